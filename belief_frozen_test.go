@@ -48,6 +48,9 @@ func TestADriverThatWasFrozenBringsNoOldShareBack(t *testing.T) {
 			continue
 		}
 		for _, suspended := range []bool{false, true} {
+			if !extent.Full && suspended != (i%2 == 1) {
+				continue
+			}
 			t.Run(fmt.Sprint(time.Duration(i)*way, suspended), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { thawADriver(t, time.Duration(i)*way, way, suspended) })
 			})
@@ -122,8 +125,8 @@ func thawADriver(t *testing.T, after, way time.Duration, suspended bool) {
 			}
 		}
 	})
-	for range 500 {
-		time.Sleep(time.Millisecond)
+	for range 100 {
+		time.Sleep(way)
 		sum, now := int64(0), sharesOf(t, servers)
 		for _, s := range now {
 			if sum += s.Share; sum > limit.Permits || s.Epoch < before[0].Epoch {

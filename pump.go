@@ -60,7 +60,6 @@ func (q *queue) pump(ctx context.Context) {
 			q.note(d.Granted < n)
 			continue
 		}
-		futile++
 		q.note(true)
 		q.dismissHopeless(c.client.now() + int64(d.RetryAfter))
 		if !singles && r != nil && r.limit.Scope == Global && r.limit.Algorithm != LeakyBucket {
@@ -77,7 +76,12 @@ func (q *queue) pump(ctx context.Context) {
 		if r != nil {
 			window = r.limit.Per
 		}
-		if q.nap(ctx, nap, min(d.RetryAfter, longestNap(window))+stagger(futile, window)) {
+		long := longestNap(window)
+		if d.RetryAfter <= long { // else it looks before anything is promised, and is late for nothing
+			futile++
+			long = d.RetryAfter + stagger(futile, window)
+		}
+		if q.nap(ctx, nap, long) {
 			futile = 0
 			q.member.forgetDenials(r) // what was heard may be older than what woke us
 		}

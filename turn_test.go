@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/ratelike"
 )
@@ -45,7 +44,7 @@ func TestPollersOfALeakyBucketGetEveryTurn(t *testing.T) {
 					limit := shardlimit.Limit{
 						Permits: 12, Per: time.Second, Algorithm: shardlimit.LeakyBucket, Shards: shards,
 					}
-					long := time.Duration(extent.Fewer(16)) * time.Second
+					const long = 5 * time.Second
 					most := limit.Permits*int64(long/limit.Per) + int64(shards)
 					got, late := polled(t, f, limit, long, poll), limit.Permits/2 // the last wait on for a while
 					if t.Logf("%d turns of %d", got, most); got > most+late || got < most*9/10 {
