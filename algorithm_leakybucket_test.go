@@ -68,7 +68,7 @@ func TestARaiseIsFeltByWhoeverComesNext(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					most := 1801 * time.Millisecond // nobody else waits: each comes when it is due
+					most := 1801 * time.Millisecond  // nobody else waits: each comes when it is due
 					if a == shardlimit.LeakyBucket { // the first is due
 						most = 1201 * time.Millisecond
 					}

@@ -37,7 +37,7 @@ func atOnce(ctx context.Context, users *shardlimit.Family, keys int) (granted []
 // Calls for different keys share script calls. None of them waits for another to come back before
 // 16 script calls are under way, or they carry a hundred. Those that wait then go as many at once.
 func TestCallsForManyKeysGoTogetherAndAtOnce(t *testing.T) {
-	for keys, trips := range map[int]time.Duration{16: 1, 300: 4} {
+	for keys, trips := range map[int]time.Duration{16: 2, 300: 4} {
 		synctest.Test(t, func(t *testing.T) {
 			const away, together = 20 * time.Millisecond, 300 / 4
 			f, net := bubbled(t, 1).distant(t, away)
