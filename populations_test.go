@@ -4,7 +4,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
+	"testing"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 // populations are what users have, as far as it is known.
@@ -110,4 +113,18 @@ func weighted(n int, demand float64, even bool) []role {
 		members[i].weight = 1 << (i % 3)
 	}
 	return members
+}
+
+// TestBatchesGoWhereTheyCanBePaid: of two kinds of workers on four shards, those that wait for
+// twenty permits at once have about their part, although no shard's credit pays for twenty at once.
+func TestBatchesGoWhereTheyCanBePaid(t *testing.T) {
+	if race.Enabled {
+		return // an emulated Redis takes long under it
+	}
+	r := batches(20, 1).play(t, 4, 0)
+	// Seen in 40 plays: the least 0.65 to 0.80, J 0.975 to 0.991, use 0.961 to 0.978.
+	if t.Log(r); r.Least < 0.55 || r.Jain < 0.965 || r.Use < 0.95 {
+		t.Errorf("the least had %.3f of its part, Jain's index is %.4f, %.3f of the limit was used", r.Least, r.Jain,
+			r.Use)
+	}
 }
