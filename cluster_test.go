@@ -213,7 +213,7 @@ func TestAKilledMasterIsReplacedWhileTheOthersServe(t *testing.T) {
 	callers.start(2, limiters...)
 	awaitAllShards(t, limiters[0])
 	cluster.Masters()[0].Kill()
-	cluster.AwaitSettled()
+	cluster.Failover(0)
 	from := history.Now()
 	awaitAllShards(t, limiters[1])
 	ops, err := callers.during(3 * limit.Per)

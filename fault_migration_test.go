@@ -24,7 +24,7 @@ func TestNothingIsLostOrDoubledWhileAllSlotsMove(t *testing.T) {
 // movedLimit is a limit all of whose slots move.
 type movedLimit struct {
 	*shardlimit.Limiter
-	granted int64
+	granted, unknown int64 // unknown: what calls asked for that got no answer
 }
 
 // call takes permits, as many as can be had in some calls.
@@ -35,11 +35,14 @@ func (m *movedLimit) call(t *testing.T, calls int) {
 		if err != nil && !errors.Is(err, shardlimit.ErrUnavailable) || err == nil && !d.Allowed {
 			t.Fatalf("%s after %d permits: %+v, %v", m.Limit().Algorithm, m.granted, d, err)
 		}
-		m.granted += d.Granted
+		if m.granted += d.Granted; err != nil {
+			m.unknown++
+		}
 	}
 }
 
-// moveAllSlots takes permits of limits under all algorithms before and during a migration.
+// moveAllSlots takes permits of a log and of buckets before and during a migration. A call whose
+// slot is on its way tries until its time is up.
 func moveAllSlots(t *testing.T, f fleet, cluster *redistest.Cluster) {
 	var limits []*movedLimit
 	add := func(algorithm shardlimit.Algorithm, used int) {
@@ -47,32 +50,31 @@ func moveAllSlots(t *testing.T, f fleet, cluster *redistest.Cluster) {
 		if algorithm == shardlimit.LeakyBucket || algorithm == shardlimit.TokenBucket {
 			limit.Burst = limit.Permits
 		}
-		m := &movedLimit{limiter(t, f.client(t), fmt.Sprint(algorithm, used), limit), 0}
-		if m.call(t, used); m.granted != int64(used) {
-			t.Fatalf("%d of %d", m.granted, used)
-		}
+		m := &movedLimit{Limiter: limiter(t, f.client(t, patientFor(time.Second)), fmt.Sprint(algorithm, used), limit)}
+		m.call(t, used)
 		limits = append(limits, m)
 	}
-	for _, algorithm := range algorithms {
-		add(algorithm, 1)
+	for _, used := range []int{0, 1, 60} {
+		add(shardlimit.SlidingLog, used)
 	}
-	add(shardlimit.SlidingLog, 0)
-	add(shardlimit.SlidingLog, 60)
+	add(shardlimit.TokenBucket, 1)
+	add(shardlimit.LeakyBucket, 1)
 	var migrations []*redistest.Migration
 	for _, m := range limits {
 		migrations = append(migrations, begin(cluster, peek(t, m.Limiter))...)
-		m.call(t, 3)
+		m.call(t, 2)
 	}
 	for i, m := range limits {
 		migrations[i].MoveKeys()
-		m.call(t, 3)
+		m.call(t, 2)
 		migrations[i].Finish()
 	}
 	for _, m := range limits {
 		l := limiter(t, f.client(t), m.Name(), m.Limit())
 		d, err := l.AllowUpTo(t.Context(), m.Limit().Permits)
-		if m.granted += d.Granted; err != nil || m.granted != m.Limit().Permits {
-			t.Errorf("%s: %d of %d permits granted, %+v, %v", m.Name(), m.granted, m.Limit().Permits, d, err)
+		m.granted += d.Granted
+		if want := m.Limit().Permits; err != nil || m.granted > want || m.granted+m.unknown < want {
+			t.Errorf("%s: %d of %d permits granted, %d unknown, %+v, %v", m.Name(), m.granted, want, m.unknown, d, err)
 		}
 	}
 }

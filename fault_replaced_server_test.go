@@ -23,6 +23,7 @@ func TestAServerThatDiedForGoodIsReplacedByAnEmptyOne(t *testing.T) {
 	}
 	limiters = asOne(limiters)
 	callers := newTraffic(t)
+	callers.dying = true // what the dead server granted cannot be given back
 	callers.start(2, limiters...)
 	everywhere := func(nodes ...shardlimit.Node) {
 		for _, c := range clients {

@@ -123,18 +123,19 @@ func (s *schedule) clusterStation() (*station, shardlimit.Node) {
 	coverage := []string{"yes", "no"}[s.IntN(2)]
 	c := redistest.NewCluster(s.T, 3, 1, redistest.Args("--cluster-require-full-coverage", coverage))
 	st := &station{name: "c", at: jobNode{Name: "c", Addrs: c.Addrs(), Cluster: true}, cluster: c, remember: func() {}}
-	st.choose = func(r *rand.Rand) { st.hit = c.Masters()[r.IntN(3)] }
+	part := 0
+	st.choose = func(r *rand.Rand) { part = r.IntN(3); st.hit = c.Masters()[part] }
 	const unreplicated = "a replica that was promoted before it received the last grants"
 	st.troubles = []trouble{
 		{name: "loses a master", excess: unreplicated, cause: func(*rand.Rand) func() {
 			old := st.hit
 			old.Kill()
-			return func() { c.AwaitSettled(); old.Restart(); c.AwaitSettled() }
+			return func() { c.Failover(part); old.Restart(); c.AwaitSettled() }
 		}},
 		{name: "has a master paused", excess: unreplicated, cause: func(*rand.Rand) func() {
 			old := st.hit
 			old.Pause()
-			return func() { old.Resume(); c.AwaitSettled() }
+			return func() { c.Failover(part); old.Resume(); c.AwaitSettled() }
 		}},
 		{name: "fails over as planned", cause: func(r *rand.Rand) func() { c.Failover(r.IntN(3)); return nil }},
 		{name: "moves slots", cause: func(r *rand.Rand) func() {

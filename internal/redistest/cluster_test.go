@@ -51,7 +51,7 @@ func TestCluster(t *testing.T) {
 	t.Run("kill a master", func(t *testing.T) {
 		old := c.Masters()[2]
 		old.Kill()
-		c.AwaitSettled()
+		c.Failover(2)
 		if now := c.Masters()[2]; now == old {
 			t.Errorf("%s is still the master", old.Addr())
 		}
