@@ -47,7 +47,7 @@ func drawn(seed uint64) *rules {
 // Larger histories than can all be visited, drawn at random.
 func TestRandomWalks(t *testing.T) {
 	steps := 0
-	for seed := range extent.Fewer(*walks) {
+	for seed := range extent.Some(*walks) {
 		r := drawn(uint64(seed))
 		path, err := walk(r, uint64(seed), 50*r.rounds)
 		if err != nil {
