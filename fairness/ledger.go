@@ -193,11 +193,17 @@ func (l *Ledger) add(t Term, a *account, sign float64) {
 }
 
 // stay has an account that was refused count half a window longer: it is not silent, it does what
-// it was told.
+// it was told. A light one whose callers waited for most of its time, and that could have paid, is
+// heavy until it states its claim again. It lacks permits and not credit, and use cannot show that.
 func (l *Ledger) stay(t Term, a *account) {
-	if a.longer == 0 {
+	lacks := a.heavy == 0 && a.waited*2 > milli && a.refused > 0 &&
+		float64(a.now) >= float64(a.refused)*micro
+	if a.longer == 0 || lacks {
 		l.add(t, a, -1)
 		a.longer = 1
+		if lacks {
+			a.heavy = 1
+		}
 		l.add(t, a, 1)
 		l.find(t)
 	}

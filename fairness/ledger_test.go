@@ -112,6 +112,27 @@ func TestAClaimIsBackedByUse(t *testing.T) {
 	}
 }
 
+// TestWhoWaitsAndCouldPayIsHeavy: beside one that books all there is, one that waits and never finds
+// a permit holds the other down to a half. One that asks for what it could not pay for does not.
+func TestWhoWaitsAndCouldPayIsHeavy(t *testing.T) {
+	const share = 1000
+	for size, half := range map[int64]bool{1: true, share: false} {
+		l, term := &Ledger{}, Term{Now: epoch, Window: simWindow, Share: share}
+		all := Caller{ID: fmt.Sprintf("%016x", 1), Weight: 1000}
+		waits := []Caller{{ID: fmt.Sprintf("%016x", 2), Weight: 1000, Waiting: 4}}
+		for range 40 {
+			term.Now += simWindow / 8
+			l.Due(term, all, share/8)
+			l.Charge(term, share/8)
+			l.Grant(nil, term, 0, waits, []Ask{{Size: size, Count: 1}})
+			l.Settle(nil, term, 0, 1)
+		}
+		if part := l.part(term, l.accounts[all.ID]); part <= share/2 != half {
+			t.Errorf("refused %d: the other has a part of %v", size, part)
+		}
+	}
+}
+
 // TestANewNameIsServedFromTheSharedAccount: its first ask costs its own account nothing, and gives
 // it nothing.
 func TestANewNameIsServedFromTheSharedAccount(t *testing.T) {

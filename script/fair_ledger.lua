@@ -84,11 +84,15 @@ local function add(a, sign)
     sums[i], tally.changed = max(sums[i] + sign * own, 0), true -- less where the clock was set back
   end
 end
--- Has an account that was refused count half a window longer.
+-- Has an account that was refused count half a window longer, and as heavy if it lacks permits.
 local function stay(a)
-  if a.longer == 0 then
+  local lacks = a.heavy == 0 and a.refused > 0 and a.now >= a.refused * @MICRO and whole(a).waited * 2 > @MILLI
+  if a.longer == 0 or lacks then
     add(a, -1)
     a.longer, a.changed = 1, true
+    if lacks then
+      a.heavy = 1
+    end
     add(a, 1)
     full()
     find()
