@@ -13,7 +13,6 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/extent"
-	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 // wire is the way to a node of a bubble: it counts script calls, and can be cut.
@@ -73,9 +72,9 @@ func TestADriverAsksAShardWhenItCanHaveSomethingNew(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, f fleet) {
 				f, wires := wired(f)
 				ctx := t.Context()
-				shards := int64(256)
-				if race.Enabled {
-					shards = 64
+				shards := int64(64)
+				if extent.Full {
+					shards = 256
 				}
 				all := 100 * shards
 				limit := shardlimit.Limit{Permits: all, Per: 24 * time.Hour, Shards: int(shards), Algorithm: algorithm}

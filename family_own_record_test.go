@@ -45,7 +45,7 @@ func TestAKeyIsChangedEveryDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		users := keyed(t, bubbled(t, 1).client(t), "users", shardlimit.PerDay(3))
 		l := users.Limiter("ann")
-		for day := range extent.Fewer(60) {
+		for day := range extent.Fewer(24) {
 			done(t, l.SetLimit(t.Context(), shardlimit.PerDay(int64(10+day))))
 			for range 4 {
 				_, _ = l.Peek(t.Context())
