@@ -35,16 +35,18 @@ func bubbled(t *testing.T, nodes int) fleet {
 
 // bubbleNode is a node of a bubbled fleet that a test can break.
 type bubbleNode struct {
-	redis *redissim.Server
-	down  atomic.Bool  // it refuses every script
-	stuck atomic.Int64 // how long scripts that come now are on their way, nanoseconds
-	each  atomic.Int64 // how long it works for each key of a script, nanoseconds
+	redis  *redissim.Server
+	down   atomic.Bool  // it refuses every script
+	stuck  atomic.Int64 // how long scripts that come now are on their way, nanoseconds
+	each   atomic.Int64 // how long it works for each key of a script, nanoseconds
+	paused atomic.Int64 // until when it carries out no script, UnixNano
 }
 
 func (n *bubbleNode) hook(c *server.Peer, cmd string, args ...string) bool {
 	if cmd == "EVALSHA" || cmd == "EVAL" {
 		keys, _ := strconv.ParseInt(args[1], 10, 64)
 		time.Sleep(time.Duration(n.stuck.Load() + keys*n.each.Load()))
+		time.Sleep(time.Until(time.Unix(0, n.paused.Load())))
 		if n.down.Load() {
 			c.WriteError("LOADING it is down")
 			return true
