@@ -59,7 +59,7 @@ func (f fleet) client(tb testing.TB, change ...func(*shardlimit.Config)) *shardl
 	tb.Helper()
 	cfg := shardlimit.Config{Nodes: f.nodes, KeyPrefix: f.prefix}
 	if !f.punctual {
-		cfg.CallTimeout = 10 * time.Second
+		cfg.CallTimeout = 30 * time.Second
 	}
 	for _, c := range change {
 		c(&cfg)
