@@ -32,7 +32,7 @@ func TestAForgottenKeyHasUsedWhatItUsed(t *testing.T) {
 
 // churnKeys is how many keys TestMemoryStaysWhileKeysComeAndGo calls for. Ten million take some
 // minutes: go test -run TestMemoryStaysWhileKeysComeAndGo -churn 10000000 -v .
-var churnKeys = flag.Int64("churn", 40_000, "keys that come and go")
+var churnKeys = flag.Int64("churn", 20_000, "keys that come and go")
 
 // Keys that come and go leave nothing in the process.
 func TestMemoryStaysWhileKeysComeAndGo(t *testing.T) {

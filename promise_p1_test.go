@@ -25,7 +25,6 @@ var loads = []shardlimit.Limit{
 func TestNoWindowHoldsMoreThanTheLimit(t *testing.T) {
 	t.Parallel()
 	for name, place := range map[string]func(testing.TB) fleet{
-		"standalone": standalone,
 		"four nodes": func(tb testing.TB) fleet { f, _ := independent(tb, 4); return f },
 		"cluster":    func(tb testing.TB) fleet { f, _ := clustered(tb, 0); return f },
 	} {
@@ -33,7 +32,7 @@ func TestNoWindowHoldsMoreThanTheLimit(t *testing.T) {
 			t.Parallel()
 			f := place(t)
 			for _, limit := range loads {
-				t.Run(limit.String(), func(t *testing.T) { watch(t, f, limit, max(3*limit.Per, 300*time.Millisecond)) })
+				t.Run(limit.String(), func(t *testing.T) { watch(t, f, limit, max(2*limit.Per, 150*time.Millisecond)) })
 			}
 		})
 	}
