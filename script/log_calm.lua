@@ -53,7 +53,7 @@ if calm and not stepped and share > 0 and newest <= now
       local life = not same and format('%d', ceil(reset / 1000) + sub(ARGV[2], @terms.head_life))
       if whole and not (same and entered == count) then
         local own = sub(head, @packed.magic..offset)
-          .. format('@packed.touched.form@packed.burst..contended.zero@log.since..total.form', now, since, before, 0,
+          .. format('@packed.touched.form@packed.contended.zero@log.since..total.form', now, since, before, 0,
             entered, first, date, upto) .. entries .. (closed or '')
         if same then
           done = redis.pcall('SET', KEYS[1], own, 'KEEPTTL')
@@ -66,10 +66,10 @@ if calm and not stepped and share > 0 and newest <= now
         end
         local own
         if expired or entered > count then
-          own = format('@packed.touched.form@packed.burst..contended.zero@log.since..total.form', now, since, before,
+          own = format('@packed.touched.form@packed.contended.zero@log.since..total.form', now, since, before,
             dead, entered, first, date, upto)
         else
-          own = format('@packed.touched.form', now) .. sub(head, @packed.burst.from, @log.count.to)
+          own = format('@packed.touched.form', now) .. sub(head, @packed.contended.from, @log.count.to)
             .. format('@log.oldest..total.form', first, date, upto)
         end
         if type(done) ~= 'table' then

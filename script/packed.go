@@ -18,12 +18,13 @@ type packed[S any, R ruleOf[S]] struct {
 
 // frame is what every algorithm keeps. Times are shard time in microseconds.
 type frame struct {
-	epoch, target, share, start int64
-	window, burst               int64
-	closedUntil, offset         int64
-	touched                     int64 // when the state was last written
-	now                         int64 // of the operation under way
-	stepped                     bool  // the clock went back
+	epoch, revision      int64
+	target, share, start int64
+	window, burst        int64
+	closedUntil, offset  int64
+	touched              int64 // when the state was last written
+	now                  int64 // of the operation under way
+	stepped              bool  // the clock went back
 }
 
 // rule is what an algorithm adds: the functions of its Lua part, by the same names.
@@ -222,13 +223,20 @@ func (m *packed[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
 	case had.epoch == 0:
 		status, renew = m.create(r), true
 		goal = m.target
-	case had.epoch < p.epoch:
+	case had.epoch < p.epoch || m.otherTerms(p):
 		renew = true
 		if m.share > m.target && m.quarantine() == 0 { // nobody has looked since it could fall to that
 			m.lower(own, m.target)
 		}
-		goal = p.goal()
-		m.epoch, m.target, m.start, m.burst, m.window = p.epoch, p.target, m.share, p.burst, p.window
+		if p.revision >= m.revision || m.target == 0 || p.target == 0 {
+			m.revision, m.target, m.burst, m.window = p.revision, p.target, p.burst, p.window
+		}
+		if goal = m.target; m.epoch < p.epoch {
+			m.epoch, m.start = p.epoch, m.share
+			if p.held >= 0 {
+				goal = min(goal, p.held)
+			}
+		}
 		if m.window != had.window {
 			own.regrid(&m.frame, had.window)
 		}
@@ -250,6 +258,13 @@ func (m *packed[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
 		renew = true
 	}
 	return status, renew
+}
+
+// otherTerms reports whether a call brought other terms under the same epoch, and those in force are
+// not of a higher revision.
+func (f *frame) otherTerms(p *Proposal) bool {
+	return f.epoch == p.epoch && p.revision >= f.revision && f.target > 0 && p.target > 0 &&
+		(p.revision > f.revision || f.target != p.target || f.window != p.window || f.burst != p.burst)
 }
 
 // retired reports whether the shard leaves and another algorithm takes over. Its burst is then the
@@ -278,7 +293,7 @@ func (f *frame) lower(own rule, goal int64) {
 func (m *packed[S, R]) create(r *TakeRequest) Status {
 	p := r.Proposal
 	m.fair = fair{}
-	m.frame = frame{epoch: p.epoch, target: p.target, burst: p.burst, window: p.window, now: m.now}
+	m.frame = frame{epoch: p.epoch, revision: p.revision, target: p.target, burst: p.burst, window: p.window, now: m.now}
 	var unused S
 	m.own = unused
 	status := Fresh

@@ -1,7 +1,7 @@
 --@needs MAGIC
 --@gives FORM as_proposed begin book burst ceil closed_until contended earliest epoch falls find
 --@gives floor format head held lasts now offset overdraw pace partial refund regrid releases
---@gives reshape retire share start stepped sub tail tail_at target time touched window
+--@gives reshape retire revision share start stepped sub tail tail_at target time touched window
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
 -- the clock and the string.
 --
@@ -45,8 +45,9 @@
 --                   over share
 local sub, find, format, floor, ceil = string.sub, string.find, string.format, math.floor, math.ceil
 local FORM = '@packed.form'
-local epoch, target, share, window, closed_until, offset, touched, burst, contended = 0, 0, 0, 0, 0, 0, 0, 0, 0
-local start -- nil: not read yet, and neither is epoch: see packed_rest.lua
+local epoch, revision, target, window, burst, share, closed_until, offset, touched, contended =
+  0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+local start -- nil: not read yet, and neither are epoch and revision: see packed_rest.lua
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
 local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed

@@ -1,23 +1,35 @@
 --@needs as_proposed begin burst closed closed_until epoch head held lasts now regrid reshape retire
---@needs share sub target window
---@sets burst closed_until epoch share start target window
+--@needs revision share sub target window
+--@sets burst closed_until epoch revision share start target window
 --@gives entitled lasting left most proposed renew status
--- One-string algorithms, take and reserve: create the state or adopt the caller's newer epoch, then
+-- One-string algorithms, take and reserve: create the state or adopt what the caller proposes, then
 -- move the share.
 --
--- ARGV  1 and 2 as packed_adopt.lua says, the time to live being that once unused, and the
---       burst with target 0 1 if another algorithm takes over
+-- A newer epoch is adopted. So are other terms (target, window, burst), which come with the calls
+-- for a key, unless those in force are of a higher revision.
+--
+-- ARGV  1 and 2 the proposal: the time to live is that once unused, and the burst with target 0 is 1
+--       if another algorithm takes over
 --       3.. the operation's own
-local proposed = as_proposed and epoch or sub(ARGV[1], @proposal.epoch) + 0
+--@layout proposal
+--@layout terms
+local proposed, asked, came = epoch, nil, revision
+if not as_proposed then
+  proposed = sub(ARGV[1], @proposal.epoch) + 0
+  if proposed > 0 then
+    came, asked = sub(ARGV[1], @proposal.revision) + 0, {
+      sub(ARGV[1], @proposal.target) + 0, sub(ARGV[1], @proposal.window) + 0, sub(ARGV[1], @proposal.burst) + 0,
+    }
+  end
+end
 local status = 1
 local renew = false -- the state must be written
 local entitled -- what the share falls to; nil: the target
 local had = not as_proposed and {share, window, burst, target}
 if not head then
   --@include adopt_late
-  epoch, target, start, burst, renew, status =
-    proposed, sub(ARGV[1], @proposal.target) + 0, 0, sub(ARGV[2], @terms.burst) + 0, true, 2
-  window = sub(ARGV[2], @terms.window) + 0
+  epoch, revision, target, window, burst = proposed, came, asked[1], asked[2], asked[3]
+  start, renew, status = 0, true, 2
   if sub(ARGV[2], @terms.flags) + 0 >= 2 then
     local lasting, left = lasts(), 0
     --@include adopt_lost
@@ -29,7 +41,9 @@ if not head then
     share = sub(ARGV[1], @proposal.floor) + 0
   end
   begin()
-elseif epoch < proposed then
+elseif epoch < proposed
+  or asked and epoch == proposed and came >= revision and target > 0 and asked[1] > 0
+    and (came > revision or target ~= asked[1] or window ~= asked[2] or burst ~= asked[3]) then
   if share > target and closed_until <= now then -- nobody has looked since it could fall to that
     local least = held()
     if least < target then
@@ -39,11 +53,15 @@ elseif epoch < proposed then
       share = least
     end
   end
-  epoch, target, start, burst, renew =
-    proposed, sub(ARGV[1], @proposal.target) + 0, share, sub(ARGV[2], @terms.burst) + 0, true
-  --@include adopt_held
-  local was = window
-  window = sub(ARGV[2], @terms.window) + 0
+  local was, newer = window, epoch < proposed
+  if came >= revision or target == 0 or asked[1] == 0 then
+    revision, target, window, burst = came, asked[1], asked[2], asked[3]
+  end
+  renew = true
+  if newer then
+    epoch, start = proposed, share
+    --@include adopt_held
+  end
   if window ~= was then
     regrid(was)
   end

@@ -1,6 +1,6 @@
---@needs as_proposed burst closed_until contended epoch find head now offset share sub target touched
---@needs window
---@sets burst closed_until contended epoch now offset share start stepped target touched window
+--@needs as_proposed burst closed_until contended epoch find head now offset share sub target
+--@needs touched window
+--@sets burst closed_until contended epoch now offset revision share start stepped target touched window
 --@gives calm
 -- One-string algorithms, part 2 of every operation but drop: read what all have in common.
 local calm = false -- all is as proposed, and closed_until, offset and contended are 0
@@ -15,12 +15,12 @@ if head then
       return slice(state, @packed.share) + 0, slice(state, @packed.window) + 0, slice(state, @packed.touched) + 0
     end, head, sub)
   else
-    sound, epoch, target, share, start, window, closed_until, offset, touched, burst, contended =
+    sound, epoch, revision, target, window, burst, share, start, closed_until, offset, touched, contended =
       pcall(function(state, slice)
-        return slice(state, @packed.epoch) + 0, slice(state, @packed.target) + 0, slice(state, @packed.share) + 0,
-          slice(state, @packed.start) + 0, slice(state, @packed.window) + 0,
-          slice(state, @packed.closed_until) + 0, slice(state, @packed.offset) + 0, slice(state, @packed.touched) + 0,
-          slice(state, @packed.burst) + 0, slice(state, @packed.contended) + 0
+        return slice(state, @packed.epoch) + 0, slice(state, @packed.revision) + 0, slice(state, @packed.target) + 0,
+          slice(state, @packed.window) + 0, slice(state, @packed.burst) + 0, slice(state, @packed.share) + 0,
+          slice(state, @packed.start) + 0, slice(state, @packed.closed_until) + 0, slice(state, @packed.offset) + 0,
+          slice(state, @packed.touched) + 0, slice(state, @packed.contended) + 0
       end, head, sub)
   end
   -- Also false for NaN and infinity, which strtod accepts.

@@ -1,5 +1,5 @@
 --@needs MAGIC as_proposed at available burst calm ceil closed closed_until contended epoch format
---@needs granted head now offset partial renew reset retry_in share soonest start status stepped sub
+--@needs granted head now offset partial renew reset retry_in revision share soonest start status stepped sub
 --@needs tail tail_at target text touched used window
 --@gives again next_us reply written
 -- One-string algorithms, take and reserve, at the end: store the state if it must be, and make
@@ -9,7 +9,7 @@
 local again = reset()
 if renew then
   local done
-  local own = format('@packed.touched..contended.form', now, burst, contended) .. text()
+  local own = format('@packed.touched..contended.form', now, contended) .. text()
   local slice = window / 16
   -- The time to live was set in this sixteenth of a window: it is long enough.
   local lives = as_proposed and closed == 0 and again <= window and now - now % slice == touched - touched % slice
@@ -26,7 +26,8 @@ if renew then
   else
     --@include packed_rest
     local state =
-      format('@packed.magic..offset.form', MAGIC, epoch, target, share, start, window, closed_until, offset) .. own
+      format('@packed.magic..offset.form', MAGIC, epoch, revision, target, window, burst, share, start, closed_until,
+        offset) .. own
     if partial then
       done = redis.pcall('SETRANGE', KEYS[1], '0', state)
       if life then

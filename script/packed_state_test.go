@@ -35,7 +35,7 @@ func TestForeignPacked(t *testing.T) {
 				"another magic": {"SET", ref.head, "SLG1" + good[4:]},
 				"cut off":       {"SET", ref.head, good[:len(good)-1]},
 				"no number":     {"SET", ref.head, good[:30] + "x" + good[31:]},
-				"not a number":  {"SET", ref.head, good[:170] + "nan" + good[173:]},
+				"not a number":  {"SET", ref.head, good[:186] + "nan" + good[189:]},
 				"epoch 0":       {"SET", ref.head, good[:19] + "0" + good[20:]},
 			}
 			for name, words := range cases {

@@ -1,9 +1,9 @@
---@needs FORM MAGIC burst ceil closed_until contended epoch format now offset reset share start
+--@needs FORM MAGIC burst ceil closed_until contended epoch format now offset reset revision share start
 --@needs target text touched window
 -- One-string algorithms: writes the state, which keeps its time to live. Takes tell by `touched`
 -- whether that was set in this sixteenth of a window. So it is made long enough for what they
 -- grant.
-local state = format(FORM, MAGIC, epoch, target, share, start, window, closed_until, offset, now, burst, contended)
+local state = format(FORM, MAGIC, epoch, revision, target, window, burst, share, start, closed_until, offset, now, contended)
   .. text()
 local life = ceil(reset() / 1000) + ceil(window / 500)
 local done

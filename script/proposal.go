@@ -25,13 +25,14 @@ const (
 // what becomes of it. A Proposal never changes and is safe for concurrent use; make one for each
 // epoch and floor and keep it, it holds its own text.
 type Proposal struct {
-	epoch, target, floor int64
-	window               int64 // us
-	lasts                int64 // us for which what a lost state granted may still be in use
-	algorithm            Algorithm
-	burst                int64 // 0 for algorithms that have none
-	held                 int64 // the most that a state of an older epoch can hold; -1: anything
-	quarantine           bool
+	epoch, revision int64
+	target, floor   int64
+	window          int64 // us
+	lasts           int64 // us for which what a lost state granted may still be in use
+	algorithm       Algorithm
+	burst           int64 // 0 for algorithms that have none
+	held            int64 // the most that a state of an older epoch can hold; -1: anything
+	quarantine      bool
 
 	layoutText, lifeText string    // as the scripts want them
 	termsTexts           [2]string // whether the state was seen, of a limit that is known long enough for everything
@@ -43,6 +44,10 @@ type Terms struct {
 	// Epoch runs from 0 to MaxEpoch; 0 proposes nothing: it finds what is there and creates
 	// nothing, and the other values do not matter.
 	Epoch int64
+	// Revision, 0 to MaxEpoch, decides between callers that know the same epoch and propose another
+	// Target, Window or Burst: those of the higher revision are in force, of the same revision those
+	// that came last. A shard that is to leave, with a Target of 0, stays so.
+	Revision int64
 	// 0 <= Floor <= Target <= MaxPermits.
 	Target, Floor int64
 	// Held, 0 to MaxPermits, is the share that the layout before this one left to the shard, where
@@ -104,14 +109,14 @@ func (t Terms) Proposal() (*Proposal, error) {
 	keep := milliseconds(max(t.Keep, minKeep))
 	life := 2*milliseconds(t.Window) + min(keep, milliseconds(logKeep))
 	p := &Proposal{
-		epoch: t.Epoch, target: t.Target, floor: t.Floor, window: us, lasts: lasts, algorithm: t.Algorithm,
+		epoch: t.Epoch, revision: t.Revision, target: t.Target, floor: t.Floor, window: us, lasts: lasts, algorithm: t.Algorithm,
 		burst: t.Burst, held: -1, quarantine: t.Quarantine,
-		layoutText: layoutText(t),
+		layoutText: layoutText(t, us),
 	}
 	if t.HeldKnown {
 		p.held = t.Held
 	}
-	p.lifeText = string(columns.Terms.Append(nil, 7, life, 2*milliseconds(t.Window)+keep))
+	p.lifeText = string(columns.Terms.Append(nil, 5, life, 2*milliseconds(t.Window)+keep))
 	for seen := range p.termsTexts {
 		p.termsTexts[seen] = p.terms(seen, enough(lasts), 0, 0)
 	}
@@ -134,11 +139,11 @@ func (p *Proposal) shut(seen, uptimeKnown bool, uptime time.Duration, known int6
 }
 
 // layoutText is how a shard's state begins where all that is proposed is in force.
-func layoutText(t Terms) string {
+func layoutText(t Terms, window int64) string {
 	if t.Epoch == 0 {
 		return magics[t.Algorithm] + "0" // how no state begins
 	}
-	return columns.Proposal.Sprint(magics[t.Algorithm], t.Epoch, t.Target, t.Floor)
+	return columns.Proposal.Sprint(magics[t.Algorithm], t.Epoch, t.Revision, t.Target, window, t.Burst, t.Floor)
 }
 
 // terms is what only those calls need to know that create or adopt, or write a state that expires.
@@ -148,7 +153,7 @@ func (p *Proposal) terms(seen int, known, deadline, fence int64) string {
 	if p.quarantine {
 		flags += 2
 	}
-	text := columns.Terms.Append(room[:0], 0, flags, p.window, known, p.burst, deadline, p.held, fence)
+	text := columns.Terms.Append(room[:0], 0, flags, known, deadline, p.held, fence)
 	return string(append(text, p.lifeText...))
 }
 
@@ -156,6 +161,8 @@ func (t Terms) check(window int64) error {
 	switch {
 	case t.Epoch < 0 || t.Epoch > MaxEpoch:
 		return invalid("epoch %d", t.Epoch)
+	case t.Revision < 0 || t.Revision > MaxEpoch:
+		return invalid("revision %d", t.Revision)
 	case t.Floor < 0 || t.Floor > t.Target || t.Target > MaxPermits:
 		return invalid("floor %d, target %d", t.Floor, t.Target)
 	case t.Held < 0 || t.Held > MaxPermits:
@@ -186,14 +193,6 @@ func (p *Proposal) Floor() int64          { return p.floor }
 func (p *Proposal) Window() time.Duration { return duration(p.window) }
 func (p *Proposal) Algorithm() Algorithm  { return p.algorithm }
 func (p *Proposal) Burst() int64          { return p.burst }
-
-// goal is what the share of a state of an older epoch falls to.
-func (p *Proposal) goal() int64 {
-	if p.held >= 0 {
-		return min(p.target, p.held)
-	}
-	return p.target
-}
 
 // enough is the time from which on it does not matter how much longer a limit has been known: a
 // node that has been up for less than the window is then surely younger than the limit.

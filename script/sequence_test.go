@@ -62,7 +62,7 @@ func (s *stage) reshape() {
 }
 
 func (s *stage) proposal() *Proposal {
-	epoch, target, floor := s.epoch, s.target, s.target
+	epoch, target, floor, window := s.epoch, s.target, s.target, s.window
 	switch rapid.IntRange(0, 10).Draw(s.t, "proposal") {
 	case 0:
 		epoch = 0
@@ -72,11 +72,15 @@ func (s *stage) proposal() *Proposal {
 		floor = 0
 	case 3:
 		floor = rapid.Int64Range(0, s.target).Draw(s.t, "floor")
-	case 4: // against the protocol: another target under the same epoch
+	case 4, 5: // a limit that comes with the call
 		target = rapid.SampledFrom(scales).Draw(s.t, "another target")
 		floor = target
+		if rapid.Bool().Draw(s.t, "another window") {
+			window = rapid.SampledFrom(windows).Draw(s.t, "window of the call")
+		}
 	}
-	terms := Terms{Epoch: epoch, Target: target, Floor: floor, Window: s.window, Keep: keep,
+	terms := Terms{Epoch: epoch, Revision: rapid.Int64Range(0, 2).Draw(s.t, "revision"), Target: target, Floor: floor,
+		Window: window, Keep: keep,
 		Quarantine: rapid.IntRange(0, 2).Draw(s.t, "quarantine") == 0}
 	if terms.HeldKnown = rapid.IntRange(0, 2).Draw(s.t, "held is known") == 0; terms.HeldKnown {
 		terms.Held = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, s.target)).Draw(s.t, "held")

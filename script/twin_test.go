@@ -197,10 +197,10 @@ func tidy(head string) string {
 	if len(head) < fixed || !slices.Contains([]string{"SLG4", "SCN2", "FXW3"}, head[:4]) {
 		return head
 	}
-	dead, _ := strconv.Atoi(strings.TrimSpace(head[180:184]))
-	count, _ := strconv.Atoi(strings.TrimSpace(head[184:188]))
+	dead, _ := strconv.Atoi(strings.TrimSpace(head[196:200]))
+	count, _ := strconv.Atoi(strings.TrimSpace(head[200:204]))
 	from := fixed + dead*bytes
-	return head[:180] + "   0" + head[184:fixed] + head[from:from+max(count-1, 0)*bytes]
+	return head[:196] + "   0" + head[200:fixed] + head[from:from+max(count-1, 0)*bytes]
 }
 
 // play runs one step on twin and server; forget clears the twin's ledger.

@@ -10,10 +10,10 @@ var tables = []*Table{
 var (
 	Packed = Table{Name: "packed", Columns: []Column{
 		{Name: "magic", Width: 4, Text: true},
-		{Name: "epoch", Width: 16}, {Name: "target", Width: 13}, {Name: "share", Width: 13}, {Name: "start", Width: 13},
-		{Name: "window", Width: 13}, {Name: "closed_until", Width: 16}, {Name: "offset", Width: 16},
-		{Name: "touched", Width: 16},
-		{Name: "burst", Width: 13}, {Name: "contended", Width: 16}, {Name: "own"},
+		{Name: "epoch", Width: 16}, {Name: "revision", Width: 16}, {Name: "target", Width: 13},
+		{Name: "window", Width: 13}, {Name: "burst", Width: 13}, {Name: "share", Width: 13}, {Name: "start", Width: 13},
+		{Name: "closed_until", Width: 16}, {Name: "offset", Width: 16}, {Name: "touched", Width: 16},
+		{Name: "contended", Width: 16}, {Name: "own"},
 	}}
 	// Log: since when grants are known; the total before the first entry that is alive; how many
 	// entries follow that are not, and how many are alive; the date of the oldest of these; the
@@ -36,7 +36,7 @@ var (
 )
 
 // own is where the algorithms' own columns begin in a packed shard.
-const own = 149
+const own = 165
 
 // What is kept of participants that contend: a header, and an account of each.
 var (
@@ -59,13 +59,12 @@ var (
 var (
 	// Proposal is how a state begins in which all is in force that is proposed.
 	Proposal = Table{Name: "proposal", Columns: []Column{
-		{Name: "magic", Width: 4, Text: true}, {Name: "epoch", Width: 16}, {Name: "target", Width: 13},
-		{Name: "floor", Width: 13},
+		{Name: "magic", Width: 4, Text: true}, {Name: "epoch", Width: 16}, {Name: "revision", Width: 16},
+		{Name: "target", Width: 13}, {Name: "window", Width: 13}, {Name: "burst", Width: 13}, {Name: "floor", Width: 13},
 	}}
 	Terms = Table{Name: "terms", Columns: []Column{
-		{Name: "flags", Width: 1}, {Name: "window", Width: 13}, {Name: "known", Width: 16}, {Name: "burst", Width: 13},
-		{Name: "deadline", Width: 16}, {Name: "held", Width: 13}, {Name: "fence", Width: 16},
-		{Name: "life", Width: 13}, {Name: "head_life"},
+		{Name: "flags", Width: 1}, {Name: "known", Width: 16}, {Name: "deadline", Width: 16}, {Name: "held", Width: 13},
+		{Name: "fence", Width: 16}, {Name: "life", Width: 13}, {Name: "head_life"},
 	}}
 	// Asks: the groups follow, and the callers follow them.
 	Asks = Table{Name: "asks",
