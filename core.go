@@ -25,6 +25,7 @@ type core struct {
 	// Only for a key of a family:
 	family  *Family
 	invalid error                         // why the key cannot be used
+	came    shard.Terms                   // with the calls; zero: the family's hold
 	from    atomic.Pointer[routes]        // the family's routes that this one's was made from
 	move    atomic.Pointer[register.Move] // nil until the key has had to move
 
@@ -216,6 +217,7 @@ func (c *core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*scrip
 		terms.Held, terms.HeldKnown = s.Start, true
 	}
 	if c.family != nil {
+		terms.Revision = layout.Revision
 		return c.family.proposal(terms)
 	}
 	return terms.Proposal()

@@ -56,8 +56,6 @@ var (
 	ErrClosed = register.ErrClosed
 	// ErrOtherLimiter: the decision is not one of this Limiter, so nothing was settled.
 	ErrOtherLimiter = errors.New("shardlimit: the decision is another limiter's")
-	// ErrNoKey: only a key of a Family can have its family's limit again.
-	ErrNoKey = errors.New("shardlimit: not a key of a family")
 	// ErrFamilyLimit: one key of a Family cannot be deleted or rebalanced by itself.
 	ErrFamilyLimit = errors.New("shardlimit: the limit belongs to the whole family")
 )

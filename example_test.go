@@ -387,36 +387,27 @@ func ExampleFamily_Declared() {
 	// Output: true
 }
 
-func ExampleFamily_OwnLimits() {
+func ExampleFamily_LimiterWith() {
 	client, stop := start()
 	defer stop()
 	ctx := context.Background()
 	users, _ := client.Family(ctx, "users", shardlimit.PerMinute(60))
-	ann := users.Limiter("ann")
-	if err := ann.SetLimit(ctx, shardlimit.PerMinute(600)); err != nil {
+	// From a database: what the customer's plan says, and when that was changed last.
+	plan := shardlimit.PerMinute(600)
+	plan.Revision = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+	d, err := users.LimiterWith("ann", plan).AllowN(ctx, 100)
+	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("ann has", ann.Limit().Permits, "and bob", users.Limiter("bob").Limit().Permits)
-	fmt.Println(len(users.OwnLimits()), "key has a limit of its own")
-	_ = ann.UnsetLimit(ctx)
-	fmt.Println("ann has", ann.Limit().Permits)
-	// Output:
-	// ann has 600 and bob 60
-	// 1 key has a limit of its own
-	// ann has 60
-}
+	fmt.Println(d.Allowed, d.Remaining, "of", d.Limit)
 
-func ExampleLimiter_UnsetLimit() {
-	client, stop := start()
-	defer stop()
-	ctx := context.Background()
-	users, _ := client.Family(ctx, "users", shardlimit.PerMinute(60))
-	_ = users.Limiter("ann").SetLimit(ctx, shardlimit.PerMinute(600))
-	if err := users.Limiter("ann").UnsetLimit(ctx); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(users.Limiter("ann").Limit())
-	// Output: 60 permits per 1m0s on 1 shard
+	// A caller that knows an older plan changes nothing.
+	older := shardlimit.PerMinute(60)
+	d, _ = users.LimiterWith("ann", older).AllowN(ctx, 1)
+	fmt.Println(d.Allowed, d.Remaining, "of", d.Limit)
+	// Output:
+	// true 500 of 600
+	// true 499 of 600
 }
 
 func ExampleLimiter_Participants() {

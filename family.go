@@ -3,12 +3,14 @@ package shardlimit
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/shardlimit/shardlimit/internal/memory"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
 )
 
 // Family is one limit for each of many keys: users, addresses, API keys. All
@@ -16,7 +18,7 @@ import (
 // concurrent use.
 type Family struct {
 	core *core // holds the declaration; has no permits of its own
-	keys *memory.Keys[*core]
+	keys *memory.Keys[keyed, *core]
 
 	plans     keyPlans
 	proposals *lru.Cache[script.Terms, *script.Proposal] // all keys propose the same few
@@ -42,7 +44,7 @@ func (c *Client) Family(ctx context.Context, name string, limit Limit) (*Family,
 		return nil, err
 	}
 	if err := f.core.join(ctx, limit); err != nil {
-		return nil, ownError(f, err)
+		return nil, err
 	}
 	f.core.overruled(limit, f.core.limitNow())
 	return f, nil
@@ -81,7 +83,7 @@ func (c *Client) family(name string, limit Limit) (*Family, error) {
 	if f := c.families[name]; f != nil {
 		return f, nil
 	}
-	keys, err := memory.NewKeys(c.familyKeys, func(c *core) {
+	keys, err := memory.NewKeys[keyed](c.familyKeys, func(c *core) {
 		c.members.close()
 		if r := c.seldom.Load(); r != nil {
 			for _, name := range r.perParticipant.Others() {
@@ -112,9 +114,8 @@ func (f *Family) Limit() Limit {
 	return f.core.limitNow()
 }
 
-// SetLimit changes the limit of every key that has none of its own, as Limiter.SetLimit does for
-// a limit, except that Shards stays as it is. ErrInvalidLimit also tells that a key's own limit
-// could not be under another Algorithm or Scope. A process learns of it with its next call
+// SetLimit changes the limit of every key whose calls bring none, as Limiter.SetLimit does for
+// a limit, except that Shards stays as it is. A process learns of it with its next call
 // for a key that another process has used since, at the latest after 15 seconds
 // of use.
 func (f *Family) SetLimit(ctx context.Context, limit Limit) error {
@@ -124,7 +125,7 @@ func (f *Family) SetLimit(ctx context.Context, limit Limit) error {
 	if err := limit.validate(); err != nil {
 		return err
 	}
-	return ownError(f, f.core.register.Change(ctx, limit.wanted()))
+	return f.core.register.Change(ctx, limit.wanted())
 }
 
 // Limiter returns the limiter of one key (1 to MaxName bytes). It does no I/O:
@@ -132,19 +133,90 @@ func (f *Family) SetLimit(ctx context.Context, limit Limit) error {
 // 65,536 keys used last, and some more up to a tenth; others cost no memory. Calls on an invalid
 // key return ErrInvalidName.
 func (f *Family) Limiter(key string) *Limiter {
-	if c := f.keys.Get(key); c != nil {
+	return f.limiter(keyed{key: key}, nil)
+}
+
+// LimiterWith is Limiter for a key whose limit the caller knows, from a database, a plan or a token:
+// the limit comes with the calls. No process stores or looks up anything for it, so a million keys
+// may each have another one. Where the limits of two callers differ, that of the higher Revision is
+// in force, of the same Revision the one that came last. Limiter brings the family's.
+//
+// The next call feels a higher limit. A lower one holds in every window that begins after the first
+// call that brought it. What was used counts, whichever limit was in force. Decision.Limit is the
+// one in force.
+//
+// Mode is not compared: calls go by the one they bring. So a key may be Off or Closed for one caller
+// only, and one that waits for a Closed limit waits until its context ends.
+//
+// Algorithm and Shards are the family's, if they are not zero. Per, and the time in which a Burst
+// fills, are at most the longest that the family ever had, and Lease is 0. Calls on another limit
+// return ErrInvalidLimit.
+func (f *Family) LimiterWith(key string, limit Limit) *Limiter {
+	came, err := f.terms(limit)
+	return f.limiter(keyed{key, came}, err)
+}
+
+// keyed is a key with the terms that come with its calls, if any do.
+type keyed struct {
+	key  string
+	came shard.Terms
+}
+
+// terms are those of a limit that comes with calls.
+func (f *Family) terms(limit Limit) (shard.Terms, error) {
+	of := f.core.limitNow()
+	switch {
+	case limit.Algorithm != 0 && limit.Algorithm != of.Algorithm || limit.Scope != 0 && limit.Scope != of.Scope:
+		return shard.Terms{}, fmt.Errorf("%w: %s is not that of the family, %s", ErrInvalidLimit, limit, of)
+	case limit.Shards > 1 || of.Shards > 1:
+		return shard.Terms{}, fmt.Errorf("%w: Shards is %d, of the family %d; a limit that comes with calls is on one",
+			ErrInvalidLimit, limit.Shards, of.Shards)
+	case limit.Lease != 0:
+		return shard.Terms{}, fmt.Errorf("%w: Lease is %s; a limit that comes with calls has none", ErrInvalidLimit,
+			limit.Lease)
+	}
+	limit.Algorithm, limit.Scope = of.Algorithm, of.Scope
+	if err := limit.validate(); err != nil {
+		return shard.Terms{}, err
+	}
+	spec, longest := limit.wanted().Spec, of.wanted().Lasts()
+	if r := f.core.routes.Load(); r != nil {
+		longest = r.layout.Keys.Longest
+	}
+	if spec.Lasts() > longest {
+		return shard.Terms{}, fmt.Errorf("%w: what it grants counts for %s, of the family for %s at most; give the "+
+			"family a longer Per first", ErrInvalidLimit, spec.Lasts(), longest)
+	}
+	return shard.Terms{Permits: spec.Permits, Burst: spec.Burst, Revision: spec.Revision, Window: spec.Window,
+		Mode: spec.Mode}, nil
+}
+
+func (f *Family) limiter(k keyed, invalid error) *Limiter {
+	if c := f.keys.Get(k); c != nil && invalid == nil {
 		return c.limiter()
 	}
-	if err := checkName("key", key); err != nil { // not remembered: it may be of any length
+	if err := checkName("key", k.key); err != nil {
+		invalid = err
+	}
+	if invalid != nil { // not remembered: it may be of any length
 		c := newCore(f.core.client, f.core.name, "")
-		c.family, c.invalid, c.metrics = f, err, f.core.metrics
+		c.family, c.invalid, c.metrics = f, invalid, f.core.metrics
 		c.declared = f.core.declaration()
 		return c.limiter()
 	}
-	c := newCore(f.core.client, f.core.name+"/"+key, f.keyPrefix()+key)
-	c.family, c.metrics = f, f.core.metrics
-	c.declared = f.core.declaration()
-	return f.keys.Add(key, c).limiter()
+	c := newCore(f.core.client, f.core.name+"/"+k.key, f.keyPrefix()+k.key)
+	c.family, c.metrics, c.came = f, f.core.metrics, k.came
+	c.declared = f.core.declaration().with(k.came)
+	return f.keys.Add(k, c).limiter()
+}
+
+// with is the limit of a key with these terms, in a family that has l.
+func (l Limit) with(t shard.Terms) Limit {
+	if t != (shard.Terms{}) {
+		l.Permits, l.Per, l.Burst, l.Revision = t.Permits, t.Window, t.Burst, t.Revision
+		l.Mode, _ = modeNamed(t.Mode) // it was one
+	}
+	return l
 }
 
 // proposal returns the terms in the form in which takes carry them.
@@ -165,7 +237,9 @@ func (f *Family) update(c *core) {
 	if ft == nil || c.invalid != nil || c.from.Load() == ft {
 		return
 	}
-	c.declare(ft.limit)
+	if c.came == (shard.Terms{}) {
+		c.declare(ft.limit)
+	}
 	p, err := f.planOf(c, ft)
 	if err == nil {
 		err = c.adopt(p)
@@ -179,15 +253,19 @@ func (f *Family) update(c *core) {
 
 // planOf is the plan of a key under the family's routes.
 func (f *Family) planOf(c *core, ft *routes) (*plan, error) {
+	came := c.came
+	if !ft.limit.Algorithm.bursty() { // it is another one since
+		came.Burst = 0
+	}
 	fresh := func() (*plan, error) {
-		layout, err := ft.layout.ForKey(c.id)
+		layout, err := ft.layout.ForKey(c.id, came)
 		if err != nil {
 			return nil, err
 		}
 		return c.planFor(layout)
 	}
 	if at, only := ft.layout.Keys.Only(c.id); only {
-		return f.plans.of(ft, at, fresh)
+		return f.plans.of(ft, keyPlan{at, came}, fresh)
 	}
 	return fresh()
 }

@@ -81,10 +81,15 @@ var breakages = []breakage{
 	},
 	{
 		name: "each process places keys over its own nodes", theme: "family", kind: "over", seeds: []uint64{4},
-		edits: []edit{{"layout, err := ft.layout.ForKey(c.id)",
+		edits: []edit{{"layout, err := ft.layout.ForKey(c.id, came)",
 			"own := ft.layout\n\t\tif keys := *own.Keys; BROKEN {\n" +
 				"\t\t\tkeys.Nodes, keys.Before, own.Keys = f.core.client.nodes.Roster().All(), nil, &keys\n\t\t}\n" +
-				"\t\tlayout, err := own.ForKey(c.id)"}},
+				"\t\tlayout, err := own.ForKey(c.id, came)"}},
+	},
+	{
+		name: "an older limit of a key undoes a newer one", theme: "family", kind: "over", seeds: []uint64{72},
+		edits: []edit{{"\t\tterms.Revision = layout.Revision\n",
+			"\t\tif !BROKEN {\n\t\t\tterms.Revision = layout.Revision\n\t\t}\n"}},
 	},
 	{
 		name: "a takeover waits for nothing", theme: "lost", kind: "over", seeds: []uint64{4},

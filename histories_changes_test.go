@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/shardlimit/shardlimit"
 )
 
 // This file is about what changes a limit, and who carries it.
@@ -30,45 +32,30 @@ func (w *world) set(s step) {
 	w.event("set", l)
 }
 
-// own gives the key of a family a limit of its own.
-func (w *world) own(s step) {
+// bring has a process come with a limit for the key of a family from now on: of a higher revision
+// than any before, of the same, or of an older one.
+func (w *world) bring(s step) {
 	p, l, h := w.who(s)
-	if h == nil || !l.plan.Family {
+	f := p.families[l.name()]
+	if h == nil || f == nil {
 		return
 	}
 	limit := h.Limit() // it has its family's algorithm
-	limit.Permits, limit.Shards, limit.Revision = s.Limit.Permits, 0, 0
-	l.own, l.owned = nil, true
-	l.own = l.changes(limit)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	is, alone := l.own, l.pending == 0
-	l.pending++
-	if h.SetLimit(ctx, limit) == nil && p.works() && alone && is == l.own { // else another one may have won
-		if h.Limit().Permits != limit.Permits {
-			l.world.found("own", "l%d: a key has %v after SetLimit(%v)", l.number, h.Limit(), limit)
-		}
-		l.ownOnly(is)
+	limit.Permits, limit.Mode, limit.Revision = s.Limit.Permits, s.Limit.Mode, max(l.revision+int64(s.N), 0)
+	newest := limit.Revision > l.revision
+	l.revision = max(l.revision, limit.Revision)
+	h = f.LimiterWith("k", limit)
+	if limit.Mode == shardlimit.Enforced {
+		l.came = true
+		l.changes(limit)
 	}
-	l.pending--
-	w.event("own", l)
-}
-
-// unown gives it the limit of its family again.
-func (w *world) unown(s step) {
-	p, l, h := w.who(s)
-	f := p.families[l.name()]
-	if h == nil || l.own == nil || f == nil {
-		return
+	p.handles[l.name()] = h
+	d := w.ask(p, l, h, "allow", 1)
+	if newest && limit.Mode == shardlimit.Enforced && d.Limit == limit.Permits && !d.Degraded && p.works() &&
+		limit.Revision == l.revision {
+		l.newest(limit.Revision)
 	}
-	l.own = nil
-	l.changes(f.Limit())
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	l.pending++
-	_ = h.UnsetLimit(ctx)
-	l.pending--
-	w.event("unown", l)
+	w.event("bring", l)
 }
 
 // revise is a process that starts with code of a higher revision.
@@ -82,6 +69,7 @@ func (w *world) revise(s step) {
 		limit.Revision = max(limit.Revision, v.limit.Revision+1)
 	}
 	v := l.changes(limit)
+	l.revision = max(l.revision, limit.Revision)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var err error

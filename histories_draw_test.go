@@ -71,7 +71,11 @@ func (d *drawing) world() {
 		p.Procs = append(p.Procs, proc)
 	}
 	for range pick(d, 1, 1, 1, 2) {
-		p.Limits = append(p.Limits, limitPlan{Limit: d.limit(), Family: d.keyed() || d.ofLoss() && d.oneIn(3)})
+		l := limitPlan{Limit: d.limit(), Family: d.keyed() || d.ofLoss() && d.oneIn(3)}
+		if l.Family {
+			l.Limit.Shards, l.Limit.Lease = 1, 0
+		}
+		p.Limits = append(p.Limits, l)
 	}
 }
 

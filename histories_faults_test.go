@@ -50,6 +50,15 @@ func (w *world) lost() {
 	w.forget()
 }
 
+// shortest is the shortest window of the limit so far.
+func (l *watched) shortest() time.Duration {
+	least := l.current().Per
+	for _, v := range l.versions {
+		least = min(least, v.limit.Per)
+	}
+	return least
+}
+
 // longest is the longest window of the limit so far, or time that a burst takes to come back.
 func (l *watched) longest() (d time.Duration) {
 	for _, v := range l.versions {

@@ -18,9 +18,9 @@ type watched struct {
 	plan     limitPlan
 	deleted  int // so often; a limit that was deleted goes on under another name
 	versions []*version
-	own      *version // the limit of its own that a family's key has, as far as anybody knows
-	owned    bool     // it had one
-	pending  int      // changes of its own limit that are under way
+	came     bool  // limits came with calls for the key of a family
+	revision int64 // the highest that came
+	granted  int64 // when the key was granted something last
 	extra    []allowance
 	events   []event
 	ops      []history.Op
@@ -74,10 +74,6 @@ func (l *watched) current() shardlimit.Limit {
 // changes notes that a change is asked for; the limit may be in force from now on.
 func (l *watched) changes(limit shardlimit.Limit) *version {
 	v := &version{limit: limit, called: l.world.now()}
-	if last := len(l.versions) - 1; l.own != nil && last >= 0 && l.versions[last] == l.own {
-		l.versions = slices.Insert(l.versions, last, v) // it is not in force for the key
-		return v
-	}
 	l.versions = append(l.versions, v)
 	return v
 }
@@ -116,15 +112,25 @@ func (l *watched) shortens(change *version, late time.Duration) {
 	}
 }
 
-// ownOnly notes that a key has got a limit of its own, and every shard has heard of it. What its
-// family has does not hold for the key any more, once processes that rest have read the record.
-func (l *watched) ownOnly(own *version) {
-	if !l.world.well() || l.unrecorded {
+// newest notes that a limit of this revision has come to the key of a family, and is in force: those
+// of lower revisions are not any more, as long as the key's state lives.
+func (l *watched) newest(revision int64) {
+	if !l.world.well() || l.unrecorded || l.placed || l.world.plan.takesOver() {
 		return
 	}
 	for _, v := range l.versions {
-		if v != own && v.ended == 0 {
-			v.ended = l.world.now() + int64(20*time.Second)
+		if v.limit.Revision < revision && v.ended == 0 {
+			v.ended = max(l.world.now(), l.booked)
+		}
+	}
+}
+
+// again notes that whatever a process brings may be in force again from then on: the key's state may
+// be a new one.
+func (l *watched) again(from int64) {
+	for _, p := range l.world.procs {
+		if h := p.handles[l.name()]; l.came && h != nil && h.Limit().Mode == shardlimit.Enforced {
+			l.versions = slices.Insert(l.versions, len(l.versions)-1, &version{limit: h.Limit(), called: from})
 		}
 	}
 }
@@ -159,10 +165,9 @@ func (l *watched) allow(d time.Duration, permits int64, why string) {
 }
 
 // moves reports whether keys of a family may be on their way, because they were placed over other
-// nodes, what a node had was taken over, they are counted under another algorithm, or had a limit
-// of their own.
+// nodes, what a node had was taken over, or they are counted under another algorithm.
 func (l *watched) moves() bool {
-	return l.plan.Family && (l.placed || l.owned || l.world.plan.takesOver() && !l.world.well() ||
+	return l.plan.Family && (l.placed || l.world.plan.takesOver() && !l.world.well() ||
 		slices.ContainsFunc(l.versions,
 			func(v *version) bool { return v.limit.Algorithm != l.plan.Limit.Algorithm }))
 }

@@ -67,7 +67,7 @@ func (s step) String() string {
 	case "call":
 		write(" by p%d of l%d: %d callers, %d calls each of %d permits, %s between", s.P, s.L, s.N, s.Times, s.Size,
 			s.For)
-	case "set", "revise", "own":
+	case "set", "revise", "bring":
 		write(" by p%d of l%d: %s", s.P, s.L, describe(s.Limit))
 	case "nodes", "place":
 		write(" of p%d l%d: %v", s.P, s.L, s.List)

@@ -1,6 +1,10 @@
 package shardlimit_test
 
-import "time"
+import (
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
 
 // scene is a few steps that belong together.
 func (d *drawing) scene() {
@@ -303,8 +307,21 @@ func (d *drawing) crowd(p, l int) {
 	d.add(step{Do: "rest", For: d.pause()})
 }
 
-// keyChange is what may change the limit of a family's key.
-func (d *drawing) keyChange() string { return pick(d, "set", "own", "own", "unown") }
+// keyChange changes the limit of a family's key.
+func (d *drawing) keyChange(p, l int, aside bool) {
+	s := step{Do: "bring", P: p, L: l, N: pick(d, 1, 1, 0, -1), Limit: d.change(l), Aside: aside}
+	switch d.IntN(8) {
+	case 0, 1:
+		s.Do = "set"
+	case 2:
+		s.Limit.Mode = pick(d, shardlimit.Off, shardlimit.Closed)
+	case 3, 4:
+		s.Limit.Permits = max(s.Limit.Permits/4, 2)
+	case 5:
+		s.Limit.Permits *= 2
+	}
+	d.add(s)
+}
 
 func (d *drawing) family(p, l int) {
 	d.everybody(l)
@@ -315,7 +332,7 @@ func (d *drawing) family(p, l int) {
 			d.add(step{Do: "start", P: p})
 		}
 	} else {
-		d.add(step{Do: d.keyChange(), P: p, L: l, Limit: d.change(l), Aside: d.oneIn(4)})
+		d.keyChange(p, l, d.oneIn(4))
 	}
 	d.everybody(l)
 	d.everybody(l)
@@ -336,7 +353,7 @@ func (d *drawing) places(p, l int) {
 			}
 			d.add(step{Do: "set", P: d.who(), L: l, Limit: limit})
 		} else if d.oneIn(3) {
-			d.add(step{Do: d.keyChange(), P: d.who(), L: l, Limit: d.change(l), Aside: d.oneIn(2)})
+			d.keyChange(d.who(), l, d.oneIn(2))
 		} else {
 			d.add(step{Do: "place", P: d.who(), L: l, List: d.Perm(d.plan.Nodes)[:1+d.IntN(d.plan.Nodes)],
 				Aside: d.oneIn(2)})

@@ -17,8 +17,7 @@ var deeds = map[string]func(*world, step){
 	"call":      (*world).call,
 	"take":      (*world).take,
 	"set":       (*world).set,
-	"own":       (*world).own,
-	"unown":     (*world).unown,
+	"bring":     (*world).bring,
 	"revise":    (*world).revise,
 	"rebalance": (*world).rebalance,
 	"nodes":     (*world).setNodes,
@@ -90,6 +89,9 @@ func (w *world) event(do string, limits ...*watched) {
 	for _, l := range limits {
 		l.events = append(l.events, event{do, w.now()})
 		l.fresh = false
+		if do != "bring" && do != "set" {
+			l.again(w.now())
+		}
 	}
 }
 
@@ -129,6 +131,14 @@ func (w *world) ask(p *process, l *watched, h *shardlimit.Limiter, mode string, 
 	var d shardlimit.Decision
 	var err error
 	ctx := context.Background()
+	if m := h.Limit().Mode; m != shardlimit.Enforced {
+		d, err = h.AllowUpTo(ctx, size)
+		if err == nil && (m == shardlimit.Off && d.Granted != size || m == shardlimit.Closed && d.Granted > 0) {
+			w.found("mode", "l%d: a call by p%d was granted %d of %d permits of a limit that is %v", l.number, p.number,
+				d.Granted, size, m)
+		}
+		return shardlimit.Decision{}
+	}
 	switch mode {
 	case "wait":
 		if p.plan.Outage != shardlimit.FailClosed {
@@ -176,7 +186,7 @@ func (w *world) take(s step) {
 
 func (w *world) reserve(s step) {
 	p, l, h := w.who(s)
-	if h == nil || p.plan.Outage != shardlimit.FailClosed {
+	if h == nil || p.plan.Outage != shardlimit.FailClosed || h.Limit().Mode != shardlimit.Enforced {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*l.current().Per+time.Second)
@@ -285,7 +295,7 @@ func (w *world) first(p *process, l *watched, h *shardlimit.Limiter) shardlimit.
 // free tells whether what is free is had: after a rest, by a process that is alone.
 func (w *world) free(s step) {
 	p, l, h := w.who(s)
-	if h == nil || !l.fresh {
+	if h == nil || !l.fresh || h.Limit().Mode != shardlimit.Enforced {
 		return
 	}
 	w.wg.Wait()
@@ -298,7 +308,8 @@ func (w *world) free(s step) {
 	}
 	at := w.now()
 	w.stat.did("free, judged")
-	if d := w.first(p, l, h); d.Granted == 0 && !p.cut() && !w.over() { // else nodes answer no more
+	d := w.first(p, l, h)
+	if d.Granted == 0 && !p.cut() && !w.over() { // else nodes answer no more
 		w.found("denied", "p%d was denied the first permit of l%d after a rest of %s, at %s", p.number, l.number,
 			max(2*l.longest(), s.For), time.Duration(at))
 		return
@@ -307,6 +318,9 @@ func (w *world) free(s step) {
 	limit := h.Limit()
 	if limit.Lease > 0 {
 		return
+	}
+	if l.came && d.Limit > 0 { // a limit of a higher revision may be in force
+		limit.Permits = d.Limit
 	}
 	var got atomic.Int64
 	var wg sync.WaitGroup

@@ -16,6 +16,8 @@ const (
 	MinWindow  = script.MinWindow  // a millisecond
 	MaxWindow  = script.MaxWindow  // 31 days
 	MaxShards  = shard.MaxLive     // 256 shards of one limit
+
+	MaxRevision = script.MaxEpoch // microseconds since 1970 are far less
 )
 
 // Scope says whom a Limit holds for.
@@ -92,11 +94,11 @@ type Limit struct {
 	Lease time.Duration
 	// Revision orders limits that are declared in code. A declaration with a
 	// higher revision than the stored one replaces it; equal or lower joins
-	// what is stored.
+	// what is stored. It is 0 to MaxRevision. See also Family.LimiterWith.
 	Revision int64
 	// Mode says what becomes of calls: whether the limit is Enforced, which is the zero value, only
-	// watched (Shadow), Off, or Closed. A key of a Family that has a limit of its own has a Mode of
-	// its own. A declaration in code with a higher Revision replaces the Mode with the rest.
+	// watched (Shadow), Off, or Closed. A limit that comes with calls for a key has a Mode of its
+	// own. A declaration in code with a higher Revision replaces the Mode with the rest.
 	Mode Mode
 }
 
@@ -169,8 +171,8 @@ func (l Limit) validate() error {
 		return fmt.Errorf("%w: Lease is %s, it must be whole microseconds", ErrInvalidLimit, l.Lease)
 	case l.Mode >= modes:
 		return fmt.Errorf("%w: Mode %d is not known to this version", ErrInvalidLimit, l.Mode)
-	case l.Revision < 0:
-		return fmt.Errorf("%w: Revision is %d, it must not be negative", ErrInvalidLimit, l.Revision)
+	case l.Revision < 0 || l.Revision > MaxRevision:
+		return fmt.Errorf("%w: Revision is %d, it must be 0 to %d", ErrInvalidLimit, l.Revision, int64(MaxRevision))
 	}
 	return nil
 }

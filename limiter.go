@@ -126,11 +126,9 @@ func (l *Limiter) Peek(ctx context.Context) (State, error) { return l.peek(ctx) 
 // It returns when every shard has adopted the change, or a later one that came before it was
 // through. If some could not be reached, the change is stored and will be finished by whichever
 // process sees them next; the error is then a *ShardError for each. ErrUnavailable means that
-// nothing was changed, because the node that anchors the layout is away.
+// nothing was changed, because the node that anchors the layout is away. The limit of a key of a
+// Family is the family's, or comes with the call: ErrFamilyLimit.
 func (l *Limiter) SetLimit(ctx context.Context, limit Limit) error {
-	if l.core.family != nil {
-		return l.core.setOwn(ctx, limit)
-	}
 	if err := l.standsAlone("SetLimit"); err != nil {
 		return err
 	}

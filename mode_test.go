@@ -286,39 +286,23 @@ func TestALeaseEndsWithTheMode(t *testing.T) {
 	})
 }
 
-// The keys of a family have its mode, but for those with a limit of their own.
+// The keys of a family have its mode, but where another one comes with the call.
 func TestModesOfKeys(t *testing.T) {
 	t.Parallel()
 	onEither(t, func(t *testing.T, f fleet) {
-		fam, other := keyed(t, f.client(t), "f", shardlimit.PerHour(1)), keyed(t, f.client(t), "f",
-			shardlimit.PerHour(1))
+		fam := keyed(t, f.client(t), "f", shardlimit.PerHour(1))
 		for _, key := range []string{"a", "b", "c"} {
 			mustDecide(t, fam.Limiter(key), 1, true, false)
 		}
-		for key, m := range map[string]shardlimit.Mode{"a": shardlimit.Closed, "b": shardlimit.Off} {
-			switchTo(t, m, fam.Limiter(key))
-		}
-		if own := fam.OwnLimits(); own["a"].Mode != shardlimit.Closed || own["b"].Mode != shardlimit.Off {
-			t.Errorf("own limits: %v", own)
-		}
-		awaitThat(t, "the other process hears", func() bool {
-			_, err := other.Limiter("a").Allow(t.Context())
-			return err == nil && len(other.OwnLimits()) == 2
-		})
-		for _, who := range []*shardlimit.Family{fam, other} {
-			mustDecide(t, who.Limiter("a"), 1, false, false)
-			mustDecide(t, who.Limiter("b"), 1_000, true, false)
-			mustDecide(t, who.Limiter("c"), 1, false, false)
-		}
+		mustDecide(t, fam.LimiterWith("a", in(shardlimit.Closed, fam.Limit())), 1, false, false)
+		mustDecide(t, fam.LimiterWith("b", in(shardlimit.Off, fam.Limit())), 1_000, true, false)
+		mustDecide(t, fam.LimiterWith("c", in(shardlimit.Shadow, fam.Limit())), 1, true, true)
+		mustDecide(t, fam.Limiter("c"), 1, false, false)
 		if err := fam.SetLimit(t.Context(), in(shardlimit.Shadow, fam.Limit())); err != nil {
 			t.Fatal(err)
 		}
 		mustDecide(t, fam.Limiter("c"), 1, true, true)
-		mustDecide(t, fam.Limiter("a"), 1, false, false)
-		if err := fam.Limiter("a").UnsetLimit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		mustDecide(t, fam.Limiter("a"), 1, true, true)
+		mustDecide(t, fam.LimiterWith("c", shardlimit.PerHour(1)), 1, false, false)
 	})
 }
 

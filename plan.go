@@ -45,23 +45,28 @@ func (c *core) planFor(layout shard.Layout) (*plan, error) {
 	return p, nil
 }
 
-// keyPlans are the plans of keys with a single shard, by where that is, under the family's routes.
+// keyPlans are the plans of keys with a single shard, by where that is and what comes with their
+// calls, under the family's routes.
 type keyPlans struct {
 	mu   sync.Mutex
 	from *routes
-	at   map[shard.Location]*plan
+	at   map[keyPlan]*plan
 }
 
-// mostKeyPlans bounds how many places are remembered: as many as a family's keys have on some
-// nodes.
+type keyPlan struct {
+	at   shard.Location
+	came shard.Terms
+}
+
+// mostKeyPlans bounds how many are remembered: as many as a family's keys have on some nodes.
 const mostKeyPlans = 16 * shard.KeySlots
 
-// of returns the plan of a key whose only shard is there, and has it made if it is not known.
-func (k *keyPlans) of(from *routes, at shard.Location, fresh func() (*plan, error)) (*plan, error) {
+// of returns the plan of a key with a single shard, and has it made if it is not known.
+func (k *keyPlans) of(from *routes, at keyPlan, fresh func() (*plan, error)) (*plan, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.from != from || len(k.at) >= mostKeyPlans {
-		k.from, k.at = from, make(map[shard.Location]*plan)
+		k.from, k.at = from, make(map[keyPlan]*plan)
 	}
 	if p := k.at[at]; p != nil {
 		return p, nil

@@ -148,9 +148,3 @@ func limitUnder(s shard.Spec) (Limit, error) {
 	}
 	return limit, limit.validate()
 }
-
-// Possible returns why no limit can be so, if none can be.
-func (c *core) Possible(s shard.Spec) error {
-	_, err := limitUnder(s)
-	return err
-}

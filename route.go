@@ -1,6 +1,7 @@
 package shardlimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -365,9 +366,18 @@ func (c *core) park(ctx context.Context, since int64) error {
 	return c.gone(ctx, nil)
 }
 
+// inForce is how many permits the limit has. A key's shard knows that: another caller may have
+// brought another limit.
+func (c *core) inForce(r *routes) int64 {
+	if c.family != nil && len(r.lanes) == 1 {
+		return cmp.Or(r.lanes[0].Target(), r.limit.Permits)
+	}
+	return r.limit.Permits
+}
+
 // deny fills in a denial.
 func (c *core) deny(r *routes, now int64, retry time.Duration, d *Decision) {
-	d.Limit, d.Remaining = r.limit.Permits, r.free()
+	d.Limit, d.Remaining = c.inForce(r), r.free()
 	d.RetryAfter, d.ResetAfter = max(retry, minRetry), r.resetAfter(now)
 	d.core = c
 }
@@ -382,7 +392,7 @@ func (c *core) complete(d *Decision, r *routes, rest, now int64) {
 // describe is complete without the note.
 func (c *core) describe(d *Decision, r *routes, rest, now int64) {
 	d.Allowed = d.Granted > 0
-	d.Limit = r.limit.Permits
+	d.Limit = c.inForce(r)
 	d.Remaining = rest
 	if rest <= 0 {
 		d.NextAfter = r.nextAfter(now)

@@ -66,6 +66,9 @@ func (s Spec) Lasts() time.Duration {
 // another layout.
 func (l Layout) GrantsLast() time.Duration {
 	lasts := l.Lasts
+	if l.Keys != nil {
+		lasts = max(lasts, l.Keys.Longest)
+	}
 	for _, s := range l.Specs() {
 		lasts = max(lasts, s.Lasts())
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 	"unicode/utf8"
 )
 
@@ -31,7 +32,9 @@ type Past struct {
 type Keys struct {
 	Arrangement
 	Before []Past `json:"before,omitempty"` // that keys may still have to be moved from, oldest first
-	Own    []Own  `json:"own,omitempty"`    // in order of their ids; never changed in place
+	// Longest is how long a grant of a key can count, under any limit that the family ever had. No
+	// limit that comes with a call may make it longer.
+	Longest time.Duration `json:"longest_ns"`
 	// Cut tells that some of what was before was forgotten, or had no order: what shards have of
 	// the rest is unknown.
 	Cut bool `json:"cut,omitempty"`
@@ -47,32 +50,82 @@ type Keys struct {
 // Moving reports whether all keys may still have to be moved.
 func (k *Keys) Moving() bool { return k != nil && len(k.Before) > 0 }
 
-// Only returns where the only shard of a key is; ok is false if it has several, may have to move,
-// or has a limit of its own. The layouts of all keys with the same place differ in nothing.
+// Only returns where the only shard of a key is; ok is false if it has several, or may have to move.
+// The layouts of all keys with the same place and terms differ in nothing.
 func (k *Keys) Only(id string) (at Location, ok bool) {
 	if k == nil || k.Shards != 1 || k.Moving() {
-		return Location{}, false
-	}
-	if _, own := k.own(id); own {
 		return Location{}, false
 	}
 	return Location{k.positions(id, 1)[0], k.Nodes[Place(id, 1, k.Nodes)[0]].Name}, true
 }
 
-// ForKey returns the layout of one key under the layout l of its family: settled if the key has
-// nothing to move, else with the shards of the arrangements before as leaving ones.
-func (l Layout) ForKey(id string) (Layout, error) {
+// Waits reports whether more has changed since Since was noted, but so little that all of it can be
+// forgotten together, later. To forget a part has the shards of every key asked once more.
+func (k *Keys) Waits() bool {
+	return len(k.Before) <= maxBefore/2 &&
+		slices.ContainsFunc(k.Before, func(p Past) bool { return k.Upto > 0 && p.Epoch >= k.Upto })
+}
+
+// Forget returns the keys without what they may have held before, as far as that was known when
+// Since was noted.
+func (k *Keys) Forget() *Keys {
+	upto := cmp.Or(k.Upto, MaxEpoch+1)
+	next := &Keys{Arrangement: k.Arrangement, Longest: k.Longest}
+	for _, p := range k.Before {
+		if p.Epoch >= upto {
+			next.Before = append(next.Before, p)
+		}
+	}
+	if next.Cut = next.Moving(); !next.Cut && k.Moving() {
+		next.Fell = false
+	}
+	return next
+}
+
+// Specs returns the specs under which keys may hold something, of the layout l of a family.
+func (l Layout) Specs() []Spec {
+	specs := []Spec{l.Spec()}
+	if l.Keys != nil {
+		for _, p := range l.Keys.Before {
+			specs = append(specs, p.Spec)
+		}
+	}
+	return specs
+}
+
+// Terms are what a limit says that comes with the calls for a key. All else is its family's. The
+// zero Terms are its family's, too.
+type Terms struct {
+	Permits, Burst, Revision int64
+	Window                   time.Duration
+	Mode                     string
+}
+
+// Over returns the spec of a key with these terms, in a family that has the spec s.
+func (t Terms) Over(s Spec) Spec {
+	if t.Permits != 0 {
+		s.Permits, s.Window, s.Burst, s.Revision, s.Mode = t.Permits, t.Window, t.Burst, t.Revision, t.Mode
+	}
+	return s
+}
+
+// ForKey returns the layout of one key with these terms under the layout l of its family: settled if
+// the key has nothing to move, else with the shards of the arrangements before as leaving ones. What
+// those have is unknown if the terms came with a call: others may have come before.
+func (l Layout) ForKey(id string, own Terms) (Layout, error) {
 	if l.Keys == nil {
 		return Layout{}, fmt.Errorf("%w: not the layout of a family with an arrangement", ErrInvalidLayout)
 	}
 	var at Layout
-	fell := l.Keys.Cut
-	for i, p := range l.pasts(id) {
-		next, err := at.keyAfter(int64(i+1), p.Spec, p.shards(id, p.Spec), l.fenceOf(p.Arrangement), fell)
+	came := own != Terms{}
+	fell := l.Keys.Cut || came
+	for i, p := range l.moments() {
+		s := own.Over(p.Spec)
+		next, err := at.keyAfter(int64(i+1), s, p.shards(id, s), l.fenceOf(p.Arrangement), fell)
 		if err != nil {
 			return Layout{}, err
 		}
-		fell = p.Fell || next.Settled && (fell || falls(at, next))
+		fell = came || p.Fell || next.Settled && (fell || falls(at, next))
 		at = next
 	}
 	if at.Epoch = l.Epoch; at.Changed > 0 {
@@ -168,23 +221,20 @@ func burstOf(s Shard) int64 {
 // say what keys have to be moved from. The layout of a new family has none.
 func (l Layout) KeysAfter(s Spec, to Arrangement) (*Keys, error) {
 	to.Nodes = normal(to.Nodes)
-	next := &Keys{Arrangement: to}
+	next := &Keys{Arrangement: to, Longest: s.Lasts()}
 	if l.Keys == nil {
 		return next, nil
 	}
 	from := l.Keys.Arrangement
 	past := Past{from, l.Epoch, l.Spec()}
 	past.Revision, past.Mode, past.Auto = 0, "", false
-	next.Before, next.Own = slices.Clone(l.Keys.Before), l.Keys.Own
-	if l.Keys.Changing() {
+	next.Before, next.Longest = slices.Clone(l.Keys.Before), max(next.Longest, l.Keys.Longest)
+	if l.Keys.Moving() {
 		next.Since, next.SinceAt, next.Upto, next.Cut = l.Keys.Since, l.Keys.SinceAt, l.Keys.Upto, l.Keys.Cut
 	}
 	most := maxBefore
 	if len(l.Keys.Before) > maxBefore { // they come of layouts that became one
 		most = maxMerged
-	}
-	if err := next.ownUnder(s, l.Epoch); err != nil {
-		return nil, err
 	}
 	oneByOne := len(next.Before) == 0 && slices.Equal(from.Nodes, to.Nodes) && from.Slots == to.Slots &&
 		past.changesOneByOne(s, to)
@@ -192,7 +242,7 @@ func (l Layout) KeysAfter(s Spec, to Arrangement) (*Keys, error) {
 		next.Fell = from.Fell || s.Permits < past.Spec.Permits || s.atOnce() < past.Spec.atOnce()
 		return next, nil
 	}
-	if next.Before = next.before(append(next.Before, past)); len(next.Before) > most {
+	if next.Before = needed(append(next.Before, past)); len(next.Before) > most {
 		return nil, ErrTooManyMoves
 	}
 	return next, nil
@@ -264,14 +314,12 @@ func (l Layout) mergedKeys(others []Layout) (*Keys, error) {
 	}
 	merged := &Keys{Arrangement: l.Keys.Arrangement}
 	var pasts []Past
-	var layouts []Layout
 	for _, of := range append(slices.Clone(others), l) {
 		if of.Keys != nil {
-			pasts, layouts = append(pasts, of.moments(nil)...), append(layouts, of)
+			pasts, merged.Longest = append(pasts, of.moments()...), max(merged.Longest, of.Keys.Longest)
 		}
 	}
-	if len(pasts) == 1 && !l.Keys.ownChanging() {
-		merged.Own = l.Keys.Own
+	if len(pasts) == 1 {
 		return merged, nil
 	}
 	slices.SortStableFunc(pasts, func(a, b Past) int { return cmp.Compare(a.Epoch, b.Epoch) })
@@ -282,16 +330,17 @@ func (l Layout) mergedKeys(others []Layout) (*Keys, error) {
 	if len(merged.Before) > maxMerged {
 		return nil, ErrTooManyMoves
 	}
-	merged.Own = mergedOwn(layouts, merged.Before)
 	return merged, nil
+}
+
+// moments returns what held under the layout, as far as it is remembered. The last one is in force.
+func (l Layout) moments() []Past {
+	return append(slices.Clone(l.Keys.Before), Past{l.Keys.Arrangement, l.Epoch, l.Spec()})
 }
 
 func (k *Keys) validate(epoch int64, s Spec, under bool) error {
 	if k == nil {
 		return nil
-	}
-	if err := k.validateOwn(epoch, s); err != nil {
-		return err
 	}
 	if err := k.Arrangement.validate(); err != nil {
 		return err
@@ -302,6 +351,9 @@ func (k *Keys) validate(epoch int64, s Spec, under bool) error {
 	if k.Since < 0 || (k.Since == 0) != (k.SinceAt == "") || !utf8.ValidString(k.SinceAt) || k.Upto < 0 ||
 		k.Upto > epoch {
 		return fmt.Errorf("since %d at %q", k.Since, k.SinceAt)
+	}
+	if k.Longest < s.Lasts() || k.Longest > maxLasts+s.Lease {
+		return fmt.Errorf("grants count for %s at the longest, those of the limit for %s", k.Longest, s.Lasts())
 	}
 	if len(k.Before) > maxMerged {
 		return fmt.Errorf("%d arrangements before", len(k.Before))

@@ -47,10 +47,12 @@ func family(t interface{ Fatal(...any) }, epoch int64, s shard.Spec, shards int,
 
 // succeed returns the layout that follows l in the family's record.
 func succeed(t interface{ Fatal(...any) }, l shard.Layout, s shard.Spec, nodes []shard.Node) shard.Layout {
-	next, err := l.Change(l.Epoch+1, s, on("record", int(s.Permits)))
-	if err == nil {
-		next.Keys, err = l.KeysAfter(s, shard.Arrangement{Shards: l.Keys.Shards, Slots: l.Keys.Slots, Nodes: nodes})
+	keys, err := l.KeysAfter(s, shard.Arrangement{Shards: l.Keys.Shards, Slots: l.Keys.Slots, Nodes: nodes})
+	if err != nil {
+		t.Fatal(err)
 	}
+	l.Keys = keys
+	next, err := l.Change(l.Epoch+1, s, on("record", int(s.Permits)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +60,7 @@ func succeed(t interface{ Fatal(...any) }, l shard.Layout, s shard.Spec, nodes [
 }
 
 func keyed(t interface{ Fatal(...any) }, l shard.Layout, id string) shard.Layout {
-	k, err := l.ForKey(id)
+	k, err := l.ForKey(id, shard.Terms{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +269,7 @@ func TestMergedLayoutsForgetNoArrangement(t *testing.T) {
 }
 
 // goldenKeys is the record of a family whose keys move to another node.
-const goldenKeys = `{"v":1,"epoch":6,"settled":true,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":0,"shards":[{"slot":1,"node":"record","share":30}],"keys":{"shards":2,"slots":256,"nodes":[{"name":"10.0.0.0:6379","weight":1},{"name":"10.0.0.1:6379","weight":1}],"before":[{"shards":2,"slots":256,"nodes":[{"name":"10.0.0.0:6379","weight":1}],"epoch":5,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog"}],"since_us":17,"since_at":"n"}}`
+const goldenKeys = `{"v":1,"epoch":6,"settled":true,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":0,"shards":[{"slot":1,"node":"record","share":30}],"keys":{"shards":2,"slots":256,"nodes":[{"name":"10.0.0.0:6379","weight":1},{"name":"10.0.0.1:6379","weight":1}],"before":[{"shards":2,"slots":256,"nodes":[{"name":"10.0.0.0:6379","weight":1}],"epoch":5,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog"}],"longest_ns":2000000000,"since_us":17,"since_at":"n"}}`
 
 func TestGoldenKeys(t *testing.T) {
 	l := succeed(t, family(t, 5, spec(30), 2, someNodes(1)), spec(30), someNodes(2))
@@ -275,5 +277,51 @@ func TestGoldenKeys(t *testing.T) {
 	got, err := json.Marshal(l)
 	if err != nil || string(got) != goldenKeys {
 		t.Errorf("stored as %s, %v\nwant      %s", got, err, goldenKeys)
+	}
+}
+
+// The limit that comes with the calls for a key concerns no other. While the key moves, nothing is
+// known of what its shards have: another limit may have come before.
+func TestALimitThatComesWithCallsIsTheKeys(t *testing.T) {
+	came := shard.Terms{Permits: 40, Window: time.Minute, Revision: 7, Mode: "off"}
+	l := family(t, 5, spec(10), 1, someNodes(1))
+	k, err := l.ForKey("paid", came)
+	if err != nil || !k.Settled || k.Permits != 40 || k.Window != time.Minute || k.Revision != 7 || k.Mode != "off" ||
+		k.Live()[0].Share != 40 {
+		t.Errorf("%+v (%v)", k, err)
+	}
+	if k := keyed(t, l, "free"); k.Permits != 10 || k.Revision != 0 {
+		t.Errorf("another key has %+v", k)
+	}
+	l = succeed(t, l, spec(20), someNodes(2)[1:])
+	if k, err = l.ForKey("paid", came); err != nil || k.Settled || k.Permits != 40 || len(k.Shards) != 2 {
+		t.Fatalf("on its way: %+v (%v)", k, err)
+	}
+	for _, s := range k.Shards {
+		if s.Start != shard.Unknown {
+			t.Errorf("%+v of %+v is known", s, k)
+		}
+	}
+}
+
+// For how long a grant may count is remembered, however the family's limit changes.
+func TestTheLongestLimitOfAFamilyIsRemembered(t *testing.T) {
+	long := spec(10)
+	long.Window = time.Hour
+	l := family(t, 5, long, 1, someNodes(1))
+	l = succeed(t, l, spec(10), someNodes(2))
+	merged := must(t)(l.Merge(9, family(t, 6, spec(10), 1, someNodes(2))))
+	for name, is := range map[string]time.Duration{
+		"changed": l.Keys.Longest, "forgotten": l.Keys.Forget().Longest, "merged": merged.Keys.Longest,
+		"counted for takeovers": l.GrantsLast(),
+	} {
+		if is != 2*time.Hour {
+			t.Errorf("%s: %s", name, is)
+		}
+	}
+	short := *l.Keys
+	short.Longest = time.Second
+	if l.Keys = &short; l.Validate() == nil {
+		t.Error("grants of the limit itself count for longer")
 	}
 }

@@ -99,11 +99,11 @@ func TestListAllowAndSet(t *testing.T) {
 		{"delete watched", exitOK, nil},
 		{"set jobs --mode closed", exitOK, []string{"jobs: 10/s, sliding-log on 1 shard, closed, revision 3"}},
 		{"allow jobs", exitFailed, []string{"jobs: denied 1 permit"}},
-		{"set users --key bob --mode off", exitOK, []string{"users/bob: 2/m, fixed-window on 1 shard, off"}},
-		{"set users --key bob --unset", exitOK, nil},
+		{"set users --family --mode off", exitOK, []string{"users: 2/m, fixed-window on 1 shard, off"}},
+		{"set users --family --mode enforced", exitOK, nil},
 		{"list", exitOK, []string{"jobs   limit   10/s, sliding-log", "mails  limit   3/h, sliding-log on 1 shard",
 			"users  family  for each key: 2/m, fixed-window"}},
-		{"show users --family --json", exitOK, []string{`"kind": "family"`, `"own": []`}},
+		{"show users --family --json", exitOK, []string{`"kind": "family"`}},
 	})
 	text, code := runHere(t, append([]string{"list", "--json"}, flags...)...)
 	var names []string

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -130,15 +128,13 @@ func drainedLine(node string, limits int64, families []*shardlimit.Family) strin
 
 // movesWithin is how long after a move the node may still be needed by keys of the family: until
 // all that was used there has left the window of every key, and no process goes by the list before.
-func movesWithin(f *shardlimit.Family) (longest time.Duration) {
-	for _, limit := range append(slices.Collect(maps.Values(f.OwnLimits())), f.Limit()) {
-		fills := time.Duration(0)
-		if limit.Burst > limit.Permits {
-			fills = time.Duration(float64(limit.Per) * float64(limit.Burst) / float64(limit.Permits))
-		}
-		longest = max(longest, 7*time.Second+4*max(limit.Per, fills)+limit.Lease)
+func movesWithin(f *shardlimit.Family) time.Duration {
+	limit := f.Limit()
+	fills := time.Duration(0)
+	if limit.Burst > limit.Permits {
+		fills = time.Duration(float64(limit.Per) * float64(limit.Burst) / float64(limit.Permits))
 	}
-	return longest
+	return 7*time.Second + 4*max(limit.Per, fills) + 2*limit.Lease
 }
 
 // rebalanceWithin moves what the client has opened.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 
 	"github.com/shardlimit/shardlimit"
@@ -110,55 +109,25 @@ func hasFlag(cmd *cli.Command, name string) bool {
 // showFamily prints what holds for the keys.
 func showFamily(w io.Writer, f *shardlimit.Family) error {
 	_, err := fmt.Fprintf(w, "%s  for each key: %s\n", draw.Name(f.Name()), describe(f.Limit()))
-	own := f.OwnLimits()
-	for _, key := range slices.Sorted(maps.Keys(own)) {
-		if err == nil {
-			_, err = fmt.Fprintf(w, "%q has %s of its own\n", key, describe(own[key]))
-		}
-	}
 	return err
 }
 
-// familyJSON is what show --family --json prints.
-type familyJSON struct {
-	limitJSON
-	Own []limitJSON `json:"own"` // limits of single keys, by their names
-}
-
 func showFamilyJSON(w io.Writer, f *shardlimit.Family) error {
-	out := familyJSON{asJSON(f.Name(), kindFamily, f.Limit()), []limitJSON{}}
-	own := f.OwnLimits()
-	for _, key := range slices.Sorted(maps.Keys(own)) {
-		out.Own = append(out.Own, asJSON(key, "key", own[key]))
-	}
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(out)
+	return encoder.Encode(asJSON(f.Name(), kindFamily, f.Limit()))
 }
 
-// setFamily changes what holds for the keys, or for one.
+// setFamily changes what holds for the keys.
 func setFamily(ctx context.Context, cmd *cli.Command, con console, client *shardlimit.Client, name string,
 	change func(shardlimit.Limit) shardlimit.Limit) error {
 	family, err := openFamily(ctx, cmd, client, name)
 	if err != nil {
 		return err
 	}
-	of, before, now := name, family.Limit(), family.Limit
-	do := func() error { return family.SetLimit(ctx, change(before)) }
-	if cmd.IsSet("key") {
-		limiter := family.Limiter(cmd.String("key"))
-		of, before, now = limiter.Name(), limiter.Limit(), limiter.Limit
-		do = func() error {
-			if cmd.Bool("unset") {
-				return limiter.UnsetLimit(ctx)
-			}
-			want := change(before)
-			want.Shards, want.Revision = 0, 0
-			return limiter.SetLimit(ctx, want)
-		}
-	}
-	if err := do(); err != nil {
+	before := family.Limit()
+	if err := family.SetLimit(ctx, change(before)); err != nil {
 		return notSet(ctx, client, err, name, "shardlimit rebalance "+draw.Name(name)+" --family")
 	}
-	return tellChange(con, of, before, now())
+	return tellChange(con, name, before, family.Limit())
 }

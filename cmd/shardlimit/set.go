@@ -25,7 +25,7 @@ Examples:
 
   shardlimit set mails --rate 1200/s --redis 10.0.0.1:6379,10.0.0.2:6379
   shardlimit set jobs --rate 10/s --algorithm token-bucket --burst 50 --redis 10.0.0.1:6379
-  shardlimit set users --key ann --rate 600/m --redis 10.0.0.1:6379,10.0.0.2:6379`
+  shardlimit set users --family --rate 600/m --redis 10.0.0.1:6379,10.0.0.2:6379`
 
 func setCommand(con console) *cli.Command {
 	return &cli.Command{
@@ -34,8 +34,7 @@ func setCommand(con console) *cli.Command {
 		ArgsUsage:   "NAME",
 		Description: setHelp,
 		Flags: append([]cli.Flag{
-			familyFlag(), keyFlag(),
-			&cli.BoolFlag{Name: "unset", Usage: "with --key: the key has its family's limit again"},
+			familyFlag(),
 			&cli.StringFlag{Name: "rate", Usage: rateHelp},
 			&cli.StringFlag{Name: "algorithm", Usage: "`HOW` to count: " + spelling.List(spelling.Algorithms())},
 			&cli.StringFlag{Name: "mode", Usage: "`WHAT` becomes of calls: " + spelling.List(spelling.Modes())},
@@ -64,7 +63,7 @@ func set(ctx context.Context, cmd *cli.Command, con console) error {
 		return err
 	}
 	return withClient(ctx, cmd, func(ctx context.Context, client *shardlimit.Client, name string) error {
-		if cmd.Bool("family") || cmd.IsSet("key") {
+		if cmd.Bool("family") {
 			return setFamily(ctx, cmd, con, client, name, change)
 		}
 		limiter, err := client.Open(ctx, name)
@@ -138,17 +137,11 @@ func tellChange(con console, name string, before, now shardlimit.Limit) error {
 func checkSet(cmd *cli.Command) error {
 	given := slices.DeleteFunc(slices.Clone(ofLimit), func(name string) bool { return !cmd.IsSet(name) })
 	switch {
-	case cmd.Bool("unset") && (!cmd.IsSet("key") || len(given) > 0):
-		return usagef("--unset goes with --key, and with nothing that it would set")
-	case len(given) == 0 && !cmd.Bool("unset"):
+	case len(given) == 0:
 		return usagef("nothing to set; give one or more of --%s", strings.Join(ofLimit, ", --"))
-	case (cmd.Bool("family") || cmd.IsSet("key")) && cmd.IsSet("shards"):
+	case cmd.Bool("family") && cmd.IsSet("shards"):
 		return usagef("how many shards the keys of a family have cannot be changed")
-	}
-	if cmd.IsSet("key") && cmd.IsSet("revision") {
-		return usagef("--revision goes with a limit or a whole family, not with --key")
-	}
-	if (cmd.Bool("family") || cmd.IsSet("key")) && cmd.IsSet("node-timeout") {
+	case cmd.Bool("family") && cmd.IsSet("node-timeout"):
 		return usagef("--node-timeout goes with a limit that is created, not with a family")
 	}
 	return nil

@@ -26,6 +26,7 @@ type knowledge struct {
 	answered  atomic.Int64 // when the last reply came
 	usedAt    atomic.Int64 // when a reply last showed permits in the log, as time elapsed; 0 never
 	free      atomic.Int64 // after the last reply
+	target    atomic.Int64 // by it: what the share is to be
 	freeAt    atomic.Int64 // if free is 0: when a permit comes back, counted from when the reply came
 	shutUntil atomic.Int64 // until then nothing is free, counted from when the call was sent
 	resetAt   atomic.Int64 // when the shard is unused again
@@ -48,6 +49,7 @@ func (k *knowledge) learn(sent, received, elapsed int64, window time.Duration, r
 	}
 	k.sentAt.Store(sent)
 	k.free.Store(r.Free)
+	k.target.Store(r.Target)
 	k.resetAt.Store(received + int64(r.Reset))
 	k.heard.Store(true)
 	if r.Used > 0 {

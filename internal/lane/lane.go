@@ -329,6 +329,9 @@ func (l *Lane) Shut(now int64) bool { return l.known.shut(now) }
 // Free is what was free after the last reply; heard is false if there was none.
 func (l *Lane) Free() (n int64, heard bool) { return l.known.free.Load(), l.known.heard.Load() }
 
+// Target is what the shard's share is to be, by its last reply; 0 if there was none.
+func (l *Lane) Target() int64 { return l.known.target.Load() }
+
 // FreeAt is when a permit comes back, if none was free after the last reply.
 func (l *Lane) FreeAt() int64 { return l.known.freeAt.Load() }
 

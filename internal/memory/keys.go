@@ -10,23 +10,23 @@ import (
 // Keys is what a process remembers of the keys of a family: those used last. Keys are divided among
 // parts, each with a lock of its own, so that calls for different keys do not meet. It is safe for
 // concurrent use.
-type Keys[V any] struct {
+type Keys[K comparable, V any] struct {
 	seed  maphash.Seed
-	parts [keyParts]*lru.Cache[string, V]
+	parts [keyParts]*lru.Cache[K, V]
 }
 
 const keyParts = 32
 
 // NewKeys returns what remembers so many keys, or some more: of many a tenth, of few several times
 // as many. forget is told of each that goes.
-func NewKeys[V any](size int, forget func(V)) (*Keys[V], error) {
-	k := &Keys[V]{seed: maphash.MakeSeed()}
+func NewKeys[K comparable, V any](size int, forget func(V)) (*Keys[K, V], error) {
+	k := &Keys[K, V]{seed: maphash.MakeSeed()}
 	// Keys are not divided evenly: hardly any part has four standard deviations more than the mean,
 	// and a few.
 	mean := float64(size) / keyParts
 	most := int(math.Ceil(mean+4*math.Sqrt(mean))) + 4
 	for i := range k.parts {
-		part, err := lru.NewWithEvict(most, func(_ string, v V) { forget(v) })
+		part, err := lru.NewWithEvict(most, func(_ K, v V) { forget(v) })
 		if err != nil {
 			return nil, err
 		}
@@ -35,19 +35,19 @@ func NewKeys[V any](size int, forget func(V)) (*Keys[V], error) {
 	return k, nil
 }
 
-func (k *Keys[V]) part(key string) *lru.Cache[string, V] {
-	return k.parts[maphash.String(k.seed, key)%keyParts]
+func (k *Keys[K, V]) part(key K) *lru.Cache[K, V] {
+	return k.parts[maphash.Comparable(k.seed, key)%keyParts]
 }
 
 // Get returns what is remembered of a key, the zero value if that is nothing.
-func (k *Keys[V]) Get(key string) V {
+func (k *Keys[K, V]) Get(key K) V {
 	v, _ := k.part(key).Get(key)
 	return v
 }
 
 // Add remembers a key, and returns what is remembered of it then: another caller may have been
 // faster.
-func (k *Keys[V]) Add(key string, v V) V {
+func (k *Keys[K, V]) Add(key K, v V) V {
 	if old, ok, _ := k.part(key).PeekOrAdd(key, v); ok {
 		return old
 	}
@@ -55,7 +55,7 @@ func (k *Keys[V]) Add(key string, v V) V {
 }
 
 // All is what is remembered of all keys.
-func (k *Keys[V]) All() (all []V) {
+func (k *Keys[K, V]) All() (all []V) {
 	for _, part := range k.parts {
 		all = append(all, part.Values()...)
 	}

@@ -10,7 +10,7 @@ import (
 func TestKeysAreRememberedAsManyAsTold(t *testing.T) {
 	for _, size := range []int{1, 32, 100, 1000, 65_536} {
 		gone := 0
-		k, err := NewKeys(size, func(int) { gone++ })
+		k, err := NewKeys[string](size, func(int) { gone++ })
 		if err != nil {
 			t.Fatal(err)
 		}

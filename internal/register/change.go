@@ -66,9 +66,6 @@ func (r *Register) propose(ctx context.Context, want Wanted, unless func(shard.L
 			}
 		}
 		next, err := from.Change(r.nextEpoch(old), want.Spec, r.arrange(ctx, want, r.participants.Load(), f))
-		if err == nil && r.Family {
-			err = r.possible(next)
-		}
 		return &next, err
 	})
 }

@@ -56,7 +56,7 @@ func (r *Register) tend(ctx context.Context, found []reading, anchor *reading,
 	next, keys := *anchor.layout, anchor.layout.Keys
 	var err error
 	switch {
-	case !keys.Changing():
+	case !keys.Moving():
 		return layout, true, nil
 	case keys.SinceAt != anchor.place.Node || anchor.record.Now-keys.Since >= leftAfter(layout).Microseconds() &&
 		keys.Waits():
@@ -90,15 +90,11 @@ func (r *Register) asTended(layout shard.Layout) shard.Layout {
 }
 
 // leftAfter is how long after a change of a family nothing can be held any more where its keys
-// were before. By then no process believes in the layout before, and what it granted last,
-// in a lease or ahead of time, has left the window. The states of shards are gone, too: one that
-// was never told of a later layout would have its share if the key came back to it.
+// were before. By then no process believes in the layout before, and what it granted last, or ahead
+// of time, has left the window. The states of shards are gone, too: one that was never told of a
+// later layout would have its share if the key came back to it.
 func leftAfter(layout *shard.Layout) time.Duration {
-	lasts := time.Duration(0)
-	for _, s := range layout.Specs() {
-		lasts = max(lasts, s.Lasts()+2*s.Window)
-	}
-	return confirmFor + lasts + KeyKeep + time.Second
+	return confirmFor + 2*layout.Keys.Longest + KeyKeep + time.Second
 }
 
 // KeyKeep is how much longer than two windows a key's state lives after its last use, or after what

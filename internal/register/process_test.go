@@ -75,7 +75,6 @@ func wanted(permits int64, shards int) Wanted {
 func (p *process) Declared() Wanted                           { return p.declared }
 func (p *process) Layout() *shard.Layout                      { return p.layout.Load() }
 func (p *process) Drop(context.Context) error                 { return nil }
-func (p *process) Possible(shard.Spec) error                  { return nil }
 func (p *process) Forget()                                    { p.layout.Store(nil) }
 func (p *process) FailedAt(_ shard.Location, err error) error { return err }
 

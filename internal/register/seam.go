@@ -21,8 +21,6 @@ type Limit interface {
 	Adopt(l shard.Layout) error
 	// Propose makes an offer to a shard, without asking for permits.
 	Propose(ctx context.Context, o *Offer) (script.TakeReply, error)
-	// Possible returns why no limit can be so, if none can: what only its algorithm knows.
-	Possible(s shard.Spec) error
 	// Drop removes the shards of the layout.
 	Drop(ctx context.Context) error
 	// Forget is for a limit that was deleted: there is no layout any more.

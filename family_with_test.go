@@ -1,0 +1,143 @@
+package shardlimit_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// revised is a limit at a revision.
+func revised(l shardlimit.Limit, revision int64) shardlimit.Limit {
+	l.Revision = revision
+	return l
+}
+
+// hasLeft takes the permits that there are, which must be so many.
+func hasLeft(t *testing.T, l *shardlimit.Limiter, n int) {
+	t.Helper()
+	if got := grants(t, l); got != n {
+		t.Errorf("%d permits, not %d", got, n)
+	}
+}
+
+// Of two processes whose limits for a key differ, the one of the higher revision decides, and what
+// was used counts. A higher limit is felt by the next call.
+func TestTheNewestLimitOfAKeyHolds(t *testing.T) {
+	t.Parallel()
+	onEither(t, func(t *testing.T, f fleet) {
+		for a := shardlimit.SlidingLog; a <= shardlimit.FixedWindow; a++ {
+			limit := func(permits, revision int64) shardlimit.Limit {
+				return shardlimit.Limit{Permits: permits, Per: time.Hour, Algorithm: a, Revision: revision}
+			}
+			here, there := keyed(t, f.client(t), a.String(), limit(3, 0)), keyed(t, f.client(t), a.String(), limit(3, 0))
+			hasLeft(t, here.Limiter("ann"), 3)
+			hasLeft(t, there.LimiterWith("ann", limit(10, 5)), 7)
+			d, err := here.LimiterWith("ann", limit(8, 4)).Allow(t.Context())
+			if err != nil || d.Allowed || d.Limit != 10 {
+				t.Errorf("%v: a caller that is behind got %+v (%v)", a, d, err)
+			}
+			hasLeft(t, here.LimiterWith("ann", limit(12, 6)), 2)
+			hasLeft(t, there.LimiterWith("ann", limit(10, 5)), 0)
+			hasLeft(t, there.LimiterWith("bob", limit(4, 0)), 4) // of one revision the last one decides
+			hasLeft(t, here.LimiterWith("bob", limit(6, 0)), 2)
+			hasLeft(t, here.Limiter("eve"), 3)
+		}
+	})
+}
+
+// A lower limit holds in every window that begins after the call that brought it, whoever calls.
+func TestALowerLimitOfAKeyHoldsInEveryWindowAfterIt(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, f fleet) {
+		users, other := keyed(t, f.client(t), "users", shardlimit.PerMinute(60)), keyed(t, f.client(t), "users",
+			shardlimit.PerMinute(60))
+		hasLeft(t, users.Limiter("ann"), 60)
+		time.Sleep(50 * time.Second)
+		lower := users.LimiterWith("ann", revised(shardlimit.PerMinute(5), 1))
+		hasLeft(t, lower, 0)
+		time.Sleep(11 * time.Second)
+		hasLeft(t, other.Limiter("ann"), 5) // it knows of nothing
+		time.Sleep(59 * time.Second)
+		hasLeft(t, other.Limiter("ann"), 0)
+		time.Sleep(2 * time.Second)
+		hasLeft(t, other.Limiter("ann"), 5)
+	})
+}
+
+// The window and the burst come with the call as the permits do.
+func TestWindowAndBurstComeWithTheCall(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, f fleet) {
+		users := keyed(t, f.client(t), "users", shardlimit.PerMinute(60))
+		hasLeft(t, users.LimiterWith("ann", shardlimit.PerSecond(2)), 2)
+		time.Sleep(time.Second + time.Millisecond)
+		hasLeft(t, users.LimiterWith("ann", shardlimit.PerSecond(2)), 2)
+		hasLeft(t, users.LimiterWith("ann", shardlimit.PerMinute(3)), 1)
+
+		bucket := shardlimit.Limit{Permits: 10, Per: time.Minute, Algorithm: shardlimit.TokenBucket, Burst: 30}
+		tokens := keyed(t, f.client(t), "tokens", bucket)
+		hasLeft(t, tokens.Limiter("ann"), 30)
+		smaller := bucket
+		smaller.Burst = 2
+		time.Sleep(time.Minute)
+		hasLeft(t, tokens.LimiterWith("ann", smaller), 2)
+	})
+}
+
+// What waits for more than the limit of a higher revision has goes on waiting, and asks now and then.
+func TestAWaiterThatIsBehindDoesNotSpin(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, f fleet) {
+		c := f.client(t)
+		users := keyed(t, c, "users", shardlimit.PerMinute(100))
+		hasLeft(t, users.LimiterWith("ann", revised(shardlimit.PerMinute(2), 2)), 2)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := users.Limiter("ann").WaitN(ctx, 50); err == nil {
+			t.Error("granted 50 of 2 permits")
+		}
+		if d, err := users.Limiter("ann").AllowN(t.Context(), 50); err != nil || d.Allowed || d.RetryAfter < time.Second {
+			t.Errorf("%+v (%v)", d, err)
+		}
+	})
+}
+
+// A limit that cannot come with a call is refused before anything is sent.
+func TestALimitThatCannotComeWithACall(t *testing.T) {
+	bucket := shardlimit.Limit{Permits: 10, Per: time.Minute, Algorithm: shardlimit.TokenBucket, Burst: 20}
+	users := keyed(t, inProcess(t, 1).client(t), "users", bucket)
+	if d, err := users.LimiterWith("ann", users.Limit()).AllowN(t.Context(), 20); err != nil || !d.Allowed {
+		t.Errorf("its family's own limit: %+v (%v)", d, err)
+	}
+	if d, err := users.LimiterWith("bob", shardlimit.PerMinute(5)).AllowN(t.Context(), 5); err != nil || !d.Allowed {
+		t.Errorf("the algorithm is the family's: %+v (%v)", d, err)
+	}
+	changed := func(change func(*shardlimit.Limit)) shardlimit.Limit {
+		l := bucket
+		change(&l)
+		return l
+	}
+	for name, limit := range map[string]shardlimit.Limit{
+		"none at all":       {},
+		"no permits":        changed(func(l *shardlimit.Limit) { l.Permits = 0 }),
+		"another algorithm": changed(func(l *shardlimit.Limit) { l.Algorithm, l.Burst = shardlimit.LeakyBucket, 0 }),
+		"another scope":     changed(func(l *shardlimit.Limit) { l.Scope = shardlimit.PerParticipant }),
+		"shards":            changed(func(l *shardlimit.Limit) { l.Shards = 2 }),
+		"a lease":           changed(func(l *shardlimit.Limit) { l.Lease = time.Second }),
+		"a longer window":   changed(func(l *shardlimit.Limit) { l.Per = time.Hour }),
+		"fills for longer":  changed(func(l *shardlimit.Limit) { l.Burst = 21 }),
+		"unknown mode":      changed(func(l *shardlimit.Limit) { l.Mode = 9 }),
+		"negative revision": changed(func(l *shardlimit.Limit) { l.Revision = -1 }),
+		"huge revision":     changed(func(l *shardlimit.Limit) { l.Revision = shardlimit.MaxRevision + 1 }),
+	} {
+		if _, err := users.LimiterWith("ann", limit).Allow(t.Context()); !errors.Is(err, shardlimit.ErrInvalidLimit) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := users.LimiterWith("", bucket).Allow(t.Context()); !errors.Is(err, shardlimit.ErrInvalidName) {
+		t.Errorf("an empty key: %v", err)
+	}
+	if err := users.Limiter("ann").SetLimit(t.Context(), bucket); !errors.Is(err, shardlimit.ErrFamilyLimit) {
+		t.Errorf("SetLimit of a key: %v", err)
+	}
+}
