@@ -45,15 +45,11 @@ func ExampleMode_family() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for customer, mode := range map[string]shardlimit.Mode{"mallory": shardlimit.Closed, "ann": shardlimit.Off} {
-		own := perMinute
-		own.Mode = mode
-		if err := family.Limiter(customer).SetLimit(ctx, own); err != nil {
-			log.Fatal(err)
-		}
-	}
+	modes := map[string]shardlimit.Mode{"mallory": shardlimit.Closed, "ann": shardlimit.Off} // from a database
 	for _, customer := range []string{"ann", "bob", "mallory"} {
-		d, err := family.Limiter(customer).AllowUpTo(ctx, 1_000)
+		limit := perMinute
+		limit.Mode = modes[customer]
+		d, err := family.LimiterWith(customer, limit).AllowUpTo(ctx, 1_000)
 		fmt.Println(customer, d.Granted, err)
 	}
 	// Output:
