@@ -28,9 +28,9 @@ type Family struct {
 const familyProposals = 256
 
 // Family declares or joins a limit that holds for every key by itself, under
-// the rules of Client.Limiter. With Shards 0 each key has one shard; the keys
-// spread over the nodes. How many shards a key has cannot be changed later; a
-// declaration with a higher Revision, or SetLimit, changes the rest.
+// the rules of Client.Limiter. Each key has one shard, and grants first come, first served, whoever
+// calls; the keys spread over the nodes. So Shards is 0 or 1, and Lease 0: else ErrInvalidLimit. Who
+// wants parts, fair or weighted, or more than one server can do for one key, uses a Limiter.
 func (c *Client) Family(ctx context.Context, name string, limit Limit) (*Family, error) {
 	if err := checkName("name", name); err != nil {
 		return nil, err
@@ -38,7 +38,10 @@ func (c *Client) Family(ctx context.Context, name string, limit Limit) (*Family,
 	if err := limit.validate(); err != nil {
 		return nil, err
 	}
-	limit.Shards = max(limit.Shards, 1)
+	limit, err := limit.forKeys()
+	if err != nil {
+		return nil, err
+	}
 	f, err := c.family(name, limit)
 	if err != nil {
 		return nil, err
@@ -74,6 +77,18 @@ func (c *Client) OpenFamily(ctx context.Context, name string) (*Family, error) {
 	return f, f.core.join(ctx, f.core.declaration())
 }
 
+// forKeys is a limit as the keys of a family have it.
+func (l Limit) forKeys() (Limit, error) {
+	switch {
+	case l.Shards > 1:
+		return l, fmt.Errorf("%w: Shards is %d; a key of a family has one", ErrInvalidLimit, l.Shards)
+	case l.Lease != 0:
+		return l, fmt.Errorf("%w: Lease is %s; a key of a family has none", ErrInvalidLimit, l.Lease)
+	}
+	l.Shards = 1
+	return l, nil
+}
+
 func (c *Client) family(name string, limit Limit) (*Family, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,14 +98,7 @@ func (c *Client) family(name string, limit Limit) (*Family, error) {
 	if f := c.families[name]; f != nil {
 		return f, nil
 	}
-	keys, err := memory.NewKeys[keyed](c.familyKeys, func(c *core) {
-		c.members.close()
-		if r := c.seldom.Load(); r != nil {
-			for _, name := range r.perParticipant.Others() {
-				c.client.visitors.Leave(&r.perParticipant, name)
-			}
-		}
-	})
+	keys, err := memory.NewKeys[keyed, *core](c.familyKeys)
 	if err != nil {
 		return nil, errors.Join(ErrInvalidConfig, err)
 	}
@@ -115,7 +123,7 @@ func (f *Family) Limit() Limit {
 }
 
 // SetLimit changes the limit of every key whose calls bring none, as Limiter.SetLimit does for
-// a limit, except that Shards stays as it is. A process learns of it with its next call
+// a limit. A process learns of it with its next call
 // for a key that another process has used since, at the latest after 15 seconds
 // of use.
 func (f *Family) SetLimit(ctx context.Context, limit Limit) error {
@@ -123,6 +131,10 @@ func (f *Family) SetLimit(ctx context.Context, limit Limit) error {
 		return ErrClosed
 	}
 	if err := limit.validate(); err != nil {
+		return err
+	}
+	limit, err := limit.forKeys()
+	if err != nil {
 		return err
 	}
 	return f.core.register.Change(ctx, limit.wanted())
@@ -148,9 +160,9 @@ func (f *Family) Limiter(key string) *Limiter {
 // Mode is not compared: calls go by the one they bring. So a key may be Off or Closed for one caller
 // only, and one that waits for a Closed limit waits until its context ends.
 //
-// Algorithm and Shards are the family's, if they are not zero. Per, and the time in which a Burst
-// fills, are at most the longest that the family ever had, and Lease is 0. Calls on another limit
-// return ErrInvalidLimit.
+// Algorithm and Scope are the family's, if they are not zero. Per, and the time in which a Burst
+// fills, are at most the longest that the family ever had. Calls on another limit return
+// ErrInvalidLimit.
 func (f *Family) LimiterWith(key string, limit Limit) *Limiter {
 	came, err := f.terms(limit)
 	return f.limiter(keyed{key, came}, err)
@@ -168,15 +180,12 @@ func (f *Family) terms(limit Limit) (shard.Terms, error) {
 	switch {
 	case limit.Algorithm != 0 && limit.Algorithm != of.Algorithm || limit.Scope != 0 && limit.Scope != of.Scope:
 		return shard.Terms{}, fmt.Errorf("%w: %s is not that of the family, %s", ErrInvalidLimit, limit, of)
-	case limit.Shards > 1 || of.Shards > 1:
-		return shard.Terms{}, fmt.Errorf("%w: Shards is %d, of the family %d; a limit that comes with calls is on one",
-			ErrInvalidLimit, limit.Shards, of.Shards)
-	case limit.Lease != 0:
-		return shard.Terms{}, fmt.Errorf("%w: Lease is %s; a limit that comes with calls has none", ErrInvalidLimit,
-			limit.Lease)
 	}
 	limit.Algorithm, limit.Scope = of.Algorithm, of.Scope
 	if err := limit.validate(); err != nil {
+		return shard.Terms{}, err
+	}
+	if _, err := limit.forKeys(); err != nil {
 		return shard.Terms{}, err
 	}
 	spec, longest := limit.wanted().Spec, of.wanted().Lasts()

@@ -1,6 +1,7 @@
 package shardlimit_test
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -8,8 +9,7 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// A key that was called once, and one that was called for by another participant, take a bounded
-// number of bytes.
+// A key that was called once takes a bounded number of bytes.
 func TestAKeyThatWasCalledOnceIsSmall(t *testing.T) {
 	const keys, most = 4_000, 1_800
 	users := keyed(t, standalone(t).client(t), "users", shardlimit.PerHour(5))
@@ -30,30 +30,21 @@ func TestAKeyThatWasCalledOnceIsSmall(t *testing.T) {
 	runtime.KeepAlive(users)
 }
 
-// However many participants call for however many keys, a bounded number of them is remembered.
-func TestParticipantsOfAFamilyAreBoundedInMemory(t *testing.T) {
-	users := keyed(t, standalone(t).client(t), "users", shardlimit.PerHour(5))
-	tenants := func(from int) int64 {
-		for key := range 100 {
-			l := users.Limiter(fmt.Sprint("user ", key))
-			for tenant := range 400 {
-				l.As(fmt.Sprint("tenant ", from+tenant), 1)
-			}
-		}
-		return heap()
+// Keys know no participants.
+func TestAParticipantOfAKeyIsTheKey(t *testing.T) {
+	users := keyed(t, inProcess(t, 1).client(t), "users", shardlimit.PerHour(5))
+	ann := users.Limiter("ann")
+	if ann.As("tenant", 3) != ann {
+		t.Error("another limiter")
 	}
-	before := tenants(0) // more than are remembered
-	for round := 1; round <= 2; round++ {
-		if grown := tenants(round*400) - before; grown > 4<<20 {
-			t.Errorf("another 40,000 participants hold %d MiB more", grown>>20)
-		}
+	if _, err := ann.As("", 1).Allow(t.Context()); !errors.Is(err, shardlimit.ErrInvalidName) {
+		t.Errorf("a tenant without a name: %v", err)
 	}
-	users.Limiter("user 1").As("tenant 1", 1)
-	for i := range 70_000 { // with the keys their participants are forgotten
-		users.Limiter(fmt.Sprint("another ", i))
+	hasLeft(t, ann.As("tenant", 3), 5)
+	if d, err := ann.Allow(t.Context()); err != nil || d.Allowed {
+		t.Errorf("%+v (%v)", d, err)
 	}
-	if kept := users.Limiter("user 1").As("tenant 1", 1); kept == nil {
-		t.Error("no limiter")
+	if list, err := ann.Participants(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("%v contend for a key (%v)", list, err)
 	}
-	runtime.KeepAlive(users)
 }

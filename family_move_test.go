@@ -15,26 +15,19 @@ import (
 
 // A family's limit may be changed at any time: what is granted before and after is together no more
 // than the greater limit.
-func TestSetLimitOfAFamilyWithManyShardsIsNeverOver(t *testing.T) {
-	for _, c := range []struct {
-		shards        int
-		before, after int64
-	}{{8, 11, 13}, {16, 23, 25}, {64, 95, 97}, {64, 97, 95}, {256, 383, 385}, {256, 385, 383}, {8, 8, 5}, {8, 5, 8}} {
-		t.Run(fmt.Sprintf("%d shards from %d to %d", c.shards, c.before, c.after), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := bubbled(t, 3)
-				users := keyed(t, f.client(t), "users",
-					shardlimit.Limit{Permits: c.before, Per: time.Hour, Shards: c.shards})
-				ann := users.Limiter("ann")
-				first := all(t, ann, 2*c.before)
-				if err := users.SetLimit(t.Context(), shardlimit.Limit{Permits: c.after, Per: time.Hour}); err != nil {
-					t.Fatal(err)
-				}
-				got := first + all(t, ann, 2*c.after)
-				if most := max(c.before, c.after); first != c.before || got != most {
-					t.Errorf("%d and then %d permits in one window, want %d together", first, got-first, most)
-				}
-			})
+func TestSetLimitOfAFamilyIsNeverOver(t *testing.T) {
+	for _, c := range [][2]int64{{95, 97}, {97, 95}, {8, 5}, {5, 8}} {
+		before, after := c[0], c[1]
+		synctest.Test(t, func(t *testing.T) {
+			users := keyed(t, bubbled(t, 3).client(t), "users", shardlimit.PerHour(before))
+			ann := users.Limiter("ann")
+			first := all(t, ann, 2*before)
+			if err := users.SetLimit(t.Context(), shardlimit.PerHour(after)); err != nil {
+				t.Fatal(err)
+			}
+			if got := first + all(t, ann, 2*after); first != before || got != max(before, after) {
+				t.Errorf("%d and then %d permits in one window, want %d together", first, got-first, max(before, after))
+			}
 		})
 	}
 }
@@ -129,19 +122,12 @@ func TestKeysOfAFamilyArePlacedAlikeWhateverNodesProcessesList(t *testing.T) {
 // A node is added, another drained, and the last renamed while three processes use thirty keys and
 // learn of it at different times.
 func TestKeysOfAFamilyMoveUnderLoad(t *testing.T) {
-	for _, shards := range []int{1, 3} {
-		if !extent.Full && shards == 1 {
-			continue
-		}
-		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { moveUnderLoad(t, shards) })
-		})
-	}
+	synctest.Test(t, moveUnderLoad)
 }
 
-func moveUnderLoad(t *testing.T, shards int) {
+func moveUnderLoad(t *testing.T) {
 	f := bubbled(t, 5)
-	limit := shardlimit.Limit{Permits: 6, Per: 10 * time.Second, Shards: shards}
+	limit := shardlimit.Limit{Permits: 6, Per: 10 * time.Second}
 	clients := make([]*shardlimit.Client, 3)
 	families := make([]*shardlimit.Family, 3)
 	for i := range clients {

@@ -165,8 +165,15 @@ func TestSetLimitOfAFamilyHoldsForEveryKeyAndEveryProcess(t *testing.T) {
 	if got := grants(t, there.Limiter("bob")); got != 3 {
 		t.Fatalf("%d permits", got)
 	}
-	if err := here.SetLimit(t.Context(), shardlimit.Limit{Permits: 5, Per: time.Hour, Shards: 7}); err != nil {
+	if err := here.SetLimit(t.Context(), shardlimit.PerHour(5)); err != nil {
 		t.Fatal(err)
+	}
+	for _, limit := range []shardlimit.Limit{{Permits: 5, Per: time.Hour, Shards: 2},
+		{Permits: 5, Per: time.Hour, Lease: time.Second}} {
+		_, err := f.client(t).Family(t.Context(), "others", limit)
+		if !errors.Is(err, shardlimit.ErrInvalidLimit) || !errors.Is(here.SetLimit(t.Context(), limit), shardlimit.ErrInvalidLimit) {
+			t.Errorf("%v for each key: %v", limit, err)
+		}
 	}
 	if got := here.Limit(); got.Permits != 5 || got.Shards != 1 {
 		t.Errorf("%v", got)

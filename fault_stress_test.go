@@ -197,7 +197,7 @@ func (s *stress) one(c *shardlimit.Client) {
 			return errors.Join(err, set.Settle(ctx, d, 0), set.Wait(ctx))
 		},
 		"Family": func(ctx context.Context) error {
-			f, err := c.Family(ctx, "f", shardlimit.Limit{Permits: 50, Per: 100 * time.Millisecond, Shards: 2})
+			f, err := c.Family(ctx, "f", shardlimit.Limit{Permits: 50, Per: 100 * time.Millisecond})
 			if err != nil {
 				return err
 			}

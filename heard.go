@@ -16,7 +16,7 @@ import (
 // wayTo is where a lane leads.
 func (c *core) wayTo(n *node.Node, s shard.Shard) lane.Way {
 	w := lane.Way{Limit: c, Metrics: c.metrics, Node: n, Slot: s.Slot, Algorithm: s.Algorithm, Life: s.Life,
-		Untold: c.family != nil}
+		Keyed: c.family != nil}
 	if a, err := algorithmNamed(s.Algorithm); err == nil { // else no call gets as far as to need the keys
 		w.Ref = a.inScripts().KeysInLife(c.client.cfg.KeyPrefix, shard.Tag(s.Slot), s.Life, c.id)
 		w.Bursty, w.Paced = a.bursty(), a == LeakyBucket

@@ -69,17 +69,6 @@ var breakages = []breakage{
 		},
 	},
 	{
-		name: "the shares of a key sum to more during a change", theme: "family", kind: "over", seeds: []uint64{0},
-		edits: []edit{
-			{"\tpermits = max(permits, 0)\n\teach, rest := permits/int64(n), permits%int64(n)\n",
-				"\teach, rest := max(permits, 0)/int64(n), max(permits, 0)%int64(n)\n\tif BROKEN {\n" +
-					"\t\tshares := make([]int64, n)\n\t\tfor i := range shares {\n" +
-					"\t\t\tshares[i] = each + (int64(i)+1)*rest/int64(n) - int64(i)*rest/int64(n)\n\t\t}\n" +
-					"\t\treturn shares\n\t}\n"},
-			{"return share <= max(l.Permits, next.Permits)", "return BROKEN || share <= max(l.Permits, next.Permits)"},
-		},
-	},
-	{
 		name: "each process places keys over its own nodes", theme: "family", kind: "over", seeds: []uint64{4},
 		edits: []edit{{"layout, err := ft.layout.ForKey(c.id, came)",
 			"own := ft.layout\n\t\tif keys := *own.Keys; BROKEN {\n" +

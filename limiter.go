@@ -30,14 +30,17 @@ type Limiter struct {
 // should have the same wherever it calls from.
 //
 // As does no I/O and is cheap; a Client remembers the 16,384 participants used last, over all its
-// limiters and keys of families. Calls for a participant with an impossible name (1 to
+// limiters. Calls for a participant with an impossible name (1 to
 // MaxName bytes) or weight return ErrInvalidName or ErrInvalidConfig. Take names
 // from what you have authenticated: the part of somebody who invents names is that of
-// all his names together.
+// all his names together. Keys of a Family know no participants: As is the same limiter.
 func (l *Limiter) As(participant string, weight float64) *Limiter {
 	who := newParticipant(participant, weight)
 	if who.invalid != nil {
 		return &Limiter{core: l.core, member: newMember(l.core, who)}
+	}
+	if l.core.family != nil {
+		return l
 	}
 	return &Limiter{core: l.core, member: l.core.members.of(who)}
 }

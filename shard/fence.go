@@ -65,12 +65,9 @@ func (s Spec) Lasts() time.Duration {
 // GrantsLast returns how long what any shard of l granted can still count, also before, under
 // another layout.
 func (l Layout) GrantsLast() time.Duration {
-	lasts := l.Lasts
+	lasts := max(l.Lasts, l.Spec().Lasts())
 	if l.Keys != nil {
 		lasts = max(lasts, l.Keys.Longest)
-	}
-	for _, s := range l.Specs() {
-		lasts = max(lasts, s.Lasts())
 	}
 	return lasts
 }
@@ -84,10 +81,8 @@ func (l Layout) counting(earlier Layout) Layout {
 			l.Lasts, l.Until = max(l.Lasts, lasts), max(l.Until, until)
 		}
 	}
-	for _, s := range earlier.Specs() {
-		lasts := s.Lasts()
-		count(lasts, l.Epoch+(lasts+lasts/100+believed).Microseconds())
-	}
+	lasts := earlier.Spec().Lasts()
+	count(lasts, l.Epoch+(lasts+lasts/100+believed).Microseconds())
 	if earlier.Until >= l.Epoch {
 		count(earlier.Lasts, earlier.Until)
 	}

@@ -18,7 +18,7 @@ func noted(l shard.Layout, now int64) shard.Layout {
 // What was before is forgotten once its time is over, whatever has changed since; what came later
 // is not.
 func TestWhatWasBeforeIsForgottenThoughMoreHasChanged(t *testing.T) {
-	l := noted(succeed(t, family(t, 1, spec(10), 1, someNodes(1)), spec(10), someNodes(2)), 1000)
+	l := noted(succeed(t, family(t, 1, spec(10), someNodes(1)), spec(10), someNodes(2)), 1000)
 	if l = succeed(t, l, spec(10), someNodes(3)); l.Keys.Since != 1000 || l.Keys.SinceAt != "a" {
 		t.Fatalf("since %d at %q: another change has begun the time anew", l.Keys.Since, l.Keys.SinceAt)
 	}
@@ -36,7 +36,7 @@ func TestAnArrangementThatCameBackIsRememberedFromThenOn(t *testing.T) {
 	at := func(l shard.Layout, node int) shard.Layout {
 		return succeed(t, l, spec(10), someNodes(4)[node:node+1])
 	}
-	l := at(family(t, 1, spec(10), 1, someNodes(1)), 1)
+	l := at(family(t, 1, spec(10), someNodes(1)), 1)
 	l = noted(l, 1000) // node 1 is in force
 	l = at(at(at(l, 0), 2), 3)
 	next := l
@@ -53,7 +53,7 @@ func TestAnArrangementThatCameBackIsRememberedFromThenOn(t *testing.T) {
 // Once some of what was before is forgotten, the rest does not tell what shards have: capacity was
 // on its way between them.
 func TestWhatIsLeftOfWhatWasBeforeIsUnknown(t *testing.T) {
-	l := succeed(t, family(t, 1, spec(10), 1, someNodes(1)), spec(10), someNodes(2)[1:])
+	l := succeed(t, family(t, 1, spec(10), someNodes(1)), spec(10), someNodes(2)[1:])
 	l = succeed(t, noted(l, 1000), spec(30), someNodes(3)[2:])
 	l.Keys = l.Keys.Forget()
 	l.Epoch++

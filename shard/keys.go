@@ -24,8 +24,13 @@ var ErrTooManyMoves = errors.New("too many arrangements of the family's keys are
 // Past is an arrangement that was in force, under which a key may still hold something.
 type Past struct {
 	Arrangement
-	Epoch int64 `json:"epoch"`
-	Spec        // of what is stored only that on which it depends what a key may hold
+	Epoch     int64  `json:"epoch"`
+	Algorithm string `json:"algorithm"`
+}
+
+// same reports whether every key has its shard at the same site.
+func (p Past) same(q Past) bool {
+	return p.Algorithm == q.Algorithm && p.Slots == q.Slots && slices.Equal(p.Nodes, q.Nodes)
 }
 
 // Keys is what the record of a family says about its keys.
@@ -50,13 +55,14 @@ type Keys struct {
 // Moving reports whether all keys may still have to be moved.
 func (k *Keys) Moving() bool { return k != nil && len(k.Before) > 0 }
 
-// Only returns where the only shard of a key is; ok is false if it has several, or may have to move.
-// The layouts of all keys with the same place and terms differ in nothing.
+// Only returns where the shard of a key is; ok is false if the key may have to move. The layouts of
+// all keys with the same place and terms differ in nothing.
 func (k *Keys) Only(id string) (at Location, ok bool) {
-	if k == nil || k.Shards != 1 || k.Moving() {
+	if k == nil || k.Moving() {
 		return Location{}, false
 	}
-	return Location{k.positions(id, 1)[0], k.Nodes[Place(id, 1, k.Nodes)[0]].Name}, true
+	s := k.shard(id)
+	return Location{s.Slot, s.Node}, true
 }
 
 // Waits reports whether more has changed since Since was noted, but so little that all of it can be
@@ -76,21 +82,8 @@ func (k *Keys) Forget() *Keys {
 			next.Before = append(next.Before, p)
 		}
 	}
-	if next.Cut = next.Moving(); !next.Cut && k.Moving() {
-		next.Fell = false
-	}
+	next.Cut = next.Moving()
 	return next
-}
-
-// Specs returns the specs under which keys may hold something, of the layout l of a family.
-func (l Layout) Specs() []Spec {
-	specs := []Spec{l.Spec()}
-	if l.Keys != nil {
-		for _, p := range l.Keys.Before {
-			specs = append(specs, p.Spec)
-		}
-	}
-	return specs
 }
 
 // Terms are what a limit says that comes with the calls for a key. All else is its family's. The
@@ -109,29 +102,36 @@ func (t Terms) Over(s Spec) Spec {
 	return s
 }
 
-// ForKey returns the layout of one key with these terms under the layout l of its family: settled if
-// the key has nothing to move, else with the shards of the arrangements before as leaving ones. What
-// those have is unknown if the terms came with a call: others may have come before.
+// ForKey returns the layout of one key with these terms under the layout l of its family: one shard,
+// and those of the arrangements before as leaving ones. Nobody knows what those have, as any limit
+// may have come with a call. It is settled if the key has nothing to move.
 func (l Layout) ForKey(id string, own Terms) (Layout, error) {
 	if l.Keys == nil {
 		return Layout{}, fmt.Errorf("%w: not the layout of a family with an arrangement", ErrInvalidLayout)
 	}
-	var at Layout
-	came := own != Terms{}
-	fell := l.Keys.Cut || came
-	for i, p := range l.moments() {
-		s := own.Over(p.Spec)
-		next, err := at.keyAfter(int64(i+1), s, p.shards(id, s), l.fenceOf(p.Arrangement), fell)
-		if err != nil {
-			return Layout{}, err
+	s := own.Over(l.Spec())
+	next := s.layout(l.Epoch)
+	next.Fence = l.fenceOf(l.Keys.Arrangement)
+	is := l.Keys.shard(id)
+	is.Share = s.Permits
+	next.Shards = s.live([]Shard{is})
+	for _, p := range l.Keys.Before {
+		was := p.shard(id)
+		was.Algorithm, was.Start = p.Algorithm, Unknown
+		if i := next.Index(was.Site()); i < 0 {
+			next.Shards = append(next.Shards, was)
+		} else {
+			next.Shards[i].Start = Unknown
 		}
-		fell = came || p.Fell || next.Settled && (fell || falls(at, next))
-		at = next
 	}
-	if at.Epoch = l.Epoch; at.Changed > 0 {
-		at.Changed = l.Epoch
+	if next.Settled = len(next.Shards) == 1; next.Settled {
+		next.Shards[0].Start = 0
+		return next.checked()
 	}
-	return at, nil
+	if next.Changed = l.Epoch; l.Keys.Cut {
+		next.Shards[0].Start = Unknown
+	}
+	return next.checked()
 }
 
 // fenceOf is the fence of a key under an arrangement: that of the layout, if its shards have lives.
@@ -145,78 +145,6 @@ func (l Layout) fenceOf(a Arrangement) *Fence {
 	return l.Fence
 }
 
-// falls reports whether a shard has less under the next layout. What is in use above that stays.
-func falls(l, next Layout) bool {
-	at := places(next.Shards)
-	for _, s := range l.Shards {
-		if i, ok := at[s.Site()]; !ok || next.Shards[i].Share < s.Share || burstOf(next.Shards[i]) < burstOf(s) {
-			return true
-		}
-	}
-	return false
-}
-
-// keyAfter returns the layout of a key that follows l; the zero layout is that of a new key. It is
-// settled at once if its shards can change over one by one. fell tells that shards may hold more
-// than l says: their shares fell lately, and what was in use then may be in use.
-func (l Layout) keyAfter(epoch int64, s Spec, shards []Shard, under *Fence, fell bool) (Layout, error) {
-	if l.Fence = under; l.Epoch == 0 {
-		next := s.layout(epoch)
-		next.Settled, next.Shards, next.Fence = true, shards, under
-		return next.checked()
-	}
-	if epoch <= l.Epoch {
-		return Layout{}, fmt.Errorf("%w: epoch %d does not follow %d", ErrInvalidLayout, epoch, l.Epoch)
-	}
-	next, err := l.follow(epoch, s, shards)
-	switch {
-	case err != nil || next.Settled:
-		return next, err
-	case l.Settled && oneByOne(l, next):
-		return next.Settle(), nil
-	case l.Settled && fell:
-		l.Settled = false
-		return l.follow(epoch, s, shards)
-	}
-	return next, nil
-}
-
-// oneByOne reports whether the shards of a settled layout may take over what the next one says in
-// any order: the greater of what each has in the two sums to no more than the greater limit.
-func oneByOne(l, next Layout) bool {
-	if l.Algorithm != next.Algorithm {
-		return false
-	}
-	at := places(l.Shards)
-	var share, burst, was, is int64
-	for _, s := range l.Shards {
-		was += burstOf(s)
-	}
-	for _, s := range next.Shards {
-		is += burstOf(s)
-		if i, ok := at[s.Site()]; ok && s.Share > 0 {
-			share += max(s.Share, l.Shards[i].Share)
-			burst += max(burstOf(s), burstOf(l.Shards[i]))
-			delete(at, s.Site())
-		} else if s.Share > 0 {
-			share += s.Share
-			burst += burstOf(s)
-		}
-	}
-	if len(at) > 0 {
-		return false // a shard that is to hold nothing must be told
-	}
-	return share <= max(l.Permits, next.Permits) && burst <= max(was, is)
-}
-
-// burstOf is what a shard may grant at once.
-func burstOf(s Shard) int64 {
-	if s.Burst > 0 {
-		return s.Burst
-	}
-	return s.Share
-}
-
 // KeysAfter returns the keys of the layout that follows l, with the spec s and an arrangement: they
 // say what keys have to be moved from. The layout of a new family has none.
 func (l Layout) KeysAfter(s Spec, to Arrangement) (*Keys, error) {
@@ -225,85 +153,32 @@ func (l Layout) KeysAfter(s Spec, to Arrangement) (*Keys, error) {
 	if l.Keys == nil {
 		return next, nil
 	}
-	from := l.Keys.Arrangement
-	past := Past{from, l.Epoch, l.Spec()}
-	past.Revision, past.Mode, past.Auto = 0, "", false
-	next.Before, next.Longest = slices.Clone(l.Keys.Before), max(next.Longest, l.Keys.Longest)
+	next.Before, next.Longest = l.Keys.Before, max(next.Longest, l.Keys.Longest)
 	if l.Keys.Moving() {
 		next.Since, next.SinceAt, next.Upto, next.Cut = l.Keys.Since, l.Keys.SinceAt, l.Keys.Upto, l.Keys.Cut
+	}
+	past := Past{l.Keys.Arrangement, l.Epoch, l.Algorithm}
+	if past.same(Past{Arrangement: to, Algorithm: s.Algorithm}) {
+		return next, nil
 	}
 	most := maxBefore
 	if len(l.Keys.Before) > maxBefore { // they come of layouts that became one
 		most = maxMerged
 	}
-	oneByOne := len(next.Before) == 0 && slices.Equal(from.Nodes, to.Nodes) && from.Slots == to.Slots &&
-		past.changesOneByOne(s, to)
-	if oneByOne {
-		next.Fell = from.Fell || s.Permits < past.Spec.Permits || s.atOnce() < past.Spec.atOnce()
-		return next, nil
-	}
-	if next.Before = needed(append(next.Before, past)); len(next.Before) > most {
+	if next.Before = distinct(append(slices.Clone(next.Before), past)); len(next.Before) > most {
 		return nil, ErrTooManyMoves
 	}
 	return next, nil
 }
 
-// needed leaves out of several arrangements in order what the others say as well. Of those with the
-// same shards, or some of them, the latest and the greatest are enough, as no shard is known to
-// hold what any of them says. One that says more than a later one is remembered as long as that.
-// The first stays all the same: what follows a single one counts on what that says.
-func needed(pasts []Past) []Past {
-	last := len(pasts) - 1
-	var kept []Past
-	for _, p := range pasts[:last] {
-		if len(kept) > 0 && p.within(pasts[last]) {
-			continue
+// distinct leaves the last one of several pasts in order under which keys have the same shards.
+func distinct(pasts []Past) (kept []Past) {
+	for i, p := range pasts {
+		if !slices.ContainsFunc(pasts[i+1:], p.same) {
+			kept = append(kept, p)
 		}
-		if i := slices.IndexFunc(kept, p.within); i >= 0 {
-			p.Arrangement, p.Spec = kept[i].Arrangement, kept[i].Spec
-			if kept = slices.Delete(kept, i, i+1); i == 0 && len(kept) > 0 {
-				kept[0].Fell = true // it follows what is no longer before it
-			}
-		}
-		kept = append(kept, p)
 	}
-	return append(kept, pasts[last])
-}
-
-// within reports whether every shard of a key under p is one under q, with as much or less.
-func (p Past) within(q Past) bool {
-	return p.same(q.Arrangement) && p.Spec.Algorithm == q.Spec.Algorithm && p.Spec.fits(p.Arrangement) ==
-		q.Spec.fits(q.Arrangement) && p.Spec.Permits <= q.Spec.Permits && p.Spec.atOnce() <= q.Spec.atOnce() &&
-		(!p.Fell || q.Fell)
-}
-
-// atOnce is how many permits may be granted at once.
-func (s Spec) atOnce() int64 { return cmp.Or(s.Burst, s.Permits) }
-
-// fits is among how many places the shards of a key are.
-func (s Spec) fits(a Arrangement) int {
-	n := a.Shards
-	if s.Burst > 0 {
-		n = Fit(s.Burst, n, Slots)
-	}
-	return n
-}
-
-// changesOneByOne reports whether keys that are arranged over the same nodes may take over
-// another limit shard by shard. It is so for all keys or for none.
-func (p Past) changesOneByOne(s Spec, to Arrangement) bool {
-	one := []Node{{Name: "any", Weight: 1}}
-	from := p.Arrangement
-	from.Nodes, to.Nodes = one, one
-	if p.Spec.fits(p.Arrangement) != s.fits(to) {
-		return false
-	}
-	at, err := Layout{}.keyAfter(1, p.Spec, from.shards("", p.Spec), nil, false)
-	if err != nil {
-		return false
-	}
-	next, err := at.keyAfter(2, s, to.shards("", s), nil, false)
-	return err == nil && next.Settled
+	return kept
 }
 
 // mergedKeys returns the keys of the layout that follows both l and others. What one of them says
@@ -319,14 +194,14 @@ func (l Layout) mergedKeys(others []Layout) (*Keys, error) {
 			pasts, merged.Longest = append(pasts, of.moments()...), max(merged.Longest, of.Keys.Longest)
 		}
 	}
-	if len(pasts) == 1 {
-		return merged, nil
-	}
 	slices.SortStableFunc(pasts, func(a, b Past) int { return cmp.Compare(a.Epoch, b.Epoch) })
 	for i := range pasts[1:] {
 		pasts[i+1].Epoch = max(pasts[i+1].Epoch, pasts[i].Epoch+1)
 	}
-	merged.Cut, merged.Before = true, needed(pasts)
+	if merged.Before = distinct(pasts); len(merged.Before) == 1 {
+		merged.Before = nil // all of one have what any has
+	}
+	merged.Cut = merged.Moving()
 	if len(merged.Before) > maxMerged {
 		return nil, ErrTooManyMoves
 	}
@@ -335,7 +210,7 @@ func (l Layout) mergedKeys(others []Layout) (*Keys, error) {
 
 // moments returns what held under the layout, as far as it is remembered. The last one is in force.
 func (l Layout) moments() []Past {
-	return append(slices.Clone(l.Keys.Before), Past{l.Keys.Arrangement, l.Epoch, l.Spec()})
+	return append(slices.Clone(l.Keys.Before), Past{l.Keys.Arrangement, l.Epoch, l.Algorithm})
 }
 
 func (k *Keys) validate(epoch int64, s Spec, under bool) error {
@@ -367,16 +242,9 @@ func (k *Keys) validate(epoch int64, s Spec, under bool) error {
 			return fmt.Errorf("before %d: epoch %d is not in order", i, p.Epoch)
 		}
 		last = p.Epoch
-		if err := p.Spec.validate(p.Epoch); err != nil {
-			return fmt.Errorf("before %d: %w", i, err)
+		if p.Algorithm == "" || !text(p.Algorithm) {
+			return fmt.Errorf("before %d: algorithm %.80q", i, p.Algorithm)
 		}
 	}
 	return nil
-}
-
-// validate checks what does not depend on shards, by the rules for a layout.
-func (s Spec) validate(epoch int64) error {
-	l := s.layout(epoch)
-	l.Settled, l.Shards = true, s.live([]Shard{{Node: "any", Share: s.Permits}})
-	return l.validate()
 }

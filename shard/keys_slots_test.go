@@ -8,31 +8,20 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// The keys of a family lie in few slots, evenly, so that they meet in one call on a cluster; the
-// shards of one key never meet.
+// The keys of a family lie in few slots, evenly, so that they meet in one call on a cluster.
 func TestKeysLieInFewSlots(t *testing.T) {
-	for _, shards := range []int{1, 2, 3, 7, 64, 256} {
-		s := shard.Spec{Permits: 1000, Window: time.Second, Algorithm: "sliding_log"}
-		l := family(t, 1, s, shards, someNodes(3))
-		seen := map[int]int{}
-		const keys = 5000
-		for i := range keys {
-			k, own := keyed(t, l, fmt.Sprint("user ", i)), map[int]bool{}
-			for _, sh := range k.Shards {
-				seen[sh.Slot]++
-				own[sh.Slot] = true
-			}
-			if len(own) != shards {
-				t.Fatalf("%d shards of one key in %d slots", shards, len(own))
-			}
-		}
-		if len(seen) != shard.KeySlots {
-			t.Errorf("%d shards: %d slots, want %d", shards, len(seen), shard.KeySlots)
-		}
-		for slot, n := range seen {
-			if mean := keys * shards / shard.KeySlots; n > 4*mean || slot%(shard.Slots/shard.KeySlots) != 0 {
-				t.Errorf("%d shards: slot %d has %d, %d in the mean", shards, slot, n, mean)
-			}
+	l := family(t, 1, shard.Spec{Permits: 1000, Window: time.Second, Algorithm: "sliding_log"}, someNodes(3))
+	seen := map[int]int{}
+	const keys = 5000
+	for i := range keys {
+		seen[keyed(t, l, fmt.Sprint("user ", i)).Shards[0].Slot]++
+	}
+	if len(seen) != shard.KeySlots {
+		t.Errorf("%d slots, want %d", len(seen), shard.KeySlots)
+	}
+	for slot, n := range seen {
+		if mean := keys / shard.KeySlots; n > 4*mean || slot%(shard.Slots/shard.KeySlots) != 0 {
+			t.Errorf("slot %d has %d, %d in the mean", slot, n, mean)
 		}
 	}
 }
@@ -41,8 +30,8 @@ func TestKeysLieInFewSlots(t *testing.T) {
 // every key.
 func TestKeysStayInTheirSlots(t *testing.T) {
 	s := shard.Spec{Permits: 10, Window: time.Second, Algorithm: "sliding_log"}
-	l := family(t, 1, s, 1, someNodes(2))
-	any, err := l.KeysAfter(s, shard.Arrangement{Shards: 1, Nodes: someNodes(2)})
+	l := family(t, 1, s, someNodes(2))
+	any, err := l.KeysAfter(s, shard.Arrangement{Nodes: someNodes(2)})
 	if err != nil || len(any.Before) != 1 {
 		t.Fatalf("%+v, %v: the keys are not said to move", any, err)
 	}

@@ -33,11 +33,7 @@ func Auto(permits int64, nodes int, participants int64) int {
 // Split divides permits into n shares that sum to it exactly and differ by at
 // most 1. If permits >= n no share is 0. n <= 0 gives none; permits < 0
 // counts as 0.
-//
-// Shares only grow with permits: the shards with one permit more for one remainder are among
-// those for every greater one. So for any two numbers of permits, the greater one of each shard's
-// two shares sums to the greater number, and shards may change over one by one in any order.
-// The remainder is dealt out in the order of [nested], so that it is spread over all n.
+// The remainder is spread evenly over all n.
 func Split(permits int64, n int) []int64 {
 	if n <= 0 {
 		return nil
@@ -45,26 +41,11 @@ func Split(permits int64, n int) []int64 {
 	permits = max(permits, 0)
 	each, rest := permits/int64(n), permits%int64(n)
 	shares := make([]int64, n)
-	for place, i := range nested(n) {
-		shares[i] = each
-		if int64(place) < rest {
-			shares[i]++
-		}
+	upTo := func(i int) int64 { return (int64(i)*rest + int64(n) - 1) / int64(n) }
+	for i := range shares {
+		shares[i] = each + upTo(i+1) - upTo(i)
 	}
 	return shares
-}
-
-// nested returns 0..n-1 in an order whose every beginning is spread over the whole range: by
-// their bits in reverse.
-func nested(n int) []int {
-	order := make([]int, 0, n)
-	width := bits.Len(uint(n - 1))
-	for k := range 1 << width {
-		if i := int(bits.Reverse64(uint64(k)) >> (64 - width)); i < n {
-			order = append(order, i)
-		}
-	}
-	return order
 }
 
 // apportion divides total over shares (each at least 1, and no more of them than total) in

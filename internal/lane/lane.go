@@ -101,7 +101,7 @@ type Way struct {
 	Ref       script.ShardRef
 	Bursty    bool // its algorithm has a burst
 	Paced     bool // its permits have turns: a leaky bucket
-	Untold    bool // nobody tells the shard that it left: it is of a key of a family
+	Keyed     bool // it is of a key of a family: shared by nobody, and nobody tells the shard that it left
 }
 
 // Limit is the limit that a lane is of. It is asked and told something with a script call, never

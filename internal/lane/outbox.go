@@ -260,7 +260,7 @@ func (l *Lane) ready(b *batch) bool {
 		l.endWaiting(away)
 	case b.singles() && (l.known.shut(now) || b.heldBack(now)):
 		l.deny(b, now)
-	case e.Hurried(e.CallTimeout - time.Duration(now-b.oldest)), l.Untold && l.Limit.Expired(e.Clock.Elapsed()),
+	case e.Hurried(e.CallTimeout - time.Duration(now-b.oldest)), l.Keyed && l.Limit.Expired(e.Clock.Elapsed()),
 		l.unfenced():
 		go l.detour(b, told{}, nil)
 	default:

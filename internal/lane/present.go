@@ -127,7 +127,7 @@ func (l *Lane) reassure(ctx context.Context) {
 	if l.unfenced() && l.Node.ServerClock(l.Slot).Heard(l.env.Clock.Elapsed()) {
 		_ = l.Terms.Load().Fence.ConfirmSince(ctx, 0)
 	}
-	if l.Untold && l.Limit.Expired(l.env.Clock.Elapsed()) {
+	if l.Keyed && l.Limit.Expired(l.env.Clock.Elapsed()) {
 		_ = l.Limit.ConfirmWithin(ctx, l.env.CallTimeout/2)
 	}
 }
@@ -157,7 +157,7 @@ func (l *Lane) insist(ctx context.Context, fixed *Terms, before told, tries int)
 		err = errBarred
 		if t.Fence != nil && !t.Fence.Bars(l.Node.Name, l.Life) {
 			var both sync.WaitGroup
-			if l.Untold { // it may well have no state: what that takes is done at the same time
+			if l.Keyed { // it may well have no state: what that takes is done at the same time
 				both.Go(func() { _ = l.Limit.ConfirmSince(ctx, since(l.deadline(t.Epoch))) })
 			}
 			err = t.Fence.ConfirmSince(ctx, since(l.fence(t)))

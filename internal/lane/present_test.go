@@ -63,7 +63,7 @@ func TestAShardThatNobodyTellsIsAskedAfterALookAtTheRecord(t *testing.T) {
 	for untold, want := range map[bool][]time.Duration{false: nil, true: {grounded(t).env.CallTimeout / 2}} {
 		limit := &restedLimit{}
 		l := grounded(t)
-		l.Limit, l.Untold = limit, untold
+		l.Limit, l.Keyed = limit, untold
 		asked := 0
 		err := l.present(t.Context(), nil, told{}, func(*Terms) (script.Status, int64, error) {
 			asked++

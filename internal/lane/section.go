@@ -29,7 +29,9 @@ func (s *section) prepare(t *Terms, now int64) {
 	if len(s.callers) == 0 {
 		l.Limit.Refresh()
 		for _, seat := range s.batch.seats {
-			s.callers = append(s.callers, seat.Report(t.Shards))
+			if !l.Keyed {
+				s.callers = append(s.callers, seat.Report(t.Shards))
+			}
 		}
 	}
 	s.terms = t

@@ -18,15 +18,15 @@ type Keys[K comparable, V any] struct {
 const keyParts = 32
 
 // NewKeys returns what remembers so many keys, or some more: of many a tenth, of few several times
-// as many. forget is told of each that goes.
-func NewKeys[K comparable, V any](size int, forget func(V)) (*Keys[K, V], error) {
+// as many.
+func NewKeys[K comparable, V any](size int) (*Keys[K, V], error) {
 	k := &Keys[K, V]{seed: maphash.MakeSeed()}
 	// Keys are not divided evenly: hardly any part has four standard deviations more than the mean,
 	// and a few.
 	mean := float64(size) / keyParts
 	most := int(math.Ceil(mean+4*math.Sqrt(mean))) + 4
 	for i := range k.parts {
-		part, err := lru.NewWithEvict(most, func(_ K, v V) { forget(v) })
+		part, err := lru.New[K, V](most)
 		if err != nil {
 			return nil, err
 		}

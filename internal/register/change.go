@@ -51,8 +51,7 @@ func (r *Register) propose(ctx context.Context, want Wanted, unless func(shard.L
 			return nil, nil
 		}
 		if r.Family {
-			want.Shards = len(old.Live()) // the keys of a family never change how many shards they have
-			want.Auto = false
+			want.Shards, want.Auto = 1, false
 		}
 		want.Revision = max(want.Revision, old.Revision) // else code of that revision would undo the change
 		f, err := r.enter(ctx, old.Fence)

@@ -17,13 +17,13 @@ import (
 // firstKeys returns how the keys of a family are arranged that nobody has used before.
 func (r *Register) firstKeys(want Wanted, f *fence.Fence) *shard.Keys {
 	keys, _ := shard.Layout{}.KeysAfter(want.Spec,
-		shard.Arrangement{Shards: want.Shards, Slots: shard.KeySlots, Nodes: r.open(f)})
+		shard.Arrangement{Slots: shard.KeySlots, Nodes: r.open(f)})
 	return keys // there is nothing before it, so there is no error
 }
 
 // keysFor returns how keys are to be arranged over nodes under the limit that follows a layout.
 func (r *Register) keysFor(layout shard.Layout, spec shard.Spec, nodes []shard.Node) (*shard.Keys, error) {
-	return layout.KeysAfter(spec, shard.Arrangement{Shards: layout.Keys.Shards, Slots: layout.Keys.Slots, Nodes: nodes})
+	return layout.KeysAfter(spec, shard.Arrangement{Slots: layout.Keys.Slots, Nodes: nodes})
 }
 
 // rearrange is what follows a family's layout when its keys are to be placed over the nodes of
