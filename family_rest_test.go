@@ -61,7 +61,6 @@ func TestAProcessThatRestedIsServedWhereKeysAreNow(t *testing.T) {
 		{Permits: 10, Per: time.Hour},
 		{Permits: 10, Per: time.Hour, Algorithm: shardlimit.SlidingCounter},
 		{Permits: 10, Per: time.Hour, Algorithm: shardlimit.FixedWindow},
-		{Permits: 10, Per: time.Hour, Algorithm: shardlimit.LeakyBucket},
 	}
 	for name, do := range restedCalls {
 		for i, limit := range limits {
