@@ -31,7 +31,7 @@ import (
 )
 
 // pause is between calls of a feed, so that it leaves the processor to others.
-const pause = 20 * time.Millisecond
+const pause = 50 * time.Millisecond
 
 // feed calls something again and again until the test ends.
 func feed(t *testing.T, call func(ctx context.Context)) {

@@ -55,7 +55,8 @@ func startPrometheus(t *testing.T, jobs map[string]string) *prometheus {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := "global: {scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 200ms}\n" +
+	// A program that is short of processor time takes a second to tell all.
+	config := "global: {scrape_interval: 2s, scrape_timeout: 2s, evaluation_interval: 500ms}\n" +
 		"rule_files: ['" + rules + "']\nscrape_configs:\n"
 	for job, address := range jobs {
 		config += fmt.Sprintf("- {job_name: %s, static_configs: [{targets: ['%s']}]}\n", job, address)
