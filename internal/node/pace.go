@@ -9,8 +9,8 @@ import (
 // How an endpoint that answers late is told from the others, and for how long it is left alone.
 const (
 	lagTimes     = 4                    // as long as a call to the fastest endpoint takes,
-	lagLeast     = 2 * time.Millisecond // and so much longer
-	paceCalls    = 8                    // that the mean is of, about
+	lagLeast     = 2 * time.Millisecond // and so much longer,
+	paceCalls    = 8                    // in so many calls in a row, and for lagMinPause: this process may be late
 	lagMinPause  = 100 * time.Millisecond
 	lagMaxPause  = 5 * time.Second
 	fastestLasts = 5 * time.Second
@@ -34,6 +34,8 @@ type pace struct {
 
 	mu    sync.Mutex
 	mean  time.Duration // of the last calls; 0: there was none
+	late  int           // calls in a row that were
+	first int64         // when the first of those ended
 	pause time.Duration // that it was last left alone for
 	since int64         // when that began
 }
@@ -61,8 +63,15 @@ func (p *pace) took(now int64, d time.Duration, best *fastest) bool {
 	} else {
 		p.mean += (d - p.mean) / paceCalls
 	}
-	if p.mean <= lagTimes*best.of(now, p, p.mean)+lagLeast {
+	if d <= lagTimes*best.of(now, p, p.mean)+lagLeast {
+		p.late = 0
 		p.until.Store(0)
+		return false
+	}
+	if p.late++; p.late == 1 {
+		p.first = now
+	}
+	if !lagged && (p.late < paceCalls || time.Duration(now-p.first) < lagMinPause) {
 		return false
 	}
 	rested := time.Duration(now - p.since)

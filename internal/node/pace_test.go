@@ -22,6 +22,10 @@ func TestAnEndpointThatLagsIsLeftAloneButForSamples(t *testing.T) {
 	var p pacing
 	var near, far pace
 	p.call(&near, time.Millisecond, 10)
+	p.call(&far, 20*time.Millisecond, paceCalls-1)
+	if got := far.lag(p.now); got != InStep {
+		t.Fatalf("%v before so many calls were late", got)
+	}
 	p.call(&far, 20*time.Millisecond, 1)
 	if got := far.lag(p.now); got != Lags {
 		t.Fatalf("%v, want it left alone", got)
@@ -70,6 +74,19 @@ func TestWhatIsSlowEverywhereLagsNowhere(t *testing.T) {
 	}
 }
 
+// A process that had no processor for a moment hears late of all that is under way.
+func TestAMomentIsNoLag(t *testing.T) {
+	var p pacing
+	var a, b pace
+	p.call(&a, time.Millisecond, 10)
+	for range 2 * paceCalls {
+		b.took(p.now, 50*time.Millisecond, &p.best)
+	}
+	if got := b.lag(p.now); got != InStep {
+		t.Errorf("%v", got)
+	}
+}
+
 func TestASmallDifferenceIsNoLag(t *testing.T) {
 	var p pacing
 	var a, b pace
@@ -87,7 +104,7 @@ func TestASampleThatIsLostIsFollowedByAnother(t *testing.T) {
 	var p pacing
 	var near, far pace
 	p.call(&near, time.Millisecond, 1)
-	p.call(&far, time.Second, 1)
+	p.call(&far, time.Second/10, paceCalls)
 	p.now += int64(lagMaxPause)
 	if got := far.lag(p.now); got != Sample {
 		t.Fatal(got)
