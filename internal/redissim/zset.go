@@ -122,29 +122,15 @@ func doZCount(s *Server, a []string) any {
 	return int64(to - from)
 }
 
-func doZRemByScore(s *Server, a []string) any {
-	set, from, to, fail := s.within(a[0], a[1], a[2])
-	if fail != nil {
-		return fail
-	}
-	set.members = append(set.members[:from:from], set.members[to:]...)
-	s.tidy(a[0], set)
-	return int64(to - from)
-}
-
-// names lists members, last first if backwards.
-func names(members []member, backwards bool) []any {
+func names(members []member) []any {
 	all := make([]any, len(members))
 	for i, m := range members {
-		if backwards {
-			i = len(members) - 1 - i
-		}
 		all[i] = m.name
 	}
 	return all
 }
 
-func doZRange(s *Server, a []string, backwards bool) any {
+func doZRange(s *Server, a []string) any {
 	set, fail := s.members(a[0])
 	if fail != nil {
 		return fail
@@ -152,15 +138,11 @@ func doZRange(s *Server, a []string, backwards bool) any {
 	if len(a) > 3 {
 		return failure("ERR syntax error")
 	}
-	count := len(set.members)
-	from, to, fail := span(a[1], a[2], count)
+	from, to, fail := span(a[1], a[2], len(set.members))
 	if fail != nil {
 		return fail
 	}
-	if backwards {
-		from, to = count-to, count-from
-	}
-	return names(set.members[from:to], backwards)
+	return names(set.members[from:to])
 }
 
 func doZByScore(s *Server, key, low, high string, more []string) any {
@@ -168,7 +150,7 @@ func doZByScore(s *Server, key, low, high string, more []string) any {
 	if fail != nil {
 		return fail
 	}
-	all := names(set.members[from:to], false)
+	all := names(set.members[from:to])
 	if len(more) == 0 {
 		return all
 	}
