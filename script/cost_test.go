@@ -4,7 +4,6 @@ import (
 	"context"
 	"regexp"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,8 +18,7 @@ import (
 func BenchmarkScript(b *testing.B) {
 	server := redistest.Standalone(b)
 	client := server.Client(b)
-	text := strings.Replace(programs[recordPrograms+takeProgram].text, timeLine,
-		timeLine+"time = {0, table.remove(ARGV)}\n", 1)
+	text := retimed(recordPrograms + takeProgram)
 	sha, err := client.Do(context.Background(), client.B().ScriptLoad().Script(text).Build()).ToString()
 	if err != nil {
 		b.Fatal(err)

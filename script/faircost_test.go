@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,8 +16,7 @@ import (
 // callers, with one, and while participants contend.
 func BenchmarkFairScript(b *testing.B) {
 	client := redistest.Standalone(b).Client(b)
-	text := strings.Replace(programs[recordPrograms+takeProgram].text, timeLine,
-		timeLine+"time = {0, table.remove(ARGV)}\n", 1)
+	text := retimed(recordPrograms + takeProgram)
 	sha, err := client.Do(context.Background(), client.B().ScriptLoad().Script(text).Build()).ToString()
 	if err != nil {
 		b.Fatal(err)
@@ -82,8 +80,7 @@ func BenchmarkFairScript(b *testing.B) {
 func BenchmarkFairCallers(b *testing.B) {
 	const people, callers, share = 1000, 32, 5000
 	client := redistest.Standalone(b).Client(b)
-	text := strings.Replace(programs[recordPrograms+takeProgram].text, timeLine,
-		timeLine+"time = {0, table.remove(ARGV)}\n", 1)
+	text := retimed(recordPrograms + takeProgram)
 	sha, err := client.Do(context.Background(), client.B().ScriptLoad().Script(text).Build()).ToString()
 	if err != nil {
 		b.Fatal(err)

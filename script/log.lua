@@ -59,7 +59,7 @@ end
 local function text()
   local whole = #entries >= (count - 1) * @entry.bytes
   partial = not whole
-  return format('@log.since..total.form', since, before, whole and 0 or dead, count, oldest, newest, total)
+  return format('@log.form', count, newest, total, since, before, whole and 0 or dead, oldest)
     .. (whole and entries or '')
 end
 

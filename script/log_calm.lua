@@ -1,88 +1,109 @@
---@needs before behind calm ceil count dead entries expired floor format head leave newest now
---@needs oldest share since stepped sub total touched window
--- Logs, take: the calm case, decided here at once. Everything is as proposed, nothing is booked and
--- nobody contends. One group asks, and gets what it wants, or has no name. Else the parts that
--- follow decide.
+--@needs clock state
+-- Logs, take: the calm case, decided here before anything else is read. Everything is as proposed,
+-- nothing is booked and nobody contends. One group asks, and gets all it wants; or one without a
+-- name wants one permit, and there is none. Else the parts that follow decide.
 --
--- A state of which everything has been read is written whole, unless only the newest entry changes.
--- The time to live is set anew in each sixteenth of a window.
-local wanted = ARGV[3]
-local single = sub(wanted, @one.groups..size) == '@ONE'
-if calm and not stepped and share > 0 and newest <= now
-  and (single or sub(wanted, @asks.groups..reports) == '@ALONE') then
-  local size, granted = single and 1 or sub(wanted, @one.size) + 0, sub(wanted, @one.count) + 0
-  local used = (total - before) % @WRAP
-  local free, refused = used < share and share - used or 0, false
-  if size * granted > free then
-    refused, granted = true, floor(free / size)
+-- Dates are compared as texts: they are of one width. What is written begins behind what is
+-- proposed. The time to live is set anew in each sixteenth of a window.
+local calm = ARGV.calm -- what sections with these arguments have in common
+if calm == nil then
+  local sub, format, wanted, terms = string.sub, string.format, ARGV[3], ARGV[2]
+  local now, fence, share = clock[1] * 1000000 + clock[2], sub(terms, @terms.fence), tonumber(sub(ARGV[1], @proposal.floor))
+  calm = sub(wanted, @asks.groups..reports) == '@ALONE' and share and share > 0
+    and (fence == '@terms.fence.zero' or now <= fence + 0)
+  if calm then
+    local window, stamp = sub(ARGV[1], @proposal.window) + 0, format('@entry.date.form', now)
+    local start = now - now % window
+    calm = {
+      share = share, window = window, now = now, n = sub(wanted, @one.size) * sub(wanted, @one.count),
+      nameless = #wanted < @one.callers,
+      stamp = stamp, date = @FIXED and format('@entry.date.form', start) or stamp,
+      cut = format('@entry.date.form', now - window), reset = (@FIXED and start or now) + window - now,
+    }
   end
-  granted = granted * size
-  local date, upto, entered, closed = newest, total, count, nil -- the newest entry, and the one before
-  if granted > 0 then
-    date, upto = @FIXED and now - now % window or now, (total + granted) % @WRAP
-    local cell = floor(window / @CELLS)
-    if count > 0 and date ~= newest and count < @MOST_ENTRIES
-      and (@FIXED or count < @EXACT_LIVE or share <= @EXACT_SHARE
-      or date - date % cell ~= newest - newest % cell) then
-      closed = format('@entry.form', newest, total)
+  ARGV.calm = calm
+end
+if calm and type(state) == 'string' then
+  local sound, reply = pcall(function()
+    local sub, find, format, floor = string.sub, string.find, string.format, math.floor
+    local date, cut, stamp, touched = calm.date, calm.cut, calm.stamp, sub(state, @packed.touched)
+    local newest = sub(state, @log.newest)
+    if find(state, ARGV[1], 1, true) ~= 1 or find(state, '@packed.closed_until..contended.zero', @packed.closed_until.from, true) ~= @packed.closed_until.from
+      or touched > stamp or newest > stamp or #state < @log.bytes then
+      return
     end
-    entered = (closed or count == 0) and count + 1 or count
-  end
-  local whole = #entries >= behind * @entry.bytes
-  local first = entered == 1 and date or oldest
-  used = used + granted
-  local next_us, retry_in = used > 0 and first + window - now or 0, 0
-  local simple, gone = whole or not closed or dead <= count, used + 1 - share
-  if refused then
-    retry_in, gone = size <= share and next_us or -1, size <= share and used + size - share or gone
-    simple = simple and #wanted < @one.callers
-  end
-  if simple and gone > 1 then
-    simple = granted == 0
-    if simple then
-      --@include log_leave
-      next_us = used + 1 > share and leave(used + 1 - share) or next_us
-      retry_in = retry_in > 0 and leave(gone) or retry_in
+    local count, total, before = sub(state, @log.count) + 0, sub(state, @log.total) + 0, sub(state, @log.before) + 0
+    local dead, oldest, since = sub(state, @log.dead) + 0, sub(state, @log.oldest), nil
+    if total < 0 or total >= @WRAP or before < 0 or before >= @WRAP or count < 0 or count % 1 > 0 or dead < 0
+      or dead % 1 > 0 then
+      return
     end
-  end
-  if simple then
-    local reset = used > 0 and date + window - now or 0
-    if granted > 0 then
-      local done
-      local same = now - now % (window / 16) == touched - touched % (window / 16)
-      local life = not same and format('%d', ceil(reset / 1000) + sub(ARGV[2], @terms.head_life))
-      if whole and not (same and entered == count) then
-        local own = sub(head, @packed.magic..offset)
-          .. format('@packed.touched.form@packed.contended.zero@log.since..total.form', now, since, before, 0,
-            entered, first, date, upto) .. entries .. (closed or '')
-        if same then
-          done = redis.pcall('SET', KEYS[1], own, 'KEEPTTL')
-        else
-          done = redis.pcall('SET', KEYS[1], own, 'PX', life)
+    local place, rest = @log.bytes + dead * @entry.bytes, nil -- where the first is that is alive; what comes there anew
+    if newest <= cut then
+      since, before = sub(state, @log.since), total
+      if count > 0 then
+        since = newest + (@FIXED and calm.window or 1)
+      end
+      count, dead, place = 0, 0, @log.bytes
+    elseif oldest <= cut then
+      local was, first = place, sub(state, @entry.date[place + 1])
+      while count > 1 and first ~= '' and first <= cut do
+        place, count = place + @entry.bytes, count - 1
+        first = sub(state, @entry.date[place + 1])
+      end
+      if place == was or count > 1 and #first < @entry.date.width then
+        return -- not all that has left is read
+      end
+      since, before = sub(state, @entry.date[..place]) + (@FIXED and calm.window or 1), sub(state, @entry.total[..place]) + 0
+      oldest, dead = count > 1 and first or newest, dead + (place - was) / @entry.bytes
+      if dead > count then
+        rest = sub(state, place + 1, place + (count - 1) * @entry.bytes)
+        if #rest < (count - 1) * @entry.bytes then
+          return
         end
+        dead, place = 0, @log.bytes
+      end
+    end
+    local n, now, used, window, share = calm.n, calm.now, (total - before) % @WRAP, calm.window, calm.share
+    local free = share - used
+    if n > free then
+      if n > 1 or free < 0 or not calm.nameless then
+        return
+      end
+      local first = oldest + window - now
+      return {1, 0, 0, 0, used, now, first, first, newest + window - now}
+    end
+    if count == 0 then
+      count, oldest, since = 1, date, since or sub(state, @log.since)
+    elseif newest ~= date and count < @MOST_ENTRIES
+      and (@FIXED or count < @EXACT_LIVE or share <= @EXACT_SHARE or newest + 0 < now - now % floor(window / @CELLS)) then
+      local closed = sub(state, @log.newest..total)
+      if rest then
+        rest = rest .. closed
       else
-        if closed then
-          done = redis.pcall('SETRANGE', KEYS[1], format('%d', @log.bytes + (dead + behind) * @entry.bytes), closed)
-        end
-        local own
-        if expired or entered > count then
-          own = format('@packed.touched.form@packed.contended.zero@log.since..total.form', now, since, before,
-            dead, entered, first, date, upto)
-        else
-          own = format('@packed.touched.form', now) .. sub(head, @packed.contended.from, @log.count.to)
-            .. format('@log.oldest..total.form', first, date, upto)
-        end
-        if type(done) ~= 'table' then
-          done = redis.pcall('SETRANGE', KEYS[1], '@packed.touched.at', own)
-          if life then
-            redis.pcall('PEXPIRE', KEYS[1], life)
-          end
+        closed = redis.pcall('SETRANGE', KEYS[1], format('%d', place + (count - 1) * @entry.bytes), closed)
+        if type(closed) == 'table' then
+          return {-2, closed.err}
         end
       end
-      if type(done) == 'table' and done.err then
-        return {-2, done.err}
-      end
+      count = count + 1
+    elseif count == 1 then
+      oldest, since = date, since or sub(state, @log.since)
     end
-    return {1, 0, free, granted, used, now, next_us, retry_in, reset}
+    local own = stamp .. format('@log.count.form', count) .. date .. format('@log.total.form', (total + n) % @WRAP)
+    if since then
+      own = own .. format('@log.since..oldest.form', since, before, dead, oldest) .. (rest or '')
+    end
+    local done = redis.pcall('SETRANGE', KEYS[1], '@packed.touched.at', own)
+    if type(done) == 'table' then
+      return {-2, done.err}
+    end
+    if touched + 0 < now - now % (window / 16) then
+      redis.pcall('PEXPIRE', KEYS[1], format('%d', math.ceil(calm.reset / 1000) + sub(ARGV[2], @terms.head_life)))
+    end
+    return {1, 0, free, n, used + n, now, count > 1 and oldest + window - now or calm.reset, 0, calm.reset}
+  end)
+  if sound and reply then
+    return reply
   end
 end

@@ -1,5 +1,5 @@
 --@needs floor format head now sub window
---@gives before behind count dead entries expired newest oldest since total
+--@gives before behind count dead entries newest oldest since total
 -- Sliding log, sliding counter and fixed window, part 1: what was granted, entry by entry, each
 -- with a date and the total up to it. An entry counts in every window that holds its date. What is
 -- booked are entries dated ahead, in the order of their dates; time makes them part of the past.
@@ -20,7 +20,6 @@
 --@layout entry
 -- `since` is a text until something leaves.
 local since, before, dead, count, oldest, newest, total = now, 0, 0, 0, 0, 0, 0
-local expired = false -- some have left the window
 local entries, behind = '', 0 -- those behind the newest: as far as they are read; how many there are
 if head then
   local sound
@@ -44,7 +43,6 @@ if head then
     local from = @log.bytes + dead * @entry.bytes
     entries = sub(head, from + 1, from + behind * @entry.bytes)
     if oldest <= now - window then
-      expired = true
       if entries == '' then
         entries = redis.call('GETRANGE', KEYS[1], format('%d', from), format('%d', from + @entry.bytes[8] - 1))
         entries = sub(entries, 1, behind * @entry.bytes)

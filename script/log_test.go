@@ -20,11 +20,11 @@ type slidingTwin = packed[log[slidingLog], *log[slidingLog]]
 // text renders the log as the scripts store it when they write the whole of it.
 func (l *log[D]) text() string {
 	if len(l.entries) == 0 {
-		return columns.Log.Sprint(l.since, l.before, 0, 0, 0, 0, l.before)
+		return columns.Log.Sprint(0, 0, l.before, l.since, l.before, 0, 0)
 	}
 	last := len(l.entries) - 1
-	text := columns.Log.Sprint(l.since, l.before, 0, last+1, l.entries[0].date, l.entries[last].date,
-		l.entries[last].total)
+	text := columns.Log.Sprint(last+1, l.entries[last].date, l.entries[last].total, l.since, l.before, 0,
+		l.entries[0].date)
 	for _, e := range l.entries[:last] {
 		text += columns.Entry.Sprint(e.date, e.total)
 	}

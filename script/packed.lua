@@ -1,4 +1,4 @@
---@needs MAGIC
+--@needs MAGIC clock state
 --@gives FORM as_proposed begin book burst ceil closed_until contended earliest epoch falls find
 --@gives floor format head held lasts now offset overdraw pace partial refund regrid releases
 --@gives reshape retire revision share start stepped sub tail tail_at target time touched window

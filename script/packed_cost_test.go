@@ -3,7 +3,6 @@ package script
 import (
 	"context"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +17,7 @@ func BenchmarkPackedScript(b *testing.B) {
 	client := redistest.Standalone(b).Client(b)
 	for _, a := range allAlgorithms {
 		number := ShardRef{algorithm: a}.program(takeProgram)
-		text := strings.Replace(programs[number].text, timeLine, timeLine+"time = {0, table.remove(ARGV)}\n", 1)
+		text := retimed(number)
 		sha, err := client.Do(context.Background(), client.B().ScriptLoad().Script(text).Build()).ToString()
 		if err != nil {
 			b.Fatal(err)

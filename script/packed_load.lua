@@ -8,8 +8,7 @@ if head then
   local sound
   calm =
     as_proposed
-      and find(head, '@packed.closed_until..offset.zero', @packed.closed_until.from, true) == @packed.closed_until.from
-        and find(head, '@packed.contended.zero', @packed.contended.from, true) == @packed.contended.from
+      and find(head, '@packed.closed_until..contended.zero', @packed.closed_until.from, true) == @packed.closed_until.from
   if calm then
     sound, share, window, touched = pcall(function(state, slice)
       return slice(state, @packed.share) + 0, slice(state, @packed.window) + 0, slice(state, @packed.touched) + 0

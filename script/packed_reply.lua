@@ -9,7 +9,7 @@
 local again = reset()
 if renew then
   local done
-  local own = format('@packed.touched..contended.form', now, contended) .. text()
+  local own = format('@packed.contended..touched.form', contended, now) .. text()
   local slice = window / 16
   -- The time to live was set in this sixteenth of a window: it is long enough.
   local lives = as_proposed and closed == 0 and again <= window and now - now % slice == touched - touched % slice
@@ -21,8 +21,8 @@ if renew then
   end
   if type(done) == 'table' then
     return {-2, done.err}
-  elseif lives and calm and not stepped and (partial or #own >= #head - @packed.touched.at) then
-    done = redis.pcall('SETRANGE', KEYS[1], '@packed.touched.at', own)
+  elseif lives and calm and not stepped and (partial or #own >= #head - @packed.contended.at) then
+    done = redis.pcall('SETRANGE', KEYS[1], '@packed.contended.at', own)
   else
     --@include packed_rest
     local state =

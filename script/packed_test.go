@@ -34,7 +34,7 @@ func (m *packed[S, R]) head() string {
 	}
 	own := any(&m.own).(interface{ text() string })
 	return columns.Packed.Sprint(m.magic(), m.epoch, m.revision, m.target, m.window, m.burst, m.share, m.start,
-		m.closedUntil, m.offset, m.touched, m.fair.contended) + own.text()
+		m.closedUntil, m.offset, m.fair.contended, m.touched) + own.text()
 }
 
 func (m *packed[S, R]) magic() string {

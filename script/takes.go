@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -153,8 +154,8 @@ func (s *Section) read(message rueidis.RedisMessage) (TakeReply, error) {
 // takesProgram is the takes of all algorithms in one script.
 var takesProgram = func() program {
 	lines, _ := takesLines(func(r *recipe) []string {
-		r.names = withNames(r.names,
-			map[string]string{"TIME": "clock", "INFO": "info()", "SAVED": "saved()", "STATE": "state"})
+		r.names = withNames(withNames(r.names, read), map[string]string{"INFO": "info()", "SAVED": "saved()"})
+		r.parts = slices.DeleteFunc(slices.Clone(r.parts), func(part string) bool { return part == "log_state" })
 		body, _ := r.assemble()
 		return body
 	})

@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,7 +66,7 @@ type clocked struct {
 }
 
 const (
-	timeLine = "local time = redis.call('TIME')\n"
+	timeRead = "= redis.call('TIME')\n" // into a local of which every script has its own name
 	infoLine = "local info = redis.pcall('INFO', 'server')\n"
 )
 
@@ -73,12 +74,19 @@ const (
 // first exactly once.
 func clockedText(number int) string {
 	text := programs[number].text
-	if strings.Count(text, timeLine) != 1 || strings.Count(text, "TIME'") != 1 {
+	if strings.Count(text, timeRead) != 1 || strings.Count(text, "TIME'") != 1 {
 		panic("the line that reads TIME is not isolated")
 	}
-	text = strings.Replace(text, timeLine, "local time = {0, table.remove(ARGV)}\n", 1)
+	text = strings.Replace(text, timeRead, "= {0, table.remove(ARGV)}\n", 1)
 	return strings.Replace(text, infoLine, "local info = 'uptime_in_seconds:' .. table.remove(ARGV)\n", 1)
 }
+
+// retimed has a script read the server's clock, and then take the time from its last argument.
+func retimed(number int) string {
+	return clockRead.ReplaceAllString(programs[number].text, "$0$1 = {0, table.remove(ARGV)}\n")
+}
+
+var clockRead = regexp.MustCompile(`local (\w+) ` + regexp.QuoteMeta(timeRead))
 
 var clockedTexts = func() map[int]*rueidis.Lua {
 	texts := map[int]*rueidis.Lua{}
@@ -191,16 +199,22 @@ func stored(client rueidis.Client, ref ShardRef) (head, ledger string) {
 	return tidy(head), ledgerOf(client, ref)
 }
 
+// Where a log has these columns.
+const (
+	countAt = 165
+	deadAt  = countAt + 4 + 16 + 15 + 16 + 15
+)
+
 // tidy takes out of the string of a log the entries that mean nothing.
 func tidy(head string) string {
 	fixed, bytes := columns.Log.Bytes(), columns.Entry.Bytes()
 	if len(head) < fixed || !slices.Contains([]string{"SLG4", "SCN2", "FXW3"}, head[:4]) {
 		return head
 	}
-	dead, _ := strconv.Atoi(strings.TrimSpace(head[196:200]))
-	count, _ := strconv.Atoi(strings.TrimSpace(head[200:204]))
+	dead, _ := strconv.Atoi(strings.TrimSpace(head[deadAt : deadAt+4]))
+	count, _ := strconv.Atoi(strings.TrimSpace(head[countAt : countAt+4]))
 	from := fixed + dead*bytes
-	return head[:196] + "   0" + head[200:fixed] + head[from:from+max(count-1, 0)*bytes]
+	return head[:deadAt] + "   0" + head[deadAt+4:fixed] + head[from:from+max(count-1, 0)*bytes]
 }
 
 // play runs one step on twin and server; forget clears the twin's ledger.

@@ -12,15 +12,16 @@ var (
 		{Name: "magic", Width: 4, Text: true},
 		{Name: "epoch", Width: 16}, {Name: "revision", Width: 16}, {Name: "target", Width: 13},
 		{Name: "window", Width: 13}, {Name: "burst", Width: 13}, {Name: "share", Width: 13}, {Name: "start", Width: 13},
-		{Name: "closed_until", Width: 16}, {Name: "offset", Width: 16}, {Name: "touched", Width: 16},
-		{Name: "contended", Width: 16}, {Name: "own"},
+		{Name: "closed_until", Width: 16}, {Name: "offset", Width: 16}, {Name: "contended", Width: 16},
+		{Name: "touched", Width: 16}, {Name: "own"},
 	}}
-	// Log: since when grants are known; the total before the first entry that is alive; how many
-	// entries follow that are not, and how many are alive; the date of the oldest of these; the
-	// newest. The others follow it.
+	// Log: how many entries are alive; the newest; since when grants are known; the total before the
+	// first entry that is alive, and how many are in front of it that are not; the date of the oldest
+	// that is alive. The entries follow, but for the newest. What every grant changes stands first.
 	Log = Table{Name: "log", Before: own, Columns: []Column{
-		{Name: "since", Width: 16}, {Name: "before", Width: 15}, {Name: "dead", Width: 4}, {Name: "count", Width: 4},
-		{Name: "oldest", Width: 16}, {Name: "newest", Width: 16}, {Name: "total", Width: 15}, {Name: "entries"},
+		{Name: "count", Width: 4}, {Name: "newest", Width: 16}, {Name: "total", Width: 15},
+		{Name: "since", Width: 16}, {Name: "before", Width: 15}, {Name: "dead", Width: 4}, {Name: "oldest", Width: 16},
+		{Name: "entries"},
 	}}
 	// Entry: what was granted under one date, by the total with it.
 	Entry       = Table{Name: "entry", Columns: []Column{{Name: "date", Width: 16}, {Name: "total", Width: 15}}}

@@ -1,0 +1,4 @@
+--@gives clock state
+-- Logs, take: reads the clock and the string, first of all. A call for several shards has read them.
+local clock = redis.call('TIME')
+local state = redis.pcall('GETRANGE', KEYS[1], '0', '@READ_END')
