@@ -1,34 +1,36 @@
---@needs clock state
+--@needs beliefs clock state
 -- Logs, take: the calm case, decided here before anything else is read. Everything is as proposed,
 -- nothing is booked and nobody contends. One group asks, and gets all it wants; or one without a
 -- name wants one permit, and there is none. Else the parts that follow decide.
 --
 -- Dates are compared as texts: they are of one width. What is written begins behind what is
 -- proposed. The time to live is set anew in each sixteenth of a window.
-local calm = ARGV.calm -- what sections with these arguments have in common
-if calm == nil then
+local belief = beliefs[ARGV] -- what sections with these arguments have in common
+if belief == nil then
   local sub, format, wanted, terms = string.sub, string.format, ARGV[3], ARGV[2]
-  local now, fence, share = clock[1] * 1000000 + clock[2], sub(terms, @terms.fence), tonumber(sub(ARGV[1], @proposal.floor))
-  calm = sub(wanted, @asks.groups..reports) == '@ALONE' and share and share > 0
+  local now, fence = clock[1] * 1000000 + clock[2], sub(terms, @terms.fence)
+  local share = tonumber(sub(ARGV[1], @proposal.floor))
+  belief = sub(wanted, @asks.groups..reports) == '@ALONE' and share and share > 0
     and (fence == '@terms.fence.zero' or now <= fence + 0)
-  if calm then
+  if belief then
     local window, stamp = sub(ARGV[1], @proposal.window) + 0, format('@entry.date.form', now)
     local start = now - now % window
-    calm = {
+    belief = {
       share = share, window = window, now = now, n = sub(wanted, @one.size) * sub(wanted, @one.count),
       nameless = #wanted < @one.callers,
       stamp = stamp, date = @FIXED and format('@entry.date.form', start) or stamp,
       cut = format('@entry.date.form', now - window), reset = (@FIXED and start or now) + window - now,
     }
   end
-  ARGV.calm = calm
+  beliefs[ARGV] = belief
 end
-if calm and type(state) == 'string' then
+if belief and type(state) == 'string' then
   local sound, reply = pcall(function()
     local sub, find, format, floor = string.sub, string.find, string.format, math.floor
-    local date, cut, stamp, touched = calm.date, calm.cut, calm.stamp, sub(state, @packed.touched)
+    local date, cut, stamp, touched = belief.date, belief.cut, belief.stamp, sub(state, @packed.touched)
     local newest = sub(state, @log.newest)
-    if find(state, ARGV[1], 1, true) ~= 1 or find(state, '@packed.closed_until..contended.zero', @packed.closed_until.from, true) ~= @packed.closed_until.from
+    if find(state, ARGV[1], 1, true) ~= 1
+      or sub(state, @packed.closed_until..contended) ~= '@packed.closed_until..contended.zero'
       or touched > stamp or newest > stamp or #state < @log.bytes then
       return
     end
@@ -42,7 +44,7 @@ if calm and type(state) == 'string' then
     if newest <= cut then
       since, before = sub(state, @log.since), total
       if count > 0 then
-        since = newest + (@FIXED and calm.window or 1)
+        since = newest + (@FIXED and belief.window or 1)
       end
       count, dead, place = 0, 0, @log.bytes
     elseif oldest <= cut then
@@ -54,7 +56,8 @@ if calm and type(state) == 'string' then
       if place == was or count > 1 and #first < @entry.date.width then
         return -- not all that has left is read
       end
-      since, before = sub(state, @entry.date[..place]) + (@FIXED and calm.window or 1), sub(state, @entry.total[..place]) + 0
+      since = sub(state, @entry.date[..place]) + (@FIXED and belief.window or 1)
+      before = sub(state, @entry.total[..place]) + 0
       oldest, dead = count > 1 and first or newest, dead + (place - was) / @entry.bytes
       if dead > count then
         rest = sub(state, place + 1, place + (count - 1) * @entry.bytes)
@@ -64,10 +67,10 @@ if calm and type(state) == 'string' then
         dead, place = 0, @log.bytes
       end
     end
-    local n, now, used, window, share = calm.n, calm.now, (total - before) % @WRAP, calm.window, calm.share
+    local n, now, used, window, share = belief.n, belief.now, (total - before) % @WRAP, belief.window, belief.share
     local free = share - used
     if n > free then
-      if n > 1 or free < 0 or not calm.nameless then
+      if n > 1 or free < 0 or not belief.nameless then
         return
       end
       local first = oldest + window - now
@@ -76,7 +79,8 @@ if calm and type(state) == 'string' then
     if count == 0 then
       count, oldest, since = 1, date, since or sub(state, @log.since)
     elseif newest ~= date and count < @MOST_ENTRIES
-      and (@FIXED or count < @EXACT_LIVE or share <= @EXACT_SHARE or newest + 0 < now - now % floor(window / @CELLS)) then
+      and (@FIXED or count < @EXACT_LIVE or share <= @EXACT_SHARE
+      or newest + 0 < now - now % floor(window / @CELLS)) then
       local closed = sub(state, @log.newest..total)
       if rest then
         rest = rest .. closed
@@ -99,9 +103,9 @@ if calm and type(state) == 'string' then
       return {-2, done.err}
     end
     if touched + 0 < now - now % (window / 16) then
-      redis.pcall('PEXPIRE', KEYS[1], format('%d', math.ceil(calm.reset / 1000) + sub(ARGV[2], @terms.head_life)))
+      redis.pcall('PEXPIRE', KEYS[1], format('%d', math.ceil(belief.reset / 1000) + sub(ARGV[2], @terms.head_life)))
     end
-    return {1, 0, free, n, used + n, now, count > 1 and oldest + window - now or calm.reset, 0, calm.reset}
+    return {1, 0, free, n, used + n, now, count > 1 and oldest + window - now or belief.reset, 0, belief.reset}
   end)
   if sound and reply then
     return reply

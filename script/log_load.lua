@@ -23,10 +23,10 @@ local since, before, dead, count, oldest, newest, total = now, 0, 0, 0, 0, 0, 0
 local entries, behind = '', 0 -- those behind the newest: as far as they are read; how many there are
 if head then
   local sound
-  sound, since, before, dead, count, oldest, newest, total = pcall(function(state, slice)
-    return slice(state, @log.since), slice(state, @log.before) + 0, slice(state, @log.dead) + 0,
-      slice(state, @log.count) + 0, slice(state, @log.oldest) + 0, slice(state, @log.newest) + 0,
-      slice(state, @log.total) + 0
+  sound, since, before, dead, count, oldest, newest, total = pcall(function(kept, slice)
+    return slice(kept, @log.since), slice(kept, @log.before) + 0, slice(kept, @log.dead) + 0,
+      slice(kept, @log.count) + 0, slice(kept, @log.oldest) + 0, slice(kept, @log.newest) + 0,
+      slice(kept, @log.total) + 0
   end, head, sub)
   if not (sound and before >= 0 and before < @WRAP and dead >= 0 and dead % 1 == 0 and count >= 0 and dead + count < 2e4
     and count % 1 == 0 and oldest < 1e16 and newest < 1e16 and total >= 0 and total < @WRAP

@@ -10,16 +10,16 @@ if head then
     as_proposed
       and find(head, '@packed.closed_until..contended.zero', @packed.closed_until.from, true) == @packed.closed_until.from
   if calm then
-    sound, share, window, touched = pcall(function(state, slice)
-      return slice(state, @packed.share) + 0, slice(state, @packed.window) + 0, slice(state, @packed.touched) + 0
+    sound, share, window, touched = pcall(function(kept, slice)
+      return slice(kept, @packed.share) + 0, slice(kept, @packed.window) + 0, slice(kept, @packed.touched) + 0
     end, head, sub)
   else
     sound, epoch, revision, target, window, burst, share, start, closed_until, offset, touched, contended =
-      pcall(function(state, slice)
-        return slice(state, @packed.epoch) + 0, slice(state, @packed.revision) + 0, slice(state, @packed.target) + 0,
-          slice(state, @packed.window) + 0, slice(state, @packed.burst) + 0, slice(state, @packed.share) + 0,
-          slice(state, @packed.start) + 0, slice(state, @packed.closed_until) + 0, slice(state, @packed.offset) + 0,
-          slice(state, @packed.touched) + 0, slice(state, @packed.contended) + 0
+      pcall(function(kept, slice)
+        return slice(kept, @packed.epoch) + 0, slice(kept, @packed.revision) + 0, slice(kept, @packed.target) + 0,
+          slice(kept, @packed.window) + 0, slice(kept, @packed.burst) + 0, slice(kept, @packed.share) + 0,
+          slice(kept, @packed.start) + 0, slice(kept, @packed.closed_until) + 0, slice(kept, @packed.offset) + 0,
+          slice(kept, @packed.touched) + 0, slice(kept, @packed.contended) + 0
       end, head, sub)
   end
   -- Also false for NaN and infinity, which strtod accepts.

@@ -25,16 +25,16 @@ if renew then
     done = redis.pcall('SETRANGE', KEYS[1], '@packed.contended.at', own)
   else
     --@include packed_rest
-    local state =
+    local packed =
       format('@packed.magic..offset.form', MAGIC, epoch, revision, target, window, burst, share, start, closed_until,
         offset) .. own
     if partial then
-      done = redis.pcall('SETRANGE', KEYS[1], '0', state)
+      done = redis.pcall('SETRANGE', KEYS[1], '0', packed)
       if life then
         redis.pcall('PEXPIRE', KEYS[1], life)
       end
     else
-      done = redis.pcall('SET', KEYS[1], state, 'PX', life)
+      done = redis.pcall('SET', KEYS[1], packed, 'PX', life)
     end
   end
   if type(done) == 'table' and done.err then
