@@ -276,7 +276,7 @@ func (t *Term) headroom() float64 {
 
 // allow returns how many asks of a group are granted out of left permits. The emptier the credit,
 // the more must stay free. An ask for more than the account can ever hold goes through once it is
-// full, and leaves a debt.
+// full, or owes nothing and wants less than its part, and leaves a debt.
 func (a *account) allow(t Term, ask Ask, left int64) int64 {
 	fit := min(ask.Count, left/ask.Size)
 	if a.e == 0 || fit == 0 {
@@ -286,7 +286,7 @@ func (a *account) allow(t Term, ask Ask, left int64) int64 {
 	slope := kept / depth(a.e)
 	keep := math.Floor((float64(left) - kept + float64(slope*(credit+1))) / (1 + slope))
 	count := math.Floor(min(credit, keep) / float64(ask.Size))
-	if count < 1 && float64(a.now) >= full(a.e) {
+	if count < 1 && (float64(a.now) >= full(a.e) || a.heavy == 0 && a.now >= 0) {
 		count = 1
 	}
 	return int64(max(0, min(float64(fit), count)))
@@ -363,7 +363,7 @@ func (l *Ledger) Due(t Term, caller Caller, permits int64) int64 {
 	l.begin(t, []Caller{caller})
 	a := l.open[0]
 	want := min(float64(permits)*micro, full(a.e))
-	if a.e == 0 || float64(a.now) >= want {
+	if a.e == 0 || float64(a.now) >= want || a.heavy == 0 && a.now >= 0 {
 		return 0
 	}
 	return int64(math.Ceil(min((want-float64(a.now))*float64(t.Window)/(a.e*micro), most)))

@@ -72,7 +72,7 @@ if contending then
       end
       local credit, slope = a.now / @MICRO, headroom / a.depth
       local allowed = floor(min(credit, floor((left - headroom + slope * (credit + 1)) / (1 + slope))) / size)
-      if allowed < 1 and a.now >= a.full then
+      if allowed < 1 and (a.now >= a.full or a.heavy == 0 and a.now >= 0) then
         allowed = 1
       end
       return max(0, min(fit, allowed))

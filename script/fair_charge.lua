@@ -19,7 +19,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] th
     local id, known, weight, unmet, waiting = ids[1], stored[2], ARGV[8] + 0, 0, ARGV[9] + 0
     --@include fair_open
     local want, wait = min(permits * @MICRO, a.full), 0
-    if a.e > 0 and a.now < want then
+    if a.e > 0 and a.now < want and (a.heavy > 0 or a.now < 0) then
       wait = math.ceil(min((want - a.now) * window / (a.e * @MICRO), @MOST))
     end
     return wait, function(granted)
