@@ -27,10 +27,10 @@ type Family struct {
 // familyProposals is how many proposals are remembered, so that the many keys share them.
 const familyProposals = 256
 
-// Family declares or joins a limit that holds for every key by itself, under
-// the rules of Client.Limiter. Each key has one shard, and grants first come, first served, whoever
-// calls; the keys spread over the nodes. So Shards is 0 or 1, and Lease 0: else ErrInvalidLimit. Who
-// wants parts, fair or weighted, or more than one server can do for one key, uses a Limiter.
+// Family declares or joins a limit that holds for every key by itself, under the rules of
+// Client.Limiter. Each key has one shard, and grants first come, first served, whoever calls; the
+// keys spread over the nodes. So Shards is 0 or 1, and Lease 0: else ErrInvalidLimit. Who wants
+// parts, fair or weighted, or more than one server can do for one key, uses a Limiter.
 func (c *Client) Family(ctx context.Context, name string, limit Limit) (*Family, error) {
 	if err := checkName("name", name); err != nil {
 		return nil, err
@@ -148,17 +148,18 @@ func (f *Family) Limiter(key string) *Limiter {
 	return f.limiter(keyed{key: key}, nil)
 }
 
-// LimiterWith is Limiter for a key whose limit the caller knows, from a database, a plan or a token:
-// the limit comes with the calls. No process stores or looks up anything for it, so a million keys
-// may each have another one. Where the limits of two callers differ, that of the higher Revision is
-// in force, of the same Revision the one that came last. Limiter brings the family's.
+// LimiterWith is Limiter for a key whose limit the caller knows, from a database, a plan or a
+// token: the limit comes with the calls. No process stores or looks up anything for it, so a
+// million keys may each have another one. Where the limits of two callers differ, that of the
+// higher Revision is in force, of the same Revision the one that came last. Limiter brings the
+// family's.
 //
 // The next call feels a higher limit. A lower one holds in every window that begins after the first
 // call that brought it. What was used counts, whichever limit was in force. Decision.Limit is the
 // one in force.
 //
-// Mode is not compared: calls go by the one they bring. So a key may be Off or Closed for one caller
-// only, and one that waits for a Closed limit waits until its context ends.
+// Mode is not compared: calls go by the one they bring. So a key may be Off or Closed for one
+// caller only, and one that waits for a Closed limit waits until its context ends.
 //
 // Algorithm and Scope are the family's, if they are not zero. Per, and the time in which a Burst
 // fills, are at most the longest that the family ever had. Calls on another limit return

@@ -54,7 +54,8 @@ func TestCallsForManyKeysGoTogetherAndAtOnce(t *testing.T) {
 				if n := net[0].calls.Load() - calls; n > together {
 					t.Errorf("round %d: %d script calls for %d keys", round, n, keys)
 				}
-				// The first loads the scripts, and another one that is new to the node takes a trip.
+				// The first loads the scripts, and another one that is new to the node takes a
+				// trip.
 				if round > 0 && took > trips*away {
 					t.Errorf("round %d of %d keys took %s, %s away", round, keys, took, away)
 				}

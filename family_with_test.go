@@ -32,7 +32,8 @@ func TestTheNewestLimitOfAKeyHolds(t *testing.T) {
 			limit := func(permits, revision int64) shardlimit.Limit {
 				return shardlimit.Limit{Permits: permits, Per: time.Hour, Algorithm: a, Revision: revision}
 			}
-			here, there := keyed(t, f.client(t), a.String(), limit(3, 0)), keyed(t, f.client(t), a.String(), limit(3, 0))
+			here := keyed(t, f.client(t), a.String(), limit(3, 0))
+			there := keyed(t, f.client(t), a.String(), limit(3, 0))
 			hasLeft(t, here.Limiter("ann"), 3)
 			hasLeft(t, there.LimiterWith("ann", limit(10, 5)), 7)
 			d, err := here.LimiterWith("ann", limit(8, 4)).Allow(t.Context())
@@ -85,7 +86,8 @@ func TestWindowAndBurstComeWithTheCall(t *testing.T) {
 	})
 }
 
-// What waits for more than the limit of a higher revision has goes on waiting, and asks now and then.
+// What waits for more than the limit of a higher revision has goes on waiting, and asks now and
+// then.
 func TestAWaiterThatIsBehindDoesNotSpin(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, f fleet) {
 		c := f.client(t)
@@ -96,7 +98,8 @@ func TestAWaiterThatIsBehindDoesNotSpin(t *testing.T) {
 		if err := users.Limiter("ann").WaitN(ctx, 50); err == nil {
 			t.Error("granted 50 of 2 permits")
 		}
-		if d, err := users.Limiter("ann").AllowN(t.Context(), 50); err != nil || d.Allowed || d.RetryAfter < time.Second {
+		d, err := users.Limiter("ann").AllowN(t.Context(), 50)
+		if err != nil || d.Allowed || d.RetryAfter < time.Second {
 			t.Errorf("%+v (%v)", d, err)
 		}
 	})

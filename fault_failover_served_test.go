@@ -47,8 +47,8 @@ var losses = []struct {
 
 func everyKey(string) bool { return true }
 
-// With DefaultNodeTimeout, what a lost node has of a limit a second is served again within 20 s, and
-// within 30 s once it is back. No window is ever over.
+// With DefaultNodeTimeout, what a lost node has of a limit a second is served again within 20 s,
+// and within 30 s once it is back. No window is ever over.
 func TestALimitIsServedInFullAfterANodeWasLost(t *testing.T) {
 	if race.Enabled {
 		return // one of the processes calls at a time

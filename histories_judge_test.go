@@ -112,8 +112,8 @@ func (l *watched) shortens(change *version, late time.Duration) {
 	}
 }
 
-// newest notes that a limit of this revision has come to the key of a family, and is in force: those
-// of lower revisions are not any more, as long as the key's state lives.
+// newest notes that a limit of this revision has come to the key of a family, and is in force:
+// those of lower revisions are not any more, as long as the key's state lives.
 func (l *watched) newest(revision int64) {
 	if !l.world.well() || l.unrecorded || l.placed || l.world.plan.takesOver() {
 		return
@@ -125,8 +125,8 @@ func (l *watched) newest(revision int64) {
 	}
 }
 
-// again notes that whatever a process brings may be in force again from then on: the key's state may
-// be a new one.
+// again notes that whatever a process brings may be in force again from then on: the key's state
+// may be a new one.
 func (l *watched) again(from int64) {
 	for _, p := range l.world.procs {
 		if h := p.handles[l.name()]; l.came && h != nil && h.Limit().Mode == shardlimit.Enforced {

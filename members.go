@@ -45,13 +45,6 @@ func (ms *members) ForgetVisitor(name string) {
 	delete(ms.others, name)
 }
 
-// close forgets every participant but the process itself.
-func (ms *members) close() {
-	for _, m := range ms.all()[1:] {
-		ms.own.core.client.visitors.Leave(ms, m.name)
-	}
-}
-
 // all returns every member, the process' own first.
 func (ms *members) all() []*member {
 	ms.mu.Lock()

@@ -112,8 +112,9 @@ func TestAClaimIsBackedByUse(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsAndCouldPayIsHeavy: beside one that books all there is, one that waits and never finds
-// a permit holds the other down to a half. One that asks for what it could not pay for does not.
+// TestWhoWaitsAndCouldPayIsHeavy: beside one that books all there is, one that waits and never
+// finds a permit holds the other down to a half. One that asks for what it could not pay for does
+// not.
 func TestWhoWaitsAndCouldPayIsHeavy(t *testing.T) {
 	const share = 1000
 	for size, half := range map[int64]bool{1: true, share: false} {

@@ -260,8 +260,8 @@ func (m *packed[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
 	return status, renew
 }
 
-// otherTerms reports whether a call brought other terms under the same epoch, and those in force are
-// not of a higher revision.
+// otherTerms reports whether a call brought other terms under the same epoch, and those in force
+// are not of a higher revision.
 func (f *frame) otherTerms(p *Proposal) bool {
 	return f.epoch == p.epoch && p.revision >= f.revision && f.target > 0 && p.target > 0 &&
 		(p.revision > f.revision || f.target != p.target || f.window != p.window || f.burst != p.burst)
@@ -293,7 +293,9 @@ func (f *frame) lower(own rule, goal int64) {
 func (m *packed[S, R]) create(r *TakeRequest) Status {
 	p := r.Proposal
 	m.fair = fair{}
-	m.frame = frame{epoch: p.epoch, revision: p.revision, target: p.target, burst: p.burst, window: p.window, now: m.now}
+	m.frame = frame{
+		epoch: p.epoch, revision: p.revision, target: p.target, burst: p.burst, window: p.window, now: m.now,
+	}
 	var unused S
 	m.own = unused
 	status := Fresh

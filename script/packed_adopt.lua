@@ -8,8 +8,8 @@
 -- A newer epoch is adopted. So are other terms (target, window, burst), which come with the calls
 -- for a key, unless those in force are of a higher revision.
 --
--- ARGV  1 and 2 the proposal: the time to live is that once unused, and the burst with target 0 is 1
---       if another algorithm takes over
+-- ARGV  1 and 2 the proposal: the time to live is that once unused; the burst with target 0 is 1 if
+--       another algorithm takes over
 --       3.. the operation's own
 --@layout proposal
 --@layout terms

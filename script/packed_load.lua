@@ -7,8 +7,7 @@ local calm = false -- all is as proposed, and closed_until, offset and contended
 if head then
   local sound
   calm =
-    as_proposed
-      and find(head, '@packed.closed_until..contended.zero', @packed.closed_until.from, true) == @packed.closed_until.from
+    as_proposed and sub(head, @packed.closed_until..contended) == '@packed.closed_until..contended.zero'
   if calm then
     sound, share, window, touched = pcall(function(kept, slice)
       return slice(kept, @packed.share) + 0, slice(kept, @packed.window) + 0, slice(kept, @packed.touched) + 0

@@ -45,8 +45,8 @@ type Terms struct {
 	// nothing, and the other values do not matter.
 	Epoch int64
 	// Revision, 0 to MaxEpoch, decides between callers that know the same epoch and propose another
-	// Target, Window or Burst: those of the higher revision are in force, of the same revision those
-	// that came last. A shard that is to leave, with a Target of 0, stays so.
+	// Target, Window or Burst: those of the higher revision are in force, of the same revision
+	// those that came last. A shard that is to leave, with a Target of 0, stays so.
 	Revision int64
 	// 0 <= Floor <= Target <= MaxPermits.
 	Target, Floor int64
@@ -109,8 +109,8 @@ func (t Terms) Proposal() (*Proposal, error) {
 	keep := milliseconds(max(t.Keep, minKeep))
 	life := 2*milliseconds(t.Window) + min(keep, milliseconds(logKeep))
 	p := &Proposal{
-		epoch: t.Epoch, revision: t.Revision, target: t.Target, floor: t.Floor, window: us, lasts: lasts, algorithm: t.Algorithm,
-		burst: t.Burst, held: -1, quarantine: t.Quarantine,
+		epoch: t.Epoch, revision: t.Revision, target: t.Target, floor: t.Floor, window: us, lasts: lasts,
+		algorithm: t.Algorithm, burst: t.Burst, held: -1, quarantine: t.Quarantine,
 		layoutText: layoutText(t, us),
 	}
 	if t.HeldKnown {

@@ -13,5 +13,6 @@ local function info()
   said = said or redis.pcall('INFO', 'server')
   return said
 end
-local take, beliefs = {}, {} -- by algorithm; see log_calm.lua
+local take = {} -- by algorithm
+local beliefs = {} -- see log_calm.lua
 local ends = {['0'] = '@READ_END', ['1'] = '@READ_END', ['2'] = '@READ_END'} -- of what is read of a log at first

@@ -102,9 +102,9 @@ func (t Terms) Over(s Spec) Spec {
 	return s
 }
 
-// ForKey returns the layout of one key with these terms under the layout l of its family: one shard,
-// and those of the arrangements before as leaving ones. Nobody knows what those have, as any limit
-// may have come with a call. It is settled if the key has nothing to move.
+// ForKey returns the layout of one key with these terms under the layout l of its family: one
+// shard, and those of the arrangements before as leaving ones. Nobody knows what those have, as any
+// limit may have come with a call. It is settled if the key has nothing to move.
 func (l Layout) ForKey(id string, own Terms) (Layout, error) {
 	if l.Keys == nil {
 		return Layout{}, fmt.Errorf("%w: not the layout of a family with an arrangement", ErrInvalidLayout)

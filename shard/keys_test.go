@@ -51,8 +51,8 @@ func keyed(t interface{ Fatal(...any) }, l shard.Layout, id string) shard.Layout
 	return k
 }
 
-// A change of a family's limit moves no key, whatever it changes but the algorithm. A key that moves
-// counts on nothing that an old shard may hold.
+// A change of a family's limit moves no key, whatever it changes but the algorithm. A key that
+// moves counts on nothing that an old shard may hold.
 func TestAKeyMovesOnlyWithItsSite(t *testing.T) {
 	l := family(t, 5, spec(236), someNodes(3))
 	for _, change := range []func(*shard.Spec){

@@ -15,9 +15,10 @@ var (
 		{Name: "closed_until", Width: 16}, {Name: "offset", Width: 16}, {Name: "contended", Width: 16},
 		{Name: "touched", Width: 16}, {Name: "own"},
 	}}
-	// Log: how many entries are alive; the newest; since when grants are known; the total before the
-	// first entry that is alive, and how many are in front of it that are not; the date of the oldest
-	// that is alive. The entries follow, but for the newest. What every grant changes stands first.
+	// Log: how many entries are alive; the newest; since when grants are known; the total before
+	// the first entry that is alive, and how many are in front of it that are not; the date of the
+	// oldest that is alive. The entries follow, but for the newest. What every grant changes stands
+	// first.
 	Log = Table{Name: "log", Before: own, Columns: []Column{
 		{Name: "count", Width: 4}, {Name: "newest", Width: 16}, {Name: "total", Width: 15},
 		{Name: "since", Width: 16}, {Name: "before", Width: 15}, {Name: "dead", Width: 4}, {Name: "oldest", Width: 16},
