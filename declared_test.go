@@ -22,7 +22,6 @@ func TestADeclarationThatIsNotInForceSaysSo(t *testing.T) {
 		inForce  bool
 	}{
 		"the same":       {stored, true},
-		"other shards":   {shardlimit.Limit{Permits: 2000, Per: time.Hour, Shards: 2}, true},
 		"another number": {shardlimit.PerHour(500), false},
 		"another algorithm": {shardlimit.Limit{Permits: 2000, Per: time.Hour, Algorithm: shardlimit.FixedWindow},
 			false},

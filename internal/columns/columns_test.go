@@ -12,11 +12,11 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 		form  string
 		bytes int
 	}{
-		{&Packed, "%s%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d", own},
-		{&Log, "%16d%15d%4d%4d%16d%16d%15d", 235},
+		{&Packed, "%s%16d%16d%13d%13d%13d%13d%13d%16d%16d%16d%16d", own},
+		{&Log, "%4d%16d%15d%16d%15d%4d%16d", 251},
 		{&Entry, "%16d%15d", 31},
-		{&LeakyBucket, "%16d%13d", 178},
-		{&TokenBucket, "%16d%13d%16d%s", 311},
+		{&LeakyBucket, "%16d%13d", 194},
+		{&TokenBucket, "%16d%13d%16d%s", 327},
 		{&Low, "%13d", 13},
 		{&Booking, "%16d%13d", 29},
 		{&Ledger, "SLB7%5d%13d%19d%11d%16d", 68},
@@ -41,16 +41,16 @@ func TestAStateBeginsLikeItsProposal(t *testing.T) {
 
 func TestWhatScriptsCallColumns(t *testing.T) {
 	for name, want := range map[string]string{
-		"packed.share":                     "34, 46",
+		"packed.share":                     "76, 88",
 		"packed.magic":                     "1, 4",
-		"packed.bytes":                     "149",
-		"packed.share.at":                  "33",
-		"packed.share.end":                 "45",
-		"packed.share.from":                "34",
-		"packed.share.to":                  "46",
+		"packed.bytes":                     "165",
+		"packed.share.at":                  "75",
+		"packed.share.end":                 "87",
+		"packed.share.from":                "76",
+		"packed.share.to":                  "88",
 		"packed.share.width":               "13",
-		"packed.target..share":             "21, 46",
-		"packed.target..share.form":        "%13d%13d",
+		"packed.target..share":             "37, 88",
+		"packed.target..share.form":        "%13d%13d%13d%13d",
 		"ledger.kind..count.form":          "SLB7%5d",
 		"packed.closed_until..offset.zero": strings.Repeat(strings.Repeat(" ", 15)+"0", 2),
 		"ledger.count.blank":               "     ",
@@ -63,9 +63,9 @@ func TestWhatScriptsCallColumns(t *testing.T) {
 		"entry.total[30]":                  "46, 60",
 		"entry.bytes[3]":                   "93",
 		"entry.form":                       "%16d%15d",
-		"log.since":                        "150, 165",
-		"log.entries":                      "236",
-		"terms.head_life":                  "102",
+		"log.since":                        "201, 216",
+		"log.entries":                      "252",
+		"terms.head_life":                  "76",
 		"account.weight..stated":           "1, 23",
 		"entry.date..total[..index]":       "index - 30, index",
 	} {
@@ -113,7 +113,7 @@ func TestAppend(t *testing.T) {
 	if got, want := string(Entry.Append(nil, 0, 17, -1)), Entry.Sprint(17, -1); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := string(Terms.Append(nil, 7, 3, 12345)); got != "            312345" {
+	if got := string(Terms.Append(nil, 5, 3, 12345)); got != "            312345" {
 		t.Errorf("%q", got)
 	}
 	if n := testing.AllocsPerRun(100, func() {
