@@ -239,6 +239,8 @@ func (c *core) bookPart(ctx context.Context, s *lane.Seat, call bookCall) (booke
 		return booked{}, &partError{s, s.Lane.Fail(err)}
 	case r.Paced > 0:
 		return booked{}, &TooFarAheadError{r.Paced}
+	case r.Granted == 0 && r.Retry < 0 && c.family != nil: // another caller has brought another limit
+		return booked{}, c.tooMany(call.n, r.Target)
 	case r.Granted == 0 && r.Retry < 0:
 		return booked{}, &partError{s, s.Lane.Fail(errShareTooSmall)}
 	case r.Granted == 0:

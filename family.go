@@ -178,9 +178,14 @@ type keyed struct {
 // terms are those of a limit that comes with calls.
 func (f *Family) terms(limit Limit) (shard.Terms, error) {
 	of := f.core.limitNow()
-	switch {
-	case limit.Algorithm != 0 && limit.Algorithm != of.Algorithm || limit.Scope != 0 && limit.Scope != of.Scope:
-		return shard.Terms{}, fmt.Errorf("%w: %s is not that of the family, %s", ErrInvalidLimit, limit, of)
+	if limit.Algorithm != 0 && limit.Algorithm != of.Algorithm {
+		f.core.Refresh() // the family may have another one by now
+		return shard.Terms{}, fmt.Errorf("%w: Algorithm is %s, the keys of family %q count by %s: leave it zero, or "+
+			"change the family", ErrInvalidLimit, limit.Algorithm, f.core.name, of.Algorithm)
+	}
+	if limit.Scope != 0 && limit.Scope != of.Scope {
+		f.core.Refresh()
+		return shard.Terms{}, fmt.Errorf("%w: Scope is that of family %q: leave it zero", ErrInvalidLimit, f.core.name)
 	}
 	limit.Algorithm, limit.Scope = of.Algorithm, of.Scope
 	if err := limit.validate(); err != nil {
@@ -194,8 +199,9 @@ func (f *Family) terms(limit Limit) (shard.Terms, error) {
 		longest = r.layout.Keys.Longest
 	}
 	if spec.Lasts() > longest {
-		return shard.Terms{}, fmt.Errorf("%w: what it grants counts for %s, of the family for %s at most; give the "+
-			"family a longer Per first", ErrInvalidLimit, spec.Lasts(), longest)
+		f.core.Refresh()
+		return shard.Terms{}, fmt.Errorf("%w: what %s grants counts for longer than any limit that family %q had: give "+
+			"the family a longer Per first, once", ErrInvalidLimit, limit, f.core.name)
 	}
 	return shard.Terms{Permits: spec.Permits, Burst: spec.Burst, Revision: spec.Revision, Window: spec.Window,
 		Mode: spec.Mode}, nil

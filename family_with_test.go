@@ -1,7 +1,6 @@
 package shardlimit_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -86,21 +85,21 @@ func TestWindowAndBurstComeWithTheCall(t *testing.T) {
 	})
 }
 
-// What waits for more than the limit of a higher revision has goes on waiting, and asks now and
-// then.
-func TestAWaiterThatIsBehindDoesNotSpin(t *testing.T) {
+// More than the limit of a higher revision has is refused, as more than the own limit has.
+func TestMoreThanTheLimitInForceIsRefused(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, f fleet) {
 		c := f.client(t)
 		users := keyed(t, c, "users", shardlimit.PerMinute(100))
 		hasLeft(t, users.LimiterWith("ann", revised(shardlimit.PerMinute(2), 2)), 2)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		if err := users.Limiter("ann").WaitN(ctx, 50); err == nil {
-			t.Error("granted 50 of 2 permits")
-		}
-		d, err := users.Limiter("ann").AllowN(t.Context(), 50)
-		if err != nil || d.Allowed || d.RetryAfter < time.Second {
-			t.Errorf("%+v (%v)", d, err)
+		behind := users.Limiter("ann")
+		for range 3 {
+			_, allow := behind.AllowN(t.Context(), 50)
+			_, reserve := behind.Reserve(t.Context(), 50)
+			for _, err := range []error{allow, reserve, behind.WaitN(t.Context(), 50)} {
+				if !errors.Is(err, shardlimit.ErrExceedsLimit) {
+					t.Error(err)
+				}
+			}
 		}
 	})
 }

@@ -167,7 +167,8 @@ func (l *Limiter) standsAlone(method string) error {
 		return ErrClosed
 	}
 	if f := l.core.family; f != nil {
-		return fmt.Errorf("%w: call %s on family %q instead", ErrFamilyLimit, method, f.core.name)
+		return fmt.Errorf("%w: %s of a key of family %q: the limit of a key comes with its calls (LimiterWith), and "+
+			"what was used expires by itself (or by Reset)", ErrFamilyLimit, method, f.core.name)
 	}
 	return nil
 }

@@ -284,7 +284,7 @@ func (v *view) knownDenial(n, now int64, d *Decision) bool {
 		next = first
 	} else {
 		o := c.ahead.Load()
-		if o == nil || now >= o.until {
+		if o == nil || now >= o.until || n > c.inForce(v.routes) { // that is not to be waited for
 			return false
 		}
 		if next = o.when(n, v.limit.Per); next <= now {
@@ -331,6 +331,12 @@ func (v *view) denied(ctx context.Context, seen *attempt, n, since int64, upTo b
 		*d, err = v.member.outage(v.routes, n, upTo, seen.failure)
 		return err
 	}
+	if c, most := v.member.core, v.member.core.inForce(v.routes); seen.reached && !upTo && n > most {
+		if !v.limit.Algorithm.bursty() {
+			return c.tooMany(n, most)
+		}
+		retry = max(retry, v.limit.Per) // nobody knows how large a burst it has
+	}
 	if (n == 1 || upTo) && seen.by == 0 || retry <= 0 {
 		retry = time.Duration(next - now)
 		if reachable == 0 {
@@ -366,8 +372,8 @@ func (c *core) park(ctx context.Context, since int64) error {
 	return c.gone(ctx, nil)
 }
 
-// inForce is how many permits the limit has. A key's shard knows that: another caller may have
-// brought another limit.
+// inForce is how many permits the limit has in a window. A key's shard knows that: another caller
+// may have brought another limit.
 func (c *core) inForce(r *routes) int64 {
 	if c.family != nil && len(r.lanes) == 1 {
 		return cmp.Or(r.lanes[0].Target(), r.limit.Permits)
