@@ -161,9 +161,10 @@ func (f *Family) Limiter(key string) *Limiter {
 // Mode is not compared: calls go by the one they bring. So a key may be Off or Closed for one
 // caller only, and one that waits for a Closed limit waits until its context ends.
 //
-// Algorithm and Scope are the family's, if they are not zero. Per, and the time in which a Burst
-// fills, are at most the longest that the family ever had. Calls on another limit return
-// ErrInvalidLimit.
+// Algorithm, Scope and Per are the family's: leave them zero, or give the same. A Burst takes at
+// most as long to fill as the longest that the family ever had. Calls on another limit return
+// ErrInvalidLimit. A limiter that has another Per because the family's has changed since goes by the
+// family's limit.
 func (f *Family) LimiterWith(key string, limit Limit) *Limiter {
 	came, err := f.terms(limit)
 	return f.limiter(keyed{key, came}, err)
@@ -187,7 +188,12 @@ func (f *Family) terms(limit Limit) (shard.Terms, error) {
 		f.core.Refresh()
 		return shard.Terms{}, fmt.Errorf("%w: Scope is that of family %q: leave it zero", ErrInvalidLimit, f.core.name)
 	}
-	limit.Algorithm, limit.Scope = of.Algorithm, of.Scope
+	if limit.Per != 0 && limit.Per != of.Per {
+		f.core.Refresh()
+		return shard.Terms{}, fmt.Errorf("%w: Per is %s, the keys of family %q have %s: leave it zero, or have a family "+
+			"for each Per", ErrInvalidLimit, limit.Per, f.core.name, of.Per)
+	}
+	limit.Algorithm, limit.Scope, limit.Per = of.Algorithm, of.Scope, of.Per
 	if err := limit.validate(); err != nil {
 		return shard.Terms{}, err
 	}
@@ -200,8 +206,8 @@ func (f *Family) terms(limit Limit) (shard.Terms, error) {
 	}
 	if spec.Lasts() > longest {
 		f.core.Refresh()
-		return shard.Terms{}, fmt.Errorf("%w: what %s grants counts for longer than any limit that family %q had: give "+
-			"the family a longer Per first, once", ErrInvalidLimit, limit, f.core.name)
+		return shard.Terms{}, fmt.Errorf("%w: the Burst of %s takes longer to fill than any that family %q had: give "+
+			"the family a larger one first, once", ErrInvalidLimit, limit, f.core.name)
 	}
 	return shard.Terms{Permits: spec.Permits, Burst: spec.Burst, Revision: spec.Revision, Window: spec.Window,
 		Mode: spec.Mode}, nil
@@ -272,6 +278,9 @@ func (f *Family) planOf(c *core, ft *routes) (*plan, error) {
 	came := c.came
 	if !ft.limit.Algorithm.bursty() { // it is another one since
 		came.Burst = 0
+	}
+	if came.Permits != 0 && (came.Window != ft.limit.Per || came.Over(ft.layout.Spec()).Lasts() > ft.layout.Keys.Longest) {
+		came = shard.Terms{} // so LimiterWith would say now
 	}
 	fresh := func() (*plan, error) {
 		layout, err := ft.layout.ForKey(c.id, came)

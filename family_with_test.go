@@ -3,6 +3,7 @@ package shardlimit_test
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -66,15 +67,9 @@ func TestALowerLimitOfAKeyHoldsInEveryWindowAfterIt(t *testing.T) {
 	})
 }
 
-// The window and the burst come with the call as the permits do.
-func TestWindowAndBurstComeWithTheCall(t *testing.T) {
+// The burst comes with the call as the permits do.
+func TestABurstComesWithTheCall(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, f fleet) {
-		users := keyed(t, f.client(t), "users", shardlimit.PerMinute(60))
-		hasLeft(t, users.LimiterWith("ann", shardlimit.PerSecond(2)), 2)
-		time.Sleep(time.Second + time.Millisecond)
-		hasLeft(t, users.LimiterWith("ann", shardlimit.PerSecond(2)), 2)
-		hasLeft(t, users.LimiterWith("ann", shardlimit.PerMinute(3)), 1)
-
 		bucket := shardlimit.Limit{Permits: 10, Per: time.Minute, Algorithm: shardlimit.TokenBucket, Burst: 30}
 		tokens := keyed(t, f.client(t), "tokens", bucket)
 		hasLeft(t, tokens.Limiter("ann"), 30)
@@ -142,4 +137,39 @@ func TestALimitThatCannotComeWithACall(t *testing.T) {
 	if err := users.Limiter("ann").SetLimit(t.Context(), bucket); !errors.Is(err, shardlimit.ErrFamilyLimit) {
 		t.Errorf("SetLimit of a key: %v", err)
 	}
+}
+
+// A caller that is behind makes a step of a key's move, and is served where the key is now: nothing
+// there tells of the other limit. Who comes with the higher revision then has no more than is left
+// of it, which is nothing.
+func TestAKeyThatIsMovedByOneThatIsBehindHoldsItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := bubbled(t, 3)
+		newer, older := revised(shardlimit.PerMinute(100), 2), revised(shardlimit.PerMinute(300), 1)
+		var users []*shardlimit.Family
+		for range 2 {
+			c := f.with(f.nodes[:1]...).client(t)
+			users = append(users, keyed(t, c, "users", shardlimit.PerMinute(1000)))
+			if err := c.SetNodes(t.Context(), f.nodes); err != nil {
+				t.Fatal(err)
+			}
+		}
+		keys := []string{"a", "b", "c", "d", "e", "f"}
+		for _, key := range keys {
+			hasLeft(t, users[0].LimiterWith(key, newer), 100)
+		}
+		time.Sleep(2 * time.Second)
+		if err := users[1].Rebalance(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range keys {
+			for range 3 {
+				if _, err := users[1].LimiterWith(key, older).Allow(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Second / 10)
+			hasLeft(t, users[0].LimiterWith(key, newer), 0)
+		}
+	})
 }

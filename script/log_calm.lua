@@ -36,8 +36,10 @@ if belief and type(state) == 'string' then
     end
     local count, total, before = sub(state, @log.count) + 0, sub(state, @log.total) + 0, sub(state, @log.before) + 0
     local dead, oldest, since = sub(state, @log.dead) + 0, sub(state, @log.oldest), nil
-    if total < 0 or total >= @WRAP or before < 0 or before >= @WRAP or count < 0 or count % 1 > 0 or dead < 0
-      or dead % 1 > 0 then
+    touched = touched + 0
+    if not (total >= 0 and total < @WRAP and before >= 0 and before < @WRAP and count >= 0 and count % 1 == 0 and dead >= 0
+      and dead % 1 == 0 and dead + count < 2e4
+      and (#state == @READ or #state >= @log.bytes + (dead + count - 1) * @entry.bytes)) then
       return
     end
     local place, rest = @log.bytes + dead * @entry.bytes, nil -- where the first is that is alive; what comes there anew
@@ -102,7 +104,7 @@ if belief and type(state) == 'string' then
     if type(done) == 'table' then
       return {-2, done.err}
     end
-    if touched + 0 < now - now % (window / 16) then
+    if touched < now - now % (window / 16) then
       redis.pcall('PEXPIRE', KEYS[1], format('%d', math.ceil(belief.reset / 1000) + sub(ARGV[2], @terms.head_life)))
     end
     return {1, 0, free, n, used + n, now, count > 1 and oldest + window - now or belief.reset, 0, belief.reset}

@@ -236,6 +236,8 @@ func (m *packed[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
 			if p.held >= 0 {
 				goal = min(goal, p.held)
 			}
+		} else { // what the other terms had put in force may be in use elsewhere
+			goal = min(goal, p.floor)
 		}
 		if m.window != had.window {
 			own.regrid(&m.frame, had.window)
@@ -245,7 +247,7 @@ func (m *packed[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
 	if m.quarantine() == 0 {
 		if m.share > goal {
 			m.lower(own, goal)
-			if goal < m.target {
+			if goal < m.target && had.epoch < p.epoch {
 				m.start = m.share
 			}
 		} else if m.epoch == p.epoch {

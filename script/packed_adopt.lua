@@ -25,6 +25,7 @@ end
 local status = 1
 local renew = false -- the state must be written
 local entitled -- what the share falls to; nil: the target
+local newer = false -- the epoch is
 local had = not as_proposed and {share, window, burst, target}
 if not head then
   --@include adopt_late
@@ -53,7 +54,8 @@ elseif epoch < proposed
       share = least
     end
   end
-  local was, newer = window, epoch < proposed
+  local was = window
+  newer = epoch < proposed
   if came >= revision or target == 0 or asked[1] == 0 then
     revision, target, window, burst = came, asked[1], asked[2], asked[3]
   end
@@ -61,6 +63,8 @@ elseif epoch < proposed
   if newer then
     epoch, start = proposed, share
     --@include adopt_held
+  else -- what the other terms had put in force may be in use elsewhere
+    entitled = math.min(target, sub(ARGV[1], @proposal.floor) + 0)
   end
   if window ~= was then
     regrid(was)
@@ -87,7 +91,7 @@ if closed == 0 and not as_proposed then
     if least < share then
       share = least
     end
-    if entitled then
+    if entitled and newer then
       start = share
     end
   elseif share < target and epoch == proposed then

@@ -1,5 +1,5 @@
---@needs as_proposed burst closed_until contended epoch find head now offset share sub target
---@needs touched window
+--@needs as_proposed burst closed_until contended epoch head now offset share sub target touched
+--@needs window
 --@sets burst closed_until contended epoch now offset revision share start stepped target touched window
 --@gives calm
 -- One-string algorithms, part 2 of every operation but drop: read what all have in common.

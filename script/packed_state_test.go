@@ -3,13 +3,16 @@ package script
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/shardlimit/shardlimit/internal/columns"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -18,6 +21,15 @@ func overPacked(t *testing.T, test func(t *testing.T, a Algorithm)) {
 	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) { test(t, a) })
 	}
+}
+
+// damaged is a state with another text in a column.
+func damaged(state, column, text string) string {
+	at, _ := columns.Lua(column + ".at")
+	width, _ := columns.Lua(column + ".width")
+	from, _ := strconv.Atoi(at)
+	wide, _ := strconv.Atoi(width)
+	return state[:from] + fmt.Sprintf("%*s", wide, text) + state[from+wide:]
 }
 
 func TestForeignPacked(t *testing.T) {
@@ -37,6 +49,12 @@ func TestForeignPacked(t *testing.T) {
 				"no number":     {"SET", ref.head, good[:30] + "x" + good[31:]},
 				"not a number":  {"SET", ref.head, good[:186] + "nan" + good[189:]},
 				"epoch 0":       {"SET", ref.head, good[:19] + "0" + good[20:]},
+			}
+			if _, isLog := logs[a]; isLog {
+				for _, damage := range [][2]string{{"log.count", "nan"}, {"log.count", "inf"}, {"log.count", "5"},
+					{"log.total", "nan"}, {"log.before", "nan"}, {"log.dead", "nan"}, {"packed.touched", "-"}} {
+					cases[damage[0]+" "+damage[1]] = []string{"SET", ref.head, damaged(good, damage[0], damage[1])}
+				}
 			}
 			for name, words := range cases {
 				for operation, call := range map[string]func() error{

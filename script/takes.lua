@@ -1,4 +1,4 @@
---@gives clock ends info saved take
+--@gives beliefs clock ends info saved take
 -- Takes, part 1: what the takes of several shards in one call share: the node's clock, and what it
 -- says of itself, which costs more than a take and is asked once.
 --
