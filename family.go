@@ -190,8 +190,8 @@ func (f *Family) terms(limit Limit) (shard.Terms, error) {
 	}
 	if limit.Per != 0 && limit.Per != of.Per {
 		f.core.Refresh()
-		return shard.Terms{}, fmt.Errorf("%w: Per is %s, the keys of family %q have %s: leave it zero, or have a family "+
-			"for each Per", ErrInvalidLimit, limit.Per, f.core.name, of.Per)
+		return shard.Terms{}, fmt.Errorf("%w: Per is %s, the keys of family %q have %s: leave it zero, or have a "+
+			"family for each Per", ErrInvalidLimit, limit.Per, f.core.name, of.Per)
 	}
 	limit.Algorithm, limit.Scope, limit.Per = of.Algorithm, of.Scope, of.Per
 	if err := limit.validate(); err != nil {
@@ -279,7 +279,8 @@ func (f *Family) planOf(c *core, ft *routes) (*plan, error) {
 	if !ft.limit.Algorithm.bursty() { // it is another one since
 		came.Burst = 0
 	}
-	if came.Permits != 0 && (came.Window != ft.limit.Per || came.Over(ft.layout.Spec()).Lasts() > ft.layout.Keys.Longest) {
+	spec := came.Over(ft.layout.Spec())
+	if spec.Window != ft.limit.Per || spec.Lasts() > ft.layout.Keys.Longest {
 		came = shard.Terms{} // so LimiterWith would say now
 	}
 	fresh := func() (*plan, error) {

@@ -150,7 +150,8 @@ func TestABrokenScriptIsCaught(t *testing.T) {
 func TestMergedGrantsDoNotComeBackEarly(t *testing.T) {
 	const tick = time.Millisecond
 	limit := shardlimit.Limit{Permits: 200, Per: time.Second, Shards: 1} // enough to be merged
-	for name, instead := range map[string]string{"as it is": mergeLine, "broken": "format('%4d', count) .. (count > sub(state, 166, 169) + 0 and date or newest)"} {
+	for name, instead := range map[string]string{"as it is": mergeLine,
+		"broken": "format('%4d', count) .. (count > sub(state, 166, 169) + 0 and date or newest)"} {
 		t.Run(name, func(t *testing.T) {
 			frozen, set := frozen(t, 1)
 			f, m := mutants(t, frozen.admin(t), mergeLine, instead)

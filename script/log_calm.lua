@@ -37,8 +37,8 @@ if belief and type(state) == 'string' then
     local count, total, before = sub(state, @log.count) + 0, sub(state, @log.total) + 0, sub(state, @log.before) + 0
     local dead, oldest, since = sub(state, @log.dead) + 0, sub(state, @log.oldest), nil
     touched = touched + 0
-    if not (total >= 0 and total < @WRAP and before >= 0 and before < @WRAP and count >= 0 and count % 1 == 0 and dead >= 0
-      and dead % 1 == 0 and dead + count < 2e4
+    if not (total >= 0 and total < @WRAP and before >= 0 and before < @WRAP and count >= 0 and count % 1 == 0
+      and dead >= 0 and dead % 1 == 0 and dead + count < 2e4
       and (#state == @READ or #state >= @log.bytes + (dead + count - 1) * @entry.bytes)) then
       return
     end

@@ -22,9 +22,9 @@ import (
 // have been granted counts as lost.
 var (
 	// ErrOverloaded: it could not be sent so soon that its answer would come in time.
-	ErrOverloaded = errors.New("this process asks for more than can be answered within the call timeout: call less at " +
-		"once, or run more processes")
-	errBehind     = errors.New("the script call before it failed")
+	ErrOverloaded = errors.New("this process asks for more than can be answered within the call timeout: " +
+		"call less at once, or run more processes")
+	errBehind = errors.New("the script call before it failed")
 )
 
 // errDissolved sends the callers of a batch to the next one. They never see it.
