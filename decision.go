@@ -17,7 +17,7 @@ type Decision struct {
 	Allowed bool
 	// Granted is the number of permits that this call got.
 	Granted int64
-	// Limit is the limit in force, in permits per window.
+	// Limit is the limit in force, in permits per window, as far as this limiter has heard.
 	Limit int64
 	// Remaining is what is free after this call. With one shard it is the exact remainder of the
 	// limit: of calls that are granted together each tells what is left after it. With several it
