@@ -65,7 +65,7 @@ func (d Decision) Mode() Mode { return d.mode }
 
 // State is what Peek found: the limit, its layout and what is in use.
 type State struct {
-	Limit   Limit
+	Limit   Limit // for a key of a Family the one that its Limiter brings
 	Epoch   int64 // number of the layout
 	Settled bool  // false while capacity still moves between shards after SetLimit
 	// Used counts permits in the current window, and under every algorithm but FixedWindow those
