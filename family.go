@@ -156,14 +156,15 @@ func (f *Family) Limiter(key string) *Limiter {
 // call that brought it. What was used counts, whichever limit was in force. One call is granted no
 // more than the limit that it brings. Decision.Limit is the one in force, as far as this limiter
 // has heard. What a process decides by itself (FailLocal, PerParticipant) counts for each limit of
-// a key apart.
+// a key apart. A Burst of 0 means Permits.
 //
 // Mode is not compared: calls go by the one they bring. So a key may be Off or Closed for one
 // caller only, and one that waits for a Closed limit waits until its context ends.
 //
-// Algorithm and Scope are the family's: leave them zero, or give the same. A Burst of 0 means
-// Permits. Per, and the time in which a Burst fills, are at most the longest that the family ever
-// had. Calls on another limit return ErrInvalidLimit.
+// Algorithm, Scope and Per are the family's: leave them zero, or give the same. A Burst takes at
+// most as long to fill as the longest that the family ever had. Calls on another limit return
+// ErrInvalidLimit. A limiter that has another Per because the family's has changed since goes by the
+// family's limit.
 func (f *Family) LimiterWith(key string, limit Limit) *Limiter {
 	came, err := f.terms(limit)
 	return f.limiter(keyed{key, came}, err)
