@@ -161,10 +161,9 @@ func (f *Family) Limiter(key string) *Limiter {
 // Mode is not compared: calls go by the one they bring. So a key may be Off or Closed for one
 // caller only, and one that waits for a Closed limit waits until its context ends.
 //
-// Algorithm, Scope and Per are the family's: leave them zero, or give the same. A Burst takes at
-// most as long to fill as the longest that the family ever had. Calls on another limit return
-// ErrInvalidLimit. A limiter that has another Per because the family's has changed since goes by the
-// family's limit.
+// Algorithm and Scope are the family's, if they are not zero. Per, and the time in which a Burst
+// fills, are at most the longest that the family ever had. Calls on another limit return
+// ErrInvalidLimit.
 func (f *Family) LimiterWith(key string, limit Limit) *Limiter {
 	came, err := f.terms(limit)
 	return f.limiter(keyed{key, came}, err)
