@@ -17,7 +17,7 @@ type Decision struct {
 	Allowed bool
 	// Granted is the number of permits that this call got.
 	Granted int64
-	// Limit is the limit in force, in permits per window.
+	// Limit is the limit in force, in permits per window, as far as this limiter has heard.
 	Limit int64
 	// Remaining is what is free after this call. With one shard it is the exact remainder of the
 	// limit: of calls that are granted together each tells what is left after it. With several it
@@ -65,7 +65,7 @@ func (d Decision) Mode() Mode { return d.mode }
 
 // State is what Peek found: the limit, its layout and what is in use.
 type State struct {
-	Limit   Limit
+	Limit   Limit // for a key of a Family the one that its Limiter brings
 	Epoch   int64 // number of the layout
 	Settled bool  // false while capacity still moves between shards after SetLimit
 	// Used counts permits in the current window, and under every algorithm but FixedWindow those

@@ -64,6 +64,13 @@ var (
 )
 
 func send(int64) bool { return false }
+
+type account struct {
+	ID    string
+	Limit shardlimit.Limit
+}
+
+var customers interface{ Of(*http.Request) account }
 `
 
 // TestCodeInPagesCompiles builds what README and docs show: whole programs are those of examples

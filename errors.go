@@ -29,7 +29,7 @@ var (
 	// WaitOut.
 	ErrUnavailable = register.ErrUnavailable
 	// ErrOverloaded: this process asks for more than can be answered within the call timeout, so
-	// the call was not sent, or too late. Redis may be in good health. It comes after
+	// the call was sent too late, or not at all. Redis may be in good health. It comes after
 	// Config.CallTimeout, and is an ErrUnavailable, too.
 	ErrOverloaded = lane.ErrOverloaded
 	// ErrWaitTooLong: the permits cannot come before the context's deadline, so waiting was given

@@ -122,10 +122,8 @@ func (f *Family) Limit() Limit {
 	return f.core.limitNow()
 }
 
-// SetLimit changes the limit of every key whose calls bring none, as Limiter.SetLimit does for
-// a limit. A process learns of it with its next call
-// for a key that another process has used since, at the latest after 15 seconds
-// of use.
+// SetLimit changes the limit of every key whose calls bring none, as Limiter.SetLimit does for a
+// limit. A process hears of it within 2 seconds of use, while the record can be read.
 func (f *Family) SetLimit(ctx context.Context, limit Limit) error {
 	if f.core.client.closed.Load() {
 		return ErrClosed
@@ -149,14 +147,16 @@ func (f *Family) Limiter(key string) *Limiter {
 }
 
 // LimiterWith is Limiter for a key whose limit the caller knows, from a database, a plan or a
-// token: the limit comes with the calls. No process stores or looks up anything for it, so a
+// token: the limit comes with the calls. No record keeps it; only the shard of the key does. So a
 // million keys may each have another one. Where the limits of two callers differ, that of the
 // higher Revision is in force, of the same Revision the one that came last. Limiter brings the
-// family's.
+// family's. The Limiter keeps its limit, so call LimiterWith for each request.
 //
 // The next call feels a higher limit. A lower one holds in every window that begins after the first
-// call that brought it. What was used counts, whichever limit was in force. Decision.Limit is the
-// one in force.
+// call that brought it. What was used counts, whichever limit was in force. One call is granted no
+// more than the limit that it brings. Decision.Limit is the one in force, as far as this limiter
+// has heard. What a process decides by itself (FailLocal, PerParticipant) counts for each limit of
+// a key apart. A Burst of 0 means Permits.
 //
 // Mode is not compared: calls go by the one they bring. So a key may be Off or Closed for one
 // caller only, and one that waits for a Closed limit waits until its context ends.

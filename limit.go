@@ -94,7 +94,8 @@ type Limit struct {
 	Lease time.Duration
 	// Revision orders limits that are declared in code. A declaration with a
 	// higher revision than the stored one replaces it; equal or lower joins
-	// what is stored. It is 0 to MaxRevision. See also Family.LimiterWith.
+	// what is stored. It is 0 to MaxRevision. With Family.LimiterWith the last call
+	// counts, of limits of an equal revision.
 	Revision int64
 	// Mode says what becomes of calls: whether the limit is Enforced, which is the zero value, only
 	// watched (Shadow), Off, or Closed. A limit that comes with calls for a key has a Mode of its

@@ -105,9 +105,10 @@ func (l *Limiter) WaitN(ctx context.Context, n int64) error {
 	return err
 }
 
-// Limit is the limit in force, as far as this process has heard. Before the
-// limiter could be declared it is the limit that the code declares. Shards is how many there are,
-// whoever chose that. SetLimit with the number that was chosen leaves it free to be chosen anew.
+// Limit is the limit in force, as far as this process has heard; for a key of a Family the one that
+// this Limiter brings. Before the limiter could be declared it is the limit that the code declares.
+// Shards is how many there are, whoever chose that. SetLimit with the number that was chosen leaves
+// it free to be chosen anew.
 func (l *Limiter) Limit() Limit {
 	return l.core.limitNow()
 }

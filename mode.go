@@ -11,7 +11,7 @@ import (
 
 // Mode says what becomes of calls on a limit. SetLimit changes it for every process while the limit
 // is in use. A process hears of it with its next reply of a shard, at the latest after 15 seconds
-// of use, and until then goes by the mode before.
+// of use, for a Family after 2. Until then it goes by the mode before.
 type Mode uint8
 
 // The modes.
@@ -29,7 +29,8 @@ const (
 	Off
 	// Closed denies every call, and no shard is asked. Permits that were reserved stay valid. When
 	// it will be opened is unknown, so RetryAfter is the 15 seconds after which every process has
-	// heard of it. Wait waits until it is opened; Reserve returns ErrLimitClosed.
+	// heard of it. Wait waits until it is opened; Reserve returns ErrLimitClosed. A limit that came
+	// Closed by Family.LimiterWith stays so for that Limiter.
 	Closed
 	modes
 )

@@ -18,7 +18,9 @@ import (
 
 // keyFlag makes NAME that of a family.
 func keyFlag() cli.Flag {
-	return &cli.StringFlag{Name: "key", Usage: "`KEY` of the family NAME, whose limit is meant"}
+	return &cli.StringFlag{Name: "key",
+		Usage: "`KEY` of the family NAME; allow and run bring the family's limit: a key whose calls bring another " +
+			"of the same revision has it until its next call"}
 }
 
 func familyFlag() cli.Flag {

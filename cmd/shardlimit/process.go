@@ -34,8 +34,10 @@ func nodeTimeoutFlag() cli.Flag {
 func askerFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "participant",
-			Usage: "`NAME` under which this process contends, which no other should have (default: host-pid-random)"},
-		&cli.FloatFlag{Name: "weight", Value: 1, Usage: "part of a contended limit relative to the others, a `NUMBER`"},
+			Usage: "`NAME` under which this process contends, which no other should have; without effect on a key " +
+				"(default: host-pid-random)"},
+		&cli.FloatFlag{Name: "weight", Value: 1,
+			Usage: "part of a contended limit relative to the others, a `NUMBER`; without effect on a key"},
 	}, targetFlags()...)
 }
 

@@ -20,7 +20,8 @@ const serveHelp = `For programs that are not written in Go:
                   200 granted, 429 denied: {"allowed", "granted", "limit", "remaining", "retry_after_us", ...},
                   with RateLimit and RateLimit-Policy, and Retry-After if denied;
                   "participant": "ann", "weight": 2 say on whose behalf, so that those who contend
-                  share fairly; left out, it is this server, and all such callers are one
+                  share fairly; left out, it is this server, and all such callers are one;
+                  with a key they have no effect, and its limit is that of the family
                   400 and 404 for what cannot be decided, 503 if no node answers
   GET  /healthz   200, or 503 while it shuts down
   GET  /readyz    200 if a node answers, or --on-outage is open or local; else 503

@@ -21,6 +21,9 @@ const setHelp = `Every process that uses the limit follows within its next call,
 used stays counted. Every window that begins after the command has ended obeys
 the new limit. What no flag names stays as it is.
 
+A family is changed, not created. Its processes follow within 2 seconds of use.
+A key whose calls bring a limit of their own keeps that.
+
 Examples:
 
   shardlimit set mails --rate 1200/s --redis 10.0.0.1:6379,10.0.0.2:6379
@@ -30,7 +33,7 @@ Examples:
 func setCommand(con console) *cli.Command {
 	return &cli.Command{
 		Name:        "set",
-		Usage:       "change a limit while it is in use, or create it",
+		Usage:       "change a limit while it is in use, or create it; change a family",
 		ArgsUsage:   "NAME",
 		Description: setHelp,
 		Flags: append([]cli.Flag{
