@@ -56,7 +56,7 @@ var (
 	ErrClosed = register.ErrClosed
 	// ErrOtherLimiter: the decision is not one of this Limiter, so nothing was settled.
 	ErrOtherLimiter = errors.New("shardlimit: the decision is another limiter's")
-	// ErrFamilyLimit: one key of a Family cannot be deleted or rebalanced by itself.
+	// ErrFamilyLimit: one key of a Family cannot be changed, deleted or rebalanced by itself.
 	ErrFamilyLimit = errors.New("shardlimit: the limit belongs to the whole family")
 )
 

@@ -163,8 +163,8 @@ func (f *Family) Limiter(key string) *Limiter {
 //
 // Algorithm, Scope and Per are the family's: leave them zero, or give the same. A Burst takes at
 // most as long to fill as the longest that the family ever had. Calls on another limit return
-// ErrInvalidLimit. A limiter that has another Per because the family's has changed since goes by the
-// family's limit.
+// ErrInvalidLimit. A limiter that has another Per because the family's has changed since goes by
+// the family's limit.
 func (f *Family) LimiterWith(key string, limit Limit) *Limiter {
 	came, err := f.terms(limit)
 	return f.limiter(keyed{key, came}, err)
