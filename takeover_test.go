@@ -43,13 +43,14 @@ func TestWhoDeclaresDecidesOnTakeover(t *testing.T) {
 					t.Fatal(err)
 				}
 				holds(other, "rebalanced")
+				limit.Shards = 0
 				k := keyed(t, first, "f", limit).Limiter("ann")
 				holds(k, "a key")
 				holds(keyed(t, second, "f", limit).Limiter("ann"), "a key of a family that was joined")
 				if err := other.Delete(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				takeover = !takeover
+				takeover, limit.Shards = !takeover, 3
 				holds(limiter(t, second, "l", limit), "deleted and declared anew")
 			})
 		})
