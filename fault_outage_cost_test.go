@@ -50,10 +50,10 @@ func TestAnOutageCostsNeitherMemoryNorGoroutines(t *testing.T) {
 				wg.Wait()
 				return heap(), runtime.NumGoroutine()
 			}
-			first, few := calls(int64(extent.Fewer(8000)))
-			last, many := calls(int64(extent.Fewer(40_000)))
+			first, few := calls(int64(extent.Fewer(20_000)))
+			last, many := calls(int64(extent.Fewer(100_000)))
 			t.Logf("heap %d KB and then %d, goroutines %d and then %d", first>>10, last>>10, few, many)
-			if last-first > 1<<20 {
+			if last-first > 2<<20 { // 100 bytes for each of the calls more, under the race detector
 				t.Errorf("the heap grew by %d bytes", last-first)
 			}
 			if many > few+16 {
