@@ -6,6 +6,9 @@ var onTwins = switchOff{name: "redis", edits: []edit{
 		"\tvar twin TakeReply\n\tif !BROKEN {\n\t\tsimulated(e, s, func(t Twin, now int64) { twin = t.Take(now, r) " +
 			"})\n\t\t" +
 			"return twin, nil\n\t}\n\tvar room [3]string\n\treply, err := e.run(ctx, s.program(takeProgram)"},
+	{"\tif e.client.Mode() == rueidis.ClientModeCluster {\n\t\tif tagged",
+		"\tif !BROKEN {\n\t\te.takeEach(ctx, sent)\n\t\treturn nil\n\t}\n" +
+			"\tif e.client.Mode() == rueidis.ClientModeCluster {\n\t\tif tagged"},
 	{"\treply, err := e.run(ctx, s.program(reserveProgram)",
 		"\tvar twin ReserveReply\n\tif !BROKEN {\n\t\tsimulated(e, s, func(t Twin, now int64) { twin = " +
 			"t.Reserve(now, r) })\n" +
