@@ -29,8 +29,8 @@ const familyProposals = 256
 
 // Family declares or joins a limit that holds for every key by itself, under the rules of
 // Client.Limiter. Each key has one shard, and grants first come, first served, whoever calls; the
-// keys spread over the nodes. So Shards is 0 or 1, and Lease 0: else ErrInvalidLimit. Who wants
-// parts, fair or weighted, or more than one server can do for one key, uses a Limiter.
+// keys spread over the nodes. So Shards is 0 or 1, and Lease 0: else ErrInvalidLimit. A Limiter has
+// fair or weighted parts, and shards on several servers.
 func (c *Client) Family(ctx context.Context, name string, limit Limit) (*Family, error) {
 	if err := checkName("name", name); err != nil {
 		return nil, err

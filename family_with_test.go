@@ -178,3 +178,27 @@ func TestAKeyThatIsMovedByOneThatIsBehindHoldsItsLimit(t *testing.T) {
 		}
 	})
 }
+
+// A limiter that brings a limit of another Per than the family has by now goes by the family's: what
+// was used counts, whatever the window was.
+func TestALimitOfAPerThatTheFamilyHadGivesWay(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, f fleet) {
+		here, there := keyed(t, f.client(t), "users", shardlimit.PerMinute(60)), f.client(t)
+		old := here.LimiterWith("ann", revised(shardlimit.PerMinute(100), 7))
+		hasLeft(t, old, 100)
+		if err := keyed(t, there, "users", shardlimit.PerMinute(60)).SetLimit(t.Context(), shardlimit.PerHour(300)); err != nil {
+			t.Fatal(err)
+		}
+		for range 10 { // a process in use hears of it
+			time.Sleep(time.Second)
+			hasLeft(t, old, 0)
+		}
+		time.Sleep(2 * time.Minute)
+		hasLeft(t, old, 0) // 100 an hour, by its revision, and no more 100 a minute
+		if _, err := here.LimiterWith("ann", shardlimit.PerMinute(100)).Allow(t.Context()); !errors.Is(err,
+			shardlimit.ErrInvalidLimit) {
+			t.Error(err)
+		}
+		hasLeft(t, here.LimiterWith("ann", revised(shardlimit.Limit{Permits: 150}, 8)), 50)
+	})
+}

@@ -62,24 +62,19 @@ func (q *queue) pump(ctx context.Context) {
 		}
 		q.note(true)
 		q.dismissHopeless(c.client.now() + int64(d.RetryAfter))
-		if !singles && r != nil && r.limit.Scope == Global && r.limit.Algorithm != LeakyBucket {
-			served, until := q.reserveAhead(ctx, r, n, restarts)
-			if served {
-				futile = 0
-				continue
-			}
-			if until != 0 { // it may book long before a call finds room
-				d.RetryAfter = time.Duration(max(0, until-c.client.now()))
-			}
+		served, retry := q.bookHead(ctx, r, n, singles, restarts, d.RetryAfter)
+		if served {
+			futile = 0
+			continue
 		}
 		window := c.declaration().Per
 		if r != nil {
 			window = r.limit.Per
 		}
 		long := longestNap(window)
-		if d.RetryAfter <= long { // else it looks before anything is promised, and is late for nothing
+		if retry <= long { // else it looks before anything is promised, and is late for nothing
 			futile++
-			long = d.RetryAfter + stagger(futile, window)
+			long = retry + stagger(futile, window)
 		}
 		if q.nap(ctx, nap, long) {
 			futile = 0
@@ -105,6 +100,20 @@ func (q *queue) nap(ctx context.Context, timer *time.Timer, long time.Duration) 
 		}
 	}
 	return false
+}
+
+// bookHead books the n permits that the head of the line wants at once, where such can be booked. If
+// they cannot be yet, it returns when to try again, else the time it was given.
+func (q *queue) bookHead(ctx context.Context, r *routes, n int64, singles bool, restarts uint64,
+	retry time.Duration) (served bool, again time.Duration) {
+	if singles || r == nil || r.limit.Scope != Global || r.limit.Algorithm == LeakyBucket {
+		return false, retry
+	}
+	served, until := q.reserveAhead(ctx, r, n, restarts)
+	if until != 0 { // it may book long before a call finds room
+		retry = time.Duration(max(0, until-q.member.core.client.now()))
+	}
+	return served, retry
 }
 
 // note remembers what the line is short of, for the shards to know who wants more

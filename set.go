@@ -32,9 +32,8 @@ type Set struct {
 
 // All returns a Set of the limiters, which may be of different Clients and scopes; a limit that is
 // named twice counts once. Two limiters of one key that bring different limits count it twice. A
-// Set costs nothing to make, but callers of Wait line up only behind
-// those of the same Set: share one, where the order of arrival matters. The empty Set allows
-// everything. With a nil among the limiters every call returns ErrInvalidLimit.
+// Set costs nothing to make, but callers of Wait line up only behind those of the same Set: share
+// one, where the order of arrival matters. The empty Set allows everything. With a nil among the limiters every call returns ErrInvalidLimit.
 func All(limiters ...*Limiter) *Set {
 	s := &Set{}
 	for i, l := range limiters {
@@ -118,7 +117,7 @@ func (s *Set) WaitN(ctx context.Context, n int64) error {
 // head tries until n permits are granted or cannot come in time.
 func (s *Set) head(ctx context.Context, n int64) (Decision, error) {
 	defer s.notBefore.Store(0)
-	for futile := 0; ; futile++ {
+	for futile := 0; ; {
 		d, err := s.AllowN(ctx, n)
 		if err != nil && s.waitsOn(err) {
 			if !clock.Sleep(ctx, outageNap/2+chance.N(outageNap)) {
@@ -135,7 +134,12 @@ func (s *Set) head(ctx context.Context, n int64) (Decision, error) {
 		if d.mode != Closed {
 			s.notBefore.Store(s.now() + int64(d.RetryAfter))
 		}
-		if !clock.Sleep(ctx, min(d.RetryAfter, pumpNap)+stagger(futile, 8*d.RetryAfter)) {
+		long := pumpNap
+		if d.RetryAfter <= long { // else it looks before anything is promised, and is late for nothing
+			long = d.RetryAfter + stagger(futile, 8*d.RetryAfter)
+			futile++
+		}
+		if !clock.Sleep(ctx, long) {
 			return d, clock.Ended(ctx)
 		}
 	}

@@ -317,6 +317,8 @@ func waitFailed(ctx context.Context, err error) error {
 	case errors.Is(err, shardlimit.ErrExceedsLimit), errors.Is(err, shardlimit.ErrInvalidName),
 		errors.Is(err, shardlimit.ErrInvalidPermits):
 		code = codes.InvalidArgument
+	case errors.Is(err, shardlimit.ErrInvalidLimit), errors.Is(err, shardlimit.ErrInvalidConfig):
+		code = codes.Internal
 	}
 	return &refusal{status: status.New(code, err.Error()), cause: err}
 }

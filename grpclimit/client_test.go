@@ -100,12 +100,13 @@ func TestCallsThatAreNotMade(t *testing.T) {
 		is  error
 		as  codes.Code
 	}{
-		"too long":    {t.Context(), shardlimit.ErrWaitTooLong, shardlimit.ErrWaitTooLong, codes.DeadlineExceeded},
-		"an outage":   {t.Context(), shardlimit.ErrUnavailable, shardlimit.ErrUnavailable, codes.Unavailable},
-		"no key":      {t.Context(), shardlimit.ErrInvalidName, shardlimit.ErrInvalidName, codes.InvalidArgument},
-		"too much":    {t.Context(), shardlimit.ErrExceedsLimit, shardlimit.ErrExceedsLimit, codes.InvalidArgument},
-		"it ended":    {canceled, nil, why, codes.Canceled},
-		"it ended, 2": {canceled, shardlimit.ErrUnavailable, why, codes.Canceled},
+		"too long":     {t.Context(), shardlimit.ErrWaitTooLong, shardlimit.ErrWaitTooLong, codes.DeadlineExceeded},
+		"an outage":    {t.Context(), shardlimit.ErrUnavailable, shardlimit.ErrUnavailable, codes.Unavailable},
+		"no key":       {t.Context(), shardlimit.ErrInvalidName, shardlimit.ErrInvalidName, codes.InvalidArgument},
+		"no such plan": {t.Context(), shardlimit.ErrInvalidLimit, shardlimit.ErrInvalidLimit, codes.Internal},
+		"too much":     {t.Context(), shardlimit.ErrExceedsLimit, shardlimit.ErrExceedsLimit, codes.InvalidArgument},
+		"it ended":     {canceled, nil, why, codes.Canceled},
+		"it ended, 2":  {canceled, shardlimit.ErrUnavailable, why, codes.Canceled},
 	} {
 		made := false
 		client := &grpclimit.Client{Permits: grpclimit.WaitOne(&waits{err: c.err})}

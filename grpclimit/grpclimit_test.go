@@ -43,6 +43,7 @@ func TestWhatAnAnswerSays(t *testing.T) {
 		"more than there is": {says: says{err: fmt.Errorf("%w: why", shardlimit.ErrExceedsLimit)}, code: 3,
 			pushback: "-1"},
 		"the client was closed": {says: says{err: shardlimit.ErrClosed}, code: codes.Unavailable},
+		"a plan that cannot be": {says: says{err: fmt.Errorf("%w: why", shardlimit.ErrInvalidLimit)}, code: codes.Internal},
 		"more, in another way": {says: says{err: shardlimit.ErrExceedsLimit},
 			o: grpclimit.Options{TooCostly: codes.ResourceExhausted}, code: 8, pushback: "-1"},
 	} {

@@ -64,6 +64,9 @@ func (i *Interceptor) failed(ctx context.Context, err error) error {
 		return &refusal{status: st, cause: err, retry: -1}
 	case errors.Is(err, shardlimit.ErrInvalidName), errors.Is(err, shardlimit.ErrInvalidPermits):
 		return &refusal{status: status.New(codes.InvalidArgument, "this call cannot be rated"), cause: err}
+	case errors.Is(err, shardlimit.ErrInvalidLimit), errors.Is(err, shardlimit.ErrInvalidConfig):
+		st := status.New(codes.Internal, "this server has no limit that can be for this call")
+		return &refusal{status: st, cause: err}
 	}
 	return &refusal{status: status.New(codes.Unavailable, "no decision about this call was possible"), cause: err}
 }

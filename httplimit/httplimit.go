@@ -79,7 +79,8 @@ type Options struct {
 	Denied func(http.ResponseWriter, *http.Request, shardlimit.Decision)
 	// Failed answers a request about which nothing could be decided, in place of a
 	// line of text: 400 if the key or the cost is impossible (ErrInvalidName,
-	// ErrInvalidPermits, and ErrExceedsLimit if TooCostly says no other), else 503.
+	// ErrInvalidPermits, and ErrExceedsLimit if TooCostly says no other), 500 if the limit or the
+	// participant is (ErrInvalidLimit, ErrInvalidConfig), else 503.
 	Failed func(http.ResponseWriter, *http.Request, error)
 }
 
@@ -182,6 +183,8 @@ func (m *middleware) status(err error) int {
 		return m.TooCostly
 	case errors.Is(err, shardlimit.ErrInvalidName), errors.Is(err, shardlimit.ErrInvalidPermits):
 		return http.StatusBadRequest
+	case errors.Is(err, shardlimit.ErrInvalidLimit), errors.Is(err, shardlimit.ErrInvalidConfig):
+		return http.StatusInternalServerError
 	}
 	return http.StatusServiceUnavailable
 }

@@ -74,6 +74,8 @@ func TestWhatAnAnswerSays(t *testing.T) {
 		"no key":                {says: says{err: fmt.Errorf("%w: empty", shardlimit.ErrInvalidName)}, status: 400},
 		"more than there is":    {says: says{err: fmt.Errorf("%w: 11", shardlimit.ErrExceedsLimit)}, status: 400},
 		"the client was closed": {says: says{err: shardlimit.ErrClosed}, status: 503},
+		"a plan that cannot be": {says: says{err: fmt.Errorf("%w: why", shardlimit.ErrInvalidLimit)}, status: 500},
+		"a negative weight":     {says: says{err: fmt.Errorf("%w: why", shardlimit.ErrInvalidConfig)}, status: 500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := get(httplimit.New(httplimit.One(&c.says), httplimit.Options{Policy: c.policy})(ok))

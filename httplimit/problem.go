@@ -45,6 +45,8 @@ func (m *middleware) failed(w http.ResponseWriter, _ *http.Request, err error) {
 		if errors.Is(err, shardlimit.ErrInvalidName) {
 			p.Detail = "this request has no key to count it by"
 		}
+	case http.StatusInternalServerError:
+		p.Detail = "this server has no limit that can be for this request"
 	case http.StatusTooManyRequests:
 		p.Detail = "this request costs more than its whole limit"
 	}

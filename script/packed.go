@@ -229,10 +229,10 @@ func (m *packed[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
 			m.lower(own, m.target)
 		}
 		if p.revision >= m.revision || m.target == 0 || p.target == 0 {
-			m.revision, m.target, m.burst, m.window = p.revision, p.target, p.burst, p.window
+			m.revision, m.target, m.burst = p.revision, p.target, p.burst
 		}
 		if goal = m.target; m.epoch < p.epoch {
-			m.epoch, m.start = p.epoch, m.share
+			m.epoch, m.start, m.window = p.epoch, m.share, p.window
 			if p.held >= 0 {
 				goal = min(goal, p.held)
 			}
@@ -266,7 +266,7 @@ func (m *packed[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
 // are not of a higher revision.
 func (f *frame) otherTerms(p *Proposal) bool {
 	return f.epoch == p.epoch && p.revision >= f.revision && f.target > 0 && p.target > 0 &&
-		(p.revision > f.revision || f.target != p.target || f.window != p.window || f.burst != p.burst)
+		(p.revision > f.revision || f.target != p.target || f.burst != p.burst)
 }
 
 // retired reports whether the shard leaves and another algorithm takes over. Its burst is then the

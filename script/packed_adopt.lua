@@ -5,8 +5,8 @@
 -- One-string algorithms, take and reserve: create the state or adopt what the caller proposes, then
 -- move the share.
 --
--- A newer epoch is adopted. So are other terms (target, window, burst), which come with the calls
--- for a key, unless those in force are of a higher revision.
+-- A newer epoch is adopted, and its window. So are other terms (target, burst), which come with the
+-- calls for a key, unless those in force are of a higher revision.
 --
 -- ARGV  1 and 2 the proposal: the time to live is that once unused; the burst with target 0 is 1 if
 --       another algorithm takes over
@@ -44,7 +44,7 @@ if not head then
   begin()
 elseif epoch < proposed
   or asked and epoch == proposed and came >= revision and target > 0 and asked[1] > 0
-    and (came > revision or target ~= asked[1] or window ~= asked[2] or burst ~= asked[3]) then
+    and (came > revision or target ~= asked[1] or burst ~= asked[3]) then
   if share > target and closed_until <= now then -- nobody has looked since it could fall to that
     local least = held()
     if least < target then
@@ -57,11 +57,11 @@ elseif epoch < proposed
   local was = window
   newer = epoch < proposed
   if came >= revision or target == 0 or asked[1] == 0 then
-    revision, target, window, burst = came, asked[1], asked[2], asked[3]
+    revision, target, burst = came, asked[1], asked[3]
   end
   renew = true
   if newer then
-    epoch, start = proposed, share
+    epoch, start, window = proposed, share, asked[2]
     --@include adopt_held
   else -- what the other terms had put in force may be in use elsewhere
     entitled = math.min(target, sub(ARGV[1], @proposal.floor) + 0)

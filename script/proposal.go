@@ -44,9 +44,9 @@ type Terms struct {
 	// Epoch runs from 0 to MaxEpoch; 0 proposes nothing: it finds what is there and creates
 	// nothing, and the other values do not matter.
 	Epoch int64
-	// Revision, 0 to MaxEpoch, decides between callers that know the same epoch and propose another
-	// Target, Window or Burst: those of the higher revision are in force, of the same revision
-	// those that came last. A shard that is to leave, with a Target of 0, stays so.
+	// Revision, 0 to MaxEpoch, decides between callers that propose another Target or Burst: those
+	// of the higher revision are in force, of the same revision those that came last. Under one
+	// epoch a shard that is to leave, with a Target of 0, stays so, and its Window stays.
 	Revision int64
 	// 0 <= Floor <= Target <= MaxPermits.
 	Target, Floor int64

@@ -134,7 +134,7 @@ func movesWithin(f *shardlimit.Family) time.Duration {
 	if limit.Burst > limit.Permits {
 		fills = time.Duration(float64(limit.Per) * float64(limit.Burst) / float64(limit.Permits))
 	}
-	return 7*time.Second + 4*max(limit.Per, fills) + 2*limit.Lease
+	return 7*time.Second + 4*max(limit.Per, fills)
 }
 
 // rebalanceWithin moves what the client has opened.
