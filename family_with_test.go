@@ -179,14 +179,15 @@ func TestAKeyThatIsMovedByOneThatIsBehindHoldsItsLimit(t *testing.T) {
 	})
 }
 
-// A limiter that brings a limit of another Per than the family has by now goes by the family's: what
-// was used counts, whatever the window was.
+// A limiter that brings a limit of another Per than the family has by now goes by the family's:
+// what was used counts, whatever the window was.
 func TestALimitOfAPerThatTheFamilyHadGivesWay(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, f fleet) {
 		here, there := keyed(t, f.client(t), "users", shardlimit.PerMinute(60)), f.client(t)
 		old := here.LimiterWith("ann", revised(shardlimit.PerMinute(100), 7))
 		hasLeft(t, old, 100)
-		if err := keyed(t, there, "users", shardlimit.PerMinute(60)).SetLimit(t.Context(), shardlimit.PerHour(300)); err != nil {
+		err := keyed(t, there, "users", shardlimit.PerMinute(60)).SetLimit(t.Context(), shardlimit.PerHour(300))
+		if err != nil {
 			t.Fatal(err)
 		}
 		for range 10 { // a process in use hears of it

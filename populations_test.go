@@ -29,6 +29,7 @@ func populations() []*population {
 		{name: "workers that work", members: append(alike(10, role{callers: 2, work: 2 * time.Second / 28}),
 			alike(10, role{callers: 2})...)},
 		{name: "waiters", members: alike(40, role{callers: 10})},
+		{name: "two crowds", members: alike(2, role{callers: 300})},
 		{name: "newcomer", from: 7, windows: 4, judged: last(20),
 			members: append(alike(19, role{rate: 1.2 * part}), role{rate: 1.2 * part, from: 6 * time.Second})},
 		{name: "newcomer, hog", from: 7, windows: 4, judged: last(2),

@@ -102,8 +102,8 @@ func (q *queue) nap(ctx context.Context, timer *time.Timer, long time.Duration) 
 	return false
 }
 
-// bookHead books the n permits that the head of the line wants at once, where such can be booked. If
-// they cannot be yet, it returns when to try again, else the time it was given.
+// bookHead books the n permits that the head of the line wants at once, where such can be booked.
+// If they cannot be yet, it returns when to try again, else the time it was given.
 func (q *queue) bookHead(ctx context.Context, r *routes, n int64, singles bool, restarts uint64,
 	retry time.Duration) (served bool, again time.Duration) {
 	if singles || r == nil || r.limit.Scope != Global || r.limit.Algorithm == LeakyBucket {

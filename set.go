@@ -33,7 +33,8 @@ type Set struct {
 // All returns a Set of the limiters, which may be of different Clients and scopes; a limit that is
 // named twice counts once. Two limiters of one key that bring different limits count it twice. A
 // Set costs nothing to make, but callers of Wait line up only behind those of the same Set: share
-// one, where the order of arrival matters. The empty Set allows everything. With a nil among the limiters every call returns ErrInvalidLimit.
+// one, where the order of arrival matters. The empty Set allows everything. With a nil among the
+// limiters every call returns ErrInvalidLimit.
 func All(limiters ...*Limiter) *Set {
 	s := &Set{}
 	for i, l := range limiters {

@@ -17,7 +17,7 @@ const (
 	depthRoot    = 1.5   // or so many times the root of that, which is more for the small ones,
 	depthLeast   = 2     // or so many permits
 	headroomPart = 0.008 // of the share is kept free for those who have much credit left
-	wantPart     = 64    // who is refused waits for no more than the share divided by this
+	wantPart     = 64    // while nothing is free, a heavy one waits for no more than the share divided by this
 	leastPart    = 1024  // and for no less than a window divided by this
 	hardly       = 8     // in a full ledger, who wants less than 1/8 of a part of 1/1024 gives way
 	// millionths: credit is added once there is so much, so that rounding down loses at most a

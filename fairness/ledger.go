@@ -318,9 +318,8 @@ func (l *Ledger) Settle(dst []int64, t Term, free, next int64) []int64 {
 // when the permits are there. One that is not paced gets none: what is free, and when more will be,
 // it learns exactly from elsewhere.
 //
-// Who is refused wants a part of what its account can hold at once, so that a few calls bring much.
-// The part is no more than comes back in a 64th of a window, because permits lie free until one of
-// a few participants comes. A participant that got all it asked for, and would be refused now, is
+// Who is refused wants half of what its account can hold at once, so that a few calls bring much. A
+// participant that got all it asked for, and would be refused now, is
 // told when to come as if it had been. While nothing is free, a participant that wants its part
 // comes when its credit has grown by as much, or is full. So they do not all come at one release.
 func (a *account) hint(t Term, free, next int64) int64 {
@@ -336,7 +335,7 @@ func (a *account) hint(t Term, free, next int64) int64 {
 		refused, unserved = 1, 1
 	}
 	if unserved > 0 {
-		want = max(1, min(refused, deep), min(unserved, math.Floor(min(deep/2, share/wantPart))))
+		want = max(1, min(refused, deep), min(unserved, math.Floor(deep/2)))
 	}
 	retry := max(float64(want-credit)*window/a.e, 0)
 	if a.heavy > 0 && refused > float64(free) {

@@ -30,7 +30,7 @@ if contending then
       end
       local credit, want = a.now / @MICRO, 1
       if unserved > 0 then
-        want = max(1, min(denied, a.depth), min(unserved, math.floor(min(a.depth / 2, paced / @WANT_PART))))
+        want = max(1, min(denied, a.depth), min(unserved, math.floor(a.depth / 2)))
       end
       if unserved > 0 or a.heavy == 0 then
         comeback = max((want - credit) * window / a.e, 0)
