@@ -37,6 +37,17 @@ type core struct {
 	seldom   atomic.Pointer[rare] // see rare
 	own      Limiter              // for the process itself
 
+	// The first ones, in one piece with the core: a key seldom has others.
+	member member
+	first  struct {
+		routes routes
+		view   view
+		lane   lane.Lane
+		seat   lane.Seat
+		lanes  [1]*lane.Lane
+		seats  [1]*lane.Seat
+	}
+
 	mu       sync.Mutex
 	declared Limit           // by the code, at the highest revision
 	lanes    []*lane.Lane    // every lane ever made, so that its memory survives a new layout
@@ -54,12 +65,14 @@ type routes struct {
 	closed error        // why no shard can be used though nodes answer; nil: none is kept from use
 
 	record *register.Register // that holds the layout, or what it follows from
+	only   [1]*lane.Lane      // of lanes, as a rule
 }
 
 func newCore(c *Client, name, id string) *core {
 	co := &core{client: c, name: name, id: id}
-	co.members.own = newMember(co, c.who)
-	co.own = Limiter{core: co, member: co.members.own}
+	co.member.is(c.who, co)
+	co.members.own = &co.member
+	co.own = Limiter{core: co, member: &co.member}
 	return co
 }
 
@@ -83,9 +96,16 @@ func (c *core) declaration() Limit {
 
 // newRoutes makes the routes of a plan, and tells the lanes their terms. c.mu is held.
 func (c *core) newRoutes(p *plan) *routes {
-	c.leave(p.layout)
-	c.forget(p.layout)
-	r := &routes{plan: p, split: len(p.live) > 1, record: c.record()}
+	if len(c.lanes) > 0 {
+		c.leave(p.layout)
+		c.forget(p.layout)
+	}
+	r := &c.first.routes
+	if r.plan != nil {
+		r = &routes{}
+	}
+	r.plan, r.split, r.record = p, len(p.live) > 1, c.record()
+	r.lanes = r.only[:0]
 	all := make([]*lane.Lane, len(p.live))
 	for i, s := range p.live {
 		if all[i] = c.lane(s, p.terms[i]); all[i] == nil {
@@ -260,7 +280,13 @@ func (c *core) lane(s shard.Shard, t *lane.Terms) *lane.Lane {
 	if t == nil {
 		t = noTerms(s.Algorithm)
 	}
-	l := lane.New(c.client.lanes, c.wayTo(n, s), t)
+	l := &c.first.lane
+	if c.lanes == nil {
+		c.lanes = c.first.lanes[:0]
+	} else {
+		l = &lane.Lane{}
+	}
+	l.Lead(c.client.lanes, c.wayTo(n, s), t)
 	if i < 0 {
 		c.lanes = append(c.lanes, l)
 	} else { // the node has moved

@@ -24,11 +24,17 @@ type member struct {
 }
 
 func newMember(c *core, who participant) *member {
+	m := &member{}
+	m.is(who, c)
+	return m
+}
+
+// is makes a zero member that of a participant.
+func (m *member) is(who participant, c *core) {
 	who = who.identified()
-	m := &member{core: c, name: who.name, invalid: who.invalid}
+	m.core, m.name, m.invalid = c, who.name, who.invalid
 	m.ID, m.Weight = who.id, who.weight
 	m.leases.member = m
-	return m
 }
 
 // view is a limit as one of its participants sees it: the routes in force, with
@@ -36,8 +42,9 @@ func newMember(c *core, who participant) *member {
 type view struct {
 	*routes
 	member *member
-	seats  []*lane.Seat // in the order of preference
-	visit  []*lane.Seat // in the order of the layout, which is the same for every process
+	seats  []*lane.Seat  // in the order of preference
+	visit  []*lane.Seat  // in the order of the layout, which is the same for every process
+	only   [1]*lane.Seat // of seats, as a rule
 }
 
 // view returns the member's view of routes.
@@ -47,13 +54,20 @@ func (m *member) view(r *routes) *view {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v := &view{routes: r, member: m}
+	v := &view{}
+	if c := m.core; c != nil && m == &c.member && c.first.view.member == nil {
+		v = &c.first.view
+	}
+	v.routes, v.member, v.seats = r, m, v.only[:0]
 	m.seats = slices.DeleteFunc(m.seats, func(s *lane.Seat) bool { return s.Lane.Gone.Load() })
 	for _, l := range r.order {
 		v.seats = append(v.seats, m.seat(l))
 	}
-	for _, l := range r.lanes {
-		v.visit = append(v.visit, m.seat(l))
+	if v.visit = v.seats; r.split {
+		v.visit = nil
+		for _, l := range r.lanes {
+			v.visit = append(v.visit, m.seat(l))
+		}
 	}
 	m.last.Store(v)
 	return v
@@ -72,8 +86,11 @@ func (m *member) seat(l *lane.Lane) *lane.Seat {
 			return s
 		}
 	}
-	s := lane.NewSeat(&m.Member, l)
-	m.seats = append(m.seats, s)
+	s := &lane.Seat{}
+	if c := m.core; c != nil && m == &c.member && m.seats == nil {
+		s, m.seats = &c.first.seat, c.first.seats[:0]
+	}
+	m.seats = append(m.seats, s.Take(&m.Member, l))
 	return s
 }
 

@@ -23,11 +23,11 @@ type Arrangement struct {
 
 // shard returns the shard of a key, without a share.
 func (a Arrangement) shard(id string) Shard {
-	slot := Positions(id, 1)[0]
+	slot := home(id)
 	if a.Slots > 0 {
 		slot -= slot % (Slots / a.Slots)
 	}
-	host := a.Nodes[Place(id, 1, a.Nodes)[0]]
+	host := a.Nodes[placeOne(id, a.Nodes)]
 	return Shard{Slot: slot, Node: host.Name, Life: host.Life}
 }
 

@@ -36,6 +36,18 @@ func Place(name string, n int, nodes []Node) []int {
 	return placed
 }
 
+// placeOne is Place for a single shard: the node that it likes best has room for it.
+func placeOne(name string, nodes []Node) (best int) {
+	limit, top := xxhash.Sum64String(name), -1.0
+	for j, node := range nodes {
+		s := score(pair(pair(limit, xxhash.Sum64String(node.Name)), 0), weight(node))
+		if s > top || s == top && node.Name < nodes[best].Name {
+			best, top = j, s
+		}
+	}
+	return best
+}
+
 // bid says how much a shard would like a node.
 type bid struct {
 	score       float64

@@ -68,13 +68,15 @@ func fillTags(table *[Slots]string, prefix []byte, crc uint16) int {
 // 0..Slots.
 func Positions(name string, n int) []int {
 	n = min(max(n, 0), Slots)
-	home := int(xxhash.Sum64String(name) % Slots)
 	positions := make([]int, n)
 	for i := range positions {
-		positions[i] = (home + offset(i, n)) % Slots
+		positions[i] = (home(name) + offset(i, n)) % Slots
 	}
 	return positions
 }
+
+// home returns the first of the positions of a name.
+func home(name string) int { return int(xxhash.Sum64String(name) % Slots) }
 
 // offset returns how far position i of n is from the first.
 func offset(i, n int) int { return i * Slots / n }

@@ -48,7 +48,8 @@ type Lane struct {
 	Way
 	Nonce uint64                 // tells its tickets from those of every other lane, of any process
 	Terms *atomic.Pointer[Terms] // those of one shard have them together, if its node has moved
-	Gone  atomic.Bool            // the process uses it no more; calls under way may go on
+	own   atomic.Pointer[Terms]
+	Gone  atomic.Bool // the process uses it no more; calls under way may go on
 	box   atomic.Pointer[outbox]
 
 	departed uint64 // batches so far; makes tickets unique
@@ -145,9 +146,15 @@ type News struct {
 
 // New returns the lane that leads there.
 func New(e *Env, w Way, t *Terms) *Lane {
-	l := &Lane{env: e, Way: w, Nonce: chance.Uint64(), Terms: &atomic.Pointer[Terms]{}}
-	l.Terms.Store(t)
+	l := &Lane{}
+	l.Lead(e, w, t)
 	return l
+}
+
+// Lead makes a zero lane lead there.
+func (l *Lane) Lead(e *Env, w Way, t *Terms) {
+	l.env, l.Way, l.Nonce, l.Terms = e, w, chance.Uint64(), &l.own
+	l.Terms.Store(t)
 }
 
 // Tag is the hash tag of the shard's keys.
