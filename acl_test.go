@@ -128,7 +128,7 @@ func useAll(t *testing.T, f fleet) {
 	}
 	users := keyed(t, f.client(t), "users", shardlimit.PerHour(5))
 	for range 2 { // keys that are new share a state, and the next call finds it
-		granted, errs := atOnce(t.Context(), users, 60)
+		granted, errs := atOnce(t.Context(), users, 0, 60)
 		for i, err := range errs {
 			if err != nil || granted[i] != 1 {
 				t.Fatalf("key %d: %d granted, %v", i, granted[i], err)

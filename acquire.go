@@ -13,7 +13,9 @@ import (
 // Settle gives back nothing of a turn that has come. Of permits of a TokenBucket that were reserved
 // first, as WaitN says, it may give back less: they count as used once they are due.
 func (l *Limiter) Acquire(ctx context.Context, n int64) (Decision, error) {
-	return l.member.wait(ctx, n)
+	m := l.hold()
+	defer m.core.release()
+	return m.wait(ctx, n)
 }
 
 // Acquire is WaitN that returns its Decision, so that Set.Settle can give back what was not used.

@@ -19,8 +19,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
-// rememberedKeys is how many keys of a Family a process remembers: those used last, and some more
-// up to a tenth. A key that was called once takes about a kilobyte and a half.
+// rememberedKeys is of how many keys of a Family, and some more up to a tenth, a process remembers
+// what it knows while no call is under way. Each takes about a kilobyte and a half.
 const rememberedKeys = 65_536
 
 // Client holds the connections to the nodes and everything that is known of
@@ -225,7 +225,7 @@ func (c *Client) cores() []*core {
 func (c *Client) everyCore() []*core {
 	all := c.cores()
 	for _, f := range c.everyFamily() {
-		all = append(all, f.keys.All()...)
+		all = append(all, f.keys.all()...)
 	}
 	return all
 }

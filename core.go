@@ -19,15 +19,17 @@ import (
 // shares it, so that all callers share its lanes.
 type core struct {
 	client *Client
-	name   string // as the user wrote it
+	name   string // as the user wrote it; not set for a key
 	id     string // as it stands in Redis keys
 
 	// Only for a key of a family:
 	family  *Family
+	key     keyed
 	invalid error                         // why the key cannot be used
-	came    shard.Terms                   // with the calls; zero: the family's hold
 	from    atomic.Pointer[routes]        // the family's routes that this one's was made from
 	move    atomic.Pointer[register.Move] // nil until the key has had to move
+	uses    int                           // how many hold it; see keys
+	idle    int64                         // since when nobody does, on the client's clock
 
 	routes   atomic.Pointer[routes] // nil until the limit has been declared or joined
 	register *register.Register     // nil for a key of a family
@@ -35,7 +37,6 @@ type core struct {
 	metrics  *telemetry.Limiter
 	ahead    atomic.Pointer[outlook]
 	seldom   atomic.Pointer[rare] // see rare
-	own      Limiter              // for the process itself
 
 	// The first ones, in one piece with the core: a key seldom has others.
 	member member
@@ -72,12 +73,19 @@ func newCore(c *Client, name, id string) *core {
 	co := &core{client: c, name: name, id: id}
 	co.member.is(c.who, co)
 	co.members.own = &co.member
-	co.own = Limiter{core: co, member: &co.member}
 	return co
 }
 
 // limiter is a handle on the limit for the process itself.
-func (c *core) limiter() *Limiter { return &c.own }
+func (c *core) limiter() *Limiter { return &Limiter{core: c, member: &c.member} }
+
+// title is what messages call the limit.
+func (c *core) title() string {
+	if c.family != nil {
+		return c.family.core.name + "/" + c.key.key
+	}
+	return c.name
+}
 
 // declare notes what the code declares; a higher revision replaces a lower one.
 func (c *core) declare(limit Limit) {
@@ -89,6 +97,13 @@ func (c *core) declare(limit Limit) {
 }
 
 func (c *core) declaration() Limit {
+	if f := c.family; f != nil {
+		limit := f.core.declaration()
+		if r := f.core.routes.Load(); r != nil && r.limit.Revision > limit.Revision {
+			limit = r.limit
+		}
+		return limit.with(c.key.came)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.declared
@@ -153,7 +168,7 @@ func (c *core) stranger(node string) {
 		}
 		c.missing[node] = true
 		c.client.cfg.Logger.Warn("limiter has shards on a node that is not in Config.Nodes; this process serves from "+
-			"the others", "limiter", c.name, "node", node)
+			"the others", "limiter", c.title(), "node", node)
 	}
 }
 

@@ -198,7 +198,7 @@ func tooFew(n int64) error {
 // it was raised must not stay unheard because of it: no script call tells of it then.
 func (c *core) tooMany(n, permits int64) error {
 	c.Refresh()
-	return fmt.Errorf("%w: %d asked for, limiter %q has %d", ErrExceedsLimit, n, c.name, permits)
+	return fmt.Errorf("%w: %d asked for, limiter %q has %d", ErrExceedsLimit, n, c.title(), permits)
 }
 
 // permits is how many the limit can grant at once.

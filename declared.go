@@ -9,7 +9,11 @@ import "cmp"
 // that is the one in force, as far as this process has heard. How many Shards there are does not
 // matter. If it is not in force, a stored limit has overruled it: SetLimit was called, or other
 // code declares it otherwise. A higher Revision replaces what is stored.
-func (l *Limiter) Declared() (declared Limit, inForce bool) { return l.core.asDeclared() }
+func (l *Limiter) Declared() (declared Limit, inForce bool) {
+	c := l.hold().core
+	defer c.release()
+	return c.asDeclared()
+}
 
 // Declared is Limiter.Declared for the limit of a Family.
 func (f *Family) Declared() (declared Limit, inForce bool) { return f.core.asDeclared() }

@@ -9,14 +9,14 @@ import (
 
 // Waiting is the number of callers in the line of a limiter, for the tests of
 // this package.
-func (l *Limiter) Waiting() int { return l.member.queue().len() }
+func (l *Limiter) Waiting() int { return l.has().queue().len() }
 
 // NotBefore is when the head of the line can be served at the earliest, 0 if
 // that is not known.
 func (l *Limiter) NotBefore() int64 {
-	l.member.queue().mu.Lock()
-	defer l.member.queue().mu.Unlock()
-	return l.member.queue().notBefore
+	l.has().queue().mu.Lock()
+	defer l.has().queue().mu.Unlock()
+	return l.has().queue().notBefore
 }
 
 // Suspend is what becomes of a process whose machine was suspended for so long: its monotonic clock
@@ -31,26 +31,29 @@ func (c *Client) Stop(d time.Duration) { c.clock.Stop(d) }
 // knows.
 func (c *Client) RememberKeys(n int) { c.familyKeys = n }
 
+// Known is of how many keys the process has something.
+func (f *Family) Known() int { return len(f.keys.all()) }
+
 // HaltLease stops the timer that ends the current lease of the limiter.
 func (l *Limiter) HaltLease() {
-	if lease := l.member.leases.current.Load(); lease != nil {
+	if lease := l.has().leases.current.Load(); lease != nil {
 		lease.timer.Stop()
 	}
 }
 
 // Stale has the limiter believe that its layout was last confirmed too long ago.
-func (l *Limiter) Stale() { l.core.record().Doubt() }
+func (l *Limiter) Stale() { l.has().core.record().Doubt() }
 
 // PerParticipant drives a limit of Scope PerParticipant as other participants: it
 // returns how many permits each of them was granted of n, and how many of them
 // are remembered.
 func (l *Limiter) PerParticipant(n int64, names ...string) (granted []int64, remembered int) {
 	for _, name := range names {
-		d := Decision{core: l.core}
-		decideHere(l.core.engine(name), &d, l.Limit(), n, true)
+		d := Decision{core: l.has().core}
+		decideHere(l.has().core.engine(name), &d, l.Limit(), n, true)
 		granted = append(granted, d.Granted)
 	}
-	return granted, len(l.core.rare().perParticipant.Others())
+	return granted, len(l.has().core.rare().perParticipant.Others())
 }
 
 // Waiting is how many callers of Wait are in the line of a Set.
@@ -60,17 +63,17 @@ func (s *Set) Waiting() int { return s.line.Len() }
 func (s *Set) NotBefore() int64 { return s.notBefore.Load() }
 
 // Forget makes the limiter ask Redis with its next call, whatever it knows to be empty.
-func (l *Limiter) Forget() { l.member.forgetDenials(l.core.routes.Load()) }
+func (l *Limiter) Forget() { l.has().forgetDenials(l.has().core.routes.Load()) }
 
 // Paced is how long no shard wants to see this participant again.
 func (l *Limiter) Paced() time.Duration {
-	m := l.member
-	return m.view(l.core.routes.Load()).pause(l.core.client.now())
+	m := l.has()
+	return m.view(l.has().core.routes.Load()).pause(l.has().core.client.now())
 }
 
 // LocalPermits is this process' part of the limit under FailLocal.
 func LocalPermits(l *Limiter) int64 {
-	return l.core.rare().local.part(l.core.routes.Load().limit).Permits
+	return l.has().core.rare().local.part(l.has().core.routes.Load().limit).Permits
 }
 
 // PartOf is the part of the limit that each of so many processes has under FailLocal. The error
@@ -92,10 +95,17 @@ var ErrorCode = telemetry.ErrorCode
 
 // Remembers is of how many shards the limiter keeps lanes, and its participant seats.
 func (l *Limiter) Remembers() (lanes, seats int) {
-	l.core.mu.Lock()
-	lanes = len(l.core.lanes)
-	l.core.mu.Unlock()
-	l.member.mu.Lock()
-	defer l.member.mu.Unlock()
-	return lanes, len(l.member.seats)
+	l.has().core.mu.Lock()
+	lanes = len(l.has().core.lanes)
+	l.has().core.mu.Unlock()
+	l.has().mu.Lock()
+	defer l.has().mu.Unlock()
+	return lanes, len(l.has().seats)
+}
+
+// has is what the process has of the limit now.
+func (l *Limiter) has() *member {
+	m := l.hold()
+	defer m.core.release()
+	return m
 }

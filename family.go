@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/shardlimit/shardlimit/internal/memory"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -18,7 +18,7 @@ import (
 // concurrent use.
 type Family struct {
 	core *core // holds the declaration; has no permits of its own
-	keys *memory.Keys[keyed, *core]
+	keys keys
 
 	plans     keyPlans
 	proposals *lru.Cache[script.Terms, *script.Proposal] // all keys propose the same few
@@ -98,15 +98,13 @@ func (c *Client) family(name string, limit Limit) (*Family, error) {
 	if f := c.families[name]; f != nil {
 		return f, nil
 	}
-	keys, err := memory.NewKeys[keyed, *core](c.familyKeys)
-	if err != nil {
-		return nil, errors.Join(ErrInvalidConfig, err)
-	}
 	proposals, err := lru.New[script.Terms, *script.Proposal](familyProposals)
 	if err != nil {
 		return nil, errors.Join(ErrInvalidConfig, err)
 	}
-	f := &Family{core: newCore(c, name, "f:"+name), keys: keys, proposals: proposals}
+	f := &Family{core: newCore(c, name, "f:"+name), proposals: proposals}
+	f.keys.prefix = "k:" + strconv.Itoa(len(name)) + ":" + name + ":"
+	f.keys.remember(c.familyKeys)
 	f.core.declared = limit
 	f.core.metrics = telemetry.NewLimiter(name, limit.Algorithm.String())
 	f.core.registered(true)
@@ -138,12 +136,12 @@ func (f *Family) SetLimit(ctx context.Context, limit Limit) error {
 	return f.core.register.Change(ctx, limit.wanted())
 }
 
-// Limiter returns the limiter of one key (1 to MaxName bytes). It does no I/O:
-// a shard without state starts with the family's limit. A process remembers the
-// 65,536 keys used last, and some more up to a tenth; others cost no memory. Calls on an invalid
-// key return ErrInvalidName.
+// Limiter returns the limiter of one key (1 to MaxName bytes). It does no I/O: a shard without state
+// starts with the family's limit. A process keeps nothing of a key whose calls are over but what the
+// next call must know, such as a denial, and that of 65,536 keys, and some more up to a tenth. Calls
+// on an invalid key return ErrInvalidName.
 func (f *Family) Limiter(key string) *Limiter {
-	return f.limiter(keyed{key: key}, nil)
+	return &Limiter{core: f.core, family: f, key: keyed{key: key}}
 }
 
 // LimiterWith is Limiter for a key whose limit the caller knows, from a database, a plan or a
@@ -167,13 +165,7 @@ func (f *Family) Limiter(key string) *Limiter {
 // the family's limit.
 func (f *Family) LimiterWith(key string, limit Limit) *Limiter {
 	came, err := f.terms(limit)
-	return f.limiter(keyed{key, came}, err)
-}
-
-// keyed is a key with the terms that come with its calls, if any do.
-type keyed struct {
-	key  string
-	came shard.Terms
+	return &Limiter{core: f.core, family: f, key: keyed{key, came}, invalid: err}
 }
 
 // terms are those of a limit that comes with calls.
@@ -213,25 +205,6 @@ func (f *Family) terms(limit Limit) (shard.Terms, error) {
 		Mode: spec.Mode}, nil
 }
 
-func (f *Family) limiter(k keyed, invalid error) *Limiter {
-	if c := f.keys.Get(k); c != nil && invalid == nil {
-		return c.limiter()
-	}
-	if err := checkName("key", k.key); err != nil {
-		invalid = err
-	}
-	if invalid != nil { // not remembered: it may be of any length
-		c := newCore(f.core.client, f.core.name, "")
-		c.family, c.invalid, c.metrics = f, invalid, f.core.metrics
-		c.declared = f.core.declaration()
-		return c.limiter()
-	}
-	c := newCore(f.core.client, f.core.name+"/"+k.key, f.keyPrefix()+k.key)
-	c.family, c.metrics, c.came = f, f.core.metrics, k.came
-	c.declared = f.core.declaration().with(k.came)
-	return f.keys.Add(k, c).limiter()
-}
-
 // with is the limit of a key with these terms, in a family that has l.
 func (l Limit) with(t shard.Terms) Limit {
 	if t != (shard.Terms{}) {
@@ -259,9 +232,6 @@ func (f *Family) update(c *core) {
 	if ft == nil || c.invalid != nil || c.from.Load() == ft {
 		return
 	}
-	if c.came == (shard.Terms{}) {
-		c.declare(ft.limit)
-	}
 	p, err := f.planOf(c, ft)
 	if err == nil {
 		err = c.adopt(p)
@@ -275,7 +245,7 @@ func (f *Family) update(c *core) {
 
 // planOf is the plan of a key under the family's routes.
 func (f *Family) planOf(c *core, ft *routes) (*plan, error) {
-	came := c.came
+	came := c.key.came
 	if !ft.limit.Algorithm.bursty() { // it is another one since
 		came.Burst = 0
 	}

@@ -20,13 +20,13 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// atOnce calls for each of so many keys at the same time, and returns how the calls ended.
-func atOnce(ctx context.Context, users *shardlimit.Family, keys int) (granted []int64, errs []error) {
+// atOnce calls for each of so many keys, numbered from there, at the same time, and returns how the calls ended.
+func atOnce(ctx context.Context, users *shardlimit.Family, from, keys int) (granted []int64, errs []error) {
 	granted, errs = make([]int64, keys), make([]error, keys)
 	var wg sync.WaitGroup
 	for i := range keys {
 		wg.Go(func() {
-			d, err := users.Limiter(fmt.Sprint("user ", i)).Allow(ctx)
+			d, err := users.Limiter(fmt.Sprint("user ", from+i)).Allow(ctx)
 			granted[i], errs[i] = d.Granted, err
 		})
 	}
@@ -44,7 +44,7 @@ func TestCallsForManyKeysGoTogetherAndAtOnce(t *testing.T) {
 			users := keyed(t, f.client(t, patientFor(time.Second)), "users", shardlimit.PerMinute(3))
 			for round := range 3 {
 				calls, began := net[0].calls.Load(), time.Now()
-				granted, errs := atOnce(t.Context(), users, keys)
+				granted, errs := atOnce(t.Context(), users, 0, keys)
 				took := time.Since(began)
 				for i := range keys {
 					if errs[i] != nil || granted[i] != 1 {
@@ -74,7 +74,7 @@ func TestADamagedKeyHarmsNoOtherOfItsCall(t *testing.T) {
 	ref := refOf(t, f, users, fmt.Sprint("user ", bad))
 	posts[0].do(t, "SET", ref.Head(), "somebody else's")
 	for range 3 {
-		granted, errs := atOnce(t.Context(), users, keys)
+		granted, errs := atOnce(t.Context(), users, 0, keys)
 		for i := range keys {
 			switch {
 			case i == bad && !errors.Is(errs[i], shardlimit.ErrUnavailable):
@@ -207,7 +207,7 @@ func TestKeysAreNotOverWhileTheirSlotMoves(t *testing.T) {
 	}
 	traffic.stop(t, limit)
 	time.Sleep(limit.Per)
-	if granted, errs := atOnce(t.Context(), families[0], 12); slices.Contains(granted, 0) {
+	if granted, errs := atOnce(t.Context(), families[0], 0, 12); slices.Contains(granted, 0) {
 		t.Errorf("%v, %v", granted, errs)
 	}
 }
@@ -230,7 +230,7 @@ func TestKeysOfAClusterThatIsConnectedJustThen(t *testing.T) {
 		if dialled.Swap(0) > 0 {
 			continue // the cluster holds a place of the record, so it is known
 		}
-		granted, errs := atOnce(t.Context(), users, 400)
+		granted, errs := atOnce(t.Context(), users, 0, 400)
 		for k, err := range errs {
 			if err != nil || granted[k] != 1 {
 				t.Fatalf("key %d: %d granted, %v", k, granted[k], err)

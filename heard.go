@@ -79,7 +79,7 @@ func (c *core) Heard(l *lane.Lane, n lane.News) {
 		c.record().SyncSoon()
 	}
 	if n.Status == script.Lost {
-		c.client.cfg.Logger.Warn("shard had lost its memory", "limiter", c.name, "shard", l.Tag(), "node", l.Node.Name)
+		c.client.cfg.Logger.Warn("shard had lost its memory", "limiter", c.title(), "shard", l.Tag(), "node", l.Node.Name)
 	}
 	if r := c.routes.Load(); n.Epoch > n.Believed && r != nil && n.Epoch > r.layout.Epoch {
 		c.record().Behind(n.Epoch)
@@ -123,5 +123,5 @@ func (c *core) GiveBack(parts []lane.Part) (lost int64) {
 
 // Failed is the error of a call to a shard.
 func (c *core) Failed(l *lane.Lane, err error) error {
-	return &ShardError{Limiter: c.name, Shard: l.Tag(), Node: l.Node.Name, Err: err}
+	return &ShardError{Limiter: c.title(), Shard: l.Tag(), Node: l.Node.Name, Err: err}
 }

@@ -3,18 +3,12 @@ package shardlimit
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
 // This file is about where the keys of a family are, and what a key that moves is to a register.
-
-// keyPrefix is what ids of the family's keys begin with.
-func (f *Family) keyPrefix() string {
-	return "k:" + strconv.Itoa(len(f.core.name)) + ":" + f.core.name + ":"
-}
 
 // keyNodes are the nodes on which keys of the family are or were placed.
 func (f *Family) keyNodes() (names []string) {

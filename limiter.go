@@ -19,8 +19,27 @@ import (
 //
 // Most callers want Allow (answer now) or Wait (block until it is their turn).
 type Limiter struct {
-	core   *core
-	member *member // of the participant it belongs to
+	core   *core   // of a key of a family: the family's
+	member *member // of the participant it belongs to; nil for a key
+
+	// Only for a key of a family:
+	family  *Family
+	key     keyed
+	invalid error // why it cannot be used
+}
+
+// hold returns what the process has of the limit, for a call that releases its core when it is
+// over. Of a key it has that only while somebody holds it, or it knows something to be remembered.
+func (l *Limiter) hold() *member {
+	if l.family == nil {
+		return l.member
+	}
+	return &l.family.keys.hold(l.family, l.key, l.invalid).member
+}
+
+// same reports whether two limiters are of one limit.
+func (l *Limiter) same(o *Limiter) bool {
+	return l.core == o.core && l.family == o.family && l.key == o.key
 }
 
 // As is the same limiter, seen by another participant: the permits it grants are
@@ -36,29 +55,38 @@ type Limiter struct {
 // all his names together. Keys of a Family know no participants: As is the same limiter.
 func (l *Limiter) As(participant string, weight float64) *Limiter {
 	who := newParticipant(participant, weight)
-	if who.invalid != nil {
-		return &Limiter{core: l.core, member: newMember(l.core, who)}
-	}
-	if l.core.family != nil {
+	switch {
+	case l.family != nil && who.invalid == nil:
 		return l
+	case l.family != nil:
+		return &Limiter{core: l.core, family: l.family, key: l.key, invalid: who.invalid}
+	case who.invalid != nil:
+		return &Limiter{core: l.core, member: newMember(l.core, who)}
 	}
 	return &Limiter{core: l.core, member: l.core.members.of(who)}
 }
 
 // Name is the name the limiter was opened under; for a key of a family, "family/key".
-func (l *Limiter) Name() string { return l.core.name }
+func (l *Limiter) Name() string {
+	if l.family != nil {
+		return l.core.name + "/" + l.key.key
+	}
+	return l.core.name
+}
 
 // Allow asks for one permit. See AllowN.
 func (l *Limiter) Allow(ctx context.Context) (d Decision, err error) {
-	if l.member.leases.current.Load() != nil {
-		err = l.member.fromLease(ctx, 1, &d)
+	m := l.hold()
+	defer m.core.release()
+	if m.leases.current.Load() != nil {
+		err = m.fromLease(ctx, 1, &d)
 		return d, err
 	}
 	first := call{Ask: lane.Ask{N: 1}}
-	boarded, err := l.member.begin(ctx, &first, &d)
+	boarded, err := m.begin(ctx, &first, &d)
 	if boarded {
 		first.Sleep()
-		err = l.member.end(ctx, &first, &d)
+		err = m.end(ctx, &first, &d)
 	}
 	return d, err
 }
@@ -70,15 +98,17 @@ func (l *Limiter) Allow(ctx context.Context) (d Decision, err error) {
 // ErrClosed, or the cause of the end of ctx. What a call is granted after its context has ended is
 // given back when the reply comes; if none comes, it stays used for a window.
 func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
-	if l.member.leases.current.Load() != nil {
-		err = l.member.fromLease(ctx, n, &d)
+	m := l.hold()
+	defer m.core.release()
+	if m.leases.current.Load() != nil {
+		err = m.fromLease(ctx, n, &d)
 		return d, err
 	}
 	first := call{Ask: lane.Ask{N: n}}
-	boarded, err := l.member.begin(ctx, &first, &d)
+	boarded, err := m.begin(ctx, &first, &d)
 	if boarded {
 		first.Sleep()
-		err = l.member.end(ctx, &first, &d)
+		err = m.end(ctx, &first, &d)
 	}
 	return d, err
 }
@@ -87,7 +117,9 @@ func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
 // how many those were; with none the call is denied. Errors are those of
 // AllowN, except that n may be more than the limit.
 func (l *Limiter) AllowUpTo(ctx context.Context, n int64) (d Decision, err error) {
-	err = l.member.decide(ctx, n, true, 0, &d)
+	m := l.hold()
+	defer m.core.release()
+	err = m.decide(ctx, n, true, 0, &d)
 	return d, err
 }
 
@@ -101,7 +133,7 @@ func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // AllowN; under WaitOut it waits on instead of returning ErrUnavailable.
 // Acquire is the same, and returns the Decision.
 func (l *Limiter) WaitN(ctx context.Context, n int64) error {
-	_, err := l.member.wait(ctx, n)
+	_, err := l.Acquire(ctx, n)
 	return err
 }
 
@@ -110,14 +142,20 @@ func (l *Limiter) WaitN(ctx context.Context, n int64) error {
 // Shards is how many there are, whoever chose that. SetLimit with the number that was chosen leaves
 // it free to be chosen anew.
 func (l *Limiter) Limit() Limit {
-	return l.core.limitNow()
+	c := l.hold().core
+	defer c.release()
+	return c.limitNow()
 }
 
 // Peek reads the state of every shard. It consumes nothing and writes nothing. What it calls free
 // is what AllowN would be granted at that instant beside all that is reserved, as long as no
 // participants contend. Shards that do not answer within Config.CallTimeout carry an Err;
 // ErrUnavailable means that none did.
-func (l *Limiter) Peek(ctx context.Context) (State, error) { return l.peek(ctx) }
+func (l *Limiter) Peek(ctx context.Context) (State, error) {
+	m := l.hold()
+	defer m.core.release()
+	return m.peek(ctx)
+}
 
 // SetLimit changes the limit for every process, while it is in use: permits,
 // window, burst, algorithm and number of shards. What was used stays in the log, so the change
@@ -149,15 +187,17 @@ func (l *Limiter) SetLimit(ctx context.Context, limit Limit) error {
 // once. A shard that could not be reached keeps its log; the error is then a
 // *ShardError for each.
 func (l *Limiter) Reset(ctx context.Context) error {
-	defer l.core.members.restartWaiters() // there is room for those who wait
-	if l.Limit().Scope == PerParticipant {
-		return l.core.resetPerParticipant(ctx)
+	c := l.hold().core
+	defer c.release()
+	defer c.members.restartWaiters() // there is room for those who wait
+	if c.limitNow().Scope == PerParticipant {
+		return c.resetPerParticipant(ctx)
 	}
-	defer l.core.record().Stir()
-	return l.core.everyShard(ctx, l.core.client.records.Patience(), func(ctx context.Context, ln *lane.Lane) error {
+	defer c.record().Stir()
+	return c.everyShard(ctx, c.client.records.Patience(), func(ctx context.Context, ln *lane.Lane) error {
 		err := ln.Clear(ctx)
 		if err == nil {
-			l.core.ahead.Store(nil)
+			c.ahead.Store(nil)
 		}
 		return err
 	})
@@ -167,7 +207,7 @@ func (l *Limiter) standsAlone(method string) error {
 	if l.core.client.closed.Load() {
 		return ErrClosed
 	}
-	if f := l.core.family; f != nil {
+	if f := l.family; f != nil {
 		return fmt.Errorf("%w: %s of a key of family %q: the limit of a key comes with its calls (LimiterWith), and "+
 			"what was used expires by itself (or by Reset)", ErrFamilyLimit, method, f.core.name)
 	}
@@ -208,8 +248,8 @@ func (c *core) everyShard(ctx context.Context, most time.Duration, op func(conte
 	return errors.Join(errs...)
 }
 
-func (l *Limiter) peek(ctx context.Context) (State, error) {
-	c := l.core
+func (m *member) peek(ctx context.Context) (State, error) {
+	c := m.core
 	if c.invalid != nil {
 		return State{}, c.invalid
 	}
@@ -223,12 +263,12 @@ func (l *Limiter) peek(ctx context.Context) (State, error) {
 		}
 		limit := c.declaration()
 		if limit.Scope == PerParticipant {
-			return l.member.peekPerParticipant(limit, 0), nil
+			return m.peekPerParticipant(limit, 0), nil
 		}
 		return State{Limit: limit}, err
 	}
 	if r.limit.Scope == PerParticipant {
-		return l.member.peekPerParticipant(r.limit, r.layout.Epoch), nil
+		return m.peekPerParticipant(r.limit, r.layout.Epoch), nil
 	}
 	st := State{Limit: r.limit, Epoch: r.layout.Epoch, Settled: r.layout.Settled,
 		Participants: c.record().Participants()}

@@ -54,9 +54,11 @@ func (m *member) view(r *routes) *view {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v := &view{}
+	var v *view
 	if c := m.core; c != nil && m == &c.member && c.first.view.member == nil {
 		v = &c.first.view
+	} else {
+		v = &view{}
 	}
 	v.routes, v.member, v.seats = r, m, v.only[:0]
 	m.seats = slices.DeleteFunc(m.seats, func(s *lane.Seat) bool { return s.Lane.Gone.Load() })
@@ -86,9 +88,11 @@ func (m *member) seat(l *lane.Lane) *lane.Seat {
 			return s
 		}
 	}
-	s := &lane.Seat{}
+	var s *lane.Seat
 	if c := m.core; c != nil && m == &c.member && m.seats == nil {
 		s, m.seats = &c.first.seat, c.first.seats[:0]
+	} else {
+		s = &lane.Seat{}
 	}
 	m.seats = append(m.seats, s.Take(&m.Member, l))
 	return s

@@ -40,13 +40,15 @@ type ParticipantState struct {
 // The error is a *ShardError for each shard that did not answer, and what the
 // others said is returned with it. ErrUnavailable and ErrClosed are as for Peek.
 func (l *Limiter) Participants(ctx context.Context) ([]ParticipantState, error) {
-	if l.Limit().Scope == PerParticipant && l.core.invalid == nil && !l.core.client.closed.Load() {
+	c := l.hold().core
+	defer c.release()
+	if c.limitNow().Scope == PerParticipant && c.invalid == nil && !c.client.closed.Load() {
 		return nil, nil
 	}
 	var mu sync.Mutex
 	all := make(map[string]ParticipantState)
 	answered := false
-	err := l.core.everyShard(ctx, l.core.client.cfg.CallTimeout, func(ctx context.Context, ln *lane.Lane) error {
+	err := c.everyShard(ctx, c.client.cfg.CallTimeout, func(ctx context.Context, ln *lane.Lane) error {
 		reply, err := ln.Participants(ctx)
 		if err != nil {
 			return err

@@ -112,7 +112,7 @@ func (c *core) Forget() {
 
 // FailedAt is the error of a call to a shard, or a place of the record, as callers see it.
 func (c *core) FailedAt(at shard.Location, err error) error {
-	return &ShardError{Limiter: c.name, Shard: shard.Tag(at.Slot), Node: at.Node, Err: err}
+	return &ShardError{Limiter: c.title(), Shard: shard.Tag(at.Slot), Node: at.Node, Err: err}
 }
 
 // wanted is the limit as a register knows it.

@@ -44,7 +44,8 @@ func (r *Reservation) Shadowed() bool { return r.decision.Shadowed }
 // same. The error is a *ShardError for each shard that could not be reached;
 // Cancel may then be called again.
 func (r *Reservation) Cancel(ctx context.Context) error {
-	c := r.decision.core
+	c := r.decision.core.hold()
+	defer c.release()
 	switch {
 	case c.client.closed.Load():
 		return ErrClosed
@@ -80,7 +81,9 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 // the limit, earlier reservations are still admitted, and a bucket grants nothing else until they
 // were. A node that loses its memory forgets what was reserved there.
 func (l *Limiter) Reserve(ctx context.Context, n int64) (*Reservation, error) {
-	return l.member.reserve(ctx, n)
+	m := l.hold()
+	defer m.core.release()
+	return m.reserve(ctx, n)
 }
 
 func (m *member) reserve(ctx context.Context, n int64) (*Reservation, error) {
@@ -119,7 +122,7 @@ func (m *member) obtain(ctx context.Context, r *routes, n, start int64) (*Reserv
 		return nil, err
 	}
 	if d.mode == Closed {
-		return nil, fmt.Errorf("%w: limiter %q", ErrLimitClosed, c.name)
+		return nil, fmt.Errorf("%w: limiter %q", ErrLimitClosed, c.title())
 	}
 	if d.Allowed {
 		return c.turn(d, n, deadline)

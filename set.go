@@ -41,7 +41,7 @@ func All(limiters ...*Limiter) *Set {
 		if l == nil {
 			return &Set{invalid: fmt.Errorf("%w: number %d of All is nil", ErrInvalidLimit, i+1)}
 		}
-		at := slices.IndexFunc(s.limiters, func(other *Limiter) bool { return other.core == l.core })
+		at := slices.IndexFunc(s.limiters, l.same)
 		if at < 0 {
 			at, s.limiters = len(s.limiters), append(s.limiters, l)
 		}
@@ -91,11 +91,13 @@ func (s *Set) AllowN(ctx context.Context, n int64) (Decision, error) {
 	}
 	c := &setCall{ctx: ctx, n: n, votes: make([]setVote, len(s.limiters))}
 	for i, l := range s.limiters {
-		r, _, err := l.member.admit(ctx, n, false)
+		m := l.hold()
+		defer m.core.release()
+		r, _, err := m.admit(ctx, n, false)
 		if err != nil {
 			return Decision{}, err
 		}
-		c.votes[i] = setVote{member: l.member, routes: r, since: l.core.client.now()}
+		c.votes[i] = setVote{member: m, routes: r, since: m.core.client.now()}
 	}
 	c.fromMemory()
 	c.everybodyElse()
@@ -218,7 +220,7 @@ func (s *Set) Settle(ctx context.Context, d Decision, used int64) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(each))
 	for i, l := range s.limiters {
-		wg.Go(func() { errs[i] = l.core.settle(ctx, &each[i], used, false) })
+		wg.Go(func() { errs[i] = l.Settle(ctx, each[i], used) })
 	}
 	wg.Wait()
 	if slices.Contains(errs, nil) || !errors.Is(errors.Join(errs...), ErrSettled) {

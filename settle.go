@@ -49,7 +49,9 @@ const leastReturn = time.Second
 // The error is ErrOtherLimiter if the decision is not one of this limiter, and joins a *ShardError
 // for each shard that did not answer. Calling it again has these settled.
 func (l *Limiter) Settle(ctx context.Context, d Decision, used int64) error {
-	return l.core.settle(ctx, &d, used, false)
+	c := l.hold().core
+	defer c.release()
+	return c.settle(ctx, &d, used, false)
 }
 
 // settle is Settle. unpaid keeps the participant's credit from having what comes back.
@@ -64,10 +66,10 @@ func (c *core) settle(ctx context.Context, d *Decision, used int64, unpaid bool)
 	case d.Granted == 0:
 		return nil
 	case d.joint != nil || len(d.handed) > 1:
-		return fmt.Errorf("%w: settle it with its Set, not with %q", ErrOtherLimiter, c.name)
+		return fmt.Errorf("%w: settle it with its Set, not with %q", ErrOtherLimiter, c.title())
 	case d.core != nil && (d.core.client != c.client || d.core.id != c.id),
 		len(d.handed) == 1 && d.handed[0].limiter != xxhash.Sum64String(c.id):
-		return fmt.Errorf("%w: settle it with the Limiter that made it, not with %q", ErrOtherLimiter, c.name)
+		return fmt.Errorf("%w: settle it with the Limiter that made it, not with %q", ErrOtherLimiter, c.title())
 	case used == d.Granted:
 		return nil
 	case d.engine != nil:
@@ -105,7 +107,7 @@ func there(p lane.Part) bool { return p.Seat != nil }
 // that came back there.
 func (s *settlement) parts(ctx context.Context, d *Decision) (parts []lane.Part) {
 	if len(d.handed) == 0 {
-		if parts = d.parts(); len(parts) > 0 {
+		if parts = s.core.own(d); len(parts) > 0 {
 			s.mark = markOf(d.origin())
 		}
 		return parts
@@ -126,6 +128,23 @@ func (s *settlement) parts(ctx context.Context, d *Decision) (parts []lane.Part)
 			}
 		}
 		parts = append(parts, part)
+	}
+	return parts
+}
+
+// own returns the parts of a decision, with seats at the lanes that the process has now: of a key
+// they may be others than those that granted it.
+func (c *core) own(d *Decision) []lane.Part {
+	parts := d.parts()
+	if c.family == nil {
+		return parts
+	}
+	for i, p := range parts {
+		at := siteOf(p.Seat.Lane)
+		if l := c.laneTo(shard.Shard{Slot: at.Slot, Node: at.Node, Algorithm: at.Algorithm, Life: at.Life}); l != nil &&
+			l != p.Seat.Lane {
+			parts[i].Seat = p.Seat.At(l)
+		}
 	}
 	return parts
 }
@@ -313,8 +332,10 @@ func (c *core) giveBack(d Decision, unpaid bool) (lost int64) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), max(leastReturn, c.client.cfg.CallTimeout))
 	defer cancel()
+	c = c.hold()
+	defer c.release()
 	var all []lane.Settlement
-	for _, p := range d.parts() {
+	for _, p := range c.own(&d) {
 		all = append(all, lane.Settlement{Seat: p.Seat, Unpaid: unpaid,
 			SettleRequest: script.SettleRequest{Back: p.N, At: p.At}})
 	}
@@ -322,7 +343,7 @@ func (c *core) giveBack(d Decision, unpaid bool) (lost int64) {
 	for i, err := range errs {
 		if err != nil {
 			lost += all[i].Back
-			c.client.cfg.Logger.Debug("permits could not be given back", "limiter", c.name, "permits", all[i].Back,
+			c.client.cfg.Logger.Debug("permits could not be given back", "limiter", c.title(), "permits", all[i].Back,
 				"err", err)
 		}
 	}

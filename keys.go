@@ -1,0 +1,183 @@
+package shardlimit
+
+import (
+	"hash/maphash"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// keyed is a key with the terms that come with its calls, if any do.
+type keyed struct {
+	key  string
+	came shard.Terms
+}
+
+// keys are the keys of a family of which a process has something: those that calls are under way
+// for, and those of which it remembers something that spares calls or that a later one must know.
+// They are divided among parts, each with a lock of its own, so that calls for different keys do
+// not meet.
+type keys struct {
+	prefix string // of their ids
+	seed   maphash.Seed
+	most   int // that a part remembers
+	parts  [keyParts]keyPart
+}
+
+const keyParts = 32
+
+// keySweep is how often a part looks for what need not be remembered any more.
+const keySweep = time.Second
+
+type keyPart struct {
+	mu       sync.Mutex
+	cores    map[keyed]*core
+	idle     int  // of these are held by nobody
+	sweeping bool // it will be looked for those that can go
+}
+
+// remember has so many keys remembered, or some more. They are not divided evenly: hardly any part
+// has four standard deviations more than the mean, and a few.
+func (ks *keys) remember(size int) {
+	mean := float64(size) / keyParts
+	ks.seed, ks.most = maphash.MakeSeed(), int(math.Ceil(mean+4*math.Sqrt(mean)))+4
+}
+
+func (ks *keys) part(key string) *keyPart {
+	return &ks.parts[maphash.String(ks.seed, key)%keyParts]
+}
+
+// hold returns what the process has of a key, for one who releases it.
+func (ks *keys) hold(f *Family, k keyed, invalid error) *core {
+	if invalid == nil {
+		invalid = checkName("key", k.key)
+	}
+	if invalid != nil { // not remembered: it may be of any length
+		return f.newKey(keyed{}, invalid)
+	}
+	p := ks.part(k.key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.cores[k]
+	switch {
+	case c == nil:
+		c = f.newKey(k, nil)
+		if p.cores == nil {
+			p.cores = make(map[keyed]*core)
+		}
+		p.cores[k] = c
+	case c.uses == 0:
+		p.idle--
+	}
+	c.uses++
+	return c
+}
+
+// newKey is what a process has of a key at first.
+func (f *Family) newKey(k keyed, invalid error) *core {
+	c := newCore(f.core.client, "", f.keys.prefix+k.key)
+	c.family, c.key, c.invalid, c.metrics = f, k, invalid, f.core.metrics
+	return c
+}
+
+// hold is Limiter.hold for a core that another call held.
+func (c *core) hold() *core {
+	if c.family == nil {
+		return c
+	}
+	return c.family.keys.hold(c.family, c.key, c.invalid)
+}
+
+// release ends a hold.
+func (c *core) release() {
+	if c.family == nil || c.invalid != nil {
+		return
+	}
+	ks := &c.family.keys
+	p := ks.part(c.key.key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.uses--; c.uses > 0 {
+		return
+	}
+	c.idle = c.client.now()
+	if !c.remembers(c.idle) {
+		delete(p.cores, c.key)
+		return
+	}
+	if p.idle++; p.idle > ks.most {
+		p.drop(func(*core) bool { return true }, 1)
+	}
+	if !p.sweeping {
+		p.sweeping = true
+		time.AfterFunc(keySweep, func() { p.sweep(c.client) })
+	}
+}
+
+// drop forgets keys that nobody holds and that may go, at most so many. p.mu is held.
+func (p *keyPart) drop(may func(*core) bool, most int) {
+	for k, c := range p.cores {
+		if most == 0 {
+			return
+		}
+		if c.uses == 0 && may(c) {
+			delete(p.cores, k)
+			p.idle--
+			most--
+		}
+	}
+}
+
+// sweep forgets what need not be remembered any more.
+func (p *keyPart) sweep(of *Client) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := of.now()
+	p.drop(func(c *core) bool { return of.closed.Load() || !c.remembers(now) }, p.idle)
+	if len(p.cores) == 0 {
+		p.cores = nil // a map keeps the room that it once had
+	}
+	if p.sweeping = p.idle > 0; p.sweeping {
+		time.AfterFunc(keySweep, func() { p.sweep(of) })
+	}
+}
+
+// all are those that the process has.
+func (ks *keys) all() (all []*core) {
+	for i := range ks.parts {
+		p := &ks.parts[i]
+		p.mu.Lock()
+		for _, c := range p.cores {
+			all = append(all, c)
+		}
+		p.mu.Unlock()
+	}
+	return all
+}
+
+// remembers reports whether the next call for a key that nobody holds must find what the process
+// has of it: that nothing is free, that a script call is under way, how far a move is, or what this
+// process counts by itself.
+func (c *core) remembers(now int64) bool {
+	from, r := c.from.Load(), c.routes.Load()
+	if from != nil && from.layout.Keys.Moving() {
+		return true
+	}
+	if o := c.ahead.Load(); o != nil && now < o.until {
+		return true
+	}
+	if r != nil {
+		for _, l := range r.lanes {
+			if l.Shut(now) || l.Waiting.Load() > 0 {
+				return true
+			}
+		}
+	}
+	if c.seldom.Load() == nil {
+		return false
+	}
+	limit := c.limitOf(r)
+	return now < c.idle+int64(limit.memory())
+}
