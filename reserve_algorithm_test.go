@@ -103,7 +103,7 @@ func TestTheBoundOfEveryAlgorithmHoldsWithReservations(t *testing.T) {
 		"standalone": standalone,
 	} {
 		for _, a := range algorithms {
-			limit := shardlimit.Limit{Permits: 60, Per: 150 * time.Millisecond, Algorithm: a, Shards: 3}
+			limit := shardlimit.Limit{Permits: 60, Per: 600 * time.Millisecond, Algorithm: a, Shards: 3}
 			switch a {
 			case shardlimit.TokenBucket:
 				limit.Burst = 30
