@@ -123,7 +123,7 @@ func (c *core) newRoutes(p *plan) *routes {
 	r.lanes = r.only[:0]
 	all := make([]*lane.Lane, len(p.live))
 	for i, s := range p.live {
-		if all[i] = c.lane(s, p.terms[i]); all[i] == nil {
+		if all[i] = c.lane(s, p.terms[i], p.ways[i]); all[i] == nil {
 			c.stranger(s.Node)
 			continue
 		}
@@ -278,12 +278,12 @@ func (c *core) keep(s shard.Shard) time.Duration {
 func (c *core) laneTo(s shard.Shard) *lane.Lane {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lane(s, nil)
+	return c.lane(s, nil, nil)
 }
 
 // lane is laneTo with c.mu held. A new lane gets the terms, or, where they are nil, such as propose
-// nothing.
-func (c *core) lane(s shard.Shard, t *lane.Terms) *lane.Lane {
+// nothing, and likewise the way to it.
+func (c *core) lane(s shard.Shard, t *lane.Terms, w *lane.Way) *lane.Lane {
 	n := c.client.nodes.Node(s.Node)
 	if n == nil {
 		return nil
@@ -293,7 +293,7 @@ func (c *core) lane(s shard.Shard, t *lane.Terms) *lane.Lane {
 		return c.lanes[i]
 	}
 	if t == nil {
-		t = noTerms(s.Algorithm)
+		t, w = noTerms(s.Algorithm), c.wayTo(s)
 	}
 	l := &c.first.lane
 	if c.lanes == nil {
@@ -301,7 +301,7 @@ func (c *core) lane(s shard.Shard, t *lane.Terms) *lane.Lane {
 	} else {
 		l = &lane.Lane{}
 	}
-	l.Lead(c.client.lanes, c.wayTo(n, s), t)
+	l.Lead(c.client.lanes, w, c, c.id, n, t)
 	if i < 0 {
 		c.lanes = append(c.lanes, l)
 	} else { // the node has moved

@@ -15,7 +15,7 @@ import (
 
 // Nothing is kept of a key whose calls are over.
 func TestNothingIsKeptOfAKeyThatWasCalledOnce(t *testing.T) {
-	const keys, most = 4_000, 40
+	const keys, most = 4_000, 300
 	users := keyed(t, standalone(t).client(t, patientFor(patience)), "users", shardlimit.PerHour(5))
 	call := func(from int) int64 {
 		for i := range keys / 100 {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/lane"
-	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -14,11 +13,10 @@ import (
 // This file is what a limit is to its lanes.
 
 // wayTo is where a lane leads.
-func (c *core) wayTo(n *node.Node, s shard.Shard) lane.Way {
-	w := lane.Way{Limit: c, Metrics: c.metrics, Node: n, Slot: s.Slot, Algorithm: s.Algorithm, Life: s.Life,
-		Keyed: c.family != nil}
+func (c *core) wayTo(s shard.Shard) *lane.Way {
+	w := &lane.Way{Metrics: c.metrics, Slot: s.Slot, Algorithm: s.Algorithm, Life: s.Life, Keyed: c.family != nil}
 	if a, err := algorithmNamed(s.Algorithm); err == nil { // else no call gets as far as to need the keys
-		w.Ref = a.inScripts().KeysInLife(c.client.cfg.KeyPrefix, shard.Tag(s.Slot), s.Life, c.id)
+		w.Space = a.inScripts().Space(c.client.cfg.KeyPrefix, shard.Tag(s.Slot), s.Life)
 		w.Bursty, w.Paced = a.bursty(), a == LeakyBucket
 	}
 	return w

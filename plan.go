@@ -18,6 +18,7 @@ type plan struct {
 	memory int64         // nanoseconds after which what was granted is free again
 	live   []shard.Shard // of the layout
 	terms  []*lane.Terms // of each of these
+	ways   []*lane.Way   // to each of these
 	fence  *fence.Fence  // of the layout; nil: none
 	order  []int         // their places in this participant's order of preference
 }
@@ -39,7 +40,7 @@ func (c *core) planFor(layout shard.Layout) (*plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.terms = append(p.terms, terms)
+		p.terms, p.ways = append(p.terms, terms), append(p.ways, c.wayTo(s))
 	}
 	p.order = shard.Rank(c.client.cfg.Participant, p.live)
 	return p, nil

@@ -23,7 +23,7 @@ func fleetOf(participants, shards int) []*view {
 	for p := range views {
 		r := &routes{plan: &plan{}, record: record}
 		for _, i := range shard.Rank(fmt.Sprint("participant-", p), layout) {
-			l := lane.New(nil, lane.Way{Slot: i, Node: &node.Node{}}, &lane.Terms{Most: 1})
+			l := (&lane.Lane{}).Lead(nil, &lane.Way{Slot: i}, nil, "l", &node.Node{}, &lane.Terms{Most: 1})
 			r.order = append(r.order, l)
 		}
 		views[p] = newMember(nil, newParticipant("p", 1)).view(r)

@@ -7,31 +7,44 @@ import "strings"
 type ShardRef struct {
 	algorithm    Algorithm
 	head, ledger string
+	kind         int // where in head it says what is kept there
+}
+
+// Space is where the shards lie that differ only in their limits' names. The zero value is nowhere.
+type Space struct {
+	algorithm Algorithm
+	head      string
+	kind      int
+}
+
+// Space returns where shards lie that count by this algorithm. prefix must not hold braces; tag is
+// the hash tag that puts all keys of a shard into one slot, not empty and without braces; life is
+// that of the node which they are of, "" for shards without. Where prefix or tag are not so, or the
+// algorithm is not one of ours, the zero Space comes back.
+func (a Algorithm) Space(prefix, tag, life string) Space {
+	if a >= algorithms || !taggable(prefix, tag) {
+		return Space{}
+	}
+	start := prefix + "{" + tag + "}:"
+	if life != "" {
+		start += "f" + life + ":"
+	}
+	return Space{algorithm: a, head: start + heads[a] + ":", kind: len(start)}
+}
+
+// Keys returns the keys of the shard of a limit, which may have any name.
+func (s Space) Keys(name string) ShardRef {
+	if s.head == "" {
+		return ShardRef{}
+	}
+	return ShardRef{algorithm: s.algorithm, head: s.head + name, kind: s.kind}
 }
 
 // Keys returns the keys of one shard that counts by this algorithm; those of different algorithms
-// differ. prefix must not hold braces; tag is the hash tag that puts all keys into one slot, not
-// empty and without braces; name is the limit's name and may hold any bytes. Where prefix or tag
-// are not so, or the algorithm is not one of ours, the zero ShardRef comes back.
+// differ.
 func (a Algorithm) Keys(prefix, tag, name string) ShardRef {
-	if a >= algorithms || !taggable(prefix, tag) {
-		return ShardRef{}
-	}
-	key := func(kind string) string { return prefix + "{" + tag + "}:" + kind + ":" + name }
-	return ShardRef{algorithm: a, head: key(heads[a]), ledger: key("b" + heads[a])}
-}
-
-// KeysInLife is Keys for a shard that is of a life of its node: "" is that of shards without.
-func (a Algorithm) KeysInLife(prefix, tag, life, name string) ShardRef {
-	ref := a.Keys(prefix, tag, name)
-	if ref.head == "" || life == "" {
-		return ref
-	}
-	mark := func(key string) string {
-		at := len(prefix) + len("{}:") + len(tag)
-		return key[:at] + "f" + life + ":" + key[at:]
-	}
-	ref.head, ref.ledger = mark(ref.head), mark(ref.ledger)
+	ref := a.Space(prefix, tag, "").Keys(name)
+	ref.ledger = ref.Ledger()
 	return ref
 }
 
@@ -44,7 +57,7 @@ func ShardKeys(prefix, tag, name string) ShardRef {
 func (s ShardRef) Algorithm() Algorithm { return s.algorithm }
 
 // keys returns the keys in the order in which the scripts declare them.
-func (s ShardRef) keys() [2]string { return [2]string{s.head, s.ledger} }
+func (s ShardRef) keys() [2]string { return [2]string{s.head, s.Ledger()} }
 
 // Head returns the key of the shard's state.
 func (s ShardRef) Head() string { return s.head }
@@ -55,7 +68,12 @@ func (s ShardRef) program(operation int) int {
 }
 
 // Ledger returns the key of the accounts that participants have while they contend.
-func (s ShardRef) Ledger() string { return s.ledger }
+func (s ShardRef) Ledger() string {
+	if s.ledger != "" || s.head == "" {
+		return s.ledger
+	}
+	return s.head[:s.kind] + "b" + s.head[s.kind:]
+}
 
 // RecordRef names the two keys of a limit's record. The zero value names none, and calls with it
 // fail with [ErrInvalidRequest].

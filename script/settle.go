@@ -92,7 +92,7 @@ func (s ShardRef) settleKeys(mark string) (keys []string) {
 		return keys
 	}
 	slot := s.head[:strings.IndexByte(s.head, '}')+2]
-	return append(append([]string{}, keys[:len(keys)-1]...), slot+"s:"+mark, s.ledger)
+	return append(append([]string{}, keys[:len(keys)-1]...), slot+"s:"+mark, s.Ledger())
 }
 
 func (r *SettleRequest) arguments(a Algorithm, args []string) []string {

@@ -45,7 +45,10 @@ type Lane struct {
 	_       [20]byte     // to the end of a cache line
 
 	env *Env
-	Way
+	*Way
+	Limit Limit
+	Node  *node.Node
+	Ref   script.ShardRef
 	Nonce uint64                 // tells its tickets from those of every other lane, of any process
 	Terms *atomic.Pointer[Terms] // those of one shard have them together, if its node has moved
 	own   atomic.Pointer[Terms]
@@ -92,18 +95,16 @@ type Env struct {
 	air     air
 }
 
-// Way is where a lane leads.
+// Way is where a lane leads. Those to the keys of a family that lie at one place have it together.
 type Way struct {
-	Limit     Limit
 	Metrics   *telemetry.Limiter
-	Node      *node.Node
 	Slot      int
 	Algorithm string
-	Life      string // the life of the node that it is of; "": it may always be asked
-	Ref       script.ShardRef
-	Bursty    bool // its algorithm has a burst
-	Paced     bool // its permits have turns: a leaky bucket
-	Keyed     bool // it is of a key of a family: shared by nobody, and nobody tells the shard that it left
+	Life      string       // the life of the node that it is of; "": it may always be asked
+	Space     script.Space // of the shard's keys
+	Bursty    bool         // its algorithm has a burst
+	Paced     bool         // its permits have turns: a leaky bucket
+	Keyed     bool         // it is of a key of a family: shared by nobody, and nobody tells the shard that it left
 }
 
 // Limit is the limit that a lane is of. It is asked and told something with a script call, never
@@ -144,17 +145,12 @@ type News struct {
 	Believed, Epoch int64
 }
 
-// New returns the lane that leads there.
-func New(e *Env, w Way, t *Terms) *Lane {
-	l := &Lane{}
-	l.Lead(e, w, t)
-	return l
-}
-
-// Lead makes a zero lane lead there.
-func (l *Lane) Lead(e *Env, w Way, t *Terms) {
-	l.env, l.Way, l.Nonce, l.Terms = e, w, chance.Uint64(), &l.own
+// Lead makes a zero lane the one of a limit, of that name in Redis, to its shard at a node.
+func (l *Lane) Lead(e *Env, w *Way, of Limit, name string, n *node.Node, t *Terms) *Lane {
+	l.env, l.Way, l.Limit, l.Node, l.Ref, l.Nonce = e, w, of, n, w.Space.Keys(name), chance.Uint64()
+	l.Terms = &l.own
 	l.Terms.Store(t)
+	return l
 }
 
 // Tag is the hash tag of the shard's keys.

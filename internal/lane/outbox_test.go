@@ -34,11 +34,10 @@ func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 		first := l.call(t.Context(), 1, false)
 		time.Sleep(l.env.CallTimeout/2 + time.Millisecond)
 		with := l.call(t.Context(), 1, false)
-		way := l.Way // of another shard of the node
-		way.Limit = &quietLimit{}
-		other := New(l.env, way, &Terms{})
+		limit := &quietLimit{} // of another shard of the node
+		other := (&Lane{}).Lead(l.env, l.Way, limit, "other", l.Node, &Terms{})
 		other.away = 1
-		way.Limit.(*quietLimit).own = NewSeat(&Member{ID: "p", Weight: 1000}, other)
+		limit.own = NewSeat(&Member{ID: "p", Weight: 1000}, other)
 		if late := other.call(t.Context(), 1, false); !errors.Is(late.err, ErrOverloaded) || other.Waiting.Load() != 0 {
 			t.Errorf("%+v, %d wait", late, other.Waiting.Load())
 		}
