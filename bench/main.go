@@ -74,7 +74,7 @@ func parse(args []string, out io.Writer) (*job, error) {
 	flags.IntVar(&j.env.Rounds, "rounds", 0, "how often each point is measured (0: the scenario's choice)")
 	flags.Float64Var(&j.env.Time, "time", 1, "factor on how long each point is measured")
 	goroutines := flags.String("goroutines", "", "numbers of goroutines, with commas (default: the scenario's choice)")
-	cases := flags.String("cases", "", "names of the cases of fairness or keys, with semicolons (default: all)")
+	cases := flags.String("cases", "", "names of the cases of fairness, with semicolons (default: all)")
 	rivals := flags.String("rivals", "", "names of rivals, with commas (default: all)")
 	flags.StringVar(&j.env.Redis, "redis-server", "redis-server", "the program to start as servers")
 	flags.StringVar(&j.results, "out", stored, "folder for JSON and SVG; pages show figures of the usual one")

@@ -17,13 +17,13 @@ import (
 func TestParse(t *testing.T) {
 	var out strings.Builder
 	j, err := parse([]string{"lone,exact", "--rounds", "3", "--goroutines", "1, 64", "--rivals", "shardlimit,ulule",
-		"--cases", "1; 50k few"}, &out)
+		"--cases", "hog; steady"}, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(j.scenarios) != 2 || j.scenarios[1].Name != "exact" || j.env.Rounds != 3 ||
 		!slices.Equal(j.env.Goroutines, []int{1, 64}) || len(j.env.Rivals) != 2 || j.results != "results" ||
-		!slices.Equal(j.env.Cases, []string{"1", "50k few"}) {
+		!slices.Equal(j.env.Cases, []string{"hog", "steady"}) {
 		t.Errorf("parsed %+v", j)
 	}
 	if !strings.HasPrefix(j.command, "go -C bench run . lone,exact --rounds 3") {

@@ -41,9 +41,6 @@ type Quota struct {
 	Time, Period time.Duration
 }
 
-// Part is how much of a core the quota is.
-func (q Quota) Part() float64 { return q.Time.Seconds() / q.Period.Seconds() }
-
 // New makes a group with no process in it. It also removes what a run that was
 // killed has left behind.
 func New(q Quota) (*Group, error) {

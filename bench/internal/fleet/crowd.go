@@ -120,7 +120,6 @@ type Gathering struct {
 	Err    string        `json:"err"`    // one of the errors
 	Unsent int64         `json:"unsent"` // calls that were due while too many were under way: the generator's fault
 	Lag    time.Duration `json:"lag"`    // the longest that a tick came late
-	CPU    time.Duration `json:"cpu"`    // of all processes
 }
 
 // add puts what another process reported to g.
@@ -131,7 +130,6 @@ func (g *Gathering) add(o Gathering) {
 	g.Failed += o.Failed
 	g.Unsent += o.Unsent
 	g.Lag = max(g.Lag, o.Lag)
-	g.CPU += o.CPU
 	if o.Err != "" {
 		g.Err = o.Err
 	}

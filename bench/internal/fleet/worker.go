@@ -80,7 +80,6 @@ func attend(c Crowd, orders *json.Decoder, replies *json.Encoder) error {
 	if err := orders.Decode(&o); err != nil || o.Begin == 0 {
 		return errors.Join(errors.New("not ordered to begin"), err)
 	}
-	cpu := load.CPU()
 	g := &gatherer{c: &c, begin: o.Begin}
 	var members sync.WaitGroup
 	for i, m := range c.Members {
@@ -93,7 +92,6 @@ func attend(c Crowd, orders *json.Decoder, replies *json.Encoder) error {
 		})
 	}
 	members.Wait()
-	g.CPU = load.CPU() - cpu
 	return replies.Encode(reply{Gathering: &g.Gathering})
 }
 

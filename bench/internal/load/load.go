@@ -20,6 +20,7 @@ type Sample struct {
 	Denied  int64
 	Failed  int64      // calls that returned an error
 	Err     error      // one of those errors
+	All     int64      // decisions at any time, also before and after what was measured
 	Times   *Latencies // of the calls that were timed
 }
 
@@ -32,9 +33,6 @@ type Plan struct {
 	Warm       time.Duration // runs first, not counted
 	For        time.Duration // counted
 	Timed      int           // of so many calls of a goroutine one is timed; 0: none
-	// Before and After are called at the two ends of the counted time, to read
-	// other counters there. They may be nil.
-	Before, After func() error
 }
 
 const (
@@ -88,7 +86,7 @@ func Run(ctx context.Context, plan Plan, each func(goroutine int) Call) (Sample,
 	if e := lastErr.Load(); e != nil {
 		sample.Err = *e
 	}
-	sample.Times = times
+	sample.Times, sample.All = times, sum(tallies).Decisions()
 	return sample, err
 }
 
@@ -127,11 +125,8 @@ func group(ctx context.Context, n int, allow Call, t *tally) error {
 
 // observe reads everything at the two ends of the counted time.
 func observe(ctx context.Context, plan Plan, tallies []tally, counts *atomic.Bool) (Sample, error) {
-	if err := Sleep(ctx, plan.Warm); err != nil {
-		return Sample{}, err
-	}
-	if plan.Before != nil {
-		if err := plan.Before(); err != nil {
+	if plan.Warm > 0 { // else it counts from the first call on
+		if err := Sleep(ctx, plan.Warm); err != nil {
 			return Sample{}, err
 		}
 	}
@@ -147,10 +142,7 @@ func observe(ctx context.Context, plan Plan, tallies []tally, counts *atomic.Boo
 	last.Allowed -= first.Allowed
 	last.Denied -= first.Denied
 	last.Failed -= first.Failed
-	if plan.After == nil {
-		return last, nil
-	}
-	return last, plan.After()
+	return last, nil
 }
 
 func sum(tallies []tally) Sample {

@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,6 +24,9 @@ type OpenPlan struct {
 	// Workers is how many calls can be under way at once. A call that finds none
 	// free waits; its time counts from when it was due.
 	Workers int
+	// Drop means that such a call is not made. Times count from when calls were made then, and only
+	// calls that end in time count at all.
+	Drop bool
 }
 
 // Due is a call of an open loop.
@@ -35,7 +39,7 @@ type Due struct {
 // OpenSample is what became of the arrivals. Times count from when calls were due.
 type OpenSample struct {
 	Sample
-	Unsent int64 // due, but no worker came free before the end
+	Unsent int64 // due, but no worker came free before the end, or was free if calls are dropped
 }
 
 // Open serves every arrival that is due within the plan. It returns when all of
@@ -47,62 +51,73 @@ func Open(ctx context.Context, plan OpenPlan, serve func(context.Context, Due) (
 	}
 	defer metronome.close()
 	var (
-		wg    sync.WaitGroup
-		mu    sync.Mutex
-		due   = make(chan Due)
-		s     = OpenSample{Sample: Sample{Times: NewLatencies()}}
-		began = time.Now()
-		timed = began.Add(plan.Warm)
+		wg      sync.WaitGroup
+		free    = make(chan int, plan.Workers)
+		tallies [histograms]tally
+		lastErr atomic.Pointer[error]
+		times   = NewLatencies()
+		began   = time.Now()
+		over    = began.Add(plan.Warm + plan.For)
 	)
 	for worker := range plan.Workers {
-		wg.Go(func() {
-			var own Sample
-			for d := range due {
-				d.Worker = worker
-				ok, err := serve(ctx, d)
-				switch {
-				case err != nil:
-					own.Failed, own.Err = own.Failed+1, err
-					continue
-				case ok:
-					own.Allowed++
-				default:
-					own.Denied++
-				}
-				if !d.At.Before(timed) {
-					s.Times.Add(worker, time.Since(d.At))
-				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			s.Allowed, s.Denied, s.Failed = s.Allowed+own.Allowed, s.Denied+own.Denied, s.Failed+own.Failed
-			if own.Err != nil {
-				s.Err = own.Err
-			}
-		})
+		free <- worker
 	}
-	unsent, err := dispatch(ctx, plan, began, metronome, due)
+	unsent, err := dispatch(ctx, plan, began, metronome, free, func(d Due) {
+		wg.Go(func() {
+			if plan.Drop {
+				d.At = time.Now()
+			}
+			ok, err := serve(ctx, d)
+			switch now, t := time.Now(), &tallies[d.Worker%histograms]; {
+			case plan.Drop && now.After(over):
+			case err != nil:
+				t.failed.Add(1)
+				lastErr.Store(&err)
+			default:
+				count := &t.denied
+				if ok {
+					count = &t.allowed
+				}
+				count.Add(1)
+				if d.At.Sub(began) >= plan.Warm {
+					times.Add(d.Worker, now.Sub(d.At))
+				}
+			}
+			free <- d.Worker
+		})
+	})
 	elapsed := time.Since(began)
-	close(due)
+	if plan.Drop {
+		elapsed = plan.Warm + plan.For
+	}
 	wg.Wait()
-	s.Unsent, s.Elapsed = unsent, elapsed
+	s := OpenSample{Sample: sum(tallies[:]), Unsent: unsent}
+	s.Elapsed, s.Times = elapsed, times
+	if e := lastErr.Load(); e != nil {
+		s.Err = *e
+	}
 	return s, err
 }
 
-// dispatch hands every arrival over when it is due. It returns how many were
-// due but not handed over: the calls of a backlog at the end.
-func dispatch(ctx context.Context, plan OpenPlan, began time.Time, m *metronome,
-	due chan<- Due) (unsent int64, err error) {
+// dispatch starts every call when it is due, by a worker that is free. It returns how many were
+// due but not started: the calls of a backlog at the end, or those that were dropped.
+func dispatch(ctx context.Context, plan OpenPlan, began time.Time, m *metronome, free <-chan int,
+	start func(Due)) (unsent int64, err error) {
 	span := plan.Warm + plan.For
 	over := time.NewTimer(time.Until(began.Add(span)))
 	defer over.Stop()
+	rest := func() (n int64) { // that in hand, and those after it
+		for n = 1; plan.Arrivals().At < span; n++ {
+		}
+		return n
+	}
 	for {
 		a := plan.Arrivals()
 		if a.At >= span {
-			return 0, nil
+			return unsent, nil
 		}
-		at := began.Add(a.At)
-		for now := time.Now(); now.Before(at); now = time.Now() {
+		at, now := began.Add(a.At), time.Now()
+		for ; now.Before(at); now = time.Now() {
 			if err := ctx.Err(); err != nil {
 				return 0, err
 			}
@@ -110,21 +125,26 @@ func dispatch(ctx context.Context, plan OpenPlan, began time.Time, m *metronome,
 				return 0, err
 			}
 		}
-		d := Due{Who: a.Who, At: at}
+		if plan.Drop && now.Sub(began) >= span {
+			return unsent + rest(), ctx.Err()
+		}
 		select {
-		case due <- d:
+		case worker := <-free:
+			start(Due{a.Who, worker, at})
 			continue
 		default:
 		}
+		if plan.Drop {
+			unsent++
+			continue
+		}
 		select {
-		case due <- d:
+		case worker := <-free:
+			start(Due{a.Who, worker, at})
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		case <-over.C:
-			for unsent = 1; plan.Arrivals().At < span; { // that in hand, and those after it
-				unsent++
-			}
-			return unsent, nil
+			return rest(), nil
 		}
 	}
 }

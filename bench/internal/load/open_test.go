@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -139,6 +140,39 @@ func TestOpenStopsWithItsContext(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: err = %v, want canceled", name, err)
 		}
+	}
+}
+
+// TestOpenDrops: what finds too many calls under way is not made, what ends late does not count.
+func TestOpenDrops(t *testing.T) {
+	const most, span = 5, 60 * time.Millisecond
+	var made, under, worst atomic.Int64
+	boom := errors.New("boom")
+	s, err := Open(t.Context(), OpenPlan{Arrivals: Even(1000, 2), For: span, Workers: most, Drop: true},
+		func(_ context.Context, a Due) (bool, error) {
+			n := under.Add(1)
+			defer under.Add(-1)
+			for old := worst.Load(); n > old && !worst.CompareAndSwap(old, n); old = worst.Load() {
+			}
+			switch k := made.Add(1); {
+			case k > 10: // never ends in time
+				<-time.After(span)
+			case k == 3:
+				return false, boom
+			}
+			return a.Who == 0, nil
+		})
+	if n := made.Load(); err != nil || n+s.Unsent != 60 || worst.Load() > most || n > 10+most {
+		t.Errorf("%d made, %d under way, %+v, err %v; want 60 with the dropped ones", n, worst.Load(), s, err)
+	}
+	if n := s.Decisions() + s.Failed; n > 10 || s.Failed > 1 || s.Failed == 1 && !errors.Is(s.Err, boom) {
+		t.Errorf("%d count, %+v; want at most 10", n, s)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = Open(ctx, OpenPlan{Arrivals: Even(100, 1), For: time.Hour, Workers: 1, Drop: true},
+		func(context.Context, Due) (bool, error) { cancel(); return true, nil })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("err %v, want canceled", err)
 	}
 }
 

@@ -20,7 +20,7 @@ func (d Dots) SVG() ([]byte, error) {
 	points := 0
 	for _, s := range d.Series {
 		for _, p := range s.Points {
-			if d.Log && p.Low <= 0 {
+			if d.Log && p.Y <= 0 {
 				continue
 			}
 			values = append(values, p.Y, p.Low, p.High)
@@ -50,7 +50,7 @@ func (d Dots) SVG() ([]byte, error) {
 	d.grid(c, scale, y, row, bottom)
 	for i, s := range d.Series {
 		for _, p := range s.Points {
-			if d.Log && p.Low <= 0 {
+			if d.Log && p.Y <= 0 {
 				continue
 			}
 			lane := y + row*p.X + row/2 + laneStep*(float64(i)-float64(len(d.Series)-1)/2)

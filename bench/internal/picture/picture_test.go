@@ -159,7 +159,7 @@ func TestASubjectHasOneColour(t *testing.T) {
 // of blue ones, which are alike, no two the same sign.
 func TestRivalsLookDifferent(t *testing.T) {
 	for _, names := range [][]string{
-		{"shardlimit", "script", "redis_rate", "rueidislimiter", "ulule", "go-zero"},
+		{"shardlimit", "script", "gcra", "increx", "redis_rate", "rueidislimiter", "ulule", "go-zero"},
 		{"no limiter", "EVALSHA", "httplimit", "redis_rate"}, {"shardlimit", "plain ZSET"},
 		{"envoylimit", "envoyproxy/ratelimit"}, {"script", "EVALSHA"},
 	} {

@@ -108,15 +108,14 @@ func (r *Result) excerpt(metric, labels, series string, within bool) (string, er
 func (r *Result) run(within bool) string {
 	when := fmt.Sprintf("%s, %d cores", r.Began.UTC().Format("2 January 2006"), r.Machine.Cores)
 	if within {
-		when += " (" + r.Machine.CPU + ")"
 		if r.warning() != "" {
-			when += ", 🔴 **disturbed by others**"
+			return when + ", 🔴 **disturbed by others**"
 		}
-		return when
+		return when + " (" + r.Machine.CPU + ")"
 	}
-	line := fmt.Sprintf("`%s`, %s", r.Command, when)
-	if why := r.warning(); why != "" {
-		return line + "\\\n🔴 **" + why + "**\n"
+	line := fmt.Sprintf("`%s`,\n%s", r.Command, when)
+	if why := r.warning(); why != "" { // it is long
+		return line + "\\\n🔴 **" + strings.NewReplacer(": ", ":\n", ", other", ",\nother").Replace(why) + "**\n"
 	}
 	if r.Noise != nil {
 		line += "\\\nothers meanwhile: " + r.Noise.String()

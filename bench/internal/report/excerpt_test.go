@@ -39,7 +39,7 @@ func TestExcerpts(t *testing.T) {
 		"a <!-- bench sample rate: 64: ours -->x<!-- /bench --> b":           "1,230,000",
 		"a <!-- bench sample\nrate: 64: ours / theirs -->x<!-- /bench --> b": "8230",
 		"<!-- bench sample rate: 1; 64: ours -->\n<!-- /bench -->":           "\n| rate, by goroutines | 1 | 64 |\n",
-		"<!-- bench sample run -->\nold\n<!-- /bench -->": "\n`go -C bench run . sample`, 2 " +
+		"<!-- bench sample run -->\nold\n<!-- /bench -->": "\n`go -C bench run . sample`,\n2 " +
 			"January 2026, 2 cores\n",
 		"<!-- bench sample rate: 64: ours -->x<!--\n/bench -->":     "1,230,000<!--\n",
 		"<!-- bench sample run -->x<!-- /bench -->":                 "2 January 2026, 2 cores (a CPU)<",

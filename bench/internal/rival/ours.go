@@ -3,7 +3,8 @@ package rival
 import (
 	"context"
 	"fmt"
-	"time"
+	"log/slog"
+	"sync/atomic"
 
 	"github.com/redis/rueidis"
 
@@ -23,18 +24,18 @@ var Shardlimit = Rival{
 }
 
 // Sharded is shardlimit with a shard on each of several servers.
-type Sharded struct {
-	Addrs []string
-	Lease time.Duration // 0: every decision asks Redis
-}
+type Sharded struct{ Addrs []string }
 
 // Open connects one client, a participant of its own.
 func (s Sharded) Open(limit Limit) (Handle, error) {
-	client, err := shardlimit.New(Config(s.Addrs...))
+	judges := judgements{Handler: slog.DiscardHandler, away: new(atomic.Int64)}
+	config := Config(s.Addrs...)
+	config.Logger = slog.New(judges)
+	client, err := shardlimit.New(config)
 	if err != nil {
 		return Handle{}, err
 	}
-	whole := shardlimit.Limit{Permits: limit.Permits, Per: limit.Per, Shards: len(s.Addrs), Lease: s.Lease}
+	whole := shardlimit.Limit{Permits: limit.Permits, Per: limit.Per, Shards: len(s.Addrs)}
 	return Handle{
 		Limiter: func(ctx context.Context, name string) (Allow, error) {
 			limiter, err := client.Limiter(ctx, name, whole)
@@ -57,14 +58,30 @@ func (s Sharded) Open(limit Limit) (Handle, error) {
 			}, nil
 		},
 		Close: client.Close,
+		Away:  judges.away.Load,
 	}, nil
 }
 
-// Config is how shardlimit is measured. The names of the nodes place shards, and are the same in
-// each run, where ports differ. On a loaded machine the default timeout would be a race with the
-// scheduler.
+// judgements is a log that counts how often a node was judged away.
+type judgements struct {
+	slog.Handler
+	away *atomic.Int64
+}
+
+func (judgements) Enabled(context.Context, slog.Level) bool { return true }
+
+func (j judgements) Handle(_ context.Context, r slog.Record) error {
+	switch r.Message {
+	case "node is away", "node does not answer", "node refuses calls":
+		j.away.Add(1)
+	}
+	return nil
+}
+
+// Config is how shardlimit is measured: by default. The names of the nodes place shards, and are
+// the same in each run, where ports differ.
 func Config(addrs ...string) shardlimit.Config {
-	c := shardlimit.Config{CallTimeout: time.Second}
+	var c shardlimit.Config
 	for i, addr := range addrs {
 		c.Nodes = append(c.Nodes, shardlimit.Node{Name: fmt.Sprintf("node-%d", i), Redis: server.Option(addr)})
 	}
@@ -74,8 +91,8 @@ func Config(addrs ...string) shardlimit.Config {
 // scriptRival is our own script, one call a decision through rueidis: what is
 // left of shardlimit's speed without coalescing.
 var scriptRival = Rival{
-	Name:      "script",
-	Clustered: true,
+	Name:    "script",
+	Keyless: true,
 	Open: func(_ context.Context, addr string, limit Limit) (Handle, error) {
 		client, err := rueidis.NewClient(server.Option(addr))
 		if err != nil {
@@ -86,17 +103,13 @@ var scriptRival = Rival{
 			client.Close()
 			return Handle{}, err
 		}
-		allow := func(ctx context.Context, shard *replay.Shard) (bool, error) {
-			granted, err := shard.Take(ctx, 1, 1)
-			return granted > 0, err
-		}
 		return Handle{
 			Limiter: func(_ context.Context, name string) (Allow, error) {
 				shard := shards.Key(name)
-				return func(ctx context.Context) (bool, error) { return allow(ctx, shard) }, nil
-			},
-			Keys: func(context.Context, string) (AllowKey, error) {
-				return func(ctx context.Context, key string) (bool, error) { return allow(ctx, shards.Key(key)) }, nil
+				return func(ctx context.Context) (bool, error) {
+					granted, err := shard.Take(ctx, 1, 1)
+					return granted > 0, err
+				}, nil
 			},
 			Close: client.Close,
 		}, nil

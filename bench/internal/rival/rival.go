@@ -29,6 +29,8 @@ type Handle struct {
 	// Keys returns that of a limit which holds for each key by itself.
 	Keys  func(ctx context.Context, name string) (AllowKey, error)
 	Close func()
+	// Away is how often the client judged a healthy server away so far; nil if it judges none.
+	Away func() int64
 }
 
 // Rival is a limiter that can be measured.
@@ -36,13 +38,15 @@ type Rival struct {
 	Name      string // short, for flags and legends
 	Module    string // path of the Go module it comes from; "" is this one
 	Clustered bool   // Open can be given the addresses of a cluster, with a comma between
+	Needs     string // a command that not every server has; "": none
+	Keyless   bool   // Handle has no Keys
 	// Open connects to the server at addr for limits of this size.
 	Open func(ctx context.Context, addr string, limit Limit) (Handle, error)
 }
 
 // All lists every rival, ours first.
 func All() []Rival {
-	return []Rival{Shardlimit, scriptRival, redisRate, rueidisLimiter, ulule, goZero}
+	return []Rival{Shardlimit, scriptRival, gcra, increx, redisRate, rueidisLimiter, ulule, goZero}
 }
 
 // Named picks rivals by name, separated by commas; "" is all of them.

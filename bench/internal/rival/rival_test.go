@@ -14,7 +14,18 @@ import (
 func TestRivalsLimit(t *testing.T) {
 	s := servertest.Start(t)
 	for _, r := range All() {
-		t.Run(r.Name, func(t *testing.T) { testRival(t, s, r) })
+		t.Run(r.Name, func(t *testing.T) { needs(t, s, r); testRival(t, s, r) })
+	}
+}
+
+// needs skips a rival that this server cannot have.
+func needs(t *testing.T, s *server.Server, r Rival) {
+	t.Helper()
+	if r.Needs == "" {
+		return
+	}
+	if has, err := s.Has(t.Context(), r.Needs); err != nil || !has {
+		t.Skipf("%s: the server has no %s (err %v)", r.Name, r.Needs, err)
 	}
 }
 
@@ -56,8 +67,12 @@ func testRival(t *testing.T, s *server.Server, r Rival) {
 func TestRivalsLimitKeys(t *testing.T) {
 	s := servertest.Start(t)
 	for _, r := range All() {
+		if r.Keyless {
+			continue
+		}
 		t.Run(r.Name, func(t *testing.T) {
 			const permits = 3
+			needs(t, s, r)
 			h, err := r.Open(t.Context(), s.Addr(), Limit{Permits: permits, Per: time.Hour})
 			if err != nil {
 				t.Fatal(err)
@@ -88,5 +103,28 @@ func TestNamed(t *testing.T) {
 	}
 	if _, err := Named("nobody"); err == nil || !strings.Contains(err.Error(), "redis_rate") {
 		t.Errorf("an unknown name: err %v, want one that lists the names", err)
+	}
+}
+
+// TestAServerJudgedAwayIsCounted: the log of the client still has the words that are counted.
+func TestAServerJudgedAwayIsCounted(t *testing.T) {
+	s := servertest.Start(t)
+	h, err := Shardlimit.Open(t.Context(), s.Addr(), Limit{Permits: 5, Per: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	allow, err := h.Limiter(t.Context(), "judged")
+	if _, failed := allow(t.Context()); err != nil || failed != nil || h.Away() != 0 {
+		t.Fatalf("judged away %d times: %v, %v", h.Away(), err, failed)
+	}
+	s.Close()
+	for ctx := t.Context(); h.Away() == 0; {
+		if ok, err := allow(ctx); ok && err == nil {
+			t.Fatal("a server that has ended allows")
+		}
+		if ctx.Err() != nil {
+			t.Fatal("a server that has ended is not judged away")
+		}
 	}
 }

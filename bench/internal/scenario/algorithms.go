@@ -19,14 +19,12 @@ var algorithms = Scenario{
 same pictures. Light demand, then a burst across the edge of a fixed window, a rest, and two seconds of two and a half
 times the limit. What stands above the limit "in the last second" is what slips through; under the leaky bucket a
 permit counts when its turn has come.`,
-	X:     "interval",
-	Views: []report.View{{Metric: "most", Title: "Most permits that act in", Unit: "permits"}},
+	X: "seconds",
 	Run: func(_ context.Context, s *Sheet) error {
 		s.Result.Timeless = true
 		s.setting("Limit", "%d permits per second on one shard, Burst the same", shapePermits)
 		s.setting("Demand", "30/s until 1 s, 1500/s from 1.9 to 2.1 s, 250/s from 4 to 6 s, calls for one permit")
 		s.Result.Software = append(s.Result.Software, report.Pair{Name: "simulated with", Value: runtime.Version()})
-		s.cases("any second", "any 200 ms", "all 7 seconds")
 		wanted := make([]float64, shapeEnd/shapeBin)
 		for at := int64(0); at < shapeEnd; at += shapeStep {
 			wanted[at/shapeBin] += float64(shapeDemand(at))
@@ -36,9 +34,6 @@ permit counts when its turn has come.`,
 			acts, err := shapeOf(a)
 			if err != nil {
 				return fmt.Errorf("%v: %w", a, err)
-			}
-			for x, interval := range []int64{shapeWindow, 200_000, shapeEnd + shapeWindow} {
-				s.Note(a.String(), float64(x), figures{"most": float64(mostWithin(acts, interval))})
 			}
 			s.Result.Charts = append(s.Result.Charts, shapeChart(a, wanted, acts))
 		}
@@ -93,18 +88,6 @@ func shapeOf(a script.Algorithm) ([]int64, error) {
 	}
 	slices.Sort(acts)
 	return acts, nil
-}
-
-// mostWithin is how many acts at most lie in an interval of that length, open at one end.
-func mostWithin(acts []int64, interval int64) (most int) {
-	first := 0
-	for last, at := range acts {
-		for acts[first] <= at-interval {
-			first++
-		}
-		most = max(most, last-first+1)
-	}
-	return most
 }
 
 func shapeChart(a script.Algorithm, wanted []float64, acts []int64) report.Chart {

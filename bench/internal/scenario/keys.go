@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
-	"strings"
+	"strconv"
 	"sync"
 	"time"
 
+	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/bench/internal/load"
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/bench/internal/rival"
@@ -19,45 +21,58 @@ import (
 var keys = Scenario{
 	Name:  "keys",
 	Title: "a limit for each of many keys",
-	Question: `One process, one server, and a limit for each of many keys, as an API gateway has. Callers call in a loop,
-each for a key that it draws at random. A limit is never reached ("few": it has 100 permits an hour, so that our sliding log is
-exact to each), or ("denied") used up and known to be so. Each rival has a new client and an empty server in each
-round. Every key was called once before, of "denied" twice, of a million keys none. The latency is that of every
-eighth call.`,
+	Question: `One process, one server, and a limit for each of many keys, as an API gateway has: 100 permits a minute
+each, so that our sliding log is exact to each. Callers call in a loop, each for a key that it draws at random.
+All counts from the first call on, for a new client and an empty server: so most keys are new. A call waits 100 ms at
+most, shardlimit's by its defaults, the rivals' by their context. No limit is reached, or ("denied") all are used up,
+and known to be so. "1" is one limit of a great many permits. "once" calls each key once, 50,000 of rivals, which
+keep nothing of them in the process.`,
 	X: "callers on keys",
-	Views: slices.Concat(keysViews, []report.View{{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s",
-		LogY: true, Keep: true, Drawn: drawn,
-		At: []string{"1000 on 1", "1 on 50k", "64 on 50k", "1000 on 50k", "1000 on 1M", "1000 on 50k denied"}}}),
+	Views: slices.Concat(keysViews, []report.View{
+		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s, without calls that failed", LogY: true,
+			Keep: true, Drawn: drawn,
+			At: []string{"1000 on 1", "1 on 50k", "64 on 50k", "1000 on 50k", "10000 on 50k", "1000 on 1M"}},
+		{Metric: "bytes", Title: "Memory of a key in Redis", Unit: "bytes"},
+		{Metric: "heap", Title: "Heap that is kept after all keys were called", Unit: "MB"},
+	}),
 	Run: func(ctx context.Context, s *Sheet) error {
-		cases, err := s.keysCases()
+		if err := s.keyed(ctx); err != nil {
+			return err
+		}
+		cases := []keysCase{
+			{name: "1", keys: 1, limit: keysNever, callers: []int{1000}},
+			{name: "50k", keys: 50_000, limit: keysUsual, callers: []int{1, 8, 64, 300, 1000, 3000, 10_000}},
+			{name: "1M", keys: 1_000_000, limit: keysUsual, callers: []int{64, 1000, 3000}},
+			{name: "2k denied", keys: 2000, limit: keysUsedUp, callers: []int{1000}},
+		}
+		once := keysCase{name: "1M once", keys: 1_000_000, limit: keysUsual, callers: []int{keysFillers}}
+		if s.Smoke {
+			cases = []keysCase{cases[1], cases[3]}
+			cases[0].keys, cases[1].keys = 200, 200
+			once.keys = 200
+		}
+		columns, err := s.keys(ctx, nil, cases)
 		if err != nil {
 			return err
 		}
-		on, err := s.start(ctx, 1)
-		if err != nil {
-			return err
-		}
-		defer on.Close()
-		return s.keys(ctx, on, s.Rivals, cases)
+		s.cases(append(columns, once.name)...)
+		return s.inTurns(1, len(s.Rivals), func(_, i int) error {
+			return s.once(ctx, s.Rivals[i], once, float64(len(columns)))
+		})
 	},
 }
 
 var keysViews = []report.View{
+	{Metric: "errors", Title: "Calls that failed per second", Unit: "calls/s"},
 	{Metric: "cpu", Title: "Client CPU per decision", Unit: "µs"},
-	{Metric: "server-cpu", Title: "Server CPU per decision", Unit: "µs"},
-	{Metric: "script", Title: "Time in scripts per decision", Unit: "µs"},
-	{Metric: "calls", Title: "Script calls per decision", Unit: "calls"},
-	{Metric: "p50", Title: "Median latency", Unit: "µs"},
-	{Metric: "p99", Title: "99th percentile of the latency", Unit: "µs"},
-	{Metric: "ratio", Title: "Decisions per second over those of redis_rate", Unit: "times"},
-	{Metric: "failed", Title: "Calls that returned an error", Unit: "% of all calls"},
+	{Metric: "script", Title: "Time in the server per decision", Unit: "µs"},
 }
 
 var cluster = Scenario{
 	Name:  "cluster",
 	Title: "a limit for each of many keys, on a cluster",
-	Question: `As keys, on a Redis Cluster of three masters that share this machine with the callers. Clients connect as to
-any cluster. A script call can have to do with one slot only.`,
+	Question: `As keys, on a Redis Cluster of three masters that share this machine with the callers. Clients connect as
+to any cluster. A script call can have to do with one slot only.`,
 	X: keys.X,
 	Views: slices.Concat(keysViews, []report.View{{Metric: "rate", Title: "Decisions per second",
 		Unit: "decisions/s"}}),
@@ -67,169 +82,158 @@ any cluster. A script call can have to do with one slot only.`,
 			return err
 		}
 		defer on.Close()
-		if err := s.version(ctx, on[0]); err != nil {
+		if err := s.meet(ctx, on[0]); err != nil {
 			return err
 		}
-		cases := []keysCase{{name: "50k", keys: 50_000, callers: s.numbers(64, 64, 1000)}}
+		s.Rivals = slices.DeleteFunc(s.Rivals, func(r rival.Rival) bool { return !r.Clustered })
+		c := keysCase{name: "50k", keys: 50_000, limit: keysUsual, callers: []int{64, 1000, 3000}}
 		if s.Smoke {
-			cases[0].keys = 200
+			c.keys = 200
 		}
-		return s.keys(ctx, on, slices.DeleteFunc(slices.Clone(s.Rivals),
-			func(r rival.Rival) bool { return !r.Clustered }), cases)
+		_, err = s.keys(ctx, on, []keysCase{c})
+		return err
 	},
 }
 
 const (
-	keysBase    = "redis_rate" // the rival that others are compared with
-	keysFill    = 50_000       // keys that are called once before; of a case with more, none is
-	keysFillers = 64           // callers that do so
+	keysFew     = 50_000 // keys of a rival that keeps nothing of them: enough to see what one takes
+	keysFillers = 64     // callers that call every key once
 )
 
-// keysCase is a number of keys, how they are drawn, and the limit of each.
+// keysCase is a number of keys, the limit of each, and how many callers draw among them.
 type keysCase struct {
 	name    string
 	keys    int
-	limit   rival.Limit // none: never reached
+	limit   rival.Limit
 	callers []int
 }
 
-// The limits of a key. Windows are so long that none ends meanwhile, but for rivals whose windows
-// end with the hour.
+// The limits of a key. Long windows do not end meanwhile, but for rivals whose windows end with the
+// hour.
 var (
+	keysUsual  = rival.Limit{Permits: 100, Per: time.Minute}         // more than a key is called in a turn
 	keysNever  = rival.Limit{Permits: 1_000_000_000, Per: time.Hour} // nobody makes so many decisions in a turn
-	keysFew    = rival.Limit{Permits: 100, Per: time.Hour}           // more than a key is called in a turn
 	keysUsedUp = rival.Limit{Permits: 1, Per: time.Hour}
 )
 
-// keysCases are the cases that were asked for.
-func (e Env) keysCases() (cases []keysCase, err error) {
-	all := []keysCase{
-		{name: "1", keys: 1, callers: []int{1000}},
-		{name: "50k", keys: 50_000, callers: []int{1, 64, 1000}},
-		{name: "1M", keys: 1_000_000, callers: []int{1000}},
-		{name: "50k few", keys: 50_000, limit: keysFew, callers: []int{64, 1000}},
-		{name: "50k denied", keys: 50_000, limit: keysUsedUp, callers: []int{64, 1000}},
-	}
-	if e.Smoke && len(e.Cases) == 0 {
-		all = []keysCase{{name: "200", keys: 200}, {name: "200 denied", keys: 200, limit: keysUsedUp}}
-	}
-	var names []string
-	for _, c := range all {
-		names = append(names, c.name)
-		c.callers = e.numbers(16, c.callers...)
-		if len(e.Cases) == 0 || slices.Contains(e.Cases, c.name) {
-			cases = append(cases, c)
-		}
-	}
-	for _, name := range e.Cases {
-		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("no case is named %q; there are %s", name, strings.Join(names, "; "))
-		}
-	}
-	return cases, nil
-}
-
-// keys lets the rivals play, each with the server to itself.
-func (s *Sheet) keys(ctx context.Context, on server.Farm, rivals []rival.Rival, cases []keysCase) error {
-	rounds, span, most := s.turns(3), s.span(800*time.Millisecond), 0
-	var columns []string
-	for _, c := range cases {
+// keys lets the rivals play, on the cluster if there is one. It returns the names of the columns.
+func (s *Sheet) keys(ctx context.Context, cluster server.Farm, cases []keysCase) (columns []string, err error) {
+	rounds, span, most := s.turns(2), s.span(2500*time.Millisecond), 0
+	for i, c := range cases {
+		cases[i].callers = s.numbers(16, c.callers...)
 		most = max(most, c.keys)
-		for _, callers := range c.callers {
+		for _, callers := range cases[i].callers {
 			columns = append(columns, fmt.Sprintf("%d on %s", callers, c.name))
 		}
 	}
 	s.cases(columns...)
-	s.setting("Limit of a key", "%d permits per %s, never reached; few: %d; denied: %d", keysNever.Permits,
-		keysNever.Per, keysFew.Permits, keysUsedUp.Permits)
-	s.setting("Rounds", "%d of %s for each point, after %s to warm up, with the same draws", rounds, span, span/4)
-	names, first := keyNames(most), 0
+	s.setting("Limit of a key", "%d permits per %s, not reached; 1: %d; denied: %d", keysUsual.Permits, keysUsual.Per,
+		keysNever.Permits, keysUsedUp.Permits)
+	s.setting("Rounds", "%d of %s for each point, from the first call on, with the same draws", rounds, span)
+	names, x := keyNames(most), 0
 	for _, c := range cases {
-		rates := make(map[point]float64) // of a round
-		err := s.inTurns(rounds, len(rivals), func(round, i int) error {
-			t := keysTurn{Sheet: s, kind: c, on: on, rival: rivals[i], span: span, names: names[:c.keys],
-				draws: draws{c.keys, uint64(round)}}
-			err := t.play(ctx, func(k int, found figures) {
-				t.Note(t.rival.Name, float64(first+k), found)
-				rates[point{t.rival.Name, float64(first + k), ""}] = found["rate"]
+		for _, callers := range c.callers {
+			err := s.inTurns(rounds, len(s.Rivals), func(round, i int) error {
+				draws := draws{c.keys, uint64(round)}
+				return s.fresh(ctx, cluster, s.Rivals[i], c.limit, func(t turn) error {
+					l := loop{who: s.Rivals[i].Name, callers: callers, span: span, cold: true,
+						denied: c.limit == keysUsedUp, each: draws.calls(names, t.allow)}
+					if l.denied {
+						if err := useUp(ctx, t.allow, names[:c.keys]); err != nil {
+							return err
+						}
+					}
+					found, err := s.closed(ctx, t.on, l)
+					s.Note(l.who, float64(x), found)
+					return err
+				})
 			})
 			if err != nil {
-				return fmt.Errorf("%s, case %q: %w", t.rival.Name, c.name, err)
+				return nil, fmt.Errorf("case %q: %w", columns[x], err)
 			}
-			return nil
-		}, func() { s.compare(rates); clear(rates) })
-		if err != nil {
-			return err
-		}
-		first += len(c.callers)
-	}
-	return nil
-}
-
-// compare notes how the rivals stand to one of them in a round.
-func (s *Sheet) compare(rates map[point]float64) {
-	for p, rate := range rates {
-		if base := rates[point{keysBase, p.x, ""}]; base > 0 {
-			s.Note(p.series, p.x, figures{"ratio": rate / base})
+			x++
 		}
 	}
+	return columns, nil
 }
 
-// keysTurn is one rival in one round of a case.
-type keysTurn struct {
-	*Sheet
-	kind  keysCase
+// turn is a rival with a client and servers to itself.
+type turn struct {
 	on    server.Farm
-	rival rival.Rival
-	span  time.Duration
-	names []string
-	draws draws
+	allow rival.AllowKey
+	away  func() int64 // how often the client judged a server away; nil if it judges none
 }
 
-// play has a client to itself, and leaves the server empty.
-func (t keysTurn) play(ctx context.Context, note func(k int, found figures)) error {
-	limit := t.kind.limit
-	if limit == (rival.Limit{}) {
-		limit = keysNever
+// fresh lets play have a turn of a rival, on a new server, or on a cluster that is empty, and is
+// emptied afterwards. Each call waits as long as one of ours waits by default.
+func (s *Sheet) fresh(ctx context.Context, cluster server.Farm, r rival.Rival, limit rival.Limit,
+	play func(turn) error) (err error) {
+	on := cluster
+	if on == nil {
+		if on, err = server.StartFarm(ctx, s.Redis, 1); err != nil {
+			return err
+		}
+		defer on.Close()
 	}
-	o, err := open(ctx, t.rival.Name, func() (rival.Handle, error) { return t.rival.Open(ctx, t.on.Addr(), limit) })
+	o, err := open(ctx, r.Name, func() (rival.Handle, error) { return r.Open(ctx, on.Addr(), limit) })
 	if err != nil {
 		return err
 	}
-	err = t.loads(ctx, o, limit == keysUsedUp, note)
-	o.Close()
-	return errors.Join(err, t.on.Flush(ctx))
-}
-
-func (t keysTurn) loads(ctx context.Context, o opened, denied bool, note func(k int, found figures)) error {
 	allow, err := o.Keys(ctx, "users")
-	if err != nil {
-		return err
-	}
-	if len(t.names) <= keysFill {
-		if err := callOnce(ctx, allow, t.names, true); err != nil {
-			return err
+	if err == nil {
+		patient := allow
+		if r.Name != rival.Shardlimit.Name {
+			patient = func(ctx context.Context, key string) (bool, error) {
+				ctx, cancel := context.WithTimeout(ctx, shardlimit.DefaultCallTimeout)
+				defer cancel()
+				return allow(ctx, key)
+			}
 		}
+		err = play(turn{on, patient, o.Away})
 	}
-	if denied {
-		if err := callOnce(ctx, allow, t.names, false); err != nil {
-			return err
+	o.Close()
+	if err = errors.Join(err, cluster.Flush(ctx)); err != nil {
+		err = fmt.Errorf("%s: %w", r.Name, err)
+	}
+	return err
+}
+
+// once notes what a key costs that was called once: in Redis, and in a process that keeps something
+// of it.
+func (s *Sheet) once(ctx context.Context, r rival.Rival, c keysCase, x float64) error {
+	ours := r.Name == rival.Shardlimit.Name
+	if !ours {
+		c.keys = min(c.keys, keysFew)
+	}
+	names := keyNames(c.keys)
+	return s.fresh(ctx, nil, r, c.limit, func(t turn) error {
+		weigh := func() (redis, heap float64, err error) {
+			info, err := t.on[0].Info(ctx)
+			if err == nil {
+				redis, err = strconv.ParseFloat(info["used_memory"], 64)
+			}
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.GC() // what the first leaves for finalizers
+			runtime.ReadMemStats(&m)
+			return redis, float64(m.HeapAlloc), err
 		}
-	}
-	for k, callers := range t.kind.callers {
-		found, err := t.closed(ctx, t.on, loop{who: t.rival.Name + " in case " + t.kind.name, callers: callers,
-			span: t.span, timed: 8, denied: denied, each: func(caller int) load.Call {
-				next := t.draws.of(caller)
-				return func(ctx context.Context) (bool, error) { return allow(ctx, t.names[next()]) }
-			}})
+		redis, heap, err := weigh()
+		if err == nil {
+			err = callOnce(ctx, t.allow, names, true)
+		}
 		if err != nil {
-			return fmt.Errorf("%d callers: %w", callers, err)
+			return err
 		}
-		if found != nil {
-			note(k, found)
+		redisNow, heapNow, err := weigh()
+		found := figures{"bytes": (redisNow - redis) / float64(c.keys)}
+		if ours {
+			found["heap"] = (heapNow - heap) / 1e6
 		}
-	}
-	return nil
+		s.Note(r.Name, x, found)
+		runtime.KeepAlive(names)
+		return err
+	})
 }
 
 // keyNames are the keys of the first n users.
@@ -259,10 +263,30 @@ func callOnce(ctx context.Context, allow rival.AllowKey, names []string, want bo
 	return errors.Join(errs...)
 }
 
+// useUp calls every key until it is known to have nothing.
+func useUp(ctx context.Context, allow rival.AllowKey, names []string) error {
+	once := func(ctx context.Context, key string) (bool, error) { // a call that fails may have spent the permit
+		_, err := allow(ctx, key)
+		return true, err
+	}
+	if err := callOnce(ctx, once, names, true); err != nil {
+		return err
+	}
+	return callOnce(ctx, allow, names, false)
+}
+
 // draws chooses keys at random, the same ones for the same seed.
 type draws struct {
 	keys int
 	seed uint64
+}
+
+// calls is how each of several callers calls.
+func (d draws) calls(names []string, allow rival.AllowKey) func(caller int) load.Call {
+	return func(caller int) load.Call {
+		next := d.of(caller)
+		return func(ctx context.Context) (bool, error) { return allow(ctx, names[next()]) }
+	}
 }
 
 // of returns what one of several callers draws, for one goroutine.

@@ -2,8 +2,10 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,74 +22,85 @@ type loop struct {
 	span    time.Duration
 	timed   int  // of so many calls one is timed; 0: none
 	denied  bool // all calls are to be denied, else none
+	cold    bool // it counts from the first call on, also when calls fail
 	// cpu tells what processor time what is measured has used; nil: that of this process is meant
 	cpu  func() (time.Duration, error)
 	each func(caller int) load.Call
 }
 
-// closed runs a loop, warmed up for a quarter of its span, and says what a decision cost. One that
-// got no answer, because a rival is slow or a machine stands still, costs the others nothing: it
-// has no figures.
+// closed runs a loop, warmed up for a quarter of its span unless it is cold, and says what a
+// decision cost. One that got no answer, because a rival is slow or a machine stands still, costs
+// the others nothing: it has no figures of that.
 func (s *Sheet) closed(ctx context.Context, on server.Farm, l loop) (figures, error) {
-	var (
-		from, to      server.Usage
-		before, after runtime.MemStats
-		cpu           time.Duration
-	)
-	read := func(u *server.Usage, m *runtime.MemStats, sign time.Duration) func() error {
-		return func() (err error) {
-			runtime.ReadMemStats(m)
-			if l.cpu != nil {
-				used, err := l.cpu()
-				if err != nil {
-					return err
-				}
-				cpu += sign * used
-			}
-			*u, err = on.Usage(ctx)
-			return err
-		}
+	if l.cpu == nil {
+		l.cpu = func() (time.Duration, error) { return 0, nil }
+	}
+	plan := load.Plan{Goroutines: l.callers, Warm: l.span / 4, For: l.span, Timed: l.timed}
+	if l.cold {
+		plan.Warm = 0
 	}
 	runtime.GC() // the garbage of others is not to be collected in this turn
-	got, err := load.Run(ctx, load.Plan{Goroutines: l.callers, Warm: l.span / 4, For: l.span, Timed: l.timed,
-		Before: read(&from, &before, -1), After: read(&to, &after, 1)}, l.each)
+	from, err := on.Usage(ctx)
+	cpuFrom, failed := l.cpu()
+	if err = errors.Join(err, failed); err != nil {
+		return nil, err
+	}
+	got, err := load.Run(ctx, plan, l.each)
 	if err != nil {
 		return nil, err
 	}
-	if l.cpu == nil {
-		cpu = got.CPU
+	to, err := on.Usage(ctx)
+	cpuTo, failed := l.cpu()
+	if err = errors.Join(err, failed); err != nil {
+		return nil, err
 	}
-	n, used := float64(got.Decisions()), to.Since(from)
-	if n == 0 {
-		s.Result.Remark("%s with %d callers: not one decision, %d errors, such as: %v.", l.who, l.callers, got.Failed,
-			got.Err)
+	n, all, seconds := float64(got.Decisions()), float64(got.All), got.Elapsed.Seconds()
+	who := fmt.Sprintf("%s with %d callers", l.who, l.callers)
+	found := figures{"rate": n / seconds, "errors": float64(got.Failed) / seconds}
+	switch {
+	case l.cold:
+		s.example(l.who, got.Err)
+		got.Failed = 0 // they have a figure of their own
+	case n == 0:
+		s.Result.Remark("%s: not one decision, %d errors, such as: %v.", who, got.Failed, got.Err)
 		return nil, nil
 	}
-	found := figures{"rate": n / got.Elapsed.Seconds(), "cpu": micros(cpu) / n, "cpu-ns": float64(cpu) / n,
-		"server-cpu": used.CPU * 1e6 / n,
-		"calls":      float64(used.Scripts) / n, "script": float64(used.ScriptMicro) / n,
-		"allocs": float64(after.Mallocs-before.Mallocs) / n}
+	if n == 0 {
+		return found, nil
+	}
+	cpu := float64(got.CPU) / n
+	if used := cpuTo - cpuFrom; used > 0 {
+		cpu = float64(used) / all
+	}
+	found["cpu-ns"], found["cpu"], found["script"] = cpu, cpu/1e3, float64(to.Since(from).ScriptMicro)/all
 	if l.timed > 0 {
 		at := got.Times.Percentiles(50, 99)
 		found["p50"], found["p99"] = micros(at[0]), micros(at[1])
 	}
-	s.wrong(fmt.Sprintf("%s with %d callers", l.who, l.callers), got, l.denied, found)
+	s.wrong(who, got, l.denied)
 	return found, nil
 }
 
+// example remarks on the first error of a limiter.
+func (s *Sheet) example(who string, err error) {
+	who += ": calls failed, for example: "
+	if err != nil && !slices.ContainsFunc(s.Result.Remarks, func(r string) bool { return strings.HasPrefix(r, who) }) {
+		s.Result.Remark("%s%v.", who, err)
+	}
+}
+
 // wrong remarks on calls that failed, or were answered as none should be.
-func (s *Sheet) wrong(who string, got load.Sample, denied bool, found figures) {
-	n := float64(got.Decisions() + got.Failed)
+func (s *Sheet) wrong(who string, got load.Sample, denied bool) {
+	n := report.Count(float64(got.Decisions() + got.Failed))
 	if got.Failed > 0 {
-		found["failed"] = 100 * float64(got.Failed) / n
-		s.Result.Remark("%s: %d of %s calls failed, for example: %v.", who, got.Failed, report.Count(n), got.Err)
+		s.Result.Remark("%s: %d of %s calls failed, for example: %v.", who, got.Failed, n, got.Err)
 	}
 	wrong, what := got.Denied, "denied, although the limit was not reached"
 	if denied {
 		wrong, what = got.Allowed, "allowed, although nothing was free"
 	}
 	if wrong > 0 {
-		s.Result.Remark("%s: %d of %s calls were %s.", who, wrong, report.Count(n), what)
+		s.Result.Remark("%s: %d of %s calls were %s.", who, wrong, n, what)
 	}
 }
 

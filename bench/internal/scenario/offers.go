@@ -23,31 +23,23 @@ var accuracy = Scenario{
 	Question: `Is the limit kept, and is it used? Several clients with connections of their own call at random (Poisson)
 at a rate that is a multiple of the limit. All limiters run at the same time and get the same arrivals.
 "Most" is the window, wherever it begins, that wholly contains the most calls that were admitted:
-more than 100 % is a broken limit, and there is no false alarm. "Mean" counts in consecutive windows after the first.`,
-	X: "demand, times the limit",
-	Views: []report.View{
-		{Metric: "most-random", Title: "Most permits in any window, random", Unit: "% of the limit"},
-		{Metric: "mean-random", Title: "Mean use per window, random", Unit: "% of the limit"},
-	},
-	Run: runAccuracy,
+more than 100 % is a broken limit, and there is no false alarm.`,
+	X:     "demand, times the limit",
+	Views: []report.View{{Metric: "most-random", Title: "Most permits in any window, random", Unit: "% of the limit"}},
+	Run:   runAccuracy,
 }
 
 var overload = Scenario{
 	Name:  "overload",
 	Title: "what a demand far beyond the limit costs, and whom",
 	Question: `Several clients call evenly, in turn, at 1, 10 and 100 times the limit, one after the other, whatever is
-answered. Goodput is what was admitted, after a first window that fills the log, over the limit. Script calls and
-server CPU are those of all servers together, for each permit that was granted: what a denial costs the server shows in
-how they grow with the demand.`,
+answered, after a first window that fills the log. Script calls are those of all servers together, for each permit that
+was granted: what a denial costs the server shows in how they grow with the demand.`,
 	X: "demand, times the limit",
-	Views: []report.View{
-		{Metric: "goodput", Title: "Goodput", Unit: "% of the limit"},
-		{Metric: "calls", Title: "Script calls per granted permit", Unit: "calls", Nominal: true, LogY: true,
-			Keep: true,
-			Drawn: []string{"shardlimit, 1 node", "shardlimit, 4 nodes", "script", "redis_rate", "rueidislimiter",
-				"ulule"}},
-		{Metric: "server-cpu", Title: "Server CPU per granted permit", Unit: "µs"},
-	},
+	Views: []report.View{{Metric: "calls", Title: "Script calls per granted permit", Unit: "calls", Nominal: true,
+		LogY: true, Keep: true,
+		Drawn: []string{"shardlimit, 1 node", "shardlimit, 4 nodes", "script", "redis_rate", "rueidislimiter",
+			"ulule"}}},
 	Run: runOverload,
 }
 
@@ -186,12 +178,8 @@ func runAccuracy(ctx context.Context, s *Sheet) error {
 		}
 		for _, name := range slices.Sorted(maps.Keys(outcomes)) {
 			o := outcomes[name]
-			first, _ := history.Span(o.admitted)
-			begin := first + int64(limit.Per)
-			counts := history.PerWindow(limit.Per, begin, begin+int64(windows)*int64(limit.Per), o.admitted)
-			s.Note(name, demands[i], figures{
-				"most-random": 100 * float64(history.Busiest(limit.Per, o.admitted).Permits) / float64(limit.Permits),
-				"mean-random": 100 * history.Utilisation(limit.Permits, counts)})
+			most := history.Busiest(limit.Per, o.admitted).Permits
+			s.Note(name, demands[i], figures{"most-random": 100 * float64(most) / float64(limit.Permits)})
 			s.lost(name, demands[i], o)
 		}
 		return nil
@@ -280,14 +268,9 @@ func runOverload(ctx context.Context, s *Sheet) error {
 			if err != nil {
 				return fmt.Errorf("%s at %v times the limit: %w", crews[i].name, times, err)
 			}
-			granted := float64(history.Total(o.admitted))
-			// a part of the first window holds all of its permits
-			windows := max(1, span.Seconds()/limit.Per.Seconds())
-			found := figures{"goodput": 100 * granted / windows / float64(limit.Permits)}
-			if granted > 0 {
-				found["calls"], found["server-cpu"] = float64(used.Scripts)/granted, used.CPU*1e6/granted
+			if granted := float64(history.Total(o.admitted)); granted > 0 {
+				s.Note(crews[i].name, times, figures{"calls": float64(used.Scripts) / granted})
 			}
-			s.Note(crews[i].name, times, found)
 			s.lost(crews[i].name, times, o)
 		}
 		return nil

@@ -33,11 +33,8 @@ call cost a node over what it cost the single node.`,
 		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", Keep: true},
 		{Metric: "efficiency", Title: "Efficiency", Unit: "of N times one node"},
 		{Metric: "equal", Title: "Efficiency at equal cost of a call", Unit: "of N times one node"},
-		{Metric: "calls", Title: "Script calls per second and node", Unit: "calls/s"},
 		{Metric: "busiest", Title: "Busiest node", Unit: "times the mean of all"},
 		{Metric: "batch", Title: "Decisions per script call", Unit: "decisions"},
-		{Metric: "node-cpu", Title: "CPU of a node per script call", Unit: "µs"},
-		{Metric: "quota", Title: "Quota that the nodes used", Unit: "%"},
 	},
 	Run: runScale,
 }
@@ -200,7 +197,7 @@ func runScale(ctx context.Context, s *Sheet) error {
 		return nil
 	}, func() {
 		for _, p := range done {
-			s.Note(p.who.name, float64(p.nodes), p.figures(single[p.who.name], s.quota().Part()))
+			s.Note(p.who.name, float64(p.nodes), p.figures(single[p.who.name]))
 		}
 		done = done[:0]
 	})
@@ -248,11 +245,10 @@ func (c capped) load(ctx context.Context, f *fleet.Fleet, crowd fleet.Crowd, war
 	return p, err
 }
 
-// figures compares with a single node in the same round. part is how much of a core each node has.
-func (p scalePoint) figures(single scalePoint, part float64) figures {
+// figures compares with a single node in the same round.
+func (p scalePoint) figures(single scalePoint) figures {
 	n, rate := float64(p.nodes), p.decisions/p.seconds
-	found := figures{"rate": rate, "calls": p.calls / p.seconds / n, "busiest": p.busiest * n / p.calls,
-		"batch": p.decisions / p.calls, "node-cpu": 1e6 * p.cpu / p.calls, "quota": 100 * p.cpu / p.seconds / n / part}
+	found := figures{"rate": rate, "busiest": p.busiest * n / p.calls, "batch": p.decisions / p.calls}
 	if p.who.load == 0 {
 		found["efficiency"] = rate / n / (single.decisions / single.seconds)
 		found["equal"] = found["efficiency"] * (p.cpu / p.calls) / (single.cpu / single.calls)

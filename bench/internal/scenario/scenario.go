@@ -25,8 +25,8 @@ type Scenario struct {
 
 // All lists the scenarios in the order in which they are run.
 func All() []Scenario {
-	return []Scenario{exact, keys, cluster, gateway, envoy, lone, latency, size, scale, overload, denial, accuracy,
-		lease, fairness, algorithms}
+	return []Scenario{exact, keys, cluster, overloadCapacity, gateway, envoy, lone, latency, size, scale, overload,
+		denial, accuracy, fairness, algorithms}
 }
 
 // Measure runs the scenario and adds what it finds to the result, also what it found before it
@@ -142,17 +142,37 @@ func (s *Sheet) setting(name, format string, a ...any) {
 func (s *Sheet) start(ctx context.Context, n int) (server.Farm, error) {
 	f, err := server.StartFarm(ctx, s.Redis, n)
 	if err == nil {
-		err = s.version(ctx, f[0])
+		err = s.meet(ctx, f[0])
 	}
 	return f, err
 }
 
-func (s *Sheet) version(ctx context.Context, on *server.Server) error {
+// keyed meets a server like those that are started later, and leaves out rivals without keys.
+func (s *Sheet) keyed(ctx context.Context) error {
+	on, err := s.start(ctx, 1)
+	on.Close()
+	s.Rivals = slices.DeleteFunc(s.Rivals, func(r rival.Rival) bool { return r.Keyless })
+	return err
+}
+
+// meet notes the version of a server, and leaves out, by name, rivals that need what it does not
+// have.
+func (s *Sheet) meet(ctx context.Context, on *server.Server) error {
 	info, err := on.Info(ctx)
 	version := report.Pair{Name: "redis-server", Value: info["redis_version"]}
 	if !slices.Contains(s.Result.Software, version) {
 		s.Result.Software = append(s.Result.Software, version)
 	}
+	s.Rivals = slices.DeleteFunc(slices.Clone(s.Rivals), func(r rival.Rival) bool {
+		if r.Needs == "" || err != nil {
+			return false
+		}
+		var has bool
+		if has, err = on.Has(ctx, r.Needs); !has && err == nil {
+			s.Result.Remark("%s: the server has no %s.", r.Name, r.Needs)
+		}
+		return !has
+	})
 	return err
 }
 

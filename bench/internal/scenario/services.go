@@ -26,12 +26,8 @@ process. What a limiter adds is the CPU with it less that of "no limiter" in the
 		{Metric: "rate", Title: "Requests per second", Unit: "requests/s"},
 		{Metric: "cpu", Title: "CPU of the web server per request", Unit: "µs"},
 		{Metric: "extra", Title: "CPU that the limiter adds to a request", Unit: "µs", Keep: true},
-		{Metric: "server-cpu", Title: "CPU of Redis per request", Unit: "µs"},
-		{Metric: "calls", Title: "Script calls per request", Unit: "calls"},
-		{Metric: "p50", Title: "Median latency", Unit: "µs"},
 		{Metric: "p99", Title: "99th percentile of the latency", Unit: "µs"},
 		{Metric: "p99-ratio", Title: "99th percentile of the latency over that of EVALSHA", Unit: "times"},
-		{Metric: "failed", Title: "Requests that failed", Unit: "% of all requests"},
 	},
 	Run: func(ctx context.Context, s *Sheet) error {
 		return s.services(ctx, service.Web(), service.Web()[1], gatewayColumns, 50_000)
@@ -50,10 +46,7 @@ cache, which is off by default, it remembers what is over the limit. The CPU is 
 	Views: []report.View{
 		{Metric: "rate", Title: "Calls per second", Unit: "calls/s", Keep: true},
 		{Metric: "cpu", Title: "CPU of the service per call", Unit: "µs"},
-		{Metric: "server-cpu", Title: "CPU of Redis per call", Unit: "µs"},
-		{Metric: "p50", Title: "Median latency", Unit: "µs"},
 		{Metric: "p99", Title: "99th percentile of the latency", Unit: "µs"},
-		{Metric: "failed", Title: "Calls that failed", Unit: "% of all calls"},
 	},
 	Run: func(ctx context.Context, s *Sheet) error {
 		kinds := []service.Kind{service.EnvoyLimit}

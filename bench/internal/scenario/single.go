@@ -3,7 +3,6 @@ package scenario
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -16,7 +15,7 @@ import (
 )
 
 // drawn are the rivals that pictures show.
-var drawn = []string{"shardlimit", "script", "redis_rate", "rueidislimiter", "ulule", "go-zero"}
+var drawn = []string{"shardlimit", "script", "gcra", "increx", "redis_rate", "rueidislimiter", "ulule", "go-zero"}
 
 // never is never reached. A million decisions a second fit into it, and its interval is not below
 // the clock of rivals that compute one.
@@ -33,9 +32,6 @@ which is our own script called once for each decision through rueidis, coalescin
 		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", LogX: true, LogY: true, Keep: true,
 			Drawn: drawn},
 		{Metric: "cpu", Title: "Client CPU per decision", Unit: "µs"},
-		{Metric: "server-cpu", Title: "Server CPU per decision", Unit: "µs"},
-		{Metric: "calls", Title: "Script calls per decision", Unit: "calls"},
-		{Metric: "failed", Title: "Calls that returned an error", Unit: "% of all calls"},
 	},
 	Run: func(ctx context.Context, s *Sheet) error {
 		rounds, span := s.turns(3), s.span(800*time.Millisecond)
@@ -63,14 +59,10 @@ func (s *Sheet) grown(ctx context.Context, on server.Farm, l loop, allow rival.A
 var denial = Scenario{
 	Name:  "denial",
 	Title: "what a denial costs the client",
-	Question: `A limit that has nothing free for an hour, asked in a loop by one goroutine and by many. CPU and
-allocations are those of the whole process. A denial that is already known to the process needs no call at all.`,
-	X: "goroutines",
-	Views: []report.View{
-		{Metric: "cpu-ns", Title: "Client CPU of a denial", Unit: "ns"},
-		{Metric: "rate", Title: "Denials per second", Unit: "denials/s"},
-		{Metric: "allocs", Title: "Allocations of a denial", Unit: "allocations"},
-	},
+	Question: `A limit that has nothing free for an hour, asked in a loop by one goroutine and by many. CPU is
+that of the whole process. A denial that is already known to the process needs no call at all.`,
+	X:     "goroutines",
+	Views: []report.View{{Metric: "cpu-ns", Title: "Client CPU of a denial", Unit: "ns"}},
 	Run: func(ctx context.Context, s *Sheet) error {
 		empty := rival.Limit{Permits: 16, Per: time.Hour}
 		rounds, span := s.turns(3), s.span(500*time.Millisecond)
@@ -94,70 +86,18 @@ allocations are those of the whole process. A denial that is already known to th
 	},
 }
 
-var lease = Scenario{
-	Name:  "lease",
-	Title: "decisions from permits held in advance",
-	Question: `The length of a lease against speed; 0 is no lease: every decision asks Redis. One process, one server,
-a limit that is never reached, a closed loop by as many goroutines as there are cores and by many. CPU and
-allocations are those of the whole process, the loop included.`,
-	X: "lease, ms",
-	Views: []report.View{
-		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s"},
-		{Metric: "cpu-ns", Title: "Client CPU per decision", Unit: "ns"},
-		{Metric: "allocs", Title: "Allocations per decision", Unit: "allocations"},
-	},
-	Run: func(ctx context.Context, s *Sheet) error {
-		lengths := []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond,
-			100 * time.Millisecond}
-		if s.Smoke {
-			lengths = []time.Duration{0, 20 * time.Millisecond}
-		}
-		roomy := rival.Limit{Permits: 100_000_000_000, Per: time.Second} // for leases of any size
-		rounds, span := s.turns(3), s.span(800*time.Millisecond)
-		s.setting("Limit", "%d permits per %s, never reached", roomy.Permits, roomy.Per)
-		s.setting("Rounds", "%d of %s for each point, after %s to warm up", rounds, span, span/4)
-		on, err := s.start(ctx, 1)
-		if err != nil {
-			return err
-		}
-		defer on.Close()
-		return s.inTurns(rounds, len(lengths), func(round, i int) error {
-			h, err := rival.Sharded{Addrs: on.Addrs(), Lease: lengths[i]}.Open(roomy)
-			if err != nil {
-				return err
-			}
-			defer h.Close()
-			for _, g := range []int{runtime.GOMAXPROCS(0), 256} {
-				allow, err := h.Limiter(ctx, fmt.Sprintf("lease-%d-%d-%d", round, i, g))
-				if err != nil {
-					return err
-				}
-				found, err := s.closed(ctx, on, loop{who: "a lease of " + lengths[i].String(), callers: g, span: span,
-					each: func(int) load.Call { return allow }})
-				if err != nil {
-					return err
-				}
-				s.Note(fmt.Sprintf("%d goroutines", g), lengths[i].Seconds()*1e3, found)
-			}
-			return nil
-		})
-	},
-}
-
 var latency = Scenario{
 	Name:  "latency",
 	Title: "time to a decision at a part of each rival's capacity",
 	Question: `Calls arrive at random (Poisson), whether or not earlier ones have been answered, at 10, 50 and 80 % of
 what the rival can do. The capacity is found first, in each round, as the median of three looks, with far more calls
 due. A latency counts from the instant at which the call should have been sent, so a stall shows in every call that it
-made late (no coordinated omission). Each row is at a part of its own capacity, which the rate at 100 gives.`,
+made late (no coordinated omission). Each row is at a part of its own capacity.`,
 	X: "% of capacity",
 	Views: []report.View{
 		{Metric: "p50", Title: "Median latency", Unit: "µs"},
-		{Metric: "rate", Title: "Calls sent", Unit: "calls/s"},
 		{Metric: "p99", Title: "99th percentile of the latency", Unit: "µs", Nominal: true, LogY: true, Keep: true,
 			Drawn: drawn},
-		{Metric: "failed", Title: "Calls that returned an error", Unit: "% of all calls"},
 	},
 	Run: func(ctx context.Context, s *Sheet) error {
 		const workers, looks, flood = 512, 3, 5e6
@@ -184,7 +124,6 @@ made late (no coordinated omission). Each row is at a part of its own capacity, 
 				s.Result.Remark("%s made not one decision with %d calls under way.", name, workers)
 				return nil
 			}
-			s.Note(name, 100, figures{"rate": capacity})
 			for i, percent := range loads {
 				got, err := offer(capacity*percent/100, uint64(100*round+i), span)
 				if err != nil {
@@ -199,22 +138,21 @@ made late (no coordinated omission). Each row is at a part of its own capacity, 
 
 // paced is what calls found that came at a pace.
 func (s *Sheet) paced(who string, got load.OpenSample, denied bool) figures {
-	n, at := float64(got.Decisions()), got.Times.Percentiles(50, 99)
-	found := figures{"rate": n / got.Elapsed.Seconds(), "p50": micros(at[0]), "p99": micros(at[1])}
-	s.wrong(who, got.Sample, denied, found)
+	at := got.Times.Percentiles(50, 99)
+	s.wrong(who, got.Sample, denied)
 	if got.Unsent > 0 {
 		s.Result.Remark("%s could not keep the pace: %d of %d calls were not made.", who, got.Unsent,
 			got.Unsent+got.Decisions()+got.Failed)
 	}
-	return found
+	return figures{"p50": micros(at[0]), "p99": micros(at[1]),
+		"rate": float64(got.Decisions()) / got.Elapsed.Seconds()}
 }
 
 var lone = Scenario{
 	Name:  "lone",
 	Title: "what a single caller pays for coalescing",
 	Question: `One goroutine, one call at a time: nobody to share a round trip with. Compared are Allow, the same take as
-a bare EVALSHA with ready-made arguments on a connection of its own, and PING, the least a round trip can cost. They
-take turns every hundred calls.`,
+a bare EVALSHA with ready-made arguments on a connection of its own. They take turns every hundred calls.`,
 	X:     "percentile",
 	Views: []report.View{{Metric: "latency", Title: "Latency of a lone call", Unit: "µs"}},
 	Run: func(ctx context.Context, s *Sheet) error {
@@ -247,14 +185,13 @@ take turns every hundred calls.`,
 		if err != nil {
 			return err
 		}
-		names := []string{"shardlimit", "EVALSHA", "PING"}
+		names := []string{"shardlimit", "EVALSHA"}
 		calls := []func() error{
 			func() error { return until(ctx, true, allow) },
 			func() error { return client.Do(ctx, client.B().Arbitrary(bare...).Build()).Error() },
-			func() error { return client.Do(ctx, client.B().Ping().Build()).Error() },
 		}
 		for round := range rounds {
-			times := []*load.Latencies{load.NewLatencies(), load.NewLatencies(), load.NewLatencies()}
+			times := []*load.Latencies{load.NewLatencies(), load.NewLatencies()}
 			for began := time.Now(); time.Since(began) < span; {
 				for k := range calls {
 					i := (k + round) % len(calls)
@@ -268,10 +205,7 @@ take turns every hundred calls.`,
 				}
 			}
 			for i, name := range names {
-				percents := []float64{50, 90, 99, 99.9}
-				for k, at := range times[i].Percentiles(percents...) {
-					s.Note(name, percents[k], figures{"latency": micros(at)})
-				}
+				s.Note(name, 50, figures{"latency": micros(times[i].Percentiles(50)[0])})
 			}
 			s.Progress("round %d of %d done", round+1, rounds)
 		}

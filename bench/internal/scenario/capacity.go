@@ -1,0 +1,103 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/shardlimit/shardlimit/bench/internal/load"
+	"github.com/shardlimit/shardlimit/bench/internal/report"
+)
+
+var overloadCapacity = Scenario{
+	Name:  "overload-capacity",
+	Title: "load above what can be served",
+	Question: `As keys, on 50,000 keys, with more load than can be served. Callers call in a loop and come back at once,
+also when a call has failed. Or calls come at random (Poisson), whatever is answered: at a multiple of the capacity,
+which is the most that the same limiter served callers in a loop in the same round. At most 20,000 of these calls are
+under way: one that finds so many is not made. Load, client and server share the machine, so calls that fail take CPU
+from those that are served, as they do in a server that is short of it. Goodput is the decisions per second, without
+calls that failed. Times are those of answered calls.`,
+	X: "load",
+	Views: []report.View{
+		{Metric: "rate", Title: "Goodput", Unit: "decisions/s", Keep: true, Drawn: drawn},
+		{Metric: "kept", Title: "Goodput, % of the most that callers in a loop got in the round", Unit: "%"},
+		{Metric: "errors", Title: "Calls that failed per second", Unit: "calls/s"},
+		{Metric: "dropped", Title: "Calls that were not made per second", Unit: "calls/s"},
+		{Metric: "p50", Title: "Median latency of answered calls", Unit: "µs"},
+		{Metric: "p99", Title: "99th percentile of the latency of answered calls", Unit: "µs"},
+		{Metric: "away", Title: "How often the server was judged away", Unit: "times"},
+	},
+	Run: func(ctx context.Context, s *Sheet) error {
+		c := keysCase{name: "50k", keys: 50_000, limit: keysUsual, callers: s.numbers(16, 64, 1000, 3000, 10_000)}
+		times, underWay := []float64{.5, 1, 2, 5, 10}, 20_000
+		if s.Smoke {
+			c.keys, times, underWay = 200, []float64{2}, 64
+		}
+		rounds, span := s.turns(2), s.span(4*time.Second)
+		s.setting("Limit of a key", "%d permits per %s, not reached; %d keys", c.limit.Permits, c.limit.Per, c.keys)
+		s.setting("Rounds", "%d of %s for each point, each with a new client and an empty server", rounds, span)
+		s.setting("Calls under way", "at most %d of those that come whatever is answered", underWay)
+		var columns []string
+		for _, n := range c.callers {
+			columns = append(columns, fmt.Sprintf("%d callers", n))
+		}
+		for _, n := range times {
+			columns = append(columns, fmt.Sprintf("%v times", n))
+		}
+		s.cases(columns...)
+		if err := s.keyed(ctx); err != nil {
+			return err
+		}
+		names := keyNames(c.keys)
+		return s.inTurns(rounds, len(s.Rivals), func(round, i int) error {
+			r, draws, most := s.Rivals[i], draws{c.keys, uint64(round)}, 0.0
+			found := make([]figures, len(columns))
+			for x := range columns {
+				err := s.fresh(ctx, nil, r, c.limit, func(t turn) (err error) {
+					if x < len(c.callers) {
+						l := loop{who: r.Name, callers: c.callers[x], span: span, timed: 8, cold: true}
+						l.each = draws.calls(names, t.allow)
+						found[x], err = s.closed(ctx, t.on, l)
+						most = max(most, found[x]["rate"])
+					} else {
+						plan := load.OpenPlan{For: span, Workers: underWay, Drop: true}
+						plan.Arrivals = load.Poisson(max(1, most*times[x-len(c.callers)]), c.keys, uint64(round))
+						found[x], err = s.flood(ctx, r.Name, plan, func(ctx context.Context, d load.Due) (bool, error) {
+							return t.allow(ctx, names[d.Who])
+						})
+					}
+					if err == nil && t.away != nil {
+						found[x]["away"] = float64(t.away())
+					}
+					return err
+				})
+				if err != nil {
+					return fmt.Errorf("%s: %w", columns[x], err)
+				}
+			}
+			for x := range found {
+				found[x]["kept"] = 100 * found[x]["rate"] / max(1, most)
+				s.Note(r.Name, float64(x), found[x])
+			}
+			return nil
+		})
+	},
+}
+
+// flood has calls come whatever is answered.
+func (s *Sheet) flood(ctx context.Context, who string, plan load.OpenPlan,
+	serve func(context.Context, load.Due) (bool, error)) (figures, error) {
+	runtime.GC() // as before a loop
+	got, err := load.Open(ctx, plan, serve)
+	s.example(who, got.Err)
+	seconds := got.Elapsed.Seconds()
+	found := figures{"rate": float64(got.Decisions()) / seconds, "errors": float64(got.Failed) / seconds,
+		"dropped": float64(got.Unsent) / seconds}
+	if got.Decisions() > 0 {
+		at := got.Times.Percentiles(50, 99)
+		found["p50"], found["p99"] = micros(at[0]), micros(at[1])
+	}
+	return found, err
+}
