@@ -102,7 +102,7 @@ func (c *core) declaration() Limit {
 		if r := f.core.routes.Load(); r != nil && r.limit.Revision > limit.Revision {
 			limit = r.limit
 		}
-		return limit.with(c.key.came)
+		return limit.with(c.key.terms())
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

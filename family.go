@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"unique"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
@@ -165,7 +166,7 @@ func (f *Family) Limiter(key string) *Limiter {
 // the family's limit.
 func (f *Family) LimiterWith(key string, limit Limit) *Limiter {
 	came, err := f.terms(limit)
-	return &Limiter{core: f.core, family: f, key: keyed{key, came}, invalid: err}
+	return &Limiter{core: f.core, family: f, key: keyed{key, unique.Make(came)}, invalid: err}
 }
 
 // terms are those of a limit that comes with calls.
@@ -245,13 +246,15 @@ func (f *Family) update(c *core) {
 
 // planOf is the plan of a key under the family's routes.
 func (f *Family) planOf(c *core, ft *routes) (*plan, error) {
-	came := c.key.came
+	came := c.key.terms()
 	if !ft.limit.Algorithm.bursty() { // it is another one since
 		came.Burst = 0
 	}
-	spec := came.Over(ft.layout.Spec())
-	if spec.Window != ft.limit.Per || spec.Lasts() > ft.layout.Keys.Longest {
-		came = shard.Terms{} // so LimiterWith would say now
+	if came != (shard.Terms{}) {
+		spec := came.Over(ft.layout.Spec())
+		if spec.Window != ft.limit.Per || spec.Lasts() > ft.layout.Keys.Longest {
+			came = shard.Terms{} // so LimiterWith would say now
+		}
 	}
 	fresh := func() (*plan, error) {
 		layout, err := ft.layout.ForKey(c.id, came)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"sync"
 	"time"
+	"unique"
 
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -12,7 +13,15 @@ import (
 // keyed is a key with the terms that come with its calls, if any do.
 type keyed struct {
 	key  string
-	came shard.Terms
+	came unique.Handle[shard.Terms] // the zero handle: none
+}
+
+// terms are those that come with the key's calls.
+func (k keyed) terms() (t shard.Terms) {
+	if k.came != (unique.Handle[shard.Terms]{}) {
+		t = k.came.Value()
+	}
+	return t
 }
 
 // keys are the keys of a family of which a process has something: those that calls are under way

@@ -38,6 +38,9 @@ func Place(name string, n int, nodes []Node) []int {
 
 // placeOne is Place for a single shard: the node that it likes best has room for it.
 func placeOne(name string, nodes []Node) (best int) {
+	if len(nodes) == 1 {
+		return 0
+	}
 	limit, top := xxhash.Sum64String(name), -1.0
 	for j, node := range nodes {
 		s := score(pair(pair(limit, xxhash.Sum64String(node.Name)), 0), weight(node))
