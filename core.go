@@ -42,11 +42,8 @@ type core struct {
 	member member
 	first  struct {
 		routes routes
-		view   view
 		lane   lane.Lane
-		seat   lane.Seat
 		lanes  [1]*lane.Lane
-		seats  [1]*lane.Seat
 	}
 
 	mu       sync.Mutex
@@ -253,7 +250,6 @@ func (c *core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*scrip
 	}
 	if c.family != nil {
 		terms.Revision = layout.Revision
-		return c.family.proposal(terms)
 	}
 	return terms.Proposal()
 }

@@ -2,15 +2,11 @@ package shardlimit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"unique"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/shardlimit/shardlimit/internal/telemetry"
-	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -21,12 +17,8 @@ type Family struct {
 	core *core // holds the declaration; has no permits of its own
 	keys keys
 
-	plans     keyPlans
-	proposals *lru.Cache[script.Terms, *script.Proposal] // all keys propose the same few
+	plans keyPlans
 }
-
-// familyProposals is how many proposals are remembered, so that the many keys share them.
-const familyProposals = 256
 
 // Family declares or joins a limit that holds for every key by itself, under the rules of
 // Client.Limiter. Each key has one shard, and grants first come, first served, whoever calls; the
@@ -99,11 +91,7 @@ func (c *Client) family(name string, limit Limit) (*Family, error) {
 	if f := c.families[name]; f != nil {
 		return f, nil
 	}
-	proposals, err := lru.New[script.Terms, *script.Proposal](familyProposals)
-	if err != nil {
-		return nil, errors.Join(ErrInvalidConfig, err)
-	}
-	f := &Family{core: newCore(c, name, "f:"+name), proposals: proposals}
+	f := &Family{core: newCore(c, name, "f:"+name)}
 	f.keys.prefix = "k:" + strconv.Itoa(len(name)) + ":" + name + ":"
 	f.keys.remember(c.familyKeys)
 	f.core.declared = limit
@@ -213,18 +201,6 @@ func (l Limit) with(t shard.Terms) Limit {
 		l.Mode, _ = modeNamed(t.Mode) // it was one
 	}
 	return l
-}
-
-// proposal returns the terms in the form in which takes carry them.
-func (f *Family) proposal(terms script.Terms) (*script.Proposal, error) {
-	if p, ok := f.proposals.Get(terms); ok {
-		return p, nil
-	}
-	p, err := terms.Proposal()
-	if err == nil {
-		f.proposals.Add(terms, p)
-	}
-	return p, err
 }
 
 // update gives a key the layout that follows from the family's.

@@ -21,6 +21,11 @@ type member struct {
 	last  atomic.Pointer[view]
 	mu    sync.Mutex
 	seats []*lane.Seat
+	first struct { // in one piece with the member
+		view  view
+		seat  lane.Seat
+		seats [1]*lane.Seat
+	}
 }
 
 func newMember(c *core, who participant) *member {
@@ -54,10 +59,8 @@ func (m *member) view(r *routes) *view {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var v *view
-	if c := m.core; c != nil && m == &c.member && c.first.view.member == nil {
-		v = &c.first.view
-	} else {
+	v := &m.first.view
+	if v.member != nil {
 		v = &view{}
 	}
 	v.routes, v.member, v.seats = r, m, v.only[:0]
@@ -88,9 +91,9 @@ func (m *member) seat(l *lane.Lane) *lane.Seat {
 			return s
 		}
 	}
-	var s *lane.Seat
-	if c := m.core; c != nil && m == &c.member && m.seats == nil {
-		s, m.seats = &c.first.seat, c.first.seats[:0]
+	s := &m.first.seat
+	if m.seats == nil {
+		m.seats = m.first.seats[:0]
 	} else {
 		s = &lane.Seat{}
 	}
