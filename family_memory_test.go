@@ -60,6 +60,7 @@ func TestAKeyThatIsWaitedForIsKept(t *testing.T) {
 		users := keyed(t, bubbled(t, 1).client(t), "users", shardlimit.PerMinute(1))
 		hasLeft(t, users.Limiter("ann"), 1)
 		var order []int
+		var mu sync.Mutex
 		var all sync.WaitGroup
 		for i := range 3 {
 			all.Go(func() {
@@ -67,6 +68,8 @@ func TestAKeyThatIsWaitedForIsKept(t *testing.T) {
 				if err := users.Limiter("ann").Wait(t.Context()); err != nil {
 					t.Error(err)
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				order = append(order, i)
 			})
 		}
