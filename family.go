@@ -125,10 +125,10 @@ func (f *Family) SetLimit(ctx context.Context, limit Limit) error {
 	return f.core.register.Change(ctx, limit.wanted())
 }
 
-// Limiter returns the limiter of one key (1 to MaxName bytes). It does no I/O: a shard without state
-// starts with the family's limit. A process keeps nothing of a key whose calls are over but what the
-// next call must know, such as a denial, and that of 65,536 keys, and some more up to a tenth. Calls
-// on an invalid key return ErrInvalidName.
+// Limiter returns the limiter of one key (1 to MaxName bytes). It does no I/O: a shard without
+// state starts with the family's limit. A process keeps nothing of an idle key but what its next
+// call must know, such as a denial, and that of 65,536 keys and up to a tenth more. Calls on an
+// invalid key return ErrInvalidName.
 func (f *Family) Limiter(key string) *Limiter {
 	return &Limiter{core: f.core, family: f, key: keyed{key: key}}
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// atOnce calls for each of so many keys, numbered from there, at the same time, and returns how the calls ended.
+// atOnce calls for each of so many keys, numbered from there, at the same time, and returns how the
+// calls ended.
 func atOnce(ctx context.Context, users *shardlimit.Family, from, keys int) (granted []int64, errs []error) {
 	granted, errs = make([]int64, keys), make([]error, keys)
 	var wg sync.WaitGroup
