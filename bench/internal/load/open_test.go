@@ -168,6 +168,17 @@ func TestOpenDrops(t *testing.T) {
 	if n := s.Decisions() + s.Failed; n > 10 || s.Failed > 1 || s.Failed == 1 && !errors.Is(s.Err, boom) {
 		t.Errorf("%d count, %+v; want at most 10", n, s)
 	}
+	var order []int
+	_, err = Open(t.Context(), OpenPlan{Arrivals: Even(1000, 1000), For: span, Workers: 1, Drop: true},
+		func(_ context.Context, a Due) (bool, error) {
+			if order = append(order, a.Who); len(order) == 1 {
+				<-time.After(span / 2)
+			}
+			return true, nil
+		})
+	if err != nil || len(order) > 1 && order[1] < int(span/4/time.Millisecond) {
+		t.Errorf("the second call is one that was due during the first: %v, err %v", order, err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err = Open(ctx, OpenPlan{Arrivals: Even(100, 1), For: time.Hour, Workers: 1, Drop: true},
 		func(context.Context, Due) (bool, error) { cancel(); return true, nil })

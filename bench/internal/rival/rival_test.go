@@ -119,12 +119,12 @@ func TestAServerJudgedAwayIsCounted(t *testing.T) {
 		t.Fatalf("judged away %d times: %v, %v", h.Away(), err, failed)
 	}
 	s.Close()
-	for ctx := t.Context(); h.Away() == 0; {
-		if ok, err := allow(ctx); ok && err == nil {
+	for range 100 {
+		if ok, err := allow(t.Context()); ok && err == nil {
 			t.Fatal("a server that has ended allows")
 		}
-		if ctx.Err() != nil {
-			t.Fatal("a server that has ended is not judged away")
-		}
+	}
+	if h.Away() == 0 {
+		t.Error("a server that has ended is not judged away")
 	}
 }
