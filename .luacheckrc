@@ -5,7 +5,7 @@ std = {
     'ARGV', 'KEYS', 'assert', 'ipairs', 'pairs', 'pcall', 'tonumber', 'type', 'unpack',
     math = {fields = {'ceil', 'floor', 'max', 'min', 'sqrt'}},
     redis = {fields = {'call', 'pcall'}},
-    string = {fields = {'find', 'format', 'match', 'rep', 'sub'}},
+    string = {fields = {'byte', 'find', 'format', 'match', 'rep', 'sub'}},
     table = {fields = {'concat'}},
   },
 }

@@ -61,7 +61,7 @@ func takesFrame() (lines, owners []string) {
 		return []string{
 			"  -- what " + take.file + ".lua does, with clock in place of TIME, info() in place of INFO,",
 			"  -- saved() in place of LASTSAVE, and state in place of what it reads from KEYS[1]",
-			"  return KEYS, ARGV, state, clock, beliefs, info, saved",
+			"  return KEYS, ARGV, state, clock, info, saved",
 		}
 	})
 }

@@ -85,7 +85,7 @@ func TestCommandsOfRedis62(t *testing.T) {
 			options[word] = true
 		}
 	}
-	call := regexp.MustCompile(`redis\.p?call\('([A-Z]+)'[^\n]*`)
+	call := regexp.MustCompile(`\bp?call\('([A-Z]+)'[^\n]*`)
 	word := regexp.MustCompile(`'([A-Z]{2,})'`)
 	seen := map[string]bool{}
 	for _, p := range append(programs[:], takesProgram) {

@@ -13,7 +13,7 @@ var constants = func() map[string]string {
 	all := fairness.Constants()
 	for name, value := range map[string]int64{
 		"WRAP":         wrap,
-		"MOST_PENDING": mostPending, "MAX_RELEASES": MaxReleases,
+		"MOST_ENTRIES": mostEntries, "MOST_PENDING": mostPending, "MAX_RELEASES": MaxReleases,
 		"FAR": far, "MOST_LACKING": mostLacking, "LOWS": mostLows, "MOST_USED": mostUsed,
 		"MOST_BOOKINGS": mostBookings, "MANY_BOOKINGS": manyBookings,
 	} {
@@ -22,7 +22,6 @@ var constants = func() map[string]string {
 	all["TIME"], all["INFO"] = "redis.call('TIME')", "redis.pcall('INFO', 'server')"
 	all["SAVED"] = "redis.pcall('LASTSAVE')"
 	all["READ"], all["READ_END"] = number(readFirst), number(readFirst-1)
-	all["ALONE"] = string(columns.Asks.Append(nil, 0, 1, 0)) // one group of asks, and no reports
 	all["ONE"] = string(columns.One.Append(nil, 0, 1, 0, 1)) // how asks begin of one group of single permits
 	return all
 }()

@@ -132,7 +132,7 @@ func TestLoadIsBoundedByContext(t *testing.T) {
 		_, err := endpoint.Take(context.Background(), ref, ones(p, 1))
 		loaded <- err
 	}()
-	for l := &endpoint.loads[recordPrograms+takeProgram]; ; runtime.Gosched() {
+	for l := &endpoint.loads[calmProgram]; ; runtime.Gosched() {
 		l.mu.Lock()
 		busy := l.busy
 		l.mu.Unlock()

@@ -73,7 +73,7 @@ var logs = map[Algorithm]dates{
 func (d dates) names() map[string]string {
 	return map[string]string{
 		"FIXED": strconv.FormatBool(d.fixed), "CELLS": number(d.cells),
-		"EXACT_SHARE": number(d.exactShare), "EXACT_LIVE": number(int64(d.exactLive)), "MOST_ENTRIES": number(mostEntries),
+		"EXACT_SHARE": number(d.exactShare), "EXACT_LIVE": number(int64(d.exactLive)),
 	}
 }
 

@@ -1,7 +1,7 @@
 --@needs TAKES as_proposed before ceil count dead entries floor format leave newest now oldest share
 --@needs since behind sub target total window
---@sets before begin book count earliest entries falls held lasts newest oldest overdraw partial
---@sets refund regrid releases reshape retire since tail tail_at total
+--@sets before begin book booked count earliest entries falls held lasts newest oldest overdraw
+--@sets partial refund regrid releases reshape retire since tail tail_at total
 --@gives free grant reset retry soonest text used
 -- Logs, part 2: what algorithms that keep a shard in one string define, over the names of part 1.
 local past = count -- of the entries, those that are not booked ahead
@@ -53,6 +53,7 @@ local function keep(list)
 end
 
 if newest > now then
+  booked = true
   keep(listed())
 end
 

@@ -87,7 +87,7 @@ func (f *frame) ahead() int64 {
 	if f.target == 0 || f.burst <= f.target {
 		return f.window
 	}
-	return int64(float64(f.window) * float64(f.burst) / float64(f.target)) // as the script counts it
+	return int64(min(float64(f.window)*float64(f.burst)/float64(f.target), far)) // as the script counts it
 }
 
 func (f *frame) quarantine() int64 { return max(f.closedUntil-f.now, 0) }

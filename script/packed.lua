@@ -1,6 +1,6 @@
---@needs MAGIC clock state
---@gives FORM as_proposed begin book burst ceil closed_until contended earliest epoch falls find
---@gives floor format head held lasts now offset overdraw pace partial refund regrid releases
+--@needs MAGIC
+--@gives FORM as_proposed begin book booked burst ceil closed_until contended earliest epoch falls
+--@gives find floor format head held lasts now offset overdraw pace partial refund regrid releases
 --@gives reshape retire revision share start stepped sub tail tail_at target time touched window
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
 -- the clock and the string.
@@ -63,6 +63,7 @@ if head == '' then
 end
 local as_proposed = false -- the string begins with what a take or a reservation proposes
 local stepped = false -- the clock went back: the new offset must be stored
+local booked = false -- something is, ahead
 if head then
   -- cheaper than to cut out what is compared
   as_proposed = type(head) == 'string' and ARGV[1] and find(head, ARGV[1], 1, true) == 1

@@ -5,9 +5,6 @@ import (
 	"strconv"
 )
 
-// read is what a script is given that need not read the clock and the string.
-var read = map[string]string{"TIME": "clock", "STATE": "state"}
-
 // withPacked fills in the recipes of the algorithms that keep a shard in one string.
 func withPacked(all [programCount]recipe) [programCount]recipe {
 	log := []string{"log_load", "packed_calm", "log"}
@@ -43,11 +40,6 @@ func withPacked(all [programCount]recipe) [programCount]recipe {
 		}
 		add(takeProgram, "take",
 			fenced("packed_take", "fair", "packed_grant", "packed_reply", own.taken, "fair_settle", "reply")...)
-		if _, isLog := logs[a]; isLog {
-			take := &all[ShardRef{algorithm: a}.program(takeProgram)]
-			take.parts = slices.Concat([]string{"log_state", "log_calm"}, take.parts)
-			take.names = withNames(take.names, read)
-		}
 		add(reserveProgram, "reserve",
 			fenced("fair_charge", "packed_reserve", "packed_reply", "packed_reserved", "fair_charged")...)
 		add(settleProgram, "settle",

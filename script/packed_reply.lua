@@ -9,25 +9,25 @@
 local again = reset()
 if renew then
   local done
-  local own = format('@packed.contended..touched.form', contended, now) .. text()
+  local own = format('@packed.touched.form', now) .. text()
   local slice = window / 16
   -- The time to live was set in this sixteenth of a window: it is long enough.
   local lives = as_proposed and closed == 0 and again <= window and now - now % slice == touched - touched % slice
   local life = not (lives and partial) and format('%d',
-    ceil((again > closed and again or closed) / 1000)
+    ceil(math.max(again, closed, window) / 1000)
       + math.max(sub(ARGV[2], @terms.head_life) + 0, ceil(window / 500)))
   if tail then
     done = redis.pcall('SETRANGE', KEYS[1], tail_at, tail)
   end
   if type(done) == 'table' then
     return {-2, done.err}
-  elseif lives and calm and not stepped and (partial or #own >= #head - @packed.contended.at) then
-    done = redis.pcall('SETRANGE', KEYS[1], '@packed.contended.at', own)
+  elseif lives and calm and not stepped and contended == 0 and (partial or #own >= #head - @packed.touched.at) then
+    done = redis.pcall('SETRANGE', KEYS[1], '@packed.touched.at', own)
   else
     --@include packed_rest
     local packed =
-      format('@packed.magic..offset.form', MAGIC, epoch, revision, target, window, burst, share, start, closed_until,
-        offset) .. own
+      format('@packed.magic..start.form', MAGIC, epoch, revision, target, window, burst, share, closed_until, offset,
+        contended, start) .. own
     if partial then
       done = redis.pcall('SETRANGE', KEYS[1], '0', packed)
       if life then

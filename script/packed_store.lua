@@ -3,8 +3,8 @@
 -- One-string algorithms: writes the state, which keeps its time to live. Takes tell by `touched`
 -- whether that was set in this sixteenth of a window. So it is made long enough for what they
 -- grant.
-local state = format(FORM, MAGIC, epoch, revision, target, window, burst, share, start, closed_until, offset,
-  contended, now) .. text()
+local state = format(FORM, MAGIC, epoch, revision, target, window, burst, share, closed_until, offset,
+  contended, start, now) .. text()
 local life = ceil(reset() / 1000) + ceil(window / 500)
 local done
 if now - now % (window / 16) ~= touched - touched % (window / 16) and redis.call('PTTL', KEYS[1]) < life then

@@ -33,8 +33,8 @@ func (m *packed[S, R]) head() string {
 		return ""
 	}
 	own := any(&m.own).(interface{ text() string })
-	return columns.Packed.Sprint(m.magic(), m.epoch, m.revision, m.target, m.window, m.burst, m.share, m.start,
-		m.closedUntil, m.offset, m.fair.contended, m.touched) + own.text()
+	return columns.Packed.Sprint(m.magic(), m.epoch, m.revision, m.target, m.window, m.burst, m.share,
+		m.closedUntil, m.offset, m.fair.contended, m.start, m.touched) + own.text()
 }
 
 func (m *packed[S, R]) magic() string {

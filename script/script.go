@@ -15,7 +15,8 @@
 // [time.Duration].
 package script
 
-// Every program has a place of its own in an endpoint's memory of what is loaded.
+// Every program has a place of its own in an endpoint's memory of what is loaded, but for
+// takesProgram.
 const (
 	// Operations on a shard, of each algorithm in this order. See ShardRef.program.
 	takeProgram = iota
@@ -33,6 +34,7 @@ const (
 	writeRecordProgram
 	dropRecordProgram
 	voteProgram
+	calmProgram // takes of shards of several algorithms
 	recordPrograms
 	programCount = recordPrograms + int(algorithms)*shardOperations
 )
@@ -43,6 +45,7 @@ var recipes = withPacked([programCount]recipe{
 	writeRecordProgram: {name: "write record", file: "record_write", parts: []string{"record", "record_write"}},
 	dropRecordProgram:  {name: "drop record", file: "record_drop", parts: []string{"record_drop"}},
 	voteProgram:        {name: "vote", file: "vote", parts: []string{"vote"}},
+	calmProgram:        {name: "calm take", file: "calm_take", parts: []string{"take"}},
 })
 
 var programs = func() (all [programCount]program) {

@@ -73,6 +73,9 @@ type TakeRequest struct {
 	// enough; so that nothing need be allocated.
 	Room       []int64
 	CallerRoom []time.Duration
+	// Rare is whether the last take from the shard found its state other than proposed: booked,
+	// contended, closed. Then the next one is not tried as a calm one. Takes set it for the next.
+	Rare bool
 
 	told     told
 	toldText string // the terms when it was told that
@@ -158,12 +161,12 @@ func (e *Endpoint) Take(ctx context.Context, s ShardRef, r *TakeRequest) (TakeRe
 	if err := r.check(s); err != nil {
 		return TakeReply{}, err
 	}
-	var room [3]string
-	reply, err := e.run(ctx, s.program(takeProgram), s.keys(), r.arguments(room[:0]))
-	if err != nil {
-		return TakeReply{}, err
+	section := Section{Ref: s, Request: r}
+	err := e.takeTogether(ctx, []*Section{&section})
+	if err == nil {
+		err = section.Err
 	}
-	return parseTake(reply, r)
+	return section.Reply, err
 }
 
 func (r *TakeRequest) check(s ShardRef) error {
@@ -210,6 +213,9 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 		n[replyStart] = 0 // told to some
 	}
 	t := common(n[:])
+	if len(r.Groups) > 0 {
+		r.Rare = (t.Status == OK || t.Status == Lost) && len(reply) > shortReply
+	}
 	t.Grants = r.Room[:0]
 	most := t.Share
 	if r.Proposal.algorithm.bursty() {

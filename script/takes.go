@@ -3,7 +3,6 @@ package script
 import (
 	"context"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,23 +22,21 @@ type Section struct {
 	// What came of it: Reply if Err is nil.
 	Reply TakeReply
 	Err   error
+
+	full bool // the full take of the algorithm serves it, not the calm one
 }
 
-// TakeAll takes from several shards in one round trip, of each as Take does, in their order; a
-// shard may come more than once. What goes wrong with one shard is its section's Err and harms no
-// other. The error is that of the whole call, and nothing is told of its sections then: for each of
-// them it means what it means for a Take.
+// TakeAll takes from several shards, of each as Take does, in their order; a shard may come more
+// than once. What goes wrong with one shard is its section's Err and harms no other. The error is
+// that of the whole call, and nothing is told of its sections then: for each of them it means what
+// it means for a Take.
 //
-// A single section is sent as a Take. In a cluster shards of several hash tags, which may lie in
-// several slots, are taken from by one command for each tag, all in one pipeline.
+// It is one round trip where every state is as proposed, or known to be not; and another for those
+// that turn out to be not. In a cluster shards of several hash tags, which may lie in several
+// slots, are taken from by one command for each tag, all in one pipeline.
 func (e *Endpoint) TakeAll(ctx context.Context, sections []Section) error {
 	if len(sections) > MaxSections {
 		return invalid("%d sections", len(sections))
-	}
-	if len(sections) == 1 {
-		s := &sections[0]
-		s.Reply, s.Err = e.Take(ctx, s.Ref, s.Request)
-		return s.Err
 	}
 	sent := make([]*Section, 0, len(sections))
 	for i := range sections {
@@ -48,40 +45,52 @@ func (e *Endpoint) TakeAll(ctx context.Context, sections []Section) error {
 			sent = append(sent, s)
 		}
 	}
-	if e.client.Mode() == rueidis.ClientModeCluster {
-		if tagged := byTag(sent); len(tagged) > 1 {
-			e.takeTagged(ctx, tagged)
-			return nil
-		}
+	err := e.takeTogether(ctx, sent)
+	if len(sections) == 1 && err == nil {
+		err = sections[0].Err
 	}
-	return e.takeMany(ctx, sent)
+	return err
 }
 
-// takeMany takes from shards of one slot, or of a node that is no cluster.
-func (e *Endpoint) takeMany(ctx context.Context, sections []*Section) error {
-	if len(sections) == 0 {
-		return nil
-	}
-	c := newManyCall(sections)
-	reply, err := e.sendLoaded(ctx, &takesProgram, &e.takes, c.keys, c.args)
-	if isTorn(err) {
-		e.takeEach(ctx, sections)
-		return nil
-	}
-	if err != nil {
+// takeTogether takes from shards by take.lua, and by their full takes from those that are not for
+// it.
+func (e *Endpoint) takeTogether(ctx context.Context, sections []*Section) error {
+	chooseFull(sections)
+	commands := e.commands(sections)
+	if err := e.makeCalls(ctx, commands); err != nil {
 		return err
 	}
-	return readMany(sections, reply)
-}
-
-func readMany(sections []*Section, reply []rueidis.RedisMessage) error {
-	if len(reply) != len(sections) {
-		return malformed(&takesProgram, "wrong number of sections")
+	var left []*Section
+	for i := range commands {
+		for _, s := range commands[i].sections {
+			if s.full && commands[i].number == calmProgram {
+				left = append(left, s)
+			}
+		}
 	}
-	for i, s := range sections {
-		s.Reply, s.Err = s.read(reply[i])
+	if len(left) > 0 {
+		if err := e.makeCalls(ctx, e.commands(left)); err != nil {
+			fail(left, err)
+		}
 	}
 	return nil
+}
+
+// chooseFull finds out which sections are not for take.lua. What comes more than once goes one way,
+// in its order.
+func chooseFull(sections []*Section) {
+	full := map[string]bool(nil)
+	for _, s := range sections {
+		if _, calm := s.Request.calm(); !calm {
+			if full == nil {
+				full = make(map[string]bool, len(sections))
+			}
+			full[s.Ref.head] = true
+		}
+	}
+	for _, s := range sections {
+		s.full = full[s.Ref.head]
+	}
 }
 
 // takeEach takes from each shard in a call of its own. So it is done while their slot is on its way
@@ -139,23 +148,33 @@ func (s *Section) check() error {
 	return s.Request.check(s.Ref)
 }
 
-func (s *Section) read(message rueidis.RedisMessage) (TakeReply, error) {
-	reply, err := message.ToArray()
-	if err != nil {
-		return TakeReply{}, malformed(&takesProgram, "a section is not a list")
+// readMany takes in what the full takes of several sections replied.
+func readMany(sections []*Section, reply []rueidis.RedisMessage) error {
+	if len(reply) != len(sections) {
+		return malformed(&takesProgram, "wrong number of sections")
 	}
-	p := &programs[s.Ref.program(takeProgram)]
-	if err := failure(p, reply, s.Ref.keys()); err != nil {
-		return TakeReply{}, err
+	for i, s := range sections {
+		if one, err := reply[i].ToArray(); err != nil {
+			s.Err = malformed(&takesProgram, "a section is not a list")
+		} else {
+			s.read(one)
+		}
 	}
-	return parseTake(reply, s.Request)
+	return nil
+}
+
+// read takes in what a full take replied.
+func (s *Section) read(reply []rueidis.RedisMessage) {
+	if s.Err = failure(&programs[s.Ref.program(takeProgram)], reply, s.Ref.keys()); s.Err == nil {
+		s.Reply, s.Err = parseTake(reply, s.Request)
+	}
 }
 
 // takesProgram is the takes of all algorithms in one script.
 var takesProgram = func() program {
 	lines, _ := takesLines(func(r *recipe) []string {
-		r.names = withNames(withNames(r.names, read), map[string]string{"INFO": "info()", "SAVED": "saved()"})
-		r.parts = slices.DeleteFunc(slices.Clone(r.parts), func(part string) bool { return part == "log_state" })
+		r.names = withNames(r.names,
+			map[string]string{"TIME": "clock", "STATE": "state", "INFO": "info()", "SAVED": "saved()"})
 		body, _ := r.assemble()
 		return body
 	})

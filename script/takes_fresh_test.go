@@ -138,13 +138,18 @@ func infos(t *testing.T, client rueidis.Client) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile(`cmdstat_info:calls=(\d+)`).FindStringSubmatch(text)
+	return callsOf(text, "info")
+}
+
+// callsOf is how often a command was called, by what INFO says.
+func callsOf(text, name string) int {
+	found := regexp.MustCompile(`cmdstat_` + name + `:calls=(\d+)`).FindStringSubmatch(text)
 	if found == nil {
 		return 0
 	}
 	n, err := strconv.Atoi(found[1])
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
 	return n
 }

@@ -9,8 +9,49 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// This file is about takes from shards of a cluster whose hash tags differ: they may lie in several
-// slots, and one command can name the keys of one.
+// takeCall is one script call for the takes of some sections, whose keys lie in one slot.
+type takeCall struct {
+	sections   []*Section
+	number     int // of the program; below zero: takesProgram
+	program    *program
+	load       *load
+	keys, args []string
+}
+
+const manyFull = -1
+
+// commands returns the calls that take from the sections: one for those that are for take.lua, and
+// one for the others; in a cluster, for each hash tag.
+func (e *Endpoint) commands(sections []*Section) (all []takeCall) {
+	tagged := [][]*Section{sections}
+	if e.client.Mode() == rueidis.ClientModeCluster {
+		tagged = byTag(sections)
+	}
+	for _, some := range tagged {
+		var ways [2][]*Section
+		for _, s := range some {
+			way := &ways[0]
+			if s.full {
+				way = &ways[1]
+			}
+			*way = append(*way, s)
+		}
+		if len(ways[0]) > 0 {
+			c := newCalmCall(ways[0])
+			all = append(all, takeCall{ways[0], calmProgram, &programs[calmProgram], &e.loads[calmProgram], c.keys, c.args})
+		}
+		if full := ways[1]; len(full) == 1 {
+			s := full[0]
+			number, keys := s.Ref.program(takeProgram), s.Ref.keys()
+			all = append(all, takeCall{full, number, &programs[number], &e.loads[number], keys[:countKeys(keys)],
+				s.Request.arguments(nil)})
+		} else if len(full) > 1 {
+			c := newManyCall(full)
+			all = append(all, takeCall{full, manyFull, &takesProgram, &e.takes, c.keys, c.args})
+		}
+	}
+	return all
+}
 
 // byTag returns the sections by the hash tag of their keys, each in their order.
 func byTag(sections []*Section) (tagged [][]*Section) {
@@ -28,20 +69,24 @@ func byTag(sections []*Section) (tagged [][]*Section) {
 	return tagged
 }
 
-// takeTagged takes from the shards of each tag in a command of its own, all of them in one
-// pipeline. A command that a server surely did not execute is sent again alone: the server lacks
+// makeCalls makes the calls, several of them in one pipeline: then what fails is told of their
+// sections. A command that a server surely did not execute is sent again alone: the server lacks
 // the script, or the slot is on its way. Nothing is sent of a pipeline, either, while one of its
 // slots has no server: then the others are served alone.
-func (e *Endpoint) takeTagged(ctx context.Context, tagged [][]*Section) {
-	commands := make(rueidis.Commands, 0, len(tagged))
-	piped := make([]taggedCall, 0, len(tagged))
-	var alone [][]*Section
-	for _, sections := range tagged {
-		if c, ok := e.taggedCall(sections); ok {
-			commands = append(commands, c.command)
-			piped = append(piped, c)
-		} else {
-			alone = append(alone, sections)
+func (e *Endpoint) makeCalls(ctx context.Context, all []takeCall) error {
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return e.makeCall(ctx, &all[0])
+	}
+	built := make(rueidis.Commands, 0, len(all))
+	var piped, alone []*takeCall
+	for i := range all {
+		if c := &all[i]; c.load.known() {
+			piped, built = append(piped, c), append(built, e.evalsha(c.program, c.keys, c.args))
+		} else { // it cannot go in a pipeline
+			alone = append(alone, c)
 		}
 	}
 	if err := ctx.Err(); err != nil {
@@ -49,78 +94,63 @@ func (e *Endpoint) takeTagged(ctx context.Context, tagged [][]*Section) {
 			fail(c.sections, &unsentError{err})
 		}
 	} else {
-		for i, result := range e.client.DoMulti(ctx, commands...) {
-			reply, err := piped[i].program.read(result)
+		for i, result := range e.client.DoMulti(ctx, built...) {
+			c := piped[i]
+			reply, err := c.program.read(result)
 			if noScript(err) || isTorn(err) || errors.Is(err, rueidis.ErrNoSlot) {
-				alone = append(alone, piped[i].sections)
+				alone = append(alone, c)
 				continue
 			}
-			piped[i].answered(reply, err)
+			if err == nil {
+				err = c.read(reply)
+			}
+			if err != nil {
+				fail(c.sections, err)
+			}
 		}
 	}
 	var wg sync.WaitGroup
-	for _, sections := range alone {
-		wg.Go(func() { e.takeAlone(ctx, sections) })
+	for _, c := range alone {
+		wg.Go(func() {
+			if err := e.makeCall(ctx, c); err != nil {
+				fail(c.sections, err)
+			}
+		})
 	}
 	wg.Wait()
+	return nil
 }
 
-// takeAlone takes from shards of one tag.
-func (e *Endpoint) takeAlone(ctx context.Context, sections []*Section) {
-	if len(sections) == 1 {
-		e.takeEach(ctx, sections)
-	} else if err := e.takeMany(ctx, sections); err != nil {
-		fail(sections, err)
+// makeCall makes one call.
+func (e *Endpoint) makeCall(ctx context.Context, c *takeCall) error {
+	for pause := tornPause; ; pause *= 2 {
+		reply, err := e.sendLoaded(ctx, c.program, c.load, c.keys, c.args)
+		switch {
+		case err == nil:
+			return c.read(reply)
+		case isTorn(err) && len(c.sections) > 1:
+			e.takeEach(ctx, c.sections)
+			return nil
+		case !isTorn(err) || !rest(ctx, pause):
+			return err
+		}
 	}
+}
+
+// read takes in the reply.
+func (c *takeCall) read(reply []rueidis.RedisMessage) error {
+	switch c.number {
+	case calmProgram:
+		return readCalm(c.sections, reply)
+	case manyFull:
+		return readMany(c.sections, reply)
+	}
+	c.sections[0].read(reply)
+	return nil
 }
 
 func fail(sections []*Section, err error) {
 	for _, s := range sections {
 		s.Err = err
-	}
-}
-
-// taggedCall is the command for the shards of one tag.
-type taggedCall struct {
-	sections []*Section
-	program  *program
-	command  rueidis.Completed
-}
-
-// taggedCall returns the command for sections; ok is false if the script was never loaded: then it
-// cannot go in a pipeline.
-func (e *Endpoint) taggedCall(sections []*Section) (c taggedCall, ok bool) {
-	first := sections[0]
-	if len(sections) > 1 {
-		if !e.takes.known() {
-			return c, false
-		}
-		many := newManyCall(sections)
-		return taggedCall{sections, &takesProgram, e.evalsha(&takesProgram, many.keys, many.args)}, true
-	}
-	number := first.Ref.program(takeProgram)
-	if !e.loads[number].known() {
-		return c, false
-	}
-	var room [3]string
-	keys := first.Ref.keys()
-	command := e.evalsha(&programs[number], keys[:countKeys(keys)], first.Request.arguments(room[:0]))
-	return taggedCall{sections, &programs[number], command}, true
-}
-
-// answered takes in what came of the command.
-func (c *taggedCall) answered(reply []rueidis.RedisMessage, err error) {
-	switch {
-	case err != nil:
-	case len(c.sections) > 1:
-		err = readMany(c.sections, reply)
-	default:
-		s := c.sections[0]
-		if err = failure(c.program, reply, s.Ref.keys()); err == nil {
-			s.Reply, s.Err = parseTake(reply, s.Request)
-		}
-	}
-	if err != nil {
-		fail(c.sections, err)
 	}
 }

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -68,6 +69,7 @@ type clocked struct {
 const (
 	timeRead = "= redis.call('TIME')\n" // into a local of which every script has its own name
 	infoLine = "local info = redis.pcall('INFO', 'server')\n"
+	infoCall = "(redis.pcall('INFO', 'server'),"
 )
 
 // clockedText replaces the two lines that read the server's clocks. Every script must hold the
@@ -78,6 +80,7 @@ func clockedText(number int) string {
 		panic("the line that reads TIME is not isolated")
 	}
 	text = strings.Replace(text, timeRead, "= {0, table.remove(ARGV)}\n", 1)
+	text = strings.Replace(text, infoCall, "('uptime_in_seconds:' .. table.remove(ARGV),", 1)
 	return strings.Replace(text, infoLine, "local info = 'uptime_in_seconds:' .. table.remove(ARGV)\n", 1)
 }
 
@@ -89,7 +92,7 @@ func retimed(number int) string {
 var clockRead = regexp.MustCompile(`local (\w+) ` + regexp.QuoteMeta(timeRead))
 
 var clockedTexts = func() map[int]*rueidis.Lua {
-	texts := map[int]*rueidis.Lua{}
+	texts := map[int]*rueidis.Lua{calmProgram: rueidis.NewLuaScript(clockedText(calmProgram))}
 	for a := AlgorithmSlidingLog; a < algorithms; a++ {
 		for _, operation := range []int{takeProgram, reserveProgram, settleProgram, peekProgram, clearProgram,
 			ledgerProgram} {
@@ -111,6 +114,17 @@ func (c clocked) run(operation int, now int64, args ...string) ([]rueidis.RedisM
 }
 
 func (c clocked) take(now int64, r *TakeRequest) (TakeReply, error) {
+	s := Section{Ref: c.ref, Request: r}
+	if chooseFull([]*Section{&s}); !s.full {
+		args := append(newCalmCall([]*Section{&s}).args, strconv.FormatInt(c.uptime, 10), strconv.FormatInt(now, 10))
+		reply, err := clockedTexts[calmProgram].Exec(context.Background(), c.client, []string{c.ref.head}, args).ToArray()
+		if err == nil {
+			err = readCalm([]*Section{&s}, reply)
+		}
+		if err != nil || !s.full {
+			return s.Reply, cmp.Or(err, s.Err)
+		}
+	}
 	reply, err := c.run(takeProgram, now, append(r.arguments(nil), strconv.FormatInt(c.uptime, 10))...)
 	if err != nil {
 		return TakeReply{}, err

@@ -12,7 +12,7 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 		form  string
 		bytes int
 	}{
-		{&Packed, "%s%16d%16d%13d%13d%13d%13d%13d%16d%16d%16d%16d", own},
+		{&Packed, "%s%16d%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d", own},
 		{&Log, "%4d%16d%15d%16d%15d%4d%16d", 251},
 		{&Entry, "%16d%15d", 31},
 		{&LeakyBucket, "%16d%13d", 194},

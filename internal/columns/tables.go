@@ -11,9 +11,9 @@ var (
 	Packed = Table{Name: "packed", Columns: []Column{
 		{Name: "magic", Width: 4, Text: true},
 		{Name: "epoch", Width: 16}, {Name: "revision", Width: 16}, {Name: "target", Width: 13},
-		{Name: "window", Width: 13}, {Name: "burst", Width: 13}, {Name: "share", Width: 13}, {Name: "start", Width: 13},
+		{Name: "window", Width: 13}, {Name: "burst", Width: 13}, {Name: "share", Width: 13},
 		{Name: "closed_until", Width: 16}, {Name: "offset", Width: 16}, {Name: "contended", Width: 16},
-		{Name: "touched", Width: 16}, {Name: "own"},
+		{Name: "start", Width: 13}, {Name: "touched", Width: 16}, {Name: "own"},
 	}}
 	// Log: how many entries are alive; the newest; since when grants are known; the total before
 	// the first entry that is alive, and how many are in front of it that are not; the date of the

@@ -53,6 +53,7 @@ type Lane struct {
 	Terms *atomic.Pointer[Terms] // those of one shard have them together, if its node has moved
 	own   atomic.Pointer[Terms]
 	Gone  atomic.Bool // the process uses it no more; calls under way may go on
+	rare  atomic.Bool // the last take found its state other than proposed
 	box   atomic.Pointer[outbox]
 
 	departed uint64 // batches so far; makes tickets unique

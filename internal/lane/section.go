@@ -39,6 +39,7 @@ func (s *section) prepare(t *Terms, now int64) {
 	s.req.Proposal, s.req.Known, s.req.Seen = t.Proposal, l.Limit.KnownFor(), l.remembers()
 	s.req.Deadline, s.req.Fence = l.deadline(t.Epoch), l.fence(t)
 	s.req.Room, s.req.CallerRoom = s.grants[:0], s.req.CallerRoom[:0]
+	s.req.Rare = l.rare.Load()
 }
 
 // learn takes in the reply.
@@ -49,6 +50,7 @@ func (s *section) learn(c *call, received int64) {
 	}
 	s.req.CallerRoom = s.reply.Callers
 	c.heard(s.terms, received, &s.reply)
+	s.lane.rare.Store(s.req.Rare)
 	for i, seat := range s.batch.seats {
 		seat.learn(c.Sent, received, &s.reply, i)
 	}

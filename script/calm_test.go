@@ -1,0 +1,253 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/internal/columns"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// startAt is where a state has `start`.
+const startAt = 88 + 3*16
+
+var logAlgorithms = []Algorithm{AlgorithmSlidingLog, AlgorithmSlidingCounter, AlgorithmFixedWindow}
+
+// rare returns the same request for the full take.
+func rare(r *TakeRequest) *TakeRequest {
+	other := *r
+	other.Rare = true
+	return &other
+}
+
+func put(t *testing.T, client rueidis.Client, key, text string) {
+	t.Helper()
+	if err := client.Do(t.Context(), client.B().Set().Key(key).Value(text).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whatever byte of a state is damaged, the sections before and behind it are served. If it is one of
+// those that every call reads, the calm take grants nothing that the full take does not.
+func TestADamagedByteIsLeftToTheFullTake(t *testing.T) {
+	const now = epoch0
+	m := miniredis.RunT(t)
+	client := miniClient(t, m)
+	endpoint := NewEndpoint(client)
+	for _, a := range logAlgorithms {
+		p := terms(t, Terms{Epoch: 1, Target: 40, Floor: 40, Window: time.Second, Keep: keep, Algorithm: a})
+		ref := func(name string) ShardRef { return a.Keys("", "t", name) }
+		for i := range int64(30) { // entries in front that have left, and more than are read at first
+			emulated{m, endpoint, ref("good")}.at(now + i*60_000)
+			if _, err := endpoint.Take(t.Context(), ref("good"), ones(p, 2)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.SetTime(time.UnixMicro(now + 30*60_000 + 1))
+		good, err := client.Do(t.Context(), client.B().Get().Key(ref("good").head).Build()).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := range good {
+			if at >= startAt && at < startAt+13 { // no take for permits looks at it
+				continue
+			}
+			for _, other := range []byte{'x', ' ', '-', '9', '0', '.', 0} {
+				bad := good[:at] + string(other) + good[at+1:]
+				for _, name := range []string{"before", "behind"} {
+					put(t, client, ref(name).head, good)
+				}
+				put(t, client, ref("calm").head, bad)
+				put(t, client, ref("full").head, bad)
+				full, fullErr := endpoint.Take(t.Context(), ref("full"), rare(ones(p, 2)))
+				all := []Section{{Ref: ref("before"), Request: ones(p, 1)}, {Ref: ref("calm"), Request: ones(p, 2)},
+					{Ref: ref("behind"), Request: ones(p, 1)}}
+				if err := endpoint.TakeAll(t.Context(), all); err != nil {
+					t.Fatal(err)
+				}
+				if got := all[1]; got.Err == nil && at < columns.Log.Bytes() &&
+					(fullErr != nil || !reflect.DeepEqual(got.Reply, full)) {
+					t.Fatalf("%v, %q at %d: calm %+v, full %+v, %v", a, other, at, got.Reply, full, fullErr)
+				}
+				for _, s := range []Section{all[0], all[2]} {
+					if s.Err != nil || s.Reply.Granted != 1 || !reflect.DeepEqual(s.Reply, all[0].Reply) {
+						t.Fatalf("%v, %q at %d: a sound one: %+v, %v", a, other, at, s.Reply, s.Err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Each section has its own answer, whichever of the two takes decides, and a shard that comes again
+// is asked in turn. Each is what a twin says.
+func TestCalmSectionsBetweenOthers(t *testing.T) {
+	onBoth(t, func(t *testing.T, client rueidis.Client) {
+		endpoint, prefix := NewEndpoint(client), redistest.Prefix(t)
+		for _, a := range logAlgorithms {
+			p := terms(t, Terms{Epoch: 2, Target: 10, Floor: 10, Window: time.Hour, Keep: keep, Algorithm: a})
+			older := terms(t, Terms{Epoch: 1, Target: 20, Floor: 20, Window: time.Hour, Keep: keep, Algorithm: a})
+			dearer := terms(t, Terms{Epoch: 2, Revision: 1, Target: 12, Floor: 10, Window: time.Hour, Keep: keep,
+				Algorithm: a})
+			ref := func(name string) ShardRef { return a.Keys(prefix, "t", name) }
+			if _, err := endpoint.Take(t.Context(), ref("older"), ones(older, 3)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := endpoint.Take(t.Context(), ref("booked"), ones(p, 10)); err != nil {
+				t.Fatal(err)
+			}
+			if r, err := endpoint.Reserve(t.Context(), ref("booked"), &ReserveRequest{Proposal: p, Permits: 1,
+				MaxDelay: time.Hour}); err != nil || r.Granted != 1 {
+				t.Fatal(r, err)
+			}
+			for i, want := range []int64{10, 0} {
+				if r, err := endpoint.Take(t.Context(), ref("contended"), asking(p, 1, 10)); err != nil || r.Granted != want {
+					t.Fatal(i, r, err)
+				}
+			}
+			for round, want := range [][]int64{{1, 1, 0, 5, 0, 2, 5, 1, 0, 1}, {1, 1, 0, 3, 0, 2, 3, 1, 0, 1}} {
+				all := []Section{
+					{Ref: ref("calm"), Request: ones(p, 1)}, {Ref: ref("older"), Request: ones(p, 1)},
+					{Ref: ref("booked"), Request: ones(p, 1)}, {Ref: ref("twice"), Request: ones(p, 5)},
+					{Ref: ref("contended"), Request: asking(p, 2, 1)},
+					{Ref: ref("groups"), Request: &TakeRequest{Proposal: p,
+						Groups: []Group{{Size: 1, Count: 2}, {Size: 30, Count: 1}}}},
+					{Ref: ref("twice"), Request: &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 9}}}},
+					{Ref: ref("dearer"), Request: ones(dearer, 1)},
+					{Ref: ref("absent"), Request: &TakeRequest{Proposal: p, Deadline: Unconfirmed,
+						Groups: []Group{{Size: 1, Count: 1}}}},
+					{Ref: ref("another"), Request: ones(p, 1)},
+				}
+				if round == 1 {
+					want[3], want[6] = 0, 0
+				}
+				if err := endpoint.TakeAll(t.Context(), all); err != nil {
+					t.Fatal(err)
+				}
+				for i, s := range all {
+					if s.Err != nil || s.Reply.Granted != want[i] {
+						t.Errorf("%v, round %d, section %d: granted %d, want %d: %+v, %v", a, round, i, s.Reply.Granted, want[i],
+							s.Reply, s.Err)
+					}
+				}
+				for i, name := range map[int]string{2: "booked", 4: "contended"} {
+					if !all[i].Request.Rare {
+						t.Errorf("%v: nothing tells that it is %s", a, name)
+					}
+				}
+				if all[0].Request.Rare || all[9].Request.Rare {
+					t.Errorf("%v: what is calm is called rare", a)
+				}
+			}
+		}
+	})
+}
+
+// Where the server has no memory left, each section is refused in the server's words, and none has
+// written. What is denied needs none.
+func TestCalmTakesOfAServerThatIsFull(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	endpoint := NewEndpoint(client)
+	p := proposal(t, 1, 5, time.Hour)
+	section := func(name string, n int64) Section { return Section{Ref: ShardKeys("", "t", name), Request: ones(p, n)} }
+	all := []Section{section("spent", 5), section("half", 2)}
+	if err := endpoint.TakeAll(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	endpoint.Take(t.Context(), all[0].Ref, rare(ones(p, 1))) // loads that, too
+	before := everything(t, client)
+	command(t, client, "CONFIG", "SET", "maxmemory", "1")
+	defer command(t, client, "CONFIG", "SET", "maxmemory", "0")
+	all = []Section{section("spent", 1), section("half", 1), section("new", 1), section("spent", 1)}
+	if err := endpoint.TakeAll(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range all {
+		refused := (*RefusedError)(nil)
+		if spent := i%3 == 0; spent && (s.Err != nil || s.Reply.Granted != 0) || !spent && !errors.As(s.Err, &refused) {
+			t.Errorf("section %d: %+v, %v", i, s.Reply, s.Err)
+		}
+	}
+	command(t, client, "CONFIG", "SET", "maxmemory", "0")
+	if after := everything(t, client); after != before {
+		t.Errorf("%s\nbefore\n%s", after, before)
+	}
+}
+
+// A shard that is not calm costs one call where that is known, and two where it is not.
+func TestWhatIsKnownToBeRareIsAskedOnce(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	endpoint, ref, p := NewEndpoint(client), ShardKeys("", "t", "limit"), proposal(t, 1, 2, time.Hour)
+	calls := func(r *TakeRequest) int {
+		t.Helper()
+		before := evals(t, client)
+		if _, err := endpoint.Take(t.Context(), ref, r); err != nil {
+			t.Fatal(err)
+		}
+		return evals(t, client) - before
+	}
+	first, r := asking(p, 1, 1), asking(p, 1, 1)
+	if n := calls(first); n != 1 || first.Rare {
+		t.Errorf("a new shard: %d calls, rare %v", n, first.Rare)
+	}
+	if n := calls(r); n != 1 || r.Rare {
+		t.Errorf("a calm one: %d calls, rare %v", n, r.Rare)
+	}
+	for i, want := range []int{2, 1, 1} {
+		if n := calls(r); n != want || !r.Rare {
+			t.Errorf("contended, call %d: %d calls of the server, want %d, rare %v", i, n, want, r.Rare)
+		}
+	}
+	if _, err := endpoint.Clear(context.Background(), ref); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		if n := calls(ones(p, 1)); n != 1 {
+			t.Errorf("calm again, call %d: %d calls of the server", i, n)
+		}
+	}
+}
+
+// evals is how many scripts a server has run.
+func evals(t *testing.T, client rueidis.Client) (n int) {
+	t.Helper()
+	text, err := client.Do(t.Context(), client.B().Info().Section("commandstats").Build()).ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"eval", "evalsha"} {
+		n += callsOf(text, name)
+	}
+	return n
+}
+
+// What is not a reply of take.lua is no answer.
+func TestMalformedCalmReplies(t *testing.T) {
+	p := proposal(t, 1, 5, time.Hour)
+	for text, sound := range map[string]bool{
+		"{7, 5, 9, 9}": true, "{7, 5, 0, 9}": true, "{7, 0, 9, 9}": true,
+		"{}": false, "{7}": false, "{7, 5, 9}": false, "{7, 5, 9, 9, 9}": false, "{7, 'x', 9, 9}": false,
+		"{-1, 5, 9, 9}": false, "{7, 6, 9, 9}": false, "{7, -2, 9, 9}": false, "{7, 5, -9, 9}": false, "{7, 5, 9, 0}": false,
+		"{7, 4, 0, 9}": false, "{7, -1, 9, 9}": false,
+	} {
+		s := Section{Ref: ShardKeys("", "t", "limit"), Request: ones(p, 1)}
+		err := readCalm([]*Section{&s}, replyOf(t, "return "+text))
+		if err == nil {
+			err = s.Err
+		}
+		if sound != (err == nil) || err != nil && !errors.Is(err, ErrMalformedReply) {
+			t.Errorf("%s: %v, %+v", text, err, s.Reply)
+		}
+	}
+	s := Section{Ref: ShardKeys("", "t", "limit"), Request: asking(p, 1, 2)}
+	err := readCalm([]*Section{&s}, replyOf(t, "return {7, 1, 9, 9}"))
+	if err != nil || !errors.Is(s.Err, ErrMalformedReply) {
+		t.Errorf("less than all for who has a name: %v, %+v", s.Err, s.Reply)
+	}
+}

@@ -1,0 +1,163 @@
+-- Take, the calm case: permits of logs that are as their callers believe. All is in force that was
+-- proposed, nothing is booked and nobody contends; or there is no state, and the caller's word is
+-- good for one. For any other section the reply is LOOK: nothing was written, and the full take of
+-- the algorithm decides. It stands beside that, equal to it result for result.
+--
+-- What a log keeps is told by log_load.lua.
+--
+-- KEYS  the state of each section's shard; one may come again
+-- ARGV  1 a byte for each section: the terms that it comes with, '0' those that stand first; then of
+--       each terms:
+--         how a state begins that is as proposed    share    window us    time to live ms
+--         cell us: the window if grants are dated at its beginning
+--         entries up to which each grant has one of its own, though it is of the cell of the last
+--         permits: all of them, or if it is below zero as many as there are
+--         until when anything may be done, 0: always    until when state may be created, us
+--         us for which the node must have kept its memory for that
+-- Reply now us; then of each section the permits that were free, -1: LOOK; us until more are, 0: the
+--       state was created; us until all are
+
+-- Goes on with the next section. It raises where what is stored cannot be a log, or the server
+-- refuses to write, and then has written nothing that means anything.
+local function each(clock, now, replies, looked)
+  local call, sub, format, keys, plan, given = redis.call, string.sub, string.format, KEYS, ARGV[1], {}
+  local stamp, place, t, up = format('@packed.touched.form', now), nil, nil, nil
+  for at = (#replies + 2) / 3, #keys do
+    local key, free, soonest, reset = keys[at], nil, nil, nil
+    local its = plan == '' and 48 or string.byte(plan, at)
+    if its ~= place then
+      place, t = its, given[its]
+    end
+    if not t then
+      local i = (place - 48) * 10 + 2
+      local window, fixed = ARGV[i + 2] + 0, ARGV[i + 4] == ARGV[i + 2]
+      local begins = fixed and now - now % window or now
+      t = {
+        i = i, begin = ARGV[i], share = ARGV[i + 1] + 0, window = window, exact = ARGV[i + 5] + 0, n = ARGV[i + 6] + 0,
+        open = ARGV[i + 7] == '0' or now <= ARGV[i + 7] + 0, gap = fixed and window or 1,
+        date = fixed and format('@entry.date.form', begins) or stamp,
+        cut = now - window, begins = begins, reset = begins + window - now,
+      }
+      given[place] = t
+    end
+    repeat -- once; it ends before where the full take must decide
+      if not t.open or looked[key] then
+        break
+      end
+      local state, n, i, cut = call('GETRANGE', key, '0', '@READ_END'), t.n, t.i, t.cut
+      if state == '' then
+        if t.fresh == nil then
+          local need, many = ARGV[i + 9] + 0, n < 0 and -n or n
+          if need > 0 and not up then -- see adopt_lost.lua
+            local saved = redis.pcall('LASTSAVE')
+            up = type(saved) == 'number' and saved > 0 and clock[1] - saved or 0
+            if up * 1000000 < need then
+              up = string.match(redis.pcall('INFO', 'server'), 'uptime_in_seconds:(%d+)') + 0
+            end
+          end
+          t.fresh = now <= ARGV[i + 8] + 0 and (need <= 0 or up * 1000000 >= need) and t.begin
+            .. format('@packed.start..touched.form@log.form', 0, now, 1, t.date, many, now, 0, 0, t.date)
+        end
+        if t.fresh then
+          call('SET', key, t.fresh, 'PX', ARGV[i + 3])
+          free, soonest, reset = t.share, 0, t.reset
+        end
+        break
+      end
+      local touched, newest, oldest, since, rest =
+        sub(state, @packed.touched) + 0, sub(state, @log.newest) + 0, sub(state, @log.oldest) + 0, nil, nil
+      local count, total, before, dead =
+        sub(state, @log.count) + 0, sub(state, @log.total) + 0, sub(state, @log.before) + 0, sub(state, @log.dead) + 0
+      -- Where the entries begin that are alive, and how long they are without the newest.
+      local from, length = @log.bytes + dead * @entry.bytes, (count - 1) * @entry.bytes
+      if string.find(state, t.begin, 1, true) ~= 1
+        or not (touched <= now and newest <= now and oldest <= now and total >= 0 and total < @WRAP
+        and before >= 0 and before < @WRAP and dead >= 0 and dead % 1 == 0 and dead + count < 2e4
+        and count % 1 == 0 and (count > 0 or count == 0 and newest <= cut)
+        and (#state == @READ or #state >= @log.bytes and #state >= from + length)) then
+        break
+      end
+      if newest <= cut then
+        since, before = count > 0 and newest + t.gap or sub(state, @log.since), total
+        count, dead, rest = 0, 0, ''
+      elseif oldest <= cut then
+        local list = sub(state, from + 1, from + length)
+        if #list < length and (dead >= count or list == '' or sub(list, @entry.date[..#list]) + 0 <= cut) then
+          list = call('GETRANGE', key, format('%d', from), format('%d', from + length - 1))
+        end
+        local gone, high = 0, #list / @entry.bytes
+        while gone < high do
+          local middle = math.floor((gone + high) / 2)
+          if sub(list, @entry.date[middle * @entry.bytes + 1]) + 0 > cut then
+            high = middle
+          else
+            gone = middle + 1
+          end
+        end
+        local last = gone * @entry.bytes
+        if gone == 0 or last == #list and last < length then
+          break
+        end
+        since, before = sub(list, @entry.date[..last]) + t.gap, sub(list, @entry.total[..last]) + 0
+        count, dead, from, length = count - gone, dead + gone, from + last, length - last
+        oldest, list = count > 1 and sub(list, @entry.date[last + 1]) + 0 or newest, sub(list, last + 1)
+        if #list == length and (dead > count or length <= @entry.bytes[8]) then -- all of them are written
+          dead, rest = 0, list
+        end
+      end
+      local stale = touched < now - now % (t.window / 16) -- in each sixteenth the time to live is set
+      local room = t.share - (total - before) % @WRAP
+      soonest = count > 0 and oldest + t.window - now or t.reset
+      if n < 0 and room >= 0 then
+        n = -n > room and room or -n
+      end
+      if not (n >= 0 and n <= room) then
+        break
+      elseif n == 0 then
+        free, reset = 0, newest + t.window - now
+        break
+      end
+      if count == 0 then
+        count, oldest, soonest, since = 1, t.begins, t.reset, since or sub(state, @log.since)
+      elseif newest ~= t.begins and count < @MOST_ENTRIES
+        and (count < t.exact or newest < now - now % ARGV[i + 4]) then
+        local closed = sub(state, @log.newest..total)
+        if rest then
+          rest = rest .. closed
+        else
+          call('SETRANGE', key, format('%d', from + length), closed)
+        end
+        count = count + 1
+      elseif count == 1 then
+        oldest, soonest, since = t.begins, t.reset, since or sub(state, @log.since)
+      end
+      local own = format('%s@log.count.form%s@log.total.form', stamp, count, t.date, (total + n) % @WRAP)
+      if since then
+        own = own .. format('@log.since..oldest.form', since, before, dead, oldest) .. (rest or '')
+      end
+      if rest and length > @entry.bytes[8] then -- so the string becomes shorter
+        call('SET', key, sub(state, 1, @packed.touched.at) .. own, 'PX', ARGV[i + 3])
+      else
+        call('SETRANGE', key, '@packed.touched.at', own)
+      end
+      if stale then
+        redis.pcall('PEXPIRE', key, ARGV[i + 3])
+      end
+      free, reset = room, t.reset
+    until true
+    if not free then
+      free, soonest, reset, looked[key] = -1, 0, 0, true
+    end
+    replies[at * 3 - 1], replies[at * 3], replies[at * 3 + 1] = free, soonest, reset
+  end
+end
+
+local clock = redis.call('TIME')
+local now, looked = clock[1] * 1000000 + clock[2], {}
+local replies = {now}
+while not pcall(each, clock, now, replies, looked) do
+  local last = #replies
+  looked[KEYS[(last + 2) / 3]] = true
+  replies[last + 1], replies[last + 2], replies[last + 3] = -1, 0, 0
+end
+return replies
