@@ -20,7 +20,7 @@ import (
 )
 
 // rememberedKeys is of how many keys of a Family, and some more up to a tenth, a process remembers
-// what it knows while no call is under way. Each takes about a kilobyte and a half.
+// what it knows while no call is under way. Each takes about 1.2 KB.
 const rememberedKeys = 65_536
 
 // Client holds the connections to the nodes and everything that is known of

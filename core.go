@@ -28,6 +28,7 @@ type core struct {
 	invalid error                         // why the key cannot be used
 	from    atomic.Pointer[routes]        // the family's routes that this one's was made from
 	move    atomic.Pointer[register.Move] // nil until the key has had to move
+	part    *keyPart                      // of the family's keys that it is in
 	uses    int                           // how many hold it; see keys
 	idle    int64                         // since when nobody does, on the client's clock
 

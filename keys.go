@@ -54,10 +54,6 @@ func (ks *keys) remember(size int) {
 	ks.seed, ks.most = maphash.MakeSeed(), int(math.Ceil(mean+4*math.Sqrt(mean)))+4
 }
 
-func (ks *keys) part(key string) *keyPart {
-	return &ks.parts[maphash.String(ks.seed, key)%keyParts]
-}
-
 // hold returns what the process has of a key, for one who releases it.
 func (ks *keys) hold(f *Family, k keyed, invalid error) *core {
 	if invalid == nil {
@@ -66,13 +62,14 @@ func (ks *keys) hold(f *Family, k keyed, invalid error) *core {
 	if invalid != nil { // not remembered: it may be of any length
 		return f.newKey(keyed{}, invalid)
 	}
-	p := ks.part(k.key)
+	p := &ks.parts[maphash.String(ks.seed, k.key)%keyParts]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.cores[k]
 	switch {
 	case c == nil:
 		c = f.newKey(k, nil)
+		c.part = p
 		if p.cores == nil {
 			p.cores = make(map[keyed]*core)
 		}
@@ -101,11 +98,10 @@ func (c *core) hold() *core {
 
 // release ends a hold.
 func (c *core) release() {
-	if c.family == nil || c.invalid != nil {
+	p := c.part
+	if p == nil {
 		return
 	}
-	ks := &c.family.keys
-	p := ks.part(c.key.key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if c.uses--; c.uses > 0 {
@@ -116,7 +112,7 @@ func (c *core) release() {
 		delete(p.cores, c.key)
 		return
 	}
-	if p.idle++; p.idle > ks.most {
+	if p.idle++; p.idle > c.family.keys.most {
 		p.drop(func(*core) bool { return true }, 1)
 	}
 	if !p.sweeping {
