@@ -138,7 +138,8 @@ func (c sizeCase) ours(ctx context.Context, round int) error {
 		return errors.Join(errs...)
 	}
 	fill := func() error { // 90 % of every limit, evenly over one window
-		pause := time.Duration(float64(c.window) * sizeShards / float64(len(shards)) * float64(n) / sizeLoad / float64(c.permits))
+		rounds := sizeLoad * float64(c.permits) / float64(n) * float64(len(shards)) / sizeShards
+		pause := time.Duration(float64(c.window) / rounds)
 		tick, end := time.NewTicker(pause), time.Now().Add(c.window)
 		defer tick.Stop()
 		for i := 0; time.Now().Before(end); i = (i + sizeShards) % len(shards) {
