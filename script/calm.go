@@ -115,7 +115,9 @@ func newCalmCall(sections []*Section) *manyCall {
 		}
 		plan[i] = byte('0' + at)
 	}
-	c.args[0] = string(plan[:len(sections)])
+	if len(told) > 1 {
+		c.args[0] = string(plan[:len(sections)])
+	}
 	return c
 }
 

@@ -55,6 +55,7 @@ var commandsOf62 = map[string][]string{
 	"EXISTS":        {},                      // 1.0.0
 	"GET":           {},                      // 1.0.0
 	"GETRANGE":      {},                      // 2.4.0
+	"APPEND":        {},                      // 2.0.0
 	"SET":           {"PX", "NX", "KEEPTTL"}, // 1.0.0; PX and NX 2.6.12, KEEPTTL 6.0.0
 	"SETRANGE":      {},                      // 2.2.0
 	"PEXPIRE":       {},                      // 2.6.0

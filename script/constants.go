@@ -2,6 +2,7 @@ package script
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/internal/columns"
@@ -12,7 +13,7 @@ import (
 var constants = func() map[string]string {
 	all := fairness.Constants()
 	for name, value := range map[string]int64{
-		"WRAP":         wrap,
+		"WRAP": wrap, "MAX_FILL": int64(MaxFill / time.Microsecond),
 		"MOST_ENTRIES": mostEntries, "MOST_PENDING": mostPending, "MAX_RELEASES": MaxReleases,
 		"FAR": far, "MOST_LACKING": mostLacking, "LOWS": mostLows, "MOST_USED": mostUsed,
 		"MOST_BOOKINGS": mostBookings, "MANY_BOOKINGS": manyBookings,

@@ -14,7 +14,7 @@ if renew then
   -- The time to live was set in this sixteenth of a window: it is long enough.
   local lives = as_proposed and closed == 0 and again <= window and now - now % slice == touched - touched % slice
   local life = not (lives and partial) and format('%d',
-    ceil(math.max(again, closed, window) / 1000)
+    ceil(math.min(math.max(again, closed, window), @MAX_FILL) / 1000)
       + math.max(sub(ARGV[2], @terms.head_life) + 0, ceil(window / 500)))
   if tail then
     done = redis.pcall('SETRANGE', KEYS[1], tail_at, tail)

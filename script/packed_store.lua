@@ -5,7 +5,7 @@
 -- grant.
 local state = format(FORM, MAGIC, epoch, revision, target, window, burst, share, closed_until, offset,
   contended, start, now) .. text()
-local life = ceil(reset() / 1000) + ceil(window / 500)
+local life = ceil(math.min(reset(), @MAX_FILL) / 1000) + ceil(window / 500)
 local done
 if now - now % (window / 16) ~= touched - touched % (window / 16) and redis.call('PTTL', KEYS[1]) < life then
   done = redis.pcall('SET', KEYS[1], state, 'PX', format('%d', life))

@@ -48,7 +48,8 @@ func TestAMissingPermissionIsToldInTheServersOwnWords(t *testing.T) {
 					if NotExecuted(err) {
 						sure[denied]++
 						after := everything(t, admin)
-						if after != before {
+						// Who may append and not write in place leaves what means nothing behind a log.
+						if after != before && !(denied == "SETRANGE" && strings.HasPrefix(after, before)) {
 							t.Errorf("%s: not executed, but changed: %v\n%s\n%s", where, err, before, after)
 						}
 					}

@@ -6,8 +6,8 @@
 -- What a log keeps is told by log_load.lua.
 --
 -- KEYS  the state of each section's shard; one may come again
--- ARGV  1 a byte for each section: the terms that it comes with, '0' those that stand first; then of
---       each terms:
+-- ARGV  1 a byte for each section: the terms that it comes with, '0' those that stand first; nothing if
+--       all come with these. Then of each terms:
 --         how a state begins that is as proposed    share    window us    time to live ms
 --         cell us: the window if grants are dated at its beginning
 --         entries up to which each grant has one of its own, though it is of the cell of the last
@@ -124,6 +124,8 @@ local function each(clock, now, replies, looked)
         local closed = sub(state, @log.newest..total)
         if rest then
           rest = rest .. closed
+        elseif #state == from + length and #state < @READ then
+          call('APPEND', key, closed)
         else
           call('SETRANGE', key, format('%d', from + length), closed)
         end

@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 
@@ -28,19 +29,16 @@ func (e *Endpoint) commands(sections []*Section) (all []takeCall) {
 		tagged = byTag(sections)
 	}
 	for _, some := range tagged {
-		var ways [2][]*Section
-		for _, s := range some {
-			way := &ways[0]
-			if s.full {
-				way = &ways[1]
-			}
-			*way = append(*way, s)
+		var full []*Section
+		if slices.ContainsFunc(some, func(s *Section) bool { return s.full }) {
+			full = slices.DeleteFunc(slices.Clone(some), func(s *Section) bool { return !s.full })
+			some = slices.DeleteFunc(slices.Clone(some), func(s *Section) bool { return s.full })
 		}
-		if len(ways[0]) > 0 {
-			c := newCalmCall(ways[0])
-			all = append(all, takeCall{ways[0], calmProgram, &programs[calmProgram], &e.loads[calmProgram], c.keys, c.args})
+		if len(some) > 0 {
+			c := newCalmCall(some)
+			all = append(all, takeCall{some, calmProgram, &programs[calmProgram], &e.loads[calmProgram], c.keys, c.args})
 		}
-		if full := ways[1]; len(full) == 1 {
+		if len(full) == 1 {
 			s := full[0]
 			number, keys := s.Ref.program(takeProgram), s.Ref.keys()
 			all = append(all, takeCall{full, number, &programs[number], &e.loads[number], keys[:countKeys(keys)],
