@@ -29,6 +29,7 @@ func init() { // commands run scripts, which run commands
 		"SET":      {2, doSet},
 		"GETRANGE": {3, doGetRange},
 		"SETRANGE": {3, doSetRange},
+		"APPEND":   {2, doAppend},
 		"STRLEN":   {1, doLen},
 		"HGET":     {2, doHGet},
 		"HMGET":    {2, doHMGet},
