@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -39,7 +40,9 @@ func (s *section) prepare(t *Terms, now int64) {
 	s.req.Proposal, s.req.Known, s.req.Seen = t.Proposal, l.Limit.KnownFor(), l.remembers()
 	s.req.Deadline, s.req.Fence = l.deadline(t.Epoch), l.fence(t)
 	s.req.Room, s.req.CallerRoom = s.grants[:0], s.req.CallerRoom[:0]
-	s.req.Rare = l.rare.Load()
+	// From afar there is no time for a second call: after a rest much may have changed, and whoever
+	// has a name and is refused contends.
+	s.req.Rare = l.rare.Load() || !l.Keyed && (!l.Answered(now-int64(time.Second)) || s.wanted() > l.Expected(now))
 }
 
 // learn takes in the reply.
