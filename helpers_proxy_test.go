@@ -104,25 +104,25 @@ func (r refuseAll) B() rueidis.Builder {
 func (r refuseAll) Mode() rueidis.ClientMode { return rueidis.ClientModeStandalone }
 func (r refuseAll) Close()                   {}
 
-// takeMark is in the text of the scripts that take permits of logs, and in no other.
-const takeMark = "-- Logs, take: the calm case"
+// takeMark is in the text of the script that takes permits of logs while all is calm.
+const takeMark = "-- Take, the calm case"
 
-// mutant is a Redis client that puts another line in place of one of the take
-// script's: a limiter that is broken on purpose.
+// mutant is a Redis client that puts other lines in place of some of the scripts: a limiter that is
+// broken on purpose.
 type mutant struct {
 	rueidis.Client
-	line, instead string
-	changed       atomic.Int64 // takes that ran the changed text
+	lines   *strings.Replacer
+	changed atomic.Int64 // calls that ran a changed text
 
 	mu   sync.Mutex
 	shas map[string]string // of the changed text by that of the true one
 }
 
 // mutants is a fleet of the one node that the client is of, on which everybody
-// runs the changed script. The line must stand in the script.
-func mutants(tb testing.TB, node rueidis.Client, line, instead string) (fleet, *mutant) {
+// runs the changed scripts. Each line has behind it what stands in its place.
+func mutants(tb testing.TB, node rueidis.Client, lines ...string) (fleet, *mutant) {
 	tb.Helper()
-	m := &mutant{Client: node, line: line, instead: instead, shas: make(map[string]string)}
+	m := &mutant{Client: node, lines: strings.NewReplacer(lines...), shas: make(map[string]string)}
 	return fleet{nodes: []shardlimit.Node{{Name: "solo", Client: m}}, prefix: redistest.Prefix(tb)}, m
 }
 
@@ -134,13 +134,9 @@ func (m *mutant) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 	var body string
 	switch words[0] {
 	case "EVAL":
-		if !strings.Contains(words[1], takeMark) {
+		if body = m.lines.Replace(words[1]); body == words[1] {
 			return m.Client.Do(ctx, cmd)
 		}
-		if !strings.Contains(words[1], m.line) {
-			panic("the take script does not hold: " + m.line)
-		}
-		body = strings.ReplaceAll(words[1], m.line, m.instead)
 		m.mu.Lock()
 		m.shas[sha(words[1])] = sha(body)
 		m.mu.Unlock()

@@ -96,26 +96,30 @@ func TestNoWindowHoldsMoreThanTheLimitOverProcesses(t *testing.T) {
 func TestABrokenScriptIsCaught(t *testing.T) {
 	server := redistest.Standalone(t)
 	for _, broken := range []struct {
-		name, line, instead string
-		loss                shardlimit.LossPolicy
+		name  string
+		lines []string // of the calm and the full take, each with what stands instead
+		loss  shardlimit.LossPolicy
 	}{
 		{
 			name: "permits come back early",
-			line: "if newest <= now - window then", instead: "if newest <= now - window * 3 / 4 then",
+			lines: []string{"cut = now - window,", "cut = now - window * 3 / 4,",
+				"if newest <= now - window then", "if newest <= now - window * 3 / 4 then"},
 		},
 		{
-			name: "one permit of each batch is not counted",
-			line: "(total + n)", instead: "(total + n - 1)",
+			name:  "one permit of each batch is not counted",
+			lines: []string{"(total + n)", "(total + n - 1)"},
 		},
 		{
 			name: "shares are twice as large",
-			line: "math.min(share, target) - most, 0)", instead: "2 * math.min(share, target) - most, 0)",
+			lines: []string{"room = t.share - ", "room = 2 * t.share - ",
+				"math.min(share, target) - most, 0)", "2 * math.min(share, target) - most, 0)"},
 		},
 		{
-			name:    "the state expires early, and the loss is not noticed",
-			line:    "done = redis.pcall('SET', KEYS[1], packed, 'PX', life)",
-			instead: "done = redis.pcall('SET', KEYS[1], packed, 'PX', '50')",
-			loss:    shardlimit.Resume,
+			name: "the state expires early, and the loss is not noticed",
+			lines: []string{"call('SET', key, t.fresh, 'PX', ARGV[i + 3])", "call('SET', key, t.fresh, 'PX', '50')",
+				"done = redis.pcall('SET', KEYS[1], packed, 'PX', life)",
+				"done = redis.pcall('SET', KEYS[1], packed, 'PX', '50')"},
+			loss: shardlimit.Resume,
 		},
 	} {
 		t.Run(broken.name, func(t *testing.T) {
@@ -123,7 +127,7 @@ func TestABrokenScriptIsCaught(t *testing.T) {
 			// long and few: hence a long window of which few calls use up all, and more than one
 			// look.
 			limit := shardlimit.Limit{Permits: 40, Per: 2 * time.Second, Shards: 4}
-			f, m := mutants(t, server.Client(t), broken.line, broken.instead)
+			f, m := mutants(t, server.Client(t), broken.lines...)
 			callers := newTraffic(t)
 			callers.start(4,
 				asOne(f.group(t, 4, "l", limit, func(c *shardlimit.Config) { c.AfterLoss = broken.loss }))...)
@@ -150,8 +154,8 @@ func TestABrokenScriptIsCaught(t *testing.T) {
 func TestMergedGrantsDoNotComeBackEarly(t *testing.T) {
 	const tick = time.Millisecond
 	limit := shardlimit.Limit{Permits: 200, Per: time.Second, Shards: 1} // enough to be merged
-	for name, instead := range map[string]string{"as it is": mergeLine,
-		"broken": "format('%4d', count) .. (count > sub(state, 166, 169) + 0 and date or newest)"} {
+	for name, instead := range map[string]string{"as it is": mergeLine + " ",
+		"broken": "count, count > sub(state, 166, 169) + 0 and t.date or format('%16d', newest), (total + n)"} {
 		t.Run(name, func(t *testing.T) {
 			frozen, set := frozen(t, 1)
 			f, m := mutants(t, frozen.admin(t), mergeLine, instead)
@@ -182,7 +186,7 @@ func TestMergedGrantsDoNotComeBackEarly(t *testing.T) {
 				t.Fatal("the script did not run")
 			}
 			worst, ok := history.Check(limit.Per, limit.Permits, ops)
-			if want := instead == mergeLine; ok != want {
+			if want := name == "as it is"; ok != want {
 				t.Errorf("within the limit: %t, want %t: %s", ok, want, worst)
 			}
 			t.Log(worst)
@@ -190,4 +194,4 @@ func TestMergedGrantsDoNotComeBackEarly(t *testing.T) {
 	}
 }
 
-const mergeLine = "format('%4d', count) .. date"
+const mergeLine = "count, t.date, (total + n)"
