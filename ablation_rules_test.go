@@ -2,13 +2,9 @@ package shardlimit_test
 
 // onTwins has calls of shards go to the twins of the scripts: see testdata/ablation/twins.go.
 var onTwins = switchOff{name: "redis", edits: []edit{
-	{"\tvar room [3]string\n\treply, err := e.run(ctx, s.program(takeProgram)",
-		"\tvar twin TakeReply\n\tif !BROKEN {\n\t\tsimulated(e, s, func(t Twin, now int64) { twin = t.Take(now, r) " +
-			"})\n\t\t" +
-			"return twin, nil\n\t}\n\tvar room [3]string\n\treply, err := e.run(ctx, s.program(takeProgram)"},
-	{"\tif e.client.Mode() == rueidis.ClientModeCluster {\n\t\tif tagged",
-		"\tif !BROKEN {\n\t\te.takeEach(ctx, sent)\n\t\treturn nil\n\t}\n" +
-			"\tif e.client.Mode() == rueidis.ClientModeCluster {\n\t\tif tagged"},
+	{"\tchooseFull(sections)\n", "\tif !BROKEN {\n\t\tfor _, s := range sections {\n" +
+		"\t\t\tsimulated(e, s.Ref, func(t Twin, now int64) { s.Reply = t.Take(now, s.Request) })\n" +
+		"\t\t}\n\t\treturn nil\n\t}\n\tchooseFull(sections)\n"},
 	{"\treply, err := e.run(ctx, s.program(reserveProgram)",
 		"\tvar twin ReserveReply\n\tif !BROKEN {\n\t\tsimulated(e, s, func(t Twin, now int64) { twin = " +
 			"t.Reserve(now, r) })\n" +

@@ -47,7 +47,7 @@ const (
 
 // LossPolicy says what a shard does whose node came back without its memory
 // (restarted empty, flushed) inside the window. 0 is Quarantine for windows up to a minute, and
-// Resume for longer ones.
+// Resume for longer ones. That a key of a family was flushed or evicted alone is not noticed.
 type LossPolicy uint8
 
 // The loss policies.

@@ -31,6 +31,7 @@ type core struct {
 	part    *keyPart                      // of the family's keys that it is in
 	uses    int                           // how many hold it; see keys
 	idle    int64                         // since when nobody does, on the client's clock
+	counts  int64                         // until when what the process counts by itself does
 
 	routes   atomic.Pointer[routes] // nil until the limit has been declared or joined
 	register *register.Register     // nil for a key of a family

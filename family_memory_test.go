@@ -168,3 +168,96 @@ func TestAParticipantOfAKeyIsTheKey(t *testing.T) {
 		t.Errorf("%v contend for a key (%v)", list, err)
 	}
 }
+
+// What a process decided by itself counts for a key as long as for a limit: bookings until they are
+// due and a window more, debts of a bucket until they are paid.
+func TestWhatAKeyCountsByItselfIsNotForgotten(t *testing.T) {
+	mine := shardlimit.Limit{Permits: 10, Per: time.Minute, Scope: shardlimit.PerParticipant}
+	owes := mine
+	owes.Algorithm = shardlimit.TokenBucket
+	for name, use := range map[string]struct {
+		limit shardlimit.Limit
+		by    func(*testing.T, *shardlimit.Limiter)
+	}{
+		"booked": {mine, func(t *testing.T, l *shardlimit.Limiter) {
+			r, err := l.Reserve(t.Context(), 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(r.Delay() + 3*time.Second)
+		}},
+		"owed": {owes, func(t *testing.T, l *shardlimit.Limiter) {
+			d, err := l.AllowN(t.Context(), 1)
+			if err == nil {
+				err = l.Settle(t.Context(), d, 300)
+			}
+			if err != nil && !errors.Is(err, shardlimit.ErrSettled) {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Minute)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ann := keyed(t, bubbled(t, 1).client(t), "users", use.limit).Limiter("ann")
+				first := 10
+				if name == "owed" {
+					first = 9
+				}
+				for range first {
+					if d, err := ann.Allow(t.Context()); err != nil || !d.Allowed {
+						t.Fatal(d, err)
+					}
+				}
+				use.by(t, ann)
+				hasLeft(t, ann, 0)
+			})
+		})
+	}
+}
+
+// From so far that there is no time for two calls a key is answered all the same.
+func TestAKeyIsAnsweredFromAfar(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := bubbled(t, 1).distant(t, 60*time.Millisecond)
+		users := keyed(t, f.client(t), "users", shardlimit.PerMinute(10))
+		ask := func(l *shardlimit.Limiter, n int64, allowed bool) {
+			t.Helper()
+			if d, err := l.AllowN(t.Context(), n); err != nil || d.Allowed != allowed {
+				t.Errorf("%d permits: %+v, %v", n, d, err)
+			}
+		}
+		ask(users.Limiter("ann"), 7, true)
+		ask(users.Limiter("ann"), 9, false)
+		ask(users.LimiterWith("bob", shardlimit.Limit{Permits: 100, Revision: 9}), 1, true)
+		time.Sleep(3 * time.Second)
+		ask(users.Limiter("bob"), 1, true)
+	})
+}
+
+// When a move is over nothing is kept of the keys that were called meanwhile.
+func TestKeysAreForgottenAfterAMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := bubbled(t, 4)
+		c := f.client(t)
+		users := keyed(t, c, "users", shardlimit.PerMinute(10))
+		for i := range f.nodes[:2] {
+			f.nodes[i] = draining(f.nodes[i])
+		}
+		if err := errors.Join(c.SetNodes(t.Context(), f.nodes), users.Rebalance(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if _, errs := atOnce(t.Context(), users, 0, 100); errors.Join(errs...) != nil || users.Known() < 100 {
+			t.Errorf("%d keys are known, %v", users.Known(), errors.Join(errs...))
+		}
+		for range 600 {
+			time.Sleep(time.Second)
+			if _, err := users.Limiter("other").Allow(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := users.Known(); n > 1 {
+			t.Errorf("%d keys are known ten minutes later", n)
+		}
+	})
+}

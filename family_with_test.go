@@ -186,20 +186,24 @@ func TestALimitOfAPerThatTheFamilyHadGivesWay(t *testing.T) {
 		here, there := keyed(t, f.client(t), "users", shardlimit.PerMinute(60)), f.client(t)
 		old := here.LimiterWith("ann", revised(shardlimit.PerMinute(100), 7))
 		hasLeft(t, old, 100)
+		more := 0
 		err := keyed(t, there, "users", shardlimit.PerMinute(60)).SetLimit(t.Context(), shardlimit.PerHour(300))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 10 { // a process in use hears of it
 			time.Sleep(time.Second)
-			hasLeft(t, old, 0)
+			more += grants(t, old)
+		}
+		if more != 200 {
+			t.Errorf("%d more, not 200, whatever the revision of the former limit was", more)
 		}
 		time.Sleep(2 * time.Minute)
-		hasLeft(t, old, 0) // 100 an hour, by its revision, and no more 100 a minute
+		hasLeft(t, old, 0) // 300 an hour, and no more 100 a minute
 		if _, err := here.LimiterWith("ann", shardlimit.PerMinute(100)).Allow(t.Context()); !errors.Is(err,
 			shardlimit.ErrInvalidLimit) {
 			t.Error(err)
 		}
-		hasLeft(t, here.LimiterWith("ann", revised(shardlimit.Limit{Permits: 150}, 8)), 50)
+		hasLeft(t, here.LimiterWith("ann", revised(shardlimit.Limit{Permits: 350}, 8)), 50)
 	})
 }

@@ -1,6 +1,7 @@
 package shardlimit
 
 import (
+	"context"
 	"hash/maphash"
 	"math"
 	"sync"
@@ -37,14 +38,20 @@ type keys struct {
 
 const keyParts = 32
 
-// keySweep is how often a part looks for what need not be remembered any more.
-const keySweep = time.Second
+const (
+	// keySweep is how often a part looks for what need not be remembered any more.
+	keySweep = time.Second
+	// keyRest is how long a key is remembered that is costly to begin with.
+	keyRest = 10 * time.Second
+)
 
 type keyPart struct {
 	mu       sync.Mutex
 	cores    map[keyed]*core
 	idle     int  // of these are held by nobody
 	sweeping bool // it will be looked for those that can go
+
+	_ [32]byte // so that no two share a cache line
 }
 
 // remember has so many keys remembered, or some more. They are not divided evenly: hardly any part
@@ -64,21 +71,67 @@ func (ks *keys) hold(f *Family, k keyed, invalid error) *core {
 	}
 	p := &ks.parts[maphash.String(ks.seed, k.key)%keyParts]
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	c := p.cores[k]
-	switch {
-	case c == nil:
-		c = f.newKey(k, nil)
-		c.part = p
-		if p.cores == nil {
-			p.cores = make(map[keyed]*core)
+	if c == nil {
+		p.mu.Unlock()
+		fresh := f.newKey(k, nil) // the others need not wait for that
+		fresh.part = p
+		p.mu.Lock()
+		if c = p.cores[k]; c == nil {
+			if p.cores == nil {
+				p.cores = make(map[keyed]*core)
+			}
+			c, p.cores[k] = fresh, fresh
+			c.uses = 1
+			p.mu.Unlock()
+			return c
 		}
-		p.cores[k] = c
-	case c.uses == 0:
+	}
+	if c.uses == 0 {
 		p.idle--
 	}
 	c.uses++
+	p.mu.Unlock()
 	return c
+}
+
+// crowdedOut reports whether a call for one permit would be shed, without a look at where it would
+// go: what the process does for that takes the time of those that can be served. It is for a key of
+// which nothing is known.
+func (l *Limiter) crowdedOut(n int64) bool {
+	f := l.family
+	if f == nil || n != 1 {
+		return false
+	}
+	c := f.core.client
+	if !c.lanes.Crowded(c.nodes.Roster()) || c.cfg.OnOutage == FailOpen || c.cfg.OnOutage == FailLocal {
+		return false
+	}
+	r := f.core.routes.Load()
+	return r != nil && r.limit.Mode == Enforced && r.limit.Scope == Global && l.key.terms().Mode == "" &&
+		l.invalid == nil && checkName("key", l.key.key) == nil && !f.keys.has(l.key)
+}
+
+// shed ends a call that was crowded out.
+func (f *Family) shed(ctx context.Context, d *Decision) error {
+	since := f.core.client.now()
+	err := f.core.gone(ctx, nil)
+	if err == nil {
+		err = f.core.park(ctx, since)
+	}
+	if err == nil {
+		err = errOverloaded
+	}
+	f.core.decided(ctx, d, 1, since, err)
+	return err
+}
+
+// has reports whether the process has something of a key.
+func (ks *keys) has(k keyed) bool {
+	p := &ks.parts[maphash.String(ks.seed, k.key)%keyParts]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cores[k] != nil
 }
 
 // newKey is what a process has of a key at first.
@@ -107,7 +160,7 @@ func (c *core) release() {
 	if c.uses--; c.uses > 0 {
 		return
 	}
-	c.idle = c.client.now()
+	c.idle, c.counts = c.client.now(), 0
 	if !c.remembers(c.idle) {
 		delete(p.cores, c.key)
 		return
@@ -164,25 +217,33 @@ func (ks *keys) all() (all []*core) {
 
 // remembers reports whether the next call for a key that nobody holds must find what the process
 // has of it: that nothing is free, that a script call is under way, how far a move is, or what this
-// process counts by itself.
+// process counts by itself. For a while it is better if it does: a limit that comes with the calls
+// costs more to look at than a call, and a state that is rare costs two.
 func (c *core) remembers(now int64) bool {
-	from, r := c.from.Load(), c.routes.Load()
-	if from != nil && from.layout.Keys.Moving() {
+	of, r := c.family.core.routes.Load(), c.routes.Load()
+	if of != nil && of.layout.Keys.Moving() {
 		return true
 	}
 	if o := c.ahead.Load(); o != nil && now < o.until {
 		return true
 	}
+	rare := c.key.came != (keyed{}).came
 	if r != nil {
 		for _, l := range r.lanes {
 			if l.Shut(now) || l.Waiting.Load() > 0 {
 				return true
 			}
+			rare = rare || l.Rare()
 		}
 	}
-	if c.seldom.Load() == nil {
-		return false
+	if rare && now < c.idle+int64(keyRest) || now < c.counts {
+		return true
 	}
-	limit := c.limitOf(r)
-	return now < c.idle+int64(limit.memory())
+	if s := c.seldom.Load(); s != nil {
+		if left := max(s.local.engine.Reset(), s.perParticipant.Reset()); left > 0 {
+			c.counts = now + int64(left)
+			return true
+		}
+	}
+	return false
 }

@@ -76,18 +76,7 @@ func (l *Limiter) Name() string {
 
 // Allow asks for one permit. See AllowN.
 func (l *Limiter) Allow(ctx context.Context) (d Decision, err error) {
-	m := l.hold()
-	defer m.core.release()
-	if m.leases.current.Load() != nil {
-		err = m.fromLease(ctx, 1, &d)
-		return d, err
-	}
-	first := call{Ask: lane.Ask{N: 1}}
-	boarded, err := m.begin(ctx, &first, &d)
-	if boarded {
-		first.Sleep()
-		err = m.end(ctx, &first, &d)
-	}
+	err = l.allow(ctx, 1, false, &d)
 	return d, err
 }
 
@@ -98,18 +87,7 @@ func (l *Limiter) Allow(ctx context.Context) (d Decision, err error) {
 // ErrClosed, or the cause of the end of ctx. What a call is granted after its context has ended is
 // given back when the reply comes; if none comes, it stays used for a window.
 func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
-	m := l.hold()
-	defer m.core.release()
-	if m.leases.current.Load() != nil {
-		err = m.fromLease(ctx, n, &d)
-		return d, err
-	}
-	first := call{Ask: lane.Ask{N: n}}
-	boarded, err := m.begin(ctx, &first, &d)
-	if boarded {
-		first.Sleep()
-		err = m.end(ctx, &first, &d)
-	}
+	err = l.allow(ctx, n, false, &d)
 	return d, err
 }
 
@@ -117,10 +95,20 @@ func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
 // how many those were; with none the call is denied. Errors are those of
 // AllowN, except that n may be more than the limit.
 func (l *Limiter) AllowUpTo(ctx context.Context, n int64) (d Decision, err error) {
+	err = l.allow(ctx, n, true, &d)
+	return d, err
+}
+
+func (l *Limiter) allow(ctx context.Context, n int64, upTo bool, d *Decision) error {
+	if l.crowdedOut(n) {
+		return l.family.shed(ctx, d)
+	}
 	m := l.hold()
 	defer m.core.release()
-	err = m.decide(ctx, n, true, 0, &d)
-	return d, err
+	if !upTo && m.leases.current.Load() != nil {
+		return m.fromLease(ctx, n, d)
+	}
+	return m.decide(ctx, n, upTo, 0, d)
 }
 
 // Wait blocks until one permit was granted. See WaitN.

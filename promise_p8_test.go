@@ -92,6 +92,41 @@ func TestLoadAboveWhatCanBeServedIsShed(t *testing.T) {
 	})
 }
 
+// Where a call would be shed, the process does nothing for it but let it wait.
+func TestWhoIsCrowdedOutCostsNothing(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := bubbledNodes(t, 1)
+		f.punctual = true
+		users := keyed(t, f.client(t), "users", shardlimit.PerMinute(10))
+		hasLeft(t, users.Limiter("first"), 10) // loads the scripts
+		nodes[0].each.Store(int64(time.Millisecond))
+		var crowd sync.WaitGroup
+		call := func(name string) {
+			crowd.Go(func() { _, _ = users.Limiter(name).Allow(t.Context()) })
+		}
+		for i := range 300 {
+			call(fmt.Sprint("user ", i))
+		}
+		time.Sleep(shardlimit.DefaultCallTimeout * 11 / 20)
+		call("shed")
+		synctest.Wait()
+		known := users.Known()
+		for i := range 300 {
+			call(fmt.Sprint("late ", i))
+		}
+		synctest.Wait()
+		if n := users.Known(); n > known {
+			t.Errorf("%d keys are known, and %d before the others were crowded out", n, known)
+		}
+		if _, err := users.Limiter("").Allow(t.Context()); !errors.Is(err, shardlimit.ErrInvalidName) {
+			t.Errorf("without a name: %v", err)
+		}
+		crowd.Wait()
+		hasLeft(t, users.Limiter("after"), 10)
+	})
+}
+
 // A call that is shed is answered by the outage policy before its context ends, and ends when its
 // client is closed.
 func TestACallThatIsShedHearsItsContextAndItsClient(t *testing.T) {

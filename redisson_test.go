@@ -116,8 +116,12 @@ type eavesdropper struct {
 func (e *eavesdropper) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	if words := cmd.Commands(); len(words) > 3 && (words[0] == "EVALSHA" || words[0] == "EVAL") {
 		keys, _ := strconv.Atoi(words[2])
-		for _, arg := range words[3+keys:] {
-			e.heard(arg)
+		args := words[3+keys:]
+		calm := len(args)%10 == 1 && len(args) > 10 // of take.lua: terms of ten, of which two are the node's own time
+		for i, arg := range args {
+			if !calm || i%10 != 8 && i%10 != 9 {
+				e.heard(arg)
+			}
 		}
 	}
 	return e.Client.Do(ctx, cmd)

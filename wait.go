@@ -200,7 +200,13 @@ func (q *queue) join(n, deadline int64) (*waiter, error) {
 		if q.poke == nil {
 			q.poke = make(chan struct{}, 1)
 		}
-		if q.pumping = q.member.core.client.spawn(q.pump); !q.pumping {
+		held := q.member.core.hold()
+		q.pumping = held.client.spawn(func(ctx context.Context) {
+			defer held.release()
+			q.pump(ctx)
+		})
+		if !q.pumping {
+			held.release()
 			q.dismiss(w, ErrClosed)
 		}
 	}

@@ -44,7 +44,7 @@ func (a Algorithm) bursty() bool { return a == AlgorithmTokenBucket || a == Algo
 // them.
 var (
 	heads  = [algorithms]string{"l", "c", "w", "t", "q"}
-	magics = [algorithms]string{"SLG4", "SCN2", "FXW3", "TKB3", "LKB1"}
+	magics = [algorithms]string{"SLG5", "SCN3", "FXW4", "TKB4", "LKB2"}
 )
 
 // Twin is a shard of any algorithm in this process, equal to the scripts result for result: the

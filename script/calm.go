@@ -121,8 +121,7 @@ func newCalmCall(sections []*Section) *manyCall {
 	return c
 }
 
-// readCalm takes in what take.lua replied, and marks as rare the sections that it left to the full
-// take.
+// readCalm takes in what take.lua replied, and marks the sections that it left to the full take.
 func readCalm(sections []*Section, reply []rueidis.RedisMessage) error {
 	p := &programs[calmProgram]
 	var room [1 + calmLength*MaxSections]int64
@@ -148,7 +147,7 @@ func (s *Section) readCalm(now int64, n []int64) {
 	if s.full = free == -1 && next == 0 && reset == 0; s.full {
 		return
 	}
-	if now < 0 || free < 0 || free > p.floor || next < 0 || reset < 1 || next == 0 && free != p.floor {
+	if now < 0 || free < 0 || free > p.floor || next < 0 || next > reset || reset < 1 || next == 0 && free != p.floor {
 		s.Err = malformed(&programs[calmProgram], "out of range")
 		return
 	}
@@ -163,6 +162,7 @@ func (s *Section) readCalm(now int64, n []int64) {
 			t.Retry = t.Next
 			if len(r.Groups) > 1 || g.Size > 1 || len(r.Callers) > 0 {
 				s.Err = malformed(&programs[calmProgram], "it refuses what it must not")
+				return
 			}
 		}
 	}

@@ -33,8 +33,8 @@ func put(t *testing.T, client rueidis.Client, key, text string) {
 	}
 }
 
-// Whatever byte of a state is damaged, the sections before and behind it are served. If it is one of
-// those that every call reads, the calm take grants nothing that the full take does not.
+// Whatever byte of a state is damaged, the sections before and behind it are served. If it is one
+// of those that every call reads, the calm take grants nothing that the full take does not.
 func TestADamagedByteIsLeftToTheFullTake(t *testing.T) {
 	const now = epoch0
 	m := miniredis.RunT(t)
@@ -160,7 +160,9 @@ func TestCalmTakesOfAServerThatIsFull(t *testing.T) {
 	if err := endpoint.TakeAll(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
-	endpoint.Take(t.Context(), all[0].Ref, rare(ones(p, 1))) // loads that, too
+	if _, err := endpoint.Take(t.Context(), all[0].Ref, rare(ones(p, 1))); err != nil { // loads that, too
+		t.Fatal(err)
+	}
 	before := everything(t, client)
 	command(t, client, "CONFIG", "SET", "maxmemory", "1")
 	defer command(t, client, "CONFIG", "SET", "maxmemory", "0")

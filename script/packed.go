@@ -228,7 +228,7 @@ func (m *packed[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
 		if m.share > m.target && m.quarantine() == 0 { // nobody has looked since it could fall to that
 			m.lower(own, m.target)
 		}
-		if p.revision >= m.revision || m.target == 0 || p.target == 0 {
+		if p.revision >= m.revision || m.target == 0 || p.target == 0 || m.epoch < p.epoch && m.window != p.window {
 			m.revision, m.target, m.burst = p.revision, p.target, p.burst
 		}
 		if goal = m.target; m.epoch < p.epoch {
@@ -262,10 +262,10 @@ func (m *packed[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
 	return status, renew
 }
 
-// otherTerms reports whether a call brought other terms under the same epoch, and those in force
-// are not of a higher revision.
+// otherTerms reports whether a call brought other terms under the same epoch and for its window,
+// and those in force are not of a higher revision.
 func (f *frame) otherTerms(p *Proposal) bool {
-	return f.epoch == p.epoch && p.revision >= f.revision && f.target > 0 && p.target > 0 &&
+	return f.epoch == p.epoch && p.revision >= f.revision && f.target > 0 && p.target > 0 && p.window == f.window &&
 		(p.revision > f.revision || f.target != p.target || f.burst != p.burst)
 }
 

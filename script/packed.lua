@@ -5,9 +5,8 @@
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
 -- the clock and the string.
 --
--- A shard of SlidingCounter, FixedWindow, TokenBucket or LeakyBucket is one string: what all have
--- in common, then what the algorithm keeps (see its own part, which follows this one). KEYS[1] is
--- that string, KEYS[2] the ledger of participants that contend.
+-- A shard is one string: what all have in common, then what the algorithm keeps (see its own part,
+-- which follows this one). KEYS[1] is that string, KEYS[2] the ledger of participants that contend.
 --
 -- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`:
 -- see fair.lua.

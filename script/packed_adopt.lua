@@ -6,7 +6,7 @@
 -- move the share.
 --
 -- A newer epoch is adopted, and its window. So are other terms (target, burst), which come with the
--- calls for a key, unless those in force are of a higher revision.
+-- calls for a key, unless those in force are of a higher revision and for the same window.
 --
 -- ARGV  1 and 2 the proposal: the time to live is that once unused; the burst with target 0 is 1 if
 --       another algorithm takes over
@@ -43,7 +43,7 @@ if not head then
   end
   begin()
 elseif epoch < proposed
-  or asked and epoch == proposed and came >= revision and target > 0 and asked[1] > 0
+  or asked and epoch == proposed and came >= revision and target > 0 and asked[1] > 0 and asked[2] == window
     and (came > revision or target ~= asked[1] or burst ~= asked[3]) then
   if share > target and closed_until <= now then -- nobody has looked since it could fall to that
     local least = held()
@@ -56,7 +56,7 @@ elseif epoch < proposed
   end
   local was = window
   newer = epoch < proposed
-  if came >= revision or target == 0 or asked[1] == 0 then
+  if came >= revision or target == 0 or asked[1] == 0 or newer and asked[2] ~= window then
     revision, target, burst = came, asked[1], asked[3]
   end
   renew = true

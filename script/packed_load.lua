@@ -9,8 +9,9 @@ if head then
   calm =
     as_proposed and sub(head, @packed.closed_until..contended) == '@packed.closed_until..contended.zero'
   if calm then
-    sound, share, window, touched = pcall(function(kept, slice)
-      return slice(kept, @packed.share) + 0, slice(kept, @packed.window) + 0, slice(kept, @packed.touched) + 0
+    sound, target, window, burst, share, touched = pcall(function(kept, slice)
+      return slice(kept, @packed.target) + 0, slice(kept, @packed.window) + 0, slice(kept, @packed.burst) + 0,
+        slice(kept, @packed.share) + 0, slice(kept, @packed.touched) + 0
     end, head, sub)
   else
     sound, epoch, revision, target, window, burst, share, start, closed_until, offset, touched, contended =

@@ -7,9 +7,9 @@ import (
 
 // withPacked fills in the recipes of the algorithms that keep a shard in one string.
 func withPacked(all [programCount]recipe) [programCount]recipe {
-	log := []string{"log_load", "packed_calm", "log"}
-	token := []string{"packed_calm", "bucket", "tokenbucket", "bucket_load"}
-	leaky := []string{"packed_calm", "bucket", "leakybucket", "bucket_load"}
+	log := []string{"log_load", "log"}
+	token := []string{"bucket", "tokenbucket", "bucket_load"}
+	leaky := []string{"bucket", "leakybucket", "bucket_load"}
 	for a, own := range map[Algorithm]struct {
 		file  string
 		rule  []string

@@ -73,8 +73,8 @@ type TakeRequest struct {
 	// enough; so that nothing need be allocated.
 	Room       []int64
 	CallerRoom []time.Duration
-	// Rare is whether the last take from the shard found its state other than proposed: booked,
-	// contended, closed. Then the next one is not tried as a calm one. Takes set it for the next.
+	// Rare asks the full take at once, which spares a call where the state is other than proposed:
+	// booked, contended, closed. Takes set it for the next one.
 	Rare bool
 
 	told     told
@@ -154,7 +154,7 @@ func (t *TakeReply) pace(us, part, window int64) {
 	t.Delay = t.DelayOf(0)
 }
 
-// Take proposes a share to a shard and takes permits from it, in one round trip and at most once: a
+// Take proposes a share to a shard and takes permits from it, at most once: a
 // lost reply means that the permits may have been spent. See [NotExecuted] for errors after which
 // they surely were not.
 func (e *Endpoint) Take(ctx context.Context, s ShardRef, r *TakeRequest) (TakeReply, error) {

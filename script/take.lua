@@ -6,22 +6,22 @@
 -- What a log keeps is told by log_load.lua.
 --
 -- KEYS  the state of each section's shard; one may come again
--- ARGV  1 a byte for each section: the terms that it comes with, '0' those that stand first; nothing if
---       all come with these. Then of each terms:
+-- ARGV  1 a byte for each section: the terms that it comes with, '0' those that stand first; empty
+--       if all come with these. Then of each terms:
 --         how a state begins that is as proposed    share    window us    time to live ms
 --         cell us: the window if grants are dated at its beginning
 --         entries up to which each grant has one of its own, though it is of the cell of the last
 --         permits: all of them, or if it is below zero as many as there are
 --         until when anything may be done, 0: always    until when state may be created, us
 --         us for which the node must have kept its memory for that
--- Reply now us; then of each section the permits that were free, -1: LOOK; us until more are, 0: the
---       state was created; us until all are
+-- Reply now us; then of each section the permits that were free, -1: LOOK; us until more are, 0:
+--       the state was created; us until all are
 
--- Goes on with the next section. It raises where what is stored cannot be a log, or the server
--- refuses to write, and then has written nothing that means anything.
-local function each(clock, now, replies, looked)
-  local call, sub, format, keys, plan, given = redis.call, string.sub, string.format, KEYS, ARGV[1], {}
-  local stamp, place, t, up = format('@packed.touched.form', now), nil, nil, nil
+-- Goes on with the sections that are left. It raises where what is stored cannot be a log, or the
+-- server refuses to write, and then has written nothing that means anything.
+local function each(clock, now, replies, looked, given)
+  local call, sub, format, keys, plan = redis.call, string.sub, string.format, KEYS, ARGV[1]
+  local stamp, place, t = format('@packed.touched.form', now), nil, nil
   for at = (#replies + 2) / 3, #keys do
     local key, free, soonest, reset = keys[at], nil, nil, nil
     local its = plan == '' and 48 or string.byte(plan, at)
@@ -48,14 +48,16 @@ local function each(clock, now, replies, looked)
       if state == '' then
         if t.fresh == nil then
           local need, many = ARGV[i + 9] + 0, n < 0 and -n or n
-          if need > 0 and not up then -- see adopt_lost.lua
-            local saved = redis.pcall('LASTSAVE')
-            up = type(saved) == 'number' and saved > 0 and clock[1] - saved or 0
-            if up * 1000000 < need then
-              up = string.match(redis.pcall('INFO', 'server'), 'uptime_in_seconds:(%d+)') + 0
-            end
+          if need > 0 and not given.saved then -- see adopt_lost.lua
+            given.saved = redis.pcall('LASTSAVE')
+            given.up = type(given.saved) == 'number' and given.saved > 0 and clock[1] - given.saved or 0
           end
-          t.fresh = now <= ARGV[i + 8] + 0 and (need <= 0 or up * 1000000 >= need) and t.begin
+          if need > 0 and given.up * 1000000 < need and not given.info then
+            given.info = redis.pcall('INFO', 'server')
+            given.up = tonumber(type(given.info) == 'string'
+              and string.match(given.info, 'uptime_in_seconds:(%d+)') or 0)
+          end
+          t.fresh = now <= ARGV[i + 8] + 0 and (need <= 0 or given.up * 1000000 >= need) and t.begin
             .. format('@packed.start..touched.form@log.form', 0, now, 1, t.date, many, now, 0, 0, t.date)
         end
         if t.fresh then
@@ -71,8 +73,8 @@ local function each(clock, now, replies, looked)
       -- Where the entries begin that are alive, and how long they are without the newest.
       local from, length = @log.bytes + dead * @entry.bytes, (count - 1) * @entry.bytes
       if string.find(state, t.begin, 1, true) ~= 1
-        or not (touched <= now and newest <= now and oldest <= now and total >= 0 and total < @WRAP
-        and before >= 0 and before < @WRAP and dead >= 0 and dead % 1 == 0 and dead + count < 2e4
+        or not (touched <= now and newest <= now and oldest <= now and total >= 0 and total < @WRAP and total % 1 == 0
+        and before >= 0 and before < @WRAP and before % 1 == 0 and dead >= 0 and dead % 1 == 0 and dead + count < 2e4
         and count % 1 == 0 and (count > 0 or count == 0 and newest <= cut)
         and (#state == @READ or #state >= @log.bytes and #state >= from + length)) then
         break
@@ -117,6 +119,9 @@ local function each(clock, now, replies, looked)
         free, reset = 0, newest + t.window - now
         break
       end
+      if stale then -- before what it has to live for: without that it would be granted twice
+        call('PEXPIRE', key, ARGV[i + 3])
+      end
       if count == 0 then
         count, oldest, soonest, since = 1, t.begins, t.reset, since or sub(state, @log.since)
       elseif newest ~= t.begins and count < @MOST_ENTRIES
@@ -142,9 +147,6 @@ local function each(clock, now, replies, looked)
       else
         call('SETRANGE', key, '@packed.touched.at', own)
       end
-      if stale then
-        redis.pcall('PEXPIRE', key, ARGV[i + 3])
-      end
       free, reset = room, t.reset
     until true
     if not free then
@@ -155,9 +157,9 @@ local function each(clock, now, replies, looked)
 end
 
 local clock = redis.call('TIME')
-local now, looked = clock[1] * 1000000 + clock[2], {}
+local now, looked, given = clock[1] * 1000000 + clock[2], {}, {}
 local replies = {now}
-while not pcall(each, clock, now, replies, looked) do
+while not pcall(each, clock, now, replies, looked, given) do
   local last = #replies
   looked[KEYS[(last + 2) / 3]] = true
   replies[last + 1], replies[last + 2], replies[last + 3] = -1, 0, 0

@@ -13,12 +13,13 @@ import (
 // takeCall is one script call for the takes of some sections, whose keys lie in one slot.
 type takeCall struct {
 	sections   []*Section
-	number     int // of the program; below zero: takesProgram
+	number     int // of the program, or manyFull
 	program    *program
 	load       *load
 	keys, args []string
 }
 
+// manyFull is the number of takesProgram.
 const manyFull = -1
 
 // commands returns the calls that take from the sections: one for those that are for take.lua, and

@@ -222,7 +222,7 @@ const (
 // tidy takes out of the string of a log the entries that mean nothing.
 func tidy(head string) string {
 	fixed, bytes := columns.Log.Bytes(), columns.Entry.Bytes()
-	if len(head) < fixed || !slices.Contains([]string{"SLG4", "SCN2", "FXW3"}, head[:4]) {
+	if len(head) < fixed || !slices.Contains([]string{"SLG5", "SCN3", "FXW4"}, head[:4]) {
 		return head
 	}
 	dead, _ := strconv.Atoi(strings.TrimSpace(head[deadAt : deadAt+4]))

@@ -114,7 +114,7 @@ func (f *flight) run() (next *flight, goesOn bool) {
 	if !f.over.CompareAndSwap(false, true) {
 		return nil, false
 	}
-	f.failed = err != nil
+	f.failed = err != nil || !slices.ContainsFunc(f.asks, func(s script.Section) bool { return s.Err == nil })
 	goesOn = f.outbox.land(f)
 	f.land(received, err)
 	if !inTime { // its context has ended

@@ -94,6 +94,7 @@ type Env struct {
 	batches sync.Pool // to be used again
 	flights sync.Pool // likewise
 	air     air
+	shed    atomic.Int64 // when a call was shed last
 }
 
 // Way is where a lane leads. Those to the keys of a family that lie at one place have it together.
@@ -154,6 +155,9 @@ func (l *Lane) Lead(e *Env, w *Way, of Limit, name string, n *node.Node, t *Term
 	return l
 }
 
+// Rare reports whether the shard's state was other than proposed when it was last asked.
+func (l *Lane) Rare() bool { return l.rare.Load() }
+
 // Tag is the hash tag of the shard's keys.
 func (l *Lane) Tag() string { return shard.Tag(l.Slot) }
 
@@ -180,6 +184,7 @@ func (l *Lane) join(a *Ask) bool {
 		now := l.env.Clock.Now()
 		if l.head != nil && l.env.overdue(l.head.opened, now) || l.outbox().overdue(now) {
 			l.mu.Unlock()
+			l.env.shed.Store(now)
 			return false
 		}
 		l.append(a, now)

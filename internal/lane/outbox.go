@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -43,6 +44,7 @@ type outbox struct {
 	best    int64        // how long a flight takes that need not wait, nanoseconds
 	loading bool         // one of them has still to take what waits
 	oldest  atomic.Int64 // when the first that waits began to; 0: nothing waits
+	far     atomic.Bool  // there may be no time for two calls one after the other
 }
 
 // waiting is a lane in an outbox, and since when asks wait there for a place.
@@ -87,6 +89,29 @@ func (o *outbox) overdue(now int64) bool {
 	return since != 0 && o.env.overdue(since, now)
 }
 
+// Crowded reports whether more waits for every node than can be sent in time: then it is time that
+// this process lacks, and a call need not find out where it would go.
+func (e *Env) Crowded(nodes *node.Roster) bool {
+	shed := e.shed.Load()
+	if shed == 0 {
+		return false
+	}
+	now := e.Clock.Now()
+	if now-shed > int64(e.CallTimeout) {
+		return false
+	}
+	crowded := false
+	nodes.Each(func(n *node.Node) bool {
+		crowded = false
+		n.EachKept(func(kept any) bool {
+			crowded = kept.(*outbox).overdue(now)
+			return crowded
+		})
+		return crowded
+	})
+	return crowded
+}
+
 // next is the flight that is to load what waits; nil if one is about to, or nothing waits, or there
 // is enough under way. o.mu is held.
 func (o *outbox) next() *flight {
@@ -101,7 +126,7 @@ func (o *outbox) next() *flight {
 // fly sends what waits until nothing does, or another flight is about to.
 func (o *outbox) fly(f *flight) {
 	if o.busy() {
-		chance.Yield() // those who are about to call come along
+		o.yield() // those who are about to call come along
 	}
 	for f != nil {
 		o.load(f)
@@ -119,6 +144,13 @@ func (o *outbox) fly(f *flight) {
 		}
 		// Those who have just been answered are about to come back. Let them, so that the next
 		// flight carries all of them and not every other one.
+		o.yield()
+	}
+}
+
+// yield lets others run first, unless something waits already for long: then many others would.
+func (o *outbox) yield() {
+	if since := o.oldest.Load(); since == 0 || o.env.Clock.Now()-since < int64(o.env.CallTimeout/16) {
 		chance.Yield()
 	}
 }
@@ -162,6 +194,7 @@ func (o *outbox) unload(f *flight) {
 	case f.load <= leastAboard && o.aboard == f.load:
 		o.best += (took - o.best) / 256
 	}
+	o.far.Store(o.best > int64(o.env.CallTimeout/4) || o.best == 0)
 	waited, most := took-o.best, int64(o.env.CallTimeout/8)
 	switch {
 	case waited > most:

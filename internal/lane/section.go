@@ -41,8 +41,13 @@ func (s *section) prepare(t *Terms, now int64) {
 	s.req.Deadline, s.req.Fence = l.deadline(t.Epoch), l.fence(t)
 	s.req.Room, s.req.CallerRoom = s.grants[:0], s.req.CallerRoom[:0]
 	// From afar there is no time for a second call: after a rest much may have changed, and whoever
-	// has a name and is refused contends.
-	s.req.Rare = l.rare.Load() || !l.Keyed && (!l.Answered(now-int64(time.Second)) || s.wanted() > l.Expected(now))
+	// has a name and is refused contends. Of a key the process knows little.
+	s.req.Rare = l.rare.Load()
+	if l.Keyed {
+		s.req.Rare = s.req.Rare || l.outbox().far.Load()
+	} else if !l.Answered(now-int64(time.Second)) || s.wanted() > l.Expected(now) {
+		s.req.Rare = true
+	}
 }
 
 // learn takes in the reply.

@@ -141,6 +141,16 @@ func (e *Engine) Peek(limit Limit) script.PeekReply {
 	return e.log.Peek(e.time())
 }
 
+// Reset is the time until nothing counts that was granted, booked or charged.
+func (e *Engine) Reset() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.log == nil {
+		return 0
+	}
+	return e.log.Peek(e.time()).Reset
+}
+
 // Clear forgets usage.
 func (e *Engine) Clear() {
 	e.mu.Lock()

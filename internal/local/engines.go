@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 )
@@ -19,7 +20,7 @@ type Engines struct {
 
 // Other returns the engine of another participant. One that was forgotten begins anew, with the
 // whole limit: that is what any new name gets.
-func (s *Engines) Other(participant string, time *clock.Clock) *Engine {
+func (s *Engines) Other(participant string, by *clock.Clock) *Engine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.others[participant]
@@ -27,7 +28,7 @@ func (s *Engines) Other(participant string, time *clock.Clock) *Engine {
 		if s.others == nil {
 			s.others = make(map[string]*Engine)
 		}
-		e = &Engine{Clock: time}
+		e = &Engine{Clock: by}
 		s.others[participant] = e
 	}
 	return e
@@ -45,6 +46,17 @@ func (s *Engines) Others() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.others))
+}
+
+// Reset is the time until nothing counts of what any participant was granted.
+func (s *Engines) Reset() time.Duration {
+	reset := s.Mine.Reset()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.others {
+		reset = max(reset, e.Reset())
+	}
+	return reset
 }
 
 // Clear forgets what every participant used.

@@ -64,6 +64,15 @@ func (f *Fleet) Node(name string) *Node { return f.roster.Load().byName[name] }
 // Node returns the node of that name, nil if there is none.
 func (r *Roster) Node(name string) *Node { return r.byName[name] }
 
+// Each calls use with every configured node, until that is false.
+func (r *Roster) Each(use func(*Node) bool) {
+	for i := range r.specs {
+		if !use(r.byName[r.specs[i].Name]) {
+			return
+		}
+	}
+}
+
 // All are the configured nodes, for placement.
 func (r *Roster) All() []shard.Node { return placeable(r.specs) }
 
