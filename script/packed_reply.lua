@@ -29,9 +29,9 @@ if renew then
       format('@packed.magic..start.form', MAGIC, epoch, revision, target, window, burst, share, closed_until, offset,
         contended, start) .. own
     if partial then
-      done = life and redis.pcall('PEXPIRE', KEYS[1], life) -- before what it has to live for
-      if type(done) ~= 'table' then
-        done = redis.pcall('SETRANGE', KEYS[1], '0', packed)
+      done = redis.pcall('SETRANGE', KEYS[1], '0', packed)
+      if life then -- not before: a server that is full refuses the first write only
+        redis.pcall('PEXPIRE', KEYS[1], life)
       end
     else
       done = redis.pcall('SET', KEYS[1], packed, 'PX', life)

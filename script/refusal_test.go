@@ -67,28 +67,6 @@ func TestAMissingPermissionIsToldInTheServersOwnWords(t *testing.T) {
 	t.Log(sure)
 }
 
-// What cannot be kept for as long as it counts is not granted: else it would be granted once more.
-func TestWithoutPEXPIRENothingIsGrantedThatIsForgottenTooEarly(t *testing.T) {
-	server := redistest.Standalone(t)
-	command(t, server.Client(t), "ACL", "SETUSER", "short", "on", "nopass", "~*", "+@all", "-pexpire")
-	option := server.ClientOption()
-	option.Username, option.Password = "short", "any"
-	client, err := rueidis.NewClient(option)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	e, p := NewEndpoint(client), refusalProposal(t, AlgorithmSlidingLog, 1, 1000, time.Second)
-	r := TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 1}}}
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
-		if _, err := e.Take(t.Context(), AlgorithmSlidingLog.Keys("", "t", "limit"), &r); err != nil {
-			checkRefusal(t, "a take in the next sixteenth of a window", err)
-			return
-		}
-	}
-	t.Error("takes write nothing that outlives the first one")
-}
-
 func checkRefusal(t *testing.T, where string, err error) {
 	t.Helper()
 	text := err.Error()

@@ -119,9 +119,6 @@ local function each(clock, now, replies, looked, given)
         free, reset = 0, newest + t.window - now
         break
       end
-      if stale then -- before what it has to live for: without that it would be granted twice
-        call('PEXPIRE', key, ARGV[i + 3])
-      end
       if count == 0 then
         count, oldest, soonest, since = 1, t.begins, t.reset, since or sub(state, @log.since)
       elseif newest ~= t.begins and count < @MOST_ENTRIES
@@ -146,6 +143,9 @@ local function each(clock, now, replies, looked, given)
         call('SET', key, sub(state, 1, @packed.touched.at) .. own, 'PX', ARGV[i + 3])
       else
         call('SETRANGE', key, '@packed.touched.at', own)
+      end
+      if stale then -- not before: a server that is full refuses the first write only
+        redis.pcall('PEXPIRE', key, ARGV[i + 3])
       end
       free, reset = room, t.reset
     until true
