@@ -59,8 +59,9 @@ type keyPlan struct {
 	came shard.Terms
 }
 
-// mostKeyPlans bounds how many are remembered: as many as a family's keys have on some nodes.
-const mostKeyPlans = 16 * shard.KeySlots
+// mostKeyPlans bounds how many are remembered: many more than the places of a family's keys, for
+// the limits that come with calls.
+const mostKeyPlans = 4096
 
 // of returns the plan of a key with a single shard, and has it made if it is not known.
 func (k *keyPlans) of(from *routes, at keyPlan, fresh func() (*plan, error)) (*plan, error) {

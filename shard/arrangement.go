@@ -8,8 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// KeySlots is in how many slots the shards of keys lie in a new family.
-const KeySlots = 256
+// KeySlots is in how many slots the shards of keys lie in a new family. So many masters of a
+// cluster can have a part.
+const KeySlots = 32
 
 // Arrangement says where the keys of a family have their shards. Every process computes the
 // shards of a key from it, and from nothing else.
