@@ -179,7 +179,8 @@ func TestEveryAlgorithmKeepsItsBoundUnderLoadAndChange(t *testing.T) {
 		}
 		sharesSumTo(t, limiters[0], limit.Permits)
 		from, last = history.Now(), next
-		time.Sleep(2 * limit.Per) // how long it is in use; nothing is right because of it
+		had := history.Total(callers.record.Ops())
+		awaitThat(t, "it is in use", func() bool { return history.Total(callers.record.Ops()) >= had+limit.Permits })
 	}
 	ops, err := callers.stop()
 	if err != nil {

@@ -14,17 +14,28 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// P8: far above what a node can serve, as much is served as before, what is served is in time, what
-// is not is told so when its time is up, and the node is not taken for away. Callers come back at
-// once, or come at a rate that nothing slows down. On two processors the node would answer two
-// callers at a time.
-func TestLoadAboveWhatCanBeServedIsShed(t *testing.T) {
+// onASlowNode plays with a family whose keys have so many permits a minute, on a node that needs a
+// third of a millisecond for each key. On two processors it would answer two callers at a time.
+func onASlowNode(t *testing.T, permits int64, play func(t *testing.T, users *shardlimit.Family)) {
+	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	synctest.Test(t, func(t *testing.T) {
 		f, nodes := bubbledNodes(t, 1)
 		f.punctual = true
-		users := keyed(t, f.client(t), "users", shardlimit.PerMinute(1_000_000))
-		nodes[0].each.Store(int64(time.Millisecond) / 3) // a thousand keys a second, which have three names each
+		users := keyed(t, f.client(t), "users", shardlimit.PerMinute(permits))
+		if _, err := users.Limiter("loads the script").Allow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		nodes[0].each.Store(int64(time.Millisecond) / 3)
+		play(t, users)
+	})
+}
+
+// P8: far above what a node can serve, as much is served as before, what is served is in time, what
+// is not is told so when its time is up, and the node is not taken for away. Callers come back at
+// once, or come at a rate that nothing slows down.
+func TestLoadAboveWhatCanBeServedIsShed(t *testing.T) {
+	onASlowNode(t, 1_000_000, func(t *testing.T, users *shardlimit.Family) {
 		var served, shed, late atomic.Int64
 		var slowest sync.Map
 		call := func(i int64) {
@@ -94,18 +105,12 @@ func TestLoadAboveWhatCanBeServedIsShed(t *testing.T) {
 
 // Where a call would be shed, the process does nothing for it but let it wait.
 func TestWhoIsCrowdedOutCostsNothing(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := bubbledNodes(t, 1)
-		f.punctual = true
-		users := keyed(t, f.client(t), "users", shardlimit.PerMinute(10))
-		hasLeft(t, users.Limiter("first"), 10) // loads the scripts
-		nodes[0].each.Store(int64(time.Millisecond))
+	onASlowNode(t, 10, func(t *testing.T, users *shardlimit.Family) {
 		var crowd sync.WaitGroup
 		call := func(name string) {
 			crowd.Go(func() { _, _ = users.Limiter(name).Allow(t.Context()) })
 		}
-		for i := range 300 {
+		for i := range 600 {
 			call(fmt.Sprint("user ", i))
 		}
 		time.Sleep(shardlimit.DefaultCallTimeout * 11 / 20)
@@ -123,6 +128,7 @@ func TestWhoIsCrowdedOutCostsNothing(t *testing.T) {
 			t.Errorf("without a name: %v", err)
 		}
 		crowd.Wait()
+		hasLeft(t, users.Limiter("after"), 10)
 	})
 }
 

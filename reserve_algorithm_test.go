@@ -141,9 +141,8 @@ func TestTheBoundOfEveryAlgorithmHoldsWithReservations(t *testing.T) {
 						}
 					})
 				}
-				time.Sleep(time.Second / 2) // how long they work; nothing is right because of it
 				awaitThat(t, "some reserve ahead, and cancel",
-					func() bool { return ahead.Load() > 0 && cancelled.Load() > 0 })
+					func() bool { return made.Load() > 8 && ahead.Load() > 0 && cancelled.Load() > 0 })
 				end()
 				ops, err := callers.stop()
 				if err != nil {
