@@ -165,5 +165,5 @@ func usage(flags *flag.FlagSet) {
 	fmt.Fprintf(out, "  %-11s %s\n  %-11s %s\n\nflags:\n", "all", "all of them, one after the other", "report",
 		"draw the pictures and write the figures in README.md and docs from the stored results")
 	flags.PrintDefaults()
-	fmt.Fprint(out, "\nexample: go -C bench run . exact --rivals shardlimit,redis_rate --goroutines 1,64 --out /tmp/bench\n")
+	fmt.Fprint(out, "\nexample: go -C bench run . exact --rivals shardlimit,redis_rate --goroutines 1,64\n")
 }
