@@ -54,7 +54,7 @@ func TestADenialOfAKeyIsRememberedAWhile(t *testing.T) {
 	})
 }
 
-// Who waits for a key is in one line with all others who do, whichever Limiter they called.
+// All callers who wait for a key are in one line, whichever Limiter they called.
 func TestAKeyThatIsWaitedForIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		users := keyed(t, bubbled(t, 1).client(t), "users", shardlimit.PerMinute(1))

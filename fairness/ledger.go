@@ -318,10 +318,10 @@ func (l *Ledger) Settle(dst []int64, t Term, free, next int64) []int64 {
 // when the permits are there. One that is not paced gets none: what is free, and when more will be,
 // it learns exactly from elsewhere.
 //
-// Who is refused wants half of what its account can hold at once, so that a few calls bring much. A
-// participant that got all it asked for, and would be refused now, is
-// told when to come as if it had been. While nothing is free, a participant that wants its part
-// comes when its credit has grown by as much, or is full. So they do not all come at one release.
+// A refused participant wants half of what its account can hold at once, so that a few calls bring
+// much. A participant that got all it asked for, and would be refused now, is told when to come as
+// if it had been. While nothing is free, a participant that wants its part comes when its credit
+// has grown by as much, or is full. So they do not all come at one release.
 func (a *account) hint(t Term, free, next int64) int64 {
 	if a.e == 0 {
 		return 0
