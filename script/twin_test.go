@@ -71,8 +71,8 @@ const (
 	infoRead = "redis.pcall('INFO', 'server')"
 )
 
-// clockedText replaces what reads the server's clocks. Every script must read TIME exactly once, and
-// INFO at most once.
+// clockedText replaces what reads the server's clocks. Every script must read TIME exactly once,
+// and INFO at most once.
 func clockedText(number int) string {
 	text := programs[number].text
 	if strings.Count(text, timeRead) != 1 || strings.Count(text, "TIME'") != 1 {
