@@ -355,20 +355,13 @@ func (v *view) denied(ctx context.Context, seen *attempt, n, since int64, upTo b
 	return nil
 }
 
-// park keeps a call that was shed until its time is up. A caller that is refused at once comes back
-// at once, and then refusals, and not the calls that are served, have the processor.
+// park keeps a call that was shed until its time is up.
 func (c *core) park(ctx context.Context, since int64) error {
 	left := c.client.cfg.CallTimeout - time.Duration(c.client.now()-since)
 	if at, ends := ctx.Deadline(); ends { // its caller is to hear the answer
 		left = min(left, time.Until(at)*7/8)
 	}
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	case <-c.client.ctx.Done():
-	}
+	c.client.lanes.Park(ctx, left)
 	return c.gone(ctx, nil)
 }
 

@@ -27,8 +27,10 @@ func (a *air) remove(call interface{ ring() }) {
 	delete(a.calls, call)
 }
 
-// Abandon ends the calls that are under way without waiting for their replies.
+// Abandon ends the calls that are under way without waiting for their replies, and those that are
+// parked. The client is closed.
 func (e *Env) Abandon() {
+	e.unpark()
 	e.air.mu.Lock()
 	all := slices.Collect(maps.Keys(e.air.calls))
 	e.air.mu.Unlock()

@@ -91,10 +91,12 @@ type Env struct {
 	CallTimeout time.Duration
 	Closed      *atomic.Bool // no calls are made any more
 
-	batches sync.Pool // to be used again
-	flights sync.Pool // likewise
-	air     air
-	shed    atomic.Int64 // when a call was shed last
+	batches   sync.Pool // to be used again
+	flights   sync.Pool // likewise
+	air       air
+	shed      atomic.Int64 // when a call was shed last
+	shedSince atomic.Int64 // and since when without a pause
+	parked    parking
 }
 
 // Way is where a lane leads. Those to the keys of a family that lie at one place have it together.
@@ -184,7 +186,7 @@ func (l *Lane) join(a *Ask) bool {
 		now := l.env.Clock.Now()
 		if l.head != nil && l.env.overdue(l.head.opened, now) || l.outbox().overdue(now) {
 			l.mu.Unlock()
-			l.env.shed.Store(now)
+			l.env.sheds(now)
 			return false
 		}
 		l.append(a, now)

@@ -44,7 +44,11 @@ type outbox struct {
 	best    int64        // how long a flight takes that need not wait, nanoseconds
 	loading bool         // one of them has still to take what waits
 	oldest  atomic.Int64 // when the first that waits began to; 0: nothing waits
-	far     atomic.Bool  // there may be no time for two calls one after the other
+	line    atomic.Int64 // how many wait
+	pace    atomic.Int64 // how many left the line in a quarter of a call timeout
+	left    int64        // how many did since pacedAt
+	pacedAt int64
+	far     atomic.Bool // there may be no time for two calls one after the other
 }
 
 // waiting is a lane in an outbox, and since when asks wait there for a place.
@@ -76,6 +80,7 @@ func (o *outbox) add(l *Lane, since int64) {
 	if o.waiting = append(o.waiting, waiting{l, since}); len(o.waiting) == o.gone+1 {
 		o.oldest.Store(since)
 	}
+	o.line.Store(int64(len(o.waiting) - o.gone))
 	f := o.next()
 	o.mu.Unlock()
 	if f != nil {
@@ -83,10 +88,25 @@ func (o *outbox) add(l *Lane, since int64) {
 	}
 }
 
-// overdue reports whether what waits is more than can be sent in time.
+// overdue reports whether what waits is more than can be sent in time. If the first has waited for
+// half of a call timeout, newcomers would. Where much more comes than can be served, the first
+// tells that too late: then no more may wait than left the line in a quarter of a call timeout.
 func (o *outbox) overdue(now int64) bool {
 	since := o.oldest.Load()
-	return since != 0 && o.env.overdue(since, now)
+	return since != 0 &&
+		(o.env.overdue(since, now) || o.env.overloaded(now) && o.line.Load() > max(o.pace.Load(), maxLoad))
+}
+
+// leaves counts a lane that has left the line. o.mu is held.
+func (o *outbox) leaves(now int64) {
+	o.line.Store(int64(len(o.waiting) - o.gone))
+	if each, took := int64(o.env.CallTimeout/4), now-o.pacedAt; took >= each {
+		if took < 2*each { // else nothing left for a while: that is no pace
+			o.pace.Store(o.left * each / took)
+		}
+		o.left, o.pacedAt = 0, now
+	}
+	o.left++
 }
 
 // Crowded reports whether more waits for every node than can be sent in time: then it is time that
@@ -109,7 +129,28 @@ func (e *Env) Crowded(nodes *node.Roster) bool {
 		})
 		return crowded
 	})
+	if crowded {
+		e.sheds(now)
+	}
 	return crowded
+}
+
+// sheds notes that a call is shed.
+func (e *Env) sheds(now int64) {
+	last := e.shed.Load()
+	if last == 0 || now-last > int64(e.CallTimeout) {
+		e.shedSince.Store(now)
+	}
+	if last == 0 || now-last > int64(e.CallTimeout/64) { // very many are
+		e.shed.Store(now)
+	}
+}
+
+// overloaded reports whether calls have been shed for more than a call timeout, without a pause as
+// long as that. After a burst they are not.
+func (e *Env) overloaded(now int64) bool {
+	most := int64(e.CallTimeout)
+	return now-e.shed.Load() <= most && now-e.shedSince.Load() > most
 }
 
 // next is the flight that is to load what waits; nil if one is about to, or nothing waits, or there
@@ -223,8 +264,9 @@ func (o *outbox) landed(f *flight, again bool) *flight {
 
 // load puts what waits on the flight. What finds no room goes with another one at once.
 func (o *outbox) load(f *flight) {
+	now := o.env.Clock.Now()
 	for f.load < min(maxLoad, o.room()) {
-		l := o.pop(f)
+		l := o.pop(f, now)
 		if l == nil {
 			return
 		}
@@ -261,7 +303,7 @@ func (o *outbox) room() int {
 }
 
 // pop takes the lane that goes next; nil if there is none, and then the flight has loaded.
-func (o *outbox) pop(f *flight) *Lane {
+func (o *outbox) pop(f *flight, now int64) *Lane {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.gone == len(o.waiting) {
@@ -279,6 +321,7 @@ func (o *outbox) pop(f *flight) *Lane {
 	if o.gone < len(o.waiting) {
 		o.oldest.Store(o.waiting[o.gone].since)
 	}
+	o.leaves(now)
 	return l
 }
 

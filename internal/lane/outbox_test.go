@@ -14,7 +14,7 @@ func TestAQueueThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 	o.add(l, 1)
 	for range 100_000 {
 		o.add(l, 1)
-		if o.pop(&flight{}) == nil {
+		if o.pop(&flight{}, l.env.Clock.Now()) == nil {
 			t.Fatal("empty")
 		}
 	}
@@ -48,12 +48,65 @@ func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 		if first.Granted != 1 || with.Granted != 1 {
 			t.Errorf("%+v, %+v", first, with)
 		}
-		o.pop(&flight{})
+		o.pop(&flight{}, l.env.Clock.Now())
 		again := other.call(t.Context(), 1, false)
 		other.serve(9)
 		synctest.Wait()
 		if again.err != nil || again.Granted != 1 {
 			t.Errorf("after that: %+v", again)
+		}
+	})
+}
+
+// While more comes than can be served for long, and not only after a burst, a line is too long if
+// it would take more than a quarter of the call timeout, though its first has not waited for long.
+func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const quarter = 3 * maxLoad // leave the line in a quarter of the call timeout
+		l := grounded(t)
+		e, o := l.env, l.outbox()
+		o.flying = maxFlights // what leaves the line leaves by the test
+		add := func(n int) {
+			for range n {
+				o.add(l, e.Clock.Now())
+			}
+		}
+		leave := func(n int) {
+			for range n {
+				o.pop(&flight{}, e.Clock.Now())
+			}
+		}
+		pass := func() {
+			time.Sleep(e.CallTimeout / 4)
+			add(quarter)
+			leave(quarter)
+		}
+		e.sheds(e.Clock.Now())
+		for range 4 {
+			pass()
+			e.sheds(e.Clock.Now())
+		}
+		add(10 * quarter)
+		if o.overdue(e.Clock.Now()) {
+			t.Error("calls were shed for no longer than a call timeout, and the line is too long")
+		}
+		leave(10 * quarter)
+		pass()
+		e.sheds(e.Clock.Now())
+		pass()
+		add(quarter)
+		if o.overdue(e.Clock.Now()) {
+			t.Errorf("%d wait, and the line is too long", o.line.Load())
+		}
+		add(1)
+		if !o.overdue(e.Clock.Now()) {
+			t.Errorf("%d wait, and the line is not too long", o.line.Load())
+		}
+		leave(quarter + 1)
+		time.Sleep(e.CallTimeout) // nobody is shed
+		add(10 * quarter)
+		if o.overdue(e.Clock.Now()) {
+			t.Error("long after that the line is too long")
 		}
 	})
 }
