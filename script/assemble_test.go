@@ -59,9 +59,9 @@ func TestNoFragmentIsLeftOver(t *testing.T) {
 func takesFrame() (lines, owners []string) {
 	return takesLines(func(take *recipe) []string {
 		return []string{
-			"  -- what " + take.file + ".lua does, with clock in place of TIME, info() in place of INFO,",
-			"  -- saved() in place of LASTSAVE, and state in place of what it reads from KEYS[1]",
-			"  return KEYS, ARGV, state, clock, info, saved",
+			"  -- what " + take.file + ".lua does, with clock in place of TIME, info() in place of INFO and",
+			"  -- saved() in place of LASTSAVE",
+			"  return KEYS, ARGV, clock, info, saved",
 		}
 	})
 }

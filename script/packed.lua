@@ -44,9 +44,8 @@
 --                   over share
 local sub, find, format, floor, ceil = string.sub, string.find, string.format, math.floor, math.ceil
 local FORM = '@packed.form'
-local epoch, revision, target, window, burst, share, closed_until, offset, touched, contended =
-  0, 0, 0, 0, 0, 0, 0, 0, 0, 0
-local start -- nil: not read yet, and neither are epoch and revision: see packed_rest.lua
+local epoch, revision, target, window, burst, share, start, closed_until, offset, touched, contended =
+  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
 local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed

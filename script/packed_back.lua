@@ -2,7 +2,6 @@
 --@sets renew
 --@gives at available granted refunded retry_in
 -- One-string algorithms, settle: give back permits of the grant made at `at`, or charge permits.
---@include packed_rest
 local refunded = back > 0 and refund(back, ARGV[4] + 0) or 0
 local available, granted, retry_in, at = closed > 0 and 0 or free(), 0, 0, now
 if charge > 0 and closed == 0 then

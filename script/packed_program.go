@@ -13,14 +13,14 @@ func withPacked(all [programCount]recipe) [programCount]recipe {
 	for a, own := range map[Algorithm]struct {
 		file  string
 		rule  []string
-		taken string
+		taken []string
 		end   string // of what is read of the string at first
 	}{
-		AlgorithmSlidingLog:     {"slidinglog", log, "packed_taken", number(readFirst - 1)},
-		AlgorithmSlidingCounter: {"slidingcounter", log, "packed_taken", number(readFirst - 1)},
-		AlgorithmFixedWindow:    {"fixedwindow", log, "packed_taken", number(readFirst - 1)},
-		AlgorithmTokenBucket:    {"tokenbucket", token, "packed_taken", "-1"},
-		AlgorithmLeakyBucket:    {"leakybucket", leaky, "leakybucket_taken", "-1"},
+		AlgorithmSlidingLog:     {file: "slidinglog", rule: log, end: number(readFirst - 1)},
+		AlgorithmSlidingCounter: {file: "slidingcounter", rule: log, end: number(readFirst - 1)},
+		AlgorithmFixedWindow:    {file: "fixedwindow", rule: log, end: number(readFirst - 1)},
+		AlgorithmTokenBucket:    {file: "tokenbucket", rule: token, end: "-1"},
+		AlgorithmLeakyBucket:    {"leakybucket", leaky, []string{"leakybucket_taken"}, "-1"},
 	} {
 		add := func(operation int, name string, parts ...string) {
 			all[ShardRef{algorithm: a}.program(operation)] = recipe{
@@ -38,8 +38,8 @@ func withPacked(all [programCount]recipe) [programCount]recipe {
 		fenced := func(parts ...string) []string {
 			return slices.Concat(load, []string{"fenced"}, own.rule, []string{"packed_adopt"}, parts)
 		}
-		add(takeProgram, "take",
-			fenced("packed_take", "fair", "packed_grant", "packed_reply", own.taken, "fair_settle", "reply")...)
+		taken := append([]string{"packed_take", "fair", "packed_grant", "packed_reply", "packed_taken"}, own.taken...)
+		add(takeProgram, "take", fenced(append(taken, "fair_settle", "reply")...)...)
 		add(reserveProgram, "reserve",
 			fenced("fair_charge", "packed_reserve", "packed_reply", "packed_reserved", "fair_charged")...)
 		add(settleProgram, "settle",

@@ -3,9 +3,8 @@
 --@needs tail tail_at target text touched used window
 --@gives again next_us reply written
 -- One-string algorithms, take and reserve, at the end: store the state if it must be, and make
--- `reply`: status, start or 0, free before, granted, used, what settle needs, next us, retry us (-1
--- never), reset us which a take or a reservation goes on with: quarantine left us, epoch, target,
--- share
+-- `reply`: status, start, free before, granted, used, what settle needs, next us, retry us (-1
+-- never), reset us, quarantine left us, epoch, target, share
 local again = reset()
 if renew then
   local done
@@ -24,7 +23,6 @@ if renew then
   elseif lives and calm and not stepped and contended == 0 and (partial or #own >= #head - @packed.touched.at) then
     done = redis.pcall('SETRANGE', KEYS[1], '@packed.touched.at', own)
   else
-    --@include packed_rest
     local packed =
       format('@packed.magic..start.form', MAGIC, epoch, revision, target, window, burst, share, closed_until, offset,
         contended, start) .. own
@@ -51,4 +49,5 @@ if closed > 0 then
     again = closed
   end
 end
-local reply = {status, 0, available, granted, used(), at, next_us, retry_in, again}
+local reply =
+  {status, start, available, granted, used(), at, next_us, retry_in, again, closed, epoch, target, share}

@@ -1,6 +1,4 @@
 --@needs delay paced reply
--- One-string algorithms, reserve, at the end: quarantine, layout, delay until the permits may be
--- used us, pay if it is why nothing was booked, else 0.
---@include packed_rest
---@include reply_layout
+-- One-string algorithms, reserve, at the end: delay until the permits may be used us, pay if it is
+-- why nothing was booked, else 0.
 reply[@reserve.delay], reply[@reserve.paced] = delay, paced

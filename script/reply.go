@@ -22,16 +22,18 @@ const (
 	replyNext
 	replyRetry
 	replyReset
-	replyClosed // from here on of takes only where the caller cannot know it
+	replyClosed
 	replyEpoch
 	replyTarget
 	replyShare
 	replyOwn // what the algorithm or the operation adds
 )
 
-// Of a leaky bucket: the delay of the first permit, us and a part of a us, and the window.
+// Of a take: whether the next one had better be the full take at once. Then of a leaky bucket: the
+// delay of the first permit, us and a part of a us, and the window.
 const (
-	takeDelay = replyOwn + iota
+	takeRare = replyOwn + iota
+	takeDelay
 	takePart
 	takeWindow
 )
@@ -66,9 +68,7 @@ const (
 
 // replyNames are the names that scripts write behind "@", for what they count from 1.
 var replyNames = map[string]int{
-	"reply.start": replyStart, "reply.next": replyNext, "reply.retry": replyRetry,
-	"reply.closed": replyClosed, "reply.epoch": replyEpoch, "reply.target": replyTarget, "reply.share": replyShare,
-	"take.delay": takeDelay, "take.part": takePart, "take.window": takeWindow,
+	"reply.next": replyNext, "take.rare": takeRare, "take.delay": takeDelay, "take.part": takePart, "take.window": takeWindow,
 	"reserve.delay": reserveDelay, "reserve.paced": reservePaced,
 	"settle.back": settleBack, "settle.repeated": settleRepeated,
 }
@@ -94,12 +94,12 @@ func possible(n []int64) bool {
 	return natural(n[:replyRetry]) && n[replyRetry] >= -1 && natural(n[replyReset:]) && status(n)
 }
 
-// longer reads the reply to a reservation or a settlement, which has more numbers than one to a
-// take unless nothing was proposed, or too late.
-func longer(p *program, reply []rueidis.RedisMessage, n []int64) error {
-	length, absent := len(n), len(reply) == takeNumbers
+// readNumbers reads what a take, a reservation or a settlement replies. It is shorter if nothing was
+// proposed, or too late.
+func readNumbers(p *program, reply []rueidis.RedisMessage, n []int64) error {
+	length, absent := len(n), len(reply) == replyOwn
 	if absent {
-		length = takeNumbers
+		length = replyOwn
 	}
 	if len(reply) != length {
 		return malformed(p, "wrong length")
@@ -110,7 +110,6 @@ func longer(p *program, reply []rueidis.RedisMessage, n []int64) error {
 	if !possible(n) || absent != (Status(n[replyStatus]) == Absent || Status(n[replyStatus]) == Fenced) {
 		return malformed(p, "out of range")
 	}
-	n[replyStart] = 0 // see TakeReply.Start
 	return nil
 }
 

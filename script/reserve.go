@@ -104,7 +104,7 @@ func (r *ReserveRequest) after() int64 {
 func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply, error) {
 	p := &programs[recordPrograms+reserveProgram]
 	var n [reserveNumbers]int64
-	if err := longer(p, reply, n[:]); err != nil {
+	if err := readNumbers(p, reply, n[:]); err != nil {
 		return ReserveReply{}, err
 	}
 	if n[replyGranted] != 0 && (n[replyGranted] != r.Permits || n[reserveDelay] > r.maxDelay()) {

@@ -154,7 +154,7 @@ const mostMark = 64
 func parseSettle(reply []rueidis.RedisMessage, r *SettleRequest) (SettleReply, error) {
 	p := &programs[recordPrograms+settleProgram]
 	var n [settleNumbers]int64
-	if err := longer(p, reply, n[:]); err != nil {
+	if err := readNumbers(p, reply, n[:]); err != nil {
 		return SettleReply{}, err
 	}
 	if n[replyGranted] > r.Charge || n[settleBack] > r.Back || n[settleRepeated] > int64(Another) {

@@ -1,4 +1,3 @@
 --@needs refunded repeated reply
--- Settle, at the end: the layout in force, and what came of it.
---@include reply_layout
+-- Settle, at the end: what came of it.
 reply[@settle.back], reply[@settle.repeated] = refunded, repeated

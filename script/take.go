@@ -192,29 +192,21 @@ func checkDeadlines(deadline, fence int64) error {
 func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) {
 	p := &programs[recordPrograms+takeProgram]
 	var n [takeWindow + 1]int64
-	length := takeNumbers
-	switch {
-	case len(reply) == shortReply:
-		length = shortReply
-		n[replyEpoch], n[replyTarget], n[replyShare] = r.Proposal.epoch, r.Proposal.target, r.Proposal.floor
-	case len(reply) > takeNumbers && r.Proposal.algorithm == AlgorithmLeakyBucket:
+	length := takeRare + 1
+	if r.Proposal.algorithm == AlgorithmLeakyBucket {
 		length = takeWindow + 1
 	}
-	if len(reply) < length {
-		return TakeReply{}, malformed(p, "wrong length")
-	}
-	if err := integers(p, reply, n[:length]); err != nil {
+	if err := readNumbers(p, reply[:min(length, len(reply))], n[:length]); err != nil {
 		return TakeReply{}, err
 	}
-	if !possible(n[:]) {
+	if n[takeRare] > 1 {
 		return TakeReply{}, malformed(p, "out of range")
 	}
-	if len(r.Groups) > 0 {
-		n[replyStart] = 0 // told to some
-	}
 	t := common(n[:])
-	if len(r.Groups) > 0 {
-		r.Rare = (t.Status == OK || t.Status == Lost) && len(reply) > shortReply
+	if len(r.Groups) == 0 {
+		t.Start = n[replyStart]
+	} else {
+		r.Rare = t.Status != Fresh && n[takeRare] == 1
 	}
 	t.Grants = r.Room[:0]
 	most := t.Share
@@ -246,19 +238,10 @@ func status(n []int64) bool {
 	return n[replyStatus] < int64(Fenced) || n[replyStatus] == int64(Fenced) && n[replyEpoch] == 0
 }
 
-const (
-	// shortReply is the length of a take's reply if permits were asked for, the layout in force is
-	// what was proposed, nobody contends and no quarantine lasts.
-	shortReply = replyReset + 1
-	// takeNumbers is the length of a take's reply while nobody contends.
-	takeNumbers = replyShare + 1
-)
-
 // common is what the replies to takes and reservations have in common.
 func common(n []int64) TakeReply {
 	return TakeReply{
 		Status: Status(n[replyStatus]), Epoch: n[replyEpoch], Target: n[replyTarget], Share: n[replyShare],
-		Start:  n[replyStart],
 		Before: n[replyBefore], Granted: n[replyGranted], Free: max(n[replyBefore]-n[replyGranted], 0),
 		Used: n[replyUsed], At: n[replyAt], Next: duration(n[replyNext]), Retry: wait(n[replyRetry]),
 		Reset: duration(n[replyReset]), Closed: duration(n[replyClosed]),

@@ -104,29 +104,19 @@ func (e *Endpoint) takeEach(ctx context.Context, sections []*Section) {
 }
 
 // manyCall is a call under construction.
-type manyCall struct {
-	plan []byte
-	keys []string
-	args []string
-}
+type manyCall struct{ keys, args []string }
 
 // newManyCall returns what a call for the sections consists of.
 func newManyCall(sections []*Section) *manyCall {
-	c := &manyCall{keys: make([]string, 0, 3*len(sections)), args: make([]string, 1, 8)}
+	c := &manyCall{keys: make([]string, 0, 2*len(sections)), args: make([]string, 1, 8)}
+	var plan []byte
 	for _, s := range sections {
-		c.add(s)
+		c.keys = append(c.keys, s.Ref.head, s.Ref.Ledger())
+		var room [3]string
+		plan = columns.Section.Append(plan, 0, int64(s.Ref.algorithm), int64(c.place(s.Request.arguments(room[:0]))))
 	}
-	c.args[0] = string(c.plan)
+	c.args[0] = string(plan)
 	return c
-}
-
-func (c *manyCall) add(s *Section) {
-	keys := s.Ref.keys()
-	used := countKeys(keys)
-	c.keys = append(c.keys, keys[:used]...)
-	var room [3]string
-	from := c.place(s.Request.arguments(room[:0]))
-	c.plan = columns.Section.Append(c.plan, 0, int64(s.Ref.algorithm), int64(used), int64(from))
 }
 
 // place returns where in the arguments of the call those of a section are, counted from 1. Sections
@@ -174,7 +164,7 @@ func (s *Section) read(reply []rueidis.RedisMessage) {
 var takesProgram = func() program {
 	lines, _ := takesLines(func(r *recipe) []string {
 		r.names = withNames(r.names,
-			map[string]string{"TIME": "clock", "STATE": "state", "INFO": "info()", "SAVED": "saved()"})
+			map[string]string{"TIME": "clock", "INFO": "info()", "SAVED": "saved()"})
 		body, _ := r.assemble()
 		return body
 	})
@@ -196,7 +186,7 @@ func takesLines(body func(take *recipe) []string) (lines, owners []string) {
 	fragment("takes")
 	for a := range algorithms {
 		take := recipes[ShardRef{algorithm: a}.program(takeProgram)]
-		none("take['" + strconv.Itoa(int(a)) + "'] = function(KEYS, ARGV, state)")
+		none("take['" + strconv.Itoa(int(a)) + "'] = function(KEYS, ARGV)")
 		none(body(&take)...)
 		none("end")
 	}

@@ -1,4 +1,4 @@
---@gives clock ends info saved take
+--@gives clock info saved take
 -- Takes, part 1: what the takes of several shards in one call share: the node's clock, and what it
 -- says of itself, which costs more than a take and is asked once.
 --
@@ -14,4 +14,3 @@ local function info()
   return said
 end
 local take = {} -- by algorithm
-local ends = {['0'] = '@READ_END', ['1'] = '@READ_END', ['2'] = '@READ_END'} -- of what is read of a log at first

@@ -83,8 +83,6 @@ var (
 		{Name: "id", Width: 16, Text: true}, {Name: "weight", Width: 7},
 		{Name: "unmet", Width: 16}, {Name: "waiting", Width: 16},
 	}}
-	// Section is one shard's part of a call for several: how many keys it has, and where its
-	// arguments begin.
-	Section = Table{Name: "section",
-		Columns: []Column{{Name: "algorithm", Width: 1}, {Name: "keys", Width: 1}, {Name: "arguments", Width: 4}}}
+	// Section is one shard's part of a call for several: where its arguments begin.
+	Section = Table{Name: "section", Columns: []Column{{Name: "algorithm", Width: 1}, {Name: "arguments", Width: 4}}}
 )
