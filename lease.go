@@ -2,31 +2,29 @@ package shardlimit
 
 import (
 	"context"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/lane"
-	"github.com/shardlimit/shardlimit/internal/striped"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
-// lease is a stock of permits that was granted to this process in advance. The
-// shards log permits of such a limit for the window plus the lease, so whenever
-// one is used before until, it stays logged for a whole window after that.
+// lease is permits that were granted to this process in advance. The shards log permits of such a
+// limit for the window plus the lease, so whenever one is used before until, it stays logged for a
+// whole window after that.
 type lease struct {
-	striped.Stock        // closed at the end of the lease
-	epoch         int64  // of the layout for whose span the shards log its permits
-	until         int64  // on the client's clock; nothing is taken after it
-	nonce         uint64 // tells its places from those of every other lease, of any process
+	left  atomic.Int64 // permits, those in front: the last ones go first; below zero once it has ended
+	epoch int64        // of the layout for whose span the shards log its permits
+	until int64        // on the client's clock; nothing is taken after it
+	nonce uint64       // tells its places from those of every other lease, of any process
 	// how long the machine had been suspended when it began; nothing is taken after another
 	// suspension
 	slept int64
 	from  int64    // when it was asked for
 	size  int64    // permits at first
-	grant Decision // where those of the stock came from, in the order of their places
+	grant Decision // where they came from, in the order of their places
 	timer *time.Timer
 }
 
@@ -58,7 +56,7 @@ func (m *member) exactly(ctx context.Context, r *routes, n, since int64, d *Deci
 
 // leased is exactly for a limit that has leases.
 func (m *member) leased(ctx context.Context, r *routes, call leaseCall, d *Decision) error {
-	if l := m.leases.current.Load(); l != nil && m.core.fromStock(r, l, call, d) {
+	if l := m.leases.current.Load(); l != nil && m.core.fromLease(r, l, call, d) {
 		return nil
 	}
 	if ok, err := m.leases.refill(ctx, r, call, d); ok {
@@ -67,17 +65,28 @@ func (m *member) leased(ctx context.Context, r *routes, call leaseCall, d *Decis
 	return m.whole(ctx, r, call.n, call.since, d)
 }
 
-// fromStock serves a call from a lease, and reports whether that has so many permits in one place.
-func (c *core) fromStock(r *routes, l *lease, call leaseCall, d *Decision) bool {
+// take takes n of the permits, and returns the place of the first of them, which is how many are
+// left.
+func (l *lease) take(n int64) (place int64, ok bool) {
+	for had := l.left.Load(); had >= n; had = l.left.Load() {
+		if l.left.CompareAndSwap(had, had-n) {
+			return had - n, true
+		}
+	}
+	return 0, false
+}
+
+// fromLease serves a call from a lease, and reports whether that has so many permits.
+func (c *core) fromLease(r *routes, l *lease, call leaseCall, d *Decision) bool {
 	if call.since >= l.until || !l.holds(r, call.slept) {
 		return false
 	}
-	place, left, ok := l.Take(call.n)
+	place, ok := l.take(call.n)
 	if !ok {
 		return false
 	}
 	d.Allowed, d.Granted = true, call.n
-	d.Limit, d.Remaining = r.limit.Permits, r.free()+left
+	d.Limit, d.Remaining = r.limit.Permits, r.free()+place
 	d.ResetAfter = r.resetAfter(call.since)
 	d.source, d.core, d.lease = telemetry.Lease, c, l
 	d.ticket, d.until = uint64(place), call.since+int64(r.layout.Span())
@@ -93,7 +102,7 @@ func (ls *leases) refill(ctx context.Context, r *routes, call leaseCall, d *Deci
 	}
 	defer ls.asking.Store(false)
 	if l := ls.current.Load(); l != nil {
-		if ls.member.core.fromStock(r, l, call, d) { // it was begun after the caller had looked
+		if ls.member.core.fromLease(r, l, call, d) { // it was begun after the caller had looked
 			return true, nil
 		}
 		ls.retire(l)
@@ -150,7 +159,7 @@ func (ls *leases) begin(r *routes, grant Decision, call leaseCall) {
 		ls.member.core.client.spawn(func(context.Context) { ls.member.core.giveBack(grant, false) })
 		return
 	}
-	l.Fill(grant.Granted, runtime.GOMAXPROCS(0))
+	l.left.Store(grant.Granted)
 	ls.put(l)
 }
 
@@ -163,15 +172,15 @@ func (ls *leases) put(l *lease) {
 
 // retire ends a lease, unless it has ended: it gives back the rest, and learns from its use.
 func (ls *leases) retire(l *lease) {
-	piles, first := l.Close()
-	if !first {
+	left := l.left.Swap(-1)
+	if left < 0 {
 		return
 	}
-	rest := l.origin(piles)
 	l.timer.Stop()
 	ls.current.CompareAndSwap(l, nil)
-	ls.learn(l, rest.Granted)
-	if rest.Granted > 0 {
+	ls.learn(l, left)
+	if left > 0 {
+		rest := l.grant.firstOf(left)
 		ls.member.core.client.spawn(func(context.Context) { ls.member.core.giveBack(rest, false) })
 	}
 }
@@ -191,17 +200,6 @@ func (ls *leases) learn(l *lease, left int64) {
 	ls.mu.Lock()
 	ls.need = need
 	ls.mu.Unlock()
-}
-
-// origin is where the permits of the lease in these piles came from, which are in the order of
-// their places.
-func (l *lease) origin(piles []striped.Pile) (d Decision) {
-	var parts []lane.Part
-	for _, p := range piles {
-		parts = lane.Join(parts, lane.Cut(l.grant.parts(), p.Place, p.N)...)
-	}
-	d.addParts(parts, 0)
-	return d
 }
 
 // firstOf is the decision with only its first n permits; last has the others.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/lane"
-	"github.com/shardlimit/shardlimit/internal/striped"
 )
 
 // Wherever in a lease permits are, they are those of the shards that granted them.
@@ -33,43 +32,22 @@ func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 				found[lane.Part{Seat: p.Seat, At: p.At, N: 0}] += p.N
 			}
 		}
-		l.Fill(l.grant.Granted, 4)
+		l.left.Store(l.grant.Granted)
 		leases.put(l)
-		for _, n := range rapid.SliceOf(rapid.Int64Range(1, 2000)).Draw(t, "takes") {
-			current := leases.current.Load()
-			var d Decision
-			if place, _, ok := current.Take(n); ok {
-				d = current.origin([]striped.Pile{{Place: place, N: n}})
-				if d.Granted != n {
-					t.Fatalf("%d of %d", d.Granted, n)
-				}
-			}
-			note(d)
-		}
 		current := leases.current.Load()
+		for _, n := range rapid.SliceOf(rapid.Int64Range(1, 2000)).Draw(t, "takes") {
+			if place, ok := current.take(n); ok {
+				note(Decision{lease: current, ticket: uint64(place), Granted: n})
+			}
+		}
 		current.timer.Stop()
-		rest, _ := current.Close()
-		back := current.origin(rest)
+		back := current.grant.firstOf(current.left.Load())
 		note(back)
 		if !maps.Equal(granted, found) {
 			t.Fatalf("granted %v, taken and left are %v", granted, found)
 		}
-		if most := len(current.grant.parts()) + len(rest); len(back.parts()) > most {
+		if most := len(current.grant.parts()); len(back.parts()) > most {
 			t.Fatalf("%d parts go back, want at most %d", len(back.parts()), most)
 		}
 	})
-}
-
-// A lease that one shard granted goes back with one command, however many stripes it had.
-func TestTheRestOfALeaseGoesBackTogether(t *testing.T) {
-	s := &lane.Seat{}
-	var l lease
-	l.grant.addPart(lane.Part{Seat: s, At: 7, N: 8 * striped.LeastStripe}, 0)
-	l.Fill(8*striped.LeastStripe, 4)
-	rest, _ := l.Close()
-	back := l.origin(rest)
-	if parts := back.parts(); len(rest) != 8 || len(parts) != 1 ||
-		parts[0] != (lane.Part{Seat: s, At: 7, N: 8 * striped.LeastStripe}) {
-		t.Errorf("%d stripes, parts %+v", len(rest), parts)
-	}
 }

@@ -206,7 +206,7 @@ func (m *member) refuses(r *routes, n, now int64) bool {
 	if r == nil {
 		return false
 	}
-	if l := m.leases.current.Load(); l != nil && r.limit.Lease > 0 && now < l.until && l.Sum() >= n {
+	if l := m.leases.current.Load(); l != nil && r.limit.Lease > 0 && now < l.until && l.left.Load() >= n {
 		return false
 	}
 	var d Decision

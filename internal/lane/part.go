@@ -45,19 +45,6 @@ func Cut(parts []Part, place, n int64) (cut []Part) {
 	return cut
 }
 
-// Join appends parts to others. Those in a row that one shard granted at one time become one part,
-// so that they go back together.
-func Join(parts []Part, more ...Part) []Part {
-	for _, next := range more {
-		if k := len(parts) - 1; k >= 0 && parts[k].Seat == next.Seat && parts[k].At == next.At {
-			parts[k].N += next.N
-		} else {
-			parts = append(parts, next)
-		}
-	}
-	return parts
-}
-
 // Settlement is what one shard is to give back, or to charge.
 type Settlement struct {
 	Seat *Seat // of whom it is

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/fairness"
-	"github.com/shardlimit/shardlimit/internal/striped"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -17,7 +16,7 @@ type Member struct {
 
 	// Unmet counts the permits of calls that were finally denied. Every
 	// shard is told of those since it was last told, so that it knows who wants more than it gets.
-	Unmet  striped.Tally
+	Unmet  atomic.Int64
 	Wanted atomic.Int64 // permits that its line still wanted when it last could not be served
 }
 
@@ -92,7 +91,7 @@ func (s *Seat) name() script.Caller {
 // demand is divided among them is not known. Telling each of two shards the whole
 // of it, and each of more 2/N, was found best by simulation.
 func (s *Seat) Report(shards int64) script.Caller {
-	unmet := s.member.Unmet.Sum()
+	unmet := s.member.Unmet.Load()
 	news := max(0, unmet-s.reported.Swap(unmet)) // a call that the watchdog gave up may come late
 	waiting := s.member.Wanted.Load()
 	r := s.name()
