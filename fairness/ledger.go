@@ -140,12 +140,13 @@ func (l *Ledger) admit(t Term, caller *Caller) {
 	if since := t.Now - a.stated; since < 0 || since*statements >= t.Window || a.weight != caller.Weight {
 		l.state(t, a, caller)
 	}
-	a.e, a.now, a.filled = l.part(t, a), a.credit, a.seen
+	a.e = l.part(t, a)
 	rate := a.e
 	if rate == 0 {
 		rate = float64(t.Share)
 	}
 	gain := math.Floor(rate * micro * float64(max(t.Now-a.seen, 0)) / float64(t.Window))
+	a.now, a.filled = int64(min(float64(a.credit), full(rate))), a.seen
 	if gain >= grain || t.Now < a.seen {
 		a.now, a.filled = int64(min(float64(a.credit)+gain, full(rate))), t.Now
 	}
@@ -158,7 +159,6 @@ func (l *Ledger) admit(t Term, caller *Caller) {
 // ask under way is not in it, so that on average it is what is wanted and not one ask more. Use has
 // to back it, so that overstating gains nothing.
 func (l *Ledger) state(t Term, a *account, caller *Caller) {
-	l.add(t, a, -1)
 	kept := float64(t.Window) / float64(t.Window+2*max(t.Now-a.stated, 0))
 	a.used, a.unmet = int64(float64(a.used)*kept), int64(float64(a.unmet)*kept)
 	a.waited = int64(float64(a.waited) * kept)
@@ -167,16 +167,19 @@ func (l *Ledger) state(t Term, a *account, caller *Caller) {
 	}
 	unhindered := int64(float64(a.used) * milli / float64(milli+1-a.waited))
 	backed := a.used*backedTimes + backedMore*milli
-	a.claim = min(max(a.used+a.unmet+caller.Waiting*milli, unhindered), backed)
-	a.weight, a.stated, a.heavy, a.longer = caller.Weight, t.Now, 1, 0
+	claim := min(max(a.used+a.unmet+caller.Waiting*milli, unhindered), backed)
+	l.recount(t, a, caller.Weight, claim, t.Now, 1, 0)
+	if e := l.part(t, a); float64(claim) < e*milli || e == 0 && a.unmet == 0 {
+		l.recount(t, a, caller.Weight, claim, t.Now, 0, 0)
+	}
+}
+
+// recount has an account count otherwise in the sums, and finds the level.
+func (l *Ledger) recount(t Term, a *account, weight, claim, stated, heavy, longer int64) {
+	l.add(t, a, -1)
+	a.weight, a.claim, a.stated, a.heavy, a.longer = weight, claim, stated, heavy, longer
 	l.add(t, a, 1)
 	l.find(t)
-	if e := l.part(t, a); float64(a.claim) < e*milli || e == 0 && a.unmet == 0 {
-		l.add(t, a, -1)
-		a.heavy = 0
-		l.add(t, a, 1)
-		l.find(t)
-	}
 }
 
 // add counts an account in the sum of the half window of its claim, or takes it out of that.
@@ -198,14 +201,12 @@ func (l *Ledger) add(t Term, a *account, sign float64) {
 func (l *Ledger) stay(t Term, a *account) {
 	lacks := a.heavy == 0 && a.waited*2 > milli && a.refused > 0 &&
 		float64(a.now) >= float64(a.refused)*micro
+	heavy := a.heavy
+	if lacks {
+		heavy = 1
+	}
 	if a.longer == 0 || lacks {
-		l.add(t, a, -1)
-		a.longer = 1
-		if lacks {
-			a.heavy = 1
-		}
-		l.add(t, a, 1)
-		l.find(t)
+		l.recount(t, a, a.weight, a.claim, a.stated, heavy, 1)
 	}
 }
 
@@ -243,6 +244,7 @@ func (l *Ledger) part(t Term, a *account) float64 {
 // window, and those that want hardly anything. Else names that are kept alive could push all who
 // come later into one account.
 func (l *Ledger) makeRoom(t Term) {
+	l.find(t)
 	if since := t.Now - l.searched; l.count < MaxAccounts || since >= 0 && since < t.Window {
 		return
 	}
@@ -379,19 +381,13 @@ func (l *Ledger) Charge(t Term, permits int64) {
 
 // Restore gives credit back for permits that were not used. Below 0 they were used and not granted:
 // credit pays for them.
-func (l *Ledger) Restore(t Term, id string, permits int64) {
-	if l.accounts == nil {
-		return
-	}
-	l.begin(t, nil)
+func (l *Ledger) Restore(id string, permits int64) {
 	a := l.accounts[id]
 	if a == nil {
 		a = l.accounts[shared]
 	}
-	rate := l.part(t, a)
-	if rate == 0 {
-		rate = float64(t.Share)
+	if a != nil {
+		a.used = int64(max(min(float64(a.used)-float64(2*float64(permits)*milli), most), 0))
+		a.credit = int64(max(min(float64(a.credit)+float64(float64(permits)*micro), deepest), -deepest))
 	}
-	a.used = int64(max(min(float64(a.used)-float64(2*float64(permits)*milli), most), 0))
-	a.credit = int64(max(min(float64(a.credit)+float64(float64(permits)*micro), full(rate)), -deepest))
 }

@@ -153,12 +153,13 @@ func TestRestoredCreditIsBounded(t *testing.T) {
 	id := fmt.Sprintf("%016x", 1)
 	a := l.accounts[id]
 	a.credit, a.used = -5*micro, 20*milli
-	l.Restore(term, id, 7)
+	l.Restore(id, 7)
 	if a.credit != 2*micro || a.used != 6*milli {
 		t.Errorf("after 7 permits came back: %+v", a)
 	}
-	l.Restore(term, id, 1_000_000)
-	if most := int64(full(l.part(term, a))); a.credit != most || a.used != 0 {
+	l.Restore(id, 1_000_000)
+	l.begin(term, []Caller{{ID: id, Weight: milli}})
+	if most := int64(full(l.part(term, a))); a.now != most || a.used != 0 {
 		t.Errorf("after many came back: %+v, want a credit of %d", a, most)
 	}
 }

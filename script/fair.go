@@ -17,7 +17,7 @@ type fair struct {
 
 // paced is the term of a ledger whose participants are paced by the share, or by what that rises
 // to. While a share rises, permits leave the window elsewhere as fast as if it were all here, and
-// come here at once. It is the twin of fair_pace.lua.
+// come here at once. It is the twin of fair_header.lua.
 func paced(now, window, share, target int64) fairness.Term {
 	return fairness.Term{Now: now, Window: window, Share: max(share, target)}
 }
@@ -82,6 +82,6 @@ func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest) (pay int64, ch
 // below 0. It is the twin of fair_used.lua.
 func (f *fair) restore(t fairness.Term, who *Caller, unused int64) {
 	if unused != 0 && who.ID != "" && f.contends(t) {
-		f.ledger.Restore(t, who.ID, unused)
+		f.ledger.Restore(who.ID, unused)
 	}
 }

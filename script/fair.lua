@@ -1,7 +1,8 @@
---@needs a available closed contended floor goal max min now pay save share stay stored sub window
+--@needs a available closed contended floor format goal max min now pay save share stay stored sub
+--@needs window
 --@sets contended
---@gives allow begun contending asking granted grants groups headroom id ids known left paced
---@gives refused remark save share stay unmet waiting weight
+--@gives allow asking begun contending format granted grants groups headroom id ids known left now
+--@gives paced refused remark save share stay stored sub unmet waiting weight window
 -- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put
 -- into the take of any algorithm.
 --
@@ -33,7 +34,7 @@ local grants, asking, headroom, stay, allow, save = {}, {}, 0, nil, nil, nil
 local left, refused = available, nil
 local contending = false
 local marked = contended
-local paced = share -- see fair_pace.lua
+local paced = share -- see fair_header.lua
 local begun, remark = false, false -- they begin to contend; contended must be written
 if marked > 0 then
   if marked + 2 * window <= now then
@@ -43,18 +44,18 @@ if marked > 0 then
   end
 end
 if contending then
-  --@include fair_pace
-  paced = goal
-  headroom = @HEADROOM_PART * paced >= 2 and @HEADROOM_PART * paced or 0
   local ids = {}
   for i = callers_at, #asks, caller_bytes do
     ids[#ids + 1] = sub(asks, @caller.id[i])
   end
   --@include fair_header
-  contending, stay, allow, save = pcall(function()
-    local share = paced
+  paced = goal
+  headroom = @HEADROOM_PART * paced >= 2 and @HEADROOM_PART * paced or 0
+  -- Of names outside of it, those that it is handed cost least.
+  contending, left, refused, stay, allow, save = pcall(function(asks, ids, stored, now, window, share, left, sub, format,
+    headroom)
+    local refused
     --@include fair_ledger
-    --@include fair_room
     for n, id in ipairs(ids) do
       local i = callers_at + (n - 1) * caller_bytes
       local known, weight, unmet, waiting = stored[n + 1], sub(asks, @caller.weight[i]) + 0, 0, 0
@@ -72,7 +73,7 @@ if contending then
       end
       local credit, slope = a.now / @MICRO, headroom / a.depth
       local allowed = floor(min(credit, floor((left - headroom + slope * (credit + 1)) / (1 + slope))) / size)
-      if allowed < 1 and (a.now >= a.full or a.heavy == 0 and a.now >= 0) then
+      if allowed < 1 and (a.now >= floor(a.depth * @MICRO) or a.heavy == 0 and a.now >= 0) then
         allowed = 1
       end
       return max(0, min(fit, allowed))
@@ -94,8 +95,8 @@ if contending then
         pay(a, got * size)
       end
     end
-    return stay, allow, save
-  end)
+    return left, refused, stay, allow, save
+  end, asks, ids, stored, now, window, paced, left, sub, format, headroom)
   if not contending then
     left, refused = available, nil
     redis.pcall('DEL', KEYS[#KEYS])

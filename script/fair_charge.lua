@@ -1,4 +1,4 @@
---@needs a closed contended format goal min now pay save stay stored sub window
+--@needs a closed contended floor format goal min now pay save stay stored sub window
 --@gives charge id ids known pay permits share unmet waiting weight
 -- Fairness, before a booking: while participants contend, what is booked is paid from credit like
 -- what is taken, or it would be a way around one's part.
@@ -11,14 +11,12 @@ local permits, pay, charge = ARGV[3] + 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] then
   local ids = {ARGV[7]}
   --@include fair_header
-  --@include fair_pace
   local sound, us, finish = pcall(function()
     local share = goal
     --@include fair_ledger
-    --@include fair_room
     local id, known, weight, unmet, waiting = ids[1], stored[2], ARGV[8] + 0, 0, ARGV[9] + 0
     --@include fair_open
-    local want, wait = min(permits * @MICRO, a.full), 0
+    local want, wait = min(permits * @MICRO, floor(a.depth * @MICRO)), 0
     if a.e > 0 and a.now < want and (a.heavy > 0 or a.now < 0) then
       wait = math.ceil(min((want - a.now) * window / (a.e * @MICRO), @MOST))
     end

@@ -1,11 +1,12 @@
---@needs format now share stored sub window
---@gives accounts add find floor full max min part pay read save sqrt stay tally text whole
+--@needs format ids now share stored sub window
+--@sets stored
+--@gives accounts alone count find floor fresh level max min pay read save sqrt stay text
 -- Fairness: the ledger, a hash of a header and an account of each participant. What the numbers
 -- mean and why says fairness/ledger.go, to which this is equal bit for bit. Included where
 -- participants contend, inside of a pcall: a ledger that is damaged is thrown away.
 --
--- Most calls state no claim. They need the level and the last columns of an account, and only
--- these are read and written.
+-- A call reads and writes the accounts of its callers. Most calls state no claim: they need the
+-- level, and not the sums.
 -- Of each column: name(bytes), behind where it begins, counted from 1.
 --@layout ledger
 --@layout sum
@@ -13,97 +14,73 @@
 local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
 local accounts = {} -- of callers, by id
 local text, half = stored[1], (now * 2 - now * 2 % window) / window
-local level, alone, tally = 0, 0, nil -- the tally is read where sums change
--- Finds the level.
-local function find()
-  local light, heavy = tally.light, tally.heavy
-  local low, among = light[1] + light[2] + light[3], heavy[1] + heavy[2] + heavy[3]
-  local spare = share * @MILLI - low
-  level, alone, tally.changed = 0, 0, true
-  if tally.count >= 2 and (among > 0 or spare < 0) then
-    alone = low == 0 and among or 0
+local level, alone, count, searched = 0, 0, 0, 0
+local sums -- if they are read: light and heavy of the half window before, of this one and the next
+-- Has an account, if there is one, count otherwise in the sum of the half window of its claim. Then
+-- finds the level.
+local function find(a, weight, claim, stated, heavy, longer)
+  if not sums then
+    sums = {0, 0, 0, 0, 0, 0}
+    local passed = text and half - sub(text, @ledger.half) or 3
+    if text then
+      count, searched = sub(text, @ledger.count) + 0, sub(text, @ledger.searched) + 0
+    end
+    for i = 1, passed >= 0 and 3 - passed or 0 do
+      local at = @ledger.bytes + 1 + @sum.bytes * (i - 1 + passed)
+      sums[2 * i - 1], sums[2 * i] = sub(text, @sum.light[at]) + 0, sub(text, @sum.heavy[at]) + 0
+    end
+  end
+  for sign = a and -1 or 3, 1, 2 do
+    local i = (a.stated * 2 - a.stated * 2 % window) / window + a.longer - half + 2
+    if i >= 1 and i <= 3 then
+      local at, own = 2 * i - 1, a.claim
+      if a.heavy > 0 then
+        at, own = 2 * i, a.weight
+      end
+      sums[at] = max(sums[at] + sign * own, 0) -- less where the clock was set back
+    end
+    if sign < 0 then
+      a.weight, a.claim, a.stated, a.heavy, a.longer = weight, claim, stated, heavy, longer
+      a.said, a.changed = nil, true
+    end
+  end
+  local light, among = sums[1] + sums[3] + sums[5], sums[2] + sums[4] + sums[6]
+  local spare = share * @MILLI - light
+  assert(light + among + count + searched < 2 ^ 62) -- not where one is no number
+  level, alone = 0, 0
+  if count >= 2 and (among > 0 or spare < 0) then
+    alone = light == 0 and among or 0
     if among == 0 or spare <= 0 then
-      spare, among = share * @MILLI, tally.count * @MILLI
+      spare, among = share * @MILLI, count * @MILLI
     end
     level = floor(min(spare * @MICRO / among, @DEEPEST))
   end
-end
--- Reads the sums.
-local function full()
-  if tally then
-    return tally
-  end
-  tally = {count = 0, searched = 0, light = {0, 0, 0}, heavy = {0, 0, 0}}
-  local passed = text and half - sub(text, @ledger.half) or 0
-  if text then
-    tally.count, tally.searched = sub(text, @ledger.count) + 0, sub(text, @ledger.searched) + 0
-    for i = 1, passed >= 0 and 3 - passed or 0 do
-      local at = @ledger.bytes + 1 + @sum.bytes * (i - 1 + passed)
-      tally.light[i], tally.heavy[i] = sub(text, @sum.light[at]) + 0, sub(text, @sum.heavy[at]) + 0
-      assert(tally.light[i] + tally.heavy[i] < 2 ^ 62) -- not where one is no number
-    end
-    assert(tally.count + tally.searched < 2 ^ 62)
-  end
-  if passed ~= 0 or not text then
-    find()
-  end
-  return tally
 end
 if text and sub(text, @ledger.half) + 0 == half then
   level, alone = sub(text, @ledger.level) + 0, sub(text, @ledger.alone) + 0
   assert(level + alone < 2 ^ 62)
 else
-  full()
+  find()
 end
+-- `said` is as it is stored, where nothing of it changed. What follows is of the call under way.
 local function read(text)
   local a = {
-    text = text, weight = sub(text, @account.weight) + 0, stated = sub(text, @account.stated) + 0,
-    heavy = sub(text, @account.heavy) + 0, longer = sub(text, @account.longer) + 0, used = sub(text, @account.used) + 0,
-    seen = sub(text, @account.seen) + 0, credit = sub(text, @account.credit) + 0,
+    said = sub(text, @account.weight..heavy), weight = sub(text, @account.weight) + 0,
+    stated = sub(text, @account.stated) + 0, unmet = sub(text, @account.unmet) + 0,
+    waited = sub(text, @account.waited) + 0, claim = sub(text, @account.claim) + 0,
+    heavy = sub(text, @account.heavy) + 0, longer = sub(text, @account.longer) + 0,
+    used = sub(text, @account.used) + 0, seen = sub(text, @account.seen) + 0, credit = sub(text, @account.credit) + 0,
+    changed = false, e = 0, now = 0, filled = 0, refused = 0, unserved = 0, depth = 0,
   }
-  assert(a.weight + a.seen + a.credit + a.stated + a.used < 2 ^ 62 and #text == @account.bytes)
+  assert(a.weight + a.stated + a.unmet + a.waited + a.claim + a.used + a.seen + a.credit < 2 ^ 62
+    and #text == @account.bytes)
   return a
 end
--- Reads the rest of an account.
-local function whole(a)
-  if not a.claim then
-    a.unmet, a.waited, a.claim =
-      sub(a.text, @account.unmet) + 0, sub(a.text, @account.waited) + 0, sub(a.text, @account.claim) + 0
-    assert(a.unmet + a.waited + a.claim < 2 ^ 62)
-  end
+-- Has a new account written down.
+local function fresh(id, weight)
+  local a = read('@account.weight..credit.zero')
+  a.weight, a.seen, a.said, a.changed, accounts[id] = weight, now, nil, true, a
   return a
-end
--- Counts an account in the sum of the half window of its claim, or takes it out of that.
-local function add(a, sign)
-  local i = (a.stated * 2 - a.stated * 2 % window) / window + a.longer - half + 2
-  if i >= 1 and i <= 3 then
-    local sums, own = full().light, whole(a).claim
-    if a.heavy > 0 then
-      sums, own = tally.heavy, a.weight
-    end
-    sums[i], tally.changed = max(sums[i] + sign * own, 0), true -- less where the clock was set back
-  end
-end
--- Has an account that was refused count half a window longer, and as heavy if it lacks permits.
-local function stay(a)
-  local lacks = a.heavy == 0 and a.refused > 0 and a.now >= a.refused * @MICRO and whole(a).waited * 2 > @MILLI
-  if a.longer == 0 or lacks then
-    add(a, -1)
-    a.longer, a.changed = 1, true
-    if lacks then
-      a.heavy = 1
-    end
-    add(a, 1)
-    full()
-    find()
-  end
-end
--- The permits a window that an account is entitled to; 0: it need not be held back.
-local function part(a)
-  if a.heavy > 0 and alone > 0 and alone <= a.weight then
-    return 0
-  end
-  return min(a.weight * level / (@MILLI * @MICRO), share)
 end
 local function pay(a, permits)
   a.used, a.changed = min(a.used + 2 * permits * @MILLI, @MOST), true
@@ -112,25 +89,54 @@ local function pay(a, permits)
     a.credit, a.seen = a.now, a.filled
   end
 end
+-- Has an account that was refused count half a window longer, and as heavy if it lacks permits.
+local function stay(a)
+  local lacks = a.heavy == 0 and a.waited * 2 > @MILLI and a.refused > 0 and a.now >= a.refused * @MICRO
+  if a.longer == 0 or lacks then
+    find(a, a.weight, a.claim, a.stated, lacks and 1 or a.heavy, 1)
+  end
+end
 -- Writes down what changed.
 local function save()
   local words = {'HSET', KEYS[#KEYS]}
-  if tally and tally.changed then
-    local light, heavy = tally.light, tally.heavy
-    words[3] = '@LEDGER'
-    words[4] = format('@ledger.form@sum.form@sum.form@sum.form', tally.count, half, level, alone, tally.searched,
-      light[1], heavy[1], light[2], heavy[2], light[3], heavy[3])
+  if sums then
+    words[3], words[4] = '@LEDGER', format('@ledger.form@sum.form@sum.form@sum.form',
+      count, half, level, alone, searched, unpack(sums))
   end
   for id, a in pairs(accounts) do
     if a.changed then
       words[#words + 1] = id
-      words[#words + 1] = (a.claim and format('@account.weight..heavy.form', a.weight, a.stated, a.unmet, a.waited,
-        a.claim, a.heavy) or sub(a.text, @account.weight..heavy)) .. format('@account.longer..credit.form', a.longer,
-        a.used, a.seen, a.credit)
+      words[#words + 1] = (a.said or format('@account.weight..heavy.form', a.weight, a.stated, a.unmet, a.waited,
+        a.claim, a.heavy)) .. format('@account.longer..credit.form', a.longer, a.used, a.seen, a.credit)
     end
   end
   if words[3] then
     redis.pcall(unpack(words))
   end
   return not text
+end
+-- Where a name is new and the ledger is full, makes room, at most once a window. Whoever was silent
+-- for a window gives way, and whoever wants hardly anything.
+local lacking = false
+for n = 1, #ids do
+  lacking = lacking or not stored[n + 1]
+end
+if lacking then
+  find()
+end
+if lacking and count >= @MAX_ACCOUNTS and (now < searched or now - searched >= window) then
+  local all, gone = redis.call('HGETALL', KEYS[#KEYS]), {'HDEL', KEYS[#KEYS]}
+  for i = 1, #all, 2 do
+    local a = #all[i] == 16 and all[i] ~= '@SHARED' and read(all[i + 1])
+    if a and (now - a.stated > window or a.claim * @HARDLY * @MAX_ACCOUNTS < share * @MILLI) then
+      find(a, 0, 0, a.stated, a.heavy, a.longer)
+      gone[#gone + 1] = all[i]
+    end
+  end
+  count, searched = count - (#gone - 2), now
+  find()
+  if gone[3] then
+    redis.call(unpack(gone))
+    stored = redis.call('HMGET', KEYS[#KEYS], '@LEDGER', unpack(ids))
+  end
 end

@@ -1,6 +1,4 @@
---@needs accounts contended floor goal granted max min now part read refunded save sqrt stored
---@needs window
---@gives ids share
+--@needs contended format granted now refunded sub window
 -- Fairness, settle: while participants contend, what came back was not used, and its participant
 -- has the credit again; what was charged was, and its credit pays.
 --
@@ -9,19 +7,12 @@
 local unused = refunded - granted
 if unused ~= 0 and #(ARGV[9] or '') == 16 and contended > 0 and contended + 2 * window > now then
   pcall(function()
-    local ids = {ARGV[9], '@SHARED'}
-    --@include fair_header
-    --@include fair_pace
-    local share = goal
-    --@include fair_ledger
-    local id = stored[2] and ids[1] or ids[2]
-    local a = read(stored[2] or stored[3])
-    local rate = part(a)
-    rate = rate == 0 and share or rate
-    local most = floor(max(@DEPTH_LEAST, @DEPTH_PART * rate, @DEPTH_ROOT * sqrt(rate)) * @MICRO)
-    a.used = max(min(a.used - 2 * unused * @MILLI, @MOST), 0)
-    a.credit = max(min(a.credit + unused * @MICRO, most), -@DEEPEST)
-    accounts[id], a.changed = a, true
-    save()
+    local stored = redis.call('HMGET', KEYS[#KEYS], '@LEDGER', ARGV[9], '@SHARED')
+    local text, max, min = stored[2] or stored[3], math.max, math.min
+    local used = max(min(sub(text, @account.used) - 2 * unused * @MILLI, @MOST), 0)
+    local credit = max(min(sub(text, @account.credit) + unused * @MICRO, @DEEPEST), -@DEEPEST)
+    assert(#text == @account.bytes and sub(stored[1], @ledger.kind) == '@ledger.kind.form' and used + credit < 2 ^ 62)
+    redis.call('HSET', KEYS[#KEYS], stored[2] and ARGV[9] or '@SHARED', sub(text, @account.weight..longer)
+      .. format('@account.used.form', used) .. sub(text, @account.seen) .. format('@account.credit.form', credit))
   end)
 end

@@ -1,4 +1,4 @@
---@needs contended goal head now window
+--@needs contended head now share target window
 --@gives ids
 -- Ledger: who contends for the shard. Writes nothing, creates nothing.
 --
@@ -12,5 +12,4 @@ if contends then -- else it may be where it cannot be read
   --@include fair_header
   ledger = redis.call('HGETALL', KEYS[#KEYS])
 end
---@include fair_pace
-return {head and 1 or 0, contends and 1 or 0, now, window, goal, ledger}
+return {head and 1 or 0, contends and 1 or 0, now, window, math.max(share, target), ledger}

@@ -41,7 +41,7 @@ func withPacked(all [programCount]recipe) [programCount]recipe {
 		taken := append([]string{"packed_take", "fair", "packed_grant", "packed_reply", "packed_taken"}, own.taken...)
 		add(takeProgram, "take", fenced(append(taken, "fair_settle", "reply")...)...)
 		add(reserveProgram, "reserve",
-			fenced("fair_charge", "packed_reserve", "packed_reply", "packed_reserved", "fair_charged")...)
+			fenced("fair_charge", "packed_reserve", "packed_reply", "packed_reserved", "reply")...)
 		add(settleProgram, "settle",
 			fenced("settle_once", "packed_back", "packed_reply", "settled", "fair_used", "reply")...)
 		add(peekProgram, "peek", with("packed_peek")...)

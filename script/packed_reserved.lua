@@ -1,4 +1,7 @@
---@needs delay paced reply
+--@needs charge delay granted paced reply
 -- One-string algorithms, reserve, at the end: delay until the permits may be used us, pay if it is
--- why nothing was booked, else 0.
+-- why nothing was booked, else 0. Then what fair_charge.lua has to write.
 reply[@reserve.delay], reply[@reserve.paced] = delay, paced
+if charge then
+  pcall(charge, granted)
+end
