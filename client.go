@@ -13,7 +13,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/fence"
 	"github.com/shardlimit/shardlimit/internal/lane"
-	"github.com/shardlimit/shardlimit/internal/memory"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
@@ -35,7 +34,6 @@ type Client struct {
 	lanes      *lane.Env     // what all lanes share
 	records    *register.Env // what all registers share
 	tel        *telemetry.Telemetry
-	visitors   *memory.Visitors // other participants that are remembered
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -60,7 +58,6 @@ func New(cfg Config) (*Client, error) {
 		familyKeys: rememberedKeys,
 		clock:      clock.Clock{Base: time.Now()},
 		who:        newParticipant(cfg.Participant, cfg.Weight).identified(), // once for all limits and keys
-		visitors:   memory.NewVisitors(),
 		limiters:   make(map[string]*core),
 		families:   make(map[string]*Family),
 	}

@@ -50,10 +50,10 @@ func (l *Limiter) Stale() { l.has().core.record().Doubt() }
 func (l *Limiter) PerParticipant(n int64, names ...string) (granted []int64, remembered int) {
 	for _, name := range names {
 		d := Decision{core: l.has().core}
-		decideHere(l.has().core.engine(name), &d, l.Limit(), n, true)
+		decideHere(l.has().core.members.of(newParticipant(name, 1)).alone(), &d, l.Limit(), n, true)
 		granted = append(granted, d.Granted)
 	}
-	return granted, len(l.has().core.rare().perParticipant.Others())
+	return granted, len(l.has().core.members.others)
 }
 
 // Waiting is how many callers of Wait are in the line of a Set.

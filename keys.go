@@ -239,11 +239,15 @@ func (c *core) remembers(now int64) bool {
 	if rare && now < c.idle+int64(keyRest) || now < c.counts {
 		return true
 	}
+	left := time.Duration(0)
 	if s := c.seldom.Load(); s != nil {
-		if left := max(s.local.engine.Reset(), s.perParticipant.Reset()); left > 0 {
-			c.counts = now + int64(left)
-			return true
-		}
+		left = s.local.engine.Reset()
 	}
-	return false
+	if e := c.member.engine.Load(); e != nil {
+		left = max(left, e.Reset())
+	}
+	if left > 0 {
+		c.counts = now + int64(left)
+	}
+	return left > 0
 }

@@ -48,8 +48,7 @@ func (l *Limiter) same(o *Limiter) bool {
 // is relative to the other participants, MinWeight to MaxWeight; a participant
 // should have the same wherever it calls from.
 //
-// As does no I/O and is cheap; a Client remembers the 16,384 participants used last, over all its
-// limiters. Calls for a participant with an impossible name (1 to
+// As does no I/O and is cheap; of a limit a Client remembers 16,384 participants. Calls for a participant with an impossible name (1 to
 // MaxName bytes) or weight return ErrInvalidName or ErrInvalidConfig. Take names
 // from what you have authenticated: the part of somebody who invents names is that of
 // all his names together. Keys of a Family know no participants: As is the same limiter.

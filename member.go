@@ -6,16 +6,18 @@ import (
 	"sync/atomic"
 
 	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/local"
 )
 
 // member is what one participant of this process has to do with one limit: its
 // line of waiters, its leases, and its seat at every shard.
 type member struct {
 	core        *core
-	name        string                // of the participant
-	invalid     error                 // why it cannot be used
-	lane.Member                       // what shards are told of it
-	waiting     atomic.Pointer[queue] // nil until somebody waits
+	name        string                       // of the participant
+	invalid     error                        // why it cannot be used
+	lane.Member                              // what shards are told of it
+	waiting     atomic.Pointer[queue]        // nil until somebody waits
+	engine      atomic.Pointer[local.Engine] // of a limit of Scope PerParticipant; nil until it is asked
 	leases      leases
 
 	last  atomic.Pointer[view]

@@ -11,38 +11,43 @@ type members struct {
 	own *member
 
 	mu     sync.Mutex
-	others map[string]*member // those that the Client remembers; nil until there is one
+	others map[string]*member // nil until there is one
 }
+
+// mostOthers is how many participants beside the process itself are remembered of a limit. One that
+// was forgotten works as before: its next call asks Redis again. It may take about 1 KB, or 4 KB in
+// a limit of Scope PerParticipant.
+const mostOthers = 16_384
 
 // of returns the member of a participant of the limit.
 func (ms *members) of(who participant) *member {
 	if own := ms.own; who.name == own.name && who.weight == own.Weight {
 		return own
 	}
-	m := ms.other(who)
-	ms.own.core.client.visitors.Saw(ms, who.name)
-	return m
-}
-
-func (ms *members) other(who participant) *member {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	m := ms.others[who.name]
-	if m == nil || m.Weight != who.weight {
-		if ms.others == nil {
-			ms.others = make(map[string]*member)
-		}
-		m = newMember(ms.own.core, who)
-		ms.others[who.name] = m
+	old := ms.others[who.name]
+	if old != nil && old.Weight == who.weight {
+		return old
 	}
+	m := newMember(ms.own.core, who)
+	if who.name == ms.own.name {
+		old = ms.own
+	}
+	if old != nil {
+		m.engine.Store(old.alone()) // what it used counts under any weight
+	}
+	if ms.others == nil {
+		ms.others = make(map[string]*member)
+	}
+	for name := range ms.others { // whichever comes first
+		if len(ms.others) < mostOthers {
+			break
+		}
+		delete(ms.others, name)
+	}
+	ms.others[who.name] = m
 	return m
-}
-
-// ForgetVisitor ends what is remembered of a participant.
-func (ms *members) ForgetVisitor(name string) {
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	delete(ms.others, name)
 }
 
 // all returns every member, the process' own first.

@@ -10,15 +10,9 @@ import (
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
-// engine returns the engine of a participant of a limit of Scope PerParticipant.
-func (c *core) engine(participant string) *local.Engine {
-	all := &c.rare().perParticipant
-	if participant == c.client.cfg.Participant {
-		return &all.Mine
-	}
-	e := all.Other(participant, &c.client.clock)
-	c.client.visitors.Saw(all, participant)
-	return e
+// alone returns what decides for the participant in a limit of Scope PerParticipant.
+func (m *member) alone() *local.Engine {
+	return made(&m.engine, func() *local.Engine { return &local.Engine{Clock: &m.core.client.clock} })
 }
 
 // decidePerParticipant decides a call on a limit of Scope PerParticipant. Redis is not asked,
@@ -27,14 +21,14 @@ func (m *member) decidePerParticipant(limit *Limit, n int64, upTo bool, d *Decis
 	c := m.core
 	c.Refresh()
 	d.Limit, d.source, d.core = limit.Permits, telemetry.Local, c
-	decideHere(c.engine(m.name), d, *limit, n, upTo)
+	decideHere(m.alone(), d, *limit, n, upTo)
 }
 
 // peekPerParticipant is the state of a limit of Scope PerParticipant: that of the participant.
 func (m *member) peekPerParticipant(limit Limit, epoch int64) State {
 	c := m.core
 	c.Refresh()
-	p := c.engine(m.name).Peek(limit.here())
+	p := m.alone().Peek(limit.here())
 	st := State{
 		Limit: limit, Epoch: epoch, Settled: true, Participants: c.record().Participants(),
 		Used: p.Used, Remaining: p.Free, ResetAfter: p.Reset,
@@ -55,7 +49,9 @@ func (c *core) resetPerParticipant(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return clock.Ended(ctx)
 	}
-	c.rare().perParticipant.Clear()
+	for _, m := range c.members.all() {
+		m.alone().Clear()
+	}
 	return nil
 }
 

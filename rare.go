@@ -4,23 +4,20 @@ import (
 	"sync/atomic"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
-	"github.com/shardlimit/shardlimit/internal/local"
 )
 
 // rare is what a limit has in this process from when somebody first needs it. Of a million keys
 // hardly any does.
 type rare struct {
-	local          ownPart
-	perParticipant local.Engines
-	nonce          uint64        // tells their tickets from those of other processes and limits
-	made           atomic.Uint64 // decisions that this process put together; makes tickets unique
-	collect        chan struct{} // holds one token: one collection at a time
+	local   ownPart
+	nonce   uint64        // tells their tickets from those of other processes and limits
+	made    atomic.Uint64 // decisions that this process put together; makes tickets unique
+	collect chan struct{} // holds one token: one collection at a time
 }
 
 func newRare(c *core) *rare {
 	r := &rare{collect: make(chan struct{}, 1), nonce: chance.Uint64()}
-	r.local.core = c
-	r.local.engine.Clock, r.perParticipant.Mine.Clock = &c.client.clock, &c.client.clock
+	r.local.core, r.local.engine.Clock = c, &c.client.clock
 	return r
 }
 
