@@ -231,6 +231,24 @@ func TestParticipantsOfOneProcessHaveTheirOwnEngines(t *testing.T) {
 	}
 }
 
+// A participant has the limit once, whatever weight it gives, and so has the process itself.
+func TestAnotherWeightIsNoOtherParticipant(t *testing.T) {
+	l := limiter(t, standalone(t).client(t), "l", each(5, time.Hour))
+	for _, name := range []string{"tenant", l.Participant()} {
+		sum := int64(0)
+		for _, weight := range []float64{1, 2, 3, 1} {
+			d, err := l.As(name, weight).AllowUpTo(t.Context(), 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += d.Granted
+		}
+		if sum != 5 {
+			t.Errorf("%q has %d permits", name, sum)
+		}
+	}
+}
+
 func TestImpossibleScopesAreRefused(t *testing.T) {
 	c := standalone(t).client(t)
 	for name, limit := range map[string]shardlimit.Limit{

@@ -56,6 +56,9 @@ func (l *Limiter) PerParticipant(n int64, names ...string) (granted []int64, rem
 	return granted, len(l.has().core.members.others)
 }
 
+// Participant is the name of the process.
+func (l *Limiter) Participant() string { return l.core.client.cfg.Participant }
+
 // Waiting is how many callers of Wait are in the line of a Set.
 func (s *Set) Waiting() int { return s.line.Len() }
 
