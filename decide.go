@@ -183,7 +183,7 @@ func (m *member) admit(ctx context.Context, n int64, upTo bool) (r *routes, late
 		return nil, false, register.ErrDeleted
 	}
 	if n > 1 && !upTo {
-		if permits := c.permits(r); n > permits && !c.mode(r).lenient() {
+		if permits := c.limitOf(r).most(); n > permits && !c.mode(r).lenient() {
 			return nil, false, c.tooMany(n, permits)
 		}
 	}
@@ -199,14 +199,6 @@ func tooFew(n int64) error {
 func (c *core) tooMany(n, permits int64) error {
 	c.Refresh()
 	return fmt.Errorf("%w: %d asked for, limiter %q has %d", ErrExceedsLimit, n, c.title(), permits)
-}
-
-// permits is how many the limit can grant at once.
-func (c *core) permits(r *routes) int64 {
-	if r == nil {
-		return c.declaration().most()
-	}
-	return r.limit.most()
 }
 
 // current are the routes in force, nil if the limit could not be declared yet or was deleted.
@@ -229,9 +221,4 @@ func (c *core) known() *routes {
 }
 
 // limitNow is the limit in force, as far as this process has heard.
-func (c *core) limitNow() Limit {
-	if r := c.known(); r != nil {
-		return r.limit
-	}
-	return c.declaration()
-}
+func (c *core) limitNow() Limit { return c.limitOf(c.known()) }

@@ -5,24 +5,6 @@ import "cmp"
 // This file is about limits that code declares and that are not the ones in force: a stored limit
 // wins unless the code's Revision is higher.
 
-// Declared returns the limit that this process' code declares, at the highest Revision, and whether
-// that is the one in force, as far as this process has heard. How many Shards there are does not
-// matter. If it is not in force, a stored limit has overruled it: SetLimit was called, or other
-// code declares it otherwise. A higher Revision replaces what is stored.
-func (l *Limiter) Declared() (declared Limit, inForce bool) {
-	c := l.hold().core
-	defer c.release()
-	return c.asDeclared()
-}
-
-// Declared is Limiter.Declared for the limit of a Family.
-func (f *Family) Declared() (declared Limit, inForce bool) { return f.core.asDeclared() }
-
-func (c *core) asDeclared() (declared Limit, inForce bool) {
-	declared = c.declaration()
-	return declared, declared.admitsAs(c.limitNow())
-}
-
 // admitsAs reports whether two limits admit the same.
 func (l Limit) admitsAs(o Limit) bool {
 	l.Burst, o.Burst = cmp.Or(l.Burst, l.Permits), cmp.Or(o.Burst, o.Permits)

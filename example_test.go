@@ -365,28 +365,6 @@ func ExampleParseNodes() {
 	// b redis-b:6380 true
 }
 
-func ExampleLimiter_Declared() {
-	client, stop := start()
-	defer stop()
-	ctx := context.Background()
-	limiter, _ := client.Limiter(ctx, "exports", shardlimit.PerHour(500))
-	if err := limiter.SetLimit(ctx, shardlimit.PerHour(2000)); err != nil {
-		log.Fatal(err)
-	}
-	declared, inForce := limiter.Declared()
-	fmt.Println(declared.Permits, "an hour in force:", inForce, "but", limiter.Limit().Permits)
-	// Output: 500 an hour in force: false but 2000
-}
-
-func ExampleFamily_Declared() {
-	client, stop := start()
-	defer stop()
-	users, _ := client.Family(context.Background(), "users", shardlimit.PerMinute(60))
-	_, inForce := users.Declared()
-	fmt.Println(inForce)
-	// Output: true
-}
-
 func ExampleFamily_LimiterWith() {
 	client, stop := start()
 	defer stop()

@@ -76,7 +76,7 @@ func (l *Limiter) Paced() time.Duration {
 
 // LocalPermits is this process' part of the limit under FailLocal.
 func LocalPermits(l *Limiter) int64 {
-	return l.has().core.rare().local.part(l.has().core.routes.Load().limit).Permits
+	return l.has().core.ownPart(l.has().core.routes.Load().limit).Permits
 }
 
 // PartOf is the part of the limit that each of so many processes has under FailLocal. The error

@@ -241,7 +241,7 @@ func (c *core) remembers(now int64) bool {
 	}
 	left := time.Duration(0)
 	if s := c.seldom.Load(); s != nil {
-		left = s.local.engine.Reset()
+		left = s.own.Reset()
 	}
 	if e := c.member.engine.Load(); e != nil {
 		left = max(left, e.Reset())

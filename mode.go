@@ -83,7 +83,7 @@ func (c *core) mode(r *routes) Mode {
 func (m *member) byMode(r *routes, n int64, upTo bool, d *Decision) (decided bool) {
 	c := m.core
 	mode := c.mode(r)
-	if mode == Enforced || mode == Shadow && (upTo || n <= c.permits(r)) {
+	if mode == Enforced || mode == Shadow && (upTo || n <= c.limitOf(r).most()) {
 		return false
 	}
 	c.Refresh() // no shard tells of a change

@@ -4,7 +4,6 @@ import (
 	"math/bits"
 
 	"github.com/shardlimit/shardlimit/internal/lane"
-	"github.com/shardlimit/shardlimit/internal/local"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
@@ -16,10 +15,7 @@ func (m *member) outage(r *routes, n int64, upTo bool, cause error) (Decision, e
 	if c.client.closed.Load() {
 		return Decision{}, ErrClosed
 	}
-	limit := c.declaration()
-	if r != nil {
-		limit = r.limit
-	}
+	limit := c.limitOf(r)
 	if limit.Scope == PerParticipant {
 		var d Decision
 		m.decidePerParticipant(&limit, n, upTo, &d)
@@ -31,7 +27,7 @@ func (m *member) outage(r *routes, n int64, upTo bool, cause error) (Decision, e
 		d.Allowed, d.Granted = true, n
 		return d, nil
 	case FailLocal:
-		c.rare().local.decide(&d, limit, n, upTo)
+		decideHere(&c.rare().own, &d, c.ownPart(limit), n, upTo)
 		return d, nil
 	}
 	switch {
@@ -63,23 +59,10 @@ func (r *routes) absence() error {
 	return nil
 }
 
-// ownPart enforces this process' part of a limit while Redis is away. Its engine is
-// kept up to date while Redis is there, so that an outage does not hand the
-// window out a second time.
-type ownPart struct {
-	core   *core
-	engine local.Engine
-}
-
-// decide grants n permits from this process' part: all or nothing, or up to n.
-func (lo *ownPart) decide(d *Decision, limit Limit, n int64, upTo bool) {
-	decideHere(&lo.engine, d, lo.part(limit), n, upTo)
-}
-
-// part is what this process may admit: the limit divided by the participants last
+// ownPart is what this process may admit: the limit divided by the participants last
 // heard of, or by those that are expected if these are more, at least one permit.
-func (lo *ownPart) part(limit Limit) Limit {
-	return limit.dividedBy(max(lo.core.record().Participants(), lo.core.client.cfg.Participants))
+func (c *core) ownPart(limit Limit) Limit {
+	return limit.dividedBy(max(c.record().Participants(), c.client.cfg.Participants))
 }
 
 // dividedBy is the part of the limit that each of so many participants has, at least one permit.
@@ -94,14 +77,4 @@ func (l Limit) dividedBy(participants int64) Limit {
 		l.Burst = max(1, min(l.Burst/participants, int64(inProportion)))
 	}
 	return l
-}
-
-// granted notes what Redis granted to this process.
-func (lo *ownPart) granted(n int64) {
-	if n == 0 {
-		return
-	}
-	if r := lo.core.routes.Load(); r != nil { // else it was deleted just now
-		lo.engine.Note(lo.part(r.limit).here(), n)
-	}
 }

@@ -67,10 +67,7 @@ func (q *queue) pump(ctx context.Context) {
 			futile = 0
 			continue
 		}
-		window := c.declaration().Per
-		if r != nil {
-			window = r.limit.Per
-		}
+		window := c.limitOf(r).Per
 		long := longestNap(window)
 		if retry <= long { // else it looks before anything is promised, and is late for nothing
 			futile++
@@ -230,7 +227,7 @@ func (q *queue) hand(d Decision, singles bool) {
 // permits can, given that the head was denied until next. If that is the head
 // itself, the one behind it asks next: it may want less.
 func (q *queue) dismissHopeless(next int64) {
-	limit := q.limit()
+	limit := q.member.core.limitNow()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.woken {

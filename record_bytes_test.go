@@ -127,7 +127,7 @@ func useRoutes(co *core, n int64, reply *script.PeekReply) {
 		v.rotated(now, 1)
 	}
 	co.complete(&d, r, 0, now)
-	co.rare().local.part(r.limit)
+	co.ownPart(r.limit)
 	r.limit.soonest(max(n, 1))
 	co.renew()
 }

@@ -406,8 +406,8 @@ func (c *core) describe(d *Decision, r *routes, rest, now int64) {
 
 // noteGranted notes what shards granted, so that an outage does not hand it out again.
 func (c *core) noteGranted(n int64) {
-	if c.client.cfg.OnOutage == FailLocal {
-		c.rare().local.granted(n)
+	if r := c.routes.Load(); c.client.cfg.OnOutage == FailLocal && n > 0 && r != nil { // nil: deleted just now
+		c.rare().own.Note(c.ownPart(r.limit).here(), n)
 	}
 }
 

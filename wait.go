@@ -176,18 +176,10 @@ func (q *queue) len() int {
 	return q.line.Len()
 }
 
-// limit is the limit in force, as far as this process has heard.
-func (q *queue) limit() Limit {
-	if r := q.member.core.routes.Load(); r != nil {
-		return r.limit
-	}
-	return q.member.core.declaration()
-}
-
 // join puts a caller at the end of the line, unless those before it make it
 // certain that its deadline passes first: no window admits more than the limit.
 func (q *queue) join(n, deadline int64) (*waiter, error) {
-	limit := q.limit()
+	limit := q.member.core.limitNow()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if deadline != 0 && !q.inTime(q.wanted+n, deadline, limit) {
