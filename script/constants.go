@@ -16,7 +16,7 @@ var constants = func() map[string]string {
 		"WRAP": wrap, "MAX_FILL": int64(MaxFill / time.Microsecond),
 		"MOST_ENTRIES": mostEntries, "MOST_PENDING": mostPending, "MAX_RELEASES": MaxReleases,
 		"FAR": far, "MOST_LACKING": mostLacking, "LOWS": mostLows, "MOST_USED": mostUsed,
-		"MOST_BOOKINGS": mostBookings, "MANY_BOOKINGS": manyBookings,
+		"MOST_BOOKINGS": mostBookings,
 	} {
 		all[name] = strconv.FormatInt(value, 10)
 	}

@@ -1,5 +1,5 @@
---@needs TAKES as_proposed before ceil count dead entries floor format leave newest now oldest share
---@needs since behind sub target total window
+--@needs TAKES as_proposed before behind ceil count dead entries floor format newest now oldest
+--@needs share since sub target total window
 --@sets before begin book booked count earliest entries falls held lasts newest oldest overdraw
 --@sets partial refund regrid releases reshape retire since tail tail_at total
 --@gives free grant reset retry soonest text used
@@ -154,7 +154,24 @@ local function reset()
   return count > 0 and newest + window - now or 0
 end
 
---@include log_leave
+-- When so many permits have left.
+local function leave(gone)
+  local low, high = 1, #entries / @entry.bytes
+  if high < count - 1 and (high == 0 or (sub(entries, @entry.total[..#entries]) - before) % @WRAP < gone) then
+    all()
+    high = count - 1
+  end
+  high = high + 1 -- the newest, if it comes to that
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if alive(middle) >= gone then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return date(low) + window - now
+end
 
 -- The time until n permits are free: beside what is used then, and in every window that holds that
 -- instant and ends with a booking; else behind that booking.

@@ -1,7 +1,7 @@
---@needs MAGIC
---@gives FORM as_proposed begin book booked burst ceil closed_until contended earliest epoch falls
---@gives find floor format head held lasts now offset overdraw pace partial refund regrid releases
---@gives reshape retire revision share start stepped sub tail tail_at target time touched window
+--@gives FORM MAGIC TAKES as_proposed begin book booked burst ceil closed_until contended earliest
+--@gives epoch falls find floor format head held lasts now offset overdraw pace partial refund
+--@gives regrid releases reshape retire revision share start stepped sub tail tail_at target time
+--@gives touched window
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
 -- the clock and the string.
 --
@@ -42,6 +42,8 @@
 --                   reset()
 --   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us
 --                   over share
+-- MAGIC is how the string begins; TAKES tells whether the operation is a take.
+local MAGIC, TAKES = '@MAGIC', @TAKES
 local sub, find, format, floor, ceil = string.sub, string.find, string.format, math.floor, math.ceil
 local FORM = '@packed.form'
 local epoch, revision, target, window, burst, share, start, closed_until, offset, touched, contended =

@@ -1,7 +1,7 @@
 --@needs as_proposed begin burst closed closed_until epoch head held lasts now regrid reshape retire
---@needs revision share sub target window
+--@needs revision share sub target time window
 --@sets burst closed_until epoch revision share start target window
---@gives entitled lasting left most proposed renew status
+--@gives most renew status
 -- One-string algorithms, take and reserve: create the state or adopt what the caller proposes, then
 -- move the share.
 --
@@ -28,12 +28,32 @@ local entitled -- what the share falls to; nil: the target
 local newer = false -- the epoch is
 local had = not as_proposed and {share, window, burst, target}
 if not head then
-  --@include adopt_late
+  -- It would take the caller's word for its epoch and share, so only while that is confirmed. That
+  -- holds without a share, too: a floor that is as old would raise it.
+  local deadline = proposed > 0 and sub(ARGV[2], @terms.deadline) + 0 or 0
+  if proposed == 0 or deadline < 0 or (deadline > 0 and now > deadline) then
+    return {0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0}
+  end
   epoch, revision, target, window, burst = proposed, came, asked[1], asked[2], asked[3]
   start, renew, status = 0, true, 2
   if sub(ARGV[2], @terms.flags) + 0 >= 2 then
-    local lasting, left = lasts(), 0
-    --@include adopt_lost
+    local lasting, left = lasts(), 0 -- us for which what was granted last may be in use: at most, and from now on
+    -- Has the node forgotten what may still be in use? A new limit and one whose records were lost
+    -- with the node look the same: then the shard opens at once. A server counts its start as a
+    -- save. So it is up at least since it saved last, and to ask that costs next to nothing.
+    if sub(ARGV[2], @terms.flags) % 2 == 1 then
+      left = lasting
+    else
+      local saved, known = @SAVED, sub(ARGV[2], @terms.known) + 0
+      local up = type(saved) == 'number' and saved > 0 and time[1] - saved or 0 -- 0, or less: it never did
+      if up * 1000000 < lasting and known > (up + 1) * 1000000 then
+        local info = @INFO
+        local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
+        if uptime and uptime * 1000000 < lasting and known > (uptime + 1) * 1000000 then
+          left = lasting - uptime * 1000000
+        end
+      end
+    end
     if left > 0 then
       status, closed_until = 3, now + left
     end
@@ -62,7 +82,12 @@ elseif epoch < proposed
   renew = true
   if newer then
     epoch, start, window = proposed, share, asked[2]
-    --@include adopt_held
+    -- What an old snapshot brought back, or a shard never gave up, beyond what the layout before
+    -- left to the shard, is in force elsewhere now.
+    local kept = sub(ARGV[2], @terms.held) + 0
+    if kept >= 0 and kept < target then
+      entitled = kept
+    end
   else -- what the other terms had put in force may be in use elsewhere
     entitled = math.min(target, sub(ARGV[1], @proposal.floor) + 0)
   end

@@ -1,4 +1,4 @@
---@needs closed epoch free head least releases reset reshape share start target used window
+--@needs closed epoch free head held releases reset reshape share start target used window
 --@sets share
 -- One-string algorithms, peek: what a take that asks for nothing would find. Writes nothing,
 -- creates nothing.
@@ -11,7 +11,7 @@ if not head then
 end
 --@include quarantine
 if share > target and closed == 0 then
-  --@include packed_least
+  local least = math.max(held(), target)
   if least < share then
     share = least
     reshape()

@@ -33,7 +33,7 @@ func withPacked(all [programCount]recipe) [programCount]recipe {
 				}),
 			}
 		}
-		load := []string{"packed_names", "packed", "packed_load"}
+		load := []string{"packed", "packed_load"}
 		with := func(parts ...string) []string { return slices.Concat(load, own.rule, parts) }
 		fenced := func(parts ...string) []string {
 			return slices.Concat(load, []string{"fenced"}, own.rule, []string{"packed_adopt"}, parts)

@@ -48,7 +48,7 @@ local function each(clock, now, replies, looked, given)
       if state == '' then
         if t.fresh == nil then
           local need, many = ARGV[i + 9] + 0, n < 0 and -n or n
-          if need > 0 and not given.saved then -- see adopt_lost.lua
+          if need > 0 and not given.saved then -- see packed_adopt.lua
             given.saved = redis.pcall('LASTSAVE')
             given.up = type(given.saved) == 'number' and given.saved > 0 and clock[1] - given.saved or 0
           end

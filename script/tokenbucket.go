@@ -19,8 +19,7 @@ type tokenBucket struct {
 type booking struct{ date, permits int64 }
 
 const (
-	mostBookings = 512
-	manyBookings = 64 // from so many on bookings become one where they can, as every call reads all of them
+	mostBookings = 128 // every call reads all of them
 	mostLacking  = 9_999_999_999_999
 	mostLows     = 8 // in so many stretches of time an empty bucket fills
 )
@@ -176,15 +175,10 @@ func (t *tokenBucket) earliest(f *frame, n, after int64) (us int64, room bool) {
 	if us = t.retry(f, n); us >= 0 {
 		us = max(us, after)
 	}
-	return us, f.share <= f.target && (len(t.bookings) < mostBookings || t.pair() >= 0)
+	return us, f.share <= f.target && len(t.bookings) < mostBookings
 }
 
 func (t *tokenBucket) book(f *frame, n, us int64) (at int64) {
-	if us > 0 && len(t.bookings) >= manyBookings {
-		if i := t.pair(); i >= 0 {
-			t.join(i)
-		}
-	}
 	t.grant(f, n)
 	if us > 0 {
 		i := len(t.bookings)
@@ -196,23 +190,6 @@ func (t *tokenBucket) book(f *frame, n, us int64) (at int64) {
 		t.yield(f) // the date was rounded up
 	}
 	return f.now + us
-}
-
-// pair returns the first of two bookings in a row that can become one, -1 if there are none.
-func (t *tokenBucket) pair() int {
-	for i := 1; i < len(t.bookings); i++ {
-		if t.bookings[i-1].permits+t.bookings[i].permits <= t.room {
-			return i - 1
-		}
-	}
-	return -1
-}
-
-// join makes two bookings one.
-func (t *tokenBucket) join(i int) {
-	a, b := t.bookings[i], t.bookings[i+1]
-	one := booking{b.date, a.permits + b.permits}
-	t.bookings = slices.Concat(t.bookings[:i], []booking{one}, t.bookings[i+2:])
 }
 
 func (t *tokenBucket) booked(*frame) (sum int64) {

@@ -25,11 +25,6 @@
 -- the same, so up to each date the level must stay below `room` by what is booked from there on:
 -- yield sees to that. It is not stored, because what is booked may be canceled before anything
 -- flows over, and then leaves no trace.
---
--- Every call reads all bookings. So from @MANY_BOOKINGS on, for each further one the first two in a
--- row that are no more than the room become one, with the later date. They keep more of the room
--- for longer. Where each is due when the level is back at 0 that costs nothing, as they leave at
--- least as much of the room. One that is cancelled then is given back as if it were no booking.
 local NO_LOWS = string.rep('@MOST_LACKING', @LOWS + 1)
 local since, lows, bookings = 0, NO_LOWS, ''
 local own_date, own_part, raised = 0, 0, false -- the date without what yield adds to it, while that is there
@@ -213,37 +208,12 @@ if not as_proposed then
 end
 
 if not TAKES then
-  -- Where the first of two bookings begins that can become one, nil if there are none.
-  local function pair()
-    for from = 1, #bookings - @booking.bytes, @booking.bytes do
-      local other = from + @booking.bytes
-      if sub(bookings, @booking.permits[from]) + sub(bookings, @booking.permits[other]) <= room then
-        return from
-      end
-    end
-  end
-
   function earliest(n, after)
     local us = retry(n)
-    return us >= 0 and us < after and after or us,
-      share <= target and (#bookings < @booking.bytes[@MOST_BOOKINGS] or pair())
-  end
-
-  -- Makes two bookings one.
-  local function join(from)
-    local other = from + @booking.bytes
-    bookings =
-      sub(bookings, 1, from - 1)
-        .. format('@booking.form', sub(bookings, @booking.date[other]),
-          sub(bookings, @booking.permits[from]) + sub(bookings, @booking.permits[other]))
-        .. sub(bookings, other + @booking.bytes)
+    return us >= 0 and us < after and after or us, share <= target and #bookings < @booking.bytes[@MOST_BOOKINGS]
   end
 
   function book(n, us)
-    local from = us > 0 and #bookings >= @booking.bytes[@MANY_BOOKINGS] and pair()
-    if from then
-      join(from)
-    end
     grant(n)
     if us > 0 then
       bare()
