@@ -59,9 +59,8 @@ func TestNoFragmentIsLeftOver(t *testing.T) {
 func takesFrame() (lines, owners []string) {
 	return takesLines(func(take *recipe) []string {
 		return []string{
-			"  -- what " + take.file + ".lua does, with clock in place of TIME, info() in place of INFO and",
-			"  -- saved() in place of LASTSAVE",
-			"  return KEYS, ARGV, clock, info, saved",
+			"  -- what " + take.file + ".lua does, with clock in place of TIME",
+			"  return KEYS, ARGV, clock",
 		}
 	})
 }

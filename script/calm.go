@@ -1,6 +1,7 @@
 package script
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/redis/rueidis"
@@ -99,7 +100,7 @@ var maxTimeText = strconv.FormatInt(maxTime, 10)
 
 // newCalmCall returns what a call of take.lua for the sections consists of.
 func newCalmCall(sections []*Section) *manyCall {
-	c := &manyCall{keys: make([]string, len(sections)), args: make([]string, 1, 1+calmTerms)}
+	c := &manyCall{keys: make([]string, len(sections)+1), args: make([]string, 1, 1+calmTerms)}
 	var plan [MaxSections]byte
 	var room [4]calmTake
 	told := room[:0]
@@ -115,10 +116,18 @@ func newCalmCall(sections []*Section) *manyCall {
 		}
 		plan[i] = byte('0' + at)
 	}
+	c.keys[len(sections)] = wholeOf(sections)
 	if len(told) > 1 {
 		c.args[0] = string(plan[:len(sections)])
 	}
 	return c
+}
+
+// existing returns what a call for one section consists of that creates no state.
+func existing(keys, args []string) (_, _ []string) {
+	args = slices.Clone(args)
+	args[calmTerms-1] = "0"
+	return []string{keys[0], keys[0]}, args
 }
 
 // readCalm takes in what take.lua replied, and marks the sections that it left to the full take.

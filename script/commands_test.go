@@ -50,7 +50,6 @@ func TestARequestThatAsksTheSameAgainIsNotWrittenAnew(t *testing.T) {
 var commandsOf62 = map[string][]string{
 	"TIME":          {},                      // 2.6.0
 	"INFO":          {},                      // 1.0.0, the section 'server' too
-	"LASTSAVE":      {},                      // 1.0.0
 	"TYPE":          {},                      // 1.0.0
 	"EXISTS":        {},                      // 1.0.0
 	"GET":           {},                      // 1.0.0

@@ -16,12 +16,11 @@ var constants = func() map[string]string {
 		"WRAP": wrap, "MAX_FILL": int64(MaxFill / time.Microsecond),
 		"MOST_ENTRIES": mostEntries, "MOST_PENDING": mostPending, "MAX_RELEASES": MaxReleases,
 		"FAR": far, "MOST_LACKING": mostLacking, "LOWS": mostLows, "MOST_USED": mostUsed,
-		"MOST_BOOKINGS": mostBookings,
+		"MOST_BOOKINGS": mostBookings, "GAP": startGap, "MARK_LIFE": milliseconds(markLife),
 	} {
 		all[name] = strconv.FormatInt(value, 10)
 	}
 	all["TIME"], all["INFO"] = "redis.call('TIME')", "redis.pcall('INFO', 'server')"
-	all["SAVED"] = "redis.pcall('LASTSAVE')"
 	all["READ"], all["READ_END"] = number(readFirst), number(readFirst-1)
 	all["ONE"] = string(columns.One.Append(nil, 0, 1, 0, 1)) // how asks begin of one group of single permits
 	return all

@@ -48,7 +48,7 @@ var errNoKey = invalid("no key: prefix and tag must not hold braces, the tag mus
 // run sends one script: by name where the endpoint has it. Where it has not (first use, restart,
 // SCRIPT FLUSH, failover), one caller sends the full text as its own call and the others wait for
 // it, so that each loss costs one load and not one for every caller.
-func (e *Endpoint) run(ctx context.Context, number int, keys [2]string, args []string) ([]rueidis.RedisMessage, error) {
+func (e *Endpoint) run(ctx context.Context, number int, keys [3]string, args []string) ([]rueidis.RedisMessage, error) {
 	if keys[0] == "" {
 		return nil, errNoKey
 	}
@@ -86,7 +86,7 @@ func rest(ctx context.Context, pause time.Duration) bool {
 }
 
 // sendOne makes a call for one shard or record, and turns the statuses below zero into errors.
-func (e *Endpoint) sendOne(ctx context.Context, p *program, l *load, keys [2]string,
+func (e *Endpoint) sendOne(ctx context.Context, p *program, l *load, keys [3]string,
 	args []string) ([]rueidis.RedisMessage, error) {
 	reply, err := e.sendLoaded(ctx, p, l, keys[:countKeys(keys)], args)
 	if err != nil {
@@ -224,7 +224,7 @@ func (p *program) read(result rueidis.RedisResult) ([]rueidis.RedisMessage, erro
 }
 
 // countKeys counts keys, which come without gaps.
-func countKeys(keys [2]string) int {
+func countKeys(keys [3]string) int {
 	used := 1
 	for used < len(keys) && keys[used] != "" {
 		used++
@@ -247,7 +247,7 @@ func noScript(err error) bool {
 }
 
 // failure turns the statuses below zero into errors.
-func failure(p *program, reply []rueidis.RedisMessage, keys [2]string) error {
+func failure(p *program, reply []rueidis.RedisMessage, keys [3]string) error {
 	if len(reply) == 0 {
 		return malformed(p, "empty")
 	}
@@ -267,7 +267,7 @@ func failure(p *program, reply []rueidis.RedisMessage, keys [2]string) error {
 	switch status {
 	case -1:
 		number, err := reply[1].ToInt64()
-		if err != nil || number < 1 || number > int64(len(keys)) {
+		if err != nil || number < 1 || number > int64(countKeys(keys)) {
 			return malformed(p, "wrong key number")
 		}
 		if len(reply) == 3 {

@@ -57,7 +57,22 @@ func ShardKeys(prefix, tag, name string) ShardRef {
 func (s ShardRef) Algorithm() Algorithm { return s.algorithm }
 
 // keys returns the keys in the order in which the scripts declare them.
-func (s ShardRef) keys() [2]string { return [2]string{s.head, s.Ledger()} }
+func (s ShardRef) keys() [3]string { return [3]string{s.head, s.Ledger()} }
+
+// creating returns the keys of a script that may create the shard's state.
+func (s ShardRef) creating(r *TakeRequest) [3]string {
+	return [3]string{s.head, s.whole(r), s.Ledger()}
+}
+
+// whole returns the key that tells since when the server has its memory, which is that of all shards
+// of the tag. A request that has seen the state does not need it. While the slot is on its way to
+// another server it may be at the other one: so such a request names the state once more.
+func (s ShardRef) whole(r *TakeRequest) string {
+	if s.head == "" || r.Seen {
+		return s.head
+	}
+	return s.head[:s.kind] + "w"
+}
 
 // Head returns the key of the shard's state.
 func (s ShardRef) Head() string { return s.head }
@@ -89,7 +104,7 @@ func RecordKeys(prefix, tag, name string) RecordRef {
 	return RecordRef{record: prefix + "{" + tag + "}:r:" + name, participants: prefix + "{" + tag + "}:p:" + name}
 }
 
-func (r RecordRef) keys() [2]string { return [2]string{r.record, r.participants} }
+func (r RecordRef) keys() [3]string { return [3]string{r.record, r.participants} }
 
 // Record returns the key of the record itself.
 func (r RecordRef) Record() string { return r.record }

@@ -9,8 +9,7 @@ import (
 // packed is the Go twin of the algorithms that keep a shard in one string: what all have in common,
 // and what the algorithm keeps.
 type packed[S any, R ruleOf[S]] struct {
-	uptime      time.Duration // how long the node has surely kept its memory, in whole seconds
-	uptimeKnown bool
+	whole
 	frame
 	own  S
 	fair fair
@@ -301,7 +300,7 @@ func (m *packed[S, R]) create(r *TakeRequest) Status {
 	var unused S
 	m.own = unused
 	status := Fresh
-	if left := p.shut(r.Seen, m.uptimeKnown, m.uptime, r.known()); left > 0 {
+	if left := m.shut(m.now, r); left > 0 {
 		m.closedUntil = m.now + left
 		status = Lost
 	} else {

@@ -38,20 +38,35 @@ if not head then
   start, renew, status = 0, true, 2
   if sub(ARGV[2], @terms.flags) + 0 >= 2 then
     local lasting, left = lasts(), 0 -- us for which what was granted last may be in use: at most, and from now on
-    -- Has the node forgotten what may still be in use? A new limit and one whose records were lost
-    -- with the node look the same: then the shard opens at once. A server counts its start as a
-    -- save. So it is up at least since it saved last, and to ask that costs next to nothing.
+    -- Has the server forgotten what may still be in use? A new limit and one whose records were
+    -- lost with the server look the same: then the shard opens at once.
+    --
+    -- KEYS[2] tells since when the server has its memory, and when that was written. Who creates
+    -- state writes it again when it is a second old. If the server has it, and has not started
+    -- since, or very soon after, it has the rest too: its memory came from its own file, or from
+    -- another server.
+    local known = sub(ARGV[2], @terms.known) + 0
     if sub(ARGV[2], @terms.flags) % 2 == 1 then
       left = lasting
-    else
-      local saved, known = @SAVED, sub(ARGV[2], @terms.known) + 0
-      local up = type(saved) == 'number' and saved > 0 and time[1] - saved or 0 -- 0, or less: it never did
-      if up * 1000000 < lasting and known > (up + 1) * 1000000 then
+    elseif known > 1000000 then
+      local mark = redis.pcall('GET', KEYS[2])
+      local whole, seen = string.match(type(mark) == 'string' and mark or '', '^(%d+) (%d+)$')
+      seen = seen and seen + 0 <= now + 1000000 and seen + 0
+      if not seen or now - seen > @GAP then
         local info = @INFO
-        local uptime = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
-        if uptime and uptime * 1000000 < lasting and known > (uptime + 1) * 1000000 then
-          left = lasting - uptime * 1000000
+        local up = type(info) == 'string' and string.match(info, 'uptime_in_seconds:(%d+)')
+        local begun = up and math.max(now - up * 1000000, 0) or 0 -- it may not be told
+        whole = seen and seen >= begun - @GAP and whole or begun
+      end
+      if not seen or now - seen >= 1000000 then
+        local done = redis.pcall('SET', KEYS[2], string.format('%d %d', whole, now), 'PX', '@MARK_LIFE')
+        if done.err then
+          return {-2, done.err}
         end
+      end
+      local kept = now - whole
+      if kept < lasting and known > kept + 1000000 then
+        left = lasting - kept
       end
     end
     if left > 0 then

@@ -182,7 +182,7 @@ func TestPackedAgreesWithRedis(t *testing.T) {
 				uptime := rapid.SampledFrom([]int64{0, 1, 30, 1_000_000_000}).Draw(t, "uptime")
 				twin := NewTwin(a).(packedTwin)
 				twin.runFor(time.Duration(uptime) * time.Second)
-				ref := a.Keys("", "t", strconv.Itoa(run))
+				ref := a.Keys("", strconv.Itoa(run), "limit") // with a mark of its own
 				agreePacked(t, a, twin, clocked{client: client, uptime: uptime, ref: ref})
 				client.Do(context.Background(), client.B().Del().Key(ref.head, ref.ledger).Build())
 			})

@@ -125,21 +125,6 @@ func (t Terms) Proposal() (*Proposal, error) {
 	return p, nil
 }
 
-// shut returns for how long a shard without state stays so, us: as long as permits of a state that
-// was lost may still be in use. seen and known are those of the request.
-func (p *Proposal) shut(seen, uptimeKnown bool, uptime time.Duration, known int64) int64 {
-	up := int64(uptime / time.Second)
-	switch {
-	case !p.quarantine:
-		return 0
-	case seen:
-		return p.lasts
-	case uptimeKnown && up*second < p.lasts && known > (up+1)*second:
-		return p.lasts - up*second
-	}
-	return 0
-}
-
 // layoutText is how a shard's state begins where all that is proposed is in force.
 func layoutText(t Terms, window int64) string {
 	if t.Epoch == 0 {

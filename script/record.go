@@ -115,7 +115,7 @@ func (e *Endpoint) WriteRecord(ctx context.Context, ref RecordRef,
 		number(r.Expect), number(r.Epoch), settled, number(milliseconds(r.Keep)),
 		number(int64(r.BornAge / time.Microsecond)), string(r.Blob),
 	}
-	reply, err := e.run(ctx, writeRecordProgram, [2]string{ref.record}, args[:])
+	reply, err := e.run(ctx, writeRecordProgram, [3]string{ref.record}, args[:])
 	if err != nil {
 		return Record{}, false, err
 	}

@@ -57,7 +57,7 @@ func (e *Endpoint) Reserve(ctx context.Context, s ShardRef, r *ReserveRequest) (
 		return ReserveReply{}, err
 	}
 	var room [10]string
-	reply, err := e.run(ctx, s.program(reserveProgram), s.keys(), r.arguments(room[:0]))
+	reply, err := e.run(ctx, s.program(reserveProgram), s.creating(r.take()), r.arguments(room[:0]))
 	if err != nil {
 		return ReserveReply{}, err
 	}

@@ -68,11 +68,11 @@ func (e *Endpoint) Settle(ctx context.Context, s ShardRef, r SettleRequest) (Set
 		return SettleReply{}, errNoKey
 	}
 	var room [10]string
-	number, keys := s.program(settleProgram), s.settleKeys(r.Mark)
+	number, keys := s.program(settleProgram), s.settleKeys(&r)
 	for pause := tornPause; ; pause *= 2 {
 		reply, err := e.sendLoaded(ctx, &programs[number], &e.loads[number], keys, r.arguments(s.algorithm, room[:0]))
 		if err == nil {
-			err = failure(&programs[number], reply, s.keys()) // which names no mark
+			err = failure(&programs[number], reply, s.creating(r.take(s.algorithm))) // which names no mark
 		}
 		if err == nil {
 			return parseSettle(reply, &r)
@@ -85,14 +85,14 @@ func (e *Endpoint) Settle(ctx context.Context, s ShardRef, r SettleRequest) (Set
 
 // settleKeys returns the keys in the order in which the script declares them: the mark is the last
 // but one.
-func (s ShardRef) settleKeys(mark string) (keys []string) {
-	own := s.keys()
+func (s ShardRef) settleKeys(r *SettleRequest) (keys []string) {
+	own := s.creating(r.take(s.algorithm))
 	keys = own[:countKeys(own)]
-	if mark == "" {
+	if r.Mark == "" {
 		return keys
 	}
 	slot := s.head[:strings.IndexByte(s.head, '}')+2]
-	return append(append([]string{}, keys[:len(keys)-1]...), slot+"s:"+mark, s.Ledger())
+	return append(append([]string{}, keys[:len(keys)-1]...), slot+"s:"+r.Mark, s.Ledger())
 }
 
 func (r *SettleRequest) arguments(a Algorithm, args []string) []string {

@@ -51,7 +51,7 @@ func TestSettledOnce(t *testing.T) {
 		if reply, err := e.Settle(t.Context(), ref, r); err != nil || reply.Granted != 0 || reply.Repeated != Again {
 			t.Errorf("charged although it was settled: %+v %v", reply, err)
 		}
-		key := ref.settleKeys("m")
+		key := ref.settleKeys(&SettleRequest{Mark: "m"})
 		if ms, err := command(t, e.client, "PTTL", key[len(key)-2]).AsInt64(); err != nil || ms < 1 || ms > 60_000 {
 			t.Errorf("the mark lives %d ms, %v", ms, err)
 		}
@@ -95,7 +95,7 @@ func TestSettleCreatesNothing(t *testing.T) {
 		if reply, err := e.Settle(t.Context(), ref, r); err != nil || reply.Status != Absent || reply.Granted != 0 {
 			t.Errorf("%+v %v", reply, err)
 		}
-		for _, key := range ref.settleKeys("m") {
+		for _, key := range ref.settleKeys(&SettleRequest{Mark: "m"}) {
 			if n, err := command(t, e.client, "EXISTS", key).AsInt64(); err != nil || n != 0 {
 				t.Errorf("%q exists, %v", key, err)
 			}

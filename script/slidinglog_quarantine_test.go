@@ -34,7 +34,7 @@ func TestLostMemory(t *testing.T) {
 		"seen alive, uptime not told": {unknown: true, seen: true, quarantine: true, status: Lost, closed: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := &table{t: t, log: slidingTwin{uptime: c.uptime, uptimeKnown: !c.unknown}}
+			b := &table{t: t, log: slidingTwin{whole: whole{uptime: c.uptime, uptimeKnown: !c.unknown}}}
 			p := b.propose(3, 10, 10, time.Minute, c.quarantine)
 			ask := []Group{{Size: 1, Count: 1}}
 			r := b.log.Take(hour, &TakeRequest{Proposal: p, Known: c.known, Seen: c.seen, Groups: ask})

@@ -5,7 +5,7 @@
 --
 -- What a log keeps is told by log_load.lua.
 --
--- KEYS  the state of each section's shard; one may come again
+-- KEYS  the state of each section's shard, one may come again; last since when the memory is whole
 -- ARGV  1 a byte for each section: the terms that it comes with, '0' those that stand first; empty
 --       if all come with these. Then of each terms:
 --         how a state begins that is as proposed    share    window us    time to live ms
@@ -19,10 +19,10 @@
 
 -- Goes on with the sections that are left. It raises where what is stored cannot be a log, or the
 -- server refuses to write, and then has written nothing that means anything.
-local function each(clock, now, replies, looked, given)
+local function each(now, replies, looked, given)
   local call, sub, format, keys, plan = redis.call, string.sub, string.format, KEYS, ARGV[1]
   local stamp, place, t = format('@packed.touched.form', now), nil, nil
-  for at = (#replies + 2) / 3, #keys do
+  for at = (#replies + 2) / 3, #keys - 1 do
     local key, free, soonest, reset = keys[at], nil, nil, nil
     local its = plan == '' and 48 or string.byte(plan, at)
     if its ~= place then
@@ -47,17 +47,21 @@ local function each(clock, now, replies, looked, given)
       local state, n, i, cut = call('GETRANGE', key, '0', '@READ_END'), t.n, t.i, t.cut
       if state == '' then
         if t.fresh == nil then
-          local need, many = ARGV[i + 9] + 0, n < 0 and -n or n
-          if need > 0 and not given.saved then -- see packed_adopt.lua
-            given.saved = redis.pcall('LASTSAVE')
-            given.up = type(given.saved) == 'number' and given.saved > 0 and clock[1] - given.saved or 0
+          local may, need, many = now <= ARGV[i + 8] + 0, ARGV[i + 9] + 0, n < 0 and -n or n
+          if may and need > 0 and not given.kept then -- as packed_adopt.lua says
+            local since, seen = string.match(call('GET', keys[#keys]) or '', '^(%d+) (%d+)$')
+            seen = seen and seen + 0 <= now + 1000000 and seen + 0
+            if not seen or now - seen > @GAP then
+              local up = string.match(call('INFO', 'server'), 'uptime_in_seconds:(%d+)')
+              local start = math.max(now - up * 1000000, 0)
+              since = seen and seen >= start - @GAP and since or start
+            end
+            if not seen or now - seen >= 1000000 then
+              call('SET', keys[#keys], format('%d %d', since, now), 'PX', '@MARK_LIFE')
+            end
+            given.kept = now - since
           end
-          if need > 0 and given.up * 1000000 < need and not given.info then
-            given.info = redis.pcall('INFO', 'server')
-            given.up = tonumber(type(given.info) == 'string'
-              and string.match(given.info, 'uptime_in_seconds:(%d+)') or 0)
-          end
-          t.fresh = now <= ARGV[i + 8] + 0 and (need <= 0 or given.up * 1000000 >= need) and t.begin
+          t.fresh = may and (need <= 0 or given.kept >= need) and t.begin
             .. format('@packed.start..touched.form@log.form', 0, now, 1, t.date, many, now, 0, 0, t.date)
         end
         if t.fresh then
@@ -159,7 +163,7 @@ end
 local clock = redis.call('TIME')
 local now, looked, given = clock[1] * 1000000 + clock[2], {}, {}
 local replies = {now}
-while not pcall(each, clock, now, replies, looked, given) do
+while not pcall(each, now, replies, looked, given) do
   local last = #replies
   looked[KEYS[(last + 2) / 3]] = true
   replies[last + 1], replies[last + 2], replies[last + 3] = -1, 0, 0

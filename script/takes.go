@@ -108,15 +108,26 @@ type manyCall struct{ keys, args []string }
 
 // newManyCall returns what a call for the sections consists of.
 func newManyCall(sections []*Section) *manyCall {
-	c := &manyCall{keys: make([]string, 0, 2*len(sections)), args: make([]string, 1, 8)}
+	c := &manyCall{keys: make([]string, 0, 2*len(sections)+1), args: make([]string, 1, 8)}
 	var plan []byte
 	for _, s := range sections {
 		c.keys = append(c.keys, s.Ref.head, s.Ref.Ledger())
 		var room [3]string
 		plan = columns.Section.Append(plan, 0, int64(s.Ref.algorithm), int64(c.place(s.Request.arguments(room[:0]))))
 	}
-	c.args[0] = string(plan)
+	c.keys, c.args[0] = append(c.keys, wholeOf(sections)), string(plan)
 	return c
+}
+
+// wholeOf returns the key that tells since when the server has its memory, if any of the sections
+// needs it.
+func wholeOf(sections []*Section) string {
+	for _, s := range sections {
+		if !s.Request.Seen {
+			return s.Ref.whole(s.Request)
+		}
+	}
+	return sections[0].Ref.head
 }
 
 // place returns where in the arguments of the call those of a section are, counted from 1. Sections
@@ -155,7 +166,7 @@ func readMany(sections []*Section, reply []rueidis.RedisMessage) error {
 
 // read takes in what a full take replied.
 func (s *Section) read(reply []rueidis.RedisMessage) {
-	if s.Err = failure(&programs[s.Ref.program(takeProgram)], reply, s.Ref.keys()); s.Err == nil {
+	if s.Err = failure(&programs[s.Ref.program(takeProgram)], reply, s.Ref.creating(s.Request)); s.Err == nil {
 		s.Reply, s.Err = parseTake(reply, s.Request)
 	}
 }
@@ -163,8 +174,7 @@ func (s *Section) read(reply []rueidis.RedisMessage) {
 // takesProgram is the takes of all algorithms in one script.
 var takesProgram = func() program {
 	lines, _ := takesLines(func(r *recipe) []string {
-		r.names = withNames(r.names,
-			map[string]string{"TIME": "clock", "INFO": "info()", "SAVED": "saved()"})
+		r.names = withNames(r.names, map[string]string{"TIME": "clock"})
 		body, _ := r.assemble()
 		return body
 	})

@@ -41,7 +41,7 @@ func (e *Endpoint) commands(sections []*Section) (all []takeCall) {
 		}
 		if len(full) == 1 {
 			s := full[0]
-			number, keys := s.Ref.program(takeProgram), s.Ref.keys()
+			number, keys := s.Ref.program(takeProgram), s.Ref.creating(s.Request)
 			all = append(all, takeCall{full, number, &programs[number], &e.loads[number], keys[:countKeys(keys)],
 				s.Request.arguments(nil)})
 		} else if len(full) > 1 {
@@ -130,6 +130,8 @@ func (e *Endpoint) makeCall(ctx context.Context, c *takeCall) error {
 		case isTorn(err) && len(c.sections) > 1:
 			e.takeEach(ctx, c.sections)
 			return nil
+		case isTorn(err) && c.number == calmProgram && c.keys[1] != c.keys[0]:
+			c.keys, c.args = existing(c.keys, c.args)
 		case !isTorn(err) || !rest(ctx, pause):
 			return err
 		}

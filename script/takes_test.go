@@ -139,7 +139,7 @@ func TestAShardThatFailsHarmsNoOtherOfItsCall(t *testing.T) {
 
 // A section that Lua ends may have written: its permits may be spent.
 func TestASectionThatWasRaisedMayHaveWritten(t *testing.T) {
-	err := failure(&programs[recordPrograms+takeProgram], replyOf(t, "return {-6, 'ERR something'}"), [2]string{"k"})
+	err := failure(&programs[recordPrograms+takeProgram], replyOf(t, "return {-6, 'ERR something'}"), [3]string{"k"})
 	if text, said := Said(err); err == nil || NotExecuted(err) || !said || text != "something" {
 		t.Errorf("%v: not executed %v, said %q", err, NotExecuted(err), text)
 	}

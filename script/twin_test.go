@@ -66,20 +66,18 @@ type clocked struct {
 	ref    ShardRef
 }
 
-const (
-	timeRead = "= redis.call('TIME')\n" // into a local of which every script has its own name
-	infoRead = "redis.pcall('INFO', 'server')"
-)
+const timeRead = "= redis.call('TIME')\n" // into a local of which every script has its own name
 
-// clockedText replaces what reads the server's clocks. Every script must read TIME exactly once,
-// and INFO at most once.
+var infoRead = regexp.MustCompile(`(?:redis\.p?)?call\('INFO', 'server'\)`)
+
+// clockedText replaces what reads the server's clocks. Every script must read TIME exactly once.
 func clockedText(number int) string {
 	text := programs[number].text
 	if strings.Count(text, timeRead) != 1 || strings.Count(text, "TIME'") != 1 {
 		panic("the line that reads TIME is not isolated")
 	}
 	text = strings.Replace(text, timeRead, "= {0, table.remove(ARGV)}\n", 1)
-	text = strings.Replace(text, infoRead, "('uptime_in_seconds:' .. table.remove(ARGV))", 1)
+	text = infoRead.ReplaceAllString(text, "('uptime_in_seconds:' .. table.remove(ARGV))")
 	if strings.Contains(text, "'INFO'") {
 		panic("what reads INFO is not isolated")
 	}
@@ -108,7 +106,10 @@ var clockedTexts = func() map[int]*rueidis.Lua {
 func (c clocked) run(operation int, now int64, args ...string) ([]rueidis.RedisMessage, error) {
 	args = append(args, strconv.FormatInt(now, 10))
 	n, all := c.ref.program(operation), c.ref.keys()
-	reply, err := clockedTexts[n].Exec(context.Background(), c.client, all[:], args).ToArray()
+	if operation == takeProgram || operation == reserveProgram || operation == settleProgram {
+		all = c.ref.creating(&TakeRequest{})
+	}
+	reply, err := clockedTexts[n].Exec(context.Background(), c.client, all[:countKeys(all)], args).ToArray()
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +120,8 @@ func (c clocked) take(now int64, r *TakeRequest) (TakeReply, error) {
 	s := Section{Ref: c.ref, Request: r}
 	if chooseFull([]*Section{&s}); !s.full {
 		args := append(newCalmCall([]*Section{&s}).args, strconv.FormatInt(c.uptime, 10), strconv.FormatInt(now, 10))
-		reply, err := clockedTexts[calmProgram].Exec(context.Background(), c.client, []string{c.ref.head}, args).ToArray()
+		reply, err := clockedTexts[calmProgram].Exec(context.Background(), c.client,
+			[]string{c.ref.head, c.ref.whole(r)}, args).ToArray()
 		if err == nil {
 			err = readCalm([]*Section{&s}, reply)
 		}

@@ -62,7 +62,7 @@ func (e *Endpoint) Vote(ctx context.Context, ref VoteRef, r VoteRequest) (VoteRe
 	if err := r.check(); err != nil {
 		return VoteReply{}, err
 	}
-	reply, err := e.run(ctx, voteProgram, [2]string{ref.key},
+	reply, err := e.run(ctx, voteProgram, [3]string{ref.key},
 		[]string{strconv.Itoa(r.Kind), r.Ballot.text(), r.Mark, r.Value})
 	if err != nil {
 		return VoteReply{}, err
