@@ -64,9 +64,9 @@ func (s ShardRef) creating(r *TakeRequest) [3]string {
 	return [3]string{s.head, s.whole(r), s.Ledger()}
 }
 
-// whole returns the key that tells since when the server has its memory, which is that of all shards
-// of the tag. A request that has seen the state does not need it. While the slot is on its way to
-// another server it may be at the other one: so such a request names the state once more.
+// whole returns the key that tells since when the server has its memory, which is that of all
+// shards of the tag. A request that has seen the state does not need it. While the slot is on its
+// way to another server it may be at the other one: so such a request names the state once more.
 func (s ShardRef) whole(r *TakeRequest) string {
 	if s.head == "" || r.Seen {
 		return s.head

@@ -3,16 +3,16 @@ package script
 import "time"
 
 const (
-	// startGap is how soon a server must start after the mark of its memory was written, so that it
-	// has the rest of its memory if it has the mark, in microseconds. What was granted in so long can
-	// be forgotten by a server that was killed just after a snapshot.
+	// startGap is how soon a server must start after the mark of its memory was written, so that
+	// it has the rest of its memory if it has the mark, in microseconds. What was granted in so
+	// long can be forgotten by a server that was killed just after a snapshot.
 	startGap = 3 * second
 	// markLife is how long the mark is kept when nobody creates state.
 	markLife = 24 * time.Hour
 )
 
-// whole is the Go twin of what packed_adopt.lua asks a server: since when it has its memory. The server
-// has been up for uptime, in whole seconds, if it tells that.
+// whole is the Go twin of what packed_adopt.lua asks a server: since when it has its memory. The
+// server has been up for uptime, in whole seconds, if it tells that.
 type whole struct {
 	uptime      time.Duration
 	uptimeKnown bool

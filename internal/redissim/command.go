@@ -19,7 +19,6 @@ func init() { // commands run scripts, which run commands
 		"PING":     {0, func(*Server, []string) any { return status("PONG") }},
 		"TIME":     {0, doTime},
 		"INFO":     {0, doInfo},
-		"LASTSAVE": {0, doLastSave},
 		"TYPE":     {1, doType},
 		"EXISTS":   {1, doExists},
 		"DEL":      {1, doDel},
@@ -58,11 +57,6 @@ func doTime(s *Server, _ []string) any {
 func doInfo(s *Server, _ []string) any {
 	return fmt.Sprintf("# Server\r\nredis_version:7.0.15\r\nrun_id:%040x\r\nuptime_in_seconds:%d\r\n",
 		s.since.UnixNano(), int64(s.clock().Sub(s.since)/time.Second))
-}
-
-// doLastSave: a server counts its start as a save. The clock may have been set since.
-func doLastSave(s *Server, _ []string) any {
-	return s.now()/1e6 - int64(s.clock().Sub(s.since)/time.Second)
 }
 
 func doType(s *Server, a []string) any {
