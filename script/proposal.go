@@ -88,7 +88,7 @@ func NewProposal(epoch, target, floor int64, window, keep time.Duration, quarant
 // Proposal returns the terms in the form in which takes carry them.
 func (t Terms) Proposal() (*Proposal, error) {
 	if t.Epoch == 0 {
-		t = Terms{Window: MinWindow, Algorithm: t.Algorithm, Quarantine: t.Quarantine}
+		t = Terms{Window: MinWindow, Keep: t.Keep, Algorithm: t.Algorithm, Quarantine: t.Quarantine}
 	}
 	us := int64((t.Window + time.Microsecond - 1) / time.Microsecond)
 	if err := t.check(us); err != nil {
