@@ -48,10 +48,11 @@ func (l *Limiter) same(o *Limiter) bool {
 // is relative to the other participants, MinWeight to MaxWeight; a participant
 // should have the same wherever it calls from.
 //
-// As does no I/O and is cheap; of a limit a Client remembers 16,384 participants. Calls for a participant with an impossible name (1 to
-// MaxName bytes) or weight return ErrInvalidName or ErrInvalidConfig. Take names
-// from what you have authenticated: the part of somebody who invents names is that of
-// all his names together. Keys of a Family know no participants: As is the same limiter.
+// As does no I/O and is cheap. Of a limit a Client remembers 16,384 participants. Calls for a
+// participant with an impossible name (1 to MaxName bytes) or weight return ErrInvalidName or
+// ErrInvalidConfig. Take names from what you have authenticated: the part of somebody who invents
+// names is that of all his names together. Keys of a Family know no participants: As is the same
+// limiter.
 func (l *Limiter) As(participant string, weight float64) *Limiter {
 	who := newParticipant(participant, weight)
 	switch {

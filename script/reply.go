@@ -94,8 +94,8 @@ func possible(n []int64) bool {
 	return natural(n[:replyRetry]) && n[replyRetry] >= -1 && natural(n[replyReset:]) && status(n)
 }
 
-// readNumbers reads what a take, a reservation or a settlement replies. It is shorter if nothing was
-// proposed, or too late.
+// readNumbers reads what a take, a reservation or a settlement replies. It is shorter if nothing
+// was proposed, or too late.
 func readNumbers(p *program, reply []rueidis.RedisMessage, n []int64) error {
 	length, absent := len(n), len(reply) == replyOwn
 	if absent {
