@@ -161,14 +161,16 @@ func isRefusal(err error) bool {
 func (c *core) bookParts(ctx context.Context, wanted []lane.Part, call bookCall) ([]booked, error) {
 	for range bookRounds {
 		done, err := c.bookAll(ctx, wanted, call)
+		var d Decision
 		latest, due := call.at, call.at
 		for _, b := range done {
+			d.addPart(b.Part, 0)
 			latest, due = max(latest, b.early), max(due, b.due)
 		}
 		if err == nil && (len(done) == 1 || latest <= call.at+int64(time.Microsecond)) { // shards count whole ones
 			return done, nil
 		}
-		c.unbook(ctx, done, call.since)
+		c.handBack(ctx, d, call.since)
 		if err != nil {
 			return nil, err
 		}
@@ -198,15 +200,6 @@ func (c *core) bookAll(ctx context.Context, wanted []lane.Part, call bookCall) (
 		}
 	}
 	return done, errors.Join(errs...)
-}
-
-// unbook gives parts of a booking back.
-func (c *core) unbook(ctx context.Context, parts []booked, since int64) {
-	var d Decision
-	for _, b := range parts {
-		d.addPart(b.Part, 0)
-	}
-	c.handBack(ctx, d, since)
 }
 
 // booking is the decision that stands for the parts, and when they are due.

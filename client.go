@@ -218,15 +218,6 @@ func (c *Client) cores() []*core {
 	return all
 }
 
-// everyCore returns every limiter and every key of a family that is remembered.
-func (c *Client) everyCore() []*core {
-	all := c.cores()
-	for _, f := range c.everyFamily() {
-		all = append(all, f.keys.all()...)
-	}
-	return all
-}
-
 // everyFamily returns every family that this Client has opened.
 func (c *Client) everyFamily() []*Family {
 	c.mu.Lock()

@@ -130,8 +130,8 @@ func (m *member) informed(ctx context.Context, first *call, d *Decision, err err
 
 // decided tells fairness and telemetry how a call ended, and returns how it does for its caller.
 func (m *member) decided(ctx context.Context, first *call, d *Decision, err error) error {
-	if err == nil && d.Granted < first.N {
-		m.noteUnmet(d, first.N)
+	if most := min(first.N, d.Limit); err == nil && d.Granted < most && !d.Degraded && d.mode == Enforced {
+		m.Unmet.Add(most - d.Granted) // nobody can want more than there are
 	}
 	err = m.core.shadowed(d, first.N, err)
 	m.core.decided(ctx, d, first.N, first.Since, err)

@@ -108,14 +108,6 @@ func (m *member) queue() *queue {
 	return made(&m.waiting, func() *queue { return &queue{member: m} })
 }
 
-// noteUnmet notes the permits that a call wanted and finally did not get. Nobody
-// can want more than there are.
-func (m *member) noteUnmet(d *Decision, n int64) {
-	if n = min(n, d.Limit); !d.Degraded && d.mode == Enforced && n > d.Granted {
-		m.Unmet.Add(n - d.Granted)
-	}
-}
-
 // forgetDenials forgets that nothing is free, so that the next call asks Redis.
 func (m *member) forgetDenials(r *routes) {
 	m.core.ahead.Store(nil)

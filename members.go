@@ -96,14 +96,6 @@ func (ms *members) restartWaiters() {
 	}
 }
 
-// waiters is how many calls are blocked.
-func (ms *members) waiters() (n int) {
-	for _, q := range ms.lines() {
-		n += q.len()
-	}
-	return n
-}
-
 // retire ends the leases of other layouts than that of routes.
 func (ms *members) retire(r *routes) {
 	for _, m := range ms.all() {

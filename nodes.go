@@ -45,7 +45,11 @@ func (c *Client) SetNodes(ctx context.Context, nodes []Node) error {
 		return err
 	}
 	renew := func() {
-		for _, co := range c.everyCore() {
+		all := c.cores()
+		for _, f := range c.everyFamily() {
+			all = append(all, f.keys.all()...)
+		}
+		for _, co := range all {
 			co.renew()
 		}
 	}

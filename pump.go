@@ -43,7 +43,7 @@ func (q *queue) pump(ctx context.Context) {
 			continue
 		}
 		_, restarts := q.first(n)
-		d, err := q.serve(ctx, r, n, singles)
+		d, err := q.ask(ctx, r, n, singles)
 		if err != nil {
 			if ctx.Err() != nil {
 				err = ErrClosed
@@ -57,6 +57,7 @@ func (q *queue) pump(ctx context.Context) {
 		}
 		if d.Granted > 0 {
 			futile = 0
+			q.hand(d, singles)
 			q.note(d.Granted < n)
 			continue
 		}
@@ -123,15 +124,6 @@ func (q *queue) note(short bool) {
 	} else {
 		q.member.Wanted.Store(0)
 	}
-}
-
-// serve asks for what the line wants next and hands out what there is.
-func (q *queue) serve(ctx context.Context, r *routes, n int64, singles bool) (Decision, error) {
-	d, err := q.ask(ctx, r, n, singles)
-	if err == nil && d.Granted > 0 {
-		q.hand(d, singles)
-	}
-	return d, err
 }
 
 // ask asks for n permits, all or up to as many singles.

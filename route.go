@@ -88,8 +88,11 @@ func (m *member) board(ctx context.Context, first *call, d *Decision) (boarded b
 		return false, nil
 	}
 	i := v.choose(first.Since, first.N, nil)
-	if i < 0 {
-		return false, m.unasked(ctx, v, first.N, first.Since, d)
+	if i < 0 { // there is no shard to go to
+		if first.N == 1 && v.knownDenial(1, first.Since, d) {
+			return false, nil
+		}
+		return false, m.unserved(ctx, v, first.N, first.Since, &attempt{now: first.Since, retry: lane.UnknownRetry}, d)
 	}
 	first.Seat = v.seats[i]
 	if first.late {
@@ -108,14 +111,6 @@ func (m *member) settle(ctx context.Context, first *call, err error, d *Decision
 		return nil
 	}
 	return m.spill(ctx, m.view(first.routes), &first.Ask, err, d)
-}
-
-// unasked ends a call that has no shard to go to.
-func (m *member) unasked(ctx context.Context, v *view, n, since int64, d *Decision) error {
-	if n == 1 && v.knownDenial(1, since, d) {
-		return nil
-	}
-	return m.unserved(ctx, v, n, since, &attempt{now: since, retry: lane.UnknownRetry}, d)
 }
 
 // attempt is what a call has seen so far at the shards that did not serve it.

@@ -13,7 +13,11 @@ func (c *Client) gauges(g telemetry.Gauges) {
 		g.Node(node, lost)
 	}
 	for _, co := range c.cores() {
-		g.Waiters(co.name, co.members.waiters())
+		waiters := 0
+		for _, q := range co.members.lines() {
+			waiters += q.len()
+		}
+		g.Waiters(co.name, waiters)
 		r := co.routes.Load()
 		if r == nil {
 			continue

@@ -53,7 +53,7 @@ func BenchmarkScript(b *testing.B) {
 			call := func(gap, size int64) rueidis.Completed {
 				now += gap
 				r := &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: 1}}}
-				return client.B().Evalsha().Sha1(sha).Numkeys(2).Key(ref.head, ref.ledger).
+				return client.B().Evalsha().Sha1(sha).Numkeys(2).Key(ref.head, ref.Ledger()).
 					Arg(r.arguments(nil)...).Arg(strconv.FormatInt(now, 10)).Build()
 			}
 			fill(b, client, func() rueidis.Completed { return call(10_000, 1) }, 100)

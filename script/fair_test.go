@@ -41,7 +41,7 @@ func TestContentionBeginsAndEnds(t *testing.T) {
 	}
 	keys := func(want int64) {
 		t.Helper()
-		if n, err := command(t, client, "EXISTS", log.ref.ledger).AsInt64(); err != nil || n != want {
+		if n, err := command(t, client, "EXISTS", log.ref.Ledger()).AsInt64(); err != nil || n != want {
 			t.Fatalf("%d ledgers: %v", n, err)
 		}
 	}
@@ -82,7 +82,7 @@ func TestLedgerIsNoDanger(t *testing.T) {
 		if _, err := endpoint.Take(ctx, ref, asking(p, 1, 1)); err != nil {
 			t.Fatal(err)
 		}
-		good, err := command(t, client, "HGETALL", ref.ledger).AsStrMap()
+		good, err := command(t, client, "HGETALL", ref.Ledger()).AsStrMap()
 		if err != nil || len(good) != 3 {
 			t.Fatalf("%q %v", good, err)
 		}
@@ -102,14 +102,14 @@ func TestLedgerIsNoDanger(t *testing.T) {
 			"empty":     {id, ""},
 			"gone":      {},
 		} {
-			command(t, client, "DEL", ref.ledger)
+			command(t, client, "DEL", ref.Ledger())
 			for field, text := range good {
-				command(t, client, "HSET", ref.ledger, field, text)
+				command(t, client, "HSET", ref.Ledger(), field, text)
 			}
 			if name == "gone" {
-				command(t, client, "DEL", ref.ledger)
+				command(t, client, "DEL", ref.Ledger())
 			} else {
-				command(t, client, "HSET", ref.ledger, bad[0], bad[1])
+				command(t, client, "HSET", ref.Ledger(), bad[0], bad[1])
 			}
 			for n := range 6 {
 				reply, err := endpoint.Take(ctx, ref, asking(p, n, 2))
@@ -121,28 +121,28 @@ func TestLedgerIsNoDanger(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		for _, words := range [][]string{{"SET", ref.ledger, "mine"}, {"HSET", ref.ledger, "mine", "too"},
-			{"HSET", ref.ledger, "ledger", "of a later version"}} {
-			command(t, client, "DEL", ref.ledger)
+		for _, words := range [][]string{{"SET", ref.Ledger(), "mine"}, {"HSET", ref.Ledger(), "mine", "too"},
+			{"HSET", ref.Ledger(), "ledger", "of a later version"}} {
+			command(t, client, "DEL", ref.Ledger())
 			command(t, client, words...)
-			before := content(t, client, ref.ledger)
+			before := content(t, client, ref.Ledger())
 			for name, call := range map[string]func() error{
 				"take":   func() error { _, err := endpoint.Take(ctx, ref, asking(p, 1, 1)); return err },
 				"ledger": func() error { _, err := endpoint.Ledger(ctx, ref); return err },
 				"drop":   func() error { return endpoint.Drop(ctx, ref) },
 			} {
 				var state *StateError
-				if err := call(); !errors.As(err, &state) || state.Key != ref.ledger || !NotExecuted(err) {
+				if err := call(); !errors.As(err, &state) || state.Key != ref.Ledger() || !NotExecuted(err) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-			if after := content(t, client, ref.ledger); !reflect.DeepEqual(before, after) {
+			if after := content(t, client, ref.Ledger()); !reflect.DeepEqual(before, after) {
 				t.Errorf("%v became %v", before, after)
 			}
 		}
-		command(t, client, "DEL", ref.ledger)
+		command(t, client, "DEL", ref.Ledger())
 		for field, text := range good {
-			command(t, client, "HSET", ref.ledger, field, text)
+			command(t, client, "HSET", ref.Ledger(), field, text)
 		}
 		if err := endpoint.Drop(ctx, ref); err != nil {
 			t.Error(err)

@@ -47,7 +47,7 @@ func BenchmarkFairScript(b *testing.B) {
 						}
 					}
 					commands = append(commands,
-						client.B().Evalsha().Sha1(sha).Numkeys(2).Key(ref.head, ref.ledger).
+						client.B().Evalsha().Sha1(sha).Numkeys(2).Key(ref.head, ref.Ledger()).
 							Arg(r.arguments(nil)...).Arg(strconv.FormatInt(now, 10)).Build())
 				}
 				for _, reply := range client.DoMulti(context.Background(), commands...) {
@@ -57,7 +57,7 @@ func BenchmarkFairScript(b *testing.B) {
 				}
 			}
 			if err := client.Do(context.Background(),
-				client.B().Evalsha().Sha1(sha).Numkeys(2).Key(ref.head, ref.ledger).
+				client.B().Evalsha().Sha1(sha).Numkeys(2).Key(ref.head, ref.Ledger()).
 					Arg((&TakeRequest{Proposal: p}).arguments(nil)...).Arg(strconv.FormatInt(now,
 					10)).Build()).Error(); err != nil {
 				b.Fatal(err)
@@ -98,7 +98,7 @@ func BenchmarkFairCallers(b *testing.B) {
 					round++
 				}
 				if err := client.Do(context.Background(),
-					client.B().Evalsha().Sha1(sha).Numkeys(2).Key(ref.head, ref.ledger).
+					client.B().Evalsha().Sha1(sha).Numkeys(2).Key(ref.head, ref.Ledger()).
 						Arg(r.arguments(nil)...).Arg(strconv.FormatInt(now, 10)).Build()).Error(); err != nil {
 					b.Fatal(err)
 				}

@@ -5,9 +5,9 @@ import "strings"
 // ShardRef names the keys of one shard of one limit. The zero value names none, and calls with it
 // fail with [ErrInvalidRequest].
 type ShardRef struct {
-	algorithm    Algorithm
-	head, ledger string
-	kind         int // where in head it says what is kept there
+	algorithm Algorithm
+	head      string
+	kind      int // where in head it says what is kept there
 }
 
 // Space is where the shards lie that differ only in their limits' names. The zero value is nowhere.
@@ -43,9 +43,7 @@ func (s Space) Keys(name string) ShardRef {
 // Keys returns the keys of one shard that counts by this algorithm; those of different algorithms
 // differ.
 func (a Algorithm) Keys(prefix, tag, name string) ShardRef {
-	ref := a.Space(prefix, tag, "").Keys(name)
-	ref.ledger = ref.Ledger()
-	return ref
+	return a.Space(prefix, tag, "").Keys(name)
 }
 
 // ShardKeys returns the keys of one shard that counts by a sliding log: see [Algorithm.Keys].
@@ -84,8 +82,8 @@ func (s ShardRef) program(operation int) int {
 
 // Ledger returns the key of the accounts that participants have while they contend.
 func (s ShardRef) Ledger() string {
-	if s.ledger != "" || s.head == "" {
-		return s.ledger
+	if s.head == "" {
+		return ""
 	}
 	return s.head[:s.kind] + "b" + s.head[s.kind:]
 }

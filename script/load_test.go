@@ -68,7 +68,7 @@ func TestLoadTellsOthers(t *testing.T) {
 	fate := func(ctx context.Context) (loaded bool, failed error) {
 		_, _ = endpoint.load(ctx, &programs[recordPrograms+peekProgram],
 			func(l bool, f error) { loaded, failed = l, f },
-			[]string{ref.head, ref.ledger}, nil)
+			[]string{ref.head, ref.Ledger()}, nil)
 		return loaded, failed
 	}
 	if loaded, failed := fate(context.Background()); !loaded || failed != nil {

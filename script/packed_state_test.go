@@ -92,7 +92,7 @@ func TestForeignPacked(t *testing.T) {
 			if err := endpoint.Drop(ctx, ref); err != nil {
 				t.Error(err)
 			}
-			if n, err := command(t, client, "EXISTS", ref.head, ref.ledger).AsInt64(); err != nil || n != 0 {
+			if n, err := command(t, client, "EXISTS", ref.head, ref.Ledger()).AsInt64(); err != nil || n != 0 {
 				t.Errorf("%d keys are left: %v", n, err)
 			}
 		})

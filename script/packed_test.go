@@ -184,7 +184,7 @@ func TestPackedAgreesWithRedis(t *testing.T) {
 				twin.runFor(time.Duration(uptime) * time.Second)
 				ref := a.Keys("", strconv.Itoa(run), "limit") // with a mark of its own
 				agreePacked(t, a, twin, clocked{client: client, uptime: uptime, ref: ref})
-				client.Do(context.Background(), client.B().Del().Key(ref.head, ref.ledger).Build())
+				client.Do(context.Background(), client.B().Del().Key(ref.head, ref.Ledger()).Build())
 			})
 		})
 	}

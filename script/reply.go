@@ -89,11 +89,6 @@ func integers(p *program, reply []rueidis.RedisMessage, dst []int64) error {
 	return nil
 }
 
-// possible reports whether the numbers of a take or reservation can be so. Retry may be -1.
-func possible(n []int64) bool {
-	return natural(n[:replyRetry]) && n[replyRetry] >= -1 && natural(n[replyReset:]) && status(n)
-}
-
 // readNumbers reads what a take, a reservation or a settlement replies. It is shorter if nothing
 // was proposed, or too late.
 func readNumbers(p *program, reply []rueidis.RedisMessage, n []int64) error {
@@ -107,7 +102,8 @@ func readNumbers(p *program, reply []rueidis.RedisMessage, n []int64) error {
 	if err := integers(p, reply, n[:length]); err != nil {
 		return err
 	}
-	if !possible(n) || absent != (Status(n[replyStatus]) == Absent || Status(n[replyStatus]) == Fenced) {
+	sound := natural(n[:replyRetry]) && n[replyRetry] >= -1 && natural(n[replyReset:]) && status(n)
+	if !sound || absent != (Status(n[replyStatus]) == Absent || Status(n[replyStatus]) == Fenced) {
 		return malformed(p, "out of range")
 	}
 	return nil

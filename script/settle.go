@@ -96,20 +96,16 @@ func (s ShardRef) settleKeys(r *SettleRequest) (keys []string) {
 }
 
 func (r *SettleRequest) arguments(a Algorithm, args []string) []string {
+	markFor := int64(0) // milliseconds; 0: there is none
+	if r.Mark != "" {
+		markFor = max(milliseconds(r.MarkFor), 1)
+	}
 	args = append(r.take(a).proposed(args), number(r.Back), number(r.At), number(r.Charge),
-		number(int64(r.Owed/time.Microsecond)), number(r.Used), number(r.markFor()))
+		number(int64(r.Owed/time.Microsecond)), number(r.Used), number(markFor))
 	if r.Caller.ID != "" {
 		args = append(args, r.Caller.ID)
 	}
 	return args
-}
-
-// markFor is how long the mark is kept, in milliseconds; 0: there is none.
-func (r *SettleRequest) markFor() int64 {
-	if r.Mark == "" {
-		return 0
-	}
-	return max(milliseconds(r.MarkFor), 1)
 }
 
 // take is the take that proposes the same.

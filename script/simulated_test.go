@@ -55,7 +55,7 @@ func (simulatedShard) lives() []int64 { return nil }
 
 func onSimulated(uptime int64, a Algorithm) emulated {
 	ref := a.Keys("", "t", "limit")
-	s := newSimulated(uptime, ref.head, ref.ledger)
+	s := newSimulated(uptime, ref.head, ref.Ledger())
 	return emulated{server: s, endpoint: NewEndpoint(s.client), ref: ref}
 }
 

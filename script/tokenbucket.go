@@ -43,7 +43,10 @@ func (t *tokenBucket) advance(f *frame) {
 // overflow drops the bookings that are due. What flowed over up to now, because the bucket was full
 // with what is booked, is gone.
 func (t *tokenBucket) overflow(f *frame) {
-	later := t.booked(f)
+	later := int64(0)
+	for _, b := range t.bookings {
+		later += b.permits
+	}
 	for len(t.bookings) > 0 && t.bookings[0].date <= f.now {
 		due := t.bookings[0]
 		t.atLeast(f, due.date, later)
@@ -190,13 +193,6 @@ func (t *tokenBucket) book(f *frame, n, us int64) (at int64) {
 		t.yield(f) // the date was rounded up
 	}
 	return f.now + us
-}
-
-func (t *tokenBucket) booked(*frame) (sum int64) {
-	for _, b := range t.bookings {
-		sum += b.permits
-	}
-	return sum
 }
 
 // cancel takes up to n permits off the bookings with this date, and returns how many.

@@ -182,7 +182,7 @@ func (c clocked) stored() (string, string) { return stored(c.client, c.ref) }
 func (c clocked) lives() []int64           { return lives(c.client, c.ref) }
 
 func lives(client rueidis.Client, ref ShardRef) (all []int64) {
-	for _, key := range []string{ref.head, ref.ledger} {
+	for _, key := range []string{ref.head, ref.Ledger()} {
 		ms, err := client.Do(context.Background(), client.B().Pttl().Key(key).Build()).AsInt64()
 		if err != nil {
 			panic(err)
@@ -195,14 +195,14 @@ func lives(client rueidis.Client, ref ShardRef) (all []int64) {
 }
 
 func lose(client rueidis.Client, ref ShardRef) {
-	if err := client.Do(context.Background(), client.B().Del().Key(ref.ledger).Build()).Error(); err != nil {
+	if err := client.Do(context.Background(), client.B().Del().Key(ref.Ledger()).Build()).Error(); err != nil {
 		panic(err)
 	}
 }
 
 // ledgerOf returns what is stored of a ledger, in the order of its fields.
 func ledgerOf(client rueidis.Client, ref ShardRef) string {
-	fields, err := client.Do(context.Background(), client.B().Hgetall().Key(ref.ledger).Build()).AsStrMap()
+	fields, err := client.Do(context.Background(), client.B().Hgetall().Key(ref.Ledger()).Build()).AsStrMap()
 	if err != nil {
 		panic(err)
 	}

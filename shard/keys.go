@@ -191,7 +191,8 @@ func (l Layout) mergedKeys(others []Layout) (*Keys, error) {
 	var pasts []Past
 	for _, of := range append(slices.Clone(others), l) {
 		if of.Keys != nil {
-			pasts, merged.Longest = append(pasts, of.moments()...), max(merged.Longest, of.Keys.Longest)
+			pasts = append(append(pasts, of.Keys.Before...), Past{of.Keys.Arrangement, of.Epoch, of.Algorithm})
+			merged.Longest = max(merged.Longest, of.Keys.Longest)
 		}
 	}
 	slices.SortStableFunc(pasts, func(a, b Past) int { return cmp.Compare(a.Epoch, b.Epoch) })
@@ -206,11 +207,6 @@ func (l Layout) mergedKeys(others []Layout) (*Keys, error) {
 		return nil, ErrTooManyMoves
 	}
 	return merged, nil
-}
-
-// moments returns what held under the layout, as far as it is remembered. The last one is in force.
-func (l Layout) moments() []Past {
-	return append(slices.Clone(l.Keys.Before), Past{l.Keys.Arrangement, l.Epoch, l.Algorithm})
 }
 
 func (k *Keys) validate(epoch int64, s Spec, under bool) error {

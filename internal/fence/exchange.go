@@ -79,7 +79,7 @@ func (f *Fence) read(ctx context.Context, whole bool) error {
 	switch {
 	case verdict == majority.Unknown:
 		return fmt.Errorf("%w: %w", ErrNoMajority, errors.Join(errs...))
-	case verdict == majority.Unsettled, got.Blank && f.due():
+	case verdict == majority.Unsettled, got.Blank && chance.N(4) == 0: // a blank place is restored once in a while
 		return errUnsettled
 	}
 	return nil
@@ -116,9 +116,6 @@ func (f *Fence) ask() <-chan placeReply {
 	}
 	return replies
 }
-
-// due reports, once in a while, that a blank place is to be restored.
-func (f *Fence) due() bool { return chance.N(4) == 0 }
 
 // begin is the membership that goes on: what was found, or what this process knows if that is
 // later, or, if there is none, one in which all nodes of this process are in.

@@ -262,16 +262,13 @@ func (f *Fence) Refresh() {
 // them has to confirm what is known.
 func (f *Fence) look(ctx context.Context) {
 	defer f.reading.Store(false)
-	ctx, cancel := context.WithTimeout(ctx, f.patience())
+	ctx, cancel := context.WithTimeout(ctx, max(2*time.Second, f.env.Nodes.CallTimeout))
 	defer cancel()
 	f.token <- struct{}{}
 	defer func() { <-f.token }()
 	_ = f.exchange(ctx, true)
 	f.watch(ctx)
 }
-
-// patience is how long one exchange may take.
-func (f *Fence) patience() time.Duration { return max(2*time.Second, f.env.Nodes.CallTimeout) }
 
 // Confirm makes sure that a generation can be relied on, at most until ctx ends.
 func (f *Fence) Confirm(ctx context.Context) error { return f.ConfirmSince(ctx, 0) }

@@ -56,15 +56,16 @@ func (n *Node) begin(ctx context.Context, e *Endpoint, slot int, about telemetry
 
 // Finish ends the call, and returns when that was.
 func (c *Call) Finish(ctx context.Context, err error) (received int64) {
-	received = c.node.env.Clock.Now()
+	n := c.node
+	received = n.env.Clock.Now()
 	took := time.Duration(received - c.Sent)
 	if took >= c.least || !isSilence(err) {
-		c.node.report(c.endpoint, c.slot, err, c.probes)
-		if err == nil || isSilence(err) {
-			c.node.timed(c.endpoint, received, took)
+		n.report(c.endpoint, c.slot, err, c.probes)
+		if (err == nil || isSilence(err)) && c.endpoint.pace.took(received, took, n.best) {
+			n.env.Log.Warn("node answers late: calls go to others while these serve them", "node", n.Name, "took", took)
 		}
 	}
-	c.node.env.Telemetry.End(ctx, c.span, &c.about, took, err)
+	n.env.Telemetry.End(ctx, c.span, &c.about, took, err)
 	return received
 }
 

@@ -91,11 +91,6 @@ func (r *Roster) Keeps(name string) bool {
 	return slices.ContainsFunc(r.Open(), func(n shard.Node) bool { return n.Name == name })
 }
 
-// lists reports whether the node is configured, draining or not.
-func (r *Roster) lists(name string) bool {
-	return slices.ContainsFunc(r.specs, func(s Spec) bool { return s.Name == name })
-}
-
 func placeable(specs []Spec) []shard.Node {
 	placed := make([]shard.Node, len(specs))
 	for i, s := range specs {
@@ -155,7 +150,8 @@ func (f *Fleet) retire(used map[string]bool) {
 	var gone []*Node
 	for _, name := range slices.Sorted(maps.Keys(old.byName)) {
 		n := old.byName[name]
-		if !used[name] && !old.lists(name) {
+		listed := slices.ContainsFunc(old.specs, func(s Spec) bool { return s.Name == name })
+		if !used[name] && !listed {
 			delete(next.byName, name)
 			gone = append(gone, n)
 		}

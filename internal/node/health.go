@@ -34,7 +34,7 @@ func (n *Node) report(e *Endpoint, slot int, err error, looks bool) {
 			})
 		}
 	case b.broke(n.env.Clock.Now()):
-		e.because(err)
+		e.cause.Store(&err)
 		what := "node is away"
 		if _, said := script.Said(err); said {
 			what = "node refuses calls"
@@ -104,13 +104,6 @@ func (n *Node) patiently(ctx context.Context, e *Endpoint, answer <-chan error) 
 		timer.Reset(tick)
 	}
 	return true, context.DeadlineExceeded
-}
-
-// timed tells the pace of an endpoint how long a call to it took.
-func (n *Node) timed(e *Endpoint, now int64, took time.Duration) {
-	if e.pace.took(now, took, n.best) {
-		n.env.Log.Warn("node answers late: calls go to others while these serve them", "node", n.Name, "took", took)
-	}
 }
 
 // Lag tells a call for the slot whether the node answers it as fast as others do. Whoever gets

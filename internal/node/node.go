@@ -75,9 +75,6 @@ type Endpoint struct {
 	scripts *script.Endpoint
 }
 
-// because notes why the breaker opened.
-func (e *Endpoint) because(err error) { e.cause.Store(&err) }
-
 // New returns a node that is connected when it is first used.
 func New(s Spec, env *Settings) *Node {
 	return &Node{Name: s.Name, given: s.Client, option: safeOption(s.Option), env: env, sets: telemetry.NewNode(s.Name),

@@ -36,12 +36,6 @@ type belief struct {
 	until int64 // on the client's clock that goes on while the machine is suspended
 }
 
-// believe notes that the record held a layout of this epoch when it was read or written; sent is
-// when that began.
-func (r *Register) believe(epoch, sent int64) {
-	r.belief.Store(&belief{epoch: epoch, until: sent + int64(confirmFor)})
-}
-
 // Believed returns until when the epoch may be relied on, 0 if it may not: also if a shard has told
 // of a later one.
 func (r *Register) Believed(epoch, elapsed int64) int64 {

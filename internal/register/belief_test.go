@@ -61,7 +61,7 @@ func TestWhoLeavesEarlyTellsNothingOfTheRecord(t *testing.T) {
 func TestARecordOutOfReachIsNotAskedForByEveryCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, slow := slowly(t)
-		p.register.believe(1, p.register.elapsed())
+		p.register.confirmed(1, p.register.elapsed())
 		time.Sleep(2 * confirmFor)
 		if !p.register.Expired(p.register.elapsed()) {
 			t.Error("it was read long ago")

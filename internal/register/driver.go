@@ -93,7 +93,10 @@ func (r *Register) drive(ctx context.Context) {
 		if d == nil || d.layout.Epoch != t.Epoch {
 			d = newDriver(r, *t)
 			r.driven.Store(t.Epoch)
-			d.postpone(r.rhythm(t.Window, leading))
+			pause := r.rhythm(t.Window, leading)
+			for i := range d.due {
+				d.due[i] = r.now() + int64(pause)
+			}
 		}
 		if !d.sleep(ctx, leading) {
 			return
@@ -101,7 +104,7 @@ func (r *Register) drive(ctx context.Context) {
 		if r.stirred.Swap(false) {
 			d.stir()
 		}
-		if now := r.Limit.Layout(); now == nil || now.Epoch != d.layout.Epoch || leading && !d.ready() {
+		if now := r.Limit.Layout(); now == nil || now.Epoch != d.layout.Epoch || leading && d.next() > d.register.now() {
 			continue
 		}
 		if !leading {
@@ -166,15 +169,6 @@ func (d *driver) next() int64 {
 		at = min(at, d.settleAt)
 	}
 	return at
-}
-
-func (d *driver) ready() bool { return d.next() <= d.register.now() }
-
-// postpone leaves all shards alone for a while.
-func (d *driver) postpone(pause time.Duration) {
-	for i := range d.due {
-		d.due[i] = d.register.now() + int64(pause)
-	}
 }
 
 // stir makes the shards due that still hold more than they are to have.

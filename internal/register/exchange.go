@@ -92,19 +92,14 @@ func (r *Register) exchange(ctx context.Context) (agreed bool, err error) {
 		return false, fmt.Errorf("the anchor of the layout: %w", anchor.err) // joined, but to be confirmed
 	}
 	r.Count(anchor.record.Participants)
-	r.timed(anchor, sent)
+	if n := r.env.Nodes.Node(anchor.place.Node); n != nil { // it told alone what is relied on since sent
+		n.ServerClock(anchor.place.Slot).LearnSince(sent, r.elapsed(), anchor.record.Now)
+	}
 	r.confirmed(layout.Epoch, sent)
 	if !layout.Settled {
 		r.driveSoon()
 	}
 	return true, nil
-}
-
-// timed notes the time of the anchor's node, which told alone what is relied on since sent.
-func (r *Register) timed(anchor *reading, sent int64) {
-	if n := r.env.Nodes.Node(anchor.place.Node); n != nil {
-		n.ServerClock(anchor.place.Slot).LearnSince(sent, r.elapsed(), anchor.record.Now)
-	}
 }
 
 // declare writes the first record of the limit: what this process still knows

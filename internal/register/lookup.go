@@ -50,7 +50,7 @@ func (r *Register) end() { <-r.token }
 // confirmed notes that the anchor held, or was given, a layout of this epoch; sent is when that
 // began.
 func (r *Register) confirmed(epoch, sent int64) {
-	r.believe(epoch, sent)
+	r.belief.Store(&belief{epoch: epoch, until: sent + int64(confirmFor)})
 	r.failure.Store(nil)
 	r.failedAt.Store(0)
 	r.askedAt.Store(r.now())
