@@ -103,6 +103,45 @@ func TestLoadAboveWhatCanBeServedIsShed(t *testing.T) {
 	})
 }
 
+// Bursts that a node can serve are served, each within the time until the next, also after more
+// came than it can serve.
+func TestBurstsAreServedAfterAnOverload(t *testing.T) {
+	onASlowNode(t, 1_000_000, func(t *testing.T, users *shardlimit.Family) {
+		var calls sync.WaitGroup
+		var failed atomic.Int64
+		key := 0
+		burst := func(n int, pause time.Duration) {
+			for range n {
+				key = (key + 1) % 5000
+				user := users.Limiter(fmt.Sprint("user ", key))
+				calls.Go(func() {
+					if _, err := user.Allow(t.Context()); err != nil {
+						failed.Add(1)
+					}
+				})
+			}
+			time.Sleep(pause)
+		}
+		bursts := func(rounds int) int64 {
+			for range rounds {
+				burst(180, shardlimit.DefaultCallTimeout*9/10)
+			}
+			calls.Wait()
+			return failed.Swap(0)
+		}
+		bursts(3) // loads the scripts
+		for range 300 {
+			burst(10, time.Millisecond)
+		}
+		if bursts(10) == 0 {
+			t.Error("it was no overload")
+		}
+		if n := bursts(30); n > 0 {
+			t.Errorf("%d of %d calls failed afterwards", n, 30*180)
+		}
+	})
+}
+
 // Where a call would be shed, the process does nothing for it but let it wait.
 func TestWhoIsCrowdedOutCostsNothing(t *testing.T) {
 	onASlowNode(t, 10, func(t *testing.T, users *shardlimit.Family) {

@@ -61,7 +61,7 @@ func (r *TakeRequest) calm() (c calmTake, ok bool) {
 		c.until = max(r.Deadline, 0)
 	}
 	if p.quarantine {
-		c.need = max(min(p.lasts, r.known()-second), 0)
+		c.need = max(min(p.lasts, r.known()-slack), 0)
 		if r.Seen {
 			c.until = 0
 		}

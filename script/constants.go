@@ -16,7 +16,8 @@ var constants = func() map[string]string {
 		"WRAP": wrap, "MAX_FILL": int64(MaxFill / time.Microsecond),
 		"MOST_ENTRIES": mostEntries, "MOST_PENDING": mostPending, "MAX_RELEASES": MaxReleases,
 		"FAR": far, "MOST_LACKING": mostLacking, "LOWS": mostLows, "MOST_USED": mostUsed,
-		"MOST_BOOKINGS": mostBookings, "GAP": startGap, "MARK_LIFE": milliseconds(markLife),
+		"MOST_BOOKINGS": mostBookings,
+		"GAP":           startGap, "SLACK": slack, "MARK_BYTES": markBytes, "MARK_LIFE": milliseconds(markLife),
 	} {
 		all[name] = strconv.FormatInt(value, 10)
 	}

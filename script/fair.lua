@@ -52,8 +52,8 @@ if contending then
   paced = goal
   headroom = @HEADROOM_PART * paced >= 2 and @HEADROOM_PART * paced or 0
   -- Of names outside of it, those that it is handed cost least.
-  contending, left, refused, stay, allow, save = pcall(function(asks, ids, stored, now, window, share, left, sub, format,
-    headroom)
+  contending, left, refused, stay, allow, save = pcall(function(asks, ids, stored, now, window, share, left, sub,
+    format, headroom)
     local refused
     --@include fair_ledger
     for n, id in ipairs(ids) do
@@ -66,13 +66,13 @@ if contending then
       asking[n] = a
     end
     -- How many of so many asks are granted out of left permits.
-    local function allow(a, size, count, left)
-      local fit = min(count, floor(left / size))
+    local function allow(a, size, count, free)
+      local fit = min(count, floor(free / size))
       if a.e == 0 or fit == 0 then
         return fit
       end
       local credit, slope = a.now / @MICRO, headroom / a.depth
-      local allowed = floor(min(credit, floor((left - headroom + slope * (credit + 1)) / (1 + slope))) / size)
+      local allowed = floor(min(credit, floor((free - headroom + slope * (credit + 1)) / (1 + slope))) / size)
       if allowed < 1 and (a.now >= floor(a.depth * @MICRO) or a.heavy == 0 and a.now >= 0) then
         allowed = 1
       end

@@ -63,10 +63,11 @@ func (s ShardRef) creating(r *TakeRequest) [3]string {
 }
 
 // whole returns the key that tells since when the server has its memory, which is that of all
-// shards of the tag. A request that has seen the state does not need it. While the slot is on its
-// way to another server it may be at the other one: so such a request names the state once more.
+// shards of the tag. A request that has seen the state, or starts fresh after a loss, does not need
+// it. While the slot is on its way to another server it may be at the other one: so such a request
+// names the state once more.
 func (s ShardRef) whole(r *TakeRequest) string {
-	if s.head == "" || r.Seen {
+	if s.head == "" || r.Seen || r.Proposal != nil && !r.Proposal.quarantine {
 		return s.head
 	}
 	return s.head[:s.kind] + "w"

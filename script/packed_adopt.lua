@@ -48,24 +48,29 @@ if not head then
     local known = sub(ARGV[2], @terms.known) + 0
     if sub(ARGV[2], @terms.flags) % 2 == 1 then
       left = lasting
-    elseif known > 1000000 then
-      local mark = redis.pcall('GET', KEYS[2])
+    elseif known > @SLACK then
+      local mark = redis.pcall('GET', KEYS[2]) or '0 0'
       local whole, seen = string.match(type(mark) == 'string' and mark or '', '^(%d+) (%d+)$')
-      seen = seen and seen + 0 <= now + 1000000 and seen + 0
-      if not seen or now - seen > @GAP then
-        local info = @INFO
-        local up = type(info) == 'string' and string.match(info, 'uptime_in_seconds:(%d+)')
-        local begun = up and math.max(now - up * 1000000, 0) or 0 -- it may not be told
-        whole = seen and seen >= begun - @GAP and whole or begun
+      if not seen or #mark > @MARK_BYTES or whole + 0 > seen + 0 then
+        return {-1, 2, mark.err}
       end
-      if not seen or now - seen >= 1000000 then
+      seen = seen - now <= 1000000 and seen + 0 or 0
+      if now - seen > @GAP then
+        local info = @INFO -- the uptime is a difference of whole seconds, and may not be told
+        local up = type(info) == 'string' and string.match(info, 'uptime_in_seconds:(-?%d+)')
+        local begun = up and now - math.max(up - 1, 0) * 1000000 or 0
+        if seen < begun - @GAP then
+          whole = begun
+        end
+      end
+      if now - seen >= 1000000 then
         local done = redis.pcall('SET', KEYS[2], string.format('%d %d', whole, now), 'PX', '@MARK_LIFE')
         if done.err then
           return {-2, done.err}
         end
       end
       local kept = now - whole
-      if kept < lasting and known > kept + 1000000 then
+      if kept < lasting and known > kept + @SLACK then
         left = lasting - kept
       end
     end

@@ -240,7 +240,7 @@ func TestForgottenQueue(t *testing.T) {
 		Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: AlgorithmLeakyBucket, Burst: 35,
 			Quarantine: true})
 	for uptime, want := range map[time.Duration]time.Duration{0: 3500 * time.Millisecond,
-		3 * time.Second: 500 * time.Millisecond, 4 * time.Second: 0} {
+		3 * time.Second: 1500 * time.Millisecond, 5 * time.Second: 0} {
 		twin := NewTwin(AlgorithmLeakyBucket)
 		twin.(packedTwin).runFor(uptime)
 		if reply := twin.Take(epoch0, &TakeRequest{Proposal: p, Known: time.Hour}); reply.Closed != want {

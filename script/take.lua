@@ -49,17 +49,19 @@ local function each(now, replies, looked, given)
         if t.fresh == nil then
           local may, need, many = now <= ARGV[i + 8] + 0, ARGV[i + 9] + 0, n < 0 and -n or n
           if may and need > 0 and not given.kept then -- as packed_adopt.lua says
-            local since, seen = string.match(call('GET', keys[#keys]) or '', '^(%d+) (%d+)$')
-            seen = seen and seen + 0 <= now + 1000000 and seen + 0
-            if not seen or now - seen > @GAP then
-              local up = string.match(call('INFO', 'server'), 'uptime_in_seconds:(%d+)')
-              local start = math.max(now - up * 1000000, 0)
-              since = seen and seen >= start - @GAP and since or start
+            local mark = call('GET', keys[#keys]) or '0 0'
+            local since, seen = string.match(mark, '^(%d+) (%d+)$')
+            local sound = #mark <= @MARK_BYTES and since + 0 <= seen + 0
+            seen = seen - now <= 1000000 and seen + 0 or 0
+            if sound and now - seen > @GAP then
+              local up = string.match(call('INFO', 'server'), 'uptime_in_seconds:(-?%d+)')
+              local begun = now - math.max(up - 1, 0) * 1000000
+              since = seen < begun - @GAP and begun or since
             end
-            if not seen or now - seen >= 1000000 then
+            if sound and now - seen >= 1000000 then
               call('SET', keys[#keys], format('%d %d', since, now), 'PX', '@MARK_LIFE')
             end
-            given.kept = now - since
+            given.kept = sound and now - since or -1
           end
           t.fresh = may and (need <= 0 or given.kept >= need) and t.begin
             .. format('@packed.start..touched.form@log.form', 0, now, 1, t.date, many, now, 0, 0, t.date)

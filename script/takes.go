@@ -123,8 +123,8 @@ func newManyCall(sections []*Section) *manyCall {
 // needs it.
 func wholeOf(sections []*Section) string {
 	for _, s := range sections {
-		if !s.Request.Seen {
-			return s.Ref.whole(s.Request)
+		if key := s.Ref.whole(s.Request); key != s.Ref.head {
+			return key
 		}
 	}
 	return sections[0].Ref.head

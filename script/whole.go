@@ -7,6 +7,11 @@ const (
 	// it has the rest of its memory if it has the mark, in microseconds. What was granted in so
 	// long can be forgotten by a server that was killed just after a snapshot.
 	startGap = 3 * second
+	// slack is by how much a limit must be older than the server's memory, in microseconds: as far
+	// as an uptime, a difference of whole seconds, may be from the truth.
+	slack = 2 * second
+	// markBytes is how long a mark is at most: two times of the server, in microseconds.
+	markBytes = 33
 	// markLife is how long the mark is kept when nobody creates state.
 	markLife = 24 * time.Hour
 )
@@ -25,16 +30,16 @@ func (w *whole) kept(now int64) int64 {
 	if seen > now+second {
 		seen = 0
 	}
-	if seen == 0 || now-seen > startGap {
+	if now-seen > startGap {
 		start := int64(0)
-		if w.uptimeKnown {
-			start = max(now-int64(w.uptime/time.Microsecond), 0)
+		if w.uptimeKnown { // a difference of whole seconds
+			start = now - max(int64(w.uptime/time.Microsecond)-second, 0)
 		}
-		if seen == 0 || seen < start-startGap {
+		if seen < start-startGap {
 			since = start
 		}
 	}
-	if seen == 0 || now-seen >= second {
+	if now-seen >= second {
 		w.since, w.seen = since, now
 	}
 	return now - since
@@ -48,8 +53,8 @@ func (w *whole) shut(now int64, r *TakeRequest) int64 {
 	case !p.quarantine:
 	case r.Seen:
 		return p.lasts
-	case r.known() > second:
-		if kept := w.kept(now); kept < p.lasts && r.known() > kept+second {
+	case r.known() > slack:
+		if kept := w.kept(now); kept < p.lasts && r.known() > kept+slack {
 			return p.lasts - kept
 		}
 	}

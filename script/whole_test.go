@@ -1,6 +1,7 @@
 package script
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -19,12 +20,12 @@ func TestTheMarkTellsSinceWhenAServerHasItsMemory(t *testing.T) {
 		status    Status
 	}{
 		"up all the time":                      {7200, 60, 7260, Fresh},
-		"restarted at once":                    {7200, 60, 57, Fresh},
-		"restarted later":                      {7200, 60, 56, Lost},
+		"restarted at once":                    {7200, 60, 58, Fresh},
+		"restarted later":                      {7200, 60, 57, Lost},
 		"a replica that has just started":      {7200, 3, 0, Fresh},
 		"restarted, and its clock is set back": {7200, -60, 1, Lost},
 		"a replica whose clock is behind":      {7200, -1, 1, Fresh},
-		"young, and restarted at once":         {60, 60, 57, Lost},
+		"young, and restarted at once":         {60, 60, 58, Lost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, full := range []bool{false, true} {
@@ -51,6 +52,29 @@ func TestTheMarkTellsSinceWhenAServerHasItsMemory(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A mark that is none is told of, and nothing is written.
+func TestADamagedMarkIsToldOf(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	for _, damaged := range []string{"x", "1 2 3", "2 1", strings.Repeat("9", 20) + " 1700000000000000"} {
+		ref := ShardKeys("", "damaged", "limit")
+		mark := ref.whole(&TakeRequest{})
+		for _, write := range [][]string{{"SET", mark, damaged}, {"RPUSH", mark, damaged}} {
+			command(t, client, "DEL", mark)
+			command(t, client, write...)
+			r := ones(terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Hour, Quarantine: true}), 1)
+			r.Known = time.Hour
+			_, err := NewEndpoint(client).Take(t.Context(), ref, r)
+			var state *StateError
+			if !errors.As(err, &state) || state.Key != mark {
+				t.Errorf("%v: %v", write, err)
+			}
+			if n, err := command(t, client, "EXISTS", ref.Head()).AsInt64(); err != nil || n != 0 {
+				t.Errorf("%v: there is state, %v", write, err)
+			}
+		}
 	}
 }
 

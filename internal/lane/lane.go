@@ -91,12 +91,11 @@ type Env struct {
 	CallTimeout time.Duration
 	Closed      *atomic.Bool // no calls are made any more
 
-	batches   sync.Pool // to be used again
-	flights   sync.Pool // likewise
-	air       air
-	shed      atomic.Int64 // when a call was shed last
-	shedSince atomic.Int64 // and since when without a pause
-	parked    parking
+	batches sync.Pool // to be used again
+	flights sync.Pool // likewise
+	air     air
+	shed    atomic.Int64 // when a call was shed last
+	parked  parking
 }
 
 // Way is where a lane leads. Those to the keys of a family that lie at one place have it together.
@@ -184,9 +183,9 @@ func (l *Lane) join(a *Ask) bool {
 	l.mu.Lock()
 	if l.tail == nil || !l.tail.take(a) {
 		now := l.env.Clock.Now()
-		if l.head != nil && l.env.overdue(l.head.opened, now) || l.outbox().overdue(now) {
+		if o := l.outbox(); l.head != nil && l.env.overdue(l.head.opened, now) || o.overdue(now) {
 			l.mu.Unlock()
-			l.env.sheds(now)
+			o.sheds(now)
 			return false
 		}
 		l.append(a, now)

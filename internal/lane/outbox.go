@@ -34,21 +34,25 @@ type outbox struct {
 	env  *Env
 	part int // of the cluster that the node is; whole: it is none
 
-	mu      sync.Mutex
-	waiting []waiting // the first of which have gone
-	gone    int
-	flying  int          // flights under way
-	aboard  int          // what they carry
-	most    int          // that they may
-	lowered int64        // when that was last lowered: flights that began before tell nothing new
-	best    int64        // how long a flight takes that need not wait, nanoseconds
-	loading bool         // one of them has still to take what waits
-	oldest  atomic.Int64 // when the first that waits began to; 0: nothing waits
-	line    atomic.Int64 // how many wait
-	pace    atomic.Int64 // how many left the line in a quarter of a call timeout
-	left    int64        // how many did since pacedAt
-	pacedAt int64
-	far     atomic.Bool // there may be no time for two calls one after the other
+	mu       sync.Mutex
+	waiting  []waiting // the first of which have gone
+	gone     int
+	flying   int          // flights under way
+	aboard   int          // what they carry
+	most     int          // that they may
+	lowered  int64        // when that was last lowered: flights that began before tell nothing new
+	best     int64        // how long a flight takes that need not wait, nanoseconds
+	loading  bool         // one of them has still to take what waits
+	oldest   atomic.Int64 // when the first that waits began to; 0: nothing waits
+	line     atomic.Int64 // how many wait
+	pace     atomic.Int64 // how many left the line in a quarter of a call timeout
+	left     int64        // how many did since pacedAt
+	pacedAt  int64
+	emptied  int64        // when the last left it
+	rested   atomic.Int64 // until when it was empty for a while
+	shed     atomic.Int64 // when a call for it was shed last
+	shedding atomic.Int64 // and since when, without a pause of a call timeout
+	far      atomic.Bool  // there may be no time for two calls one after the other
 }
 
 // waiting is a lane in an outbox, and since when asks wait there for a place.
@@ -79,6 +83,9 @@ func (o *outbox) add(l *Lane, since int64) {
 	o.mu.Lock()
 	if o.waiting = append(o.waiting, waiting{l, since}); len(o.waiting) == o.gone+1 {
 		o.oldest.Store(since)
+		if since-o.emptied > int64(o.env.CallTimeout/16) {
+			o.rested.Store(since)
+		}
 	}
 	o.line.Store(int64(len(o.waiting) - o.gone))
 	f := o.next()
@@ -93,13 +100,34 @@ func (o *outbox) add(l *Lane, since int64) {
 // tells that too late: then no more may wait than left the line in a quarter of a call timeout.
 func (o *outbox) overdue(now int64) bool {
 	since := o.oldest.Load()
-	return since != 0 &&
-		(o.env.overdue(since, now) || o.env.overloaded(now) && o.line.Load() > max(o.pace.Load(), maxLoad))
+	return since != 0 && (o.env.overdue(since, now) || o.overloaded(now) && o.line.Load() > max(o.pace.Load(), maxLoad))
+}
+
+// sheds notes that a call is shed, because the line is overdue.
+func (o *outbox) sheds(now int64) {
+	last, most := o.shed.Load(), int64(o.env.CallTimeout)
+	if last == 0 || now-last > most {
+		o.shedding.Store(now)
+	}
+	if last == 0 || now-last > most/spots { // very many are
+		o.shed.Store(now)
+		o.env.shed.Store(now)
+	}
+}
+
+// overloaded reports whether calls have been shed for more than a call timeout, without a pause as
+// long as that, and the line was never empty for a while. Between bursts that can be served it is.
+func (o *outbox) overloaded(now int64) bool {
+	most := int64(o.env.CallTimeout)
+	return now-o.shed.Load() <= most && now-o.shedding.Load() > most && now-o.rested.Load() > most
 }
 
 // leaves counts a lane that has left the line. o.mu is held.
 func (o *outbox) leaves(now int64) {
-	o.line.Store(int64(len(o.waiting) - o.gone))
+	line := int64(len(o.waiting) - o.gone)
+	if o.line.Store(line); line == 0 {
+		o.emptied = now
+	}
 	if each, took := int64(o.env.CallTimeout/4), now-o.pacedAt; took >= each {
 		if took < 2*each { // else nothing left for a while: that is no pace
 			o.pace.Store(o.left * each / took)
@@ -124,33 +152,15 @@ func (e *Env) Crowded(nodes *node.Roster) bool {
 	nodes.Each(func(n *node.Node) bool {
 		crowded = false
 		n.EachKept(func(kept any) bool {
-			crowded = kept.(*outbox).overdue(now)
+			o := kept.(*outbox)
+			if crowded = o.overdue(now); crowded {
+				o.sheds(now)
+			}
 			return crowded
 		})
 		return crowded
 	})
-	if crowded {
-		e.sheds(now)
-	}
 	return crowded
-}
-
-// sheds notes that a call is shed.
-func (e *Env) sheds(now int64) {
-	last := e.shed.Load()
-	if last == 0 || now-last > int64(e.CallTimeout) {
-		e.shedSince.Store(now)
-	}
-	if last == 0 || now-last > int64(e.CallTimeout/64) { // very many are
-		e.shed.Store(now)
-	}
-}
-
-// overloaded reports whether calls have been shed for more than a call timeout, without a pause as
-// long as that. After a burst they are not.
-func (e *Env) overloaded(now int64) bool {
-	most := int64(e.CallTimeout)
-	return now-e.shed.Load() <= most && now-e.shedSince.Load() > most
 }
 
 // next is the flight that is to load what waits; nil if one is about to, or nothing waits, or there

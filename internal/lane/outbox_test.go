@@ -81,20 +81,25 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 			add(quarter)
 			leave(quarter)
 		}
-		e.sheds(e.Clock.Now())
+		overload := func() {
+			for range 5 {
+				o.sheds(e.Clock.Now())
+				pass()
+			}
+			o.sheds(e.Clock.Now())
+		}
+		add(1) // the line is never empty
 		for range 4 {
+			o.sheds(e.Clock.Now())
 			pass()
-			e.sheds(e.Clock.Now())
 		}
 		add(10 * quarter)
 		if o.overdue(e.Clock.Now()) {
 			t.Error("calls were shed for no longer than a call timeout, and the line is too long")
 		}
 		leave(10 * quarter)
-		pass()
-		e.sheds(e.Clock.Now())
-		pass()
-		add(quarter)
+		overload()
+		add(quarter - 1)
 		if o.overdue(e.Clock.Now()) {
 			t.Errorf("%d wait, and the line is too long", o.line.Load())
 		}
@@ -103,7 +108,22 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 			t.Errorf("%d wait, and the line is not too long", o.line.Load())
 		}
 		leave(quarter + 1)
-		time.Sleep(e.CallTimeout) // nobody is shed
+		time.Sleep(e.CallTimeout / 8)
+		o.sheds(e.Clock.Now())
+		add(10 * quarter)
+		if o.overdue(e.Clock.Now()) {
+			t.Error("the line was empty for a while, and is too long")
+		}
+		leave(10*quarter - 1)
+		overload()
+		time.Sleep(e.CallTimeout / 3) // nobody is shed
+		leave(1)
+		add(1)
+		time.Sleep(e.CallTimeout / 3)
+		leave(1)
+		add(1)
+		time.Sleep(e.CallTimeout / 2)
+		leave(1)
 		add(10 * quarter)
 		if o.overdue(e.Clock.Now()) {
 			t.Error("long after that the line is too long")
