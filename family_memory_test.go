@@ -163,8 +163,8 @@ func TestAParticipantOfAKeyIsTheKey(t *testing.T) {
 	}
 }
 
-// What a process decided by itself counts for a key as long as for a limit: bookings until they are
-// due and a window more, debts of a bucket until they are paid.
+// A process remembers what it decided by itself for a key as long as for a limit: bookings until
+// they are due and a window more, debts of a bucket until they are paid.
 func TestWhatAKeyCountsByItselfIsNotForgotten(t *testing.T) {
 	mine := shardlimit.Limit{Permits: 10, Per: time.Minute, Scope: shardlimit.PerParticipant}
 	owes := mine

@@ -62,7 +62,8 @@ if text and sub(text, @ledger.half) + 0 == half then
 else
   find()
 end
--- `said` is as it is stored, where nothing of it changed. What follows is of the call under way.
+-- `said` is the account's text, as long as nothing of it changed. `changed` and what follows are
+-- of the call under way.
 local function read(text)
   local a = {
     said = sub(text, @account.weight..heavy), weight = sub(text, @account.weight) + 0,

@@ -20,12 +20,12 @@ func TestTheMarkTellsSinceWhenAServerHasItsMemory(t *testing.T) {
 		status    Status
 	}{
 		"up all the time":                      {7200, 60, 7260, Fresh},
-		"restarted at once":                    {7200, 60, 58, Fresh},
-		"restarted later":                      {7200, 60, 57, Lost},
+		"restarted at once":                    {7200, 60, 56, Fresh},
+		"restarted later":                      {7200, 60, 55, Lost},
 		"a replica that has just started":      {7200, 3, 0, Fresh},
 		"restarted, and its clock is set back": {7200, -60, 1, Lost},
 		"a replica whose clock is behind":      {7200, -1, 1, Fresh},
-		"young, and restarted at once":         {60, 60, 58, Lost},
+		"young, and restarted at once":         {60, 60, 56, Lost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, full := range []bool{false, true} {

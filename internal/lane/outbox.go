@@ -35,7 +35,7 @@ type outbox struct {
 	part int // of the cluster that the node is; whole: it is none
 
 	mu       sync.Mutex
-	waiting  []waiting // the first of which have gone
+	waiting  []waiting // in the order in which they came; `gone` of them have left
 	gone     int
 	flying   int          // flights under way
 	aboard   int          // what they carry
