@@ -16,10 +16,10 @@ import (
 // fragment may include others, where few calls need them: to define a function costs every call
 // that passes by. TestAssembled writes whole scripts to a folder.
 //
-// A line "--@include name" is replaced by the fragment of that name, and every fragment is preceded
-// by a line with the name of its file. A line "--@layout name" is replaced by a comment that lists
-// the columns of the string of that name. Names that begin with "@" are columns of strings, values
-// of replies, and constants: see expand.
+// A line "--@include name" is replaced by the fragment of that name, which may be "@NAME", too.
+// Every fragment is preceded by a line with the name of its file. A line "--@layout name" is
+// replaced by a comment that lists the columns of the string of that name. Names that begin with
+// "@" are columns of strings, values of replies, and constants: see expand.
 
 //go:embed *.lua
 var fragments embed.FS
@@ -111,6 +111,9 @@ func (a *assembly) add(name, indent string) {
 				a.append(indent+"-- "+columns, name)
 			}
 		case includes:
+			if other = a.recipe.expand(other); other == "" {
+				continue
+			}
 			if !slices.Contains(a.included, other) {
 				a.included = append(a.included, other)
 			}

@@ -177,3 +177,51 @@ func (s *Section) readCalm(now int64, n []int64) {
 	}
 	s.Reply = t
 }
+
+// paced reports whether the paced take may serve the request: it knows of single permits only.
+func (r *TakeRequest) paced() bool {
+	return r.Contended && len(r.Callers) > 0 && len(r.Groups) > 0 && r.Proposal.calmTexts[0] != "" &&
+		!slices.ContainsFunc(r.Groups, func(g Group) bool { return g.Size > 1 })
+}
+
+// pacedArguments returns what the paced take is told: what the full take is, and then what take.lua
+// is, but that nothing may be created, and how the state begins but for when somebody was refused.
+func (r *TakeRequest) pacedArguments() []string {
+	c := calmTake{proposal: r.Proposal, fence: r.Fence}
+	args := c.arguments(r.arguments(make([]string, 0, 3+calmTerms)))
+	zeros, _ := columns.Lua("packed.closed_until..offset.zero")
+	args[3] = r.Proposal.layoutText + zeros
+	return args
+}
+
+// readPaced takes in what the paced take replied; paced is false if it left all to the full take.
+func (s *Section) readPaced(reply []rueidis.RedisMessage) (paced bool, err error) {
+	p, r := &programs[pacedProgram], s.Request
+	if len(reply) <= calmLength+1 {
+		return false, nil
+	}
+	var n [1 + calmLength]int64
+	if err := integers(p, reply, n[:]); err != nil {
+		return true, err
+	}
+	rest, err := reply[len(n)].ToArray()
+	if err != nil {
+		return true, malformed(p, "no list")
+	}
+	var own [2]int64
+	if err := integers(p, rest, own[:]); err != nil {
+		return true, err
+	}
+	floor, granted, retry := r.Proposal.floor, own[0], own[1]
+	if !natural(own[:]) || !natural(n[:]) || n[1] > floor || granted > n[1] {
+		return true, malformed(p, "out of range")
+	}
+	t := TakeReply{Status: OK, Epoch: r.Proposal.epoch, Target: r.Proposal.target, Share: floor, Before: n[1],
+		Granted: granted, Free: n[1] - granted, Used: floor - n[1] + granted, At: n[0], Next: duration(n[2]),
+		Retry: duration(retry), Reset: duration(n[3]), Grants: r.Room[:0]}
+	if err := t.parseContended(p, rest[len(own):], r); err != nil {
+		return true, err
+	}
+	s.Reply, s.Err = t, nil
+	return true, nil
+}

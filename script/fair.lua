@@ -2,7 +2,7 @@
 --@needs window
 --@sets contended
 --@gives allow asking begun contending format granted grants groups headroom id ids known left now
---@gives paced refused remark save share stay stored sub unmet waiting weight window
+--@gives paced refused remark save share stored sub unmet waiting weight window
 -- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put
 -- into the take of any algorithm.
 --
@@ -30,7 +30,7 @@ if not plain then
   callers_at, caller_bytes = @asks.rest + @group.bytes * groups, reports and @caller.bytes or @caller.unmet.at
 end
 local named = #asks >= callers_at
-local grants, asking, headroom, stay, allow, save = {}, {}, 0, nil, nil, nil
+local grants, asking, headroom, allow, save = {}, {}, 0, nil, nil
 local left, refused = available, nil
 local contending = false
 local marked = contended
@@ -52,8 +52,8 @@ if contending then
   paced = goal
   headroom = @HEADROOM_PART * paced >= 2 and @HEADROOM_PART * paced or 0
   -- Of names outside of it, those that it is handed cost least.
-  contending, left, refused, stay, allow, save = pcall(function(asks, ids, stored, now, window, share, left, sub,
-    format, headroom)
+  contending, left, refused, allow, save = pcall(function(asks, ids, stored, now, window, share, left, sub, format,
+    headroom)
     local refused
     --@include fair_ledger
     for n, id in ipairs(ids) do
@@ -95,7 +95,12 @@ if contending then
         pay(a, got * size)
       end
     end
-    return left, refused, stay, allow, save
+    for _, a in ipairs(asking) do
+      if a.unserved > 0 then
+        stay(a)
+      end
+    end
+    return left, refused, allow, save
   end, asks, ids, stored, now, window, paced, left, sub, format, headroom)
   if not contending then
     left, refused = available, nil
@@ -109,8 +114,8 @@ if plain and not contending then
   end
   left = left - count
 elseif not contending then
-  for at = @asks.rest, callers_at - 1, @group.bytes do
-    local size, count = sub(asks, @group.size[at]) + 0, sub(asks, @group.count[at]) + 0
+  for group = @asks.rest, callers_at - 1, @group.bytes do
+    local size, count = sub(asks, @group.size[group]) + 0, sub(asks, @group.count[group]) + 0
     local fit = (left - left % size) / size
     if fit < count then
       count = fit

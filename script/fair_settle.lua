@@ -1,5 +1,5 @@
---@needs MARK allow begun contended contending asking format grants groups headroom left next_us
---@needs paced remark reply save stay sub window written
+--@needs MARK allow asking begun contended contending format grants groups headroom left next_us
+--@needs paced remark reply save sub window written
 -- Fairness, part 2, after the grants are written: when each participant should come back, what it
 -- wants, and the water level.
 --
@@ -15,15 +15,12 @@ if begun then
 end
 if contending then
   local max, min = math.max, math.min
-  for i = 1, groups do
-    reply[#reply + 1] = grants[i]
+  for nth = 1, groups do
+    reply[#reply + 1] = grants[nth]
   end
-  for n = 1, #asking do
-    local a = asking[n]
+  for nth = 1, #asking do
+    local a = asking[nth]
     local denied, unserved, comeback = a.refused, a.unserved, 0
-    if unserved > 0 then
-      stay(a)
-    end
     if a.e > 0 then
       if unserved == 0 and a.heavy > 0 and allow(a, 1, 1, left) == 0 then
         denied, unserved = 1, 1 -- it would be refused now: it need not come to hear it

@@ -188,6 +188,9 @@ func TestPackedAgreesWithRedis(t *testing.T) {
 			})
 		})
 	}
+	if pacedTakes.Load() == 0 {
+		t.Error("no take was paced")
+	}
 }
 
 func FuzzTakeSequence(f *testing.F) {

@@ -34,7 +34,8 @@ const (
 	writeRecordProgram
 	dropRecordProgram
 	voteProgram
-	calmProgram // takes of shards of several algorithms
+	calmProgram  // takes of shards of several algorithms
+	pacedProgram // a take of a log while participants contend
 	recordPrograms
 	programCount = recordPrograms + int(algorithms)*shardOperations
 )
@@ -45,7 +46,10 @@ var recipes = withPacked([programCount]recipe{
 	writeRecordProgram: {name: "write record", file: "record_write", parts: []string{"record", "record_write"}},
 	dropRecordProgram:  {name: "drop record", file: "record_drop", parts: []string{"record_drop"}},
 	voteProgram:        {name: "vote", file: "vote", parts: []string{"vote"}},
-	calmProgram:        {name: "calm take", file: "calm_take", parts: []string{"take"}},
+	calmProgram: {name: "calm take", file: "calm_take", parts: []string{"take"}, names: map[string]string{
+		"PLAN": "ARGV[1]", "FIRST": "2", "COUNT": "#keys - 1", "DECIDE": "take_whole", "TELL": ""}},
+	pacedProgram: {name: "paced take", file: "paced_take", parts: []string{"take"}, names: map[string]string{
+		"PLAN": "''", "FIRST": "4", "COUNT": "1", "DECIDE": "fair_take", "TELL": "fair_taken"}},
 })
 
 var programs = func() (all [programCount]program) {

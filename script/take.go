@@ -76,6 +76,9 @@ type TakeRequest struct {
 	// Rare asks the full take at once, which spares a call where the state is other than proposed:
 	// booked, contended, closed. Takes set it for the next one.
 	Rare bool
+	// Contended asks the paced take first. It serves a Rare take of a log where all that is other
+	// than proposed is that participants contend. Takes set it for the next one.
+	Contended bool
 
 	told     told
 	toldText string // the terms when it was told that
@@ -208,6 +211,8 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 	} else {
 		r.Rare = t.Status != Fresh && n[takeRare] == 1
 	}
+	asProposed := t.Share == r.Proposal.floor && t.Epoch == r.Proposal.epoch
+	r.Contended = r.Rare && !r.Contended && len(reply) > length && asProposed
 	t.Grants = r.Room[:0]
 	most := t.Share
 	if r.Proposal.algorithm.bursty() {

@@ -1,3 +1,4 @@
+--@gives count format free given n newest now reset room soonest state sub t
 -- Take, the calm case: permits of logs that are as their callers believe. All is in force that was
 -- proposed, nothing is booked and nobody contends; or there is no state, and the caller's word is
 -- good for one. For any other section the reply is LOOK: nothing was written, and the full take of
@@ -20,21 +21,22 @@
 -- Goes on with the sections that are left. It raises where what is stored cannot be a log, or the
 -- server refuses to write, and then has written nothing that means anything.
 local function each(now, replies, looked, given)
-  local call, sub, format, keys, plan = redis.call, string.sub, string.format, KEYS, ARGV[1]
+  local call, sub, format, keys, plan = redis.call, string.sub, string.format, KEYS, @PLAN
   local stamp, place, t = format('@packed.touched.form', now), nil, nil
-  for at = (#replies + 2) / 3, #keys - 1 do
+  for at = (#replies + 2) / 3, @COUNT do
     local key, free, soonest, reset = keys[at], nil, nil, nil
     local its = plan == '' and 48 or string.byte(plan, at)
     if its ~= place then
       place, t = its, given[its]
     end
     if not t then
-      local i = (place - 48) * 10 + 2
-      local window, fixed = ARGV[i + 2] + 0, ARGV[i + 4] == ARGV[i + 2]
+      local first = (place - 48) * 10 + @FIRST
+      local window, fixed = ARGV[first + 2] + 0, ARGV[first + 4] == ARGV[first + 2]
       local begins = fixed and now - now % window or now
       t = {
-        i = i, begin = ARGV[i], share = ARGV[i + 1] + 0, window = window, exact = ARGV[i + 5] + 0, n = ARGV[i + 6] + 0,
-        open = ARGV[i + 7] == '0' or now <= ARGV[i + 7] + 0, gap = fixed and window or 1,
+        first = first, begin = ARGV[first], share = ARGV[first + 1] + 0, window = window,
+        exact = ARGV[first + 5] + 0, n = ARGV[first + 6] + 0,
+        open = ARGV[first + 7] == '0' or now <= ARGV[first + 7] + 0, gap = fixed and window or 1,
         date = fixed and format('@entry.date.form', begins) or stamp,
         cut = now - window, begins = begins, reset = begins + window - now,
       }
@@ -44,10 +46,10 @@ local function each(now, replies, looked, given)
       if not t.open or looked[key] then
         break
       end
-      local state, n, i, cut = call('GETRANGE', key, '0', '@READ_END'), t.n, t.i, t.cut
+      local state, n, first, cut = call('GETRANGE', key, '0', '@READ_END'), t.n, t.first, t.cut
       if state == '' then
         if t.fresh == nil then
-          local may, need, many = now <= ARGV[i + 8] + 0, ARGV[i + 9] + 0, n < 0 and -n or n
+          local may, need, many = now <= ARGV[first + 8] + 0, ARGV[first + 9] + 0, n < 0 and -n or n
           if may and need > 0 and not given.kept then -- as packed_adopt.lua says
             local mark = call('GET', keys[#keys]) or '0 0'
             local since, seen = string.match(mark, '^(%d+) (%d+)$')
@@ -67,7 +69,7 @@ local function each(now, replies, looked, given)
             .. format('@packed.start..touched.form@log.form', 0, now, 1, t.date, many, now, 0, 0, t.date)
         end
         if t.fresh then
-          call('SET', key, t.fresh, 'PX', ARGV[i + 3])
+          call('SET', key, t.fresh, 'PX', ARGV[first + 3])
           free, soonest, reset = t.share, 0, t.reset
         end
         break
@@ -116,44 +118,39 @@ local function each(now, replies, looked, given)
       local stale = touched < now - now % (t.window / 16) -- in each sixteenth the time to live is set
       local room = t.share - (total - before) % @WRAP
       soonest = count > 0 and oldest + t.window - now or t.reset
-      if n < 0 and room >= 0 then
-        n = -n > room and room or -n
-      end
-      if not (n >= 0 and n <= room) then
-        break
-      elseif n == 0 then
-        free, reset = 0, newest + t.window - now
-        break
-      end
-      if count == 0 then
-        count, oldest, soonest, since = 1, t.begins, t.reset, since or sub(state, @log.since)
-      elseif newest ~= t.begins and count < @MOST_ENTRIES
-        and (count < t.exact or newest < now - now % ARGV[i + 4]) then
-        local closed = sub(state, @log.newest..total)
-        if rest then
-          rest = rest .. closed
-        elseif #state == from + length and #state < @READ then
-          call('APPEND', key, closed)
-        else
-          call('SETRANGE', key, format('%d', from + length), closed)
+      --@include @DECIDE
+      if n > 0 then
+        if count == 0 then
+          count, oldest, soonest, since = 1, t.begins, t.reset, since or sub(state, @log.since)
+        elseif newest ~= t.begins and count < @MOST_ENTRIES
+          and (count < t.exact or newest < now - now % ARGV[first + 4]) then
+          local entry = sub(state, @log.newest..total)
+          if rest then
+            rest = rest .. entry
+          elseif #state == from + length and #state < @READ then
+            call('APPEND', key, entry)
+          else
+            call('SETRANGE', key, format('%d', from + length), entry)
+          end
+          count = count + 1
+        elseif count == 1 then
+          oldest, soonest, since = t.begins, t.reset, since or sub(state, @log.since)
         end
-        count = count + 1
-      elseif count == 1 then
-        oldest, soonest, since = t.begins, t.reset, since or sub(state, @log.since)
-      end
-      local own = format('%s@log.count.form%s@log.total.form', stamp, count, t.date, (total + n) % @WRAP)
-      if since then
-        own = own .. format('@log.since..oldest.form', since, before, dead, oldest) .. (rest or '')
-      end
-      if rest and length > @entry.bytes[8] then -- so the string becomes shorter
-        call('SET', key, sub(state, 1, @packed.touched.at) .. own, 'PX', ARGV[i + 3])
-      else
-        call('SETRANGE', key, '@packed.touched.at', own)
-      end
-      if stale then -- not before: a server that is full refuses the first write only
-        redis.pcall('PEXPIRE', key, ARGV[i + 3])
+        local own = format('%s@log.count.form%s@log.total.form', stamp, count, t.date, (total + n) % @WRAP)
+        if since then
+          own = own .. format('@log.since..oldest.form', since, before, dead, oldest) .. (rest or '')
+        end
+        if rest and length > @entry.bytes[8] then -- so the string becomes shorter
+          call('SET', key, sub(state, 1, @packed.touched.at) .. own, 'PX', ARGV[first + 3])
+        else
+          call('SETRANGE', key, '@packed.touched.at', own)
+        end
+        if stale then -- not before: a server that is full refuses the first write only
+          redis.pcall('PEXPIRE', key, ARGV[first + 3])
+        end
       end
       free, reset = room, t.reset
+      --@include @TELL
     until true
     if not free then
       free, soonest, reset, looked[key] = -1, 0, 0, true
@@ -170,4 +167,5 @@ while not pcall(each, now, replies, looked, given) do
   looked[KEYS[(last + 2) / 3]] = true
   replies[last + 1], replies[last + 2], replies[last + 3] = -1, 0, 0
 end
+replies[#replies + 1] = given.reply
 return replies

@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,7 +24,8 @@ type Section struct {
 	Reply TakeReply
 	Err   error
 
-	full bool // the full take of the algorithm serves it, not the calm one
+	full  bool // the full take of the algorithm serves it, not the calm one
+	paced bool // or the paced one, if it can
 }
 
 // TakeAll takes from several shards, of each as Take does, in their order; a shard may come more
@@ -63,7 +65,7 @@ func (e *Endpoint) takeTogether(ctx context.Context, sections []*Section) error 
 	var left []*Section
 	for i := range commands {
 		for _, s := range commands[i].sections {
-			if s.full && commands[i].number == calmProgram {
+			if n := commands[i].number; s.full && n == calmProgram || n == pacedProgram && !s.paced && s.Err == nil {
 				left = append(left, s)
 			}
 		}
@@ -90,6 +92,8 @@ func chooseFull(sections []*Section) {
 	}
 	for _, s := range sections {
 		s.full = full[s.Ref.head]
+		s.paced = s.full && s.Request.paced() &&
+			!slices.ContainsFunc(sections, func(o *Section) bool { return o != s && o.Ref.head == s.Ref.head })
 	}
 }
 

@@ -39,6 +39,15 @@ func (e *Endpoint) commands(sections []*Section) (all []takeCall) {
 			c := newCalmCall(some)
 			all = append(all, takeCall{some, calmProgram, &programs[calmProgram], &e.loads[calmProgram], c.keys, c.args})
 		}
+		for _, s := range full {
+			if s.paced {
+				keys := s.Ref.keys()
+				p, l := &programs[pacedProgram], &e.loads[pacedProgram]
+				all = append(all, takeCall{[]*Section{s}, pacedProgram, p, l, keys[:countKeys(keys)],
+					s.Request.pacedArguments()})
+			}
+		}
+		full = slices.DeleteFunc(full, func(s *Section) bool { return s.paced })
 		if len(full) == 1 {
 			s := full[0]
 			number, keys := s.Ref.program(takeProgram), s.Ref.creating(s.Request)
@@ -143,6 +152,10 @@ func (c *takeCall) read(reply []rueidis.RedisMessage) error {
 	switch c.number {
 	case calmProgram:
 		return readCalm(c.sections, reply)
+	case pacedProgram:
+		s := c.sections[0]
+		s.paced, s.Err = s.readPaced(reply)
+		return nil
 	case manyFull:
 		return readMany(c.sections, reply)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,10 +90,16 @@ func retimed(number int) string {
 	return clockRead.ReplaceAllString(programs[number].text, "$0$1 = {0, table.remove(ARGV)}\n")
 }
 
+// pacedTakes is how many the paced take served.
+var pacedTakes atomic.Int64
+
 var clockRead = regexp.MustCompile(`local (\w+) ` + regexp.QuoteMeta(timeRead))
 
 var clockedTexts = func() map[int]*rueidis.Lua {
-	texts := map[int]*rueidis.Lua{calmProgram: rueidis.NewLuaScript(clockedText(calmProgram))}
+	texts := map[int]*rueidis.Lua{}
+	for _, n := range []int{calmProgram, pacedProgram} {
+		texts[n] = rueidis.NewLuaScript(clockedText(n))
+	}
 	for a := AlgorithmSlidingLog; a < algorithms; a++ {
 		for _, operation := range []int{takeProgram, reserveProgram, settleProgram, peekProgram, clearProgram,
 			ledgerProgram} {
@@ -116,10 +123,11 @@ func (c clocked) run(operation int, now int64, args ...string) ([]rueidis.RedisM
 	return reply, failure(&programs[n], reply, all)
 }
 
+// take tries all takes that may serve it, in their order.
 func (c clocked) take(now int64, r *TakeRequest) (TakeReply, error) {
-	s := Section{Ref: c.ref, Request: r}
+	s, clocks := Section{Ref: c.ref, Request: r}, []string{strconv.FormatInt(c.uptime, 10), strconv.FormatInt(now, 10)}
 	if chooseFull([]*Section{&s}); !s.full {
-		args := append(newCalmCall([]*Section{&s}).args, strconv.FormatInt(c.uptime, 10), strconv.FormatInt(now, 10))
+		args := append(newCalmCall([]*Section{&s}).args, clocks...)
 		reply, err := clockedTexts[calmProgram].Exec(context.Background(), c.client,
 			[]string{c.ref.head, c.ref.whole(r)}, args).ToArray()
 		if err == nil {
@@ -127,6 +135,18 @@ func (c clocked) take(now int64, r *TakeRequest) (TakeReply, error) {
 		}
 		if err != nil || !s.full {
 			return s.Reply, cmp.Or(err, s.Err)
+		}
+	}
+	if r.Contended = true; r.paced() {
+		keys := c.ref.keys()
+		reply, err := clockedTexts[pacedProgram].Exec(context.Background(), c.client, keys[:countKeys(keys)],
+			append(r.pacedArguments(), clocks...)).ToArray()
+		if err != nil {
+			return TakeReply{}, err
+		}
+		if paced, err := s.readPaced(reply); paced {
+			pacedTakes.Add(1)
+			return s.Reply, err
 		}
 	}
 	reply, err := c.run(takeProgram, now, append(r.arguments(nil), strconv.FormatInt(c.uptime, 10))...)

@@ -54,7 +54,9 @@ type Lane struct {
 	own   atomic.Pointer[Terms]
 	Gone  atomic.Bool // the process uses it no more; calls under way may go on
 	rare  atomic.Bool // the last take found its state other than proposed
-	box   atomic.Pointer[outbox]
+	// it was other only in that participants contend
+	contended atomic.Bool
+	box       atomic.Pointer[outbox]
 
 	departed uint64 // batches so far; makes tickets unique
 	known    knowledge
