@@ -136,10 +136,12 @@ func lacks(m majority.Membership, names []string) bool {
 	})
 }
 
-// answers asks a node, whatever its breaker says.
+// answers reports whether a node carries out what takes need: one that can only be read is away.
 func (f *Fence) answers(ctx context.Context, name string) bool {
-	_, err := f.vote(ctx, name, majority.Message{Kind: majority.Read})
-	return err == nil
+	ctx, cancel := context.WithTimeout(ctx, max(f.env.Nodes.CallTimeout, placePatience))
+	defer cancel()
+	n := f.env.Nodes.Node(name)
+	return n != nil && n.Serves(ctx, f.slot) == nil
 }
 
 // move changes how a node stands, unless somebody has done so.

@@ -48,8 +48,7 @@ func (b *breaker) claimProbe(now int64) bool {
 }
 
 // succeeded closes the breaker and reports whether it was open. If a probe has closed it, its pause
-// goes on doubling until a call succeeds, too: a node may answer probes, which only read, and
-// refuse every call.
+// goes on doubling until a call succeeds, too: a node may carry out probes and refuse every call.
 func (b *breaker) succeeded(now int64) bool {
 	if !b.open.Load() && b.since.Load() == 0 {
 		return false

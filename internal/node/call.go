@@ -102,16 +102,30 @@ func (n *Node) Revive(slot int) {
 	}
 }
 
-// Excuse has a silence tell nothing of the node: it was the caller who left. That does not hold for
-// a call that looks whether the node is back.
-func (c *Call) Excuse() {
-	if !c.probes {
-		c.least = math.MaxInt64
+// Excuse has a silence tell nothing of the node: it was the caller who left.
+func (c *Call) Excuse() { c.least = math.MaxInt64 }
+
+// Serves looks whether the node carries out a call that writes, as takes do: nil, or why not. One
+// that is away is asked only when it is time for that.
+func (n *Node) Serves(ctx context.Context, slot int) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
+	e, err := n.Endpoint(ctx, slot)
+	if err != nil {
+		return err
+	}
+	if e.breaker.ready() || e.breaker.claimProbe(n.env.Clock.Now()) {
+		n.look(ctx, e, slot)
+	}
+	if !e.breaker.ready() {
+		return n.Away(slot)
+	}
+	return ctx.Err()
 }
 
 // BeginUnlessAway is Begin for a call that is not sent to a node that is known to be away. If
-// probes is set it is sent all the same when it is time to look whether the node is back.
+// probes is set and it is time for that, it looks first whether the node is back.
 func (n *Node) BeginUnlessAway(ctx context.Context, slot int, about telemetry.Call,
 	probes bool) (context.Context, Call, error) {
 	if err := ctx.Err(); err != nil {
@@ -122,13 +136,13 @@ func (n *Node) BeginUnlessAway(ctx context.Context, slot int, about telemetry.Ca
 		return ctx, Call{}, err
 	}
 	if !e.breaker.ready() {
-		if !probes || !e.breaker.claimProbe(n.env.Clock.Now()) {
+		if probes && e.breaker.claimProbe(n.env.Clock.Now()) {
+			n.look(ctx, e, slot)
+		}
+		if !e.breaker.ready() {
 			return ctx, Call{}, n.Away(slot)
 		}
-	} else {
-		probes = false
 	}
 	ctx, c := n.begin(ctx, e, slot, about, 0, nil)
-	c.probes = probes
 	return ctx, c, nil
 }

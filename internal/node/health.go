@@ -45,7 +45,7 @@ func (n *Node) report(e *Endpoint, slot int, err error, looks bool) {
 	}
 }
 
-// look finds out whether an endpoint answers a call that spends nothing.
+// look finds out whether an endpoint carries out a call that writes, as takes do, and spends nothing.
 func (n *Node) look(ctx context.Context, e *Endpoint, slot int) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -53,8 +53,7 @@ func (n *Node) look(ctx context.Context, e *Endpoint, slot int) {
 	c.probes = true
 	answer := make(chan error, 1)
 	go func() {
-		_, err := e.scripts.Peek(ctx, script.ShardKeys(n.env.Prefix, shard.Tag(slot), "ping"))
-		answer <- err
+		answer <- e.scripts.Probe(ctx, n.env.Prefix, shard.Tag(slot))
 	}()
 	judged, err := n.patiently(ctx, e, answer)
 	if !judged && e.breaker.ready() {

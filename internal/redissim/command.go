@@ -14,6 +14,9 @@ type command struct {
 
 var commands map[string]command
 
+// writes are the commands that need room.
+var writes = []string{"SET", "SETRANGE", "APPEND", "HSET", "ZADD"}
+
 func init() { // commands run scripts, which run commands
 	commands = map[string]command{
 		"PING":     {0, func(*Server, []string) any { return status("PONG") }},

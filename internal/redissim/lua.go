@@ -19,6 +19,7 @@ type interpreter struct {
 	mu     sync.Mutex
 	state  *lua.LState
 	server *Server // whose script runs
+	raised failure // that ended it
 	texts  map[string]*compiled
 }
 
@@ -66,6 +67,7 @@ func (e *interpreter) call(l *lua.LState, strict bool) int {
 	}
 	reply := e.server.do(args)
 	if f, failed := reply.(failure); failed && strict {
+		e.raised = f
 		l.RaiseError("%s", string(f))
 	}
 	l.Push(toLua(l, reply))
@@ -174,9 +176,13 @@ func (s *Server) run(script *compiled, args []string) any {
 	before := e.server
 	e.server = s
 	defer func() { e.server = before }()
+	e.raised = ""
 	l.Push(script.body)
 	if err := l.PCall(0, 1, nil); err != nil {
 		l.SetTop(0)
+		if e.raised != "" && e.raised == failure(s.refuses) {
+			return e.raised // the code comes first, as it does in Redis
+		}
 		return failure("ERR Error running script: " + err.Error())
 	}
 	reply := fromLua(l.Get(-1))

@@ -11,11 +11,12 @@ import (
 // Server is one simulated node. Whatever looks at its keys or changes them holds the lock of the
 // engine.
 type Server struct {
-	clock  func() time.Time
-	offset time.Duration // of the node's TIME from the clock
-	since  time.Time     // when it was started, on the clock
-	keys   map[string]*value
-	loaded map[string]*compiled // scripts by their SHA-1
+	clock   func() time.Time
+	offset  time.Duration // of the node's TIME from the clock
+	since   time.Time     // when it was started, on the clock
+	keys    map[string]*value
+	loaded  map[string]*compiled // scripts by their SHA-1
+	refuses string               // what it says to every command that writes; "": it carries them out
 
 	queue chan func()   // what has arrived
 	done  chan struct{} // closed by Close
@@ -64,6 +65,14 @@ func (s *Server) Step(by time.Duration) {
 	engine.mu.Lock()
 	defer engine.mu.Unlock()
 	s.offset += by
+}
+
+// Refuse has the node say this to every command that writes, as one does that is full or has too few
+// replicas; "" has it carry them out again.
+func (s *Server) Refuse(text string) {
+	engine.mu.Lock()
+	defer engine.mu.Unlock()
+	s.refuses = text
 }
 
 // Flush forgets every key, as FLUSHALL does; scripts stay.
@@ -165,6 +174,9 @@ func (s *Server) do(args []string) any {
 	}
 	if len(args)-1 < c.least {
 		return failure("ERR wrong number of arguments for '" + strings.ToLower(args[0]) + "' command")
+	}
+	if s.refuses != "" && slices.Contains(writes, strings.ToUpper(args[0])) {
+		return failure(s.refuses)
 	}
 	return c.run(s, args[1:])
 }
