@@ -45,11 +45,14 @@ func NewEndpoint(client rueidis.Client) *Endpoint {
 
 var errNoKey = invalid("no key: prefix and tag must not hold braces, the tag must not be empty")
 
-// Probe writes a key of a tag, which is gone a second later. It tells whether the endpoint carries
-// out what takes need: one that is full, or has become a replica, is still read.
+// probeText writes a key that is gone a second later.
+const probeText = "return redis.pcall('SET', KEYS[1], '1', 'PX', 1000)"
+
+// Probe has a script write a key of a tag. It tells whether the endpoint carries out what takes
+// need: one that is full, or has become a replica, is still read.
 func (e *Endpoint) Probe(ctx context.Context, prefix, tag string) error {
 	key := prefix + "{" + tag + "}:probe"
-	return e.client.Do(ctx, e.client.B().Set().Key(key).Value("1").PxMilliseconds(1000).Build()).Error()
+	return e.client.Do(ctx, e.client.B().Eval().Script(probeText).Numkeys(1).Key(key).Build()).Error()
 }
 
 // run sends one script: by name where the endpoint has it. Where it has not (first use, restart,
