@@ -116,6 +116,7 @@ type knowledge struct {
 	membership majority.Membership
 	belief     majority.Belief   // in it, on the clock of time elapsed
 	held       time.Duration     // for how long at least the generation was in force then
+	since      int64             // when this process first knew the generation, as time elapsed
 	lives      map[string]string // of the nodes that are in, by name
 }
 
@@ -235,7 +236,10 @@ func (f *Fence) outFor(name string) time.Duration {
 	if n, _ := k.membership.Node(name); !n.Out {
 		return -1
 	}
-	return k.membership.OutFor(name, k.held)
+	// As the places tell, or as this process has seen itself: with the lost one the rest may be a
+	// majority only all together, and the clock of one may have been set back.
+	seen := f.env.Nodes.Clock.Elapsed() - k.since
+	return k.membership.OutFor(name, max(k.held, time.Duration(seen)))
 }
 
 // Membership returns what was confirmed last, and whether anything was.

@@ -1,6 +1,9 @@
 package majority
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Verdict is what the answers to a read come to.
 type Verdict uint8
@@ -16,8 +19,8 @@ const (
 type Reading struct {
 	Value  string
 	Ballot Ballot
-	// For so long at least a majority has held the value when the answers were given: the least of
-	// the ages that those who hold it tell. So a place that was restored since makes it shorter.
+	// For so long at least a majority has held the value when the answers were given. So the clock
+	// of one place, or that it was restored since, makes no difference where enough others answer.
 	Held time.Duration
 	// A place is blank. A round restores it; that is not urgent, but the loss of another is near.
 	Blank bool
@@ -32,8 +35,7 @@ type Reading struct {
 func Confirm(answers []*Answer) (Reading, Verdict) { return confirm(answers, Majority(len(answers))) }
 
 func confirm(answers []*Answer, quorum int) (got Reading, v Verdict) {
-	heard, alike := 0, 0
-	open, blank := false, false
+	heard, open, blank := 0, false, false
 	var best *Answer
 	for _, a := range answers {
 		if a == nil {
@@ -52,15 +54,25 @@ func confirm(answers []*Answer, quorum int) (got Reading, v Verdict) {
 	if best == nil {
 		return got, Unsettled
 	}
-	held := best.Age
-	for _, a := range answers {
-		if a != nil && a.Votes && a.Accepted == best.Accepted {
-			alike++
-			held = min(held, a.Age)
-		}
-	}
-	if open || alike < quorum {
+	held, all := heldBy(quorum, answers, best.Accepted)
+	if open || !all {
 		return got, Unsettled
 	}
 	return Reading{Value: best.Value, Ballot: best.Accepted, Held: held, Blank: blank}, Confirmed
+}
+
+// heldBy is for how long at least so many places have held what they accepted with a ballot; ok is
+// false if fewer have.
+func heldBy(quorum int, answers []*Answer, ballot Ballot) (held time.Duration, ok bool) {
+	var ages []time.Duration
+	for _, a := range answers {
+		if a != nil && a.Votes && a.Accepted == ballot {
+			ages = append(ages, a.Age)
+		}
+	}
+	if len(ages) < quorum {
+		return 0, false
+	}
+	slices.Sort(ages)
+	return ages[len(ages)-quorum], true
 }

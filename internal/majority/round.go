@@ -178,18 +178,14 @@ func (r *Round) found() Found {
 	if best == nil {
 		return Found{}
 	}
-	f := Found{Exists: true, Value: best.Value, Held: best.Age}
-	alike := r.count(func(a *Answer) bool {
-		same := a.OK && a.Votes && a.Accepted == best.Accepted
-		if same {
-			f.Held = min(f.Held, a.Age)
+	promised := slices.Clone(r.promises)
+	for i, a := range promised {
+		if a != nil && !a.OK {
+			promised[i] = nil
 		}
-		return same
-	})
-	if alike < r.quorum {
-		f.Held = 0
 	}
-	return f
+	held, _ := heldBy(r.quorum, promised, best.Accepted)
+	return Found{Exists: true, Value: best.Value, Held: held}
 }
 
 // messages are for those places whose promise the choice has heeded.
