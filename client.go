@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/fence"
 	"github.com/shardlimit/shardlimit/internal/lane"
@@ -72,7 +74,8 @@ func New(cfg Config) (*Client, error) {
 	c.lanes = &lane.Env{Clock: &c.clock, Telemetry: c.tel, CallTimeout: cfg.CallTimeout, Closed: &c.closed}
 	fences := fence.NewFences(&fence.Env{Nodes: c.nodes, After: cmp.Or(cfg.NodeTimeout, DefaultNodeTimeout),
 		Changed: c.reconsider})
-	c.records = &register.Env{Nodes: c.nodes, Participant: cfg.Participant, Closed: &c.closed, Fences: fences,
+	process := fmt.Sprintf("%016x%016x", chance.Uint64(), chance.Uint64()) // whatever name it was given
+	c.records = &register.Env{Nodes: c.nodes, Process: process, Closed: &c.closed, Fences: fences,
 		Takeover: cfg.NodeTimeout > 0}
 	return c, nil
 }

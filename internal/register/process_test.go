@@ -61,7 +61,7 @@ func listing(tb testing.TB, subject Subject, declared Wanted, nodes ...node.Spec
 	}
 	fleet := node.NewFleet(s, nodes)
 	tb.Cleanup(fleet.Close)
-	p := &process{env: &Env{Nodes: fleet, Participant: "p", Closed: new(atomic.Bool)}, declared: declared}
+	p := &process{env: &Env{Nodes: fleet, Process: "p", Closed: new(atomic.Bool)}, declared: declared}
 	subject.Limit, subject.Metrics = p, telemetry.NewLimiter("l", SlidingLog)
 	p.register = New(p.env, subject)
 	return p

@@ -115,7 +115,7 @@ func (r *Register) read(ctx context.Context, place shard.Location, participate b
 	}
 	req := script.ReadRecordRequest{}
 	if participate {
-		req.Participant = r.env.Participant
+		req.Participant = r.env.Process
 		req.ParticipantTTL = participantTTL
 		req.Keep = r.keep()
 	}

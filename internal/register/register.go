@@ -82,11 +82,11 @@ type Register struct {
 
 // Env is what the registers of a process share.
 type Env struct {
-	Nodes       *node.Fleet // with its clock, log and key prefix
-	Participant string      // the process, as records count it
-	Closed      *atomic.Bool
-	Fences      *fence.Fences // by which layouts hold
-	Takeover    bool          // whether limits that this process declares are under one
+	Nodes    *node.Fleet // with its clock, log and key prefix
+	Process  string      // as records count it: no other has the same
+	Closed   *atomic.Bool
+	Fences   *fence.Fences // by which layouts hold
+	Takeover bool          // whether limits that this process declares are under one
 }
 
 // Patience is how long one exchange may take that declares, changes, resets or deletes a limit:
