@@ -48,6 +48,15 @@ func (c *core) keyInUse(ctx context.Context) (r *routes, late bool) {
 	return c.follow(ctx), true
 }
 
+// mayWait reports whether a call for a key may ask Redis something before it is sent.
+func (c *core) mayWait() bool {
+	if c.family == nil {
+		return false
+	}
+	r := c.known()
+	return r == nil || !r.layout.Settled || c.Expired(c.client.clock.Elapsed())
+}
+
 // follow makes a step of a key's move if it is time for one, and returns the routes to use then.
 func (c *core) follow(ctx context.Context) *routes {
 	m := c.move.Load()

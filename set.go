@@ -93,11 +93,10 @@ func (s *Set) AllowN(ctx context.Context, n int64) (Decision, error) {
 	for i, l := range s.limiters {
 		m := l.hold()
 		defer m.core.release()
-		r, _, err := m.admit(ctx, n, false)
-		if err != nil {
-			return Decision{}, err
-		}
-		c.votes[i] = setVote{member: m, routes: r, since: m.core.client.now()}
+		c.votes[i] = setVote{member: m, since: m.core.client.now()}
+	}
+	if err := c.admit(); err != nil {
+		return Decision{}, err
 	}
 	c.fromMemory()
 	c.everybodyElse()

@@ -18,6 +18,7 @@ type setVote struct {
 	*member
 	routes *routes // nil if the limit could not be declared yet
 	since  int64   // when the call began, on the clock of the core's client
+	waits  bool    // before it can be asked, something has to be looked up
 	asked  bool    // it has decided, or is about to
 	said   Decision
 	err    error
@@ -29,6 +30,39 @@ type setCall struct {
 	n     int64
 	votes []setVote
 	lost  bool // somebody refused: the rest need not be asked
+}
+
+// admit checks the call for every limit.
+func (c *setCall) admit() error {
+	waits := false
+	for i := range c.votes {
+		v := &c.votes[i]
+		if v.waits = v.core.mayWait(); !v.waits {
+			v.routes, _, v.err = v.member.admit(c.ctx, c.n, false)
+		}
+		waits = waits || v.waits
+	}
+	if waits {
+		c.admitKeys()
+	}
+	for i := range c.votes {
+		if err := c.votes[i].err; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// admitKeys checks the call for keys that have to look at the record of their family. They do so at
+// the same time, which is of the time that the call has.
+func (c *setCall) admitKeys() {
+	var wg sync.WaitGroup
+	for i := range c.votes {
+		if v := &c.votes[i]; v.waits {
+			wg.Go(func() { v.routes, _, v.err = v.member.admit(c.ctx, c.n, false) })
+		}
+	}
+	wg.Wait()
 }
 
 // ask has one limit decide, once its vote says that it is asked. What it grants counts until it is
