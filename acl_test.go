@@ -34,7 +34,7 @@ func documentedUser(t *testing.T, block int, prefix string) []string {
 			rules[i] = "app"
 		case ">PASSWORD":
 			rules[i] = ">secret"
-		case "~shardlimit:*":
+		case "~sl:*":
 			rules[i] = "~" + prefix + "*"
 		}
 	}

@@ -298,7 +298,9 @@ func TestACallThatWasStuckCreatesNothing(t *testing.T) {
 	})
 }
 
-func isHead(key string) bool { return strings.HasSuffix(key, ":l:n:l") }
+func isHead(key string) bool {
+	return strings.HasSuffix(key, "}l:n:l") || strings.HasSuffix(key, ":l:n:l")
+}
 
 // heads counts the heads on all nodes.
 func heads(nodes []*bubbleNode) (n int) {

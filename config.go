@@ -22,7 +22,7 @@ const (
 	MaxName            = 512 // bytes in the name of a limiter, a key of a family, a participant or a prefix
 	DefaultCallTimeout = 100 * time.Millisecond
 	DefaultNodeTimeout = 5 * time.Second
-	DefaultKeyPrefix   = "shardlimit:"
+	DefaultKeyPrefix   = "sl:"
 )
 
 // OutagePolicy says what a call answers when no shard does.

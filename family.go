@@ -92,7 +92,7 @@ func (c *Client) family(name string, limit Limit) (*Family, error) {
 		return f, nil
 	}
 	f := &Family{core: newCore(c, name, "f:"+name)}
-	f.keys.prefix = "k:" + strconv.Itoa(len(name)) + ":" + name + ":"
+	f.keys.prefix = "k" + strconv.Itoa(len(name)) + ":" + name + ":"
 	f.keys.remember(c.familyKeys)
 	f.core.declared = limit
 	f.core.metrics = telemetry.NewLimiter(name, limit.Algorithm.String())

@@ -94,7 +94,7 @@ func TestADamagedKeyHarmsNoOtherOfItsCall(t *testing.T) {
 func refOf(t *testing.T, f fleet, users *shardlimit.Family, key string) script.ShardRef {
 	t.Helper()
 	st := peek(t, users.Limiter(key))
-	return script.ShardKeys(f.prefix, st.Shards[0].Tag, fmt.Sprintf("k:%d:%s:%s", len(users.Name()), users.Name(), key))
+	return script.ShardKeys(f.prefix, st.Shards[0].Tag, fmt.Sprintf("k%d:%s:%s", len(users.Name()), users.Name(), key))
 }
 
 // keyTraffic calls for keys at random until it is stopped, and records every grant.

@@ -13,18 +13,18 @@ import (
 // What is not ours under our keys: a key of another type, a text, a damaged value.
 var intruders = map[string]func(testing.TB, *proxiedNode, fleet, string){
 	"a text for the head": func(tb testing.TB, p *proxiedNode, f fleet, tag string) {
-		p.do(tb, "SET", f.prefix+"{"+tag+"}:l:n:l", "somebody else's")
+		p.do(tb, "SET", f.prefix+"{"+tag+"}l:n:l", "somebody else's")
 	},
 	"a list for the head": func(tb testing.TB, p *proxiedNode, f fleet, tag string) {
-		p.do(tb, "DEL", f.prefix+"{"+tag+"}:l:n:l")
-		p.do(tb, "RPUSH", f.prefix+"{"+tag+"}:l:n:l", "somebody else's")
+		p.do(tb, "DEL", f.prefix+"{"+tag+"}l:n:l")
+		p.do(tb, "RPUSH", f.prefix+"{"+tag+"}l:n:l", "somebody else's")
 	},
 	"a damaged head": func(tb testing.TB, p *proxiedNode, f fleet, tag string) {
-		p.do(tb, "SETRANGE", f.prefix+"{"+tag+"}:l:n:l", "30", "####")
+		p.do(tb, "SETRANGE", f.prefix+"{"+tag+"}l:n:l", "30", "####")
 	},
 	"a hash for the log": func(tb testing.TB, p *proxiedNode, f fleet, tag string) {
-		p.do(tb, "DEL", f.prefix+"{"+tag+"}:l:n:l")
-		p.do(tb, "HSET", f.prefix+"{"+tag+"}:l:n:l", "owner", "somebody else")
+		p.do(tb, "DEL", f.prefix+"{"+tag+"}l:n:l")
+		p.do(tb, "HSET", f.prefix+"{"+tag+"}l:n:l", "owner", "somebody else")
 	},
 }
 
@@ -88,7 +88,7 @@ func dump(tb testing.TB, p *proxiedNode) string {
 	return p.do(tb, "EVAL", `
 local all = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
-  if string.find(key, ':l:n:l$') then
+  if string.find(key, '}l:n:l$') then
     all[#all + 1] = key .. '=' .. redis.sha1hex(redis.call('DUMP', key))
   end
 end
@@ -181,7 +181,7 @@ func TestADamagedTimeHarmsNoOtherLimitOfItsNode(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	head := f.prefix + "{" + peek(t, bad).Shards[0].Tag + "}:l:n:bad"
+	head := f.prefix + "{" + peek(t, bad).Shards[0].Tag + "}l:n:bad"
 	text := posts[0].do(t, "GET", head)
 	posts[0].do(t, "SET", head, strings.ReplaceAll(text, "017", "097")) // its times lie far ahead
 	for range 50 {

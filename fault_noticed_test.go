@@ -51,7 +51,7 @@ func TestALossIsNoticedByACallThatAsksForNoPermits(t *testing.T) {
 		}
 		layout := c.routes.Load().layout
 		for _, key := range redis.Keys() {
-			if strings.Contains(key, "{"+shard.Tag(layout.Shards[0].Slot)+"}:l:") {
+			if strings.Contains(key, "{"+shard.Tag(layout.Shards[0].Slot)+"}l:") {
 				redis.Del(key)
 			}
 		}

@@ -64,7 +64,7 @@ type counted struct {
 func (c *counted) Write(b []byte) (int, error) {
 	reads := int64(bytes.Count(b, []byte("}:r:"))) // also in the background
 	c.reads.Add(reads)
-	heads := int64(bytes.Count(b, []byte("}:l:"))) // of sliding logs: one call is for several shards
+	heads := int64(bytes.Count(b, []byte("}l:"))) // of sliding logs: one call is for several shards
 	c.takes.Add(max(int64(bytes.Count(b, []byte("EVALSHA")))-reads, heads))
 	return c.Conn.Write(b)
 }

@@ -40,12 +40,8 @@ func (a Algorithm) String() string {
 // bursty reports whether the algorithm has a burst.
 func (a Algorithm) bursty() bool { return a == AlgorithmTokenBucket || a == AlgorithmLeakyBucket }
 
-// heads are the letters that tell the keys of the algorithms apart; magics begin the strings under
-// them.
-var (
-	heads  = [algorithms]string{"l", "c", "w", "t", "q"}
-	magics = [algorithms]string{"SLG5", "SCN3", "FXW4", "TKB4", "LKB2"}
-)
+// letters tell the keys of the algorithms apart, and begin the strings under them.
+var letters = [algorithms]string{"l", "c", "w", "t", "q"}
 
 // Twin is a shard of any algorithm in this process, equal to the scripts result for result: the
 // oracle they are tested against, and the engine of limits that live in one process. It is not safe

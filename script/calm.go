@@ -5,8 +5,6 @@ import (
 	"strconv"
 
 	"github.com/redis/rueidis"
-
-	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
 // This file is about takes that take.lua serves: those from logs that are as proposed.
@@ -23,8 +21,8 @@ type calmTake struct {
 	until, need int64 // when state may be created
 }
 
-// calmText is what take.lua is told of a proposal: how the state begins in which it is in force,
-// and nothing is closed, booked or contended; share, window, time to live, cell, exact entries.
+// calmText is what take.lua is told of a proposal: how the state begins in which it is in force;
+// share, window, time to live, cell, exact entries.
 func (p *Proposal) calmText(life int64) (texts [6]string) {
 	by, known := logs[p.algorithm]
 	if !known || p.epoch == 0 || p.floor == 0 {
@@ -34,8 +32,7 @@ func (p *Proposal) calmText(life int64) (texts [6]string) {
 	if p.floor > by.exactShare && !by.fixed {
 		exact = int64(by.exactLive)
 	}
-	zeros, _ := columns.Lua("packed.closed_until..contended.zero")
-	return [6]string{p.layoutText + zeros, number(p.floor), number(p.window),
+	return [6]string{p.layoutText, number(p.floor), number(p.window),
 		number(milliseconds(duration(p.window)) + life), number(p.window / by.cells), number(exact)}
 }
 
@@ -185,13 +182,10 @@ func (r *TakeRequest) paced() bool {
 }
 
 // pacedArguments returns what the paced take is told: what the full take is, and then what take.lua
-// is, but that nothing may be created, and how the state begins but for when somebody was refused.
+// is, but that nothing may be created.
 func (r *TakeRequest) pacedArguments() []string {
 	c := calmTake{proposal: r.Proposal, fence: r.Fence}
-	args := c.arguments(r.arguments(make([]string, 0, 3+calmTerms)))
-	zeros, _ := columns.Lua("packed.closed_until..offset.zero")
-	args[3] = r.Proposal.layoutText + zeros
-	return args
+	return c.arguments(r.arguments(make([]string, 0, 3+calmTerms)))
 }
 
 // readPaced takes in what the paced take replied; paced is false if it left all to the full take.

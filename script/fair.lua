@@ -1,8 +1,8 @@
 --@needs a available closed contended floor format goal max min now pay save share stay stored sub
 --@needs window
---@sets contended
+--@sets contended remark
 --@gives allow asking begun contending format granted grants groups headroom id ids known left now
---@gives paced refused remark save share stored sub unmet waiting weight window
+--@gives paced refused save share stored sub unmet waiting weight window
 -- Fairness, part 1: while participants contend, who gets which of the free permits. Made to be put
 -- into the take of any algorithm.
 --
@@ -15,7 +15,7 @@
 --@layout group
 --@layout caller
 --
--- `contended` is 0 or when somebody was last refused; the head must hold it from offset MARK on.
+-- `contended` is 0 or when somebody was last refused; where it changes, that is written: `remark`.
 -- Gives the number of `groups`, the `grants` of each, how many permits were `granted` in all and
 -- are `left`, and the size of the first ask that was `refused`. Arithmetic in the order of
 -- fairness.Ledger, to which it is equal bit for bit. A ledger that is damaged is thrown away: then
@@ -35,7 +35,7 @@ local left, refused = available, nil
 local contending = false
 local marked = contended
 local paced = share -- see fair_header.lua
-local begun, remark = false, false -- they begin to contend; contended must be written
+local begun = false -- they begin to contend
 if marked > 0 then
   if marked + 2 * window <= now then
     contended, remark = 0, true

@@ -1,4 +1,4 @@
---@needs as_proposed ids share sub target
+--@needs ids share sub target
 --@gives goal stored
 -- Fairness: reads the header of the ledger and the accounts of `ids`, and finds out by what
 -- participants are paced. While a share rises to its target, permits leave the window elsewhere as
@@ -7,9 +7,6 @@ local stored, goal = redis.pcall('HMGET', KEYS[#KEYS], '@LEDGER', unpack(ids)), 
 if stored.err or stored[1] and sub(stored[1], @ledger.kind) ~= '@ledger.kind.form'
   or not stored[1] and redis.call('EXISTS', KEYS[#KEYS]) == 1 then
   return {-1, #KEYS, stored.err}
-end
-if as_proposed then
-  goal = sub(ARGV[1], @proposal.target) + 0
 end
 if goal < share then
   goal = share

@@ -1,15 +1,11 @@
---@needs MARK allow asking begun contended contending format grants groups headroom left next_us
---@needs paced remark reply save sub window written
+--@needs allow asking begun contending format grants groups headroom left next_us paced remark
+--@needs reply save sub window
 -- Fairness, part 2, after the grants are written: when each participant should come back, what it
 -- wants, and the water level.
 --
--- `written` tells whether the whole head has been written, and with it `contended`; `next_us` is
--- when permits come back, 0 if none are out. Appends to `reply` the grants of each group, and the
--- retry us of each caller. The ledger lives as long as the head. A server that refuses to write
--- harms fairness only.
-if remark and not written then
-  redis.pcall('SETRANGE', KEYS[1], MARK, format('@packed.contended.form', contended))
-end
+-- `next_us` is when permits come back, 0 if none are out. Appends to `reply` the grants of each
+-- group, and the retry us of each caller. The ledger lives as long as the head. A server that
+-- refuses to write it harms fairness only.
 if begun then
   redis.pcall('DEL', KEYS[#KEYS])
 end

@@ -25,11 +25,11 @@ func (a Algorithm) Space(prefix, tag, life string) Space {
 	if a >= algorithms || !taggable(prefix, tag) {
 		return Space{}
 	}
-	start := prefix + "{" + tag + "}:"
+	start := prefix + "{" + tag + "}"
 	if life != "" {
 		start += "f" + life + ":"
 	}
-	return Space{algorithm: a, head: start + heads[a] + ":", kind: len(start)}
+	return Space{algorithm: a, head: start + letters[a] + ":", kind: len(start)}
 }
 
 // Keys returns the keys of the shard of a limit, which may have any name.

@@ -1,4 +1,4 @@
---@needs TAKES as_proposed before behind ceil count dead entries floor format newest now oldest
+--@needs TAKES as_proposed base before behind ceil count dead entries floor format newest now oldest
 --@needs share since sub target total window
 --@sets before begin book booked count earliest entries falls held lasts newest oldest overdraw
 --@sets partial refund regrid releases reshape retire since tail tail_at total
@@ -57,7 +57,10 @@ if newest > now then
   keep(listed())
 end
 
-local function text()
+local function text(stays)
+  if not stays then
+    all()
+  end
   local whole = #entries >= (count - 1) * @entry.bytes
   partial = not whole
   return format('@log.form', count, newest, total, since, before, whole and 0 or dead, oldest)
@@ -142,7 +145,7 @@ local function grant(n)
     if #entries >= (count - 1) * @entry.bytes then
       entries = entries .. closed
     else
-      tail, tail_at = closed, format('%d', @log.bytes + (dead + behind) * @entry.bytes)
+      tail, tail_at = closed, format('%d', base + @log.bytes + (dead + behind) * @entry.bytes)
     end
     count, past = count + 1, past + 1
   end

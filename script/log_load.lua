@@ -1,4 +1,4 @@
---@needs floor format head now sub window
+--@needs base floor format head now own sign sub touched window
 --@gives before behind count dead entries newest oldest since total
 -- Sliding log, sliding counter and fixed window, part 1: what was granted, entry by entry, each
 -- with a date and the total up to it. An entry counts in every window that holds its date. What is
@@ -21,18 +21,27 @@
 -- `since` is a text until something leaves.
 local since, before, dead, count, oldest, newest, total = now, 0, 0, 0, 0, 0, 0
 local entries, behind = '', 0 -- those behind the newest: as far as they are read; how many there are
-if head then
+if sign == ',' then
+  count, total = 1, tonumber(sub(own, @once.total))
+  newest = @FIXED and touched - touched % window or touched
+  oldest, since = newest, touched
+  if not (total and total >= 1 and total < @WRAP) then
+    return {-1, 1}
+  end
+elseif head then
   local sound
   sound, since, before, dead, count, oldest, newest, total = pcall(function(kept, slice)
     return slice(kept, @log.since), slice(kept, @log.before) + 0, slice(kept, @log.dead) + 0,
       slice(kept, @log.count) + 0, slice(kept, @log.oldest) + 0, slice(kept, @log.newest) + 0,
       slice(kept, @log.total) + 0
-  end, head, sub)
+  end, own, sub)
   if not (sound and before >= 0 and before < @WRAP and dead >= 0 and dead % 1 == 0 and count >= 0 and dead + count < 2e4
     and count % 1 == 0 and oldest < 1e16 and newest < 1e16 and total >= 0 and total < @WRAP
-    and (#head >= @log.bytes + (dead + count - 1) * @entry.bytes and #head >= @log.bytes or #head == @READ)) then
+    and (#own >= @log.bytes + (dead + count - 1) * @entry.bytes and #own >= @log.bytes or #head == @READ)) then
     return {-1, 1}
   end
+end
+if head then
   if newest <= now - window then
     if count > 0 then
       since, before = newest + (@FIXED and window or 1), total
@@ -41,9 +50,10 @@ if head then
   elseif count > 1 then
     behind = count - 1
     local from = @log.bytes + dead * @entry.bytes
-    entries = sub(head, from + 1, from + behind * @entry.bytes)
+    entries = sub(own, from + 1, from + math.min(behind, floor((#own - from) / @entry.bytes)) * @entry.bytes)
     if oldest <= now - window then
       if entries == '' then
+        from = from + base
         entries = redis.call('GETRANGE', KEYS[1], format('%d', from), format('%d', from + @entry.bytes[8] - 1))
         entries = sub(entries, 1, behind * @entry.bytes)
       end

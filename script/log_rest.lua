@@ -1,7 +1,7 @@
---@needs dead format behind tail
+--@needs base dead format behind tail
 --@sets entries tail
 -- Logs: reads all entries behind the newest.
-local place = @log.bytes + dead * @entry.bytes
+local place = base + @log.bytes + dead * @entry.bytes
 entries = redis.call('GETRANGE', KEYS[1], format('%d', place), format('%d', place + behind * @entry.bytes - 1))
   .. (tail or '')
 tail = false

@@ -164,10 +164,9 @@ func (f *frame) reopening(n int64) int64 {
 
 // reply stores v if it must be, and says of it what takes and reservations have in common.
 func (m *packed[S, R]) reply(v *packed[S, R], renew bool) TakeReply {
-	if renew {
+	if renew || v.stepped || v.fair.contended != m.fair.contended {
 		m.store(v)
 	}
-	m.offset = v.offset
 	own, closed := R(&v.own), v.quarantine()
 	next, again := own.soonest(&v.frame), own.reset(&v.frame)
 	if closed > 0 {

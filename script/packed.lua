@@ -1,16 +1,22 @@
---@gives FORM MAGIC TAKES as_proposed begin book booked burst ceil closed_until contended earliest
---@gives epoch falls find floor format head held lasts now offset overdraw pace partial refund
---@gives regrid releases reshape retire revision share start stepped sub tail tail_at target time
---@gives touched window
+--@gives TAKES as_proposed base begin book booked burst ceil closed_until contended earliest
+--@gives epoch falls find floor format head held lasts layout match now offset overdraw own pace
+--@gives partial refund regrid releases remark reshape retire revision share sign start stepped sub
+--@gives tail tail_at target time touched window
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
 -- the clock and the string.
 --
 -- A shard is one string: what all have in common, then what the algorithm keeps (see its own part,
 -- which follows this one). KEYS[1] is that string, KEYS[2] the ledger of participants that contend.
 --
--- What is stored: name(bytes) of each column, behind where it begins, counted from 1; `contended`:
--- see fair.lua.
+-- How it begins: a letter, and with a blank between them epoch, revision, target, window, burst and
+-- share. It is all that is proposed, as it is proposed. Then
+--   ,  a log with one entry: when it was made, in 16 bytes, and its permits. So a key takes little
+--      that was called once
+--   ;  the columns below
+--   :  closed_until, offset and contended (see fair.lua), a blank between them, ";" and the columns
+-- Columns: name(bytes) of each, behind where it begins, counted from 1.
 --@layout packed
+--@layout once
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an
 -- offset that makes up for steps back: it never runs back past `touched`, when the string was last
@@ -42,10 +48,10 @@
 --                   reset()
 --   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us
 --                   over share
--- MAGIC is how the string begins; TAKES tells whether the operation is a take.
-local MAGIC, TAKES = '@MAGIC', @TAKES
-local sub, find, format, floor, ceil = string.sub, string.find, string.format, math.floor, math.ceil
-local FORM = '@packed.form'
+-- TAKES tells whether the operation is a take.
+local TAKES = @TAKES
+local sub, find, match, format = string.sub, string.find, string.match, string.format
+local floor, ceil = math.floor, math.ceil
 local epoch, revision, target, window, burst, share, start, closed_until, offset, touched, contended =
   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 -- To make a function costs more than most calls of it, so those that few calls need are made only
@@ -62,12 +68,15 @@ if head == '' then
   head = nil
 end
 local as_proposed = false -- the string begins with what a take or a reservation proposes
-local stepped = false -- the clock went back: the new offset must be stored
+local layout, sign, base, own -- of the string: how it begins, and what is behind `base` bytes: see above
+local stepped, remark = false, false -- the clock went back; contended changed: that must be stored
 local booked = false -- something is, ahead
 if head then
-  -- cheaper than to cut out what is compared
-  as_proposed = type(head) == 'string' and ARGV[1] and find(head, ARGV[1], 1, true) == 1
-  if #head < @packed.own or not as_proposed and sub(head, @packed.magic) ~= MAGIC then -- or an error, which is a table
+  if type(head) == 'string' then
+    layout, epoch, revision, target, window, burst, share, sign, base = match(head, '^(@MAGIC@LAYOUT)([,:;])()')
+  end
+  if not base then -- or head is an error, which is a table
     return {-1, 1, head.err}
   end
+  as_proposed = layout == ARGV[1]
 end

@@ -1,4 +1,4 @@
---@needs as_proposed begin burst closed closed_until epoch head held lasts now regrid reshape retire
+--@needs as_proposed begin burst closed closed_until epoch head held lasts match now regrid reshape retire
 --@needs revision share sub target window
 --@sets burst closed_until epoch revision share start target window
 --@gives most renew status
@@ -11,15 +11,13 @@
 -- ARGV  1 and 2 the proposal: the time to live is that once unused; the burst with target 0 is 1 if
 --       another algorithm takes over
 --       3.. the operation's own
---@layout proposal
 --@layout terms
-local proposed, asked, came = epoch, nil, revision
+local proposed, asked, came, minimum = epoch, nil, revision, share
 if not as_proposed then
-  proposed = sub(ARGV[1], @proposal.epoch) + 0
-  if proposed > 0 then
-    came, asked = sub(ARGV[1], @proposal.revision) + 0, {
-      sub(ARGV[1], @proposal.target) + 0, sub(ARGV[1], @proposal.window) + 0, sub(ARGV[1], @proposal.burst) + 0,
-    }
+  local e, r, t, w, b, f = match(ARGV[1], '^@MAGIC@LAYOUT$')
+  proposed = 0
+  if e then
+    proposed, came, asked, minimum = e + 0, r + 0, {t + 0, w + 0, b + 0}, f + 0
   end
 end
 local status = 1
@@ -79,7 +77,7 @@ if not head then
     end
   end
   if status == 2 then
-    share = sub(ARGV[1], @proposal.floor) + 0
+    share = minimum
   end
   begin()
 elseif epoch < proposed
@@ -109,7 +107,7 @@ elseif epoch < proposed
       entitled = kept
     end
   else -- what the other terms had put in force may be in use elsewhere
-    entitled = math.min(target, sub(ARGV[1], @proposal.floor) + 0)
+    entitled = math.min(target, minimum)
   end
   if window ~= was then
     regrid(was)
@@ -140,13 +138,7 @@ if closed == 0 and not as_proposed then
       start = share
     end
   elseif share < target and epoch == proposed then
-    local lowest = sub(ARGV[1], @proposal.floor) + 0
-    if lowest > target then
-      lowest = target
-    end
-    if share < lowest then
-      share = lowest
-    end
+    share = math.max(share, math.min(minimum, target))
   end
 end
 if head and had and (share ~= had[1] or window ~= had[2] or burst ~= had[3] or target ~= had[4]) then

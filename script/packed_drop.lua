@@ -2,6 +2,6 @@
 --
 -- KEYS  1 state  2 ledger
 local head = redis.pcall('GET', KEYS[1])
-if head and (type(head) ~= 'string' or string.sub(head, @packed.magic) ~= '@MAGIC') then
+if head and (type(head) ~= 'string' or not string.find(head, '^@MAGIC%d+ ')) then
   return {-1, 1, head.err}
 end

@@ -1,23 +1,28 @@
---@needs as_proposed burst closed_until contended epoch head now offset share sub target touched
---@needs window
---@sets burst closed_until contended epoch now offset revision share start stepped target touched window
+--@needs as_proposed base burst closed_until contended epoch head match now offset own revision share sign
+--@needs start sub target touched window
+--@sets base burst closed_until contended epoch now offset own revision share start stepped target touched
+--@sets window
 --@gives calm
 -- One-string algorithms, part 2 of every operation but drop: read what all have in common.
-local calm = false -- all is as proposed, and closed_until, offset and contended are 0
+local calm = as_proposed and sign ~= ':' -- closed_until, offset and contended are 0
 if head then
-  calm = as_proposed and sub(head, @packed.closed_until..contended) == '@packed.closed_until..contended.zero'
-  local sound
-  sound, epoch, revision, target, window, burst, share, start, closed_until, offset, touched, contended =
-    pcall(function(kept, slice)
-      return slice(kept, @packed.epoch) + 0, slice(kept, @packed.revision) + 0, slice(kept, @packed.target) + 0,
-        slice(kept, @packed.window) + 0, slice(kept, @packed.burst) + 0, slice(kept, @packed.share) + 0,
-        slice(kept, @packed.start) + 0, slice(kept, @packed.closed_until) + 0, slice(kept, @packed.offset) + 0,
-        slice(kept, @packed.touched) + 0, slice(kept, @packed.contended) + 0
-    end, head, sub)
+  if sign == ':' then
+    closed_until, offset, contended, base = match(head, '^(%d+) (%d+) (%d+);()', base)
+    if not base then
+      return {-1, 1}
+    end
+  end
+  own, base = sub(head, base), base - 1
+  touched = tonumber(sign == ',' and sub(own, @once.touched) or sub(own, @packed.touched))
+  start = sign == ',' and 0 or tonumber(sub(own, @packed.start))
+  if not (touched and start) then
+    return {-1, 1}
+  end
+  epoch, revision, target, window, burst, share, closed_until, offset, contended = epoch + 0, revision + 0, target + 0,
+    window + 0, burst + 0, share + 0, closed_until + 0, offset + 0, contended + 0
   -- Also false for NaN and infinity, which strtod accepts.
-  if not (sound and epoch >= 1 and window >= 1000 and target >= 0 and target < 1e13 and share >= 0 and share < 1e13
-    and closed_until < 1e16 and offset < 1e16 and touched < 1e16 and burst >= 0 and burst < 1e13
-    and contended < 1e16) then
+  if not (epoch >= 1 and window >= 1000 and target < 1e13 and share < 1e13 and closed_until < 1e16 and offset < 1e16
+    and touched < 1e16 and burst < 1e13 and contended < 1e16) then
     return {-1, 1}
   end
   now = now + offset

@@ -1,10 +1,8 @@
---@needs FORM MAGIC burst ceil closed_until contended epoch format now offset reset revision share start
---@needs target text touched window
+--@needs ceil format now reset state touched window
 -- One-string algorithms: writes the state, which keeps its time to live. Takes tell by `touched`
 -- whether that was set in this sixteenth of a window. So it is made long enough for what they
 -- grant.
-local state = format(FORM, MAGIC, epoch, revision, target, window, burst, share, closed_until, offset,
-  contended, start, now) .. text()
+--@include packed_text
 local life = ceil(math.min(reset(), @MAX_FILL) / 1000) + ceil(window / 500)
 local done
 if now - now % (window / 16) ~= touched - touched % (window / 16) and redis.call('PTTL', KEYS[1]) < life then

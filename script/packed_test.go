@@ -33,14 +33,18 @@ func (m *packed[S, R]) head() string {
 		return ""
 	}
 	own := any(&m.own).(interface{ text() string })
-	return columns.Packed.Sprint(m.magic(), m.epoch, m.revision, m.target, m.window, m.burst, m.share,
-		m.closedUntil, m.offset, m.fair.contended, m.start, m.touched) + own.text()
+	sign := ";"
+	if m.closedUntil+m.offset+m.fair.contended > 0 {
+		sign = fmt.Sprintf(":%d %d %d;", m.closedUntil, m.offset, m.fair.contended)
+	}
+	return fmt.Sprintf("%s%d %d %d %d %d %d", m.letter(), m.epoch, m.revision, m.target, m.window, m.burst, m.share) +
+		sign + columns.Packed.Sprint(m.start, m.touched) + own.text()
 }
 
-func (m *packed[S, R]) magic() string {
+func (m *packed[S, R]) letter() string {
 	for _, a := range allAlgorithms {
 		if reflect.TypeOf(NewTwin(a)) == reflect.TypeOf(m) {
-			return magics[a]
+			return letters[a]
 		}
 	}
 	panic("no such packed algorithm")

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/columns"
@@ -128,9 +129,9 @@ func (t Terms) Proposal() (*Proposal, error) {
 // layoutText is how a shard's state begins where all that is proposed is in force.
 func layoutText(t Terms, window int64) string {
 	if t.Epoch == 0 {
-		return magics[t.Algorithm] + "0" // how no state begins
+		return letters[t.Algorithm] // how no state begins
 	}
-	return columns.Proposal.Sprint(magics[t.Algorithm], t.Epoch, t.Revision, t.Target, window, t.Burst, t.Floor)
+	return fmt.Sprintf("%s%d %d %d %d %d %d", letters[t.Algorithm], t.Epoch, t.Revision, t.Target, window, t.Burst, t.Floor)
 }
 
 // terms is what only those calls need to know that create or adopt, or write a state that expires.

@@ -1,15 +1,15 @@
---@gives count format free given n newest now reset room soonest state sub t
+--@gives behind count format free given n newest now reset room soonest state sub t
 -- Take, the calm case: permits of logs that are as their callers believe. All is in force that was
 -- proposed, nothing is booked and nobody contends; or there is no state, and the caller's word is
 -- good for one. For any other section the reply is LOOK: nothing was written, and the full take of
 -- the algorithm decides. It stands beside that, equal to it result for result.
 --
--- What a log keeps is told by log_load.lua.
+-- What a log keeps is told by packed.lua and log_load.lua.
 --
 -- KEYS  the state of each section's shard, one may come again; last since when the memory is whole
 -- ARGV  1 a byte for each section: the terms that it comes with, '0' those that stand first; empty
 --       if all come with these. Then of each terms:
---         how a state begins that is as proposed    share    window us    time to live ms
+--         how a state begins that is as proposed, up to its first sign    share    window us    time to live ms
 --         cell us: the window if grants are dated at its beginning
 --         entries up to which each grant has one of its own, though it is of the cell of the last
 --         permits: all of them, or if it is below zero as many as there are
@@ -32,9 +32,12 @@ local function each(now, replies, looked, given)
     if not t then
       local first = (place - 48) * 10 + @FIRST
       local window, fixed = ARGV[first + 2] + 0, ARGV[first + 4] == ARGV[first + 2]
-      local begins = fixed and now - now % window or now
+      local begins, begin = fixed and now - now % window or now, ARGV[first] .. '@SIGN'
+      local behind = #begin + @MARK + 1
+      local read = behind - 1 + @log.bytes + @entry.bytes[8]
       t = {
-        first = first, begin = ARGV[first], share = ARGV[first + 1] + 0, window = window,
+        first = first, once = ARGV[first] .. ',', begin = begin, behind = behind, read = read,
+        last = format('%d', read - 1), touched = format('%d', behind - 1 + @packed.touched.at), share = ARGV[first + 1] + 0, window = window,
         exact = ARGV[first + 5] + 0, n = ARGV[first + 6] + 0,
         open = ARGV[first + 7] == '0' or now <= ARGV[first + 7] + 0, gap = fixed and window or 1,
         date = fixed and format('@entry.date.form', begins) or stamp,
@@ -46,7 +49,7 @@ local function each(now, replies, looked, given)
       if not t.open or looked[key] then
         break
       end
-      local state, n, first, cut = call('GETRANGE', key, '0', '@READ_END'), t.n, t.first, t.cut
+      local state, n, first, cut, behind = call('GETRANGE', key, '0', t.last), t.n, t.first, t.cut, t.behind
       if state == '' then
         if t.fresh == nil then
           local may, need, many = now <= ARGV[first + 8] + 0, ARGV[first + 9] + 0, n < 0 and -n or n
@@ -65,8 +68,7 @@ local function each(now, replies, looked, given)
             end
             given.kept = sound and now - since or -1
           end
-          t.fresh = may and (need <= 0 or given.kept >= need) and t.begin
-            .. format('@packed.start..touched.form@log.form', 0, now, 1, t.date, many, now, 0, 0, t.date)
+          t.fresh = may and (need <= 0 or given.kept >= need) and t.once .. stamp .. format('%d', many)
         end
         if t.fresh then
           call('SET', key, t.fresh, 'PX', ARGV[first + 3])
@@ -74,21 +76,28 @@ local function each(now, replies, looked, given)
         end
         break
       end
-      local touched, newest, oldest, since, rest =
-        sub(state, @packed.touched) + 0, sub(state, @log.newest) + 0, sub(state, @log.oldest) + 0, nil, nil
-      local count, total, before, dead =
-        sub(state, @log.count) + 0, sub(state, @log.total) + 0, sub(state, @log.before) + 0, sub(state, @log.dead) + 0
+      local once, touched, newest, oldest, count, total = #state < behind + @once.bytes + 15, nil, nil, nil, 1, nil
+      local before, dead, since, rest = 0, 0, nil, nil
+      if once then
+        touched, total = sub(state, @once.touched[behind]) + 0, sub(state, @once.total[behind]) + 0
+        newest, since, rest = t.gap > 1 and touched - touched % t.window or touched, touched, ''
+        oldest = newest
+      else
+        touched, newest, oldest, count, total, before, dead = sub(state, @packed.touched[behind]) + 0,
+          sub(state, @log.newest[behind]) + 0, sub(state, @log.oldest[behind]) + 0, sub(state, @log.count[behind]) + 0,
+          sub(state, @log.total[behind]) + 0, sub(state, @log.before[behind]) + 0, sub(state, @log.dead[behind]) + 0
+      end
       -- Where the entries begin that are alive, and how long they are without the newest.
-      local from, length = @log.bytes + dead * @entry.bytes, (count - 1) * @entry.bytes
-      if string.find(state, t.begin, 1, true) ~= 1
+      local from, length = behind - 1 + @log.bytes + dead * @entry.bytes, (count - 1) * @entry.bytes
+      if string.find(state, once and t.once or t.begin, 1, true) ~= 1
         or not (touched <= now and newest <= now and oldest <= now and total >= 0 and total < @WRAP and total % 1 == 0
         and before >= 0 and before < @WRAP and before % 1 == 0 and dead >= 0 and dead % 1 == 0 and dead + count < 2e4
         and count % 1 == 0 and (count > 0 or count == 0 and newest <= cut)
-        and (#state == @READ or #state >= @log.bytes and #state >= from + length)) then
+        and (once and total > 0 or #state == t.read or #state >= behind - 1 + @log.bytes and #state >= from + length)) then
         break
       end
       if newest <= cut then
-        since, before = count > 0 and newest + t.gap or sub(state, @log.since), total
+        since, before = count > 0 and newest + t.gap or sub(state, @log.since[behind]), total
         count, dead, rest = 0, 0, ''
       elseif oldest <= cut then
         local list = sub(state, from + 1, from + length)
@@ -115,35 +124,45 @@ local function each(now, replies, looked, given)
           dead, rest = 0, list
         end
       end
-      local stale = touched < now - now % (t.window / 16) -- in each sixteenth the time to live is set
+      local stale = not once and touched < now - now % (t.window / 16) -- in each sixteenth the time to live is set
       local room = t.share - (total - before) % @WRAP
       soonest = count > 0 and oldest + t.window - now or t.reset
       --@include @DECIDE
       if n > 0 then
         if count == 0 then
-          count, oldest, soonest, since = 1, t.begins, t.reset, since or sub(state, @log.since)
+          count, oldest, soonest, since = 1, t.begins, t.reset, since or sub(state, @log.since[behind])
         elseif newest ~= t.begins and count < @MOST_ENTRIES
           and (count < t.exact or newest < now - now % ARGV[first + 4]) then
-          local entry = sub(state, @log.newest..total)
-          if rest then
+          local made, entry = once and t.gap == 1 and sub(state, @once.touched[behind]), nil
+          if not once then
+            entry = sub(state, @log.newest..total[behind])
+          else
+            entry = made and made .. format('@entry.total.form', total) or format('@entry.form', newest, total)
+          end
+          if made then -- texts, as to write numbers is dear
+            rest, since = made .. '@log.before..dead.zero' .. made .. entry, nil
+          elseif rest then
             rest = rest .. entry
-          elseif #state == from + length and #state < @READ then
+          elseif #state == from + length and #state < t.read then
             call('APPEND', key, entry)
           else
             call('SETRANGE', key, format('%d', from + length), entry)
           end
           count = count + 1
         elseif count == 1 then
-          oldest, soonest, since = t.begins, t.reset, since or sub(state, @log.since)
+          oldest, soonest, since = t.begins, t.reset, since or sub(state, @log.since[behind])
         end
         local own = format('%s@log.count.form%s@log.total.form', stamp, count, t.date, (total + n) % @WRAP)
         if since then
-          own = own .. format('@log.since..oldest.form', since, before, dead, oldest) .. (rest or '')
+          own = own .. format('@log.since..oldest.form', since, before, dead, oldest)
         end
-        if rest and length > @entry.bytes[8] then -- so the string becomes shorter
-          call('SET', key, sub(state, 1, @packed.touched.at) .. own, 'PX', ARGV[first + 3])
+        own = own .. (rest or '')
+        if once then
+          call('SET', key, t.begin .. '@packed.start.zero' .. own, 'PX', ARGV[first + 3])
+        elseif rest and length > @entry.bytes[8] then -- so the string becomes shorter
+          call('SET', key, sub(state, 1, behind - 1 + @packed.touched.at) .. own, 'PX', ARGV[first + 3])
         else
-          call('SETRANGE', key, '@packed.touched.at', own)
+          call('SETRANGE', key, t.touched, own)
         end
         if stale then -- not before: a server that is full refuses the first write only
           redis.pcall('PEXPIRE', key, ARGV[first + 3])

@@ -108,7 +108,7 @@ func TestAShardThatFailsHarmsNoOtherOfItsCall(t *testing.T) {
 		client.B().Set().Key(foreign.Ref.head).Value("somebody's").Build(),
 		client.B().Rpush().Key(torn.Ref.head).Element("a list").Build(),
 		// What begins like a state of ours and holds no numbers.
-		client.B().Set().Key(raising.Ref.head).Value(magics[AlgorithmFixedWindow] + strings.Repeat("x", 400)).Build(),
+		client.B().Set().Key(raising.Ref.head).Value(letters[AlgorithmFixedWindow] + strings.Repeat("x", 400)).Build(),
 	} {
 		if err := client.Do(ctx, cmd).Error(); err != nil {
 			t.Fatal(err)

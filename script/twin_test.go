@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -237,22 +236,34 @@ func stored(client rueidis.Client, ref ShardRef) (head, ledger string) {
 	return tidy(head), ledgerOf(client, ref)
 }
 
-// Where a log has these columns.
+// Where the columns of a log have these.
 const (
-	countAt = 165
+	countAt = 13 + 16
 	deadAt  = countAt + 4 + 16 + 15 + 16 + 15
 )
 
-// tidy takes out of the string of a log the entries that mean nothing.
+// tidy takes out of the string of a log the entries that mean nothing, and gives its columns to one
+// that has a single entry without them.
 func tidy(head string) string {
-	fixed, bytes := columns.Log.Bytes(), columns.Entry.Bytes()
-	if len(head) < fixed || !slices.Contains([]string{"SLG5", "SCN3", "FXW4"}, head[:4]) {
+	at := strings.LastIndexAny(head, ",;") + 1
+	if at == 0 || !strings.Contains("lcw", head[:1]) {
 		return head
 	}
-	dead, _ := strconv.Atoi(strings.TrimSpace(head[deadAt : deadAt+4]))
-	count, _ := strconv.Atoi(strings.TrimSpace(head[countAt : countAt+4]))
+	own, fixed, bytes := head[at:], columns.Log.Bytes(), columns.Entry.Bytes()
+	if head[at-1] == ',' {
+		date, _ := strconv.ParseInt(strings.TrimSpace(own[:16]), 10, 64)
+		total, _ := strconv.ParseInt(own[16:], 10, 64)
+		first := date
+		if head[0] == 'w' {
+			window, _ := strconv.ParseInt(strings.Fields(head)[3], 10, 64)
+			first -= first % window
+		}
+		return head[:at-1] + ";" + columns.Packed.Sprint(0, date) + columns.Log.Sprint(1, first, total, date, 0, 0, first)
+	}
+	dead, _ := strconv.Atoi(strings.TrimSpace(own[deadAt : deadAt+4]))
+	count, _ := strconv.Atoi(strings.TrimSpace(own[countAt : countAt+4]))
 	from := fixed + dead*bytes
-	return head[:deadAt] + "   0" + head[deadAt+4:fixed] + head[from:from+max(count-1, 0)*bytes]
+	return head[:at] + own[:deadAt] + "   0" + own[deadAt+4:fixed] + own[from:from+max(count-1, 0)*bytes]
 }
 
 // play runs one step on twin and server; forget clears the twin's ledger.

@@ -12,11 +12,12 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 		form  string
 		bytes int
 	}{
-		{&Packed, "%s%16d%16d%13d%13d%13d%13d%16d%16d%16d%13d%16d", own},
-		{&Log, "%4d%16d%15d%16d%15d%4d%16d", 251},
+		{&Packed, "%13d%16d", own},
+		{&Once, "%16d", 16},
+		{&Log, "%4d%16d%15d%16d%15d%4d%16d", 115},
 		{&Entry, "%16d%15d", 31},
-		{&LeakyBucket, "%16d%13d", 194},
-		{&TokenBucket, "%16d%13d%16d%s", 327},
+		{&LeakyBucket, "%16d%13d", 58},
+		{&TokenBucket, "%16d%13d%16d%s", 191},
 		{&Low, "%13d", 13},
 		{&Booking, "%16d%13d", 29},
 		{&Ledger, "SLB7%5d%13d%19d%11d%16d", 68},
@@ -29,45 +30,35 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// A state in which all is in force begins with what is proposed.
-func TestAStateBeginsLikeItsProposal(t *testing.T) {
-	for _, names := range [][2]string{{"epoch", "epoch"}, {"target", "target"}, {"share", "floor"}} {
-		stored, _ := Lua("packed." + names[0])
-		if proposed, _ := Lua("proposal." + names[1]); stored == "" || stored != proposed {
-			t.Errorf("%s: %s, proposed %s", names[0], stored, proposed)
-		}
-	}
-}
-
 func TestWhatScriptsCallColumns(t *testing.T) {
 	for name, want := range map[string]string{
-		"packed.share":                     "76, 88",
-		"packed.magic":                     "1, 4",
-		"packed.bytes":                     "165",
-		"packed.share.at":                  "75",
-		"packed.share.end":                 "87",
-		"packed.share.from":                "76",
-		"packed.share.to":                  "88",
-		"packed.share.width":               "13",
-		"packed.target..share":             "37, 88",
-		"packed.target..share.form":        "%13d%13d%13d%13d",
-		"ledger.kind..count.form":          "SLB7%5d",
-		"packed.closed_until..offset.zero": strings.Repeat(strings.Repeat(" ", 15)+"0", 2),
-		"ledger.count.blank":               "     ",
-		"entry.date[i]":                    "i, i + 15",
-		"entry.total[i]":                   "i + 16, i + 30",
-		"entry.total[at + 1]":              "at + 17, at + 31",
-		"entry.date[..last]":               "last - 30, last - 15",
-		"entry.total[..#entries]":          "#entries - 14, #entries",
-		"entry.date[..from - 1]":           "from - 31, from - 16",
-		"entry.total[30]":                  "46, 60",
-		"entry.bytes[3]":                   "93",
-		"entry.form":                       "%16d%15d",
-		"log.since":                        "201, 216",
-		"log.entries":                      "252",
-		"terms.head_life":                  "76",
-		"account.weight..stated":           "1, 23",
-		"entry.date..total[..index]":       "index - 30, index",
+		"packed.touched":             "14, 29",
+		"packed.bytes":               "29",
+		"packed.touched.at":          "13",
+		"packed.touched.end":         "28",
+		"packed.touched.from":        "14",
+		"packed.touched.to":          "29",
+		"packed.touched.width":       "16",
+		"packed.start..touched":      "1, 29",
+		"packed.start..touched.form": "%13d%16d",
+		"ledger.kind..count.form":    "SLB7%5d",
+		"packed.start..touched.zero": strings.Repeat(" ", 12) + "0" + strings.Repeat(" ", 15) + "0",
+		"ledger.count.blank":         "     ",
+		"once.total[i]":              "i + 16",
+		"entry.date[i]":              "i, i + 15",
+		"entry.total[i]":             "i + 16, i + 30",
+		"entry.total[at + 1]":        "at + 17, at + 31",
+		"entry.date[..last]":         "last - 30, last - 15",
+		"entry.total[..#entries]":    "#entries - 14, #entries",
+		"entry.date[..from - 1]":     "from - 31, from - 16",
+		"entry.total[30]":            "46, 60",
+		"entry.bytes[3]":             "93",
+		"entry.form":                 "%16d%15d",
+		"log.since":                  "65, 80",
+		"log.entries":                "116",
+		"terms.head_life":            "76",
+		"account.weight..stated":     "1, 23",
+		"entry.date..total[..index]": "index - 30, index",
 	} {
 		if got, known := Lua(name); !known || got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)

@@ -2,19 +2,16 @@ package columns
 
 // tables are those that scripts know by name.
 var tables = []*Table{
-	&Packed, &Log, &Entry, &LeakyBucket, &TokenBucket, &Low, &Booking,
-	&Ledger, &Sum, &Account, &Proposal, &Terms, &Asks, &One, &Group, &Caller, &Section,
+	&Packed, &Once, &Log, &Entry, &LeakyBucket, &TokenBucket, &Low, &Booking,
+	&Ledger, &Sum, &Account, &Terms, &Asks, &One, &Group, &Caller, &Section,
 }
 
-// What a shard keeps: what all algorithms have in common, and behind it their own.
+// What a shard keeps behind the proposal in force: what all algorithms have in common, and then
+// their own.
 var (
-	Packed = Table{Name: "packed", Columns: []Column{
-		{Name: "magic", Width: 4, Text: true},
-		{Name: "epoch", Width: 16}, {Name: "revision", Width: 16}, {Name: "target", Width: 13},
-		{Name: "window", Width: 13}, {Name: "burst", Width: 13}, {Name: "share", Width: 13},
-		{Name: "closed_until", Width: 16}, {Name: "offset", Width: 16}, {Name: "contended", Width: 16},
-		{Name: "start", Width: 13}, {Name: "touched", Width: 16}, {Name: "own"},
-	}}
+	Packed = Table{Name: "packed", Columns: []Column{{Name: "start", Width: 13}, {Name: "touched", Width: 16}, {Name: "own"}}}
+	// Once: a log of which a calm take made the first entry, as long as that is the only one.
+	Once = Table{Name: "once", Columns: []Column{{Name: "touched", Width: 16}, {Name: "total"}}}
 	// Log: how many entries are alive; the newest; since when grants are known; the total before
 	// the first entry that is alive, and how many are in front of it that are not; the date of the
 	// oldest that is alive. The entries follow, but for the newest. What every grant changes stands
@@ -38,7 +35,7 @@ var (
 )
 
 // own is where the algorithms' own columns begin in a packed shard.
-const own = 165
+const own = 29
 
 // What is kept of participants that contend: a header, and an account of each.
 var (
@@ -59,11 +56,6 @@ var (
 
 // What scripts are given.
 var (
-	// Proposal is how a state begins in which all is in force that is proposed.
-	Proposal = Table{Name: "proposal", Columns: []Column{
-		{Name: "magic", Width: 4, Text: true}, {Name: "epoch", Width: 16}, {Name: "revision", Width: 16},
-		{Name: "target", Width: 13}, {Name: "window", Width: 13}, {Name: "burst", Width: 13}, {Name: "floor", Width: 13},
-	}}
 	Terms = Table{Name: "terms", Columns: []Column{
 		{Name: "flags", Width: 1}, {Name: "known", Width: 16}, {Name: "deadline", Width: 16}, {Name: "held", Width: 13},
 		{Name: "fence", Width: 16}, {Name: "life", Width: 13}, {Name: "head_life"},

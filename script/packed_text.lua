@@ -1,0 +1,11 @@
+--@needs as_proposed base burst closed_until contended epoch format head layout now offset
+--@needs revision share start target text window
+--@gives same state
+-- One-string algorithms: the state as it is to be stored, and whether its columns stay where they
+-- are.
+local state = as_proposed and layout
+  or format('@MAGIC%d %d %d %d %d %d', epoch, revision, target, window, burst, share)
+state = state
+  .. (closed_until + offset + contended > 0 and format(':%d %d %d;', closed_until, offset, contended) or ';')
+local same = head and #state == base
+state = state .. format('@packed.start..touched.form', start, now) .. text(same)
