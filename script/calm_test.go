@@ -41,42 +41,55 @@ func TestADamagedByteIsLeftToTheFullTake(t *testing.T) {
 	for _, a := range logAlgorithms {
 		p := terms(t, Terms{Epoch: 1, Target: 40, Floor: 40, Window: time.Second, Keep: keep, Algorithm: a})
 		ref := func(name string) ShardRef { return a.Keys("", "t", name) }
-		for i := range int64(30) { // entries in front that have left, and more than are read at first
-			emulated{m, endpoint, ref("good")}.at(now + i*60_000)
-			if _, err := endpoint.Take(t.Context(), ref("good"), ones(p, 2)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		m.SetTime(time.UnixMicro(now + 30*60_000 + 1))
-		good, err := client.Do(t.Context(), client.B().Get().Key(ref("good").head).Build()).ToString()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for at := range good {
-			own := strings.IndexByte(good, ';') + 1
-			if at >= own && at < own+13 { // `start`: no take for permits looks at it
-				continue
-			}
-			for _, other := range []byte{'x', ' ', '-', '9', '0', '.', 0} {
-				bad := good[:at] + string(other) + good[at+1:]
-				for _, name := range []string{"before", "behind"} {
-					put(t, client, ref(name).head, good)
-				}
-				put(t, client, ref("calm").head, bad)
-				put(t, client, ref("full").head, bad)
-				full, fullErr := endpoint.Take(t.Context(), ref("full"), rare(ones(p, 2)))
-				all := []Section{{Ref: ref("before"), Request: ones(p, 1)}, {Ref: ref("calm"), Request: ones(p, 2)},
-					{Ref: ref("behind"), Request: ones(p, 1)}}
-				if err := endpoint.TakeAll(t.Context(), all); err != nil {
+		grants := func(n int64) (state string) {
+			for i := range n {
+				emulated{m, endpoint, ref("good")}.at(now + (30-n+i)*60_000)
+				if err := endpoint.TakeAll(t.Context(), []Section{{Ref: ref("good"), Request: ones(p, 2)}}); err != nil {
 					t.Fatal(err)
 				}
-				if got := all[1]; got.Err == nil && at < own+columns.Log.Bytes() &&
-					(fullErr != nil || !reflect.DeepEqual(got.Reply, full)) {
-					t.Fatalf("%v, %q at %d: calm %+v, full %+v, %v", a, other, at, got.Reply, full, fullErr)
+			}
+			m.SetTime(time.UnixMicro(now + 30*60_000 + 1))
+			state, err := client.Do(t.Context(), client.B().Getdel().Key(ref("good").head).Build()).ToString()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return state
+		}
+		once, long := grants(1), grants(30) // entries in front that have left, and more than are read at first
+		if len(once) > 48 || once[len(once)-1] != '2' {
+			t.Errorf("%v: a log of one grant is %q", a, once)
+		}
+		for _, good := range []string{once, long} {
+			own := strings.IndexAny(good, ",;") + 1
+			for at := range good {
+				if good == long && at >= own && at < own+13 { // `start`: no take for permits looks at it
+					continue
 				}
-				for _, s := range []Section{all[0], all[2]} {
-					if s.Err != nil || s.Reply.Granted != 1 || !reflect.DeepEqual(s.Reply, all[0].Reply) {
-						t.Fatalf("%v, %q at %d: a sound one: %+v, %v", a, other, at, s.Reply, s.Err)
+				others := "x -90.\x00"
+				if at < own {
+					others += ",;:"
+				}
+				for _, other := range []byte(others) {
+					bad := good[:at] + string(other) + good[at+1:]
+					for _, name := range []string{"before", "behind"} {
+						put(t, client, ref(name).head, good)
+					}
+					put(t, client, ref("calm").head, bad)
+					put(t, client, ref("full").head, bad)
+					full, fullErr := endpoint.Take(t.Context(), ref("full"), rare(ones(p, 2)))
+					all := []Section{{Ref: ref("before"), Request: ones(p, 1)}, {Ref: ref("calm"), Request: ones(p, 2)},
+						{Ref: ref("behind"), Request: ones(p, 1)}}
+					if err := endpoint.TakeAll(t.Context(), all); err != nil {
+						t.Fatal(err)
+					}
+					if got := all[1]; got.Err == nil && at < own+columns.Log.Bytes() &&
+						(fullErr != nil || !reflect.DeepEqual(got.Reply, full)) {
+						t.Fatalf("%v, %q at %d: calm %+v, full %+v, %v", a, bad, at, got.Reply, full, fullErr)
+					}
+					for _, s := range []Section{all[0], all[2]} {
+						if s.Err != nil || s.Reply.Granted != 1 || !reflect.DeepEqual(s.Reply, all[0].Reply) {
+							t.Fatalf("%v, %q at %d: a sound one: %+v, %v", a, other, at, s.Reply, s.Err)
+						}
 					}
 				}
 			}

@@ -95,12 +95,19 @@ func sameAsks(t *rapid.T) map[Algorithm][]*TakeRequest {
 }
 
 // holdings are all that a server holds, and for how long.
-func holdings(m *miniredis.Miniredis) string {
-	text := m.Dump()
+func holdings(m *miniredis.Miniredis) (text string) {
 	keys := m.Keys()
 	slices.Sort(keys)
 	for _, key := range keys {
 		text += fmt.Sprintln(key, m.TTL(key))
+		if state, err := m.Get(key); err == nil {
+			text += fmt.Sprintf("\t%q\n", tidy(state))
+			continue
+		}
+		fields, _ := m.HKeys(key)
+		for _, field := range fields {
+			text += fmt.Sprintf("\t%s %q\n", field, m.HGet(key, field))
+		}
 	}
 	return text
 }
