@@ -19,8 +19,8 @@ const (
 	mostUsed     = 9 * MaxPermits        // in a window, though more is charged
 )
 
-// readFirst is how much of the string of a log a full take reads at first: what is behind it only if
-// it is needed.
+// readFirst is how much of the string of a log a full take reads at first: what is behind it only
+// if it is needed.
 var readFirst = int64(48 + columns.Log.Bytes() + 8*columns.Entry.Bytes())
 
 // log is the Go twin of log.lua: what a sliding log, a sliding counter or a fixed window keeps.

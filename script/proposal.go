@@ -131,7 +131,8 @@ func layoutText(t Terms, window int64) string {
 	if t.Epoch == 0 {
 		return letters[t.Algorithm] // how no state begins
 	}
-	return fmt.Sprintf("%s%d %d %d %d %d %d", letters[t.Algorithm], t.Epoch, t.Revision, t.Target, window, t.Burst, t.Floor)
+	return letters[t.Algorithm] +
+		fmt.Sprintf("%d %d %d %d %d %d", t.Epoch, t.Revision, t.Target, window, t.Burst, t.Floor)
 }
 
 // terms is what only those calls need to know that create or adopt, or write a state that expires.

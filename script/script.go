@@ -47,9 +47,11 @@ var recipes = withPacked([programCount]recipe{
 	dropRecordProgram:  {name: "drop record", file: "record_drop", parts: []string{"record_drop"}},
 	voteProgram:        {name: "vote", file: "vote", parts: []string{"vote"}},
 	calmProgram: {name: "calm take", file: "calm_take", parts: []string{"take"}, names: map[string]string{
-		"PLAN": "ARGV[1]", "FIRST": "2", "COUNT": "#keys - 1", "DECIDE": "take_whole", "TELL": "", "SIGN": ";", "MARK": "0"}},
+		"PLAN": "ARGV[1]", "FIRST": "2", "COUNT": "#keys - 1", "DECIDE": "take_whole", "TELL": "",
+		"SIGN": ";", "MARK": "0"}},
 	pacedProgram: {name: "paced take", file: "paced_take", parts: []string{"take"}, names: map[string]string{
-		"PLAN": "''", "FIRST": "4", "COUNT": "1", "DECIDE": "fair_take", "TELL": "fair_taken", "SIGN": ":0 0 ", "MARK": "17"}},
+		"PLAN": "''", "FIRST": "4", "COUNT": "1", "DECIDE": "fair_take", "TELL": "fair_taken",
+		"SIGN": ":0 0 ", "MARK": "17"}},
 })
 
 var programs = func() (all [programCount]program) {

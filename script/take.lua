@@ -9,7 +9,8 @@
 -- KEYS  the state of each section's shard, one may come again; last since when the memory is whole
 -- ARGV  1 a byte for each section: the terms that it comes with, '0' those that stand first; empty
 --       if all come with these. Then of each terms:
---         how a state begins that is as proposed, up to its first sign    share    window us    time to live ms
+--         how a state begins that is as proposed, up to its sign    share    window us
+--         time to live ms
 --         cell us: the window if grants are dated at its beginning
 --         entries up to which each grant has one of its own, though it is of the cell of the last
 --         permits: all of them, or if it is below zero as many as there are
@@ -37,8 +38,8 @@ local function each(now, replies, looked, given)
       local read = behind - 1 + @log.bytes + @entry.bytes[8]
       t = {
         first = first, once = ARGV[first] .. ',', begin = begin, behind = behind, read = read,
-        last = format('%d', read - 1), touched = format('%d', behind - 1 + @packed.touched.at), share = ARGV[first + 1] + 0, window = window,
-        exact = ARGV[first + 5] + 0, n = ARGV[first + 6] + 0,
+        last = format('%d', read - 1), touched = format('%d', behind - 1 + @packed.touched.at),
+        share = ARGV[first + 1] + 0, window = window, exact = ARGV[first + 5] + 0, n = ARGV[first + 6] + 0,
         open = ARGV[first + 7] == '0' or now <= ARGV[first + 7] + 0, gap = fixed and window or 1,
         date = fixed and format('@entry.date.form', begins) or stamp,
         cut = now - window, begins = begins, reset = begins + window - now,
@@ -93,7 +94,8 @@ local function each(now, replies, looked, given)
         or not (touched <= now and newest <= now and oldest <= now and total >= 0 and total < @WRAP and total % 1 == 0
         and before >= 0 and before < @WRAP and before % 1 == 0 and dead >= 0 and dead % 1 == 0 and dead + count < 2e4
         and count % 1 == 0 and (count > 0 or count == 0 and newest <= cut)
-        and (once and total > 0 or #state == t.read or #state >= behind - 1 + @log.bytes and #state >= from + length)) then
+        and (once and total > 0 or #state == t.read
+          or #state >= behind - 1 + @log.bytes and #state >= from + length)) then
         break
       end
       if newest <= cut then

@@ -258,7 +258,8 @@ func tidy(head string) string {
 			window, _ := strconv.ParseInt(strings.Fields(head)[3], 10, 64)
 			first -= first % window
 		}
-		return head[:at-1] + ";" + columns.Packed.Sprint(0, date) + columns.Log.Sprint(1, first, total, date, 0, 0, first)
+		return head[:at-1] + ";" + columns.Packed.Sprint(0, date) +
+			columns.Log.Sprint(1, first, total, date, 0, 0, first)
 	}
 	dead, _ := strconv.Atoi(strings.TrimSpace(own[deadAt : deadAt+4]))
 	count, _ := strconv.Atoi(strings.TrimSpace(own[countAt : countAt+4]))

@@ -9,7 +9,9 @@ var tables = []*Table{
 // What a shard keeps behind the proposal in force: what all algorithms have in common, and then
 // their own.
 var (
-	Packed = Table{Name: "packed", Columns: []Column{{Name: "start", Width: 13}, {Name: "touched", Width: 16}, {Name: "own"}}}
+	Packed = Table{Name: "packed", Columns: []Column{
+		{Name: "start", Width: 13}, {Name: "touched", Width: 16}, {Name: "own"},
+	}}
 	// Once: a log of which a calm take made the first entry, as long as that is the only one.
 	Once = Table{Name: "once", Columns: []Column{{Name: "touched", Width: 16}, {Name: "total"}}}
 	// Log: how many entries are alive; the newest; since when grants are known; the total before
