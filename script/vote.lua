@@ -26,6 +26,12 @@ if not run then
   end
   run = 'none'
 end
+-- One that was a replica meanwhile has what its master had, and another name for its data since.
+local copies = redis.pcall('INFO', 'replication')
+local data = type(copies) == 'string' and string.match(copies, 'master_replid:(%w+)')
+if data then
+  run = run .. '/' .. data
+end
 local votes, promised, accepted, at, mark, value, was = '0', NONE, NONE, 0, '', '', ''
 if state then
   local runs, marks = tonumber(sub(state, 84, 86)), tonumber(sub(state, 87, 89))

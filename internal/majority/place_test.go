@@ -21,7 +21,7 @@ type Place struct {
 
 // Server is what a place is told of its server with each message.
 type Server struct {
-	Run string // another one after each start
+	Run string // another one after each start, and after each time as a replica
 	Now int64  // its clock in microseconds
 }
 

@@ -29,6 +29,9 @@ func testVotes(t *testing.T, client rueidis.Client) {
 	if info, err := client.Do(ctx, client.B().Info().Section("server").Build()).ToString(); err == nil {
 		run = regexp.MustCompile(`run_id:(\w+)`).FindStringSubmatch(info)[1]
 	}
+	if info, err := client.Do(ctx, client.B().Info().Section("replication").Build()).ToString(); err == nil {
+		run += "/" + regexp.MustCompile(`master_replid:(\w+)`).FindStringSubmatch(info)[1]
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		client.Do(ctx, client.B().Del().Key(ref.Key()).Build())
 		var place Place
