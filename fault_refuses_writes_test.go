@@ -70,7 +70,7 @@ func TestANodeThatRefusesWritesIsLost(t *testing.T) {
 					t.Errorf("%d lines of log", lines)
 				}
 				nodes[0].redis.Refuse("")
-				for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+				for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Second / 10) {
 					_, _ = l.Allow(t.Context())
 				}
 				if st := peek(t, l); !st.Settled || len(hosts(st)) != 4 {

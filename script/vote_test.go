@@ -30,8 +30,8 @@ func TestAForeignPlaceIsTold(t *testing.T) {
 }
 
 // A place is on a server that was a replica for a while, and has what its new master had: a promise
-// and a value that were not copied in time are gone, though the server ran all the time. It gives no
-// vote.
+// and a value that were not copied in time are gone, though the server ran all the time. It gives
+// no vote.
 func TestAPlaceThatWasAReplicaGivesNoVote(t *testing.T) {
 	servers := redistest.Servers(t, 2)
 	ctx, here, there := t.Context(), servers[0].Client(t), servers[1].Client(t)
