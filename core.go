@@ -25,6 +25,7 @@ type core struct {
 	// Only for a key of a family:
 	family  *Family
 	key     keyed
+	text    string                        // the id, behind how the keys of another one begin: see script.Space
 	invalid error                         // why the key cannot be used
 	from    atomic.Pointer[routes]        // the family's routes that this one's was made from
 	move    atomic.Pointer[register.Move] // nil until the key has had to move
@@ -299,7 +300,12 @@ func (c *core) lane(s shard.Shard, t *lane.Terms, w *lane.Way) *lane.Lane {
 	} else {
 		l = &lane.Lane{}
 	}
-	l.Lead(c.client.lanes, w, c, c.id, n, t)
+	l.Lead(c.client.lanes, w, c, w.Space.KeysAt(c.text, c.id), n, t)
+	if f := c.family; f != nil {
+		if last := &f.spaces[shard.RegionOf(s.Slot)]; last.Load() != &w.Space {
+			last.Store(&w.Space)
+		}
+	}
 	if i < 0 {
 		c.lanes = append(c.lanes, l)
 	} else { // the node has moved

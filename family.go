@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"unique"
 
 	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -18,6 +20,8 @@ type Family struct {
 	keys keys
 
 	plans keyPlans
+	// Where keys of each region of the slots were last.
+	spaces [shard.KeySlots]atomic.Pointer[script.Space]
 }
 
 // Family declares or joins a limit that holds for every key by itself, under the rules of

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unique"
 
+	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -136,8 +137,13 @@ func (ks *keys) has(k keyed) bool {
 
 // newKey is what a process has of a key at first.
 func (f *Family) newKey(k keyed, invalid error) *core {
-	c := newCore(f.core.client, "", f.keys.prefix+k.key)
-	c.family, c.key, c.invalid, c.metrics = f, k, invalid, f.core.metrics
+	space := f.spaces[shard.Region(f.keys.prefix, k.key)].Load()
+	if space == nil {
+		space = &script.Space{}
+	}
+	text, id := space.Text(f.keys.prefix, k.key)
+	c := newCore(f.core.client, "", id)
+	c.family, c.key, c.text, c.invalid, c.metrics = f, k, text, invalid, f.core.metrics
 	return c
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
+	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -23,7 +24,7 @@ func fleetOf(participants, shards int) []*view {
 	for p := range views {
 		r := &routes{plan: &plan{}, record: record}
 		for _, i := range shard.Rank(fmt.Sprint("participant-", p), layout) {
-			l := (&lane.Lane{}).Lead(nil, &lane.Way{Slot: i}, nil, "l", &node.Node{}, &lane.Terms{Most: 1})
+			l := (&lane.Lane{}).Lead(nil, &lane.Way{Slot: i}, nil, script.ShardRef{}, &node.Node{}, &lane.Terms{Most: 1})
 			r.order = append(r.order, l)
 		}
 		views[p] = newMember(nil, newParticipant("p", 1)).view(r)

@@ -379,3 +379,17 @@ func TestCluster(t *testing.T) {
 		}
 	}
 }
+
+// A name that came with its text has the same keys as every other one, in whichever space it is.
+func TestKeysAtAreThoseOfTheName(t *testing.T) {
+	here, there := AlgorithmSlidingLog.Space("p", "t", ""), AlgorithmFixedWindow.Space("p", "u", "")
+	text, name := here.Text("k5:users:", "u1")
+	if name != "k5:users:u1" || here.Keys(name).Head() != text {
+		t.Errorf("%q of %q", name, text)
+	}
+	for _, s := range []Space{here, there, AlgorithmSlidingLog.Space("p", "t", "7"), {}} {
+		if got, want := s.KeysAt(text, name), s.Keys(name); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}

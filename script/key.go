@@ -40,6 +40,20 @@ func (s Space) Keys(name string) ShardRef {
 	return ShardRef{algorithm: s.algorithm, head: s.head + name, kind: s.kind}
 }
 
+// Text returns the name prefix+end, and in one piece with it the key that KeysAt wants.
+func (s *Space) Text(prefix, end string) (text, name string) {
+	text = s.head + prefix + end
+	return text, text[len(s.head):]
+}
+
+// KeysAt is Keys for a name that came with a text, which is the key if it is of the same space.
+func (s Space) KeysAt(text, name string) ShardRef {
+	if s.head == "" || len(text) != len(s.head)+len(name) || text[:len(s.head)] != s.head {
+		return s.Keys(name)
+	}
+	return ShardRef{algorithm: s.algorithm, head: text, kind: s.kind}
+}
+
 // Keys returns the keys of one shard that counts by this algorithm; those of different algorithms
 // differ.
 func (a Algorithm) Keys(prefix, tag, name string) ShardRef {

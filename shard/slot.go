@@ -78,6 +78,18 @@ func Positions(name string, n int) []int {
 // home returns the first of the positions of a name.
 func home(name string) int { return int(xxhash.Sum64String(name) % Slots) }
 
+// Region returns in which of KeySlots equal parts of the slots the shard of key prefix+end lies.
+func Region(prefix, end string) int {
+	var d xxhash.Digest
+	d.Reset()
+	_, _ = d.WriteString(prefix) // it never fails
+	_, _ = d.WriteString(end)
+	return RegionOf(int(d.Sum64() % Slots))
+}
+
+// RegionOf returns in which of these parts a slot is.
+func RegionOf(slot int) int { return slot / (Slots / KeySlots) }
+
 // offset returns how far position i of n is from the first.
 func offset(i, n int) int { return i * Slots / n }
 

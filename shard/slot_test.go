@@ -3,6 +3,7 @@ package shard_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -191,5 +192,21 @@ func TestPositionsMasters(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestRegionIsWhereTheShardOfTheKeyLies(t *testing.T) {
+	nodes := []shard.Node{{Name: "a", Weight: 1}}
+	keys := shard.Keys{Arrangement: shard.Arrangement{Slots: shard.KeySlots, Nodes: nodes}}
+	seen := map[int]bool{}
+	for i := range 1000 {
+		at, _ := keys.Only(fmt.Sprintf("k5:users:%d", i))
+		region := shard.Region("k5:users:", strconv.Itoa(i))
+		if seen[region] = true; region != shard.RegionOf(at.Slot) {
+			t.Fatalf("key %d is in slot %d, region %d", i, at.Slot, region)
+		}
+	}
+	if len(seen) != shard.KeySlots {
+		t.Errorf("%d regions", len(seen))
 	}
 }

@@ -151,8 +151,8 @@ type News struct {
 }
 
 // Lead makes a zero lane the one of a limit, of that name in Redis, to its shard at a node.
-func (l *Lane) Lead(e *Env, w *Way, of Limit, name string, n *node.Node, t *Terms) *Lane {
-	l.env, l.Way, l.Limit, l.Node, l.Ref, l.Nonce = e, w, of, n, w.Space.Keys(name), chance.Uint64()
+func (l *Lane) Lead(e *Env, w *Way, of Limit, ref script.ShardRef, n *node.Node, t *Terms) *Lane {
+	l.env, l.Way, l.Limit, l.Node, l.Ref, l.Nonce = e, w, of, n, ref, chance.Uint64()
 	l.Terms = &l.own
 	l.Terms.Store(t)
 	return l

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/shardlimit/shardlimit/script"
 )
 
 // A queue in which something always waits takes no more room than what waits.
@@ -35,7 +37,7 @@ func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 		time.Sleep(l.env.CallTimeout/2 + time.Millisecond)
 		with := l.call(t.Context(), 1, false)
 		limit := &quietLimit{} // of another shard of the node
-		other := (&Lane{}).Lead(l.env, l.Way, limit, "other", l.Node, &Terms{})
+		other := (&Lane{}).Lead(l.env, l.Way, limit, script.ShardRef{}, l.Node, &Terms{})
 		other.away = 1
 		limit.own = NewSeat(&Member{ID: "p", Weight: 1000}, other)
 		if late := other.call(t.Context(), 1, false); !errors.Is(late.err, ErrOverloaded) || other.Waiting.Load() != 0 {
