@@ -54,6 +54,8 @@ type LossPolicy uint8
 const (
 	// Quarantine grants nothing until what was forgotten has left the window. What was reserved
 	// there is used beside what is granted then. Without reservations the limit is never exceeded.
+	// Where no other shard can be asked, FailOpen and FailLocal answer as in an outage; else it is
+	// a denial, which tells when to come again.
 	Quarantine LossPolicy = iota + 1
 	// Resume starts fresh: at most one share of the shard, once for each loss, is granted beyond
 	// the limit.

@@ -130,6 +130,9 @@ func (m *member) informed(ctx context.Context, first *call, d *Decision, err err
 
 // decided tells fairness and telemetry how a call ended, and returns how it does for its caller.
 func (m *member) decided(ctx context.Context, first *call, d *Decision, err error) error {
+	if d.Granted == 0 {
+		err = m.orPolicy(first.N, first.UpTo, d, err)
+	}
 	if most := min(first.N, d.Limit); err == nil && d.Granted < most && !d.Degraded && d.mode == Enforced {
 		m.Unmet.Add(most - d.Granted) // nobody can want more than there are
 	}
@@ -146,6 +149,9 @@ func (m *member) atOnce(ctx context.Context, r *routes, n, since, by int64, d *D
 		*d, err = m.outage(nil, n, false, nil)
 	default:
 		err = m.turnBy(ctx, r, n, since, by, d)
+	}
+	if d.Granted == 0 {
+		err = m.orPolicy(n, false, d, err)
 	}
 	return m.core.shadowed(d, n, err)
 }

@@ -43,6 +43,34 @@ func (m *member) outage(r *routes, n int64, upTo bool, cause error) (Decision, e
 	return Decision{}, register.Unavailable(cause)
 }
 
+// orPolicy has the outage policy answer a call that was refused because every shard that can be
+// reached has lost its memory: to a caller who is to pass in an outage that is no different. Else
+// the refusal stands, which tells when to come again.
+func (m *member) orPolicy(n int64, upTo bool, d *Decision, err error) error {
+	c := m.core
+	if policy := c.client.cfg.OnOutage; policy != FailOpen && policy != FailLocal {
+		return err
+	}
+	r := c.routes.Load()
+	if err != nil || d.Degraded || d.mode != Enforced || r == nil || !m.view(r).closed(c.client.now()) {
+		return err
+	}
+	*d, err = m.outage(r, n, upTo, nil)
+	return err
+}
+
+// closed reports whether every shard that can be reached has lost its memory, and one can.
+func (v *view) closed(now int64) (all bool) {
+	for _, s := range v.visit {
+		if s.Lane.Usable() {
+			if all = s.Lane.Closed(now); !all {
+				return false
+			}
+		}
+	}
+	return all
+}
+
 // errOverloaded is what callers see of a call that was shed.
 var errOverloaded = register.Unavailable(lane.ErrOverloaded)
 

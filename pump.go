@@ -141,6 +141,9 @@ func (q *queue) ask(ctx context.Context, r *routes, n int64, singles bool) (d De
 	default:
 		err = q.member.whole(ctx, r, n, now, &d)
 	}
+	if d.Granted == 0 {
+		err = q.member.orPolicy(n, singles, &d, err)
+	}
 	return d, q.member.core.shadowed(&d, n, err)
 }
 

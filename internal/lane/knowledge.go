@@ -30,6 +30,7 @@ type knowledge struct {
 	freeAt    atomic.Int64 // if free is 0: when a permit comes back, counted from when the reply came
 	shutUntil atomic.Int64 // until then nothing is free, counted from when the call was sent
 	resetAt   atomic.Int64 // when the shard is unused again
+	closed    atomic.Int64 // until then it grants nothing, because its node lost its memory
 }
 
 // learn takes in a reply to a call that was sent and answered at these times. Calls can overlap,
@@ -52,6 +53,10 @@ func (k *knowledge) learn(sent, received, elapsed int64, window time.Duration, r
 	k.target.Store(r.Target)
 	k.resetAt.Store(received + int64(r.Reset))
 	k.heard.Store(true)
+	k.closed.Store(0)
+	if r.Closed > 0 {
+		k.closed.Store(received + int64(r.Closed))
+	}
 	if r.Used > 0 {
 		k.usedAt.Store(elapsed)
 	}
@@ -96,6 +101,7 @@ func (k *knowledge) reset() {
 	defer k.mu.Unlock()
 	k.open()
 	k.freeAt.Store(0)
+	k.closed.Store(0)
 	k.resetAt.Store(0)
 	k.usedAt.Store(0)
 }

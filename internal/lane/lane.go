@@ -348,6 +348,9 @@ func (l *Lane) Target() int64 { return l.known.target.Load() }
 // FreeAt is when a permit comes back, if none was free after the last reply.
 func (l *Lane) FreeAt() int64 { return l.known.freeAt.Load() }
 
+// Closed reports whether the shard grants nothing now, because its node lost its memory.
+func (l *Lane) Closed(now int64) bool { return now < l.known.closed.Load() }
+
 // ResetAt is when the shard is unused again.
 func (l *Lane) ResetAt() int64 { return l.known.resetAt.Load() }
 
