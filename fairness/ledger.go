@@ -157,7 +157,8 @@ func (l *Ledger) admit(t Term, caller *Caller) {
 // state has an account say what it wants: what it used, was denied and waits for, or, if callers
 // waited for a part f of their time, use / (1 - f): who waits asks for nothing else meanwhile. The
 // ask under way is not in it, so that on average it is what is wanted and not one ask more. Use has
-// to back it, so that overstating gains nothing.
+// to back it, so that overstating gains nothing. A heavy account that stays so in the half window
+// of its last statement counts as before: the sums have its weight only.
 func (l *Ledger) state(t Term, a *account, caller *Caller) {
 	kept := float64(t.Window) / float64(t.Window+2*max(t.Now-a.stated, 0))
 	a.used, a.unmet = int64(float64(a.used)*kept), int64(float64(a.unmet)*kept)
@@ -168,6 +169,11 @@ func (l *Ledger) state(t Term, a *account, caller *Caller) {
 	unhindered := int64(float64(a.used) * milli / float64(milli+1-a.waited))
 	backed := a.used*backedTimes + backedMore*milli
 	claim := min(max(a.used+a.unmet+caller.Waiting*milli, unhindered), backed)
+	if e := l.part(t, a); a.heavy > 0 && e > 0 && float64(claim) >= e*milli &&
+		a.weight == caller.Weight && a.stated*2/t.Window == l.half {
+		a.stated, a.claim = t.Now, claim
+		return
+	}
 	l.recount(t, a, caller.Weight, claim, t.Now, 1, 0)
 	if e := l.part(t, a); float64(claim) < e*milli || e == 0 && a.unmet == 0 {
 		l.recount(t, a, caller.Weight, claim, t.Now, 0, 0)

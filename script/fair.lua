@@ -30,7 +30,7 @@ if not plain then
   callers_at, caller_bytes = @asks.rest + @group.bytes * groups, reports and @caller.bytes or @caller.unmet.at
 end
 local named = #asks >= callers_at
-local grants, asking, headroom, allow, save = {}, {}, 0, nil, nil
+local grants, asking, headroom, allow, save = {0}, {0}, 0, nil, nil
 local left, refused = available, nil
 local contending = false
 local marked = contended
@@ -44,8 +44,8 @@ if marked > 0 then
   end
 end
 if contending then
-  local ids = {}
-  for i = callers_at, #asks, caller_bytes do
+  local ids = {sub(asks, @caller.id[callers_at])}
+  for i = callers_at + caller_bytes, #asks, caller_bytes do
     ids[#ids + 1] = sub(asks, @caller.id[i])
   end
   --@include fair_header

@@ -1,6 +1,6 @@
 --@needs format ids now share stored sub window
 --@sets stored
---@gives accounts alone count find floor fresh level max min pay read save sqrt stay text
+--@gives accounts alone count find floor fresh half level max min pay read save sqrt stay text
 -- Fairness: the ledger, a hash of a header and an account of each participant. What the numbers
 -- mean and why says fairness/ledger.go, to which this is equal bit for bit. Included where
 -- participants contend, inside of a pcall: a ledger that is damaged is thrown away.
@@ -66,7 +66,7 @@ end
 -- of the call under way.
 local function read(text)
   local a = {
-    said = sub(text, @account.weight..heavy), weight = sub(text, @account.weight) + 0,
+    said = text, weight = sub(text, @account.weight) + 0,
     stated = sub(text, @account.stated) + 0, unmet = sub(text, @account.unmet) + 0,
     waited = sub(text, @account.waited) + 0, claim = sub(text, @account.claim) + 0,
     heavy = sub(text, @account.heavy) + 0, longer = sub(text, @account.longer) + 0,
@@ -107,8 +107,9 @@ local function save()
   for id, a in pairs(accounts) do
     if a.changed then
       words[#words + 1] = id
-      words[#words + 1] = (a.said or format('@account.weight..heavy.form', a.weight, a.stated, a.unmet, a.waited,
-        a.claim, a.heavy)) .. format('@account.longer..credit.form', a.longer, a.used, a.seen, a.credit)
+      words[#words + 1] = (a.said and sub(a.said, @account.weight..heavy)
+        or format('@account.weight..heavy.form', a.weight, a.stated, a.unmet, a.waited, a.claim, a.heavy))
+        .. format('@account.longer..credit.form', a.longer, a.used, a.seen, a.credit)
     end
   end
   if words[3] then

@@ -1,4 +1,4 @@
---@needs accounts alone count find floor fresh id known level max min now read share sqrt text unmet
+--@needs accounts alone count find floor fresh half id known level max min now read share sqrt text unmet
 --@needs waiting weight window
 --@sets count
 --@gives a
@@ -32,10 +32,16 @@ if since < 0 or since * @STATEMENTS >= window or a.weight ~= weight then
   end
   local unhindered = floor(a.used * @MILLI / (@MILLI + 1 - a.waited))
   local claim = min(max(a.used + a.unmet + waiting * @MILLI, unhindered), a.used * @BACKED_TIMES + @BACKED_MORE)
-  find(a, weight, claim, now, 1, 0)
-  a.e = alone > 0 and alone <= weight and 0 or min(weight * level / (@MILLI * @MICRO), share)
-  if claim < a.e * @MILLI or (a.e == 0 and a.unmet == 0) then
-    find(a, weight, claim, now, 0, 0)
+  local e = alone > 0 and alone <= weight and 0 or min(weight * level / (@MILLI * @MICRO), share)
+  if a.heavy > 0 and e > 0 and claim >= e * @MILLI and a.weight == weight
+    and (a.stated * 2 - a.stated * 2 % window) / window == half then
+    a.stated, a.claim, a.said, a.changed = now, claim, nil, true -- it counts as before
+  else
+    find(a, weight, claim, now, 1, 0)
+    a.e = alone > 0 and alone <= weight and 0 or min(weight * level / (@MILLI * @MICRO), share)
+    if claim < a.e * @MILLI or (a.e == 0 and a.unmet == 0) then
+      find(a, weight, claim, now, 0, 0)
+    end
   end
 end
 a.e = a.heavy > 0 and alone > 0 and alone <= a.weight and 0 or min(a.weight * level / (@MILLI * @MICRO), share)

@@ -1,4 +1,4 @@
---@needs behind contending granted left now refused room state sub t
+--@needs behind contending granted now room state sub t
 --@sets n
 --@gives available closed contended remark share target window
 -- Take, the calm case while participants contend: of one shard, whose log is as its caller believes
@@ -13,7 +13,7 @@ if not (contended > 0 and contended <= now and contended + 2 * window > now and 
   break
 end
 --@include fair
-if not contending or refused and refused > 1 and refused > left or remark and granted == 0 then
-  break -- the full take knows when as many come back, and notes what changes nothing else
+if not contending or remark and granted == 0 then
+  break -- the full take notes what changes nothing else
 end
 n = granted
