@@ -1,8 +1,8 @@
 --@needs advance head own parse
 -- Token and leaky bucket: read the rest of the state, and bring it to now.
 if head then
-  local sound, own = pcall(parse, own)
-  if not (sound and own) then
+  local sound, whole = pcall(parse, own)
+  if not (sound and whole) then
     return {-1, 1}
   end
   advance()

@@ -77,8 +77,8 @@ local function each(now, replies, looked, given)
         end
         break
       end
-      local once, touched, newest, oldest, count, total = #state < behind + @once.bytes + 15, nil, nil, nil, 1, nil
-      local before, dead, since, rest = 0, 0, nil, nil
+      local once, count, before, dead = #state < behind + @once.bytes + 15, 1, 0, 0
+      local touched, newest, oldest, total, since, rest
       if once then
         touched, total = sub(state, @once.touched[behind]) + 0, sub(state, @once.total[behind]) + 0
         newest, since, rest = t.gap > 1 and touched - touched % t.window or touched, touched, ''
@@ -135,7 +135,7 @@ local function each(now, replies, looked, given)
           count, oldest, soonest, since = 1, t.begins, t.reset, since or sub(state, @log.since[behind])
         elseif newest ~= t.begins and count < @MOST_ENTRIES
           and (count < t.exact or newest < now - now % ARGV[first + 4]) then
-          local made, entry = once and t.gap == 1 and sub(state, @once.touched[behind]), nil
+          local made, entry = once and t.gap == 1 and sub(state, @once.touched[behind])
           if not once then
             entry = sub(state, @log.newest..total[behind])
           else
