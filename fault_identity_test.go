@@ -251,7 +251,7 @@ func TestAServerThatCannotKeepItsNameIsUsed(t *testing.T) {
 		},
 		"is not permitted": func() fleet {
 			command("ACL", "SETUSER", "limiter", "on", ">x", "+@all", "resetkeys",
-				"~"+f.prefix+"{?}:*", "~"+f.prefix+"{??}:*", "~"+f.prefix+"{???}:*") // the tags of shards and records
+				"~"+f.prefix+"{?}*", "~"+f.prefix+"{??}*", "~"+f.prefix+"{???}*") // the tags of shards and records
 			node := f.nodes[0]
 			node.Redis.Username, node.Redis.Password = "limiter", "x"
 			return f.with(node)
