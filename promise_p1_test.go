@@ -158,7 +158,7 @@ func TestMergedGrantsDoNotComeBackEarly(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"as it is": {mergeLine, mergeLine + " "},
 		// An entry of its own is newer than all; one that others share stays as old as it was.
-		"broken": {"count = count + 1", "count, newest = count + 1, t.begins",
+		"broken": {"if made then", "newest = t.begins if made then",
 			mergeLine, "count, count > 1 and format('%16d', newest) or t.date, (total + n)"},
 	} {
 		t.Run(name, func(t *testing.T) {
