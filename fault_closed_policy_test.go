@@ -9,8 +9,8 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// Where every shard of a limit is closed, because its node has lost its memory, callers pass who are
-// to pass in an outage. The others are told when to come again.
+// Where every shard of a limit is closed, because its node has lost its memory, callers pass who
+// are to pass in an outage. The others are told when to come again.
 func TestAClosedShardIsAnsweredByThePolicy(t *testing.T) {
 	limit := shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 1}
 	for what, family := range map[string]bool{"a limit": false, "a key": true} {

@@ -28,8 +28,10 @@ func TestSoak(t *testing.T) {
 	if *soakFor == 0 {
 		t.Parallel()
 	}
-	s := &soak{schedule: schedule{T: t, Rand: rand.New(rand.NewPCG(*schedulesSeed, 1)), mild: true, takeover: true, tally: &tally{},
-		plan: &schedulePlan{kind: "standalone"}}, began: time.Now()}
+	s := &soak{began: time.Now(), schedule: schedule{
+		T: t, Rand: rand.New(rand.NewPCG(*schedulesSeed, 1)), mild: true, takeover: true, tally: &tally{},
+		plan: &schedulePlan{kind: "standalone"},
+	}}
 	s.limit = shardlimit.Limit{Permits: 600, Per: time.Second, Shards: 4}
 	s.begin(s.limit)
 	for _, c := range s.clients {

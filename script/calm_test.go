@@ -144,8 +144,8 @@ func TestCalmSectionsBetweenOthers(t *testing.T) {
 				}
 				for i, s := range all {
 					if s.Err != nil || s.Reply.Granted != want[i] {
-						t.Errorf("%v, round %d, section %d: granted %d, want %d: %+v, %v", a, round, i, s.Reply.Granted, want[i],
-							s.Reply, s.Err)
+						t.Errorf("%v, round %d, section %d: granted %d, want %d: %+v, %v",
+							a, round, i, s.Reply.Granted, want[i], s.Reply, s.Err)
 					}
 				}
 				for i, name := range map[int]string{2: "booked", 4: "contended"} {

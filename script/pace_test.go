@@ -76,7 +76,9 @@ func TestARefundWhileAShareRisesCutsNoCredit(t *testing.T) {
 func TestABookingWhileAShareRisesCutsNoCredit(t *testing.T) {
 	everywhere(t, func(t *testing.T, shard counter, a Algorithm) {
 		r := newRising(t, shard, a)
-		booked, err := shard.reserve(r.now, &ReserveRequest{Proposal: r.proposal, Permits: 10, MaxDelay: time.Second, Caller: r.caller(0)})
+		booked, err := shard.reserve(r.now, &ReserveRequest{
+			Proposal: r.proposal, Permits: 10, MaxDelay: time.Second, Caller: r.caller(0),
+		})
 		if err != nil || booked.Granted != 10 {
 			t.Fatalf("%+v %v", booked, err)
 		}

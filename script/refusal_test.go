@@ -88,7 +88,8 @@ func checkRefusal(t *testing.T, where string, err error) {
 // scriptCommands are those that scripts call.
 func scriptCommands() (names []string) {
 	for _, p := range programs {
-		for _, call := range regexp.MustCompile(`redis\.p?call\('([A-Z]+)'|\{'(Z[A-Z]+)', KEYS`).FindAllStringSubmatch(p.text, -1) {
+		calls := regexp.MustCompile(`redis\.p?call\('([A-Z]+)'|\{'(Z[A-Z]+)', KEYS`)
+		for _, call := range calls.FindAllStringSubmatch(p.text, -1) {
 			names = append(names, call[1]+call[2])
 		}
 	}
@@ -218,8 +219,9 @@ func everything(t *testing.T, client rueidis.Client) string {
 local all = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
   local kind = redis.call('TYPE', key).ok
-  local value = kind == 'string' and redis.call('GET', key) or table.concat(kind == 'zset' and redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
-    or redis.call('HGETALL', key), ' ')
+  local value = kind == 'string' and redis.call('GET', key)
+    or table.concat(kind == 'zset' and redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+      or redis.call('HGETALL', key), ' ')
   all[#all + 1] = key .. ' = ' .. value
 end
 table.sort(all)

@@ -144,7 +144,8 @@ func (s *transcript) person(name string, words []string) error {
 		case words[0] == "size" && err == nil && value >= 1 && value == math.Trunc(value):
 			p.size = int64(value)
 		default:
-			return fmt.Errorf(`%q: want "weight" and a number from 0.001 to 1000, "size" and a number of permits, "new name" or "in haste"`, words[0]+" "+words[1])
+			return fmt.Errorf(`%q: want "weight" and a number from 0.001 to 1000, `+
+				`"size" and a number of permits, "new name" or "in haste"`, words[0]+" "+words[1])
 		}
 	}
 	if len(words) > 0 {

@@ -45,7 +45,8 @@ func (n *Node) report(e *Endpoint, slot int, err error, looks bool) {
 	}
 }
 
-// look finds out whether an endpoint carries out a call that writes, as takes do, and spends nothing.
+// look finds out whether an endpoint carries out a call that writes, as takes do, and spends
+// nothing.
 func (n *Node) look(ctx context.Context, e *Endpoint, slot int) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -67,8 +67,8 @@ func (s *Server) Step(by time.Duration) {
 	s.offset += by
 }
 
-// Refuse has the node say this to every command that writes, as one does that is full or has too few
-// replicas; "" has it carry them out again.
+// Refuse has the node say this to every command that writes, as one does that is full or has too
+// few replicas; "" has it carry them out again.
 func (s *Server) Refuse(text string) {
 	engine.mu.Lock()
 	defer engine.mu.Unlock()
