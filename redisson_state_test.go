@@ -26,7 +26,8 @@ func keysOf(tb testing.TB, admin rueidis.Client, f fleet) map[string]string {
 		if strings.HasSuffix(key, "{node}:i") {
 			continue // the server's name
 		}
-		kinds[strings.Split(key[strings.LastIndex(key, "}"):], ":")[1]] = key
+		kind, _, _ := strings.Cut(strings.TrimPrefix(key[strings.LastIndex(key, "}")+1:], ":"), ":")
+		kinds[kind] = key
 	}
 	return kinds
 }
