@@ -261,7 +261,7 @@ func TestALostReplyIsSpentOnceAndTheCallIsServedElsewhere(t *testing.T) {
 	t.Parallel()
 	fl, posts := proxied(t, 2)
 	l := limiter(t, fl.client(t, patientFor(5*time.Second)), "l",
-		shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
+		shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
 	if _, err := l.AllowN(t.Context(), 7); err != nil {
 		t.Fatal(err)
 	}
