@@ -64,6 +64,10 @@ func TestAPlaceThatWasAReplicaGivesNoVote(t *testing.T) {
 		}
 	}
 	follow(there, of(servers[0].Addr())...)
+	// A master that gets its first replica has another name for its data, too.
+	here.Do(ctx, here.B().Set().Key(ref.Key()).Value("copied").Build())
+	holds(there, "copied")
+	here.Do(ctx, here.B().Del().Key(ref.Key()).Build())
 	mark := vote(VoteRequest{Kind: VotePrepare, Ballot: VoteBallot{1, 1}}).Mark
 	vote(VoteRequest{Kind: VoteRestore, Ballot: VoteBallot{1, 1}, Mark: mark, Value: "X is in"})
 	holds(there, "X is in")
