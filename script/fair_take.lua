@@ -2,7 +2,7 @@
 --@sets n
 --@gives available closed contended remark share target window
 -- Take, the calm case while participants contend: of one shard, whose log is as its caller believes
--- but for that. What it grants is decided by fair.lua.
+-- but for that. The fragment fair.lua decides what it grants.
 --
 -- ARGV  1 to 3 as the full take has them: see fair.lua  4.. as take.lua has them of one terms
 -- As the state has somebody refused, so it has "contended" in front of its columns.

@@ -6,13 +6,13 @@ var tables = []*Table{
 	&Ledger, &Sum, &Account, &Terms, &Asks, &One, &Group, &Caller, &Section,
 }
 
-// What a shard keeps behind the proposal in force: what all algorithms have in common, and then
-// their own.
+// The columns that a shard keeps behind the proposal in force: Packed are those of all algorithms,
+// the others follow it.
 var (
 	Packed = Table{Name: "packed", Columns: []Column{
 		{Name: "start", Width: 13}, {Name: "touched", Width: 16}, {Name: "own"},
 	}}
-	// Once: a log of which a calm take made the first entry, as long as that is the only one.
+	// Once is a log with a single entry, which a calm take made.
 	Once = Table{Name: "once", Columns: []Column{{Name: "touched", Width: 16}, {Name: "total"}}}
 	// Log: how many entries are alive; the newest; since when grants are known; the total before
 	// the first entry that is alive, and how many are in front of it that are not; the date of the

@@ -258,7 +258,7 @@ func (f *Fence) learn(m majority.Membership, began int64, held time.Duration) {
 	if old != nil && old.membership.Generation > m.Generation {
 		return // another exchange was later
 	}
-	k := &knowledge{membership: m, held: held, since: f.env.Nodes.Clock.Elapsed(),
+	k := &knowledge{membership: m, held: held, since: f.env.Nodes.Clock.Now(),
 		lives:  make(map[string]string, len(m.Nodes)),
 		belief: majority.Belief{Generation: m.Generation, Began: time.Duration(began)}}
 	if old != nil && old.membership.Generation == m.Generation {

@@ -116,7 +116,7 @@ type knowledge struct {
 	membership majority.Membership
 	belief     majority.Belief   // in it, on the clock of time elapsed
 	held       time.Duration     // for how long at least the generation was in force then
-	since      int64             // when this process first knew the generation, as time elapsed
+	since      int64             // when this process first knew the generation, on its clock
 	lives      map[string]string // of the nodes that are in, by name
 }
 
@@ -237,8 +237,9 @@ func (f *Fence) outFor(name string) time.Duration {
 		return -1
 	}
 	// As the places tell, or as this process has seen itself: with the lost one the rest may be a
-	// majority only all together, and the clock of one may have been set back.
-	seen := f.env.Nodes.Clock.Elapsed() - k.since
+	// majority only all together, and the clock of one may have been set back. Time elapsed will
+	// not do: it takes a wall clock that was set forward for a rest of the machine.
+	seen := f.env.Nodes.Clock.Now() - k.since
 	return k.membership.OutFor(name, max(k.held, time.Duration(seen)))
 }
 

@@ -272,3 +272,27 @@ func FuzzBegan(f *testing.F) {
 		}
 	})
 }
+
+// The wall clock of a process is set forward by an hour when a node has just gone out. That gives
+// nothing up any sooner: what the node granted may still be in use.
+func TestAWallClockThatIsSetForwardGivesNothingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown()
+		f := w.process(t)
+		if err := f.Confirm(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		life := f.Life("n3")
+		w.down[3].Store(true)
+		for !f.Out("n3") {
+			f.calls(t.Context(), 200*time.Millisecond)
+		}
+		now := f.env.Nodes.Clock
+		now.Stop(-time.Hour) // both clocks gain an hour, and then the monotonic one loses it again
+		now.Suspend(time.Hour + time.Millisecond)
+		left, known := f.GivenUpIn("n3", life, time.Minute)
+		if !known || left < 50*time.Second {
+			t.Errorf("given up in %v (%v)", left, known)
+		}
+	})
+}

@@ -130,7 +130,7 @@ func TestAProcessThatIsLateJudgesNobody(t *testing.T) {
 	})
 }
 
-// What is not to be sent to a node that is away is not sent. Once the pause is over, one call at a
+// A call that avoids a node that is away is not sent. Once the pause is over, one call at a
 // time looks first whether the node is back, and is sent only if it is.
 func TestOneCallLooksWhetherTheNodeIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
