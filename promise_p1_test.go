@@ -158,8 +158,8 @@ func TestMergedGrantsDoNotComeBackEarly(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"as it is": {mergeLine, mergeLine + " "},
 		// An entry of its own is newer than all; one that others share stays as old as it was.
-		"broken": {"if made then", "newest = t.begins if made then",
-			mergeLine, "count, count > 1 and format('%16d', newest) or t.date, (total + n)"},
+		"broken": {"count = count + 1\n        elseif", "newest, count = begins, count + 1\n        elseif",
+			mergeLine, "count, count > 1 and format('%16d', newest) or date, (total + n)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			frozen, set := frozen(t, 1)
@@ -199,4 +199,4 @@ func TestMergedGrantsDoNotComeBackEarly(t *testing.T) {
 	}
 }
 
-const mergeLine = "count, t.date, (total + n)"
+const mergeLine = "count, date, (total + n)"

@@ -3,15 +3,17 @@ package script
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
 // This file is about takes that take.lua serves: those from logs that are as proposed.
 
-// calmLength is how many numbers take.lua replies for each section, and calmTerms how many
-// arguments it has for all sections that ask the same.
-const calmLength, calmTerms = 3, 10
+// calmTerms is how many arguments take.lua has for all sections that ask the same.
+const calmTerms = 2
 
 // calmTake is what take.lua is told of sections that propose and ask the same.
 type calmTake struct {
@@ -21,26 +23,25 @@ type calmTake struct {
 	until, need int64 // when state may be created
 }
 
-// calmText is what take.lua is told of a proposal: how the state begins in which it is in force;
-// share, window, time to live, cell, exact entries.
-func (p *Proposal) calmText(life int64) (texts [6]string) {
+// calmTexts are what take.lua is told of a proposal: the first columns, and the time to live.
+func (p *Proposal) calmTexts(life int64) (text, lives string) {
 	by, known := logs[p.algorithm]
 	if !known || p.epoch == 0 || p.floor == 0 {
-		return texts
+		return "", ""
 	}
 	exact := int64(mostEntries)
 	if p.floor > by.exactShare && !by.fixed {
 		exact = int64(by.exactLive)
 	}
-	return [6]string{p.layoutText, number(p.floor), number(p.window),
-		number(milliseconds(duration(p.window)) + life), number(p.window / by.cells), number(exact)}
+	return string(columns.Calm.Append(nil, 0, p.floor, p.window, p.window/by.cells, exact)),
+		number(milliseconds(duration(p.window)) + life)
 }
 
 // calm returns what take.lua is told of the request; ok is false if only the full take can serve
 // it.
 func (r *TakeRequest) calm() (c calmTake, ok bool) {
 	p := r.Proposal
-	if r.Rare || p.calmTexts[0] == "" || len(r.Groups) == 0 || r.reports() == 1 {
+	if r.Rare || p.calmText == "" || len(r.Groups) == 0 || r.reports() == 1 {
 		return c, false
 	}
 	c = calmTake{proposal: p, fence: r.Fence, until: maxTime}
@@ -69,31 +70,15 @@ func (r *TakeRequest) calm() (c calmTake, ok bool) {
 // alike reports whether both are told the same.
 func (c *calmTake) alike(other *calmTake) bool {
 	return c.n == other.n && c.until == other.until && c.fence == other.fence && c.need == other.need &&
-		(c.proposal == other.proposal || c.proposal.calmTexts == other.proposal.calmTexts)
+		(c.proposal == other.proposal || c.proposal.layoutText == other.proposal.layoutText &&
+			c.proposal.calmText == other.proposal.calmText && c.proposal.calmLife == other.proposal.calmLife)
 }
 
 func (c *calmTake) arguments(args []string) []string {
-	args = append(args, c.proposal.calmTexts[:]...)
-	for _, n := range [...]int64{c.n, c.fence, c.until, c.need} {
-		args = append(args, calmNumber(n, c.proposal))
-	}
-	return args
+	var room [256]byte
+	text := columns.Calm.Append(append(room[:0], c.proposal.calmText...), 4, c.n, c.fence, c.until, c.need)
+	return append(args, string(append(text, c.proposal.layoutText...)), c.proposal.calmLife)
 }
-
-// calmNumber allocates nothing for what most calls say.
-func calmNumber(n int64, p *Proposal) string {
-	switch {
-	case n == maxTime:
-		return maxTimeText
-	case n == p.window:
-		return p.calmTexts[2]
-	case n == -1:
-		return "-1"
-	}
-	return number(n)
-}
-
-var maxTimeText = strconv.FormatInt(maxTime, 10)
 
 // newCalmCall returns what a call of take.lua for the sections consists of.
 func newCalmCall(sections []*Section) *manyCall {
@@ -121,48 +106,77 @@ func newCalmCall(sections []*Section) *manyCall {
 }
 
 // existing returns what a call for one section consists of that creates no state.
-func existing(keys, args []string) (_, _ []string) {
-	args = slices.Clone(args)
-	args[calmTerms-1] = "0"
-	return []string{keys[0], keys[0]}, args
+func existing(s *Section) (keys, args []string) {
+	c, _ := s.Request.calm()
+	c.until = 0
+	return []string{s.Ref.head, s.Ref.head}, c.arguments([]string{""})
 }
 
 // readCalm takes in what take.lua replied, and marks the sections that it left to the full take.
 func readCalm(sections []*Section, reply []rueidis.RedisMessage) error {
 	p := &programs[calmProgram]
-	var room [1 + calmLength*MaxSections]int64
-	n := room[:1+calmLength*len(sections)]
-	if len(reply) != len(n) {
+	if len(reply) != 1 {
 		return malformed(p, "wrong length")
 	}
-	if err := integers(p, reply, n); err != nil {
-		return err
+	text, err := reply[0].ToString()
+	if err != nil {
+		return malformed(p, "no text")
 	}
-	for i, s := range sections {
-		s.readCalm(n[0], n[1+calmLength*i:][:calmLength])
+	var now [1]int64
+	first, text, more := strings.Cut(text, ",")
+	if !calmNumbers(strings.TrimLeft(first, " "), now[:]) {
+		return malformed(p, "no time")
+	}
+	for _, s := range sections {
+		if !more {
+			return malformed(p, "too short")
+		}
+		var own string
+		own, text, more = strings.Cut(text, ",")
+		s.readCalm(now[0], own)
+	}
+	if more {
+		return malformed(p, "too long")
 	}
 	return nil
 }
 
-// readCalm takes in the free permits, the time until more are, 0 if the state was created, and that
-// until all are.
-func (s *Section) readCalm(now int64, n []int64) {
+// calmNumbers reads numbers with a blank between them.
+func calmNumbers(text string, dst []int64) bool {
+	for i := range dst {
+		one, rest, more := strings.Cut(text, " ")
+		n, err := strconv.ParseInt(one, 10, 64)
+		if err != nil || n < 0 || n > maxTime || more != (i < len(dst)-1) {
+			return false
+		}
+		dst[i], text = n, rest
+	}
+	return true
+}
+
+// readCalm takes in the free permits, the time until more are, and that until all are.
+func (s *Section) readCalm(now int64, own string) {
 	r := s.Request
-	p, free, next, reset := r.Proposal, n[0], n[1], n[2]
-	s.Reply, s.Err = TakeReply{}, nil
-	if s.full = free == -1 && next == 0 && reset == 0; s.full {
+	p := r.Proposal
+	s.Reply, s.Err, s.full = TakeReply{}, nil, own == "-"
+	if s.full {
 		return
 	}
-	if now < 0 || free < 0 || free > p.floor || next < 0 || next > reset || reset < 1 || next == 0 && free != p.floor {
+	t := TakeReply{Status: OK, Epoch: p.epoch, Target: p.target, Share: p.floor, At: now}
+	var n [3]int64
+	if own == "" {
+		t.Status, n[0], n[2] = Fresh, p.floor, p.window
+		if logs[p.algorithm].fixed {
+			n[2] -= now % p.window
+		}
+		n[1] = n[2]
+	} else if !calmNumbers(own, n[:]) || n[0] > p.floor || n[1] < 1 || n[1] > n[2] {
 		s.Err = malformed(&programs[calmProgram], "out of range")
 		return
 	}
-	t := TakeReply{Status: OK, Epoch: p.epoch, Target: p.target, Share: p.floor, Before: free, At: now}
-	if next == 0 {
-		t.Status, next = Fresh, reset
-	}
-	t.Grants, t.Granted = Distribute(r.Room[:0], free, r.Groups)
-	t.Free, t.Used, t.Next, t.Reset = free-t.Granted, p.floor-free+t.Granted, duration(next), duration(reset)
+	t.Before, t.Next, t.Reset = n[0], duration(n[1]), duration(n[2])
+	t.Grants, t.Granted = Distribute(r.Room[:0], t.Before, r.Groups)
+	t.Free, t.Used = t.Before-t.Granted, p.floor-t.Before+t.Granted
 	for i, g := range r.Groups {
 		if t.Grants[i] < g.Count {
 			t.Retry = t.Next
@@ -177,7 +191,7 @@ func (s *Section) readCalm(now int64, n []int64) {
 
 // paced reports whether the paced take may serve the request: it knows of single permits only.
 func (r *TakeRequest) paced() bool {
-	return r.Contended && len(r.Callers) > 0 && len(r.Groups) > 0 && r.Proposal.calmTexts[0] != "" &&
+	return r.Contended && len(r.Callers) > 0 && len(r.Groups) > 0 && r.Proposal.calmText != "" &&
 		!slices.ContainsFunc(r.Groups, func(g Group) bool { return g.Size > 1 })
 }
 
@@ -191,14 +205,16 @@ func (r *TakeRequest) pacedArguments() []string {
 // readPaced takes in what the paced take replied; paced is false if it left all to the full take.
 func (s *Section) readPaced(reply []rueidis.RedisMessage) (paced bool, err error) {
 	p, r := &programs[pacedProgram], s.Request
-	if len(reply) <= calmLength+1 {
+	if len(reply) < 2 {
 		return false, nil
 	}
-	var n [1 + calmLength]int64
-	if err := integers(p, reply, n[:]); err != nil {
-		return true, err
+	text, err := reply[0].ToString()
+	now, told, _ := strings.Cut(text, ",")
+	var n [4]int64
+	if err != nil || !calmNumbers(strings.TrimLeft(now, " "), n[:1]) || !calmNumbers(told, n[1:]) {
+		return true, malformed(p, "no numbers")
 	}
-	rest, err := reply[len(n)].ToArray()
+	rest, err := reply[1].ToArray()
 	if err != nil {
 		return true, malformed(p, "no list")
 	}
@@ -207,7 +223,7 @@ func (s *Section) readPaced(reply []rueidis.RedisMessage) (paced bool, err error
 		return true, err
 	}
 	floor, granted, retry := r.Proposal.floor, own[0], own[1]
-	if !natural(own[:]) || !natural(n[:]) || n[1] > floor || granted > n[1] {
+	if !natural(own[:]) || n[1] > floor || granted > n[1] {
 		return true, malformed(p, "out of range")
 	}
 	t := TakeReply{Status: OK, Epoch: r.Proposal.epoch, Target: r.Proposal.target, Share: floor, Before: n[1],

@@ -245,13 +245,13 @@ func evals(t *testing.T, client rueidis.Client) (n int) {
 func TestMalformedCalmReplies(t *testing.T) {
 	p := proposal(t, 1, 5, time.Hour)
 	for text, sound := range map[string]bool{
-		"{7, 5, 9, 9}": true, "{7, 5, 0, 9}": true, "{7, 0, 9, 9}": true,
-		"{}": false, "{7}": false, "{7, 5, 9}": false, "{7, 5, 9, 9, 9}": false, "{7, 'x', 9, 9}": false,
-		"{-1, 5, 9, 9}": false, "{7, 6, 9, 9}": false, "{7, -2, 9, 9}": false, "{7, 5, -9, 9}": false, "{7, 5, 9, 0}": false,
-		"{7, 4, 0, 9}": false, "{7, -1, 9, 9}": false,
+		"7,5 9 9": true, "7,0 9 9": true, "7,": true, "7,-": true,
+		"": false, "7": false, "7,5 9": false, "7,5 9 9 9": false, "7,5 9 9,5 9 9": false, "7,x 9 9": false,
+		"-1,5 9 9": false, "7,6 9 9": false, "7,-2 9 9": false, "7,5 -9 9": false, "7,5 9 0": false, "7,5 0 9": false,
+		"7,5 9 8": false, "7,-1 9 9": false, "x,5 9 9": false, ",5 9 9": false, "9223372036854776,5 9 9": false,
 	} {
 		s := Section{Ref: ShardKeys("", "t", "limit"), Request: ones(p, 1)}
-		err := readCalm([]*Section{&s}, replyOf(t, "return "+text))
+		err := readCalm([]*Section{&s}, replyOf(t, "return {'"+text+"'}"))
 		if err == nil {
 			err = s.Err
 		}
@@ -259,8 +259,14 @@ func TestMalformedCalmReplies(t *testing.T) {
 			t.Errorf("%s: %v, %+v", text, err, s.Reply)
 		}
 	}
+	for _, text := range []string{"return {}", "return {7}", "return {'7,5 9 9', '7,5 9 9'}"} {
+		s := Section{Ref: ShardKeys("", "t", "limit"), Request: ones(p, 1)}
+		if err := readCalm([]*Section{&s}, replyOf(t, text)); !errors.Is(err, ErrMalformedReply) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
 	s := Section{Ref: ShardKeys("", "t", "limit"), Request: asking(p, 1, 2)}
-	err := readCalm([]*Section{&s}, replyOf(t, "return {7, 1, 9, 9}"))
+	err := readCalm([]*Section{&s}, replyOf(t, "return {'7,1 9 9'}"))
 	if err != nil || !errors.Is(s.Err, ErrMalformedReply) {
 		t.Errorf("less than all for who has a name: %v, %+v", s.Err, s.Reply)
 	}

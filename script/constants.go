@@ -22,7 +22,7 @@ var constants = func() map[string]string {
 		all[name] = strconv.FormatInt(value, 10)
 	}
 	all["TIME"], all["INFO"] = "redis.call('TIME')", "redis.pcall('INFO', 'server')"
-	all["READ"] = number(readFirst)
+	all["READ"], all["END"] = number(readFirst), number(readFirst-1)
 	all["LAYOUT"] = "(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)"    // behind the letter of the algorithm: see layoutText
 	all["ONE"] = string(columns.One.Append(nil, 0, 1, 0, 1)) // how asks begin of one group of single permits
 	return all

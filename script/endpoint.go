@@ -221,8 +221,11 @@ func (e *Endpoint) evalsha(p *program, keys, args []string) rueidis.Completed {
 	return e.client.B().Evalsha().Sha1(p.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
 }
 
-// read returns the list that a script replied with.
+// read returns the list that a script replied with; a text alone counts as a list of one.
 func (p *program) read(result rueidis.RedisResult) ([]rueidis.RedisMessage, error) {
+	if text, err := result.ToMessage(); err == nil && text.IsString() {
+		return []rueidis.RedisMessage{text}, nil
+	}
 	reply, err := result.ToArray()
 	if err != nil {
 		if rueidis.IsParseErr(err) || rueidis.IsRedisNil(err) {

@@ -1,13 +1,13 @@
---@needs behind contending granted now room state sub t
+--@needs behind contending granted now room state sub window
 --@sets n
---@gives available closed contended remark share target window
+--@gives available closed contended remark target
 -- Take, the calm case while participants contend: of one shard, whose log is as its caller believes
 -- but for that. The fragment fair.lua decides what it grants.
 --
 -- ARGV  1 to 3 as the full take has them: see fair.lua  4.. as take.lua has them of one terms
 -- As the state has somebody refused, so it has "contended" in front of its columns.
-local contended, remark, available, window = sub(state, behind - 17, behind - 2) + 0, false, room, t.window
-local share, target, closed = t.share, string.match(ARGV[1], '^%a%d+ %d+ (%d+)') + 0, 0
+local contended, remark, available = sub(state, behind - 17, behind - 2) + 0, false, room
+local target, closed = string.match(ARGV[1], '^%a%d+ %d+ (%d+)') + 0, 0
 if not (contended > 0 and contended <= now and contended + 2 * window > now and room >= 0
   and sub(state, behind - 1, behind - 1) == ';') then
   break

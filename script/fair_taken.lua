@@ -1,4 +1,4 @@
---@needs behind contended count format given granted left n newest now refused remark soonest window
+--@needs behind contended count format granted left n newest now refused remark replies soonest window
 --@sets reset soonest
 --@gives next_us reply
 -- Take, the calm case while participants contend: what it tells beside the rest. That is how many
@@ -11,4 +11,4 @@ if remark then
   redis.pcall('SETRANGE', KEYS[1], format('%d', behind - 18), format('%d', contended))
 end
 --@include fair_settle
-given.reply = reply
+replies.told = reply

@@ -36,7 +36,7 @@ type Proposal struct {
 	quarantine      bool
 
 	layoutText, lifeText string    // as the scripts want them
-	calmTexts            [6]string // as take.lua wants them; empty: it cannot serve what is proposed
+	calmText, calmLife   string    // as take.lua wants them; empty: it cannot serve what is proposed
 	termsTexts           [2]string // whether the state was seen, of a limit that is known long enough for everything
 }
 
@@ -119,7 +119,7 @@ func (t Terms) Proposal() (*Proposal, error) {
 		p.held = t.Held
 	}
 	p.lifeText = string(columns.Terms.Append(nil, 5, life, 2*milliseconds(t.Window)+keep))
-	p.calmTexts = p.calmText(2*milliseconds(t.Window) + keep)
+	p.calmText, p.calmLife = p.calmTexts(2*milliseconds(t.Window) + keep)
 	for seen := range p.termsTexts {
 		p.termsTexts[seen] = p.terms(seen, enough(lasts), 0, 0)
 	}

@@ -140,7 +140,7 @@ func (e *Endpoint) makeCall(ctx context.Context, c *takeCall) error {
 			e.takeEach(ctx, c.sections)
 			return nil
 		case isTorn(err) && c.number == calmProgram && c.keys[1] != c.keys[0]:
-			c.keys, c.args = existing(c.keys, c.args)
+			c.keys, c.args = existing(c.sections[0])
 		case !isTorn(err) || !rest(ctx, pause):
 			return err
 		}

@@ -127,8 +127,8 @@ func (c clocked) take(now int64, r *TakeRequest) (TakeReply, error) {
 	s, clocks := Section{Ref: c.ref, Request: r}, []string{strconv.FormatInt(c.uptime, 10), strconv.FormatInt(now, 10)}
 	if chooseFull([]*Section{&s}); !s.full {
 		args := append(newCalmCall([]*Section{&s}).args, clocks...)
-		reply, err := clockedTexts[calmProgram].Exec(context.Background(), c.client,
-			[]string{c.ref.head, c.ref.whole(r)}, args).ToArray()
+		reply, err := programs[calmProgram].read(clockedTexts[calmProgram].Exec(context.Background(), c.client,
+			[]string{c.ref.head, c.ref.whole(r)}, args))
 		if err == nil {
 			err = readCalm([]*Section{&s}, reply)
 		}
@@ -138,8 +138,8 @@ func (c clocked) take(now int64, r *TakeRequest) (TakeReply, error) {
 	}
 	if r.Contended = true; r.paced() {
 		keys := c.ref.keys()
-		reply, err := clockedTexts[pacedProgram].Exec(context.Background(), c.client, keys[:countKeys(keys)],
-			append(r.pacedArguments(), clocks...)).ToArray()
+		reply, err := programs[pacedProgram].read(clockedTexts[pacedProgram].Exec(context.Background(), c.client,
+			keys[:countKeys(keys)], append(r.pacedArguments(), clocks...)))
 		if err != nil {
 			return TakeReply{}, err
 		}

@@ -3,7 +3,7 @@ package columns
 // tables are those that scripts know by name.
 var tables = []*Table{
 	&Packed, &Once, &Log, &Entry, &LeakyBucket, &TokenBucket, &Low, &Booking,
-	&Ledger, &Sum, &Account, &Terms, &Asks, &One, &Group, &Caller, &Section,
+	&Ledger, &Sum, &Account, &Terms, &Asks, &One, &Group, &Caller, &Section, &Calm,
 }
 
 // The columns that a shard keeps behind the proposal in force: Packed are those of all algorithms,
@@ -76,6 +76,12 @@ var (
 	Caller = Table{Name: "caller", Columns: []Column{
 		{Name: "id", Width: 16, Text: true}, {Name: "weight", Width: 7},
 		{Name: "unmet", Width: 16}, {Name: "waiting", Width: 16},
+	}}
+	// Calm is what take.lua is told.
+	Calm = Table{Name: "calm", Columns: []Column{
+		{Name: "share", Width: 13}, {Name: "window", Width: 16}, {Name: "cell", Width: 16}, {Name: "exact", Width: 3},
+		{Name: "n", Width: 14}, {Name: "fence", Width: 16}, {Name: "until", Width: 16}, {Name: "need", Width: 16},
+		{Name: "state"},
 	}}
 	// Section is one shard's part of a call for several: where its arguments begin.
 	Section = Table{Name: "section", Columns: []Column{{Name: "algorithm", Width: 1}, {Name: "arguments", Width: 4}}}
