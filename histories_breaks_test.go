@@ -62,7 +62,7 @@ var breakages = []breakage{
 	{
 		name: "a queue of the process is taken for an outage", theme: "crowd", kind: "outage", seeds: []uint64{10},
 		edits: []edit{
-			{"if s.Lane.Answered(since + 1) {", "if !BROKEN && s.Lane.Answered(since+1) {"},
+			{"if least > 1 && s.Lane.Answered(since+1) {", "if !BROKEN && least > 1 && s.Lane.Answered(since+1) {"},
 			{"\t\tseen.queued = true\n\t\treturn v.denied",
 				"\t\tif BROKEN {\n\t\t\t*d, err = m.outage(v.routes, n, false, lane.ErrOverloaded)\n\t\t\treturn " +
 					"err\n\t\t}\n\t\tseen.queued = true\n\t\treturn v.denied"},

@@ -125,12 +125,13 @@ type attempt struct {
 	by      int64         // of the asks
 }
 
-// failed takes in why a shard did not answer. A call whose time was up while the shard was
-// answering others of this process has waited in a queue of ours. What kept a node from answering
-// comes before that this process had too much to do.
-func (a *attempt) failed(s *lane.Seat, since int64, err error) {
+// failed takes in why a shard did not answer a call that wants at least so many permits together.
+// One for several whose time was up while the shard was answering others of this process has waited
+// in a queue of ours. What kept a node from answering comes before that this process had too much to
+// do.
+func (a *attempt) failed(s *lane.Seat, since, least int64, err error) {
 	if errors.Is(err, lane.ErrOverloaded) {
-		if s.Lane.Answered(since + 1) {
+		if least > 1 && s.Lane.Answered(since+1) {
 			a.queued = true
 			return
 		}
@@ -168,7 +169,7 @@ func (m *member) spill(ctx context.Context, v *view, next *lane.Ask, err error, 
 			if e := m.core.gone(ctx, err); e != nil {
 				return e
 			}
-			seen.failed(v.seats[i], since, err)
+			seen.failed(v.seats[i], since, n, err)
 			seen.now = m.core.client.now()
 		}
 		if refused == refusals || time.Duration(seen.now-since) >= m.core.client.cfg.CallTimeout {
@@ -255,7 +256,7 @@ func (m *member) some(ctx context.Context, r *routes, n, since int64, turns bool
 			}
 			return e
 		}
-		seen.failed(s, since, err)
+		seen.failed(s, since, 1, err)
 	}
 	if d.Granted == 0 {
 		seen.now = now
