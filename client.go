@@ -21,7 +21,7 @@ import (
 )
 
 // rememberedKeys is of how many keys of a Family, and some more up to a tenth, a process remembers
-// what it knows while no call is under way. Each takes about 1.2 KB.
+// what it knows while no call is under way. A denial takes 300 bytes, all else about 1.4 KB.
 const rememberedKeys = 65_536
 
 // Client holds the connections to the nodes and everything that is known of

@@ -32,7 +32,15 @@ func (c *Client) Stop(d time.Duration) { c.clock.Stop(d) }
 func (c *Client) RememberKeys(n int) { c.familyKeys = n }
 
 // Known is of how many keys the process has something.
-func (f *Family) Known() int { return len(f.keys.all()) }
+func (f *Family) Known() int {
+	n := len(f.keys.all())
+	for i := range f.keys.parts {
+		f.keys.parts[i].mu.Lock()
+		n += len(f.keys.parts[i].denied)
+		f.keys.parts[i].mu.Unlock()
+	}
+	return n
+}
 
 // HaltLease stops the timer that ends the current lease of the limiter.
 func (l *Limiter) HaltLease() {

@@ -22,6 +22,7 @@ type Family struct {
 	plans keyPlans
 	// Where keys of each region of the slots were last.
 	spaces [shard.KeySlots]atomic.Pointer[script.Space]
+	places [shard.KeySlots]atomic.Pointer[keyPlace] // likewise, of those that had nothing free
 }
 
 // Family declares or joins a limit that holds for every key by itself, under the rules of

@@ -54,6 +54,31 @@ func TestADenialOfAKeyIsRememberedAWhile(t *testing.T) {
 	})
 }
 
+// Of a key that has nothing free only that is remembered.
+func TestADenialOfAKeyTakesLittleMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys, most = 7_000, 400 // beside what else the process keeps
+		users := keyed(t, bubbled(t, 1).client(t), "users", shardlimit.PerHour(1))
+		call := func() int64 {
+			for i := range keys / 100 {
+				if _, errs := atOnce(t.Context(), users, 100*i, 100); errors.Join(errs...) != nil {
+					t.Fatal(errors.Join(errs...))
+				}
+			}
+			heap() // what is kept to be used again goes with the second
+			return heap()
+		}
+		call() // uses all up
+		time.Sleep(3 * time.Second)
+		forgotten, before := users.Known(), heap()
+		held := call() - before
+		if n := users.Known(); forgotten != 0 || n != keys || held > keys*most {
+			t.Errorf("%d of %d keys are remembered, which takes %d bytes; %d were before", n, keys, held, forgotten)
+		}
+		runtime.KeepAlive(users)
+	})
+}
+
 // All callers who wait for a key are in one line, whichever Limiter they called.
 func TestAKeyThatIsWaitedForIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -91,8 +91,8 @@ var breakages = []breakage{
 		name: "a fence is left out", theme: "lost", kind: "over", seeds: []uint64{1},
 		edits: []edit{
 			{"\tif t.Fence == nil {\n\t\treturn 0\n\t}\n", "\tif BROKEN || t.Fence == nil {\n\t\treturn 0\n\t}\n"},
-			{"if t := l.Terms.Load(); t.Fence != nil && t.Fence.Bars(l.Node.Name, l.Life) {",
-				"if t := l.Terms.Load(); !BROKEN && t.Fence != nil && t.Fence.Bars(l.Node.Name, l.Life) {"},
+			{"return (p.terms.Fence == nil || !p.terms.Fence.Bars(p.node.Name, p.way.Life)) &&",
+				"return (BROKEN || p.terms.Fence == nil || !p.terms.Fence.Bars(p.node.Name, p.way.Life)) &&"},
 			{"return t.Fence != nil && t.Fence.Until(l.env.Clock.Elapsed()) == 0",
 				"return !BROKEN && t.Fence != nil && t.Fence.Until(l.env.Clock.Elapsed()) == 0"},
 		},

@@ -8,6 +8,8 @@ import (
 	"time"
 	"unique"
 
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -49,10 +51,23 @@ const (
 type keyPart struct {
 	mu       sync.Mutex
 	cores    map[keyed]*core
-	idle     int  // of these are held by nobody
-	sweeping bool // it will be looked for those that can go
+	denied   map[string]denial // of keys without a core
+	idle     int               // cores that are held by nobody
+	sweeping bool              // it will be looked for those that can go
 
-	_ [32]byte // so that no two share a cache line
+	_ [24]byte // so that no two share a cache line
+}
+
+// denial is that a key has nothing free, and all that a process remembers of it.
+type denial struct {
+	lane.Denied
+	at *keyPlace
+}
+
+// keyPlace is where keys are under routes of the family.
+type keyPlace struct {
+	lane.Place
+	of *routes
 }
 
 // remember has so many keys remembered, or some more. They are not divided evenly: hardly any part
@@ -70,7 +85,7 @@ func (ks *keys) hold(f *Family, k keyed, invalid error) *core {
 	if invalid != nil { // not remembered: it may be of any length
 		return f.newKey(keyed{}, invalid)
 	}
-	p := &ks.parts[maphash.String(ks.seed, k.key)%keyParts]
+	p := ks.part(k.key)
 	p.mu.Lock()
 	c := p.cores[k]
 	if c == nil {
@@ -82,6 +97,7 @@ func (ks *keys) hold(f *Family, k keyed, invalid error) *core {
 			if p.cores == nil {
 				p.cores = make(map[keyed]*core)
 			}
+			delete(p.denied, k.key)
 			c, p.cores[k] = fresh, fresh
 			c.uses = 1
 			p.mu.Unlock()
@@ -129,7 +145,7 @@ func (f *Family) shed(ctx context.Context, d *Decision) error {
 
 // has reports whether the process has something of a key.
 func (ks *keys) has(k keyed) bool {
-	p := &ks.parts[maphash.String(ks.seed, k.key)%keyParts]
+	p := ks.part(k.key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cores[k] != nil
@@ -167,17 +183,32 @@ func (c *core) release() {
 		return
 	}
 	c.idle, c.counts = c.client.now(), 0
-	if !c.remembers(c.idle) {
-		delete(p.cores, c.key)
+	if d, denied := c.denial(c.idle); c.remembers(c.idle, denied) {
+		p.idle++
+	} else if delete(p.cores, c.key); denied {
+		if p.denied == nil {
+			p.denied = make(map[string]denial)
+		}
+		p.denied[c.key.key] = d
+	} else {
 		return
 	}
-	if p.idle++; p.idle > c.family.keys.most {
-		p.drop(func(*core) bool { return true }, 1)
+	if p.idle+len(p.denied) > c.family.keys.most {
+		p.dropOne()
 	}
 	if !p.sweeping {
 		p.sweeping = true
 		time.AfterFunc(keySweep, func() { p.sweep(c.client) })
 	}
+}
+
+// dropOne forgets a key that nobody holds. p.mu is held.
+func (p *keyPart) dropOne() {
+	for k := range p.denied {
+		delete(p.denied, k)
+		return
+	}
+	p.drop(func(*core) bool { return true }, 1)
 }
 
 // drop forgets keys that nobody holds and that may go, at most so many. p.mu is held.
@@ -199,11 +230,19 @@ func (p *keyPart) sweep(of *Client) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := of.now()
-	p.drop(func(c *core) bool { return of.closed.Load() || !c.remembers(now) }, p.idle)
+	p.drop(func(c *core) bool { return of.closed.Load() || !c.remembers(now, false) }, p.idle)
+	for k, d := range p.denied {
+		if of.closed.Load() || d.Over(now) {
+			delete(p.denied, k)
+		}
+	}
 	if len(p.cores) == 0 {
 		p.cores = nil // a map keeps the room that it once had
 	}
-	if p.sweeping = p.idle > 0; p.sweeping {
+	if len(p.denied) == 0 {
+		p.denied = nil
+	}
+	if p.sweeping = p.idle+len(p.denied) > 0; p.sweeping {
 		time.AfterFunc(keySweep, func() { p.sweep(of) })
 	}
 }
@@ -221,11 +260,61 @@ func (ks *keys) all() (all []*core) {
 	return all
 }
 
+// denial returns that nothing is free, if that is all to remember of it. A key whose limit comes
+// with the calls has a core for a while anyway.
+func (c *core) denial(now int64) (d denial, denied bool) {
+	of, r := c.family.core.routes.Load(), c.routes.Load()
+	if of == nil || r == nil || c.from.Load() != of || len(r.lanes) != 1 || c.key.came != (keyed{}).came ||
+		r.limit.Mode != Enforced || r.limit.Scope != Global {
+		return d, false
+	}
+	l := r.lanes[0]
+	if d.Denied, denied = l.Denied(now); !denied {
+		return d, false
+	}
+	last, at := &c.family.places[shard.RegionOf(l.Slot)], l.Place()
+	if d.at = last.Load(); d.at == nil || d.at.of != of || d.at.Place != at {
+		d.at = &keyPlace{at, of}
+		last.Store(d.at)
+	}
+	return d, true
+}
+
+// deniedBefore denies a call for a key of which only that is remembered, if it has nothing free for
+// whoever asks.
+func (l *Limiter) deniedBefore(ctx context.Context, n int64, upTo bool, d *Decision) bool {
+	f := l.family
+	if f == nil || n < 1 || n > 1 && !upTo || l.key.came != (keyed{}).came || l.invalid != nil {
+		return false
+	}
+	c, p := f.core, f.keys.part(l.key.key)
+	p.mu.Lock()
+	found, ok := p.denied[l.key.key]
+	p.mu.Unlock()
+	if !ok {
+		return false
+	}
+	now := c.client.now()
+	if found.Over(now) || found.at.of != c.routes.Load() || !found.at.Usable() || ctx.Err() != nil ||
+		c.client.closed.Load() || c.Expired(c.client.clock.Elapsed()) {
+		return false
+	}
+	c.Refresh()
+	*d = Decision{Limit: found.Target, RetryAfter: max(time.Duration(found.FreeAt-now), minRetry),
+		ResetAfter: max(time.Duration(found.ResetAt-now), 0), source: telemetry.Memory, core: c}
+	c.decided(ctx, d, n, now, nil)
+	return true
+}
+
+// part is where what the process has of a key is.
+func (ks *keys) part(key string) *keyPart { return &ks.parts[maphash.String(ks.seed, key)%keyParts] }
+
 // remembers reports whether the next call for a key that nobody holds must find what the process
-// has of it: that nothing is free, that a script call is under way, how far a move is, or what this
-// process counts by itself. For a while it is better if it does: a limit that comes with the calls
-// costs more to look at than a call, and a state that is rare costs two.
-func (c *core) remembers(now int64) bool {
+// has of it: that nothing is free, unless that is remembered by itself, that a script call is under
+// way, how far a move is, or what this process counts by itself. For a while it is better if it
+// does: a limit that comes with the calls costs more to look at than a call, and a state that is
+// rare costs two.
+func (c *core) remembers(now int64, denied bool) bool {
 	of, r := c.family.core.routes.Load(), c.routes.Load()
 	if of != nil && of.layout.Keys.Moving() {
 		return true
@@ -236,7 +325,7 @@ func (c *core) remembers(now int64) bool {
 	rare := c.key.came != (keyed{}).came
 	if r != nil {
 		for _, l := range r.lanes {
-			if l.Shut(now) || l.Waiting.Load() > 0 {
+			if !denied && l.Shut(now) || l.Waiting.Load() > 0 {
 				return true
 			}
 			rare = rare || l.Rare()

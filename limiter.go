@@ -100,6 +100,9 @@ func (l *Limiter) AllowUpTo(ctx context.Context, n int64) (d Decision, err error
 }
 
 func (l *Limiter) allow(ctx context.Context, n int64, upTo bool, d *Decision) error {
+	if l.deniedBefore(ctx, n, upTo, d) {
+		return nil
+	}
 	if l.crowdedOut(n) {
 		return l.family.shed(ctx, d)
 	}

@@ -127,8 +127,8 @@ type attempt struct {
 
 // failed takes in why a shard did not answer a call that wants at least so many permits together.
 // One for several whose time was up while the shard was answering others of this process has waited
-// in a queue of ours. What kept a node from answering comes before that this process had too much to
-// do.
+// in a queue of ours. What kept a node from answering comes before that this process had too much
+// to do.
 func (a *attempt) failed(s *lane.Seat, since, least int64, err error) {
 	if errors.Is(err, lane.ErrOverloaded) {
 		if least > 1 && s.Lane.Answered(since+1) {

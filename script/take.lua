@@ -15,9 +15,8 @@
 --       if it is below zero as many as there are. fence: until when anything may be done, 0:
 --       always. until: when state may be created, us. need us for which the node must have kept its
 --       memory for that. state: how it begins that is as proposed, up to its sign.
--- Reply now us; then of each section, behind a comma: nothing if its state was created, "-": LOOK;
---       else the permits that were free and us until more are; and us until all are, if nothing
---       was granted.
+-- Reply a text: now us; then of each section, behind a comma: nothing if its state was created;
+--       "-": LOOK; else the permits that were free, us until more are, and us until all are.
 
 -- Goes on with the sections that are left. It raises where what is stored cannot be a log, or the
 -- server refuses to write, and then has written nothing that means anything.

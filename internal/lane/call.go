@@ -54,21 +54,17 @@ func (c *call) looked(r *script.PeekReply) {
 	}
 }
 
-// Usable reports whether calls for permits may be made to the shard now: its node is in, and
-// believed to answer.
-func (l *Lane) Usable() bool {
-	if t := l.Terms.Load(); t.Fence != nil && t.Fence.Bars(l.Node.Name, l.Life) {
-		return false
-	}
-	return l.Reachable()
-}
+// Usable reports whether calls for permits may be made to the shard now.
+func (l *Lane) Usable() bool { return l.Place().Usable() }
 
 // Reachable reports whether other calls may be made to the shard now. It has a node that is away
 // looked at again if it is time for that.
-func (l *Lane) Reachable() bool {
-	if l.Node.Ready(l.Slot) {
+func (l *Lane) Reachable() bool { return reachable(l.Node, l.Slot) }
+
+func reachable(n *node.Node, slot int) bool {
+	if n.Ready(slot) {
 		return true
 	}
-	l.Node.Revive(l.Slot)
+	n.Revive(slot)
 	return false
 }

@@ -1,0 +1,37 @@
+package lane
+
+import "github.com/shardlimit/shardlimit/internal/node"
+
+// Denied is that a shard has nothing to give, as a process remembers it without the lane.
+type Denied struct {
+	until   int64 // that it is believed
+	FreeAt  int64 // when a permit comes back
+	ResetAt int64 // when the shard is unused again
+	Target  int64 // what its share is to be
+}
+
+// Denied returns what is to be remembered of a shard that is known to have nothing to give. ok is
+// false if it has something, or lost its memory.
+func (l *Lane) Denied(now int64) (d Denied, ok bool) {
+	d = Denied{l.known.shutUntil.Load(), l.FreeAt(), l.ResetAt(), l.Target()}
+	return d, now < d.until && !l.Closed(now)
+}
+
+// Over reports whether it is believed no more.
+func (d *Denied) Over(now int64) bool { return now >= d.until }
+
+// Place is what the lanes to the keys of a family that lie at one place have together.
+type Place struct {
+	node  *node.Node
+	way   *Way
+	terms *Terms
+}
+
+// Place returns where the lane leads to.
+func (l *Lane) Place() Place { return Place{l.Node, l.Way, l.Terms.Load()} }
+
+// Usable reports whether calls for permits may be made there now: its node is in, and believed to
+// answer.
+func (p Place) Usable() bool {
+	return (p.terms.Fence == nil || !p.terms.Fence.Bars(p.node.Name, p.way.Life)) && reachable(p.node, p.way.Slot)
+}
