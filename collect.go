@@ -41,11 +41,11 @@ func (m *member) collect(ctx context.Context, v *view, n, since int64, seen *att
 	} else if err != nil {
 		return err
 	}
-	defer func() { <-c.rare().collect }()
+	g := collection{core: c, view: v, n: n, since: since, seen: seen}
+	defer g.leave()
 	if v.knownDenial(n, c.client.now(), d) {
 		return nil // the collection before this one has found out
 	}
-	g := collection{core: c, view: v, n: n, since: since, seen: seen}
 	enough, err := g.atOnce(ctx)
 	if !enough && err == nil {
 		g.giveBack(ctx)
@@ -95,9 +95,21 @@ type collection struct {
 	since   int64
 	seen    *attempt
 	got     Decision
-	asked   tried    // by place in view.seats
-	empty   tried    // asked, and had less than was asked for
-	outlook *outlook // the last look at the shards
+	asked   tried           // by place in view.seats
+	empty   tried           // asked, and had less than was asked for
+	outlook *outlook        // the last look at the shards
+	back    <-chan struct{} // closed once what was given back last is there again
+}
+
+// leave lets the next collection begin. That one would see too little while permits are on their
+// way back.
+func (g *collection) leave() {
+	done := func() { <-g.core.rare().collect }
+	if g.back == nil {
+		done()
+		return
+	}
+	go func() { <-g.back; done() }() // ends soon: see giveBack
 }
 
 // lacks is how many permits it has not got yet.
@@ -231,20 +243,20 @@ func (g *collection) inOrder(ctx context.Context, found []int64) error {
 
 // giveBack returns what was collected in vain.
 func (g *collection) giveBack(ctx context.Context) {
-	g.core.handBack(ctx, g.got, g.since)
-	g.got = Decision{}
+	if g.got.Granted > 0 {
+		g.back, g.got = g.core.handBack(ctx, g.got, g.since), Decision{}
+	}
 }
 
 // denied ends a collection that did not come to n permits.
 func (g *collection) denied(ctx context.Context, d *Decision) error {
 	c, now := g.core, g.core.client.now()
-	if g.seen.now = now; !g.seen.reached || g.outlook == nil {
-		g.seen.queued = g.seen.queued || g.seen.reached // there was no time for a look
+	if g.seen.now = now; !g.seen.reached {
 		return g.view.denied(ctx, g.seen, g.n, g.since, false, d)
 	}
-	wait := c.await(g.view.routes, g.outlook, g.n)
-	if g.outlook.Free >= g.n { // others collect at the same time
-		wait = time.Duration(now - g.since)
+	wait := time.Duration(now - g.since) // there was no time for a look, or others collect too
+	if g.outlook != nil && g.outlook.Free < g.n {
+		wait = c.await(g.view.routes, g.outlook, g.n)
 	}
 	c.deny(g.view.routes, now, max(wait, g.view.pause(now)), d)
 	return nil

@@ -294,20 +294,22 @@ func (d *Decision) returnHere(unused int64) {
 	}
 }
 
-// handBack is giveBack on behalf of a call that began at since. It goes on in
-// the background when ctx ends or the call has used up its timeout, so that a
-// node that stalls meanwhile does not hold the caller up. Close waits for that.
-func (c *core) handBack(ctx context.Context, d Decision, since int64) {
-	if d.Granted == 0 {
-		return
-	}
+// handBack is giveBack on behalf of a call that began at since. It goes on in the background when
+// ctx ends or the call has used up its timeout, so that a node that stalls meanwhile does not hold
+// the caller up. Close waits for that. back is closed once it is done.
+func (c *core) handBack(ctx context.Context, d Decision, since int64) (back <-chan struct{}) {
 	done := make(chan struct{})
+	if d.Granted == 0 {
+		close(done)
+		return done
+	}
 	if !c.client.spawn(func(context.Context) { // ends soon: see giveBack
 		defer close(done)
 		c.giveBack(d, false)
 	}) {
 		c.giveBack(d, false) // after Close nothing may go on behind the caller
-		return
+		close(done)
+		return done
 	}
 	late := time.NewTimer(c.client.cfg.CallTimeout - time.Duration(c.client.now()-since))
 	defer late.Stop()
@@ -316,6 +318,7 @@ func (c *core) handBack(ctx context.Context, d Decision, since int64) {
 	case <-late.C:
 	case <-ctx.Done():
 	}
+	return done
 }
 
 // giveBack returns the parts of a decision that did not come to anything, and tells how many
