@@ -89,9 +89,9 @@ func TestTheFirstCallAfterARestIsGranted(t *testing.T) {
 	}
 }
 
-// The same while any one node is away, also the one that anchors the limit's layout: the others
-// have what they had.
-func TestARestedLimitNeedsNotItsAnchor(t *testing.T) {
+// The same while any one node is away, also one that keeps the records: the others have what they
+// had.
+func TestARestedLimitIsReadFromAMajority(t *testing.T) {
 	for away := range 3 {
 		synctest.Test(t, func(t *testing.T) {
 			f, nodes := bubbledNodes(t, 3)

@@ -16,6 +16,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/fence"
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
@@ -72,11 +73,11 @@ func New(cfg Config) (*Client, error) {
 		CallTimeout: cfg.CallTimeout, Spawn: c.spawn,
 	}, specsOf(cfg.Nodes))
 	c.lanes = &lane.Env{Clock: &c.clock, Telemetry: c.tel, CallTimeout: cfg.CallTimeout, Closed: &c.closed}
-	fences := fence.NewFences(&fence.Env{Nodes: c.nodes, After: cmp.Or(cfg.NodeTimeout, DefaultNodeTimeout),
-		Changed: c.reconsider})
-	process := fmt.Sprintf("%016x%016x", chance.Uint64(), chance.Uint64()) // whatever name it was given
-	c.records = &register.Env{Nodes: c.nodes, Process: process, Closed: &c.closed, Fences: fences,
-		Takeover: cfg.NodeTimeout > 0}
+	book := record.NewBook(c.nodes, fmt.Sprintf("%016x%016x", chance.Uint64(), chance.Uint64()))
+	book.Renamed = func() { c.spawn(func(context.Context) { c.renew() }) }
+	c.records = &register.Env{Nodes: c.nodes, Closed: &c.closed, Book: book, Takeover: cfg.NodeTimeout > 0,
+		Fence: fence.New(&fence.Env{Nodes: c.nodes, Book: book, After: cmp.Or(cfg.NodeTimeout, DefaultNodeTimeout),
+			Changed: c.reconsider})}
 	return c, nil
 }
 
@@ -115,9 +116,9 @@ func (c *Client) Close() {
 // stored one. Handles of one name share everything.
 //
 // While Redis is away the limiter is returned all the same: it answers by the
-// outage policy, and declares itself as soon as the node that anchors its
-// layout answers. The error is ErrInvalidName, ErrInvalidLimit or ErrClosed, or
-// tells that what is stored under the name cannot be read.
+// outage policy, and declares itself as soon as a majority of the nodes that
+// keep the records answers. The error is ErrInvalidName, ErrInvalidLimit or
+// ErrClosed, or tells that what is stored under the name cannot be read.
 func (c *Client) Limiter(ctx context.Context, name string, limit Limit) (*Limiter, error) {
 	if err := checkName("name", name); err != nil {
 		return nil, err

@@ -65,9 +65,9 @@ const (
 // Node is a Redis endpoint that can hold shards: one server, a Sentinel set,
 // or a whole Redis Cluster.
 type Node struct {
-	// Name is the stable identity by which shards are placed; keep it when
-	// the address changes. The default is the first address. Every process must call a server by
-	// the same name: one that calls it otherwise does not use it, see ErrNodeIdentity.
+	// Name is a label for logs, metrics and Drain; keep it when the address changes. The default is
+	// the first address. Processes may call a server differently: it remembers the name under which
+	// it was used first with the key prefix, and by that its shards are placed.
 	Name string
 	// Redis says how to connect. shardlimit connects on first use and closes
 	// the connection in Close. Some options are always set: pipelining on,
@@ -88,8 +88,8 @@ type Node struct {
 // Config configures a Client. Only Nodes is required.
 type Config struct {
 	// Nodes is one Redis Cluster, or any number of independent endpoints. All
-	// processes that share limits should list the same nodes by name; their order
-	// does not matter. While lists differ limits hold, but a process cannot use what is on nodes it
+	// processes that share limits should list the same nodes; names and order
+	// do not matter. While lists differ limits hold, but a process cannot use what is on nodes it
 	// does not know. SetNodes changes the list.
 	Nodes []Node
 	// Participant names this process among those that share a limit. The

@@ -190,9 +190,7 @@ func (c *core) termsFor(layout shard.Layout, s shard.Shard) (*lane.Terms, error)
 		Proposal: proposal,
 	}
 	if layout.Fence != nil {
-		if f := c.client.records.Fences.Of(layout.Fence.Places); f != nil {
-			t.Fence = f
-		}
+		t.Fence = c.client.records.Fence
 	}
 	return t, err
 }
@@ -318,7 +316,7 @@ func (c *core) lane(s shard.Shard, t *lane.Terms, w *lane.Way) *lane.Lane {
 
 // siteOf is where the shard is that a lane leads to.
 func siteOf(l *lane.Lane) shard.Site {
-	return shard.Shard{Slot: l.Slot, Node: l.Node.Name, Algorithm: l.Algorithm, Life: l.Life}.Site()
+	return shard.Shard{Slot: l.Slot, Node: l.Home, Algorithm: l.Algorithm, Life: l.Life}.Site()
 }
 
 // record is the register that holds the limit: the family's for a key.

@@ -106,7 +106,8 @@ func (m *member) informed(ctx context.Context, first *call, d *Decision, err err
 	within, cancel := context.WithTimeout(ctx,
 		max(0, c.client.cfg.CallTimeout-time.Duration(c.client.now()-first.Since)))
 	defer cancel()
-	if (newer == nil || newer.layout.Epoch <= r.layout.Epoch) && record.ConfirmForAll(within) {
+	if newer == nil || newer.layout.Epoch <= r.layout.Epoch {
+		_ = record.ConfirmSince(within, 0) // the denial stands
 		newer = c.current()
 	}
 	if newer == nil || newer.layout.Epoch <= r.layout.Epoch {
@@ -213,7 +214,7 @@ func (c *core) current() *routes {
 	if r == nil && c.family != nil {
 		c.family.core.current()
 	} else if r == nil && !c.deleted() {
-		c.register.SyncSoon()
+		c.register.Soon()
 	}
 	return r
 }

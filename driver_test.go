@@ -175,7 +175,7 @@ func TestADriverBacksOffWhileANodeIsAway(t *testing.T) {
 			limit.Permits, limit.Shards = 1600, 16
 			var away *shardlimit.ShardError
 			if err := l.SetLimit(ctx, limit); errors.As(err, &away) && !errors.Is(err, shardlimit.ErrUnavailable) {
-				break // it is not anchored on the node that is away, and has shards there
+				break // the change is stored, and the limit has shards on the node that is away
 			}
 			l = nil
 		}

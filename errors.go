@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/lane"
-	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
 )
 
@@ -47,11 +46,6 @@ var (
 	ErrInvalidDecision = errors.New("shardlimit: not the text of a decision")
 	// ErrNotFound: Open found no limit of that name, or the limit was deleted by this process.
 	ErrNotFound = register.ErrNotFound
-	// ErrNodeIdentity: a server is in use under another node name, by another process or by another
-	// Node of the Config, so it is not used under this one. It is the cause of a ShardError or
-	// ErrUnavailable, and is returned by SetNodes. The text has both names: set Node.Name to the
-	// same in every process, and list each server once.
-	ErrNodeIdentity = node.ErrIdentity
 	// ErrClosed: the Client was closed.
 	ErrClosed = register.ErrClosed
 	// ErrOtherLimiter: the decision is not one of this Limiter, so nothing was settled.

@@ -64,6 +64,9 @@ func (l *Limiter) PerParticipant(n int64, names ...string) (granted []int64, rem
 	return granted, len(l.has().core.members.others)
 }
 
+// RecordNodes are the nodes that keep the records of the client's key prefix, as last heard.
+func (c *Client) RecordNodes() []string { return c.records.Book.Nodes() }
+
 // Participant is the name of the process.
 func (l *Limiter) Participant() string { return l.core.client.cfg.Participant }
 

@@ -2,11 +2,9 @@ package shardlimit_test
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -218,36 +216,4 @@ func TestKeysAreNotOverWhileTheirSlotMoves(t *testing.T) {
 	if granted, errs := atOnce(t.Context(), families[0], 0, 12); slices.Contains(granted, 0) {
 		t.Errorf("%v, %v", granted, errs)
 	}
-}
-
-// Calls for keys of several slots that began before their node was known to be a cluster are
-// served.
-func TestKeysOfAClusterThatIsConnectedJustThen(t *testing.T) {
-	f, _ := clustered(t, 0)
-	var dialled atomic.Int64
-	f.nodes[0].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer,
-		_ *tls.Config) (net.Conn, error) {
-		dialled.Add(1)
-		time.Sleep(50 * time.Millisecond) // calls shall come meanwhile
-		return d.DialContext(ctx, "tcp", addr)
-	}
-	more, _ := independent(t, 3)
-	f.nodes = append(f.nodes, more.nodes...)
-	for i := range 50 {
-		users := keyed(t, f.client(t), fmt.Sprint("users ", i), shardlimit.PerHour(1000))
-		if dialled.Swap(0) > 0 {
-			continue // the cluster holds a place of the record, so it is known
-		}
-		granted, errs := atOnce(t.Context(), users, 0, 400)
-		for k, err := range errs {
-			if err != nil || granted[k] != 1 {
-				t.Fatalf("key %d: %d granted, %v", k, granted[k], err)
-			}
-		}
-		if dialled.Load() == 0 {
-			t.Error("the cluster was not called")
-		}
-		return
-	}
-	t.Skip("the cluster holds a place of every record")
 }

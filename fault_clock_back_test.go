@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/fence"
-	"github.com/shardlimit/shardlimit/shard"
 )
 
 // A node is lost, and the clock of another that keeps the membership is set back ten minutes. What
@@ -21,23 +19,19 @@ func TestATakeoverWhileAClockIsSetBack(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fl, nodes := bubbledNodes(t, 4)
 				fl.punctual = true
-				var all []shard.Node
-				for _, n := range fl.nodes {
-					all = append(all, shard.Node{Name: n.Name})
-				}
-				places := fence.Places(fl.prefix, all)
+				limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 4}
+				c := fl.client(t, takesOver)
+				l := limiter(t, c, "l", limit)
+				settled(t, l)
 				lost, back := -1, -1
 				for i, n := range fl.nodes {
-					switch place := slices.Contains(places, n.Name); {
+					switch place := slices.Contains(c.RecordNodes(), n.Name); {
 					case lost < 0 && place == keeps:
 						lost = i
 					case back < 0 && place:
 						back = i
 					}
 				}
-				limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 4}
-				l := limiter(t, fl.client(t, takesOver), "l", limit)
-				settled(t, l)
 				nodes[lost].down.Store(true)
 				begun := time.Now()
 				for ; time.Since(begun) < 8*time.Second; time.Sleep(100 * time.Millisecond) {

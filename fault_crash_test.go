@@ -62,8 +62,8 @@ func layoutOf(shards int, change func(map[string]any)) []byte {
 		list[i] = map[string]any{"slot": i, "node": "n0", "share": 1}
 	}
 	l := map[string]any{
-		"v": 1, "epoch": 9, "settled": true, "permits": shards, "window_ns": int64(time.Minute),
-		"algorithm": "sliding_log", "revision": 0, "anchor": map[string]any{"slot": 0, "node": "n0"}, "shards": list,
+		"epoch": 9, "settled": true, "permits": shards, "window_ns": int64(time.Minute),
+		"algorithm": "sliding_log", "revision": 0, "shards": list,
 	}
 	change(l)
 	text, _ := json.Marshal(ordered(l))
@@ -73,7 +73,6 @@ func layoutOf(shards int, change func(map[string]any)) []byte {
 // ordered is a layout with its fields in the order in which they are stored.
 func ordered(l map[string]any) any {
 	type stored struct {
-		V         any `json:"v"`
 		Epoch     any `json:"epoch"`
 		Settled   any `json:"settled"`
 		Permits   any `json:"permits"`
@@ -83,7 +82,6 @@ func ordered(l map[string]any) any {
 		Revision  any `json:"revision"`
 		Lease     any `json:"lease_ns,omitempty"`
 		Scope     any `json:"scope,omitempty"`
-		Anchor    any `json:"anchor,omitempty"`
 		Shards    []struct {
 			Slot  any `json:"slot"`
 			Node  any `json:"node"`
@@ -92,10 +90,10 @@ func ordered(l map[string]any) any {
 		} `json:"shards"`
 	}
 	text, _ := json.Marshal(map[string]any{
-		"v": l["v"], "epoch": l["epoch"], "settled": l["settled"], "permits": l["permits"], "window_ns": l["window_ns"],
+		"epoch": l["epoch"], "settled": l["settled"], "permits": l["permits"], "window_ns": l["window_ns"],
 		"algorithm": l["algorithm"],
 		"burst":     l["burst"], "revision": l["revision"], "lease_ns": l["lease_ns"], "scope": l["scope"],
-		"anchor": l["anchor"], "shards": l["shards"],
+		"shards": l["shards"],
 	})
 	var s stored
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -119,7 +117,6 @@ func TestARecordThatCannotBeHeldIsReported(t *testing.T) {
 			l["algorithm"], l["burst"], l["window_ns"] = "token_bucket", shard.MaxPermits, int64(shardlimit.MaxWindow)
 			l["shards"].([]map[string]any)[0]["burst"] = shard.MaxPermits
 		}),
-		"no anchor":            layoutOf(2, func(l map[string]any) { delete(l, "anchor") }),
 		"an unknown algorithm": layoutOf(2, func(l map[string]any) { l["algorithm"] = "of_the_future" }),
 		"an unknown scope":     layoutOf(2, func(l map[string]any) { l["scope"] = "of_the_future" }),
 		"a long name": layoutOf(1,
@@ -136,8 +133,8 @@ func TestARecordThatCannotBeHeldIsReported(t *testing.T) {
 			}
 			planted := 0
 			for _, key := range redis.Keys() {
-				if redis.Type(key) == "hash" && redis.HGet(key, "blob") != "" {
-					redis.HSet(key, "blob", string(record), "epoch", "9", "settled", "1")
+				if place, _ := redis.Get(key); isLayout(key) && place != "" {
+					_ = redis.Set(key, withLayout(t, place, string(record)))
 					planted++
 				}
 			}
@@ -146,7 +143,8 @@ func TestARecordThatCannotBeHeldIsReported(t *testing.T) {
 			}
 			there := func() bool { // until the process that knows the limit has written it again
 				return slices.ContainsFunc(redis.Keys(), func(key string) bool {
-					return redis.Type(key) == "hash" && redis.HGet(key, "blob") == string(record)
+					place, _ := redis.Get(key)
+					return isLayout(key) && layoutAt(t, place) == string(record)
 				})
 			}
 			c := f.client(t)

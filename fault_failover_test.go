@@ -107,7 +107,7 @@ func within(tb testing.TB, most time.Duration, what string, holds func() bool, s
 }
 
 // A limit with one shard, and the keys of a family, are served elsewhere when their node is lost;
-// the limit can be changed although its record was anchored there.
+// the limit can be changed although the node kept its record, too.
 func TestWhatIsWhollyOnALostNodeIsServedElsewhere(t *testing.T) {
 	t.Parallel()
 	fl, posts := proxied(t, 3)

@@ -4,16 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/shard"
 )
 
 // called is the fleet with other names for its nodes, in their order.
@@ -26,90 +23,68 @@ func (f fleet) called(names ...string) fleet {
 	return f.with(nodes...)
 }
 
-// refused checks that the error says that a server has another name, and both names.
-func refused(t *testing.T, err error, names ...string) {
-	t.Helper()
-	if !errors.Is(err, shardlimit.ErrNodeIdentity) {
-		t.Fatalf("got %v", err)
-	}
-	for _, name := range names {
-		if !strings.Contains(err.Error(), `"`+name+`"`) {
-			t.Errorf("%v does not say %q", err, name)
-		}
-	}
-}
-
-// A process calls the server of another one by another name, as by its address: it does not get
-// the limit once more.
+// A process calls the server of another one by another name, as by its address: it shares the
+// limit.
 func TestAServerUnderTwoNamesDoesNotGrantTwice(t *testing.T) {
 	f := standalone(t)
 	limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1}
-	name := "l"
-	first := limiter(t, f.called("127.0.0.1:6379").client(t), name, limit)
-	if d, err := first.AllowN(t.Context(), 10); err != nil || !d.Allowed {
+	first := limiter(t, f.called("127.0.0.1:6379").client(t), "l", limit)
+	if d, err := first.AllowN(t.Context(), 9); err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	for _, other := range []string{"localhost:6379", "redis", "0.0.0.0:6379"} {
-		c := f.called(other).client(t)
-		l := limiter(t, c, name, limit)
-		_, err := l.Allow(t.Context())
-		refused(t, err, other, "127.0.0.1:6379")
-		if !errors.Is(err, shardlimit.ErrUnavailable) || strings.Contains(err.Error(), "breaker") {
-			t.Errorf("got %v", err)
+	for i, other := range []string{"localhost:6379", "redis", "0.0.0.0:6379"} {
+		l := limiter(t, f.called(other).client(t), "l", limit)
+		if d, err := l.Allow(t.Context()); err != nil || d.Allowed != (i == 0) {
+			t.Errorf("as %s: %+v, %v", other, d, err)
 		}
-		open := f.called(other).client(t, func(cfg *shardlimit.Config) { cfg.OnOutage = shardlimit.FailOpen })
-		if d, err := limiter(t, open, name, limit).Allow(t.Context()); err != nil || !d.Degraded {
-			t.Errorf("the outage policy is not asked: %+v, %v", d, err)
+		if st := peek(t, l); st.Shards[0].Node != "127.0.0.1:6379" {
+			t.Errorf("as %s its shard is on %s", other, st.Shards[0].Node)
 		}
-		if _, err := l.Peek(t.Context()); !errors.Is(err, shardlimit.ErrNodeIdentity) {
-			t.Errorf("Peek: %v", err)
-		}
-	}
-	if d, err := limiter(t, f.called("127.0.0.1:6379").client(t), name, limit).Allow(t.Context()); err != nil ||
-		d.Allowed {
-		t.Errorf("under the same name: %+v, %v", d, err)
 	}
 	other := f.called("redis")
 	other.prefix += "other:"
-	if d, err := limiter(t, other.client(t), name, limit).AllowN(t.Context(), 10); err != nil || !d.Allowed {
+	if d, err := limiter(t, other.client(t), "l", limit).AllowN(t.Context(), 10); err != nil || !d.Allowed {
 		t.Errorf("under another prefix: %+v, %v", d, err)
 	}
 }
 
-// One server is listed twice, by addresses that do not look alike. It serves under one of the
-// names.
+// One server is listed twice, by addresses that do not look alike. It is used once.
 func TestAServerThatIsListedTwiceServesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbled(t, 1)
-		name := ""
-		for i := 0; name == ""; i++ { // a limit whose record is not where nobody comes
-			if try := fmt.Sprint("l",
-				i); shard.Anchors("n:"+try, []shard.Node{{Name: "a"}, {Name: "b"}})[0].Node == "a" {
-				name = try
-			}
+		limit := shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 4}
+		l := limiter(t, f.with(f.nodes[0], f.nodes[0]).called("a", "b").client(t), "l", limit)
+		got := all(t, l, 100)
+		for _, names := range [][]string{{"b", "a"}, {"c", "d"}} {
+			got += all(t, limiter(t, f.with(f.nodes[0], f.nodes[0]).called(names...).client(t), "l", limit), 10)
 		}
-		limiter(t, f.called("a").client(t), "other", shardlimit.PerSecond(1)) // so it is "a" for everybody
-		twice := f.with(f.nodes[0], f.nodes[0]).called("a", "b")
-		c := twice.client(t)
-		l := limiter(t, c, name, shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 4})
-		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
+		if st := peek(t, l); got != 100 || len(hosts(st)) != 1 {
+			t.Errorf("%d of 100 permits from %v", got, hosts(st))
 		}
-		st, err := l.Peek(t.Context())
-		if err != nil {
-			t.Fatal(err)
+	})
+}
+
+// Two processes call the servers crosswise: what one calls a, the other calls b.
+func TestNamesMayBeCrossed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := bubbled(t, 2)
+		share(t, f.called("a", "b"), f.called("b", "a"))
+	})
+}
+
+// A server forgot its name with everything else, and a process comes first that calls it otherwise.
+// Both go on, and share what is there.
+func TestANameThatAnotherProcessTookIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, servers := bubbledServers(t, 1)
+		limit := shardlimit.Limit{Permits: 10, Per: time.Second, Shards: 1}
+		older := limiter(t, f.called("older").client(t), "l", limit)
+		servers[0].Flush()
+		newer := limiter(t, f.called("newer").client(t), "l", limit)
+		time.Sleep(5 * time.Minute)
+		if got := all(t, newer, 6) + all(t, older, 10); got != 10 {
+			t.Errorf("%d of 10 permits", got)
 		}
-		away := 0
-		for _, s := range st.Shards {
-			if s.Err != nil {
-				refused(t, s.Err, "a", "b")
-				away++
-			}
-		}
-		if away != 2 {
-			t.Errorf("%d of 4 shards are away, want the two of the second name", away)
-		}
-		refused(t, c.SetNodes(t.Context(), f.with(f.nodes[0], f.nodes[0], f.nodes[0]).called("a", "b", "c").nodes), "c")
 	})
 }
 
@@ -135,51 +110,6 @@ func TestAConfigThatListsAServerTwiceIsRefused(t *testing.T) {
 			made.Close()
 		}
 	}
-}
-
-// A name is kept as long as a process lists the server, used or not, and is free some time after.
-func TestANameIsKeptWhileAProcessListsTheServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := bubbled(t, 1)
-		limit := shardlimit.Limit{Permits: 10, Per: time.Second, Shards: 1}
-		ask := func(c *shardlimit.Client, name string) error {
-			_, err := limiter(t, c, name, limit).Allow(context.Background())
-			return err
-		}
-		before, after := f.called("before").client(t), f.called("after").client(t)
-		if err := ask(before, "l"); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(3 * time.Hour)
-		refused(t, ask(after, "l"), "before", "after")
-		before.Close()
-		time.Sleep(5 * time.Minute)
-		refused(t, ask(after, "l"), "before", "after")
-		time.Sleep(6 * time.Minute)
-		_ = ask(after, "m") // it tries to connect again
-		time.Sleep(5 * time.Second)
-		if err := ask(after, "m"); err != nil {
-			t.Errorf("nobody uses the old name any more: %v", err)
-		}
-	})
-}
-
-// A server loses its name with everything else, and a process comes that calls it otherwise. Of
-// the two one goes on.
-func TestANameThatAnotherProcessTookIsNoticed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, servers := bubbledServers(t, 1)
-		limit := shardlimit.Limit{Permits: 10, Per: time.Second, Shards: 1}
-		older := limiter(t, f.called("older").client(t), "l", limit)
-		servers[0].Flush()
-		newer := limiter(t, f.called("newer").client(t), "l", limit)
-		time.Sleep(5 * time.Minute)
-		if _, err := newer.Allow(t.Context()); err != nil {
-			t.Error(err)
-		}
-		_, err := older.Allow(t.Context())
-		refused(t, err, "older", "newer")
-	})
 }
 
 // A server goes on to take connections, and closes them before it has said anything. It is not
@@ -230,36 +160,4 @@ func TestAServerThatTakesConnectionsAndDropsThemIsLeftAlone(t *testing.T) {
 			t.Errorf("it was connected %d times in 10 s", dials)
 		}
 	})
-}
-
-// Whether the key of the name can be used is no condition for the limit.
-func TestAServerThatCannotKeepItsNameIsUsed(t *testing.T) {
-	f := standalone(t)
-	admin := f.admin(t)
-	command := func(args ...string) {
-		t.Helper()
-		if err := admin.Do(t.Context(), admin.B().Arbitrary(args...).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	key := f.prefix + "{node}:i"
-	for name, spoil := range map[string]func() fleet{
-		"holds something else": func() fleet {
-			command("DEL", key)
-			command("RPUSH", key, "x")
-			return f
-		},
-		"is not permitted": func() fleet {
-			command("ACL", "SETUSER", "limiter", "on", ">x", "+@all", "resetkeys",
-				"~"+f.prefix+"{?}*", "~"+f.prefix+"{??}*", "~"+f.prefix+"{???}*") // the tags of shards and records
-			node := f.nodes[0]
-			node.Redis.Username, node.Redis.Password = "limiter", "x"
-			return f.with(node)
-		},
-	} {
-		l := limiter(t, spoil().client(t), name, shardlimit.PerMinute(10))
-		if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed {
-			t.Errorf("%s: %+v, %v", name, d, err)
-		}
-	}
 }

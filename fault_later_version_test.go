@@ -1,7 +1,8 @@
 package shardlimit_test
 
 import (
-	"strconv"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/redissim"
+	"github.com/shardlimit/shardlimit/shard"
 )
 
 // A later version gives a limit an algorithm that this one does not know. A process of this version
@@ -42,27 +44,20 @@ func TestARecordOfALaterVersionConfirmsNothing(t *testing.T) {
 func ofTheFuture(t *testing.T, m *redissim.Server) {
 	t.Helper()
 	for key := range recordsOn(t, m).Image {
-		field := func(name string) string {
-			text, ok := m.Do([]string{"HGET", key, name}).(string)
-			if !ok {
-				t.Fatalf("the record has no %s", name)
-			}
-			return text
+		if !isLayout(key) {
+			continue
 		}
-		now, blob := field("epoch"), field("blob")
-		if strings.Contains(blob, "of_the_future") {
-			continue // the process has copied it from another record meanwhile
-		}
-		epoch, err := strconv.ParseInt(now, 10, 64)
-		if err != nil {
+		place, _ := m.Do([]string{"GET", key}).(string)
+		layout := layoutAt(t, place)
+		var is shard.Layout
+		if err := json.Unmarshal([]byte(layout), &is); err != nil {
 			t.Fatal(err)
 		}
-		next := strconv.FormatInt(epoch+1, 10)
-		changed := strings.Replace(strings.Replace(blob, `"epoch":`+now, `"epoch":`+next, 1),
-			`"algorithm":"sliding_log"`, `"algorithm":"of_the_future"`, 1)
-		if len(changed) != len(blob)+len("of_the_future")-len("sliding_log") {
-			t.Fatalf("the record is not as expected: %s", blob)
+		changed := strings.Replace(strings.Replace(layout, fmt.Sprintf(`"epoch":%d`, is.Epoch),
+			fmt.Sprintf(`"epoch":%d`, is.Epoch+1), 1), `"algorithm":"sliding_log"`, `"algorithm":"of_the_future"`, 1)
+		if len(changed) != len(layout)+len("of_the_future")-len("sliding_log") {
+			t.Fatalf("the record is not as expected: %s", layout)
 		}
-		m.Do([]string{"HSET", key, "blob", changed, "epoch", next})
+		m.Do([]string{"SET", key, withLayout(t, place, changed)})
 	}
 }

@@ -196,7 +196,7 @@ func TestFirstUseOfANewServerDoesNotWait(t *testing.T) {
 // and from how long the record says that the limit has existed.
 func TestAProcessThatNeverUsedTheShardNoticesTheRestartToo(t *testing.T) {
 	t.Parallel()
-	fl, posts := proxied(t, 2)
+	fl, posts := proxied(t, 3) // two others have the record
 	limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 2}
 	first := fl.client(t, afterLoss(shardlimit.Quarantine))
 	l := limiter(t, first, "l", limit)
@@ -207,8 +207,9 @@ func TestAProcessThatNeverUsedTheShardNoticesTheRestartToo(t *testing.T) {
 	awaitThat(t, "the limit is older than the seconds that uptimes are told in", func() bool {
 		return time.Since(began) > 2*time.Second
 	})
+	gone := fl.index(peek(t, l).Shards[0].Node)
 	first.Close()
-	posts[0].server.Restart()
+	posts[gone].server.Restart()
 	second := limiter(t, fl.client(t, afterLoss(shardlimit.Quarantine)), "l", limit)
 	settled(t, second)
 	for range 5 {
@@ -216,7 +217,7 @@ func TestAProcessThatNeverUsedTheShardNoticesTheRestartToo(t *testing.T) {
 			t.Fatalf("%+v, %v", d, err)
 		}
 	}
-	if s := shardOn(t, peek(t, second), posts[0].name); s.Quarantine < 58*time.Minute {
+	if s := shardOn(t, peek(t, second), posts[gone].name); s.Quarantine < 58*time.Minute {
 		t.Errorf("%+v", s)
 	}
 }

@@ -405,8 +405,8 @@ func TestAShardThatFailsMakesNoOutageOfADenial(t *testing.T) {
 
 func TestANodeWithoutRoomForConnectionsIsSkipped(t *testing.T) {
 	t.Parallel()
-	fl, posts := proxied(t, 2)
-	limit := shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2}
+	fl, posts := proxied(t, 3)
+	limit := shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 3}
 	first := limiter(t, fl.client(t), "l", limit)
 	d, err := first.AllowN(t.Context(), 1000) // so that every shard has its share
 	if err != nil || !d.Allowed {

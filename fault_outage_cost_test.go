@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/extent"
@@ -20,7 +21,11 @@ func TestAnOutageCostsNeitherMemoryNorGoroutines(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, posts := proxied(t, 3)
-			c := f.client(t, func(c *shardlimit.Config) { c.OnOutage = shardlimit.FailOpen })
+			c := f.client(t, func(c *shardlimit.Config) {
+				// a message to a place of a record is waited for so long, and there is one in a
+				// second
+				c.OnOutage, c.CallTimeout = shardlimit.FailOpen, time.Second
+			})
 			c.RememberKeys(1000)
 			l, users := limiter(t, c, "l", shardlimit.PerSecond(1000)), keyed(t, c, "users", shardlimit.PerSecond(10))
 			for _, p := range posts {
@@ -56,7 +61,7 @@ func TestAnOutageCostsNeitherMemoryNorGoroutines(t *testing.T) {
 			if last-first > 2<<20 { // 100 bytes for each of the calls more, under the race detector
 				t.Errorf("the heap grew by %d bytes", last-first)
 			}
-			if many > few+16 {
+			if many > few+24 { // what reads in the background at that moment
 				t.Errorf("%d goroutines, then %d", few, many)
 			}
 			runtime.KeepAlive(users)

@@ -3,7 +3,6 @@ package shardlimit_test
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,7 +24,7 @@ type deaf struct {
 func (d *deaf) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	// a record is read in the background
 	asksAShard := slices.Contains([]string{"EVALSHA", "EVAL"}, cmd.Commands()[0]) &&
-		!strings.Contains(cmd.Commands()[3], "}:r:")
+		!ofARecord(cmd.Commands()[3])
 	if asksAShard && d.hang.Add(-1) >= 0 {
 		<-d.release
 		ctx = context.Background()

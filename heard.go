@@ -14,7 +14,9 @@ import (
 
 // wayTo is where a lane leads.
 func (c *core) wayTo(s shard.Shard) *lane.Way {
-	w := &lane.Way{Metrics: c.metrics, Slot: s.Slot, Algorithm: s.Algorithm, Life: s.Life, Keyed: c.family != nil}
+	w := &lane.Way{
+		Metrics: c.metrics, Slot: s.Slot, Home: s.Node, Algorithm: s.Algorithm, Life: s.Life, Keyed: c.family != nil,
+	}
 	if a, err := algorithmNamed(s.Algorithm); err == nil { // else no call gets as far as to need the keys
 		w.Space = a.inScripts().Space(c.client.cfg.KeyPrefix, shard.Tag(s.Slot), s.Life)
 		w.Bursty, w.Paced = a.bursty(), a == LeakyBucket
@@ -53,10 +55,10 @@ func (c *core) ConfirmSince(ctx context.Context, since int64) error {
 	return c.follows(c.record().ConfirmSince(ctx, since))
 }
 
-// ConfirmWithin is that for any read, and for at most so long. If the record did not answer in that
-// time, it fails at once for a while.
-func (c *core) ConfirmWithin(ctx context.Context, most time.Duration) error {
-	return c.follows(c.record().ConfirmWithin(ctx, most))
+// ConfirmWithin is that for any read, and for at most half of a call. If the record did not answer
+// in that time, it fails at once for a while.
+func (c *core) ConfirmWithin(ctx context.Context) error {
+	return c.follows(c.record().ConfirmWithin(ctx))
 }
 
 // follows has a key take over what follows from its family's record once that was confirmed: the
@@ -74,10 +76,10 @@ func (c *core) Heard(l *lane.Lane, n lane.News) {
 		// Whatever the shard knew of a layout may be lost, and the record with it. Whoever declares
 		// the limit next must find ours there: now, and not when this process happens to read it
 		// again.
-		c.record().SyncSoon()
+		c.record().Soon()
 	}
 	if n.Status == script.Lost {
-		c.client.cfg.Logger.Warn("shard had lost its memory", "limiter", c.title(), "shard", l.Tag(), "node", l.Node.Name)
+		c.client.cfg.Logger.Warn("shard had lost its memory", "limiter", c.title(), "shard", l.Tag(), "node", l.Home)
 	}
 	if r := c.routes.Load(); n.Epoch > n.Believed && r != nil && n.Epoch > r.layout.Epoch {
 		c.record().Behind(n.Epoch)
@@ -121,5 +123,5 @@ func (c *core) GiveBack(parts []lane.Part) (lost int64) {
 
 // Failed is the error of a call to a shard.
 func (c *core) Failed(l *lane.Lane, err error) error {
-	return &ShardError{Limiter: c.title(), Shard: l.Tag(), Node: l.Node.Name, Err: err}
+	return &ShardError{Limiter: c.title(), Shard: l.Tag(), Node: l.Home, Err: err}
 }

@@ -103,6 +103,11 @@ func awaitAllShards(t *testing.T, l *shardlimit.Limiter) {
 	})
 }
 
+// index is the number of the node of that name.
+func (f fleet) index(name string) int {
+	return slices.IndexFunc(f.nodes, func(n shardlimit.Node) bool { return n.Name == name })
+}
+
 // with is the fleet with other nodes.
 func (f fleet) with(nodes ...shardlimit.Node) fleet {
 	f.nodes = nodes
@@ -192,8 +197,8 @@ func shardOn(tb testing.TB, st shardlimit.State, node string) (found shardlimit.
 	return found
 }
 
-// settled waits until the limiter has a layout of its own: while its anchor is
-// away or answers too late, a limit is not declared.
+// settled waits until the limiter has a layout of its own: while no majority of the places of its
+// record answers in time, a limit is not declared.
 func settled(tb testing.TB, l *shardlimit.Limiter) {
 	tb.Helper()
 	awaitThat(tb, "the limit is declared", func() bool {

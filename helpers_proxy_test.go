@@ -19,6 +19,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/redistest"
+	"github.com/shardlimit/shardlimit/script"
 )
 
 // proxiedNode is a node of its own for one test, behind a proxy that breaks the net.
@@ -62,7 +63,8 @@ type counted struct {
 }
 
 func (c *counted) Write(b []byte) (int, error) {
-	reads := int64(bytes.Count(b, []byte("}:r:"))) // also in the background
+	// of records, and of where these are; also in the background
+	reads := int64(max(bytes.Count(b, []byte("}:m:")), bytes.Count(b, []byte("}:p\r\n"))))
 	c.reads.Add(reads)
 	heads := int64(bytes.Count(b, []byte("}l:"))) // of sliding logs: one call is for several shards
 	c.takes.Add(max(int64(bytes.Count(b, []byte("EVALSHA")))-reads, heads))
@@ -103,9 +105,6 @@ func (r refuseAll) B() rueidis.Builder {
 
 func (r refuseAll) Mode() rueidis.ClientMode { return rueidis.ClientModeStandalone }
 func (r refuseAll) Close()                   {}
-
-// takeMark is in the text of the script that takes permits of logs while all is calm.
-const takeMark = "-- Take, the calm case"
 
 // mutant is a Redis client that puts other lines in place of some of the scripts: a limiter that is
 // broken on purpose.
@@ -214,7 +213,7 @@ type demise struct {
 	end         func()
 	changed     atomic.Bool
 	told        atomic.Int64
-	writers     sync.Map // names of the script that writes a record
+	accepted    atomic.Int64 // by places of the record
 }
 
 // mortal is a Redis client of a process that dies.
@@ -225,16 +224,10 @@ type mortal struct {
 
 func (m *mortal) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	words := cmd.Commands()
-	writes, takes := false, false
-	switch words[0] {
-	case "EVAL":
-		if writes = strings.Contains(words[1], "-- Write a limit's record"); writes {
-			m.writers.Store(sha(words[1]), true)
-		}
-		takes = strings.Contains(words[1], takeMark)
-	case "EVALSHA":
-		_, writes = m.writers.Load(words[1])
-		takes = !writes // near enough: between the record and the shards it only proposes
+	accepts, takes, majority := false, false, int64(0)
+	if words[0] == "EVAL" || words[0] == "EVALSHA" {
+		accepts, majority = acceptsLayout(words)
+		takes = !ofARecord(words[3]) // near enough: between the record and the shards it only proposes
 	}
 	if m.changed.Load() && takes && m.told.Add(1) > m.heard {
 		m.die()
@@ -246,13 +239,27 @@ func (m *mortal) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 		return m.Client.Do(ctx, cmd)
 	}
 	result := m.Client.Do(ctx, cmd)
-	if writes && m.armed.Load() {
+	if accepts && m.armed.Load() && result.Error() == nil && m.accepted.Add(1) == majority {
 		m.changed.Store(true)
 		if m.heard == 0 {
 			m.die()
 		}
 	}
 	return result
+}
+
+// acceptsLayout reports whether a script call has a place of a limit's record accept a layout, and
+// of how many places that makes a majority.
+func acceptsLayout(words []string) (accepts bool, majority int64) {
+	keys, err := strconv.Atoi(words[2])
+	if err != nil || !strings.Contains(words[3], "}:m:") || !strings.Contains(words[3], ":limit:") {
+		return false, 0
+	}
+	majority = 1 // a place that is alone is called without a pointer
+	if keys > 2 {
+		majority = 2
+	}
+	return words[3+keys] == strconv.Itoa(script.VoteAccept), majority
 }
 
 func (d *demise) die() {

@@ -2,6 +2,7 @@ package shardlimit_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -108,6 +109,7 @@ func (w *world) setNodes(s step) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	_ = h.Rebalance(ctx)
+	l.relocated = true
 	w.event("nodes", l)
 }
 
@@ -131,6 +133,10 @@ func (w *world) place(s step) {
 
 // give tells a process which nodes there are. A draining node stays in the list.
 func (w *world) give(p *process, list []int) {
+	if list = w.serving(list); len(list) == 0 {
+		return
+	}
+	w.shrunk = w.shrunk || len(list) < 3
 	nodes := p.listed(p.plan.Nodes)
 	p.drains = nil
 	for i, n := range p.plan.Nodes {
@@ -151,34 +157,8 @@ func (w *world) give(p *process, list []int) {
 	}
 }
 
-// moveFamily gives all processes other nodes, as docs/howto/change-nodes.md asks where families are
-// in use: all rest before and after.
-func (w *world) moveFamily(s step) {
-	w.wg.Wait()
-	for _, p := range w.procs {
-		if !p.works() {
-			return
-		}
-	}
-	pause := time.Duration(0)
-	for _, l := range w.limit {
-		for _, v := range l.versions {
-			pause = max(pause, 4*v.limit.Per)
-		}
-	}
-	time.Sleep(pause)
-	for _, l := range w.limit {
-		l.placed = true
-	}
-	for _, p := range w.procs {
-		p.plan.Nodes = slices.Clone(s.List)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		_ = p.client.SetNodes(ctx, p.listed(s.List))
-		cancel()
-	}
-	time.Sleep(pause)
-	w.event("move")
-}
+// move has all processes list other nodes, as docs/howto/change-nodes.md says.
+func (w *world) move(s step) { w.takeOut(w.procs[s.P%len(w.procs)], s.List) }
 
 // remove deletes a limit. Others may still call, and whatever they get does not count.
 func (w *world) remove(s step) {
@@ -198,4 +178,134 @@ func (w *world) remove(s step) {
 	}
 	l.judge()
 	*l = watched{world: w, number: l.number, plan: l.plan, deleted: l.deleted + 1, events: []event{{"delete", w.now()}}}
+}
+
+// serving are the nodes of a list that were not stopped.
+func (w *world) serving(list []int) []int {
+	return slices.DeleteFunc(slices.Clone(list), func(i int) bool { return w.nodes[i].retired })
+}
+
+func (w *world) allWork() bool {
+	return !slices.ContainsFunc(w.procs, func(p *process) bool { return !p.works() })
+}
+
+// open has a process open all limits, as a drain needs it.
+func (p *process) open() bool {
+	return !slices.ContainsFunc(p.world.limit, func(l *watched) bool { return p.handle(l) == nil })
+}
+
+// retire takes a node out by the book and stops it: also one that keeps records.
+func (w *world) retire(s step) {
+	node := s.Node % len(w.nodes)
+	lead := w.procs[s.P%len(w.procs)]
+	if !slices.Contains(lead.plan.Nodes, node) {
+		return
+	}
+	rest := slices.DeleteFunc(slices.Clone(lead.plan.Nodes), func(i int) bool { return i == node })
+	if w.takeOut(lead, rest) {
+		w.nodes[node].retired, w.nodes[node].downUntil = true, 1<<62
+		w.stat.did("retired")
+		w.event("retire")
+	}
+}
+
+// takeOut has all processes list these nodes and no others, as docs/howto/change-nodes.md says. The
+// rest drain, one process moves what is there, and when all is used and nothing names them, they
+// are taken out. It is false if the book says that this is not done; then they go on draining.
+func (w *world) takeOut(lead *process, list []int) bool {
+	list = w.serving(list)
+	if len(list) == 0 || !w.well() || !w.allWork() || !w.agree() || !lead.open() {
+		return false
+	}
+	w.wg.Wait()
+	for _, p := range w.procs {
+		w.give(p, list)
+	}
+	for _, l := range w.limit {
+		l.placed = true
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if c := lead.client; c == nil || c.Rebalance(ctx) != nil {
+		return false
+	}
+	longest := time.Duration(0)
+	for _, l := range w.limit {
+		longest = max(longest, l.longest())
+	}
+	const parts = 16
+	for range parts {
+		w.rest((10*time.Second + 4*longest + longest/10) / parts)
+		for _, p := range w.procs {
+			for _, l := range w.limit {
+				if h := p.handles[l.name()]; p.works() && h != nil {
+					w.ask(p, l, h, "allow", 1)
+				}
+			}
+		}
+	}
+	w.wg.Wait()
+	if !w.allWork() || !w.agree() || w.over() || w.names(lead, list) {
+		return false
+	}
+	for _, p := range w.procs {
+		p.plan.Nodes = slices.DeleteFunc(slices.Clone(p.plan.Nodes), func(i int) bool { return !slices.Contains(list, i) })
+		p.drains = nil
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		_ = p.client.SetNodes(ctx, p.listed(p.plan.Nodes))
+		cancel()
+	}
+	w.event("move")
+	return true
+}
+
+// agree reports whether all processes list the same nodes.
+func (w *world) agree() bool {
+	first := slices.Sorted(slices.Values(w.procs[0].plan.Nodes))
+	return !slices.ContainsFunc(w.procs, func(p *process) bool {
+		return !slices.Equal(first, slices.Sorted(slices.Values(p.plan.Nodes)))
+	})
+}
+
+// names reports whether the state of a limit that a process has open names a node that is not
+// listed, or is not settled.
+func (w *world) names(p *process, list []int) bool {
+	var names []string
+	for _, i := range list {
+		names = append(names, fmt.Sprint("n", i))
+	}
+	return slices.ContainsFunc(w.limit, func(l *watched) bool {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		h := p.handles[l.name()]
+		if h == nil {
+			return true
+		}
+		state, err := h.Peek(ctx)
+		return err != nil || !state.Settled || slices.ContainsFunc(state.Shards,
+			func(s shardlimit.ShardState) bool { return !slices.Contains(names, s.Node) })
+	})
+}
+
+// join has every process list one more node, and one of them use it.
+func (w *world) join(s step) {
+	node := s.Node % len(w.nodes)
+	if w.nodes[node].retired || !w.allWork() || !w.agree() || slices.Contains(w.procs[0].plan.Nodes, node) {
+		return
+	}
+	w.wg.Wait()
+	for _, l := range w.limit {
+		l.placed = true
+	}
+	for _, p := range w.procs {
+		w.give(p, append(slices.Clone(p.plan.Nodes), node))
+	}
+	lead := w.procs[s.P%len(w.procs)]
+	if !lead.works() || !lead.open() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = lead.client.Rebalance(ctx)
+	w.event("join")
 }

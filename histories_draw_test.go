@@ -3,6 +3,7 @@ package shardlimit_test
 import (
 	"cmp"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -17,7 +18,7 @@ type drawing struct {
 
 // themes are what a history is mostly about.
 var themes = []string{"mixed", "change", "idle", "suspend", "records", "crowd", "family", "lease", "faults", "rest",
-	"places", "lost", "algorithms", "losses", "ahead"}
+	"places", "lost", "algorithms", "losses", "ahead", "drains", "stalls"}
 
 // draw makes the plan of a seed, about the theme that is given, or any if that is "".
 func draw(seed uint64, theme string) *plan {
@@ -27,8 +28,26 @@ func draw(seed uint64, theme string) *plan {
 	for range 1 + d.IntN(4) {
 		d.scene()
 	}
+	d.clocks()
 	d.end()
 	return d.plan
+}
+
+// clocks has the clocks of the nodes of every other world differ all the time. In some, that of one
+// node makes a step.
+func (d *drawing) clocks() {
+	p := d.plan
+	if d.oneIn(2) {
+		for range p.Nodes {
+			skew := pick(d, 0, time.Second, 20*time.Second, 2*time.Minute, 10*time.Minute, 26*time.Hour)
+			p.Skew = append(p.Skew, pick(d, skew, -skew))
+		}
+	}
+	if d.oneIn(4) {
+		per := p.Limits[0].Limit.Per
+		s := step{Do: "clock", Node: d.IntN(p.Nodes), For: pick(d, per/2, 2*per, 3*time.Minute, time.Hour, -time.Minute)}
+		p.Steps = slices.Insert(p.Steps, d.IntN(len(p.Steps)+1), s)
+	}
 }
 
 func pick[T any](d *drawing, all ...T) T { return all[d.IntN(len(all))] }
@@ -38,7 +57,13 @@ func (d *drawing) oneIn(n int) bool { return d.IntN(n) == 0 }
 
 func (d *drawing) world() {
 	p := d.plan
-	p.Nodes = pick(d, 1, 2, 2, 3)
+	p.Nodes = pick(d, 1, 2, 3, 3, 4)
+	switch d.theme {
+	case "drains":
+		p.Nodes, p.Scripts = pick(d, 2, 3, 4, 5, 6, 8), 3000
+	case "stalls":
+		p.Nodes, p.Scripts = pick(d, 3, 4, 5, 8), 1500
+	}
 	if d.ofLoss() {
 		p.Nodes, p.Scripts = pick(d, 3, 3, 4, 5), 2000
 	}
@@ -48,7 +73,9 @@ func (d *drawing) world() {
 	case "ahead":
 		p.Scripts = 6000
 	}
-	partial := p.Nodes == 3 && d.theme == "mixed" && d.oneIn(4)
+	partial := p.Nodes >= 3 && d.theme == "mixed" && d.oneIn(4)
+	spare := d.theme == "drains" && p.Nodes > 2 && d.oneIn(3) // nobody lists it yet
+	takes := d.ofLoss() || (d.theme == "drains" || d.theme == "stalls") && d.oneIn(2)
 	outage := shardlimit.FailClosed
 	if d.theme == "crowd" || d.oneIn(5) {
 		outage = pick(d, shardlimit.FailOpen, shardlimit.FailLocal)
@@ -59,19 +86,19 @@ func (d *drawing) world() {
 		proc := processPlan{Outage: outage,
 			Loss: pick(d, 0, 0, shardlimit.Quarantine)}
 		proc.Nodes = d.Perm(p.Nodes)
-		if partial && len(p.Procs) > 0 && d.oneIn(2) {
+		if spare || partial && len(p.Procs) > 0 && d.oneIn(2) {
 			proc.Nodes = d.Perm(p.Nodes - 1)
 		}
 		for range p.Nodes {
 			proc.Latency = append(proc.Latency, time.Duration(d.Int64N(int64(most)+1)))
 		}
-		if d.ofLoss() && (!mixed || len(p.Procs)%2 == 0) {
+		if takes && (!mixed || len(p.Procs)%2 == 0) {
 			proc.NodeTimeout = time.Second
 		}
 		p.Procs = append(p.Procs, proc)
 	}
 	for range pick(d, 1, 1, 1, 2) {
-		l := limitPlan{Limit: d.limit(), Family: d.keyed() || d.ofLoss() && d.oneIn(3)}
+		l := limitPlan{Limit: d.limit(), Family: d.keyed() || (takes || d.theme == "stalls" || d.theme == "drains") && d.oneIn(3)}
 		if l.Family {
 			l.Limit.Shards, l.Limit.Lease = 1, 0
 		}

@@ -1,6 +1,15 @@
 package shardlimit_test
 
-import "time"
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/node"
+)
 
 // This file is about what happens to processes, nodes and the ways between them.
 
@@ -31,23 +40,50 @@ func (w *world) restart(s step) {
 
 // lose deletes the records of layouts on a node, or all.
 func (w *world) lose(s step) {
-	for _, n := range w.chosen(s.Node) {
+	for _, i := range w.chosen(s.Node) {
+		n := w.nodes[i]
 		n.server.Drop(ofARecord)
+		w.forgetful[i] = true
 	}
 	w.lost()
 	w.event("lose")
 }
 
 // lost allows for what may come of records that are lost or old: for a while there can be two
-// layouts.
+// layouts. Where three nodes or more keep the records, one of them that forgets changes nothing.
 func (w *world) lost() {
 	w.trouble() // while who knows better is waited for, the outage policy answers
+	w.reborn()
+	if len(w.forgetful) < 2 && w.many() {
+		return
+	}
 	for _, l := range w.limit {
 		l.anew()
 		l.doubted()
 		l.unrecorded = true
 	}
 	w.forget()
+}
+
+// reborn allows for a shard that is lost soon after a change, while no majority of the records can
+// be read: a process that relies on the layout before has it begin as it was under that.
+func (w *world) reborn() {
+	unread := len(w.forgetful)
+	for i, n := range w.nodes {
+		if n.downUntil > w.now() && !w.forgetful[i] {
+			unread++
+		}
+	}
+	if len(w.forgetful) == 0 || unread < 2 {
+		return
+	}
+	for _, l := range w.limit {
+		for _, v := range l.versions {
+			if v.ended > 0 && w.now()-v.ended < int64(node.Relied+time.Second) {
+				v.ended = 0
+			}
+		}
+	}
 }
 
 // shortest is the shortest window of the limit so far.
@@ -69,29 +105,45 @@ func (l *watched) longest() (d time.Duration) {
 }
 
 func (w *world) save(s step) {
-	for _, n := range w.chosen(s.Node) {
+	for _, i := range w.chosen(s.Node) {
+		n := w.nodes[i]
 		n.image = n.server.Save(every)
 	}
 }
 
+// restore starts a node again with what it had saved: with all of that, or with the records.
 func (w *world) restore(s step) {
 	match := ofARecord
 	if s.Mode == "node" {
 		match = every
 	}
-	for _, n := range w.chosen(s.Node) {
+	for _, i := range w.chosen(s.Node) {
+		n := w.nodes[i]
 		if n.image == nil {
 			continue
 		}
+		now := n.server.Save(every)
+		n.server.Restart()
+		n.server.Load(now, every)
 		n.server.Load(n.image, match)
-	}
-	for _, l := range w.limit {
-		l.doubted()
-		l.unrecorded = true
+		w.forgetful[i] = true
 	}
 	w.trouble()
-	w.forget()
+	if len(w.forgetful) > 1 || !w.many() || s.Mode == "node" { // then shards are as they were, too
+		for _, l := range w.limit {
+			l.doubted()
+			l.unrecorded = true
+		}
+		w.forget()
+	}
 	w.event("restore")
+}
+
+// many reports whether no node is the only one that may keep records: however the nodes were drawn
+// for the processes, each lists three.
+func (w *world) many() bool {
+	return !slices.ContainsFunc(w.procs, func(p *process) bool { return len(p.plan.Nodes)-len(p.drains) < 3 }) &&
+		!w.shrunk
 }
 
 // forget notes the limits that no process which lives and no sound record tells: what was in force
@@ -119,36 +171,52 @@ func (l *watched) remembered() bool {
 }
 
 func (w *world) flush(s step) {
-	for _, n := range w.chosen(s.Node) {
+	for _, i := range w.chosen(s.Node) {
+		n := w.nodes[i]
 		n.server.Flush()
+		w.forgetful[i] = true
 	}
 	w.forgot()
 	w.event("flush")
 }
 
 func (w *world) reboot(s step) {
-	for _, n := range w.chosen(s.Node) {
+	for _, i := range w.chosen(s.Node) {
+		n := w.nodes[i]
 		n.server.Restart()
+		w.forgetful[i] = true
 	}
 	w.forgot()
 	w.event("restart")
 }
 
-// forgot allows for what is documented of a node that forgot all: a share once more, and what comes
-// of its records.
+// forgot allows for what is documented of a node that forgot all: a share once more, beside what
+// was reserved there, and what comes of its records.
 func (w *world) forgot() {
 	for _, l := range w.limit {
-		l.allow(0, l.most(), "a lost memory")
+		l.allow(time.Duration(max(l.booked-w.now(), 0)), l.most(), "a lost memory")
 	}
 	w.lost()
 }
 
+// clock has the clock of a node, or of all, make a step. One that has nothing of a limit but its
+// record, beside two others that keep it, frees nothing.
 func (w *world) clock(s step) {
-	for _, n := range w.chosen(s.Node) {
+	for _, i := range w.chosen(s.Node) {
+		n := w.nodes[i]
+		for _, l := range w.limit {
+			l.stepped = l.stepped || n.has(l)
+		}
 		n.server.Step(s.For)
+		w.stepped[i] = true
 	}
+	w.trouble() // what carries the time of that node is refused once, or comes late
 	for _, l := range w.limit {
 		if s.For > 0 {
+			if len(w.stepped) == 1 && !l.stepped && w.many() {
+				w.stat.did("clock elsewhere")
+				continue
+			}
 			// what remembers that capacity went elsewhere may be forgotten early, too
 			l.allow(45*time.Second, l.most(), "a step of a clock")
 		} else if l.booked > w.now() {
@@ -159,10 +227,12 @@ func (w *world) clock(s step) {
 }
 
 func (w *world) down(s step) {
-	for _, n := range w.chosen(s.Node) {
-		n.downUntil = w.now() + int64(s.For)
+	for _, i := range w.chosen(s.Node) {
+		n := w.nodes[i]
+		n.downUntil = max(n.downUntil, w.now()+int64(s.For))
 	}
 	w.trouble()
+	w.reborn()
 	w.event("down")
 }
 
@@ -173,4 +243,63 @@ func (w *world) link(s step) {
 	link.mode, link.until = s.Mode, w.now()+int64(s.For)
 	w.trouble()
 	w.event("link " + s.Mode)
+}
+
+// has reports whether a node has something of a limit beside records.
+func (n *worldNode) has(l *watched) bool {
+	return slices.ContainsFunc(n.server.Keys(), func(key string) bool {
+		return !ofARecord(key) && strings.Contains(key, l.name())
+	})
+}
+
+// stall has one node answer nobody. While that lasts, limits and keys that it has nothing of are
+// served, however new they are, if it was well until then and others keep the records, too.
+func (w *world) stall(s step) {
+	node := s.Node % len(w.nodes)
+	p, l, h := w.who(s)
+	well := w.well() && w.many() && h != nil && p.lists()
+	name := fmt.Sprint("n", node)
+	var aside []*shardlimit.Limiter
+	if well {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		elsewhere := func(h *shardlimit.Limiter) bool {
+			state, err := h.Peek(ctx)
+			return err == nil && state.Settled && !slices.ContainsFunc(state.Shards,
+				func(s shardlimit.ShardState) bool { return s.Node == name })
+		}
+		if f := p.families[l.name()]; f != nil {
+			for i := range 12 {
+				if h := f.Limiter(fmt.Sprint("stall ", w.now(), " ", i)); elsewhere(h) {
+					aside = append(aside, h)
+				}
+			}
+		} else if elsewhere(h) {
+			aside = []*shardlimit.Limiter{h, h, h, h}
+		}
+		well = p.near(l)
+	}
+	w.trouble()
+	w.event("stall")
+	for _, p := range w.procs {
+		p.links[node].mode, p.links[node].until = "stuck", w.now()+int64(s.For)
+	}
+	for _, h := range aside {
+		w.rest(s.For / time.Duration(len(aside)+1))
+		if !well || !p.works() || w.over() || w.now() > p.links[node].until {
+			return
+		}
+		w.stat.did("stall, judged")
+		start := w.now()
+		d, err := h.Allow(context.Background())
+		if l.plan.Family { // the key is not watched
+			p.judgeAnswer(l, start, d, err)
+		} else {
+			p.record(l, start, d, err)
+		}
+		if (d.Degraded || err != nil) && p.works() && !l.moves() {
+			w.found("outage", "p%d was answered by the outage policy while node %d stalled, on which there is nothing "+
+				"of l%d, at %s: %v", p.number, node, l.number, time.Duration(start), err)
+		}
+	}
 }

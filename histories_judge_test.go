@@ -26,7 +26,9 @@ type watched struct {
 	ops      []history.Op
 	// Records were lost or are old: only processes tell what is in force.
 	unrecorded bool
+	stepped    bool // the clock of a node that has something of it made a step
 	doubt      doubt
+	relocated  bool  // it may be in force on other nodes, with as many shards
 	fresh      bool  // whatever disturbed it has been settled
 	placed     bool  // a family's keys have been, or are being, placed over other nodes
 	booked     int64 // the latest instant for which something was reserved
@@ -230,7 +232,7 @@ func (l *watched) isCurrent(known shardlimit.Limit) bool {
 	is := l.current()
 	// the shards of a family stay as many as they are, and no shard is without a permit
 	moved := !l.plan.Family && is.Shards > 0 && int64(known.Shards) != min(int64(is.Shards), is.Permits)
-	return same(known, is) && !moved && !l.returned()
+	return same(known, is) && !moved && !l.relocated && !l.returned()
 }
 
 // returned reports whether what is in force was so before, with something else between: then a

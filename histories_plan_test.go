@@ -14,6 +14,7 @@ import (
 type plan struct {
 	Seed   uint64
 	Nodes  int
+	Skew   []time.Duration `json:",omitempty"` // of the nodes' clocks, all the time
 	Procs  []processPlan
 	Limits []limitPlan
 	Steps  []step
@@ -71,7 +72,7 @@ func (s step) String() string {
 		write(" by p%d of l%d: %s", s.P, s.L, describe(s.Limit))
 	case "nodes", "place":
 		write(" of p%d l%d: %v", s.P, s.L, s.List)
-	case "flush", "restart", "clock", "down", "lose", "save", "restore":
+	case "flush", "restart", "clock", "down", "lose", "save", "restore", "stall", "retire", "join":
 		write(" node %d", s.Node)
 		if s.For != 0 {
 			write(" %s", s.For)
@@ -104,7 +105,7 @@ func (p *plan) takesOver() bool {
 
 func (p *plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "history of seed %d: %d nodes\n", p.Seed, p.Nodes)
+	fmt.Fprintf(&b, "history of seed %d: %d nodes, clocks %v\n", p.Seed, p.Nodes, p.Skew)
 	for i, proc := range p.Procs {
 		fmt.Fprintf(&b, "  p%d lists nodes %v, latency %v, on outage %d, after loss %d, takeover %v\n", i,
 			proc.Nodes, proc.Latency, proc.Outage, proc.Loss, proc.NodeTimeout > 0)

@@ -43,10 +43,55 @@ func (d *drawing) scene() {
 		d.ahead(l)
 	case "losses":
 		d.losses(p, l)
+	case "drains":
+		d.drains(p, l)
+	case "stalls":
+		d.stalls(p, l)
 	default:
 		pick(d, d.changing, d.changing, d.idle, d.suspended, d.records, d.crowd, d.lease, d.faults, d.faults, d.rest,
 			d.bookings)(p, l)
 	}
+}
+
+// drains takes nodes out by the book, one after the other, while the limits are in use, and has
+// some lost or changed besides.
+func (d *drawing) drains(p, l int) {
+	d.everybody(l)
+	for range 1 + d.IntN(3) {
+		d.add(step{Do: "retire", P: d.who(), Node: d.IntN(d.plan.Nodes)})
+		d.everybody(l)
+		if d.oneIn(3) {
+			d.add(step{Do: "rest", For: d.pause()})
+		}
+		if d.oneIn(3) {
+			d.alter(d.who(), l)
+		}
+		if d.oneIn(4) {
+			d.add(step{Do: "kill", P: p})
+			d.add(step{Do: "start", P: p})
+		}
+		if d.oneIn(3) {
+			d.add(step{Do: "join", P: p, Node: d.plan.Nodes - 1})
+		}
+	}
+	if d.oneIn(4) {
+		d.faults(p, l)
+	}
+	d.everybody(l)
+}
+
+// stalls has one node answer nobody for a while.
+func (d *drawing) stalls(p, l int) {
+	d.everybody(l)
+	d.add(step{Do: "rest", For: pick(d, time.Second, 20*time.Second, 2*time.Minute)})
+	d.add(step{Do: "stall", P: p, L: l, Node: d.IntN(d.plan.Nodes),
+		For: pick(d, 2*time.Second, 8*time.Second, 30*time.Second)})
+	d.everybody(l)
+	if d.oneIn(2) {
+		d.alter(d.who(), l)
+	}
+	d.add(step{Do: "rest", For: d.pause()})
+	d.everybody(l)
 }
 
 // losses is servers that are restarted empty while permits are in use, by processes of which some
@@ -94,6 +139,10 @@ func (d *drawing) losses(p, l int) {
 func (d *drawing) lost(l int) {
 	d.everybody(l)
 	d.busy(l)
+	if d.oneIn(8) {
+		d.outForgotten(l)
+		return
+	}
 	node, long := d.IntN(d.plan.Nodes), pick(d, 2*time.Second, 6*time.Second, 12*time.Second, 30*time.Second,
 		5*time.Minute)
 	switch d.IntN(8) {
@@ -135,6 +184,26 @@ func (d *drawing) lost(l int) {
 	}
 }
 
+// outForgotten is a node that is put out and back, while of the two others that know that it is out
+// one has forgotten its records and one is away. Then a process comes that knows nothing.
+func (d *drawing) outForgotten(l int) {
+	nodes, other := d.Perm(d.plan.Nodes), d.who()
+	d.add(step{Do: "down", Node: nodes[0], For: 25 * time.Second})
+	for range 2 {
+		d.busy(l)
+		d.add(step{Do: "rest", For: 12 * time.Second})
+	}
+	d.add(step{Do: "lose", Node: nodes[1]})
+	d.add(step{Do: "down", Node: nodes[2], For: 20 * time.Second})
+	d.add(step{Do: "kill", P: other})
+	d.add(step{Do: "start", P: other})
+	for range 3 {
+		d.busy(l)
+		d.everybody(l)
+		d.add(step{Do: "rest", For: time.Second})
+	}
+}
+
 // ahead is a node that is lost while permits are reserved ahead on it, or while some are to be, and
 // what the others take until long after.
 func (d *drawing) ahead(l int) {
@@ -148,11 +217,15 @@ func (d *drawing) ahead(l int) {
 		d.add(s)
 	}
 	d.everybody(l)
+	node := d.IntN(d.plan.Nodes)
+	if d.oneIn(4) {
+		d.shortened(l, node)
+		return
+	}
 	for range d.IntN(3) {
 		books()
 	}
 	d.add(step{Do: "rest", For: pick(d, 20*time.Millisecond, time.Second)})
-	node := d.IntN(d.plan.Nodes)
 	switch d.IntN(4) {
 	case 0:
 		d.parted(node, long)
@@ -172,6 +245,22 @@ func (d *drawing) ahead(l int) {
 		d.busy(l)
 		d.add(step{Do: "rest", For: pick(d, limit.Per/8, limit.Per/4, limit.Per/2)})
 		d.everybody(l)
+	}
+}
+
+// shortened is a limit all of which is reserved a window ahead, and that has a far shorter window
+// from then on; and a node that is lost before what is reserved is used.
+func (d *drawing) shortened(l, node int) {
+	limit := d.plan.Limits[l].Limit
+	d.add(step{Do: "take", P: d.who(), L: l})
+	d.add(step{Do: "reserve", P: d.who(), L: l, Size: limit.Permits})
+	short := limit
+	short.Per = time.Second
+	d.add(step{Do: "set", P: d.who(), L: l, Limit: short, Then: 3 * time.Second})
+	d.add(step{Do: "down", Node: node, For: 4 * limit.Per})
+	for p := range d.plan.Procs {
+		d.add(step{Do: "call", Mode: "upto", P: p, L: l, N: 1, Times: int(2 * limit.Per / (400 * time.Millisecond)),
+			Size: limit.Permits, For: 400 * time.Millisecond, Aside: p < len(d.plan.Procs)-1})
 	}
 }
 
@@ -275,6 +364,10 @@ func (d *drawing) records(p, l int) {
 	for range 1 + d.IntN(2) {
 		d.alter(d.who(), l)
 	}
+	if d.plan.Nodes > 2 && d.oneIn(4) {
+		d.forgets(l)
+		return
+	}
 	d.add(step{Do: "rest", For: d.pause()})
 	switch d.IntN(4) {
 	case 0:
@@ -294,6 +387,25 @@ func (d *drawing) records(p, l int) {
 	for range 2 {
 		d.add(step{Do: "rest", For: d.plan.Limits[l].Limit.Per + 80*time.Second})
 		d.everybody(l)
+	}
+}
+
+// forgets is a change while one node is away. Then another one forgets it, and a third, which has
+// it, is away. Then a process comes that knows nothing.
+func (d *drawing) forgets(l int) {
+	nodes, p, other := d.Perm(d.plan.Nodes), d.who(), d.who()
+	d.add(step{Do: "down", Node: nodes[0], For: 3 * time.Second})
+	limit := d.plan.Limits[l].Limit
+	limit.Permits = max(limit.Permits/4, 2)
+	d.add(step{Do: "set", P: p, L: l, Limit: limit})
+	d.add(step{Do: "rest", For: 4 * time.Second})
+	d.add(step{Do: pick(d, "restart", "flush"), Node: nodes[1]})
+	d.add(step{Do: "down", Node: nodes[2], For: 30 * time.Second})
+	d.add(step{Do: "kill", P: other})
+	d.add(step{Do: "start", P: other})
+	for range 3 {
+		d.everybody(l)
+		d.add(step{Do: "rest", For: 5 * time.Second})
 	}
 }
 

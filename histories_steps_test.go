@@ -21,7 +21,7 @@ var deeds = map[string]func(*world, step){
 	"revise":    (*world).revise,
 	"rebalance": (*world).rebalance,
 	"nodes":     (*world).setNodes,
-	"move":      (*world).moveFamily,
+	"move":      (*world).move,
 	"place":     (*world).place,
 	"delete":    (*world).remove,
 	"reserve":   (*world).reserve,
@@ -38,6 +38,9 @@ var deeds = map[string]func(*world, step){
 	"clock":     (*world).clock,
 	"down":      (*world).down,
 	"link":      (*world).link,
+	"stall":     (*world).stall,
+	"retire":    (*world).retire,
+	"join":      (*world).join,
 	"settle":    (*world).settle,
 	"free":      (*world).free,
 }

@@ -30,6 +30,10 @@ type world struct {
 	wg    sync.WaitGroup // of what goes on aside
 	stat  stats
 
+	stepped   map[int]bool // nodes whose clocks made a step
+	forgetful map[int]bool // nodes that lost records
+	shrunk    bool         // there were fewer nodes than three for the records
+
 	mu       sync.Mutex
 	troubled bool // something was wrong with a node or on the way to one
 	findings []finding
@@ -49,6 +53,7 @@ type worldNode struct {
 	server    *redissim.Server
 	downUntil int64
 	image     redissim.Image
+	retired   bool // it was taken out, and stopped
 }
 
 // process is one that uses the limits: a Client, and another one after it was killed.
@@ -83,9 +88,12 @@ type linkState struct {
 }
 
 func newWorld(p *plan) *world {
-	w := &world{plan: p, begun: time.Now()}
-	for range p.Nodes {
+	w := &world{plan: p, begun: time.Now(), stepped: map[int]bool{}, forgetful: map[int]bool{}}
+	for i := range p.Nodes {
 		n := &worldNode{server: redissim.NewServer(time.Now)}
+		if i < len(p.Skew) {
+			n.server.Step(p.Skew[i])
+		}
 		go n.server.Serve()
 		w.nodes = append(w.nodes, n)
 	}
@@ -371,26 +379,29 @@ func (p *process) cut() bool {
 	now := p.world.now()
 	for i, n := range p.world.nodes {
 		if p.links[i].until+int64(time.Minute) > now && p.links[i].mode != "" ||
-			n.downUntil+int64(time.Minute) > now && n.downUntil > 0 {
+			!n.retired && n.downUntil+int64(time.Minute) > now && n.downUntil > 0 {
 			return p.world.plan.Scripts > 0
 		}
 	}
 	return false
 }
 
-// ofARecord matches the keys of the records of layouts.
+// ofARecord matches the keys of records, of who uses them, and the pointer that tells where they
+// are.
 func ofARecord(key string) bool {
-	return strings.Contains(key, "}:r:") || strings.Contains(key, "}:p:")
+	return strings.Contains(key, "}:m:") || strings.Contains(key, "}:p:") || strings.HasSuffix(key, "}:p")
 }
 
 func every(string) bool { return true }
 
-// chosen are the nodes that a step is about.
-func (w *world) chosen(node int) []*worldNode {
-	if node < 0 {
-		return w.nodes
+// chosen are the nodes that a step is about, by number.
+func (w *world) chosen(node int) (numbers []int) {
+	for i := range w.nodes {
+		if node < 0 || node%len(w.nodes) == i {
+			numbers = append(numbers, i)
+		}
 	}
-	return w.nodes[node%len(w.nodes) : node%len(w.nodes)+1]
+	return numbers
 }
 
 // apart reports whether the process would keep the record of a new limit only on nodes that some
@@ -403,10 +414,11 @@ func (p *process) apart() bool {
 	})
 }
 
-// lists reports whether the process lists every node of the world.
+// lists reports whether the process lists every node of the world that serves and anybody lists.
 func (p *process) lists() bool {
-	for i := range p.world.nodes {
-		if !slices.Contains(p.plan.Nodes, i) {
+	for i, n := range p.world.nodes {
+		if !n.retired && !slices.Contains(p.plan.Nodes, i) && slices.ContainsFunc(p.world.procs,
+			func(other *process) bool { return slices.Contains(other.plan.Nodes, i) }) {
 			return false
 		}
 	}

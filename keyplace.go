@@ -24,7 +24,7 @@ func (f *Family) keyNodes() (names []string) {
 			names = append(names, n.Name)
 		}
 	}
-	return append(names, r.layout.Anchor.Node)
+	return names
 }
 
 // keyInUse is inUse for a key. While the process rested, the key may have moved: it has nothing
@@ -39,7 +39,7 @@ func (c *core) keyInUse(ctx context.Context) (r *routes, late bool) {
 	if c.Expired(c.client.clock.Elapsed()) {
 		within, cancel := context.WithTimeout(ctx, c.client.cfg.CallTimeout*3/4) // the rest is for the call itself
 		defer cancel()
-		_ = c.ConfirmWithin(within, c.client.cfg.CallTimeout/2)
+		_ = c.ConfirmWithin(within)
 		ctx, late, r = within, true, c.routes.Load()
 	}
 	if r == nil || r.layout.Settled {

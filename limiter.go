@@ -159,8 +159,8 @@ func (l *Limiter) Peek(ctx context.Context) (State, error) {
 // It returns when every shard has adopted the change, or a later one that came before it was
 // through. If some could not be reached, the change is stored and will be finished by whichever
 // process sees them next; the error is then a *ShardError for each. ErrUnavailable means that
-// nothing was changed, because the node that anchors the layout is away. The limit of a key of a
-// Family is the family's, or comes with the call: ErrFamilyLimit.
+// nothing was changed, because no majority of the nodes that keep the records answers. The limit of
+// a key of a Family is the family's, or comes with the call: ErrFamilyLimit.
 func (l *Limiter) SetLimit(ctx context.Context, limit Limit) error {
 	if err := l.standsAlone("SetLimit"); err != nil {
 		return err
@@ -185,7 +185,7 @@ func (l *Limiter) Reset(ctx context.Context) error {
 		return c.resetPerParticipant(ctx)
 	}
 	defer c.record().Stir()
-	return c.everyShard(ctx, c.client.records.Patience(), func(ctx context.Context, ln *lane.Lane) error {
+	return c.everyShard(ctx, c.client.nodes.Patience(), func(ctx context.Context, ln *lane.Lane) error {
 		err := ln.Clear(ctx)
 		if err == nil {
 			c.ahead.Store(nil)

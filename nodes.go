@@ -44,16 +44,7 @@ func (c *Client) SetNodes(ctx context.Context, nodes []Node) error {
 	if err != nil {
 		return err
 	}
-	renew := func() {
-		all := c.cores()
-		for _, f := range c.everyFamily() {
-			all = append(all, f.keys.all()...)
-		}
-		for _, co := range all {
-			co.renew()
-		}
-	}
-	added, ok := c.nodes.Replace(specsOf(nodes), renew, c.nodesInUse)
+	added, ok := c.nodes.Replace(specsOf(nodes), c.renew, c.nodesInUse)
 	if !ok {
 		return ErrClosed
 	}
@@ -70,12 +61,22 @@ func (c *Client) SetNodes(ctx context.Context, nodes []Node) error {
 	return errors.Join(errs...)
 }
 
+// renew has all limits and keys find the nodes of their shards anew.
+func (c *Client) renew() {
+	all := c.cores()
+	for _, f := range c.everyFamily() {
+		all = append(all, f.keys.all()...)
+	}
+	for _, co := range all {
+		co.renew()
+	}
+}
+
 // nodesInUse are the nodes that a layout names.
 func (c *Client) nodesInUse() map[string]bool {
 	used := make(map[string]bool)
 	for _, co := range c.cores() { // a key that names others follows its family before it is used again
 		if r := co.routes.Load(); r != nil {
-			used[r.layout.Anchor.Node] = true
 			for _, s := range r.layout.Shards {
 				used[s.Node] = true
 			}
@@ -85,6 +86,9 @@ func (c *Client) nodesInUse() map[string]bool {
 		for _, name := range f.keyNodes() {
 			used[name] = true
 		}
+	}
+	for _, name := range c.records.Book.Nodes() {
+		used[name] = true
 	}
 	return used
 }
@@ -102,8 +106,8 @@ func (n *Node) spec() *node.Spec {
 }
 
 // Rebalance arranges the limit anew over the nodes of this Client that do not
-// drain, and moves its layout's record if that is on a node that does. The limit itself stays
-// what it is, and so does the number of shards unless it was chosen for the limit (Limit.Shards 0).
+// drain, and has the records kept at such nodes. The limit itself stays what it is, and so does the
+// number of shards unless it was chosen for the limit (Limit.Shards 0).
 // It works and fails as SetLimit does; if the shards are where they should be, it does nothing.
 //
 // The capacity of the shards that leave follows as their logs empty. When State.Settled, nothing

@@ -24,18 +24,18 @@ func (c *Client) Ping(ctx context.Context) []NodeState { return c.ping(ctx, c.no
 
 // ping is Ping of the nodes of a roster, which SetNodes may have replaced meanwhile.
 func (c *Client) ping(ctx context.Context, roster *node.Roster) []NodeState {
-	nodes := roster.All()
-	states := make([]NodeState, len(nodes))
+	names := roster.Names()
+	states := make([]NodeState, len(names))
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
 	defer cancel()
 	var all sync.WaitGroup
-	for i, n := range nodes {
-		states[i].Name = n.Name
+	for i, name := range names {
+		states[i].Name = name
 		if c.closed.Load() {
 			states[i].Err = ErrClosed
 			continue
 		}
-		all.Go(func() { states[i].Err = roster.Node(n.Name).Ping(ctx) })
+		all.Go(func() { states[i].Err = roster.Listed(name).Ping(ctx) })
 	}
 	all.Wait()
 	return states

@@ -1,12 +1,10 @@
 package shardlimit
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/shardlimit/shardlimit/internal/fence"
 	"github.com/shardlimit/shardlimit/internal/lane"
-	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -31,9 +29,7 @@ func (c *core) planFor(layout shard.Layout) (*plan, error) {
 	}
 	p := &plan{layout: layout, limit: limit, memory: int64(limit.memory()), live: layout.Live()}
 	if layout.Fence != nil {
-		if p.fence = c.client.records.Fences.Of(layout.Fence.Places); p.fence == nil {
-			return nil, fmt.Errorf("%w: there are too many memberships", register.ErrUnreadable)
-		}
+		p.fence = c.client.records.Fence
 	}
 	for _, s := range p.live {
 		terms, err := c.termsFor(layout, s)

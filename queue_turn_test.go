@@ -213,7 +213,7 @@ func TestTurnsThatNobodyWantsAnyMoreAreGivenBack(t *testing.T) {
 func TestALateNodeHoldsNobodysTurnUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers = 60
-		f := bubbled(t, 2).far(1, 20*farInterval)
+		f := bubbled(t, 2).far(0, 20*farInterval)
 		l := limiter(t, f.client(t), "l", shardlimit.Limit{
 			Permits: 100, Per: 100 * farInterval, Algorithm: shardlimit.LeakyBucket, Burst: 10, Shards: 2,
 		})

@@ -97,7 +97,7 @@ func (c *core) Propose(ctx context.Context, o *register.Offer) (script.TakeReply
 
 // Drop removes the shards of the layout.
 func (c *core) Drop(ctx context.Context) error {
-	return c.everyShard(ctx, c.client.records.Patience(),
+	return c.everyShard(ctx, c.client.nodes.Patience(),
 		func(ctx context.Context, ln *lane.Lane) error { return ln.Drop(ctx) })
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -18,7 +19,7 @@ import (
 // every shard is there and has room.
 func fleetOf(participants, shards int) []*view {
 	layout := shard.Arrange("n:l", 1e9, shards, []shard.Node{{Name: "a", Weight: 1}})
-	record := register.New(&register.Env{}, register.Subject{})
+	record := register.New(&register.Env{Book: record.NewBook(&node.Fleet{}, "p")}, register.Subject{})
 	record.Count(int64(participants))
 	views := make([]*view, participants)
 	for p := range views {

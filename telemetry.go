@@ -9,7 +9,7 @@ import (
 
 // gauges reports the state of every limiter. Keys of families are left out: there may be millions.
 func (c *Client) gauges(g telemetry.Gauges) {
-	for node, lost := range c.records.Fences.Nodes() {
+	for node, lost := range c.records.Fence.Nodes() {
 		g.Node(node, lost)
 	}
 	for _, co := range c.cores() {
@@ -30,7 +30,7 @@ func (c *Client) gauges(g telemetry.Gauges) {
 			if !heard {
 				free = -1
 			}
-			g.Shard(co.name, l.Tag(), l.Node.Name, l.Node.Ready(l.Slot), free)
+			g.Shard(co.name, l.Tag(), l.Home, l.Node.Ready(l.Slot), free)
 		}
 	}
 }

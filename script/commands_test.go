@@ -60,7 +60,6 @@ var commandsOf62 = map[string][]string{
 	"PEXPIRE":       {},                      // 2.6.0
 	"PTTL":          {},                      // 2.6.0
 	"DEL":           {},                      // 1.0.0
-	"HEXISTS":       {},                      // 2.0.0
 	"HDEL":          {},                      // 2.0.0, several fields 2.4.0
 	"HGETALL":       {},                      // 2.0.0
 	"HMGET":         {},                      // 2.0.0

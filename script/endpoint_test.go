@@ -303,11 +303,8 @@ func TestInvalidRequests(t *testing.T) {
 	endpoint, ctx, ref := NewEndpoint(nil), context.Background(), ShardKeys("", "t",
 		"limit") // a nil client: nothing may be sent
 	p := proposal(t, 1, 10, time.Second)
-	records := RecordKeys("", "t", "limit")
 	take := func(r *TakeRequest) error { _, err := endpoint.Take(ctx, ref, r); return err }
 	settle := func(r SettleRequest) error { _, err := endpoint.Settle(ctx, ref, r); return err }
-	read := func(r ReadRecordRequest) error { _, err := endpoint.ReadRecord(ctx, records, r); return err }
-	write := func(r WriteRecordRequest) error { _, _, err := endpoint.WriteRecord(ctx, records, r); return err }
 	propose := func(epoch, target, floor int64, window, keep time.Duration) error {
 		_, err := NewProposal(epoch, target, floor, window, keep, false)
 		return err
@@ -339,15 +336,6 @@ func TestInvalidRequests(t *testing.T) {
 		"negative keep":  propose(1, 1, 1, time.Second, -1),
 		"braces":         braces,
 		"no tag":         tagless,
-		"participant": read(ReadRecordRequest{Participant: string(make([]byte, MaxParticipant+1)),
-			ParticipantTTL: time.Second, Keep: time.Second}),
-		"participant's":    read(ReadRecordRequest{Participant: "p", Keep: time.Second}),
-		"record's life":    read(ReadRecordRequest{Participant: "p", ParticipantTTL: time.Second}),
-		"epoch 0":          write(WriteRecordRequest{Keep: time.Second}),
-		"epoch going back": write(WriteRecordRequest{Expect: 2, Epoch: 1, Keep: time.Second}),
-		"expect":           write(WriteRecordRequest{Expect: -2, Epoch: 1, Keep: time.Second}),
-		"keep":             write(WriteRecordRequest{Epoch: 1}),
-		"blob":             write(WriteRecordRequest{Epoch: 1, Keep: time.Second, Blob: make([]byte, MaxBlob+1)}),
 	} {
 		if !errors.Is(err, ErrInvalidRequest) || !NotExecuted(err) {
 			t.Errorf("%s: %v", name, err)

@@ -103,28 +103,6 @@ func (s ShardRef) Ledger() string {
 	return s.head[:s.kind] + "b" + s.head[s.kind:]
 }
 
-// RecordRef names the two keys of a limit's record. The zero value names none, and calls with it
-// fail with [ErrInvalidRequest].
-type RecordRef struct {
-	record, participants string
-}
-
-// RecordKeys returns the keys of one copy of a limit's record, under the same rules as [ShardKeys].
-func RecordKeys(prefix, tag, name string) RecordRef {
-	if !taggable(prefix, tag) {
-		return RecordRef{}
-	}
-	return RecordRef{record: prefix + "{" + tag + "}:r:" + name, participants: prefix + "{" + tag + "}:p:" + name}
-}
-
-func (r RecordRef) keys() [3]string { return [3]string{r.record, r.participants} }
-
-// Record returns the key of the record itself.
-func (r RecordRef) Record() string { return r.record }
-
-// Participants returns the key of the set of participants.
-func (r RecordRef) Participants() string { return r.participants }
-
 func taggable(prefix, tag string) bool {
 	return tag != "" && !strings.ContainsAny(tag, "{}") && !strings.ContainsAny(prefix, "{}")
 }

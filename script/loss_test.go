@@ -1,7 +1,6 @@
 package script
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -15,7 +14,6 @@ import (
 // so. A denial writes nothing and goes on.
 func TestServerRefusesToWrite(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
-	ctx, endpoint, records := context.Background(), NewEndpoint(client), RecordKeys("", "t", "limit")
 	shard := func(name string) clocked {
 		return clocked{client: client, uptime: 1_000_000, ref: ShardKeys("", "t", name)}
 	}
@@ -41,15 +39,6 @@ func TestServerRefusesToWrite(t *testing.T) {
 		"trim, then open": take(120), "create": func() error { _, err := other.take(at(0), ones(p, 1)); return err },
 		"settle, open entry": settle(49), "settle, closed entry": settle(20),
 		"clear": func() error { _, err := one.clear(at(50)); return err },
-		"write": func() error {
-			_, _, err := endpoint.WriteRecord(ctx, records, WriteRecordRequest{Epoch: 1, Keep: time.Hour})
-			return err
-		},
-		"read": func() error {
-			_, err := endpoint.ReadRecord(ctx, records,
-				ReadRecordRequest{Participant: "p", ParticipantTTL: time.Hour, Keep: time.Hour})
-			return err
-		},
 	}
 	for name, words := range map[string][2][]string{
 		"full":      {{"CONFIG", "SET", "maxmemory", "1"}, {"CONFIG", "SET", "maxmemory", "0"}},

@@ -172,19 +172,13 @@ var operations = map[string]func(*testing.T, *Endpoint, ShardRef) error{
 	"ledger": func(t *testing.T, e *Endpoint, ref ShardRef) error { _, err := e.Ledger(t.Context(), ref); return err },
 	"clear":  func(t *testing.T, e *Endpoint, ref ShardRef) error { _, err := e.Clear(t.Context(), ref); return err },
 	"drop":   func(t *testing.T, e *Endpoint, ref ShardRef) error { return e.Drop(t.Context(), ref) },
-	"record": func(t *testing.T, e *Endpoint, _ ShardRef) error {
-		ref := RecordKeys("", "t", "limit")
-		_, _, err := e.WriteRecord(t.Context(), ref, WriteRecordRequest{Epoch: 1, Blob: []byte("x"), Keep: time.Hour})
-		if err == nil {
-			_, err = e.ReadRecord(t.Context(), ref,
-				ReadRecordRequest{Participant: "me", ParticipantTTL: time.Minute, Keep: time.Hour})
-		}
-		if err == nil {
-			err = e.DropRecord(t.Context(), ref)
-		}
-		if NotExecuted(err) { // of several calls
-			return nil
-		}
+	"vote": func(t *testing.T, e *Endpoint, _ ShardRef) error {
+		r := VoteRequest{Kind: VotePrepare, Ballot: VoteBallot{1, 1}, Keep: time.Hour}
+		_, err := e.Vote(t.Context(), VoteKey("", "t", "limit"), r)
+		return err
+	},
+	"places": func(t *testing.T, e *Endpoint, _ ShardRef) error {
+		_, err := e.Places(t.Context(), PlacesKey("", "t"), PlacesRequest{Text: "x", Keep: time.Hour})
 		return err
 	},
 }

@@ -79,9 +79,9 @@ func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
 	note(err)
 	_, err = parseTake(reply, &TakeRequest{Proposal: p, Groups: groups, Callers: make([]Caller, 2)})
 	note(err)
-	_, err = parseReadRecord(reply)
+	_, err = parseVote(reply)
 	note(err)
-	_, _, err = parseWriteRecord(reply, nil)
+	_, err = parsePlaces(reply)
 	note(err)
 	note(parseDrop(&programs[recordPrograms+dropProgram], reply))
 	return errs

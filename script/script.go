@@ -1,5 +1,5 @@
 // Package script runs the Redis side of shardlimit: one Lua script for each operation on a shard of
-// a limit, and on a limit's record.
+// a limit, and on a place of a record.
 //
 // It is for shardlimit itself: no release promises anything of its API. See "Versions" in
 // CONTRIBUTING.md.
@@ -30,10 +30,8 @@ const (
 )
 
 const (
-	readRecordProgram = iota
-	writeRecordProgram
-	dropRecordProgram
-	voteProgram
+	voteProgram = iota
+	placesProgram
 	calmProgram  // takes of shards of several algorithms
 	pacedProgram // a take of a log while participants contend
 	recordPrograms
@@ -42,10 +40,8 @@ const (
 
 // recipes are what the programs are made of.
 var recipes = withPacked([programCount]recipe{
-	readRecordProgram:  {name: "read record", file: "record_read", parts: []string{"record", "record_read"}},
-	writeRecordProgram: {name: "write record", file: "record_write", parts: []string{"record", "record_write"}},
-	dropRecordProgram:  {name: "drop record", file: "record_drop", parts: []string{"record_drop"}},
-	voteProgram:        {name: "vote", file: "vote", parts: []string{"vote"}},
+	voteProgram:   {name: "vote", file: "vote", parts: []string{"run", "vote"}},
+	placesProgram: {name: "places", file: "places", parts: []string{"run", "places"}},
 	calmProgram: {name: "calm take", file: "calm_take", parts: []string{"take"}, names: map[string]string{
 		"PLAN": "ARGV[1]", "FIRST": "2", "COUNT": "#keys - 1", "DECIDE": "take_whole", "TELL": "",
 		"SIGN": ";", "MARK": "0"}},

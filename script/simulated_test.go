@@ -1,13 +1,10 @@
 package script
 
 import (
-	"bytes"
 	"context"
-	"reflect"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
 
@@ -73,71 +70,4 @@ func TestTwinAgreesWithTheSimulatedServer(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestRecordsAreTheSameOnTheSimulatedServer: the scripts of records call other commands than those
-// of shards. Reads, writes and drops say and leave the same on the simulated server and on
-// miniredis.
-func TestRecordsAreTheSameOnTheSimulatedServer(t *testing.T) {
-	mini := miniredis.RunT(t)
-	there := NewEndpoint(miniClient(t, mini))
-	rapid.Check(t, func(t *rapid.T) {
-		mini.FlushAll()
-		ref := RecordKeys("", "t", "limit")
-		sim := newSimulated(0, ref.record, ref.participants)
-		here := NewEndpoint(sim.client)
-		now := int64(epoch0)
-		for range rapid.IntRange(1, 40).Draw(t, "steps") {
-			now += rapid.SampledFrom([]int64{0, 1, 1_000_000, 60_000_000, -5_000_000, 3_600_000_000}).Draw(t, "later")
-			mini.SetTime(time.UnixMicro(now))
-			sim.SetTime(time.UnixMicro(now))
-			act := recordAct(t, ref)
-			want, wrong := act(there)
-			got, err := act(here)
-			if !reflect.DeepEqual(want, got) || (err == nil) != (wrong == nil) {
-				t.Fatalf("miniredis %+v, %v\nsimulated %+v, %v", want, wrong, got, err)
-			}
-			left, kept := recordOn(there.client, ref), recordOn(here.client, ref)
-			if !reflect.DeepEqual(left, kept) {
-				t.Fatalf("miniredis keeps %q\nsimulated %q", left, kept)
-			}
-		}
-	})
-}
-
-// recordAct draws what is done with a record.
-func recordAct(t *rapid.T, ref RecordRef) func(*Endpoint) (any, error) {
-	ctx := context.Background()
-	switch rapid.IntRange(0, 5).Draw(t, "act") {
-	case 0:
-		return func(e *Endpoint) (any, error) { return nil, e.DropRecord(ctx, ref) }
-	case 1, 2:
-		w := WriteRecordRequest{Keep: time.Hour, Settled: rapid.Bool().Draw(t, "settled")}
-		w.Expect = rapid.SampledFrom([]int64{ExpectOlder, 0, 1, 2, 3}).Draw(t, "expected")
-		w.Epoch = rapid.Int64Range(max(w.Expect, 1), 4).Draw(t, "epoch")
-		w.Blob = bytes.Repeat([]byte{byte(w.Epoch)}, rapid.IntRange(1, 300).Draw(t, "blob"))
-		w.BornAge = rapid.SampledFrom([]time.Duration{0, time.Second, time.Hour}).Draw(t, "age")
-		return func(e *Endpoint) (any, error) {
-			record, written, err := e.WriteRecord(ctx, ref, w)
-			return []any{record, written}, err
-		}
-	}
-	r := ReadRecordRequest{}
-	if rapid.IntRange(0, 3).Draw(t, "participant") > 0 {
-		r.Participant = rapid.SampledFrom([]string{"a", "b", "c", "ü\x00"}).Draw(t, "name")
-		r.ParticipantTTL, r.Keep = time.Minute, time.Hour
-	}
-	return func(e *Endpoint) (any, error) { return e.ReadRecord(ctx, ref, r) }
-}
-
-// recordOn is what a server has stored of a record.
-func recordOn(client rueidis.Client, ref RecordRef) any {
-	ctx := context.Background()
-	fields, _ := client.Do(ctx, client.B().Hmget().Key(ref.record).Field("epoch", "settled", "born", "blob").Build()).
-		AsStrSlice()
-	names, err := client.Do(ctx, client.B().Zrange().Key(ref.participants).Min("0").Max("-1").Build()).AsStrSlice()
-	if err != nil {
-		panic(err)
-	}
-	return []any{fields, names}
 }

@@ -86,11 +86,28 @@ func TestNothingIsCreated(t *testing.T) {
 		if err := endpoint.Drop(ctx, ref); err != nil {
 			t.Error(err)
 		}
-		if _, err := endpoint.ReadRecord(ctx, RecordKeys("", "t", "limit"), ReadRecordRequest{}); err != nil {
+		if _, err := endpoint.Vote(ctx, VoteKey("", "t", "limit"), VoteRequest{Kind: VoteRead}); err != nil {
 			t.Error(err)
 		}
 		if n, err := command(t, client, "DBSIZE").AsInt64(); err != nil || n != 0 {
 			t.Errorf("%d keys: %v", n, err)
+		}
+	})
+}
+
+func TestLargestEpoch(t *testing.T) {
+	onBoth(t, func(t *testing.T, client rueidis.Client) {
+		endpoint, ref := NewEndpoint(client), VoteKey("", "t", "limit")
+		for epoch := int64(MaxEpoch - 1); epoch <= MaxEpoch; epoch++ {
+			largest := VoteBallot{epoch, MaxEpoch}
+			if r := elect(t, endpoint, ref, VoteRequest{Ballot: largest, Value: "v"}); r.Accepted != largest {
+				t.Errorf("%+v", r)
+			}
+			reply, err := endpoint.Take(t.Context(), ShardKeys("", "t", "limit"),
+				ones(proposal(t, epoch, MaxPermits, MaxWindow), MaxPermits))
+			if err != nil || reply.Epoch != epoch || reply.Used != MaxPermits {
+				t.Errorf("%+v %v", reply, err)
+			}
 		}
 	})
 }
@@ -152,9 +169,8 @@ func TestServerTime(t *testing.T) {
 	if after := serverTime(); err != nil || reply.At < before || reply.At > after {
 		t.Errorf("granted at %d, asked between %d and %d: %v", reply.At, before, after, err)
 	}
-	record, _, err := endpoint.WriteRecord(context.Background(), RecordKeys("", "t", "limit"),
-		WriteRecordRequest{Epoch: 1, Keep: time.Hour})
-	if after := serverTime(); err != nil || record.Now < before || record.Now > after {
-		t.Errorf("written at %d, asked between %d and %d: %v", record.Now, before, after, err)
+	vote, err := endpoint.Vote(context.Background(), VoteKey("", "t", "limit"), VoteRequest{Kind: VoteRead})
+	if after := serverTime(); err != nil || vote.Now < before || vote.Now > after {
+		t.Errorf("read at %d, asked between %d and %d: %v", vote.Now, before, after, err)
 	}
 }

@@ -26,6 +26,7 @@ type fleet struct {
 	history   []act
 	settled   int
 	settledAt int64       // the last time
+	storedAt  int64       // when the layout was stored
 	stretched bool        // a test of the test: floors are proposed without a plan
 	abrupt    bool        // likewise: shards are not told that another algorithm follows
 	others    []Algorithm // changes go to one of these, if any
@@ -126,7 +127,7 @@ func (f *fleet) drive() {
 		visit(step.Raise)
 	}
 	if f.layout.Plan(seen).Done {
-		f.before, f.layout = f.layout, f.layout.Settle()
+		f.before, f.layout = f.layout, f.layout.Settle(f.held())
 		f.settled++
 		f.settledAt = f.now
 	}
@@ -146,6 +147,13 @@ func (f *fleet) rest() {
 	f.now += 2_000_000
 }
 
+// held is for how long the layout has been stored that is replaced now.
+func (f *fleet) held() time.Duration {
+	was := f.storedAt
+	f.storedAt = f.now
+	return time.Duration(f.now-was) * time.Microsecond
+}
+
 func (f *fleet) change() {
 	if f.varied {
 		f.current = 8 + 2*f.rng.Int64N(f.permits/2-3)
@@ -154,7 +162,7 @@ func (f *fleet) change() {
 		// docs/reference/families.md: sooner, more can act
 		f.algorithm = f.others[f.rng.IntN(len(f.others))]
 	}
-	next, err := f.layout.Change(f.layout.Epoch+1, f.spec(), f.arrangement())
+	next, err := f.layout.Change(f.layout.Epoch+1, f.spec(), f.arrangement(), f.held())
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -166,7 +174,7 @@ func (f *fleet) run(steps int) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.layout, f.before = layout, layout
+	f.layout, f.before, f.storedAt = layout, layout, f.now
 	for range steps {
 		f.now += f.rng.Int64N(20_000)
 		switch k := f.rng.IntN(20); {

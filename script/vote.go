@@ -11,15 +11,21 @@ import (
 
 // What a place of a register that a majority keeps can be asked.
 const (
-	VoteRead    = 1 + iota // how it stands; writes nothing
+	VoteRead    = 1 + iota // how it stands; it writes no more than that a participant is there
 	VotePrepare            // promise the ballot
 	VoteAccept             // take the value, for a place that votes
 	VoteRestore            // take the value, for a place that is blank, and vote from then on
 )
 
 const (
-	maxVoteValue = 1 << 20 // bytes of a value
-	maxVoteMark  = 256     // bytes of a mark
+	// MaxVoteValue is the longest value of a register, in bytes.
+	MaxVoteValue = 1 << 20
+	// MaxParticipant is the longest name of a participant, in bytes.
+	MaxParticipant = 512
+	// MaxParticipants is how many participants a place counts at most. A newcomer beyond is not
+	// counted until one of them is forgotten.
+	MaxParticipants = 10_000
+	maxVoteMark     = 256 // bytes of a mark
 )
 
 // VoteBallot numbers a round: 0 to 2^53-1 each.
@@ -29,8 +35,19 @@ type VoteBallot struct{ Round, Proposer int64 }
 type VoteRequest struct {
 	Kind   int
 	Ballot VoteBallot // not needed to read
-	Mark   string     // of an accept or a restore: the life of the place that promised the ballot
-	Value  string     // likewise
+	// Of an accept or a restore: the life of the place that promised the ballot, the value, and
+	// for how long the register is known to have had one.
+	Mark  string
+	Value string
+	Known time.Duration
+	// Alone tells that the register has no other place. One that holds no value votes then, as
+	// nobody else knows more.
+	Alone bool
+	Keep  time.Duration // how long the place lives after this, from 1ms; 0: it does not end by itself
+	// Of a read. With no Participant it writes nothing; ParticipantTTL then only says whom to
+	// count.
+	Participant    string        // at most MaxParticipant bytes
+	ParticipantTTL time.Duration // how long one that was not heard of still counts, from 1ms
 }
 
 // VoteReply is how the place stands after the message.
@@ -38,32 +55,54 @@ type VoteReply struct {
 	Done               bool // what was asked was done
 	Votes              bool
 	Age                time.Duration // for how long it has held the value, by its own clock
+	Known              time.Duration // for how long at least the register has had a value, likewise
 	Now                int64         // the time of its node in microseconds
+	Participants       int64         // how many were alive, up to MaxParticipants; only a read counts them
 	Promised, Accepted VoteBallot
 	Mark, Value        string
 }
 
-// VoteRef names the key of a place. The zero value names none.
-type VoteRef struct{ key string }
+// VoteRef names the keys of a place. The zero value names none.
+type VoteRef struct{ place, participants, pointer string }
 
-// VoteKey returns the key of one place of a register, under the same rules as [ShardKeys].
+// VoteKey returns the keys of one place of a register, which may have any name, under the same
+// rules as [ShardKeys]. All registers of a node have the tag of its pointer.
 func VoteKey(prefix, tag, name string) VoteRef {
 	if !taggable(prefix, tag) {
 		return VoteRef{}
 	}
-	return VoteRef{key: prefix + "{" + tag + "}:m:" + name}
+	start := prefix + "{" + tag + "}:"
+	return VoteRef{place: start + "m:" + name, participants: start + "p:" + name, pointer: PlacesKey(prefix, tag).key}
 }
 
-// Key returns the key.
-func (v VoteRef) Key() string { return v.key }
+// Key returns the key of the place itself.
+func (v VoteRef) Key() string { return v.place }
+
+// Participants returns the key of the set of participants.
+func (v VoteRef) Participants() string { return v.participants }
+
+// Pointer returns the key of the node's pointer.
+func (v VoteRef) Pointer() string { return v.pointer }
+
+func (v VoteRef) keys(alone bool) [3]string {
+	if alone {
+		return [3]string{v.place, v.participants}
+	}
+	return [3]string{v.place, v.participants, v.pointer}
+}
 
 // Vote asks one place of a register. What the messages mean says internal/majority.
 func (e *Endpoint) Vote(ctx context.Context, ref VoteRef, r VoteRequest) (VoteReply, error) {
 	if err := r.check(); err != nil {
 		return VoteReply{}, err
 	}
-	reply, err := e.run(ctx, voteProgram, [3]string{ref.key},
-		[]string{strconv.Itoa(r.Kind), r.Ballot.text(), r.Mark, r.Value})
+	args := [9]string{number(int64(r.Kind)), r.Ballot.text(), r.Mark, r.Value,
+		number(int64(r.Known / time.Microsecond)), number(milliseconds(r.Keep)), "0",
+		r.Participant, number(int64(r.ParticipantTTL / time.Microsecond))}
+	if r.Alone {
+		args[6] = "1"
+	}
+	reply, err := e.run(ctx, voteProgram, ref.keys(r.Alone), args[:])
 	if err != nil {
 		return VoteReply{}, err
 	}
@@ -76,10 +115,22 @@ func (r VoteRequest) check() error {
 		return invalid("a vote of kind %d", r.Kind)
 	case !r.Ballot.valid() || r.Kind != VoteRead && r.Ballot == (VoteBallot{}):
 		return invalid("ballot %d of %d", r.Ballot.Round, r.Ballot.Proposer)
-	case len(r.Mark) > maxVoteMark || len(r.Value) > maxVoteValue:
+	case len(r.Mark) > maxVoteMark || len(r.Value) > MaxVoteValue:
 		return invalid("a mark of %d bytes, a value of %d", len(r.Mark), len(r.Value))
+	case r.Known < 0 || !keepable(r.Keep):
+		return invalid("a register known for %v that lives %v", r.Known, r.Keep)
+	case len(r.Participant) > MaxParticipant || r.Participant != "" && r.Kind != VoteRead:
+		return invalid("a participant of %d bytes in a vote of kind %d", len(r.Participant), r.Kind)
+	case r.ParticipantTTL < 0 || r.ParticipantTTL > 100*MaxWindow ||
+		r.Participant != "" && r.ParticipantTTL < time.Millisecond:
+		return invalid("participants live %v", r.ParticipantTTL)
 	}
 	return nil
+}
+
+// keepable reports whether a key can live for so long, where 0 is without an end.
+func keepable(keep time.Duration) bool {
+	return keep == 0 || keep >= time.Millisecond && keep <= 1000*MaxWindow
 }
 
 func (b VoteBallot) valid() bool {
@@ -90,7 +141,7 @@ func (b VoteBallot) text() string { return fmt.Sprintf("%016d%016d", b.Round, b.
 
 func parseVote(reply []rueidis.RedisMessage) (VoteReply, error) {
 	p := &programs[voteProgram]
-	var n [5]int64
+	var n [7]int64
 	if len(reply) != len(n)+4 {
 		return VoteReply{}, malformed(p, "wrong length")
 	}
@@ -110,8 +161,8 @@ func parseVote(reply []rueidis.RedisMessage) (VoteReply, error) {
 	if !sound || !also || !natural(n[:]) || n[1] > 1 || n[2] > 1 {
 		return VoteReply{}, malformed(p, "out of range")
 	}
-	return VoteReply{Done: n[1] == 1, Votes: n[2] == 1, Age: duration(n[3]), Now: n[4], Promised: promised,
-		Accepted: accepted, Mark: texts[2], Value: texts[3]}, nil
+	return VoteReply{Done: n[1] == 1, Votes: n[2] == 1, Age: duration(n[3]), Now: n[4], Known: duration(n[5]),
+		Participants: n[6], Promised: promised, Accepted: accepted, Mark: texts[2], Value: texts[3]}, nil
 }
 
 func voteBallot(text string) (b VoteBallot, sound bool) {

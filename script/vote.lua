@@ -1,70 +1,116 @@
+--@needs now run
 -- One place of a register that a majority of places keeps: read it, or have it promise, accept or
--- take a restore. What the messages mean, and why this is safe, says internal/majority, whose
--- Place.Hear this is.
+-- take a restore. What the messages mean, and why this is safe, says internal/majority; its tests
+-- have this in Go, Place.Hear, and say how a place is stored.
 --
--- KEYS  1 the place: a string, as internal/majority/codec.go says
+-- KEYS  1 the place: a string
+--       2 participants: ZSET name, last seen (us)
+--       3 pointer of the node: see places.lua; absent if the register has this one place alone
 -- ARGV  1 kind: 1 read, 2 prepare, 3 accept, 4 restore  2 ballot: round and proposer, 16 digits
---       each  3 mark of the place, of accept and restore  4 value, likewise
+--       each  3 mark of the place, of accept and restore  4 value, likewise  5 for how long the
+--       register has had a value, us, likewise  6 time to live ms (0: none)  7 alone (0, 1)
+--       8 participant, of a read ('': none)  9 participant's time to live us, of a read
 -- Reply status (1; -1 with the number of the foreign key; -2 with the server's refusal), done (0,
--- 1), votes (0, 1), age of the value us, now us, promised, accepted, mark, value
+-- 1), votes (0, 1), age of the value us, now us, for how long the register has had a value us,
+-- participants of a read, promised, accepted, mark, value
 --
 -- Ballots are compared as text, which their leading zeros allow.
-local HEAD, NONE = 89, '00000000000000000000000000000000'
+local HEAD, NONE = 105, '00000000000000000000000000000000'
+local MOST, STEP = 10000, 64 -- participants, and those forgotten in one call
 local sub, format = string.sub, string.format
-local time, info = redis.call('TIME'), redis.pcall('INFO', 'server')
-local now = time[1] * 1000000 + time[2]
+local kind, keep, done = ARGV[1], ARGV[6], 0
 local state = redis.pcall('GET', KEYS[1])
 if type(state) == 'table' then
   return {-1, 1, state.err}
 end
--- A server that was started again may have forgotten what it promised. One that keeps nothing
--- longer than it runs has no name for its run.
-local run = type(info) == 'string' and string.match(info, 'run_id:(%w+)')
-if not run then
-  if type(info) == 'string' or not string.find(info.err, 'not supported', 1, true) then
-    return {-2, type(info) == 'table' and info.err or 'ERR INFO server tells no run_id'}
-  end
-  run = 'none'
-end
--- One that was a replica meanwhile has what its master had, and another name for its data since.
-local copies = redis.pcall('INFO', 'replication')
-local data = type(copies) == 'string' and string.match(copies, 'master_replid:(%w+)')
-if data then
-  run = run .. '/' .. data
-end
-local votes, promised, accepted, at, mark, value, was = '0', NONE, NONE, 0, '', '', ''
+local promised, accepted, at, born, mark, value, was = NONE, NONE, 0, 0, '', '', ''
+local votes = '0'
 if state then
-  local runs, marks = tonumber(sub(state, 84, 86)), tonumber(sub(state, 87, 89))
-  at = tonumber(sub(state, 68, 83))
-  if not string.find(state, '^M1[01]%d+') or not (runs and marks and at) or #state < HEAD + runs + marks then
+  local _, digits = string.find(state, '^M2[01]%d+')
+  local runs, marks = tonumber(sub(state, 100, 102)), tonumber(sub(state, 103, 105))
+  if not digits or digits < HEAD or #state < HEAD + runs + marks then
     return {-1, 1}
   end
   votes, promised, accepted = sub(state, 3, 3), sub(state, 4, 35), sub(state, 36, 67)
+  at, born = tonumber(sub(state, 68, 83)), tonumber(sub(state, 84, 99))
   was, mark = sub(state, HEAD + 1, HEAD + runs), sub(state, HEAD + runs + 1, HEAD + runs + marks)
   value = sub(state, HEAD + runs + marks + 1)
+  if was ~= run then -- what it promised or accepted since then is unknown
+    votes, mark = '0', ''
+  end
 end
-if was ~= run then -- what it promised or accepted since then is unknown
-  votes, mark = '0', ''
+-- With no value it has accepted none, if the server forgot nothing.
+if accepted == NONE and ARGV[7] == '1' then
+  votes = '1'
+elseif accepted == NONE and votes == '0' then
+  local pointer = redis.pcall('GET', KEYS[3])
+  if type(pointer) == 'table' then
+    return {-1, 3, pointer.err}
+  end
+  local wrote = pointer and string.match(pointer, '^(%S+) .')
+  if pointer and not wrote then
+    return {-1, 3}
+  end
+  votes = wrote == run and '1' or '0'
 end
-local kind, done = ARGV[1], 0
+local participants = 0
 if kind == '1' then
   done = 1
+  local set = redis.call('TYPE', KEYS[2]).ok
+  if set ~= 'none' and set ~= 'zset' then
+    return {-1, 2}
+  end
+  local name, ttl = ARGV[8], ARGV[9] + 0
+  local alive = format('(%d', now - ttl)
+  if name ~= '' then
+    -- One that was seen in the far future was seen before the clock went back: it is forgotten like
+    -- one not seen for long.
+    local old = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', format('%d', now - ttl), 'LIMIT', '0', STEP)
+    local ahead = redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', now + ttl), '+inf', 'LIMIT', '0', STEP)
+    for _, other in ipairs(ahead) do
+      old[#old + 1] = other
+    end
+    if redis.call('ZCARD', KEYS[2]) < MOST or redis.call('ZSCORE', KEYS[2], name) or #old > 0 then
+      local added = redis.pcall('ZADD', KEYS[2], format('%d', now), name)
+      if type(added) == 'table' then
+        return {-2, added.err}
+      end
+    end
+    local gone = {}
+    for _, other in ipairs(old) do
+      if other ~= name then
+        gone[#gone + 1] = other
+      end
+    end
+    if #gone > 0 then
+      redis.call('ZREM', KEYS[2], unpack(gone))
+    end
+    redis.call('PEXPIRE', KEYS[2], format('%d', math.ceil(ttl / 1000)))
+    if state and keep ~= '0' then
+      redis.call('PEXPIRE', KEYS[1], keep)
+    end
+  end
+  participants = redis.call('ZCOUNT', KEYS[2], alive, '+inf')
 elseif kind == '2' and promised < ARGV[2] then
   done, promised = 1, ARGV[2]
   if mark == '' then
     was, mark = run, run .. '/' .. format('%.0f', now) .. '/' .. ARGV[2]
   end
 elseif (kind == '3' and votes == '1' or kind == '4') and mark ~= '' and mark == ARGV[3] and promised == ARGV[2] then
-  if votes == '0' or value ~= ARGV[4] then
+  if votes == '0' or accepted == NONE or value ~= ARGV[4] then
     at = now
   end
+  born = math.max(math.min(born > 0 and born or now, now - ARGV[5]), 1)
   done, votes, accepted, value = 1, '1', ARGV[2], ARGV[4]
 end
 if done == 1 and kind ~= '1' then
-  local head = 'M1' .. votes .. promised .. accepted .. format('%016.0f%03d%03d', at, #was, #mark)
-  local stored = redis.pcall('SET', KEYS[1], head .. was .. mark .. value)
+  local head = 'M2' .. votes .. promised .. accepted .. format('%016.0f%016.0f%03d%03d', at, born, #was, #mark)
+  local text = head .. was .. mark .. value
+  local stored = keep == '0' and redis.pcall('SET', KEYS[1], text) or redis.pcall('SET', KEYS[1], text, 'PX', keep)
   if stored.err then
     return {-2, stored.err}
   end
 end
-return {1, done, votes + 0, now > at and now - at or 0, now, promised, accepted, mark, value}
+local age = at > 0 and now > at and now - at or 0
+local known = born > 0 and now > born and now - born or 0
+return {1, done, votes + 0, age, now, known, participants, promised, accepted, mark, value}

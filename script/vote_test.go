@@ -1,30 +1,275 @@
 package script
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
+	"pgregory.net/rapid"
 
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// A value of another kind under the key of a place is told, and left alone.
+// one numbers the round of most of these tests.
+var one = VoteBallot{1, 1}
+
+// reader is a read by a participant.
+func reader(name string) VoteRequest {
+	return VoteRequest{Kind: VoteRead, Participant: name, ParticipantTTL: 10 * time.Second, Keep: time.Minute}
+}
+
+// elect has a place that is alone, or has lost its vote, take a value.
+func elect(t *testing.T, e *Endpoint, ref VoteRef, r VoteRequest) VoteReply {
+	t.Helper()
+	if r.Ballot == (VoteBallot{}) {
+		r.Ballot = one
+	}
+	r.Kind = VotePrepare
+	reply, err := e.Vote(t.Context(), ref, r)
+	if err != nil || !reply.Done {
+		t.Fatalf("%+v: %+v %v", r, reply, err)
+	}
+	r.Kind, r.Mark = VoteRestore, reply.Mark
+	if reply, err = e.Vote(t.Context(), ref, r); err != nil || !reply.Done {
+		t.Fatalf("%+v: %+v %v", r, reply, err)
+	}
+	return reply
+}
+
+// What is not ours under a key of a place, or damaged, is told, and left alone.
 func TestAForeignPlaceIsTold(t *testing.T) {
-	client := redistest.Standalone(t).Client(t)
-	ctx, endpoint, ref := t.Context(), NewEndpoint(client), VoteKey("test:", "1", "nodes")
-	for _, value := range []string{"x", "M1", "M10" + string(make([]byte, 90))} {
-		client.Do(ctx, client.B().Set().Key(ref.Key()).Value(value).Build())
-		for kind := VoteRead; kind <= VoteRestore; kind++ {
-			_, err := endpoint.Vote(ctx, ref, VoteRequest{Kind: kind, Ballot: VoteBallot{1, 1}})
-			if !errors.Is(err, ErrForeignState) {
-				t.Errorf("kind %d of %q: %v", kind, value, err)
+	onBoth(t, func(t *testing.T, client rueidis.Client) {
+		ctx, endpoint, ref := t.Context(), NewEndpoint(client), VoteKey("test:", "1", "nodes")
+		elect(t, endpoint, ref, VoteRequest{Value: "v"})
+		good, err := command(t, client, "GET", ref.Key()).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases := [][]string{
+			{"SET", ref.Key(), "x"}, {"SET", ref.Key(), "M2"}, {"SET", ref.Key(), "M20" + string(make([]byte, 200))},
+			{"SET", ref.Key(), "M1" + good[2:]}, {"SET", ref.Key(), "M22" + good[3:]},
+			{"SET", ref.Key(), good[:104]}, {"SET", ref.Key(), good[:105]}, {"HSET", ref.Key(), "a", "b"},
+			{"SET", ref.Participants(), "x"},
+			{"SET", ref.Pointer(), "x"}, {"SET", ref.Pointer(), " x"}, {"SET", ref.Pointer(), "run "},
+			{"HSET", ref.Pointer(), "a", "b"},
+		}
+		for i := 3; i < 105; i += 4 { // a column that is no number
+			cases = append(cases, []string{"SET", ref.Key(), good[:i] + "x" + good[i+1:]})
+		}
+		for _, words := range cases {
+			command(t, client, "DEL", ref.Key(), ref.Participants(), ref.Pointer())
+			command(t, client, words...)
+			before := content(t, client, words[1])
+			for kind := VoteRead; kind <= VoteRestore; kind++ {
+				if kind != VoteRead && words[1] == ref.Participants() {
+					continue // only a read looks at them
+				}
+				_, err := endpoint.Vote(ctx, ref, VoteRequest{Kind: kind, Ballot: VoteBallot{1, 1}})
+				var state *StateError
+				if !errors.As(err, &state) || state.Key != words[1] {
+					t.Errorf("kind %d of %q: %v", kind, words, err)
+				}
+			}
+			if after := content(t, client, words[1]); !reflect.DeepEqual(after, before) {
+				t.Errorf("%q became %q", before, after)
 			}
 		}
-		if got, err := client.Do(ctx, client.B().Get().Key(ref.Key()).Build()).ToString(); err != nil || got != value {
-			t.Errorf("%q became %q (%v)", value, got, err)
+	})
+}
+
+// A place that is absent votes if its server has forgotten nothing, or if nobody else can know
+// more. A pointer is not asked for then.
+func TestAbsentPlaces(t *testing.T) {
+	onBoth(t, func(t *testing.T, client rueidis.Client) {
+		ctx, endpoint, ref := t.Context(), NewEndpoint(client), VoteKey("test:", "1", "l")
+		expect := func(name string, votes, alone bool) {
+			t.Helper()
+			got, err := endpoint.Vote(ctx, ref, VoteRequest{Kind: VoteRead, Alone: alone})
+			if want := (VoteReply{Done: true, Votes: votes, Now: got.Now}); err != nil || got != want {
+				t.Errorf("%s: %+v %v", name, got, err)
+			}
+		}
+		expect("no pointer", false, false)
+		expect("alone", true, true)
+		command(t, client, "SET", ref.Pointer(), "before x")
+		expect("a pointer of another run", false, false)
+		command(t, client, "DEL", ref.Pointer())
+		if _, err := endpoint.Places(ctx, PlacesKey("test:", "1"), PlacesRequest{Text: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		expect("a pointer of this run", true, false)
+		if got, err := endpoint.Vote(ctx, ref, VoteRequest{Kind: VotePrepare, Ballot: one}); err != nil || !got.Votes ||
+			got.Mark == "" {
+			t.Errorf("a promise: %+v %v", got, err)
+		}
+		command(t, client, "DEL", ref.Pointer())
+		if got, err := endpoint.Vote(ctx, ref, VoteRequest{Kind: VoteRead}); err != nil || !got.Votes {
+			t.Errorf("it has promised: %+v %v", got, err)
+		}
+	})
+}
+
+// A place that has only promised votes as one that is absent does: from when its server is known to
+// have forgotten nothing. It keeps its mark. One with a value waits for a restore.
+func TestPlacesThatHaveOnlyPromised(t *testing.T) {
+	onBoth(t, func(t *testing.T, client rueidis.Client) {
+		ctx, endpoint, ref := t.Context(), NewEndpoint(client), VoteKey("test:", "1", "l")
+		expect := func(name string, req VoteRequest, votes bool) VoteReply {
+			t.Helper()
+			got, err := endpoint.Vote(ctx, ref, req)
+			if err != nil || !got.Done || got.Votes != votes {
+				t.Errorf("%s: %+v %v", name, got, err)
+			}
+			return got
+		}
+		before := expect("a promise, no pointer", VoteRequest{Kind: VotePrepare, Ballot: VoteBallot{1, 1}}, false)
+		command(t, client, "SET", ref.Pointer(), "before x")
+		expect("a pointer of another run", VoteRequest{Kind: VoteRead}, false)
+		command(t, client, "DEL", ref.Pointer())
+		if _, err := endpoint.Places(ctx, PlacesKey("test:", "1"), PlacesRequest{Text: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		expect("a pointer of this run", VoteRequest{Kind: VoteRead}, true)
+		after := expect("one more promise", VoteRequest{Kind: VotePrepare, Ballot: VoteBallot{2, 1}}, true)
+		if after.Mark != before.Mark {
+			t.Errorf("mark %q after %q", after.Mark, before.Mark)
+		}
+		accept := VoteRequest{Kind: VoteAccept, Ballot: VoteBallot{2, 1}, Mark: after.Mark, Value: "v"}
+		expect("a value", accept, true)
+		text, err := command(t, client, "GET", ref.Key()).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		command(t, client, "SET", ref.Key(), "M20"+text[3:])
+		expect("a blank place with a value", VoteRequest{Kind: VoteRead}, false)
+	})
+}
+
+// For how long a register has had a value goes from place to place, and never becomes less.
+func TestHowLongARegisterIsKnown(t *testing.T) {
+	c := newClock(t)
+	endpoint, ref := NewEndpoint(miniClient(t, c.Miniredis)), VoteKey("", "t", "limit")
+	known := func(name string, ballot int64, told, want time.Duration) {
+		t.Helper()
+		if r := elect(t, endpoint, ref, VoteRequest{Ballot: VoteBallot{ballot, 1}, Known: told}); r.Known != want {
+			t.Errorf("%s: %v, want %v", name, r.Known, want)
+		}
+	}
+	known("new", 1, 0, 0)
+	c.forward(time.Second)
+	known("less", 2, 500*time.Millisecond, time.Second)
+	known("more", 3, time.Hour, time.Hour)
+	c.forward(time.Second)
+	if r, err := endpoint.Vote(t.Context(), ref, VoteRequest{Kind: VoteRead}); err != nil ||
+		r.Known != time.Hour+time.Second || r.Age != 2*time.Second {
+		t.Errorf("%+v %v", r, err)
+	}
+	c.forward(-3 * time.Hour)
+	known("before its birth", 4, 0, 0)
+	c.forward(time.Second)
+	known("since the clock went back", 5, 0, time.Second)
+	known("for longer than there is time", 6, 1<<63-1, time.Duration(c.now.UnixMicro()-1)*time.Microsecond)
+}
+
+func TestPlaceTimeToLive(t *testing.T) {
+	c := newClock(t)
+	endpoint, ref := NewEndpoint(miniClient(t, c.Miniredis)), VoteKey("", "t", "limit")
+	expect := func(place, participants time.Duration) {
+		t.Helper()
+		if r, p := c.TTL(ref.place), c.TTL(ref.participants); r != place || p != participants {
+			t.Errorf("the place lives %v, participants %v; want %v, %v", r, p, place, participants)
+		}
+	}
+	vote := func(r VoteRequest) {
+		t.Helper()
+		if _, err := endpoint.Vote(t.Context(), ref, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	vote(VoteRequest{Kind: VotePrepare, Ballot: one, Keep: time.Second})
+	expect(time.Second, 0)
+	elect(t, endpoint, ref, VoteRequest{Ballot: VoteBallot{2, 1}, Keep: 30 * time.Second})
+	c.forward(time.Second)
+	vote(VoteRequest{Kind: VoteRead, Keep: time.Minute})
+	vote(VoteRequest{Kind: VotePrepare, Ballot: one, Keep: time.Minute}) // refused
+	expect(29*time.Second, 0)
+	vote(reader("a"))
+	expect(time.Minute, 10*time.Second)
+	vote(VoteRequest{Kind: VoteRead, Participant: "a", ParticipantTTL: 20 * time.Second})
+	expect(time.Minute, 20*time.Second)
+	c.forward(2 * time.Minute)
+	if len(c.Keys()) != 0 {
+		t.Errorf("%q live for ever", c.Keys())
+	}
+	vote(reader("a")) // no place, still a participant
+	expect(0, 10*time.Second)
+	elect(t, endpoint, ref, VoteRequest{})
+	c.forward(time.Hour)
+	expect(0, 0)
+	if keys := c.Keys(); len(keys) != 1 || keys[0] != ref.place {
+		t.Errorf("%q", keys)
+	}
+}
+
+func TestParticipants(t *testing.T) {
+	c := newClock(t)
+	endpoint, ref := NewEndpoint(miniClient(t, c.Miniredis)), VoteKey("", "t", "limit")
+	heartbeat := func(name string) int64 {
+		t.Helper()
+		r, err := endpoint.Vote(t.Context(), ref, reader(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Participants
+	}
+	for i := range 200 {
+		if n := heartbeat(fmt.Sprint("early ", i)); n != int64(i+1) {
+			t.Fatalf("%d participants, want %d", n, i+1)
+		}
+	}
+	if n, m := heartbeat("early 7"), heartbeat(""); n != 200 || m != 200 {
+		t.Errorf("known ones count once, not %d, and who only looks does not, %d", n, m)
+	}
+	c.forward(10*time.Second - time.Microsecond)
+	if n := heartbeat("late"); n != 201 {
+		t.Errorf("%d participants just in time", n)
+	}
+	// The count is exact at once; the names go in bounded steps.
+	c.forward(time.Microsecond)
+	for _, left := range []int64{137, 73, 9, 1, 1} {
+		n := heartbeat("late")
+		if card, err := c.ZMembers(ref.participants); n != 1 || err != nil || int64(len(card)) != left {
+			t.Errorf("%d participants in a set of %d, want 1 in %d: %v", n, len(card), left, err)
+		}
+	}
+	// Seen in the far future: before the clock went back.
+	c.forward(-time.Hour)
+	if n := heartbeat("early 1"); n != 1 {
+		t.Errorf("%d participants", n)
+	}
+}
+
+func TestParticipantsAreCapped(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	endpoint, ref := NewEndpoint(client), VoteKey("", "t", "limit")
+	now := strconv.FormatInt(time.Now().UnixMicro(), 10)
+	words := []string{"ZADD", ref.participants}
+	for i := range MaxParticipants - 1 {
+		words = append(words, now, strconv.Itoa(i))
+	}
+	command(t, client, words...)
+	for i, name := range []string{"last", "one too many", "last", "17"} {
+		r, err := endpoint.Vote(t.Context(), ref,
+			VoteRequest{Kind: VoteRead, Participant: name, ParticipantTTL: time.Hour, Keep: time.Hour})
+		if err != nil || r.Participants != MaxParticipants {
+			t.Errorf("%d: %d participants: %v", i, r.Participants, err)
 		}
 	}
 }
@@ -82,4 +327,157 @@ func TestAPlaceThatWasAReplicaGivesNoVote(t *testing.T) {
 	if got := vote(VoteRequest{Kind: VoteRead}); got.Votes || got.Mark != "" {
 		t.Errorf("it votes for what it held before: %+v", got)
 	}
+}
+
+// A server that refuses to write says so, and nothing was written.
+func TestAServerRefusesAVote(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	endpoint, ref, pointer := NewEndpoint(client), VoteKey("", "t", "limit"), PlacesKey("", "t")
+	mark := elect(t, endpoint, ref, VoteRequest{Value: "v"}).Mark
+	vote := func(r VoteRequest) func() error {
+		return func() error { _, err := endpoint.Vote(t.Context(), ref, r); return err }
+	}
+	refused := map[string]func() error{
+		"prepare":     vote(VoteRequest{Kind: VotePrepare, Ballot: VoteBallot{2, 1}}),
+		"accept":      vote(VoteRequest{Kind: VoteAccept, Ballot: one, Mark: mark, Value: "w", Keep: time.Hour}),
+		"participant": vote(reader("p")),
+		"pointer": func() error {
+			_, err := endpoint.Places(t.Context(), pointer, PlacesRequest{Text: "x"})
+			return err
+		},
+	}
+	// Who was a replica calls its data by another name, and its marks are void: that is the last.
+	for _, words := range [][2][]string{
+		{{"CONFIG", "SET", "maxmemory", "1"}, {"CONFIG", "SET", "maxmemory", "0"}},
+		{{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}},
+	} {
+		before, name := everything(t, client), words[0][0]
+		command(t, client, words[0]...)
+		for operation, call := range refused {
+			var refusal *RefusedError
+			if err := call(); !errors.As(err, &refusal) || !NotExecuted(err) {
+				t.Errorf("%s, %s: %v", name, operation, err)
+			}
+		}
+		if err := vote(VoteRequest{Kind: VoteRead})(); err != nil {
+			t.Errorf("%s, a look: %v", name, err)
+		}
+		command(t, client, words[1]...)
+		if after := everything(t, client); after != before {
+			t.Errorf("%s: %q became %q", name, before, after)
+		}
+	}
+}
+
+func TestInvalidVotes(t *testing.T) {
+	endpoint, ref := NewEndpoint(nil), VoteKey("", "t", "limit") // a nil client: nothing may be sent
+	long := strings.Repeat("x", MaxVoteValue+1)
+	requests := map[string]VoteRequest{
+		"kind":                {Kind: 5},
+		"no kind":             {},
+		"no ballot":           {Kind: VotePrepare},
+		"ballot below 0":      {Kind: VotePrepare, Ballot: VoteBallot{-1, 1}},
+		"ballot":              {Kind: VotePrepare, Ballot: VoteBallot{1, MaxEpoch + 1}},
+		"mark":                {Kind: VoteAccept, Ballot: one, Mark: long[:maxVoteMark+1]},
+		"value":               {Kind: VoteAccept, Ballot: one, Value: long},
+		"known":               {Kind: VoteAccept, Ballot: one, Known: -1},
+		"negative keep":       {Kind: VoteRead, Keep: -1},
+		"short keep":          {Kind: VoteRead, Keep: time.Microsecond},
+		"long keep":           {Kind: VoteRead, Keep: 1000*MaxWindow + 1},
+		"participant":         {Kind: VoteRead, Participant: long[:MaxParticipant+1], ParticipantTTL: time.Second},
+		"participant's":       {Kind: VoteRead, Participant: "p"},
+		"participants below":  {Kind: VoteRead, ParticipantTTL: -1},
+		"participants":        {Kind: VoteRead, ParticipantTTL: 100*MaxWindow + 1},
+		"participant prepare": {Kind: VotePrepare, Ballot: one, Participant: "p", ParticipantTTL: time.Second},
+	}
+	errs := map[string]error{}
+	for name, r := range requests {
+		_, errs[name] = endpoint.Vote(t.Context(), ref, r)
+	}
+	_, errs["braces"] = endpoint.Vote(t.Context(), VoteKey("a{b", "t", "limit"), VoteRequest{Kind: VoteRead})
+	_, errs["no tag"] = endpoint.Vote(t.Context(), VoteKey("a", "", "limit"), VoteRequest{Kind: VoteRead})
+	for name, r := range map[string]PlacesRequest{
+		"pointer": {Text: long[:MaxPointer+1]}, "expect": {Text: "x", Expect: long[:MaxPointer+1]},
+		"pointer's keep": {Keep: -1}, "pointer's short keep": {Text: "x", Keep: time.Microsecond},
+	} {
+		_, errs[name] = endpoint.Places(t.Context(), PlacesKey("", "t"), r)
+	}
+	_, errs["pointer's tag"] = endpoint.Places(t.Context(), PlacesKey("", ""), PlacesRequest{})
+	for name, err := range errs {
+		if !errors.Is(err, ErrInvalidRequest) || !NotExecuted(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The scripts of records call other commands than those of shards. They say and leave the same on
+// the simulated server and on miniredis.
+func TestVotesAreTheSameOnTheSimulatedServer(t *testing.T) {
+	mini := miniredis.RunT(t)
+	there := NewEndpoint(miniClient(t, mini))
+	rapid.Check(t, func(t *rapid.T) {
+		mini.FlushAll()
+		ref, pointer := VoteKey("", "t", "limit"), PlacesKey("", "t")
+		sim := newSimulated(0, ref.place, ref.participants, ref.pointer)
+		here := NewEndpoint(sim.client)
+		now, marks := int64(epoch0), [2]string{}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			now += rapid.SampledFrom([]int64{0, 1, 1_000_000, 60_000_000, -5_000_000, 3_600_000_000}).Draw(t, "later")
+			mini.SetTime(time.UnixMicro(now))
+			sim.SetTime(time.UnixMicro(now))
+			act := voteAct(t, ref, pointer)
+			want, wrong := act(there, &marks[0])
+			got, err := act(here, &marks[1])
+			if !reflect.DeepEqual(want, got) || (err == nil) != (wrong == nil) {
+				t.Fatalf("miniredis %+v, %v\nsimulated %+v, %v", want, wrong, got, err)
+			}
+			if left, kept := votesOn(there.client, ref), votesOn(here.client, ref); !reflect.DeepEqual(left, kept) {
+				t.Fatalf("miniredis keeps %q\nsimulated %q", left, kept)
+			}
+		}
+	})
+}
+
+// voteAct draws what is done with a place or its pointer. The two servers have runs, and so marks,
+// of their own, which are not compared.
+func voteAct(t *rapid.T, ref VoteRef, pointer PlacesRef) func(e *Endpoint, mark *string) (any, error) {
+	if rapid.IntRange(0, 3).Draw(t, "pointer") == 0 {
+		r := PlacesRequest{Text: rapid.SampledFrom([]string{"", "a", "b c\x00\n"}).Draw(t, "text"),
+			Expect: rapid.SampledFrom([]string{"", "a", "b c\x00\n"}).Draw(t, "expect"), Keep: time.Hour}
+		return func(e *Endpoint, _ *string) (any, error) {
+			reply, err := e.Places(t.Context(), pointer, r)
+			reply.Uptime, reply.Run = 0, ""
+			return reply, err
+		}
+	}
+	r := VoteRequest{Kind: rapid.IntRange(1, 4).Draw(t, "kind"),
+		Ballot: VoteBallot{rapid.Int64Range(1, 3).Draw(t, "round"), 1}, Keep: time.Hour,
+		Value: rapid.SampledFrom([]string{"", "v", "w\x00"}).Draw(t, "value"),
+		Known: rapid.SampledFrom([]time.Duration{0, time.Second, time.Hour}).Draw(t, "known"),
+		Alone: rapid.Bool().Draw(t, "alone"), ParticipantTTL: time.Minute}
+	if r.Kind == VoteRead {
+		r.Participant = rapid.SampledFrom([]string{"", "a", "b", "ü\x00"}).Draw(t, "name")
+	}
+	return func(e *Endpoint, mark *string) (any, error) {
+		r.Mark = *mark
+		reply, err := e.Vote(t.Context(), ref, r)
+		*mark, reply.Mark = reply.Mark, strconv.FormatBool(reply.Mark != "")
+		return reply, err
+	}
+}
+
+// votesOn is what a server has stored: of a place what is not of its run.
+func votesOn(client rueidis.Client, ref VoteRef) any {
+	ctx := context.Background()
+	place, _ := client.Do(ctx, client.B().Get().Key(ref.place).Build()).ToString()
+	if place != "" {
+		place = place[:99]
+	}
+	pointer, _ := client.Do(ctx, client.B().Get().Key(ref.pointer).Build()).ToString()
+	_, pointer, _ = strings.Cut(pointer, " ")
+	names, err := client.Do(ctx, client.B().Zrange().Key(ref.participants).Min("0").Max("-1").Build()).AsStrSlice()
+	if err != nil {
+		panic(err)
+	}
+	return []any{place, pointer, names}
 }

@@ -32,6 +32,11 @@ func (a Arrangement) shard(id string) Shard {
 	return Shard{Slot: slot, Node: host.Name, Life: host.Life}
 }
 
+// on reports whether keys are placed on a node in this life of it.
+func (a Arrangement) on(n Node) bool {
+	return slices.ContainsFunc(a.Nodes, func(is Node) bool { return is.Name == n.Name && is.Life == n.Life })
+}
+
 // normal returns nodes in order of their names and with valid weights, so that equal lists are
 // equal.
 func normal(nodes []Node) []Node {

@@ -137,7 +137,7 @@ func bursting(t interface{ Fatal(...any) }, old shard.Layout, permits, burst int
 	s.Burst = burst
 	l, err := shard.New(nil, 1, s, shards)
 	if old.Epoch > 0 {
-		l, err = old.Change(old.Epoch+1, s, shards)
+		l, err = old.Change(old.Epoch+1, s, shards, 0)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -194,8 +194,8 @@ func TestBurstInTwoChanges(t *testing.T) {
 		middle := bursting(t, old, permits, low, between)
 		w := startTubs(old, middle)
 		most := w.play(t)
-		next := bursting(t, middle.Settle(), q, burst, to)
-		last := startTubs(middle.Settle(), next)
+		next := bursting(t, middle.Settle(0), q, burst, to)
+		last := startTubs(middle.Settle(0), next)
 		most = max(most, last.play(t))
 		if most > max(old.Burst, burst)+int64(max(len(w.all), len(last.all))) {
 			t.Fatalf("bursts of %d, from %d of %d by %d of %d to %d of %d", most, old.Burst, p, low, permits, burst, q)

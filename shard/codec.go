@@ -12,8 +12,8 @@ import (
 // version numbers the JSON form of a layout.
 const version = 1
 
-// layoutJSON is the stored form of a Layout, whose Changed is absent if it is the Epoch, and in
-// which a shard has an Algorithm only if that is not the layout's.
+// layoutJSON is the stored form of a Layout, in which a shard has an Algorithm only if that is not
+// the layout's.
 type layoutJSON struct {
 	Version int `json:"v"`
 	plain
@@ -26,9 +26,6 @@ type plain Layout
 func (l Layout) MarshalJSON() ([]byte, error) {
 	if err := l.Validate(); err != nil {
 		return nil, err
-	}
-	if l.Changed == l.Epoch {
-		l.Changed = 0
 	}
 	l.Shards = slices.Clone(l.Shards)
 	for i := range l.Shards {
@@ -61,7 +58,6 @@ func decode(data []byte) (Layout, error) {
 		return Layout{}, fmt.Errorf("%w: version %d, not %d", ErrInvalidLayout, stored.Version, version)
 	}
 	l := Layout(stored.plain)
-	l.Changed = l.changed()
 	for i := range l.Shards {
 		l.Shards[i].Algorithm = cmp.Or(l.Shards[i].Algorithm, l.Algorithm)
 	}

@@ -12,28 +12,15 @@ import (
 )
 
 const (
-	goldenSettled   = `{"v":1,"epoch":5,"changed":1,"settled":true,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":2,"shards":[{"slot":1,"node":"a","share":10},{"slot":1,"node":"b","share":20}]}`
-	goldenUnsettled = `{"v":1,"epoch":6,"settled":false,"permits":36,"window_ns":1500000,"algorithm":"slidinglog","revision":0,"lasts_ns":2000000000,"until":18020006,"shards":[{"slot":1,"node":"\u003cc\u003e","share":36},{"slot":1,"node":"a","share":0,"start":10},{"slot":1,"node":"b","share":0,"start":20}]}`
+	goldenSettled   = `{"v":1,"epoch":5,"settled":true,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":2,"shards":[{"slot":1,"node":"a","share":10},{"slot":1,"node":"b","share":20}]}`
+	goldenUnsettled = `{"v":1,"epoch":6,"settled":false,"permits":36,"window_ns":1500000,"algorithm":"slidinglog","revision":0,"lasts_ns":2000000000,"left_ns":18020000000,"shards":[{"slot":1,"node":"\u003cc\u003e","share":36},{"slot":1,"node":"a","share":0,"start":10},{"slot":1,"node":"b","share":0,"start":20}]}`
 )
 
-// goldenMoved has what only some layouts have: a burst, an anchor, an origin, shards of another
-// algorithm.
-const goldenMoved = `{"v":1,"epoch":7,"settled":false,"permits":36,"window_ns":1000000000,"algorithm":"bucket","burst":72,"revision":0,"auto":true,"anchor":{"slot":4,"node":"b"},"origins":[{"anchor":{"slot":4,"node":"a"},"epoch":5}],"shards":[{"slot":1,"node":"a","share":36,"burst":72},{"slot":1,"node":"a","algorithm":"slidinglog","share":0,"start":10},{"slot":1,"node":"b","algorithm":"slidinglog","share":0,"start":20}]}`
+// goldenMoved has what only some layouts have: a burst, shards of another algorithm, a fence.
+const goldenMoved = `{"v":1,"epoch":7,"settled":false,"permits":36,"window_ns":1000000000,"algorithm":"bucket","burst":72,"revision":0,"auto":true,"fence":{"lost":["b"]},"shards":[{"slot":1,"node":"a","share":36,"burst":72,"life":"x-2"},{"slot":1,"node":"a","algorithm":"slidinglog","share":0,"start":10},{"slot":1,"node":"b","algorithm":"slidinglog","share":0,"start":20}]}`
 
 // goldenMode has a mode.
 const goldenMode = `{"v":1,"epoch":6,"settled":false,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":2,"mode":"off","shards":[{"slot":1,"node":"a","share":10,"start":10},{"slot":1,"node":"b","share":20,"start":20}]}`
-
-// What versions before wrote of a settled layout says nothing of a change: its own epoch counts.
-func TestALayoutThatSaysNothingOfAChangeWasChangedAtItsEpoch(t *testing.T) {
-	old := strings.Replace(goldenSettled, `"changed":1,`, ``, 1)
-	var back shard.Layout
-	if err := json.Unmarshal([]byte(old), &back); err != nil || back.Changed != 5 {
-		t.Fatalf("%+v, %v", back, err)
-	}
-	if again, err := json.Marshal(back); err != nil || string(again) != old {
-		t.Errorf("written as %s, %v", again, err)
-	}
-}
 
 // TestGolden pins the stored form.
 func TestGolden(t *testing.T) {
@@ -43,15 +30,17 @@ func TestGolden(t *testing.T) {
 	s = spec(36)
 	s.Window = 1500 * time.Microsecond
 	bucket := shard.Spec{Permits: 36, Window: time.Second, Algorithm: "bucket", Burst: 72, Auto: true}
-	from := settled.AnchoredAt(shard.Location{Slot: 4, Node: "a"})
+	fenced := settled
+	fenced.Fence = &shard.Fence{Lost: []string{"b"}}
+	again := on("a", 36)
+	again[0].Life = "x-2"
 	off := settled.Spec()
 	off.Mode = "off"
-	moved := from.AnchoredAt(shard.Location{Slot: 4, Node: "b"}, from)
 	for want, l := range map[string]shard.Layout{
 		goldenSettled:   settled,
-		goldenUnsettled: must(t)(settled.Change(6, s, on("<c>", 36))),
-		goldenMoved:     must(t)(moved.Change(7, bucket, on("a", 36))),
-		goldenMode:      must(t)(settled.Change(6, off, on("a", 10, "b", 20))),
+		goldenUnsettled: must(t)(settled.Change(6, s, on("<c>", 36), 0)),
+		goldenMoved:     must(t)(fenced.Change(7, bucket, again, 0)),
+		goldenMode:      must(t)(settled.Change(6, off, on("a", 10, "b", 20), 0)),
 	} {
 		got, err := json.Marshal(l)
 		if err != nil || string(got) != want {
@@ -89,11 +78,14 @@ func TestDecodeStrict(t *testing.T) {
 		"enforced":        edit(`"revision":0`, `"revision":0,"mode":""`),
 		"sum":             edit(`"share":36`, `"share":35`),
 		"settled, starts": edit(`"settled":false`, `"settled":true`),
-		"null anchor":     edit(`"shards":`, `"anchor":null,"shards":`),
-		"no anchor":       edit(`"shards":`, `"anchor":{"slot":0,"node":""},"shards":`),
-		"anchor's epoch":  edit(`"shards":`, `"anchor":{"slot":0,"node":"a","epoch":1},"shards":`),
-		"no origins":      edit(`"shards":`, `"origins":[],"shards":`),
-		"origin, no time": edit(`"shards":`, `"origins":[{"anchor":{"slot":0,"node":"a"}}],"shards":`),
+		"null fence":      edit(`"lasts_ns"`, `"fence":null,"lasts_ns"`),
+		"nobody is lost":  edit(`"lasts_ns"`, `"fence":{"lost":[]},"lasts_ns"`),
+		"places":          edit(`"lasts_ns"`, `"fence":{"places":["a"]},"lasts_ns"`),
+		"an instant":      edit(`"left_ns"`, `"until"`),
+		"nothing left":    edit(`"left_ns":18020000000`, `"left_ns":0`),
+		"left of nothing": edit(`"lasts_ns":2000000000,`, ``),
+		"left, negative":  edit(`"left_ns":1`, `"left_ns":-1`),
+		"left too long":   edit(`"left_ns":18020000000`, `"left_ns":9111222333444555666`),
 		"same algorithm":  edit(`"node":"a",`, `"node":"a","algorithm":"slidinglog",`),
 		"null shards":     goldenUnsettled[:strings.Index(goldenUnsettled, `[`)] + `null}`,
 	} {
@@ -118,7 +110,7 @@ func TestDecodeStrict(t *testing.T) {
 
 // FuzzDecode: what is accepted is valid, and is written as it was read.
 func FuzzDecode(f *testing.F) {
-	for _, data := range []string{goldenSettled, goldenUnsettled, goldenMoved, `{}`, `{"v":1}`,
+	for _, data := range []string{goldenSettled, goldenUnsettled, goldenMoved, goldenKeys, `{}`, `{"v":1}`,
 		strings.ToUpper(goldenSettled)} {
 		f.Add([]byte(data))
 	}

@@ -7,18 +7,13 @@ import (
 	"time"
 )
 
-const (
-	// maxPlaces is how many nodes can keep a membership.
-	maxPlaces = 9
-	maxLife   = 64 // bytes
-)
+const maxLife = 64 // bytes
 
-// Fence says by which membership of nodes a layout holds. A process asks a live shard for permits
-// only while a majority of Places confirms that its node is in the life that the shard is of. So
-// what a lost node had can be given to others, although nobody can ask it: its life is over, and
-// when it is back it begins another one, with other shards.
+// Fence says that the shards of a layout hold by the membership of the nodes. A process asks a live
+// shard for permits only while a majority confirms that its node is in the life that the shard is
+// of. So what a lost node had can be given to others, although nobody can ask it: its life is over,
+// and when it is back it begins another one, with other shards.
 type Fence struct {
-	Places []string `json:"places"` // the nodes that keep the membership, in order; never changed in place
 	// Lost are the nodes, in order, from which shares were taken over, and that get some again when
 	// they are back.
 	Lost []string `json:"lost,omitempty"`
@@ -28,14 +23,9 @@ func (f *Fence) validate() error {
 	if f == nil {
 		return nil
 	}
-	for _, names := range [][]string{f.Places, f.Lost} {
-		if !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != len(names) ||
-			slices.ContainsFunc(names, func(n string) bool { return n == "" || !text(n) }) {
-			return fmt.Errorf("fence: %.200q are not names in order", strings.Join(names, ","))
-		}
-	}
-	if len(f.Places) < 1 || len(f.Places) > maxPlaces || len(f.Lost) > MaxLive {
-		return fmt.Errorf("fence: %d places, %d lost", len(f.Places), len(f.Lost))
+	if !slices.IsSorted(f.Lost) || len(slices.Compact(slices.Clone(f.Lost))) != len(f.Lost) || len(f.Lost) > MaxLive ||
+		slices.ContainsFunc(f.Lost, func(n string) bool { return n == "" || !text(n) }) {
+		return fmt.Errorf("fence: %.200q are not names in order", strings.Join(f.Lost, ","))
 	}
 	return nil
 }
@@ -51,8 +41,12 @@ func lives(life string) bool {
 // believed is longer than a process goes on granting under a layout that was replaced.
 const believed = 16 * time.Second
 
-// maxLasts bounds for how long what was granted may matter.
-const maxLasts = 100 * 366 * 24 * time.Hour
+const (
+	// maxLasts bounds for how long what was granted may matter.
+	maxLasts = 100 * 366 * 24 * time.Hour
+	// maxLeft is longer than anything is waited for.
+	maxLeft = maxLasts + maxLasts/50 + believed
+)
 
 // Lasts returns how long a grant can still count: it may be dated a window ahead, and counts for a
 // window after that. Where a burst takes longer than a window to come, that counts in place of the
@@ -72,19 +66,30 @@ func (l Layout) GrantsLast() time.Duration {
 	return lasts
 }
 
-// counting returns l with what an earlier layout granted that it follows, and with what that one
-// counts still. Grants that matter no longer than those of l itself change nothing.
-func (l Layout) counting(earlier Layout) Layout {
+// counting returns l with what an earlier layout granted that it follows, and with what that one,
+// held for so long, counts still. Grants that matter no longer than those of l itself change
+// nothing.
+func (l Layout) counting(earlier Layout, held time.Duration) Layout {
 	own := l.Spec().Lasts()
-	count := func(lasts time.Duration, until int64) {
+	count := func(lasts, left time.Duration) {
 		if lasts > own {
-			l.Lasts, l.Until = max(l.Lasts, lasts), max(l.Until, until)
+			l.Lasts, l.Left = max(l.Lasts, lasts), max(l.Left, left)
 		}
 	}
 	lasts := earlier.Spec().Lasts()
-	count(lasts, l.Epoch+(lasts+lasts/100+believed).Microseconds())
-	if earlier.Until >= l.Epoch {
-		count(earlier.Lasts, earlier.Until)
-	}
+	count(lasts, lasts+lasts/100+believed)
+	count(earlier.countsAfter(held))
 	return l
 }
+
+// countsAfter returns what l counts of earlier layouts once it was held for so long.
+func (l Layout) countsAfter(held time.Duration) (lasts, left time.Duration) {
+	if left = l.Left - surely(held); left <= 0 {
+		return 0, 0
+	}
+	return l.Lasts, left
+}
+
+// surely returns how much of a time that another clock measured has surely passed: a clock runs up
+// to 1 % fast.
+func surely(held time.Duration) time.Duration { return max(held, 0) / 100 * 99 }

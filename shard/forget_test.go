@@ -1,51 +1,68 @@
 package shard_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// noted is l as found in force at this time of a node.
-func noted(l shard.Layout, now int64) shard.Layout {
-	keys := *l.Keys
-	keys.Since, keys.SinceAt, keys.Upto = now, "a", l.Epoch
-	l.Keys = &keys
-	return l
+// moved is a family that was on one node and then on another, which it has left for 99 minutes; the
+// first for 99 hours more.
+func moved(t *testing.T) shard.Layout {
+	l := succeed(t, family(t, 1, spec(10), someNodes(1)), spec(10), someNodes(2)[1:])
+	return must(t)(l.Rearrange(l.Epoch+1, someNodes(3)[2:], 100*time.Hour)).Settle(100 * time.Minute)
 }
 
-// What was before is forgotten once its time is over, whatever has changed since; what came later
-// is not.
-func TestWhatWasBeforeIsForgottenThoughMoreHasChanged(t *testing.T) {
-	l := noted(succeed(t, family(t, 1, spec(10), someNodes(1)), spec(10), someNodes(2)), 1000)
-	if l = succeed(t, l, spec(10), someNodes(3)); l.Keys.Since != 1000 || l.Keys.SinceAt != "a" {
-		t.Fatalf("since %d at %q: another change has begun the time anew", l.Keys.Since, l.Keys.SinceAt)
+// What was before is forgotten once it was left for long enough, whatever has changed since; what
+// was left later is not. A part is forgotten alone only if there is much of it.
+func TestWhatWasLeftLongAgoIsForgotten(t *testing.T) {
+	l := moved(t)
+	l = must(t)(l.Rearrange(l.Epoch+1, someNodes(4)[3:], 0))
+	for _, c := range []struct {
+		held, after time.Duration
+		forgettable bool
+		left        int
+	}{
+		{0, 99*time.Hour + 99*time.Minute + 1, false, -1},
+		{0, 99*time.Minute + 1, false, 2},
+		{0, 99 * time.Minute, false, 1},
+		{time.Hour, 100 * time.Minute, false, 1},
+		{100 * time.Minute, 99*time.Minute + 1, false, 1},
+		{100 * time.Minute, 99 * time.Minute, true, 0},
+		{-time.Hour, 99*time.Minute + 1, false, 2},
+	} {
+		if got := l.Forgettable(c.held, c.after); got != c.forgettable {
+			t.Errorf("%+v: %v", c, got)
+		}
+		next, err := l.Forget(l.Epoch+1, c.held, c.after)
+		if (err != nil) != (c.left < 0) || err != nil && !errors.Is(err, shard.ErrInvalidLayout) {
+			t.Errorf("%+v: %v", c, err)
+		} else if err == nil && (len(next.Keys.Before) != c.left || !next.Settled) {
+			t.Errorf("%+v: %+v", c, next.Keys)
+		}
 	}
-	next := l.Keys.Forget()
-	if len(next.Before) != 1 || len(next.Before[0].Nodes) != 2 || next.Since != 0 {
-		t.Errorf("%+v", next)
+	for i := range 6 {
+		l = must(t)(l.Rearrange(l.Epoch+1, someNodes(5 + i)[4+i:], 0))
 	}
-	if next = next.Forget(); next.Moving() {
-		t.Errorf("%+v", next)
+	if !l.Forgettable(time.Hour, 99*time.Minute) {
+		t.Error("a part of many is not forgotten")
 	}
 }
 
 // Where keys were once more is remembered for as long as from then on.
 func TestAnArrangementThatCameBackIsRememberedFromThenOn(t *testing.T) {
 	at := func(l shard.Layout, node int) shard.Layout {
-		return succeed(t, l, spec(10), someNodes(4)[node:node+1])
+		return must(t)(l.Rearrange(l.Epoch+1, someNodes(4)[node:node+1], time.Hour))
 	}
-	l := at(family(t, 1, spec(10), someNodes(1)), 1)
-	l = noted(l, 1000) // node 1 is in force
-	l = at(at(at(l, 0), 2), 3)
-	next := l
-	next.Keys = l.Keys.Forget()
-	next.Epoch++
-	k := keyed(t, next, "k")
-	for _, n := range someNodes(2) {
-		if !slices.ContainsFunc(k.Shards, func(s shard.Shard) bool { return s.Node == n.Name }) {
-			t.Errorf("what is on %s since the note is forgotten by %+v", n.Name, k)
+	l := at(at(at(at(family(t, 1, spec(10), someNodes(1)), 1), 0), 2), 3)
+	k := keyed(t, must(t)(l.Forget(l.Epoch+1, 0, 100*time.Minute)), "k")
+	for i, n := range someNodes(4) {
+		listed := slices.ContainsFunc(k.Shards, func(s shard.Shard) bool { return s.Node == n.Name })
+		if listed != (i != 1) {
+			t.Errorf("%s is listed by %+v: %v", n.Name, k, listed)
 		}
 	}
 }
@@ -53,10 +70,8 @@ func TestAnArrangementThatCameBackIsRememberedFromThenOn(t *testing.T) {
 // Once some of what was before is forgotten, the rest does not tell what shards have: capacity was
 // on its way between them.
 func TestWhatIsLeftOfWhatWasBeforeIsUnknown(t *testing.T) {
-	l := succeed(t, family(t, 1, spec(10), someNodes(1)), spec(10), someNodes(2)[1:])
-	l = succeed(t, noted(l, 1000), spec(30), someNodes(3)[2:])
-	l.Keys = l.Keys.Forget()
-	l.Epoch++
+	l := succeed(t, moved(t), spec(30), someNodes(4)[3:])
+	l = must(t)(l.Forget(l.Epoch+1, 0, time.Hour))
 	k := keyed(t, l, "k")
 	if len(k.Shards) < 2 || k.Settled {
 		t.Errorf("nothing is left: %+v", k)
@@ -66,7 +81,67 @@ func TestWhatIsLeftOfWhatWasBeforeIsUnknown(t *testing.T) {
 			t.Errorf("%+v of %+v is known", s, k)
 		}
 	}
-	if l.Keys = l.Keys.Forget().Forget(); l.Keys.Cut || !keyed(t, l, "k").Settled {
+	if l = must(t)(l.Forget(l.Epoch+1, 2*time.Hour, time.Hour)); l.Keys.Cut || !keyed(t, l, "k").Settled {
 		t.Errorf("after a while: %+v", l.Keys)
+	}
+}
+
+// A family whose record shards have overtaken knows of no key what it holds while keys move.
+func TestAFamilyAnewKnowsOfNoShare(t *testing.T) {
+	l := must(t)(moved(t).Anew(10, time.Hour))
+	for _, s := range keyed(t, l, "k").Shards {
+		if s.Start != shard.Unknown {
+			t.Errorf("%+v is known", s)
+		}
+	}
+	if l.Keys.Before[0].LeftFor <= moved(t).Keys.Before[0].LeftFor {
+		t.Error("the time for which it was held is forgotten")
+	}
+}
+
+// What was before is in order: what was left first was left for longest.
+func TestInvalidKeys(t *testing.T) {
+	valid := moved(t)
+	for name, spoil := range map[string]func(*shard.Keys){
+		"left, negative": func(k *shard.Keys) { k.Before[1].LeftFor = -1 },
+		"left too long":  func(k *shard.Keys) { k.Before[0].LeftFor = 1<<63 - 1 },
+		"out of order":   func(k *shard.Keys) { slices.Reverse(k.Before) },
+		"no algorithm":   func(k *shard.Keys) { k.Before[0].Algorithm = "" },
+		"no nodes":       func(k *shard.Keys) { k.Before[0].Nodes = nil },
+		"lives":          func(k *shard.Keys) { k.Nodes = []shard.Node{{Name: "a", Weight: 1, Life: "1"}} },
+		"too many": func(k *shard.Keys) {
+			for len(k.Before) <= 128 {
+				k.Before = append(k.Before, k.Before[1])
+			}
+		},
+	} {
+		l, keys := valid, *valid.Keys
+		keys.Before = slices.Clone(keys.Before)
+		spoil(&keys)
+		l.Keys = &keys
+		if err := l.Validate(); !errors.Is(err, shard.ErrInvalidLayout) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := valid.Validate(); err != nil {
+		t.Error(err)
+	}
+	for l, i := valid, 0; i < 4; i++ { // however long it was left
+		if l = l.Settle(1<<63 - 1); l.Validate() != nil {
+			t.Fatalf("%d: %+v", i, l.Keys)
+		}
+	}
+}
+
+func TestAFamilyOnly(t *testing.T) {
+	l := must(t)(shard.New(nil, 1, spec(10), on("a", 10)))
+	if _, err := l.Rearrange(2, someNodes(1), 0); !errors.Is(err, shard.ErrInvalidLayout) {
+		t.Errorf("arranged: %v", err)
+	}
+	if _, err := l.Forget(2, 0, 0); !errors.Is(err, shard.ErrInvalidLayout) || l.Forgettable(time.Hour, 0) {
+		t.Errorf("forgotten: %v", err)
+	}
+	if _, err := l.ForKey("k", shard.Terms{}); !errors.Is(err, shard.ErrInvalidLayout) {
+		t.Errorf("a key: %v", err)
 	}
 }

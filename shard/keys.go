@@ -1,31 +1,31 @@
 package shard
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
-	"unicode/utf8"
 )
 
 // How many arrangements a family remembers from before the one in force.
 const (
-	// maxBefore is how many there may be for it to be arranged anew.
+	// maxBefore is how many there may be for keys to be placed on a node on which they are not, or
+	// to get another algorithm.
 	maxBefore = 16
-	// maxMerged is how many there may be when layouts that nobody put in an order become one: each
-	// of a few may have maxBefore, and nobody can be told to wait.
-	maxMerged = 128
+	// mostBefore is how many there may be at all. The more are for nodes that keys have to leave.
+	mostBefore = 128
 )
 
 // ErrTooManyMoves tells that a family was arranged anew too often for the time that a move takes.
+// That passes.
 var ErrTooManyMoves = errors.New("too many arrangements of the family's keys are still being left")
 
 // Past is an arrangement that was in force, under which a key may still hold something.
 type Past struct {
 	Arrangement
-	Epoch     int64  `json:"epoch"`
 	Algorithm string `json:"algorithm"`
+	// LeftFor is for how long at least it had been left when this record was written.
+	LeftFor time.Duration `json:"left_for_ns,omitempty"`
 }
 
 // same reports whether every key has its shard at the same site.
@@ -40,16 +40,9 @@ type Keys struct {
 	// Longest is how long a grant of a key can count, under any limit that the family ever had. No
 	// limit that comes with a call may make it longer.
 	Longest time.Duration `json:"longest_ns"`
-	// Cut tells that some of what was before was forgotten, or had no order: what shards have of
-	// the rest is unknown.
+	// Cut tells that some of what was before was forgotten: what shards have of the rest is
+	// unknown.
 	Cut bool `json:"cut,omitempty"`
-	// Since is the time of node SinceAt, in microseconds, at which this record was found to be in
-	// force there; 0: not yet known.
-	Since   int64  `json:"since_us,omitempty"`
-	SinceAt string `json:"since_at,omitempty"`
-	// Upto is the epoch of the record then: what was before that is forgotten once its time is
-	// over, whatever has changed since. 0: all of it.
-	Upto int64 `json:"upto,omitempty"`
 }
 
 // Moving reports whether all keys may still have to be moved.
@@ -65,26 +58,93 @@ func (k *Keys) Only(id string) (at Location, ok bool) {
 	return Location{s.Slot, s.Node}, true
 }
 
-// Waits reports whether more has changed since Since was noted, but so little that all of it can be
-// forgotten together, later. To forget a part has the shards of every key asked once more.
-func (k *Keys) Waits() bool {
-	return len(k.Before) <= maxBefore/2 &&
-		slices.ContainsFunc(k.Before, func(p Past) bool { return k.Upto > 0 && p.Epoch >= k.Upto })
-}
+// Over reports whether keys are placed over just these nodes.
+func (k *Keys) Over(nodes []Node) bool { return slices.Equal(k.Nodes, normal(nodes)) }
 
-// Forget returns the keys without what they may have held before, as far as that was known when
-// Since was noted.
-func (k *Keys) Forget() *Keys {
-	upto := cmp.Or(k.Upto, MaxEpoch+1)
-	next := &Keys{Arrangement: k.Arrangement, Longest: k.Longest}
-	for _, p := range k.Before {
-		if p.Epoch >= upto {
-			next.Before = append(next.Before, p)
+// Fit divides nodes into those over which keys may be placed now, with [Layout.Rearrange], and
+// those that have to come later. While too many arrangements are being left, keys are placed only
+// on nodes where they are. So a node that comes and goes stays away until some are forgotten. If
+// they are on none of the nodes, all may be taken nevertheless.
+func (k *Keys) Fit(nodes []Node) (now, later []Node) {
+	if len(k.Before) < maxBefore {
+		return nodes, nil
+	}
+	for _, n := range nodes {
+		if k.on(n) {
+			now = append(now, n)
+		} else {
+			later = append(later, n)
 		}
 	}
-	next.Cut = next.Moving()
-	return next
+	if now == nil {
+		return nodes, nil
+	}
+	return now, later
 }
+
+// aged returns the keys of the next record, given for how long that of k was held. It returns a
+// copy, but for the nodes.
+func (k *Keys) aged(held time.Duration) *Keys {
+	if k == nil {
+		return nil
+	}
+	next := *k
+	next.Before = slices.Clone(k.Before)
+	for i := range next.Before {
+		p := &next.Before[i]
+		p.LeftFor = min(p.LeftFor+min(surely(held), maxLeft), maxLeft)
+	}
+	return &next
+}
+
+// Forgettable reports whether arrangements before were left for so long, and it is worth a new
+// record to forget them. To forget a part has the shards of every key asked once more: while there
+// are few, that waits until all can be forgotten.
+func (l Layout) Forgettable(held, after time.Duration) bool {
+	if !l.Keys.Moving() {
+		return false
+	}
+	before := l.Keys.aged(held).Before
+	n := leftFor(before, after)
+	return n == len(before) || n > 0 && len(before) > maxBefore/2
+}
+
+// leftFor returns how many of the pasts, oldest first, were left for so long.
+func leftFor(before []Past, after time.Duration) int {
+	n := slices.IndexFunc(before, func(p Past) bool { return p.LeftFor < after })
+	if n < 0 {
+		return len(before)
+	}
+	return n
+}
+
+// Forget returns the layout of a family that is to follow l, without the arrangements before that
+// were left for so long.
+func (l Layout) Forget(epoch int64, held, after time.Duration) (Layout, error) {
+	keys := l.Keys.aged(held)
+	if !keys.Moving() || leftFor(keys.Before, after) == 0 {
+		return Layout{}, fmt.Errorf("%w: nothing can be forgotten", ErrInvalidLayout)
+	}
+	keys.Before = slices.Clone(keys.Before[leftFor(keys.Before, after):])
+	keys.Cut = keys.Moving()
+	return l.follow(epoch, l.Spec(), l.Live(), keys, held)
+}
+
+// Rearrange returns the layout of a family that is to follow l, with its keys placed over nodes.
+// While too many arrangements are being left, it is ErrTooManyMoves unless keys have to leave a
+// node, and [Keys.Fit] leaves none of these for later.
+func (l Layout) Rearrange(epoch int64, nodes []Node, held time.Duration) (Layout, error) {
+	if l.Keys == nil {
+		return Layout{}, errNoFamily
+	}
+	keys, err := l.keysAfter(l.Spec(), Arrangement{l.Keys.Slots, nodes}, held)
+	if err != nil {
+		return Layout{}, err
+	}
+	return l.follow(epoch, l.Spec(), l.Live(), keys, held)
+}
+
+var errNoFamily = fmt.Errorf("%w: not the layout of a family", ErrInvalidLayout)
 
 // Terms are what a limit says that comes with the calls for a key. All else is its family's. The
 // zero Terms are its family's, too.
@@ -107,11 +167,11 @@ func (t Terms) Over(s Spec) Spec {
 // limit may have come with a call. It is settled if the key has nothing to move.
 func (l Layout) ForKey(id string, own Terms) (Layout, error) {
 	if l.Keys == nil {
-		return Layout{}, fmt.Errorf("%w: not the layout of a family with an arrangement", ErrInvalidLayout)
+		return Layout{}, errNoFamily
 	}
 	s := own.Over(l.Spec())
 	next := s.layout(l.Epoch)
-	next.Fence = l.fenceOf(l.Keys.Arrangement)
+	next.Fence = l.Fence
 	is := l.Keys.shard(id)
 	is.Share = s.Permits
 	next.Shards = s.live([]Shard{is})
@@ -128,44 +188,26 @@ func (l Layout) ForKey(id string, own Terms) (Layout, error) {
 		next.Shards[0].Start = 0
 		return next.checked()
 	}
-	if next.Changed = l.Epoch; l.Keys.Cut {
+	if l.Keys.Cut {
 		next.Shards[0].Start = Unknown
 	}
 	return next.checked()
 }
 
-// fenceOf is the fence of a key under an arrangement: that of the layout, if its shards have lives.
-func (l Layout) fenceOf(a Arrangement) *Fence {
-	switch {
-	case !a.fenced():
-		return nil
-	case l.Fence == nil: // the family is under none any more
-		return &Fence{Places: []string{"none"}}
-	}
-	return l.Fence
-}
-
-// KeysAfter returns the keys of the layout that follows l, with the spec s and an arrangement: they
-// say what keys have to be moved from. The layout of a new family has none.
-func (l Layout) KeysAfter(s Spec, to Arrangement) (*Keys, error) {
+// keysAfter returns the keys of the layout that follows l, with the spec s and an arrangement: they
+// say what keys have to be moved from.
+func (l Layout) keysAfter(s Spec, to Arrangement, held time.Duration) (*Keys, error) {
 	to.Nodes = normal(to.Nodes)
-	next := &Keys{Arrangement: to, Longest: s.Lasts()}
-	if l.Keys == nil {
-		return next, nil
-	}
-	next.Before, next.Longest = l.Keys.Before, max(next.Longest, l.Keys.Longest)
-	if l.Keys.Moving() {
-		next.Since, next.SinceAt, next.Upto, next.Cut = l.Keys.Since, l.Keys.SinceAt, l.Keys.Upto, l.Keys.Cut
-	}
-	past := Past{l.Keys.Arrangement, l.Epoch, l.Algorithm}
+	next := l.Keys.aged(held)
+	next.Arrangement, next.Longest = to, max(next.Longest, s.Lasts())
+	past := Past{Arrangement: l.Keys.Arrangement, Algorithm: l.Algorithm}
 	if past.same(Past{Arrangement: to, Algorithm: s.Algorithm}) {
 		return next, nil
 	}
-	most := maxBefore
-	if len(l.Keys.Before) > maxBefore { // they come of layouts that became one
-		most = maxMerged
-	}
-	if next.Before = distinct(append(slices.Clone(next.Before), past)); len(next.Before) > most {
+	next.Before = distinct(append(next.Before, past))
+	_, later := l.Keys.Fit(to.Nodes)
+	leaves := slices.ContainsFunc(l.Keys.Nodes, func(n Node) bool { return !to.on(n) })
+	if n := len(next.Before); n > mostBefore || n > maxBefore && (later != nil || !leaves) {
 		return nil, ErrTooManyMoves
 	}
 	return next, nil
@@ -181,35 +223,7 @@ func distinct(pasts []Past) (kept []Past) {
 	return kept
 }
 
-// mergedKeys returns the keys of the layout that follows both l and others. What one of them says
-// was before stays: keys may hold something there.
-func (l Layout) mergedKeys(others []Layout) (*Keys, error) {
-	if l.Keys == nil {
-		return nil, nil
-	}
-	merged := &Keys{Arrangement: l.Keys.Arrangement}
-	var pasts []Past
-	for _, of := range append(slices.Clone(others), l) {
-		if of.Keys != nil {
-			pasts = append(append(pasts, of.Keys.Before...), Past{of.Keys.Arrangement, of.Epoch, of.Algorithm})
-			merged.Longest = max(merged.Longest, of.Keys.Longest)
-		}
-	}
-	slices.SortStableFunc(pasts, func(a, b Past) int { return cmp.Compare(a.Epoch, b.Epoch) })
-	for i := range pasts[1:] {
-		pasts[i+1].Epoch = max(pasts[i+1].Epoch, pasts[i].Epoch+1)
-	}
-	if merged.Before = distinct(pasts); len(merged.Before) == 1 {
-		merged.Before = nil // all of one have what any has
-	}
-	merged.Cut = merged.Moving()
-	if len(merged.Before) > maxMerged {
-		return nil, ErrTooManyMoves
-	}
-	return merged, nil
-}
-
-func (k *Keys) validate(epoch int64, s Spec, under bool) error {
+func (k *Keys) validate(s Spec, under bool) error {
 	if k == nil {
 		return nil
 	}
@@ -219,25 +233,19 @@ func (k *Keys) validate(epoch int64, s Spec, under bool) error {
 	if k.fenced() != under {
 		return fmt.Errorf("nodes with lives: %v, under a fence: %v", k.fenced(), under)
 	}
-	if k.Since < 0 || (k.Since == 0) != (k.SinceAt == "") || !utf8.ValidString(k.SinceAt) || k.Upto < 0 ||
-		k.Upto > epoch {
-		return fmt.Errorf("since %d at %q", k.Since, k.SinceAt)
-	}
 	if k.Longest < s.Lasts() || k.Longest > maxLasts+s.Lease {
 		return fmt.Errorf("grants count for %s at the longest, those of the limit for %s", k.Longest, s.Lasts())
 	}
-	if len(k.Before) > maxMerged {
+	if len(k.Before) > mostBefore {
 		return fmt.Errorf("%d arrangements before", len(k.Before))
 	}
-	var last int64
 	for i, p := range k.Before {
 		if err := p.Arrangement.validate(); err != nil {
 			return fmt.Errorf("before %d: %w", i, err)
 		}
-		if p.Epoch <= last || p.Epoch >= epoch {
-			return fmt.Errorf("before %d: epoch %d is not in order", i, p.Epoch)
+		if p.LeftFor < 0 || p.LeftFor > maxLeft || i > 0 && p.LeftFor > k.Before[i-1].LeftFor {
+			return fmt.Errorf("before %d: left for %s, out of order", i, p.LeftFor)
 		}
-		last = p.Epoch
 		if p.Algorithm == "" || !text(p.Algorithm) {
 			return fmt.Errorf("before %d: algorithm %.80q", i, p.Algorithm)
 		}

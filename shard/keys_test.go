@@ -16,28 +16,27 @@ import (
 
 // family returns the settled layout of a family.
 func family(t interface{ Fatal(...any) }, epoch int64, s shard.Spec, nodes []shard.Node) shard.Layout {
-	l, err := shard.New(nil, epoch, s, on("record", int(s.Permits)))
+	l, err := shard.NewFamily(nil, epoch, s, on("record", int(s.Permits)), nodes)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if l.Keys, err = l.KeysAfter(s, shard.Arrangement{Slots: shard.KeySlots, Nodes: nodes}); err != nil {
 		t.Fatal(err)
 	}
 	return l
 }
 
-// succeed returns the layout that follows l in the family's record.
+// succeed returns the layout of a family with another spec, and then over other nodes.
 func succeed(t interface{ Fatal(...any) }, l shard.Layout, s shard.Spec, nodes []shard.Node) shard.Layout {
-	keys, err := l.KeysAfter(s, shard.Arrangement{Slots: l.Keys.Slots, Nodes: nodes})
-	if err != nil {
-		t.Fatal(err)
+	var err error
+	if s != l.Spec() {
+		if l, err = l.Change(l.Epoch+1, s, on("record", int(s.Permits)), 0); err != nil {
+			t.Fatal(err)
+		}
 	}
-	l.Keys = keys
-	next, err := l.Change(l.Epoch+1, s, on("record", int(s.Permits)))
-	if err != nil {
-		t.Fatal(err)
+	if !l.Keys.Over(nodes) {
+		if l, err = l.Rearrange(l.Epoch+1, nodes, 0); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return next.Settle()
+	return l.Settle(0)
 }
 
 func keyed(t interface{ Fatal(...any) }, l shard.Layout, id string) shard.Layout {
@@ -121,68 +120,93 @@ func TestKeysOfAFamilyForgetNoPlaceWhileTheyMove(t *testing.T) {
 
 func TestOnlySoManyArrangementsAreLeftAtOnce(t *testing.T) {
 	l := family(t, 1, spec(10), someNodes(1))
-	for i := range 17 {
-		keys, err := l.KeysAfter(l.Spec(), shard.Arrangement{Nodes: someNodes(i + 2)})
-		if (err != nil) != (i == 16) || err != nil && !errors.Is(err, shard.ErrTooManyMoves) {
-			t.Fatalf("%d: %v", i, err)
+	for i := range 16 {
+		l = must(t)(l.Rearrange(l.Epoch+1, someNodes(i+2), 0))
+	}
+	another := l.Spec()
+	another.Algorithm = "another"
+	heavier := someNodes(17)
+	heavier[3].Weight = 2
+	for name, try := range map[string]func() (shard.Layout, error){
+		"another node":      func() (shard.Layout, error) { return l.Rearrange(99, someNodes(18), 0) },
+		"one for another":   func() (shard.Layout, error) { return l.Rearrange(99, someNodes(18)[1:], 0) },
+		"another weight":    func() (shard.Layout, error) { return l.Rearrange(99, heavier, 0) },
+		"another algorithm": func() (shard.Layout, error) { return l.Change(99, another, on("record", 10), 0) },
+	} {
+		if _, err := try(); !errors.Is(err, shard.ErrTooManyMoves) {
+			t.Errorf("%s: %v", name, err)
 		}
-		if err == nil {
-			l.Epoch, l.Keys = l.Epoch+1, keys
-		}
+	}
+	faster := l.Spec()
+	faster.Window /= 2
+	if _, err := l.Change(99, faster, on("record", 10), 0); err != nil {
+		t.Errorf("another window: %v", err)
+	}
+	for n := 16; n > 0; n-- { // a node that is lost is always left
+		l = must(t)(l.Rearrange(l.Epoch+1, someNodes(n), 0))
 	}
 }
 
-// Layouts that become one may each list as many arrangements as there can be. None of these is
-// forgotten: a key may hold something under each.
-func TestMergedLayoutsForgetNoArrangement(t *testing.T) {
-	first := family(t, 1, spec(10), someNodes(1))
-	full := func(at int) shard.Layout {
-		l := first
-		for i := range 16 {
-			l = succeed(t, l, spec(10), []shard.Node{{Name: fmt.Sprintf("node %d:%d", at, i), Weight: 1}})
+// A node that comes and goes never stops a change. Its keys are where a node is, at every time, and
+// on it again some time after it has come to stay.
+func TestANodeThatFlapsStopsNoChange(t *testing.T) {
+	const after = time.Hour
+	nodes := func(lives ...int) (nodes []shard.Node) {
+		for i, life := range lives {
+			if life > 0 {
+				nodes = append(nodes, shard.Node{Name: string(rune('a' + i)), Weight: 1, Life: fmt.Sprint(life)})
+			}
 		}
-		return l
+		return nodes
 	}
-	layouts := []shard.Layout{full(0), full(1), full(2), full(3)}
-	merged := must(t)(layouts[0].Merge(1000, layouts[1:]...))
-	key := keyed(t, merged.Settle(), "k")
-	for i, l := range layouts {
-		for _, p := range l.Keys.Before {
-			for _, n := range p.Nodes {
-				if !slices.ContainsFunc(key.Shards, func(s shard.Shard) bool { return s.Node == n.Name }) {
-					t.Errorf("layout %d: nothing is on %s", i, n.Name)
-				}
+	record := on("record", 10)
+	record[0].Life = "1"
+	l := must(t)(shard.NewFamily(&shard.Fence{}, 1, spec(10), record, nodes(1, 1, 1, 1)))
+	pass := func(held time.Duration, open []shard.Node) {
+		t.Helper()
+		switch now, _ := l.Keys.Fit(open); {
+		case !l.Keys.Over(now):
+			l = must(t)(l.Rearrange(l.Epoch+1, now, held))
+		case l.Forgettable(held, after):
+			l = must(t)(l.Forget(l.Epoch+1, held, after))
+		}
+		for i := range 20 {
+			home := keyed(t, l, fmt.Sprint("key ", i)).Shards[0]
+			is := shard.Node{Name: home.Node, Weight: 1, Life: home.Life}
+			if !slices.Contains(open, is) {
+				t.Fatalf("key %d is on %s in its life %s; open are %v", i, home.Node, home.Life, open)
 			}
 		}
 	}
-	if n := len(merged.Keys.Before); n != 4*16+1 {
-		t.Errorf("%d arrangements: what all had in common stands there more than once", n)
+	for i := range 1000 {
+		pass(5*time.Second, nodes(1, 1, 1, 0))
+		pass(5*time.Second, nodes(1, 1, 1, i+2))
 	}
-	again := must(t)(merged.Merge(2000))
-	if len(again.Keys.Before) > len(merged.Keys.Before)+1 {
-		t.Errorf("%d arrangements after %d", len(again.Keys.Before), len(merged.Keys.Before))
+	for i := range 8 { // all of them, one after another
+		lives := []int{2 + i, 2 + i, 2 + i, 2000 + i}
+		for k := range lives {
+			was := lives[k]
+			lives[k] = 0
+			pass(time.Second, nodes(lives...))
+			lives[k] = was + 1
+			pass(time.Second, nodes(lives...))
+		}
 	}
-	back := shard.Layout{}
-	if data, err := json.Marshal(merged.Settle()); err != nil || json.Unmarshal(data, &back) != nil {
-		t.Errorf("%d bytes, %v", len(data), err)
+	last := nodes(9, 9, 9, 9)
+	for range 4 {
+		pass(after*101/99, last)
 	}
-	if _, err := merged.KeysAfter(spec(10), shard.Arrangement{Nodes: someNodes(2)}); err != nil {
-		t.Errorf("arranged anew: %v", err)
-	}
-	for i := 4; i < 8; i++ {
-		layouts = append(layouts, full(i))
-	}
-	if _, err := layouts[0].Merge(1000, layouts[1:]...); !errors.Is(err, shard.ErrTooManyMoves) {
-		t.Errorf("more than a record may list: %v", err)
+	if !l.Keys.Over(last) || l.Keys.Moving() {
+		t.Errorf("in the end: %+v", l.Keys)
 	}
 }
 
 // goldenKeys is the record of a family whose keys move to another node.
-const goldenKeys = `{"v":1,"epoch":6,"settled":true,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":0,"shards":[{"slot":1,"node":"record","share":30}],"keys":{"slots":32,"nodes":[{"name":"10.0.0.0:6379","weight":1},{"name":"10.0.0.1:6379","weight":1}],"before":[{"slots":32,"nodes":[{"name":"10.0.0.0:6379","weight":1}],"epoch":5,"algorithm":"slidinglog"}],"longest_ns":2000000000,"since_us":17,"since_at":"n"}}`
+const goldenKeys = `{"v":1,"epoch":6,"settled":true,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":0,"shards":[{"slot":1,"node":"record","share":30}],"keys":{"slots":32,"nodes":[{"name":"10.0.0.0:6379","weight":1},{"name":"10.0.0.1:6379","weight":1}],"before":[{"slots":32,"nodes":[{"name":"10.0.0.0:6379","weight":1}],"algorithm":"slidinglog","left_for_ns":17}],"longest_ns":2000000000}}`
 
 func TestGoldenKeys(t *testing.T) {
 	l := succeed(t, family(t, 5, spec(30), someNodes(1)), spec(30), someNodes(2))
-	l.Keys.Since, l.Keys.SinceAt = 17, "n"
+	l.Keys.Before[0].LeftFor = 17
 	got, err := json.Marshal(l)
 	if err != nil || string(got) != goldenKeys {
 		t.Errorf("stored as %s, %v\nwant      %s", got, err, goldenKeys)
@@ -217,9 +241,10 @@ func TestTheLongestLimitOfAFamilyIsRemembered(t *testing.T) {
 	long.Window = time.Hour
 	l := family(t, 5, long, someNodes(1))
 	l = succeed(t, l, spec(10), someNodes(2))
-	merged := must(t)(l.Merge(9, family(t, 6, spec(10), someNodes(2))))
+	later := time.Hour
 	for name, is := range map[string]time.Duration{
-		"changed": l.Keys.Longest, "forgotten": l.Keys.Forget().Longest, "merged": merged.Keys.Longest,
+		"changed": l.Keys.Longest, "forgotten": must(t)(l.Forget(9, later, time.Minute)).Keys.Longest,
+		"anew": must(t)(l.Anew(9, later)).Keys.Longest, "settled": l.Settle(later).Keys.Longest,
 		"counted for takeovers": l.GrantsLast(),
 	} {
 		if is != 2*time.Hour {

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// ErrInvalidLayout is wrapped by every error of this package.
+// ErrInvalidLayout is wrapped by every error of this package but ErrTooManyMoves.
 var ErrInvalidLayout = errors.New("invalid layout")
 
 // Bounds of a layout. A stored one that exceeds them is not valid: whoever reads it would have to
@@ -45,8 +46,9 @@ type Spec struct {
 // says which of them may be raised.
 type Layout struct {
 	Epoch int64 `json:"epoch"` // 1..MaxEpoch; grows with every change
-	// Changed is the epoch of the last change that somebody asked for; see [Layout.Outranks].
-	Changed   int64         `json:"changed,omitempty"`
+	// Asked is the epoch of the last change that somebody asked for; 0: what code declared. What
+	// follows by itself keeps it. So a process can tell whether a record forgot what it knows.
+	Asked     int64         `json:"asked,omitempty"`
 	Settled   bool          `json:"settled"`
 	Permits   int64         `json:"permits"`
 	Window    time.Duration `json:"window_ns"`
@@ -57,16 +59,12 @@ type Layout struct {
 	Scope     string        `json:"scope,omitempty"`
 	Mode      string        `json:"mode,omitempty"`
 	Auto      bool          `json:"auto,omitempty"`
-	// Anchor is where this record is replaced by compare-and-set; zero: where [Anchors] says.
-	Anchor Location `json:"anchor,omitzero"`
-	// Origins are where it was anchored before, newest first, each place once; see
-	// [Layout.AnchoredAt].
-	Origins []Origin `json:"origins,omitempty"`
-	Fence   *Fence   `json:"fence,omitempty"` // by which membership it holds; nil: none; never changed in place
-	// for how long grants under earlier layouts may matter, up to the epoch Until; 0: no longer
-	// than those under this one
+	// Fence is nil if lost nodes are not taken over. It is never changed in place.
+	Fence *Fence `json:"fence,omitempty"`
+	// Lasts is for how long grants under earlier layouts may matter; 0: no longer than those under
+	// this one. They are counted for Left longer from when this layout was written.
 	Lasts  time.Duration `json:"lasts_ns,omitempty"`
-	Until  int64         `json:"until,omitempty"`
+	Left   time.Duration `json:"left_ns,omitempty"`
 	Shards []Shard       `json:"shards"` // live ones first, in position order; leaving ones after
 	// how the keys of a family are arranged; nil for a limit; never changed in place
 	Keys *Keys `json:"keys,omitempty"`
@@ -78,8 +76,18 @@ type Layout struct {
 // Change, not New, must be used.
 func New(f *Fence, epoch int64, s Spec, shards []Shard) (Layout, error) {
 	l := s.layout(epoch)
-	l.Settled, l.Changed, l.Fence = true, Unchanged, f
+	l.Settled, l.Fence = true, f
 	l.Shards = withStart(s.live(shards), func(Shard) int64 { return 0 })
+	return l.checked()
+}
+
+// NewFamily is New for a family whose keys are placed over nodes.
+func NewFamily(f *Fence, epoch int64, s Spec, shards []Shard, nodes []Node) (Layout, error) {
+	l, err := New(f, epoch, s, shards)
+	if err != nil {
+		return Layout{}, err
+	}
+	l.Keys = &Keys{Arrangement: Arrangement{KeySlots, normal(nodes)}, Longest: s.Lasts()}
 	return l.checked()
 }
 
@@ -92,83 +100,94 @@ func New(f *Fence, epoch int64, s Spec, shards []Shard) (Layout, error) {
 // before every shard has heard: so processes learn of it with their next calls.
 //
 // Under another algorithm all shards are new ones, and those of the old algorithm leave: the
-// capacity moves as they empty, as it does between places. The anchor stays what it is.
-func (l Layout) Change(epoch int64, s Spec, shards []Shard) (Layout, error) {
-	if epoch <= l.Epoch {
-		return Layout{}, fmt.Errorf("%w: epoch %d does not follow %d", ErrInvalidLayout, epoch, l.Epoch)
-	}
+// capacity moves as they empty, as it does between places. The keys of a family stay where they
+// are, but for the algorithm.
+//
+// As with every method that makes the next layout, held is for how long at least l had been held.
+func (l Layout) Change(epoch int64, s Spec, shards []Shard, held time.Duration) (Layout, error) {
 	if slices.ContainsFunc(shards, func(s Shard) bool { return s.Share == 0 }) {
 		return Layout{}, fmt.Errorf("%w: a shard to be live has no share", ErrInvalidLayout)
 	}
-	next, err := l.follow(epoch, s, s.live(shards))
+	keys := l.Keys
+	if keys != nil {
+		var err error
+		if keys, err = l.keysAfter(s, keys.Arrangement, held); err != nil {
+			return Layout{}, err
+		}
+	}
+	return l.follow(epoch, s, shards, keys, held)
+}
+
+// Anew returns the same limit under a greater epoch, unsettled. What any shard holds is unknown, so
+// nothing is raised before all of them were seen. It is for a record that shards have overtaken, or
+// that its places forgot: then held is 0.
+func (l Layout) Anew(epoch int64, held time.Duration) (Layout, error) {
+	keys := l.Keys.aged(held)
+	if keys != nil {
+		keys.Cut = keys.Moving()
+	}
+	l.Settled = false
+	return l.follow(epoch, l.Spec(), l.Live(), keys, held)
+}
+
+// Outlast returns the layout that is to go on where a record holds another one, found, that comes
+// before l, because it forgot l: the limit of l under an epoch greater than both. Shards may have
+// obeyed either, so all that any of the two lists are asked before anything is raised.
+func (l Layout) Outlast(epoch int64, found Layout) (Layout, error) {
+	keys := l.Keys.aged(0)
+	if keys != nil && found.Keys != nil {
+		past := Past{Arrangement: found.Keys.Arrangement, Algorithm: found.Algorithm}
+		keys.Before = distinct(append(append(slices.Clone(found.Keys.Before), keys.Before...), past))
+		keys.Before = keys.Before[max(0, len(keys.Before)-mostBefore):]
+		for i := range keys.Before {
+			keys.Before[i].LeftFor = 0 // they may be in use again
+		}
+		keys.Longest, keys.Cut = max(keys.Longest, found.Keys.Longest), true
+	}
+	l.Settled = false
+	next, err := l.follow(epoch, l.Spec(), l.Live(), keys, 0)
 	if err != nil {
 		return Layout{}, err
 	}
-	return next.counting(l), nil
+	listed := places(next.Shards)
+	for _, s := range found.Shards {
+		if _, ok := listed[s.Site()]; !ok {
+			s.Share, s.Burst, s.Start = 0, 0, Unknown
+			next.Shards = append(next.Shards, s)
+		}
+	}
+	return next.counting(found, 0).checked()
 }
 
-// follow is Change for shards that have their algorithm and burst.
-func (l Layout) follow(epoch int64, s Spec, shards []Shard) (Layout, error) {
+// follow is Change with the keys that the next layout is to have.
+func (l Layout) follow(epoch int64, s Spec, shards []Shard, keys *Keys, held time.Duration) (Layout, error) {
+	if epoch <= l.Epoch {
+		return Layout{}, fmt.Errorf("%w: epoch %d does not follow %d", ErrInvalidLayout, epoch, l.Epoch)
+	}
+	shards = s.live(shards)
 	next := s.layout(epoch)
-	next.Changed, next.Anchor, next.Origins, next.Keys, next.Fence = epoch, l.Anchor, l.Origins, l.Keys, l.Fence
+	next.Asked, next.Fence, next.Keys = l.Asked, l.Fence, keys
 	next.Settled = l.Settled && l.Window == s.Window && l.Lease == s.Lease && l.Burst == s.Burst &&
 		l.Scope == s.Scope && l.Mode == s.Mode && sameShares(l.Shards, shards)
 	if next.Settled {
 		next.Shards = withStart(shards, func(Shard) int64 { return 0 })
-		return next.checked()
+		return next.counting(l, held).checked()
 	}
-	held := l.held()
-	next.Shards = withStart(shards, held)
-	next.Shards = withLeaving(next.Shards, l.Shards, held)
-	return next.checked()
-}
-
-// Renumber returns l under a greater epoch. Nobody asked for that, so what l was changed at stays.
-func (l Layout) Renumber(epoch int64) (Layout, error) {
-	next, err := l.Change(epoch, l.Spec(), l.Live())
-	next.Changed = l.changed()
-	return next, err
-}
-
-// Merge returns the layout that is to follow both l and others, for a limit that came to have
-// several layouts which nobody put in an order, as after two first declarations: the live shards of
-// l under an epoch that is greater than all, and everything else that any lists, leaving. What any
-// shard holds is unknown, so nothing is raised before all of them were seen. The merged layout was
-// changed when l was.
-func (l Layout) Merge(epoch int64, others ...Layout) (Layout, error) {
-	l.Settled = false
-	next, err := l.Renumber(epoch)
-	if err != nil {
-		return Layout{}, err
-	}
-	if next.Keys, err = l.mergedKeys(others); err != nil {
-		return Layout{}, err
-	}
-	for _, other := range others {
-		if epoch <= other.Epoch {
-			return Layout{}, fmt.Errorf("%w: epoch %d does not follow %d", ErrInvalidLayout, epoch, other.Epoch)
-		}
-		next.Shards = withLeaving(next.Shards, other.Shards, func(Shard) int64 { return Unknown })
-		next = next.counting(other)
-	}
-	return next.checked()
-}
-
-// withLeaving appends to shards, as leaving ones, those of old that they do not list.
-func withLeaving(shards, old []Shard, held func(Shard) int64) []Shard {
+	start := l.holds()
+	next.Shards = withStart(shards, start)
 	listed := places(shards)
-	for _, s := range old {
+	for _, s := range l.Shards {
 		if _, ok := listed[s.Site()]; !ok {
-			shards = append(shards, Shard{Slot: s.Slot, Node: s.Node, Algorithm: s.Algorithm, Start: held(s),
-				Life: s.Life})
+			s.Share, s.Burst, s.Start = 0, 0, start(s)
+			next.Shards = append(next.Shards, s)
 		}
 	}
-	return shards
+	return next.counting(l, held).checked()
 }
 
-// held returns a function that tells what a shard holds under l: its share, or
+// holds returns a function that tells what a shard holds under l: its share, or
 // nothing if l does not list it; Unknown while l is unsettled.
-func (l Layout) held() func(Shard) int64 {
+func (l Layout) holds() func(Shard) int64 {
 	if !l.Settled {
 		return func(Shard) int64 { return Unknown }
 	}
@@ -182,11 +201,19 @@ func (l Layout) held() func(Shard) int64 {
 }
 
 // Settle returns l in force: settled, without the leaving shards. Call it when
-// a [Step] was Done, then store the result.
-func (l Layout) Settle() Layout {
+// a [Step] was Done, then store the result. That is held anew, so held counts here, too.
+func (l Layout) Settle(held time.Duration) Layout {
 	l.Settled = true
 	l.Shards = withStart(l.Live(), func(Shard) int64 { return 0 })
+	l.Lasts, l.Left = l.countsAfter(held)
+	l.Keys = l.Keys.aged(held)
 	return l
+}
+
+// Later reports whether l was not known to who wrote another layout: it has a later change that
+// somebody asked for, or else a greater epoch.
+func (l Layout) Later(than Layout) bool {
+	return cmp.Or(cmp.Compare(l.Asked, than.Asked), cmp.Compare(l.Epoch, than.Epoch)) > 0
 }
 
 // Spec returns what l divides.
@@ -228,8 +255,8 @@ func (l Layout) validate() error {
 	switch {
 	case l.Epoch < 1 || l.Epoch > MaxEpoch:
 		return fmt.Errorf("epoch %d is outside 1..%d", l.Epoch, MaxEpoch)
-	case l.Changed < 0 || l.Changed > l.Epoch:
-		return fmt.Errorf("changed at %d, after epoch %d", l.Changed, l.Epoch)
+	case l.Asked < 0 || l.Asked > l.Epoch:
+		return fmt.Errorf("a change was asked for at epoch %d of %d", l.Asked, l.Epoch)
 	case l.Permits < 1 || l.Permits > MaxPermits:
 		return fmt.Errorf("%d permits are outside 1..%d", l.Permits, MaxPermits)
 	case l.Window < MinWindow || l.Window > MaxWindow:
@@ -247,41 +274,17 @@ func (l Layout) validate() error {
 		return fmt.Errorf("a burst of %d is outside 0..%d", l.Burst, MaxPermits)
 	case l.Revision < 0:
 		return fmt.Errorf("revision %d is negative", l.Revision)
-	case l.Anchor != Location{} && !l.Anchor.valid():
-		return fmt.Errorf("the anchor %+v is not a place", l.Anchor)
-	}
-	if err := l.validateOrigins(); err != nil {
-		return err
-	}
-	if l.Lasts < 0 || l.Lasts > maxLasts+MaxWindow || l.Until < 0 {
-		return fmt.Errorf("grants that matter for %v until %d", l.Lasts, l.Until)
+	case l.Lasts < 0 || l.Lasts > maxLasts+MaxWindow || l.Left < 0 || l.Left > maxLeft ||
+		(l.Lasts == 0) != (l.Left == 0):
+		return fmt.Errorf("grants that matter for %v, for %v longer", l.Lasts, l.Left)
 	}
 	if err := l.Fence.validate(); err != nil {
 		return err
 	}
-	if err := l.Keys.validate(l.Epoch, l.Spec(), l.Fence != nil); err != nil {
+	if err := l.Keys.validate(l.Spec(), l.Fence != nil); err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
 	return l.validateShards()
-}
-
-func (l Layout) validateOrigins() error {
-	for i, o := range l.Origins {
-		switch {
-		case !o.Anchor.valid() || i == mostOrigins:
-			return fmt.Errorf("origin %d, %+v, is not a place, or one too many", i, o.Anchor)
-		case o.Epoch < 1 || o.Epoch > l.Epoch || i > 0 && o.Epoch > l.Origins[i-1].Epoch:
-			return fmt.Errorf("origin %d: epoch %d is not in order", i, o.Epoch)
-		case o.Anchor == l.Anchor ||
-			slices.ContainsFunc(l.Origins[:i], func(k Origin) bool { return k.Anchor == o.Anchor }):
-			return fmt.Errorf("origin %d: %+v comes twice", i, o.Anchor)
-		}
-	}
-	return nil
-}
-
-func (l Location) valid() bool {
-	return l.Slot >= 0 && l.Slot < Slots && l.Node != "" && text(l.Node)
 }
 
 // text reports whether s may stand in a layout.

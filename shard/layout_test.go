@@ -59,7 +59,7 @@ func ExampleLayout_Change() {
 		return
 	}
 	one := []shard.Shard{{Slot: 7, Node: "a", Share: 60}}
-	layout, err = layout.Change(2, spec, one)
+	layout, err = layout.Change(2, spec, one, 0)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -74,7 +74,7 @@ func ExampleLayout_Change() {
 		{Seen: true, Epoch: 2, Start: 30, Share: 48},
 		{Seen: true, Epoch: 2, Start: 30, Share: 0},
 	}))
-	fmt.Println(len(layout.Settle().Shards))
+	fmt.Println(len(layout.Settle(0).Shards))
 	// Output:
 	// {[48 0] false false}
 	// {[60 0] false false}
@@ -86,15 +86,15 @@ func TestChange(t *testing.T) {
 	if !old.Settled || show(old) != "a:10 b:20" {
 		t.Fatalf("new layout: %+v", old)
 	}
-	next := must(t)(old.Change(6, spec(36), on("c", 12, "b", 24)))
+	next := must(t)(old.Change(6, spec(36), on("c", 12, "b", 24), 0))
 	if got := show(next); next.Settled || got != "c:12<0 b:24<20 a:0<10" {
 		t.Errorf("changed: %s", got)
 	}
-	third := must(t)(next.Change(7, spec(36), on("a", 18, "d", 18)))
+	third := must(t)(next.Change(7, spec(36), on("a", 18, "d", 18), 0))
 	if got := show(third); third.Settled || got != "a:18<-1 d:18<-1 c:0<-1 b:0<-1" {
 		t.Errorf("changed while unsettled: %s", got)
 	}
-	settled := third.Settle()
+	settled := third.Settle(0)
 	if got := show(settled); !settled.Settled || got != "a:18 d:18" || settled.Epoch != 7 || settled.Validate() != nil {
 		t.Errorf("settled: %+v", settled)
 	}
@@ -114,7 +114,7 @@ func TestChangeAlgorithm(t *testing.T) {
 	old := must(t)(shard.New(nil, 5, spec(30), on("a", 10, "b", 20)))
 	bucket := spec(30)
 	bucket.Algorithm, bucket.Burst = "bucket", 60
-	next := must(t)(old.Change(6, bucket, on("a", 10, "b", 20)))
+	next := must(t)(old.Change(6, bucket, on("a", 10, "b", 20), 0))
 	if got := show(next); next.Settled || got != "a:10<0 b:20<0 a:0<10 b:0<20" {
 		t.Errorf("changed: %s", got)
 	}
@@ -129,11 +129,11 @@ func TestChangeAlgorithm(t *testing.T) {
 	if step := next.Plan(nil); slices.Max(step.Raise) != 0 {
 		t.Errorf("raised to %v while everything may be in use", step.Raise)
 	}
-	back := must(t)(next.Change(7, spec(30), on("a", 30)))
+	back := must(t)(next.Change(7, spec(30), on("a", 30), 0))
 	if got := show(back); got != "a:30<-1 a:0<-1 b:0<-1 b:0<-1" || back.Shards[0].Algorithm != "slidinglog" {
 		t.Errorf("back again: %s", got)
 	}
-	if settled := next.Settle(); show(settled) != "a:10 b:20" || settled.Validate() != nil {
+	if settled := next.Settle(0); show(settled) != "a:10 b:20" || settled.Validate() != nil {
 		t.Errorf("settled: %+v", settled)
 	}
 }
@@ -176,97 +176,31 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// TestMerge: of two layouts that know nothing of each other one goes on, and nothing is
-// raised before every shard of both was seen.
-func TestMerge(t *testing.T) {
+// TestAnew: the same limit goes on, but nothing is raised before every shard was seen.
+func TestAnew(t *testing.T) {
 	l := must(t)(shard.New(nil, 50, spec(30), on("a", 10, "b", 20)))
-	l.Anchor = shard.Location{Slot: 9, Node: "a"}
-	other := must(t)(shard.New(nil, 60, spec(40), on("b", 10, "c", 30)))
-	merged := must(t)(l.Merge(61, other))
-	if got := show(merged); merged.Settled || got != "a:10<-1 b:20<-1 c:0<-1" || merged.Anchor != l.Anchor ||
-		merged.Spec() != l.Spec() {
-		t.Errorf("merged: %+v", merged)
+	next := must(t)(l.Anew(70, 0))
+	if got := show(next); next.Settled || got != "a:10<-1 b:20<-1" || next.Spec() != l.Spec() || next.Epoch != 70 {
+		t.Errorf("%+v", next)
 	}
-	for _, epoch := range []int64{50, 60} {
-		if _, err := l.Merge(epoch, other); !errors.Is(err, shard.ErrInvalidLayout) {
-			t.Errorf("epoch %d: %v", epoch, err)
+	moving := must(t)(l.Change(51, spec(40), on("c", 40), 0))
+	if got := show(must(t)(moving.Anew(70, 0))); got != "c:40<-1 a:0<-1 b:0<-1" {
+		t.Errorf("on its way: %s", got)
+	}
+	for j, floor := range next.Opening(false) {
+		if floor != 0 {
+			t.Errorf("%+v may have %d before it was seen", next.Shards[j], floor)
 		}
 	}
-}
-
-// TestOrigins: a layout knows which others it takes into account, over moves of its anchor and
-// merges.
-func TestOrigins(t *testing.T) {
-	place := func(node string) shard.Location { return shard.Location{Slot: 7, Node: node} }
-	begun := func(epoch int64, anchor string) shard.Layout {
-		return must(t)(shard.New(nil, epoch, spec(30), on("a", 10, "b", 20))).AnchoredAt(place(anchor))
-	}
-	change := func(l shard.Layout) shard.Layout { return must(t)(l.Change(l.Epoch+1, l.Spec(), l.Live())) }
-	x := begun(5, "x")
-	if x.Origins != nil || x.Anchor != place("x") {
-		t.Fatalf("%+v", x)
-	}
-	moved := change(x).AnchoredAt(place("y"), x)
-	rival := begun(5, "z")
-	merged := must(t)(moved.Merge(20, rival)).AnchoredAt(place("y"), rival, moved)
-	for name, c := range map[string]struct {
-		l, other shard.Layout
-		follows  bool
-	}{
-		"itself":                  {x, x, true},
-		"a later one":             {x, change(x), false},
-		"after a move":            {moved, x, true},
-		"changed behind the move": {change(moved), change(x), false},
-		"a change after a move":   {change(moved), x, true},
-		"another":                 {moved, rival, false},
-		"merged, one":             {merged, x, true},
-		"merged, the other":       {merged, rival, true},
-		"merged, its change":      {merged, change(rival), false},
-		"settled":                 {merged.Settle(), rival, true},
-	} {
-		if c.l.Follows(c.other) != c.follows {
-			t.Errorf("%s: %v", name, !c.follows)
-		}
-		if err := c.l.Validate(); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	back := change(merged).AnchoredAt(place("x"), merged)
-	if len(back.Origins) != 2 || back.Origins[0].Anchor != place("y") || back.Origins[1].Anchor != place("z") {
-		t.Errorf("back at the first place: %+v", back.Origins)
-	}
-	for i := range 20 {
-		back = change(back).AnchoredAt(place(fmt.Sprint(i)), back)
-	}
-	if err := back.Validate(); err != nil || len(back.Origins) != 8 || back.Origins[0].Anchor != place("18") {
-		t.Errorf("after many moves: %+v, %v", back.Origins, err)
-	}
-	for name, origins := range map[string][]shard.Origin{
-		"no place":       {{Epoch: 1}},
-		"no epoch":       {{Anchor: place("q")}},
-		"ahead":          {{Anchor: place("q"), Epoch: merged.Epoch + 1}},
-		"twice":          {{Anchor: place("q"), Epoch: 2}, {Anchor: place("q"), Epoch: 1}},
-		"its own anchor": {{Anchor: merged.Anchor, Epoch: 1}},
-		"out of order":   {{Anchor: place("q"), Epoch: 1}, {Anchor: place("r"), Epoch: 2}},
-		"too many":       make([]shard.Origin, 0),
-	} {
-		if name == "too many" {
-			for i := range 9 {
-				origins = append(origins, shard.Origin{Anchor: place(fmt.Sprint(i)), Epoch: 1})
-			}
-		}
-		wrong := merged
-		wrong.Origins = origins
-		if err := wrong.Validate(); !errors.Is(err, shard.ErrInvalidLayout) {
-			t.Errorf("%s: %v", name, err)
-		}
+	if _, err := l.Anew(50, 0); !errors.Is(err, shard.ErrInvalidLayout) {
+		t.Errorf("the same epoch: %v", err)
 	}
 }
 
 // TestChangeSettled: a change is settled at once only if nothing moves.
 func TestChangeSettled(t *testing.T) {
 	old := must(t)(shard.New(nil, 5, spec(30), on("a", 10, "b", 20)))
-	unsettled := must(t)(old.Change(6, spec(60), on("a", 20, "b", 40)))
+	unsettled := must(t)(old.Change(6, spec(60), on("a", 20, "b", 40), 0))
 	slower, other, revised := spec(30), spec(30), spec(30)
 	slower.Window, other.Algorithm, revised.Revision = time.Minute, "tokenbucket", 3
 	bursting := spec(30)
@@ -289,7 +223,7 @@ func TestChangeSettled(t *testing.T) {
 		"algorithm":          {old, other, on("a", 10, "b", 20), false},
 		"unsettled and same": {unsettled, spec(60), on("a", 20, "b", 40), false},
 	} {
-		next := must(t)(c.from.Change(9, c.spec, c.shards))
+		next := must(t)(c.from.Change(9, c.spec, c.shards, 0))
 		if next.Settled != c.settled || next.Spec() != c.spec {
 			t.Errorf("%s: %+v", name, next)
 		}
@@ -297,7 +231,7 @@ func TestChangeSettled(t *testing.T) {
 }
 
 func TestInvalid(t *testing.T) {
-	valid := must(t)(must(t)(shard.New(nil, 5, spec(30), on("a", 10, "b", 20))).Change(6, spec(30), on("a", 30)))
+	valid := must(t)(must(t)(shard.New(nil, 5, spec(30), on("a", 10, "b", 20))).Change(6, spec(30), on("a", 30), 0))
 	for name, spoil := range map[string]func(*shard.Layout){
 		"epoch 0":             func(l *shard.Layout) { l.Epoch = 0 },
 		"epoch 2^53":          func(l *shard.Layout) { l.Epoch = 1 << 53 },
@@ -319,7 +253,11 @@ func TestInvalid(t *testing.T) {
 		"burst of nothing":    func(l *shard.Layout) { l.Shards[0].Burst = 30 },
 		"negative burst":      func(l *shard.Layout) { l.Burst, l.Shards[0].Burst = -1, -1 },
 		"leaving burst":       func(l *shard.Layout) { l.Burst, l.Shards[0].Burst, l.Shards[1].Burst = 30, 29, 1 },
-		"anchor":              func(l *shard.Layout) { l.Anchor.Slot = 3 },
+		"lasts alone":         func(l *shard.Layout) { l.Lasts = time.Hour },
+		"left alone":          func(l *shard.Layout) { l.Left = time.Hour },
+		"left, negative":      func(l *shard.Layout) { l.Lasts, l.Left = time.Hour, -1 },
+		"fence, no shards":    func(l *shard.Layout) { l.Fence = &shard.Fence{} },
+		"fence, no name":      func(l *shard.Layout) { l.Fence = &shard.Fence{Lost: []string{""}} },
 		"no node":             func(l *shard.Layout) { l.Shards[0].Node = "" },
 		"node not UTF-8":      func(l *shard.Layout) { l.Shards[0].Node = "a\xff" },
 		"negative share":      func(l *shard.Layout) { l.Shards[1].Share, l.Shards[0].Share = -1, 31 },
@@ -355,12 +293,12 @@ func TestInvalid(t *testing.T) {
 func TestInvalidChange(t *testing.T) {
 	l := must(t)(shard.New(nil, 5, spec(30), on("a", 10, "b", 20)))
 	for name, try := range map[string]func() (shard.Layout, error){
-		"same epoch":  func() (shard.Layout, error) { return l.Change(5, spec(30), on("a", 30)) },
-		"no share":    func() (shard.Layout, error) { return l.Change(6, spec(30), on("a", 30, "c", 0)) },
-		"wrong sum":   func() (shard.Layout, error) { return l.Change(6, spec(30), on("a", 29)) },
-		"twice":       func() (shard.Layout, error) { return l.Change(6, spec(30), on("a", 10, "a", 20)) },
-		"same, twice": func() (shard.Layout, error) { return l.Change(6, spec(20), on("a", 10, "a", 10)) },
-		"none":        func() (shard.Layout, error) { return l.Change(6, spec(30), nil) },
+		"same epoch":  func() (shard.Layout, error) { return l.Change(5, spec(30), on("a", 30), 0) },
+		"no share":    func() (shard.Layout, error) { return l.Change(6, spec(30), on("a", 30, "c", 0), 0) },
+		"wrong sum":   func() (shard.Layout, error) { return l.Change(6, spec(30), on("a", 29), 0) },
+		"twice":       func() (shard.Layout, error) { return l.Change(6, spec(30), on("a", 10, "a", 20), 0) },
+		"same, twice": func() (shard.Layout, error) { return l.Change(6, spec(20), on("a", 10, "a", 10), 0) },
+		"none":        func() (shard.Layout, error) { return l.Change(6, spec(30), nil, 0) },
 		"new, leaves": func() (shard.Layout, error) { return shard.New(nil, 1, spec(30), on("a", 30, "b", 0)) },
 		"new, none":   func() (shard.Layout, error) { return shard.New(nil, 1, spec(30), nil) },
 		"new, epoch":  func() (shard.Layout, error) { return shard.New(nil, 0, spec(30), on("a", 30)) },

@@ -147,43 +147,6 @@ func weight(node Node) float64 {
 	return 1
 }
 
-// Anchors returns the three places of a limit's layout record: the first is
-// the one that decides, the others are copies. With three nodes or more they are on
-// three different ones, so that any two may be lost. The first place on a node is at the
-// home slot, whichever other nodes are listed: processes that list different nodes look at
-// the same place of each node. Two places of one node, where fewer are listed, are at
-// different slots (home, +1/3, +2/3), which are different masters if the node is a cluster.
-// The places do not depend on the order or the weights of nodes: records are tiny, and
-// processes whose configurations differ in weights must still find them. Lists that differ
-// by one node have at least two of the three places in common, where the shorter one has
-// two nodes or more. Without nodes the result is nil.
-func Anchors(name string, nodes []Node) []Location {
-	if len(nodes) == 0 {
-		return nil
-	}
-	limit := xxhash.Sum64String(name)
-	names := make([]string, len(nodes))
-	for i, node := range nodes {
-		names[i] = node.Name
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		x, y := pair(limit, xxhash.Sum64String(a)), pair(limit, xxhash.Sum64String(b))
-		if x != y {
-			return cmp.Compare(y, x)
-		}
-		return cmp.Compare(a, b)
-	})
-	slots := Positions(name, 3)
-	for i := range min(len(names), 3) {
-		slots[i] = slots[0]
-	}
-	anchors := make([]Location, 3)
-	for i := range anchors {
-		anchors[i] = Location{Slot: slots[i], Node: names[i%len(names)]}
-	}
-	return anchors
-}
-
 // Arrange returns the live shards of a limit of so many permits: n of them (fewer
 // if there are fewer permits), evenly spaced, placed on nodes, and with equal
 // shares. It is what [New] and [Layout.Change] want. Without nodes or permits
@@ -196,7 +159,7 @@ func Arrange(name string, permits int64, n int, nodes []Node) []Shard {
 	slots, hosts, shares := Positions(name, n), Place(name, n, nodes), Split(permits, n)
 	shards := make([]Shard, n)
 	for i := range shards {
-		shards[i] = Shard{Slot: slots[i], Node: nodes[hosts[i]].Name, Share: shares[i]}
+		shards[i] = Shard{Slot: slots[i], Node: nodes[hosts[i]].Name, Life: nodes[hosts[i]].Life, Share: shares[i]}
 	}
 	return shards
 }

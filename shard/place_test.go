@@ -23,16 +23,6 @@ func ExampleArrange() {
 	// {0nx} on redis-b:6379: 33 permits
 }
 
-func ExampleAnchors() {
-	nodes := []shard.Node{{Name: "a", Weight: 1}, {Name: "b", Weight: 1}, {Name: "c", Weight: 1}}
-	anchors := shard.Anchors("orders", nodes)
-	fmt.Println("decides:", anchors[0])
-	fmt.Println("copies: ", anchors[1:])
-	// Output:
-	// decides: {10101 c}
-	// copies:  [{10101 a} {10101 b}]
-}
-
 func someNodes(n int) []shard.Node {
 	nodes := make([]shard.Node, n)
 	for i := range nodes {
@@ -160,8 +150,7 @@ func TestPlaceInvalidWeights(t *testing.T) {
 		nodes[0].Weight = 1
 		loads(t, shard.Place("limit", 8, nodes), 4)
 	}
-	if shard.Place("limit", 3, nil) != nil || shard.Anchors("limit", nil) != nil ||
-		shard.Arrange("limit", 3, 3, nil) != nil {
+	if shard.Place("limit", 3, nil) != nil || shard.Arrange("limit", 3, 3, nil) != nil {
 		t.Error("something is placed on no nodes")
 	}
 }
@@ -228,73 +217,6 @@ func TestPlaceDoubling(t *testing.T) {
 	}
 	if moved > 8*200/3 {
 		t.Errorf("%d of %d shards moved", moved, 8*200)
-	}
-}
-
-func TestAnchors(t *testing.T) {
-	for k := range 300 {
-		name := fmt.Sprint("limit", k)
-		home := shard.Positions(name, 3)
-		for m := 1; m <= 8; m++ {
-			nodes := someNodes(m)
-			got := shard.Anchors(name, nodes)
-			used := map[string]bool{}
-			for i, a := range got {
-				want := home[i]
-				if !used[a.Node] {
-					want = home[0]
-				}
-				used[a.Node] = true
-				if a.Slot != want {
-					t.Fatalf("anchor %d of %s on %d nodes is at slot %d", i, name, m, a.Slot)
-				}
-			}
-			if len(got) != 3 || len(used) != min(m, 3) {
-				t.Fatalf("anchors of %s on %d nodes: %v", name, m, got)
-			}
-			shuffled := slices.Clone(nodes)
-			slices.Reverse(shuffled)
-			shuffled[0].Weight = 7
-			if again := shard.Anchors(name, shuffled); !slices.Equal(again, got) {
-				t.Fatalf("anchors depend on the order or the weights: %v, %v", got, again)
-			}
-		}
-	}
-}
-
-// TestAnchorsOfListsThatDiffer: with and without any one node, at least two of the three places are
-// the same; one, where the shorter list has a single node.
-func TestAnchorsOfListsThatDiffer(t *testing.T) {
-	for k := range 300 {
-		name := fmt.Sprint("limit", k)
-		for m := 2; m <= 8; m++ {
-			all := someNodes(m)
-			places := shard.Anchors(name, all)
-			for i := range all {
-				same := 0
-				for _, a := range shard.Anchors(name, slices.Delete(slices.Clone(all), i, i+1)) {
-					if slices.Contains(places, a) {
-						same++
-					}
-				}
-				if same < min(m-1, 2) {
-					t.Fatalf("only %d anchors of %s on %d nodes stay without node %d", same, name, m, i)
-				}
-			}
-		}
-	}
-}
-
-// TestAnchorsGolden pins where records live.
-func TestAnchorsGolden(t *testing.T) {
-	for m, want := range map[int]string{
-		1: "[{10101 10.0.0.0:6379} {15562 10.0.0.0:6379} {4639 10.0.0.0:6379}]",
-		2: "[{10101 10.0.0.1:6379} {10101 10.0.0.0:6379} {4639 10.0.0.1:6379}]",
-		4: "[{10101 10.0.0.1:6379} {10101 10.0.0.2:6379} {10101 10.0.0.0:6379}]",
-	} {
-		if got := fmt.Sprint(shard.Anchors("orders", someNodes(m))); got != want {
-			t.Errorf("anchors on %d nodes: %s, want %s", m, got, want)
-		}
 	}
 }
 

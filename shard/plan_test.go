@@ -17,8 +17,8 @@ func seen(start, share int64) shard.Observation {
 
 func TestPlan(t *testing.T) {
 	old := must(t)(shard.New(nil, 1, spec(50), on("a", 30, "b", 10, "c", 10)))
-	l := must(t)(old.Change(2, spec(60), on("a", 20, "b", 20, "c", 20)))
-	blind := must(t)(l.Change(3, spec(60), on("a", 20, "b", 20, "c", 20)))
+	l := must(t)(old.Change(2, spec(60), on("a", 20, "b", 20, "c", 20), 0))
+	blind := must(t)(l.Change(3, spec(60), on("a", 20, "b", 20, "c", 20), 0))
 	at3 := func(start, share int64) shard.Observation {
 		o := seen(start, share)
 		o.Epoch = 3
@@ -61,7 +61,7 @@ func TestPlan(t *testing.T) {
 		"unknown starts, one in quarantine": {blind,
 			obs{at3(20, 20), at3(10, 10), {Seen: true, Epoch: 3, Closed: true}}, "[0 0 0] false false"},
 		"more observations than shards": {l, make(obs, 9), "[0 15 15] false false"},
-		"an idle one has its own": {must(t)(old.Change(2, spec(30), on("a", 10, "b", 10, "c", 10))),
+		"an idle one has its own": {must(t)(old.Change(2, spec(30), on("a", 10, "b", 10, "c", 10), 0)),
 			obs{{}, seen(0, 0), seen(10, 10)}, "[0 10 0] false false"},
 		"all hold their shares, one is closed": {l,
 			obs{{Seen: true, Epoch: 2, Start: 30, Share: 20, Closed: true}, seen(10, 20), seen(10, 20)},
@@ -83,7 +83,7 @@ func TestPlan(t *testing.T) {
 // have 16, and 30 + 15 + 16 are more than the limit of 60.
 func TestPlanIdleShard(t *testing.T) {
 	old := must(t)(shard.New(nil, 1, spec(50), on("a", 30, "b", 10, "c", 10)))
-	l := must(t)(old.Change(2, spec(60), on("a", 20, "b", 20, "c", 20)))
+	l := must(t)(old.Change(2, spec(60), on("a", 20, "b", 20, "c", 20), 0))
 	for name, c := range map[string]struct {
 		plan func(shard.Layout, []shard.Observation) shard.Step
 		over bool
@@ -154,7 +154,7 @@ func drawLayout(t *rapid.T) shard.Layout {
 	l, err := shard.New(nil, 1, s, shards)
 	for epoch := int64(2); err == nil && (l.Settled || (epoch < 4 && rapid.Bool().Draw(t, "again"))); epoch++ {
 		s, shards = arrange()
-		l, err = l.Change(epoch, s, shards)
+		l, err = l.Change(epoch, s, shards, 0)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +236,7 @@ func FuzzPlan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, e1, s1, h1 int64, c1 bool, e2, s2, h2 int64, c2 bool) {
 		old := must(t)(shard.New(nil, 1, spec(50), on("a", 30, "b", 20)))
 		big := []shard.Shard{{Slot: 1, Node: "b", Share: 4e11}, {Slot: 1, Node: "c", Share: 6e11}}
-		l := must(t)(old.Change(2, spec(1e12), big))
+		l := must(t)(old.Change(2, spec(1e12), big, 0))
 		step := l.Plan([]shard.Observation{{Seen: true, Epoch: e1, Start: s1, Share: h1, Closed: c1},
 			{Seen: true, Epoch: e2, Start: s2, Share: h2, Closed: c2}})
 		for j, floor := range step.Raise {
@@ -255,7 +255,7 @@ func BenchmarkPlan(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if l, err = l.Change(2, spec(1e6), shard.Arrange("orders", 1e6, n+1, nodes)); err != nil {
+			if l, err = l.Change(2, spec(1e6), shard.Arrange("orders", 1e6, n+1, nodes), 0); err != nil {
 				b.Fatal(err)
 			}
 			b.ReportAllocs()

@@ -11,9 +11,14 @@
 // functions are safe for concurrent use.
 //
 // Stable for ever, because the results name keys that exist in Redis: [Slot],
-// [Tag], [Positions], [Anchors] and the JSON form of [Layout]. The results of
-// [Place] and [Rank] may change between releases: a placement is stored in the
-// layout, and a rank is only a preference.
+// [Tag], [Positions] and the JSON form of [Layout]. The results of [Place] and [Rank]
+// may change between releases: a placement is stored in the layout, and a rank is only a
+// preference.
+//
+// A layout is a value that a majority of places keeps and that is replaced by compare-and-set.
+// Epochs only number layouts. A layout names no instant, as no two clocks need agree: whoever reads
+// it learns for how long at least it has been held, by the clocks of the places, and every method
+// that makes the next one is told.
 package shard
 
 import "time"

@@ -33,6 +33,7 @@ func TestTransitionBites(t *testing.T) {
 		"unsettled layouts create targets":  broken(func(r *rules) { r.eagerCreate = true }),
 		"starts of an unsettled layout":     broken(func(r *rules) { r.boldChange = true }),
 		"a new algorithm starts afresh":     broken(func(r *rules) { r.newAlgorithm, r.noLoss = true, true }),
+		"what was forgotten moved nothing":  broken(func(r *rules) { r.anew, r.boldAnew, r.noLoss = true, true, true }),
 	}
 	// Where to begin: the first seed that finds a mutant which few find.
 	rare := map[string]uint64{

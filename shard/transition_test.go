@@ -10,32 +10,37 @@ import (
 	"github.com/shardlimit/shardlimit/internal/extent"
 )
 
-// simulate runs one random history and returns what it broke, and how many transitions it
-// completed.
-func simulate(seed uint64, r rules) (int, error) {
+// simulate runs one random history and returns what it broke, and its world.
+func simulate(seed uint64, r rules) (*world, error) {
 	w := newWorld(rand.New(rand.NewPCG(seed, 1)), r)
 	for range 3000 {
 		if err := w.step(); err != nil {
-			return w.settled, err
+			return w, err
 		}
 	}
-	settled := w.settled
-	return settled, w.recover()
+	w.completed = w.settled
+	return w, w.recover()
 }
 
 func TestTransition(t *testing.T) {
 	runs := extent.Some(uint64(2000))
-	total := 0
+	settled, forgotten := 0, 0
 	for seed := range runs {
-		settled, err := simulate(seed, safe())
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+		for _, anew := range []bool{false, true} {
+			r := safe()
+			r.anew = anew
+			w, err := simulate(seed, r)
+			if err != nil {
+				t.Fatalf("seed %d, with layouts forgotten: %v: %v", seed, anew, err)
+			}
+			settled += w.completed
+			forgotten += w.forgotten
 		}
-		total += settled
 	}
-	t.Logf("%d histories, %d transitions completed before the faults stopped", runs, total)
-	if total < int(runs) {
-		t.Errorf("only %d transitions completed in %d runs: the simulation proves little", total, runs)
+	t.Logf("%d histories, %d transitions completed before the faults stopped, %d times layouts were forgotten",
+		2*runs, settled, forgotten)
+	if settled < int(runs) || forgotten < int(runs)/2 {
+		t.Error("too few: the simulation proves little")
 	}
 }
 
@@ -93,7 +98,7 @@ func (w *world) recover() error {
 		}
 		step := w.plan(d.layout, d.obs)
 		if step.Done {
-			w.settle(d.layout.Settle())
+			w.settle(d.layout.Settle(0))
 			continue
 		}
 		for j, s := range d.layout.Shards {

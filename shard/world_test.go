@@ -19,6 +19,8 @@ type rules struct {
 	boldChange      bool // a change of an unsettled layout takes its shares for starts
 	newAlgorithm    bool // a change of the algorithm forgets the shards of the old one
 	noLoss          bool // shards do not lose their memory
+	anew            bool // the record forgets layouts now and then, and one before goes on
+	boldAnew        bool // what goes on takes its shares for starts
 }
 
 func safe() rules { return rules{plan: shard.Layout.Plan, memory: 6} }
@@ -30,7 +32,8 @@ type world struct {
 	rng      *rand.Rand
 	now      int
 	register shard.Layout
-	chain    []int64 // limits since the last settled layout, that one included
+	before   []shard.Layout // that the register held
+	chain    []int64        // limits since the last settled layout, that one included
 	windows  []interval
 	cells    map[home]*cell
 	down     map[shard.Location]bool
@@ -41,6 +44,8 @@ type world struct {
 	replies  []answer
 	granted  []grant // never forgotten
 	settled  int     // transitions completed
+	// of those, how many before the faults stopped; and how often layouts were forgotten
+	completed, forgotten int
 }
 
 // view is what a process believes, and when it last confirmed it.
@@ -230,7 +235,7 @@ func (w *world) drive(i int) {
 	}
 	step := w.plan(d.layout, d.obs)
 	if step.Done && d.layout.Epoch == w.register.Epoch {
-		w.settle(d.layout.Settle())
+		w.settle(d.layout.Settle(0))
 		return
 	}
 	for j, s := range d.layout.Shards {
@@ -257,6 +262,7 @@ func (w *world) settle(l shard.Layout) {
 	if w.register.Settled {
 		return
 	}
+	w.before = append(w.before, w.register)
 	w.register, w.chain = l, []int64{l.Permits}
 	w.settled++
 	for i := range w.windows {
@@ -293,11 +299,15 @@ func (w *world) change(a *view) {
 		*a = w.read()
 		return
 	}
+	if w.anew && w.rng.IntN(2) == 0 {
+		w.forget()
+		return
+	}
 	if a.layout.Epoch != w.register.Epoch {
 		return
 	}
 	spec, shards := w.arrangement()
-	next, err := a.layout.Change(a.layout.Epoch+1, spec, shards)
+	next, err := a.layout.Change(a.layout.Epoch+1, spec, shards, 0)
 	if err != nil {
 		panic(err)
 	}
@@ -312,10 +322,46 @@ func (w *world) change(a *view) {
 	if w.newAlgorithm {
 		next.Shards = slices.DeleteFunc(next.Shards, func(s shard.Shard) bool { return s.Algorithm != next.Algorithm })
 	}
-	w.register = next
-	w.chain = append(w.chain, next.Permits)
-	w.windows = append(w.windows, interval{ticks(next), forever})
+	w.write(next)
 	if next.Settled {
 		w.chain = []int64{next.Permits}
 	}
+}
+
+// forget lets the record forget some layouts. One before them goes on, if it lists all the shards
+// of those.
+func (w *world) forget() {
+	i := len(w.before)
+	for later := w.register; i > 0 && listsAll(w.before[i-1], later); later = w.before[i] {
+		if i--; w.rng.IntN(2) == 0 {
+			break
+		}
+	}
+	if i == len(w.before) {
+		return
+	}
+	l := w.before[i]
+	next, err := l.Anew(w.register.Epoch+1, 0)
+	if err != nil {
+		panic(err)
+	}
+	if w.boldAnew && l.Settled {
+		for j := range l.Shards {
+			next.Shards[j].Start = l.Shards[j].Share
+		}
+	}
+	w.forgotten++
+	w.write(next)
+}
+
+// listsAll reports whether l lists all the shards of another layout.
+func listsAll(l, of shard.Layout) bool {
+	return !slices.ContainsFunc(of.Shards, func(s shard.Shard) bool { return l.Index(s.Site()) < 0 })
+}
+
+func (w *world) write(next shard.Layout) {
+	w.before = append(w.before, w.register)
+	w.register = next
+	w.chain = append(w.chain, next.Permits)
+	w.windows = append(w.windows, interval{ticks(next), forever})
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/node"
 )
 
 // Exit codes.
@@ -25,15 +24,10 @@ func (e usageError) Error() string { return e.err.Error() }
 func (e usageError) Unwrap() error { return e.err }
 
 // oneLine is what an error says, in one line without the beginning that those of the library have.
-// Of an outage it is which servers cannot be reached, and why; of a server that is in use under
-// another name, what to write.
+// Of an outage it is which servers cannot be reached, and why.
 func oneLine(err error) string {
 	op := (*net.OpError)(nil)
-	var other *node.IdentityError
 	var said saidError
-	if errors.As(err, &other) {
-		return otherName(other)
-	}
 	if errors.As(err, &said) { // it has the causes in it
 		return plainText(err)
 	}
@@ -48,18 +42,6 @@ func oneLine(err error) string {
 		return "Redis does not answer in time; look at its servers and the way there"
 	}
 	return plainText(err)
-}
-
-// otherName says how a server is to be listed that is in use under another name.
-func otherName(e *node.IdentityError) string {
-	address, write := "ADDRESS", ""
-	if strings.Contains(e.Name, ":") { // it was listed without a name
-		address = e.Name
-	}
-	if strings.Contains(e.Found, ":") {
-		write = "that address, or "
-	}
-	return fmt.Sprintf("%s is in use as %q: write %s%s=%s", e.Name, e.Found, write, e.Found, address)
 }
 
 func usagef(format string, a ...any) error { return usageError{fmt.Errorf(format, a...)} }

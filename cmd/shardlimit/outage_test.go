@@ -14,7 +14,6 @@ import (
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/pace"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
-	"github.com/shardlimit/shardlimit/internal/node"
 )
 
 // unreachable is an outage as the library reports it.
@@ -34,11 +33,6 @@ func TestOneLine(t *testing.T) {
 		{errors.Join(shardlimit.ErrUnavailable, context.DeadlineExceeded),
 			"Redis does not answer in time; look at its servers and the way there"},
 		{errors.New("a\nb"), "a; b"},
-		{errors.Join(shardlimit.ErrUnavailable, &node.IdentityError{Found: "127.0.0.1:7001", Name: "localhost:7001"}),
-			`localhost:7001 is in use as "127.0.0.1:7001": write that address, or 127.0.0.1:7001=localhost:7001`},
-		{&node.IdentityError{Found: "eu", Name: "localhost:7001"},
-			`localhost:7001 is in use as "eu": write eu=localhost:7001`},
-		{&node.IdentityError{Found: "eu", Name: "us"}, `us is in use as "eu": write eu=ADDRESS`},
 	} {
 		if got := oneLine(c.err); got != c.want {
 			t.Errorf("got  %q\nwant %q", got, c.want)

@@ -2,12 +2,12 @@ package fence
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/majority"
+	"github.com/shardlimit/shardlimit/internal/record"
 )
 
 // A majority is enough, and it is not waited for the rest.
@@ -15,7 +15,7 @@ func TestAPlaceThatDoesNotAnswerHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown()
 		f := w.process(t)
-		if err := f.Confirm(t.Context()); err != nil {
+		if err := f.ConfirmSince(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 		for i, late := range []time.Duration{5 * time.Millisecond, 5 * time.Millisecond, time.Second} {
@@ -29,7 +29,7 @@ func TestAPlaceThatDoesNotAnswerHoldsNobodyUp(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			began := time.Now()
-			if err := f.Confirm(ctx); err != nil || time.Since(began) > 10*time.Millisecond {
+			if err := f.ConfirmSince(ctx, 0); err != nil || time.Since(began) > 10*time.Millisecond {
 				t.Errorf("after %v: %v", time.Since(began), err)
 			}
 			cancel()
@@ -47,7 +47,7 @@ func TestABlankPlaceThatAnswersLastIsRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown()
 		f := w.process(t)
-		if err := f.Confirm(t.Context()); err != nil {
+		if err := f.ConfirmSince(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 		w.late[2].Store(int64(20 * time.Millisecond))
@@ -58,7 +58,7 @@ func TestABlankPlaceThatAnswersLastIsRestored(t *testing.T) {
 		}
 		w.down[0].Store(true)
 		time.Sleep(confirmFor)
-		if err := f.Confirm(t.Context()); err != nil {
+		if err := f.ConfirmSince(t.Context(), 0); err != nil {
 			t.Error(err)
 		}
 		w.late[2].Store(0)
@@ -71,7 +71,7 @@ func TestNoLifeComesTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown()
 		a := w.process(t)
-		if err := a.Confirm(t.Context()); err != nil {
+		if err := a.ConfirmSince(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 		life := a.Life("n3")
@@ -85,64 +85,35 @@ func TestNoLifeComesTwice(t *testing.T) {
 		}
 		w.down[3].Store(false)
 		b := w.process(t)
-		if err := b.Confirm(t.Context()); err != nil || b.Generation() <= a.Generation() || b.Life("n3") == life {
+		if err := b.ConfirmSince(t.Context(), 0); err != nil || b.Generation() <= a.Generation() ||
+			b.Life("n3") == life {
 			t.Errorf("generation %d after %d, life %q after %q, %v", b.Generation(), a.Generation(), b.Life("n3"), life,
 				err)
 		}
 	})
 }
 
-// A membership that no limit is under any more is told of no longer, and makes room for others.
-func TestMembershipsThatNobodyUsesAreForgotten(t *testing.T) {
+// A membership that no limit is under any more is told of no longer.
+func TestAMembershipThatNobodyUsesIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown()
 		f := w.process(t)
-		all := NewFences(f.env)
-		used := all.Of(places)
-		used.calls(t.Context(), time.Second)
+		f.calls(t.Context(), time.Second)
 		w.down[3].Store(true)
-		used.calls(t.Context(), 5*time.Second)
-		if !all.Nodes()["n3"] {
-			t.Fatalf("%v", all.Nodes())
+		f.calls(t.Context(), 5*time.Second)
+		if !f.Nodes()["n3"] {
+			t.Fatalf("%v", f.Nodes())
 		}
-		if time.Sleep(2 * idleAfter); len(all.Nodes()) > 0 {
-			t.Errorf("%v long after the last look", all.Nodes())
+		if time.Sleep(confirmFor + time.Second); len(f.Nodes()) > 0 {
+			t.Errorf("%v long after the last look", f.Nodes())
 		}
-		for i := range 2 * mostFences {
-			one := all.Of([]string{"n0", "n1", fmt.Sprint("other ", i)})
-			if (one == nil) != (i >= mostFences) {
-				t.Fatalf("membership %d: %v", i, one)
-			}
-			if one != nil {
-				one.Refresh()
-			}
-		}
-		time.Sleep(time.Second)
 	})
-}
-
-func TestFewLimitsFollowTheirNodesAtATime(t *testing.T) {
-	all := NewFences(&Env{})
-	for range movesAtOnce {
-		if !all.Take(t.Context()) {
-			t.Fatal("no room")
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if all.Take(ctx) {
-		t.Error("one more than there may be")
-	}
-	all.Done()
-	if !all.Take(t.Context()) {
-		t.Error("no room after one was done")
-	}
 }
 
 // For how long a membership was held is told only of the one that was found, not of one that this
 // process knows to be later.
 func TestAMembershipThatWasNotFoundWasNotHeld(t *testing.T) {
-	m, err := majority.NewMembership(7, places, places...)
+	m, err := majority.NewMembership(7, places...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,11 +121,12 @@ func TestAMembershipThatWasNotFoundWasNotHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := majority.Found{Exists: true, Value: text, Held: time.Hour}
-	if got := heldIf(m, found); got != time.Hour {
-		t.Errorf("the one that was found: %v", got)
+	f, found := newTown().process(t), record.Reading{Exists: true, Value: text, Held: time.Hour}
+	if got, held, err := f.begin(found); err != nil || got.Generation != 7 || held != time.Hour {
+		t.Errorf("the one that was found: %+v, %v, %v", got, held, err)
 	}
-	if got := heldIf(m.Outlast(), found); got != 0 {
-		t.Errorf("another one: %v", got)
+	f.known.Store(&knowledge{membership: m.Outlast()})
+	if got, held, err := f.begin(found); err != nil || got.Generation != 9 || held != 0 {
+		t.Errorf("another one: %+v, %v, %v", got, held, err)
 	}
 }

@@ -21,16 +21,20 @@ import (
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/majority"
 	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// town is four servers, of which three keep the membership.
+// town is four servers, of which three keep the membership: not n3.
 type town struct {
 	servers []*miniredis.Miniredis
 	down    [4]atomic.Bool
 	late    [4]atomic.Int64 // by so much, nanoseconds
 }
+
+// With this prefix these nodes keep the records.
+const prefix = "a:"
 
 var places = []string{"n0", "n1", "n2"}
 
@@ -50,7 +54,7 @@ func (w *town) process(tb testing.TB) *Fence {
 	ctx, cancel := context.WithCancel(context.Background())
 	spawn := func(task func(context.Context)) bool { go task(ctx); return true }
 	s := node.Settings{Ctx: ctx, Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler),
-		CallTimeout: 100 * time.Millisecond, Spawn: spawn}
+		CallTimeout: 100 * time.Millisecond, Prefix: prefix, Spawn: spawn}
 	var err error
 	if s.Telemetry, err = telemetry.New(s.Clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(),
 		nil); err != nil {
@@ -72,11 +76,7 @@ func (w *town) process(tb testing.TB) *Fence {
 	}
 	fleet := node.NewFleet(s, specs)
 	tb.Cleanup(func() { cancel(); fleet.Close() })
-	f, err := New(&Env{Nodes: fleet, After: time.Second}, places)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return f
+	return New(&Env{Nodes: fleet, Book: record.NewBook(fleet, "p"), After: time.Second})
 }
 
 // mortal is a connection that breaks when its server goes down.
@@ -99,7 +99,7 @@ func (m *mortal) Write(b []byte) (int, error) {
 func (f *Fence) calls(ctx context.Context, long time.Duration) {
 	for range long / (200 * time.Millisecond) {
 		for _, n := range []string{"n0", "n1", "n2", "n3"} {
-			_, _ = f.vote(ctx, n, majority.Message{Kind: majority.Read})
+			_ = f.env.Nodes.Node(n).Ping(ctx)
 		}
 		f.Refresh()
 		time.Sleep(200 * time.Millisecond)
@@ -113,7 +113,7 @@ func TestANodeGoesOutForAllAndComesBack(t *testing.T) {
 		w := newTown()
 		a, b := w.process(t), w.process(t)
 		for _, f := range []*Fence{a, b} {
-			if err := f.Confirm(t.Context()); err != nil || f.Generation() != time.Now().UnixMilli() {
+			if err := f.ConfirmSince(t.Context(), 0); err != nil || f.Generation() != time.Now().UnixMilli() {
 				t.Fatalf("generation %d, %v", f.Generation(), err)
 			}
 		}
@@ -123,22 +123,22 @@ func TestANodeGoesOutForAllAndComesBack(t *testing.T) {
 		}
 		w.down[3].Store(true)
 		a.calls(t.Context(), 5*time.Second)
-		if err := b.Confirm(t.Context()); err != nil {
+		if err := b.ConfirmSince(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 		b.calls(t.Context(), 2*time.Second)
 		for _, f := range []*Fence{a, b} {
 			left, known := f.GivenUpIn("n3", life, 2*time.Second)
-			if !f.Out("n3") || !f.Bars("n3", life) || f.Fenced("n3") || !known || left <= 0 || left > 8*time.Second {
+			if !f.Out("n3") || !f.Bars("n3", life) || !known || left <= 0 || left > 8*time.Second {
 				t.Fatalf("%+v: left %v, %v", f.known.Load().membership, left, known)
 			}
 		}
-		later := a.id + "-" + strconv.FormatInt(a.Generation()+1, 36)
+		later := strconv.FormatInt(a.Generation()+1, 36)
 		if _, known := a.GivenUpIn("n3", later, time.Second); known {
 			t.Error("a life that others began since is not over")
 		}
 		a.calls(t.Context(), 9*time.Second)
-		if left, known := a.GivenUpIn("n3", life, 2*time.Second); !known || left != 0 || !a.Fenced("n3") {
+		if left, known := a.GivenUpIn("n3", life, 2*time.Second); !known || left != 0 {
 			t.Errorf("left %v, %v", left, known)
 		}
 		w.down[3].Store(false)
@@ -161,7 +161,7 @@ func TestWhatIsKnownEnds(t *testing.T) {
 		if f.Until(1) != 0 {
 			t.Error("nothing is known yet")
 		}
-		if err := f.Confirm(t.Context()); err != nil {
+		if err := f.ConfirmSince(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 		w.down[0].Store(true)
@@ -175,12 +175,12 @@ func TestWhatIsKnownEnds(t *testing.T) {
 		if f.Until(elapsed()) != 0 {
 			t.Error("relied on for too long")
 		}
-		if err := f.Confirm(t.Context()); !errors.Is(err, ErrNoMajority) || !errors.Is(err, errDown) {
+		if err := f.ConfirmSince(t.Context(), 0); !errors.Is(err, record.ErrNoMajority) || !errors.Is(err, errDown) {
 			t.Errorf("%v", err)
 		}
 		w.down[0].Store(false)
 		time.Sleep(2 * time.Second)
-		if err := f.Confirm(t.Context()); err != nil || f.Until(elapsed()) == 0 {
+		if err := f.ConfirmSince(t.Context(), 0); err != nil || f.Until(elapsed()) == 0 {
 			t.Errorf("%v", err)
 		}
 	})
@@ -192,7 +192,7 @@ func TestAMembershipThatAllPlacesForgot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown()
 		a := w.process(t)
-		if err := a.Confirm(t.Context()); err != nil {
+		if err := a.ConfirmSince(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 		w.down[3].Store(true)
@@ -205,15 +205,16 @@ func TestAMembershipThatAllPlacesForgot(t *testing.T) {
 			time.Sleep(6 * time.Second)
 		}
 		forget()
-		if err := a.Confirm(t.Context()); err != nil || a.Generation() <= generation || !a.Out("n3") ||
+		if err := a.ConfirmSince(t.Context(), 0); err != nil || a.Generation() <= generation || !a.Out("n3") ||
 			a.Life("n0") != life {
 			t.Fatalf("generation %d after %d, %v", a.Generation(), generation, err)
 		}
 		generation = a.Generation()
 		forget()
 		b := w.process(t)
-		late := b.id + "-" + strconv.FormatInt(generation, 36)
-		if err := b.Follow(t.Context(), "strange-9", late); err != nil || b.Generation() <= generation {
+		late := strconv.FormatInt(generation, 36)
+		lives := []shard.Node{{Life: "strange-9"}, {Life: late}}
+		if err := b.Follow(t.Context(), lives); err != nil || b.Generation() <= generation {
 			t.Fatalf("generation %d after %d, %v", b.Generation(), generation, err)
 		}
 		for _, n := range []string{"n0", "n1", "n2"} {
@@ -221,53 +222,28 @@ func TestAMembershipThatAllPlacesForgot(t *testing.T) {
 				t.Errorf("%s is in the life %q", n, b.Life(n))
 			}
 		}
-		if err := a.Confirm(t.Context()); err != nil || a.Generation() != b.Generation() {
+		if err := a.ConfirmSince(t.Context(), 0); err != nil || a.Generation() != b.Generation() {
 			t.Errorf("generations %d and %d, %v", a.Generation(), b.Generation(), err)
 		}
 	})
 }
 
-// Nodes that the membership does not know are had in; which nodes keep it follows from their names.
-func TestAdmissionAndPlaces(t *testing.T) {
+func TestANodeIsAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTown().process(t)
 		if err := f.Admit(t.Context(), "n0", "new"); err != nil || f.Life("new") == "" || f.Life("n3") == "" {
 			t.Errorf("%+v, %v", f.known.Load(), err)
 		}
 	})
-	var nodes []shard.Node
-	for i := range 12 {
-		nodes = append(nodes, shard.Node{Name: fmt.Sprint("node ", i)})
-		want := 0
-		switch {
-		case i+1 >= 8:
-			want = 5
-		case i+1 >= 3:
-			want = 3
-		}
-		if got := Places("p:", nodes); len(got) != want {
-			t.Errorf("%d of %d nodes", len(got), i+1)
-		}
-	}
-	for i, j := 0, len(nodes)-1; i < j; i, j = i+1, j-1 {
-		nodes[i], nodes[j] = nodes[j], nodes[i]
-	}
-	if a, b := fmt.Sprint(Places("p:", nodes)), fmt.Sprint(Places("q:", nodes)); a == b {
-		t.Errorf("all prefixes have their memberships on %s", a)
-	}
-	if ID([]string{"a,b"}) == ID([]string{"a", "b"}) {
-		t.Error("two memberships have one id")
-	}
 }
 
 // Of hostile lives none is taken for one of ours.
 func FuzzBegan(f *testing.F) {
-	fence := &Fence{id: ID(places)}
-	f.Add(fence.id + "-1")
-	f.Add(fence.id + "-")
+	f.Add("1")
 	f.Add("-1")
+	f.Add("zzzzzzzzzzzzz")
 	f.Fuzz(func(t *testing.T, life string) {
-		if n, mine := fence.began(life); mine && (n < 1 || n > 1<<53) {
+		if n := began(life); n < 0 || n >= majority.MaxNumber || n > 0 && life == "" {
 			t.Errorf("%q began in %d", life, n)
 		}
 	})
@@ -279,7 +255,7 @@ func TestAWallClockThatIsSetForwardGivesNothingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown()
 		f := w.process(t)
-		if err := f.Confirm(t.Context()); err != nil {
+		if err := f.ConfirmSince(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 		life := f.Life("n3")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/internal/redissim"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
@@ -35,7 +36,7 @@ func TestReadsOfManyProcesses(t *testing.T) {
 		var fences []*Fence
 		for range *readers {
 			f := reader(t, servers)
-			if err := f.Confirm(t.Context()); err != nil {
+			if err := f.ConfirmSince(t.Context(), 0); err != nil {
 				t.Fatal(err)
 			}
 			fences = append(fences, f)
@@ -77,8 +78,8 @@ func reader(t *testing.T, servers []*redissim.Server) *Fence {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	s := node.Settings{Ctx: ctx, Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler),
-		CallTimeout: 100 * time.Millisecond,
-		Spawn:       func(task func(context.Context)) bool { go task(ctx); return true }}
+		CallTimeout: 100 * time.Millisecond, Prefix: prefix,
+		Spawn: func(task func(context.Context)) bool { go task(ctx); return true }}
 	var err error
 	if s.Telemetry, err = telemetry.New(s.Clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(),
 		nil); err != nil {
@@ -93,9 +94,5 @@ func reader(t *testing.T, servers []*redissim.Server) *Fence {
 	}
 	fleet := node.NewFleet(s, specs)
 	t.Cleanup(func() { cancel(); fleet.Close() })
-	f, err := New(&Env{Nodes: fleet, After: time.Second}, places)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return New(&Env{Nodes: fleet, Book: record.NewBook(fleet, "p"), After: time.Second})
 }

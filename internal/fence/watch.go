@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/majority"
+	"github.com/shardlimit/shardlimit/internal/record"
 )
 
 const (
@@ -25,10 +25,12 @@ type watched struct {
 	fell    int64 // when it was put out last
 	falls   int   // how often lately
 	answers int64 // since when it answers although it is out; 0: it does not
+	missed  bool
+	reached int64 // when others said last that they can reach it; 0: never
 }
 
 // tell notes what became of the nodes.
-func (f *Fence) tell(old *knowledge, m majority.Membership) {
+func (f *Fence) tell(m majority.Membership) {
 	now := f.env.Nodes.Clock.Now()
 	for _, n := range m.Nodes {
 		w := f.nodes[n.Name]
@@ -46,44 +48,69 @@ func (f *Fence) tell(old *knowledge, m majority.Membership) {
 				w.falls += othersSay
 			}
 			f.log.Warn("node is put out; what it has is taken over", "node", n.Name, "generation", m.Generation)
-		case !n.Out && w.out && old != nil:
+		case !n.Out && w.out:
 			f.log.Info("node is in again", "node", n.Name, "generation", m.Generation)
 		}
-		w.out = n.Out
+		if w.missed && !n.Missed && !n.Out {
+			w.reached = now
+		}
+		w.out, w.missed = n.Out, n.Missed
 	}
 }
+
+// Suspicion is shared: what one process cannot reach is missed by all, for as long as none says
+// that it can. So processes that live for seconds put out a node as well, and those that do not
+// list it.
+const (
+	// missAfter is for how long a node must be silent to be missed.
+	missAfter = 500 * time.Millisecond
+	// contradictedFor is for how long a process says nothing more of a node that others can reach.
+	contradictedFor = 10 * time.Minute
+)
 
 // watch puts nodes out that are silent, and has those in again that answer. It belongs to who holds
 // the token.
 func (f *Fence) watch(ctx context.Context) {
-	k := f.known.Load()
-	if k == nil || f.Until(f.env.Nodes.Clock.Elapsed()) == 0 {
+	if f.Until(f.env.Nodes.Clock.Elapsed()) == 0 {
 		return
 	}
+	k := f.known.Load()
 	for _, n := range k.membership.Nodes {
+		w, listed, now := f.nodes[n.Name], f.env.Nodes.Node(n.Name), f.env.Nodes.Clock.Now()
+		// A node that it does not list it never reaches; who lists it has time to say that it is
+		// there.
+		silent, after := missAfter, max(f.env.After, 3*confirmEvery)
+		if listed != nil {
+			silent, after = listed.SilentFor(), f.env.After
+		}
+		away := max(silent, k.membership.MissedFor(n.Name, k.held)) >= after
+		contradicted := w.reached != 0 && now-w.reached < int64(contradictedFor)
 		switch {
-		case n.Out && f.steady(ctx, n.Name):
-			f.move(ctx, n.Name, majority.Membership.Add)
-		case !n.Out && f.silent(ctx, n.Name):
-			f.move(ctx, n.Name, majority.Membership.PutOut)
+		case n.Out:
+			if listed != nil && f.steady(ctx, n.Name, w, now) {
+				f.move(ctx, func(m majority.Membership, held time.Duration) (majority.Membership, error) {
+					return m.Add(n.Name, held)
+				})
+			}
+		case silent == 0 && !n.Missed || silent > 0 && !away && (n.Missed || silent < missAfter || contradicted):
+			// nothing is new
+		case f.answers(ctx, n.Name) != (silent == 0):
+			// it does not answer either, or does after all, when it is asked now
+		case away && silent > 0:
+			f.move(ctx, func(m majority.Membership, held time.Duration) (majority.Membership, error) {
+				return m.PutOut(n.Name, held, f.env.Book.Nodes())
+			})
+		default:
+			f.move(ctx, func(m majority.Membership, held time.Duration) (majority.Membership, error) {
+				return m.Miss(n.Name, held, silent > 0)
+			})
 		}
 	}
 }
 
-// silent reports whether a node has not answered this process for so long that it is to go out.
-func (f *Fence) silent(ctx context.Context, name string) bool {
-	n := f.env.Nodes.Node(name)
-	return n != nil && n.SilentFor() >= f.env.After && !f.answers(ctx, name)
-}
-
 // steady reports whether a node that is out has answered for long enough to be in again: the longer
 // the more often it fell.
-func (f *Fence) steady(ctx context.Context, name string) bool {
-	w := f.nodes[name]
-	if w == nil || f.env.Nodes.Node(name) == nil {
-		return false
-	}
-	now := f.env.Nodes.Clock.Now()
+func (f *Fence) steady(ctx context.Context, name string, w *watched, now int64) bool {
 	switch {
 	case !f.answers(ctx, name):
 		w.answers = 0
@@ -97,18 +124,14 @@ func (f *Fence) steady(ctx context.Context, name string) bool {
 
 // Admit has nodes in that the membership does not know, once it is confirmed.
 func (f *Fence) Admit(ctx context.Context, names ...string) error {
-	if m, _ := f.Membership(); !lacks(m, names) {
+	if !lacks(f.known.Load().membership, names) {
 		return nil
 	}
-	select {
-	case f.token <- struct{}{}:
-		defer func() { <-f.token }()
-	case <-ctx.Done():
-		return clock.Ended(ctx)
+	if err := f.Begin(ctx); err != nil {
+		return err
 	}
-	_, err := f.change(ctx, func(found majority.Found) (majority.Membership, error) {
-		m, err := f.begin(found)
-		held := heldIf(m, found)
+	defer f.End()
+	_, err := f.Change(ctx, f.then(func(m majority.Membership, held time.Duration) (_ majority.Membership, err error) {
 		for _, name := range names {
 			if err == nil && lacks(m, []string{name}) {
 				m, err = m.Add(name, held)
@@ -116,16 +139,8 @@ func (f *Fence) Admit(ctx context.Context, names ...string) error {
 			}
 		}
 		return m, err
-	})
+	}))
 	return err
-}
-
-// heldIf is for how long a membership was held: 0 unless it is the one that was found.
-func heldIf(m majority.Membership, found majority.Found) time.Duration {
-	if text, err := m.Encode(); err != nil || text != found.Value {
-		return 0
-	}
-	return found.Held
 }
 
 // lacks reports whether a membership does not know one of the nodes.
@@ -138,24 +153,22 @@ func lacks(m majority.Membership, names []string) bool {
 
 // answers reports whether a node carries out what takes need: one that can only be read is away.
 func (f *Fence) answers(ctx context.Context, name string) bool {
-	ctx, cancel := context.WithTimeout(ctx, max(f.env.Nodes.CallTimeout, placePatience))
+	ctx, cancel := context.WithTimeout(ctx, max(f.env.Nodes.CallTimeout, 250*time.Millisecond))
 	defer cancel()
 	n := f.env.Nodes.Node(name)
-	return n != nil && n.Serves(ctx, f.slot) == nil
+	return n != nil && n.Serves(ctx, record.HomeSlot) == nil
 }
 
 // move changes how a node stands, unless somebody has done so.
-func (f *Fence) move(ctx context.Context, name string,
-	how func(majority.Membership, string, time.Duration) (majority.Membership, error)) {
+func (f *Fence) move(ctx context.Context,
+	how func(majority.Membership, time.Duration) (majority.Membership, error)) {
 	before := f.Generation()
-	_, err := f.change(ctx, func(found majority.Found) (majority.Membership, error) {
-		m, err := f.begin(found)
-		if err != nil || m.Generation != before {
-			return m, err // it is confirmed as it is: this process has to look again
+	if _, err := f.Change(ctx, f.then(func(m majority.Membership, held time.Duration) (majority.Membership, error) {
+		if m.Generation != before {
+			return m, nil // it is confirmed as it is: this process has to look again
 		}
-		return how(m, name, found.Held)
-	})
-	if err != nil {
-		f.log.Warn("the membership could not be changed", "node", name, "err", err)
+		return how(m, held)
+	})); err != nil {
+		f.log.Warn("the membership could not be changed", "err", err)
 	}
 }

@@ -33,5 +33,5 @@ func (l *Lane) Place() Place { return Place{l.Node, l.Way, l.Terms.Load()} }
 // Usable reports whether calls for permits may be made there now: its node is in, and believed to
 // answer.
 func (p Place) Usable() bool {
-	return (p.terms.Fence == nil || !p.terms.Fence.Bars(p.node.Name, p.way.Life)) && reachable(p.node, p.way.Slot)
+	return (p.terms.Fence == nil || !p.terms.Fence.Bars(p.way.Home, p.way.Life)) && reachable(p.node, p.way.Slot)
 }

@@ -104,6 +104,7 @@ type Env struct {
 type Way struct {
 	Metrics   *telemetry.Limiter
 	Slot      int
+	Home      string // the node, as the layout calls it
 	Algorithm string
 	Life      string       // the life of the node that it is of; "": it may always be asked
 	Space     script.Space // of the shard's keys
@@ -126,9 +127,9 @@ type Limit interface {
 	// ConfirmSince makes sure that the layout of this process may be relied on, at most until ctx
 	// ends, since a read that began at that time elapsed or later.
 	ConfirmSince(ctx context.Context, since int64) error
-	// ConfirmWithin is that for any read, and for at most so long. If the record did not answer in
-	// that time, it fails at once for a while.
-	ConfirmWithin(ctx context.Context, most time.Duration) error
+	// ConfirmWithin is that for any read, and for at most half of a call. If the record did not
+	// answer in that time, it fails at once for a while.
+	ConfirmWithin(ctx context.Context) error
 	// Heard compares what a shard said with what the process believed.
 	Heard(l *Lane, n News)
 	// Elsewhere is what is free now on the other shards of the limit, as far as this process knows.

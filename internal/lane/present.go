@@ -58,7 +58,7 @@ func (l *Lane) fence(t *Terms) int64 {
 	}
 	now := l.env.Clock.Elapsed()
 	until := t.Fence.Until(now)
-	if until == 0 || t.Fence.Bars(l.Node.Name, l.Life) {
+	if until == 0 || t.Fence.Bars(l.Home, l.Life) {
 		return refused
 	}
 	told, ok := l.Node.ServerClock(l.Slot).At(until, now)
@@ -128,7 +128,7 @@ func (l *Lane) reassure(ctx context.Context) {
 		_ = l.Terms.Load().Fence.ConfirmSince(ctx, 0)
 	}
 	if l.Keyed && l.Limit.Expired(l.env.Clock.Elapsed()) {
-		_ = l.Limit.ConfirmWithin(ctx, l.env.CallTimeout/2)
+		_ = l.Limit.ConfirmWithin(ctx)
 	}
 }
 
@@ -155,7 +155,7 @@ func (l *Lane) insist(ctx context.Context, fixed *Terms, before told, tries int)
 	var err error
 	if before.status == script.Fenced {
 		err = errBarred
-		if t.Fence != nil && !t.Fence.Bars(l.Node.Name, l.Life) {
+		if t.Fence != nil && !t.Fence.Bars(l.Home, l.Life) {
 			var both sync.WaitGroup
 			if l.Keyed { // it may well have no state: what that takes is done at the same time
 				both.Go(func() { _ = l.Limit.ConfirmSince(ctx, since(l.deadline(t.Epoch))) })

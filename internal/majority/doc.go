@@ -8,8 +8,18 @@
 //
 // A server can forget. So a place votes only while it knows all that it ever promised: its state
 // was written under the run that its server is in now. Else it is blank. The first prepare gives a
-// blank place a mark, which no other life of the place has. Promises, and what follows from them,
-// are good for that mark alone: a late message for an earlier life is refused.
+// place a mark, which no other life of the place has. Promises, and what follows from them, are
+// good for that mark alone: a late message for an earlier life is refused.
+//
+// A place that holds no value has accepted none, if its server is whole. Then it votes with
+// nothing, be it absent or asked for promises before. If it forgot a promise, what follows from
+// that is for another mark. So a new register begins at a majority, and a majority says that there
+// is none. Whole is a server whose pointer, a small key, is of its present run. A pointer may be
+// written anew, in another run or after a loss, only when every register in use votes at that place
+// again. In use is a register from when one place accepted its first value, which need not be
+// chosen yet. A place that is the only one of its register votes when it holds no value: nobody
+// else can know more. None of this holds where a server drops single keys, for want of memory or as
+// they end at one place before others.
 //
 // A blank place votes again when it took a restore: what a majority of voters accepted in a round
 // that had its mark before it chose. Such a majority shares a place with each that counted the

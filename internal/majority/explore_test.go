@@ -21,7 +21,7 @@ type explorer struct {
 	path  []step
 	most  int
 	mix   *rand.Rand // draws the order of steps; nil: as listed
-	buf   [MaxPlaces][]byte
+	buf   [9][]byte
 }
 
 func explore(from world, most int, mix *rand.Rand) (states int, trace []step, err error) {
@@ -76,7 +76,7 @@ func (e *explorer) key(w *world) [2]uint64 {
 			h.WriteByte(0xff)
 		}
 		h.WriteString(w.chosen)
-		h.Write([]byte{byte(w.forgot), byte(w.restarted), byte(w.stored)})
+		h.Write([]byte{byte(w.forgot), byte(w.restarted), byte(w.stored), byte(w.renewed)})
 		for k := range w.plays {
 			p := &w.plays[k]
 			h.Write([]byte{flags(p.begun, p.round.closed, p.round.revived, p.round.chosen, p.won), byte(p.deaf)})
@@ -103,7 +103,7 @@ func flags(set ...bool) (b byte) {
 // column is all that a world holds of one place.
 func (w *world) column(b []byte, i int) []byte {
 	n := &w.nodes[i]
-	b = append(b, byte(n.run), byte(n.life), flags(n.lost))
+	b = append(b, byte(n.run), byte(n.life), flags(n.lost), byte(n.pointer), byte(n.savedPointer))
 	b = n.place.append(b)
 	b = n.saved.append(b)
 	for k := range w.plays {
@@ -173,6 +173,33 @@ func TestEveryInterleaving(t *testing.T) {
 		{"a new register", rules{places: 3, proposers: 2, rounds: 3, fresh: true}, small},
 		{"two begin a new register", rules{places: 3, proposers: 2, rounds: 4, fresh: true}, middle},
 		{"a new register, a place forgets", rules{places: 3, proposers: 2, rounds: 3, fresh: true, forgets: 1}, middle},
+		{"an absent register", rules{places: 3, proposers: 2, rounds: 2, absent: true}, small},
+		{"three begin an absent register", rules{places: 3, proposers: 3, rounds: 3, absent: true}, middle},
+		{"an absent register, a place forgets", rules{places: 3, proposers: 2, rounds: 2, absent: true, forgets: 1,
+			renews: 1}, small},
+		{"an absent register, servers restart", rules{places: 3, proposers: 2, rounds: 2, absent: true, restarts: 2,
+			renews: 1}, middle},
+		{"an absent register, a snapshot", rules{places: 3, proposers: 2, rounds: 2, absent: true, forgets: 1, saves: 1,
+			renews: 1}, middle},
+		{"an absent register, a read", rules{places: 3, proposers: 2, rounds: 2, absent: true, forgets: 1,
+			reads: 1}, middle},
+		{"an absent register, a read, a pointer is renewed", rules{places: 3, proposers: 2, rounds: 2, absent: true,
+			forgets: 1, renews: 1, reads: 1}, large},
+		{"an absent register, places forget in turn", rules{places: 3, proposers: 2, rounds: 2, absent: true,
+			forgets: 2, renews: 2}, large},
+		{"an absent register, three proposers, a place forgets", rules{places: 3, proposers: 3, rounds: 3, absent: true,
+			forgets: 1, renews: 1}, large},
+		{"an absent register, pointers come late", rules{places: 3, proposers: 2, rounds: 2, absent: true, bare: true,
+			renews: 3}, small},
+		{"an absent register, pointers come late, a place forgets", rules{places: 3, proposers: 2, rounds: 2,
+			absent: true, bare: true, unused: true, forgets: 1, renews: 3}, middle},
+		{"an absent register, pointers come late, three rounds", rules{places: 3, proposers: 2, rounds: 3,
+			absent: true, bare: true, renews: 3}, large},
+		{"an absent register, pointers come late, servers restart", rules{places: 3, proposers: 2, rounds: 2,
+			absent: true, bare: true, restarts: 1, renews: 3}, middle},
+		{"a place forgets, its pointer is renewed", rules{places: 3, proposers: 2, rounds: 2, forgets: 1, renews: 1},
+			small},
+		{"five places, an absent register", rules{places: 5, proposers: 2, rounds: 2, absent: true}, large},
 		{"a read", rules{places: 3, proposers: 2, rounds: 2, reads: 1}, small},
 		{"a read, a place forgets", rules{places: 3, proposers: 2, rounds: 2, reads: 1, forgets: 1}, middle},
 		{"a read, a snapshot", rules{places: 3, proposers: 2, rounds: 2, reads: 1, forgets: 1, saves: 1}, large},

@@ -47,10 +47,10 @@ type scene struct {
 
 // memberships are the generations: the node X is in, put out, in again.
 func memberships(t testing.TB) []Membership {
-	m, err := NewMembership(1, []string{"A", "B", "X"}, "A", "B", "X")
+	m, err := NewMembership(1, "A", "B", "X")
 	all := []Membership{{}, m}
 	for _, change := range []func(Membership, string, time.Duration) (Membership, error){
-		Membership.PutOut, Membership.Add} {
+		putOut, Membership.Add} {
 		if err == nil {
 			m, err = change(m, "X", 0)
 		}

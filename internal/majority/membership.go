@@ -2,6 +2,7 @@ package majority
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,9 +19,7 @@ const (
 // Why a membership cannot be, or cannot be changed so.
 var (
 	ErrMembership = errors.New("invalid membership")
-	// ErrUnknownNode: the membership has no node of that name.
-	ErrUnknownNode = errors.New("unknown node")
-	// ErrStanding: the node does not stand so that this can be done with it.
+	// ErrStanding: there is no such node, or it does not stand so that this can be done with it.
 	ErrStanding = errors.New("not for a node that stands so")
 	// ErrTooFewPlaces: the nodes that would be left hold no majority of the places, or none is in.
 	ErrTooFewPlaces = errors.New("too few places would be left")
@@ -35,19 +34,22 @@ type Node struct {
 	// For so long at least it had been out when this generation was made, by the clocks of the
 	// places.
 	OutFor time.Duration `json:"out_ns,omitempty"`
+	// Missed tells that a process could not reach it while it was in, and none that can has said so
+	// since; MissedFor for how long at least, likewise.
+	Missed    bool          `json:"missed,omitempty"`
+	MissedFor time.Duration `json:"missed_ns,omitempty"`
 }
 
 // Membership is which nodes of a key prefix are in. It is the value of one register. A method that
 // changes it returns the next generation; it never changes m.
 type Membership struct {
-	Generation int64    `json:"generation"`
-	Places     []string `json:"places"` // the nodes that hold the register, in its order
-	Nodes      []Node   `json:"nodes"`  // by name
+	Generation int64  `json:"generation"`
+	Nodes      []Node `json:"nodes"` // by name
 }
 
 // NewMembership returns a first generation, 1 unless there were others that are forgotten.
-func NewMembership(generation int64, places []string, nodes ...string) (Membership, error) {
-	m := Membership{Generation: generation, Places: slices.Clone(places)}
+func NewMembership(generation int64, nodes ...string) (Membership, error) {
+	m := Membership{Generation: generation}
 	for _, name := range slices.Sorted(slices.Values(nodes)) {
 		m.Nodes = append(m.Nodes, Node{Name: name, Since: generation})
 	}
@@ -67,17 +69,24 @@ func (m Membership) Node(name string) (Node, bool) {
 	return Node{}, false
 }
 
-// PutOut puts a node out. held is for how long m has been held, as Found or Reading tells.
-func (m Membership) PutOut(name string, held time.Duration) (Membership, error) {
-	next, n, err := m.change(name, held)
+// PutOut puts a node out. held is for how long m has been held, as Found or Reading tells. It is
+// ErrTooFewPlaces if too few of the places would be left: nobody could ever change it.
+func (m Membership) PutOut(name string, held time.Duration, places []string) (Membership, error) {
+	next, n, err := m.change(name, held, func(n *Node) bool { return !n.Out })
 	if err != nil {
 		return Membership{}, err
 	}
-	if n.Out {
-		return Membership{}, fmt.Errorf("%w: %q", ErrStanding, name)
+	*n = Node{Name: name, Out: true, Since: next.Generation}
+	left := 0
+	for _, place := range places {
+		if n, _ := next.Node(place); !n.Out {
+			left++
+		}
 	}
-	n.Out, n.Since, n.OutFor = true, next.Generation, 0
-	return next.checked()
+	if left < Majority(len(places)) {
+		return Membership{}, ErrTooFewPlaces
+	}
+	return next, next.Validate()
 }
 
 // Add has a node in that is new, or was out.
@@ -86,35 +95,42 @@ func (m Membership) Add(name string, held time.Duration) (Membership, error) {
 		next := m.next(held)
 		next.Nodes = append(next.Nodes, Node{Name: name, Since: next.Generation})
 		slices.SortFunc(next.Nodes, byName)
-		return next.checked()
+		return next, next.Validate()
 	}
-	next, n, err := m.change(name, held)
-	if err != nil {
-		return Membership{}, err
+	next, n, err := m.change(name, held, func(n *Node) bool { return n.Out })
+	if err == nil {
+		*n = Node{Name: name, Since: next.Generation}
 	}
-	if !n.Out {
-		return Membership{}, fmt.Errorf("%w: %q", ErrStanding, name)
-	}
-	n.Out, n.Since, n.OutFor = false, next.Generation, 0
-	return next.checked()
+	return next, err
 }
 
-// change returns the next generation, and a node in it.
-func (m Membership) change(name string, held time.Duration) (Membership, *Node, error) {
+// Miss notes that a node that is in cannot be reached, or that it can after all.
+func (m Membership) Miss(name string, held time.Duration, missed bool) (Membership, error) {
+	next, n, err := m.change(name, held, func(n *Node) bool { return !n.Out && n.Missed != missed })
+	if err == nil {
+		n.Missed, n.MissedFor = missed, 0
+	}
+	return next, err
+}
+
+// change returns the next generation, and a node in it that may be changed.
+func (m Membership) change(name string, held time.Duration, may func(*Node) bool) (Membership, *Node, error) {
 	next := m.next(held)
 	i := slices.IndexFunc(next.Nodes, func(n Node) bool { return n.Name == name })
-	if i < 0 {
-		return Membership{}, nil, fmt.Errorf("%w %q", ErrUnknownNode, name)
+	if i < 0 || !may(&next.Nodes[i]) {
+		return Membership{}, nil, fmt.Errorf("%w: %q", ErrStanding, name)
 	}
 	return next, &next.Nodes[i], nil
 }
 
 // next is the generation after m, which was held for so long.
 func (m Membership) next(held time.Duration) Membership {
-	next := Membership{Generation: m.Generation + 1, Places: slices.Clone(m.Places), Nodes: slices.Clone(m.Nodes)}
+	next := Membership{Generation: m.Generation + 1, Nodes: slices.Clone(m.Nodes)}
 	for i := range next.Nodes {
 		if n := &next.Nodes[i]; n.Out {
 			n.OutFor = min(n.OutFor+max(held, 0), maxOutFor)
+		} else if n.Missed {
+			n.MissedFor = min(n.MissedFor+max(held, 0), maxOutFor)
 		}
 	}
 	return next
@@ -134,19 +150,36 @@ func (m Membership) OutFor(name string, held time.Duration) time.Duration {
 	return min(n.OutFor+max(held, 0), maxOutFor)
 }
 
-func (m Membership) checked() (Membership, error) {
-	if err := m.Validate(); err != nil {
-		return Membership{}, err
+// MissedFor is OutFor for a node that is in, and is missed.
+func (m Membership) MissedFor(name string, held time.Duration) time.Duration {
+	n, _ := m.Node(name)
+	if !n.Missed {
+		return 0
+	}
+	return min(n.MissedFor+max(held, 0), maxOutFor)
+}
+
+// Encode returns the stored form of a membership.
+func (m Membership) Encode() (string, error) {
+	text, err := json.Marshal(m)
+	return string(text), errors.Join(m.Validate(), err)
+}
+
+// DecodeMembership returns the membership of a stored form.
+func DecodeMembership(text string) (m Membership, err error) {
+	if err = json.Unmarshal([]byte(text), &m); err == nil {
+		err = m.Validate()
+	}
+	if err != nil {
+		return Membership{}, fmt.Errorf("the nodes that are in cannot be read by this version: %w", err)
 	}
 	return m, nil
 }
 
-// Validate returns an error if there can be no such membership. One whose places are mostly out is
-// ErrTooFewPlaces: nobody could ever change it.
+// Validate returns an error if there can be no such membership.
 func (m Membership) Validate() error {
-	if m.Generation < 1 || m.Generation > MaxNumber || len(m.Nodes) > MaxNodes || len(m.Places) > MaxPlaces {
-		return fmt.Errorf("%w: generation %d, %d nodes, %d places", ErrMembership, m.Generation, len(m.Nodes),
-			len(m.Places))
+	if m.Generation < 1 || m.Generation > MaxNumber || len(m.Nodes) > MaxNodes {
+		return fmt.Errorf("%w: generation %d, %d nodes", ErrMembership, m.Generation, len(m.Nodes))
 	}
 	in := 0
 	for i, n := range m.Nodes {
@@ -157,25 +190,17 @@ func (m Membership) Validate() error {
 			in++
 		}
 	}
-	left := 0
-	for i, name := range m.Places {
-		n, known := m.Node(name)
-		if !known || slices.Contains(m.Places[:i], name) {
-			return fmt.Errorf("%w: place %q", ErrMembership, name)
-		}
-		if !n.Out {
-			left++
-		}
-	}
-	if in == 0 || left < Majority(len(m.Places)) {
+	if in == 0 {
 		return ErrTooFewPlaces
 	}
 	return nil
 }
 
 func (n Node) valid(generation int64) bool {
-	return len(n.Name) >= 1 && len(n.Name) <= MaxName && utf8.ValidString(n.Name) && n.Since >= 1 && n.Since <= generation &&
-		n.OutFor >= 0 && n.OutFor <= maxOutFor && (n.Out || n.OutFor == 0)
+	return len(n.Name) >= 1 && len(n.Name) <= MaxName && utf8.ValidString(n.Name) &&
+		n.Since >= 1 && n.Since <= generation &&
+		n.OutFor >= 0 && n.OutFor <= maxOutFor && (n.Out || n.OutFor == 0) &&
+		n.MissedFor >= 0 && n.MissedFor <= maxOutFor && (n.Missed || n.MissedFor == 0) && !(n.Missed && n.Out)
 }
 
 func byName(a, b Node) int { return cmp.Compare(a.Name, b.Name) }

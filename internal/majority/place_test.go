@@ -1,6 +1,8 @@
 package majority
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -16,21 +18,26 @@ type Place struct {
 	Promised Ballot
 	Accepted Ballot
 	Value    string
-	At       int64 // since when it holds the value, in microseconds of its own clock
+	At       int64 // since when it holds the value, in microseconds of its own clock; 0: it has none
+	Born     int64 // since when the register has a value, likewise; 0: none was seen
 }
 
 // Server is what a place is told of its server with each message.
 type Server struct {
-	Run string // another one after each start, and after each time as a replica
-	Now int64  // its clock in microseconds
+	Run   string // another one after each start, and after each time as a replica
+	Whole bool   // it forgot no value of the register: a place that holds none has accepted none
+	Now   int64  // its clock in microseconds
 }
 
 // Hear returns what becomes of a place by a message, and its answer.
 func (p Place) Hear(m Message, s Server) (Place, Answer) {
+	was, ok := p, false
 	if p.Run != s.Run { // what it promised or accepted since then is unknown
 		p.Votes, p.Mark = false, ""
 	}
-	ok := false
+	if p.Accepted == (Ballot{}) && s.Whole {
+		p.Votes = true
+	}
 	switch m.Kind {
 	case Read:
 		ok = true
@@ -48,12 +55,24 @@ func (p Place) Hear(m Message, s Server) (Place, Answer) {
 			p.Votes = true
 		}
 	}
-	return p, Answer{OK: ok, Votes: p.Votes, Mark: p.Mark, Promised: p.Promised, Accepted: p.Accepted,
-		Value: p.Value, Age: max(time.Duration(s.Now-p.At)*time.Microsecond, 0)}
+	a := Answer{OK: ok, Votes: p.Votes, Mark: p.Mark, Promised: p.Promised, Accepted: p.Accepted,
+		Value: p.Value, Age: since(p.At, s.Now), Known: since(p.Born, s.Now)}
+	if m.Kind == Read || !ok {
+		p = was
+	}
+	return p, a
 }
 
-// promise has the place refuse all lower ballots. A blank place gets its mark by that: the run, the
-// time and the ballot, of which one at least is new after each loss.
+// since is how long ago a time was, 0 if there was none.
+func since(at, now int64) time.Duration {
+	if at == 0 {
+		return 0
+	}
+	return max(time.Duration(now-at)*time.Microsecond, 0)
+}
+
+// promise has the place refuse all lower ballots. A place gets its mark by the first one of its
+// life: the run, the time and the ballot, of which one at least is new after each loss.
 func (p Place) promise(b Ballot, s Server) Place {
 	p.Promised = b
 	if p.Mark == "" {
@@ -71,24 +90,26 @@ func (p Place) promised(m Message) bool {
 
 // take accepts a value. One that the place holds already keeps its age.
 func (p Place) take(m Message, now int64) Place {
-	if !p.Votes || p.Value != m.Value {
+	if !p.Votes || p.Accepted == (Ballot{}) || p.Value != m.Value {
 		p.At = now
 	}
+	p.Born = max(min(cmp.Or(p.Born, now), now-m.Known.Microseconds()), 1)
 	p.Accepted, p.Value = m.Ballot, m.Value
 	return p
 }
 
 // A stored place is columns of fixed width, which a script can read, and then its three strings:
 //
-//	offset  0  2   magic "M1"
+//	offset  0  2   magic "M2"
 //	        2  1   votes, 0 or 1
 //	        3  4×16  promised and accepted: round, proposer, decimal
 //	       67  16  since when it holds the value, microseconds, decimal
-//	       83  3   length of run      86  3  length of mark
-//	       89      run, mark, value
+//	       83  16  since when the register has a value, likewise
+//	       99  3   length of run     102  3  length of mark
+//	      105      run, mark, value
 const (
-	placeMagic = "M1"
-	placeHead  = 89
+	placeMagic = "M2"
+	placeHead  = 105
 )
 
 // stored is the stored form of a place.
@@ -97,33 +118,35 @@ func (p Place) stored() string {
 	if p.Votes {
 		votes = 1
 	}
-	return fmt.Sprintf("%s%d%016d%016d%016d%016d%016d%03d%03d%s%s%s", placeMagic, votes, p.Promised.Round,
-		p.Promised.Proposer, p.Accepted.Round, p.Accepted.Proposer, p.At, len(p.Run), len(p.Mark), p.Run, p.Mark,
-		p.Value)
+	return fmt.Sprintf("%s%d%016d%016d%016d%016d%016d%016d%03d%03d%s%s%s", placeMagic, votes, p.Promised.Round,
+		p.Promised.Proposer, p.Accepted.Round, p.Accepted.Proposer, p.At, p.Born, len(p.Run), len(p.Mark), p.Run,
+		p.Mark, p.Value)
 }
+
+var errStored = errors.New("cannot be held")
 
 // placeOf is the place of a stored form.
 func placeOf(s string) (Place, error) {
 	if len(s) < placeHead || s[:2] != placeMagic || s[2] != '0' && s[2] != '1' {
-		return Place{}, fmt.Errorf("place: %w: no head", ErrStored)
+		return Place{}, fmt.Errorf("place: %w: no head", errStored)
 	}
-	var n [7]int64
-	for i, from := range []int{3, 19, 35, 51, 67, 83, 86} {
+	var n [8]int64
+	for i, from := range []int{3, 19, 35, 51, 67, 83, 99, 102} {
 		width := 16
-		if from >= 83 {
+		if from >= 99 {
 			width = 3
 		}
 		column, err := strconv.ParseUint(s[from:from+width], 10, 63)
 		if err != nil {
-			return Place{}, fmt.Errorf("place: %w: %w", ErrStored, err)
+			return Place{}, fmt.Errorf("place: %w: %w", errStored, err)
 		}
 		n[i] = int64(column)
 	}
 	rest := s[placeHead:]
-	if int64(len(rest)) < n[5]+n[6] {
-		return Place{}, fmt.Errorf("place: %w: cut off", ErrStored)
+	if int64(len(rest)) < n[6]+n[7] {
+		return Place{}, fmt.Errorf("place: %w: cut off", errStored)
 	}
 	p := Place{Votes: s[2] == '1', Promised: Ballot{n[0], n[1]}, Accepted: Ballot{n[2], n[3]}, At: n[4],
-		Run: rest[:n[5]], Mark: rest[n[5] : n[5]+n[6]], Value: rest[n[5]+n[6]:]}
+		Born: n[5], Run: rest[:n[6]], Mark: rest[n[6] : n[6]+n[7]], Value: rest[n[6]+n[7]:]}
 	return p, nil
 }

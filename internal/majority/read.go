@@ -12,17 +12,20 @@ type Verdict uint8
 const (
 	Unknown   Verdict = iota // too few places answered
 	Unsettled                // a round has to finish what another began, or to restore blank places
-	Confirmed                // a majority holds the value
+	Confirmed                // a majority holds the value, or there is none
 )
 
 // Reading is a value that a majority holds.
 type Reading struct {
+	Exists bool // false: nothing was ever chosen
 	Value  string
-	Ballot Ballot
 	// For so long at least a majority has held the value when the answers were given. So the clock
 	// of one place, or that it was restored since, makes no difference where enough others answer.
 	Held time.Duration
-	// A place is blank. A round restores it; that is not urgent, but the loss of another is near.
+	// For so long at least the register has had a value, as a place tells: of each verdict.
+	Known time.Duration
+	// A place is blank, or has an older value. A round restores it; that is not urgent, but one
+	// more loss may be too many.
 	Blank bool
 }
 
@@ -35,6 +38,7 @@ type Reading struct {
 func Confirm(answers []*Answer) (Reading, Verdict) { return confirm(answers, Majority(len(answers))) }
 
 func confirm(answers []*Answer, quorum int) (got Reading, v Verdict) {
+	got.Known = longest(answers)
 	heard, open, blank := 0, false, false
 	var best *Answer
 	for _, a := range answers {
@@ -55,10 +59,15 @@ func confirm(answers []*Answer, quorum int) (got Reading, v Verdict) {
 		return got, Unsettled
 	}
 	held, all := heldBy(quorum, answers, best.Accepted)
+	got.Exists, got.Value = best.Accepted != (Ballot{}), best.Value
 	if open || !all {
 		return got, Unsettled
 	}
-	return Reading{Value: best.Value, Ballot: best.Accepted, Held: held, Blank: blank}, Confirmed
+	for _, a := range answers { // one that missed the value is as good as one that forgot it
+		blank = blank || a != nil && a.Accepted != best.Accepted
+	}
+	got.Held, got.Blank = held, blank
+	return got, Confirmed
 }
 
 // heldBy is for how long at least so many places have held what they accepted with a ballot; ok is

@@ -68,18 +68,9 @@ func (s *servers) write(t *testing.T, p *Proposer, change Change) (rounds int) {
 
 func to(value string) Change { return func(Found) (string, error) { return value, nil } }
 
-func proposer(t *testing.T, id int64) *Proposer {
-	t.Helper()
-	p, err := NewProposer(id, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 // A new register takes two rounds, a change one, and so does one after a place forgot.
 func TestRoundsThatAWriteTakes(t *testing.T) {
-	s, p := newServers(3), proposer(t, 1)
+	s, p := newServers(3), NewProposer(1, 3)
 	if n := s.write(t, p, to("a")); n != 2 {
 		t.Errorf("a new register took %d rounds", n)
 	}
@@ -97,7 +88,7 @@ func TestRoundsThatAWriteTakes(t *testing.T) {
 		s.places[0].Value != "cd" {
 		t.Errorf("after a restart of all it took %d rounds; the value is %q", n, s.places[0].Value)
 	}
-	if n := s.write(t, proposer(t, 9), to("e")); n > 2 {
+	if n := s.write(t, NewProposer(9, 3), to("e")); n > 2 {
 		t.Errorf("a newcomer took %d rounds", n)
 	}
 }
@@ -105,7 +96,7 @@ func TestRoundsThatAWriteTakes(t *testing.T) {
 // A value is as old as a majority tells, whatever the clock of one place does. Confirming it makes
 // it no younger.
 func TestHowLongAValueIsHeld(t *testing.T) {
-	s, p := newServers(3), proposer(t, 1)
+	s, p := newServers(3), NewProposer(1, 3)
 	s.write(t, p, to("a"))
 	age := func(want time.Duration) {
 		t.Helper()
@@ -137,12 +128,72 @@ func TestHowLongAValueIsHeld(t *testing.T) {
 	age(0) // nor do two tell of any time
 }
 
+// For how long a register has had a value, the first place knows longest. The others learn it, also
+// one that was restored.
+func TestHowLongARegisterHasHadAValue(t *testing.T) {
+	s, p := newServers(3), NewProposer(1, 3)
+	s.servers[1].Now, s.servers[2].Now = 100e6, 200e6
+	s.write(t, p, to("a"))
+	s.servers[0].Now += 9e6
+	s.write(t, p, func(f Found) (string, error) {
+		if f.Known != 9*time.Second {
+			t.Errorf("a round finds it known for %v", f.Known)
+		}
+		return "b", nil
+	})
+	s.places[2] = Place{}
+	s.write(t, p, to("c"))
+	for i := range s.places {
+		answers := make([]*Answer, 3)
+		a := s.tell(i, Message{Kind: Read})
+		answers[i] = &a
+		if got, v := Confirm(answers); v != Unknown || got.Known != 9*time.Second {
+			t.Errorf("place %d: verdict %d, known for %v", i, v, got.Known)
+		}
+	}
+}
+
+// A new register is begun, and read, while a place does not answer, if the others forgot nothing.
+func TestANewRegisterNeedsAMajority(t *testing.T) {
+	s, p := newServers(3), NewProposer(1, 3)
+	for i := range s.servers {
+		s.servers[i].Whole = true
+	}
+	without := func(answers []*Answer) []*Answer {
+		answers[2] = nil
+		return answers
+	}
+	if got, v := Confirm(without(s.read())); v != Confirmed || got.Exists || got.Held != 0 {
+		t.Errorf("verdict %d: %+v", v, got)
+	}
+	r := p.Begin()
+	for i := range 2 {
+		r.Promise(i, s.tell(i, r.Ask()))
+	}
+	accepts, err := r.Choose(func(f Found) (string, error) {
+		if f != (Found{}) {
+			t.Errorf("found %+v", f)
+		}
+		return "a", nil
+	})
+	for _, m := range accepts {
+		r.Accepted(m.Place, s.tell(m.Place, m.Message))
+	}
+	if err != nil || r.Err() != nil {
+		t.Fatal(err, r.Err())
+	}
+	if got, v := Confirm(without(s.read())); v != Confirmed || !got.Exists || got.Value != "a" {
+		t.Errorf("verdict %d: %+v", v, got)
+	}
+}
+
 func TestVerdictsOnReads(t *testing.T) {
 	one, two := Ballot{1, 1}, Ballot{2, 1}
 	vote := &Answer{Votes: true, Promised: one, Accepted: one, Value: "v"}
 	newer := &Answer{Votes: true, Promised: two, Accepted: two, Value: "w"}
 	open := &Answer{Votes: true, Promised: two, Accepted: one, Value: "v"}
 	blank := &Answer{Accepted: two, Value: "old"}
+	none, asked := &Answer{Votes: true}, &Answer{Votes: true, Promised: one}
 	for name, c := range map[string]struct {
 		answers []*Answer
 		want    Verdict
@@ -156,6 +207,11 @@ func TestVerdictsOnReads(t *testing.T) {
 		"most are blank":      {[]*Answer{vote, blank, blank}, Unsettled},
 		"nobody votes":        {[]*Answer{blank, blank, blank}, Unsettled},
 		"one votes, one open": {[]*Answer{vote, open, nil}, Unsettled},
+		"nothing there":       {[]*Answer{none, nil, none}, Confirmed},
+		"nothing, one blank":  {[]*Answer{none, blank, none}, Confirmed},
+		"nothing, one value":  {[]*Answer{none, vote, none}, Unsettled},
+		"nothing yet":         {[]*Answer{none, asked, none}, Unsettled},
+		"nothing, and blanks": {[]*Answer{none, blank, blank}, Unsettled},
 	} {
 		if _, got := Confirm(c.answers); got != c.want {
 			t.Errorf("%s: verdict %d, not %d", name, got, c.want)

@@ -2,13 +2,9 @@ package majority
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 )
-
-// MaxPlaces is how many places a register can have.
-const MaxPlaces = 9
 
 // Why a round chose nothing.
 var (
@@ -19,8 +15,6 @@ var (
 	ErrNoMajority = errors.New("no majority of the places answered")
 	// ErrBlank: all places answered, but too few vote. The next round of this proposer may go on.
 	ErrBlank = errors.New("too few places vote")
-	// ErrPlaces: a register cannot have so many places, or a proposer cannot have this id.
-	ErrPlaces = errors.New("invalid places or proposer")
 )
 
 // Majority is how many of the places decide.
@@ -35,12 +29,11 @@ type Proposer struct {
 
 // NewProposer returns a proposer for a register. Its id, 1 to MaxNumber, is one that no other
 // proposer of the register ever has.
-func NewProposer(id int64, places int) (*Proposer, error) {
-	if id < 1 || id > MaxNumber || places < 1 || places > MaxPlaces {
-		return nil, fmt.Errorf("%w: %d places, proposer %d", ErrPlaces, places, id)
-	}
-	return &Proposer{id: id, places: places}, nil
-}
+func NewProposer(id int64, places int) *Proposer { return &Proposer{id: id, places: places} }
+
+// Outlast has the next rounds follow one, up to MaxNumber. A proposer that begins at the time of
+// day outlasts what places hold of a register that most of them have forgotten since.
+func (p *Proposer) Outlast(round int64) { p.round = max(p.round, min(round, MaxNumber-1)) }
 
 // Begin returns the next round.
 func (p *Proposer) Begin() *Round {
@@ -65,6 +58,7 @@ type Found struct {
 	Exists bool
 	Value  string
 	Held   time.Duration // for so long at least a majority has held it, by the clocks of the places
+	Known  time.Duration // for so long at least the register has had a value, as a place tells
 }
 
 // Change returns the value that is to follow what was found, or that itself to confirm it. It may
@@ -176,7 +170,7 @@ func (r *Round) found() Found {
 		}
 	}
 	if best == nil {
-		return Found{}
+		return Found{Known: longest(r.promises)}
 	}
 	promised := slices.Clone(r.promises)
 	for i, a := range promised {
@@ -185,7 +179,17 @@ func (r *Round) found() Found {
 		}
 	}
 	held, _ := heldBy(r.quorum, promised, best.Accepted)
-	return Found{Exists: true, Value: best.Value, Held: held}
+	return Found{Exists: true, Value: best.Value, Held: held, Known: longest(r.promises)}
+}
+
+// longest is for how long at least a register has had a value, as one of its places tells.
+func longest(answers []*Answer) (known time.Duration) {
+	for _, a := range answers {
+		if a != nil {
+			known = max(known, a.Known)
+		}
+	}
+	return known
 }
 
 // messages are for those places whose promise the choice has heeded.
@@ -194,7 +198,8 @@ func (r *Round) messages(to func(*Answer) bool) (out []Addressed) {
 		if a == nil || !a.OK || !to(a) {
 			continue
 		}
-		m := Message{Kind: Accept, Ballot: r.ballot, Mark: a.Mark, Value: r.value}
+		m := Message{Kind: Accept, Ballot: r.ballot, Mark: a.Mark, Value: r.value,
+			Known: longest(r.promises)}
 		if !a.Votes {
 			m.Kind = Restore
 		}

@@ -7,11 +7,11 @@ import "time"
 // relies on what it found; lasts is how long a grant may matter, with leases and bookings: 0 tells
 // when the node grants nothing more. From then on what its shards had counts as given up, and may
 // be raised elsewhere.
-func GivenUp(confirm, lasts time.Duration) time.Duration { return drifted(confirm + lasts) }
-
-// drifted is how long a time may take by one clock that was measured with another: 1 % longer, and
-// rounded up to the microseconds of the nodes' clocks.
-func drifted(d time.Duration) time.Duration {
+//
+// By one clock a time may take 1 % longer than by another, and it is rounded up to the microseconds
+// of the nodes' clocks.
+func GivenUp(confirm, lasts time.Duration) time.Duration {
+	d := confirm + lasts
 	d += (d + 99) / 100
 	return (d + time.Microsecond - 1).Truncate(time.Microsecond)
 }

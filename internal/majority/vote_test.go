@@ -1,23 +1,28 @@
 package majority
 
 import (
+	"context"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
 
+	"github.com/shardlimit/shardlimit/internal/redissim"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/script"
 )
 
 // The script does what Place.Hear does, answer for answer and byte for byte, for places
-// that forget, are restored from a snapshot, or see their server start again.
+// that forget, are restored from a snapshot, or see their server start again, with a pointer of
+// this run, of another one, and with none.
 func TestVoteAgreesWithItsTwin(t *testing.T) {
 	for name, client := range map[string]rueidis.Client{
 		"miniredis": miniature(t),
 		"redis":     redistest.Standalone(t).Client(t),
+		"simulated": redissim.NewServer(time.Now).Direct(),
 	} {
 		t.Run(name, func(t *testing.T) { testVotes(t, client) })
 	}
@@ -30,12 +35,14 @@ func testVotes(t *testing.T, client rueidis.Client) {
 		run = regexp.MustCompile(`run_id:(\w+)`).FindStringSubmatch(info)[1]
 	}
 	if info, err := client.Do(ctx, client.B().Info().Section("replication").Build()).ToString(); err == nil {
-		run += "/" + regexp.MustCompile(`master_replid:(\w+)`).FindStringSubmatch(info)[1]
+		if data := regexp.MustCompile(`master_replid:(\w+)`).FindStringSubmatch(info); data != nil {
+			run += "/" + data[1]
+		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		client.Do(ctx, client.B().Del().Key(ref.Key()).Build())
+		client.Do(ctx, client.B().Del().Key(ref.Key(), ref.Pointer()).Build())
 		var place Place
-		saved, text := place, ""
+		saved, text, pointer := place, "", ""
 		put := func(p Place) {
 			place = p
 			client.Do(ctx, client.B().Del().Key(ref.Key()).Build())
@@ -61,29 +68,37 @@ func testVotes(t *testing.T, client rueidis.Client) {
 					p.Run = "before"
 					put(p)
 				}
+			case 4:
+				pointer = rapid.SampledFrom([]string{run, "before"}).Draw(t, "pointer")
+				client.Do(ctx, client.B().Set().Key(ref.Pointer()).Value(pointer+" x").Build())
+			case 5:
+				pointer = ""
+				client.Do(ctx, client.B().Del().Key(ref.Pointer()).Build())
 			}
+			alone := rapid.IntRange(0, 4).Draw(t, "alone") == 0
+			keep := rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(t, "keep")
 			m := Message{Kind: Kind(rapid.IntRange(1, 4).Draw(t, "kind")),
 				Ballot: ballots.Draw(t, "ballot"),
 				Mark:   rapid.SampledFrom(marks).Draw(t, "mark"),
-				Value:  rapid.SampledFrom([]string{"a", "b\x00b", ""}).Draw(t, "value")}
+				Value:  rapid.SampledFrom([]string{"a", "b\x00b", ""}).Draw(t, "value"),
+				Known:  rapid.SampledFrom([]time.Duration{0, time.Microsecond, time.Hour, 1 << 62}).Draw(t, "known")}
 			if place.Promised != (Ballot{}) && rapid.Bool().Draw(t, "fitting") {
 				m.Ballot, m.Mark = place.Promised, place.Mark
 			}
 			got, err := endpoint.Vote(ctx, ref,
 				script.VoteRequest{
 					Kind: int(m.Kind), Ballot: script.VoteBallot(m.Ballot), Mark: m.Mark, Value: m.Value,
+					Known: m.Known, Alone: alone, Keep: keep,
 				})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var want Answer
-			place, want = place.Hear(m, Server{Run: run, Now: got.Now})
-			if place.Mark == "" {
-				place.Run = ""
-			}
+			place, want = place.Hear(m, Server{Run: run, Whole: alone || pointer == run, Now: got.Now})
 			if answer := (Answer{OK: got.Done, Votes: got.Votes, Mark: got.Mark,
 				Promised: Ballot(got.Promised),
-				Accepted: Ballot(got.Accepted), Value: got.Value, Age: got.Age}); answer != want {
+				Accepted: Ballot(got.Accepted), Value: got.Value, Age: got.Age,
+				Known: got.Known}); answer != want {
 				t.Fatalf("%+v: answered %+v, want %+v", m, answer, want)
 			}
 			marks = append(marks, got.Mark)
@@ -92,7 +107,13 @@ func testVotes(t *testing.T, client rueidis.Client) {
 				t.Fatal(err)
 			}
 			if text == "" {
+				if place != (Place{}) {
+					t.Fatalf("%+v: nothing is stored, want %+v", m, place)
+				}
 				continue
+			}
+			if m.Kind != Read && got.Done && lives(t, client, ref.Key()) != keep {
+				t.Fatalf("%+v: it lives %v, want %v", m, lives(t, client, ref.Key()), keep)
 			}
 			read, err := placeOf(text)
 			if err != nil {
@@ -101,15 +122,30 @@ func testVotes(t *testing.T, client rueidis.Client) {
 			if again := read.stored(); again != text {
 				t.Fatalf("stored %q, again %q", text, again)
 			}
-			if read.Run != run { // nothing was written in this run
-				read.Run, read.Mark, read.Votes = "", "", false
-			}
-			if place.Run != run {
-				place.Run, place.Mark, place.Votes = "", "", false
-			}
 			if read != place {
 				t.Fatalf("%+v: stored %+v, want %+v", m, read, place)
 			}
+		}
+	})
+}
+
+// lives is how long a key lives, to the hour; 0: it does not end by itself.
+func lives(t *rapid.T, client rueidis.Client, key string) time.Duration {
+	ms, err := client.Do(context.Background(), client.B().Pttl().Key(key).Build()).AsInt64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return (time.Duration(max(ms, 0)) * time.Millisecond).Round(time.Hour)
+}
+
+// A stored place is read as it was stored, or not at all.
+func FuzzPlaceOf(f *testing.F) {
+	f.Add((Place{}).stored())
+	f.Add(Place{Run: "run", Mark: "run/1/2", Votes: true, Promised: Ballot{2, 3}, Accepted: Ballot{1, 1}, Value: "v",
+		At: 7, Born: 5}.stored())
+	f.Fuzz(func(t *testing.T, s string) {
+		if p, err := placeOf(s); err == nil && p.stored() != s {
+			t.Fatalf("%q became %+v, %q", s, p, p.stored())
 		}
 	})
 }

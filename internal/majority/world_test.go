@@ -20,7 +20,13 @@ type rules struct {
 	deaf                      int // how many promises a round does not hear of
 	fresh                     bool
 	reads                     int
-	confirms                  bool // every second round confirms what it finds
+	// The servers have pointers of their first run, and the register is nowhere. A pointer can be
+	// renewed so often.
+	absent   bool
+	bare     bool // but the servers have no pointers yet
+	unused   bool // any number of places may forget a register that is not in use
+	renews   int
+	confirms bool // every second round confirms what it finds
 
 	quorum        int  // 0: a majority
 	amnesia       bool // a place votes although it forgot
@@ -33,6 +39,12 @@ type rules struct {
 	hastyRevival  bool // blank places need not be known before the round
 	fewRevive     bool // nor need all places answer
 	emptyMinority bool // more places may forget than a minority
+	noPointer     bool // an absent place votes with no pointer
+	barePromise   bool // a place that has only promised votes with no pointer
+	oldPointer    bool // a pointer of any run will do
+	renewAll      bool // a pointer is renewed although the register was not restored
+	renewUnchosen bool // the register is not restored if it has no value that is chosen
+	sameMark      bool // an absent place that votes has the mark of its run
 }
 
 // node is a place with its server.
@@ -40,6 +52,8 @@ type node struct {
 	place, saved Place
 	run, life    int  // how often the server started, how often the place lost something
 	lost         bool // it forgot, and has not voted since
+	pointer      int  // the run that its pointer is of; 0: it has none
+	savedPointer int
 }
 
 // play is a round and what became of it.
@@ -66,6 +80,7 @@ type world struct {
 	looks                     []look
 	chosen                    string
 	forgot, restarted, stored int
+	renewed                   int
 }
 
 const base = "0"
@@ -75,7 +90,11 @@ func newWorld(r *rules) world {
 	for i := range w.nodes {
 		n := &w.nodes[i]
 		n.run = 1
-		if !r.fresh {
+		if r.absent && r.bare {
+			continue
+		} else if r.absent {
+			n.pointer, n.savedPointer = 1, 1
+		} else if !r.fresh {
 			first := Ballot{Round: 1, Proposer: 1}
 			n.place = Place{Run: w.server(i).Run, Mark: w.server(i).Run + "/", Votes: true, Promised: first,
 				Accepted: first, Value: base}
@@ -92,7 +111,10 @@ func newWorld(r *rules) world {
 }
 
 func (w *world) server(i int) Server {
-	return Server{Run: "ABCDEFGHI"[i:i+1] + strconv.Itoa(w.nodes[i].run), Now: int64(w.nodes[i].life)}
+	n := &w.nodes[i]
+	return Server{Run: "ABCDEFGHI"[i:i+1] + strconv.Itoa(n.run), Now: int64(n.life),
+		Whole: n.pointer == n.run || w.noPointer || w.oldPointer && n.pointer != 0 ||
+			w.barePromise && n.place != (Place{})}
 }
 
 type step struct {
@@ -103,11 +125,13 @@ type step struct {
 func (s step) String() string { return fmt.Sprintf("%c%d.%d", s.what, s.k, s.i) }
 
 // The kinds of step: of a round (begin, prepare, prepare unheard, choose, accept, restore), of a
-// place (forget all in the same run, come back from what was saved, restart, save), of a read.
+// place (forget all in the same run, come back from what was saved, restart, save), of a read, of a
+// pointer.
 const (
 	begin, prepare, unheard, choose, accept, restore = 'b', 'p', 'u', 'c', 'a', 'r'
 	empty, snapshot, restart, save                   = 'E', 'S', 'R', 'V'
 	look0, look1                                     = 'l', 'L'
+	renew                                            = 'N'
 )
 
 // steps are all that can happen next.
@@ -124,8 +148,11 @@ func (w *world) steps() (out []step) {
 		if w.restarted < w.restarts {
 			add(restart, 0, i)
 		}
-		if w.stored < w.saves && w.nodes[i].saved != w.nodes[i].place {
+		if n := &w.nodes[i]; w.stored < w.saves && (n.saved != n.place || n.savedPointer != n.pointer) {
 			add(save, 0, i)
+		}
+		if w.renewed < w.renews && w.mayRenew(i) {
+			add(renew, 0, i)
 		}
 	}
 	for k := range w.looks {
@@ -185,7 +212,7 @@ func (w *world) restores(p *play) []Addressed {
 
 // mayForget: at most a minority has forgotten at a time.
 func (w *world) mayForget(i int) bool {
-	if w.emptyMinority {
+	if w.emptyMinority || w.unused && !w.used() {
 		return true
 	}
 	lost := 0
@@ -197,10 +224,26 @@ func (w *world) mayForget(i int) bool {
 	return lost <= w.places-Majority(w.places)
 }
 
+// used reports whether the register is in use: since a place accepted its first value, which need
+// not be chosen yet.
+func (w *world) used() bool {
+	return !w.absent || slices.ContainsFunc(w.plays, func(p play) bool { return p.acceptBy != 0 })
+}
+
+// mayRenew: the pointer is of another run, or gone, and the place votes again, if the register is
+// in use.
+func (w *world) mayRenew(i int) bool {
+	n, used := &w.nodes[i], w.used()
+	if w.renewUnchosen {
+		used = w.chosen != ""
+	}
+	return n.pointer != n.run && (!used || w.renewAll || n.place.Votes && n.place.Run == w.server(i).Run)
+}
+
 // after is the world after a step, and what is wrong with it.
 func (w world) after(s step) (world, error) {
 	switch s.what {
-	case empty, snapshot, restart, save, look0, look1:
+	case empty, snapshot, restart, save, renew, look0, look1:
 		return w.afterOther(s)
 	}
 	w.plays = slices.Clone(w.plays)
@@ -296,18 +339,22 @@ func (w world) afterOther(s step) (world, error) {
 	n := &w.nodes[s.i]
 	switch s.what {
 	case empty: // flushed, in the same run
-		n.place, n.lost = Place{}, true
+		n.place, n.pointer, n.lost = Place{}, 0, true
 		w.forgot++
 	case snapshot:
-		n.place, n.lost = n.saved, true
+		n.place, n.pointer, n.lost = n.saved, n.savedPointer, true
 		n.run++
 		w.forgot++
 	case restart:
 		n.run++
 		w.restarted++
 	case save:
-		n.saved = n.place
+		n.saved, n.savedPointer = n.place, n.pointer
 		w.stored++
+		return w, nil
+	case renew:
+		n.pointer, n.lost = n.run, false
+		w.renewed++
 		return w, nil
 	}
 	n.life++
@@ -338,7 +385,11 @@ func (w *world) send(i int, m Message) Answer {
 	w.nodes = slices.Clone(w.nodes)
 	n, s := &w.nodes[i], w.server(i)
 	p, m := w.broken(n.place, m, s)
+	absent := p == (Place{})
 	p, a := p.Hear(m, s)
+	if w.sameMark && absent && p.Votes {
+		p.Mark, a.Mark = s.Run, s.Run
+	}
 	if a.OK && m.Kind != Read {
 		n.place = p
 		n.lost = n.lost && !p.Votes

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -26,6 +28,10 @@ type Settings struct {
 	Spawn func(task func(context.Context)) bool
 }
 
+// Patience is for how long one exchange about records may go on: it is rare, and may have to
+// connect first.
+func (s *Settings) Patience() time.Duration { return max(2*time.Second, s.CallTimeout) }
+
 // Fleet is the nodes of a process. It is safe for concurrent use.
 type Fleet struct {
 	Settings
@@ -34,20 +40,25 @@ type Fleet struct {
 	closed    bool
 	fastest   fastest // of all nodes
 
-	watching    sync.Once     // begins when the first node is connected
-	reconnected chan struct{} // holds a token when a node was connected anew
+	greet       func(name string, e *script.Endpoint) error
+	reconnected func()
 }
 
 // Roster is the nodes at one time. It never changes; Replace makes a new one.
 type Roster struct {
 	specs  []Spec           // as configured
 	byName map[string]*Node // these, and those taken out that a layout still names
+	known  map[string]*Node // by the names under which the records know servers
+	ids    map[*Node]string // the one of these by which a node is placed
+	// what servers said of themselves
+	servers map[*Node]Server
 }
 
 // NewFleet returns nodes that are connected when they are first used.
 func NewFleet(settings Settings, specs []Spec) *Fleet {
-	f := &Fleet{Settings: settings, reconnected: make(chan struct{}, 1)}
-	r := &Roster{specs: specs, byName: make(map[string]*Node, len(specs))}
+	f := &Fleet{Settings: settings, greet: func(string, *script.Endpoint) error { return nil }, reconnected: func() {}}
+	r := &Roster{specs: specs, byName: make(map[string]*Node, len(specs)), known: make(map[string]*Node),
+		ids: make(map[*Node]string), servers: make(map[*Node]Server)}
 	for _, s := range specs {
 		r.byName[s.Name] = f.newNode(s)
 	}
@@ -58,11 +69,28 @@ func NewFleet(settings Settings, specs []Spec) *Fleet {
 // Roster returns the nodes as they are now.
 func (f *Fleet) Roster() *Roster { return f.roster.Load() }
 
-// Node returns the node of that name, nil if there is none.
-func (f *Fleet) Node(name string) *Node { return f.roster.Load().byName[name] }
+// Node returns the node that the records know by a name, nil if there is none.
+func (f *Fleet) Node(name string) *Node { return f.roster.Load().Node(name) }
 
-// Node returns the node of that name, nil if there is none.
-func (r *Roster) Node(name string) *Node { return r.byName[name] }
+// Node returns the node that the records know by a name, nil if there is none. A server that was
+// not asked yet is known as it is called here.
+func (r *Roster) Node(name string) *Node {
+	if n := r.known[name]; n != nil {
+		return n
+	}
+	if n := r.byName[name]; n != nil && r.ids[n] == "" {
+		return n
+	}
+	return nil
+}
+
+// ID is the name by which a node of the Config is placed; "" if its server was not asked yet. It is
+// false for one that is the same server as another.
+func (r *Roster) ID(name string) (id string, ok bool) {
+	n := r.byName[name]
+	id = r.ids[n]
+	return id, n != nil && (id == "" || r.known[id] == n)
+}
 
 // Each calls use with every configured node, until that is false.
 func (r *Roster) Each(use func(*Node) bool) {
@@ -73,8 +101,19 @@ func (r *Roster) Each(use func(*Node) bool) {
 	}
 }
 
+// Listed returns the configured node of that name.
+func (r *Roster) Listed(name string) *Node { return r.byName[name] }
+
+// Names are the configured nodes, as they are called here.
+func (r *Roster) Names() (names []string) {
+	for i := range r.specs {
+		names = append(names, r.specs[i].Name)
+	}
+	return names
+}
+
 // All are the configured nodes, for placement.
-func (r *Roster) All() []shard.Node { return placeable(r.specs) }
+func (r *Roster) All() []shard.Node { return r.placeable(r.specs) }
 
 // Open are the nodes that new shards and records are placed on: all that do not
 // drain, or all if every one of them does.
@@ -83,7 +122,7 @@ func (r *Roster) Open() []shard.Node {
 	if len(open) == 0 {
 		return r.All()
 	}
-	return placeable(open)
+	return r.placeable(open)
 }
 
 // Keeps reports whether what is on the node may stay there.
@@ -91,12 +130,102 @@ func (r *Roster) Keeps(name string) bool {
 	return slices.ContainsFunc(r.Open(), func(n shard.Node) bool { return n.Name == name })
 }
 
-func placeable(specs []Spec) []shard.Node {
-	placed := make([]shard.Node, len(specs))
-	for i, s := range specs {
-		placed[i] = shard.Node{Name: s.Name, Weight: s.Weight}
+func (r *Roster) placeable(specs []Spec) (placed []shard.Node) {
+	for _, s := range specs {
+		if id, ok := r.ID(s.Name); ok {
+			placed = append(placed, shard.Node{Name: cmp.Or(id, s.Name), Weight: s.Weight})
+		}
 	}
 	return placed
+}
+
+// next is a roster that follows, as it is.
+func (r *Roster) next() *Roster {
+	return &Roster{specs: r.specs, byName: maps.Clone(r.byName), known: maps.Clone(r.known), ids: maps.Clone(r.ids),
+		servers: maps.Clone(r.servers)}
+}
+
+// Server is what a server says of itself.
+type Server struct {
+	Run   string   // which run it is in
+	Names []string // under which the records know it, the one by which it is placed first
+	Whole bool     // it was given them in this run
+	Up    time.Duration
+	at    int64 // when it said so, on the clock of the process
+}
+
+// An uptime may be so much off: it is a difference of whole seconds.
+const upSlack = 2 * time.Second
+
+// Identify notes what the server of a configured node says of itself. Of two servers that have a
+// name it stays with the one that was given it in its present run: the other has it from a
+// snapshot, and is placed as this process calls it. It reports whether anything is new, and whether
+// that is so.
+func (f *Fleet) Identify(name string, s Server) (news, copied bool) {
+	f.rostering.Lock()
+	defer f.rostering.Unlock()
+	next := f.roster.Load().next()
+	n := next.byName[name]
+	if n == nil {
+		return false, false
+	}
+	id, names := cmp.Or(next.ids[n], s.Names[0]), s.Names
+	s.at = f.Clock.Now()
+	before, had := next.servers[n]
+	other := next.known[s.Names[0]]
+	switch {
+	case had && before.Run != s.Run && s.Up > time.Duration(s.at-before.at)+upSlack:
+		// It ran already when the one that was here was heard last: the address leads elsewhere
+		// now.
+		next.forget(n)
+		id = s.Names[0]
+	case other != nil && other != n && next.servers[other].Run == s.Run: // they are one server
+		next.forget(n)
+		id = s.Names[0]
+	}
+	if !s.Whole && s.Names[0] != name && next.byName[s.Names[0]] != nil {
+		copied = true // another node of the Config is called so
+	}
+	if other = next.known[id]; other != nil && other != n && next.servers[other].Run != s.Run {
+		if copied = copied || !s.Whole || next.servers[other].Whole; !copied {
+			next.ids[other], next.known[other.Name], next.known[id] = other.Name, other, n
+		}
+	}
+	if copied {
+		id, names = name, nil
+	}
+	if next.ids[n] != id {
+		next.ids[n], news = id, true
+	}
+	for _, known := range append([]string{id}, names...) {
+		if next.known[known] == nil {
+			next.known[known], news = n, true
+		}
+	}
+	next.servers[n] = s
+	f.roster.Store(next)
+	return news, copied
+}
+
+// Greet has greet ask each server that is connected who it is, before it is used, and reconnected
+// called when a connection was made anew. It comes before anything is connected.
+func (f *Fleet) Greet(greet func(name string, e *script.Endpoint) error, reconnected func()) {
+	f.greet, f.reconnected = greet, reconnected
+}
+
+// newNode makes a node.
+func (f *Fleet) newNode(s Spec) *Node {
+	made := New(s, &f.Settings)
+	made.best = &f.fastest
+	made.greet = func(name string, e *script.Endpoint) error { return f.greet(name, e) }
+	if dial := made.option.DialCtxFn; dial != nil {
+		made.option.DialCtxFn = redialled(dial, func() {
+			if made.client.Load() != nil {
+				f.reconnected()
+			}
+		})
+	}
+	return made
 }
 
 // Replace makes a new roster, and returns the nodes that have to be connected. adopt is called when
@@ -108,7 +237,8 @@ func (f *Fleet) Replace(specs []Spec, adopt func(), inUse func() map[string]bool
 	if f.closed {
 		return nil, false
 	}
-	next := &Roster{specs: specs, byName: maps.Clone(f.roster.Load().byName)}
+	next := f.roster.Load().next()
+	next.specs = specs
 	var moved []*Node
 	for _, s := range specs {
 		if old := next.byName[s.Name]; old != nil {
@@ -118,7 +248,7 @@ func (f *Fleet) Replace(specs []Spec, adopt func(), inUse func() map[string]bool
 			moved = append(moved, old)
 		}
 		made := f.newNode(s)
-		next.byName[s.Name] = made
+		next.replace(s.Name, made)
 		added = append(added, made)
 	}
 	f.roster.Store(next)
@@ -146,13 +276,13 @@ func (f *Fleet) retire(used map[string]bool) {
 		return // Close closes them all
 	}
 	old := f.roster.Load()
-	next := &Roster{specs: old.specs, byName: maps.Clone(old.byName)}
+	next := old.next()
 	var gone []*Node
 	for _, name := range slices.Sorted(maps.Keys(old.byName)) {
 		n := old.byName[name]
 		listed := slices.ContainsFunc(old.specs, func(s Spec) bool { return s.Name == name })
-		if !used[name] && !listed {
-			delete(next.byName, name)
+		if !listed && !old.used(n, used) {
+			next.drop(name)
 			gone = append(gone, n)
 		}
 	}
@@ -161,6 +291,48 @@ func (f *Fleet) retire(used map[string]bool) {
 	}
 	f.roster.Store(next)
 	f.dismiss(gone)
+}
+
+// used reports whether a node has a name that is in use.
+func (r *Roster) used(n *Node, names map[string]bool) bool {
+	for name, known := range r.known {
+		if known == n && names[name] {
+			return true
+		}
+	}
+	return r.ids[n] == "" && names[n.Name]
+}
+
+// replace has a node that has moved to another address known by the names that it had.
+func (r *Roster) replace(name string, made *Node) {
+	old := r.byName[name]
+	r.byName[name] = made
+	if old == nil {
+		return
+	}
+	for known, n := range r.known {
+		if n == old {
+			r.known[known] = made
+		}
+	}
+	if id := r.ids[old]; id != "" {
+		r.ids[made] = id
+	}
+	delete(r.ids, old)
+	delete(r.servers, old)
+}
+
+// drop forgets a node.
+func (r *Roster) drop(name string) {
+	r.forget(r.byName[name])
+	delete(r.byName, name)
+}
+
+// forget forgets what the records call a node.
+func (r *Roster) forget(n *Node) {
+	delete(r.ids, n)
+	delete(r.servers, n)
+	maps.DeleteFunc(r.known, func(_ string, known *Node) bool { return known == n })
 }
 
 // dismiss closes nodes when the calls that were sent to them have ended.

@@ -43,7 +43,7 @@ type Node struct {
 	option rueidis.ClientOption
 	given  rueidis.Client // the caller's own client, or nil
 	env    *Settings
-	vouch  func(rueidis.Client) error // why a server that was connected must not be used; nil: it may always
+	greet  func(name string, e *script.Endpoint) error // asks a server that was connected who it is; nil: nobody does
 	sets   *telemetry.Node
 	best   *fastest // of the nodes of the process
 
@@ -181,14 +181,10 @@ func (n *Node) Connect(ctx context.Context) (*connected, error) {
 	return nil, n.unconnected()
 }
 
-// unconnected is why the last attempt to connect failed. A server that is used under another name
-// answers, and is not away. n.mu is held.
+// unconnected is why the last attempt to connect failed. n.mu is held.
 func (n *Node) unconnected() error {
-	switch {
-	case n.failure == nil:
+	if n.failure == nil {
 		return ErrAway
-	case errors.Is(n.failure, ErrIdentity):
-		return n.failure
 	}
 	return fmt.Errorf("%w: %w", ErrAway, n.failure)
 }
@@ -207,13 +203,10 @@ func (n *Node) redial(now int64) {
 }
 
 func (n *Node) dial(attempt chan struct{}) {
-	client, err := n.given, error(nil)
-	if client == nil {
-		client, err = newOwned(n.option)
-	}
-	if err == nil && n.vouch != nil {
-		if err = n.vouch(client); err != nil {
-			n.closeClient(client)
+	c, err := n.reach()
+	if err == nil && n.greet != nil {
+		if err = n.greet(n.Name, c.ranges[0].scripts); err != nil {
+			n.closeClient(c.client)
 		}
 	}
 	n.mu.Lock()
@@ -227,10 +220,22 @@ func (n *Node) dial(attempt chan struct{}) {
 		return
 	}
 	if n.closed {
-		n.closeClient(client)
+		n.closeClient(c.client)
 		return
 	}
 	n.dialing.succeeded(n.env.Clock.Now())
+	n.client.Store(c)
+}
+
+// reach connects to the node.
+func (n *Node) reach() (*connected, error) {
+	client := n.given
+	if client == nil {
+		var err error
+		if client, err = newOwned(n.option); err != nil {
+			return nil, err
+		}
+	}
 	ranges, clocks := 1, 1
 	if client.Mode() == rueidis.ClientModeCluster {
 		ranges, clocks = clusterRanges, shard.Slots
@@ -239,22 +244,7 @@ func (n *Node) dial(attempt chan struct{}) {
 	for i := range c.ranges {
 		c.ranges[i] = &Endpoint{scripts: script.NewEndpoint(client)}
 	}
-	n.client.Store(c)
-}
-
-// refuse takes a connection out of use, and reports whether it was in use. Further attempts to
-// connect follow.
-func (n *Node) refuse(on *connected, err error) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed || !n.client.CompareAndSwap(on, nil) {
-		return false
-	}
-	n.failure = err
-	if n.dialing.broke(n.env.Clock.Now()) {
-		n.tell("node cannot be used any more", err)
-	}
-	return true
+	return c, nil
 }
 
 // Away tells why calls for the slot are not sent.

@@ -36,7 +36,6 @@ func init() { // commands run scripts, which run commands
 		"HGET":     {2, doHGet},
 		"HMGET":    {2, doHMGet},
 		"HSET":     {3, doHSet},
-		"HEXISTS":  {2, doHExists},
 		"HGETALL":  {1, doHGetAll},
 		"HDEL":     {2, doHDel},
 		"ZADD":     {3, doZAdd},
@@ -58,8 +57,8 @@ func doTime(s *Server, _ []string) any {
 }
 
 func doInfo(s *Server, _ []string) any {
-	return fmt.Sprintf("# Server\r\nredis_version:7.0.15\r\nrun_id:%040x\r\nuptime_in_seconds:%d\r\n",
-		s.since.UnixNano(), int64(s.clock().Sub(s.since)/time.Second))
+	return fmt.Sprintf("# Server\r\nredis_version:7.0.15\r\nrun_id:%020x%020x\r\nuptime_in_seconds:%d\r\n",
+		s.number, s.since.UnixNano(), int64(s.clock().Sub(s.since)/time.Second))
 }
 
 func doType(s *Server, a []string) any {

@@ -48,20 +48,6 @@ func doHSet(s *Server, a []string) any {
 	return n
 }
 
-func doHExists(s *Server, a []string) any {
-	v := s.get(a[0])
-	if v == nil {
-		return int64(0)
-	}
-	if v.hash == nil {
-		return wrongType
-	}
-	if _, ok := v.hash[a[1]]; ok {
-		return int64(1)
-	}
-	return int64(0)
-}
-
 func doHGetAll(s *Server, a []string) any {
 	v := s.get(a[0])
 	if v != nil && v.hash == nil {

@@ -6,11 +6,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/chance"
 )
 
 // Server is one simulated node. Whatever looks at its keys or changes them holds the lock of the
 // engine.
 type Server struct {
+	number  int64 // tells it from other servers
 	clock   func() time.Time
 	offset  time.Duration // of the node's TIME from the clock
 	since   time.Time     // when it was started, on the clock
@@ -27,7 +30,7 @@ type Server struct {
 
 // NewServer returns an empty node that has been up for an hour.
 func NewServer(clock func() time.Time) *Server {
-	return &Server{clock: clock, since: clock().Add(-time.Hour), keys: make(map[string]*value),
+	return &Server{number: chance.N(int64(1) << 62), clock: clock, since: clock().Add(-time.Hour), keys: make(map[string]*value),
 		loaded: make(map[string]*compiled), queue: make(chan func(), 64), done: make(chan struct{})}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/shardlimit/shardlimit/internal/fence"
+	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -15,16 +16,69 @@ const newLimitParticipants = 16
 // arrange places the shards of a limit that so many participants are expected to share; under a
 // fence over the nodes that are in.
 func (r *Register) arrange(ctx context.Context, want Wanted, participants int64, f *fence.Fence) []shard.Shard {
-	nodes, open := r.env.Nodes.Roster(), r.open(f)
+	open := r.open(f)
 	n := want.Shards
 	if n == 0 {
 		servers := 0
 		for _, nd := range open {
-			servers += nodes.Node(nd.Name).Masters(ctx)
+			if n := r.env.Nodes.Node(nd.Name); n != nil {
+				servers += n.Masters(ctx)
+			}
 		}
 		n = min(shard.Auto(want.Permits, servers, participants), shard.MaxLive)
 	}
 	// fewer if there would be no permit, or no part of the burst, for each
 	n = shard.Fit(cmp.Or(want.Burst, want.Permits), n, shard.Slots)
-	return inLife(f, shard.Arrange(r.ID, want.Permits, n, open))
+	return shard.Arrange(r.ID, want.Permits, n, open)
+}
+
+// maker makes the layout that follows one that was found.
+type maker func(found record.Reading) (shard.Layout, error)
+
+// changed makes a layout the one of a limit as it is wanted.
+func (r *Register) changed(ctx context.Context, layout shard.Layout, want Wanted, f *fence.Fence) maker {
+	shards := r.arrange(ctx, want, r.participants.Load(), f)
+	return func(found record.Reading) (shard.Layout, error) {
+		// While shards obey a later layout, what they hold is unknown.
+		layout.Settled = layout.Settled && r.highest.Load() <= layout.Epoch
+		return layout.Change(r.nextEpoch(layout, found), want.Spec, shards, found.Held)
+	}
+}
+
+// rearranged makes a layout one of the same limit over the nodes as they are now; nil if that is
+// what it is. The record of a family says over which nodes keys are placed: no process places a key
+// over its own, because those may differ from another's.
+func (r *Register) rearranged(ctx context.Context, layout shard.Layout, f *fence.Fence) (maker, error) {
+	if !r.Family {
+		same := Wanted{Spec: layout.Spec(), Shards: len(layout.Live())}
+		if same.Auto {
+			same.Shards = 0
+		}
+		return r.changed(ctx, layout, same, f), nil
+	}
+	nodes, later := layout.Keys.Fit(r.open(f))
+	switch {
+	case !layout.Keys.Over(nodes):
+		return func(found record.Reading) (shard.Layout, error) {
+			return layout.Rearrange(r.nextEpoch(layout, found), nodes, found.Held)
+		}, nil
+	case len(later) > 0:
+		return nil, shard.ErrTooManyMoves
+	}
+	return nil, nil
+}
+
+// nextEpoch is the epoch of a change that follows a layout: later than all that shards have shown,
+// and than the time of a place. So if places forget a layout, none that follows has its epoch.
+func (r *Register) nextEpoch(layout shard.Layout, found record.Reading) int64 {
+	return max(max(layout.Epoch, r.highest.Load())+1, found.Now)
+}
+
+// asked is for a change that somebody asked for.
+func asked(next maker) maker {
+	return func(found record.Reading) (shard.Layout, error) {
+		layout, err := next(found)
+		layout.Asked = layout.Epoch
+		return layout, err
+	}
 }

@@ -22,7 +22,7 @@ func TestAChangeIsToldToTheShardsAlthoughALaterOneIsKnown(t *testing.T) {
 		if _, err := other.register.propose(t.Context(), wanted(30, 4), nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := mine.register.sync(t.Context()); err != nil {
+		if err := mine.register.Ask(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
 		if now := mine.Layout().Epoch; now <= next.Epoch {

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -14,20 +14,22 @@ import (
 // Delete removes record and shards while it holds the token, so that no exchange of this process
 // brings the record back. After it the register does nothing any more: its error is ErrDeleted.
 func (r *Register) Delete(ctx context.Context) error {
-	if err := r.begin(ctx); err != nil { // another exchange waits for a node that does not answer
+	if err := r.Begin(ctx); err != nil { // another exchange waits for a node that does not answer
 		return errors.Join(ErrUnavailable, err)
 	}
-	defer r.end()
+	defer r.End()
 	if r.Deleted() {
 		return ErrDeleted
 	}
 	if err := r.find(ctx); err != nil {
 		return err
 	}
-	errs, dropped := r.drop(ctx)
-	if !dropped {
-		return errors.Join(append([]error{ErrUnavailable}, errs...)...)
+	within, cancel := context.WithTimeout(ctx, r.env.Nodes.Patience())
+	defer cancel()
+	if err := r.Watch.Delete(within); err != nil {
+		return errors.Join(ErrUnavailable, err)
 	}
+	var errs []error
 	if r.Limit.Layout() != nil {
 		errs = append(errs, r.Limit.Drop(ctx))
 	}
@@ -43,34 +45,15 @@ func (r *Register) Deleted() bool { return r.deleted.Load() }
 // find adopts what is stored, so that the shards of the newest layout are deleted. It fails if this
 // process neither knows the limit nor can tell whether it is stored. The token is held.
 func (r *Register) find(ctx context.Context) error {
-	within, cancel := context.WithTimeout(ctx, r.env.Patience())
+	within, cancel := context.WithTimeout(ctx, r.env.Nodes.Patience())
 	defer cancel()
-	found, at := r.survey(within)
-	layout, err := newest(found)
-	if err == nil && layout != nil {
+	layout, err := r.Look(within)
+	if err == nil {
 		err = r.Limit.Adopt(*layout)
 	}
-	if err == nil && layout == nil && found[at].err != nil {
-		err = found[at].err
-	}
-	if r.Limit.Layout() != nil || layout == nil && err == nil || errors.Is(err, script.ErrForeignState) ||
-		errors.Is(err, ErrUnreadable) {
+	if r.Limit.Layout() != nil || errors.Is(err, ErrNotFound) || errors.Is(err, script.ErrForeignState) ||
+		errors.Is(err, ErrUnreadable) || errors.Is(err, record.ErrUnsettled) {
 		return nil // it is known, or not stored, or at least its record can be dropped
 	}
-	return errors.Join(Unavailable(err), clock.Ended(ctx))
-}
-
-// drop removes the record everywhere, and reports whether any place of it could be reached. The
-// token is held.
-func (r *Register) drop(ctx context.Context) (errs []error, reached bool) {
-	ctx, cancel := context.WithTimeout(ctx, r.env.Patience())
-	defer cancel()
-	for _, p := range r.everyPlace() {
-		err := r.places.drop(ctx, p)
-		reached = reached || err == nil || node.IsAnswer(err)
-		if err != nil {
-			errs = append(errs, r.Limit.FailedAt(p, err))
-		}
-	}
-	return errs, reached
+	return errors.Join(err, clock.Ended(ctx))
 }

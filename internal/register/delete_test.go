@@ -2,9 +2,10 @@ package register
 
 import (
 	"errors"
-	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 )
@@ -19,23 +20,29 @@ func TestAReadAfterADeletionLeavesNothingBehind(t *testing.T) {
 		if len(redis.Keys()) == 0 {
 			t.Fatal("nothing is stored")
 		}
-		if err := p.register.begin(t.Context()); err != nil {
+		if err := p.register.Begin(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		deleted, read := make(chan error), make(chan error)
 		go func() { deleted <- p.register.Delete(t.Context()) }()
 		synctest.Wait() // first come, first served
-		go func() { read <- p.register.sync(t.Context()) }()
+		go func() { read <- p.register.Ask(t.Context(), false) }()
 		synctest.Wait()
-		p.register.end()
+		p.register.End()
 		if err := <-deleted; err != nil {
 			t.Fatal(err)
 		}
 		if err := <-read; !errors.Is(err, ErrDeleted) {
 			t.Errorf("%v", err)
 		}
-		if keys := redis.Keys(); !slices.Equal(keys, []string{"{node}:i"}) { // the server's name
-			t.Errorf("left behind: %q", keys)
+		if _, err := p.register.Look(t.Context()); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		for _, key := range redis.Keys() {
+			if strings.Contains(key, "}:p:") {
+				t.Errorf("a participant is left: %q", key)
+			}
 		}
 		if err := p.register.Join(t.Context()); !errors.Is(err, ErrDeleted) {
 			t.Errorf("%v", err)

@@ -16,7 +16,7 @@ import (
 const (
 	leadMost    = 250 * time.Millisecond // longest of the least pauses between two looks at a shard
 	awayMost    = 4 * time.Second        // longest pause before a shard that does not answer is asked again
-	followEvery = 15 * time.Second       // longest pause before a process that does not lead reads the record again
+	followMost  = 15 * time.Second       // the same of a process that does not lead
 	refreshLess = StateKeep / 2          // a shard is asked so long before its state could expire
 	steps       = 128                    // looks in a window at a share that falls all the time
 	never       = math.MaxInt64
@@ -42,16 +42,10 @@ func newDriver(r *Register, layout shard.Layout) *driver {
 }
 
 // driveOn moves capacity in the background until the layout is settled. The process that made
-// the layout leads; the others look on, and finish what it leaves.
-func (r *Register) driveOn(leading bool) {
-	t := r.Limit.Layout()
-	if leading && t != nil {
-		r.leads.Store(t.Epoch)
-	}
-	// The driver reads the record itself, which comes back here: that is no reason to look again.
-	if leading || t == nil || r.driven.Load() != t.Epoch {
-		r.poke()
-	}
+// the layout leads; the others look on, rarely, and the more rarely the more there are, and finish
+// what it leaves.
+func (r *Register) driveOn() {
+	r.poke()
 	if !r.driving.CompareAndSwap(false, true) {
 		return
 	}
@@ -80,7 +74,7 @@ func (r *Register) drive(ctx context.Context) {
 	defer func() {
 		r.driving.Store(false)
 		if t := r.Limit.Layout(); ctx.Err() == nil && t != nil && !t.Settled {
-			r.driveSoon() // it came just now
+			r.driveOn() // it came just now
 		}
 	}()
 	var d *driver
@@ -92,7 +86,6 @@ func (r *Register) drive(ctx context.Context) {
 		leading := r.leads.Load() == t.Epoch
 		if d == nil || d.layout.Epoch != t.Epoch {
 			d = newDriver(r, *t)
-			r.driven.Store(t.Epoch)
 			pause := r.rhythm(t.Window, leading)
 			for i := range d.due {
 				d.due[i] = r.now() + int64(pause)
@@ -101,19 +94,18 @@ func (r *Register) drive(ctx context.Context) {
 		if !d.sleep(ctx, leading) {
 			return
 		}
-		if r.stirred.Swap(false) {
-			d.stir()
-		}
-		if now := r.Limit.Layout(); now == nil || now.Epoch != d.layout.Epoch || leading && d.next() > d.register.now() {
-			continue
-		}
-		if !leading {
-			if !d.follow(ctx) {
-				continue
+		if r.stirred.Swap(false) { // shards are due that still hold more than they are to have
+			for i, s := range d.layout.Shards {
+				if d.pause[i] == 0 && d.seen[i].Seen && d.seen[i].Share > s.Share {
+					d.due[i] = 0
+				}
 			}
 		}
+		if now := r.Limit.Layout(); now == nil || now.Epoch != d.layout.Epoch || leading && d.next() > r.now() {
+			continue
+		}
 		if step, _ := d.round(ctx, false); step.Superseded {
-			_ = r.sync(ctx)
+			_ = r.Ask(ctx, false)
 		}
 	}
 }
@@ -124,19 +116,17 @@ func (r *Register) rhythm(window time.Duration, leading bool) time.Duration {
 	if leading {
 		return min(max(window/64, 2*time.Millisecond), leadMost)
 	}
-	pause := min(max(window/4, 50*time.Millisecond), max(time.Second, min(window/4096, followEvery)))
+	pause := min(max(window/4, 50*time.Millisecond), max(time.Second, min(window/4096, followMost)))
 	pause *= time.Duration(1 + r.participants.Load()/20)
 	return pause/2 + chance.N(pause)
 }
 
 // sleep waits until a shard is to be asked, or somebody pokes. It reports false if ctx ended.
-// Who follows reads the record now and then, too.
 func (d *driver) sleep(ctx context.Context, leading bool) bool {
 	now := d.register.now()
 	wake := d.next()
 	if !leading {
-		pause := d.register.rhythm(d.layout.Window, false)
-		wake = min(max(wake, now+int64(pause)), now+int64(max(pause, followEvery)))
+		wake = max(wake, now+int64(d.register.rhythm(d.layout.Window, false)))
 	}
 	nap := time.NewTimer(time.Duration(max(wake-now, int64(leastNap))))
 	defer nap.Stop()
@@ -152,16 +142,6 @@ func (d *driver) sleep(ctx context.Context, leading bool) bool {
 // leastNap is the least time between two rounds that nobody asked for.
 const leastNap = time.Millisecond
 
-// follow reports whether the record still says what the driver moves, as the process that leads may
-// be done.
-func (d *driver) follow(ctx context.Context) bool {
-	if d.register.sync(ctx) != nil {
-		return false
-	}
-	t := d.register.Limit.Layout()
-	return t != nil && !t.Settled && t.Epoch == d.layout.Epoch
-}
-
 // next is when the driver has something to do.
 func (d *driver) next() int64 {
 	at := slices.Min(d.due)
@@ -169,15 +149,6 @@ func (d *driver) next() int64 {
 		at = min(at, d.settleAt)
 	}
 	return at
-}
-
-// stir makes the shards due that still hold more than they are to have.
-func (d *driver) stir() {
-	for i, s := range d.layout.Shards {
-		if d.pause[i] == 0 && d.seen[i].Seen && d.seen[i].Share > s.Share {
-			d.due[i] = 0
-		}
-	}
 }
 
 // round asks the shards that are due, or all of them, raises what may be raised, and
@@ -219,29 +190,46 @@ func (r *Register) overtaken(epoch int64, seen []shard.Observation) {
 	}
 }
 
-// visit proposes the layout to the shards that are due, or to all, and notes what they hold. With
-// floors it proposes these, to the shards that have one and answered when they were last asked.
-func (d *driver) visit(ctx context.Context, floors []int64, all bool) []error {
-	var mu sync.Mutex
-	var errs []error
+// proposer is what shards are told a layout through.
+type proposer interface {
+	Propose(ctx context.Context, o *Offer) (script.TakeReply, error)
+	FailedAt(at shard.Location, err error) error
+}
+
+// offered is what became of an offer.
+type offered struct {
+	reply script.TakeReply
+	err   error
+	out   bool          // the shard leaves, and its node is out
+	left  time.Duration // then: until it can have nothing in use any more; 0: it was not asked
+}
+
+// offer proposes a layout at once to those of its shards that get a floor, and notes what they
+// hold. done may take in what became of each. The errors are by shard.
+func (r *Register) offer(ctx context.Context, to proposer, layout shard.Layout, seen []shard.Observation,
+	forced bool, floor func(i int) (floor int64, ok bool), done func(i int, got offered) error) []error {
+	errs := make([]error, len(layout.Shards))
 	var wg sync.WaitGroup
-	began := d.register.now()
-	opening := d.layout.Opening(d.layout.Algorithm == TokenBucket)
-	for i, s := range d.layout.Shards {
-		floor := opening[i]
-		switch {
-		case floors == nil && !all && d.due[i] > began:
+	for i, s := range layout.Shards {
+		floor, ok := floor(i)
+		if !ok {
 			continue
-		case floors != nil && (floors[i] == 0 || d.pause[i] > 0):
-			continue
-		case floors != nil:
-			floor = floors[i]
 		}
 		wg.Go(func() {
-			if err := d.ask(ctx, i, s, floor, all); err != nil {
-				mu.Lock()
-				errs = append(errs, d.register.Limit.FailedAt(s.Site().Location, err))
-				mu.Unlock()
+			var got offered
+			if got.left, got.out = r.givenUpIn(layout, s); got.out && got.left == 0 {
+				seen[i] = shard.Observation{Seen: true, Epoch: layout.Epoch}
+			} else {
+				o := &Offer{Layout: layout, Shard: s, Floor: floor, Forced: forced}
+				if got.reply, got.err = to.Propose(ctx, o); got.err == nil {
+					seen[i] = observed(&got.reply)
+				}
+			}
+			if done != nil {
+				got.err = done(i, got)
+			}
+			if got.err != nil {
+				errs[i] = to.FailedAt(s.Site().Location, got.err)
 			}
 		})
 	}
@@ -249,33 +237,41 @@ func (d *driver) visit(ctx context.Context, floors []int64, all bool) []error {
 	return errs
 }
 
-// ask proposes the layout to one shard. Unless it is forced, it sends nothing to a node that is
-// believed to be away.
-func (d *driver) ask(ctx context.Context, i int, s shard.Shard, floor int64, forced bool) error {
-	left, out := d.register.givenUpIn(d.layout, s)
-	if out && left == 0 {
-		d.seen[i], d.pause[i], d.due[i] = shard.Observation{Seen: true, Epoch: d.layout.Epoch}, 0, never
+// visit proposes the layout to the shards that are due, or to all. With floors it proposes these,
+// to the shards that have one and answered when they were last asked.
+func (d *driver) visit(ctx context.Context, floors []int64, all bool) []error {
+	began := d.register.now()
+	opening := d.layout.Opening(d.layout.Algorithm == TokenBucket)
+	return d.register.offer(ctx, d.register.Limit, d.layout, d.seen, all, func(i int) (int64, bool) {
+		if floors == nil {
+			return opening[i], all || d.due[i] <= began
+		}
+		return floors[i], floors[i] > 0 && d.pause[i] == 0
+	}, d.asked)
+}
+
+// asked notes when a shard is to be asked again.
+func (d *driver) asked(i int, got offered) error {
+	now, s, err := d.register.now(), d.layout.Shards[i], got.err
+	if got.out && got.left == 0 {
+		d.pause[i], d.due[i] = 0, never
 		return nil
 	}
-	reply, err := d.register.Limit.Propose(ctx, &Offer{Layout: d.layout, Shard: s, Floor: floor, Forced: forced})
-	now := d.register.now()
-	if err == nil {
-		d.seen[i] = observed(&reply)
-	} else if t := d.register.Limit.Layout(); t != nil && t.Epoch > d.layout.Epoch && s.Start <= 0 {
+	wait := time.Duration(-1)
+	if err == nil && got.reply.Epoch == d.layout.Epoch {
+		wait = d.lull(s, &got.reply)
+	}
+	if t := d.register.Limit.Layout(); err != nil && t != nil && t.Epoch > d.layout.Epoch && s.Start <= 0 {
 		// It had no share to give up, and gets no state under a layout that is not in force any
 		// more.
 		d.seen[i], err = shard.Observation{Seen: true, Epoch: t.Epoch}, nil
-	}
-	wait := time.Duration(-1)
-	if err == nil && reply.Epoch == d.layout.Epoch {
-		wait = d.lull(s, &reply)
 	}
 	switch {
 	case wait < 0:
 		d.pause[i] = d.longer(d.pause[i])
 		d.due[i] = now + int64(d.pause[i])
-		if out { // until nothing of it can be in use any more, whether it answers or not
-			d.due[i] = now + int64(min(d.pause[i], max(left, d.register.rhythm(d.layout.Window, true))))
+		if got.out { // until nothing of it can be in use any more, whether it answers or not
+			d.due[i] = now + int64(min(d.pause[i], max(got.left, d.register.rhythm(d.layout.Window, true))))
 		}
 	case wait == never:
 		d.pause[i], d.due[i] = 0, never

@@ -3,6 +3,8 @@ package register
 import (
 	"errors"
 	"fmt"
+
+	"github.com/shardlimit/shardlimit/internal/record"
 )
 
 // Errors that callers of the public package see.
@@ -16,13 +18,11 @@ var (
 	// ErrDeleted: this process has deleted the limit, and nobody has declared it since.
 	ErrDeleted = fmt.Errorf("%w: it was deleted", ErrNotFound)
 	// ErrUnreadable: what is stored is not what this version could have stored.
-	ErrUnreadable = errors.New("the layout that is stored for this limit cannot be read by this version")
+	ErrUnreadable = record.ErrUnreadable
 )
 
 var (
-	errNoRecord  = errors.New("the node that anchors the limit's layout does not answer, and no other knows it")
-	errDisputed  = errors.New("the places of the limit's layout keep changing; try again")
-	errBusy      = errors.New("this process is busy with the record of the limit")
+	errNoRecord  = errors.New("the record of the limit cannot be read")
 	errBehind    = errors.New("the layout of a key does not follow from what the record of its family was seen to hold")
 	errOvertaken = errors.New("shards obey a later layout than the record has; a process that knows it is waited for")
 )

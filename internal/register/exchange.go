@@ -2,212 +2,257 @@ package register
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/chance"
-	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// This file is one exchange with the places of a register's record: it reads them all, and declares
-// or repairs what it has to.
+// This file is one exchange with the places of a register's record: what a majority of them has is
+// learned, and declared or completed if need be.
 
-// sync learns the layout from the record: joins it, declares it if there is
-// none, and mends the record where it was lost.
-func (r *Register) sync(ctx context.Context) error {
-	if err := r.begin(ctx); err != nil {
-		return err
-	}
-	defer r.end()
-	return r.syncHolding(ctx)
-}
-
-// syncHolding is sync for whoever holds the token.
-func (r *Register) syncHolding(ctx context.Context) error {
+// begins is called before an exchange.
+func (r *Register) begins() error {
 	if r.Deleted() {
 		return ErrDeleted
 	}
-	// from here on: waiting for the token is no fault of Redis
-	ctx, cancel := context.WithTimeout(ctx, r.env.Patience())
-	defer cancel()
-	until := r.now() + int64(newFor)
-	for round := 0; ; round++ {
-		r.strict = r.now() < until
-		agreed, err := r.exchange(ctx)
-		if agreed || err != nil {
+	r.shown = r.highest.Load()
+	return nil
+}
+
+// heard takes in the layout that a majority has, by a read or change that began then.
+func (r *Register) heard(ctx context.Context, got record.Reading, began int64) error {
+	if !got.Exists {
+		return record.ErrUnsettled
+	}
+	layout, err := r.decode(got.Value)
+	if err != nil {
+		return err
+	}
+	if r.knowsLater(layout) {
+		return record.ErrUnsettled // the places forgot it
+	}
+	if r.shown <= layout.Epoch {
+		r.outdated = 0
+	} else if r.outdated == 0 {
+		r.outdated = r.now()
+	}
+	switch {
+	case r.shown > layout.Epoch && !r.waited():
+		if err := r.Limit.Adopt(*layout); err != nil {
 			return err
 		}
-		if !r.strict && round >= agreeRounds {
-			return errDisputed
-		}
-		if !clock.Sleep(ctx, chance.N(time.Duration(round+1)*2*time.Millisecond)) {
-			return errDisputed
-		}
+		return errOvertaken
+	case r.shown > layout.Epoch, got.Held > 0 && layout.Forgettable(got.Held, leftAfter(layout)):
+		return record.ErrUnsettled
 	}
-}
-
-// exchange is one round of sync. If it finds that the places of the record do not agree, it does
-// what it can about that and reports false: only the next round can tell.
-func (r *Register) exchange(ctx context.Context) (agreed bool, err error) {
-	r.lookAround(ctx)
-	sent, heard := r.elapsed(), r.highest.Load() // what shards show later may be in the record by then
-	found, at := r.survey(ctx)
-	anchor := &found[at]
-	if anchor.err == nil {
-		r.clock.Store(anchor.record.Now)
+	born := r.now() - int64(got.Known) // below 0 if it is older than the client
+	if old := r.bornAt.Load(); old == 0 || born < old {
+		r.bornAt.Store(born)
 	}
-	layout, err := newest(found)
-	if err != nil {
-		return false, err
+	if f := r.fenceOf(*layout); f != nil {
+		_ = f.Follow(ctx, hosts(*layout)) // else nobody here would ask a node that is new, or back
 	}
-	agreed = true
-	r.strict = r.strict && isNew(found)
-	switch {
-	case layout == nil && anchor.err != nil:
-		return false, fmt.Errorf("%w: node %s: %w", errNoRecord, anchor.place.Node, anchor.err)
-	case r.strict && !allRead(found):
-		return false, nil
-	case layout == nil:
-		layout, agreed, err = r.declare(ctx, anchor)
-	case errors.Is(anchor.err, node.ErrStranger):
-		agreed, err = r.takeOver(ctx, found, *layout)
-	case anchor.err == nil:
-		if layout, agreed, err = r.mend(ctx, found, at, layout, heard); agreed && err == nil {
-			layout, agreed, err = r.tend(ctx, found, anchor, layout)
-		}
-	}
-	if err != nil || !agreed {
-		return false, err
-	}
-	r.noteAge(found)
 	if err := r.Limit.Adopt(*layout); err != nil {
-		return false, err
+		return err
 	}
-	if anchor.err != nil {
-		return false, fmt.Errorf("the anchor of the layout: %w", anchor.err) // joined, but to be confirmed
+	r.Learn(layout.Epoch, began)
+	read := got.Participants > 0 // else it was a change
+	if read {
+		r.Count(got.Participants)
 	}
-	r.Count(anchor.record.Participants)
-	if n := r.env.Nodes.Node(anchor.place.Node); n != nil { // it told alone what is relied on since sent
-		n.ServerClock(anchor.place.Slot).LearnSince(sent, r.elapsed(), anchor.record.Now)
+	if !layout.Settled && (read || r.leads.Load() != layout.Epoch) { // else see putInForce
+		r.driveOn()
 	}
-	r.confirmed(layout.Epoch, sent)
-	if !layout.Settled {
-		r.driveSoon()
-	}
-	return true, nil
+	return nil
 }
 
-// declare writes the first record of the limit: what this process still knows
-// of it if the record was lost, else what the code declares. If another process
-// was faster, its record is the result.
-func (r *Register) declare(ctx context.Context, anchor *reading) (*shard.Layout, bool, error) {
+// decode is the layout that a record holds, in the one form in which this version stores it.
+func (r *Register) decode(text string) (*shard.Layout, error) {
+	if len(text) > script.MaxVoteValue {
+		return nil, fmt.Errorf("%w: it has %d bytes", ErrUnreadable, len(text))
+	}
 	var layout shard.Layout
-	if t := r.Limit.Layout(); t != nil {
-		layout = *t
-		if layout.Fence != nil {
+	if err := json.Unmarshal([]byte(text), &layout); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	switch {
+	case r.Family && layout.Keys == nil:
+		return nil, fmt.Errorf("%w: it does not say where the keys of the family are", ErrUnreadable)
+	case !r.Family && layout.Keys != nil:
+		return nil, fmt.Errorf("%w: it is that of a family", ErrUnreadable)
+	}
+	return &layout, nil
+}
+
+// encode is the form in which a layout is stored: that of a family is settled at once, because its
+// keys begin with whatever share it says.
+func (r *Register) encode(layout *shard.Layout) (string, error) {
+	if r.Family {
+		*layout = layout.Settle(0)
+	}
+	text, err := json.Marshal(layout)
+	return string(text), err
+}
+
+// next returns what makes the layout with which the record goes on: what it has, or what this
+// process knows if that is later or the record was lost, else what the code declares.
+func (r *Register) next(ctx context.Context) (func(record.Reading) (string, error), error) {
+	var first func(epoch int64) (shard.Layout, error)
+	if r.Limit.Layout() == nil {
+		var err error
+		if first, err = r.first(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return func(found record.Reading) (text string, err error) {
+		t := r.Limit.Layout()
+		layout := &shard.Layout{}
+		if found.Exists {
+			if layout, err = r.decode(found.Value); err != nil {
+				return "", err
+			}
+		}
+		switch {
+		case found.Exists && !r.knowsLater(layout):
+			return r.onward(found, layout)
+		case found.Exists && !(found.Earlier && t.Later(*layout)): // else nobody has obeyed it since it moved
+			r.warn("the record of a limiter was lost or is older than what was in force; it is replaced")
+			later, other := *t, *layout
+			if !later.Later(other) {
+				later, other = other, later
+			}
+			*layout, err = later.Outlast(max(t.Epoch, layout.Epoch, r.highest.Load())+epochLeap, other)
+		case t != nil && t.Fence != nil:
 			// A later one may have been lost. Shards that obey it have to show: so this one is the
 			// next, and not the latest.
-			var err error
-			if layout, err = layout.Renumber(layout.Epoch + 1); err != nil {
-				return nil, false, err
+			*layout, err = t.Change(t.Epoch+1, t.Spec(), t.Live(), 0)
+		case t != nil:
+			*layout = *t
+		default:
+			*layout, err = first(max(found.Now, r.highest.Load()+1))
+			if found.Deleted { // who knows what there was is not to bring it back
+				layout.Asked = layout.Epoch
 			}
 		}
-	} else {
-		want := r.Limit.Declared()
-		under := r.newFence()
-		f, err := r.enter(ctx, under)
 		if err != nil {
-			return nil, false, err
+			return "", err
 		}
-		layout, err = shard.New(under, anchor.record.Now, want.Spec, r.arrange(ctx, want, newLimitParticipants, f))
-		if err != nil {
-			return nil, false, err
-		}
+		return r.encode(layout)
+	}, nil
+}
+
+// knowsLater reports whether this process works with a layout that the record has forgotten.
+func (r *Register) knowsLater(than *shard.Layout) bool {
+	t := r.Limit.Layout()
+	return t != nil && (t.Later(*than) || t.Epoch > than.Epoch)
+}
+
+// onward is the layout that follows one of which this process knows none that is later, or that
+// itself. Where shards have overtaken it, whatever they hold is unknown, so its successor begins by
+// asking every one. Of a family it is forgotten where keys were so long ago that nothing can be
+// held there any more.
+func (r *Register) onward(found record.Reading, layout *shard.Layout) (string, error) {
+	var next shard.Layout
+	var err error
+	switch {
+	case r.shown > layout.Epoch && r.waited():
+		r.warn("the record of a limiter is older than what its shards obey, and nobody knows better; it goes on as " +
+			"recorded")
+		next, err = layout.Anew(r.shown+epochLeap, found.Held)
+	case layout.Forgettable(found.Held, leftAfter(layout)):
+		next, err = layout.Forget(r.nextEpoch(*layout, found), found.Held, leftAfter(layout))
+	default:
+		return found.Value, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return r.encode(&next)
+}
+
+// waited reports whether those who may know a later layout than the record have had their time.
+func (r *Register) waited() bool {
+	return r.outdated != 0 && time.Duration(r.now()-r.outdated) >= outdatedFor
+}
+
+// first returns what makes the first layout of the limit, as the code declares it.
+func (r *Register) first(ctx context.Context) (func(epoch int64) (shard.Layout, error), error) {
+	want, under := r.Limit.Declared(), r.newFence()
+	f, err := r.enter(ctx, under)
+	if err != nil {
+		return nil, err
+	}
+	shards := r.arrange(ctx, want, newLimitParticipants, f)
+	return func(epoch int64) (shard.Layout, error) {
 		if r.Family {
-			layout.Keys = r.firstKeys(want, f)
+			return shard.NewFamily(under, epoch, want.Spec, shards, r.open(f))
 		}
-	}
-	layout = layout.AnchoredAt(anchor.place, layout)
-	_, agreed, err := r.write(ctx, anchor.place, 0, layout)
-	return &layout, agreed, err
+		return shard.New(under, epoch, want.Spec, shards)
+	}, nil
 }
 
-// mend repairs the record: an anchor or copy that lost it, two anchors, or a record that is older
-// than what this process, or a shard, knows. heard is the highest epoch that a shard had shown
-// before the record was read.
-func (r *Register) mend(ctx context.Context, found []reading, at int, layout *shard.Layout,
-	heard int64) (*shard.Layout, bool, error) {
-	anchor := &found[at]
-	best, others := r.foremost(found, *layout)
-	rivals := rivalsOf(found, *layout)
-	if len(rivals)+len(others) > 0 {
-		return nil, false, r.merge(ctx, best, anchor, rivals, others)
+// leftAfter is how long after a change of a family nothing can be held any more where its keys
+// were before. By then no process believes in the layout before, and what it granted last, or ahead
+// of time, has left the window. The states of shards are gone, too: one that was never told of a
+// later layout would have its share if the key came back to it.
+func leftAfter(layout *shard.Layout) time.Duration {
+	if layout.Keys == nil {
+		return 0
 	}
-	if heard > layout.Epoch {
-		next, err := r.recover(*layout, heard)
+	return confirmFor + 2*layout.Keys.Longest + KeyKeep + time.Second
+}
+
+// KeyKeep is how much longer than two windows a key's state lives after its last use, or after what
+// was used last has left the window.
+const KeyKeep = time.Second
+
+// replace replaces a layout by the next if the record still holds it, and has the process work with
+// what it holds then. mine tells whether that is what next made.
+func (r *Register) replace(ctx context.Context, old shard.Layout, next maker) (mine bool, err error) {
+	if err := r.Begin(ctx); err != nil {
+		return false, errors.Join(ErrUnavailable, err)
+	}
+	defer r.End()
+	if err := r.begins(); err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.env.Nodes.Patience())
+	defer cancel()
+	made := "" // by an earlier round, which may have been completed all the same
+	_, err = r.Watch.Change(ctx, func(found record.Reading) (string, error) {
+		if !found.Exists {
+			return "", errGone
+		}
+		if mine = found.Value == made; mine {
+			return made, nil
+		}
+		layout, err := r.decode(found.Value)
 		if err != nil {
-			return nil, false, err
+			return "", err
 		}
-		_, agreed, err := r.write(ctx, anchor.place, anchor.record.Epoch, next)
-		return &next, agreed, err
-	}
-	r.outdated = 0
-	if !anchor.record.Exists || anchor.record.Epoch < layout.Epoch {
-		_, agreed, err := r.write(ctx, anchor.place, anchor.record.Epoch, *layout)
-		return layout, agreed, err
-	}
-	homes := r.homes()
-	for i, copied := range found {
-		if i != at && copied.lags(anchor.record, homes) {
-			return layout, r.writeCopies(ctx, *layout), nil
+		if layout.Epoch != old.Epoch || layout.Settled != old.Settled {
+			return found.Value, nil
 		}
+		following, err := next(found)
+		if err != nil {
+			return "", err
+		}
+		made, err = r.encode(&following)
+		mine = err == nil
+		r.leads.Store(following.Epoch)
+		return made, err
+	})
+	if errors.Is(err, record.ErrNoMajority) || errors.Is(err, record.ErrContended) ||
+		errors.Is(err, record.ErrUnsettled) {
+		err = errors.Join(ErrUnavailable, err)
 	}
-	return layout, true, nil
+	return mine, err
 }
 
-// lags reports whether a copy is older than the anchor's, or missing where the record is kept. On a
-// node that drains, one that is missing is to be so.
-func (f *reading) lags(anchor script.Record, homes []shard.Location) bool {
-	if f.err != nil {
-		return false
-	}
-	return newer(anchor, f.record) && (f.record.Exists || slices.Contains(homes, f.place))
-}
-
-// recover makes the successor of a layout that no shard obeys any more, if those who may know a
-// later one have had their time. Whatever shards hold is unknown, so it begins by asking every one.
-// It gives way to whoever knows the later layout and comes after all, see shard.Layout.Outranks.
-func (r *Register) recover(layout shard.Layout, heard int64) (shard.Layout, error) {
-	now := r.now()
-	if r.outdated == 0 {
-		r.outdated = now
-	}
-	if time.Duration(now-r.outdated) < outdatedFor {
-		if err := r.Limit.Adopt(layout); err != nil {
-			return shard.Layout{}, err
-		}
-		return shard.Layout{}, errOvertaken
-	}
-	r.warn("the record of a limiter is older than what its shards obey, and nobody knows better; it goes on as " +
-		"recorded")
-	return layout.Merge(heard + epochLeap)
-}
-
-// noteAge learns since when the limit exists from the oldest record.
-func (r *Register) noteAge(found []reading) {
-	now := r.now()
-	for _, f := range found {
-		if f.err == nil && f.record.Exists {
-			born := now - int64(f.record.Age) // below 0 if it is older than the client
-			if known := r.bornAt.Load(); known == 0 || born < known {
-				r.bornAt.Store(born)
-			}
-		}
-	}
-	r.bornAt.CompareAndSwap(0, now) // declared just now
-}
+// errGone tells that the record was deleted, or lost, before it could be replaced.
+var errGone = errors.New("the record of the limit was deleted")

@@ -3,13 +3,13 @@ package register
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/fence"
+	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -20,43 +20,22 @@ import (
 // about it: one of them is enough.
 const reconsiderSpread = 300 * time.Millisecond
 
-// fence is that of the layout that the process works with or, before there is one, that under which
-// it would declare the limit; nil if there is none.
-func (r *Register) fence() *fence.Fence {
-	if t := r.Limit.Layout(); t != nil {
-		return r.fenceOf(*t)
-	}
-	return r.fenceOf(shard.Layout{Fence: r.newFence()})
-}
-
+// fenceOf is the fence of a layout; nil if there is none.
 func (r *Register) fenceOf(layout shard.Layout) *fence.Fence {
 	if layout.Fence == nil {
 		return nil
 	}
-	return r.env.Fences.Of(layout.Fence.Places)
+	return r.env.Fence
 }
 
 // newFence is the fence under which this process declares the limit; nil: under none, because it is
 // not to be taken over, there are too few nodes for a majority without one, or no shard is asked.
 func (r *Register) newFence() *shard.Fence {
-	places := fence.Places(r.env.Nodes.Prefix, r.env.Nodes.Roster().Open())
-	if !r.env.Takeover || places == nil || r.Limit.Declared().Scope != "" {
+	p := r.env.Book.Known()
+	if !r.env.Takeover || p == nil || len(p.Names) < record.Least || r.Limit.Declared().Scope != "" {
 		return nil
 	}
-	return &shard.Fence{Places: places}
-}
-
-// lookAround learns which nodes are out before the places of a record are read, if that can be
-// told: the record of a limit that has none yet is not begun on one of them.
-func (r *Register) lookAround(ctx context.Context) {
-	f := r.fence()
-	if f == nil {
-		return
-	}
-	if f.Generation() == 0 {
-		_ = f.Confirm(ctx)
-	}
-	f.Refresh()
+	return &shard.Fence{}
 }
 
 // enter is the membership of a layout under a fence, confirmed, with the nodes of this process in
@@ -65,11 +44,8 @@ func (r *Register) enter(ctx context.Context, under *shard.Fence) (*fence.Fence,
 	if under == nil {
 		return nil, nil
 	}
-	f := r.env.Fences.Of(under.Places)
-	if f == nil {
-		return nil, fmt.Errorf("%w: a membership at %d places", ErrUnreadable, len(under.Places))
-	}
-	if err := f.Confirm(ctx); err != nil {
+	f := r.env.Fence
+	if err := f.ConfirmSince(ctx, 0); err != nil {
 		return nil, err
 	}
 	var names []string
@@ -77,17 +53,6 @@ func (r *Register) enter(ctx context.Context, under *shard.Fence) (*fence.Fence,
 		names = append(names, n.Name)
 	}
 	return f, f.Admit(ctx, names...)
-}
-
-// livesOf are the lives that a layout names; nil names none.
-func livesOf(l *shard.Layout) (lives []string) {
-	if l == nil {
-		return nil
-	}
-	for _, n := range hosts(*l) {
-		lives = append(lives, n.Life)
-	}
-	return lives
 }
 
 // open are the nodes on which shards can be placed: of a limit under a fence those that are in,
@@ -103,49 +68,11 @@ func (r *Register) open(f *fence.Fence) []shard.Node {
 	return slices.DeleteFunc(nodes, func(n shard.Node) bool { return n.Life == "" })
 }
 
-// inLife returns shards with the lives that their nodes are in.
-func inLife(f *fence.Fence, shards []shard.Shard) []shard.Shard {
-	if f != nil {
-		for i := range shards {
-			shards[i].Life = f.Life(shards[i].Node)
-		}
-	}
-	return shards
-}
-
 // ReconsiderSoon has the layout follow the nodes in the background if one of them has gone out, or
 // is back.
 func (r *Register) ReconsiderSoon() {
-	if !r.displaced() || !r.reconsidering.CompareAndSwap(false, true) {
-		return
-	}
-	if !r.env.Nodes.Spawn(r.reconsiderOn) {
-		r.reconsidering.Store(false)
-	}
-}
-
-func (r *Register) reconsiderOn(ctx context.Context) {
-	defer r.reconsidering.Store(false)
-	for pause := reconsiderSpread; clock.Sleep(ctx, chance.N(pause)); pause = min(2*pause, 4*time.Second) {
-		if !r.displaced() {
-			return
-		}
-		if f := r.fence(); f != nil { // the limit may have been deleted meanwhile
-			f.Refresh()
-		}
-		if !r.env.Fences.Take(ctx) {
-			return
-		}
-		within, cancel := context.WithTimeout(ctx, 2*r.env.Patience())
-		err := r.reconsider(within)
-		cancel()
-		r.env.Fences.Done()
-		if errors.Is(err, ErrDeleted) {
-			return
-		}
-		if err != nil {
-			r.warn("the layout of a limiter could not follow the nodes", "err", err)
-		}
+	if r.displaced() {
+		r.Soon()
 	}
 }
 
@@ -184,21 +111,35 @@ func (r *Register) returned(f *fence.Fence, l shard.Layout) bool {
 	})
 }
 
-// reconsider replaces the layout by one over the nodes that are in.
+// reconsider replaces the layout by one over the nodes that are in, if one of them has gone out, or
+// is back. Few limits of a process do that at a time: there may be thousands.
 func (r *Register) reconsider(ctx context.Context) error {
-	next, err := r.succeed(ctx, func(old shard.Layout) (*shard.Layout, error) {
+	if !r.displaced() {
+		return nil
+	}
+	clock.Sleep(ctx, chance.N(reconsiderSpread))
+	select {
+	case r.env.Fence.Moves <- struct{}{}:
+		defer func() { <-r.env.Fence.Moves }()
+	case <-ctx.Done():
+		return clock.Ended(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*r.env.Nodes.Patience())
+	defer cancel()
+	if err := r.env.Fence.ConfirmSince(ctx, 0); err != nil {
+		return err // this process may be the one that is cut off
+	}
+	next, err := r.succeed(ctx, func(old shard.Layout) (maker, error) {
 		f := r.fenceOf(old)
 		if f == nil || !ended(f, old) && !r.returned(f, old) {
 			return nil, nil // somebody was faster
 		}
-		old.Fence = &shard.Fence{Places: old.Fence.Places, Lost: lostOf(f, old)}
-		if r.Family {
-			return r.rearrange(old)
-		}
-		same := sameOf(old)
-		next, err := r.known(old).Change(r.nextEpoch(old), same.Spec, r.arrange(ctx, same, r.participants.Load(), f))
-		return &next, err
+		old.Fence = &shard.Fence{Lost: lostOf(f, old)}
+		return r.rearranged(ctx, old, f)
 	})
+	if err != nil && !errors.Is(err, ErrDeleted) && !errors.Is(err, shard.ErrTooManyMoves) { // that passes
+		r.warn("the layout of a limiter could not follow the nodes", "err", err)
+	}
 	if err != nil || next == nil {
 		return err
 	}

@@ -1,35 +1,29 @@
 package register
 
 import (
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
-	"github.com/shardlimit/shardlimit/internal/fence"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// fenced is a process with a limit on node a, under a membership that a and b keep, from which node
-// b was taken over. b is in again.
+// fenced is a process with a limit on node a, from which node b was taken over. b is in again.
 func fenced(t *testing.T, drains bool) *process {
 	t.Helper()
-	writes := new(atomic.Int32)
-	b := written("b", writes)
+	b := served("b")
 	b.Drain = drains
-	p := listing(t, Subject{Name: "l", ID: "n:l"}, wanted(10, 1), written("a", writes), b)
-	p.env.Fences = fence.NewFences(&fence.Env{Nodes: p.env.Nodes, After: time.Second})
-	places := []string{"a", "b"}
-	f := p.env.Fences.Of(places)
-	if err := f.Confirm(t.Context()); err != nil {
+	p := listing(t, Subject{Name: "l", ID: "n:l"}, wanted(10, 1), served("a"), b)
+	f := p.env.Fence
+	if err := f.ConfirmSince(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	layout, err := shard.New(&shard.Fence{Places: places, Lost: []string{"b"}}, 1, wanted(10, 1).Spec,
+	layout, err := shard.New(&shard.Fence{Lost: []string{"b"}}, 1, wanted(10, 1).Spec,
 		[]shard.Shard{{Node: "a", Share: 10, Life: f.Life("a")}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	layout.Settled = true
 	p.layout.Store(&layout)
 	return p
 }
@@ -63,8 +57,8 @@ func TestALimitThatIsDeletedWhileItFollowsItsNodes(t *testing.T) {
 		p := fenced(t, false)
 		limit := &deleted{process: p}
 		p.register.Limit = limit
-		if p.register.reconsiderOn(t.Context()); limit.looks.Load() < 2 {
-			t.Error("it did not look at the layout twice")
+		if err := p.register.reconsider(t.Context()); !errors.Is(err, ErrDeleted) || limit.looks.Load() < 2 {
+			t.Errorf("%v after %d looks at the layout", err, limit.looks.Load())
 		}
 	})
 }

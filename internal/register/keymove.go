@@ -1,23 +1,22 @@
 package register
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"sync/atomic"
 
-	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
 // Key is one key of a family, as its process uses it.
 type Key interface {
-	// Layout, Adopt, Propose and FailedAt are as for a Limit.
+	proposer
+	// Layout and Adopt are as for a Limit.
 	Layout() *shard.Layout
 	Adopt(l shard.Layout) error
-	Propose(ctx context.Context, o *Offer) (script.TakeReply, error)
-	FailedAt(at shard.Location, err error) error
 	// FreeAt is when a permit comes back to a shard, as last heard; ok is false if its node is
 	// gone.
 	FreeAt(s shard.Shard) (at int64, ok bool)
@@ -60,7 +59,7 @@ func (r *Register) Follow(ctx context.Context, m *Move, k Key) {
 	}
 	defer func() { <-m.token }()
 	doubt := r.confirmKey(within, k)
-	if errors.Is(doubt, errBusy) {
+	if errors.Is(doubt, record.ErrBusy) {
 		// Nobody knows that anything is wrong with Redis; the next call makes the step. It needs no
 		// pause: a quarter of the call timeout or more has gone by in the queue.
 		return
@@ -78,7 +77,7 @@ func (r *Register) Follow(ctx context.Context, m *Move, k Key) {
 // under the layout that it knows: nobody who moves the key later would ask that shard.
 func (r *Register) confirmKey(ctx context.Context, k Key) error {
 	for range 2 { // the family's layout may be replaced in between
-		err := r.ConfirmWithin(ctx, r.env.Nodes.CallTimeout/2)
+		err := r.ConfirmWithin(ctx)
 		k.Update()
 		if err != nil {
 			return err
@@ -117,14 +116,13 @@ func (m *Move) begin(ctx context.Context, epoch int64) bool {
 // layout is the last one, it raises those that may be raised, and settles the layout.
 func (r *Register) stepKey(ctx, caller context.Context, m *Move, k Key, layout shard.Layout, doubt error) {
 	seen := make([]shard.Observation, len(layout.Shards))
-	err := r.offer(ctx, k, layout, seen, nil)
+	err := cmp.Or(r.offer(ctx, k, layout, seen, false, func(int) (int64, bool) { return 0, true }, nil)...)
 	step := layout.Plan(seen)
 	if doubt != nil {
 		err = doubt
 	} else if slices.ContainsFunc(step.Raise, func(v int64) bool { return v > 0 }) {
-		if e := r.offer(ctx, k, layout, seen, step.Raise); e != nil {
-			err = e
-		}
+		err = cmp.Or(cmp.Or(r.offer(ctx, k, layout, seen, false,
+			func(i int) (int64, bool) { return step.Raise[i], step.Raise[i] != 0 }, nil)...), err)
 		step = layout.Plan(seen)
 		k.Raised()
 	}
@@ -132,7 +130,7 @@ func (r *Register) stepKey(ctx, caller context.Context, m *Move, k Key, layout s
 	case step.Superseded:
 		r.overtaken(layout.Epoch, seen)
 	case step.Done && doubt == nil:
-		if err = k.Adopt(layout.Settle()); err == nil {
+		if err = k.Adopt(layout.Settle(0)); err == nil {
 			k.Arrived()
 			return
 		}
@@ -143,41 +141,6 @@ func (r *Register) stepKey(ctx, caller context.Context, m *Move, k Key, layout s
 	k.Shut(layout.Epoch, stuck(layout, seen, err))
 	m.after.Store(r.nextStep(k, layout, seen))
 	m.epoch.Store(layout.Epoch)
-}
-
-// offer proposes the layout to its shards at once, with the floors if there are any, and notes
-// what they hold. It returns why one did not answer.
-func (r *Register) offer(ctx context.Context, k Key, layout shard.Layout, seen []shard.Observation,
-	floors []int64) error {
-	var wg sync.WaitGroup
-	failures := make([]error, len(layout.Shards))
-	for i, s := range layout.Shards {
-		o := &Offer{Layout: layout, Shard: s}
-		if floors != nil {
-			if o.Floor = floors[i]; o.Floor == 0 {
-				continue
-			}
-		}
-		if left, out := r.givenUpIn(layout, s); out && left == 0 {
-			seen[i] = shard.Observation{Seen: true, Epoch: layout.Epoch}
-			continue
-		}
-		wg.Go(func() {
-			reply, err := k.Propose(ctx, o)
-			if err != nil {
-				failures[i] = k.FailedAt(s.Site().Location, err)
-				return
-			}
-			seen[i] = observed(&reply)
-		})
-	}
-	wg.Wait()
-	for _, err := range failures {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // stuck returns why a key has nothing where it is to be: where it was cannot be asked, and nobody

@@ -36,7 +36,7 @@ func moving(t *testing.T, epoch int64) *movingKey {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := old.Change(epoch, spec, []shard.Shard{{Slot: 2, Node: "new", Share: 10}})
+	next, err := old.Change(epoch, spec, []shard.Shard{{Slot: 2, Node: "new", Share: 10}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestAKeyMovesOnceTheRecordOfItsFamilyIsConfirmed(t *testing.T) {
 		p.register.Doubt()
 		k := moving(t, p.Layout().Epoch)
 		p.register.Follow(t.Context(), NewMove(), k)
-		if k.raised.Load() != 1 || !k.adopted || !k.told || k.shut != nil || !p.register.current(0) {
+		if k.raised.Load() != 1 || !k.adopted || !k.told || k.shut != nil || !p.believes() {
 			t.Errorf("%+v", k)
 		}
 	})
@@ -108,14 +108,14 @@ func TestTheQueueForTheRecordIsNoOutageForAKeyThatMoves(t *testing.T) {
 		p, _ := slowly(t)
 		p.register.Doubt()
 		k, m := moving(t, p.Layout().Epoch), NewMove()
-		if err := p.register.begin(t.Context()); err != nil {
+		if err := p.register.Begin(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		p.register.Follow(t.Context(), m, k)
-		if k.asked.Load() > 0 || k.adopted || k.shut != nil || p.register.failedAt.Load() != 0 {
+		if k.asked.Load() > 0 || k.adopted || k.shut != nil || p.register.Failure() != nil {
 			t.Errorf("while the record is being read: %+v", k)
 		}
-		p.register.end()
+		p.register.End()
 		p.register.Follow(t.Context(), m, k)
 		if k.raised.Load() != 1 || !k.adopted {
 			t.Errorf("afterwards: %+v", k)
@@ -134,8 +134,8 @@ func TestACallWithoutTimeMakesNoStep(t *testing.T) {
 		m.token <- struct{}{}
 		time.AfterFunc(p.env.Nodes.CallTimeout*7/10, func() { <-m.token })
 		p.register.Follow(t.Context(), m, k)
-		if k.asked.Load() > 0 || k.shut != nil || p.register.failedAt.Load() != 0 {
-			t.Errorf("%+v, failed at %d", k, p.register.failedAt.Load())
+		if k.asked.Load() > 0 || k.shut != nil || p.register.Failure() != nil {
+			t.Errorf("%+v, %v", k, p.register.Failure())
 		}
 		slow.Store(false)
 		time.Sleep(time.Minute) // until the server has done what it was told
@@ -156,7 +156,7 @@ func TestAKeyDoesNotMoveWhileItsFamilyIsInDoubt(t *testing.T) {
 			if k.asked.Load() == 0 || k.raised.Load() > 0 || k.adopted || k.told || (k.shut == nil) != arrived {
 				t.Errorf("arrived %v: %+v", arrived, k)
 			}
-			if took := time.Since(begun); took < p.env.Nodes.CallTimeout/2 || p.register.failedAt.Load() == 0 {
+			if took := time.Since(begun); took < p.env.Nodes.CallTimeout/2 || p.register.Failure() == nil {
 				t.Errorf("after %s the register knows of no failure", took)
 			}
 			m.after.Store(0)

@@ -15,7 +15,9 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/fence"
 	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -61,7 +63,9 @@ func listing(tb testing.TB, subject Subject, declared Wanted, nodes ...node.Spec
 	}
 	fleet := node.NewFleet(s, nodes)
 	tb.Cleanup(fleet.Close)
-	p := &process{env: &Env{Nodes: fleet, Process: "p", Closed: new(atomic.Bool)}, declared: declared}
+	book := record.NewBook(fleet, "p")
+	p := &process{env: &Env{Nodes: fleet, Closed: new(atomic.Bool), Book: book, Takeover: true,
+		Fence: fence.New(&fence.Env{Nodes: fleet, Book: book, After: time.Second})}, declared: declared}
 	subject.Limit, subject.Metrics = p, telemetry.NewLimiter("l", SlidingLog)
 	p.register = New(p.env, subject)
 	return p
@@ -70,6 +74,11 @@ func listing(tb testing.TB, subject Subject, declared Wanted, nodes ...node.Spec
 // wanted is a sliding log of so many permits a second.
 func wanted(permits int64, shards int) Wanted {
 	return Wanted{Spec: shard.Spec{Permits: permits, Window: time.Second, Algorithm: SlidingLog}, Shards: shards}
+}
+
+// believes reports whether the layout may be relied on.
+func (p *process) believes() bool {
+	return p.register.Believed(p.Layout().Epoch, p.env.Nodes.Clock.Elapsed()) != 0
 }
 
 func (p *process) Declared() Wanted                           { return p.declared }

@@ -14,16 +14,14 @@ const (
 	Clear
 	Drop
 	Participants
-	ReadRecord
-	WriteRecord
-	DropRecord
-	Vote // of a place of a membership
+	Locate // where the records are
+	Vote   // of a place of a record
 	operations
 )
 
 var operationNames = [operations]string{
 	"take", "propose", "reserve", "peek", "probe", "settle", "clear", "drop", "participants",
-	"read_record", "write_record", "drop_record", "vote",
+	"locate", "vote",
 }
 
 func (o Operation) String() string { return operationNames[o] }

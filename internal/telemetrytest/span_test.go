@@ -179,7 +179,7 @@ func TestCallsThatAreNotTakesHaveSpansOfTheirOwnName(t *testing.T) {
 			t.Errorf("no span of %s among %v", want, names)
 		}
 	}
-	for _, name := range []string{"take", "reserve", "peek", "settle", "read_record", "write_record"} {
+	for _, name := range []string{"take", "reserve", "peek", "settle", "locate", "vote"} {
 		if got := p.value(t, "ratelimit.script.duration", "node=n0,operation="+name+",outcome=ok"); got.count == 0 {
 			t.Errorf("no call of %s was timed", name)
 		}

@@ -18,7 +18,7 @@ func TestRunIsConcurrent(t *testing.T) {
 	var calls [goroutines]atomic.Int64
 	var first atomic.Int64
 	all := make(chan struct{}) // closed when every function was called
-	plan := Plan{Goroutines: goroutines, For: time.Millisecond}
+	plan := Plan{Goroutines: goroutines, For: 100 * time.Millisecond}
 	s, err := Run(t.Context(), plan, func(i int) Call { // hangs if they are fewer
 		return func(context.Context) (bool, error) {
 			if calls[i].Add(1) == 1 && first.Add(1) == goroutines {

@@ -77,7 +77,7 @@ func (s *scan) node(ctx context.Context, n *shardlimit.Node) error {
 }
 
 func (s *scan) server(ctx context.Context, server rueidis.Client) error {
-	match := escape(s.prefix) + "{*}:r:*"
+	match := escape(s.prefix) + "{*}:m:*:limit:*"
 	cursor := uint64(0)
 	for looked := 0; ; looked += step {
 		if looked >= s.most {
@@ -97,11 +97,15 @@ func (s *scan) server(ctx context.Context, server rueidis.Client) error {
 	}
 }
 
-// note takes the name from the key of a record: <prefix>{<tag>}:r:n:<limit> or :r:f:<family>.
+// note takes the name from the key of a place of a record:
+// <prefix>{<tag>}:m:<places>:limit:n:<limit> or :limit:f:<family>. It may be that of one that was
+// deleted.
 func (s *scan) note(key string) {
 	_, rest, _ := strings.Cut(strings.TrimPrefix(key, s.prefix), "}") // a tag has no braces
-	name, found := strings.CutPrefix(rest, ":r:")
-	if !found {
+	rest, ours := strings.CutPrefix(rest, ":m:")
+	_, rest, _ = strings.Cut(rest, ":") // where its records are has no colon
+	name, found := strings.CutPrefix(rest, "limit:")
+	if !ours || !found {
 		return
 	}
 	if limit, ok := strings.CutPrefix(name, "n:"); ok {

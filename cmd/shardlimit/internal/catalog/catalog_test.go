@@ -12,7 +12,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// Every limit and family is found once, whichever nodes have copies of its record, and none of
+// Every limit and family is found once, whichever nodes keep its record, and none of
 // another prefix.
 func TestScanFindsEveryName(t *testing.T) {
 	servers, err := embedded.Start(3)
@@ -42,7 +42,7 @@ func TestScanFindsEveryName(t *testing.T) {
 			}
 		}
 	}
-	limits, families := []string{"a}:r:n:b", "mails", "n:mails", "é\x00"}, []string{"mails", "users"}
+	limits, families := []string{"a}:m:x:limit:n:b", "mails", "n:mails", "é\x00"}, []string{"mails", "users"}
 	declare("p[a-z]*:", limits, families)
 	declare("pq:", []string{"another"}, nil)
 

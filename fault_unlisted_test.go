@@ -1,0 +1,57 @@
+package shardlimit_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// A node that no process lists any more, without having been drained, is lost. What it has of a
+// limit is served by the others all the same.
+func TestAnUnlistedNodeIsTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fl, nodes := bubbledNodes(t, 4)
+		fl.punctual = true
+		limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 4}
+		first := fl.client(t, takesOver)
+		settled(t, limiter(t, first, "l", limit))
+		first.Close()
+		nodes[3].down.Store(true)
+		l := limiter(t, fl.with(fl.nodes[:3]...).client(t, takesOver), "l", limit)
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			_, _ = l.Allow(t.Context())
+		}
+		if st, err := l.Peek(t.Context()); sumOn(st, "n3") != limit.Permits {
+			t.Errorf("after a minute the others have %d of %d: %v", sumOn(st, "n3"), limit.Permits, err)
+		}
+	})
+}
+
+// Every process lives for three seconds. A lost node is taken over although none of them has missed
+// it for long.
+func TestShortLivedProcessesTakeOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fl, nodes := bubbledNodes(t, 4)
+		fl.punctual = true
+		limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 4}
+		first := fl.client(t, takesOver)
+		settled(t, limiter(t, first, "l", limit))
+		first.Close()
+		nodes[3].down.Store(true)
+		var last shardlimit.State
+		for range 20 {
+			c := fl.client(t, takesOver)
+			l := limiter(t, c, "l", limit)
+			for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+				_, _ = l.Allow(t.Context())
+			}
+			last, _ = l.Peek(t.Context())
+			c.Close()
+		}
+		if sum := sumOn(last, "n3"); sum != limit.Permits {
+			t.Errorf("after a minute the others have %d of %d", sum, limit.Permits)
+		}
+	})
+}

@@ -1,0 +1,217 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/chance"
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/majority"
+	"github.com/shardlimit/shardlimit/internal/node"
+)
+
+const (
+	// failPause is for how long calls do not ask again after that failed. It goes on in the
+	// background.
+	failPause = 500 * time.Millisecond
+	// failedFor is for how long calls that can go on without do so after that failed.
+	failedFor = 3 * time.Second
+)
+
+// ErrBusy tells that most of a call's time went by while others of this process were asking. That
+// tells nothing of Redis.
+var ErrBusy = errors.New("this process is busy with the records")
+
+// Belief is what a process read of something that others may change. It relies on that for
+// node.Relied from when it began to read, as long as it works with the same. It is safe for
+// concurrent use.
+type Belief struct {
+	nodes  *node.Fleet
+	every  time.Duration // how often it is read in the background while it is in use
+	number func() int64  // of what the process works with; 0: of nothing
+	// ask reads it, and has it learned; by who holds the token. If it is whole, it does what takes
+	// longer, too.
+	ask  func(ctx context.Context, whole bool) error
+	soon func(context.Context) error // asks for the whole in the background
+
+	read    atomic.Pointer[majority.Belief] // nil: it never was
+	learned atomic.Pointer[chan struct{}]   // closed when something is learned
+	failed  atomic.Pointer[failure]         // nil: the last try did not
+	asking  atomic.Bool                     // in the background
+	again   atomic.Bool                     // somebody wants it since that began
+	askedAt atomic.Int64                    // when that began last, as time elapsed; 0: never
+	token   chan struct{}                   // holds one token: one exchange at a time
+}
+
+// failure is why, and when, something could not be read.
+type failure struct {
+	at  int64
+	err error
+}
+
+func (b *Belief) init() {
+	b.token = make(chan struct{}, 1)
+	b.learned.Store(news())
+}
+
+// news returns a channel that is closed when something is learned.
+func news() *chan struct{} {
+	c := make(chan struct{})
+	return &c
+}
+
+// Begin waits until no other exchange is under way, at most until ctx ends.
+func (b *Belief) Begin(ctx context.Context) error {
+	select {
+	case b.token <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrBusy, clock.Ended(ctx))
+	}
+}
+
+// End ends an exchange.
+func (b *Belief) End() { <-b.token }
+
+// Learn notes that what has this number was read, or written, by what began at that time elapsed.
+func (b *Belief) Learn(number, began int64) {
+	b.read.Store(&majority.Belief{Generation: number, Began: time.Duration(began)})
+	b.failed.Store(nil)
+	b.askedAt.CompareAndSwap(0, began)
+	close(*b.learned.Swap(news()))
+}
+
+// Doubt has everything counted as read too long ago. It is for tests.
+func (b *Belief) Doubt() {
+	b.read.Store(nil)
+	b.askedAt.Store(0)
+}
+
+// Until returns until when what has this number may be relied on, as time elapsed; 0: it may not.
+func (b *Belief) Until(number, elapsed int64) int64 {
+	read := b.read.Load()
+	if read == nil {
+		return 0
+	}
+	left := read.Left(number, time.Duration(elapsed), node.Relied)
+	if left == 0 {
+		return 0
+	}
+	return elapsed + int64(left)
+}
+
+// Expired tells that something was read too long ago to rely on it. It is false where nothing ever
+// was: then there is nothing to rely on. So it is for a while after it could not be read: calls
+// would go on without it all the same.
+func (b *Belief) Expired(elapsed int64) bool {
+	read, failed := b.read.Load(), b.failed.Load()
+	return read != nil && elapsed >= int64(read.Began+node.Relied) &&
+		(failed == nil || elapsed-failed.at >= int64(failedFor))
+}
+
+// Failure returns why it could not be read; nil: the last try did not fail, or there was none.
+func (b *Belief) Failure() error {
+	if failed := b.failed.Load(); failed != nil {
+		return failed.err
+	}
+	return nil
+}
+
+// ConfirmSince makes sure that what the process works with may be relied on, by a read that began
+// at that time elapsed or later. It waits at most until ctx ends.
+func (b *Belief) ConfirmSince(ctx context.Context, since int64) error {
+	elapsed := b.nodes.Clock.Elapsed
+	for began, has := elapsed(), false; ; {
+		learned := *b.learned.Load()
+		now := elapsed()
+		if until := b.Until(b.number(), now); until != 0 && until-int64(node.Relied) >= since {
+			return nil
+		}
+		if failed := b.failed.Load(); failed != nil && now-failed.at < int64(failPause) {
+			return failed.err
+		}
+		if until, ok := ctx.Deadline(); has && ok && time.Duration(now-began) > time.Until(until) {
+			return ErrBusy // what is left would end a read that is answered
+		}
+		if has {
+			return b.Exchange(ctx, false)
+		}
+		select {
+		case b.token <- struct{}{}:
+			defer b.End()
+			has = true
+		case <-learned: // by who has the token
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrBusy, clock.Ended(ctx))
+		}
+	}
+}
+
+// ConfirmWithin is that for any read, and for a call that goes on without after half of its time.
+func (b *Belief) ConfirmWithin(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, b.nodes.CallTimeout/2)
+	defer cancel()
+	return b.ConfirmSince(ctx, 0)
+}
+
+// Ask reads it now.
+func (b *Belief) Ask(ctx context.Context, whole bool) error {
+	if err := b.Begin(ctx); err != nil {
+		return err
+	}
+	defer b.End()
+	return b.Exchange(ctx, whole)
+}
+
+// Exchange is Ask for who holds the token. A failure is noted, unless the caller had little time.
+func (b *Belief) Exchange(ctx context.Context, whole bool) error {
+	began := b.nodes.Clock.Elapsed()
+	within, cancel := context.WithTimeout(ctx, b.nodes.Patience())
+	defer cancel()
+	err := b.ask(within, whole)
+	if now := b.nodes.Clock.Elapsed(); err != nil && (ctx.Err() == nil || now-began >= int64(b.nodes.CallTimeout/3)) {
+		if b.failed.Store(&failure{now, err}); !whole { // else it goes on all the same
+			b.Soon()
+		}
+	}
+	return err
+}
+
+// Refresh has it read again in the background in good time.
+func (b *Belief) Refresh() {
+	if at := b.askedAt.Load(); at == 0 || b.nodes.Clock.Elapsed()-at >= int64(b.every) {
+		b.Soon()
+	}
+}
+
+// Soon has it read in the background, again and again until that succeeds.
+func (b *Belief) Soon() {
+	if b.again.Store(true); !b.asking.CompareAndSwap(false, true) {
+		return
+	}
+	b.askedAt.Store(b.nodes.Clock.Elapsed())
+	if !b.nodes.Spawn(b.askOn) {
+		b.asking.Store(false)
+	}
+}
+
+func (b *Belief) askOn(ctx context.Context) {
+	defer func() {
+		if b.asking.Store(false); b.again.Load() && ctx.Err() == nil {
+			b.Soon() // that was wanted at the last moment
+		}
+	}()
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		// The spread keeps processes that lost the same node from asking in step.
+		if b.again.Store(false); b.soon(ctx) != nil {
+			if !clock.Sleep(ctx, pause+chance.N(pause)) {
+				return
+			}
+		} else if !b.again.Load() {
+			return
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/node"
+)
+
+// slowly is a belief in something that takes ten seconds to read while it is slow, and else may
+// fail.
+type slowly struct {
+	Belief
+	slow  atomic.Bool
+	fails atomic.Bool
+	asks  atomic.Int64
+}
+
+var errFails = errors.New("it fails")
+
+func newSlowly(t *testing.T) *slowly {
+	t.Helper()
+	b := &slowly{}
+	nodes := processOf(t, "p", []node.Spec{{Name: "a", Weight: 1}}).nodes
+	b.Belief = Belief{nodes: nodes, every: time.Minute, number: func() int64 { return 7 }}
+	b.ask = func(ctx context.Context, _ bool) error {
+		began := nodes.Clock.Elapsed()
+		if b.asks.Add(1); b.slow.Load() && !clock.Sleep(ctx, 10*time.Second) {
+			return clock.Ended(ctx)
+		}
+		if b.fails.Load() {
+			return errFails
+		}
+		b.Learn(7, began)
+		return nil
+	}
+	b.soon = func(ctx context.Context) error { return b.Ask(ctx, true) }
+	b.init()
+	return b
+}
+
+func (b *slowly) until() int64 { return b.Until(7, b.nodes.Clock.Elapsed()) }
+
+// What was read is relied on for five seconds from when the read began, and for nothing else.
+func TestABeliefEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newSlowly(t)
+		if b.until() != 0 || b.Expired(b.nodes.Clock.Elapsed()) {
+			t.Error("nothing was read")
+		}
+		began := b.nodes.Clock.Elapsed()
+		if err := b.ConfirmSince(t.Context(), 0); err != nil || b.until() != began+int64(node.Relied) ||
+			b.Until(8, began) != 0 {
+			t.Errorf("%v, until %d", err, b.until())
+		}
+		time.Sleep(node.Relied - 1)
+		if b.until() == 0 || b.Expired(b.nodes.Clock.Elapsed()) || b.ConfirmSince(t.Context(), 0) != nil ||
+			b.asks.Load() != 1 {
+			t.Errorf("over too early; asked %d times", b.asks.Load())
+		}
+		time.Sleep(time.Nanosecond)
+		if b.until() != 0 || !b.Expired(b.nodes.Clock.Elapsed()) {
+			t.Error("relied on for too long")
+		}
+		if err := b.ConfirmSince(t.Context(), 0); err != nil || b.asks.Load() != 2 {
+			t.Errorf("%v, asked %d times", err, b.asks.Load())
+		}
+		if err := b.ConfirmSince(t.Context(), b.nodes.Clock.Elapsed()); err != nil || b.asks.Load() != 2 {
+			t.Errorf("%v, asked %d times", err, b.asks.Load())
+		}
+		if err := b.ConfirmSince(t.Context(), b.nodes.Clock.Elapsed()+1); err != nil || b.asks.Load() != 3 {
+			t.Errorf("since later: %v, asked %d times", err, b.asks.Load())
+		}
+	})
+}
+
+// What does not answer is waited for once, by the first of several calls. Then it is read on in the
+// background, and it is relied on as soon as it answers.
+func TestWhatDoesNotAnswerIsWaitedForOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newSlowly(t)
+		b.slow.Store(true)
+		for call, want := range []time.Duration{b.nodes.CallTimeout / 2, 0, 0} {
+			began := time.Now()
+			err := b.ConfirmWithin(t.Context())
+			if took := time.Since(began); err == nil || errors.Is(err, ErrBusy) || took != want || b.Failure() == nil {
+				t.Errorf("call %d: %v after %s, want %s", call, err, took, want)
+			}
+		}
+		b.slow.Store(false)
+		time.Sleep(11 * time.Second)
+		if err := b.ConfirmWithin(t.Context()); err != nil || b.Failure() != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What fails is asked for again after a pause by calls, and in the background.
+func TestWhatFailsIsAskedForInTheBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newSlowly(t)
+		b.fails.Store(true)
+		for range 3 {
+			if err := b.ConfirmSince(t.Context(), 0); !errors.Is(err, errFails) {
+				t.Error(err)
+			}
+		}
+		synctest.Wait()
+		if b.asks.Load() > 2 {
+			t.Errorf("asked %d times", b.asks.Load())
+		}
+		b.fails.Store(false)
+		time.Sleep(100 * time.Millisecond)
+		if b.until() == 0 {
+			t.Error("nobody has asked again")
+		}
+	})
+}
+
+// A caller who has less time, and a queue of this process, tell nothing of what is asked.
+func TestWhoLeavesEarlyTellsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newSlowly(t)
+		b.slow.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), b.nodes.CallTimeout/4)
+		defer cancel()
+		if err := b.ConfirmWithin(ctx); err == nil || b.Failure() != nil {
+			t.Errorf("after a quarter of a call: %v, %v", err, b.Failure())
+		}
+		b.slow.Store(false)
+		if err := b.Begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer b.End()
+		if err := b.ConfirmWithin(t.Context()); !errors.Is(err, ErrBusy) || b.Failure() != nil {
+			t.Errorf("in the queue: %v, %v", err, b.Failure())
+		}
+	})
+}
+
+// Who waits for another exchange of this process goes on when that has learned something, though it
+// is not over.
+func TestWhoWaitsGoesOnWhenSomethingIsLearned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newSlowly(t)
+		if err := b.Begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer b.End()
+		time.AfterFunc(time.Millisecond, func() { b.Learn(7, b.nodes.Clock.Elapsed()) })
+		began := time.Now()
+		if err := b.ConfirmSince(t.Context(), 0); err != nil || time.Since(began) != time.Millisecond || b.asks.Load() > 0 {
+			t.Errorf("%v after %v, asked %d times", err, time.Since(began), b.asks.Load())
+		}
+	})
+}
+
+// While something cannot be read, calls that can go on without do not wait for it, one after the
+// other. A while after the last try they do.
+func TestWhatIsOutOfReachIsNotAskedForByEveryCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newSlowly(t)
+		b.Learn(7, b.nodes.Clock.Elapsed())
+		time.Sleep(2 * node.Relied)
+		b.slow.Store(true)
+		if err := b.ConfirmWithin(t.Context()); err == nil {
+			t.Fatal("what does not answer was read")
+		}
+		if b.Expired(b.nodes.Clock.Elapsed()) {
+			t.Error("every call would try it again")
+		}
+		if !b.Expired(b.nodes.Clock.Elapsed() + int64(failedFor)) {
+			t.Error("nobody tries it again")
+		}
+	})
+}

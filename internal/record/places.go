@@ -1,0 +1,611 @@
+package record
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+const (
+	// few and more are how many places there are: one where there are fewer nodes than few, more
+	// where there are many.
+	few, more, many = 3, 5, 8
+	// mostDeciding is how many nodes at the most decide where records begin. If two lists differ by
+	// one node, each majority of the one has a node in common with each of the other.
+	mostDeciding = 8
+	// mostBefore is how many earlier places are remembered.
+	mostBefore = 8
+	maxPointer = 1 << 14 // bytes
+	// The nodes are asked so often where the records are.
+	lookEvery = 20 * time.Second
+	// A server that was started again has lost records, too. It votes for those that are not there
+	// only when those in use had so much time to be restored.
+	restoredAfter = time.Minute
+	pointerKeep   = 90 * 24 * time.Hour
+)
+
+// HomeSlot is where the nodes keep the records, and say where these are.
+var HomeSlot = shard.Slot("records")
+
+// Least is how many nodes there must be for a majority without one of them.
+const Least = few
+
+// Places are where the records of a key prefix are kept.
+type Places struct {
+	// Generation grows whenever they change. The first one is the time of day in milliseconds, so
+	// that no places have the generation of others that everybody forgot.
+	Generation int64    `json:"generation"`
+	Names      []string `json:"places"` // of nodes, in order
+	Before     []Places `json:"before,omitempty"`
+}
+
+func (p *Places) String() string { return strings.Join(p.Names, ", ") }
+
+// alone reports whether there is no other place.
+func (p *Places) alone() bool { return len(p.Names) == 1 }
+
+// id is what tells these places from others in the names of keys.
+func (p *Places) id() string {
+	h := fnv.New32a()
+	for _, name := range p.Names {
+		_, _ = fmt.Fprintf(h, "%d:%s", len(name), name)
+	}
+	return strconv.FormatInt(p.Generation, 36) + "-" + strconv.FormatUint(uint64(h.Sum32()), 36)
+}
+
+func (p *Places) validate() error {
+	switch {
+	case p.Generation < 1 || p.Generation > shard.MaxEpoch:
+		return fmt.Errorf("generation %d", p.Generation)
+	case len(p.Names) != 1 && len(p.Names) != few && len(p.Names) != more:
+		return fmt.Errorf("%d places", len(p.Names))
+	case len(p.Before) > mostBefore:
+		return fmt.Errorf("%d places before", len(p.Before))
+	}
+	for i, name := range p.Names {
+		if name == "" || len(name) > shard.MaxText || slices.Contains(p.Names[:i], name) {
+			return fmt.Errorf("place %.80q", name)
+		}
+	}
+	for i := range p.Before {
+		if b := &p.Before[i]; len(b.Before) > 0 || b.Generation >= p.Generation {
+			return fmt.Errorf("generation %d before %d", b.Generation, p.Generation)
+		} else if err := b.validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follows reports whether these are later than others; nil: than none. Of two that began at once,
+// it is one for all.
+func (p *Places) follows(q *Places) bool {
+	return q == nil || q.Generation < p.Generation || q.Generation == p.Generation && p.id() < q.id()
+}
+
+// after returns the places that follow these.
+func (p *Places) after(names []string) *Places {
+	before := append([]Places{{Generation: p.Generation, Names: p.Names}}, p.Before...)
+	return &Places{Generation: p.Generation + 1, Names: names, Before: before[:min(len(before), mostBefore)]}
+}
+
+// choose returns which of the nodes are to keep the records: those that do so now go on.
+func choose(prefix string, now []string, nodes []shard.Node) []string {
+	n := 1
+	switch {
+	case len(nodes) >= many:
+		n = more
+	case len(nodes) >= few:
+		n = few
+	}
+	return ranked(prefix, now, n, nodes)
+}
+
+// ranked returns n of the nodes, or all, by name: those of now before others, and these in an order
+// that all processes have.
+func ranked(prefix string, now []string, n int, nodes []shard.Node) []string {
+	rank := func(name string) uint64 {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(prefix + "\x00" + name))
+		return h.Sum64()
+	}
+	var names []string
+	for _, nd := range nodes {
+		names = append(names, nd.Name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(btoi(!slices.Contains(now, a)), btoi(!slices.Contains(now, b))),
+			cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	})
+	names = names[:min(n, len(names))]
+	slices.Sort(names)
+	return names
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// said is the text of a node's pointer: where the records are, and what the node is called there.
+type said struct {
+	Places
+	// Under these names the records know the node, the one by which it is placed first. A node that
+	// forgot its name may get another one, and have both.
+	Called []string `json:"called"`
+}
+
+// mostNames bounds under how many names a node is known.
+const mostNames = 8
+
+// Book is the records of a key prefix as a process knows them. Each node has a pointer that tells
+// where they are. It is safe for concurrent use.
+type Book struct {
+	Belief      // in where the records are
+	nodes       *node.Fleet
+	participant string
+	known       atomic.Pointer[Places]
+	silent      map[string]int64 // since when nodes were seen to have forgotten, by the clock's Now
+	// Renamed is called when servers turned out to be called otherwise. It must not wait.
+	Renamed func()
+}
+
+// NewBook returns records of which nothing is known yet. Processes are counted by the name
+// participant.
+func NewBook(nodes *node.Fleet, participant string) *Book {
+	b := &Book{nodes: nodes, participant: participant, silent: make(map[string]int64)}
+	b.Belief = Belief{nodes: nodes, every: lookEvery, number: b.number,
+		ask:  func(ctx context.Context, whole bool) error { return b.look(ctx, whole && b.Known() != nil) },
+		soon: func(ctx context.Context) error { return b.Ask(ctx, true) }}
+	b.init()
+	// To look connects anew where that failed, and so leads here again.
+	nodes.Greet(b.greet, func() { b.askedAt.Store(nodes.Clock.Elapsed() - int64(lookEvery-time.Second)) })
+	return b
+}
+
+// number is the generation of the places that are known; 0: none are.
+func (b *Book) number() int64 {
+	if p := b.known.Load(); p != nil {
+		return p.Generation
+	}
+	return 0
+}
+
+// Places returns where the records are. Nodes are asked for it once, and looked after then and now.
+func (b *Book) Places(ctx context.Context) (*Places, error) {
+	if p := b.known.Load(); p != nil {
+		b.Refresh()
+		return p, nil
+	}
+	err := b.ConfirmSince(ctx, 0)
+	if p := b.known.Load(); p != nil {
+		return p, nil
+	}
+	return nil, err
+}
+
+// Known returns where the records are, as last heard; nil: not yet.
+func (b *Book) Known() *Places { return b.known.Load() }
+
+// follow notes later places.
+func (b *Book) follow(p *Places) {
+	for {
+		old := b.known.Load()
+		if !p.follows(old) {
+			return
+		}
+		if b.known.CompareAndSwap(old, p) {
+			b.askedAt.Store(0)
+			return
+		}
+	}
+}
+
+// pointer is what a node says of where the records are, and of itself.
+type pointer struct {
+	node   string        // as it is called in this process
+	text   string        // "" if it says nothing
+	whole  bool          // it has forgotten nothing since
+	uptime time.Duration // of its server
+	run    string        // of its server
+	said   *said         // nil if it says nothing
+	copied bool          // its names are another server's
+	err    error
+}
+
+// tells reports whether the node says where records are.
+func (p pointer) tells() bool { return p.err == nil && p.said != nil && p.said.Generation > 0 }
+
+// look asks all nodes where the records are, as pointers does, and has those know it that do not.
+// It belongs to who holds the token. Where no node knows, it begins new records.
+func (b *Book) look(ctx context.Context, patient bool) (err error) {
+	began := b.nodes.Clock.Elapsed()
+	defer func() {
+		if err == nil {
+			b.Learn(b.number(), began)
+		}
+	}()
+	for range moves {
+		found := b.pointers(ctx, pointerKeep, patient)
+		b.identify(found)
+		if !patient && !slices.ContainsFunc(found, pointer.tells) {
+			patient = true // who is farther away may know
+			continue
+		}
+		at, err := b.latest(found)
+		if err != nil {
+			return err
+		}
+		if at != nil {
+			b.follow(at)
+			if b.spread(ctx, found, at) {
+				return nil
+			}
+			continue
+		}
+		done, err := b.first(ctx, found)
+		if done || err != nil {
+			return err
+		}
+	}
+	return errMoving
+}
+
+// latest returns the latest places that nodes tell of, or this process knows; nil: there are none.
+func (b *Book) latest(found []pointer) (*Places, error) {
+	at, answered := b.known.Load(), 0
+	var errs []error
+	for _, p := range found {
+		if p.err != nil {
+			errs = append(errs, fmt.Errorf("node %s: %w", p.node, p.err))
+			continue
+		}
+		answered++
+		if p.tells() && p.said.follows(at) {
+			at = &p.said.Places
+		}
+	}
+	if at == nil && 2*answered <= len(found) {
+		return nil, fewer("to say where the records are", errs)
+	}
+	return at, nil
+}
+
+// peek returns where the records are, and writes nothing; nil: there are none.
+func (b *Book) peek(ctx context.Context) (*Places, error) {
+	if p := b.known.Load(); p != nil {
+		return p, nil
+	}
+	return b.latest(b.pointers(ctx, 0, true))
+}
+
+// identify notes who the nodes say that they are. Of two that are one server the first is used.
+func (b *Book) identify(found []pointer) {
+	news := false
+	for i := range found {
+		p := &found[i]
+		if p.err != nil || p.said == nil {
+			continue
+		}
+		var new bool
+		new, p.copied = b.nodes.Identify(p.node, node.Server{Run: p.run, Names: p.said.Called, Whole: p.whole,
+			Up: p.uptime})
+		if !new {
+			continue
+		}
+		news = true
+		if _, used := b.nodes.Roster().ID(p.node); !used {
+			b.nodes.Log.Warn(usedOnce, "node", p.node)
+		}
+	}
+	if news && b.Renamed != nil {
+		b.Renamed()
+	}
+}
+
+const usedOnce = "a node is the same server as another one of the Config, and used once"
+
+// greet asks a server that was connected who it is. One that says nothing is called as this process
+// calls it.
+func (b *Book) greet(name string, e *script.Endpoint) error {
+	ctx, cancel := context.WithTimeout(b.nodes.Ctx, b.nodes.Patience())
+	defer cancel()
+	p := b.heard(ctx, name, e, script.PlacesRequest{})
+	if p.err == nil {
+		b.identify([]pointer{p})
+	} else if !node.IsAnswer(p.err) && !errors.Is(p.err, ErrUnreadable) {
+		return fmt.Errorf("it does not say who it is: %w", p.err)
+	}
+	return nil
+}
+
+// first begins records of a key prefix that no node knows. A majority of nodes decides between
+// those who do that at once, as it decides all else; here a place with no value votes. It is not
+// done if others have begun meanwhile.
+func (b *Book) first(ctx context.Context, found []pointer) (done bool, err error) {
+	b.identify(b.write(ctx, found, func(p pointer) bool { return p.said == nil }, &Places{}))
+	open := b.nodes.Roster().Open()
+	generation := b.nodes.Clock.At(b.nodes.Clock.Now()).UnixMilli()
+	p := &Places{Generation: max(generation, 1), Names: choose(b.nodes.Prefix, nil, open)}
+	deciding := ranked(b.nodes.Prefix, nil, mostDeciding, b.nodes.Roster().All())
+	r := b.New("first", func() time.Duration { return pointerKeep }, nil, nil)
+	s := r.seatAt(&Places{Names: deciding})
+	s.slot, s.alone = HomeSlot, true
+	s.ref = script.VoteKey(b.nodes.Prefix, shard.Tag(s.slot), r.name)
+	if p, err = r.decide(ctx, s, p); err != nil {
+		return false, err
+	}
+	silent := func(w pointer) bool { return w.said == nil || w.said.Generation == 0 }
+	found = b.pointers(ctx, pointerKeep, false)
+	wrote := b.write(ctx, found, silent, p)
+	for _, w := range append(slices.DeleteFunc(found, silent), wrote...) {
+		if w.err == nil && (w.said == nil || w.said.id() != p.id()) {
+			return false, nil
+		}
+	}
+	b.follow(p)
+	return true, nil
+}
+
+// decide has the places of a seat choose which places come next: those proposed, or those that
+// others have.
+func (r *Record) decide(ctx context.Context, s *seat, next *Places) (chosen *Places, err error) {
+	_, err = r.changeAt(ctx, s, func(found stored, _ Reading) (stored, error) {
+		if found.kind == live {
+			var err error
+			chosen, err = decodePlaces(found.text)
+			return found, err
+		}
+		chosen = next
+		return stored{kind: live, text: next.encode()}, nil
+	})
+	return chosen, err
+}
+
+// spread has the nodes know where the records are. One that forgot hears of it when the records in
+// use were restored there, unless more than half of all answer and none of them knows. It is false
+// if one tells of later places by now, or of others although none knew.
+func (b *Book) spread(ctx context.Context, found []pointer, at *Places) bool {
+	silent, know, now := 0, 0, b.nodes.Clock.Now()
+	for _, p := range found {
+		if p.err != nil {
+			continue
+		}
+		if p.tells() {
+			know++
+		} else {
+			silent++
+		}
+		if _, seen := b.silent[p.node]; p.tells() && p.whole {
+			delete(b.silent, p.node)
+		} else if !seen {
+			b.silent[p.node] = now
+		}
+	}
+	nobody := know == 0 && 2*silent > len(found)
+	wrote := b.write(ctx, found, func(p pointer) bool {
+		knows := p.said != nil && p.said.id() == at.id() && p.whole && slices.Contains(p.said.Called, b.called(p))
+		since, forgot := b.silent[p.node]
+		restored := p.uptime > restoredAfter && (!forgot || now-since > int64(restoredAfter))
+		return !knows && (nobody || restored)
+	}, at)
+	b.identify(wrote)
+	return !slices.ContainsFunc(wrote, func(p pointer) bool {
+		return p.said != nil && (p.said.follows(at) || nobody && p.said.id() != at.id())
+	})
+}
+
+// called is what a node is to be called.
+func (b *Book) called(p pointer) string {
+	id, _ := b.nodes.Roster().ID(p.node)
+	return cmp.Or(id, p.node)
+}
+
+// pointers reads what all nodes say, and has that live on for so long; 0: as it does. Unless it is
+// patient, who answers much later than a majority is not waited for.
+func (b *Book) pointers(ctx context.Context, keep time.Duration, patient bool) []pointer {
+	nodes := b.nodes.Roster().Names()
+	found := make([]pointer, len(nodes))
+	for i, name := range nodes {
+		found[i] = pointer{node: name, err: errLate}
+	}
+	answered := 0
+	gather(ctx, len(nodes), func(i int) pointer {
+		return b.point(ctx, nodes[i], script.PlacesRequest{Keep: keep})
+	}, func(i int, p pointer) step {
+		if found[i] = p; p.err == nil {
+			answered++
+		}
+		if !patient && 2*answered > len(nodes) {
+			return hurry
+		}
+		return wait
+	})
+	return found
+}
+
+var errLate = errors.New("it answers later than others")
+
+// write writes a text to the nodes that answered and are to have it, if each still says what it
+// said.
+func (b *Book) write(ctx context.Context, found []pointer, to func(pointer) bool, at *Places) []pointer {
+	found = slices.DeleteFunc(slices.Clone(found), func(p pointer) bool { return p.err != nil || !to(p) })
+	wrote := make([]pointer, 0, len(found))
+	gather(ctx, len(found), func(i int) pointer {
+		p := &found[i]
+		return b.point(ctx, p.node, script.PlacesRequest{Text: b.text(*p, at), Expect: p.text, Keep: pointerKeep})
+	}, func(_ int, got pointer) step {
+		wrote = append(wrote, got)
+		return wait
+	})
+	return wrote
+}
+
+// point makes one call for the pointer of a node.
+func (b *Book) point(ctx context.Context, name string, req script.PlacesRequest) (got pointer) {
+	about := telemetry.Call{Operation: telemetry.Locate, Shard: shard.Tag(HomeSlot)}
+	err := b.call(ctx, b.nodes.Roster().Listed(name), HomeSlot, about,
+		func(ctx context.Context, e *script.Endpoint) error {
+			got = b.heard(ctx, name, e, req)
+			if errors.Is(got.err, ErrUnreadable) { // the node is well
+				return nil
+			}
+			return got.err
+		})
+	got.node, got.err = name, cmp.Or(err, got.err)
+	return got
+}
+
+// heard makes the call.
+func (b *Book) heard(ctx context.Context, name string, e *script.Endpoint, req script.PlacesRequest) pointer {
+	got := pointer{node: name}
+	reply, err := e.Places(ctx, script.PlacesKey(b.nodes.Prefix, shard.Tag(HomeSlot)), req)
+	if err != nil {
+		got.err = err
+		return got
+	}
+	if n := b.nodes.Roster().Listed(name); n != nil {
+		n.ServerClock(HomeSlot).Learn(b.nodes.Clock.Elapsed(), reply.Now)
+	}
+	got.text, got.whole, got.uptime, got.run = reply.Text, reply.Whole, reply.Uptime, reply.Run
+	if got.text != "" {
+		got.said, got.err = decodeSaid(got.text)
+	}
+	return got
+}
+
+// text is what a node is to say.
+func (b *Book) text(p pointer, at *Places) string {
+	names := []string{}
+	if p.said != nil && !p.copied {
+		names = p.said.Called
+	}
+	if id := b.called(p); !slices.Contains(names, id) {
+		names = append(slices.Clone(names), id)
+	}
+	if more := len(names) - mostNames; more > 0 {
+		names = append(names[:1:1], names[1+more:]...)
+	}
+	text, _ := json.Marshal(said{*at, names}) // it is plain data
+	return string(text)
+}
+
+func (p *Places) encode() string {
+	text, _ := json.Marshal(p) // it is plain data
+	return string(text)
+}
+
+func decodePlaces(text string) (*Places, error) {
+	var p Places
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return nil, fmt.Errorf("%w: where the records are: %w", ErrUnreadable, err)
+	}
+	if err := p.validate(); err != nil {
+		return nil, fmt.Errorf("%w: where the records are: %w", ErrUnreadable, err)
+	}
+	return &p, nil
+}
+
+func decodeSaid(text string) (*said, error) {
+	var s said
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return nil, fmt.Errorf("%w: where the records are: %w", ErrUnreadable, err)
+	}
+	if s.Generation != 0 || len(s.Names)+len(s.Before) > 0 { // else it only says what it is called
+		if err := s.validate(); err != nil {
+			return nil, fmt.Errorf("%w: where the records are: %w", ErrUnreadable, err)
+		}
+	}
+	if len(s.Called) < 1 || len(s.Called) > mostNames || slices.Contains(s.Called, "") {
+		return nil, fmt.Errorf("%w: names of a node: %.80q", ErrUnreadable, s.Called)
+	}
+	return &s, nil
+}
+
+// lists reports whether this process lists a majority of the places, as far as it can tell: each
+// node that it has not reached yet may be one.
+func (b *Book) lists(p *Places) bool {
+	roster, n := b.nodes.Roster(), 0
+	for _, name := range roster.Names() {
+		if id, _ := roster.ID(name); id == "" || slices.Contains(p.Names, id) {
+			n++
+		}
+	}
+	return 2*n > len(p.Names)
+}
+
+// Move has the records kept at the nodes that are to keep them: at none that drains, or is out. A
+// record is moved when it is used next. Two moves at once end in one of them.
+func (b *Book) Move(ctx context.Context, open []shard.Node) error {
+	if _, err := b.Places(ctx); err != nil {
+		return err
+	}
+	if err := b.Begin(ctx); err != nil {
+		return err
+	}
+	defer b.End()
+	if err := b.look(ctx, true); err != nil { // somebody may have moved them
+		return err
+	}
+	p := b.known.Load()
+	names := choose(b.nodes.Prefix, p.Names, open)
+	if len(names) == 0 || slices.Equal(names, p.Names) {
+		return nil
+	}
+	next := p.after(names)
+	if len(next.encode()) > maxPointer {
+		next.Before = nil
+	}
+	// The places decide which move follows them, as they decide all else.
+	r := b.New("successor", func() time.Duration { return pointerKeep }, nil, nil)
+	chosen, err := r.decide(ctx, r.seatAt(p), next)
+	if err != nil {
+		return err
+	}
+	if err := b.announce(ctx, chosen); err != nil {
+		return err
+	}
+	b.nodes.Log.Info("the records of the key prefix are kept elsewhere", "nodes", chosen.String())
+	b.follow(chosen)
+	return nil
+}
+
+// announce has a majority of the new places, and all nodes that answer, know of a move before
+// anybody uses it.
+func (b *Book) announce(ctx context.Context, to *Places) error {
+	found := b.pointers(ctx, pointerKeep, true)
+	wrote := b.write(ctx, found, func(p pointer) bool { return p.said == nil || to.follows(&p.said.Places) }, to)
+	know := make(map[string]bool)
+	var errs []error
+	for _, w := range append(found, wrote...) {
+		know[b.called(w)] = w.err == nil && w.said != nil && !to.follows(&w.said.Places)
+		if w.err != nil {
+			errs = append(errs, fmt.Errorf("node %s: %w", w.node, w.err))
+		}
+	}
+	n := 0
+	for _, name := range to.Names {
+		if know[name] {
+			n++
+		}
+	}
+	if 2*n <= len(to.Names) {
+		return fewer("to be told that it moved to "+to.String(), errs)
+	}
+	return nil
+}

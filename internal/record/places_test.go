@@ -1,0 +1,714 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/extent"
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+func places(t *testing.T, b *Book) *Places {
+	t.Helper()
+	p, err := b.Places(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestAProcessBegins(t *testing.T) {
+	for names, want := range map[string]int{"a": 1, "ab": 1, "abc": 3, "abcdefg": 3, "abcdefgh": 5} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newTown(t, names)
+			b := w.process(t, names)
+			p := places(t, b)
+			if len(p.Names) != want || p.Generation != time.Now().Truncate(time.Millisecond).UnixMilli() &&
+				p.Generation < time.Now().Add(-time.Second).UnixMilli() {
+				t.Errorf("of %s: %+v", names, p)
+			}
+			if got := strings.Join(w.pointers(), ""); got != names {
+				t.Errorf("%q of %q know", got, names)
+			}
+			write(t, limit(b), "v")
+			later := w.process(t, names)
+			if got := read(t, limit(later)); got.Value != "v" || places(t, later).id() != p.id() {
+				t.Errorf("another process: %+v at %+v", got, places(t, later))
+			}
+		})
+	}
+}
+
+// However many begin at once, and whatever is lost meanwhile, all end at the same places.
+func TestProcessesThatBeginAtOnce(t *testing.T) {
+	for _, lists := range [][]string{{"abc", "abc"}, {"abc", "bcd", "cba"}, {"a", "ab"}, {"abcdefgh", "fghabc"}} {
+		for _, lossy := range []int64{0, 30} {
+			for range extent.Some(20) {
+				synctest.Test(t, func(t *testing.T) { beginAtOnce(t, lists, lossy) })
+			}
+		}
+	}
+}
+
+func beginAtOnce(t *testing.T, lists []string, lossy int64) {
+	w := newTown(t, "abcdefgh")
+	for _, p := range w {
+		if lists[0] == lists[1] { // else a majority of one list need not meet that of another
+			p.lossy.Store(lossy)
+		}
+	}
+	books := make([]*Book, len(lists))
+	var wg sync.WaitGroup
+	for i, list := range lists {
+		books[i] = w.process(t, list)
+		wg.Go(func() {
+			for range 20 {
+				if _, err := books[i].Places(t.Context()); err == nil {
+					return
+				}
+				time.Sleep(failPause)
+			}
+			t.Error("it has not begun")
+		})
+	}
+	wg.Wait()
+	for i, b := range books[1:] {
+		if a, b := books[0].Known(), b.Known(); a == nil || b == nil || a.id() != b.id() {
+			t.Errorf("%v: %+v, but %+v of %s", lists, a, b, lists[i+1])
+		}
+	}
+}
+
+// One of three nodes is down: records begin, and are read and changed. It hears of them later.
+func TestOneOfThreeIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "abc")
+		w["b"].down.Store(true)
+		b := w.process(t, "abc")
+		write(t, limit(b), "v")
+		if got := read(t, limit(w.process(t, "abc"))); got.Value != "v" {
+			t.Errorf("%+v", got)
+		}
+		if got := w.pointers(); len(got) != 2 {
+			t.Errorf("%q know", got)
+		}
+		w["b"].down.Store(false)
+		for range restoredAfter/lookEvery + 2 {
+			time.Sleep(lookEvery)
+			places(t, b) // looks in the background
+		}
+		time.Sleep(time.Second)
+		if got := w.pointers(); len(got) != 3 {
+			t.Errorf("%q know", got)
+		}
+		w["c"].down.Store(true)
+		write(t, limit(b), "w")
+		if got := read(t, limit(w.process(t, "abc"))); got.Value != "w" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// Where fewer than half of the nodes answer, nothing begins, and the error names them.
+func TestFewerThanHalfAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "abc")
+		w["a"].down.Store(true)
+		w["c"].down.Store(true)
+		b := w.process(t, "abc")
+		_, err := b.Places(t.Context())
+		if !errors.Is(err, ErrNoMajority) || !strings.Contains(err.Error(), "node a:") ||
+			!strings.Contains(err.Error(), "node c:") || strings.Contains(err.Error(), "node b:") {
+			t.Errorf("%v", err)
+		}
+		if len(w.pointers()) > 0 {
+			t.Errorf("%q", w.content())
+		}
+		w["c"].down.Store(false)
+		time.Sleep(5 * time.Second)
+		write(t, limit(b), "v")
+		w["c"].down.Store(true)
+		time.Sleep(time.Second)
+		err = limit(b).Read(t.Context(), true, false, func(Reading) error { return nil })
+		if !errors.Is(err, ErrNoMajority) || !strings.Contains(err.Error(), "node a:") ||
+			!strings.Contains(err.Error(), "node c:") {
+			t.Errorf("%v", err)
+		}
+		_, err = limit(b).Change(t.Context(), func(Reading) (string, error) { return "w", nil })
+		if !errors.Is(err, ErrNoMajority) ||
+			!strings.Contains(err.Error(), "node a:") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// Those that would decide where records begin were started again, and the others do not answer:
+// what these know is not overlooked.
+func TestNothingBeginsWithoutHalfOfTheNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "abcdefg")
+		at := places(t, w.process(t, "abcdefg"))
+		for name, p := range w {
+			if slices.Contains(at.Names, name) {
+				p.Restart()
+			} else {
+				p.down.Store(true)
+			}
+		}
+		if p, err := w.process(t, "abcdefg").Places(t.Context()); !errors.Is(err, ErrNoMajority) {
+			t.Errorf("%+v, %v", p, err)
+		}
+		for _, p := range w {
+			p.down.Store(false)
+		}
+		if p := places(t, w.process(t, "abcdefg")); p.id() != at.id() {
+			t.Errorf("%+v, want %+v", p, at)
+		}
+	})
+}
+
+// What is not ours in place of a pointer or of a place is told where it counts, and left alone.
+func TestForeignValues(t *testing.T) {
+	for _, foreign := range [][]string{
+		{"SET", "x"}, {"HSET", "x", "y"}, {"SET", "run {}"}, {"SET", `run {"generation":1}`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newTown(t, "abc")
+			pointer := "{" + shard.Tag(HomeSlot) + "}:p"
+			put := func(name, key string) {
+				w[name].Do([]string{"DEL", key})
+				w[name].Do(append([]string{foreign[0], key}, foreign[1:]...))
+			}
+			b := w.process(t, "abc")
+			write(t, limit(b), "v")
+			key := limit(b).mustSit(t).ref.Key()
+			put("a", pointer)
+			put("b", key)
+			if got := read(t, limit(b)); got.Value != "v" {
+				t.Errorf("%+v", got)
+			}
+			if got := read(t, limit(w.process(t, "abc"))); got.Value != "v" {
+				t.Errorf("another process: %+v", got)
+			}
+			before := w.content()["b "+key]
+			put("c", key)
+			err := limit(b).Read(t.Context(), true, false, func(Reading) error { return nil })
+			if !errors.Is(err, ErrNoMajority) || !errors.Is(err, script.ErrForeignState) {
+				t.Errorf("%q: %v", foreign, err)
+			}
+			if after := w.content()["b "+key]; after != before {
+				t.Errorf("%q became %q", before, after)
+			}
+			put("b", pointer)
+			if _, err := w.process(t, "abc").Places(t.Context()); err != nil {
+				t.Errorf("one node knows: %v", err)
+			}
+			put("c", pointer)
+			if _, err := w.process(t, "abc").Places(t.Context()); !errors.Is(err, ErrNoMajority) {
+				t.Errorf("no node knows: %v", err)
+			}
+		})
+	}
+}
+
+func (r *Record) mustSit(t *testing.T) *seat {
+	t.Helper()
+	return r.sit(places(t, r.book))
+}
+
+// A place that was started again empty is no vote until it was restored. It votes for records that
+// never were when it has been up for a minute.
+func TestAPlaceThatWasStartedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "abc")
+		b := w.process(t, "abc")
+		r := limit(b)
+		write(t, r, "v")
+		w["a"].Restart()
+		if got := read(t, r); got.Value != "v" {
+			t.Errorf("%+v", got)
+		}
+		whole := func() error { return r.Read(t.Context(), true, true, func(Reading) error { return nil }) }
+		if err := whole(); !errors.Is(err, ErrBlank) {
+			t.Errorf("a whole read: %v", err)
+		}
+		write(t, r, "v") // restores it
+		if err := whole(); err != nil {
+			t.Errorf("a whole read: %v", err)
+		}
+		w["b"].down.Store(true)
+		if got := read(t, limit(w.process(t, "abc"))); got.Value != "v" {
+			t.Errorf("%+v", got)
+		}
+		// No majority says that there is no other record: a knows nothing of that.
+		if err := b.New("other", nil, nil, nil).Read(t.Context(), false, false, func(got Reading) error {
+			t.Errorf("%+v", got)
+			return nil
+		}); !errors.Is(err, ErrUnsettled) {
+			t.Errorf("%v", err)
+		}
+		w["b"].down.Store(false)
+		for range 3 {
+			if slices.Contains(w.pointers(), "a") {
+				t.Error("it votes too early")
+			}
+			time.Sleep(restoredAfter / 2)
+			places(t, b)
+		}
+		time.Sleep(lookEvery)
+		places(t, b)
+		time.Sleep(time.Second)
+		if !slices.Contains(w.pointers(), "a") {
+			t.Error("it does not vote")
+		}
+	})
+}
+
+// All servers forgot everything while processes live on: these begin the same records again.
+func TestAllServersForgetEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "abc")
+		b := w.process(t, "abc")
+		write(t, limit(b), "v")
+		at := places(t, b)
+		for _, p := range w {
+			p.Restart()
+		}
+		found := "nothing"
+		if _, err := limit(b).Change(t.Context(), func(got Reading) (string, error) {
+			found = got.Value
+			return "w", nil
+		}); err != nil || found != "" {
+			t.Errorf("found %q, %v", found, err)
+		}
+		time.Sleep(lookEvery)
+		places(t, b)
+		time.Sleep(time.Second)
+		if later := places(t, w.process(t, "abc")); later.id() != at.id() {
+			t.Errorf("%+v after %+v", later, at)
+		}
+		w["a"].down.Store(true)
+		if got := read(t, limit(w.process(t, "abc"))); got.Value != "w" {
+			t.Errorf("%+v", got)
+		}
+		write(t, b.New("another", nil, nil, nil), "x")
+	})
+}
+
+// A node that forgot everything, and is the only one that a process reaches, is not told where the
+// records are at once: it would vote for those that it has forgotten.
+func TestAPlaceThatForgotIsReachedAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "abc")
+		b := w.process(t, "abc")
+		w["c"].down.Store(true)
+		write(t, limit(b), "v") // at a and b
+		w["a"].Restart()
+		w["b"].down.Store(true)
+		time.Sleep(time.Second)
+		if err := b.ConfirmSince(t.Context(), b.nodes.Clock.Elapsed()); err != nil {
+			t.Error(err)
+		}
+		if said := w.pointers(); slices.Contains(said, "a") {
+			t.Errorf("%q say where the records are", said)
+		}
+	})
+}
+
+// All servers forgot everything, and one of them stays away. What was promised before the others
+// say again where the records are holds nothing up: neither a record that was there before nor a
+// new one.
+func TestAPromiseFromBeforeThePointersAreBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "abc")
+		b := w.process(t, "abc")
+		write(t, limit(b), "v")
+		for _, p := range w {
+			p.Restart()
+		}
+		w["c"].down.Store(true)
+		records := []*Record{limit(b), b.New("another", nil, nil, nil)}
+		for _, r := range records {
+			if _, err := r.Change(t.Context(), func(Reading) (string, error) { return "early", nil }); err == nil {
+				t.Error("a change before the pointers are back")
+			}
+		}
+		if said := w.pointers(); len(said) != 0 {
+			t.Fatalf("%q say where the records are already", said)
+		}
+		time.Sleep(time.Second)
+		if err := b.ConfirmSince(t.Context(), b.nodes.Clock.Elapsed()); err != nil {
+			t.Fatal(err)
+		}
+		if said := w.pointers(); !slices.Equal(said, []string{"a", "b"}) {
+			t.Fatalf("%q say where the records are", said)
+		}
+		for _, r := range records {
+			write(t, r, "w")
+			if got := read(t, r); got.Value != "w" {
+				t.Errorf("%+v", got)
+			}
+		}
+		w["c"].down.Store(false)
+		time.Sleep(lookEvery)
+		if got := read(t, limit(w.process(t, "abc"))); got.Value != "w" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// All servers forgot everything, and a process begins before those that live on have looked: all
+// end at the same places.
+func TestAProcessBeginsWhereEverythingWasForgotten(t *testing.T) {
+	for range extent.Some(60) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newTown(t, "abc")
+			one := w.process(t, "abc")
+			write(t, limit(one), "v")
+			for _, p := range w {
+				p.Flush()
+			}
+			two := w.process(t, "abc")
+			var wg sync.WaitGroup
+			for i, b := range []*Book{one, two} {
+				wg.Go(func() {
+					time.Sleep(rand.N(3 * time.Millisecond))
+					if err := add(t.Context(), limit(b), fmt.Sprint(i)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			if got := read(t, limit(two)); len(got.Value) != len(",1,0") || one.Known().id() != two.Known().id() {
+				t.Errorf("%q at %+v and %+v", got.Value, one.Known(), two.Known())
+			}
+		})
+	}
+}
+
+// A place that forgot is restored although it answers after the others. It is told where the
+// records are by who has seen for long enough that it forgot: until then one may not be restored.
+func TestABlankPlaceFarAwayIsRestored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "abc")
+		b := w.process(t, "abc")
+		write(t, limit(b), "v")
+		w["a"].far.Store(int64(30 * time.Millisecond))
+		w["a"].Flush()
+		r := limit(b)
+		if err := r.Read(t.Context(), false, true, func(Reading) error { return nil }); !errors.Is(err, ErrBlank) {
+			t.Fatal(err)
+		}
+		write(t, r, "v")
+		if err := r.Read(t.Context(), false, true, func(Reading) error { return nil }); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2 * restoredAfter) // its server runs for long
+		for i := range restoredAfter/lookEvery + 2 {
+			if i < restoredAfter/lookEvery && slices.Contains(w.pointers(), "a") {
+				t.Error("it hears where the records are at once")
+			}
+			places(t, w.process(t, "abc"))
+			places(t, b)
+			time.Sleep(lookEvery)
+		}
+		if !slices.Contains(w.pointers(), "a") {
+			t.Error("it does not hear where the records are")
+		}
+	})
+}
+
+// Where those that answer first have forgotten, who is farther away is heard before records begin
+// anew, and before a place that forgot is told anything.
+func TestWhoIsFarAwayMayKnow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "abc")
+		old := w.process(t, "abc")
+		write(t, limit(old), "v")
+		time.Sleep(2 * restoredAfter) // the servers run for long
+		w["c"].far.Store(int64(30 * time.Millisecond))
+		w["a"].Flush()
+		w["b"].Flush()
+		for name, b := range map[string]*Book{"new": w.process(t, "abc"), "old": old} {
+			if err := b.Ask(t.Context(), false); err != nil {
+				t.Fatal(err)
+			}
+			var got Reading
+			err := limit(b).Read(t.Context(), false, false, func(r Reading) error { got = r; return nil })
+			if err == nil && got.Value != "v" {
+				t.Errorf("%s: it finds %+v", name, got)
+			}
+		}
+	})
+}
+
+// nodesOf are nodes of one letter each.
+func nodesOf(names string) (nodes []shard.Node) {
+	for _, name := range strings.Split(names, "") {
+		nodes = append(nodes, shard.Node{Name: name, Weight: 1})
+	}
+	return nodes
+}
+
+// Records move while others read, change and declare them. No change that was made is missing
+// later.
+func TestRecordsMoveUnderWay(t *testing.T) {
+	for range extent.Some(15) {
+		synctest.Test(t, moveUnderWay)
+	}
+}
+
+func moveUnderWay(t *testing.T) {
+	const processes, records = 4, 3
+	w := newTown(t, "abcde")
+	moving := []string{"abcde", "abde", "acd", "bcde"}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	done := map[string][]string{} // by record
+	for i := range processes {
+		b := w.process(t, "abcde")
+		for k := range records {
+			name := fmt.Sprint("limit:", k)
+			r := b.New(name, nil, nil, nil)
+			wg.Go(func() {
+				time.Sleep(time.Duration(i*k) * 10 * time.Millisecond)
+				for n := range 10 {
+					text := fmt.Sprint(i, ".", n)
+					if err := add(t.Context(), r, text); err == nil {
+						mu.Lock()
+						done[name] = append(done[name], text)
+						mu.Unlock()
+					}
+					_ = r.Read(t.Context(), true, n%2 == 0, func(Reading) error { return nil })
+					time.Sleep(10 * time.Millisecond)
+				}
+			})
+		}
+		if i < 2 {
+			wg.Go(func() {
+				for k := range 4 {
+					_ = b.Move(t.Context(), nodesOf(moving[(i+k)%len(moving)]))
+					time.Sleep(25 * time.Millisecond)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	b := w.process(t, "abcde")
+	for k := range records {
+		name := fmt.Sprint("limit:", k)
+		var last Reading
+		if _, err := b.New(name, nil, nil, nil).Change(t.Context(), func(got Reading) (string, error) {
+			last = got
+			return got.Value, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		has := strings.Split(last.Value, ",")
+		if len(done[name]) < processes*5 {
+			t.Errorf("only %d changes of %s were made", len(done[name]), name)
+		}
+		for _, text := range done[name] {
+			if !slices.Contains(has, text) {
+				t.Errorf("%s: %s is missing in %q at %+v", name, text, last.Value, b.Known())
+			}
+		}
+	}
+}
+
+// Two moves at once end in one of them, for all.
+func TestTwoMovesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "abcde")
+		one, two := w.process(t, "abcde"), w.process(t, "abcde")
+		write(t, limit(one), "v")
+		from := places(t, one)
+		places(t, two)
+		out := func(n int) string { return strings.ReplaceAll("abcde", from.Names[n], "") }
+		var wg sync.WaitGroup
+		for i, b := range []*Book{one, two} {
+			wg.Go(func() {
+				if err := b.Move(t.Context(), nodesOf(out(i))); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if one.Known().Generation == two.Known().Generation && one.Known().id() != two.Known().id() {
+			t.Errorf("%+v and %+v", one.Known(), two.Known())
+		}
+		for _, b := range []*Book{one, two, w.process(t, "abcde")} {
+			if got := read2(t, limit(b)); got.Value != "v" || b.Known().Generation == from.Generation {
+				t.Errorf("%+v at %+v", got, b.Known())
+			}
+		}
+	})
+}
+
+// read2 is read after a change that changes nothing.
+func read2(t *testing.T, r *Record) Reading {
+	t.Helper()
+	if _, err := r.Change(t.Context(), func(got Reading) (string, error) { return got.Value, nil }); err != nil {
+		t.Fatal(err)
+	}
+	return read(t, r)
+}
+
+// A mover that crashed after it had sealed a record, or had chosen the next places and told nobody,
+// leaves nothing undone.
+func TestAMoverThatCrashed(t *testing.T) {
+	for _, told := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newTown(t, "abcd")
+			b := w.process(t, "abcd")
+			write(t, limit(b), "v")
+			from := places(t, b)
+			mover, others := w.process(t, "abcd"), w.process(t, "abcd")
+			places(t, mover)
+			rest := nodesOf(strings.ReplaceAll("abcd", from.Names[0], ""))
+			next := places(t, others).after(choose("", from.Names, rest))
+			successor := mover.New("successor", nil, nil, nil)
+			write(t, successor, next.encode())
+			if told {
+				if err := mover.announce(t.Context(), next); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := limit(mover).fetch(t.Context(), next); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := read2(t, limit(others)); got.Value != "v" ||
+				told != (others.Known().Generation > from.Generation) {
+				t.Errorf("told %v: %+v at %+v", told, got, others.Known())
+			}
+			if got := read2(t, limit(w.process(t, "abcd"))); got.Value != "v" {
+				t.Errorf("told %v: %+v", told, got)
+			}
+			// Another move ends in the one that was chosen.
+			if err := b.Move(t.Context(), nodesOf(strings.ReplaceAll("abcd", from.Names[1], ""))); err != nil {
+				t.Fatal(err)
+			}
+			if !told && b.Known().id() != next.id() {
+				t.Errorf("%+v, want %+v", b.Known(), next)
+			}
+			if got := read2(t, limit(b)); got.Value != "v" {
+				t.Errorf("told %v: %+v", told, got)
+			}
+		})
+	}
+}
+
+// For how long a limit existed is known after its record has moved: else a shard that was lost
+// would be taken for one that never was.
+func TestAgesMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "abcd")
+		b := w.process(t, "abcd")
+		write(t, limit(b), "v")
+		time.Sleep(time.Hour / 2)
+		if err := b.Move(t.Context(), nodesOf(strings.ReplaceAll("abcd", places(t, b).Names[0], ""))); err != nil {
+			t.Fatal(err)
+		}
+		write(t, limit(b), "w")
+		time.Sleep(time.Minute)
+		if got := read(t, limit(w.process(t, "abcd"))); got.Known < time.Hour/2+time.Minute {
+			t.Errorf("known for %v", got.Known)
+		}
+	})
+}
+
+func TestChosenPlaces(t *testing.T) {
+	all := nodesOf("abcdefghijkl")
+	for n := 1; n <= len(all); n++ {
+		want := map[bool]int{true: 1, false: 3}[n < 3]
+		if n >= 8 {
+			want = 5
+		}
+		names := choose("p:", nil, all[:n])
+		if len(names) != want || !slices.IsSorted(names) {
+			t.Errorf("%q of %d nodes", names, n)
+		}
+		if again := choose("p:", names, all[:n]); !slices.Equal(again, names) {
+			t.Errorf("%q became %q", names, again)
+		}
+	}
+	if a, b := choose("p:", nil, all), choose("q:", nil, all); slices.Equal(a, b) {
+		t.Errorf("all prefixes have their records at %q", a)
+	}
+	ab, aAndB := Places{Generation: 1, Names: []string{"a1:b"}}, Places{Generation: 1, Names: []string{"a", "b"}}
+	if ab.id() == aAndB.id() {
+		t.Error("two lists of places have one id")
+	}
+}
+
+// Of two places that two began in one millisecond, all follow the same.
+func TestPlacesOfOneGeneration(t *testing.T) {
+	one, two := &Places{Generation: 7, Names: []string{"a"}}, &Places{Generation: 7, Names: []string{"b"}}
+	if one.follows(two) == two.follows(one) || !one.follows(nil) || one.follows(one) {
+		t.Error("no order")
+	}
+	a, b := &Book{}, &Book{}
+	a.follow(one)
+	a.follow(two)
+	b.follow(two)
+	b.follow(one)
+	if a.Known() != b.Known() {
+		t.Errorf("%+v and %+v", a.Known(), b.Known())
+	}
+}
+
+// One place stalls: calls take no longer than with all, once the node is known to be away, and the
+// first calls wait for a majority alone.
+func TestAStalledPlaceHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "abc")
+		b := w.process(t, "abc")
+		r := limit(b)
+		write(t, r, "v")
+		w["b"].stalled.Store(true)
+		for i := range 50 {
+			began := time.Now()
+			read(t, r)
+			if took := time.Since(began); took > time.Millisecond {
+				t.Errorf("read %d took %v", i, took)
+			}
+			began = time.Now()
+			write(t, r, fmt.Sprint(i))
+			if took := time.Since(began); took > 2*(time.Millisecond+leastGrace) {
+				t.Errorf("change %d took %v", i, took)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		began := time.Now()
+		write(t, limit(w.process(t, "abc")), "declared by another process")
+		if took := time.Since(began); took > 10*(time.Millisecond+leastGrace) {
+			t.Errorf("a process that begins: %v", took)
+		}
+		began = time.Now()
+		write(t, b.New("another", nil, nil, nil), "new")
+		if took := time.Since(began); took > 5*(time.Millisecond+leastGrace) {
+			t.Errorf("a record that begins: %v", took)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		w["a"].stalled.Store(true)
+		began = time.Now()
+		if err := r.Read(ctx, true, false, func(Reading) error { return nil }); !errors.Is(err, ErrNoMajority) ||
+			time.Since(began) > 20*time.Millisecond {
+			t.Errorf("two stall: %v after %v", err, time.Since(began))
+		}
+		w["a"].stalled.Store(false)
+		w["b"].stalled.Store(false)
+		clock.Sleep(t.Context(), 2*time.Second)
+	})
+}

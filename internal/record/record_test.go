@@ -1,0 +1,337 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/rueidis"
+	"pgregory.net/rapid"
+
+	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+func TestARecordIsDeletedAndDeclaredAgain(t *testing.T) {
+	for _, moves := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newTown(t, "abcd")
+			b := w.process(t, "abcd")
+			write(t, limit(b), "v")
+			if moves {
+				rest := nodesOf(strings.ReplaceAll("abcd", places(t, b).Names[0], ""))
+				if err := b.Move(t.Context(), rest); err != nil {
+					t.Fatal(err)
+				}
+				write(t, limit(b), "v")
+			}
+			if err := limit(b).Delete(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			other := w.process(t, "abcd")
+			if err := limit(other).Read(t.Context(), true, false, func(got Reading) error {
+				if got.Exists {
+					t.Errorf("%+v", got)
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+			if got, err := limit(other).Peek(t.Context()); err != nil || got.Exists {
+				t.Errorf("moved %v: %+v, %v", moves, got, err)
+			}
+			if _, err := limit(other).Change(t.Context(), func(found Reading) (string, error) {
+				if found.Exists {
+					t.Errorf("%+v", found)
+				}
+				return "again", nil
+			}); err != nil {
+				t.Error(err)
+			}
+			if got := read(t, limit(b)); got.Value != "again" {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// A look writes nothing, wherever the record is, and where there is none.
+func TestPeekWritesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "abcd")
+		peek := func(name, want string, exists bool) {
+			t.Helper()
+			time.Sleep(time.Second) // until other processes have done what they do in the background
+			b := w.process(t, "abcd")
+			before := w.content()
+			for range 2 {
+				got, err := limit(b).Peek(t.Context())
+				if err != nil || got.Value != want || got.Exists != exists {
+					t.Errorf("%s: %+v, %v", name, got, err)
+				}
+			}
+			// PTTL tells of any command that would have a key live on.
+			synctest.Wait()
+			if after := w.content(); !maps.EqualFunc(before, after, sameButForTime) {
+				t.Errorf("%s: %q became %q", name, before, after)
+			}
+		}
+		peek("nothing at all", "", false)
+		b := w.process(t, "abcd")
+		places(t, b)
+		peek("no record", "", false)
+		write(t, limit(b), "v")
+		time.Sleep(time.Minute)
+		peek("a record", "v", true)
+		w[places(t, b).Names[0]].Restart()
+		peek("a blank place", "v", true)
+		prepare(t, limit(b), limit(b).mustSit(t))
+		peek("an open promise", "v", true)
+		if err := b.Move(t.Context(), nodesOf(strings.ReplaceAll("abcd", places(t, b).Names[1], ""))); err != nil {
+			t.Fatal(err)
+		}
+		peek("one that has not moved yet", "v", true)
+		read2(t, limit(b))
+		peek("one that has moved", "v", true)
+	})
+}
+
+// sameButForTime reports whether two keys have the same content, and no more time to live.
+func sameButForTime(before, after string) bool {
+	split := func(s string) (string, int) {
+		i := len(s)
+		for i > 0 && s[i-1] >= '0' && s[i-1] <= '9' {
+			i--
+		}
+		n := 0
+		_, _ = fmt.Sscan(s[i:], &n)
+		return s[:i], n
+	}
+	a, was := split(before)
+	b, is := split(after)
+	return a == b && is <= was
+}
+
+// prepare has all places promise a round that nobody goes on with.
+func prepare(t *testing.T, r *Record, s *seat) {
+	t.Helper()
+	stop := errors.New("stop")
+	for range 16 {
+		_, err := r.round(t.Context(), s, false, func(stored, Reading) (stored, error) { return stored{}, stop })
+		if errors.Is(err, stop) {
+			return
+		}
+	}
+	t.Fatal("no promise")
+}
+
+// Many processes that change one record at once all come to their turn.
+func TestManyChangeOneRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "abc")
+		var wg sync.WaitGroup
+		var books []*Book
+		for range 10 {
+			b := w.process(t, "abc")
+			places(t, b)
+			books = append(books, b)
+		}
+		for i, b := range books {
+			r := limit(b)
+			wg.Go(func() {
+				for n := range 5 {
+					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+					if err := add(ctx, r, fmt.Sprint(i, ".", n)); err != nil {
+						t.Errorf("process %d, change %d: %v", i, n, err)
+					}
+					cancel()
+				}
+			})
+		}
+		wg.Wait()
+		if got := read(t, limit(w.process(t, "abc"))); strings.Count(got.Value, ",") != 50 {
+			t.Errorf("%q", got.Value)
+		}
+	})
+}
+
+// The same on real servers, one of which is stopped, and started again empty.
+func TestRecordsOnRealServers(t *testing.T) {
+	servers := redistest.Servers(t, 3)
+	process := func(name string) *Book {
+		var specs []node.Spec
+		for i, s := range servers {
+			specs = append(specs, node.Spec{Name: fmt.Sprint("n", i), Weight: 1, Option: rueidis.ClientOption{
+				InitAddress: []string{s.Addr()}, ForceSingleClient: true, DisableCache: true, AlwaysPipelining: true,
+				PipelineMultiplex: -1}})
+		}
+		return processOf(t, name, specs)
+	}
+	var books []*Book
+	var wg sync.WaitGroup
+	for i := range 4 {
+		b := process(fmt.Sprint("p", i))
+		books = append(books, b)
+		wg.Go(func() {
+			for n := range 5 {
+				try := func() error { return add(t.Context(), limit(b), fmt.Sprint(i, ".", n)) }
+				if err := until(t, try); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	all := func(what string, n int) {
+		t.Helper()
+		var got Reading
+		if err := until(t, func() error {
+			return limit(process(what)).Read(t.Context(), true, false, func(r Reading) error { got = r; return nil })
+		}); err != nil || strings.Count(got.Value, ",") != n {
+			t.Errorf("%s: %+v, %v", what, got, err)
+		}
+	}
+	all("at the beginning", 20)
+	servers[0].Kill()
+	if err := until(t, func() error { return add(t.Context(), limit(books[0]), "down") }); err != nil {
+		t.Error(err)
+	}
+	servers[0].Restart()
+	if err := until(t, func() error { return add(t.Context(), limit(books[1]), "again") }); err != nil {
+		t.Error(err)
+	}
+	all("started again", 22)
+	whole := func() error { return limit(books[2]).Read(t.Context(), true, true, func(Reading) error { return nil }) }
+	if err := until(t, func() error {
+		err := whole()
+		if errors.Is(err, ErrUnsettled) {
+			_, err = limit(books[2]).Change(t.Context(), func(r Reading) (string, error) { return r.Value, nil })
+			err = errors.Join(err, whole())
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+	servers[1].Kill()
+	all("restored", 22)
+}
+
+// until tries until there is no error, for some seconds.
+func until(t *testing.T, try func() error) (err error) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if err = try(); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// Whatever stands in a place is refused, or means something and is stored in the same form.
+func FuzzStored(f *testing.F) {
+	to := (&Places{Generation: 7, Names: []string{"a"}}).after([]string{"a", "b", "c"})
+	for _, s := range []stored{{kind: live, text: "{}"}, {kind: gone}, stored{kind: live, text: "x"}.moveTo(to),
+		stored{}.moveTo(to), {kind: moved, text: "dx", to: to}} {
+		text, err := s.encode()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add("")
+	f.Add(`m{"to":{"generation":1,"places":["a"]},"was":"m{}"}`)
+	f.Fuzz(checkStored)
+}
+
+func checkStored(t *testing.T, text string) {
+	s, err := parse(text, true)
+	if err != nil {
+		if !errors.Is(err, ErrUnreadable) {
+			t.Fatalf("%q: an error of another kind: %v", text, err)
+		}
+		return
+	}
+	if s.kind == none || (s.kind == moved) != (s.to != nil) ||
+		s.kind == moved && s.was().kind == moved {
+		t.Fatalf("%q became %+v", text, s)
+	}
+	again, err := s.encode()
+	if err != nil {
+		t.Fatalf("%q cannot be stored: %v", text, err)
+	}
+	if back, err := parse(again, true); err != nil || !back.same(s) {
+		t.Fatalf("%q became %+v, and %q, and %+v, %v", text, s, again, back, err)
+	}
+	if s.to != nil {
+		checkPlaces(t, s.to.encode())
+	}
+	_ = s.reading(0, 0, Reading{})
+}
+
+func FuzzPlaces(f *testing.F) {
+	p := &Places{Generation: 1, Names: []string{"a"}}
+	for _, names := range [][]string{{"a", "b", "c"}, {"é"}, {"a", "b", "c", "d", "e"}} {
+		f.Add(p.encode())
+		p = p.after(names)
+	}
+	f.Add(p.encode())
+	f.Add(`{"generation":1,"places":["a"],"before":[{"generation":1,"places":["b"]}]}`)
+	f.Add(`{"generation":1,"places":[]}`)
+	f.Add(`{"generation":1,"places":["a","b","c","d","e","f","g","h","i","j"]}`)
+	f.Fuzz(checkPlaces)
+}
+
+func checkPlaces(t *testing.T, text string) {
+	p, err := decodePlaces(text)
+	if err != nil {
+		if !errors.Is(err, ErrUnreadable) {
+			t.Fatalf("%q: an error of another kind: %v", text, err)
+		}
+		return
+	}
+	again, err := decodePlaces(p.encode())
+	if err != nil || again.id() != p.id() || len(again.Before) != len(p.Before) {
+		t.Fatalf("%q became %+v, and %+v, %v", text, p, again, err)
+	}
+	if next := p.after([]string{"x"}); next.Generation != p.Generation+1 || len(next.Before) > mostBefore {
+		t.Fatalf("%+v", next)
+	}
+}
+
+// The same of texts that are nearly ours.
+func TestStoredBytesThatWereAltered(t *testing.T) {
+	p := (&Places{Generation: 5, Names: []string{"a", "b", "c"}}).after([]string{"d", "e", "f"})
+	seeds := []string{p.encode()}
+	for _, s := range []stored{{kind: live, text: "{}"}, stored{kind: live, text: "x"}.moveTo(p), {kind: gone}} {
+		text, err := s.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seeds = append(seeds, text)
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		b := []byte(rapid.SampledFrom(seeds).Draw(rt, "text"))
+		for range rapid.IntRange(1, 3).Draw(rt, "changes") {
+			i := rapid.IntRange(0, len(b)).Draw(rt, "at")
+			switch rapid.IntRange(0, 2).Draw(rt, "how") {
+			case 0:
+				b = append(b[:i:i], b[min(i+rapid.IntRange(1, 9).Draw(rt, "cut"), len(b)):]...)
+			case 1:
+				b = append(b[:i:i], append([]byte(rapid.SampledFrom([]string{`"`, "{", "0", "-", "m", "null", "\xff"}).
+					Draw(rt, "more")), b[i:]...)...)
+			default:
+				if i < len(b) {
+					b[i] = rapid.Byte().Draw(rt, "byte")
+				}
+			}
+		}
+		checkStored(t, string(b))
+		checkPlaces(t, string(b))
+	})
+}

@@ -1,0 +1,147 @@
+package record
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/redissim"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// post is a simulated server as processes reach it.
+type post struct {
+	*redissim.Server
+	down    atomic.Bool  // nobody reaches it
+	stalled atomic.Bool  // nobody hears of it
+	far     atomic.Int64 // by so much farther, nanoseconds
+	lossy   atomic.Int64 // of a hundred commands so many are lost, or their replies are
+}
+
+// town is servers half a millisecond away.
+type town map[string]*post
+
+// newTown is servers of these names, of one letter each.
+func newTown(t *testing.T, names string) town {
+	t.Helper()
+	w := town{}
+	for _, name := range strings.Split(names, "") {
+		w[name] = &post{Server: redissim.NewServer(time.Now)}
+		go w[name].Serve()
+		t.Cleanup(w[name].Close)
+	}
+	return w
+}
+
+// process is one with nodes of these names, of one letter each.
+func (w town) process(t *testing.T, names string) *Book {
+	t.Helper()
+	var specs []node.Spec
+	for _, name := range strings.Split(names, "") {
+		p := w[name]
+		link := redissim.NewLink(p.Server, func(args []string) redissim.Fate {
+			f := redissim.Fate{Refused: p.down.Load(), Lost: p.stalled.Load(),
+				There: 250*time.Microsecond + time.Duration(p.far.Load()), Back: 250 * time.Microsecond}
+			if strings.HasPrefix(args[0], "EVAL") && rand.Int64N(100) < p.lossy.Load() {
+				f.Lost = rand.IntN(2) == 0
+				f.ReplyLost = true
+			}
+			return f
+		}, func() {})
+		specs = append(specs, node.Spec{Name: name, Weight: 1, Client: link})
+	}
+	return processOf(t, fmt.Sprint("process ", rand.Uint64()), specs)
+}
+
+func processOf(t *testing.T, name string, specs []node.Spec) *Book {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	s := node.Settings{Ctx: ctx, Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler),
+		CallTimeout: 100 * time.Millisecond,
+		Spawn:       func(task func(context.Context)) bool { go task(ctx); return true }}
+	var err error
+	if s.Telemetry, err = telemetry.New(s.Clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(),
+		nil); err != nil {
+		t.Fatal(err)
+	}
+	fleet := node.NewFleet(s, specs)
+	t.Cleanup(func() { cancel(); fleet.Close() })
+	return NewBook(fleet, name)
+}
+
+// limit is a record of a book by the name l.
+func limit(b *Book) *Record {
+	return b.New("limit:l", func() time.Duration { return time.Hour }, nil, nil)
+}
+
+// content is what the servers hold, beside the names of nodes.
+func (w town) content() map[string]string {
+	all := map[string]string{}
+	for name, p := range w {
+		for _, key := range p.Keys() {
+			if strings.HasSuffix(key, ":i") {
+				continue
+			}
+			value := p.Do([]string{"GET", key})
+			if members := p.Do([]string{"ZRANGE", key, "0", "-1", "WITHSCORES"}); strings.Contains(key, "}:p:") {
+				value = members
+			}
+			all[name+" "+key] = fmt.Sprint(value, p.Do([]string{"PTTL", key}))
+		}
+	}
+	return all
+}
+
+// pointers are the nodes that say where the records are, and vote for records that are not there.
+func (w town) pointers() (names []string) {
+	for name, p := range w {
+		if text, ok := p.Do([]string{"GET", "{" + shard.Tag(HomeSlot) + "}:p"}).(string); ok && text != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// write has the record be a text.
+func write(t *testing.T, r *Record, text string) Reading {
+	t.Helper()
+	got, err := r.Change(t.Context(), func(Reading) (string, error) { return text, nil })
+	if err != nil || !got.Exists || got.Value != text {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	return got
+}
+
+// add changes a record as processes do: what it is to be follows from what it was.
+func add(ctx context.Context, r *Record, text string) error {
+	_, err := r.Change(ctx, func(found Reading) (string, error) {
+		if slices.Contains(strings.Split(found.Value, ","), text) {
+			return found.Value, nil // by a round that ended in an error
+		}
+		return found.Value + "," + text, nil
+	})
+	return err
+}
+
+// read is what a majority confirms, if need be after a change that changes nothing.
+func read(t *testing.T, r *Record) (got Reading) {
+	t.Helper()
+	err := r.Read(t.Context(), true, false, func(found Reading) error { got = found; return nil })
+	if err != nil || !got.Exists {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	return got
+}

@@ -1,0 +1,79 @@
+package script
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// MaxPointer is the longest text of a node's pointer, in bytes.
+const MaxPointer = 1 << 16
+
+// PlacesRef names the key of a node's pointer. The zero value names none.
+type PlacesRef struct{ key string }
+
+// PlacesKey returns the key of a node's pointer, under the same rules as [ShardKeys].
+func PlacesKey(prefix, tag string) PlacesRef {
+	if !taggable(prefix, tag) {
+		return PlacesRef{}
+	}
+	return PlacesRef{key: prefix + "{" + tag + "}:p"}
+}
+
+// Key returns the key.
+func (p PlacesRef) Key() string { return p.key }
+
+// PlacesRequest reads the pointer of a node or, with a Text, writes it.
+type PlacesRequest struct {
+	Text   string        // "": only read; at most MaxPointer bytes
+	Expect string        // written if this is the text now; "": if there is none
+	Keep   time.Duration // how long the pointer lives after this, from 1ms; 0: it does not end by itself
+}
+
+// PlacesReply is how the pointer stands after the call.
+type PlacesReply struct {
+	Text    string // "": there is none
+	Written bool
+	// Whole tells that it was written in this run of the server, which so has forgotten nothing
+	// since.
+	Whole  bool
+	Uptime time.Duration // of the server, in whole seconds; a day of one that does not tell
+	Now    int64         // the time of the node in microseconds
+	Run    string        // of the server; "none" of one that does not tell
+}
+
+// Places reads or writes the pointer of a node: a short text, with the run of the server that it
+// was written in. See [VoteRequest].
+func (e *Endpoint) Places(ctx context.Context, ref PlacesRef, r PlacesRequest) (PlacesReply, error) {
+	switch {
+	case len(r.Text) > MaxPointer || len(r.Expect) > MaxPointer:
+		return PlacesReply{}, invalid("a pointer of %d bytes after one of %d", len(r.Text), len(r.Expect))
+	case !keepable(r.Keep):
+		return PlacesReply{}, invalid("a pointer that lives %v", r.Keep)
+	}
+	args := [3]string{r.Text, r.Expect, number(milliseconds(r.Keep))}
+	reply, err := e.run(ctx, placesProgram, [3]string{ref.key}, args[:])
+	if err != nil {
+		return PlacesReply{}, err
+	}
+	return parsePlaces(reply)
+}
+
+func parsePlaces(reply []rueidis.RedisMessage) (PlacesReply, error) {
+	p := &programs[placesProgram]
+	var n [5]int64
+	if len(reply) != len(n)+2 {
+		return PlacesReply{}, malformed(p, "wrong length")
+	}
+	if err := integers(p, reply, n[:]); err != nil {
+		return PlacesReply{}, err
+	}
+	text, err := reply[len(n)].ToString()
+	run, none := reply[len(n)+1].ToString()
+	if err != nil || none != nil || !natural(n[:]) || n[1] > 1 || n[2] > 1 || n[3] > maxTime/second {
+		return PlacesReply{}, malformed(p, "out of range")
+	}
+	return PlacesReply{Text: text, Written: n[1] == 1, Whole: n[2] == 1, Uptime: time.Duration(n[3]) * time.Second,
+		Now: n[4], Run: run}, nil
+}

@@ -1,0 +1,91 @@
+package script
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// A pointer is written by compare-and-set on its text, and tells whether it is of this run.
+func TestAPointerIsComparedAndSet(t *testing.T) {
+	onBoth(t, func(t *testing.T, client rueidis.Client) {
+		endpoint, ref := NewEndpoint(client), PlacesKey("test:", "1")
+		expect := func(name string, r PlacesRequest, want PlacesReply) {
+			t.Helper()
+			got, err := endpoint.Places(t.Context(), ref, r)
+			if want.Now, want.Uptime, want.Run = got.Now, got.Uptime, got.Run; err != nil || got != want ||
+				got.Now == 0 || got.Run == "" {
+				t.Errorf("%s: %+v, want %+v: %v", name, got, want, err)
+			}
+		}
+		expect("nothing there", PlacesRequest{}, PlacesReply{})
+		expect("another one there", PlacesRequest{Text: "b", Expect: "a"}, PlacesReply{})
+		expect("the first", PlacesRequest{Text: "a b", Keep: time.Hour},
+			PlacesReply{Text: "a b", Written: true, Whole: true})
+		expect("a read", PlacesRequest{Expect: "a b"}, PlacesReply{Text: "a b", Whole: true})
+		expect("one that expects none", PlacesRequest{Text: "c"}, PlacesReply{Text: "a b", Whole: true})
+		expect("one that expects another", PlacesRequest{Text: "c", Expect: "a"}, PlacesReply{Text: "a b", Whole: true})
+		expect("the next", PlacesRequest{Text: "c\x00\n", Expect: "a b"},
+			PlacesReply{Text: "c\x00\n", Written: true, Whole: true})
+		command(t, client, "SET", ref.Key(), "before a b")
+		expect("of another run", PlacesRequest{}, PlacesReply{Text: "a b"})
+		expect("not renewed", PlacesRequest{Text: "a b", Expect: "x"}, PlacesReply{Text: "a b"})
+		expect("renewed", PlacesRequest{Text: "a b", Expect: "a b"},
+			PlacesReply{Text: "a b", Written: true, Whole: true})
+	})
+}
+
+func TestPointerTimeToLive(t *testing.T) {
+	c := newClock(t)
+	endpoint, ref := NewEndpoint(miniClient(t, c.Miniredis)), PlacesKey("", "t")
+	for i, step := range []struct {
+		r    PlacesRequest
+		want time.Duration
+	}{
+		{PlacesRequest{Keep: time.Minute}, 0},
+		{PlacesRequest{Text: "a", Keep: time.Minute}, time.Minute},
+		{PlacesRequest{}, 59 * time.Second},
+		{PlacesRequest{Keep: time.Minute}, time.Minute},
+		{PlacesRequest{Text: "b", Expect: "x", Keep: time.Hour}, time.Hour},
+		{PlacesRequest{Text: "b", Expect: "a"}, 0},
+	} {
+		c.forward(time.Second)
+		if _, err := endpoint.Places(t.Context(), ref, step.r); err != nil || c.TTL(ref.key) != step.want {
+			t.Errorf("step %d: it lives %v, want %v: %v", i, c.TTL(ref.key), step.want, err)
+		}
+	}
+}
+
+// For how long a server is up is told in whole seconds.
+func TestAPointerTellsTheUptime(t *testing.T) {
+	sim := newSimulated(30)
+	got, err := NewEndpoint(sim.client).Places(t.Context(), PlacesKey("", "t"), PlacesRequest{})
+	if err != nil || got.Uptime != 30*time.Second {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
+func TestAForeignPointerIsTold(t *testing.T) {
+	onBoth(t, func(t *testing.T, client rueidis.Client) {
+		endpoint, ref := NewEndpoint(client), PlacesKey("test:", "1")
+		for _, words := range [][]string{
+			{"SET", ref.Key(), "x"}, {"SET", ref.Key(), ""}, {"SET", ref.Key(), " x"}, {"SET", ref.Key(), "run "},
+			{"HSET", ref.Key(), "a", "b"},
+		} {
+			command(t, client, "DEL", ref.Key())
+			command(t, client, words...)
+			before := content(t, client, ref.Key())
+			for _, r := range []PlacesRequest{{}, {Keep: time.Hour}, {Text: "y"}, {Text: "y", Expect: "x"}} {
+				if _, err := endpoint.Places(t.Context(), ref, r); !errors.Is(err, ErrForeignState) {
+					t.Errorf("%+v on %q: %v", r, words, err)
+				}
+			}
+			if after := content(t, client, ref.Key()); !reflect.DeepEqual(after, before) {
+				t.Errorf("%q became %q", before, after)
+			}
+		}
+	})
+}
