@@ -179,7 +179,7 @@ func declarationsMiss(t *testing.T, chance *rand.Rand) {
 	}
 	wg.Wait()
 	time.Sleep(5 * time.Second) // what was under way ends
-	// What one shard has may come later: its first call may have been lost.
+	// The share of one shard may be served later: its first call may have been lost.
 	if n := total.Load(); n > limit.Permits || n < limit.Permits/4*3 {
 		t.Errorf("%d of %d permits were granted", total.Load(), limit.Permits)
 	}

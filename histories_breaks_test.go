@@ -136,7 +136,7 @@ func TestHistoriesFindWhatIsBroken(t *testing.T) {
 	}
 	binary := repeatablePlayer(t, changes...)
 	t.Run("nothing, and each history goes one way", func(t *testing.T) {
-		_, failing := playAll(t, binary, *historySeed, extent.Some(240), true)
+		_, failing := playAll(t, binary, *historySeed, extent.Some(120), true)
 		for kind, seeds := range failing {
 			t.Errorf("%s: seeds %v", kind, seeds)
 		}

@@ -46,7 +46,7 @@ func TestHistories(t *testing.T) {
 		// the detector cannot know
 		return
 	}
-	n := cmp.Or(*historyCount, extent.Some(480))
+	n := cmp.Or(*historyCount, extent.Some(300))
 	binary := "" // this one
 	if *historyTwice {
 		binary = repeatablePlayer(t)

@@ -16,7 +16,7 @@ import (
 func interruptedChange(t *testing.T, servers []*redistest.Server, flags []string) (name, said string) {
 	t.Helper()
 	var names []string
-	for i := range 40 { // of which some are on the server that keeps no record
+	for i := range 40 { // some of these limits lie on the server that keeps no record
 		name := fmt.Sprintf("l%d", i)
 		walk(t, flags, []step{{"set " + name + " --rate 10/s --shards 1", exitOK, nil}})
 		if nodeOf(t, flags, name) == servers[1].Addr() {
