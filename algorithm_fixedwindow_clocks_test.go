@@ -3,7 +3,6 @@ package shardlimit_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,10 +46,14 @@ func movedAround(t *testing.T, permits int64, apart time.Duration) (ops []histor
 		}, func() {})
 		f.nodes = append(f.nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Client: link})
 	}
-	c := f.client(t)
-	l := limiter(t, c, "l",
-		shardlimit.Limit{Permits: permits, Per: time.Second, Shards: 1, Algorithm: shardlimit.FixedWindow})
+	limit := shardlimit.Limit{Permits: permits, Per: time.Second, Shards: 1, Algorithm: shardlimit.FixedWindow}
+	l := limiter(t, f.client(t), "l", limit)
 	settled(t, l)
+	var movers []*shardlimit.Limiter // each to another node
+	for to := range f.nodes {
+		movers = append(movers,
+			limiter(t, f.with(drained(f.nodes, func(i int) bool { return i != to })...).client(t), "l", limit))
+	}
 	rng := rand.New(rand.NewPCG(1, 0))
 	begun, moved := time.Now(), 0
 	for next := time.Duration(0); moved < 60; {
@@ -65,17 +68,10 @@ func movedAround(t *testing.T, permits int64, apart time.Duration) (ops []histor
 			continue
 		}
 		next = time.Since(begun) + 3*time.Second + time.Duration(rng.IntN(1000))*time.Millisecond
-		nodes := slices.Clone(f.nodes)
-		for i := range nodes {
-			nodes[i].Drain = i != moved%3
+		if err := movers[moved%3].Rebalance(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 		moved++
-		if err := c.SetNodes(t.Context(), nodes); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Rebalance(t.Context()); err != nil {
-			t.Fatal(err)
-		}
 	}
 	return ops
 }

@@ -140,13 +140,10 @@ func TestWhoStoodStillBringsNoKeyBack(t *testing.T) {
 		}
 		home := peek(t, q).Shards[0].Node
 		w.stop(5*time.Minute, func() {
-			for i := range w.nodes {
-				w.nodes[i].Drain = w.nodes[i].Name == home
-			}
-			if err := w.q.SetNodes(t.Context(), w.nodes); err != nil {
-				t.Error(err)
-			}
-			if err := family.Rebalance(t.Context()); err != nil {
+			list := drained(w.nodes, func(i int) bool { return w.nodes[i].Name == home })
+			mover := fleet{prefix: "b:", punctual: true, nodes: list}.client(t)
+			defer mover.Close()
+			if err := keyed(t, mover, "f", limit).Rebalance(t.Context()); err != nil {
 				t.Error(err)
 			}
 			w.call(50*time.Second, q)

@@ -90,7 +90,8 @@ type Config struct {
 	// Nodes is one Redis Cluster, or any number of independent endpoints. All
 	// processes that share limits should list the same nodes; names and order
 	// do not matter. While lists differ limits hold, but a process cannot use what is on nodes it
-	// does not know. SetNodes changes the list.
+	// does not know. A process that starts anew may have another list, see
+	// docs/howto/change-nodes.md.
 	Nodes []Node
 	// Participant names this process among those that share a limit. The
 	// default is host-pid-random.

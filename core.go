@@ -141,7 +141,7 @@ func (c *core) newRoutes(p *plan) *routes {
 	return r
 }
 
-// renew makes the routes anew, after the nodes have changed.
+// renew makes the routes anew, after nodes turned out to be called otherwise.
 func (c *core) renew() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -306,7 +306,7 @@ func (c *core) lane(s shard.Shard, t *lane.Terms, w *lane.Way) *lane.Lane {
 	}
 	if i < 0 {
 		c.lanes = append(c.lanes, l)
-	} else { // the node has moved
+	} else { // the node turned out to be called otherwise
 		l.Follows(c.lanes[i])
 		c.lanes[i].Gone.Store(true)
 		c.lanes[i] = l

@@ -10,38 +10,8 @@ import (
 	"github.com/shardlimit/shardlimit/embedded"
 )
 
-// A node is added to a running process, and the limit spread over it.
-func ExampleClient_SetNodes() {
-	servers, err := embedded.Start(2)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer servers.Close()
-	nodes := servers.Nodes()
-	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes[:1],
-		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
-	ctx := context.Background()
-	limiter, err := client.Limiter(ctx, "mails", shardlimit.PerHour(100))
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := client.SetNodes(ctx, nodes); err != nil { // in every process
-		log.Fatal(err)
-	}
-	before, _ := limiter.Peek(ctx)
-	if err := client.Rebalance(ctx); err != nil { // in one of them
-		log.Fatal(err)
-	}
-	after, _ := limiter.Peek(ctx)
-	fmt.Println(len(before.Shards), "shard, then", len(after.Shards))
-	// Output: 1 shard, then 2
-}
-
-// A node is about to go: its shards move to the others while they are used.
+// A node is about to go. A process lists it with Drain, and moves the shards that are there: they
+// leave while they are used.
 func ExampleLimiter_Rebalance() {
 	servers, err := embedded.Start(2)
 	if err != nil {
@@ -49,20 +19,20 @@ func ExampleLimiter_Rebalance() {
 	}
 	defer servers.Close()
 	nodes := servers.Nodes()
-	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes,
-		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
 	ctx := context.Background()
-	limiter, err := client.Limiter(ctx, "mails", shardlimit.PerHour(100))
-	if err != nil {
-		log.Fatal(err)
-	}
-	nodes[1].Drain = true
-	if err := client.SetNodes(ctx, nodes); err != nil {
-		log.Fatal(err)
+	var limiter *shardlimit.Limiter
+	for _, drain := range []bool{false, true} { // the process before, and the one after it
+		nodes[1].Drain = drain
+		client, err := shardlimit.New(shardlimit.Config{Nodes: nodes,
+			CallTimeout: time.Minute}) // the patience of a test; programs leave it out
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer client.Close()
+		limiter, err = client.Limiter(ctx, "mails", shardlimit.PerHour(100))
+		if err != nil {
+			log.Fatal(err)
+		}
 	}
 	if err := limiter.Rebalance(ctx); err != nil {
 		log.Fatal(err)
@@ -81,18 +51,36 @@ func ExampleLimiter_Rebalance() {
 	// Output: 1 shard, on the other node: true
 }
 
-// Rebalance of a client arranges all limits that it has opened over the nodes as they are now.
+// A process starts with one node more in its list than the others had, and spreads the limits over
+// it.
 func ExampleClient_Rebalance() {
-	client, stop := start()
-	defer stop()
+	servers, err := embedded.Start(2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer servers.Close()
+	nodes := servers.Nodes()
 	ctx := context.Background()
-	for _, name := range []string{"mails", "exports"} { // those that nobody here uses are opened for it
-		if _, err := client.Limiter(ctx, name, shardlimit.PerHour(100)); err != nil {
+	for _, list := range [][]shardlimit.Node{nodes[:1], nodes} {
+		client, err := shardlimit.New(shardlimit.Config{Nodes: list,
+			CallTimeout: time.Minute}) // the patience of a test; programs leave it out
+		if err != nil {
 			log.Fatal(err)
 		}
+		defer client.Close()
+		limiter, err := client.Limiter(ctx, "mails", shardlimit.PerHour(100)) // Rebalance moves what is open
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := client.Rebalance(ctx); err != nil {
+			log.Fatal(err)
+		}
+		state, _ := limiter.Peek(ctx)
+		fmt.Println("shards:", len(state.Shards))
 	}
-	fmt.Println(client.Rebalance(ctx)) // nothing had to move
-	// Output: <nil>
+	// Output:
+	// shards: 1
+	// shards: 2
 }
 
 // A health check asks whether nodes answer.

@@ -1,7 +1,6 @@
 package shardlimit
 
 import (
-	"context"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/telemetry"
@@ -95,13 +94,6 @@ func LocalPermits(l *Limiter) int64 {
 func PartOf(limit Limit, processes int64) (Limit, error) {
 	part := limit.dividedBy(processes)
 	return part, part.validate()
-}
-
-// PingAfter is Ping of the nodes as they were before something happened.
-func PingAfter(c *Client, happens func()) []NodeState {
-	roster := c.nodes.Roster()
-	happens()
-	return c.ping(context.Background(), roster)
 }
 
 // ErrorCode is what a span says of an error of Redis.

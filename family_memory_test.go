@@ -258,12 +258,11 @@ func TestAKeyIsAnsweredFromAfar(t *testing.T) {
 func TestKeysAreForgottenAfterAMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbled(t, 4)
-		c := f.client(t)
-		users := keyed(t, c, "users", shardlimit.PerMinute(10))
-		for i := range f.nodes[:2] {
-			f.nodes[i] = draining(f.nodes[i])
-		}
-		if err := errors.Join(c.SetNodes(t.Context(), f.nodes), users.Rebalance(t.Context())); err != nil {
+		limit := shardlimit.PerMinute(10)
+		keyed(t, f.client(t), "users", limit)
+		f.nodes = drained(f.nodes, func(i int) bool { return i < 2 })
+		users := keyed(t, f.client(t), "users", limit)
+		if err := users.Rebalance(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if _, errs := atOnce(t.Context(), users, 0, 100); errors.Join(errs...) != nil || users.Known() < 100 {

@@ -86,11 +86,8 @@ func TestKeysOfAFamilyArePlacedAlikeWhateverNodesProcessesList(t *testing.T) {
 		join(f.nodes[:2]...)
 		join(f.nodes[:2]...)
 		hour(t, 10, families...)
-		for _, c := range clients {
-			if err := c.SetNodes(t.Context(), f.nodes); err != nil {
-				t.Fatal(err)
-			}
-		}
+		f.restart(t, clients, f.nodes,
+			func(i int, c *shardlimit.Client) { families[i] = keyed(t, c, "users", limit) })
 		time.Sleep(4 * time.Minute)
 		join(f.nodes...)
 		slices.Reverse(families)
@@ -148,12 +145,13 @@ func moveUnderLoad(t *testing.T) {
 	}
 	time.Sleep(21 * time.Second)
 	everywhere := func(nodes ...shardlimit.Node) {
-		for i, c := range clients {
-			if err := c.SetNodes(t.Context(), nodes); err != nil {
-				t.Error(err)
+		f.restart(t, clients, nodes, func(i int, c *shardlimit.Client) {
+			families[i] = keyed(t, c, "users", limit)
+			for k, d := range demands {
+				d.hand(i, families[i].Limiter(fmt.Sprint("user ", k)))
 			}
-			time.Sleep(time.Duration(i) * 3 * time.Second)
-		}
+			time.Sleep(time.Second + time.Duration(i)*3*time.Second)
+		})
 	}
 	var quiet time.Time
 	rebalance := func(want ...string) {
@@ -200,18 +198,14 @@ func moveUnderLoad(t *testing.T) {
 func TestAKeyWhoseOldHomeIsAwayIsAnsweredByTheOutagePolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbled(t, 3)
-		c := f.with(f.nodes[:2]...).client(t)
-		users := keyed(t, c, "users", shardlimit.PerMinute(10))
+		users := keyed(t, f.with(f.nodes[:2]...).client(t), "users", shardlimit.PerMinute(10))
 		hour(t, 10, users)
-		nodes := slices.Clone(f.nodes[1:])
-		if err := c.SetNodes(t.Context(), append(nodes, draining(f.nodes[0]))); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Rebalance(t.Context()); err != nil {
+		mover := f.with(drained(f.nodes, func(i int) bool { return i == 0 })...).client(t)
+		if err := keyed(t, mover, "users", shardlimit.PerMinute(10)).Rebalance(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		// A process that cannot ask the node that is left.
-		rest := keyed(t, f.with(nodes...).client(t), "users", shardlimit.PerMinute(1))
+		rest := keyed(t, f.with(f.nodes[1:]...).client(t), "users", shardlimit.PerMinute(1))
 		moved, served := 0, 0
 		for k := range 30 {
 			switch d, err := rest.Limiter(fmt.Sprint("user ", k)).Allow(t.Context()); {
@@ -240,8 +234,9 @@ func TestAKeyWhoseOldHomeIsAwayIsAnsweredByTheOutagePolicy(t *testing.T) {
 func TestTheRecordOfAFamilyForgetsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbled(t, 3)
-		c := f.with(f.nodes[:2]...).client(t)
-		users := keyed(t, c, "users", shardlimit.Limit{Permits: 10, Per: 10 * time.Second})
+		limit := shardlimit.Limit{Permits: 10, Per: 10 * time.Second}
+		keyed(t, f.with(f.nodes[:2]...).client(t), "users", limit)
+		users := keyed(t, f.client(t), "users", limit)
 		epoch := func() int64 { return peek(t, users.Limiter("ann")).Epoch }
 		during := func(d time.Duration) {
 			for range d / time.Second {
@@ -253,9 +248,6 @@ func TestTheRecordOfAFamilyForgetsInTime(t *testing.T) {
 		}
 		during(20 * time.Second)
 		first := epoch()
-		if err := c.SetNodes(t.Context(), f.nodes); err != nil {
-			t.Fatal(err)
-		}
 		if err := users.Rebalance(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -20,11 +20,8 @@ func TestNodesOfAFamilyChangeOnServers(t *testing.T) {
 		clients, families = append(clients, c), append(families, keyed(t, c, "users", limit))
 	}
 	everywhere := func(nodes ...shardlimit.Node) {
-		for _, c := range clients {
-			if err := c.SetNodes(t.Context(), nodes); err != nil {
-				t.Fatal(err)
-			}
-		}
+		f.restart(t, clients, nodes,
+			func(i int, c *shardlimit.Client) { families[i] = keyed(t, c, "users", limit) })
 	}
 	nothing := func(when string) {
 		t.Helper()

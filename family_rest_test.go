@@ -84,14 +84,8 @@ func restAndCall(t *testing.T, limit shardlimit.Limit, do func(context.Context, 
 			t.Fatalf("key %d: %+v, %v", i, d, err)
 		}
 	}
-	c := f.client(t)
-	users := keyed(t, c, "users", limit)
-	for i := range f.nodes[:2] {
-		f.nodes[i] = draining(f.nodes[i])
-	}
-	if err := c.SetNodes(t.Context(), f.nodes); err != nil {
-		t.Fatal(err)
-	}
+	f.nodes = drained(f.nodes, func(i int) bool { return i < 2 })
+	users := keyed(t, f.client(t), "users", limit)
 	if err := users.Rebalance(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -117,14 +111,8 @@ func TestACallThatHearsOfAMoveIsServedWhereItsKeyIs(t *testing.T) {
 				t.Fatalf("key %d: %+v, %v", i, d, err)
 			}
 		}
-		c := f.client(t)
-		users := keyed(t, c, "users", limit)
-		for i := range f.nodes[:2] {
-			f.nodes[i] = draining(f.nodes[i])
-		}
-		if err := c.SetNodes(t.Context(), f.nodes); err != nil {
-			t.Fatal(err)
-		}
+		f.nodes = drained(f.nodes, func(i int) bool { return i < 2 })
+		users := keyed(t, f.client(t), "users", limit)
 		if err := users.Rebalance(t.Context()); err != nil {
 			t.Fatal(err)
 		}

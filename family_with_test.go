@@ -151,13 +151,10 @@ func TestAKeyThatIsMovedByOneThatIsBehindHoldsItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := bubbled(t, 3)
 		newer, older := revised(shardlimit.PerMinute(100), 2), revised(shardlimit.PerMinute(300), 1)
+		keyed(t, f.with(f.nodes[:1]...).client(t), "users", shardlimit.PerMinute(1000))
 		var users []*shardlimit.Family
 		for range 2 {
-			c := f.with(f.nodes[:1]...).client(t)
-			users = append(users, keyed(t, c, "users", shardlimit.PerMinute(1000)))
-			if err := c.SetNodes(t.Context(), f.nodes); err != nil {
-				t.Fatal(err)
-			}
+			users = append(users, keyed(t, f.client(t), "users", shardlimit.PerMinute(1000)))
 		}
 		keys := []string{"a", "b", "c", "d", "e", "f"}
 		for _, key := range keys {

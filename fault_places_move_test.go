@@ -18,10 +18,13 @@ func TestDrainedPlacesMayStop(t *testing.T) {
 		fl.punctual = true
 		limit := shardlimit.Limit{Permits: 600, Per: time.Second, Shards: 6}
 		clients := []*shardlimit.Client{fl.client(t, takesOver), fl.client(t, takesOver)}
-		var limiters []*shardlimit.Limiter
-		for _, c := range clients {
-			limiters = append(limiters, limiter(t, c, "l", limit),
-				keyed(t, c, "f", shardlimit.PerSecond(100)).Limiter("user"))
+		limiters := make([]*shardlimit.Limiter, 4)
+		open := func(i int, c *shardlimit.Client) {
+			limiters[i] = limiter(t, c, "l", limit)
+			limiters[i+1] = keyed(t, c, "f", shardlimit.PerSecond(100)).Limiter("user")
+		}
+		for i, c := range clients {
+			open(2*i, c)
 		}
 		call := func(d time.Duration) (calls, served int) {
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
@@ -41,11 +44,7 @@ func TestDrainedPlacesMayStop(t *testing.T) {
 			list[i].Drain = slices.Contains(going, list[i].Name)
 		}
 		everywhere := func(list []shardlimit.Node) {
-			for _, c := range clients {
-				if err := c.SetNodes(t.Context(), list); err != nil {
-					t.Fatal(err)
-				}
-			}
+			fl.restart(t, clients, list, func(i int, c *shardlimit.Client) { open(2*i, c) }, takesOver)
 		}
 		everywhere(list)
 		for _, c := range clients {

@@ -14,27 +14,22 @@ import (
 
 type layoutChange struct {
 	nodes  int
-	change func(t *testing.T, f fleet, c *shardlimit.Client, l *shardlimit.Limiter) shardlimit.Limit
+	change func(t *testing.T, f fleet, l *shardlimit.Limiter) shardlimit.Limit
 }
 
 // layoutChanges make the second layout of a limit out of the first.
 var layoutChanges = map[string]layoutChange{
-	"a lower limit": {1, func(t *testing.T, _ fleet, _ *shardlimit.Client, l *shardlimit.Limiter) shardlimit.Limit {
+	"a lower limit": {1, func(t *testing.T, _ fleet, l *shardlimit.Limiter) shardlimit.Limit {
 		return changed(t, l, func(next *shardlimit.Limit) { next.Permits = 8 })
 	}},
-	"another algorithm": {1, func(t *testing.T, _ fleet, _ *shardlimit.Client, l *shardlimit.Limiter) shardlimit.Limit {
+	"another algorithm": {1, func(t *testing.T, _ fleet, l *shardlimit.Limiter) shardlimit.Limit {
 		return changed(t, l, func(next *shardlimit.Limit) { next.Algorithm = shardlimit.SlidingCounter })
 	}},
-	"other nodes": {3, func(t *testing.T, f fleet, c *shardlimit.Client, l *shardlimit.Limiter) shardlimit.Limit {
+	"other nodes": {3, func(t *testing.T, f fleet, l *shardlimit.Limiter) shardlimit.Limit {
 		here := peek(t, l).Shards[0].Node
-		nodes := slices.Clone(f.nodes)
-		for i, n := range nodes {
-			nodes[i].Drain = n.Name == here
-		}
-		if err := c.SetNodes(t.Context(), nodes); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Rebalance(t.Context()); err != nil {
+		c := f.with(drained(f.nodes, func(i int) bool { return f.nodes[i].Name == here })...).client(t)
+		defer c.Close()
+		if err := limiter(t, c, "l", l.Limit()).Rebalance(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return l.Limit()
@@ -101,7 +96,7 @@ func allRecordsAreLost(t *testing.T, c layoutChange) {
 	older := limiter(t, f.client(t), "l", twenty)
 	client := f.client(t)
 	newer := limiter(t, client, "l", twenty)
-	want := c.change(t, f, client, newer)
+	want := c.change(t, f, newer)
 	time.Sleep(soon) // the change has settled; the other process has been idle all the time
 	for _, m := range servers {
 		m.Flush()
@@ -147,7 +142,7 @@ func recordComesBack(t *testing.T, c layoutChange, idle time.Duration) {
 	for _, m := range servers {
 		before = append(before, recordsOn(t, m))
 	}
-	want := c.change(t, f, client, knows)
+	want := c.change(t, f, knows)
 	callers := newDemand(t, pace, knows)
 	time.Sleep(soon - 5*time.Second) // it reads the record again before shards that left forget the change
 	callers.stop()

@@ -8,9 +8,9 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// A node dies for good, undrained. An empty server takes its name, one that has been up for long:
-// what the dead one granted stays within the limit, and after a window all of it can be had again.
-// Then the node is drained and taken out as any other.
+// A node dies for good, undrained. A server that has just been started takes its name: what the
+// dead one granted stays within the limit, and after a window all of it can be had again. Then the
+// node is drained and taken out as any other.
 func TestAServerThatDiedForGoodIsReplacedByAnEmptyOne(t *testing.T) {
 	t.Parallel()
 	f, servers := independent(t, 4)
@@ -19,22 +19,21 @@ func TestAServerThatDiedForGoodIsReplacedByAnEmptyOne(t *testing.T) {
 	clients := []*shardlimit.Client{three.client(t), three.client(t)}
 	var limiters []*shardlimit.Limiter
 	for _, c := range clients {
-		limiters = append(limiters, limiter(t, c, "l", limit))
+		limiters = append(limiters, limiter(t, c, "l", limit).As("all", 1))
 	}
-	limiters = asOne(limiters)
 	callers := newTraffic(t)
 	callers.dying = true // what the dead server granted cannot be given back
 	callers.start(2, limiters...)
 	everywhere := func(nodes ...shardlimit.Node) {
-		for _, c := range clients {
-			if err := c.SetNodes(t.Context(), nodes); err != nil {
-				t.Fatal(err)
-			}
-		}
+		f.restart(t, clients, nodes, func(i int, c *shardlimit.Client) {
+			limiters[i] = limiter(t, c, "l", limit).As("all", 1)
+			callers.hand(i, limiters[i])
+		})
 	}
-	time.Sleep(3 * limit.Per) // so that its age does not tell that the new server is empty
+	time.Sleep(3 * limit.Per) // an uptime is a difference of whole seconds: a limit as young would pass for new
 	awaitThat(t, "the limit is used", func() bool { return peek(t, limiters[0]).Used >= limit.Permits*9/10 })
 	servers[0].Kill()
+	servers[3].Restart() // its uptime tells that it is empty
 	replaced := f.nodes[3]
 	replaced.Name = f.nodes[0].Name
 	everywhere(replaced, f.nodes[1], f.nodes[2])

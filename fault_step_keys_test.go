@@ -2,7 +2,6 @@ package shardlimit_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,12 +27,10 @@ func TestStepElsewhereFreesNoKey(t *testing.T) {
 			}
 			before[i] = peek(t, users.Limiter(name(i))).Shards[0].Node
 		}
-		list := slices.Clone(fl.nodes)
 		gone := (place + 1) % 4
-		list[gone].Drain = true
-		if err := client.SetNodes(t.Context(), list); err != nil {
-			t.Fatal(err)
-		}
+		client.Close()
+		client = fl.with(drained(fl.nodes, func(i int) bool { return i == gone })...).client(t)
+		users = keyed(t, client, "users", users.Limit())
 		if err := users.Rebalance(t.Context()); err != nil {
 			t.Fatal(err)
 		}

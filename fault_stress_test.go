@@ -238,17 +238,6 @@ func (s *stress) change(c *shardlimit.Client) {
 			}
 			return err
 		},
-		func(ctx context.Context) error {
-			nodes := append([]shardlimit.Node(nil), s.fleet.nodes...)
-			i := rand.IntN(len(nodes))
-			switch rand.IntN(3) {
-			case 0:
-				nodes[i].Drain = true
-			case 1:
-				nodes = append(nodes[:i], nodes[i+1:]...)
-			}
-			return c.SetNodes(ctx, nodes)
-		},
 	}
 	s.within("a change", rand.N(400*time.Millisecond)+time.Millisecond, calls[rand.IntN(len(calls))])
 }

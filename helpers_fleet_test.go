@@ -114,6 +114,27 @@ func (f fleet) with(nodes ...shardlimit.Node) fleet {
 	return f
 }
 
+// restart has processes with these nodes in their list take the place of clients, one by one. began
+// is told of each before the one whose place it takes ends.
+func (f fleet) restart(tb testing.TB, clients []*shardlimit.Client, nodes []shardlimit.Node,
+	began func(i int, c *shardlimit.Client), change ...func(*shardlimit.Config)) {
+	tb.Helper()
+	for i, old := range clients {
+		clients[i] = f.with(nodes...).client(tb, change...)
+		began(i, clients[i])
+		old.Close()
+	}
+}
+
+// drained are the nodes, those with Drain set for which that holds.
+func drained(nodes []shardlimit.Node, drains func(i int) bool) []shardlimit.Node {
+	nodes = slices.Clone(nodes)
+	for i := range nodes {
+		nodes[i].Drain = drains(i)
+	}
+	return nodes
+}
+
 // draining is the node with Drain set.
 func draining(n shardlimit.Node) shardlimit.Node {
 	n.Drain = true

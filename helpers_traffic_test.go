@@ -50,7 +50,24 @@ type traffic struct {
 	end    context.CancelFunc
 	ending context.Context
 	wg     sync.WaitGroup
+	inUse
 }
+
+// handle is a limiter that callers use, until that of another process takes its place.
+type handle = atomic.Pointer[shardlimit.Limiter]
+
+// inUse is the handles of all callers, in the order in which they began.
+type inUse struct{ handles []*handle }
+
+func (u *inUse) use(l *shardlimit.Limiter) *handle {
+	h := &handle{}
+	h.Store(l)
+	u.handles = append(u.handles, h)
+	return h
+}
+
+// hand has the callers that use a limiter use this one from now on.
+func (u *inUse) hand(i int, l *shardlimit.Limiter) { u.handles[i].Store(l) }
 
 // newTraffic is no callers yet. They end with the test at the latest.
 func newTraffic(tb testing.TB) *traffic {
@@ -68,12 +85,13 @@ func makeTraffic() *traffic {
 // start begins the given number of callers on each of the limiters.
 func (t *traffic) start(callers int, limiters ...*shardlimit.Limiter) {
 	for i, l := range limiters {
+		h := t.use(l)
 		for k := range callers {
 			rng := rand.New(rand.NewPCG(uint64(i), uint64(k)))
 			t.wg.Go(func() {
 				tally := t.record.Tally()
 				for t.ending.Err() == nil {
-					t.call(l, rng, tally)
+					t.call(h, rng, tally)
 					if t.rest > 0 {
 						t.nap(t.rest)
 					}
@@ -100,7 +118,8 @@ func (t *traffic) during(d time.Duration) ([]history.Op, error) {
 	return t.stop()
 }
 
-func (t *traffic) call(l *shardlimit.Limiter, rng *rand.Rand, tally *history.Tally) {
+func (t *traffic) call(h *handle, rng *rand.Rand, tally *history.Tally) {
+	l := h.Load()
 	limit := l.Limit()
 	n, upTo := t.size(limit.Permits, rng), rng.IntN(3) == 0
 	ask := l.AllowN
@@ -114,6 +133,8 @@ func (t *traffic) call(l *shardlimit.Limiter, rng *rand.Rand, tally *history.Tal
 	switch {
 	case errors.Is(err, shardlimit.ErrExceedsLimit):
 		// The limit was lowered after it was looked at.
+	case errors.Is(err, shardlimit.ErrClosed) && h.Load() != l:
+		// Its process has ended.
 	case err != nil:
 		t.fail(err)
 		t.nap(t.nodding)
@@ -124,7 +145,7 @@ func (t *traffic) call(l *shardlimit.Limiter, rng *rand.Rand, tally *history.Tal
 		t.nap(min(d.RetryAfter, limit.Per/8, cmp.Or(t.nodding, 20*time.Millisecond)))
 	case rng.IntN(10) == 0:
 		if err := l.Settle(context.Background(), d, 0); err != nil {
-			if !t.dying {
+			if !t.dying && h.Load() == l {
 				t.fail(err)
 			}
 			return

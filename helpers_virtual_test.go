@@ -109,10 +109,15 @@ type demand struct {
 	end   chan struct{}
 	wg    sync.WaitGroup
 	ops   []history.Op
+	inUse
 }
 
 func newDemand(t *testing.T, pause time.Duration, limiters ...*shardlimit.Limiter) *demand {
 	d := &demand{t: t, begun: time.Now(), end: make(chan struct{})}
+	var handles []*handle
+	for _, l := range limiters {
+		handles = append(handles, d.use(l))
+	}
 	d.wg.Go(func() {
 		for i := 0; ; i++ {
 			select {
@@ -121,7 +126,12 @@ func newDemand(t *testing.T, pause time.Duration, limiters ...*shardlimit.Limite
 			case <-time.After(pause):
 			}
 			start := d.now()
-			got, err := limiters[i%len(limiters)].Allow(context.Background())
+			h := handles[i%len(handles)]
+			l := h.Load()
+			got, err := l.Allow(context.Background())
+			if err != nil && h.Load() != l {
+				continue // its process has ended
+			}
 			if err != nil {
 				t.Errorf("a call failed: %v", err)
 				return

@@ -99,13 +99,16 @@ func (w *world) rebalance(s step) {
 	w.event("rebalance", l)
 }
 
-// setNodes changes the nodes of one process, which then moves its limits.
+// setNodes has one process list other nodes, and move a limit there.
 func (w *world) setNodes(s step) {
 	p, l, h := w.who(s)
 	if h == nil || slices.ContainsFunc(w.limit, func(l *watched) bool { return l.plan.Family }) {
 		return
 	}
 	w.give(p, s.List)
+	if h = p.handles[l.name()]; h == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	_ = h.Rebalance(ctx)
@@ -125,35 +128,48 @@ func (w *world) place(s step) {
 	}
 	l.placed = true
 	w.give(p, s.List)
+	if family = p.families[l.name()]; family == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	_ = family.Rebalance(ctx)
 	w.event("place", l)
 }
 
-// give tells a process which nodes there are. A draining node stays in the list.
+// give has a process end, and start again with these nodes in its list. A node that it listed
+// before drains, and stays in the list.
 func (w *world) give(p *process, list []int) {
-	if list = w.serving(list); len(list) == 0 {
+	if list = w.serving(list); len(list) == 0 || !p.works() {
 		return
 	}
 	w.shrunk = w.shrunk || len(list) < 3
-	nodes := p.listed(p.plan.Nodes)
-	p.drains = nil
-	for i, n := range p.plan.Nodes {
-		if nodes[i].Drain = !slices.Contains(list, n); nodes[i].Drain {
-			p.drains = append(p.drains, n)
-		}
-	}
+	nodes := slices.Clone(p.plan.Nodes)
+	drains := slices.DeleteFunc(slices.Clone(nodes), func(n int) bool { return slices.Contains(list, n) })
 	for _, n := range list {
-		if !slices.Contains(p.plan.Nodes, n) {
-			nodes = append(nodes, p.listed([]int{n})...)
-			p.plan.Nodes = append(slices.Clone(p.plan.Nodes), n)
+		if !slices.Contains(nodes, n) {
+			nodes = append(nodes, n)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	if c := p.client; c != nil {
-		_ = c.SetNodes(ctx, nodes)
+	w.replace(p, nodes, drains)
+}
+
+// replace has another process take the place of one, with the same limits open.
+func (w *world) replace(p *process, nodes, drains []int) {
+	var open []*watched
+	for _, l := range w.limit {
+		if p.handles[l.name()] != nil {
+			open = append(open, l)
+		}
+	}
+	p.kill()
+	w.forget()
+	p.plan.Nodes, p.drains = nodes, drains
+	p.start()
+	for _, l := range open {
+		if p.works() {
+			p.handle(l)
+		}
 	}
 }
 
@@ -249,11 +265,8 @@ func (w *world) takeOut(lead *process, list []int) bool {
 		return false
 	}
 	for _, p := range w.procs {
-		p.plan.Nodes = slices.DeleteFunc(slices.Clone(p.plan.Nodes), func(i int) bool { return !slices.Contains(list, i) })
-		p.drains = nil
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		_ = p.client.SetNodes(ctx, p.listed(p.plan.Nodes))
-		cancel()
+		rest := slices.DeleteFunc(slices.Clone(p.plan.Nodes), func(i int) bool { return !slices.Contains(list, i) })
+		w.replace(p, rest, nil)
 	}
 	w.event("move")
 	return true

@@ -174,7 +174,6 @@ func (w *world) close() {
 // start makes the process' client.
 func (p *process) start() {
 	p.life++
-	p.drains = nil
 	p.ended = make(chan struct{})
 	p.handles, p.families, p.kept = make(map[string]*shardlimit.Limiter), make(map[string]*shardlimit.Family), nil
 	cfg := shardlimit.Config{
@@ -196,7 +195,8 @@ func (p *process) listed(numbers []int) (nodes []shardlimit.Node) {
 		life := p.life
 		link := redissim.NewLink(p.world.nodes[i].server,
 			func(command []string) redissim.Fate { return p.fate(i, life, command) }, p.stand)
-		nodes = append(nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Client: link})
+		nodes = append(nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Client: link,
+			Drain: slices.Contains(p.drains, i)})
 	}
 	return nodes
 }

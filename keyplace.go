@@ -10,23 +10,6 @@ import (
 
 // This file is about where the keys of a family are, and what a key that moves is to a register.
 
-// keyNodes are the nodes on which keys of the family are or were placed.
-func (f *Family) keyNodes() (names []string) {
-	r := f.core.routes.Load()
-	if r == nil {
-		return nil
-	}
-	for _, n := range r.layout.Keys.Nodes {
-		names = append(names, n.Name)
-	}
-	for _, p := range r.layout.Keys.Before {
-		for _, n := range p.Nodes {
-			names = append(names, n.Name)
-		}
-	}
-	return names
-}
-
 // keyInUse is inUse for a key. While the process rested, the key may have moved: it has nothing
 // where it is now before a step of its move was made. So the record of the family is confirmed
 // then, before anybody looks where the key is. If it cannot be, the call goes on all the same: see

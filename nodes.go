@@ -28,39 +28,6 @@ func checkNodes(nodes []Node) ([]Node, error) {
 	return nodes, errors.Join(errs...)
 }
 
-// SetNodes replaces the nodes of this Client while it runs. No shard moves by
-// that: limits stay where their layouts say, and a node that was taken out is still
-// used, as if it drained, until no layout names it; then its connection is closed. Rebalance
-// moves the limits. A node of the same name, address and Client keeps its connection; under
-// the same name with another address it is the same node that has moved, with its data. Only
-// this process learns of the change: give a new node to every process before a
-// limit is moved to it, see docs/howto/change-nodes.md.
-//
-// It returns when the new nodes are connected. The error is ErrInvalidConfig (nothing is changed
-// then), ErrClosed, or tells which of the new nodes could not be reached until ctx ended or at
-// the first attempt; they are set all the same, and connected when they are there.
-func (c *Client) SetNodes(ctx context.Context, nodes []Node) error {
-	nodes, err := checkNodes(nodes)
-	if err != nil {
-		return err
-	}
-	added, ok := c.nodes.Replace(specsOf(nodes), c.renew, c.nodesInUse)
-	if !ok {
-		return ErrClosed
-	}
-	errs := make([]error, len(added))
-	var wg sync.WaitGroup
-	for i, n := range added {
-		wg.Go(func() {
-			if _, err := n.Connect(ctx); err != nil {
-				errs[i] = fmt.Errorf("node %q: %w", n.Name, err)
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
 // renew has all limits and keys find the nodes of their shards anew.
 func (c *Client) renew() {
 	all := c.cores()
@@ -70,27 +37,6 @@ func (c *Client) renew() {
 	for _, co := range all {
 		co.renew()
 	}
-}
-
-// nodesInUse are the nodes that a layout names.
-func (c *Client) nodesInUse() map[string]bool {
-	used := make(map[string]bool)
-	for _, co := range c.cores() { // a key that names others follows its family before it is used again
-		if r := co.routes.Load(); r != nil {
-			for _, s := range r.layout.Shards {
-				used[s.Node] = true
-			}
-		}
-	}
-	for _, f := range c.everyFamily() {
-		for _, name := range f.keyNodes() {
-			used[name] = true
-		}
-	}
-	for _, name := range c.records.Book.Nodes() {
-		used[name] = true
-	}
-	return used
 }
 
 // specsOf describes the nodes of a Config.

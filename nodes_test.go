@@ -2,18 +2,16 @@ package shardlimit_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
 )
 
-// A node is added to the running processes and the limit spread over it, then another one
-// drained and taken out, all under load.
+// Processes restart one by one with one node more and the limit is spread over it, then with
+// another one that drains, and without that, all under load.
 func TestNodesComeAndGoUnderLoad(t *testing.T) {
 	t.Parallel()
 	f, servers := independent(t, 4)
@@ -28,11 +26,10 @@ func TestNodesComeAndGoUnderLoad(t *testing.T) {
 	callers := newTraffic(t)
 	callers.start(2, limiters...)
 	everywhere := func(nodes ...shardlimit.Node) {
-		for _, c := range clients {
-			if err := c.SetNodes(t.Context(), nodes); err != nil {
-				t.Fatal(err)
-			}
-		}
+		f.restart(t, clients, nodes, func(i int, c *shardlimit.Client) {
+			limiters[i] = limiter(t, c, "l", limit)
+			callers.hand(i, limiters[i])
+		})
 	}
 	rebalance := func(want ...string) {
 		t.Helper()
@@ -52,7 +49,7 @@ func TestNodesComeAndGoUnderLoad(t *testing.T) {
 	before := peek(t, limiters[0]).Epoch
 	everywhere(f.nodes...)
 	if st := peek(t, limiters[0]); st.Epoch != before || len(hosts(st)) != 3 {
-		t.Errorf("SetNodes alone changed the layout: %+v", st)
+		t.Errorf("another list alone changed the layout: %+v", st)
 	}
 	rebalance("n0", "n1", "n2", "n3")
 	everywhere(f.nodes[1], draining(f.nodes[0]), f.nodes[2], f.nodes[3])
@@ -82,15 +79,14 @@ func TestNodesComeAndGoUnderLoad(t *testing.T) {
 func TestDrainMovesTheRecords(t *testing.T) {
 	t.Parallel()
 	f, servers := independent(t, 4)
-	c := f.client(t)
+	first, c := f.client(t), f.with(append(slices.Clone(f.nodes[:3]), draining(f.nodes[3]))...).client(t)
 	var names []string
 	for i := range 24 {
 		names = append(names, fmt.Sprint("l", i))
-		limiter(t, c, names[i], shardlimit.Limit{Permits: 100, Per: time.Second, Shards: 1 + i%4})
+		limiter(t, first, names[i], shardlimit.Limit{Permits: 100, Per: time.Second, Shards: 1 + i%4})
+		limiter(t, c, names[i], shardlimit.PerSecond(1))
 	}
-	if err := c.SetNodes(t.Context(), append(slices.Clone(f.nodes[:3]), draining(f.nodes[3]))); err != nil {
-		t.Fatal(err)
-	}
+	first.Close()
 	if err := c.Rebalance(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -115,49 +111,15 @@ func TestDrainMovesTheRecords(t *testing.T) {
 	}
 }
 
-func TestSetNodesChecksWhatItIsGiven(t *testing.T) {
-	f, _ := independent(t, 2)
-	c := f.client(t)
-	l := limiter(t, c, "l", shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 2})
-	for name, nodes := range map[string][]shardlimit.Node{
-		"none":       nil,
-		"twice":      {f.nodes[0], f.nodes[0]},
-		"no address": {{Name: "x"}},
-	} {
-		if err := c.SetNodes(t.Context(), nodes); !errors.Is(err, shardlimit.ErrInvalidConfig) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if d, err := l.AllowN(t.Context(), 100); err != nil || !d.Allowed {
-		t.Errorf("after refused lists: %+v, %v", d, err)
-	}
-	c.Close()
-	if err := c.SetNodes(t.Context(), f.nodes); !errors.Is(err, shardlimit.ErrClosed) {
-		t.Errorf("closed: %v", err)
-	}
-	if err := c.Rebalance(t.Context()); !errors.Is(err, shardlimit.ErrClosed) {
-		t.Errorf("closed: %v", err)
-	}
-}
-
 // The driver of a rebalancing dies half-way: another process finishes it.
 func TestARebalancingWhoseProcessDiedIsFinishedByOthers(t *testing.T) {
 	t.Parallel()
 	f, servers := independent(t, 3)
 	limit := shardlimit.Limit{Permits: 600, Per: 300 * time.Millisecond, Shards: 6}
-	two := f.with(f.nodes[:2]...)
-	clients := []*shardlimit.Client{two.client(t), two.client(t)}
-	var limiters []*shardlimit.Limiter
-	for _, c := range clients {
-		limiters = append(limiters, limiter(t, c, "l", limit))
-	}
+	limiter(t, f.with(f.nodes[:2]...).client(t), "l", limit)
+	limiters := f.group(t, 2, "l", limit)
 	callers := newTraffic(t)
 	callers.start(2, limiters...)
-	for _, c := range clients {
-		if err := c.SetNodes(t.Context(), f.nodes); err != nil {
-			t.Fatal(err)
-		}
-	}
 	var dying *shardlimit.Client
 	d := &demise{heard: 2, end: func() { go dying.Close() }}
 	broken := fleet{prefix: f.prefix}
@@ -193,12 +155,13 @@ func TestARebalancingWhoseProcessDiedIsFinishedByOthers(t *testing.T) {
 // With Shards 0 a limit gets a shard on a node that is added, with a number of its own it does not.
 func TestRebalanceChoosesTheNumberOfShardsAnewOnlyIfItWasChosen(t *testing.T) {
 	f, _ := independent(t, 3)
-	c := f.with(f.nodes[:2]...).client(t)
-	chosen := limiter(t, c, "chosen", shardlimit.PerMinute(1000))
-	fixed := limiter(t, c, "fixed", shardlimit.Limit{Permits: 1000, Per: time.Minute, Shards: 2})
-	if err := c.SetNodes(t.Context(), f.nodes); err != nil {
-		t.Fatal(err)
+	var chosen, fixed *shardlimit.Limiter
+	first, c := f.with(f.nodes[:2]...).client(t), f.client(t)
+	for _, c := range []*shardlimit.Client{first, c} {
+		chosen = limiter(t, c, "chosen", shardlimit.PerMinute(1000))
+		fixed = limiter(t, c, "fixed", shardlimit.Limit{Permits: 1000, Per: time.Minute, Shards: 2})
 	}
+	first.Close()
 	if err := c.Rebalance(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -228,41 +191,5 @@ func TestTheNumberOfShardsFollowsTheParticipants(t *testing.T) {
 	}
 	if n := others[0].Limit().Shards; n != 3 {
 		t.Errorf("%d shards for 13 participants, want 3", n)
-	}
-}
-
-// A node that was taken out is closed when, and only when, no layout names it any more.
-func TestATakenOutNodeServesUntilNothingIsOnIt(t *testing.T) {
-	t.Parallel()
-	f, servers := independent(t, 2)
-	var closed atomic.Bool
-	given := servers[1].Client(t)
-	c := f.client(t, patientFor(time.Second)) // it is left open for two call timeouts
-	l := limiter(t, c, "l", shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 2})
-	if err := c.SetNodes(t.Context(), f.nodes[:1]); err != nil {
-		t.Fatal(err)
-	}
-	if d, err := l.AllowN(t.Context(), 60); err != nil || !d.Allowed {
-		t.Fatalf("60 of 100 without the node: %+v, %v", d, err)
-	}
-	connections := func() int64 {
-		n, err := given.Do(t.Context(), given.B().Arbitrary("CLIENT", "LIST", "TYPE", "normal").Build()).ToString()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return int64(len(slices.DeleteFunc([]byte(n), func(b byte) bool { return b != '\n' })))
-	}
-	with := connections()
-	if err := l.Reset(t.Context()); err != nil { // so that the capacity can move at once
-		t.Fatal(err)
-	}
-	if err := c.Rebalance(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	awaitThat(t, "the shards have moved",
-		func() bool { st := peek(t, l); return st.Settled && len(st.Shards) == 2 && len(hosts(st)) == 1 })
-	awaitThat(t, "the connection is closed", func() bool { closed.Store(connections() < with); return closed.Load() })
-	if d, err := l.AllowN(t.Context(), 100); err != nil || !d.Allowed {
-		t.Errorf("%+v, %v", d, err)
 	}
 }

@@ -3,8 +3,6 @@ package shardlimit
 import (
 	"context"
 	"sync"
-
-	"github.com/shardlimit/shardlimit/internal/node"
 )
 
 // NodeState is whether a node answers.
@@ -13,17 +11,15 @@ type NodeState struct {
 	Err  error  // why it does not answer; nil if it does
 }
 
-// Ping asks every node of the Config or of the last SetNodes, at once, whether it answers, and
+// Ping asks every node of the Config, at once, whether it answers, and
 // returns one NodeState for each, in that order. It spends nothing and takes at most
 // Config.CallTimeout, which also bounds connecting. Nodes that are away are asked about once a
 // second at most; between, what they last said is returned. Of a cluster it suffices that a part
 // answers. After Close every Err is ErrClosed.
 //
 // It is meant for health checks; calls for permits need none.
-func (c *Client) Ping(ctx context.Context) []NodeState { return c.ping(ctx, c.nodes.Roster()) }
-
-// ping is Ping of the nodes of a roster, which SetNodes may have replaced meanwhile.
-func (c *Client) ping(ctx context.Context, roster *node.Roster) []NodeState {
+func (c *Client) Ping(ctx context.Context) []NodeState {
+	roster := c.nodes.Roster()
 	names := roster.Names()
 	states := make([]NodeState, len(names))
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)

@@ -3,7 +3,6 @@ package shardlimit_test
 import (
 	"errors"
 	"testing"
-	"testing/synctest"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/redistest"
@@ -39,22 +38,6 @@ func TestPingTellsWhichNodesAnswer(t *testing.T) {
 			t.Errorf("after Close: %+v", s)
 		}
 	}
-}
-
-// A node that does not answer is not said to do so because it is taken out meanwhile.
-func TestPingWhileANodeIsTakenOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, other := bubbled(t, 1), away().nodes[0]
-		c := f.with(f.nodes[0], other).client(t)
-		states := shardlimit.PingAfter(c, func() {
-			if err := c.SetNodes(t.Context(), f.nodes); err != nil {
-				t.Error(err)
-			}
-		})
-		if len(states) != 2 || states[0].Err != nil || states[1].Name != other.Name || states[1].Err == nil {
-			t.Errorf("%+v", states)
-		}
-	})
 }
 
 // Nothing is written by a Ping, so a replica or a full server is not asked to.

@@ -21,6 +21,7 @@ type minutely struct {
 	limit    shardlimit.Limit
 	clients  []*shardlimit.Client
 	limiters []*shardlimit.Limiter
+	calls    *demand
 }
 
 func newMinutely(t *testing.T) *minutely {
@@ -43,11 +44,11 @@ func (m *minutely) reshard(n int) {
 }
 
 func (m *minutely) everywhere(nodes ...shardlimit.Node) {
-	for _, c := range m.clients {
-		if err := c.SetNodes(m.Context(), nodes); err != nil {
-			m.Fatal(err)
-		}
-	}
+	m.fleet.restart(m, m.clients, nodes, func(i int, c *shardlimit.Client) {
+		m.limiters[i] = limiter(m, c, "l", m.limit).As("all", 1)
+		m.calls.hand(i, m.limiters[i])
+		time.Sleep(time.Second) // what is under way ends
+	})
 }
 
 func (m *minutely) add() {
@@ -112,6 +113,7 @@ func TestALimitPerMinuteIsUsedWhileItsShardsMove(t *testing.T) {
 
 func movesInUse(m *minutely, pause time.Duration, changes []func(*minutely)) {
 	calls := newDemand(m.T, pause, m.limiters...)
+	m.calls = calls
 	time.Sleep(100 * time.Second)
 	changed := []int64{}
 	for _, change := range changes {

@@ -2,7 +2,6 @@ package shardlimit_test
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -134,22 +133,19 @@ func TestTheNumberOfShardsChangesUnderLoad(t *testing.T) {
 func TestALimitIsUsedWhileItsShardsMove(t *testing.T) {
 	inBubble(t, 4, func(t *testing.T, f fleet) {
 		limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 6}
-		three := f.with(f.nodes[:3]...)
-		clients := []*shardlimit.Client{three.client(t), three.client(t)}
-		moved := []*shardlimit.Limiter{limiter(t, clients[0], "l", limit), limiter(t, clients[1], "l", limit)}
+		limiter(t, f.with(f.nodes[:3]...).client(t), "l", limit)
+		moved := f.group(t, 2, "l", limit)
+		drains := limiter(t, f.with(drained(f.nodes, func(i int) bool { return i == 0 })...).client(t), "l", limit)
 		both := []*demand{newDemand(t, 4*time.Millisecond, moved[0]), newDemand(t, 4*time.Millisecond, moved[1])}
 		time.Sleep(2 * time.Second) // of the bubble's time
 		from := both[0].now()
-		for _, nodes := range [][]shardlimit.Node{f.nodes, append(slices.Clone(f.nodes[1:]), draining(f.nodes[0]))} {
-			for _, c := range clients {
-				if err := c.SetNodes(t.Context(), nodes); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := moved[1].Rebalance(t.Context()); err != nil {
+		for i, by := range []*shardlimit.Limiter{moved[1], drains} {
+			if err := by.Rebalance(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			awaitOneLayout(t, moved)
+			if got := len(hosts(awaitOneLayout(t, append(moved, drains)))); got != 4-i {
+				t.Errorf("it is on %d nodes", got)
+			}
 		}
 		time.Sleep(limit.Per)
 		to := both[0].now()

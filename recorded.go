@@ -61,9 +61,6 @@ func (c *core) adopt(p *plan) error {
 	if old != nil && (old.layout.Epoch > layout.Epoch || old.layout.Epoch == layout.Epoch && old.layout.Settled) {
 		return nil
 	}
-	if layout.Settled && c.family == nil { // of a key nothing is moved away from that its family does not list
-		defer c.client.nodes.Retire(c.client.nodesInUse) // what was moved away from may be in use no more
-	}
 	r := c.newRoutes(p)
 	c.routes.Store(r)
 	if old == nil {

@@ -377,9 +377,9 @@ func (l *Lane) Left() int64 {
 	return free - l.Waiting.Load()
 }
 
-// Follows has the lane take over, from another one to the same shard on a node that has moved, when
-// the shard was used last: if it comes without its data, that is a loss of memory. Calls that are
-// under way on the other lane get the terms of this one.
+// Follows has the lane take over, from another one to the same shard, when that was used last: if
+// it has no data, that is a loss of memory. The other one's node turned out to be called otherwise;
+// calls that are under way on it get the terms of this one.
 func (l *Lane) Follows(old *Lane) {
 	l.known.usedAt.Store(old.known.usedAt.Load())
 	l.Terms = old.Terms

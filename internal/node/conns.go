@@ -59,7 +59,7 @@ func (s *conns) dial(inner dialFunc) dialFunc {
 		defer s.mu.Unlock()
 		if s.open == nil {
 			_ = made.Close()
-			return nil, errGone
+			return nil, errClosed
 		}
 		s.open[c] = struct{}{}
 		return c, nil

@@ -35,19 +35,19 @@ func (s *Settings) Patience() time.Duration { return max(2*time.Second, s.CallTi
 // Fleet is the nodes of a process. It is safe for concurrent use.
 type Fleet struct {
 	Settings
-	roster    atomic.Pointer[Roster]
-	rostering sync.Mutex // held while the roster is replaced
-	closed    bool
-	fastest   fastest // of all nodes
+	roster      atomic.Pointer[Roster]
+	identifying sync.Mutex // held while the roster is replaced
+	fastest     fastest    // of all nodes
 
 	greet       func(name string, e *script.Endpoint) error
 	reconnected func()
 }
 
-// Roster is the nodes at one time. It never changes; Replace makes a new one.
+// Roster is the configured nodes, and what is known of their servers at one time. It never changes;
+// Identify makes a new one.
 type Roster struct {
 	specs  []Spec           // as configured
-	byName map[string]*Node // these, and those taken out that a layout still names
+	byName map[string]*Node // likewise
 	known  map[string]*Node // by the names under which the records know servers
 	ids    map[*Node]string // the one of these by which a node is placed
 	// what servers said of themselves
@@ -141,7 +141,7 @@ func (r *Roster) placeable(specs []Spec) (placed []shard.Node) {
 
 // next is a roster that follows, as it is.
 func (r *Roster) next() *Roster {
-	return &Roster{specs: r.specs, byName: maps.Clone(r.byName), known: maps.Clone(r.known), ids: maps.Clone(r.ids),
+	return &Roster{specs: r.specs, byName: r.byName, known: maps.Clone(r.known), ids: maps.Clone(r.ids),
 		servers: maps.Clone(r.servers)}
 }
 
@@ -162,8 +162,8 @@ const upSlack = 2 * time.Second
 // snapshot, and is placed as this process calls it. It reports whether anything is new, and whether
 // that is so.
 func (f *Fleet) Identify(name string, s Server) (news, copied bool) {
-	f.rostering.Lock()
-	defer f.rostering.Unlock()
+	f.identifying.Lock()
+	defer f.identifying.Unlock()
 	next := f.roster.Load().next()
 	n := next.byName[name]
 	if n == nil {
@@ -228,106 +228,6 @@ func (f *Fleet) newNode(s Spec) *Node {
 	return made
 }
 
-// Replace makes a new roster, and returns the nodes that have to be connected. adopt is called when
-// it is in force. Then those that were taken out and are not in use are closed. ok is false if the
-// fleet is closed.
-func (f *Fleet) Replace(specs []Spec, adopt func(), inUse func() map[string]bool) (added []*Node, ok bool) {
-	f.rostering.Lock()
-	defer f.rostering.Unlock()
-	if f.closed {
-		return nil, false
-	}
-	next := f.roster.Load().next()
-	next.specs = specs
-	var moved []*Node
-	for _, s := range specs {
-		if old := next.byName[s.Name]; old != nil {
-			if old.reaches(s) {
-				continue
-			}
-			moved = append(moved, old)
-		}
-		made := f.newNode(s)
-		next.replace(s.Name, made)
-		added = append(added, made)
-	}
-	f.roster.Store(next)
-	adopt()
-	f.dismiss(moved)
-	f.retire(inUse())
-	return added, true
-}
-
-// Retire closes in the background the nodes that were taken out and are not in use any more.
-func (f *Fleet) Retire(inUse func() map[string]bool) {
-	if r := f.roster.Load(); len(r.byName) == len(r.specs) {
-		return // none was taken out
-	}
-	f.Spawn(func(context.Context) {
-		f.rostering.Lock()
-		defer f.rostering.Unlock()
-		f.retire(inUse())
-	})
-}
-
-// retire is what Retire does. f.rostering is held.
-func (f *Fleet) retire(used map[string]bool) {
-	if f.closed {
-		return // Close closes them all
-	}
-	old := f.roster.Load()
-	next := old.next()
-	var gone []*Node
-	for _, name := range slices.Sorted(maps.Keys(old.byName)) {
-		n := old.byName[name]
-		listed := slices.ContainsFunc(old.specs, func(s Spec) bool { return s.Name == name })
-		if !listed && !old.used(n, used) {
-			next.drop(name)
-			gone = append(gone, n)
-		}
-	}
-	if len(gone) == 0 {
-		return
-	}
-	f.roster.Store(next)
-	f.dismiss(gone)
-}
-
-// used reports whether a node has a name that is in use.
-func (r *Roster) used(n *Node, names map[string]bool) bool {
-	for name, known := range r.known {
-		if known == n && names[name] {
-			return true
-		}
-	}
-	return r.ids[n] == "" && names[n.Name]
-}
-
-// replace has a node that has moved to another address known by the names that it had.
-func (r *Roster) replace(name string, made *Node) {
-	old := r.byName[name]
-	r.byName[name] = made
-	if old == nil {
-		return
-	}
-	for known, n := range r.known {
-		if n == old {
-			r.known[known] = made
-		}
-	}
-	if id := r.ids[old]; id != "" {
-		r.ids[made] = id
-	}
-	delete(r.ids, old)
-	delete(r.servers, old)
-}
-
-// drop forgets a node.
-func (r *Roster) drop(name string) {
-	r.forget(r.byName[name])
-	delete(r.byName, name)
-}
-
 // forget forgets what the records call a node.
 func (r *Roster) forget(n *Node) {
 	delete(r.ids, n)
@@ -335,32 +235,10 @@ func (r *Roster) forget(n *Node) {
 	maps.DeleteFunc(r.known, func(_ string, known *Node) bool { return known == n })
 }
 
-// dismiss closes nodes when the calls that were sent to them have ended.
-func (f *Fleet) dismiss(nodes []*Node) {
-	for _, n := range nodes {
-		f.Log.Info("node was taken out", "node", n.Name)
-		f.closeLater(n.Close)
-	}
-}
-
-// closeLater ends a connection when the calls that were sent on it have ended.
-func (f *Fleet) closeLater(end func()) {
-	if !f.Spawn(func(ctx context.Context) {
-		clock.Sleep(ctx, 2*f.CallTimeout+time.Second)
-		end()
-	}) {
-		end()
-	}
-}
-
 // Close closes every node.
 func (f *Fleet) Close() {
-	f.rostering.Lock() // from here on the roster stays what it is
-	f.closed = true
-	nodes := f.roster.Load().byName
-	f.rostering.Unlock()
 	var wg sync.WaitGroup
-	for _, n := range nodes {
+	for _, n := range f.roster.Load().byName {
 		wg.Go(n.Close) // of a node that does not answer it takes a second
 	}
 	wg.Wait()

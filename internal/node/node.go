@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,7 +32,7 @@ const (
 var (
 	ErrAway     = errors.New("the node does not answer; its breaker is open")
 	errRefuses  = errors.New("the node answers, but refuses calls; its breaker is open")
-	errGone     = errors.New("the node was taken out, or the client is closed")
+	errClosed   = errors.New("the client is closed")
 	ErrStranger = errors.New("the node is not in this process' Config")
 )
 
@@ -79,11 +78,6 @@ type Endpoint struct {
 func New(s Spec, env *Settings) *Node {
 	return &Node{Name: s.Name, given: s.Client, option: safeOption(s.Option), env: env, sets: telemetry.NewNode(s.Name),
 		best: &fastest{}}
-}
-
-// reaches reports whether the node is the one that the other Spec describes.
-func (n *Node) reaches(other Spec) bool {
-	return n.given == other.Client && slices.Equal(n.option.InitAddress, other.Option.InitAddress)
 }
 
 // Endpoint returns what serves a slot, connecting first if need be. It waits
@@ -146,7 +140,7 @@ func (n *Node) Connect(ctx context.Context) (*connected, error) {
 	n.mu.Lock()
 	if n.closed {
 		n.mu.Unlock()
-		return nil, errGone
+		return nil, errClosed
 	}
 	if c := n.client.Load(); c != nil {
 		// an attempt has ended since: another one's client would take its place, unclosed
@@ -176,7 +170,7 @@ func (n *Node) Connect(ctx context.Context) (*connected, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
-		return nil, errGone
+		return nil, errClosed
 	}
 	return nil, n.unconnected()
 }

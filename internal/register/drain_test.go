@@ -40,10 +40,10 @@ func drainingAt(t *testing.T, names []string, drains int) *process {
 	if err := p.register.Join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	drain := slices.Clone(nodes)
-	drain[drains].Drain = true
-	if _, ok := p.env.Nodes.Replace(drain, func() {}, func() map[string]bool { return nil }); !ok {
-		t.Fatal("the nodes were not replaced")
+	nodes[drains].Drain = true // for the next process
+	p = listing(t, Subject{Name: "l", ID: "f:l", Family: true}, wanted(10, 2), nodes...)
+	if err := p.register.Join(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	if err := p.register.Rebalance(t.Context()); err != nil {
 		t.Fatal(err)
