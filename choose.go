@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
-	"github.com/shardlimit/shardlimit/internal/node"
 )
 
 // How a process spreads its calls while shards have room. Under load it uses the
@@ -37,8 +36,8 @@ func (t *tried) has(i int) bool {
 // choose picks the next shard for a call: of the first few in the participant's
 // order, the one with the fewest calls waiting; if these are almost idle, one
 // that the rotation has come to. Once one of the first has nothing for it, it picks among all
-// that may have, so that demand that spills spreads evenly. One on a node that lags is chosen last,
-// but for a sample. size is the least share that is of use. It returns -1 when there is none left.
+// that may have, so that demand that spills spreads evenly. size is the least share that is of use.
+// It returns -1 when there is none left.
 func (v *view) choose(now int64, size int64, done *tried) int {
 	if len(v.seats) == 1 { // how busy it is does not matter
 		if v.open(0, now, size, done) {
@@ -46,21 +45,12 @@ func (v *view) choose(now int64, size int64, done *tried) int {
 		}
 		return -1
 	}
-	best, late, seen, ties := -1, -1, 0, uint64(0)
+	best, seen, ties := -1, 0, uint64(0)
 	var least, all int64
 	spills := false
 	for i := range v.seats {
 		if !v.open(i, now, size, done) {
 			spills = spills || seen < preferred
-			continue
-		}
-		switch v.lag(i, now) {
-		case node.Sample:
-			return i
-		case node.Lags:
-			if late < 0 {
-				late = i
-			}
 			continue
 		}
 		waiting := v.seats[i].Lane.Waiting.Load()
@@ -77,25 +67,16 @@ func (v *view) choose(now int64, size int64, done *tried) int {
 			break
 		}
 	}
-	if best < 0 {
-		return late
-	}
-	if spills || seen < preferred || all >= preferred {
+	if best < 0 || spills || seen < preferred || all >= preferred {
 		return best
 	}
 	for k := range int64(preferred) {
 		i := v.rotated(now, k)
-		if v.open(i, now, size, done) && v.seats[i].Lane.Waiting.Load() == 0 && v.lag(i, now) != node.Lags {
+		if v.open(i, now, size, done) && v.seats[i].Lane.Waiting.Load() == 0 {
 			return i
 		}
 	}
 	return best
-}
-
-// lag tells whether the node of the shard at this place of the order keeps pace with the others.
-func (v *view) lag(i int, now int64) node.Lag {
-	l := v.seats[i].Lane
-	return l.Node.Lag(l.Slot, now)
 }
 
 // open reports whether a call may go to the shard at this place of the order.

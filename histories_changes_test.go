@@ -45,18 +45,24 @@ func (w *world) bring(s step) {
 	limit.Permits, limit.Mode, limit.Revision = s.Limit.Permits, s.Limit.Mode, max(l.revision+int64(s.N), 0)
 	newest := limit.Revision > l.revision
 	l.revision = max(l.revision, limit.Revision)
-	h = f.LimiterWith("k", limit)
 	if limit.Mode == shardlimit.Enforced {
 		l.came = true
 		l.changes(limit)
 	}
-	p.handles[l.name()] = h
+	h = p.bring(l, limit)
 	d := w.ask(p, l, h, "allow", 1)
 	if newest && limit.Mode == shardlimit.Enforced && d.Limit == limit.Permits && !d.Degraded && p.works() &&
 		limit.Revision == l.revision {
 		l.newest(limit.Revision)
 	}
 	w.event("bring", l)
+}
+
+// bring has the process come with a limit for the key of a family.
+func (p *process) bring(l *watched, limit shardlimit.Limit) *shardlimit.Limiter {
+	h := p.families[l.name()].LimiterWith("k", limit)
+	p.handles[l.name()], p.brings[l.name()] = h, limit
+	return h
 }
 
 // revise is a process that starts with code of a higher revision.
@@ -154,22 +160,32 @@ func (w *world) give(p *process, list []int) {
 	w.replace(p, nodes, drains)
 }
 
-// replace has another process take the place of one, with the same limits open.
+// replace has another process take the place of one, with the same limits open. With the key of a
+// family it comes with the same limit.
 func (w *world) replace(p *process, nodes, drains []int) {
 	var open []*watched
+	brings := p.brings
 	for _, l := range w.limit {
 		if p.handles[l.name()] != nil {
 			open = append(open, l)
 		}
 	}
+	p.plan.Nodes, p.drains = nodes, drains
 	p.kill()
 	w.forget()
-	p.plan.Nodes, p.drains = nodes, drains
+	if p.client != nil {
+		return // it was started meanwhile
+	}
 	p.start()
 	for _, l := range open {
-		if p.works() {
-			p.handle(l)
+		if !p.works() {
+			return
 		}
+		p.handle(l)
+		if limit, ok := brings[l.name()]; ok && p.families[l.name()] != nil {
+			p.bring(l, limit)
+		}
+		l.again(w.now()) // it knows of no higher revision
 	}
 }
 

@@ -67,7 +67,8 @@ type process struct {
 	client    *shardlimit.Client
 	handles   map[string]*shardlimit.Limiter
 	families  map[string]*shardlimit.Family
-	suspended int64 // until
+	brings    map[string]shardlimit.Limit // for the key of a family
+	suspended int64                       // until
 	links     []linkState
 	kept      []kept // what may be given back
 }
@@ -176,6 +177,7 @@ func (p *process) start() {
 	p.life++
 	p.ended = make(chan struct{})
 	p.handles, p.families, p.kept = make(map[string]*shardlimit.Limiter), make(map[string]*shardlimit.Family), nil
+	p.brings = make(map[string]shardlimit.Limit)
 	cfg := shardlimit.Config{
 		Participant: fmt.Sprintf("p%d.%d", p.number, p.life), OnOutage: p.plan.Outage, AfterLoss: p.plan.Loss,
 		CallTimeout: p.plan.Timeout, NodeTimeout: p.plan.NodeTimeout,

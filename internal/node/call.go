@@ -61,9 +61,6 @@ func (c *Call) Finish(ctx context.Context, err error) (received int64) {
 	took := time.Duration(received - c.Sent)
 	if took >= c.least || !isSilence(err) {
 		n.report(c.endpoint, c.slot, err, c.probes)
-		if (err == nil || isSilence(err)) && c.endpoint.pace.took(received, took, n.best) {
-			n.env.Log.Warn("node answers late: calls go to others while these serve them", "node", n.Name, "took", took)
-		}
 	}
 	n.env.Telemetry.End(ctx, c.span, &c.about, took, err)
 	return received

@@ -37,7 +37,6 @@ type Fleet struct {
 	Settings
 	roster      atomic.Pointer[Roster]
 	identifying sync.Mutex // held while the roster is replaced
-	fastest     fastest    // of all nodes
 
 	greet       func(name string, e *script.Endpoint) error
 	reconnected func()
@@ -216,7 +215,6 @@ func (f *Fleet) Greet(greet func(name string, e *script.Endpoint) error, reconne
 // newNode makes a node.
 func (f *Fleet) newNode(s Spec) *Node {
 	made := New(s, &f.Settings)
-	made.best = &f.fastest
 	made.greet = func(name string, e *script.Endpoint) error { return f.greet(name, e) }
 	if dial := made.option.DialCtxFn; dial != nil {
 		made.option.DialCtxFn = redialled(dial, func() {

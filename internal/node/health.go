@@ -106,15 +106,6 @@ func (n *Node) patiently(ctx context.Context, e *Endpoint, answer <-chan error) 
 	return true, context.DeadlineExceeded
 }
 
-// Lag tells a call for the slot whether the node answers it as fast as others do. Whoever gets
-// Sample must send its call.
-func (n *Node) Lag(slot int, now int64) Lag {
-	if e := n.known(slot); e != nil {
-		return e.pace.lag(now)
-	}
-	return InStep
-}
-
 // IsAnswer reports whether the error is what a server in good health says. A reply that makes no
 // sense tells of the state that it came from, and not of the server.
 func IsAnswer(err error) bool {

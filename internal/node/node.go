@@ -44,7 +44,6 @@ type Node struct {
 	env    *Settings
 	greet  func(name string, e *script.Endpoint) error // asks a server that was connected who it is; nil: nobody does
 	sets   *telemetry.Node
-	best   *fastest // of the nodes of the process
 
 	kept    sync.Map // see Kept
 	dialing breaker  // guards connecting
@@ -67,7 +66,6 @@ type connected struct {
 // set, or a range of a cluster's slots.
 type Endpoint struct {
 	breaker breaker
-	pace    pace
 	cause   atomic.Pointer[error] // why the breaker opened when it last did
 	looking atomic.Bool           // it is found out whether it answers
 	answers atomic.Int64          // to calls, so far
@@ -76,8 +74,7 @@ type Endpoint struct {
 
 // New returns a node that is connected when it is first used.
 func New(s Spec, env *Settings) *Node {
-	return &Node{Name: s.Name, given: s.Client, option: safeOption(s.Option), env: env, sets: telemetry.NewNode(s.Name),
-		best: &fastest{}}
+	return &Node{Name: s.Name, given: s.Client, option: safeOption(s.Option), env: env, sets: telemetry.NewNode(s.Name)}
 }
 
 // Endpoint returns what serves a slot, connecting first if need be. It waits
