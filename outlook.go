@@ -20,13 +20,6 @@ type outlook struct {
 	complete bool  // every shard that is taken to answer did
 }
 
-// forecast finds out when n permits will be free together, from the releases that every shard has
-// ahead.
-func (c *core) forecast(ctx context.Context, r *routes, n, since int64) time.Duration {
-	o, _ := c.look(ctx, r, since)
-	return c.await(r, o, n)
-}
-
 // await is how long it takes until n permits are free together. Who has not seen all of the shards
 // does not know, and looks again after a while.
 func (c *core) await(r *routes, o *outlook, n int64) time.Duration {

@@ -257,22 +257,14 @@ func (r *routes) spare() (n int64) {
 	return n
 }
 
-// soonest is how long it takes until the limit can grant n permits, by what this
-// process has heard; for more than one it may have to ask what the shards have ahead.
+// soonest is how long it takes until a limit that is not known to refuse can grant n permits. For
+// more than one it may have to ask what the shards have ahead.
 func (m *member) soonest(ctx context.Context, r *routes, n, since int64) time.Duration {
-	if r == nil || r.spare() >= n {
+	if n == 1 || r.spare() >= n {
 		return 0
 	}
-	c := m.core
-	now := c.client.now()
-	if n == 1 {
-		_, next := m.view(r).shutOut(now)
-		return max(0, time.Duration(next-now))
-	}
-	if o := c.ahead.Load(); o != nil && now < o.until {
-		return max(0, time.Duration(o.when(n, r.limit.Per)-now))
-	}
-	return max(0, c.forecast(ctx, r, n, since))
+	o, _ := m.core.look(ctx, r, since)
+	return max(0, m.core.await(r, o, n))
 }
 
 // allOf joins the errors of a call. Where some tell of limits that are unavailable at present and
