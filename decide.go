@@ -131,30 +131,27 @@ func (m *member) informed(ctx context.Context, first *call, d *Decision, err err
 
 // decided tells fairness and telemetry how a call ended, and returns how it does for its caller.
 func (m *member) decided(ctx context.Context, first *call, d *Decision, err error) error {
-	if d.Granted == 0 {
-		err = m.orPolicy(first.N, first.UpTo, d, err)
-	}
 	if most := min(first.N, d.Limit); err == nil && d.Granted < most && !d.Degraded && d.mode == Enforced {
 		m.Unmet.Add(most - d.Granted) // nobody can want more than there are
 	}
-	err = m.core.shadowed(d, first.N, err)
+	err = m.answered(first.N, first.UpTo, d, err)
 	m.core.decided(ctx, d, first.N, first.Since, err)
 	return err
 }
 
-// atOnce decides a call for n permits, all or nothing, without telling anybody. by is as of turnBy.
-func (m *member) atOnce(ctx context.Context, r *routes, n, since, by int64, d *Decision) (err error) {
+// atOnce decides a call for n permits, all or nothing or up to as many, without telling anybody. by
+// is as of turnBy.
+func (m *member) atOnce(ctx context.Context, r *routes, n int64, upTo bool, since, by int64, d *Decision) (err error) {
 	switch {
-	case m.byMode(r, n, false, d):
+	case m.byMode(r, n, upTo, d):
 	case r == nil:
-		*d, err = m.outage(nil, n, false, nil)
+		*d, err = m.outage(nil, n, upTo, nil)
+	case upTo:
+		err = m.some(ctx, r, n, since, r.limit.Algorithm == LeakyBucket, d)
 	default:
 		err = m.turnBy(ctx, r, n, since, by, d)
 	}
-	if d.Granted == 0 {
-		err = m.orPolicy(n, false, d, err)
-	}
-	return m.core.shadowed(d, n, err)
+	return m.answered(n, upTo, d, err)
 }
 
 // unknown decides on a limit that could not be declared yet.

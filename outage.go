@@ -43,20 +43,18 @@ func (m *member) outage(r *routes, n int64, upTo bool, cause error) (Decision, e
 	return Decision{}, register.Unavailable(cause)
 }
 
-// orPolicy has the outage policy answer a call that was refused because every shard that can be
-// reached has lost its memory: to a caller who is to pass in an outage that is no different. Else
-// the refusal stands, which tells when to come again.
-func (m *member) orPolicy(n int64, upTo bool, d *Decision, err error) error {
+// answered returns how a call ends for its caller, by the outage policy and the limit's mode. The
+// policy answers, too, if every shard that can be reached has lost its memory: to a caller who is
+// to pass in an outage that is no different. Else a refusal stands, which tells when to come again.
+func (m *member) answered(n int64, upTo bool, d *Decision, err error) error {
 	c := m.core
-	if policy := c.client.cfg.OnOutage; policy != FailOpen && policy != FailLocal {
-		return err
+	if policy := c.client.cfg.OnOutage; d.Granted == 0 && (policy == FailOpen || policy == FailLocal) &&
+		err == nil && !d.Degraded && d.mode == Enforced {
+		if r := c.routes.Load(); r != nil && m.view(r).closed(c.client.now()) {
+			*d, err = m.outage(r, n, upTo, nil)
+		}
 	}
-	r := c.routes.Load()
-	if err != nil || d.Degraded || d.mode != Enforced || r == nil || !m.view(r).closed(c.client.now()) {
-		return err
-	}
-	*d, err = m.outage(r, n, upTo, nil)
-	return err
+	return c.shadowed(d, n, err)
 }
 
 // closed reports whether every shard that can be reached has lost its memory, and one can.

@@ -37,13 +37,18 @@ func (q *queue) pump(ctx context.Context) {
 		if !ok {
 			return
 		}
-		if c.mode(r) == Closed && ctx.Err() == nil {
+		if ctx.Err() != nil {
+			q.failAll(ErrClosed)
+			continue
+		}
+		if c.mode(r) == Closed {
 			c.Refresh() // the line may be empty long before the nap is over
 			q.nap(ctx, nap, pumpNap)
 			continue
 		}
 		_, restarts := q.first(n)
-		d, err := q.ask(ctx, r, n, singles)
+		var d Decision
+		err := q.member.atOnce(ctx, r, n, singles, c.client.now(), 0, &d)
 		if err != nil {
 			if ctx.Err() != nil {
 				err = ErrClosed
@@ -124,27 +129,6 @@ func (q *queue) note(short bool) {
 	} else {
 		q.member.Wanted.Store(0)
 	}
-}
-
-// ask asks for n permits, all or up to as many singles.
-func (q *queue) ask(ctx context.Context, r *routes, n int64, singles bool) (d Decision, err error) {
-	if ctx.Err() != nil {
-		return d, ErrClosed
-	}
-	now := q.member.core.client.now()
-	switch {
-	case q.member.byMode(r, n, singles, &d):
-	case r == nil:
-		d, err = q.member.outage(nil, n, singles, nil)
-	case singles:
-		err = q.member.some(ctx, r, n, now, r.limit.Algorithm == LeakyBucket, &d)
-	default:
-		err = q.member.whole(ctx, r, n, now, &d)
-	}
-	if d.Granted == 0 {
-		err = q.member.orPolicy(n, singles, &d, err)
-	}
-	return d, q.member.core.shadowed(&d, n, err)
 }
 
 // stagger spreads the processes that were woken by the same release and came

@@ -118,7 +118,7 @@ func (m *member) obtain(ctx context.Context, r *routes, n, start int64) (*Reserv
 	c := m.core
 	var d Decision
 	deadline := c.deadline(ctx)
-	if err := m.atOnce(ctx, r, n, start, deadline, &d); err != nil {
+	if err := m.atOnce(ctx, r, n, false, start, deadline, &d); err != nil {
 		return nil, err
 	}
 	if d.mode == Closed {

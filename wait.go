@@ -51,11 +51,7 @@ func (m *member) wait(ctx context.Context, n int64) (d Decision, err error) {
 	}
 	deadline := c.deadline(ctx)
 	if m.queue().empty() && c.mode(r) != Closed {
-		err = m.atOnce(ctx, r, n, start, deadline, &d)
-		if errors.Is(err, ErrWaitTooLong) {
-			c.waited(ctx, &d, n, start, nil)
-			return d, err
-		}
+		err = m.atOnce(ctx, r, n, false, start, deadline, &d)
 		if err == nil && d.Allowed {
 			err = c.sleepOut(ctx, &d, d.Delay, deadline)
 		}
