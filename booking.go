@@ -257,9 +257,9 @@ func late(delay time.Duration, deadline, now int64) error {
 }
 
 // turnBy is exactly. Under LeakyBucket the permits act by an instant, on the client's clock, or
-// there are none, and RetryAfter tells when they would; 0: whenever. A turn that was taken and given
-// back is a hole if others came behind it. For who waits as long as the queue can be none is too
-// late.
+// there are none, and RetryAfter tells when they would; 0: whenever. A turn that was taken and
+// given back is a hole if others came behind it. For who waits as long as the queue can be none is
+// too late.
 func (m *member) turnBy(ctx context.Context, r *routes, n, since, by int64, d *Decision) error {
 	l := &r.limit
 	if by == 0 || l.Algorithm != LeakyBucket || l.Scope != Global || m.core.mode(r) != Enforced ||
@@ -289,7 +289,8 @@ func (m *member) turnBy(ctx context.Context, r *routes, n, since, by int64, d *D
 	return err
 }
 
-// nextTurn is when the next turn of a leaky bucket comes, if every shard told of that lately; else 0.
+// nextTurn is when the next turn of a leaky bucket comes, if every shard told of that lately, else
+// 0.
 func (r *routes) nextTurn(now int64) int64 {
 	first := int64(math.MaxInt64)
 	for _, l := range r.lanes {

@@ -22,8 +22,6 @@ func TestAssembled(t *testing.T) {
 	for i, p := range programs {
 		texts[recipes[i].file] = p.text
 	}
-	frame, _ := takesFrame()
-	texts["takes"] = strings.Join(frame, "\n") + "\n"
 	for name, text := range texts {
 		if strings.Contains(text, directive) || !strings.HasPrefix(text, "-- "+name+" = ") {
 			t.Errorf("%s is not ready to be sent", name)
@@ -32,14 +30,14 @@ func TestAssembled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want := programCount + 1; len(texts) != want {
-		t.Errorf("%d texts of %d scripts", len(texts), want)
+	if len(texts) != programCount {
+		t.Errorf("%d texts of %d scripts", len(texts), programCount)
 	}
 }
 
 // Every fragment is in a script.
 func TestNoFragmentIsLeftOver(t *testing.T) {
-	used := []string{"takes", "takes_each"}
+	var used []string
 	for i := range recipes {
 		_, owners := recipes[i].assemble()
 		used = append(used, owners...)
@@ -53,14 +51,4 @@ func TestNoFragmentIsLeftOver(t *testing.T) {
 			t.Errorf("%s is in no script", file.Name())
 		}
 	}
-}
-
-// takesFrame is the script with the names of the takes in place of what they do.
-func takesFrame() (lines, owners []string) {
-	return takesLines(func(take *recipe) []string {
-		return []string{
-			"  -- what " + take.file + ".lua does, with clock in place of TIME",
-			"  return KEYS, ARGV, clock",
-		}
-	})
 }

@@ -81,28 +81,28 @@ func (c *calmTake) arguments(args []string) []string {
 }
 
 // newCalmCall returns what a call of take.lua for the sections consists of.
-func newCalmCall(sections []*Section) *manyCall {
-	c := &manyCall{keys: make([]string, len(sections)+1), args: make([]string, 1, 1+calmTerms)}
+func newCalmCall(sections []*Section) (keys, args []string) {
+	keys, args = make([]string, len(sections)+1), make([]string, 1, 1+calmTerms)
 	var plan [MaxSections]byte
 	var room [4]calmTake
 	told := room[:0]
 	for i, s := range sections {
-		c.keys[i] = s.Ref.head
+		keys[i] = s.Ref.head
 		now, _ := s.Request.calm()
 		at := len(told) - 1
 		for at >= 0 && !told[at].alike(&now) {
 			at--
 		}
 		if at < 0 {
-			at, told, c.args = len(told), append(told, now), now.arguments(c.args)
+			at, told, args = len(told), append(told, now), now.arguments(args)
 		}
 		plan[i] = byte('0' + at)
 	}
-	c.keys[len(sections)] = wholeOf(sections)
+	keys[len(sections)] = wholeOf(sections)
 	if len(told) > 1 {
-		c.args[0] = string(plan[:len(sections)])
+		args[0] = string(plan[:len(sections)])
 	}
-	return c
+	return keys, args
 }
 
 // existing returns what a call for one section consists of that creates no state.

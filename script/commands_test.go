@@ -84,7 +84,7 @@ func TestCommandsOfRedis62(t *testing.T) {
 	call := regexp.MustCompile(`\bp?call\('([A-Z]+)'[^\n]*`)
 	word := regexp.MustCompile(`'([A-Z]{2,})'`)
 	seen := map[string]bool{}
-	for _, p := range append(programs[:], takesProgram) {
+	for _, p := range programs {
 		for _, name := range regexp.MustCompile(`\bredis\.(\w+)`).FindAllStringSubmatch(p.text, -1) {
 			if name[1] != "call" && name[1] != "pcall" {
 				t.Errorf("%s uses redis.%s", p.name, name[1])

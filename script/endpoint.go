@@ -24,7 +24,6 @@ const reloads = 3
 type Endpoint struct {
 	client rueidis.Client
 	loads  [programCount]load
-	takes  load // of takesProgram
 }
 
 // load is what an endpoint knows of one script.
@@ -33,14 +32,11 @@ type load struct {
 	version uint64        // how often it was loaded; 0: never
 	busy    chan struct{} // closed when the load under way has ended; nil: none
 	failed  error         // why the last load failed; nil: it did not, or only its caller gave up
-	// eager has callers who meet the first load send the text as well. They are few, and from afar
-	// to wait for it would take most of their time.
-	eager bool
 }
 
 // NewEndpoint returns an Endpoint over client, which must outlive it.
 func NewEndpoint(client rueidis.Client) *Endpoint {
-	return &Endpoint{client: client, takes: load{eager: true}}
+	return &Endpoint{client: client}
 }
 
 var errNoKey = invalid("no key: prefix and tag must not hold braces, the tag must not be empty")
@@ -159,10 +155,6 @@ func (l *load) ready(ctx context.Context, gone uint64) (version uint64, done fun
 			return version, nil, nil
 		}
 		busy := l.busy
-		if busy != nil && l.eager && l.version == 0 {
-			l.mu.Unlock()
-			return 0, func(bool, error) {}, nil
-		}
 		if busy == nil {
 			busy = make(chan struct{})
 			l.busy = busy
@@ -293,13 +285,10 @@ func failure(p *program, reply []rueidis.RedisMessage, keys [3]string) error {
 			}
 		}
 		return &StateError{Key: keys[number-1], Detail: "found by " + p.name}
-	case -2, -6:
+	case -2:
 		reason, err := reply[1].ToString()
 		if err != nil {
 			return malformed(p, "the refusal is not a string")
-		}
-		if status == -6 {
-			return &brokenError{said: cleaned(reason), program: p.name}
 		}
 		return &RefusedError{Reason: cleaned(reason)}
 	}

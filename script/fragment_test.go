@@ -63,9 +63,6 @@ func TestFragmentsSayWhatTheyShare(t *testing.T) {
 		lines, owners := recipes[i].assemble()
 		check(recipes[i].file, lines, owners)
 	}
-	lines, owners := takesFrame()
-	check("takes", lines, owners)
-	readable(t, "takes", takesProgram.text)
 	for _, name := range fragmentNames(t) {
 		said, want := contractOf(t, name), of(name)
 		for _, c := range []struct {

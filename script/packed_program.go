@@ -1,6 +1,7 @@
 package script
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 )
@@ -49,5 +50,14 @@ func withPacked(all [programCount]recipe) [programCount]recipe {
 		add(ledgerProgram, "ledger", with("ledger")...)
 		add(dropProgram, "drop", "packed_drop", "drop")
 	}
+	return all
+}
+
+func withNames(names, more map[string]string) map[string]string {
+	all := maps.Clone(names)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, more)
 	return all
 }

@@ -15,8 +15,7 @@
 // [time.Duration].
 package script
 
-// Every program has a place of its own in an endpoint's memory of what is loaded, but for
-// takesProgram.
+// Every program has a place of its own in an endpoint's memory of what is loaded.
 const (
 	// Operations on a shard, of each algorithm in this order. See ShardRef.program.
 	takeProgram = iota

@@ -2,15 +2,10 @@ package script
 
 import (
 	"context"
-	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/redis/rueidis"
-
-	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
 // MaxSections is the most shards that one call may take from.
@@ -34,8 +29,8 @@ type Section struct {
 // it means for a Take.
 //
 // It is one round trip where every state is as proposed, or known to be not; and another for those
-// that turn out to be not. In a cluster shards of several hash tags, which may lie in several
-// slots, are taken from by one command for each tag, all in one pipeline.
+// that turn out to be not. What goes together is one pipeline: a command of take.lua, in a cluster
+// one for each hash tag, and one command for each section that needs its full take.
 func (e *Endpoint) TakeAll(ctx context.Context, sections []Section) error {
 	if len(sections) > MaxSections {
 		return invalid("%d sections", len(sections))
@@ -107,22 +102,6 @@ func (e *Endpoint) takeEach(ctx context.Context, sections []*Section) {
 	wg.Wait()
 }
 
-// manyCall is a call under construction.
-type manyCall struct{ keys, args []string }
-
-// newManyCall returns what a call for the sections consists of.
-func newManyCall(sections []*Section) *manyCall {
-	c := &manyCall{keys: make([]string, 0, 2*len(sections)+1), args: make([]string, 1, 8)}
-	var plan []byte
-	for _, s := range sections {
-		c.keys = append(c.keys, s.Ref.head, s.Ref.Ledger())
-		var room [3]string
-		plan = columns.Section.Append(plan, 0, int64(s.Ref.algorithm), int64(c.place(s.Request.arguments(room[:0]))))
-	}
-	c.keys, c.args[0] = append(c.keys, wholeOf(sections)), string(plan)
-	return c
-}
-
 // wholeOf returns the key that tells since when the server has its memory, if any of the sections
 // needs it.
 func wholeOf(sections []*Section) string {
@@ -134,18 +113,6 @@ func wholeOf(sections []*Section) string {
 	return sections[0].Ref.head
 }
 
-// place returns where in the arguments of the call those of a section are, counted from 1. Sections
-// that ask the same of the same limit share them: most do.
-func (c *manyCall) place(args []string) int {
-	for at := len(c.args) - len(args); at > 0 && at > len(c.args)-4*len(args); at -= len(args) {
-		if c.args[at+2] == args[2] && c.args[at+1] == args[1] && c.args[at] == args[0] {
-			return at + 1
-		}
-	}
-	c.args = append(c.args, args...)
-	return len(c.args) - len(args) + 1
-}
-
 func (s *Section) check() error {
 	if s.Ref.head == "" {
 		return errNoKey
@@ -153,66 +120,9 @@ func (s *Section) check() error {
 	return s.Request.check(s.Ref)
 }
 
-// readMany takes in what the full takes of several sections replied.
-func readMany(sections []*Section, reply []rueidis.RedisMessage) error {
-	if len(reply) != len(sections) {
-		return malformed(&takesProgram, "wrong number of sections")
-	}
-	for i, s := range sections {
-		if one, err := reply[i].ToArray(); err != nil {
-			s.Err = malformed(&takesProgram, "a section is not a list")
-		} else {
-			s.read(one)
-		}
-	}
-	return nil
-}
-
 // read takes in what a full take replied.
 func (s *Section) read(reply []rueidis.RedisMessage) {
 	if s.Err = failure(&programs[s.Ref.program(takeProgram)], reply, s.Ref.creating(s.Request)); s.Err == nil {
 		s.Reply, s.Err = parseTake(reply, s.Request)
 	}
-}
-
-// takesProgram is the takes of all algorithms in one script.
-var takesProgram = func() program {
-	lines, _ := takesLines(func(r *recipe) []string {
-		r.names = withNames(r.names, map[string]string{"TIME": "clock"})
-		body, _ := r.assemble()
-		return body
-	})
-	return newProgram("takes", strings.Join(lines, "\n")+"\n")
-}()
-
-// takesLines are the lines of the script, and of each the fragment that it comes from; those of a
-// take, for which body stands, come from none.
-func takesLines(body func(take *recipe) []string) (lines, owners []string) {
-	none := func(more ...string) {
-		lines, owners = append(lines, more...), append(owners, make([]string, len(more))...)
-	}
-	fragment := func(name string) {
-		a := assembly{recipe: &recipe{file: "takes"}}
-		a.add(name, "")
-		lines, owners = append(lines, a.lines...), append(owners, a.owners...)
-	}
-	none("-- takes = takes + the take of each algorithm + takes_each")
-	fragment("takes")
-	for a := range algorithms {
-		take := recipes[ShardRef{algorithm: a}.program(takeProgram)]
-		none("take['" + strconv.Itoa(int(a)) + "'] = function(KEYS, ARGV)")
-		none(body(&take)...)
-		none("end")
-	}
-	fragment("takes_each")
-	return lines, owners
-}
-
-func withNames(names, more map[string]string) map[string]string {
-	all := maps.Clone(names)
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, more)
-	return all
 }

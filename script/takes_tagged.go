@@ -3,7 +3,6 @@ package script
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 
@@ -13,52 +12,41 @@ import (
 // takeCall is one script call for the takes of some sections, whose keys lie in one slot.
 type takeCall struct {
 	sections   []*Section
-	number     int // of the program, or manyFull
-	program    *program
-	load       *load
+	number     int // of the program
 	keys, args []string
 }
 
-// manyFull is the number of takesProgram.
-const manyFull = -1
-
-// commands returns the calls that take from the sections: one for those that are for take.lua, and
-// one for the others; in a cluster, for each hash tag.
+// commands returns the calls that take from the sections: one for those that are for take.lua, in a
+// cluster for each hash tag, and one for each of the others.
 func (e *Endpoint) commands(sections []*Section) (all []takeCall) {
-	tagged := [][]*Section{sections}
+	var calm []*Section
+	for _, s := range sections {
+		if s.full {
+			all = append(all, s.fullCall())
+		} else {
+			calm = append(calm, s)
+		}
+	}
+	tagged := [][]*Section{calm}
 	if e.client.Mode() == rueidis.ClientModeCluster {
-		tagged = byTag(sections)
+		tagged = byTag(calm)
 	}
 	for _, some := range tagged {
-		var full []*Section
-		if slices.ContainsFunc(some, func(s *Section) bool { return s.full }) {
-			full = slices.DeleteFunc(slices.Clone(some), func(s *Section) bool { return !s.full })
-			some = slices.DeleteFunc(slices.Clone(some), func(s *Section) bool { return s.full })
-		}
 		if len(some) > 0 {
-			c := newCalmCall(some)
-			all = append(all, takeCall{some, calmProgram, &programs[calmProgram], &e.loads[calmProgram], c.keys, c.args})
-		}
-		for _, s := range full {
-			if s.paced {
-				keys := s.Ref.keys()
-				p, l := &programs[pacedProgram], &e.loads[pacedProgram]
-				all = append(all, takeCall{[]*Section{s}, pacedProgram, p, l, keys[:countKeys(keys)],
-					s.Request.pacedArguments()})
-			}
-		}
-		full = slices.DeleteFunc(full, func(s *Section) bool { return s.paced })
-		if len(full) == 1 {
-			s := full[0]
-			number, keys := s.Ref.program(takeProgram), s.Ref.creating(s.Request)
-			all = append(all, takeCall{full, number, &programs[number], &e.loads[number], keys[:countKeys(keys)],
-				s.Request.arguments(nil)})
-		} else if len(full) > 1 {
-			c := newManyCall(full)
-			all = append(all, takeCall{full, manyFull, &takesProgram, &e.takes, c.keys, c.args})
+			keys, args := newCalmCall(some)
+			all = append(all, takeCall{some, calmProgram, keys, args})
 		}
 	}
 	return all
+}
+
+// fullCall returns the call of the full take, or of the paced one.
+func (s *Section) fullCall() takeCall {
+	number, keys, args := s.Ref.program(takeProgram), s.Ref.creating(s.Request), s.Request.arguments(nil)
+	if s.paced {
+		number, keys, args = pacedProgram, s.Ref.keys(), s.Request.pacedArguments()
+	}
+	return takeCall{[]*Section{s}, number, keys[:countKeys(keys)], args}
 }
 
 // byTag returns the sections by the hash tag of their keys, each in their order.
@@ -91,8 +79,8 @@ func (e *Endpoint) makeCalls(ctx context.Context, all []takeCall) error {
 	built := make(rueidis.Commands, 0, len(all))
 	var piped, alone []*takeCall
 	for i := range all {
-		if c := &all[i]; c.load.known() {
-			piped, built = append(piped, c), append(built, e.evalsha(c.program, c.keys, c.args))
+		if c := &all[i]; e.loads[c.number].known() {
+			piped, built = append(piped, c), append(built, e.evalsha(&programs[c.number], c.keys, c.args))
 		} else { // it cannot go in a pipeline
 			alone = append(alone, c)
 		}
@@ -104,7 +92,7 @@ func (e *Endpoint) makeCalls(ctx context.Context, all []takeCall) error {
 	} else {
 		for i, result := range e.client.DoMulti(ctx, built...) {
 			c := piped[i]
-			reply, err := c.program.read(result)
+			reply, err := programs[c.number].read(result)
 			if noScript(err) || isTorn(err) || errors.Is(err, rueidis.ErrNoSlot) {
 				alone = append(alone, c)
 				continue
@@ -132,7 +120,7 @@ func (e *Endpoint) makeCalls(ctx context.Context, all []takeCall) error {
 // makeCall makes one call.
 func (e *Endpoint) makeCall(ctx context.Context, c *takeCall) error {
 	for pause := tornPause; ; pause *= 2 {
-		reply, err := e.sendLoaded(ctx, c.program, c.load, c.keys, c.args)
+		reply, err := e.sendLoaded(ctx, &programs[c.number], &e.loads[c.number], c.keys, c.args)
 		switch {
 		case err == nil:
 			return c.read(reply)
@@ -156,8 +144,6 @@ func (c *takeCall) read(reply []rueidis.RedisMessage) error {
 		s := c.sections[0]
 		s.paced, s.Err = s.readPaced(reply)
 		return nil
-	case manyFull:
-		return readMany(c.sections, reply)
 	}
 	c.sections[0].read(reply)
 	return nil

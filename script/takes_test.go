@@ -137,14 +137,6 @@ func TestAShardThatFailsHarmsNoOtherOfItsCall(t *testing.T) {
 	}
 }
 
-// A section that Lua ends may have written: its permits may be spent.
-func TestASectionThatWasRaisedMayHaveWritten(t *testing.T) {
-	err := failure(&programs[recordPrograms+takeProgram], replyOf(t, "return {-6, 'ERR something'}"), [3]string{"k"})
-	if text, said := Said(err); err == nil || NotExecuted(err) || !said || text != "something" {
-		t.Errorf("%v: not executed %v, said %q", err, NotExecuted(err), text)
-	}
-}
-
 // replyOf is what a script on miniredis replies.
 func replyOf(t *testing.T, text string) []rueidis.RedisMessage {
 	t.Helper()
@@ -232,28 +224,5 @@ func TestTakesFromAClusterThatLostAMaster(t *testing.T) {
 	}
 	if failed == 0 || failed > 20 {
 		t.Errorf("%d of 30 failed, a third lies on the master", failed)
-	}
-}
-
-// Who comes while the script for many shards is loaded for the first time sends it as well: to wait
-// for a node far away would take most of the call's time. When it was loaded before, one loads it.
-func TestTheFirstLoadOfTakesIsNotWaitedFor(t *testing.T) {
-	over, cancel := context.WithCancel(t.Context())
-	cancel()
-	l := &NewEndpoint(nil).takes
-	_, loads, err := l.ready(t.Context(), 0)
-	if loads == nil || err != nil {
-		t.Fatal(err)
-	}
-	if _, sends, err := l.ready(over, 0); sends == nil || err != nil {
-		t.Errorf("the second waits: %v", err)
-	}
-	loads(true, nil)
-	version, _, _ := l.ready(t.Context(), 0)
-	if _, loads, _ = l.ready(t.Context(), version); loads == nil {
-		t.Fatal("nobody loads what is gone")
-	}
-	if _, sends, err := l.ready(over, version); sends != nil || !errors.Is(err, context.Canceled) {
-		t.Errorf("another load of the same: %v", err)
 	}
 }

@@ -126,7 +126,8 @@ func (c clocked) run(operation int, now int64, args ...string) ([]rueidis.RedisM
 func (c clocked) take(now int64, r *TakeRequest) (TakeReply, error) {
 	s, clocks := Section{Ref: c.ref, Request: r}, []string{strconv.FormatInt(c.uptime, 10), strconv.FormatInt(now, 10)}
 	if chooseFull([]*Section{&s}); !s.full {
-		args := append(newCalmCall([]*Section{&s}).args, clocks...)
+		_, args := newCalmCall([]*Section{&s})
+		args = append(args, clocks...)
 		reply, err := programs[calmProgram].read(clockedTexts[calmProgram].Exec(context.Background(), c.client,
 			[]string{c.ref.head, c.ref.whole(r)}, args))
 		if err == nil {

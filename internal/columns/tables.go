@@ -3,7 +3,7 @@ package columns
 // tables are those that scripts know by name.
 var tables = []*Table{
 	&Packed, &Once, &Log, &Entry, &LeakyBucket, &TokenBucket, &Low, &Booking,
-	&Ledger, &Sum, &Account, &Terms, &Asks, &One, &Group, &Caller, &Section, &Calm,
+	&Ledger, &Sum, &Account, &Terms, &Asks, &One, &Group, &Caller, &Calm,
 }
 
 // The columns that a shard keeps behind the proposal in force: Packed are those of all algorithms,
@@ -83,6 +83,4 @@ var (
 		{Name: "n", Width: 14}, {Name: "fence", Width: 16}, {Name: "until", Width: 16}, {Name: "need", Width: 16},
 		{Name: "state"},
 	}}
-	// Section is one shard's part of a call for several: where its arguments begin.
-	Section = Table{Name: "section", Columns: []Column{{Name: "algorithm", Width: 1}, {Name: "arguments", Width: 4}}}
 )
