@@ -105,11 +105,17 @@ func (e *Endpoint) makeCalls(ctx context.Context, all []takeCall) error {
 			}
 		}
 	}
-	var wg sync.WaitGroup
+	inOrder := make(map[string][]*takeCall, len(alone)) // of each shard
 	for _, c := range alone {
+		inOrder[c.keys[0]] = append(inOrder[c.keys[0]], c)
+	}
+	var wg sync.WaitGroup
+	for _, calls := range inOrder {
 		wg.Go(func() {
-			if err := e.makeCall(ctx, c); err != nil {
-				fail(c.sections, err)
+			for _, c := range calls {
+				if err := e.makeCall(ctx, c); err != nil {
+					fail(c.sections, err)
+				}
 			}
 		})
 	}
