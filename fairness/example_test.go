@@ -13,13 +13,6 @@ func ExampleShares() {
 	// Output: [60 50 10]
 }
 
-func ExampleLevel() {
-	num, den := fairness.Level(700,
-		[]fairness.Claim{{Demand: 900, Weight: 1}, {Demand: 900, Weight: 2}, {Demand: 900, Weight: 4}})
-	fmt.Println(float64(num) / float64(den))
-	// Output: 100
-}
-
 func ExampleJain() {
 	fmt.Println(fairness.Jain([]float64{1, 1, 1, 1}), fairness.Jain([]float64{1, 0, 0, 0}))
 	// Output: 1 0.25

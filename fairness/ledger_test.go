@@ -90,7 +90,7 @@ func TestTheLevelIsThatOfTheDefinition(t *testing.T) {
 	for _, a = range l.accounts {
 		claims = append(claims, Claim{Demand: a.claim, Weight: a.weight})
 	}
-	num, den := Level(term.Share*milli, claims)
+	num, den := level(term.Share*milli, claims)
 	if den == 0 {
 		t.Fatal("all claims together are less than the share")
 	}

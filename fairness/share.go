@@ -12,15 +12,6 @@ type Claim struct {
 	Demand, Weight int64
 }
 
-// Level returns the water level of weighted max-min fairness as the fraction num/den: the capacity
-// left by those whose demand lies below their weight × level, and the weight of all others, who
-// share it. den is 0 where nobody has to be held back. The sums of demands and of weights must not
-// overflow. O(n log n).
-func Level(capacity int64, claims []Claim) (num, den int64) {
-	num, den, _ = waterLevel(capacity, byLevel(claims))
-	return num, den
-}
-
 // Shares appends to dst what each claim gets of the capacity, in whole units, by weighted max-min
 // fairness (progressive filling; Bertsekas and Gallager, Data Networks, section 6.5.2): nobody gets
 // more than its demand, nothing is left while somebody wants more, and everybody has its part to

@@ -56,7 +56,6 @@ type Twin interface {
 	Settle(now int64, r SettleRequest) SettleReply
 	Peek(now int64) PeekReply
 	Clear(now int64) ClearReply
-	Ledger(now int64) LedgerReply
 }
 
 // NewTwin returns absent state of a shard, nil if the algorithm is not one of ours.

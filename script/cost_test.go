@@ -45,7 +45,7 @@ func BenchmarkScript(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			ref := ShardKeys("", "t", c.name)
-			p, err := NewProposal(1, c.share, c.share, time.Second, time.Hour, false)
+			p, err := newProposal(1, c.share, c.share, time.Second, time.Hour, false)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func perCall(tb testing.TB, client rueidis.Client, command string) float64 {
 // BenchmarkTake reports what a take costs this process, and its allocations.
 func BenchmarkTake(b *testing.B) {
 	endpoint := NewEndpoint(redistest.Standalone(b).Client(b))
-	p, err := NewProposal(1, MaxPermits, MaxPermits, time.Second, 0, true)
+	p, err := newProposal(1, MaxPermits, MaxPermits, time.Second, 0, true)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func BenchmarkTake(b *testing.B) {
 
 // BenchmarkTwin reports what a take costs in this process alone.
 func BenchmarkTwin(b *testing.B) {
-	p, err := NewProposal(1, MaxPermits, MaxPermits, time.Second, 0, true)
+	p, err := newProposal(1, MaxPermits, MaxPermits, time.Second, 0, true)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -27,7 +27,8 @@ func ExampleEndpoint_Take() {
 
 	endpoint := script.NewEndpoint(client)
 	shard := script.ShardKeys("app:", "7", "checkout")
-	proposal, err := script.NewProposal(1, 10, 10, time.Minute, time.Hour, true)
+	proposal, err := script.Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Minute, Keep: time.Hour,
+		Quarantine: true}.Proposal()
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -76,7 +77,8 @@ func ExampleEndpoint_Settle() {
 	defer client.Close()
 
 	ctx, endpoint, shard := context.Background(), script.NewEndpoint(client), script.ShardKeys("app:", "7", "checkout")
-	proposal, err := script.NewProposal(1, 10, 10, time.Minute, time.Hour, true)
+	proposal, err := script.Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Minute, Keep: time.Hour,
+		Quarantine: true}.Proposal()
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func TestServerRefusesToWrite(t *testing.T) {
 		return clocked{client: client, uptime: 1_000_000, ref: ShardKeys("", "t", name)}
 	}
 	one, other := shard("limit"), shard("other")
-	p, err := NewProposal(1, 200, 200, time.Second, time.Hour, false)
+	p, err := newProposal(1, 200, 200, time.Second, time.Hour, false)
 	if err != nil {
 		t.Fatal(err)
 	}

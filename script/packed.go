@@ -380,16 +380,3 @@ func (m *packed[S, R]) Clear(now int64) ClearReply {
 	m.store(&v)
 	return ClearReply{Status: OK, Epoch: m.epoch, Share: m.share}
 }
-
-// Ledger lists the participants, as [Endpoint.Ledger] does.
-func (m *packed[S, R]) Ledger(now int64) LedgerReply {
-	if m.epoch == 0 {
-		return LedgerReply{}
-	}
-	v := m.look(now)
-	b := LedgerReply{Status: OK, Contended: v.fair.contended > 0 && v.fair.contended+2*v.window > v.now}
-	if b.Contended {
-		b.Standings = v.fair.ledger.Standings(v.term())
-	}
-	return b
-}

@@ -23,8 +23,22 @@ var allAlgorithms = []Algorithm{AlgorithmSlidingLog, AlgorithmSlidingCounter, Al
 type packedTwin interface {
 	Twin
 	head() string // as the scripts store it
+	Ledger(now int64) LedgerReply
 	ledger() *fairness.Ledger
 	runFor(uptime time.Duration)
+}
+
+// Ledger lists the participants, as [Endpoint.Ledger] does.
+func (m *packed[S, R]) Ledger(now int64) LedgerReply {
+	if m.epoch == 0 {
+		return LedgerReply{}
+	}
+	v := m.look(now)
+	b := LedgerReply{Status: OK, Contended: v.fair.contended > 0 && v.fair.contended+2*v.window > v.now}
+	if b.Contended {
+		b.Standings = v.fair.ledger.Standings(v.term())
+	}
+	return b
 }
 
 // head renders the twin's state as the scripts store it.

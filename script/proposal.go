@@ -79,13 +79,6 @@ type Terms struct {
 // MaxFill bounds how long it may take to fill an empty bucket.
 const MaxFill = 10 * MaxWindow
 
-// NewProposal returns a proposal for a sliding log: see [Terms], whose fields of the same name its
-// arguments are.
-func NewProposal(epoch, target, floor int64, window, keep time.Duration, quarantine bool) (*Proposal, error) {
-	return Terms{Epoch: epoch, Target: target, Floor: floor, Window: window, Keep: keep,
-		Quarantine: quarantine}.Proposal()
-}
-
 // Proposal returns the terms in the form in which takes carry them.
 func (t Terms) Proposal() (*Proposal, error) {
 	if t.Epoch == 0 {

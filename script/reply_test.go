@@ -65,7 +65,7 @@ func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
 	for i := range programs {
 		note(failure(&programs[i], reply, [3]string{"a", "b"}))
 	}
-	p, err := NewProposal(1, 1, 1, MinWindow, 0, false)
+	p, err := newProposal(1, 1, 1, MinWindow, 0, false)
 	note(err)
 	_, err = parseTake(reply, &TakeRequest{Proposal: p, Groups: groups})
 	note(err)
@@ -103,7 +103,7 @@ func FuzzReply(f *testing.F) {
 }
 
 func TestMalformedTakeReplies(t *testing.T) {
-	p, err := NewProposal(1, 10, 10, MinWindow, 0, false)
+	p, err := newProposal(1, 10, 10, MinWindow, 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}

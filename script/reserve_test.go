@@ -118,7 +118,7 @@ type bookings struct {
 }
 
 func newBookings(tb testing.TB, seed uint64, share int64) *bookings {
-	p, err := NewProposal(1, share, share, 100*time.Millisecond, keep, false)
+	p, err := newProposal(1, share, share, 100*time.Millisecond, keep, false)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -162,7 +162,7 @@ func TestScenarios(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 			continue
 		}
-		plan, err := NewProposal(1, s.permits, s.permits, s.window, time.Minute, true)
+		plan, err := newProposal(1, s.permits, s.permits, s.window, time.Minute, true)
 		if err != nil {
 			t.Errorf("%s: %v", file, err)
 			continue

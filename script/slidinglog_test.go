@@ -158,7 +158,7 @@ func checkNext(t *rapid.T, log *slidingTwin, step step, reply TakeReply) {
 		return
 	}
 	at := step.now + int64(reply.Next/time.Microsecond)
-	look, err := NewProposal(0, 0, 0, 0, 0, false)
+	look, err := newProposal(0, 0, 0, 0, 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,9 +219,9 @@ func checkRetry(t *rapid.T, log *slidingTwin, step step, reply TakeReply) {
 		}
 		return
 	}
-	look, err := NewProposal(0, 0, 0, 0, 0, false)
+	look, err := newProposal(0, 0, 0, 0, 0, false)
 	if reply.Closed > 0 { // the share is put in force when the quarantine has ended
-		look, err = NewProposal(reply.Epoch, reply.Target, reply.Target, duration(log.window), keep, false)
+		look, err = newProposal(reply.Epoch, reply.Target, reply.Target, duration(log.window), keep, false)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -244,7 +244,7 @@ type table struct {
 
 func (b *table) propose(epoch, target, floor int64, window time.Duration, quarantine bool) *Proposal {
 	b.t.Helper()
-	p, err := NewProposal(epoch, target, floor, window, 0, quarantine)
+	p, err := newProposal(epoch, target, floor, window, 0, quarantine)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func (c *clock) forward(d time.Duration) {
 func TestNothingIsCreated(t *testing.T) {
 	onBoth(t, func(t *testing.T, client rueidis.Client) {
 		ctx, endpoint, ref := context.Background(), NewEndpoint(client), ShardKeys("", "t", "limit")
-		look, err := NewProposal(0, 0, 0, 0, 0, false)
+		look, err := newProposal(0, 0, 0, 0, 0, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func TestMemoryIsFlat(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	for share := int64(100); share <= 10_000_000; share *= 10 {
 		c := clocked{client: client, uptime: 1_000_000, ref: ShardKeys("", "t", strconv.FormatInt(share, 10))}
-		p, err := NewProposal(1, share, share, time.Second, time.Hour, false)
+		p, err := newProposal(1, share, share, time.Second, time.Hour, false)
 		if err != nil {
 			t.Fatal(err)
 		}

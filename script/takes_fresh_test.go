@@ -121,7 +121,7 @@ func TestAFreshShardCostsNoInfo(t *testing.T) {
 		s := taking(t, AlgorithmSlidingLog, fmt.Sprint(i))
 		var err error
 		s.Request.Known = time.Hour
-		if s.Request.Proposal, err = NewProposal(1, 5, 5, time.Second, 0, true); err != nil {
+		if s.Request.Proposal, err = newProposal(1, 5, 5, time.Second, 0, true); err != nil {
 			t.Fatal(err)
 		}
 		before := infos(t, client)

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -98,9 +97,6 @@ func (n *Node) Revive(slot int) {
 		n.env.Spawn(func(ctx context.Context) { n.look(ctx, e, slot) })
 	}
 }
-
-// Excuse has a silence tell nothing of the node: it was the caller who left.
-func (c *Call) Excuse() { c.least = math.MaxInt64 }
 
 // Serves looks whether the node carries out a call that writes, as takes do: nil, or why not. One
 // that is away is asked only when it is time for that.

@@ -73,18 +73,16 @@ func silent(tb testing.TB) (*Node, *standalone, telemetry.Call) {
 func TestSilenceKeepsCallsAwayUnlessTheCallerWasInHaste(t *testing.T) {
 	const least = 50 * time.Millisecond
 	for name, c := range map[string]struct {
-		took  time.Duration
-		err   error
-		leave bool
-		look  error // what is said to the look; nil: nothing
-		want  bool  // whether calls may still be sent
+		took time.Duration
+		err  error
+		look error // what is said to the look; nil: nothing
+		want bool  // whether calls may still be sent
 	}{
 		"silent":          {took: least, err: context.DeadlineExceeded},
 		"silent, answers": {took: least, err: context.DeadlineExceeded, look: script.ErrForeignState, want: true},
 		"silent, broken":  {took: least, err: context.DeadlineExceeded, look: errors.New("connection reset")},
 		"cancelled late":  {took: least, err: context.Canceled},
 		"in haste":        {took: least - 1, err: context.DeadlineExceeded, want: true},
-		"the caller left": {took: least, err: context.Canceled, leave: true, want: true},
 		"answered":        {want: true},
 		"broken":          {err: errors.New("connection reset")},
 	} {
@@ -97,9 +95,6 @@ func TestSilenceKeepsCallsAwayUnlessTheCallerWasInHaste(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(c.took)
-				if c.leave {
-					call.Excuse()
-				}
 				call.Finish(ctx, c.err)
 				time.Sleep(n.env.CallTimeout + time.Millisecond)
 				if got := n.Ready(0); got != c.want {

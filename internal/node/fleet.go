@@ -124,11 +124,6 @@ func (r *Roster) Open() []shard.Node {
 	return r.placeable(open)
 }
 
-// Keeps reports whether what is on the node may stay there.
-func (r *Roster) Keeps(name string) bool {
-	return slices.ContainsFunc(r.Open(), func(n shard.Node) bool { return n.Name == name })
-}
-
 func (r *Roster) placeable(specs []Spec) (placed []shard.Node) {
 	for _, s := range specs {
 		if id, ok := r.ID(s.Name); ok {

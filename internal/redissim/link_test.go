@@ -13,7 +13,7 @@ func BenchmarkTake(b *testing.B) {
 	n := time.Duration(0)
 	s := NewServer(func() time.Time { return start.Add(n) })
 	e := script.NewEndpoint(s.Direct())
-	p, err := script.NewProposal(1, 100, 100, time.Second, time.Hour, false)
+	p, err := script.Terms{Epoch: 1, Target: 100, Floor: 100, Window: time.Second, Keep: time.Hour}.Proposal()
 	if err != nil {
 		b.Fatal(err)
 	}

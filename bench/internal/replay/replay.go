@@ -34,7 +34,7 @@ func (s *Shard) Key(key string) *Shard {
 
 // Sized is a shard of another size, on the same server.
 func (s *Shard) Sized(name string, permits int64, window time.Duration) (*Shard, error) {
-	sized, err := script.NewProposal(1, permits, permits, window, window, false)
+	sized, err := script.Terms{Epoch: 1, Target: permits, Floor: permits, Window: window, Keep: window}.Proposal()
 	return (&Shard{proposal: sized, endpoint: s.endpoint}).Key(name), err
 }
 
