@@ -84,11 +84,8 @@ func New(cfg Config) (*Client, error) {
 // reconsider has the limits follow the nodes that are lost, or back.
 func (c *Client) reconsider() {
 	c.spawn(func(context.Context) {
-		for _, co := range c.cores() {
+		for _, co := range c.recorded() {
 			co.reconsider()
-		}
-		for _, f := range c.everyFamily() {
-			f.core.reconsider()
 		}
 	})
 }
@@ -212,23 +209,26 @@ func (c *Client) forget(co *core) {
 }
 
 // cores returns every limiter with a layout of its own.
-func (c *Client) cores() []*core {
+func (c *Client) cores() []*core { return byName(c, c.limiters) }
+
+// everyFamily returns every family that this Client has opened.
+func (c *Client) everyFamily() []*Family { return byName(c, c.families) }
+
+// byName returns what the Client has under names, in their order.
+func byName[T any](c *Client, named map[string]T) (all []T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := make([]*core, 0, len(c.limiters))
-	for _, name := range slices.Sorted(maps.Keys(c.limiters)) {
-		all = append(all, c.limiters[name])
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		all = append(all, named[name])
 	}
 	return all
 }
 
-// everyFamily returns every family that this Client has opened.
-func (c *Client) everyFamily() []*Family {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := make([]*Family, 0, len(c.families))
-	for _, name := range slices.Sorted(maps.Keys(c.families)) {
-		all = append(all, c.families[name])
+// recorded returns every limiter and family, which have records.
+func (c *Client) recorded() (all []*core) {
+	all = c.cores()
+	for _, f := range c.everyFamily() {
+		all = append(all, f.core)
 	}
 	return all
 }

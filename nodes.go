@@ -71,10 +71,7 @@ func (c *Client) Rebalance(ctx context.Context) error {
 	if c.closed.Load() {
 		return ErrClosed
 	}
-	cores := c.cores()
-	for _, f := range c.everyFamily() {
-		cores = append(cores, f.core)
-	}
+	cores := c.recorded()
 	errs := make([]error, len(cores))
 	busy := make(chan struct{}, 8) // at once
 	var wg sync.WaitGroup
