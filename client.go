@@ -143,6 +143,20 @@ func (c *Client) Limiter(ctx context.Context, name string, limit Limit) (*Limite
 // anything: ErrNotFound if there is none of that name, ErrUnavailable if that
 // cannot be told because Redis is away.
 func (c *Client) Open(ctx context.Context, name string) (*Limiter, error) {
+	co, err := open(ctx, c, name, false, c.limiters, c.core)
+	if err != nil {
+		return nil, err
+	}
+	if err := co.join(ctx, co.declaration()); err != nil {
+		return nil, err
+	}
+	return co.limiter(), nil
+}
+
+// open returns what the Client has under a name, and has it made for the limit that is stored if
+// there is nothing.
+func open[T any](ctx context.Context, c *Client, name string, family bool, known map[string]*T,
+	made func(string, Limit) (*T, error)) (*T, error) {
 	if err := checkName("name", name); err != nil {
 		return nil, err
 	}
@@ -150,21 +164,16 @@ func (c *Client) Open(ctx context.Context, name string) (*Limiter, error) {
 		return nil, ErrClosed
 	}
 	c.mu.Lock()
-	co := c.limiters[name]
+	has := known[name]
 	c.mu.Unlock()
-	if co == nil {
-		limit, err := c.stored(ctx, name, false)
-		if err != nil {
-			return nil, err
-		}
-		if co, err = c.core(name, limit); err != nil {
-			return nil, err
-		}
+	if has != nil {
+		return has, nil
 	}
-	if err := co.join(ctx, co.declaration()); err != nil {
+	limit, err := c.stored(ctx, name, family)
+	if err != nil {
 		return nil, err
 	}
-	return co.limiter(), nil
+	return made(name, limit)
 }
 
 // stored returns the limit that is stored under the name, of a limiter or a family.

@@ -54,23 +54,9 @@ func (c *Client) Family(ctx context.Context, name string, limit Limit) (*Family,
 // OpenFamily returns a handle on a family that is stored already, without declaring anything.
 // Errors are those of Open.
 func (c *Client) OpenFamily(ctx context.Context, name string) (*Family, error) {
-	if err := checkName("name", name); err != nil {
+	f, err := open(ctx, c, name, true, c.families, c.family)
+	if err != nil {
 		return nil, err
-	}
-	if c.closed.Load() {
-		return nil, ErrClosed
-	}
-	c.mu.Lock()
-	f := c.families[name]
-	c.mu.Unlock()
-	if f == nil {
-		limit, err := c.stored(ctx, name, true)
-		if err != nil {
-			return nil, err
-		}
-		if f, err = c.family(name, limit); err != nil {
-			return nil, err
-		}
 	}
 	return f, f.core.join(ctx, f.core.declaration())
 }

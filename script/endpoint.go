@@ -55,11 +55,21 @@ func (e *Endpoint) Probe(ctx context.Context, prefix, tag string) error {
 // SCRIPT FLUSH, failover), one caller sends the full text as its own call and the others wait for
 // it, so that each loss costs one load and not one for every caller.
 func (e *Endpoint) run(ctx context.Context, number int, keys [3]string, args []string) ([]rueidis.RedisMessage, error) {
-	if keys[0] == "" {
+	return e.runWith(ctx, number, keys[:countKeys(keys)], keys, args)
+}
+
+// runWith is run with other keys than those that the script names by number. It turns the statuses
+// below zero into errors.
+func (e *Endpoint) runWith(ctx context.Context, number int, keys []string, named [3]string,
+	args []string) ([]rueidis.RedisMessage, error) {
+	if named[0] == "" {
 		return nil, errNoKey
 	}
 	for pause := tornPause; ; pause *= 2 {
-		reply, err := e.sendOne(ctx, &programs[number], &e.loads[number], keys, args)
+		reply, err := e.sendLoaded(ctx, &programs[number], &e.loads[number], keys, args)
+		if err == nil {
+			err = failure(&programs[number], reply, named)
+		}
 		if !isTorn(err) || !rest(ctx, pause) {
 			return reply, err
 		}
@@ -89,16 +99,6 @@ func rest(ctx context.Context, pause time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// sendOne makes a call for one shard or record, and turns the statuses below zero into errors.
-func (e *Endpoint) sendOne(ctx context.Context, p *program, l *load, keys [3]string,
-	args []string) ([]rueidis.RedisMessage, error) {
-	reply, err := e.sendLoaded(ctx, p, l, keys[:countKeys(keys)], args)
-	if err != nil {
-		return nil, err
-	}
-	return reply, failure(p, reply, keys)
 }
 
 // sendLoaded sends a script by name, or its text if the endpoint does not have it.

@@ -68,19 +68,12 @@ func (e *Endpoint) Settle(ctx context.Context, s ShardRef, r SettleRequest) (Set
 		return SettleReply{}, errNoKey
 	}
 	var room [10]string
-	number, keys := s.program(settleProgram), s.settleKeys(&r)
-	for pause := tornPause; ; pause *= 2 {
-		reply, err := e.sendLoaded(ctx, &programs[number], &e.loads[number], keys, r.arguments(s.algorithm, room[:0]))
-		if err == nil {
-			err = failure(&programs[number], reply, s.creating(r.take(s.algorithm))) // which names no mark
-		}
-		if err == nil {
-			return parseSettle(reply, &r)
-		}
-		if !isTorn(err) || !rest(ctx, pause) {
-			return SettleReply{}, err
-		}
+	number, named := s.program(settleProgram), s.creating(r.take(s.algorithm)) // which names no mark
+	reply, err := e.runWith(ctx, number, s.settleKeys(&r), named, r.arguments(s.algorithm, room[:0]))
+	if err != nil {
+		return SettleReply{}, err
 	}
+	return parseSettle(reply, &r)
 }
 
 // settleKeys returns the keys in the order in which the script declares them: the mark is the last
