@@ -9,10 +9,10 @@ var onTwins = switchOff{name: "redis", edits: []edit{
 		"\tvar twin ReserveReply\n\tif !BROKEN {\n\t\tsimulated(e, s, func(t Twin, now int64) { twin = " +
 			"t.Reserve(now, r) })\n" +
 			"\t\treturn twin, nil\n\t}\n\treply, err := e.run(ctx, s.program(reserveProgram)"},
-	{"\tvar room [10]string\n\tnumber, keys := s.program(settleProgram)",
+	{"\tvar room [10]string\n\tnumber, named := s.program(settleProgram)",
 		"\tvar twin SettleReply\n\tif !BROKEN {\n\t\tsimulated(e, s, func(t Twin, now int64) { twin = t.Settle(now, " +
 			"r) })\n\t\t" +
-			"return twin, nil\n\t}\n\tvar room [10]string\n\tnumber, keys := s.program(settleProgram)"},
+			"return twin, nil\n\t}\n\tvar room [10]string\n\tnumber, named := s.program(settleProgram)"},
 	{"\treply, err := e.run(ctx, s.program(peekProgram)",
 		"\tvar twin PeekReply\n\tif !BROKEN {\n\t\tsimulated(e, s, func(t Twin, now int64) { twin = t.Peek(now) " +
 			"})\n\t\t" +

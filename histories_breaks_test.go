@@ -112,7 +112,7 @@ var breakages = []breakage{
 				"\t\t\treturn found.moveTo(p), nil\n"}},
 	},
 	{
-		name: "time stands still while a machine is suspended", theme: "suspend", kind: "over", seeds: []uint64{18},
+		name: "time stands still while a machine is suspended", theme: "suspend", kind: "over", seeds: []uint64{408},
 		edits: []edit{
 			{"\treturn now + asleep\n", "\tif BROKEN {\n\t\treturn now\n\t}\n\treturn now + asleep\n"},
 			{"(only || heard.since <= began)", "(BROKEN || only || heard.since <= began)"}, // else the time of the node tells

@@ -105,8 +105,8 @@ func (w *world) rebalance(s step) {
 	w.event("rebalance", l)
 }
 
-// setNodes has one process list other nodes, and move a limit there.
-func (w *world) setNodes(s step) {
+// relist has one process list other nodes, and move a limit there.
+func (w *world) relist(s step) {
 	p, l, h := w.who(s)
 	if h == nil || slices.ContainsFunc(w.limit, func(l *watched) bool { return l.plan.Family }) {
 		return

@@ -20,7 +20,7 @@ var deeds = map[string]func(*world, step){
 	"bring":     (*world).bring,
 	"revise":    (*world).revise,
 	"rebalance": (*world).rebalance,
-	"nodes":     (*world).setNodes,
+	"nodes":     (*world).relist,
 	"move":      (*world).move,
 	"place":     (*world).place,
 	"delete":    (*world).remove,

@@ -260,8 +260,13 @@ func (r *routes) spare() (n int64) {
 // soonest is how long it takes until a limit that is not known to refuse can grant n permits. For
 // more than one it may have to ask what the shards have ahead.
 func (m *member) soonest(ctx context.Context, r *routes, n, since int64) time.Duration {
-	if n == 1 || r.spare() >= n {
+	if r.spare() >= n {
 		return 0
+	}
+	if n == 1 { // when one comes is known for longer than it is believed that there is none
+		now := m.core.client.now()
+		_, next := m.view(r).shutOut(now)
+		return max(0, time.Duration(next-now))
 	}
 	o, _ := m.core.look(ctx, r, since)
 	return max(0, m.core.await(r, o, n))
