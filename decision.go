@@ -85,6 +85,8 @@ type State struct {
 	// Participants is the number of processes that used the limit lately, as last heard.
 	Participants int64
 	Shards       []ShardState
+	// Records are the nodes that keep the records of the key prefix, as last heard.
+	Records []string
 	// Takeover tells that the others take over what a lost node has of the limit: it was declared
 	// with Config.NodeTimeout.
 	Takeover bool

@@ -68,3 +68,44 @@ func TestDrainedPlacesMayStop(t *testing.T) {
 		}
 	})
 }
+
+// On real servers: one of those that keep the records is drained and stopped, and then another one.
+// A new limit is declared, and one from before is changed, by a process that knew them and by one
+// that begins then.
+func TestAnotherPlaceDownAfterADrain(t *testing.T) {
+	t.Parallel()
+	for _, began := range []int{1, 3, 4} { // so many nodes were listed when the records began
+		f, servers := independent(t, 5)
+		limit := shardlimit.Limit{Permits: 60, Per: time.Minute, Shards: 4}
+		clients := []*shardlimit.Client{f.with(f.nodes[:began]...).client(t)}
+		old := limiter(t, clients[0], "old", limit)
+		again := func(_ int, c *shardlimit.Client) { old = limiter(t, c, "old", limit) }
+		f.restart(t, clients, f.nodes, again)
+		going := clients[0].RecordNodes()[0]
+		list := drained(f.nodes, func(i int) bool { return f.nodes[i].Name == going })
+		f.restart(t, clients, list, again)
+		if err := clients[0].Rebalance(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		awaitThat(t, "nothing is left on the node", func() bool {
+			st := peek(t, old)
+			return st.Settled && !slices.Contains(hosts(st), going) && !slices.Contains(st.Records, going)
+		})
+		rest := slices.DeleteFunc(list, func(n shardlimit.Node) bool { return n.Drain })
+		f.restart(t, clients, rest, again)
+		servers[f.index(going)].Kill()
+		servers[f.index(clients[0].RecordNodes()[1])].Kill()
+		for i, c := range []*shardlimit.Client{clients[0], f.with(rest...).client(t)} {
+			l := limiter(t, c, fmt.Sprint("new", i), shardlimit.Limit{Permits: 60, Per: time.Minute, Shards: 4})
+			if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || d.Degraded {
+				t.Errorf("of %d nodes, process %d: %+v, %v", began, i, d, err)
+			}
+			l = limiter(t, c, "old", shardlimit.Limit{Permits: 60, Per: time.Minute, Shards: 4})
+			changed := shardlimit.Limit{Permits: int64(70 + i), Per: time.Minute, Shards: 4}
+			_ = l.SetLimit(t.Context(), changed) // a shard does not answer
+			if got := l.Limit().Permits; got != changed.Permits {
+				t.Errorf("of %d nodes, process %d: %d permits", began, i, got)
+			}
+		}
+	}
+}

@@ -256,7 +256,7 @@ func acceptsLayout(words []string) (accepts bool, majority int64) {
 		return false, 0
 	}
 	majority = 1 // a place that is alone is called without a pointer
-	if keys > 2 {
+	if keys > 3 {
 		majority = 2
 	}
 	return words[3+keys] == strconv.Itoa(script.VoteAccept), majority

@@ -106,10 +106,11 @@ var breakages = []breakage{
 			"\tif l.Lasts, l.Left = l.countsAfter(held); BROKEN {\n\t\tl.Lasts, l.Left = 0, 0\n\t}\n"}},
 	},
 	{
-		name: "a record that moves is not sealed", theme: "drains", kind: "over", seeds: []uint64{126},
-		edits: []edit{{"\t\t\treturn found.moveTo(p), nil\n",
-			"\t\t\tif BROKEN && found.kind != none {\n\t\t\t\treturn found, nil\n\t\t\t}\n" +
-				"\t\t\treturn found.moveTo(p), nil\n"}},
+		name: "records are used where they move to before they are copied", theme: "drains", kind: "over",
+		seeds: []uint64{856},
+		edits: []edit{{"\trecords, err := b.list(ctx, from)\n\tif err != nil {",
+			"\tif BROKEN {\n\t\terr = b.announce(ctx, to)\n\t\tb.follow(to)\n\t\treturn err\n\t}\n" +
+				"\trecords, err := b.list(ctx, from)\n\tif err != nil {"}},
 	},
 	{
 		name: "time stands still while a machine is suspended", theme: "suspend", kind: "over", seeds: []uint64{408},

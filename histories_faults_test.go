@@ -303,3 +303,32 @@ func (w *world) stall(s step) {
 		}
 	}
 }
+
+// declare has one node be down, and a process declare a limit that is new. That is served, also
+// after other nodes were taken out and stopped that kept records.
+func (w *world) declare(s step) {
+	node := s.Node % len(w.nodes)
+	p, l, h := w.who(s)
+	well := w.well() && w.many() && w.agree() && h != nil && p.lists() && p.near(l) && !w.nodes[node].retired
+	w.down(s)
+	if !well {
+		return
+	}
+	w.stat.did("declare, judged")
+	if slices.ContainsFunc(w.nodes, func(n *worldNode) bool { return n.retired }) {
+		w.stat.did("declare, after a node was taken out")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	limit := shardlimit.PerMinute(600)
+	limit.Shards = len(w.nodes)
+	h, err := p.client.Limiter(ctx, fmt.Sprint("new ", w.now()), limit)
+	var d shardlimit.Decision
+	if err == nil && p.works() {
+		d, err = h.Allow(ctx)
+	}
+	if (d.Degraded || err != nil) && p.works() {
+		w.found("outage", "a new limit was not served by p%d while node %d was down, at %s: %v", p.number, node,
+			time.Duration(w.now()), err)
+	}
+}

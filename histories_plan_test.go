@@ -72,7 +72,7 @@ func (s step) String() string {
 		write(" by p%d of l%d: %s", s.P, s.L, describe(s.Limit))
 	case "nodes", "place":
 		write(" of p%d l%d: %v", s.P, s.L, s.List)
-	case "flush", "restart", "clock", "down", "lose", "save", "restore", "stall", "retire", "join":
+	case "flush", "restart", "clock", "down", "lose", "save", "restore", "stall", "retire", "join", "declare":
 		write(" node %d", s.Node)
 		if s.For != 0 {
 			write(" %s", s.For)

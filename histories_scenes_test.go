@@ -561,4 +561,7 @@ func (d *drawing) end() {
 		d.everybody(l)
 		d.rest(d.who(), l)
 	}
+	if d.theme == "drains" || d.theme == "mixed" {
+		d.add(step{Do: "declare", P: d.who(), Node: d.IntN(d.plan.Nodes), For: 10 * time.Second})
+	}
 }

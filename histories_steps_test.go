@@ -40,6 +40,7 @@ var deeds = map[string]func(*world, step){
 	"link":      (*world).link,
 	"stall":     (*world).stall,
 	"retire":    (*world).retire,
+	"declare":   (*world).declare,
 	"join":      (*world).join,
 	"settle":    (*world).settle,
 	"free":      (*world).free,

@@ -262,7 +262,7 @@ func (m *member) peek(ctx context.Context) (State, error) {
 		return m.peekPerParticipant(r.limit, r.layout.Epoch), nil
 	}
 	st := State{Limit: r.limit, Epoch: r.layout.Epoch, Settled: r.layout.Settled,
-		Participants: c.record().Participants()}
+		Participants: c.record().Participants(), Records: slices.Clone(c.client.records.Book.Nodes())}
 	if f := r.layout.Fence; f != nil {
 		st.Takeover, st.Lost = true, slices.Clone(f.Lost)
 	}

@@ -54,13 +54,13 @@ func (e *Endpoint) Probe(ctx context.Context, prefix, tag string) error {
 // run sends one script: by name where the endpoint has it. Where it has not (first use, restart,
 // SCRIPT FLUSH, failover), one caller sends the full text as its own call and the others wait for
 // it, so that each loss costs one load and not one for every caller.
-func (e *Endpoint) run(ctx context.Context, number int, keys [3]string, args []string) ([]rueidis.RedisMessage, error) {
+func (e *Endpoint) run(ctx context.Context, number int, keys keyNames, args []string) ([]rueidis.RedisMessage, error) {
 	return e.runWith(ctx, number, keys[:countKeys(keys)], keys, args)
 }
 
 // runWith is run with other keys than those that the script names by number. It turns the statuses
 // below zero into errors.
-func (e *Endpoint) runWith(ctx context.Context, number int, keys []string, named [3]string,
+func (e *Endpoint) runWith(ctx context.Context, number int, keys []string, named keyNames,
 	args []string) ([]rueidis.RedisMessage, error) {
 	if named[0] == "" {
 		return nil, errNoKey
@@ -229,7 +229,10 @@ func (p *program) read(result rueidis.RedisResult) ([]rueidis.RedisMessage, erro
 }
 
 // countKeys counts keys, which come without gaps.
-func countKeys(keys [3]string) int {
+// keyNames are the keys that a call for one shard or record declares, and "" after them.
+type keyNames [4]string
+
+func countKeys(keys keyNames) int {
 	used := 1
 	for used < len(keys) && keys[used] != "" {
 		used++
@@ -252,7 +255,7 @@ func noScript(err error) bool {
 }
 
 // failure turns the statuses below zero into errors.
-func failure(p *program, reply []rueidis.RedisMessage, keys [3]string) error {
+func failure(p *program, reply []rueidis.RedisMessage, keys keyNames) error {
 	if len(reply) == 0 {
 		return malformed(p, "empty")
 	}

@@ -69,11 +69,11 @@ func ShardKeys(prefix, tag, name string) ShardRef {
 func (s ShardRef) Algorithm() Algorithm { return s.algorithm }
 
 // keys returns the keys in the order in which the scripts declare them.
-func (s ShardRef) keys() [3]string { return [3]string{s.head, s.Ledger()} }
+func (s ShardRef) keys() keyNames { return keyNames{s.head, s.Ledger()} }
 
 // creating returns the keys of a script that may create the shard's state.
-func (s ShardRef) creating(r *TakeRequest) [3]string {
-	return [3]string{s.head, s.whole(r), s.Ledger()}
+func (s ShardRef) creating(r *TakeRequest) keyNames {
+	return keyNames{s.head, s.whole(r), s.Ledger()}
 }
 
 // whole returns the key that tells since when the server has its memory, which is that of all

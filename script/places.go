@@ -53,7 +53,7 @@ func (e *Endpoint) Places(ctx context.Context, ref PlacesRef, r PlacesRequest) (
 		return PlacesReply{}, invalid("a pointer that lives %v", r.Keep)
 	}
 	args := [3]string{r.Text, r.Expect, number(milliseconds(r.Keep))}
-	reply, err := e.run(ctx, placesProgram, [3]string{ref.key}, args[:])
+	reply, err := e.run(ctx, placesProgram, keyNames{ref.key}, args[:])
 	if err != nil {
 		return PlacesReply{}, err
 	}

@@ -174,7 +174,7 @@ var operations = map[string]func(*testing.T, *Endpoint, ShardRef) error{
 	"drop":   func(t *testing.T, e *Endpoint, ref ShardRef) error { return e.Drop(t.Context(), ref) },
 	"vote": func(t *testing.T, e *Endpoint, _ ShardRef) error {
 		r := VoteRequest{Kind: VotePrepare, Ballot: VoteBallot{1, 1}, Keep: time.Hour}
-		_, err := e.Vote(t.Context(), VoteKey("", "t", "limit"), r)
+		_, err := e.Vote(t.Context(), VoteKey("", "t", "g", "limit"), r)
 		return err
 	},
 	"places": func(t *testing.T, e *Endpoint, _ ShardRef) error {

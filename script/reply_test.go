@@ -63,7 +63,7 @@ func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
 	var errs []error
 	note := func(err error) { errs = append(errs, err) }
 	for i := range programs {
-		note(failure(&programs[i], reply, [3]string{"a", "b"}))
+		note(failure(&programs[i], reply, keyNames{"a", "b"}))
 	}
 	p, err := newProposal(1, 1, 1, MinWindow, 0, false)
 	note(err)
@@ -145,19 +145,19 @@ func TestStatusesBelowZero(t *testing.T) {
 	p := &programs[recordPrograms+takeProgram]
 	var state *StateError
 	if err := failure(p, message(t, [][]byte{integer(-1), integer(2)}),
-		[3]string{"a", "b"}); !errors.As(err, &state) || state.Key != "b" || !NotExecuted(err) {
+		keyNames{"a", "b"}); !errors.As(err, &state) || state.Key != "b" || !NotExecuted(err) {
 		t.Error(err)
 	}
 	var refused *RefusedError
 	if err := failure(p, message(t, [][]byte{integer(-2), text('$', []byte("OOM"))}),
-		[3]string{"a", "b"}); !errors.As(err, &refused) || !NotExecuted(err) {
+		keyNames{"a", "b"}); !errors.As(err, &refused) || !NotExecuted(err) {
 		t.Error(err)
 	}
 	for _, reply := range [][][]byte{
 		{}, {null()}, {integer(-1)}, {integer(-1), integer(4)}, {integer(-1), null()}, {integer(-2), integer(1)},
 		{integer(-3), integer(1)},
 	} {
-		if err := failure(p, message(t, reply), [3]string{"a", "b"}); !errors.Is(err, ErrMalformedReply) ||
+		if err := failure(p, message(t, reply), keyNames{"a", "b"}); !errors.Is(err, ErrMalformedReply) ||
 			NotExecuted(err) {
 			t.Errorf("%q: %v", reply, err)
 		}

@@ -86,7 +86,7 @@ func TestNothingIsCreated(t *testing.T) {
 		if err := endpoint.Drop(ctx, ref); err != nil {
 			t.Error(err)
 		}
-		if _, err := endpoint.Vote(ctx, VoteKey("", "t", "limit"), VoteRequest{Kind: VoteRead}); err != nil {
+		if _, err := endpoint.Vote(ctx, VoteKey("", "t", "g", "limit"), VoteRequest{Kind: VoteRead}); err != nil {
 			t.Error(err)
 		}
 		if n, err := command(t, client, "DBSIZE").AsInt64(); err != nil || n != 0 {
@@ -97,7 +97,7 @@ func TestNothingIsCreated(t *testing.T) {
 
 func TestLargestEpoch(t *testing.T) {
 	onBoth(t, func(t *testing.T, client rueidis.Client) {
-		endpoint, ref := NewEndpoint(client), VoteKey("", "t", "limit")
+		endpoint, ref := NewEndpoint(client), VoteKey("", "t", "g", "limit")
 		for epoch := int64(MaxEpoch - 1); epoch <= MaxEpoch; epoch++ {
 			largest := VoteBallot{epoch, MaxEpoch}
 			if r := elect(t, endpoint, ref, VoteRequest{Ballot: largest, Value: "v"}); r.Accepted != largest {
@@ -169,7 +169,7 @@ func TestServerTime(t *testing.T) {
 	if after := serverTime(); err != nil || reply.At < before || reply.At > after {
 		t.Errorf("granted at %d, asked between %d and %d: %v", reply.At, before, after, err)
 	}
-	vote, err := endpoint.Vote(context.Background(), VoteKey("", "t", "limit"), VoteRequest{Kind: VoteRead})
+	vote, err := endpoint.Vote(context.Background(), VoteKey("", "t", "g", "limit"), VoteRequest{Kind: VoteRead})
 	if after := serverTime(); err != nil || vote.Now < before || vote.Now > after {
 		t.Errorf("read at %d, asked between %d and %d: %v", vote.Now, before, after, err)
 	}

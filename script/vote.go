@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -15,6 +16,7 @@ const (
 	VotePrepare            // promise the ballot
 	VoteAccept             // take the value, for a place that votes
 	VoteRestore            // take the value, for a place that is blank, and vote from then on
+	VoteList               // tell which records are here, of a place that has moved
 )
 
 const (
@@ -25,7 +27,10 @@ const (
 	// MaxParticipants is how many participants a place counts at most. A newcomer beyond is not
 	// counted until one of them is forgotten.
 	MaxParticipants = 10_000
-	maxVoteMark     = 256 // bytes of a mark
+	// VoteSuccessor is the record that closes a place: one that has accepted a value of it takes
+	// nothing else any more.
+	VoteSuccessor = "successor"
+	maxVoteMark   = 256 // bytes of a mark
 )
 
 // VoteBallot numbers a round: 0 to 2^53-1 each.
@@ -48,6 +53,13 @@ type VoteRequest struct {
 	// count.
 	Participant    string        // at most MaxParticipant bytes
 	ParticipantTTL time.Duration // how long one that was not heard of still counts, from 1ms
+	After          int           // of a list: how many records come before those that are told
+}
+
+// VoteRecord is a record in the list of a place.
+type VoteRecord struct {
+	Name string
+	Keep time.Duration // for how long it lives from now; 0: it does not end by itself
 }
 
 // VoteReply is how the place stands after the message.
@@ -58,21 +70,25 @@ type VoteReply struct {
 	Known              time.Duration // for how long at least the register has had a value, likewise
 	Now                int64         // the time of its node in microseconds
 	Participants       int64         // how many were alive, up to MaxParticipants; only a read counts them
+	Moved              bool          // the place takes nothing any more: see VoteSuccessor
 	Promised, Accepted VoteBallot
 	Mark, Value        string
 }
 
 // VoteRef names the keys of a place. The zero value names none.
-type VoteRef struct{ place, participants, pointer string }
+type VoteRef struct{ name, place, participants, list, pointer string }
 
 // VoteKey returns the keys of one place of a register, which may have any name, under the same
-// rules as [ShardKeys]. All registers of a node have the tag of its pointer.
-func VoteKey(prefix, tag, name string) VoteRef {
+// rules as [ShardKeys]. All registers of a node have the tag of its pointer, and those that move
+// together the same group.
+func VoteKey(prefix, tag, group, name string) VoteRef {
 	if !taggable(prefix, tag) {
 		return VoteRef{}
 	}
 	start := prefix + "{" + tag + "}:"
-	return VoteRef{place: start + "m:" + name, participants: start + "p:" + name, pointer: PlacesKey(prefix, tag).key}
+	of := group + ":" + name
+	return VoteRef{name: name, place: start + "m:" + of, participants: start + "p:" + of, list: start + "m:" + group,
+		pointer: PlacesKey(prefix, tag).key}
 }
 
 // Key returns the key of the place itself.
@@ -81,14 +97,17 @@ func (v VoteRef) Key() string { return v.place }
 // Participants returns the key of the set of participants.
 func (v VoteRef) Participants() string { return v.participants }
 
+// List returns the key of the list of the records of the group.
+func (v VoteRef) List() string { return v.list }
+
 // Pointer returns the key of the node's pointer.
 func (v VoteRef) Pointer() string { return v.pointer }
 
-func (v VoteRef) keys(alone bool) [3]string {
+func (v VoteRef) keys(alone bool) keyNames {
 	if alone {
-		return [3]string{v.place, v.participants}
+		return keyNames{v.place, v.participants, v.list}
 	}
-	return [3]string{v.place, v.participants, v.pointer}
+	return keyNames{v.place, v.participants, v.list, v.pointer}
 }
 
 // Vote asks one place of a register. What the messages mean says internal/majority.
@@ -96,9 +115,9 @@ func (e *Endpoint) Vote(ctx context.Context, ref VoteRef, r VoteRequest) (VoteRe
 	if err := r.check(); err != nil {
 		return VoteReply{}, err
 	}
-	args := [9]string{number(int64(r.Kind)), r.Ballot.text(), r.Mark, r.Value,
+	args := [11]string{number(int64(r.Kind)), r.Ballot.text(), r.Mark, r.Value,
 		number(int64(r.Known / time.Microsecond)), number(milliseconds(r.Keep)), "0",
-		r.Participant, number(int64(r.ParticipantTTL / time.Microsecond))}
+		r.Participant, number(int64(r.ParticipantTTL / time.Microsecond)), ref.name, number(int64(r.After))}
 	if r.Alone {
 		args[6] = "1"
 	}
@@ -111,9 +130,9 @@ func (e *Endpoint) Vote(ctx context.Context, ref VoteRef, r VoteRequest) (VoteRe
 
 func (r VoteRequest) check() error {
 	switch {
-	case r.Kind < VoteRead || r.Kind > VoteRestore:
+	case r.Kind < VoteRead || r.Kind > VoteList:
 		return invalid("a vote of kind %d", r.Kind)
-	case !r.Ballot.valid() || r.Kind != VoteRead && r.Ballot == (VoteBallot{}):
+	case !r.Ballot.valid() || r.Kind >= VotePrepare && r.Kind <= VoteRestore && r.Ballot == (VoteBallot{}):
 		return invalid("ballot %d of %d", r.Ballot.Round, r.Ballot.Proposer)
 	case len(r.Mark) > maxVoteMark || len(r.Value) > MaxVoteValue:
 		return invalid("a mark of %d bytes, a value of %d", len(r.Mark), len(r.Value))
@@ -141,7 +160,7 @@ func (b VoteBallot) text() string { return fmt.Sprintf("%016d%016d", b.Round, b.
 
 func parseVote(reply []rueidis.RedisMessage) (VoteReply, error) {
 	p := &programs[voteProgram]
-	var n [7]int64
+	var n [8]int64
 	if len(reply) != len(n)+4 {
 		return VoteReply{}, malformed(p, "wrong length")
 	}
@@ -158,11 +177,30 @@ func parseVote(reply []rueidis.RedisMessage) (VoteReply, error) {
 	}
 	promised, sound := voteBallot(texts[0])
 	accepted, also := voteBallot(texts[1])
-	if !sound || !also || !natural(n[:]) || n[1] > 1 || n[2] > 1 {
+	if !sound || !also || !natural(n[:]) || n[1] > 1 || n[2] > 1 || n[7] > 1 {
 		return VoteReply{}, malformed(p, "out of range")
 	}
 	return VoteReply{Done: n[1] == 1, Votes: n[2] == 1, Age: duration(n[3]), Now: n[4], Known: duration(n[5]),
-		Participants: n[6], Promised: promised, Accepted: accepted, Mark: texts[2], Value: texts[3]}, nil
+		Participants: n[6], Moved: n[7] == 1, Promised: promised, Accepted: accepted, Mark: texts[2],
+		Value: texts[3]}, nil
+}
+
+// Records returns the records that a list tells of.
+func (r *VoteReply) Records() (all []VoteRecord, err error) {
+	for rest := r.Value; rest != ""; {
+		length, text, _ := strings.Cut(rest, ":")
+		n, bad := strconv.Atoi(length)
+		if bad != nil || n < 0 || n > len(text) {
+			return nil, malformed(&programs[voteProgram], "a record in a list")
+		}
+		left, after, _ := strings.Cut(text[n:], " ")
+		ms, bad := strconv.ParseUint(left, 10, 43)
+		if bad != nil {
+			return nil, malformed(&programs[voteProgram], "the time of a record in a list")
+		}
+		all, rest = append(all, VoteRecord{Name: text[:n], Keep: time.Duration(ms) * time.Millisecond}), after
+	}
+	return all, nil
 }
 
 func voteBallot(text string) (b VoteBallot, sound bool) {

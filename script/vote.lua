@@ -3,20 +3,28 @@
 -- take a restore. What the messages mean, and why this is safe, says internal/majority; its tests
 -- have this in Go, Place.Hear, and say how a place is stored.
 --
+-- A place that holds a value of the record 'successor' has moved: it takes nothing else any more.
+-- So what it holds of other records is final.
+--
 -- KEYS  1 the place: a string
 --       2 participants: ZSET name, last seen (us)
---       3 pointer of the node: see places.lua; absent if the register has this one place alone
--- ARGV  1 kind: 1 read, 2 prepare, 3 accept, 4 restore  2 ballot: round and proposer, 16 digits
---       each  3 mark of the place, of accept and restore  4 value, likewise  5 for how long the
---       register has had a value, us, likewise  6 time to live ms (0: none)  7 alone (0, 1)
+--       3 list of the records whose values are here: ZSET name, end of life (us)
+--       4 pointer of the node: see places.lua; absent if the register has this one place alone
+-- ARGV  1 kind: 1 read, 2 prepare, 3 accept, 4 restore, 5 list  2 ballot: round and proposer, 16
+--       digits each  3 mark of the place, of accept and restore  4 value, likewise  5 for how long
+--       the register has had a value, us, likewise  6 time to live ms (0: none)  7 alone (0, 1)
 --       8 participant, of a read ('': none)  9 participant's time to live us, of a read
+--       10 name of the record  11 of a list: how many come before those that are told
 -- Reply status (1; -1 with the number of the foreign key; -2 with the server's refusal), done (0,
 -- 1), votes (0, 1), age of the value us, now us, for how long the register has had a value us,
--- participants of a read, promised, accepted, mark, value
+-- participants of a read, moved (0, 1), promised, accepted, mark, value; of a list of a place that
+-- has moved, in its place "<length>:<name><ms left, 0: no end> " of up to 128 records
 --
 -- Ballots are compared as text, which their leading zeros allow.
 local HEAD, NONE = 105, '00000000000000000000000000000000'
 local MOST, STEP = 10000, 64 -- participants, and those forgotten in one call
+local PAGE = 128 -- records told in one call
+local LISTED, NEVER = '7776000000', 9000000000000000 -- a list lives so long, ms; the score of what has no end
 local sub, format = string.sub, string.format
 local kind, keep, done = ARGV[1], ARGV[6], 0
 local state = redis.pcall('GET', KEYS[1])
@@ -43,18 +51,46 @@ end
 if accepted == NONE and ARGV[7] == '1' then
   votes = '1'
 elseif accepted == NONE and votes == '0' then
-  local pointer = redis.pcall('GET', KEYS[3])
+  local pointer = redis.pcall('GET', KEYS[4])
   if type(pointer) == 'table' then
-    return {-1, 3, pointer.err}
+    return {-1, 4, pointer.err}
   end
   local wrote = pointer and string.match(pointer, '^(%S+) .')
   if pointer and not wrote then
-    return {-1, 3}
+    return {-1, 4}
   end
   votes = wrote == run and '1' or '0'
 end
+local moved = redis.pcall('ZSCORE', KEYS[3], 'successor')
+if type(moved) == 'table' then
+  return {-1, 3, moved.err}
+end
+moved = moved and ARGV[10] ~= 'successor'
+-- list has the record in the list of those that are here, and forgets some whose time is over.
+local function list()
+  local added = redis.pcall('ZADD', KEYS[3], format('%d', keep == '0' and NEVER or now + keep * 1000), ARGV[10])
+  if type(added) == 'table' then
+    return added.err
+  end
+  local over = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', format('(%d', now), 'LIMIT', '0', STEP)
+  if #over > 0 then
+    redis.call('ZREM', KEYS[3], unpack(over))
+  end
+  redis.call('PEXPIRE', KEYS[3], LISTED)
+end
 local participants = 0
-if kind == '1' then
+if kind == '5' then
+  done, value = 1, ''
+  local page = moved and redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', '+inf', 'LIMIT', ARGV[11], PAGE) or {}
+  for i, name in ipairs(page) do
+    local ends = redis.call('ZSCORE', KEYS[3], name) + 0
+    local left = ends < NEVER and math.max(math.ceil((ends - now) / 1000), 1) or 0
+    page[i] = #name .. ':' .. name .. format('%d ', left)
+  end
+  value = table.concat(page)
+elseif kind == '1' and moved then
+  done = 1
+elseif kind == '1' then
   done = 1
   local set = redis.call('TYPE', KEYS[2]).ok
   if set ~= 'none' and set ~= 'zset' then
@@ -88,22 +124,32 @@ if kind == '1' then
     redis.call('PEXPIRE', KEYS[2], format('%d', math.ceil(ttl / 1000)))
     if state and keep ~= '0' then
       redis.call('PEXPIRE', KEYS[1], keep)
+      local refused = accepted ~= NONE and list()
+      if refused then
+        return {-2, refused}
+      end
     end
   end
   participants = redis.call('ZCOUNT', KEYS[2], alive, '+inf')
+elseif moved then
+  done = 0
 elseif kind == '2' and promised < ARGV[2] then
   done, promised = 1, ARGV[2]
   if mark == '' then
     was, mark = run, run .. '/' .. format('%.0f', now) .. '/' .. ARGV[2]
   end
 elseif (kind == '3' and votes == '1' or kind == '4') and mark ~= '' and mark == ARGV[3] and promised == ARGV[2] then
+  local refused = list()
+  if refused then
+    return {-2, refused}
+  end
   if votes == '0' or accepted == NONE or value ~= ARGV[4] then
     at = now
   end
   born = math.max(math.min(born > 0 and born or now, now - ARGV[5]), 1)
   done, votes, accepted, value = 1, '1', ARGV[2], ARGV[4]
 end
-if done == 1 and kind ~= '1' then
+if done == 1 and kind ~= '1' and kind ~= '5' then
   local head = 'M2' .. votes .. promised .. accepted .. format('%016.0f%016.0f%03d%03d', at, born, #was, #mark)
   local text = head .. was .. mark .. value
   local stored = keep == '0' and redis.pcall('SET', KEYS[1], text) or redis.pcall('SET', KEYS[1], text, 'PX', keep)
@@ -113,4 +159,4 @@ if done == 1 and kind ~= '1' then
 end
 local age = at > 0 and now > at and now - at or 0
 local known = born > 0 and now > born and now - born or 0
-return {1, done, votes + 0, age, now, known, participants, promised, accepted, mark, value}
+return {1, done, votes + 0, age, now, known, participants, moved and 1 or 0, promised, accepted, mark, value}

@@ -46,7 +46,7 @@ func elect(t *testing.T, e *Endpoint, ref VoteRef, r VoteRequest) VoteReply {
 // What is not ours under a key of a place, or damaged, is told, and left alone.
 func TestAForeignPlaceIsTold(t *testing.T) {
 	onBoth(t, func(t *testing.T, client rueidis.Client) {
-		ctx, endpoint, ref := t.Context(), NewEndpoint(client), VoteKey("test:", "1", "nodes")
+		ctx, endpoint, ref := t.Context(), NewEndpoint(client), VoteKey("test:", "1", "g", "nodes")
 		elect(t, endpoint, ref, VoteRequest{Value: "v"})
 		good, err := command(t, client, "GET", ref.Key()).ToString()
 		if err != nil {
@@ -58,13 +58,13 @@ func TestAForeignPlaceIsTold(t *testing.T) {
 			{"SET", ref.Key(), good[:104]}, {"SET", ref.Key(), good[:105]}, {"HSET", ref.Key(), "a", "b"},
 			{"SET", ref.Participants(), "x"},
 			{"SET", ref.Pointer(), "x"}, {"SET", ref.Pointer(), " x"}, {"SET", ref.Pointer(), "run "},
-			{"HSET", ref.Pointer(), "a", "b"},
+			{"HSET", ref.Pointer(), "a", "b"}, {"SET", ref.List(), "x"},
 		}
 		for i := 3; i < 105; i += 4 { // a column that is no number
 			cases = append(cases, []string{"SET", ref.Key(), good[:i] + "x" + good[i+1:]})
 		}
 		for _, words := range cases {
-			command(t, client, "DEL", ref.Key(), ref.Participants(), ref.Pointer())
+			command(t, client, "DEL", ref.Key(), ref.Participants(), ref.Pointer(), ref.List())
 			command(t, client, words...)
 			before := content(t, client, words[1])
 			for kind := VoteRead; kind <= VoteRestore; kind++ {
@@ -88,7 +88,7 @@ func TestAForeignPlaceIsTold(t *testing.T) {
 // more. A pointer is not asked for then.
 func TestAbsentPlaces(t *testing.T) {
 	onBoth(t, func(t *testing.T, client rueidis.Client) {
-		ctx, endpoint, ref := t.Context(), NewEndpoint(client), VoteKey("test:", "1", "l")
+		ctx, endpoint, ref := t.Context(), NewEndpoint(client), VoteKey("test:", "1", "g", "l")
 		expect := func(name string, votes, alone bool) {
 			t.Helper()
 			got, err := endpoint.Vote(ctx, ref, VoteRequest{Kind: VoteRead, Alone: alone})
@@ -120,7 +120,7 @@ func TestAbsentPlaces(t *testing.T) {
 // have forgotten nothing. It keeps its mark. One with a value waits for a restore.
 func TestPlacesThatHaveOnlyPromised(t *testing.T) {
 	onBoth(t, func(t *testing.T, client rueidis.Client) {
-		ctx, endpoint, ref := t.Context(), NewEndpoint(client), VoteKey("test:", "1", "l")
+		ctx, endpoint, ref := t.Context(), NewEndpoint(client), VoteKey("test:", "1", "g", "l")
 		expect := func(name string, req VoteRequest, votes bool) VoteReply {
 			t.Helper()
 			got, err := endpoint.Vote(ctx, ref, req)
@@ -155,7 +155,7 @@ func TestPlacesThatHaveOnlyPromised(t *testing.T) {
 // For how long a register has had a value goes from place to place, and never becomes less.
 func TestHowLongARegisterIsKnown(t *testing.T) {
 	c := newClock(t)
-	endpoint, ref := NewEndpoint(miniClient(t, c.Miniredis)), VoteKey("", "t", "limit")
+	endpoint, ref := NewEndpoint(miniClient(t, c.Miniredis)), VoteKey("", "t", "g", "limit")
 	known := func(name string, ballot int64, told, want time.Duration) {
 		t.Helper()
 		if r := elect(t, endpoint, ref, VoteRequest{Ballot: VoteBallot{ballot, 1}, Known: told}); r.Known != want {
@@ -180,7 +180,7 @@ func TestHowLongARegisterIsKnown(t *testing.T) {
 
 func TestPlaceTimeToLive(t *testing.T) {
 	c := newClock(t)
-	endpoint, ref := NewEndpoint(miniClient(t, c.Miniredis)), VoteKey("", "t", "limit")
+	endpoint, ref := NewEndpoint(miniClient(t, c.Miniredis)), VoteKey("", "t", "g", "limit")
 	expect := func(place, participants time.Duration) {
 		t.Helper()
 		if r, p := c.TTL(ref.place), c.TTL(ref.participants); r != place || p != participants {
@@ -205,22 +205,114 @@ func TestPlaceTimeToLive(t *testing.T) {
 	vote(VoteRequest{Kind: VoteRead, Participant: "a", ParticipantTTL: 20 * time.Second})
 	expect(time.Minute, 20*time.Second)
 	c.forward(2 * time.Minute)
-	if len(c.Keys()) != 0 {
-		t.Errorf("%q live for ever", c.Keys())
+	if keys := c.Keys(); len(keys) != 1 || keys[0] != ref.list || c.TTL(ref.list) < 24*time.Hour {
+		t.Errorf("%q live for ever", keys)
 	}
 	vote(reader("a")) // no place, still a participant
 	expect(0, 10*time.Second)
 	elect(t, endpoint, ref, VoteRequest{})
 	c.forward(time.Hour)
 	expect(0, 0)
-	if keys := c.Keys(); len(keys) != 1 || keys[0] != ref.place {
+	if keys := c.Keys(); len(keys) != 2 || keys[0] != ref.list || keys[1] != ref.place {
 		t.Errorf("%q", keys)
 	}
 }
 
+// A place lists the records whose values it holds, for as long as these live. One that has accepted
+// a successor takes nothing else any more, and tells what it lists.
+func TestAPlaceThatHasMoved(t *testing.T) {
+	c := newClock(t)
+	endpoint := NewEndpoint(miniClient(t, c.Miniredis))
+	key := func(name string) VoteRef { return VoteKey("", "t", "g", name) }
+	listed := func() (all []VoteRecord, moved bool) {
+		t.Helper()
+		for {
+			got, err := endpoint.Vote(t.Context(), key(""), VoteRequest{Kind: VoteList, Alone: true, After: len(all)})
+			if err != nil || !got.Done || !got.Votes {
+				t.Fatalf("%+v %v", got, err)
+			}
+			page, err := got.Records()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if all = append(all, page...); len(page) == 0 {
+				return all, got.Moved
+			}
+		}
+	}
+	for i := range 300 {
+		elect(t, endpoint, key(fmt.Sprint("early ", i)), VoteRequest{Keep: time.Second})
+	}
+	c.forward(2 * time.Second) // they are over
+	for i := range 6 {
+		elect(t, endpoint, key(fmt.Sprint("some: ", i)), VoteRequest{Keep: time.Hour, Value: "v"})
+	}
+	elect(t, endpoint, key("nodes"), VoteRequest{Value: "v"})
+	if all, moved := listed(); len(all) > 0 || moved {
+		t.Errorf("it has not moved: %v", all)
+	}
+	for i := range 250 {
+		elect(t, endpoint, key(fmt.Sprint("some: ", i)),
+			VoteRequest{Ballot: VoteBallot{2, 1}, Keep: time.Minute, Value: "w"})
+	}
+	c.forward(time.Second)
+	if _, err := endpoint.Vote(t.Context(), key("some: 7"), reader("a")); err != nil { // for ten seconds
+		t.Fatal(err)
+	}
+	elect(t, endpoint, key(VoteSuccessor), VoteRequest{Keep: time.Hour})
+	all, moved := listed()
+	keep := map[string]time.Duration{}
+	for _, r := range all {
+		keep[r.Name] = r.Keep
+	}
+	if len(all) != 252 || !moved || keep["some: 7"] != time.Minute || keep["some: 6"] != 59*time.Second ||
+		keep["nodes"] != 0 || keep[VoteSuccessor] != time.Hour {
+		t.Errorf("%d records: %v", len(all), keep)
+	}
+	before, err := c.Get(key("some: 7").place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark := before[strings.LastIndex(before, "none/") : len(before)-1]
+	for kind := VoteRead; kind <= VoteRestore; kind++ {
+		for _, name := range []string{"some: 7", "another"} {
+			ballot := VoteBallot{2, 1} // as it has promised
+			if kind == VotePrepare {
+				ballot.Round = 9
+			}
+			got, err := endpoint.Vote(t.Context(), key(name),
+				VoteRequest{Kind: kind, Ballot: ballot, Alone: true, Mark: mark, Value: "x"})
+			if err != nil || got.Done != (kind == VoteRead) || !got.Moved {
+				t.Errorf("kind %d of %s: %+v %v", kind, name, got, err)
+			}
+		}
+	}
+	if after, err := c.Get(key("some: 7").place); err != nil || after != before || c.Exists(key("another").place) {
+		t.Errorf("%q became %q, %v", before, after, err)
+	}
+	elect(t, endpoint, key(VoteSuccessor), VoteRequest{Ballot: VoteBallot{2, 1}, Keep: time.Hour})
+}
+
+// A list that is damaged is refused.
+func FuzzRecords(f *testing.F) {
+	f.Add("1:a0 ")
+	f.Add("3:a:b3600000 0:1 ")
+	f.Fuzz(func(t *testing.T, text string) {
+		all, err := (&VoteReply{Value: text}).Records()
+		if err != nil && !errors.Is(err, ErrMalformedReply) {
+			t.Error(err)
+		}
+		for _, r := range all {
+			if r.Keep < 0 || len(r.Name) > len(text) {
+				t.Errorf("%q: %+v", text, r)
+			}
+		}
+	})
+}
+
 func TestParticipants(t *testing.T) {
 	c := newClock(t)
-	endpoint, ref := NewEndpoint(miniClient(t, c.Miniredis)), VoteKey("", "t", "limit")
+	endpoint, ref := NewEndpoint(miniClient(t, c.Miniredis)), VoteKey("", "t", "g", "limit")
 	heartbeat := func(name string) int64 {
 		t.Helper()
 		r, err := endpoint.Vote(t.Context(), ref, reader(name))
@@ -258,7 +350,7 @@ func TestParticipants(t *testing.T) {
 
 func TestParticipantsAreCapped(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
-	endpoint, ref := NewEndpoint(client), VoteKey("", "t", "limit")
+	endpoint, ref := NewEndpoint(client), VoteKey("", "t", "g", "limit")
 	now := strconv.FormatInt(time.Now().UnixMicro(), 10)
 	words := []string{"ZADD", ref.participants}
 	for i := range MaxParticipants - 1 {
@@ -287,7 +379,7 @@ func TestAPlaceThatWasAReplicaGivesNoVote(t *testing.T) {
 		}
 	}
 	of := func(addr string) []string { host, port, _ := strings.Cut(addr, ":"); return []string{host, port} }
-	place, ref := NewEndpoint(here), VoteKey("test:", "1", "nodes")
+	place, ref := NewEndpoint(here), VoteKey("test:", "1", "g", "nodes")
 	vote := func(r VoteRequest) VoteReply {
 		t.Helper()
 		got, err := place.Vote(ctx, ref, r)
@@ -332,7 +424,7 @@ func TestAPlaceThatWasAReplicaGivesNoVote(t *testing.T) {
 // A server that refuses to write says so, and nothing was written.
 func TestAServerRefusesAVote(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
-	endpoint, ref, pointer := NewEndpoint(client), VoteKey("", "t", "limit"), PlacesKey("", "t")
+	endpoint, ref, pointer := NewEndpoint(client), VoteKey("", "t", "g", "limit"), PlacesKey("", "t")
 	mark := elect(t, endpoint, ref, VoteRequest{Value: "v"}).Mark
 	vote := func(r VoteRequest) func() error {
 		return func() error { _, err := endpoint.Vote(t.Context(), ref, r); return err }
@@ -370,10 +462,10 @@ func TestAServerRefusesAVote(t *testing.T) {
 }
 
 func TestInvalidVotes(t *testing.T) {
-	endpoint, ref := NewEndpoint(nil), VoteKey("", "t", "limit") // a nil client: nothing may be sent
+	endpoint, ref := NewEndpoint(nil), VoteKey("", "t", "g", "limit") // a nil client: nothing may be sent
 	long := strings.Repeat("x", MaxVoteValue+1)
 	requests := map[string]VoteRequest{
-		"kind":                {Kind: 5},
+		"kind":                {Kind: 6},
 		"no kind":             {},
 		"no ballot":           {Kind: VotePrepare},
 		"ballot below 0":      {Kind: VotePrepare, Ballot: VoteBallot{-1, 1}},
@@ -394,8 +486,8 @@ func TestInvalidVotes(t *testing.T) {
 	for name, r := range requests {
 		_, errs[name] = endpoint.Vote(t.Context(), ref, r)
 	}
-	_, errs["braces"] = endpoint.Vote(t.Context(), VoteKey("a{b", "t", "limit"), VoteRequest{Kind: VoteRead})
-	_, errs["no tag"] = endpoint.Vote(t.Context(), VoteKey("a", "", "limit"), VoteRequest{Kind: VoteRead})
+	_, errs["braces"] = endpoint.Vote(t.Context(), VoteKey("a{b", "t", "g", "limit"), VoteRequest{Kind: VoteRead})
+	_, errs["no tag"] = endpoint.Vote(t.Context(), VoteKey("a", "", "g", "limit"), VoteRequest{Kind: VoteRead})
 	for name, r := range map[string]PlacesRequest{
 		"pointer": {Text: long[:MaxPointer+1]}, "expect": {Text: "x", Expect: long[:MaxPointer+1]},
 		"pointer's keep": {Keep: -1}, "pointer's short keep": {Text: "x", Keep: time.Microsecond},
@@ -417,8 +509,8 @@ func TestVotesAreTheSameOnTheSimulatedServer(t *testing.T) {
 	there := NewEndpoint(miniClient(t, mini))
 	rapid.Check(t, func(t *rapid.T) {
 		mini.FlushAll()
-		ref, pointer := VoteKey("", "t", "limit"), PlacesKey("", "t")
-		sim := newSimulated(0, ref.place, ref.participants, ref.pointer)
+		ref, pointer := VoteKey("", "t", "g", "limit"), PlacesKey("", "t")
+		sim := newSimulated(0, ref.place, ref.participants, ref.list, ref.pointer)
 		here := NewEndpoint(sim.client)
 		now, marks := int64(epoch0), [2]string{}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
@@ -450,7 +542,10 @@ func voteAct(t *rapid.T, ref VoteRef, pointer PlacesRef) func(e *Endpoint, mark 
 			return reply, err
 		}
 	}
-	r := VoteRequest{Kind: rapid.IntRange(1, 4).Draw(t, "kind"),
+	if rapid.IntRange(0, 9).Draw(t, "successor") == 0 {
+		ref.name = VoteSuccessor
+	}
+	r := VoteRequest{Kind: rapid.IntRange(1, 5).Draw(t, "kind"),
 		Ballot: VoteBallot{rapid.Int64Range(1, 3).Draw(t, "round"), 1}, Keep: time.Hour,
 		Value: rapid.SampledFrom([]string{"", "v", "w\x00"}).Draw(t, "value"),
 		Known: rapid.SampledFrom([]time.Duration{0, time.Second, time.Hour}).Draw(t, "known"),
@@ -479,5 +574,9 @@ func votesOn(client rueidis.Client, ref VoteRef) any {
 	if err != nil {
 		panic(err)
 	}
-	return []any{place, pointer, names}
+	list, err := client.Do(ctx, client.B().Zrangebyscore().Key(ref.list).Min("0").Max("+inf").Build()).AsStrSlice()
+	if err != nil {
+		panic(err)
+	}
+	return []any{place, pointer, names, list}
 }

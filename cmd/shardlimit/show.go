@@ -20,7 +20,7 @@ import (
 func showCommand(con console) *cli.Command {
 	return &cli.Command{
 		Name:      "show",
-		Usage:     "show a limit, where its shards are, what is in use and who contends for it",
+		Usage:     "show a limit, where its shards and the records are, what is in use and who contends for it",
 		ArgsUsage: "NAME",
 		Description: "Nothing is consumed and nothing is written. If a shard does not answer the exit code is 1." +
 			"\n\nExample:\n\n" +
@@ -82,6 +82,7 @@ type stateJSON struct {
 	ResetAfterUS int64       `json:"reset_after_us"`
 	Takeover     bool        `json:"takeover"`
 	Lost         []string    `json:"lost,omitempty"`
+	Records      []string    `json:"records,omitempty"`
 	Shards       []shardJSON `json:"shards"`
 	crowd
 }
@@ -112,7 +113,7 @@ func stateOf(name string, s shardlimit.State, who crowd) stateJSON {
 		Revision: s.Limit.Revision, Mode: s.Limit.Mode.String(),
 		Epoch: s.Epoch, Settled: s.Settled, Used: s.Used, Remaining: s.Remaining,
 		RetryAfterUS: s.RetryAfter.Microseconds(), ResetAfterUS: s.ResetAfter.Microseconds(),
-		Takeover: s.Takeover, Lost: s.Lost, Shards: []shardJSON{}, crowd: who,
+		Takeover: s.Takeover, Lost: s.Lost, Records: s.Records, Shards: []shardJSON{}, crowd: who,
 	}
 	for _, sh := range s.Shards {
 		j := shardJSON{Tag: sh.Tag, Slot: sh.Slot, Node: sh.Node, Algorithm: sh.Algorithm.String(), Target: sh.Target,
@@ -168,6 +169,9 @@ func printUse(b *strings.Builder, s shardlimit.State) {
 	}
 	if len(s.Lost) > 0 {
 		fmt.Fprintf(b, "\nlost: %s; what the limit had there %s", strings.Join(s.Lost, ", "), takenOver(s))
+	}
+	if len(s.Records) > 0 {
+		fmt.Fprintf(b, "\nrecords are on %s", strings.Join(s.Records, ", "))
 	}
 	b.WriteString("\n")
 }

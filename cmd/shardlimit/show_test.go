@@ -14,7 +14,7 @@ import (
 func exampleState() shardlimit.State {
 	return shardlimit.State{
 		Limit: shardlimit.Limit{Permits: 3000, Per: time.Second, Shards: 3}, Epoch: 7, Used: 1250, Remaining: 250,
-		RetryAfter: 1500 * time.Microsecond, ResetAfter: 912345 * time.Microsecond,
+		Records: []string{"n2", "n3", "n4"}, RetryAfter: 1500 * time.Microsecond, ResetAfter: 912345 * time.Microsecond,
 		Shards: []shardlimit.ShardState{
 			{Tag: "a", Slot: 15495, Node: "10.0.0.1:6379", Target: 1000, Share: 1000, Used: 750, Free: 250},
 			{Tag: "bc", Slot: 3, Node: "n2", Target: 1000, Share: 500, Used: 500, Algorithm: shardlimit.TokenBucket,
@@ -63,6 +63,7 @@ func TestPrintState(t *testing.T) {
 	}
 	want := `mails  3000/s, sliding-log over 3 shards (capacity is still moving)
 in use or reserved 1,250 of 3,000 as far as shards answer, free 250, the next permit in 1.5ms, all free in 912ms
+records are on n2, n3, n4
 
 shard   slot  node                share        used        free
 a      15495  10.0.0.1:6379       1,000         750         250  ███████▌
@@ -98,6 +99,9 @@ func TestPrintJSON(t *testing.T) {
 		if got[key] != want {
 			t.Errorf("%s is %v, want %v", key, got[key], want)
 		}
+	}
+	if records, _ := got["records"].([]any); len(records) != 3 || records[0] != "n2" {
+		t.Errorf("records %v", got["records"])
 	}
 	shards := got["shards"].([]any)
 	second, third := shards[1].(map[string]any), shards[2].(map[string]any)

@@ -231,7 +231,8 @@ func TestAMembershipThatAllPlacesForgot(t *testing.T) {
 func TestANodeIsAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTown().process(t)
-		if err := f.Admit(t.Context(), "n0", "new"); err != nil || f.Life("new") == "" || f.Life("n3") == "" {
+		nodes := []shard.Node{{Name: "n0"}, {Name: "new"}}
+		if err := f.Admit(t.Context(), nodes); err != nil || f.Life("new") == "" || f.Life("n3") == "" {
 			t.Errorf("%+v, %v", f.known.Load(), err)
 		}
 	})

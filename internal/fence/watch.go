@@ -2,11 +2,11 @@ package fence
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/majority"
 	"github.com/shardlimit/shardlimit/internal/record"
+	"github.com/shardlimit/shardlimit/shard"
 )
 
 const (
@@ -83,12 +83,12 @@ func (f *Fence) watch(ctx context.Context) {
 		if listed != nil {
 			silent, after = listed.SilentFor(), f.env.After
 		}
-		away := max(silent, k.membership.MissedFor(n.Name, k.held)) >= after
+		away := max(silent, k.membership.OutFor(n.Name, k.held)) >= after
 		contradicted := w.reached != 0 && now-w.reached < int64(contradictedFor)
 		switch {
 		case n.Out:
 			if listed != nil && f.steady(ctx, n.Name, w, now) {
-				f.move(ctx, func(m majority.Membership, held time.Duration) (majority.Membership, error) {
+				f.move(ctx, func(m members, held time.Duration) (members, error) {
 					return m.Add(n.Name, held)
 				})
 			}
@@ -97,11 +97,11 @@ func (f *Fence) watch(ctx context.Context) {
 		case f.answers(ctx, n.Name) != (silent == 0):
 			// it does not answer either, or does after all, when it is asked now
 		case away && silent > 0:
-			f.move(ctx, func(m majority.Membership, held time.Duration) (majority.Membership, error) {
+			f.move(ctx, func(m members, held time.Duration) (members, error) {
 				return m.PutOut(n.Name, held, f.env.Book.Nodes())
 			})
 		default:
-			f.move(ctx, func(m majority.Membership, held time.Duration) (majority.Membership, error) {
+			f.move(ctx, func(m members, held time.Duration) (members, error) {
 				return m.Miss(n.Name, held, silent > 0)
 			})
 		}
@@ -123,32 +123,34 @@ func (f *Fence) steady(ctx context.Context, name string, w *watched, now int64) 
 }
 
 // Admit has nodes in that the membership does not know, once it is confirmed.
-func (f *Fence) Admit(ctx context.Context, names ...string) error {
-	if !lacks(f.known.Load().membership, names) {
+func (f *Fence) Admit(ctx context.Context, nodes []shard.Node) error {
+	if len(lacking(f.known.Load().membership, nodes)) == 0 {
 		return nil
 	}
 	if err := f.Begin(ctx); err != nil {
 		return err
 	}
 	defer f.End()
-	_, err := f.Change(ctx, f.then(func(m majority.Membership, held time.Duration) (_ majority.Membership, err error) {
-		for _, name := range names {
-			if err == nil && lacks(m, []string{name}) {
-				m, err = m.Add(name, held)
-				held = 0 // counted
+	_, err := f.Change(ctx, f.then(func(m members, held time.Duration) (_ members, err error) {
+		for _, name := range lacking(m, nodes) {
+			if m, err = m.Add(name, held); err != nil {
+				return m, err
 			}
+			held = 0 // counted
 		}
-		return m, err
+		return m, nil
 	}))
 	return err
 }
 
-// lacks reports whether a membership does not know one of the nodes.
-func lacks(m majority.Membership, names []string) bool {
-	return slices.ContainsFunc(names, func(name string) bool {
-		_, known := m.Node(name)
-		return !known
-	})
+// lacking are the nodes that a membership does not know.
+func lacking(m majority.Membership, nodes []shard.Node) (names []string) {
+	for _, n := range nodes {
+		if _, known := m.Node(n.Name); !known {
+			names = append(names, n.Name)
+		}
+	}
+	return names
 }
 
 // answers reports whether a node carries out what takes need: one that can only be read is away.
@@ -160,10 +162,9 @@ func (f *Fence) answers(ctx context.Context, name string) bool {
 }
 
 // move changes how a node stands, unless somebody has done so.
-func (f *Fence) move(ctx context.Context,
-	how func(majority.Membership, time.Duration) (majority.Membership, error)) {
+func (f *Fence) move(ctx context.Context, how change) {
 	before := f.Generation()
-	if _, err := f.Change(ctx, f.then(func(m majority.Membership, held time.Duration) (majority.Membership, error) {
+	if _, err := f.Change(ctx, f.then(func(m members, held time.Duration) (members, error) {
 		if m.Generation != before {
 			return m, nil // it is confirmed as it is: this process has to look again
 		}

@@ -31,6 +31,9 @@
 // accepted it. If all of those forgot it, an older value goes on. The package cannot tell that; a
 // process that knows a later value can: see Outlast.
 //
+// A register moves by Final: places that take nothing any more say what they hold. Whoever asks has
+// first made sure that most of them have moved.
+//
 // Membership is the value for the nodes of a key prefix; GivenUp tells when a node that was put out
 // can have nothing in use any more.
 package majority

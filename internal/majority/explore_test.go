@@ -75,7 +75,7 @@ func (e *explorer) key(w *world) [2]uint64 {
 			h.Write(c)
 			h.WriteByte(0xff)
 		}
-		h.WriteString(w.chosen)
+		h.WriteString(w.chosen + "/" + w.final)
 		h.Write([]byte{byte(w.forgot), byte(w.restarted), byte(w.stored), byte(w.renewed)})
 		for k := range w.plays {
 			p := &w.plays[k]
@@ -103,7 +103,7 @@ func flags(set ...bool) (b byte) {
 // column is all that a world holds of one place.
 func (w *world) column(b []byte, i int) []byte {
 	n := &w.nodes[i]
-	b = append(b, byte(n.run), byte(n.life), flags(n.lost), byte(n.pointer), byte(n.savedPointer))
+	b = append(b, byte(n.run), byte(n.life), flags(n.lost, n.moved), byte(n.pointer), byte(n.savedPointer))
 	b = n.place.append(b)
 	b = n.saved.append(b)
 	for k := range w.plays {
@@ -203,6 +203,15 @@ func TestEveryInterleaving(t *testing.T) {
 		{"a read", rules{places: 3, proposers: 2, rounds: 2, reads: 1}, small},
 		{"a read, a place forgets", rules{places: 3, proposers: 2, rounds: 2, reads: 1, forgets: 1}, middle},
 		{"a read, a snapshot", rules{places: 3, proposers: 2, rounds: 2, reads: 1, forgets: 1, saves: 1}, large},
+		{"places move", rules{places: 3, proposers: 2, rounds: 2, reads: 1, moves: true}, small},
+		{"places move, a place forgets", rules{places: 3, proposers: 2, rounds: 2, reads: 1, moves: true, forgets: 1},
+			middle},
+		{"places move, a place comes back from a snapshot", rules{places: 3, proposers: 2, rounds: 2, reads: 1,
+			moves: true, forgets: 1, saves: 1}, large},
+		{"places move, servers restart", rules{places: 3, proposers: 2, rounds: 2, reads: 1, moves: true, restarts: 2},
+			middle},
+		{"places move, an absent register", rules{places: 3, proposers: 2, rounds: 2, reads: 1, moves: true,
+			absent: true, forgets: 1}, middle},
 		{"five places", rules{places: 5, proposers: 2, rounds: 2}, small},
 		{"one of five places forgets", rules{places: 5, proposers: 2, rounds: 2, forgets: 1}, middle},
 		{"two of five places forget", rules{places: 5, proposers: 2, rounds: 2, forgets: 2}, large},

@@ -29,15 +29,14 @@ var (
 type Node struct {
 	Name string `json:"name"`
 	Out  bool   `json:"out,omitempty"` // nobody asks it anything
+	// Missed tells that a process could not reach it while it was in, and none that can has said so
+	// since.
+	Missed bool `json:"missed,omitempty"`
 	// Since is the generation in which it went out or, if it is in, in which this life of it began.
 	Since int64 `json:"since"`
-	// For so long at least it had been out when this generation was made, by the clocks of the
-	// places.
-	OutFor time.Duration `json:"out_ns,omitempty"`
-	// Missed tells that a process could not reach it while it was in, and none that can has said so
-	// since; MissedFor for how long at least, likewise.
-	Missed    bool          `json:"missed,omitempty"`
-	MissedFor time.Duration `json:"missed_ns,omitempty"`
+	// For so long at least it had been out or missed when this generation was made, by the places'
+	// clocks.
+	For time.Duration `json:"for_ns,omitempty"`
 }
 
 // Membership is which nodes of a key prefix are in. It is the value of one register. A method that
@@ -108,7 +107,7 @@ func (m Membership) Add(name string, held time.Duration) (Membership, error) {
 func (m Membership) Miss(name string, held time.Duration, missed bool) (Membership, error) {
 	next, n, err := m.change(name, held, func(n *Node) bool { return !n.Out && n.Missed != missed })
 	if err == nil {
-		n.Missed, n.MissedFor = missed, 0
+		n.Missed, n.For = missed, 0
 	}
 	return next, err
 }
@@ -127,36 +126,22 @@ func (m Membership) change(name string, held time.Duration, may func(*Node) bool
 func (m Membership) next(held time.Duration) Membership {
 	next := Membership{Generation: m.Generation + 1, Nodes: slices.Clone(m.Nodes)}
 	for i := range next.Nodes {
-		if n := &next.Nodes[i]; n.Out {
-			n.OutFor = min(n.OutFor+max(held, 0), maxOutFor)
-		} else if n.Missed {
-			n.MissedFor = min(n.MissedFor+max(held, 0), maxOutFor)
-		}
+		next.Nodes[i].For = m.OutFor(next.Nodes[i].Name, held)
 	}
 	return next
 }
 
-// maxOutFor is longer than anything that is waited for: to have been out longer makes no
-// difference.
+// maxOutFor is longer than anything that is waited for.
 const maxOutFor = 10 * 366 * 24 * time.Hour
 
-// OutFor is for how long at least a node has been out, given that m has been held for so long: 0
-// for one that is not.
+// OutFor returns for how long at least a node has been out, or missed, given that m has been held
+// for so long: 0 for one that is neither.
 func (m Membership) OutFor(name string, held time.Duration) time.Duration {
 	n, _ := m.Node(name)
-	if !n.Out {
+	if !n.Out && !n.Missed {
 		return 0
 	}
-	return min(n.OutFor+max(held, 0), maxOutFor)
-}
-
-// MissedFor is OutFor for a node that is in, and is missed.
-func (m Membership) MissedFor(name string, held time.Duration) time.Duration {
-	n, _ := m.Node(name)
-	if !n.Missed {
-		return 0
-	}
-	return min(n.MissedFor+max(held, 0), maxOutFor)
+	return min(n.For+max(held, 0), maxOutFor)
 }
 
 // Encode returns the stored form of a membership.
@@ -199,8 +184,7 @@ func (m Membership) Validate() error {
 func (n Node) valid(generation int64) bool {
 	return len(n.Name) >= 1 && len(n.Name) <= MaxName && utf8.ValidString(n.Name) &&
 		n.Since >= 1 && n.Since <= generation &&
-		n.OutFor >= 0 && n.OutFor <= maxOutFor && (n.Out || n.OutFor == 0) &&
-		n.MissedFor >= 0 && n.MissedFor <= maxOutFor && (n.Missed || n.MissedFor == 0) && !(n.Missed && n.Out)
+		n.For >= 0 && n.For <= maxOutFor && (n.Out || n.Missed || n.For == 0) && !(n.Missed && n.Out)
 }
 
 func byName(a, b Node) int { return cmp.Compare(a.Name, b.Name) }

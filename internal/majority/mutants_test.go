@@ -41,6 +41,10 @@ var mutants = []struct {
 		places: 3, proposers: 2, rounds: 2, forgets: 1, renews: 1}, ""},
 	{"an absent place has the mark of its run", rules{sameMark: true, absent: true, places: 3, proposers: 2, rounds: 2,
 		forgets: 1, renews: 1}, ""},
+	{"what is final is asked before places have moved", rules{hastyMove: true, moves: true, places: 3, proposers: 2,
+		rounds: 2, reads: 1}, ""},
+	{"one place tells what is final", rules{fewFinal: true, moves: true, places: 3, proposers: 2, rounds: 2, reads: 1},
+		""},
 	// No rule is broken here: it is what the package comment says is not safe.
 	{"all places that accepted it forget", rules{emptyMinority: true, places: 3, proposers: 1, rounds: 2, forgets: 3},
 		"E0.0 E0.1 E0.2"},

@@ -27,6 +27,7 @@ type Server struct {
 	Run   string // another one after each start, and after each time as a replica
 	Whole bool   // it forgot no value of the register: a place that holds none has accepted none
 	Now   int64  // its clock in microseconds
+	Moved bool   // it takes nothing any more
 }
 
 // Hear returns what becomes of a place by a message, and its answer.
@@ -42,15 +43,15 @@ func (p Place) Hear(m Message, s Server) (Place, Answer) {
 	case Read:
 		ok = true
 	case Prepare:
-		if ok = p.Promised.Below(m.Ballot); ok {
+		if ok = p.Promised.Below(m.Ballot) && !s.Moved; ok {
 			p = p.promise(m.Ballot, s)
 		}
 	case Accept:
-		if ok = p.promised(m) && p.Votes; ok {
+		if ok = p.promised(m) && p.Votes && !s.Moved; ok {
 			p = p.take(m, s.Now)
 		}
 	case Restore:
-		if ok = p.promised(m); ok {
+		if ok = p.promised(m) && !s.Moved; ok {
 			p = p.take(m, s.Now)
 			p.Votes = true
 		}

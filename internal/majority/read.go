@@ -17,13 +17,7 @@ const (
 
 // Reading is a value that a majority holds.
 type Reading struct {
-	Exists bool // false: nothing was ever chosen
-	Value  string
-	// For so long at least a majority has held the value when the answers were given. So the clock
-	// of one place, or that it was restored since, makes no difference where enough others answer.
-	Held time.Duration
-	// For so long at least the register has had a value, as a place tells: of each verdict.
-	Known time.Duration
+	Found
 	// A place is blank, or has an older value. A round restores it; that is not urgent, but one
 	// more loss may be too many.
 	Blank bool
@@ -68,6 +62,16 @@ func confirm(answers []*Answer, quorum int) (got Reading, v Verdict) {
 	}
 	got.Held, got.Blank = held, blank
 	return got, Confirmed
+}
+
+// Final returns the value of a register at places that have moved: they take nothing any more. The
+// answers are those of such places alone. It is ErrNoMajority if too few of them have answered.
+func Final(answers []*Answer) (Found, error) {
+	r := Round{quorum: Majority(len(answers)), promises: answers}
+	if r.revived = r.voters() < r.quorum; r.revived && !r.Heard() {
+		return Found{}, ErrNoMajority
+	}
+	return r.found(), nil
 }
 
 // heldBy is for how long at least so many places have held what they accepted with a ballot; ok is

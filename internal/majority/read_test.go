@@ -42,7 +42,7 @@ func (s *servers) write(t *testing.T, p *Proposer, change Change) (rounds int) {
 		rounds++
 		r := p.Begin()
 		for i := range s.places {
-			r.Promise(i, s.tell(i, r.Ask()))
+			r.Promise(i, s.tell(i, r.Prepares()[i].Message))
 		}
 		accepts, err := r.Choose(change)
 		if err == nil {
@@ -168,7 +168,7 @@ func TestANewRegisterNeedsAMajority(t *testing.T) {
 	}
 	r := p.Begin()
 	for i := range 2 {
-		r.Promise(i, s.tell(i, r.Ask()))
+		r.Promise(i, s.tell(i, r.Prepares()[i].Message))
 	}
 	accepts, err := r.Choose(func(f Found) (string, error) {
 		if f != (Found{}) {

@@ -1,6 +1,7 @@
 package majority
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -53,12 +54,15 @@ func (p *Proposer) End(r *Round) {
 	}
 }
 
-// Found is what a round goes on from.
+// Found is what a round goes on from, or a read found.
 type Found struct {
-	Exists bool
+	Exists bool // false: nothing was ever chosen
 	Value  string
-	Held   time.Duration // for so long at least a majority has held it, by the clocks of the places
-	Known  time.Duration // for so long at least the register has had a value, as a place tells
+	// For so long at least a majority has held the value when the answers were given. So the clock
+	// of one place, or that it was restored since, makes no difference where enough others answer.
+	Held time.Duration
+	// For so long at least the register has had a value, as a place tells.
+	Known time.Duration
 }
 
 // Change returns the value that is to follow what was found, or that itself to confirm it. It may
@@ -92,8 +96,13 @@ func newRound(b Ballot, places int, known []string) *Round {
 		taken: make([]bool, places)}
 }
 
-// Ask returns the message for all places with which the round begins.
-func (r *Round) Ask() Message { return Message{Kind: Prepare, Ballot: r.ballot} }
+// Prepares returns the messages with which the round begins.
+func (r *Round) Prepares() (out []Addressed) {
+	for i := range r.promises {
+		out = append(out, Addressed{Place: i, Message: Message{Kind: Prepare, Ballot: r.ballot}})
+	}
+	return out
+}
 
 // Promise tells what a place answered to that. An answer that comes after the choice is ignored:
 // the choice did not heed it, so the place must not accept.
@@ -121,8 +130,7 @@ func (r *Round) Choose(change Change) ([]Addressed, error) {
 		return nil, ErrOvertaken
 	}
 	r.closed = true
-	voters := r.count(func(a *Answer) bool { return a.OK && a.Votes })
-	if voters < r.quorum {
+	if r.voters() < r.quorum {
 		if err := r.revive(); err != nil {
 			return nil, err
 		}
@@ -150,6 +158,8 @@ func (r *Round) revive() error {
 	}
 	return nil
 }
+
+func (r *Round) voters() int { return r.count(func(a *Answer) bool { return a.OK && a.Votes }) }
 
 func (r *Round) count(is func(*Answer) bool) (n int) {
 	for _, a := range r.promises {
@@ -244,4 +254,19 @@ func (r *Round) Restores() []Addressed {
 		return nil
 	}
 	return r.messages(func(a *Answer) bool { return !a.Votes })
+}
+
+// MaxNumber is the greatest number of a ballot or generation: Lua counts exactly up to there.
+const MaxNumber = 1<<53 - 1
+
+// Ballot numbers a round. No two rounds of a register have the same one: a proposer has an id of
+// its own and never uses a round twice. The zero Ballot is below all others.
+type Ballot struct {
+	Round    int64 // 1 to MaxNumber
+	Proposer int64 // 1 to MaxNumber
+}
+
+// Below reports whether b comes before another ballot.
+func (b Ballot) Below(other Ballot) bool {
+	return cmp.Or(cmp.Compare(b.Round, other.Round), cmp.Compare(b.Proposer, other.Proposer)) < 0
 }

@@ -36,7 +36,7 @@ func TestWhatCannotBeHeldIsRefused(t *testing.T) {
 	for _, s := range []string{"", "M2", `{"generation":1,"nodes":[{"name":"a","since":1}]} {}`,
 		`{"generation":1,"nodes":[]}`, `{"generation":1,"nodes":[{"name":"a","out":true,"since":1}]}`,
 		`{"generation":1,"nodes":[{"name":"a","out":true,"since":2}]}`,
-		`{"generation":1,"nodes":[{"name":"a","since":1,"out_ns":1}]}`} {
+		`{"generation":1,"nodes":[{"name":"a","since":1,"for_ns":1}]}`} {
 		if m, err := DecodeMembership(s); err == nil {
 			t.Errorf("%q became %+v", s, m)
 		}

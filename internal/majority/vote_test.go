@@ -29,7 +29,7 @@ func TestVoteAgreesWithItsTwin(t *testing.T) {
 }
 
 func testVotes(t *testing.T, client rueidis.Client) {
-	ctx, endpoint, ref := t.Context(), script.NewEndpoint(client), script.VoteKey("test:", "1", "nodes")
+	ctx, endpoint, ref := t.Context(), script.NewEndpoint(client), script.VoteKey("test:", "1", "g", "nodes")
 	run := "none"
 	if info, err := client.Do(ctx, client.B().Info().Section("server").Build()).ToString(); err == nil {
 		run = regexp.MustCompile(`run_id:(\w+)`).FindStringSubmatch(info)[1]

@@ -27,6 +27,7 @@ type rules struct {
 	unused   bool // any number of places may forget a register that is not in use
 	renews   int
 	confirms bool // every second round confirms what it finds
+	moves    bool // places may move, and reads ask for what is final there
 
 	quorum        int  // 0: a majority
 	amnesia       bool // a place votes although it forgot
@@ -45,6 +46,8 @@ type rules struct {
 	renewAll      bool // a pointer is renewed although the register was not restored
 	renewUnchosen bool // the register is not restored if it has no value that is chosen
 	sameMark      bool // an absent place that votes has the mark of its run
+	hastyMove     bool // what is final is asked before most places have moved
+	fewFinal      bool // what one place tells is final
 }
 
 // node is a place with its server.
@@ -54,6 +57,7 @@ type node struct {
 	lost         bool // it forgot, and has not voted since
 	pointer      int  // the run that its pointer is of; 0: it has none
 	savedPointer int
+	moved        bool
 }
 
 // play is a round and what became of it.
@@ -79,6 +83,7 @@ type world struct {
 	plays                     []play
 	looks                     []look
 	chosen                    string
+	final                     string // what a read found to be final; "" if none did
 	forgot, restarted, stored int
 	renewed                   int
 }
@@ -114,7 +119,7 @@ func (w *world) server(i int) Server {
 	n := &w.nodes[i]
 	return Server{Run: "ABCDEFGHI"[i:i+1] + strconv.Itoa(n.run), Now: int64(n.life),
 		Whole: n.pointer == n.run || w.noPointer || w.oldPointer && n.pointer != 0 ||
-			w.barePromise && n.place != (Place{})}
+			w.barePromise && n.place != (Place{}), Moved: n.moved}
 }
 
 type step struct {
@@ -132,6 +137,7 @@ const (
 	empty, snapshot, restart, save                   = 'E', 'S', 'R', 'V'
 	look0, look1                                     = 'l', 'L'
 	renew                                            = 'N'
+	move                                             = 'M'
 )
 
 // steps are all that can happen next.
@@ -154,14 +160,19 @@ func (w *world) steps() (out []step) {
 		if w.renewed < w.renews && w.mayRenew(i) {
 			add(renew, 0, i)
 		}
+		if w.moves && !w.nodes[i].moved {
+			add(move, 0, i)
+		}
 	}
 	for k := range w.looks {
 		if !w.looks[k].begun {
-			add(look0, k, 0)
+			if !w.moves || w.hastyMove || w.moved() >= Majority(w.places) {
+				add(look0, k, 0)
+			}
 			continue
 		}
 		for i, a := range w.looks[k].answers {
-			if a == nil {
+			if a == nil && (!w.moves || w.hastyMove || w.nodes[i].moved) {
 				add(look1, k, i)
 			}
 		}
@@ -224,6 +235,16 @@ func (w *world) mayForget(i int) bool {
 	return lost <= w.places-Majority(w.places)
 }
 
+// moved is how many places have moved.
+func (w *world) moved() (n int) {
+	for i := range w.nodes {
+		if w.nodes[i].moved {
+			n++
+		}
+	}
+	return n
+}
+
 // used reports whether the register is in use: since a place accepted its first value, which need
 // not be chosen yet.
 func (w *world) used() bool {
@@ -237,13 +258,16 @@ func (w *world) mayRenew(i int) bool {
 	if w.renewUnchosen {
 		used = w.chosen != ""
 	}
+	if w.moved() > 0 && !n.moved { // the record by which places move is in use
+		return false
+	}
 	return n.pointer != n.run && (!used || w.renewAll || n.place.Votes && n.place.Run == w.server(i).Run)
 }
 
 // after is the world after a step, and what is wrong with it.
 func (w world) after(s step) (world, error) {
 	switch s.what {
-	case empty, snapshot, restart, save, renew, look0, look1:
+	case empty, snapshot, restart, save, renew, move, look0, look1:
 		return w.afterOther(s)
 	}
 	w.plays = slices.Clone(w.plays)
@@ -257,7 +281,7 @@ func (w world) after(s step) (world, error) {
 			}
 		}
 	case prepare, unheard:
-		a := w.send(s.i, p.round.Ask())
+		a := w.send(s.i, p.round.Prepares()[s.i].Message)
 		if s.what == unheard {
 			p.deaf++
 			break
@@ -322,6 +346,8 @@ func (w *world) judge(p *play) error {
 	}
 	p.won = true
 	switch {
+	case w.final != "" && !strings.HasPrefix(w.final, p.round.value):
+		return fmt.Errorf("%q was chosen where %q was final", p.round.value, w.final)
 	case strings.HasPrefix(p.round.value, w.chosen):
 		w.chosen = p.round.value
 	case !strings.HasPrefix(w.chosen, p.round.value):
@@ -339,10 +365,10 @@ func (w world) afterOther(s step) (world, error) {
 	n := &w.nodes[s.i]
 	switch s.what {
 	case empty: // flushed, in the same run
-		n.place, n.pointer, n.lost = Place{}, 0, true
+		n.place, n.pointer, n.lost, n.moved = Place{}, 0, true, false
 		w.forgot++
 	case snapshot:
-		n.place, n.pointer, n.lost = n.saved, n.savedPointer, true
+		n.place, n.pointer, n.lost, n.moved = n.saved, n.savedPointer, true, false
 		n.run++
 		w.forgot++
 	case restart:
@@ -351,6 +377,9 @@ func (w world) afterOther(s step) (world, error) {
 	case save:
 		n.saved, n.savedPointer = n.place, n.pointer
 		w.stored++
+		return w, nil
+	case move:
+		n.moved = true
 		return w, nil
 	case renew:
 		n.pointer, n.lost = n.run, false
@@ -369,6 +398,9 @@ func (w *world) look(l *look, s step) error {
 	a := w.send(s.i, Message{Kind: Read})
 	l.answers = slices.Clone(l.answers)
 	l.answers[s.i] = &a
+	if w.moves {
+		return w.end(l)
+	}
 	quorum := Majority(w.places)
 	if w.trustingRead {
 		quorum = 1
@@ -377,6 +409,24 @@ func (w *world) look(l *look, s step) error {
 	if v == Confirmed && !strings.HasPrefix(got.Value, l.floor) {
 		return fmt.Errorf("a read that began when %q was chosen says %q", l.floor, got.Value)
 	}
+	return nil
+}
+
+// end checks what a read of places that have moved finds to be final: all that was chosen, or will
+// be, went before.
+func (w *world) end(l *look) error {
+	got, err := Final(l.answers)
+	if w.fewFinal {
+		r := Round{quorum: 1, promises: l.answers}
+		got, err = r.found(), nil
+	}
+	if err != nil {
+		return nil
+	}
+	if !strings.HasPrefix(got.Value, w.chosen) {
+		return fmt.Errorf("%q is final after %q was chosen", got.Value, w.chosen)
+	}
+	w.final = got.Value
 	return nil
 }
 

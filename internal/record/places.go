@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/majority"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
@@ -26,9 +27,6 @@ const (
 	// mostDeciding is how many nodes at the most decide where records begin. If two lists differ by
 	// one node, each majority of the one has a node in common with each of the other.
 	mostDeciding = 8
-	// mostBefore is how many earlier places are remembered.
-	mostBefore = 8
-	maxPointer = 1 << 14 // bytes
 	// The nodes are asked so often where the records are.
 	lookEvery = 20 * time.Second
 	// A server that was started again has lost records, too. It votes for those that are not there
@@ -40,6 +38,8 @@ const (
 // HomeSlot is where the nodes keep the records, and say where these are.
 var HomeSlot = shard.Slot("records")
 
+var homeTag = shard.Tag(HomeSlot)
+
 // Least is how many nodes there must be for a majority without one of them.
 const Least = few
 
@@ -49,13 +49,9 @@ type Places struct {
 	// that no places have the generation of others that everybody forgot.
 	Generation int64    `json:"generation"`
 	Names      []string `json:"places"` // of nodes, in order
-	Before     []Places `json:"before,omitempty"`
 }
 
 func (p *Places) String() string { return strings.Join(p.Names, ", ") }
-
-// alone reports whether there is no other place.
-func (p *Places) alone() bool { return len(p.Names) == 1 }
 
 // id is what tells these places from others in the names of keys.
 func (p *Places) id() string {
@@ -72,19 +68,10 @@ func (p *Places) validate() error {
 		return fmt.Errorf("generation %d", p.Generation)
 	case len(p.Names) != 1 && len(p.Names) != few && len(p.Names) != more:
 		return fmt.Errorf("%d places", len(p.Names))
-	case len(p.Before) > mostBefore:
-		return fmt.Errorf("%d places before", len(p.Before))
 	}
 	for i, name := range p.Names {
 		if name == "" || len(name) > shard.MaxText || slices.Contains(p.Names[:i], name) {
 			return fmt.Errorf("place %.80q", name)
-		}
-	}
-	for i := range p.Before {
-		if b := &p.Before[i]; len(b.Before) > 0 || b.Generation >= p.Generation {
-			return fmt.Errorf("generation %d before %d", b.Generation, p.Generation)
-		} else if err := b.validate(); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -94,12 +81,6 @@ func (p *Places) validate() error {
 // it is one for all.
 func (p *Places) follows(q *Places) bool {
 	return q == nil || q.Generation < p.Generation || q.Generation == p.Generation && p.id() < q.id()
-}
-
-// after returns the places that follow these.
-func (p *Places) after(names []string) *Places {
-	before := append([]Places{{Generation: p.Generation, Names: p.Names}}, p.Before...)
-	return &Places{Generation: p.Generation + 1, Names: names, Before: before[:min(len(before), mostBefore)]}
 }
 
 // choose returns which of the nodes are to keep the records: those that do so now go on.
@@ -118,6 +99,9 @@ func choose(prefix string, now []string, nodes []shard.Node) []string {
 // that all processes have.
 func ranked(prefix string, now []string, n int, nodes []shard.Node) []string {
 	rank := func(name string) uint64 {
+		if slices.Contains(now, name) {
+			return 0
+		}
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(prefix + "\x00" + name))
 		return h.Sum64()
@@ -126,20 +110,10 @@ func ranked(prefix string, now []string, n int, nodes []shard.Node) []string {
 	for _, nd := range nodes {
 		names = append(names, nd.Name)
 	}
-	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(btoi(!slices.Contains(now, a)), btoi(!slices.Contains(now, b))),
-			cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
-	})
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
 	names = names[:min(n, len(names))]
 	slices.Sort(names)
 	return names
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // said is the text of a node's pointer: where the records are, and what the node is called there.
@@ -160,7 +134,8 @@ type Book struct {
 	nodes       *node.Fleet
 	participant string
 	known       atomic.Pointer[Places]
-	silent      map[string]int64 // since when nodes were seen to have forgotten, by the clock's Now
+	leaving     atomic.Pointer[leaving] // places that have moved, and not to where is known; nil: none
+	silent      map[string]int64        // since when nodes were seen to have forgotten, by the clock's Now
 	// Renamed is called when servers turned out to be called otherwise. It must not wait.
 	Renamed func()
 }
@@ -201,6 +176,14 @@ func (b *Book) Places(ctx context.Context) (*Places, error) {
 
 // Known returns where the records are, as last heard; nil: not yet.
 func (b *Book) Known() *Places { return b.known.Load() }
+
+// Nodes are the names of the nodes that keep the records.
+func (b *Book) Nodes() []string {
+	if p := b.known.Load(); p != nil {
+		return p.Names
+	}
+	return nil
+}
 
 // follow notes later places.
 func (b *Book) follow(p *Places) {
@@ -281,17 +264,9 @@ func (b *Book) latest(found []pointer) (*Places, error) {
 		}
 	}
 	if at == nil && 2*answered <= len(found) {
-		return nil, fewer("to say where the records are", errs)
+		return nil, fewer(b.nodes.Roster().Names(), errs)
 	}
 	return at, nil
-}
-
-// peek returns where the records are, and writes nothing; nil: there are none.
-func (b *Book) peek(ctx context.Context) (*Places, error) {
-	if p := b.known.Load(); p != nil {
-		return p, nil
-	}
-	return b.latest(b.pointers(ctx, 0, true))
 }
 
 // identify notes who the nodes say that they are. Of two that are one server the first is used.
@@ -344,9 +319,8 @@ func (b *Book) first(ctx context.Context, found []pointer) (done bool, err error
 	p := &Places{Generation: max(generation, 1), Names: choose(b.nodes.Prefix, nil, open)}
 	deciding := ranked(b.nodes.Prefix, nil, mostDeciding, b.nodes.Roster().All())
 	r := b.New("first", func() time.Duration { return pointerKeep }, nil, nil)
-	s := r.seatAt(&Places{Names: deciding})
-	s.slot, s.alone = HomeSlot, true
-	s.ref = script.VoteKey(b.nodes.Prefix, shard.Tag(s.slot), r.name)
+	s := r.seatAt(&Places{Names: deciding}, "")
+	s.alone = true
 	if p, err = r.decide(ctx, s, p); err != nil {
 		return false, err
 	}
@@ -362,17 +336,18 @@ func (b *Book) first(ctx context.Context, found []pointer) (done bool, err error
 	return true, nil
 }
 
-// decide has the places of a seat choose which places come next: those proposed, or those that
-// others have.
+// decide has the places of a seat choose which places come next: those proposed, nil for none, or
+// those that others have.
 func (r *Record) decide(ctx context.Context, s *seat, next *Places) (chosen *Places, err error) {
-	_, err = r.changeAt(ctx, s, func(found stored, _ Reading) (stored, error) {
-		if found.kind == live {
-			var err error
-			chosen, err = decodePlaces(found.text)
-			return found, err
+	_, _, err = r.changeAt(ctx, s, func(kept majority.Found, _ int64) (value string, err error) {
+		if chosen = next; kept.Exists {
+			chosen, err = decodePlaces(kept.Value)
+			return kept.Value, err
 		}
-		chosen = next
-		return stored{kind: live, text: next.encode()}, nil
+		if next == nil {
+			return "", errMoving
+		}
+		return next.encode(), nil
 	})
 	return chosen, err
 }
@@ -458,8 +433,8 @@ func (b *Book) write(ctx context.Context, found []pointer, to func(pointer) bool
 
 // point makes one call for the pointer of a node.
 func (b *Book) point(ctx context.Context, name string, req script.PlacesRequest) (got pointer) {
-	about := telemetry.Call{Operation: telemetry.Locate, Shard: shard.Tag(HomeSlot)}
-	err := b.call(ctx, b.nodes.Roster().Listed(name), HomeSlot, about,
+	about := telemetry.Call{Operation: telemetry.Locate, Shard: homeTag}
+	err := b.call(ctx, b.nodes.Roster().Listed(name), about,
 		func(ctx context.Context, e *script.Endpoint) error {
 			got = b.heard(ctx, name, e, req)
 			if errors.Is(got.err, ErrUnreadable) { // the node is well
@@ -474,7 +449,7 @@ func (b *Book) point(ctx context.Context, name string, req script.PlacesRequest)
 // heard makes the call.
 func (b *Book) heard(ctx context.Context, name string, e *script.Endpoint, req script.PlacesRequest) pointer {
 	got := pointer{node: name}
-	reply, err := e.Places(ctx, script.PlacesKey(b.nodes.Prefix, shard.Tag(HomeSlot)), req)
+	reply, err := e.Places(ctx, script.PlacesKey(b.nodes.Prefix, homeTag), req)
 	if err != nil {
 		got.err = err
 		return got
@@ -526,7 +501,7 @@ func decodeSaid(text string) (*said, error) {
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return nil, fmt.Errorf("%w: where the records are: %w", ErrUnreadable, err)
 	}
-	if s.Generation != 0 || len(s.Names)+len(s.Before) > 0 { // else it only says what it is called
+	if s.Generation != 0 || len(s.Names) > 0 { // else it only says what it is called
 		if err := s.validate(); err != nil {
 			return nil, fmt.Errorf("%w: where the records are: %w", ErrUnreadable, err)
 		}
@@ -535,77 +510,4 @@ func decodeSaid(text string) (*said, error) {
 		return nil, fmt.Errorf("%w: names of a node: %.80q", ErrUnreadable, s.Called)
 	}
 	return &s, nil
-}
-
-// lists reports whether this process lists a majority of the places, as far as it can tell: each
-// node that it has not reached yet may be one.
-func (b *Book) lists(p *Places) bool {
-	roster, n := b.nodes.Roster(), 0
-	for _, name := range roster.Names() {
-		if id, _ := roster.ID(name); id == "" || slices.Contains(p.Names, id) {
-			n++
-		}
-	}
-	return 2*n > len(p.Names)
-}
-
-// Move has the records kept at the nodes that are to keep them: at none that drains, or is out. A
-// record is moved when it is used next. Two moves at once end in one of them.
-func (b *Book) Move(ctx context.Context, open []shard.Node) error {
-	if _, err := b.Places(ctx); err != nil {
-		return err
-	}
-	if err := b.Begin(ctx); err != nil {
-		return err
-	}
-	defer b.End()
-	if err := b.look(ctx, true); err != nil { // somebody may have moved them
-		return err
-	}
-	p := b.known.Load()
-	names := choose(b.nodes.Prefix, p.Names, open)
-	if len(names) == 0 || slices.Equal(names, p.Names) {
-		return nil
-	}
-	next := p.after(names)
-	if len(next.encode()) > maxPointer {
-		next.Before = nil
-	}
-	// The places decide which move follows them, as they decide all else.
-	r := b.New("successor", func() time.Duration { return pointerKeep }, nil, nil)
-	chosen, err := r.decide(ctx, r.seatAt(p), next)
-	if err != nil {
-		return err
-	}
-	if err := b.announce(ctx, chosen); err != nil {
-		return err
-	}
-	b.nodes.Log.Info("the records of the key prefix are kept elsewhere", "nodes", chosen.String())
-	b.follow(chosen)
-	return nil
-}
-
-// announce has a majority of the new places, and all nodes that answer, know of a move before
-// anybody uses it.
-func (b *Book) announce(ctx context.Context, to *Places) error {
-	found := b.pointers(ctx, pointerKeep, true)
-	wrote := b.write(ctx, found, func(p pointer) bool { return p.said == nil || to.follows(&p.said.Places) }, to)
-	know := make(map[string]bool)
-	var errs []error
-	for _, w := range append(found, wrote...) {
-		know[b.called(w)] = w.err == nil && w.said != nil && !to.follows(&w.said.Places)
-		if w.err != nil {
-			errs = append(errs, fmt.Errorf("node %s: %w", w.node, w.err))
-		}
-	}
-	n := 0
-	for _, name := range to.Names {
-		if know[name] {
-			n++
-		}
-	}
-	if 2*n <= len(to.Names) {
-		return fewer("to be told that it moved to "+to.String(), errs)
-	}
-	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/script"
@@ -201,6 +202,14 @@ func TestForeignValues(t *testing.T) {
 				t.Errorf("another process: %+v", got)
 			}
 			before := w.content()["b "+key]
+			w["c"].down.Store(true) // that it comes back would do
+			time.Sleep(time.Second)
+			if err := limit(b).Read(t.Context(), true, false, func(Reading) error { return nil }); !errors.Is(err,
+				ErrNoMajority) || errors.Is(err, script.ErrForeignState) || !strings.Contains(err.Error(), "node b:") {
+				t.Errorf("one is foreign, one is down: %v", err)
+			}
+			w["c"].down.Store(false)
+			time.Sleep(2 * time.Second)
 			put("c", key)
 			err := limit(b).Read(t.Context(), true, false, func(Reading) error { return nil })
 			if !errors.Is(err, ErrNoMajority) || !errors.Is(err, script.ErrForeignState) {
@@ -463,15 +472,18 @@ func nodesOf(names string) (nodes []shard.Node) {
 // Records move while others read, change and declare them. No change that was made is missing
 // later.
 func TestRecordsMoveUnderWay(t *testing.T) {
-	for range extent.Some(15) {
+	for range extent.Some(80) {
 		synctest.Test(t, moveUnderWay)
 	}
 }
 
 func moveUnderWay(t *testing.T) {
-	const processes, records = 4, 3
+	const processes, records = 4, 6
 	w := newTown(t, "abcde")
 	moving := []string{"abcde", "abde", "acd", "bcde"}
+	for _, p := range w {
+		p.late.Store(int64(8 * time.Millisecond))
+	}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	done := map[string][]string{} // by record
@@ -564,48 +576,134 @@ func read2(t *testing.T, r *Record) Reading {
 	return read(t, r)
 }
 
-// A mover that crashed after it had sealed a record, or had chosen the next places and told nobody,
-// leaves nothing undone.
+// A mover that crashed after one place had accepted which ones follow, or all had, or after it had
+// copied some records, leaves nothing undone: others finish the move.
 func TestAMoverThatCrashed(t *testing.T) {
-	for _, told := range []bool{false, true} {
+	for _, after := range []string{"one place", "the choice", "a copy", "all copies"} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newTown(t, "abcd")
 			b := w.process(t, "abcd")
 			write(t, limit(b), "v")
+			write(t, b.New("nodes", nil, nil, nil), "in")
 			from := places(t, b)
-			mover, others := w.process(t, "abcd"), w.process(t, "abcd")
+			mover, others, late := w.process(t, "abcd"), w.process(t, "abcd"), w.process(t, "abcd")
 			places(t, mover)
 			rest := nodesOf(strings.ReplaceAll("abcd", from.Names[0], ""))
-			next := places(t, others).after(choose("", from.Names, rest))
-			successor := mover.New("successor", nil, nil, nil)
-			write(t, successor, next.encode())
-			if told {
-				if err := mover.announce(t.Context(), next); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := limit(mover).fetch(t.Context(), next); err != nil {
-					t.Fatal(err)
+			next := &Places{Generation: from.Generation + 1, Names: choose("", from.Names, rest)}
+			if err := mover.ready(t.Context(), from, next); err != nil {
+				t.Fatal(err)
+			}
+			if after == "one place" {
+				w[from.Names[1]].stalled.Store(true)
+				w[from.Names[2]].stalled.Store(true)
+			}
+			r := mover.New(script.VoteSuccessor, func() time.Duration { return time.Hour }, nil, nil)
+			_, err := r.decide(t.Context(), r.seatAt(from, from.id()), next)
+			if (err == nil) != (after != "one place") {
+				t.Fatal(err)
+			}
+			for _, p := range w {
+				p.stalled.Store(false)
+			}
+			time.Sleep(2 * time.Second) // nodes count as there again
+			if after == "one place" {   // the others may accept more
+				_, list := mover.list(t.Context(), from)
+				_, _, kept := limit(mover).final(t.Context(), from, script.VoteRead)
+				if !errors.Is(list, ErrNoMajority) || !errors.Is(kept, ErrNoMajority) {
+					t.Errorf("what one place tells is final: %v, %v", list, kept)
 				}
 			}
+			if after == "a copy" || after == "all copies" {
+				records, err := mover.list(t.Context(), from)
+				if err != nil || len(records) != 2 {
+					t.Fatalf("%v, %v", records, err)
+				}
+				for _, r := range records[:map[string]int{"a copy": 1, "all copies": 2}[after]] {
+					if err := mover.copy(t.Context(), r, from, next, false); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			began := time.Now()
 			if got := read2(t, limit(others)); got.Value != "v" ||
-				told != (others.Known().Generation > from.Generation) {
-				t.Errorf("told %v: %+v at %+v", told, got, others.Known())
+				after != "one place" && others.Known().Generation == from.Generation {
+				t.Errorf("after %s: %+v at %+v", after, got, others.Known())
 			}
-			if got := read2(t, limit(w.process(t, "abcd"))); got.Value != "v" {
-				t.Errorf("told %v: %+v", told, got)
+			if took := time.Since(began); took > 3*helpAfter {
+				t.Errorf("after %s it took %v", after, took)
 			}
-			// Another move ends in the one that was chosen.
+			for _, b := range []*Book{b, late, w.process(t, "abcd")} {
+				write(t, limit(b), "w")
+				if got := read(t, b.New("nodes", nil, nil, nil)); got.Value != "in" {
+					t.Errorf("after %s: %+v", after, got)
+				}
+			}
+			// Another move is made after that one.
 			if err := b.Move(t.Context(), nodesOf(strings.ReplaceAll("abcd", from.Names[1], ""))); err != nil {
 				t.Fatal(err)
 			}
-			if !told && b.Known().id() != next.id() {
-				t.Errorf("%+v, want %+v", b.Known(), next)
-			}
-			if got := read2(t, limit(b)); got.Value != "v" {
-				t.Errorf("told %v: %+v", told, got)
+			if got := read(t, limit(b)); got.Value != "w" || slices.Contains(b.Known().Names, from.Names[1]) {
+				t.Errorf("after %s: %+v at %+v", after, got, b.Known())
 			}
 		})
 	}
+}
+
+// After a place was replaced nobody needs the ones before: they may all stop, and of the ones now
+// any one, for records that are there and for new ones.
+func TestPlacesBeforeMayStop(t *testing.T) {
+	for _, lists := range [][2]string{{"abc", "def"}, {"a", "abc"}, {"abc", "ad"}, {"abcdefgh", "cdefghij"}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newTown(t, "abcdefghij")
+			b := w.process(t, lists[0])
+			for i := range 300 {
+				r := b.New(fmt.Sprint("limit:", i), func() time.Duration { return time.Hour }, nil, nil)
+				if err := add(t.Context(), r, "v"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := places(t, b)
+			all := w.process(t, "abcdefghij")
+			places(t, all)
+			if err := all.Move(t.Context(), nodesOf(lists[1])); err != nil {
+				t.Fatal(err)
+			}
+			now := places(t, all)
+			for _, name := range before.Names {
+				w[name].down.Store(!slices.Contains(now.Names, name))
+			}
+			if len(now.Names) > 1 {
+				w[now.Names[len(now.Names)-1]].down.Store(true)
+			}
+			for _, b := range []*Book{all, w.process(t, "abcdefghij")} {
+				if got := read(t, b.New("limit:17", nil, nil, nil)); got.Value != ",v" {
+					t.Errorf("%v: %+v", lists, got)
+				}
+				write(t, b.New(fmt.Sprint("limit:new", chance.Uint64()), nil, nil, nil), "v")
+			}
+		})
+	}
+}
+
+// A move that cannot reach a majority of the next places does not begin.
+func TestAMoveThatCannotBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "abcdef")
+		b := w.process(t, "abc")
+		write(t, limit(b), "v")
+		all := w.process(t, "abcdef")
+		at := places(t, all)
+		w["d"].down.Store(true)
+		w["e"].down.Store(true)
+		if err := all.Move(t.Context(), nodesOf("def")); !errors.Is(err, ErrNoMajority) ||
+			!strings.Contains(err.Error(), "node d:") {
+			t.Errorf("%v", err)
+		}
+		write(t, limit(b), "w")
+		if all.Known() != at {
+			t.Errorf("%+v", all.Known())
+		}
+	})
 }
 
 // For how long a limit existed is known after its record has moved: else a shard that was lost
@@ -616,10 +714,10 @@ func TestAgesMove(t *testing.T) {
 		b := w.process(t, "abcd")
 		write(t, limit(b), "v")
 		time.Sleep(time.Hour / 2)
+		places(t, w.process(t, "abcd"))
 		if err := b.Move(t.Context(), nodesOf(strings.ReplaceAll("abcd", places(t, b).Names[0], ""))); err != nil {
 			t.Fatal(err)
 		}
-		write(t, limit(b), "w")
 		time.Sleep(time.Minute)
 		if got := read(t, limit(w.process(t, "abcd"))); got.Known < time.Hour/2+time.Minute {
 			t.Errorf("known for %v", got.Known)

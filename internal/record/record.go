@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +18,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
-	"github.com/shardlimit/shardlimit/shard"
 )
 
 const (
@@ -42,6 +42,8 @@ var (
 	ErrContended = errors.New("others change the record at the same time")
 	// ErrUnsettled tells that a read found nothing that it can rely on: a change has to be made.
 	ErrUnsettled = errors.New("the record is not settled")
+	// ErrUnreadable tells that what is stored is nothing that this version could have stored.
+	ErrUnreadable = errors.New("what is stored cannot be read by this version")
 	// ErrBlank is an ErrUnsettled: a place has to be restored.
 	ErrBlank = fmt.Errorf("%w: a place forgot it", ErrUnsettled)
 )
@@ -66,13 +68,27 @@ type Reading struct {
 	Held time.Duration
 	// For so long the record has existed.
 	Known time.Duration
-	// Earlier tells that it is what the record was where it was kept before. Nobody changes it
-	// there any more, and here nobody has written it, or it was forgotten since.
-	Earlier bool
 	// How many processes said lately that they use it; 0 after a change.
 	Participants int64
 	// Now is the latest time that a place told, in microseconds.
 	Now int64
+}
+
+// What the places keep begins with a letter: a value follows it, or the record was deleted.
+const live, gone = "v", "d"
+
+// reading is what the places keep, as it is told.
+func reading(kept majority.Found) (got Reading, err error) {
+	got.Held, got.Known = kept.Held, kept.Known
+	switch {
+	case kept.Exists && strings.HasPrefix(kept.Value, live):
+		got.Exists, got.Value = true, kept.Value[len(live):]
+	case kept.Exists && kept.Value == gone:
+		got.Deleted = true
+	case kept.Exists:
+		return got, fmt.Errorf("%w: %.20q", ErrUnreadable, kept.Value)
+	}
+	return got, nil
 }
 
 // New returns a record by its name. keep is for how long it lives after it was used last, nil: for
@@ -93,18 +109,10 @@ func (b *Book) New(name string, keep, age func() time.Duration, metrics *telemet
 type seat struct {
 	places   *Places
 	alone    bool // a place that holds no value votes
-	slot     int
 	ref      script.VoteRef
 	proposer *majority.Proposer
-	before   *earlier // nil: nobody has looked
 	// A place was blank in the last read of all: the next change waits for every one of them.
 	blank atomic.Bool
-}
-
-// earlier is what a record was at earlier places.
-type earlier struct {
-	stored
-	born int64 // since when at least it existed, as time elapsed
 }
 
 // sit returns the record at these places, with what was learned of it there.
@@ -112,81 +120,94 @@ func (r *Record) sit(p *Places) *seat {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.at == nil || r.at.places.id() != p.id() {
-		r.at = r.seatAt(p)
+		r.at = r.seatAt(p, p.id())
 	}
 	return r.at
 }
 
-func (r *Record) seatAt(p *Places) *seat {
-	s := &seat{places: p, slot: HomeSlot, alone: p.alone(),
+func (r *Record) seatAt(p *Places, group string) *seat {
+	return &seat{places: p, alone: len(p.Names) == 1, ref: script.VoteKey(r.book.nodes.Prefix, homeTag, group, r.name),
 		proposer: majority.NewProposer(1+chance.N(int64(majority.MaxNumber)), len(p.Names))}
-	if s.alone { // of a cluster: so the records are spread over its masters
-		s.slot = shard.Slot(r.name)
-	}
-	s.ref = script.VoteKey(r.book.nodes.Prefix, shard.Tag(s.slot), p.id()+":"+r.name)
-	return s
 }
 
-// Read asks all places once. What a majority confirms is told at once, by heard: a place that does
-// not answer holds nobody up. A whole read gives every place some time to answer, and is
-// ErrBlank if one of them has to be restored. Whoever participates is counted.
-func (r *Record) Read(ctx context.Context, participates, whole bool, heard func(Reading) error) error {
-	again := true
+// where has something done at the places where the record is, and again at later ones if they have
+// moved meanwhile.
+func (r *Record) where(ctx context.Context, do func(*seat) error) error {
+	began := r.book.nodes.Clock.Elapsed()
 	for range moves {
 		p, err := r.book.Places(ctx)
 		if err != nil {
 			return err
 		}
-		s := r.sit(p)
-		began := r.book.nodes.Clock.Now()
-		_, err = r.read(ctx, s, participates, whole, heard)
-		took := time.Duration(r.book.nodes.Clock.Now() - began)
-		switch moved := new(movedError); {
-		case errors.As(err, &moved):
-			r.book.follow(moved.to)
-		case again && errors.Is(err, ErrUnsettled) && !errors.Is(err, ErrBlank) &&
-			clock.Sleep(ctx, firstPause+chance.N(2*took+1)):
-			again = false // to complete what others are about only holds them up
+		switch err = do(r.sit(p)); {
+		case errors.Is(err, errNotLooked):
+			err = r.book.ConfirmSince(ctx, began)
+		case errors.Is(err, errMoved):
+			err = r.book.pass(ctx, p)
 		default:
+			return err
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return errMoving
 }
 
+var (
+	// Where there is none, the places may have forgotten it, and others have begun anew elsewhere.
+	errNotLooked = errors.New("nobody has looked where the records are")
+	errMoved     = errors.New("the records of the key prefix have moved")
+	errMoving    = fmt.Errorf("%w: the records of the key prefix are moving; try again", ErrUnsettled)
+)
+
+// Read asks all places once. What a majority confirms is told at once, by heard: a place that does
+// not answer holds nobody up. A whole read gives every place some time to answer, and is
+// ErrBlank if one of them has to be restored. Whoever participates is counted.
+func (r *Record) Read(ctx context.Context, participates, whole bool, heard func(Reading) error) error {
+	return r.where(ctx, func(s *seat) error {
+		began := r.book.nodes.Clock.Now()
+		_, err := r.read(ctx, s, participates, whole, heard)
+		took := time.Duration(r.book.nodes.Clock.Now() - began)
+		if errors.Is(err, ErrUnsettled) && !errors.Is(err, ErrBlank) &&
+			clock.Sleep(ctx, firstPause+chance.N(2*took+1)) {
+			_, err = r.read(ctx, s, participates, whole, heard) // to complete what others are about holds them up
+		}
+		return err
+	})
+}
+
 // read asks the places of a seat. It returns what is kept there, or would be if nothing was
 // settled.
 func (r *Record) read(ctx context.Context, s *seat, participates, whole bool,
-	heard func(Reading) error) (value stored, err error) {
+	heard func(Reading) error) (value Reading, err error) {
 	names := s.places.Names
 	answers := make([]*majority.Answer, len(names))
-	var req script.VoteRequest
-	if req.Kind = script.VoteRead; participates {
+	req := script.VoteRequest{Kind: script.VoteRead}
+	if participates {
 		req.Participant = r.book.participant
 	}
-	var extra Reading
 	var got majority.Reading
 	var verdict majority.Verdict
 	var errs []error
 	told, over := false, false
+	var now, participants int64
 	ended := gather(ctx, len(names), func(i int) placeReply { return r.vote(r.book.nodes.Ctx, s, i, req) },
 		func(i int, reply placeReply) step {
 			if answers[i] = reply.answer; reply.err != nil {
 				errs = append(errs, fmt.Errorf("node %s: %w", names[i], reply.err))
 			}
-			extra.Now, extra.Participants = max(extra.Now, reply.now), max(extra.Participants, reply.participants)
+			now, participants = max(now, reply.now), max(participants, reply.participants)
 			if got, verdict = majority.Confirm(answers); verdict == majority.Unknown {
 				return wait
 			}
-			if value, err = parse(got.Value, got.Exists); verdict != majority.Confirmed {
+			value, err = reading(got.Found)
+			if value.Now, value.Participants = now, participants; verdict != majority.Confirmed {
 				return wait
-			}
-			if err == nil && value.kind == moved {
-				err = &movedError{value.to}
 			}
 			if err == nil {
 				told = true
-				err = heard(value.reading(got.Held, got.Known, extra))
+				err = heard(value)
 			}
 			if over = err != nil || !whole; over {
 				return stop
@@ -197,11 +218,9 @@ func (r *Record) read(ctx context.Context, s *seat, participates, whole bool,
 	case over || ended && told:
 		return value, err
 	case ended:
-		return value, fewer(s.places.String(), append(errs, clock.Ended(ctx)))
-	}
-	switch {
+		return value, fewer(s.places.Names, append(errs, clock.Ended(ctx)))
 	case verdict == majority.Unknown:
-		return value, fewer(s.places.String(), errs)
+		return value, fewer(s.places.Names, errs)
 	case verdict == majority.Unsettled:
 		return value, errors.Join(ErrUnsettled, err)
 	case got.Blank:
@@ -211,10 +230,25 @@ func (r *Record) read(ctx context.Context, s *seat, participates, whole bool,
 	return value, nil
 }
 
-// fewer is an ErrNoMajority with why nodes gave no answer, as far as that is known.
-func fewer(what string, errs []error) error {
+// fewer is an ErrNoMajority of these places, with why they gave no answer, as far as that is known.
+// It is an ErrForeignState if so many hold what is foreign that the rest is no majority.
+func fewer(places []string, errs []error) error {
+	what := strings.Join(places, ", ")
 	if len(errs) == 0 {
 		return fmt.Errorf("%w (%s)", ErrNoMajority, what)
+	}
+	foreign := 0
+	for _, err := range errs {
+		if errors.Is(err, script.ErrForeignState) {
+			foreign++
+		}
+	}
+	if len(places)-foreign >= majority.Majority(len(places)) {
+		for i, err := range errs {
+			if errors.Is(err, script.ErrForeignState) {
+				errs[i] = errors.New(err.Error())
+			}
+		}
 	}
 	return fmt.Errorf("%w (%s): %w", ErrNoMajority, what, errors.Join(errs...))
 }
@@ -223,38 +257,53 @@ func fewer(what string, errs []error) error {
 type placeReply struct {
 	answer            *majority.Answer
 	now, participants int64
+	records           []script.VoteRecord
+	moved             bool
 	err               error
 }
 
-// vote sends a message to a place.
-func (r *Record) vote(ctx context.Context, s *seat, place int, req script.VoteRequest) (got placeReply) {
+// vote sends a message to a place. One that has moved gives no answer.
+func (r *Record) vote(ctx context.Context, s *seat, place int, req script.VoteRequest) placeReply {
+	got := r.voteAt(ctx, s, place, req)
+	if got.err == nil && got.moved {
+		got.answer, got.err = nil, errMoved
+	}
+	return got
+}
+
+// voteAt is vote, with the answer of a place that has moved.
+func (r *Record) voteAt(ctx context.Context, s *seat, place int, req script.VoteRequest) (got placeReply) {
 	n := r.book.nodes.Node(s.places.Names[place])
-	about := telemetry.Call{Operation: telemetry.Vote, Limiter: r.metrics, Shard: shard.Tag(s.slot)}
-	got.err = r.book.call(ctx, n, s.slot, about, func(ctx context.Context, e *script.Endpoint) error {
+	about := telemetry.Call{Operation: telemetry.Vote, Limiter: r.metrics, Shard: homeTag}
+	got.err = r.book.call(ctx, n, about, func(ctx context.Context, e *script.Endpoint) error {
 		req.Keep, req.Alone, req.ParticipantTTL = r.keep(), s.alone, participantTTL
 		reply, err := e.Vote(ctx, s.ref, req)
 		if err != nil {
 			return err
 		}
-		n.ServerClock(s.slot).Learn(r.book.nodes.Clock.Elapsed(), reply.Now)
-		got.now, got.participants, got.answer = reply.Now, reply.Participants, &majority.Answer{
-			OK: reply.Done, Votes: reply.Votes, Mark: reply.Mark, Promised: majority.Ballot(reply.Promised),
-			Accepted: majority.Ballot(reply.Accepted), Value: reply.Value, Age: reply.Age, Known: reply.Known}
-		return nil
+		n.ServerClock(HomeSlot).Learn(r.book.nodes.Clock.Elapsed(), reply.Now)
+		got.now, got.participants, got.moved = reply.Now, reply.Participants, reply.Moved
+		got.answer = &majority.Answer{OK: reply.Done, Votes: reply.Votes, Mark: reply.Mark,
+			Promised: majority.Ballot(reply.Promised), Accepted: majority.Ballot(reply.Accepted), Value: reply.Value,
+			Age: reply.Age, Known: reply.Known}
+		if req.Kind == script.VoteList {
+			got.records, err = reply.Records()
+		}
+		return err
 	})
 	return got
 }
 
 // call makes a call about records to a node. One that is away is asked only when it is time to find
 // out whether it is back.
-func (b *Book) call(ctx context.Context, n *node.Node, slot int, about telemetry.Call,
+func (b *Book) call(ctx context.Context, n *node.Node, about telemetry.Call,
 	do func(context.Context, *script.Endpoint) error) error {
 	if n == nil {
 		return node.ErrStranger
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(b.nodes.CallTimeout, patience))
 	defer cancel()
-	ctx, call, err := n.BeginUnlessAway(ctx, slot, about, true)
+	ctx, call, err := n.BeginUnlessAway(ctx, HomeSlot, about, true)
 	if err != nil {
 		return err
 	}
@@ -265,172 +314,129 @@ func (b *Book) call(ctx context.Context, n *node.Node, slot int, about telemetry
 
 // Change makes rounds until one chooses what next makes of what it found. It returns that.
 func (r *Record) Change(ctx context.Context, next func(Reading) (string, error)) (Reading, error) {
-	return r.change(ctx, func(found Reading) (stored, error) {
+	return r.change(ctx, func(found Reading) (string, error) {
 		text, err := next(found)
-		return stored{kind: live, text: text}, err
+		return live + text, err
 	})
 }
 
 // Delete has the record exist no more.
 func (r *Record) Delete(ctx context.Context) error {
-	_, err := r.change(ctx, func(Reading) (stored, error) { return stored{kind: gone}, nil })
+	_, err := r.change(ctx, func(Reading) (string, error) { return gone, nil })
 	return err
 }
 
-func (r *Record) change(ctx context.Context, next func(Reading) (stored, error)) (Reading, error) {
+func (r *Record) change(ctx context.Context, next func(Reading) (string, error)) (got Reading, err error) {
 	ctx, cancel := context.WithTimeout(ctx, max(changePatience, r.book.nodes.CallTimeout))
 	defer cancel()
-	began, looked := r.book.nodes.Clock.Elapsed(), false
-	var fetched *Places // for which of the places it was looked what the record was before
-	for range 2 + moves {
-		p, err := r.book.Places(ctx)
-		if err != nil {
-			return Reading{}, err
-		}
-		s := r.sit(p)
-		got, err := r.changeAt(ctx, s, func(found stored, of Reading) (stored, error) {
-			switch {
-			case found.kind == moved:
-				return stored{}, &movedError{found.to}
-			case found.kind == none && !looked:
-				return stored{}, errNotLooked
-			case found.kind == none && len(p.Before) > 0 && fetched != p:
-				return stored{}, errNotFetched
-			case found.kind == none && fetched == p:
-				found, of.Earlier = s.before.stored, true
+	looked := false
+	err = r.where(ctx, func(s *seat) error {
+		made, now, err := r.changeAt(ctx, s, func(kept majority.Found, now int64) (string, error) {
+			if !kept.Exists && !looked {
+				looked = true
+				return "", errNotLooked
 			}
-			return next(found.reading(of.Held, of.Known, of))
+			found, err := reading(kept)
+			if found.Now = now; err != nil {
+				return "", err
+			}
+			return next(found)
 		})
-		if at := new(movedError); errors.As(err, &at) {
-			r.book.follow(at.to)
-			continue
+		if err == nil {
+			got, err = reading(made)
+			got.Now = now
 		}
-		switch {
-		case errors.Is(err, errNotLooked):
-			looked, err = true, r.book.ConfirmSince(ctx, began)
-		case errors.Is(err, errNotFetched):
-			fetched = p
-			s.before, err = r.fetch(ctx, p)
-		default:
-			got.Earlier = false
-			return got, err
-		}
-		if err != nil {
-			return Reading{}, err
-		}
-	}
-	return Reading{}, errMoving
+		return err
+	})
+	return got, err
 }
 
-// known is for how long the record existed, at these places and at earlier ones.
-func (r *Record) known(s *seat, here time.Duration) time.Duration {
-	here = max(here, r.age())
-	if s.before == nil {
-		return here
-	}
-	return max(here, time.Duration(r.book.nodes.Clock.Elapsed()-s.before.born))
-}
-
-var (
-	errNotFetched = errors.New("nobody has looked at earlier places")
-	// Where there is none, the places may have forgotten it, and others have begun anew elsewhere.
-	errNotLooked = errors.New("nobody has looked where the records are")
-	errMoving    = fmt.Errorf("%w: the records of the key prefix keep moving; try again", ErrUnsettled)
-)
-
-// movedError tells that the record is kept elsewhere.
-type movedError struct{ to *Places }
-
-func (e *movedError) Error() string { return "the records have moved to " + e.to.String() }
+// maker makes what places are to keep of what they do, given the latest time that one told.
+type maker func(kept majority.Found, now int64) (string, error)
 
 // changeAt makes rounds at a seat until one chooses, at most until ctx ends.
-func (r *Record) changeAt(ctx context.Context, s *seat,
-	next func(found stored, of Reading) (stored, error)) (got Reading, err error) {
+func (r *Record) changeAt(ctx context.Context, s *seat, next maker) (made majority.Found, now int64, err error) {
 	patient := s.blank.Swap(false)
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		began := r.book.nodes.Clock.Now()
-		got, err = r.round(ctx, s, patient, next)
+		made, now, err = r.round(ctx, s, patient, next)
 		if !errors.Is(err, majority.ErrOvertaken) && !errors.Is(err, majority.ErrBlank) {
-			return got, err
+			return made, now, err
 		}
 		took := time.Duration(r.book.nodes.Clock.Now() - began) // the longer rounds take, the more of them meet
 		if !clock.Sleep(ctx, chance.N(max(pause, 2*took))) {
-			return got, fmt.Errorf("%w: %w", ErrContended, clock.Ended(ctx))
+			return made, now, fmt.Errorf("%w: %w", ErrContended, clock.Ended(ctx))
 		}
 	}
 }
 
 // round makes one round. A patient one waits for every place.
 func (r *Record) round(ctx context.Context, s *seat, patient bool,
-	next func(found stored, of Reading) (stored, error)) (got Reading, err error) {
+	next maker) (made majority.Found, now int64, err error) {
 	ours := r.book.nodes.Clock
 	s.proposer.Outlast(ours.At(ours.Now()).UnixMilli())
 	round := s.proposer.Begin()
 	defer s.proposer.End(round)
-	known := time.Duration(0)
-	var errs []error
-	send := func(to []majority.Addressed, heed func(place int, a majority.Answer)) {
-		settled, known := 0, known // those that are not blank: to go on without a vote takes all
-		ended := gather(ctx, len(to), func(i int) placeReply {
-			m := &to[i].Message
-			return r.vote(ctx, s, to[i].Place, script.VoteRequest{Kind: int(m.Kind),
-				Ballot: script.VoteBallot(m.Ballot), Mark: m.Mark, Value: m.Value, Known: known})
-		}, func(i int, reply placeReply) step {
-			if reply.err != nil {
-				errs = append(errs, fmt.Errorf("node %s: %w", s.places.Names[to[i].Place], reply.err))
-				return wait
-			}
-			got.Now = max(got.Now, reply.now)
-			heed(to[i].Place, *reply.answer)
-			if reply.answer.Votes || !reply.answer.OK {
-				settled++
-			}
-			if !patient && settled >= majority.Majority(len(s.places.Names)) {
-				return hurry
-			}
-			return wait
-		})
-		if ended {
-			errs = append(errs, clock.Ended(ctx))
+	p := sending{record: r, seat: s, patient: patient}
+	p.send(ctx, round.Prepares(), round.Promise)
+	accepts, err := round.Choose(func(found majority.Found) (value string, err error) {
+		found.Known = max(found.Known, r.age())
+		p.known = found.Known
+		if value, err = next(found, p.now); !found.Exists || value != found.Value {
+			found.Held = 0
 		}
-	}
-	var prepare []majority.Addressed
-	for i := range s.places.Names {
-		prepare = append(prepare, majority.Addressed{Place: i, Message: round.Ask()})
-	}
-	send(prepare, round.Promise)
-	var made stored
-	accept, err := round.Choose(func(found majority.Found) (string, error) {
-		known = r.known(s, found.Known)
-		old, err := parse(found.Value, found.Exists)
-		if err != nil {
-			return "", err
-		}
-		if made, err = next(old, Reading{Held: found.Held, Known: known, Now: got.Now}); err != nil {
-			return "", err
-		}
-		if made.same(old) {
-			got.Held = found.Held
-		}
-		return made.encode()
+		made = found
+		made.Exists, made.Value = true, value
+		return value, err
 	})
-	if err != nil {
-		return got, s.refused(err, errs)
+	if err == nil {
+		p.send(ctx, accepts, round.Accepted)
+		err = round.Err()
 	}
-	send(accept, round.Accepted)
-	if err := round.Err(); err != nil {
-		return got, s.refused(err, errs)
+	if err == nil {
+		p.send(ctx, round.Restores(), func(int, majority.Answer) {})
 	}
-	send(round.Restores(), func(int, majority.Answer) {})
-	return made.reading(got.Held, known, got), nil
+	if errors.Is(err, majority.ErrNoMajority) {
+		err = fewer(s.places.Names, p.errs)
+	}
+	return made, p.now, err
 }
 
-// refused is the error of a round, with why places did not answer.
-func (s *seat) refused(err error, errs []error) error {
-	if errors.Is(err, majority.ErrNoMajority) {
-		return fewer(s.places.String(), errs)
+// sending is the messages of a round, as they are sent.
+type sending struct {
+	record  *Record
+	seat    *seat
+	patient bool
+	known   time.Duration // for so long the record is known to exist
+	now     int64         // the latest time that a place told
+	errs    []error       // of places that gave no answer
+}
+
+// send sends messages, and has the answers heeded. A patient one waits for all of them.
+func (p *sending) send(ctx context.Context, to []majority.Addressed, heed func(place int, a majority.Answer)) {
+	settled, known := 0, p.known // those that are not blank: to go on without a vote takes all
+	ended := gather(ctx, len(to), func(i int) placeReply {
+		m := &to[i].Message
+		return p.record.vote(ctx, p.seat, to[i].Place, script.VoteRequest{Kind: int(m.Kind),
+			Ballot: script.VoteBallot(m.Ballot), Mark: m.Mark, Value: m.Value, Known: known})
+	}, func(i int, reply placeReply) step {
+		if reply.err != nil {
+			p.errs = append(p.errs, fmt.Errorf("node %s: %w", p.seat.places.Names[to[i].Place], reply.err))
+			return wait
+		}
+		p.now = max(p.now, reply.now)
+		heed(to[i].Place, *reply.answer)
+		if reply.answer.Votes || !reply.answer.OK {
+			settled++
+		}
+		if !p.patient && settled >= majority.Majority(len(p.seat.places.Names)) {
+			return hurry
+		}
+		return wait
+	})
+	if ended {
+		p.errs = append(p.errs, clock.Ended(ctx))
 	}
-	return err
 }
 
 // step is what becomes of the rest when one of several tasks is done.
@@ -482,69 +488,28 @@ func gather[T any](ctx context.Context, n int, do func(i int) T, hear func(i int
 
 const leastGrace = 10 * time.Millisecond
 
-// fetch finds what the record was at earlier places, the latest first, and has nobody change it
-// there any more.
-func (r *Record) fetch(ctx context.Context, p *Places) (*earlier, error) {
-	for _, names := range p.Before {
-		if !r.book.lists(&names) {
-			continue // they were taken out of the list: nobody can ask them
-		}
-		s := r.seatAt(&names)
-		var was earlier
-		if _, err := r.changeAt(ctx, s, func(found stored, of Reading) (stored, error) {
-			was.born = r.book.nodes.Clock.Elapsed() - int64(of.Known)
-			if was.stored = found; found.kind == moved {
-				was.stored = found.was()
-				return found, nil
-			}
-			return found.moveTo(p), nil
-		}); err != nil {
-			return nil, err
-		}
-		if was.kind != none {
-			return &was, nil
-		}
-	}
-	return &earlier{born: r.book.nodes.Clock.Elapsed()}, nil
-}
-
 // Peek reads the record without writing anything. Of one that is not settled it tells what the next
 // change would go on with.
 func (r *Record) Peek(ctx context.Context) (Reading, error) {
 	for range moves {
-		p, err := r.book.peek(ctx)
-		if err != nil || p == nil {
+		p, err := r.book.Known(), error(nil)
+		if p == nil {
+			p, err = r.book.latest(r.book.pointers(ctx, 0, true))
+		}
+		if p == nil {
 			return Reading{}, err
 		}
-		value, err := r.peekAt(ctx, p)
-		for i := range p.Before {
-			if before := &p.Before[i]; err == nil && value.kind == none && r.book.lists(before) {
-				if value, err = r.peekAt(ctx, before); value.kind == moved {
-					value, err = value.was(), nil
-				}
+		value, err := r.read(ctx, r.seatAt(p, p.id()), false, false, func(Reading) error { return nil })
+		if !errors.Is(err, errMoved) {
+			if (value.Exists || value.Deleted) && errors.Is(err, ErrUnsettled) {
+				err = nil
 			}
+			return value, err
 		}
-		if value.kind != moved {
-			return value.reading(0, 0, Reading{}), err
+		if later, err := r.book.latest(r.book.pointers(ctx, 0, true)); err == nil {
+			r.book.follow(later)
 		}
-		r.book.follow(value.to)
+		clock.Sleep(ctx, mostPause/moves)
 	}
 	return Reading{}, errMoving
-}
-
-// peekAt is Peek at certain places.
-func (r *Record) peekAt(ctx context.Context, p *Places) (stored, error) {
-	value, err := r.read(ctx, r.seatAt(p), false, false, func(Reading) error { return nil })
-	if value.kind == moved || value.kind != none && errors.Is(err, ErrUnsettled) && !errors.Is(err, ErrUnreadable) {
-		err = nil
-	}
-	return value, err
-}
-
-// Nodes are the names of the nodes that keep the records.
-func (b *Book) Nodes() []string {
-	if p := b.known.Load(); p != nil {
-		return p.Names
-	}
-	return nil
 }

@@ -27,6 +27,7 @@ type post struct {
 	down    atomic.Bool  // nobody reaches it
 	stalled atomic.Bool  // nobody hears of it
 	far     atomic.Int64 // by so much farther, nanoseconds
+	late    atomic.Int64 // a message comes by up to so much later, nanoseconds
 	lossy   atomic.Int64 // of a hundred commands so many are lost, or their replies are
 }
 
@@ -54,6 +55,7 @@ func (w town) process(t *testing.T, names string) *Book {
 		link := redissim.NewLink(p.Server, func(args []string) redissim.Fate {
 			f := redissim.Fate{Refused: p.down.Load(), Lost: p.stalled.Load(),
 				There: 250*time.Microsecond + time.Duration(p.far.Load()), Back: 250 * time.Microsecond}
+			f.There += time.Duration(rand.Int64N(p.late.Load() + 1))
 			if strings.HasPrefix(args[0], "EVAL") && rand.Int64N(100) < p.lossy.Load() {
 				f.Lost = rand.IntN(2) == 0
 				f.ReplyLost = true
@@ -95,7 +97,7 @@ func (w town) content() map[string]string {
 				continue
 			}
 			value := p.Do([]string{"GET", key})
-			if members := p.Do([]string{"ZRANGE", key, "0", "-1", "WITHSCORES"}); strings.Contains(key, "}:p:") {
+			if members := p.Do([]string{"ZRANGE", key, "0", "-1"}); p.Do([]string{"TYPE", key}) == "zset" {
 				value = members
 			}
 			all[name+" "+key] = fmt.Sprint(value, p.Do([]string{"PTTL", key}))

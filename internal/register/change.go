@@ -8,8 +8,8 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/internal/fence"
 	"github.com/shardlimit/shardlimit/internal/record"
+	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -43,9 +43,8 @@ func (r *Register) putInForce(ctx context.Context, next shard.Layout) error {
 	return errors.Join(errs...)
 }
 
-// propose writes the layout for a limit as the successor of the stored one,
-// again and again while other processes do the same. It returns nil if unless
-// says of the stored one that nothing is to be done.
+// propose writes the layout that follows the stored one. It returns nil if unless says of that that
+// nothing is to be done.
 func (r *Register) propose(ctx context.Context, want Wanted, unless func(shard.Layout) bool) (*shard.Layout, error) {
 	return r.succeed(ctx, func(old shard.Layout) (maker, error) {
 		if unless != nil && unless(old) {
@@ -57,7 +56,7 @@ func (r *Register) propose(ctx context.Context, want Wanted, unless func(shard.L
 		want.Revision = max(want.Revision, old.Revision) // else code of that revision would undo the change
 		f, err := r.enter(ctx, old.Fence)
 		if err != nil {
-			return nil, errors.Join(ErrUnavailable, err)
+			return nil, err
 		}
 		return asked(r.changed(ctx, old, want, f)), nil
 	})
@@ -68,9 +67,9 @@ func (r *Register) Rebalance(ctx context.Context) error {
 	next, err := r.succeed(ctx, func(old shard.Layout) (maker, error) {
 		f, err := r.enter(ctx, old.Fence)
 		if err != nil {
-			return nil, errors.Join(ErrUnavailable, err)
+			return nil, err
 		}
-		if err := r.move(ctx, f); err != nil {
+		if err := r.env.Book.Move(ctx, r.open(f)); err != nil {
 			return nil, errors.Join(ErrUnavailable, err)
 		}
 		next, err := r.rearranged(ctx, old, f)
@@ -86,21 +85,6 @@ func (r *Register) Rebalance(ctx context.Context) error {
 		return err
 	}
 	return r.putInForce(ctx, *next)
-}
-
-// move has the records kept where they are to be: at once that of the membership, and that of the
-// limit. So nobody has to move them within a call.
-func (r *Register) move(ctx context.Context, f *fence.Fence) error {
-	was := r.env.Book.Known()
-	if err := r.env.Book.Move(ctx, r.open(f)); err != nil || r.env.Book.Known() == was {
-		return err
-	}
-	if f != nil {
-		if err := f.ConfirmSince(ctx, r.elapsed()); err != nil {
-			return err
-		}
-	}
-	return r.Ask(ctx, false)
 }
 
 // succeed replaces the stored layout by what follow makes of it, nil for nothing, again and again
@@ -157,4 +141,51 @@ func (r *Register) settle(ctx context.Context, layout shard.Layout) error {
 		}
 	}
 	return err
+}
+
+// Delete removes record and shards while it holds the token, so that no exchange of this process
+// brings the record back. After it the register does nothing any more: its error is ErrDeleted.
+func (r *Register) Delete(ctx context.Context) error {
+	if err := r.Begin(ctx); err != nil { // another exchange waits for a node that does not answer
+		return errors.Join(ErrUnavailable, err)
+	}
+	defer r.End()
+	if r.Deleted() {
+		return ErrDeleted
+	}
+	if err := r.find(ctx); err != nil {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, r.env.Nodes.Patience())
+	defer cancel()
+	if err := r.Watch.Delete(within); err != nil {
+		return errors.Join(ErrUnavailable, err)
+	}
+	var errs []error
+	if r.Limit.Layout() != nil {
+		errs = append(errs, r.Limit.Drop(ctx))
+	}
+	r.deleted.Store(true) // before the layout goes: what adopts one that was on its way sees that
+	r.Limit.Forget()
+	r.poke() // the driver has nothing to move
+	return errors.Join(errs...)
+}
+
+// Deleted reports whether this process has deleted the limit.
+func (r *Register) Deleted() bool { return r.deleted.Load() }
+
+// find adopts what is stored, so that the shards of the newest layout are deleted. It fails if this
+// process neither knows the limit nor can tell whether it is stored. The token is held.
+func (r *Register) find(ctx context.Context) error {
+	within, cancel := context.WithTimeout(ctx, r.env.Nodes.Patience())
+	defer cancel()
+	layout, err := r.Look(within)
+	if err == nil {
+		err = r.Limit.Adopt(*layout)
+	}
+	if r.Limit.Layout() != nil || errors.Is(err, ErrNotFound) || errors.Is(err, script.ErrForeignState) ||
+		errors.Is(err, ErrUnreadable) || errors.Is(err, record.ErrUnsettled) {
+		return nil // it is known, or not stored, or at least its record can be dropped
+	}
+	return errors.Join(err, clock.Ended(ctx))
 }

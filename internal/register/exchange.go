@@ -120,7 +120,7 @@ func (r *Register) next(ctx context.Context) (func(record.Reading) (string, erro
 		switch {
 		case found.Exists && !r.knowsLater(layout):
 			return r.onward(found, layout)
-		case found.Exists && !(found.Earlier && t.Later(*layout)): // else nobody has obeyed it since it moved
+		case found.Exists:
 			r.warn("the record of a limiter was lost or is older than what was in force; it is replaced")
 			later, other := *t, *layout
 			if !later.Later(other) {

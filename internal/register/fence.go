@@ -45,14 +45,14 @@ func (r *Register) enter(ctx context.Context, under *shard.Fence) (*fence.Fence,
 		return nil, nil
 	}
 	f := r.env.Fence
-	if err := f.ConfirmSince(ctx, 0); err != nil {
-		return nil, err
+	err := f.ConfirmSince(ctx, 0)
+	if err == nil {
+		err = f.Admit(ctx, r.env.Nodes.Roster().Open())
 	}
-	var names []string
-	for _, n := range r.env.Nodes.Roster().Open() {
-		names = append(names, n.Name)
+	if err != nil {
+		err = errors.Join(ErrUnavailable, err)
 	}
-	return f, f.Admit(ctx, names...)
+	return f, err
 }
 
 // open are the nodes on which shards can be placed: of a limit under a fence those that are in,
