@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/internal/redissim"
 )
 
@@ -189,6 +190,9 @@ func declarationsMiss(t *testing.T, chance *rand.Rand) {
 // it is back, and finds the record.
 func TestALimitThatBeganWhileANodeWasAwayIsFoundByWhoListsFewer(t *testing.T) {
 	for _, nodes := range []int{3, 4, 6, 9} {
+		if race.Enabled && nodes > 4 {
+			continue // the detector finds the same in few worlds
+		}
 		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
 			for away := range nodes {
 				for unlisted := range nodes {
