@@ -3,7 +3,8 @@
 -- have forgotten what it had. One that keeps nothing longer than it runs has no name for its run.
 local time, info = redis.call('TIME'), redis.pcall('INFO', 'server')
 local now = time[1] * 1000000 + time[2]
-local run = type(info) == 'string' and string.match(info, 'run_id:(%w+)')
+local _, before = string.find(type(info) == 'string' and info or '', 'run_id:', 1, true)
+local run = before and string.sub(info, before + 1, (string.find(info, '\r', before, true) or 0) - 1)
 if not run then
   if type(info) == 'string' or not string.find(info.err, 'not supported', 1, true) then
     return {-2, type(info) == 'table' and info.err or 'ERR INFO server tells no run_id'}
@@ -12,7 +13,7 @@ if not run then
 end
 -- One that was a replica meanwhile has what its master had, and another name for its data since.
 local copies = redis.pcall('INFO', 'replication')
-local data = type(copies) == 'string' and string.match(copies, 'master_replid:(%w+)')
-if data then
-  run = run .. '/' .. data
+_, before = string.find(type(copies) == 'string' and copies or '', 'master_replid:', 1, true)
+if before then
+  run = run .. '/' .. string.sub(copies, before + 1, (string.find(copies, '\r', before, true) or 0) - 1)
 end
