@@ -191,10 +191,14 @@ func (w *world) reboot(s step) {
 }
 
 // forgot allows for what is documented of a node that forgot all: a share once more, beside what
-// was reserved there, and what comes of its records.
+// was reserved there, and what comes of its records. A limit that is some seconds old counts as new.
 func (w *world) forgot() {
 	for _, l := range w.limit {
-		l.allow(time.Duration(max(l.booked-w.now(), 0)), l.most(), "a lost memory")
+		lasts := max(l.booked-w.now(), 0)
+		if len(l.versions) > 0 && w.now()-l.versions[0].called < int64(3*time.Second) {
+			lasts = max(lasts, int64(l.longest()))
+		}
+		l.allow(time.Duration(lasts), l.most(), "a lost memory")
 	}
 	w.lost()
 }
@@ -218,7 +222,7 @@ func (w *world) clock(s step) {
 				continue
 			}
 			// what remembers that capacity went elsewhere may be forgotten early, too
-			l.allow(45*time.Second, l.most(), "a step of a clock")
+			l.allow(max(45*time.Second, time.Duration(l.booked-w.now())), l.most(), "a step of a clock")
 		} else if l.booked > w.now() {
 			l.allow(l.longest(), l.most(), "a step back with something reserved")
 		}

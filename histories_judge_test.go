@@ -268,9 +268,13 @@ func (l *watched) most() (permits int64) {
 func (l *watched) bound(from int64, width time.Duration) (permits int64, ok bool) {
 	to := from + int64(width)
 	least, longest, queue := time.Duration(0), time.Duration(0), int64(0)
+	moved := int64(0) // by a fixed window between clocks that differ: its edges move with it
 	for _, v := range l.versions {
 		if v.called < to && (v.ended == 0 || v.ended > from) {
 			permits = max(permits, bound(v.limit, width))
+			if v.limit.Algorithm == shardlimit.FixedWindow && len(l.world.plan.Skew) > 0 && l.moves() {
+				moved = max(moved, 2*v.limit.Permits)
+			}
 			if v.limit.Algorithm == shardlimit.LeakyBucket {
 				// each shard has a turn at once; a call for several acts with the last of all
 				queue = max(queue, int64(max(v.limit.Shards, 1))+2*l.turns)
@@ -289,7 +293,7 @@ func (l *watched) bound(from int64, width time.Duration) (permits int64, ok bool
 	if l.doubt.from < to && l.doubt.to >= from && l.doubt.to > 0 {
 		permits += 10 * l.most()
 	}
-	return permits + queue, least == width || least == longest && width > least
+	return permits + queue + moved, least == width || least == longest && width > least
 }
 
 // judge looks for a window that holds more than it may.
