@@ -73,7 +73,7 @@ func (d *Decision) handOver() handed {
 	h.nonce, h.ticket = d.origin()
 	h.participant = parts[0].Seat.ID()
 	for _, p := range parts {
-		h.parts = append(h.parts, handedPart{siteHash(siteOf(p.Seat.Lane)), p.At, p.N})
+		h.parts = append(h.parts, handedPart{siteHash(siteOf(p.Seat.Lane)), int64(p.At), p.N})
 	}
 	return h
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
@@ -44,14 +45,16 @@ func (c *core) Refresh() {
 func (c *core) KnownFor() time.Duration { return c.record().Age() }
 
 // Confirmed is until when a layout of this epoch may be relied on, 0 if it may not.
-func (c *core) Confirmed(epoch, elapsed int64) int64 { return c.record().Believed(epoch, elapsed) }
+func (c *core) Confirmed(epoch int64, elapsed clock.Elapsed) clock.Elapsed {
+	return c.record().Believed(epoch, elapsed)
+}
 
 // Expired tells that a layout was confirmed, and that it was too long ago.
-func (c *core) Expired(elapsed int64) bool { return c.record().Expired(elapsed) }
+func (c *core) Expired(elapsed clock.Elapsed) bool { return c.record().Expired(elapsed) }
 
 // ConfirmSince makes sure that the layout of this process may be relied on, at most until ctx ends,
 // since a read that began at that time elapsed or later.
-func (c *core) ConfirmSince(ctx context.Context, since int64) error {
+func (c *core) ConfirmSince(ctx context.Context, since clock.Elapsed) error {
 	return c.follows(c.record().ConfirmSince(ctx, since))
 }
 

@@ -22,8 +22,9 @@ func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 		l := &lease{until: math.MaxInt64}
 		granted, found := map[lane.Part]int64{}, map[lane.Part]int64{}
 		for range rapid.IntRange(1, 6).Draw(t, "parts") {
-			p := lane.Part{Seat: rapid.SampledFrom(seats).Draw(t, "seat"), At: rapid.Int64Range(1, 2).Draw(t, "at"),
-				N: rapid.Int64Range(1, 1500).Draw(t, "n")}
+			p := lane.Part{Seat: rapid.SampledFrom(seats).Draw(t, "seat"),
+				At: clock.ServerTime(rapid.Int64Range(1, 2).Draw(t, "at")),
+				N:  rapid.Int64Range(1, 1500).Draw(t, "n")}
 			l.grant.addPart(p, 0)
 			granted[lane.Part{Seat: p.Seat, At: p.At, N: 0}] += p.N
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/script"
@@ -120,7 +121,7 @@ func (s *settlement) parts(ctx context.Context, d *Decision) (parts []lane.Part)
 	}
 	who := &lane.Member{ID: h.participant, Weight: 1000}
 	for _, p := range h.parts {
-		part := lane.Part{At: p.at, N: p.n}
+		part := lane.Part{At: clock.ServerTime(p.at), N: p.n}
 		i := slices.IndexFunc(r.layout.Shards, func(s shard.Shard) bool { return siteHash(s.Site()) == p.site })
 		if i >= 0 {
 			if l := s.core.laneTo(r.layout.Shards[i]); l != nil {

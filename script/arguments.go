@@ -3,6 +3,7 @@ package script
 import (
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
@@ -14,9 +15,9 @@ func (r *TakeRequest) proposed(args []string) []string {
 	}
 	terms := p.termsTexts[seen]
 	if known != enough(p.lasts) || r.Deadline != 0 || r.Fence != 0 {
-		now := told{p, seen, known, r.Deadline, r.Fence}
+		now := told{p, seen, known, int64(r.Deadline), int64(r.Fence)}
 		if r.told != now {
-			r.told, r.toldText = now, p.terms(seen, known, r.Deadline, r.Fence)
+			r.told, r.toldText = now, p.terms(seen, known, now.deadline, now.fence)
 		}
 		terms = r.toldText
 	}
@@ -73,8 +74,8 @@ type told struct {
 
 // late reports whether the proposal creates no state at this time of the node, in microseconds.
 func (r *TakeRequest) late(now int64) bool {
-	return r.Proposal.epoch == 0 || r.Deadline < 0 || r.Deadline > 0 && now > r.Deadline
+	return r.Proposal.epoch == 0 || r.Deadline < 0 || r.Deadline > 0 && clock.ServerTime(now) > r.Deadline
 }
 
 // fenced reports whether the call comes too late at this time of the node, in microseconds.
-func (r *TakeRequest) fenced(now int64) bool { return r.Fence > 0 && now > r.Fence }
+func (r *TakeRequest) fenced(now int64) bool { return r.Fence > 0 && clock.ServerTime(now) > r.Fence }

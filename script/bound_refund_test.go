@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // TestBoundWithRefunds: grants that are given back, at once or late, in part or in pieces, never
@@ -54,7 +56,8 @@ func refundingWalk(t *rapid.T, a Algorithm, p *Proposal, burst int64) {
 			if a == AlgorithmLeakyBucket {
 				back = h.permits // an ask acts at its last permit's turn: it is given back whole
 			}
-			if refunded := twin.Settle(now, SettleRequest{Back: back, At: h.at}).Back; refunded > back {
+			request := SettleRequest{Back: back, At: clock.ServerTime(h.at)}
+			if refunded := twin.Settle(now, request).Back; refunded > back {
 				t.Fatalf("%d of %d refunded", refunded, back)
 			}
 			for j := h.from; j < h.to; j++ { // not used, whether the shard took it back or not
@@ -87,7 +90,7 @@ func refundingWalk(t *rapid.T, a Algorithm, p *Proposal, burst int64) {
 			} else {
 				history = append(history, acts(a, now, &reply)...)
 			}
-			held = append(held, holding{size, reply.RefundAt(size - 1), from, int64(len(history))})
+			held = append(held, holding{size, int64(reply.RefundAt(size - 1)), from, int64(len(history))})
 		}
 	}
 	if at := (bound{a, p.target, burst, p.window, 1}).breach(sortActs(history)); at >= 0 {

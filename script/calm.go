@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
@@ -44,7 +45,7 @@ func (r *TakeRequest) calm() (c calmTake, ok bool) {
 	if r.Rare || p.calmText == "" || len(r.Groups) == 0 || r.reports() == 1 {
 		return c, false
 	}
-	c = calmTake{proposal: p, fence: r.Fence, until: maxTime}
+	c = calmTake{proposal: p, fence: int64(r.Fence), until: maxTime}
 	if first := r.Groups[0]; len(r.Groups) == 1 && first.Size == 1 && len(r.Callers) == 0 {
 		c.n = -min(first.Count, p.floor)
 	} else {
@@ -56,7 +57,7 @@ func (r *TakeRequest) calm() (c calmTake, ok bool) {
 		}
 	}
 	if r.Deadline != 0 {
-		c.until = max(r.Deadline, 0)
+		c.until = int64(max(r.Deadline, 0))
 	}
 	if p.quarantine {
 		c.need = max(min(p.lasts, r.known()-slack), 0)
@@ -162,7 +163,7 @@ func (s *Section) readCalm(now int64, own string) {
 	if s.full {
 		return
 	}
-	t := TakeReply{Status: OK, Epoch: p.epoch, Target: p.target, Share: p.floor, At: now}
+	t := TakeReply{Status: OK, Epoch: p.epoch, Target: p.target, Share: p.floor, At: clock.ServerTime(now)}
 	var n [3]int64
 	if own == "" {
 		t.Status, n[0], n[2] = Fresh, p.floor, p.window
@@ -198,7 +199,7 @@ func (r *TakeRequest) paced() bool {
 // pacedArguments returns what the paced take is told: what the full take is, and then what take.lua
 // is, but that nothing may be created.
 func (r *TakeRequest) pacedArguments() []string {
-	c := calmTake{proposal: r.Proposal, fence: r.Fence}
+	c := calmTake{proposal: r.Proposal, fence: int64(r.Fence)}
 	return c.arguments(r.arguments(make([]string, 0, 3+calmTerms)))
 }
 
@@ -227,8 +228,8 @@ func (s *Section) readPaced(reply []rueidis.RedisMessage) (paced bool, err error
 		return true, malformed(p, "out of range")
 	}
 	t := TakeReply{Status: OK, Epoch: r.Proposal.epoch, Target: r.Proposal.target, Share: floor, Before: n[1],
-		Granted: granted, Free: n[1] - granted, Used: floor - n[1] + granted, At: n[0], Next: duration(n[2]),
-		Retry: duration(retry), Reset: duration(n[3]), Grants: r.Room[:0]}
+		Granted: granted, Free: n[1] - granted, Used: floor - n[1] + granted, At: clock.ServerTime(n[0]),
+		Next: duration(n[2]), Retry: duration(retry), Reset: duration(n[3]), Grants: r.Room[:0]}
 	if err := t.parseContended(p, rest[len(own):], r); err != nil {
 		return true, err
 	}

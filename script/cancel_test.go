@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
@@ -73,7 +74,7 @@ func cancelAll(t *testing.T, a Algorithm, random *rand.Rand, shard cancelShard, 
 			if a != AlgorithmLeakyBucket {
 				part = 1 + random.Int64N(h.permits)
 			}
-			if got := shard.Settle(now, SettleRequest{Back: part, At: h.at}).Back; got != part {
+			if got := shard.Settle(now, SettleRequest{Back: part, At: clock.ServerTime(h.at)}).Back; got != part {
 				t.Fatalf("%v: %d of %d came back", a, got, part)
 			}
 			h.permits -= part
@@ -104,7 +105,7 @@ func bookSome(a Algorithm, random *rand.Rand, shard cancelShard, p *Proposal,
 		}
 		reply := shard.Reserve(now, r)
 		if us := int64(reply.Delay / time.Microsecond); reply.Granted > 0 && us > 0 {
-			held = append(held, holding{permits: reply.Granted, at: reply.At})
+			held = append(held, holding{permits: reply.Granted, at: int64(reply.At)})
 			due = min(due, now+us)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // A state that does not exist is created with a share only until the deadline, by a take and by a
@@ -36,7 +38,7 @@ func TestNoShareIsCreatedAfterTheDeadline(t *testing.T) {
 			if n, err := command(t, client, "EXISTS", ref.Head()).AsInt64(); err != nil || n != 0 {
 				t.Fatalf("%v: a state was created: %v", a, err)
 			}
-			request.Deadline = reply.At + 60*second
+			request.Deadline = clock.ServerTime(int64(reply.At) + 60*second)
 			if made, err := endpoint.Take(ctx, ref, request); err != nil || made.Status != Fresh || made.Granted != 1 {
 				t.Fatalf("%v: in time: %+v %v", a, made, err)
 			}
@@ -83,10 +85,10 @@ func TestNothingIsDoneAfterTheFence(t *testing.T) {
 			next := terms(t, Terms{Epoch: 2, Target: 10, Floor: 10, Window: time.Minute, Algorithm: a})
 			request, book := ones(next,
 				1), &ReserveRequest{Proposal: next, Permits: 1, MaxDelay: time.Minute}
-			request.Fence, book.Fence = now-second, now-second
+			request.Fence, book.Fence = clock.ServerTime(now-second), clock.ServerTime(now-second)
 			if late, err := endpoint.Take(ctx, ref, request); err != nil || late.Status != Fenced ||
 				late.Granted != 0 ||
-				late.At < now {
+				int64(late.At) < now {
 				t.Fatalf("%v: %+v %v", a, late, err)
 			}
 			if late, err := endpoint.Reserve(ctx, ref, book); err != nil || late.Status != Fenced || late.Granted != 0 {
@@ -101,7 +103,7 @@ func TestNothingIsDoneAfterTheFence(t *testing.T) {
 				sections[1].Reply.Granted != 1 || sections[1].Reply.Epoch != 1 {
 				t.Fatalf("%v: %+v %v", a, sections, err)
 			}
-			request.Fence = now + 60*second
+			request.Fence = clock.ServerTime(now + 60*second)
 			if again, err := endpoint.Take(ctx, ref, request); err != nil || again.Granted != 1 || again.Epoch != 2 {
 				t.Fatalf("%v: in time: %+v %v", a, again, err)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/columns"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
@@ -81,7 +82,7 @@ func longLog(t *testing.T, name string, twin packedTwin, server clockedShard, p 
 		var err error
 		switch r := ones(p, 1); {
 		case i%97 == 96:
-			settle := SettleRequest{Back: 1, At: last}
+			settle := SettleRequest{Back: 1, At: clock.ServerTime(last)}
 			want = twin.Settle(now, settle)
 			got, err = server.settle(now, settle)
 		case i%301 == 300:
@@ -91,7 +92,7 @@ func longLog(t *testing.T, name string, twin packedTwin, server clockedShard, p 
 		default:
 			r.Groups[0].Size = size
 			take := twin.Take(now, r)
-			want, last = take, take.At
+			want, last = take, int64(take.At)
 			got, err = server.take(now, r)
 		}
 		if err != nil || !reflect.DeepEqual(want, got) {

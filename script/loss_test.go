@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -33,7 +34,10 @@ func TestServerRefusesToWrite(t *testing.T) {
 		return func() error { _, err := one.take(at(step), ones(p, 1)); return err }
 	}
 	settle := func(step int64) func() error {
-		return func() error { _, err := one.settle(at(49), SettleRequest{Back: 4, At: at(step)}); return err }
+		return func() error {
+			_, err := one.settle(at(49), SettleRequest{Back: 4, At: clock.ServerTime(at(step))})
+			return err
+		}
 	}
 	refused := map[string]func() error{
 		"trim, then open": take(120), "create": func() error { _, err := other.take(at(0), ones(p, 1)); return err },

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/fairness"
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // packed is the Go twin of the algorithms that keep a shard in one string: what all have in common,
@@ -95,11 +96,11 @@ func (f *frame) quarantine() int64 { return max(f.closedUntil-f.now, 0) }
 func (m *packed[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	if r.fenced(now) {
 		grants, _ := Distribute(r.Room[:0], 0, r.Groups)
-		return TakeReply{Status: Fenced, At: now, Grants: grants}
+		return TakeReply{Status: Fenced, At: clock.ServerTime(now), Grants: grants}
 	}
 	if m.epoch == 0 && r.late(now) {
 		grants, _ := Distribute(r.Room[:0], 0, r.Groups)
-		return TakeReply{At: now, Grants: grants}
+		return TakeReply{At: clock.ServerTime(now), Grants: grants}
 	}
 	v := m.look(now)
 	own := R(&v.own)
@@ -121,7 +122,7 @@ func (m *packed[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	reply := m.reply(&v, granted > 0 || renew)
 	reply.Status, reply.Before, reply.Granted, reply.Free = status, available, granted, available-granted
 	reply.Grants, reply.Contended = given.Grants, given.Contended
-	reply.At, reply.Retry = v.now, wait(retry)
+	reply.At, reply.Retry = clock.ServerTime(v.now), wait(retry)
 	if len(r.Groups) == 0 {
 		reply.Start = v.start
 	}
@@ -182,10 +183,10 @@ func (m *packed[S, R]) reply(v *packed[S, R], renew bool) TakeReply {
 // does.
 func (m *packed[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	if r.take().fenced(now) {
-		return ReserveReply{TakeReply: TakeReply{Status: Fenced, At: now}}
+		return ReserveReply{TakeReply: TakeReply{Status: Fenced, At: clock.ServerTime(now)}}
 	}
 	if m.epoch == 0 && r.take().late(now) {
-		return ReserveReply{TakeReply: TakeReply{At: now}}
+		return ReserveReply{TakeReply: TakeReply{At: clock.ServerTime(now)}}
 	}
 	v := m.look(now)
 	own := R(&v.own)
@@ -206,7 +207,7 @@ func (m *packed[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	}
 	reply := ReserveReply{TakeReply: m.reply(&v, granted > 0 || renew), Paced: duration(paced)}
 	reply.Status, reply.Before, reply.Granted, reply.Free = status, available, granted, max(available-granted, 0)
-	reply.At, reply.Retry, reply.Delay = at, wait(retry), duration(delay)
+	reply.At, reply.Retry, reply.Delay = clock.ServerTime(at), wait(retry), duration(delay)
 	charge(granted)
 	m.fair = v.fair
 	return reply
@@ -313,17 +314,17 @@ func (m *packed[S, R]) create(r *TakeRequest) Status {
 func (m *packed[S, R]) Settle(now int64, r SettleRequest) SettleReply {
 	take := r.take(AlgorithmSlidingLog) // a twin does not look at which
 	if take.fenced(now) {
-		return SettleReply{TakeReply: TakeReply{Status: Fenced, At: now}}
+		return SettleReply{TakeReply: TakeReply{Status: Fenced, At: clock.ServerTime(now)}}
 	}
 	if m.epoch == 0 && take.late(now) {
-		return SettleReply{TakeReply: TakeReply{At: now}}
+		return SettleReply{TakeReply: TakeReply{At: clock.ServerTime(now)}}
 	}
 	v := m.look(now)
 	own := R(&v.own)
 	status, renew := v.adopt(take)
 	back, charged := int64(0), int64(0)
 	if r.Back > 0 {
-		back = own.refund(&v.frame, r.Back, r.At)
+		back = own.refund(&v.frame, r.Back, int64(r.At))
 	}
 	available := v.available()
 	if r.Charge > 0 && v.quarantine() == 0 {
@@ -334,7 +335,7 @@ func (m *packed[S, R]) Settle(now int64, r SettleRequest) SettleReply {
 	v.fair.restore(v.term(), &r.Caller, back-charged)
 	reply := SettleReply{TakeReply: m.reply(&v, charged > 0 || back > 0 || renew), Back: back}
 	reply.Status, reply.Before, reply.Granted, reply.Free = status, available, charged, max(available-charged, 0)
-	reply.At, m.fair = v.now, v.fair
+	reply.At, m.fair = clock.ServerTime(v.now), v.fair
 	return reply
 }
 

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // MaxPointer is the longest text of a node's pointer, in bytes.
@@ -39,8 +41,8 @@ type PlacesReply struct {
 	// since.
 	Whole  bool
 	Uptime time.Duration // of the server, in whole seconds; a day of one that does not tell
-	Now    int64         // the time of the node in microseconds
-	Run    string        // of the server; "none" of one that does not tell
+	Now    clock.ServerTime
+	Run    string // of the server; "none" of one that does not tell
 }
 
 // Places reads or writes the pointer of a node: a short text, with the run of the server that it
@@ -75,5 +77,5 @@ func parsePlaces(reply []rueidis.RedisMessage) (PlacesReply, error) {
 		return PlacesReply{}, malformed(p, "out of range")
 	}
 	return PlacesReply{Text: text, Written: n[1] == 1, Whole: n[2] == 1, Uptime: time.Duration(n[3]) * time.Second,
-		Now: n[4], Run: run}, nil
+		Now: clock.ServerTime(n[4]), Run: run}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -165,7 +166,8 @@ var operations = map[string]func(*testing.T, *Endpoint, ShardRef) error{
 			return err
 		}
 		_, err = e.Settle(t.Context(), ref,
-			SettleRequest{Back: 1, At: time.Now().Add(-peek.Window + peek.Releases[0].In).UnixMicro()})
+			SettleRequest{Back: 1, At: clock.ServerTime(time.Now().UnixMicro() -
+				(peek.Window - peek.Releases[0].In).Microseconds())})
 		return err
 	},
 	"peek":   func(t *testing.T, e *Endpoint, ref ShardRef) error { _, err := e.Peek(t.Context(), ref); return err },

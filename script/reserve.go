@@ -5,16 +5,18 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // ReserveRequest asks for permits at the first instant at which there is room for them.
 type ReserveRequest struct {
 	Proposal *Proposal
-	Known    time.Duration // as in TakeRequest
-	Seen     bool          // as in TakeRequest
-	Deadline int64         // as in TakeRequest
-	Fence    int64         // likewise
-	Permits  int64         // 1 to MaxPermits, all or none
+	Known    time.Duration    // as in TakeRequest
+	Seen     bool             // as in TakeRequest
+	Deadline clock.ServerTime // as in TakeRequest
+	Fence    clock.ServerTime // likewise
+	Permits  int64            // 1 to MaxPermits, all or none
 	// MaxDelay is how far ahead the permits may be; 0: now or not at all. They are never farther
 	// ahead than a window of the shard, or than the time in which a burst of a bucket comes.
 	MaxDelay time.Duration

@@ -11,6 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"pgregory.net/rapid"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
@@ -144,7 +145,7 @@ func (b *bookings) step(t testing.TB, log clockedShard, exact bool) {
 		if free := m.room(b.now, n); exact && err == nil && free != (r.Granted == n) {
 			t.Fatalf("%d permits: free is %t, %+v", n, free, r)
 		}
-		b.got(t, r.At, r.Granted)
+		b.got(t, int64(r.At), r.Granted)
 	case 3, 4, 5:
 		b.reserve(t, log, n, exact)
 	default:
@@ -173,12 +174,12 @@ func (b *bookings) reserve(t testing.TB, log clockedShard, n int64, exact bool) 
 	fits := delay <= min(r.MaxDelay, duration(m.window))
 	switch {
 	case !exact:
-	case fits && (reply.Granted != n || reply.At != at || reply.Delay != delay):
+	case fits && (reply.Granted != n || int64(reply.At) != at || reply.Delay != delay):
 		t.Fatalf("at %d, %d permits at %d: %+v", b.now, n, at, reply)
 	case !fits && (reply.Granted != 0 || reply.Retry != delay):
 		t.Fatalf("at %d, %+v should be refused for %v: %+v", b.now, r, delay, reply)
 	}
-	b.got(t, reply.At, reply.Granted)
+	b.got(t, int64(reply.At), reply.Granted)
 	if reply.Delay == duration(m.window) {
 		b.now++ // what is granted at this very instant would count in one window with it
 	}
@@ -194,7 +195,7 @@ func (b *bookings) giveBack(t testing.TB, log clockedShard, exact bool) error {
 	i := b.random.IntN(len(b.held))
 	back := b.held[i]
 	part := 1 + b.random.Int64N(back.n)
-	r, err := log.settle(b.now, SettleRequest{Back: part, At: back.at})
+	r, err := log.settle(b.now, SettleRequest{Back: part, At: clock.ServerTime(back.at)})
 	if want := b.model.cancel(b.now, back.at, part); exact && r.Back != want || r.Back > part {
 		t.Fatalf("%d permits of %d: want %d back, %+v", part, back.at, want, r)
 	}
@@ -327,7 +328,7 @@ func TestAReservationIsNeitherEarlyNorTakenForAStepOfTheClock(t *testing.T) {
 	}
 	// the clock of the shard goes on from 1.05 s
 	if r := b.log.Peek(1_100_000); r.Used != 10 || len(r.Releases) != 2 ||
-		r.Releases[1].In != duration(second.At+1_000_000-1_250_000) {
+		r.Releases[1].In != duration(int64(second.At+1_000_000-1_250_000)) {
 		t.Fatalf("%+v", r)
 	}
 }

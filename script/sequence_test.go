@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardlimit/shardlimit/fairness"
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // stage is a random walk over everything a shard can be asked, at chosen times: the source of all
@@ -164,7 +165,7 @@ func (s *stage) steps() []step {
 	return []step{{now: s.node, take: &TakeRequest{
 		Proposal: s.proposal(), Groups: s.groups(4, len(callers)), Callers: callers,
 		Seen:     rapid.Bool().Draw(s.t, "seen"),
-		Deadline: s.deadline(), Fence: s.fence(),
+		Deadline: clock.ServerTime(s.deadline()), Fence: clock.ServerTime(s.fence()),
 		Known: rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Second, time.Minute, MaxWindow,
 			3 * MaxWindow}).Draw(s.t, "known"),
 	}}}
@@ -175,7 +176,8 @@ func (s *stage) deadline() int64 {
 	if rapid.IntRange(0, 3).Draw(s.t, "deadline") > 0 {
 		return 0
 	}
-	return rapid.SampledFrom([]int64{Unconfirmed, s.node - 1, s.node, s.node + 1, s.node + 5*second}).Draw(s.t, "until")
+	untils := []int64{int64(Unconfirmed), s.node - 1, s.node, s.node + 1, s.node + 5*second}
+	return rapid.SampledFrom(untils).Draw(s.t, "until")
 }
 
 // fence is mostly none: else just over, just not, or far.
@@ -193,7 +195,8 @@ func (s *stage) aim() *SettleRequest {
 			Charge: rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(1, max(s.target/20, 1)),
 				rapid.Int64Range(1, min(3*s.target+1, MaxPermits))).Draw(s.t, "charged"),
 			Owed:     rapid.SampledFrom([]time.Duration{0, s.window, 3 * s.window, 9 * s.window}).Draw(s.t, "owed"),
-			Proposal: s.proposal(), Seen: rapid.Bool().Draw(s.t, "seen"), Deadline: s.deadline(), Fence: s.fence(),
+			Proposal: s.proposal(), Seen: rapid.Bool().Draw(s.t, "seen"),
+			Deadline: clock.ServerTime(s.deadline()), Fence: clock.ServerTime(s.fence()),
 			Caller: s.somebody(),
 		}
 	}
@@ -204,7 +207,7 @@ func (s *stage) aim() *SettleRequest {
 	grant := recent[rapid.IntRange(0, len(recent)-1).Draw(s.t, "grant")]
 	at := grant.At
 	if rapid.IntRange(0, 4).Draw(s.t, "miss") == 0 {
-		at += rapid.Int64Range(-2, 2).Draw(s.t, "off by")
+		at += clock.ServerTime(rapid.Int64Range(-2, 2).Draw(s.t, "off by"))
 	}
 	permits := grant.Granted
 	if rapid.Bool().Draw(s.t, "part") {
@@ -244,7 +247,8 @@ func (s *stage) bookings() (steps []step) {
 	p := s.proposal()
 	for range rapid.OneOf(rapid.Just(1), rapid.IntRange(1, 50)).Draw(s.t, "bookings") {
 		book := &ReserveRequest{
-			Proposal: p, Seen: rapid.Bool().Draw(s.t, "seen"), Deadline: s.deadline(), Fence: s.fence(),
+			Proposal: p, Seen: rapid.Bool().Draw(s.t, "seen"),
+			Deadline: clock.ServerTime(s.deadline()), Fence: clock.ServerTime(s.fence()),
 			Permits: rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(1, max(s.target/20, 1)),
 				rapid.Int64Range(1, min(max(s.target, 1)+1, MaxPermits))).Draw(s.t, "booked permits"),
 			MaxDelay: rapid.SampledFrom([]time.Duration{0, s.window / 2, s.window, 3 * s.window,

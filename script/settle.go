@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // SettleRequest makes what was granted what was used: it gives back what was not, or charges what
@@ -13,7 +15,8 @@ import (
 type SettleRequest struct {
 	// Back is how many permits come back of the grant made at At, 0 to [MaxPermits]. At is what its
 	// [TakeReply] gave as At, or as RefundAt if the algorithm may be LeakyBucket.
-	Back, At int64
+	Back int64
+	At   clock.ServerTime
 	// Charge is how many permits were used that nobody granted, 0 to MaxPermits. They count, though
 	// they may not be free, as far as they make a difference: see SettleReply.Granted.
 	Charge int64
@@ -34,7 +37,7 @@ type SettleRequest struct {
 	Proposal        *Proposal
 	Known           time.Duration
 	Seen            bool
-	Deadline, Fence int64
+	Deadline, Fence clock.ServerTime
 }
 
 // SettleReply is what a take that asks for nothing would find after it; Granted is how many permits
@@ -93,7 +96,7 @@ func (r *SettleRequest) arguments(a Algorithm, args []string) []string {
 	if r.Mark != "" {
 		markFor = max(milliseconds(r.MarkFor), 1)
 	}
-	args = append(r.take(a).proposed(args), number(r.Back), number(r.At), number(r.Charge),
+	args = append(r.take(a).proposed(args), number(r.Back), number(int64(r.At)), number(r.Charge),
 		number(int64(r.Owed/time.Microsecond)), number(r.Used), number(markFor))
 	if r.Caller.ID != "" {
 		args = append(args, r.Caller.ID)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -140,10 +141,11 @@ func TestABusyBucketTakesEverythingBack(t *testing.T) {
 		for range 300 {
 			now += 10_000
 			reply := twin.Take(now, ones(p, 30))
-			held = append(held, holding{permits: reply.Granted, at: reply.At, from: now + random.Int64N(900_000)})
+			held = append(held,
+				holding{permits: reply.Granted, at: int64(reply.At), from: now + random.Int64N(900_000)})
 			for i := 0; i < len(held); i++ {
 				if h := held[i]; h.from <= now && h.permits > 1 {
-					got := twin.Settle(now, SettleRequest{Back: h.permits / 2, At: h.at}).Back
+					got := twin.Settle(now, SettleRequest{Back: h.permits / 2, At: clock.ServerTime(h.at)}).Back
 					if now > epoch0+1_000_000 { // it was full at first
 						back, asked = back+got, asked+h.permits/2
 					}
@@ -193,7 +195,7 @@ func TestWhatWasGrantedAWindowAgoDoesNotComeBack(t *testing.T) {
 			t.Errorf("%v: %d of 10 came back", a, came)
 		}
 		twin.Take(now+step, take)
-		for now += 2 * step; now < back.At+window; now += step {
+		for now += 2 * step; now < int64(back.At)+window; now += step {
 			twin.Take(now, take)
 		}
 		if came := twin.Settle(now, back).Back; came != 0 {

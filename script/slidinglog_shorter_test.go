@@ -88,8 +88,8 @@ func shorten(t *testing.T, log clockedShard, seed uint64) {
 			t.Fatalf("%d permits at %d, %d after the change: room is %t, %+v", n, b.now, b.now-changed, room, r)
 		}
 		if r.Granted > 0 {
-			b.model.add(r.At, r.Granted)
-			b.held = append(b.held, dated{r.At, r.Granted})
+			b.model.add(int64(r.At), r.Granted)
+			b.held = append(b.held, dated{int64(r.At), r.Granted})
 		}
 	}
 }
@@ -103,7 +103,7 @@ func TestAShareIsKeptForWhatIsFarAhead(t *testing.T) {
 	b.take(0, old, 10, 10)
 	r := b.log.Reserve(1000, &ReserveRequest{Proposal: old, Permits: 4, MaxDelay: time.Hour})
 	b.take(2_000_000, short, 0, 0)
-	for _, at := range []dated{{4_000_000, 4}, {r.At + 999_999, 4}, {r.At + 1_000_000, 0}} {
+	for _, at := range []dated{{4_000_000, 4}, {int64(r.At + 999_999), 4}, {int64(r.At + 1_000_000), 0}} {
 		if got := b.log.Take(at.at, &TakeRequest{Proposal: gone}); got.Share != at.n {
 			t.Fatalf("at %d: %+v", at.at, got)
 		}

@@ -15,7 +15,7 @@ type plainLog struct {
 
 // leave drops what left the window.
 func (b *plainLog) leave(now, window int64) {
-	b.grants = slices.DeleteFunc(b.grants, func(g TakeReply) bool { return g.At+window <= now })
+	b.grants = slices.DeleteFunc(b.grants, func(g TakeReply) bool { return int64(g.At)+window <= now })
 }
 
 func (b *plainLog) sum() (used int64) { return b.within(0, 1<<60) }
@@ -23,7 +23,7 @@ func (b *plainLog) sum() (used int64) { return b.within(0, 1<<60) }
 // within adds up what is dated later than now - window.
 func (b *plainLog) within(now, window int64) (used int64) {
 	for _, g := range b.grants {
-		if g.At+window > now {
+		if int64(g.At)+window > now {
 			used += g.Granted
 		}
 	}
@@ -33,7 +33,7 @@ func (b *plainLog) within(now, window int64) (used int64) {
 // refund takes permits off the grants made at one instant.
 func (b *plainLog) settle(at, permits int64) {
 	for i := range b.grants {
-		if b.grants[i].At == at {
+		if int64(b.grants[i].At) == at {
 			off := min(b.grants[i].Granted, permits)
 			b.grants[i].Granted -= off
 			permits -= off
@@ -71,7 +71,7 @@ func TestNeverOver(t *testing.T) {
 					if window == 0 || log.window < window {
 						window = log.window
 					}
-					account.leave(reply.At, window)
+					account.leave(int64(reply.At), window)
 					if reply.Granted > 0 {
 						account.grants = append(account.grants, reply)
 						all.grants = append(all.grants, reply)
@@ -85,7 +85,7 @@ func TestNeverOver(t *testing.T) {
 						// allows
 						late = max(late, log.window/logCells+1)
 					}
-					if most := all.within(reply.At, log.window+late); reply.Used > most {
+					if most := all.within(int64(reply.At), log.window+late); reply.Used > most {
 						t.Fatalf("%s: the log holds back %d, in use are %d to %d", describe(step), reply.Used,
 							account.sum(), most)
 					}
@@ -100,7 +100,7 @@ func TestNeverOver(t *testing.T) {
 						t.Fatalf("%d of %d permits came back", reply.Back, permits)
 					}
 					g.Granted -= reply.Back
-					all.settle(g.At, reply.Back)
+					all.settle(int64(g.At), reply.Back)
 				case step.clear:
 					log.Clear(step.now)
 					account.grants, all.grants = nil, nil

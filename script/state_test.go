@@ -43,21 +43,21 @@ func content(t *testing.T, client rueidis.Client, key string) any {
 	return []any{kind, value}
 }
 
-// clock is a miniredis whose time, and with it every time to live, stands still unless moved.
-type clock struct {
+// stillRedis is a miniredis whose time, and with it every time to live, stands still unless moved.
+type stillRedis struct {
 	*miniredis.Miniredis
 	now time.Time
 }
 
-func newClock(t *testing.T) *clock {
+func newClock(t *testing.T) *stillRedis {
 	m := miniredis.RunT(t)
 	m.ClockTTL(true)
-	c := &clock{Miniredis: m, now: time.UnixMicro(1_700_000_000_000_000)}
+	c := &stillRedis{Miniredis: m, now: time.UnixMicro(1_700_000_000_000_000)}
 	c.forward(0)
 	return c
 }
 
-func (c *clock) forward(d time.Duration) {
+func (c *stillRedis) forward(d time.Duration) {
 	c.now = c.now.Add(d)
 	c.SetTime(c.now)
 }
@@ -166,11 +166,11 @@ func TestServerTime(t *testing.T) {
 	endpoint, ref := NewEndpoint(client), ShardKeys("", "t", "limit")
 	before := serverTime()
 	reply, err := endpoint.Take(context.Background(), ref, ones(proposal(t, 1, 1, time.Hour), 1))
-	if after := serverTime(); err != nil || reply.At < before || reply.At > after {
+	if after := serverTime(); err != nil || int64(reply.At) < before || int64(reply.At) > after {
 		t.Errorf("granted at %d, asked between %d and %d: %v", reply.At, before, after, err)
 	}
 	vote, err := endpoint.Vote(context.Background(), VoteKey("", "t", "g", "limit"), VoteRequest{Kind: VoteRead})
-	if after := serverTime(); err != nil || vote.Now < before || vote.Now > after {
+	if after := serverTime(); err != nil || int64(vote.Now) < before || int64(vote.Now) > after {
 		t.Errorf("read at %d, asked between %d and %d: %v", vote.Now, before, after, err)
 	}
 }

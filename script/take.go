@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // Status says what state an operation found or made.
@@ -45,7 +47,7 @@ func (s Status) String() string {
 
 // Unconfirmed is the deadline of a caller whose word is not to be taken for an epoch: it creates no
 // state.
-const Unconfirmed = -1
+const Unconfirmed clock.ServerTime = -1
 
 // TakeRequest proposes a share and asks for permits.
 type TakeRequest struct {
@@ -57,13 +59,13 @@ type TakeRequest struct {
 	// that its absence means a loss. That is so for the proposal's keep after every reply with
 	// Used > 0: denials and looks do not prolong the state's life.
 	Seen bool
-	// Deadline is the time of the node, in microseconds, until which a state that does not exist
+	// Deadline is the time of the node until which a state that does not exist
 	// may be created; 0: no end; [Unconfirmed]: not at all. After it the reply is Absent, and
 	// nothing was granted or written. It does not matter where there is state.
-	Deadline int64
-	// Fence is the time of the node, in microseconds, until which this call may do anything; 0: no
+	Deadline clock.ServerTime
+	// Fence is the time of the node until which this call may do anything; 0: no
 	// end. After it the reply is Fenced, and nothing was granted or written.
-	Fence  int64
+	Fence  clock.ServerTime
 	Groups []Group // at most MaxGroups; none: only propose and look
 	// Callers are the participants that the groups belong to, at most MaxCallers. Without any the
 	// request is anonymous: it is never held back for the sake of others, and what is refused to it
@@ -96,8 +98,8 @@ type TakeReply struct {
 	Granted                     int64 // permits granted in all
 	Free                        int64 // free permits after the grants
 	Used                        int64 // permits in the log after the grants; more than Share where permits are booked ahead
-	// At is what Settle needs: the shard time of the grants in microseconds, but see RefundAt.
-	At int64
+	// At is what Settle needs: the shard time of the grants, but see RefundAt.
+	At clock.ServerTime
 	// Next is the time until the next permits leave the log, or, where none is free, until so many
 	// have left that one can be granted, or until the quarantine ends; 0: nothing is in the log. A
 	// request without Groups is told when a share above its target falls next instead. A bucket's
@@ -147,8 +149,8 @@ func (t *TakeReply) DelayOf(k int64) time.Duration {
 
 // RefundAt returns what Settle needs for an ask whose last permit is permit k: At, but under
 // LeakyBucket when that permit acts.
-func (t *TakeReply) RefundAt(k int64) int64 {
-	return t.At + int64(t.DelayOf(k)/time.Microsecond)
+func (t *TakeReply) RefundAt(k int64) clock.ServerTime {
+	return t.At + clock.ServerTime(t.DelayOf(k)/time.Microsecond)
 }
 
 // pace fills in when the permits act.
@@ -185,8 +187,8 @@ func (r *TakeRequest) check(s ShardRef) error {
 	return r.checkGroups()
 }
 
-func checkDeadlines(deadline, fence int64) error {
-	if deadline < Unconfirmed || deadline >= maxTime || fence < 0 || fence >= maxTime {
+func checkDeadlines(deadline, fence clock.ServerTime) error {
+	if deadline < Unconfirmed || max(deadline, fence) >= clock.ServerTime(maxTime) || fence < 0 {
 		return invalid("a deadline of %d, a fence of %d", deadline, fence)
 	}
 	return nil
@@ -248,7 +250,7 @@ func common(n []int64) TakeReply {
 	return TakeReply{
 		Status: Status(n[replyStatus]), Epoch: n[replyEpoch], Target: n[replyTarget], Share: n[replyShare],
 		Before: n[replyBefore], Granted: n[replyGranted], Free: max(n[replyBefore]-n[replyGranted], 0),
-		Used: n[replyUsed], At: n[replyAt], Next: duration(n[replyNext]), Retry: wait(n[replyRetry]),
+		Used: n[replyUsed], At: clock.ServerTime(n[replyAt]), Next: duration(n[replyNext]), Retry: wait(n[replyRetry]),
 		Reset: duration(n[replyReset]), Closed: duration(n[replyClosed]),
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -52,7 +53,8 @@ func (c *crowdOfShards) sections(t *rapid.T, now int64) (sections []Section, of 
 			}
 			sections, of = append(sections, Section{Ref: c.refs[i], Request: &TakeRequest{
 				Proposal: fitted, Groups: s.groups(3, len(callers)), Callers: callers,
-				Seen: rapid.Bool().Draw(t, "seen"), Deadline: s.deadline(), Fence: s.fence(), Known: time.Minute,
+				Seen: rapid.Bool().Draw(t, "seen"), Known: time.Minute,
+				Deadline: clock.ServerTime(s.deadline()), Fence: clock.ServerTime(s.fence()),
 			}}), append(of, i)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // What a place of a register that a majority keeps can be asked.
@@ -68,9 +70,9 @@ type VoteReply struct {
 	Votes              bool
 	Age                time.Duration // for how long it has held the value, by its own clock
 	Known              time.Duration // for how long at least the register has had a value, likewise
-	Now                int64         // the time of its node in microseconds
-	Participants       int64         // how many were alive, up to MaxParticipants; only a read counts them
-	Moved              bool          // the place takes nothing any more: see VoteSuccessor
+	Now                clock.ServerTime
+	Participants       int64 // how many were alive, up to MaxParticipants; only a read counts them
+	Moved              bool  // the place takes nothing any more: see VoteSuccessor
 	Promised, Accepted VoteBallot
 	Mark, Value        string
 }
@@ -180,8 +182,8 @@ func parseVote(reply []rueidis.RedisMessage) (VoteReply, error) {
 	if !sound || !also || !natural(n[:]) || n[1] > 1 || n[2] > 1 || n[7] > 1 {
 		return VoteReply{}, malformed(p, "out of range")
 	}
-	return VoteReply{Done: n[1] == 1, Votes: n[2] == 1, Age: duration(n[3]), Now: n[4], Known: duration(n[5]),
-		Participants: n[6], Moved: n[7] == 1, Promised: promised, Accepted: accepted, Mark: texts[2],
+	return VoteReply{Done: n[1] == 1, Votes: n[2] == 1, Age: duration(n[3]), Now: clock.ServerTime(n[4]),
+		Known: duration(n[5]), Participants: n[6], Moved: n[7] == 1, Promised: promised, Accepted: accepted, Mark: texts[2],
 		Value: texts[3]}, nil
 }
 

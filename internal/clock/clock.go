@@ -7,6 +7,14 @@ import (
 	"time"
 )
 
+// ServerTime is an instant on the clock of one server, in microseconds since 1970. The clocks of
+// two servers need not agree, and none agrees with that of a process: see node.ServerClock.
+type ServerTime int64
+
+// Elapsed is an instant of a process whose time goes on while its machine is suspended: nanoseconds
+// since its Client was made, never zero. What a process believes ends by it.
+type Elapsed int64
+
 // Clock tells the time since a Client was made, in nanoseconds, never zero. It is safe for
 // concurrent use.
 type Clock struct {
@@ -33,10 +41,10 @@ func (c *Clock) At(at int64) time.Time {
 	return c.Base.Add(time.Duration(at - 1 + c.still.Load()))
 }
 
-// Elapsed is Now with the time for which the machine was suspended, to within jitter.
-func (c *Clock) Elapsed() int64 {
+// Elapsed returns Now with the time for which the machine was suspended, to within jitter.
+func (c *Clock) Elapsed() Elapsed {
 	now, asleep := c.Look()
-	return now + asleep
+	return Elapsed(now + asleep)
 }
 
 // Suspended is for how long the machine was suspended so far.

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/majority"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/record"
@@ -88,7 +89,7 @@ func (f *Fence) Nodes() map[string]bool {
 }
 
 // Until returns until when what is known may be relied on, as time elapsed; 0: it may not.
-func (f *Fence) Until(elapsed int64) int64 {
+func (f *Fence) Until(elapsed clock.Elapsed) clock.Elapsed {
 	return f.Watch.Until(f.Generation(), elapsed)
 }
 
@@ -153,7 +154,7 @@ func (f *Fence) look(ctx context.Context) error {
 }
 
 // heard takes in what a majority has, by a read or change that began then.
-func (f *Fence) heard(_ context.Context, got record.Reading, began int64) error {
+func (f *Fence) heard(_ context.Context, got record.Reading, began clock.Elapsed) error {
 	if !got.Exists {
 		return record.ErrUnsettled
 	}

@@ -40,13 +40,13 @@ func (a *Ask) shape() (size, count int64) {
 // Answer is what the shard said to one ask.
 type Answer struct {
 	Granted int64
-	At      int64         // shard time of the grant, microseconds
-	Ticket  uint64        // tells this grant from every other one of the lane
-	Now     int64         // when the reply came, on the process' clock
-	Rest    int64         // what is free after it, as far as this process knows
-	First   time.Duration // granted by a leaky bucket: until its first permit may act, from now on
-	Delay   time.Duration // likewise: until its last may
-	Retry   time.Duration // refused: until it could be granted; UnknownRetry if not told
+	At      clock.ServerTime // shard time of the grant
+	Ticket  uint64           // tells this grant from every other one of the lane
+	Now     int64            // when the reply came, on the process' clock
+	Rest    int64            // what is free after it, as far as this process knows
+	First   time.Duration    // granted by a leaky bucket: until its first permit may act, from now on
+	Delay   time.Duration    // likewise: until its last may
+	Retry   time.Duration    // refused: until it could be granted; UnknownRetry if not told
 }
 
 const UnknownRetry = time.Duration(-1)

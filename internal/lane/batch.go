@@ -40,7 +40,7 @@ type batch struct {
 	over    atomic.Bool
 	err     error
 	number  uint64            // of the call
-	at      int64             // shard time of the grants, microseconds
+	at      clock.ServerTime  // shard time of the grants
 	now     int64             // when the reply came, on the process' clock
 	paced   *script.TakeReply // tells when permits act; nil unless the algorithm is LeakyBucket
 	retry   time.Duration

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
@@ -62,7 +63,7 @@ func (l *Lane) detour(b *batch, before told, callers []script.Caller) {
 
 // call makes the script call, and what it takes before and between.
 func (d *detour) call(ctx context.Context) (received int64, err error) {
-	err = d.lane.present(ctx, nil, d.before, func(t *Terms) (script.Status, int64, error) {
+	err = d.lane.present(ctx, nil, d.before, func(t *Terms) (script.Status, clock.ServerTime, error) {
 		var err error
 		received, err = d.take(ctx, t)
 		return d.reply.Status, d.reply.At, err

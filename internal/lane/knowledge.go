@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -37,7 +38,7 @@ type knowledge struct {
 // and a reply that is taken in late tells of what was before: a call that was under way when the
 // limit was raised must not shut the shard again. Of two calls that were under way together nobody
 // knows which one the shard served first: if one of them found permits, the shard is asked again.
-func (k *knowledge) learn(sent, received, elapsed int64, window time.Duration, r *script.TakeReply) {
+func (k *knowledge) learn(sent, received int64, elapsed clock.Elapsed, window time.Duration, r *script.TakeReply) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	unsure := sent < k.answered.Load() && k.free.Load() > 0
@@ -58,7 +59,7 @@ func (k *knowledge) learn(sent, received, elapsed int64, window time.Duration, r
 		k.closed.Store(received + int64(r.Closed))
 	}
 	if r.Used > 0 {
-		k.usedAt.Store(elapsed)
+		k.usedAt.Store(int64(elapsed))
 	}
 	if r.Free > 0 {
 		k.shutUntil.Store(0)

@@ -78,12 +78,12 @@ type Terms struct {
 // Fence tells which nodes are in, and for how long that may be relied on.
 type Fence interface {
 	// Until is until when, as time elapsed; 0: it may not.
-	Until(elapsed int64) int64
+	Until(elapsed clock.Elapsed) clock.Elapsed
 	// Bars reports whether a shard that is of a life of a node must not be asked.
 	Bars(node, life string) bool
 	// ConfirmSince has it confirmed, at most until ctx ends, by a read that began at that time
 	// elapsed or later.
-	ConfirmSince(ctx context.Context, since int64) error
+	ConfirmSince(ctx context.Context, since clock.Elapsed) error
 }
 
 // Env is what the lanes of a process share.
@@ -121,12 +121,12 @@ type Limit interface {
 	// KnownFor is how long the limit is known to have existed.
 	KnownFor() time.Duration
 	// Confirmed is until when a layout of this epoch may be relied on, 0 if it may not.
-	Confirmed(epoch, elapsed int64) (until int64)
+	Confirmed(epoch int64, elapsed clock.Elapsed) (until clock.Elapsed)
 	// Expired tells that a layout was confirmed, and that it was too long ago.
-	Expired(elapsed int64) bool
+	Expired(elapsed clock.Elapsed) bool
 	// ConfirmSince makes sure that the layout of this process may be relied on, at most until ctx
 	// ends, since a read that began at that time elapsed or later.
-	ConfirmSince(ctx context.Context, since int64) error
+	ConfirmSince(ctx context.Context, since clock.Elapsed) error
 	// ConfirmWithin is that for any read, and for at most half of a call. If the record did not
 	// answer in that time, it fails at once for a while.
 	ConfirmWithin(ctx context.Context) error
@@ -321,7 +321,7 @@ func (l *Lane) endWaiting(cause error) {
 // machine is suspended.
 func (l *Lane) remembers() bool {
 	used := l.known.usedAt.Load()
-	return used != 0 && time.Duration(l.env.Clock.Elapsed()-used) < l.Terms.Load().Window
+	return used != 0 && time.Duration(int64(l.env.Clock.Elapsed())-used) < l.Terms.Load().Window
 }
 
 // hasOthers reports whether the limit has shards on other servers, that can answer where this one

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/fairness"
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -68,7 +69,7 @@ func (l *Lane) Participants(ctx context.Context) (r script.LedgerReply, err erro
 func (l *Lane) Propose(ctx context.Context, t *Terms) (reply script.TakeReply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.env.CallTimeout)
 	defer cancel()
-	err = l.present(ctx, t, told{}, func(t *Terms) (script.Status, int64, error) {
+	err = l.present(ctx, t, told{}, func(t *Terms) (script.Status, clock.ServerTime, error) {
 		ctx, c, err := l.begin(ctx, telemetry.Propose, 0, l.haste(), nil)
 		if err != nil {
 			return 0, 0, err
@@ -104,7 +105,7 @@ type Booking struct {
 func (s *Seat) Reserve(ctx context.Context,
 	b Booking) (reply script.ReserveReply, sent, received int64, err error) {
 	l := s.Lane
-	err = l.present(ctx, nil, told{}, func(t *Terms) (script.Status, int64, error) {
+	err = l.present(ctx, nil, told{}, func(t *Terms) (script.Status, clock.ServerTime, error) {
 		ctx, c, err := l.begin(ctx, telemetry.Reserve, 1, l.haste(), nil)
 		if err != nil {
 			return 0, 0, err
@@ -139,7 +140,7 @@ func (s *Seat) Settle(ctx context.Context, r script.SettleRequest) (reply script
 	if !l.Reachable() {
 		return reply, l.Node.Away(l.Slot)
 	}
-	once := func(t *Terms) (script.Status, int64, error) {
+	once := func(t *Terms) (script.Status, clock.ServerTime, error) {
 		ctx, c, err := l.begin(ctx, telemetry.Settle, 0, l.haste(), nil)
 		if err != nil {
 			return 0, 0, err

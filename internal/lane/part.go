@@ -7,13 +7,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/script"
 )
 
 // Part is what one shard granted.
 type Part struct {
-	Seat *Seat // where, and of whom
-	At   int64 // the shard's own time of the grant, microseconds
+	Seat *Seat            // where, and of whom
+	At   clock.ServerTime // the shard's own time of the grant
 	N    int64
 	// First and Last are when the first and the last of several turns come, on the process' clock;
 	// 0: all may be used at once.
@@ -36,7 +37,8 @@ func Cut(parts []Part, place, n int64) (cut []Part) {
 			piece.N = to - from
 			if p.Last != 0 {
 				piece.First, piece.Last = p.turn(from), p.turn(to-1)
-				piece.At -= int64(time.Duration(p.Last-piece.Last).Round(time.Microsecond) / time.Microsecond)
+				earlier := time.Duration(p.Last - piece.Last)
+				piece.At -= clock.ServerTime(earlier.Round(time.Microsecond) / time.Microsecond)
 			}
 			cut = append(cut, piece)
 		}

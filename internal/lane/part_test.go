@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // Pieces that are cut from parts one after the other are the parts, once they are joined again.
@@ -14,8 +16,9 @@ func TestPartsAreCutAndJoined(t *testing.T) {
 		var whole, pieces []Part
 		sum := int64(0)
 		for range rapid.IntRange(0, 5).Draw(t, "parts") {
-			p := Part{Seat: rapid.SampledFrom(seats).Draw(t, "seat"), At: rapid.Int64Range(1, 2).Draw(t, "at"),
-				N: rapid.Int64Range(1, 10).Draw(t, "n")}
+			p := Part{Seat: rapid.SampledFrom(seats).Draw(t, "seat"),
+				At: clock.ServerTime(rapid.Int64Range(1, 2).Draw(t, "at")),
+				N:  rapid.Int64Range(1, 10).Draw(t, "n")}
 			whole, sum = joined(whole, p), sum+p.N
 		}
 		for at := int64(0); at < sum; {

@@ -34,7 +34,7 @@ func (e *unconfirmedError) Unwrap() error { return e.cause }
 
 // deadline is until when the shard may begin with a share under a layout of this epoch, in the time
 // of its node.
-func (l *Lane) deadline(epoch int64) int64 {
+func (l *Lane) deadline(epoch int64) clock.ServerTime {
 	now := l.env.Clock.Elapsed()
 	until := l.Limit.Confirmed(epoch, now)
 	if until == 0 {
@@ -52,7 +52,7 @@ const refused = 1
 
 // fence is until when a call under these terms may do anything, in the time of the shard's node; 0:
 // it has no end.
-func (l *Lane) fence(t *Terms) int64 {
+func (l *Lane) fence(t *Terms) clock.ServerTime {
 	if t.Fence == nil {
 		return 0
 	}
@@ -78,14 +78,14 @@ func (l *Lane) unfenced() bool {
 // value is that of a shard that was not asked.
 type told struct {
 	status script.Status
-	at     int64
+	at     clock.ServerTime
 }
 
 // present makes a call, and again while the shard has no state and was given none, or was asked
 // after the fence: it does what that takes in between, until what the call relies on is confirmed
 // and the time of the node known. fixed are the terms, or nil for those of the lane.
 func (l *Lane) present(ctx context.Context, fixed *Terms, before told,
-	once func(*Terms) (status script.Status, at int64, err error)) error {
+	once func(*Terms) (status script.Status, at clock.ServerTime, err error)) error {
 	tries := 1
 	switch {
 	case before != told{}:
@@ -142,7 +142,7 @@ func (l *Lane) insist(ctx context.Context, fixed *Terms, before told, tries int)
 	}
 	now := l.env.Clock.Elapsed()
 	l.Node.ServerClock(l.Slot).Learn(now, before.at)
-	since := func(end int64) int64 {
+	since := func(end clock.ServerTime) clock.Elapsed {
 		if end > before.at {
 			return 0
 		}

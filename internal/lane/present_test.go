@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -14,7 +15,7 @@ type replacedLimit struct {
 	confirmed func()
 }
 
-func (l *replacedLimit) ConfirmSince(context.Context, int64) error {
+func (l *replacedLimit) ConfirmSince(context.Context, clock.Elapsed) error {
 	l.confirmed()
 	return nil
 }
@@ -30,7 +31,7 @@ func TestACallOnAReplacedLaneGetsNewTerms(t *testing.T) {
 	second.Follows(first)
 	limit.confirmed = func() { second.Terms.Store(&Terms{Epoch: 2}) }
 	var asked []int64
-	err := first.present(t.Context(), nil, told{}, func(t *Terms) (script.Status, int64, error) {
+	err := first.present(t.Context(), nil, told{}, func(t *Terms) (script.Status, clock.ServerTime, error) {
 		asked = append(asked, t.Epoch)
 		if t.Epoch == 2 {
 			return script.Fresh, 1, nil
@@ -48,7 +49,7 @@ type restedLimit struct {
 	waits int
 }
 
-func (*restedLimit) Expired(int64) bool { return true }
+func (*restedLimit) Expired(clock.Elapsed) bool { return true }
 
 func (l *restedLimit) ConfirmWithin(context.Context) error {
 	l.waits++
@@ -63,7 +64,7 @@ func TestAShardThatNobodyTellsIsAskedAfterALookAtTheRecord(t *testing.T) {
 		l := grounded(t)
 		l.Limit, l.Keyed = limit, untold
 		asked := 0
-		err := l.present(t.Context(), nil, told{}, func(*Terms) (script.Status, int64, error) {
+		err := l.present(t.Context(), nil, told{}, func(*Terms) (script.Status, clock.ServerTime, error) {
 			asked++
 			return script.OK, 1, nil
 		})

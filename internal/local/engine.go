@@ -34,10 +34,10 @@ type Engine struct {
 type Grant struct {
 	Until   int64 // what was granted counts until then, on the clock
 	Granted int64
-	At      int64         // what Settle needs
-	First   time.Duration // until the first permit may act
-	Delay   time.Duration // until the last permit may act
-	Free    int64         // after it
+	At      clock.ServerTime // what Settle needs
+	First   time.Duration    // until the first permit may act
+	Delay   time.Duration    // until the last permit may act
+	Free    int64            // after it
 	Reset   time.Duration
 	Retry   time.Duration // if refused: until it could be granted; below 0: never
 }
@@ -122,7 +122,7 @@ func (e *Engine) Note(limit Limit, n int64) {
 
 // Settle gives back permits that the Engine granted at that time, or charges permits of the limit
 // that was enforced last, as far as a bucket is full again within so long.
-func (e *Engine) Settle(back, at, charge int64, owed time.Duration) {
+func (e *Engine) Settle(back int64, at clock.ServerTime, charge int64, owed time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.log != nil { // else no limit could be enforced yet

@@ -94,7 +94,7 @@ func testVotes(t *testing.T, client rueidis.Client) {
 				t.Fatal(err)
 			}
 			var want Answer
-			place, want = place.Hear(m, Server{Run: run, Whole: alone || pointer == run, Now: got.Now})
+			place, want = place.Hear(m, Server{Run: run, Whole: alone || pointer == run, Now: int64(got.Now)})
 			if answer := (Answer{OK: got.Done, Votes: got.Votes, Mark: got.Mark,
 				Promised: Ballot(got.Promised),
 				Accepted: Ballot(got.Accepted), Value: got.Value, Age: got.Age,

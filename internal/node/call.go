@@ -7,6 +7,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -16,7 +17,7 @@ import (
 type Call struct {
 	Scripts *script.Endpoint // what carries it
 	Sent    int64            // when it began, on the clock of the process
-	Began   int64            // likewise, as time elapsed
+	Began   clock.Elapsed    // likewise
 
 	about    telemetry.Call
 	slot     int
@@ -49,7 +50,7 @@ func (n *Node) begin(ctx context.Context, e *Endpoint, slot int, about telemetry
 	c := Call{Scripts: e.scripts, about: about, slot: slot, least: least, node: n, endpoint: e}
 	ctx, c.span = n.env.Telemetry.Start(ctx, &c.about, links)
 	now, asleep := n.env.Clock.Look()
-	c.Sent, c.Began = now, now+asleep
+	c.Sent, c.Began = now, clock.Elapsed(now+asleep)
 	return ctx, c
 }
 

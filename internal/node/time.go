@@ -3,6 +3,8 @@ package node
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 const (
@@ -31,17 +33,19 @@ type readings struct{ last, before reading }
 
 // reading is by how much a server's clock is ahead of the client's, at the least.
 type reading struct {
-	ahead int64 // microseconds
-	since int64 // when that was heard, on the client's clock; 0: never
+	ahead int64         // microseconds
+	since clock.Elapsed // when that was heard, on the client's clock; 0: never
 }
 
 // Learn takes in the time that a reply told which came at this time of the client's clock.
-func (n *ServerClock) Learn(received, told int64) { n.LearnSince(received, received, told) }
+func (n *ServerClock) Learn(received clock.Elapsed, told clock.ServerTime) {
+	n.LearnSince(received, received, told)
+}
 
 // LearnSince is Learn from a reply that also told all that is relied on since that time: what is
 // relied on was so at the time that it told.
-func (n *ServerClock) LearnSince(since, received, told int64) {
-	heard := reading{told - received/int64(time.Microsecond), since}
+func (n *ServerClock) LearnSince(since, received clock.Elapsed, told clock.ServerTime) {
+	heard := reading{int64(told) - int64(received)/int64(time.Microsecond), since}
 	for {
 		old := n.told.Load()
 		next := old.with(heard)
@@ -59,7 +63,8 @@ func (r *readings) with(heard reading) readings {
 		return readings{last: heard}
 	}
 	next := readings{heard, r.last}
-	if heard.since-r.last.since < int64(Relied) && heard.ahead <= r.last.ahead+int64(unsteady/time.Microsecond) {
+	young := heard.since-r.last.since < clock.Elapsed(Relied)
+	if young && heard.ahead <= r.last.ahead+int64(unsteady/time.Microsecond) {
 		next = *r
 	}
 	next.last.ahead = min(next.last.ahead, heard.ahead)
@@ -71,16 +76,16 @@ func (r *readings) with(heard reading) readings {
 // At returns what the server's clock will not have passed before a time of the client's clock until
 // which something is relied on. It is false if the server's clock was not heard before that was
 // read, but for the first time.
-func (n *ServerClock) At(until, now int64) (told int64, ok bool) {
+func (n *ServerClock) At(until, now clock.Elapsed) (told clock.ServerTime, ok bool) {
 	r := n.told.Load()
 	if r == nil {
 		return 0, false
 	}
-	began, only := until-int64(Relied), r.before.since == 0
+	began, only := until-clock.Elapsed(Relied), r.before.since == 0
 	for _, heard := range [...]reading{r.last, r.before} {
-		if heard.since != 0 && (only || heard.since <= began) && now-heard.since <= int64(clockFor) {
-			drift := max(now-heard.since-int64(steadyFor), 0) / 100
-			return (until-drift)/int64(time.Microsecond) + heard.ahead, true
+		if heard.since != 0 && (only || heard.since <= began) && now-heard.since <= clock.Elapsed(clockFor) {
+			drift := max(now-heard.since-clock.Elapsed(steadyFor), 0) / 100
+			return clock.ServerTime(int64(until-drift)/int64(time.Microsecond) + heard.ahead), true
 		}
 	}
 	return 0, false
@@ -88,7 +93,7 @@ func (n *ServerClock) At(until, now int64) (told int64, ok bool) {
 
 // Heard reports whether the time of the server is known well enough for what will be read from now
 // on.
-func (n *ServerClock) Heard(now int64) bool {
-	_, ok := n.At(now+int64(Relied), now)
+func (n *ServerClock) Heard(now clock.Elapsed) bool {
+	_, ok := n.At(now+clock.Elapsed(Relied), now)
 	return ok
 }

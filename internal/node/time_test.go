@@ -2,6 +2,8 @@ package node
 
 import (
 	"testing"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // saw is a server whose clock is told by replies that come at times of the client's clock.
@@ -12,17 +14,17 @@ type saw struct {
 
 // learns is a reply that came at that second of the client's clock and told that of the server.
 func (s *saw) learns(received, told float64) {
-	s.Learn(int64(received*1e9), int64(told*1e6))
+	s.Learn(clock.Elapsed(int64(received*1e9)), clock.ServerTime(int64(told*1e6)))
 }
 
 // ends is when something ends on the server's clock that was read from began on; 0: nobody knows.
 func (s *saw) ends(began, now, want float64) {
 	s.Helper()
-	at, ok := s.At(int64(began*1e9)+int64(Relied), int64(now*1e9))
+	at, ok := s.At(clock.Elapsed(int64(began*1e9)+int64(Relied)), clock.Elapsed(int64(now*1e9)))
 	if !ok {
 		at = 0
 	}
-	if at != int64(want*1e6) {
+	if at != clock.ServerTime(want*1e6) {
 		s.Errorf("what was read from %v on ends at %v after %v, want %v", began, float64(at)/1e6, now, want)
 	}
 }

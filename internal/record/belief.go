@@ -48,7 +48,7 @@ type Belief struct {
 
 // failure is why, and when, something could not be read.
 type failure struct {
-	at  int64
+	at  clock.Elapsed
 	err error
 }
 
@@ -77,10 +77,10 @@ func (b *Belief) Begin(ctx context.Context) error {
 func (b *Belief) End() { <-b.token }
 
 // Learn notes that what has this number was read, or written, by what began at that time elapsed.
-func (b *Belief) Learn(number, began int64) {
+func (b *Belief) Learn(number int64, began clock.Elapsed) {
 	b.read.Store(&majority.Belief{Generation: number, Began: time.Duration(began)})
 	b.failed.Store(nil)
-	b.askedAt.CompareAndSwap(0, began)
+	b.askedAt.CompareAndSwap(0, int64(began))
 	close(*b.learned.Swap(news()))
 }
 
@@ -91,7 +91,7 @@ func (b *Belief) Doubt() {
 }
 
 // Until returns until when what has this number may be relied on, as time elapsed; 0: it may not.
-func (b *Belief) Until(number, elapsed int64) int64 {
+func (b *Belief) Until(number int64, elapsed clock.Elapsed) clock.Elapsed {
 	read := b.read.Load()
 	if read == nil {
 		return 0
@@ -100,16 +100,16 @@ func (b *Belief) Until(number, elapsed int64) int64 {
 	if left == 0 {
 		return 0
 	}
-	return elapsed + int64(left)
+	return elapsed + clock.Elapsed(left)
 }
 
 // Expired tells that something was read too long ago to rely on it. It is false where nothing ever
 // was: then there is nothing to rely on. So it is for a while after it could not be read: calls
 // would go on without it all the same.
-func (b *Belief) Expired(elapsed int64) bool {
+func (b *Belief) Expired(elapsed clock.Elapsed) bool {
 	read, failed := b.read.Load(), b.failed.Load()
-	return read != nil && elapsed >= int64(read.Began+node.Relied) &&
-		(failed == nil || elapsed-failed.at >= int64(failedFor))
+	return read != nil && elapsed >= clock.Elapsed(read.Began+node.Relied) &&
+		(failed == nil || elapsed-failed.at >= clock.Elapsed(failedFor))
 }
 
 // Failure returns why it could not be read; nil: the last try did not fail, or there was none.
@@ -122,15 +122,15 @@ func (b *Belief) Failure() error {
 
 // ConfirmSince makes sure that what the process works with may be relied on, by a read that began
 // at that time elapsed or later. It waits at most until ctx ends.
-func (b *Belief) ConfirmSince(ctx context.Context, since int64) error {
+func (b *Belief) ConfirmSince(ctx context.Context, since clock.Elapsed) error {
 	elapsed := b.nodes.Clock.Elapsed
 	for began, has := elapsed(), false; ; {
 		learned := *b.learned.Load()
 		now := elapsed()
-		if until := b.Until(b.number(), now); until != 0 && until-int64(node.Relied) >= since {
+		if until := b.Until(b.number(), now); until != 0 && until-clock.Elapsed(node.Relied) >= since {
 			return nil
 		}
-		if failed := b.failed.Load(); failed != nil && now-failed.at < int64(failPause) {
+		if failed := b.failed.Load(); failed != nil && now-failed.at < clock.Elapsed(failPause) {
 			return failed.err
 		}
 		if until, ok := ctx.Deadline(); has && ok && time.Duration(now-began) > time.Until(until) {
@@ -172,7 +172,8 @@ func (b *Belief) Exchange(ctx context.Context, whole bool) error {
 	within, cancel := context.WithTimeout(ctx, b.nodes.Patience())
 	defer cancel()
 	err := b.ask(within, whole)
-	if now := b.nodes.Clock.Elapsed(); err != nil && (ctx.Err() == nil || now-began >= int64(b.nodes.CallTimeout/3)) {
+	now, long := b.nodes.Clock.Elapsed(), clock.Elapsed(b.nodes.CallTimeout/3)
+	if err != nil && (ctx.Err() == nil || now-began >= long) {
 		if b.failed.Store(&failure{now, err}); !whole { // else it goes on all the same
 			b.Soon()
 		}
@@ -182,7 +183,7 @@ func (b *Belief) Exchange(ctx context.Context, whole bool) error {
 
 // Refresh has it read again in the background in good time.
 func (b *Belief) Refresh() {
-	if at := b.askedAt.Load(); at == 0 || b.nodes.Clock.Elapsed()-at >= int64(b.every) {
+	if at := b.askedAt.Load(); at == 0 || int64(b.nodes.Clock.Elapsed())-at >= int64(b.every) {
 		b.Soon()
 	}
 }
@@ -192,7 +193,7 @@ func (b *Belief) Soon() {
 	if b.again.Store(true); !b.asking.CompareAndSwap(false, true) {
 		return
 	}
-	b.askedAt.Store(b.nodes.Clock.Elapsed())
+	b.askedAt.Store(int64(b.nodes.Clock.Elapsed()))
 	if !b.nodes.Spawn(b.askOn) {
 		b.asking.Store(false)
 	}
@@ -231,7 +232,7 @@ type Watched struct {
 	Begins       func() error  // is called before a read; nil: there is nothing to be done then
 	// Heard takes in a value that a majority has, and learns it; began is when the read or change
 	// began that found it, as time elapsed. It is ErrUnsettled if another value is to follow.
-	Heard func(ctx context.Context, got Reading, began int64) error
+	Heard func(ctx context.Context, got Reading, began clock.Elapsed) error
 	// Next returns what makes the value with which the record is to go on.
 	Next func(ctx context.Context) (func(found Reading) (string, error), error)
 	// Soon reads the record in the background, and does what else is to be done then.

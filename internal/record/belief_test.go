@@ -44,7 +44,7 @@ func newSlowly(t *testing.T) *slowly {
 	return b
 }
 
-func (b *slowly) until() int64 { return b.Until(7, b.nodes.Clock.Elapsed()) }
+func (b *slowly) until() clock.Elapsed { return b.Until(7, b.nodes.Clock.Elapsed()) }
 
 // What was read is relied on for five seconds from when the read began, and for nothing else.
 func TestABeliefEnds(t *testing.T) {
@@ -54,7 +54,7 @@ func TestABeliefEnds(t *testing.T) {
 			t.Error("nothing was read")
 		}
 		began := b.nodes.Clock.Elapsed()
-		if err := b.ConfirmSince(t.Context(), 0); err != nil || b.until() != began+int64(node.Relied) ||
+		if err := b.ConfirmSince(t.Context(), 0); err != nil || b.until() != began+clock.Elapsed(node.Relied) ||
 			b.Until(8, began) != 0 {
 			t.Errorf("%v, until %d", err, b.until())
 		}
@@ -174,7 +174,7 @@ func TestWhatIsOutOfReachIsNotAskedForByEveryCall(t *testing.T) {
 		if b.Expired(b.nodes.Clock.Elapsed()) {
 			t.Error("every call would try it again")
 		}
-		if !b.Expired(b.nodes.Clock.Elapsed() + int64(failedFor)) {
+		if !b.Expired(b.nodes.Clock.Elapsed() + clock.Elapsed(failedFor)) {
 			t.Error("nobody tries it again")
 		}
 	})

@@ -38,7 +38,9 @@ type leaving struct {
 }
 
 // helpLater has a process leave it to others for a while to finish a move.
-func (l *leaving) helpLater(now int64) { l.helpAt.Store(now + int64(helpAfter+chance.N(helpAfter))) }
+func (l *leaving) helpLater(now clock.Elapsed) {
+	l.helpAt.Store(int64(now) + int64(helpAfter+chance.N(helpAfter)))
+}
 
 // pass waits until it is known where the records have moved, at most until ctx ends.
 func (b *Book) pass(ctx context.Context, from *Places) error {
@@ -53,7 +55,7 @@ func (b *Book) pass(ctx context.Context, from *Places) error {
 		if err := b.ConfirmSince(ctx, elapsed()); err != nil {
 			return err
 		}
-		now, helpAt := elapsed(), l.helpAt.Load()
+		now, helpAt := int64(elapsed()), l.helpAt.Load()
 		switch {
 		case b.Known() != from:
 			return nil

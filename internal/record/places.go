@@ -149,7 +149,7 @@ func NewBook(nodes *node.Fleet, participant string) *Book {
 		soon: func(ctx context.Context) error { return b.Ask(ctx, true) }}
 	b.init()
 	// To look connects anew where that failed, and so leads here again.
-	nodes.Greet(b.greet, func() { b.askedAt.Store(nodes.Clock.Elapsed() - int64(lookEvery-time.Second)) })
+	nodes.Greet(b.greet, func() { b.askedAt.Store(int64(nodes.Clock.Elapsed()) - int64(lookEvery-time.Second)) })
 	return b
 }
 

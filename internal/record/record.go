@@ -282,7 +282,7 @@ func (r *Record) voteAt(ctx context.Context, s *seat, place int, req script.Vote
 			return err
 		}
 		n.ServerClock(HomeSlot).Learn(r.book.nodes.Clock.Elapsed(), reply.Now)
-		got.now, got.participants, got.moved = reply.Now, reply.Participants, reply.Moved
+		got.now, got.participants, got.moved = int64(reply.Now), reply.Participants, reply.Moved
 		got.answer = &majority.Answer{OK: reply.Done, Votes: reply.Votes, Mark: reply.Mark,
 			Promised: majority.Ballot(reply.Promised), Accepted: majority.Ballot(reply.Accepted), Value: reply.Value,
 			Age: reply.Age, Known: reply.Known}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -25,7 +26,7 @@ func (r *Register) begins() error {
 }
 
 // heard takes in the layout that a majority has, by a read or change that began then.
-func (r *Register) heard(ctx context.Context, got record.Reading, began int64) error {
+func (r *Register) heard(ctx context.Context, got record.Reading, began clock.Elapsed) error {
 	if !got.Exists {
 		return record.ErrUnsettled
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/fence"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/record"
@@ -91,8 +92,8 @@ func New(env *Env, s Subject) *Register {
 }
 
 // The clock of the process.
-func (r *Register) now() int64     { return r.env.Nodes.Clock.Now() }
-func (r *Register) elapsed() int64 { return r.env.Nodes.Clock.Elapsed() }
+func (r *Register) now() int64             { return r.env.Nodes.Clock.Now() }
+func (r *Register) elapsed() clock.Elapsed { return r.env.Nodes.Clock.Elapsed() }
 
 func (r *Register) warn(text string, attributes ...any) {
 	r.env.Nodes.Log.Warn(text, append([]any{"limiter", r.Name}, attributes...)...)
@@ -128,7 +129,7 @@ func (r *Register) epoch() int64 {
 
 // Believed returns until when the epoch may be relied on, 0 if it may not: also if a shard has told
 // of a later one.
-func (r *Register) Believed(epoch, elapsed int64) int64 {
+func (r *Register) Believed(epoch int64, elapsed clock.Elapsed) clock.Elapsed {
 	if r.highest.Load() > epoch {
 		return 0
 	}
