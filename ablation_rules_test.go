@@ -42,20 +42,19 @@ func mechanisms() []mechanism {
 		left("use/(1 - f) of waiters", "waiting callers ask for nothing else",
 			edit{"\tif caller.Waiting > 0 {\n\t\ta.waited", "\tif caller.Waiting > 0 && !BROKEN {\n\t\ta.waited"}),
 		left("half a window longer for the refused", "who waits because it was told to is not silent",
-			edit{"\tif a.longer == 0 || lacks {", "\tif a.longer == 0 && !BROKEN || lacks {"}),
+			edit{"\tif !lacks && (a.longer > 0 ||", "\tif !lacks && (a.longer > 0 || BROKEN ||"}),
 		left("who waits and could pay is heavy", "who never finds a permit",
 			edit{"\tlacks := a.heavy == 0 &&", "\tlacks := !BROKEN && a.heavy == 0 &&"}),
 		left("a pause while nothing is free", "not all come at the same release",
-			edit{"\tif a.heavy > 0 && refused > float64(free) {", "\tif a.heavy > 0 && refused > float64(free) && !BROKEN {"}),
+			edit{"\tif p.heavy > 0 && refused > left {", "\tif p.heavy > 0 && refused > left && !BROKEN {"}),
 		left("who got all need not come in vain", "fewer calls in vain",
-			edit{"\tif unserved == 0 && a.heavy > 0 {\n", "\tif unserved == 0 && a.heavy > 0 && !BROKEN {\n"}),
+			edit{"\tif unserved == 0 && p.heavy > 0 {\n", "\tif unserved == 0 && p.heavy > 0 && !BROKEN {\n"}),
 		left("the root in the depth", "small parts hold more than a seventh",
 			edit{"depthPart*e, depthRoot*math.Sqrt(e)", "depthPart*e, map[bool]float64{false: 1}[BROKEN]*depthRoot*" +
 				"math.Sqrt(e)"}),
 		left("a new name shares an account", "inventing names",
-			edit{"\t\ta = l.accounts[shared]\n\t\tif l.count",
-				"\t\ta = l.accounts[shared]\n\t\tif BROKEN {\n\t\t\ta = " +
-					"&account{weight: caller.Weight, seen: t.Now}\n\t\t\tl.count++\n\t\t\tl.accounts[caller.ID] = a\n" +
-					"\t\t} else if l.count"}),
+			edit{"\tif a == nil {\n\t\tl.begin(t, caller.ID)\n\t\tif l.count", "\tif BROKEN && a == nil {\n\t\tl.begin(t, caller.ID)\n\t\tl.count++\n" +
+				"\t\ta = &account{weight: caller.Weight, empty: t.Now}\n\t\tl.accounts[caller.ID] = a\n\t}\n" +
+				"\tif a == nil {\n\t\tl.begin(t, caller.ID)\n\t\tif l.count"}),
 	}
 }

@@ -2,11 +2,8 @@ package fairness
 
 import "strconv"
 
-// Units: credit is in millionths of a permit, demand and weight are in thousandths.
-const (
-	milli = 1000
-	micro = 1_000_000
-)
+// milli: demand, weight and rates are in thousandths.
+const milli = 1000
 
 // The numbers of the rule.
 const (
@@ -19,28 +16,20 @@ const (
 	headroomPart = 0.008 // of the share is kept free for those who have much credit left
 	wantPart     = 64    // while nothing is free, a heavy one waits for no more than the share divided by this
 	leastPart    = 1024  // and for no less than a window divided by this
-	hardly       = 8     // in a full ledger, who wants less than 1/8 of a part of 1/1024 gives way
-	// millionths: credit is added once there is so much, so that rounding down loses at most a
-	// thousandth
-	grain = 1000
 )
 
-// What numbers may grow to.
-const (
-	most    = 1_000_000_000_000_000     // averages, and us until something is paid
-	deepest = 1_000_000_000_000_000_000 // millionths of a permit: no debt is greater
-)
+// most is what averages may grow to, and us until something is paid.
+const most = 1_000_000_000_000_000
 
 // Constants returns the numbers of the rule by the names that the scripts have for them, as Lua
 // writes them.
 func Constants() map[string]string {
-	names := map[string]string{"LEDGER": header, "SHARED": shared, "MOST": "1e15", "DEEPEST": "1e18"}
+	names := map[string]string{"LEDGER": header, "SHARED": shared, "MOST": "1e15"}
 	for name, value := range map[string]float64{
-		"MILLI": milli, "MICRO": micro, "MAX_ACCOUNTS": MaxAccounts, "STATEMENTS": statements,
+		"MILLI": milli, "MAX_ACCOUNTS": MaxAccounts, "STATEMENTS": statements,
 		"BACKED_TIMES": backedTimes, "BACKED_MORE": backedMore * milli,
-		"DEPTH_PART": depthPart, "DEPTH_ROOT": depthRoot, "DEPTH_LEAST": depthLeast, "GRAIN": grain,
+		"DEPTH_PART": depthPart, "DEPTH_ROOT": depthRoot, "DEPTH_LEAST": depthLeast,
 		"HEADROOM_PART": headroomPart, "WANT_PART": wantPart, "LEAST_PART": leastPart,
-		"HARDLY": hardly,
 	} {
 		names[name] = strconv.FormatFloat(value, 'f', -1, 64)
 	}

@@ -32,9 +32,8 @@ func ExampleLedger() {
 	for i := range 20 * len(log) {
 		free += log[i%len(log)]
 		term := fairness.Term{Now: int64(i) * tick, Window: second, Share: 100}
-		perAsk, granted, _ := ledger.Grant(nil, term, free, callers, asks)
+		perAsk, _, granted, _ := ledger.Grant(nil, nil, term, free, 0, callers, asks)
 		free -= granted
-		ledger.Settle(nil, term, free, 0)
 		log[i%len(log)] = granted
 		if i >= 10*len(log) {
 			got[0], got[1] = got[0]+perAsk[0], got[1]+perAsk[1]

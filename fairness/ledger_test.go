@@ -16,8 +16,7 @@ func crowd(people int, share int64) (*Ledger, Term) {
 	for range 40 * people {
 		t.Now += 2 * simWindow / int64(40*people)
 		caller := Caller{ID: fmt.Sprintf("%016x", rng.IntN(people)), Weight: 1000, Unmet: 5000}
-		l.Grant(nil, t, share, []Caller{caller}, []Ask{{Size: 1, Count: share / 10}})
-		l.Settle(nil, t, share, 0)
+		l.Grant(nil, nil, t, share, 0, []Caller{caller}, []Ask{{Size: 1, Count: share / 10}})
 	}
 	return l, t
 }
@@ -61,42 +60,41 @@ func TestLargeAsk(t *testing.T) {
 	large := []Ask{{Size: 500, Count: 1}}
 	caller := []Caller{{ID: fmt.Sprintf("%016x", 1), Weight: 1000}}
 	for tries := 0; ; tries++ {
-		grants, granted, _ := l.Grant(nil, term, 600, caller, large)
-		retry := l.Settle(nil, term, 600-granted, 0)[0]
+		grants, retry, _, _ := l.Grant(nil, nil, term, 600, 0, caller, large)
 		if grants[0] == 1 {
 			break
 		}
-		if retry <= 0 || tries > 20 {
-			t.Fatalf("not granted after %d tries, told to come in %d us", tries, retry)
+		if retry[0] <= 0 || tries > 20 {
+			t.Fatalf("not granted after %d tries, told to come in %d us", tries, retry[0])
 		}
-		term.Now += retry
+		term.Now += retry[0]
 	}
 	for i := range 4 { // it still wants more, and so do the others
 		other := []Caller{{ID: fmt.Sprintf("%016x", i), Weight: 1000, Unmet: 1_000_000}}
-		l.Grant(nil, term, 0, other, nil)
-		l.Settle(nil, term, 0, 0)
+		l.Grant(nil, nil, term, 0, 0, other, nil)
 	}
-	if _, granted, _ := l.Grant(nil, term, 600, caller, []Ask{{Size: 1, Count: 1}}); granted != 0 {
+	if _, _, granted, _ := l.Grant(nil, nil, term, 600, 0, caller, []Ask{{Size: 1, Count: 1}}); granted != 0 {
 		t.Error("a debtor is served")
 	}
 }
 
-// TestTheLevelIsThatOfTheDefinition: found one participant at a time, the level of a thousand is
-// that of the definition.
+// TestTheLevelIsThatOfTheDefinition: found one participant at a time, the rate of each of a
+// thousand is that of the definition.
 func TestTheLevelIsThatOfTheDefinition(t *testing.T) {
 	l, term := crowd(1000, 100_000)
 	var claims []Claim
-	var a *account
-	for _, a = range l.accounts {
+	for _, a := range l.accounts {
 		claims = append(claims, Claim{Demand: a.claim, Weight: a.weight})
 	}
 	num, den := level(term.Share*milli, claims)
 	if den == 0 {
 		t.Fatal("all claims together are less than the share")
 	}
-	exact, found := float64(num)/float64(den), l.part(term, a)*milli/float64(a.weight)
-	if found < exact*0.9 || found > exact*1.1 {
-		t.Errorf("level %v, exact %v", found, exact)
+	exact := milli * float64(num) / float64(den)
+	for id, a := range l.accounts {
+		if found := float64(a.rate); id != shared && (found < exact*0.9 || found > exact*1.1) {
+			t.Fatalf("rate %v, exact %v", found, exact)
+		}
 	}
 }
 
@@ -105,7 +103,7 @@ func TestAClaimIsBackedByUse(t *testing.T) {
 	l, term := crowd(4, 1000)
 	boaster := []Caller{{ID: fmt.Sprintf("%016x", 99), Weight: 1000, Unmet: MaxReport, Waiting: MaxReport}}
 	for range 2 { // from the second ask on it has an account
-		l.Grant(nil, term, 0, boaster, nil)
+		l.Grant(nil, nil, term, 0, 0, boaster, nil)
 	}
 	if got := l.accounts[boaster[0].ID].claim; got != backedMore*milli {
 		t.Errorf("it claims %d thousandths of a permit", got)
@@ -123,13 +121,29 @@ func TestWhoWaitsAndCouldPayIsHeavy(t *testing.T) {
 		waits := []Caller{{ID: fmt.Sprintf("%016x", 2), Weight: 1000, Waiting: 4}}
 		for range 40 {
 			term.Now += simWindow / 8
-			l.Due(term, all, share/8)
-			l.Charge(term, share/8)
-			l.Grant(nil, term, 0, waits, []Ask{{Size: size, Count: 1}})
-			l.Settle(nil, term, 0, 1)
+			_, charge := l.Due(term, all, share/8)
+			charge(share / 8)
+			l.Grant(nil, nil, term, 0, 1, waits, []Ask{{Size: size, Count: 1}})
 		}
-		if part := l.part(term, l.accounts[all.ID]); part <= share/2 != half {
+		if part := l.accounts[all.ID].purse(term).part; part <= share/2 != half {
 			t.Errorf("refused %d: the other has a part of %v", size, part)
+		}
+	}
+}
+
+// TestCreditStaysWhenTheRateChanges: a participant whose part becomes another one has as many
+// permits as before, and owes as many.
+func TestCreditStaysWhenTheRateChanges(t *testing.T) {
+	for _, credit := range []float64{3, -40} {
+		l, term := crowd(4, 1000)
+		id := fmt.Sprintf("%016x", 1)
+		a := l.accounts[id]
+		a.empty, a.stated = emptied(term, a.rate, credit), term.Now-simWindow/16
+		term.Share = 4000
+		before := a.rate
+		l.Grant(nil, nil, term, 0, 0, []Caller{{ID: id, Weight: 1000}}, nil)
+		if got := a.purse(term).credit; a.rate < 2*before || got < credit-0.01 || got > credit+0.01 {
+			t.Errorf("at a rate of %d, before %d, it has %v permits, and had %v", a.rate, before, got, credit)
 		}
 	}
 }
@@ -139,9 +153,9 @@ func TestWhoWaitsAndCouldPayIsHeavy(t *testing.T) {
 func TestANewNameIsServedFromTheSharedAccount(t *testing.T) {
 	l, term := crowd(4, 1000)
 	l.accounts[shared].used = 0
-	l.Grant(nil, term, 1000, []Caller{{ID: fmt.Sprintf("%016x", 99), Weight: 1000}}, []Ask{{Size: 1, Count: 1}})
+	l.Grant(nil, nil, term, 1000, 0, []Caller{{ID: fmt.Sprintf("%016x", 99), Weight: 1000}}, []Ask{{Size: 1, Count: 1}})
 	own := l.accounts[fmt.Sprintf("%016x", 99)]
-	if l.accounts[shared].used != 2*milli || own.used != 0 || own.credit != 0 || own.claim != 0 {
+	if l.accounts[shared].used != 2*milli || own.used != 0 || own.empty != term.Now || own.claim != 0 {
 		t.Errorf("shared %+v, own %+v", l.accounts[shared], own)
 	}
 }
@@ -152,15 +166,14 @@ func TestRestoredCreditIsBounded(t *testing.T) {
 	l, term := crowd(4, 1000)
 	id := fmt.Sprintf("%016x", 1)
 	a := l.accounts[id]
-	a.credit, a.used = -5*micro, 20*milli
-	l.Restore(id, 7)
-	if a.credit != 2*micro || a.used != 6*milli {
-		t.Errorf("after 7 permits came back: %+v", a)
+	a.used, a.empty = 20*milli, emptied(term, a.rate, -5)
+	l.Restore(term, id, 7)
+	if got := a.purse(term).credit; got < 1.99 || got > 2.01 || a.used != 6*milli {
+		t.Errorf("after 7 permits came back: %+v, a credit of %v", a, got)
 	}
-	l.Restore(id, 1_000_000)
-	l.begin(term, []Caller{{ID: id, Weight: milli}})
-	if most := int64(full(l.part(term, a))); a.now != most || a.used != 0 {
-		t.Errorf("after many came back: %+v, want a credit of %d", a, most)
+	l.Restore(term, id, 1_000_000)
+	if got, most := a.purse(term).credit, depth(float64(a.rate)/milli); got != most || a.used != 0 {
+		t.Errorf("after many came back: %+v, a credit of %v, want %v", a, got, most)
 	}
 }
 
@@ -173,15 +186,14 @@ func TestAClockThatIsSetBackIsSurvived(t *testing.T) {
 			term.Now -= simWindow * 3 / 4
 		}
 		caller := Caller{ID: fmt.Sprintf("%016x", i%20), Weight: 1000, Unmet: 5000}
-		l.Grant(nil, term, 1000, []Caller{caller}, []Ask{{Size: 1, Count: 10}})
-		l.Settle(nil, term, 1000, 0)
+		l.Grant(nil, nil, term, 1000, 0, []Caller{caller}, []Ask{{Size: 1, Count: 10}})
 		for _, s := range l.sums {
 			if s.light < 0 || s.heavy < 0 {
 				t.Fatalf("sums %+v", l.sums)
 			}
 		}
 	}
-	if e := l.part(term, l.accounts[fmt.Sprintf("%016x", 1)]); e < 45 || e > 55 {
+	if e := l.accounts[fmt.Sprintf("%016x", 1)].purse(term).part; e < 45 || e > 55 {
 		t.Errorf("one of twenty is entitled to %v of 1000", e)
 	}
 }

@@ -49,8 +49,14 @@ func (l *simLog) ask(now int64, caller *Caller, count int64) (granted, retry int
 	}
 	contended := l.contended > 0 && l.contended+2*simWindow > now
 	granted = min(count, l.share-l.used)
+	next := int64(0)
+	if len(l.dates) > 0 {
+		next = l.dates[0] + simWindow - now
+	}
 	if contended {
-		_, granted, _ = l.ledger.Grant(room[:0], t, l.share-l.used, callers, asks)
+		var hints []int64
+		_, hints, granted, _ = l.ledger.Grant(room[:0], nil, t, l.share-l.used, next, callers, asks)
+		retry = hints[0]
 	}
 	if granted < count || caller.Unmet > 0 || caller.Waiting > 0 {
 		if !contended {
@@ -65,14 +71,6 @@ func (l *simLog) ask(now int64, caller *Caller, count int64) (granted, retry int
 			l.dates, l.permits, l.opened = append(l.dates, now), append(l.permits, granted), now
 		}
 		l.used += granted
-	}
-	next := int64(0)
-	if len(l.dates) > 0 {
-		next = l.dates[0] + simWindow - now
-	}
-	if contended {
-		var hints [1]int64
-		retry = l.ledger.Settle(hints[:0], t, l.share-l.used, next)[0]
 	}
 	if l.used == l.share {
 		retry = max(retry, next) // nothing is free: known without the hint

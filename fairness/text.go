@@ -21,13 +21,12 @@ func (l *Ledger) Fields() map[string]string {
 	if l.accounts == nil {
 		return nil
 	}
-	text := columns.Ledger.Sprint(l.count, l.half, l.level, l.alone, l.searched)
-	for _, s := range l.sums {
-		text += columns.Sum.Sprint(int64(s.light), int64(s.heavy))
-	}
-	fields := map[string]string{header: text}
+	n := &l.sums
+	fields := map[string]string{header: columns.Ledger.Sprint(l.count, l.half, int64(n[0].light), int64(n[0].heavy),
+		int64(n[1].light), int64(n[1].heavy), int64(n[2].light), int64(n[2].heavy))}
 	for id, a := range l.accounts {
-		fields[id] = columns.Account.Sprint(a.weight, a.stated, a.unmet, a.waited, a.claim, a.heavy, a.longer, a.used, a.seen, a.credit)
+		fields[id] = columns.Account.Sprint(a.weight, a.stated, a.claim, a.waited, a.rate, a.heavy, a.longer,
+			a.unmet, a.used, a.empty)
 	}
 	return fields
 }
@@ -41,24 +40,22 @@ func ParseLedger(fields map[string]string) (*Ledger, error) {
 		return nil, ErrText
 	}
 	l, text := &Ledger{accounts: make(map[string]*account)}, fields[header]
-	if len(text) != columns.Ledger.Bytes()+len(l.sums)*columns.Sum.Bytes() {
+	if len(text) != columns.Ledger.Bytes() {
 		return nil, ErrText
 	}
 	r := columns.Ledger.Reader(text)
-	l.count, l.half, l.level, l.alone, l.searched = r.Number(), r.Number(), r.Number(), r.Number(), r.Number()
-	bad := r.Bad()
+	l.count, l.half = r.Number(), r.Number()
 	for i := range l.sums {
-		r := columns.Sum.Reader(text[columns.Ledger.Bytes()+i*columns.Sum.Bytes():])
 		l.sums[i] = sum{light: float64(r.Number()), heavy: float64(r.Number())}
-		bad = bad || r.Bad()
 	}
+	bad := r.Bad()
 	for id, text := range fields {
 		if id == header {
 			continue
 		}
 		r := columns.Account.Reader(text)
-		a := account{weight: r.Number(), stated: r.Number(), unmet: r.Number(), waited: r.Number(), claim: r.Number(),
-			heavy: r.Number(), longer: r.Number(), used: r.Number(), seen: r.Number(), credit: r.Number()}
+		a := account{weight: r.Number(), stated: r.Number(), claim: r.Number(), waited: r.Number(), rate: r.Number(),
+			heavy: r.Number(), longer: r.Number(), unmet: r.Number(), used: r.Number(), empty: r.Number()}
 		bad = bad || r.Bad() || len(id) != IDLength || a.weight < 1 || a.weight > MaxWeight || a.claim < 0
 		l.accounts[id] = &a
 	}
@@ -83,11 +80,11 @@ func (l *Ledger) Standings(t Term) []Standing {
 		return nil
 	}
 	now := l.Clone()
-	now.begin(t, nil)
+	now.begin(t, "")
 	var all []Standing
 	for _, id := range slices.Sorted(maps.Keys(now.accounts)) {
 		a := now.accounts[id]
-		s := Standing{ID: id, Weight: a.weight, Entitlement: now.part(t, a),
+		s := Standing{ID: id, Weight: a.weight, Entitlement: float64(now.rate(t, a)) / milli,
 			Used: int64(math.Round(
 				float64(a.used) * float64(t.Window) / float64(t.Window+2*max(t.Now-a.stated, 0)) / milli / 2))}
 		if half := a.stated*2/t.Window + a.longer; half >= now.half-1 && half <= now.half+1 {

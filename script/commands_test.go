@@ -62,7 +62,7 @@ var commandsOf62 = map[string][]string{
 	"DEL":           {},                      // 1.0.0
 	"HDEL":          {},                      // 2.0.0, several fields 2.4.0
 	"HGETALL":       {},                      // 2.0.0
-	"HMGET":         {},                      // 2.0.0
+	"HGET":          {},                      // 2.0.0
 	"HSET":          {},                      // 2.0.0, several fields 4.0.0
 	"ZADD":          {},                      // 1.2.0, several members 2.4.0
 	"ZCARD":         {},                      // 1.2.0

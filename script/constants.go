@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/fairness"
-	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
 // constants are the numbers that scripts have in common with their twins, by the names that
@@ -23,7 +22,6 @@ var constants = func() map[string]string {
 	}
 	all["TIME"], all["INFO"] = "redis.call('TIME')", "redis.pcall('INFO', 'server')"
 	all["READ"], all["END"] = number(readFirst), number(readFirst-1)
-	all["LAYOUT"] = "(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)"    // behind the letter of the algorithm: see layoutText
-	all["ONE"] = string(columns.One.Append(nil, 0, 1, 0, 1)) // how asks begin of one group of single permits
+	all["LAYOUT"] = "(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)" // behind the letter of the algorithm: see layoutText
 	return all
 }()

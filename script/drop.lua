@@ -3,13 +3,12 @@
 --
 -- Reply status (1 deleted, 0 nothing there, -1 with the number of the foreign key: nothing deleted,
 --       -2 with the server's refusal)
-local ledger = redis.pcall('HMGET', KEYS[#KEYS], '@LEDGER')
-if ledger.err then
+local ledger = redis.pcall('HGET', KEYS[#KEYS], '@LEDGER')
+if type(ledger) == 'table' then
   return {-1, #KEYS, ledger.err}
 end
-local text = ledger[1]
-if text and string.sub(text, @ledger.kind) ~= '@ledger.kind.form'
-  or not text and redis.pcall('EXISTS', KEYS[#KEYS]) == 1 then
+if ledger and string.sub(ledger, @ledger.kind) ~= '@ledger.kind.form'
+  or not ledger and redis.pcall('EXISTS', KEYS[#KEYS]) == 1 then
   return {-1, #KEYS}
 end
 local gone = 0

@@ -1,13 +1,10 @@
 package script
 
 import (
-	"time"
-
 	"github.com/shardlimit/shardlimit/fairness"
 )
 
-// fair is what a shard's twin knows of contention, under any algorithm: the twin of fair.lua and
-// fair_settle.lua.
+// fair is what a shard's twin knows of contention, under any algorithm: the twin of fair.lua.
 type fair struct {
 	// when somebody was last refused or reported unmet demand, shard time in microseconds; 0:
 	// nobody contends
@@ -17,7 +14,7 @@ type fair struct {
 
 // paced is the term of a ledger whose participants are paced by the share, or by what that rises
 // to. While a share rises, permits leave the window elsewhere as fast as if it were all here, and
-// come here at once. It is the twin of fair_header.lua.
+// come here at once.
 func paced(now, window, share, target int64) fairness.Term {
 	return fairness.Term{Now: now, Window: window, Share: max(share, target)}
 }
@@ -28,15 +25,23 @@ func (f *fair) contends(t fairness.Term) bool {
 }
 
 // grant distributes free permits and notes that participants contend, when they begin and then
-// eight times a window; that ends after two windows in which nobody had reason to. It returns the
-// size of the first ask that is refused, 0 if none is.
-func (f *fair) grant(t fairness.Term, free int64, open bool, r *TakeRequest) (reply TakeReply, refused int64) {
+// eight times a window, by a call that is granted something or finds nothing free. Contention ends
+// after two windows in which nobody had reason to. It returns the size of the first ask that is
+// refused, 0 if none is. next is how many us it takes until more permits are free.
+func (f *fair) grant(t fairness.Term, free, next int64, open bool, r *TakeRequest) (reply TakeReply, refused int64) {
 	if !f.contends(t) {
 		f.contended = 0
 	}
 	reply = TakeReply{Before: free, Contended: f.contended > 0 && open && len(r.Callers) > 0}
 	if reply.Contended {
-		reply.Grants, reply.Granted, refused = f.ledger.Grant(r.Room[:0], t, free, r.Callers, r.Groups)
+		var room [MaxCallers]int64
+		var retry []int64
+		reply.Grants, retry, reply.Granted, refused = f.ledger.Grant(r.Room[:0], room[:0], t, free, next,
+			r.Callers, r.Groups)
+		reply.Callers = r.CallerRoom[:0]
+		for _, us := range retry {
+			reply.Callers = append(reply.Callers, duration(us))
+		}
 	} else {
 		reply.Grants, reply.Granted = Distribute(r.Room[:0], free, r.Groups)
 		for i, group := range r.Groups {
@@ -50,38 +55,26 @@ func (f *fair) grant(t fairness.Term, free int64, open bool, r *TakeRequest) (re
 		if !reply.Contended {
 			f.ledger.Clear()
 			f.contended = t.Now
-		} else if since := t.Now - f.contended; since < 0 || since*8 > t.Window {
+		} else if since := t.Now - f.contended; (since < 0 || since*8 > t.Window) && (reply.Granted > 0 || free < 1) {
 			f.contended = t.Now
 		}
 	}
 	return reply, refused
 }
 
-// settle tells the participants when to come back.
-func (f *fair) settle(t fairness.Term, r *TakeRequest, reply *TakeReply) {
-	if !reply.Contended {
-		return
-	}
-	var room [MaxCallers]int64
-	reply.Callers = r.CallerRoom[:0]
-	for _, retry := range f.ledger.Settle(room[:0], t, reply.Free, int64(reply.Next/time.Microsecond)) {
-		reply.Callers = append(reply.Callers, duration(retry))
-	}
-}
-
 // due returns the microseconds until the participant's credit can pay for a booking; then charge
-// must follow, with what was granted. It is the twin of fair_charge.lua.
+// is to be called with what was booked. It is the twin of fair_charge.lua.
 func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest) (pay int64, charge func(granted int64)) {
 	if !open || r.Caller.ID == "" || !f.contends(t) {
 		return 0, func(int64) {}
 	}
-	return f.ledger.Due(t, r.Caller, r.Permits), func(granted int64) { f.ledger.Charge(t, granted) }
+	return f.ledger.Due(t, r.Caller, r.Permits)
 }
 
 // restore makes up for permits that were not used, or were beyond what was granted if they are
 // below 0. It is the twin of fair_used.lua.
 func (f *fair) restore(t fairness.Term, who *Caller, unused int64) {
 	if unused != 0 && who.ID != "" && f.contends(t) {
-		f.ledger.Restore(who.ID, unused)
+		f.ledger.Restore(t, who.ID, unused)
 	}
 }

@@ -1,5 +1,6 @@
---@needs a closed contended floor format goal min now pay save stay stored sub window
---@gives charge id ids known pay permits share unmet waiting weight
+--@needs closed contended credit depth format heavy now part rate share target used window
+--@sets changed empty used
+--@gives charge floor goal id max min pay permits sqrt unmet waiting weight
 -- Fairness, before a booking: while participants contend, what is booked is paid from credit like
 -- what is taken, or it would be a way around one's part.
 --
@@ -9,31 +10,30 @@
 -- something to write, charge(granted), to be called at the end.
 local permits, pay, charge = ARGV[3] + 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] then
-  local ids = {ARGV[7]}
-  --@include fair_header
-  local sound, us, finish = pcall(function()
-    local share = goal
-    --@include fair_ledger
-    local id, known, weight, unmet, waiting = ids[1], stored[2], ARGV[8] + 0, 0, ARGV[9] + 0
+  local sound, foreign, us, finish = pcall(function()
+    local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
+    local id, weight, unmet, waiting = ARGV[7], format('@account.weight.form', ARGV[8] + 0), 0, ARGV[9] + 0
+    local goal = max(share, target)
     --@include fair_open
-    local want, wait = min(permits * @MICRO, floor(a.depth * @MICRO)), 0
-    if a.e > 0 and a.now < want and (a.heavy > 0 or a.now < 0) then
-      wait = math.ceil(min((want - a.now) * window / (a.e * @MICRO), @MOST))
+    local want, wait = min(permits, depth), 0
+    if part > 0 and credit < want and (heavy or credit < 0) then
+      wait = ceil(min((want - credit) * window / part, @MOST))
     end
-    return wait, function(granted)
+    return nil, wait, function(granted)
       if granted > 0 then
-        pay(a, granted)
-      else
-        stay(a)
+        used, changed = min(used + 2 * granted * @MILLI, @MOST), true
+        if part > 0 then
+          empty = max(now - max(floor((credit - granted) * @MILLI * window / rate + 0.5), -@MOST), 0)
+        end
       end
-      if save() then
-        redis.pcall('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], @terms.life) + 0))
-      end
+      --@include fair_write
     end
   end)
-  if sound then
-    pay, charge = us, finish
-  else
+  if not sound then
     redis.pcall('DEL', KEYS[#KEYS])
+  elseif foreign then
+    return foreign
+  else
+    pay, charge = us, finish
   end
 end

@@ -1,54 +1,91 @@
---@needs accounts alone count find floor fresh half id known level max min now read share sqrt text unmet
---@needs waiting weight window
---@sets count
---@gives a
--- Fairness: opens the account of a caller: what it reported, what it wants, and what credit has
--- come. `known` is its account as stored, if it has one.
-local a = accounts[id] or known and read(known)
-accounts[id] = a or nil
-if not a then
-  a = accounts['@SHARED']
-  if not a then
-    local all = redis.call('HMGET', KEYS[#KEYS], '@SHARED')[1]
-    a = all and read(all) or not text and fresh('@SHARED', @MILLI)
-    accounts['@SHARED'] = a
-  end
-  if count < @MAX_ACCOUNTS then
-    count = count + 1
-    fresh(id, weight)
-    find()
-  end
+--@needs floor format goal id max min now sqrt sub unmet waiting weight window
+--@gives account accounts changed credit denied depth empty half head heavy longer moved part passed
+--@gives prefix rate stated sums used whose
+-- Fairness: opens the account of a caller: what it reported, what it wants, and what credit it has.
+-- The ledger is a hash of a header and an account of each participant. What the numbers mean and
+-- why says fairness/ledger.go, to which this is equal bit for bit. It stands inside of a function
+-- under pcall: a ledger that is damaged is thrown away.
+--
+-- Most calls read and write the account alone. The header is for those that state a claim, or are
+-- not held back.
+-- Of each column: name(bytes), behind where it begins, counted from 1.
+--@layout ledger
+--@layout account
+local account, whose, changed, prefix, moved = redis.pcall('HGET', KEYS[#KEYS], id), id, unmet > 0, nil, false
+local stated, rate, states, head, half, passed, accounts, sums = 0, 0, true, nil, 0, 3, 0, nil
+if account and #account == @account.bytes then
+  stated, rate = sub(account, @account.stated) + 0, sub(account, @account.rate) + 0
+  states = now < stated or (now - stated) * @STATEMENTS >= window or sub(account, @account.weight) ~= weight
 end
-if unmet > 0 then
-  a.unmet, a.said, a.changed = min(a.unmet + 2 * unmet, @MOST), nil, true
-end
-local since = now - a.stated
-if since < 0 or since * @STATEMENTS >= window or a.weight ~= weight then
-  -- It says what it wants.
-  local kept = window / (window + 2 * max(since, 0))
-  a.used, a.unmet, a.waited = floor(a.used * kept), floor(a.unmet * kept), floor(a.waited * kept)
-  if waiting > 0 then
-    a.waited = a.waited + floor(@MILLI * (1 - kept))
-  end
-  local unhindered = floor(a.used * @MILLI / (@MILLI + 1 - a.waited))
-  local claim = min(max(a.used + a.unmet + waiting * @MILLI, unhindered), a.used * @BACKED_TIMES + @BACKED_MORE)
-  local e = alone > 0 and alone <= weight and 0 or min(weight * level / (@MILLI * @MICRO), share)
-  if a.heavy > 0 and e > 0 and claim >= e * @MILLI and a.weight == weight
-    and (a.stated * 2 - a.stated * 2 % window) / window == half then
-    a.stated, a.claim, a.said, a.changed = now, claim, nil, true -- it counts as before
-  else
-    find(a, weight, claim, now, 1, 0)
-    a.e = alone > 0 and alone <= weight and 0 or min(weight * level / (@MILLI * @MICRO), share)
-    if claim < a.e * @MILLI or (a.e == 0 and a.unmet == 0) then
-      find(a, weight, claim, now, 0, 0)
+if states or rate == 0 then
+  --@include fair_sums
+  if not account then -- it is served from the account of all new names
+    local new = '@account.stated..used.zero' .. format('@account.empty.form', now)
+    whose, account = '@SHARED', redis.call('HGET', KEYS[#KEYS], '@SHARED')
+      or not head and format('@account.weight.form', @MILLI) .. new
+    if accounts < @MAX_ACCOUNTS then
+      accounts, moved = accounts + 1, true
+      redis.pcall('HSET', KEYS[#KEYS], id, weight .. new)
     end
+    stated, rate = sub(account, @account.stated) + 0, sub(account, @account.rate) + 0
+    states = now < stated or (now - stated) * @STATEMENTS >= window or sub(account, @account.weight) ~= weight
   end
 end
-a.e = a.heavy > 0 and alone > 0 and alone <= a.weight and 0 or min(a.weight * level / (@MILLI * @MICRO), share)
-local rate = a.e == 0 and share or a.e
-a.depth = max(@DEPTH_LEAST, @DEPTH_PART * rate, @DEPTH_ROOT * sqrt(rate))
-local full, gain = floor(a.depth * @MICRO), floor(rate * @MICRO * max(now - a.seen, 0) / window)
-a.now, a.filled, a.refused, a.unserved = min(a.credit, full), a.seen, 0, 0
-if gain >= @GRAIN or now < a.seen then
-  a.now, a.filled = min(a.credit + gain, full), now
+local flags = sub(account, @account.heavy..longer)
+local heavy, longer = flags == '10' or flags == '11', flags == '01' or flags == '11'
+local denied, used = sub(account, @account.unmet) + 2 * unmet, sub(account, @account.used) + 0
+local empty, part = sub(account, @account.empty) + 0, rate / @MILLI
+assert(stated + rate + denied + used + empty < 2 ^ 62 and #account == @account.bytes)
+denied = denied < @MOST and denied or @MOST
+local depth = max(@DEPTH_LEAST, @DEPTH_PART * part, @DEPTH_ROOT * sqrt(part))
+local credit = min((now - empty) * part / window, depth)
+if sums then
+  local was, mine = rate, weight + 0
+  -- At which rate it is paced.
+  local function paced()
+    local light, among, all = sums[1] + sums[3] + sums[5], sums[2] + sums[4] + sums[6], goal * @MILLI
+    local spare = all - light
+    if accounts < 2 or among == 0 and spare >= 0 or light == 0 and heavy and among <= mine then
+      return 0
+    elseif among == 0 or spare <= 0 then
+      spare, among = all, accounts * @MILLI
+    end
+    return max(1, floor(min(mine * spare / among, all)))
+  end
+  if states then -- it says what it wants
+    local kept = window / (window + 2 * max(now - stated, 0))
+    local waited = floor(sub(account, @account.waited) * kept)
+    used, denied = floor(used * kept), floor(denied * kept)
+    if waiting > 0 then
+      waited = waited + floor(@MILLI * (1 - kept))
+    end
+    local claim = min(max(used + denied + waiting * @MILLI, floor(used * @MILLI / (@MILLI + 1 - waited))),
+      used * @BACKED_TIMES + @BACKED_MORE)
+    local i = (stated * 2 - stated * 2 % window) / window + (longer and 1 or 0) - half + 1
+    local had = sums[4]
+    moved = moved or not heavy or i ~= 1
+    if i >= 0 and i <= 2 then
+      i = 2 * i + (heavy and 2 or 1)
+      sums[i] = max(sums[i] - (heavy and sub(account, @account.weight) or sub(account, @account.claim)), 0)
+    end
+    heavy, longer, sums[4] = true, false, sums[4] + mine
+    moved, rate = moved or sums[4] ~= had, paced()
+    if claim < rate or rate == 0 and denied == 0 then
+      heavy, moved, sums[3], sums[4] = false, true, sums[3] + claim, max(sums[4] - mine, 0)
+      rate = paced()
+    end
+    stated = now
+    prefix = weight .. format('@account.stated..rate.form', now, claim, waited, rate)
+  elseif rate == 0 then
+    rate = paced()
+    prefix = rate > 0 and sub(account, @account.weight..waited) .. format('@account.rate.form', rate) or nil
+  end
+  if rate ~= was then
+    part = rate / @MILLI
+    depth = max(@DEPTH_LEAST, @DEPTH_PART * part, @DEPTH_ROOT * sqrt(part))
+    if was > 0 and rate > 0 then -- it keeps its credit
+      empty = max(now - max(floor(credit * @MILLI * window / rate + 0.5), -@MOST), 0)
+    end
+    credit = min((now - empty) * part / window, depth)
+  end
 end

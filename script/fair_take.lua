@@ -9,11 +9,11 @@
 local contended, remark, available = sub(state, behind - 17, behind - 2) + 0, false, room
 local target, closed = string.match(ARGV[1], '^%a%d+ %d+ (%d+)') + 0, 0
 if not (contended > 0 and contended <= now and contended + 2 * window > now and room >= 0
-  and sub(state, behind - 1, behind - 1) == ';') then
-  break
+  and sub(state, behind - 1, behind - 1) == ';') or room < 1 and (now - contended) * 8 > window then
+  break -- the full take notes what changes nothing else
 end
 --@include fair
-if not contending or remark and granted == 0 then
-  break -- the full take notes what changes nothing else
+if not contending then
+  break
 end
 n = granted

@@ -7,12 +7,24 @@
 local unused = refunded - granted
 if unused ~= 0 and #(ARGV[9] or '') == 16 and contended > 0 and contended + 2 * window > now then
   pcall(function()
-    local stored = redis.call('HMGET', KEYS[#KEYS], '@LEDGER', ARGV[9], '@SHARED')
-    local text, max, min = stored[2] or stored[3], math.max, math.min
-    local used = max(min(sub(text, @account.used) - 2 * unused * @MILLI, @MOST), 0)
-    local credit = max(min(sub(text, @account.credit) + unused * @MICRO, @DEEPEST), -@DEEPEST)
-    assert(#text == @account.bytes and sub(stored[1], @ledger.kind) == '@ledger.kind.form' and used + credit < 2 ^ 62)
-    redis.call('HSET', KEYS[#KEYS], stored[2] and ARGV[9] or '@SHARED', sub(text, @account.weight..longer)
-      .. format('@account.used.form', used) .. sub(text, @account.seen) .. format('@account.credit.form', credit))
+    local whose, text = ARGV[9], redis.call('HGET', KEYS[#KEYS], ARGV[9])
+    if not text then
+      whose, text = '@SHARED', redis.call('HGET', KEYS[#KEYS], '@SHARED')
+    end
+    local floor, max, min = math.floor, math.max, math.min
+    local used = max(0, min(sub(text, @account.used) - 2 * unused * @MILLI, @MOST))
+    local part, empty = sub(text, @account.rate) / @MILLI, sub(text, @account.empty) + 0
+    local head = redis.call('HGET', KEYS[#KEYS], '@LEDGER')
+    assert(#text == @account.bytes and sub(head, @ledger.kind) == '@ledger.kind.form'
+      and used + part + empty < 2 ^ 62)
+    if part > 0 then
+      local depth = max(@DEPTH_LEAST, @DEPTH_PART * part, @DEPTH_ROOT * math.sqrt(part))
+      local credit = min((now - empty) * part / window, depth) + unused
+      empty = max(now - max(floor(credit * @MILLI * window / sub(text, @account.rate) + 0.5), -@MOST), 0)
+    elseif unused > 0 then
+      empty = min(empty, now)
+    end
+    redis.call('HSET', KEYS[#KEYS], whose, sub(text, @account.weight..unmet)
+      .. format('@account.used..empty.form', used, empty))
   end)
 end

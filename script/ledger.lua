@@ -1,5 +1,4 @@
---@needs contended head now share target window
---@gives ids
+--@needs contended head now share sub target window
 -- Ledger: who contends for the shard. Writes nothing, creates nothing.
 --
 -- KEYS   1 head, last ledger: of any algorithm
@@ -8,8 +7,10 @@
 local contends = contended > 0 and contended + 2 * window > now
 local ledger = {}
 if contends then -- else it may be where it cannot be read
-  local ids = {}
-  --@include fair_header
-  ledger = redis.call('HGETALL', KEYS[#KEYS])
+  ledger = redis.pcall('HGETALL', KEYS[#KEYS])
+  local known = ledger.err or redis.call('HGET', KEYS[#KEYS], '@LEDGER') or ''
+  if ledger.err or #ledger > 0 and sub(known, @ledger.kind) ~= '@ledger.kind.form' then
+    return {-1, #KEYS, ledger.err}
+  end
 end
 return {head and 1 or 0, contends and 1 or 0, now, window, math.max(share, target), ledger}

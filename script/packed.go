@@ -107,7 +107,7 @@ func (m *packed[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	status, renew := v.adopt(r)
 	available, closed := v.available(), v.quarantine()
 	term := v.term()
-	given, refused := v.fair.grant(term, available, closed == 0, r)
+	given, refused := v.fair.grant(term, available, own.soonest(&v.frame), closed == 0, r)
 	granted := given.Granted
 	var delay, part, retry int64
 	if granted > 0 {
@@ -121,7 +121,7 @@ func (m *packed[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	}
 	reply := m.reply(&v, granted > 0 || renew)
 	reply.Status, reply.Before, reply.Granted, reply.Free = status, available, granted, available-granted
-	reply.Grants, reply.Contended = given.Grants, given.Contended
+	reply.Grants, reply.Callers, reply.Contended = given.Grants, given.Callers, given.Contended
 	reply.At, reply.Retry = clock.ServerTime(v.now), wait(retry)
 	if len(r.Groups) == 0 {
 		reply.Start = v.start
@@ -129,7 +129,6 @@ func (m *packed[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	if granted > 0 && r.Proposal.algorithm == AlgorithmLeakyBucket {
 		reply.pace(delay, part, v.window)
 	}
-	v.fair.settle(term, r, &reply)
 	m.fair = v.fair
 	if f, ok := any(own).(falling); ok && len(r.Groups) == 0 && v.share > v.target && v.quarantine() == 0 &&
 		reply.Reset > 0 {
@@ -208,7 +207,9 @@ func (m *packed[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	reply := ReserveReply{TakeReply: m.reply(&v, granted > 0 || renew), Paced: duration(paced)}
 	reply.Status, reply.Before, reply.Granted, reply.Free = status, available, granted, max(available-granted, 0)
 	reply.At, reply.Retry, reply.Delay = clock.ServerTime(at), wait(retry), duration(delay)
-	charge(granted)
+	if granted > 0 {
+		charge(granted)
+	}
 	m.fair = v.fair
 	return reply
 }

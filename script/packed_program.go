@@ -29,7 +29,8 @@ func withPacked(all [programCount]recipe) [programCount]recipe {
 				file:  own.file + "_" + name,
 				parts: parts,
 				names: withNames(logs[a].names(), map[string]string{
-					"MAGIC": letters[a], "TAKES": strconv.FormatBool(operation == takeProgram),
+					"MAGIC": letters[a], "NEXT": "soonest()", "SERVE": "fair_guarded",
+					"TAKES": strconv.FormatBool(operation == takeProgram),
 					"STATE": "redis.pcall('GETRANGE', KEYS[1], '0', '" + own.end + "')",
 				}),
 			}

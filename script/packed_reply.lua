@@ -1,7 +1,7 @@
 --@needs as_proposed at available ceil closed epoch format granted head now partial remark renew
 --@needs reset retry_in same share soonest start state status stepped sub tail tail_at target
 --@needs touched used window
---@gives again next_us reply
+--@gives again reply
 -- One-string algorithms, take and reserve, at the end: store the state if it must be, and make
 -- `reply`: status, start, free before, granted, used, what settle needs, next us, retry us (-1
 -- never), reset us, quarantine left us, epoch, target, share

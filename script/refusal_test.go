@@ -60,7 +60,7 @@ func TestAMissingPermissionIsToldInTheServersOwnWords(t *testing.T) {
 		}
 		client.Close()
 	}
-	for _, name := range []string{"GET", "SETRANGE", "SET", "DEL", "HMGET"} {
+	for _, name := range []string{"GET", "SETRANGE", "SET", "DEL", "HGET"} {
 		if sure[name] == 0 {
 			t.Errorf("without %s it was never sure that nothing was executed", name)
 		}

@@ -46,7 +46,8 @@ var recipes = withPacked([programCount]recipe{
 		"SIGN": ";", "MARK": "0"}},
 	pacedProgram: {name: "paced take", file: "paced_take", parts: []string{"take"}, names: map[string]string{
 		"PLAN": "''", "FIRST": "4", "COUNT": "1", "DECIDE": "fair_take", "TELL": "fair_taken",
-		"SIGN": ":0 0 ", "MARK": "17"}},
+		"SIGN": ":0 0 ", "MARK": "17", "SERVE": "fair_serve",
+		"NEXT": "(count > 0 and soonest or 0)"}},
 })
 
 var programs = func() (all [programCount]program) {

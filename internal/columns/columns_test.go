@@ -20,9 +20,8 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 		{&TokenBucket, "%16d%13d%16d%s", 191},
 		{&Low, "%13d", 13},
 		{&Booking, "%16d%13d", 29},
-		{&Ledger, "SLB7%5d%13d%19d%11d%16d", 68},
-		{&Sum, "%20d%11d", 31},
-		{&Account, "%7d%16d%16d%4d%16d%1d%1d%16d%16d%20d", 113},
+		{&Ledger, "SLB8%5d%13d%20d%11d%20d%11d%20d%11d", 115},
+		{&Account, "%7d%16d%16d%4d%17d%1d%1d%16d%16d%16d", 110},
 	} {
 		if c.table.Form() != c.form || c.table.Bytes() != c.bytes {
 			t.Errorf("%s is %d bytes of %s", c.table.Name, c.table.Bytes(), c.table.Form())
@@ -41,7 +40,7 @@ func TestWhatScriptsCallColumns(t *testing.T) {
 		"packed.touched.width":       "16",
 		"packed.start..touched":      "1, 29",
 		"packed.start..touched.form": "%13d%16d",
-		"ledger.kind..count.form":    "SLB7%5d",
+		"ledger.kind..count.form":    "SLB8%5d",
 		"packed.start..touched.zero": strings.Repeat(" ", 12) + "0" + strings.Repeat(" ", 15) + "0",
 		"ledger.count.blank":         "     ",
 		"once.total[i]":              "i + 16",
@@ -116,9 +115,8 @@ func TestAppend(t *testing.T) {
 }
 
 func TestComment(t *testing.T) {
-	lines := strings.Join(Comment("ledger", 40), "\n")
-	want := "ledger  1 SLB7  5 count(5)  10 half(13)\n        23 level(19)  42 alone(11)\n" +
-		"        53 searched(16)  = 68 bytes"
+	lines := strings.Join(Comment("packed", 40), "\n")
+	want := "packed  1 start(13)  14 touched(16)\n        30 own(to the end)"
 	if lines != want {
 		t.Errorf("%s", lines)
 	}

@@ -3,7 +3,7 @@ package columns
 // tables are those that scripts know by name.
 var tables = []*Table{
 	&Packed, &Once, &Log, &Entry, &LeakyBucket, &TokenBucket, &Low, &Booking,
-	&Ledger, &Sum, &Account, &Terms, &Asks, &One, &Group, &Caller, &Calm,
+	&Ledger, &Account, &Terms, &Asks, &Group, &Caller, &Calm,
 }
 
 // The columns that a shard keeps behind the proposal in force: Packed are those of all algorithms,
@@ -41,18 +41,18 @@ const own = 29
 
 // What is kept of participants that contend: a header, and an account of each.
 var (
+	// Ledger: what the accounts add to the level whose claims are of the half window before, of
+	// that one and of the next.
 	Ledger = Table{Name: "ledger", Columns: []Column{
-		{Name: "kind", Fixed: "SLB7"},
-		{Name: "count", Width: 5}, {Name: "half", Width: 13}, {Name: "level", Width: 19}, {Name: "alone", Width: 11},
-		{Name: "searched", Width: 16},
+		{Name: "kind", Fixed: "SLB8"}, {Name: "count", Width: 5}, {Name: "half", Width: 13},
+		{Name: "light_before", Width: 20}, {Name: "heavy_before", Width: 11}, {Name: "light", Width: 20},
+		{Name: "heavy", Width: 11}, {Name: "light_next", Width: 20}, {Name: "heavy_next", Width: 11},
 	}}
-	// Sum: three follow the header: of the half window before, the one under way, and the next.
-	Sum = Table{Name: "sum", Columns: []Column{{Name: "light", Width: 20}, {Name: "heavy", Width: 11}}}
-	// Account: the last three change with every grant, the others when a claim is stated.
+	// Account: what follows the rate changes between statements of its claim.
 	Account = Table{Name: "account", Columns: []Column{
-		{Name: "weight", Width: 7}, {Name: "stated", Width: 16}, {Name: "unmet", Width: 16},
-		{Name: "waited", Width: 4}, {Name: "claim", Width: 16}, {Name: "heavy", Width: 1},
-		{Name: "longer", Width: 1}, {Name: "used", Width: 16}, {Name: "seen", Width: 16}, {Name: "credit", Width: 20},
+		{Name: "weight", Width: 7}, {Name: "stated", Width: 16}, {Name: "claim", Width: 16},
+		{Name: "waited", Width: 4}, {Name: "rate", Width: 17}, {Name: "heavy", Width: 1}, {Name: "longer", Width: 1},
+		{Name: "unmet", Width: 16}, {Name: "used", Width: 16}, {Name: "empty", Width: 16},
 	}}
 )
 
@@ -65,11 +65,6 @@ var (
 	// Asks: the groups follow, and the callers follow them.
 	Asks = Table{Name: "asks",
 		Columns: []Column{{Name: "groups", Width: 3}, {Name: "reports", Width: 1}, {Name: "rest"}}}
-	// One: asks of one group.
-	One = Table{Name: "one", Columns: []Column{
-		{Name: "groups", Width: 3}, {Name: "reports", Width: 1}, {Name: "size", Width: 13}, {Name: "count", Width: 13},
-		{Name: "caller", Width: 3}, {Name: "callers"},
-	}}
 	Group = Table{Name: "group",
 		Columns: []Column{{Name: "size", Width: 13}, {Name: "count", Width: 13}, {Name: "caller", Width: 3}}}
 	// Caller: unmet and waiting are there only with reports.

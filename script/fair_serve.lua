@@ -1,0 +1,106 @@
+--@needs account alone asks caller_bytes callers_at changed count credit depth groups half heavy
+--@needs last_group left longer now part prefix rate reports share soonest stated sub sums target
+--@needs told used window
+--@sets changed credit empty heavy left longer moved refused used
+--@gives floor goal id max min sqrt unmet waiting weight
+-- Fairness: serves one caller after the other.
+local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
+-- While a share rises to its target, permits leave the window elsewhere as fast as if it were all
+-- here, and come here at once. So it is as if it were.
+local goal = share > target and share or target
+local reserve, refused_ask = @HEADROOM_PART * goal >= 2 and @HEADROOM_PART * goal or 0, groups + 1
+for from = callers_at, #asks, caller_bytes do
+  local id, weight, unmet, waiting = sub(asks, @caller.id[from]), sub(asks, @caller.weight[from]), 0, 0
+  if reports then
+    unmet, waiting = sub(asks, @caller.unmet[from]) + 0, sub(asks, @caller.waiting[from]) + 0
+  end
+  --@include fair_open
+  local unserved, first, slope, nth, ask, paid = 0, 0, reserve / depth, (from - callers_at) / caller_bytes, 1, false
+  for group = @asks.rest, last_group, @group.bytes do
+    if alone or sub(asks, @group.caller[group]) + 0 == nth then
+      local size, wanted = sub(asks, @group.size[group]) + 0, sub(asks, @group.count[group]) + 0
+      local got = (left - left % size) / size
+      if got > wanted then
+        got = wanted
+      end
+      if part > 0 and got > 0 then
+        -- The emptier the credit, the more must stay free.
+        local may = (left - reserve + slope * (credit + 1)) / (1 + slope)
+        may = may < credit and may or credit
+        may = floor(floor(may) / size)
+        if may < 1 then
+          may = (credit >= depth or not heavy and credit >= 0) and 1 or 0
+        end
+        got = got < may and got or may
+      end
+      if got > 0 then
+        left, used, credit, paid = left - got * size, used + 2 * got * size * @MILLI, credit - got * size, true
+        used = used < @MOST and used or @MOST
+      end
+      if got < wanted then
+        unserved, first = unserved + (wanted - got) * size, first > 0 and first or size
+        if ask < refused_ask then
+          refused, refused_ask = size, ask
+        end
+      end
+      told[ask] = got
+    end
+    ask = ask + 1
+  end
+  local retry = 0
+  changed = changed or paid
+  if part > 0 then
+    if paid then
+      empty = max(now - max(floor(credit * @MILLI * window / rate + 0.5), -@MOST), 0)
+    end
+    local lacks = unserved
+    if unserved == 0 and heavy and (left < 1 or credit < depth
+      and floor(min(credit, (left - reserve + slope * (credit + 1)) / (1 + slope))) < 1) then
+      first, lacks = 1, 1 -- it would be refused now: it need not come to hear it
+    end
+    if lacks > 0 or not heavy then
+      local want = lacks > 0 and max(1, min(first, depth), min(lacks, floor(depth / 2))) or 1
+      retry = max((want - credit) * window / part, 0)
+      if heavy and first > left then
+        retry = max(retry, min(depth - credit, max(1, goal / @WANT_PART)) * window / part)
+      end
+      if unserved > 0 then
+        local need = first - left
+        if credit >= want then
+          need = need + ceil(reserve * (1 - credit / depth))
+        end
+        if need > 0 then
+          retry = max(retry, @NEXT + (need - 1) * window / max(goal, 1))
+        end
+        retry = max(retry, window / @LEAST_PART)
+      end
+      retry = ceil(min(retry, window))
+    end
+  end
+  told[groups + nth + 1] = retry
+  if unserved > 0 then
+    local said = prefix or account
+    local lacks = not heavy and credit >= first and sub(said, @account.waited) * 2 > @MILLI
+    local back = left < 1 and max(retry, @NEXT) or retry
+    if lacks or not longer and (now + back) * 2 >= stated * 2 - stated * 2 % window + 2 * window then
+      -- It does what it was told, and is not silent: it counts half a window longer. One whose
+      -- callers waited, and that could pay, lacks permits, and is heavy until its next statement.
+      if not sums then
+        --@include fair_sums
+      end
+      local i = (stated * 2 - stated * 2 % window) / window + (longer and 1 or 0) - half + 1
+      for sign = -1, 1, 2 do
+        if i >= 0 and i <= 2 then
+          local at, own = 2 * i + 1, sub(said, @account.claim)
+          if heavy then
+            at, own = at + 1, weight
+          end
+          sums[at] = max(sums[at] + sign * own, 0)
+        end
+        i, longer, heavy = longer and i or i + 1, true, heavy or lacks
+      end
+      changed, moved = true, true
+    end
+  end
+  --@include fair_write
+end
