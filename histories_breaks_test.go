@@ -115,13 +115,13 @@ var breakages = []breakage{
 	{
 		name: "time stands still while a machine is suspended", theme: "suspend", kind: "over", seeds: []uint64{408},
 		edits: []edit{
-			{"\treturn now + asleep\n", "\tif BROKEN {\n\t\treturn now\n\t}\n\treturn now + asleep\n"},
+			{"\treturn Elapsed(now + asleep)\n", "\tif BROKEN {\n\t\treturn Elapsed(now)\n\t}\n\treturn Elapsed(now + asleep)\n"},
 			{"(only || heard.since <= began)", "(BROKEN || only || heard.since <= began)"}, // else the time of the node tells
 		},
 	},
 	{
 		name: "a call ends by the clock that was heard last", theme: "lost", kind: "over", seeds: []uint64{13},
-		edits: []edit{{"\theard := reading{told", "\tif BROKEN {\n\t\tsince = 1\n\t}\n\theard := reading{told"}},
+		edits: []edit{{"\theard := reading{int64(told)", "\tif BROKEN {\n\t\tsince = 1\n\t}\n\theard := reading{int64(told)"}},
 	},
 }
 
