@@ -57,17 +57,26 @@ type traffic struct {
 type handle = atomic.Pointer[shardlimit.Limiter]
 
 // inUse is the handles of all callers, in the order in which they began.
-type inUse struct{ handles []*handle }
+type inUse struct {
+	using   sync.Mutex
+	handles []*handle
+}
 
 func (u *inUse) use(l *shardlimit.Limiter) *handle {
 	h := &handle{}
 	h.Store(l)
+	u.using.Lock()
+	defer u.using.Unlock()
 	u.handles = append(u.handles, h)
 	return h
 }
 
 // hand has the callers that use a limiter use this one from now on.
-func (u *inUse) hand(i int, l *shardlimit.Limiter) { u.handles[i].Store(l) }
+func (u *inUse) hand(i int, l *shardlimit.Limiter) {
+	u.using.Lock()
+	defer u.using.Unlock()
+	u.handles[i].Store(l)
+}
 
 // newTraffic is no callers yet. They end with the test at the latest.
 func newTraffic(tb testing.TB) *traffic {

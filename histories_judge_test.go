@@ -273,7 +273,7 @@ func (l *watched) bound(from int64, width time.Duration) (permits int64, ok bool
 		if v.called < to && (v.ended == 0 || v.ended > from) {
 			permits = max(permits, bound(v.limit, width))
 			if v.limit.Algorithm == shardlimit.FixedWindow && len(l.world.plan.Skew) > 0 && l.moves() {
-				moved = max(moved, 2*v.limit.Permits)
+				moved = max(moved, v.limit.Permits)
 			}
 			if v.limit.Algorithm == shardlimit.LeakyBucket {
 				// each shard has a turn at once; a call for several acts with the last of all

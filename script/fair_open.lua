@@ -53,11 +53,11 @@ if sums then
     return max(1, floor(min(mine * spare / among, all)))
   end
   if states then -- it says what it wants
-    local kept = window / (window + 2 * max(now - stated, 0))
-    local waited = floor(sub(account, @account.waited) * kept)
-    used, denied = floor(used * kept), floor(denied * kept)
+    local fades = window / (window + 2 * max(now - stated, 0))
+    local waited = floor(sub(account, @account.waited) * fades)
+    used, denied = floor(used * fades), floor(denied * fades)
     if waiting > 0 then
-      waited = waited + floor(@MILLI * (1 - kept))
+      waited = waited + floor(@MILLI * (1 - fades))
     end
     local claim = min(max(used + denied + waiting * @MILLI, floor(used * @MILLI / (@MILLI + 1 - waited))),
       used * @BACKED_TIMES + @BACKED_MORE)

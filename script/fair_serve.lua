@@ -9,13 +9,13 @@ local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, m
 -- here, and come here at once. So it is as if it were.
 local goal = share > target and share or target
 local reserve, refused_ask = @HEADROOM_PART * goal >= 2 and @HEADROOM_PART * goal or 0, groups + 1
-for from = callers_at, #asks, caller_bytes do
-  local id, weight, unmet, waiting = sub(asks, @caller.id[from]), sub(asks, @caller.weight[from]), 0, 0
+for here = callers_at, #asks, caller_bytes do
+  local id, weight, unmet, waiting = sub(asks, @caller.id[here]), sub(asks, @caller.weight[here]), 0, 0
   if reports then
-    unmet, waiting = sub(asks, @caller.unmet[from]) + 0, sub(asks, @caller.waiting[from]) + 0
+    unmet, waiting = sub(asks, @caller.unmet[here]) + 0, sub(asks, @caller.waiting[here]) + 0
   end
   --@include fair_open
-  local unserved, first, slope, nth, ask, paid = 0, 0, reserve / depth, (from - callers_at) / caller_bytes, 1, false
+  local unserved, first, slope, nth, ask, paid = 0, 0, reserve / depth, (here - callers_at) / caller_bytes, 1, false
   for group = @asks.rest, last_group, @group.bytes do
     if alone or sub(asks, @group.caller[group]) + 0 == nth then
       local size, wanted = sub(asks, @group.size[group]) + 0, sub(asks, @group.count[group]) + 0
@@ -91,11 +91,11 @@ for from = callers_at, #asks, caller_bytes do
       local i = (stated * 2 - stated * 2 % window) / window + (longer and 1 or 0) - half + 1
       for sign = -1, 1, 2 do
         if i >= 0 and i <= 2 then
-          local at, own = 2 * i + 1, sub(said, @account.claim)
+          local column, own = 2 * i + 1, sub(said, @account.claim)
           if heavy then
-            at, own = at + 1, weight
+            column, own = column + 1, weight
           end
-          sums[at] = max(sums[at] + sign * own, 0)
+          sums[column] = max(sums[column] + sign * own, 0)
         end
         i, longer, heavy = longer and i or i + 1, true, heavy or lacks
       end

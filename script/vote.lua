@@ -65,9 +65,13 @@ local moved = redis.pcall('ZSCORE', KEYS[3], 'successor')
 if type(moved) == 'table' then
   return {-1, 3, moved.err}
 end
+local final = moved -- what is in the list, too: it may be read just now
 moved = moved and ARGV[10] ~= 'successor'
 -- list has the record in the list of those that are here, and forgets some whose time is over.
 local function list()
+  if final then
+    return
+  end
   local added = redis.pcall('ZADD', KEYS[3], format('%d', keep == '0' and NEVER or now + keep * 1000), ARGV[10])
   if type(added) == 'table' then
     return added.err
@@ -80,7 +84,7 @@ local function list()
 end
 local participants = 0
 if kind == '5' then
-  done, value = 1, ''
+  done = 1
   local page = moved and redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', '+inf', 'LIMIT', ARGV[11], PAGE) or {}
   for i, name in ipairs(page) do
     local ends = redis.call('ZSCORE', KEYS[3], name) + 0

@@ -290,7 +290,11 @@ func TestAPlaceThatHasMoved(t *testing.T) {
 	if after, err := c.Get(key("some: 7").place); err != nil || after != before || c.Exists(key("another").place) {
 		t.Errorf("%q became %q, %v", before, after, err)
 	}
+	c.forward(2 * time.Minute) // most are over by now
 	elect(t, endpoint, key(VoteSuccessor), VoteRequest{Ballot: VoteBallot{2, 1}, Keep: time.Hour})
+	if again, _ := listed(); len(again) != len(all) {
+		t.Errorf("%d records are in a list that may be read just now, and %d were", len(again), len(all))
+	}
 }
 
 // A list that is damaged is refused.

@@ -18,8 +18,8 @@ import (
 
 // This file moves all records to other places. The places choose their successor. One that has
 // accepted it takes nothing any more, so what they hold is final then. It is copied, and only then
-// do nodes tell of the later places. Whoever meets a place that has moved waits for that, and
-// finishes the move if nobody else does.
+// do nodes tell of the later places. Whoever meets a place that has moved finishes the move if nobody
+// else does, and waits for that where a majority has moved.
 
 const (
 	// moveWithin is how long a move may take: less than restoredAfter, so that no node that forgets
@@ -31,10 +31,11 @@ const (
 	copiesAtOnce = 64
 )
 
-// leaving is places that have moved, as a process met them.
+// leaving is places of which one or more have moved, as a process met them.
 type leaving struct {
 	from   *Places
-	helpAt atomic.Int64 // when this process finishes the move, as time elapsed
+	helpAt atomic.Int64          // when this process finishes the move, as time elapsed
+	failed atomic.Pointer[error] // why it could not; nil: it did not try
 }
 
 // helpLater has a process leave it to others for a while to finish a move.
@@ -42,32 +43,53 @@ func (l *leaving) helpLater(now clock.Elapsed) {
 	l.helpAt.Store(int64(now) + int64(helpAfter+chance.N(helpAfter)))
 }
 
+// met notes that one of these places has moved, and returns what is known of that.
+func (b *Book) met(from *Places) *leaving {
+	for {
+		l := b.leaving.Load()
+		if l != nil && l.from.id() == from.id() {
+			return l
+		}
+		next := &leaving{from: from}
+		next.helpLater(b.nodes.Clock.Elapsed())
+		if b.leaving.CompareAndSwap(l, next) {
+			return next
+		}
+	}
+}
+
+// help finishes a move in the background, if it is time for that.
+func (b *Book) help(l *leaving) {
+	now, helpAt := b.nodes.Clock.Elapsed(), l.helpAt.Load()
+	if int64(now) < helpAt || !l.helpAt.CompareAndSwap(helpAt, int64(now)+int64(moveWithin)) {
+		return
+	}
+	b.nodes.Spawn(func(ctx context.Context) {
+		if err := b.finish(ctx, l.from, nil); err != nil {
+			l.failed.Store(&err)
+			b.nodes.Log.Warn("a move of the records could not be finished", "err", err)
+		}
+		l.helpLater(b.nodes.Clock.Elapsed())
+	})
+}
+
 // pass waits until it is known where the records have moved, at most until ctx ends.
 func (b *Book) pass(ctx context.Context, from *Places) error {
-	elapsed := b.nodes.Clock.Elapsed
-	l := b.leaving.Load()
-	if l == nil || l.from != from {
-		l = &leaving{from: from}
-		l.helpLater(elapsed())
-		b.leaving.Store(l)
-	}
+	l := b.met(from)
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
-		if err := b.ConfirmSince(ctx, elapsed()); err != nil {
+		if err := b.ConfirmSince(ctx, b.nodes.Clock.Elapsed()); err != nil {
 			return err
 		}
-		now, helpAt := int64(elapsed()), l.helpAt.Load()
-		switch {
-		case b.Known() != from:
+		if b.Known().id() != from.id() {
 			return nil
-		case now >= helpAt && l.helpAt.CompareAndSwap(helpAt, now+int64(moveWithin)):
-			b.nodes.Spawn(func(ctx context.Context) {
-				if err := b.finish(ctx, from, nil); err != nil {
-					b.nodes.Log.Warn("a move of the records could not be finished", "err", err)
-				}
-				l.helpLater(elapsed())
-			})
-		case !clock.Sleep(ctx, pause+chance.N(pause)):
-			return fmt.Errorf("%w: %w", errMoving, clock.Ended(ctx))
+		}
+		b.help(l)
+		if !clock.Sleep(ctx, pause+chance.N(pause)) {
+			err := clock.Ended(ctx)
+			if failed := l.failed.Load(); failed != nil {
+				err = errors.Join(err, *failed)
+			}
+			return fmt.Errorf("%w: %w", errMoving, err)
 		}
 	}
 }
@@ -85,16 +107,26 @@ func (b *Book) Move(ctx context.Context, open []shard.Node) error {
 	if err := b.look(ctx, true); err != nil { // somebody may have moved them
 		return err
 	}
-	p := b.known.Load()
-	names := choose(b.nodes.Prefix, p.Names, open)
-	if len(names) == 0 || slices.Equal(names, p.Names) {
-		return nil
+	for range moves {
+		p := b.known.Load()
+		names := choose(b.nodes.Prefix, p.Names, open)
+		if len(names) == 0 || slices.Equal(names, p.Names) {
+			return nil
+		}
+		err := b.finish(ctx, p, nil)
+		if err == nil {
+			continue // others had begun to move them
+		}
+		if !errors.Is(err, errMoving) {
+			return err
+		}
+		next := &Places{Generation: p.Generation + 1, Names: names}
+		if err := b.ready(ctx, p, next); err != nil {
+			return err
+		}
+		return b.finish(ctx, p, next)
 	}
-	next := &Places{Generation: p.Generation + 1, Names: names}
-	if err := b.ready(ctx, p, next); err != nil {
-		return err
-	}
-	return b.finish(ctx, p, next)
+	return errMoving
 }
 
 // ready makes sure that a majority of the next places votes for records that are not there. One
@@ -154,7 +186,7 @@ func (b *Book) finish(ctx context.Context, from, next *Places) error {
 		}
 		return wait
 	}) {
-		err = clock.Ended(ctx)
+		err = fmt.Errorf("%d records were not copied in time: %w", len(records), clock.Ended(ctx))
 	}
 	if err == nil {
 		err = b.announce(ctx, to)

@@ -134,7 +134,7 @@ type Book struct {
 	nodes       *node.Fleet
 	participant string
 	known       atomic.Pointer[Places]
-	leaving     atomic.Pointer[leaving] // places that have moved, and not to where is known; nil: none
+	leaving     atomic.Pointer[leaving] // places of which one has moved, the last that were met; nil: none
 	silent      map[string]int64        // since when nodes were seen to have forgotten, by the clock's Now
 	// Renamed is called when servers turned out to be called otherwise. It must not wait.
 	Renamed func()
@@ -373,11 +373,13 @@ func (b *Book) spread(ctx context.Context, found []pointer, at *Places) bool {
 		}
 	}
 	nobody := know == 0 && 2*silent > len(found)
+	left := b.leaving.Load() // places that have moved cannot be restored
+	stays := left == nil || left.from.id() != at.id()
 	wrote := b.write(ctx, found, func(p pointer) bool {
 		knows := p.said != nil && p.said.id() == at.id() && p.whole && slices.Contains(p.said.Called, b.called(p))
 		since, forgot := b.silent[p.node]
 		restored := p.uptime > restoredAfter && (!forgot || now-since > int64(restoredAfter))
-		return !knows && (nobody || restored)
+		return !knows && (nobody || restored) && (stays || !slices.Contains(at.Names, b.called(p)))
 	}, at)
 	b.identify(wrote)
 	return !slices.ContainsFunc(wrote, func(p pointer) bool {

@@ -21,7 +21,7 @@ import (
 const (
 	environment = "SHARDLIMIT_BENCH_WORKER" // the variable that makes this program a worker
 	replyFile   = 3                         // the descriptor to which a worker writes its replies
-	endTimeout  = 3 * time.Second           // how long a worker may take to end by itself
+	endTimeout  = 15 * time.Second          // how long a worker may take to end by itself
 	lead        = 100 * time.Millisecond    // how long before a crowd begins its processes are told when
 )
 
