@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -117,9 +116,6 @@ func offerOf(found *lane.Sight) forecast.Offer {
 		o.Free = max(0, room-found.Used)
 	}
 	o.Releases = forecast.Releases(o.Free, &found.PeekReply, found.Received, room)
-	if l.Paced {
-		o.After = found.Received + int64(found.Reset) // the next turn
-	}
 	if found.Status == script.Absent {
 		o.Free = o.Weight
 	} else if last := len(found.Releases); last > 0 && !l.Bursty {
@@ -254,52 +250,6 @@ func late(delay time.Duration, deadline, now int64) error {
 		return fmt.Errorf("%w: the permits can come in %s", ErrWaitTooLong, delay)
 	}
 	return &TooFarAheadError{delay}
-}
-
-// turnBy is exactly. Under LeakyBucket the permits act by an instant, on the client's clock, or
-// there are none, and RetryAfter tells when they would; 0: whenever. A turn that was taken and
-// given back is a hole if others came behind it. For who waits as long as the queue can be none is
-// too late.
-func (m *member) turnBy(ctx context.Context, r *routes, n, since, by int64, d *Decision) error {
-	l := &r.limit
-	if by == 0 || l.Algorithm != LeakyBucket || l.Scope != Global || m.core.mode(r) != Enforced ||
-		float64(by-since) > float64(l.most())/float64(l.Permits)*float64(l.Per) {
-		return m.exactly(ctx, r, n, since, d)
-	}
-	c := m.core
-	var away *awayError
-	made, due, err := Decision{}, int64(0), ErrWaitTooLong
-	if r.nextTurn(c.client.now()) <= by {
-		made, due, err = m.book(ctx, r, bookCall{n: n, deadline: by, since: since})
-	} else {
-		c.Refresh() // nothing is asked that would tell of a change
-	}
-	now := c.client.now()
-	switch {
-	case err == nil:
-		*d, d.Delay = made, time.Duration(max(0, due-now))
-	case errors.Is(err, lane.ErrOverloaded):
-		*d, err = m.outage(r, n, false, lane.ErrOverloaded)
-	case errors.As(err, &away):
-		*d, err = m.outage(r, n, false, away.cause)
-	case isRefusal(err):
-		c.deny(r, now, max(time.Duration(r.nextTurn(now)-now), m.view(r).pause(now)), d)
-		err = nil
-	}
-	return err
-}
-
-// nextTurn is when the next turn of a leaky bucket comes, if every shard told of that lately, else
-// 0.
-func (r *routes) nextTurn(now int64) int64 {
-	first := int64(math.MaxInt64)
-	for _, l := range r.lanes {
-		if !l.Answered(now - int64(lane.ShutCap(r.limit.Per))) {
-			return 0
-		}
-		first = min(first, l.ResetAt())
-	}
-	return first
 }
 
 var errShareTooSmall = errors.New("its share is less than was asked for")

@@ -61,6 +61,20 @@ func (m *member) whole(ctx context.Context, r *routes, n, since int64, d *Decisi
 	return err
 }
 
+// turnBy is exactly. Under LeakyBucket the permits act by an instant, on the client's clock, or
+// there are none, and RetryAfter tells when they would; 0: whenever. That holds for what one shard
+// can grant. For who waits as long as the queue can be no turn is too late.
+func (m *member) turnBy(ctx context.Context, r *routes, n, since, by int64, d *Decision) error {
+	l := &r.limit
+	if by == 0 || l.Algorithm != LeakyBucket || l.Scope != Global || m.core.mode(r) != Enforced ||
+		float64(by-since) > float64(l.most())/float64(l.Permits)*float64(l.Per) {
+		return m.exactly(ctx, r, n, since, d)
+	}
+	first := call{Ask: lane.Ask{N: n, Since: since, By: by}, routes: r, late: true}
+	_, err := m.board(ctx, &first, d)
+	return err
+}
+
 // board puts the first ask of a call on a batch, as Lane.Board does, or decides the call without.
 // That of a late call is not put there: a batch may take the whole call timeout.
 func (m *member) board(ctx context.Context, first *call, d *Decision) (boarded bool, err error) {
@@ -108,6 +122,7 @@ type attempt struct {
 	queued  bool          // one was busy with calls of this process until the call's time was up
 	retry   time.Duration // the shortest that was told
 	failure error         // of the last one that did not
+	by      int64         // of the asks
 }
 
 // failed takes in why a shard did not answer a call that wants at least so many permits together.
@@ -137,8 +152,8 @@ func (a *attempt) told(retry time.Duration) {
 
 // spill goes on with a call at other shards after its first ask has ended.
 func (m *member) spill(ctx context.Context, v *view, next *lane.Ask, err error, d *Decision) error {
-	n, since, i := next.N, next.Since, v.place(next.Seat)
-	seen := attempt{retry: lane.UnknownRetry}
+	n, since, by, i := next.N, next.Since, next.By, v.place(next.Seat)
+	seen := attempt{retry: lane.UnknownRetry, by: by}
 	refused := 0
 	for {
 		seen.done.add(i)
@@ -163,7 +178,7 @@ func (m *member) spill(ctx context.Context, v *view, next *lane.Ask, err error, 
 		if i = v.choose(seen.now, n, &seen.done); i < 0 {
 			break
 		}
-		*next = lane.Ask{N: n, Since: since}
+		*next = lane.Ask{N: n, Since: since, By: by}
 		err = v.seats[i].Ask(ctx, next, seen.now)
 		if err == nil && next.Granted == n {
 			m.core.take(v.routes, next, d)
@@ -318,7 +333,7 @@ func (v *view) denied(ctx context.Context, seen *attempt, n, since int64, upTo b
 		}
 		retry = max(retry, v.limit.Per) // nobody knows how large a burst it has
 	}
-	if n == 1 || upTo || retry <= 0 {
+	if (n == 1 || upTo) && seen.by == 0 || retry <= 0 {
 		retry = time.Duration(next - now)
 		if reachable == 0 {
 			retry = v.limit.Per

@@ -20,6 +20,7 @@ type Ask struct {
 	N     int64
 	Since int64 // when the call began, on the process' clock
 	UpTo  bool  // take what there is, up to n; else all or nothing
+	By    int64 // of a leaky bucket: no turn that comes later, on the process' clock; 0: any
 
 	// Its place, set by join:
 	class  int32 // of the batch's classes
@@ -58,6 +59,9 @@ const UnknownRetry = time.Duration(-1)
 func (s *Seat) Ask(ctx context.Context, a *Ask, now int64) error {
 	l := s.Lane
 	a.Seat = s
+	if a.By != 0 {
+		return s.turnBy(ctx, a, now)
+	}
 	if age := time.Duration(now - a.Since); age > l.env.CallTimeout/2 {
 		return l.askLate(ctx, a, age)
 	}

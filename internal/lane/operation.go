@@ -2,6 +2,8 @@ package lane
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/shardlimit/shardlimit/fairness"
@@ -131,6 +133,48 @@ func (s *Seat) Reserve(ctx context.Context,
 		return reply.Status, reply.At, err
 	})
 	return reply, sent, received, err
+}
+
+// turnBy is Ask for a turn of a leaky bucket that comes in time. One that was taken and given back
+// is a hole if others came behind it, so the shard gives none that is too late. A refusal tells
+// when the turn comes.
+func (s *Seat) turnBy(ctx context.Context, a *Ask, now int64) error {
+	l := s.Lane
+	a.Answer = Answer{Now: now, Rest: l.Limit.Elsewhere(l, now)}
+	if next := l.ResetAt(); next > a.By && l.Answered(now-int64(ShutCap(l.Terms.Load().Window))) {
+		l.Limit.Refresh() // nothing is asked that would tell of a change
+		a.Retry = time.Duration(next - now)
+		return nil
+	}
+	left := l.env.CallTimeout - time.Duration(now-a.Since)
+	if left <= 0 {
+		return ErrOverloaded
+	}
+	ctx, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	r, _, received, err := s.Reserve(ctx, Booking{Permits: a.N, Deadline: max(a.By, now)})
+	switch {
+	case err != nil && l.env.Hurried(left) && errors.Is(err, context.DeadlineExceeded):
+		return l.Fail(fmt.Errorf("%w: %w", ErrOverloaded, err))
+	case err != nil:
+		return l.Fail(err)
+	}
+	a.Answer = Answer{Granted: r.Granted, At: r.At, Now: received, Rest: r.Free + l.Limit.Elsewhere(l, received),
+		Delay: r.Delay, Retry: r.Retry}
+	switch {
+	case r.Granted > 0:
+		l.mu.Lock()
+		l.departed++
+		a.Ticket = l.departed << 20
+		l.mu.Unlock()
+	case r.Paced > 0:
+		a.Retry = r.Paced
+	case r.Retry > 0 && received+int64(r.Retry) <= a.By && r.Share > 0 && r.Share <= r.Target:
+		// It comes in time, but the queue has no room for it before it is shorter.
+		t := l.Terms.Load()
+		a.Retry = max(0, r.Retry-time.Duration(float64(t.Most-1)/float64(r.Share)*float64(t.Window)))
+	}
+	return nil
 }
 
 // Settle gives back what the shard granted to the participant, or charges it for more. A node whose
