@@ -21,6 +21,7 @@ var constants = func() map[string]string {
 		all[name] = strconv.FormatInt(value, 10)
 	}
 	all["TIME"], all["INFO"] = "redis.call('TIME')", "redis.pcall('INFO', 'server')"
+	all["SUCCESSOR"] = VoteSuccessor
 	all["READ"], all["END"] = number(readFirst), number(readFirst-1)
 	all["LAYOUT"] = "(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)" // behind the letter of the algorithm: see layoutText
 	return all

@@ -228,10 +228,10 @@ func (p *program) read(result rueidis.RedisResult) ([]rueidis.RedisMessage, erro
 	return reply, nil
 }
 
-// countKeys counts keys, which come without gaps.
 // keyNames are the keys that a call for one shard or record declares, and "" after them.
 type keyNames [4]string
 
+// countKeys counts keys, which come without gaps.
 func countKeys(keys keyNames) int {
 	used := 1
 	for used < len(keys) && keys[used] != "" {

@@ -3,7 +3,7 @@
 -- take a restore. What the messages mean, and why this is safe, says internal/majority; its tests
 -- have this in Go, Place.Hear, and say how a place is stored.
 --
--- A place that holds a value of the record 'successor' has moved: it takes nothing else any more.
+-- A place that holds a value of the record '@SUCCESSOR' has moved: it takes nothing else any more.
 -- So what it holds of other records is final.
 --
 -- KEYS  1 the place: a string
@@ -61,12 +61,12 @@ elseif accepted == NONE and votes == '0' then
   end
   votes = wrote == run and '1' or '0'
 end
-local moved = redis.pcall('ZSCORE', KEYS[3], 'successor')
+local moved = redis.pcall('ZSCORE', KEYS[3], '@SUCCESSOR')
 if type(moved) == 'table' then
   return {-1, 3, moved.err}
 end
 local final = moved -- what is in the list, too: it may be read just now
-moved = moved and ARGV[10] ~= 'successor'
+moved = moved and ARGV[10] ~= '@SUCCESSOR'
 -- list has the record in the list of those that are here, and forgets some whose time is over.
 local function list()
   if final then

@@ -18,8 +18,8 @@ import (
 
 // This file moves all records to other places. The places choose their successor. One that has
 // accepted it takes nothing any more, so what they hold is final then. It is copied, and only then
-// do nodes tell of the later places. Whoever meets a place that has moved finishes the move if nobody
-// else does, and waits for that where a majority has moved.
+// do nodes tell of the later places. Whoever meets a place that has moved finishes the move if
+// nobody else does, and waits for that where a majority has moved.
 
 const (
 	// moveWithin is how long a move may take: less than restoredAfter, so that no node that forgets

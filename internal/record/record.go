@@ -1,6 +1,7 @@
 // Package record keeps the records of a key prefix: the membership of its nodes, and the layout of
 // each limit. A record is a value that a majority of the same places keeps, changed by
-// compare-and-set (internal/majority). This file reads and changes one; places.go says where.
+// compare-and-set (internal/majority). This file reads and changes one; places.go says where, and
+// move.go moves all.
 package record
 
 import (
