@@ -167,7 +167,9 @@ func (b *Book) finish(ctx context.Context, from, next *Places) error {
 	ctx, cancel := context.WithTimeout(ctx, moveWithin)
 	defer cancel()
 	r := b.New(script.VoteSuccessor, func() time.Duration { return pointerKeep }, nil, nil)
-	to, err := r.decide(ctx, r.seatAt(from, from.id()), next)
+	s := r.seatAt(from, from.id())
+	s.blank.Store(next == nil) // then every place is heard: one of them may have accepted it
+	to, err := r.decide(ctx, s, next)
 	if err != nil {
 		return err
 	}
