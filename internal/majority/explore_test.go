@@ -210,6 +210,8 @@ func TestEveryInterleaving(t *testing.T) {
 			moves: true, forgets: 1, saves: 1}, large},
 		{"places move, servers restart", rules{places: 3, proposers: 2, rounds: 2, reads: 1, moves: true, restarts: 2},
 			middle},
+		{"places move, a place forgets, its pointer is renewed", rules{places: 3, proposers: 2, rounds: 2, reads: 1,
+			moves: true, forgets: 1, renews: 1}, middle},
 		{"places move, an absent register", rules{places: 3, proposers: 2, rounds: 2, reads: 1, moves: true,
 			absent: true, forgets: 1}, middle},
 		{"five places", rules{places: 5, proposers: 2, rounds: 2}, small},
