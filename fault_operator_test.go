@@ -14,9 +14,8 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// What an operator does to single keys by hand. A record that is deleted, renamed or made to end
-// stands at the other places. A shard that is deleted or renamed has its share once more, and that
-// is all. What is kept for ever is not: the next sixteenth of a window sees to that.
+// An operator deletes, renames or persists single keys, or makes them end. A record stands on at
+// the other places. A shard has its share once more, and no more than that.
 func TestWhatAnOperatorDoesToSingleKeys(t *testing.T) {
 	t.Parallel()
 	const permits = 300
@@ -76,7 +75,7 @@ func TestWhatAnOperatorDoesToSingleKeys(t *testing.T) {
 	}
 }
 
-// What an operator keeps for ever ends by itself all the same.
+// A shard whose key was persisted gets a time to live again with a later take.
 func TestAShardThatWasPersistedEnds(t *testing.T) {
 	t.Parallel()
 	fl, posts := proxied(t, 1)

@@ -8,17 +8,23 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
+// lostUnseen returns four nodes with a limit, of which the last is lost while no process is there.
+func lostUnseen(t *testing.T) (fleet, shardlimit.Limit) {
+	fl, nodes := bubbledNodes(t, 4)
+	fl.punctual = true
+	limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 4}
+	first := fl.client(t, takesOver)
+	settled(t, limiter(t, first, "l", limit))
+	first.Close()
+	nodes[3].down.Store(true)
+	return fl, limit
+}
+
 // A node that no process lists any more, without having been drained, is lost. What it has of a
 // limit is served by the others all the same.
 func TestAnUnlistedNodeIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fl, nodes := bubbledNodes(t, 4)
-		fl.punctual = true
-		limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 4}
-		first := fl.client(t, takesOver)
-		settled(t, limiter(t, first, "l", limit))
-		first.Close()
-		nodes[3].down.Store(true)
+		fl, limit := lostUnseen(t)
 		l := limiter(t, fl.with(fl.nodes[:3]...).client(t, takesOver), "l", limit)
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 			_, _ = l.Allow(t.Context())
@@ -33,13 +39,7 @@ func TestAnUnlistedNodeIsTakenOver(t *testing.T) {
 // it for long.
 func TestShortLivedProcessesTakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fl, nodes := bubbledNodes(t, 4)
-		fl.punctual = true
-		limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 4}
-		first := fl.client(t, takesOver)
-		settled(t, limiter(t, first, "l", limit))
-		first.Close()
-		nodes[3].down.Store(true)
+		fl, limit := lostUnseen(t)
 		var last shardlimit.State
 		for range 20 {
 			c := fl.client(t, takesOver)

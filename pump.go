@@ -50,14 +50,7 @@ func (q *queue) pump(ctx context.Context) {
 		var d Decision
 		err := q.member.atOnce(ctx, r, n, singles, c.client.now(), 0, &d)
 		if err != nil {
-			if ctx.Err() != nil {
-				err = ErrClosed
-			}
-			if c.waitsOn(err) {
-				q.nap(ctx, nap, outageNap/2+chance.N(outageNap))
-				continue
-			}
-			q.failAll(err)
+			q.failed(ctx, nap, err)
 			continue
 		}
 		if d.Granted > 0 {
@@ -83,6 +76,18 @@ func (q *queue) pump(ctx context.Context) {
 			futile = 0
 			q.member.forgetDenials(r) // what was heard may be older than what woke us
 		}
+	}
+}
+
+// failed has those who wait go on after an error that may pass, and fails them for any other.
+func (q *queue) failed(ctx context.Context, nap *time.Timer, err error) {
+	switch {
+	case ctx.Err() != nil:
+		q.failAll(ErrClosed)
+	case q.member.core.waitsOn(err):
+		q.nap(ctx, nap, outageNap/2+chance.N(outageNap))
+	default:
+		q.failAll(err)
 	}
 }
 

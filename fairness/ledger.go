@@ -17,8 +17,8 @@ const shared = "****************"
 // value is an empty ledger; not safe for concurrent use. A call looks at the accounts of its
 // callers only, and at the sums only where one of them states its claim or is not held back.
 //
-// What is kept is integers. Lua and Go agree bit for bit as long as Go does not fuse
-// multiplications and additions: hence the conversions of products.
+// A Ledger holds integers. Lua and Go agree bit for bit as long as Go does not fuse multiplications
+// and additions: hence the conversions of products.
 type Ledger struct {
 	accounts map[string]*account // nil: the ledger is empty
 	count    int64               // accounts, without the shared one

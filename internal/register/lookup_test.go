@@ -13,17 +13,21 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
+// three returns three nodes, and their servers.
+func three() (nodes []node.Spec, servers []*miniredis.Miniredis) {
+	for _, name := range []string{"a", "b", "c"} {
+		spec, redis := servedBy(name)
+		nodes, servers = append(nodes, spec), append(servers, redis)
+	}
+	return nodes, servers
+}
+
 // What stands in place of a record is foreign where the other places are no majority. While they
 // could be one, it is an outage.
 func TestAForeignPlaceAndOneThatIsDown(t *testing.T) {
 	for _, foreign := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
-			var nodes []node.Spec
-			var servers []*miniredis.Miniredis
-			for _, name := range []string{"a", "b", "c"} {
-				spec, redis := servedBy(name)
-				nodes, servers = append(nodes, spec), append(servers, redis)
-			}
+			nodes, servers := three()
 			first := listing(t, Subject{Name: "l", ID: "n:l"}, wanted(10, 1), nodes...)
 			if err := first.register.Join(t.Context()); err != nil {
 				t.Fatal(err)
@@ -51,12 +55,7 @@ func TestAForeignPlaceAndOneThatIsDown(t *testing.T) {
 // background. Then another place may be lost.
 func TestAPlaceThatForgotALimitIsRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var nodes []node.Spec
-		var servers []*miniredis.Miniredis
-		for _, name := range []string{"a", "b", "c"} {
-			spec, redis := servedBy(name)
-			nodes, servers = append(nodes, spec), append(servers, redis)
-		}
+		nodes, servers := three()
 		p := listing(t, Subject{Name: "l", ID: "n:l"}, wanted(10, 1), nodes...)
 		if err := p.register.Join(t.Context()); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,151 @@
+package record
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// said is the text of a node's pointer: where the records are, and what the node is called there.
+type said struct {
+	Places
+	// Under these names the records know the node, the one by which it is placed first. A node that
+	// forgot its name may get another one, and have both.
+	Called []string `json:"called"`
+}
+
+// mostNames bounds under how many names a node is known.
+const mostNames = 8
+
+// pointer is what a node says of where the records are, and of itself.
+type pointer struct {
+	node   string        // as it is called in this process
+	text   string        // "" if it says nothing
+	whole  bool          // it has forgotten nothing since
+	uptime time.Duration // of its server
+	run    string        // of its server
+	said   *said         // nil if it says nothing
+	copied bool          // its names are another server's
+	err    error
+}
+
+// tells reports whether the node says where records are.
+func (p pointer) tells() bool { return p.err == nil && p.said != nil && p.said.Generation > 0 }
+
+// called is what a node is to be called.
+func (b *Book) called(p pointer) string {
+	id, _ := b.nodes.Roster().ID(p.node)
+	return cmp.Or(id, p.node)
+}
+
+// pointers reads what all nodes say, and has that live on for so long; 0: as it does. Unless it is
+// patient, who answers much later than a majority is not waited for.
+func (b *Book) pointers(ctx context.Context, keep time.Duration, patient bool) []pointer {
+	nodes := b.nodes.Roster().Names()
+	found := make([]pointer, len(nodes))
+	for i, name := range nodes {
+		found[i] = pointer{node: name, err: errLate}
+	}
+	answered := 0
+	gather(ctx, len(nodes), func(i int) pointer {
+		return b.point(ctx, nodes[i], script.PlacesRequest{Keep: keep})
+	}, func(i int, p pointer) step {
+		if found[i] = p; p.err == nil {
+			answered++
+		}
+		if !patient && 2*answered > len(nodes) {
+			return hurry
+		}
+		return wait
+	})
+	return found
+}
+
+var errLate = errors.New("it answers later than others")
+
+// write writes a text to the nodes that answered and are to have it, if each still says what it
+// said.
+func (b *Book) write(ctx context.Context, found []pointer, to func(pointer) bool, at *Places) []pointer {
+	found = slices.DeleteFunc(slices.Clone(found), func(p pointer) bool { return p.err != nil || !to(p) })
+	wrote := make([]pointer, 0, len(found))
+	gather(ctx, len(found), func(i int) pointer {
+		p := &found[i]
+		return b.point(ctx, p.node, script.PlacesRequest{Text: b.text(*p, at), Expect: p.text, Keep: pointerKeep})
+	}, func(_ int, got pointer) step {
+		wrote = append(wrote, got)
+		return wait
+	})
+	return wrote
+}
+
+// point makes one call for the pointer of a node.
+func (b *Book) point(ctx context.Context, name string, req script.PlacesRequest) (got pointer) {
+	about := telemetry.Call{Operation: telemetry.Locate, Shard: homeTag}
+	err := b.call(ctx, b.nodes.Roster().Listed(name), about,
+		func(ctx context.Context, e *script.Endpoint) error {
+			got = b.heard(ctx, name, e, req)
+			if errors.Is(got.err, ErrUnreadable) { // the node is well
+				return nil
+			}
+			return got.err
+		})
+	got.node, got.err = name, cmp.Or(err, got.err)
+	return got
+}
+
+// heard makes the call.
+func (b *Book) heard(ctx context.Context, name string, e *script.Endpoint, req script.PlacesRequest) pointer {
+	got := pointer{node: name}
+	reply, err := e.Places(ctx, script.PlacesKey(b.nodes.Prefix, homeTag), req)
+	if err != nil {
+		got.err = err
+		return got
+	}
+	if n := b.nodes.Roster().Listed(name); n != nil {
+		n.ServerClock(HomeSlot).Learn(b.nodes.Clock.Elapsed(), reply.Now)
+	}
+	got.text, got.whole, got.uptime, got.run = reply.Text, reply.Whole, reply.Uptime, reply.Run
+	if got.text != "" {
+		got.said, got.err = decodeSaid(got.text)
+	}
+	return got
+}
+
+// text is what a node is to say.
+func (b *Book) text(p pointer, at *Places) string {
+	names := []string{}
+	if p.said != nil && !p.copied {
+		names = p.said.Called
+	}
+	if id := b.called(p); !slices.Contains(names, id) {
+		names = append(slices.Clone(names), id)
+	}
+	if more := len(names) - mostNames; more > 0 {
+		names = append(names[:1:1], names[1+more:]...)
+	}
+	text, _ := json.Marshal(said{*at, names}) // it is plain data
+	return string(text)
+}
+
+func decodeSaid(text string) (*said, error) {
+	var s said
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return nil, fmt.Errorf("%w: where the records are: %w", ErrUnreadable, err)
+	}
+	if s.Generation != 0 || len(s.Names) > 0 { // else it only says what it is called
+		if err := s.validate(); err != nil {
+			return nil, fmt.Errorf("%w: where the records are: %w", ErrUnreadable, err)
+		}
+	}
+	if len(s.Called) < 1 || len(s.Called) > mostNames || slices.Contains(s.Called, "") {
+		return nil, fmt.Errorf("%w: names of a node: %.80q", ErrUnreadable, s.Called)
+	}
+	return &s, nil
+}

@@ -1,0 +1,101 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/chance"
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/majority"
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// maker makes what places are to keep of what they do, given the latest time that one told.
+type maker func(kept majority.Found, now int64) (string, error)
+
+// changeAt makes rounds at a seat until one chooses, at most until ctx ends.
+func (r *Record) changeAt(ctx context.Context, s *seat, next maker) (made majority.Found, now int64, err error) {
+	patient := s.blank.Swap(false)
+	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+		began := r.book.nodes.Clock.Now()
+		made, now, err = r.round(ctx, s, patient, next)
+		if !errors.Is(err, majority.ErrOvertaken) && !errors.Is(err, majority.ErrBlank) {
+			return made, now, err
+		}
+		took := time.Duration(r.book.nodes.Clock.Now() - began) // the longer rounds take, the more of them meet
+		if !clock.Sleep(ctx, chance.N(max(pause, 2*took))) {
+			return made, now, fmt.Errorf("%w: %w", ErrContended, clock.Ended(ctx))
+		}
+	}
+}
+
+// round makes one round. A patient one waits for every place.
+func (r *Record) round(ctx context.Context, s *seat, patient bool,
+	next maker) (made majority.Found, now int64, err error) {
+	ours := r.book.nodes.Clock
+	s.proposer.Outlast(ours.At(ours.Now()).UnixMilli())
+	round := s.proposer.Begin()
+	defer s.proposer.End(round)
+	p := sending{record: r, seat: s, patient: patient}
+	p.send(ctx, round.Prepares(), round.Promise)
+	accepts, err := round.Choose(func(found majority.Found) (value string, err error) {
+		found.Known = max(found.Known, r.age())
+		p.known = found.Known
+		if value, err = next(found, p.now); !found.Exists || value != found.Value {
+			found.Held = 0
+		}
+		made = found
+		made.Exists, made.Value = true, value
+		return value, err
+	})
+	if err == nil {
+		p.send(ctx, accepts, round.Accepted)
+		err = round.Err()
+	}
+	if err == nil {
+		p.send(ctx, round.Restores(), func(int, majority.Answer) {})
+	}
+	if errors.Is(err, majority.ErrNoMajority) {
+		err = fewer(s.places.Names, p.errs)
+	}
+	return made, p.now, err
+}
+
+// sending is the messages of a round, as they are sent.
+type sending struct {
+	record  *Record
+	seat    *seat
+	patient bool
+	known   time.Duration // for so long the record is known to exist
+	now     int64         // the latest time that a place told
+	errs    []error       // of places that gave no answer
+}
+
+// send sends messages, and has the answers heeded. A patient one waits for all of them.
+func (p *sending) send(ctx context.Context, to []majority.Addressed, heed func(place int, a majority.Answer)) {
+	settled, known := 0, p.known // those that are not blank: to go on without a vote takes all
+	ended := gather(ctx, len(to), func(i int) placeReply {
+		m := &to[i].Message
+		return p.record.vote(ctx, p.seat, to[i].Place, script.VoteRequest{Kind: int(m.Kind),
+			Ballot: script.VoteBallot(m.Ballot), Mark: m.Mark, Value: m.Value, Known: known})
+	}, func(i int, reply placeReply) step {
+		if reply.err != nil {
+			p.errs = append(p.errs, fmt.Errorf("node %s: %w", p.seat.places.Names[to[i].Place], reply.err))
+			return wait
+		}
+		p.now = max(p.now, reply.now)
+		heed(to[i].Place, *reply.answer)
+		if reply.answer.Votes || !reply.answer.OK {
+			settled++
+		}
+		if !p.patient && settled >= majority.Majority(len(p.seat.places.Names)) {
+			return hurry
+		}
+		return wait
+	})
+	if ended {
+		p.errs = append(p.errs, clock.Ended(ctx))
+	}
+}
