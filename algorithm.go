@@ -1,12 +1,7 @@
 package shardlimit
 
 import (
-	"fmt"
-	"math"
-	"time"
-
-	"github.com/shardlimit/shardlimit/internal/register"
-	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
 // Algorithm says how permits are counted against a Limit. What each guarantees holds over all
@@ -47,76 +42,7 @@ const (
 	// one more for each shard: for strictly even spacing choose one shard. Wait sleeps the delay
 	// itself.
 	LeakyBucket
-	algorithms
 )
 
-var algorithmNames = [algorithms]string{register.SlidingLog, register.SlidingCounter, register.FixedWindow,
-	register.TokenBucket, register.LeakyBucket}
-
 // String returns the name under which the algorithm is stored and reported.
-func (a Algorithm) String() string {
-	if a < algorithms {
-		return algorithmNames[a]
-	}
-	return fmt.Sprintf("algorithm(%d)", uint8(a))
-}
-
-func algorithmNamed(name string) (Algorithm, error) {
-	for a, known := range algorithmNames {
-		if name == known {
-			return Algorithm(a), nil
-		}
-	}
-	return algorithms, fmt.Errorf("%w: algorithm %q", register.ErrUnreadable, name)
-}
-
-// bursty reports whether the algorithm has a Burst.
-func (a Algorithm) bursty() bool { return a == TokenBucket || a == LeakyBucket }
-
-// inScripts is the algorithm as package script numbers it.
-func (a Algorithm) inScripts() script.Algorithm {
-	switch a {
-	case SlidingCounter:
-		return script.AlgorithmSlidingCounter
-	case FixedWindow:
-		return script.AlgorithmFixedWindow
-	case TokenBucket:
-		return script.AlgorithmTokenBucket
-	case LeakyBucket:
-		return script.AlgorithmLeakyBucket
-	}
-	return script.AlgorithmSlidingLog
-}
-
-// most is how many permits can be granted at once at the most.
-func (l Limit) most() int64 {
-	if l.Algorithm.bursty() && l.Burst > 0 {
-		return l.Burst
-	}
-	return l.Permits
-}
-
-// soonest is the least time in which so many permits can be granted, or for LeakyBucket act,
-// whatever was used before.
-func (l Limit) soonest(permits int64) time.Duration {
-	windows := (permits - 1) / l.Permits
-	switch l.Algorithm {
-	case FixedWindow: // of which one may end, and one begin, at once
-		windows = max(windows-1, 0)
-	case TokenBucket, LeakyBucket:
-		at := float64(permits-l.most()) / float64(l.Permits) * float64(l.Per)
-		return time.Duration(min(max(at, 0), math.MaxInt64/2))
-	}
-	if windows > int64(math.MaxInt64/2/l.Per) {
-		return math.MaxInt64 / 2
-	}
-	return time.Duration(windows) * l.Per
-}
-
-// memory is for how long something that was granted can still count.
-func (l Limit) memory() time.Duration {
-	if l.Algorithm.bursty() {
-		return 2*l.Per + time.Duration(float64(l.most())/float64(l.Permits)*float64(l.Per))
-	}
-	return l.Per + l.Lease
-}
+func (a Algorithm) String() string { return limit.Algorithm(a).String() }

@@ -1,28 +1,21 @@
 package shardlimit
 
 import (
-	"cmp"
-	"crypto/rand"
-	"encoding/hex"
-	"errors"
-	"fmt"
 	"log/slog"
-	"os"
-	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
 // Bounds and defaults of a Config.
 const (
-	MaxName            = 512 // bytes in the name of a limiter, a key of a family, a participant or a prefix
-	DefaultCallTimeout = 100 * time.Millisecond
-	DefaultNodeTimeout = 5 * time.Second
-	DefaultKeyPrefix   = "sl:"
+	MaxName            = limit.MaxName            // 512 bytes in a name, a key or a prefix
+	DefaultCallTimeout = limit.DefaultCallTimeout // 100 ms
+	DefaultNodeTimeout = limit.DefaultNodeTimeout // 5 s
+	DefaultKeyPrefix   = limit.DefaultKeyPrefix   // "sl:"
 )
 
 // OutagePolicy says what a call answers when no shard does.
@@ -61,29 +54,6 @@ const (
 	// the limit.
 	Resume
 )
-
-// Node is a Redis endpoint that can hold shards: one server, a Sentinel set,
-// or a whole Redis Cluster.
-type Node struct {
-	// Name is a label for logs, metrics and Drain; keep it when the address changes. The default is
-	// the first address. Processes may call a server differently: it remembers the name under which
-	// it was used first with the key prefix, and by that its shards are placed.
-	Name string
-	// Redis says how to connect. shardlimit connects on first use and closes
-	// the connection in Close. Some options are always set: pipelining on,
-	// client-side caching off, no connection lifetime (a connection that
-	// expires would re-send a spend), and a bounded dial that does not depend
-	// on a caller's context.
-	Redis rueidis.ClientOption
-	// Client is an existing client to use instead. It is not closed. It should
-	// have been made with AlwaysPipelining and without ConnLifetime.
-	Client rueidis.Client
-	// Weight is the node's part of the shards relative to the others; 0 means 1.
-	Weight float64
-	// Drain says that the node is about to go: it gets no new shards, and Rebalance or
-	// SetLimit moves away what it has. Until then it is used as before.
-	Drain bool
-}
 
 // Config configures a Client. Only Nodes is required.
 type Config struct {
@@ -139,77 +109,16 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// withDefaults returns a checked copy with every default filled in.
-func (c Config) withDefaults() (Config, error) {
-	nodes, err := checkNodes(c.Nodes)
-	c.Nodes = nodes
-	if c.Participant == "" {
-		c.Participant = defaultParticipant()
+// in is the Config as the engine has it.
+func (c *Config) in() limit.Config {
+	in := limit.Config{
+		Participant: c.Participant, Participants: c.Participants, Weight: c.Weight,
+		CallTimeout: c.CallTimeout, OnOutage: limit.OutagePolicy(c.OnOutage), NodeTimeout: c.NodeTimeout,
+		AfterLoss: limit.LossPolicy(c.AfterLoss), KeyPrefix: c.KeyPrefix,
+		MeterProvider: c.MeterProvider, TracerProvider: c.TracerProvider, Logger: c.Logger, Failed: failedShard,
 	}
-	c.Weight = cmp.Or(c.Weight, 1)
-	c.CallTimeout = cmp.Or(c.CallTimeout, DefaultCallTimeout)
-	c.KeyPrefix = cmp.Or(c.KeyPrefix, DefaultKeyPrefix)
-	if c.MeterProvider == nil {
-		c.MeterProvider = otel.GetMeterProvider()
+	for i := range c.Nodes {
+		in.Nodes = append(in.Nodes, c.Nodes[i].in())
 	}
-	if c.TracerProvider == nil {
-		c.TracerProvider = otel.GetTracerProvider()
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c, errors.Join(err, c.check())
-}
-
-// check says what cannot work, of all but the nodes, once defaults are filled in.
-func (c *Config) check() error {
-	var errs []error
-	bad := func(format string, a ...any) {
-		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrInvalidConfig}, a...)...))
-	}
-	if len(c.Participant) > MaxName {
-		bad("Participant has %d bytes; at most %d are allowed", len(c.Participant), MaxName)
-	}
-	if c.Participants < 0 {
-		bad("Participants is %d; it must not be negative", c.Participants)
-	}
-	if !fairWeight(c.Weight) {
-		bad("Weight is %v; it must be %v to %v", c.Weight, MinWeight, MaxWeight)
-	}
-	if c.NodeTimeout != 0 && c.NodeTimeout < time.Second {
-		bad("NodeTimeout is %s; it must be at least 1s, or 0", c.NodeTimeout)
-	}
-	if c.CallTimeout < time.Millisecond {
-		bad("CallTimeout is %s; it must be at least 1ms", c.CallTimeout)
-	}
-	if c.OnOutage > WaitOut {
-		bad("OnOutage %d is not a policy", c.OnOutage)
-	}
-	if c.AfterLoss > Resume {
-		bad("AfterLoss %d is not a policy", c.AfterLoss)
-	}
-	if strings.ContainsAny(c.KeyPrefix, "{}") || len(c.KeyPrefix) > MaxName {
-		bad("KeyPrefix must have no braces and at most %d bytes", MaxName)
-	}
-	return errors.Join(errs...)
-}
-
-func defaultParticipant() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "host"
-	}
-	var random [4]byte
-	_, _ = rand.Read(random[:]) // never fails: crypto/rand aborts the program instead
-	if len(host) > 64 {
-		host = host[:64]
-	}
-	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), hex.EncodeToString(random[:]))
-}
-
-func checkName(what, name string) error {
-	if name == "" || len(name) > MaxName {
-		return fmt.Errorf("%w: the %s has %d bytes, it must have 1 to %d", ErrInvalidName, what, len(name), MaxName)
-	}
-	return nil
+	return in
 }

@@ -1,12 +1,9 @@
 package shardlimit
 
 import (
-	"sync/atomic"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/lane"
-	"github.com/shardlimit/shardlimit/internal/local"
-	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/internal/call"
 )
 
 // Decision is the answer to one call, worked out from the replies that decided it. A denial from
@@ -44,69 +41,63 @@ type Decision struct {
 	// delayed the call. What it was granted beyond what there was is not counted.
 	Shadowed bool
 
-	mode    Mode // by which it was decided
-	source  telemetry.Source
-	core    *core
-	ticket  uint64 // of the first part; see origin
-	first   lane.Part
-	more    []lane.Part   // when permits were collected from several shards
-	until   int64         // on the client's clock: what was granted has left the window
-	engine  *local.Engine // when this process decided by itself
-	settled *atomic.Bool  // with an engine: whether it was settled
-	handed  []handed      // when another process made it: what it tells of each limit
-	joint   *[]Decision   // what the limits of a Set said
-	lease   *lease        // when the permits were held in advance; ticket is then their place in it
+	origin call.Origin // what Settle needs
+}
+
+// is makes a zero Decision one of the engine. It is large, so it is filled in place.
+func (d *Decision) is(in *call.Decision) {
+	d.Allowed, d.Degraded, d.Shadowed = in.Allowed, in.Degraded, in.Shadowed
+	d.Granted, d.Limit, d.Remaining = in.Granted, in.Limit, in.Remaining
+	d.Delay, d.RetryAfter, d.NextAfter, d.ResetAfter = in.Delay, in.RetryAfter, in.NextAfter, in.ResetAfter
+	d.origin = in.Origin
+}
+
+// decisionOf is a Decision of the engine for users.
+func decisionOf(in *call.Decision) (d Decision) {
+	d.is(in)
+	return d
+}
+
+// in is the Decision as the engine has it.
+func (d *Decision) in() call.Decision {
+	return call.Decision{Origin: d.origin, Answer: call.Answer{
+		Allowed:    d.Allowed,
+		Granted:    d.Granted,
+		Limit:      d.Limit,
+		Remaining:  d.Remaining,
+		Delay:      d.Delay,
+		RetryAfter: d.RetryAfter,
+		NextAfter:  d.NextAfter,
+		ResetAfter: d.ResetAfter,
+		Degraded:   d.Degraded,
+		Shadowed:   d.Shadowed,
+	}}
 }
 
 // Mode is the mode of the limit that decided. That of a Set is Closed if one of its limits is
 // closed, Shadow if none of them refuses anybody and one at least is in Shadow, Off if all are off
 // or there is none, and else Enforced. Reservations do not tell it.
-func (d Decision) Mode() Mode { return d.mode }
+func (d Decision) Mode() Mode { return Mode(d.origin.Mode) }
 
-// State is what Peek found: the limit, its layout and what is in use.
-type State struct {
-	Limit   Limit // for a key of a Family the one that its Limiter brings
-	Epoch   int64 // number of the layout
-	Settled bool  // false while capacity still moves between shards after SetLimit
-	// Used counts permits in the current window, and under every algorithm but FixedWindow those
-	// that are reserved for later, over all shards that answered.
-	Used int64
-	// Remaining is what a call would be granted now if nobody contends, over all shards that
-	// answered: exact when they all did. Under SlidingLog and FixedWindow permits can be free
-	// beside those that are reserved for later, so with Used it can be more than the limit.
-	Remaining int64
-	// RetryAfter is 0 if a permit is free, else the time until the first one is. It is never early.
-	// With more than about 30 grants in a shard's window it may be late by a thirtieth of the
-	// window, and by more behind a reservation.
-	RetryAfter time.Duration
-	// ResetAfter is the time until the whole limit is free and stays so, if nothing is used but
-	// what is reserved.
-	ResetAfter time.Duration
-	// Participants is the number of processes that used the limit lately, as last heard.
-	Participants int64
-	Shards       []ShardState
-	// Records are the nodes that keep the records of the key prefix, as last heard.
-	Records []string
-	// Takeover tells that the others take over what a lost node has of the limit: it was declared
-	// with Config.NodeTimeout.
-	Takeover bool
-	// Lost are the nodes that are lost: what they have is being taken over, or was if Settled.
-	Lost []string
+// MarshalText returns what Settle needs of the decision, in letters that a URL and a header may
+// have, so that another process can settle it: a worker what a gateway took. It is some 80 bytes
+// long, and 20 more for each further shard. It is no proof of anything: who can make up such a text
+// can give back what others were granted, so take it only from programs that you trust. What the
+// outage policy granted, or a limit with the Scope PerParticipant, is settled only in the process
+// that granted it; handed over, Settle does nothing with it.
+func (d Decision) MarshalText() ([]byte, error) {
+	in := d.in()
+	return in.MarshalText()
 }
 
-// ShardState is one shard of a State. After SetLimit has changed the algorithm, a
-// place can hold two of them until the old one is empty.
-type ShardState struct {
-	Tag       string    // hash tag of its keys
-	Slot      int       // Redis Cluster slot of the tag
-	Node      string    // name of the node
-	Algorithm Algorithm // by which it counts
-	Target    int64     // share of the limit it is meant to have
-	Share     int64     // share it has now
-	Used      int64     // permits in its window, and reserved for later, as in State
-	Free      int64     // permits it would grant now
-	// Quarantine is how long the shard stays shut because its node lost its memory.
-	Quarantine time.Duration
-	// Err is set if the shard did not answer; the numbers are then zero.
-	Err error
+// UnmarshalText makes d the decision that MarshalText was given, as far as Settle needs it: of its
+// other fields only Granted and Allowed are set. Any other text is ErrInvalidDecision, and leaves d
+// as it is.
+func (d *Decision) UnmarshalText(text []byte) error {
+	var in call.Decision
+	if err := in.UnmarshalText(text); err != nil {
+		return err
+	}
+	*d = decisionOf(&in)
+	return nil
 }

@@ -1,57 +1,55 @@
 package shardlimit
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/lane"
-	"github.com/shardlimit/shardlimit/internal/register"
+	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
 // Errors of this package. Test for them with errors.Is. A denial is never an
 // error: it is a Decision with Allowed == false.
 var (
 	// ErrInvalidConfig: New was given a Config that cannot work. The text says what to change.
-	ErrInvalidConfig = errors.New("shardlimit: invalid config")
+	ErrInvalidConfig = limit.ErrInvalidConfig
 	// ErrInvalidName: the name of a limiter, or the key of a family, is empty or longer than
 	// MaxName bytes.
-	ErrInvalidName = errors.New("shardlimit: invalid name")
+	ErrInvalidName = limit.ErrInvalidName
 	// ErrInvalidLimit: a Limit is outside its bounds.
-	ErrInvalidLimit = errors.New("shardlimit: invalid limit")
+	ErrInvalidLimit = limit.ErrInvalidLimit
 	// ErrInvalidPermits: a call asked for less than one permit.
-	ErrInvalidPermits = errors.New("shardlimit: invalid number of permits")
+	ErrInvalidPermits = limit.ErrInvalidPermits
 	// ErrExceedsLimit: a call asked for more permits than the whole limit has, so it can never be
 	// granted.
-	ErrExceedsLimit = errors.New("shardlimit: more permits than the limit has")
+	ErrExceedsLimit = limit.ErrExceedsLimit
 	// ErrUnavailable: no shard answered within the call timeout, and the policy is FailClosed or
 	// WaitOut.
-	ErrUnavailable = register.ErrUnavailable
+	ErrUnavailable = limit.ErrUnavailable
 	// ErrOverloaded: this process asks for more than can be answered within the call timeout, so
 	// the call was sent too late, or not at all. Redis may be in good health. It comes after
 	// Config.CallTimeout, and is an ErrUnavailable, too.
-	ErrOverloaded = lane.ErrOverloaded
+	ErrOverloaded = limit.ErrOverloaded
 	// ErrWaitTooLong: the permits cannot come before the context's deadline, so waiting was given
 	// up at once.
-	ErrWaitTooLong = errors.New("shardlimit: permits cannot come before the deadline")
+	ErrWaitTooLong = limit.ErrWaitTooLong
 	// ErrTooFarAhead: the permits come later than in a window, so they cannot be reserved yet. The
 	// error is a *TooFarAheadError.
-	ErrTooFarAhead = errors.New("shardlimit: permits are too far ahead")
+	ErrTooFarAhead = limit.ErrTooFarAhead
 	// ErrLimitClosed: the limit is Closed, so that nothing can be reserved. Wait waits until it is
 	// opened.
-	ErrLimitClosed = errors.New("shardlimit: the limit is closed")
+	ErrLimitClosed = limit.ErrLimitClosed
 	// ErrSettled: the decision was settled before, so nothing was changed.
-	ErrSettled = errors.New("shardlimit: the decision was settled before")
+	ErrSettled = limit.ErrSettled
 	// ErrInvalidDecision: the text is not that of a decision. See Decision.UnmarshalText.
-	ErrInvalidDecision = errors.New("shardlimit: not the text of a decision")
+	ErrInvalidDecision = limit.ErrInvalidDecision
 	// ErrNotFound: Open found no limit of that name, or the limit was deleted by this process.
-	ErrNotFound = register.ErrNotFound
+	ErrNotFound = limit.ErrNotFound
 	// ErrClosed: the Client was closed.
-	ErrClosed = register.ErrClosed
+	ErrClosed = limit.ErrClosed
 	// ErrOtherLimiter: the decision is not one of this Limiter, so nothing was settled.
-	ErrOtherLimiter = errors.New("shardlimit: the decision is another limiter's")
+	ErrOtherLimiter = limit.ErrOtherLimiter
 	// ErrFamilyLimit: one key of a Family cannot be changed, deleted or rebalanced by itself.
-	ErrFamilyLimit = errors.New("shardlimit: the limit belongs to the whole family")
+	ErrFamilyLimit = limit.ErrFamilyLimit
 )
 
 // TooFarAheadError tells when permits would come that cannot be reserved yet. It unwraps to
@@ -83,3 +81,8 @@ func (e *ShardError) Error() string {
 
 // Unwrap returns the cause.
 func (e *ShardError) Unwrap() error { return e.Err }
+
+// failedShard is how the engine tells that a shard failed.
+func failedShard(limiter, shard, node string, err error) error {
+	return &ShardError{Limiter: limiter, Shard: shard, Node: node, Err: err}
+}

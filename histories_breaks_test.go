@@ -31,16 +31,16 @@ var breakages = []breakage{
 			{"\tif r.highest.Load() > epoch {\n\t\treturn 0\n\t}\n\treturn r.Until(epoch, elapsed)",
 				"\tif BROKEN {\n\t\treturn r.Until(r.Limit.Layout().Epoch, elapsed)\n\t}\n\tif r.highest.Load() > epoch {\n" +
 					"\t\treturn 0\n\t}\n\treturn r.Until(epoch, elapsed)"},
-			{"\tc.leave(p.layout)\n", "\tif !BROKEN {\n\t\tc.leave(p.layout)\n\t}\n"},
+			{"\tc.leave(p.Layout)\n", "\tif !BROKEN {\n\t\tc.leave(p.Layout)\n\t}\n"},
 		},
 	},
 	{
 		name: "a lease lasts as long as under the limit before", theme: "lease", kind: "over", seeds: []uint64{10},
 		edits: []edit{
-			{"return l.epoch == r.layout.Epoch && l.slept == slept",
-				"return (BROKEN || l.epoch == r.layout.Epoch) && l.slept == slept"},
-			{"c.record().Highest() > l.epoch ||", "!BROKEN && c.record().Highest() > l.epoch ||"},
-			{"\t\tc.members.retire(r)\n", "\t\tif !BROKEN {\n\t\t\tc.members.retire(r)\n\t\t}\n"},
+			{"return l.epoch == r.Layout.Epoch && l.slept == slept",
+				"return (BROKEN || l.epoch == r.Layout.Epoch) && l.slept == slept"},
+			{"c.Record().Highest() > l.epoch ||", "!BROKEN && c.Record().Highest() > l.epoch ||"},
+			{"\tc.Members.retire(r)\n", "\tif !BROKEN {\n\t\tc.Members.retire(r)\n\t}\n"},
 		},
 	},
 	{
@@ -56,16 +56,16 @@ var breakages = []breakage{
 		edits: []edit{
 			{"if least > 1 && s.Lane.Answered(since+1) {", "if !BROKEN && least > 1 && s.Lane.Answered(since+1) {"},
 			{"\t\tseen.queued = true\n\t\treturn v.denied",
-				"\t\tif BROKEN {\n\t\t\t*d, err = m.outage(v.routes, n, false, lane.ErrOverloaded)\n\t\t\treturn " +
+				"\t\tif BROKEN {\n\t\t\t*d, err = m.outage(v.Routes, n, false, lane.ErrOverloaded)\n\t\t\treturn " +
 					"err\n\t\t}\n\t\tseen.queued = true\n\t\treturn v.denied"},
 		},
 	},
 	{
 		name: "each process places keys over its own nodes", theme: "drains", kind: "over", seeds: []uint64{23},
-		edits: []edit{{"layout, err := ft.layout.ForKey(c.id, came)",
-			"own := ft.layout\n\t\tif keys := *own.Keys; BROKEN {\n" +
-				"\t\t\tkeys.Nodes, keys.Before, own.Keys = f.core.client.nodes.Roster().All(), nil, &keys\n\t\t}\n" +
-				"\t\tlayout, err := own.ForKey(c.id, came)"}},
+		edits: []edit{{"layout, err := ft.Layout.ForKey(c.ID, came)",
+			"own := ft.Layout\n\t\tif keys := *own.Keys; BROKEN {\n" +
+				"\t\t\tkeys.Nodes, keys.Before, own.Keys = f.Of.Process.Nodes.Roster().All(), nil, &keys\n\t\t}\n" +
+				"\t\tlayout, err := own.ForKey(c.ID, came)"}},
 	},
 	{
 		name: "an older limit of a key undoes a newer one", theme: "family", kind: "over", seeds: []uint64{35},

@@ -1,10 +1,9 @@
 package shardlimit
 
 import (
-	"fmt"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/register"
+	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -19,51 +18,6 @@ const (
 
 	MaxRevision = script.MaxEpoch // microseconds since 1970 are far less
 )
-
-// Scope says whom a Limit holds for.
-type Scope uint8
-
-const (
-	// Global is one limit for all participants together.
-	Global Scope = iota
-	// PerParticipant gives every participant the whole limit for itself, for
-	// instance to keep each process of a fleet from overloading its own machine.
-	// Decisions are made in this process by the algorithm that the shards run
-	// for other limits, without asking Redis and whether or not it is there;
-	// they are exact, and never Degraded. Only the declaration is shared, so a
-	// change reaches a process within 15 seconds of use, and then keeps what
-	// was used. Peek and Reset concern this process. What a process used is
-	// forgotten when it ends; of the keys of a Family it remembers 65,536.
-	PerParticipant
-)
-
-// String returns the name under which the scope is reported.
-func (s Scope) String() string {
-	switch s {
-	case Global:
-		return "global"
-	case PerParticipant:
-		return "per_participant"
-	}
-	return fmt.Sprintf("scope(%d)", uint8(s))
-}
-
-// stored is the name of the scope in a record: nothing for Global, as before there were others.
-func (s Scope) stored() string {
-	if s == Global {
-		return ""
-	}
-	return s.String()
-}
-
-func scopeNamed(name string) (Scope, error) {
-	for _, s := range []Scope{Global, PerParticipant} {
-		if name == s.stored() {
-			return s, nil
-		}
-	}
-	return 0, fmt.Errorf("%w: scope %q", register.ErrUnreadable, name)
-}
 
 // Limit is how many permits may be admitted per window, and how that is counted.
 type Limit struct {
@@ -103,6 +57,18 @@ type Limit struct {
 	Mode Mode
 }
 
+// in is the Limit as the engine has it.
+func (l Limit) in() limit.Limit {
+	return limit.Limit{Permits: l.Permits, Per: l.Per, Algorithm: limit.Algorithm(l.Algorithm), Burst: l.Burst,
+		Shards: l.Shards, Scope: limit.Scope(l.Scope), Lease: l.Lease, Revision: l.Revision, Mode: limit.Mode(l.Mode)}
+}
+
+// limitOf is a Limit of the engine for users.
+func limitOf(in limit.Limit) Limit {
+	return Limit{Permits: in.Permits, Per: in.Per, Algorithm: Algorithm(in.Algorithm), Burst: in.Burst,
+		Shards: in.Shards, Scope: Scope(in.Scope), Lease: in.Lease, Revision: in.Revision, Mode: Mode(in.Mode)}
+}
+
 // PerSecond is a SlidingLog limit of n permits in any second.
 func PerSecond(n int64) Limit { return Limit{Permits: n, Per: time.Second} }
 
@@ -116,64 +82,52 @@ func PerHour(n int64) Limit { return Limit{Permits: n, Per: time.Hour} }
 func PerDay(n int64) Limit { return Limit{Permits: n, Per: 24 * time.Hour} }
 
 // String describes the limit for people: "5000 permits per 1s over 4 shards".
-func (l Limit) String() string {
-	s := fmt.Sprintf("%d permits per %s", l.Permits, l.Per)
-	switch {
-	case l.Scope == PerParticipant:
-		s += " for each participant"
-	case l.Shards == 1:
-		s += " on 1 shard"
-	case l.Shards > 1:
-		s += fmt.Sprintf(" over %d shards", l.Shards)
-	}
-	if l.Mode != Enforced {
-		s += ", " + l.Mode.String()
-	}
-	return s
-}
+func (l Limit) String() string { return l.in().String() }
 
-// longestWindow is MaxWindow as people say it.
-const longestWindow = "31 days"
+// Scope says whom a Limit holds for.
+type Scope uint8
 
-func (l Limit) validate() error {
-	switch {
-	case l.Permits < 1 || l.Permits > MaxPermits:
-		return fmt.Errorf("%w: Permits is %d, it must be 1 to %d", ErrInvalidLimit, l.Permits, int64(MaxPermits))
-	case l.Per < MinWindow || l.Per > MaxWindow:
-		return fmt.Errorf("%w: Per is %s, it must be %s to %s", ErrInvalidLimit, l.Per, MinWindow, longestWindow)
-	case l.Per%time.Microsecond != 0:
-		return fmt.Errorf("%w: Per is %s, it must be whole microseconds", ErrInvalidLimit, l.Per)
-	case l.Algorithm >= algorithms:
-		return fmt.Errorf("%w: Algorithm %d is not known to this version", ErrInvalidLimit, l.Algorithm)
-	case l.Burst < 0 || l.Burst > MaxPermits:
-		return fmt.Errorf("%w: Burst is %d, it must be 0 (the same as Permits) to %d", ErrInvalidLimit, l.Burst,
-			int64(MaxPermits))
-	case l.Burst > 0 && !l.Algorithm.bursty():
-		return fmt.Errorf("%w: Burst is %d, but %s has none; only TokenBucket and LeakyBucket do", ErrInvalidLimit,
-			l.Burst, l.Algorithm)
-	case (float64(l.most())/float64(l.Permits)+1)*float64(l.Per) > 10*float64(MaxWindow):
-		// one permit more for a shard whose part was rounded up
-		return fmt.Errorf("%w: a Burst of %d takes too long to fill, 9 x %s is always possible", ErrInvalidLimit,
-			l.Burst, longestWindow)
-	case l.Lease > 0 && l.Algorithm != SlidingLog:
-		return fmt.Errorf("%w: Lease needs SlidingLog: %s could not count held permits until they are used",
-			ErrInvalidLimit, l.Algorithm)
-	case l.Shards < 0 || l.Shards > MaxShards:
-		return fmt.Errorf("%w: Shards is %d, it must be 0 (chosen for you) to %d", ErrInvalidLimit, l.Shards, MaxShards)
-	case l.Scope > PerParticipant:
-		return fmt.Errorf("%w: Scope %d is not known to this version", ErrInvalidLimit, l.Scope)
-	case l.Scope == PerParticipant && l.Lease != 0:
-		return fmt.Errorf("%w: Lease is for a limit that is shared; one of Scope PerParticipant is decided in memory "+
-			"anyway", ErrInvalidLimit)
-	case l.Lease < 0 || l.Lease > l.Per || l.Per+l.Lease > MaxWindow:
-		return fmt.Errorf("%w: Lease is %s, it must be 0 to Per, and both together at most %s", ErrInvalidLimit,
-			l.Lease, longestWindow)
-	case l.Lease%time.Microsecond != 0:
-		return fmt.Errorf("%w: Lease is %s, it must be whole microseconds", ErrInvalidLimit, l.Lease)
-	case l.Mode >= modes:
-		return fmt.Errorf("%w: Mode %d is not known to this version", ErrInvalidLimit, l.Mode)
-	case l.Revision < 0 || l.Revision > MaxRevision:
-		return fmt.Errorf("%w: Revision is %d, it must be 0 to %d", ErrInvalidLimit, l.Revision, int64(MaxRevision))
-	}
-	return nil
-}
+const (
+	// Global is one limit for all participants together.
+	Global Scope = iota
+	// PerParticipant gives every participant the whole limit for itself, for
+	// instance to keep each process of a fleet from overloading its own machine.
+	// Decisions are made in this process by the algorithm that the shards run
+	// for other limits, without asking Redis and whether or not it is there;
+	// they are exact, and never Degraded. Only the declaration is shared, so a
+	// change reaches a process within 15 seconds of use, and then keeps what
+	// was used. Peek and Reset concern this process. What a process used is
+	// forgotten when it ends; of the keys of a Family it remembers 65,536.
+	PerParticipant
+)
+
+// String returns the name under which the scope is reported.
+func (s Scope) String() string { return limit.Scope(s).String() }
+
+// Mode says what becomes of calls on a limit. SetLimit changes it for every process while the limit
+// is in use. A process hears of it with its next reply of a shard, at the latest after 15 seconds
+// of use, for a Family after 2. Until then it goes by the mode before.
+type Mode uint8
+
+// The modes.
+const (
+	// Enforced grants what the limit has, and denies the rest.
+	Enforced Mode = iota
+	// Shadow counts as Enforced does, but refuses and delays nobody. A call that Enforced would
+	// have denied or delayed is granted all that it asked for, and its Decision is Shadowed. So it
+	// is where Enforced would have returned ErrExceedsLimit, or ErrUnavailable; the Decision is
+	// then Degraded, too. Wait and Reserve do not wait.
+	Shadow
+	// Off grants every call all that it asks for, and counts nothing. No shard is asked, so nodes
+	// may be away. After Off what was granted meanwhile does not count: a window that overlaps it
+	// may hold the limit beside that.
+	Off
+	// Closed denies every call, and no shard is asked. Permits that were reserved stay valid. When
+	// it will be opened is unknown, so RetryAfter is the 15 seconds after which every process has
+	// heard of it. Wait waits until it is opened; Reserve returns ErrLimitClosed. A limit that came
+	// Closed by Family.LimiterWith stays so for that Limiter.
+	Closed
+)
+
+// String returns the name under which the mode is stored and reported.
+func (m Mode) String() string { return limit.Mode(m).String() }

@@ -1,17 +1,10 @@
 package shardlimit
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"slices"
-	"sync"
-	"time"
 
-	"github.com/shardlimit/shardlimit/internal/lane"
-	"github.com/shardlimit/shardlimit/internal/node"
-	"github.com/shardlimit/shardlimit/internal/register"
+	"github.com/shardlimit/shardlimit/internal/call"
+	"github.com/shardlimit/shardlimit/internal/wait"
 )
 
 // Limiter is a handle on one named limit. It is safe for concurrent use, and
@@ -19,27 +12,7 @@ import (
 //
 // Most callers want Allow (answer now) or Wait (block until it is their turn).
 type Limiter struct {
-	core   *core   // of a key of a family: the family's
-	member *member // of the participant it belongs to; nil for a key
-
-	// Only for a key of a family:
-	family  *Family
-	key     keyed
-	invalid error // why it cannot be used
-}
-
-// hold returns what the process has of the limit, for a call that releases its core when it is
-// over. Of a key it has that only while somebody holds it, or it knows something to be remembered.
-func (l *Limiter) hold() *member {
-	if l.family == nil {
-		return l.member
-	}
-	return &l.family.keys.hold(l.family, l.key, l.invalid).member
-}
-
-// same reports whether two limiters are of one limit.
-func (l *Limiter) same(o *Limiter) bool {
-	return l.core == o.core && l.family == o.family && l.key == o.key
+	in call.Limiter
 }
 
 // As is the same limiter, seen by another participant: the permits it grants are
@@ -54,31 +27,17 @@ func (l *Limiter) same(o *Limiter) bool {
 // names is that of all his names together. Keys of a Family know no participants: As is the same
 // limiter.
 func (l *Limiter) As(participant string, weight float64) *Limiter {
-	who := newParticipant(participant, weight)
-	switch {
-	case l.family != nil && who.invalid == nil:
-		return l
-	case l.family != nil:
-		return &Limiter{core: l.core, family: l.family, key: l.key, invalid: who.invalid}
-	case who.invalid != nil:
-		return &Limiter{core: l.core, member: newMember(l.core, who)}
+	if in := l.in.As(participant, weight); in != l.in {
+		return &Limiter{in}
 	}
-	return &Limiter{core: l.core, member: l.core.members.of(who)}
+	return l
 }
 
 // Name is the name the limiter was opened under; for a key of a family, "family/key".
-func (l *Limiter) Name() string {
-	if l.family != nil {
-		return l.core.name + "/" + l.key.key
-	}
-	return l.core.name
-}
+func (l *Limiter) Name() string { return l.in.Name() }
 
 // Allow asks for one permit. See AllowN.
-func (l *Limiter) Allow(ctx context.Context) (d Decision, err error) {
-	err = l.allow(ctx, 1, false, &d)
-	return d, err
-}
+func (l *Limiter) Allow(ctx context.Context) (Decision, error) { return l.AllowN(ctx, 1) }
 
 // AllowN asks for n permits, all or nothing, and answers at once.
 //
@@ -87,7 +46,9 @@ func (l *Limiter) Allow(ctx context.Context) (d Decision, err error) {
 // ErrClosed, or the cause of the end of ctx. What a call is granted after its context has ended is
 // given back when the reply comes; if none comes, it stays used for a window.
 func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
-	err = l.allow(ctx, n, false, &d)
+	var in call.Decision
+	err = l.in.Allow(ctx, n, false, &in)
+	d.is(&in)
 	return d, err
 }
 
@@ -95,23 +56,10 @@ func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
 // how many those were; with none the call is denied. Errors are those of
 // AllowN, except that n may be more than the limit.
 func (l *Limiter) AllowUpTo(ctx context.Context, n int64) (d Decision, err error) {
-	err = l.allow(ctx, n, true, &d)
+	var in call.Decision
+	err = l.in.Allow(ctx, n, true, &in)
+	d.is(&in)
 	return d, err
-}
-
-func (l *Limiter) allow(ctx context.Context, n int64, upTo bool, d *Decision) error {
-	if l.deniedBefore(ctx, n, upTo, d) {
-		return nil
-	}
-	if l.crowdedOut(n) {
-		return l.family.shed(ctx, d)
-	}
-	m := l.hold()
-	defer m.core.release()
-	if !upTo && m.leases.current.Load() != nil {
-		return m.fromLease(ctx, n, d)
-	}
-	return m.decide(ctx, n, upTo, 0, d)
 }
 
 // Wait blocks until one permit was granted. See WaitN.
@@ -124,28 +72,86 @@ func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // AllowN; under WaitOut it waits on instead of returning ErrUnavailable.
 // Acquire is the same, and returns the Decision.
 func (l *Limiter) WaitN(ctx context.Context, n int64) error {
-	_, err := l.Acquire(ctx, n)
+	_, err := wait.Acquire(ctx, &l.in, n)
 	return err
+}
+
+// Acquire is WaitN that returns its Decision, so that Settle can give back what was not used. It
+// blocks until n permits were granted together, and until their turn under LeakyBucket, so Delay
+// is 0. Errors are those of WaitN. With ErrWaitTooLong RetryAfter tells how long it takes until
+// another try can succeed, and is 0 if this process does not know.
+//
+// Settle gives back nothing of a turn that has come. Of permits of a TokenBucket that were reserved
+// first, as WaitN says, it may give back less: they count as used once they are due.
+func (l *Limiter) Acquire(ctx context.Context, n int64) (Decision, error) {
+	d, err := wait.Acquire(ctx, &l.in, n)
+	return decisionOf(&d), err
+}
+
+// Settle makes what a decision of this limiter was granted what was used, 0 to MaxPermits:
+// estimate, work, settle. What was not used comes back, so 0 is a refund. What was used beyond it
+// is charged, though nothing may be free: calls are denied until it is paid.
+//
+// A decision is settled once. Whoever settles it again, in any process, gets ErrSettled and changes
+// nothing; callers may ignore that. If a reply is lost, the same call may be made again. A Settle
+// of just what was granted, of a denial, or of what the outage policy let pass does nothing. It
+// goes on though ctx has ended, for at most Config.CallTimeout.
+//
+// What comes back, and what is charged:
+//
+//   - Permits that have left the window are back already. What is charged then is charged all the
+//     same.
+//   - Under SlidingLog, SlidingCounter and FixedWindow what is charged counts until a window is
+//     over. More than the limit makes no difference there, so no more is counted.
+//   - A TokenBucket takes back what it would have had without the grant, as far as it knows that,
+//     and within the time that it takes to fill. It pays what it is charged at its rate.
+//   - A LeakyBucket takes back only the last turns that it gave; what is charged has later turns
+//     come later.
+//   - A bucket is charged no more than it gains in an hour, or in twice the time that it takes to
+//     fill, if that is longer.
+//
+// What is charged is divided over the shards, beside the bound of the limit, as it was used
+// already. A shard that lost its memory gives nothing back and forgets what it was charged; one in
+// quarantine is charged nothing.
+//
+// The error is ErrOtherLimiter if the decision is not one of this limiter, and joins a *ShardError
+// for each shard that did not answer. Calling it again has these settled.
+func (l *Limiter) Settle(ctx context.Context, d Decision, used int64) error {
+	in := d.in()
+	return l.in.Settle(ctx, &in, used)
 }
 
 // Limit is the limit in force, as far as this process has heard; for a key of a Family the one that
 // this Limiter brings. Before the limiter could be declared it is the limit that the code declares.
 // Shards is how many there are, whoever chose that. SetLimit with the number that was chosen leaves
 // it free to be chosen anew.
-func (l *Limiter) Limit() Limit {
-	c := l.hold().core
-	defer c.release()
-	return c.limitNow()
-}
+func (l *Limiter) Limit() Limit { return limitOf(l.in.Limit()) }
 
 // Peek reads the state of every shard. It consumes nothing and writes nothing. What it calls free
 // is what AllowN would be granted at that instant beside all that is reserved, as long as no
 // participants contend. Shards that do not answer within Config.CallTimeout carry an Err;
 // ErrUnavailable means that none did.
 func (l *Limiter) Peek(ctx context.Context) (State, error) {
-	m := l.hold()
-	defer m.core.release()
-	return m.peek(ctx)
+	st, err := l.in.Peek(ctx)
+	return stateOf(&st), err
+}
+
+// Participants tells how those who contend for the limit stand, the greatest use
+// first. It reads the accounts that shards keep from the first refusal until two windows
+// after the last: at other times nobody contends, and the list is empty. So it always is for
+// a limit of Scope PerParticipant. What was used before the first refusal is in no
+// account. A shard has accounts for at most 1,024 participants, which is up to 231 KB to read;
+// nothing is written or consumed.
+//
+// The error is a *ShardError for each shard that did not answer, and what the
+// others said is returned with it. ErrUnavailable and ErrClosed are as for Peek.
+func (l *Limiter) Participants(ctx context.Context) ([]ParticipantState, error) {
+	in, err := l.in.Participants(ctx)
+	var all []ParticipantState
+	for _, p := range in {
+		all = append(all, ParticipantState(p))
+	}
+	return all, err
 }
 
 // SetLimit changes the limit for every process, while it is in use: permits,
@@ -162,138 +168,38 @@ func (l *Limiter) Peek(ctx context.Context) (State, error) {
 // nothing was changed, because no majority of the nodes that keep the records answers. The limit of
 // a key of a Family is the family's, or comes with the call: ErrFamilyLimit.
 func (l *Limiter) SetLimit(ctx context.Context, limit Limit) error {
-	if err := l.standsAlone("SetLimit"); err != nil {
-		return err
-	}
-	if err := limit.validate(); err != nil {
-		return err
-	}
-	if r := l.core.known(); r != nil && r.layout.Auto && limit.Shards == r.limit.Shards {
-		limit.Shards = 0 // nobody asked for that number
-	}
-	return l.core.register.Change(ctx, limit.wanted())
+	return l.in.SetLimit(ctx, limit.in())
 }
+
+// Rebalance arranges the limit anew over the nodes of this Client that do not
+// drain, and has the records kept at such nodes. The limit itself stays what it is, and so does the
+// number of shards unless it was chosen for the limit (Limit.Shards 0).
+// It works and fails as SetLimit does; if the shards are where they should be, it does nothing.
+//
+// The capacity of the shards that leave follows as their logs empty. When State.Settled, nothing
+// of the limit is left where it was.
+func (l *Limiter) Rebalance(ctx context.Context) error { return l.in.Rebalance(ctx) }
 
 // Reset forgets all usage, and lifts a quarantine: the whole limit is free at
 // once. A shard that could not be reached keeps its log; the error is then a
 // *ShardError for each.
-func (l *Limiter) Reset(ctx context.Context) error {
-	c := l.hold().core
-	defer c.release()
-	defer c.members.restartWaiters() // there is room for those who wait
-	if c.limitNow().Scope == PerParticipant {
-		return c.resetPerParticipant(ctx)
-	}
-	defer c.record().Stir()
-	return c.everyShard(ctx, c.client.nodes.Patience(), func(ctx context.Context, ln *lane.Lane) error {
-		err := ln.Clear(ctx)
-		if err == nil {
-			c.ahead.Store(nil)
-		}
-		return err
-	})
-}
+func (l *Limiter) Reset(ctx context.Context) error { return l.in.Reset(ctx) }
 
-func (l *Limiter) standsAlone(method string) error {
-	if l.core.client.closed.Load() {
-		return ErrClosed
-	}
-	if f := l.family; f != nil {
-		return fmt.Errorf("%w: %s of a key of family %q: the limit of a key comes with its calls (LimiterWith), and "+
-			"what was used expires by itself (or by Reset)", ErrFamilyLimit, method, f.core.name)
-	}
-	return nil
-}
-
-// everyShard runs an operation on all shards of the layout at once, for at most the given time.
-func (c *core) everyShard(ctx context.Context, most time.Duration, op func(context.Context, *lane.Lane) error) error {
-	if c.invalid != nil {
-		return c.invalid
-	}
-	if c.client.closed.Load() {
-		return ErrClosed
-	}
-	ctx, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	r, err := c.stored()
-	if err != nil {
-		return err
-	}
-	errs := make([]error, len(r.layout.Shards))
-	var wg sync.WaitGroup
-	for i, s := range r.layout.Shards {
-		ln := c.laneTo(s)
-		wg.Go(func() {
-			err := node.ErrAway
-			if _, unknown := algorithmNamed(s.Algorithm); unknown != nil {
-				err = unknown // this version does not know its keys
-			} else if ln != nil {
-				err = op(ctx, ln)
-			}
-			if err != nil {
-				errs[i] = c.FailedAt(s.Site().Location, err)
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-func (m *member) peek(ctx context.Context) (State, error) {
-	c := m.core
-	if c.invalid != nil {
-		return State{}, c.invalid
-	}
-	r, err := c.stored()
-	if r == nil {
-		if c.client.closed.Load() {
-			return State{}, ErrClosed
-		}
-		if errors.Is(err, register.ErrDeleted) {
-			return State{}, err
-		}
-		limit := c.declaration()
-		if limit.Scope == PerParticipant {
-			return m.peekPerParticipant(limit, 0), nil
-		}
-		return State{Limit: limit}, err
-	}
-	if r.limit.Scope == PerParticipant {
-		return m.peekPerParticipant(r.limit, r.layout.Epoch), nil
-	}
-	st := State{Limit: r.limit, Epoch: r.layout.Epoch, Settled: r.layout.Settled,
-		Participants: c.record().Participants(), Records: slices.Clone(c.client.records.Book.Nodes())}
-	if f := r.layout.Fence; f != nil {
-		st.Takeover, st.Lost = true, slices.Clone(f.Lost)
-	}
-	st.Shards = make([]ShardState, len(r.layout.Shards))
-	next, resets := make([]time.Duration, len(st.Shards)), make([]time.Duration, len(st.Shards))
-	for i, s := range r.layout.Shards {
-		st.Shards[i] = unanswered(s)
-		if n := c.client.nodes.Node(s.Node); n != nil && !n.Ready(s.Slot) {
-			st.Shards[i].Err = n.Away(s.Slot)
-		}
-	}
-	err = c.everyShard(ctx, c.client.cfg.CallTimeout, func(ctx context.Context, ln *lane.Lane) error {
-		peek, err := ln.Peek(ctx, c.client.cfg.CallTimeout)
-		i := r.layout.Index(siteOf(ln))
-		if i < 0 {
-			return err // the layout changed in between
-		}
-		s := &st.Shards[i]
-		s.Err = err
-		if err == nil {
-			if peek.Closed == 0 {
-				reopens(ln, &peek, r.layout)
-			}
-			s.fill(&peek, r.layout, cmp.Or(r.layout.Shards[i].Burst, s.Target))
-			reopens(ln, &peek, r.layout)
-			next[i], resets[i] = comesBack(&peek, ln.Room(&peek)), peek.Reset
-		}
-		return err
-	})
-	if !st.sum(next, resets) {
-		return st, errors.Join(ErrUnavailable, err)
-	}
-	return st, nil
-}
+// Delete removes the limit and its usage from Redis, as it is stored now. Delete what nothing uses
+// any more. A limit that is not stored is deleted already: the result is nil, and nothing is
+// declared.
+//
+// Handles of this Client are of no use any more: what is called on them, and who waits, gets
+// ErrNotFound. Client.Limiter declares the limit anew.
+//
+// Another process that uses the limit is not told. It goes on with the layout it knows as after a
+// loss of memory, see Config.AfterLoss: a shard that it used lately is shut for as long as that
+// says. With windows above a minute the permits that it was granted before then count again, as do
+// those of other processes but this one. It stores its layout again when it next reads the record:
+// within 15 seconds of use. Permits that were on their way to a call during Delete count as used
+// after it. Reset forgets usage at once.
+//
+// The error is a *ShardError for each place that could not be reached. What is left there expires
+// by itself unless a process uses it. With ErrUnavailable no place could be reached, and nothing
+// has changed.
+func (l *Limiter) Delete(ctx context.Context) error { return l.in.Delete(ctx) }

@@ -3,10 +3,10 @@ package shardlimit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/call"
+	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
 // Reservation is permits that may be used from a known instant on. They are
@@ -14,48 +14,7 @@ import (
 // who waits longer uses them beside permits that have become free meanwhile.
 // A Reservation is safe for concurrent use.
 type Reservation struct {
-	decision Decision
-	due      int64 // on the client's clock
-	n        int64
-}
-
-// Delay is how long to wait from now on before the permits may be used; 0 if they may be used
-// already.
-func (r *Reservation) Delay() time.Duration {
-	return time.Duration(max(0, r.due-r.decision.core.client.now()))
-}
-
-// At is when the permits may be used, on this process' clock.
-func (r *Reservation) At() time.Time { return r.decision.core.client.time(r.due) }
-
-// Permits is how many permits were reserved.
-func (r *Reservation) Permits() int64 { return r.n }
-
-// Degraded means that the outage policy answered, not Redis.
-func (r *Reservation) Degraded() bool { return r.decision.Degraded }
-
-// Shadowed means that the limit is in Shadow mode, and that Enforced would have had the permits
-// later or not at all.
-func (r *Reservation) Shadowed() bool { return r.decision.Shadowed }
-
-// Cancel gives the permits back, so that others can have them; what others have
-// reserved does not move. It works once, and until the permits are due: later they
-// count as used, and nothing happens. While participants contend, it has cost its credit all the
-// same. The error is a *ShardError for each shard that could not be reached;
-// Cancel may then be called again.
-func (r *Reservation) Cancel(ctx context.Context) error {
-	c := r.decision.core.hold()
-	defer c.release()
-	switch {
-	case c.client.closed.Load():
-		return ErrClosed
-	case c.client.now() >= r.due:
-		return nil
-	}
-	if err := c.settle(ctx, &r.decision, 0, true); !errors.Is(err, ErrSettled) {
-		return err
-	}
-	return nil
+	in *call.Reservation
 }
 
 // Reserve gets n permits, all of them, now or at the earliest instant at which there is room for
@@ -81,91 +40,36 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 // the limit, earlier reservations are still admitted, and a bucket grants nothing else until they
 // were. A node that loses its memory forgets what was reserved there.
 func (l *Limiter) Reserve(ctx context.Context, n int64) (*Reservation, error) {
-	m := l.hold()
-	defer m.core.release()
-	return m.reserve(ctx, n)
-}
-
-func (m *member) reserve(ctx context.Context, n int64) (*Reservation, error) {
-	c := m.core
-	start := c.client.now()
-	r, _, err := m.admit(ctx, n, false)
+	in, err := l.in.Reserve(ctx, n)
+	if far := (*limit.TooFarAheadError)(nil); errors.As(err, &far) {
+		return nil, &TooFarAheadError{far.Delay}
+	}
 	if err != nil {
 		return nil, err
 	}
-	made, err := m.obtain(ctx, r, n, start)
-	switch {
-	case err == nil:
-		c.decided(ctx, &made.decision, n, start, nil)
-	case isRefusal(err):
-		c.decided(ctx, &Decision{}, n, start, nil)
-	default:
-		c.decided(ctx, &Decision{}, n, start, err)
-	}
-	return made, err
+	return &Reservation{in}, nil
 }
 
-// limitOf is the limit of the routes, or the one declared while there are none.
-func (c *core) limitOf(r *routes) Limit {
-	if r == nil {
-		return c.declaration()
-	}
-	return r.limit
-}
+// Delay is how long to wait from now on before the permits may be used; 0 if they may be used
+// already.
+func (r *Reservation) Delay() time.Duration { return r.in.Delay() }
 
-// obtain gets n permits now, or reserves them.
-func (m *member) obtain(ctx context.Context, r *routes, n, start int64) (*Reservation, error) {
-	c := m.core
-	var d Decision
-	deadline := c.deadline(ctx)
-	if err := m.atOnce(ctx, r, n, false, start, deadline, &d); err != nil {
-		return nil, err
-	}
-	if d.mode == Closed {
-		return nil, fmt.Errorf("%w: limiter %q", ErrLimitClosed, c.title())
-	}
-	if d.Allowed {
-		return c.turn(d, n, deadline)
-	}
-	var err error
-	made := &Reservation{decision: d, n: n}
-	if d.engine == nil {
-		made.decision, made.due, err = m.book(ctx, r, bookCall{n: n, deadline: deadline, since: start})
-		var away *awayError
-		if !errors.As(err, &away) {
-			return made.unless(err)
-		}
-		if made.decision, err = m.outage(r, n, false, away.cause); err != nil {
-			return nil, err
-		}
-		if made.decision.Allowed {
-			return c.turn(made.decision, n, deadline)
-		}
-	}
-	g, due, in := made.decision.engine.Book(n, deadline)
-	if g.Granted == 0 {
-		return nil, late(in, deadline, c.client.now())
-	}
-	made.due, made.decision.Allowed, made.decision.Granted, made.decision.RetryAfter = due, true, n, 0
-	made.decision.until, made.decision.first = g.Until, lane.Part{At: g.At, N: n}
-	return made, nil
-}
+// At is when the permits may be used, on this process' clock.
+func (r *Reservation) At() time.Time { return r.in.At() }
 
-// turn is the reservation that a grant is, due at once or, under LeakyBucket, when it may act.
-func (c *core) turn(d Decision, n, deadline int64) (*Reservation, error) {
-	now := c.client.now()
-	due := now + int64(d.Delay)
-	if d.Delay > 0 && deadline != 0 && due > deadline {
-		c.handBack(c.client.ctx, d, now)
-		return nil, fmt.Errorf("%w: its turn comes in %s", ErrWaitTooLong, d.Delay)
-	}
-	return &Reservation{decision: d, due: due, n: n}, nil
-}
+// Permits is how many permits were reserved.
+func (r *Reservation) Permits() int64 { return r.in.Permits() }
 
-// unless is the reservation, or none with an error.
-func (r *Reservation) unless(err error) (*Reservation, error) {
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
-}
+// Degraded means that the outage policy answered, not Redis.
+func (r *Reservation) Degraded() bool { return r.in.Degraded() }
+
+// Shadowed means that the limit is in Shadow mode, and that Enforced would have had the permits
+// later or not at all.
+func (r *Reservation) Shadowed() bool { return r.in.Shadowed() }
+
+// Cancel gives the permits back, so that others can have them; what others have
+// reserved does not move. It works once, and until the permits are due: later they
+// count as used, and nothing happens. While participants contend, it has cost its credit all the
+// same. The error is a *ShardError for each shard that could not be reached;
+// Cancel may then be called again.
+func (r *Reservation) Cancel(ctx context.Context) error { return r.in.Cancel(ctx) }

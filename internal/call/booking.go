@@ -1,0 +1,251 @@
+package call
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/forecast"
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// bookRounds is how often parts of a booking are moved so that all are due together.
+const bookRounds = 5
+
+// booked is a part of a booking.
+type booked struct {
+	lane.Part
+	early int64 // it is dated no earlier than this
+	due   int64 // and no later than this
+}
+
+// Booking is a call that books permits.
+type Booking struct {
+	N        int64 // permits
+	at       int64 // the earliest instant for which to book them
+	Deadline int64 // the latest one; 0: none
+	Since    int64 // when the call began
+}
+
+// Book reserves permits at the earliest instant at which there is room for them: on one shard if
+// one can have so many, else on several, all for one instant.
+func (m *Member) Book(ctx context.Context, r *limit.Routes, call Booking) (Decision, int64, error) {
+	c := m.Target
+	failure := cmp.Or(r.Absence(), node.ErrAway)
+	for _, wanted := range m.choices(ctx, r, call) {
+		parts, err := c.bookParts(ctx, wanted, call)
+		if err == nil {
+			d, due := c.booking(r, parts)
+			return d, due, nil
+		}
+		if dead := (*partError)(nil); !errors.As(err, &dead) {
+			return Decision{}, 0, c.noBooking(ctx, r, err)
+		}
+		failure = err
+	}
+	if c.Process.Lanes.Hurried(c.Process.Config.CallTimeout - time.Duration(c.Process.Now()-call.Since)) {
+		failure = lane.ErrOverloaded
+	}
+	return Decision{}, 0, c.noBooking(ctx, r, failure)
+}
+
+// choices are what may be booked: each shard that can have n permits by itself, the one that has
+// them first in front. If none can, there is one choice, of several shards; none if all that answer
+// have less.
+func (m *Member) choices(ctx context.Context, r *limit.Routes, call Booking) (choices [][]lane.Part) {
+	now := m.Target.Process.Now()
+	var seats []*lane.Seat
+	var lanes []*lane.Lane
+	for _, s := range m.View(r).visit {
+		if s.Lane.Usable() {
+			seats, lanes = append(seats, s), append(lanes, s.Lane)
+		}
+	}
+	if len(seats) == 1 && seats[0].Lane.Most() >= call.N {
+		return [][]lane.Part{{{Seat: seats[0], N: call.N}}} // the shard itself knows when
+	}
+	left := m.Target.Process.Config.CallTimeout - time.Duration(now-call.Since)
+	var offers []forecast.Offer
+	var asked []*lane.Seat
+	var times []int64
+	for i, found := range lane.Look(ctx, lanes, left/2) {
+		if found.Err != nil {
+			continue
+		}
+		o := offerOf(&found)
+		offers, asked = append(offers, o), append(asked, seats[i])
+		if at, ok := o.Soonest(call.N); ok {
+			k, _ := slices.BinarySearch(times, at+1) // behind those that have them as soon
+			times = slices.Insert(times, k, at)
+			choices = slices.Insert(choices, k, []lane.Part{{Seat: seats[i], N: call.N}})
+		}
+	}
+	if choices != nil {
+		return choices
+	}
+	var wanted []lane.Part
+	for i, n := range forecast.Split(offers, call.N) {
+		if n > 0 {
+			wanted = append(wanted, lane.Part{Seat: asked[i], N: n})
+		}
+	}
+	if wanted != nil {
+		choices = [][]lane.Part{wanted}
+	}
+	return choices
+}
+
+// offerOf is what a shard has to give, on the client's clock.
+func offerOf(found *lane.Sight) forecast.Offer {
+	l := found.Lane
+	o := forecast.Offer{Weight: l.Most()}
+	room := l.Room(&found.PeekReply)
+	if found.Closed == 0 {
+		o.Free = max(0, room-found.Used)
+	}
+	o.Releases = forecast.Releases(o.Free, &found.PeekReply, found.Received, room)
+	if found.Status == script.Absent {
+		o.Free = o.Weight
+	} else if last := len(found.Releases); last > 0 && !l.Bursty {
+		// a bucket has what comes back whatever is booked
+		o.After = found.Received + int64(found.Releases[last-1].In-found.Window)
+	}
+	return o
+}
+
+// partError tells which shard could not be booked, so that the others are tried.
+type partError struct {
+	seat *lane.Seat
+	error
+}
+
+func (e *partError) Unwrap() error { return e.error }
+
+// noBooking is why there is none: a refusal, the end of the caller, or that shards are away.
+func (c *Target) noBooking(ctx context.Context, r *limit.Routes, err error) error {
+	if e := c.gone(ctx, err); e != nil {
+		return e
+	}
+	if errors.Is(err, lane.ErrOverloaded) {
+		return fmt.Errorf("%w: %w", limit.ErrWaitTooLong, lane.ErrOverloaded)
+	}
+	if isRefusal(err) {
+		return err
+	}
+	return &awayError{err}
+}
+
+// awayError is why no shard could be booked; the outage policy decides.
+type awayError struct{ cause error }
+
+func (e *awayError) Error() string { return fmt.Sprint("no shard could be booked: ", e.cause) }
+
+func isRefusal(err error) bool {
+	return errors.Is(err, limit.ErrTooFarAhead) || errors.Is(err, limit.ErrWaitTooLong) ||
+		errors.Is(err, limit.ErrLimitClosed)
+}
+
+// bookParts books every part for the instant of the call, or for a later one that suits all:
+// a part that was dated earlier than the others would come back too early.
+func (c *Target) bookParts(ctx context.Context, wanted []lane.Part, call Booking) ([]booked, error) {
+	for range bookRounds {
+		done, err := c.bookAll(ctx, wanted, call)
+		var d Decision
+		latest, due := call.at, call.at
+		for _, b := range done {
+			d.addPart(b.Part, 0)
+			latest, due = max(latest, b.early), max(due, b.due)
+		}
+		if err == nil && (len(done) == 1 || latest <= call.at+int64(time.Microsecond)) { // shards count whole ones
+			return done, nil
+		}
+		c.HandBack(ctx, d, call.Since)
+		if err != nil {
+			return nil, err
+		}
+		if call.Deadline != 0 && due > call.Deadline {
+			now := c.Process.Now()
+			return nil, late(time.Duration(due-now), call.Deadline, now)
+		}
+		call.at = due
+	}
+	return nil, fmt.Errorf("%w: others book as fast", limit.ErrWaitTooLong)
+}
+
+// bookAll books the parts at once, each for the instant of the call or as soon after it as there is
+// room.
+func (c *Target) bookAll(ctx context.Context, wanted []lane.Part, call Booking) (done []booked, failure error) {
+	all, errs := make([]booked, len(wanted)), make([]error, len(wanted))
+	var wg sync.WaitGroup
+	for i, w := range wanted {
+		part := call
+		part.N = w.N
+		wg.Go(func() { all[i], errs[i] = c.bookPart(ctx, w.Seat, part) })
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if err == nil {
+			done = append(done, all[i])
+		}
+	}
+	return done, errors.Join(errs...)
+}
+
+// booking is the decision that stands for the parts, and when they are due.
+func (c *Target) booking(r *limit.Routes, parts []booked) (d Decision, due int64) {
+	now := c.Process.Now()
+	for _, b := range parts {
+		d.addPart(b.Part, c.OwnTicket())
+		due = max(due, b.due)
+	}
+	c.complete(&d, r, r.Expected(now), now)
+	d.until += max(0, due-now)
+	return d, due
+}
+
+// OwnTicket identifies a decision that this process put together, apart from those of script calls.
+func (c *Target) OwnTicket() uint64 { return c.rare().made.Add(1) | 1<<63 }
+
+// bookPart reserves permits on the shard.
+func (c *Target) bookPart(ctx context.Context, s *lane.Seat, call Booking) (booked, error) {
+	now := c.Process.Now()
+	left := c.Process.Config.CallTimeout - time.Duration(now-call.Since)
+	ctx, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	r, sent, received, err := s.Reserve(ctx, lane.Booking{Permits: call.N, From: call.at, Deadline: call.Deadline})
+	switch {
+	case err != nil && c.Process.Lanes.Hurried(left) && errors.Is(err, context.DeadlineExceeded) &&
+		!script.NotExecuted(err):
+		return booked{}, lane.ErrOverloaded
+	case err != nil:
+		return booked{}, &partError{s, s.Lane.Fail(err)}
+	case r.Paced > 0:
+		return booked{}, &limit.TooFarAheadError{Delay: r.Paced}
+	case r.Granted == 0 && r.Retry < 0 && c.Family != nil: // another caller has brought another limit
+		return booked{}, c.TooMany(call.N, r.Target)
+	case r.Granted == 0 && r.Retry < 0:
+		return booked{}, &partError{s, s.Lane.Fail(errShareTooSmall)}
+	case r.Granted == 0:
+		return booked{}, late(r.Retry, call.Deadline, now)
+	}
+	part := lane.Part{Seat: s, At: r.At, N: call.N}
+	return booked{part, sent + int64(r.Delay), received + int64(r.Delay)}, nil
+}
+
+// late is why permits that come after a delay are not booked: that is after the deadline, 0: none,
+// or too far ahead.
+func late(delay time.Duration, deadline, now int64) error {
+	if deadline != 0 && int64(delay) > deadline-now {
+		return fmt.Errorf("%w: the permits can come in %s", limit.ErrWaitTooLong, delay)
+	}
+	return &limit.TooFarAheadError{Delay: delay}
+}
+
+var errShareTooSmall = errors.New("its share is less than was asked for")

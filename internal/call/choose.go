@@ -1,0 +1,95 @@
+package call
+
+import (
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/chance"
+	"github.com/shardlimit/shardlimit/internal/limit"
+)
+
+// How a process spreads its calls while shards have room. Under load it uses the
+// first few of its order, so that calls meet in batches. A call that finds these
+// almost idle has nobody to meet: it goes to one that changes from time to time, so that in the
+// long run every shard gets as much. A process goes round so many shards that
+// each has enough participants for chance to even them out (with 250 the busiest of
+// 64 shards gets about a sixth more than the mean), and no more, so that a node
+// serves a bounded number of processes however many shards there are.
+const (
+	preferred = 2   // shards under load
+	crowd     = 250 // participants that go round to a shard
+	rotation  = 16 * time.Millisecond
+)
+
+// tried marks the lanes, by their place in routes.order, that a call is done with; nil: none.
+type tried [limit.MaxShards / 64]uint64
+
+// add marks a lane. A layout has no more than MaxShards.
+func (t *tried) add(i int) {
+	if i < limit.MaxShards {
+		t[i/64] |= 1 << (i % 64)
+	}
+}
+
+func (t *tried) has(i int) bool {
+	return i >= limit.MaxShards || t != nil && t[i/64]&(1<<(i%64)) != 0
+}
+
+// choose picks the next shard for a call: of the first few in the participant's
+// order, the one with the fewest calls waiting; if these are almost idle, one
+// that the rotation has come to. Once one of the first has nothing for it, it picks among all
+// that may have, so that demand that spills spreads evenly. size is the least share that is of use.
+// It returns -1 when there is none left.
+func (v *view) choose(now int64, size int64, done *tried) int {
+	if len(v.seats) == 1 { // how busy it is does not matter
+		if v.open(0, now, size, done) {
+			return 0
+		}
+		return -1
+	}
+	best, seen, ties := -1, 0, uint64(0)
+	var least, all int64
+	spills := false
+	for i := range v.seats {
+		if !v.open(i, now, size, done) {
+			spills = spills || seen < preferred
+			continue
+		}
+		waiting := v.seats[i].Lane.Waiting.Load()
+		switch {
+		case best < 0 || waiting < least:
+			best, least, ties = i, waiting, 1
+		case spills && waiting == least:
+			if ties++; chance.N(ties) == 0 {
+				best = i
+			}
+		}
+		all += waiting
+		if seen++; seen == preferred && !spills {
+			break
+		}
+	}
+	if best < 0 || spills || seen < preferred || all >= preferred {
+		return best
+	}
+	for k := range int64(preferred) {
+		i := rotated(v.Routes, now, k)
+		if v.open(i, now, size, done) && v.seats[i].Lane.Waiting.Load() == 0 {
+			return i
+		}
+	}
+	return best
+}
+
+// open reports whether a call may go to the shard at this place of the order.
+func (v *view) open(i int, now, size int64, done *tried) bool {
+	s := v.seats[i]
+	return !done.has(i) && !s.Shut(now) && s.Lane.Most() >= size && s.Lane.Usable()
+}
+
+// rotated is the place in the order of the shard that the rotation has come to, or comes to k steps
+// later.
+func rotated(r *limit.Routes, now, k int64) int {
+	shards := int64(len(r.Order))
+	reach := (crowd*shards-1)/max(r.Record.Participants(), 1) + 1
+	return int((now/int64(rotation) + k) % min(max(reach, preferred), shards))
+}

@@ -1,0 +1,274 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/chance"
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/limit"
+)
+
+const (
+	// collectRounds is how often a collection asks for what it lacks before it looks at the shards.
+	collectRounds = 3
+	// collectTries is how often it begins anew if it has seen that everything it wants is free.
+	collectTries = 4
+)
+
+// collect collects n permits from several shards, and gives everything back if the sum falls short.
+//
+// First it asks at once all shards that may have them, by what this process knows. If the sum falls
+// short, it gives back what it got and looks at the shards. If n permits are free together then,
+// another process may have collected at the same time, and each had a part. So it tries again, and
+// takes first what one shard has: of the shards that have something, the first in the order of the
+// layout, which is the same for every process. Who gets less there than was seen has a rival that
+// came first: it gives way and looks again after a while. Of two rivals, the one that looks last
+// has seen what the other one gave back. Within a process one collection runs at a time.
+func (m *Member) collect(ctx context.Context, v *view, n, since int64, seen *attempt, d *Decision) error {
+	c := m.Target
+	if seen.now-since > c.Process.Lanes.Boarding() {
+		return v.denied(ctx, seen, n, since, false, d)
+	}
+	if err := c.joinCollections(ctx, since); errors.Is(err, lane.ErrOverloaded) {
+		if seen.now = c.Process.Now(); v.KnownDenial(n, seen.now, d) {
+			return nil
+		}
+		seen.queued = true
+		return v.denied(ctx, seen, n, since, false, d)
+	} else if err != nil {
+		return err
+	}
+	g := collection{core: c, view: v, n: n, since: since, seen: seen}
+	defer g.leave()
+	if v.KnownDenial(n, c.Process.Now(), d) {
+		return nil // the collection before this one has found out
+	}
+	enough, err := g.atOnce(ctx)
+	if !enough && err == nil {
+		g.giveBack(ctx)
+		err = g.retry(ctx)
+	}
+	if err != nil {
+		g.giveBack(ctx)
+		return err
+	}
+	if g.got.Granted == n {
+		*d = g.got
+		now := c.Process.Now()
+		c.complete(d, v.Routes, v.Expected(now), now)
+		return nil
+	}
+	return g.denied(ctx, d)
+}
+
+// joinCollections waits until no other collection is under way, at most until ctx ends or
+// the call that began at since is too old to begin one.
+func (c *Target) joinCollections(ctx context.Context, since int64) error {
+	token := c.rare().collect
+	select {
+	case token <- struct{}{}:
+		return nil
+	default:
+	}
+	late := time.NewTimer(time.Duration(since + c.Process.Lanes.Boarding() - c.Process.Now()))
+	defer late.Stop()
+	select {
+	case token <- struct{}{}:
+		return nil
+	case <-late.C:
+		return lane.ErrOverloaded
+	case <-ctx.Done():
+		return clock.Ended(ctx)
+	case <-c.Process.Context.Done():
+		return limit.ErrClosed
+	}
+}
+
+// collection is one call that collects permits.
+type collection struct {
+	core    *Target
+	view    *view
+	n       int64
+	since   int64
+	seen    *attempt
+	got     Decision
+	asked   tried           // by place in view.seats
+	empty   tried           // asked, and had less than was asked for
+	outlook *outlook        // the last look at the shards
+	back    <-chan struct{} // closed once what was given back last is there again
+}
+
+// leave lets the next collection begin. That one would see too little while permits are on their
+// way back.
+func (g *collection) leave() {
+	done := func() { <-g.core.rare().collect }
+	if g.back == nil {
+		done()
+		return
+	}
+	go func() { <-g.back; done() }() // ends soon: see giveBack
+}
+
+// lacks is how many permits it has not got yet.
+func (g *collection) lacks() int64 { return g.n - g.got.Granted }
+
+// atOnce asks for everything at once, and again for what is missing then.
+func (g *collection) atOnce(ctx context.Context) (enough bool, err error) {
+	for range collectRounds {
+		wanted := g.plan(g.core.Process.Now())
+		if len(wanted) == 0 {
+			break
+		}
+		if err = g.take(ctx, wanted); err != nil || g.lacks() == 0 {
+			break
+		}
+	}
+	return g.lacks() == 0, err
+}
+
+// plan says what to ask each shard for: what it is believed to have, in this participant's order,
+// as far as it is needed. If that is not enough, shards that were not asked yet may have more. What
+// is still missing is asked of all alike: that shows each what is wanted of it, and counts its
+// demand.
+func (g *collection) plan(now int64) (wanted []lane.Part) {
+	lacks := g.lacks()
+	place := make([]int, 0, len(g.view.seats)) // of those in wanted
+	for i, s := range g.view.seats {
+		// A shard that paces this participant may yet have some of the permits.
+		if g.empty.has(i) || !s.Lane.Usable() {
+			continue
+		}
+		if s.Lane.Shut(now) {
+			g.seen.reached = true
+			continue
+		}
+		n := min(s.Lane.Expected(now), lacks)
+		lacks -= n
+		wanted, place = append(wanted, lane.Part{Seat: s, N: n}), append(place, i)
+	}
+	for k, i := range place {
+		if most := wanted[k].Seat.Lane.Most(); !g.asked.has(i) && wanted[k].N < most {
+			more := min(most-wanted[k].N, lacks)
+			wanted[k].N += more
+			lacks -= more
+		}
+	}
+	chosen := wanted[:0]
+	for k, i := range place {
+		more := lacks / int64(len(place)-k)
+		wanted[k].N += more
+		lacks -= more
+		if wanted[k].N > 0 {
+			g.asked.add(i)
+			chosen = append(chosen, wanted[k])
+		}
+	}
+	return chosen
+}
+
+// take asks each shard for its part, all at once. The error is the caller's end.
+func (g *collection) take(ctx context.Context, wanted []lane.Part) (ended error) {
+	asks, errs := make([]lane.Ask, len(wanted)), make([]error, len(wanted))
+	now := g.core.Process.Now()
+	var wg sync.WaitGroup
+	for i, w := range wanted {
+		asks[i] = lane.Ask{N: w.N, UpTo: true, Since: g.since}
+		if i > 0 {
+			wg.Go(func() { errs[i] = w.Seat.Ask(ctx, &asks[i], now) })
+		}
+	}
+	errs[0] = wanted[0].Seat.Ask(ctx, &asks[0], now)
+	wg.Wait()
+	for i, w := range wanted {
+		switch e := g.core.gone(ctx, errs[i]); {
+		case errs[i] == nil:
+			g.seen.reached = true
+			g.got.add(w.Seat, &asks[i].Answer)
+		case e != nil:
+			ended = e
+		default:
+			g.seen.failed(w.Seat, g.since, g.n, errs[i])
+		}
+		if asks[i].Granted < w.N {
+			g.empty.add(g.view.place(w.Seat))
+		}
+	}
+	return ended
+}
+
+// retry looks whether everything is free, and collects it in order.
+func (g *collection) retry(ctx context.Context) (err error) {
+	c := g.core
+	for try := range collectTries {
+		now := c.Process.Now()
+		if now-g.since > c.Process.Lanes.Boarding() || c.Process.Closed.Load() || ctx.Err() != nil {
+			return c.gone(ctx, nil)
+		}
+		var found []int64
+		g.outlook, found = c.Look(ctx, g.view.Routes, g.since)
+		if g.outlook.Free < g.n || g.view.pacedAnywhere(now) {
+			return c.gone(ctx, nil)
+		}
+		if err = g.inOrder(ctx, found); err != nil || g.lacks() == 0 {
+			return err
+		}
+		g.giveBack(ctx)
+		took := c.Process.Now() - now
+		left := g.since + c.Process.Lanes.Boarding() - c.Process.Now()
+		clock.Sleep(ctx, time.Duration(min(chance.N(took<<try+1), left)))
+	}
+	return c.gone(ctx, nil)
+}
+
+// inOrder takes what was found, in the order of the layout: what the first shard has before the
+// rest.
+func (g *collection) inOrder(ctx context.Context, found []int64) error {
+	var wanted []lane.Part
+	lacks := g.n
+	for i, s := range g.view.visit {
+		if n := min(found[i], lacks); n > 0 {
+			wanted = append(wanted, lane.Part{Seat: s, N: n})
+			lacks -= n
+		}
+	}
+	err := g.take(ctx, wanted[:1])
+	if err != nil || g.got.Granted < wanted[0].N || len(wanted) == 1 {
+		return err
+	}
+	return g.take(ctx, wanted[1:])
+}
+
+// giveBack returns what was collected in vain.
+func (g *collection) giveBack(ctx context.Context) {
+	if g.got.Granted > 0 {
+		g.back, g.got = g.core.HandBack(ctx, g.got, g.since), Decision{}
+	}
+}
+
+// denied ends a collection that did not come to n permits.
+func (g *collection) denied(ctx context.Context, d *Decision) error {
+	c, now := g.core, g.core.Process.Now()
+	if g.seen.now = now; !g.seen.reached {
+		return g.view.denied(ctx, g.seen, g.n, g.since, false, d)
+	}
+	wait := time.Duration(now - g.since) // there was no time for a look, or others collect too
+	if g.outlook != nil && g.outlook.Free < g.n {
+		wait = c.Await(g.view.Routes, g.outlook, g.n)
+	}
+	c.Deny(g.view.Routes, now, max(wait, g.view.pause(now)), d)
+	return nil
+}
+
+// pacedAnywhere reports whether a shard wants to see this participant later.
+func (v *view) pacedAnywhere(now int64) bool {
+	for _, s := range v.seats {
+		if s.Paced(now) {
+			return true
+		}
+	}
+	return false
+}

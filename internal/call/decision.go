@@ -1,0 +1,41 @@
+package call
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/local"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+)
+
+// Decision is the answer to one call. It is large, so the way of a call fills it in place.
+type Decision struct {
+	Answer
+	Origin
+}
+
+// Answer is what a Decision tells, see shardlimit.Decision.
+type Answer struct {
+	Allowed, Degraded, Shadowed bool
+
+	Granted, Limit, Remaining                int64
+	Delay, RetryAfter, NextAfter, ResetAfter time.Duration
+}
+
+// Origin is what Settle must know of a decision.
+type Origin struct {
+	Mode    limit.Mode // by which it was decided
+	Source  telemetry.Source
+	Target  *Target
+	ticket  uint64 // of the first part; see origin
+	first   lane.Part
+	more    []lane.Part   // when permits were collected from several shards
+	until   int64         // on the client's clock: what was granted has left the window
+	engine  *local.Engine // when this process decided by itself
+	settled *atomic.Bool  // with an engine: whether it was settled
+	Handed  []Handed      // when another process made it: what it tells of each limit
+	Joint   *[]Decision   // what the limits of a Set said
+	lease   *lease        // when the permits were held in advance; ticket is then their place in it
+}

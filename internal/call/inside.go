@@ -1,0 +1,88 @@
+package call
+
+import (
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/limit"
+)
+
+// This file is what tests of other packages see of a process, and change in it.
+
+// Suspend is what becomes of a process whose machine was suspended for so long: its monotonic clock
+// stood still but for a moment.
+func (c *Client) Suspend(d time.Duration) { c.Clock.Suspend(d) }
+
+// Stop is what becomes of a process whose machine was stopped for so long by its hypervisor: both
+// of its clocks stood still.
+func (c *Client) Stop(d time.Duration) { c.Clock.Stop(d) }
+
+// RememberKeys has the families that are opened next remember so many keys.
+func (c *Client) RememberKeys(n int) { c.familyKeys = n }
+
+// RecordNodes returns the nodes that keep the records, as last heard.
+func (c *Client) RecordNodes() []string { return c.Records.Book.Nodes() }
+
+// Known returns of how many keys the process has something.
+func (f *Family) Known() int {
+	n := len(f.keys.all())
+	for i := range f.keys.parts {
+		f.keys.parts[i].mu.Lock()
+		n += len(f.keys.parts[i].denied)
+		f.keys.parts[i].mu.Unlock()
+	}
+	return n
+}
+
+// HaltLease stops the timer that ends the current lease.
+func (l *Limiter) HaltLease() {
+	if lease := l.has().Leases.Current.Load(); lease != nil {
+		lease.timer.Stop()
+	}
+}
+
+// Doubt has the limiter believe that its layout was last confirmed too long ago.
+func (l *Limiter) Doubt() { l.has().Target.Record().Doubt() }
+
+// DecideFor has a limit of Scope PerParticipant decide for a participant. It returns what was
+// granted of n, and how many participants are remembered.
+func (l *Limiter) DecideFor(name string, n int64) (granted int64, remembered int) {
+	c := l.has().Target
+	d := Decision{Origin: Origin{Target: c}}
+	of := l.Limit()
+	decideHere(c.Members.of(limit.NewParticipant(name, 1)).alone(), &d, of, n, true)
+	return d.Granted, len(c.Members.others)
+}
+
+// Forget has the limiter ask Redis with its next call, whatever it knows to be empty.
+func (l *Limiter) Forget() { l.has().ForgetDenials(l.has().Target.Routes.Load()) }
+
+// Paced returns how long no shard wants to see this participant again.
+func (l *Limiter) Paced() time.Duration {
+	m := l.has()
+	return m.View(m.Target.Routes.Load()).pause(m.Target.Process.Now())
+}
+
+// OwnPermits returns this process' part of the limit under FailLocal.
+func (l *Limiter) OwnPermits() int64 {
+	c := l.has().Target
+	return c.OwnPart(c.Routes.Load().Limit).Permits
+}
+
+// Remembers returns of how many shards the limiter keeps lanes, and its participant seats.
+func (l *Limiter) Remembers() (lanes, seats int) {
+	m := l.has()
+	lanes = m.Target.Remembered()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return lanes, len(m.seats)
+}
+
+// has returns what the process has of the limit now.
+func (l *Limiter) has() *Member {
+	m := l.Hold()
+	defer m.Target.Release()
+	return m
+}
+
+// Participant returns the name of the process.
+func (l *Limiter) Participant() string { return l.Target.Process.Config.Participant }

@@ -1,0 +1,335 @@
+package call
+
+import (
+	"context"
+	"hash/maphash"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// keys are the keys of a family of which a process has something: those that calls are under way
+// for, and those of which it remembers something that spares calls or that a later one must know.
+// They are divided among parts, each with a lock of its own, so that calls for different keys do
+// not meet.
+type keys struct {
+	prefix string // of their ids
+	seed   maphash.Seed
+	most   int // that a part remembers
+	parts  [keyParts]keyPart
+}
+
+const keyParts = 32
+
+const (
+	// keySweep is how often a part looks for what need not be remembered any more.
+	keySweep = time.Second
+	// keyRest is how long a key is remembered that is costly to begin with.
+	keyRest = 10 * time.Second
+)
+
+type keyPart struct {
+	mu       sync.Mutex
+	cores    map[limit.Keyed]*Target
+	denied   map[string]denial // of keys without a core
+	idle     int               // cores that are held by nobody
+	sweeping bool              // it will be looked for those that can go
+
+	_ [24]byte // so that no two share a cache line
+}
+
+// denial is that a key has nothing free, and all that a process remembers of it.
+type denial struct {
+	lane.Denied
+	at *keyPlace
+}
+
+// keyPlace is where keys are under routes of the family.
+type keyPlace struct {
+	lane.Place
+	of *limit.Routes
+}
+
+// remember has so many keys remembered, or some more. They are not divided evenly: hardly any part
+// has four standard deviations more than the mean, and a few.
+func (ks *keys) remember(size int) {
+	mean := float64(size) / keyParts
+	ks.seed, ks.most = maphash.MakeSeed(), int(math.Ceil(mean+4*math.Sqrt(mean)))+4
+}
+
+// hold returns what the process has of a key, for one who releases it.
+func (ks *keys) hold(f *Family, k limit.Keyed, invalid error) *Target {
+	if invalid == nil {
+		invalid = limit.CheckName("key", k.Key)
+	}
+	if invalid != nil { // not remembered: it may be of any length
+		return f.newKey(limit.Keyed{}, invalid)
+	}
+	p := ks.part(k.Key)
+	p.mu.Lock()
+	c := p.cores[k]
+	if c == nil {
+		p.mu.Unlock()
+		fresh := f.newKey(k, nil) // the others need not wait for that
+		fresh.part = p
+		p.mu.Lock()
+		if c = p.cores[k]; c == nil {
+			if p.cores == nil {
+				p.cores = make(map[limit.Keyed]*Target)
+			}
+			delete(p.denied, k.Key)
+			c, p.cores[k] = fresh, fresh
+			c.uses = 1
+			p.mu.Unlock()
+			return c
+		}
+	}
+	if c.uses == 0 {
+		p.idle--
+	}
+	c.uses++
+	p.mu.Unlock()
+	return c
+}
+
+// crowdedOut reports whether a call for one permit would be shed, without a look at where it would
+// go: what the process does for that takes the time of those that can be served. It is for a key of
+// which nothing is known.
+func (l *Limiter) crowdedOut(n int64) bool {
+	f := l.family
+	if f == nil || n != 1 {
+		return false
+	}
+	c := f.core.Process
+	policy := c.Config.OnOutage
+	if !c.Lanes.Crowded(c.Nodes.Roster()) || policy == limit.FailOpen || policy == limit.FailLocal {
+		return false
+	}
+	r := f.core.Routes.Load()
+	return r != nil && r.Limit.Mode == limit.Enforced && r.Limit.Scope == limit.Global && l.key.Terms().Mode == "" &&
+		l.invalid == nil && limit.CheckName("key", l.key.Key) == nil && !f.keys.has(l.key)
+}
+
+// shed ends a call that was crowded out.
+func (f *Family) shed(ctx context.Context, d *Decision) error {
+	since := f.core.Process.Now()
+	err := f.core.gone(ctx, nil)
+	if err == nil {
+		err = f.core.park(ctx, since)
+	}
+	if err == nil {
+		err = errOverloaded
+	}
+	f.core.decided(ctx, d, 1, since, err)
+	return err
+}
+
+// has reports whether the process has something of a key.
+func (ks *keys) has(k limit.Keyed) bool {
+	p := ks.part(k.Key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cores[k] != nil
+}
+
+// newKey is what a process has of a key at first.
+func (f *Family) newKey(k limit.Keyed, invalid error) *Target {
+	space := f.Spaces[shard.Region(f.keys.prefix, k.Key)].Load()
+	if space == nil {
+		space = &script.Space{}
+	}
+	text, id := space.Text(f.keys.prefix, k.Key)
+	c := newCore(f.core.Process, "", id, limit.Limit{})
+	c.of, c.Family, c.Key, c.Text, c.Invalid, c.Metrics = f, &f.Family, k, text, invalid, f.core.Metrics
+	return c
+}
+
+// Hold is Limiter.hold for a core that another call held.
+func (c *Target) Hold() *Target {
+	if c.Family == nil {
+		return c
+	}
+	return c.of.keys.hold(c.of, c.Key, c.Invalid)
+}
+
+// Release ends a hold.
+func (c *Target) Release() {
+	p := c.part
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.uses--; c.uses > 0 {
+		return
+	}
+	c.idle, c.counts = c.Process.Now(), 0
+	if d, denied := c.denial(c.idle); c.remembers(c.idle, denied) {
+		p.idle++
+	} else if delete(p.cores, c.Key); denied {
+		if p.denied == nil {
+			p.denied = make(map[string]denial)
+		}
+		p.denied[c.Key.Key] = d
+	} else {
+		return
+	}
+	if p.idle+len(p.denied) > c.of.keys.most {
+		p.dropOne()
+	}
+	if !p.sweeping {
+		p.sweeping = true
+		time.AfterFunc(keySweep, func() { p.sweep(c.Process) })
+	}
+}
+
+// dropOne forgets a key that nobody holds. p.mu is held.
+func (p *keyPart) dropOne() {
+	for k := range p.denied {
+		delete(p.denied, k)
+		return
+	}
+	p.drop(func(*Target) bool { return true }, 1)
+}
+
+// drop forgets keys that nobody holds and that may go, at most so many. p.mu is held.
+func (p *keyPart) drop(may func(*Target) bool, most int) {
+	for k, c := range p.cores {
+		if most == 0 {
+			return
+		}
+		if c.uses == 0 && may(c) {
+			delete(p.cores, k)
+			p.idle--
+			most--
+		}
+	}
+}
+
+// sweep forgets what need not be remembered any more.
+func (p *keyPart) sweep(of *limit.Process) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := of.Now()
+	p.drop(func(c *Target) bool { return of.Closed.Load() || !c.remembers(now, false) }, p.idle)
+	for k, d := range p.denied {
+		if of.Closed.Load() || d.Over(now) {
+			delete(p.denied, k)
+		}
+	}
+	if len(p.cores) == 0 {
+		p.cores = nil // a map keeps the room that it once had
+	}
+	if len(p.denied) == 0 {
+		p.denied = nil
+	}
+	if p.sweeping = p.idle+len(p.denied) > 0; p.sweeping {
+		time.AfterFunc(keySweep, func() { p.sweep(of) })
+	}
+}
+
+// all are those that the process has.
+func (ks *keys) all() (all []*Target) {
+	for i := range ks.parts {
+		p := &ks.parts[i]
+		p.mu.Lock()
+		for _, c := range p.cores {
+			all = append(all, c)
+		}
+		p.mu.Unlock()
+	}
+	return all
+}
+
+// denial returns that nothing is free, if that is all to remember of it. A key whose limit comes
+// with the calls has a core for a while anyway.
+func (c *Target) denial(now int64) (d denial, denied bool) {
+	of, r := c.of.core.Routes.Load(), c.Routes.Load()
+	if of == nil || r == nil || c.From.Load() != of || len(r.Lanes) != 1 || c.Key.Came != (limit.Keyed{}).Came ||
+		r.Limit.Mode != limit.Enforced || r.Limit.Scope != limit.Global {
+		return d, false
+	}
+	l := r.Lanes[0]
+	if d.Denied, denied = l.Denied(now); !denied {
+		return d, false
+	}
+	last, at := &c.of.places[shard.RegionOf(l.Slot)], l.Place()
+	if d.at = last.Load(); d.at == nil || d.at.of != of || d.at.Place != at {
+		d.at = &keyPlace{at, of}
+		last.Store(d.at)
+	}
+	return d, true
+}
+
+// deniedBefore denies a call for a key of which only that is remembered, if it has nothing free for
+// whoever asks.
+func (l *Limiter) deniedBefore(ctx context.Context, n int64, upTo bool, d *Decision) bool {
+	f := l.family
+	if f == nil || n < 1 || n > 1 && !upTo || l.key.Came != (limit.Keyed{}).Came || l.invalid != nil {
+		return false
+	}
+	c, p := f.core, f.keys.part(l.key.Key)
+	p.mu.Lock()
+	found, ok := p.denied[l.key.Key]
+	p.mu.Unlock()
+	if !ok {
+		return false
+	}
+	now := c.Process.Now()
+	if found.Over(now) || found.at.of != c.Routes.Load() || !found.at.Usable() || ctx.Err() != nil ||
+		c.Process.Closed.Load() || c.Expired(c.Process.Clock.Elapsed()) {
+		return false
+	}
+	c.Refresh()
+	*d = Decision{Answer{Limit: found.Target, RetryAfter: max(time.Duration(found.FreeAt-now), minRetry),
+		ResetAfter: max(time.Duration(found.ResetAt-now), 0)}, Origin{Source: telemetry.Memory, Target: c}}
+	c.decided(ctx, d, n, now, nil)
+	return true
+}
+
+// part is where what the process has of a key is.
+func (ks *keys) part(key string) *keyPart { return &ks.parts[maphash.String(ks.seed, key)%keyParts] }
+
+// remembers reports whether the next call for a key that nobody holds must find what the process
+// has of it: that nothing is free, unless that is remembered by itself, that a script call is under
+// way, how far a move is, or what this process counts by itself. For a while it is better if it
+// does: a limit that comes with the calls costs more to look at than a call, and a state that is
+// rare costs two.
+func (c *Target) remembers(now int64, denied bool) bool {
+	of, r := c.of.core.Routes.Load(), c.Routes.Load()
+	if of != nil && of.Layout.Keys.Moving() {
+		return true
+	}
+	if o := c.ahead.Load(); o != nil && now < o.until {
+		return true
+	}
+	rare := c.Key.Came != (limit.Keyed{}).Came
+	if r != nil {
+		for _, l := range r.Lanes {
+			if !denied && l.Shut(now) || l.Waiting.Load() > 0 {
+				return true
+			}
+			rare = rare || l.Rare()
+		}
+	}
+	if rare && now < c.idle+int64(keyRest) || now < c.counts {
+		return true
+	}
+	left := time.Duration(0)
+	if s := c.seldom.Load(); s != nil {
+		left = s.own.Reset()
+	}
+	if e := c.member.engine.Load(); e != nil {
+		left = max(left, e.Reset())
+	}
+	if left > 0 {
+		c.counts = now + int64(left)
+	}
+	return left > 0
+}

@@ -1,0 +1,244 @@
+package call
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/chance"
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+)
+
+// lease is permits that were granted to this process in advance. The shards log permits of such a
+// limit for the window plus the lease, so whenever one is used before until, it stays logged for a
+// whole window after that.
+type lease struct {
+	Left  atomic.Int64 // permits, those in front: the last ones go first; below zero once it has ended
+	epoch int64        // of the layout for whose span the shards log its permits
+	Until int64        // on the client's clock; nothing is taken after it
+	nonce uint64       // tells its places from those of every other lease, of any process
+	// how long the machine had been suspended when it began; nothing is taken after another
+	// suspension
+	slept int64
+	from  int64    // when it was asked for
+	size  int64    // permits at first
+	grant Decision // where they came from, in the order of their places
+	timer *time.Timer
+}
+
+// leases decides how much a process holds in advance: as much as it was seen to
+// need in the time of a lease, and little when little is left.
+type leases struct {
+	member  *Member
+	Current atomic.Pointer[lease]
+	asking  atomic.Bool // one refill at a time
+
+	mu   sync.Mutex
+	need int64 // permits that the next lease shall have
+}
+
+// leaseCall is a call that may be served from a lease.
+type leaseCall struct {
+	n     int64 // permits
+	since int64 // when it began
+	slept int64 // for how long the machine had been suspended by then
+}
+
+// exactly gets n permits or none: from the lease, if the limit has leases, else from Redis.
+func (m *Member) exactly(ctx context.Context, r *limit.Routes, n, since int64, d *Decision) error {
+	if r.Limit.Lease > 0 {
+		return m.leased(ctx, r, leaseCall{n, since, m.Target.Process.Suspended()}, d)
+	}
+	return m.whole(ctx, r, n, since, d)
+}
+
+// leased is exactly for a limit that has leases.
+func (m *Member) leased(ctx context.Context, r *limit.Routes, call leaseCall, d *Decision) error {
+	if l := m.Leases.Current.Load(); l != nil && m.Target.fromLease(r, l, call, d) {
+		return nil
+	}
+	if ok, err := m.Leases.refill(ctx, r, call, d); ok {
+		return err
+	}
+	return m.whole(ctx, r, call.n, call.since, d)
+}
+
+// take takes n of the permits, and returns the place of the first of them, which is how many are
+// left.
+func (l *lease) take(n int64) (place int64, ok bool) {
+	for had := l.Left.Load(); had >= n; had = l.Left.Load() {
+		if l.Left.CompareAndSwap(had, had-n) {
+			return had - n, true
+		}
+	}
+	return 0, false
+}
+
+// fromLease serves a call from a lease, and reports whether that has so many permits.
+func (c *Target) fromLease(r *limit.Routes, l *lease, call leaseCall, d *Decision) bool {
+	if call.since >= l.Until || !l.holds(r, call.slept) {
+		return false
+	}
+	place, ok := l.take(call.n)
+	if !ok {
+		return false
+	}
+	d.Allowed, d.Granted = true, call.n
+	d.Limit, d.Remaining = r.Limit.Permits, r.Free()+place
+	d.ResetAfter = r.ResetAfter(call.since)
+	d.Source, d.Target, d.lease = telemetry.Lease, c, l
+	d.ticket, d.until = uint64(place), call.since+int64(r.Layout.Span())
+	return true
+}
+
+// refill asks for the permits of a call and for a new lease in one go. ok is false if the
+// caller should go the ordinary way: somebody else is at it, or there is no
+// reason for a lease.
+func (ls *leases) refill(ctx context.Context, r *limit.Routes, call leaseCall, d *Decision) (ok bool, err error) {
+	if !ls.asking.CompareAndSwap(false, true) {
+		return false, nil
+	}
+	defer ls.asking.Store(false)
+	if l := ls.Current.Load(); l != nil {
+		if ls.member.Target.fromLease(r, l, call, d) { // it was begun after the caller had looked
+			return true, nil
+		}
+		ls.retire(l)
+	}
+	extra := ls.size(r)
+	if extra < 1 || call.n+extra > r.Limit.Permits {
+		return false, nil
+	}
+	var all Decision
+	err = ls.member.some(ctx, r, call.n+extra, call.since, false, &all)
+	switch {
+	case err != nil:
+		return true, err
+	case all.Degraded:
+		ls.member.Target.Return(all, false)
+		return false, nil // the outage policy decides about n alone
+	case all.Granted < call.n:
+		ls.member.Target.HandBack(ctx, all, call.since)
+		return false, nil // it may still be that n can be had
+	case all.Granted > call.n:
+		ls.begin(r, all.Last(all.Granted-call.n), call)
+		all = all.firstOf(call.n)
+	}
+	*d = all
+	return true, nil
+}
+
+// size is how many permits the next lease should have: what is needed, but no
+// more than a fair part of what is free, so that a process does not hoard what
+// others will be denied.
+func (ls *leases) size(r *limit.Routes) int64 {
+	ls.mu.Lock()
+	need := max(ls.need, 1)
+	ls.mu.Unlock()
+	fair := r.Free() / (2 * ls.member.Target.Record().Participants())
+	return min(need, fair)
+}
+
+// holds reports whether the lease is still what the shards hold it for: the layout is the same, and
+// the machine was not suspended. Else its permits may be free again before the lease seems over.
+func (l *lease) holds(r *limit.Routes, slept int64) bool {
+	return l.epoch == r.Layout.Epoch && l.slept == slept
+}
+
+// begin puts a lease in force. It ends Lease after the call that asked for its permits began,
+// which is before Lease after they were granted. There is none if a shard is known to be under
+// another layout by now: it may log permits for another span.
+func (ls *leases) begin(r *limit.Routes, grant Decision, call leaseCall) {
+	c := ls.member.Target
+	l := &lease{epoch: r.Layout.Epoch, Until: call.since + int64(r.Limit.Lease), slept: call.slept, from: call.since,
+		nonce: chance.Uint64(), size: grant.Granted, grant: grant}
+	if l.Until <= c.Process.Now() || c.Record().Highest() > l.epoch || c.Process.Suspended() != call.slept {
+		// or the answer took longer than the lease
+		ls.member.Target.Process.Spawn(func(context.Context) { ls.member.Target.Return(grant, false) })
+		return
+	}
+	l.Left.Store(grant.Granted)
+	ls.put(l)
+}
+
+// put makes the lease the current one until it ends.
+func (ls *leases) put(l *lease) {
+	l.timer = time.AfterFunc(time.Hour, func() { ls.retire(l) })
+	l.timer.Reset(time.Duration(l.Until - ls.member.Target.Process.Now())) // not sooner: the function needs the timer
+	ls.Current.Store(l)
+}
+
+// retire ends a lease, unless it has ended: it gives back the rest, and learns from its use.
+func (ls *leases) retire(l *lease) {
+	left := l.Left.Swap(-1)
+	if left < 0 {
+		return
+	}
+	l.timer.Stop()
+	ls.Current.CompareAndSwap(l, nil)
+	ls.learn(l, left)
+	if left > 0 {
+		rest := l.grant.firstOf(left)
+		ls.member.Target.Process.Spawn(func(context.Context) { ls.member.Target.Return(rest, false) })
+	}
+}
+
+// learn sets the size of the next lease. One that was used up early was too
+// small: it would have lasted for its time at the speed at which it went, and the
+// next one is up to eight times as large. Of one that was not used up, the next has what was used.
+func (ls *leases) learn(l *lease, left int64) {
+	used := l.size - left
+	need := used + used/8 + 1
+	if left == 0 {
+		lasted := max(ls.member.Target.Process.Now()-l.from, 1)
+		span := l.Until - l.from
+		atThatSpeed := int64(float64(used) * float64(span) / float64(lasted))
+		need = min(max(atThatSpeed, used), 8*used+8)
+	}
+	ls.mu.Lock()
+	ls.need = need
+	ls.mu.Unlock()
+}
+
+// firstOf is the decision with only its first n permits; last has the others.
+func (d *Decision) firstOf(n int64) Decision {
+	own := *d
+	own.Granted, own.first, own.more = 0, lane.Part{}, nil
+	own.addParts(lane.Cut(d.parts(), 0, n), d.ticket)
+	return own
+}
+
+// Piece is n permits of a decision, from a place in their order on, as a decision of its own that
+// its ticket tells from the others.
+func (d *Decision) Piece(place, n int64, ticket uint64) Decision {
+	own := *d
+	own.Granted, own.first, own.more, own.ticket = 0, lane.Part{}, nil, ticket
+	if d.engine != nil {
+		own.settled = new(atomic.Bool)
+	}
+	own.addParts(lane.Cut(d.parts(), place, n), ticket)
+	own.Granted = n // the outage policy grants permits that are of no shard
+	if own.Remaining += d.Granted - place - n; own.Remaining > 0 {
+		own.NextAfter = 0
+	}
+	return own
+}
+
+// Due returns when the last of its turns comes, on the client's clock; 0: all permits may be used
+// at once.
+func (d *Decision) Due() (at int64) {
+	for _, p := range d.parts() {
+		at = max(at, p.Last)
+	}
+	return at
+}
+
+// Last is the part of a decision that makes up its last n permits.
+func (d *Decision) Last(n int64) (rest Decision) {
+	rest.engine = d.engine
+	rest.addParts(lane.Cut(d.parts(), d.Granted-n, n), 0)
+	return rest
+}

@@ -1,0 +1,209 @@
+package call
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/register"
+)
+
+// Limiter is a handle on one limit, or on that of one key: a small value.
+type Limiter struct {
+	Target *Target // of a key of a family: the family's
+	member *Member // of the participant it belongs to; nil for a key
+
+	// Only for a key of a family:
+	family  *Family
+	key     limit.Keyed
+	invalid error // why it cannot be used
+}
+
+// Hold returns what the process has of the limit, for a call that releases its core when it is
+// over. Of a key it has that only while somebody holds it, or it knows something to be remembered.
+func (l *Limiter) Hold() *Member {
+	if l.family == nil {
+		return l.member
+	}
+	return &l.family.keys.hold(l.family, l.key, l.invalid).member
+}
+
+// Same reports whether two limiters are of one limit.
+func (l *Limiter) Same(o *Limiter) bool {
+	return l.Target == o.Target && l.family == o.family && l.key == o.key
+}
+
+// As is the limiter seen by another participant.
+func (l *Limiter) As(participant string, weight float64) Limiter {
+	who := limit.NewParticipant(participant, weight)
+	switch {
+	case l.family != nil && who.Invalid == nil:
+		return *l
+	case l.family != nil:
+		return Limiter{Target: l.Target, family: l.family, key: l.key, invalid: who.Invalid}
+	case who.Invalid != nil:
+		return Limiter{Target: l.Target, member: NewMember(l.Target, who)}
+	}
+	return Limiter{Target: l.Target, member: l.Target.Members.of(who)}
+}
+
+// Name is the name of the limit; of a key "family/key".
+func (l *Limiter) Name() string {
+	if l.family != nil {
+		return l.Target.Name + "/" + l.key.Key
+	}
+	return l.Target.Name
+}
+
+// Allow asks for n permits, all or nothing or up to so many, and fills in the Decision.
+func (l *Limiter) Allow(ctx context.Context, n int64, upTo bool, d *Decision) error {
+	if l.deniedBefore(ctx, n, upTo, d) {
+		return nil
+	}
+	if l.crowdedOut(n) {
+		return l.family.shed(ctx, d)
+	}
+	m := l.Hold()
+	defer m.Target.Release()
+	if !upTo && m.Leases.Current.Load() != nil {
+		return m.fromLease(ctx, n, d)
+	}
+	return m.Decide(ctx, n, upTo, 0, d)
+}
+
+// Limit is the limit in force, as far as this process has heard.
+func (l *Limiter) Limit() limit.Limit {
+	c := l.Hold().Target
+	defer c.Release()
+	return c.LimitNow()
+}
+
+// Peek reads the state of every shard.
+func (l *Limiter) Peek(ctx context.Context) (State, error) {
+	m := l.Hold()
+	defer m.Target.Release()
+	return m.peek(ctx)
+}
+
+// SetLimit changes the limit for every process.
+func (l *Limiter) SetLimit(ctx context.Context, limit limit.Limit) error {
+	if err := l.standsAlone("SetLimit"); err != nil {
+		return err
+	}
+	if err := limit.Validate(); err != nil {
+		return err
+	}
+	if r := l.Target.Known(); r != nil && r.Layout.Auto && limit.Shards == r.Limit.Shards {
+		limit.Shards = 0 // nobody asked for that number
+	}
+	return l.Target.Register.Change(ctx, limit.Wanted())
+}
+
+// Reset forgets all usage, and lifts a quarantine.
+func (l *Limiter) Reset(ctx context.Context) error {
+	c := l.Hold().Target
+	defer c.Release()
+	defer c.Members.restartWaiters() // there is room for those who wait
+	if c.LimitNow().Scope == limit.PerParticipant {
+		return c.resetPerParticipant(ctx)
+	}
+	defer c.Record().Stir()
+	return c.EveryShard(ctx, c.Process.Nodes.Patience(), func(ctx context.Context, ln *lane.Lane) error {
+		err := ln.Clear(ctx)
+		if err == nil {
+			c.ahead.Store(nil)
+		}
+		return err
+	})
+}
+
+func (l *Limiter) standsAlone(method string) error {
+	if l.Target.Process.Closed.Load() {
+		return limit.ErrClosed
+	}
+	if f := l.family; f != nil {
+		return fmt.Errorf("%w: %s of a key of family %q: the limit of a key comes with its calls (LimiterWith), and "+
+			"what was used expires by itself (or by Reset)", limit.ErrFamilyLimit, method, f.core.Name)
+	}
+	return nil
+}
+
+func (m *Member) peek(ctx context.Context) (State, error) {
+	c := m.Target
+	if c.Invalid != nil {
+		return State{}, c.Invalid
+	}
+	r, err := c.Stored()
+	if r == nil {
+		if c.Process.Closed.Load() {
+			return State{}, limit.ErrClosed
+		}
+		if errors.Is(err, register.ErrDeleted) {
+			return State{}, err
+		}
+		of := c.Declaration()
+		if of.Scope == limit.PerParticipant {
+			return m.peekPerParticipant(of, 0), nil
+		}
+		return State{Limit: of}, err
+	}
+	if r.Limit.Scope == limit.PerParticipant {
+		return m.peekPerParticipant(r.Limit, r.Layout.Epoch), nil
+	}
+	st := State{Limit: r.Limit, Epoch: r.Layout.Epoch, Settled: r.Layout.Settled,
+		Participants: c.Record().Participants(), Records: slices.Clone(c.Process.Records.Book.Nodes())}
+	if f := r.Layout.Fence; f != nil {
+		st.Takeover, st.Lost = true, slices.Clone(f.Lost)
+	}
+	st.Shards = make([]ShardState, len(r.Layout.Shards))
+	next, resets := make([]time.Duration, len(st.Shards)), make([]time.Duration, len(st.Shards))
+	for i, s := range r.Layout.Shards {
+		st.Shards[i] = unanswered(s)
+		if n := c.Process.Nodes.Node(s.Node); n != nil && !n.Ready(s.Slot) {
+			st.Shards[i].Err = n.Away(s.Slot)
+		}
+	}
+	err = c.EveryShard(ctx, c.Process.Config.CallTimeout, func(ctx context.Context, ln *lane.Lane) error {
+		peek, err := ln.Peek(ctx, c.Process.Config.CallTimeout)
+		i := r.Layout.Index(limit.SiteOf(ln))
+		if i < 0 {
+			return err // the layout changed in between
+		}
+		s := &st.Shards[i]
+		s.Err = err
+		if err == nil {
+			if peek.Closed == 0 {
+				reopens(ln, &peek, r.Layout)
+			}
+			s.fill(&peek, r.Layout, cmp.Or(r.Layout.Shards[i].Burst, s.Target))
+			reopens(ln, &peek, r.Layout)
+			next[i], resets[i] = comesBack(&peek, ln.Room(&peek)), peek.Reset
+		}
+		return err
+	})
+	if !st.sum(next, resets) {
+		return st, errors.Join(limit.ErrUnavailable, err)
+	}
+	return st, nil
+}
+
+// Delete removes the limit and its usage from Redis.
+func (l *Limiter) Delete(ctx context.Context) error {
+	if err := l.standsAlone("Delete"); err != nil {
+		return err
+	}
+	return l.Target.Register.Delete(ctx)
+}
+
+// Rebalance arranges the limit anew over the nodes that do not drain.
+func (l *Limiter) Rebalance(ctx context.Context) error {
+	if err := l.standsAlone("Rebalance"); err != nil {
+		return err
+	}
+	return l.Target.Register.Rebalance(ctx)
+}

@@ -1,0 +1,115 @@
+package call
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/local"
+)
+
+// Member is what one participant of this process has to do with one limit: its
+// line of waiters, its leases, and its seat at every shard.
+type Member struct {
+	Target      *Target
+	name        string                       // of the participant
+	invalid     error                        // why it cannot be used
+	lane.Member                              // what shards are told of it
+	waiting     atomic.Pointer[Line]         // nil until somebody waits
+	engine      atomic.Pointer[local.Engine] // of a limit of Scope PerParticipant; nil until it is asked
+	Leases      leases
+
+	last  atomic.Pointer[view]
+	mu    sync.Mutex
+	seats []*lane.Seat
+	first struct { // in one piece with the member
+		view  view
+		seat  lane.Seat
+		seats [1]*lane.Seat
+	}
+}
+
+func NewMember(c *Target, who limit.Participant) *Member {
+	m := &Member{}
+	m.is(who, c)
+	return m
+}
+
+// is makes a zero member that of a participant.
+func (m *Member) is(who limit.Participant, c *Target) {
+	who = who.Identified()
+	m.Target, m.name, m.invalid = c, who.Name, who.Invalid
+	m.ID, m.Weight = who.ID, who.Weight
+	m.Leases.member = m
+}
+
+// view is a limit as one of its participants sees it: the routes in force, with
+// the participant's seats.
+type view struct {
+	*limit.Routes
+	member *Member
+	seats  []*lane.Seat  // in the order of preference
+	visit  []*lane.Seat  // in the order of the layout, which is the same for every process
+	only   [1]*lane.Seat // of seats, as a rule
+}
+
+// View returns the member's view of routes.
+func (m *Member) View(r *limit.Routes) *view {
+	if v := m.last.Load(); v != nil && v.Routes == r {
+		return v
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v := &m.first.view
+	if v.member != nil {
+		v = &view{}
+	}
+	v.Routes, v.member, v.seats = r, m, v.only[:0]
+	m.seats = slices.DeleteFunc(m.seats, func(s *lane.Seat) bool { return s.Lane.Gone.Load() })
+	for _, l := range r.Order {
+		v.seats = append(v.seats, m.seat(l))
+	}
+	if v.visit = v.seats; r.Split {
+		v.visit = nil
+		for _, l := range r.Lanes {
+			v.visit = append(v.visit, m.seat(l))
+		}
+	}
+	m.last.Store(v)
+	return v
+}
+
+// place is that of a seat's shard in the order of preference. A call that goes on after the layout
+// has changed may have taken its seat from an earlier view of the same routes.
+func (v *view) place(s *lane.Seat) int {
+	return slices.IndexFunc(v.seats, func(o *lane.Seat) bool { return o.Lane == s.Lane })
+}
+
+// seat is the member's seat at a shard. m.mu is held.
+func (m *Member) seat(l *lane.Lane) *lane.Seat {
+	for _, s := range m.seats {
+		if s.Lane == l {
+			return s
+		}
+	}
+	s := &m.first.seat
+	if m.seats == nil {
+		m.seats = m.first.seats[:0]
+	} else {
+		s = &lane.Seat{}
+	}
+	m.seats = append(m.seats, s.Take(&m.Member, l))
+	return s
+}
+
+// ForgetDenials forgets that nothing is free, so that the next call asks Redis.
+func (m *Member) ForgetDenials(r *limit.Routes) {
+	m.Target.ahead.Store(nil)
+	if r != nil {
+		for _, s := range m.View(r).seats {
+			s.Open()
+		}
+	}
+}

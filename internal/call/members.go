@@ -1,0 +1,123 @@
+package call
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/shardlimit/shardlimit/internal/limit"
+)
+
+// members are the participants of one limit in a process: itself, and those that it calls for.
+type members struct {
+	own *Member
+
+	mu     sync.Mutex
+	others map[string]*Member // nil until there is one
+}
+
+// mostOthers is how many participants beside the process itself are remembered of a limit. One that
+// was forgotten works as before: its next call asks Redis again. It may take about 1 KB, or 4 KB in
+// a limit of Scope PerParticipant.
+const mostOthers = 16_384
+
+// of returns the member of a participant of the limit.
+func (ms *members) of(who limit.Participant) *Member {
+	if own := ms.own; who.Name == own.name && who.Weight == own.Weight {
+		return own
+	}
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	old := ms.others[who.Name]
+	if old != nil && old.Weight == who.Weight {
+		return old
+	}
+	m := NewMember(ms.own.Target, who)
+	if who.Name == ms.own.name {
+		old = ms.own
+	}
+	if old != nil {
+		m.engine.Store(old.alone()) // what it used counts under any weight
+	}
+	if ms.others == nil {
+		ms.others = make(map[string]*Member)
+	}
+	for name := range ms.others { // whichever comes first
+		if len(ms.others) < mostOthers {
+			break
+		}
+		delete(ms.others, name)
+	}
+	ms.others[who.Name] = m
+	return m
+}
+
+// all returns every member, the process' own first.
+func (ms *members) all() []*Member {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	all := []*Member{ms.own}
+	if len(ms.others) > 0 {
+		for _, name := range slices.Sorted(maps.Keys(ms.others)) {
+			all = append(all, ms.others[name])
+		}
+	}
+	return all
+}
+
+// open forgets why the shards of routes were not to be asked.
+func (ms *members) open(r *limit.Routes) {
+	for _, m := range ms.all() {
+		for _, s := range m.View(r).seats {
+			s.Open()
+		}
+	}
+}
+
+// lines are those of all members.
+func (ms *members) lines() (all []Line) {
+	for _, m := range ms.all() {
+		if l := m.waiting.Load(); l != nil {
+			all = append(all, *l)
+		}
+	}
+	return all
+}
+
+// Wake has everybody who waits look again at once.
+func (ms *members) Wake() {
+	for _, l := range ms.lines() {
+		l.Wake()
+	}
+}
+
+// restartWaiters has everybody who waits begin anew: usage was forgotten or the limit changed.
+func (ms *members) restartWaiters() {
+	for _, l := range ms.lines() {
+		l.Restart()
+	}
+}
+
+// retire ends the leases of other layouts than that of routes.
+func (ms *members) retire(r *limit.Routes) {
+	for _, m := range ms.all() {
+		if l := m.Leases.Current.Load(); l != nil && l.epoch != r.Layout.Epoch {
+			m.Leases.retire(l)
+		}
+	}
+}
+
+// Line is the callers of one participant that wait for permits of one limit.
+type Line interface {
+	// Wake has the head of the line look again at once.
+	Wake()
+	// Restart has it begin anew: usage was forgotten, or the limit changed.
+	Restart()
+	// Len is the number of callers.
+	Len() int
+}
+
+// Line returns the member's line of waiters, and has it made if there is none.
+func (m *Member) Line(fresh func() Line) Line {
+	return *made(&m.waiting, func() *Line { l := fresh(); return &l })
+}

@@ -1,0 +1,81 @@
+package call
+
+import (
+	"errors"
+
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/register"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+)
+
+// outage answers a call that no shard answered. r is nil if the limit could not
+// be declared yet; cause is nil if no shard was asked.
+func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decision, error) {
+	c := m.Target
+	if c.Process.Closed.Load() {
+		return Decision{}, limit.ErrClosed
+	}
+	of := c.LimitOf(r)
+	if of.Scope == limit.PerParticipant {
+		var d Decision
+		m.decidePerParticipant(&of, n, upTo, &d)
+		return d, nil
+	}
+	d := Decision{Answer{Limit: of.Permits, Degraded: true}, Origin{Source: telemetry.Local, Target: c}}
+	switch c.Process.Config.OnOutage {
+	case limit.FailOpen:
+		d.Allowed, d.Granted = true, n
+		return d, nil
+	case limit.FailLocal:
+		decideHere(&c.rare().own, &d, c.OwnPart(of), n, upTo)
+		return d, nil
+	}
+	switch {
+	case cause != nil:
+	case r == nil:
+		cause = c.Record().Absence()
+	default:
+		cause = r.Absence()
+	}
+	if cause == lane.ErrOverloaded { //nolint:errorlint // as a rule it is not wrapped; such errors are many
+		return Decision{}, errOverloaded
+	}
+	return Decision{}, register.Unavailable(cause)
+}
+
+// answered returns how a call ends for its caller, by the outage policy and the limit's mode. The
+// policy answers, too, if every shard that can be reached has lost its memory: to a caller who is
+// to pass in an outage that is no different. Else a refusal stands, which tells when to come again.
+func (m *Member) answered(n int64, upTo bool, d *Decision, err error) error {
+	c := m.Target
+	if policy := c.Process.Config.OnOutage; d.Granted == 0 && (policy == limit.FailOpen || policy == limit.FailLocal) &&
+		err == nil && !d.Degraded && d.Mode == limit.Enforced {
+		if r := c.Routes.Load(); r != nil && m.View(r).closed(c.Process.Now()) {
+			*d, err = m.outage(r, n, upTo, nil)
+		}
+	}
+	return c.shadowed(d, n, err)
+}
+
+// closed reports whether every shard that can be reached has lost its memory, and one can.
+func (v *view) closed(now int64) (all bool) {
+	for _, s := range v.visit {
+		if s.Lane.Usable() {
+			if all = s.Lane.Closed(now); !all {
+				return false
+			}
+		}
+	}
+	return all
+}
+
+// errOverloaded is what callers see of a call that was shed.
+var errOverloaded = register.Unavailable(lane.ErrOverloaded)
+
+// WaitsOn reports whether callers wait on after a call that ended so. That this process has too
+// much to do passes by itself.
+func (c *Target) WaitsOn(err error) bool {
+	return errors.Is(err, limit.ErrOverloaded) ||
+		c.Process.Config.OnOutage == limit.WaitOut && errors.Is(err, limit.ErrUnavailable)
+}

@@ -1,0 +1,80 @@
+package call
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/forecast"
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// outlook is what the shards of a limit have ahead of them, as one process
+// heard it: any number of permits can be free together at a time that follows
+// from it, and not before, unless some are given back.
+type outlook struct {
+	forecast.Outlook
+	made     int64 // on the client's clock
+	until    int64 // how long to believe it
+	complete bool  // every shard that is taken to answer did
+}
+
+// Await is how long it takes until n permits are free together. Who has not seen all of the shards
+// does not know, and looks again after a while.
+func (c *Target) Await(r *limit.Routes, o *outlook, n int64) time.Duration {
+	wait := time.Duration(o.when(n, r.Limit.Per) - o.made)
+	if !o.complete {
+		wait = min(wait, c.Process.Config.CallTimeout)
+	}
+	return wait
+}
+
+// Look asks all shards at once what they have free and ahead, on behalf of a call that began at
+// since. found is what each has free, in the order of the layout; 0 if it did not say. The outlook
+// is remembered, and refuses calls, only if every shard said it: what is not seen may be free.
+func (c *Target) Look(ctx context.Context, r *limit.Routes, since int64) (o *outlook, found []int64) {
+	o = &outlook{complete: true}
+	found = make([]int64, len(r.Lanes))
+	now := c.Process.Now()
+	left := c.Process.Config.CallTimeout - time.Duration(now-since)
+	asked := slices.DeleteFunc(slices.Clone(r.Lanes), func(l *lane.Lane) bool { return !l.Usable() })
+	if left <= 0 && len(asked) > 0 {
+		asked, o.complete = nil, false
+	}
+	answered := false
+	for _, s := range lane.Look(ctx, asked, left) {
+		if s.Err != nil {
+			o.complete = false
+			continue
+		}
+		answered, found[slices.Index(r.Lanes, s.Lane)] = true, o.include(r, &s)
+	}
+	o.Sort()
+	o.made = c.Process.Now()
+	o.until = o.made + int64(lane.ShutCap(r.Limit.Per))
+	if o.complete = o.complete && answered; o.complete {
+		c.ahead.Store(o)
+	}
+	return o, found
+}
+
+// include adds what one shard says to the outlook, and returns what it has free.
+func (o *outlook) include(r *limit.Routes, found *lane.Sight) (free int64) {
+	reopens(found.Lane, &found.PeekReply, r.Layout)
+	if free = found.Free; found.Status == script.Absent && r.Layout.Settled {
+		free = found.Lane.Most() // it begins with its share when it is first asked
+	}
+	o.Add(free, forecast.Releases(free, &found.PeekReply, found.Received, found.Lane.Room(&found.PeekReply)))
+	return free
+}
+
+// when is the time at which n permits are free together. Permits that no shard
+// which answered has are on shards that are away: those take a window.
+func (o *outlook) when(n int64, window time.Duration) int64 {
+	if at, ok := o.When(n); ok {
+		return at
+	}
+	return o.made + int64(window)
+}

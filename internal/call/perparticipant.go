@@ -1,0 +1,76 @@
+package call
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/local"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+)
+
+// alone returns what decides for the participant in a limit of Scope PerParticipant.
+func (m *Member) alone() *local.Engine {
+	return made(&m.engine, func() *local.Engine { return &local.Engine{Clock: &m.Target.Process.Clock} })
+}
+
+// decidePerParticipant decides a call on a limit of Scope PerParticipant. Redis is not asked,
+// except in the background whether the limit was changed.
+func (m *Member) decidePerParticipant(limit *limit.Limit, n int64, upTo bool, d *Decision) {
+	c := m.Target
+	c.Refresh()
+	d.Limit, d.Source, d.Target = limit.Permits, telemetry.Local, c
+	decideHere(m.alone(), d, *limit, n, upTo)
+}
+
+// peekPerParticipant is the state of a limit of Scope PerParticipant: that of the participant.
+func (m *Member) peekPerParticipant(limit limit.Limit, epoch int64) State {
+	c := m.Target
+	c.Refresh()
+	p := m.alone().Peek(limit.Local())
+	st := State{
+		Limit: limit, Epoch: epoch, Settled: true, Participants: c.Record().Participants(),
+		Used: p.Used, Remaining: p.Free, ResetAfter: p.Reset,
+	}
+	if p.Free == 0 {
+		st.RetryAfter = comesBack(&p, limit.Most())
+	}
+	return st
+}
+
+// resetPerParticipant is Reset for a limit of Scope PerParticipant.
+func (c *Target) resetPerParticipant(ctx context.Context) error {
+	switch {
+	case c.Invalid != nil:
+		return c.Invalid
+	case c.Process.Closed.Load():
+		return limit.ErrClosed
+	case ctx.Err() != nil:
+		return clock.Ended(ctx)
+	}
+	for _, m := range c.Members.all() {
+		m.alone().Clear()
+	}
+	return nil
+}
+
+// decideHere has an engine of this process grant n permits of the limit: all or nothing, or up to
+// n.
+func decideHere(e *local.Engine, d *Decision, limit limit.Limit, n int64, upTo bool) {
+	g := e.Take(limit.Local(), n, upTo)
+	d.engine, d.settled, d.until = e, new(atomic.Bool), g.Until
+	d.Allowed, d.Granted, d.Delay = g.Granted > 0, g.Granted, g.Delay
+	d.Remaining, d.ResetAfter = g.Free, g.Reset
+	d.first = lane.Part{At: g.At, N: g.Granted}
+	if now := e.Clock.Now(); g.Delay > 0 {
+		d.first.First, d.first.Last = now+int64(g.First), now+int64(g.Delay)
+	}
+	if !d.Allowed {
+		d.RetryAfter = max(g.Retry, minRetry)
+		if g.Retry < 0 { // more than there will ever be
+			d.RetryAfter = limit.Per
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/limit"
+)
+
+// Reservation is permits that may be used from a known instant on.
+type Reservation struct {
+	decision Decision
+	due      int64 // on the client's clock
+	n        int64
+}
+
+// Delay is how long to wait from now on before the permits may be used.
+func (r *Reservation) Delay() time.Duration {
+	return time.Duration(max(0, r.due-r.decision.Target.Process.Now()))
+}
+
+// At is when the permits may be used, on this process' clock.
+func (r *Reservation) At() time.Time { return r.decision.Target.Process.Time(r.due) }
+
+// Permits is how many permits were reserved.
+func (r *Reservation) Permits() int64 { return r.n }
+
+// Degraded means that the outage policy answered, not Redis.
+func (r *Reservation) Degraded() bool { return r.decision.Degraded }
+
+// Shadowed means that a limit in Shadow mode granted them.
+func (r *Reservation) Shadowed() bool { return r.decision.Shadowed }
+
+// Cancel gives the permits back, until they are due.
+func (r *Reservation) Cancel(ctx context.Context) error {
+	c := r.decision.Target.Hold()
+	defer c.Release()
+	switch {
+	case c.Process.Closed.Load():
+		return limit.ErrClosed
+	case c.Process.Now() >= r.due:
+		return nil
+	}
+	if err := c.settle(ctx, &r.decision, 0, true); !errors.Is(err, limit.ErrSettled) {
+		return err
+	}
+	return nil
+}
+
+// Reserve gets n permits, now or at the earliest instant at which there is room for them.
+func (l *Limiter) Reserve(ctx context.Context, n int64) (*Reservation, error) {
+	m := l.Hold()
+	defer m.Target.Release()
+	return m.reserve(ctx, n)
+}
+
+func (m *Member) reserve(ctx context.Context, n int64) (*Reservation, error) {
+	c := m.Target
+	start := c.Process.Now()
+	r, _, err := m.Admit(ctx, n, false)
+	if err != nil {
+		return nil, err
+	}
+	made, err := m.obtain(ctx, r, n, start)
+	switch {
+	case err == nil:
+		c.decided(ctx, &made.decision, n, start, nil)
+	case isRefusal(err):
+		c.decided(ctx, &Decision{}, n, start, nil)
+	default:
+		c.decided(ctx, &Decision{}, n, start, err)
+	}
+	return made, err
+}
+
+// obtain gets n permits now, or reserves them.
+func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64) (*Reservation, error) {
+	c := m.Target
+	var d Decision
+	deadline := c.Deadline(ctx)
+	if err := m.AtOnce(ctx, r, n, false, start, deadline, &d); err != nil {
+		return nil, err
+	}
+	if d.Mode == limit.Closed {
+		return nil, fmt.Errorf("%w: limiter %q", limit.ErrLimitClosed, c.Title())
+	}
+	if d.Allowed {
+		return c.turn(d, n, deadline)
+	}
+	var err error
+	made := &Reservation{decision: d, n: n}
+	if d.engine == nil {
+		made.decision, made.due, err = m.Book(ctx, r, Booking{N: n, Deadline: deadline, Since: start})
+		var away *awayError
+		if !errors.As(err, &away) {
+			return made.unless(err)
+		}
+		if made.decision, err = m.outage(r, n, false, away.cause); err != nil {
+			return nil, err
+		}
+		if made.decision.Allowed {
+			return c.turn(made.decision, n, deadline)
+		}
+	}
+	g, due, in := made.decision.engine.Book(n, deadline)
+	if g.Granted == 0 {
+		return nil, late(in, deadline, c.Process.Now())
+	}
+	made.due, made.decision.Allowed, made.decision.Granted, made.decision.RetryAfter = due, true, n, 0
+	made.decision.until, made.decision.first = g.Until, lane.Part{At: g.At, N: n}
+	return made, nil
+}
+
+// turn is the reservation that a grant is, due at once or, under LeakyBucket, when it may act.
+func (c *Target) turn(d Decision, n, deadline int64) (*Reservation, error) {
+	now := c.Process.Now()
+	due := now + int64(d.Delay)
+	if d.Delay > 0 && deadline != 0 && due > deadline {
+		c.HandBack(c.Process.Context, d, now)
+		return nil, fmt.Errorf("%w: its turn comes in %s", limit.ErrWaitTooLong, d.Delay)
+	}
+	return &Reservation{decision: d, due: due, n: n}, nil
+}
+
+// unless is the reservation, or none with an error.
+func (r *Reservation) unless(err error) (*Reservation, error) {
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (c *Target) Deadline(ctx context.Context) int64 {
+	at, ok := ctx.Deadline()
+	if !ok {
+		return 0
+	}
+	return max(1, c.Process.Now()+int64(time.Until(at)))
+}

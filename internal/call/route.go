@@ -1,0 +1,438 @@
+package call
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+)
+
+// minRetry keeps RetryAfter of a denial above zero.
+const minRetry = 10 * time.Microsecond
+
+// refusals is after how many shards a call gives up that kept their permits for
+// others: while participants contend, one that asks everywhere costs much and gains nothing.
+const refusals = 4
+
+// ShutOut reports whether every shard that can be reached is known to have
+// nothing for this participant, and when the first of them has a permit again.
+func (v *view) ShutOut(now int64) (empty bool, next int64) {
+	shut, reachable, next := v.tally(now)
+	return shut > 0 && shut == reachable, next
+}
+
+// tally returns how many shards are known to have nothing for this participant, how many can be
+// reached, and when the first of these has a permit again.
+func (v *view) tally(now int64) (shut, reachable int, next int64) {
+	for _, s := range v.visit {
+		if !s.Lane.Usable() {
+			continue
+		}
+		if at := max(s.Lane.FreeAt(), s.PacedUntil()); reachable == 0 || at < next {
+			next = at
+		}
+		reachable++
+		if s.Shut(now) {
+			shut++
+		}
+	}
+	return shut, reachable, next
+}
+
+// pause is how long it takes until the first shard wants to see this participant again.
+func (v *view) pause(now int64) time.Duration {
+	first := int64(math.MaxInt64)
+	for _, s := range v.visit {
+		first = min(first, max(s.PacedUntil()-now, 0))
+	}
+	return time.Duration(first)
+}
+
+// whole gets n permits or none, at one shard if one has them, else collected
+// from several.
+func (m *Member) whole(ctx context.Context, r *limit.Routes, n, since int64, d *Decision) error {
+	first := request{Ask: lane.Ask{N: n, Since: since}, routes: r, late: true}
+	_, err := m.board(ctx, &first, d)
+	return err
+}
+
+// turnBy is exactly. Under LeakyBucket the permits act by an instant, on the client's clock, or
+// there are none, and RetryAfter tells when they would; 0: whenever. That holds for what one shard
+// can grant. For who waits as long as the queue can be no turn is too late.
+func (m *Member) turnBy(ctx context.Context, r *limit.Routes, n, since, by int64, d *Decision) error {
+	l := &r.Limit
+	if by == 0 || l.Algorithm != limit.LeakyBucket || l.Scope != limit.Global || m.Target.Mode(r) != limit.Enforced ||
+		float64(by-since) > float64(l.Most())/float64(l.Permits)*float64(l.Per) {
+		return m.exactly(ctx, r, n, since, d)
+	}
+	first := request{Ask: lane.Ask{N: n, Since: since, By: by}, routes: r, late: true}
+	_, err := m.board(ctx, &first, d)
+	return err
+}
+
+// board puts the first ask of a call on a batch, as Lane.Board does, or decides the call without.
+// That of a late call is not put there: a batch may take the whole call timeout.
+func (m *Member) board(ctx context.Context, first *request, d *Decision) (boarded bool, err error) {
+	r := first.routes
+	if r.Limit.Scope == limit.PerParticipant {
+		m.decidePerParticipant(&r.Limit, first.N, false, d)
+		return false, nil
+	}
+	v := m.View(r)
+	if first.N > 1 && v.KnownDenial(first.N, first.Since, d) {
+		return false, nil
+	}
+	i := v.choose(first.Since, first.N, nil)
+	if i < 0 { // there is no shard to go to
+		if first.N == 1 && v.KnownDenial(1, first.Since, d) {
+			return false, nil
+		}
+		return false, m.unserved(ctx, v, first.N, first.Since, &attempt{now: first.Since, retry: lane.UnknownRetry}, d)
+	}
+	first.Seat = v.seats[i]
+	if first.late {
+		return false, m.settle(ctx, first, first.Seat.Ask(ctx, &first.Ask, m.Target.Process.Now()), d)
+	}
+	if boarded, err = first.Seat.Lane.Board(ctx, &first.Ask); boarded {
+		return true, nil
+	}
+	return false, m.settle(ctx, first, err, d)
+}
+
+// settle is the last step of whole, with the answer to the first ask or err.
+func (m *Member) settle(ctx context.Context, first *request, err error, d *Decision) error {
+	if err == nil && first.Granted == first.N {
+		m.Target.take(first.routes, &first.Ask, d)
+		return nil
+	}
+	return m.spill(ctx, m.View(first.routes), &first.Ask, err, d)
+}
+
+// attempt is what a call has seen so far at the shards that did not serve it.
+type attempt struct {
+	done    tried
+	now     int64
+	reached bool          // one of them has answered
+	shed    bool          // one could not be asked in time, for the other calls of this process
+	queued  bool          // one was busy with calls of this process until the call's time was up
+	retry   time.Duration // the shortest that was told
+	failure error         // of the last one that did not
+	by      int64         // of the asks
+}
+
+// failed takes in why a shard did not answer a call that wants at least so many permits together.
+// One for several whose time was up while the shard was answering others of this process has waited
+// in a queue of ours. What kept a node from answering comes before that this process had too much
+// to do.
+func (a *attempt) failed(s *lane.Seat, since, least int64, err error) {
+	if errors.Is(err, lane.ErrOverloaded) {
+		if least > 1 && s.Lane.Answered(since+1) {
+			a.queued = true
+			return
+		}
+		if a.shed = true; a.failure != nil {
+			return
+		}
+	}
+	a.failure = err
+}
+
+// told takes in when a shard may grant what it refused: its permits are there and the participant
+// is not paced.
+func (a *attempt) told(retry time.Duration) {
+	if a.retry == lane.UnknownRetry || retry < a.retry {
+		a.retry = retry
+	}
+}
+
+// spill goes on with a call at other shards after its first ask has ended.
+func (m *Member) spill(ctx context.Context, v *view, next *lane.Ask, err error, d *Decision) error {
+	n, since, by, i := next.N, next.Since, next.By, v.place(next.Seat)
+	seen := attempt{retry: lane.UnknownRetry, by: by}
+	refused := 0
+	for {
+		seen.done.add(i)
+		if err == nil {
+			seen.now, seen.reached = next.Now, true
+			if v.seats[i].Paced(seen.now) {
+				refused++
+			}
+			if next.Retry != lane.UnknownRetry {
+				seen.told(max(next.Retry, time.Duration(v.seats[i].PacedUntil()-seen.now)))
+			}
+		} else {
+			if e := m.Target.gone(ctx, err); e != nil {
+				return e
+			}
+			seen.failed(v.seats[i], since, n, err)
+			seen.now = m.Target.Process.Now()
+		}
+		if refused == refusals || time.Duration(seen.now-since) >= m.Target.Process.Config.CallTimeout {
+			break
+		}
+		if i = v.choose(seen.now, n, &seen.done); i < 0 {
+			break
+		}
+		*next = lane.Ask{N: n, Since: since, By: by}
+		err = v.seats[i].Ask(ctx, next, seen.now)
+		if err == nil && next.Granted == n {
+			m.Target.take(v.Routes, next, d)
+			return nil
+		}
+	}
+	return m.unserved(ctx, v, n, since, &seen, d)
+}
+
+// unserved ends a call that no single shard could serve, or could be asked.
+func (m *Member) unserved(ctx context.Context, v *view, n, since int64, seen *attempt, d *Decision) (err error) {
+	if n > 1 {
+		// Without having asked: nothing is free, but not when n permits will be.
+		if empty, _ := v.ShutOut(seen.now); (v.Split || empty && !seen.reached) && !v.dueElsewhere(n, seen.now) {
+			return m.collect(ctx, v, n, since, seen, d)
+		}
+	}
+	return v.denied(ctx, seen, n, since, false, d)
+}
+
+// dueElsewhere reports whether this participant is paced, and n permits are such
+// as one shard can grant. Then it gets them there when it is due for them. To
+// collect them would cost part of its credit at every shard, mostly in vain.
+func (v *view) dueElsewhere(n, now int64) bool {
+	paced, fits := false, false
+	for _, s := range v.seats {
+		paced = paced || s.Paced(now)
+		fits = fits || s.Lane.Most() >= n
+	}
+	return paced && fits
+}
+
+// take fills in that one shard granted everything.
+func (c *Target) take(r *limit.Routes, a *lane.Ask, d *Decision) {
+	d.Granted, d.ticket, d.Delay = a.Granted, a.Ticket, a.Delay
+	d.first.Seat, d.first.At, d.first.N = a.Seat, a.At, a.Granted
+	c.complete(d, r, a.Rest, a.Now)
+}
+
+// some gets as many permits as there are, up to n, from as many shards as it takes; turns of a
+// bucket from one, so that a shard that answers late holds none up that another gave.
+func (m *Member) some(ctx context.Context, r *limit.Routes, n, since int64, turns bool, d *Decision) error {
+	if r.Limit.Scope == limit.PerParticipant {
+		m.decidePerParticipant(&r.Limit, n, true, d)
+		return nil
+	}
+	c, v := m.Target, m.View(r)
+	n, now := min(n, r.Limit.Most()), c.Process.Now()
+	if v.KnownDenial(1, now, d) {
+		return nil
+	}
+	seen := attempt{retry: lane.UnknownRetry}
+	rest := int64(0)
+	for d.Granted < n && time.Duration(now-since) < c.Process.Config.CallTimeout {
+		i := v.choose(now, 1, &seen.done)
+		if i < 0 {
+			break
+		}
+		seen.done.add(i)
+		s := v.seats[i]
+		part := lane.Ask{N: n - d.Granted, UpTo: true, Since: since}
+		err := s.Ask(ctx, &part, now)
+		now = c.Process.Now()
+		if err == nil {
+			seen.reached, rest = true, part.Rest
+			d.add(s, &part.Answer)
+			if turns && d.Granted > 0 {
+				break
+			}
+			continue
+		}
+		if e := c.gone(ctx, err); e != nil {
+			if d.Granted > 0 {
+				break // the permits are there; the next call will see the context
+			}
+			return e
+		}
+		seen.failed(s, since, 1, err)
+	}
+	if d.Granted == 0 {
+		seen.now = now
+		return v.denied(ctx, &seen, n, since, true, d)
+	}
+	c.complete(d, r, rest, now)
+	return nil
+}
+
+// KnownDenial answers without asking Redis if it is certain that n permits are
+// not free. For more than one it takes an outlook, because only that tells when
+// they will be.
+func (v *view) KnownDenial(n, now int64, d *Decision) bool {
+	c := v.member.Target
+	var next int64
+	if n == 1 {
+		empty, first := v.ShutOut(now)
+		if !empty {
+			return false
+		}
+		next = first
+	} else {
+		o := c.ahead.Load()
+		if o == nil || now >= o.until || n > c.inForce(v.Routes) { // that is not to be waited for
+			return false
+		}
+		if next = o.when(n, v.Limit.Per); next <= now {
+			return false
+		}
+		next = max(next, now+int64(v.pause(now)))
+	}
+	c.Refresh() // else one that is paced for long hears of no change
+	for _, s := range v.seats {
+		s.LookAgain(now)
+	}
+	c.Deny(v.Routes, now, time.Duration(next-now), d)
+	d.Source = telemetry.Memory
+	return true
+}
+
+// gone returns the error for a caller whose context or client has ended, nil if
+// the call can go on to another shard.
+func (c *Target) gone(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, limit.ErrClosed) || c.Process.Closed.Load():
+		return limit.ErrClosed
+	case ctx.Err() != nil:
+		return clock.Ended(ctx)
+	}
+	return nil
+}
+
+// denied ends a call that began at since and that no shard could serve: with a denial if at least
+// one could be reached, else by the outage policy. Who has waited in a queue of this process is to
+// come back after as long as that took, who met only a shard that failed after a call timeout.
+func (v *view) denied(ctx context.Context, seen *attempt, n, since int64, upTo bool, d *Decision) (err error) {
+	now, retry := seen.now, seen.retry
+	shut, reachable, next := v.tally(now)
+	// What one shard has told holds, though another fails: there is no outage while one is known to
+	// have nothing, nor where a shard that was passed over as empty has got permits back since.
+	if !seen.reached && !seen.queued && shut == 0 && (seen.failure != nil || reachable == 0) {
+		v.member.Target.Refresh() // nobody else would hear that nodes are back
+		if seen.shed {
+			if err := v.member.Target.park(ctx, since); err != nil {
+				return err
+			}
+		}
+		*d, err = v.member.outage(v.Routes, n, upTo, seen.failure)
+		return err
+	}
+	if c, most := v.member.Target, v.member.Target.inForce(v.Routes); seen.reached && !upTo && n > most {
+		if !v.Limit.Algorithm.Bursty() {
+			return c.TooMany(n, most)
+		}
+		retry = max(retry, v.Limit.Per) // nobody knows how large a burst it has
+	}
+	if (n == 1 || upTo) && seen.by == 0 || retry <= 0 {
+		retry = time.Duration(next - now)
+		if reachable == 0 {
+			retry = v.Limit.Per
+		}
+	}
+	switch {
+	case seen.queued:
+		retry = max(retry, time.Duration(now-since))
+	case seen.shed:
+		retry = max(retry, v.member.Target.Process.Config.CallTimeout)
+	case seen.failure != nil && !seen.reached:
+		retry = v.member.Target.Process.Config.CallTimeout
+	}
+	v.member.Target.Deny(v.Routes, now, retry, d)
+	return nil
+}
+
+// park keeps a call that was shed until its time is up.
+func (c *Target) park(ctx context.Context, since int64) error {
+	left := c.Process.Config.CallTimeout - time.Duration(c.Process.Now()-since)
+	if at, ends := ctx.Deadline(); ends { // its caller is to hear the answer
+		left = min(left, time.Until(at)*7/8)
+	}
+	c.Process.Lanes.Park(ctx, left)
+	return c.gone(ctx, nil)
+}
+
+// inForce is how many permits the limit has in a window. A key's shard knows that: another caller
+// may have brought another limit.
+func (c *Target) inForce(r *limit.Routes) int64 {
+	if c.Family != nil && len(r.Lanes) == 1 {
+		return cmp.Or(r.Lanes[0].Target(), r.Limit.Permits)
+	}
+	return r.Limit.Permits
+}
+
+// Deny fills in a denial.
+func (c *Target) Deny(r *limit.Routes, now int64, retry time.Duration, d *Decision) {
+	d.Limit, d.Remaining = c.inForce(r), r.Free()
+	d.RetryAfter, d.ResetAfter = max(retry, minRetry), r.ResetAfter(now)
+	d.Target = c
+}
+
+// complete fills in what every granted decision tells, and notes what it was granted. rest is what
+// is free after it.
+func (c *Target) complete(d *Decision, r *limit.Routes, rest, now int64) {
+	c.describe(d, r, rest, now)
+	c.noteGranted(d.Granted)
+}
+
+// describe is complete without the note.
+func (c *Target) describe(d *Decision, r *limit.Routes, rest, now int64) {
+	d.Allowed = d.Granted > 0
+	d.Limit = c.inForce(r)
+	d.Remaining = rest
+	if rest <= 0 {
+		d.NextAfter = r.NextAfter(now)
+	}
+	d.ResetAfter = r.ResetAfter(now)
+	d.Target = c
+	d.until = now + r.Memory
+	if c.ahead.Load() != nil {
+		c.ahead.Store(nil) // the outlook has changed
+	}
+}
+
+// noteGranted notes what shards granted, so that an outage does not hand it out again.
+func (c *Target) noteGranted(n int64) {
+	r := c.Routes.Load() // nil: deleted just now
+	if c.Process.Config.OnOutage == limit.FailLocal && n > 0 && r != nil {
+		c.rare().own.Note(c.OwnPart(r.Limit).Local(), n)
+	}
+}
+
+// add puts what one shard granted to the decision. It may act when the last of its permits may.
+func (d *Decision) add(s *lane.Seat, ans *lane.Answer) {
+	p := lane.Part{Seat: s, At: ans.At, N: ans.Granted}
+	if ans.Delay > 0 {
+		p.First, p.Last = ans.Now+int64(ans.First), ans.Now+int64(ans.Delay)
+		d.Delay = max(d.Delay, ans.Delay)
+	}
+	d.addPart(p, ans.Ticket)
+}
+
+func (d *Decision) addPart(p lane.Part, ticket uint64) {
+	switch {
+	case p.N == 0:
+		return
+	case d.Granted == 0:
+		d.first, d.ticket = p, ticket
+	default:
+		d.more = append(d.more, p)
+	}
+	d.Granted += p.N
+}
+
+func (d *Decision) addParts(parts []lane.Part, ticket uint64) {
+	for _, p := range parts {
+		d.addPart(p, ticket)
+	}
+}

@@ -1,0 +1,333 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/register"
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// leastReturn bounds the return of permits that nobody waits for any more, unless calls may take
+// longer.
+const leastReturn = time.Second
+
+// Settle makes what a decision was granted what was used.
+func (l *Limiter) Settle(ctx context.Context, d *Decision, used int64) error {
+	c := l.Hold().Target
+	defer c.Release()
+	return c.settle(ctx, d, used, false)
+}
+
+// settle is Settle. unpaid keeps the participant's credit from having what comes back.
+func (c *Target) settle(ctx context.Context, d *Decision, used int64, unpaid bool) error {
+	switch {
+	case c.Process.Closed.Load():
+		return limit.ErrClosed
+	case c.Invalid != nil:
+		return c.Invalid
+	case used < 0 || used > limit.MaxPermits:
+		return fmt.Errorf("%w: %d used, that must be 0 to %d", limit.ErrInvalidPermits, used, limit.MaxPermits)
+	case d.Granted == 0:
+		return nil
+	case d.Joint != nil || len(d.Handed) > 1:
+		return fmt.Errorf("%w: settle it with its Set, not with %q", limit.ErrOtherLimiter, c.Title())
+	case d.Target != nil && (d.Target.Process != c.Process || d.Target.ID != c.ID),
+		len(d.Handed) == 1 && d.Handed[0].limiter != xxhash.Sum64String(c.ID):
+		return fmt.Errorf("%w: settle it with the Limiter that made it, not with %q", limit.ErrOtherLimiter, c.Title())
+	case used == d.Granted:
+		return nil
+	case d.engine != nil:
+		return d.settleHere(used)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Process.Config.CallTimeout)
+	defer cancel()
+	s := settlement{core: c, used: used, unpaid: unpaid, keep: c.LimitNow().Memory() + time.Second}
+	parts := s.parts(ctx, d)
+	switch {
+	case !slices.ContainsFunc(parts, there): // nobody counts it, or its shards are gone
+		return nil
+	case used > d.Granted:
+		return s.charge(ctx, parts, used-d.Granted)
+	case d.Target != nil && c.Process.Now() >= d.until:
+		return nil
+	}
+	return s.giveBack(ctx, parts, d.Granted-used)
+}
+
+// settlement is one Settle under way.
+type settlement struct {
+	core   *Target
+	used   int64
+	unpaid bool
+	keep   time.Duration // for how long it is remembered
+	mark   string        // the name of the decision
+}
+
+// there reports whether the part is of a shard that is in the layout.
+func there(p lane.Part) bool { return p.Seat != nil }
+
+// parts are those of the decision. Of one that was handed over, those have no seat whose shards
+// have left the layout: they keep their places, which are in the names of marks, and the permits
+// that came back there.
+func (s *settlement) parts(ctx context.Context, d *Decision) (parts []lane.Part) {
+	if len(d.Handed) == 0 {
+		if parts = s.core.own(d); len(parts) > 0 {
+			s.mark = markOf(d.origin())
+		}
+		return parts
+	}
+	h := &d.Handed[0]
+	s.mark = markOf(h.nonce, h.ticket)
+	r, _ := s.core.InUse(ctx)
+	if r == nil {
+		return nil
+	}
+	who := &lane.Member{ID: h.participant, Weight: 1000}
+	for _, p := range h.parts {
+		part := lane.Part{At: clock.ServerTime(p.at), N: p.n}
+		i := slices.IndexFunc(r.Layout.Shards, func(s shard.Shard) bool { return siteHash(s.Site()) == p.site })
+		if i >= 0 {
+			if l := s.core.LaneTo(r.Layout.Shards[i]); l != nil {
+				part.Seat = lane.NewSeat(who, l)
+			}
+		}
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// own returns the parts of a decision, with seats at the lanes that the process has now: of a key
+// they may be others than those that granted it.
+func (c *Target) own(d *Decision) []lane.Part {
+	parts := d.parts()
+	if c.Family == nil {
+		return parts
+	}
+	for i, p := range parts {
+		at := limit.SiteOf(p.Seat.Lane)
+		if l := c.LaneTo(shard.Shard{Slot: at.Slot, Node: at.Node, Algorithm: at.Algorithm, Life: at.Life}); l != nil &&
+			l != p.Seat.Lane {
+			parts[i].Seat = p.Seat.At(l)
+		}
+	}
+	return parts
+}
+
+// markOf is the name of a decision, which no other decision has.
+func markOf(nonce, ticket uint64) string {
+	return strconv.FormatUint(nonce, 36) + "-" + strconv.FormatUint(ticket, 36)
+}
+
+// origin is what tells the decision from every other one.
+func (d *Decision) origin() (nonce, ticket uint64) {
+	switch {
+	case d.lease != nil:
+		return d.lease.nonce, d.ticket
+	case d.ticket>>63 == 1: // see ownTicket
+		return d.Target.rare().nonce, d.ticket
+	}
+	return d.first.Seat.Lane.Nonce, d.ticket
+}
+
+// request is one shard's part of it. place tells the parts of a decision apart, of which two may be
+// of one shard.
+func (s *settlement) request(seat *lane.Seat, place int) lane.Settlement {
+	return lane.Settlement{Seat: seat, Unpaid: s.unpaid, SettleRequest: script.SettleRequest{
+		Mark: s.mark + "." + strconv.Itoa(place), MarkFor: s.keep, Used: s.used}}
+}
+
+// giveBack returns so many of the permits, the last ones. The last part of all goes first: its
+// shard knows whether the decision was settled before.
+func (s *settlement) giveBack(ctx context.Context, parts []lane.Part, unused int64) error {
+	var all []lane.Settlement
+	for i, p := range slices.Backward(parts) {
+		n := min(unused, p.N)
+		unused -= n
+		if n > 0 && there(p) {
+			one := s.request(p.Seat, i)
+			one.Back, one.At = n, p.At
+			all = append(all, one)
+		}
+	}
+	slices.Reverse(all)
+	err := s.run(ctx, all)
+	s.core.Members.Wake()
+	return err
+}
+
+// charge divides n permits over the shards by what each can have. The shard that knows whether the
+// decision was settled before goes first: that of the last part, or if it has left the first one.
+func (s *settlement) charge(ctx context.Context, parts []lane.Part, n int64) error {
+	r, _ := s.core.InUse(ctx)
+	if r == nil {
+		return register.Unavailable(s.core.Record().Absence())
+	}
+	var last *lane.Seat
+	for _, p := range parts {
+		if there(p) {
+			last = p.Seat
+		}
+	}
+	charged, sum := n, 0.0
+	for _, l := range r.Lanes {
+		sum += float64(l.Most())
+	}
+	var all []lane.Settlement
+	for _, l := range r.Lanes {
+		most, part := float64(l.Most()), n
+		if most < sum {
+			part = min(n, int64(float64(n)*most/sum+0.5))
+		}
+		n, sum = n-part, sum-most
+		if part == 0 && l != last.Lane {
+			continue
+		}
+		seat := last
+		if l != last.Lane {
+			seat = last.At(l)
+		}
+		one := s.request(seat, len(parts)-1)
+		one.Charge, one.Owed = part, r.Limit.Owed()
+		all = append(all, one)
+		if l == last.Lane { // it goes first
+			k := len(all) - 1
+			all[0], all[k] = all[k], all[0]
+		}
+	}
+	slices.Reverse(all)
+	err := s.run(ctx, all)
+	if err == nil {
+		s.core.ahead.Store(nil)
+		s.core.noteGranted(charged)
+	}
+	return err
+}
+
+// run settles with the last one first, and with all others unless the decision was settled before
+// for another use. If it was for the same, a reply was lost, or a node was away.
+func (s *settlement) run(ctx context.Context, all []lane.Settlement) error {
+	again := true
+	errs := make([]error, len(all))
+	with := func(from, to int) (another bool) {
+		replies, failed := lane.SettleAll(ctx, all[from:to])
+		for i, err := range failed {
+			if err != nil {
+				errs[from+i] = all[from+i].Seat.Lane.Fail(err)
+			}
+			again = again && err == nil && replies[i].Repeated != script.First
+			another = another || replies[i].Repeated == script.Another
+		}
+		return another
+	}
+	if k := len(all) - 1; k >= 0 && !with(k, k+1) && k > 0 {
+		with(0, k)
+	}
+	if again && len(all) > 0 {
+		return limit.ErrSettled
+	}
+	return errors.Join(errs...)
+}
+
+// settleHere settles what this process decided by itself, the newest part first: a bucket takes
+// back only what was granted last.
+func (d *Decision) settleHere(used int64) error {
+	if !d.settled.CompareAndSwap(false, true) {
+		return limit.ErrSettled
+	}
+	if used > d.Granted {
+		limit := d.Target.LimitNow()
+		d.engine.Settle(0, 0, used-d.Granted, limit.Owed())
+	} else {
+		d.returnHere(d.Granted - used)
+		d.Target.Members.Wake()
+	}
+	return nil
+}
+
+func (d *Decision) returnHere(unused int64) {
+	for _, p := range slices.Backward(d.parts()) {
+		n := min(unused, p.N)
+		d.engine.Settle(n, p.At, 0, 0)
+		unused -= n
+	}
+}
+
+// HandBack is giveBack on behalf of a call that began at since. It goes on in the background when
+// ctx ends or the call has used up its timeout, so that a node that stalls meanwhile does not hold
+// the caller up. Close waits for that. back is closed once it is done.
+func (c *Target) HandBack(ctx context.Context, d Decision, since int64) (back <-chan struct{}) {
+	done := make(chan struct{})
+	if d.Granted == 0 {
+		close(done)
+		return done
+	}
+	if !c.Process.Spawn(func(context.Context) { // ends soon: see giveBack
+		defer close(done)
+		c.Return(d, false)
+	}) {
+		c.Return(d, false) // after Close nothing may go on behind the caller
+		close(done)
+		return done
+	}
+	late := time.NewTimer(c.Process.Config.CallTimeout - time.Duration(c.Process.Now()-since))
+	defer late.Stop()
+	select {
+	case <-done:
+	case <-late.C:
+	case <-ctx.Done():
+	}
+	return done
+}
+
+// Return returns the parts of a decision that did not come to anything, and tells how many
+// permits could not be returned. It does not heed the caller's context, as the permits would be
+// lost, and takes at most as long as a call may take, or a second if that is longer. unpaid is as
+// in settle.
+func (c *Target) Return(d Decision, unpaid bool) (lost int64) {
+	if d.Granted == 0 {
+		return 0
+	}
+	if d.engine != nil {
+		d.returnHere(d.Granted)
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), max(leastReturn, c.Process.Config.CallTimeout))
+	defer cancel()
+	c = c.Hold()
+	defer c.Release()
+	var all []lane.Settlement
+	for _, p := range c.own(&d) {
+		all = append(all, lane.Settlement{Seat: p.Seat, Unpaid: unpaid,
+			SettleRequest: script.SettleRequest{Back: p.N, At: p.At}})
+	}
+	_, errs := lane.SettleAll(ctx, all)
+	for i, err := range errs {
+		if err != nil {
+			lost += all[i].Back
+			c.Process.Log().Debug("permits could not be given back", "limiter", c.Title(), "permits", all[i].Back,
+				"err", err)
+		}
+	}
+	return lost
+}
+
+func (d *Decision) parts() []lane.Part {
+	if d.lease != nil {
+		return lane.Cut(d.lease.grant.parts(), int64(d.ticket), d.Granted)
+	}
+	if d.first.N == 0 {
+		return nil
+	}
+	return append([]lane.Part{d.first}, d.more...)
+}

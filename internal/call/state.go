@@ -1,0 +1,104 @@
+package call
+
+import (
+	"math"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/forecast"
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// State is what Peek found, see shardlimit.State.
+type State struct {
+	Limit   limit.Limit
+	Epoch   int64
+	Settled bool
+
+	Used, Remaining        int64
+	RetryAfter, ResetAfter time.Duration
+
+	Participants int64
+	Shards       []ShardState
+	Records      []string
+	Takeover     bool
+	Lost         []string
+}
+
+// ShardState is one shard of a State, see shardlimit.ShardState.
+type ShardState struct {
+	Tag       string
+	Slot      int
+	Node      string
+	Algorithm limit.Algorithm
+
+	Target, Share, Used, Free int64
+
+	Quarantine time.Duration
+	Err        error
+}
+
+// unanswered is what the layout says of a shard.
+func unanswered(s shard.Shard) ShardState {
+	algorithm, _ := limit.AlgorithmNamed(s.Algorithm) // one that this version does not know prints as such
+	return ShardState{Tag: shard.Tag(s.Slot), Slot: s.Slot, Node: s.Node, Algorithm: algorithm, Target: s.Share,
+		Err: node.ErrAway}
+}
+
+// fill takes the numbers of a reply over. A shard without state is unused: it
+// starts with its share when it is first asked, and with most permits free.
+func (s *ShardState) fill(r *script.PeekReply, layout shard.Layout, most int64) {
+	if r.Status == script.Absent {
+		if layout.Settled {
+			s.Share, s.Free = s.Target, most
+		}
+		return
+	}
+	s.Share, s.Used, s.Free, s.Quarantine = r.Share, r.Used, r.Free, r.Closed
+}
+
+// sum adds the shards up, given when each has the next permit back, if it has, and is unused again.
+// It reports whether any answered.
+func (st *State) sum(next, resets []time.Duration) (answered bool) {
+	first := time.Duration(math.MaxInt64)
+	for i, s := range st.Shards {
+		if s.Err != nil {
+			continue
+		}
+		answered = true
+		st.Used += s.Used
+		st.Remaining += s.Free
+		st.ResetAfter = max(st.ResetAfter, resets[i])
+		if next[i] > 0 {
+			first = min(first, next[i])
+		}
+	}
+	if st.Remaining == 0 && first < math.MaxInt64 {
+		st.RetryAfter = first
+	}
+	return answered
+}
+
+// comesBack is when the next permit comes back on a shard that holds at most room; 0: none does.
+func comesBack(found *script.PeekReply, room int64) time.Duration {
+	releases := forecast.Releases(found.Free, found, 0, room)
+	if len(releases) == 0 {
+		return 0
+	}
+	return time.Duration(releases[0].At)
+}
+
+// reopens gives a shard the share that its next call puts in force, after the quarantine if it is
+// in one, if the layout entitles it to that at once. A token bucket has to fill from then on.
+func reopens(ln *lane.Lane, r *script.PeekReply, layout shard.Layout) {
+	if !layout.Settled || layout.Epoch != r.Epoch || r.Share >= r.Target {
+		return
+	}
+	before := ln.Room(r)
+	if r.Share = r.Target; r.Closed == 0 && (!ln.Bursty || ln.Paced) {
+		r.Free += ln.Room(r) - before
+	}
+}

@@ -1,0 +1,59 @@
+package call
+
+import (
+	"sync/atomic"
+
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/limit"
+)
+
+// Target is one limit, or one key of a family, with those who call for it.
+type Target struct {
+	limit.Core
+	of      *Family // of a key
+	Members members
+	ahead   atomic.Pointer[outlook]
+	seldom  atomic.Pointer[rare] // see rare
+	member  Member               // the process itself, in one piece with the core
+
+	// Only for a key:
+	part   *keyPart // of the family's keys that it is in
+	uses   int      // how many hold it; see keys
+	idle   int64    // since when nobody does, on the client's clock
+	counts int64    // until when what the process counts by itself does
+}
+
+func newCore(c *limit.Process, name, id string, declared limit.Limit) *Target {
+	co := &Target{}
+	co.Core.Init(c, co, name, id, declared)
+	co.member.is(c.Who, co)
+	co.Members.own = &co.member
+	return co
+}
+
+// limiter is a handle on the limit for the process itself.
+func (c *Target) limiter() Limiter { return Limiter{Target: c, member: &c.member} }
+
+// Freed tells that permits may be free where none were. With anew whoever waits begins anew.
+func (c *Target) Freed(anew bool) {
+	c.ahead.Store(nil)
+	if anew {
+		c.Members.restartWaiters()
+	}
+}
+
+// Adopted tells that another layout is in use: a raised limit may have room where there was none.
+func (c *Target) Adopted(r *limit.Routes) {
+	c.Members.open(r)
+	c.Freed(true)
+	c.Members.retire(r)
+}
+
+// GiveBack returns permits that nobody uses, and tells how many could not be returned.
+func (c *Target) GiveBack(parts []lane.Part) (lost int64) {
+	var d Decision
+	d.addParts(parts, 0)
+	lost = c.Return(d, false)
+	c.Members.Wake() // somebody may have been refused meanwhile
+	return lost
+}

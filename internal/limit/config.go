@@ -1,0 +1,153 @@
+package limit
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/shardlimit/shardlimit/internal/node"
+)
+
+// Bounds and defaults of a Config.
+const (
+	MaxName            = 512 // bytes in the name of a limiter, a key of a family, a participant or a prefix
+	DefaultCallTimeout = 100 * time.Millisecond
+	DefaultNodeTimeout = 5 * time.Second
+	DefaultKeyPrefix   = "sl:"
+)
+
+// OutagePolicy says what a call answers when no shard does, see shardlimit.OutagePolicy.
+type OutagePolicy uint8
+
+// The outage policies.
+const (
+	FailClosed OutagePolicy = iota
+	FailOpen
+	FailLocal
+	WaitOut
+)
+
+// LossPolicy says what a shard does whose node lost its memory, see shardlimit.LossPolicy.
+type LossPolicy uint8
+
+// The loss policies.
+const (
+	Quarantine LossPolicy = iota + 1
+	Resume
+)
+
+// Config configures a Client, see shardlimit.Config.
+type Config struct {
+	Nodes          []node.Spec
+	Participant    string
+	Participants   int64
+	Weight         float64
+	CallTimeout    time.Duration
+	OnOutage       OutagePolicy
+	NodeTimeout    time.Duration
+	AfterLoss      LossPolicy
+	KeyPrefix      string
+	MeterProvider  metric.MeterProvider
+	TracerProvider trace.TracerProvider
+	Logger         *slog.Logger
+	// Failed is the error that tells of a failed shard.
+	Failed func(limiter, shard, node string, err error) error
+}
+
+// withDefaults returns a checked copy with every default filled in.
+func (c Config) withDefaults() (Config, error) {
+	nodes, err := checkNodes(c.Nodes)
+	c.Nodes = nodes
+	if c.Participant == "" {
+		c.Participant = defaultParticipant()
+	}
+	c.Weight = cmp.Or(c.Weight, 1)
+	c.CallTimeout = cmp.Or(c.CallTimeout, DefaultCallTimeout)
+	c.KeyPrefix = cmp.Or(c.KeyPrefix, DefaultKeyPrefix)
+	if c.MeterProvider == nil {
+		c.MeterProvider = otel.GetMeterProvider()
+	}
+	if c.TracerProvider == nil {
+		c.TracerProvider = otel.GetTracerProvider()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, errors.Join(err, c.check())
+}
+
+// check says what cannot work, of all but the nodes, once defaults are filled in.
+func (c *Config) check() error {
+	var errs []error
+	bad := func(format string, a ...any) {
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrInvalidConfig}, a...)...))
+	}
+	if len(c.Participant) > MaxName {
+		bad("Participant has %d bytes; at most %d are allowed", len(c.Participant), MaxName)
+	}
+	if c.Participants < 0 {
+		bad("Participants is %d; it must not be negative", c.Participants)
+	}
+	if !fairWeight(c.Weight) {
+		bad("Weight is %v; it must be %v to %v", c.Weight, MinWeight, MaxWeight)
+	}
+	if c.NodeTimeout != 0 && c.NodeTimeout < time.Second {
+		bad("NodeTimeout is %s; it must be at least 1s, or 0", c.NodeTimeout)
+	}
+	if c.CallTimeout < time.Millisecond {
+		bad("CallTimeout is %s; it must be at least 1ms", c.CallTimeout)
+	}
+	if c.OnOutage > WaitOut {
+		bad("OnOutage %d is not a policy", c.OnOutage)
+	}
+	if c.AfterLoss > Resume {
+		bad("AfterLoss %d is not a policy", c.AfterLoss)
+	}
+	if strings.ContainsAny(c.KeyPrefix, "{}") || len(c.KeyPrefix) > MaxName {
+		bad("KeyPrefix must have no braces and at most %d bytes", MaxName)
+	}
+	return errors.Join(errs...)
+}
+
+func defaultParticipant() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "host"
+	}
+	var random [4]byte
+	_, _ = rand.Read(random[:]) // never fails: crypto/rand aborts the program instead
+	if len(host) > 64 {
+		host = host[:64]
+	}
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), hex.EncodeToString(random[:]))
+}
+
+func CheckName(what, name string) error {
+	if name == "" || len(name) > MaxName {
+		return fmt.Errorf("%w: the %s has %d bytes, it must have 1 to %d", ErrInvalidName, what, len(name), MaxName)
+	}
+	return nil
+}
+
+// checkNodes returns a copy of nodes with every default filled in.
+func checkNodes(nodes []node.Spec) ([]node.Spec, error) {
+	specs, problems := node.Check(nodes, MaxName)
+	var errs []error
+	if len(nodes) == 0 {
+		errs = append(errs, fmt.Errorf("%w: Nodes is empty; list at least one Redis endpoint", ErrInvalidConfig))
+	}
+	for _, problem := range problems {
+		errs = append(errs, fmt.Errorf("%w: %w", ErrInvalidConfig, problem))
+	}
+	return specs, errors.Join(errs...)
+}

@@ -1,0 +1,135 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/register"
+)
+
+// Current are the routes in force, nil if the limit could not be declared yet or was deleted.
+func (c *Core) Current() *Routes {
+	r := c.Known()
+	if r == nil && c.Family != nil {
+		c.Family.Of.Current()
+	} else if r == nil && !c.Deleted() {
+		c.Register.Soon()
+	}
+	return r
+}
+
+// Known are the routes in force, as current, but has nothing looked up.
+func (c *Core) Known() *Routes {
+	if c.Family != nil {
+		c.Family.update(c)
+	}
+	return c.Routes.Load()
+}
+
+// LimitNow is the limit in force, as far as this process has heard.
+func (c *Core) LimitNow() Limit { return c.LimitOf(c.Known()) }
+
+// LimitOf is the limit of the routes, or the one declared while there are none.
+func (c *Core) LimitOf(r *Routes) Limit {
+	if r == nil {
+		return c.Declaration()
+	}
+	return r.Limit
+}
+
+// Deleted reports whether this process has deleted the limit.
+func (c *Core) Deleted() bool { return c.Register != nil && c.Register.Deleted() }
+
+// InUse is current for a call that wants permits. late tells that it may have waited.
+func (c *Core) InUse(ctx context.Context) (r *Routes, late bool) {
+	if c.Family != nil {
+		return c.keyInUse(ctx)
+	}
+	return c.Current(), false
+}
+
+// Stored are the routes for what looks at a limit or changes what is stored, and does not want
+// permits. The error tells of Redis, or that the limit was deleted.
+func (c *Core) Stored() (*Routes, error) {
+	r := c.Current()
+	switch {
+	case r != nil:
+		return r, nil
+	case c.Deleted():
+		return nil, register.ErrDeleted
+	}
+	return nil, register.Unavailable(c.Record().Absence())
+}
+
+// TooMany refuses a call that wants more than the limit has, as far as this process has heard. That
+// it was raised must not stay unheard because of it: no script call tells of it then.
+func (c *Core) TooMany(n, permits int64) error {
+	c.Refresh()
+	return fmt.Errorf("%w: %d asked for, limiter %q has %d", ErrExceedsLimit, n, c.Title(), permits)
+}
+
+// Mode is that of the routes, or the one declared while there are none.
+func (c *Core) Mode(r *Routes) Mode {
+	if r == nil {
+		return c.Declaration().Mode
+	}
+	return r.Limit.Mode
+}
+
+// Absence tells why no shard was asked: the nodes are away, or the key moves.
+func (r *Routes) Absence() error {
+	if r.closed != nil {
+		return r.closed
+	}
+	for _, l := range r.Lanes {
+		if !l.Node.Ready(l.Slot) {
+			return l.Fail(l.Node.Away(l.Slot))
+		}
+	}
+	return nil
+}
+
+// OwnPart is what this process may admit: the limit divided by the participants last
+// heard of, or by those that are expected if these are more, at least one permit.
+func (c *Core) OwnPart(limit Limit) Limit {
+	return limit.DividedBy(max(c.Record().Participants(), c.Process.Config.Participants))
+}
+
+// EveryShard runs an operation on all shards of the layout at once, for at most the given time.
+func (c *Core) EveryShard(ctx context.Context, most time.Duration, op func(context.Context, *lane.Lane) error) error {
+	if c.Invalid != nil {
+		return c.Invalid
+	}
+	if c.Process.Closed.Load() {
+		return ErrClosed
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	r, err := c.Stored()
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(r.Layout.Shards))
+	var wg sync.WaitGroup
+	for i, s := range r.Layout.Shards {
+		ln := c.LaneTo(s)
+		wg.Go(func() {
+			err := node.ErrAway
+			if _, unknown := AlgorithmNamed(s.Algorithm); unknown != nil {
+				err = unknown // this version does not know its keys
+			} else if ln != nil {
+				err = op(ctx, ln)
+			}
+			if err != nil {
+				errs[i] = c.FailedAt(s.Site().Location, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,43 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/register"
+)
+
+// The errors of package shardlimit, which says what they mean.
+var (
+	ErrInvalidConfig   = errors.New("shardlimit: invalid config")
+	ErrInvalidName     = errors.New("shardlimit: invalid name")
+	ErrInvalidLimit    = errors.New("shardlimit: invalid limit")
+	ErrInvalidPermits  = errors.New("shardlimit: invalid number of permits")
+	ErrExceedsLimit    = errors.New("shardlimit: more permits than the limit has")
+	ErrUnavailable     = register.ErrUnavailable
+	ErrOverloaded      = lane.ErrOverloaded
+	ErrWaitTooLong     = errors.New("shardlimit: permits cannot come before the deadline")
+	ErrTooFarAhead     = errors.New("shardlimit: permits are too far ahead")
+	ErrLimitClosed     = errors.New("shardlimit: the limit is closed")
+	ErrSettled         = errors.New("shardlimit: the decision was settled before")
+	ErrInvalidDecision = errors.New("shardlimit: not the text of a decision")
+	ErrNotFound        = register.ErrNotFound
+	ErrClosed          = register.ErrClosed
+	ErrOtherLimiter    = errors.New("shardlimit: the decision is another limiter's")
+	ErrFamilyLimit     = errors.New("shardlimit: the limit belongs to the whole family")
+)
+
+// TooFarAheadError tells when permits would come that cannot be reserved yet.
+type TooFarAheadError struct {
+	Delay time.Duration // until the permits would come, if nobody reserves or takes any before
+}
+
+// Error tells the delay.
+func (e *TooFarAheadError) Error() string {
+	return fmt.Sprintf("%v: they can come in %s", ErrTooFarAhead, e.Delay)
+}
+
+// Unwrap returns ErrTooFarAhead.
+func (e *TooFarAheadError) Unwrap() error { return ErrTooFarAhead }

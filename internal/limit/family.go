@@ -1,0 +1,112 @@
+package limit
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unique"
+
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// Family is a family as its keys see it.
+type Family struct {
+	Of *Core // holds the declaration; has no permits of its own
+
+	plans keyPlans
+	// Where keys of each region of the slots were last.
+	Spaces [shard.KeySlots]atomic.Pointer[script.Space]
+}
+
+// Terms are those of a limit that comes with calls.
+func (f *Family) Terms(limit Limit) (shard.Terms, error) {
+	of := f.Of.LimitNow()
+	if limit.Algorithm != 0 && limit.Algorithm != of.Algorithm {
+		f.Of.Refresh() // the family may have another one by now
+		return shard.Terms{}, fmt.Errorf("%w: Algorithm is %s, the keys of family %q count by %s: leave it zero, or "+
+			"change the family", ErrInvalidLimit, limit.Algorithm, f.Of.Name, of.Algorithm)
+	}
+	if limit.Scope != 0 && limit.Scope != of.Scope {
+		f.Of.Refresh()
+		return shard.Terms{}, fmt.Errorf("%w: Scope is that of family %q: leave it zero", ErrInvalidLimit, f.Of.Name)
+	}
+	if limit.Per != 0 && limit.Per != of.Per {
+		f.Of.Refresh()
+		return shard.Terms{}, fmt.Errorf("%w: Per is %s, the keys of family %q have %s: leave it zero, or have a "+
+			"family for each Per", ErrInvalidLimit, limit.Per, f.Of.Name, of.Per)
+	}
+	limit.Algorithm, limit.Scope, limit.Per = of.Algorithm, of.Scope, of.Per
+	if err := limit.Validate(); err != nil {
+		return shard.Terms{}, err
+	}
+	if _, err := limit.ForKeys(); err != nil {
+		return shard.Terms{}, err
+	}
+	spec, longest := limit.Wanted().Spec, of.Wanted().Lasts()
+	if r := f.Of.Routes.Load(); r != nil {
+		longest = r.Layout.Keys.Longest
+	}
+	if spec.Lasts() > longest {
+		f.Of.Refresh()
+		return shard.Terms{}, fmt.Errorf("%w: the Burst of %s takes longer to fill than any that family %q had: give "+
+			"the family a larger one first, once", ErrInvalidLimit, limit, f.Of.Name)
+	}
+	return shard.Terms{Permits: spec.Permits, Burst: spec.Burst, Revision: spec.Revision, Window: spec.Window,
+		Mode: spec.Mode}, nil
+}
+
+// update gives a key the layout that follows from the family's.
+func (f *Family) update(c *Core) {
+	ft := f.Of.Routes.Load()
+	if ft == nil || c.Invalid != nil || c.From.Load() == ft {
+		return
+	}
+	p, err := f.planOf(c, ft)
+	if err == nil {
+		err = c.adopt(p)
+	}
+	if err != nil {
+		f.Of.Process.Log().Error("family has no usable layout", "family", f.Of.Name, "err", err)
+		return
+	}
+	c.From.Store(ft)
+}
+
+// planOf is the plan of a key under the family's routes.
+func (f *Family) planOf(c *Core, ft *Routes) (*Plan, error) {
+	came := c.Key.Terms()
+	if !ft.Limit.Algorithm.Bursty() { // it is another one since
+		came.Burst = 0
+	}
+	if came != (shard.Terms{}) {
+		spec := came.Over(ft.Layout.Spec())
+		if spec.Window != ft.Limit.Per || spec.Lasts() > ft.Layout.Keys.Longest {
+			came = shard.Terms{} // so LimiterWith would say now
+		}
+	}
+	fresh := func() (*Plan, error) {
+		layout, err := ft.Layout.ForKey(c.ID, came)
+		if err != nil {
+			return nil, err
+		}
+		return c.planFor(layout)
+	}
+	if at, only := ft.Layout.Keys.Only(c.ID); only {
+		return f.plans.of(ft, keyPlan{at, came}, fresh)
+	}
+	return fresh()
+}
+
+// Keyed is a key with the terms that come with its calls, if any do.
+type Keyed struct {
+	Key  string
+	Came unique.Handle[shard.Terms] // the zero handle: none
+}
+
+// Terms are those that come with the key's calls.
+func (k Keyed) Terms() (t shard.Terms) {
+	if k.Came != (unique.Handle[shard.Terms]{}) {
+		t = k.Came.Value()
+	}
+	return t
+}

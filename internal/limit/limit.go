@@ -1,0 +1,196 @@
+package limit
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/local"
+	"github.com/shardlimit/shardlimit/internal/register"
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// Bounds of a Limit. They keep every number that a script handles far inside
+// the 53 bits that Redis' Lua can represent exactly.
+const (
+	MaxPermits = script.MaxPermits // a million million permits per window
+	MinWindow  = script.MinWindow  // a millisecond
+	MaxWindow  = script.MaxWindow  // 31 days
+	MaxShards  = shard.MaxLive     // 256 shards of one limit
+
+	MaxRevision = script.MaxEpoch // microseconds since 1970 are far less
+)
+
+// Scope says whom a Limit holds for, see shardlimit.Scope.
+type Scope uint8
+
+// The scopes.
+const (
+	Global Scope = iota
+	PerParticipant
+)
+
+// String returns the name under which the scope is reported.
+func (s Scope) String() string {
+	switch s {
+	case Global:
+		return "global"
+	case PerParticipant:
+		return "per_participant"
+	}
+	return fmt.Sprintf("scope(%d)", uint8(s))
+}
+
+// stored is the name of the scope in a record: nothing for Global, as before there were others.
+func (s Scope) stored() string {
+	if s == Global {
+		return ""
+	}
+	return s.String()
+}
+
+func scopeNamed(name string) (Scope, error) {
+	for _, s := range []Scope{Global, PerParticipant} {
+		if name == s.stored() {
+			return s, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: scope %q", register.ErrUnreadable, name)
+}
+
+// Limit is how many permits may be admitted per window, see shardlimit.Limit.
+type Limit struct {
+	Permits   int64
+	Per       time.Duration
+	Algorithm Algorithm
+	Burst     int64
+	Shards    int
+	Scope     Scope
+	Lease     time.Duration
+	Revision  int64
+	Mode      Mode
+}
+
+// String describes the limit for people: "5000 permits per 1s over 4 shards".
+func (l Limit) String() string {
+	s := fmt.Sprintf("%d permits per %s", l.Permits, l.Per)
+	switch {
+	case l.Scope == PerParticipant:
+		s += " for each participant"
+	case l.Shards == 1:
+		s += " on 1 shard"
+	case l.Shards > 1:
+		s += fmt.Sprintf(" over %d shards", l.Shards)
+	}
+	if l.Mode != Enforced {
+		s += ", " + l.Mode.String()
+	}
+	return s
+}
+
+// longestWindow is MaxWindow as people say it.
+const longestWindow = "31 days"
+
+func (l Limit) Validate() error {
+	switch {
+	case l.Permits < 1 || l.Permits > MaxPermits:
+		return fmt.Errorf("%w: Permits is %d, it must be 1 to %d", ErrInvalidLimit, l.Permits, int64(MaxPermits))
+	case l.Per < MinWindow || l.Per > MaxWindow:
+		return fmt.Errorf("%w: Per is %s, it must be %s to %s", ErrInvalidLimit, l.Per, MinWindow, longestWindow)
+	case l.Per%time.Microsecond != 0:
+		return fmt.Errorf("%w: Per is %s, it must be whole microseconds", ErrInvalidLimit, l.Per)
+	case l.Algorithm >= Algorithms:
+		return fmt.Errorf("%w: Algorithm %d is not known to this version", ErrInvalidLimit, l.Algorithm)
+	case l.Burst < 0 || l.Burst > MaxPermits:
+		return fmt.Errorf("%w: Burst is %d, it must be 0 (the same as Permits) to %d", ErrInvalidLimit, l.Burst,
+			int64(MaxPermits))
+	case l.Burst > 0 && !l.Algorithm.Bursty():
+		return fmt.Errorf("%w: Burst is %d, but %s has none; only TokenBucket and LeakyBucket do", ErrInvalidLimit,
+			l.Burst, l.Algorithm)
+	case (float64(l.Most())/float64(l.Permits)+1)*float64(l.Per) > 10*float64(MaxWindow):
+		// one permit more for a shard whose part was rounded up
+		return fmt.Errorf("%w: a Burst of %d takes too long to fill, 9 x %s is always possible", ErrInvalidLimit,
+			l.Burst, longestWindow)
+	case l.Lease > 0 && l.Algorithm != SlidingLog:
+		return fmt.Errorf("%w: Lease needs SlidingLog: %s could not count held permits until they are used",
+			ErrInvalidLimit, l.Algorithm)
+	case l.Shards < 0 || l.Shards > MaxShards:
+		return fmt.Errorf("%w: Shards is %d, it must be 0 (chosen for you) to %d", ErrInvalidLimit, l.Shards, MaxShards)
+	case l.Scope > PerParticipant:
+		return fmt.Errorf("%w: Scope %d is not known to this version", ErrInvalidLimit, l.Scope)
+	case l.Scope == PerParticipant && l.Lease != 0:
+		return fmt.Errorf("%w: Lease is for a limit that is shared; one of Scope PerParticipant is decided in memory "+
+			"anyway", ErrInvalidLimit)
+	case l.Lease < 0 || l.Lease > l.Per || l.Per+l.Lease > MaxWindow:
+		return fmt.Errorf("%w: Lease is %s, it must be 0 to Per, and both together at most %s", ErrInvalidLimit,
+			l.Lease, longestWindow)
+	case l.Lease%time.Microsecond != 0:
+		return fmt.Errorf("%w: Lease is %s, it must be whole microseconds", ErrInvalidLimit, l.Lease)
+	case l.Mode >= modes:
+		return fmt.Errorf("%w: Mode %d is not known to this version", ErrInvalidLimit, l.Mode)
+	case l.Revision < 0 || l.Revision > MaxRevision:
+		return fmt.Errorf("%w: Revision is %d, it must be 0 to %d", ErrInvalidLimit, l.Revision, int64(MaxRevision))
+	}
+	return nil
+}
+
+// DividedBy is the part of the limit that each of so many participants has, at least one permit.
+// Its burst takes no longer to fill than that of the limit: of permits that do not divide evenly a
+// part has less, and would fill more slowly than a log allows.
+func (l Limit) DividedBy(participants int64) Limit {
+	whole := l.Permits
+	l.Permits = max(1, whole/participants)
+	if l.Burst > 0 {
+		high, low := bits.Mul64(uint64(l.Burst), uint64(l.Permits))
+		inProportion, _ := bits.Div64(high, low, uint64(whole))
+		l.Burst = max(1, min(l.Burst/participants, int64(inProportion)))
+	}
+	return l
+}
+
+// Owed is within what time a bucket must have gained what it is charged.
+func (l *Limit) Owed() time.Duration {
+	fill := time.Duration(float64(l.Most()) / float64(l.Permits) * float64(l.Per))
+	return min(max(time.Hour, 2*fill), 10*script.MaxWindow)
+}
+
+// Ahead is how far ahead permits of the limit may be dated: a window, or as long as a burst takes
+// to come if that is longer.
+func (l Limit) Ahead() time.Duration {
+	return max(l.Per, time.Duration(float64(l.Most())/float64(l.Permits)*float64(l.Per)))
+}
+
+// Local is the limit as an engine of this process enforces it.
+func (l Limit) Local() local.Limit {
+	return local.Limit{Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.inScripts(), Burst: l.Burst,
+		Most: l.Most(), Memory: l.Memory()}
+}
+
+// ForKeys is a limit as the keys of a family have it.
+func (l Limit) ForKeys() (Limit, error) {
+	switch {
+	case l.Shards > 1:
+		return l, fmt.Errorf("%w: Shards is %d; a key of a family has one", ErrInvalidLimit, l.Shards)
+	case l.Lease != 0:
+		return l, fmt.Errorf("%w: Lease is %s; a key of a family has none", ErrInvalidLimit, l.Lease)
+	}
+	l.Shards = 1
+	return l, nil
+}
+
+// with is the limit of a key with these terms, in a family that has l.
+func (l Limit) with(t shard.Terms) Limit {
+	if t != (shard.Terms{}) {
+		l.Permits, l.Per, l.Burst, l.Revision = t.Permits, t.Window, t.Burst, t.Revision
+		l.Mode, _ = modeNamed(t.Mode) // it was one
+	}
+	return l
+}
+
+// Part returns the part of the limit that each of so many processes has under FailLocal. The error
+// tells that it is none that could be enforced.
+func (l Limit) Part(processes int64) (Limit, error) {
+	part := l.DividedBy(processes)
+	return part, part.Validate()
+}

@@ -1,0 +1,138 @@
+package limit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/chance"
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/fence"
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/record"
+	"github.com/shardlimit/shardlimit/internal/register"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+)
+
+// Process is what all limits of a process share: the connections, and what is known of the nodes.
+type Process struct {
+	Config    Config
+	Clock     clock.Clock
+	Who       Participant // the process itself
+	Nodes     *node.Fleet
+	Lanes     *lane.Env     // what all lanes share
+	Records   *register.Env // what all registers share
+	Telemetry *telemetry.Telemetry
+
+	Context context.Context // ends with Close
+	cancel  context.CancelFunc
+	Closed  atomic.Bool
+
+	deleted func(*Core)
+
+	mu    sync.Mutex
+	tasks sync.WaitGroup
+}
+
+// Events are what a process is told by its parts.
+type Events struct {
+	Gauges       func(telemetry.Gauges) // are read
+	Renamed      func()                 // nodes turned out to be called otherwise
+	NodesChanged func()                 // nodes are lost, or back
+	Deleted      func(*Core)            // a limit was deleted
+}
+
+// NewProcess checks the whole configuration and returns a Process, which connects on first use.
+func NewProcess(cfg Config, events Events) (*Process, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{
+		Config:  cfg,
+		deleted: events.Deleted,
+		Clock:   clock.Clock{Base: time.Now()},
+		Who:     NewParticipant(cfg.Participant, cfg.Weight).Identified(), // once for all limits and keys
+	}
+	p.Context, p.cancel = context.WithCancel(context.Background())
+	if p.Telemetry, err = telemetry.New(&p.Clock, cfg.MeterProvider, cfg.TracerProvider, events.Gauges); err != nil {
+		return nil, err
+	}
+	p.Nodes = node.NewFleet(node.Settings{
+		Ctx: p.Context, Clock: &p.Clock, Log: cfg.Logger, Telemetry: p.Telemetry, Prefix: cfg.KeyPrefix,
+		CallTimeout: cfg.CallTimeout, Spawn: p.Spawn,
+	}, cfg.Nodes)
+	p.Lanes = &lane.Env{Clock: &p.Clock, Telemetry: p.Telemetry, CallTimeout: cfg.CallTimeout, Closed: &p.Closed}
+	book := record.NewBook(p.Nodes, fmt.Sprintf("%016x%016x", chance.Uint64(), chance.Uint64()))
+	book.Renamed = p.inBackground(events.Renamed)
+	p.Records = &register.Env{Nodes: p.Nodes, Closed: &p.Closed, Book: book, Takeover: cfg.NodeTimeout > 0,
+		Fence: fence.New(&fence.Env{Nodes: p.Nodes, Book: book, After: cmp.Or(cfg.NodeTimeout, DefaultNodeTimeout),
+			Changed: p.inBackground(events.NodesChanged)})}
+	return p, nil
+}
+
+// Close ends every call, the background and the connections. It may be called more than once.
+func (p *Process) Close() {
+	p.mu.Lock()
+	if p.Closed.Swap(true) {
+		p.mu.Unlock()
+		return
+	}
+	p.mu.Unlock()
+	p.cancel()
+	p.Telemetry.Close()
+	p.Lanes.Abandon()
+	p.Nodes.Close()
+	p.tasks.Wait()
+}
+
+// Spawn runs a task that ends with the process. It reports false if that is closed.
+func (p *Process) Spawn(task func(ctx context.Context)) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.Closed.Load() {
+		return false
+	}
+	p.tasks.Go(func() { task(p.Context) })
+	return true
+}
+
+// inBackground returns what has a task run in the background.
+func (p *Process) inBackground(task func()) func() {
+	return func() { p.Spawn(func(context.Context) { task() }) }
+}
+
+// quarantines reports whether a shard that lost its memory must wait.
+func (p *Process) quarantines(window time.Duration) bool {
+	switch p.Config.AfterLoss {
+	case Quarantine:
+		return true
+	case Resume:
+		return false
+	}
+	return window <= quarantined
+}
+
+// quarantined is the longest window of which a shard that lost its memory is shut for all of it,
+// unless Config says otherwise.
+const quarantined = time.Minute
+
+// Now returns the time on the process' clock, which is that of all its limits.
+func (p *Process) Now() int64 { return p.Clock.Now() }
+
+// Suspended returns for how long the machine was suspended.
+func (p *Process) Suspended() int64 { return p.Clock.Suspended() }
+
+// Look returns both, read together.
+func (p *Process) Look() (now, asleep int64) { return p.Clock.Look() }
+
+// Time is an instant of the process' clock as people tell it.
+func (p *Process) Time(at int64) time.Time { return p.Clock.At(at) }
+
+// Log returns what is told about nodes and layouts.
+func (p *Process) Log() *slog.Logger { return p.Config.Logger }

@@ -1,0 +1,144 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/register"
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// This file is what a limit is to the register of its layout.
+
+// Enlist gives a core the register of its own record.
+func (c *Core) Enlist(family bool) {
+	c.Register = register.New(c.Process.Records, register.Subject{
+		Limit: c, Name: c.Name, ID: c.ID, Family: family, Metrics: c.Metrics})
+}
+
+// Join makes the limiter usable, as it is stored or as declared.
+func (c *Core) Join(ctx context.Context, limit Limit) error {
+	c.declare(limit)
+	if r := c.Routes.Load(); r != nil && limit.Revision <= r.Limit.Revision {
+		return nil
+	}
+	return c.Register.Join(ctx)
+}
+
+// Declared is the limit as the code declares it, at the highest revision.
+func (c *Core) Declared() register.Wanted { return c.Declaration().Wanted() }
+
+// Layout is the layout of the routes in force, nil if there are none.
+func (c *Core) Layout() *shard.Layout {
+	if r := c.Routes.Load(); r != nil {
+		return &r.Layout
+	}
+	return nil
+}
+
+// Adopt makes the layout the one this process works with, unless it has a newer one.
+func (c *Core) Adopt(layout shard.Layout) error {
+	p, err := c.planFor(layout)
+	if err != nil {
+		return fmt.Errorf("%w: %w", register.ErrUnreadable, err)
+	}
+	return c.adopt(p)
+}
+
+// adopt is Adopt with the plan of the layout.
+func (c *Core) adopt(p *Plan) error {
+	layout := &p.Layout
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.Deleted() {
+		return register.ErrDeleted // while the layout was on its way
+	}
+	old := c.Routes.Load()
+	if old != nil && (old.Layout.Epoch > layout.Epoch || old.Layout.Epoch == layout.Epoch && old.Layout.Settled) {
+		return nil
+	}
+	r := c.newRoutes(p)
+	c.Routes.Store(r)
+	if old == nil {
+		c.Overruled(c.declared, p.Limit)
+	}
+	c.Metrics.CountsBy(p.Limit.Algorithm.String())
+	if p.fence != nil && c.Register != nil {
+		c.Register.ReconsiderSoon() // nodes may be lost, or back, that it does not know of
+	}
+	if old != nil && old.Layout.Epoch != layout.Epoch {
+		c.callers.Adopted(r)
+	}
+	return nil
+}
+
+// Propose makes an offer to a shard, without asking for permits.
+func (c *Core) Propose(ctx context.Context, o *register.Offer) (script.TakeReply, error) {
+	l := c.LaneTo(o.Shard)
+	if l == nil || !o.Forced && !l.Reachable() {
+		return script.TakeReply{}, node.ErrAway
+	}
+	proposal, err := c.proposal(o.Layout, o.Shard, o.Floor)
+	if err != nil {
+		return script.TakeReply{}, err
+	}
+	return l.Propose(ctx, &lane.Terms{Epoch: o.Layout.Epoch, Window: o.Layout.Span(), Proposal: proposal})
+}
+
+// Drop removes the shards of the layout.
+func (c *Core) Drop(ctx context.Context) error {
+	return c.EveryShard(ctx, c.Process.Nodes.Patience(),
+		func(ctx context.Context, ln *lane.Lane) error { return ln.Drop(ctx) })
+}
+
+// Forget is for a limit that was deleted: there are no routes any more.
+func (c *Core) Forget() {
+	c.mu.Lock()
+	c.Routes.Store(nil)
+	c.mu.Unlock()
+	c.Process.deleted(c)
+	c.callers.Freed(true)
+}
+
+// FailedAt is the error of a call to a shard, or a place of the record, as callers see it.
+func (c *Core) FailedAt(at shard.Location, err error) error {
+	return c.Process.Config.Failed(c.Title(), shard.Tag(at.Slot), at.Node, err)
+}
+
+// Wanted is the limit as a register knows it.
+func (l Limit) Wanted() register.Wanted {
+	return register.Wanted{
+		Spec: shard.Spec{
+			Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.String(), Burst: l.Burst, Revision: l.Revision,
+			Lease: l.Lease,
+			Scope: l.Scope.stored(), Mode: l.Mode.stored(), Auto: l.Shards == 0,
+		},
+		Shards: l.Shards,
+	}
+}
+
+// LimitOf is the limit of a layout. One that no version could have declared is unreadable.
+func LimitOf(l shard.Layout) (Limit, error) {
+	limit, err := limitUnder(l.Spec())
+	if limit.Shards = len(l.Live()); err != nil && !errors.Is(err, register.ErrUnreadable) {
+		err = fmt.Errorf("%w: %w", register.ErrUnreadable, err)
+	}
+	return limit, err
+}
+
+// limitUnder is the limit of a spec. The error tells why no limit can be so.
+func limitUnder(s shard.Spec) (Limit, error) {
+	algorithm, err := AlgorithmNamed(s.Algorithm)
+	scope, unknown := scopeNamed(s.Scope)
+	mode, newer := modeNamed(s.Mode)
+	limit := Limit{Permits: s.Permits, Per: s.Window, Algorithm: algorithm, Burst: s.Burst, Scope: scope,
+		Lease: s.Lease, Revision: s.Revision, Mode: mode}
+	if err = errors.Join(err, unknown, newer); err != nil {
+		return limit, err
+	}
+	return limit, limit.Validate()
+}

@@ -1,0 +1,277 @@
+package set
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/call"
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/limit"
+)
+
+// This file is one call on a Set: whom to ask in which order, and what becomes of
+// the answers.
+
+// setVote is what one limit of a Set says to one call.
+type setVote struct {
+	*call.Member
+	routes *limit.Routes // nil if the limit could not be declared yet
+	since  int64         // when the call began, on the clock of the core's client
+	waits  bool          // before it can be asked, something has to be looked up
+	asked  bool          // it has decided, or is about to
+	said   call.Decision
+	err    error
+}
+
+// setCall is one call on a Set.
+type setCall struct {
+	ctx   context.Context
+	n     int64
+	votes []setVote
+	lost  bool // somebody refused: the rest need not be asked
+}
+
+// admit checks the call for every limit.
+func (c *setCall) admit() error {
+	waits := false
+	for i := range c.votes {
+		v := &c.votes[i]
+		if v.waits = v.Target.MayWait(); !v.waits {
+			v.routes, _, v.err = v.Member.Admit(c.ctx, c.n, false)
+		}
+		waits = waits || v.waits
+	}
+	if waits {
+		c.admitKeys()
+	}
+	for i := range c.votes {
+		if err := c.votes[i].err; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// admitKeys checks the call for keys that have to look at the record of their family. They do so at
+// the same time, which is of the time that the call has.
+func (c *setCall) admitKeys() {
+	var wg sync.WaitGroup
+	for i := range c.votes {
+		if v := &c.votes[i]; v.waits {
+			wg.Go(func() { v.routes, _, v.err = v.Member.Admit(c.ctx, c.n, false) })
+		}
+	}
+	wg.Wait()
+}
+
+// ask has one limit decide, once its vote says that it is asked. What it grants counts until it is
+// given back.
+func (c *setCall) ask(v *setVote) {
+	v.err = v.Decide(c.ctx, c.n, false, v.since, &v.said)
+}
+
+// fromMemory asks the limits that this process decides by itself, and collects
+// the refusals that it is certain of.
+func (c *setCall) fromMemory() {
+	for i := range c.votes {
+		v := &c.votes[i]
+		if v.Target.Mode(v.routes).AsksNobody() || v.Target.LimitOf(v.routes).Scope == limit.PerParticipant ||
+			refuses(v.Member, v.routes, c.n, v.since) {
+			v.asked = true
+			c.ask(v)
+			c.lost = c.lost || !v.said.Allowed
+		}
+	}
+}
+
+// everybodyElse asks all that are left at the same time.
+func (c *setCall) everybodyElse() {
+	if c.lost {
+		return
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	var last *setVote
+	for i := range c.votes {
+		v := &c.votes[i]
+		if v.asked {
+			continue
+		}
+		v.asked = true
+		if last != nil {
+			other := last
+			wg.Go(func() { c.ask(other) })
+		}
+		last = v
+	}
+	if last != nil {
+		c.ask(last) // on this goroutine
+	}
+}
+
+// result sums the votes up, and gives back what was granted in vain.
+func (c *setCall) result() (call.Decision, error) {
+	said := make([]call.Decision, len(c.votes))
+	d := call.Decision{Answer: call.Answer{Remaining: limit.MaxPermits + 1}, Origin: call.Origin{Joint: &said}}
+	var errs []error
+	refused := false
+	for i := range c.votes {
+		v := &c.votes[i]
+		switch {
+		case !v.asked:
+			continue
+		case v.err != nil:
+			errs = append(errs, v.err)
+			continue
+		case !v.said.Allowed:
+			refused = true
+		}
+		include(&d, &v.said)
+	}
+	c.unlimited(&d)
+	if !refused && len(errs) == 0 {
+		for i := range c.votes {
+			said[i] = c.votes[i].said
+		}
+		d.Allowed, d.Granted = true, c.n
+		return d, nil
+	}
+	c.handBack()
+	if c.ctx.Err() != nil {
+		return call.Decision{}, clock.Ended(c.ctx)
+	}
+	if !refused {
+		return call.Decision{}, allOf(errs)
+	}
+	for i := range c.votes {
+		v := &c.votes[i]
+		if said[i] = v.left(c.ctx, c.n); !v.asked {
+			d.RetryAfter = max(d.RetryAfter, said[i].RetryAfter)
+		}
+	}
+	return d, nil
+}
+
+// left is what a limit says of a call that was denied, once it has been given back what it granted.
+func (v *setVote) left(ctx context.Context, n int64) call.Decision {
+	limit := v.Target.LimitOf(v.routes)
+	switch {
+	case v.asked && v.err != nil:
+		return call.Decision{Answer: call.Answer{Limit: limit.Permits}, Origin: call.Origin{Mode: limit.Mode}}
+	case v.asked:
+		d := v.said
+		if !d.Mode.AsksNobody() && !d.Shadowed {
+			d.Remaining = min(d.Remaining+d.Granted, limit.Most())
+		}
+		return d
+	}
+	d := call.Decision{Answer: call.Answer{Limit: limit.Permits, Remaining: limit.Most()},
+		Origin: call.Origin{Mode: limit.Mode}}
+	if v.routes != nil {
+		d.Remaining = v.routes.Spare()
+		d.ResetAfter = v.routes.ResetAfter(v.Target.Process.Now())
+		if !limit.Mode.Lenient() { // else it would have let the call pass
+			d.RetryAfter = soonest(ctx, v.Member, v.routes, n, v.since)
+		}
+	}
+	d.Allowed = d.RetryAfter == 0
+	return d
+}
+
+// unlimited has the decision tell of limits in Shadow if no other limit had anything to say.
+func (c *setCall) unlimited(d *call.Decision) {
+	if d.Remaining <= limit.MaxPermits {
+		return
+	}
+	for i := range c.votes {
+		if v := &c.votes[i]; v.asked && v.err == nil && v.said.Mode == limit.Shadow {
+			d.Mode = limit.Shadow
+			left(d, &v.said)
+		}
+	}
+	if d.Remaining > limit.MaxPermits { // all are off
+		d.Limit, d.Remaining, d.Mode = limit.MaxPermits, limit.MaxPermits, limit.Off
+	}
+}
+
+// left takes what one limit has left into the decision of all.
+func left(d, one *call.Decision) {
+	if one.Remaining < d.Remaining {
+		d.Remaining, d.Limit, d.NextAfter = one.Remaining, one.Limit, one.NextAfter
+	}
+	d.ResetAfter = max(d.ResetAfter, one.ResetAfter)
+}
+
+// include takes what one limit said into the decision of all. How much is left under one that
+// refuses nobody concerns no caller.
+func include(d, one *call.Decision) {
+	if !one.Mode.Lenient() {
+		left(d, one)
+	}
+	d.Delay = max(d.Delay, one.Delay)
+	d.RetryAfter = max(d.RetryAfter, one.RetryAfter)
+	d.Degraded, d.Shadowed = d.Degraded || one.Degraded, d.Shadowed || one.Shadowed
+	if one.Mode == limit.Closed {
+		d.Mode = limit.Closed
+	}
+	d.Source = one.Source
+}
+
+// handBack returns what some limits granted because another refused. It waits
+// for that no longer than the call may take.
+func (c *setCall) handBack() {
+	var wg sync.WaitGroup
+	for i := range c.votes {
+		v := &c.votes[i]
+		if !v.asked || v.err != nil || !v.said.Allowed {
+			continue
+		}
+		wg.Go(func() {
+			v.Target.HandBack(c.ctx, v.said, v.since)
+			v.Target.Members.Wake() // somebody may have been refused meanwhile
+		})
+	}
+	wg.Wait()
+}
+
+// refuses reports whether it is certain that n permits would be refused, without
+// asking Redis.
+func refuses(m *call.Member, r *limit.Routes, n, now int64) bool {
+	if r == nil {
+		return false
+	}
+	if l := m.Leases.Current.Load(); l != nil && r.Limit.Lease > 0 && now < l.Until && l.Left.Load() >= n {
+		return false
+	}
+	var d call.Decision
+	return m.View(r).KnownDenial(n, now, &d)
+}
+
+// soonest is how long it takes until a limit that is not known to refuse can grant n permits. For
+// more than one it may have to ask what the shards have ahead.
+func soonest(ctx context.Context, m *call.Member, r *limit.Routes, n, since int64) time.Duration {
+	if r.Spare() >= n {
+		return 0
+	}
+	if n == 1 { // when one comes is known for longer than it is believed that there is none
+		now := m.Target.Process.Now()
+		_, next := m.View(r).ShutOut(now)
+		return max(0, time.Duration(next-now))
+	}
+	o, _ := m.Target.Look(ctx, r, since)
+	return max(0, m.Target.Await(r, o, n))
+}
+
+// allOf joins the errors of a call. Where some tell of limits that are unavailable at present and
+// others of what waiting does not mend, only these are told.
+func allOf(errs []error) error {
+	away := func(err error) bool { return errors.Is(err, limit.ErrUnavailable) }
+	lasting := slices.DeleteFunc(slices.Clone(errs), away)
+	if len(lasting) > 0 {
+		return errors.Join(lasting...)
+	}
+	return errors.Join(errs...)
+}

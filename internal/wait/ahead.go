@@ -1,0 +1,70 @@
+package wait
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/call"
+	"github.com/shardlimit/shardlimit/internal/limit"
+)
+
+// reserveAhead reserves what the head of the line wants: n permits, more than one, that are not
+// there together. Else callers elsewhere that want less would take each permit as it comes back,
+// and the head might wait for ever. It returns when the head was served, has left, or should ask
+// again; false if nothing could be reserved, and then until when because others have reserved as
+// far ahead as one may (0: for another reason). restarts is what first told before the head was
+// denied.
+func (q *queue) reserveAhead(ctx context.Context, r *limit.Routes, n int64, restarts uint64) (done bool, until int64) {
+	c := q.member.Target
+	w, _ := q.first(n)
+	if w == nil {
+		return true, 0
+	}
+	d, due, err := q.member.Book(ctx, r, call.Booking{N: n, Deadline: w.deadline, Since: c.Process.Now()})
+	if far := (*limit.TooFarAheadError)(nil); errors.As(err, &far) {
+		if ahead := r.Limit.Ahead(); far.Delay > ahead {
+			far.Delay -= ahead
+		}
+		return false, c.Process.Now() + int64(far.Delay)
+	}
+	if err != nil {
+		return false, 0
+	}
+	nap := time.NewTimer(time.Hour)
+	defer nap.Stop()
+	for {
+		q.nap(ctx, nap, time.Duration(due-c.Process.Now()))
+		head, changes := q.first(n)
+		switch {
+		case head != w || ctx.Err() != nil || changes != restarts:
+			// It left, or what is reserved may be forgotten in part, or come sooner.
+			c.Return(d, true)
+			q.member.ForgetDenials(r)
+			return true, 0
+		case c.Process.Now() >= due:
+			q.hand(d, false)
+			return true, 0
+		}
+	}
+}
+
+// first returns the head of the line if it wants n permits, and how often the shards were
+// restarted.
+func (q *queue) first(n int64) (*waiter, uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.line.Front()
+	if e == nil || e.Value.(*waiter).n != n {
+		return nil, q.restarts
+	}
+	return e.Value.(*waiter), q.restarts
+}
+
+// Restart has the head of the line look again after usage was forgotten or the limit changed.
+func (q *queue) Restart() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.restarts++
+	q.wakeLocked()
+}

@@ -1,0 +1,208 @@
+package wait
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/call"
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/limit"
+)
+
+// lineOf is a queue without a pump: the test serves it by itself.
+func queueFor(permits int64, sizes ...int64) (*queue, []*waiter) {
+	c := &call.Target{}
+	of := limit.Limit{Permits: permits, Per: time.Minute}
+	c.Init(&limit.Process{Clock: clock.Clock{Base: time.Now()}}, c, "", "", of)
+	q := lineOf(call.NewMember(c, limit.NewParticipant("p", 1)))
+	q.pumping, q.poke = true, make(chan struct{}, 1)
+	waiters := make([]*waiter, len(sizes))
+	for i, n := range sizes {
+		waiters[i], _ = q.join(n, 0)
+	}
+	return q, waiters
+}
+
+// served is the places, counted from 0, of those who have got their permits.
+func served(waiters []*waiter) (places []int) {
+	for i, w := range waiters {
+		select {
+		case err := <-w.done:
+			if err == nil {
+				places = append(places, i)
+			}
+		default:
+		}
+	}
+	return places
+}
+
+// serve grants up to so many permits to what the line asks for next.
+func serve(t *testing.T, q *queue, permits int64) (asked int64) {
+	t.Helper()
+	n, singles, ok := q.head(nil)
+	if !ok {
+		return 0
+	}
+	granted := min(n, permits)
+	if !singles && granted < n {
+		granted = 0 // all or nothing
+	}
+	q.hand(call.Decision{Answer: call.Answer{Granted: granted, Degraded: true}}, singles)
+	return n
+}
+
+func TestServiceIsInOrderOfArrival(t *testing.T) {
+	q, waiters := queueFor(100, 1, 1, 1, 5, 1, 1)
+	for _, step := range []struct {
+		permits, asked int64
+		served         []int
+	}{
+		{2, 3, []int{0, 1}},
+		{0, 1, nil},
+		{9, 1, []int{2}}, // the five behind want theirs together
+		{4, 5, nil},      // not enough, and nobody overtakes
+		{4, 5, nil},
+		{5, 5, []int{3}},
+		{9, 2, []int{4, 5}},
+		{9, 0, nil},
+	} {
+		if asked := serve(t, q, step.permits); asked != step.asked {
+			t.Errorf("%+v: the line asks for %d", step, asked)
+		}
+		if got := served(waiters); !slices.Equal(got, step.served) {
+			t.Errorf("%+v: served %v", step, got)
+		}
+	}
+	if q.Len() != 0 || q.wanted != 0 {
+		t.Errorf("%d wait, %d permits are wanted", q.Len(), q.wanted)
+	}
+}
+
+func TestLeavingTheLineLosesNobodysPlace(t *testing.T) {
+	q, waiters := queueFor(100, 1, 4, 1, 1)
+	if !q.leave(waiters[1]) || q.leave(waiters[1]) {
+		t.Error("a waiter leaves once")
+	}
+	if q.Len() != 3 || q.wanted != 3 {
+		t.Errorf("%d wait, %d permits are wanted", q.Len(), q.wanted)
+	}
+	if asked := serve(t, q, 2); asked != 3 {
+		t.Errorf("the line asks for %d", asked)
+	}
+	if got := served(waiters); !slices.Equal(got, []int{0, 2}) {
+		t.Errorf("served %v", got)
+	}
+	if q.leave(waiters[0]) {
+		t.Error("left after having been served")
+	}
+	if late, err := q.join(1, 0); err != nil || q.line.Back() != late.place {
+		t.Errorf("a newcomer is not last: %v", err)
+	}
+}
+
+func TestNobodyJoinsALineThatIsTooLong(t *testing.T) {
+	q, waiters := queueFor(10, 10, 10, 10)
+	for _, join := range []struct {
+		deadline time.Duration
+		n        int64
+		hopeless bool
+	}{
+		{90 * time.Second, 1, true}, // three windows must pass
+		{4 * time.Minute, 1, false},
+		{0, 10, false}, // no deadline
+		{90 * time.Second, 1, true},
+	} {
+		deadline := int64(0)
+		if join.deadline > 0 {
+			deadline = q.member.Target.Process.Now() + int64(join.deadline)
+		}
+		before := q.Len()
+		_, err := q.join(join.n, deadline)
+		if errors.Is(err, limit.ErrWaitTooLong) != join.hopeless || (err == nil) != (q.Len() == before+1) {
+			t.Errorf("%+v: %v, %d wait", join, err, q.Len())
+		}
+	}
+	if got := served(waiters); got != nil {
+		t.Errorf("served %v", got)
+	}
+}
+
+// hopeless is the places of those who were told that they wait in vain.
+func hopeless(waiters []*waiter) (places []int) {
+	for i, w := range waiters {
+		select {
+		case err := <-w.done:
+			if errors.Is(err, limit.ErrWaitTooLong) {
+				places = append(places, i)
+			}
+		default:
+		}
+	}
+	return places
+}
+
+func TestADenialTellsWhoWaitsInVain(t *testing.T) {
+	in := func(q *queue, d time.Duration) int64 { return q.member.Target.Process.Now() + int64(d) }
+	const minute = time.Minute
+	q, waiters := queueFor(10, 10, 5, 5, 10)
+	for i, deadline := range []time.Duration{3 * minute, 0, 2 * minute, 4*minute + minute/2} {
+		if deadline != 0 {
+			waiters[i].deadline = in(q, deadline)
+		}
+	}
+	q.head(nil)
+	q.dismissHopeless(in(q, 90*time.Second)) // then 10, a minute later 10 more, and so on
+	if got := hopeless(waiters); !slices.Equal(got, []int{2}) {
+		t.Errorf("in vain wait %v", got)
+	}
+	// What the head was told holds for newcomers: 26 permits need two windows more.
+	if _, err := q.join(1, in(q, 3*minute)); !errors.Is(err, limit.ErrWaitTooLong) {
+		t.Errorf("a newcomer waits in vain: %v", err)
+	}
+	if _, err := q.join(1, in(q, 4*minute)); err != nil {
+		t.Errorf("a newcomer with time enough: %v", err)
+	}
+	// With another head it holds no more.
+	q.leave(waiters[0])
+	q.dismissHopeless(in(q, time.Hour))
+	if got := hopeless(waiters); got != nil {
+		t.Errorf("in vain wait %v, says what a head was told that has left", got)
+	}
+	// A head that waits in vain makes room for the one behind it, who may want less.
+	q, waiters = queueFor(10, 10, 1)
+	waiters[0].deadline, waiters[1].deadline = in(q, minute), in(q, minute)
+	q.head(nil)
+	q.dismissHopeless(in(q, 2*minute))
+	if got := hopeless(waiters); !slices.Equal(got, []int{0}) {
+		t.Errorf("in vain wait %v", got)
+	}
+	select {
+	case <-q.poke:
+	default:
+		t.Error("the next one does not ask")
+	}
+}
+
+// A caller may pass its first look before the client is closed, and come to the line after that.
+func TestNobodyWaitsInTheLineOfAClosedClient(t *testing.T) {
+	q, _ := queueFor(100)
+	q.pumping = false
+	q.member.Target.Process.Closed.Store(true)
+	for i := range 3 {
+		w, err := q.join(1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-w.done:
+			if !errors.Is(err, limit.ErrClosed) {
+				t.Errorf("caller %d: %v", i, err)
+			}
+		default:
+			t.Errorf("caller %d waits for ever", i)
+		}
+	}
+}

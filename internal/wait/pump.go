@@ -1,0 +1,246 @@
+package wait
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/call"
+	"github.com/shardlimit/shardlimit/internal/chance"
+	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/register"
+)
+
+// pumpNap is the longest the head of a queue sleeps without looking again, so
+// that what comes back elsewhere is noticed; long windows stretch it.
+const PumpNap = 2 * time.Second
+
+// outageNap is how long callers who wait through an outage do so until they look again, on average.
+const OutageNap = time.Second
+
+// longestNap is the longest the head of a queue sleeps without looking again, so that permits that
+// come back before they were expected are noticed: what was given back elsewhere, or a cancelled
+// reservation.
+func longestNap(window time.Duration) time.Duration { return max(min(PumpNap, window/4), window/16) }
+
+// pump serves the line until it is empty.
+func (q *queue) pump(ctx context.Context) {
+	c := q.member.Target
+	nap := time.NewTimer(time.Hour)
+	defer nap.Stop()
+	futile := 0
+	for {
+		r, _ := c.InUse(ctx)
+		if r == nil && c.Deleted() {
+			q.failAll(register.ErrDeleted)
+		}
+		n, singles, ok := q.head(r)
+		if !ok {
+			return
+		}
+		if ctx.Err() != nil {
+			q.failAll(limit.ErrClosed)
+			continue
+		}
+		if c.Mode(r) == limit.Closed {
+			c.Refresh() // the line may be empty long before the nap is over
+			q.nap(ctx, nap, PumpNap)
+			continue
+		}
+		_, restarts := q.first(n)
+		var d call.Decision
+		err := q.member.AtOnce(ctx, r, n, singles, c.Process.Now(), 0, &d)
+		if err != nil {
+			q.failed(ctx, nap, err)
+			continue
+		}
+		if d.Granted > 0 {
+			futile = 0
+			q.hand(d, singles)
+			q.note(d.Granted < n)
+			continue
+		}
+		q.note(true)
+		q.dismissHopeless(c.Process.Now() + int64(d.RetryAfter))
+		served, retry := q.bookHead(ctx, r, n, singles, restarts, d.RetryAfter)
+		if served {
+			futile = 0
+			continue
+		}
+		window := c.LimitOf(r).Per
+		long := longestNap(window)
+		if retry <= long { // else it looks before anything is promised, and is late for nothing
+			futile++
+			long = retry + Stagger(futile, window)
+		}
+		if q.nap(ctx, nap, long) {
+			futile = 0
+			q.member.ForgetDenials(r) // what was heard may be older than what woke us
+		}
+	}
+}
+
+// failed has those who wait go on after an error that may pass, and fails them for any other.
+func (q *queue) failed(ctx context.Context, nap *time.Timer, err error) {
+	switch {
+	case ctx.Err() != nil:
+		q.failAll(limit.ErrClosed)
+	case q.member.Target.WaitsOn(err):
+		q.nap(ctx, nap, OutageNap/2+chance.N(OutageNap))
+	default:
+		q.failAll(err)
+	}
+}
+
+// nap waits for so long, and reports whether somebody poked it. While it waits the record of the
+// limit is read, as it would be if the callers asked.
+func (q *queue) nap(ctx context.Context, timer *time.Timer, long time.Duration) (poked bool) {
+	for long > 0 {
+		slice := min(long, PumpNap)
+		timer.Reset(slice)
+		select {
+		case <-timer.C:
+			q.member.Target.Refresh()
+			long -= slice
+		case <-q.poke:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return false
+}
+
+// bookHead books the n permits that the head of the line wants at once, where such can be booked.
+// If they cannot be yet, it returns when to try again, else the time it was given.
+func (q *queue) bookHead(ctx context.Context, r *limit.Routes, n int64, singles bool, restarts uint64,
+	retry time.Duration) (served bool, again time.Duration) {
+	if singles || r == nil || r.Limit.Scope != limit.Global || r.Limit.Algorithm == limit.LeakyBucket {
+		return false, retry
+	}
+	served, until := q.reserveAhead(ctx, r, n, restarts)
+	if until != 0 { // it may book long before a call finds room
+		retry = time.Duration(max(0, until-q.member.Target.Process.Now()))
+	}
+	return served, retry
+}
+
+// note remembers what the line is short of, for the shards to know who wants more
+// than it gets.
+func (q *queue) note(short bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if short {
+		q.member.Wanted.Store(q.wanted)
+	} else {
+		q.member.Wanted.Store(0)
+	}
+}
+
+// Stagger spreads the processes that were woken by the same release and came
+// too late for it, more widely the more often that happened in a row.
+func Stagger(futile int, window time.Duration) time.Duration {
+	if futile < 2 {
+		return 0
+	}
+	return chance.N(min(window/64<<min(futile-2, 3), 100*time.Millisecond) + 1)
+}
+
+// head is what the line wants next: one permit each for the callers at its head
+// that want one, else what the first one wants, all at once. A line that is
+// empty ends the pump.
+func (q *queue) head(r *limit.Routes) (n int64, singles, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.woken = false
+	for e := q.line.Front(); e != nil; e = q.line.Front() {
+		w := e.Value.(*waiter)
+		if r == nil || w.n <= r.Limit.Most() || r.Limit.Mode.Lenient() {
+			break
+		}
+		q.dismiss(w, fmt.Errorf("%w: %d asked for, the limit is now %d", limit.ErrExceedsLimit, w.n, r.Limit.Most()))
+	}
+	e := q.line.Front()
+	if e == nil {
+		q.member.Wanted.Store(0)
+		q.pumping = false
+		return 0, false, false
+	}
+	if first := e.Value.(*waiter); first.n > 1 {
+		return first.n, false, true
+	}
+	for ; e != nil && e.Value.(*waiter).n == 1 && n < limit.MaxPermits; e = e.Next() {
+		n++
+	}
+	return n, true, true
+}
+
+// hand gives the permits to the head of the line, and back what nobody wants any more because
+// callers have left meanwhile. Who cannot wait until its turn leaves it to those behind.
+func (q *queue) hand(d call.Decision, singles bool) {
+	c, left := q.member.Target, d.Granted
+	now := c.Process.Now()
+	q.mu.Lock()
+	q.notBefore = 0
+	for e := q.line.Front(); e != nil && left > 0; e = q.line.Front() {
+		w := e.Value.(*waiter)
+		if w.n > left || singles && w.n != 1 {
+			break
+		}
+		served := d
+		if w.n < d.Granted {
+			served = d.Piece(d.Granted-left, w.n, c.OwnTicket())
+		}
+		if d.Delay > 0 {
+			w.due = cmp.Or(served.Due(), now+int64(served.Delay))
+			served.Delay = time.Duration(max(0, w.due-now))
+		}
+		if w.deadline != 0 && w.due > w.deadline {
+			q.dismiss(w, fmt.Errorf("%w: its turn comes in %s", limit.ErrWaitTooLong, served.Delay))
+			continue
+		}
+		w.served, left = served, left-w.n
+		q.dismiss(w, nil)
+	}
+	q.mu.Unlock()
+	if left > 0 {
+		c.Return(d.Last(left), false)
+	}
+}
+
+// dismissHopeless ends the waiting of those whose deadline comes before their
+// permits can, given that the head was denied until next. If that is the head
+// itself, the one behind it asks next: it may want less.
+func (q *queue) dismissHopeless(next int64) {
+	of := q.member.Target.LimitNow()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.woken {
+		return
+	}
+	q.notBefore = next
+	wanted := int64(0)
+	for e := q.line.Front(); e != nil; {
+		w := e.Value.(*waiter)
+		e = e.Next()
+		if w.deadline == 0 || q.inTime(wanted+w.n, w.deadline, of) {
+			wanted += w.n
+			continue
+		}
+		q.dismiss(w, fmt.Errorf("%w: the next try can succeed in %s, and %d permits are wanted before",
+			limit.ErrWaitTooLong, time.Duration(next-q.member.Target.Process.Now()), wanted))
+		if wanted == 0 {
+			q.wakeLocked()
+			return
+		}
+	}
+}
+
+func (q *queue) failAll(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for e := q.line.Front(); e != nil; e = q.line.Front() {
+		q.dismiss(e.Value.(*waiter), err)
+	}
+}

@@ -1,0 +1,249 @@
+// Package wait is the lines of callers that wait for permits, and who asks for them.
+package wait
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/call"
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/limit"
+)
+
+// queue is the line of callers that wait for permits of one limit in this
+// process, for one participant: first come, first served. One goroutine, which exists only while
+// somebody waits, asks for permits on behalf of the head.
+type queue struct {
+	member *call.Member
+
+	mu      sync.Mutex
+	line    list.List // of *waiter
+	wanted  int64     // by all in the line
+	pumping bool
+	poke    chan struct{}
+
+	// What the head was told when it was last denied: that it cannot be served
+	// before this instant. 0: nothing is known. It no longer holds when the
+	// queue is woken, because then there is another head or more to give.
+	notBefore int64
+	woken     bool   // since the head last asked
+	restarts  uint64 // how often usage was forgotten or the limit changed
+}
+
+// waiter is one blocked call.
+type waiter struct {
+	n        int64
+	deadline int64         // on the client's clock; 0: none
+	done     chan error    // one value
+	due      int64         // when what it was served may act, on the client's clock; 0: at once
+	served   call.Decision // what that is
+	place    *list.Element
+}
+
+// lineOf returns the member's line of waiters.
+func lineOf(m *call.Member) *queue {
+	return m.Line(func() call.Line { return &queue{member: m} }).(*queue)
+}
+
+// Acquire blocks until n permits of a limit were granted together.
+func Acquire(ctx context.Context, l *call.Limiter, n int64) (d call.Decision, err error) {
+	m := l.Hold()
+	c := m.Target
+	defer c.Release()
+	start := c.Process.Now()
+	r, _, err := m.Admit(ctx, n, false)
+	if err != nil {
+		return call.Decision{}, err
+	}
+	deadline := c.Deadline(ctx)
+	if lineOf(m).empty() && c.Mode(r) != limit.Closed {
+		err = m.AtOnce(ctx, r, n, false, start, deadline, &d)
+		if err == nil && d.Allowed {
+			err = sleepOut(ctx, c, &d, d.Delay, deadline)
+		}
+		if err != nil && !c.WaitsOn(err) || d.Allowed {
+			c.Waited(ctx, &d, n, start, err)
+			return unless(&d, err), err
+		}
+		if err == nil && deadline != 0 && c.Process.Now()+int64(d.RetryAfter) > deadline {
+			c.Waited(ctx, &d, n, start, nil)
+			return d, fmt.Errorf("%w: the next try can succeed in %s", limit.ErrWaitTooLong, d.RetryAfter)
+		}
+	}
+	return waitInLine(ctx, m, r, n, deadline, start)
+}
+
+// waitInLine waits behind those who came before.
+func waitInLine(ctx context.Context, m *call.Member, r *limit.Routes, n, deadline, start int64) (
+	d call.Decision, err error) {
+	c := m.Target
+	w, err := lineOf(m).join(n, deadline)
+	if err != nil {
+		c.Waited(ctx, &d, n, start, nil)
+		return lineOf(m).hopeless(r, err), err
+	}
+	select {
+	case err = <-w.done:
+	case <-ctx.Done():
+		if lineOf(m).leave(w) {
+			err = clock.Ended(ctx)
+		} else {
+			err = <-w.done // it was served just now
+		}
+	}
+	if err == nil {
+		d = w.served
+		err = sleepOut(ctx, c, &d, time.Duration(max(0, w.due-c.Process.Now())), deadline)
+	}
+	c.Waited(ctx, &d, n, start, err)
+	if errors.Is(err, limit.ErrWaitTooLong) {
+		return lineOf(m).hopeless(r, err), err
+	}
+	return unless(&d, err), err
+}
+
+// unless is the decision, or none with an error.
+func unless(d *call.Decision, err error) call.Decision {
+	if err != nil {
+		return call.Decision{}
+	}
+	return *d
+}
+
+// hopeless is the denial that goes with the error of a caller that cannot be served in time. It
+// does not say when to try again if the line does not know.
+func (q *queue) hopeless(r *limit.Routes, err error) (d call.Decision) {
+	c := q.member.Target
+	if r == nil || !errors.Is(err, limit.ErrWaitTooLong) {
+		return d
+	}
+	q.mu.Lock()
+	next := q.notBefore
+	q.mu.Unlock()
+	now := c.Process.Now()
+	c.Deny(r, now, time.Duration(next-now), &d)
+	if next <= now {
+		d.RetryAfter = 0
+	}
+	return d
+}
+
+// sleepOut sleeps until what was granted may act. If that is after the caller's deadline, or ctx
+// ends before, the permits are given back.
+func sleepOut(ctx context.Context, c *call.Target, d *call.Decision, delay time.Duration, deadline int64) error {
+	if delay == 0 {
+		return nil
+	}
+	now := c.Process.Now()
+	if deadline != 0 && now+int64(delay) > deadline {
+		c.HandBack(ctx, *d, now)
+		return fmt.Errorf("%w: its turn comes in %s", limit.ErrWaitTooLong, delay)
+	}
+	turn := time.NewTimer(delay)
+	defer turn.Stop()
+	select {
+	case <-turn.C:
+		d.Delay, d.ResetAfter = 0, max(0, d.ResetAfter-delay)
+		return nil
+	case <-ctx.Done():
+		c.HandBack(ctx, *d, now) // in the background
+		return clock.Ended(ctx)
+	case <-c.Process.Context.Done():
+		return limit.ErrClosed
+	}
+}
+
+func (q *queue) empty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.line.Len() == 0
+}
+
+// Len is the number of callers in the line.
+func (q *queue) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.line.Len()
+}
+
+// join puts a caller at the end of the line, unless those before it make it
+// certain that its deadline passes first: no window admits more than the limit.
+func (q *queue) join(n, deadline int64) (*waiter, error) {
+	of := q.member.Target.LimitNow()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if deadline != 0 && !q.inTime(q.wanted+n, deadline, of) {
+		return nil, fmt.Errorf("%w: %d permits are wanted before", limit.ErrWaitTooLong, q.wanted)
+	}
+	w := &waiter{n: n, deadline: deadline, done: make(chan error, 1)}
+	w.place = q.line.PushBack(w)
+	q.wanted += n
+	if !q.pumping {
+		if q.poke == nil {
+			q.poke = make(chan struct{}, 1)
+		}
+		held := q.member.Target.Hold()
+		q.pumping = held.Process.Spawn(func(ctx context.Context) {
+			defer held.Release()
+			q.pump(ctx)
+		})
+		if !q.pumping {
+			held.Release()
+			q.dismiss(w, limit.ErrClosed)
+		}
+	}
+	return w, nil
+}
+
+// inTime reports whether the first so many permits that the line wants may come
+// before the deadline: from when the head can be served, no window admits more
+// than the limit.
+func (q *queue) inTime(permits, deadline int64, limit limit.Limit) bool {
+	left := deadline - max(q.member.Target.Process.Now(), q.notBefore)
+	return left >= 0 && int64(limit.Soonest(permits)) <= left
+}
+
+// leave takes a caller out of the line and reports false if it was served.
+func (q *queue) leave(w *waiter) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.place == nil {
+		return false
+	}
+	atHead := q.line.Front() == w.place
+	q.remove(w)
+	if atHead {
+		q.wakeLocked() // the next one may want less
+	}
+	return true
+}
+
+func (q *queue) remove(w *waiter) {
+	q.line.Remove(w.place)
+	w.place = nil
+	q.wanted -= w.n
+}
+
+func (q *queue) dismiss(w *waiter, err error) {
+	q.remove(w)
+	w.done <- err
+}
+
+// Wake has the head of the line look again at once.
+func (q *queue) Wake() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.wakeLocked()
+}
+
+func (q *queue) wakeLocked() {
+	q.notBefore, q.woken = 0, true
+	select {
+	case q.poke <- struct{}{}:
+	default: // nobody pumps, or it has been poked already
+	}
+}
