@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 func BenchmarkAllow(b *testing.B) {
-	f := standalone(b)
-	l := limiter(b, f.client(b), "l", shardlimit.Limit{Permits: 1e9, Per: time.Second, Shards: 1})
+	f := limittest.Standalone(b)
+	l := limittest.Limiter(b, f.Client(b), "l", shardlimit.Limit{Permits: 1e9, Per: time.Second, Shards: 1})
 	ctx := b.Context()
 	b.Run("lone", func(b *testing.B) {
 		b.ReportAllocs()
@@ -35,7 +36,7 @@ func BenchmarkAllow(b *testing.B) {
 	}
 	for _, callers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("known denial/callers=%d", callers), func(b *testing.B) {
-			l := limiter(b, f.client(b), "d", shardlimit.Limit{Permits: 1, Per: time.Hour, Shards: 1})
+			l := limittest.Limiter(b, f.Client(b), "d", shardlimit.Limit{Permits: 1, Per: time.Hour, Shards: 1})
 			_, _ = l.Allow(ctx)
 			crowd(b, callers, func() error {
 				_, err := l.Allow(ctx)
@@ -45,7 +46,7 @@ func BenchmarkAllow(b *testing.B) {
 	}
 	b.Run("lease", func(b *testing.B) {
 		b.ReportAllocs()
-		l := limiter(b, f.client(b), "h",
+		l := limittest.Limiter(b, f.Client(b), "h",
 			shardlimit.Limit{Permits: 1e12, Per: time.Second, Shards: 1, Lease: time.Second})
 		crowd(b, runtime.GOMAXPROCS(0), func() error {
 			_, err := l.Allow(ctx)
@@ -57,12 +58,12 @@ func BenchmarkAllow(b *testing.B) {
 // BenchmarkWait is 800 callers who wait for one permit after the other of a bucket with 5,000 a
 // second, and reports which part of the rate they get, besides what was in a token bucket at first.
 func BenchmarkWait(b *testing.B) {
-	f := standalone(b)
+	f := limittest.Standalone(b)
 	for _, a := range []shardlimit.Algorithm{shardlimit.TokenBucket, shardlimit.LeakyBucket} {
 		for _, burst := range []int64{1, 50, 500} {
 			b.Run(fmt.Sprintf("%s/burst=%d", a, burst), func(b *testing.B) {
 				limit := shardlimit.Limit{Permits: 5000, Per: time.Second, Algorithm: a, Burst: burst, Shards: 1}
-				l := limiter(b, f.client(b), fmt.Sprint(a, burst, "/", b.N), limit)
+				l := limittest.Limiter(b, f.Client(b), fmt.Sprint(a, burst, "/", b.N), limit)
 				crowd(b, 800, func() error { return l.Wait(b.Context()) })
 				permits := int64(b.N)
 				if a == shardlimit.TokenBucket {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 func TestNewRefusesAConfigThatCannotWork(t *testing.T) {
@@ -43,9 +44,9 @@ func TestNewRefusesAConfigThatCannotWork(t *testing.T) {
 			n.Name = strings.Repeat("n",
 				shardlimit.MaxName+1)
 		}),
-		"two clients": node(func(n *shardlimit.Node) { n.Client = refuseAll{tb: t} }),
+		"two clients": node(func(n *shardlimit.Node) { n.Client = limittest.RefuseAll{TB: t} }),
 		"nameless " +
-			"client": node(func(n *shardlimit.Node) { *n = shardlimit.Node{Client: refuseAll{tb: t}} }),
+			"client": node(func(n *shardlimit.Node) { *n = shardlimit.Node{Client: limittest.RefuseAll{TB: t}} }),
 		"same names":    with(func(c *shardlimit.Config) { c.Nodes = append(c.Nodes, c.Nodes[0]) }),
 		"open brace":    with(func(c *shardlimit.Config) { c.KeyPrefix = "a{" }),
 		"closing brace": with(func(c *shardlimit.Config) { c.KeyPrefix = "}a" }),
@@ -65,10 +66,10 @@ func TestNewRefusesAConfigThatCannotWork(t *testing.T) {
 	}
 }
 
-func TestCallsForAnImpossibleNumberOfPermitsSendNothing(t *testing.T) {
-	fl, posts := proxied(t, 1)
-	l := limiter(t, fl.client(t), "l", shardlimit.PerSecond(10))
-	sent := posts[0].takes.Load()
+func TestCallsForImpossiblePermitsSendNothing(t *testing.T) {
+	fl, posts := limittest.Proxied(t, 1)
+	l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerSecond(10))
+	sent := posts[0].Takes.Load()
 	ctx := t.Context()
 	for _, n := range []int64{0, -1, math.MinInt64} {
 		if _, err := l.AllowN(ctx, n); !errors.Is(err, shardlimit.ErrInvalidPermits) {
@@ -89,7 +90,7 @@ func TestCallsForAnImpossibleNumberOfPermitsSendNothing(t *testing.T) {
 			t.Errorf("WaitN(%d): %v", n, err)
 		}
 	}
-	if n := posts[0].takes.Load() - sent; n != 0 {
+	if n := posts[0].Takes.Load() - sent; n != 0 {
 		t.Errorf("%d script calls", n)
 	}
 }
@@ -97,9 +98,9 @@ func TestCallsForAnImpossibleNumberOfPermitsSendNothing(t *testing.T) {
 // A nil context is a mistake of the program, and panics as in the standard library: before anything
 // is sent.
 func TestANilContextPanicsBeforeAnythingIsSent(t *testing.T) {
-	fl, posts := proxied(t, 1)
-	l := limiter(t, fl.client(t), "l", shardlimit.PerSecond(10))
-	sent := posts[0].takes.Load()
+	fl, posts := limittest.Proxied(t, 1)
+	l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerSecond(10))
+	sent := posts[0].Takes.Load()
 	var none context.Context
 	for name, call := range map[string]func(){
 		"Allow":   func() { _, _ = l.Allow(none) },
@@ -116,7 +117,7 @@ func TestANilContextPanicsBeforeAnythingIsSent(t *testing.T) {
 			call()
 		}()
 	}
-	if n := posts[0].takes.Load() - sent; n != 0 {
+	if n := posts[0].Takes.Load() - sent; n != 0 {
 		t.Errorf("%d script calls", n)
 	}
 }

@@ -34,6 +34,7 @@ func put(t *testing.T, client rueidis.Client, key, text string) {
 // Whatever byte of a state is damaged, the sections before and behind it are served. If it is one
 // of those that every call reads, the calm take grants nothing that the full take does not.
 func TestADamagedByteIsLeftToTheFullTake(t *testing.T) {
+	t.Parallel()
 	const now = epoch0
 	m := miniredis.RunT(t)
 	client := miniClient(t, m)

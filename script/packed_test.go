@@ -177,6 +177,7 @@ func agreePacked(t *rapid.T, a Algorithm, twin packedTwin, server clockedShard) 
 }
 
 func TestPackedAgreesWithMiniredis(t *testing.T) {
+	t.Parallel()
 	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) {
 			m := miniredis.RunT(t)
@@ -191,6 +192,7 @@ func TestPackedAgreesWithMiniredis(t *testing.T) {
 }
 
 func TestPackedAgreesWithRedis(t *testing.T) {
+	t.Parallel()
 	client := redistest.Standalone(t).Client(t)
 	run := 0
 	for _, a := range allAlgorithms {

@@ -17,6 +17,7 @@ import (
 // A server without one permission: whatever a script is refused goes out in the server's own
 // words, only foreign state is called that, and what is said to be not executed was not.
 func TestAMissingPermissionIsToldInTheServersOwnWords(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	admin := server.Client(t)
 	sure := map[string]int{} // by command: how often it was sure that nothing was executed

@@ -59,6 +59,7 @@ func onSimulated(uptime int64, a Algorithm) emulated {
 // TestTwinAgreesWithTheSimulatedServer: what histories find on the simulated server holds for real
 // ones, which are compared with the same twins.
 func TestTwinAgreesWithTheSimulatedServer(t *testing.T) {
+	t.Parallel()
 	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {

@@ -108,6 +108,7 @@ func (r *restorable) empties(terms Terms) {
 // window by the time that layout was settled, so the share falls to that at once. Only a floor
 // raises it.
 func TestAnOldSnapshotBringsNoShareBack(t *testing.T) {
+	t.Parallel()
 	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { bringsNoShareBack(t, a) }) })
 	}

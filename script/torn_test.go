@@ -15,6 +15,7 @@ import (
 // A server that answers TRYAGAIN has not executed the call. It is sent again, until it is executed
 // once, or until it would take most of the time that the caller has.
 func TestACallIsTriedAgainWhileItsSlotMoves(t *testing.T) {
+	t.Parallel()
 	m := miniredis.RunT(t)
 	endpoint, ref := NewEndpoint(miniClient(t, m)), ShardKeys("", "t", "limit")
 	torn, calls := 3, 0
@@ -47,6 +48,7 @@ func TestACallIsTriedAgainWhileItsSlotMoves(t *testing.T) {
 // key that is not there. Calls are not executed then, nothing is taken for lost, and nothing is
 // granted twice.
 func TestKeysOnTwoServersAreNotTakenForLost(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.NewCluster(t, 2, 0)
 	masters := cluster.Masters()
 	for i, first := range []func(ShardRef) string{ShardRef.Head, ShardRef.Ledger} {

@@ -8,19 +8,8 @@ import (
 
 // This file is what tests of other packages see of a process, and change in it.
 
-// Suspend is what becomes of a process whose machine was suspended for so long: its monotonic clock
-// stood still but for a moment.
-func (c *Client) Suspend(d time.Duration) { c.Clock.Suspend(d) }
-
-// Stop is what becomes of a process whose machine was stopped for so long by its hypervisor: both
-// of its clocks stood still.
-func (c *Client) Stop(d time.Duration) { c.Clock.Stop(d) }
-
 // RememberKeys has the families that are opened next remember so many keys.
 func (c *Client) RememberKeys(n int) { c.familyKeys = n }
-
-// RecordNodes returns the nodes that keep the records, as last heard.
-func (c *Client) RecordNodes() []string { return c.Records.Book.Nodes() }
 
 // Known returns of how many keys the process has something.
 func (f *Family) Known() int {

@@ -4,7 +4,6 @@ package limit
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -62,19 +61,6 @@ type Callers interface {
 	GiveBack(parts []lane.Part) (lost int64)
 }
 
-// Routes are a plan with the lanes to its shards. They never change; a new
-// layout has new ones.
-type Routes struct {
-	*Plan
-	Lanes  []*lane.Lane // to the live shards, in the order of the layout
-	Order  []*lane.Lane // the same in this participant's order of preference
-	Split  bool         // whether the limit has more than one shard
-	closed error        // why no shard can be used though nodes answer; nil: none is kept from use
-
-	Record *register.Register // that holds the layout, or what it follows from
-	only   [1]*lane.Lane      // of lanes, as a rule
-}
-
 // Init makes a zero Core that of a limit, as it is declared.
 func (c *Core) Init(p *Process, callers Callers, name, id string, declared Limit) {
 	c.Process, c.callers, c.Name, c.ID, c.declared = p, callers, name, id, declared
@@ -108,38 +94,6 @@ func (c *Core) Declaration() Limit {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.declared
-}
-
-// newRoutes makes the routes of a plan, and tells the lanes their terms. c.mu is held.
-func (c *Core) newRoutes(p *Plan) *Routes {
-	if len(c.lanes) > 0 {
-		c.leave(p.Layout)
-		c.forget(p.Layout)
-	}
-	r := &c.first.routes
-	if r.Plan != nil {
-		r = &Routes{}
-	}
-	r.Plan, r.Split, r.Record = p, len(p.live) > 1, c.Record()
-	r.Lanes = r.only[:0]
-	all := make([]*lane.Lane, len(p.live))
-	for i, s := range p.live {
-		if all[i] = c.lane(s, p.terms[i], p.ways[i]); all[i] == nil {
-			c.stranger(s.Node)
-			continue
-		}
-		all[i].Terms.Store(p.terms[i])
-		r.Lanes = append(r.Lanes, all[i])
-	}
-	if r.Order = r.Lanes; r.Split {
-		r.Order = nil
-		for _, i := range p.order {
-			if all[i] != nil {
-				r.Order = append(r.Order, all[i])
-			}
-		}
-	}
-	return r
 }
 
 // Renew makes the routes anew, after nodes turned out to be called otherwise.
@@ -328,69 +282,9 @@ func (c *Core) Record() *register.Register {
 	return c.Register
 }
 
-// Free adds up what was free on the shards this process has heard from.
-func (r *Routes) Free() (n int64) {
-	for _, l := range r.Lanes {
-		free, _ := l.Free()
-		n += free
-	}
-	return n
-}
-
-// Expected adds up what is free now as far as this process knows. A shard that it has not heard
-// from, or whose log has emptied since, has its share, unless its node is away.
-func (r *Routes) Expected(now int64) (n int64) {
-	for _, l := range r.Lanes {
-		n += present(l, now)
-	}
-	return min(n, r.Limit.Most())
-}
-
-// present is what a shard is expected to have free, nothing while its node is away.
-func present(l *lane.Lane, now int64) int64 {
-	if !l.Node.Ready(l.Slot) {
-		return 0
-	}
-	return l.Expected(now)
-}
-
-// NextAfter is the time until one of the shards that have nothing has a permit again, 0 if that is
-// not known.
-func (r *Routes) NextAfter(now int64) time.Duration {
-	first := int64(math.MaxInt64)
-	for _, l := range r.Lanes {
-		if at := l.FreeAt(); at > now {
-			first = min(first, at)
-		}
-	}
-	if first == math.MaxInt64 {
-		return 0
-	}
-	return time.Duration(first - now)
-}
-
-// ResetAfter is the time until no shard that this process has heard from has a permit in its log.
-func (r *Routes) ResetAfter(now int64) time.Duration {
-	var last int64
-	for _, l := range r.Lanes {
-		last = max(last, l.ResetAt())
-	}
-	return time.Duration(max(0, last-now))
-}
-
 // Remembered returns to how many shards there is a lane.
 func (c *Core) Remembered() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.lanes)
-}
-
-// Spare is how many permits the limit would have left to give, as last heard and
-// if all who wait for an answer are granted one. A shard that was not heard from
-// has its share.
-func (r *Routes) Spare() (n int64) {
-	for _, l := range r.Lanes {
-		n += l.Left()
-	}
-	return n
 }

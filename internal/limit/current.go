@@ -81,19 +81,6 @@ func (c *Core) Mode(r *Routes) Mode {
 	return r.Limit.Mode
 }
 
-// Absence tells why no shard was asked: the nodes are away, or the key moves.
-func (r *Routes) Absence() error {
-	if r.closed != nil {
-		return r.closed
-	}
-	for _, l := range r.Lanes {
-		if !l.Node.Ready(l.Slot) {
-			return l.Fail(l.Node.Away(l.Slot))
-		}
-	}
-	return nil
-}
-
 // OwnPart is what this process may admit: the limit divided by the participants last
 // heard of, or by those that are expected if these are more, at least one permit.
 func (c *Core) OwnPart(limit Limit) Limit {

@@ -19,11 +19,13 @@ const (
 )
 
 // ports are the ports this process has handed out and not taken back. A port
-// stays reserved while its server is down, for Restart.
+// stays reserved while its server is down, for Restart. Tests of other packages
+// run in other processes at the same time: to them it is taken because this one
+// has the UDP port of that number, which no server uses.
 var ports = struct {
 	sync.Mutex
-	taken map[int]bool
-}{taken: map[int]bool{}}
+	taken map[int]net.PacketConn
+}{taken: map[int]net.PacketConn{}}
 
 // reservePort returns a port which, with its cluster bus port, nobody listened
 // on a moment ago. Another process may still be quicker: the caller retries.
@@ -32,10 +34,15 @@ func reservePort() (int, error) {
 	defer ports.Unlock()
 	for range 1000 {
 		port := firstPort + rand.IntN(portCount)
-		if ports.taken[port] || !free(port) || !free(port+busOffset) {
+		claim, err := net.ListenPacket("udp", address(port))
+		if err != nil {
 			continue
 		}
-		ports.taken[port] = true
+		if !free(port) || !free(port+busOffset) {
+			_ = claim.Close()
+			continue
+		}
+		ports.taken[port] = claim
 		return port, nil
 	}
 	return 0, fmt.Errorf("redistest: no free port in %d..%d", firstPort, firstPort+portCount-1)
@@ -44,7 +51,10 @@ func reservePort() (int, error) {
 func releasePort(port int) {
 	ports.Lock()
 	defer ports.Unlock()
-	delete(ports.taken, port)
+	if claim := ports.taken[port]; claim != nil {
+		_ = claim.Close()
+		delete(ports.taken, port)
+	}
 }
 
 func free(port int) bool {

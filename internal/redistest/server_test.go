@@ -118,7 +118,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			t.Errorf("directory %s is left", s.dir)
 		}
 		ports.Lock()
-		if ports.taken[s.port] {
+		if ports.taken[s.port] != nil {
 			t.Errorf("port %d is still reserved", s.port)
 		}
 		ports.Unlock()

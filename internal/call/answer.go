@@ -1,0 +1,153 @@
+package call
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/limit"
+)
+
+// This file fills in what a call is answered.
+
+// minRetry keeps RetryAfter of a denial above zero.
+const minRetry = 10 * time.Microsecond
+
+// refusals is after how many shards a call gives up that kept their permits for
+// others: while participants contend, one that asks everywhere costs much and gains nothing.
+const refusals = 4
+
+// ShutOut reports whether every shard that can be reached is known to have
+// nothing for this participant, and when the first of them has a permit again.
+func (v *view) ShutOut(now int64) (empty bool, next int64) {
+	shut, reachable, next := v.tally(now)
+	return shut > 0 && shut == reachable, next
+}
+
+// denied ends a call that began at since and that no shard could serve: with a denial if at least
+// one could be reached, else by the outage policy. Who has waited in a queue of this process is to
+// come back after as long as that took, who met only a shard that failed after a call timeout.
+func (v *view) denied(ctx context.Context, seen *attempt, n, since int64, upTo bool, d *Decision) (err error) {
+	now, retry := seen.now, seen.retry
+	shut, reachable, next := v.tally(now)
+	// What one shard has told holds, though another fails: there is no outage while one is known to
+	// have nothing, nor where a shard that was passed over as empty has got permits back since.
+	if !seen.reached && !seen.queued && shut == 0 && (seen.failure != nil || reachable == 0) {
+		v.member.Target.Refresh() // nobody else would hear that nodes are back
+		if seen.shed {
+			if err := v.member.Target.park(ctx, since); err != nil {
+				return err
+			}
+		}
+		*d, err = v.member.outage(v.Routes, n, upTo, seen.failure)
+		return err
+	}
+	if c, most := v.member.Target, v.member.Target.inForce(v.Routes); seen.reached && !upTo && n > most {
+		if !v.Limit.Algorithm.Bursty() {
+			return c.TooMany(n, most)
+		}
+		retry = max(retry, v.Limit.Per) // nobody knows how large a burst it has
+	}
+	if (n == 1 || upTo) && seen.by == 0 || retry <= 0 {
+		retry = time.Duration(next - now)
+		if reachable == 0 {
+			retry = v.Limit.Per
+		}
+	}
+	switch {
+	case seen.queued:
+		retry = max(retry, time.Duration(now-since))
+	case seen.shed:
+		retry = max(retry, v.member.Target.Process.Config.CallTimeout)
+	case seen.failure != nil && !seen.reached:
+		retry = v.member.Target.Process.Config.CallTimeout
+	}
+	v.member.Target.Deny(v.Routes, now, retry, d)
+	return nil
+}
+
+// park keeps a call that was shed until its time is up.
+func (c *Target) park(ctx context.Context, since int64) error {
+	left := c.Process.Config.CallTimeout - time.Duration(c.Process.Now()-since)
+	if at, ends := ctx.Deadline(); ends { // its caller is to hear the answer
+		left = min(left, time.Until(at)*7/8)
+	}
+	c.Process.Lanes.Park(ctx, left)
+	return c.gone(ctx, nil)
+}
+
+// inForce is how many permits the limit has in a window. A key's shard knows that: another caller
+// may have brought another limit.
+func (c *Target) inForce(r *limit.Routes) int64 {
+	if c.Family != nil && len(r.Lanes) == 1 {
+		return cmp.Or(r.Lanes[0].Target(), r.Limit.Permits)
+	}
+	return r.Limit.Permits
+}
+
+// Deny fills in a denial.
+func (c *Target) Deny(r *limit.Routes, now int64, retry time.Duration, d *Decision) {
+	d.Limit, d.Remaining = c.inForce(r), r.Free()
+	d.RetryAfter, d.ResetAfter = max(retry, minRetry), r.ResetAfter(now)
+	d.Target = c
+}
+
+// complete fills in what every granted decision tells, and notes what it was granted. rest is what
+// is free after it.
+func (c *Target) complete(d *Decision, r *limit.Routes, rest, now int64) {
+	c.describe(d, r, rest, now)
+	c.noteGranted(d.Granted)
+}
+
+// describe is complete without the note.
+func (c *Target) describe(d *Decision, r *limit.Routes, rest, now int64) {
+	d.Allowed = d.Granted > 0
+	d.Limit = c.inForce(r)
+	d.Remaining = rest
+	if rest <= 0 {
+		d.NextAfter = r.NextAfter(now)
+	}
+	d.ResetAfter = r.ResetAfter(now)
+	d.Target = c
+	d.until = now + r.Memory
+	if c.ahead.Load() != nil {
+		c.ahead.Store(nil) // the outlook has changed
+	}
+}
+
+// noteGranted notes what shards granted, so that an outage does not hand it out again.
+func (c *Target) noteGranted(n int64) {
+	r := c.Routes.Load() // nil: deleted just now
+	if c.Process.Config.OnOutage == limit.FailLocal && n > 0 && r != nil {
+		c.rare().own.Note(c.OwnPart(r.Limit).Local(), n)
+	}
+}
+
+// add puts what one shard granted to the decision. It may act when the last of its permits may.
+func (d *Decision) add(s *lane.Seat, ans *lane.Answer) {
+	p := lane.Part{Seat: s, At: ans.At, N: ans.Granted}
+	if ans.Delay > 0 {
+		p.First, p.Last = ans.Now+int64(ans.First), ans.Now+int64(ans.Delay)
+		d.Delay = max(d.Delay, ans.Delay)
+	}
+	d.addPart(p, ans.Ticket)
+}
+
+func (d *Decision) addPart(p lane.Part, ticket uint64) {
+	switch {
+	case p.N == 0:
+		return
+	case d.Granted == 0:
+		d.first, d.ticket = p, ticket
+	default:
+		d.more = append(d.more, p)
+	}
+	d.Granted += p.N
+}
+
+func (d *Decision) addParts(parts []lane.Part, ticket uint64) {
+	for _, p := range parts {
+		d.addPart(p, ticket)
+	}
+}

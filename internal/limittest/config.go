@@ -1,0 +1,50 @@
+package limittest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// PatientFor gives calls more time than a healthy node on a busy machine takes.
+func PatientFor(d time.Duration) func(*shardlimit.Config) {
+	return func(c *shardlimit.Config) { c.CallTimeout = d }
+}
+
+// OnOutage gives clients an outage policy.
+func OnOutage(p shardlimit.OutagePolicy) func(*shardlimit.Config) {
+	return func(c *shardlimit.Config) { c.OnOutage = p }
+}
+
+// AfterLoss gives clients a policy for nodes that lost their memory.
+func AfterLoss(p shardlimit.LossPolicy) func(*shardlimit.Config) {
+	return func(c *shardlimit.Config) { c.AfterLoss = p }
+}
+
+// Algorithms are all there are.
+var Algorithms = []shardlimit.Algorithm{
+	shardlimit.SlidingLog, shardlimit.SlidingCounter, shardlimit.FixedWindow, shardlimit.TokenBucket,
+	shardlimit.LeakyBucket,
+}
+
+// Places are where a limit can be.
+var Places = map[string]func(testing.TB) Fleet{
+	"embedded":   func(tb testing.TB) Fleet { return InProcess(tb, 3) },
+	"standalone": Standalone,
+	"four nodes": func(tb testing.TB) Fleet { f, _ := Independent(tb, 4); return f },
+	"cluster":    func(tb testing.TB) Fleet { f, _ := Clustered(tb, 0); return f },
+}
+
+// Bursty reports whether an algorithm has a burst.
+func Bursty(a shardlimit.Algorithm) bool {
+	return a == shardlimit.TokenBucket || a == shardlimit.LeakyBucket
+}
+
+// PerParticipant is n permits per window for every participant.
+func PerParticipant(n int64, per time.Duration) shardlimit.Limit {
+	return shardlimit.Limit{Permits: n, Per: per, Scope: shardlimit.PerParticipant}
+}
+
+// Buckets are the algorithms that have a burst.
+var Buckets = []shardlimit.Algorithm{shardlimit.TokenBucket, shardlimit.LeakyBucket}

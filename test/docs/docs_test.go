@@ -1,0 +1,317 @@
+package docs
+
+import (
+	"cmp"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// testNames are all tests and fuzz targets of the repository, those of nested modules too.
+func testNames(t *testing.T) (names []string) {
+	t.Helper()
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range declared.FindAllSubmatch(text, -1) {
+			names = append(names, string(m[1]))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// namedTests are the tests that a text names: whole, or only how they begin, with an ellipsis.
+var namedTests = regexp.MustCompile("`((?:Test|Fuzz)[A-Z0-9]\\w+)(…?)`")
+
+// documents are the pages below docs, by their paths there.
+func documents(t *testing.T) (names []string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS("docs"), ".", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			names = append(names, path)
+		}
+		return err
+	})
+	if err != nil || len(names) < 20 {
+		t.Fatal(len(names), err)
+	}
+	return names
+}
+
+func document(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("docs", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestEveryPromiseNamesItsTests(t *testing.T) {
+	t.Chdir("../..")
+	sections := strings.Split(document(t, "reference/promises.md"), "\n## ")[1:]
+	for i, want := range []string{"P1 ", "P2 ", "P3 ", "P4 ", "P5 ", "P6 ", "P7 ", "P8 "} {
+		if i >= len(sections) || !strings.HasPrefix(sections[i], want) {
+			t.Fatalf("section %d is not %s", i+1, want)
+		}
+		_, tests, _ := strings.Cut(sections[i], "\n**Tests**\n")
+		if !namedTests.MatchString(tests) {
+			t.Errorf("%shas no test", want)
+		}
+	}
+	if len(sections) != 8 {
+		t.Errorf("%d promises", len(sections))
+	}
+}
+
+func TestTestsThatTheDocumentsNameExist(t *testing.T) {
+	t.Chdir("../..")
+	names := testNames(t)
+	for _, file := range documents(t) {
+		for _, m := range namedTests.FindAllStringSubmatch(document(t, file), -1) {
+			exists := slices.ContainsFunc(names, func(name string) bool {
+				return name == m[1] || m[2] != "" && strings.HasPrefix(name, m[1])
+			})
+			if !exists {
+				t.Errorf("%s names %s%s, which does not exist", file, m[1], m[2])
+			}
+		}
+	}
+}
+
+// A word of the glossary is explained in at most 25 words, and in a file that exists.
+func TestTheGlossaryIsShort(t *testing.T) {
+	t.Chdir("../..")
+	var files []string
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		files = append(files, "/"+filepath.ToSlash(path))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := regexp.MustCompile("(?m)^\\| ([^|]+) \\| ([^|]+) \\| `([^`|]+)` \\|$").
+		FindAllStringSubmatch(document(t, "reference/glossary.md")+document(t, "design/glossary.md"), -1)
+	if len(words) < 50 {
+		t.Fatalf("%d words", len(words))
+	}
+	for _, m := range words {
+		if n := len(strings.Fields(m[2])); n > 25 {
+			t.Errorf("%s is explained in %d words", m[1], n)
+		}
+		if !slices.ContainsFunc(files, func(file string) bool { return strings.HasSuffix(file, "/"+m[3]) }) {
+			t.Errorf("%s: no file %s", m[1], m[3])
+		}
+	}
+}
+
+// A record of a decision says what was decided, why, what it costs and which test guards it, in at
+// most twelve lines.
+func TestDecisionsAreShortRecords(t *testing.T) {
+	t.Chdir("../..")
+	var records []string
+	index := document(t, "design/decisions/README.md")
+	for _, page := range documents(t) {
+		name, ok := strings.CutPrefix(page, "design/decisions/")
+		if !ok || name == "README.md" {
+			continue
+		}
+		records = append(records, strings.Split(document(t, page), "\n## ")[1:]...)
+		if !strings.Contains(index, "("+name+")") {
+			t.Errorf("the index does not list %s", name)
+		}
+	}
+	if len(records) < 50 {
+		t.Fatalf("%d records", len(records))
+	}
+	for _, record := range records {
+		title, body, _ := strings.Cut(record, "\n")
+		rest := body
+		for _, field := range []string{"- **Decision:** ", "- **Why:** ", "- **Cost:** ", "- **Test:** "} {
+			_, after, found := strings.Cut(rest, "\n"+field)
+			if !found {
+				t.Errorf("%s: no %s", title, field)
+			}
+			rest = after
+		}
+		if !namedTests.MatchString(rest) {
+			t.Errorf("%s: no test", title)
+		}
+		if n := strings.Count(strings.TrimSpace(body), "\n") + 1; n > 12 {
+			t.Errorf("%s: %d lines", title, n)
+		}
+	}
+}
+
+// Every package of the repository says what it is for.
+func TestEveryPackageHasAComment(t *testing.T) {
+	t.Chdir("../..")
+	comments := map[string]bool{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && d.Name() == "testdata" {
+			return cmp.Or(err, filepath.SkipDir)
+		}
+		if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly|parser.ParseComments)
+		if err == nil {
+			comments[filepath.Dir(path)] = comments[filepath.Dir(path)] || file.Doc != nil
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, has := range comments {
+		if !has {
+			t.Errorf("no comment of the package in %s", dir)
+		}
+	}
+}
+
+// Each question of a contributor is answered by one file, which has what the table says.
+func TestFilesThatAnswerQuestionsDoSo(t *testing.T) {
+	t.Chdir("../..")
+	text, err := os.ReadFile("CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("(?m)^\\| [^|]+\\? \\| `([^`|]+)` \\| ([^|]+) \\|$").FindAllStringSubmatch(string(text),
+		-1)
+	if len(rows) < 10 {
+		t.Fatalf("%d questions", len(rows))
+	}
+	for _, row := range rows {
+		path := row[1]
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		names := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[2], -1)
+		if len(names) == 0 {
+			t.Errorf("%s: nothing to look for", path)
+		}
+		for _, name := range names {
+			found := strings.Contains(string(text), name[1])
+			if filepath.Ext(path) == ".go" {
+				found = declares(t, path, name[1])
+			}
+			if !found {
+				t.Errorf("%s has no %s", path, name[1])
+			}
+		}
+	}
+}
+
+// declares reports whether a file declares a function, method, type, constant or variable.
+func declares(t *testing.T, path, name string) bool {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Name.Name == name {
+				return true
+			}
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				switch s := s.(type) {
+				case *ast.TypeSpec:
+					if s.Name.Name == name {
+						return true
+					}
+				case *ast.ValueSpec:
+					if slices.ContainsFunc(s.Names, func(n *ast.Ident) bool { return n.Name == name }) {
+						return true
+					}
+				}
+			}
+		}
+	}
+	return false
+}
+
+// The table of packages names each file of the root once, and no other.
+func TestTheTableOfPackagesNamesTheFilesOfTheRoot(t *testing.T) {
+	t.Chdir("../..")
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = slices.DeleteFunc(files, func(name string) bool { return strings.HasSuffix(name, "_test.go") })
+	var named []string
+	for row := range strings.Lines(document(t, "design/packages.md")) {
+		if !regexp.MustCompile("^\\| `\\w+\\.go`").MatchString(row) {
+			continue
+		}
+		for _, m := range regexp.MustCompile("`(\\w+\\.go)`").FindAllStringSubmatch(row, -1) {
+			named = append(named, m[1])
+		}
+	}
+	slices.Sort(named)
+	if !slices.Equal(named, files) {
+		t.Errorf("the root has %v, the table names %v", files, named)
+	}
+}
+
+// The table of packages says what each imports of ours: a package by its name, or the root.
+func TestTheTableOfImportsIsTrue(t *testing.T) {
+	t.Chdir("../..")
+	const module = "github.com/shardlimit/shardlimit"
+	rows := regexp.MustCompile("(?m)^\\| `([a-z/]+)/` \\| [^|]+ \\| ([^|]+) \\|$").
+		FindAllStringSubmatch(document(t, "design/packages.md"), -1)
+	if len(rows) < 20 {
+		t.Fatalf("%d packages", len(rows))
+	}
+	for _, row := range rows {
+		imported := map[string]bool{}
+		err := filepath.WalkDir(row[1], func(path string, d fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+			if err != nil {
+				return err
+			}
+			for _, s := range file.Imports {
+				of, ours := strings.CutPrefix(strings.Trim(s.Path.Value, `"`), module)
+				if !ours || strings.HasPrefix(of, "/"+row[1]) {
+					continue
+				}
+				imported[cmp.Or(strings.TrimPrefix(strings.TrimPrefix(of, "/"), "internal/"), "root")] = true
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		if row[2] != "nothing of ours" {
+			said = strings.Split(strings.ReplaceAll(row[2], "`", ""), ", ")
+		}
+		slices.Sort(said)
+		if got := slices.Sorted(maps.Keys(imported)); !slices.Equal(got, said) {
+			t.Errorf("%s imports %v, the table says %v", row[1], got, said)
+		}
+	}
+}

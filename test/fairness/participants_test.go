@@ -1,0 +1,182 @@
+package fairness
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+// standings is what Participants says when every shard answers, by name.
+func standings(t *testing.T, l *shardlimit.Limiter, names ...string) map[string]shardlimit.ParticipantState {
+	t.Helper()
+	list, err := l.Participants(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]string{"": "newcomers"}
+	for _, name := range names {
+		known[shardlimit.ParticipantID(name)] = name
+	}
+	found := make(map[string]shardlimit.ParticipantState)
+	for i, p := range list {
+		if known[p.ID] == "" {
+			t.Errorf("a participant that nobody knows: %+v", p)
+		}
+		if i > 0 && p.Used > list[i-1].Used {
+			t.Errorf("%d permits come after %d", p.Used, list[i-1].Used)
+		}
+		found[known[p.ID]] = p
+	}
+	return found
+}
+
+// From the first refusal on, every permit is in somebody's account.
+func TestParticipantsSumsOverTheShards(t *testing.T) {
+	for place, fleet := range limittest.Places {
+		for _, shards := range []int{1, 4} {
+			t.Run(fmt.Sprint(place, " ", shards), func(t *testing.T) {
+				limit := shardlimit.Limit{Permits: 400, Per: 30 * 24 * time.Hour, Shards: shards}
+				l := limittest.Limiter(t, fleet(t).Client(t), "l", limit)
+				ann, bob := l.As("ann", 1), l.As("bob", 3)
+				if d, err := ann.AllowN(t.Context(), 200); err != nil || !d.Allowed {
+					t.Fatalf("%+v, %v", d, err)
+				}
+				if got := standings(t, l); len(got) != 0 {
+					t.Errorf("nobody contends, but there are %+v", got)
+				}
+				for range 2 { // once to be refused, once to be seen again
+					if d, err := ann.AllowN(t.Context(), 300); err != nil || d.Allowed {
+						t.Fatalf("%+v, %v", d, err)
+					}
+				}
+				granted := map[string]int64{}
+				for range 40 {
+					for name, who := range map[string]*shardlimit.Limiter{"ann": ann, "bob": bob} {
+						d, err := who.AllowUpTo(t.Context(), 5)
+						if err != nil {
+							t.Fatal(err)
+						}
+						granted[name] += d.Granted
+					}
+				}
+				got := standings(t, l, "ann", "bob")
+				if got["ann"].Weight != 1 || got["bob"].Weight != 3 {
+					t.Errorf("%+v", got)
+				}
+				if sum := got["ann"].Used + got["bob"].Used +
+					got["newcomers"].Used; sum != granted["ann"]+granted["bob"] {
+					t.Errorf("%d permits in the accounts, granted were %v: %+v", sum, granted, got)
+				}
+			})
+		}
+	}
+}
+
+// The process' own name is a name like others: what As says of its weight counts.
+func TestAsMayGiveTheProcessAnotherWeight(t *testing.T) {
+	f := limittest.Standalone(t)
+	client, err := shardlimit.New(shardlimit.Config{Nodes: f.Nodes, KeyPrefix: f.Prefix, Participant: "me",
+		CallTimeout: limittest.Patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	own := limittest.Limiter(t, client, "l", shardlimit.Limit{Permits: 10, Per: 30 * 24 * time.Hour, Shards: 1})
+	for _, weight := range []float64{1, 3, 1} {
+		for range 3 { // to be granted once, to be refused, to be seen again
+			if _, err := own.As("me", weight).AllowN(t.Context(), 9); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := standings(t, own, "me")["me"].Weight; got != weight {
+			t.Errorf("weight %v, want %v", got, weight)
+		}
+	}
+}
+
+func TestParticipantsTellsEntitlements(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // where a busy machine asks for as much as any
+		l := limittest.Limiter(t, limittest.Bubbled(t, 2).Client(t), "l",
+			shardlimit.Limit{Permits: 200, Per: 2 * time.Second, Shards: 2})
+		ann, bob := l.As("ann", 1), l.As("bob", 3)
+		limittest.AwaitThat(t, "bob is entitled to three times what ann is, all in all to the limit", func() bool {
+			for range 10 {
+				for _, who := range []*shardlimit.Limiter{ann, bob} {
+					if _, err := who.Allow(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			got := standings(t, l, "ann", "bob")
+			a, b := got["ann"].Entitlement, got["bob"].Entitlement
+			return a > 0 && math.Abs(b/a-3) < 0.1 && math.Abs(a+b-200) < 10
+		})
+	})
+}
+
+func TestParticipantsOfWhatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	f, posts := limittest.Proxied(t, 2)
+	client := f.Client(t)
+	l := limittest.Limiter(t, client, "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
+	all, err := l.AllowN(t.Context(), 100)
+	if err != nil || !all.Allowed {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	limittest.ForgetDenials(l)
+	if d, err := l.Allow(t.Context()); err != nil || d.Allowed { // refused by both: from here on they keep accounts
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if err := l.Settle(t.Context(), all, 0); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := l.AllowN(t.Context(), 100); err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if list, err := l.Participants(t.Context()); err != nil || usedBy(list) != 100 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	posts[0].Proxy.Stall(true)
+	var missing *shardlimit.ShardError
+	list, err := l.Participants(t.Context())
+	if !errors.As(err, &missing) || missing.Node != "n0" || errors.Is(err, shardlimit.ErrUnavailable) ||
+		usedBy(list) != 50 {
+		t.Errorf("without n0: %+v, %v", list, err)
+	}
+	posts[1].Proxy.Stall(true)
+	if list, err := l.Participants(t.Context()); !errors.Is(err, shardlimit.ErrUnavailable) || len(list) != 0 {
+		t.Errorf("without any: %+v, %v", list, err)
+	}
+	client.Close()
+	if _, err := l.Participants(t.Context()); !errors.Is(err, shardlimit.ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+// usedBy sums up what participants used.
+func usedBy(list []shardlimit.ParticipantState) (n int64) {
+	for _, p := range list {
+		n += p.Used
+	}
+	return n
+}
+
+func TestParticipantsOfOtherScopes(t *testing.T) {
+	client := limittest.Standalone(t).Client(t)
+	l := limittest.Limiter(t, client, "l", shardlimit.Limit{Permits: 1, Per: time.Hour,
+		Scope: shardlimit.PerParticipant})
+	for range 3 {
+		if _, err := l.Allow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list, err := l.Participants(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("everybody has a limit of his own, but there are %+v, %v", list, err)
+	}
+}

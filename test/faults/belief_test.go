@@ -1,0 +1,332 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/extent"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+// These tests are about what a process believes of a limit, and for how long: in a bubble, where a
+// rest of hours takes no time.
+
+// takings notes what calls got, for the checker.
+type takings struct {
+	begun time.Time
+	ops   []history.Op
+}
+
+func (l *takings) take(t *testing.T, lim *shardlimit.Limiter, n int64) int64 {
+	t.Helper()
+	start := time.Since(l.begun)
+	d, err := lim.AllowUpTo(context.Background(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.ops = append(l.ops, history.Op{Start: int64(start), End: int64(time.Since(l.begun)), Permits: d.Granted})
+	return d.Granted
+}
+
+// call is take for one permit, that may come from a lease.
+func (l *takings) call(t *testing.T, lim *shardlimit.Limiter) {
+	t.Helper()
+	start := time.Since(l.begun)
+	d, err := lim.Allow(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.ops = append(l.ops, history.Op{Start: int64(start), End: int64(time.Since(l.begun)), Permits: d.Granted})
+}
+
+func (l *takings) holds(t *testing.T, limit shardlimit.Limit) {
+	t.Helper()
+	if worst, ok := history.Check(limit.Per, limit.Permits, l.ops); !ok {
+		t.Errorf("%d of %d permits in one window: %+v", worst.Permits, limit.Permits, worst)
+	}
+}
+
+// A limit that nobody used for a while, however long, grants what it has to the first calls.
+func TestTheFirstCallAfterARestIsGranted(t *testing.T) {
+	for _, algorithm := range []shardlimit.Algorithm{
+		shardlimit.SlidingLog, shardlimit.SlidingCounter, shardlimit.FixedWindow, shardlimit.TokenBucket,
+		shardlimit.LeakyBucket,
+	} {
+		for i, shards := range []int{1, 4} {
+			if !extent.Plays(2*int(algorithm) + 3*i) { // both numbers of shards, different algorithms
+				continue
+			}
+			t.Run(fmt.Sprint(algorithm, shards), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := limittest.Bubbled(t, 2)
+					limit := shardlimit.Limit{Permits: 100, Per: time.Second, Algorithm: algorithm, Shards: shards}
+					c := f.Client(t)
+					defer c.Close()
+					l := limittest.Limiter(t, c, "l", limit)
+					for _, rest := range []time.Duration{0, 5 * time.Minute, 63 * time.Second, 2 * time.Hour,
+						25 * time.Hour} {
+						time.Sleep(rest)
+						if d, err := l.AllowN(t.Context(), 40); err != nil || !d.Allowed || d.Degraded {
+							t.Fatalf("40 permits after a rest of %v: %+v %v", rest, d, err)
+						}
+						want := int64(60)
+						if algorithm == shardlimit.LeakyBucket { // forty have turns one after the other
+							time.Sleep(time.Second)
+							want = 1
+						}
+						if d, err := l.AllowUpTo(t.Context(), want); err != nil || d.Granted != want {
+							t.Fatalf("%d more after a rest of %v: %+v %v", want, rest, d, err)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// The same while any one node is away, also one that keeps the records: the others have what they
+// had.
+func TestARestedLimitIsReadFromAMajority(t *testing.T) {
+	for away := range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			f, nodes := limittest.BubbledNodes(t, 3)
+			limit := shardlimit.Limit{Permits: 300, Per: 100 * time.Millisecond, Shards: 3}
+			c := f.Client(t, limittest.OnOutage(shardlimit.FailOpen))
+			defer c.Close()
+			l := limittest.Limiter(t, c, "l", limit)
+			all := takings{begun: time.Now()}
+			all.take(t, l, 300)
+			time.Sleep(10 * time.Minute)
+			nodes[away].Down.Store(true)
+			for i := range 20 {
+				got := all.take(t, l, 300)
+				if i > 3 && got < 200 { // by then the breaker is open
+					t.Fatalf("%d of 300 permits while node %d of three is away", got, away)
+				}
+				time.Sleep(limit.Per)
+			}
+		})
+	}
+}
+
+// A process rests while the limit moves to other shards, or becomes another one, until the memory
+// of its old shards has expired. Its old beliefs are worth nothing when it comes back, with how
+// many callers so ever, and also if its machine was suspended so that hardly any time went by for
+// it.
+func TestWhoRestedTakesNothingOfOldShards(t *testing.T) {
+	second := shardlimit.Limit{Permits: 200, Per: 100 * time.Millisecond, Shards: 2}
+	one, counter := second, second
+	one.Shards, counter.Algorithm = 1, shardlimit.SlidingCounter
+	for name, next := range map[string]shardlimit.Limit{"fewer shards": one, "another algorithm": counter} {
+		for slow, suspended := range []bool{false, true, false, true} {
+			slow := slow / 2
+			for i, rest := range []time.Duration{61200 * time.Millisecond, 10 * time.Minute, 30 * time.Hour} {
+				if !extent.Plays(3*slow + i + 1) {
+					continue
+				}
+				t.Run(fmt.Sprint(name, slow, suspended, rest), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						f, nodes := limittest.BubbledNodes(t, 2)
+						ca, cb := f.Client(t), f.Client(t)
+						defer ca.Close()
+						defer cb.Close()
+						a, b := limittest.Limiter(t, ca, "l", second), limittest.Limiter(t, cb, "l", second)
+						all := takings{begun: time.Now()}
+						all.take(t, a, 10)
+						time.Sleep(time.Second)
+						if err := b.SetLimit(t.Context(), next); err != nil {
+							t.Fatal(err)
+						}
+						limittest.Settled(t, b)
+						for until := time.Now().Add(rest); time.Now().Before(until); time.Sleep(rest / 20) {
+							all.take(t, b, 1)
+						}
+						if suspended {
+							limittest.Suspend(ca, rest)
+						}
+						all.ops = nil
+						nodes[slow].Stuck.Store(int64(20 * time.Millisecond))
+						done := make(chan struct{})
+						ops := make(chan history.Op, 1000)
+						for i := range 150 { // tenants: more than one batch has room for
+							go func() {
+								defer func() { done <- struct{}{} }()
+								l := a.As(fmt.Sprint("tenant", i), 1)
+								for range 3 {
+									start := int64(time.Since(all.begun))
+									d, err := l.AllowUpTo(context.Background(), 10)
+									if err == nil {
+										ops <- history.Op{Start: start, End: int64(time.Since(all.begun)),
+											Permits: d.Granted}
+									}
+								}
+							}()
+						}
+						all.take(t, b, 200)
+						for range 150 {
+							<-done
+						}
+						close(ops)
+						for op := range ops {
+							all.ops = append(all.ops, op)
+						}
+						if next.Algorithm == shardlimit.SlidingLog {
+							all.holds(t, next)
+						} else { // a counter estimates the window before: two windows' worth is its bound
+							next.Permits *= 2
+							all.holds(t, next)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// A process that holds leases of ten seconds is not there when the lease becomes ten milliseconds.
+// The shards keep permits for so much longer only, so it must not hold what they grant it for the
+// old time.
+func TestNoLeaseOfAnotherLayoutBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := limittest.Bubbled(t, 1)
+		long := shardlimit.Limit{Permits: 10_000, Per: time.Second, Lease: time.Second, Shards: 1}
+		short := long
+		short.Lease = 10 * time.Millisecond
+		ca, cb := f.Client(t), f.Client(t)
+		defer ca.Close()
+		defer cb.Close()
+		a, b := limittest.Limiter(t, ca, "l", long), limittest.Limiter(t, cb, "l", long)
+		all := takings{begun: time.Now()}
+		for range 4 { // it learns that it needs much
+			for range 3000 {
+				all.call(t, a)
+			}
+			time.Sleep(1100 * time.Millisecond)
+		}
+		time.Sleep(3 * time.Second)
+		if err := b.SetLimit(t.Context(), short); err != nil {
+			t.Fatal(err)
+		}
+		limittest.Settled(t, b)
+		time.Sleep(5 * time.Second)
+		all.ops = nil
+		all.call(t, a)
+		time.Sleep(980 * time.Millisecond) // its old lease would end now; the shard forgets about now
+		for range 8 {
+			all.take(t, b, 10_000)
+			for range 3000 {
+				all.call(t, a)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		all.holds(t, short)
+	})
+}
+
+// A machine is suspended while its process holds a lease.
+func TestNoLeaseOutlivesASuspension(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := limittest.Bubbled(t, 1)
+		limit := shardlimit.Limit{Permits: 1000, Per: time.Second, Lease: time.Second, Shards: 1}
+		ca, cb := f.Client(t), f.Client(t)
+		defer ca.Close()
+		defer cb.Close()
+		a, b := limittest.Limiter(t, ca, "l", limit), limittest.Limiter(t, cb, "l", limit)
+		all := takings{begun: time.Now()}
+		for range 3 {
+			for range 300 {
+				all.call(t, a)
+			}
+			time.Sleep(2100 * time.Millisecond)
+		}
+		all.call(t, a)         // begins a lease
+		limittest.HaltLease(a) // timers stand still, too
+		time.Sleep(30 * time.Second)
+		limittest.Suspend(ca, 30*time.Second)
+		all.take(t, b, 1000)
+		for range 300 {
+			all.call(t, a)
+		}
+		all.holds(t, limit)
+	})
+}
+
+// A call that creates a shard is stuck on its way, in a proxy or a paused process, while the limit
+// moves elsewhere and all that the shard knew expires. When it arrives at last it must do nothing.
+func TestACallThatWasStuckCreatesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 2)
+		limit := shardlimit.Limit{Permits: 100, Per: 100 * time.Millisecond, Shards: 2}
+		one := limit
+		one.Shards = 1
+		ca, cb := f.Client(t, limittest.PatientFor(100*time.Millisecond)), f.Client(t)
+		defer ca.Close()
+		defer cb.Close()
+		a := limittest.Limiter(t, ca, "l", limit)
+		b := limittest.Limiter(t, cb, "l", limit)
+		if d, err := a.AllowUpTo(t.Context(), 100); err != nil || d.Granted != 100 { // it knows the time of both nodes
+			t.Fatal(d, err)
+		}
+		for _, n := range nodes { // as if nothing had been used yet
+			n.Redis.Drop(isHead)
+		}
+		time.Sleep(time.Second)
+		for _, n := range nodes {
+			n.Stuck.Store(int64(5 * time.Minute))
+		}
+		_, _ = a.AllowUpTo(t.Context(), 100)
+		for _, n := range nodes {
+			n.Stuck.Store(0)
+		}
+		if err := b.SetLimit(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+		limittest.Settled(t, b)
+		time.Sleep(4 * time.Minute)
+		all := takings{begun: time.Now()}
+		before := heads(nodes)
+		time.Sleep(2 * time.Minute)
+		all.take(t, b, 100)
+		if after := heads(nodes); after > before+1 {
+			t.Errorf("%d shards have a state, %d had before what was stuck arrived", after, before)
+		}
+	})
+}
+
+func isHead(key string) bool {
+	return strings.HasSuffix(key, "}l:n:l") || strings.HasSuffix(key, ":l:n:l")
+}
+
+// heads counts the heads on all nodes.
+func heads(nodes []*limittest.BubbleNode) (n int) {
+	for _, node := range nodes {
+		for _, k := range node.Redis.Keys() {
+			if isHead(k) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// A call tells its deadline in the time of its node, however far that is from the client's.
+func TestTheDeadlineOfACallIsTheNodesTime(t *testing.T) {
+	for _, away := range []time.Duration{-20 * 365 * 24 * time.Hour, 20 * 365 * 24 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			f, nodes := limittest.BubbledNodes(t, 2)
+			nodes[1].Redis.Step(away)
+			c := f.Client(t)
+			defer c.Close()
+			l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 40, Per: time.Minute, Shards: 4})
+			if d, err := l.AllowUpTo(t.Context(), 40); err != nil || d.Granted != 40 {
+				t.Errorf("a node is %v away: %+v, %v", away, d, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,179 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+func TestShardsMoveWithTheirSlots(t *testing.T) {
+	t.Parallel()
+	f, cluster := limittest.Clustered(t, 0)
+	t.Run("every master", func(t *testing.T) {
+		c := f.Client(t)
+		const limits = 5
+		for i := range limits {
+			for _, shards := range []int{0, 3, 4, 16} {
+				l := limittest.Limiter(t, c, fmt.Sprint("place-", i, "-", shards),
+					shardlimit.Limit{Permits: 3000, Per: time.Minute, Shards: shards})
+				if d, err := l.AllowN(t.Context(), 3000); err != nil || !d.Allowed { // so that every shard has state
+					t.Fatalf("%+v, %v", d, err)
+				}
+				held := make(map[int]int64) // permits by master
+				st, err := l.Peek(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, s := range st.Shards {
+					held[s.Slot*3/16384] += s.Used
+				}
+				if len(held) != 3 {
+					t.Errorf("%s: permits by master: %v", l.Limit(), held)
+				}
+				for m, n := range held {
+					if n < 3000/5 {
+						t.Errorf("%s: master %d has %d of 3000 permits", l.Limit(), m, n)
+					}
+				}
+			}
+		}
+		for m, s := range cluster.Masters() { // what the servers themselves say
+			size, err := s.Client(t).Do(t.Context(), s.Client(t).B().Dbsize().Build()).AsInt64()
+			if err != nil || size < 2*limits {
+				t.Errorf("master %d holds %d keys, %v", m, size, err)
+			}
+		}
+	})
+	t.Run("migration", func(t *testing.T) { migrateUnderLoad(t, f, cluster) })
+}
+
+// migrateUnderLoad moves every slot to another master and back while the limit
+// is in use. The window is so long that nothing leaves it: what callers were
+// granted and kept must be exactly what the shards hold at the end.
+func migrateUnderLoad(t *testing.T, f limittest.Fleet, cluster *redistest.Cluster) {
+	limit := shardlimit.Limit{Permits: 50_000_000, Per: 10 * time.Minute, Shards: 6}
+	// A call that is given up by its timeout may have spent its permits: they
+	// would be held without having been granted, and not for want of care.
+	patient := func(c *shardlimit.Config) { c.CallTimeout = limittest.Patience }
+	limiters := f.Group(t, 3, "long", limit, patient)
+	tight := shardlimit.Limit{Permits: 500, Per: 300 * time.Millisecond, Shards: 6}
+	tights := f.Group(t, 3, "tight", tight)
+	var record history.Recorder
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	for _, l := range limiters {
+		for range 2 {
+			wg.Go(func() {
+				tally := record.Tally()
+				for i := int64(0); ctx.Err() == nil; i++ {
+					start := history.Now()
+					d, err := l.AllowN(context.Background(), 1+i%3)
+					if err != nil || !d.Allowed {
+						t.Errorf("%+v, %v", d, err)
+						return
+					}
+					tally.Add(start, history.Now(), d.Granted)
+					time.Sleep(time.Millisecond) // spares the processor
+				}
+			})
+		}
+	}
+	callers := limittest.NewTraffic(t)
+	callers.Start(2, tights...)
+	lone := limittest.NewTraffic(t)
+	lone.Start(1, f.Group(t, 2, "lone", shardlimit.Limit{Permits: 100, Per: 50 * time.Millisecond, Shards: 1})...)
+	for to := range 3 { // slots of the first shard of each, and of some others
+		cluster.Migrate(to*5000, to*5000+500, (to+1)%3)
+	}
+	for _, l := range []*shardlimit.Limiter{limiters[0], tights[0]} {
+		st, err := l.Peek(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range st.Shards {
+			cluster.Migrate(s.Slot, s.Slot, i%3)
+		}
+	}
+	stop()
+	wg.Wait()
+	ops, err := callers.Stop()
+	if err != nil {
+		t.Errorf("a call failed: %v", err)
+	}
+	loneOps, err := lone.Stop()
+	limittest.KeepsTo(t, shardlimit.Limit{Permits: 100, Per: 50 * time.Millisecond}, loneOps)
+	t.Logf("a limit of one shard: %s, first failure: %v", lone, err)
+	worst := limittest.KeepsTo(t, tight, ops)
+	st, err := limiters[0].Peek(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if admitted := history.Total(record.Ops()); st.Used != admitted {
+		t.Errorf("callers were granted %d permits, the shards hold %d", admitted, st.Used)
+	}
+	t.Logf("%d calls, %d permits; beside them: %s; worst window: %d of %d", len(record.Ops()), st.Used, callers,
+		worst.Permits, tight.Permits)
+}
+
+// A planned failover loses nothing: the replica has the whole log. Calls that
+// meet the change of masters are served by the shards of the others.
+func TestTheLimitHoldsAcrossAPlannedFailover(t *testing.T) {
+	t.Parallel()
+	f, cluster := limittest.Clustered(t, 1)
+	limit := shardlimit.Limit{Permits: 600, Per: 500 * time.Millisecond, Shards: 6}
+	limiters := f.Group(t, 3, "l", limit)
+	callers := limittest.NewTraffic(t)
+	callers.Start(2, limiters...)
+	awaitAllShards(t, limiters[0])
+	for part := range 3 {
+		cluster.Failover(part)
+	}
+	from := history.Now()
+	awaitAllShards(t, limiters[1])
+	ops, err := callers.During(3 * limit.Per)
+	if err != nil {
+		t.Errorf("a call failed: %v", err)
+	}
+	worst := limittest.KeepsTo(t, limit, ops)
+	if after := history.Total(limittest.Since(from, ops)); after < limit.Permits {
+		t.Errorf("only %d permits were admitted after the failover", after)
+	}
+	t.Logf("%s; worst window: %d of %d", callers, worst.Permits, limit.Permits)
+}
+
+// A master that dies takes along what its replica has not heard of yet, at most
+// what its shards may grant in a window. No call fails meanwhile.
+func TestAKilledMasterIsReplaced(t *testing.T) {
+	t.Parallel()
+	f, cluster := limittest.Clustered(t, 1, redistest.Args("--cluster-require-full-coverage", "no"))
+	limit := shardlimit.Limit{Permits: 600, Per: 500 * time.Millisecond, Shards: 6}
+	limiters := f.Group(t, 3, "l", limit)
+	callers := limittest.NewTraffic(t)
+	callers.Dying = true
+	callers.Start(2, limiters...)
+	awaitAllShards(t, limiters[0])
+	cluster.Masters()[0].Kill()
+	cluster.Failover(0)
+	from := history.Now()
+	awaitAllShards(t, limiters[1])
+	ops, err := callers.During(3 * limit.Per)
+	if err != nil {
+		t.Errorf("a call failed: %v", err)
+	}
+	lost := limit
+	lost.Permits += limit.Permits / 3
+	worst := limittest.KeepsTo(t, lost, ops)
+	if after := history.Total(limittest.Since(from, ops)); after < limit.Permits {
+		t.Errorf("only %d permits were admitted after the replica took over", after)
+	}
+	t.Logf("%s; worst window: %d of %d", callers, worst.Permits, limit.Permits)
+}

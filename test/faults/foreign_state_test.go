@@ -1,0 +1,205 @@
+package faults
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// What is not ours under our keys: a key of another type, a text, a damaged value.
+var intruders = map[string]func(testing.TB, *limittest.ProxiedNode, limittest.Fleet, string){
+	"a text for the head": func(tb testing.TB, p *limittest.ProxiedNode, f limittest.Fleet, tag string) {
+		p.Do(tb, "SET", f.Prefix+"{"+tag+"}l:n:l", "somebody else's")
+	},
+	"a list for the head": func(tb testing.TB, p *limittest.ProxiedNode, f limittest.Fleet, tag string) {
+		p.Do(tb, "DEL", f.Prefix+"{"+tag+"}l:n:l")
+		p.Do(tb, "RPUSH", f.Prefix+"{"+tag+"}l:n:l", "somebody else's")
+	},
+	"a damaged head": func(tb testing.TB, p *limittest.ProxiedNode, f limittest.Fleet, tag string) {
+		p.Do(tb, "SETRANGE", f.Prefix+"{"+tag+"}l:n:l", "30", "####")
+	},
+	"a hash for the log": func(tb testing.TB, p *limittest.ProxiedNode, f limittest.Fleet, tag string) {
+		p.Do(tb, "DEL", f.Prefix+"{"+tag+"}l:n:l")
+		p.Do(tb, "HSET", f.Prefix+"{"+tag+"}l:n:l", "owner", "somebody else")
+	},
+}
+
+func TestForeignStateIsReportedAndLeftAlone(t *testing.T) {
+	t.Parallel()
+	for name, intrude := range intruders {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fl, posts := limittest.Proxied(t, 2)
+			l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
+			for range 10 { // so much that there is a log
+				if _, err := l.AllowN(t.Context(), 8); err != nil {
+					t.Fatal(err)
+				}
+			}
+			bad := posts[0]
+			if st := limittest.Peek(t, l); limittest.ShardOn(t, st, bad.Name).Used < limittest.ShardOn(t, st,
+				posts[1].Name).Used {
+				bad = posts[1]
+			}
+			tag := limittest.ShardOn(t, limittest.Peek(t, l), bad.Name).Tag
+			intrude(t, bad, fl, tag)
+			before := dump(t, bad)
+
+			for range 200 {
+				if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || d.Degraded {
+					t.Fatalf("%+v, %v", d, err)
+				}
+			}
+			st, err := l.Peek(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			foreign := limittest.ShardOn(t, st, bad.Name).Err
+			if !errors.Is(foreign, script.ErrForeignState) {
+				t.Errorf("Peek: %v", foreign)
+			}
+			var where *shardlimit.ShardError
+			if err := l.Reset(t.Context()); !errors.As(err, &where) || where.Node != bad.Name || where.Shard != tag ||
+				!errors.Is(err, script.ErrForeignState) {
+				t.Errorf("Reset: %v", err)
+			}
+			if after := dump(t, bad); after != before {
+				t.Errorf("what was there was changed:\n%s\n%s", before, after)
+			}
+			if name == "a damaged head" {
+				return // it is ours, so that Delete may clean it up
+			}
+			if err := l.Delete(t.Context()); !errors.As(err, &where) || where.Node != bad.Name {
+				t.Errorf("Delete: %v", err)
+			}
+			if after := dump(t, bad); after != before {
+				t.Errorf("Delete changed what was there:\n%s\n%s", before, after)
+			}
+		})
+	}
+}
+
+// dump is every key of a shard on the node, with what it holds.
+func dump(tb testing.TB, p *limittest.ProxiedNode) string {
+	tb.Helper()
+	return p.Do(tb, "EVAL", `
+local all = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  if string.find(key, '}l:n:l$') then
+    all[#all + 1] = key .. '=' .. redis.sha1hex(redis.call('DUMP', key))
+  end
+end
+table.sort(all)
+return table.concat(all, '\n')`, "0")
+}
+
+func TestForeignStateOfTheOnlyShardIsReported(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 1)
+	l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerHour(1000))
+	if _, err := l.Allow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	intruders["a text for the head"](t, posts[0], fl, limittest.Peek(t, l).Shards[0].Tag)
+	for i := range 200 {
+		d, err := l.AllowN(t.Context(), int64(1+i%2))
+		var where *shardlimit.ShardError
+		if d.Allowed || !errors.As(err, &where) || !errors.Is(err, script.ErrForeignState) ||
+			!errors.Is(err, shardlimit.ErrUnavailable) {
+			t.Fatalf("call %d: %+v, %v", i, d, err)
+		}
+		if where.Limiter != "l" || where.Node != "n0" || where.Shard == "" {
+			t.Fatalf("%+v", where)
+		}
+	}
+}
+
+func TestAForeignRecordIsReportedAndLeftAlone(t *testing.T) {
+	t.Parallel()
+	for name, plant := range map[string][]string{
+		"a text":                 {"SET", "", "somebody else's"},
+		"a hash":                 {"HSET", "", "owner", "somebody else"},
+		"a record of the future": {"SET", "", "M9"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fl, posts := limittest.Proxied(t, 1)
+			limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerHour(10))
+			keys := strings.Fields(posts[0].Do(t, "EVAL",
+				`return table.concat(redis.call('KEYS', '*:m:*:limit:n:l'), ' ')`, "0"))
+			if len(keys) == 0 {
+				t.Fatal("no record was found")
+			}
+			for _, key := range keys {
+				posts[0].Do(t, "DEL", key)
+				plant[1] = key
+				posts[0].Do(t, plant...)
+			}
+			values := func() (all string) {
+				for _, key := range keys {
+					all += posts[0].Do(t, "EVAL", `return redis.sha1hex(redis.call('DUMP', KEYS[1]))`, "1", key)
+				}
+				return all
+			}
+			before := values()
+			sent := posts[0].Takes.Load()
+			c := fl.Client(t)
+			for range 3 {
+				l, err := c.Limiter(t.Context(), "l", shardlimit.PerHour(10))
+				var where *shardlimit.ShardError
+				if l != nil || !errors.As(err, &where) || where.Limiter != "l" || where.Node != "n0" {
+					t.Errorf("%v", err)
+				}
+			}
+			if _, err := c.Open(t.Context(), "l"); err == nil {
+				t.Error("Open found a limit")
+			}
+			if n := posts[0].Takes.Load() - sent; n > 60 {
+				t.Errorf("%d script calls for 4 attempts", n)
+			}
+			if values() != before {
+				t.Error("the record was changed")
+			}
+			if d, err := limittest.Limiter(t, c, "another", shardlimit.PerHour(10)).Allow(t.Context()); err != nil ||
+				!d.Allowed {
+				t.Errorf("another limit: %+v, %v", d, err)
+			}
+		})
+	}
+}
+
+// A reply that makes no sense tells of the state that it came from: no other limit of its node is
+// away because of it.
+func TestADamagedTimeHarmsNoOtherLimitOfItsNode(t *testing.T) {
+	f, posts := limittest.Proxied(t, 1)
+	c := f.Client(t)
+	good, bad := limittest.Limiter(t, c, "good", shardlimit.PerHour(1_000_000)),
+		limittest.Limiter(t, c, "bad", shardlimit.PerHour(5))
+	for _, l := range []*shardlimit.Limiter{good, bad} {
+		if _, err := l.Allow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	head := f.Prefix + "{" + limittest.Peek(t, bad).Shards[0].Tag + "}l:n:bad"
+	text := posts[0].Do(t, "GET", head)
+	damaged := strings.Replace(text, ",1", ",9", 1) // its time lies far ahead
+	if damaged == text {
+		t.Fatalf("no time in %q", text)
+	}
+	posts[0].Do(t, "SET", head, damaged)
+	for range 50 {
+		if _, err := bad.Allow(t.Context()); err == nil {
+			t.Fatal("a damaged state was served")
+		}
+	}
+	for range 50 {
+		if d, err := good.Allow(t.Context()); err != nil || !d.Allowed {
+			t.Fatalf("the sound limit: %+v, %v", d, err)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+// forget makes a node lose what it remembers.
+var forget = map[string]func(testing.TB, *limittest.ProxiedNode){
+	"restarted empty": func(_ testing.TB, p *limittest.ProxiedNode) { p.Server.Kill(); p.Server.Restart() },
+	"flushed":         func(tb testing.TB, p *limittest.ProxiedNode) { p.Do(tb, "FLUSHALL") },
+}
+
+// With quarantine the limit holds in every window, whatever the node forgets: by
+// the history of all calls of two processes.
+func TestQuarantineKeepsToTheLimit(t *testing.T) {
+	t.Parallel()
+	for name, lose := range forget {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ops := whileForgetting(t, lose, shardlimit.Quarantine)
+			if worst, ok := history.Check(lossLimit.Per, lossLimit.Permits, ops); !ok {
+				t.Errorf("a window holds %v, the limit is %d", worst, lossLimit.Permits)
+			}
+		})
+	}
+}
+
+// The same load with Resume goes over: the test above can fail.
+func TestResumeExceedsTheLimitByWhatWasForgotten(t *testing.T) {
+	t.Parallel()
+	ops := whileForgetting(t, forget["flushed"], shardlimit.Resume)
+	worst, ok := history.Check(lossLimit.Per, lossLimit.Permits, ops)
+	if ok {
+		t.Error("nothing went over although a node has forgotten its window")
+	}
+	if worst.Permits > 2*lossLimit.Permits {
+		t.Errorf("a window holds %v, more than the limit and every share once more (%d)", worst, 2*lossLimit.Permits)
+	}
+}
+
+var lossLimit = shardlimit.Limit{Permits: 40, Per: 1200 * time.Millisecond, Shards: 2}
+
+// whileForgetting takes permits as fast as they come, makes both nodes forget,
+// one after the other, and goes on until permits are granted again by both.
+func whileForgetting(t *testing.T, lose func(testing.TB, *limittest.ProxiedNode),
+	policy shardlimit.LossPolicy) []history.Op {
+	fl, posts := limittest.Proxied(t, 2)
+	var record history.Recorder
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	var limiters []*shardlimit.Limiter
+	for range 2 {
+		limiters = append(limiters, limittest.Limiter(t, fl.Client(t, limittest.AfterLoss(policy)), "l", lossLimit))
+	}
+	limittest.Settled(t, limiters[0])
+	granted := make(chan struct{}, 1)
+	for i := range 6 {
+		tally := record.Tally()
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				began := history.Now()
+				d, err := limiters[i%2].Allow(context.Background())
+				ended := history.Now()
+				if err != nil { // both nodes may be seen as away for an instant
+					continue
+				}
+				if d.Allowed {
+					tally.Add(began, ended, d.Granted)
+					select {
+					case granted <- struct{}{}:
+					default:
+					}
+					continue
+				}
+				time.Sleep(min(d.RetryAfter, 10*time.Millisecond))
+			}
+		})
+	}
+	full := func() bool {
+		st, err := limiters[0].Peek(t.Context())
+		return err == nil && st.Used >= lossLimit.Permits*9/10
+	}
+	limittest.AwaitThat(t, "the window is full", full)
+	for _, p := range posts {
+		lose(t, p)
+		limittest.AwaitThat(t, "the window is full again", full)
+	}
+	stop()
+	wg.Wait()
+	return record.Ops()
+}
+
+func TestQuarantineShutsAShardForAWindow(t *testing.T) {
+	t.Parallel()
+	for name, lose := range forget {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fl, posts := limittest.Proxied(t, 1)
+			l := limittest.Limiter(t, fl.Client(t, limittest.AfterLoss(shardlimit.Quarantine)), "l",
+				shardlimit.PerHour(10))
+			if d, err := l.AllowN(t.Context(), 3); err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			lose(t, posts[0])
+			var d shardlimit.Decision
+			limittest.AwaitThat(t, "the shard answers", func() (ok bool) {
+				var err error
+				d, err = l.Allow(t.Context())
+				late := !d.Allowed && d.RetryAfter < time.Second // it waited for a connection: a slow machine
+				return err == nil && !late
+			})
+			if d.Allowed || d.Degraded {
+				t.Fatalf("%+v", d)
+			}
+			if d.RetryAfter < 58*time.Minute || d.RetryAfter > time.Hour {
+				t.Errorf("RetryAfter is %s", d.RetryAfter)
+			}
+			if s := limittest.Peek(t, l).Shards[0]; s.Quarantine < 58*time.Minute || s.Free != 0 {
+				t.Errorf("%+v", s)
+			}
+			if err := l.Reset(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed {
+				t.Errorf("Reset did not lift the quarantine: %+v, %v", d, err)
+			}
+		})
+	}
+}
+
+func TestResumeStartsFreshAfterALoss(t *testing.T) {
+	t.Parallel()
+	for name, lose := range forget {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fl, posts := limittest.Proxied(t, 1)
+			l := limittest.Limiter(t, fl.Client(t, limittest.AfterLoss(shardlimit.Resume)), "l",
+				shardlimit.PerMinute(10))
+			if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			lose(t, posts[0])
+			limittest.AwaitThat(t, "the whole limit is free", func() bool {
+				d, err := l.AllowN(t.Context(), 10)
+				return err == nil && d.Allowed
+			})
+			if d, err := l.Allow(t.Context()); err != nil || d.Allowed {
+				t.Errorf("more than one share too much: %+v, %v", d, err)
+			}
+		})
+	}
+}
+
+func TestAfterLossDefaultsByTheLengthOfTheWindow(t *testing.T) {
+	t.Parallel()
+	for window, shut := range map[time.Duration]bool{
+		time.Minute:                    true,
+		time.Minute + time.Millisecond: false,
+		31 * 24 * time.Hour:            false,
+	} {
+		t.Run(fmt.Sprint(window), func(t *testing.T) {
+			t.Parallel()
+			fl, posts := limittest.Proxied(t, 1)
+			l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.Limit{Permits: 10, Per: window})
+			if _, err := l.Allow(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			posts[0].Do(t, "FLUSHALL")
+			d, err := l.Allow(t.Context())
+			if err != nil || d.Allowed == shut || shut && d.RetryAfter < window*9/10 {
+				t.Errorf("shut: %v wanted: %+v, %v", shut, d, err)
+			}
+		})
+	}
+}
+
+func TestFirstUseOfANewServerDoesNotWait(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 4)
+	for _, p := range posts {
+		p.Server.Restart() // its uptime is far below the window
+	}
+	l := limittest.Limiter(t, fl.Client(t, limittest.AfterLoss(shardlimit.Quarantine)), "l",
+		shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 4})
+	if d, err := l.AllowN(t.Context(), 100); err != nil || !d.Allowed {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// A process that never used the shard learns of the loss from the node's uptime
+// and from how long the record says that the limit has existed.
+func TestANewProcessNoticesTheRestartToo(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 3) // two others have the record
+	limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 2}
+	first := fl.Client(t, limittest.AfterLoss(shardlimit.Quarantine))
+	l := limittest.Limiter(t, first, "l", limit)
+	if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	began := time.Now()
+	limittest.AwaitThat(t, "the limit is older than the seconds that uptimes are told in", func() bool {
+		return time.Since(began) > 2*time.Second
+	})
+	gone := fl.Index(limittest.Peek(t, l).Shards[0].Node)
+	first.Close()
+	posts[gone].Server.Restart()
+	second := limittest.Limiter(t, fl.Client(t, limittest.AfterLoss(shardlimit.Quarantine)), "l", limit)
+	limittest.Settled(t, second)
+	for range 5 {
+		if d, err := second.Allow(t.Context()); err != nil || d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	if s := limittest.ShardOn(t, limittest.Peek(t, second), posts[gone].Name); s.Quarantine < 58*time.Minute {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A shard that nobody has called since its quarantine is over has its share with the next call, and
+// so what is told to be free counts it. A token bucket begins to fill then.
+func TestWhatAQuarantineShutIsToldAfterIt(t *testing.T) {
+	for _, a := range limittest.Algorithms {
+		t.Run(a.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fl, nodes := limittest.BubbledNodes(t, 2)
+				fl.Punctual = true
+				limit := shardlimit.Limit{Permits: 20, Per: time.Second, Shards: 2, Algorithm: a}
+				l := limittest.Limiter(t, fl.Client(t), "l", limit)
+				limittest.Settled(t, l)
+				time.Sleep(10 * time.Second) // else nobody takes it for a loss
+				limittest.DrainSlowly(t, l)
+				nodes[0].Redis.Flush()
+				nodes[0].Redis.Restart()
+				for range 40 {
+					_, _ = l.Allow(t.Context())
+					time.Sleep(10 * time.Millisecond)
+				}
+				time.Sleep(5 * time.Second)
+				st := limittest.Peek(t, l)
+				d, err := l.AllowUpTo(t.Context(), limit.Permits)
+				if err != nil || d.Granted != st.Remaining || a != shardlimit.TokenBucket &&
+					d.Granted != limit.Permits {
+					t.Errorf("%d are free, as told by %+v; %d are granted, %v", st.Remaining, st.Shards, d.Granted, err)
+				}
+			})
+		})
+	}
+}

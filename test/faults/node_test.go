@@ -1,0 +1,416 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+func TestABrokenNodeCausesNoError(t *testing.T) {
+	t.Parallel()
+	for _, f := range limittest.NodeFailures {
+		t.Run(f.Name, func(t *testing.T) {
+			t.Parallel()
+			oneOfFourBreaks(t, f)
+		})
+	}
+}
+
+func oneOfFourBreaks(t *testing.T, f limittest.NodeFailure) {
+	const callTimeout = 6 * time.Second // a script call has half of it: what is left is more than a machine stalls
+	fl, posts := limittest.Proxied(t, 4)
+	c := fl.Client(t, limittest.PatientFor(callTimeout), limittest.AfterLoss(shardlimit.Resume))
+	l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 4e6, Per: time.Minute, Shards: 4})
+	limittest.Settled(t, l)
+	limittest.AwaitThat(t, "all four are connected", func() bool {
+		d, err := l.AllowN(t.Context(), 4e6)
+		return err == nil && d.Allowed && l.Settle(t.Context(), d, 0) == nil
+	})
+	for range 100 { // one at a time, they go to the shard that this process likes best
+		if _, err := l.Allow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	broken := posts[0]
+	for _, p := range posts {
+		if p.Takes.Load() > broken.Takes.Load() {
+			broken = p
+		}
+	}
+
+	var calls atomic.Int64
+	var slowest atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				began := time.Now()
+				d, err := l.Allow(context.Background())
+				took := int64(time.Since(began))
+				for old := slowest.Load(); took > old && !slowest.CompareAndSwap(old, took); old = slowest.Load() {
+				}
+				if err != nil || !d.Allowed || d.Degraded {
+					t.Errorf("call: %+v, %v", d, err)
+					return
+				}
+				calls.Add(1)
+				time.Sleep(time.Millisecond) // spares the processor
+			}
+		})
+	}
+	f.Cause(broken)
+	limittest.AwaitThat(t, "the breaker is open", func() bool {
+		st, err := l.Peek(limittest.Shortly(t, callTimeout))
+		return err == nil && limittest.ShardOn(t, st, broken.Name).Err != nil
+	})
+	before, sent := calls.Load(), broken.Takes.Load()
+	limittest.AwaitThat(t, "the others serve", func() bool { return calls.Load() > before+400 || t.Failed() })
+	if n := broken.Takes.Load() - sent; n > 40 {
+		t.Errorf("%d script calls were sent to the broken node during 400 decisions", n)
+	}
+	f.Cure(broken)
+	sent = broken.Takes.Load()
+	limittest.AwaitThat(t, "calls go to it again", func() bool { return broken.Takes.Load() > sent+50 || t.Failed() })
+	stop()
+	wg.Wait()
+	if _, err := l.AllowUpTo(t.Context(), 4e6); err != nil {
+		t.Fatal(err)
+	}
+	if s := limittest.ShardOn(t, limittest.Peek(t, l), broken.Name); s.Used != s.Target {
+		t.Errorf("after all permits were taken, its shard has %d of %d left", s.Target-s.Used, s.Target)
+	}
+	if got := time.Duration(slowest.Load()); got > 10*callTimeout {
+		t.Errorf("a call took %s with a call timeout of %s", got, callTimeout)
+	}
+}
+
+// errReturned stands for the success of Limiter and Family while Redis is away:
+// they return a handle, at the end of their context or as soon as a connection breaks.
+var errReturned = errors.New("returned a handle")
+
+func TestCallsReturnByTheirContextInAStall(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 2)
+	c := fl.Client(t, limittest.PatientFor(30*time.Second))
+	// An hour: the calls may begin long after this, when other tests have ended.
+	l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
+	d, err := l.AllowN(t.Context(), 100)
+	if err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if err := l.Settle(t.Context(), d, 0); err != nil {
+		t.Fatal(err)
+	}
+	again, err := l.AllowN(t.Context(), 10)
+	if err != nil || !again.Allowed {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	for _, p := range posts {
+		p.Proxy.Stall(true)
+	}
+	for name, call := range map[string]func(context.Context) error{
+		"Allow":     func(ctx context.Context) error { _, err := l.Allow(ctx); return err },
+		"AllowN":    func(ctx context.Context) error { _, err := l.AllowN(ctx, 80); return err },
+		"AllowUpTo": func(ctx context.Context) error { _, err := l.AllowUpTo(ctx, 80); return err },
+		"Wait":      func(ctx context.Context) error { return l.Wait(ctx) },
+		"Settle":    func(ctx context.Context) error { return l.Settle(ctx, again, 0) },
+		"Peek":      func(ctx context.Context) error { _, err := l.Peek(ctx); return err },
+		"Reset":     func(ctx context.Context) error { return l.Reset(ctx) },
+		"SetLimit":  func(ctx context.Context) error { return l.SetLimit(ctx, shardlimit.PerSecond(1)) },
+		"Open":      func(ctx context.Context) error { _, err := c.Open(ctx, "other"); return err },
+		"Limiter": func(ctx context.Context) error {
+			_, err := c.Limiter(ctx, "another", shardlimit.PerSecond(1))
+			return errors.Join(err, errReturned)
+		},
+		"Family": func(ctx context.Context) error {
+			_, err := c.Family(ctx, "family", shardlimit.PerSecond(1))
+			return errors.Join(err, errReturned)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := limittest.Shortly(t, 50*time.Millisecond)
+			began := time.Now()
+			err := call(ctx)
+			if err == nil {
+				t.Error("it succeeded")
+			}
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("returned after %s: %v", took, err)
+			}
+		})
+	}
+	t.Cleanup(func() { // so that clients can be closed
+		for _, p := range posts {
+			p.Proxy.Stall(false)
+		}
+	})
+}
+
+func TestACallReturnsItsContextsCause(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 1)
+	l := limittest.Limiter(t, fl.Client(t, limittest.PatientFor(30*time.Second)), "l", shardlimit.PerMinute(10))
+	if _, err := l.Allow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	posts[0].Proxy.Stall(true)
+	defer posts[0].Proxy.Stall(false)
+	reason := errors.New("the user went home")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	sent := posts[0].Takes.Load()
+	go func() {
+		limittest.AwaitThat(t, "the call is sent", func() bool { return posts[0].Takes.Load() > sent })
+		cancel(reason)
+	}()
+	if _, err := l.Allow(ctx); !errors.Is(err, reason) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAContextThatHasEndedSpendsAndSendsNothing(t *testing.T) {
+	fl, posts := limittest.Proxied(t, 1)
+	l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerHour(10))
+	sent := posts[0].Takes.Load()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 3 {
+		if _, err := l.Allow(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Allow: %v", err)
+		}
+		if _, err := l.AllowUpTo(ctx, 3); !errors.Is(err, context.Canceled) {
+			t.Errorf("AllowUpTo: %v", err)
+		}
+		if err := l.Wait(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Wait: %v", err)
+		}
+	}
+	if n := posts[0].Takes.Load() - sent; n != 0 {
+		t.Errorf("%d script calls", n)
+	}
+}
+
+func TestACallerThatLeavesHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 1)
+	l := limittest.Limiter(t, fl.Client(t, limittest.PatientFor(20*time.Second)), "l", shardlimit.PerMinute(100))
+	if _, err := l.Allow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// The record is read in the background then. A stall in the middle of that would break the
+	// connection before the call is sent.
+	limittest.AwaitThat(t, "the record was read", func() bool {
+		before := posts[0].Reads.Load()
+		time.Sleep(100 * time.Millisecond)
+		return before > 0 && posts[0].Reads.Load() == before
+	})
+	posts[0].Proxy.Stall(true)
+	sent := posts[0].Takes.Load()
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() { _, err := l.Allow(ctx); left <- err }()
+	limittest.AwaitThat(t, "the call is sent", func() bool { return posts[0].Takes.Load() > sent })
+	staying := make(chan error, 3)
+	for range cap(staying) {
+		go func() {
+			d, err := l.Allow(t.Context())
+			if err == nil && !d.Allowed {
+				err = fmt.Errorf("%+v", d)
+			}
+			staying <- err
+		}()
+	}
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("the caller that left: %v", err)
+	}
+	posts[0].Proxy.Stall(false)
+	for range cap(staying) {
+		if err := <-staying; err != nil {
+			t.Errorf("a caller behind it: %v", err)
+		}
+	}
+	limittest.AwaitThat(t, "what was sent for the caller that left is given back",
+		func() bool { return limittest.Peek(t, l).Used == 4 })
+}
+
+// A reply is lost: its permits are spent on that shard, exactly once, and the
+// caller is served by another.
+func TestALostReplyIsSpentOnce(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 2)
+	l := limittest.Limiter(t, fl.Client(t, limittest.PatientFor(5*time.Second)), "l",
+		shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
+	if _, err := l.AllowN(t.Context(), 7); err != nil {
+		t.Fatal(err)
+	}
+	lossy, other := posts[0], posts[1]
+	if limittest.ShardOn(t, limittest.Peek(t, l), lossy.Name).Used == 0 {
+		lossy, other = other, lossy
+	}
+	lossy.Proxy.DropReplies(true)
+	calls := int64(0)
+	for sent := lossy.Takes.Load(); lossy.Takes.Load() == sent; calls++ { // until it is that one's turn
+		if d, err := l.AllowN(t.Context(), 5); err != nil || !d.Allowed || d.Degraded {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if calls == 18 {
+			t.Fatal("no call went to the node whose replies are lost")
+		}
+		time.Sleep(5 * time.Millisecond) // turns change with time
+	}
+	lossy.Proxy.DropReplies(false)
+	limittest.AwaitThat(t, "both nodes answer",
+		func() bool { st, err := l.Peek(t.Context()); return err == nil && st.Used >= 12+5*calls })
+	st := limittest.Peek(t, l)
+	if used := limittest.ShardOn(t, st, lossy.Name).Used; used != 7+5 {
+		t.Errorf("%d permits are spent where the reply was lost, want 7 and 5", used)
+	}
+	if used := limittest.ShardOn(t, st, other.Name).Used; used != 5*calls {
+		t.Errorf("%d permits are spent at the other node, want %d", used, 5*calls)
+	}
+}
+
+func TestScriptFlushCausesNoErrorOrDoubleSpend(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 2)
+	var limiters []*shardlimit.Limiter
+	for range 2 {
+		limiters = append(limiters,
+			limittest.Limiter(t, fl.Client(t, limittest.PatientFor(10*time.Second)), "l",
+				shardlimit.Limit{Permits: 1e6, Per: time.Hour, Shards: 4}))
+	}
+	var granted atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				d, err := limiters[i%2].AllowN(context.Background(), int64(1+i%3))
+				if err != nil || !d.Allowed || d.Degraded {
+					t.Errorf("%+v, %v", d, err)
+					return
+				}
+				granted.Add(d.Granted)
+			}
+		})
+	}
+	for range 40 {
+		before := granted.Load()
+		for _, p := range posts {
+			p.Do(t, "SCRIPT", "FLUSH")
+		}
+		limittest.AwaitThat(t, "calls go on", func() bool { return granted.Load() > before+10 || t.Failed() })
+	}
+	stop()
+	wg.Wait()
+	if used := limittest.Peek(t, limiters[0]).Used; used != granted.Load() {
+		t.Errorf("%d permits are spent, callers got %d", used, granted.Load())
+	}
+}
+
+// What a server refuses to do it has not done: the caller goes on to another
+// shard, nothing is lost, and the shard returns when the server writes again.
+func TestANodeThatRefusesToWriteIsSkipped(t *testing.T) {
+	t.Parallel()
+	for name, refusal := range map[string][2][]string{
+		"OOM":      {{"CONFIG", "SET", "maxmemory", "1"}, {"CONFIG", "SET", "maxmemory", "0"}},
+		"READONLY": {{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}},
+		"NOREPLICAS": {{"CONFIG", "SET", "min-replicas-to-write", "1"},
+			{"CONFIG", "SET", "min-replicas-to-write", "0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fl, posts := limittest.Proxied(t, 2)
+			l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
+			if _, err := l.Allow(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			bad := posts[0]
+			if limittest.ShardOn(t, limittest.Peek(t, l), bad.Name).Used == 0 {
+				bad = posts[1]
+			}
+			bad.Do(t, refusal[0]...)
+			sent := bad.Takes.Load()
+			for range 100 {
+				if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || d.Degraded {
+					t.Fatalf("%+v, %v", d, err)
+				}
+			}
+			if n := bad.Takes.Load() - sent; n > 50 {
+				t.Errorf("%d calls went to the node during 100 decisions", n)
+			}
+			if used := limittest.Peek(t, l).Used; used != 101 {
+				t.Errorf("%d permits are used, want 101", used)
+			}
+			bad.Do(t, refusal[1]...)
+			limittest.AwaitThat(t, "the whole limit can be had", func() bool {
+				d, err := l.AllowN(t.Context(), 899)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d.Allowed
+			})
+		})
+	}
+}
+
+// What the other shards have told stands while one fails: a denial, and no outage.
+func TestAShardThatFailsMakesNoOutageOfADenial(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 2)
+	l := limittest.Limiter(t, fl.Client(t, limittest.PatientFor(time.Second)), "l",
+		shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
+	limittest.Settled(t, l)
+	some, err := l.AllowN(t.Context(), 30)
+	if err != nil || !some.Allowed {
+		t.Fatalf("%+v, %v", some, err)
+	}
+	failing := posts[0]
+	if limittest.ShardOn(t, limittest.Peek(t, l), failing.Name).Used == 0 {
+		failing = posts[1]
+	}
+	limittest.DrainSlowly(t, l)
+	if err := l.Settle(t.Context(), some, 0); err != nil {
+		t.Fatal(err)
+	}
+	failing.Proxy.Stall(true)
+	defer failing.Proxy.Stall(false)
+	d, err := l.Allow(t.Context())
+	if err != nil || d.Allowed || d.Degraded || d.RetryAfter < time.Second/2 || d.RetryAfter > time.Minute {
+		t.Errorf("while the other has nothing for an hour: %+v, %v", d, err)
+	}
+}
+
+func TestANodeWithoutRoomForConnectionsIsSkipped(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 3)
+	limit := shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 3}
+	first := limittest.Limiter(t, fl.Client(t), "l", limit)
+	d, err := first.AllowN(t.Context(), 1000) // so that every shard has its share
+	if err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if err := first.Settle(t.Context(), d, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, full := range posts {
+		full.Do(t, "CONFIG", "SET", "maxclients", "1")
+		l := limittest.Limiter(t, fl.Client(t), "l", limit)
+		for range 20 {
+			if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || d.Degraded {
+				t.Fatalf("with %s full: %+v, %v", full.Name, d, err)
+			}
+		}
+		full.Do(t, "CONFIG", "SET", "maxclients", "1000")
+		full.Do(t, "CONFIG", "SET", "maxclients", "1000")
+	}
+}

@@ -1,0 +1,309 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+func TestFailClosedReturnsErrUnavailable(t *testing.T) {
+	t.Parallel()
+	l, _ := limittest.WithoutNodes(t, shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
+	for i := range 20 {
+		d, err := l.AllowN(t.Context(), int64(1+i%3))
+		if !errors.Is(err, shardlimit.ErrUnavailable) || d.Allowed {
+			t.Fatalf("call %d: %+v, %v", i, d, err)
+		}
+		var where *shardlimit.ShardError
+		if !errors.As(err, &where) || where.Limiter != "l" || where.Node == "" {
+			t.Errorf("call %d does not tell which shard failed: %v", i, err)
+		}
+	}
+	if _, err := l.AllowUpTo(t.Context(), 5); !errors.Is(err, shardlimit.ErrUnavailable) {
+		t.Errorf("AllowUpTo: %v", err)
+	}
+	if err := l.Wait(t.Context()); !errors.Is(err, shardlimit.ErrUnavailable) {
+		t.Errorf("Wait: %v", err)
+	}
+	if _, err := l.Peek(t.Context()); !errors.Is(err, shardlimit.ErrUnavailable) {
+		t.Errorf("Peek: %v", err)
+	}
+	if err := l.SetLimit(t.Context(), shardlimit.PerSecond(1)); !errors.Is(err, shardlimit.ErrUnavailable) {
+		t.Errorf("SetLimit: %v", err)
+	}
+}
+
+func TestFailOpenAllowsDegradedWhenAllNodesAreGone(t *testing.T) {
+	t.Parallel()
+	l, posts := limittest.WithoutNodes(t, shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2},
+		limittest.OnOutage(shardlimit.FailOpen), limittest.AfterLoss(shardlimit.Resume))
+	for i := range 100 {
+		n := int64(1 + i%3)
+		d, err := l.AllowN(t.Context(), n)
+		if err != nil || !d.Allowed || !d.Degraded || d.Granted != n || d.Limit != 10 {
+			t.Fatalf("call %d: %+v, %v", i, d, err)
+		}
+		if err := l.Settle(t.Context(), d, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.WaitN(t.Context(), 3); err != nil {
+		t.Error(err)
+	}
+	for _, p := range posts {
+		p.Server.Restart()
+	}
+	limittest.AwaitThat(t, "Redis decides again", func() bool {
+		d, err := l.Allow(t.Context())
+		return err == nil && !d.Degraded
+	})
+}
+
+func TestFailLocalCountsWhatRedisGranted(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 2)
+	limit := shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2}
+	var l *shardlimit.Limiter
+	for range 4 { // four participants, of which the last knows of all
+		l = limittest.Limiter(t, fl.Client(t, limittest.OnOutage(shardlimit.FailLocal)), "l", limit)
+	}
+	if got := limittest.Peek(t, l).Participants; got != 4 {
+		t.Fatalf("%d participants", got)
+	}
+	for range 10 {
+		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || d.Degraded {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	for _, p := range posts {
+		p.Server.Kill()
+	}
+	for i := range 15 {
+		d, err := l.Allow(t.Context())
+		if err != nil || !d.Allowed || !d.Degraded {
+			t.Fatalf("call %d: %+v, %v", i, d, err)
+		}
+		if i == 0 { // what was not used goes back to the local part
+			if err := errors.Join(l.Settle(t.Context(), d, 0),
+				limittest.Once(l.Settle(t.Context(), d, 0))); err != nil {
+				t.Fatal(err)
+			}
+			if d, _ = l.Allow(t.Context()); !d.Allowed {
+				t.Fatalf("after a refund: %+v", d)
+			}
+		}
+	}
+	d, err := l.Allow(t.Context())
+	if err != nil || d.Allowed || !d.Degraded || d.Granted != 0 {
+		t.Fatalf("call 26 of 100 for 4 participants: %+v, %v", d, err)
+	}
+	if d.RetryAfter <= 0 || d.RetryAfter > time.Hour {
+		t.Errorf("RetryAfter is %s", d.RetryAfter)
+	}
+	if d, err := l.AllowN(t.Context(), 26); err != nil || d.Allowed || d.RetryAfter <= 0 {
+		t.Errorf("more than the part: %+v, %v", d, err)
+	}
+	if d, err := l.AllowUpTo(t.Context(), 26); err != nil || d.Allowed {
+		t.Errorf("AllowUpTo: %+v, %v", d, err)
+	}
+}
+
+func TestFailLocalGivesEachProcessAtLeastOnePermit(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 1)
+	var l *shardlimit.Limiter
+	for range 3 {
+		l = limittest.Limiter(t, fl.Client(t, limittest.OnOutage(shardlimit.FailLocal)), "l", shardlimit.PerHour(2))
+		limittest.Settled(t, l) // it has heard of those before it
+	}
+	posts[0].Server.Kill()
+	if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || !d.Degraded {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if d, err := l.Allow(t.Context()); err != nil || d.Allowed {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// Callers that were overtaken on their way must not make the local clock run
+// fast: its windows would become shorter than the limit's.
+func TestFailLocalNeverExceedsItsPart(t *testing.T) {
+	t.Parallel()
+	const permits, window = 50, 300 * time.Millisecond
+	l, _ := limittest.WithoutNodes(t, shardlimit.Limit{Permits: permits, Per: window, Shards: 2},
+		limittest.OnOutage(shardlimit.FailLocal))
+	var granted atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	began := time.Now()
+	for range 64 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				d, err := l.Allow(context.Background())
+				if err != nil || !d.Degraded {
+					t.Errorf("%+v, %v", d, err)
+					return
+				}
+				granted.Add(d.Granted)
+			}
+		})
+	}
+	limittest.AwaitThat(t, "ten windows have passed",
+		func() bool { return time.Since(began) > 10*window || t.Failed() })
+	stop()
+	wg.Wait()
+	windows := int64(time.Since(began)/window) + 1
+	if got := granted.Load(); got > windows*permits {
+		t.Errorf("%d permits in %d windows of %d", got, windows, permits)
+	}
+}
+
+func TestAProcessMayStartWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	for name, policy := range map[string]shardlimit.OutagePolicy{
+		"FailClosed": shardlimit.FailClosed,
+		"FailOpen":   shardlimit.FailOpen,
+		"FailLocal":  shardlimit.FailLocal,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fl, posts := limittest.Proxied(t, 2)
+			for _, p := range posts {
+				p.Server.Kill()
+			}
+			l := limittest.Limiter(t, fl.Client(t, limittest.OnOutage(policy)), "l",
+				shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
+			if got := l.Limit(); got.Permits != 10 || got.Per != time.Minute {
+				t.Errorf("before it is declared: %v", got)
+			}
+			allowed := 0
+			for range 20 {
+				d, err := l.Allow(t.Context())
+				if policy == shardlimit.FailClosed {
+					if !errors.Is(err, shardlimit.ErrUnavailable) {
+						t.Fatalf("%+v, %v", d, err)
+					}
+					continue
+				}
+				if err != nil || !d.Degraded {
+					t.Fatalf("%+v, %v", d, err)
+				}
+				allowed += int(d.Granted)
+			}
+			if want := map[shardlimit.OutagePolicy]int{shardlimit.FailOpen: 20,
+				shardlimit.FailLocal: 10}[policy]; allowed != want {
+				t.Errorf("%d of 20 calls were allowed, want %d", allowed, want)
+			}
+			for _, p := range posts {
+				p.Server.Restart()
+			}
+			limittest.AwaitThat(t, "it declares itself",
+				func() bool { st, err := l.Peek(t.Context()); return err == nil && st.Settled })
+			limittest.AwaitThat(t, "Redis decides", func() bool {
+				d, err := l.Allow(t.Context())
+				return err == nil && !d.Degraded
+			})
+			other := limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerSecond(1))
+			if got := other.Limit(); got.Permits != 10 || got.Shards != 2 {
+				t.Errorf("another process found %v", got)
+			}
+		})
+	}
+}
+
+// A limit that nobody has ever used has nothing to forget: that this process
+// had to wait for Redis is no reason to shut it for a window.
+func TestFirstUseDoesNotWaitForRedis(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 1)
+	posts[0].Server.Kill()
+	l := limittest.Limiter(t, fl.Client(t, limittest.AfterLoss(shardlimit.Quarantine)), "l", shardlimit.PerMinute(10))
+	began := time.Now()
+	limittest.AwaitThat(t, "it has waited for more than the second that uptimes are told in", func() bool {
+		_, _ = l.Allow(t.Context())
+		return time.Since(began) > 2500*time.Millisecond
+	})
+	posts[0].Server.Restart()
+	limittest.Settled(t, l)
+	if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+func TestLimiterReturnsByItsContext(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 1)
+	c := fl.Client(t, limittest.PatientFor(20*time.Second))
+	limittest.Limiter(t, c, "other", shardlimit.PerMinute(10)) // connects
+	posts[0].Proxy.Stall(true)
+	defer posts[0].Proxy.Stall(false)
+	sent := posts[0].Reads.Load()
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan struct{})
+	go func() {
+		_, _ = c.Limiter(ctx, "l", shardlimit.PerMinute(10))
+		close(first)
+	}()
+	limittest.AwaitThat(t, "the record is asked for", func() bool { return posts[0].Reads.Load() > sent })
+	second := make(chan struct{})
+	go func() {
+		_, _ = c.Limiter(limittest.Shortly(t, time.Millisecond), "l", shardlimit.PerMinute(10))
+		close(second)
+	}()
+	select {
+	case <-second:
+	case <-first:
+		t.Error("it waited for the other call")
+	}
+	cancel()
+	<-first
+	<-second
+}
+
+// Who meets ErrUnavailable first has often mistyped something: the error tells what.
+func TestAnOutageTellsItsCause(t *testing.T) {
+	calls := map[string]func(*shardlimit.Limiter) error{
+		"Allow":    func(l *shardlimit.Limiter) error { _, err := l.Allow(t.Context()); return err },
+		"Wait":     func(l *shardlimit.Limiter) error { return l.Wait(t.Context()) },
+		"Reserve":  func(l *shardlimit.Limiter) error { _, err := l.Reserve(t.Context(), 1); return err },
+		"Peek":     func(l *shardlimit.Limiter) error { _, err := l.Peek(t.Context()); return err },
+		"Reset":    func(l *shardlimit.Limiter) error { return l.Reset(t.Context()) },
+		"SetLimit": func(l *shardlimit.Limiter) error { return l.SetLimit(t.Context(), shardlimit.PerSecond(3)) },
+	}
+	tells := func(l *shardlimit.Limiter, what ...string) {
+		t.Helper()
+		for name, call := range calls {
+			err := call(l)
+			if !errors.Is(err, shardlimit.ErrUnavailable) {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			for _, w := range what {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("%s does not tell of %q: %v", name, w, err)
+				}
+			}
+		}
+	}
+	fl, posts := limittest.Proxied(t, 1)
+	posts[0].Do(t, "CONFIG", "SET", "requirepass", "right")
+	fl.Nodes[0].Redis.Password = "wrong"
+	tells(limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerSecond(5)), "node n0", "WRONGPASS")
+
+	fl.Nodes[0].Redis.Password = "right"
+	l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerSecond(5))
+	limittest.Settled(t, l)
+	posts[0].Do(t, "CONFIG", "SET", "maxmemory", "1") // it answers, but not as it should
+	delete(calls, "Peek")
+	delete(calls, "Reset")
+	delete(calls, "SetLimit") // which have other errors then
+	tells(l, "node n0", "OOM")
+	tells(l, "node n0", "breaker", "OOM")
+}

@@ -1,0 +1,72 @@
+package faults
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// A node that goes and comes is told as such, the other one as well all the time.
+func TestPingTellsWhichNodesAnswer(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Servers(t, 2)
+	f := limittest.Fleet{Prefix: redistest.Prefix(t)}
+	for i, s := range servers {
+		f.Nodes = append(f.Nodes, shardlimit.Node{Name: []string{"a", "b"}[i],
+			Redis: limittest.Unhurried(s.ClientOption())})
+	}
+	c := f.Client(t)
+	states := c.Ping(t.Context())
+	if len(states) != 2 || states[0] != (shardlimit.NodeState{Name: "a"}) ||
+		states[1] != (shardlimit.NodeState{Name: "b"}) {
+		t.Fatalf("%+v", states)
+	}
+	servers[0].Kill()
+	limittest.AwaitThat(t, "a is away", func() bool {
+		states = c.Ping(t.Context())
+		if states[1].Err != nil {
+			t.Fatalf("b: %v", states[1].Err)
+		}
+		return states[0].Err != nil
+	})
+	servers[0].Restart()
+	limittest.AwaitThat(t, "a is back", func() bool { return c.Ping(t.Context())[0].Err == nil })
+	c.Close()
+	for _, s := range c.Ping(t.Context()) {
+		if !errors.Is(s.Err, shardlimit.ErrClosed) {
+			t.Errorf("after Close: %+v", s)
+		}
+	}
+}
+
+// Nothing is written by a Ping, so a replica or a full server is not asked to.
+func TestPingWritesNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Standalone(t)
+	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "a", Redis: limittest.Unhurried(s.ClientOption())}},
+		Prefix: redistest.Prefix(t)}
+	if states := f.Client(t).Ping(t.Context()); states[0].Err != nil {
+		t.Fatal(states[0].Err)
+	}
+	if keys := limittest.KeysUnder(t, s.Client(t), f.Prefix); len(keys) != 0 {
+		t.Errorf("%q", keys)
+	}
+}
+
+// A cluster of which a master is away answers.
+func TestPingOfAClusterThatLacksAMaster(t *testing.T) {
+	t.Parallel()
+	f, cluster := limittest.Clustered(t, 0)
+	c := f.Client(t)
+	if states := c.Ping(t.Context()); states[0].Err != nil {
+		t.Fatal(states[0].Err)
+	}
+	cluster.Masters()[0].Pause()
+	defer cluster.Masters()[0].Resume()
+	if states := c.Ping(t.Context()); states[0].Err != nil {
+		t.Error(states[0].Err)
+	}
+}

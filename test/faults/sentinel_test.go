@@ -1,0 +1,51 @@
+package faults
+
+import (
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+func TestAFailoverOfSentinelKeepsTheLog(t *testing.T) {
+	t.Parallel()
+	set := redistest.NewSentinel(t, 1)
+	f := limittest.Fleet{
+		Nodes:  []shardlimit.Node{{Name: "set", Redis: set.ClientOption()}},
+		Prefix: redistest.Prefix(t),
+	}
+	l := limittest.Limiter(t, f.Client(t, limittest.AfterLoss(shardlimit.Quarantine)), "l", shardlimit.PerHour(100))
+	limittest.Settled(t, l)
+	if d, err := l.AllowN(t.Context(), 60); err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	old := set.Master()
+	set.AwaitReplicated()
+	old.Kill()
+	set.AwaitFailover(old)
+	var d shardlimit.Decision
+	limittest.AwaitThat(t, "the new master decides", func() bool {
+		var err error
+		d, err = l.Allow(t.Context())
+		return err == nil
+	})
+	if !d.Allowed || d.Degraded {
+		t.Fatalf("%+v", d)
+	}
+	// A lost call may have been executed: it is spent, but nothing is free twice.
+	more, err := l.AllowUpTo(t.Context(), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := 60 + d.Granted + more.Granted; got > 100 || got < 80 {
+		t.Errorf("%d permits were granted in all, want about 100 and no more", got)
+	}
+	if st := limittest.Peek(t, l); st.Used != 100 || st.Shards[0].Quarantine != 0 {
+		t.Errorf("%+v", st)
+	}
+	if d, err := l.Allow(t.Context()); err != nil || d.Allowed || d.RetryAfter < 50*time.Minute {
+		t.Errorf("%+v, %v", d, err)
+	}
+}

@@ -1,0 +1,340 @@
+package histories
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/node"
+)
+
+// This file is about what happens to processes, nodes and the ways between them.
+
+func (w *world) suspend(s step) {
+	if p := w.procs[s.P%len(w.procs)]; p.works() {
+		p.suspend(s.For, s.Mode == "stopped")
+		w.trouble() // its timers go on here, so its calls time out
+		w.forget()
+		w.event("suspend")
+	}
+}
+
+func (w *world) kill(s step) {
+	if p := w.procs[s.P%len(w.procs)]; p.works() {
+		p.kill()
+		w.forget()
+		w.event("kill")
+	}
+}
+
+// restart starts a process that was killed.
+func (w *world) restart(s step) {
+	if p := w.procs[s.P%len(w.procs)]; p.client == nil {
+		p.start()
+		w.event("start")
+	}
+}
+
+// lose deletes the records of layouts on a node, or all.
+func (w *world) lose(s step) {
+	for _, i := range w.chosen(s.Node) {
+		n := w.nodes[i]
+		n.server.Drop(limittest.IsOfARecord)
+		w.forgetful[i] = true
+	}
+	w.lost()
+	w.event("lose")
+}
+
+// lost allows for what may come of records that are lost or old: for a while there can be two
+// layouts. Where three nodes or more keep the records, one of them that forgets changes nothing.
+func (w *world) lost() {
+	w.trouble() // while who knows better is waited for, the outage policy answers
+	w.reborn()
+	if len(w.forgetful) < 2 && w.many() {
+		return
+	}
+	for _, l := range w.limit {
+		l.anew()
+		l.doubted()
+		l.unrecorded = true
+	}
+	w.forget()
+}
+
+// reborn allows for a shard that is lost soon after a change, while no majority of the records can
+// be read: a process that relies on the layout before has it begin as it was under that.
+func (w *world) reborn() {
+	unread := len(w.forgetful)
+	for i, n := range w.nodes {
+		if n.downUntil > w.now() && !w.forgetful[i] {
+			unread++
+		}
+	}
+	if len(w.forgetful) == 0 || unread < 2 {
+		return
+	}
+	for _, l := range w.limit {
+		for _, v := range l.versions {
+			if v.ended > 0 && w.now()-v.ended < int64(node.Relied+time.Second) {
+				v.ended = 0
+			}
+		}
+	}
+}
+
+// shortest is the shortest window of the limit so far.
+func (l *watched) shortest() time.Duration {
+	least := l.current().Per
+	for _, v := range l.versions {
+		least = min(least, v.limit.Per)
+	}
+	return least
+}
+
+// longest is the longest window of the limit so far, or time that a burst takes to come back.
+func (l *watched) longest() (d time.Duration) {
+	for _, v := range l.versions {
+		burst := time.Duration(limittest.MostAtOnce(v.limit) * int64(v.limit.Per) / v.limit.Permits)
+		d = max(d, v.limit.Per+v.limit.Lease, burst)
+	}
+	return d
+}
+
+func (w *world) save(s step) {
+	for _, i := range w.chosen(s.Node) {
+		n := w.nodes[i]
+		n.image = n.server.Save(every)
+	}
+}
+
+// restore starts a node again with what it had saved: with all of that, or with the records.
+func (w *world) restore(s step) {
+	match := limittest.IsOfARecord
+	if s.Mode == "node" {
+		match = every
+	}
+	for _, i := range w.chosen(s.Node) {
+		n := w.nodes[i]
+		if n.image == nil {
+			continue
+		}
+		now := n.server.Save(every)
+		n.server.Restart()
+		n.server.Load(now, every)
+		n.server.Load(n.image, match)
+		w.forgetful[i] = true
+	}
+	w.trouble()
+	if len(w.forgetful) > 1 || !w.many() || s.Mode == "node" { // then shards are as they were, too
+		for _, l := range w.limit {
+			l.doubted()
+			l.unrecorded = true
+		}
+		w.forget()
+	}
+	w.event("restore")
+}
+
+// many reports whether no node is the only one that may keep records: however the nodes were drawn
+// for the processes, each lists three.
+func (w *world) many() bool {
+	return !slices.ContainsFunc(w.procs, func(p *process) bool { return len(p.plan.Nodes)-len(p.drains) < 3 }) &&
+		!w.shrunk
+}
+
+// forget notes the limits that no process which lives and no sound record tells: what was in force
+// once may be again.
+func (w *world) forget() {
+	for _, l := range w.limit {
+		if l.unrecorded && !l.remembered() {
+			for _, v := range l.versions {
+				v.ended = 0
+			}
+		}
+	}
+}
+
+// remembered reports whether a process that lives knows what is in force.
+func (l *watched) remembered() bool {
+	for _, p := range l.world.procs {
+		if h := p.handles[l.name()]; h != nil && p.works() {
+			if limittest.Same(h.Limit(), l.current()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (w *world) flush(s step) {
+	for _, i := range w.chosen(s.Node) {
+		n := w.nodes[i]
+		n.server.Flush()
+		w.forgetful[i] = true
+	}
+	w.forgot()
+	w.event("flush")
+}
+
+func (w *world) reboot(s step) {
+	for _, i := range w.chosen(s.Node) {
+		n := w.nodes[i]
+		n.server.Restart()
+		w.forgetful[i] = true
+	}
+	w.forgot()
+	w.event("restart")
+}
+
+// forgot allows for what is documented of a node that forgot all: a share once more, beside what
+// was reserved there, and what comes of its records. A limit that is some seconds old counts as
+// new.
+func (w *world) forgot() {
+	for _, l := range w.limit {
+		lasts := max(l.booked-w.now(), 0)
+		if len(l.versions) > 0 && w.now()-l.versions[0].called < int64(3*time.Second) {
+			lasts = max(lasts, int64(l.longest()))
+		}
+		l.allow(time.Duration(lasts), l.most(), "a lost memory")
+	}
+	w.lost()
+}
+
+// clock has the clock of a node, or of all, make a step. One that has nothing of a limit but its
+// record, beside two others that keep it, frees nothing.
+func (w *world) clock(s step) {
+	for _, i := range w.chosen(s.Node) {
+		n := w.nodes[i]
+		for _, l := range w.limit {
+			l.stepped = l.stepped || n.has(l)
+		}
+		n.server.Step(s.For)
+		w.stepped[i] = true
+	}
+	w.trouble() // what carries the time of that node is refused once, or comes late
+	for _, l := range w.limit {
+		if s.For > 0 {
+			if len(w.stepped) == 1 && !l.stepped && w.many() {
+				w.stat.did("clock elsewhere")
+				continue
+			}
+			// what remembers that capacity went elsewhere may be forgotten early, too
+			l.allow(max(45*time.Second, time.Duration(l.booked-w.now())), l.most(), "a step of a clock")
+		} else if l.booked > w.now() {
+			l.allow(l.longest(), l.most(), "a step back with something reserved")
+		}
+	}
+	w.event("clock")
+}
+
+func (w *world) down(s step) {
+	for _, i := range w.chosen(s.Node) {
+		n := w.nodes[i]
+		n.downUntil = max(n.downUntil, w.now()+int64(s.For))
+	}
+	w.trouble()
+	w.reborn()
+	w.event("down")
+}
+
+// link has something be wrong between a process and a node.
+func (w *world) link(s step) {
+	p := w.procs[s.P%len(w.procs)]
+	link := &p.links[s.Node%len(w.nodes)]
+	link.mode, link.until = s.Mode, w.now()+int64(s.For)
+	w.trouble()
+	w.event("link " + s.Mode)
+}
+
+// has reports whether a node has something of a limit beside records.
+func (n *worldNode) has(l *watched) bool {
+	return slices.ContainsFunc(n.server.Keys(), func(key string) bool {
+		return !limittest.IsOfARecord(key) && strings.Contains(key, l.name())
+	})
+}
+
+// stall has one node answer nobody. While that lasts, limits and keys that it has nothing of are
+// served, however new they are, if it was well until then and others keep the records, too.
+func (w *world) stall(s step) {
+	node := s.Node % len(w.nodes)
+	p, l, h := w.who(s)
+	well := w.well() && w.many() && h != nil && p.lists()
+	name := fmt.Sprint("n", node)
+	var aside []*shardlimit.Limiter
+	if well {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		elsewhere := func(h *shardlimit.Limiter) bool {
+			state, err := h.Peek(ctx)
+			return err == nil && state.Settled && !slices.ContainsFunc(state.Shards,
+				func(s shardlimit.ShardState) bool { return s.Node == name })
+		}
+		if f := p.families[l.name()]; f != nil {
+			for i := range 12 {
+				if h := f.Limiter(fmt.Sprint("stall ", w.now(), " ", i)); elsewhere(h) {
+					aside = append(aside, h)
+				}
+			}
+		} else if elsewhere(h) {
+			aside = []*shardlimit.Limiter{h, h, h, h}
+		}
+		well = p.near(l)
+	}
+	w.trouble()
+	w.event("stall")
+	for _, p := range w.procs {
+		p.links[node].mode, p.links[node].until = "stuck", w.now()+int64(s.For)
+	}
+	for _, h := range aside {
+		w.rest(s.For / time.Duration(len(aside)+1))
+		if !well || !p.works() || w.over() || w.now() > p.links[node].until {
+			return
+		}
+		w.stat.did("stall, judged")
+		start := w.now()
+		d, err := h.Allow(context.Background())
+		if l.plan.Family { // the key is not watched
+			p.judgeAnswer(l, start, d, err)
+		} else {
+			p.record(l, start, d, err)
+		}
+		if (d.Degraded || err != nil) && p.works() && !l.moves() {
+			w.found("outage", "p%d was answered by the outage policy while node %d stalled, on which there is nothing "+
+				"of l%d, at %s: %v", p.number, node, l.number, time.Duration(start), err)
+		}
+	}
+}
+
+// declare has one node be down, and a process declare a limit that is new. That is served, also
+// after other nodes were taken out and stopped that kept records.
+func (w *world) declare(s step) {
+	node := s.Node % len(w.nodes)
+	p, l, h := w.who(s)
+	well := w.well() && w.many() && w.agree() && h != nil && p.lists() && p.near(l) && !w.nodes[node].retired
+	w.down(s)
+	if !well {
+		return
+	}
+	w.stat.did("declare, judged")
+	if slices.ContainsFunc(w.nodes, func(n *worldNode) bool { return n.retired }) {
+		w.stat.did("declare, after a node was taken out")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	limit := shardlimit.PerMinute(600)
+	limit.Shards = len(w.nodes)
+	h, err := p.client.Limiter(ctx, fmt.Sprint("new ", w.now()), limit)
+	var d shardlimit.Decision
+	if err == nil && p.works() {
+		d, err = h.Allow(ctx)
+	}
+	if (d.Degraded || err != nil) && p.works() {
+		w.found("outage", "a new limit was not served by p%d while node %d was down, at %s: %v", p.number, node,
+			time.Duration(w.now()), err)
+	}
+}

@@ -1,0 +1,567 @@
+package histories
+
+import (
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// scene is a few steps that belong together.
+func (d *drawing) scene() {
+	p, l := d.who(), d.which()
+	if d.oneIn(3) {
+		d.use(p, l)
+		if d.oneIn(2) {
+			d.add(step{Do: "rest", For: d.pause()})
+		}
+		return
+	}
+	switch d.theme {
+	case "change":
+		d.changing(p, l)
+	case "idle":
+		d.idle(p, l)
+	case "suspend":
+		d.suspended(p, l)
+	case "records":
+		d.records(p, l)
+	case "crowd":
+		d.crowd(p, l)
+	case "family":
+		d.family(p, l)
+	case "lease":
+		d.lease(p, l)
+	case "faults":
+		d.faults(p, l)
+	case "rest":
+		d.rest(p, l)
+	case "places":
+		d.places(p, l)
+	case "lost", "algorithms":
+		d.lost(l)
+	case "ahead":
+		d.ahead(l)
+	case "losses":
+		d.losses(p, l)
+	case "drains":
+		d.drains(p, l)
+	case "stalls":
+		d.stalls(p, l)
+	default:
+		pick(d, d.changing, d.changing, d.idle, d.suspended, d.records, d.crowd, d.lease, d.faults, d.faults, d.rest,
+			d.bookings)(p, l)
+	}
+}
+
+// drains takes nodes out by the book, one after the other, while the limits are in use, and has
+// some lost or changed besides.
+func (d *drawing) drains(p, l int) {
+	d.everybody(l)
+	for range 1 + d.IntN(3) {
+		d.add(step{Do: "retire", P: d.who(), Node: d.IntN(d.plan.Nodes)})
+		d.everybody(l)
+		if d.oneIn(3) {
+			d.add(step{Do: "rest", For: d.pause()})
+		}
+		if d.oneIn(3) {
+			d.alter(d.who(), l)
+		}
+		if d.oneIn(4) {
+			d.add(step{Do: "kill", P: p})
+			d.add(step{Do: "start", P: p})
+		}
+		if d.oneIn(3) {
+			d.add(step{Do: "join", P: p, Node: d.plan.Nodes - 1})
+		}
+	}
+	if d.oneIn(4) {
+		d.faults(p, l)
+	}
+	d.everybody(l)
+}
+
+// stalls has one node answer nobody for a while.
+func (d *drawing) stalls(p, l int) {
+	d.everybody(l)
+	d.add(step{Do: "rest", For: pick(d, time.Second, 20*time.Second, 2*time.Minute)})
+	d.add(step{Do: "stall", P: p, L: l, Node: d.IntN(d.plan.Nodes),
+		For: pick(d, 2*time.Second, 8*time.Second, 30*time.Second)})
+	d.everybody(l)
+	if d.oneIn(2) {
+		d.alter(d.who(), l)
+	}
+	d.add(step{Do: "rest", For: d.pause()})
+	d.everybody(l)
+}
+
+// losses is servers that are restarted empty while permits are in use, by processes of which some
+// are idle and some die.
+func (d *drawing) losses(p, l int) {
+	per := d.plan.Limits[l].Limit.Per
+	for p := range d.plan.Procs {
+		d.add(step{Do: "call", Mode: "allow", P: p, L: l, N: 1, Times: 1})
+	}
+	for range 1 + d.IntN(3) {
+		d.use(d.who(), l)
+		d.add(step{Do: "rest", For: pick(d, time.Second, per/16, per/4)})
+	}
+	if d.oneIn(2) {
+		d.everybody(l)
+	}
+	switch d.IntN(5) {
+	case 0:
+		d.add(step{Do: "reserve", P: p, L: l, Size: 1 + d.Int64N(4), For: per / 2, Aside: true})
+	case 1:
+		d.add(step{Do: "repay", P: p, L: l})
+		d.everybody(l)
+	case 2:
+		d.add(step{Do: "kill", P: p})
+		if d.oneIn(2) {
+			d.add(step{Do: "start", P: p})
+			d.use(p, l)
+		}
+	}
+	d.add(step{Do: "rest", For: pick(d, 3*time.Second, per/8, per/2)})
+	for range pick(d, 1, 1, 1, 2) {
+		d.add(step{Do: "restart", Node: d.where(), Then: pick(d, 0, time.Second, per/32)})
+		d.use(d.who(), l)
+		d.add(step{Do: "rest", For: pick(d, time.Second, 5*time.Second, per/16)})
+	}
+	for range 2 {
+		d.everybody(l)
+		d.add(step{Do: "rest", For: pick(d, per/16+time.Second, per/4, per/2)})
+	}
+	d.everybody(l)
+}
+
+// lost is a node that cannot be reached for long enough to be taken over, by all or by some, and
+// what goes on meanwhile.
+func (d *drawing) lost(l int) {
+	d.everybody(l)
+	d.busy(l)
+	if d.oneIn(8) {
+		d.outForgotten(l)
+		return
+	}
+	node, long := d.IntN(d.plan.Nodes), pick(d, 2*time.Second, 6*time.Second, 12*time.Second, 30*time.Second,
+		5*time.Minute)
+	switch d.IntN(8) {
+	case 0, 1:
+		d.add(step{Do: "down", Node: node, For: long})
+	case 6, 7:
+		d.parted(node, long)
+	case 2:
+		s := step{Do: "suspend", P: d.who(), For: long}
+		if limit := d.plan.Limits[l]; node%2 == 0 && !limit.Family && limit.Limit.Lease == 0 {
+			s.Mode = "stopped" // what is held, and keys that moved, are not told of it
+		}
+		d.add(s)
+		d.add(step{Do: "down", Node: node, For: pick(d, long, 8*time.Second)})
+	case 3, 4:
+		for p := range d.plan.Procs {
+			for n := range d.plan.Nodes {
+				if n == node && d.oneIn(2) || d.oneIn(6) {
+					d.add(step{Do: "link", Mode: pick(d, "slow", "stuck", "lossy", "cut"), P: p, Node: n, For: long})
+				}
+			}
+		}
+	case 5:
+		d.add(step{Do: pick(d, "restart", "flush"), Node: node})
+		d.add(step{Do: "down", Node: node, For: long})
+	}
+	for range 2 + d.IntN(5) {
+		d.busy(l)
+		if d.oneIn(6) {
+			d.alter(d.who(), l)
+		}
+		if d.oneIn(8) {
+			p := d.who()
+			d.add(step{Do: "kill", P: p})
+			d.add(step{Do: "start", P: p})
+		}
+		d.add(step{Do: "rest", For: pick(d, time.Second, time.Second, 4*time.Second, 8*time.Second, long)})
+		d.everybody(l)
+	}
+}
+
+// outForgotten is a node that is put out and back, while of the two others that know that it is out
+// one has forgotten its records and one is away. Then a process comes that knows nothing.
+func (d *drawing) outForgotten(l int) {
+	nodes, other := d.Perm(d.plan.Nodes), d.who()
+	d.add(step{Do: "down", Node: nodes[0], For: 25 * time.Second})
+	for range 2 {
+		d.busy(l)
+		d.add(step{Do: "rest", For: 12 * time.Second})
+	}
+	d.add(step{Do: "lose", Node: nodes[1]})
+	d.add(step{Do: "down", Node: nodes[2], For: 20 * time.Second})
+	d.add(step{Do: "kill", P: other})
+	d.add(step{Do: "start", P: other})
+	for range 3 {
+		d.busy(l)
+		d.everybody(l)
+		d.add(step{Do: "rest", For: time.Second})
+	}
+}
+
+// ahead is a node that is lost while permits are reserved ahead on it, or while some are to be, and
+// what the others take until long after.
+func (d *drawing) ahead(l int) {
+	limit := d.plan.Limits[l].Limit
+	long := pick(d, 2*limit.Per, 4*limit.Per)
+	books := func() {
+		s := step{Do: "reserve", P: d.who(), L: l, Size: 1 + d.Int64N(limit.Permits), For: limit.Per / 2, Aside: true}
+		if d.oneIn(2) {
+			s.Do, s.Mode, s.N, s.Times = "call", "wait", 1+d.IntN(3), 1
+		}
+		d.add(s)
+	}
+	d.everybody(l)
+	node := d.IntN(d.plan.Nodes)
+	if d.oneIn(4) {
+		d.shortened(l, node)
+		return
+	}
+	for range d.IntN(3) {
+		books()
+	}
+	d.add(step{Do: "rest", For: pick(d, 20*time.Millisecond, time.Second)})
+	switch d.IntN(4) {
+	case 0:
+		d.parted(node, long)
+	case 1:
+		d.add(step{Do: "link", Mode: "stuck", P: d.who(), Node: node, For: long})
+		d.add(step{Do: "down", Node: node, For: long, Then: 20 * time.Millisecond})
+	default:
+		d.add(step{Do: "down", Node: node, For: long})
+	}
+	if d.oneIn(4) {
+		books()
+	}
+	if d.oneIn(4) {
+		d.alter(d.who(), l)
+	}
+	for range 4 + d.IntN(4) {
+		d.busy(l)
+		d.add(step{Do: "rest", For: pick(d, limit.Per/8, limit.Per/4, limit.Per/2)})
+		d.everybody(l)
+	}
+}
+
+// shortened is a limit all of which is reserved a window ahead, and that has a far shorter window
+// from then on; and a node that is lost before what is reserved is used.
+func (d *drawing) shortened(l, node int) {
+	limit := d.plan.Limits[l].Limit
+	d.add(step{Do: "take", P: d.who(), L: l})
+	d.add(step{Do: "reserve", P: d.who(), L: l, Size: limit.Permits})
+	short := limit
+	short.Per = time.Second
+	d.add(step{Do: "set", P: d.who(), L: l, Limit: short, Then: 3 * time.Second})
+	d.add(step{Do: "down", Node: node, For: 4 * limit.Per})
+	for p := range d.plan.Procs {
+		d.add(step{Do: "call", Mode: "upto", P: p, L: l, N: 1, Times: int(2 * limit.Per / (400 * time.Millisecond)),
+			Size: limit.Permits, For: 400 * time.Millisecond, Aside: p < len(d.plan.Procs)-1})
+	}
+}
+
+// parted is a partition: one process reaches only the node, the others only the rest.
+func (d *drawing) parted(node int, long time.Duration) {
+	alone := d.who()
+	for p := range d.plan.Procs {
+		for n := range d.plan.Nodes {
+			if (p == alone) != (n == node) {
+				d.add(step{Do: "link", Mode: pick(d, "stuck", "cut"), P: p, Node: n, For: long})
+			}
+		}
+	}
+}
+
+// busy is a few seconds of calls by all processes, which notice by that what is wrong.
+func (d *drawing) busy(l int) {
+	per := max(d.plan.Limits[l].Limit.Per/8, 50*time.Millisecond)
+	for p := range d.plan.Procs {
+		d.add(step{Do: "call", Mode: pick(d, "allow", "upto"), P: p, L: l, N: 2, Times: 10 + d.IntN(60),
+			Size: 1 + d.Int64N(4),
+			For:  per, Aside: p < len(d.plan.Procs)-1 || d.oneIn(3)})
+	}
+}
+
+// alter changes a limit in one of the ways there are.
+func (d *drawing) alter(p, l int) {
+	limit := d.change(l)
+	switch d.IntN(6) {
+	case 0:
+		d.add(step{Do: "revise", P: p, L: l, Limit: limit})
+	case 1:
+		if d.plan.Nodes > 1 && !d.plan.Limits[l].Family {
+			d.add(step{Do: "nodes", P: p, L: l, List: d.Perm(d.plan.Nodes)[:1+d.IntN(d.plan.Nodes)]})
+			return
+		}
+		fallthrough
+	default:
+		d.add(step{Do: "set", P: p, L: l, Limit: limit})
+	}
+}
+
+func (d *drawing) changing(p, l int) {
+	d.everybody(l)
+	d.alter(p, l)
+	d.everybody(l)
+	if d.oneIn(4) {
+		d.add(step{Do: "kill", P: p})
+		d.add(step{Do: "start", P: p, Then: pick(d, 0, time.Second)})
+	}
+	d.add(step{Do: "rest", For: d.pause()})
+	d.everybody(l)
+	if d.oneIn(20) {
+		d.add(step{Do: "delete", P: p, L: l})
+	}
+}
+
+// idle is a process that knows a limit and does not use it while others change it.
+func (d *drawing) idle(p, l int) {
+	d.add(step{Do: "take", P: p, L: l})
+	other := d.who()
+	d.add(step{Do: "call", Mode: "allow", P: other, L: l, N: 1, Times: 1})
+	d.alter(other, l)
+	per := d.plan.Limits[l].Limit.Per
+	d.add(step{Do: "rest",
+		For: pick(d, 60*time.Second+2*per, 61*time.Second+2*per, 62*time.Second+3*per, 90*time.Second+2*per)})
+	if d.oneIn(2) {
+		d.add(step{Do: "take", P: other, L: l})
+	}
+	d.add(step{Do: "call", Mode: pick(d, "tenants", "tenants", "sizes"), P: p, L: l, N: 60 + d.IntN(120), Size: 2,
+		Times: 1, Aside: d.oneIn(2)})
+	d.add(step{Do: "take", P: other, L: l})
+	d.everybody(l)
+}
+
+func (d *drawing) suspended(p, l int) {
+	d.everybody(l)
+	if d.oneIn(2) {
+		d.add(step{Do: "rest", For: time.Second}) // so that the suspension interrupts nothing
+	}
+	long := pick(d, 10*time.Second, 45*time.Second, 64*time.Second, 5*time.Minute, 2*time.Hour)
+	d.add(step{Do: "suspend", P: p, For: long, Then: time.Second})
+	other := d.who()
+	for range 1 + d.IntN(2) {
+		d.alter(other, l)
+		d.everybody(l)
+	}
+	d.add(step{Do: "rest",
+		For: pick(d, long, long, 10*time.Second, 70*time.Second, 70*time.Second, 6*time.Minute, 3*time.Hour)})
+	d.everybody(l)
+	d.everybody(l)
+	d.add(step{Do: "rest", For: d.plan.Limits[l].Limit.Per})
+	d.everybody(l)
+}
+
+func (d *drawing) records(p, l int) {
+	d.everybody(l)
+	if d.oneIn(2) {
+		d.add(step{Do: "save", Node: -1})
+	}
+	for range 1 + d.IntN(2) {
+		d.alter(d.who(), l)
+	}
+	if d.plan.Nodes > 2 && d.oneIn(4) {
+		d.forgets(l)
+		return
+	}
+	d.add(step{Do: "rest", For: d.pause()})
+	switch d.IntN(4) {
+	case 0:
+		d.add(step{Do: "lose", Node: d.where()})
+	case 1:
+		d.add(step{Do: "restore", Mode: pick(d, "records", "node"), Node: d.where()})
+	case 2:
+		d.add(step{Do: "flush", Node: d.where()})
+	case 3:
+		d.add(step{Do: "restart", Node: d.where()})
+	}
+	if d.oneIn(3) {
+		d.add(step{Do: "kill", P: p})
+		d.add(step{Do: "start", P: p})
+	}
+	d.everybody(l)
+	for range 2 {
+		d.add(step{Do: "rest", For: d.plan.Limits[l].Limit.Per + 80*time.Second})
+		d.everybody(l)
+	}
+}
+
+// forgets is a change while one node is away. Then another one forgets it, and a third, which has
+// it, is away. Then a process comes that knows nothing.
+func (d *drawing) forgets(l int) {
+	nodes, p, other := d.Perm(d.plan.Nodes), d.who(), d.who()
+	d.add(step{Do: "down", Node: nodes[0], For: 3 * time.Second})
+	limit := d.plan.Limits[l].Limit
+	limit.Permits = max(limit.Permits/4, 2)
+	d.add(step{Do: "set", P: p, L: l, Limit: limit})
+	d.add(step{Do: "rest", For: 4 * time.Second})
+	d.add(step{Do: pick(d, "restart", "flush"), Node: nodes[1]})
+	d.add(step{Do: "down", Node: nodes[2], For: 30 * time.Second})
+	d.add(step{Do: "kill", P: other})
+	d.add(step{Do: "start", P: other})
+	for range 3 {
+		d.everybody(l)
+		d.add(step{Do: "rest", For: 5 * time.Second})
+	}
+}
+
+// crowd is many callers at once who want more than one shard has.
+func (d *drawing) crowd(p, l int) {
+	limit := d.plan.Limits[l].Limit
+	d.add(step{
+		Do: "call", Mode: pick(d, "n", "n", "tenants", "sizes"), P: p, L: l, N: 30 + d.IntN(150), Times: 1 + d.IntN(2),
+		Size: 1 + limit.Permits/int64(2+d.IntN(6)), For: limit.Per / 8,
+	})
+	d.add(step{Do: "rest", For: d.pause()})
+}
+
+// keyChange changes the limit of a family's key.
+func (d *drawing) keyChange(p, l int, aside bool) {
+	s := step{Do: "bring", P: p, L: l, N: pick(d, 1, 1, 0, -1), Limit: d.change(l), Aside: aside}
+	switch d.IntN(8) {
+	case 0, 1:
+		s.Do = "set"
+	case 2:
+		s.Limit.Mode = pick(d, shardlimit.Off, shardlimit.Closed)
+	case 3, 4:
+		s.Limit.Permits = max(s.Limit.Permits/4, 2)
+	case 5:
+		s.Limit.Permits *= 2
+	}
+	d.add(s)
+}
+
+func (d *drawing) family(p, l int) {
+	d.everybody(l)
+	if d.plan.Nodes > 1 && d.oneIn(3) {
+		d.add(step{Do: "move", List: d.Perm(d.plan.Nodes)[:1+d.IntN(d.plan.Nodes)]})
+		if d.oneIn(2) {
+			d.add(step{Do: "kill", P: p})
+			d.add(step{Do: "start", P: p})
+		}
+	} else {
+		d.keyChange(p, l, d.oneIn(4))
+	}
+	d.everybody(l)
+	d.everybody(l)
+	if d.oneIn(2) {
+		d.add(step{Do: "rest", For: d.pause()})
+	}
+}
+
+// places moves the keys of a family while they are in use, over the nodes of one process, or to
+// another algorithm.
+func (d *drawing) places(p, l int) {
+	d.everybody(l)
+	for range 1 + d.IntN(2) {
+		if d.oneIn(4) {
+			limit := d.change(l)
+			if d.oneIn(2) {
+				limit.Algorithm = 1 - limit.Algorithm
+			}
+			d.add(step{Do: "set", P: d.who(), L: l, Limit: limit})
+		} else if d.oneIn(3) {
+			d.keyChange(d.who(), l, d.oneIn(2))
+		} else {
+			d.add(step{Do: "place", P: d.who(), L: l, List: d.Perm(d.plan.Nodes)[:1+d.IntN(d.plan.Nodes)],
+				Aside: d.oneIn(2)})
+		}
+		d.everybody(l)
+	}
+	switch d.IntN(5) {
+	case 0:
+		d.add(step{Do: "kill", P: p})
+		d.add(step{Do: "start", P: p})
+	case 1:
+		d.add(step{Do: "suspend", P: p, For: pick(d, time.Second, time.Minute, time.Hour), Then: time.Second})
+	case 2:
+		d.add(step{Do: "link", Mode: pick(d, "slow", "stuck", "lossy", "cut"), P: p, Node: d.IntN(d.plan.Nodes),
+			For: pick(d, 200*time.Millisecond, 2*time.Second)})
+	}
+	d.everybody(l)
+	if d.oneIn(2) {
+		d.add(step{Do: "rest", For: d.pause()})
+	}
+	d.everybody(l)
+}
+
+// lease is a busy process that holds permits ahead, while another changes the limit.
+func (d *drawing) lease(p, l int) {
+	limit := d.plan.Limits[l].Limit
+	d.add(step{Do: "call", Mode: "allow", P: p, L: l, N: 1, Times: int(limit.Permits/2) + 1, For: time.Millisecond})
+	d.add(step{Do: "rest", For: pick(d, limit.Per, 2*limit.Per, limit.Per+limit.Lease, 5*time.Second)})
+	if d.oneIn(2) {
+		changed := limit
+		changed.Lease = pick(d, 0, 10*time.Millisecond, limit.Lease/2)
+		d.add(step{Do: "set", P: d.who(), L: l, Limit: changed})
+		d.add(step{Do: "rest", For: pick(d, limit.Lease, limit.Lease+limit.Per, limit.Lease+5*time.Second)})
+	}
+	d.add(step{Do: "call", Mode: "allow", P: p, L: l, N: 1, Times: 1})
+	d.add(step{Do: "rest", For: pick(d, 20*time.Millisecond, limit.Per-limit.Per/50, limit.Per/2)})
+	d.add(step{Do: "call", Mode: "allow", P: p, L: l, N: 4, Times: int(limit.Permits) / 4, Aside: true})
+	for range 4 {
+		d.everybody(l)
+		d.add(step{Do: "rest", For: pick(d, limit.Per/4, 20*time.Millisecond)})
+	}
+}
+
+func (d *drawing) bookings(p, l int) {
+	limit := d.plan.Limits[l].Limit
+	d.add(step{Do: "take", P: p, L: l})
+	d.add(step{Do: "reserve", Mode: pick(d, "", "cancel"), P: p, L: l, Size: 1 + d.Int64N(limit.Permits),
+		For: limit.Per / 2, Aside: true})
+	d.add(step{Do: "repay", P: p, L: l})
+	d.everybody(l)
+}
+
+func (d *drawing) faults(p, l int) {
+	if d.oneIn(3) {
+		d.everybody(l)
+	}
+	switch d.IntN(5) {
+	case 0:
+		d.add(step{Do: "down", Node: d.where(), For: pick(d, time.Second, 5*time.Second, time.Minute)})
+	case 1, 2:
+		d.add(step{Do: "link", Mode: pick(d, "slow", "stuck", "lossy", "cut"), P: p, Node: d.IntN(d.plan.Nodes),
+			For: pick(d, 200*time.Millisecond, 2*time.Second, 15*time.Second)})
+	case 3:
+		per := d.plan.Limits[l].Limit.Per
+		d.add(step{Do: "clock", Node: d.where(), For: pick(d, -per/2, -2*per, -time.Minute, per/2, 2*per, time.Hour)})
+	case 4:
+		d.add(step{Do: pick(d, "flush", "restart"), Node: d.where()})
+	}
+	d.everybody(l)
+	if d.oneIn(2) {
+		d.alter(d.who(), l)
+	}
+	d.everybody(l)
+	d.add(step{Do: "rest", For: d.pause()})
+	d.everybody(l)
+}
+
+// rest looks whether what is free is had.
+func (d *drawing) rest(p, l int) {
+	d.add(step{Do: "settle", P: p, L: l})
+	for range 1 + d.IntN(2) {
+		d.add(step{Do: "free", P: d.who(), L: l, For: d.pause()})
+	}
+}
+
+// end is what every history ends with.
+func (d *drawing) end() {
+	for p := range d.plan.Procs {
+		d.add(step{Do: "start", P: p})
+	}
+	d.add(step{Do: "rest", For: 70 * time.Second})
+	for l := range d.plan.Limits {
+		d.everybody(l)
+		d.rest(d.who(), l)
+	}
+	if d.theme == "drains" || d.theme == "mixed" {
+		d.add(step{Do: "declare", P: d.who(), Node: d.IntN(d.plan.Nodes), For: 10 * time.Second})
+	}
+}

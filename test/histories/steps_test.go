@@ -1,0 +1,340 @@
+package histories
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+// deeds are what steps do.
+var deeds = map[string]func(*world, step){
+	"rest":      func(w *world, s step) { w.rest(s.For) },
+	"call":      (*world).call,
+	"take":      (*world).take,
+	"set":       (*world).set,
+	"bring":     (*world).bring,
+	"revise":    (*world).revise,
+	"rebalance": (*world).rebalance,
+	"nodes":     (*world).relist,
+	"move":      (*world).move,
+	"place":     (*world).place,
+	"delete":    (*world).remove,
+	"reserve":   (*world).reserve,
+	"repay":     (*world).repay,
+	"peek":      (*world).peek,
+	"suspend":   (*world).suspend,
+	"kill":      (*world).kill,
+	"start":     (*world).restart,
+	"lose":      (*world).lose,
+	"save":      (*world).save,
+	"restore":   (*world).restore,
+	"flush":     (*world).flush,
+	"restart":   (*world).reboot,
+	"clock":     (*world).clock,
+	"down":      (*world).down,
+	"link":      (*world).link,
+	"stall":     (*world).stall,
+	"retire":    (*world).retire,
+	"declare":   (*world).declare,
+	"join":      (*world).join,
+	"settle":    (*world).settle,
+	"free":      (*world).free,
+}
+
+// play carries the plan out and judges what came of it.
+func (w *world) play() {
+	for _, s := range w.plan.Steps {
+		if w.over() {
+			w.stat.Cut++
+			break
+		}
+		do := deeds[s.Do]
+		if do == nil {
+			panic("no such step: " + s.Do)
+		}
+		w.stat.did(s.Do)
+		if s.Mode != "" {
+			w.stat.did(s.Do + " " + s.Mode)
+		}
+		if s.Aside {
+			w.wg.Go(func() { do(w, s) })
+		} else {
+			do(w, s)
+		}
+		if s.Then > 0 {
+			time.Sleep(s.Then)
+		}
+	}
+	w.close()
+	for _, l := range w.limit {
+		l.judge()
+	}
+}
+
+// who is the process and the limit of a step, and a handle; nil if the process cannot act.
+func (w *world) who(s step) (*process, *watched, *shardlimit.Limiter) {
+	p, l := w.procs[s.P%len(w.procs)], w.limit[s.L%len(w.limit)]
+	if !p.works() {
+		return p, l, nil
+	}
+	return p, l, p.handle(l)
+}
+
+// event notes something after which the limit must hold.
+func (w *world) event(do string, limits ...*watched) {
+	if limits == nil {
+		limits = w.limit
+	}
+	for _, l := range limits {
+		l.events = append(l.events, event{do, w.now()})
+		l.fresh = false
+		if do != "bring" && do != "set" {
+			l.again(w.now())
+		}
+	}
+}
+
+// call has many callers at once.
+func (w *world) call(s step) {
+	p, l, h := w.who(s)
+	if h == nil {
+		return
+	}
+	var wg sync.WaitGroup
+	for i := range s.N {
+		wg.Go(func() {
+			from, size := h, max(s.Size, 1)
+			switch s.Mode {
+			case "tenants":
+				from = h.As(fmt.Sprint("t", i), 1)
+			case "sizes":
+				size = 1 + int64(i)%max(s.Size, 1)
+			}
+			for range max(s.Times, 1) {
+				w.ask(p, l, from, s.Mode, size)
+				if s.For > 0 {
+					time.Sleep(s.For)
+				}
+				if !p.works() {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// ask makes one call and notes how it ended.
+func (w *world) ask(p *process, l *watched, h *shardlimit.Limiter, mode string, size int64) shardlimit.Decision {
+	start := w.now()
+	var d shardlimit.Decision
+	var err error
+	ctx := context.Background()
+	if m := h.Limit().Mode; m != shardlimit.Enforced {
+		d, err = h.AllowUpTo(ctx, size)
+		if err == nil && (m == shardlimit.Off && d.Granted != size || m == shardlimit.Closed && d.Granted > 0) {
+			w.found("mode", "l%d: a call by p%d was granted %d of %d permits of a limit that is %v", l.number, p.number,
+				d.Granted, size, m)
+		}
+		return shardlimit.Decision{}
+	}
+	switch mode {
+	case "wait":
+		if p.plan.Outage != shardlimit.FailClosed {
+			return d // it does not tell whether the outage policy decided
+		}
+		ctx, cancel := context.WithTimeout(ctx, max(2*l.current().Per, time.Second))
+		defer cancel()
+		if err = h.WaitN(ctx, size); err == nil {
+			d = shardlimit.Decision{Allowed: true, Granted: size}
+		}
+		l.used(p, h)
+		p.record(l, start, d, err)
+		return d
+	case "upto":
+		d, err = h.AllowUpTo(ctx, size)
+	case "allow", "tenants":
+		d, err = h.Allow(ctx)
+	default:
+		d, err = h.AllowN(ctx, min(size, h.Limit().Permits))
+	}
+	p.judgeAnswer(l, start, d, err)
+	l.used(p, h)
+	if i := p.record(l, start, d, err); i >= 0 {
+		w.mu.Lock()
+		if len(p.kept) < 16 {
+			p.kept = append(p.kept, kept{l, i, d, h})
+		}
+		w.mu.Unlock()
+	}
+	return d
+}
+
+// take uses up what there is.
+func (w *world) take(s step) {
+	p, l, h := w.who(s)
+	if h == nil {
+		return
+	}
+	for range 4 {
+		if d := w.ask(p, l, h, "upto", 2*l.most()); d.Granted == 0 {
+			return
+		}
+	}
+}
+
+func (w *world) reserve(s step) {
+	p, l, h := w.who(s)
+	if h == nil || p.plan.Outage != shardlimit.FailClosed || h.Limit().Mode != shardlimit.Enforced {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*l.current().Per+time.Second)
+	defer cancel()
+	sent := w.now()
+	r, err := h.Reserve(ctx, min(max(s.Size, 1), h.Limit().Permits))
+	if err != nil || r.Degraded() || !p.works() {
+		return
+	}
+	received, delay := w.now(), r.Delay()
+	if s.Mode == "cancel" && delay > 0 {
+		time.Sleep(min(s.For, delay/2))
+		_ = r.Cancel(ctx)
+		return // who cancels uses nothing, even if nobody tells what came of it
+	}
+	w.mu.Lock()
+	l.ops = append(l.ops, history.Op{Start: sent + int64(delay), End: received + int64(delay), Permits: r.Permits()})
+	l.books(sent, received+int64(delay))
+	w.mu.Unlock()
+}
+
+// repay settles something of what the process got: for nothing, for half and then for nothing, by
+// another process, or for more than it got.
+func (w *world) repay(s step) {
+	p, _, h := w.who(s)
+	if h == nil {
+		return
+	}
+	w.mu.Lock()
+	all := p.kept
+	p.kept = nil
+	w.mu.Unlock()
+	for i, k := range all {
+		if i%4 == 0 || len(k.on.ops) <= k.op || k.from.Name() != k.on.name() && !k.on.plan.Family {
+			continue
+		}
+		used := []int64{0, 0, k.decision.Granted - k.decision.Granted/4, k.decision.Granted + 1 + int64(i)%7}[i%4]
+		if used > k.decision.Granted && k.on.current().Algorithm > shardlimit.FixedWindow {
+			used = k.decision.Granted / 2 // a bucket may take longer than its window to pay
+		}
+		w.mu.Lock()
+		k.on.ops[k.op].Permits = min(used, k.decision.Granted) // nobody has used more of them
+		w.mu.Unlock()
+		by, what := k.from, k.decision
+		if other := w.procs[(p.number+1)%len(w.procs)]; i%3 == 0 && other.works() {
+			if there := other.handle(k.on); there != nil && there.Name() == k.from.Name() {
+				text, err := k.decision.MarshalText()
+				if err == nil {
+					err = what.UnmarshalText(text)
+				}
+				if err != nil {
+					w.found("settle", "a decision of p%d: %v", p.number, err)
+				}
+				by = there
+			}
+		}
+		_ = by.Settle(context.Background(), what, used)
+		if used > 0 && used != k.decision.Granted { // to settle just what was granted does nothing
+			_ = k.from.Settle(context.Background(), k.decision, 0) // once more, for less
+		}
+	}
+}
+
+func (w *world) peek(s step) {
+	_, _, h := w.who(s)
+	if h == nil {
+		return
+	}
+	_, _ = h.Peek(context.Background())
+}
+
+// settle waits until whatever moves has arrived, with a call now and then, and then until nothing
+// is in use.
+func (w *world) settle(s step) {
+	p, l, h := w.who(s)
+	if h == nil || !p.lists() {
+		return
+	}
+	w.wg.Wait()
+	window := l.longest()
+	for range 12 {
+		w.rest((3*window + 60*time.Second) / 12)
+		w.ask(p, l, h, "allow", 1)
+	}
+	w.rest(2*window + time.Second)
+	l.fresh = !w.over()
+}
+
+// first asks for the first permit after a rest. If that ends in an error, which was judged by
+// itself, it asks again: the process had breakers open, or is far from nodes. So it does after
+// buckets that may have begun empty, each when it was first asked, have had the time to fill.
+func (w *world) first(p *process, l *watched, h *shardlimit.Limiter) shardlimit.Decision {
+	d := w.ask(p, l, h, "allow", 1)
+	if d.Limit == 0 {
+		w.rest(time.Second)
+		d = w.ask(p, l, h, "allow", 1)
+	}
+	if l.beginsEmpty() {
+		w.ask(p, l, h, "upto", limittest.MostAtOnce(l.current()))
+		w.rest(fills(l.current()) + time.Second)
+		d = w.ask(p, l, h, "allow", 1)
+	}
+	return d
+}
+
+// free tells whether what is free is had: after a rest, by a process that is alone.
+func (w *world) free(s step) {
+	p, l, h := w.who(s)
+	if h == nil || !l.fresh || h.Limit().Mode != shardlimit.Enforced {
+		return
+	}
+	w.wg.Wait()
+	w.rest(max(2*l.longest(), s.For))
+	if !p.works() || !p.lists() || w.over() {
+		return
+	}
+	if p.suspended != 0 {
+		return // what it learnt meanwhile, as its timers went on here, lies in its future now
+	}
+	at := w.now()
+	w.stat.did("free, judged")
+	d := w.first(p, l, h)
+	if d.Granted == 0 && !p.cut() && !w.over() { // else nodes answer no more
+		w.found("denied", "p%d was denied the first permit of l%d after a rest of %s, at %s", p.number, l.number,
+			max(2*l.longest(), s.For), time.Duration(at))
+		return
+	}
+	w.rest(100 * time.Millisecond) // if the shard has told it of another limit, it has read that by then
+	limit := h.Limit()
+	if limit.Lease > 0 {
+		return
+	}
+	if l.came && d.Limit > 0 { // a limit of a higher revision may be in force
+		limit.Permits = d.Limit
+	}
+	var got atomic.Int64
+	var wg sync.WaitGroup
+	for range limittest.MostAtOnce(limit) - 1 {
+		wg.Go(func() { got.Add(w.ask(p, l, h, "allow", 1).Granted) })
+	}
+	wg.Wait()
+	if got.Load() < limittest.MostAtOnce(limit)-1 && p.near(l) && !p.cut() && !w.over() {
+		w.found("stranded", "p%d was granted %d of %d permits of l%d that were free, at %s", p.number, got.Load()+1,
+			limittest.MostAtOnce(limit), l.number, time.Duration(at))
+	}
+}

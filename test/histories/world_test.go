@@ -1,0 +1,422 @@
+package histories
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/redissim"
+)
+
+// world is a plan that is being played, in the time of a test bubble.
+type world struct {
+	plan  *plan
+	begun time.Time
+	nodes []*worldNode
+	procs []*process
+	limit []*watched
+	wg    sync.WaitGroup // of what goes on aside
+	stat  stats
+
+	stepped   map[int]bool // nodes whose clocks made a step
+	forgetful map[int]bool // nodes that lost records
+	shrunk    bool         // there were fewer nodes than three for the records
+
+	mu       sync.Mutex
+	troubled bool // something was wrong with a node or on the way to one
+	findings []finding
+	trace    []sent
+}
+
+// mostScripts is after how many script calls a history is over, unless its plan says more.
+const mostScripts = 400
+
+// over reports whether the history has made so many that it ends.
+func (w *world) over() bool { return w.scripts() >= max(mostScripts, w.plan.Scripts) }
+
+// finding is something that must not be.
+type finding struct{ Kind, Text string }
+
+type worldNode struct {
+	server    *redissim.Server
+	downUntil int64
+	image     redissim.Image
+	retired   bool // it was taken out, and stopped
+}
+
+// process is one that uses the limits: a Client, and another one after it was killed.
+type process struct {
+	drains    []int // nodes that it lists as draining
+	world     *world
+	number    int
+	plan      processPlan
+	life      int
+	ended     chan struct{} // closed when the process is killed
+	client    *shardlimit.Client
+	handles   map[string]*shardlimit.Limiter
+	families  map[string]*shardlimit.Family
+	brings    map[string]shardlimit.Limit // for the key of a family
+	suspended int64                       // until
+	links     []linkState
+	kept      []kept // what may be given back
+}
+
+// kept is what a call got.
+type kept struct {
+	on       *watched
+	op       int
+	decision shardlimit.Decision
+	from     *shardlimit.Limiter
+}
+
+// linkState is what is wrong on the way from a process to a node, and how long.
+type linkState struct {
+	chance *rand.Rand // how long a command takes, and what becomes of it
+	mode   string     // slow, stuck, lossy, cut
+	until  int64
+}
+
+func newWorld(p *plan) *world {
+	w := &world{plan: p, begun: time.Now(), stepped: map[int]bool{}, forgetful: map[int]bool{}}
+	for i := range p.Nodes {
+		n := &worldNode{server: redissim.NewServer(time.Now)}
+		if i < len(p.Skew) {
+			n.server.Step(p.Skew[i])
+		}
+		go n.server.Serve()
+		w.nodes = append(w.nodes, n)
+	}
+	for i, l := range p.Limits {
+		w.limit = append(w.limit, &watched{world: w, number: i, plan: l})
+	}
+	for i, pp := range p.Procs {
+		proc := &process{world: w, number: i, plan: pp}
+		for node := range p.Nodes {
+			proc.links = append(proc.links, linkState{chance: rand.New(rand.NewPCG(p.Seed, uint64(i*p.Nodes+node)))})
+		}
+		w.procs = append(w.procs, proc)
+		proc.start()
+	}
+	return w
+}
+
+// scripts is how many script calls there were so far.
+func (w *world) scripts() (n int64) {
+	for _, node := range w.nodes {
+		n += node.server.Scripts.Load()
+	}
+	return n
+}
+
+// rest lets time pass; not all of it when a history has become too long: some processes never stop
+// asking.
+func (w *world) rest(d time.Duration) {
+	for d > 0 && !w.over() {
+		part := min(d, 2*time.Second)
+		time.Sleep(part)
+		d -= part
+	}
+}
+
+func (w *world) now() int64 { return int64(time.Since(w.begun)) }
+
+// found notes something that must not be.
+func (w *world) found(kind, format string, a ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.findings = append(w.findings, finding{kind, fmt.Sprintf(format, a...)})
+}
+
+// trouble notes that something is wrong with a node or on the way to one.
+func (w *world) trouble() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.troubled = true
+}
+
+// well reports whether nothing was ever wrong with a node or on the way to one. After that a
+// breaker may be open until a call has had it probe.
+func (w *world) well() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.troubled
+}
+
+// close ends everything that goes on.
+func (w *world) close() {
+	for _, p := range w.procs {
+		if p.suspended > w.now() {
+			p.kill()
+		}
+	}
+	w.wg.Wait()
+	for _, p := range w.procs {
+		p.kill()
+	}
+	time.Sleep(5 * time.Second) // what was under way ends by its timeout; a goroutine that does not is a finding
+	for _, n := range w.nodes {
+		n.server.Close()
+	}
+	w.stat.Scripts = w.scripts()
+}
+
+// start makes the process' client.
+func (p *process) start() {
+	p.life++
+	p.ended = make(chan struct{})
+	p.handles, p.families, p.kept = make(map[string]*shardlimit.Limiter), make(map[string]*shardlimit.Family), nil
+	p.brings = make(map[string]shardlimit.Limit)
+	cfg := shardlimit.Config{
+		Participant: fmt.Sprintf("p%d.%d", p.number, p.life), OnOutage: p.plan.Outage, AfterLoss: p.plan.Loss,
+		CallTimeout: p.plan.Timeout, NodeTimeout: p.plan.NodeTimeout,
+		KeyPrefix: "h:", MeterProvider: metricnoop.NewMeterProvider(), TracerProvider: tracenoop.NewTracerProvider(),
+	}
+	cfg.Nodes = p.listed(p.plan.Nodes)
+	client, err := shardlimit.New(cfg)
+	if err != nil {
+		panic(err)
+	}
+	p.client = client
+}
+
+// listed are nodes as this process' Config has them.
+func (p *process) listed(numbers []int) (nodes []shardlimit.Node) {
+	for _, i := range numbers {
+		life := p.life
+		link := redissim.NewLink(p.world.nodes[i].server,
+			func(command []string) redissim.Fate { return p.fate(i, life, command) }, p.stand)
+		nodes = append(nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Client: link,
+			Drain: slices.Contains(p.drains, i)})
+	}
+	return nodes
+}
+
+// stand has what the process does wait while it is suspended.
+func (p *process) stand() {
+	for {
+		left := p.suspended - p.world.now()
+		if left <= 0 {
+			return
+		}
+		select {
+		case <-time.After(time.Duration(left) + time.Microsecond):
+		case <-p.ended:
+			return
+		}
+	}
+}
+
+// fate is what becomes of a command to a node.
+func (p *process) fate(node, life int, command []string) redissim.Fate {
+	w := p.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.now()
+	w.trace = append(w.trace, sent{now, xxhash.Sum64String(fmt.Sprintln(p.number, life, node, command))})
+	chance := p.links[node].chance
+	way := int64(p.plan.Latency[node]) / 2
+	f := redissim.Fate{
+		There:   time.Duration(10_000 + way + chance.Int64N(way/4+5_000)),
+		Back:    time.Duration(10_000 + way + chance.Int64N(way/4+5_000)),
+		Refused: life != p.life || p.client == nil || w.nodes[node].downUntil > now,
+	}
+	if l := p.links[node]; l.until > now {
+		switch l.mode {
+		case "slow":
+			f.There += time.Duration(chance.Int64N(int64(60 * time.Millisecond)))
+			f.Back += time.Duration(chance.Int64N(int64(60 * time.Millisecond)))
+		case "stuck":
+			f.There += time.Duration(l.until - now)
+		case "lossy":
+			f.Lost, f.ReplyLost = chance.IntN(4) == 0, chance.IntN(4) == 0
+		case "cut":
+			f.Refused = true
+		}
+	}
+	return f
+}
+
+// kill ends the process at once: what it has sent arrives, and nobody waits for the answer.
+func (p *process) kill() {
+	if p.client != nil {
+		client := p.client
+		p.client, p.suspended = nil, 0
+		close(p.ended)
+		client.Close()
+	}
+}
+
+// suspend has the process stand still: its monotonic clock does, too, and if it is stopped by a
+// hypervisor all of its clocks.
+func (p *process) suspend(d time.Duration, stopped bool) {
+	if p.client == nil || p.suspended > p.world.now() {
+		return
+	}
+	p.suspended = p.world.now() + int64(d+time.Microsecond) // it knows of the suspension before it goes on
+	client := p.client
+	ended := p.ended
+	p.world.wg.Go(func() {
+		select {
+		case <-time.After(d):
+			if stopped {
+				limittest.Stop(client, d)
+			} else {
+				limittest.Suspend(client, d)
+			}
+		case <-ended:
+		}
+	})
+}
+
+// works reports whether the process can do anything now.
+func (p *process) works() bool { return p.client != nil && p.suspended <= p.world.now() }
+
+// handle returns the process' handle on a limit (of a family: on its first key), nil if it has
+// none.
+func (p *process) handle(l *watched) *shardlimit.Limiter {
+	name, handles, families := l.name(), p.handles, p.families // those of this life: it may end meanwhile
+	if h := handles[name]; h != nil {
+		return h
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	if len(l.versions) == 0 && p.apart() {
+		defer l.doubted()
+	}
+	l.declared(p.world.now())
+	if l.plan.Family {
+		f, err := p.client.Family(ctx, name, l.plan.Limit)
+		if err != nil {
+			return nil
+		}
+		families[name], handles[name] = f, f.Limiter("k")
+	} else {
+		h, err := p.client.Limiter(ctx, name, l.plan.Limit)
+		if err != nil {
+			return nil
+		}
+		handles[name] = h
+	}
+	return handles[name]
+}
+
+// record notes a call that was granted permits and returns its number, or -1.
+func (p *process) record(l *watched, start int64, d shardlimit.Decision, err error) int {
+	w := p.world
+	end := w.now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stat.Calls++
+	if err != nil {
+		w.stat.Errors++
+		return -1
+	}
+	if d.Degraded {
+		w.stat.Degraded++
+		return -1
+	}
+	if d.Granted == 0 {
+		w.stat.Denied++
+		return -1
+	}
+	w.stat.Granted += d.Granted
+	due := int64(d.Delay) // they may act then, and not before
+	if least := l.shortest(); l.came && start-l.granted > 2*int64(least) {
+		l.again(start)
+	}
+	l.granted = max(l.granted, end)
+	l.ops = append(l.ops, history.Op{Start: start + due, End: end + due, Permits: d.Granted})
+	if due > 0 {
+		l.books(start, end+due)
+		l.turns = max(l.turns, d.Granted)
+	}
+	return len(l.ops) - 1
+}
+
+// judgeAnswer looks at how a call that answers at once ended.
+func (p *process) judgeAnswer(l *watched, start int64, d shardlimit.Decision, err error) {
+	w := p.world
+	if p.suspended > start || p.client == nil || !p.works() {
+		return
+	}
+	took, timeout := time.Duration(w.now()-start), cmp.Or(p.plan.Timeout, shardlimit.DefaultCallTimeout)
+	if took > timeout+20*time.Millisecond {
+		w.found("late", "a call of p%d took %s, the call timeout is %s, at %s", p.number, took, timeout,
+			time.Duration(start))
+	}
+	if (d.Degraded || errors.Is(err, shardlimit.ErrUnavailable)) && p.near(l) && l.reachable(p) && w.well() {
+		w.found("outage", "p%d was answered by the outage policy while all nodes were well, at %s: %v", p.number,
+			time.Duration(start), err)
+	}
+}
+
+// near reports whether the process can ask all shards of the limit one after the other well within
+// its call timeout.
+func (p *process) near(l *watched) bool {
+	shards := max(l.current().Shards, 1)
+	if l.moves() {
+		shards += 3 // the record is read, and the key's shards are asked and raised, before the call
+	}
+	if h := p.handles[l.name()]; h != nil {
+		shards = max(shards, h.Limit().Shards) // a change of the limit may have failed
+	}
+	return slices.Max(p.plan.Latency)*time.Duration(shards+2) < cmp.Or(p.plan.Timeout, shardlimit.DefaultCallTimeout)/2
+}
+
+// cut reports whether something is wrong right now on the way to a node: what it has is taken over
+// once a process has noticed, and that it is back is noticed after a while, too.
+func (p *process) cut() bool {
+	now := p.world.now()
+	for i, n := range p.world.nodes {
+		if p.links[i].until+int64(time.Minute) > now && p.links[i].mode != "" ||
+			!n.retired && n.downUntil+int64(time.Minute) > now && n.downUntil > 0 {
+			return p.world.plan.Scripts > 0
+		}
+	}
+	return false
+}
+
+func every(string) bool { return true }
+
+// chosen are the nodes that a step is about, by number.
+func (w *world) chosen(node int) (numbers []int) {
+	for i := range w.nodes {
+		if node < 0 || node%len(w.nodes) == i {
+			numbers = append(numbers, i)
+		}
+	}
+	return numbers
+}
+
+// apart reports whether the process would keep the record of a new limit only on nodes that some
+// other process does not list. Then each may begin the limit for itself.
+func (p *process) apart() bool {
+	return slices.ContainsFunc(p.world.procs, func(other *process) bool {
+		return !slices.ContainsFunc(p.plan.Nodes, func(n int) bool {
+			return !slices.Contains(p.drains, n) && slices.Contains(other.plan.Nodes, n)
+		})
+	})
+}
+
+// lists reports whether the process lists every node of the world that serves and anybody lists.
+func (p *process) lists() bool {
+	for i, n := range p.world.nodes {
+		if !n.retired && !slices.Contains(p.plan.Nodes, i) && slices.ContainsFunc(p.world.procs,
+			func(other *process) bool { return slices.Contains(other.plan.Nodes, i) }) {
+			return false
+		}
+	}
+	return true
+}

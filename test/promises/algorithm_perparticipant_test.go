@@ -1,0 +1,263 @@
+package promises
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+func TestEachParticipantHasALimitForItself(t *testing.T) {
+	f := limittest.Standalone(t)
+	first := limittest.Limiter(t, f.Client(t), "l", limittest.PerParticipant(10, time.Hour))
+	second := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerHour(99)) // joins what is stored, with its scope
+	if got := second.Limit(); got.Scope != shardlimit.PerParticipant || got.Permits != 10 {
+		t.Fatalf("joined %v", got)
+	}
+	for i, l := range []*shardlimit.Limiter{first, second} {
+		d, err := l.AllowN(t.Context(), 4)
+		if err != nil || !d.Allowed || d.Degraded || d.Remaining != 6 || d.Limit != 10 || d.ResetAfter < time.Hour ||
+			d.ResetAfter > time.Hour+time.Millisecond {
+			t.Fatalf("process %d: %+v, %v", i, d, err)
+		}
+		if got := limittest.Grants(t, l); got != 6 {
+			t.Errorf("process %d had %d of the 6 permits left", i, got)
+		}
+		st := limittest.Peek(t, l)
+		if st.Used != 10 || st.Remaining != 0 || st.RetryAfter <= 0 || st.ResetAfter <= 0 || len(st.Shards) != 0 {
+			t.Errorf("process %d: %+v", i, st)
+		}
+		if _, err := l.AllowN(t.Context(), 11); !errors.Is(err, shardlimit.ErrExceedsLimit) {
+			t.Errorf("process %d: 11 of 10: %v", i, err)
+		}
+	}
+	if err := first.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := limittest.Grants(t, first), limittest.Grants(t, second); a != 10 || b != 0 {
+		t.Errorf("after a reset of the first: %d and %d permits", a, b)
+	}
+}
+
+func TestPerParticipantDecisionsDoNotAskRedis(t *testing.T) {
+	fl, posts := limittest.Proxied(t, 1)
+	c := fl.Client(t)
+	l := limittest.Limiter(t, c, "l", limittest.PerParticipant(1000, time.Hour))
+	users := limittest.Family(t, c, "users", limittest.PerParticipant(3, time.Hour))
+	posts[0].Proxy.Stall(true) // whoever asks would wait
+	defer posts[0].Proxy.Stall(false)
+	sent := posts[0].Takes.Load()
+	for range 300 {
+		d, err := l.AllowN(t.Context(), 3)
+		if err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if err := l.Settle(t.Context(), d, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.WaitN(t.Context(), 2); err != nil {
+			t.Fatal(err)
+		}
+		if d, err = l.AllowUpTo(t.Context(), 1); err != nil || d.Granted != 1 {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	if st := limittest.Peek(t, l); st.Used != 900 || st.Remaining != 100 {
+		t.Errorf("%+v", st)
+	}
+	for i := range 20 {
+		if got := limittest.Grants(t, users.Limiter(fmt.Sprint(i))); got != 3 {
+			t.Errorf("key %d had %d permits, want 3", i, got)
+		}
+	}
+	if n := posts[0].Takes.Load() - sent; n != 0 {
+		t.Errorf("%d script calls", n)
+	}
+}
+
+func TestALimitForEachNeedsNoRedis(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 1)
+	posts[0].Server.Kill()
+	for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen, shardlimit.FailLocal} {
+		l := limittest.Limiter(t, fl.Client(t, limittest.OnOutage(policy)), "l", limittest.PerParticipant(7, time.Hour))
+		for i := range 8 {
+			d, err := l.Allow(t.Context())
+			if err != nil || d.Degraded || d.Allowed != (i < 7) {
+				t.Errorf("policy %d, call %d: %+v, %v", policy, i, d, err)
+			}
+		}
+		if st := limittest.Peek(t, l); st.Used != 7 {
+			t.Errorf("policy %d: %+v", policy, st)
+		}
+	}
+}
+
+func TestAPerParticipantLimitHoldsInEveryWindow(t *testing.T) {
+	t.Parallel()
+	limit := limittest.PerParticipant(50, 100*time.Millisecond)
+	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l", limit)
+	tr := limittest.NewTraffic(t)
+	tr.Start(8, l)
+	limittest.AwaitBusy(t, limit, &tr.Record)
+	ops, err := tr.During(1500 * time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limittest.KeepsTo(t, limit, ops)
+}
+
+func TestALimitForEachServesItsWaiters(t *testing.T) {
+	t.Parallel()
+	const window = 100 * time.Millisecond
+	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l", limittest.PerParticipant(2, window))
+	began := time.Now()
+	for range 5 {
+		if err := l.WaitN(t.Context(), 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(began); took < 4*window {
+		t.Errorf("5 windows' worth of permits in %s", took)
+	}
+	ctx := limittest.Shortly(t, window/20)
+	if err := l.Wait(ctx); !errors.Is(err, shardlimit.ErrWaitTooLong) && ctx.Err() == nil {
+		t.Errorf("a deadline that cannot be met: %v", err)
+	}
+}
+
+func TestALimitForEachIsChangedEverywhere(t *testing.T) {
+	f := limittest.Standalone(t)
+	a := limittest.Limiter(t, f.Client(t), "l", limittest.PerParticipant(10, time.Hour))
+	b := limittest.Limiter(t, f.Client(t), "l", limittest.PerParticipant(10, time.Hour))
+	for _, l := range []*shardlimit.Limiter{a, b} {
+		if d, err := l.AllowN(t.Context(), 8); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	seen := func(want shardlimit.Limit) {
+		t.Helper()
+		limittest.DoubtLayout(b)
+		limittest.AwaitThat(t, "the other process follows", func() bool {
+			d, err := b.Allow(t.Context()) // decisions are what makes it look
+			if err := errors.Join(err, b.Settle(t.Context(), d, 0)); err != nil {
+				t.Fatal(err)
+			}
+			return b.Limit().Permits == want.Permits && b.Limit().Scope == want.Scope
+		})
+	}
+	if err := a.SetLimit(t.Context(), limittest.PerParticipant(20, time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	seen(limittest.PerParticipant(20, time.Hour))
+	if x, y := limittest.Grants(t, a), limittest.Grants(t, b); x != 12 || y != 12 {
+		t.Errorf("raised to 20 with 8 used: %d and %d more", x, y)
+	}
+	if err := a.SetLimit(t.Context(), limittest.PerParticipant(5, time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	seen(limittest.PerParticipant(5, time.Hour))
+	if st := limittest.Peek(t, b); st.Used != 20 || st.Remaining != 0 || limittest.Grants(t, b) != 0 {
+		t.Errorf("lowered to 5 with 20 used: %+v", st)
+	}
+	if err := a.SetLimit(t.Context(), shardlimit.PerHour(6)); err != nil { // one limit for both
+		t.Fatal(err)
+	}
+	seen(shardlimit.PerHour(6))
+	if x, y := limittest.Grants(t, a), limittest.Grants(t, b); x != 6 || y != 0 {
+		t.Errorf("6 for both together: %d and %d", x, y)
+	}
+}
+
+// Two busy processes have a limit each, and one of them makes it a limit for both. The other one
+// hears of that within 15 s of use. Until then it has its old limit beside the new one; in every
+// window that begins after that the two have the new one together.
+func TestALimitForEachBecomesOneForAll(t *testing.T) {
+	for _, after := range []time.Duration{time.Second, 7 * time.Second, 29 * time.Second} {
+		limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
+			const learns, slack = 15 * time.Second, 250 * time.Millisecond
+			limit := shardlimit.PerSecond(20)
+			a := limittest.Limiter(t, f.Client(t), "l", limittest.PerParticipant(20, time.Second))
+			b := limittest.Limiter(t, f.Client(t), "l", limittest.PerParticipant(20, time.Second))
+			busy := limittest.NewDemand(t, 5*time.Millisecond, a, b)
+			time.Sleep(after)
+			if err := a.SetLimit(t.Context(), limit); err != nil {
+				t.Fatal(err)
+			}
+			changed := busy.Now()
+			time.Sleep(learns + 30*time.Second)
+			ops := busy.Stop()
+			if worst, ok := history.Check(limit.Per, 3*limit.Permits, ops); !ok {
+				t.Errorf("more than the old limit of each and the new one: %+v", worst)
+			}
+			if _, ok := history.Check(limit.Per, limit.Permits, limittest.Since(changed, ops)); ok {
+				t.Error("no window was over: the other process heard of the change at once")
+			}
+			later := limittest.Since(changed+int64(learns+slack), ops)
+			limittest.KeepsTo(t, limit, later)
+			if got := history.Total(later); got < 28*limit.Permits {
+				t.Errorf("%d permits in the last half a minute", got)
+			}
+		})
+	}
+}
+
+// Other participants of a process have the limit for themselves, too, and however many
+// there are, a bounded number is remembered.
+func TestParticipantsHaveTheirOwnEngines(t *testing.T) {
+	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l", limittest.PerParticipant(5, time.Hour))
+	granted, remembered := limittest.GrantedHere(l, 3, "a", "b", "a", "b", "a")
+	if want := fmt.Sprint([]int64{3, 3, 2, 2, 0}); fmt.Sprint(granted) != want || remembered != 2 {
+		t.Errorf("granted %v, want %s; %d remembered", granted, want, remembered)
+	}
+	if got := limittest.Grants(t, l); got != 5 {
+		t.Errorf("the process itself had %d", got)
+	}
+	names := make([]string, 40_000)
+	for i := range names {
+		names[i] = fmt.Sprint("tenant ", i)
+	}
+	if _, remembered = limittest.GrantedHere(l, 1, names...); remembered > 16_384 || remembered < 16_000 {
+		t.Errorf("%d of 40,000 participants are remembered", remembered)
+	}
+	if err := l.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if granted, _ = limittest.GrantedHere(l, 9, "tenant 39999"); granted[0] != 5 {
+		t.Errorf("after a reset: %v", granted)
+	}
+}
+
+// A participant has the limit once, whatever weight it gives, and so has the process itself.
+func TestAnotherWeightIsNoOtherParticipant(t *testing.T) {
+	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l", limittest.PerParticipant(5, time.Hour))
+	for _, name := range []string{"tenant", limittest.Participant(l)} {
+		sum := int64(0)
+		for _, weight := range []float64{1, 2, 3, 1} {
+			d, err := l.As(name, weight).AllowUpTo(t.Context(), 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += d.Granted
+		}
+		if sum != 5 {
+			t.Errorf("%q has %d permits", name, sum)
+		}
+	}
+}
+
+func TestImpossibleScopesAreRefused(t *testing.T) {
+	c := limittest.Standalone(t).Client(t)
+	for name, limit := range map[string]shardlimit.Limit{
+		"unknown":   {Permits: 1, Per: time.Second, Scope: 2},
+		"and lease": {Permits: 1, Per: time.Second, Scope: shardlimit.PerParticipant, Lease: time.Millisecond},
+	} {
+		if _, err := c.Limiter(t.Context(), "l", limit); !errors.Is(err, shardlimit.ErrInvalidLimit) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

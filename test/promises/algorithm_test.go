@@ -1,0 +1,308 @@
+package promises
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/race"
+)
+
+// everyAlgorithm runs a test over all algorithms, places, and 1, 4 and 16 shards. Under the race
+// detector each algorithm has one number of shards at each place, and all numbers at all places.
+func everyAlgorithm(t *testing.T, test func(t *testing.T, f limittest.Fleet, limit shardlimit.Limit)) {
+	for at, name := range slices.Sorted(maps.Keys(limittest.Places)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := limittest.Places[name](t)
+			for i, a := range limittest.Algorithms {
+				for k, shards := range []int{1, 4, 16} {
+					if race.Enabled && (at+i+k)%3 != 0 {
+						continue
+					}
+					limit := shardlimit.Limit{Permits: 80, Per: time.Hour, Algorithm: a, Shards: shards}
+					t.Run(fmt.Sprint(a, " over ", shards), func(t *testing.T) { test(t, f, limit) })
+				}
+			}
+		})
+	}
+}
+
+func TestEveryAlgorithmGivesWhatThereIsAndNoMore(t *testing.T) {
+	t.Parallel()
+	everyAlgorithm(t, func(t *testing.T, f limittest.Fleet, limit shardlimit.Limit) {
+		most := limit.Permits
+		if limittest.Bursty(limit.Algorithm) {
+			limit.Burst = 48
+			most = limit.Burst
+		}
+		c := f.Client(t)
+		l := limittest.Limiter(t, c, t.Name(), limit)
+		if l.Limit() != limit {
+			t.Fatalf("%+v is in force", l.Limit())
+		}
+		if _, err := l.AllowN(t.Context(), most+1); !errors.Is(err, shardlimit.ErrExceedsLimit) {
+			t.Errorf("%d at once: %v", most+1, err)
+		}
+		st := limittest.SharesSumTo(t, l, limit.Permits)
+		if st.Remaining != most || len(st.Shards) != limit.Shards {
+			t.Errorf("unused: %+v", st)
+		}
+		if d, err := l.AllowN(t.Context(), most/2); err != nil || d.Granted != most/2 {
+			t.Errorf("half of it: %+v, %v", d, err)
+		}
+		last, err := l.AllowUpTo(t.Context(), most)
+		if err != nil || last.Granted != most-most/2 {
+			t.Errorf("the rest: %+v, %v", last, err)
+		}
+		d, err := l.Allow(t.Context())
+		if err != nil || d.Allowed || d.Remaining != 0 || d.RetryAfter <= 0 || d.RetryAfter > limit.Per {
+			t.Errorf("one more: granted %d, retry after %s, %v", d.Granted, d.RetryAfter, err)
+		}
+		if err := l.Settle(t.Context(), last, 0); err != nil {
+			t.Error(err)
+		}
+		if again, err := l.AllowUpTo(t.Context(), most); err != nil || again.Granted != last.Granted {
+			t.Errorf("%d were given back, %d were granted then: %v", last.Granted, again.Granted, err)
+		}
+		if err := l.Reset(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if d, err := l.AllowN(t.Context(), most); err != nil || !d.Allowed {
+			t.Errorf("everything after a reset: %+v, %v", d, err)
+		}
+	})
+}
+
+// What is in use under one algorithm is not free under the next.
+func TestAChangeOfAlgorithmForgetsNothing(t *testing.T) {
+	t.Parallel()
+	everyAlgorithm(t, func(t *testing.T, f limittest.Fleet, limit shardlimit.Limit) {
+		c := f.Client(t)
+		changing := map[shardlimit.Algorithm]*shardlimit.Limiter{}
+		for _, next := range limittest.Algorithms {
+			if next == limit.Algorithm {
+				continue
+			}
+			l := limittest.Limiter(t, c, t.Name()+" to "+next.String(), limit)
+			changing[next] = l
+			if d, err := l.AllowN(t.Context(), limit.Permits); err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			changed := limit
+			changed.Algorithm = next
+			if err := l.SetLimit(t.Context(), changed); err != nil {
+				t.Fatal(err)
+			}
+			if l.Limit() != changed {
+				t.Errorf("%+v is in force", l.Limit())
+			}
+			// A bucket has a permit back every 45 seconds.
+			d, err := l.AllowUpTo(t.Context(), limit.Permits)
+			if err != nil || d.Granted > 1 {
+				t.Errorf("to %s: %d permits more, %v", next, d.Granted, err)
+			}
+			if err := l.Reset(t.Context()); err != nil { // the old shards are empty then, and all capacity moves
+				t.Fatal(err)
+			}
+		}
+		for next, l := range changing {
+			limittest.AwaitThat(t, "the change to "+next.String()+" is done",
+				func() bool { return limittest.Peek(t, l).Settled })
+			limittest.SharesSumTo(t, l, limit.Permits)
+		}
+	})
+}
+
+// While one algorithm gives way to another there are two shards in one place, and Peek tells them
+// apart.
+func TestPeekTellsOldAndNewShardsApart(t *testing.T) {
+	limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1}
+	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l", limit)
+	if d, err := l.AllowN(t.Context(), 4); err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if s := limittest.Peek(t, l).Shards; len(s) != 1 || s[0].Algorithm != shardlimit.SlidingLog {
+		t.Errorf("at first: %+v", s)
+	}
+	limit.Algorithm = shardlimit.SlidingCounter
+	if err := l.SetLimit(t.Context(), limit); err != nil {
+		t.Fatal(err)
+	}
+	shards := limittest.Peek(t, l).Shards
+	if len(shards) != 2 || shards[0].Slot != shards[1].Slot {
+		t.Fatalf("want two shards in one place: %+v", shards)
+	}
+	for _, s := range shards {
+		switch s.Algorithm {
+		case shardlimit.SlidingLog:
+			if s.Used != 4 || s.Target != 0 {
+				t.Errorf("the old shard: %+v", s)
+			}
+		case shardlimit.SlidingCounter:
+			if s.Used != 0 || s.Target != limit.Permits {
+				t.Errorf("the new shard: %+v", s)
+			}
+		default:
+			t.Errorf("a shard of neither: %+v", s)
+		}
+	}
+}
+
+func TestEveryAlgorithmKeepsItsBound(t *testing.T) {
+	t.Parallel()
+	f, _ := limittest.Independent(t, 3)
+	limit := shardlimit.Limit{Permits: 300, Per: 250 * time.Millisecond, Shards: 4}
+	limiters := f.Group(t, 3, "l", limit)
+	callers := limittest.NewTraffic(t)
+	callers.Start(2, limiters...)
+	from, last := history.Now(), limit
+	type phase struct {
+		limit    shardlimit.Limit
+		from, to int64
+	}
+	var phases []phase
+	for i, a := range append(limittest.Algorithms[1:], limittest.Algorithms[0]) {
+		next := limit
+		next.Algorithm, next.Shards = a, 1+5*i%7
+		if err := limiters[i%3].SetLimit(t.Context(), next); err != nil {
+			t.Fatal(err)
+		}
+		phases = append(phases, phase{last, from, history.Now()})
+		if st := limittest.AwaitOneLayout(t, limiters); st.Limit != next {
+			t.Errorf("%s by %s is in force", st.Limit, st.Limit.Algorithm)
+		}
+		limittest.SharesSumTo(t, limiters[0], limit.Permits)
+		from, last = history.Now(), next
+		had := history.Total(callers.Record.Ops())
+		limittest.AwaitThat(t, "it is in use",
+			func() bool { return history.Total(callers.Record.Ops()) >= had+limit.Permits })
+	}
+	ops, err := callers.Stop()
+	if err != nil {
+		t.Errorf("a call failed: %v", err)
+	}
+	for _, p := range phases {
+		limittest.KeepsTo(t, limittest.Ceiling(p.limit), between(p.from, p.to, ops))
+	}
+	// where a token bucket gives way to something else
+	limittest.KeepsTo(t, shardlimit.Limit{Permits: 3 * limit.Permits, Per: limit.Per}, ops)
+	t.Log(callers)
+}
+
+// The turns of a leaky bucket on one shard are exactly one interval apart, whoever gets them and
+// however many at once.
+func TestLeakyBucketGivesTurns(t *testing.T) {
+	t.Parallel()
+	for name, place := range limittest.Places {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const interval = 20 * time.Second
+			limit := shardlimit.Limit{Permits: 3, Per: 3 * interval, Algorithm: shardlimit.LeakyBucket, Burst: 50,
+				Shards: 1}
+			l := limittest.Limiter(t, place(t).Client(t), "l", limit)
+			begin := time.Now()
+			var turn time.Duration
+			for i, n := range []int64{1, 1, 5, 1, 10} {
+				d, err := l.AllowN(t.Context(), n)
+				if err != nil || !d.Allowed {
+					t.Fatalf("%d: %+v, %v", i, d, err)
+				}
+				turn += time.Duration(n) * interval
+				// The first may act at once, and time passes meanwhile.
+				if late := turn - interval - d.Delay; late < 0 || late > time.Since(begin)+time.Millisecond {
+					t.Errorf("%d: turn after %s, want %s", i, d.Delay, turn-interval)
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			before := limittest.Peek(t, l).Remaining
+			if err := l.Wait(ctx); !errors.Is(err, shardlimit.ErrWaitTooLong) {
+				t.Errorf("a turn after the deadline: %v", err)
+			}
+			if after := limittest.Peek(t, l).Remaining; after != before {
+				t.Errorf("%d were free, and %d after a wait in vain", before, after)
+			}
+		})
+	}
+}
+
+// Wait sleeps until its turn: no two callers act closer together than the interval.
+func TestWaitSleepsUntilTheTurn(t *testing.T) {
+	t.Parallel()
+	const interval = 20 * time.Millisecond
+	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), t.Name(), shardlimit.Limit{
+		Permits: 1, Per: interval, Algorithm: shardlimit.LeakyBucket, Burst: 4, Shards: 1,
+	})
+	begin := time.Now()
+	done := make(chan error)
+	const callers = 12
+	for range callers {
+		go func() { done <- l.Wait(t.Context()) }()
+	}
+	for i := range callers {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if early := time.Duration(i)*interval - time.Since(begin); early > 0 {
+			t.Errorf("caller %d acted %s early", i, early)
+		}
+	}
+}
+
+func TestLimitsThatAnAlgorithmCannotHaveAreRefused(t *testing.T) {
+	c := limittest.Standalone(t).Client(t)
+	for name, limit := range map[string]shardlimit.Limit{
+		"unknown":        {Permits: 1, Per: time.Second, Algorithm: 5},
+		"burst of a log": {Permits: 1, Per: time.Second, Burst: 1},
+		"negative burst": {Permits: 1, Per: time.Second, Algorithm: shardlimit.TokenBucket, Burst: -1},
+		"huge burst": {Permits: 1, Per: time.Second, Algorithm: shardlimit.TokenBucket,
+			Burst: shardlimit.MaxPermits + 1},
+		"endless to fill":  {Permits: 1, Per: shardlimit.MaxWindow, Algorithm: shardlimit.LeakyBucket, Burst: 10},
+		"lease of buckets": {Permits: 9, Per: time.Second, Algorithm: shardlimit.TokenBucket, Lease: time.Second},
+		"lease of windows": {Permits: 9, Per: time.Second, Algorithm: shardlimit.FixedWindow, Lease: time.Second},
+	} {
+		if _, err := c.Limiter(t.Context(), t.Name(), limit); !errors.Is(err, shardlimit.ErrInvalidLimit) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// While Redis is away each process goes on with its own part, by the same algorithm.
+func TestFailLocalCountsByTheAlgorithm(t *testing.T) {
+	t.Parallel()
+	for _, a := range limittest.Algorithms {
+		t.Run(a.String(), func(t *testing.T) {
+			t.Parallel()
+			f, servers := limittest.Independent(t, 1)
+			limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Algorithm: a, Shards: 1}
+			want := limit.Permits
+			if limittest.Bursty(a) {
+				limit.Burst, want = 60, 60
+			}
+			l := limittest.Limiter(t, f.Client(t, func(c *shardlimit.Config) { c.OnOutage = shardlimit.FailLocal }),
+				"l", limit)
+			if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed || d.Degraded {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			servers[0].Kill()
+			d, err := l.AllowUpTo(t.Context(), want)
+			if err != nil || !d.Degraded || d.Granted != want-10 {
+				t.Errorf("%d of %d, 10 in use: %v", d.Granted, want, err)
+			}
+			if (d.Delay > 0) != (a == shardlimit.LeakyBucket) {
+				t.Errorf("a delay of %s", d.Delay)
+			}
+			if d, err := l.Allow(t.Context()); err != nil || d.Allowed || d.RetryAfter <= 0 {
+				t.Errorf("one more: granted %d, retry after %s, %v", d.Granted, d.RetryAfter, err)
+			}
+		})
+	}
+}

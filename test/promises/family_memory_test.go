@@ -1,0 +1,284 @@
+package promises
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+// Nothing is kept of a key whose calls are over.
+func TestNothingIsKeptOfAKeyThatWasCalledOnce(t *testing.T) {
+	const keys, most = 4_000, 300
+	users := limittest.Family(t, limittest.Standalone(t).Client(t, limittest.PatientFor(limittest.Patience)), "users",
+		shardlimit.PerHour(5))
+	call := func(from int) int64 {
+		for i := range keys / 100 {
+			if granted, errs := limittest.AtOnce(t.Context(), users, from+100*i, 100); slices.Contains(granted, 0) {
+				t.Fatal(granted, errors.Join(errs...))
+			}
+		}
+		return limittest.HeapInUse()
+	}
+	before := call(0)
+	grown := call(keys) - before
+	if n := limittest.Known(users); n != 0 || grown > keys*most {
+		t.Errorf("something of %d keys is kept, and the heap grew by %d bytes", n, grown)
+	}
+	runtime.KeepAlive(users)
+}
+
+// That nothing is free is remembered until it may be otherwise, whichever Limiter calls, and then
+// nothing of the key is.
+func TestADenialOfAKeyIsRememberedAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, net := limittest.Bubbled(t, 1).Distant(t, time.Millisecond)
+		users := limittest.Family(t, f.Client(t), "users", shardlimit.PerHour(1))
+		hasLeft(t, users.Limiter("ann"), 1)
+		calls := net[0].Calls.Load()
+		for range 100 {
+			hasLeft(t, users.Limiter("ann"), 0)
+		}
+		if n := net[0].Calls.Load() - calls; n != 0 || limittest.Known(users) != 1 {
+			t.Errorf("%d script calls for what is known, %d keys are remembered", n, limittest.Known(users))
+		}
+		time.Sleep(3 * time.Second)
+		if n := limittest.Known(users); n != 0 {
+			t.Errorf("%d keys are remembered when nothing is known of them", n)
+		}
+	})
+}
+
+// Of a key that has nothing free only that is remembered.
+func TestADenialOfAKeyTakesLittleMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys, most = 7_000, 400 // beside what else the process keeps
+		users := limittest.Family(t, limittest.Bubbled(t, 1).Client(t), "users", shardlimit.PerHour(1))
+		call := func() int64 {
+			for i := range keys / 100 {
+				if _, errs := limittest.AtOnce(t.Context(), users, 100*i, 100); errors.Join(errs...) != nil {
+					t.Fatal(errors.Join(errs...))
+				}
+			}
+			limittest.HeapInUse() // what is kept to be used again goes with the second
+			return limittest.HeapInUse()
+		}
+		call() // uses all up
+		time.Sleep(3 * time.Second)
+		forgotten, before := limittest.Known(users), limittest.HeapInUse()
+		held := call() - before
+		if n := limittest.Known(users); forgotten != 0 || n != keys || held > keys*most {
+			t.Errorf("%d of %d keys are remembered, which takes %d bytes; %d were before", n, keys, held, forgotten)
+		}
+		runtime.KeepAlive(users)
+	})
+}
+
+// All callers who wait for a key are in one line, whichever Limiter they called.
+func TestAKeyThatIsWaitedForIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		users := limittest.Family(t, limittest.Bubbled(t, 1).Client(t), "users", shardlimit.PerMinute(1))
+		hasLeft(t, users.Limiter("ann"), 1)
+		var order []int
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for i := range 3 {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * time.Second)
+				if err := users.Limiter("ann").Wait(t.Context()); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, i)
+			})
+		}
+		time.Sleep(10 * time.Second)
+		if n := limittest.Waiting(users.Limiter("ann")); n != 3 || limittest.Known(users) != 1 {
+			t.Errorf("%d wait in the line of the key, %d keys are known", n, limittest.Known(users))
+		}
+		all.Wait()
+		time.Sleep(3 * time.Second)
+		if !slices.Equal(order, []int{0, 1, 2}) || limittest.Known(users) != 0 {
+			t.Errorf("served in the order %v, %d keys are known then", order, limittest.Known(users))
+		}
+	})
+}
+
+// Of more keys than may be remembered some are forgotten, and their next call asks Redis.
+func TestOnlySoManyKeysAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := limittest.Bubbled(t, 1).Client(t)
+		limittest.RememberKeys(c, 100)
+		users := limittest.Family(t, c, "users", shardlimit.PerHour(1))
+		most := 0
+		for i := range 20 {
+			for range 2 {
+				if _, errs := limittest.AtOnce(t.Context(), users, 100*i, 100); errors.Join(errs...) != nil {
+					t.Fatal(errors.Join(errs...))
+				}
+			}
+			most = max(most, limittest.Known(users))
+		}
+		if most < 100 || most > 600 {
+			t.Errorf("%d keys are remembered", most)
+		}
+	})
+}
+
+// What a process was granted counts in an outage under FailLocal, for a window.
+func TestWhatAKeyWasGrantedIsRememberedForAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 1)
+		c := f.Client(t, func(c *shardlimit.Config) { c.OnOutage = shardlimit.FailLocal })
+		users := limittest.Family(t, c, "users", shardlimit.PerMinute(5))
+		granted, err := users.Limiter("ann").AllowN(t.Context(), 3)
+		if err != nil || !granted.Allowed {
+			t.Fatalf("%+v, %v", granted, err)
+		}
+		time.Sleep(30 * time.Second)
+		nodes[0].Down.Store(true)
+		hasLeft(t, users.Limiter("ann"), 2)
+		time.Sleep(2 * time.Minute)
+		if n := limittest.Known(users); n != 0 {
+			t.Errorf("%d keys are remembered after a window", n)
+		}
+	})
+}
+
+// However many participants call for a limit, a bounded number of them is remembered.
+func TestParticipantsOfALimitAreBoundedInMemory(t *testing.T) {
+	l := limittest.Limiter(t, limittest.InProcess(t, 1).Client(t), "l", shardlimit.PerHour(5))
+	tenants := func(from int) int64 {
+		for tenant := range 40_000 {
+			l.As(fmt.Sprint("tenant ", from+tenant), 1)
+		}
+		return limittest.HeapInUse()
+	}
+	before := tenants(0) // more than are remembered
+	for round := 1; round <= 2; round++ {
+		if grown := tenants(round*40_000) - before; grown > 4<<20 {
+			t.Errorf("another 40,000 participants hold %d MiB more", grown>>20)
+		}
+	}
+	runtime.KeepAlive(l)
+}
+
+// Keys know no participants.
+func TestAParticipantOfAKeyIsTheKey(t *testing.T) {
+	users := limittest.Family(t, limittest.InProcess(t, 1).Client(t), "users", shardlimit.PerHour(5))
+	ann := users.Limiter("ann")
+	if ann.As("tenant", 3) != ann {
+		t.Error("another limiter")
+	}
+	if _, err := ann.As("", 1).Allow(t.Context()); !errors.Is(err, shardlimit.ErrInvalidName) {
+		t.Errorf("a tenant without a name: %v", err)
+	}
+	hasLeft(t, ann.As("tenant", 3), 5)
+	if d, err := ann.Allow(t.Context()); err != nil || d.Allowed {
+		t.Errorf("%+v (%v)", d, err)
+	}
+	if list, err := ann.Participants(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("%v contend for a key (%v)", list, err)
+	}
+}
+
+// A process remembers what it decided by itself for a key as long as for a limit: bookings until
+// they are due and a window more, debts of a bucket until they are paid.
+func TestWhatAKeyCountsByItselfIsNotForgotten(t *testing.T) {
+	mine := shardlimit.Limit{Permits: 10, Per: time.Minute, Scope: shardlimit.PerParticipant}
+	owes := mine
+	owes.Algorithm = shardlimit.TokenBucket
+	for name, use := range map[string]struct {
+		limit shardlimit.Limit
+		by    func(*testing.T, *shardlimit.Limiter)
+	}{
+		"booked": {mine, func(t *testing.T, l *shardlimit.Limiter) {
+			r, err := l.Reserve(t.Context(), 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(r.Delay() + 3*time.Second)
+		}},
+		"owed": {owes, func(t *testing.T, l *shardlimit.Limiter) {
+			d, err := l.AllowN(t.Context(), 1)
+			if err == nil {
+				err = l.Settle(t.Context(), d, 300)
+			}
+			if err != nil && !errors.Is(err, shardlimit.ErrSettled) {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Minute)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ann := limittest.Family(t, limittest.Bubbled(t, 1).Client(t), "users", use.limit).Limiter("ann")
+				first := 10
+				if name == "owed" {
+					first = 9
+				}
+				for range first {
+					if d, err := ann.Allow(t.Context()); err != nil || !d.Allowed {
+						t.Fatal(d, err)
+					}
+				}
+				use.by(t, ann)
+				hasLeft(t, ann, 0)
+			})
+		})
+	}
+}
+
+// From so far that there is no time for two calls a key is answered all the same.
+func TestAKeyIsAnsweredFromAfar(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := limittest.Bubbled(t, 1).Distant(t, 60*time.Millisecond)
+		users := limittest.Family(t, f.Client(t), "users", shardlimit.PerMinute(10))
+		ask := func(l *shardlimit.Limiter, n int64, allowed bool) {
+			t.Helper()
+			if d, err := l.AllowN(t.Context(), n); err != nil || d.Allowed != allowed {
+				t.Errorf("%d permits: %+v, %v", n, d, err)
+			}
+		}
+		ask(users.Limiter("ann"), 7, true)
+		ask(users.Limiter("ann"), 9, false)
+		ask(users.LimiterWith("bob", shardlimit.Limit{Permits: 100, Revision: 9}), 1, true)
+		time.Sleep(3 * time.Second)
+		ask(users.Limiter("bob"), 1, true)
+	})
+}
+
+// When a move is over nothing is kept of the keys that were called meanwhile.
+func TestKeysAreForgottenAfterAMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := limittest.Bubbled(t, 4)
+		limit := shardlimit.PerMinute(10)
+		limittest.Family(t, f.Client(t), "users", limit)
+		f.Nodes = limittest.Drained(f.Nodes, func(i int) bool { return i < 2 })
+		users := limittest.Family(t, f.Client(t), "users", limit)
+		if err := users.Rebalance(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, errs := limittest.AtOnce(t.Context(), users, 0, 100); errors.Join(errs...) != nil ||
+			limittest.Known(users) < 100 {
+			t.Errorf("%d keys are known, %v", limittest.Known(users), errors.Join(errs...))
+		}
+		for range 600 {
+			time.Sleep(time.Second)
+			if _, err := users.Limiter("other").Allow(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := limittest.Known(users); n > 1 {
+			t.Errorf("%d keys are known ten minutes later", n)
+		}
+	})
+}

@@ -1,0 +1,269 @@
+package promises
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/extent"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+// A family's limit may be changed at any time: what is granted before and after is together no more
+// than the greater limit.
+func TestSetLimitOfAFamilyIsNeverOver(t *testing.T) {
+	for _, c := range [][2]int64{{95, 97}, {97, 95}, {8, 5}, {5, 8}} {
+		before, after := c[0], c[1]
+		synctest.Test(t, func(t *testing.T) {
+			users := limittest.Family(t, limittest.Bubbled(t, 3).Client(t), "users", shardlimit.PerHour(before))
+			ann := users.Limiter("ann")
+			first := limittest.Exhaust(t, ann, 2*before)
+			if err := users.SetLimit(t.Context(), shardlimit.PerHour(after)); err != nil {
+				t.Fatal(err)
+			}
+			if got := first + limittest.Exhaust(t, ann, 2*after); first != before || got != max(before, after) {
+				t.Errorf("%d and then %d permits in one window, want %d together", first, got-first, max(before, after))
+			}
+		})
+	}
+}
+
+// Another algorithm counts elsewhere. What a key used under the one before is not free under the
+// next.
+func TestAFamilyChangesItsAlgorithmAndKeepsUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := limittest.Bubbled(t, 2)
+		users := limittest.Family(t, f.Client(t), "users", shardlimit.PerMinute(10))
+		ann, there := users.Limiter("ann"), limittest.Family(t, f.Client(t), "users",
+			shardlimit.PerMinute(10)).Limiter("ann")
+		if got := limittest.Exhaust(t, ann, 6); got != 10 {
+			t.Fatalf("%d permits", got)
+		}
+		if err := users.SetLimit(t.Context(),
+			shardlimit.Limit{Permits: 10, Per: time.Minute, Algorithm: shardlimit.SlidingCounter}); err != nil {
+			t.Fatal(err)
+		}
+		if got := limittest.Exhaust(t, ann, 10); got != 0 {
+			t.Errorf("%d permits beside the 10 that were used under the other algorithm", got)
+		}
+		time.Sleep(61 * time.Second)
+		if got := limittest.Exhaust(t, ann, 10) + limittest.Exhaust(t, there, 10); got != 10 {
+			t.Errorf("%d permits in the window after, want 10", got)
+		}
+	})
+}
+
+// hour takes all permits of every key by every process in turn, and fails if any key had more than
+// its limit.
+func hour(t *testing.T, want int64, families ...*shardlimit.Family) {
+	t.Helper()
+	for k := range 30 {
+		var got int64
+		for _, f := range families {
+			got += limittest.Exhaust(t, f.Limiter(fmt.Sprint("user ", k)), want)
+		}
+		if got != want {
+			t.Errorf("key %d had %d of %d permits", k, got, want)
+		}
+	}
+}
+
+// Processes that learnt of a node at different times, or not yet, place keys alike. Nothing moves
+// before Rebalance.
+func TestKeysArePlacedAlikeWhateverIsListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := limittest.Bubbled(t, 3)
+		limit := shardlimit.PerMinute(10)
+		var families []*shardlimit.Family
+		var clients []*shardlimit.Client
+		join := func(nodes ...shardlimit.Node) {
+			c := f.With(nodes...).Client(t)
+			clients, families = append(clients, c), append(families, limittest.Family(t, c, "users", limit))
+		}
+		join(f.Nodes[:2]...)
+		join(f.Nodes[:2]...)
+		hour(t, 10, families...)
+		f.Restart(t, clients, f.Nodes,
+			func(i int, c *shardlimit.Client) { families[i] = limittest.Family(t, c, "users", limit) })
+		time.Sleep(4 * time.Minute)
+		join(f.Nodes...)
+		slices.Reverse(families)
+		hour(t, 10, families...)
+		if got := limittest.HomesOfKeys(t, families[0]); slices.Contains(got, "n2") {
+			t.Errorf("keys moved without being asked to: %v", got)
+		}
+		time.Sleep(4 * time.Minute)
+		hour(t, 10, families...)
+		if err := families[1].Rebalance(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for k := range 30 { // what was used where the key was counts
+			if got := limittest.Exhaust(t, families[1].Limiter(fmt.Sprint("user ", k)), 10); got != 0 {
+				t.Errorf("key %d had %d permits more after it moved", k, got)
+			}
+		}
+		for range 3 {
+			time.Sleep(61 * time.Second)
+			hour(t, 10, families...)
+			slices.Reverse(families)
+		}
+		if got := limittest.HomesOfKeys(t, families[0]); !slices.Contains(got, "n2") {
+			t.Errorf("no key is on the new node: %v", got)
+		}
+	})
+}
+
+// A node is added, another drained, and the last renamed while three processes use thirty keys and
+// learn of it at different times.
+func TestKeysOfAFamilyMoveUnderLoad(t *testing.T) {
+	synctest.Test(t, moveUnderLoad)
+}
+
+func moveUnderLoad(t *testing.T) {
+	f := limittest.Bubbled(t, 5)
+	limit := shardlimit.Limit{Permits: 6, Per: 10 * time.Second}
+	clients := make([]*shardlimit.Client, 3)
+	families := make([]*shardlimit.Family, 3)
+	for i := range clients {
+		clients[i] = f.With(f.Nodes[:2]...).Client(t)
+		families[i] = limittest.Family(t, clients[i], "users", limit)
+	}
+	demands := make([]*limittest.Demand, extent.Fewer(30))
+	for k := range demands {
+		var limiters []*shardlimit.Limiter
+		for _, users := range families {
+			limiters = append(limiters, users.Limiter(fmt.Sprint("user ", k)))
+		}
+		pause := 700 * time.Millisecond
+		if k%2 == 0 {
+			pause = 13 * time.Second // longer than a window
+		}
+		demands[k] = limittest.NewDemand(t, pause, limiters...)
+	}
+	time.Sleep(21 * time.Second)
+	everywhere := func(nodes ...shardlimit.Node) {
+		f.Restart(t, clients, nodes, func(i int, c *shardlimit.Client) {
+			families[i] = limittest.Family(t, c, "users", limit)
+			for k, d := range demands {
+				d.Hand(i, families[i].Limiter(fmt.Sprint("user ", k)))
+			}
+			time.Sleep(time.Second + time.Duration(i)*3*time.Second)
+		})
+	}
+	var quiet time.Time
+	rebalance := func(want ...string) {
+		if err := clients[1].Rebalance(t.Context()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(45 * time.Second)
+		if got := limittest.HomesOfKeys(t, families[0]); !slices.Equal(got, want) {
+			t.Errorf("keys are on %v, want %v", got, want)
+		}
+		quiet = time.Now()
+	}
+	everywhere(f.Nodes[:3]...)
+	rebalance("n0", "n1", "n2")
+	everywhere(limittest.Draining(f.Nodes[0]), f.Nodes[1], f.Nodes[2])
+	rebalance("n1", "n2")
+	everywhere(f.Nodes[1:4]...)
+	if err := clients[0].Rebalance(t.Context()); err != nil { // and at once again, over another node
+		t.Error(err)
+	}
+	time.Sleep(2 * time.Second)
+	everywhere(f.Nodes[1:]...)
+	rebalance("n1", "n2", "n3", "n4")
+	time.Sleep(3 * limit.Per)
+	for k, d := range demands {
+		ops := d.Stop()
+		if worst, ok := history.Check(limit.Per, limit.Permits, ops); !ok {
+			t.Errorf("key %d: %s", k, worst)
+		}
+		var late int64
+		for _, op := range ops {
+			if d.Begun.Add(time.Duration(op.Start)).After(quiet) {
+				late += op.Permits
+			}
+		}
+		if late < 2 {
+			t.Errorf("key %d had %d permits in three windows after the last move", k, late)
+		}
+	}
+}
+
+// While the node that a key is to leave cannot be asked, nobody knows what is in use there: the
+// outage policy answers. When it cannot matter any more, the key is served where it is to be.
+func TestAKeyWhoseOldHomeIsAwayIsDegraded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := limittest.Bubbled(t, 3)
+		users := limittest.Family(t, f.With(f.Nodes[:2]...).Client(t), "users", shardlimit.PerMinute(10))
+		hour(t, 10, users)
+		mover := f.With(limittest.Drained(f.Nodes, func(i int) bool { return i == 0 })...).Client(t)
+		if err := limittest.Family(t, mover, "users", shardlimit.PerMinute(10)).Rebalance(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		// A process that cannot ask the node that is left.
+		rest := limittest.Family(t, f.With(f.Nodes[1:]...).Client(t), "users", shardlimit.PerMinute(1))
+		moved, served := 0, 0
+		for k := range 30 {
+			switch d, err := rest.Limiter(fmt.Sprint("user ", k)).Allow(t.Context()); {
+			case errors.Is(err, shardlimit.ErrUnavailable):
+				moved++
+			case err != nil || d.Allowed:
+				t.Errorf("key %d: %+v, %v", k, d, err)
+			default:
+				served++
+			}
+		}
+		if moved == 0 || served == 0 {
+			t.Errorf("%d keys by the outage policy, %d otherwise", moved, served)
+		}
+		time.Sleep(4 * time.Minute)
+		for range 3 { // the record is looked at in the background
+			_, _ = rest.Limiter("another").Allow(t.Context())
+			time.Sleep(time.Minute)
+		}
+		hour(t, 10, rest)
+	})
+}
+
+// The record remembers where keys were for as long as something may be held there, and no longer
+// than it takes to look.
+func TestTheRecordOfAFamilyForgetsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := limittest.Bubbled(t, 3)
+		limit := shardlimit.Limit{Permits: 10, Per: 10 * time.Second}
+		limittest.Family(t, f.With(f.Nodes[:2]...).Client(t), "users", limit)
+		users := limittest.Family(t, f.Client(t), "users", limit)
+		epoch := func() int64 { return limittest.Peek(t, users.Limiter("ann")).Epoch }
+		during := func(d time.Duration) {
+			for range d / time.Second {
+				if _, err := users.Limiter("ann").Allow(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+			}
+		}
+		during(20 * time.Second)
+		first := epoch()
+		if err := users.Rebalance(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		moved := epoch()
+		if during(24 * time.Second); epoch() != moved || moved <= first {
+			t.Errorf("epoch %d after %d and %d: the record has forgotten where keys were", epoch(), moved, first)
+		}
+		during(40 * time.Second)
+		forgot := epoch()
+		if forgot <= moved {
+			t.Errorf("epoch %d after %d: the record has not forgotten where keys were", forgot, moved)
+		}
+		if err := users.Rebalance(t.Context()); err != nil || epoch() != forgot {
+			t.Errorf("epoch %d, %v: there was nothing to do", epoch(), err)
+		}
+	})
+}

@@ -1,0 +1,209 @@
+package promises
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+// revised is a limit at a revision.
+func revised(l shardlimit.Limit, revision int64) shardlimit.Limit {
+	l.Revision = revision
+	return l
+}
+
+// hasLeft takes the permits that there are, which must be so many.
+func hasLeft(t *testing.T, l *shardlimit.Limiter, n int) {
+	t.Helper()
+	if got := limittest.Grants(t, l); got != n {
+		t.Errorf("%d permits, not %d", got, n)
+	}
+}
+
+// Of two processes whose limits for a key differ, the one of the higher revision decides, and what
+// was used counts. A higher limit is felt by the next call.
+func TestTheNewestLimitOfAKeyHolds(t *testing.T) {
+	t.Parallel()
+	limittest.OnEither(t, func(t *testing.T, f limittest.Fleet) {
+		for a := shardlimit.SlidingLog; a <= shardlimit.FixedWindow; a++ {
+			limit := func(permits, revision int64) shardlimit.Limit {
+				return shardlimit.Limit{Permits: permits, Per: time.Hour, Algorithm: a, Revision: revision}
+			}
+			here := limittest.Family(t, f.Client(t), a.String(), limit(3, 0))
+			there := limittest.Family(t, f.Client(t), a.String(), limit(3, 0))
+			hasLeft(t, here.Limiter("ann"), 3)
+			hasLeft(t, there.LimiterWith("ann", limit(10, 5)), 7)
+			d, err := here.LimiterWith("ann", limit(8, 4)).Allow(t.Context())
+			if err != nil || d.Allowed || d.Limit != 10 {
+				t.Errorf("%v: a caller that is behind got %+v (%v)", a, d, err)
+			}
+			hasLeft(t, here.LimiterWith("ann", limit(12, 6)), 2)
+			hasLeft(t, there.LimiterWith("ann", limit(10, 5)), 0)
+			hasLeft(t, there.LimiterWith("bob", limit(4, 0)), 4) // of one revision the last one decides
+			hasLeft(t, here.LimiterWith("bob", limit(6, 0)), 2)
+			hasLeft(t, here.Limiter("eve"), 3)
+		}
+	})
+}
+
+// A lower limit holds in every window that begins after the call that brought it, whoever calls.
+func TestALowerLimitOfAKeyHoldsInEveryWindow(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		users, other := limittest.Family(t, f.Client(t), "users", shardlimit.PerMinute(60)),
+			limittest.Family(t, f.Client(t), "users",
+				shardlimit.PerMinute(60))
+		hasLeft(t, users.Limiter("ann"), 60)
+		time.Sleep(50 * time.Second)
+		lower := users.LimiterWith("ann", revised(shardlimit.PerMinute(5), 1))
+		hasLeft(t, lower, 0)
+		time.Sleep(11 * time.Second)
+		hasLeft(t, other.Limiter("ann"), 5) // it knows of nothing
+		time.Sleep(59 * time.Second)
+		hasLeft(t, other.Limiter("ann"), 0)
+		time.Sleep(2 * time.Second)
+		hasLeft(t, other.Limiter("ann"), 5)
+	})
+}
+
+// The burst comes with the call as the permits do.
+func TestABurstComesWithTheCall(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		bucket := shardlimit.Limit{Permits: 10, Per: time.Minute, Algorithm: shardlimit.TokenBucket, Burst: 30}
+		tokens := limittest.Family(t, f.Client(t), "tokens", bucket)
+		hasLeft(t, tokens.Limiter("ann"), 30)
+		smaller := bucket
+		smaller.Burst = 2
+		time.Sleep(time.Minute)
+		hasLeft(t, tokens.LimiterWith("ann", smaller), 2)
+	})
+}
+
+// More than the limit of a higher revision has is refused, as more than the own limit has. While
+// the shard is known to be empty, a denial from memory may tell when it is worth to ask.
+func TestMoreThanTheLimitInForceIsRefused(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
+		users := limittest.Family(t, c, "users", shardlimit.PerMinute(100))
+		hasLeft(t, users.LimiterWith("ann", revised(shardlimit.PerMinute(2), 2)), 2)
+		behind := users.Limiter("ann")
+		for round := range 3 {
+			d, err := behind.AllowN(t.Context(), 50)
+			if later := round > 0 && err == nil && !d.Allowed && d.RetryAfter > time.Second; !later &&
+				!errors.Is(err, shardlimit.ErrExceedsLimit) {
+				t.Errorf("%+v (%v)", d, err)
+			}
+			if _, err := behind.Reserve(t.Context(), 50); !errors.Is(err, shardlimit.ErrExceedsLimit) {
+				t.Error(err)
+			}
+			if err := behind.WaitN(t.Context(), 50); !errors.Is(err, shardlimit.ErrExceedsLimit) {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// A limit that cannot come with a call is refused before anything is sent.
+func TestALimitThatCannotComeWithACall(t *testing.T) {
+	bucket := shardlimit.Limit{Permits: 10, Per: time.Minute, Algorithm: shardlimit.TokenBucket, Burst: 20}
+	users := limittest.Family(t, limittest.InProcess(t, 1).Client(t), "users", bucket)
+	if d, err := users.LimiterWith("ann", users.Limit()).AllowN(t.Context(), 20); err != nil || !d.Allowed {
+		t.Errorf("its family's own limit: %+v (%v)", d, err)
+	}
+	if d, err := users.LimiterWith("bob", shardlimit.PerMinute(5)).AllowN(t.Context(), 5); err != nil || !d.Allowed {
+		t.Errorf("the algorithm is the family's: %+v (%v)", d, err)
+	}
+	changed := func(change func(*shardlimit.Limit)) shardlimit.Limit {
+		l := bucket
+		change(&l)
+		return l
+	}
+	for name, limit := range map[string]shardlimit.Limit{
+		"none at all":       {},
+		"no permits":        changed(func(l *shardlimit.Limit) { l.Permits = 0 }),
+		"another algorithm": changed(func(l *shardlimit.Limit) { l.Algorithm, l.Burst = shardlimit.LeakyBucket, 0 }),
+		"another scope":     changed(func(l *shardlimit.Limit) { l.Scope = shardlimit.PerParticipant }),
+		"shards":            changed(func(l *shardlimit.Limit) { l.Shards = 2 }),
+		"a lease":           changed(func(l *shardlimit.Limit) { l.Lease = time.Second }),
+		"a longer window":   changed(func(l *shardlimit.Limit) { l.Per = time.Hour }),
+		"fills for longer":  changed(func(l *shardlimit.Limit) { l.Burst = 21 }),
+		"unknown mode":      changed(func(l *shardlimit.Limit) { l.Mode = 9 }),
+		"negative revision": changed(func(l *shardlimit.Limit) { l.Revision = -1 }),
+		"huge revision":     changed(func(l *shardlimit.Limit) { l.Revision = shardlimit.MaxRevision + 1 }),
+	} {
+		if _, err := users.LimiterWith("ann", limit).Allow(t.Context()); !errors.Is(err, shardlimit.ErrInvalidLimit) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := users.LimiterWith("", bucket).Allow(t.Context()); !errors.Is(err, shardlimit.ErrInvalidName) {
+		t.Errorf("an empty key: %v", err)
+	}
+	if err := users.Limiter("ann").SetLimit(t.Context(), bucket); !errors.Is(err, shardlimit.ErrFamilyLimit) {
+		t.Errorf("SetLimit of a key: %v", err)
+	}
+}
+
+// A caller that is behind makes a step of a key's move, and is served where the key is now: nothing
+// there tells of the other limit. Who comes with the higher revision then has no more than is left
+// of it, which is nothing.
+func TestAKeyMovedByOneThatIsBehindHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := limittest.Bubbled(t, 3)
+		newer, older := revised(shardlimit.PerMinute(100), 2), revised(shardlimit.PerMinute(300), 1)
+		limittest.Family(t, f.With(f.Nodes[:1]...).Client(t), "users", shardlimit.PerMinute(1000))
+		var users []*shardlimit.Family
+		for range 2 {
+			users = append(users, limittest.Family(t, f.Client(t), "users", shardlimit.PerMinute(1000)))
+		}
+		keys := []string{"a", "b", "c", "d", "e", "f"}
+		for _, key := range keys {
+			hasLeft(t, users[0].LimiterWith(key, newer), 100)
+		}
+		time.Sleep(2 * time.Second)
+		if err := users[1].Rebalance(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range keys {
+			for range 3 {
+				if _, err := users[1].LimiterWith(key, older).Allow(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Second / 10)
+			hasLeft(t, users[0].LimiterWith(key, newer), 0)
+		}
+	})
+}
+
+// A limiter that brings a limit of another Per than the family has by now goes by the family's:
+// what was used counts, whatever the window was.
+func TestALimitOfAPerThatTheFamilyHadGivesWay(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		here, there := limittest.Family(t, f.Client(t), "users", shardlimit.PerMinute(60)), f.Client(t)
+		old := here.LimiterWith("ann", revised(shardlimit.PerMinute(100), 7))
+		hasLeft(t, old, 100)
+		more := 0
+		err := limittest.Family(t, there, "users", shardlimit.PerMinute(60)).SetLimit(t.Context(),
+			shardlimit.PerHour(300))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 { // a process in use hears of it
+			time.Sleep(time.Second)
+			more += limittest.Grants(t, old)
+		}
+		if more != 200 {
+			t.Errorf("%d more, not 200, whatever the revision of the former limit was", more)
+		}
+		time.Sleep(2 * time.Minute)
+		hasLeft(t, old, 0) // 300 an hour, and no more 100 a minute
+		if _, err := here.LimiterWith("ann", shardlimit.PerMinute(100)).Allow(t.Context()); !errors.Is(err,
+			shardlimit.ErrInvalidLimit) {
+			t.Error(err)
+		}
+		hasLeft(t, here.LimiterWith("ann", revised(shardlimit.Limit{Permits: 350}, 8)), 50)
+	})
+}

@@ -1,0 +1,242 @@
+package promises
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/extent"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+func TestMixedDeclarationsConvergeOnOneLayout(t *testing.T) {
+	t.Parallel()
+	base := shardlimit.Limit{Permits: 400, Per: 200 * time.Millisecond, Shards: 4}
+	f, _ := limittest.Independent(t, 4)
+	for name, other := range map[string]shardlimit.Limit{
+		"shards":   {Permits: 400, Per: 200 * time.Millisecond, Shards: 8},
+		"rate":     {Permits: 900, Per: 200 * time.Millisecond, Shards: 4},
+		"window":   {Permits: 400, Per: 500 * time.Millisecond, Shards: 4},
+		"revision": {Permits: 150, Per: 200 * time.Millisecond, Shards: 8, Revision: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const processes = 6
+			limiters := make([]*shardlimit.Limiter, processes)
+			clients := make([]*shardlimit.Client, processes)
+			for i := range clients {
+				clients[i] = f.Client(t)
+			}
+			callers := limittest.NewTraffic(t)
+			var wg sync.WaitGroup
+			for i, c := range clients { // all at once, and in use from the first moment
+				wg.Go(func() {
+					declared := base
+					if i%2 == 1 {
+						declared = other
+					}
+					limiters[i] = limittest.Limiter(t, c, name, declared)
+					callers.Start(2, limiters[i])
+				})
+			}
+			wg.Wait()
+			limittest.AwaitOneLayout(t, limiters)
+			from := history.Now()
+			ops, err := callers.During(3 * max(base.Per, other.Per))
+			if err != nil {
+				t.Errorf("a call failed: %v", err)
+			}
+			inForce := limiters[0].Limit()
+			if other.Revision > 0 && inForce != other {
+				t.Errorf("%s is in force, the highest revision is %s", inForce, other)
+			}
+			if inForce != base && inForce != other {
+				t.Errorf("nobody declared %s", inForce)
+			}
+			worst := limittest.KeepsTo(t, inForce, limittest.Since(from, ops))
+			if other.Revision == 0 { // never anything else was in force
+				worst = limittest.KeepsTo(t, inForce, ops)
+			}
+			t.Logf("%s; worst window: %d; %s", inForce, worst.Permits, callers)
+		})
+	}
+}
+
+// change is one SetLimit under load.
+type change struct {
+	limit                   shardlimit.Limit
+	called, returned, after int64 // when it was called, when it returned, when the layout had settled
+}
+
+func TestSetLimitNeverExceedsTheGreaterLimit(t *testing.T) {
+	t.Parallel()
+	const w = 150 * time.Millisecond
+	f, _ := limittest.Independent(t, 4)
+	limiters := f.Group(t, 4, "l", shardlimit.Limit{Permits: 1000, Per: w, Shards: 4})
+	callers := limittest.NewTraffic(t)
+	callers.Start(2, limiters...)
+	changes := []change{{limit: limiters[0].Limit(), returned: history.Now()}}
+	for i, next := range []shardlimit.Limit{
+		{Permits: 1000, Per: w, Shards: 4},
+		{Permits: 3000, Per: w, Shards: 4},    // rate up
+		{Permits: 500, Per: w, Shards: 4},     // rate down
+		{Permits: 500, Per: 2 * w, Shards: 4}, // longer window
+		{Permits: 500, Per: w, Shards: 4},     // shorter window
+		{Permits: 500, Per: w, Shards: 16},    // more shards
+		{Permits: 500, Per: w, Shards: 3},     // fewer shards
+		{Permits: 2000, Per: 2 * w, Shards: 7},
+		{Permits: 300, Per: w, Shards: 5},
+	} {
+		c := change{limit: next, called: history.Now()}
+		if err := limiters[i%len(limiters)].SetLimit(t.Context(), next); err != nil {
+			t.Fatalf("%s: %v", next, err)
+		}
+		c.returned = history.Now()
+		st := limittest.AwaitOneLayout(t, limiters)
+		c.after = history.Now()
+		if st.Limit != next {
+			t.Errorf("%s is in force instead of %s", st.Limit, next)
+		}
+		if i > 0 {
+			limittest.SharesSumTo(t, limiters[i%len(limiters)], next.Permits)
+		}
+		changes = append(changes, c)
+		limittest.AwaitThat(t, "half of "+next.String()+" is in use", func() bool {
+			st, err := limiters[0].Peek(context.Background())
+			return err == nil && st.Used >= next.Permits/2
+		})
+		time.Sleep(3 * next.Per) // how long it is in use; nothing is right because of it
+	}
+	end := history.Now()
+	ops, err := callers.Stop()
+	if err != nil {
+		t.Errorf("a call failed: %v", err)
+	}
+	t.Log(callers)
+	for i, c := range changes[1:] {
+		before := changes[i]
+		until := end
+		if i+2 < len(changes) {
+			until = changes[i+2].called
+		}
+		t.Run(c.limit.String(), func(t *testing.T) {
+			greater := shardlimit.Limit{Permits: max(before.limit.Permits, c.limit.Permits),
+				Per: min(before.limit.Per, c.limit.Per)}
+			during := limittest.KeepsTo(t, greater, between(before.returned, until, ops))
+			after := limittest.KeepsTo(t, c.limit, between(c.returned, until, ops))
+			counts := history.PerWindow(c.limit.Per, c.after, until, ops)
+			used := history.Utilisation(c.limit.Permits, counts)
+			t.Logf("during: %d of %d; after: %d of %d; settled after %s; %.0f %% used then",
+				during.Permits, greater.Permits, after.Permits, c.limit.Permits,
+				time.Duration(c.after-c.returned).Round(time.Millisecond), 100*used)
+		})
+	}
+}
+
+func TestConcurrentSetLimitsEndInOneLayout(t *testing.T) {
+	t.Parallel()
+	const most, shortest = 800, 100 * time.Millisecond
+	f, _ := limittest.Independent(t, 3)
+	limiters := f.Group(t, 5, "l", shardlimit.Limit{Permits: 500, Per: 200 * time.Millisecond, Shards: 4})
+	callers := limittest.NewTraffic(t)
+	callers.Start(1, limiters...)
+	declared := sync.Map{}
+	begin := time.Now()
+	var wg sync.WaitGroup
+	changes := extent.Fewer(100)
+	for i := range changes {
+		wg.Go(func() {
+			next := shardlimit.Limit{
+				Permits: 50 + rand.Int64N(most-50),
+				Per:     shortest + time.Duration(rand.IntN(100))*time.Millisecond,
+				Shards:  1 + rand.IntN(16),
+			}
+			declared.Store(next, true)
+			if err := limiters[i%len(limiters)].SetLimit(context.Background(), next); err != nil {
+				t.Errorf("%s: %v", next, err)
+			}
+		})
+	}
+	wg.Wait()
+	stored := time.Since(begin)
+	st := limittest.AwaitOneLayout(t, limiters)
+	from := history.Now()
+	if _, ok := declared.Load(st.Limit); !ok {
+		t.Errorf("%s is a mixture: nobody asked for it", st.Limit)
+	}
+	limittest.SharesSumTo(t, limiters[0], st.Limit.Permits)
+	ops, err := callers.During(3 * st.Limit.Per)
+	if err != nil {
+		t.Errorf("a call failed: %v", err)
+	}
+	during := limittest.KeepsTo(t, shardlimit.Limit{Permits: most, Per: shortest}, ops)
+	after := limittest.KeepsTo(t, st.Limit, limittest.Since(from, ops))
+	t.Logf("%d changes stored in %s; epoch %d, %s; worst window during the changes: %d, after them: %d; %s",
+		changes, stored.Round(time.Millisecond), st.Epoch, st.Limit, during.Permits, after.Permits, callers)
+}
+
+// A process changes the limit and is gone half-way: others that use the limit
+// find the change and finish it. If a shard has heard of it they learn it from
+// there with their next call; if only the record has, when they next look it up.
+func TestAChangeWhoseProcessDiedIsFinishedByOthers(t *testing.T) {
+	t.Parallel()
+	f, servers := limittest.Independent(t, 2)
+	before := shardlimit.Limit{Permits: 400, Per: 200 * time.Millisecond, Shards: 4}
+	for _, death := range []struct {
+		name  string
+		heard int64 // shards that heard of the change
+		after shardlimit.Limit
+	}{
+		{"before any shard heard of it", 0, shardlimit.Limit{Permits: 900, Per: 200 * time.Millisecond, Shards: 9}},
+		{"when one shard had heard of it, more shards", 1,
+			shardlimit.Limit{Permits: 900, Per: 200 * time.Millisecond, Shards: 9}},
+		{"when two shards had heard of it, fewer shards", 2,
+			shardlimit.Limit{Permits: 100, Per: 300 * time.Millisecond, Shards: 2}},
+	} {
+		t.Run(death.name, func(t *testing.T) {
+			t.Parallel()
+			limiters := f.Group(t, 3, death.name, before)
+			var dying *shardlimit.Client
+			d := &limittest.Demise{Heard: death.heard, End: func() { go dying.Close() }}
+			broken := limittest.Fleet{Prefix: f.Prefix}
+			for i, s := range servers {
+				broken.Nodes = append(broken.Nodes,
+					shardlimit.Node{Name: f.Nodes[i].Name, Client: &limittest.Mortal{Client: s.Client(t), Demise: d}})
+			}
+			dying = broken.Client(t)
+			setter := limittest.Limiter(t, dying, death.name, before)
+			callers := limittest.NewTraffic(t)
+			callers.Start(1, limiters...)
+			called := history.Now()
+			d.Armed.Store(true)
+			if err := setter.SetLimit(t.Context(), death.after); err == nil {
+				t.Error("SetLimit succeeded in a process that had died")
+			}
+			if !d.Dead.Load() {
+				t.Fatal("the process did not die")
+			}
+			limittest.AwaitThat(t, "the change is known and finished", func() bool {
+				for _, l := range limiters {
+					if st, err := l.Peek(context.Background()); err != nil || st.Limit != death.after || !st.Settled {
+						return false
+					}
+				}
+				return true
+			})
+			settled := history.Now()
+			limittest.SharesSumTo(t, limiters[0], death.after.Permits)
+			ops, err := callers.During(3 * death.after.Per)
+			if err != nil {
+				t.Errorf("a call failed: %v", err)
+			}
+			limittest.KeepsTo(t,
+				shardlimit.Limit{Permits: max(before.Permits, death.after.Permits),
+					Per: min(before.Per, death.after.Per)}, ops)
+			limittest.KeepsTo(t, death.after, limittest.Since(settled, ops))
+			t.Logf("finished after %s; %s", time.Duration(settled-called).Round(time.Millisecond), callers)
+		})
+	}
+}

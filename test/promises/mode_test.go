@@ -1,0 +1,341 @@
+package promises
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+// in is the limit in a mode.
+func in(m shardlimit.Mode, limit shardlimit.Limit) shardlimit.Limit {
+	limit.Mode = m
+	return limit
+}
+
+// switchTo puts a limit in a mode, and waits until other processes have heard. It takes permits.
+func switchTo(t *testing.T, m shardlimit.Mode, l *shardlimit.Limiter, others ...*shardlimit.Limiter) {
+	t.Helper()
+	if err := l.SetLimit(t.Context(), in(m, l.Limit())); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range others {
+		limittest.AwaitThat(t, "the other process hears of the mode", func() bool {
+			_, err := o.Allow(t.Context())
+			return err == nil && o.Limit().Mode == m
+		})
+	}
+}
+
+// mustDecide asks for n permits and checks what the decision says.
+func mustDecide(t *testing.T, l *shardlimit.Limiter, n int64, allowed, shadowed bool) shardlimit.Decision {
+	t.Helper()
+	d, err := l.AllowN(t.Context(), n)
+	if err != nil || d.Mode() != l.Limit().Mode || d.Allowed != allowed || d.Shadowed != shadowed ||
+		d.Allowed != (d.Granted == n) ||
+		d.Allowed != (d.RetryAfter == 0) || d.Limit != l.Limit().Permits {
+		t.Fatalf("%d of %v: %+v, %v; want allowed %v, shadowed %v", n, l.Limit(), d, err, allowed, shadowed)
+	}
+	return d
+}
+
+// One process changes the mode, another one goes by it.
+func TestEveryProcessGoesByTheMode(t *testing.T) {
+	t.Parallel()
+	limittest.OnEither(t, func(t *testing.T, f limittest.Fleet) {
+		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 20, Per: time.Hour, Shards: 2})
+		other := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerHour(1))
+		mustDecide(t, l, 7, true, false)
+		switchTo(t, shardlimit.Off, l, other)
+		before := limittest.Peek(t, l).Used
+		for _, who := range []*shardlimit.Limiter{l, other} {
+			mustDecide(t, who, 1, true, false)
+			mustDecide(t, who, 1_000, true, false)
+		}
+		switchTo(t, shardlimit.Closed, l)
+		if st := limittest.Peek(t, l); st.Used != before || st.Limit.Mode != shardlimit.Closed || !st.Settled {
+			t.Errorf("while the limit was off %d permits became %d: %+v", before, st.Used, st)
+		}
+		d := mustDecide(t, l, 1, false, false)
+		if d.RetryAfter != 15*time.Second || d.Remaining != 0 {
+			t.Errorf("closed: %+v", d)
+		}
+		switchTo(t, shardlimit.Shadow, l)
+		for used := before; used < 20; used++ {
+			mustDecide(t, l, 1, true, false)
+		}
+		mustDecide(t, l, 1, true, true)
+		mustDecide(t, l, 1_000, true, true)
+		if d, err := l.AllowUpTo(t.Context(), 30); err != nil || d.Granted != 30 || !d.Shadowed {
+			t.Errorf("up to 30 in shadow: %+v, %v", d, err)
+		}
+		switchTo(t, shardlimit.Enforced, l)
+		mustDecide(t, l, 1, false, false)
+		if st := limittest.Peek(t, l); st.Used != 20 {
+			t.Errorf("%d permits are in use", st.Used)
+		}
+		if _, err := l.AllowN(t.Context(), 1_000); !errors.Is(err, shardlimit.ErrExceedsLimit) {
+			t.Errorf("too many: %v", err)
+		}
+	})
+}
+
+// Whoever waits for a closed limit waits until it is opened, by whichever process, or its deadline.
+func TestCallersWaitUntilTheLimitIsOpened(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		closed := in(shardlimit.Closed, shardlimit.PerMinute(10))
+		l, other := limittest.Limiter(t, f.Client(t), "l", closed), limittest.Limiter(t, f.Client(t), "l", closed)
+		late, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := l.Wait(late); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) < 10*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		inSet, cancelSet := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancelSet()
+		began = time.Now()
+		if err := shardlimit.All(l).Wait(inSet); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(began) < 10*time.Second {
+			t.Errorf("in a set, after %v: %v", time.Since(began), err)
+		}
+		waited := make(chan error, 3)
+		for _, wait := range []func() error{
+			func() error { return other.Wait(t.Context()) },
+			func() error { return other.WaitN(t.Context(), 3) },
+			func() error { return shardlimit.All(other).Wait(t.Context()) },
+		} {
+			go func() { waited <- wait() }()
+		}
+		time.Sleep(time.Minute)
+		select {
+		case err := <-waited:
+			t.Fatalf("somebody passed a closed limit: %v", err)
+		default:
+		}
+		opened := time.Now()
+		switchTo(t, shardlimit.Enforced, l)
+		for range 3 {
+			if err := <-waited; err != nil {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(opened); took > 20*time.Second {
+			t.Errorf("it took %v until waiters heard that the limit was opened", took)
+		}
+		if st := limittest.Peek(t, l); st.Used != 5 {
+			t.Errorf("%d permits are in use, not 5", st.Used)
+		}
+	})
+}
+
+// A process that only ever waits for a moment hears, too, that the limit was opened.
+func TestWaitersHearThatTheLimitIsOpened(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		closed := in(shardlimit.Closed, shardlimit.PerMinute(10))
+		l, other := limittest.Limiter(t, f.Client(t), "l", closed), limittest.Limiter(t, f.Client(t), "l", closed)
+		time.Sleep(time.Minute)
+		switchTo(t, shardlimit.Enforced, l)
+		for began := time.Now(); ; {
+			within, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			err := other.Wait(within)
+			cancel()
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+			if time.Since(began) > 16*time.Second {
+				t.Fatalf("after %v it has not heard", time.Since(began))
+			}
+		}
+	})
+}
+
+// A closed limit that is opened in another mode lets those pass who wait, whatever they want.
+func TestWaitersPassWhenTheLimitIsSwitchedOff(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		for _, m := range []shardlimit.Mode{shardlimit.Off, shardlimit.Shadow} {
+			l := limittest.Limiter(t, f.Client(t), m.String(), in(shardlimit.Closed, shardlimit.PerDay(2)))
+			waited := make(chan error, 9)
+			for i := range int64(9) {
+				go func() { waited <- l.WaitN(t.Context(), 1+i%2) }()
+			}
+			synctest.Wait()
+			if err := l.SetLimit(t.Context(), in(m, shardlimit.PerDay(1))); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			for range 9 {
+				if err := <-waited; err != nil {
+					t.Error(err)
+				}
+			}
+			if time.Since(began) > time.Second {
+				t.Errorf("%v: waiters passed after %v", m, time.Since(began))
+			}
+			for range 5 { // nor does anybody wait who comes later
+				if err := l.WaitN(t.Context(), 2); err != nil || time.Since(began) > time.Second {
+					t.Errorf("%v: %v after %v", m, err, time.Since(began))
+				}
+			}
+		}
+	})
+}
+
+// In shadow nobody is delayed, and what would have been says so.
+func TestShadowDelaysNobody(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		l := limittest.Limiter(t, f.Client(t), "l",
+			in(shardlimit.Shadow, shardlimit.Limit{Permits: 10, Per: 10 * time.Second,
+				Burst: 3, Algorithm: shardlimit.LeakyBucket, Shards: 1}))
+		began := time.Now()
+		for i := range 5 {
+			d := mustDecide(t, l, 1, true, i > 0)
+			if d.Delay != 0 {
+				t.Errorf("call %d is delayed: %+v", i, d)
+			}
+			if err := l.Settle(t.Context(), d, 0); err != nil {
+				t.Error(err)
+			}
+			if err := l.Wait(t.Context()); err != nil {
+				t.Error(err)
+			}
+			r, err := l.Reserve(t.Context(), 1)
+			if err != nil || r.Delay() != 0 || !r.Shadowed() {
+				t.Errorf("reserved: %+v, %v", r, err)
+			}
+		}
+		if time.Since(began) > time.Second {
+			t.Errorf("it took %v", time.Since(began))
+		}
+	})
+}
+
+func TestReserveByMode(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		l := limittest.Limiter(t, f.Client(t), "l", in(shardlimit.Closed, shardlimit.PerMinute(2)))
+		if _, err := l.Reserve(t.Context(), 1); !errors.Is(err, shardlimit.ErrLimitClosed) {
+			t.Errorf("closed: %v", err)
+		}
+		for _, m := range []shardlimit.Mode{shardlimit.Off, shardlimit.Shadow} {
+			switchTo(t, m, l)
+			for range 2 {
+				r, err := l.Reserve(t.Context(), 2)
+				if err != nil || r.Delay() != 0 || r.Permits() != 2 {
+					t.Fatalf("%v: %+v, %v", m, r, err)
+				}
+				if err := r.Cancel(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+}
+
+// While no node answers the modes hold as last heard, or as declared.
+func TestModesWhileNodesAreAway(t *testing.T) {
+	for m, want := range map[shardlimit.Mode]struct{ allowed, shadowed, degraded bool }{
+		shardlimit.Off: {allowed: true}, shardlimit.Closed: {}, shardlimit.Shadow: {true, true, true},
+	} {
+		l := limittest.Limiter(t, limittest.Away().Client(t, limittest.PatientFor(50*time.Millisecond)), "l",
+			in(m, shardlimit.PerMinute(5)))
+		d, err := l.Allow(t.Context())
+		if err != nil || d.Allowed != want.allowed || d.Shadowed != want.shadowed || d.Degraded != want.degraded {
+			t.Errorf("%v: %+v, %v", m, d, err)
+		}
+		if m == shardlimit.Closed {
+			continue
+		}
+		if err := l.Wait(t.Context()); err != nil {
+			t.Errorf("%v: Wait returns %v", m, err)
+		}
+	}
+}
+
+// Every participant has the whole limit for itself, in the mode of all.
+func TestModesOfALimitPerParticipant(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 1, Per: time.Hour,
+			Scope: shardlimit.PerParticipant})
+		mustDecide(t, l, 1, true, false)
+		mustDecide(t, l, 1, false, false)
+		switchTo(t, shardlimit.Shadow, l)
+		mustDecide(t, l, 1, true, true)
+		switchTo(t, shardlimit.Off, l)
+		mustDecide(t, l, 1, true, false)
+		switchTo(t, shardlimit.Closed, l)
+		mustDecide(t, l.As("other", 1), 1, false, false)
+		switchTo(t, shardlimit.Enforced, l)
+		mustDecide(t, l, 1, false, false)
+	})
+}
+
+// A lease that was begun before the limit was closed serves nobody.
+func TestALeaseEndsWithTheMode(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		l := limittest.Limiter(t, f.Client(t), "l",
+			shardlimit.Limit{Permits: 1_000, Per: time.Hour, Lease: time.Minute})
+		for range 20 {
+			mustDecide(t, l, 1, true, false)
+		}
+		switchTo(t, shardlimit.Closed, l)
+		mustDecide(t, l, 1, false, false)
+		switchTo(t, shardlimit.Shadow, l)
+		mustDecide(t, l, 1, true, false)
+	})
+}
+
+// The keys of a family have its mode, but where another one comes with the call.
+func TestModesOfKeys(t *testing.T) {
+	t.Parallel()
+	limittest.OnEither(t, func(t *testing.T, f limittest.Fleet) {
+		fam := limittest.Family(t, f.Client(t), "f", shardlimit.PerHour(1))
+		for _, key := range []string{"a", "b", "c"} {
+			mustDecide(t, fam.Limiter(key), 1, true, false)
+		}
+		mustDecide(t, fam.LimiterWith("a", in(shardlimit.Closed, fam.Limit())), 1, false, false)
+		mustDecide(t, fam.LimiterWith("b", in(shardlimit.Off, fam.Limit())), 1_000, true, false)
+		mustDecide(t, fam.LimiterWith("c", in(shardlimit.Shadow, fam.Limit())), 1, true, true)
+		mustDecide(t, fam.Limiter("c"), 1, false, false)
+		if err := fam.SetLimit(t.Context(), in(shardlimit.Shadow, fam.Limit())); err != nil {
+			t.Fatal(err)
+		}
+		mustDecide(t, fam.Limiter("c"), 1, true, true)
+		mustDecide(t, fam.LimiterWith("c", shardlimit.PerHour(1)), 1, false, false)
+	})
+}
+
+// A process hears with the next reply that the limit was closed, whichever shard it asks.
+func TestAProcessHearsOfTheModeWithItsNextReply(t *testing.T) {
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
+		limit := shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2}
+		l, other := limittest.Limiter(t, f.Client(t), "l", limit), limittest.Limiter(t, f.Client(t), "l", limit)
+		mustDecide(t, other, 1, true, false)
+		time.Sleep(time.Second) // it has read the record
+		switchTo(t, shardlimit.Closed, l)
+		// The reply tells of the change, which may be known before the call returns.
+		if d, err := other.Allow(t.Context()); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		mustDecide(t, other, 1, false, false)
+	})
+}
+
+// A call that a shard refuses, and tells of another mode, is decided by that.
+func TestARefusedCallGoesByTheModeThatItHearsOf(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1}
+		l, other := limittest.Limiter(t, f.Client(t), "l", limit), limittest.Limiter(t, f.Client(t), "l", limit)
+		mustDecide(t, other, 1, true, false)
+		time.Sleep(time.Second) // it has read the record
+		mustDecide(t, l, 9, true, false)
+		switchTo(t, shardlimit.Off, l)
+		mustDecide(t, other, 1, true, false)
+	})
+}

@@ -1,0 +1,196 @@
+package promises
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+// Processes restart one by one with one node more and the limit is spread over it, then with
+// another one that drains, and without that, all under load.
+func TestNodesComeAndGoUnderLoad(t *testing.T) {
+	t.Parallel()
+	f, servers := limittest.Independent(t, 4)
+	limit := shardlimit.Limit{Permits: 800, Per: 400 * time.Millisecond, Shards: 6}
+	three := f.With(f.Nodes[:3]...)
+	clients := make([]*shardlimit.Client, 3)
+	limiters := make([]*shardlimit.Limiter, 3)
+	for i := range clients {
+		clients[i] = three.Client(t)
+		limiters[i] = limittest.Limiter(t, clients[i], "l", limit)
+	}
+	callers := limittest.NewTraffic(t)
+	callers.Start(2, limiters...)
+	everywhere := func(nodes ...shardlimit.Node) {
+		f.Restart(t, clients, nodes, func(i int, c *shardlimit.Client) {
+			limiters[i] = limittest.Limiter(t, c, "l", limit)
+			callers.Hand(i, limiters[i])
+		})
+	}
+	rebalance := func(want ...string) {
+		t.Helper()
+		if err := clients[1].Rebalance(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		st := limittest.AwaitOneLayout(t, limiters)
+		if got := limittest.Hosts(st); !slices.Equal(got, want) {
+			t.Errorf("shards are on %v, want %v", got, want)
+		}
+		limittest.SharesSumTo(t, limiters[0], limit.Permits)
+		if st.Limit != limit {
+			t.Errorf("the limit became %s", st.Limit)
+		}
+	}
+	rebalance("n0", "n1", "n2") // nothing to do
+	before := limittest.Peek(t, limiters[0]).Epoch
+	everywhere(f.Nodes...)
+	if st := limittest.Peek(t, limiters[0]); st.Epoch != before || len(limittest.Hosts(st)) != 3 {
+		t.Errorf("another list alone changed the layout: %+v", st)
+	}
+	rebalance("n0", "n1", "n2", "n3")
+	everywhere(f.Nodes[1], limittest.Draining(f.Nodes[0]), f.Nodes[2], f.Nodes[3])
+	rebalance("n1", "n2", "n3")
+	everywhere(f.Nodes[1:]...)
+	servers[0].Kill()
+	// With the node gone the limit can be used, joined and changed as before.
+	late := limittest.Limiter(t, f.With(f.Nodes[1:]...).Client(t), "l", limit)
+	limiters = append(limiters, late)
+	callers.Start(2, late)
+	before = limittest.Peek(t, late).Epoch
+	if err := limiters[2].SetLimit(t.Context(), limit); err != nil {
+		t.Errorf("SetLimit without the node that was drained: %v", err)
+	}
+	if st := limittest.AwaitOneLayout(t, limiters); st.Epoch <= before {
+		t.Errorf("epoch %d does not follow %d", st.Epoch, before)
+	}
+	ops, err := callers.During(3 * limit.Per)
+	if err != nil {
+		t.Errorf("a call failed: %v", err)
+	}
+	worst := limittest.KeepsTo(t, limit, ops)
+	t.Logf("%s; worst window: %d of %d", callers, worst.Permits, limit.Permits)
+}
+
+// The record of a limit moves off a node that drains, whichever of the three places it had there.
+func TestDrainMovesTheRecords(t *testing.T) {
+	t.Parallel()
+	f, servers := limittest.Independent(t, 4)
+	first, c := f.Client(t), f.With(append(slices.Clone(f.Nodes[:3]), limittest.Draining(f.Nodes[3]))...).Client(t)
+	var names []string
+	for i := range 24 {
+		names = append(names, fmt.Sprint("l", i))
+		limittest.Limiter(t, first, names[i], shardlimit.Limit{Permits: 100, Per: time.Second, Shards: 1 + i%4})
+		limittest.Limiter(t, c, names[i], shardlimit.PerSecond(1))
+	}
+	first.Close()
+	if err := c.Rebalance(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		l := limittest.Limiter(t, c, name, shardlimit.PerSecond(1))
+		limittest.AwaitThat(t, "settled", func() bool { return limittest.Peek(t, l).Settled })
+	}
+	servers[3].Kill()
+	rest := f.With(f.Nodes[:3]...).Client(t)
+	for _, name := range names {
+		l, err := rest.Open(t.Context(), name)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
+			t.Errorf("%s: %+v, %v", name, d, err)
+		}
+		if err := l.SetLimit(t.Context(), shardlimit.PerSecond(200)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The driver of a rebalancing dies half-way: another process finishes it.
+func TestARebalancingWhoseProcessDiedIsFinished(t *testing.T) {
+	t.Parallel()
+	f, servers := limittest.Independent(t, 3)
+	limit := shardlimit.Limit{Permits: 600, Per: 300 * time.Millisecond, Shards: 6}
+	limittest.Limiter(t, f.With(f.Nodes[:2]...).Client(t), "l", limit)
+	limiters := f.Group(t, 2, "l", limit)
+	callers := limittest.NewTraffic(t)
+	callers.Start(2, limiters...)
+	var dying *shardlimit.Client
+	d := &limittest.Demise{Heard: 2, End: func() { go dying.Close() }}
+	broken := limittest.Fleet{Prefix: f.Prefix}
+	for i, s := range servers {
+		broken.Nodes = append(broken.Nodes,
+			shardlimit.Node{Name: f.Nodes[i].Name, Client: &limittest.Mortal{Client: s.Client(t), Demise: d}})
+	}
+	dying = broken.Client(t)
+	setter := limittest.Limiter(t, dying, "l", limit)
+	d.Armed.Store(true)
+	if err := setter.Rebalance(t.Context()); err == nil {
+		t.Error("Rebalance succeeded in a process that had died")
+	}
+	if !d.Dead.Load() {
+		t.Fatal("the process did not die")
+	}
+	limittest.AwaitThat(t, "the change is finished", func() bool {
+		for _, l := range limiters {
+			if st, err := l.Peek(context.Background()); err != nil || len(limittest.Hosts(st)) != 3 || !st.Settled {
+				return false
+			}
+		}
+		return true
+	})
+	limittest.SharesSumTo(t, limiters[0], limit.Permits)
+	ops, err := callers.During(3 * limit.Per)
+	if err != nil {
+		t.Errorf("a call failed: %v", err)
+	}
+	limittest.KeepsTo(t, limit, ops)
+}
+
+// With Shards 0 a limit gets a shard on a node that is added, with a number of its own it does not.
+func TestRebalanceKeepsAGivenNumberOfShards(t *testing.T) {
+	f, _ := limittest.Independent(t, 3)
+	var chosen, fixed *shardlimit.Limiter
+	first, c := f.With(f.Nodes[:2]...).Client(t), f.Client(t)
+	for _, c := range []*shardlimit.Client{first, c} {
+		chosen = limittest.Limiter(t, c, "chosen", shardlimit.PerMinute(1000))
+		fixed = limittest.Limiter(t, c, "fixed", shardlimit.Limit{Permits: 1000, Per: time.Minute, Shards: 2})
+	}
+	first.Close()
+	if err := c.Rebalance(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := chosen.Limit().Shards, fixed.Limit().Shards; a != 3 || b != 2 {
+		t.Errorf("%d and %d shards", a, b)
+	}
+}
+
+// The more participants there are, the fewer shards are chosen, so that each has its part on every
+// one.
+func TestTheNumberOfShardsFollowsTheParticipants(t *testing.T) {
+	f := limittest.InProcess(t, 4)
+	limit := shardlimit.PerMinute(1000)
+	first := limittest.Limiter(t, f.Client(t), "l", limit)
+	if n := first.Limit().Shards; n != 2 {
+		t.Errorf("%d shards for the 16 participants that a new limit is taken to have, want 2", n)
+	}
+	if err := first.SetLimit(t.Context(), limit); err != nil {
+		t.Fatal(err)
+	}
+	if n := first.Limit().Shards; n != 4 {
+		t.Errorf("%d shards for a single participant, want 4", n)
+	}
+	others := f.Group(t, 12, "l", limit) // each 25 permits on 3 shards
+	if err := others[0].Rebalance(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := others[0].Limit().Shards; n != 3 {
+		t.Errorf("%d shards for 13 participants, want 3", n)
+	}
+}

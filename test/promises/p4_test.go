@@ -1,0 +1,138 @@
+package promises
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/extent"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+func TestSharesSumToTheLimitForOddLimits(t *testing.T) {
+	c := limittest.Standalone(t).Client(t)
+	ctx := t.Context()
+	for _, permits := range []int64{1, 2, 7, 11, 9_999_991} {
+		for shards := 1; shards <= 16; shards++ {
+			l := limittest.Limiter(t, c, fmt.Sprint(permits, "/", shards),
+				shardlimit.Limit{Permits: permits, Per: time.Minute, Shards: shards})
+			limittest.SharesSumTo(t, l, permits) // nothing used yet
+			if d, err := l.AllowN(ctx, permits); err != nil || !d.Allowed {
+				t.Fatalf("%d permits over %d shards: the whole limit: %+v, %v", permits, shards, d, err)
+			}
+			if st := limittest.SharesSumTo(t, l, permits); st.Used != permits || st.Remaining != 0 {
+				t.Errorf("%d permits over %d shards: %d used, %d remain", permits, shards, st.Used, st.Remaining)
+			}
+		}
+	}
+}
+
+// The last permit is on one of many shards, and whoever wants it knows nothing
+// of them: a newcomer, or a process that already has work elsewhere.
+func TestTheLastPermitIsFoundWhereverItIs(t *testing.T) {
+	f := limittest.Standalone(t)
+	for _, shards := range []int{1, 2, 7, 16} {
+		limit := shardlimit.Limit{Permits: 48, Per: time.Minute, Shards: shards}
+		spender := limittest.Limiter(t, f.Client(t), fmt.Sprint(shards), limit)
+		for round := range 8 {
+			if err := spender.Reset(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for range limit.Permits - 1 {
+				if d, err := spender.Allow(t.Context()); err != nil || !d.Allowed {
+					t.Fatalf("%+v, %v", d, err)
+				}
+			}
+			newcomer := limittest.Limiter(t, f.Client(t), fmt.Sprint(shards), limit)
+			if d, err := newcomer.Allow(t.Context()); err != nil || !d.Allowed {
+				t.Fatalf("%d shards, round %d: the last permit was not found: %+v, %v", shards, round, d, err)
+			}
+			if d, err := newcomer.Allow(t.Context()); err != nil || d.Allowed {
+				t.Fatalf("%d shards, round %d: one too many: %+v, %v", shards, round, d, err)
+			}
+		}
+	}
+}
+
+// Whatever number callers ask for, none is denied while so many are free: the
+// limit is used up to less than the number. Of collections that compete for the
+// last permits none may succeed; that is rare, and one that comes alone then does.
+// The processes call for one participant, so that nothing is kept for others.
+func TestConcurrentCallersLeaveNothingBehind(t *testing.T) {
+	f := limittest.Standalone(t)
+	for _, n := range []int64{1, 3, 10, 40} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			const rounds = 4
+			limit := shardlimit.Limit{Permits: 400, Per: time.Minute, Shards: 16}
+			want := limit.Permits / n * n
+			var together []int64
+			for round := range rounds {
+				name := fmt.Sprint("by-", n, "-", round)
+				got := limittest.TakeAll(t, limittest.AsOne(f.Group(t, 6, name, limit)), 4, n)
+				together = append(together, got)
+				last := limittest.AsOne(f.Group(t, 1, name, limit))
+				if all := got + limittest.TakeAll(t, last, 1, n); all != want {
+					t.Errorf("asking for %d: %d granted, want %d", n, all, want)
+				}
+			}
+			slices.Sort(together)
+			t.Logf("asking for %d: of %d they got %v", n, want, together)
+			if together[1] < want {
+				t.Errorf("asking for %d: in more than one round of %d permits were left behind", n, rounds)
+			}
+		})
+	}
+}
+
+// The demand is half as much again as the limit and comes from ten processes, each of which knows
+// only what its own calls have told it. Time is the bubble's: a machine that is slow or stalls
+// would not ask for the whole limit.
+func TestUnderOverloadTheWholeLimitIsUsed(t *testing.T) { synctest.Test(t, overload) }
+
+func overload(t *testing.T) {
+	const (
+		processes = 10
+		demand    = 1500 // permits a second
+		ask       = 5    // permits a call
+	)
+	windows := extent.Some(int64(3)) // that count
+	limit := shardlimit.Limit{Permits: 1000, Per: time.Second, Shards: 8}
+	// what nobody else may have is to be used, late or not
+	limiters := limittest.AsOne(limittest.Bubbled(t, 2).Group(t, processes, "l", limit))
+	var record history.Recorder
+	begin := time.Now()
+	var wg sync.WaitGroup
+	for i, l := range limiters {
+		wg.Go(func() {
+			tally := record.Tally()
+			const every = time.Second * processes * ask / demand
+			due := begin.Add(every * time.Duration(i) / processes)
+			for end := begin.Add(time.Duration(windows+1) * limit.Per); due.Before(end); due = due.Add(every) {
+				time.Sleep(time.Until(due.Truncate(time.Microsecond))) // as a node's TIME tells it
+				start := time.Since(begin)
+				d, err := l.AllowUpTo(context.Background(), ask)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				tally.Add(int64(start), int64(time.Since(begin)), d.Granted)
+			}
+		})
+	}
+	wg.Wait()
+	ops := record.Ops()
+	limittest.KeepsTo(t, limit, ops)
+	counts := history.PerWindow(limit.Per, int64(limit.Per), (windows+1)*int64(limit.Per), ops)
+	least := float64(slices.Min(counts)) / float64(limit.Permits)
+	t.Logf("admitted by window: %v; least %.2f %%, mean %.2f %%", counts, 100*least,
+		100*history.Utilisation(limit.Permits, counts))
+	if least < 0.97 {
+		t.Errorf("a window had %.1f %% of the limit", 100*least)
+	}
+}

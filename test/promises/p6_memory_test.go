@@ -1,0 +1,153 @@
+package promises
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// memoryOf is how many bytes a server needs for all keys that hold a text.
+func memoryOf(tb testing.TB, c rueidis.Client, prefix, text string) (bytes int64) {
+	tb.Helper()
+	for _, key := range limittest.KeysUnder(tb, c, prefix) {
+		if !strings.Contains(key, text) {
+			continue
+		}
+		n, err := c.Do(context.Background(), c.B().MemoryUsage().Key(key).Samples(0).Build()).AsInt64()
+		if err != nil && !rueidis.IsRedisNil(err) { // it may have expired just now
+			tb.Fatal(err)
+		}
+		bytes += n
+	}
+	return bytes
+}
+
+func TestRedisMemoryDoesNotGrowWithTheLimit(t *testing.T) {
+	t.Parallel()
+	const w = time.Second
+	server := redistest.Standalone(t)
+	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "solo", Redis: limittest.Unhurried(server.ClientOption())}},
+		Prefix: redistest.Prefix(t)}
+	c, watcher := f.Client(t), server.Client(t)
+	sizes := []int64{1e2, 1e3, 1e4, 1e5, 1e6, 1e7}
+	most := make([]int64, len(sizes))
+	ctx, cancel := context.WithTimeout(t.Context(), 5*w/2)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, permits := range sizes {
+		l := limittest.Limiter(t, c, fmt.Sprint("load", permits, "."),
+			shardlimit.Limit{Permits: permits, Per: w, Shards: 1})
+		wg.Go(func() { // spreads the limit over the window, and uses all of it
+			for ctx.Err() == nil {
+				d, err := l.AllowUpTo(context.Background(), permits/500+1)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if !d.Allowed {
+					time.Sleep(min(d.RetryAfter, 10*time.Millisecond)) // spares the processor
+				}
+			}
+		})
+	}
+	for ctx.Err() == nil {
+		for i, permits := range sizes {
+			most[i] = max(most[i], memoryOf(t, watcher, f.Prefix, fmt.Sprint("load", permits, ".")))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	wg.Wait()
+	t.Logf("bytes of one shard and its record, by limit: %v: %v", sizes, most)
+	// About 165 entries are the most a shard ever has; a busy machine makes fewer.
+	const bound = 24 << 10
+	for i, bytes := range most {
+		if bytes == 0 || bytes > bound {
+			t.Errorf("%d permits need %d bytes, at most %d are expected", sizes[i], bytes, bound)
+		}
+	}
+	if last := len(most) - 1; most[last] > slices.Max(most[:last])*5/4 {
+		t.Errorf("it grows with the limit")
+	}
+}
+
+func TestEveryKeyExpires(t *testing.T) {
+	t.Parallel()
+	f, servers := limittest.Independent(t, 2)
+	ctx := t.Context()
+	expires := func(call string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", call, err)
+		}
+		found := 0
+		for _, s := range servers {
+			c := s.Client(t)
+			keys := limittest.KeysUnder(t, c, "")
+			found += len(keys)
+			for _, key := range keys {
+				left, err := c.Do(ctx, c.B().Pttl().Key(key).Build()).AsInt64()
+				if err != nil || left == -1 {
+					t.Errorf("after %s: %q lives %d ms, %v", call, key, left, err)
+				}
+				if !strings.HasPrefix(key, f.Prefix) {
+					t.Errorf("after %s: %q has not our prefix", call, key)
+				}
+			}
+		}
+		if found == 0 && call != "Delete" {
+			t.Errorf("after %s: no keys at all", call)
+		}
+	}
+	c := f.Client(t)
+	limit := shardlimit.Limit{Permits: 100, Per: 300 * time.Millisecond, Shards: 4}
+	l, err := c.Limiter(ctx, "l", limit)
+	expires("Limiter", err)
+	_, err = l.Peek(ctx)
+	expires("Peek of nothing", err)
+	_, err = l.Allow(ctx)
+	expires("Allow", err)
+	for range 30 {
+		_, err = l.Allow(ctx)
+	}
+	expires("many calls", err)
+	d, err := l.AllowN(ctx, 60)
+	expires("AllowN collected", err)
+	expires("Settle", l.Settle(ctx, d, 0))
+	_, err = l.AllowUpTo(ctx, 1000)
+	expires("AllowUpTo", err)
+	_, err = l.Allow(ctx)
+	expires("a denial", err)
+	expires("Wait", l.WaitN(ctx, 3))
+	expires("Reset", l.Reset(ctx))
+	_, err = l.AllowN(ctx, 100)
+	expires("AllowN", err)
+	for _, shards := range []int{16, 3} {
+		limit.Shards = shards
+		expires("SetLimit", l.SetLimit(ctx, limit))
+		_, err = l.AllowUpTo(ctx, 10)
+		expires("AllowUpTo after SetLimit", err)
+		limittest.AwaitOneLayout(t, []*shardlimit.Limiter{l})
+		expires("the end of SetLimit", nil)
+	}
+	other := limittest.Limiter(t, f.Client(t), "l", limit)
+	_, err = other.AllowUpTo(ctx, 10)
+	expires("another process", err)
+	family, err := c.Family(ctx, "f", shardlimit.PerSecond(10))
+	expires("Family", err)
+	_, err = family.Limiter("k").Allow(ctx)
+	expires("a key", err)
+	expires("Family.SetLimit", family.SetLimit(ctx, shardlimit.PerSecond(5)))
+	_, err = family.Limiter("k").Allow(ctx)
+	expires("a key after SetLimit", err)
+	expires("Delete", l.Delete(ctx))
+}

@@ -1,0 +1,210 @@
+package promises
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+// onASlowNode plays with a family whose keys have so many permits a minute, on a node that needs a
+// third of a millisecond for each key. On two processors it would answer two callers at a time.
+func onASlowNode(t *testing.T, permits int64, play func(t *testing.T, users *shardlimit.Family)) {
+	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 1)
+		f.Punctual = true
+		users := limittest.Family(t, f.Client(t), "users", shardlimit.PerMinute(permits))
+		if _, err := users.Limiter("loads the script").Allow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		nodes[0].Each.Store(int64(time.Millisecond) / 3)
+		play(t, users)
+	})
+}
+
+// P8: far above what a node can serve, as much is served as before, what is served is in time, what
+// is not is told so when its time is up, and the node is not taken for away. Callers come back at
+// once, or come at a rate that nothing slows down.
+func TestLoadAboveWhatCanBeServedIsShed(t *testing.T) {
+	onASlowNode(t, 1_000_000, func(t *testing.T, users *shardlimit.Family) {
+		var served, shed, late atomic.Int64
+		var slowest sync.Map
+		call := func(i int64) {
+			began := time.Now()
+			d, err := users.Limiter(fmt.Sprint("user ", i%1000)).Allow(t.Context())
+			slowest.Store(time.Since(began), nil)
+			switch {
+			case err == nil && d.Allowed:
+				served.Add(1)
+			case errors.Is(err, shardlimit.ErrOverloaded) && errors.Is(err, shardlimit.ErrUnavailable):
+				shed.Add(1)
+			case errors.Is(err, shardlimit.ErrUnavailable):
+				late.Add(1)
+			default:
+				t.Errorf("%+v, %v", d, err)
+			}
+		}
+		ask := func(callers int, pause time.Duration) (good, bad int64) {
+			served.Store(0)
+			shed.Store(0)
+			var all sync.WaitGroup
+			for end, i := time.Now().Add(300*time.Millisecond), 0; i < callers; i++ {
+				all.Go(func() {
+					for n := int64(i); time.Now().Before(end) && !t.Failed(); n += 7919 {
+						if pause == 0 {
+							call(n)
+							continue
+						}
+						all.Go(func() { call(n) })
+						time.Sleep(pause)
+					}
+				})
+			}
+			all.Wait()
+			return served.Load(), shed.Load()
+		}
+		ask(10, 0) // loads the scripts
+		peak, refused := ask(10, 0)
+		if peak < 200 || refused > 0 {
+			t.Errorf("10 callers: %d served, %d shed", peak, refused)
+		}
+		for name, load := range map[string]struct {
+			callers int
+			pause   time.Duration
+		}{"600 callers": {600, 0}, "10,000 a second": {10, time.Millisecond}} {
+			good, bad := ask(load.callers, load.pause)
+			t.Logf("%s: %d of %d served, %d shed", name, good, peak, bad)
+			if good < peak*95/100 || bad == 0 {
+				t.Errorf("%s: %d of %d served, %d shed", name, good, peak, bad)
+			}
+			if n := late.Swap(0); n > peak { // those on their way when it became too much
+				t.Errorf("%s: %d late", name, n)
+			}
+		}
+		slowest.Range(func(took, _ any) bool {
+			if took.(time.Duration) > shardlimit.DefaultCallTimeout*3/2 {
+				t.Errorf("a call took %s", took)
+			}
+			return true
+		})
+		if d, err := users.Limiter("after").Allow(t.Context()); err != nil || !d.Allowed {
+			t.Errorf("after that: %+v, %v", d, err)
+		}
+	})
+}
+
+// Bursts that a node can serve are served, each within the time until the next, also after more
+// came than it can serve.
+func TestBurstsAreServedAfterAnOverload(t *testing.T) {
+	onASlowNode(t, 1_000_000, func(t *testing.T, users *shardlimit.Family) {
+		var calls sync.WaitGroup
+		var failed atomic.Int64
+		key := 0
+		burst := func(n int, pause time.Duration) {
+			for range n {
+				key = (key + 1) % 5000
+				user := users.Limiter(fmt.Sprint("user ", key))
+				calls.Go(func() {
+					if _, err := user.Allow(t.Context()); err != nil {
+						failed.Add(1)
+					}
+				})
+			}
+			time.Sleep(pause)
+		}
+		bursts := func(rounds int) int64 {
+			for range rounds {
+				burst(150, shardlimit.DefaultCallTimeout*9/10)
+			}
+			calls.Wait()
+			return failed.Swap(0)
+		}
+		bursts(3) // loads the scripts
+		for range 300 {
+			burst(10, time.Millisecond)
+		}
+		if bursts(10) == 0 {
+			t.Error("it was no overload")
+		}
+		if n := bursts(30); n > 0 {
+			t.Errorf("%d of %d calls failed afterwards", n, 30*150)
+		}
+	})
+}
+
+// Where a call would be shed, the process does nothing for it but let it wait.
+func TestWhoIsCrowdedOutCostsNothing(t *testing.T) {
+	onASlowNode(t, 10, func(t *testing.T, users *shardlimit.Family) {
+		var crowd sync.WaitGroup
+		call := func(name string) {
+			crowd.Go(func() { _, _ = users.Limiter(name).Allow(t.Context()) })
+		}
+		for i := range 600 {
+			call(fmt.Sprint("user ", i))
+		}
+		time.Sleep(shardlimit.DefaultCallTimeout * 11 / 20)
+		call("shed")
+		synctest.Wait()
+		known := limittest.Known(users)
+		for i := range 300 {
+			call(fmt.Sprint("late ", i))
+		}
+		synctest.Wait()
+		if n := limittest.Known(users); n > known {
+			t.Errorf("%d keys are known, and %d before the others were crowded out", n, known)
+		}
+		if _, err := users.Limiter("").Allow(t.Context()); !errors.Is(err, shardlimit.ErrInvalidName) {
+			t.Errorf("without a name: %v", err)
+		}
+		crowd.Wait()
+		hasLeft(t, users.Limiter("after"), 10)
+	})
+}
+
+// A call that is shed is answered by the outage policy before its context ends, and ends when its
+// client is closed.
+func TestAShedCallHearsItsContextAndClient(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 1)
+		f.Punctual = true
+		client := f.Client(t, limittest.OnOutage(shardlimit.FailOpen))
+		users := limittest.Family(t, client, "users", shardlimit.PerMinute(10))
+		if _, err := users.Limiter("first").Allow(t.Context()); err != nil { // loads the scripts
+			t.Fatal(err)
+		}
+		nodes[0].Each.Store(int64(time.Millisecond))
+		var crowd sync.WaitGroup
+		for i := range 600 {
+			crowd.Go(func() { _, _ = users.Limiter(fmt.Sprint("user ", i)).Allow(t.Context()) })
+		}
+		time.Sleep(shardlimit.DefaultCallTimeout * 11 / 20)
+		hasty, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if d, err := users.Limiter("hasty").Allow(hasty); err != nil || !d.Degraded {
+			t.Errorf("with a context of 20 ms: %+v, %v", d, err)
+		}
+		began := time.Now()
+		crowd.Go(func() {
+			if _, err := users.Limiter("last").Allow(t.Context()); !errors.Is(err, shardlimit.ErrClosed) {
+				t.Errorf("after Close: %v", err)
+			}
+			if took := time.Since(began); took > 10*time.Millisecond {
+				t.Errorf("after Close it took %s", took)
+			}
+		})
+		time.Sleep(5 * time.Millisecond)
+		client.Close()
+		crowd.Wait()
+	})
+}

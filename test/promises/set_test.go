@@ -1,0 +1,338 @@
+package promises
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/extent"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+func TestASetPassesOnlyWhatEveryLimitHasRoomFor(t *testing.T) {
+	c := limittest.Standalone(t).Client(t)
+	small := limittest.Limiter(t, c, "small", shardlimit.PerMinute(5))
+	large := limittest.Limiter(t, c, "large", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 4})
+	mine := limittest.Limiter(t, c, "mine", limittest.PerParticipant(50, time.Hour))
+	set := shardlimit.All(large, small, mine, large)
+	for i := range 5 {
+		d, err := set.Allow(t.Context())
+		if err != nil || !d.Allowed || d.Granted != 1 || d.Limit != 5 || d.Remaining != int64(4-i) ||
+			d.RetryAfter != 0 || d.ResetAfter < time.Minute {
+			t.Fatalf("call %d: %+v, %v", i, d, err)
+		}
+	}
+	for i := range 20 {
+		d, err := set.AllowN(t.Context(), int64(1+i%4))
+		if err != nil || d.Allowed || d.Granted != 0 || d.Remaining != 0 || d.RetryAfter <= 0 ||
+			d.RetryAfter > time.Minute {
+			t.Fatalf("call %d: %+v, %v", i, d, err)
+		}
+	}
+	for _, l := range []*shardlimit.Limiter{small, large, mine} {
+		if used := limittest.Peek(t, l).Used; used != 5 {
+			t.Errorf("%s: %d permits are used, want 5", l.Name(), used)
+		}
+	}
+	if _, err := set.AllowN(t.Context(), 6); !errors.Is(err, shardlimit.ErrExceedsLimit) {
+		t.Errorf("6 of a limit of 5: %v", err)
+	}
+	if _, err := set.AllowN(t.Context(), 0); !errors.Is(err, shardlimit.ErrInvalidPermits) {
+		t.Errorf("no permits: %v", err)
+	}
+}
+
+func TestTheEmptySetAllowsEverything(t *testing.T) {
+	set := shardlimit.All()
+	if d, err := set.AllowN(t.Context(), 1000); err != nil || !d.Allowed || d.Granted != 1000 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if err := set.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := set.AllowN(t.Context(), 0); !errors.Is(err, shardlimit.ErrInvalidPermits) {
+		t.Errorf("no permits: %v", err)
+	}
+}
+
+// The limit that refuses for longest says when to come back, also if it was not
+// the one that this call was refused by.
+func TestRetryAfterOfASetIsThatOfItsLastLimit(t *testing.T) {
+	c := limittest.Standalone(t).Client(t)
+	minute := limittest.Limiter(t, c, "minute", shardlimit.PerMinute(10))
+	hour := limittest.Limiter(t, c, "hour", shardlimit.Limit{Permits: 15, Per: time.Hour, Shards: 2})
+	for _, order := range [][]*shardlimit.Limiter{{minute, hour}, {hour, minute}} {
+		if err := errors.Join(minute.Reset(t.Context()), hour.Reset(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		set := shardlimit.All(order...)
+		for range 10 {
+			if d, err := set.Allow(t.Context()); err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+		}
+		if d, err := set.Allow(t.Context()); err != nil || d.Allowed || d.RetryAfter > time.Minute {
+			t.Errorf("one more: %+v, %v", d, err) // only the minute is full
+		}
+		for i := range 3 { // both are: the hour has 5 left
+			if d, err := set.AllowN(t.Context(), 6); err != nil || d.Allowed || d.RetryAfter < 50*time.Minute {
+				t.Errorf("six more, answer %d: %+v, %v", i, d, err)
+			}
+		}
+	}
+}
+
+func TestSleepingRetryAfterOfASetSucceeds(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int64{1, 3} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			c := limittest.Standalone(t).Client(t)
+			set := shardlimit.All(
+				limittest.Limiter(t, c, "short", shardlimit.Limit{Permits: 3, Per: 50 * time.Millisecond}),
+				limittest.Limiter(t, c, "long", shardlimit.Limit{Permits: 8, Per: 300 * time.Millisecond, Shards: 2}),
+				limittest.Limiter(t, c, "mine", limittest.PerParticipant(5, 120*time.Millisecond)))
+			denied := 0
+			for range 40 {
+				d, err := set.AllowN(t.Context(), n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d.Allowed {
+					continue
+				}
+				denied++
+				time.Sleep(d.RetryAfter)
+				if d, err := set.AllowN(t.Context(), n); err != nil || !d.Allowed {
+					t.Fatalf("after RetryAfter: %+v, %v", d, err)
+				}
+			}
+			if denied == 0 {
+				t.Error("nothing was denied")
+			}
+		})
+	}
+}
+
+func TestTheLimitsOfASetAreAskedAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 1)
+	c := fl.Client(t, limittest.PatientFor(20*time.Second))
+	family := limittest.Family(t, c, "second", shardlimit.PerSecond(1000))
+	hours := limittest.Family(t, c, "hour", shardlimit.PerHour(1000))
+	set := shardlimit.All(family.Limiter("ann"), hours.Limiter("ann"),
+		limittest.Limiter(t, c, "all", shardlimit.PerHour(100)))
+	if d, err := set.Allow(t.Context()); err != nil || !d.Allowed { // connects and loads the script
+		t.Fatalf("%+v, %v", d, err)
+	}
+	posts[0].Proxy.Stall(true)
+	sent := posts[0].Takes.Load()
+	done := make(chan error, 1)
+	go func() { _, err := set.Allow(context.Background()); done <- err }()
+	// A call that is written in two parts may count twice.
+	limittest.AwaitThat(t, "all three are asked although none has answered",
+		func() bool { return posts[0].Takes.Load() >= sent+3 })
+	posts[0].Proxy.Stall(false)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// A limit that is known to be empty refuses for the others, also for those that might refuse, too.
+func TestASetAsksNobodyWhileOneLimitIsEmpty(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		var takes atomic.Int64
+		dial := f.Nodes[0].Redis.DialCtxFn
+		f.Nodes[0].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer,
+			cfg *tls.Config) (net.Conn, error) {
+			conn, err := dial(ctx, addr, d, cfg)
+			return &limittest.Counted{Conn: conn, Takes: &takes, Reads: new(atomic.Int64)}, err
+		}
+		c := f.Client(t)
+		empty := limittest.Limiter(t, c, "empty", shardlimit.Limit{Permits: 5, Per: time.Hour, Shards: 1})
+		scarce := limittest.Limiter(t, c, "scarce", shardlimit.Limit{Permits: 6, Per: time.Hour, Shards: 1})
+		set := shardlimit.All(empty, scarce, limittest.Limiter(t, c, "plenty", shardlimit.PerHour(1000)))
+		if d, err := set.AllowN(t.Context(), 5); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if d, err := empty.AllowN(t.Context(), 2); err != nil || d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		// This process believes that one permit is left there, and would be granted two.
+		if err := limittest.Limiter(t, f.Client(t), "scarce", shardlimit.PerHour(6)).Reset(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		sent := takes.Load()
+		if d, err := set.AllowN(t.Context(), 2); err != nil || d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if n := takes.Load() - sent; n > 1 { // one looks when the scarce one can grant so many
+			t.Errorf("%d script calls for a refusal that is certain", n)
+		}
+	})
+}
+
+// Many calls of every kind and size at once, of which most are refused by one
+// limit or another: at the end each limit has used exactly what was granted.
+func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
+	for name, f := range map[string]limittest.Fleet{"embedded": limittest.InProcess(t, 2),
+		"redis": limittest.Standalone(t)} {
+		calls := extent.Some(int64(8000))
+		t.Run(name, func(t *testing.T) {
+			c := f.Client(t)
+			hour := limittest.Limiter(t, c, "hour", shardlimit.PerHour(400))
+			day := limittest.Limiter(t, c, "day", shardlimit.Limit{Permits: 300, Per: 24 * time.Hour, Shards: 3})
+			mine := limittest.Limiter(t, c, "mine", limittest.PerParticipant(350, time.Hour))
+			sets := []*shardlimit.Set{shardlimit.All(hour, day, mine), shardlimit.All(mine, hour),
+				shardlimit.All(day, hour)}
+			var left, hours, days, mines atomic.Int64
+			left.Store(calls)
+			var wg sync.WaitGroup
+			for worker := range 16 {
+				wg.Go(func() {
+					rng := rand.New(rand.NewPCG(7, uint64(worker)))
+					var held []func()
+					for left.Add(-1) >= 0 {
+						kind := rng.IntN(4)
+						n := 1 + rng.Int64N(6)
+						add := func(sign int64) {
+							for _, sum := range [][]*atomic.Int64{{&hours, &days, &mines}, {&mines, &hours},
+								{&days, &hours}, {&hours}}[kind] {
+								sum.Add(sign * n)
+							}
+						}
+						ask, settle := hour.AllowN, hour.Settle
+						if kind < len(sets) {
+							ask, settle = sets[kind].AllowN, sets[kind].Settle
+						}
+						d, err := ask(context.Background(), n)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if d.Allowed {
+							add(1)
+							held = append(held, func() {
+								if err := errors.Join(settle(context.Background(), d, 0),
+									limittest.Once(settle(context.Background(), d, 0))); err != nil {
+									t.Error(err)
+								}
+								add(-1)
+							})
+						}
+						if len(held) > 0 && (d.Allowed && rng.IntN(4) == 0 || rng.IntN(16) == 0) {
+							held[len(held)-1]()
+							held = held[:len(held)-1]
+						}
+					}
+				})
+			}
+			wg.Wait()
+			for _, want := range []struct {
+				l    *shardlimit.Limiter
+				used int64
+			}{{hour, hours.Load()}, {day, days.Load()}, {mine, mines.Load()}} {
+				st := limittest.Peek(t, want.l)
+				if st.Used != want.used || st.Used+st.Remaining != st.Limit.Permits {
+					t.Errorf("%s: %d used and %d free of %d; %d were granted and kept", want.l.Name(), st.Used,
+						st.Remaining, st.Limit.Permits, want.used)
+				}
+			}
+		})
+	}
+}
+
+func TestEveryLimitOfASetHoldsInEveryWindow(t *testing.T) {
+	t.Parallel()
+	f, _ := limittest.Independent(t, 2)
+	limits := []shardlimit.Limit{
+		{Permits: 20, Per: 100 * time.Millisecond, Shards: 2},
+		{Permits: 70, Per: 500 * time.Millisecond, Shards: 2},
+	}
+	var record history.Recorder
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var wg sync.WaitGroup
+	for process := range 3 {
+		c := f.Client(t)
+		set := shardlimit.All(limittest.Limiter(t, c, "short", limits[0]), limittest.Limiter(t, c, "long", limits[1]))
+		for worker := range 4 {
+			wg.Go(func() {
+				tally := record.Tally()
+				for ctx.Err() == nil {
+					start := history.Now()
+					if (process+worker)%2 == 0 {
+						if err := set.WaitN(ctx, 2); err == nil {
+							tally.Add(start, history.Now(), 2)
+						} else if ctx.Err() == nil {
+							t.Error(err)
+						}
+						continue
+					}
+					d, err := set.Allow(context.Background())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if d.Allowed {
+						tally.Add(start, history.Now(), 1)
+					} else {
+						limittest.Pause(ctx, min(d.RetryAfter, 20*time.Millisecond))
+					}
+				}
+			})
+		}
+	}
+	limittest.Pause(ctx, 3*time.Second)
+	for _, limit := range limits {
+		limittest.AwaitBusy(t, limit, &record)
+	}
+	stop()
+	wg.Wait()
+	for _, limit := range limits {
+		limittest.KeepsTo(t, limit, record.Ops())
+	}
+}
+
+func TestALimitOfASetHasItsOwnPolicy(t *testing.T) {
+	t.Parallel()
+	here := limittest.Standalone(t)
+	there, posts := limittest.Proxied(t, 1)
+	local := limittest.Limiter(t, here.Client(t), "here", shardlimit.PerHour(10))
+	hour := shardlimit.PerHour(10)
+	closed := limittest.Limiter(t, there.Client(t), "there", hour)
+	open := limittest.Limiter(t, there.Client(t, limittest.OnOutage(shardlimit.FailOpen)), "there", hour)
+	posts[0].Server.Kill()
+	for range 5 {
+		if d, err := shardlimit.All(local, closed).AllowN(t.Context(), 3); !errors.Is(err, shardlimit.ErrUnavailable) {
+			t.Errorf("FailClosed: %+v, %v", d, err)
+		}
+	}
+	if used := limittest.Peek(t, local).Used; used != 0 {
+		t.Errorf("%d permits are used that nobody got", used)
+	}
+	d, err := shardlimit.All(local, open).AllowN(t.Context(), 3)
+	if err != nil || !d.Allowed || !d.Degraded || d.Granted != 3 {
+		t.Errorf("FailOpen: %+v, %v", d, err)
+	}
+	if used := limittest.Peek(t, local).Used; used != 3 {
+		t.Errorf("%d permits are used, want 3", used)
+	}
+	if _, err := local.AllowN(t.Context(), 7); err != nil {
+		t.Fatal(err)
+	}
+	for _, set := range []*shardlimit.Set{shardlimit.All(local, closed), shardlimit.All(closed, local)} {
+		if d, err := set.Allow(t.Context()); err != nil || d.Allowed {
+			t.Errorf("one refuses, the other is away: %+v, %v", d, err)
+		}
+	}
+}

@@ -1,0 +1,347 @@
+package promises
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+// handOver is the decision as another process gets it.
+func handOver(tb testing.TB, d shardlimit.Decision) (handed shardlimit.Decision) {
+	tb.Helper()
+	text, err := d.MarshalText()
+	if err == nil {
+		err = handed.UnmarshalText(text)
+	}
+	if err != nil {
+		tb.Fatalf("%q: %v", text, err)
+	}
+	return handed
+}
+
+// What was used beyond what was granted is missing afterwards, once, whoever settles it: on real
+// servers and embedded ones.
+func TestMoreUsedThanGrantedIsMissing(t *testing.T) {
+	t.Parallel()
+	limittest.OnEither(t, func(t *testing.T, f limittest.Fleet) {
+		for _, a := range limittest.Algorithms {
+			for _, shards := range []int{1, 3} {
+				name := fmt.Sprint(a, shards)
+				limit := shardlimit.Limit{Permits: 30, Per: time.Hour, Algorithm: a, Shards: shards}
+				l, other := limittest.Limiter(t, f.Client(t), name, limit),
+					limittest.Limiter(t, f.Client(t), name, limit)
+				limittest.MustGet(t, l, 20)
+				d, err := l.AllowN(t.Context(), 4)
+				if err != nil || !d.Allowed {
+					t.Fatal(d, err)
+				}
+				if err := other.Settle(t.Context(), handOver(t, d), 25); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				for _, again := range []int64{25, 3, 0, 29} {
+					if err := l.Settle(t.Context(), d, again); !errors.Is(err, shardlimit.ErrSettled) {
+						t.Errorf("%s: once more: %v", name, err)
+					}
+				}
+				if st := limittest.Peek(t, other); st.Used != 45 || st.Remaining != 0 {
+					t.Errorf("%s: %d used, %d free", name, st.Used, st.Remaining)
+				}
+				if d, err := l.Allow(t.Context()); err != nil || d.Allowed {
+					t.Errorf("%s: what is owed is granted: %+v, %v", name, d, err)
+				}
+			}
+		}
+	})
+}
+
+// Debts come back when the algorithm says so, also those of a decision that has left the window.
+func TestHowLongAnExcessIsOwed(t *testing.T) {
+	for _, a := range limittest.Algorithms {
+		for _, shards := range []int{1, 2} {
+			for _, late := range []time.Duration{0, 5 * time.Minute} {
+				t.Run(fmt.Sprint(a, shards, late), func(t *testing.T) {
+					limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+						limit := shardlimit.Limit{Permits: 60, Per: time.Minute, Algorithm: a, Shards: shards}
+						l := limittest.Limiter(t, f.Client(t), "l", limit)
+						d, err := l.AllowN(t.Context(), 10)
+						if err != nil || !d.Allowed {
+							t.Fatal(d, err)
+						}
+						time.Sleep(late)
+						if err := l.Settle(t.Context(), d, 310); err != nil {
+							t.Fatal(err)
+						}
+						owed := time.Minute
+						if limittest.Bursty(a) {
+							owed = 4 * time.Minute // 300 at 60 a minute, of which 60 were free
+						}
+						time.Sleep(owed - 10*time.Second)
+						if d, err := l.AllowN(t.Context(), 2); err != nil || d.Allowed && a != shardlimit.FixedWindow {
+							t.Errorf("too early: %+v, %v", d, err)
+						}
+						time.Sleep(time.Minute)
+						if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
+							t.Errorf("it is paid: %+v, %v", d, err)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// What this process decides by itself is settled by it alone, once.
+func TestSettleOfWhatThisProcessDecided(t *testing.T) {
+	for _, a := range limittest.Algorithms {
+		limit := shardlimit.Limit{Permits: 30, Per: time.Hour, Algorithm: a}
+		settles := func(t *testing.T, l *shardlimit.Limiter, left func() int64) {
+			t.Helper()
+			d, err := l.AllowN(t.Context(), 10)
+			if err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+			if err := l.Settle(t.Context(), handOver(t, d), 0); err != nil || left() != 20 {
+				t.Errorf("handed over: %v; %d left", err, left())
+			}
+			if err := l.Settle(t.Context(), d, 4); err != nil || left() != 26 && a != shardlimit.LeakyBucket {
+				t.Errorf("%v; %d left, want 26", err, left())
+			}
+			if err := l.Settle(t.Context(), d, 0); !errors.Is(err, shardlimit.ErrSettled) {
+				t.Errorf("once more: %v", err)
+			}
+			d, err = l.AllowN(t.Context(), 1)
+			if err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+			if err := l.Settle(t.Context(), d, 40); err != nil || left() != 0 {
+				t.Errorf("%v; %d left of what was charged", err, left())
+			}
+		}
+		t.Run(fmt.Sprint(a, "per participant"), func(t *testing.T) {
+			limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+				own := limit
+				own.Scope = shardlimit.PerParticipant
+				l := limittest.Limiter(t, f.Client(t), "l", own)
+				settles(t, l, func() int64 { return limittest.Peek(t, l).Remaining })
+			})
+		})
+		t.Run(fmt.Sprint(a, "during an outage"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, nodes := limittest.BubbledNodes(t, 1)
+				f.Punctual = true
+				l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(shardlimit.FailLocal)), "l", limit)
+				limittest.Settled(t, l)
+				nodes[0].Down.Store(true)
+				settles(t, l, func() int64 {
+					d, err := l.AllowUpTo(t.Context(), 30)
+					if err != nil || !d.Degraded {
+						t.Fatalf("%+v, %v", d, err)
+					}
+					if err := l.Settle(t.Context(), d, 0); err != nil {
+						t.Fatal(err)
+					}
+					return d.Granted
+				})
+			})
+		})
+	}
+}
+
+// Keys of families, other participants, leases and sets settle what was handed over, too.
+func TestEverythingSettlesWhatWasHandedOver(t *testing.T) {
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
+		a, b := f.Client(t), f.Client(t)
+		family := shardlimit.Limit{Permits: 10, Per: time.Hour}
+		leased := shardlimit.Limit{Permits: 100, Per: time.Hour, Lease: time.Second}
+		type pair struct{ from, to *shardlimit.Limiter }
+		for name, p := range map[string]pair{
+			"key": {limittest.Family(t, a, "f", family).Limiter("ann"),
+				limittest.Family(t, b, "f", family).Limiter("ann")},
+			"participant": {limittest.Limiter(t, a, "l", shardlimit.PerHour(10)).As("tenant", 1),
+				limittest.Limiter(t, b, "l", shardlimit.PerHour(10))},
+			"lease": {limittest.Limiter(t, a, "leased", leased), limittest.Limiter(t, b, "leased", leased)},
+		} {
+			var all []shardlimit.Decision
+			for range 3 {
+				d, err := p.from.AllowN(t.Context(), 3)
+				if err != nil || !d.Allowed {
+					t.Fatal(name, d, err)
+				}
+				all = append(all, d)
+			}
+			for _, d := range all {
+				handed := handOver(t, d)
+				if handed.Granted != 3 || !handed.Allowed {
+					t.Errorf("%s: %+v", name, handed)
+				}
+				if err := p.to.Settle(t.Context(), handed, 1); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				if err := p.from.Settle(t.Context(), d, 1); !errors.Is(err, shardlimit.ErrSettled) {
+					t.Errorf("%s, once more: %v", name, err)
+				}
+			}
+			time.Sleep(2 * time.Second) // what the lease holds comes back
+			if used := limittest.Peek(t, p.to).Used; used != 3 {
+				t.Errorf("%s: %d used", name, used)
+			}
+		}
+		one, other := limittest.Limiter(t, a, "x", shardlimit.PerHour(10)),
+			limittest.Limiter(t, a, "y", shardlimit.PerHour(20))
+		set := shardlimit.All(one, other)
+		d, err := set.AllowN(t.Context(), 5)
+		if err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		there := shardlimit.All(limittest.Limiter(t, b, "x", shardlimit.PerHour(10)),
+			limittest.Limiter(t, b, "y", shardlimit.PerHour(20)))
+		if err := one.Settle(t.Context(), handOver(t, d), 2); !errors.Is(err, shardlimit.ErrOtherLimiter) {
+			t.Error(err)
+		}
+		if err := there.Settle(t.Context(), handOver(t, d), 2); err != nil {
+			t.Error(err)
+		}
+		if err := set.Settle(t.Context(), d, 2); !errors.Is(err, shardlimit.ErrSettled) {
+			t.Error(err)
+		}
+		if x, y := limittest.Peek(t, one).Used, limittest.Peek(t, other).Used; x != 2 || y != 2 {
+			t.Errorf("%d and %d used", x, y)
+		}
+	})
+}
+
+// Of many who settle a decision of several shards, each for another use, one does.
+func TestOneOfManySettles(t *testing.T) {
+	t.Parallel()
+	limittest.OnEither(t, func(t *testing.T, f limittest.Fleet) {
+		limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: 4}
+		l, other := limittest.Limiter(t, f.Client(t), "l", limit), limittest.Limiter(t, f.Client(t), "l", limit)
+		d, err := l.AllowN(t.Context(), 30)
+		if err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		handed := handOver(t, d)
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		won := int64(-1)
+		for used := range int64(15) {
+			wg.Go(func() {
+				by, what := l, d
+				if used%2 == 0 {
+					by, what = other, handed
+				}
+				err := by.Settle(t.Context(), what, 2*used)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil && won < 0 {
+					won = 2 * used
+				} else if !errors.Is(err, shardlimit.ErrSettled) {
+					t.Errorf("%d used: %v, after one for %d", 2*used, err, won)
+				}
+			})
+		}
+		wg.Wait()
+		if used := limittest.Peek(t, l).Used; used != won {
+			t.Errorf("%d used, it was settled for %d", used, won)
+		}
+	})
+}
+
+func TestErrorsOfSettle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := limittest.Bubbled(t, 1).Client(t)
+		l := limittest.Limiter(t, c, "l", shardlimit.PerMinute(10))
+		d, err := l.AllowN(t.Context(), 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, used := range []int64{-1, shardlimit.MaxPermits + 1} {
+			if err := l.Settle(t.Context(), d, used); !errors.Is(err, shardlimit.ErrInvalidPermits) {
+				t.Errorf("%d used: %v", used, err)
+			}
+		}
+		for _, none := range []shardlimit.Decision{{}, {Allowed: true, Granted: 5},
+			handOver(t, shardlimit.Decision{})} {
+			if err := l.Settle(t.Context(), none, 7); err != nil && !errors.Is(err, shardlimit.ErrOtherLimiter) {
+				t.Error(err)
+			}
+		}
+		if err := errors.Join(l.Settle(t.Context(), d, 5), l.Settle(t.Context(), d, 5)); err != nil {
+			t.Error(err)
+		}
+		if used := limittest.Peek(t, l).Used; used != 5 {
+			t.Errorf("%d used", used)
+		}
+		if err := l.SetLimit(t.Context(), shardlimit.PerMinute(7)); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Settle(t.Context(), d, 1); err != nil || limittest.Peek(t, l).Used != 1 {
+			t.Errorf("under another limit: %v, %d used", err, limittest.Peek(t, l).Used)
+		}
+		c.Close()
+		if err := l.Settle(t.Context(), d, 0); !errors.Is(err, shardlimit.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+// FuzzDecisionText: any text is a decision or ErrInvalidDecision, and what was read is written the
+// same.
+func FuzzDecisionText(f *testing.F) {
+	inProcess := shardlimit.Decision{Granted: 3}
+	text, err := inProcess.MarshalText()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte("AQAAAAAA"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var d shardlimit.Decision
+		if err := d.UnmarshalText(text); err != nil {
+			if !errors.Is(err, shardlimit.ErrInvalidDecision) || d.Granted != 0 {
+				t.Errorf("%q: %+v, %v", text, d, err)
+			}
+			return
+		}
+		if again, err := d.MarshalText(); err != nil || string(again) != string(text) {
+			t.Errorf("%q became %q, %v", text, again, err)
+		}
+	})
+}
+
+// What came back of shards that have left since does not come back of those that stay, as well.
+func TestSettledOnceThoughShardsLeave(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		a, b := f.Client(t), f.Client(t)
+		for i := range int64(24) { // two of four shards each, of which two will stay
+			name, unused := fmt.Sprint("l", i), 10+10*(i%2)
+			limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: 4}
+			l := limittest.Limiter(t, a, name, limit)
+			d, err := l.AllowN(t.Context(), 20)
+			if err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+			handed := handOver(t, d)
+			if err := l.Settle(t.Context(), d, 20-unused); err != nil {
+				t.Fatal(err)
+			}
+			limit.Shards = 2
+			if err := l.SetLimit(t.Context(), limit); err != nil {
+				t.Fatal(err)
+			}
+			err = limittest.Limiter(t, b, name, limit).Settle(t.Context(), handed, 20-unused)
+			if err := limittest.Once(err); err != nil {
+				t.Error(err)
+			}
+			if used := limittest.Peek(t, l).Used; used != 20-unused {
+				t.Errorf("%d used, %d came back of 20: %v", used, unused, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,294 @@
+package promises
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+func TestACopiedDecisionIsSettledOnce(t *testing.T) {
+	for _, shards := range []int{1, 4} {
+		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
+			l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l",
+				shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: shards})
+			if _, err := l.AllowN(t.Context(), 20); err != nil {
+				t.Fatal(err)
+			}
+			d, err := l.AllowN(t.Context(), 60) // more than one of four shards has
+			if err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			var wg sync.WaitGroup
+			for range 16 {
+				wg.Go(func() {
+					if err := limittest.Once(l.Settle(t.Context(), d, 0)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			if used := limittest.Peek(t, l).Used; used != 20 {
+				t.Errorf("%d permits are used after the refund, want 20", used)
+			}
+		})
+	}
+}
+
+func TestConcurrentSettlesGiveBackWhatWasGranted(t *testing.T) {
+	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l",
+		shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 3})
+	var wg sync.WaitGroup
+	for i := range 40 {
+		wg.Go(func() {
+			for k := range 5 {
+				d, err := l.AllowN(t.Context(), int64(1+(i+k)%4))
+				if err != nil || !d.Allowed {
+					t.Errorf("%+v, %v", d, err)
+					return
+				}
+				for range 2 {
+					if err := limittest.Once(l.Settle(t.Context(), d, 0)); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if st := limittest.Peek(t, l); st.Used != 0 || st.Remaining != 1000 {
+		t.Errorf("%d used, %d free", st.Used, st.Remaining)
+	}
+}
+
+func TestWhatWasNotGrantedIsNotSettled(t *testing.T) {
+	c := limittest.Standalone(t).Client(t)
+	l := limittest.Limiter(t, c, "l", shardlimit.PerHour(10))
+	other := limittest.Limiter(t, c, "other", shardlimit.PerHour(10))
+	d, err := l.AllowN(t.Context(), 10)
+	if err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	denied, err := l.Allow(t.Context())
+	if err != nil || denied.Allowed {
+		t.Fatalf("%+v, %v", denied, err)
+	}
+	if err := errors.Join(l.Settle(t.Context(), denied, 0), l.Settle(t.Context(), shardlimit.Decision{}, 0),
+		l.Settle(t.Context(), shardlimit.Decision{Allowed: true, Granted: 5}, 0)); err != nil {
+		t.Error(err)
+	}
+	both, err := shardlimit.All(limittest.Limiter(t, c, "of a set", shardlimit.PerHour(10))).AllowN(t.Context(), 1)
+	if err != nil || !both.Allowed {
+		t.Fatalf("%+v, %v", both, err)
+	}
+	for name, err := range map[string]error{"another's": other.Settle(t.Context(), d, 0),
+		"a set's": other.Settle(t.Context(), both, 0)} {
+		if !errors.Is(err, shardlimit.ErrOtherLimiter) || !strings.Contains(err.Error(), `"other"`) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if used := limittest.Peek(t, l).Used; used != 10 {
+		t.Errorf("%d permits are used, want 10", used)
+	}
+	forged := d
+	forged.Granted = 1000
+	if err := l.Settle(t.Context(), forged, 0); err != nil {
+		t.Fatal(err)
+	}
+	if st := limittest.Peek(t, l); st.Used != 0 || st.Remaining != 10 {
+		t.Errorf("%d used, %d free: the refund was not clamped", st.Used, st.Remaining)
+	}
+}
+
+func TestSettleAfterTheWindowGivesNothingBack(t *testing.T) {
+	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l",
+		shardlimit.Limit{Permits: 10, Per: 100 * time.Millisecond})
+	old, err := l.AllowN(t.Context(), 10)
+	if err != nil || !old.Allowed {
+		t.Fatalf("%+v, %v", old, err)
+	}
+	if err := l.WaitN(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.SetLimit(t.Context(), shardlimit.PerHour(10)); err != nil { // so that what is used now stays
+		t.Fatal(err)
+	}
+	before := limittest.Peek(t, l).Used
+	if err := l.Settle(t.Context(), old, 0); err != nil {
+		t.Fatal(err)
+	}
+	if after := limittest.Peek(t, l).Used; after != before {
+		t.Errorf("%d permits were used, %d after the refund of a decision that has left the window", before, after)
+	}
+}
+
+// The window grows while the decision is in it. That it was refunded must be
+// remembered for as long as there is something that could be given back.
+func TestSettledOnceThoughTheWindowGrows(t *testing.T) {
+	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l",
+		shardlimit.Limit{Permits: 10, Per: 300 * time.Millisecond})
+	var same []shardlimit.Decision // in one entry of the log, as calls of one batch are
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			d, err := l.Allow(t.Context())
+			if err != nil || !d.Allowed {
+				t.Errorf("%+v, %v", d, err)
+			}
+			mu.Lock()
+			same = append(same, d)
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	again := same[:9]
+	for _, d := range again {
+		if err := l.Settle(t.Context(), d, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refunded := time.Now()
+	if err := l.SetLimit(t.Context(), shardlimit.PerHour(10)); err != nil {
+		t.Fatal(err)
+	}
+	limittest.AwaitThat(t, "the old window has passed",
+		func() bool { return time.Since(refunded) > 400*time.Millisecond })
+	before := limittest.Peek(t, l).Used
+	if before == 0 {
+		t.Log("the machine was too slow: the window had passed before it grew")
+		return
+	}
+	for _, d := range again {
+		if err := limittest.Once(l.Settle(t.Context(), d, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := limittest.Peek(t, l).Used; after != before {
+		t.Errorf("%d permits were used, %d after one decision was refunded again", before, after)
+	}
+}
+
+func TestASettleThatFailedMayBeTriedAgain(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 2, redistest.Persistent())
+	for i, p := range posts {
+		fl.Nodes[i].Redis.InitAddress = []string{p.Server.Addr()} // a proxy would accept the connection
+	}
+	l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
+	d, err := l.AllowN(t.Context(), 100) // of both nodes
+	if err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	posts[0].Server.Kill()
+	limittest.AwaitThat(t, "the node is seen as gone", func() bool {
+		st, err := l.Peek(t.Context())
+		return err == nil && limittest.ShardOn(t, st, posts[0].Name).Err != nil
+	})
+	err = l.Settle(t.Context(), d, 0)
+	var where *shardlimit.ShardError
+	if !errors.As(err, &where) || where.Node != posts[0].Name {
+		t.Fatalf("%v", err)
+	}
+	posts[0].Server.Restart()
+	limittest.AwaitThat(t, "the rest is given back", func() bool {
+		_ = l.Settle(t.Context(), d, 0)
+		st, err := l.Peek(t.Context())
+		return err == nil && st.Used == 0 && st.Remaining == 100
+	})
+}
+
+// Grants that share an entry of the log: giving one back twice would take what
+// another caller still uses.
+func TestSettleNeverTakesWhatOthersWereGranted(t *testing.T) {
+	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l",
+		shardlimit.Limit{Permits: 10_000, Per: time.Hour, Shards: 1})
+	for range 40 { // from here on, what is granted within half a minute is one entry
+		if _, err := l.Allow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.AllowN(t.Context(), 100); err != nil {
+		t.Fatal(err)
+	}
+	d, err := l.AllowN(t.Context(), 60)
+	if err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if err := limittest.Once(l.Settle(t.Context(), d, 0)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if used := limittest.Peek(t, l).Used; used != 140 {
+		t.Errorf("%d permits are used after the refund, want 140", used)
+	}
+}
+
+// allowed makes n calls for a permit each, which must all be granted.
+func allowed(tb testing.TB, l *shardlimit.Limiter, n int) (granted []shardlimit.Decision) {
+	tb.Helper()
+	for range n {
+		d, err := l.Allow(tb.Context())
+		if err != nil || !d.Allowed {
+			tb.Fatalf("%+v, %v", d, err)
+		}
+		granted = append(granted, d)
+	}
+	return granted
+}
+
+// What a call took is settled though its context has ended: a request that was cancelled is
+// settled, too.
+func TestSettleGoesOnAfterTheEndOfAContext(t *testing.T) {
+	t.Parallel()
+	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l", shardlimit.PerHour(10))
+	ended, end := context.WithCancel(t.Context())
+	granted := allowed(t, l, 5)
+	end()
+	for _, d := range granted {
+		if err := l.Settle(ended, d, 0); err != nil {
+			t.Error(err)
+		}
+	}
+	if used := limittest.Peek(t, l).Used; used != 0 {
+		t.Errorf("%d permits are in use", used)
+	}
+}
+
+// A call whose caller does not wait for the answer says nothing about the node either.
+func TestCallsGivenUpAreNoFaultOfTheNode(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 1)
+	l := limittest.Limiter(t, fl.Client(t, limittest.PatientFor(30*time.Second)), "l", shardlimit.PerHour(100))
+	for name, call := range map[string]func(context.Context) error{
+		"Reserve":      func(ctx context.Context) error { _, err := l.Reserve(ctx, 2); return err },
+		"WaitN":        func(ctx context.Context) error { return l.WaitN(ctx, 2) },
+		"Peek":         func(ctx context.Context) error { _, err := l.Peek(ctx); return err },
+		"Participants": func(ctx context.Context) error { _, err := l.Participants(ctx); return err },
+		"Reset":        func(ctx context.Context) error { return l.Reset(ctx) },
+	} {
+		posts[0].Proxy.Stall(true)
+		for range 3 {
+			if err := call(limittest.Shortly(t, 5*time.Millisecond)); err == nil && name != "Peek" {
+				// which tells the error of each shard
+				t.Errorf("%s ended well without a node", name)
+			}
+		}
+		posts[0].Proxy.Stall(false)
+		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || d.Degraded {
+			t.Errorf("after %s the node was taken to be away: %+v, %v", name, d, err)
+		}
+	}
+}

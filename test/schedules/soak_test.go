@@ -1,0 +1,228 @@
+package schedules
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+var (
+	soakFor    = flag.Duration("soak", 0, "how long TestSoak goes on; with 0 it plays one short round")
+	soakKeys   = flag.Int("soak.keys", 10_000, "how many keys TestSoak calls now and then")
+	soakReport = flag.String("soak.report", "", "the file that TestSoak writes its report to")
+)
+
+// TestSoak keeps four real servers, three processes, a limit and the keys of a family in use while
+// servers break and are mended, round after round: no window is over, the limit is whole at the end
+// of each round, and neither memory nor goroutines grow.
+func TestSoak(t *testing.T) {
+	if *soakFor == 0 {
+		t.Parallel()
+	}
+	s := &soak{began: time.Now(), schedule: schedule{
+		T: t, Rand: rand.New(rand.NewPCG(*schedulesSeed, 1)), mild: true, takeover: true, tally: &tally{},
+		plan: &schedulePlan{kind: "standalone"},
+	}}
+	s.limit = shardlimit.Limit{Permits: 600, Per: time.Second, Shards: 4}
+	s.begin(s.limit)
+	for _, c := range s.clients {
+		s.families = append(s.families, limittest.Family(t, c, "f", soakedKey))
+	}
+	if *soakFor == 0 {
+		s.round(2)
+		return
+	}
+	for i := range *soakKeys { // what a process remembers of a key is no leak
+		for _, f := range s.families {
+			_, _ = f.Limiter(fmt.Sprint("cool ", i)).Allow(t.Context())
+		}
+	}
+	for row := 1; time.Since(s.began) < *soakFor && !t.Failed(); row++ {
+		until := s.began.Add(*soakFor * time.Duration(row) / soakRows)
+		for time.Now().Before(until) && !t.Failed() {
+			s.round(4 + s.IntN(6))
+		}
+		s.report()
+	}
+	s.leaks()
+}
+
+// soakRows is how many rows the report of a soak has.
+const soakRows = 12
+
+var soakedKey = shardlimit.Limit{Permits: 20, Per: time.Second}
+
+// soak is a soak under way.
+type soak struct {
+	schedule
+	limit    shardlimit.Limit
+	families []*shardlimit.Family
+	began    time.Time
+	carried  [hotKeys + 1][]history.Op // the last window of the limit, and of each hot key
+	row      soakRow
+	rows     []soakRow
+}
+
+// hotKeys is how many keys are called all the time.
+const hotKeys = 4
+
+// soakRow is what was seen in a number of rounds.
+type soakRow struct {
+	until          time.Duration
+	rounds         int
+	calls, permits int64
+	errors         int64
+	most           [2]int64      // in any window: of the limit, of a hot key
+	mended         time.Duration // the longest until the limit was whole
+	heap           uint64        // bytes
+	goroutines     int
+	stored         int // keys on all nodes
+}
+
+// round breaks servers and mends them while all are called.
+func (s *soak) round(events int) {
+	calls := [hotKeys + 1]*limittest.Traffic{}
+	for i := range calls {
+		calls[i] = limittest.MakeTraffic()
+		calls[i].Dying, calls[i].Rest = true, 5*time.Millisecond
+		defer calls[i].End() // in case the test fails before it has looked
+	}
+	calls[0].Start(3, s.main.limiters...)
+	for i := range hotKeys {
+		for _, f := range s.families {
+			calls[i+1].Start(1, f.Limiter(fmt.Sprint("hot ", i)))
+		}
+	}
+	for range 500 {
+		_, _ = s.families[s.IntN(3)].Limiter(fmt.Sprint("cool ", s.IntN(*soakKeys))).Allow(s.Context())
+	}
+	for i := range events {
+		e := drawDisturbance(s.Rand, i)
+		s.happens(e)
+		time.Sleep(e.pause)
+	}
+	healing := time.Now()
+	s.heal()
+	s.row.mended = max(s.row.mended, time.Since(healing))
+	for i, c := range calls {
+		limit := soakedKey
+		if i == 0 {
+			limit = s.limit
+		}
+		s.row.most[min(i, 1)] = max(s.row.most[min(i, 1)], s.judge(i, limit, c))
+	}
+	s.row.rounds++
+	s.measure()
+}
+
+// judge ends the traffic and returns the most that any window held. The last window of the round
+// before counts, too.
+func (s *soak) judge(i int, limit shardlimit.Limit, calls *limittest.Traffic) int64 {
+	ops, err := calls.Stop()
+	if err != nil && !errors.Is(err, shardlimit.ErrUnavailable) {
+		s.Error(err)
+	}
+	s.row.calls += calls.Calls.Load()
+	s.row.permits += calls.Admitted.Load()
+	s.row.errors += calls.Failures.Load()
+	worst := limittest.KeepsTo(s.T, limit, append(s.carried[i], ops...))
+	s.carried[i] = nil
+	for _, op := range ops {
+		if op.End > history.Now()-int64(limit.Per) {
+			s.carried[i] = append(s.carried[i], op)
+		}
+	}
+	return worst.Permits
+}
+
+// measure looks at what is in use once nothing is called.
+func (s *soak) measure() {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	s.row.heap, s.row.goroutines, s.row.stored = m.HeapAlloc, runtime.NumGoroutine(), 0
+	for _, st := range s.stations {
+		s.row.stored += keysOn(s.T, st.post)
+	}
+}
+
+// keysOn returns how many keys a node has.
+func keysOn(tb testing.TB, p *limittest.ProxiedNode) (n int) {
+	tb.Helper()
+	if _, err := fmt.Sscan(p.Do(tb, "DBSIZE"), &n); err != nil {
+		tb.Fatal(err)
+	}
+	return n
+}
+
+// leakAfter is how long a soak must be to tell a leak from pools that fill.
+const leakAfter = 10 * time.Minute
+
+// leaks fails the test if the last quarter of the rows needed half as much again as the second did.
+func (s *soak) leaks() {
+	if len(s.rows) < soakRows || *soakFor < leakAfter {
+		return
+	}
+	early, late := s.rows[soakRows/4:soakRows/2], s.rows[3*soakRows/4:]
+	for _, what := range []struct {
+		name string
+		of   func(soakRow) float64
+	}{
+		{"bytes of heap", func(r soakRow) float64 { return float64(r.heap) }},
+		{"goroutines", func(r soakRow) float64 { return float64(r.goroutines) }},
+		{"keys on the nodes", func(r soakRow) float64 { return float64(r.stored) }},
+	} {
+		if was, is := least(early, what.of), least(late, what.of); is > 1.5*was {
+			s.Errorf("%s grew from %.0f to %.0f", what.name, was, is)
+		}
+	}
+}
+
+func least(rows []soakRow, of func(soakRow) float64) float64 {
+	x := of(rows[0])
+	for _, r := range rows {
+		x = min(x, of(r))
+	}
+	return x
+}
+
+// report closes a row and writes all of them.
+func (s *soak) report() {
+	s.row.until = time.Since(s.began)
+	s.rows = append(s.rows, s.row)
+	s.row = soakRow{}
+	var b strings.Builder
+	fmt.Fprintf(&b, `# A soak
+
+Four servers and three processes; nine callers of a limit of %d permits in %v (4 shards, takeover),
+and twelve of %d keys with %d in %v. %d other keys are called now and then. Each round breaks
+servers at random, one or two at a time, moves the limit, and mends all.
+
+Written by: go test ./test/schedules -run '^TestSoak$' -timeout 0 -soak %v
+-soak.keys %d -soak.report FILE
+
+| until | rounds | calls | permits | errors | most of %d | most of %d | whole after | heap, MB | goroutines | keys |
+|---|---|---|---|---|---|---|---|---|---|---|
+`, s.limit.Permits, s.limit.Per, hotKeys, soakedKey.Permits, soakedKey.Per, *soakKeys, *soakFor, *soakKeys,
+		s.limit.Permits, soakedKey.Permits)
+	for _, r := range s.rows {
+		fmt.Fprintf(&b, "| %v | %d | %d | %d | %d | %d | %d | %v | %.1f | %d | %d |\n", r.until.Round(time.Second),
+			r.rounds, r.calls, r.permits, r.errors, r.most[0], r.most[1], r.mended.Round(100*time.Millisecond),
+			float64(r.heap)/1e6, r.goroutines, r.stored)
+	}
+	if *soakReport == "" {
+		s.Log(b.String())
+	} else if err := os.WriteFile(*soakReport, []byte(b.String()), 0o600); err != nil {
+		s.Error(err)
+	}
+}

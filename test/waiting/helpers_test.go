@@ -1,0 +1,104 @@
+package waiting
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+// scriptCalls is how many scripts a server has run.
+func scriptCalls(tb testing.TB, c rueidis.Client) (calls int64) {
+	tb.Helper()
+	info, err := c.Do(context.Background(), c.B().Info().Section("commandstats").Build()).ToString()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for line := range strings.Lines(info) {
+		for _, command := range []string{"cmdstat_evalsha:calls=", "cmdstat_eval:calls="} {
+			if rest, ok := strings.CutPrefix(line, command); ok {
+				number, _, _ := strings.Cut(rest, ",")
+				n, err := strconv.ParseInt(number, 10, 64)
+				if err != nil {
+					tb.Fatal(err)
+				}
+				calls += n
+			}
+		}
+	}
+	return calls
+}
+
+// mustReserve reserves n permits.
+func mustReserve(t *testing.T, l *shardlimit.Limiter, n int64) *shardlimit.Reservation {
+	t.Helper()
+	r, err := l.Reserve(t.Context(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Permits() != n || r.Degraded() {
+		t.Fatalf("%d permits reserved, degraded %t", r.Permits(), r.Degraded())
+	}
+	return r
+}
+
+func reserveAndUse(t *testing.T, l *shardlimit.Limiter, rng *rand.Rand, tally *history.Tally, limit shardlimit.Limit,
+	made, cancelled, ahead *atomic.Int64) {
+	n := 1 + rng.Int64N(limit.Permits/2)
+	start := history.Now()
+	r, err := l.Reserve(context.Background(), n)
+	if errors.Is(err, shardlimit.ErrTooFarAhead) || errors.Is(err, shardlimit.ErrWaitTooLong) {
+		time.Sleep(limit.Per / 10) // spares the processor
+		return
+	}
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	delay := r.Delay()
+	end := history.Now()
+	made.Add(1)
+	if delay > 0 {
+		ahead.Add(1)
+		if rng.IntN(3) == 0 {
+			if err := r.Cancel(context.Background()); err != nil {
+				t.Error(err)
+			}
+			cancelled.Add(1)
+			return
+		}
+	}
+	tally.Add(start+int64(delay), end+int64(delay), n)
+}
+
+// joinLine begins to wait for n permits and returns when the caller stands in the line.
+func joinLine(t *testing.T, ctx context.Context, l *shardlimit.Limiter, n int64, then func(error)) {
+	t.Helper()
+	place := limittest.Waiting(l) + 1
+	go func() { then(l.WaitN(ctx, n)) }()
+	limittest.AwaitThat(t, "one more waits", func() bool { return limittest.Waiting(l) == place })
+}
+
+// eventually polls until the condition holds, for as long as a test has patience, and returns what
+// it saw last.
+func eventually[T any](tb testing.TB, look func() (T, bool)) T {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limittest.Patience)
+	defer cancel()
+	for {
+		v, ok := look()
+		if ok || !limittest.Pause(ctx, 5*time.Millisecond) {
+			return v
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package waiting
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// TestLeasesNeverExceedTheLimit has several processes with leases compete for a
+// limit, and checks every decision against it.
+func TestLeasesNeverExceedTheLimit(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 4} {
+		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
+			limit := shardlimit.Limit{Permits: 2000, Per: 200 * time.Millisecond, Lease: 20 * time.Millisecond,
+				Shards: shards}
+			f := limittest.Standalone(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var granted atomic.Int64
+			var recorder history.Recorder
+			var wg sync.WaitGroup
+			for range 3 {
+				l := limittest.Limiter(t, f.Client(t), "leased", limit)
+				for range 4 {
+					tally := recorder.Tally()
+					wg.Go(func() {
+						for ctx.Err() == nil {
+							begin := history.Now()
+							d, err := l.Allow(context.Background())
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							if d.Allowed {
+								granted.Add(d.Granted)
+								tally.Add(begin, history.Now(), d.Granted)
+							} else if !limittest.Pause(ctx, d.RetryAfter) {
+								return
+							}
+						}
+					})
+				}
+			}
+			limittest.Pause(ctx, 1500*time.Millisecond) // how long they work; nothing is right because of it
+			limittest.AwaitThat(t, "more than the limit was granted",
+				func() bool { return granted.Load() > limit.Permits })
+			cancel()
+			wg.Wait()
+			ops := recorder.Ops()
+			if worst, ok := history.Check(limit.Per, limit.Permits, ops); !ok {
+				t.Errorf("%d permits in one window, the limit is %d: %+v", worst.Permits, limit.Permits, worst)
+			}
+		})
+	}
+}
+
+// A lease is there to answer without Redis.
+func TestLeaseAnswersManyCallsWithFewScripts(t *testing.T) {
+	server := redistest.Standalone(t)
+	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "solo", Redis: limittest.Unhurried(server.ClientOption())}},
+		Prefix: redistest.Prefix(t)}
+	limit := shardlimit.Limit{Permits: 100_000, Per: time.Minute, Lease: 30 * time.Second, Shards: 1}
+	l := limittest.Limiter(t, f.Client(t), "held", limit)
+	watcher := server.Client(t)
+	before := scriptCalls(t, watcher)
+	const calls = 2000
+	for range calls {
+		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	if scripts := scriptCalls(t, watcher) - before; scripts > calls/20 {
+		t.Errorf("%d calls took %d scripts", calls, scripts)
+	}
+}
+
+func TestLeaseReturnsWhatWasNotUsed(t *testing.T) {
+	f := limittest.Standalone(t)
+	limit := shardlimit.Limit{Permits: 10_000, Per: time.Minute, Lease: 200 * time.Millisecond, Shards: 1}
+	l := limittest.Limiter(t, f.Client(t), "returned", limit)
+	ctx := t.Context()
+	var granted int64
+	for range 200 { // enough for the lease to grow beyond what is used
+		d, err := l.Allow(ctx)
+		if err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		granted++
+	}
+	state := eventually(t, func() (shardlimit.State, bool) {
+		s, err := l.Peek(ctx)
+		return s, err == nil && s.Used == granted
+	})
+	if state.Used != granted {
+		t.Errorf("%d permits were used, the log holds %d", granted, state.Used)
+	}
+}
+
+// held is how many permits the process holds: what the log has beyond what was granted.
+func held(t *testing.T, l *shardlimit.Limiter, granted int64) int64 {
+	t.Helper()
+	s, err := l.Peek(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Used - granted
+}
+
+// Leases end while others take from them: what was not taken goes back, all of it.
+func TestLeasesThatEndInUseReturnTheRest(t *testing.T) {
+	f := limittest.Standalone(t)
+	limit := shardlimit.Limit{Permits: 1_000_000_000, Per: time.Minute, Lease: 10 * time.Millisecond, Shards: 2}
+	l := limittest.Limiter(t, f.Client(t), "ending", limit)
+	ctx := t.Context()
+	var granted atomic.Int64
+	var callers sync.WaitGroup
+	for i := range 4 {
+		callers.Go(func() {
+			for k := range int64(60_000) {
+				d, err := l.AllowN(ctx, 1+k%3*int64(i))
+				if err != nil || !d.Allowed {
+					t.Errorf("%+v, %v", d, err)
+					return
+				}
+				granted.Add(d.Granted)
+			}
+		})
+	}
+	callers.Wait()
+	if rest := eventually(t, func() (int64, bool) {
+		rest := held(t, l, granted.Load())
+		return rest, rest == 0
+	}); rest != 0 {
+		t.Errorf("%d permits were used, the log holds %d more", granted.Load(), rest)
+	}
+}
+
+func TestLeaseDecisionsCanBeRefunded(t *testing.T) {
+	f := limittest.Standalone(t)
+	limit := shardlimit.Limit{Permits: 1000, Per: time.Minute, Lease: 100 * time.Millisecond, Shards: 4}
+	l := limittest.Limiter(t, f.Client(t), "refunded", limit)
+	ctx := t.Context()
+	for range 300 {
+		d, err := l.Allow(ctx)
+		if err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		for range 2 { // the second does nothing
+			if err := limittest.Once(l.Settle(ctx, d, 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	state := eventually(t, func() (shardlimit.State, bool) {
+		s, err := l.Peek(ctx)
+		return s, err == nil && s.Used == 0
+	})
+	if state.Used != 0 {
+		t.Errorf("everything was refunded, the log holds %d", state.Used)
+	}
+}

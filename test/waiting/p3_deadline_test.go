@@ -1,0 +1,176 @@
+package waiting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/extent"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+// atMost is how long a call may take by its call timeout: the watchdog's grace is on top of it.
+const atMost = shardlimit.DefaultCallTimeout + 10*time.Millisecond
+
+// everyCall is every kind of call on a limit of 1,000 permits.
+func everyCall(l *shardlimit.Limiter, set *shardlimit.Set, refund func() shardlimit.Decision,
+	r *shardlimit.Reservation) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"Allow":      func(ctx context.Context) error { _, err := l.Allow(ctx); return err },
+		"AllowN":     func(ctx context.Context) error { _, err := l.AllowN(ctx, 10); return err },
+		"AllowN all": func(ctx context.Context) error { _, err := l.AllowN(ctx, 700); return err },
+		"AllowUpTo":  func(ctx context.Context) error { _, err := l.AllowUpTo(ctx, 700); return err },
+		"Wait":       func(ctx context.Context) error { return l.Wait(ctx) },
+		"WaitN":      func(ctx context.Context) error { return l.WaitN(ctx, 700) },
+		"Reserve":    func(ctx context.Context) error { _, err := l.Reserve(ctx, 700); return err },
+		"Cancel":     func(ctx context.Context) error { return r.Cancel(ctx) },
+		"Settle":     func(ctx context.Context) error { return l.Settle(ctx, refund(), 0) },
+		"Peek":       func(ctx context.Context) error { _, err := l.Peek(ctx); return err },
+		"Set.Allow":  func(ctx context.Context) error { _, err := set.Allow(ctx); return err },
+		"Set.AllowN": func(ctx context.Context) error { _, err := set.AllowN(ctx, 700); return err },
+		"Set.Wait":   func(ctx context.Context) error { return set.Wait(ctx) },
+	}
+}
+
+// Whatever nodes do, a call returns within the call timeout, or by its context if that ends sooner.
+// Both are the bubble's time, and the call timeout is that of production.
+func TestEveryCallHasOneDeadline(t *testing.T) {
+	for i, shards := range []int{1, 2, 16} {
+		if !extent.Plays(i + 3) {
+			continue
+		}
+		for what, patience := range map[string]time.Duration{"call timeout": 0, "context": 30 * time.Millisecond} {
+			t.Run(fmt.Sprintf("%s, %d shards", what, shards), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { returnInTime(t, shards, patience) })
+			})
+		}
+	}
+}
+
+func returnInTime(t *testing.T, shards int, patience time.Duration) {
+	f, net := limittest.Bubbled(t, 2).Distant(t, time.Millisecond)
+	c := f.Client(t)
+	l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: shards})
+	all := []*shardlimit.Limiter{l}
+	for i := range 8 {
+		all = append(all,
+			limittest.Limiter(t, c, fmt.Sprint("other", i), shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2}))
+	}
+	set := shardlimit.All(all...)
+	for name := range everyCall(nil, nil, nil, nil) {
+		if patience == 0 && strings.Contains(name, "Wait") {
+			continue // it has no end but that of its context
+		}
+		for stalled := 1; stalled <= len(net); stalled++ {
+			var d shardlimit.Decision
+			for i, l := range all {
+				// after the nodes were away; half of each is used then, so all are likely to refuse
+				// 700
+				limittest.AwaitThat(t, "every shard answers", func() bool {
+					if l.Reset(t.Context()) != nil {
+						return false
+					}
+					got, err := l.AllowN(t.Context(), 500)
+					if i == 0 {
+						d = got
+					}
+					return err == nil && got.Allowed
+				})
+			}
+			r, err := l.Reserve(t.Context(), 700)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range net[:stalled] {
+				n.Stalled.Store(true)
+			}
+			ctx, cancel, limit := t.Context(), context.CancelFunc(func() {}), atMost
+			if patience > 0 {
+				ctx, cancel = context.WithTimeout(ctx, patience)
+				if name != "Settle" && name != "Cancel" { // which go on after the end of a context
+					limit = patience + time.Millisecond
+				}
+			}
+			began := time.Now()
+			err = everyCall(l, set, func() shardlimit.Decision { return d }, r)[name](ctx)
+			if took := time.Since(began); took > limit {
+				t.Errorf("%s: %d of 2 nodes stall: returned after %s: %v", name, stalled, took, err)
+			}
+			cancel()
+			for _, n := range net {
+				n.Stalled.Store(false)
+			}
+			time.Sleep(3 * time.Second) // breakers probe, and what hangs ends
+			limittest.AwaitThat(t, "the reservation is cancelled", func() bool { return r.Cancel(t.Context()) == nil })
+		}
+	}
+}
+
+// A refund that was not sent because a breaker is open can be tried again, and gives everything
+// back.
+func TestARefundSkipsNodesThatAreAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, net := limittest.Bubbled(t, 2).Distant(t, time.Millisecond)
+		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 16})
+		d, err := l.AllowN(t.Context(), 1000)
+		if err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		net[0].Stalled.Store(true)
+		for range 3 { // until the breaker is open
+			_, _ = l.Peek(t.Context())
+		}
+		began, calls := time.Now(), net[0].Calls.Load()
+		var shard *shardlimit.ShardError
+		if err := l.Settle(t.Context(), d, 0); !errors.As(err, &shard) {
+			t.Errorf("a refund of which half cannot be sent: %v", err)
+		}
+		if took := time.Since(began); took > 5*time.Millisecond {
+			t.Errorf("it took %s", took)
+		}
+		if sent := net[0].Calls.Load() - calls; sent > 1 { // a probe
+			t.Errorf("%d calls to a node whose breaker is open", sent)
+		}
+		if st, err := l.Peek(t.Context()); err != nil || st.Remaining != 500 {
+			t.Errorf("of the half that can be seen %d permits are free: %v", st.Remaining, err)
+		}
+		net[0].Stalled.Store(false)
+		limittest.AwaitThat(t, "the breaker closes", func() bool {
+			time.Sleep(100 * time.Millisecond)
+			return l.Settle(t.Context(), d, 0) == nil
+		})
+		if used := limittest.Peek(t, l).Used; used != 0 {
+			t.Errorf("%d permits are used", used)
+		}
+	})
+}
+
+// Far limits of a Set that are all likely to refuse are asked within one call timeout, and grant.
+func TestASetOfScarceLimitsHasOneDeadline(t *testing.T) {
+	for _, rtt := range []time.Duration{5 * time.Millisecond, 40 * time.Millisecond, 80 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			f, _ := limittest.Bubbled(t, 2).Distant(t, rtt)
+			c := f.Client(t)
+			var all []*shardlimit.Limiter
+			for i := range 8 {
+				all = append(all,
+					limittest.Limiter(t, c, fmt.Sprint("l", i),
+						shardlimit.Limit{Permits: 10, Per: time.Second, Shards: 1}))
+				if d, err := all[i].AllowN(t.Context(), 10); err != nil || !d.Allowed {
+					t.Fatalf("%+v, %v", d, err)
+				}
+			}
+			time.Sleep(3 * time.Second)
+			began := time.Now()
+			d, err := shardlimit.All(all...).AllowN(t.Context(), 5)
+			if took := time.Since(began); err != nil || !d.Allowed || took > atMost {
+				t.Errorf("%s away: after %s: %+v, %v", rtt, took, d, err)
+			}
+		})
+	}
+}

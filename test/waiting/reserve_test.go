@@ -1,0 +1,234 @@
+package waiting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+func TestAReservationQueuesAndIsGivenBack(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 8} {
+		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
+			t.Parallel()
+			f := limittest.Standalone(t)
+			limit := shardlimit.Limit{Permits: 80, Per: time.Hour, Shards: shards}
+			l, other := limittest.Limiter(t, f.Client(t), "l", limit), limittest.Limiter(t, f.Client(t), "l", limit)
+			if r := mustReserve(t, l, 5); r.Delay() != 0 {
+				t.Fatalf("5 free permits come in %s", r.Delay())
+			}
+			limittest.MustGet(t, l, 55)
+			r := mustReserve(t, l, 70) // more than any of eight shards has
+			if d := r.Delay(); d < 59*time.Minute || d > 62*time.Minute {
+				t.Errorf("70 permits come in %s", d)
+			}
+			if at := time.Until(r.At()); at > 62*time.Minute || at < 59*time.Minute {
+				t.Errorf("70 permits come at %s", at)
+			}
+			if st := limittest.Peek(t, other); st.Used != 130 {
+				t.Errorf("%d permits are used or reserved, want 130", st.Used)
+			}
+			// As many are free, but only half of them fit into the window that ends with the
+			// reservation.
+			if d, err := other.AllowN(t.Context(), 20); err != nil || d.Allowed {
+				t.Errorf("overtaken: %+v, %v", d, err)
+			}
+			for range 2 {
+				if err := r.Cancel(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if st := limittest.Peek(t, other); st.Used != 60 || st.Remaining != 20 {
+				t.Errorf("%d permits are used, %d free, want 60 and 20", st.Used, st.Remaining)
+			}
+			limittest.ForgetDenials(other) // what it heard of the shards before
+			limittest.MustGet(t, other, 20)
+		})
+	}
+}
+
+func TestWhatCannotBeReservedIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 5} {
+		f := limittest.Standalone(t)
+		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: shards})
+		limittest.MustGet(t, l, 10)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for what, c := range map[string]struct {
+			ctx  context.Context
+			n    int64
+			want error
+		}{
+			"none":              {t.Context(), 0, shardlimit.ErrInvalidPermits},
+			"more than all":     {t.Context(), 11, shardlimit.ErrExceedsLimit},
+			"before a deadline": {ctx, 1, shardlimit.ErrWaitTooLong},
+			"many before it":    {ctx, 9, shardlimit.ErrWaitTooLong},
+		} {
+			if r, err := l.Reserve(c.ctx, c.n); !errors.Is(err, c.want) || r != nil {
+				t.Errorf("%s: %v, %v", what, r, err)
+			}
+		}
+		if used := limittest.Peek(t, l).Used; used != 10 {
+			t.Errorf("what was refused left %d permits behind", used-10)
+		}
+		first := mustReserve(t, l, 4)
+		second := mustReserve(t, l, 6)
+		if r, err := l.Reserve(t.Context(), 1); !errors.Is(err, shardlimit.ErrTooFarAhead) {
+			t.Errorf("an eleventh: %v, %v", r, err)
+		}
+		for _, r := range []*shardlimit.Reservation{first, second} {
+			if err := r.Cancel(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if used := limittest.Peek(t, l).Used; used != 10 {
+			t.Errorf("%d permits are used, want 10", used)
+		}
+	}
+}
+
+func TestReservationsWhileAllNodesAreGone(t *testing.T) {
+	t.Parallel()
+	limit := shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2}
+	closed, _ := limittest.WithoutNodes(t, limit)
+	if r, err := closed.Reserve(t.Context(), 1); !errors.Is(err, shardlimit.ErrUnavailable) {
+		t.Errorf("FailClosed: %v, %v", r, err)
+	}
+	open, _ := limittest.WithoutNodes(t, limit, limittest.OnOutage(shardlimit.FailOpen),
+		limittest.AfterLoss(shardlimit.Resume))
+	for range 3 {
+		if r, err := open.Reserve(t.Context(), 10); err != nil || r.Delay() != 0 || !r.Degraded() {
+			t.Errorf("FailOpen: %v, %v", r, err)
+		}
+	}
+	local, _ := limittest.WithoutNodes(t, limit, limittest.OnOutage(shardlimit.FailLocal),
+		limittest.AfterLoss(shardlimit.Resume))
+	var ahead *shardlimit.Reservation
+	for i := range 2 {
+		r, err := local.Reserve(t.Context(), 10)
+		if err != nil || !r.Degraded() || (r.Delay() > 0) != (i == 1) {
+			t.Fatalf("FailLocal: %v, %v", r, err)
+		}
+		ahead = r
+	}
+	if err := ahead.Cancel(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := local.Reserve(t.Context(), 10); err != nil || r.Delay() > time.Minute+time.Second {
+		t.Errorf("after it was cancelled: %v, %v", r, err)
+	}
+}
+
+// A permit that was reserved is used when it is due: the history has it between the call and its
+// reply, later by the delay.
+func TestNoWindowIsOverWithReservations(t *testing.T) {
+	t.Parallel()
+	for name, place := range map[string]func(testing.TB) limittest.Fleet{
+		"standalone": limittest.Standalone,
+		"four nodes": func(tb testing.TB) limittest.Fleet { f, _ := limittest.Independent(tb, 4); return f },
+	} {
+		for _, limit := range []shardlimit.Limit{
+			{Permits: 60, Per: 100 * time.Millisecond, Shards: 1},
+			{Permits: 60, Per: 100 * time.Millisecond, Shards: 8},
+			{Permits: 3000, Per: 300 * time.Millisecond, Shards: 3},
+		} {
+			t.Run(name+" "+limit.String(), func(t *testing.T) {
+				t.Parallel()
+				limiters := place(t).Group(t, 3, fmt.Sprint(limit), limit)
+				callers := limittest.NewTraffic(t)
+				callers.Start(2, limiters...)
+				var made, cancelled, ahead atomic.Int64
+				var wg sync.WaitGroup
+				stop := make(chan struct{})
+				for i, l := range limiters {
+					wg.Go(func() {
+						rng, tally := rand.New(rand.NewPCG(1, uint64(i))), callers.Record.Tally()
+						for {
+							select {
+							case <-stop:
+								return
+							default:
+								reserveAndUse(t, l, rng, tally, limit, &made, &cancelled, &ahead)
+							}
+						}
+					})
+				}
+				end := sync.OnceFunc(func() { close(stop); wg.Wait() })
+				defer end()
+				time.Sleep(max(8*limit.Per, time.Second)) // how long they work; nothing is right because of it
+				limittest.AwaitThat(t, "some are made ahead, and some of those cancelled",
+					func() bool { return ahead.Load() > 1 && cancelled.Load() > 0 })
+				end()
+				ops, err := callers.Stop()
+				if err != nil {
+					t.Error(err)
+				}
+				worst := limittest.KeepsTo(t, limit, ops)
+				t.Logf("%d reservations, %d ahead, %d cancelled; worst window: %d of %d", made.Load(), ahead.Load(),
+					cancelled.Load(), worst.Permits, limit.Permits)
+			})
+		}
+	}
+}
+
+// What is booked counts in the windows in which it is used. Permits that are free until then, and
+// have left the window when it is due, go to whoever asks.
+func TestWhatFitsBeforeAReservationIsGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 1}
+		l := limittest.Limiter(t, limittest.Bubbled(t, 1).Client(t), "l", limit).As("one", 1)
+		begun := time.Now()
+		at := func(minutes int) { time.Sleep(time.Until(begun.Add(time.Duration(minutes) * time.Minute))) }
+		limittest.MustGet(t, l, 50)
+		at(30)
+		limittest.MustGet(t, l, 50)
+		at(60)
+		limittest.MustGet(t, l, 50)
+		at(65)
+		r, err := l.Reserve(t.Context(), 80)
+		if err != nil || r.Delay().Round(time.Second) != 55*time.Minute {
+			t.Fatalf("%v, %v", r.Delay(), err)
+		}
+		at(90) // what was taken after 30 minutes has left; what was taken after 60 leaves when the reservation is due
+		limittest.MustGet(t, l, 20)
+		d, err := l.Allow(t.Context())
+		if err != nil || d.Allowed || d.RetryAfter.Round(time.Second) != time.Hour {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		at(120)
+		if d, err = l.Allow(t.Context()); err != nil || d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		at(151)
+		limittest.MustGet(t, l, 20)
+	})
+}
+
+func TestALargeWaiterThatLeavesGivesAllBack(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 4} {
+		f := limittest.Standalone(t)
+		limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: shards}
+		l, other := limittest.Limiter(t, f.Client(t), "l", limit), limittest.Limiter(t, f.Client(t), "l", limit)
+		limittest.MustGet(t, l, 30)
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		joinLine(t, ctx, l, 35, func(err error) { left <- err })
+		limittest.AwaitThat(t, "it has reserved", func() bool { return limittest.Peek(t, other).Used == 65 })
+		cancel()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		limittest.AwaitThat(t, "it is given back", func() bool { return limittest.Peek(t, other).Used == 30 })
+	}
+}
