@@ -2,11 +2,13 @@ package call
 
 import (
 	"context"
-	"hash/maphash"
 	"math"
 	"sync"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
@@ -20,12 +22,15 @@ import (
 // not meet.
 type keys struct {
 	prefix string // of their ids
-	seed   maphash.Seed
-	most   int // that a part remembers
+	spread uint64 // odd: nobody else knows which keys share a part
+	most   int    // that a part remembers
 	parts  [keyParts]keyPart
 }
 
-const keyParts = 32
+const (
+	keyBits  = 5
+	keyParts = 1 << keyBits
+)
 
 const (
 	// keySweep is how often a part looks for what need not be remembered any more.
@@ -60,7 +65,7 @@ type keyPlace struct {
 // has four standard deviations more than the mean, and a few.
 func (ks *keys) remember(size int) {
 	mean := float64(size) / keyParts
-	ks.seed, ks.most = maphash.MakeSeed(), int(math.Ceil(mean+4*math.Sqrt(mean)))+4
+	ks.spread, ks.most = chance.Uint64()|1, int(math.Ceil(mean+4*math.Sqrt(mean)))+4
 }
 
 // hold returns what the process has of a key, for one who releases it.
@@ -294,7 +299,9 @@ func (l *Limiter) deniedBefore(ctx context.Context, n int64, upTo bool, d *Decis
 }
 
 // part is where what the process has of a key is.
-func (ks *keys) part(key string) *keyPart { return &ks.parts[maphash.String(ks.seed, key)%keyParts] }
+func (ks *keys) part(key string) *keyPart {
+	return &ks.parts[xxhash.Sum64String(key)*ks.spread>>(64-keyBits)]
+}
 
 // remembers reports whether the next call for a key that nobody holds must find what the process
 // has of it: that nothing is free, unless that is remembered by itself, that a script call is under

@@ -27,13 +27,13 @@ type Reading struct {
 // never older than the one that was chosen last when the read began. It may be used as known since
 // then, not since the answers came.
 //
-// A promise above the value that is shown may belong to a round that was accepted elsewhere. A
+// A promise above the value that is confirmed may belong to a round that was accepted elsewhere. A
 // round finishes it, so that it is not left open until its place is the only one to ask.
 func Confirm(answers []*Answer) (Reading, Verdict) { return confirm(answers, Majority(len(answers))) }
 
 func confirm(answers []*Answer, quorum int) (got Reading, v Verdict) {
 	got.Known = longest(answers)
-	heard, open, blank := 0, false, false
+	heard, blank := 0, false
 	var best *Answer
 	for _, a := range answers {
 		if a == nil {
@@ -41,7 +41,6 @@ func confirm(answers []*Answer, quorum int) (got Reading, v Verdict) {
 		}
 		heard++
 		blank = blank || !a.Votes
-		open = open || a.Votes && a.Accepted.Below(a.Promised)
 		if a.Votes && (best == nil || best.Accepted.Below(a.Accepted)) {
 			best = a
 		}
@@ -52,6 +51,9 @@ func confirm(answers []*Answer, quorum int) (got Reading, v Verdict) {
 	if best == nil {
 		return got, Unsettled
 	}
+	open := slices.ContainsFunc(answers, func(a *Answer) bool {
+		return a != nil && a.Votes && best.Accepted.Below(a.Promised)
+	})
 	held, all := heldBy(quorum, answers, best.Accepted)
 	got.Exists, got.Value = best.Accepted != (Ballot{}), best.Value
 	if open || !all {

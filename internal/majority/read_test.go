@@ -203,6 +203,7 @@ func TestVerdictsOnReads(t *testing.T) {
 		"a blank place":       {[]*Answer{vote, blank, vote}, Confirmed},
 		"one answer":          {[]*Answer{vote, nil, nil}, Unknown},
 		"a promise is open":   {[]*Answer{vote, open, vote}, Unsettled},
+		"one came too late":   {[]*Answer{open, newer, newer}, Confirmed},
 		"a newer one, alone":  {[]*Answer{vote, newer, vote}, Unsettled},
 		"most are blank":      {[]*Answer{vote, blank, blank}, Unsettled},
 		"nobody votes":        {[]*Answer{blank, blank, blank}, Unsettled},

@@ -100,7 +100,8 @@ func (n *Node) Revive(slot int) {
 }
 
 // Serves looks whether the node carries out a call that writes, as takes do: nil, or why not. One
-// that is away is asked only when it is time for that.
+// that is away is asked only when it is time for that, though another look be under way: that has
+// no answer yet, which tells nothing.
 func (n *Node) Serves(ctx context.Context, slot int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -109,7 +110,8 @@ func (n *Node) Serves(ctx context.Context, slot int) error {
 	if err != nil {
 		return err
 	}
-	if e.breaker.ready() || e.breaker.claimProbe(n.env.Clock.Now()) {
+	now := n.env.Clock.Now()
+	if e.breaker.ready() || e.breaker.claimProbe(now) || now >= e.breaker.probeAt.Load() {
 		n.look(ctx, e, slot)
 	}
 	if !e.breaker.ready() {

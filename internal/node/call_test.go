@@ -160,6 +160,23 @@ func TestOneCallLooksWhetherTheNodeIsBack(t *testing.T) {
 	})
 }
 
+// Who asks whether a node serves looks itself while another look is under way: that it has no
+// answer yet must not put the node out.
+func TestWhoAsksIfANodeServesLooksItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, client, _ := silent(t)
+		time.Sleep(n.env.CallTimeout + breakerMaxPause)
+		synctest.Wait() // whatever looked before has read its answer
+		client.answer = script.ErrForeignState
+		if !n.known(0).breaker.claimProbe(n.env.Clock.Now()) {
+			t.Fatal("it is not time to look")
+		}
+		if err := n.Serves(t.Context(), 0); err != nil {
+			t.Errorf("the node answers: %v", err)
+		}
+	})
+}
+
 // A context that has ended sends nothing.
 func TestACallThatIsOverIsNotSent(t *testing.T) {
 	n, _, about := reached(t)

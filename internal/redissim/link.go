@@ -52,35 +52,49 @@ func (l *Link) Mode() rueidis.ClientMode { return rueidis.ClientModeStandalone }
 // Close does nothing: whoever made the link drops it.
 func (l *Link) Close() {}
 
-// DoMulti sends commands one after the other.
-func (l *Link) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult {
-	all := make([]rueidis.RedisResult, len(multi))
-	for i, cmd := range multi {
-		all[i] = l.Do(ctx, cmd)
-	}
-	return all
-}
-
 var errRefused = &net.OpError{Op: "dial", Net: "sim", Err: syscall.ECONNREFUSED}
 
 // Do sends a command and waits for the reply, at most until ctx ends.
 func (l *Link) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	return l.DoMulti(ctx, cmd)[0]
+}
+
+// DoMulti sends commands in one pipeline and waits for all replies, at most until ctx ends. The way
+// is that of the first. Behind a command that is lost none arrives.
+func (l *Link) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult {
+	if len(multi) == 0 {
+		return nil
+	}
 	if err := ctx.Err(); err != nil {
-		return failed(err)
+		return failed(err, len(multi))
 	}
 	l.hold() // a process that is suspended here sends when it goes on: its timers stood still, too
-	args := cmd.Commands()
-	fate := l.fate(args)
-	if fate.Refused {
-		return failed(errRefused)
+	var way Fate
+	var arriving [][]string
+	for i, cmd := range multi {
+		args := cmd.Commands()
+		fate := l.fate(args)
+		if i == 0 {
+			way = fate
+		}
+		way.Lost, way.ReplyLost = way.Lost || fate.Lost, way.ReplyLost || fate.ReplyLost
+		if !way.Lost {
+			arriving = append(arriving, args)
+		}
 	}
-	reply := make(chan any, 1)
-	if !fate.Lost {
-		time.AfterFunc(fate.There, func() {
+	if way.Refused {
+		return failed(errRefused, len(multi))
+	}
+	answer := make(chan []rueidis.RedisResult, 1)
+	if len(arriving) > 0 {
+		time.AfterFunc(way.There, func() {
 			l.server.arrives(func() {
-				r := l.server.Do(args)
-				if !fate.ReplyLost {
-					time.AfterFunc(fate.Back, func() { reply <- r })
+				replies := make([]rueidis.RedisResult, len(arriving))
+				for i, args := range arriving {
+					replies[i] = resultOf(l.server.Do(args))
+				}
+				if !way.Lost && !way.ReplyLost {
+					time.AfterFunc(way.Back, func() { answer <- replies })
 				}
 			})
 		})
@@ -89,9 +103,9 @@ func (l *Link) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResul
 	defer given.Stop()
 	var ended error
 	select {
-	case r := <-reply:
+	case r := <-answer:
 		l.hold()
-		return resultOf(r)
+		return r
 	case <-ctx.Done():
 		ended = ctx.Err()
 	case <-given.C:
@@ -99,10 +113,10 @@ func (l *Link) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResul
 	}
 	l.hold()
 	select {
-	case r := <-reply: // it came while the process was suspended
-		return resultOf(r)
+	case r := <-answer: // it came while the process was suspended
+		return r
 	default:
-		return failed(ended)
+		return failed(ended, len(multi))
 	}
 }
 

@@ -2,6 +2,7 @@ package redissim
 
 import (
 	"encoding/binary"
+	"slices"
 	"unsafe"
 
 	"github.com/redis/rueidis"
@@ -14,9 +15,10 @@ type result struct {
 	val rueidis.RedisMessage
 }
 
-func failed(err error) rueidis.RedisResult {
+// failed is n commands that ended in an error.
+func failed(err error, n int) []rueidis.RedisResult {
 	r := result{err: err}
-	return *(*rueidis.RedisResult)(unsafe.Pointer(&r))
+	return slices.Repeat([]rueidis.RedisResult{*(*rueidis.RedisResult)(unsafe.Pointer(&r))}, n)
 }
 
 // resultOf is a reply as rueidis gives it to its callers.

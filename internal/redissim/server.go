@@ -28,10 +28,19 @@ type Server struct {
 	Scripts atomic.Int64
 }
 
+// ahead is how far a node's TIME is ahead of a clock that is long past. A test bubble begins in the year 2000, when
+// a time in us had 15 digits. Now it has 16, and scripts rely on that.
+const ahead = 10 * 366 * 24 * time.Hour
+
 // NewServer returns an empty node that has been up for an hour.
 func NewServer(clock func() time.Time) *Server {
-	return &Server{number: chance.N(int64(1) << 62), clock: clock, since: clock().Add(-time.Hour), keys: make(map[string]*value),
-		loaded: make(map[string]*compiled), queue: make(chan func(), 64), done: make(chan struct{})}
+	s := &Server{number: chance.N(int64(1) << 62), clock: clock, since: clock().Add(-time.Hour),
+		keys: make(map[string]*value), loaded: make(map[string]*compiled), queue: make(chan func(), 64),
+		done: make(chan struct{})}
+	if clock().UnixMicro() < 1e15 {
+		s.offset = ahead
+	}
+	return s
 }
 
 // Serve carries out what links send, one after the other, until Close: scripts need a stack that
