@@ -2,10 +2,10 @@
 -- whose values are lost. How long lines are is seen to where they are written.
 std = {
   read_globals = {
-    'ARGV', 'KEYS', 'assert', 'ipairs', 'pairs', 'pcall', 'tonumber', 'type', 'unpack',
+    'ARGV', 'KEYS', '_G', 'assert', 'ipairs', 'pairs', 'pcall', 'rawget', 'tonumber', 'type', 'unpack',
     math = {fields = {'ceil', 'floor', 'max', 'min', 'sqrt'}},
     redis = {fields = {'call', 'pcall'}},
-    string = {fields = {'byte', 'find', 'format', 'match', 'rep', 'sub'}},
+    string = {fields = {'byte', 'char', 'find', 'format', 'gmatch', 'gsub', 'match', 'rep', 'sub'}},
     table = {fields = {'concat'}},
   },
 }

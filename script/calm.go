@@ -2,8 +2,6 @@ package script
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -19,7 +17,7 @@ const calmTerms = 2
 // calmTake is what take.lua is told of sections that propose and ask the same.
 type calmTake struct {
 	proposal    *Proposal
-	n           int64 // permits: all of them, or below zero as many as there are
+	n, part     int64 // permits: all of them, or with part 1 as many as there are
 	fence       int64
 	until, need int64 // when state may be created
 }
@@ -47,7 +45,7 @@ func (r *TakeRequest) calm() (c calmTake, ok bool) {
 	}
 	c = calmTake{proposal: p, fence: int64(r.Fence), until: maxTime}
 	if first := r.Groups[0]; len(r.Groups) == 1 && first.Size == 1 && len(r.Callers) == 0 {
-		c.n = -min(first.Count, p.floor)
+		c.n, c.part = min(first.Count, p.floor), 1
 	} else {
 		for _, g := range r.Groups {
 			if g.Count > (p.floor-c.n)/g.Size {
@@ -70,14 +68,14 @@ func (r *TakeRequest) calm() (c calmTake, ok bool) {
 
 // alike reports whether both are told the same.
 func (c *calmTake) alike(other *calmTake) bool {
-	return c.n == other.n && c.until == other.until && c.fence == other.fence && c.need == other.need &&
-		(c.proposal == other.proposal || c.proposal.layoutText == other.proposal.layoutText &&
-			c.proposal.calmText == other.proposal.calmText && c.proposal.calmLife == other.proposal.calmLife)
+	return c.n == other.n && c.part == other.part && c.until == other.until && c.fence == other.fence &&
+		c.need == other.need && (c.proposal == other.proposal || c.proposal.layoutText == other.proposal.layoutText &&
+		c.proposal.calmText == other.proposal.calmText && c.proposal.calmLife == other.proposal.calmLife)
 }
 
 func (c *calmTake) arguments(args []string) []string {
 	var room [256]byte
-	text := columns.Calm.Append(append(room[:0], c.proposal.calmText...), 4, c.n, c.fence, c.until, c.need)
+	text := columns.Calm.Append(append(room[:0], c.proposal.calmText...), 4, c.n, c.part, c.fence, c.until, c.need)
 	return append(args, string(append(text, c.proposal.layoutText...)), c.proposal.calmLife)
 }
 
@@ -124,54 +122,53 @@ func readCalm(sections []*Section, reply []rueidis.RedisMessage) error {
 		return malformed(p, "no text")
 	}
 	var now [1]int64
-	first, text, more := strings.Cut(text, ",")
-	if !calmNumbers(strings.TrimLeft(first, " "), now[:]) {
+	if !columns.Once.Numbers(text, now[:]) || now[0] > maxTime {
 		return malformed(p, "no time")
 	}
+	text = text[calmNow:]
 	for _, s := range sections {
-		if !more {
+		if text == "" {
 			return malformed(p, "too short")
 		}
-		var own string
-		own, text, more = strings.Cut(text, ",")
-		s.readCalm(now[0], own)
+		own := 1
+		if text[0] == 0 {
+			own = min(columns.Told.Bytes(), len(text))
+		}
+		s.readCalm(now[0], text[:own])
+		text = text[own:]
 	}
-	if more {
+	if text != "" {
 		return malformed(p, "too long")
 	}
 	return nil
 }
 
-// calmNumbers reads numbers with a blank between them.
-func calmNumbers(text string, dst []int64) bool {
-	for i := range dst {
-		one, rest, more := strings.Cut(text, " ")
-		n, err := strconv.ParseInt(one, 10, 64)
-		if err != nil || n < 0 || n > maxTime || more != (i < len(dst)-1) {
-			return false
-		}
-		dst[i], text = n, rest
-	}
-	return true
-}
+// What take.lua tells of a section, unless it is what columns.Told says.
+const (
+	calmCreated = "\x01"
+	calmLook    = "\x02" // it left the section to the full take
+)
+
+// calmNow is how many bytes there are in front of the sections, which tell the time.
+var calmNow = columns.Once.Columns[0].Width
 
 // readCalm takes in the free permits, the time until more are, and that until all are.
 func (s *Section) readCalm(now int64, own string) {
 	r := s.Request
 	p := r.Proposal
-	s.Reply, s.Err, s.full = TakeReply{}, nil, own == "-"
+	s.Reply, s.Err, s.full = TakeReply{}, nil, own == calmLook
 	if s.full {
 		return
 	}
 	t := TakeReply{Status: OK, Epoch: p.epoch, Target: p.target, Share: p.floor, At: clock.ServerTime(now)}
 	var n [3]int64
-	if own == "" {
+	if own == calmCreated {
 		t.Status, n[0], n[2] = Fresh, p.floor, p.window
 		if logs[p.algorithm].fixed {
 			n[2] -= now % p.window
 		}
 		n[1] = n[2]
-	} else if !calmNumbers(own, n[:]) || n[0] > p.floor || n[1] < 1 || n[1] > n[2] {
+	} else if !columns.Told.Numbers(own, n[:]) || n[0] > p.floor || n[1] < 1 || n[1] > n[2] {
 		s.Err = malformed(&programs[calmProgram], "out of range")
 		return
 	}
@@ -210,9 +207,9 @@ func (s *Section) readPaced(reply []rueidis.RedisMessage) (paced bool, err error
 		return false, nil
 	}
 	text, err := reply[0].ToString()
-	now, told, _ := strings.Cut(text, ",")
 	var n [4]int64
-	if err != nil || !calmNumbers(strings.TrimLeft(now, " "), n[:1]) || !calmNumbers(told, n[1:]) {
+	if err != nil || len(text) != calmNow+columns.Told.Bytes() || !columns.Once.Numbers(text, n[:1]) ||
+		!columns.Told.Numbers(text[calmNow:], n[1:]) {
 		return true, malformed(p, "no numbers")
 	}
 	rest, err := reply[1].ToArray()

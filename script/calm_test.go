@@ -3,7 +3,9 @@ package script
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -57,21 +59,21 @@ func TestADamagedByteIsLeftToTheFullTake(t *testing.T) {
 			return state
 		}
 		once, long := grants(1), grants(30) // entries in front that have left, and more than are read at first
-		if len(once) > 48 || once[len(once)-1] != '2' {
+		if len(once) > 48 || once[len(once)-1] != 2 {
 			t.Errorf("%v: a log of one grant is %q", a, once)
 		}
 		for _, good := range []string{once, long} {
 			own := strings.IndexAny(good, ",;") + 1
 			for at := range good {
-				if good == long && at >= own && at < own+13 { // `start`: no take for permits looks at it
+				if good == long && at >= own && at < own+6 { // `start`: no take for permits looks at it
 					continue
 				}
-				others := "x -90.\x00"
+				others := "\x00\x02\x06\xff"
 				if at < own {
-					others += ",;:"
+					others += "x -90.,;:"
 				}
 				for _, other := range []byte(others) {
-					bad := good[:at] + string(other) + good[at+1:]
+					bad := good[:at] + string([]byte{other}) + good[at+1:]
 					for _, name := range []string{"before", "behind"} {
 						put(t, client, ref(name).head, good)
 					}
@@ -195,6 +197,24 @@ func TestCalmTakesOfAServerThatIsFull(t *testing.T) {
 	}
 }
 
+// However many entries are alive, and whichever leaves, a log that is as proposed is calm.
+func TestALongLogStaysCalm(t *testing.T) {
+	onBoth(t, func(t *testing.T, client rueidis.Client) {
+		endpoint := NewEndpoint(client)
+		for _, share := range []int64{20, 100, 1000} {
+			p := terms(t, Terms{Epoch: 1, Target: share, Floor: share, Window: 200 * time.Millisecond, Keep: keep})
+			ref := ShardKeys(redistest.Prefix(t), "t", strconv.FormatInt(share, 10))
+			for end := time.Now().Add(time.Second); time.Now().Before(end); {
+				all := []Section{{Ref: ref, Request: ones(p, 1)}}
+				if err := endpoint.TakeAll(t.Context(), all); err != nil || all[0].full {
+					t.Fatalf("of %d: %+v, %v", share, all[0], err)
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+	})
+}
+
 // A shard that is not calm costs one call where that is known, and two where it is not.
 func TestWhatIsKnownToBeRareIsAskedOnce(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
@@ -242,32 +262,46 @@ func evals(t *testing.T, client rueidis.Client) (n int) {
 	return n
 }
 
+// quoted is a text as Lua writes it.
+func quoted(text string) string {
+	all := "'"
+	for _, c := range []byte(text) {
+		all += fmt.Sprintf(`\%03d`, c)
+	}
+	return all + "'"
+}
+
 // What is not a reply of take.lua is no answer.
 func TestMalformedCalmReplies(t *testing.T) {
 	p := proposal(t, 1, 5, time.Hour)
+	now := string(columns.Once.Append(nil, 0, 7))
+	told := func(n ...int64) string { return string(columns.Told.Append([]byte(now), 0, n...)) }
+	good := told(5, 9, 9)
 	for text, sound := range map[string]bool{
-		"7,5 9 9": true, "7,0 9 9": true, "7,": true, "7,-": true,
-		"": false, "7": false, "7,5 9": false, "7,5 9 9 9": false, "7,5 9 9,5 9 9": false, "7,x 9 9": false,
-		"-1,5 9 9": false, "7,6 9 9": false, "7,-2 9 9": false, "7,5 -9 9": false, "7,5 9 0": false, "7,5 0 9": false,
-		"7,5 9 8": false, "7,-1 9 9": false, "x,5 9 9": false, ",5 9 9": false, "9223372036854776,5 9 9": false,
+		good: true, told(0, 9, 9): true, now + calmCreated: true, now + calmLook: true,
+		"": false, now: false, now[1:]: false, good[:len(good)-1]: false, good + "\x00": false,
+		good + calmLook: false, good + good[len(now):]: false, "\xff" + good[1:]: false, now + "\x03": false,
+		now + "-": false, now + "\x00": false,
+		told(6, 9, 9): false, told(-2, 9, 9): false, told(5, -9, 9): false, told(5, 9, 0): false, told(5, 0, 9): false,
+		told(5, 9, 8): false, "7,5 9 9": false,
 	} {
 		s := Section{Ref: ShardKeys("", "t", "limit"), Request: ones(p, 1)}
-		err := readCalm([]*Section{&s}, replyOf(t, "return {'"+text+"'}"))
+		err := readCalm([]*Section{&s}, replyOf(t, "return {"+quoted(text)+"}"))
 		if err == nil {
 			err = s.Err
 		}
 		if sound != (err == nil) || err != nil && !errors.Is(err, ErrMalformedReply) {
-			t.Errorf("%s: %v, %+v", text, err, s.Reply)
+			t.Errorf("%q: %v, %+v", text, err, s.Reply)
 		}
 	}
-	for _, text := range []string{"return {}", "return {7}", "return {'7,5 9 9', '7,5 9 9'}"} {
+	for _, text := range []string{"return {}", "return {7}", "return {" + quoted(good) + "," + quoted(good) + "}"} {
 		s := Section{Ref: ShardKeys("", "t", "limit"), Request: ones(p, 1)}
 		if err := readCalm([]*Section{&s}, replyOf(t, text)); !errors.Is(err, ErrMalformedReply) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
 	s := Section{Ref: ShardKeys("", "t", "limit"), Request: asking(p, 1, 2)}
-	err := readCalm([]*Section{&s}, replyOf(t, "return {'7,1 9 9'}"))
+	err := readCalm([]*Section{&s}, replyOf(t, "return {"+quoted(told(1, 9, 9))+"}"))
 	if err != nil || !errors.Is(s.Err, ErrMalformedReply) {
 		t.Errorf("less than all for who has a name: %v, %+v", s.Err, s.Reply)
 	}

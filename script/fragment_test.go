@@ -18,7 +18,8 @@ const (
 )
 
 // knownGlobals are what Lua and Redis give to every script.
-var knownGlobals = strings.Fields("ARGV KEYS assert ipairs math pairs pcall redis string table tonumber type unpack")
+var knownGlobals = strings.Fields("ARGV KEYS _G assert ipairs math pairs pcall rawget redis string table" +
+	" tonumber type unpack")
 
 // contract is what a fragment has to do with the others.
 type contract struct{ needs, sets, gives map[string]bool }

@@ -1,5 +1,5 @@
---@needs TAKES as_proposed base before behind ceil count dead entries floor format newest now oldest
---@needs share since sub target total window
+--@needs TAKES as_proposed base before behind ceil count dead entries floor format newest now
+--@needs numbers oldest pack share since sub target total window
 --@sets before begin book booked count earliest entries falls held lasts newest oldest overdraw
 --@sets partial refund regrid releases reshape retire since tail tail_at total
 --@gives free grant reset retry soonest text used
@@ -20,7 +20,7 @@ local function date(i)
   if i * @entry.bytes > #entries then
     all()
   end
-  return sub(entries, @entry.date[..i * @entry.bytes]) + 0
+  return (numbers('@entry.date.form', entries, @entry.date.from[..i * @entry.bytes]))
 end
 
 -- The total up to entry i, 0: before the first.
@@ -31,22 +31,22 @@ local function upto(i)
   if i * @entry.bytes > #entries then
     all()
   end
-  return sub(entries, @entry.total[..i * @entry.bytes]) + 0
+  return (numbers('@entry.total.form', entries, @entry.total.from[..i * @entry.bytes]))
 end
 
 -- All entries, to be changed.
 local function listed()
   all()
-  return count > 0 and entries .. format('@entry.form', newest, total) or ''
+  return count > 0 and entries .. pack('@entry.form', newest, total) or ''
 end
 
 -- Makes these the entries.
 local function keep(list)
   count, entries, newest, total = #list / @entry.bytes, sub(list, 1, -1 - @entry.bytes), 0, before
   if count > 0 then
-    newest, total = sub(list, @entry.date[..#list]) + 0, sub(list, @entry.total[..#list]) + 0
+    newest, total = numbers('@entry.form', list, @entry.date.from[..#list])
   end
-  oldest, past = count > 1 and sub(list, @entry.date[1]) + 0 or newest, count
+  oldest, past = count > 1 and numbers('@entry.date.form', list, 1) or newest, count
   while past > 0 and date(past) > now do
     past = past - 1
   end
@@ -63,7 +63,7 @@ local function text(stays)
   end
   local whole = #entries >= (count - 1) * @entry.bytes
   partial = not whole
-  return format('@log.form', count, newest, total, since, before, whole and 0 or dead, oldest)
+  return pack('@log.form', count, newest, total, since, before, whole and 0 or dead, oldest)
     .. (whole and entries or '')
 end
 
@@ -115,8 +115,8 @@ end
 local function shifted(some, n)
   local parts = {}
   for last = @entry.bytes, #some, @entry.bytes do
-    parts[#parts + 1] =
-      sub(some, @entry.date[..last]) .. format('@entry.total.form', (sub(some, @entry.total[..last]) + n) % @WRAP)
+    local at, sum = numbers('@entry.form', some, @entry.date.from[..last])
+    parts[#parts + 1] = pack('@entry.form', at, (sum + n) % @WRAP)
   end
   return table.concat(parts)
 end
@@ -133,12 +133,12 @@ local function grant(n)
     and (date(past) == at or past >= @MOST_ENTRIES or past >= @EXACT_LIVE and together(date(past), at))
   if past < count then
     local list, kept = listed(), joins and past - 1 or past
-    keep(sub(list, 1, kept * @entry.bytes) .. format('@entry.form', at, (upto(past) + n) % @WRAP)
+    keep(sub(list, 1, kept * @entry.bytes) .. pack('@entry.form', at, (upto(past) + n) % @WRAP)
       .. shifted(sub(list, past * @entry.bytes + 1), n))
     return
   end
   if not joins then
-    local closed = count > 0 and format('@entry.form', newest, total) or ''
+    local closed = count > 0 and pack('@entry.form', newest, total) or ''
     if dead > count then
       all()
     end
@@ -160,7 +160,7 @@ end
 -- When so many permits have left.
 local function leave(gone)
   local low, high = 1, #entries / @entry.bytes
-  if high < count - 1 and (high == 0 or (sub(entries, @entry.total[..#entries]) - before) % @WRAP < gone) then
+  if high < count - 1 and (high == 0 or alive(high) < gone) then
     all()
     high = count - 1
   end
@@ -227,12 +227,12 @@ if not as_proposed then
   function regrid()
     local list, parts = listed(), {}
     for from = 1, #list, @entry.bytes do
-      local dates, sum = sub(list, @entry.date[from]) + 0, sub(list, @entry.total[from]) + 0
-      dates = @FIXED and dated(math.max(dates, now)) or dates
-      if dates <= now - window then
-        since, before = dates + (@FIXED and window or 1), sum
+      local when, sum = numbers('@entry.form', list, from)
+      when = @FIXED and dated(math.max(when, now)) or when
+      if when <= now - window then
+        since, before = when + (@FIXED and window or 1), sum
       else
-        parts[#parts + 1] = format('@entry.form', dates, sum)
+        parts[#parts + 1] = pack('@entry.form', when, sum)
       end
     end
     keep(table.concat(parts))
@@ -269,7 +269,7 @@ if not TAKES then
   function refund(n, at)
     local own = dated(at)
     local i = after(own - 1)
-    if at < since + 0 or own <= now - window or i > count
+    if at < since or own <= now - window or i > count
       or date(i) ~= own and (i > past or not together(date(i), own)) then
       return 0
     end
@@ -305,7 +305,7 @@ if not TAKES then
       grant(n)
     else
       local kept = count > past and newest == at and count - 1 or count
-      keep(sub(listed(), 1, kept * @entry.bytes) .. format('@entry.form', at, (total + n) % @WRAP))
+      keep(sub(listed(), 1, kept * @entry.bytes) .. pack('@entry.form', at, (total + n) % @WRAP))
     end
     return now + us
   end

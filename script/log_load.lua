@@ -1,4 +1,4 @@
---@needs base floor format head now own sign sub touched window
+--@needs base floor format head now numbers own sign sub touched window
 --@gives before behind count dead entries newest oldest since total
 -- Sliding log, sliding counter and fixed window, part 1: what was granted, entry by entry, each
 -- with a date and the total up to it. An entry counts in every window that holds its date. What is
@@ -18,26 +18,19 @@
 -- a short one. What is behind all of them means nothing.
 --@layout log
 --@layout entry
--- `since` is a text until something leaves.
 local since, before, dead, count, oldest, newest, total = now, 0, 0, 0, 0, 0, 0
 local entries, behind = '', 0 -- those behind the newest: as far as they are read; how many there are
-if sign == ',' then
-  count, total = 1, tonumber(sub(own, @once.total))
-  newest = @FIXED and touched - touched % window or touched
-  oldest, since = newest, touched
-  if not (total and total >= 1 and total < @WRAP) then
-    return {-1, 1}
-  end
-elseif head then
+if head then
   local sound
-  sound, since, before, dead, count, oldest, newest, total = pcall(function(kept, slice)
-    return slice(kept, @log.since), slice(kept, @log.before) + 0, slice(kept, @log.dead) + 0,
-      slice(kept, @log.count) + 0, slice(kept, @log.oldest) + 0, slice(kept, @log.newest) + 0,
-      slice(kept, @log.total) + 0
-  end, own, sub)
-  if not (sound and before >= 0 and before < @WRAP and dead >= 0 and dead % 1 == 0 and count >= 0 and dead + count < 2e4
-    and count % 1 == 0 and oldest < 1e16 and newest < 1e16 and total >= 0 and total < @WRAP
-    and (#own >= @log.bytes + (dead + count - 1) * @entry.bytes and #own >= @log.bytes or #head == @READ)) then
+  if sign == ',' then
+    count, since, total = 1, numbers('@once.form', own, 1)
+    newest = @FIXED and touched - touched % window or touched
+    oldest, sound = newest, #own == @once.bytes and total >= 1
+  elseif #own >= @log.bytes then
+    count, newest, total, since, before, dead, oldest = numbers('@log.form', own, @log.count.from)
+    sound = dead + count < 2e4 and (#own >= @log.bytes + (dead + count - 1) * @entry.bytes or #head == @READ)
+  end
+  if not (sound and oldest < 1e16 and newest < 1e16 and total < @WRAP and before < @WRAP) then
     return {-1, 1}
   end
 end
@@ -57,13 +50,14 @@ if head then
         entries = redis.call('GETRANGE', KEYS[1], format('%d', from), format('%d', from + @entry.bytes[8] - 1))
         entries = sub(entries, 1, behind * @entry.bytes)
       end
-      if #entries < behind * @entry.bytes and sub(entries, @entry.date[..#entries]) + 0 <= now - window then
+      if #entries < behind * @entry.bytes
+        and numbers('@entry.date.form', entries, @entry.date.from[..#entries]) <= now - window then
         --@include log_rest
       end
       local low, high = 2, #entries / @entry.bytes + 1
       while low < high do
         local middle = floor((low + high) / 2)
-        if sub(entries, @entry.date[..middle * @entry.bytes]) + 0 > now - window then
+        if numbers('@entry.date.form', entries, (middle - 1) * @entry.bytes + 1) > now - window then
           high = middle
         else
           low = middle + 1
@@ -71,10 +65,10 @@ if head then
       end
       local gone = low - 1
       local last = gone * @entry.bytes
-      since = sub(entries, @entry.date[..last]) + (@FIXED and window or 1)
-      before = sub(entries, @entry.total[..last]) + 0
+      since, before = numbers('@entry.form', entries, @entry.date.from[..last])
+      since = since + (@FIXED and window or 1)
       entries, dead, count, behind = sub(entries, last + 1), dead + gone, count - gone, behind - gone
-      oldest = entries == '' and newest or sub(entries, @entry.date[1]) + 0
+      oldest = entries == '' and newest or numbers('@entry.date.form', entries, 1)
     end
   end
 end

@@ -20,16 +20,16 @@ type slidingTwin = packed[log[slidingLog], *log[slidingLog]]
 
 // text renders the log as the scripts store it when they write the whole of it.
 func (l *log[D]) text() string {
-	if len(l.entries) == 0 {
-		return columns.Log.Sprint(0, 0, l.before, l.since, l.before, 0, 0)
+	count, newest := int64(len(l.entries)), entry{total: l.before}
+	oldest := newest
+	if count > 0 {
+		oldest, newest = l.entries[0], l.entries[count-1]
 	}
-	last := len(l.entries) - 1
-	text := columns.Log.Sprint(last+1, l.entries[last].date, l.entries[last].total, l.since, l.before, 0,
-		l.entries[0].date)
-	for _, e := range l.entries[:last] {
-		text += columns.Entry.Sprint(e.date, e.total)
+	text := columns.Log.Append(nil, 0, count, newest.date, newest.total, l.since, l.before, 0, oldest.date)
+	for _, e := range l.entries[:max(count-1, 0)] {
+		text = columns.Entry.Append(text, 0, e.date, e.total)
 	}
-	return text
+	return string(text)
 }
 
 func cloned(l *slidingTwin) *slidingTwin {

@@ -199,7 +199,7 @@ func (s *luaScope) expression(expression ast.Expr) {
 			s.statements(n.Stmts)
 		})
 		s.function = s.function.outer
-	case *ast.NumberExpr, *ast.StringExpr, *ast.TrueExpr, *ast.FalseExpr, *ast.NilExpr:
+	case *ast.NumberExpr, *ast.StringExpr, *ast.TrueExpr, *ast.FalseExpr, *ast.NilExpr, *ast.Comma3Expr:
 	default:
 		panic(fmt.Sprintf("Lua that this test does not know: %T", n))
 	}

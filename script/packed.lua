@@ -10,8 +10,8 @@
 --
 -- How it begins: a letter, and with a blank between them epoch, revision, target, window, burst and
 -- share. It is all that is proposed, as it is proposed. Then
---   ,  a log with one entry: when it was made, in 16 bytes, and its permits. So a key takes little
---      that was called once
+--   ,  a log with one entry: when it was made, and its permits. So a key takes little that was
+--      called once
 --   ;  the columns below
 --   :  closed_until, offset and contended (see fair.lua), a blank between them, ";" and the columns
 -- Columns: name(bytes) of each, behind where it begins, counted from 1.
@@ -20,7 +20,7 @@
 --
 -- All times are integers in microseconds of the shard's clock, which is the node's TIME plus an
 -- offset that makes up for steps back: it never runs back past `touched`, when the string was last
--- written. Numbers are padded with blanks: zeros would read as octal on miniredis.
+-- written. The numbers of all columns but those that buckets have of their own are bytes.
 --
 -- Status codes, first in every reply:  -2 the server refused the first write (its text follows;
 --                                      nothing was written)
@@ -50,6 +50,7 @@
 --                   over share
 -- TAKES tells whether the operation is a take.
 local TAKES = @TAKES
+--@include struct
 local sub, find, match, format = string.sub, string.find, string.match, string.format
 local floor, ceil = math.floor, math.ceil
 local epoch, revision, target, window, burst, share, start, closed_until, offset, touched, contended =

@@ -1,5 +1,5 @@
---@needs as_proposed base burst closed_until contended epoch head match now offset own revision share sign
---@needs start sub target touched window
+--@needs as_proposed base burst closed_until contended epoch head match now numbers offset own
+--@needs revision share sign sub target touched window
 --@sets base burst closed_until contended epoch now offset own revision share start stepped target touched
 --@sets window
 --@gives calm
@@ -13,10 +13,12 @@ if head then
     end
   end
   own, base = sub(head, base), base - 1
-  touched = tonumber(sign == ',' and sub(own, @once.touched) or sub(own, @packed.touched))
-  start = sign == ',' and 0 or tonumber(sub(own, @packed.start))
-  if not (touched and start) then
+  if #own < (sign == ',' and @once.bytes or @packed.bytes) then
     return {-1, 1}
+  elseif sign == ',' then
+    touched = numbers('@once.touched.form', own, 1)
+  else
+    start, touched = numbers('@packed.start..touched.form', own, 1)
   end
   epoch, revision, target, window, burst, share, closed_until, offset, contended = epoch + 0, revision + 0, target + 0,
     window + 0, burst + 0, share + 0, closed_until + 0, offset + 0, contended + 0

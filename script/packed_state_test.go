@@ -3,7 +3,6 @@ package script
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
@@ -23,14 +22,14 @@ func overPacked(t *testing.T, test func(t *testing.T, a Algorithm)) {
 	}
 }
 
-// damaged is a state with another text in a column.
-func damaged(state, column, text string) string {
+// damaged is a state with a byte all over a column.
+func damaged(state, column string, with byte) string {
 	at, _ := columns.Lua(column + ".at")
 	width, _ := columns.Lua(column + ".width")
 	from, _ := strconv.Atoi(at)
 	from += strings.IndexByte(state, ';') + 1
 	wide, _ := strconv.Atoi(width)
-	return state[:from] + fmt.Sprintf("%*s", wide, text) + state[from+wide:]
+	return state[:from] + strings.Repeat(string(rune(with)), wide) + state[from+wide:]
 }
 
 func TestForeignPacked(t *testing.T) {
@@ -43,27 +42,27 @@ func TestForeignPacked(t *testing.T) {
 			}
 			good, _ := stored(client, ref)
 			own := strings.IndexByte(good, ';') + 1
-			once := good[:own-1] + "," + good[own+13:own+29]
+			once := good[:own-1] + "," + good[own+6:own+13]
 			cases := map[string][]string{
-				"a list":        {"RPUSH", ref.head, "a"},
-				"other text":    {"SET", ref.head, strings.Repeat("x", len(good))},
-				"another magic": {"SET", ref.head, "x" + good[1:]},
-				"cut off":       {"SET", ref.head, good[:len(good)-1]},
-				"no number":     {"SET", ref.head, strings.Replace(good, " ", "x", 1)},
-				"not a number":  {"SET", ref.head, good[:own+26] + "nan" + good[own+29:]},
-				"epoch 0":       {"SET", ref.head, letters[a] + "0" + good[2:]},
-				"no sign":       {"SET", ref.head, strings.Replace(good, ";", "", 1)},
-				"no columns":    {"SET", ref.head, good[:own]},
-				"no permits":    {"SET", ref.head, once},
-				"0 permits":     {"SET", ref.head, once + "0"},
-				"nan permits":   {"SET", ref.head, once + "nan"},
-				"no date":       {"SET", ref.head, good[:own-1] + ",x"},
-				"a sign only":   {"SET", ref.head, good[:own-1] + ":" + good[own:]},
+				"a list":         {"RPUSH", ref.head, "a"},
+				"other text":     {"SET", ref.head, strings.Repeat("x", len(good))},
+				"another magic":  {"SET", ref.head, "x" + good[1:]},
+				"cut off":        {"SET", ref.head, good[:len(good)-1]},
+				"no number":      {"SET", ref.head, strings.Replace(good, " ", "x", 1)},
+				"later than all": {"SET", ref.head, damaged(good, "packed.touched", 0x7f)},
+				"epoch 0":        {"SET", ref.head, letters[a] + "0" + good[2:]},
+				"no sign":        {"SET", ref.head, strings.Replace(good, ";", "", 1)},
+				"no columns":     {"SET", ref.head, good[:own]},
+				"no permits":     {"SET", ref.head, once},
+				"0 permits":      {"SET", ref.head, once + strings.Repeat("\x00", 7)},
+				"more than all":  {"SET", ref.head, once + strings.Repeat("\x7f", 7)},
+				"too long":       {"SET", ref.head, once + strings.Repeat("\x00", 6) + "\x01\x01"},
+				"no date":        {"SET", ref.head, good[:own-1] + ",x"},
+				"a sign only":    {"SET", ref.head, good[:own-1] + ":" + good[own:]},
 			}
 			if _, isLog := logs[a]; isLog {
-				for _, damage := range [][2]string{{"log.count", "nan"}, {"log.count", "inf"}, {"log.count", "5"},
-					{"log.total", "nan"}, {"log.before", "nan"}, {"log.dead", "nan"}, {"packed.touched", "-"}} {
-					cases[damage[0]+" "+damage[1]] = []string{"SET", ref.head, damaged(good, damage[0], damage[1])}
+				for _, column := range []string{"count", "newest", "total", "before", "dead", "oldest"} {
+					cases["no "+column] = []string{"SET", ref.head, damaged(good, "log."+column, 0x7f)}
 				}
 			}
 			for name, words := range cases {

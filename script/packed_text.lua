@@ -1,4 +1,4 @@
---@needs as_proposed base burst closed_until contended epoch format head layout now offset
+--@needs as_proposed base burst closed_until contended epoch format head layout now offset pack
 --@needs revision share start target text window
 --@gives same state
 -- One-string algorithms: the state as it is to be stored, and whether its columns stay where they
@@ -8,4 +8,4 @@ local state = as_proposed and layout
 state = state
   .. (closed_until + offset + contended > 0 and format(':%d %d %d;', closed_until, offset, contended) or ';')
 local same = head and #state == base
-state = state .. format('@packed.start..touched.form', start, now) .. text(same)
+state = state .. pack('@packed.start..touched.form', start, now) .. text(same)

@@ -1,4 +1,6 @@
---@gives behind count format n newest now replies reset room share soonest state sub text window
+--@needs numbers pack
+--@gives answer behind count format n newest now replies reset room share some soonest state sub
+--@gives window
 -- Take, the calm case: permits of logs that are as their callers believe. All is in force that was
 -- proposed, nothing is booked and nobody contends; or there is no state, and the caller's word is
 -- good for one. For any other section the reply is LOOK: nothing was written, and the full take of
@@ -12,24 +14,30 @@
 --@layout calm
 --       cell us: the window if grants are dated at its beginning. exact: entries up to which each
 --       grant has one of its own, though it is of the cell of the last. n permits: all of them, or
---       if it is below zero as many as there are. fence: until when anything may be done, 0:
---       always. until: when state may be created, us. need us for which the node must have kept its
---       memory for that. state: how it begins that is as proposed, up to its sign.
--- Reply a text: now us; then of each section, behind a comma: nothing if its state was created;
---       "-": LOOK; else the permits that were free, us until more are, and us until all are.
+--       with `part` as many as there are. fence: until when anything may be done, 0: always. until:
+--       when state may be created, us. need us for which the node must have kept its memory for
+--       that. state: how it begins that is as proposed, up to its sign.
+-- Reply a text: now us, in the bytes of a date; then of each section a byte 1: its state was
+--       created; or 2: LOOK; or, and that begins with 0, the permits that were free, us until more
+--       are, and us until all are.
+--@layout told
+--@include struct
 
 -- Goes on with the sections that are left. It raises where what is stored cannot be a log, or the
 -- server refuses to write, and then has written nothing that means anything.
 local function each(now, replies, looked)
-  local call, sub, format, keys, plan, stamp = redis.call, string.sub, string.format, KEYS, @PLAN, replies[1]
-  local served, its, terms, life, open, asked, begin, behind, place, once, fresh, kept = #replies
-  local window, share, cell, exact, fixed, begins, date, cut
+  local call, sub, format, keys, plan = redis.call, string.sub, string.format, KEYS, @PLAN
+  local served, its, life, asked, some, open, fence, till, lasting, once, begin, behind, place, fresh, kept = #replies
+  local window, share, cell, exact, fixed, begins, cut
   for at = served, @COUNT do
-    local key, text, which = keys[at], nil, plan == '' and 48 or string.byte(plan, at)
+    local key, answer, which = keys[at], nil, plan == '' and 48 or string.byte(plan, at)
     if which ~= its then
-      its, terms, life, fresh, window = which, ARGV[which * 2 - 96 + @FIRST], ARGV[which * 2 - 95 + @FIRST], nil, nil
-      asked, open = sub(terms, @calm.n) + 0, sub(terms, @calm.fence)
-      open = open == '@calm.fence.zero' or now <= open + 0
+      local terms = ARGV[which * 2 - 96 + @FIRST]
+      its, life, fresh = which, ARGV[which * 2 - 95 + @FIRST], nil
+      share, window, cell, exact, asked, some, fence, till, lasting = numbers('@calm.form', terms, 1)
+      once, begin = sub(terms, @calm.state) .. ',', sub(terms, @calm.state) .. '@SIGN'
+      open, fixed, cut, behind = fence == 0 or now <= fence, cell == window, now - window, #begin + @MARK + 1
+      begins, place = fixed and now - now % window or now, format('%d', behind - 1 + @packed.touched.at)
     end
     repeat -- once; it ends before where the full take must decide
       if not open or looked[key] then
@@ -38,8 +46,8 @@ local function each(now, replies, looked)
       local state, n = call('GETRANGE', key, '0', '@END'), asked
       if state == '' then
         if fresh == nil then
-          local may, need = now <= sub(terms, @calm.until) + 0, sub(terms, @calm.need) + 0
-          if may and need > 0 and not kept then -- as packed_adopt.lua says
+          local may = now <= till
+          if may and lasting > 0 and not kept then -- as packed_adopt.lua says
             local mark = call('GET', keys[#keys]) or '0 0'
             local since, seen = string.match(mark, '^(%d+) (%d+)$')
             local sound = #mark <= @MARK_BYTES and since + 0 <= seen + 0
@@ -54,84 +62,75 @@ local function each(now, replies, looked)
             end
             kept = sound and now - since or -1
           end
-          fresh = may and (need <= 0 or kept >= need)
-            and sub(terms, @calm.state) .. ',' .. stamp .. (n * n == 1 and '1' or format('%d', n < 0 and -n or n))
+          fresh = may and (lasting <= 0 or kept >= lasting) and once .. pack('@once.form', now, n)
         end
         if fresh then
           call('SET', key, fresh, 'PX', life)
-          text = ''
+          answer = '\1'
         end
         break
       end
-      if not window then
-        window, share = sub(terms, @calm.window) + 0, sub(terms, @calm.share) + 0
-        cell, exact = sub(terms, @calm.cell) + 0, sub(terms, @calm.exact) + 0
-        begin = sub(terms, @calm.state)
-        once, begin = begin .. ',', begin .. '@SIGN'
-        fixed, behind, cut = cell == window, #begin + @MARK + 1, now - window
-        place = format('%d', behind - 1 + @packed.touched.at)
-        begins = fixed and now - now % window or now
-        date = fixed and format('@entry.date.form', begins) or stamp
-      end
-      local single, rest = @MARK == 0 and sub(state, 1, #once) == once and #state < behind + @once.bytes + 15, nil
+      local touched, count, newest, total, since, before, dead, oldest
+      local front = sub(state, 1, #begin)
+      local single, rest = front == once and #state == behind - 1 + @once.bytes, nil
       if single then -- goes on as the columns that it stands for
-        local made, total = sub(state, @once.touched[behind]), format('%15s', sub(state, @once.total[behind]))
-        local first = fixed and format('@entry.date.form', made - made % window) or made
-        state, rest = begin .. '@packed.start.zero' .. made .. '   1' .. first .. total .. made
-          .. '@log.before..dead.zero' .. first, ''
-      elseif sub(state, 1, #begin) ~= begin then
+        touched, total = numbers('@once.form', state, behind)
+        newest, count, since, before, dead, rest = fixed and touched - touched % window or touched, 1, touched, 0, 0, ''
+        oldest = newest
+      elseif front == begin then
+        touched, count, newest, total, since, before, dead, oldest =
+          numbers('@packed.touched.form@log.form', state, behind + @packed.touched.at)
+      else
         break
       end
-      local touched, newest, oldest = sub(state, @packed.touched[behind]) + 0, sub(state, @log.newest[behind]) + 0,
-        sub(state, @log.oldest[behind]) + 0
-      local count, since = sub(state, @log.count[behind]) + 0, nil
-      local total, before, dead = sub(state, @log.total[behind]) + 0, sub(state, @log.before[behind]) + 0,
-        sub(state, @log.dead[behind]) + 0
       -- Where the entries begin that are alive, and how long they are without the newest.
       local from, length = behind - 1 + @log.bytes + dead * @entry.bytes, (count - 1) * @entry.bytes
-      if not (touched <= now and newest <= now and oldest <= now and total >= 0 and total < @WRAP and total % 1 == 0
-        and before >= 0 and before < @WRAP and before % 1 == 0 and dead >= 0 and dead % 1 == 0 and dead + count < 2e4
-        and count % 1 == 0 and (count > 0 or count == 0 and newest <= cut) and (total > 0 or not single)
-        and (#state == @READ or #state >= behind - 1 + @log.bytes and #state >= from + length)) then
+      if not (touched <= now and newest <= now and oldest <= newest and total < @WRAP and before < @WRAP
+        and dead + count < 2e4 and (count > 0 or newest <= cut)
+        and (single and total > 0 or not single and (#state == @READ or #state >= from + length))) then
         break
       end
+      local anew = single or oldest <= cut -- what only some grants change
       if newest <= cut then
-        since, before = count > 0 and newest + (fixed and window or 1) or sub(state, @log.since[behind]), total
+        since, before = count > 0 and newest + (fixed and window or 1) or since, total
         count, dead, rest = 0, 0, ''
       elseif oldest <= cut then
-        local list = sub(state, from + 1, from + length)
-        if #list < length and (dead >= count or list == '' or sub(list, @entry.date[..#list]) + 0 <= cut) then
-          list = call('GETRANGE', key, format('%d', from), format('%d', from + length - 1))
+        local list, more = sub(state, from + 1, from + length), dead < count and @entry.bytes[8] or length
+        list = sub(list, 1, #list - #list % @entry.bytes)
+        -- Of a long list some more are read, and only then all.
+        while more and #list < length
+          and (dead >= count or list == '' or numbers('@entry.date.form', list, @entry.date.from[..#list]) <= cut) do
+          list = call('GETRANGE', key, format('%d', from), format('%d', from + math.min(more, length) - 1))
+          more = more < length and length
         end
-        local gone, high = 0, #list / @entry.bytes
+        local gone, high = 1, #list / @entry.bytes -- the oldest has left, and often no other
         while gone < high do
-          local middle = math.floor((gone + high) / 2)
-          if sub(list, @entry.date[middle * @entry.bytes + 1]) + 0 > cut then
+          local middle = math.floor((3 * gone + high) / 4)
+          if numbers('@entry.date.form', list, middle * @entry.bytes + 1) > cut then
             high = middle
           else
             gone = middle + 1
           end
         end
         local last = gone * @entry.bytes
-        if gone == 0 or last == #list and last < length then
+        if last == #list and last < length then
           break
         end
-        since, before = sub(list, @entry.date[..last]) + (fixed and window or 1), sub(list, @entry.total[..last]) + 0
-        count, dead, from, length = count - gone, dead + gone, from + last, length - last
-        oldest, list = count > 1 and sub(list, @entry.date[last + 1]) + 0 or newest, sub(list, last + 1)
+        since, before = numbers('@entry.form', list, @entry.date.from[..last])
+        since, count, dead = since + (fixed and window or 1), count - gone, dead + gone
+        from, length = from + last, length - last
+        oldest, list = count > 1 and numbers('@entry.date.form', list, last + 1) or newest, sub(list, last + 1)
         if #list == length and (dead > count or length <= @entry.bytes[8]) then -- all of them are written
           dead, rest = 0, list
         end
       end
-      local room, soonest, reset = share - (total - before) % @WRAP, begins + window - now, begins + window - now
-      if count > 0 then
-        soonest = oldest + window - now
-      end
+      local room, reset = share - (total - before) % @WRAP, begins + window - now
+      local soonest = (count > 0 and oldest or begins) + window - now
       --@include @DECIDE
       if n > 0 then
         if count > 0 and newest ~= begins and count < @MOST_ENTRIES
           and (count < exact or newest < now - now % cell) then
-          local entry = sub(state, @log.newest..total[behind])
+          local entry = single and pack('@entry.form', newest, total) or sub(state, @log.newest..total[behind])
           if rest then
             rest = rest .. entry
           elseif #state == from + length and #state < @READ then
@@ -141,17 +140,15 @@ local function each(now, replies, looked)
           end
           count = count + 1
         elseif count < 2 then
-          count, oldest, soonest, since = 1, begins, reset, since or sub(state, @log.since[behind])
+          count, oldest, soonest, anew = 1, begins, reset, true
         end
-        local own = format('%s@log.count.form%s@log.total.form', stamp, count, date, (total + n) % @WRAP)
-        if since then
-          own = own .. format('@log.since..oldest.form', since, before, dead, oldest)
-        elseif single then
-          own = own .. sub(state, @log.since..oldest[behind])
+        local own = pack('@packed.touched.form@log.count..total.form', now, count, begins, (total + n) % @WRAP)
+        if anew then
+          own = own .. pack('@log.since..oldest.form', since, before, dead, oldest) .. (rest or '')
         end
-        own = own .. (rest or '')
         if single or rest and length > @entry.bytes[8] then -- it is of another kind, or becomes shorter
-          call('SET', key, sub(state, 1, behind - 1 + @packed.touched.at) .. own, 'PX', life)
+          front = single and begin .. '@packed.start.zero' or sub(state, 1, behind - 1 + @packed.touched.at)
+          call('SET', key, front .. own, 'PX', life)
         else
           call('SETRANGE', key, place, own)
           if touched < now - now % (window / 16) then -- not before: a server that is full refuses the first write only
@@ -160,21 +157,21 @@ local function each(now, replies, looked)
         end
       end
       --@include @TELL
-      text = format('%d %d %d', room, soonest, reset)
+      answer = pack('@told.form', room, soonest, reset)
     until true
-    if not text then
+    if not answer then
       looked[key] = true
     end
-    replies[at + 1] = text or '-'
+    replies[at + 1] = answer or '\2'
   end
 end
 
 local clock = redis.call('TIME')
 local now, looked = clock[1] * 1000000 + clock[2], {}
-local replies = {string.format('%16d', now)}
+local replies = {pack('@once.touched.form', now)}
 while not pcall(each, now, replies, looked) do
   looked[KEYS[#replies]] = true
-  replies[#replies + 1] = '-'
+  replies[#replies + 1] = '\2'
 end
-local text = table.concat(replies, ',')
+local text = table.concat(replies)
 return replies.told and {text, replies.told} or text

@@ -1,12 +1,12 @@
---@needs format n newest now room soonest window
---@sets n text
+--@needs n newest now pack some room soonest window
+--@sets n answer
 -- Take, the calm case: grants all that is asked for, or as much as there is.
-if n < 0 and room >= 0 then
-  n = -n > room and room or -n
+if some == 1 and n > room then
+  n = room
 end
-if not (n >= 0 and n <= room) then
+if n > room or n < 0 then
   break
 elseif n == 0 then
-  text = format('0 %d %d', soonest, newest + window - now)
+  answer = pack('@told.form', 0, soonest, newest + window - now)
   break
 end

@@ -237,35 +237,31 @@ func stored(client rueidis.Client, ref ShardRef) (head, ledger string) {
 	return tidy(head), ledgerOf(client, ref)
 }
 
-// Where the columns of a log have these.
-const (
-	countAt = 13 + 16
-	deadAt  = countAt + 4 + 16 + 15 + 16 + 15
-)
-
 // tidy takes out of the string of a log the entries that mean nothing, and gives its columns to one
 // that has a single entry without them.
 func tidy(head string) string {
-	at := strings.LastIndexAny(head, ",;") + 1
+	at := strings.IndexAny(head, ",;") + 1
 	if at == 0 || !strings.Contains("lcw", head[:1]) {
 		return head
 	}
-	own, fixed, bytes := head[at:], columns.Log.Bytes(), columns.Entry.Bytes()
+	own := head[at:]
 	if head[at-1] == ',' {
-		date, _ := strconv.ParseInt(strings.TrimSpace(own[:16]), 10, 64)
-		total, _ := strconv.ParseInt(own[16:], 10, 64)
-		first := date
+		var n [2]int64
+		columns.Once.Numbers(own, n[:])
+		first := n[0]
 		if head[0] == 'w' {
 			window, _ := strconv.ParseInt(strings.Fields(head)[3], 10, 64)
 			first -= first % window
 		}
-		return head[:at-1] + ";" + columns.Packed.Sprint(0, date) +
-			columns.Log.Sprint(1, first, total, date, 0, 0, first)
+		text := columns.Packed.Append([]byte(head[:at-1]+";"), 0, 0, n[0])
+		return string(columns.Log.Append(text, 0, 1, first, n[1], n[0], 0, 0, first))
 	}
-	dead, _ := strconv.Atoi(strings.TrimSpace(own[deadAt : deadAt+4]))
-	count, _ := strconv.Atoi(strings.TrimSpace(own[countAt : countAt+4]))
-	from := fixed + dead*bytes
-	return head[:at] + own[:deadAt] + "   0" + own[deadAt+4:fixed] + own[from:from+max(count-1, 0)*bytes]
+	before := columns.Packed.Bytes()
+	var n [7]int64
+	columns.Log.Numbers(own[before:], n[:])
+	from := columns.Log.Bytes() + int(n[5])*columns.Entry.Bytes()
+	text := string(columns.Log.Append([]byte(head[:at]+own[:before]), 0, n[0], n[1], n[2], n[3], n[4], 0, n[6]))
+	return text + own[from:from+max(int(n[0])-1, 0)*columns.Entry.Bytes()]
 }
 
 // play runs one step on twin and server; forget clears the twin's ledger.

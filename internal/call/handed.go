@@ -1,6 +1,7 @@
 package call
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
@@ -105,7 +106,7 @@ func (d *Decision) UnmarshalText(text []byte) error {
 	switch {
 	case len(text) == 0:
 		return invalid("it is empty")
-	case err != nil:
+	case err != nil || bytes.ContainsAny(text, "\r\n"): // which the decoder skips
 		return invalid("not base64url")
 	case len(data) <= handedHead || data[0] != handedVersion:
 		return invalid("another version")

@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// Table is a string of columns, one behind the other. Numbers are padded with blanks on the left:
-// zeros would read as octal on miniredis.
+// Table is a string of columns, one behind the other. Numbers are bytes, the highest first, or
+// decimals, padded with blanks on the left: zeros would read as octal on miniredis.
 type Table struct {
 	Name    string // by which scripts know it
 	Before  int    // bytes in front of the first column
+	Binary  bool   // numbers are bytes; text stands last
 	Columns []Column
 }
 
@@ -61,27 +62,60 @@ func (t *Table) Bytes() int {
 	return size
 }
 
-// Form is the format, as both fmt and Lua's string.format take it, of all columns.
+// Form is the format of all columns, as both fmt and Lua's string.format take it, or if they are
+// bytes as struct.pack does.
 func (t *Table) Form() string { return t.forms(0, len(t.Columns)) }
 
 func (t *Table) forms(from, to int) string {
 	var all strings.Builder
+	if t.Binary {
+		all.WriteByte('>')
+	}
 	for i := from; i < to; i++ {
-		all.WriteString(t.Columns[i].form())
+		switch c := &t.Columns[i]; {
+		case !t.Binary:
+			all.WriteString(c.form())
+		case c.Width > 0:
+			all.WriteString("I" + strconv.Itoa(c.Width))
+		}
 	}
 	return all.String()
 }
 
-// Sprint writes the columns, of which those that are not fixed have the values.
+// Sprint writes the columns, of which those that are not fixed have the values. They are decimals.
 func (t *Table) Sprint(values ...any) string { return fmt.Sprintf(t.Form(), values...) }
 
 // Append writes as many columns as there are numbers, beginning with the one of that index, like
 // Sprint but without allocating. Every number must fit.
 func (t *Table) Append(text []byte, first int, numbers ...int64) []byte {
 	for i, n := range numbers {
-		text = pad(text, n, t.Columns[first+i].Width)
+		width := t.Columns[first+i].Width
+		if !t.Binary {
+			text = pad(text, n, width)
+			continue
+		}
+		for shift := 8 * (width - 1); shift >= 0; shift -= 8 {
+			text = append(text, byte(n>>shift))
+		}
 	}
 	return text
+}
+
+// Numbers reads as many columns of bytes as there are places for, beginning with the first, and
+// reports whether the text has them.
+func (t *Table) Numbers(text string, dst []int64) bool {
+	for i := range dst {
+		width := t.Columns[i].Width
+		if len(text) < width {
+			return false
+		}
+		dst[i] = 0
+		for at := range width {
+			dst[i] = dst[i]<<8 | int64(text[at])
+		}
+		text = text[width:]
+	}
+	return true
 }
 
 func pad(text []byte, n int64, width int) []byte {

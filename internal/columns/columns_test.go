@@ -12,12 +12,12 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 		form  string
 		bytes int
 	}{
-		{&Packed, "%13d%16d", own},
-		{&Once, "%16d", 16},
-		{&Log, "%4d%16d%15d%16d%15d%4d%16d", 115},
-		{&Entry, "%16d%15d", 31},
-		{&LeakyBucket, "%16d%13d", 58},
-		{&TokenBucket, "%16d%13d%16d%s", 191},
+		{&Packed, ">I6I7", own},
+		{&Once, ">I7I7", 14},
+		{&Log, ">I2I7I7I7I7I2I7", 52},
+		{&Entry, ">I7I7", 14},
+		{&LeakyBucket, "%16d%13d", 42},
+		{&TokenBucket, "%16d%13d%16d%s", 175},
 		{&Low, "%13d", 13},
 		{&Booking, "%16d%13d", 29},
 		{&Ledger, "SLB8%5d%13d%20d%11d%20d%11d%20d%11d", 115},
@@ -31,33 +31,36 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 
 func TestWhatScriptsCallColumns(t *testing.T) {
 	for name, want := range map[string]string{
-		"packed.touched":             "14, 29",
-		"packed.bytes":               "29",
-		"packed.touched.at":          "13",
-		"packed.touched.end":         "28",
-		"packed.touched.from":        "14",
-		"packed.touched.to":          "29",
-		"packed.touched.width":       "16",
-		"packed.start..touched":      "1, 29",
-		"packed.start..touched.form": "%13d%16d",
+		"packed.touched":             "7, 13",
+		"packed.bytes":               "13",
+		"packed.touched.at":          "6",
+		"packed.touched.end":         "12",
+		"packed.touched.from":        "7",
+		"packed.touched.to":          "13",
+		"packed.touched.width":       "7",
+		"packed.start..touched":      "1, 13",
+		"packed.start..touched.form": ">I6I7",
+		"packed.start.zero":          `\0\0\0\0\0\0`,
 		"ledger.kind..count.form":    "SLB8%5d",
-		"packed.start..touched.zero": strings.Repeat(" ", 12) + "0" + strings.Repeat(" ", 15) + "0",
+		"group.size..count.zero":     strings.Repeat(" ", 12) + "0" + strings.Repeat(" ", 12) + "0",
 		"ledger.count.blank":         "     ",
-		"once.total[i]":              "i + 16",
-		"entry.date[i]":              "i, i + 15",
-		"entry.total[i]":             "i + 16, i + 30",
-		"entry.total[at + 1]":        "at + 17, at + 31",
-		"entry.date[..last]":         "last - 30, last - 15",
-		"entry.total[..#entries]":    "#entries - 14, #entries",
-		"entry.date[..from - 1]":     "from - 31, from - 16",
-		"entry.total[30]":            "46, 60",
-		"entry.bytes[3]":             "93",
-		"entry.form":                 "%16d%15d",
-		"log.since":                  "65, 80",
-		"log.entries":                "116",
+		"once.total[i]":              "i + 7, i + 13",
+		"entry.date[i]":              "i, i + 6",
+		"entry.total[i]":             "i + 7, i + 13",
+		"entry.total[at + 1]":        "at + 8, at + 14",
+		"entry.date[..last]":         "last - 13, last - 7",
+		"entry.date.from[..last]":    "last - 13",
+		"entry.total[..#entries]":    "#entries - 6, #entries",
+		"entry.date[..from - 1]":     "from - 14, from - 8",
+		"entry.total[30]":            "37, 43",
+		"entry.bytes[3]":             "42",
+		"entry.form":                 ">I7I7",
+		"log.since":                  "30, 36",
+		"log.entries":                "53",
+		"calm.need..state.form":      ">I7",
 		"terms.head_life":            "76",
 		"account.weight..stated":     "1, 23",
-		"entry.date..total[..index]": "index - 30, index",
+		"entry.date..total[..index]": "index - 13, index",
 	} {
 		if got, known := Lua(name); !known || got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -65,7 +68,7 @@ func TestWhatScriptsCallColumns(t *testing.T) {
 	}
 	for _, name := range []string{
 		"", "entry", "entry.nothing", "nothing.total", "entry.total.nothing", "entry.total..date", "entry.total..",
-		"entry.bytes[n]", "entry.date[i + j]",
+		"entry.bytes[n]", "entry.date[i + j]", "entry.date.from[i + j]",
 	} {
 		if got, known := Lua(name); known {
 			t.Errorf("%s: %q", name, got)
@@ -100,8 +103,12 @@ func TestReader(t *testing.T) {
 }
 
 func TestAppend(t *testing.T) {
-	if got, want := string(Entry.Append(nil, 0, 17, -1)), Entry.Sprint(17, -1); got != want {
+	const zeros = "\x00\x00\x00\x00\x00\x00"
+	if got, want := string(Caller.Append([]byte("x"), 2, 17, -1)), "x              17              -1"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+	if got := string(Entry.Append([]byte("x"), 0, 1<<48, 1<<55+258)); got != "x\x01"+zeros+"\x80"+zeros[2:]+"\x01\x02" {
+		t.Errorf("%q", got)
 	}
 	if got := string(Terms.Append(nil, 5, 3, 12345)); got != "            312345" {
 		t.Errorf("%q", got)
@@ -109,14 +116,24 @@ func TestAppend(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		var room [64]byte
 		_ = Group.Append(room[:0], 0, 1, 2, 3)
+		_ = Entry.Append(room[:0], 0, 1, 2)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
+func TestNumbers(t *testing.T) {
+	for _, want := range [][2]int64{{0, 0}, {17, 1<<55 + 258}, {1 << 40, 255}} {
+		text, got := string(Entry.Append(nil, 0, want[:]...)), [2]int64{}
+		if !Entry.Numbers(text, got[:]) || got != want || Entry.Numbers(text[:len(text)-1], got[:]) {
+			t.Errorf("%v: %v", want, got)
+		}
+	}
+}
+
 func TestComment(t *testing.T) {
 	lines := strings.Join(Comment("packed", 40), "\n")
-	want := "packed  1 start(13)  14 touched(16)\n        30 own(to the end)"
+	want := "packed  1 start(6)  7 touched(7)\n        14 own(to the end)"
 	if lines != want {
 		t.Errorf("%s", lines)
 	}

@@ -11,12 +11,12 @@ import (
 // means nothing.
 //
 //	head.bytes          how long it is; cell.bytes[32]: how long 32 of them are
-//	head.form           its format
+//	head.form           its format, as string.format takes it, or struct.pack
 //	head.total          "203, 217": where a column begins and ends, as string.sub takes it; of
 //	                    one that reaches to the end of the string, only where it begins
 //	cell.date[i]        "i, i + 15": the same where the string begins at i of another one
 //	cell.date[..i]      "i - 28, i - 13": the same where the string ends at i of another one
-//	head.total.from     203; .to 217
+//	head.total.from     203; .to 217; cell.date.from[..i]: i - 28
 //	head.total.at       202: where a column begins, counted from 0, as SETRANGE and GETRANGE do
 //	head.total.end      216: where it ends, likewise
 //	head.total.width    15
@@ -72,9 +72,11 @@ func (r run) lua(attribute, index string) (string, bool) {
 	from, to := r.bounds()
 	switch attribute {
 	case "":
-		return r.place(from, to, index)
+		place := r.place(from, to, index)
+		return place, place != ""
 	case "from":
-		return strconv.Itoa(from), true
+		first, _, _ := strings.Cut(r.place(from, to, index), ",")
+		return first, first != ""
 	case "to":
 		return strconv.Itoa(to), true
 	case "at":
@@ -87,6 +89,9 @@ func (r run) lua(attribute, index string) (string, bool) {
 		return r.table.forms(r.first, r.last+1), true
 	case "zero":
 		zero := ""
+		if r.table.Binary {
+			return strings.Repeat(`\0`, to-from+1), true
+		}
 		for i := r.first; i <= r.last; i++ {
 			zero += r.table.Columns[i].zero()
 		}
@@ -110,10 +115,10 @@ func (r run) bounds() (from, to int) {
 	return from, to
 }
 
-// place is what string.sub takes.
-func (r run) place(from, to int, index string) (string, bool) {
+// place is what string.sub takes; "" if the index is none.
+func (r run) place(from, to int, index string) string {
 	if index == "" {
-		return r.both("", from, to), true
+		return r.both("", from, to)
 	}
 	index = index[1 : len(index)-1]
 	shift := -1
@@ -127,14 +132,14 @@ func (r run) place(from, to int, index string) (string, bool) {
 		}
 		n, err := strconv.Atoi(sign[1:2] + number)
 		if err != nil {
-			return "", false
+			return ""
 		}
 		index, shift = name, shift+n
 	}
 	if n, err := strconv.Atoi(index); err == nil {
 		index, shift = "", shift+n
 	}
-	return r.both(index, from+shift, to+shift), true
+	return r.both(index, from+shift, to+shift)
 }
 
 // both writes where the run begins and ends; of one that reaches to the end, where it begins.

@@ -3,28 +3,28 @@ package columns
 // tables are those that scripts know by name.
 var tables = []*Table{
 	&Packed, &Once, &Log, &Entry, &LeakyBucket, &TokenBucket, &Low, &Booking,
-	&Ledger, &Account, &Terms, &Asks, &Group, &Caller, &Calm,
+	&Ledger, &Account, &Terms, &Asks, &Group, &Caller, &Calm, &Told,
 }
 
 // The columns that a shard keeps behind the proposal in force: Packed are those of all algorithms,
 // the others follow it.
 var (
-	Packed = Table{Name: "packed", Columns: []Column{
-		{Name: "start", Width: 13}, {Name: "touched", Width: 16}, {Name: "own"},
-	}}
+	Packed = Table{Name: "packed", Binary: true,
+		Columns: []Column{{Name: "start", Width: 6}, {Name: "touched", Width: 7}, {Name: "own"}}}
 	// Once is a log with a single entry, which a calm take made.
-	Once = Table{Name: "once", Columns: []Column{{Name: "touched", Width: 16}, {Name: "total"}}}
+	Once = Table{Name: "once", Binary: true, Columns: []Column{{Name: "touched", Width: 7}, {Name: "total", Width: 7}}}
 	// Log: how many entries are alive; the newest; since when grants are known; the total before
 	// the first entry that is alive, and how many are in front of it that are not; the date of the
 	// oldest that is alive. The entries follow, but for the newest. What every grant changes stands
 	// first.
-	Log = Table{Name: "log", Before: own, Columns: []Column{
-		{Name: "count", Width: 4}, {Name: "newest", Width: 16}, {Name: "total", Width: 15},
-		{Name: "since", Width: 16}, {Name: "before", Width: 15}, {Name: "dead", Width: 4}, {Name: "oldest", Width: 16},
+	Log = Table{Name: "log", Before: own, Binary: true, Columns: []Column{
+		{Name: "count", Width: 2}, {Name: "newest", Width: 7}, {Name: "total", Width: 7},
+		{Name: "since", Width: 7}, {Name: "before", Width: 7}, {Name: "dead", Width: 2}, {Name: "oldest", Width: 7},
 		{Name: "entries"},
 	}}
 	// Entry: what was granted under one date, by the total with it.
-	Entry       = Table{Name: "entry", Columns: []Column{{Name: "date", Width: 16}, {Name: "total", Width: 15}}}
+	Entry = Table{Name: "entry", Binary: true,
+		Columns: []Column{{Name: "date", Width: 7}, {Name: "total", Width: 7}}}
 	LeakyBucket = Table{Name: "leaky", Before: own,
 		Columns: []Column{{Name: "date", Width: 16}, {Name: "part", Width: 13}}}
 	// TokenBucket: the bookings follow it.
@@ -37,7 +37,7 @@ var (
 )
 
 // own is where the algorithms' own columns begin in a packed shard.
-const own = 29
+const own = 13
 
 // What is kept of participants that contend: a header, and an account of each.
 var (
@@ -73,9 +73,12 @@ var (
 		{Name: "unmet", Width: 16}, {Name: "waiting", Width: 16},
 	}}
 	// Calm is what take.lua is told.
-	Calm = Table{Name: "calm", Columns: []Column{
-		{Name: "share", Width: 13}, {Name: "window", Width: 16}, {Name: "cell", Width: 16}, {Name: "exact", Width: 3},
-		{Name: "n", Width: 14}, {Name: "fence", Width: 16}, {Name: "until", Width: 16}, {Name: "need", Width: 16},
-		{Name: "state"},
+	Calm = Table{Name: "calm", Binary: true, Columns: []Column{
+		{Name: "share", Width: 6}, {Name: "window", Width: 7}, {Name: "cell", Width: 7}, {Name: "exact", Width: 2},
+		{Name: "n", Width: 6}, {Name: "part", Width: 1}, {Name: "fence", Width: 7}, {Name: "until", Width: 7},
+		{Name: "need", Width: 7}, {Name: "state"},
 	}}
+	// Told is what take.lua tells of a state that there was.
+	Told = Table{Name: "told", Binary: true,
+		Columns: []Column{{Name: "free", Width: 6}, {Name: "next", Width: 6}, {Name: "reset", Width: 6}}}
 )

@@ -162,8 +162,9 @@ func OwnGoroutines() []string {
 	buf := make([]byte, 4<<20)
 	var found []string
 	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		for _, name := range []string{"shardlimit/shardlimit.(", "internal/lane.(", "internal/node.(",
-			"redis/rueidis.("} {
+		for _, name := range []string{"shardlimit/shardlimit.(", "shardlimit/internal/call.(",
+			"shardlimit/internal/wait.(", "shardlimit/internal/set.(", "shardlimit/internal/limit.(",
+			"shardlimit/internal/lane.(", "shardlimit/internal/node.(", "redis/rueidis.("} {
 			if strings.Contains(g, name) {
 				found = append(found, g)
 				break

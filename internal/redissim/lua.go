@@ -45,6 +45,10 @@ func newInterpreter() *interpreter {
 		slow := strings.RawGetString("format").(*lua.LFunction).GFunction
 		strings.RawSetString("format", e.state.NewFunction(quickly(slow)))
 	}
+	numbers := e.state.NewTable()
+	numbers.RawSetString("pack", e.state.NewFunction(packs))
+	numbers.RawSetString("unpack", e.state.NewFunction(unpacks))
+	e.state.SetGlobal("struct", numbers)
 	redis := e.state.NewTable()
 	redis.RawSetString("call", e.state.NewFunction(func(l *lua.LState) int { return e.call(l, true) }))
 	redis.RawSetString("pcall", e.state.NewFunction(func(l *lua.LState) int { return e.call(l, false) }))

@@ -301,6 +301,7 @@ func FuzzDecisionText(f *testing.F) {
 	}
 	f.Add(text)
 	f.Add([]byte("AQAAAAAA"))
+	f.Add([]byte("ASMYsrkDAAAAAAAAAAA\rAAAAAAAAAAAAAAAAAAAAAAAMA"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var d shardlimit.Decision
 		if err := d.UnmarshalText(text); err != nil {

@@ -1,0 +1,25 @@
+--@gives numbers pack
+-- Numbers as bytes, the highest first. Redis has functions for it; miniredis gets them here, with
+-- forms of "I" and a width alone.
+local struct = rawget(_G, 'struct') or {}
+local pack, numbers = struct.pack or function(form, ...)
+  local all, i = {...}, 0
+  return (string.gsub(form, '%D*(%d)', function(width)
+    local bytes = ''
+    i = i + 1
+    for _ = 1, width + 0 do
+      all[i], bytes = math.floor(all[i] / 256), string.char(all[i] % 256) .. bytes
+    end
+    return bytes
+  end))
+end, struct.unpack or function(form, text, at)
+  local all = {}
+  for width in string.gmatch(form, '%d') do
+    local n = 0
+    for _ = 1, width + 0 do
+      n, at = n * 256 + string.byte(text, at), at + 1
+    end
+    all[#all + 1] = n
+  end
+  return unpack(all)
+end
