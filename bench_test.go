@@ -55,7 +55,7 @@ func BenchmarkAllow(b *testing.B) {
 	})
 }
 
-// BenchmarkWait is 800 callers who wait for one permit after the other of a bucket with 5,000 a
+// BenchmarkWait has 800 callers wait for one permit after the other of a bucket with 5,000 a
 // second, and reports which part of the rate they get, besides what was in a token bucket at first.
 func BenchmarkWait(b *testing.B) {
 	f := limittest.Standalone(b)

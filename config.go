@@ -109,7 +109,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// in is the Config as the engine has it.
+// in returns the Config as the engine has it.
 func (c *Config) in() limit.Config {
 	in := limit.Config{
 		Participant: c.Participant, Participants: c.Participants, Weight: c.Weight,

@@ -52,13 +52,13 @@ func (d *Decision) is(in *call.Decision) {
 	d.origin = in.Origin
 }
 
-// decisionOf is a Decision of the engine for users.
+// decisionOf returns a Decision of the engine for users.
 func decisionOf(in *call.Decision) (d Decision) {
 	d.is(in)
 	return d
 }
 
-// in is the Decision as the engine has it.
+// in returns the Decision as the engine has it.
 func (d *Decision) in() call.Decision {
 	return call.Decision{Origin: d.origin, Answer: call.Answer{
 		Allowed:    d.Allowed,
@@ -74,7 +74,7 @@ func (d *Decision) in() call.Decision {
 	}}
 }
 
-// Mode is the mode of the limit that decided. That of a Set is Closed if one of its limits is
+// Mode returns the mode of the limit that decided. That of a Set is Closed if one of its limits is
 // closed, Shadow if none of them refuses anybody and one at least is in Shadow, Off if all are off
 // or there is none, and else Enforced. Reservations do not tell it.
 func (d Decision) Mode() Mode { return Mode(d.origin.Mode) }

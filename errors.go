@@ -58,7 +58,7 @@ type TooFarAheadError struct {
 	Delay time.Duration // until the permits would come, if nobody reserves or takes any before
 }
 
-// Error tells the delay.
+// Error returns a text that tells the delay.
 func (e *TooFarAheadError) Error() string {
 	return fmt.Sprintf("%v: they can come in %s", ErrTooFarAhead, e.Delay)
 }
@@ -82,7 +82,7 @@ func (e *ShardError) Error() string {
 // Unwrap returns the cause.
 func (e *ShardError) Unwrap() error { return e.Err }
 
-// failedShard is how the engine tells that a shard failed.
+// failedShard returns the error by which the engine tells that a shard failed.
 func failedShard(limiter, shard, node string, err error) error {
 	return &ShardError{Limiter: limiter, Shard: shard, Node: node, Err: err}
 }

@@ -13,10 +13,10 @@ type Family struct {
 	in *call.Family
 }
 
-// Name is the name the family was declared under.
+// Name returns the name the family was declared under.
 func (f *Family) Name() string { return f.in.Name() }
 
-// Limit is the limit in force for each key, as far as this process has heard.
+// Limit returns the limit in force for each key, as far as this process has heard.
 func (f *Family) Limit() Limit { return limitOf(f.in.Limit()) }
 
 // SetLimit changes the limit of every key whose calls bring none, as Limiter.SetLimit does for a
@@ -39,8 +39,8 @@ func (f *Family) Rebalance(ctx context.Context) error { return f.in.Rebalance(ct
 // invalid key return ErrInvalidName.
 func (f *Family) Limiter(key string) *Limiter { return &Limiter{f.in.Limiter(key)} }
 
-// LimiterWith is Limiter for a key whose limit the caller knows, from a database, a plan or a
-// token: the limit comes with the calls. No record keeps it; only the shard of the key does. So a
+// LimiterWith returns the Limiter of a key whose limit the caller knows, from a database, a plan or
+// a token: the limit comes with the calls. No record keeps it; only the shard of the key does. So a
 // million keys may each have another one. Where the limits of two callers differ, that of the
 // higher Revision is in force, of the same Revision the one that came last. Limiter brings the
 // family's. The Limiter keeps its limit, so call LimiterWith for each request.

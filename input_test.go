@@ -121,3 +121,19 @@ func TestANilContextPanicsBeforeAnythingIsSent(t *testing.T) {
 		t.Errorf("%d script calls", n)
 	}
 }
+
+// What nobody has made is the empty Set, and a reservation of nothing.
+func TestZeroValuesAreOfUse(t *testing.T) {
+	var s shardlimit.Set
+	d, err := s.AllowN(t.Context(), 3)
+	if err != nil || !d.Allowed || d.Granted != 3 || len(s.Each(d)) != 0 {
+		t.Errorf("the empty Set: %+v, %v", d, err)
+	}
+	if err := errors.Join(s.Wait(t.Context()), s.Settle(t.Context(), d, 1)); err != nil {
+		t.Error(err)
+	}
+	var r shardlimit.Reservation
+	if r.Permits() != 0 || r.Degraded() || r.Shadowed() {
+		t.Error("permits were reserved")
+	}
+}

@@ -11,5 +11,5 @@ func init() {
 	inside.Client = func(of any) *call.Client { return of.(*Client).in }
 	inside.Limiter = func(of any) *call.Limiter { return &of.(*Limiter).in }
 	inside.Family = func(of any) *call.Family { return of.(*Family).in }
-	inside.Set = func(of any) *set.Set { return of.(*Set).in }
+	inside.Set = func(of any) *set.Set { return &of.(*Set).in }
 }

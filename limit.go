@@ -57,28 +57,28 @@ type Limit struct {
 	Mode Mode
 }
 
-// in is the Limit as the engine has it.
+// in returns the Limit as the engine has it.
 func (l Limit) in() limit.Limit {
 	return limit.Limit{Permits: l.Permits, Per: l.Per, Algorithm: limit.Algorithm(l.Algorithm), Burst: l.Burst,
 		Shards: l.Shards, Scope: limit.Scope(l.Scope), Lease: l.Lease, Revision: l.Revision, Mode: limit.Mode(l.Mode)}
 }
 
-// limitOf is a Limit of the engine for users.
+// limitOf returns a Limit of the engine for users.
 func limitOf(in limit.Limit) Limit {
 	return Limit{Permits: in.Permits, Per: in.Per, Algorithm: Algorithm(in.Algorithm), Burst: in.Burst,
 		Shards: in.Shards, Scope: Scope(in.Scope), Lease: in.Lease, Revision: in.Revision, Mode: Mode(in.Mode)}
 }
 
-// PerSecond is a SlidingLog limit of n permits in any second.
+// PerSecond returns a SlidingLog limit of n permits in any second.
 func PerSecond(n int64) Limit { return Limit{Permits: n, Per: time.Second} }
 
-// PerMinute is a SlidingLog limit of n permits in any minute.
+// PerMinute returns a SlidingLog limit of n permits in any minute.
 func PerMinute(n int64) Limit { return Limit{Permits: n, Per: time.Minute} }
 
-// PerHour is a SlidingLog limit of n permits in any hour.
+// PerHour returns a SlidingLog limit of n permits in any hour.
 func PerHour(n int64) Limit { return Limit{Permits: n, Per: time.Hour} }
 
-// PerDay is a SlidingLog limit of n permits in any 24 hours.
+// PerDay returns a SlidingLog limit of n permits in any 24 hours.
 func PerDay(n int64) Limit { return Limit{Permits: n, Per: 24 * time.Hour} }
 
 // String describes the limit for people: "5000 permits per 1s over 4 shards".

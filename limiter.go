@@ -15,11 +15,10 @@ type Limiter struct {
 	in call.Limiter
 }
 
-// As is the same limiter, seen by another participant: the permits it grants are
-// charged to that participant's part of the limit. A gateway that calls for many
-// tenants uses one for each, and none of them takes the part of the others. weight
-// is relative to the other participants, MinWeight to MaxWeight; a participant
-// should have the same wherever it calls from.
+// As returns the same limiter, seen by another participant: the permits it grants are charged to
+// that participant's part of the limit. A gateway that calls for many tenants uses one for each,
+// and none of them takes the part of the others. weight is relative to the other participants,
+// MinWeight to MaxWeight; a participant should have the same wherever it calls from.
 //
 // As does no I/O and is cheap. Of a limit a Client remembers 16,384 participants. Calls for a
 // participant with an impossible name (1 to MaxName bytes) or weight return ErrInvalidName or
@@ -33,7 +32,7 @@ func (l *Limiter) As(participant string, weight float64) *Limiter {
 	return l
 }
 
-// Name is the name the limiter was opened under; for a key of a family, "family/key".
+// Name returns the name the limiter was opened under; for a key of a family, "family/key".
 func (l *Limiter) Name() string { return l.in.Name() }
 
 // Allow asks for one permit. See AllowN.
@@ -76,10 +75,10 @@ func (l *Limiter) WaitN(ctx context.Context, n int64) error {
 	return err
 }
 
-// Acquire is WaitN that returns its Decision, so that Settle can give back what was not used. It
-// blocks until n permits were granted together, and until their turn under LeakyBucket, so Delay
-// is 0. Errors are those of WaitN. With ErrWaitTooLong RetryAfter tells how long it takes until
-// another try can succeed, and is 0 if this process does not know.
+// Acquire waits as WaitN does and returns its Decision, so that Settle can give back what was not
+// used. It blocks until n permits were granted together, and until their turn under LeakyBucket, so
+// Delay is 0. Errors are those of WaitN. With ErrWaitTooLong RetryAfter tells how long it takes
+// until another try can succeed, and is 0 if this process does not know.
 //
 // Settle gives back nothing of a turn that has come. Of permits of a TokenBucket that were reserved
 // first, as WaitN says, it may give back less: they count as used once they are due.
@@ -121,10 +120,10 @@ func (l *Limiter) Settle(ctx context.Context, d Decision, used int64) error {
 	return l.in.Settle(ctx, &in, used)
 }
 
-// Limit is the limit in force, as far as this process has heard; for a key of a Family the one that
-// this Limiter brings. Before the limiter could be declared it is the limit that the code declares.
-// Shards is how many there are, whoever chose that. SetLimit with the number that was chosen leaves
-// it free to be chosen anew.
+// Limit returns the limit in force, as far as this process has heard; for a key of a Family the one
+// that this Limiter brings. Before the limiter could be declared it is the limit that the code
+// declares. Shards is how many there are, whoever chose that. SetLimit with the number that was
+// chosen leaves it free to be chosen anew.
 func (l *Limiter) Limit() Limit { return limitOf(l.in.Limit()) }
 
 // Peek reads the state of every shard. It consumes nothing and writes nothing. What it calls free
@@ -136,12 +135,11 @@ func (l *Limiter) Peek(ctx context.Context) (State, error) {
 	return stateOf(&st), err
 }
 
-// Participants tells how those who contend for the limit stand, the greatest use
-// first. It reads the accounts that shards keep from the first refusal until two windows
-// after the last: at other times nobody contends, and the list is empty. So it always is for
-// a limit of Scope PerParticipant. What was used before the first refusal is in no
-// account. A shard has accounts for at most 1,024 participants, which is up to 231 KB to read;
-// nothing is written or consumed.
+// Participants returns how those who contend for the limit stand, the greatest use first. It reads
+// the accounts that shards keep from the first refusal until two windows after the last: at other
+// times nobody contends, and the list is empty. So it always is for a limit of Scope
+// PerParticipant. What was used before the first refusal is in no account. A shard has accounts for
+// at most 1,024 participants, which is up to 231 KB to read; nothing is written or consumed.
 //
 // The error is a *ShardError for each shard that did not answer, and what the
 // others said is returned with it. ErrUnavailable and ErrClosed are as for Peek.

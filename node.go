@@ -32,7 +32,7 @@ type Node struct {
 	Drain bool
 }
 
-// in is the Node as the engine has it.
+// in returns the Node as the engine has it.
 func (n *Node) in() node.Spec {
 	return node.Spec{Name: n.Name, Option: n.Redis, Client: n.Client, Weight: n.Weight, Drain: n.Drain}
 }

@@ -14,7 +14,7 @@ import (
 // who waits longer uses them beside permits that have become free meanwhile.
 // A Reservation is safe for concurrent use.
 type Reservation struct {
-	in *call.Reservation
+	in call.Reservation
 }
 
 // Reserve gets n permits, all of them, now or at the earliest instant at which there is room for
@@ -47,23 +47,23 @@ func (l *Limiter) Reserve(ctx context.Context, n int64) (*Reservation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reservation{in}, nil
+	return &Reservation{*in}, nil
 }
 
-// Delay is how long to wait from now on before the permits may be used; 0 if they may be used
+// Delay returns how long to wait from now on before the permits may be used; 0 if they may be used
 // already.
 func (r *Reservation) Delay() time.Duration { return r.in.Delay() }
 
-// At is when the permits may be used, on this process' clock.
+// At returns when the permits may be used, on this process' clock.
 func (r *Reservation) At() time.Time { return r.in.At() }
 
-// Permits is how many permits were reserved.
+// Permits returns how many permits were reserved.
 func (r *Reservation) Permits() int64 { return r.in.Permits() }
 
-// Degraded means that the outage policy answered, not Redis.
+// Degraded reports whether the outage policy answered, not Redis.
 func (r *Reservation) Degraded() bool { return r.in.Degraded() }
 
-// Shadowed means that the limit is in Shadow mode, and that Enforced would have had the permits
+// Shadowed reports whether the limit is in Shadow mode, and Enforced would have had the permits
 // later or not at all.
 func (r *Reservation) Shadowed() bool { return r.in.Shadowed() }
 

@@ -14,7 +14,7 @@ import (
 // refuses gives back at once what the others granted, so while it is under way
 // other callers may find those permits taken.
 type Set struct {
-	in *set.Set
+	in set.Set
 }
 
 // All returns a Set of the limiters, which may be of different Clients and scopes; a limit that is
@@ -29,7 +29,9 @@ func All(limiters ...*Limiter) *Set {
 			all[i] = &l.in
 		}
 	}
-	return &Set{set.All(all)}
+	s := &Set{}
+	s.in.Of(all)
+	return s
 }
 
 // Each returns what each limit said of a decision of this Set, in the order of All: what it has
@@ -77,8 +79,8 @@ func (s *Set) WaitN(ctx context.Context, n int64) error {
 	return err
 }
 
-// Acquire is WaitN that returns its Decision, so that Set.Settle can give back what was not used.
-// Errors are those of WaitN, and the Decision is as Limiter.Acquire says.
+// Acquire waits as WaitN does and returns its Decision, so that Set.Settle can give back what was
+// not used. Errors are those of WaitN, and the Decision is as Limiter.Acquire says.
 func (s *Set) Acquire(ctx context.Context, n int64) (Decision, error) {
 	d, err := s.in.Acquire(ctx, n)
 	return decisionOf(&d), err

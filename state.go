@@ -55,7 +55,7 @@ type ShardState struct {
 	Err error
 }
 
-// stateOf is a State of the engine for users.
+// stateOf returns a State of the engine for users.
 func stateOf(in *call.State) State {
 	st := State{
 		Limit:        limitOf(in.Limit),
@@ -106,10 +106,10 @@ type ParticipantState struct {
 	Entitlement float64
 }
 
-// ParticipantID is the ID under which Redis knows a participant: the first 64 bits of
-// the SHA-256 of its name, as 16 hexadecimal digits. Nobody can choose a name that
-// has the ID of somebody else's, and so its account: it takes 2^64 tries. It does not
-// hide: who can guess a name can check the guess.
+// ParticipantID returns the ID under which Redis knows a participant: the first 64 bits of the
+// SHA-256 of its name, as 16 hexadecimal digits. Nobody can choose a name that has the ID of
+// somebody else's, and so its account: it takes 2^64 tries. It does not hide: who can guess a name
+// can check the guess.
 func ParticipantID(name string) string { return limit.ParticipantID(name) }
 
 // Bounds of a participant's weight. Scripts keep weights in thousandths.

@@ -18,6 +18,9 @@ func TestAssembled(t *testing.T) {
 	if folder == "" {
 		folder = t.TempDir()
 	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	texts := map[string]string{}
 	for i, p := range programs {
 		texts[recipes[i].file] = p.text

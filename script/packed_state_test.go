@@ -29,7 +29,7 @@ func damaged(state, column string, with byte) string {
 	from, _ := strconv.Atoi(at)
 	from += strings.IndexByte(state, ';') + 1
 	wide, _ := strconv.Atoi(width)
-	return state[:from] + strings.Repeat(string(rune(with)), wide) + state[from+wide:]
+	return state[:from] + strings.Repeat(string([]byte{with}), wide) + state[from+wide:]
 }
 
 func TestForeignPacked(t *testing.T) {

@@ -1,7 +1,10 @@
 --@gives numbers pack
--- Numbers as bytes, the highest first. Redis has functions for it; miniredis gets them here, with
--- forms of "I" and a width alone.
-local struct = rawget(_G, 'struct') or {}
+-- Numbers as bytes, the highest first. Redis has functions for it. They are here, for forms of "I"
+-- and a width alone, where it has none (miniredis), or where they cut a number off to 32 bits.
+local struct = rawget(_G, 'struct')
+if not struct or struct.unpack('>I7', '\0\1\0\0\0\0\0', 1) ~= 2 ^ 40 then
+  struct = {}
+end
 local pack, numbers = struct.pack or function(form, ...)
   local all, i = {...}, 0
   return (string.gsub(form, '%D*(%d)', function(width)

@@ -77,8 +77,8 @@ func (c *Target) park(ctx context.Context, since int64) error {
 	return c.gone(ctx, nil)
 }
 
-// inForce is how many permits the limit has in a window. A key's shard knows that: another caller
-// may have brought another limit.
+// inForce returns how many permits the limit has in a window. A key's shard knows that: another
+// caller may have brought another limit.
 func (c *Target) inForce(r *limit.Routes) int64 {
 	if c.Family != nil && len(r.Lanes) == 1 {
 		return cmp.Or(r.Lanes[0].Target(), r.Limit.Permits)
@@ -100,7 +100,7 @@ func (c *Target) complete(d *Decision, r *limit.Routes, rest, now int64) {
 	c.noteGranted(d.Granted)
 }
 
-// describe is complete without the note.
+// describe does what complete does, without the note.
 func (c *Target) describe(d *Decision, r *limit.Routes, rest, now int64) {
 	d.Allowed = d.Granted > 0
 	d.Limit = c.inForce(r)

@@ -56,9 +56,9 @@ func (m *Member) Book(ctx context.Context, r *limit.Routes, call Booking) (Decis
 	return Decision{}, 0, c.noBooking(ctx, r, failure)
 }
 
-// choices are what may be booked: each shard that can have n permits by itself, the one that has
-// them first in front. If none can, there is one choice, of several shards; none if all that answer
-// have less.
+// choices returns what may be booked: each shard that can have n permits by itself, the one that
+// has them first in front. If none can, there is one choice, of several shards; none if all that
+// answer have less.
 func (m *Member) choices(ctx context.Context, r *limit.Routes, call Booking) (choices [][]lane.Part) {
 	now := m.Target.Process.Now()
 	var seats []*lane.Seat
@@ -102,7 +102,7 @@ func (m *Member) choices(ctx context.Context, r *limit.Routes, call Booking) (ch
 	return choices
 }
 
-// offerOf is what a shard has to give, on the client's clock.
+// offerOf returns what a shard has to give, on the client's clock.
 func offerOf(found *lane.Sight) forecast.Offer {
 	l := found.Lane
 	o := forecast.Offer{Weight: l.Most()}
@@ -128,7 +128,8 @@ type partError struct {
 
 func (e *partError) Unwrap() error { return e.error }
 
-// noBooking is why there is none: a refusal, the end of the caller, or that shards are away.
+// noBooking returns why there is no booking: a refusal, the end of the caller, or that shards are
+// away.
 func (c *Target) noBooking(ctx context.Context, r *limit.Routes, err error) error {
 	if e := c.gone(ctx, err); e != nil {
 		return e
@@ -198,7 +199,7 @@ func (c *Target) bookAll(ctx context.Context, wanted []lane.Part, call Booking) 
 	return done, errors.Join(errs...)
 }
 
-// booking is the decision that stands for the parts, and when they are due.
+// booking returns the decision that stands for the parts, and when they are due.
 func (c *Target) booking(r *limit.Routes, parts []booked) (d Decision, due int64) {
 	now := c.Process.Now()
 	for _, b := range parts {
@@ -239,8 +240,8 @@ func (c *Target) bookPart(ctx context.Context, s *lane.Seat, call Booking) (book
 	return booked{part, sent + int64(r.Delay), received + int64(r.Delay)}, nil
 }
 
-// late is why permits that come after a delay are not booked: that is after the deadline, 0: none,
-// or too far ahead.
+// late returns why permits that come after a delay are not booked: that is after the deadline, 0:
+// none, or too far ahead.
 func late(delay time.Duration, deadline, now int64) error {
 	if deadline != 0 && int64(delay) > deadline-now {
 		return fmt.Errorf("%w: the permits can come in %s", limit.ErrWaitTooLong, delay)

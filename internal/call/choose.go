@@ -20,7 +20,7 @@ const (
 	rotation  = 16 * time.Millisecond
 )
 
-// tried marks the lanes, by their place in routes.order, that a call is done with; nil: none.
+// tried marks the lanes, by their place in Routes.Order, that a call is done with; nil: none.
 type tried [limit.MaxShards / 64]uint64
 
 // add marks a lane. A layout has no more than MaxShards.
@@ -86,8 +86,8 @@ func (v *view) open(i int, now, size int64, done *tried) bool {
 	return !done.has(i) && !s.Shut(now) && s.Lane.Most() >= size && s.Lane.Usable()
 }
 
-// rotated is the place in the order of the shard that the rotation has come to, or comes to k steps
-// later.
+// rotated returns the place in the order of the shard that the rotation has come to, or comes to k
+// steps later.
 func rotated(r *limit.Routes, now, k int64) int {
 	shards := int64(len(r.Order))
 	reach := (crowd*shards-1)/max(r.Record.Participants(), 1) + 1

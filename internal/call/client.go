@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/register"
@@ -20,7 +21,8 @@ const rememberedKeys = 65_536
 // Client is the limits of a process.
 type Client struct {
 	*limit.Process
-	familyKeys int // that each Family remembers
+	made       atomic.Bool // the Process is there; metrics may be read before
+	familyKeys int         // that each Family remembers
 
 	known    sync.Mutex
 	limiters map[string]*Target
@@ -35,6 +37,7 @@ func New(cfg limit.Config) (c *Client, err error) {
 	if err != nil {
 		return nil, err
 	}
+	c.made.Store(true)
 	return c, nil
 }
 
@@ -54,7 +57,7 @@ func (c *Client) Limiter(ctx context.Context, name string, declared limit.Limit)
 		return Limiter{}, err
 	}
 	for {
-		co, err := c.core(name, declared)
+		co, err := c.target(name, declared)
 		if err != nil {
 			return Limiter{}, err
 		}
@@ -71,7 +74,7 @@ func (c *Client) Limiter(ctx context.Context, name string, declared limit.Limit)
 
 // Open joins a limit that is stored already.
 func (c *Client) Open(ctx context.Context, name string) (Limiter, error) {
-	co, err := open(ctx, c, name, false, c.limiters, c.core)
+	co, err := open(ctx, c, name, false, c.limiters, c.target)
 	if err != nil {
 		return Limiter{}, err
 	}
@@ -110,7 +113,7 @@ func (c *Client) stored(ctx context.Context, name string, family bool) (limit.Li
 	if family {
 		id = "f:" + name
 	}
-	co := newCore(c.Process, name, id, limit.Limit{})
+	co := newTarget(c.Process, name, id, limit.Limit{})
 	co.Enlist(family)
 	layout, err := co.Register.Look(ctx)
 	if err != nil {
@@ -119,8 +122,8 @@ func (c *Client) stored(ctx context.Context, name string, family bool) (limit.Li
 	return limit.LimitOf(*layout)
 }
 
-// core returns the one core of a name.
-func (c *Client) core(name string, declared limit.Limit) (*Target, error) {
+// target returns the one target of a name.
+func (c *Client) target(name string, declared limit.Limit) (*Target, error) {
 	c.known.Lock()
 	defer c.known.Unlock()
 	if c.Closed.Load() {
@@ -128,7 +131,7 @@ func (c *Client) core(name string, declared limit.Limit) (*Target, error) {
 	}
 	co := c.limiters[name]
 	if co == nil {
-		co = newCore(c.Process, name, "n:"+name, declared)
+		co = newTarget(c.Process, name, "n:"+name, declared)
 		co.Metrics = telemetry.NewLimiter(name, declared.Algorithm.String())
 		co.Enlist(false)
 		c.limiters[name] = co
@@ -145,8 +148,8 @@ func (c *Client) forget(limit *limit.Core) {
 	}
 }
 
-// cores returns every limiter with a layout of its own.
-func (c *Client) cores() []*Target { return byName(c, c.limiters) }
+// targets returns every limiter with a layout of its own.
+func (c *Client) targets() []*Target { return byName(c, c.limiters) }
 
 // everyFamily returns every family that this Client has opened.
 func (c *Client) everyFamily() []*Family { return byName(c, c.families) }
@@ -163,16 +166,16 @@ func byName[T any](c *Client, named map[string]T) (all []T) {
 
 // recorded returns every limiter and family, which have records.
 func (c *Client) recorded() (all []*Target) {
-	all = c.cores()
+	all = c.targets()
 	for _, f := range c.everyFamily() {
-		all = append(all, f.core)
+		all = append(all, f.target)
 	}
 	return all
 }
 
 // renew has all limits and keys find the nodes of their shards anew.
 func (c *Client) renew() {
-	all := c.cores()
+	all := c.targets()
 	for _, f := range c.everyFamily() {
 		all = append(all, f.keys.all()...)
 	}
@@ -186,11 +189,11 @@ func (c *Client) Rebalance(ctx context.Context) error {
 	if c.Closed.Load() {
 		return limit.ErrClosed
 	}
-	cores := c.recorded()
-	errs := make([]error, len(cores))
+	targets := c.recorded()
+	errs := make([]error, len(targets))
 	busy := make(chan struct{}, 8) // at once
 	var wg sync.WaitGroup
-	for i, co := range cores {
+	for i, co := range targets {
 		busy <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-busy }()

@@ -42,7 +42,7 @@ func (m *Member) collect(ctx context.Context, v *view, n, since int64, seen *att
 	} else if err != nil {
 		return err
 	}
-	g := collection{core: c, view: v, n: n, since: since, seen: seen}
+	g := collection{target: c, view: v, n: n, since: since, seen: seen}
 	defer g.leave()
 	if v.KnownDenial(n, c.Process.Now(), d) {
 		return nil // the collection before this one has found out
@@ -90,7 +90,7 @@ func (c *Target) joinCollections(ctx context.Context, since int64) error {
 
 // collection is one call that collects permits.
 type collection struct {
-	core    *Target
+	target  *Target
 	view    *view
 	n       int64
 	since   int64
@@ -105,21 +105,21 @@ type collection struct {
 // leave lets the next collection begin. That one would see too little while permits are on their
 // way back.
 func (g *collection) leave() {
-	done := func() { <-g.core.rare().collect }
+	done := func() { <-g.target.rare().collect }
 	if g.back == nil {
 		done()
 		return
 	}
-	go func() { <-g.back; done() }() // ends soon: see giveBack
+	go func() { <-g.back; done() }() // ends soon: see GiveBackAll
 }
 
-// lacks is how many permits it has not got yet.
+// lacks returns how many permits it has not got yet.
 func (g *collection) lacks() int64 { return g.n - g.got.Granted }
 
 // atOnce asks for everything at once, and again for what is missing then.
 func (g *collection) atOnce(ctx context.Context) (enough bool, err error) {
 	for range collectRounds {
-		wanted := g.plan(g.core.Process.Now())
+		wanted := g.plan(g.target.Process.Now())
 		if len(wanted) == 0 {
 			break
 		}
@@ -130,10 +130,10 @@ func (g *collection) atOnce(ctx context.Context) (enough bool, err error) {
 	return g.lacks() == 0, err
 }
 
-// plan says what to ask each shard for: what it is believed to have, in this participant's order,
-// as far as it is needed. If that is not enough, shards that were not asked yet may have more. What
-// is still missing is asked of all alike: that shows each what is wanted of it, and counts its
-// demand.
+// plan returns what to ask each shard for: what it is believed to have, in this participant's
+// order, as far as it is needed. If that is not enough, shards that were not asked yet may have
+// more. What is still missing is asked of all alike: that shows each what is wanted of it, and
+// counts its demand.
 func (g *collection) plan(now int64) (wanted []lane.Part) {
 	lacks := g.lacks()
 	place := make([]int, 0, len(g.view.seats)) // of those in wanted
@@ -173,7 +173,7 @@ func (g *collection) plan(now int64) (wanted []lane.Part) {
 // take asks each shard for its part, all at once. The error is the caller's end.
 func (g *collection) take(ctx context.Context, wanted []lane.Part) (ended error) {
 	asks, errs := make([]lane.Ask, len(wanted)), make([]error, len(wanted))
-	now := g.core.Process.Now()
+	now := g.target.Process.Now()
 	var wg sync.WaitGroup
 	for i, w := range wanted {
 		asks[i] = lane.Ask{N: w.N, UpTo: true, Since: g.since}
@@ -184,7 +184,7 @@ func (g *collection) take(ctx context.Context, wanted []lane.Part) (ended error)
 	errs[0] = wanted[0].Seat.Ask(ctx, &asks[0], now)
 	wg.Wait()
 	for i, w := range wanted {
-		switch e := g.core.gone(ctx, errs[i]); {
+		switch e := g.target.gone(ctx, errs[i]); {
 		case errs[i] == nil:
 			g.seen.reached = true
 			g.got.add(w.Seat, &asks[i].Answer)
@@ -202,7 +202,7 @@ func (g *collection) take(ctx context.Context, wanted []lane.Part) (ended error)
 
 // retry looks whether everything is free, and collects it in order.
 func (g *collection) retry(ctx context.Context) (err error) {
-	c := g.core
+	c := g.target
 	for try := range collectTries {
 		now := c.Process.Now()
 		if now-g.since > c.Process.Lanes.Boarding() || c.Process.Closed.Load() || ctx.Err() != nil {
@@ -245,13 +245,13 @@ func (g *collection) inOrder(ctx context.Context, found []int64) error {
 // giveBack returns what was collected in vain.
 func (g *collection) giveBack(ctx context.Context) {
 	if g.got.Granted > 0 {
-		g.back, g.got = g.core.HandBack(ctx, g.got, g.since), Decision{}
+		g.back, g.got = g.target.HandBack(ctx, g.got, g.since), Decision{}
 	}
 }
 
 // denied ends a collection that did not come to n permits.
 func (g *collection) denied(ctx context.Context, d *Decision) error {
-	c, now := g.core, g.core.Process.Now()
+	c, now := g.target, g.target.Process.Now()
 	if g.seen.now = now; !g.seen.reached {
 		return g.view.denied(ctx, g.seen, g.n, g.since, false, d)
 	}

@@ -22,7 +22,7 @@ type request struct {
 	late   bool // it may have waited before its first ask
 }
 
-// Decide is every call that answers at once. since is when it began, 0: now. A call on several
+// Decide decides every call that answers at once. since is when it began, 0: now. A call on several
 // limits is older than what it asks of one of them.
 //
 // A Decision is large. On the way of a call that goes well, here and in route.go
@@ -38,7 +38,7 @@ func (m *Member) Decide(ctx context.Context, n int64, upTo bool, since int64, d 
 	return err
 }
 
-// fromLease is decide, all or nothing, for a member that holds a lease: an ask, which
+// fromLease does what Decide does, all or nothing, for a member that holds a lease. An ask, which
 // the lease most probably makes needless, would be a tenth of the cost.
 func (m *Member) fromLease(ctx context.Context, n int64, d *Decision) error {
 	since, slept := m.Target.Process.Look()
@@ -57,8 +57,8 @@ func (m *Member) fromLease(ctx context.Context, n int64, d *Decision) error {
 	return m.decided(ctx, &request{Ask: lane.Ask{N: n, Since: since}}, d, err)
 }
 
-// begin is decide up to where the caller sleeps. If boarded is false it is over.
-// Else the caller must call sleep and then end.
+// begin does what Decide does up to where the caller sleeps. If boarded is false it is over. Else
+// the caller must call Sleep and then end.
 func (m *Member) begin(ctx context.Context, first *request, d *Decision) (boarded bool, err error) {
 	n := first.N
 	if first.Since == 0 {
@@ -88,9 +88,9 @@ func (m *Member) begin(ctx context.Context, first *request, d *Decision) (boarde
 	return false, m.decided(ctx, first, d, err)
 }
 
-// end is the rest of decide, after the caller has slept.
+// end does the rest of Decide, after the caller has slept.
 func (m *Member) end(ctx context.Context, first *request, d *Decision) error {
-	err := m.settle(ctx, first, first.Seat.Lane.Wake(ctx, &first.Ask), d)
+	err := m.finish(ctx, first, first.Seat.Lane.Wake(ctx, &first.Ask), d)
 	err = m.informed(ctx, first, d, err)
 	return m.decided(ctx, first, d, err)
 }
@@ -143,7 +143,7 @@ func (m *Member) decided(ctx context.Context, first *request, d *Decision, err e
 }
 
 // AtOnce decides a call for n permits, all or nothing or up to as many, without telling anybody. by
-// is as of turnBy.
+// is as turnBy has it.
 func (m *Member) AtOnce(ctx context.Context, r *limit.Routes, n int64, upTo bool, since, by int64,
 	d *Decision) (err error) {
 	switch {
@@ -198,6 +198,7 @@ func (m *Member) Admit(ctx context.Context, n int64, upTo bool) (r *limit.Routes
 	return r, late, nil
 }
 
+// TooFew returns the error of a call for less than one permit.
 func TooFew(n int64) error {
 	return fmt.Errorf("%w: %d, ask for at least 1", limit.ErrInvalidPermits, n)
 }

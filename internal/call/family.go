@@ -14,8 +14,8 @@ import (
 // Family is one limit for each of many keys.
 type Family struct {
 	limit.Family
-	core *Target // holds the declaration; has no permits of its own
-	keys keys
+	target *Target // holds the declaration; has no permits of its own
+	keys   keys
 	// Where keys of each region of the slots were last that had nothing free.
 	places [shard.KeySlots]atomic.Pointer[keyPlace]
 }
@@ -36,10 +36,10 @@ func (c *Client) Family(ctx context.Context, name string, declared limit.Limit) 
 	if err != nil {
 		return nil, err
 	}
-	if err := f.core.Join(ctx, declared); err != nil {
+	if err := f.target.Join(ctx, declared); err != nil {
 		return nil, err
 	}
-	f.core.Overruled(declared, f.core.LimitNow())
+	f.target.Overruled(declared, f.target.LimitNow())
 	return f, nil
 }
 
@@ -49,7 +49,7 @@ func (c *Client) OpenFamily(ctx context.Context, name string) (*Family, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f, f.core.Join(ctx, f.core.Declaration())
+	return f, f.target.Join(ctx, f.target.Declaration())
 }
 
 func (c *Client) family(name string, declared limit.Limit) (*Family, error) {
@@ -61,27 +61,27 @@ func (c *Client) family(name string, declared limit.Limit) (*Family, error) {
 	if f := c.families[name]; f != nil {
 		return f, nil
 	}
-	f := &Family{core: newCore(c.Process, name, "f:"+name, declared)}
-	f.Of = &f.core.Core
+	f := &Family{target: newTarget(c.Process, name, "f:"+name, declared)}
+	f.Of = &f.target.Core
 	f.keys.prefix = "k" + strconv.Itoa(len(name)) + ":" + name + ":"
 	f.keys.remember(c.familyKeys)
-	f.core.Metrics = telemetry.NewLimiter(name, declared.Algorithm.String())
-	f.core.Enlist(true)
+	f.target.Metrics = telemetry.NewLimiter(name, declared.Algorithm.String())
+	f.target.Enlist(true)
 	c.families[name] = f
 	return f, nil
 }
 
-// Name is the name the family was declared under.
-func (f *Family) Name() string { return f.core.Name }
+// Name returns the name the family was declared under.
+func (f *Family) Name() string { return f.target.Name }
 
-// Limit is the limit in force for each key, as far as this process has heard.
+// Limit returns the limit in force for each key, as far as this process has heard.
 func (f *Family) Limit() limit.Limit {
-	return f.core.LimitNow()
+	return f.target.LimitNow()
 }
 
 // SetLimit changes the limit of every key whose calls bring none.
 func (f *Family) SetLimit(ctx context.Context, to limit.Limit) error {
-	if f.core.Process.Closed.Load() {
+	if f.target.Process.Closed.Load() {
 		return limit.ErrClosed
 	}
 	if err := to.Validate(); err != nil {
@@ -91,24 +91,24 @@ func (f *Family) SetLimit(ctx context.Context, to limit.Limit) error {
 	if err != nil {
 		return err
 	}
-	return f.core.Register.Change(ctx, to.Wanted())
+	return f.target.Register.Change(ctx, to.Wanted())
 }
 
 // Limiter returns the limiter of one key.
 func (f *Family) Limiter(key string) Limiter {
-	return Limiter{Target: f.core, family: f, key: limit.Keyed{Key: key}}
+	return Limiter{Target: f.target, family: f, key: limit.Keyed{Key: key}}
 }
 
 // LimiterWith returns the limiter of a key whose limit comes with the calls.
 func (f *Family) LimiterWith(key string, with limit.Limit) Limiter {
 	came, err := f.Terms(with)
-	return Limiter{Target: f.core, family: f, key: limit.Keyed{Key: key, Came: unique.Make(came)}, invalid: err}
+	return Limiter{Target: f.target, family: f, key: limit.Keyed{Key: key, Came: unique.Make(came)}, invalid: err}
 }
 
 // Rebalance places the keys anew over the nodes that do not drain.
 func (f *Family) Rebalance(ctx context.Context) error {
-	if f.core.Process.Closed.Load() {
+	if f.target.Process.Closed.Load() {
 		return limit.ErrClosed
 	}
-	return f.core.Register.Rebalance(ctx)
+	return f.target.Register.Rebalance(ctx)
 }

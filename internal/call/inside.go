@@ -39,6 +39,8 @@ func (l *Limiter) DecideFor(name string, n int64) (granted int64, remembered int
 	d := Decision{Origin: Origin{Target: c}}
 	of := l.Limit()
 	decideHere(c.Members.of(limit.NewParticipant(name, 1)).alone(), &d, of, n, true)
+	c.Members.mu.Lock()
+	defer c.Members.mu.Unlock()
 	return d.Granted, len(c.Members.others)
 }
 

@@ -22,7 +22,7 @@ import (
 // not meet.
 type keys struct {
 	prefix string // of their ids
-	spread uint64 // odd: nobody else knows which keys share a part
+	spread uint64 // odd, drawn at random; a test can make it repeatable
 	most   int    // that a part remembers
 	parts  [keyParts]keyPart
 }
@@ -41,9 +41,9 @@ const (
 
 type keyPart struct {
 	mu       sync.Mutex
-	cores    map[limit.Keyed]*Target
-	denied   map[string]denial // of keys without a core
-	idle     int               // cores that are held by nobody
+	targets  map[limit.Keyed]*Target
+	denied   map[string]denial // of keys without a target
+	idle     int               // targets that are held by nobody
 	sweeping bool              // it will be looked for those that can go
 
 	_ [24]byte // so that no two share a cache line
@@ -78,18 +78,18 @@ func (ks *keys) hold(f *Family, k limit.Keyed, invalid error) *Target {
 	}
 	p := ks.part(k.Key)
 	p.mu.Lock()
-	c := p.cores[k]
+	c := p.targets[k]
 	if c == nil {
 		p.mu.Unlock()
 		fresh := f.newKey(k, nil) // the others need not wait for that
 		fresh.part = p
 		p.mu.Lock()
-		if c = p.cores[k]; c == nil {
-			if p.cores == nil {
-				p.cores = make(map[limit.Keyed]*Target)
+		if c = p.targets[k]; c == nil {
+			if p.targets == nil {
+				p.targets = make(map[limit.Keyed]*Target)
 			}
 			delete(p.denied, k.Key)
-			c, p.cores[k] = fresh, fresh
+			c, p.targets[k] = fresh, fresh
 			c.uses = 1
 			p.mu.Unlock()
 			return c
@@ -111,27 +111,27 @@ func (l *Limiter) crowdedOut(n int64) bool {
 	if f == nil || n != 1 {
 		return false
 	}
-	c := f.core.Process
+	c := f.target.Process
 	policy := c.Config.OnOutage
 	if !c.Lanes.Crowded(c.Nodes.Roster()) || policy == limit.FailOpen || policy == limit.FailLocal {
 		return false
 	}
-	r := f.core.Routes.Load()
+	r := f.target.Routes.Load()
 	return r != nil && r.Limit.Mode == limit.Enforced && r.Limit.Scope == limit.Global && l.key.Terms().Mode == "" &&
 		l.invalid == nil && limit.CheckName("key", l.key.Key) == nil && !f.keys.has(l.key)
 }
 
 // shed ends a call that was crowded out.
 func (f *Family) shed(ctx context.Context, d *Decision) error {
-	since := f.core.Process.Now()
-	err := f.core.gone(ctx, nil)
+	since := f.target.Process.Now()
+	err := f.target.gone(ctx, nil)
 	if err == nil {
-		err = f.core.park(ctx, since)
+		err = f.target.park(ctx, since)
 	}
 	if err == nil {
 		err = errOverloaded
 	}
-	f.core.decided(ctx, d, 1, since, err)
+	f.target.decided(ctx, d, 1, since, err)
 	return err
 }
 
@@ -140,22 +140,22 @@ func (ks *keys) has(k limit.Keyed) bool {
 	p := ks.part(k.Key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.cores[k] != nil
+	return p.targets[k] != nil
 }
 
-// newKey is what a process has of a key at first.
+// newKey returns what a process has of a key at first.
 func (f *Family) newKey(k limit.Keyed, invalid error) *Target {
 	space := f.Spaces[shard.Region(f.keys.prefix, k.Key)].Load()
 	if space == nil {
 		space = &script.Space{}
 	}
 	text, id := space.Text(f.keys.prefix, k.Key)
-	c := newCore(f.core.Process, "", id, limit.Limit{})
-	c.of, c.Family, c.Key, c.Text, c.Invalid, c.Metrics = f, &f.Family, k, text, invalid, f.core.Metrics
+	c := newTarget(f.target.Process, "", id, limit.Limit{})
+	c.of, c.Family, c.Key, c.Text, c.Invalid, c.Metrics = f, &f.Family, k, text, invalid, f.target.Metrics
 	return c
 }
 
-// Hold is Limiter.hold for a core that another call held.
+// Hold does what Limiter.Hold does, for a target that another call held.
 func (c *Target) Hold() *Target {
 	if c.Family == nil {
 		return c
@@ -177,7 +177,7 @@ func (c *Target) Release() {
 	c.idle, c.counts = c.Process.Now(), 0
 	if d, denied := c.denial(c.idle); c.remembers(c.idle, denied) {
 		p.idle++
-	} else if delete(p.cores, c.Key); denied {
+	} else if delete(p.targets, c.Key); denied {
 		if p.denied == nil {
 			p.denied = make(map[string]denial)
 		}
@@ -205,12 +205,12 @@ func (p *keyPart) dropOne() {
 
 // drop forgets keys that nobody holds and that may go, at most so many. p.mu is held.
 func (p *keyPart) drop(may func(*Target) bool, most int) {
-	for k, c := range p.cores {
+	for k, c := range p.targets {
 		if most == 0 {
 			return
 		}
 		if c.uses == 0 && may(c) {
-			delete(p.cores, k)
+			delete(p.targets, k)
 			p.idle--
 			most--
 		}
@@ -228,8 +228,8 @@ func (p *keyPart) sweep(of *limit.Process) {
 			delete(p.denied, k)
 		}
 	}
-	if len(p.cores) == 0 {
-		p.cores = nil // a map keeps the room that it once had
+	if len(p.targets) == 0 {
+		p.targets = nil // a map keeps the room that it once had
 	}
 	if len(p.denied) == 0 {
 		p.denied = nil
@@ -239,12 +239,12 @@ func (p *keyPart) sweep(of *limit.Process) {
 	}
 }
 
-// all are those that the process has.
+// all returns what the process has of every key.
 func (ks *keys) all() (all []*Target) {
 	for i := range ks.parts {
 		p := &ks.parts[i]
 		p.mu.Lock()
-		for _, c := range p.cores {
+		for _, c := range p.targets {
 			all = append(all, c)
 		}
 		p.mu.Unlock()
@@ -253,9 +253,9 @@ func (ks *keys) all() (all []*Target) {
 }
 
 // denial returns that nothing is free, if that is all to remember of it. A key whose limit comes
-// with the calls has a core for a while anyway.
+// with the calls has a target for a while anyway.
 func (c *Target) denial(now int64) (d denial, denied bool) {
-	of, r := c.of.core.Routes.Load(), c.Routes.Load()
+	of, r := c.of.target.Routes.Load(), c.Routes.Load()
 	if of == nil || r == nil || c.From.Load() != of || len(r.Lanes) != 1 || c.Key.Came != (limit.Keyed{}).Came ||
 		r.Limit.Mode != limit.Enforced || r.Limit.Scope != limit.Global {
 		return d, false
@@ -279,7 +279,7 @@ func (l *Limiter) deniedBefore(ctx context.Context, n int64, upTo bool, d *Decis
 	if f == nil || n < 1 || n > 1 && !upTo || l.key.Came != (limit.Keyed{}).Came || l.invalid != nil {
 		return false
 	}
-	c, p := f.core, f.keys.part(l.key.Key)
+	c, p := f.target, f.keys.part(l.key.Key)
 	p.mu.Lock()
 	found, ok := p.denied[l.key.Key]
 	p.mu.Unlock()
@@ -298,7 +298,7 @@ func (l *Limiter) deniedBefore(ctx context.Context, n int64, upTo bool, d *Decis
 	return true
 }
 
-// part is where what the process has of a key is.
+// part returns where what the process has of a key is.
 func (ks *keys) part(key string) *keyPart {
 	return &ks.parts[xxhash.Sum64String(key)*ks.spread>>(64-keyBits)]
 }
@@ -309,7 +309,7 @@ func (ks *keys) part(key string) *keyPart {
 // does: a limit that comes with the calls costs more to look at than a call, and a state that is
 // rare costs two.
 func (c *Target) remembers(now int64, denied bool) bool {
-	of, r := c.of.core.Routes.Load(), c.Routes.Load()
+	of, r := c.of.target.Routes.Load(), c.Routes.Load()
 	if of != nil && of.Layout.Keys.Moving() {
 		return true
 	}

@@ -55,7 +55,7 @@ func (m *Member) exactly(ctx context.Context, r *limit.Routes, n, since int64, d
 	return m.whole(ctx, r, n, since, d)
 }
 
-// leased is exactly for a limit that has leases.
+// leased does what exactly does, for a limit that has leases.
 func (m *Member) leased(ctx context.Context, r *limit.Routes, call leaseCall, d *Decision) error {
 	if l := m.Leases.Current.Load(); l != nil && m.Target.fromLease(r, l, call, d) {
 		return nil
@@ -118,7 +118,7 @@ func (ls *leases) refill(ctx context.Context, r *limit.Routes, call leaseCall, d
 	case err != nil:
 		return true, err
 	case all.Degraded:
-		ls.member.Target.Return(all, false)
+		ls.member.Target.GiveBackAll(all, false)
 		return false, nil // the outage policy decides about n alone
 	case all.Granted < call.n:
 		ls.member.Target.HandBack(ctx, all, call.since)
@@ -131,9 +131,8 @@ func (ls *leases) refill(ctx context.Context, r *limit.Routes, call leaseCall, d
 	return true, nil
 }
 
-// size is how many permits the next lease should have: what is needed, but no
-// more than a fair part of what is free, so that a process does not hoard what
-// others will be denied.
+// size returns how many permits the next lease should have: what is needed, but no more than a fair
+// part of what is free, so that a process does not hoard what others will be denied.
 func (ls *leases) size(r *limit.Routes) int64 {
 	ls.mu.Lock()
 	need := max(ls.need, 1)
@@ -157,7 +156,7 @@ func (ls *leases) begin(r *limit.Routes, grant Decision, call leaseCall) {
 		nonce: chance.Uint64(), size: grant.Granted, grant: grant}
 	if l.Until <= c.Process.Now() || c.Record().Highest() > l.epoch || c.Process.Suspended() != call.slept {
 		// or the answer took longer than the lease
-		ls.member.Target.Process.Spawn(func(context.Context) { ls.member.Target.Return(grant, false) })
+		ls.member.Target.Process.Spawn(func(context.Context) { ls.member.Target.GiveBackAll(grant, false) })
 		return
 	}
 	l.Left.Store(grant.Granted)
@@ -182,7 +181,7 @@ func (ls *leases) retire(l *lease) {
 	ls.learn(l, left)
 	if left > 0 {
 		rest := l.grant.firstOf(left)
-		ls.member.Target.Process.Spawn(func(context.Context) { ls.member.Target.Return(rest, false) })
+		ls.member.Target.Process.Spawn(func(context.Context) { ls.member.Target.GiveBackAll(rest, false) })
 	}
 }
 
@@ -203,7 +202,7 @@ func (ls *leases) learn(l *lease, left int64) {
 	ls.mu.Unlock()
 }
 
-// firstOf is the decision with only its first n permits; last has the others.
+// firstOf returns the decision with only its first n permits; Last has the others.
 func (d *Decision) firstOf(n int64) Decision {
 	own := *d
 	own.Granted, own.first, own.more = 0, lane.Part{}, nil
@@ -211,8 +210,8 @@ func (d *Decision) firstOf(n int64) Decision {
 	return own
 }
 
-// Piece is n permits of a decision, from a place in their order on, as a decision of its own that
-// its ticket tells from the others.
+// Piece returns n permits of a decision, from a place in their order on, as a decision of its own
+// that its ticket tells from the others.
 func (d *Decision) Piece(place, n int64, ticket uint64) Decision {
 	own := *d
 	own.Granted, own.first, own.more, own.ticket = 0, lane.Part{}, nil, ticket
@@ -236,7 +235,7 @@ func (d *Decision) Due() (at int64) {
 	return at
 }
 
-// Last is the part of a decision that makes up its last n permits.
+// Last returns the part of a decision that makes up its last n permits.
 func (d *Decision) Last(n int64) (rest Decision) {
 	rest.engine = d.engine
 	rest.addParts(lane.Cut(d.parts(), d.Granted-n, n), 0)

@@ -24,7 +24,7 @@ type Limiter struct {
 	invalid error // why it cannot be used
 }
 
-// Hold returns what the process has of the limit, for a call that releases its core when it is
+// Hold returns what the process has of the limit, for a call that releases its target when it is
 // over. Of a key it has that only while somebody holds it, or it knows something to be remembered.
 func (l *Limiter) Hold() *Member {
 	if l.family == nil {
@@ -38,7 +38,7 @@ func (l *Limiter) Same(o *Limiter) bool {
 	return l.Target == o.Target && l.family == o.family && l.key == o.key
 }
 
-// As is the limiter seen by another participant.
+// As returns the limiter seen by another participant.
 func (l *Limiter) As(participant string, weight float64) Limiter {
 	who := limit.NewParticipant(participant, weight)
 	switch {
@@ -52,7 +52,7 @@ func (l *Limiter) As(participant string, weight float64) Limiter {
 	return Limiter{Target: l.Target, member: l.Target.Members.of(who)}
 }
 
-// Name is the name of the limit; of a key "family/key".
+// Name returns the name of the limit; of a key "family/key".
 func (l *Limiter) Name() string {
 	if l.family != nil {
 		return l.Target.Name + "/" + l.key.Key
@@ -76,7 +76,7 @@ func (l *Limiter) Allow(ctx context.Context, n int64, upTo bool, d *Decision) er
 	return m.Decide(ctx, n, upTo, 0, d)
 }
 
-// Limit is the limit in force, as far as this process has heard.
+// Limit returns the limit in force, as far as this process has heard.
 func (l *Limiter) Limit() limit.Limit {
 	c := l.Hold().Target
 	defer c.Release()
@@ -128,7 +128,7 @@ func (l *Limiter) standsAlone(method string) error {
 	}
 	if f := l.family; f != nil {
 		return fmt.Errorf("%w: %s of a key of family %q: the limit of a key comes with its calls (LimiterWith), and "+
-			"what was used expires by itself (or by Reset)", limit.ErrFamilyLimit, method, f.core.Name)
+			"what was used expires by itself (or by Reset)", limit.ErrFamilyLimit, method, f.target.Name)
 	}
 	return nil
 }

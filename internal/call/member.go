@@ -31,6 +31,7 @@ type Member struct {
 	}
 }
 
+// NewMember returns the member of a limit that stands for a participant.
 func NewMember(c *Target, who limit.Participant) *Member {
 	m := &Member{}
 	m.is(who, c)
@@ -81,13 +82,13 @@ func (m *Member) View(r *limit.Routes) *view {
 	return v
 }
 
-// place is that of a seat's shard in the order of preference. A call that goes on after the layout
-// has changed may have taken its seat from an earlier view of the same routes.
+// place returns the place of a seat's shard in the order of preference. A call that goes on after
+// the layout has changed may have taken its seat from an earlier view of the same routes.
 func (v *view) place(s *lane.Seat) int {
 	return slices.IndexFunc(v.seats, func(o *lane.Seat) bool { return o.Lane == s.Lane })
 }
 
-// seat is the member's seat at a shard. m.mu is held.
+// seat returns the member's seat at a shard. m.mu is held.
 func (m *Member) seat(l *lane.Lane) *lane.Seat {
 	for _, s := range m.seats {
 		if s.Lane == l {

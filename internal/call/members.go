@@ -74,7 +74,7 @@ func (ms *members) open(r *limit.Routes) {
 	}
 }
 
-// lines are those of all members.
+// lines returns the lines of all members.
 func (ms *members) lines() (all []Line) {
 	for _, m := range ms.all() {
 		if l := m.waiting.Load(); l != nil {
@@ -113,7 +113,7 @@ type Line interface {
 	Wake()
 	// Restart has it begin anew: usage was forgotten, or the limit changed.
 	Restart()
-	// Len is the number of callers.
+	// Len returns the number of callers.
 	Len() int
 }
 

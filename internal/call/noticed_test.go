@@ -21,7 +21,7 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// joinedOn is a process of its own that has joined a limit on a server.
+// joinedOn returns a process of its own that has joined a limit on a server.
 func joinedOn(t *testing.T, redis *miniredis.Miniredis, name string, declared limit.Limit) (*Client, *Target) {
 	t.Helper()
 	c, err := New(limit.Config{CallTimeout: time.Second, Nodes: []node.Spec{{Name: "n", Option: rueidis.ClientOption{

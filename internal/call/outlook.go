@@ -21,8 +21,8 @@ type outlook struct {
 	complete bool  // every shard that is taken to answer did
 }
 
-// Await is how long it takes until n permits are free together. Who has not seen all of the shards
-// does not know, and looks again after a while.
+// Await returns how long it takes until n permits are free together. Who has not seen all of the
+// shards does not know, and looks again after a while.
 func (c *Target) Await(r *limit.Routes, o *outlook, n int64) time.Duration {
 	wait := time.Duration(o.when(n, r.Limit.Per) - o.made)
 	if !o.complete {
@@ -70,8 +70,8 @@ func (o *outlook) include(r *limit.Routes, found *lane.Sight) (free int64) {
 	return free
 }
 
-// when is the time at which n permits are free together. Permits that no shard
-// which answered has are on shards that are away: those take a window.
+// when returns the time at which n permits are free together. Permits that no shard which answered
+// has are on shards that are away: those take a window.
 func (o *outlook) when(n int64, window time.Duration) int64 {
 	if at, ok := o.When(n); ok {
 		return at

@@ -21,7 +21,7 @@ type ParticipantState struct {
 	Demand, Entitlement float64
 }
 
-// Participants tells how those who contend for the limit stand.
+// Participants returns how those who contend for the limit stand.
 func (l *Limiter) Participants(ctx context.Context) ([]ParticipantState, error) {
 	c := l.Hold().Target
 	defer c.Release()

@@ -25,7 +25,7 @@ func (m *Member) decidePerParticipant(limit *limit.Limit, n int64, upTo bool, d 
 	decideHere(m.alone(), d, *limit, n, upTo)
 }
 
-// peekPerParticipant is the state of a limit of Scope PerParticipant: that of the participant.
+// peekPerParticipant returns the state of a limit of Scope PerParticipant: that of the participant.
 func (m *Member) peekPerParticipant(limit limit.Limit, epoch int64) State {
 	c := m.Target
 	c.Refresh()
@@ -40,7 +40,7 @@ func (m *Member) peekPerParticipant(limit limit.Limit, epoch int64) State {
 	return st
 }
 
-// resetPerParticipant is Reset for a limit of Scope PerParticipant.
+// resetPerParticipant does what Reset does, for a limit of Scope PerParticipant.
 func (c *Target) resetPerParticipant(ctx context.Context) error {
 	switch {
 	case c.Invalid != nil:

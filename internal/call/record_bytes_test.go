@@ -18,7 +18,7 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// storedLayouts are records to begin with.
+// storedLayouts returns records to begin with.
 func storedLayouts(tb testing.TB) (blobs [][]byte) {
 	tb.Helper()
 	for a := range limit.Algorithms {
@@ -76,7 +76,7 @@ func useRecord(t *testing.T, blob []byte, n, share, target int64) bool {
 		return false
 	}
 	c := offline(t)
-	co, err := c.core("l", limit.Limit{Permits: 5, Per: time.Second})
+	co, err := c.target("l", limit.Limit{Permits: 5, Per: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func useRecord(t *testing.T, blob []byte, n, share, target int64) bool {
 	return true
 }
 
-// offline is a Client whose nodes are never reached.
+// offline returns a Client whose nodes are never reached.
 func offline(tb testing.TB) *Client {
 	tb.Helper()
 	option := func(addr string) rueidis.ClientOption { return rueidis.ClientOption{InitAddress: []string{addr}} }

@@ -17,21 +17,21 @@ type Reservation struct {
 	n        int64
 }
 
-// Delay is how long to wait from now on before the permits may be used.
+// Delay returns how long to wait from now on before the permits may be used.
 func (r *Reservation) Delay() time.Duration {
 	return time.Duration(max(0, r.due-r.decision.Target.Process.Now()))
 }
 
-// At is when the permits may be used, on this process' clock.
+// At returns when the permits may be used, on this process' clock.
 func (r *Reservation) At() time.Time { return r.decision.Target.Process.Time(r.due) }
 
-// Permits is how many permits were reserved.
+// Permits returns how many permits were reserved.
 func (r *Reservation) Permits() int64 { return r.n }
 
-// Degraded means that the outage policy answered, not Redis.
+// Degraded reports whether the outage policy answered, not Redis.
 func (r *Reservation) Degraded() bool { return r.decision.Degraded }
 
-// Shadowed means that a limit in Shadow mode granted them.
+// Shadowed reports whether a limit in Shadow mode granted them.
 func (r *Reservation) Shadowed() bool { return r.decision.Shadowed }
 
 // Cancel gives the permits back, until they are due.
@@ -114,7 +114,7 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64) (*
 	return made, nil
 }
 
-// turn is the reservation that a grant is, due at once or, under LeakyBucket, when it may act.
+// turn returns the reservation that a grant is, due at once or, under LeakyBucket, when it may act.
 func (c *Target) turn(d Decision, n, deadline int64) (*Reservation, error) {
 	now := c.Process.Now()
 	due := now + int64(d.Delay)
@@ -125,7 +125,7 @@ func (c *Target) turn(d Decision, n, deadline int64) (*Reservation, error) {
 	return &Reservation{decision: d, due: due, n: n}, nil
 }
 
-// unless is the reservation, or none with an error.
+// unless returns the reservation, or none with an error.
 func (r *Reservation) unless(err error) (*Reservation, error) {
 	if err != nil {
 		return nil, err
@@ -133,6 +133,7 @@ func (r *Reservation) unless(err error) (*Reservation, error) {
 	return r, nil
 }
 
+// Deadline returns the deadline of ctx on the client's clock, 0 if it has none.
 func (c *Target) Deadline(ctx context.Context) int64 {
 	at, ok := ctx.Deadline()
 	if !ok {

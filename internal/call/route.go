@@ -30,7 +30,7 @@ func (v *view) tally(now int64) (shut, reachable int, next int64) {
 	return shut, reachable, next
 }
 
-// pause is how long it takes until the first shard wants to see this participant again.
+// pause returns how long it takes until the first shard wants to see this participant again.
 func (v *view) pause(now int64) time.Duration {
 	first := int64(math.MaxInt64)
 	for _, s := range v.visit {
@@ -47,9 +47,9 @@ func (m *Member) whole(ctx context.Context, r *limit.Routes, n, since int64, d *
 	return err
 }
 
-// turnBy is exactly. Under LeakyBucket the permits act by an instant, on the client's clock, or
-// there are none, and RetryAfter tells when they would; 0: whenever. That holds for what one shard
-// can grant. For who waits as long as the queue can be no turn is too late.
+// turnBy does what exactly does. Under LeakyBucket the permits act by an instant, on the client's
+// clock, or there are none, and RetryAfter tells when they would; 0: whenever. That holds for what
+// one shard can grant. For who waits as long as the queue can be no turn is too late.
 func (m *Member) turnBy(ctx context.Context, r *limit.Routes, n, since, by int64, d *Decision) error {
 	l := &r.Limit
 	if by == 0 || l.Algorithm != limit.LeakyBucket || l.Scope != limit.Global || m.Target.Mode(r) != limit.Enforced ||
@@ -82,16 +82,16 @@ func (m *Member) board(ctx context.Context, first *request, d *Decision) (boarde
 	}
 	first.Seat = v.seats[i]
 	if first.late {
-		return false, m.settle(ctx, first, first.Seat.Ask(ctx, &first.Ask, m.Target.Process.Now()), d)
+		return false, m.finish(ctx, first, first.Seat.Ask(ctx, &first.Ask, m.Target.Process.Now()), d)
 	}
 	if boarded, err = first.Seat.Lane.Board(ctx, &first.Ask); boarded {
 		return true, nil
 	}
-	return false, m.settle(ctx, first, err, d)
+	return false, m.finish(ctx, first, err, d)
 }
 
-// settle is the last step of whole, with the answer to the first ask or err.
-func (m *Member) settle(ctx context.Context, first *request, err error, d *Decision) error {
+// finish does the last step of whole, with the answer to the first ask or err.
+func (m *Member) finish(ctx context.Context, first *request, err error, d *Decision) error {
 	if err == nil && first.Granted == first.N {
 		m.Target.take(first.routes, &first.Ask, d)
 		return nil

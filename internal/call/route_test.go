@@ -16,8 +16,8 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// fleetOf is the views of so many participants of a limit, in each of which
-// every shard is there and has room.
+// fleetOf returns the views of so many participants of a limit, in each of which every shard is
+// there and has room.
 func fleetOf(participants, shards int) []*view {
 	layout := shard.Arrange("n:l", 1e9, shards, []shard.Node{{Name: "a", Weight: 1}})
 	record := register.New(&register.Env{Book: record.NewBook(&node.Fleet{}, "p")}, register.Subject{})

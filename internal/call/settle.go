@@ -29,7 +29,7 @@ func (l *Limiter) Settle(ctx context.Context, d *Decision, used int64) error {
 	return c.settle(ctx, d, used, false)
 }
 
-// settle is Settle. unpaid keeps the participant's credit from having what comes back.
+// settle does what Settle does. unpaid keeps the participant's credit from having what comes back.
 func (c *Target) settle(ctx context.Context, d *Decision, used int64, unpaid bool) error {
 	switch {
 	case c.Process.Closed.Load():
@@ -37,7 +37,8 @@ func (c *Target) settle(ctx context.Context, d *Decision, used int64, unpaid boo
 	case c.Invalid != nil:
 		return c.Invalid
 	case used < 0 || used > limit.MaxPermits:
-		return fmt.Errorf("%w: %d used, that must be 0 to %d", limit.ErrInvalidPermits, used, limit.MaxPermits)
+		return fmt.Errorf("%w: %d used, that must be 0 to %d", limit.ErrInvalidPermits, used,
+			int64(limit.MaxPermits))
 	case d.Granted == 0:
 		return nil
 	case d.Joint != nil || len(d.Handed) > 1:
@@ -52,7 +53,7 @@ func (c *Target) settle(ctx context.Context, d *Decision, used int64, unpaid boo
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Process.Config.CallTimeout)
 	defer cancel()
-	s := settlement{core: c, used: used, unpaid: unpaid, keep: c.LimitNow().Memory() + time.Second}
+	s := settlement{target: c, used: used, unpaid: unpaid, keep: c.LimitNow().Memory() + time.Second}
 	parts := s.parts(ctx, d)
 	switch {
 	case !slices.ContainsFunc(parts, there): // nobody counts it, or its shards are gone
@@ -67,7 +68,7 @@ func (c *Target) settle(ctx context.Context, d *Decision, used int64, unpaid boo
 
 // settlement is one Settle under way.
 type settlement struct {
-	core   *Target
+	target *Target
 	used   int64
 	unpaid bool
 	keep   time.Duration // for how long it is remembered
@@ -77,19 +78,19 @@ type settlement struct {
 // there reports whether the part is of a shard that is in the layout.
 func there(p lane.Part) bool { return p.Seat != nil }
 
-// parts are those of the decision. Of one that was handed over, those have no seat whose shards
+// parts returns those of the decision. Of one that was handed over, those have no seat whose shards
 // have left the layout: they keep their places, which are in the names of marks, and the permits
 // that came back there.
 func (s *settlement) parts(ctx context.Context, d *Decision) (parts []lane.Part) {
 	if len(d.Handed) == 0 {
-		if parts = s.core.own(d); len(parts) > 0 {
+		if parts = s.target.own(d); len(parts) > 0 {
 			s.mark = markOf(d.origin())
 		}
 		return parts
 	}
 	h := &d.Handed[0]
 	s.mark = markOf(h.nonce, h.ticket)
-	r, _ := s.core.InUse(ctx)
+	r, _ := s.target.InUse(ctx)
 	if r == nil {
 		return nil
 	}
@@ -98,7 +99,7 @@ func (s *settlement) parts(ctx context.Context, d *Decision) (parts []lane.Part)
 		part := lane.Part{At: clock.ServerTime(p.at), N: p.n}
 		i := slices.IndexFunc(r.Layout.Shards, func(s shard.Shard) bool { return siteHash(s.Site()) == p.site })
 		if i >= 0 {
-			if l := s.core.LaneTo(r.Layout.Shards[i]); l != nil {
+			if l := s.target.LaneTo(r.Layout.Shards[i]); l != nil {
 				part.Seat = lane.NewSeat(who, l)
 			}
 		}
@@ -124,24 +125,24 @@ func (c *Target) own(d *Decision) []lane.Part {
 	return parts
 }
 
-// markOf is the name of a decision, which no other decision has.
+// markOf returns the name of a decision, which no other decision has.
 func markOf(nonce, ticket uint64) string {
 	return strconv.FormatUint(nonce, 36) + "-" + strconv.FormatUint(ticket, 36)
 }
 
-// origin is what tells the decision from every other one.
+// origin returns what tells the decision from every other one.
 func (d *Decision) origin() (nonce, ticket uint64) {
 	switch {
 	case d.lease != nil:
 		return d.lease.nonce, d.ticket
-	case d.ticket>>63 == 1: // see ownTicket
+	case d.ticket>>63 == 1: // see OwnTicket
 		return d.Target.rare().nonce, d.ticket
 	}
 	return d.first.Seat.Lane.Nonce, d.ticket
 }
 
-// request is one shard's part of it. place tells the parts of a decision apart, of which two may be
-// of one shard.
+// request returns one shard's part of the settlement. place tells the parts of a decision apart, of
+// which two may be of one shard.
 func (s *settlement) request(seat *lane.Seat, place int) lane.Settlement {
 	return lane.Settlement{Seat: seat, Unpaid: s.unpaid, SettleRequest: script.SettleRequest{
 		Mark: s.mark + "." + strconv.Itoa(place), MarkFor: s.keep, Used: s.used}}
@@ -162,16 +163,16 @@ func (s *settlement) giveBack(ctx context.Context, parts []lane.Part, unused int
 	}
 	slices.Reverse(all)
 	err := s.run(ctx, all)
-	s.core.Members.Wake()
+	s.target.Members.Wake()
 	return err
 }
 
 // charge divides n permits over the shards by what each can have. The shard that knows whether the
 // decision was settled before goes first: that of the last part, or if it has left the first one.
 func (s *settlement) charge(ctx context.Context, parts []lane.Part, n int64) error {
-	r, _ := s.core.InUse(ctx)
+	r, _ := s.target.InUse(ctx)
 	if r == nil {
-		return register.Unavailable(s.core.Record().Absence())
+		return register.Unavailable(s.target.Record().Absence())
 	}
 	var last *lane.Seat
 	for _, p := range parts {
@@ -208,8 +209,8 @@ func (s *settlement) charge(ctx context.Context, parts []lane.Part, n int64) err
 	slices.Reverse(all)
 	err := s.run(ctx, all)
 	if err == nil {
-		s.core.ahead.Store(nil)
-		s.core.noteGranted(charged)
+		s.target.ahead.Store(nil)
+		s.target.noteGranted(charged)
 	}
 	return err
 }
@@ -263,20 +264,20 @@ func (d *Decision) returnHere(unused int64) {
 	}
 }
 
-// HandBack is giveBack on behalf of a call that began at since. It goes on in the background when
-// ctx ends or the call has used up its timeout, so that a node that stalls meanwhile does not hold
-// the caller up. Close waits for that. back is closed once it is done.
+// HandBack does what GiveBackAll does, on behalf of a call that began at since. It goes on in the
+// background when ctx ends or the call has used up its timeout, so that a node that stalls
+// meanwhile does not hold the caller up. Close waits for that. back is closed once it is done.
 func (c *Target) HandBack(ctx context.Context, d Decision, since int64) (back <-chan struct{}) {
 	done := make(chan struct{})
 	if d.Granted == 0 {
 		close(done)
 		return done
 	}
-	if !c.Process.Spawn(func(context.Context) { // ends soon: see giveBack
+	if !c.Process.Spawn(func(context.Context) { // ends soon: see GiveBackAll
 		defer close(done)
-		c.Return(d, false)
+		c.GiveBackAll(d, false)
 	}) {
-		c.Return(d, false) // after Close nothing may go on behind the caller
+		c.GiveBackAll(d, false) // after Close nothing may go on behind the caller
 		close(done)
 		return done
 	}
@@ -290,11 +291,11 @@ func (c *Target) HandBack(ctx context.Context, d Decision, since int64) (back <-
 	return done
 }
 
-// Return returns the parts of a decision that did not come to anything, and tells how many
+// GiveBackAll returns the parts of a decision that did not come to anything, and tells how many
 // permits could not be returned. It does not heed the caller's context, as the permits would be
 // lost, and takes at most as long as a call may take, or a second if that is longer. unpaid is as
 // in settle.
-func (c *Target) Return(d Decision, unpaid bool) (lost int64) {
+func (c *Target) GiveBackAll(d Decision, unpaid bool) (lost int64) {
 	if d.Granted == 0 {
 		return 0
 	}

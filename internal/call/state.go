@@ -41,7 +41,7 @@ type ShardState struct {
 	Err        error
 }
 
-// unanswered is what the layout says of a shard.
+// unanswered returns what the layout says of a shard.
 func unanswered(s shard.Shard) ShardState {
 	algorithm, _ := limit.AlgorithmNamed(s.Algorithm) // one that this version does not know prints as such
 	return ShardState{Tag: shard.Tag(s.Slot), Slot: s.Slot, Node: s.Node, Algorithm: algorithm, Target: s.Share,
@@ -82,7 +82,8 @@ func (st *State) sum(next, resets []time.Duration) (answered bool) {
 	return answered
 }
 
-// comesBack is when the next permit comes back on a shard that holds at most room; 0: none does.
+// comesBack returns when the next permit comes back on a shard that holds at most room; 0: none
+// does.
 func comesBack(found *script.PeekReply, room int64) time.Duration {
 	releases := forecast.Releases(found.Free, found, 0, room)
 	if len(releases) == 0 {

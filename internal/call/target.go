@@ -14,7 +14,7 @@ type Target struct {
 	Members members
 	ahead   atomic.Pointer[outlook]
 	seldom  atomic.Pointer[rare] // see rare
-	member  Member               // the process itself, in one piece with the core
+	member  Member               // the process itself, in one piece with the target
 
 	// Only for a key:
 	part   *keyPart // of the family's keys that it is in
@@ -23,7 +23,7 @@ type Target struct {
 	counts int64    // until when what the process counts by itself does
 }
 
-func newCore(c *limit.Process, name, id string, declared limit.Limit) *Target {
+func newTarget(c *limit.Process, name, id string, declared limit.Limit) *Target {
 	co := &Target{}
 	co.Core.Init(c, co, name, id, declared)
 	co.member.is(c.Who, co)
@@ -31,7 +31,7 @@ func newCore(c *limit.Process, name, id string, declared limit.Limit) *Target {
 	return co
 }
 
-// limiter is a handle on the limit for the process itself.
+// limiter returns a handle on the limit for the process itself.
 func (c *Target) limiter() Limiter { return Limiter{Target: c, member: &c.member} }
 
 // Freed tells that permits may be free where none were. With anew whoever waits begins anew.
@@ -53,7 +53,7 @@ func (c *Target) Adopted(r *limit.Routes) {
 func (c *Target) GiveBack(parts []lane.Part) (lost int64) {
 	var d Decision
 	d.addParts(parts, 0)
-	lost = c.Return(d, false)
+	lost = c.GiveBackAll(d, false)
 	c.Members.Wake() // somebody may have been refused meanwhile
 	return lost
 }

@@ -10,10 +10,13 @@ import (
 
 // gauges reports the state of every limiter. Keys of families are left out: there may be millions.
 func (c *Client) gauges(g telemetry.Gauges) {
+	if !c.made.Load() {
+		return
+	}
 	for node, lost := range c.Records.Fence.Nodes() {
 		g.Node(node, lost)
 	}
-	for _, co := range c.cores() {
+	for _, co := range c.targets() {
 		waiters := 0
 		for _, q := range co.Members.lines() {
 			waiters += q.Len()
@@ -51,7 +54,7 @@ func (c *Target) Waited(ctx context.Context, d *Decision, n, start int64, err er
 	c.Process.Telemetry.Waited(ctx, c.Metrics, &told, start)
 }
 
-// toldOf is what is told of a call for n permits that ended so.
+// toldOf returns what is told of a call for n permits that ended so.
 func toldOf(d *Decision, n int64, err error) telemetry.Decision {
 	told := telemetry.Decision{Outcome: telemetry.Denied, Source: d.Source, Permits: n, Remaining: d.Remaining,
 		RetryAfter: d.RetryAfter}

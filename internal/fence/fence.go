@@ -5,6 +5,8 @@
 // node out, the node grants nothing more after a time that everybody can work out, and what it had
 // can be taken over.
 //
+// A node that is out is lost, for every process; one is away while this process gets no answer.
+//
 // This file is what a process knows and hears; watch.go puts nodes out and has them in again.
 package fence
 

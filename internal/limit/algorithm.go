@@ -33,6 +33,7 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("algorithm(%d)", uint8(a))
 }
 
+// AlgorithmNamed returns the algorithm of that name.
 func AlgorithmNamed(name string) (Algorithm, error) {
 	for a, known := range algorithmNames {
 		if name == known {
@@ -45,7 +46,7 @@ func AlgorithmNamed(name string) (Algorithm, error) {
 // Bursty reports whether the algorithm has a Burst.
 func (a Algorithm) Bursty() bool { return a == TokenBucket || a == LeakyBucket }
 
-// inScripts is the algorithm as package script numbers it.
+// inScripts returns the algorithm as package script numbers it.
 func (a Algorithm) inScripts() script.Algorithm {
 	switch a {
 	case SlidingCounter:
@@ -60,7 +61,7 @@ func (a Algorithm) inScripts() script.Algorithm {
 	return script.AlgorithmSlidingLog
 }
 
-// Most is how many permits can be granted at once at the most.
+// Most returns how many permits can be granted at once at the most.
 func (l Limit) Most() int64 {
 	if l.Algorithm.Bursty() && l.Burst > 0 {
 		return l.Burst
@@ -68,7 +69,7 @@ func (l Limit) Most() int64 {
 	return l.Permits
 }
 
-// Soonest is the least time in which so many permits can be granted, or for LeakyBucket act,
+// Soonest returns the least time in which so many permits can be granted, or for LeakyBucket act,
 // whatever was used before.
 func (l Limit) Soonest(permits int64) time.Duration {
 	windows := (permits - 1) / l.Permits
@@ -85,7 +86,7 @@ func (l Limit) Soonest(permits int64) time.Duration {
 	return time.Duration(windows) * l.Per
 }
 
-// Memory is for how long something that was granted can still count.
+// Memory returns for how long something that was granted can still count.
 func (l Limit) Memory() time.Duration {
 	if l.Algorithm.Bursty() {
 		return 2*l.Per + time.Duration(float64(l.Most())/float64(l.Permits)*float64(l.Per))

@@ -86,7 +86,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(err, c.check())
 }
 
-// check says what cannot work, of all but the nodes, once defaults are filled in.
+// check returns what cannot work, of all but the nodes, once defaults are filled in.
 func (c *Config) check() error {
 	var errs []error
 	bad := func(format string, a ...any) {
@@ -132,6 +132,7 @@ func defaultParticipant() string {
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), hex.EncodeToString(random[:]))
 }
 
+// CheckName returns an error if the name has an impossible length. what says whose name it is.
 func CheckName(what, name string) error {
 	if name == "" || len(name) > MaxName {
 		return fmt.Errorf("%w: the %s has %d bytes, it must have 1 to %d", ErrInvalidName, what, len(name), MaxName)

@@ -66,7 +66,7 @@ func (c *Core) Init(p *Process, callers Callers, name, id string, declared Limit
 	c.Process, c.callers, c.Name, c.ID, c.declared = p, callers, name, id, declared
 }
 
-// Title is what messages call the limit.
+// Title returns what messages call the limit.
 func (c *Core) Title() string {
 	if c.Family != nil {
 		return c.Family.Of.Name + "/" + c.Key.Key
@@ -83,6 +83,8 @@ func (c *Core) declare(limit Limit) {
 	}
 }
 
+// Declaration returns what the code declares, at the highest revision. For a key, that is the
+// family's limit with the terms that come with the calls.
 func (c *Core) Declaration() Limit {
 	if f := c.Family; f != nil {
 		limit := f.Of.Declaration()
@@ -127,8 +129,8 @@ func (c *Core) stranger(node string) {
 	}
 }
 
-// termsFor is what to propose to a shard of the layout. Only a settled layout
-// entitles a shard to its share at once; else its capacity comes from a Plan.
+// termsFor returns what to propose to a shard of the layout. Only a settled layout entitles a shard
+// to its share at once; else its capacity comes from a Plan.
 func (c *Core) termsFor(layout shard.Layout, s shard.Shard) (*lane.Terms, error) {
 	var floor int64
 	if layout.Settled {
@@ -214,7 +216,7 @@ func (c *Core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*scrip
 // makes no shard absent.
 const headKeep = 24 * time.Hour
 
-// keep is how much longer than two windows a shard's state lives after its last use. A family
+// keep returns how much longer than two windows a shard's state lives after its last use. A family
 // has so many keys that those of live shards do not outlive what they tell.
 func (c *Core) keep(s shard.Shard) time.Duration {
 	switch {
@@ -233,8 +235,8 @@ func (c *Core) LaneTo(s shard.Shard) *lane.Lane {
 	return c.lane(s, nil, nil)
 }
 
-// lane is laneTo with c.mu held. A new lane gets the terms, or, where they are nil, such as propose
-// nothing, and likewise the way to it.
+// lane does what LaneTo does, with c.mu held. A new lane gets the terms, or, where they are nil,
+// such as propose nothing, and likewise the way to it.
 func (c *Core) lane(s shard.Shard, t *lane.Terms, w *lane.Way) *lane.Lane {
 	n := c.Process.Nodes.Node(s.Node)
 	if n == nil {
@@ -269,12 +271,12 @@ func (c *Core) lane(s shard.Shard, t *lane.Terms, w *lane.Way) *lane.Lane {
 	return l
 }
 
-// SiteOf is where the shard is that a lane leads to.
+// SiteOf returns where the shard is that a lane leads to.
 func SiteOf(l *lane.Lane) shard.Site {
 	return shard.Shard{Slot: l.Slot, Node: l.Home, Algorithm: l.Algorithm, Life: l.Life}.Site()
 }
 
-// Record is the register that holds the limit: the family's for a key.
+// Record returns the register that holds the limit: the family's for a key.
 func (c *Core) Record() *register.Register {
 	if c.Family != nil {
 		return c.Family.Of.Register

@@ -12,7 +12,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/register"
 )
 
-// Current are the routes in force, nil if the limit could not be declared yet or was deleted.
+// Current returns the routes in force, nil if the limit could not be declared yet or was deleted.
 func (c *Core) Current() *Routes {
 	r := c.Known()
 	if r == nil && c.Family != nil {
@@ -23,7 +23,7 @@ func (c *Core) Current() *Routes {
 	return r
 }
 
-// Known are the routes in force, as current, but has nothing looked up.
+// Known returns the routes in force, as Current does, but has nothing looked up.
 func (c *Core) Known() *Routes {
 	if c.Family != nil {
 		c.Family.update(c)
@@ -31,10 +31,10 @@ func (c *Core) Known() *Routes {
 	return c.Routes.Load()
 }
 
-// LimitNow is the limit in force, as far as this process has heard.
+// LimitNow returns the limit in force, as far as this process has heard.
 func (c *Core) LimitNow() Limit { return c.LimitOf(c.Known()) }
 
-// LimitOf is the limit of the routes, or the one declared while there are none.
+// LimitOf returns the limit of the routes, or the one declared while there are none.
 func (c *Core) LimitOf(r *Routes) Limit {
 	if r == nil {
 		return c.Declaration()
@@ -45,7 +45,8 @@ func (c *Core) LimitOf(r *Routes) Limit {
 // Deleted reports whether this process has deleted the limit.
 func (c *Core) Deleted() bool { return c.Register != nil && c.Register.Deleted() }
 
-// InUse is current for a call that wants permits. late tells that it may have waited.
+// InUse returns the routes in force for a call that wants permits. late tells that it may have
+// waited.
 func (c *Core) InUse(ctx context.Context) (r *Routes, late bool) {
 	if c.Family != nil {
 		return c.keyInUse(ctx)
@@ -53,7 +54,7 @@ func (c *Core) InUse(ctx context.Context) (r *Routes, late bool) {
 	return c.Current(), false
 }
 
-// Stored are the routes for what looks at a limit or changes what is stored, and does not want
+// Stored returns the routes for what looks at a limit or changes what is stored, and does not want
 // permits. The error tells of Redis, or that the limit was deleted.
 func (c *Core) Stored() (*Routes, error) {
 	r := c.Current()
@@ -73,7 +74,7 @@ func (c *Core) TooMany(n, permits int64) error {
 	return fmt.Errorf("%w: %d asked for, limiter %q has %d", ErrExceedsLimit, n, c.Title(), permits)
 }
 
-// Mode is that of the routes, or the one declared while there are none.
+// Mode returns the mode of the routes, or the one declared while there are none.
 func (c *Core) Mode(r *Routes) Mode {
 	if r == nil {
 		return c.Declaration().Mode
@@ -81,8 +82,8 @@ func (c *Core) Mode(r *Routes) Mode {
 	return r.Limit.Mode
 }
 
-// OwnPart is what this process may admit: the limit divided by the participants last
-// heard of, or by those that are expected if these are more, at least one permit.
+// OwnPart returns what this process may admit: the limit divided by the participants last heard of,
+// or by those that are expected if these are more, at least one permit.
 func (c *Core) OwnPart(limit Limit) Limit {
 	return limit.DividedBy(max(c.Record().Participants(), c.Process.Config.Participants))
 }

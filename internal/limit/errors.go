@@ -34,7 +34,7 @@ type TooFarAheadError struct {
 	Delay time.Duration // until the permits would come, if nobody reserves or takes any before
 }
 
-// Error tells the delay.
+// Error returns a text that tells the delay.
 func (e *TooFarAheadError) Error() string {
 	return fmt.Sprintf("%v: they can come in %s", ErrTooFarAhead, e.Delay)
 }

@@ -18,7 +18,7 @@ type Family struct {
 	Spaces [shard.KeySlots]atomic.Pointer[script.Space]
 }
 
-// Terms are those of a limit that comes with calls.
+// Terms returns the terms of a limit that comes with calls.
 func (f *Family) Terms(limit Limit) (shard.Terms, error) {
 	of := f.Of.LimitNow()
 	if limit.Algorithm != 0 && limit.Algorithm != of.Algorithm {
@@ -72,7 +72,7 @@ func (f *Family) update(c *Core) {
 	c.From.Store(ft)
 }
 
-// planOf is the plan of a key under the family's routes.
+// planOf returns the plan of a key under the family's routes.
 func (f *Family) planOf(c *Core, ft *Routes) (*Plan, error) {
 	came := c.Key.Terms()
 	if !ft.Limit.Algorithm.Bursty() { // it is another one since
@@ -103,7 +103,7 @@ type Keyed struct {
 	Came unique.Handle[shard.Terms] // the zero handle: none
 }
 
-// Terms are those that come with the key's calls.
+// Terms returns the terms that come with the key's calls.
 func (k Keyed) Terms() (t shard.Terms) {
 	if k.Came != (unique.Handle[shard.Terms]{}) {
 		t = k.Came.Value()

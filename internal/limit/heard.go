@@ -13,7 +13,7 @@ import (
 
 // This file is what a limit is to its lanes.
 
-// wayTo is where a lane leads.
+// wayTo returns the way of a lane to a shard.
 func (c *Core) wayTo(s shard.Shard) *lane.Way {
 	w := &lane.Way{
 		Metrics: c.Metrics, Slot: s.Slot, Home: s.Node, Algorithm: s.Algorithm, Life: s.Life, Keyed: c.Family != nil,
@@ -25,8 +25,8 @@ func (c *Core) wayTo(s shard.Shard) *lane.Way {
 	return w
 }
 
-// noTerms are those of a shard that this process has no layout for: calls find what is there and
-// create nothing.
+// noTerms returns the terms of a shard that this process has no layout for: calls find what is
+// there and create nothing.
 func noTerms(algorithm string) *lane.Terms {
 	a, _ := AlgorithmNamed(algorithm)
 	p, _ := script.Terms{Algorithm: a.inScripts()}.Proposal() // of epoch 0, which is always valid
@@ -41,15 +41,15 @@ func (c *Core) Refresh() {
 	}
 }
 
-// KnownFor is how long the limit is known to have existed.
+// KnownFor returns for how long the limit is known to have existed.
 func (c *Core) KnownFor() time.Duration { return c.Record().Age() }
 
-// Confirmed is until when a layout of this epoch may be relied on, 0 if it may not.
+// Confirmed returns until when a layout of this epoch may be relied on, 0 if it may not.
 func (c *Core) Confirmed(epoch int64, elapsed clock.Elapsed) clock.Elapsed {
 	return c.Record().Believed(epoch, elapsed)
 }
 
-// Expired tells that a layout was confirmed, and that it was too long ago.
+// Expired reports whether a layout was confirmed, but too long ago.
 func (c *Core) Expired(elapsed clock.Elapsed) bool { return c.Record().Expired(elapsed) }
 
 // ConfirmSince makes sure that the layout of this process may be relied on, at most until ctx ends,
@@ -58,8 +58,8 @@ func (c *Core) ConfirmSince(ctx context.Context, since clock.Elapsed) error {
 	return c.follows(c.Record().ConfirmSince(ctx, since))
 }
 
-// ConfirmWithin is that for any read, and for at most half of a call. If the record did not answer
-// in that time, it fails at once for a while.
+// ConfirmWithin makes sure of that by any read, in at most half the time of a call. If the record
+// did not answer in that time, it fails at once for a while.
 func (c *Core) ConfirmWithin(ctx context.Context) error {
 	return c.follows(c.Record().ConfirmWithin(ctx))
 }
@@ -89,7 +89,8 @@ func (c *Core) Heard(l *lane.Lane, n lane.News) {
 	}
 }
 
-// Elsewhere is what is free now on the other shards of the limit, as far as this process knows.
+// Elsewhere returns what is free now on the other shards of the limit, as far as this process
+// knows.
 func (c *Core) Elsewhere(l *lane.Lane, now int64) (n int64) {
 	r := c.Routes.Load()
 	if r == nil || !r.Split {
@@ -119,7 +120,7 @@ func (c *Core) GiveBack(parts []lane.Part) (lost int64) {
 	return c.callers.GiveBack(parts)
 }
 
-// Failed is the error of a call to a shard.
+// Failed returns the error of a call to a shard.
 func (c *Core) Failed(l *lane.Lane, err error) error {
 	return c.Process.Config.Failed(c.Title(), l.Tag(), l.Home, err)
 }

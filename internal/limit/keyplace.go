@@ -10,10 +10,10 @@ import (
 
 // This file is about where the keys of a family are, and what a key that moves is to a register.
 
-// keyInUse is inUse for a key. While the process rested, the key may have moved: it has nothing
-// where it is now before a step of its move was made. So the record of the family is confirmed
-// then, before anybody looks where the key is. If it cannot be, the call goes on all the same: see
-// lane.reassure.
+// keyInUse does what InUse does, for a key. While the process rested, the key may have moved: it
+// has nothing where it is now before a step of its move was made. So the record of the family is
+// confirmed then, before anybody looks where the key is. If it cannot be, the call goes on all the
+// same: see Lane.reassure.
 func (c *Core) keyInUse(ctx context.Context) (r *Routes, late bool) {
 	r = c.Current()
 	if r == nil || r.Limit.Scope == PerParticipant || r.Limit.Mode.AsksNobody() {
@@ -51,7 +51,8 @@ func (c *Core) follow(ctx context.Context) *Routes {
 	return c.Routes.Load()
 }
 
-// FreeAt is when a permit comes back to a shard, as last heard; ok is false if its node is gone.
+// FreeAt returns when a permit comes back to a shard, as last heard; ok is false if its node is
+// gone.
 func (c *Core) FreeAt(s shard.Shard) (at int64, ok bool) {
 	l := c.LaneTo(s)
 	if l == nil {

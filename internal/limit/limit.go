@@ -42,7 +42,8 @@ func (s Scope) String() string {
 	return fmt.Sprintf("scope(%d)", uint8(s))
 }
 
-// stored is the name of the scope in a record: nothing for Global, as before there were others.
+// stored returns the name of the scope in a record: nothing for Global, as before there were
+// others.
 func (s Scope) stored() string {
 	if s == Global {
 		return ""
@@ -92,6 +93,7 @@ func (l Limit) String() string {
 // longestWindow is MaxWindow as people say it.
 const longestWindow = "31 days"
 
+// Validate returns an error that tells why there can be no such limit, nil if there can.
 func (l Limit) Validate() error {
 	switch {
 	case l.Permits < 1 || l.Permits > MaxPermits:
@@ -135,9 +137,9 @@ func (l Limit) Validate() error {
 	return nil
 }
 
-// DividedBy is the part of the limit that each of so many participants has, at least one permit.
-// Its burst takes no longer to fill than that of the limit: of permits that do not divide evenly a
-// part has less, and would fill more slowly than a log allows.
+// DividedBy returns the part of the limit that each of so many participants has, at least one
+// permit. Its burst takes no longer to fill than that of the limit: of permits that do not divide
+// evenly a part has less, and would fill more slowly than a log allows.
 func (l Limit) DividedBy(participants int64) Limit {
 	whole := l.Permits
 	l.Permits = max(1, whole/participants)
@@ -149,25 +151,25 @@ func (l Limit) DividedBy(participants int64) Limit {
 	return l
 }
 
-// Owed is within what time a bucket must have gained what it is charged.
+// Owed returns within what time a bucket must have gained what it is charged.
 func (l *Limit) Owed() time.Duration {
 	fill := time.Duration(float64(l.Most()) / float64(l.Permits) * float64(l.Per))
 	return min(max(time.Hour, 2*fill), 10*script.MaxWindow)
 }
 
-// Ahead is how far ahead permits of the limit may be dated: a window, or as long as a burst takes
-// to come if that is longer.
+// Ahead returns how far ahead permits of the limit may be dated: a window, or as long as a burst
+// takes to come if that is longer.
 func (l Limit) Ahead() time.Duration {
 	return max(l.Per, time.Duration(float64(l.Most())/float64(l.Permits)*float64(l.Per)))
 }
 
-// Local is the limit as an engine of this process enforces it.
+// Local returns the limit as an engine of this process enforces it.
 func (l Limit) Local() local.Limit {
 	return local.Limit{Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.inScripts(), Burst: l.Burst,
 		Most: l.Most(), Memory: l.Memory()}
 }
 
-// ForKeys is a limit as the keys of a family have it.
+// ForKeys returns a limit as the keys of a family have it.
 func (l Limit) ForKeys() (Limit, error) {
 	switch {
 	case l.Shards > 1:
@@ -179,7 +181,7 @@ func (l Limit) ForKeys() (Limit, error) {
 	return l, nil
 }
 
-// with is the limit of a key with these terms, in a family that has l.
+// with returns the limit of a key with these terms, in a family that has l.
 func (l Limit) with(t shard.Terms) Limit {
 	if t != (shard.Terms{}) {
 		l.Permits, l.Per, l.Burst, l.Revision = t.Permits, t.Window, t.Burst, t.Revision

@@ -19,7 +19,7 @@ const (
 	modes
 )
 
-// heardAfter is how long it takes at most until a process that uses a limit has heard of a change.
+// HeardAfter is how long it takes at most until a process that uses a limit has heard of a change.
 const HeardAfter = 15 * time.Second
 
 var modeNames = [modes]string{"enforced", "shadow", "off", "closed"}
@@ -32,7 +32,8 @@ func (m Mode) String() string {
 	return fmt.Sprintf("mode(%d)", uint8(m))
 }
 
-// stored is the name of the mode in a record: nothing for Enforced, as before there were others.
+// stored returns the name of the mode in a record: nothing for Enforced, as before there were
+// others.
 func (m Mode) stored() string {
 	if m == Enforced {
 		return ""

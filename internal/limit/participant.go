@@ -22,6 +22,8 @@ type Participant struct {
 	Invalid error  // why it cannot be used
 }
 
+// NewParticipant returns the participant of that name, without its id. Invalid tells what is
+// impossible.
 func NewParticipant(name string, weight float64) Participant {
 	p := Participant{Name: name}
 	if p.Invalid = CheckName("participant", name); p.Invalid == nil && !fairWeight(weight) {
@@ -34,7 +36,7 @@ func NewParticipant(name string, weight float64) Participant {
 	return p
 }
 
-// Identified is the participant with its id, if it can be used.
+// Identified returns the participant with its id, if it can be used.
 func (p Participant) Identified() Participant {
 	if p.ID == "" && p.Invalid == nil {
 		p.ID = ParticipantID(p.Name)
@@ -42,7 +44,7 @@ func (p Participant) Identified() Participant {
 	return p
 }
 
-// ParticipantID is the ID under which Redis knows a participant, see shardlimit.ParticipantID.
+// ParticipantID returns the ID under which Redis knows a participant, see shardlimit.ParticipantID.
 func ParticipantID(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:8])

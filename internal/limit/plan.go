@@ -21,7 +21,7 @@ type Plan struct {
 	order  []int         // their places in this participant's order of preference
 }
 
-// planFor is the plan of a layout of the limit.
+// planFor returns the plan of a layout of the limit.
 func (c *Core) planFor(layout shard.Layout) (*Plan, error) {
 	limit, err := LimitOf(layout)
 	if err != nil {

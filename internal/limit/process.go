@@ -131,7 +131,7 @@ func (p *Process) Suspended() int64 { return p.Clock.Suspended() }
 // Look returns both, read together.
 func (p *Process) Look() (now, asleep int64) { return p.Clock.Look() }
 
-// Time is an instant of the process' clock as people tell it.
+// Time returns an instant of the process' clock as people tell it.
 func (p *Process) Time(at int64) time.Time { return p.Clock.At(at) }
 
 // Log returns what is told about nodes and layouts.

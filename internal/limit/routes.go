@@ -39,7 +39,7 @@ func (r *Routes) Expected(now int64) (n int64) {
 	return min(n, r.Limit.Most())
 }
 
-// present is what a shard is expected to have free, nothing while its node is away.
+// present returns what a shard is expected to have free, nothing while its node is away.
 func present(l *lane.Lane, now int64) int64 {
 	if !l.Node.Ready(l.Slot) {
 		return 0
@@ -47,8 +47,8 @@ func present(l *lane.Lane, now int64) int64 {
 	return l.Expected(now)
 }
 
-// NextAfter is the time until one of the shards that have nothing has a permit again, 0 if that is
-// not known.
+// NextAfter returns the time until one of the shards that have nothing has a permit again, 0 if
+// that is not known.
 func (r *Routes) NextAfter(now int64) time.Duration {
 	first := int64(math.MaxInt64)
 	for _, l := range r.Lanes {
@@ -62,7 +62,8 @@ func (r *Routes) NextAfter(now int64) time.Duration {
 	return time.Duration(first - now)
 }
 
-// ResetAfter is the time until no shard that this process has heard from has a permit in its log.
+// ResetAfter returns the time until no shard that this process has heard from has a permit in its
+// log.
 func (r *Routes) ResetAfter(now int64) time.Duration {
 	var last int64
 	for _, l := range r.Lanes {
@@ -71,9 +72,8 @@ func (r *Routes) ResetAfter(now int64) time.Duration {
 	return time.Duration(max(0, last-now))
 }
 
-// Spare is how many permits the limit would have left to give, as last heard and
-// if all who wait for an answer are granted one. A shard that was not heard from
-// has its share.
+// Spare returns how many permits the limit would have left to give, as last heard and if all who
+// wait for an answer are granted one. A shard that was not heard from has its share.
 func (r *Routes) Spare() (n int64) {
 	for _, l := range r.Lanes {
 		n += l.Left()
@@ -113,7 +113,7 @@ func (c *Core) newRoutes(p *Plan) *Routes {
 	return r
 }
 
-// Absence tells why no shard was asked: the nodes are away, or the key moves.
+// Absence returns why no shard was asked: the nodes are away, or the key moves.
 func (r *Routes) Absence() error {
 	if r.closed != nil {
 		return r.closed

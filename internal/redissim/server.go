@@ -28,8 +28,8 @@ type Server struct {
 	Scripts atomic.Int64
 }
 
-// ahead is how far a node's TIME is ahead of a clock that is long past. A test bubble begins in the year 2000, when
-// a time in us had 15 digits. Now it has 16, and scripts rely on that.
+// ahead is how far a node's TIME is ahead of a clock that is long past. A test bubble begins in the
+// year 2000, when a time in us had 15 digits. Now it has 16, and scripts rely on that.
 const ahead = 10 * 366 * 24 * time.Hour
 
 // NewServer returns an empty node that has been up for an hour.

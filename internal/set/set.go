@@ -29,12 +29,14 @@ type Set struct {
 	notBefore atomic.Int64 // when the head can be served at the earliest; 0 unknown
 }
 
-// All returns a Set of the limiters. With a nil among them every call returns ErrInvalidLimit.
-func All(limiters []*call.Limiter) *Set {
-	s := &Set{}
+// Of makes the empty Set one of the limiters. With a nil among them every call returns
+// ErrInvalidLimit.
+func (s *Set) Of(limiters []*call.Limiter) {
 	for i, l := range limiters {
 		if l == nil {
-			return &Set{invalid: fmt.Errorf("%w: number %d of All is nil", limit.ErrInvalidLimit, i+1)}
+			s.limiters, s.places = nil, nil
+			s.invalid = fmt.Errorf("%w: number %d of All is nil", limit.ErrInvalidLimit, i+1)
+			return
 		}
 		at := slices.IndexFunc(s.limiters, l.Same)
 		if at < 0 {
@@ -42,7 +44,6 @@ func All(limiters []*call.Limiter) *Set {
 		}
 		s.places = append(s.places, at)
 	}
-	return s
 }
 
 // Each returns what each limit said of a decision of this Set, in the order of All.
@@ -173,10 +174,10 @@ func (s *Set) sleepOut(ctx context.Context, d call.Decision) (call.Decision, err
 	return call.Decision{}, err
 }
 
-// now is a clock for notBefore.
+// now returns the time on the clock of notBefore.
 func (s *Set) now() int64 { return s.limiters[0].Target.Process.Now() }
 
-// untilClosed is a context that also ends when one of the Clients is closed.
+// untilClosed returns a context that also ends when one of the Clients is closed.
 func (s *Set) untilClosed(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stops := make([]func() bool, 0, len(s.limiters))
@@ -226,7 +227,7 @@ func (s *Set) Settle(ctx context.Context, d *call.Decision, used int64) error {
 	return errors.Join(errs...)
 }
 
-// empty is the answer of a Set without limits, or of one that cannot be used.
+// empty returns the answer of a Set without limits, or of one that cannot be used.
 func (s *Set) empty(ctx context.Context, n int64) (call.Decision, error) {
 	if s.invalid != nil {
 		return call.Decision{}, s.invalid
@@ -259,9 +260,9 @@ func inTime(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
-// Waiting returns the number of callers in the line, and NotBefore when the head of it can be
-// served at the earliest, 0 if that is not known.
+// Waiting returns the number of callers in the line.
 func (s *Set) Waiting() int { return s.line.Len() }
 
-// NotBefore is said at Waiting.
+// NotBefore returns when the head of the line can be served at the earliest, 0 if that is not
+// known.
 func (s *Set) NotBefore() int64 { return s.notBefore.Load() }

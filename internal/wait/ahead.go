@@ -39,7 +39,7 @@ func (q *queue) reserveAhead(ctx context.Context, r *limit.Routes, n int64, rest
 		switch {
 		case head != w || ctx.Err() != nil || changes != restarts:
 			// It left, or what is reserved may be forgotten in part, or come sooner.
-			c.Return(d, true)
+			c.GiveBackAll(d, true)
 			q.member.ForgetDenials(r)
 			return true, 0
 		case c.Process.Now() >= due:

@@ -11,7 +11,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
-// lineOf is a queue without a pump: the test serves it by itself.
+// queueFor returns a queue without a pump: the test serves it by itself.
 func queueFor(permits int64, sizes ...int64) (*queue, []*waiter) {
 	c := &call.Target{}
 	of := limit.Limit{Permits: permits, Per: time.Minute}
@@ -25,7 +25,7 @@ func queueFor(permits int64, sizes ...int64) (*queue, []*waiter) {
 	return q, waiters
 }
 
-// served is the places, counted from 0, of those who have got their permits.
+// served returns the places, counted from 0, of those who have got their permits.
 func served(waiters []*waiter) (places []int) {
 	for i, w := range waiters {
 		select {
@@ -130,7 +130,7 @@ func TestNobodyJoinsALineThatIsTooLong(t *testing.T) {
 	}
 }
 
-// hopeless is the places of those who were told that they wait in vain.
+// hopeless returns the places of those who were told that they wait in vain.
 func hopeless(waiters []*waiter) (places []int) {
 	for i, w := range waiters {
 		select {

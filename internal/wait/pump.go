@@ -12,16 +12,16 @@ import (
 	"github.com/shardlimit/shardlimit/internal/register"
 )
 
-// pumpNap is the longest the head of a queue sleeps without looking again, so
-// that what comes back elsewhere is noticed; long windows stretch it.
+// PumpNap is the longest the head of a queue sleeps without looking again, so that what comes back
+// elsewhere is noticed; long windows stretch it.
 const PumpNap = 2 * time.Second
 
-// outageNap is how long callers who wait through an outage do so until they look again, on average.
+// OutageNap is how long callers who wait through an outage do so until they look again, on average.
 const OutageNap = time.Second
 
-// longestNap is the longest the head of a queue sleeps without looking again, so that permits that
-// come back before they were expected are noticed: what was given back elsewhere, or a cancelled
-// reservation.
+// longestNap returns for how long at most the head of a queue sleeps without looking again. So
+// permits that come back before they were expected are noticed: what was given back elsewhere, or a
+// cancelled reservation.
 func longestNap(window time.Duration) time.Duration { return max(min(PumpNap, window/4), window/16) }
 
 // pump serves the line until it is empty.
@@ -147,9 +147,8 @@ func Stagger(futile int, window time.Duration) time.Duration {
 	return chance.N(min(window/64<<min(futile-2, 3), 100*time.Millisecond) + 1)
 }
 
-// head is what the line wants next: one permit each for the callers at its head
-// that want one, else what the first one wants, all at once. A line that is
-// empty ends the pump.
+// head returns what the line wants next: one permit each for the callers at its head that want one,
+// else what the first one wants, all at once. A line that is empty ends the pump.
 func (q *queue) head(r *limit.Routes) (n int64, singles, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -205,7 +204,7 @@ func (q *queue) hand(d call.Decision, singles bool) {
 	}
 	q.mu.Unlock()
 	if left > 0 {
-		c.Return(d.Last(left), false)
+		c.GiveBackAll(d.Last(left), false)
 	}
 }
 

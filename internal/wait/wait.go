@@ -106,7 +106,7 @@ func waitInLine(ctx context.Context, m *call.Member, r *limit.Routes, n, deadlin
 	return unless(&d, err), err
 }
 
-// unless is the decision, or none with an error.
+// unless returns the decision, or none with an error.
 func unless(d *call.Decision, err error) call.Decision {
 	if err != nil {
 		return call.Decision{}
@@ -114,8 +114,8 @@ func unless(d *call.Decision, err error) call.Decision {
 	return *d
 }
 
-// hopeless is the denial that goes with the error of a caller that cannot be served in time. It
-// does not say when to try again if the line does not know.
+// hopeless returns the denial that goes with the error of a caller that cannot be served in time.
+// It does not say when to try again if the line does not know.
 func (q *queue) hopeless(r *limit.Routes, err error) (d call.Decision) {
 	c := q.member.Target
 	if r == nil || !errors.Is(err, limit.ErrWaitTooLong) {
@@ -163,7 +163,7 @@ func (q *queue) empty() bool {
 	return q.line.Len() == 0
 }
 
-// Len is the number of callers in the line.
+// Len returns the number of callers in the line.
 func (q *queue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,15 +26,27 @@ type mutant struct {
 	lines   *strings.Replacer
 	changed atomic.Int64 // calls that ran a changed text
 
-	mu   sync.Mutex
-	shas map[string]string // of the changed text by that of the true one
+	mu     sync.Mutex
+	shas   map[string]string // of the changed text by that of the true one
+	unseen map[string]bool   // lines that no script has had yet
 }
 
 // mutants is a fleet of the one node that the client is of, on which everybody
 // runs the changed scripts. Each line has behind it what stands in its place.
 func mutants(tb testing.TB, node rueidis.Client, lines ...string) (limittest.Fleet, *mutant) {
 	tb.Helper()
-	m := &mutant{Client: node, lines: strings.NewReplacer(lines...), shas: make(map[string]string)}
+	m := &mutant{Client: node, lines: strings.NewReplacer(lines...), shas: make(map[string]string),
+		unseen: make(map[string]bool)}
+	for i := 0; i < len(lines); i += 2 {
+		m.unseen[lines[i]] = true
+	}
+	tb.Cleanup(func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for line := range m.unseen {
+			tb.Errorf("no script has %q", line)
+		}
+	})
 	return limittest.Fleet{Nodes: []shardlimit.Node{{Name: "solo", Client: m}}, Prefix: redistest.Prefix(tb)}, m
 }
 
@@ -49,6 +62,7 @@ func (m *mutant) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 			return m.Client.Do(ctx, cmd)
 		}
 		m.mu.Lock()
+		maps.DeleteFunc(m.unseen, func(line string, _ bool) bool { return strings.Contains(words[1], line) })
 		m.shas[sha(words[1])] = sha(body)
 		m.mu.Unlock()
 	case "EVALSHA":

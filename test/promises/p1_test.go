@@ -104,7 +104,7 @@ func TestABrokenScriptIsCaught(t *testing.T) {
 	}{
 		{
 			name: "permits come back early",
-			lines: []string{"cut = now - window,", "cut = now - window * 3 / 4,",
+			lines: []string{"cell == window, now - window,", "cell == window, now - window * 3 / 4,",
 				"if newest <= now - window then", "if newest <= now - window * 3 / 4 then"},
 		},
 		{
@@ -113,13 +113,13 @@ func TestABrokenScriptIsCaught(t *testing.T) {
 		},
 		{
 			name: "shares are twice as large",
-			lines: []string{"room = t.share - ", "room = 2 * t.share - ",
+			lines: []string{"room, reset = share - ", "room, reset = 2 * share - ",
 				"math.min(share, target) - most, 0)", "2 * math.min(share, target) - most, 0)"},
 		},
 		{
 			name: "the state expires early, and the loss is not noticed",
-			lines: []string{"'PX', ARGV[first + 3])", "'PX', '50')",
-				"'PEXPIRE', key, ARGV[first + 3])", "'PEXPIRE', key, '50')",
+			lines: []string{"fresh, 'PX', life)", "fresh, 'PX', '50')", "own, 'PX', life)", "own, 'PX', '50')",
+				"'PEXPIRE', key, life)", "'PEXPIRE', key, '50')",
 				"'SET', KEYS[1], state, 'PX', life)", "'SET', KEYS[1], state, 'PX', '50')",
 				"'PEXPIRE', KEYS[1], life)", "'PEXPIRE', KEYS[1], '50')"},
 			loss: shardlimit.Resume,

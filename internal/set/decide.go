@@ -19,7 +19,7 @@ import (
 type setVote struct {
 	*call.Member
 	routes *limit.Routes // nil if the limit could not be declared yet
-	since  int64         // when the call began, on the clock of the core's client
+	since  int64         // when the call began, on the process' clock
 	waits  bool          // before it can be asked, something has to be looked up
 	asked  bool          // it has decided, or is about to
 	said   call.Decision
@@ -155,7 +155,8 @@ func (c *setCall) result() (call.Decision, error) {
 	return d, nil
 }
 
-// left is what a limit says of a call that was denied, once it has been given back what it granted.
+// left returns what a limit says of a call that was denied, once it has been given back what it
+// granted.
 func (v *setVote) left(ctx context.Context, n int64) call.Decision {
 	limit := v.Target.LimitOf(v.routes)
 	switch {
@@ -250,8 +251,8 @@ func refuses(m *call.Member, r *limit.Routes, n, now int64) bool {
 	return m.View(r).KnownDenial(n, now, &d)
 }
 
-// soonest is how long it takes until a limit that is not known to refuse can grant n permits. For
-// more than one it may have to ask what the shards have ahead.
+// soonest returns how long it takes until a limit that is not known to refuse can grant n permits.
+// For more than one it may have to ask what the shards have ahead.
 func soonest(ctx context.Context, m *call.Member, r *limit.Routes, n, since int64) time.Duration {
 	if r.Spare() >= n {
 		return 0

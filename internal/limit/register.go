@@ -12,7 +12,7 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// This file is what a limit is to the register of its layout.
+// This file is what a limit is to the register of its layout; adopt.go takes a layout over.
 
 // Enlist gives a core the register of its own record.
 func (c *Core) Enlist(family bool) {
@@ -29,49 +29,13 @@ func (c *Core) Join(ctx context.Context, limit Limit) error {
 	return c.Register.Join(ctx)
 }
 
-// Declared is the limit as the code declares it, at the highest revision.
+// Declared returns the limit as the code declares it, at the highest revision.
 func (c *Core) Declared() register.Wanted { return c.Declaration().Wanted() }
 
-// Layout is the layout of the routes in force, nil if there are none.
+// Layout returns the layout of the routes in force, nil if there are none.
 func (c *Core) Layout() *shard.Layout {
 	if r := c.Routes.Load(); r != nil {
 		return &r.Layout
-	}
-	return nil
-}
-
-// Adopt makes the layout the one this process works with, unless it has a newer one.
-func (c *Core) Adopt(layout shard.Layout) error {
-	p, err := c.planFor(layout)
-	if err != nil {
-		return fmt.Errorf("%w: %w", register.ErrUnreadable, err)
-	}
-	return c.adopt(p)
-}
-
-// adopt is Adopt with the plan of the layout.
-func (c *Core) adopt(p *Plan) error {
-	layout := &p.Layout
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.Deleted() {
-		return register.ErrDeleted // while the layout was on its way
-	}
-	old := c.Routes.Load()
-	if old != nil && (old.Layout.Epoch > layout.Epoch || old.Layout.Epoch == layout.Epoch && old.Layout.Settled) {
-		return nil
-	}
-	r := c.newRoutes(p)
-	c.Routes.Store(r)
-	if old == nil {
-		c.Overruled(c.declared, p.Limit)
-	}
-	c.Metrics.CountsBy(p.Limit.Algorithm.String())
-	if p.fence != nil && c.Register != nil {
-		c.Register.ReconsiderSoon() // nodes may be lost, or back, that it does not know of
-	}
-	if old != nil && old.Layout.Epoch != layout.Epoch {
-		c.callers.Adopted(r)
 	}
 	return nil
 }
@@ -95,7 +59,7 @@ func (c *Core) Drop(ctx context.Context) error {
 		func(ctx context.Context, ln *lane.Lane) error { return ln.Drop(ctx) })
 }
 
-// Forget is for a limit that was deleted: there are no routes any more.
+// Forget removes the routes of a limit that was deleted.
 func (c *Core) Forget() {
 	c.mu.Lock()
 	c.Routes.Store(nil)
@@ -104,12 +68,12 @@ func (c *Core) Forget() {
 	c.callers.Freed(true)
 }
 
-// FailedAt is the error of a call to a shard, or a place of the record, as callers see it.
+// FailedAt returns the error of a call to a shard, or a place of the record, as callers see it.
 func (c *Core) FailedAt(at shard.Location, err error) error {
 	return c.Process.Config.Failed(c.Title(), shard.Tag(at.Slot), at.Node, err)
 }
 
-// Wanted is the limit as a register knows it.
+// Wanted returns the limit as a register knows it.
 func (l Limit) Wanted() register.Wanted {
 	return register.Wanted{
 		Spec: shard.Spec{
@@ -121,7 +85,7 @@ func (l Limit) Wanted() register.Wanted {
 	}
 }
 
-// LimitOf is the limit of a layout. One that no version could have declared is unreadable.
+// LimitOf returns the limit of a layout. One that no version could have declared is unreadable.
 func LimitOf(l shard.Layout) (Limit, error) {
 	limit, err := limitUnder(l.Spec())
 	if limit.Shards = len(l.Live()); err != nil && !errors.Is(err, register.ErrUnreadable) {
@@ -130,7 +94,7 @@ func LimitOf(l shard.Layout) (Limit, error) {
 	return limit, err
 }
 
-// limitUnder is the limit of a spec. The error tells why no limit can be so.
+// limitUnder returns the limit of a spec. The error tells why no limit can be so.
 func limitUnder(s shard.Spec) (Limit, error) {
 	algorithm, err := AlgorithmNamed(s.Algorithm)
 	scope, unknown := scopeNamed(s.Scope)
