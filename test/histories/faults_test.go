@@ -223,8 +223,13 @@ func (w *world) clock(s step) {
 				w.stat.did("clock elsewhere")
 				continue
 			}
-			// what remembers that capacity went elsewhere may be forgotten early, too
-			l.allow(max(45*time.Second, time.Duration(l.booked-w.now())), l.most(), "a step of a clock")
+			// What remembers that capacity went elsewhere may be forgotten early, too. Permits that
+			// are held in advance are used beside what was freed until their lease ends.
+			held := time.Duration(0)
+			for _, v := range l.versions {
+				held = max(held, v.limit.Lease)
+			}
+			l.allow(max(45*time.Second, held, time.Duration(l.booked-w.now())), l.most(), "a step of a clock")
 		} else if l.booked > w.now() {
 			l.allow(l.longest(), l.most(), "a step back with something reserved")
 		}
