@@ -199,6 +199,7 @@ func TestCalmTakesOfAServerThatIsFull(t *testing.T) {
 
 // However many entries are alive, and whichever leaves, a log that is as proposed is calm.
 func TestALongLogStaysCalm(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, client rueidis.Client) {
 		endpoint := NewEndpoint(client)
 		for _, share := range []int64{20, 100, 1000} {

@@ -41,6 +41,7 @@ func cloned(l *slidingTwin) *slidingTwin {
 // TestALongLogIsOneString: of a long log takes read and write parts, and come to the same as the
 // twin. What has left is dropped in time.
 func TestALongLogIsOneString(t *testing.T) {
+	t.Parallel()
 	m := miniredis.RunT(t)
 	endpoint, client := NewEndpoint(miniClient(t, m)), redistest.Standalone(t).Client(t)
 	for _, a := range []Algorithm{AlgorithmSlidingLog, AlgorithmSlidingCounter, AlgorithmFixedWindow} {
@@ -110,6 +111,7 @@ func longLog(t *testing.T, name string, twin packedTwin, server clockedShard, p 
 // What is charged beyond the share, and what is booked and comes to be past, makes no log longer
 // than it may be, and none that cannot be read.
 func TestChargesAndBookingsDoNotLengthenALog(t *testing.T) {
+	t.Parallel()
 	m := miniredis.RunT(t)
 	endpoint := NewEndpoint(miniClient(t, m))
 	for _, a := range []Algorithm{AlgorithmSlidingLog, AlgorithmSlidingCounter} {

@@ -147,6 +147,7 @@ func (s *transcript) judge(t *testing.T, got [][]int64) {
 // write one) on the Go twin and, unless it says otherwise, on a real Redis whose scripts are told
 // the time. Both must give the same in every step.
 func TestScenarios(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("testdata/fairness/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no transcripts: %v", err)

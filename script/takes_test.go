@@ -199,6 +199,7 @@ func TestTakesFromShardsOfSeveralSlots(t *testing.T) {
 // A command of a pipeline that fails, fails alone: here the one for the shards of a master that is
 // gone.
 func TestTakesFromAClusterThatLostAMaster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.NewCluster(t, 3, 0, redistest.Args("--cluster-require-full-coverage", "no"))
 	endpoint := NewEndpoint(cluster.Client(t))
 	var sections []Section
