@@ -24,18 +24,18 @@ type OutagePolicy uint8
 // The outage policies.
 const (
 	// FailClosed returns ErrUnavailable.
-	FailClosed OutagePolicy = iota
+	FailClosed OutagePolicy = OutagePolicy(limit.FailClosed)
 	// FailOpen allows, and marks the Decision as Degraded.
-	FailOpen
+	FailOpen OutagePolicy = OutagePolicy(limit.FailOpen)
 	// FailLocal lets this process enforce its part of the limit by itself:
 	// Permits divided by the number of participants last heard of, at least
 	// one. What this process was granted in the running window counts. Decisions
 	// are marked as Degraded. A process that has not yet heard of the others goes by
 	// Config.Participants; if that is 0 it takes the whole limit for itself.
-	FailLocal
+	FailLocal OutagePolicy = OutagePolicy(limit.FailLocal)
 	// WaitOut is FailClosed for calls that answer at once. Wait, WaitN and Acquire wait until a
 	// shard answers or their context ends.
-	WaitOut
+	WaitOut OutagePolicy = OutagePolicy(limit.WaitOut)
 )
 
 // LossPolicy says what a shard does whose node came back without its memory
@@ -49,10 +49,10 @@ const (
 	// there is used beside what is granted then. Without reservations the limit is never exceeded.
 	// Where no other shard can be asked, FailOpen and FailLocal answer as in an outage; else it is
 	// a denial, which tells when to come again.
-	Quarantine LossPolicy = iota + 1
+	Quarantine LossPolicy = LossPolicy(limit.Quarantine)
 	// Resume starts fresh: at most one share of the shard, once for each loss, is granted beyond
 	// the limit.
-	Resume
+	Resume LossPolicy = LossPolicy(limit.Resume)
 )
 
 // Config configures a Client. Only Nodes is required.

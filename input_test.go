@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
@@ -122,7 +124,7 @@ func TestANilContextPanicsBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
-// What nobody has made is the empty Set, and a reservation of nothing.
+// The zero Set is the empty one, and the zero Reservation is of no permits.
 func TestZeroValuesAreOfUse(t *testing.T) {
 	var s shardlimit.Set
 	d, err := s.AllowN(t.Context(), 3)
@@ -136,4 +138,25 @@ func TestZeroValuesAreOfUse(t *testing.T) {
 	if r.Permits() != 0 || r.Degraded() || r.Shadowed() {
 		t.Error("permits were reserved")
 	}
+}
+
+// eager is a provider of metrics that reads them as soon as it hears of them.
+type eager struct{ noop.MeterProvider }
+
+func (eager) Meter(string, ...metric.MeterOption) metric.Meter { return eagerMeter{} }
+
+type eagerMeter struct{ noop.Meter }
+
+func (eagerMeter) RegisterCallback(read metric.Callback, _ ...metric.Observable) (metric.Registration, error) {
+	return noop.Registration{}, read(context.Background(), noop.Observer{})
+}
+
+// Metrics may be read before New has returned.
+func TestMetricsAreReadDuringNew(t *testing.T) {
+	c, err := shardlimit.New(shardlimit.Config{MeterProvider: eager{}, Nodes: []shardlimit.Node{
+		{Redis: rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
 }

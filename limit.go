@@ -4,19 +4,17 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/limit"
-	"github.com/shardlimit/shardlimit/script"
-	"github.com/shardlimit/shardlimit/shard"
 )
 
 // Bounds of a Limit. They keep every number that a script handles far inside
 // the 53 bits that Redis' Lua can represent exactly.
 const (
-	MaxPermits = script.MaxPermits // a million million permits per window
-	MinWindow  = script.MinWindow  // a millisecond
-	MaxWindow  = script.MaxWindow  // 31 days
-	MaxShards  = shard.MaxLive     // 256 shards of one limit
+	MaxPermits = limit.MaxPermits // a million million permits per window
+	MinWindow  = limit.MinWindow  // a millisecond
+	MaxWindow  = limit.MaxWindow  // 31 days
+	MaxShards  = limit.MaxShards  // 256 shards of one limit
 
-	MaxRevision = script.MaxEpoch // microseconds since 1970 are far less
+	MaxRevision = limit.MaxRevision // microseconds since 1970 are far less
 )
 
 // Limit is how many permits may be admitted per window, and how that is counted.
@@ -89,7 +87,7 @@ type Scope uint8
 
 const (
 	// Global is one limit for all participants together.
-	Global Scope = iota
+	Global Scope = Scope(limit.Global)
 	// PerParticipant gives every participant the whole limit for itself, for
 	// instance to keep each process of a fleet from overloading its own machine.
 	// Decisions are made in this process by the algorithm that the shards run
@@ -98,7 +96,7 @@ const (
 	// change reaches a process within 15 seconds of use, and then keeps what
 	// was used. Peek and Reset concern this process. What a process used is
 	// forgotten when it ends; of the keys of a Family it remembers 65,536.
-	PerParticipant
+	PerParticipant Scope = Scope(limit.PerParticipant)
 )
 
 // String returns the name under which the scope is reported.
@@ -112,21 +110,21 @@ type Mode uint8
 // The modes.
 const (
 	// Enforced grants what the limit has, and denies the rest.
-	Enforced Mode = iota
+	Enforced Mode = Mode(limit.Enforced)
 	// Shadow counts as Enforced does, but refuses and delays nobody. A call that Enforced would
 	// have denied or delayed is granted all that it asked for, and its Decision is Shadowed. So it
 	// is where Enforced would have returned ErrExceedsLimit, or ErrUnavailable; the Decision is
 	// then Degraded, too. Wait and Reserve do not wait.
-	Shadow
+	Shadow Mode = Mode(limit.Shadow)
 	// Off grants every call all that it asks for, and counts nothing. No shard is asked, so nodes
 	// may be away. After Off what was granted meanwhile does not count: a window that overlaps it
 	// may hold the limit beside that.
-	Off
+	Off Mode = Mode(limit.Off)
 	// Closed denies every call, and no shard is asked. Permits that were reserved stay valid. When
 	// it will be opened is unknown, so RetryAfter is the 15 seconds after which every process has
 	// heard of it. Wait waits until it is opened; Reserve returns ErrLimitClosed. A limit that came
 	// Closed by Family.LimiterWith stays so for that Limiter.
-	Closed
+	Closed Mode = Mode(limit.Closed)
 )
 
 // String returns the name under which the mode is stored and reported.

@@ -26,13 +26,14 @@ func (v *view) ShutOut(now int64) (empty bool, next int64) {
 }
 
 // denied ends a call that began at since and that no shard could serve: with a denial if at least
-// one could be reached, else by the outage policy. Who has waited in a queue of this process is to
-// come back after as long as that took, who met only a shard that failed after a call timeout.
+// one could be reached, else by the outage policy. A call that has waited in a queue of this
+// process is to come back after as long as that took. One that met only a failing shard comes back
+// after a call timeout.
 func (v *view) denied(ctx context.Context, seen *attempt, n, since int64, upTo bool, d *Decision) (err error) {
 	now, retry := seen.now, seen.retry
 	shut, reachable, next := v.tally(now)
-	// What one shard has told holds, though another fails: there is no outage while one is known to
-	// have nothing, nor where a shard that was passed over as empty has got permits back since.
+	// There is no outage while one shard is known to have nothing, though another fails. Nor is
+	// there one where a shard that was passed over as empty has got permits back since.
 	if !seen.reached && !seen.queued && shut == 0 && (seen.failure != nil || reachable == 0) {
 		v.member.Target.Refresh() // nobody else would hear that nodes are back
 		if seen.shed {

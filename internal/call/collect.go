@@ -132,8 +132,7 @@ func (g *collection) atOnce(ctx context.Context) (enough bool, err error) {
 
 // plan returns what to ask each shard for: what it is believed to have, in this participant's
 // order, as far as it is needed. If that is not enough, shards that were not asked yet may have
-// more. What is still missing is asked of all alike: that shows each what is wanted of it, and
-// counts its demand.
+// more. All shards are asked for the rest alike, which counts the demand at each.
 func (g *collection) plan(now int64) (wanted []lane.Part) {
 	lacks := g.lacks()
 	place := make([]int, 0, len(g.view.seats)) // of those in wanted

@@ -21,8 +21,8 @@ type outlook struct {
 	complete bool  // every shard that is taken to answer did
 }
 
-// Await returns how long it takes until n permits are free together. Who has not seen all of the
-// shards does not know, and looks again after a while.
+// Await returns how long it takes until n permits are free together. A process that has not
+// seen all of the shards does not know, and looks again after a while.
 func (c *Target) Await(r *limit.Routes, o *outlook, n int64) time.Duration {
 	wait := time.Duration(o.when(n, r.Limit.Per) - o.made)
 	if !o.complete {
