@@ -89,7 +89,7 @@ type Config struct {
 	// more) agrees; what it granted must have left the window, and then its share is raised
 	// elsewhere. When it has answered for as long it gets a part again. The price: where no such
 	// majority can be reached for five seconds the outage policy answers, although shards may be
-	// there. See docs/takeover.md.
+	// there. See docs/failures.md.
 	//
 	// With 0 limits are declared without. A limit keeps what it was declared with, whoever joins or
 	// changes it: of one with takeover, a node is lost to a process without NodeTimeout after

@@ -24,8 +24,8 @@ import (
 
 // pages says which page shows a program.
 var pages = map[string]string{
-	"quickstart": "README.md", "worker": "README.md", "gateway": "README.md", "fleet": "docs/howto/http-gateway.md",
-	"servers": "docs/getting-started.md",
+	"quickstart": "docs/getting-started.md", "servers": "docs/getting-started.md", "worker": "README.md",
+	"gateway": "README.md", "fleet": "docs/howto/http-gateway.md",
 }
 
 // A page shows the whole program without its first comment, or its function main, which has at most

@@ -181,7 +181,7 @@ func TestAShareThatNobodySawFallDoesNotComeBack(t *testing.T) {
 // TestWhatWasGivenBackSinceASnapshotIsInUseInIt: permits that were refunded, cancelled or reset, or
 // that a shorter window no longer held, let the shard give its share up before they would have left
 // the window. An old snapshot has them in use. While it does, as much of the share comes back, of
-// a bucket with a booking or a queue all of it (docs/design/failures.md).
+// a bucket with a booking or a queue all of it (docs/failures.md).
 func TestWhatWasGivenBackSinceASnapshotIsInUseInIt(t *testing.T) {
 	for name, settles := range map[string]func(r *restorable){
 		"given back": func(r *restorable) {

@@ -1,4 +1,4 @@
-// Command quickstart is the first program of README.md. It needs no Redis.
+// Command quickstart is the first program of docs/getting-started.md. It needs no Redis.
 package main
 
 import (

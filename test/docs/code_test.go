@@ -55,7 +55,7 @@ var (
 	client                  *shardlimit.Client
 	limiter, logins, pulls, quota *shardlimit.Limiter
 	perMinute, perDay, whole *shardlimit.Limiter
-	family, users, hosts, keys, targets *shardlimit.Family
+	family, users, hosts, keys, targets, requests, tokens *shardlimit.Family
 	mux                     *http.ServeMux
 	orders                  http.Handler
 	tenant, customer, target string
