@@ -126,20 +126,20 @@ func soon(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// The README shows what the quick start prints.
+// The page to begin with shows what the quick start prints.
 func TestQuickStart(t *testing.T) {
 	folder, err := programs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	document, err := os.ReadFile("../README.md")
+	document, err := os.ReadFile("../docs/getting-started.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.CommandContext(t.Context(), filepath.Join(folder, "quickstart")).CombinedOutput()
 	if err != nil || strings.Count(string(out), "true ") != 2 ||
 		!strings.Contains(string(document), "```text\n"+string(out)+"```\n") {
-		t.Errorf("%v, README.md does not show what the quick start prints:\n%s", err, out)
+		t.Errorf("%v, getting-started.md does not show what the quick start prints:\n%s", err, out)
 	}
 }
 
