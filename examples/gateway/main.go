@@ -15,7 +15,7 @@ import (
 func main() {
 	nodes := must(shardlimit.ParseNodes(os.Getenv("REDIS"))) // redis-a:6379,redis-b:6379
 	client := must(shardlimit.New(shardlimit.Config{Nodes: nodes, Logger: slog.Default(),
-		OnOutage: shardlimit.FailLocal, Participants: 20})) // in an outage each of 20 gateways enforces a 20th
+		OnOutage: shardlimit.FailLocal, Participants: 20})) // in an outage each enforces a 20th
 	keys := must(client.Family(context.Background(), "api-keys", shardlimit.PerMinute(600)))
 	limit := httplimit.New(httplimit.PerKey(keys, httplimit.Header("X-API-Key")), httplimit.Options{})
 	http.Handle("POST /orders", limit(http.HandlerFunc(orders)))
