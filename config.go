@@ -23,7 +23,8 @@ type OutagePolicy uint8
 
 // The outage policies.
 const (
-	// FailClosed returns ErrUnavailable.
+	// FailClosed returns ErrUnavailable. Under all policies a mistake that waiting does not mend is
+	// a *ConfigError.
 	FailClosed OutagePolicy = OutagePolicy(limit.FailClosed)
 	// FailOpen allows, and marks the Decision as Degraded.
 	FailOpen OutagePolicy = OutagePolicy(limit.FailOpen)
@@ -115,7 +116,8 @@ func (c *Config) in() limit.Config {
 		Participant: c.Participant, Participants: c.Participants, Weight: c.Weight,
 		CallTimeout: c.CallTimeout, OnOutage: limit.OutagePolicy(c.OnOutage), NodeTimeout: c.NodeTimeout,
 		AfterLoss: limit.LossPolicy(c.AfterLoss), KeyPrefix: c.KeyPrefix,
-		MeterProvider: c.MeterProvider, TracerProvider: c.TracerProvider, Logger: c.Logger, Failed: failedShard,
+		MeterProvider: c.MeterProvider, TracerProvider: c.TracerProvider, Logger: c.Logger,
+		Failed: failedShard, Mistake: misconfigured,
 	}
 	for i := range c.Nodes {
 		in.Nodes = append(in.Nodes, c.Nodes[i].in())

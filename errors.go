@@ -82,6 +82,29 @@ func (e *ShardError) Error() string {
 // Unwrap returns the cause.
 func (e *ShardError) Unwrap() error { return e.Err }
 
+// ConfigError tells of a node whose answer waiting does not change: a password, a certificate, a
+// database, a missing right, a replica, one node of a cluster. Limiter, Family and calls for permits
+// return it at once, whatever the outage policy, if nothing else keeps them from being served. Of
+// several nodes the error joins one each. It unwraps to ErrInvalidConfig and to the cause.
+type ConfigError struct {
+	Node   string // name of the node
+	Err    error  // what the server said, or what failed
+	Remedy string // what to do about it
+}
+
+// Error names the node, the cause and what to do.
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("shardlimit: node %s: %v; %s", e.Node, e.Err, e.Remedy)
+}
+
+// Unwrap returns ErrInvalidConfig and the cause.
+func (e *ConfigError) Unwrap() []error { return []error{ErrInvalidConfig, e.Err} }
+
+// misconfigured returns the error by which the engine tells of a mistake.
+func misconfigured(node string, cause error, remedy string) error {
+	return &ConfigError{Node: node, Err: cause, Remedy: remedy}
+}
+
 // failedShard returns the error by which the engine tells that a shard failed.
 func failedShard(limiter, shard, node string, err error) error {
 	return &ShardError{Limiter: limiter, Shard: shard, Node: node, Err: err}

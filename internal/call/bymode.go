@@ -38,7 +38,7 @@ func (c *Target) shadowed(d *Decision, n int64, err error) error {
 		d.Mode = limit.Shadow
 		return nil
 	}
-	away := errors.Is(err, limit.ErrUnavailable)
+	away := errors.Is(err, limit.ErrUnavailable) || errors.Is(err, limit.ErrInvalidConfig)
 	if err != nil && !away && !errors.Is(err, limit.ErrExceedsLimit) {
 		return err
 	}

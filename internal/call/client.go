@@ -117,7 +117,7 @@ func (c *Client) stored(ctx context.Context, name string, family bool) (limit.Li
 	co.Enlist(family)
 	layout, err := co.Register.Look(ctx)
 	if err != nil {
-		return limit.Limit{}, err
+		return limit.Limit{}, c.Plainly(err)
 	}
 	return limit.LimitOf(*layout)
 }

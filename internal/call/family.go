@@ -91,7 +91,7 @@ func (f *Family) SetLimit(ctx context.Context, to limit.Limit) error {
 	if err != nil {
 		return err
 	}
-	return f.target.Register.Change(ctx, to.Wanted())
+	return f.target.Process.Plainly(f.target.Register.Change(ctx, to.Wanted()))
 }
 
 // Limiter returns the limiter of one key.
@@ -110,5 +110,5 @@ func (f *Family) Rebalance(ctx context.Context) error {
 	if f.target.Process.Closed.Load() {
 		return limit.ErrClosed
 	}
-	return f.target.Register.Rebalance(ctx)
+	return f.target.Process.Plainly(f.target.Register.Rebalance(ctx))
 }

@@ -101,7 +101,7 @@ func (l *Limiter) SetLimit(ctx context.Context, limit limit.Limit) error {
 	if r := l.Target.Known(); r != nil && r.Layout.Auto && limit.Shards == r.Limit.Shards {
 		limit.Shards = 0 // nobody asked for that number
 	}
-	return l.Target.Register.Change(ctx, limit.Wanted())
+	return l.Target.Process.Plainly(l.Target.Register.Change(ctx, limit.Wanted()))
 }
 
 // Reset forgets all usage, and lifts a quarantine.
@@ -187,7 +187,7 @@ func (m *Member) peek(ctx context.Context) (State, error) {
 		return err
 	})
 	if !st.sum(next, resets) {
-		return st, errors.Join(limit.ErrUnavailable, err)
+		return st, c.Process.Plainly(errors.Join(limit.ErrUnavailable, err))
 	}
 	return st, nil
 }
@@ -197,7 +197,7 @@ func (l *Limiter) Delete(ctx context.Context) error {
 	if err := l.standsAlone("Delete"); err != nil {
 		return err
 	}
-	return l.Target.Register.Delete(ctx)
+	return l.Target.Process.Plainly(l.Target.Register.Delete(ctx))
 }
 
 // Rebalance arranges the limit anew over the nodes that do not drain.
@@ -205,5 +205,5 @@ func (l *Limiter) Rebalance(ctx context.Context) error {
 	if err := l.standsAlone("Rebalance"); err != nil {
 		return err
 	}
-	return l.Target.Register.Rebalance(ctx)
+	return l.Target.Process.Plainly(l.Target.Register.Rebalance(ctx))
 }

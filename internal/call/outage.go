@@ -22,6 +22,11 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 		m.decidePerParticipant(&of, n, upTo, &d)
 		return d, nil
 	}
+	if cause != lane.ErrOverloaded { //nolint:errorlint // as a rule it is not wrapped; such errors are many
+		if err := c.Process.Nodes.Mistaken(); err != nil {
+			return Decision{}, err // no policy hides what waiting does not change
+		}
+	}
 	d := Decision{Answer{Limit: of.Permits, Degraded: true}, Origin{Source: telemetry.Local, Target: c}}
 	switch c.Process.Config.OnOutage {
 	case limit.FailOpen:

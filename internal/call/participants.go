@@ -45,7 +45,7 @@ func (l *Limiter) Participants(ctx context.Context) ([]ParticipantState, error) 
 		return nil
 	})
 	if asked && !answered {
-		err = errors.Join(limit.ErrUnavailable, err)
+		err = c.Process.Plainly(errors.Join(limit.ErrUnavailable, err))
 	}
 	return byUse(all), err
 }

@@ -172,7 +172,7 @@ func (s *settlement) giveBack(ctx context.Context, parts []lane.Part, unused int
 func (s *settlement) charge(ctx context.Context, parts []lane.Part, n int64) error {
 	r, _ := s.target.InUse(ctx)
 	if r == nil {
-		return register.Unavailable(s.target.Record().Absence())
+		return s.target.Process.Plainly(register.Unavailable(s.target.Record().Absence()))
 	}
 	var last *lane.Seat
 	for _, p := range parts {

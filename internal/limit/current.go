@@ -64,7 +64,7 @@ func (c *Core) Stored() (*Routes, error) {
 	case c.Deleted():
 		return nil, register.ErrDeleted
 	}
-	return nil, register.Unavailable(c.Record().Absence())
+	return nil, c.Process.Plainly(register.Unavailable(c.Record().Absence()))
 }
 
 // TooMany refuses a call that wants more than the limit has, as far as this process has heard. That

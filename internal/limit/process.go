@@ -3,6 +3,7 @@ package limit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -65,7 +66,7 @@ func NewProcess(cfg Config, events Events) (*Process, error) {
 	}
 	p.Nodes = node.NewFleet(node.Settings{
 		Ctx: p.Context, Clock: &p.Clock, Log: cfg.Logger, Telemetry: p.Telemetry, Prefix: cfg.KeyPrefix,
-		CallTimeout: cfg.CallTimeout, Spawn: p.Spawn,
+		CallTimeout: cfg.CallTimeout, Spawn: p.Spawn, Mistake: cfg.Mistake,
 	}, cfg.Nodes)
 	p.Lanes = &lane.Env{Clock: &p.Clock, Telemetry: p.Telemetry, CallTimeout: cfg.CallTimeout, Closed: &p.Closed}
 	book := record.NewBook(p.Nodes, fmt.Sprintf("%016x%016x", chance.Uint64(), chance.Uint64()))
@@ -89,6 +90,15 @@ func (p *Process) Close() {
 	p.Lanes.Abandon()
 	p.Nodes.Close()
 	p.tasks.Wait()
+}
+
+// Plainly returns the error, or in place of an outage what is wrong with the Config, if that is what
+// keeps every node away that is.
+func (p *Process) Plainly(err error) error {
+	if errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrOverloaded) {
+		return cmp.Or(p.Nodes.Mistaken(), err)
+	}
+	return err
 }
 
 // Spawn runs a task that ends with the process. It reports false if that is closed.

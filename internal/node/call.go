@@ -60,7 +60,7 @@ func (c *Call) Finish(ctx context.Context, err error) (received int64) {
 	received = n.env.Clock.Now()
 	took := time.Duration(received - c.Sent)
 	if took >= c.least || !isSilence(err) {
-		n.report(c.endpoint, c.slot, err, c.probes)
+		n.report(c.endpoint, c.slot, c.about.Operation, c.probes, err)
 	}
 	n.env.Telemetry.End(ctx, c.span, &c.about, took, err)
 	return received
@@ -73,7 +73,7 @@ func (n *Node) Silence(slot int) { n.Heard(slot, context.DeadlineExceeded) }
 // Heard notes what a call told of what serves a slot, beside that of the slot with which it began.
 func (n *Node) Heard(slot int, err error) {
 	if e := n.known(slot); e != nil {
-		n.report(e, slot, err, false)
+		n.report(e, slot, telemetry.Take, false, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"sync"
 
 	"github.com/redis/rueidis"
 )
@@ -13,41 +14,71 @@ import (
 // are closed here, also those that are dialled after.
 type owned struct {
 	rueidis.Client
-	end context.CancelFunc
+	mu     sync.Mutex
+	closed bool
+	conns  map[*conn]bool
 }
 
 // newOwned returns a client for a server that this process connects to itself.
-func newOwned(o rueidis.ClientOption) (rueidis.Client, error) {
-	life, end := context.WithCancel(context.Background())
-	if dial := o.DialCtxFn; dial != nil {
-		o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+func newOwned(option rueidis.ClientOption) (_ rueidis.Client, err error) {
+	o := &owned{conns: make(map[*conn]bool)}
+	if dial := option.DialCtxFn; dial != nil {
+		option.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
 			made, err := dial(ctx, addr, d, cfg)
 			if err != nil {
 				return nil, err
 			}
-			return &conn{made, context.AfterFunc(life, func() { _ = made.Close() })}, nil
+			return o.own(made), nil
 		}
 	}
-	c, err := rueidis.NewClient(o)
-	if err != nil {
-		end()
+	if o.Client, err = rueidis.NewClient(option); err != nil {
 		return nil, err
 	}
-	return &owned{c, end}, nil
+	return o, nil
 }
 
+// own returns the connection as one of the client. Of a client that was closed it is closed.
+func (o *owned) own(made net.Conn) net.Conn {
+	c := &conn{made, o}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		_ = made.Close()
+	} else {
+		o.conns[c] = true
+	}
+	return c
+}
+
+// hangUp closes all connections. The next call dials anew, and may reach another server.
+func (o *owned) hangUp() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for c := range o.conns {
+		go c.Conn.Close() // under TLS that may take seconds
+	}
+	clear(o.conns)
+}
+
+// Close closes the client and its connections.
 func (o *owned) Close() {
 	o.Client.Close()
-	o.end()
+	o.mu.Lock()
+	o.closed = true
+	o.mu.Unlock()
+	o.hangUp()
 }
 
 // conn is a connection of a client that is closed with it.
 type conn struct {
 	net.Conn
-	forget func() bool
+	of *owned
 }
 
+// Close closes the connection.
 func (c *conn) Close() error {
-	c.forget()
+	c.of.mu.Lock()
+	delete(c.of.conns, c)
+	c.of.mu.Unlock()
 	return c.Conn.Close()
 }

@@ -3,6 +3,9 @@ package node
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"strings"
 	"time"
@@ -60,6 +63,40 @@ func detachedDial(inner dialFunc, timeout time.Duration) dialFunc {
 		defer cancel()
 		return inner(ctx, addr, d, cfg)
 	}
+}
+
+// demoted reports whether a server says that it is no master, or not yet: its address may lead to
+// another server now.
+func demoted(said string) bool {
+	for _, begins := range []string{notMaster, "MASTERDOWN", "LOADING"} {
+		if strings.HasPrefix(said, begins) {
+			return true
+		}
+	}
+	return false
+}
+
+// hangUp has a standalone server dialled anew. A cluster and Sentinel tell themselves where the
+// master is.
+func (n *Node) hangUp() {
+	c := n.client.Load()
+	if c == nil || n.option.Sentinel.MasterSet != "" {
+		return
+	}
+	if o, ours := c.client.(*owned); ours && c.client.Mode() == rueidis.ClientModeStandalone {
+		o.hangUp()
+	}
+}
+
+// hinted returns why no connection came about, with what may be behind it.
+func hinted(err error, tls bool) error {
+	switch {
+	case tls && errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*net.OpError)):
+		return fmt.Errorf("%w in the TLS handshake: the port may not speak TLS", err)
+	case !tls && errors.Is(err, io.EOF):
+		return fmt.Errorf("%w: the server hung up at once; it may want TLS, or have no connection left", err)
+	}
+	return err
 }
 
 // redialled calls after with every connection that dial makes.

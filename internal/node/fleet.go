@@ -24,6 +24,8 @@ type Settings struct {
 	Telemetry   *telemetry.Telemetry
 	Prefix      string        // of every key
 	CallTimeout time.Duration // of the longest call
+	// Mistake is the error that tells of an answer of a node that waiting does not change.
+	Mistake func(node string, cause error, remedy string) error
 	// Spawn runs a task in the background. It reports false if Ctx has ended.
 	Spawn func(task func(context.Context)) bool
 }

@@ -16,11 +16,14 @@ import (
 // report tells the breaker of an endpoint how a call to a slot of it ended. A call that was not
 // sent in its time tells nothing. That one was not answered in its time tells only that something
 // is late, and this process may be: then a look follows, whose silence is judged.
-func (n *Node) report(e *Endpoint, slot int, err error, looks bool) {
+func (n *Node) report(e *Endpoint, slot int, about telemetry.Operation, looks bool, err error) {
 	b := &e.breaker
 	late := isSilence(err)
+	if err == nil && (looks || about == telemetry.Take) {
+		n.serves()
+	}
 	switch {
-	case err == nil || IsAnswer(err):
+	case err == nil || IsAnswer(err) || about.Rare() && mistaken(err, true) != nil:
 		e.answers.Add(1)
 		if b.succeeded(n.env.Clock.Now()) {
 			n.tell("node answers again", nil)
@@ -33,15 +36,32 @@ func (n *Node) report(e *Endpoint, slot int, err error, looks bool) {
 				n.look(ctx, e, slot)
 			})
 		}
-	case b.broke(n.env.Clock.Now()):
-		e.cause.Store(&err)
-		what := "node is away"
-		if _, said := script.Said(err); said {
-			what = "node refuses calls"
-		} else if late {
-			what = "node does not answer"
+	default:
+		n.failed(e, err)
+	}
+}
+
+// failed opens the breaker of an endpoint, or keeps it open, and notes why.
+func (n *Node) failed(e *Endpoint, err error) {
+	opened := e.breaker.broke(n.env.Clock.Now())
+	before := e.cause.Swap(&err)
+	n.blame(err)
+	text, said := script.Said(err)
+	if said && demoted(text) {
+		n.hangUp()
+	}
+	if !opened {
+		if old, _ := script.Said(*before); !said || old == text {
+			return
 		}
-		n.tell(what, err)
+	}
+	switch {
+	case said:
+		n.tell("node refuses calls", err)
+	case isSilence(err):
+		n.tell("node does not answer", err)
+	default:
+		n.tell("node is away", err)
 	}
 }
 
@@ -115,11 +135,10 @@ func IsAnswer(err error) bool {
 	text, ok := script.Said(err)
 	for _, unfit := range []string{
 		"LOADING", "CLUSTERDOWN", "MOVED", "READONLY", "MASTERDOWN", "BUSY", "NOREPLICAS", "OOM", "MISCONF",
-		"NOAUTH", "WRONGPASS",
 	} {
 		ok = ok && !strings.HasPrefix(text, unfit)
 	}
-	return ok
+	return ok && mistaken(err, true) == nil
 }
 
 // SilentFor is for how long nothing of the node has served a call of this process: 0 while any part

@@ -31,7 +31,7 @@ const (
 // Why a call was not sent.
 var (
 	ErrAway     = errors.New("the node does not answer; its breaker is open")
-	errRefuses  = errors.New("the node answers, but refuses calls; its breaker is open")
+	errRefuses  = errors.New("the node refuses calls; its breaker is open")
 	errClosed   = errors.New("the client is closed")
 	ErrStranger = errors.New("the node is not in this process' Config")
 )
@@ -48,6 +48,8 @@ type Node struct {
 	kept    sync.Map // see Kept
 	dialing breaker  // guards connecting
 	client  atomic.Pointer[connected]
+	mistake atomic.Pointer[mistake] // why it cannot serve as it is configured; nil: it can, as far as known
+	written atomic.Bool             // it has carried out what writes
 
 	mu      sync.Mutex
 	attempt chan struct{} // closed when the attempt to connect that is under way ends
@@ -159,7 +161,7 @@ func (n *Node) Connect(ctx context.Context) (*connected, error) {
 	select {
 	case <-attempt:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: connecting to it: %w", ErrAway, ctx.Err())
+		return nil, because(fmt.Errorf("connecting to it: %w", ctx.Err()), ErrAway)
 	}
 	if c := n.client.Load(); c != nil {
 		return c, nil
@@ -177,8 +179,11 @@ func (n *Node) unconnected() error {
 	if n.failure == nil {
 		return ErrAway
 	}
-	return fmt.Errorf("%w: %w", ErrAway, n.failure)
+	return because(n.failure, ErrAway)
 }
+
+// because tells why a call was not sent: the cause first.
+func because(cause, state error) error { return fmt.Errorf("%w (%w)", cause, state) }
 
 // redial begins another attempt in the background if the pause since the last one is over.
 func (n *Node) redial(now int64) {
@@ -205,6 +210,7 @@ func (n *Node) dial(attempt chan struct{}) {
 	defer close(attempt)
 	n.attempt, n.failure = nil, err
 	if err != nil {
+		n.blame(err)
 		if n.dialing.broke(n.env.Clock.Now()) {
 			n.tell("node cannot be used", err)
 		}
@@ -224,7 +230,7 @@ func (n *Node) reach() (*connected, error) {
 	if client == nil {
 		var err error
 		if client, err = newOwned(n.option); err != nil {
-			return nil, err
+			return nil, hinted(err, n.option.TLSConfig != nil)
 		}
 	}
 	ranges, clocks := 1, 1
@@ -243,9 +249,9 @@ func (n *Node) Away(slot int) error {
 	if e := n.known(slot); e != nil {
 		if cause := e.cause.Load(); cause != nil {
 			if text, said := script.Said(*cause); said {
-				return fmt.Errorf("%w: %s", errRefuses, text)
+				return because(errors.New(text), errRefuses)
 			}
-			return fmt.Errorf("%w: %w", ErrAway, *cause)
+			return because(*cause, ErrAway)
 		}
 		return ErrAway
 	}

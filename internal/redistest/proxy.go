@@ -47,6 +47,10 @@ func NewProxy(tb testing.TB, upstream string) *Proxy {
 // Addr is the address clients connect to.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
+// Lead has new connections lead to another server. Those that are open stay where they are, as
+// those to an address that a replica takes over do.
+func (p *Proxy) Lead(upstream string) { p.set(func() { p.upstream = upstream }) }
+
 // DropReplies makes replies vanish while on: requests reach the server and are
 // executed, but nobody hears of it. A connection that lost a reply is never
 // used again, as later replies would be taken for the lost ones: once this is
@@ -125,7 +129,10 @@ func (p *Proxy) accept() {
 
 // serve carries one connection until either end or the proxy closes it.
 func (p *Proxy) serve(client net.Conn) {
-	server, err := net.Dial("tcp", p.upstream)
+	p.mu.Lock()
+	upstream := p.upstream
+	p.mu.Unlock()
+	server, err := net.Dial("tcp", upstream)
 	if err != nil {
 		_ = client.Close()
 		return

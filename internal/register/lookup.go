@@ -68,6 +68,9 @@ func (r *Register) Join(ctx context.Context) error {
 		}
 		return r.Limit.FailedAt(at, err)
 	}
+	if mistaken := r.env.Nodes.Mistaken(); mistaken != nil {
+		return mistaken
+	}
 	r.warn("limiter is not declared yet", "err", err)
 	r.Soon()
 	return nil

@@ -26,6 +26,12 @@ var operationNames = [operations]string{
 
 func (o Operation) String() string { return operationNames[o] }
 
+// Rare reports whether what fails of it tells nothing of takes: a user of the server may lack the
+// right to it alone.
+func (o Operation) Rare() bool {
+	return o == Settle || o == Clear || o == Drop || o == Participants
+}
+
 // Outcome is how a decision ended.
 type Outcome uint8
 

@@ -1,0 +1,109 @@
+package node
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"strings"
+
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// mistake is an answer that waiting does not change: what the Config or the server's rights say is
+// wrong.
+type mistake struct {
+	cause  error
+	remedy string
+}
+
+// remedies tell what to do about what a server answers, by how the answer begins.
+var remedies = []struct{ said, remedy string }{
+	{"NOAUTH", "set Username and Password"},
+	{"WRONGPASS", "check Username and Password"},
+	{"AUTH ", "the server has no password: leave Password empty, or set one there"},
+	{"NOPERM", needsRights},
+	{"The user executing the script", needsRights},
+	{"ACL failure in script", needsRights},
+	{"unknown command", "the server lacks a command, or it is renamed: see docs/howto/deploy-redis.md"},
+	{"DB index is out of range", "check SelectDB"},
+	{"invalid DB index", "check SelectDB"},
+	{"SELECT is not allowed", "a cluster has one database: leave SelectDB 0"},
+	{"MOVED", "it is a node of a cluster: list the cluster as one node, with ForceSingleClient unset"},
+}
+
+const needsRights = "give the user the rights that docs/howto/deploy-redis.md lists"
+
+// notMaster is what a server answers that does not write. Of one that has never written for this
+// process it is a mistake to list it; else it was a master, and another one takes its place.
+const notMaster = "READONLY"
+
+// mistaken returns what is wrong with the Config if the error tells that, else nil. written tells
+// that the server has carried out writes for this process.
+func mistaken(err error, written bool) *mistake {
+	var certificate *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var record tls.RecordHeaderError
+	var alert tls.AlertError
+	switch {
+	case errors.As(err, &certificate), errors.As(err, &authority):
+		return &mistake{err, "check TLSConfig: RootCAs and ServerName must fit the server's certificate"}
+	case errors.As(err, &alert):
+		return &mistake{err, "check TLSConfig: the server refuses it; it may want a certificate"}
+	case errors.As(err, &record):
+		return &mistake{err, "the server does not speak TLS there: check the port, or set no TLSConfig"}
+	}
+	text, ok := script.Said(err)
+	if !ok {
+		return nil
+	}
+	for _, r := range remedies {
+		if strings.HasPrefix(text, r.said) {
+			return &mistake{errors.New(strings.TrimRight(text, ".")), r.remedy}
+		}
+	}
+	if strings.HasPrefix(text, notMaster) && !written {
+		return &mistake{errors.New(strings.TrimRight(text, ".")), "it is a replica: list its master, or the set with Sentinel"}
+	}
+	return nil
+}
+
+// Mistaken returns the errors of all nodes whose answers waiting does not change. It is nil if there
+// are none, or if a node is away for another reason: waiting may help then.
+func (f *Fleet) Mistaken() error {
+	var all []error
+	outage := false
+	f.Roster().Each(func(n *Node) bool {
+		if m := n.mistake.Load(); m != nil {
+			all = append(all, f.Mistake(n.Name, m.cause, m.remedy))
+		} else {
+			outage = n.SilentFor() > 0
+		}
+		return !outage
+	})
+	switch {
+	case outage || len(all) == 0:
+		return nil
+	case len(all) == 1:
+		return all[0]
+	}
+	return errors.Join(all...)
+}
+
+// serves notes that the node carried out what writes.
+func (n *Node) serves() {
+	if !n.written.Load() {
+		n.written.Store(true)
+	}
+	if n.mistake.Load() != nil {
+		n.mistake.Store(nil)
+	}
+}
+
+// blame notes why the node did not serve a call. The log hears of a mistake once.
+func (n *Node) blame(err error) {
+	m := mistaken(err, n.written.Load())
+	before := n.mistake.Swap(m)
+	if m != nil && (before == nil || before.cause.Error() != m.cause.Error()) {
+		n.env.Log.Error("node cannot be used as it is configured", "node", n.Name, "err", m.cause, "remedy", m.remedy)
+	}
+}

@@ -1,0 +1,174 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+var policies = []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen, shardlimit.FailLocal,
+	shardlimit.WaitOut}
+
+// isMistake reports a call that did not end with an error that says what to do.
+func isMistake(t *testing.T, what string, err error) {
+	t.Helper()
+	var mistake *shardlimit.ConfigError
+	switch {
+	case !errors.As(err, &mistake) || mistake.Node != "n" || mistake.Remedy == "" || mistake.Err == nil:
+		t.Errorf("%s: %v", what, err)
+	case !errors.Is(err, shardlimit.ErrInvalidConfig) || errors.Is(err, shardlimit.ErrUnavailable):
+		t.Errorf("%s: it passes for an outage: %v", what, err)
+	}
+}
+
+// A Config that no waiting mends is an error at once, whatever the outage policy.
+func TestAMistakeIsNoOutage(t *testing.T) {
+	t.Parallel()
+	s := redistest.Standalone(t)
+	permit(t, s.Client(t), "SETUSER", "app", "on", ">secret", "~*", "+@all")
+	permit(t, s.Client(t), "SETUSER", "reader", "on", ">secret", "~*", "+@all", "-set")
+	permit(t, s.Client(t), "SETUSER", "other", "on", ">secret", "~other:*", "+@all")
+	replica := redistest.NewSentinel(t, 1)
+	_, cluster := limittest.Clustered(t, 0)
+	with := func(change func(*rueidis.ClientOption)) rueidis.ClientOption {
+		o := limittest.Unhurried(s.ClientOption())
+		change(&o)
+		return o
+	}
+	for name, option := range map[string]rueidis.ClientOption{
+		"a wrong password": with(func(o *rueidis.ClientOption) { o.Username, o.Password = "app", "wrong" }),
+		"an unknown user":  with(func(o *rueidis.ClientOption) { o.Username, o.Password = "nobody", "secret" }),
+		"no right to SET":  with(func(o *rueidis.ClientOption) { o.Username, o.Password = "reader", "secret" }),
+		"no right to keys": with(func(o *rueidis.ClientOption) { o.Username, o.Password = "other", "secret" }),
+		"no such database": with(func(o *rueidis.ClientOption) { o.SelectDB = 99 }),
+		"a replica": with(func(o *rueidis.ClientOption) {
+			for _, r := range replica.Servers() {
+				if r != replica.Master() {
+					o.InitAddress = []string{r.Addr()}
+				}
+			}
+		}),
+		"one node of a cluster": with(func(o *rueidis.ClientOption) {
+			o.InitAddress, o.ForceSingleClient = cluster.Addrs()[:1], true
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: option}}, Prefix: redistest.Prefix(t)}
+			for _, policy := range policies {
+				c := f.Client(t, limittest.OnOutage(policy))
+				_, err := c.Limiter(t.Context(), "l", shardlimit.PerHour(5))
+				isMistake(t, "Limiter", err)
+				_, err = c.Family(t.Context(), "f", shardlimit.PerHour(5))
+				isMistake(t, "Family", err)
+				_, err = c.Open(t.Context(), "l")
+				isMistake(t, "Open", err)
+			}
+		})
+	}
+}
+
+// A password that is changed while the process runs is an error of each call, and no longer once it
+// is put right.
+func TestAMistakeIsMended(t *testing.T) {
+	t.Parallel()
+	s := redistest.Standalone(t)
+	admin := s.Client(t)
+	permit(t, admin, "SETUSER", "app", "on", ">secret", "~*", "+@all")
+	o := limittest.Unhurried(s.ClientOption())
+	o.Username, o.Password = "app", "secret"
+	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: o}}, Prefix: redistest.Prefix(t)}
+	var limiters []*shardlimit.Limiter
+	for _, policy := range policies {
+		c := f.Client(t, limittest.OnOutage(policy))
+		limiters = append(limiters, limittest.Limiter(t, c, "l", shardlimit.PerSecond(1000)))
+	}
+	for _, l := range limiters {
+		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || d.Degraded {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	permit(t, admin, "SETUSER", "app", "resetpass", ">other")
+	if err := admin.Do(t.Context(), admin.B().Arbitrary("CLIENT", "KILL", "USER", "app").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range limiters {
+		var err error
+		limittest.AwaitThat(t, "the mistake is told", func() bool {
+			_, err = l.Allow(t.Context())
+			return errors.As(err, new(*shardlimit.ConfigError))
+		})
+		isMistake(t, "Allow", err)
+		isMistake(t, "Wait", l.Wait(t.Context()))
+		_, err = l.Reserve(t.Context(), 1)
+		isMistake(t, "Reserve", err)
+		isMistake(t, "SetLimit", l.SetLimit(t.Context(), shardlimit.PerSecond(2000)))
+		_, err = l.Peek(t.Context())
+		isMistake(t, "Peek", err)
+	}
+	permit(t, admin, "SETUSER", "app", "resetpass", ">secret")
+	for _, l := range limiters {
+		limittest.AwaitThat(t, "it serves again", func() bool {
+			d, err := l.Allow(t.Context())
+			return err == nil && d.Allowed && !d.Degraded
+		})
+	}
+}
+
+// One node that is listed wrongly keeps nobody from the others.
+func TestAMistakeElsewhereIsNoError(t *testing.T) {
+	t.Parallel()
+	f, _ := limittest.Independent(t, 3)
+	f.Nodes[1].Redis.Password = "wrong"
+	l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 30, Per: time.Hour, Shards: 3})
+	granted := int64(0)
+	for range 30 {
+		d, err := l.Allow(t.Context())
+		if err != nil || d.Degraded {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		granted += d.Granted
+	}
+	if granted < 20 {
+		t.Errorf("%d granted", granted)
+	}
+}
+
+// An address leads to another server once that has become the master. The old master keeps its
+// connections, as a replica: the process hangs up and dials anew.
+func TestADemotedMasterIsDialledAnew(t *testing.T) {
+	t.Parallel()
+	old, next := redistest.Standalone(t), redistest.Standalone(t)
+	proxy := redistest.NewProxy(t, old.Addr())
+	o := limittest.Unhurried(old.ClientOption())
+	o.InitAddress = []string{proxy.Addr()}
+	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: o}}, Prefix: redistest.Prefix(t)}
+	l := limittest.Limiter(t, f.Client(t, limittest.AfterLoss(shardlimit.Resume)), "l", shardlimit.PerSecond(1000))
+	if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	proxy.Lead(next.Addr())
+	host, port, _ := net.SplitHostPort(next.Addr())
+	admin := old.Client(t)
+	if err := admin.Do(t.Context(), admin.B().Arbitrary("REPLICAOF", host, port).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limittest.Patience)
+	defer cancel()
+	told := false
+	limittest.AwaitThat(t, "the new master serves", func() bool {
+		d, err := l.Allow(ctx)
+		told = told || errors.As(err, new(*shardlimit.ConfigError))
+		return err == nil && d.Allowed
+	})
+	if told {
+		t.Error("a demoted master passes for a mistake")
+	}
+}
