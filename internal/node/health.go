@@ -26,6 +26,7 @@ func (n *Node) report(e *Endpoint, slot int, about telemetry.Operation, looks bo
 	case err == nil || IsAnswer(err) || about.Rare() && mistaken(err, true) != nil:
 		e.answers.Add(1)
 		if b.succeeded(n.env.Clock.Now()) {
+			e.told.Store(nil)
 			n.tell("node answers again", nil)
 		}
 	case late && script.NotExecuted(err) && b.ready():
@@ -43,17 +44,19 @@ func (n *Node) report(e *Endpoint, slot int, about telemetry.Operation, looks bo
 
 // failed opens the breaker of an endpoint, or keeps it open, and notes why.
 func (n *Node) failed(e *Endpoint, err error) {
-	opened := e.breaker.broke(n.env.Clock.Now())
-	before := e.cause.Swap(&err)
+	news := e.breaker.broke(n.env.Clock.Now())
+	e.cause.Store(&err)
 	n.blame(err)
 	text, said := script.Said(err)
 	if said && demoted(text) {
 		n.hangUp()
 	}
-	if !opened {
-		if old, _ := script.Said(*before); !said || old == text {
-			return
-		}
+	if said {
+		told := e.told.Swap(&text)
+		news = news || told == nil || *told != text
+	}
+	if !news {
+		return
 	}
 	switch {
 	case said:

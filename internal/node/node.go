@@ -68,9 +68,10 @@ type connected struct {
 // set, or a range of a cluster's slots.
 type Endpoint struct {
 	breaker breaker
-	cause   atomic.Pointer[error] // why the breaker opened when it last did
-	looking atomic.Bool           // it is found out whether it answers
-	answers atomic.Int64          // to calls, so far
+	cause   atomic.Pointer[error]  // why no call was served last
+	told    atomic.Pointer[string] // what the log was told that the server says; nil: it answers
+	looking atomic.Bool            // it is found out whether it answers
+	answers atomic.Int64           // to calls, so far
 	scripts *script.Endpoint
 }
 
