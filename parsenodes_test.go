@@ -26,7 +26,8 @@ func TestParseNodes(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	for _, bad := range []string{"", "a:6379,,b:6379", "host:port:port", "http://a", "redis://ann:secret@%zz",
-		"redis://a:1?addr=b:2", "redis-a:0", "redis-a:65536", "redis://ann:secret@a:99999"} {
+		"redis://a:1?addr=b:2", "redis-a:0", "redis-a:65536", "::1", "::1:6379", "redis://::1:6379",
+		"redis://ann:secret@a/-1", "redis://ann:secret@a:99999"} {
 		nodes, err := shardlimit.ParseNodes(bad)
 		if !errors.Is(err, shardlimit.ErrInvalidConfig) || nodes != nil || strings.ContainsAny(err.Error(), "\n") ||
 			strings.Contains(err.Error(), "secret") {

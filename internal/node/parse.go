@@ -51,6 +51,9 @@ func ParseURL(s string) (rueidis.ClientOption, error) {
 	if plain {
 		address = "redis://" + s
 	}
+	if bare(address) {
+		return rueidis.ClientOption{}, errors.New("an IPv6 address stands in brackets: write [::1]:6379")
+	}
 	option, err := rueidis.ParseURL(address)
 	if err != nil && plain {
 		return option, fmt.Errorf("%q is not host:port; a URL begins with redis:// or rediss://", s)
@@ -60,12 +63,26 @@ func ParseURL(s string) (rueidis.ClientOption, error) {
 			errors.New("a URL cannot be read; write redis://user:password@host:port/db, with special characters in " +
 				"the password as %XX")
 	}
+	if option.SelectDB < 0 {
+		return option, fmt.Errorf("%d is no database; it must be 0 or more", option.SelectDB)
+	}
 	for _, a := range option.InitAddress {
 		if _, port, err := net.SplitHostPort(a); err == nil && !validPort(port) {
 			return option, fmt.Errorf("%q is no port; it must be 1 to 65535", port)
 		}
 	}
 	return option, nil
+}
+
+// bare reports whether a URL has an IPv6 address without brackets, of which nobody can tell where its
+// port begins.
+func bare(s string) bool {
+	_, s, _ = strings.Cut(s, "://")
+	if i := strings.IndexAny(s, "/?"); i >= 0 {
+		s = s[:i]
+	}
+	s = s[strings.LastIndex(s, "@")+1:]
+	return !strings.HasPrefix(s, "[") && strings.Count(s, ":") > 1
 }
 
 // ParseSingle is ParseURL for a server that stands alone.
