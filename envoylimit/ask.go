@@ -125,9 +125,9 @@ func (s *Service) decide(ctx context.Context, a *ask) {
 	case a.Unlimited:
 		a.remaining = math.MaxUint32
 	case !a.remote(): // nothing may pass; to ask without a hit is no hit
-		a.over, a.reset = a.hits > 0, a.Unit.Duration()
+		a.over, a.reset = a.hits > 0, a.Window
 	case a.hits > uint64(a.Requests) && s.o.Charge == Together: // it never can be granted
-		a.over, a.reset = true, a.Unit.Duration()
+		a.over, a.reset = true, a.Window
 	default:
 		if a.limiter, a.err = a.limit.limiter(ctx, a.Key); a.err != nil {
 			return
@@ -153,7 +153,7 @@ func (a *ask) take(ctx context.Context, charge Charge) {
 		a.decision, a.err = a.limiter.AllowN(ctx, n)
 	}
 	if errors.Is(a.err, shardlimit.ErrExceedsLimit) { // of the limit in force before a change
-		a.err, a.over, a.reset = nil, true, a.Unit.Duration()
+		a.err, a.over, a.reset = nil, true, a.Window
 		return
 	}
 	d := &a.decision

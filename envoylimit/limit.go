@@ -30,7 +30,7 @@ type limit struct {
 	want    shardlimit.Limit
 	said    *rls.RateLimitResponse_RateLimit // in answers
 
-	brought bool                  // by a request: no configuration replaces it
+	brought bool                  // by a request, whose calls bring it to the family of overrides
 	handle  *handle               // shared with the limits of former configurations
 	settled atomic.Bool           // Redis has, or had once, what is wanted
 	noted   atomic.Pointer[noted] // the attributes used last
@@ -54,7 +54,7 @@ func newLimit(s *Service, rule *rules.Rule) *limit {
 		rls.RateLimitResponse_RateLimit_Unit_value[strings.ToUpper(rule.Unit.String())])
 	return &limit{
 		service: s, rule: rule, said: said, handle: &handle{},
-		want: shardlimit.Limit{Permits: int64(rule.Requests), Per: rule.Unit.Duration(), Algorithm: s.o.Algorithm},
+		want: shardlimit.Limit{Permits: int64(rule.Requests), Per: rule.Window, Algorithm: s.o.Algorithm},
 	}
 }
 
@@ -90,7 +90,10 @@ func (l *limit) limiter(ctx context.Context, key string) (*shardlimit.Limiter, e
 			return nil, err
 		}
 	}
-	if d.each != nil {
+	switch {
+	case l.brought:
+		return d.each.LimiterWith(bounded(key), l.want), nil
+	case d.each != nil:
 		return d.each.Limiter(bounded(key)), nil
 	}
 	return d.one, nil
@@ -99,9 +102,12 @@ func (l *limit) limiter(ctx context.Context, key string) (*shardlimit.Limiter, e
 func (l *limit) declare(ctx context.Context) (*declared, error) {
 	d, name := &declared{}, bounded("envoy/"+l.rule.ID)
 	var err error
-	if l.rule.Open {
+	switch {
+	case l.brought:
+		d.each, err = l.service.client.Family(ctx, name, l.unbrought())
+	case l.rule.Open:
 		d.each, err = l.service.client.Family(ctx, name, l.want)
-	} else {
+	default:
 		d.one, err = l.service.client.Limiter(ctx, name, l.want)
 	}
 	if err != nil {
@@ -126,12 +132,12 @@ func (l *limit) wanted() bool {
 }
 
 // inForce reports whether no later configuration has replaced the limit.
-func (l *limit) inForce() bool { return l.brought || l.service.live.Load().limits[l.rule] == l }
+func (l *limit) inForce() bool { return l.service.live.Load().limits[l.rule] == l }
 
 // heard is called when Redis has decided. The first time it makes sure, beside the request, that
 // the limit is the one of the configuration, and not one that was stored before.
 func (l *limit) heard(ctx context.Context) {
-	if l.settled.Load() || !l.handle.setting.TryLock() {
+	if l.brought || l.settled.Load() || !l.handle.setting.TryLock() {
 		return
 	}
 	if l.wanted() {

@@ -4,9 +4,6 @@ import (
 	"testing"
 	"time"
 
-	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
-	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
-
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/shardlimit/shardlimit/envoylimit/rules"
@@ -53,32 +50,5 @@ func TestARequestOfAFormerConfigurationChangesNothing(t *testing.T) {
 	former.handle.setting.Unlock()
 	if got := later.handle.declared.Load().limit(); err != nil || got.Permits != 7 || !later.settled.Load() {
 		t.Errorf("%v, settled %v, %v", got, later.settled.Load(), err)
-	}
-}
-
-// Limits that requests bring along do not add up in memory.
-func TestOverridesAreForgotten(t *testing.T) {
-	servers, err := embedded.Start(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(servers.Close)
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	s, err := New(client, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range uint32(5 * keptOverrides) {
-		o := &ratelimit.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: i, Unit: typev3.RateLimitUnit_DAY}
-		if _, _, err := s.override("d", nil, o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := s.overrides.size(); n != keptOverrides || s.overrides.order.Len() != n {
-		t.Errorf("%d are remembered", n)
 	}
 }

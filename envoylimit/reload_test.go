@@ -283,6 +283,22 @@ func TestALargeFileIsFollowedUnderLoad(t *testing.T) {
 	})
 }
 
+// What editors and archives leave in a folder, and folders in it, are no configuration.
+func TestWhatIsNoConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a.yaml"), per(1))
+	for _, name := range []string{".#a.yaml", "._a.yaml"} {
+		write(t, filepath.Join(dir, name), "no: [configuration")
+	}
+	if err := os.Mkdir(filepath.Join(dir, "old.yaml"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	files, err := envoylimit.Source{Path: dir}.Read()
+	if err != nil || len(files) != 1 {
+		t.Errorf("%d files, %v", len(files), err)
+	}
+}
+
 func TestLoadWithoutAFile(t *testing.T) {
 	s := start(t, connect(t, local(t)), "", envoylimit.Options{})
 	src := envoylimit.Source{Path: filepath.Join(t.TempDir(), "none.yaml")}

@@ -101,7 +101,7 @@ type Service struct {
 	live      atomic.Pointer[generation] // nil before the first configuration
 	seen      atomic.Pointer[reading]    // by Load
 	applying  sync.Mutex
-	overrides recent // that requests brought along
+	overrides [rules.Year]handle // of limits that requests bring along, by their units
 }
 
 // generation is a configuration in force. It is immutable.

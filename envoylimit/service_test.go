@@ -194,27 +194,35 @@ func override(unit typev3.RateLimitUnit, n uint32) *rls.RateLimitRequest {
 	return q
 }
 
-// A limit that a descriptor brings along goes before its rule, and counts apart from it.
+// A limit that a descriptor brings along goes before its rule, and counts apart from it. What was
+// used counts, too, once another limit is brought.
 func TestOverrides(t *testing.T) {
 	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
-		hour := func() *rls.RateLimitRequest { return override(typev3.RateLimitUnit_HOUR, 1) }
+		hour := func(n uint32) *rls.RateLimitRequest { return override(typev3.RateLimitUnit_HOUR, n) }
 		s := start(t, client, config, envoylimit.Options{})
 		play(t, s, []step{
-			{hour(), "OK ok:0"}, {hour(), "OVER_LIMIT over:0"}, {ask("d", "user=ann"), "OK ok:1"},
+			{hour(1), "OK ok:0"}, {hour(1), "OVER_LIMIT over:0"}, {ask("d", "user=ann"), "OK ok:1"},
+			{hour(4), "OK ok:2"}, {hour(1), "OVER_LIMIT over:0"},
 			{override(typev3.RateLimitUnit_DAY, 4), "OK ok:3"},
 			{override(typev3.RateLimitUnit_DAY, 0), "OVER_LIMIT over:0"},
 		})
-		// those used last are remembered; others count on when they come again
-		for i := range 4000 {
-			q := override(typev3.RateLimitUnit_DAY, 0)
-			q.Descriptors[0].Limit.RequestsPerUnit = uint32(1e6 + i)
-			q = hits(q, 1e12) // refused without asking
-			if _, err := s.ShouldRateLimit(t.Context(), q); err != nil {
-				t.Fatalf("limit %d: %v", i, err)
-			}
-		}
-		play(t, s, []step{{hour(), "OVER_LIMIT over:0"}, {override(typev3.RateLimitUnit_DAY, 4), "OK ok:2"}})
 	})
+}
+
+// A window may be several units.
+func TestUnitMultiplier(t *testing.T) {
+	s := start(t, connect(t, local(t)), `domain: d
+descriptors:
+  - key: user
+    rate_limit: {unit: hour, unit_multiplier: 3, requests_per_unit: 1}`, envoylimit.Options{})
+	play(t, s, []step{{ask("d", "user=ann"), "OK ok:0"}})
+	a, err := s.ShouldRateLimit(t.Context(), ask("d", "user=ann"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reset := a.GetStatuses()[0].GetDurationUntilReset().AsDuration(); reset < 2*time.Hour || reset > 3*time.Hour {
+		t.Errorf("it is free again in %v", reset)
+	}
 }
 
 func TestInvalidOptions(t *testing.T) {

@@ -19,7 +19,8 @@ const DefaultEvery = time.Second
 
 // Source is where a configuration is, and when it is read again.
 type Source struct {
-	// Path of a YAML file, or of a folder whose files *.yaml and *.yml are read.
+	// Path of a YAML file, or of a folder whose files *.yaml and *.yml are read, but those whose name
+	// begins with a dot.
 	Path string
 	// Rules are the options of the parser.
 	Rules rules.Options
@@ -64,9 +65,14 @@ func (src Source) paths() (paths []string, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		if ext := filepath.Ext(e.Name()); ext == ".yaml" || ext == ".yml" {
-			paths = append(paths, filepath.Join(src.Path, e.Name()))
+		path, ext := filepath.Join(src.Path, e.Name()), filepath.Ext(e.Name())
+		if ext != ".yaml" && ext != ".yml" || e.Name()[0] == '.' {
+			continue
 		}
+		if info, err := os.Stat(path); err == nil && info.IsDir() { // it may be a link to one
+			continue
+		}
+		paths = append(paths, path)
 	}
 	if len(paths) == 0 {
 		return nil, &rules.Error{File: src.Path, What: "the folder has no file *.yaml", Do: "put one there"}

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"strings"
+	"time"
 
 	"gopkg.in/yaml.v3"
 )
@@ -107,7 +108,8 @@ func (p *parser) limit(n *yaml.Node, l *level, rule *Rule, at *place) error {
 	if absent(n) {
 		return nil
 	}
-	f, err := p.fields(n, "rate_limit", "unit", "requests_per_unit", "unlimited", "name", "replaces")
+	f, err := p.fields(n, "rate_limit", "unit", "unit_multiplier", "requests_per_unit",
+		"unlimited", "name", "replaces")
 	if err != nil {
 		return err
 	}
@@ -148,13 +150,21 @@ func (p *parser) rate(n *yaml.Node, f map[string]*yaml.Node, rule *Rule) error {
 		return p.bad(n, "say second, minute, hour, day, week or month", "the limit has no unit")
 	case !known:
 		return p.bad(f["unit"], "say second, minute, hour, day, week or month", "the unit %q is unknown", name)
-	case unit == Year:
-		return p.bad(f["unit"], "say month, with a twelfth of the requests",
-			"limits per year are not possible: the longest window has 31 days")
 	case absent(f["requests_per_unit"]):
 		return p.bad(n, "say how many, or 0 for none", "the limit has no requests_per_unit")
 	}
-	rule.Unit = unit
+	units := uint32(1)
+	if err := p.number(f["unit_multiplier"], &units); err != nil {
+		return err
+	}
+	rule.Unit, rule.Window = unit, time.Duration(units)*unit.Duration()
+	switch {
+	case units == 0:
+		return p.bad(f["unit_multiplier"], "say 1 or more, or leave it out", "the window has no unit")
+	case time.Duration(units) > maxWindow/unit.Duration():
+		return p.bad(f["unit"], "say month, with so much less of requests",
+			"%d %ss are too long: the longest window has 31 days", units, unit)
+	}
 	return p.number(f["requests_per_unit"], &rule.Requests)
 }
 

@@ -68,7 +68,11 @@ func (p *parser) flag(n *yaml.Node, to *bool) error {
 }
 
 func (p *parser) number(n *yaml.Node, to *uint32) error {
-	return p.decode(n, to, "a whole number from 0 to 4294967295")
+	const whole = "a whole number from 0 to 4294967295"
+	if !absent(n) && n.ShortTag() == "!!float" { // which would be cut
+		return p.bad(n, "write "+whole, "%q does not fit here", n.Value)
+	}
+	return p.decode(n, to, whole)
 }
 
 // decode leaves what is absent as it is.

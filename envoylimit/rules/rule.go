@@ -1,5 +1,7 @@
 package rules
 
+import "time"
+
 // Rule is the limit of one place in a configuration. It must not be changed.
 type Rule struct {
 	// ID tells the rule from all others, and stays the same while its limit changes. It is the
@@ -12,10 +14,12 @@ type Rule struct {
 	Name string
 	// Replaces are the names of rules that do not count in a request to which this one applies.
 	Replaces []string
-	// Requests that may pass per Unit; 0 lets none pass.
+	// Requests that may pass per Window; 0 lets none pass.
 	Requests uint32
-	// Unit of time; 0 if Unlimited.
+	// Unit of time that answers tell; 0 if Unlimited.
 	Unit Unit
+	// Window is the Unit, times unit_multiplier: at most 31 days; 0 if Unlimited.
+	Window time.Duration
 	// Unlimited lets everything pass, and counts it.
 	Unlimited bool
 	// Open means that the limit holds for each of many values by itself, see Match.Key.

@@ -19,7 +19,10 @@ const (
 	Year
 )
 
-const day = 24 * time.Hour
+const (
+	day       = 24 * time.Hour
+	maxWindow = 31 * day
+)
 
 var units = [...]struct {
 	name string

@@ -44,8 +44,29 @@ func readJSON(content []byte, into any) error {
 // ofGo is what errors say of types of Go, which tells readers nothing.
 var ofGo = regexp.MustCompile(`(!!\w+ )|( (in type|into) .*)`)
 
-// readYAML reads one document, whose mappings have no other fields than those of into.
+// fraction is the first number in a document that is not whole, which a decoder would cut; nil if
+// there is none.
+func fraction(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!float" {
+		return n
+	}
+	for _, inner := range n.Content {
+		if found := fraction(inner); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// readYAML reads one document, whose mappings have no other fields than those of into, and whose
+// numbers are whole; into a node it reads any.
 func readYAML(content []byte, into any) error {
+	var document yaml.Node
+	if _, asIs := into.(*yaml.Node); !asIs && yaml.Unmarshal(content, &document) == nil { // else it is told below
+		if n := fraction(&document); n != nil {
+			return invalid("line %d: %s is not a whole number", n.Line, n.Value)
+		}
+	}
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
 	decoder.KnownFields(true)
 	err := decoder.Decode(into)

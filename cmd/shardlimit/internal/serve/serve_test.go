@@ -86,6 +86,17 @@ func TestAFileSaysAllOfALimit(t *testing.T) {
 	}
 }
 
+// A number that is not whole is refused, and not cut.
+func TestFractionsAreRefused(t *testing.T) {
+	for _, bad := range []string{"shards: 1.7", "burst: 1e-3", "revision: 2.0"} {
+		got, err := serve.ParseFile([]byte("- {name: a, rate: 5/s}\n- {name: b, rate: 5/s, " + bad + "}"))
+		if !errors.Is(err, serve.ErrInvalidFile) || !strings.Contains(err.Error(), "line 2: ") ||
+			!strings.Contains(err.Error(), "is not a whole number") {
+			t.Errorf("%s: %+v, %v", bad, got, err)
+		}
+	}
+}
+
 func TestAFileOfLimitsMayBeYAML(t *testing.T) {
 	got, err := serve.ParseFile([]byte("# ours\n- name: mails\n  rate: 5/s\n- {name: u, rate: 30/m, per_key: true}\n"))
 	if err != nil || len(got) != 2 || got[0].Name != "mails" || !got[1].PerKey {
