@@ -25,12 +25,16 @@ const (
 // Of each status, limit_remaining is what is left, and duration_until_reset the time until the
 // whole limit is free, or if it is OVER_LIMIT until another try can succeed.
 //
-// Errors are ErrNoDomain, ErrNoDescriptors, ErrTooManyDescriptors, ErrNoConfig, ErrOverride, and
+// A limit about which nothing could be decided is an error, but in shadow, and but where another
+// limit refuses the request. Errors are ErrNoDomain, ErrNoDescriptors, ErrTooManyDescriptors, ErrNoConfig, ErrOverride, and
 // those of shardlimit.Limiter, such as ErrUnavailable.
 func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
 	asks, err := s.asksOf(request)
 	if err == nil {
 		err = s.decideAll(ctx, asks)
+	}
+	if err != nil && s.refused(asks) {
+		err = nil // by a limit that did decide; what the others would say changes nothing
 	}
 	if err != nil {
 		giveBack(ctx, asks)
@@ -52,7 +56,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitReq
 	case refused:
 		answer.OverallCode = rls.RateLimitResponse_OVER_LIMIT
 	}
-	if s.o.Headers {
+	if s.o.Headers && !s.o.Shadow {
 		answer.ResponseHeadersToAdd = headersOf(asks)
 	}
 	return answer, nil
@@ -97,12 +101,12 @@ func (a *ask) status() *rls.RateLimitResponse_DescriptorStatus {
 }
 
 // headersOf tells of the descriptor that matters most: of those that refuse the one that does so
-// for longest, else the one that has least left.
+// for longest, else the one that has least left. Limits in shadow have clients do nothing.
 func headersOf(asks []ask) []*core.HeaderValue {
 	var most *ask
 	for i := range asks {
 		a := &asks[i]
-		if a.Rule == nil || a.Unlimited {
+		if a.Rule == nil || a.Unlimited || a.Shadow || a.err != nil {
 			continue
 		}
 		if most == nil || a.before(most) {

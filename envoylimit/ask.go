@@ -93,15 +93,11 @@ func hitsOf(request *rls.RateLimitRequest, d *ratelimit.RateLimitDescriptor) uin
 	return max(1, uint64(request.GetHitsAddend()))
 }
 
-// decideAll asks all limits of a request at once.
+// decideAll asks all limits of a request at once. What could not be decided in shadow is no error.
 func (s *Service) decideAll(ctx context.Context, asks []ask) error {
-	if len(asks) == 1 {
-		s.decide(ctx, &asks[0])
-		return asks[0].err
-	}
 	var wg sync.WaitGroup
 	for i := range asks {
-		if a := &asks[i]; a.remote() {
+		if a := &asks[i]; a.remote() && len(asks) > 1 {
 			wg.Go(func() { s.decide(ctx, a) })
 		} else {
 			s.decide(ctx, a)
@@ -110,7 +106,9 @@ func (s *Service) decideAll(ctx context.Context, asks []ask) error {
 	wg.Wait()
 	errs := make([]error, len(asks))
 	for i := range asks {
-		errs[i] = asks[i].err
+		if a := &asks[i]; a.err != nil && !s.o.Shadow && !a.Shadow {
+			errs[i] = a.err
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -126,15 +124,17 @@ func (s *Service) decide(ctx context.Context, a *ask) {
 		a.remaining = math.MaxUint32
 	case !a.remote(): // nothing may pass; to ask without a hit is no hit
 		a.over, a.reset = a.hits > 0, a.Window
-	case a.hits > uint64(a.Requests) && s.o.Charge == Together: // it never can be granted
-		a.over, a.reset = true, a.Window
 	default:
 		if a.limiter, a.err = a.limit.limiter(ctx, a.Key); a.err != nil {
 			return
 		}
-		if a.hits == 0 {
+		switch {
+		case a.hits == 0:
 			a.look(ctx)
-		} else {
+		case a.hits > uint64(a.Requests) && s.o.Charge == Together: // it never can be granted
+			a.look(ctx)
+			a.over, a.reset, a.err = true, a.Window, nil
+		default:
 			a.take(ctx, s.o.Charge)
 		}
 		if a.err == nil && !a.decision.Degraded {
@@ -154,6 +154,9 @@ func (a *ask) take(ctx context.Context, charge Charge) {
 	}
 	if errors.Is(a.err, shardlimit.ErrExceedsLimit) { // of the limit in force before a change
 		a.err, a.over, a.reset = nil, true, a.Window
+		return
+	}
+	if a.err != nil {
 		return
 	}
 	d := &a.decision

@@ -84,7 +84,7 @@ func (l *limit) attributes(name string) []metric.AddOption {
 
 // count tells the metrics of a descriptor.
 func (s *Service) count(ctx context.Context, a *ask) {
-	if a.Rule == nil || a.hits == 0 {
+	if a.Rule == nil || a.hits == 0 || a.err != nil {
 		return
 	}
 	hits := int64(min(a.hits, math.MaxInt64))

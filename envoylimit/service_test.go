@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/shardlimit/shardlimit/envoylimit"
 )
 
@@ -86,13 +87,13 @@ func TestVerdicts(t *testing.T) {
 			{ask("d", "all=x", "user=ann"), "OVER_LIMIT ok:2 over:0"},
 			{ask("d", "all=x"), "OK ok:1"},
 			// hits
-			{hits(ask("d", "user=cid"), 3), "OVER_LIMIT over:0"},
+			{hits(ask("d", "user=cid"), 3), "OVER_LIMIT over:2"},
 			{hits(ask("d", "user=cid"), 0), "OK ok:2"},
 			{hits(ask("d", "user=cid", "all=x"), 2, 1), "OK ok:0 ok:0"},
 			{hits(ask("d", "user=cid"), 0), "OVER_LIMIT over:0"},
 			{&rls.RateLimitRequest{Domain: "d", HitsAddend: 2, Descriptors: ask("d", "user=dan").Descriptors},
 				"OK ok:0"},
-			{hits(ask("d", "user=eve"), math.MaxUint64), "OVER_LIMIT over:0"},
+			{hits(ask("d", "user=eve"), math.MaxUint64), "OVER_LIMIT over:2"},
 			// quotas refuse if all do
 			{ask("d", "quota=a", "quota=b"), "OK ok:0 ok:1"},
 			{ask("d", "quota=a", "quota=b"), "OK over:0 ok:0"},
@@ -120,6 +121,43 @@ func TestGlobalShadow(t *testing.T) {
 		{ask("d", "user=none", "all=x"), "OK over:0 ok:2"},
 		{ask("d", "user=none", "all=x"), "OK over:0 ok:1"},
 	})
+}
+
+// While Redis is away, a limit in shadow harms no request, and one that is surely over refuses it.
+func TestWithoutRedis(t *testing.T) {
+	const text = `domain: d
+descriptors:
+  - key: user
+    rate_limit: {unit: hour, requests_per_unit: 5}
+  - key: tried
+    rate_limit: {unit: hour, requests_per_unit: 5}
+    shadow_mode: true
+  - key: none
+    rate_limit: {unit: hour, requests_per_unit: 0}`
+	servers, err := embedded.Start(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := servers.Nodes()
+	servers.Close()
+	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	s := start(t, client, text, envoylimit.Options{Headers: true})
+	if _, err := s.ShouldRateLimit(t.Context(), ask("d", "user=ann", "tried=x")); !errors.Is(err, shardlimit.ErrUnavailable) {
+		t.Errorf("%v", err)
+	}
+	play(t, s, []step{
+		{ask("d", "tried=x"), "OK ok:0"},
+		{ask("d", "user=ann", "none=x"), "OVER_LIMIT ok:0 over:0"},
+	})
+	shadow := start(t, client, text, envoylimit.Options{Headers: true, Shadow: true})
+	a, err := shadow.ShouldRateLimit(t.Context(), ask("d", "user=ann", "none=x"))
+	if err != nil || a.GetOverallCode() != rls.RateLimitResponse_OK || len(a.GetResponseHeadersToAdd()) > 0 {
+		t.Errorf("%v, %v", a, err)
+	}
 }
 
 func TestWhatAStatusSays(t *testing.T) {
