@@ -44,7 +44,7 @@ type AddressOptions struct {
 // address, such as "unknown", ends the walk at the proxy that wrote it.
 //
 // An address has one key however it is spelled: with or without port and zone, an IPv4 address as
-// such or within IPv6. A peer that has none, as on a Unix socket, is a key as it stands, in lower
+// such or within IPv6, as NAT64 has it, too. A peer that has none, as on a Unix socket, is a key as it stands, in lower
 // case, unless TrustUnix has another found. It panics if bits are out of range, a prefix is
 // invalid, or Field is none.
 func Address(o AddressOptions) Key {
@@ -153,7 +153,14 @@ func (a *addresses) trusts(ip netip.Addr) bool {
 	return false
 }
 
+// nat64 is the network of IPv6 in which translators put the addresses of IPv4 (RFC 6052).
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
 func (a *addresses) key(ip netip.Addr) string {
+	if nat64.Contains(ip) { // else all these clients were one
+		all := ip.As16()
+		ip = netip.AddrFrom4([4]byte(all[12:]))
+	}
 	bits := a.v4
 	if ip.Is6() {
 		bits = a.v6

@@ -146,7 +146,8 @@ func TestAServerOnASocket(t *testing.T) {
 func TestBitsOfAddresses(t *testing.T) {
 	key := httplimit.Address(httplimit.AddressOptions{IPv4Bits: 24, IPv6Bits: 48})
 	for remote, want := range map[string]string{"192.0.2.7:1": "192.0.2.0/24",
-		"[2001:db8:1:2::3]:1": "2001:db8:1::/48"} {
+		"[64:ff9b::192.0.2.7]:1": "192.0.2.0/24",
+		"[2001:db8:1:2::3]:1":    "2001:db8:1::/48"} {
 		if got := key(&http.Request{RemoteAddr: remote}); got != want {
 			t.Errorf("%s: %s, want %s", remote, got, want)
 		}

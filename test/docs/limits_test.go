@@ -57,6 +57,17 @@ func TestAllPagesAreShort(t *testing.T) {
 	}
 }
 
+// A blank line ends a table: what follows it would be shown as text.
+func TestNoTableHasAGap(t *testing.T) {
+	t.Chdir("../..")
+	gap := regexp.MustCompile(`(?m)^\|.*\|\n\n(\|.*\|)\n(?:[^|]|\|[^-\n])`)
+	for _, page := range documents(t) {
+		for _, row := range gap.FindAllStringSubmatch(document(t, page)+"\n", -1) {
+			t.Errorf("%s: a table ends before %s", page, row[1])
+		}
+	}
+}
+
 // Each page is found from the table of contents.
 func TestTheTableOfContentsIsWhole(t *testing.T) {
 	t.Chdir("../..")

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/httplimit"
@@ -19,7 +21,7 @@ import (
 type request struct {
 	Limiter string `json:"limiter"`
 	Key     string `json:"key"`
-	N       *int64 `json:"n"` // 1 if left out
+	N       *int64 `json:"n"` // 1 if left out; 0 looks, and takes nothing
 
 	// Participant is on whose behalf the call is made; "" is the server itself.
 	Participant string   `json:"participant"`
@@ -71,6 +73,16 @@ func New(limits Limits, metrics http.Handler, o Options) *Server {
 	s.mux.Handle("GET /metrics", s.Tokens.guard(metrics))
 	s.mux.HandleFunc("GET /healthz", s.health)
 	s.mux.HandleFunc("GET /readyz", s.ready)
+	methods := map[string]string{"/v1/allow": "POST", "/metrics": "GET", "/healthz": "GET", "/readyz": "GET"}
+	for path, method := range methods {
+		s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", method)
+			refuse(w, http.StatusMethodNotAllowed, fmt.Errorf("%s is called with %s, not with %s", path, method, r.Method))
+		})
+	}
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, http.StatusNotFound, fmt.Errorf("nothing is served at %q; calls go to POST /v1/allow", r.URL.Path))
+	})
 	return s
 }
 
@@ -100,7 +112,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 	}
 	var d shardlimit.Decision
 	if err == nil {
-		d, err = limiter.AllowN(r.Context(), n)
+		d, err = ask(r.Context(), limiter, n)
 		s.Outage.heard(r.Context(), d, err)
 	}
 	if err != nil {
@@ -109,10 +121,20 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 	}
 	httplimit.Describe(w.Header(), httplimit.Draft, httplimit.Policy{Name: policy(req.Limiter), Limiter: limiter}, d)
 	code = http.StatusOK
-	if !d.Allowed {
+	if !d.Allowed && n != 0 {
 		code = http.StatusTooManyRequests
 	}
 	reply(w, code, AnswerOf(d))
+}
+
+// ask asks for n permits, or looks what is left if that is 0.
+func ask(ctx context.Context, limiter *shardlimit.Limiter, n int64) (shardlimit.Decision, error) {
+	if n != 0 {
+		return limiter.AllowN(ctx, n)
+	}
+	st, err := limiter.Peek(ctx)
+	return shardlimit.Decision{Allowed: st.Remaining > 0, Limit: st.Limit.Permits, Remaining: st.Remaining,
+		RetryAfter: st.RetryAfter, ResetAfter: st.ResetAfter}, err
 }
 
 // policy is the name of a limit in header fields, which hold printable ASCII only.
@@ -131,21 +153,37 @@ func read(w http.ResponseWriter, r *http.Request) (req request, code int, err er
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return req, http.StatusUnsupportedMediaType, errors.New("the Content-Type is not application/json")
 	}
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	decoder.DisallowUnknownFields()
-	if err = decoder.Decode(&req); err == nil {
-		if _, err = decoder.Token(); errors.Is(err, io.EOF) {
-			return req, http.StatusOK, nil
-		}
-		if err == nil {
-			err = errors.New("something follows it")
-		}
-	}
-	code = http.StatusBadRequest
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
-		code = http.StatusRequestEntityTooLarge
+		return req, http.StatusRequestEntityTooLarge, fmt.Errorf("the body has more than %d bytes", maxBody)
 	}
-	return req, code, fmt.Errorf(`the body is not {"limiter": "NAME", "key": "KEY", "n": 1}: %w`, err)
+	if err == nil {
+		err = decode(body, &req)
+	}
+	if err != nil {
+		return req, http.StatusBadRequest, fmt.Errorf(`the body is not {"limiter": "NAME", "key": "KEY", "n": 1}: %w`, err)
+	}
+	return req, http.StatusOK, nil
+}
+
+// decode reads the body of a request. Errors say nothing of types of Go.
+func decode(body []byte, req *request) error {
+	if !utf8.Valid(body) { // else keys that differ would become one
+		return errors.New("it is not UTF-8")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(req)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		return fmt.Errorf("%q cannot be a %s", wrong.Field, wrong.Value)
+	}
+	if err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows it")
+	}
+	return nil
 }
 
 func statusOf(err error) int {
@@ -163,6 +201,7 @@ var codes = map[int]string{
 	http.StatusBadRequest:            "invalid_request",
 	http.StatusUnauthorized:          "unauthorized",
 	http.StatusNotFound:              "unknown_limiter",
+	http.StatusMethodNotAllowed:      "method_not_allowed",
 	http.StatusRequestEntityTooLarge: "too_large",
 	http.StatusUnsupportedMediaType:  "not_json",
 	http.StatusServiceUnavailable:    "unavailable",

@@ -188,7 +188,10 @@ func TestAnswers(t *testing.T) {
 	}{
 		{`{"limiter": "one", "n": 2}`, 200, `{"allowed":true,"granted":2,"limit":3,"remaining":1,"retry_after_us":0,`},
 		{`{"limiter": "one", "n": 2}`, 429, `{"allowed":false,"granted":0,"limit":3,"remaining":1,`},
-		{`{"limiter": "one", "n": 0}`, 400, "at least 1"},
+		{`{"limiter": "one", "n": 0}`, 200, `{"allowed":true,"granted":0,"limit":3,"remaining":1,`},
+		{`{"limiter": "one", "n": -1}`, 400, "at least 1"},
+		{`{"limiter": "one", "n": "1"}`, 400, `\"n\" cannot be a string`},
+		{"{\"limiter\": \"each\", \"key\": \"\xff\"}", 400, "not UTF-8"},
 		{`{"limiter": "one", "n": 4}`, 400, "more permits than the limit has"},
 		{`{"limiter": "one", "key": "k"}`, 400, "has no keys"},
 		{`{"limiter": "each"}`, 400, "the key has 0 bytes"},
@@ -199,10 +202,10 @@ func TestAnswers(t *testing.T) {
 		{`{"limiter": "none"}`, 404, `no limiter \"none\"`},
 		{`{"limiter": "one", "permits": 1}`, 400, "unknown field"},
 		{`limiter=one`, 400, "the body is not"},
-		{`{"limiter": "` + strings.Repeat("x", 1<<20) + `"}`, 413, "too large"},
-		{`{"limiter": "one"}` + strings.Repeat(" ", 1<<20), 413, "too large"},
+		{`{"limiter": "` + strings.Repeat("x", 1<<20) + `"}`, 413, "more than 16384 bytes"},
+		{`{"limiter": "one"}` + strings.Repeat(" ", 1<<20), 413, "more than 16384 bytes"},
 		{`{"limiter": "one"} {"limiter": "one"}`, 400, "something follows"},
-		{`{"limiter": "one"}]`, 400, "invalid character"},
+		{`{"limiter": "one"}]`, 400, "something follows"},
 		{``, 400, "EOF"},
 	} {
 		w := ask(http.MethodPost, "/v1/allow", step.body)
@@ -223,6 +226,11 @@ func TestAnswers(t *testing.T) {
 	}
 	if w := ask(http.MethodGet, "/v1/allow", ""); w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("GET: %d", w.Code)
+	} else if w.Header().Get("Allow") != "POST" || !strings.Contains(w.Body.String(), `"code":"method_not_allowed"`) {
+		t.Errorf("GET: %q, %s", w.Header(), w.Body)
+	}
+	if w := ask(http.MethodPost, "/v2/allow", ""); w.Code != 404 || !strings.Contains(w.Body.String(), `"error":"nothing`) {
+		t.Errorf("an unknown path: %d %s", w.Code, w.Body)
 	}
 	if w := ask(http.MethodGet, "/healthz", ""); w.Code != 200 {
 		t.Errorf("/healthz: %d", w.Code)
