@@ -83,9 +83,10 @@ func (e *ShardError) Error() string {
 func (e *ShardError) Unwrap() error { return e.Err }
 
 // ConfigError tells of a node whose answer waiting does not change: a password, a certificate, a
-// database, a missing right, a replica, one node of a cluster. Limiter, Family and calls for permits
-// return it at once, whatever the outage policy, if nothing else keeps them from being served. Of
-// several nodes the error joins one each. It unwraps to ErrInvalidConfig and to the cause.
+// database, a missing right, a replica, one node of a cluster. Limiter, Family and calls for
+// permits return it at once, whatever the outage policy, if nothing else keeps them from being
+// served. Of several nodes the error joins one each. It unwraps to ErrInvalidConfig and to the
+// cause.
 type ConfigError struct {
 	Node   string // name of the node
 	Err    error  // what the server said, or what failed

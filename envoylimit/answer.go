@@ -26,8 +26,8 @@ const (
 // whole limit is free, or if it is OVER_LIMIT until another try can succeed.
 //
 // A limit about which nothing could be decided is an error, but in shadow, and but where another
-// limit refuses the request. Errors are ErrNoDomain, ErrNoDescriptors, ErrTooManyDescriptors, ErrNoConfig, ErrOverride, and
-// those of shardlimit.Limiter, such as ErrUnavailable.
+// limit refuses the request. Errors are ErrNoDomain, ErrNoDescriptors, ErrTooManyDescriptors,
+// ErrNoConfig, ErrOverride, and those of shardlimit.Limiter, such as ErrUnavailable.
 func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
 	asks, err := s.asksOf(request)
 	if err == nil {

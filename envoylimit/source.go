@@ -19,8 +19,8 @@ const DefaultEvery = time.Second
 
 // Source is where a configuration is, and when it is read again.
 type Source struct {
-	// Path of a YAML file, or of a folder whose files *.yaml and *.yml are read, but those whose name
-	// begins with a dot.
+	// Path of a YAML file, or of a folder whose files *.yaml and *.yml are read, but those whose
+	// name begins with a dot.
 	Path string
 	// Rules are the options of the parser.
 	Rules rules.Options

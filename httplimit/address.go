@@ -44,9 +44,9 @@ type AddressOptions struct {
 // address, such as "unknown", ends the walk at the proxy that wrote it.
 //
 // An address has one key however it is spelled: with or without port and zone, an IPv4 address as
-// such or within IPv6, as NAT64 has it, too. A peer that has none, as on a Unix socket, is a key as it stands, in lower
-// case, unless TrustUnix has another found. It panics if bits are out of range, a prefix is
-// invalid, or Field is none.
+// such or within IPv6, as NAT64 has it, too. A peer that has none, as on a Unix socket, is a key as
+// it stands, in lower case, unless TrustUnix has another found. It panics if bits are out of range,
+// a prefix is invalid, or Field is none.
 func Address(o AddressOptions) Key {
 	a := &addresses{field: o.Field, unix: o.TrustUnix, v4: o.IPv4Bits, v6: o.IPv6Bits}
 	if a.v4 == 0 {

@@ -92,8 +92,8 @@ func (p *Process) Close() {
 	p.tasks.Wait()
 }
 
-// Plainly returns the error, or in place of an outage what is wrong with the Config, if that is what
-// keeps every node away that is.
+// Plainly returns the error, or in place of an outage what is wrong with the Config, if that is
+// what keeps every node away that is.
 func (p *Process) Plainly(err error) error {
 	if errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrOverloaded) {
 		return cmp.Or(p.Nodes.Mistaken(), err)

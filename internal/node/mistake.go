@@ -67,8 +67,8 @@ func mistaken(err error, written bool) *mistake {
 	return nil
 }
 
-// Mistaken returns the errors of all nodes whose answers waiting does not change. It is nil if there
-// are none, or if a node is away for another reason: waiting may help then.
+// Mistaken returns the errors of all nodes whose answers waiting does not change. It is nil if
+// there are none, or if a node is away for another reason: waiting may help then.
 func (f *Fleet) Mistaken() error {
 	var all []error
 	outage := false

@@ -74,8 +74,8 @@ func ParseURL(s string) (rueidis.ClientOption, error) {
 	return option, nil
 }
 
-// bare reports whether a URL has an IPv6 address without brackets, of which nobody can tell where its
-// port begins.
+// bare reports whether a URL has an IPv6 address without brackets, of which nobody can tell where
+// its port begins.
 func bare(s string) bool {
 	_, s, _ = strings.Cut(s, "://")
 	if i := strings.IndexAny(s, "/?"); i >= 0 {
