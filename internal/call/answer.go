@@ -142,7 +142,10 @@ func (d *Decision) addPart(p lane.Part, ticket uint64) {
 	case d.Granted == 0:
 		d.first, d.ticket = p, ticket
 	default:
-		d.more = append(d.more, p)
+		if d.special == nil {
+			d.special = &special{}
+		}
+		d.special.more = append(d.special.more, p)
 	}
 	d.Granted += p.N
 }

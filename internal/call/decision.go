@@ -29,13 +29,28 @@ type Origin struct {
 	Mode    limit.Mode // by which it was decided
 	Source  telemetry.Source
 	Target  *Target
-	ticket  uint64 // of the first part; see origin
-	first   lane.Part
+	ticket  uint64      // of the first part; see origin
+	first   lane.Part   // that a shard granted
+	until   int64       // on the client's clock: what was granted has left the window
+	Joint   *[]Decision // what the limits of a Set said
+	special *special    // nil for most; see rarely
+}
+
+// special is what few decisions have. Copies of a decision share it, so nothing but settled changes.
+type special struct {
 	more    []lane.Part   // when permits were collected from several shards
-	until   int64         // on the client's clock: what was granted has left the window
 	engine  *local.Engine // when this process decided by itself
-	settled *atomic.Bool  // with an engine: whether it was settled
-	Handed  []Handed      // when another process made it: what it tells of each limit
-	Joint   *[]Decision   // what the limits of a Set said
+	settled atomic.Bool   // with an engine
+	handed  *Handed       // when another process made it
 	lease   *lease        // when the permits were held in advance; ticket is then their place in it
+}
+
+var ordinary special
+
+// rarely returns what few decisions have, which is only to be read.
+func (o *Origin) rarely() *special {
+	if o.special == nil {
+		return &ordinary
+	}
+	return o.special
 }

@@ -37,20 +37,16 @@ const (
 
 // MarshalText returns what Settle needs of the decision, see shardlimit.Decision.
 func (d *Decision) MarshalText() ([]byte, error) {
-	all := d.Handed
-	switch {
-	case d.Joint != nil:
-		for i := range *d.Joint {
-			all = append(all, (*d.Joint)[i].handOver())
-		}
-	case all == nil:
-		all = []Handed{d.handOver()}
+	all := []Decision{*d}
+	if d.Joint != nil {
+		all = *d.Joint
 	}
 	data := make([]byte, handedHead, 128)
 	data[0] = handedVersion
 	data = binary.AppendUvarint(data, uint64(max(d.Granted, 0)))
 	for i := range all {
-		data = all[i].append(data)
+		h := all[i].handOver()
+		data = h.append(data)
 	}
 	binary.BigEndian.PutUint32(data[1:], uint32(xxhash.Sum64(data[handedHead:])))
 	return base64.RawURLEncoding.AppendEncode(nil, data), nil
@@ -58,13 +54,16 @@ func (d *Decision) MarshalText() ([]byte, error) {
 
 // handOver returns what Settle needs of a decision on one limit.
 func (d *Decision) handOver() Handed {
+	if h := d.rarely().handed; h != nil {
+		return *h
+	}
 	h := Handed{Granted: max(d.Granted, 0)}
 	if d.Target == nil {
 		return h
 	}
 	h.limiter = xxhash.Sum64String(d.Target.ID)
 	parts := d.parts()
-	if d.engine != nil || len(parts) == 0 {
+	if d.rarely().engine != nil || len(parts) == 0 {
 		return h
 	}
 	h.nonce, h.ticket = d.origin()
@@ -115,14 +114,20 @@ func (d *Decision) UnmarshalText(text []byte) error {
 	}
 	r := reader{rest: data[handedHead:]}
 	granted := r.number(limit.MaxPermits)
-	var all []Handed
+	var all []Decision
 	for len(r.rest) > 0 && !r.bad {
-		all = append(all, r.handed())
+		h := r.handed()
+		all = append(all, Decision{Answer{Granted: h.Granted}, Origin{special: &special{handed: &h}}})
 	}
 	if r.bad {
 		return invalid("cut off or out of range")
 	}
-	*d = Decision{Answer{Allowed: granted > 0, Granted: granted}, Origin{Handed: all}}
+	*d = Decision{Answer: Answer{Allowed: granted > 0, Granted: granted}}
+	if len(all) == 1 {
+		d.special = all[0].special
+	} else {
+		d.Joint = &all
+	}
 	return nil
 }
 

@@ -287,11 +287,12 @@ func (l *Limiter) deniedBefore(ctx context.Context, n int64, upTo bool, d *Decis
 		return false
 	}
 	now := c.Process.Now()
+	elapsed := c.Process.Clock.ElapsedAt(now)
 	if found.Over(now) || found.at.of != c.Routes.Load() || !found.at.Usable() || ctx.Err() != nil ||
-		c.Process.Closed.Load() || c.Expired(c.Process.Clock.Elapsed()) {
+		c.Process.Closed.Load() || c.Expired(elapsed) {
 		return false
 	}
-	c.Refresh()
+	c.RefreshAt(elapsed)
 	*d = Decision{Answer{Limit: found.Target, RetryAfter: max(time.Duration(found.FreeAt-now), minRetry),
 		ResetAfter: max(time.Duration(found.ResetAt-now), 0)}, Origin{Source: telemetry.Memory, Target: c}}
 	c.decided(ctx, d, n, now, nil)

@@ -22,11 +22,12 @@ type lease struct {
 	nonce uint64       // tells its places from those of every other lease, of any process
 	// how long the machine had been suspended when it began; nothing is taken after another
 	// suspension
-	slept int64
-	from  int64    // when it was asked for
-	size  int64    // permits at first
-	grant Decision // where they came from, in the order of their places
-	timer *time.Timer
+	slept  int64
+	from   int64    // when it was asked for
+	size   int64    // permits at first
+	grant  Decision // where they came from, in the order of their places
+	origin special  // of the decisions that it serves
+	timer  *time.Timer
 }
 
 // leases decides how much a process holds in advance: as much as it was seen to
@@ -89,7 +90,7 @@ func (c *Target) fromLease(r *limit.Routes, l *lease, call leaseCall, d *Decisio
 	d.Allowed, d.Granted = true, call.n
 	d.Limit, d.Remaining = r.Limit.Permits, r.Free()+place
 	d.ResetAfter = r.ResetAfter(call.since)
-	d.Source, d.Target, d.lease = telemetry.Lease, c, l
+	d.Source, d.Target, d.special = telemetry.Lease, c, &l.origin
 	d.ticket, d.until = uint64(place), call.since+int64(r.Layout.Span())
 	return true
 }
@@ -165,6 +166,7 @@ func (ls *leases) begin(r *limit.Routes, grant Decision, call leaseCall) {
 
 // put makes the lease the current one until it ends.
 func (ls *leases) put(l *lease) {
+	l.origin.lease = l
 	l.timer = time.AfterFunc(time.Hour, func() { ls.retire(l) })
 	l.timer.Reset(time.Duration(l.Until - ls.member.Target.Process.Now())) // not sooner: the function needs the timer
 	ls.Current.Store(l)
@@ -203,23 +205,24 @@ func (ls *leases) learn(l *lease, left int64) {
 }
 
 // firstOf returns the decision with only its first n permits; Last has the others.
-func (d *Decision) firstOf(n int64) Decision {
+func (d *Decision) firstOf(n int64) Decision { return d.cut(0, n, d.ticket) }
+
+// cut returns the decision with only n of its permits, from a place in their order on.
+func (d *Decision) cut(place, n int64, ticket uint64) Decision {
 	own := *d
-	own.Granted, own.first, own.more = 0, lane.Part{}, nil
-	own.addParts(lane.Cut(d.parts(), 0, n), d.ticket)
+	own.Granted, own.first, own.special = 0, lane.Part{}, nil
+	if e := d.rarely().engine; e != nil {
+		own.special = &special{engine: e}
+	}
+	own.addParts(lane.Cut(d.parts(), place, n), ticket)
 	return own
 }
 
 // Piece returns n permits of a decision, from a place in their order on, as a decision of its own
 // that its ticket tells from the others.
 func (d *Decision) Piece(place, n int64, ticket uint64) Decision {
-	own := *d
-	own.Granted, own.first, own.more, own.ticket = 0, lane.Part{}, nil, ticket
-	if d.engine != nil {
-		own.settled = new(atomic.Bool)
-	}
-	own.addParts(lane.Cut(d.parts(), place, n), ticket)
-	own.Granted = n // the outage policy grants permits that are of no shard
+	own := d.cut(place, n, ticket)
+	own.ticket, own.Granted = ticket, n // the outage policy grants permits that are of no shard
 	if own.Remaining += d.Granted - place - n; own.Remaining > 0 {
 		own.NextAfter = 0
 	}
@@ -236,8 +239,4 @@ func (d *Decision) Due() (at int64) {
 }
 
 // Last returns the part of a decision that makes up its last n permits.
-func (d *Decision) Last(n int64) (rest Decision) {
-	rest.engine = d.engine
-	rest.addParts(lane.Cut(d.parts(), d.Granted-n, n), 0)
-	return rest
-}
+func (d *Decision) Last(n int64) Decision { return d.cut(d.Granted-n, n, 0) }

@@ -39,7 +39,7 @@ func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 		current := leases.Current.Load()
 		for _, n := range rapid.SliceOf(rapid.Int64Range(1, 2000)).Draw(t, "takes") {
 			if place, ok := current.take(n); ok {
-				note(Decision{Answer{Granted: n}, Origin{lease: current, ticket: uint64(place)}})
+				note(Decision{Answer{Granted: n}, Origin{special: &current.origin, ticket: uint64(place)}})
 			}
 		}
 		current.timer.Stop()

@@ -13,18 +13,18 @@ import (
 // Member is what one participant of this process has to do with one limit: its
 // line of waiters, its leases, and its seat at every shard.
 type Member struct {
-	Target      *Target
-	name        string                       // of the participant
-	invalid     error                        // why it cannot be used
-	lane.Member                              // what shards are told of it
-	waiting     atomic.Pointer[Line]         // nil until somebody waits
-	engine      atomic.Pointer[local.Engine] // of a limit of Scope PerParticipant; nil until it is asked
-	Leases      leases
+	Target  *Target
+	name    string // of the participant
+	invalid error  // why it cannot be used
+	last    atomic.Pointer[view]
+	Leases  leases
+	waiting atomic.Pointer[Line]         // nil until somebody waits
+	engine  atomic.Pointer[local.Engine] // of a limit of Scope PerParticipant; nil until it is asked
 
-	last  atomic.Pointer[view]
-	mu    sync.Mutex
-	seats []*lane.Seat
-	first struct { // in one piece with the member
+	mu          sync.Mutex
+	seats       []*lane.Seat
+	lane.Member          // what shards are told of it: denials write there, and nothing above
+	first       struct { // in one piece with the member
 		view  view
 		seat  lane.Seat
 		seats [1]*lane.Seat

@@ -2,7 +2,6 @@ package call
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/lane"
@@ -60,7 +59,7 @@ func (c *Target) resetPerParticipant(ctx context.Context) error {
 // n.
 func decideHere(e *local.Engine, d *Decision, limit limit.Limit, n int64, upTo bool) {
 	g := e.Take(limit.Local(), n, upTo)
-	d.engine, d.settled, d.until = e, new(atomic.Bool), g.Until
+	d.special, d.until = &special{engine: e}, g.Until
 	d.Allowed, d.Granted, d.Delay = g.Granted > 0, g.Granted, g.Delay
 	d.Remaining, d.ResetAfter = g.Free, g.Reset
 	d.first = lane.Part{At: g.At, N: g.Granted}

@@ -92,7 +92,7 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64) (*
 	}
 	var err error
 	made := &Reservation{decision: d, n: n}
-	if d.engine == nil {
+	if d.rarely().engine == nil {
 		made.decision, made.due, err = m.Book(ctx, r, Booking{N: n, Deadline: deadline, Since: start})
 		var away *awayError
 		if !errors.As(err, &away) {
@@ -105,7 +105,7 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64) (*
 			return c.turn(made.decision, n, deadline)
 		}
 	}
-	g, due, in := made.decision.engine.Book(n, deadline)
+	g, due, in := made.decision.special.engine.Book(n, deadline)
 	if g.Granted == 0 {
 		return nil, late(in, deadline, c.Process.Now())
 	}

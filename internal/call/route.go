@@ -274,7 +274,7 @@ func (v *view) KnownDenial(n, now int64, d *Decision) bool {
 		}
 		next = max(next, now+int64(v.pause(now)))
 	}
-	c.Refresh() // else one that is paced for long hears of no change
+	c.RefreshAt(c.Process.Clock.ElapsedAt(now)) // else one that is paced for long hears of no change
 	for _, s := range v.seats {
 		s.LookAgain(now)
 	}

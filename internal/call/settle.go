@@ -41,14 +41,14 @@ func (c *Target) settle(ctx context.Context, d *Decision, used int64, unpaid boo
 			int64(limit.MaxPermits))
 	case d.Granted == 0:
 		return nil
-	case d.Joint != nil || len(d.Handed) > 1:
+	case d.Joint != nil:
 		return fmt.Errorf("%w: settle it with its Set, not with %q", limit.ErrOtherLimiter, c.Title())
 	case d.Target != nil && (d.Target.Process != c.Process || d.Target.ID != c.ID),
-		len(d.Handed) == 1 && d.Handed[0].limiter != xxhash.Sum64String(c.ID):
+		d.rarely().handed != nil && d.rarely().handed.limiter != xxhash.Sum64String(c.ID):
 		return fmt.Errorf("%w: settle it with the Limiter that made it, not with %q", limit.ErrOtherLimiter, c.Title())
 	case used == d.Granted:
 		return nil
-	case d.engine != nil:
+	case d.rarely().engine != nil:
 		return d.settleHere(used)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Process.Config.CallTimeout)
@@ -82,13 +82,13 @@ func there(p lane.Part) bool { return p.Seat != nil }
 // have left the layout: they keep their places, which are in the names of marks, and the permits
 // that came back there.
 func (s *settlement) parts(ctx context.Context, d *Decision) (parts []lane.Part) {
-	if len(d.Handed) == 0 {
+	h := d.rarely().handed
+	if h == nil {
 		if parts = s.target.own(d); len(parts) > 0 {
 			s.mark = markOf(d.origin())
 		}
 		return parts
 	}
-	h := &d.Handed[0]
 	s.mark = markOf(h.nonce, h.ticket)
 	r, _ := s.target.InUse(ctx)
 	if r == nil {
@@ -133,8 +133,8 @@ func markOf(nonce, ticket uint64) string {
 // origin returns what tells the decision from every other one.
 func (d *Decision) origin() (nonce, ticket uint64) {
 	switch {
-	case d.lease != nil:
-		return d.lease.nonce, d.ticket
+	case d.rarely().lease != nil:
+		return d.special.lease.nonce, d.ticket
 	case d.ticket>>63 == 1: // see OwnTicket
 		return d.Target.rare().nonce, d.ticket
 	}
@@ -243,12 +243,12 @@ func (s *settlement) run(ctx context.Context, all []lane.Settlement) error {
 // settleHere settles what this process decided by itself, the newest part first: a bucket takes
 // back only what was granted last.
 func (d *Decision) settleHere(used int64) error {
-	if !d.settled.CompareAndSwap(false, true) {
+	if !d.special.settled.CompareAndSwap(false, true) {
 		return limit.ErrSettled
 	}
 	if used > d.Granted {
 		limit := d.Target.LimitNow()
-		d.engine.Settle(0, 0, used-d.Granted, limit.Owed())
+		d.special.engine.Settle(0, 0, used-d.Granted, limit.Owed())
 	} else {
 		d.returnHere(d.Granted - used)
 		d.Target.Members.Wake()
@@ -259,7 +259,7 @@ func (d *Decision) settleHere(used int64) error {
 func (d *Decision) returnHere(unused int64) {
 	for _, p := range slices.Backward(d.parts()) {
 		n := min(unused, p.N)
-		d.engine.Settle(n, p.At, 0, 0)
+		d.special.engine.Settle(n, p.At, 0, 0)
 		unused -= n
 	}
 }
@@ -299,7 +299,7 @@ func (c *Target) GiveBackAll(d Decision, unpaid bool) (lost int64) {
 	if d.Granted == 0 {
 		return 0
 	}
-	if d.engine != nil {
+	if d.rarely().engine != nil {
 		d.returnHere(d.Granted)
 		return 0
 	}
@@ -324,11 +324,12 @@ func (c *Target) GiveBackAll(d Decision, unpaid bool) (lost int64) {
 }
 
 func (d *Decision) parts() []lane.Part {
-	if d.lease != nil {
-		return lane.Cut(d.lease.grant.parts(), int64(d.ticket), d.Granted)
+	s := d.rarely()
+	if s.lease != nil {
+		return lane.Cut(s.lease.grant.parts(), int64(d.ticket), d.Granted)
 	}
 	if d.first.N == 0 {
 		return nil
 	}
-	return append([]lane.Part{d.first}, d.more...)
+	return append([]lane.Part{d.first}, s.more...)
 }

@@ -42,10 +42,11 @@ func (c *Clock) At(at int64) time.Time {
 }
 
 // Elapsed returns Now with the time for which the machine was suspended, to within jitter.
-func (c *Clock) Elapsed() Elapsed {
-	now, asleep := c.Look()
-	return Elapsed(now + asleep)
-}
+func (c *Clock) Elapsed() Elapsed { return c.ElapsedAt(c.Now()) }
+
+// ElapsedAt is Elapsed for who has just read Now: to read a clock is a large part of what a denial
+// from memory costs.
+func (c *Clock) ElapsedAt(now int64) Elapsed { return Elapsed(now + c.asleepAt(now)) }
 
 // Suspended is for how long the machine was suspended so far.
 func (c *Clock) Suspended() int64 {
@@ -60,11 +61,16 @@ func (c *Clock) Suspended() int64 {
 // monotonic clock goes on until processes are frozen, and begins again before they are thawed, the
 // wall clock need not be read more often than every glance.
 func (c *Clock) Look() (now, asleep int64) {
-	if now = c.Now(); now-c.looked.Load() >= int64(glance) {
+	now = c.Now()
+	return now, c.asleepAt(now)
+}
+
+func (c *Clock) asleepAt(now int64) int64 {
+	if now-c.looked.Load() >= int64(glance) {
 		c.compare()
 		c.looked.Store(now)
 	}
-	return now, c.asleep.Load()
+	return c.asleep.Load()
 }
 
 // compare notices a suspension: the wall clock has gained on the monotonic one.

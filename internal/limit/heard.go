@@ -34,10 +34,13 @@ func noTerms(algorithm string) *lane.Terms {
 }
 
 // Refresh has the limit's record read again in good time.
-func (c *Core) Refresh() {
-	c.Record().Refresh()
+func (c *Core) Refresh() { c.RefreshAt(c.Process.Clock.Elapsed()) }
+
+// RefreshAt does so at this time elapsed.
+func (c *Core) RefreshAt(elapsed clock.Elapsed) {
+	c.Record().RefreshAt(elapsed)
 	if r := c.Routes.Load(); r != nil && r.fence != nil {
-		r.fence.Refresh()
+		r.fence.RefreshAt(elapsed)
 	}
 }
 

@@ -182,8 +182,11 @@ func (b *Belief) Exchange(ctx context.Context, whole bool) error {
 }
 
 // Refresh has it read again in the background in good time.
-func (b *Belief) Refresh() {
-	if at := b.askedAt.Load(); at == 0 || int64(b.nodes.Clock.Elapsed())-at >= int64(b.every) {
+func (b *Belief) Refresh() { b.RefreshAt(b.nodes.Clock.Elapsed()) }
+
+// RefreshAt does so at this time elapsed.
+func (b *Belief) RefreshAt(elapsed clock.Elapsed) {
+	if at := b.askedAt.Load(); at == 0 || int64(elapsed)-at >= int64(b.every) {
 		b.Soon()
 	}
 }

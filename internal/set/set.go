@@ -204,10 +204,8 @@ func (s *Set) Settle(ctx context.Context, d *call.Decision, used int64) error {
 		return nil
 	case d.Joint != nil && len(*d.Joint) == len(each):
 		copy(each, *d.Joint)
-	case len(d.Handed) == len(each):
-		for i, h := range d.Handed {
-			each[i].Granted, each[i].Handed = h.Granted, []call.Handed{h}
-		}
+	case d.Joint == nil && len(each) == 1: // handed over
+		each[0] = *d
 	default:
 		return fmt.Errorf("%w: settle it with what made it, not with this Set", limit.ErrOtherLimiter)
 	}
