@@ -38,7 +38,7 @@ type Booking struct {
 // one can have so many, else on several, all for one instant.
 func (m *Member) Book(ctx context.Context, r *limit.Routes, call Booking) (Decision, int64, error) {
 	c := m.Target
-	failure := cmp.Or(r.Absence(), node.ErrAway)
+	failure := cmp.Or(c.Absence(r), node.ErrAway)
 	for _, wanted := range m.choices(ctx, r, call) {
 		parts, err := c.bookParts(ctx, wanted, call)
 		if err == nil {
@@ -226,13 +226,13 @@ func (c *Target) bookPart(ctx context.Context, s *lane.Seat, call Booking) (book
 		!script.NotExecuted(err):
 		return booked{}, lane.ErrOverloaded
 	case err != nil:
-		return booked{}, &partError{s, s.Lane.Fail(err)}
+		return booked{}, &partError{s, c.Failed(s.Lane, err)}
 	case r.Paced > 0:
 		return booked{}, &limit.TooFarAheadError{Delay: r.Paced}
 	case r.Granted == 0 && r.Retry < 0 && c.Family != nil: // another caller has brought another limit
 		return booked{}, c.TooMany(call.N, r.Target)
 	case r.Granted == 0 && r.Retry < 0:
-		return booked{}, &partError{s, s.Lane.Fail(errShareTooSmall)}
+		return booked{}, &partError{s, c.Failed(s.Lane, errShareTooSmall)}
 	case r.Granted == 0:
 		return booked{}, late(r.Retry, call.Deadline, now)
 	}

@@ -190,7 +190,7 @@ func (g *collection) take(ctx context.Context, wanted []lane.Part) (ended error)
 		case e != nil:
 			ended = e
 		default:
-			g.seen.failed(w.Seat, g.since, g.n, errs[i])
+			g.seen.failed(g.target, w.Seat, g.since, g.n, errs[i])
 		}
 		if asks[i].Granted < w.N {
 			g.empty.add(g.view.place(w.Seat))

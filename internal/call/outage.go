@@ -41,7 +41,7 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 	case r == nil:
 		cause = c.Record().Absence()
 	default:
-		cause = r.Absence()
+		cause = c.Absence(r)
 	}
 	if cause == lane.ErrOverloaded { //nolint:errorlint // as a rule it is not wrapped; such errors are many
 		return Decision{}, errOverloaded

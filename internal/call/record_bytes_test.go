@@ -124,7 +124,7 @@ func useRoutes(co *Target, n int64, reply *script.PeekReply) {
 	v.pause(now)
 	v.dueElsewhere(n, now)
 	r.Spare()
-	_ = r.Absence()
+	_ = co.Absence(r)
 	if len(v.seats) > 1 {
 		rotated(v.Routes, now, 1)
 	}

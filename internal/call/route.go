@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -115,17 +116,15 @@ type attempt struct {
 // One for several whose time was up while the shard was answering others of this process has waited
 // in a queue of ours. What kept a node from answering comes before that this process had too much
 // to do.
-func (a *attempt) failed(s *lane.Seat, since, least int64, err error) {
-	if errors.Is(err, lane.ErrOverloaded) {
-		if least > 1 && s.Lane.Answered(since+1) {
-			a.queued = true
-			return
-		}
-		if a.shed = true; a.failure != nil {
-			return
-		}
+func (a *attempt) failed(c *Target, s *lane.Seat, since, least int64, err error) {
+	switch {
+	case !errors.Is(err, lane.ErrOverloaded):
+		a.failure = c.Failed(s.Lane, err)
+	case least > 1 && s.Lane.Answered(since+1):
+		a.queued = true
+	default:
+		a.shed, a.failure = true, cmp.Or(a.failure, err)
 	}
-	a.failure = err
 }
 
 // told takes in when a shard may grant what it refused: its permits are there and the participant
@@ -155,7 +154,7 @@ func (m *Member) spill(ctx context.Context, v *view, next *lane.Ask, err error, 
 			if e := m.Target.gone(ctx, err); e != nil {
 				return e
 			}
-			seen.failed(v.seats[i], since, n, err)
+			seen.failed(m.Target, v.seats[i], since, n, err)
 			seen.now = m.Target.Process.Now()
 		}
 		if refused == refusals || time.Duration(seen.now-since) >= m.Target.Process.Config.CallTimeout {
@@ -242,7 +241,7 @@ func (m *Member) some(ctx context.Context, r *limit.Routes, n, since int64, turn
 			}
 			return e
 		}
-		seen.failed(s, since, 1, err)
+		seen.failed(c, s, since, 1, err)
 	}
 	if d.Granted == 0 {
 		seen.now = now

@@ -221,11 +221,9 @@ func (s *settlement) run(ctx context.Context, all []lane.Settlement) error {
 	again := true
 	errs := make([]error, len(all))
 	with := func(from, to int) (another bool) {
-		replies, failed := lane.SettleAll(ctx, all[from:to])
+		replies, failed := s.target.settleAll(ctx, all[from:to])
 		for i, err := range failed {
-			if err != nil {
-				errs[from+i] = all[from+i].Seat.Lane.Fail(err)
-			}
+			errs[from+i] = err
 			again = again && err == nil && replies[i].Repeated != script.First
 			another = another || replies[i].Repeated == script.Another
 		}
@@ -312,7 +310,7 @@ func (c *Target) GiveBackAll(d Decision, unpaid bool) (lost int64) {
 		all = append(all, lane.Settlement{Seat: p.Seat, Unpaid: unpaid,
 			SettleRequest: script.SettleRequest{Back: p.N, At: p.At}})
 	}
-	_, errs := lane.SettleAll(ctx, all)
+	_, errs := c.settleAll(ctx, all)
 	for i, err := range errs {
 		if err != nil {
 			lost += all[i].Back
@@ -321,6 +319,23 @@ func (c *Target) GiveBackAll(d Decision, unpaid bool) (lost int64) {
 		}
 	}
 	return lost
+}
+
+// settleAll settles with all shards at once.
+func (c *Target) settleAll(ctx context.Context, all []lane.Settlement) ([]script.SettleReply, []error) {
+	replies, errs := lane.SettleAll(ctx, all)
+	back := false
+	for i, err := range errs {
+		if err != nil {
+			errs[i] = c.Failed(all[i].Seat.Lane, err)
+		}
+		back = back || err == nil && replies[i].Back > 0
+	}
+	if back {
+		c.Freed(false)
+		c.Record().Stir()
+	}
+	return replies, errs
 }
 
 func (d *Decision) parts() []lane.Part {

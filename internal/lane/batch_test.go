@@ -40,18 +40,9 @@ func grounded(tb testing.TB) *Lane {
 // quietLimit is a limit that has no other shards and hears nothing.
 type quietLimit struct{ own *Seat }
 
-func (*quietLimit) Refresh()                                          {}
-func (*quietLimit) KnownFor() time.Duration                           { return 0 }
-func (*quietLimit) Confirmed(int64, clock.Elapsed) clock.Elapsed      { return 0 }
-func (*quietLimit) Expired(clock.Elapsed) bool                        { return false }
-func (*quietLimit) ConfirmSince(context.Context, clock.Elapsed) error { return nil }
-func (*quietLimit) ConfirmWithin(context.Context) error               { return nil }
-func (*quietLimit) Heard(*Lane, News)                                 {}
-func (*quietLimit) Elsewhere(*Lane, int64) int64                      { return 0 }
-func (*quietLimit) Returned()                                         {}
-func (*quietLimit) HasRoom()                                          {}
-func (*quietLimit) GiveBack([]Part) int64                             { return 0 }
-func (*quietLimit) Failed(_ *Lane, err error) error                   { return err }
+func (*quietLimit) Belief(int64, clock.Elapsed) Belief           { return Belief{} }
+func (*quietLimit) Confirm(context.Context, clock.Elapsed) error { return nil }
+func (*quietLimit) Learned(*Lane, News)                          {}
 
 // next is the batch that departs next.
 func (l *Lane) next() *batch { return l.depart() }

@@ -37,10 +37,10 @@ func (c *call) heard(t *Terms, received int64, r *script.TakeReply) {
 	c.tell(t, r.Status, r.Epoch)
 }
 
-// tell lets the limit hear of another epoch or a loss.
+// tell lets the limit learn of another epoch or a loss.
 func (c *call) tell(t *Terms, status script.Status, epoch int64) {
 	if status != script.OK || epoch != t.Epoch {
-		c.lane.Limit.Heard(c.lane, News{Operation: c.operation, Status: status, Believed: t.Epoch, Epoch: epoch})
+		c.lane.Limit.Learned(c.lane, News{Operation: c.operation, Status: status, Believed: t.Epoch, Epoch: epoch})
 	}
 }
 

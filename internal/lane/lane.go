@@ -53,7 +53,9 @@ type Lane struct {
 	Terms *atomic.Pointer[Terms] // those of one shard have them together, if its node has moved
 	own   atomic.Pointer[Terms]
 	Gone  atomic.Bool // the process uses it no more; calls under way may go on
-	rare  atomic.Bool // the last take found its state other than proposed
+	// Others are the lanes to the shards of the limit, this one among them; nil: there is no other.
+	Others atomic.Pointer[[]*Lane]
+	rare   atomic.Bool // the last take found its state other than proposed
 	// it was other only in that participants contend
 	contended atomic.Bool
 	box       atomic.Pointer[outbox]
@@ -116,39 +118,31 @@ type Way struct {
 // Limit is the limit that a lane is of. It is asked and told something with a script call, never
 // with each call for permits.
 type Limit interface {
-	// Refresh has the limit's record, and which nodes are in, read again in good time.
-	Refresh()
-	// KnownFor is how long the limit is known to have existed.
-	KnownFor() time.Duration
-	// Confirmed is until when a layout of this epoch may be relied on, 0 if it may not.
-	Confirmed(epoch int64, elapsed clock.Elapsed) (until clock.Elapsed)
-	// Expired tells that a layout was confirmed, and that it was too long ago.
-	Expired(elapsed clock.Elapsed) bool
-	// ConfirmSince makes sure that the layout of this process may be relied on, at most until ctx
-	// ends, since a read that began at that time elapsed or later.
-	ConfirmSince(ctx context.Context, since clock.Elapsed) error
-	// ConfirmWithin is that for any read, and for at most half of a call. If the record did not
-	// answer in that time, it fails at once for a while.
-	ConfirmWithin(ctx context.Context) error
-	// Heard compares what a shard said with what the process believed.
-	Heard(l *Lane, n News)
-	// Elsewhere is what is free now on the other shards of the limit, as far as this process knows.
-	Elsewhere(l *Lane, now int64) int64
-	// Returned tells that permits came back to a shard.
-	Returned()
-	// HasRoom tells that there is room where a participant believed that there was none for it.
-	HasRoom()
-	// GiveBack returns permits that nobody uses, and tells how many could not be returned.
-	GiveBack(parts []Part) (lost int64)
-	// Failed is the error of a call to the shard as callers see it.
-	Failed(l *Lane, err error) error
+	// Belief is what the process relies on that works with the layout of this epoch. It is read
+	// again in good time.
+	Belief(epoch int64, elapsed clock.Elapsed) Belief
+	// Confirm makes sure that the layout of this process may be relied on, at most until ctx ends,
+	// since a read that began at that time elapsed or later.
+	Confirm(ctx context.Context, since clock.Elapsed) error
+	// Learned takes in what a call to a shard has told.
+	Learned(l *Lane, n News)
 }
 
-// News is what a shard said of itself in reply to a call that believed in an epoch.
+// Belief is what a process relies on for a call to a shard.
+type Belief struct {
+	Until   clock.Elapsed // that it may rely on the layout; 0: it may not
+	Known   time.Duration // how long the limit is known to have existed
+	Expired bool          // the layout was confirmed, and that was too long ago
+}
+
+// News is what a call told: of the shard, if the call believed in another epoch or there was a
+// loss; or one of the other two.
 type News struct {
 	Operation       telemetry.Operation
 	Status          script.Status
 	Believed, Epoch int64
+	Unclaimed       []Part // granted for callers who had left: to be given back
+	HasRoom         bool   // where a participant believed that there was no room for it
 }
 
 // Lead makes a zero lane the one of a limit, of that name in Redis, to its shard at a node.
@@ -257,7 +251,7 @@ func (l *Lane) depart() *batch {
 // deny answers a batch that boarded while the call before it was under way, which has
 // found that nothing is free for a while, or not for those on board: to ask again would be in vain.
 func (l *Lane) deny(b *batch, now int64) {
-	b.now, b.retry, b.rest = now, UnknownRetry, l.Limit.Elsewhere(l, now) // from what is known of all shards
+	b.now, b.retry, b.rest = now, UnknownRetry, l.elsewhere(now) // from what is known of all shards
 	l.land(b, make([]int64, len(b.classes)), nil)
 }
 
@@ -284,7 +278,8 @@ func (l *Lane) land(b *batch, asks []int64, err error) {
 		l.outbox().add(l, opened)
 	}
 	if lost > 0 {
-		go l.giveBack(b) // ends soon: see Limit.GiveBack
+		// Nobody uses it, and it would be missing for a whole window. This ends soon.
+		go l.Limit.Learned(l, News{Unclaimed: b.unclaimed()})
 	}
 	switch {
 	case watchers == 1:
@@ -295,14 +290,6 @@ func (l *Lane) land(b *batch, asks []int64, err error) {
 	b.crowd.Broadcast()
 }
 
-// giveBack returns what a batch was granted for callers who had left before the reply came. Nobody
-// uses it, and it would be missing for a whole window. What cannot be returned counts as lost.
-func (l *Lane) giveBack(b *batch) {
-	if lost := l.Limit.GiveBack(b.unclaimed()); lost > 0 {
-		l.env.Telemetry.Lost(l.Metrics, lost)
-	}
-}
-
 // endWaiting ends the asks that wait behind a call that failed. They were not sent.
 func (l *Lane) endWaiting(cause error) {
 	l.mu.Lock()
@@ -310,7 +297,7 @@ func (l *Lane) endWaiting(cause error) {
 	l.head, l.tail = nil, nil
 	l.mu.Unlock()
 	for b != nil {
-		next, err := b.next, l.Fail(&notSentError{cause: errBehind, reason: cause})
+		next, err := b.next, &notSentError{cause: errBehind, reason: cause}
 		l.land(b, nil, err)
 		b = next
 	}
@@ -319,9 +306,9 @@ func (l *Lane) endWaiting(cause error) {
 // remembers reports whether this process saw the shard's state so lately that it
 // cannot have expired since: what has an entry in its log lives a window longer, also while this
 // machine is suspended.
-func (l *Lane) remembers() bool {
+func (l *Lane) remembers(now clock.Elapsed) bool {
 	used := l.known.usedAt.Load()
-	return used != 0 && time.Duration(int64(l.env.Clock.Elapsed())-used) < l.Terms.Load().Window
+	return used != 0 && time.Duration(int64(now)-used) < l.Terms.Load().Window
 }
 
 // hasOthers reports whether the limit has shards on other servers, that can answer where this one
@@ -330,9 +317,6 @@ func (l *Lane) hasOthers() bool {
 	t := l.Terms.Load()
 	return t.Split || t.Shards > 1 && l.Node.Spread()
 }
-
-// Fail is the error of a call to the shard as callers see it.
-func (l *Lane) Fail(err error) error { return l.Limit.Failed(l, err) }
 
 // Most is how many permits the shard can grant at once, as far as the layout says.
 func (l *Lane) Most() int64 { return l.Terms.Load().Most }
@@ -365,6 +349,28 @@ func (l *Lane) Expected(now int64) int64 {
 		return l.Most()
 	}
 	return free
+}
+
+// Present is Expected, but nothing while the node is away.
+func (l *Lane) Present(now int64) int64 {
+	if !l.Node.Ready(l.Slot) {
+		return 0
+	}
+	return l.Expected(now)
+}
+
+// elsewhere is what is free now on the other shards of the limit, as far as this process knows.
+func (l *Lane) elsewhere(now int64) (n int64) {
+	all := l.Others.Load()
+	if all == nil {
+		return 0
+	}
+	for _, o := range *all {
+		if o != l {
+			n += o.Present(now)
+		}
+	}
+	return n
 }
 
 // Left is how many permits the shard would have left to give, as last heard and if all who wait for

@@ -76,8 +76,8 @@ func (l *Lane) Propose(ctx context.Context, t *Terms) (reply script.TakeReply, e
 		if err != nil {
 			return 0, 0, err
 		}
-		req := &script.TakeRequest{Proposal: t.Proposal, Known: l.Limit.KnownFor(),
-			Seen: l.remembers(), Deadline: l.deadline(t.Epoch)}
+		req := &script.TakeRequest{Proposal: t.Proposal}
+		req.Known, req.Seen, req.Deadline, _ = l.basis(t)
 		reply, err = c.Scripts.Take(ctx, l.Ref, req)
 		received := c.Finish(ctx, err)
 		switch {
@@ -115,9 +115,9 @@ func (s *Seat) Reserve(ctx context.Context,
 		req := &script.ReserveRequest{
 			Proposal: t.Proposal, Permits: b.Permits, MinDelay: max(0, time.Duration(b.From-c.Sent)),
 			MaxDelay: 10 * script.MaxWindow, // the shard knows how far ahead it may be
-			Known:    l.Limit.KnownFor(), Seen: l.remembers(), Caller: s.name(),
-			Deadline: l.deadline(t.Epoch), Fence: l.fence(t),
+			Caller:   s.name(),
 		}
+		req.Known, req.Seen, req.Deadline, req.Fence = l.basis(t)
 		req.Caller.Waiting = min(b.Permits, fairness.MaxReport)
 		if b.Deadline != 0 {
 			req.MaxDelay = min(req.MaxDelay, max(0, time.Duration(b.Deadline-c.Sent)))
@@ -140,9 +140,9 @@ func (s *Seat) Reserve(ctx context.Context,
 // when the turn comes.
 func (s *Seat) turnBy(ctx context.Context, a *Ask, now int64) error {
 	l := s.Lane
-	a.Answer = Answer{Now: now, Rest: l.Limit.Elsewhere(l, now)}
+	a.Answer = Answer{Now: now, Rest: l.elsewhere(now)}
 	if next := l.ResetAt(); next > a.By && l.Answered(now-int64(ShutCap(l.Terms.Load().Window))) {
-		l.Limit.Refresh() // nothing is asked that would tell of a change
+		_ = l.expired() // which has the record read: nothing is asked that would tell of a change
 		a.Retry = time.Duration(next - now)
 		return nil
 	}
@@ -155,11 +155,11 @@ func (s *Seat) turnBy(ctx context.Context, a *Ask, now int64) error {
 	r, _, received, err := s.Reserve(ctx, Booking{Permits: a.N, Deadline: max(a.By, now)})
 	switch {
 	case err != nil && l.env.Hurried(left) && errors.Is(err, context.DeadlineExceeded):
-		return l.Fail(fmt.Errorf("%w: %w", ErrOverloaded, err))
+		return fmt.Errorf("%w: %w", ErrOverloaded, err)
 	case err != nil:
-		return l.Fail(err)
+		return err
 	}
-	a.Answer = Answer{Granted: r.Granted, At: r.At, Now: received, Rest: r.Free + l.Limit.Elsewhere(l, received),
+	a.Answer = Answer{Granted: r.Granted, At: r.At, Now: received, Rest: r.Free + l.elsewhere(received),
 		Delay: r.Delay, Retry: r.Retry}
 	switch {
 	case r.Granted > 0:
@@ -190,8 +190,8 @@ func (s *Seat) Settle(ctx context.Context, r script.SettleRequest) (reply script
 			return 0, 0, err
 		}
 		if r.Charge > 0 {
-			r.Proposal, r.Known, r.Seen = t.Proposal, l.Limit.KnownFor(), l.remembers()
-			r.Deadline, r.Fence = l.deadline(t.Epoch), l.fence(t)
+			r.Proposal = t.Proposal
+			r.Known, r.Seen, r.Deadline, r.Fence = l.basis(t)
 		}
 		reply, err = c.Scripts.Settle(ctx, l.Ref, r)
 		received := c.Finish(ctx, err)
@@ -201,7 +201,6 @@ func (s *Seat) Settle(ctx context.Context, r script.SettleRequest) (reply script
 			c.heard(t, received, &reply.TakeReply)
 		case reply.Back > 0:
 			l.known.returned(reply.Free)
-			l.Limit.Returned()
 		}
 		return reply.Status, reply.At, err
 	}

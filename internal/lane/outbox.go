@@ -342,12 +342,11 @@ func (l *Lane) ready(b *batch) bool {
 	switch {
 	case !l.Node.Ready(l.Slot): // since they joined, others were not answered
 		away := l.Node.Away(l.Slot)
-		l.land(b, nil, l.Fail(&notSentError{cause: errBehind, reason: away}))
+		l.land(b, nil, &notSentError{cause: errBehind, reason: away})
 		l.endWaiting(away)
 	case b.singles() && (l.known.shut(now) || b.heldBack(now)):
 		l.deny(b, now)
-	case e.Hurried(e.CallTimeout - time.Duration(now-b.oldest)), l.Keyed && l.Limit.Expired(e.Clock.Elapsed()),
-		l.unfenced():
+	case e.Hurried(e.CallTimeout - time.Duration(now-b.oldest)), l.Keyed && l.expired(), l.unfenced():
 		go l.detour(b, told{}, nil)
 	default:
 		return true

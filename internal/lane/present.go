@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/script"
@@ -36,15 +37,27 @@ func (e *unconfirmedError) Unwrap() error { return e.cause }
 // of its node.
 func (l *Lane) deadline(epoch int64) clock.ServerTime {
 	now := l.env.Clock.Elapsed()
-	until := l.Limit.Confirmed(epoch, now)
-	if until == 0 {
-		return script.Unconfirmed
+	return l.told(l.Limit.Belief(epoch, now).Until, now, script.Unconfirmed)
+}
+
+// told is a time elapsed as the shard's node tells it, or what stands for one that is not known.
+func (l *Lane) told(until, now clock.Elapsed, unknown clock.ServerTime) clock.ServerTime {
+	if until != 0 {
+		if at, ok := l.Node.ServerClock(l.Slot).At(until, now); ok && at > 0 {
+			return at
+		}
 	}
-	told, ok := l.Node.ServerClock(l.Slot).At(until, now)
-	if !ok || told <= 0 {
-		return script.Unconfirmed
-	}
-	return told
+	return unknown
+}
+
+// expired reports whether the layout was confirmed too long ago.
+func (l *Lane) expired() bool { return l.Limit.Belief(0, l.env.Clock.Elapsed()).Expired }
+
+// basis is what a call under these terms tells the shard of what it relies on.
+func (l *Lane) basis(t *Terms) (known time.Duration, seen bool, deadline, fence clock.ServerTime) {
+	now := l.env.Clock.Elapsed()
+	b := l.Limit.Belief(t.Epoch, now)
+	return b.Known, l.remembers(now), l.told(b.Until, now, script.Unconfirmed), l.fence(t)
 }
 
 // refused is a time of any node that is over: a call that has it as its fence does nothing.
@@ -57,15 +70,10 @@ func (l *Lane) fence(t *Terms) clock.ServerTime {
 		return 0
 	}
 	now := l.env.Clock.Elapsed()
-	until := t.Fence.Until(now)
-	if until == 0 || t.Fence.Bars(l.Home, l.Life) {
+	if t.Fence.Bars(l.Home, l.Life) {
 		return refused
 	}
-	told, ok := l.Node.ServerClock(l.Slot).At(until, now)
-	if !ok || told <= 0 {
-		return refused
-	}
-	return told
+	return l.told(t.Fence.Until(now), now, refused)
 }
 
 // unfenced reports whether it has to be confirmed first which nodes are in.
@@ -127,8 +135,10 @@ func (l *Lane) reassure(ctx context.Context) {
 	if l.unfenced() && l.Node.ServerClock(l.Slot).Heard(l.env.Clock.Elapsed()) {
 		_ = l.Terms.Load().Fence.ConfirmSince(ctx, 0)
 	}
-	if l.Keyed && l.Limit.Expired(l.env.Clock.Elapsed()) {
-		_ = l.Limit.ConfirmWithin(ctx)
+	if l.Keyed && l.expired() {
+		within, cancel := context.WithTimeout(ctx, l.env.CallTimeout/2)
+		defer cancel()
+		_ = l.Limit.Confirm(within, 0)
 	}
 }
 
@@ -158,13 +168,13 @@ func (l *Lane) insist(ctx context.Context, fixed *Terms, before told, tries int)
 		if t.Fence != nil && !t.Fence.Bars(l.Home, l.Life) {
 			var both sync.WaitGroup
 			if l.Keyed { // it may well have no state: what that takes is done at the same time
-				both.Go(func() { _ = l.Limit.ConfirmSince(ctx, since(l.deadline(t.Epoch))) })
+				both.Go(func() { _ = l.Limit.Confirm(ctx, since(l.deadline(t.Epoch))) })
 			}
 			err = t.Fence.ConfirmSince(ctx, since(l.fence(t)))
 			both.Wait()
 		}
 	} else {
-		err = l.Limit.ConfirmSince(ctx, since(l.deadline(t.Epoch)))
+		err = l.Limit.Confirm(ctx, since(l.deadline(t.Epoch)))
 	}
 	if err == nil && ctx.Err() != nil { // that took all its time
 		err = clock.Ended(ctx)

@@ -15,7 +15,7 @@ type replacedLimit struct {
 	confirmed func()
 }
 
-func (l *replacedLimit) ConfirmSince(context.Context, clock.Elapsed) error {
+func (l *replacedLimit) Confirm(context.Context, clock.Elapsed) error {
 	l.confirmed()
 	return nil
 }
@@ -49,9 +49,9 @@ type restedLimit struct {
 	waits int
 }
 
-func (*restedLimit) Expired(clock.Elapsed) bool { return true }
+func (*restedLimit) Belief(int64, clock.Elapsed) Belief { return Belief{Expired: true} }
 
-func (l *restedLimit) ConfirmWithin(context.Context) error {
+func (l *restedLimit) Confirm(context.Context, clock.Elapsed) error {
 	l.waits++
 	return errors.New("the record does not answer")
 }

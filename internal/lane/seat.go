@@ -63,7 +63,7 @@ func (s *Seat) LookAgain(now int64) {
 	go func() {
 		r, err := l.Peek(context.Background(), l.env.CallTimeout)
 		if err == nil && r.Free > 0 && r.Free >= r.Share/4 && s.notBefore.CompareAndSwap(paced, 0) {
-			l.Limit.HasRoom()
+			l.Limit.Learned(l, News{HasRoom: true})
 		}
 	}()
 }

@@ -28,7 +28,6 @@ type section struct {
 func (s *section) prepare(t *Terms, now int64) {
 	l := s.lane
 	if len(s.callers) == 0 {
-		l.Limit.Refresh()
 		for _, seat := range s.batch.seats {
 			if !l.Keyed {
 				s.callers = append(s.callers, seat.Report(t.Shards))
@@ -37,8 +36,8 @@ func (s *section) prepare(t *Terms, now int64) {
 	}
 	s.terms = t
 	s.req.Groups, s.req.Callers = s.groups, s.callers
-	s.req.Proposal, s.req.Known, s.req.Seen = t.Proposal, l.Limit.KnownFor(), l.remembers()
-	s.req.Deadline, s.req.Fence = l.deadline(t.Epoch), l.fence(t)
+	s.req.Proposal = t.Proposal
+	s.req.Known, s.req.Seen, s.req.Deadline, s.req.Fence = l.basis(t)
 	s.req.Room, s.req.CallerRoom = s.grants[:0], s.req.CallerRoom[:0]
 	// From afar there is no time for a second call: after a rest much may have changed, and whoever
 	// has a name and is refused contends. Of a key the process knows little.
@@ -75,7 +74,7 @@ func unserved(s script.Status) bool { return s == script.Absent || s == script.F
 // deliver hands the grants out, by the rule the script used.
 func (s *section) deliver(received int64) {
 	b, r := s.batch, &s.reply
-	b.at, b.now, b.retry, b.rest = r.At, received, r.Retry, r.Free+s.lane.Limit.Elsewhere(s.lane, received)
+	b.at, b.now, b.retry, b.rest = r.At, received, r.Retry, r.Free+s.lane.elsewhere(received)
 	if s.lane.Paced {
 		reply := *r
 		b.paced = &reply
@@ -97,10 +96,10 @@ func (s *section) refuse(err error) {
 		l.env.Telemetry.Lost(l.Metrics, s.wanted())
 	}
 	if s.late(err) {
-		l.land(s.batch, nil, l.Fail(fmt.Errorf("%w: %w", ErrOverloaded, err)))
+		l.land(s.batch, nil, fmt.Errorf("%w: %w", ErrOverloaded, err))
 		return
 	}
-	l.land(s.batch, nil, l.Fail(err))
+	l.land(s.batch, nil, err)
 	l.endWaiting(err)
 }
 

@@ -2,7 +2,6 @@ package limit
 
 import (
 	"context"
-	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/lane"
@@ -44,40 +43,40 @@ func (c *Core) RefreshAt(elapsed clock.Elapsed) {
 	}
 }
 
-// KnownFor returns for how long the limit is known to have existed.
-func (c *Core) KnownFor() time.Duration { return c.Record().Age() }
-
-// Confirmed returns until when a layout of this epoch may be relied on, 0 if it may not.
-func (c *Core) Confirmed(epoch int64, elapsed clock.Elapsed) clock.Elapsed {
-	return c.Record().Believed(epoch, elapsed)
+// Belief returns what a call relies on that works with the layout of this epoch.
+func (c *Core) Belief(epoch int64, elapsed clock.Elapsed) lane.Belief {
+	c.RefreshAt(elapsed)
+	r := c.Record()
+	return lane.Belief{Until: r.Believed(epoch, elapsed), Known: r.Age(), Expired: r.Expired(elapsed)}
 }
 
 // Expired reports whether a layout was confirmed, but too long ago.
 func (c *Core) Expired(elapsed clock.Elapsed) bool { return c.Record().Expired(elapsed) }
 
-// ConfirmSince makes sure that the layout of this process may be relied on, at most until ctx ends,
-// since a read that began at that time elapsed or later.
-func (c *Core) ConfirmSince(ctx context.Context, since clock.Elapsed) error {
-	return c.follows(c.Record().ConfirmSince(ctx, since))
-}
-
-// ConfirmWithin makes sure of that by any read, in at most half the time of a call. If the record
-// did not answer in that time, it fails at once for a while.
-func (c *Core) ConfirmWithin(ctx context.Context) error {
-	return c.follows(c.Record().ConfirmWithin(ctx))
-}
-
-// follows has a key take over what follows from its family's record once that was confirmed: the
-// layout may have become another one.
-func (c *Core) follows(err error) error {
+// Confirm makes sure that the layout of this process may be relied on, at most until ctx ends,
+// since a read that began at that time elapsed or later. A key takes over what follows from its
+// family's record then: the layout may have become another one.
+func (c *Core) Confirm(ctx context.Context, since clock.Elapsed) error {
+	err := c.Record().ConfirmSince(ctx, since)
 	if err == nil {
 		c.Current()
 	}
 	return err
 }
 
-// Heard compares what a shard said with what the process believed.
-func (c *Core) Heard(l *lane.Lane, n lane.News) {
+// Learned compares what a shard said with what the process believed, and gives back what was
+// granted for callers who had left.
+func (c *Core) Learned(l *lane.Lane, n lane.News) {
+	switch {
+	case n.HasRoom:
+		c.callers.Freed(true)
+		return
+	case n.Unclaimed != nil:
+		if lost := c.callers.GiveBack(n.Unclaimed); lost > 0 {
+			c.Process.Telemetry.Lost(c.Metrics, lost)
+		}
+		return
+	}
 	if n.Status == script.Lost || n.Status == script.Fresh && c.Family == nil && n.Operation != telemetry.Propose {
 		// Whatever the shard knew of a layout may be lost, and the record with it. Whoever declares
 		// the limit next must find ours there: now, and not when this process happens to read it
@@ -92,38 +91,5 @@ func (c *Core) Heard(l *lane.Lane, n lane.News) {
 	}
 }
 
-// Elsewhere returns what is free now on the other shards of the limit, as far as this process
-// knows.
-func (c *Core) Elsewhere(l *lane.Lane, now int64) (n int64) {
-	r := c.Routes.Load()
-	if r == nil || !r.Split {
-		return 0
-	}
-	for _, other := range r.Lanes {
-		if other != l {
-			n += present(other, now)
-		}
-	}
-	return n
-}
-
-// Returned tells that permits came back to a shard.
-func (c *Core) Returned() {
-	c.callers.Freed(false)
-	c.Record().Stir()
-}
-
-// HasRoom tells that there is room where a participant believed that there was none for it.
-func (c *Core) HasRoom() {
-	c.callers.Freed(true)
-}
-
-// GiveBack returns permits that nobody uses, and tells how many could not be returned.
-func (c *Core) GiveBack(parts []lane.Part) (lost int64) {
-	return c.callers.GiveBack(parts)
-}
-
-// Failed returns the error of a call to a shard.
-func (c *Core) Failed(l *lane.Lane, err error) error {
-	return c.Process.Config.Failed(c.Title(), l.Tag(), l.Home, err)
-}
+// Failed returns the error of a call to a shard as callers see it.
+func (c *Core) Failed(l *lane.Lane, err error) error { return c.FailedAt(SiteOf(l).Location, err) }

@@ -22,7 +22,9 @@ func (c *Core) keyInUse(ctx context.Context) (r *Routes, late bool) {
 	if c.Expired(c.Process.Clock.Elapsed()) {
 		within, cancel := context.WithTimeout(ctx, c.Process.Config.CallTimeout*3/4) // the rest is for the call itself
 		defer cancel()
-		_ = c.ConfirmWithin(within)
+		half, done := context.WithTimeout(within, c.Process.Config.CallTimeout/2)
+		_ = c.Confirm(half, 0)
+		done()
 		ctx, late, r = within, true, c.Routes.Load()
 	}
 	if r == nil || r.Layout.Settled {

@@ -34,17 +34,9 @@ func (r *Routes) Free() (n int64) {
 // from, or whose log has emptied since, has its share, unless its node is away.
 func (r *Routes) Expected(now int64) (n int64) {
 	for _, l := range r.Lanes {
-		n += present(l, now)
+		n += l.Present(now)
 	}
 	return min(n, r.Limit.Most())
-}
-
-// present returns what a shard is expected to have free, nothing while its node is away.
-func present(l *lane.Lane, now int64) int64 {
-	if !l.Node.Ready(l.Slot) {
-		return 0
-	}
-	return l.Expected(now)
 }
 
 // NextAfter returns the time until one of the shards that have nothing has a permit again, 0 if
@@ -110,17 +102,22 @@ func (c *Core) newRoutes(p *Plan) *Routes {
 			}
 		}
 	}
+	if r.Split {
+		for _, l := range r.Lanes {
+			l.Others.Store(&r.Lanes)
+		}
+	}
 	return r
 }
 
 // Absence returns why no shard was asked: the nodes are away, or the key moves.
-func (r *Routes) Absence() error {
+func (c *Core) Absence(r *Routes) error {
 	if r.closed != nil {
 		return r.closed
 	}
 	for _, l := range r.Lanes {
 		if !l.Node.Ready(l.Slot) {
-			return l.Fail(l.Node.Away(l.Slot))
+			return c.Failed(l, l.Node.Away(l.Slot))
 		}
 	}
 	return nil
