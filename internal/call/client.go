@@ -22,7 +22,7 @@ const rememberedKeys = 65_536
 type Client struct {
 	*limit.Process
 	made       atomic.Bool // the Process is there; metrics may be read before
-	familyKeys int         // that each Family remembers
+	FamilyKeys int         // that each Family opened from now on remembers
 
 	known    sync.Mutex
 	limiters map[string]*Target
@@ -31,7 +31,7 @@ type Client struct {
 
 // New checks the whole configuration and returns a Client, which connects on first use.
 func New(cfg limit.Config) (c *Client, err error) {
-	c = &Client{familyKeys: rememberedKeys, limiters: make(map[string]*Target), families: make(map[string]*Family)}
+	c = &Client{FamilyKeys: rememberedKeys, limiters: make(map[string]*Target), families: make(map[string]*Family)}
 	c.Process, err = limit.NewProcess(cfg, limit.Events{Gauges: c.gauges, Renamed: c.renew, NodesChanged: c.reconsider,
 		Deleted: c.forget})
 	if err != nil {

@@ -258,7 +258,7 @@ func (g *collection) denied(ctx context.Context, d *Decision) error {
 	if g.outlook != nil && g.outlook.Free < g.n {
 		wait = c.Await(g.view.Routes, g.outlook, g.n)
 	}
-	c.Deny(g.view.Routes, now, max(wait, g.view.pause(now)), d)
+	c.Deny(g.view.Routes, now, max(wait, g.view.Pause(now)), d)
 	return nil
 }
 

@@ -41,7 +41,7 @@ func (m *Member) Decide(ctx context.Context, n int64, upTo bool, since int64, d 
 // fromLease does what Decide does, all or nothing, for a member that holds a lease. An ask, which
 // the lease most probably makes needless, would be a tenth of the cost.
 func (m *Member) fromLease(ctx context.Context, n int64, d *Decision) error {
-	since, slept := m.Target.Process.Look()
+	since, slept := m.Target.Process.Clock.Look()
 	r, _, err := m.Admit(ctx, n, false)
 	switch {
 	case err != nil:
@@ -76,7 +76,7 @@ func (m *Member) begin(ctx context.Context, first *request, d *Decision) (boarde
 	case first.UpTo:
 		err = m.some(ctx, r, n, first.Since, false, d)
 	case r.Limit.Lease > 0:
-		err = m.leased(ctx, r, leaseCall{n, first.Since, m.Target.Process.Suspended()}, d)
+		err = m.leased(ctx, r, leaseCall{n, first.Since, m.Target.Process.Clock.Suspended()}, d)
 	default:
 		if boarded, err = m.board(ctx, first, d); boarded {
 			return true, nil

@@ -64,7 +64,7 @@ func (c *Client) family(name string, declared limit.Limit) (*Family, error) {
 	f := &Family{target: newTarget(c.Process, name, "f:"+name, declared)}
 	f.Of = &f.target.Core
 	f.keys.prefix = "k" + strconv.Itoa(len(name)) + ":" + name + ":"
-	f.keys.remember(c.familyKeys)
+	f.keys.remember(c.FamilyKeys)
 	f.target.Metrics = telemetry.NewLimiter(name, declared.Algorithm.String())
 	f.target.Enlist(true)
 	c.families[name] = f

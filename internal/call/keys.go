@@ -239,6 +239,17 @@ func (p *keyPart) sweep(of *limit.Process) {
 	}
 }
 
+// Known returns of how many keys the process has something.
+func (f *Family) Known() (n int) {
+	for i := range f.keys.parts {
+		p := &f.keys.parts[i]
+		p.mu.Lock()
+		n += len(p.targets) + len(p.denied)
+		p.mu.Unlock()
+	}
+	return n
+}
+
 // all returns what the process has of every key.
 func (ks *keys) all() (all []*Target) {
 	for i := range ks.parts {

@@ -27,7 +27,7 @@ type lease struct {
 	size   int64    // permits at first
 	grant  Decision // where they came from, in the order of their places
 	origin special  // of the decisions that it serves
-	timer  *time.Timer
+	Timer  *time.Timer
 }
 
 // leases decides how much a process holds in advance: as much as it was seen to
@@ -51,7 +51,7 @@ type leaseCall struct {
 // exactly gets n permits or none: from the lease, if the limit has leases, else from Redis.
 func (m *Member) exactly(ctx context.Context, r *limit.Routes, n, since int64, d *Decision) error {
 	if r.Limit.Lease > 0 {
-		return m.leased(ctx, r, leaseCall{n, since, m.Target.Process.Suspended()}, d)
+		return m.leased(ctx, r, leaseCall{n, since, m.Target.Process.Clock.Suspended()}, d)
 	}
 	return m.whole(ctx, r, n, since, d)
 }
@@ -155,7 +155,7 @@ func (ls *leases) begin(r *limit.Routes, grant Decision, call leaseCall) {
 	c := ls.member.Target
 	l := &lease{epoch: r.Layout.Epoch, Until: call.since + int64(r.Limit.Lease), slept: call.slept, from: call.since,
 		nonce: chance.Uint64(), size: grant.Granted, grant: grant}
-	if l.Until <= c.Process.Now() || c.Record().Highest() > l.epoch || c.Process.Suspended() != call.slept {
+	if l.Until <= c.Process.Now() || c.Record().Highest() > l.epoch || c.Process.Clock.Suspended() != call.slept {
 		// or the answer took longer than the lease
 		ls.member.Target.Process.Spawn(func(context.Context) { ls.member.Target.GiveBackAll(grant, false) })
 		return
@@ -167,8 +167,8 @@ func (ls *leases) begin(r *limit.Routes, grant Decision, call leaseCall) {
 // put makes the lease the current one until it ends.
 func (ls *leases) put(l *lease) {
 	l.origin.lease = l
-	l.timer = time.AfterFunc(time.Hour, func() { ls.retire(l) })
-	l.timer.Reset(time.Duration(l.Until - ls.member.Target.Process.Now())) // not sooner: the function needs the timer
+	l.Timer = time.AfterFunc(time.Hour, func() { ls.retire(l) })
+	l.Timer.Reset(time.Duration(l.Until - ls.member.Target.Process.Now())) // not sooner: the function needs the timer
 	ls.Current.Store(l)
 }
 
@@ -178,7 +178,7 @@ func (ls *leases) retire(l *lease) {
 	if left < 0 {
 		return
 	}
-	l.timer.Stop()
+	l.Timer.Stop()
 	ls.Current.CompareAndSwap(l, nil)
 	ls.learn(l, left)
 	if left > 0 {

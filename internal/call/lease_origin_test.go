@@ -42,7 +42,7 @@ func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 				note(Decision{Answer{Granted: n}, Origin{special: &current.origin, ticket: uint64(place)}})
 			}
 		}
-		current.timer.Stop()
+		current.Timer.Stop()
 		back := current.grant.firstOf(current.Left.Load())
 		note(back)
 		if !maps.Equal(granted, found) {

@@ -18,13 +18,13 @@ type Member struct {
 	invalid error  // why it cannot be used
 	last    atomic.Pointer[view]
 	Leases  leases
-	waiting atomic.Pointer[Line]         // nil until somebody waits
+	Waiting atomic.Pointer[Line]         // nil until somebody waits
 	engine  atomic.Pointer[local.Engine] // of a limit of Scope PerParticipant; nil until it is asked
 
 	mu          sync.Mutex
-	seats       []*lane.Seat
-	lane.Member          // what shards are told of it: denials write there, and nothing above
-	first       struct { // in one piece with the member
+	Seats       []*lane.Seat // at every shard
+	lane.Member              // what shards are told of it: denials write there, and nothing above
+	first       struct {     // in one piece with the member
 		view  view
 		seat  lane.Seat
 		seats [1]*lane.Seat
@@ -68,7 +68,7 @@ func (m *Member) View(r *limit.Routes) *view {
 		v = &view{}
 	}
 	v.Routes, v.member, v.seats = r, m, v.only[:0]
-	m.seats = slices.DeleteFunc(m.seats, func(s *lane.Seat) bool { return s.Lane.Gone.Load() })
+	m.Seats = slices.DeleteFunc(m.Seats, func(s *lane.Seat) bool { return s.Lane.Gone.Load() })
 	for _, l := range r.Order {
 		v.seats = append(v.seats, m.seat(l))
 	}
@@ -90,18 +90,18 @@ func (v *view) place(s *lane.Seat) int {
 
 // seat returns the member's seat at a shard. m.mu is held.
 func (m *Member) seat(l *lane.Lane) *lane.Seat {
-	for _, s := range m.seats {
+	for _, s := range m.Seats {
 		if s.Lane == l {
 			return s
 		}
 	}
 	s := &m.first.seat
-	if m.seats == nil {
-		m.seats = m.first.seats[:0]
+	if m.Seats == nil {
+		m.Seats = m.first.seats[:0]
 	} else {
 		s = &lane.Seat{}
 	}
-	m.seats = append(m.seats, s.Take(&m.Member, l))
+	m.Seats = append(m.Seats, s.Take(&m.Member, l))
 	return s
 }
 

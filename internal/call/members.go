@@ -77,7 +77,7 @@ func (ms *members) open(r *limit.Routes) {
 // lines returns the lines of all members.
 func (ms *members) lines() (all []Line) {
 	for _, m := range ms.all() {
-		if l := m.waiting.Load(); l != nil {
+		if l := m.Waiting.Load(); l != nil {
 			all = append(all, *l)
 		}
 	}
@@ -115,9 +115,11 @@ type Line interface {
 	Restart()
 	// Len returns the number of callers.
 	Len() int
+	// NotBefore returns when the head can be served at the earliest, 0 if that is not known.
+	NotBefore() int64
 }
 
 // Line returns the member's line of waiters, and has it made if there is none.
 func (m *Member) Line(fresh func() Line) Line {
-	return *made(&m.waiting, func() *Line { l := fresh(); return &l })
+	return *made(&m.Waiting, func() *Line { l := fresh(); return &l })
 }

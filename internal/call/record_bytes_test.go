@@ -121,7 +121,7 @@ func useRoutes(co *Target, n int64, reply *script.PeekReply) {
 	var d Decision
 	v.KnownDenial(max(n, 1), now, &d)
 	v.ShutOut(now)
-	v.pause(now)
+	v.Pause(now)
 	v.dueElsewhere(n, now)
 	r.Spare()
 	_ = co.Absence(r)

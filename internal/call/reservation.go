@@ -23,7 +23,7 @@ func (r *Reservation) Delay() time.Duration {
 }
 
 // At returns when the permits may be used, on this process' clock.
-func (r *Reservation) At() time.Time { return r.decision.Target.Process.Time(r.due) }
+func (r *Reservation) At() time.Time { return r.decision.Target.Process.Clock.At(r.due) }
 
 // Permits returns how many permits were reserved.
 func (r *Reservation) Permits() int64 { return r.n }

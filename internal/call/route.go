@@ -31,8 +31,8 @@ func (v *view) tally(now int64) (shut, reachable int, next int64) {
 	return shut, reachable, next
 }
 
-// pause returns how long it takes until the first shard wants to see this participant again.
-func (v *view) pause(now int64) time.Duration {
+// Pause returns how long it takes until the first shard wants to see this participant again.
+func (v *view) Pause(now int64) time.Duration {
 	first := int64(math.MaxInt64)
 	for _, s := range v.visit {
 		first = min(first, max(s.PacedUntil()-now, 0))
@@ -271,7 +271,7 @@ func (v *view) KnownDenial(n, now int64, d *Decision) bool {
 		if next = o.when(n, v.Limit.Per); next <= now {
 			return false
 		}
-		next = max(next, now+int64(v.pause(now)))
+		next = max(next, now+int64(v.Pause(now)))
 	}
 	c.RefreshAt(c.Process.Clock.ElapsedAt(now)) // else one that is paced for long hears of no change
 	for _, s := range v.seats {

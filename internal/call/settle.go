@@ -314,7 +314,7 @@ func (c *Target) GiveBackAll(d Decision, unpaid bool) (lost int64) {
 	for i, err := range errs {
 		if err != nil {
 			lost += all[i].Back
-			c.Process.Log().Debug("permits could not be given back", "limiter", c.Title(), "permits", all[i].Back,
+			c.Process.Config.Logger.Debug("permits could not be given back", "limiter", c.Title(), "permits", all[i].Back,
 				"err", err)
 		}
 	}

@@ -68,7 +68,6 @@ type Lane struct {
 type Terms struct {
 	Epoch  int64
 	Most   int64 // permits that it can grant at once, as far as the layout says
-	Share  int64 // permits that it gains in a window, likewise
 	Window time.Duration
 	Shards int64 // that the limit has
 	Split  bool  // over several nodes

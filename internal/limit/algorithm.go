@@ -12,14 +12,14 @@ import (
 // Algorithm says how permits are counted, see shardlimit.Algorithm.
 type Algorithm uint8
 
-// The algorithms.
+// The algorithms, as scripts number them.
 const (
-	SlidingLog Algorithm = iota
-	SlidingCounter
-	FixedWindow
-	TokenBucket
-	LeakyBucket
-	Algorithms
+	SlidingLog     = Algorithm(script.AlgorithmSlidingLog)
+	SlidingCounter = Algorithm(script.AlgorithmSlidingCounter)
+	FixedWindow    = Algorithm(script.AlgorithmFixedWindow)
+	TokenBucket    = Algorithm(script.AlgorithmTokenBucket)
+	LeakyBucket    = Algorithm(script.AlgorithmLeakyBucket)
+	Algorithms     = LeakyBucket + 1
 )
 
 var algorithmNames = [Algorithms]string{register.SlidingLog, register.SlidingCounter, register.FixedWindow,
@@ -45,21 +45,6 @@ func AlgorithmNamed(name string) (Algorithm, error) {
 
 // Bursty reports whether the algorithm has a Burst.
 func (a Algorithm) Bursty() bool { return a == TokenBucket || a == LeakyBucket }
-
-// inScripts returns the algorithm as package script numbers it.
-func (a Algorithm) inScripts() script.Algorithm {
-	switch a {
-	case SlidingCounter:
-		return script.AlgorithmSlidingCounter
-	case FixedWindow:
-		return script.AlgorithmFixedWindow
-	case TokenBucket:
-		return script.AlgorithmTokenBucket
-	case LeakyBucket:
-		return script.AlgorithmLeakyBucket
-	}
-	return script.AlgorithmSlidingLog
-}
 
 // Most returns how many permits can be granted at once at the most.
 func (l Limit) Most() int64 {

@@ -45,7 +45,7 @@ type Core struct {
 
 	mu       sync.Mutex
 	declared Limit           // by the code, at the highest revision
-	lanes    []*lane.Lane    // every lane ever made, so that its memory survives a new layout
+	Lanes    []*lane.Lane    // every lane ever made, so that its memory survives a new layout
 	told     atomic.Bool     // the log was told that the declaration is not in force
 	missing  map[string]bool // nodes that a layout names and the Config does not; the log was told of them
 }
@@ -124,7 +124,7 @@ func (c *Core) stranger(node string) {
 			c.missing = make(map[string]bool)
 		}
 		c.missing[node] = true
-		c.Process.Log().Warn("limiter has shards on a node that is not in Config.Nodes; this process serves from "+
+		c.Process.Config.Logger.Warn("limiter has shards on a node that is not in Config.Nodes; this process serves from "+
 			"the others", "limiter", c.Title(), "node", node)
 	}
 }
@@ -140,7 +140,6 @@ func (c *Core) termsFor(layout shard.Layout, s shard.Shard) (*lane.Terms, error)
 	t := &lane.Terms{
 		Epoch:    layout.Epoch,
 		Most:     cmp.Or(s.Burst, s.Share),
-		Share:    s.Share,
 		Window:   layout.Span(),
 		Shards:   int64(len(layout.Live())),
 		Split:    slices.ContainsFunc(layout.Live(), func(o shard.Shard) bool { return o.Node != s.Node }),
@@ -159,7 +158,7 @@ func (c *Core) leave(layout shard.Layout) {
 	for _, s := range layout.Live() {
 		live[s.Site()] = true
 	}
-	for _, l := range c.lanes {
+	for _, l := range c.Lanes {
 		at := SiteOf(l)
 		if live[at] || l.Terms.Load().Epoch == layout.Epoch {
 			continue
@@ -181,7 +180,7 @@ func (c *Core) forget(layout shard.Layout) {
 	for _, s := range layout.Shards {
 		listed[s.Site()] = true
 	}
-	c.lanes = slices.DeleteFunc(c.lanes, func(l *lane.Lane) bool {
+	c.Lanes = slices.DeleteFunc(c.Lanes, func(l *lane.Lane) bool {
 		gone := !listed[SiteOf(l)] && l.Waiting.Load() == 0
 		if gone {
 			l.Gone.Store(true)
@@ -200,7 +199,7 @@ func (c *Core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*scrip
 	}
 	terms := script.Terms{
 		Epoch: layout.Epoch, Target: s.Share, Floor: floor, Window: layout.Span(), Keep: c.keep(s),
-		Algorithm: algorithm.inScripts(), Burst: s.Burst, Retire: s.Algorithm != layout.Algorithm,
+		Algorithm: script.Algorithm(algorithm), Burst: s.Burst, Retire: s.Algorithm != layout.Algorithm,
 		Quarantine: c.Process.quarantines(layout.Window),
 	}
 	if !layout.Settled && s.Start != shard.Unknown {
@@ -242,16 +241,16 @@ func (c *Core) lane(s shard.Shard, t *lane.Terms, w *lane.Way) *lane.Lane {
 	if n == nil {
 		return nil
 	}
-	i := slices.IndexFunc(c.lanes, func(l *lane.Lane) bool { return l.Slot == s.Slot && SiteOf(l) == s.Site() })
-	if i >= 0 && c.lanes[i].Node == n {
-		return c.lanes[i]
+	i := slices.IndexFunc(c.Lanes, func(l *lane.Lane) bool { return l.Slot == s.Slot && SiteOf(l) == s.Site() })
+	if i >= 0 && c.Lanes[i].Node == n {
+		return c.Lanes[i]
 	}
 	if t == nil {
 		t, w = noTerms(s.Algorithm), c.wayTo(s)
 	}
 	l := &c.first.lane
-	if c.lanes == nil {
-		c.lanes = c.first.lanes[:0]
+	if c.Lanes == nil {
+		c.Lanes = c.first.lanes[:0]
 	} else {
 		l = &lane.Lane{}
 	}
@@ -262,11 +261,11 @@ func (c *Core) lane(s shard.Shard, t *lane.Terms, w *lane.Way) *lane.Lane {
 		}
 	}
 	if i < 0 {
-		c.lanes = append(c.lanes, l)
+		c.Lanes = append(c.Lanes, l)
 	} else { // the node turned out to be called otherwise
-		l.Follows(c.lanes[i])
-		c.lanes[i].Gone.Store(true)
-		c.lanes[i] = l
+		l.Follows(c.Lanes[i])
+		c.Lanes[i].Gone.Store(true)
+		c.Lanes[i] = l
 	}
 	return l
 }
@@ -282,11 +281,4 @@ func (c *Core) Record() *register.Register {
 		return c.Family.Of.Register
 	}
 	return c.Register
-}
-
-// Remembered returns to how many shards there is a lane.
-func (c *Core) Remembered() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.lanes)
 }

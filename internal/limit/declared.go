@@ -18,7 +18,7 @@ func (c *Core) Overruled(declared, inForce Limit) {
 		!c.told.CompareAndSwap(false, true) {
 		return
 	}
-	c.Process.Log().Warn("the limit that this code declares is not in force: another one is stored, and only a "+
+	c.Process.Config.Logger.Warn("the limit that this code declares is not in force: another one is stored, and only a "+
 		"higher Revision replaces that", "limiter", c.Name, "declared", declared.String(), "in force",
 		inForce.String(), "revision", inForce.Revision)
 }

@@ -66,7 +66,7 @@ func (f *Family) update(c *Core) {
 		err = c.adopt(p)
 	}
 	if err != nil {
-		f.Of.Process.Log().Error("family has no usable layout", "family", f.Of.Name, "err", err)
+		f.Of.Process.Config.Logger.Error("family has no usable layout", "family", f.Of.Name, "err", err)
 		return
 	}
 	c.From.Store(ft)

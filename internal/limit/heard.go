@@ -18,7 +18,7 @@ func (c *Core) wayTo(s shard.Shard) *lane.Way {
 		Metrics: c.Metrics, Slot: s.Slot, Home: s.Node, Algorithm: s.Algorithm, Life: s.Life, Keyed: c.Family != nil,
 	}
 	if a, err := AlgorithmNamed(s.Algorithm); err == nil { // else no call gets as far as to need the keys
-		w.Space = a.inScripts().Space(c.Process.Config.KeyPrefix, shard.Tag(s.Slot), s.Life)
+		w.Space = script.Algorithm(a).Space(c.Process.Config.KeyPrefix, shard.Tag(s.Slot), s.Life)
 		w.Bursty, w.Paced = a.Bursty(), a == LeakyBucket
 	}
 	return w
@@ -28,7 +28,7 @@ func (c *Core) wayTo(s shard.Shard) *lane.Way {
 // there and create nothing.
 func noTerms(algorithm string) *lane.Terms {
 	a, _ := AlgorithmNamed(algorithm)
-	p, _ := script.Terms{Algorithm: a.inScripts()}.Proposal() // of epoch 0, which is always valid
+	p, _ := script.Terms{Algorithm: script.Algorithm(a)}.Proposal() // of epoch 0, which is always valid
 	return &lane.Terms{Shards: 1, Proposal: p}
 }
 
@@ -84,7 +84,7 @@ func (c *Core) Learned(l *lane.Lane, n lane.News) {
 		c.Record().Soon()
 	}
 	if n.Status == script.Lost {
-		c.Process.Log().Warn("shard had lost its memory", "limiter", c.Title(), "shard", l.Tag(), "node", l.Home)
+		c.Process.Config.Logger.Warn("shard had lost its memory", "limiter", c.Title(), "shard", l.Tag(), "node", l.Home)
 	}
 	if r := c.Routes.Load(); n.Epoch > n.Believed && r != nil && n.Epoch > r.Layout.Epoch {
 		c.Record().Behind(n.Epoch)

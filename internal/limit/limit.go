@@ -165,7 +165,7 @@ func (l Limit) Ahead() time.Duration {
 
 // Local returns the limit as an engine of this process enforces it.
 func (l Limit) Local() local.Limit {
-	return local.Limit{Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.inScripts(), Burst: l.Burst,
+	return local.Limit{Permits: l.Permits, Window: l.Per, Algorithm: script.Algorithm(l.Algorithm), Burst: l.Burst,
 		Most: l.Most(), Memory: l.Memory()}
 }
 
@@ -188,11 +188,4 @@ func (l Limit) with(t shard.Terms) Limit {
 		l.Mode, _ = modeNamed(t.Mode) // it was one
 	}
 	return l
-}
-
-// Part returns the part of the limit that each of so many processes has under FailLocal. The error
-// tells that it is none that could be enforced.
-func (l Limit) Part(processes int64) (Limit, error) {
-	part := l.DividedBy(processes)
-	return part, part.Validate()
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -134,15 +133,3 @@ const quarantined = time.Minute
 
 // Now returns the time on the process' clock, which is that of all its limits.
 func (p *Process) Now() int64 { return p.Clock.Now() }
-
-// Suspended returns for how long the machine was suspended.
-func (p *Process) Suspended() int64 { return p.Clock.Suspended() }
-
-// Look returns both, read together.
-func (p *Process) Look() (now, asleep int64) { return p.Clock.Look() }
-
-// Time returns an instant of the process' clock as people tell it.
-func (p *Process) Time(at int64) time.Time { return p.Clock.At(at) }
-
-// Log returns what is told about nodes and layouts.
-func (p *Process) Log() *slog.Logger { return p.Config.Logger }

@@ -75,7 +75,7 @@ func (r *Routes) Spare() (n int64) {
 
 // newRoutes makes the routes of a plan, and tells the lanes their terms. c.mu is held.
 func (c *Core) newRoutes(p *Plan) *Routes {
-	if len(c.lanes) > 0 {
+	if len(c.Lanes) > 0 {
 		c.leave(p.Layout)
 		c.forget(p.Layout)
 	}

@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/call"
 	"github.com/shardlimit/shardlimit/internal/inside"
 	"github.com/shardlimit/shardlimit/internal/limit"
-	"github.com/shardlimit/shardlimit/internal/wait"
 )
 
 // Waiting returns how many callers stand in the line of a limiter, or in that of a Set.
@@ -14,8 +14,10 @@ func Waiting[T *shardlimit.Limiter | *shardlimit.Set](of T) int {
 	if s, ok := any(of).(*shardlimit.Set); ok {
 		return inside.Set(s).Waiting()
 	}
-	n, _ := wait.Waiting(inside.Limiter(of))
-	return n
+	if q := has(any(of).(*shardlimit.Limiter)).Waiting.Load(); q != nil {
+		return (*q).Len()
+	}
+	return 0
 }
 
 // NotBefore returns when the head of the line can be served at the earliest, 0 if that is not
@@ -24,8 +26,10 @@ func NotBefore[T *shardlimit.Limiter | *shardlimit.Set](of T) int64 {
 	if s, ok := any(of).(*shardlimit.Set); ok {
 		return inside.Set(s).NotBefore()
 	}
-	_, at := wait.Waiting(inside.Limiter(of))
-	return at
+	if q := has(any(of).(*shardlimit.Limiter)).Waiting.Load(); q != nil {
+		return (*q).NotBefore()
+	}
+	return 0
 }
 
 // Suspend is what becomes of a process whose machine was suspended for so long: its monotonic clock
@@ -38,7 +42,7 @@ func Stop(c *shardlimit.Client, d time.Duration) { inside.Client(c).Clock.Stop(d
 
 // RememberKeys is for how many keys the families that are opened next remember what the process
 // knows.
-func RememberKeys(c *shardlimit.Client, n int) { inside.Client(c).RememberKeys(n) }
+func RememberKeys(c *shardlimit.Client, n int) { inside.Client(c).FamilyKeys = n }
 
 // RecordNodes returns the nodes that keep the records of the client's key prefix, as last heard.
 func RecordNodes(c *shardlimit.Client) []string { return inside.Client(c).Records.Book.Nodes() }
@@ -47,42 +51,56 @@ func RecordNodes(c *shardlimit.Client) []string { return inside.Client(c).Record
 func Known(f *shardlimit.Family) int { return inside.Family(f).Known() }
 
 // Participant returns the name of the process.
-func Participant(l *shardlimit.Limiter) string { return inside.Limiter(l).Participant() }
+func Participant(l *shardlimit.Limiter) string {
+	return inside.Limiter(l).Target.Process.Config.Participant
+}
 
 // Remembers returns of how many shards the limiter keeps lanes, and its participant seats.
-func Remembers(l *shardlimit.Limiter) (lanes, seats int) { return inside.Limiter(l).Remembers() }
+func Remembers(l *shardlimit.Limiter) (lanes, seats int) {
+	m := has(l)
+	return len(m.Target.Lanes), len(m.Seats)
+}
 
 // Paced returns how long no shard wants to see the participant again.
-func Paced(l *shardlimit.Limiter) time.Duration { return inside.Limiter(l).Paced() }
+func Paced(l *shardlimit.Limiter) time.Duration {
+	m := has(l)
+	return m.View(m.Target.Routes.Load()).Pause(m.Target.Process.Now())
+}
 
 // ForgetDenials makes the limiter ask Redis with its next call, whatever it knows to be empty.
-func ForgetDenials(l *shardlimit.Limiter) { inside.Limiter(l).Forget() }
+func ForgetDenials(l *shardlimit.Limiter) {
+	m := has(l)
+	m.ForgetDenials(m.Target.Routes.Load())
+}
 
 // DoubtLayout has the limiter believe that its layout was last confirmed too long ago.
-func DoubtLayout(l *shardlimit.Limiter) { inside.Limiter(l).Doubt() }
+func DoubtLayout(l *shardlimit.Limiter) { has(l).Target.Record().Doubt() }
 
 // HaltLease stops the timer that ends the current lease of the limiter.
-func HaltLease(l *shardlimit.Limiter) { inside.Limiter(l).HaltLease() }
+func HaltLease(l *shardlimit.Limiter) {
+	if lease := has(l).Leases.Current.Load(); lease != nil {
+		lease.Timer.Stop()
+	}
+}
 
 // LocalPermits returns the process' part of the limit under FailLocal.
-func LocalPermits(l *shardlimit.Limiter) int64 { return inside.Limiter(l).OwnPermits() }
+func LocalPermits(l *shardlimit.Limiter) int64 {
+	c := has(l).Target
+	return c.OwnPart(c.Routes.Load().Limit).Permits
+}
 
 // PartOf returns the permits and the burst that each of so many processes has of a limit under
 // FailLocal. The error tells that it is none that could be enforced.
 func PartOf(of shardlimit.Limit, processes int64) (shardlimit.Limit, error) {
-	part, err := limit.Limit{Permits: of.Permits, Per: of.Per, Algorithm: limit.Algorithm(of.Algorithm),
-		Burst: of.Burst}.Part(processes)
+	part := limit.Limit{Permits: of.Permits, Per: of.Per, Algorithm: limit.Algorithm(of.Algorithm),
+		Burst: of.Burst}.DividedBy(processes)
 	of.Permits, of.Burst = part.Permits, part.Burst
-	return of, err
+	return of, part.Validate()
 }
 
-// GrantedHere drives a limit of Scope PerParticipant as other participants: it returns how many
-// permits each of them was granted of n, and how many of them are remembered.
-func GrantedHere(l *shardlimit.Limiter, n int64, names ...string) (granted []int64, remembered int) {
-	for _, name := range names {
-		var one int64
-		one, remembered = inside.Limiter(l).DecideFor(name, n)
-		granted = append(granted, one)
-	}
-	return granted, remembered
+// has returns what the process has of the limit now.
+func has(l *shardlimit.Limiter) *call.Member {
+	m := inside.Limiter(l).Hold()
+	defer m.Target.Release()
+	return m
 }

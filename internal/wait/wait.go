@@ -60,7 +60,7 @@ func Acquire(ctx context.Context, l *call.Limiter, n int64) (d call.Decision, er
 		return call.Decision{}, err
 	}
 	deadline := c.Deadline(ctx)
-	if lineOf(m).empty() && c.Mode(r) != limit.Closed {
+	if lineOf(m).Len() == 0 && c.Mode(r) != limit.Closed {
 		err = m.AtOnce(ctx, r, n, false, start, deadline, &d)
 		if err == nil && d.Allowed {
 			err = sleepOut(ctx, c, &d, d.Delay, deadline)
@@ -121,10 +121,7 @@ func (q *queue) hopeless(r *limit.Routes, err error) (d call.Decision) {
 	if r == nil || !errors.Is(err, limit.ErrWaitTooLong) {
 		return d
 	}
-	q.mu.Lock()
-	next := q.notBefore
-	q.mu.Unlock()
-	now := c.Process.Now()
+	next, now := q.NotBefore(), c.Process.Now()
 	c.Deny(r, now, time.Duration(next-now), &d)
 	if next <= now {
 		d.RetryAfter = 0
@@ -157,17 +154,18 @@ func sleepOut(ctx context.Context, c *call.Target, d *call.Decision, delay time.
 	}
 }
 
-func (q *queue) empty() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.line.Len() == 0
-}
-
 // Len returns the number of callers in the line.
 func (q *queue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.line.Len()
+}
+
+// NotBefore returns when the head of the line can be served at the earliest, 0 if that is not known.
+func (q *queue) NotBefore() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.notBefore
 }
 
 // join puts a caller at the end of the line, unless those before it make it
