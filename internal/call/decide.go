@@ -14,12 +14,14 @@ import (
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
-// request is a call for permits: its first ask, and the routes in force when it began. It lies on
-// the caller's stack.
-type request struct {
-	lane.Ask
-	routes *limit.Routes
-	late   bool // it may have waited before its first ask
+// call is what a call for permits wants.
+type call struct {
+	n     int64 // permits
+	upTo  bool  // as many as there are, up to n; else all or nothing
+	since int64 // when it began, on the client's clock
+	slept int64 // for how long the machine had been suspended by then, or later
+	by    int64 // see turnBy
+	turns bool  // see some
 }
 
 // Decide decides every call that answers at once. since is when it began, 0: now. A call on several
@@ -29,85 +31,65 @@ type request struct {
 // and lease.go, it is filled in place: to copy it from function to function took
 // longer than to make it.
 func (m *Member) Decide(ctx context.Context, n int64, upTo bool, since int64, d *Decision) error {
-	first := request{Ask: lane.Ask{N: n, UpTo: upTo, Since: since}}
-	boarded, err := m.begin(ctx, &first, d)
-	if boarded {
-		first.Sleep()
-		err = m.end(ctx, &first, d)
+	q := call{n: n, upTo: upTo, since: since}
+	if since == 0 {
+		q.since, q.slept = m.Target.Process.Clock.Look()
+	} else {
+		q.slept = m.Target.Process.Clock.Suspended()
+	}
+	r, late, err := m.Admit(ctx, n, upTo)
+	switch {
+	case err != nil:
+		return err
+	case m.byMode(r, n, upTo, d):
+	case r == nil || upTo || late || r.Limit.Lease > 0:
+		err = m.serve(ctx, r, q, d)
+	default:
+		var seated, boarded bool
+		first := lane.Ask{N: n, Since: q.since}
+		if seated, err = m.seated(ctx, r, &first, d); !seated {
+			break
+		}
+		if boarded, err = first.Seat.Lane.Board(ctx, &first); boarded {
+			first.Sleep()
+			err = first.Seat.Lane.Wake(ctx, &first)
+		}
+		err = m.finish(ctx, r, &first, err, d)
+	}
+	if d.Granted == 0 && err == nil && (d.Source != telemetry.Memory || m.Target.Routes.Load() != r) {
+		err = m.informed(ctx, r, q, d)
+	}
+	return m.decided(ctx, q, d, err)
+}
+
+// serve decides a call that no mode decides, without telling anybody.
+func (m *Member) serve(ctx context.Context, r *limit.Routes, q call, d *Decision) (err error) {
+	switch {
+	case r == nil: // it could not be declared yet
+		*d, err = m.outage(nil, min(q.n, m.Target.Declaration().Most()), q.upTo, nil)
+	case q.upTo:
+		err = m.some(ctx, r, q, d)
+	case r.Limit.Lease > 0:
+		err = m.leased(ctx, r, q, d)
+	default:
+		err = m.whole(ctx, r, q, d)
 	}
 	return err
 }
 
-// fromLease does what Decide does, all or nothing, for a member that holds a lease. An ask, which
-// the lease most probably makes needless, would be a tenth of the cost.
-func (m *Member) fromLease(ctx context.Context, n int64, d *Decision) error {
-	since, slept := m.Target.Process.Clock.Look()
-	r, _, err := m.Admit(ctx, n, false)
-	switch {
-	case err != nil:
-		return err
-	case m.byMode(r, n, false, d):
-	case r == nil:
-		err = m.unknown(n, false, d)
-	case r.Limit.Lease > 0:
-		err = m.leased(ctx, r, leaseCall{n, since, slept}, d)
-	default:
-		err = m.whole(ctx, r, n, since, d)
-	}
-	return m.decided(ctx, &request{Ask: lane.Ask{N: n, Since: since}}, d, err)
-}
-
-// begin does what Decide does up to where the caller sleeps. If boarded is false it is over. Else
-// the caller must call Sleep and then end.
-func (m *Member) begin(ctx context.Context, first *request, d *Decision) (boarded bool, err error) {
-	n := first.N
-	if first.Since == 0 {
-		first.Since = m.Target.Process.Now()
-	}
-	r, late, err := m.Admit(ctx, n, first.UpTo)
-	if err != nil {
-		return false, err
-	}
-	first.routes, first.late = r, late
-	switch {
-	case m.byMode(r, n, first.UpTo, d):
-	case r == nil:
-		err = m.unknown(n, first.UpTo, d)
-	case first.UpTo:
-		err = m.some(ctx, r, n, first.Since, false, d)
-	case r.Limit.Lease > 0:
-		err = m.leased(ctx, r, leaseCall{n, first.Since, m.Target.Process.Clock.Suspended()}, d)
-	default:
-		if boarded, err = m.board(ctx, first, d); boarded {
-			return true, nil
-		}
-	}
-	if d.Source != telemetry.Memory || m.Target.Routes.Load() != r { // not even a call for most denials from memory
-		err = m.informed(ctx, first, d, err)
-	}
-	return false, m.decided(ctx, first, d, err)
-}
-
-// end does the rest of Decide, after the caller has slept.
-func (m *Member) end(ctx context.Context, first *request, d *Decision) error {
-	err := m.finish(ctx, first, first.Seat.Lane.Wake(ctx, &first.Ask), d)
-	err = m.informed(ctx, first, d, err)
-	return m.decided(ctx, first, d, err)
-}
-
-// informed goes on with a call that got nothing, where a shard has just told it of another layout:
+// informed goes on with a call that was denied, where a shard has just told it of another layout:
 // what is free may be on shards that this process does not know yet.
-func (m *Member) informed(ctx context.Context, first *request, d *Decision, err error) error {
-	c, r := m.Target, first.routes
-	if err != nil || d.Granted > 0 || d.Degraded || r == nil {
-		return err
+func (m *Member) informed(ctx context.Context, r *limit.Routes, q call, d *Decision) error {
+	c := m.Target
+	if d.Degraded || r == nil {
+		return nil
 	}
 	newer, record := c.Routes.Load(), c.Record()
 	if newer == r && (d.Source == telemetry.Memory || record.Highest() <= r.Layout.Epoch) {
 		return nil
 	}
 	within, cancel := context.WithTimeout(ctx,
-		max(0, c.Process.Config.CallTimeout-time.Duration(c.Process.Now()-first.Since)))
+		max(0, c.Process.Config.CallTimeout-time.Duration(c.Process.Now()-q.since)))
 	defer cancel()
 	if newer == nil || newer.Layout.Epoch <= r.Layout.Epoch {
 		_ = record.ConfirmSince(within, 0) // the denial stands
@@ -120,48 +102,37 @@ func (m *Member) informed(ctx context.Context, first *request, d *Decision, err 
 		return nil // it was deleted just now
 	}
 	*d = Decision{}
-	if m.byMode(newer, first.N, first.UpTo, d) {
+	if m.byMode(newer, q.n, q.upTo, d) {
 		return nil
 	}
-	if first.UpTo {
-		return m.some(ctx, newer, first.N, first.Since, false, d)
+	if permits := newer.Limit.Most(); q.n > permits && !q.upTo {
+		return c.TooMany(q.n, permits)
 	}
-	if permits := newer.Limit.Most(); first.N > permits {
-		return c.TooMany(first.N, permits)
-	}
-	return m.exactly(ctx, newer, first.N, first.Since, d)
+	q.slept = c.Process.Clock.Suspended()
+	return m.serve(ctx, newer, q, d)
 }
 
 // decided tells fairness and telemetry how a call ended, and returns how it does for its caller.
-func (m *Member) decided(ctx context.Context, first *request, d *Decision, err error) error {
-	if most := min(first.N, d.Limit); err == nil && d.Granted < most && !d.Degraded && d.Mode == limit.Enforced {
+func (m *Member) decided(ctx context.Context, q call, d *Decision, err error) error {
+	if most := min(q.n, d.Limit); err == nil && d.Granted < most && !d.Degraded && d.Mode == limit.Enforced {
 		m.Unmet.Add(most - d.Granted) // nobody can want more than there are
 	}
-	err = m.answered(first.N, first.UpTo, d, err)
-	m.Target.decided(ctx, d, first.N, first.Since, err)
+	err = m.answered(q.n, q.upTo, d, err)
+	m.Target.decided(ctx, d, q.n, q.since, err)
 	return err
 }
 
 // AtOnce decides a call for n permits, all or nothing or up to as many, without telling anybody. by
-// is as turnBy has it.
+// is as in turnBy.
 func (m *Member) AtOnce(ctx context.Context, r *limit.Routes, n int64, upTo bool, since, by int64,
 	d *Decision) (err error) {
-	switch {
-	case m.byMode(r, n, upTo, d):
-	case r == nil:
-		*d, err = m.outage(nil, n, upTo, nil)
-	case upTo:
-		err = m.some(ctx, r, n, since, r.Limit.Algorithm == limit.LeakyBucket, d)
-	default:
-		err = m.turnBy(ctx, r, n, since, by, d)
+	if !m.byMode(r, n, upTo, d) {
+		q := call{n: n, upTo: upTo, since: since, slept: m.Target.Process.Clock.Suspended()}
+		q.turns = r != nil && r.Limit.Algorithm == limit.LeakyBucket
+		q.by = turnBy(r, since, by)
+		err = m.serve(ctx, r, q, d)
 	}
 	return m.answered(n, upTo, d, err)
-}
-
-// unknown decides on a limit that could not be declared yet.
-func (m *Member) unknown(n int64, upTo bool, d *Decision) (err error) {
-	*d, err = m.outage(nil, min(n, m.Target.Declaration().Most()), upTo, nil)
-	return err
 }
 
 // Admit checks a call before anything is sent, and returns the routes to use;

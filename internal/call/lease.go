@@ -41,30 +41,15 @@ type leases struct {
 	need int64 // permits that the next lease shall have
 }
 
-// leaseCall is a call that may be served from a lease.
-type leaseCall struct {
-	n     int64 // permits
-	since int64 // when it began
-	slept int64 // for how long the machine had been suspended by then
-}
-
-// exactly gets n permits or none: from the lease, if the limit has leases, else from Redis.
-func (m *Member) exactly(ctx context.Context, r *limit.Routes, n, since int64, d *Decision) error {
-	if r.Limit.Lease > 0 {
-		return m.leased(ctx, r, leaseCall{n, since, m.Target.Process.Clock.Suspended()}, d)
-	}
-	return m.whole(ctx, r, n, since, d)
-}
-
-// leased does what exactly does, for a limit that has leases.
-func (m *Member) leased(ctx context.Context, r *limit.Routes, call leaseCall, d *Decision) error {
-	if l := m.Leases.Current.Load(); l != nil && m.Target.fromLease(r, l, call, d) {
+// leased gets n permits or none, of a limit that has leases: from the lease, or from Redis.
+func (m *Member) leased(ctx context.Context, r *limit.Routes, q call, d *Decision) error {
+	if l := m.Leases.Current.Load(); l != nil && m.Target.fromLease(r, l, q, d) {
 		return nil
 	}
-	if ok, err := m.Leases.refill(ctx, r, call, d); ok {
+	if ok, err := m.Leases.refill(ctx, r, q, d); ok {
 		return err
 	}
-	return m.whole(ctx, r, call.n, call.since, d)
+	return m.whole(ctx, r, q, d)
 }
 
 // take takes n of the permits, and returns the place of the first of them, which is how many are
@@ -79,54 +64,54 @@ func (l *lease) take(n int64) (place int64, ok bool) {
 }
 
 // fromLease serves a call from a lease, and reports whether that has so many permits.
-func (c *Target) fromLease(r *limit.Routes, l *lease, call leaseCall, d *Decision) bool {
-	if call.since >= l.Until || !l.holds(r, call.slept) {
+func (c *Target) fromLease(r *limit.Routes, l *lease, q call, d *Decision) bool {
+	if q.since >= l.Until || !l.holds(r, q.slept) {
 		return false
 	}
-	place, ok := l.take(call.n)
+	place, ok := l.take(q.n)
 	if !ok {
 		return false
 	}
-	d.Allowed, d.Granted = true, call.n
+	d.Allowed, d.Granted = true, q.n
 	d.Limit, d.Remaining = r.Limit.Permits, r.Free()+place
-	d.ResetAfter = r.ResetAfter(call.since)
+	d.ResetAfter = r.ResetAfter(q.since)
 	d.Source, d.Target, d.special = telemetry.Lease, c, &l.origin
-	d.ticket, d.until = uint64(place), call.since+int64(r.Layout.Span())
+	d.ticket, d.until = uint64(place), q.since+int64(r.Layout.Span())
 	return true
 }
 
 // refill asks for the permits of a call and for a new lease in one go. ok is false if the
 // caller should go the ordinary way: somebody else is at it, or there is no
 // reason for a lease.
-func (ls *leases) refill(ctx context.Context, r *limit.Routes, call leaseCall, d *Decision) (ok bool, err error) {
+func (ls *leases) refill(ctx context.Context, r *limit.Routes, q call, d *Decision) (ok bool, err error) {
 	if !ls.asking.CompareAndSwap(false, true) {
 		return false, nil
 	}
 	defer ls.asking.Store(false)
 	if l := ls.Current.Load(); l != nil {
-		if ls.member.Target.fromLease(r, l, call, d) { // it was begun after the caller had looked
+		if ls.member.Target.fromLease(r, l, q, d) { // it was begun after the caller had looked
 			return true, nil
 		}
 		ls.retire(l)
 	}
 	extra := ls.size(r)
-	if extra < 1 || call.n+extra > r.Limit.Permits {
+	if extra < 1 || q.n+extra > r.Limit.Permits {
 		return false, nil
 	}
 	var all Decision
-	err = ls.member.some(ctx, r, call.n+extra, call.since, false, &all)
+	err = ls.member.some(ctx, r, call{n: q.n + extra, since: q.since}, &all)
 	switch {
 	case err != nil:
 		return true, err
 	case all.Degraded:
 		ls.member.Target.GiveBackAll(all, false)
 		return false, nil // the outage policy decides about n alone
-	case all.Granted < call.n:
-		ls.member.Target.HandBack(ctx, all, call.since)
+	case all.Granted < q.n:
+		ls.member.Target.HandBack(ctx, all, q.since)
 		return false, nil // it may still be that n can be had
-	case all.Granted > call.n:
-		ls.begin(r, all.Last(all.Granted-call.n), call)
-		all = all.firstOf(call.n)
+	case all.Granted > q.n:
+		ls.begin(r, all.Last(all.Granted-q.n), q)
+		all = all.firstOf(q.n)
 	}
 	*d = all
 	return true, nil
@@ -151,11 +136,11 @@ func (l *lease) holds(r *limit.Routes, slept int64) bool {
 // begin puts a lease in force. It ends Lease after the call that asked for its permits began,
 // which is before Lease after they were granted. There is none if a shard is known to be under
 // another layout by now: it may log permits for another span.
-func (ls *leases) begin(r *limit.Routes, grant Decision, call leaseCall) {
+func (ls *leases) begin(r *limit.Routes, grant Decision, q call) {
 	c := ls.member.Target
-	l := &lease{epoch: r.Layout.Epoch, Until: call.since + int64(r.Limit.Lease), slept: call.slept, from: call.since,
+	l := &lease{epoch: r.Layout.Epoch, Until: q.since + int64(r.Limit.Lease), slept: q.slept, from: q.since,
 		nonce: chance.Uint64(), size: grant.Granted, grant: grant}
-	if l.Until <= c.Process.Now() || c.Record().Highest() > l.epoch || c.Process.Clock.Suspended() != call.slept {
+	if l.Until <= c.Process.Now() || c.Record().Highest() > l.epoch || c.Process.Clock.Suspended() != q.slept {
 		// or the answer took longer than the lease
 		ls.member.Target.Process.Spawn(func(context.Context) { ls.member.Target.GiveBackAll(grant, false) })
 		return

@@ -70,9 +70,6 @@ func (l *Limiter) Allow(ctx context.Context, n int64, upTo bool, d *Decision) er
 	}
 	m := l.Hold()
 	defer m.Target.Release()
-	if !upTo && m.Leases.Current.Load() != nil {
-		return m.fromLease(ctx, n, d)
-	}
 	return m.Decide(ctx, n, upTo, 0, d)
 }
 

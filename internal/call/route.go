@@ -40,32 +40,31 @@ func (v *view) Pause(now int64) time.Duration {
 	return time.Duration(first)
 }
 
-// whole gets n permits or none, at one shard if one has them, else collected
-// from several.
-func (m *Member) whole(ctx context.Context, r *limit.Routes, n, since int64, d *Decision) error {
-	first := request{Ask: lane.Ask{N: n, Since: since}, routes: r, late: true}
-	_, err := m.board(ctx, &first, d)
-	return err
-}
-
-// turnBy does what exactly does. Under LeakyBucket the permits act by an instant, on the client's
-// clock, or there are none, and RetryAfter tells when they would; 0: whenever. That holds for what
-// one shard can grant. For who waits as long as the queue can be no turn is too late.
-func (m *Member) turnBy(ctx context.Context, r *limit.Routes, n, since, by int64, d *Decision) error {
-	l := &r.Limit
-	if by == 0 || l.Algorithm != limit.LeakyBucket || l.Scope != limit.Global || m.Target.Mode(r) != limit.Enforced ||
-		float64(by-since) > float64(l.Most())/float64(l.Permits)*float64(l.Per) {
-		return m.exactly(ctx, r, n, since, d)
+// whole gets n permits or none, at one shard if one has them, else collected from several. Its
+// first ask is not put on a batch as it is: a batch may take the whole call timeout, and the call
+// may be late.
+func (m *Member) whole(ctx context.Context, r *limit.Routes, q call, d *Decision) error {
+	first := lane.Ask{N: q.n, Since: q.since, By: q.by}
+	if seated, err := m.seated(ctx, r, &first, d); !seated {
+		return err
 	}
-	first := request{Ask: lane.Ask{N: n, Since: since, By: by}, routes: r, late: true}
-	_, err := m.board(ctx, &first, d)
-	return err
+	return m.finish(ctx, r, &first, first.Seat.Ask(ctx, &first, m.Target.Process.Now()), d)
 }
 
-// board puts the first ask of a call on a batch, as Lane.Board does, or decides the call without.
-// That of a late call is not put there: a batch may take the whole call timeout.
-func (m *Member) board(ctx context.Context, first *request, d *Decision) (boarded bool, err error) {
-	r := first.routes
+// turnBy returns the instant, on the client's clock, by which permits of a LeakyBucket are to act,
+// or there are none and RetryAfter tells when they would; 0: whenever. That holds for what one
+// shard can grant. For who waits as long as the queue can be no turn is too late.
+func turnBy(r *limit.Routes, since, by int64) int64 {
+	if r == nil || r.Limit.Algorithm != limit.LeakyBucket || r.Limit.Scope != limit.Global ||
+		r.Limit.Mode != limit.Enforced ||
+		float64(by-since) > float64(r.Limit.Most())/float64(r.Limit.Permits)*float64(r.Limit.Per) {
+		return 0
+	}
+	return by
+}
+
+// seated finds the shard for the first ask of a call, or decides the call without.
+func (m *Member) seated(ctx context.Context, r *limit.Routes, first *lane.Ask, d *Decision) (bool, error) {
 	if r.Limit.Scope == limit.PerParticipant {
 		m.decidePerParticipant(&r.Limit, first.N, false, d)
 		return false, nil
@@ -75,29 +74,23 @@ func (m *Member) board(ctx context.Context, first *request, d *Decision) (boarde
 		return false, nil
 	}
 	i := v.choose(first.Since, first.N, nil)
-	if i < 0 { // there is no shard to go to
-		if first.N == 1 && v.KnownDenial(1, first.Since, d) {
-			return false, nil
-		}
-		return false, m.unserved(ctx, v, first.N, first.Since, &attempt{now: first.Since, retry: lane.UnknownRetry}, d)
-	}
-	first.Seat = v.seats[i]
-	if first.late {
-		return false, m.finish(ctx, first, first.Seat.Ask(ctx, &first.Ask, m.Target.Process.Now()), d)
-	}
-	if boarded, err = first.Seat.Lane.Board(ctx, &first.Ask); boarded {
+	if i >= 0 {
+		first.Seat = v.seats[i]
 		return true, nil
 	}
-	return false, m.finish(ctx, first, err, d)
+	if first.N == 1 && v.KnownDenial(1, first.Since, d) {
+		return false, nil
+	}
+	return false, m.unserved(ctx, v, first.N, first.Since, &attempt{now: first.Since, retry: lane.UnknownRetry}, d)
 }
 
 // finish does the last step of whole, with the answer to the first ask or err.
-func (m *Member) finish(ctx context.Context, first *request, err error, d *Decision) error {
+func (m *Member) finish(ctx context.Context, r *limit.Routes, first *lane.Ask, err error, d *Decision) error {
 	if err == nil && first.Granted == first.N {
-		m.Target.take(first.routes, &first.Ask, d)
+		m.Target.take(r, first, d)
 		return nil
 	}
-	return m.spill(ctx, m.View(first.routes), &first.Ask, err, d)
+	return m.spill(ctx, m.View(r), first, err, d)
 }
 
 // attempt is what a call has seen so far at the shards that did not serve it.
@@ -203,15 +196,15 @@ func (c *Target) take(r *limit.Routes, a *lane.Ask, d *Decision) {
 	c.complete(d, r, a.Rest, a.Now)
 }
 
-// some gets as many permits as there are, up to n, from as many shards as it takes; turns of a
+// some gets as many permits as there are, up to n, from as many shards as it takes; the turns of a
 // bucket from one, so that a shard that answers late holds none up that another gave.
-func (m *Member) some(ctx context.Context, r *limit.Routes, n, since int64, turns bool, d *Decision) error {
+func (m *Member) some(ctx context.Context, r *limit.Routes, q call, d *Decision) error {
 	if r.Limit.Scope == limit.PerParticipant {
-		m.decidePerParticipant(&r.Limit, n, true, d)
+		m.decidePerParticipant(&r.Limit, q.n, true, d)
 		return nil
 	}
-	c, v := m.Target, m.View(r)
-	n, now := min(n, r.Limit.Most()), c.Process.Now()
+	c, v, since := m.Target, m.View(r), q.since
+	n, now := min(q.n, r.Limit.Most()), c.Process.Now()
 	if v.KnownDenial(1, now, d) {
 		return nil
 	}
@@ -230,7 +223,7 @@ func (m *Member) some(ctx context.Context, r *limit.Routes, n, since int64, turn
 		if err == nil {
 			seen.reached, rest = true, part.Rest
 			d.add(s, &part.Answer)
-			if turns && d.Granted > 0 {
+			if q.turns && d.Granted > 0 {
 				break
 			}
 			continue
