@@ -14,10 +14,10 @@ type Family struct {
 }
 
 // Name returns the name the family was declared under.
-func (f *Family) Name() string { return f.in.Name() }
+func (f *Family) Name() string { return f.in.Target.Name }
 
 // Limit returns the limit in force for each key, as far as this process has heard.
-func (f *Family) Limit() Limit { return limitOf(f.in.Limit()) }
+func (f *Family) Limit() Limit { return limitOf(f.in.Target.LimitNow()) }
 
 // SetLimit changes the limit of every key whose calls bring none, as Limiter.SetLimit does for a
 // limit. A process hears of it within 2 seconds of use, while the record can be read.

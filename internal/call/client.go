@@ -18,20 +18,25 @@ import (
 // what it knows while no call is under way. A denial takes 300 bytes, all else about 1.4 KB.
 const rememberedKeys = 65_536
 
+// The kinds of what has a name, as they begin its id.
+const (
+	limiters = "n:"
+	families = "f:"
+)
+
 // Client is the limits of a process.
 type Client struct {
 	*limit.Process
 	made       atomic.Bool // the Process is there; metrics may be read before
 	FamilyKeys int         // that each Family opened from now on remembers
 
-	known    sync.Mutex
-	limiters map[string]*Target
-	families map[string]*Family
+	mu    sync.Mutex
+	known map[string]*Target // by id; of a family the one that holds its declaration
 }
 
 // New checks the whole configuration and returns a Client, which connects on first use.
 func New(cfg limit.Config) (c *Client, err error) {
-	c = &Client{FamilyKeys: rememberedKeys, limiters: make(map[string]*Target), families: make(map[string]*Family)}
+	c = &Client{FamilyKeys: rememberedKeys, known: make(map[string]*Target)}
 	c.Process, err = limit.NewProcess(cfg, limit.Events{Gauges: c.gauges, Renamed: c.renew, NodesChanged: c.reconsider,
 		Deleted: c.forget})
 	if err != nil {
@@ -41,146 +46,160 @@ func New(cfg limit.Config) (c *Client, err error) {
 	return c, nil
 }
 
-// reconsider has the limits follow the nodes that are lost, or back.
-func (c *Client) reconsider() {
-	for _, co := range c.recorded() {
-		co.Reconsider()
-	}
-}
-
 // Limiter declares or joins the limit of that name.
 func (c *Client) Limiter(ctx context.Context, name string, declared limit.Limit) (Limiter, error) {
-	if err := limit.CheckName("name", name); err != nil {
-		return Limiter{}, err
-	}
-	if err := declared.Validate(); err != nil {
-		return Limiter{}, err
-	}
-	for {
-		co, err := c.target(name, declared)
-		if err != nil {
-			return Limiter{}, err
-		}
-		switch err := co.Join(ctx, declared); {
-		case errors.Is(err, register.ErrDeleted): // just now, by another handle
-			continue
-		case err != nil:
-			return Limiter{}, err
-		}
-		co.Overruled(declared, co.LimitNow())
-		return co.limiter(), nil
-	}
-}
-
-// Open joins a limit that is stored already.
-func (c *Client) Open(ctx context.Context, name string) (Limiter, error) {
-	co, err := open(ctx, c, name, false, c.limiters, c.target)
+	co, err := c.declare(ctx, limiters, name, declared)
 	if err != nil {
-		return Limiter{}, err
-	}
-	if err := co.Join(ctx, co.Declaration()); err != nil {
 		return Limiter{}, err
 	}
 	return co.limiter(), nil
 }
 
-// open returns what the Client has under a name, and has it made for the limit that is stored if
-// there is nothing.
-func open[T any](ctx context.Context, c *Client, name string, family bool, known map[string]*T,
-	made func(string, limit.Limit) (*T, error)) (*T, error) {
+// Open joins a limit that is stored already.
+func (c *Client) Open(ctx context.Context, name string) (Limiter, error) {
+	co, err := c.open(ctx, limiters, name)
+	if err != nil {
+		return Limiter{}, err
+	}
+	return co.limiter(), nil
+}
+
+// Family declares or joins a limit that holds for every key by itself.
+func (c *Client) Family(ctx context.Context, name string, declared limit.Limit) (*Family, error) {
+	co, err := c.declare(ctx, families, name, declared)
+	if err != nil {
+		return nil, err
+	}
+	return co.of, nil
+}
+
+// OpenFamily joins a family that is stored already.
+func (c *Client) OpenFamily(ctx context.Context, name string) (*Family, error) {
+	co, err := c.open(ctx, families, name)
+	if err != nil {
+		return nil, err
+	}
+	return co.of, nil
+}
+
+// declare declares or joins what has that name.
+func (c *Client) declare(ctx context.Context, kind, name string, declared limit.Limit) (*Target, error) {
+	if err := limit.CheckName("name", name); err != nil {
+		return nil, err
+	}
+	declared, err := checked(declared, kind == families)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		co, err := c.target(kind, name, declared)
+		if err != nil {
+			return nil, err
+		}
+		switch err := co.Join(ctx, declared); {
+		case errors.Is(err, register.ErrDeleted): // just now, by another handle
+			continue
+		case err != nil:
+			return nil, err
+		}
+		co.Overruled(declared, co.LimitNow())
+		return co, nil
+	}
+}
+
+// checked returns a limit as a limiter or a family has it.
+func checked(l limit.Limit, family bool) (limit.Limit, error) {
+	if err := l.Validate(); err != nil || !family {
+		return l, err
+	}
+	return l.ForKeys()
+}
+
+// open joins what is stored under a name.
+func (c *Client) open(ctx context.Context, kind, name string) (*Target, error) {
 	if err := limit.CheckName("name", name); err != nil {
 		return nil, err
 	}
 	if c.Closed.Load() {
 		return nil, limit.ErrClosed
 	}
-	c.known.Lock()
-	has := known[name]
-	c.known.Unlock()
-	if has != nil {
-		return has, nil
+	c.mu.Lock()
+	co := c.known[kind+name]
+	c.mu.Unlock()
+	if co == nil {
+		look := newTarget(c.Process, name, kind+name, limit.Limit{})
+		look.Enlist(kind == families)
+		layout, err := look.Register.Look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		stored, err := limit.LimitOf(*layout)
+		if err != nil {
+			return nil, err
+		}
+		if co, err = c.target(kind, name, stored); err != nil {
+			return nil, err
+		}
 	}
-	limit, err := c.stored(ctx, name, family)
-	if err != nil {
-		return nil, err
-	}
-	return made(name, limit)
-}
-
-// stored returns the limit that is stored under the name, of a limiter or a family.
-func (c *Client) stored(ctx context.Context, name string, family bool) (limit.Limit, error) {
-	id := "n:" + name
-	if family {
-		id = "f:" + name
-	}
-	co := newTarget(c.Process, name, id, limit.Limit{})
-	co.Enlist(family)
-	layout, err := co.Register.Look(ctx)
-	if err != nil {
-		return limit.Limit{}, c.Plainly(err)
-	}
-	return limit.LimitOf(*layout)
+	return co, co.Join(ctx, co.Declaration())
 }
 
 // target returns the one target of a name.
-func (c *Client) target(name string, declared limit.Limit) (*Target, error) {
-	c.known.Lock()
-	defer c.known.Unlock()
+func (c *Client) target(kind, name string, declared limit.Limit) (*Target, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.Closed.Load() {
 		return nil, limit.ErrClosed
 	}
-	co := c.limiters[name]
+	co := c.known[kind+name]
 	if co == nil {
-		co = newTarget(c.Process, name, "n:"+name, declared)
+		co = newTarget(c.Process, name, kind+name, declared)
 		co.Metrics = telemetry.NewLimiter(name, declared.Algorithm.String())
-		co.Enlist(false)
-		c.limiters[name] = co
+		if kind == families {
+			co.of = newFamily(co, c.FamilyKeys)
+		}
+		co.Enlist(kind == families)
+		c.known[co.ID] = co
 	}
 	return co, nil
 }
 
 // forget forgets a limit that was deleted.
 func (c *Client) forget(limit *limit.Core) {
-	c.known.Lock()
-	defer c.known.Unlock()
-	if co := c.limiters[limit.Name]; co != nil && &co.Core == limit {
-		delete(c.limiters, limit.Name)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if co := c.known[limit.ID]; co != nil && &co.Core == limit {
+		delete(c.known, limit.ID)
 	}
 }
 
-// targets returns every limiter with a layout of its own.
-func (c *Client) targets() []*Target { return byName(c, c.limiters) }
-
-// everyFamily returns every family that this Client has opened.
-func (c *Client) everyFamily() []*Family { return byName(c, c.families) }
-
-// byName returns what the Client has under names, in their order.
-func byName[T any](c *Client, named map[string]T) (all []T) {
-	c.known.Lock()
-	defer c.known.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(named)) {
-		all = append(all, named[name])
+// all returns every limiter and family, which have records, in the order of their ids.
+func (c *Client) all() (all []*Target) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(c.known)) {
+		all = append(all, c.known[id])
 	}
 	return all
 }
 
-// recorded returns every limiter and family, which have records.
-func (c *Client) recorded() (all []*Target) {
-	all = c.targets()
-	for _, f := range c.everyFamily() {
-		all = append(all, f.target)
+// reconsider has the limits follow the nodes that are lost, or back.
+func (c *Client) reconsider() {
+	for _, co := range c.all() {
+		co.Reconsider()
 	}
-	return all
 }
 
 // renew has all limits and keys find the nodes of their shards anew.
 func (c *Client) renew() {
-	all := c.targets()
-	for _, f := range c.everyFamily() {
-		all = append(all, f.keys.all()...)
-	}
-	for _, co := range all {
-		co.Renew()
+	for _, co := range c.all() {
+		if co.of == nil {
+			co.Renew()
+			continue
+		}
+		for _, key := range co.of.keys.all() {
+			key.Renew()
+		}
 	}
 }
 
@@ -189,7 +208,7 @@ func (c *Client) Rebalance(ctx context.Context) error {
 	if c.Closed.Load() {
 		return limit.ErrClosed
 	}
-	targets := c.recorded()
+	targets := c.all()
 	errs := make([]error, len(targets))
 	busy := make(chan struct{}, 8) // at once
 	var wg sync.WaitGroup

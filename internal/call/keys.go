@@ -111,27 +111,27 @@ func (l *Limiter) crowdedOut(n int64) bool {
 	if f == nil || n != 1 {
 		return false
 	}
-	c := f.target.Process
+	c := f.Target.Process
 	policy := c.Config.OnOutage
 	if !c.Lanes.Crowded(c.Nodes.Roster()) || policy == limit.FailOpen || policy == limit.FailLocal {
 		return false
 	}
-	r := f.target.Routes.Load()
+	r := f.Target.Routes.Load()
 	return r != nil && r.Limit.Mode == limit.Enforced && r.Limit.Scope == limit.Global && l.key.Terms().Mode == "" &&
 		l.invalid == nil && limit.CheckName("key", l.key.Key) == nil && !f.keys.has(l.key)
 }
 
 // shed ends a call that was crowded out.
 func (f *Family) shed(ctx context.Context, d *Decision) error {
-	since := f.target.Process.Now()
-	err := f.target.gone(ctx, nil)
+	since := f.Target.Process.Now()
+	err := f.Target.gone(ctx, nil)
 	if err == nil {
-		err = f.target.park(ctx, since)
+		err = f.Target.park(ctx, since)
 	}
 	if err == nil {
 		err = errOverloaded
 	}
-	f.target.decided(ctx, d, 1, since, err)
+	f.Target.decided(ctx, d, 1, since, err)
 	return err
 }
 
@@ -150,8 +150,8 @@ func (f *Family) newKey(k limit.Keyed, invalid error) *Target {
 		space = &script.Space{}
 	}
 	text, id := space.Text(f.keys.prefix, k.Key)
-	c := newTarget(f.target.Process, "", id, limit.Limit{})
-	c.of, c.Family, c.Key, c.Text, c.Invalid, c.Metrics = f, &f.Family, k, text, invalid, f.target.Metrics
+	c := newTarget(f.Target.Process, "", id, limit.Limit{})
+	c.of, c.Family, c.Key, c.Text, c.Invalid, c.Metrics = f, &f.Family, k, text, invalid, f.Target.Metrics
 	return c
 }
 
@@ -266,7 +266,7 @@ func (ks *keys) all() (all []*Target) {
 // denial returns that nothing is free, if that is all to remember of it. A key whose limit comes
 // with the calls has a target for a while anyway.
 func (c *Target) denial(now int64) (d denial, denied bool) {
-	of, r := c.of.target.Routes.Load(), c.Routes.Load()
+	of, r := c.of.Target.Routes.Load(), c.Routes.Load()
 	if of == nil || r == nil || c.From.Load() != of || len(r.Lanes) != 1 || c.Key.Came != (limit.Keyed{}).Came ||
 		r.Limit.Mode != limit.Enforced || r.Limit.Scope != limit.Global {
 		return d, false
@@ -290,7 +290,7 @@ func (l *Limiter) deniedBefore(ctx context.Context, n int64, upTo bool, d *Decis
 	if f == nil || n < 1 || n > 1 && !upTo || l.key.Came != (limit.Keyed{}).Came || l.invalid != nil {
 		return false
 	}
-	c, p := f.target, f.keys.part(l.key.Key)
+	c, p := f.Target, f.keys.part(l.key.Key)
 	p.mu.Lock()
 	found, ok := p.denied[l.key.Key]
 	p.mu.Unlock()
@@ -321,7 +321,7 @@ func (ks *keys) part(key string) *keyPart {
 // does: a limit that comes with the calls costs more to look at than a call, and a state that is
 // rare costs two.
 func (c *Target) remembers(now int64, denied bool) bool {
-	of, r := c.of.target.Routes.Load(), c.Routes.Load()
+	of, r := c.of.Target.Routes.Load(), c.Routes.Load()
 	if of != nil && of.Layout.Keys.Moving() {
 		return true
 	}

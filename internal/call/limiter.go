@@ -125,7 +125,7 @@ func (l *Limiter) standsAlone(method string) error {
 	}
 	if f := l.family; f != nil {
 		return fmt.Errorf("%w: %s of a key of family %q: the limit of a key comes with its calls (LimiterWith), and "+
-			"what was used expires by itself (or by Reset)", limit.ErrFamilyLimit, method, f.target.Name)
+			"what was used expires by itself (or by Reset)", limit.ErrFamilyLimit, method, f.Target.Name)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 // Target is one limit, or one key of a family, with those who call for it.
 type Target struct {
 	limit.Core
-	of      *Family // of a key
+	of      *Family // that it is a key of, or declares; nil: neither
 	Members members
 	ahead   atomic.Pointer[outlook]
 	seldom  atomic.Pointer[rare] // see rare

@@ -16,7 +16,10 @@ func (c *Client) gauges(g telemetry.Gauges) {
 	for node, lost := range c.Records.Fence.Nodes() {
 		g.Node(node, lost)
 	}
-	for _, co := range c.targets() {
+	for _, co := range c.all() {
+		if co.of != nil {
+			continue
+		}
 		waiters := 0
 		for _, q := range co.Members.lines() {
 			waiters += q.Len()
