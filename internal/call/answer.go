@@ -82,7 +82,7 @@ func (c *Target) park(ctx context.Context, since int64) error {
 // caller may have brought another limit.
 func (c *Target) inForce(r *limit.Routes) int64 {
 	if c.Family != nil && len(r.Lanes) == 1 {
-		return cmp.Or(r.Lanes[0].Target(), r.Limit.Permits)
+		return cmp.Or(r.Lanes[0].Known.Target.Load(), r.Limit.Permits)
 	}
 	return r.Limit.Permits
 }

@@ -120,11 +120,8 @@ func offerOf(found *lane.Sight) forecast.Offer {
 	return o
 }
 
-// partError tells which shard could not be booked, so that the others are tried.
-type partError struct {
-	seat *lane.Seat
-	error
-}
+// partError is why a shard could not be booked, so that the others are tried.
+type partError struct{ error }
 
 func (e *partError) Unwrap() error { return e.error }
 
@@ -226,13 +223,13 @@ func (c *Target) bookPart(ctx context.Context, s *lane.Seat, call Booking) (book
 		!script.NotExecuted(err):
 		return booked{}, lane.ErrOverloaded
 	case err != nil:
-		return booked{}, &partError{s, c.Failed(s.Lane, err)}
+		return booked{}, &partError{c.Failed(s.Lane, err)}
 	case r.Paced > 0:
 		return booked{}, &limit.TooFarAheadError{Delay: r.Paced}
 	case r.Granted == 0 && r.Retry < 0 && c.Family != nil: // another caller has brought another limit
 		return booked{}, c.TooMany(call.N, r.Target)
 	case r.Granted == 0 && r.Retry < 0:
-		return booked{}, &partError{s, c.Failed(s.Lane, errShareTooSmall)}
+		return booked{}, &partError{c.Failed(s.Lane, errShareTooSmall)}
 	case r.Granted == 0:
 		return booked{}, late(r.Retry, call.Deadline, now)
 	}

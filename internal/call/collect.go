@@ -141,7 +141,7 @@ func (g *collection) plan(now int64) (wanted []lane.Part) {
 		if g.empty.has(i) || !s.Lane.Usable() {
 			continue
 		}
-		if s.Lane.Shut(now) {
+		if s.Lane.Known.Shut(now) {
 			g.seen.reached = true
 			continue
 		}

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
+	"strconv"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -16,22 +16,27 @@ import (
 
 // Handed is what a decision that was handed over tells of one limit.
 type Handed struct {
-	limiter       uint64 // hash of its id
-	participant   string // its ID
-	nonce, ticket uint64 // of the decision
+	handedHead
+	parts []handedPart
+}
+
+type handedHead struct {
+	Limiter       uint64 // hash of its id
+	Participant   uint64 // its ID
+	Nonce, Ticket uint64 // of the decision
 	Granted       int64
-	parts         []handedPart
+	Parts         uint16
 }
 
 // handedPart is what one shard granted.
 type handedPart struct {
-	site  uint64 // hash of where the shard is
-	at, n int64
+	Site  uint64 // hash of where the shard is
+	At, N int64
 }
 
 const (
 	handedVersion = 1
-	handedHead    = 5        // version and checksum
+	handedBegin   = 5        // version and checksum
 	mostHanded    = 64 << 10 // bytes
 )
 
@@ -41,14 +46,15 @@ func (d *Decision) MarshalText() ([]byte, error) {
 	if d.Joint != nil {
 		all = *d.Joint
 	}
-	data := make([]byte, handedHead, 128)
+	data := make([]byte, handedBegin, 128)
 	data[0] = handedVersion
-	data = binary.AppendUvarint(data, uint64(max(d.Granted, 0)))
+	data = binary.BigEndian.AppendUint64(data, uint64(max(d.Granted, 0)))
 	for i := range all {
 		h := all[i].handOver()
-		data = h.append(data)
+		data, _ = binary.Append(data, binary.BigEndian, &h.handedHead) // what has fixed widths never fails
+		data, _ = binary.Append(data, binary.BigEndian, h.parts)
 	}
-	binary.BigEndian.PutUint32(data[1:], uint32(xxhash.Sum64(data[handedHead:])))
+	binary.BigEndian.PutUint32(data[1:], uint32(xxhash.Sum64(data[handedBegin:])))
 	return base64.RawURLEncoding.AppendEncode(nil, data), nil
 }
 
@@ -57,17 +63,18 @@ func (d *Decision) handOver() Handed {
 	if h := d.rarely().handed; h != nil {
 		return *h
 	}
-	h := Handed{Granted: max(d.Granted, 0)}
+	h := Handed{handedHead: handedHead{Granted: max(d.Granted, 0)}}
 	if d.Target == nil {
 		return h
 	}
-	h.limiter = xxhash.Sum64String(d.Target.ID)
+	h.Limiter = xxhash.Sum64String(d.Target.ID)
 	parts := d.parts()
 	if d.rarely().engine != nil || len(parts) == 0 {
 		return h
 	}
-	h.nonce, h.ticket = d.origin()
-	h.participant = parts[0].Seat.ID()
+	h.Nonce, h.Ticket = d.origin()
+	h.Participant, _ = strconv.ParseUint(parts[0].Seat.ID(), 16, 64)
+	h.Parts = uint16(len(parts))
 	for _, p := range parts {
 		h.parts = append(h.parts, handedPart{siteHash(limit.SiteOf(p.Seat.Lane)), int64(p.At), p.N})
 	}
@@ -77,22 +84,6 @@ func (d *Decision) handOver() Handed {
 // siteHash identifies where a shard is.
 func siteHash(s shard.Site) uint64 {
 	return xxhash.Sum64String(fmt.Sprintf("%d %q %q %q", s.Slot, s.Node, s.Algorithm, s.Life))
-}
-
-func (h *Handed) append(data []byte) []byte {
-	data = binary.BigEndian.AppendUint64(data, h.limiter)
-	var id [8]byte
-	_, _ = hex.Decode(id[:], []byte(h.participant)) // nothing where there are no parts
-	data = append(data, id[:]...)
-	data = binary.BigEndian.AppendUint64(data, h.nonce)
-	for _, n := range []uint64{h.ticket, uint64(h.Granted), uint64(len(h.parts))} {
-		data = binary.AppendUvarint(data, n)
-	}
-	for _, p := range h.parts {
-		data = binary.BigEndian.AppendUint64(data, p.site)
-		data = binary.AppendUvarint(binary.AppendUvarint(data, uint64(p.at)), uint64(p.n))
-	}
-	return data
 }
 
 // UnmarshalText reads such a text. Any other one is ErrInvalidDecision, and leaves d as it is.
@@ -107,19 +98,25 @@ func (d *Decision) UnmarshalText(text []byte) error {
 		return invalid("it is empty")
 	case err != nil || bytes.ContainsAny(text, "\r\n"): // which the decoder skips
 		return invalid("not base64url")
-	case len(data) <= handedHead || data[0] != handedVersion:
+	case len(data) <= handedBegin || data[0] != handedVersion:
 		return invalid("another version")
-	case binary.BigEndian.Uint32(data[1:]) != uint32(xxhash.Sum64(data[handedHead:])):
+	case binary.BigEndian.Uint32(data[1:]) != uint32(xxhash.Sum64(data[handedBegin:])):
 		return invalid("the checksum is another")
 	}
-	r := reader{rest: data[handedHead:]}
-	granted := r.number(limit.MaxPermits)
-	var all []Decision
-	for len(r.rest) > 0 && !r.bad {
-		h := r.handed()
-		all = append(all, Decision{Answer{Granted: h.Granted}, Origin{special: &special{handed: &h}}})
+	rest := data[handedBegin:]
+	if len(rest) < 8 {
+		return invalid("cut off")
 	}
-	if r.bad {
+	granted := int64(binary.BigEndian.Uint64(rest))
+	bad := granted < 0 || granted > limit.MaxPermits
+	var all []Decision
+	for rest = rest[8:]; len(rest) > 0 && !bad; {
+		h := &Handed{}
+		if rest, bad = h.read(rest); !bad {
+			all = append(all, Decision{Answer{Granted: h.Granted}, Origin{special: &special{handed: h}}})
+		}
+	}
+	if bad {
 		return invalid("cut off or out of range")
 	}
 	*d = Decision{Answer: Answer{Allowed: granted > 0, Granted: granted}}
@@ -131,50 +128,23 @@ func (d *Decision) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// reader reads numbers off a text that may be anything.
-type reader struct {
-	rest []byte
-	bad  bool
-}
-
-func (r *reader) fixed() (n uint64) {
-	if r.bad = r.bad || len(r.rest) < 8; r.bad {
-		return 0
+// read takes the numbers from the front of data that may be anything, and returns the rest.
+func (h *Handed) read(data []byte) (rest []byte, bad bool) {
+	size, err := binary.Decode(data, binary.BigEndian, &h.handedHead)
+	data = data[size:]
+	if err != nil || h.Granted < 0 || h.Granted > limit.MaxPermits || len(data) < int(h.Parts) {
+		return nil, true
 	}
-	n, r.rest = binary.BigEndian.Uint64(r.rest), r.rest[8:]
-	return n
-}
-
-func (r *reader) varint() uint64 {
-	n, size := binary.Uvarint(r.rest)
-	if r.bad = r.bad || size <= 0 || size > 1 && r.rest[size-1] == 0; r.bad { // cut off, or longer than need be
-		return 0
+	h.parts = make([]handedPart, h.Parts)
+	if size, err = binary.Decode(data, binary.BigEndian, h.parts); err != nil {
+		return nil, true
 	}
-	r.rest = r.rest[size:]
-	return n
-}
-
-// number reads one that is at most that.
-func (r *reader) number(most int64) int64 {
-	n := r.varint()
-	if r.bad = r.bad || n > uint64(most); r.bad {
-		return 0
-	}
-	return int64(n)
-}
-
-func (r *reader) handed() (h Handed) {
-	h.limiter = r.fixed()
-	h.participant = fmt.Sprintf("%016x", r.fixed())
-	h.nonce, h.ticket, h.Granted = r.fixed(), r.varint(), r.number(limit.MaxPermits)
 	left := h.Granted
-	for range r.number(int64(len(r.rest))) {
-		p := handedPart{r.fixed(), r.number(script.MaxEpoch), r.number(left)}
-		if r.bad = r.bad || p.n == 0; r.bad {
-			return h
+	for _, p := range h.parts {
+		if p.N < 1 || p.N > left || p.At < 0 || p.At > script.MaxEpoch {
+			return nil, true
 		}
-		left -= p.n
-		h.parts = append(h.parts, p)
+		left -= p.N
 	}
-	return h
+	return data[size:], false
 }

@@ -331,7 +331,7 @@ func (c *Target) remembers(now int64, denied bool) bool {
 	rare := c.Key.Came != (limit.Keyed{}).Came
 	if r != nil {
 		for _, l := range r.Lanes {
-			if !denied && l.Shut(now) || l.Waiting.Load() > 0 {
+			if !denied && l.Known.Shut(now) || l.Waiting.Load() > 0 {
 				return true
 			}
 			rare = rare || l.Rare()

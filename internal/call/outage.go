@@ -67,7 +67,7 @@ func (m *Member) answered(n int64, upTo bool, d *Decision, err error) error {
 func (v *view) closed(now int64) (all bool) {
 	for _, s := range v.visit {
 		if s.Lane.Usable() {
-			if all = s.Lane.Closed(now); !all {
+			if all = s.Lane.Known.Closed(now); !all {
 				return false
 			}
 		}

@@ -20,7 +20,7 @@ func (v *view) tally(now int64) (shut, reachable int, next int64) {
 		if !s.Lane.Usable() {
 			continue
 		}
-		if at := max(s.Lane.FreeAt(), s.PacedUntil()); reachable == 0 || at < next {
+		if at := max(s.Lane.Known.FreeAt.Load(), s.PacedUntil()); reachable == 0 || at < next {
 			next = at
 		}
 		reachable++
@@ -113,7 +113,7 @@ func (a *attempt) failed(c *Target, s *lane.Seat, since, least int64, err error)
 	switch {
 	case !errors.Is(err, lane.ErrOverloaded):
 		a.failure = c.Failed(s.Lane, err)
-	case least > 1 && s.Lane.Answered(since+1):
+	case least > 1 && s.Lane.Known.Answered(since+1):
 		a.queued = true
 	default:
 		a.shed, a.failure = true, cmp.Or(a.failure, err)

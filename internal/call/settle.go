@@ -44,7 +44,7 @@ func (c *Target) settle(ctx context.Context, d *Decision, used int64, unpaid boo
 	case d.Joint != nil:
 		return fmt.Errorf("%w: settle it with its Set, not with %q", limit.ErrOtherLimiter, c.Title())
 	case d.Target != nil && (d.Target.Process != c.Process || d.Target.ID != c.ID),
-		d.rarely().handed != nil && d.rarely().handed.limiter != xxhash.Sum64String(c.ID):
+		d.rarely().handed != nil && d.rarely().handed.Limiter != xxhash.Sum64String(c.ID):
 		return fmt.Errorf("%w: settle it with the Limiter that made it, not with %q", limit.ErrOtherLimiter, c.Title())
 	case used == d.Granted:
 		return nil
@@ -89,15 +89,15 @@ func (s *settlement) parts(ctx context.Context, d *Decision) (parts []lane.Part)
 		}
 		return parts
 	}
-	s.mark = markOf(h.nonce, h.ticket)
+	s.mark = markOf(h.Nonce, h.Ticket)
 	r, _ := s.target.InUse(ctx)
 	if r == nil {
 		return nil
 	}
-	who := &lane.Member{ID: h.participant, Weight: 1000}
+	who := &lane.Member{ID: fmt.Sprintf("%016x", h.Participant), Weight: 1000}
 	for _, p := range h.parts {
-		part := lane.Part{At: clock.ServerTime(p.at), N: p.n}
-		i := slices.IndexFunc(r.Layout.Shards, func(s shard.Shard) bool { return siteHash(s.Site()) == p.site })
+		part := lane.Part{At: clock.ServerTime(p.At), N: p.N}
+		i := slices.IndexFunc(r.Layout.Shards, func(s shard.Shard) bool { return siteHash(s.Site()) == p.Site })
 		if i >= 0 {
 			if l := s.target.LaneTo(r.Layout.Shards[i]); l != nil {
 				part.Seat = lane.NewSeat(who, l)

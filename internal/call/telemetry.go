@@ -33,7 +33,7 @@ func (c *Client) gauges(g telemetry.Gauges) {
 			g.Limit(co.Name, r.Limit.Permits, r.Limit.Per)
 		}
 		for _, l := range r.Lanes {
-			free, heard := l.Free()
+			free, heard := l.Known.Free()
 			if !heard {
 				free = -1
 			}

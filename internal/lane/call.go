@@ -33,7 +33,7 @@ func (l *Lane) about(op telemetry.Operation, serves int64) telemetry.Call {
 
 // heard takes in what the shard said of itself and has free.
 func (c *call) heard(t *Terms, received int64, r *script.TakeReply) {
-	c.lane.known.learn(c.Sent, received, c.Began, t.Window, r)
+	c.lane.Known.learn(c.Sent, received, c.Began, t.Window, r)
 	c.tell(t, r.Status, r.Epoch)
 }
 
@@ -47,7 +47,7 @@ func (c *call) tell(t *Terms, status script.Status, epoch int64) {
 // looked takes in what a look at the shard has found.
 func (c *call) looked(r *script.PeekReply) {
 	if r.Free > 0 {
-		c.lane.known.open() // it was empty and got permits back, perhaps from a collection of another process
+		c.lane.Known.open() // it was empty and got permits back, perhaps from a collection of another process
 	}
 	if r.Status != script.Absent {
 		c.tell(c.lane.Terms.Load(), script.OK, r.Epoch)

@@ -13,8 +13,8 @@ type Denied struct {
 // Denied returns what is to be remembered of a shard that is known to have nothing to give. ok is
 // false if it has something, or lost its memory.
 func (l *Lane) Denied(now int64) (d Denied, ok bool) {
-	d = Denied{l.known.shutUntil.Load(), l.FreeAt(), l.ResetAt(), l.Target()}
-	return d, now < d.until && !l.Closed(now)
+	d = Denied{l.Known.shutUntil.Load(), l.Known.FreeAt.Load(), l.Known.ResetAt.Load(), l.Known.Target.Load()}
+	return d, now < d.until && !l.Known.Closed(now)
 }
 
 // Over reports whether it is believed no more.

@@ -24,7 +24,7 @@ func TestCallsBehindOneThatFoundNothingAreNotSent(t *testing.T) {
 		l.serve(1)
 		synctest.Wait()
 		behind, upTo := l.call(t.Context(), 1, false), l.call(t.Context(), 5, true)
-		l.known.shutUntil.Store(l.env.Clock.Now() + int64(time.Second))
+		l.Known.shutUntil.Store(l.env.Clock.Now() + int64(time.Second))
 		l.flown()
 		synctest.Wait()
 		for name, o := range map[string]*outcomeOf{"single": behind, "up to five": upTo} {
@@ -144,10 +144,10 @@ func TestADenialTellsNothingOfAnotherLimit(t *testing.T) {
 			l.land(b, []int64{1}, nil)
 			synctest.Wait()
 			behind := l.call(t.Context(), 5, true)
-			l.known.shutUntil.Store(l.env.Clock.Now() + int64(time.Second))
+			l.Known.shutUntil.Store(l.env.Clock.Now() + int64(time.Second))
 			l.flown()
 			synctest.Wait()
-			l.known.shutUntil.Store(0)
+			l.Known.shutUntil.Store(0)
 			if behind.Rest != 0 {
 				t.Fatalf("granted %d, rest %d", behind.Granted, behind.Rest)
 			}

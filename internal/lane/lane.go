@@ -61,7 +61,7 @@ type Lane struct {
 	box       atomic.Pointer[outbox]
 
 	departed uint64 // batches so far; makes tickets unique
-	known    knowledge
+	Known    Knowledge
 }
 
 // Terms is what the process proposes to the shard with every call.
@@ -306,7 +306,7 @@ func (l *Lane) endWaiting(cause error) {
 // cannot have expired since: what has an entry in its log lives a window longer, also while this
 // machine is suspended.
 func (l *Lane) remembers(now clock.Elapsed) bool {
-	used := l.known.usedAt.Load()
+	used := l.Known.usedAt.Load()
 	return used != 0 && time.Duration(int64(now)-used) < l.Terms.Load().Window
 }
 
@@ -320,31 +320,10 @@ func (l *Lane) hasOthers() bool {
 // Most is how many permits the shard can grant at once, as far as the layout says.
 func (l *Lane) Most() int64 { return l.Terms.Load().Most }
 
-// Shut reports whether the shard is known to have nothing to give.
-func (l *Lane) Shut(now int64) bool { return l.known.shut(now) }
-
-// Free is what was free after the last reply; heard is false if there was none.
-func (l *Lane) Free() (n int64, heard bool) { return l.known.free.Load(), l.known.heard.Load() }
-
-// Target is what the shard's share is to be, by its last reply; 0 if there was none.
-func (l *Lane) Target() int64 { return l.known.target.Load() }
-
-// FreeAt is when a permit comes back, if none was free after the last reply.
-func (l *Lane) FreeAt() int64 { return l.known.freeAt.Load() }
-
-// Closed reports whether the shard grants nothing now, because its node lost its memory.
-func (l *Lane) Closed(now int64) bool { return now < l.known.closed.Load() }
-
-// ResetAt is when the shard is unused again.
-func (l *Lane) ResetAt() int64 { return l.known.resetAt.Load() }
-
-// Answered reports whether a reply came at that time or later.
-func (l *Lane) Answered(since int64) bool { return l.known.answered.Load() >= since }
-
 // Expected is how many permits the shard has, as far as this process knows.
 func (l *Lane) Expected(now int64) int64 {
-	free, heard := l.Free()
-	if !heard || now >= l.ResetAt() {
+	free, heard := l.Known.Free()
+	if !heard || now >= l.Known.ResetAt.Load() {
 		return l.Most()
 	}
 	return free
@@ -375,7 +354,7 @@ func (l *Lane) elsewhere(now int64) (n int64) {
 // Left is how many permits the shard would have left to give, as last heard and if all who wait for
 // an answer are granted one. If it was not heard from it has its share.
 func (l *Lane) Left() int64 {
-	free, heard := l.Free()
+	free, heard := l.Known.Free()
 	if !heard {
 		free = l.Most()
 	}
@@ -386,7 +365,7 @@ func (l *Lane) Left() int64 {
 // it has no data, that is a loss of memory. The other one's node turned out to be called otherwise;
 // calls that are under way on it get the terms of this one.
 func (l *Lane) Follows(old *Lane) {
-	l.known.usedAt.Store(old.known.usedAt.Load())
+	l.Known.usedAt.Store(old.Known.usedAt.Load())
 	l.Terms = old.Terms
 }
 

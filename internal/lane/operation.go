@@ -47,7 +47,7 @@ func (l *Lane) Clear(ctx context.Context) error {
 	return l.run(ctx, telemetry.Clear, func(ctx context.Context, c *call) error {
 		_, err := c.Scripts.Clear(ctx, l.Ref)
 		if err == nil {
-			l.known.reset()
+			l.Known.reset()
 		}
 		return err
 	})
@@ -141,7 +141,7 @@ func (s *Seat) Reserve(ctx context.Context,
 func (s *Seat) turnBy(ctx context.Context, a *Ask, now int64) error {
 	l := s.Lane
 	a.Answer = Answer{Now: now, Rest: l.elsewhere(now)}
-	if next := l.ResetAt(); next > a.By && l.Answered(now-int64(ShutCap(l.Terms.Load().Window))) {
+	if next := l.Known.ResetAt.Load(); next > a.By && l.Known.Answered(now-int64(ShutCap(l.Terms.Load().Window))) {
 		_ = l.expired() // which has the record read: nothing is asked that would tell of a change
 		a.Retry = time.Duration(next - now)
 		return nil
@@ -200,7 +200,7 @@ func (s *Seat) Settle(ctx context.Context, r script.SettleRequest) (reply script
 		case r.Charge > 0:
 			c.heard(t, received, &reply.TakeReply)
 		case reply.Back > 0:
-			l.known.returned(reply.Free)
+			l.Known.returned(reply.Free)
 		}
 		return reply.Status, reply.At, err
 	}

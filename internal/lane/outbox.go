@@ -344,7 +344,7 @@ func (l *Lane) ready(b *batch) bool {
 		away := l.Node.Away(l.Slot)
 		l.land(b, nil, &notSentError{cause: errBehind, reason: away})
 		l.endWaiting(away)
-	case b.singles() && (l.known.shut(now) || b.heldBack(now)):
+	case b.singles() && (l.Known.Shut(now) || b.heldBack(now)):
 		l.deny(b, now)
 	case e.Hurried(e.CallTimeout - time.Duration(now-b.oldest)), l.Keyed && l.expired(), l.unfenced():
 		go l.detour(b, told{}, nil)

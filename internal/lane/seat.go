@@ -72,11 +72,11 @@ func (s *Seat) LookAgain(now int64) {
 func lookPause(window time.Duration) time.Duration { return max(time.Second, window/16) }
 
 // Shut reports whether the shard is known to have nothing for this participant.
-func (s *Seat) Shut(now int64) bool { return s.Lane.known.shut(now) || s.Paced(now) }
+func (s *Seat) Shut(now int64) bool { return s.Lane.Known.Shut(now) || s.Paced(now) }
 
 // Open forgets why the shard was not to be asked.
 func (s *Seat) Open() {
-	s.Lane.known.open()
+	s.Lane.Known.open()
 	s.notBefore.Store(0)
 }
 

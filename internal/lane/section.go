@@ -41,10 +41,10 @@ func (s *section) prepare(t *Terms, now int64) {
 	s.req.Room, s.req.CallerRoom = s.grants[:0], s.req.CallerRoom[:0]
 	// From afar there is no time for a second call: after a rest much may have changed, and whoever
 	// has a name and is refused contends. Of a key the process knows little.
-	s.req.Rare, s.req.Contended = l.rare.Load(), l.contended.Load() && l.Answered(now-int64(time.Second))
+	s.req.Rare, s.req.Contended = l.rare.Load(), l.contended.Load() && l.Known.Answered(now-int64(time.Second))
 	if l.Keyed {
 		s.req.Rare = s.req.Rare || l.outbox().far.Load()
-	} else if !l.Answered(now-int64(time.Second)) || s.wanted() > l.Expected(now) {
+	} else if !l.Known.Answered(now-int64(time.Second)) || s.wanted() > l.Expected(now) {
 		s.req.Rare = true
 	}
 }

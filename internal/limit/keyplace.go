@@ -60,7 +60,7 @@ func (c *Core) FreeAt(s shard.Shard) (at int64, ok bool) {
 	if l == nil {
 		return 0, false
 	}
-	return l.FreeAt(), true
+	return l.Known.FreeAt.Load(), true
 }
 
 // Update takes over the layout that the family's record gives the key.

@@ -24,7 +24,7 @@ type Routes struct {
 // Free adds up what was free on the shards this process has heard from.
 func (r *Routes) Free() (n int64) {
 	for _, l := range r.Lanes {
-		free, _ := l.Free()
+		free, _ := l.Known.Free()
 		n += free
 	}
 	return n
@@ -44,7 +44,7 @@ func (r *Routes) Expected(now int64) (n int64) {
 func (r *Routes) NextAfter(now int64) time.Duration {
 	first := int64(math.MaxInt64)
 	for _, l := range r.Lanes {
-		if at := l.FreeAt(); at > now {
+		if at := l.Known.FreeAt.Load(); at > now {
 			first = min(first, at)
 		}
 	}
@@ -59,7 +59,7 @@ func (r *Routes) NextAfter(now int64) time.Duration {
 func (r *Routes) ResetAfter(now int64) time.Duration {
 	var last int64
 	for _, l := range r.Lanes {
-		last = max(last, l.ResetAt())
+		last = max(last, l.Known.ResetAt.Load())
 	}
 	return time.Duration(max(0, last-now))
 }
