@@ -3,7 +3,6 @@ package lane
 import (
 	"context"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
@@ -12,53 +11,43 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// watchGrace is how much longer than its context a script call may take before
-// its asks are answered without it. Redis clients can overrun a context, for
-// instance while they wait for somebody else's attempt to connect.
-const watchGrace = 5 * time.Millisecond
-
 // detour is a batch that does not fly with those of other shards, because it has something else to
 // do first or is in a hurry: until its shard has state it confirms the layout, or it makes sure of
 // a layout that the shard would not tell it about.
 type detour struct {
 	section
+	watchdog
 	before told // what the shard said to the call before, if there was one
-	ctx    expiry
-	watch  *time.Timer
-	over   atomic.Bool // answered, or given up
 }
 
 // detour sends a batch alone. If its shard was asked already and did nothing, callers are what it
 // was told of those who ask.
 func (l *Lane) detour(b *batch, before told, callers []script.Caller) {
 	d := &detour{section: section{lane: l, batch: b, callers: callers}, before: before}
-	d.ctx.done = make(chan struct{})
-	e := l.env
-	now := e.Clock.Now()
+	d.watch(l.env, d.giveUp)
+	now := l.env.Clock.Now()
 	d.groups = b.groups(nil)
-	budget := e.CallTimeout - time.Duration(now-b.oldest)
-	if l.hasOthers() {
-		budget = min(budget, e.CallTimeout/2)
-	}
-	d.hurry = e.Hurried(budget)
-	d.ctx.at = e.Clock.At(now + int64(budget))
-	d.watch = time.AfterFunc(time.Hour, d.ring)
-	d.watch.Reset(budget) // which it might be over before it was known
-	e.air.add(d)
-	defer e.air.remove(d)
-	if e.Closed.Load() { // Close may have looked for calls before this one began
-		d.ctx.expire()
-	}
-	received, err := d.call(&d.ctx)
-	d.watch.Stop()
-	if !d.over.CompareAndSwap(false, true) {
-		return
-	}
-	if err != nil {
+	budget := l.budget(now - b.oldest)
+	d.hurry = l.env.Hurried(budget)
+	d.begin(now, budget)
+	received, err := d.call(d)
+	switch awaited, _ := d.finish(); {
+	case !awaited:
+	case err != nil:
 		d.refuse(err)
-	} else {
+	default:
 		d.deliver(received)
 	}
+}
+
+// budget is the time that a call has whose oldest ask has that age: half of it if another shard can
+// be asked then.
+func (l *Lane) budget(age int64) time.Duration {
+	left := l.env.CallTimeout - time.Duration(age)
+	if l.hasOthers() {
+		left = min(left, l.env.CallTimeout/2)
+	}
+	return left
 }
 
 // call makes the script call, and what it takes before and between.
@@ -92,23 +81,15 @@ func (d *detour) take(ctx context.Context, t *Terms) (received int64, err error)
 	return received, err
 }
 
-// ring is the timer of the detour, and what Close does to it: first it ends the context of the
-// call, then, if the call does not heed that, it answers the asks without it.
-func (d *detour) ring() {
-	if d.ctx.expire() {
-		d.watch.Reset(watchGrace)
-		return
-	}
-	if !d.over.CompareAndSwap(false, true) {
-		return
-	}
+// giveUp answers the asks of a call that does not come back.
+func (d *detour) giveUp() {
 	d.batch.keep() // the call may come back late, and look
-	if d.sent.Load() {
-		if !d.hurry {
-			d.lane.Node.Silence(d.lane.Slot)
-		}
-		d.refuse(context.DeadlineExceeded)
-	} else {
+	if !d.sent.Load() {
 		d.refuse(node.ErrAway)
+		return
 	}
+	if !d.hurry {
+		d.lane.Node.Silence(d.lane.Slot)
+	}
+	d.refuse(context.DeadlineExceeded)
 }

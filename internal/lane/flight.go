@@ -29,19 +29,16 @@ type flight struct {
 	split    bool // some limit has shards to go to instead
 	serves   []telemetry.Served
 	links    []trace.Link
-	ctx      expiry
-	watch    *time.Timer
-	sent     atomic.Bool
-	over     atomic.Bool // answered, or given up
+	watchdog
+	sent atomic.Bool
 }
 
 // newFlight returns a flight that carries nothing, which may have been another outbox's before.
 func newFlight(o *outbox) *flight {
 	f, used := o.env.flights.Get().(*flight)
 	if !used {
-		f = &flight{ctx: expiry{done: make(chan struct{})}}
-		f.watch = time.AfterFunc(time.Hour, f.ring)
-		f.watch.Stop()
+		f = &flight{}
+		f.watch(o.env, f.giveUp)
 	}
 	f.outbox = o
 	return f
@@ -93,31 +90,23 @@ func (f *flight) board(l *Lane, b *batch) {
 // run makes the call and hands out the answers. It returns the flight to use next, and whether that
 // is to go on with what waits; nil if the watchdog has given the call up before it ended.
 func (f *flight) run() (next *flight, goesOn bool) {
-	e := f.outbox.env
-	now := e.Clock.Now()
-	budget := e.CallTimeout - time.Duration(now-f.oldest)
+	now := f.env.Clock.Now()
+	budget := f.env.CallTimeout - time.Duration(now-f.oldest)
 	if f.split {
-		budget = min(budget, e.CallTimeout/2)
+		budget = min(budget, f.env.CallTimeout/2)
 	}
-	f.sent.Store(false)
-	f.over.Store(false)
 	f.began, f.failed = now, false
-	f.ctx.at = e.Clock.At(now + int64(budget))
-	f.watch.Reset(budget)
-	e.air.add(f)
-	defer e.air.remove(f)
-	if e.Closed.Load() { // Close may have looked for flights before this one began
-		f.ctx.expire()
-	}
-	received, err := f.call(&f.ctx)
-	inTime := f.watch.Stop() && !f.ctx.over.Load() // the watchdog is set twice
-	if !f.over.CompareAndSwap(false, true) {
+	f.sent.Store(false)
+	f.begin(now, budget)
+	received, err := f.call(f)
+	awaited, ended := f.finish()
+	if !awaited {
 		return nil, false
 	}
 	f.failed = err != nil || !slices.ContainsFunc(f.asks, func(s script.Section) bool { return s.Err == nil })
 	goesOn = f.outbox.land(f)
 	f.land(received, err)
-	if !inTime { // its context has ended
+	if ended {
 		return newFlight(f.outbox), goesOn
 	}
 	f.clear()
@@ -213,26 +202,18 @@ func (f *flight) land(received int64, err error) {
 	}
 }
 
-// ring is the timer of the flight, and what Close does to it: first it ends the context of the
-// call, then, if the call does not heed that, it answers the asks without it.
-func (f *flight) ring() {
-	if f.ctx.expire() {
-		f.watch.Reset(watchGrace)
-		return
-	}
-	if !f.over.CompareAndSwap(false, true) {
-		return
-	}
-	err := node.ErrAway
+// giveUp answers the asks of a call that does not come back.
+func (f *flight) giveUp() {
+	cause := node.ErrAway
 	if f.sent.Load() {
-		err = context.DeadlineExceeded
+		cause = context.DeadlineExceeded
 		for _, l := range f.ranges(nil) { // the call may come back just now, and has a list of its own
 			l.Node.Silence(l.Slot)
 		}
 	}
 	for _, s := range f.sections {
 		s.batch.keep() // the goroutine of this one may come back late, and look
-		s.refuse(err)
+		s.refuse(cause)
 	}
 	if next := f.outbox.landed(f, false); next != nil {
 		go f.outbox.fly(next)

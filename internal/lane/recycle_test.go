@@ -48,7 +48,8 @@ func TestABatchThatMayStillBeReadIsNotUsedAgain(t *testing.T) {
 		"somebody left too late": func(l *Lane, leave func()) { b := l.next(); leave(); l.land(b, []int64{2}, nil) },
 		"the call was given up": func(l *Lane, _ func()) {
 			d := &detour{section: section{lane: l, batch: l.next()}}
-			d.ctx.over.Store(true)
+			d.watch(l.env, d.giveUp)
+			d.expire()
 			d.ring()
 		},
 		"more calls than a few": func(l *Lane, _ func()) {
