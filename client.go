@@ -97,10 +97,10 @@ type NodeState struct {
 //
 // It is meant for health checks; calls for permits need none.
 func (c *Client) Ping(ctx context.Context) []NodeState {
-	pings := c.in.Ping(ctx)
-	states := make([]NodeState, len(pings))
-	for i, p := range pings {
-		states[i] = NodeState(p)
+	names, errs := c.in.Ping(ctx)
+	states := make([]NodeState, len(names))
+	for i, name := range names {
+		states[i] = NodeState{name, errs[i]}
 	}
 	return states
 }

@@ -147,7 +147,8 @@ func (l *Limiter) Participants(ctx context.Context) ([]ParticipantState, error) 
 	in, err := l.in.Participants(ctx)
 	var all []ParticipantState
 	for _, p := range in {
-		all = append(all, ParticipantState(p))
+		all = append(all, ParticipantState{ID: p.ID, Weight: float64(p.Weight) / 1000, Used: p.Used,
+			Demand: float64(p.Demand) / 1000, Entitlement: p.Entitlement})
 	}
 	return all, err
 }

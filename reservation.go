@@ -52,20 +52,20 @@ func (l *Limiter) Reserve(ctx context.Context, n int64) (*Reservation, error) {
 
 // Delay returns how long to wait from now on before the permits may be used; 0 if they may be used
 // already.
-func (r *Reservation) Delay() time.Duration { return r.in.Delay() }
+func (r *Reservation) Delay() time.Duration { return r.in.Wait() }
 
 // At returns when the permits may be used, on this process' clock.
 func (r *Reservation) At() time.Time { return r.in.At() }
 
 // Permits returns how many permits were reserved.
-func (r *Reservation) Permits() int64 { return r.in.Permits() }
+func (r *Reservation) Permits() int64 { return r.in.Permits }
 
 // Degraded reports whether the outage policy answered, not Redis.
-func (r *Reservation) Degraded() bool { return r.in.Degraded() }
+func (r *Reservation) Degraded() bool { return r.in.Degraded }
 
 // Shadowed reports whether the limit is in Shadow mode, and Enforced would have had the permits
 // later or not at all.
-func (r *Reservation) Shadowed() bool { return r.in.Shadowed() }
+func (r *Reservation) Shadowed() bool { return r.in.Shadowed }
 
 // Cancel gives the permits back, so that others can have them; what others have
 // reserved does not move. It works once, and until the permits are due: later they

@@ -97,12 +97,6 @@ func (c *Target) Deny(r *limit.Routes, now int64, retry time.Duration, d *Decisi
 // complete fills in what every granted decision tells, and notes what it was granted. rest is what
 // is free after it.
 func (c *Target) complete(d *Decision, r *limit.Routes, rest, now int64) {
-	c.describe(d, r, rest, now)
-	c.noteGranted(d.Granted)
-}
-
-// describe does what complete does, without the note.
-func (c *Target) describe(d *Decision, r *limit.Routes, rest, now int64) {
 	d.Allowed = d.Granted > 0
 	d.Limit = c.inForce(r)
 	d.Remaining = rest
@@ -115,6 +109,7 @@ func (c *Target) describe(d *Decision, r *limit.Routes, rest, now int64) {
 	if c.ahead.Load() != nil {
 		c.ahead.Store(nil) // the outlook has changed
 	}
+	c.noteGranted(d.Granted)
 }
 
 // noteGranted notes what shards granted, so that an outage does not hand it out again.

@@ -87,7 +87,10 @@ func (c *Client) declare(ctx context.Context, kind, name string, declared limit.
 	if err := limit.CheckName("name", name); err != nil {
 		return nil, err
 	}
-	declared, err := checked(declared, kind == families)
+	err := declared.Validate()
+	if kind == families {
+		declared, err = declared.ForKeys()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -105,14 +108,6 @@ func (c *Client) declare(ctx context.Context, kind, name string, declared limit.
 		co.Overruled(declared, co.LimitNow())
 		return co, nil
 	}
-}
-
-// checked returns a limit as a limiter or a family has it.
-func checked(l limit.Limit, family bool) (limit.Limit, error) {
-	if err := l.Validate(); err != nil || !family {
-		return l, err
-	}
-	return l.ForKeys()
 }
 
 // open joins what is stored under a name.

@@ -33,7 +33,7 @@ func (f *Family) SetLimit(ctx context.Context, to limit.Limit) error {
 	if f.Target.Process.Closed.Load() {
 		return limit.ErrClosed
 	}
-	to, err := checked(to, true)
+	to, err := to.ForKeys()
 	if err != nil {
 		return err
 	}

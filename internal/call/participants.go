@@ -13,23 +13,15 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
-// ParticipantState is how a participant stands, see shardlimit.ParticipantState.
-type ParticipantState struct {
-	ID                  string
-	Weight              float64
-	Used                int64
-	Demand, Entitlement float64
-}
-
-// Participants returns how those who contend for the limit stand.
-func (l *Limiter) Participants(ctx context.Context) ([]ParticipantState, error) {
+// Participants returns how those who contend for the limit stand, the greatest use first.
+func (l *Limiter) Participants(ctx context.Context) ([]fairness.Standing, error) {
 	c := l.Hold().Target
 	defer c.Release()
 	if c.LimitNow().Scope == limit.PerParticipant && c.Invalid == nil && !c.Process.Closed.Load() {
 		return nil, nil
 	}
 	var mu sync.Mutex
-	all := make(map[string]ParticipantState)
+	all := make(map[string]fairness.Standing)
 	asked, answered := false, false
 	err := c.EveryShard(ctx, c.Process.Config.CallTimeout, func(ctx context.Context, ln *lane.Lane) error {
 		reply, err := ln.Participants(ctx)
@@ -40,33 +32,22 @@ func (l *Limiter) Participants(ctx context.Context) ([]ParticipantState, error) 
 			return err
 		}
 		for _, s := range reply.Standings {
-			all[s.ID] = all[s.ID].plus(s)
+			before := all[s.ID]
+			s.Weight = max(s.Weight, before.Weight)
+			s.Used += before.Used
+			s.Demand += before.Demand
+			s.Entitlement += before.Entitlement
+			all[s.ID] = s
 		}
 		return nil
 	})
 	if asked && !answered {
 		err = c.Process.Plainly(errors.Join(limit.ErrUnavailable, err))
 	}
-	return byUse(all), err
-}
-
-// plus adds what one more shard says of the participant.
-func (p ParticipantState) plus(s fairness.Standing) ParticipantState {
-	return ParticipantState{
-		ID:          s.ID,
-		Weight:      max(p.Weight, float64(s.Weight)/1000),
-		Used:        p.Used + s.Used,
-		Demand:      p.Demand + float64(s.Demand)/1000,
-		Entitlement: p.Entitlement + s.Entitlement,
-	}
-}
-
-// byUse lists participants, the greatest use first. A shared account that nobody uses is no news.
-func byUse(all map[string]ParticipantState) []ParticipantState {
-	if shared := all[""]; shared.Used == 0 && shared.Demand == 0 {
+	if shared := all[""]; shared.Used == 0 && shared.Demand == 0 { // a shared account that nobody uses is no news
 		delete(all, "")
 	}
-	return slices.SortedFunc(maps.Values(all), func(a, b ParticipantState) int {
+	return slices.SortedFunc(maps.Values(all), func(a, b fairness.Standing) int {
 		return cmp.Or(cmp.Compare(b.Used, a.Used), cmp.Compare(a.ID, b.ID))
-	})
+	}), err
 }

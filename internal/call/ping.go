@@ -7,28 +7,21 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
-// NodeState is whether a node answers: nil if it does.
-type NodeState struct {
-	Name string
-	Err  error
-}
-
-// Ping asks every node of the Config, at once, whether it answers.
-func (c *Client) Ping(ctx context.Context) []NodeState {
+// Ping asks every node of the Config, at once, whether it answers: the error is nil if it does.
+func (c *Client) Ping(ctx context.Context) (names []string, errs []error) {
 	roster := c.Nodes.Roster()
-	names := roster.Names()
-	states := make([]NodeState, len(names))
+	names = roster.Names()
+	errs = make([]error, len(names))
 	ctx, cancel := context.WithTimeout(ctx, c.Config.CallTimeout)
 	defer cancel()
 	var all sync.WaitGroup
 	for i, name := range names {
-		states[i].Name = name
 		if c.Closed.Load() {
-			states[i].Err = limit.ErrClosed
+			errs[i] = limit.ErrClosed
 			continue
 		}
-		all.Go(func() { states[i].Err = roster.Listed(name).Ping(ctx) })
+		all.Go(func() { errs[i] = roster.Listed(name).Ping(ctx) })
 	}
 	all.Wait()
-	return states
+	return names, errs
 }

@@ -12,31 +12,22 @@ import (
 
 // Reservation is permits that may be used from a known instant on.
 type Reservation struct {
-	decision Decision
-	due      int64 // on the client's clock
-	n        int64
+	Decision
+	due     int64 // on the client's clock
+	Permits int64
 }
 
-// Delay returns how long to wait from now on before the permits may be used.
-func (r *Reservation) Delay() time.Duration {
-	return time.Duration(max(0, r.due-r.decision.Target.Process.Now()))
+// Wait returns how long to wait from now on before the permits may be used.
+func (r *Reservation) Wait() time.Duration {
+	return time.Duration(max(0, r.due-r.Target.Process.Now()))
 }
 
 // At returns when the permits may be used, on this process' clock.
-func (r *Reservation) At() time.Time { return r.decision.Target.Process.Clock.At(r.due) }
-
-// Permits returns how many permits were reserved.
-func (r *Reservation) Permits() int64 { return r.n }
-
-// Degraded reports whether the outage policy answered, not Redis.
-func (r *Reservation) Degraded() bool { return r.decision.Degraded }
-
-// Shadowed reports whether a limit in Shadow mode granted them.
-func (r *Reservation) Shadowed() bool { return r.decision.Shadowed }
+func (r *Reservation) At() time.Time { return r.Target.Process.Clock.At(r.due) }
 
 // Cancel gives the permits back, until they are due.
 func (r *Reservation) Cancel(ctx context.Context) error {
-	c := r.decision.Target.Hold()
+	c := r.Target.Hold()
 	defer c.Release()
 	switch {
 	case c.Process.Closed.Load():
@@ -44,7 +35,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	case c.Process.Now() >= r.due:
 		return nil
 	}
-	if err := c.settle(ctx, &r.decision, 0, true); !errors.Is(err, limit.ErrSettled) {
+	if err := c.settle(ctx, &r.Decision, 0, true); !errors.Is(err, limit.ErrSettled) {
 		return err
 	}
 	return nil
@@ -67,7 +58,7 @@ func (m *Member) reserve(ctx context.Context, n int64) (*Reservation, error) {
 	made, err := m.obtain(ctx, r, n, start)
 	switch {
 	case err == nil:
-		c.decided(ctx, &made.decision, n, start, nil)
+		c.decided(ctx, &made.Decision, n, start, nil)
 	case isRefusal(err):
 		c.decided(ctx, &Decision{}, n, start, nil)
 	default:
@@ -91,26 +82,29 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64) (*
 		return c.turn(d, n, deadline)
 	}
 	var err error
-	made := &Reservation{decision: d, n: n}
+	made := &Reservation{Decision: d, Permits: n}
 	if d.rarely().engine == nil {
-		made.decision, made.due, err = m.Book(ctx, r, Booking{N: n, Deadline: deadline, Since: start})
+		made.Decision, made.due, err = m.Book(ctx, r, Booking{N: n, Deadline: deadline, Since: start})
 		var away *awayError
 		if !errors.As(err, &away) {
-			return made.unless(err)
+			if err != nil {
+				return nil, err
+			}
+			return made, nil
 		}
-		if made.decision, err = m.outage(r, n, false, away.cause); err != nil {
+		if made.Decision, err = m.outage(r, n, false, away.cause); err != nil {
 			return nil, err
 		}
-		if made.decision.Allowed {
-			return c.turn(made.decision, n, deadline)
+		if made.Decision.Allowed {
+			return c.turn(made.Decision, n, deadline)
 		}
 	}
-	g, due, in := made.decision.special.engine.Book(n, deadline)
+	g, due, in := made.Decision.special.engine.Book(n, deadline)
 	if g.Granted == 0 {
 		return nil, late(in, deadline, c.Process.Now())
 	}
-	made.due, made.decision.Allowed, made.decision.Granted, made.decision.RetryAfter = due, true, n, 0
-	made.decision.until, made.decision.first = g.Until, lane.Part{At: g.At, N: n}
+	made.due, made.Decision.Allowed, made.Decision.Granted, made.Decision.RetryAfter = due, true, n, 0
+	made.Decision.until, made.Decision.first = g.Until, lane.Part{At: g.At, N: n}
 	return made, nil
 }
 
@@ -122,15 +116,7 @@ func (c *Target) turn(d Decision, n, deadline int64) (*Reservation, error) {
 		c.HandBack(c.Process.Context, d, now)
 		return nil, fmt.Errorf("%w: its turn comes in %s", limit.ErrWaitTooLong, d.Delay)
 	}
-	return &Reservation{decision: d, due: due, n: n}, nil
-}
-
-// unless returns the reservation, or none with an error.
-func (r *Reservation) unless(err error) (*Reservation, error) {
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
+	return &Reservation{Decision: d, due: due, Permits: n}, nil
 }
 
 // Deadline returns the deadline of ctx on the client's clock, 0 if it has none.

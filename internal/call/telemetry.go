@@ -64,6 +64,7 @@ func toldOf(d *Decision, n int64, err error) telemetry.Decision {
 	switch {
 	case errors.Is(err, context.Canceled):
 		told.Outcome = telemetry.Canceled // also a caller that leaves while no node answers
+	case errors.Is(err, limit.ErrWaitTooLong): // a denial
 	case errors.Is(err, limit.ErrOverloaded):
 		told.Outcome = telemetry.Shed
 	case err != nil:

@@ -176,7 +176,10 @@ func (o *outbox) next() *flight {
 
 // fly sends what waits until nothing does, or another flight is about to.
 func (o *outbox) fly(f *flight) {
-	if o.busy() {
+	o.mu.Lock()
+	others := o.flying > 1
+	o.mu.Unlock()
+	if others {
 		o.yield() // those who are about to call come along
 	}
 	for f != nil {
@@ -217,13 +220,6 @@ func (o *outbox) land(f *flight) bool {
 	}
 	o.loading = true
 	return true
-}
-
-// busy reports whether other flights are under way.
-func (o *outbox) busy() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.flying > 1
 }
 
 // unload counts what a flight carried as landed. What the node cannot serve within an eighth of the
@@ -275,9 +271,12 @@ func (o *outbox) landed(f *flight, again bool) *flight {
 // load puts what waits on the flight. What finds no room goes with another one at once.
 func (o *outbox) load(f *flight) {
 	now := o.env.Clock.Now()
-	for f.load < min(maxLoad, o.room()) {
-		l := o.pop(f, now)
+	for {
+		l, more := o.pop(f, now)
 		if l == nil {
+			if more != nil {
+				go o.fly(more)
+			}
 			return
 		}
 		for range maxBatches {
@@ -290,37 +289,19 @@ func (o *outbox) load(f *flight) {
 			}
 		}
 	}
-	o.mu.Lock()
-	o.loaded(f)
-	more := o.next()
-	o.mu.Unlock()
-	if more != nil {
-		go o.fly(more)
-	}
 }
 
-// loaded tells that the flight takes along nothing more. o.mu is held.
-func (o *outbox) loaded(f *flight) {
-	o.loading = false
-	o.aboard += f.load
-}
-
-// room is how much the flight that loads may carry.
-func (o *outbox) room() int {
+// pop takes the lane that goes next; nil if there is none for which the flight has room. Then it has
+// loaded, and more is the flight that goes on with what waits, if any does.
+func (o *outbox) pop(f *flight, now int64) (l *Lane, more *flight) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.most - o.aboard
-}
-
-// pop takes the lane that goes next; nil if there is none, and then the flight has loaded.
-func (o *outbox) pop(f *flight, now int64) *Lane {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.gone == len(o.waiting) {
-		o.loaded(f)
-		return nil
+	if o.gone == len(o.waiting) || f.load >= min(maxLoad, o.most-o.aboard) {
+		o.loading = false
+		o.aboard += f.load
+		return nil, o.next()
 	}
-	l := o.waiting[o.gone].lane
+	l = o.waiting[o.gone].lane
 	o.waiting[o.gone] = waiting{}
 	if o.gone++; 2*o.gone >= len(o.waiting) { // or it would grow for ever if something always waits
 		left := copy(o.waiting, o.waiting[o.gone:])
@@ -332,7 +313,7 @@ func (o *outbox) pop(f *flight, now int64) *Lane {
 		o.oldest.Store(o.waiting[o.gone].since)
 	}
 	o.leaves(now)
-	return l
+	return l, nil
 }
 
 // ready reports whether a batch can fly with others. Else it was answered, or goes by itself.

@@ -1,7 +1,6 @@
 package limit
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -22,25 +21,16 @@ const (
 	Algorithms     = LeakyBucket + 1
 )
 
-var algorithmNames = [Algorithms]string{register.SlidingLog, register.SlidingCounter, register.FixedWindow,
+var algorithmNames = names{register.SlidingLog, register.SlidingCounter, register.FixedWindow,
 	register.TokenBucket, register.LeakyBucket}
 
 // String returns the name under which the algorithm is stored and reported.
-func (a Algorithm) String() string {
-	if a < Algorithms {
-		return algorithmNames[a]
-	}
-	return fmt.Sprintf("algorithm(%d)", uint8(a))
-}
+func (a Algorithm) String() string { return algorithmNames.of(uint8(a), "algorithm") }
 
 // AlgorithmNamed returns the algorithm of that name.
 func AlgorithmNamed(name string) (Algorithm, error) {
-	for a, known := range algorithmNames {
-		if name == known {
-			return Algorithm(a), nil
-		}
-	}
-	return Algorithms, fmt.Errorf("%w: algorithm %q", register.ErrUnreadable, name)
+	a, err := algorithmNames.find(name, "algorithm")
+	return Algorithm(a), err
 }
 
 // Bursty reports whether the algorithm has a Burst.

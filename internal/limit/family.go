@@ -18,38 +18,36 @@ type Family struct {
 	Spaces [shard.KeySlots]atomic.Pointer[script.Space]
 }
 
-// Terms returns the terms of a limit that comes with calls.
-func (f *Family) Terms(limit Limit) (shard.Terms, error) {
+// Terms returns the terms of a limit that comes with calls. After an error the record is looked at:
+// the family may have another limit by now.
+func (f *Family) Terms(limit Limit) (t shard.Terms, err error) {
+	defer func() {
+		if err != nil {
+			f.Of.Refresh()
+		}
+	}()
 	of := f.Of.LimitNow()
-	if limit.Algorithm != 0 && limit.Algorithm != of.Algorithm {
-		f.Of.Refresh() // the family may have another one by now
-		return shard.Terms{}, fmt.Errorf("%w: Algorithm is %s, the keys of family %q count by %s: leave it zero, or "+
-			"change the family", ErrInvalidLimit, limit.Algorithm, f.Of.Name, of.Algorithm)
-	}
-	if limit.Scope != 0 && limit.Scope != of.Scope {
-		f.Of.Refresh()
-		return shard.Terms{}, fmt.Errorf("%w: Scope is that of family %q: leave it zero", ErrInvalidLimit, f.Of.Name)
-	}
-	if limit.Per != 0 && limit.Per != of.Per {
-		f.Of.Refresh()
-		return shard.Terms{}, fmt.Errorf("%w: Per is %s, the keys of family %q have %s: leave it zero, or have a "+
-			"family for each Per", ErrInvalidLimit, limit.Per, f.Of.Name, of.Per)
+	switch {
+	case limit.Algorithm != 0 && limit.Algorithm != of.Algorithm:
+		return t, fmt.Errorf("%w: Algorithm is %s, the keys of family %q count by %s: leave it zero, or change the family",
+			ErrInvalidLimit, limit.Algorithm, f.Of.Name, of.Algorithm)
+	case limit.Scope != 0 && limit.Scope != of.Scope:
+		return t, fmt.Errorf("%w: Scope is that of family %q: leave it zero", ErrInvalidLimit, f.Of.Name)
+	case limit.Per != 0 && limit.Per != of.Per:
+		return t, fmt.Errorf("%w: Per is %s, the keys of family %q have %s: leave it zero, or have a family for each Per",
+			ErrInvalidLimit, limit.Per, f.Of.Name, of.Per)
 	}
 	limit.Algorithm, limit.Scope, limit.Per = of.Algorithm, of.Scope, of.Per
-	if err := limit.Validate(); err != nil {
-		return shard.Terms{}, err
-	}
-	if _, err := limit.ForKeys(); err != nil {
-		return shard.Terms{}, err
+	if limit, err = limit.ForKeys(); err != nil {
+		return t, err
 	}
 	spec, longest := limit.Wanted().Spec, of.Wanted().Lasts()
 	if r := f.Of.Routes.Load(); r != nil {
 		longest = r.Layout.Keys.Longest
 	}
 	if spec.Lasts() > longest {
-		f.Of.Refresh()
-		return shard.Terms{}, fmt.Errorf("%w: the Burst of %s takes longer to fill than any that family %q had: give "+
-			"the family a larger one first, once", ErrInvalidLimit, limit, f.Of.Name)
+		return t, fmt.Errorf("%w: the Burst of %s takes longer to fill than any that family %q had: give the family a "+
+			"larger one first, once", ErrInvalidLimit, limit, f.Of.Name)
 	}
 	return shard.Terms{Permits: spec.Permits, Burst: spec.Burst, Revision: spec.Revision, Window: spec.Window,
 		Mode: spec.Mode}, nil

@@ -1,12 +1,12 @@
 package limit
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/local"
-	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -31,33 +31,14 @@ const (
 	PerParticipant
 )
 
-// String returns the name under which the scope is reported.
-func (s Scope) String() string {
-	switch s {
-	case Global:
-		return "global"
-	case PerParticipant:
-		return "per_participant"
-	}
-	return fmt.Sprintf("scope(%d)", uint8(s))
-}
+var scopeNames = names{"global", "per_participant"}
 
-// stored returns the name of the scope in a record: nothing for Global, as before there were
-// others.
-func (s Scope) stored() string {
-	if s == Global {
-		return ""
-	}
-	return s.String()
-}
+// String returns the name under which the scope is reported.
+func (s Scope) String() string { return scopeNames.of(uint8(s), "scope") }
 
 func scopeNamed(name string) (Scope, error) {
-	for _, s := range []Scope{Global, PerParticipant} {
-		if name == s.stored() {
-			return s, nil
-		}
-	}
-	return 0, fmt.Errorf("%w: scope %q", register.ErrUnreadable, name)
+	s, err := scopeNames.find(cmp.Or(name, scopeNames[Global]), "scope")
+	return Scope(s), err
 }
 
 // Limit is how many permits may be admitted per window, see shardlimit.Limit.
@@ -169,8 +150,11 @@ func (l Limit) Local() local.Limit {
 		Most: l.Most(), Memory: l.Memory()}
 }
 
-// ForKeys returns a limit as the keys of a family have it.
+// ForKeys returns a limit as the keys of a family have it. The error tells why there can be none.
 func (l Limit) ForKeys() (Limit, error) {
+	if err := l.Validate(); err != nil {
+		return l, err
+	}
 	switch {
 	case l.Shards > 1:
 		return l, fmt.Errorf("%w: Shards is %d; a key of a family has one", ErrInvalidLimit, l.Shards)

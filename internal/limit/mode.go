@@ -1,10 +1,8 @@
 package limit
 
 import (
-	"fmt"
+	"cmp"
 	"time"
-
-	"github.com/shardlimit/shardlimit/internal/register"
 )
 
 // Mode says what becomes of calls on a limit, see shardlimit.Mode.
@@ -22,32 +20,14 @@ const (
 // HeardAfter is how long it takes at most until a process that uses a limit has heard of a change.
 const HeardAfter = 15 * time.Second
 
-var modeNames = [modes]string{"enforced", "shadow", "off", "closed"}
+var modeNames = names{"enforced", "shadow", "off", "closed"}
 
 // String returns the name under which the mode is stored and reported.
-func (m Mode) String() string {
-	if m < modes {
-		return modeNames[m]
-	}
-	return fmt.Sprintf("mode(%d)", uint8(m))
-}
-
-// stored returns the name of the mode in a record: nothing for Enforced, as before there were
-// others.
-func (m Mode) stored() string {
-	if m == Enforced {
-		return ""
-	}
-	return m.String()
-}
+func (m Mode) String() string { return modeNames.of(uint8(m), "mode") }
 
 func modeNamed(name string) (Mode, error) {
-	for m := range modes {
-		if name == m.stored() {
-			return m, nil
-		}
-	}
-	return modes, fmt.Errorf("%w: mode %q", register.ErrUnreadable, name)
+	m, err := modeNames.find(cmp.Or(name, modeNames[Enforced]), "mode")
+	return Mode(m), err
 }
 
 // Lenient reports whether no call is refused.

@@ -79,7 +79,7 @@ func (l Limit) Wanted() register.Wanted {
 		Spec: shard.Spec{
 			Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm.String(), Burst: l.Burst, Revision: l.Revision,
 			Lease: l.Lease,
-			Scope: l.Scope.stored(), Mode: l.Mode.stored(), Auto: l.Shards == 0,
+			Scope: scopeNames.stored(uint8(l.Scope)), Mode: modeNames.stored(uint8(l.Mode)), Auto: l.Shards == 0,
 		},
 		Shards: l.Shards,
 	}

@@ -52,66 +52,57 @@ func lineOf(m *call.Member) *queue {
 // Acquire blocks until n permits of a limit were granted together.
 func Acquire(ctx context.Context, l *call.Limiter, n int64) (d call.Decision, err error) {
 	m := l.Hold()
-	c := m.Target
-	defer c.Release()
-	start := c.Process.Now()
+	defer m.Target.Release()
+	start := m.Target.Process.Now()
 	r, _, err := m.Admit(ctx, n, false)
 	if err != nil {
 		return call.Decision{}, err
 	}
-	deadline := c.Deadline(ctx)
-	if lineOf(m).Len() == 0 && c.Mode(r) != limit.Closed {
-		err = m.AtOnce(ctx, r, n, false, start, deadline, &d)
-		if err == nil && d.Allowed {
-			err = sleepOut(ctx, c, &d, d.Delay, deadline)
-		}
-		if err != nil && !c.WaitsOn(err) || d.Allowed {
-			c.Waited(ctx, &d, n, start, err)
-			return unless(&d, err), err
-		}
-		if err == nil && deadline != 0 && c.Process.Now()+int64(d.RetryAfter) > deadline {
-			c.Waited(ctx, &d, n, start, nil)
-			return d, fmt.Errorf("%w: the next try can succeed in %s", limit.ErrWaitTooLong, d.RetryAfter)
-		}
+	err = acquire(ctx, m, r, n, start, &d)
+	m.Target.Waited(ctx, &d, n, start, err)
+	if err != nil && !errors.Is(err, limit.ErrWaitTooLong) {
+		d = call.Decision{}
 	}
-	return waitInLine(ctx, m, r, n, deadline, start)
+	return d, err
 }
 
-// waitInLine waits behind those who came before.
-func waitInLine(ctx context.Context, m *call.Member, r *limit.Routes, n, deadline, start int64) (
-	d call.Decision, err error) {
-	c := m.Target
-	w, err := lineOf(m).join(n, deadline)
-	if err != nil {
-		c.Waited(ctx, &d, n, start, nil)
-		return lineOf(m).hopeless(r, err), err
+func acquire(ctx context.Context, m *call.Member, r *limit.Routes, n, start int64, d *call.Decision) error {
+	c, q := m.Target, lineOf(m)
+	deadline := c.Deadline(ctx)
+	if q.Len() == 0 && c.Mode(r) != limit.Closed {
+		err := m.AtOnce(ctx, r, n, false, start, deadline, d)
+		switch {
+		case err == nil && d.Allowed:
+			if err = sleepOut(ctx, c, d, d.Delay, deadline); err != nil {
+				*d = call.Decision{}
+			}
+			return err
+		case err == nil && deadline != 0 && c.Process.Now()+int64(d.RetryAfter) > deadline:
+			return fmt.Errorf("%w: the next try can succeed in %s", limit.ErrWaitTooLong, d.RetryAfter)
+		case err != nil && !c.WaitsOn(err):
+			return err
+		}
 	}
-	select {
-	case err = <-w.done:
-	case <-ctx.Done():
-		if lineOf(m).leave(w) {
-			err = clock.Ended(ctx)
-		} else {
-			err = <-w.done // it was served just now
+	w, err := q.join(n, deadline)
+	if err == nil {
+		select {
+		case err = <-w.done:
+		case <-ctx.Done():
+			if q.leave(w) {
+				err = clock.Ended(ctx)
+			} else {
+				err = <-w.done // it was served just now
+			}
 		}
 	}
 	if err == nil {
-		d = w.served
-		err = sleepOut(ctx, c, &d, time.Duration(max(0, w.due-c.Process.Now())), deadline)
+		*d = w.served
+		err = sleepOut(ctx, c, d, time.Duration(max(0, w.due-c.Process.Now())), deadline)
 	}
-	c.Waited(ctx, &d, n, start, err)
-	if errors.Is(err, limit.ErrWaitTooLong) {
-		return lineOf(m).hopeless(r, err), err
-	}
-	return unless(&d, err), err
-}
-
-// unless returns the decision, or none with an error.
-func unless(d *call.Decision, err error) call.Decision {
 	if err != nil {
-		return call.Decision{}
+		*d = q.hopeless(r, err)
 	}
-	return *d
+	return err
 }
 
 // hopeless returns the denial that goes with the error of a caller that cannot be served in time.
