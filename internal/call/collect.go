@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -96,8 +97,7 @@ type collection struct {
 	since   int64
 	seen    *attempt
 	got     Decision
-	asked   tried           // by place in view.seats
-	empty   tried           // asked, and had less than was asked for
+	empty   tried           // by place in view.seats: asked, and had less than was asked for
 	outlook *outlook        // the last look at the shards
 	back    <-chan struct{} // closed once what was given back last is there again
 }
@@ -131,11 +131,10 @@ func (g *collection) atOnce(ctx context.Context) (enough bool, err error) {
 }
 
 // plan returns what to ask each shard for: what it is believed to have, in this participant's
-// order, as far as it is needed. If that is not enough, shards that were not asked yet may have
-// more. All shards are asked for the rest alike, which counts the demand at each.
+// order, as far as it is needed. What is lacking then is asked of all alike: shards may have more,
+// and that counts the demand at each.
 func (g *collection) plan(now int64) (wanted []lane.Part) {
 	lacks := g.lacks()
-	place := make([]int, 0, len(g.view.seats)) // of those in wanted
 	for i, s := range g.view.seats {
 		// A shard that paces this participant may yet have some of the permits.
 		if g.empty.has(i) || !s.Lane.Usable() {
@@ -147,26 +146,14 @@ func (g *collection) plan(now int64) (wanted []lane.Part) {
 		}
 		n := min(s.Lane.Expected(now), lacks)
 		lacks -= n
-		wanted, place = append(wanted, lane.Part{Seat: s, N: n}), append(place, i)
+		wanted = append(wanted, lane.Part{Seat: s, N: n})
 	}
-	for k, i := range place {
-		if most := wanted[k].Seat.Lane.Most(); !g.asked.has(i) && wanted[k].N < most {
-			more := min(most-wanted[k].N, lacks)
-			wanted[k].N += more
-			lacks -= more
-		}
-	}
-	chosen := wanted[:0]
-	for k, i := range place {
-		more := lacks / int64(len(place)-k)
+	for k := range wanted {
+		more := lacks / int64(len(wanted)-k)
 		wanted[k].N += more
 		lacks -= more
-		if wanted[k].N > 0 {
-			g.asked.add(i)
-			chosen = append(chosen, wanted[k])
-		}
 	}
-	return chosen
+	return slices.DeleteFunc(wanted, func(p lane.Part) bool { return p.N == 0 })
 }
 
 // take asks each shard for its part, all at once. The error is the caller's end.

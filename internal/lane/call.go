@@ -23,12 +23,9 @@ type call struct {
 // begin begins a call that serves so many callers. See node.Begin.
 func (l *Lane) begin(ctx context.Context, op telemetry.Operation, serves int64, least time.Duration,
 	links []trace.Link) (context.Context, call, error) {
-	ctx, c, err := l.Node.Begin(ctx, l.Slot, l.about(op, serves), least, links)
+	about := telemetry.Call{Operation: op, Limiter: l.Metrics, Shard: l.Tag(), Serves: serves}
+	ctx, c, err := l.Node.Begin(ctx, l.Slot, about, least, links)
 	return ctx, call{c, l, op}, err
-}
-
-func (l *Lane) about(op telemetry.Operation, serves int64) telemetry.Call {
-	return telemetry.Call{Operation: op, Limiter: l.Metrics, Shard: l.Tag(), Serves: serves}
 }
 
 // heard takes in what the shard said of itself and has free.

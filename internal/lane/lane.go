@@ -184,7 +184,15 @@ func (l *Lane) join(a *Ask) bool {
 			o.sheds(now)
 			return false
 		}
-		l.append(a, now)
+		b := newBatch(l)
+		b.opened = now
+		if l.tail == nil {
+			l.head = b
+		} else {
+			l.tail.next = b
+		}
+		l.tail = b
+		b.take(a)
 	}
 	l.Waiting.Add(1)
 	if !l.boxed && l.away == 0 {
@@ -192,19 +200,6 @@ func (l *Lane) join(a *Ask) bool {
 		l.outbox().add(l, l.head.opened)
 	}
 	return true
-}
-
-// append puts the ask on a new batch. l.mu is held.
-func (l *Lane) append(a *Ask, now int64) {
-	b := newBatch(l)
-	b.opened = now
-	if l.tail == nil {
-		l.head = b
-	} else {
-		l.tail.next = b
-	}
-	l.tail = b
-	b.take(a)
 }
 
 // quit is for an ask whose caller leaves before the batch has landed. l.mu is held.
