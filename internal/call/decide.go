@@ -50,9 +50,9 @@ func (m *Member) Decide(ctx context.Context, n int64, upTo bool, since int64, d 
 		if seated, err = m.seated(ctx, r, &first, d); !seated {
 			break
 		}
-		if boarded, err = first.Seat.Lane.Board(ctx, &first); boarded {
+		if boarded, err = first.Board(ctx); boarded {
 			first.Sleep()
-			err = first.Seat.Lane.Wake(ctx, &first)
+			err = first.Wake(ctx)
 		}
 		err = m.finish(ctx, r, &first, err, d)
 	}

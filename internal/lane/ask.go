@@ -57,41 +57,36 @@ const UnknownRetry = time.Duration(-1)
 // time. An error for which script.NotExecuted is false leaves open whether
 // permits were spent.
 func (s *Seat) Ask(ctx context.Context, a *Ask, now int64) error {
-	l := s.Lane
 	a.Seat = s
 	if a.By != 0 {
 		return s.turnBy(ctx, a, now)
 	}
-	if age := time.Duration(now - a.Since); age > l.env.CallTimeout/2 {
-		return l.askLate(ctx, a, age)
+	timeout := s.Lane.env.CallTimeout
+	if left := timeout - time.Duration(now-a.Since); left < timeout/2 { // it may run out of time before a batch does
+		if left <= 0 {
+			return ErrOverloaded
+		}
+		within, cancel := context.WithTimeoutCause(ctx, left, ErrOverloaded)
+		defer cancel()
+		ctx = within
 	}
-	return l.fill(ctx, a)
-}
-
-// askLate is ask for a call that may run out of time before a batch does.
-func (l *Lane) askLate(ctx context.Context, a *Ask, age time.Duration) error {
-	left := l.env.CallTimeout - age
-	if left <= 0 {
-		return ErrOverloaded
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, left, ErrOverloaded)
-	defer cancel()
-	return l.fill(ctx, a)
+	return a.fill(ctx)
 }
 
 // fill gets the answer to an ask from a batch, or from another one if that was dissolved.
-func (l *Lane) fill(ctx context.Context, a *Ask) error {
-	boarded, err := l.Board(ctx, a)
+func (a *Ask) fill(ctx context.Context) error {
+	boarded, err := a.Board(ctx)
 	if boarded {
 		a.Sleep()
-		err = l.Wake(ctx, a)
+		err = a.Wake(ctx)
 	}
 	return err
 }
 
-// Board puts an ask on a batch. If boarded is false it is over: answered or failed. Else
+// Board puts the ask on a batch of the shard of its seat. If boarded is false it is over: answered or failed. Else
 // the lane's lock is held; the caller must call sleep, which lets go of it, and then wake.
-func (l *Lane) Board(ctx context.Context, a *Ask) (boarded bool, err error) {
+func (a *Ask) Board(ctx context.Context) (boarded bool, err error) {
+	l := a.Seat.Lane
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
@@ -106,14 +101,15 @@ func (l *Lane) Board(ctx context.Context, a *Ask) (boarded bool, err error) {
 		a.batch.link(link)
 	}
 	if done := ctx.Done(); done != nil && done != a.batch.watched {
-		return false, l.watch(ctx, a, done)
+		return false, a.watch(ctx, done)
 	}
 	return true, nil
 }
 
 // Wake reads the answer to an ask whose caller has slept. A caller that was woken because
 // ctx has ended leaves; one that was woken for another reason sleeps on.
-func (l *Lane) Wake(ctx context.Context, a *Ask) error {
+func (a *Ask) Wake(ctx context.Context) error {
+	l := a.Seat.Lane
 	for !a.batch.over.Load() {
 		l.mu.Lock() // who watched the context woke the crowd
 		if a.batch.over.Load() {
@@ -127,32 +123,28 @@ func (l *Lane) Wake(ctx context.Context, a *Ask) error {
 		}
 		a.Sleep()
 	}
-	return l.read(ctx, a)
+	return a.read(ctx)
 }
 
-// read has the answer to an ask from its batch, which has landed.
-func (l *Lane) read(ctx context.Context, a *Ask) error {
-	err := a.batch.read(a)
-	l.recycle(a.batch)
-	return l.retryIfDissolved(ctx, a, err)
+// read has the answer to an ask from its batch, which has landed and woken its caller.
+func (a *Ask) read(ctx context.Context) error {
+	b := a.batch
+	err := b.read(a)
+	b.recycle(a.Seat.Lane.env)
+	return a.retryIfDissolved(ctx, err)
 }
 
 // retryIfDissolved passes on what a batch said to an ask, or asks again if the batch was dissolved.
-func (l *Lane) retryIfDissolved(ctx context.Context, a *Ask, err error) error {
-	if err == errDissolved { //nolint:errorlint // it is never wrapped: this is the hot path
-		return l.askAgain(ctx, a)
+// The young go on another one. Those who waited for long would be in a hurry there: each would need
+// a script call of its own.
+func (a *Ask) retryIfDissolved(ctx context.Context, err error) error {
+	if err != errDissolved { //nolint:errorlint // it is never wrapped: this is the hot path
+		return err
 	}
-	return err
-}
-
-// askAgain is for an ask whose batch was dissolved. The young go on another one. Those who waited
-// for long would be in a hurry there: each would need a script call of its own.
-func (l *Lane) askAgain(ctx context.Context, a *Ask) error {
-	age := time.Duration(l.env.Clock.Now() - a.Since)
-	if age > l.env.CallTimeout/2 {
+	if e := a.Seat.Lane.env; time.Duration(e.Clock.Now()-a.Since) > e.CallTimeout/2 {
 		return ErrOverloaded
 	}
-	return l.fill(ctx, a)
+	return a.fill(ctx)
 }
 
 // Boarding is the age of a call above which it does not depart any more: more

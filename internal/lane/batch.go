@@ -97,7 +97,7 @@ func newBatch(l *Lane) *batch {
 // to do so puts a small batch by to be used again; whoever has left never does, so a batch
 // that somebody left is not used again. The lane may still wake the crowd then, for nothing:
 // whoever sleeps on the batch by then sleeps on.
-func (l *Lane) recycle(b *batch) {
+func (b *batch) recycle(e *Env) {
 	all := b.serials
 	if all > small || b.done.Add(1) != int32(all) {
 		return
@@ -111,7 +111,7 @@ func (l *Lane) recycle(b *batch) {
 	b.at, b.now, b.retry, b.rest = 0, 0, 0, 0
 	b.over.Store(false)
 	b.done.Store(0)
-	l.env.batches.Put(b)
+	e.batches.Put(b)
 }
 
 // keep prevents that the batch is used again: somebody may read it at any time.
@@ -295,8 +295,8 @@ func (a *Ask) Sleep() { a.batch.crowd.Wait() }
 // the first of the batch with it. The many others of a program that hands the same context to all
 // its calls then sleep without, which takes half the time. The lane's lock is held at first, and
 // not after.
-func (l *Lane) watch(ctx context.Context, a *Ask, done <-chan struct{}) error {
-	b := a.batch
+func (a *Ask) watch(ctx context.Context, done <-chan struct{}) error {
+	l, b := a.Seat.Lane, a.batch
 	if b.landed == nil {
 		b.landed = make(chan struct{}, 1)
 	}
@@ -308,7 +308,7 @@ func (l *Lane) watch(ctx context.Context, a *Ask, done <-chan struct{}) error {
 	l.mu.Unlock()
 	select {
 	case <-b.landed:
-		return l.read(ctx, a)
+		return a.read(ctx)
 	case <-done:
 	}
 	l.mu.Lock()
@@ -322,7 +322,7 @@ func (l *Lane) watch(ctx context.Context, a *Ask, done <-chan struct{}) error {
 	}
 	l.mu.Unlock()
 	if over {
-		return l.retryIfDissolved(ctx, a, b.read(a)) // who is not woken by the landing does not recycle
+		return a.retryIfDissolved(ctx, b.read(a)) // who is not woken by the landing does not recycle
 	}
 	return clock.Ended(ctx)
 }

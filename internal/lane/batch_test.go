@@ -193,9 +193,9 @@ func TestACallerThatJoinsTooLateForTheWakeUpLeavesTheSame(t *testing.T) {
 		l.call(ctx, 1, false)
 		cancel()
 		synctest.Wait()
-		late := Ask{N: 1}
+		late := Ask{N: 1, Seat: l.seat()}
 		l.join(&late)
-		if l.watch(ctx, &late, ctx.Done()) == nil {
+		if late.watch(ctx, ctx.Done()) == nil {
 			t.Error("the ask was answered, but no batch has landed")
 		}
 		l.serve(9)
@@ -215,7 +215,7 @@ func TestABatchIsDissolvedWhenSomebodyHasWaitedTooLong(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		behind := newBatch(l) // so that the lane goes on
 		behind.opened = l.env.Clock.Now()
-		behind.take(&Ask{N: 1, Since: l.env.Clock.Now()})
+		behind.take(&Ask{N: 1, Seat: l.seat(), Since: l.env.Clock.Now()})
 		l.tail.next, l.tail = behind, behind
 		if b := l.serve(9); b != behind {
 			t.Error("a call departed too late")
@@ -272,7 +272,7 @@ func keepFlying(t *testing.T, l *Lane, many func() int64) (land func()) {
 				l.join(&extra)
 				l.mu.Unlock()
 				l.serve(many())
-				if err := l.read(context.Background(), &extra); err != nil {
+				if err := extra.read(context.Background()); err != nil {
 					t.Error(err)
 				}
 				runtime.Gosched()

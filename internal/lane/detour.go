@@ -52,16 +52,16 @@ func (l *Lane) budget(age int64) time.Duration {
 
 // call makes the script call, and what it takes before and between.
 func (d *detour) call(ctx context.Context) (received int64, err error) {
-	err = d.lane.present(ctx, nil, d.before, func(t *Terms) (script.Status, clock.ServerTime, error) {
+	err = basis{lane: d.lane}.present(ctx, d.before, func(b basis) (script.Status, clock.ServerTime, error) {
 		var err error
-		received, err = d.take(ctx, t)
+		received, err = d.take(ctx, b)
 		return d.reply.Status, d.reply.At, err
 	})
 	return received, err
 }
 
-// take makes one script call under these terms, and learns from the reply.
-func (d *detour) take(ctx context.Context, t *Terms) (received int64, err error) {
+// take makes one script call on this basis, and learns from the reply.
+func (d *detour) take(ctx context.Context, b basis) (received int64, err error) {
 	l := d.lane
 	least := time.Duration(0)
 	if d.hurry {
@@ -71,7 +71,7 @@ func (d *detour) take(ctx context.Context, t *Terms) (received int64, err error)
 	if err != nil {
 		return 0, err
 	}
-	d.prepare(t, c.Sent)
+	d.prepare(b, c.Sent)
 	d.sent.Store(true)
 	d.reply, err = c.Scripts.Take(ctx, l.Ref, &d.req)
 	received = c.Finish(ctx, err)

@@ -55,7 +55,7 @@ type Lane struct {
 	Gone  atomic.Bool // the process uses it no more; calls under way may go on
 	// Others are the lanes to the shards of the limit, this one among them; nil: there is no other.
 	Others atomic.Pointer[[]*Lane]
-	rare   atomic.Bool // the last take found its state other than proposed
+	Rare   atomic.Bool // the last take found its state other than proposed
 	// it was other only in that participants contend
 	contended atomic.Bool
 	box       atomic.Pointer[outbox]
@@ -152,11 +152,8 @@ func (l *Lane) Lead(e *Env, w *Way, of Limit, ref script.ShardRef, n *node.Node,
 	return l
 }
 
-// Rare reports whether the shard's state was other than proposed when it was last asked.
-func (l *Lane) Rare() bool { return l.rare.Load() }
-
 // Tag is the hash tag of the shard's keys.
-func (l *Lane) Tag() string { return shard.Tag(l.Slot) }
+func (w *Way) Tag() string { return shard.Tag(w.Slot) }
 
 // Room is what the shard holds at the most when nothing is in use: its share, or the part of the
 // burst that goes with it.
@@ -295,14 +292,6 @@ func (l *Lane) endWaiting(cause error) {
 		l.land(b, nil, err)
 		b = next
 	}
-}
-
-// remembers reports whether this process saw the shard's state so lately that it
-// cannot have expired since: what has an entry in its log lives a window longer, also while this
-// machine is suspended.
-func (l *Lane) remembers(now clock.Elapsed) bool {
-	used := l.Known.usedAt.Load()
-	return used != 0 && time.Duration(int64(now)-used) < l.Terms.Load().Window
 }
 
 // hasOthers reports whether the limit has shards on other servers, that can answer where this one

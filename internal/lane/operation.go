@@ -16,11 +16,11 @@ import (
 
 // haste is the part of the call timeout that a call must have had for its silence to tell anything
 // of the node: what a call has at least that nobody hurries.
-func (l *Lane) haste() time.Duration { return l.env.CallTimeout / 2 }
+func (e *Env) haste() time.Duration { return e.CallTimeout / 2 }
 
 // run makes a call, without more.
 func (l *Lane) run(ctx context.Context, op telemetry.Operation, call func(context.Context, *call) error) error {
-	ctx, c, err := l.begin(ctx, op, 0, l.haste(), nil)
+	ctx, c, err := l.begin(ctx, op, 0, l.env.haste(), nil)
 	if err != nil {
 		return err
 	}
@@ -71,13 +71,13 @@ func (l *Lane) Participants(ctx context.Context) (r script.LedgerReply, err erro
 func (l *Lane) Propose(ctx context.Context, t *Terms) (reply script.TakeReply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.env.CallTimeout)
 	defer cancel()
-	err = l.present(ctx, t, told{}, func(t *Terms) (script.Status, clock.ServerTime, error) {
-		ctx, c, err := l.begin(ctx, telemetry.Propose, 0, l.haste(), nil)
+	err = basis{l, t}.present(ctx, told{}, func(on basis) (script.Status, clock.ServerTime, error) {
+		ctx, c, err := l.begin(ctx, telemetry.Propose, 0, l.env.haste(), nil)
 		if err != nil {
 			return 0, 0, err
 		}
 		req := &script.TakeRequest{Proposal: t.Proposal}
-		req.Known, req.Seen, req.Deadline, _ = l.basis(t)
+		req.Known, req.Seen, req.Deadline, _ = on.tell()
 		reply, err = c.Scripts.Take(ctx, l.Ref, req)
 		received := c.Finish(ctx, err)
 		switch {
@@ -107,17 +107,17 @@ type Booking struct {
 func (s *Seat) Reserve(ctx context.Context,
 	b Booking) (reply script.ReserveReply, sent, received int64, err error) {
 	l := s.Lane
-	err = l.present(ctx, nil, told{}, func(t *Terms) (script.Status, clock.ServerTime, error) {
-		ctx, c, err := l.begin(ctx, telemetry.Reserve, 1, l.haste(), nil)
+	err = basis{lane: l}.present(ctx, told{}, func(on basis) (script.Status, clock.ServerTime, error) {
+		ctx, c, err := l.begin(ctx, telemetry.Reserve, 1, l.env.haste(), nil)
 		if err != nil {
 			return 0, 0, err
 		}
 		req := &script.ReserveRequest{
-			Proposal: t.Proposal, Permits: b.Permits, MinDelay: max(0, time.Duration(b.From-c.Sent)),
+			Proposal: on.fixed.Proposal, Permits: b.Permits, MinDelay: max(0, time.Duration(b.From-c.Sent)),
 			MaxDelay: 10 * script.MaxWindow, // the shard knows how far ahead it may be
 			Caller:   s.name(),
 		}
-		req.Known, req.Seen, req.Deadline, req.Fence = l.basis(t)
+		req.Known, req.Seen, req.Deadline, req.Fence = on.tell()
 		req.Caller.Waiting = min(b.Permits, fairness.MaxReport)
 		if b.Deadline != 0 {
 			req.MaxDelay = min(req.MaxDelay, max(0, time.Duration(b.Deadline-c.Sent)))
@@ -125,8 +125,8 @@ func (s *Seat) Reserve(ctx context.Context,
 		reply, err = c.Scripts.Reserve(ctx, l.Ref, req)
 		sent, received = c.Sent, c.Finish(ctx, err)
 		switch {
-		case err == nil && (!unserved(reply.Status) || t.Epoch == 0):
-			c.heard(t, received, &reply.TakeReply)
+		case err == nil && (!unserved(reply.Status) || on.fixed.Epoch == 0):
+			c.heard(on.fixed, received, &reply.TakeReply)
 		case err != nil && !script.NotExecuted(err):
 			l.env.Telemetry.Lost(l.Metrics, b.Permits)
 		}
@@ -142,7 +142,7 @@ func (s *Seat) turnBy(ctx context.Context, a *Ask, now int64) error {
 	l := s.Lane
 	a.Answer = Answer{Now: now, Rest: l.elsewhere(now)}
 	if next := l.Known.ResetAt.Load(); next > a.By && l.Known.Answered(now-int64(ShutCap(l.Terms.Load().Window))) {
-		_ = l.expired() // which has the record read: nothing is asked that would tell of a change
+		_ = basis{lane: l}.expired() // which has the record read: nothing is asked that would tell of a change
 		a.Retry = time.Duration(next - now)
 		return nil
 	}
@@ -184,30 +184,30 @@ func (s *Seat) Settle(ctx context.Context, r script.SettleRequest) (reply script
 	if !l.Reachable() {
 		return reply, l.Node.Away(l.Slot)
 	}
-	once := func(t *Terms) (script.Status, clock.ServerTime, error) {
-		ctx, c, err := l.begin(ctx, telemetry.Settle, 0, l.haste(), nil)
+	once := func(on basis) (script.Status, clock.ServerTime, error) {
+		ctx, c, err := l.begin(ctx, telemetry.Settle, 0, l.env.haste(), nil)
 		if err != nil {
 			return 0, 0, err
 		}
 		if r.Charge > 0 {
-			r.Proposal = t.Proposal
-			r.Known, r.Seen, r.Deadline, r.Fence = l.basis(t)
+			r.Proposal = on.fixed.Proposal
+			r.Known, r.Seen, r.Deadline, r.Fence = on.tell()
 		}
 		reply, err = c.Scripts.Settle(ctx, l.Ref, r)
 		received := c.Finish(ctx, err)
 		switch {
 		case err != nil || unserved(reply.Status):
 		case r.Charge > 0:
-			c.heard(t, received, &reply.TakeReply)
+			c.heard(on.fixed, received, &reply.TakeReply)
 		case reply.Back > 0:
 			l.Known.returned(reply.Free)
 		}
 		return reply.Status, reply.At, err
 	}
 	if r.Charge > 0 {
-		err = l.present(ctx, nil, told{}, once)
+		err = basis{lane: l}.present(ctx, told{}, once)
 	} else {
-		_, _, err = once(nil)
+		_, _, err = once(basis{lane: l})
 	}
 	return reply, err
 }

@@ -327,7 +327,7 @@ func (l *Lane) ready(b *batch) bool {
 		l.endWaiting(away)
 	case b.singles() && (l.Known.Shut(now) || b.heldBack(now)):
 		l.deny(b, now)
-	case e.Hurried(e.CallTimeout - time.Duration(now-b.oldest)), l.Keyed && l.expired(), l.unfenced():
+	case e.Hurried(e.CallTimeout - time.Duration(now-b.oldest)), l.Keyed && basis{lane: l}.expired(), basis{lane: l}.unfenced():
 		go l.detour(b, told{}, nil)
 	default:
 		return true

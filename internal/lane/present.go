@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -33,53 +34,73 @@ func (e *unconfirmedError) Error() string {
 }
 func (e *unconfirmedError) Unwrap() error { return e.cause }
 
-// deadline is until when the shard may begin with a share under a layout of this epoch, in the time
-// of its node.
-func (l *Lane) deadline(epoch int64) clock.ServerTime {
-	now := l.env.Clock.Elapsed()
-	return l.told(l.Limit.Belief(epoch, now).Until, now, script.Unconfirmed)
+// basis is what a call to a shard relies on: its terms, and until when they may be believed.
+type basis struct {
+	lane  *Lane
+	fixed *Terms // nil: those that the lane has at the time
 }
 
+func (b basis) terms() *Terms {
+	if b.fixed != nil {
+		return b.fixed
+	}
+	return b.lane.Terms.Load()
+}
+
+func (b basis) now() clock.Elapsed { return b.lane.env.Clock.Elapsed() }
+
+func (b basis) clock() *node.ServerClock { return b.lane.Node.ServerClock(b.lane.Slot) }
+
 // told is a time elapsed as the shard's node tells it, or what stands for one that is not known.
-func (l *Lane) told(until, now clock.Elapsed, unknown clock.ServerTime) clock.ServerTime {
+func (b basis) told(until, now clock.Elapsed, unknown clock.ServerTime) clock.ServerTime {
 	if until != 0 {
-		if at, ok := l.Node.ServerClock(l.Slot).At(until, now); ok && at > 0 {
+		if at, ok := b.clock().At(until, now); ok && at > 0 {
 			return at
 		}
 	}
 	return unknown
 }
 
-// expired reports whether the layout was confirmed too long ago.
-func (l *Lane) expired() bool { return l.Limit.Belief(0, l.env.Clock.Elapsed()).Expired }
+// deadline is until when the shard may begin with a share under a layout of this epoch, in the time
+// of its node.
+func (b basis) deadline() clock.ServerTime {
+	now := b.now()
+	return b.told(b.lane.Limit.Belief(b.terms().Epoch, now).Until, now, script.Unconfirmed)
+}
 
-// basis is what a call under these terms tells the shard of what it relies on.
-func (l *Lane) basis(t *Terms) (known time.Duration, seen bool, deadline, fence clock.ServerTime) {
-	now := l.env.Clock.Elapsed()
-	b := l.Limit.Belief(t.Epoch, now)
-	return b.Known, l.remembers(now), l.told(b.Until, now, script.Unconfirmed), l.fence(t)
+// expired reports whether the layout was confirmed too long ago.
+func (b basis) expired() bool { return b.lane.Limit.Belief(0, b.now()).Expired }
+
+// tell is what a call tells the shard of what it relies on.
+func (b basis) tell() (known time.Duration, seen bool, deadline, fence clock.ServerTime) {
+	now, used := b.now(), b.lane.Known.usedAt.Load()
+	believed := b.lane.Limit.Belief(b.terms().Epoch, now)
+	// Whether this process saw the shard's state so lately that it cannot have expired since: what has
+	// an entry in its log lives a window longer, also while this machine is suspended.
+	seen = used != 0 && time.Duration(int64(now)-used) < b.lane.Terms.Load().Window
+	return believed.Known, seen, b.told(believed.Until, now, script.Unconfirmed), b.fence()
 }
 
 // refused is a time of any node that is over: a call that has it as its fence does nothing.
 const refused = 1
 
-// fence is until when a call under these terms may do anything, in the time of the shard's node; 0:
-// it has no end.
-func (l *Lane) fence(t *Terms) clock.ServerTime {
-	if t.Fence == nil {
+// fence is until when the call may do anything, in the time of the shard's node; 0: it has no end.
+func (b basis) fence() clock.ServerTime {
+	f := b.terms().Fence
+	switch {
+	case f == nil:
 		return 0
-	}
-	now := l.env.Clock.Elapsed()
-	if t.Fence.Bars(l.Home, l.Life) {
+	case f.Bars(b.lane.Home, b.lane.Life):
 		return refused
 	}
-	return l.told(t.Fence.Until(now), now, refused)
+	now := b.now()
+	return b.told(f.Until(now), now, refused)
 }
 
 // unfenced reports whether it has to be confirmed first which nodes are in.
-func (l *Lane) unfenced() bool {
-	t := l.Terms.Load()
-	return t.Fence != nil && t.Fence.Until(l.env.Clock.Elapsed()) == 0
+func (b basis) unfenced() bool {
+	f := b.lane.Terms.Load().Fence
+	return f != nil && f.Until(b.now()) == 0
 }
 
 // told is what a shard said to a call that did nothing, and when, in the time of its node. The zero
@@ -91,29 +112,26 @@ type told struct {
 
 // present makes a call, and again while the shard has no state and was given none, or was asked
 // after the fence: it does what that takes in between, until what the call relies on is confirmed
-// and the time of the node known. fixed are the terms, or nil for those of the lane.
-func (l *Lane) present(ctx context.Context, fixed *Terms, before told,
-	once func(*Terms) (status script.Status, at clock.ServerTime, err error)) error {
+// and the time of the node known.
+func (b basis) present(ctx context.Context, before told,
+	once func(basis) (status script.Status, at clock.ServerTime, err error)) error {
 	tries := 1
 	switch {
 	case before != told{}:
-		if err := l.insist(ctx, fixed, before, tries); err != nil {
+		if err := b.insist(ctx, before, tries); err != nil {
 			return err
 		}
 		tries++
-	case fixed == nil:
-		l.reassure(ctx)
+	case b.fixed == nil:
+		b.reassure(ctx)
 	}
 	for ; ; tries++ {
-		t := fixed
-		if t == nil {
-			t = l.Terms.Load()
-		}
-		status, at, err := once(t)
-		if err != nil || !unserved(status) || t.Epoch == 0 {
+		under := basis{b.lane, b.terms()}
+		status, at, err := once(under)
+		if err != nil || !unserved(status) || under.fixed.Epoch == 0 {
 			return err
 		}
-		if err := l.insist(ctx, fixed, told{status, at}, tries); err != nil {
+		if err := b.insist(ctx, told{status, at}, tries); err != nil {
 			return err
 		}
 	}
@@ -131,50 +149,48 @@ func (l *Lane) present(ctx context.Context, fixed *Terms, before told,
 //
 // Which nodes are in has to be confirmed all the same: no shard would do anything without. If the
 // time of the node is not known the shard refuses anyway, and that is confirmed after: see insist.
-func (l *Lane) reassure(ctx context.Context) {
-	if l.unfenced() && l.Node.ServerClock(l.Slot).Heard(l.env.Clock.Elapsed()) {
+func (b basis) reassure(ctx context.Context) {
+	l := b.lane
+	if b.unfenced() && b.clock().Heard(b.now()) {
 		_ = l.Terms.Load().Fence.ConfirmSince(ctx, 0)
 	}
-	if l.Keyed && l.expired() {
+	if l.Keyed && b.expired() {
 		within, cancel := context.WithTimeout(ctx, l.env.CallTimeout/2)
 		defer cancel()
 		_ = l.Limit.Confirm(within, 0)
 	}
 }
 
-// insist returns nil if a call is to be made again to a shard that did nothing: under fixed terms,
-// or with nil those of the lane. What the call relied on is over by the clock of the node, unless
+// insist returns nil if a call is to be made again to a shard that did nothing. What the call relied on is over by the clock of the node, unless
 // something was read meanwhile. So it is read once more, whatever the clocks of this machine say:
 // they may have stood still.
-func (l *Lane) insist(ctx context.Context, fixed *Terms, before told, tries int) error {
+func (b basis) insist(ctx context.Context, before told, tries int) error {
+	l := b.lane
 	if tries == confirmTries {
 		return &notSentError{cause: errAbsent, reason: errors.New("the time of its node keeps changing")}
 	}
-	now := l.env.Clock.Elapsed()
-	l.Node.ServerClock(l.Slot).Learn(now, before.at)
+	now := b.now()
+	b.clock().Learn(now, before.at)
 	since := func(end clock.ServerTime) clock.Elapsed {
 		if end > before.at {
 			return 0
 		}
 		return now
 	}
-	t := fixed
-	if t == nil {
-		t = l.Terms.Load()
-	}
+	f := b.terms().Fence
 	var err error
 	if before.status == script.Fenced {
 		err = errBarred
-		if t.Fence != nil && !t.Fence.Bars(l.Home, l.Life) {
+		if f != nil && !f.Bars(l.Home, l.Life) {
 			var both sync.WaitGroup
 			if l.Keyed { // it may well have no state: what that takes is done at the same time
-				both.Go(func() { _ = l.Limit.Confirm(ctx, since(l.deadline(t.Epoch))) })
+				both.Go(func() { _ = l.Limit.Confirm(ctx, since(b.deadline())) })
 			}
-			err = t.Fence.ConfirmSince(ctx, since(l.fence(t)))
+			err = f.ConfirmSince(ctx, since(b.fence()))
 			both.Wait()
 		}
 	} else {
-		err = l.Limit.Confirm(ctx, since(l.deadline(t.Epoch)))
+		err = l.Limit.Confirm(ctx, since(b.deadline()))
 	}
 	if err == nil && ctx.Err() != nil { // that took all its time
 		err = clock.Ended(ctx)

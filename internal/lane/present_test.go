@@ -31,9 +31,9 @@ func TestACallOnAReplacedLaneGetsNewTerms(t *testing.T) {
 	second.Follows(first)
 	limit.confirmed = func() { second.Terms.Store(&Terms{Epoch: 2}) }
 	var asked []int64
-	err := first.present(t.Context(), nil, told{}, func(t *Terms) (script.Status, clock.ServerTime, error) {
-		asked = append(asked, t.Epoch)
-		if t.Epoch == 2 {
+	err := basis{lane: first}.present(t.Context(), told{}, func(on basis) (script.Status, clock.ServerTime, error) {
+		asked = append(asked, on.fixed.Epoch)
+		if on.fixed.Epoch == 2 {
 			return script.Fresh, 1, nil
 		}
 		return script.Absent, 1, nil
@@ -64,7 +64,7 @@ func TestAShardThatNobodyTellsIsAskedAfterALookAtTheRecord(t *testing.T) {
 		l := grounded(t)
 		l.Limit, l.Keyed = limit, untold
 		asked := 0
-		err := l.present(t.Context(), nil, told{}, func(*Terms) (script.Status, clock.ServerTime, error) {
+		err := basis{lane: l}.present(t.Context(), told{}, func(basis) (script.Status, clock.ServerTime, error) {
 			asked++
 			return script.OK, 1, nil
 		})

@@ -25,8 +25,8 @@ type section struct {
 }
 
 // prepare fills in the request, for a call that begins now.
-func (s *section) prepare(t *Terms, now int64) {
-	l := s.lane
+func (s *section) prepare(b basis, now int64) {
+	l, t := s.lane, b.terms()
 	if len(s.callers) == 0 {
 		for _, seat := range s.batch.seats {
 			if !l.Keyed {
@@ -37,11 +37,11 @@ func (s *section) prepare(t *Terms, now int64) {
 	s.terms = t
 	s.req.Groups, s.req.Callers = s.groups, s.callers
 	s.req.Proposal = t.Proposal
-	s.req.Known, s.req.Seen, s.req.Deadline, s.req.Fence = l.basis(t)
+	s.req.Known, s.req.Seen, s.req.Deadline, s.req.Fence = b.tell()
 	s.req.Room, s.req.CallerRoom = s.grants[:0], s.req.CallerRoom[:0]
 	// From afar there is no time for a second call: after a rest much may have changed, and whoever
 	// has a name and is refused contends. Of a key the process knows little.
-	s.req.Rare, s.req.Contended = l.rare.Load(), l.contended.Load() && l.Known.Answered(now-int64(time.Second))
+	s.req.Rare, s.req.Contended = l.Rare.Load(), l.contended.Load() && l.Known.Answered(now-int64(time.Second))
 	if l.Keyed {
 		s.req.Rare = s.req.Rare || l.outbox().far.Load()
 	} else if !l.Known.Answered(now-int64(time.Second)) || s.wanted() > l.Expected(now) {
@@ -57,7 +57,7 @@ func (s *section) learn(c *call, received int64) {
 	}
 	s.req.CallerRoom = s.reply.Callers
 	c.heard(s.terms, received, &s.reply)
-	s.lane.rare.Store(s.req.Rare)
+	s.lane.Rare.Store(s.req.Rare)
 	s.lane.contended.Store(s.req.Contended)
 	for i, seat := range s.batch.seats {
 		seat.learn(c.Sent, received, &s.reply, i)

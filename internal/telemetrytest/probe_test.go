@@ -100,7 +100,7 @@ func asking() (n int) {
 	for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
 		state, _, _ := strings.Cut(g, "]")
 		sleeps := strings.Contains(state, "[sync.Cond.Wait") && strings.Contains(g, "lane.(*Ask).Sleep(")
-		watches := strings.Contains(state, "[select") && strings.Contains(g, "lane.(*Lane).watch(")
+		watches := strings.Contains(state, "[select") && strings.Contains(g, "lane.(*Ask).watch(")
 		if sleeps || watches {
 			n++
 		}
