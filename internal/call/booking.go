@@ -32,66 +32,72 @@ type Booking struct {
 	at       int64 // the earliest instant for which to book them
 	Deadline int64 // the latest one; 0: none
 	Since    int64 // when the call began
+	view     *view
 }
 
 // Book reserves permits at the earliest instant at which there is room for them: on one shard if
 // one can have so many, else on several, all for one instant.
-func (m *Member) Book(ctx context.Context, r *limit.Routes, call Booking) (Decision, int64, error) {
+func (m *Member) Book(ctx context.Context, r *limit.Routes, b Booking) (Decision, int64, error) {
 	c := m.Target
+	b.view = m.View(r)
 	failure := cmp.Or(c.Absence(r), node.ErrAway)
-	for _, wanted := range m.choices(ctx, r, call) {
-		parts, err := c.bookParts(ctx, wanted, call)
+	for _, wanted := range b.choices(ctx) {
+		b.at = 0
+		parts, err := b.all(ctx, wanted)
 		if err == nil {
-			d, due := c.booking(r, parts)
+			d, due := b.decision(parts)
 			return d, due, nil
 		}
 		if dead := (*partError)(nil); !errors.As(err, &dead) {
-			return Decision{}, 0, c.noBooking(ctx, r, err)
+			return Decision{}, 0, b.failed(ctx, err)
 		}
 		failure = err
 	}
-	if c.Process.Lanes.Hurried(c.Process.Config.CallTimeout - time.Duration(c.Process.Now()-call.Since)) {
+	if c.Process.Lanes.Hurried(b.left(c.Process.Now())) {
 		failure = lane.ErrOverloaded
 	}
-	return Decision{}, 0, c.noBooking(ctx, r, failure)
+	return Decision{}, 0, b.failed(ctx, failure)
+}
+
+// left returns how much of its time the call has left.
+func (b *Booking) left(now int64) time.Duration {
+	return b.view.member.Target.Process.Config.CallTimeout - time.Duration(now-b.Since)
 }
 
 // choices returns what may be booked: each shard that can have n permits by itself, the one that
 // has them first in front. If none can, there is one choice, of several shards; none if all that
 // answer have less.
-func (m *Member) choices(ctx context.Context, r *limit.Routes, call Booking) (choices [][]lane.Part) {
-	now := m.Target.Process.Now()
+func (b *Booking) choices(ctx context.Context) (choices [][]lane.Part) {
 	var seats []*lane.Seat
 	var lanes []*lane.Lane
-	for _, s := range m.View(r).visit {
+	for _, s := range b.view.visit {
 		if s.Lane.Usable() {
 			seats, lanes = append(seats, s), append(lanes, s.Lane)
 		}
 	}
-	if len(seats) == 1 && seats[0].Lane.Most() >= call.N {
-		return [][]lane.Part{{{Seat: seats[0], N: call.N}}} // the shard itself knows when
+	if len(seats) == 1 && seats[0].Lane.Most() >= b.N {
+		return [][]lane.Part{{{Seat: seats[0], N: b.N}}} // the shard itself knows when
 	}
-	left := m.Target.Process.Config.CallTimeout - time.Duration(now-call.Since)
 	var offers []forecast.Offer
 	var asked []*lane.Seat
 	var times []int64
-	for i, found := range lane.Look(ctx, lanes, left/2) {
+	for i, found := range lane.Look(ctx, lanes, b.left(b.view.member.Target.Process.Now())/2) {
 		if found.Err != nil {
 			continue
 		}
 		o := offerOf(&found)
 		offers, asked = append(offers, o), append(asked, seats[i])
-		if at, ok := o.Soonest(call.N); ok {
+		if at, ok := o.Soonest(b.N); ok {
 			k, _ := slices.BinarySearch(times, at+1) // behind those that have them as soon
 			times = slices.Insert(times, k, at)
-			choices = slices.Insert(choices, k, []lane.Part{{Seat: seats[i], N: call.N}})
+			choices = slices.Insert(choices, k, []lane.Part{{Seat: seats[i], N: b.N}})
 		}
 	}
 	if choices != nil {
 		return choices
 	}
 	var wanted []lane.Part
-	for i, n := range forecast.Split(offers, call.N) {
+	for i, n := range forecast.Split(offers, b.N) {
 		if n > 0 {
 			wanted = append(wanted, lane.Part{Seat: asked[i], N: n})
 		}
@@ -125,10 +131,9 @@ type partError struct{ error }
 
 func (e *partError) Unwrap() error { return e.error }
 
-// noBooking returns why there is no booking: a refusal, the end of the caller, or that shards are
-// away.
-func (c *Target) noBooking(ctx context.Context, r *limit.Routes, err error) error {
-	if e := c.gone(ctx, err); e != nil {
+// failed returns why there is no booking: a refusal, the end of the caller, or that shards are away.
+func (b *Booking) failed(ctx context.Context, err error) error {
+	if e := b.view.member.Target.gone(ctx, err); e != nil {
 		return e
 	}
 	if errors.Is(err, lane.ErrOverloaded) {
@@ -150,42 +155,41 @@ func isRefusal(err error) bool {
 		errors.Is(err, limit.ErrLimitClosed)
 }
 
-// bookParts books every part for the instant of the call, or for a later one that suits all:
-// a part that was dated earlier than the others would come back too early.
-func (c *Target) bookParts(ctx context.Context, wanted []lane.Part, call Booking) ([]booked, error) {
+// all books every part for the instant of the call, or for a later one that suits all: a part that
+// was dated earlier than the others would come back too early.
+func (b *Booking) all(ctx context.Context, wanted []lane.Part) ([]booked, error) {
+	c := b.view.member.Target
 	for range bookRounds {
-		done, err := c.bookAll(ctx, wanted, call)
+		done, err := b.atOnce(ctx, wanted)
 		var d Decision
-		latest, due := call.at, call.at
-		for _, b := range done {
-			d.addPart(b.Part, 0)
-			latest, due = max(latest, b.early), max(due, b.due)
+		latest, due := b.at, b.at
+		for _, p := range done {
+			d.addPart(p.Part, 0)
+			latest, due = max(latest, p.early), max(due, p.due)
 		}
-		if err == nil && (len(done) == 1 || latest <= call.at+int64(time.Microsecond)) { // shards count whole ones
+		if err == nil && (len(done) == 1 || latest <= b.at+int64(time.Microsecond)) { // shards count whole ones
 			return done, nil
 		}
-		c.HandBack(ctx, d, call.Since)
+		c.HandBack(ctx, d, b.Since)
 		if err != nil {
 			return nil, err
 		}
-		if call.Deadline != 0 && due > call.Deadline {
+		if b.Deadline != 0 && due > b.Deadline {
 			now := c.Process.Now()
-			return nil, late(time.Duration(due-now), call.Deadline, now)
+			return nil, b.late(time.Duration(due-now), now)
 		}
-		call.at = due
+		b.at = due
 	}
 	return nil, fmt.Errorf("%w: others book as fast", limit.ErrWaitTooLong)
 }
 
-// bookAll books the parts at once, each for the instant of the call or as soon after it as there is
+// atOnce books the parts at once, each for the instant of the call or as soon after it as there is
 // room.
-func (c *Target) bookAll(ctx context.Context, wanted []lane.Part, call Booking) (done []booked, failure error) {
+func (b *Booking) atOnce(ctx context.Context, wanted []lane.Part) (done []booked, failure error) {
 	all, errs := make([]booked, len(wanted)), make([]error, len(wanted))
 	var wg sync.WaitGroup
 	for i, w := range wanted {
-		part := call
-		part.N = w.N
-		wg.Go(func() { all[i], errs[i] = c.bookPart(ctx, w.Seat, part) })
+		wg.Go(func() { all[i], errs[i] = b.part(ctx, w.Seat, w.N) })
 	}
 	wg.Wait()
 	for i, err := range errs {
@@ -196,14 +200,15 @@ func (c *Target) bookAll(ctx context.Context, wanted []lane.Part, call Booking) 
 	return done, errors.Join(errs...)
 }
 
-// booking returns the decision that stands for the parts, and when they are due.
-func (c *Target) booking(r *limit.Routes, parts []booked) (d Decision, due int64) {
+// decision returns the decision that stands for the parts, and when they are due.
+func (b *Booking) decision(parts []booked) (d Decision, due int64) {
+	c := b.view.member.Target
 	now := c.Process.Now()
-	for _, b := range parts {
-		d.addPart(b.Part, c.OwnTicket())
-		due = max(due, b.due)
+	for _, p := range parts {
+		d.addPart(p.Part, c.OwnTicket())
+		due = max(due, p.due)
 	}
-	c.complete(&d, r, r.Expected(now), now)
+	c.complete(&d, b.view.Routes, b.view.Expected(now), now)
 	d.until += max(0, due-now)
 	return d, due
 }
@@ -211,13 +216,14 @@ func (c *Target) booking(r *limit.Routes, parts []booked) (d Decision, due int64
 // OwnTicket identifies a decision that this process put together, apart from those of script calls.
 func (c *Target) OwnTicket() uint64 { return c.rare().made.Add(1) | 1<<63 }
 
-// bookPart reserves permits on the shard.
-func (c *Target) bookPart(ctx context.Context, s *lane.Seat, call Booking) (booked, error) {
+// part reserves permits on one shard.
+func (b *Booking) part(ctx context.Context, s *lane.Seat, n int64) (booked, error) {
+	c := b.view.member.Target
 	now := c.Process.Now()
-	left := c.Process.Config.CallTimeout - time.Duration(now-call.Since)
+	left := b.left(now)
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	r, sent, received, err := s.Reserve(ctx, lane.Booking{Permits: call.N, From: call.at, Deadline: call.Deadline})
+	r, sent, received, err := s.Reserve(ctx, lane.Booking{Permits: n, From: b.at, Deadline: b.Deadline})
 	switch {
 	case err != nil && c.Process.Lanes.Hurried(left) && errors.Is(err, context.DeadlineExceeded) &&
 		!script.NotExecuted(err):
@@ -227,20 +233,20 @@ func (c *Target) bookPart(ctx context.Context, s *lane.Seat, call Booking) (book
 	case r.Paced > 0:
 		return booked{}, &limit.TooFarAheadError{Delay: r.Paced}
 	case r.Granted == 0 && r.Retry < 0 && c.Family != nil: // another caller has brought another limit
-		return booked{}, c.TooMany(call.N, r.Target)
+		return booked{}, c.TooMany(n, r.Target)
 	case r.Granted == 0 && r.Retry < 0:
 		return booked{}, &partError{c.Failed(s.Lane, errShareTooSmall)}
 	case r.Granted == 0:
-		return booked{}, late(r.Retry, call.Deadline, now)
+		return booked{}, b.late(r.Retry, now)
 	}
-	part := lane.Part{Seat: s, At: r.At, N: call.N}
+	part := lane.Part{Seat: s, At: r.At, N: n}
 	return booked{part, sent + int64(r.Delay), received + int64(r.Delay)}, nil
 }
 
-// late returns why permits that come after a delay are not booked: that is after the deadline, 0:
-// none, or too far ahead.
-func late(delay time.Duration, deadline, now int64) error {
-	if deadline != 0 && int64(delay) > deadline-now {
+// late returns why permits that come after a delay are not booked: that is after the deadline, or
+// too far ahead.
+func (b *Booking) late(delay time.Duration, now int64) error {
+	if b.Deadline != 0 && int64(delay) > b.Deadline-now {
 		return fmt.Errorf("%w: the permits can come in %s", limit.ErrWaitTooLong, delay)
 	}
 	return &limit.TooFarAheadError{Delay: delay}

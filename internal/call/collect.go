@@ -29,8 +29,8 @@ const (
 // layout, which is the same for every process. Who gets less there than was seen has a rival that
 // came first: it gives way and looks again after a while. Of two rivals, the one that looks last
 // has seen what the other one gave back. Within a process one collection runs at a time.
-func (m *Member) collect(ctx context.Context, v *view, n, since int64, seen *attempt, d *Decision) error {
-	c := m.Target
+func (v *view) collect(ctx context.Context, n, since int64, seen *attempt, d *Decision) error {
+	c := v.member.Target
 	if seen.now-since > c.Process.Lanes.Boarding() {
 		return v.denied(ctx, seen, n, since, false, d)
 	}

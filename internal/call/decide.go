@@ -42,19 +42,20 @@ func (m *Member) Decide(ctx context.Context, n int64, upTo bool, since int64, d 
 	case err != nil:
 		return err
 	case m.byMode(r, n, upTo, d):
-	case r == nil || upTo || late || r.Limit.Lease > 0:
+	case r == nil || upTo || late || r.Limit.Lease > 0 || r.Limit.Scope == limit.PerParticipant:
 		err = m.serve(ctx, r, q, d)
 	default:
 		var seated, boarded bool
+		v := m.View(r)
 		first := lane.Ask{N: n, Since: q.since}
-		if seated, err = m.seated(ctx, r, &first, d); !seated {
+		if seated, err = v.seated(ctx, &first, d); !seated {
 			break
 		}
 		if boarded, err = first.Board(ctx); boarded {
 			first.Sleep()
 			err = first.Wake(ctx)
 		}
-		err = m.finish(ctx, r, &first, err, d)
+		err = v.finish(ctx, &first, err, d)
 	}
 	if d.Granted == 0 && err == nil && (d.Source != telemetry.Memory || m.Target.Routes.Load() != r) {
 		err = m.informed(ctx, r, q, d)
@@ -67,12 +68,14 @@ func (m *Member) serve(ctx context.Context, r *limit.Routes, q call, d *Decision
 	switch {
 	case r == nil: // it could not be declared yet
 		*d, err = m.outage(nil, min(q.n, m.Target.Declaration().Most()), q.upTo, nil)
+	case r.Limit.Scope == limit.PerParticipant:
+		m.decidePerParticipant(&r.Limit, q.n, q.upTo, d)
 	case q.upTo:
-		err = m.some(ctx, r, q, d)
+		err = m.View(r).some(ctx, q, d)
 	case r.Limit.Lease > 0:
-		err = m.leased(ctx, r, q, d)
+		err = m.Leases.serve(ctx, r, q, d)
 	default:
-		err = m.whole(ctx, r, q, d)
+		err = m.View(r).whole(ctx, q, d)
 	}
 	return err
 }

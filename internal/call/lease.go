@@ -41,15 +41,15 @@ type leases struct {
 	need int64 // permits that the next lease shall have
 }
 
-// leased gets n permits or none, of a limit that has leases: from the lease, or from Redis.
-func (m *Member) leased(ctx context.Context, r *limit.Routes, q call, d *Decision) error {
-	if l := m.Leases.Current.Load(); l != nil && m.Target.fromLease(r, l, q, d) {
+// serve gets n permits or none, of a limit that has leases: from the lease, or from Redis.
+func (ls *leases) serve(ctx context.Context, r *limit.Routes, q call, d *Decision) error {
+	if l := ls.Current.Load(); l != nil && l.serve(ls.member.Target, r, q, d) {
 		return nil
 	}
-	if ok, err := m.Leases.refill(ctx, r, q, d); ok {
+	if ok, err := ls.refill(ctx, r, q, d); ok {
 		return err
 	}
-	return m.whole(ctx, r, q, d)
+	return ls.member.View(r).whole(ctx, q, d)
 }
 
 // take takes n of the permits, and returns the place of the first of them, which is how many are
@@ -63,8 +63,8 @@ func (l *lease) take(n int64) (place int64, ok bool) {
 	return 0, false
 }
 
-// fromLease serves a call from a lease, and reports whether that has so many permits.
-func (c *Target) fromLease(r *limit.Routes, l *lease, q call, d *Decision) bool {
+// serve serves a call from the lease, and reports whether that has so many permits.
+func (l *lease) serve(c *Target, r *limit.Routes, q call, d *Decision) bool {
 	if q.since >= l.Until || !l.holds(r, q.slept) {
 		return false
 	}
@@ -89,7 +89,7 @@ func (ls *leases) refill(ctx context.Context, r *limit.Routes, q call, d *Decisi
 	}
 	defer ls.asking.Store(false)
 	if l := ls.Current.Load(); l != nil {
-		if ls.member.Target.fromLease(r, l, q, d) { // it was begun after the caller had looked
+		if l.serve(ls.member.Target, r, q, d) { // it was begun after the caller had looked
 			return true, nil
 		}
 		ls.retire(l)
@@ -99,7 +99,7 @@ func (ls *leases) refill(ctx context.Context, r *limit.Routes, q call, d *Decisi
 		return false, nil
 	}
 	var all Decision
-	err = ls.member.some(ctx, r, call{n: q.n + extra, since: q.since}, &all)
+	err = ls.member.View(r).some(ctx, call{n: q.n + extra, since: q.since}, &all)
 	switch {
 	case err != nil:
 		return true, err

@@ -115,8 +115,6 @@ type Line interface {
 	Restart()
 	// Len returns the number of callers.
 	Len() int
-	// NotBefore returns when the head can be served at the earliest, 0 if that is not known.
-	NotBefore() int64
 }
 
 // Line returns the member's line of waiters, and has it made if there is none.

@@ -101,7 +101,7 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64) (*
 	}
 	g, due, in := made.Decision.special.engine.Book(n, deadline)
 	if g.Granted == 0 {
-		return nil, late(in, deadline, c.Process.Now())
+		return nil, (&Booking{Deadline: deadline}).late(in, c.Process.Now())
 	}
 	made.due, made.Decision.Allowed, made.Decision.Granted, made.Decision.RetryAfter = due, true, n, 0
 	made.Decision.until, made.Decision.first = g.Until, lane.Part{At: g.At, N: n}

@@ -43,12 +43,12 @@ func (v *view) Pause(now int64) time.Duration {
 // whole gets n permits or none, at one shard if one has them, else collected from several. Its
 // first ask is not put on a batch as it is: a batch may take the whole call timeout, and the call
 // may be late.
-func (m *Member) whole(ctx context.Context, r *limit.Routes, q call, d *Decision) error {
+func (v *view) whole(ctx context.Context, q call, d *Decision) error {
 	first := lane.Ask{N: q.n, Since: q.since, By: q.by}
-	if seated, err := m.seated(ctx, r, &first, d); !seated {
+	if seated, err := v.seated(ctx, &first, d); !seated {
 		return err
 	}
-	return m.finish(ctx, r, &first, first.Seat.Ask(ctx, &first, m.Target.Process.Now()), d)
+	return v.finish(ctx, &first, first.Seat.Ask(ctx, &first, v.member.Target.Process.Now()), d)
 }
 
 // turnBy returns the instant, on the client's clock, by which permits of a LeakyBucket are to act,
@@ -64,12 +64,7 @@ func turnBy(r *limit.Routes, since, by int64) int64 {
 }
 
 // seated finds the shard for the first ask of a call, or decides the call without.
-func (m *Member) seated(ctx context.Context, r *limit.Routes, first *lane.Ask, d *Decision) (bool, error) {
-	if r.Limit.Scope == limit.PerParticipant {
-		m.decidePerParticipant(&r.Limit, first.N, false, d)
-		return false, nil
-	}
-	v := m.View(r)
+func (v *view) seated(ctx context.Context, first *lane.Ask, d *Decision) (bool, error) {
 	if first.N > 1 && v.KnownDenial(first.N, first.Since, d) {
 		return false, nil
 	}
@@ -81,16 +76,16 @@ func (m *Member) seated(ctx context.Context, r *limit.Routes, first *lane.Ask, d
 	if first.N == 1 && v.KnownDenial(1, first.Since, d) {
 		return false, nil
 	}
-	return false, m.unserved(ctx, v, first.N, first.Since, &attempt{now: first.Since, retry: lane.UnknownRetry}, d)
+	return false, v.unserved(ctx, first.N, first.Since, &attempt{now: first.Since, retry: lane.UnknownRetry}, d)
 }
 
 // finish does the last step of whole, with the answer to the first ask or err.
-func (m *Member) finish(ctx context.Context, r *limit.Routes, first *lane.Ask, err error, d *Decision) error {
+func (v *view) finish(ctx context.Context, first *lane.Ask, err error, d *Decision) error {
 	if err == nil && first.Granted == first.N {
-		m.Target.take(r, first, d)
+		v.take(first, d)
 		return nil
 	}
-	return m.spill(ctx, m.View(r), first, err, d)
+	return v.spill(ctx, first, err, d)
 }
 
 // attempt is what a call has seen so far at the shards that did not serve it.
@@ -129,7 +124,8 @@ func (a *attempt) told(retry time.Duration) {
 }
 
 // spill goes on with a call at other shards after its first ask has ended.
-func (m *Member) spill(ctx context.Context, v *view, next *lane.Ask, err error, d *Decision) error {
+func (v *view) spill(ctx context.Context, next *lane.Ask, err error, d *Decision) error {
+	c := v.member.Target
 	n, since, by, i := next.N, next.Since, next.By, v.place(next.Seat)
 	seen := attempt{retry: lane.UnknownRetry, by: by}
 	refused := 0
@@ -144,13 +140,13 @@ func (m *Member) spill(ctx context.Context, v *view, next *lane.Ask, err error, 
 				seen.told(max(next.Retry, time.Duration(v.seats[i].PacedUntil()-seen.now)))
 			}
 		} else {
-			if e := m.Target.gone(ctx, err); e != nil {
+			if e := c.gone(ctx, err); e != nil {
 				return e
 			}
-			seen.failed(m.Target, v.seats[i], since, n, err)
-			seen.now = m.Target.Process.Now()
+			seen.failed(c, v.seats[i], since, n, err)
+			seen.now = c.Process.Now()
 		}
-		if refused == refusals || time.Duration(seen.now-since) >= m.Target.Process.Config.CallTimeout {
+		if refused == refusals || time.Duration(seen.now-since) >= c.Process.Config.CallTimeout {
 			break
 		}
 		if i = v.choose(seen.now, n, &seen.done); i < 0 {
@@ -159,19 +155,19 @@ func (m *Member) spill(ctx context.Context, v *view, next *lane.Ask, err error, 
 		*next = lane.Ask{N: n, Since: since, By: by}
 		err = v.seats[i].Ask(ctx, next, seen.now)
 		if err == nil && next.Granted == n {
-			m.Target.take(v.Routes, next, d)
+			v.take(next, d)
 			return nil
 		}
 	}
-	return m.unserved(ctx, v, n, since, &seen, d)
+	return v.unserved(ctx, n, since, &seen, d)
 }
 
 // unserved ends a call that no single shard could serve, or could be asked.
-func (m *Member) unserved(ctx context.Context, v *view, n, since int64, seen *attempt, d *Decision) (err error) {
+func (v *view) unserved(ctx context.Context, n, since int64, seen *attempt, d *Decision) (err error) {
 	if n > 1 {
 		// Without having asked: nothing is free, but not when n permits will be.
 		if empty, _ := v.ShutOut(seen.now); (v.Split || empty && !seen.reached) && !v.dueElsewhere(n, seen.now) {
-			return m.collect(ctx, v, n, since, seen, d)
+			return v.collect(ctx, n, since, seen, d)
 		}
 	}
 	return v.denied(ctx, seen, n, since, false, d)
@@ -190,21 +186,17 @@ func (v *view) dueElsewhere(n, now int64) bool {
 }
 
 // take fills in that one shard granted everything.
-func (c *Target) take(r *limit.Routes, a *lane.Ask, d *Decision) {
+func (v *view) take(a *lane.Ask, d *Decision) {
 	d.Granted, d.ticket, d.Delay = a.Granted, a.Ticket, a.Delay
 	d.first.Seat, d.first.At, d.first.N = a.Seat, a.At, a.Granted
-	c.complete(d, r, a.Rest, a.Now)
+	v.member.Target.complete(d, v.Routes, a.Rest, a.Now)
 }
 
 // some gets as many permits as there are, up to n, from as many shards as it takes; the turns of a
 // bucket from one, so that a shard that answers late holds none up that another gave.
-func (m *Member) some(ctx context.Context, r *limit.Routes, q call, d *Decision) error {
-	if r.Limit.Scope == limit.PerParticipant {
-		m.decidePerParticipant(&r.Limit, q.n, true, d)
-		return nil
-	}
-	c, v, since := m.Target, m.View(r), q.since
-	n, now := min(q.n, r.Limit.Most()), c.Process.Now()
+func (v *view) some(ctx context.Context, q call, d *Decision) error {
+	c, since := v.member.Target, q.since
+	n, now := min(q.n, v.Limit.Most()), c.Process.Now()
 	if v.KnownDenial(1, now, d) {
 		return nil
 	}
@@ -240,7 +232,7 @@ func (m *Member) some(ctx context.Context, r *limit.Routes, q call, d *Decision)
 		seen.now = now
 		return v.denied(ctx, &seen, n, since, true, d)
 	}
-	c.complete(d, r, rest, now)
+	c.complete(d, v.Routes, rest, now)
 	return nil
 }
 

@@ -27,7 +27,7 @@ func NotBefore[T *shardlimit.Limiter | *shardlimit.Set](of T) int64 {
 		return inside.Set(s).NotBefore()
 	}
 	if q := has(any(of).(*shardlimit.Limiter)).Waiting.Load(); q != nil {
-		return (*q).NotBefore()
+		return (*q).(interface{ NotBefore() int64 }).NotBefore()
 	}
 	return 0
 }
