@@ -334,7 +334,7 @@ func (c *Target) remembers(now int64, denied bool) bool {
 			if !denied && l.Known.Shut(now) || l.Waiting.Load() > 0 {
 				return true
 			}
-			rare = rare || l.Rare.Load()
+			rare = rare || l.Known.Rare.Load()
 		}
 	}
 	if rare && now < c.idle+int64(keyRest) || now < c.counts {

@@ -30,29 +30,37 @@ type batch struct {
 	oldest  int64    // when the first of their calls began; callers who left count
 	room    [2]class // for most batches
 
-	seats   []*Seat         // the participants on board
-	only    [1]*Seat        // for most batches
-	watched <-chan struct{} // the context that one caller watches for all of the crowd that have the same
-	crowd   sync.Cond       // those who need not watch a context of their own
-	landed  chan struct{}   // tells those who watch that it has landed; nil if nobody ever did
+	seats []*Seat  // the participants on board
+	only  [1]*Seat // for most batches
+	sleepers
+	over atomic.Bool // the outcome is there
+	outcome
 
-	// The outcome, valid once over is set.
-	over    atomic.Bool
+	sent   bool         // departed: who leaves now may have spent permits
+	number uint64       // of the call
+	done   atomic.Int32 // of a small batch: how many were woken by its landing and have read
+	left   uint64       // how many left before it departed
+	links  []trace.Link
+	next   *batch // the one behind it
+}
+
+// sleepers are those who wait for a batch to land.
+type sleepers struct {
+	watched  <-chan struct{} // the context that one caller watches for all of the crowd that have the same
+	crowd    sync.Cond       // those who need not watch a context of their own
+	landed   chan struct{}   // tells those who watch that it has landed; nil if nobody ever did
+	watchers int32           // who ever waited for landed: one is sent a token, for more it is closed
+}
+
+// outcome is what became of a batch.
+type outcome struct {
 	err     error
-	number  uint64            // of the call
 	at      clock.ServerTime  // shard time of the grants
 	now     int64             // when the reply came, on the process' clock
 	paced   *script.TakeReply // tells when permits act; nil unless the algorithm is LeakyBucket
 	retry   time.Duration
 	rest    int64 // what was free as far as this process knows, before the first was granted
 	refused int64 // size of the first ask that was refused: the one retry is about; 0: none
-
-	sent     bool         // departed: who leaves now may have spent permits
-	watchers int32        // who ever waited for landed: one is sent a token, for more it is closed
-	done     atomic.Int32 // of a small batch: how many were woken by its landing and have read
-	left     uint64       // how many left before it departed
-	links    []trace.Link
-	next     *batch // the one behind it
 }
 
 // small is how many calls a batch may have carried to be used again. What is allocated
@@ -107,8 +115,7 @@ func (b *batch) recycle(e *Env) {
 	}
 	b.classes, b.seats, b.links = b.room[:0], b.only[:0], nil
 	b.serials, b.oldest, b.left, b.watchers, b.watched = 0, 0, 0, 0, nil
-	b.err, b.paced, b.refused, b.sent, b.next = nil, nil, 0, false, nil
-	b.at, b.now, b.retry, b.rest = 0, 0, 0, 0
+	b.outcome, b.sent, b.next = outcome{}, false, nil
 	b.over.Store(false)
 	b.done.Store(0)
 	e.batches.Put(b)

@@ -53,15 +53,3 @@ func (c *call) looked(r *script.PeekReply) {
 
 // Usable reports whether calls for permits may be made to the shard now.
 func (l *Lane) Usable() bool { return l.Place().Usable() }
-
-// Reachable reports whether other calls may be made to the shard now. It has a node that is away
-// looked at again if it is time for that.
-func (l *Lane) Reachable() bool { return reachable(l.Node, l.Slot) }
-
-func reachable(n *node.Node, slot int) bool {
-	if n.Ready(slot) {
-		return true
-	}
-	n.Revive(slot)
-	return false
-}

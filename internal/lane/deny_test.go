@@ -167,7 +167,7 @@ func TestACallLeavesTimeForShardsElsewhere(t *testing.T) {
 		"shards of other nodes": {Terms{Shards: 4, Split: true}, true},
 	} {
 		l.Terms.Store(&c.terms)
-		if l.hasOthers() != c.want {
+		if l.Terms.Load().splitOver(l.Node) != c.want {
 			t.Errorf("%s: %v", name, !c.want)
 		}
 	}

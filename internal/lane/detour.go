@@ -27,7 +27,7 @@ func (l *Lane) detour(b *batch, before told, callers []script.Caller) {
 	d.watch(l.env, d.giveUp)
 	now := l.env.Clock.Now()
 	d.groups = b.groups(nil)
-	budget := l.budget(now - b.oldest)
+	budget := l.env.budget(now-b.oldest, l.Terms.Load().splitOver(l.Node))
 	d.hurry = l.env.Hurried(budget)
 	d.begin(now, budget)
 	received, err := d.call(d)
@@ -40,12 +40,12 @@ func (l *Lane) detour(b *batch, before told, callers []script.Caller) {
 	}
 }
 
-// budget is the time that a call has whose oldest ask has that age: half of it if another shard can
-// be asked then.
-func (l *Lane) budget(age int64) time.Duration {
-	left := l.env.CallTimeout - time.Duration(age)
-	if l.hasOthers() {
-		left = min(left, l.env.CallTimeout/2)
+// budget is the time that a call has whose oldest ask has that age: half of it if the limit has
+// shards to go to instead.
+func (e *Env) budget(age int64, split bool) time.Duration {
+	left := e.CallTimeout - time.Duration(age)
+	if split {
+		left = min(left, e.CallTimeout/2)
 	}
 	return left
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -76,7 +75,7 @@ func (f *flight) board(l *Lane, b *batch) {
 	if len(f.sections) == 1 || b.oldest < f.oldest {
 		f.oldest = b.oldest
 	}
-	f.split = f.split || l.hasOthers()
+	f.split = f.split || l.Terms.Load().splitOver(l.Node)
 	f.links = append(f.links, b.links...)
 	for i := range f.serves {
 		if f.serves[i].Limiter == l.Metrics {
@@ -91,13 +90,9 @@ func (f *flight) board(l *Lane, b *batch) {
 // is to go on with what waits; nil if the watchdog has given the call up before it ended.
 func (f *flight) run() (next *flight, goesOn bool) {
 	now := f.env.Clock.Now()
-	budget := f.env.CallTimeout - time.Duration(now-f.oldest)
-	if f.split {
-		budget = min(budget, f.env.CallTimeout/2)
-	}
 	f.began, f.failed = now, false
 	f.sent.Store(false)
-	f.begin(now, budget)
+	f.begin(now, f.env.budget(now-f.oldest, f.split))
 	received, err := f.call(f)
 	awaited, ended := f.finish()
 	if !awaited {

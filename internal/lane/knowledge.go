@@ -22,8 +22,7 @@ const (
 // itself; they need not be of the same reply.
 type Knowledge struct {
 	mu        sync.Mutex   // held while a reply is taken in or forgotten
-	heard     atomic.Bool  // whether there was a reply
-	sentAt    atomic.Int64 // when the call was sent that the last reply was to
+	sentAt    atomic.Int64 // when the call was sent that the last reply was to; 0: there was none
 	answered  atomic.Int64 // when the last reply came
 	usedAt    atomic.Int64 // when a reply last showed permits in the log, as time elapsed; 0 never
 	free      atomic.Int64 // after the last reply
@@ -32,6 +31,8 @@ type Knowledge struct {
 	shutUntil atomic.Int64 // until then nothing is free, counted from when the call was sent
 	ResetAt   atomic.Int64 // when the shard is unused again
 	closed    atomic.Int64 // until then it grants nothing, because its node lost its memory
+	Rare      atomic.Bool  // the last take found its state other than proposed
+	contended atomic.Bool  // it was other only in that participants contend
 }
 
 // learn takes in a reply to a call that was sent and answered at these times. Calls can overlap,
@@ -49,11 +50,10 @@ func (k *Knowledge) learn(sent, received int64, elapsed clock.Elapsed, window ti
 		}
 		return
 	}
-	k.sentAt.Store(sent)
 	k.free.Store(r.Free)
 	k.Target.Store(r.Target)
 	k.ResetAt.Store(received + int64(r.Reset))
-	k.heard.Store(true)
+	k.sentAt.Store(sent)
 	k.closed.Store(0)
 	if r.Closed > 0 {
 		k.closed.Store(received + int64(r.Closed))
@@ -88,7 +88,7 @@ func ShutCap(window time.Duration) time.Duration {
 func (k *Knowledge) Shut(now int64) bool { return now < k.shutUntil.Load() }
 
 // Free is what was free after the last reply; heard is false if there was none.
-func (k *Knowledge) Free() (n int64, heard bool) { return k.free.Load(), k.heard.Load() }
+func (k *Knowledge) Free() (n int64, heard bool) { return k.free.Load(), k.sentAt.Load() != 0 }
 
 // Closed reports whether the shard grants nothing now, because its node lost its memory.
 func (k *Knowledge) Closed(now int64) bool { return now < k.closed.Load() }

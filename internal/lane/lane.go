@@ -5,7 +5,6 @@ package lane
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,31 +17,9 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// Errors that end an ask after which another shard may be asked: it was not sent, or what it may
-// have been granted counts as lost.
-var (
-	// ErrOverloaded: it could not be sent so soon that its answer would come in time.
-	ErrOverloaded = errors.New("this process asks for more than can be answered within the call timeout: " +
-		"call less at once, or run more processes")
-	errBehind = errors.New("the script call before it failed")
-)
-
-// errDissolved sends the callers of a batch to the next one. They never see it.
-var errDissolved = errors.New("the batch was dissolved")
-
-// Lane is this process' way to one shard of one limit. Asks that arrive while a script call with
-// asks for the shard is in flight wait and go together in the next one, however many callers there
-// are. A lane with asks that wait stands in the outbox of its node, whose flights carry those of
-// many shards. No lock is held while Redis is waited for.
+// Lane is this process' way to one shard of one limit.
 type Lane struct {
-	// What a join writes, apart from what is only read.
-	mu      sync.Mutex
-	Waiting atomic.Int64 // asks that wait or are in flight
-	head    *batch       // departs next; nil if nobody waits
-	tail    *batch       // takes newcomers: head, unless that is full
-	away    int32        // batches that have departed and not landed
-	boxed   bool         // in the outbox
-	_       [20]byte     // to the end of a cache line
+	queue // in front: what a join writes, apart from what is only read
 
 	env *Env
 	*Way
@@ -55,13 +32,7 @@ type Lane struct {
 	Gone  atomic.Bool // the process uses it no more; calls under way may go on
 	// Others are the lanes to the shards of the limit, this one among them; nil: there is no other.
 	Others atomic.Pointer[[]*Lane]
-	Rare   atomic.Bool // the last take found its state other than proposed
-	// it was other only in that participants contend
-	contended atomic.Bool
-	box       atomic.Pointer[outbox]
-
-	departed uint64 // batches so far; makes tickets unique
-	Known    Knowledge
+	Known  Knowledge
 }
 
 // Terms is what the process proposes to the shard with every call.
@@ -75,6 +46,10 @@ type Terms struct {
 
 	Proposal *script.Proposal // what it claims for a shard without state is subject to Lane.deadline
 }
+
+// splitOver reports whether the limit has shards on other servers than that of the node, that can
+// answer where this one does not.
+func (t *Terms) splitOver(n *node.Node) bool { return t.Split || t.Shards > 1 && n.Spread() }
 
 // Fence tells which nodes are in, and for how long that may be relied on.
 type Fence interface {
@@ -147,7 +122,7 @@ type News struct {
 // Lead makes a zero lane the one of a limit, of that name in Redis, to its shard at a node.
 func (l *Lane) Lead(e *Env, w *Way, of Limit, ref script.ShardRef, n *node.Node, t *Terms) *Lane {
 	l.env, l.Way, l.Limit, l.Node, l.Ref, l.Nonce = e, w, of, n, ref, chance.Uint64()
-	l.Terms = &l.own
+	l.Terms, l.queue.lane = &l.own, l
 	l.Terms.Store(t)
 	return l
 }
@@ -167,138 +142,6 @@ func (l *Lane) Room(r *script.PeekReply) int64 {
 		return int64(float64(burst) * float64(r.Share) / float64(r.Target))
 	}
 	return burst
-}
-
-// join puts the ask on the batch that departs next, and keeps the lane's lock: the caller is to be
-// among the sleepers before the batch can depart. It reports false, and does not keep the lock, if
-// what waits already for the lane's node is more than can be sent in time.
-func (l *Lane) join(a *Ask) bool {
-	l.mu.Lock()
-	if l.tail == nil || !l.tail.take(a) {
-		now := l.env.Clock.Now()
-		if o := l.outbox(); l.head != nil && l.env.overdue(l.head.opened, now) || o.overdue(now) {
-			l.mu.Unlock()
-			o.sheds(now)
-			return false
-		}
-		b := newBatch(l)
-		b.opened = now
-		if l.tail == nil {
-			l.head = b
-		} else {
-			l.tail.next = b
-		}
-		l.tail = b
-		b.take(a)
-	}
-	l.Waiting.Add(1)
-	if !l.boxed && l.away == 0 {
-		l.boxed = true
-		l.outbox().add(l, l.head.opened)
-	}
-	return true
-}
-
-// quit is for an ask whose caller leaves before the batch has landed. l.mu is held.
-func (l *Lane) quit(a *Ask) {
-	a.batch.leave(a)
-	if !a.batch.sent {
-		l.Waiting.Add(-1)
-	}
-}
-
-// depart takes the batch that goes next; nil if nobody waits. A batch that stood in line until it
-// would be in a hurry, or that some call has waited for so long that the answer could come after
-// its timeout, is dissolved: its callers find another, if there is time.
-func (l *Lane) depart() *batch {
-	for {
-		l.mu.Lock()
-		l.boxed = false
-		b := l.head
-		if b == nil {
-			l.mu.Unlock()
-			return nil
-		}
-		l.head, b.next = b.next, nil
-		if l.head == nil {
-			l.tail = nil
-		}
-		if b.calls() == 0 {
-			l.mu.Unlock()
-			continue
-		}
-		l.departed++
-		l.away++
-		b.sent, b.number = true, l.departed
-		l.mu.Unlock()
-		now, e := l.env.Clock.Now(), l.env
-		if !e.Hurried(e.CallTimeout-time.Duration(now-b.opened)) && now-b.oldest <= e.Boarding() {
-			return b
-		}
-		l.land(b, nil, errDissolved)
-	}
-}
-
-// deny answers a batch that boarded while the call before it was under way, which has
-// found that nothing is free for a while, or not for those on board: to ask again would be in vain.
-func (l *Lane) deny(b *batch, now int64) {
-	b.now, b.retry, b.rest = now, UnknownRetry, l.elsewhere(now) // from what is known of all shards
-	l.land(b, make([]int64, len(b.classes)), nil)
-}
-
-// land wakes everybody on board. asks are those granted of each of its groups, or err tells
-// why there are none. A lane where others wait by then goes into the outbox.
-func (l *Lane) land(b *batch, asks []int64, err error) {
-	l.mu.Lock()
-	lost := int64(0)
-	if b.err = err; err == nil {
-		lost = b.grant(asks)
-	}
-	l.Waiting.Add(-b.calls())
-	landed, watchers := b.landed, b.watchers
-	again, opened := false, int64(0)
-	if b.sent {
-		l.away--
-		if again = l.head != nil && l.away == 0 && !l.boxed; again {
-			l.boxed, opened = true, l.head.opened
-		}
-	}
-	b.over.Store(true) // from here on somebody else may have the batch, but for its crowd
-	l.mu.Unlock()
-	if again {
-		l.outbox().add(l, opened)
-	}
-	if lost > 0 {
-		// Nobody uses it, and it would be missing for a whole window. This ends soon.
-		go l.Limit.Learned(l, News{Unclaimed: b.unclaimed()})
-	}
-	switch {
-	case watchers == 1:
-		landed <- struct{}{}
-	case watchers > 1:
-		close(landed)
-	}
-	b.crowd.Broadcast()
-}
-
-// endWaiting ends the asks that wait behind a call that failed. They were not sent.
-func (l *Lane) endWaiting(cause error) {
-	l.mu.Lock()
-	b := l.head
-	l.head, l.tail = nil, nil
-	l.mu.Unlock()
-	for b != nil {
-		next, err := b.next, &notSentError{cause: errBehind, reason: cause}
-		l.land(b, nil, err)
-		b = next
-	}
-}
-
-// hasOthers reports whether the limit has shards on other servers, that can answer where this one
-// does not.
-func (l *Lane) hasOthers() bool {
-	t := l.Terms.Load()
-	return t.Split || t.Shards > 1 && l.Node.Spread()
 }
 
 // Most is how many permits the shard can grant at once, as far as the layout says.
@@ -352,9 +195,3 @@ func (l *Lane) Follows(old *Lane) {
 	l.Known.usedAt.Store(old.Known.usedAt.Load())
 	l.Terms = old.Terms
 }
-
-// notSentError is an ask that surely was not executed.
-type notSentError struct{ cause, reason error }
-
-func (e *notSentError) Error() string   { return e.cause.Error() + ": " + e.reason.Error() }
-func (e *notSentError) Unwrap() []error { return []error{e.cause, e.reason} }

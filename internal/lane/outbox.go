@@ -3,11 +3,9 @@ package lane
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/node"
-	"github.com/shardlimit/shardlimit/shard"
 )
 
 const (
@@ -34,16 +32,22 @@ type outbox struct {
 	env  *Env
 	part int // of the cluster that the node is; whole: it is none
 
-	mu       sync.Mutex
-	waiting  []waiting // in the order in which they came; `gone` of them have left
-	gone     int
-	flying   int          // flights under way
-	aboard   int          // what they carry
-	most     int          // that they may
-	lowered  int64        // when that was last lowered: flights that began before tell nothing new
-	best     int64        // how long a flight takes that need not wait, nanoseconds
-	loading  bool         // one of them has still to take what waits
-	oldest   atomic.Int64 // when the first that waits began to; 0: nothing waits
+	mu      sync.Mutex
+	waiting []waiting // in the order in which they came; `gone` of them have left
+	gone    int
+	flying  int          // flights under way
+	aboard  int          // what they carry
+	most    int          // that they may
+	lowered int64        // when that was last lowered: flights that began before tell nothing new
+	best    int64        // how long a flight takes that need not wait, nanoseconds
+	loading bool         // one of them has still to take what waits
+	oldest  atomic.Int64 // when the first that waits began to; 0: nothing waits
+	far     atomic.Bool  // there may be no time for two calls one after the other
+	overload
+}
+
+// overload is whether more waits in an outbox than can be sent in time, and for how long.
+type overload struct {
 	line     atomic.Int64 // how many wait
 	pace     atomic.Int64 // how many left the line in a quarter of a call timeout
 	left     int64        // how many did since pacedAt
@@ -52,7 +56,6 @@ type outbox struct {
 	rested   atomic.Int64 // until when it was empty for a while
 	shed     atomic.Int64 // when a call for it was shed last
 	shedding atomic.Int64 // and since when, without a pause of a call timeout
-	far      atomic.Bool  // there may be no time for two calls one after the other
 }
 
 // waiting is a lane in an outbox, and since when asks wait there for a place.
@@ -63,20 +66,6 @@ type waiting struct {
 
 // whole is the part of a node that is no cluster.
 const whole = -1
-
-// outbox is where the lane's batches leave from.
-func (l *Lane) outbox() *outbox {
-	part := whole
-	if l.Node.Spread() {
-		part = l.Slot * clusterParts / shard.Slots
-	}
-	o := l.box.Load()
-	if o == nil || o.part != part {
-		o = l.Node.Kept(part, func() any { return &outbox{env: l.env, part: part, most: maxLoad} }).(*outbox)
-		l.box.Store(o)
-	}
-	return o
-}
 
 // add has the lane's batches sent. Its asks wait since that time.
 func (o *outbox) add(l *Lane, since int64) {
@@ -100,7 +89,7 @@ func (o *outbox) add(l *Lane, since int64) {
 // tells that too late: then no more may wait than left the line in a quarter of a call timeout.
 func (o *outbox) overdue(now int64) bool {
 	since := o.oldest.Load()
-	return since != 0 && (o.env.overdue(since, now) || o.overloaded(now) && o.line.Load() > max(o.pace.Load(), maxLoad))
+	return since != 0 && (o.env.overdue(since, now) || o.lasts(now, int64(o.env.CallTimeout)) && o.line.Load() > max(o.pace.Load(), maxLoad))
 }
 
 // sheds notes that a call is shed, because the line is overdue.
@@ -115,10 +104,9 @@ func (o *outbox) sheds(now int64) {
 	}
 }
 
-// overloaded reports whether calls have been shed for more than a call timeout, without a pause as
-// long as that, and the line was never empty for a while. Between bursts that can be served it is.
-func (o *outbox) overloaded(now int64) bool {
-	most := int64(o.env.CallTimeout)
+// lasts reports whether calls have been shed for more than a call timeout, without a pause as long
+// as that, and the line was never empty for a while. Between bursts that can be served it is.
+func (o *overload) lasts(now, most int64) bool {
 	return now-o.shed.Load() <= most && now-o.shedding.Load() > most && now-o.rested.Load() > most
 }
 
@@ -314,23 +302,4 @@ func (o *outbox) pop(f *flight, now int64) (l *Lane, more *flight) {
 	}
 	o.leaves(now)
 	return l, nil
-}
-
-// ready reports whether a batch can fly with others. Else it was answered, or goes by itself.
-func (l *Lane) ready(b *batch) bool {
-	e := l.env
-	now := e.Clock.Now()
-	switch {
-	case !l.Node.Ready(l.Slot): // since they joined, others were not answered
-		away := l.Node.Away(l.Slot)
-		l.land(b, nil, &notSentError{cause: errBehind, reason: away})
-		l.endWaiting(away)
-	case b.singles() && (l.Known.Shut(now) || b.heldBack(now)):
-		l.deny(b, now)
-	case e.Hurried(e.CallTimeout - time.Duration(now-b.oldest)), l.Keyed && basis{lane: l}.expired(), basis{lane: l}.unfenced():
-		go l.detour(b, told{}, nil)
-	default:
-		return true
-	}
-	return false
 }

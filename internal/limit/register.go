@@ -43,7 +43,7 @@ func (c *Core) Layout() *shard.Layout {
 // Propose makes an offer to a shard, without asking for permits.
 func (c *Core) Propose(ctx context.Context, o *register.Offer) (script.TakeReply, error) {
 	l := c.LaneTo(o.Shard)
-	if l == nil || !o.Forced && !l.Reachable() {
+	if l == nil || !o.Forced && !l.Place().Reachable() {
 		return script.TakeReply{}, node.ErrAway
 	}
 	proposal, err := c.proposal(o.Layout, o.Shard, o.Floor)
