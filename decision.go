@@ -80,8 +80,8 @@ func (d *Decision) in() call.Decision {
 func (d Decision) Mode() Mode { return Mode(d.origin.Mode) }
 
 // MarshalText returns what Settle needs of the decision, in letters that a URL and a header may
-// have, so that another process can settle it: a worker what a gateway took. It is some 110
-// bytes long, and 30 more for each further shard. It is no proof of anything: who can make up such a text
+// have, so that another process can settle it: a worker what a gateway took. It is some 110 bytes
+// long, and 30 more for each further shard. It is no proof of anything: who can make up such a text
 // can give back what others were granted, so take it only from programs that you trust. What the
 // outage policy granted, or a limit with the Scope PerParticipant, is settled only in the process
 // that granted it; handed over, Settle does nothing with it.

@@ -131,7 +131,8 @@ type partError struct{ error }
 
 func (e *partError) Unwrap() error { return e.error }
 
-// failed returns why there is no booking: a refusal, the end of the caller, or that shards are away.
+// failed returns why there is no booking: a refusal, the end of the caller, or that shards are
+// away.
 func (b *Booking) failed(ctx context.Context, err error) error {
 	if e := b.view.member.Target.gone(ctx, err); e != nil {
 		return e

@@ -36,7 +36,7 @@ type Origin struct {
 	special *special    // nil for most; see rarely
 }
 
-// special is what few decisions have. Copies of a decision share it, so nothing but settled changes.
+// special is what few decisions have. Copies of a decision share it, so only settled changes.
 type special struct {
 	more    []lane.Part   // when permits were collected from several shards
 	engine  *local.Engine // when this process decided by itself

@@ -44,7 +44,7 @@ type Terms struct {
 	Split  bool  // over several nodes
 	Fence  Fence // tells whether the shard may be asked; nil: it always may
 
-	Proposal *script.Proposal // what it claims for a shard without state is subject to Lane.deadline
+	Proposal *script.Proposal // what it claims for a shard without state is subject to basis.deadline
 }
 
 // splitOver reports whether the limit has shards on other servers than that of the node, that can

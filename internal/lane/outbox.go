@@ -279,8 +279,8 @@ func (o *outbox) load(f *flight) {
 	}
 }
 
-// pop takes the lane that goes next; nil if there is none for which the flight has room. Then it has
-// loaded, and more is the flight that goes on with what waits, if any does.
+// pop takes the lane that goes next; nil if there is none for which the flight has room. Then it
+// has loaded, and more is the flight that goes on with what waits, if any does.
 func (o *outbox) pop(f *flight, now int64) (l *Lane, more *flight) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

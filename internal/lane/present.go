@@ -75,8 +75,8 @@ func (b basis) expired() bool { return b.lane.Limit.Belief(0, b.now()).Expired }
 func (b basis) tell() (known time.Duration, seen bool, deadline, fence clock.ServerTime) {
 	now, used := b.now(), b.lane.Known.usedAt.Load()
 	believed := b.lane.Limit.Belief(b.terms().Epoch, now)
-	// Whether this process saw the shard's state so lately that it cannot have expired since: what has
-	// an entry in its log lives a window longer, also while this machine is suspended.
+	// Whether this process saw the shard's state so lately that it cannot have expired since: what
+	// has an entry in its log lives a window longer, also while this machine is suspended.
 	seen = used != 0 && time.Duration(int64(now)-used) < b.lane.Terms.Load().Window
 	return believed.Known, seen, b.told(believed.Until, now, script.Unconfirmed), b.fence()
 }
@@ -161,9 +161,9 @@ func (b basis) reassure(ctx context.Context) {
 	}
 }
 
-// insist returns nil if a call is to be made again to a shard that did nothing. What the call relied on is over by the clock of the node, unless
-// something was read meanwhile. So it is read once more, whatever the clocks of this machine say:
-// they may have stood still.
+// insist returns nil if a call is to be made again to a shard that did nothing. What the call
+// relied on is over by the clock of the node, unless something was read meanwhile. So it is read
+// once more, whatever the clocks of this machine say: they may have stood still.
 func (b basis) insist(ctx context.Context, before told, tries int) error {
 	l := b.lane
 	if tries == confirmTries {

@@ -13,7 +13,7 @@ import (
 // keyInUse does what InUse does, for a key. While the process rested, the key may have moved: it
 // has nothing where it is now before a step of its move was made. So the record of the family is
 // confirmed then, before anybody looks where the key is. If it cannot be, the call goes on all the
-// same: see Lane.reassure.
+// same: see reassure in package lane.
 func (c *Core) keyInUse(ctx context.Context) (r *Routes, late bool) {
 	r = c.Current()
 	if r == nil || r.Limit.Scope == PerParticipant || r.Limit.Mode.AsksNobody() {

@@ -152,7 +152,8 @@ func (q *queue) Len() int {
 	return q.line.Len()
 }
 
-// NotBefore returns when the head of the line can be served at the earliest, 0 if that is not known.
+// NotBefore returns when the head of the line can be served at the earliest, 0 if that is not
+// known.
 func (q *queue) NotBefore() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
