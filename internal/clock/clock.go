@@ -46,7 +46,9 @@ func (c *Clock) Elapsed() Elapsed { return c.ElapsedAt(c.Now()) }
 
 // ElapsedAt is Elapsed for who has just read Now: to read a clock is a large part of what a denial
 // from memory costs.
-func (c *Clock) ElapsedAt(now int64) Elapsed { return Elapsed(now + c.asleepAt(now)) }
+func (c *Clock) ElapsedAt(now int64) Elapsed {
+	return Elapsed(now + c.asleepAt(now))
+}
 
 // Suspended is for how long the machine was suspended so far.
 func (c *Clock) Suspended() int64 {

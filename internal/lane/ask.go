@@ -84,8 +84,8 @@ func (a *Ask) fill(ctx context.Context) error {
 }
 
 // Board puts the ask on a batch of the shard of its seat. If boarded is false it is over: answered
-// or failed. Else the lane's lock is held; the caller must call Sleep, which lets go of it, and then
-// Wake.
+// or failed. Else the lane's lock is held; the caller must call Sleep, which lets go of it, and
+// then Wake.
 func (a *Ask) Board(ctx context.Context) (boarded bool, err error) {
 	l := a.Seat.Lane
 	if err := ctx.Err(); err != nil {

@@ -55,9 +55,10 @@ var breakages = []breakage{
 	{
 		name: "a queue of the process is taken for an outage", theme: "crowd", kind: "outage", seeds: []uint64{14},
 		edits: []limittest.Edit{
-			{"if least > 1 && s.Lane.Answered(since+1) {", "if !BROKEN && least > 1 && s.Lane.Answered(since+1) {"},
+			{"case least > 1 && s.Lane.Known.Answered(since+1):",
+				"case !BROKEN && least > 1 && s.Lane.Known.Answered(since+1):"},
 			{"\t\tseen.queued = true\n\t\treturn v.denied",
-				"\t\tif BROKEN {\n\t\t\t*d, err = m.outage(v.Routes, n, false, lane.ErrOverloaded)\n\t\t\treturn " +
+				"\t\tif BROKEN {\n\t\t\t*d, err = v.member.outage(v.Routes, n, false, lane.ErrOverloaded)\n\t\t\treturn " +
 					"err\n\t\t}\n\t\tseen.queued = true\n\t\treturn v.denied"},
 		},
 	},
@@ -82,11 +83,11 @@ var breakages = []breakage{
 	{
 		name: "a fence is left out", theme: "lost", kind: "over", seeds: []uint64{136},
 		edits: []limittest.Edit{
-			{"\tif t.Fence == nil {\n\t\treturn 0\n\t}\n", "\tif BROKEN || t.Fence == nil {\n\t\treturn 0\n\t}\n"},
+			{"\tcase f == nil:\n\t\treturn 0\n", "\tcase BROKEN || f == nil:\n\t\treturn 0\n"},
 			{"return (p.terms.Fence == nil || !p.terms.Fence.Bars(p.way.Home, p.way.Life)) &&",
 				"return (BROKEN || p.terms.Fence == nil || !p.terms.Fence.Bars(p.way.Home, p.way.Life)) &&"},
-			{"return t.Fence != nil && t.Fence.Until(l.env.Clock.Elapsed()) == 0",
-				"return !BROKEN && t.Fence != nil && t.Fence.Until(l.env.Clock.Elapsed()) == 0"},
+			{"return f != nil && f.Until(b.now()) == 0",
+				"return !BROKEN && f != nil && f.Until(b.now()) == 0"},
 		},
 	},
 	{
@@ -116,8 +117,8 @@ var breakages = []breakage{
 	{
 		name: "time stands still while a machine is suspended", theme: "suspend", kind: "over", seeds: []uint64{130},
 		edits: []limittest.Edit{
-			{"\treturn Elapsed(now + asleep)\n",
-				"\tif BROKEN {\n\t\treturn Elapsed(now)\n\t}\n\treturn Elapsed(now + asleep)\n"},
+			{"\treturn Elapsed(now + c.asleepAt(now))\n",
+				"\tif BROKEN {\n\t\treturn Elapsed(now)\n\t}\n\treturn Elapsed(now + c.asleepAt(now))\n"},
 			{"(only || heard.since <= began)", "(BROKEN || only || heard.since <= began)"},
 			// else the time of the node tells
 		},
