@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"maps"
 	"math"
 	"sync"
 	"time"
@@ -78,28 +79,20 @@ func (ks *keys) hold(f *Family, k limit.Keyed, invalid error) *Target {
 	}
 	p := ks.part(k.Key)
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	c := p.targets[k]
-	if c == nil {
-		p.mu.Unlock()
-		fresh := f.newKey(k, nil) // the others need not wait for that
-		fresh.part = p
-		p.mu.Lock()
-		if c = p.targets[k]; c == nil {
-			if p.targets == nil {
-				p.targets = make(map[limit.Keyed]*Target)
-			}
-			delete(p.denied, k.Key)
-			c, p.targets[k] = fresh, fresh
-			c.uses = 1
-			p.mu.Unlock()
-			return c
+	switch {
+	case c == nil:
+		if p.targets == nil {
+			p.targets = make(map[limit.Keyed]*Target)
 		}
-	}
-	if c.uses == 0 {
+		c = f.newKey(k, nil)
+		c.part, p.targets[k] = p, c
+		delete(p.denied, k.Key)
+	case c.uses == 0:
 		p.idle--
 	}
 	c.uses++
-	p.mu.Unlock()
 	return c
 }
 
@@ -223,11 +216,7 @@ func (p *keyPart) sweep(of *limit.Process) {
 	defer p.mu.Unlock()
 	now := of.Now()
 	p.drop(func(c *Target) bool { return of.Closed.Load() || !c.remembers(now, false) }, p.idle)
-	for k, d := range p.denied {
-		if of.Closed.Load() || d.Over(now) {
-			delete(p.denied, k)
-		}
-	}
+	maps.DeleteFunc(p.denied, func(_ string, d denial) bool { return of.Closed.Load() || d.Over(now) })
 	if len(p.targets) == 0 {
 		p.targets = nil // a map keeps the room that it once had
 	}

@@ -25,13 +25,13 @@ import (
 // line of the batch, the line of crowd, and one of the lane.
 type batch struct {
 	classes []class
-	serials uint64   // how many ever joined
-	opened  int64    // when the first of them joined
-	oldest  int64    // when the first of their calls began; callers who left count
-	room    [2]class // for most batches
+	crew
+	few struct { // for most batches
+		classes [2]class
+		seats   [1]*Seat
+	}
 
-	seats []*Seat  // the participants on board
-	only  [1]*Seat // for most batches
+	seats []*Seat // the participants on board
 	sleepers
 	over atomic.Bool // the outcome is there
 	outcome
@@ -39,9 +39,16 @@ type batch struct {
 	sent   bool         // departed: who leaves now may have spent permits
 	number uint64       // of the call
 	done   atomic.Int32 // of a small batch: how many were woken by its landing and have read
-	left   uint64       // how many left before it departed
 	links  []trace.Link
 	next   *batch // the one behind it
+}
+
+// crew is how many calls a batch carries, and since when.
+type crew struct {
+	serials uint64 // how many ever joined
+	left    uint64 // how many left before it departed
+	opened  int64  // when the first of them joined
+	oldest  int64  // when the first of their calls began; callers who left count
 }
 
 // sleepers are those who wait for a batch to land.
@@ -95,7 +102,7 @@ func newBatch(l *Lane) *batch {
 	b, used := l.env.batches.Get().(*batch)
 	if !used {
 		b = &batch{}
-		b.classes, b.seats = b.room[:0], b.only[:0]
+		b.classes, b.seats = b.few.classes[:0], b.few.seats[:0]
 	}
 	b.crowd.L = gate{&l.mu}
 	return b
@@ -113,7 +120,7 @@ func (b *batch) recycle(e *Env) {
 	if b.watchers > 1 {
 		b.landed = nil // it was closed
 	}
-	b.classes, b.seats, b.links = b.room[:0], b.only[:0], nil
+	b.classes, b.seats, b.links = b.few.classes[:0], b.few.seats[:0], nil
 	b.serials, b.oldest, b.left, b.watchers, b.watched = 0, 0, 0, 0, nil
 	b.outcome, b.sent, b.next = outcome{}, false, nil
 	b.over.Store(false)

@@ -23,13 +23,18 @@ type flight struct {
 	load     int     // how much that is, see maxLoad
 	began    int64   // when it was sent
 	failed   bool    // without a good answer
-	shards   int     // of the sections: those of one lane follow each other
-	oldest   int64
-	split    bool // some limit has shards to go to instead
-	serves   []telemetry.Served
-	links    []trace.Link
+	manifest
 	watchdog
 	sent atomic.Bool
+}
+
+// manifest is what is told of those whom a flight serves.
+type manifest struct {
+	shards int // of the sections: those of one lane follow each other
+	oldest int64
+	split  bool // some limit has shards to go to instead
+	serves []telemetry.Served
+	links  []trace.Link
 }
 
 // newFlight returns a flight that carries nothing, which may have been another outbox's before.
@@ -50,8 +55,8 @@ func (f *flight) clear() {
 	}
 	clear(f.asks)
 	clear(f.served)
-	f.sections, f.asks, f.serves, f.links = f.sections[:0], f.asks[:0], f.serves[:0], f.links[:0]
-	f.shards, f.oldest, f.split = 0, 0, false
+	f.sections, f.asks = f.sections[:0], f.asks[:0]
+	f.manifest = manifest{serves: f.serves[:0], links: f.links[:0]}
 }
 
 // board adds a batch.

@@ -36,14 +36,19 @@ type outbox struct {
 	waiting []waiting // in the order in which they came; `gone` of them have left
 	gone    int
 	flying  int          // flights under way
-	aboard  int          // what they carry
-	most    int          // that they may
-	lowered int64        // when that was last lowered: flights that began before tell nothing new
-	best    int64        // how long a flight takes that need not wait, nanoseconds
 	loading bool         // one of them has still to take what waits
 	oldest  atomic.Int64 // when the first that waits began to; 0: nothing waits
-	far     atomic.Bool  // there may be no time for two calls one after the other
+	capacity
 	overload
+}
+
+// capacity is how much the flights of an outbox may carry, so that the node answers in time.
+type capacity struct {
+	aboard  int         // what they carry
+	most    int         // that they may
+	lowered int64       // when that was last lowered: flights that began before tell nothing new
+	best    int64       // how long a flight takes that need not wait, nanoseconds
+	far     atomic.Bool // there may be no time for two calls one after the other
 }
 
 // overload is whether more waits in an outbox than can be sent in time, and for how long.
@@ -213,11 +218,11 @@ func (o *outbox) land(f *flight) bool {
 // unload counts what a flight carried as landed. What the node cannot serve within an eighth of the
 // call timeout waits here, where it can be shed, and not in the connection: so flights that take
 // longer have less carried, and quicker ones more, while something waits. o.mu is held.
-func (o *outbox) unload(f *flight) {
+func (o *capacity) unload(f *flight) {
 	if f.load == 0 {
 		return
 	}
-	now := o.env.Clock.Now()
+	now, timeout := f.env.Clock.Now(), int64(f.env.CallTimeout)
 	took := now - f.began
 	if !f.failed && (o.best == 0 || took < o.best) {
 		o.best = took
@@ -229,8 +234,8 @@ func (o *outbox) unload(f *flight) {
 	case f.load <= leastAboard && o.aboard == f.load:
 		o.best += (took - o.best) / 256
 	}
-	o.far.Store(o.best > int64(o.env.CallTimeout/4) || o.best == 0)
-	waited, most := took-o.best, int64(o.env.CallTimeout/8)
+	o.far.Store(o.best > timeout/4 || o.best == 0)
+	waited, most := took-o.best, timeout/8
 	switch {
 	case waited > most:
 		if f.began >= o.lowered {

@@ -12,7 +12,7 @@ import (
 // A queue in which something always waits takes no more room than what waits.
 func TestAQueueThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 	l := grounded(t)
-	o := &outbox{env: l.env, part: whole, flying: maxFlights, most: maxLoad} // all flights are under way
+	o := &outbox{env: l.env, part: whole, flying: maxFlights, capacity: capacity{most: maxLoad}} // all flights are under way
 	o.add(l, 1)
 	for range 100_000 {
 		o.add(l, 1)

@@ -175,7 +175,7 @@ func (q *queue) outbox() *outbox {
 	}
 	o := q.box.Load()
 	if o == nil || o.part != part {
-		o = l.Node.Kept(part, func() any { return &outbox{env: l.env, part: part, most: maxLoad} }).(*outbox)
+		o = l.Node.Kept(part, func() any { return &outbox{env: l.env, part: part, capacity: capacity{most: maxLoad}} }).(*outbox)
 		q.box.Store(o)
 	}
 	return o
