@@ -1,7 +1,6 @@
 package wait
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -15,13 +14,13 @@ import (
 // again; false if nothing could be reserved, and then until when because others have reserved as
 // far ahead as one may (0: for another reason). restarts is what first told before the head was
 // denied.
-func (q *queue) reserveAhead(ctx context.Context, r *limit.Routes, n int64, restarts uint64) (done bool, until int64) {
+func (q *pump) reserveAhead(r *limit.Routes, n int64, restarts uint64) (done bool, until int64) {
 	c := q.member.Target
 	w, _ := q.first(n)
 	if w == nil {
 		return true, 0
 	}
-	d, due, err := q.member.Book(ctx, r, call.Booking{N: n, Deadline: w.deadline, Since: c.Process.Now()})
+	d, due, err := q.member.Book(q.ctx, r, call.Booking{N: n, Deadline: w.deadline, Since: c.Process.Now()})
 	if far := (*limit.TooFarAheadError)(nil); errors.As(err, &far) {
 		if ahead := r.Limit.Ahead(); far.Delay > ahead {
 			far.Delay -= ahead
@@ -31,13 +30,11 @@ func (q *queue) reserveAhead(ctx context.Context, r *limit.Routes, n int64, rest
 	if err != nil {
 		return false, 0
 	}
-	nap := time.NewTimer(time.Hour)
-	defer nap.Stop()
 	for {
-		q.nap(ctx, nap, time.Duration(due-c.Process.Now()))
+		q.nap(time.Duration(due - c.Process.Now()))
 		head, changes := q.first(n)
 		switch {
-		case head != w || ctx.Err() != nil || changes != restarts:
+		case head != w || q.ctx.Err() != nil || changes != restarts:
 			// It left, or what is reserved may be forgotten in part, or come sooner.
 			c.GiveBackAll(d, true)
 			q.member.ForgetDenials(r)

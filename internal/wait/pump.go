@@ -24,11 +24,18 @@ const OutageNap = time.Second
 // cancelled reservation.
 func longestNap(window time.Duration) time.Duration { return max(min(PumpNap, window/4), window/16) }
 
-// pump serves the line until it is empty.
-func (q *queue) pump(ctx context.Context) {
-	c := q.member.Target
-	nap := time.NewTimer(time.Hour)
-	defer nap.Stop()
+// pump is the goroutine that asks for permits on behalf of the head of a line.
+type pump struct {
+	*queue
+	ctx   context.Context
+	timer *time.Timer
+}
+
+// run serves the line until it is empty.
+func (q *pump) run() {
+	c, ctx := q.member.Target, q.ctx
+	q.timer = time.NewTimer(time.Hour)
+	defer q.timer.Stop()
 	futile := 0
 	for {
 		r, _ := c.InUse(ctx)
@@ -45,14 +52,14 @@ func (q *queue) pump(ctx context.Context) {
 		}
 		if c.Mode(r) == limit.Closed {
 			c.Refresh() // the line may be empty long before the nap is over
-			q.nap(ctx, nap, PumpNap)
+			q.nap(PumpNap)
 			continue
 		}
 		_, restarts := q.first(n)
 		var d call.Decision
 		err := q.member.AtOnce(ctx, r, n, singles, c.Process.Now(), 0, &d)
 		if err != nil {
-			q.failed(ctx, nap, err)
+			q.failed(err)
 			continue
 		}
 		if d.Granted > 0 {
@@ -63,7 +70,7 @@ func (q *queue) pump(ctx context.Context) {
 		}
 		q.note(true)
 		q.dismissHopeless(c.Process.Now() + int64(d.RetryAfter))
-		served, retry := q.bookHead(ctx, r, n, singles, restarts, d.RetryAfter)
+		served, retry := q.bookHead(r, n, singles, restarts, d.RetryAfter)
 		if served {
 			futile = 0
 			continue
@@ -74,7 +81,7 @@ func (q *queue) pump(ctx context.Context) {
 			futile++
 			long = retry + Stagger(futile, window)
 		}
-		if q.nap(ctx, nap, long) {
+		if q.nap(long) {
 			futile = 0
 			q.member.ForgetDenials(r) // what was heard may be older than what woke us
 		}
@@ -82,12 +89,12 @@ func (q *queue) pump(ctx context.Context) {
 }
 
 // failed has those who wait go on after an error that may pass, and fails them for any other.
-func (q *queue) failed(ctx context.Context, nap *time.Timer, err error) {
+func (q *pump) failed(err error) {
 	switch {
-	case ctx.Err() != nil:
+	case q.ctx.Err() != nil:
 		q.failAll(limit.ErrClosed)
 	case q.member.Target.WaitsOn(err):
-		q.nap(ctx, nap, OutageNap/2+chance.N(OutageNap))
+		q.nap(OutageNap/2 + chance.N(OutageNap))
 	default:
 		q.failAll(err)
 	}
@@ -95,17 +102,17 @@ func (q *queue) failed(ctx context.Context, nap *time.Timer, err error) {
 
 // nap waits for so long, and reports whether somebody poked it. While it waits the record of the
 // limit is read, as it would be if the callers asked.
-func (q *queue) nap(ctx context.Context, timer *time.Timer, long time.Duration) (poked bool) {
+func (q *pump) nap(long time.Duration) (poked bool) {
 	for long > 0 {
 		slice := min(long, PumpNap)
-		timer.Reset(slice)
+		q.timer.Reset(slice)
 		select {
-		case <-timer.C:
+		case <-q.timer.C:
 			q.member.Target.Refresh()
 			long -= slice
 		case <-q.poke:
 			return true
-		case <-ctx.Done():
+		case <-q.ctx.Done():
 			return false
 		}
 	}
@@ -114,12 +121,12 @@ func (q *queue) nap(ctx context.Context, timer *time.Timer, long time.Duration) 
 
 // bookHead books the n permits that the head of the line wants at once, where such can be booked.
 // If they cannot be yet, it returns when to try again, else the time it was given.
-func (q *queue) bookHead(ctx context.Context, r *limit.Routes, n int64, singles bool, restarts uint64,
+func (q *pump) bookHead(r *limit.Routes, n int64, singles bool, restarts uint64,
 	retry time.Duration) (served bool, again time.Duration) {
 	if singles || r == nil || r.Limit.Scope != limit.Global || r.Limit.Algorithm == limit.LeakyBucket {
 		return false, retry
 	}
-	served, until := q.reserveAhead(ctx, r, n, restarts)
+	served, until := q.reserveAhead(r, n, restarts)
 	if until != 0 { // it may book long before a call finds room
 		retry = time.Duration(max(0, until-q.member.Target.Process.Now()))
 	}

@@ -179,7 +179,7 @@ func (q *queue) join(n, deadline int64) (*waiter, error) {
 		held := q.member.Target.Hold()
 		q.pumping = held.Process.Spawn(func(ctx context.Context) {
 			defer held.Release()
-			q.pump(ctx)
+			(&pump{queue: q, ctx: ctx}).run()
 		})
 		if !q.pumping {
 			held.Release()
