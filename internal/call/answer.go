@@ -75,7 +75,7 @@ func (c *Target) park(ctx context.Context, since int64) error {
 		left = min(left, time.Until(at)*7/8)
 	}
 	c.Process.Lanes.Park(ctx, left)
-	return c.gone(ctx, nil)
+	return c.Process.Gone(ctx, nil)
 }
 
 // inForce returns how many permits the limit has in a window. A key's shard knows that: another

@@ -134,7 +134,7 @@ func (e *partError) Unwrap() error { return e.error }
 // failed returns why there is no booking: a refusal, the end of the caller, or that shards are
 // away.
 func (b *Booking) failed(ctx context.Context, err error) error {
-	if e := b.view.member.Target.gone(ctx, err); e != nil {
+	if e := b.view.member.Target.Process.Gone(ctx, err); e != nil {
 		return e
 	}
 	if errors.Is(err, lane.ErrOverloaded) {

@@ -30,7 +30,7 @@ func (m *Member) byMode(r *limit.Routes, n int64, upTo bool, d *Decision) (decid
 }
 
 // shadowed makes of a call that ended so what a limit in Shadow mode answers.
-func (c *Target) shadowed(d *Decision, n int64, err error) error {
+func shadowed(c *Target, d *Decision, n int64, err error) error {
 	if c.Mode(c.Routes.Load()) != limit.Shadow {
 		return err
 	}

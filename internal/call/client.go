@@ -52,7 +52,7 @@ func (c *Client) Limiter(ctx context.Context, name string, declared limit.Limit)
 	if err != nil {
 		return Limiter{}, err
 	}
-	return co.limiter(), nil
+	return Limiter{Target: co, member: &co.member}, nil
 }
 
 // Open joins a limit that is stored already.
@@ -61,7 +61,7 @@ func (c *Client) Open(ctx context.Context, name string) (Limiter, error) {
 	if err != nil {
 		return Limiter{}, err
 	}
-	return co.limiter(), nil
+	return Limiter{Target: co, member: &co.member}, nil
 }
 
 // Family declares or joins a limit that holds for every key by itself.

@@ -34,7 +34,8 @@ func (v *view) collect(ctx context.Context, n, since int64, seen *attempt, d *De
 	if seen.now-since > c.Process.Lanes.Boarding() {
 		return v.denied(ctx, seen, n, since, false, d)
 	}
-	if err := c.joinCollections(ctx, since); errors.Is(err, lane.ErrOverloaded) {
+	g := collection{target: c, view: v, n: n, since: since, seen: seen}
+	if err := g.join(ctx); errors.Is(err, lane.ErrOverloaded) {
 		if seen.now = c.Process.Now(); v.KnownDenial(n, seen.now, d) {
 			return nil
 		}
@@ -43,7 +44,6 @@ func (v *view) collect(ctx context.Context, n, since int64, seen *attempt, d *De
 	} else if err != nil {
 		return err
 	}
-	g := collection{target: c, view: v, n: n, since: since, seen: seen}
 	defer g.leave()
 	if v.KnownDenial(n, c.Process.Now(), d) {
 		return nil // the collection before this one has found out
@@ -66,16 +66,16 @@ func (v *view) collect(ctx context.Context, n, since int64, seen *attempt, d *De
 	return g.denied(ctx, d)
 }
 
-// joinCollections waits until no other collection is under way, at most until ctx ends or
+// join waits until no other collection is under way, at most until ctx ends or
 // the call that began at since is too old to begin one.
-func (c *Target) joinCollections(ctx context.Context, since int64) error {
-	token := c.rare().collect
+func (g *collection) join(ctx context.Context) error {
+	c, token := g.target, g.target.rare().collect
 	select {
 	case token <- struct{}{}:
 		return nil
 	default:
 	}
-	late := time.NewTimer(time.Duration(since + c.Process.Lanes.Boarding() - c.Process.Now()))
+	late := time.NewTimer(time.Duration(g.since + c.Process.Lanes.Boarding() - c.Process.Now()))
 	defer late.Stop()
 	select {
 	case token <- struct{}{}:
@@ -170,7 +170,7 @@ func (g *collection) take(ctx context.Context, wanted []lane.Part) (ended error)
 	errs[0] = wanted[0].Seat.Ask(ctx, &asks[0], now)
 	wg.Wait()
 	for i, w := range wanted {
-		switch e := g.target.gone(ctx, errs[i]); {
+		switch e := g.target.Process.Gone(ctx, errs[i]); {
 		case errs[i] == nil:
 			g.seen.reached = true
 			g.got.add(w.Seat, &asks[i].Answer)
@@ -192,12 +192,12 @@ func (g *collection) retry(ctx context.Context) (err error) {
 	for try := range collectTries {
 		now := c.Process.Now()
 		if now-g.since > c.Process.Lanes.Boarding() || c.Process.Closed.Load() || ctx.Err() != nil {
-			return c.gone(ctx, nil)
+			return c.Process.Gone(ctx, nil)
 		}
 		var found []int64
 		g.outlook, found = c.Look(ctx, g.view.Routes, g.since)
 		if g.outlook.Free < g.n || g.view.pacedAnywhere(now) {
-			return c.gone(ctx, nil)
+			return c.Process.Gone(ctx, nil)
 		}
 		if err = g.inOrder(ctx, found); err != nil || g.lacks() == 0 {
 			return err
@@ -207,7 +207,7 @@ func (g *collection) retry(ctx context.Context) (err error) {
 		left := g.since + c.Process.Lanes.Boarding() - c.Process.Now()
 		clock.Sleep(ctx, time.Duration(min(chance.N(took<<try+1), left)))
 	}
-	return c.gone(ctx, nil)
+	return c.Process.Gone(ctx, nil)
 }
 
 // inOrder takes what was found, in the order of the layout: what the first shard has before the

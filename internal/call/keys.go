@@ -117,7 +117,7 @@ func (l *Limiter) crowdedOut(n int64) bool {
 // shed ends a call that was crowded out.
 func (f *Family) shed(ctx context.Context, d *Decision) error {
 	since := f.Target.Process.Now()
-	err := f.Target.gone(ctx, nil)
+	err := f.Target.Process.Gone(ctx, nil)
 	if err == nil {
 		err = f.Target.park(ctx, since)
 	}
@@ -168,7 +168,7 @@ func (c *Target) Release() {
 		return
 	}
 	c.idle, c.counts = c.Process.Now(), 0
-	if d, denied := c.denial(c.idle); c.remembers(c.idle, denied) {
+	if d, denied := denialOf(c, c.idle); toRemember(c, c.idle, denied) {
 		p.idle++
 	} else if delete(p.targets, c.Key); denied {
 		if p.denied == nil {
@@ -215,7 +215,7 @@ func (p *keyPart) sweep(of *limit.Process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := of.Now()
-	p.drop(func(c *Target) bool { return of.Closed.Load() || !c.remembers(now, false) }, p.idle)
+	p.drop(func(c *Target) bool { return of.Closed.Load() || !toRemember(c, now, false) }, p.idle)
 	maps.DeleteFunc(p.denied, func(_ string, d denial) bool { return of.Closed.Load() || d.Over(now) })
 	if len(p.targets) == 0 {
 		p.targets = nil // a map keeps the room that it once had
@@ -252,9 +252,9 @@ func (ks *keys) all() (all []*Target) {
 	return all
 }
 
-// denial returns that nothing is free, if that is all to remember of it. A key whose limit comes
+// denialOf returns that nothing is free, if that is all to remember of it. A key whose limit comes
 // with the calls has a target for a while anyway.
-func (c *Target) denial(now int64) (d denial, denied bool) {
+func denialOf(c *Target, now int64) (d denial, denied bool) {
 	of, r := c.of.Target.Routes.Load(), c.Routes.Load()
 	if of == nil || r == nil || c.From.Load() != of || len(r.Lanes) != 1 || c.Key.Came != (limit.Keyed{}).Came ||
 		r.Limit.Mode != limit.Enforced || r.Limit.Scope != limit.Global {
@@ -304,12 +304,12 @@ func (ks *keys) part(key string) *keyPart {
 	return &ks.parts[xxhash.Sum64String(key)*ks.spread>>(64-keyBits)]
 }
 
-// remembers reports whether the next call for a key that nobody holds must find what the process
+// toRemember reports whether the next call for a key that nobody holds must find what the process
 // has of it: that nothing is free, unless that is remembered by itself, that a script call is under
 // way, how far a move is, or what this process counts by itself. For a while it is better if it
 // does: a limit that comes with the calls costs more to look at than a call, and a state that is
 // rare costs two.
-func (c *Target) remembers(now int64, denied bool) bool {
+func toRemember(c *Target, now int64, denied bool) bool {
 	of, r := c.of.Target.Routes.Load(), c.Routes.Load()
 	if of != nil && of.Layout.Keys.Moving() {
 		return true

@@ -107,7 +107,7 @@ func (l *Limiter) Reset(ctx context.Context) error {
 	defer c.Release()
 	defer c.Members.restartWaiters() // there is room for those who wait
 	if c.LimitNow().Scope == limit.PerParticipant {
-		return c.resetPerParticipant(ctx)
+		return resetPerParticipant(ctx, c)
 	}
 	defer c.Record().Stir()
 	return c.EveryShard(ctx, c.Process.Nodes.Patience(), func(ctx context.Context, ln *lane.Lane) error {

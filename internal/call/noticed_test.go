@@ -48,7 +48,7 @@ func TestALossIsNoticedByACallThatAsksForNoPermits(t *testing.T) {
 		_, c := joinedOn(t, redis, "l", limit.Limit{Permits: 100, Per: time.Minute, Shards: 1})
 		var log bytes.Buffer
 		c.Process.Config.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		l, d := c.limiter(), Decision{}
+		l, d := Limiter{Target: c, member: &c.member}, Decision{}
 		if err := l.Allow(t.Context(), 1, false, &d); err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
 		}

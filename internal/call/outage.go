@@ -60,7 +60,7 @@ func (m *Member) answered(n int64, upTo bool, d *Decision, err error) error {
 			*d, err = m.outage(r, n, upTo, nil)
 		}
 	}
-	return c.shadowed(d, n, err)
+	return shadowed(c, d, n, err)
 }
 
 // closed reports whether every shard that can be reached has lost its memory, and one can.

@@ -40,7 +40,7 @@ func (m *Member) peekPerParticipant(limit limit.Limit, epoch int64) State {
 }
 
 // resetPerParticipant does what Reset does, for a limit of Scope PerParticipant.
-func (c *Target) resetPerParticipant(ctx context.Context) error {
+func resetPerParticipant(ctx context.Context, c *Target) error {
 	switch {
 	case c.Invalid != nil:
 		return c.Invalid

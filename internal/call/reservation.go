@@ -44,12 +44,8 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 // Reserve gets n permits, now or at the earliest instant at which there is room for them.
 func (l *Limiter) Reserve(ctx context.Context, n int64) (*Reservation, error) {
 	m := l.Hold()
-	defer m.Target.Release()
-	return m.reserve(ctx, n)
-}
-
-func (m *Member) reserve(ctx context.Context, n int64) (*Reservation, error) {
 	c := m.Target
+	defer c.Release()
 	start := c.Process.Now()
 	r, _, err := m.Admit(ctx, n, false)
 	if err != nil {
@@ -71,7 +67,7 @@ func (m *Member) reserve(ctx context.Context, n int64) (*Reservation, error) {
 func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64) (*Reservation, error) {
 	c := m.Target
 	var d Decision
-	deadline := c.Deadline(ctx)
+	deadline := c.Process.Deadline(ctx)
 	if err := m.AtOnce(ctx, r, n, false, start, deadline, &d); err != nil {
 		return nil, err
 	}
@@ -79,7 +75,7 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64) (*
 		return nil, fmt.Errorf("%w: limiter %q", limit.ErrLimitClosed, c.Title())
 	}
 	if d.Allowed {
-		return c.turn(d, n, deadline)
+		return granted(d, n, deadline)
 	}
 	var err error
 	made := &Reservation{Decision: d, Permits: n}
@@ -96,7 +92,7 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64) (*
 			return nil, err
 		}
 		if made.Decision.Allowed {
-			return c.turn(made.Decision, n, deadline)
+			return granted(made.Decision, n, deadline)
 		}
 	}
 	g, due, in := made.Decision.special.engine.Book(n, deadline)
@@ -108,8 +104,10 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64) (*
 	return made, nil
 }
 
-// turn returns the reservation that a grant is, due at once or, under LeakyBucket, when it may act.
-func (c *Target) turn(d Decision, n, deadline int64) (*Reservation, error) {
+// granted returns the reservation that a grant is, due at once or, under LeakyBucket, when it may
+// act.
+func granted(d Decision, n, deadline int64) (*Reservation, error) {
+	c := d.Target
 	now := c.Process.Now()
 	due := now + int64(d.Delay)
 	if d.Delay > 0 && deadline != 0 && due > deadline {
@@ -117,13 +115,4 @@ func (c *Target) turn(d Decision, n, deadline int64) (*Reservation, error) {
 		return nil, fmt.Errorf("%w: its turn comes in %s", limit.ErrWaitTooLong, d.Delay)
 	}
 	return &Reservation{Decision: d, due: due, Permits: n}, nil
-}
-
-// Deadline returns the deadline of ctx on the client's clock, 0 if it has none.
-func (c *Target) Deadline(ctx context.Context) int64 {
-	at, ok := ctx.Deadline()
-	if !ok {
-		return 0
-	}
-	return max(1, c.Process.Now()+int64(time.Until(at)))
 }

@@ -7,7 +7,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
@@ -140,7 +139,7 @@ func (v *view) spill(ctx context.Context, next *lane.Ask, err error, d *Decision
 				seen.told(max(next.Retry, time.Duration(v.seats[i].PacedUntil()-seen.now)))
 			}
 		} else {
-			if e := c.gone(ctx, err); e != nil {
+			if e := c.Process.Gone(ctx, err); e != nil {
 				return e
 			}
 			seen.failed(c, v.seats[i], since, n, err)
@@ -220,7 +219,7 @@ func (v *view) some(ctx context.Context, q call, d *Decision) error {
 			}
 			continue
 		}
-		if e := c.gone(ctx, err); e != nil {
+		if e := c.Process.Gone(ctx, err); e != nil {
 			if d.Granted > 0 {
 				break // the permits are there; the next call will see the context
 			}
@@ -265,16 +264,4 @@ func (v *view) KnownDenial(n, now int64, d *Decision) bool {
 	c.Deny(v.Routes, now, time.Duration(next-now), d)
 	d.Source = telemetry.Memory
 	return true
-}
-
-// gone returns the error for a caller whose context or client has ended, nil if
-// the call can go on to another shard.
-func (c *Target) gone(ctx context.Context, err error) error {
-	switch {
-	case errors.Is(err, limit.ErrClosed) || c.Process.Closed.Load():
-		return limit.ErrClosed
-	case ctx.Err() != nil:
-		return clock.Ended(ctx)
-	}
-	return nil
 }

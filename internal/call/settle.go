@@ -84,7 +84,7 @@ func there(p lane.Part) bool { return p.Seat != nil }
 func (s *settlement) parts(ctx context.Context, d *Decision) (parts []lane.Part) {
 	h := d.rarely().handed
 	if h == nil {
-		if parts = s.target.own(d); len(parts) > 0 {
+		if parts = d.partsIn(s.target); len(parts) > 0 {
 			s.mark = markOf(d.origin())
 		}
 		return parts
@@ -108,9 +108,9 @@ func (s *settlement) parts(ctx context.Context, d *Decision) (parts []lane.Part)
 	return parts
 }
 
-// own returns the parts of a decision, with seats at the lanes that the process has now: of a key
+// partsIn returns the parts of the decision, with seats at the lanes that the process has now: of a key
 // they may be others than those that granted it.
-func (c *Target) own(d *Decision) []lane.Part {
+func (d *Decision) partsIn(c *Target) []lane.Part {
 	parts := d.parts()
 	if c.Family == nil {
 		return parts
@@ -221,7 +221,7 @@ func (s *settlement) run(ctx context.Context, all []lane.Settlement) error {
 	again := true
 	errs := make([]error, len(all))
 	with := func(from, to int) (another bool) {
-		replies, failed := s.target.settleAll(ctx, all[from:to])
+		replies, failed := settleAll(ctx, s.target, all[from:to])
 		for i, err := range failed {
 			errs[from+i] = err
 			again = again && err == nil && replies[i].Repeated != script.First
@@ -306,11 +306,11 @@ func (c *Target) GiveBackAll(d Decision, unpaid bool) (lost int64) {
 	c = c.Hold()
 	defer c.Release()
 	var all []lane.Settlement
-	for _, p := range c.own(&d) {
+	for _, p := range d.partsIn(c) {
 		all = append(all, lane.Settlement{Seat: p.Seat, Unpaid: unpaid,
 			SettleRequest: script.SettleRequest{Back: p.N, At: p.At}})
 	}
-	_, errs := c.settleAll(ctx, all)
+	_, errs := settleAll(ctx, c, all)
 	for i, err := range errs {
 		if err != nil {
 			lost += all[i].Back
@@ -322,7 +322,7 @@ func (c *Target) GiveBackAll(d Decision, unpaid bool) (lost int64) {
 }
 
 // settleAll settles with all shards at once.
-func (c *Target) settleAll(ctx context.Context, all []lane.Settlement) ([]script.SettleReply, []error) {
+func settleAll(ctx context.Context, c *Target, all []lane.Settlement) ([]script.SettleReply, []error) {
 	replies, errs := lane.SettleAll(ctx, all)
 	back := false
 	for i, err := range errs {

@@ -31,9 +31,6 @@ func newTarget(c *limit.Process, name, id string, declared limit.Limit) *Target 
 	return co
 }
 
-// limiter returns a handle on the limit for the process itself.
-func (c *Target) limiter() Limiter { return Limiter{Target: c, member: &c.member} }
-
 // Freed tells that permits may be free where none were. With anew whoever waits begins anew.
 func (c *Target) Freed(anew bool) {
 	c.ahead.Store(nil)

@@ -133,3 +133,24 @@ const quarantined = time.Minute
 
 // Now returns the time on the process' clock, which is that of all its limits.
 func (p *Process) Now() int64 { return p.Clock.Now() }
+
+// Deadline returns the deadline of ctx on the client's clock, 0 if it has none.
+func (p *Process) Deadline(ctx context.Context) int64 {
+	at, ok := ctx.Deadline()
+	if !ok {
+		return 0
+	}
+	return max(1, p.Now()+int64(time.Until(at)))
+}
+
+// Gone returns the error for a caller whose context or client has ended, nil if
+// the call can go on to another shard.
+func (p *Process) Gone(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, ErrClosed) || p.Closed.Load():
+		return ErrClosed
+	case ctx.Err() != nil:
+		return clock.Ended(ctx)
+	}
+	return nil
+}
