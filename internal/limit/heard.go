@@ -7,30 +7,10 @@ import (
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
-	"github.com/shardlimit/shardlimit/shard"
 )
 
-// This file is what a limit is to its lanes.
-
-// wayTo returns the way of a lane to a shard.
-func (c *Core) wayTo(s shard.Shard) *lane.Way {
-	w := &lane.Way{
-		Metrics: c.Metrics, Slot: s.Slot, Home: s.Node, Algorithm: s.Algorithm, Life: s.Life, Keyed: c.Family != nil,
-	}
-	if a, err := AlgorithmNamed(s.Algorithm); err == nil { // else no call gets as far as to need the keys
-		w.Space = script.Algorithm(a).Space(c.Process.Config.KeyPrefix, shard.Tag(s.Slot), s.Life)
-		w.Bursty, w.Paced = a.Bursty(), a == LeakyBucket
-	}
-	return w
-}
-
-// noTerms returns the terms of a shard that this process has no layout for: calls find what is
-// there and create nothing.
-func noTerms(algorithm string) *lane.Terms {
-	a, _ := AlgorithmNamed(algorithm)
-	p, _ := script.Terms{Algorithm: script.Algorithm(a)}.Proposal() // of epoch 0, which is always valid
-	return &lane.Terms{Shards: 1, Proposal: p}
-}
+// listener is a limit as its lanes ask and tell it something.
+type listener struct{ *Core }
 
 // Refresh has the limit's record read again in good time.
 func (c *Core) Refresh() { c.RefreshAt(c.Process.Clock.Elapsed()) }
@@ -44,7 +24,7 @@ func (c *Core) RefreshAt(elapsed clock.Elapsed) {
 }
 
 // Belief returns what a call relies on that works with the layout of this epoch.
-func (c *Core) Belief(epoch int64, elapsed clock.Elapsed) lane.Belief {
+func (c listener) Belief(epoch int64, elapsed clock.Elapsed) lane.Belief {
 	c.RefreshAt(elapsed)
 	r := c.Record()
 	return lane.Belief{Until: r.Believed(epoch, elapsed), Known: r.Age(), Expired: r.Expired(elapsed)}
@@ -66,7 +46,7 @@ func (c *Core) Confirm(ctx context.Context, since clock.Elapsed) error {
 
 // Learned compares what a shard said with what the process believed, and gives back what was
 // granted for callers who had left.
-func (c *Core) Learned(l *lane.Lane, n lane.News) {
+func (c listener) Learned(l *lane.Lane, n lane.News) {
 	switch {
 	case n.HasRoom:
 		c.callers.Freed(true)

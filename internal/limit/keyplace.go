@@ -49,13 +49,16 @@ func (c *Core) follow(ctx context.Context) *Routes {
 		c.move.CompareAndSwap(nil, register.NewMove())
 		m = c.move.Load()
 	}
-	c.Record().Follow(ctx, m, c)
+	c.Record().Follow(ctx, m, moving{c})
 	return c.Routes.Load()
 }
 
+// moving is a key whose shard moves, as the register of its family knows it.
+type moving struct{ *Core }
+
 // FreeAt returns when a permit comes back to a shard, as last heard; ok is false if its node is
 // gone.
-func (c *Core) FreeAt(s shard.Shard) (at int64, ok bool) {
+func (c moving) FreeAt(s shard.Shard) (at int64, ok bool) {
 	l := c.LaneTo(s)
 	if l == nil {
 		return 0, false
@@ -64,17 +67,17 @@ func (c *Core) FreeAt(s shard.Shard) (at int64, ok bool) {
 }
 
 // Update takes over the layout that the family's record gives the key.
-func (c *Core) Update() { c.Family.update(c) }
+func (c moving) Update() { c.Family.update(c.Core) }
 
 // Raised tells that there may be room where there was none.
-func (c *Core) Raised() { c.callers.Freed(false) }
+func (c moving) Raised() { c.callers.Freed(false) }
 
 // Arrived tells that every shard of the layout has its share.
-func (c *Core) Arrived() { c.callers.Freed(true) }
+func (c moving) Arrived() { c.callers.Freed(true) }
 
 // Shut has the outage policy answer for a key while it is under the layout of this epoch, because
 // of a shard that cannot be asked what is in use. With nil it opens the key.
-func (c *Core) Shut(epoch int64, cause error) {
+func (c moving) Shut(epoch int64, cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.Routes.Load()

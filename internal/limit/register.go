@@ -12,12 +12,13 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// This file is what a limit is to the register of its layout; adopt.go takes a layout over.
+// recorded is a limit as the register of its layout knows it.
+type recorded struct{ *Core }
 
 // Enlist gives a core the register of its own record.
 func (c *Core) Enlist(family bool) {
 	c.Register = register.New(c.Process.Records, register.Subject{
-		Limit: c, Name: c.Name, ID: c.ID, Family: family, Metrics: c.Metrics})
+		Limit: recorded{c}, Name: c.Name, ID: c.ID, Family: family, Metrics: c.Metrics})
 }
 
 // Join makes the limiter usable, as it is stored or as declared.
@@ -30,7 +31,7 @@ func (c *Core) Join(ctx context.Context, limit Limit) error {
 }
 
 // Declared returns the limit as the code declares it, at the highest revision.
-func (c *Core) Declared() register.Wanted { return c.Declaration().Wanted() }
+func (c recorded) Declared() register.Wanted { return c.Declaration().Wanted() }
 
 // Layout returns the layout of the routes in force, nil if there are none.
 func (c *Core) Layout() *shard.Layout {
@@ -54,17 +55,17 @@ func (c *Core) Propose(ctx context.Context, o *register.Offer) (script.TakeReply
 }
 
 // Drop removes the shards of the layout.
-func (c *Core) Drop(ctx context.Context) error {
+func (c recorded) Drop(ctx context.Context) error {
 	return c.EveryShard(ctx, c.Process.Nodes.Patience(),
 		func(ctx context.Context, ln *lane.Lane) error { return ln.Drop(ctx) })
 }
 
 // Forget removes the routes of a limit that was deleted.
-func (c *Core) Forget() {
+func (c recorded) Forget() {
 	c.mu.Lock()
 	c.Routes.Store(nil)
 	c.mu.Unlock()
-	c.Process.deleted(c)
+	c.Process.deleted(c.Core)
 	c.callers.Freed(true)
 }
 

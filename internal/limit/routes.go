@@ -73,43 +73,6 @@ func (r *Routes) Spare() (n int64) {
 	return n
 }
 
-// newRoutes makes the routes of a plan, and tells the lanes their terms. c.mu is held.
-func (c *Core) newRoutes(p *Plan) *Routes {
-	if len(c.Lanes) > 0 {
-		c.leave(p.Layout)
-		c.forget(p.Layout)
-	}
-	r := &c.first.routes
-	if r.Plan != nil {
-		r = &Routes{}
-	}
-	r.Plan, r.Split, r.Record = p, len(p.live) > 1, c.Record()
-	r.Lanes = r.only[:0]
-	all := make([]*lane.Lane, len(p.live))
-	for i, s := range p.live {
-		if all[i] = c.lane(s, p.terms[i], p.ways[i]); all[i] == nil {
-			c.stranger(s.Node)
-			continue
-		}
-		all[i].Terms.Store(p.terms[i])
-		r.Lanes = append(r.Lanes, all[i])
-	}
-	if r.Order = r.Lanes; r.Split {
-		r.Order = nil
-		for _, i := range p.order {
-			if all[i] != nil {
-				r.Order = append(r.Order, all[i])
-			}
-		}
-	}
-	if r.Split {
-		for _, l := range r.Lanes {
-			l.Others.Store(&r.Lanes)
-		}
-	}
-	return r
-}
-
 // Absence returns why no shard was asked: the nodes are away, or the key moves.
 func (c *Core) Absence(r *Routes) error {
 	if r.closed != nil {
