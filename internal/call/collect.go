@@ -69,19 +69,13 @@ func (v *view) collect(ctx context.Context, n, since int64, seen *attempt, d *De
 // join waits until no other collection is under way, at most until ctx ends or
 // the call that began at since is too old to begin one.
 func (g *collection) join(ctx context.Context) error {
-	c, token := g.target, g.target.rare().collect
+	c := g.target
+	left := time.Duration(g.since + c.Process.Lanes.Boarding() - c.Process.Now())
+	ctx, cancel := context.WithTimeoutCause(ctx, left, lane.ErrOverloaded)
+	defer cancel()
 	select {
-	case token <- struct{}{}:
+	case c.rare().collect <- struct{}{}:
 		return nil
-	default:
-	}
-	late := time.NewTimer(time.Duration(g.since + c.Process.Lanes.Boarding() - c.Process.Now()))
-	defer late.Stop()
-	select {
-	case token <- struct{}{}:
-		return nil
-	case <-late.C:
-		return lane.ErrOverloaded
 	case <-ctx.Done():
 		return clock.Ended(ctx)
 	case <-c.Process.Context.Done():

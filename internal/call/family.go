@@ -3,11 +3,9 @@ package call
 import (
 	"context"
 	"strconv"
-	"sync/atomic"
 	"unique"
 
 	"github.com/shardlimit/shardlimit/internal/limit"
-	"github.com/shardlimit/shardlimit/shard"
 )
 
 // Family is one limit for each of many keys.
@@ -15,8 +13,6 @@ type Family struct {
 	limit.Family
 	Target *Target // holds the declaration; has no permits of its own
 	keys   keys
-	// Where keys of each region of the slots were last that had nothing free.
-	places [shard.KeySlots]atomic.Pointer[keyPlace]
 }
 
 // newFamily returns the family whose declaration the target holds.

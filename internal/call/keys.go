@@ -53,13 +53,8 @@ type keyPart struct {
 // denial is that a key has nothing free, and all that a process remembers of it.
 type denial struct {
 	lane.Denied
-	at *keyPlace
-}
-
-// keyPlace is where keys are under routes of the family.
-type keyPlace struct {
 	lane.Place
-	of *limit.Routes
+	of *limit.Routes // the family's
 }
 
 // remember has so many keys remembered, or some more. They are not divided evenly: hardly any part
@@ -260,16 +255,9 @@ func denialOf(c *Target, now int64) (d denial, denied bool) {
 		r.Limit.Mode != limit.Enforced || r.Limit.Scope != limit.Global {
 		return d, false
 	}
-	l := r.Lanes[0]
-	if d.Denied, denied = l.Denied(now); !denied {
-		return d, false
-	}
-	last, at := &c.of.places[shard.RegionOf(l.Slot)], l.Place()
-	if d.at = last.Load(); d.at == nil || d.at.of != of || d.at.Place != at {
-		d.at = &keyPlace{at, of}
-		last.Store(d.at)
-	}
-	return d, true
+	d.Denied, denied = r.Lanes[0].Denied(now)
+	d.Place, d.of = r.Lanes[0].Place(), of
+	return d, denied
 }
 
 // deniedBefore denies a call for a key of which only that is remembered, if it has nothing free for
@@ -288,7 +276,7 @@ func (l *Limiter) deniedBefore(ctx context.Context, n int64, upTo bool, d *Decis
 	}
 	now := c.Process.Now()
 	elapsed := c.Process.Clock.ElapsedAt(now)
-	if found.Over(now) || found.at.of != c.Routes.Load() || !found.at.Usable() || ctx.Err() != nil ||
+	if found.Over(now) || found.of != c.Routes.Load() || !found.Usable() || ctx.Err() != nil ||
 		c.Process.Closed.Load() || c.Expired(elapsed) {
 		return false
 	}

@@ -279,11 +279,10 @@ func (c *Target) HandBack(ctx context.Context, d Decision, since int64) (back <-
 		close(done)
 		return done
 	}
-	late := time.NewTimer(c.Process.Config.CallTimeout - time.Duration(c.Process.Now()-since))
-	defer late.Stop()
+	ctx, cancel := context.WithTimeout(ctx, c.Process.Config.CallTimeout-time.Duration(c.Process.Now()-since))
+	defer cancel()
 	select {
 	case <-done:
-	case <-late.C:
 	case <-ctx.Done():
 	}
 	return done

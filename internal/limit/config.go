@@ -68,8 +68,10 @@ type Config struct {
 
 // withDefaults returns a checked copy with every default filled in.
 func (c Config) withDefaults() (Config, error) {
-	nodes, err := checkNodes(c.Nodes)
-	c.Nodes = nodes
+	specs, problems := node.Check(c.Nodes, MaxName)
+	if c.Nodes = specs; len(specs) == 0 {
+		problems = append(problems, errors.New("Nodes is empty; list at least one Redis endpoint"))
+	}
 	if c.Participant == "" {
 		c.Participant = defaultParticipant()
 	}
@@ -85,14 +87,17 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return c, errors.Join(err, c.check())
+	return c, c.check(problems)
 }
 
-// check returns what cannot work, of all but the nodes, once defaults are filled in.
-func (c *Config) check() error {
+// check returns what cannot work, besides the problems of the nodes, once defaults are filled in.
+func (c *Config) check(problems []error) error {
 	var errs []error
 	bad := func(format string, a ...any) {
 		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrInvalidConfig}, a...)...))
+	}
+	for _, problem := range problems {
+		bad("%w", problem)
 	}
 	if len(c.Participant) > MaxName {
 		bad("Participant has %d bytes; at most %d are allowed", len(c.Participant), MaxName)
@@ -140,17 +145,4 @@ func CheckName(what, name string) error {
 		return fmt.Errorf("%w: the %s has %d bytes, it must have 1 to %d", ErrInvalidName, what, len(name), MaxName)
 	}
 	return nil
-}
-
-// checkNodes returns a copy of nodes with every default filled in.
-func checkNodes(nodes []node.Spec) ([]node.Spec, error) {
-	specs, problems := node.Check(nodes, MaxName)
-	var errs []error
-	if len(nodes) == 0 {
-		errs = append(errs, fmt.Errorf("%w: Nodes is empty; list at least one Redis endpoint", ErrInvalidConfig))
-	}
-	for _, problem := range problems {
-		errs = append(errs, fmt.Errorf("%w: %w", ErrInvalidConfig, problem))
-	}
-	return specs, errors.Join(errs...)
 }
