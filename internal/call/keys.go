@@ -277,7 +277,7 @@ func (l *Limiter) deniedBefore(ctx context.Context, n int64, upTo bool, d *Decis
 	now := c.Process.Now()
 	elapsed := c.Process.Clock.ElapsedAt(now)
 	if found.Over(now) || found.of != c.Routes.Load() || !found.Usable() || ctx.Err() != nil ||
-		c.Process.Closed.Load() || c.Expired(elapsed) {
+		c.Process.Closed.Load() || c.Record().Expired(elapsed) {
 		return false
 	}
 	c.RefreshAt(elapsed)

@@ -85,16 +85,12 @@ func (ms *members) lines() (all []Line) {
 }
 
 // Wake has everybody who waits look again at once.
-func (ms *members) Wake() {
-	for _, l := range ms.lines() {
-		l.Wake()
-	}
-}
+func (ms *members) Wake() { ms.wake(false) }
 
-// restartWaiters has everybody who waits begin anew: usage was forgotten or the limit changed.
-func (ms *members) restartWaiters() {
+// wake does that. With anew they begin anew: usage was forgotten or the limit changed.
+func (ms *members) wake(anew bool) {
 	for _, l := range ms.lines() {
-		l.Restart()
+		l.Wake(anew)
 	}
 }
 
@@ -109,10 +105,9 @@ func (ms *members) retire(r *limit.Routes) {
 
 // Line is the callers of one participant that wait for permits of one limit.
 type Line interface {
-	// Wake has the head of the line look again at once.
-	Wake()
-	// Restart has it begin anew: usage was forgotten, or the limit changed.
-	Restart()
+	// Wake has the head of the line look again at once. With anew it begins anew: usage was
+	// forgotten, or the limit changed.
+	Wake(anew bool)
 	// Len returns the number of callers.
 	Len() int
 }

@@ -35,7 +35,7 @@ func newTarget(c *limit.Process, name, id string, declared limit.Limit) *Target 
 func (c *Target) Freed(anew bool) {
 	c.ahead.Store(nil)
 	if anew {
-		c.Members.restartWaiters()
+		c.Members.wake(true)
 	}
 }
 

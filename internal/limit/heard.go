@@ -30,9 +30,6 @@ func (c listener) Belief(epoch int64, elapsed clock.Elapsed) lane.Belief {
 	return lane.Belief{Until: r.Believed(epoch, elapsed), Known: r.Age(), Expired: r.Expired(elapsed)}
 }
 
-// Expired reports whether a layout was confirmed, but too long ago.
-func (c *Core) Expired(elapsed clock.Elapsed) bool { return c.Record().Expired(elapsed) }
-
 // Confirm makes sure that the layout of this process may be relied on, at most until ctx ends,
 // since a read that began at that time elapsed or later. A key takes over what follows from its
 // family's record then: the layout may have become another one.

@@ -19,7 +19,7 @@ func (c *Core) keyInUse(ctx context.Context) (r *Routes, late bool) {
 	if r == nil || r.Limit.Scope == PerParticipant || r.Limit.Mode.AsksNobody() {
 		return r, false
 	}
-	if c.Expired(c.Process.Clock.Elapsed()) {
+	if c.Record().Expired(c.Process.Clock.Elapsed()) {
 		within, cancel := context.WithTimeout(ctx, c.Process.Config.CallTimeout*3/4) // the rest is for the call itself
 		defer cancel()
 		half, done := context.WithTimeout(within, c.Process.Config.CallTimeout/2)
@@ -39,7 +39,7 @@ func (c *Core) MayWait() bool {
 		return false
 	}
 	r := c.Known()
-	return r == nil || !r.Layout.Settled || c.Expired(c.Process.Clock.Elapsed())
+	return r == nil || !r.Layout.Settled || c.Record().Expired(c.Process.Clock.Elapsed())
 }
 
 // follow makes a step of a key's move if it is time for one, and returns the routes to use then.

@@ -57,11 +57,3 @@ func (q *queue) first(n int64) (*waiter, uint64) {
 	}
 	return e.Value.(*waiter), q.restarts
 }
-
-// Restart has the head of the line look again after usage was forgotten or the limit changed.
-func (q *queue) Restart() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.restarts++
-	q.wakeLocked()
-}

@@ -223,10 +223,13 @@ func (q *queue) dismiss(w *waiter, err error) {
 	w.done <- err
 }
 
-// Wake has the head of the line look again at once.
-func (q *queue) Wake() {
+// Wake has the head of the line look again at once, and with anew begin anew.
+func (q *queue) Wake(anew bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if anew {
+		q.restarts++
+	}
 	q.wakeLocked()
 }
 
