@@ -25,7 +25,7 @@ import (
 // line of the batch, the line of crowd, and one of the lane.
 type batch struct {
 	classes []class
-	crew
+	tally
 	few struct { // for most batches
 		classes [2]class
 		seats   [1]*Seat
@@ -43,8 +43,8 @@ type batch struct {
 	next   *batch // the one behind it
 }
 
-// crew is how many calls a batch carries, and since when.
-type crew struct {
+// tally is how many calls a batch carries, and since when.
+type tally struct {
 	serials uint64 // how many ever joined
 	left    uint64 // how many left before it departed
 	opened  int64  // when the first of them joined

@@ -23,13 +23,13 @@ type flight struct {
 	load     int     // how much that is, see maxLoad
 	began    int64   // when it was sent
 	failed   bool    // without a good answer
-	manifest
+	summary
 	watchdog
 	sent atomic.Bool
 }
 
-// manifest is what is told of those whom a flight serves.
-type manifest struct {
+// summary is what is told of those whom a flight serves.
+type summary struct {
 	shards int // of the sections: those of one lane follow each other
 	oldest int64
 	split  bool // some limit has shards to go to instead
@@ -56,7 +56,7 @@ func (f *flight) clear() {
 	clear(f.asks)
 	clear(f.served)
 	f.sections, f.asks = f.sections[:0], f.asks[:0]
-	f.manifest = manifest{serves: f.serves[:0], links: f.links[:0]}
+	f.summary = summary{serves: f.serves[:0], links: f.links[:0]}
 }
 
 // board adds a batch.

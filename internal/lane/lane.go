@@ -19,7 +19,7 @@ import (
 
 // Lane is this process' way to one shard of one limit.
 type Lane struct {
-	queue // in front: what a join writes, apart from what is only read
+	pending // in front: what a join writes, apart from what is only read
 
 	env *Env
 	*Way
@@ -122,7 +122,7 @@ type News struct {
 // Lead makes a zero lane the one of a limit, of that name in Redis, to its shard at a node.
 func (l *Lane) Lead(e *Env, w *Way, of Limit, ref script.ShardRef, n *node.Node, t *Terms) *Lane {
 	l.env, l.Way, l.Limit, l.Node, l.Ref, l.Nonce = e, w, of, n, ref, chance.Uint64()
-	l.Terms, l.queue.lane = &l.own, l
+	l.Terms, l.pending.lane = &l.own, l
 	l.Terms.Store(t)
 	return l
 }

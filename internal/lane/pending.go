@@ -21,11 +21,11 @@ var (
 // errDissolved sends the callers of a batch to the next one. They never see it.
 var errDissolved = errors.New("the batch was dissolved")
 
-// queue is the batches of one shard. Asks that arrive while a script call with
+// pending is the batches of one shard. Asks that arrive while a script call with
 // asks for the shard is in flight wait and go together in the next one, however many callers there
-// are. A queue with asks that wait stands in the outbox of its node, whose flights carry those of
+// are. A lane with asks that wait stands in the outbox of its node, whose flights carry those of
 // many shards. No lock is held while Redis is waited for.
-type queue struct {
+type pending struct {
 	mu       sync.Mutex
 	Waiting  atomic.Int64 // asks that wait or are in flight
 	head     *batch       // departs next; nil if nobody waits
@@ -40,7 +40,7 @@ type queue struct {
 // join puts the ask on the batch that departs next, and keeps the lane's lock: the caller is to be
 // among the sleepers before the batch can depart. It reports false, and does not keep the lock, if
 // what waits already for the lane's node is more than can be sent in time.
-func (q *queue) join(a *Ask) bool {
+func (q *pending) join(a *Ask) bool {
 	l := q.lane
 	q.mu.Lock()
 	if q.tail == nil || !q.tail.take(a) {
@@ -69,7 +69,7 @@ func (q *queue) join(a *Ask) bool {
 }
 
 // quit is for an ask whose caller leaves before the batch has landed. l.mu is held.
-func (q *queue) quit(a *Ask) {
+func (q *pending) quit(a *Ask) {
 	a.batch.leave(a)
 	if !a.batch.sent {
 		q.Waiting.Add(-1)
@@ -79,7 +79,7 @@ func (q *queue) quit(a *Ask) {
 // depart takes the batch that goes next; nil if nobody waits. A batch that stood in line until it
 // would be in a hurry, or that some call has waited for so long that the answer could come after
 // its timeout, is dissolved: its callers find another, if there is time.
-func (q *queue) depart() *batch {
+func (q *pending) depart() *batch {
 	l := q.lane
 	for {
 		q.mu.Lock()
@@ -111,7 +111,7 @@ func (q *queue) depart() *batch {
 
 // deny answers a batch that boarded while the call before it was under way, which has
 // found that nothing is free for a while, or not for those on board: to ask again would be in vain.
-func (q *queue) deny(b *batch, now int64) {
+func (q *pending) deny(b *batch, now int64) {
 	l := q.lane
 	b.now, b.retry, b.rest = now, UnknownRetry, l.elsewhere(now) // from what is known of all shards
 	q.land(b, make([]int64, len(b.classes)), nil)
@@ -119,7 +119,7 @@ func (q *queue) deny(b *batch, now int64) {
 
 // land wakes everybody on board. asks are those granted of each of its groups, or err tells
 // why there are none. A lane where others wait by then goes into the outbox.
-func (q *queue) land(b *batch, asks []int64, err error) {
+func (q *pending) land(b *batch, asks []int64, err error) {
 	l := q.lane
 	q.mu.Lock()
 	lost := int64(0)
@@ -154,7 +154,7 @@ func (q *queue) land(b *batch, asks []int64, err error) {
 }
 
 // endWaiting ends the asks that wait behind a call that failed. They were not sent.
-func (q *queue) endWaiting(cause error) {
+func (q *pending) endWaiting(cause error) {
 	q.mu.Lock()
 	b := q.head
 	q.head, q.tail = nil, nil
@@ -167,7 +167,7 @@ func (q *queue) endWaiting(cause error) {
 }
 
 // outbox is where the lane's batches leave from.
-func (q *queue) outbox() *outbox {
+func (q *pending) outbox() *outbox {
 	l := q.lane
 	part := whole
 	if l.Node.Spread() {
@@ -182,7 +182,7 @@ func (q *queue) outbox() *outbox {
 }
 
 // ready reports whether a batch can fly with others. Else it was answered, or goes by itself.
-func (q *queue) ready(b *batch) bool {
+func (q *pending) ready(b *batch) bool {
 	l := q.lane
 	e := l.env
 	now := e.Clock.Now()
