@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/limit"
@@ -42,10 +41,12 @@ func (l *Limiter) Same(o *Limiter) bool {
 func (l *Limiter) As(participant string, weight float64) Limiter {
 	who := limit.NewParticipant(participant, weight)
 	switch {
-	case l.family != nil && who.Invalid == nil:
-		return *l
 	case l.family != nil:
-		return Limiter{Target: l.Target, family: l.family, key: l.key, invalid: who.Invalid}
+		own := *l
+		if who.Invalid != nil {
+			own.invalid = who.Invalid
+		}
+		return own
 	case who.Invalid != nil:
 		return Limiter{Target: l.Target, member: NewMember(l.Target, who)}
 	}
@@ -158,7 +159,6 @@ func (m *Member) peek(ctx context.Context) (State, error) {
 		st.Takeover, st.Lost = true, slices.Clone(f.Lost)
 	}
 	st.Shards = make([]ShardState, len(r.Layout.Shards))
-	next, resets := make([]time.Duration, len(st.Shards)), make([]time.Duration, len(st.Shards))
 	for i, s := range r.Layout.Shards {
 		st.Shards[i] = unanswered(s)
 		if n := c.Process.Nodes.Node(s.Node); n != nil && !n.Ready(s.Slot) {
@@ -179,12 +179,12 @@ func (m *Member) peek(ctx context.Context) (State, error) {
 			}
 			s.fill(&peek, r.Layout, cmp.Or(r.Layout.Shards[i].Burst, s.Target))
 			reopens(ln, &peek, r.Layout)
-			next[i], resets[i] = comesBack(&peek, ln.Room(&peek)), peek.Reset
+			s.next, s.reset = comesBack(&peek, ln.Room(&peek)), peek.Reset
 		}
 		return err
 	})
-	if !st.sum(next, resets) {
-		return st, c.Process.Plainly(errors.Join(limit.ErrUnavailable, err))
+	if !st.sum() {
+		return st, errors.Join(limit.ErrUnavailable, err)
 	}
 	return st, nil
 }

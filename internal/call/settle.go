@@ -108,8 +108,8 @@ func (s *settlement) parts(ctx context.Context, d *Decision) (parts []lane.Part)
 	return parts
 }
 
-// partsIn returns the parts of the decision, with seats at the lanes that the process has now: of a key
-// they may be others than those that granted it.
+// partsIn returns the parts of the decision, with seats at the lanes that the process has now: of a
+// key they may be others than those that granted it.
 func (d *Decision) partsIn(c *Target) []lane.Part {
 	parts := d.parts()
 	if c.Family == nil {

@@ -39,6 +39,8 @@ type ShardState struct {
 
 	Quarantine time.Duration
 	Err        error
+
+	next, reset time.Duration // until the next permit is back, 0: none is, and until it is unused
 }
 
 // unanswered returns what the layout says of a shard.
@@ -60,20 +62,19 @@ func (s *ShardState) fill(r *script.PeekReply, layout shard.Layout, most int64) 
 	s.Share, s.Used, s.Free, s.Quarantine = r.Share, r.Used, r.Free, r.Closed
 }
 
-// sum adds the shards up, given when each has the next permit back, if it has, and is unused again.
-// It reports whether any answered.
-func (st *State) sum(next, resets []time.Duration) (answered bool) {
+// sum adds the shards up. It reports whether any answered.
+func (st *State) sum() (answered bool) {
 	first := time.Duration(math.MaxInt64)
-	for i, s := range st.Shards {
+	for _, s := range st.Shards {
 		if s.Err != nil {
 			continue
 		}
 		answered = true
 		st.Used += s.Used
 		st.Remaining += s.Free
-		st.ResetAfter = max(st.ResetAfter, resets[i])
-		if next[i] > 0 {
-			first = min(first, next[i])
+		st.ResetAfter = max(st.ResetAfter, s.reset)
+		if s.next > 0 {
+			first = min(first, s.next)
 		}
 	}
 	if st.Remaining == 0 && first < math.MaxInt64 {

@@ -25,8 +25,8 @@ type ways struct {
 	}
 }
 
-// stranger tells the log, once, that a node of the layout is not in this process' Config. core.mu is
-// held.
+// stranger tells the log, once, that a node of the layout is not in this process' Config. core.mu
+// is held.
 func (of *ways) stranger(node string) {
 	c := of.core
 	if !c.missing[node] {
