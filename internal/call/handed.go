@@ -35,7 +35,7 @@ type handedPart struct {
 }
 
 const (
-	handedVersion = 1
+	handedVersion = 2
 	handedBegin   = 5        // version and checksum
 	mostHanded    = 64 << 10 // bytes
 )
