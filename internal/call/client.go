@@ -126,7 +126,7 @@ func (c *Client) open(ctx context.Context, kind, name string) (*Target, error) {
 		look.Enlist(kind == families)
 		layout, err := look.Register.Look(ctx)
 		if err != nil {
-			return nil, err
+			return nil, c.Plainly(err)
 		}
 		stored, err := limit.LimitOf(*layout)
 		if err != nil {

@@ -33,7 +33,7 @@ func (f *Family) SetLimit(ctx context.Context, to limit.Limit) error {
 	if err != nil {
 		return err
 	}
-	return f.Target.Register.Change(ctx, to.Wanted())
+	return f.Target.Process.Plainly(f.Target.Register.Change(ctx, to.Wanted()))
 }
 
 // Limiter returns the limiter of one key.
@@ -52,5 +52,5 @@ func (f *Family) Rebalance(ctx context.Context) error {
 	if f.Target.Process.Closed.Load() {
 		return limit.ErrClosed
 	}
-	return f.Target.Register.Rebalance(ctx)
+	return f.Target.Process.Plainly(f.Target.Register.Rebalance(ctx))
 }
