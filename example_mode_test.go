@@ -91,9 +91,9 @@ func ExampleSet_Each() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	both := shardlimit.All(second, day)
+	both := shardlimit.All(second.N(2), day.N(2))
 	for range 2 {
-		d, err := both.AllowN(ctx, 2)
+		d, err := both.Allow(ctx)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -257,37 +257,51 @@ func ExampleAll() {
 	client, stop := start()
 	defer stop()
 	ctx := context.Background()
-	perMinute, _ := client.Limiter(ctx, "mails/minute", shardlimit.PerMinute(2))
-	perDay, _ := client.Limiter(ctx, "mails/day", shardlimit.Limit{Permits: 1000, Per: 24 * time.Hour})
-	mails := shardlimit.All(perMinute, perDay)
-	for range 3 {
-		d, err := mails.Allow(ctx)
+	requests, _ := client.Limiter(ctx, "requests", shardlimit.PerMinute(2))
+	tokens, _ := client.Limiter(ctx, "tokens", shardlimit.PerMinute(10_000))
+	for _, estimate := range []int64{3000, 8000, 4000} {
+		call := shardlimit.All(requests.N(1), tokens.N(estimate)) // as each call costs
+		d, err := call.Allow(ctx)
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(d.Allowed, d.Remaining)
+		each := call.Each(d)
+		fmt.Println(d.Allowed, each[0].Remaining, each[1].Remaining)
 	}
-	state, _ := perDay.Peek(ctx)
-	fmt.Println(state.Used, "of the day used") // the third call took nothing
 	// Output:
-	// true 1
-	// true 0
-	// false 0
-	// 2 of the day used
+	// true 1 7000
+	// false 1 7000
+	// true 0 3000
+}
+
+func ExampleLimiter_N() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	hosts, _ := client.Family(ctx, "hosts", shardlimit.PerMinute(1))
+	crawl, _ := client.Limiter(ctx, "crawl", shardlimit.PerMinute(100))
+	for _, host := range []string{"a.example", "a.example", "b.example"} {
+		d, err := shardlimit.All(hosts.Limiter(host).N(1), crawl.N(1)).Allow(ctx)
+		fmt.Println(host, d.Allowed, err)
+	}
+	// Output:
+	// a.example true <nil>
+	// a.example false <nil>
+	// b.example true <nil>
 }
 
 func ExampleSet_Settle() {
 	client, stop := start()
 	defer stop()
 	ctx := context.Background()
-	all, _ := client.Limiter(ctx, "all", shardlimit.PerHour(100))
-	users, _ := client.Family(ctx, "users", shardlimit.PerHour(10))
-	both := shardlimit.All(all, users.Limiter("ann"))
-	d, _ := both.AllowN(ctx, 3)
-	_ = both.Settle(ctx, d, 0)
-	state, _ := all.Peek(ctx)
+	requests, _ := client.Limiter(ctx, "requests", shardlimit.PerHour(100))
+	tokens, _ := client.Limiter(ctx, "tokens", shardlimit.PerHour(10_000))
+	call := shardlimit.All(requests.N(1), tokens.N(3000))
+	d, _ := call.Allow(ctx)
+	_ = call.Settle(ctx, d, 1, 1200) // as many requests and tokens as it used
+	state, _ := tokens.Peek(ctx)
 	fmt.Println(state.Used)
-	// Output: 0
+	// Output: 1200
 }
 
 func ExampleClient_Limiter_perParticipant() {

@@ -23,7 +23,7 @@ func ExampleSet_Wait() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	mails := shardlimit.All(perHour, perDay)
+	mails := shardlimit.All(perHour.N(1), perDay.N(1))
 	for range 3 {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 		err := mails.Wait(ctx)
@@ -99,15 +99,15 @@ func ExampleSet_Acquire() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	mails := shardlimit.All(perHour, perDay)
-	d, err := mails.Acquire(ctx, 2)
+	mails := shardlimit.All(perHour.N(2), perDay.N(2))
+	d, err := mails.Acquire(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(d.Granted, mails.Settle(ctx, d, 0)) // nobody was there to read them
+	fmt.Println(d.Granted, mails.Settle(ctx, d, 0, 0)) // nobody was there to read them
 	state, err := perDay.Peek(ctx)
 	fmt.Println(state.Used, err)
 	// Output:
-	// 2 <nil>
+	// 4 <nil>
 	// 0 <nil>
 }

@@ -108,7 +108,7 @@ func TestANilContextPanicsBeforeAnythingIsSent(t *testing.T) {
 		"Allow":   func() { _, _ = l.Allow(none) },
 		"Wait":    func() { _ = l.Wait(none) },
 		"Reserve": func() { _, _ = l.Reserve(none, 1) },
-		"a Set":   func() { _, _ = shardlimit.All(l).Allow(none) },
+		"a Set":   func() { _, _ = shardlimit.All(l.N(1)).Allow(none) },
 	} {
 		func() {
 			defer func() {
@@ -127,11 +127,11 @@ func TestANilContextPanicsBeforeAnythingIsSent(t *testing.T) {
 // The zero Set is the empty one, and the zero Reservation is of no permits.
 func TestZeroValuesAreOfUse(t *testing.T) {
 	var s shardlimit.Set
-	d, err := s.AllowN(t.Context(), 3)
-	if err != nil || !d.Allowed || d.Granted != 3 || len(s.Each(d)) != 0 {
+	d, err := s.Allow(t.Context())
+	if err != nil || !d.Allowed || d.Granted != 0 || len(s.Each(d)) != 0 {
 		t.Errorf("the empty Set: %+v, %v", d, err)
 	}
-	if err := errors.Join(s.Wait(t.Context()), s.Settle(t.Context(), d, 1)); err != nil {
+	if err := errors.Join(s.Wait(t.Context()), s.Settle(t.Context(), d)); err != nil {
 		t.Error(err)
 	}
 	var r shardlimit.Reservation

@@ -3,7 +3,6 @@ package shardlimit
 import (
 	"github.com/shardlimit/shardlimit/internal/call"
 	"github.com/shardlimit/shardlimit/internal/inside"
-	"github.com/shardlimit/shardlimit/internal/set"
 )
 
 // Tests in other packages look into the engine with these.
@@ -11,5 +10,4 @@ func init() {
 	inside.Client = func(of any) *call.Client { return of.(*Client).in }
 	inside.Limiter = func(of any) *call.Limiter { return &of.(*Limiter).in }
 	inside.Family = func(of any) *call.Family { return of.(*Family).in }
-	inside.Set = func(of any) *set.Set { return &of.(*Set).in }
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/shardlimit/shardlimit/httplimit"
 )
 
-// Waiter waits for permits. *shardlimit.Limiter and *shardlimit.Set do.
+// Waiter waits for permits. *shardlimit.Limiter and *Policies do.
 type Waiter = httplimit.Waiter
 
 // WaitOne has all calls wait for permits of one limit. It panics if that is nil.

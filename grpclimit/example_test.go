@@ -120,7 +120,7 @@ func ExampleNew() {
 
 // One limit for all calls.
 func ExampleOne() {
-	limit := grpclimit.New(grpclimit.One(shardlimit.All()), grpclimit.Options{})
+	limit := grpclimit.New(grpclimit.One(grpclimit.All()), grpclimit.Options{})
 	fmt.Println(handle(context.Background(), limit, served))
 	// Output: <nil>
 }
@@ -191,7 +191,7 @@ func ExampleSettle() {
 }
 
 func ExampleInterceptor_Unary() {
-	limit := grpclimit.New(grpclimit.One(shardlimit.All()), grpclimit.Options{})
+	limit := grpclimit.New(grpclimit.One(grpclimit.All()), grpclimit.Options{})
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(limit.Unary))
 	defer server.Stop()
 	fmt.Println(len(server.GetServiceInfo()), "services are limited yet")
@@ -200,7 +200,7 @@ func ExampleInterceptor_Unary() {
 
 // Each message that a stream receives takes a permit, too.
 func ExampleInterceptor_Stream() {
-	limit := grpclimit.New(grpclimit.One(shardlimit.All()), grpclimit.Options{EachMessage: true})
+	limit := grpclimit.New(grpclimit.One(grpclimit.All()), grpclimit.Options{EachMessage: true})
 	server := grpc.NewServer(grpc.ChainStreamInterceptor(limit.Stream))
 	defer server.Stop()
 	fmt.Println(len(server.GetServiceInfo()), "services are limited yet")
@@ -249,7 +249,7 @@ func ExampleClient_Unary() {
 }
 
 func ExampleClient_Stream() {
-	calls := &grpclimit.Client{Permits: grpclimit.WaitOne(shardlimit.All())}
+	calls := &grpclimit.Client{Permits: grpclimit.WaitOne(grpclimit.All())}
 	streamer := func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string,
 		...grpc.CallOption) (grpc.ClientStream, error) {
 		return nil, nil
@@ -261,7 +261,7 @@ func ExampleClient_Stream() {
 
 // All calls wait for permits of one limit.
 func ExampleWaitOne() {
-	permits := grpclimit.WaitOne(shardlimit.All())
+	permits := grpclimit.WaitOne(grpclimit.All())
 	fmt.Println(permits(context.Background(), grpclimit.Call{}).WaitN(context.Background(), 1))
 	// Output: <nil>
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/shardlimit/shardlimit/httplimit"
 )
 
-// Limiter decides about calls. *shardlimit.Limiter, *shardlimit.Set and *Policies do.
+// Limiter decides about calls. *shardlimit.Limiter and *Policies do.
 type Limiter = httplimit.Limiter
 
 // Call is what an interceptor knows of a call, beside its context.

@@ -8,7 +8,7 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// settler settles what was granted. *shardlimit.Limiter, *shardlimit.Set and *Policies do.
+// settler settles what was granted. *shardlimit.Limiter and *Policies do.
 type settler interface {
 	Settle(ctx context.Context, d shardlimit.Decision, used int64) error
 }

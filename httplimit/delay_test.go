@@ -20,7 +20,7 @@ func queueOf(t *testing.T, connect func() *shardlimit.Client) *shardlimit.Limite
 func TestWhoLeavesBeforeItsTurnUsesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
 		l := queueOf(t, connect)
-		for what, limiter := range map[string]httplimit.Limiter{"a limit": l, "a Set": shardlimit.All(l),
+		for what, limiter := range map[string]httplimit.Limiter{"a limit": l,
 			"policies": httplimit.All(httplimit.Policy{Name: "l", Limiter: l})} {
 			served := 0
 			h := httplimit.New(httplimit.One(limiter), httplimit.Options{})(http.HandlerFunc(

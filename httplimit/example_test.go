@@ -64,7 +64,7 @@ func ExampleDecisionOf() {
 
 // One limit for all requests of a route.
 func ExampleOne() {
-	limiter := shardlimit.All() // or of client.Limiter
+	limiter := httplimit.All() // or of client.Limiter
 	limit := httplimit.New(httplimit.One(limiter), httplimit.Options{
 		Cost: func(r *http.Request) int64 { return 1 + r.ContentLength/1_000_000 }, // a permit for each megabyte
 	})

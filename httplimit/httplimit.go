@@ -38,7 +38,7 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// Limiter decides about requests. *shardlimit.Limiter, *shardlimit.Set and *Policies do.
+// Limiter decides about requests. *shardlimit.Limiter and *Policies do.
 type Limiter interface {
 	AllowN(ctx context.Context, n int64) (shardlimit.Decision, error)
 }

@@ -227,7 +227,8 @@ func TestRoutesAndKeys(t *testing.T) {
 	mux.Handle("/free", ok)
 	mux.Handle("/each", httplimit.New(httplimit.PerKey(users, user), httplimit.Options{Policy: "each"})(ok))
 	mux.Handle("/both", httplimit.New(func(r *http.Request) httplimit.Limiter {
-		return shardlimit.All(all, users.Limiter(user(r)))
+		return httplimit.All(httplimit.Policy{Name: "all", Limiter: all},
+			httplimit.Policy{Name: "user", Limiter: users.Limiter(user(r)), Permits: 1})
 	}, httplimit.Options{})(ok))
 	for i, step := range []struct {
 		path, user, limit, rules string

@@ -44,7 +44,7 @@ func TestALimitThatRefusesNobodyThrottlesNobody(t *testing.T) {
 			for fields := range httplimit.NoFields {
 				l := declared(t, c, mode.String()+string(rune('0'+fields)), mode, shardlimit.PerMinute(2))
 				for what, limiter := range map[string]httplimit.Limiter{
-					"alone": l, "in a Set": shardlimit.All(l),
+					"alone":  l,
 					"in All": httplimit.All(httplimit.Policy{Name: "l", Limiter: l}),
 				} {
 					h := httplimit.New(httplimit.One(limiter), httplimit.Options{Fields: fields})(ok)

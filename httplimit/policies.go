@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -12,12 +13,13 @@ import (
 type Policy struct {
 	Name    string
 	Limiter *shardlimit.Limiter
+	// Permits is how many a request takes of this limit, whatever it costs; 0 means what it costs.
+	Permits int64
 }
 
-// Policies is a Limiter: several limits that a request must pass together, as shardlimit.All has
-// them, each with its name. It is safe for concurrent use.
+// Policies is a Limiter and an Acquirer: several limits that a request must pass together, as
+// shardlimit.All has them, each with its name. It is safe for concurrent use.
 type Policies struct {
-	set   *shardlimit.Set
 	all   []Policy
 	names []string // as they stand in headers
 }
@@ -25,11 +27,11 @@ type Policies struct {
 // All returns limits that a request must pass together. Answers tell q and w of each, and r and t:
 // what it has left, and until when. Triple and XTriple tell of the one that has least left.
 //
-// A Chooser may make it for each request, such as one limit for all and one for the user. It
-// panics if a Limiter is nil, or a name is empty, has been there, or cannot stand in a header.
+// A Chooser may make it for each request, such as one limit for all and one for the user, or so
+// many requests and so many tokens. It panics if a Limiter is nil, or a name is empty, has been
+// there, or cannot stand in a header.
 func All(policies ...Policy) *Policies {
 	p := &Policies{all: policies, names: make([]string, len(policies))}
-	limiters := make([]*shardlimit.Limiter, len(policies))
 	for i, policy := range policies {
 		if policy.Limiter == nil {
 			panic("httplimit: the policy " + policy.Name + " has no Limiter")
@@ -42,24 +44,48 @@ func All(policies ...Policy) *Policies {
 				panic("httplimit: two policies have the name " + policy.Name)
 			}
 		}
-		limiters[i], p.names[i] = policy.Limiter, quoted(policy.Name)
+		p.names[i] = quoted(policy.Name)
 	}
-	p.set = shardlimit.All(limiters...)
 	return p
 }
 
-// AllowN asks for n permits of every limit, all or nothing, as shardlimit.Set does.
+// set returns the Set for a request that costs n.
+func (p *Policies) set(n int64) *shardlimit.Set {
+	parts := make([]shardlimit.Part, len(p.all))
+	for i, policy := range p.all {
+		parts[i] = policy.Limiter.N(cmp.Or(policy.Permits, n))
+	}
+	return shardlimit.All(parts...)
+}
+
+// AllowN asks every limit for the permits of a request that costs n, all or nothing, as
+// shardlimit.Set does.
 func (p *Policies) AllowN(ctx context.Context, n int64) (shardlimit.Decision, error) {
-	return p.set.AllowN(ctx, n)
+	return p.set(n).Allow(ctx)
+}
+
+// WaitN waits for the permits of a request that costs n, as shardlimit.Set does.
+func (p *Policies) WaitN(ctx context.Context, n int64) error { return p.set(n).Wait(ctx) }
+
+// Acquire waits as WaitN does and returns the Decision.
+func (p *Policies) Acquire(ctx context.Context, n int64) (shardlimit.Decision, error) {
+	return p.set(n).Acquire(ctx)
 }
 
 // Settle makes what a decision was granted what was used, at every limit, as shardlimit.Set does.
+// Limits with Permits of their own keep those, unless nothing was used: then all comes back.
 func (p *Policies) Settle(ctx context.Context, d shardlimit.Decision, used int64) error {
-	return p.set.Settle(ctx, d, used)
+	all := make([]int64, len(p.all))
+	for i, policy := range p.all {
+		if all[i] = used; used > 0 {
+			all[i] = cmp.Or(policy.Permits, used)
+		}
+	}
+	return p.set(1).Settle(ctx, d, all...)
 }
 
 // Each returns what each limit said of a decision, in the order of All, as shardlimit.Set does.
-func (p *Policies) Each(d shardlimit.Decision) []shardlimit.Decision { return p.set.Each(d) }
+func (p *Policies) Each(d shardlimit.Decision) []shardlimit.Decision { return p.set(1).Each(d) }
 
 // refused is the names of the policies that refused, the one that does so for longest first.
 func (p *Policies) refused(d shardlimit.Decision) (names []string) {

@@ -14,7 +14,7 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// Waiter waits for permits. *shardlimit.Limiter and *shardlimit.Set do.
+// Waiter waits for permits. *shardlimit.Limiter and *Policies do.
 type Waiter interface {
 	WaitN(ctx context.Context, n int64) error
 }

@@ -4,7 +4,6 @@ package inside
 
 import (
 	"github.com/shardlimit/shardlimit/internal/call"
-	"github.com/shardlimit/shardlimit/internal/set"
 )
 
 // Each returns what the engine has of a thing of the root.
@@ -12,5 +11,4 @@ var (
 	Client  func(client any) *call.Client
 	Limiter func(limiter any) *call.Limiter
 	Family  func(family any) *call.Family
-	Set     func(of any) *set.Set
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -164,3 +165,15 @@ func Once(err error) error {
 	}
 	return err
 }
+
+// Set returns a Set that takes n permits of each of the limits.
+func Set(n int64, limits ...*shardlimit.Limiter) *shardlimit.Set {
+	var parts []shardlimit.Part
+	for _, l := range limits {
+		parts = append(parts, l.N(n))
+	}
+	return shardlimit.All(parts...)
+}
+
+// Used returns what Set.Settle wants for a Set of so many parts of which as much was used of each.
+func Used(parts int, n int64) []int64 { return slices.Repeat([]int64{n}, parts) }

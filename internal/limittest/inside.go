@@ -9,27 +9,17 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
-// Waiting returns how many callers stand in the line of a limiter, or in that of a Set.
-func Waiting[T *shardlimit.Limiter | *shardlimit.Set](of T) int {
-	if s, ok := any(of).(*shardlimit.Set); ok {
-		return inside.Set(s).Waiting()
-	}
-	if q := has(any(of).(*shardlimit.Limiter)).Waiting.Load(); q != nil {
-		return (*q).Len()
-	}
-	return 0
+// Waiting returns how many callers stand in the line of a limiter.
+func Waiting(of *shardlimit.Limiter) int {
+	n, _ := wait.Waiting(inside.Limiter(of))
+	return n
 }
 
 // NotBefore returns when the head of the line can be served at the earliest, 0 if that is not
 // known.
-func NotBefore[T *shardlimit.Limiter | *shardlimit.Set](of T) int64 {
-	if s, ok := any(of).(*shardlimit.Set); ok {
-		return inside.Set(s).NotBefore()
-	}
-	if q := has(any(of).(*shardlimit.Limiter)).Waiting.Load(); q != nil {
-		return (*q).(interface{ NotBefore() int64 }).NotBefore()
-	}
-	return 0
+func NotBefore(of *shardlimit.Limiter) int64 {
+	_, at := wait.Waiting(inside.Limiter(of))
+	return at
 }
 
 // Suspend is what becomes of a process whose machine was suspended for so long: its monotonic clock

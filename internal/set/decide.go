@@ -1,8 +1,10 @@
 package set
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -10,17 +12,20 @@ import (
 	"github.com/shardlimit/shardlimit/internal/call"
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/wait"
 )
 
 // This file is one call on a Set: whom to ask in which order, and what becomes of
 // the answers.
 
-// setVote is what one limit of a Set says to one call.
-type setVote struct {
+// vote is what one limit of a Set says to one call.
+type vote struct {
 	*call.Member
+	n      int64         // permits that are wanted of it; 0: it is not asked
+	came   int64         // when the call came, on the process' clock
+	since  int64         // when this try began, likewise
 	routes *limit.Routes // nil if the limit could not be declared yet
-	since  int64         // when the call began, on the process' clock
-	waits  bool          // before it can be asked, something has to be looked up
+	late   bool          // before it can be asked, something has to be looked up
 	asked  bool          // it has decided, or is about to
 	said   call.Decision
 	err    error
@@ -28,25 +33,113 @@ type setVote struct {
 
 // setCall is one call on a Set.
 type setCall struct {
-	ctx   context.Context
-	n     int64
-	votes []setVote
-	lost  bool // somebody refused: the rest need not be asked
+	ctx    context.Context
+	votes  []vote
+	lost   bool     // somebody refused: the rest need not be asked
+	waits  bool     // until all grant, and behind those who came before
+	futile int      // how often it gave back what it was granted
+	places []func() // to give up those that it keeps
+}
+
+// begin holds what the process has of the limits, until end.
+func (s *Set) begin(ctx context.Context) *setCall {
+	c := &setCall{ctx: ctx, votes: make([]vote, len(s.parts))}
+	for i, p := range s.parts {
+		m := p.Limiter.Hold()
+		c.votes[i] = vote{Member: m, n: p.N, came: m.Target.Process.Now()}
+	}
+	return c
+}
+
+func (c *setCall) end() {
+	for _, giveUp := range c.places {
+		giveUp()
+	}
+	for i := range c.votes {
+		c.votes[i].Target.Release()
+	}
+}
+
+// decide asks all limits but one that a line has just served.
+func (c *setCall) decide() (d call.Decision, err error) {
+	earlier := c.places
+	c.lost, c.places = false, nil
+	for i := range c.votes {
+		c.votes[i].since = c.votes[i].Target.Process.Now()
+	}
+	if err = cmp.Or(c.admit(), clock.Ended(c.ctx)); err == nil {
+		c.fromMemory()
+		c.everybodyElse()
+		d, err = c.result()
+	} else {
+		c.handBack()
+	}
+	for i := range c.votes {
+		c.votes[i].asked = false
+	}
+	for _, giveUp := range earlier {
+		giveUp()
+	}
+	return d, err
+}
+
+// stand waits in the line of the limit that refused for longest, of two the first.
+func (c *setCall) stand(said []call.Decision) (call.Decision, error) {
+	last := -1
+	for i := range said {
+		if !said[i].Allowed && (last < 0 || said[i].RetryAfter > said[last].RetryAfter) {
+			last = i
+		}
+	}
+	v := &c.votes[last]
+	v.since = v.Target.Process.Now()
+	v.said, v.err = wait.Stand(c.ctx, v.Member, v.routes, wait.Place{N: v.n, Deadline: v.Target.Deadline(c.ctx), Came: v.came})
+	v.asked = v.err == nil
+	told := v.err
+	if errors.Is(told, limit.ErrWaitTooLong) { // that is a denial
+		told = nil
+	}
+	v.Target.Waited(c.ctx, &v.said, v.n, v.since, told)
+	return v.said, v.err
+}
+
+// keepPlaces keeps the places of the call in the lines of limits that granted it permits, which it
+// is about to give back, while it waits for another one: nobody behind is served. Else it might get
+// what it wants from each, but never from all at once. A place is kept only if the wait is no
+// longer than it takes until the limit has as much again; each time it gives back that doubles.
+func (c *setCall) keepPlaces(missing time.Duration) {
+	for i := range c.votes {
+		v := &c.votes[i]
+		if !v.asked || v.said.Granted == 0 || v.said.Mode.Lenient() {
+			continue
+		}
+		of := v.Target.LimitOf(v.routes)
+		again := time.Duration(float64(of.Per) * min(float64(v.n)/float64(of.Permits)*math.Ldexp(1, c.futile), 1))
+		if missing <= again {
+			giveUp := wait.Keep(v.Member, v.came)
+			late := time.AfterFunc(again, giveUp)
+			c.places = append(c.places, func() { late.Stop(); giveUp() })
+		}
+	}
+	c.futile++
 }
 
 // admit checks the call for every limit.
 func (c *setCall) admit() error {
-	waits := false
+	var wg sync.WaitGroup
 	for i := range c.votes {
 		v := &c.votes[i]
-		if v.waits = v.Target.MayWait(); !v.waits {
-			v.routes, _, v.err = v.Member.Admit(c.ctx, c.n, false)
+		switch {
+		case v.n == 0:
+			v.routes = v.Target.Known()
+		case v.asked:
+		case v.Target.MayWait(): // of the time that the call has, at the same time as the others
+			wg.Go(func() { v.routes, _, v.err = v.Member.Admit(c.ctx, v.n, false) })
+		default:
+			v.routes, _, v.err = v.Member.Admit(c.ctx, v.n, false)
 		}
-		waits = waits || v.waits
 	}
-	if waits {
-		c.admitKeys()
-	}
+	wg.Wait()
 	for i := range c.votes {
 		if err := c.votes[i].err; err != nil {
 			return err
@@ -55,22 +148,11 @@ func (c *setCall) admit() error {
 	return nil
 }
 
-// admitKeys checks the call for keys that have to look at the record of their family. They do so at
-// the same time, which is of the time that the call has.
-func (c *setCall) admitKeys() {
-	var wg sync.WaitGroup
-	for i := range c.votes {
-		if v := &c.votes[i]; v.waits {
-			wg.Go(func() { v.routes, _, v.err = v.Member.Admit(c.ctx, c.n, false) })
-		}
-	}
-	wg.Wait()
-}
-
 // ask has one limit decide, once its vote says that it is asked. What it grants counts until it is
 // given back.
-func (c *setCall) ask(v *setVote) {
-	v.err = v.Decide(c.ctx, c.n, false, v.since, &v.said)
+func (c *setCall) ask(v *vote) {
+	v.said = call.Decision{}
+	v.err = v.Decide(c.ctx, v.n, false, v.since, &v.said)
 }
 
 // fromMemory asks the limits that this process decides by itself, and collects
@@ -78,8 +160,20 @@ func (c *setCall) ask(v *setVote) {
 func (c *setCall) fromMemory() {
 	for i := range c.votes {
 		v := &c.votes[i]
-		if v.Target.Mode(v.routes).AsksNobody() || v.Target.LimitOf(v.routes).Scope == limit.PerParticipant ||
-			refuses(v.Member, v.routes, c.n, v.since) {
+		if v.asked || v.n == 0 {
+			continue
+		}
+		mode := v.Target.Mode(v.routes)
+		if c.waits && v.routes != nil && !mode.Lenient() {
+			if others, least := wait.Ahead(v.Member, v.came); others {
+				v.asked, v.said = true, call.Decision{}
+				v.Target.Deny(v.routes, v.since, least, &v.said)
+				c.lost = true
+				continue
+			}
+		}
+		if mode.AsksNobody() || v.Target.LimitOf(v.routes).Scope == limit.PerParticipant ||
+			refuses(v.Member, v.routes, v.n, v.since) {
 			v.asked = true
 			c.ask(v)
 			c.lost = c.lost || !v.said.Allowed
@@ -94,10 +188,10 @@ func (c *setCall) everybodyElse() {
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	var last *setVote
+	var last *vote
 	for i := range c.votes {
 		v := &c.votes[i]
-		if v.asked {
+		if v.asked || v.n == 0 {
 			continue
 		}
 		v.asked = true
@@ -132,12 +226,18 @@ func (c *setCall) result() (call.Decision, error) {
 		include(&d, &v.said)
 	}
 	c.unlimited(&d)
-	if !refused && len(errs) == 0 {
+	if d.Allowed = !refused && len(errs) == 0; d.Allowed {
 		for i := range c.votes {
-			said[i] = c.votes[i].said
+			v := &c.votes[i]
+			if said[i] = v.said; v.n == 0 {
+				said[i] = v.left(c.ctx)
+			}
+			d.Granted = min(d.Granted+said[i].Granted, limit.MaxPermits)
 		}
-		d.Allowed, d.Granted = true, c.n
 		return d, nil
+	}
+	if c.waits {
+		c.keepPlaces(d.RetryAfter)
 	}
 	c.handBack()
 	if c.ctx.Err() != nil {
@@ -148,7 +248,7 @@ func (c *setCall) result() (call.Decision, error) {
 	}
 	for i := range c.votes {
 		v := &c.votes[i]
-		if said[i] = v.left(c.ctx, c.n); !v.asked {
+		if said[i] = v.left(c.ctx); !v.asked {
 			d.RetryAfter = max(d.RetryAfter, said[i].RetryAfter)
 		}
 	}
@@ -157,7 +257,7 @@ func (c *setCall) result() (call.Decision, error) {
 
 // left returns what a limit says of a call that was denied, once it has been given back what it
 // granted.
-func (v *setVote) left(ctx context.Context, n int64) call.Decision {
+func (v *vote) left(ctx context.Context) call.Decision {
 	limit := v.Target.LimitOf(v.routes)
 	switch {
 	case v.asked && v.err != nil:
@@ -175,7 +275,7 @@ func (v *setVote) left(ctx context.Context, n int64) call.Decision {
 		d.Remaining = v.routes.Spare()
 		d.ResetAfter = v.routes.ResetAfter(v.Target.Process.Now())
 		if !limit.Mode.Lenient() { // else it would have let the call pass
-			d.RetryAfter = soonest(ctx, v.Member, v.routes, n, v.since)
+			d.RetryAfter = soonest(ctx, v.Member, v.routes, v.n, v.since)
 		}
 	}
 	d.Allowed = d.RetryAfter == 0
@@ -254,7 +354,7 @@ func refuses(m *call.Member, r *limit.Routes, n, now int64) bool {
 // soonest returns how long it takes until a limit that is not known to refuse can grant n permits.
 // For more than one it may have to ask what the shards have ahead.
 func soonest(ctx context.Context, m *call.Member, r *limit.Routes, n, since int64) time.Duration {
-	if r.Spare() >= n {
+	if n == 0 || r.Spare() >= n {
 		return 0
 	}
 	if n == 1 { // when one comes is known for longer than it is believed that there is none

@@ -55,6 +55,10 @@ func (q *pump) run() {
 			q.nap(PumpNap)
 			continue
 		}
+		if n == 0 {
+			q.nap(ctx, nap, PumpNap)
+			continue
+		}
 		_, restarts := q.first(n)
 		var d call.Decision
 		err := q.member.AtOnce(ctx, r, n, singles, c.Process.Now(), 0, &d)
@@ -155,7 +159,7 @@ func Stagger(futile int, window time.Duration) time.Duration {
 }
 
 // head returns what the line wants next: one permit each for the callers at its head that want one,
-// else what the first one wants, all at once. A line that is empty ends the pump.
+// else what the first one wants, all at once. 0 is nothing yet. A line that is empty ends the pump.
 func (q *queue) head(r *limit.Routes) (n int64, singles, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -191,7 +195,7 @@ func (q *queue) hand(d call.Decision, singles bool) {
 	q.notBefore = 0
 	for e := q.line.Front(); e != nil && left > 0; e = q.line.Front() {
 		w := e.Value.(*waiter)
-		if w.n > left || singles && w.n != 1 {
+		if w.n > left || w.n == 0 || singles && w.n != 1 {
 			break
 		}
 		served := d

@@ -36,7 +36,8 @@ type queue struct {
 
 // waiter is one blocked call.
 type waiter struct {
-	n        int64
+	n        int64         // 0: nothing yet, see Keep
+	came     int64         // on the client's clock
 	deadline int64         // on the client's clock; 0: none
 	done     chan error    // one value
 	due      int64         // when what it was served may act, on the client's clock; 0: at once
@@ -66,22 +67,35 @@ func Acquire(ctx context.Context, l *call.Limiter, n int64) (d call.Decision, er
 	return d, err
 }
 
-func acquire(ctx context.Context, m *call.Member, r *limit.Routes, n, start int64, d *call.Decision) error {
-	c, q := m.Target, lineOf(m)
-	deadline := c.Process.Deadline(ctx)
-	if q.Len() == 0 && c.Mode(r) != limit.Closed {
-		err := m.AtOnce(ctx, r, n, false, start, deadline, d)
-		switch {
-		case err == nil && d.Allowed:
-			if err = sleepOut(ctx, c, d, d.Delay, deadline); err != nil {
-				*d = call.Decision{}
-			}
-			return err
-		case err == nil && deadline != 0 && c.Process.Now()+int64(d.RetryAfter) > deadline:
-			return fmt.Errorf("%w: the next try can succeed in %s", limit.ErrWaitTooLong, d.RetryAfter)
-		case err != nil && !c.WaitsOn(err):
-			return err
-		}
+// waitInLine waits behind those who came before.
+func waitInLine(ctx context.Context, m *call.Member, r *limit.Routes, n, deadline, start int64) (
+	d call.Decision, err error) {
+	d, err = Stand(ctx, m, r, Place{n, deadline, start})
+	if err == nil {
+		err = sleepOut(ctx, m.Target, &d, d.Delay, deadline)
+	}
+	if errors.Is(err, limit.ErrWaitTooLong) {
+		d = lineOf(m).hopeless(r, err)
+		m.Target.Waited(ctx, &d, n, start, nil)
+		return d, err
+	}
+	m.Target.Waited(ctx, &d, n, start, err)
+	return unless(&d, err), err
+}
+
+// Place is that of a caller in a line.
+type Place struct {
+	N        int64 // permits that it wants
+	Deadline int64 // on the client's clock; 0: none
+	Came     int64 // likewise
+}
+
+// Stand waits in a member's line, behind those who came before, until it is served. The permits may
+// act after the Delay of the decision.
+func Stand(ctx context.Context, m *call.Member, r *limit.Routes, p Place) (d call.Decision, err error) {
+	w, err := lineOf(m).join(p.N, p.Deadline, p.Came)
+	if err != nil {
+		return lineOf(m).hopeless(r, err), err
 	}
 	w, err := q.join(n, deadline)
 	if err == nil {
@@ -95,10 +109,33 @@ func acquire(ctx context.Context, m *call.Member, r *limit.Routes, n, start int6
 			}
 		}
 	}
-	if err == nil {
-		*d = w.served
-		err = sleepOut(ctx, c, d, time.Duration(max(0, w.due-c.Process.Now())), deadline)
+	if err != nil {
+		return lineOf(m).hopeless(r, err), err
 	}
+	w.served.Delay = time.Duration(max(0, w.due-m.Target.Process.Now()))
+	return w.served, nil
+}
+
+// Keep keeps the place that who came then has in a member's line: nobody behind it is served until
+// it is given up.
+func Keep(m *call.Member, came int64) (giveUp func()) {
+	q := lineOf(m)
+	w, _ := q.join(0, 0, came)
+	return func() { q.leave(w) }
+}
+
+// Ahead reports whether somebody waits in a member's line who came before, and how long it takes at
+// least until the first is served.
+func Ahead(m *call.Member, came int64) (someone bool, least time.Duration) {
+	q := lineOf(m)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.line.Front()
+	return e != nil && e.Value.(*waiter).came < came, time.Duration(max(0, q.notBefore-m.Target.Process.Now()))
+}
+
+// unless returns the decision, or none with an error.
+func unless(d *call.Decision, err error) call.Decision {
 	if err != nil {
 		*d = q.hopeless(r, err)
 	}
@@ -152,26 +189,31 @@ func (q *queue) Len() int {
 	return q.line.Len()
 }
 
-// NotBefore returns when the head of the line can be served at the earliest, 0 if that is not
-// known.
-func (q *queue) NotBefore() int64 {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.notBefore
-}
-
-// join puts a caller at the end of the line, unless those before it make it
-// certain that its deadline passes first: no window admits more than the limit.
-func (q *queue) join(n, deadline int64) (*waiter, error) {
+// join puts a caller in line behind those who came before, unless these make it certain that its
+// deadline passes first: no window admits more than the limit.
+func (q *queue) join(n, deadline, came int64) (*waiter, error) {
 	of := q.member.Target.LimitNow()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if deadline != 0 && !q.inTime(q.wanted+n, deadline, of) {
-		return nil, fmt.Errorf("%w: %d permits are wanted before", limit.ErrWaitTooLong, q.wanted)
+	before, wanted := q.line.Back(), q.wanted+n
+	for before != nil && before.Value.(*waiter).came > came {
+		wanted -= before.Value.(*waiter).n
+		before = before.Prev()
 	}
-	w := &waiter{n: n, deadline: deadline, done: make(chan error, 1)}
-	w.place = q.line.PushBack(w)
+	if deadline != 0 && !q.inTime(wanted, deadline, of) {
+		return nil, fmt.Errorf("%w: %d permits are wanted before", limit.ErrWaitTooLong, wanted-n)
+	}
+	w := &waiter{n: n, came: came, deadline: deadline, done: make(chan error, 1)}
 	q.wanted += n
+	switch first := q.line.Front(); {
+	case before != nil:
+		w.place = q.line.InsertAfter(w, before)
+	case first != nil && first.Value.(*waiter).n != n:
+		q.wakeLocked() // for the head wants something else
+		fallthrough
+	default:
+		w.place = q.line.PushFront(w)
+	}
 	if !q.pumping {
 		if q.poke == nil {
 			q.poke = make(chan struct{}, 1)

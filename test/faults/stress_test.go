@@ -193,9 +193,9 @@ func (s *stress) one(c *shardlimit.Client) {
 			if other == nil {
 				return nil
 			}
-			set := shardlimit.All(l, other)
-			d, err := set.AllowN(ctx, 2)
-			return errors.Join(err, set.Settle(ctx, d, 0), set.Wait(ctx))
+			set := shardlimit.All(l.N(2), other.N(1))
+			d, err := set.Allow(ctx)
+			return errors.Join(err, set.Settle(ctx, d, 0, 0), set.Wait(ctx))
 		},
 		"Family": func(ctx context.Context) error {
 			f, err := c.Family(ctx, "f", shardlimit.Limit{Permits: 50, Per: 100 * time.Millisecond})

@@ -56,7 +56,7 @@ func TestAHandleEndsWithItsLimit(t *testing.T) {
 			"AllowUpTo":    func() error { _, err := l.AllowUpTo(ctx, 3); return err },
 			"WaitN":        func() error { return l.WaitN(ctx, 3) },
 			"Reserve":      func() error { _, err := l.Reserve(ctx, 3); return err },
-			"a Set":        func() error { _, err := shardlimit.All(l).Allow(ctx); return err },
+			"a Set":        func() error { _, err := limittest.Set(1, l).Allow(ctx); return err },
 			"Peek":         func() error { _, err := l.Peek(ctx); return err },
 			"Participants": func() error { _, err := l.Participants(ctx); return err },
 			"SetLimit":     func() error { return l.SetLimit(ctx, shardlimit.PerMinute(5)) },

@@ -19,34 +19,35 @@ func TestModesInASet(t *testing.T) {
 		off := limittest.Limiter(t, c, "off", in(shardlimit.Off, shardlimit.PerHour(1)))
 		watched := limittest.Limiter(t, c, "watched", in(shardlimit.Shadow, shardlimit.PerHour(1)))
 		closed := limittest.Limiter(t, c, "closed", in(shardlimit.Closed, shardlimit.PerHour(9)))
-		set := shardlimit.All(strict, off, watched)
 		for i := range 2 {
-			d, err := set.AllowN(t.Context(), 2)
+			set := limittest.Set(2, strict, off, watched)
+			d, err := set.Allow(t.Context())
 			if err != nil || !d.Allowed || !d.Shadowed {
 				t.Errorf("call %d: %+v, %v", i, d, err)
 			}
-			if err := set.Settle(t.Context(), d, 0); err != nil {
+			if err := set.Settle(t.Context(), d, 0, 0, 0); err != nil {
 				t.Error(err)
 			}
 		}
-		if d, err := shardlimit.All(off, strict).Allow(t.Context()); err != nil || d.Limit != 5 || d.Remaining != 4 {
+		if d, err := limittest.Set(1, off, strict).Allow(t.Context()); err != nil || d.Limit != 5 || d.Remaining != 4 {
 			t.Errorf("with one that is off: %+v, %v", d, err)
 		}
-		if d, err := shardlimit.All(off).Allow(t.Context()); err != nil || !d.Allowed || d.Remaining != d.Limit ||
+		if d, err := limittest.Set(1, off).Allow(t.Context()); err != nil || !d.Allowed || d.Remaining != d.Limit ||
 			d.Mode() != shardlimit.Off {
 			t.Errorf("only one that is off: %+v, %v", d, err)
 		}
-		if d, err := shardlimit.All(watched, off).Allow(t.Context()); err != nil || d.Limit != 1 || d.Remaining != 0 ||
+		if d, err := limittest.Set(1, watched, off).Allow(t.Context()); err != nil || d.Limit != 1 || d.Remaining != 0 ||
 			d.Mode() != shardlimit.Shadow {
 			t.Errorf("only one in shadow and one that is off: %+v, %v", d, err)
 		}
+		set := limittest.Set(1, strict, off, watched)
 		if d, err := set.Allow(t.Context()); err != nil || d.Limit != 5 || d.Remaining != 3 ||
 			d.Mode() != shardlimit.Enforced || set.Each(d)[2].Mode() != shardlimit.Shadow {
 			t.Errorf("with one in shadow: %+v, %v", d, err)
-		} else if err := set.Settle(t.Context(), d, 0); err != nil {
+		} else if err := set.Settle(t.Context(), d, 0, 0, 0); err != nil {
 			t.Error(err)
 		}
-		d, err := shardlimit.All(strict, closed).Allow(t.Context())
+		d, err := limittest.Set(1, strict, closed).Allow(t.Context())
 		if err != nil || d.Allowed || d.RetryAfter != 15*time.Second || d.Mode() != shardlimit.Closed {
 			t.Errorf("with a closed one: %+v, %v", d, err)
 		}
@@ -70,7 +71,7 @@ func TestAWatchedLimitHoldsUpNoSet(t *testing.T) {
 				in(shardlimit.Shadow, shardlimit.Limit{Permits: 1, Per: time.Hour,
 					Shards: 1}))
 		}
-		set := shardlimit.All(strict, watched)
+		set := limittest.Set(1, strict, watched)
 		mustDecide(t, strict, 1, true, false)
 		mustDecide(t, watched, 1, true, false)
 		time.Sleep(time.Second) // nothing is under way any more

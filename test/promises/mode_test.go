@@ -98,7 +98,7 @@ func TestCallersWaitUntilTheLimitIsOpened(t *testing.T) {
 		inSet, cancelSet := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancelSet()
 		began = time.Now()
-		if err := shardlimit.All(l).Wait(inSet); !errors.Is(err, context.DeadlineExceeded) ||
+		if err := limittest.Set(1, l).Wait(inSet); !errors.Is(err, context.DeadlineExceeded) ||
 			time.Since(began) < 10*time.Second {
 			t.Errorf("in a set, after %v: %v", time.Since(began), err)
 		}
@@ -106,7 +106,7 @@ func TestCallersWaitUntilTheLimitIsOpened(t *testing.T) {
 		for _, wait := range []func() error{
 			func() error { return other.Wait(t.Context()) },
 			func() error { return other.WaitN(t.Context(), 3) },
-			func() error { return shardlimit.All(other).Wait(t.Context()) },
+			func() error { return limittest.Set(1, other).Wait(t.Context()) },
 		} {
 			go func() { waited <- wait() }()
 		}

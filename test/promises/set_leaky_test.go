@@ -20,7 +20,7 @@ func queued(t *testing.T, f limittest.Fleet) (set *shardlimit.Set, leaky, roomy 
 		Permits: 6, Per: time.Minute, Algorithm: shardlimit.LeakyBucket, Burst: 6, Shards: 1,
 	})
 	roomy = limittest.Limiter(t, c, "roomy", shardlimit.PerMinute(100))
-	set = shardlimit.All(leaky, roomy)
+	set = limittest.Set(1, leaky, roomy)
 	if err := set.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func TestASetPassesOnlyWhatEveryLimitHasRoomFor(t *testing.T) {
 	small := limittest.Limiter(t, c, "small", shardlimit.PerMinute(5))
 	large := limittest.Limiter(t, c, "large", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 4})
 	mine := limittest.Limiter(t, c, "mine", limittest.PerParticipant(50, time.Hour))
-	set := shardlimit.All(large, small, mine, large)
+	set := shardlimit.All(large.N(1), small.N(1), mine.N(1))
 	for i := range 5 {
 		d, err := set.Allow(t.Context())
 		if err != nil || !d.Allowed || d.Granted != 1 || d.Limit != 5 || d.Remaining != int64(4-i) ||
@@ -32,7 +32,7 @@ func TestASetPassesOnlyWhatEveryLimitHasRoomFor(t *testing.T) {
 		}
 	}
 	for i := range 20 {
-		d, err := set.AllowN(t.Context(), int64(1+i%4))
+		d, err := limittest.Set(int64(1+i%4), large, small, mine).Allow(t.Context())
 		if err != nil || d.Allowed || d.Granted != 0 || d.Remaining != 0 || d.RetryAfter <= 0 ||
 			d.RetryAfter > time.Minute {
 			t.Fatalf("call %d: %+v, %v", i, d, err)
@@ -43,24 +43,33 @@ func TestASetPassesOnlyWhatEveryLimitHasRoomFor(t *testing.T) {
 			t.Errorf("%s: %d permits are used, want 5", l.Name(), used)
 		}
 	}
-	if _, err := set.AllowN(t.Context(), 6); !errors.Is(err, shardlimit.ErrExceedsLimit) {
-		t.Errorf("6 of a limit of 5: %v", err)
-	}
-	if _, err := set.AllowN(t.Context(), 0); !errors.Is(err, shardlimit.ErrInvalidPermits) {
-		t.Errorf("no permits: %v", err)
+	for want, set := range map[error]*shardlimit.Set{
+		shardlimit.ErrExceedsLimit:   shardlimit.All(large.N(1), small.N(3), small.N(3)), // the sum of one limit
+		shardlimit.ErrInvalidPermits: shardlimit.All(large.N(1), small.N(-1)),
+		shardlimit.ErrInvalidLimit:   shardlimit.All(large.N(1), shardlimit.Part{}),
+	} {
+		_, err := set.Allow(t.Context())
+		if !errors.Is(err, want) || !errors.Is(set.Wait(t.Context()), want) {
+			t.Errorf("%v, want %v", err, want)
+		}
 	}
 }
 
 func TestTheEmptySetAllowsEverything(t *testing.T) {
 	set := shardlimit.All()
-	if d, err := set.AllowN(t.Context(), 1000); err != nil || !d.Allowed || d.Granted != 1000 {
+	if d, err := set.Allow(t.Context()); err != nil || !d.Allowed || d.Granted != 0 {
 		t.Errorf("%+v, %v", d, err)
 	}
 	if err := set.Wait(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if _, err := set.AllowN(t.Context(), 0); !errors.Is(err, shardlimit.ErrInvalidPermits) {
-		t.Errorf("no permits: %v", err)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := set.Allow(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("after its end: %v", err)
+	}
+	if err := set.Settle(t.Context(), shardlimit.Decision{}); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -74,7 +83,7 @@ func TestRetryAfterOfASetIsThatOfItsLastLimit(t *testing.T) {
 		if err := errors.Join(minute.Reset(t.Context()), hour.Reset(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		set := shardlimit.All(order...)
+		set := limittest.Set(1, order...)
 		for range 10 {
 			if d, err := set.Allow(t.Context()); err != nil || !d.Allowed {
 				t.Fatalf("%+v, %v", d, err)
@@ -84,7 +93,8 @@ func TestRetryAfterOfASetIsThatOfItsLastLimit(t *testing.T) {
 			t.Errorf("one more: %+v, %v", d, err) // only the minute is full
 		}
 		for i := range 3 { // both are: the hour has 5 left
-			if d, err := set.AllowN(t.Context(), 6); err != nil || d.Allowed || d.RetryAfter < 50*time.Minute {
+			if d, err := limittest.Set(6, order...).Allow(t.Context()); err != nil || d.Allowed ||
+				d.RetryAfter < 50*time.Minute {
 				t.Errorf("six more, answer %d: %+v, %v", i, d, err)
 			}
 		}
@@ -97,13 +107,13 @@ func TestSleepingRetryAfterOfASetSucceeds(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			c := limittest.Standalone(t).Client(t)
-			set := shardlimit.All(
+			set := limittest.Set(n,
 				limittest.Limiter(t, c, "short", shardlimit.Limit{Permits: 3, Per: 50 * time.Millisecond}),
 				limittest.Limiter(t, c, "long", shardlimit.Limit{Permits: 8, Per: 300 * time.Millisecond, Shards: 2}),
 				limittest.Limiter(t, c, "mine", limittest.PerParticipant(5, 120*time.Millisecond)))
 			denied := 0
 			for range 40 {
-				d, err := set.AllowN(t.Context(), n)
+				d, err := set.Allow(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -112,7 +122,7 @@ func TestSleepingRetryAfterOfASetSucceeds(t *testing.T) {
 				}
 				denied++
 				time.Sleep(d.RetryAfter)
-				if d, err := set.AllowN(t.Context(), n); err != nil || !d.Allowed {
+				if d, err := set.Allow(t.Context()); err != nil || !d.Allowed {
 					t.Fatalf("after RetryAfter: %+v, %v", d, err)
 				}
 			}
@@ -129,7 +139,7 @@ func TestTheLimitsOfASetAreAskedAtTheSameTime(t *testing.T) {
 	c := fl.Client(t, limittest.PatientFor(20*time.Second))
 	family := limittest.Family(t, c, "second", shardlimit.PerSecond(1000))
 	hours := limittest.Family(t, c, "hour", shardlimit.PerHour(1000))
-	set := shardlimit.All(family.Limiter("ann"), hours.Limiter("ann"),
+	set := limittest.Set(1, family.Limiter("ann"), hours.Limiter("ann"),
 		limittest.Limiter(t, c, "all", shardlimit.PerHour(100)))
 	if d, err := set.Allow(t.Context()); err != nil || !d.Allowed { // connects and loads the script
 		t.Fatalf("%+v, %v", d, err)
@@ -160,8 +170,8 @@ func TestASetAsksNobodyWhileOneLimitIsEmpty(t *testing.T) {
 		c := f.Client(t)
 		empty := limittest.Limiter(t, c, "empty", shardlimit.Limit{Permits: 5, Per: time.Hour, Shards: 1})
 		scarce := limittest.Limiter(t, c, "scarce", shardlimit.Limit{Permits: 6, Per: time.Hour, Shards: 1})
-		set := shardlimit.All(empty, scarce, limittest.Limiter(t, c, "plenty", shardlimit.PerHour(1000)))
-		if d, err := set.AllowN(t.Context(), 5); err != nil || !d.Allowed {
+		plenty := limittest.Limiter(t, c, "plenty", shardlimit.PerHour(1000))
+		if d, err := limittest.Set(5, empty, scarce, plenty).Allow(t.Context()); err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
 		}
 		if d, err := empty.AllowN(t.Context(), 2); err != nil || d.Allowed {
@@ -172,7 +182,7 @@ func TestASetAsksNobodyWhileOneLimitIsEmpty(t *testing.T) {
 			t.Fatal(err)
 		}
 		sent := takes.Load()
-		if d, err := set.AllowN(t.Context(), 2); err != nil || d.Allowed {
+		if d, err := limittest.Set(2, empty, scarce, plenty).Allow(t.Context()); err != nil || d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
 		}
 		if n := takes.Load() - sent; n > 1 { // one looks when the scarce one can grant so many
@@ -192,8 +202,7 @@ func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
 			hour := limittest.Limiter(t, c, "hour", shardlimit.PerHour(400))
 			day := limittest.Limiter(t, c, "day", shardlimit.Limit{Permits: 300, Per: 24 * time.Hour, Shards: 3})
 			mine := limittest.Limiter(t, c, "mine", limittest.PerParticipant(350, time.Hour))
-			sets := []*shardlimit.Set{shardlimit.All(hour, day, mine), shardlimit.All(mine, hour),
-				shardlimit.All(day, hour)}
+			kinds := [][]*shardlimit.Limiter{{hour, day, mine}, {mine, hour}, {day, hour}, {hour}}
 			var left, hours, days, mines atomic.Int64
 			left.Store(calls)
 			var wg sync.WaitGroup
@@ -202,31 +211,33 @@ func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
 					rng := rand.New(rand.NewPCG(7, uint64(worker)))
 					var held []func()
 					for left.Add(-1) >= 0 {
-						kind := rng.IntN(4)
-						n := 1 + rng.Int64N(6)
-						add := func(sign int64) {
-							for _, sum := range [][]*atomic.Int64{{&hours, &days, &mines}, {&mines, &hours},
-								{&days, &hours}, {&hours}}[kind] {
-								sum.Add(sign * n)
-							}
+						kind := rng.IntN(len(kinds))
+						sums := [][]*atomic.Int64{{&hours, &days, &mines}, {&mines, &hours}, {&days, &hours}, {&hours}}[kind]
+						var parts []shardlimit.Part
+						var got, used []int64
+						for _, l := range kinds[kind] {
+							n := rng.Int64N(7)
+							parts, got, used = append(parts, l.N(n)), append(got, n), append(used, rng.Int64N(n+1))
 						}
-						ask, settle := hour.AllowN, hour.Settle
-						if kind < len(sets) {
-							ask, settle = sets[kind].AllowN, sets[kind].Settle
-						}
-						d, err := ask(context.Background(), n)
+						set := shardlimit.All(parts...)
+						d, err := set.Allow(context.Background())
 						if err != nil {
 							t.Error(err)
 							return
 						}
 						if d.Allowed {
-							add(1)
+							for i, sum := range sums {
+								sum.Add(got[i])
+							}
 							held = append(held, func() {
-								if err := errors.Join(settle(context.Background(), d, 0),
-									limittest.Once(settle(context.Background(), d, 0))); err != nil {
-									t.Error(err)
+								for range 2 {
+									if err := limittest.Once(set.Settle(context.Background(), d, used...)); err != nil {
+										t.Error(err)
+									}
 								}
-								add(-1)
+								for i, sum := range sums {
+									sum.Add(used[i] - got[i])
+								}
 							})
 						}
 						if len(held) > 0 && (d.Allowed && rng.IntN(4) == 0 || rng.IntN(16) == 0) {
@@ -264,21 +275,21 @@ func TestEveryLimitOfASetHoldsInEveryWindow(t *testing.T) {
 	var wg sync.WaitGroup
 	for process := range 3 {
 		c := f.Client(t)
-		set := shardlimit.All(limittest.Limiter(t, c, "short", limits[0]), limittest.Limiter(t, c, "long", limits[1]))
+		short, long := limittest.Limiter(t, c, "short", limits[0]), limittest.Limiter(t, c, "long", limits[1])
 		for worker := range 4 {
 			wg.Go(func() {
 				tally := record.Tally()
 				for ctx.Err() == nil {
 					start := history.Now()
 					if (process+worker)%2 == 0 {
-						if err := set.WaitN(ctx, 2); err == nil {
+						if err := limittest.Set(2, short, long).Wait(ctx); err == nil {
 							tally.Add(start, history.Now(), 2)
 						} else if ctx.Err() == nil {
 							t.Error(err)
 						}
 						continue
 					}
-					d, err := set.Allow(context.Background())
+					d, err := limittest.Set(1, long, short).Allow(context.Background())
 					if err != nil {
 						t.Error(err)
 						return
@@ -313,15 +324,15 @@ func TestALimitOfASetHasItsOwnPolicy(t *testing.T) {
 	open := limittest.Limiter(t, there.Client(t, limittest.OnOutage(shardlimit.FailOpen)), "there", hour)
 	posts[0].Server.Kill()
 	for range 5 {
-		if d, err := shardlimit.All(local, closed).AllowN(t.Context(), 3); !errors.Is(err, shardlimit.ErrUnavailable) {
+		if d, err := limittest.Set(3, local, closed).Allow(t.Context()); !errors.Is(err, shardlimit.ErrUnavailable) {
 			t.Errorf("FailClosed: %+v, %v", d, err)
 		}
 	}
 	if used := limittest.Peek(t, local).Used; used != 0 {
 		t.Errorf("%d permits are used that nobody got", used)
 	}
-	d, err := shardlimit.All(local, open).AllowN(t.Context(), 3)
-	if err != nil || !d.Allowed || !d.Degraded || d.Granted != 3 {
+	d, err := limittest.Set(3, local, open).Allow(t.Context())
+	if err != nil || !d.Allowed || !d.Degraded || d.Granted != 6 {
 		t.Errorf("FailOpen: %+v, %v", d, err)
 	}
 	if used := limittest.Peek(t, local).Used; used != 3 {
@@ -330,7 +341,7 @@ func TestALimitOfASetHasItsOwnPolicy(t *testing.T) {
 	if _, err := local.AllowN(t.Context(), 7); err != nil {
 		t.Fatal(err)
 	}
-	for _, set := range []*shardlimit.Set{shardlimit.All(local, closed), shardlimit.All(closed, local)} {
+	for _, set := range []*shardlimit.Set{limittest.Set(1, local, closed), limittest.Set(1, closed, local)} {
 		if d, err := set.Allow(t.Context()); err != nil || d.Allowed {
 			t.Errorf("one refuses, the other is away: %+v, %v", d, err)
 		}

@@ -194,23 +194,23 @@ func TestEverythingSettlesWhatWasHandedOver(t *testing.T) {
 		}
 		one, other := limittest.Limiter(t, a, "x", shardlimit.PerHour(10)),
 			limittest.Limiter(t, a, "y", shardlimit.PerHour(20))
-		set := shardlimit.All(one, other)
-		d, err := set.AllowN(t.Context(), 5)
+		set := shardlimit.All(one.N(5), other.N(7))
+		d, err := set.Allow(t.Context())
 		if err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}
-		there := shardlimit.All(limittest.Limiter(t, b, "x", shardlimit.PerHour(10)),
+		there := limittest.Set(1, limittest.Limiter(t, b, "x", shardlimit.PerHour(10)),
 			limittest.Limiter(t, b, "y", shardlimit.PerHour(20)))
 		if err := one.Settle(t.Context(), handOver(t, d), 2); !errors.Is(err, shardlimit.ErrOtherLimiter) {
 			t.Error(err)
 		}
-		if err := there.Settle(t.Context(), handOver(t, d), 2); err != nil {
+		if err := there.Settle(t.Context(), handOver(t, d), 2, 9); err != nil {
 			t.Error(err)
 		}
-		if err := set.Settle(t.Context(), d, 2); !errors.Is(err, shardlimit.ErrSettled) {
+		if err := set.Settle(t.Context(), d, 2, 9); !errors.Is(err, shardlimit.ErrSettled) {
 			t.Error(err)
 		}
-		if x, y := limittest.Peek(t, one).Used, limittest.Peek(t, other).Used; x != 2 || y != 2 {
+		if x, y := limittest.Peek(t, one).Used, limittest.Peek(t, other).Used; x != 2 || y != 9 {
 			t.Errorf("%d and %d used", x, y)
 		}
 	})

@@ -84,7 +84,7 @@ func TestWhatWasNotGrantedIsNotSettled(t *testing.T) {
 		l.Settle(t.Context(), shardlimit.Decision{Allowed: true, Granted: 5}, 0)); err != nil {
 		t.Error(err)
 	}
-	both, err := shardlimit.All(limittest.Limiter(t, c, "of a set", shardlimit.PerHour(10))).AllowN(t.Context(), 1)
+	both, err := limittest.Set(1, limittest.Limiter(t, c, "of a set", shardlimit.PerHour(10))).Allow(t.Context())
 	if err != nil || !both.Allowed {
 		t.Fatalf("%+v, %v", both, err)
 	}

@@ -115,7 +115,7 @@ func TestErrorsOfAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := limittest.Bubbled(t, 1).Client(t)
 		l := limittest.Limiter(t, c, "l", shardlimit.PerMinute(2))
-		set := shardlimit.All(l, limittest.Limiter(t, c, "m", shardlimit.PerHour(2)))
+		m := limittest.Limiter(t, c, "m", shardlimit.PerHour(2))
 		limittest.MustGet(t, l, 2)
 		boom := errors.New("boom")
 		ended := func() context.Context {
@@ -124,13 +124,15 @@ func TestErrorsOfAcquire(t *testing.T) {
 			return ctx
 		}
 		for name, call := range map[string]func(context.Context, int64) (shardlimit.Decision, error){
-			"Acquire": l.Acquire, "a set's": set.Acquire,
+			"Acquire": l.Acquire, "a set's": func(ctx context.Context, n int64) (shardlimit.Decision, error) {
+				return shardlimit.All(l.N(n), m.N(min(n, 2))).Acquire(ctx)
+			},
 		} {
 			for want, try := range map[error]func() (shardlimit.Decision, error){
 				boom:                         func() (shardlimit.Decision, error) { return call(ended(), 2) },
 				context.Canceled:             func() (shardlimit.Decision, error) { return call(ended(), 1) },
 				shardlimit.ErrExceedsLimit:   func() (shardlimit.Decision, error) { return call(t.Context(), 3) },
-				shardlimit.ErrInvalidPermits: func() (shardlimit.Decision, error) { return call(t.Context(), 0) },
+				shardlimit.ErrInvalidPermits: func() (shardlimit.Decision, error) { return call(t.Context(), -1) },
 			} {
 				if d, err := try(); !errors.Is(err, want) || d.Allowed || d.Granted != 0 {
 					t.Errorf("%s: %+v, %v; want %v", name, d, err, want)
@@ -150,25 +152,25 @@ func TestASetGivesBackWhatItAcquired(t *testing.T) {
 		l := limittest.Limiter(t, c, "l", shardlimit.PerMinute(2))
 		evenly := limittest.Limiter(t, c, "m",
 			shardlimit.Limit{Permits: 60, Per: time.Minute, Algorithm: shardlimit.LeakyBucket})
-		set := shardlimit.All(l, limittest.Limiter(t, c, "n", shardlimit.PerHour(9)), evenly)
+		set := limittest.Set(2, l, limittest.Limiter(t, c, "n", shardlimit.PerHour(9)), evenly)
 		limittest.MustGet(t, l, 2)
 		limittest.MustGet(t, evenly, 1)
-		d, err := set.Acquire(t.Context(), 2)
-		if err != nil || !d.Allowed || d.Granted != 2 || d.Delay != 0 {
+		d, err := set.Acquire(t.Context())
+		if err != nil || !d.Allowed || d.Granted != 6 || d.Delay != 0 {
 			t.Fatalf("%+v, %v", d, err)
 		}
 		for range 2 {
-			if err := limittest.Once(set.Settle(t.Context(), d, 0)); err != nil {
+			if err := limittest.Once(set.Settle(t.Context(), d, 0, 0, 0)); err != nil {
 				t.Error(err)
 			}
 		}
 		if used := limittest.Peek(t, l).Used; used != 0 {
 			t.Errorf("%d used", used)
 		}
-		if d, err := set.Acquire(t.Context(), 2); err != nil || !d.Allowed {
+		if d, err := set.Acquire(t.Context()); err != nil || !d.Allowed {
 			t.Errorf("%+v, %v", d, err)
 		}
-		late, err := set.Acquire(limittest.Shortly(t, time.Second), 2)
+		late, err := set.Acquire(limittest.Shortly(t, time.Second))
 		if !errors.Is(err, shardlimit.ErrWaitTooLong) || late.Allowed || late.RetryAfter < time.Second {
 			t.Errorf("%+v, %v", late, err)
 		}

@@ -25,7 +25,7 @@ func TestWaitOutAnOutage(t *testing.T) {
 			})
 			done := make(chan error, 2)
 			go func() { done <- l.Wait(t.Context()) }()
-			go func() { done <- shardlimit.All(l).Wait(t.Context()) }()
+			go func() { done <- limittest.Set(1, l).Wait(t.Context()) }()
 			if waits != shardlimit.WaitOut {
 				for range 2 {
 					if err := <-done; !errors.Is(err, shardlimit.ErrUnavailable) {

@@ -18,7 +18,7 @@ import (
 const atMost = shardlimit.DefaultCallTimeout + 10*time.Millisecond
 
 // everyCall is every kind of call on a limit of 1,000 permits.
-func everyCall(l *shardlimit.Limiter, set *shardlimit.Set, refund func() shardlimit.Decision,
+func everyCall(l *shardlimit.Limiter, set func(n int64) *shardlimit.Set, refund func() shardlimit.Decision,
 	r *shardlimit.Reservation) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"Allow":      func(ctx context.Context) error { _, err := l.Allow(ctx); return err },
@@ -31,9 +31,9 @@ func everyCall(l *shardlimit.Limiter, set *shardlimit.Set, refund func() shardli
 		"Cancel":     func(ctx context.Context) error { return r.Cancel(ctx) },
 		"Settle":     func(ctx context.Context) error { return l.Settle(ctx, refund(), 0) },
 		"Peek":       func(ctx context.Context) error { _, err := l.Peek(ctx); return err },
-		"Set.Allow":  func(ctx context.Context) error { _, err := set.Allow(ctx); return err },
-		"Set.AllowN": func(ctx context.Context) error { _, err := set.AllowN(ctx, 700); return err },
-		"Set.Wait":   func(ctx context.Context) error { return set.Wait(ctx) },
+		"Set.Allow":  func(ctx context.Context) error { _, err := set(1).Allow(ctx); return err },
+		"Set of 700": func(ctx context.Context) error { _, err := set(700).Allow(ctx); return err },
+		"Set.Wait":   func(ctx context.Context) error { return set(1).Wait(ctx) },
 	}
 }
 
@@ -61,7 +61,7 @@ func returnInTime(t *testing.T, shards int, patience time.Duration) {
 		all = append(all,
 			limittest.Limiter(t, c, fmt.Sprint("other", i), shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2}))
 	}
-	set := shardlimit.All(all...)
+	set := func(n int64) *shardlimit.Set { return limittest.Set(n, all...) }
 	for name := range everyCall(nil, nil, nil, nil) {
 		if patience == 0 && strings.Contains(name, "Wait") {
 			continue // it has no end but that of its context
@@ -167,7 +167,7 @@ func TestASetOfScarceLimitsHasOneDeadline(t *testing.T) {
 			}
 			time.Sleep(3 * time.Second)
 			began := time.Now()
-			d, err := shardlimit.All(all...).AllowN(t.Context(), 5)
+			d, err := limittest.Set(5, all...).Allow(t.Context())
 			if took := time.Since(began); err != nil || !d.Allowed || took > atMost {
 				t.Errorf("%s away: after %s: %+v, %v", rtt, took, d, err)
 			}

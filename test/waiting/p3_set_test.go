@@ -43,7 +43,7 @@ func TestASetHasOneDeadlineAfterARest(t *testing.T) {
 						_, _ = l.Allow(t.Context())
 						all = append(all, l)
 					}
-					set := shardlimit.All(all...)
+					set := limittest.Set(1, all...)
 					_, _ = set.Allow(t.Context())
 					time.Sleep(rest)
 					for _, n := range net {

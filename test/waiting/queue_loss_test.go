@@ -33,7 +33,7 @@ func TestNoPermitIsLostToCallersWhoGiveUp(t *testing.T) {
 		least := int64(lasts/(every+4*c.rtt)) - 1
 		for name, waiting := range map[string]func(*shardlimit.Limiter) func(context.Context) error{
 			"Limiter": func(l *shardlimit.Limiter) func(context.Context) error { return l.Wait },
-			"Set":     func(l *shardlimit.Limiter) func(context.Context) error { return shardlimit.All(l).Wait },
+			"Set":     func(l *shardlimit.Limiter) func(context.Context) error { return limittest.Set(1, l).Wait },
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				f, _ := limittest.Bubbled(t, 1).Distant(t, c.rtt)

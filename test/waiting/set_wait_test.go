@@ -14,7 +14,7 @@ func TestWaitersOfASetAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	c := limittest.Standalone(t).Client(t)
 	one := limittest.Limiter(t, c, "a", shardlimit.PerHour(1))
-	set := shardlimit.All(one, limittest.Limiter(t, c, "b", shardlimit.PerHour(50)))
+	set := limittest.Set(1, one, limittest.Limiter(t, c, "b", shardlimit.PerHour(50)))
 	if err := set.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestWaitersOfASetAreServedInOrder(t *testing.T) {
 			}
 			served <- i
 		}()
-		limittest.AwaitThat(t, "it is in line", func() bool { return limittest.Waiting(set) == i+1 })
+		limittest.AwaitThat(t, "it is in line", func() bool { return limittest.Waiting(one) == i+1 })
 	}
 	for next := range callers {
 		if err := one.Reset(t.Context()); err != nil { // room for the next one
@@ -42,7 +42,8 @@ func TestWaitersOfASetAreServedInOrder(t *testing.T) {
 func TestWaitersOfASetLeaveInEveryWay(t *testing.T) {
 	t.Parallel()
 	c := limittest.Standalone(t).Client(t)
-	set := shardlimit.All(limittest.Limiter(t, c, "a", shardlimit.PerHour(1)),
+	one := limittest.Limiter(t, c, "a", shardlimit.PerHour(1))
+	set := limittest.Set(1, one,
 		limittest.Limiter(t, c, "b", shardlimit.PerHour(5)))
 	if err := set.Wait(t.Context()); err != nil {
 		t.Fatal(err)
@@ -54,9 +55,9 @@ func TestWaitersOfASetLeaveInEveryWay(t *testing.T) {
 	errs := make(chan error, 2)
 	for i, ctx := range []context.Context{t.Context(), ctx} {
 		go func() { errs <- set.Wait(ctx) }()
-		limittest.AwaitThat(t, "it waits", func() bool { return limittest.Waiting(set) == i+1 })
+		limittest.AwaitThat(t, "it waits", func() bool { return limittest.Waiting(one) == i+1 })
 	}
-	limittest.AwaitThat(t, "the head knows how long", func() bool { return limittest.NotBefore(set) > 0 })
+	limittest.AwaitThat(t, "the head knows how long", func() bool { return limittest.NotBefore(one) > 0 })
 	if err := set.Wait(limittest.Shortly(t, time.Minute)); !errors.Is(err, shardlimit.ErrWaitTooLong) {
 		t.Errorf("behind another, a deadline that cannot be met: %v", err)
 	}
@@ -78,11 +79,11 @@ func TestASetOfNilReturnsAnError(t *testing.T) {
 	fl, posts := limittest.Proxied(t, 1)
 	l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerHour(10))
 	sent := posts[0].Takes.Load()
-	for name, set := range map[string]*shardlimit.Set{"nil": shardlimit.All(nil),
-		"one and nil": shardlimit.All(l, nil)} {
+	for name, set := range map[string]*shardlimit.Set{"nil": limittest.Set(1, nil),
+		"one and nil": limittest.Set(1, l, nil)} {
 		_, err := set.Allow(t.Context())
 		for call, err := range map[string]error{
-			"Allow": err, "Wait": set.Wait(t.Context()), "Settle": set.Settle(t.Context(), shardlimit.Decision{}, 0),
+			"Allow": err, "Wait": set.Wait(t.Context()), "Settle": set.Settle(t.Context(), shardlimit.Decision{}),
 		} {
 			if !errors.Is(err, shardlimit.ErrInvalidLimit) {
 				t.Errorf("%s: %s: %v", name, call, err)
