@@ -230,16 +230,17 @@ func TestRoutesAndKeys(t *testing.T) {
 		return httplimit.All(httplimit.Policy{Name: "all", Limiter: all},
 			httplimit.Policy{Name: "user", Limiter: users.Limiter(user(r)), Permits: 1})
 	}, httplimit.Options{})(ok))
+	const both = `"all";q=5;w=3600, "user";q=2;w=60`
 	for i, step := range []struct {
 		path, user, limit, rules string
 		status                   int
 	}{
 		{"/free", "", "", "", 200},
 		{"/each", "ann", `"each";r=1`, `"each";q=2;w=60`, 200},
-		{"/both", "ann", `"default";r=0`, `"default";q=2`, 200},
+		{"/both", "ann", `"all";r=4`, both, 200},
 		{"/each", "ann", `"each";r=0`, `"each";q=2;w=60`, 429},
-		{"/both", "ann", `"default";r=0`, `"default";q=2`, 429},
-		{"/both", "bob", `"default";r=1`, `"default";q=2`, 200},
+		{"/both", "ann", `"all";r=4`, both, 429},
+		{"/both", "bob", `"all";r=3`, both, 200},
 		{"/each", "", "", "", 400},
 	} {
 		r := httptest.NewRequest(http.MethodGet, step.path, nil)

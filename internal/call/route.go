@@ -265,3 +265,32 @@ func (v *view) KnownDenial(n, now int64, d *Decision) bool {
 	d.Source = telemetry.Memory
 	return true
 }
+
+// Lacks returns how long n permits of a limit are believed not to be free, without asking anybody;
+// 0 if they may be.
+func (m *Member) Lacks(r *limit.Routes, n int64) time.Duration {
+	if r == nil || r.Limit.Mode.Lenient() || r.Spare() >= n {
+		return 0
+	}
+	now := m.Target.Process.Now()
+	if n == 1 {
+		_, next := m.View(r).ShutOut(now)
+		return time.Duration(max(0, next-now))
+	}
+	if o := m.Target.ahead.Load(); o != nil && now < o.until {
+		return time.Duration(max(0, o.when(n, r.Limit.Per)-now))
+	}
+	return 0
+}
+
+// gone returns the error for a caller whose context or client has ended, nil if
+// the call can go on to another shard.
+func (c *Target) gone(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, limit.ErrClosed) || c.Process.Closed.Load():
+		return limit.ErrClosed
+	case ctx.Err() != nil:
+		return clock.Ended(ctx)
+	}
+	return nil
+}

@@ -37,11 +37,13 @@ type BubbleNode struct {
 	Down   atomic.Bool  // it refuses every script
 	Stuck  atomic.Int64 // how long scripts that come now are on their way, nanoseconds
 	Each   atomic.Int64 // how long it works for each key of a script, nanoseconds
+	Calls  atomic.Int64 // scripts that came
 	Paused atomic.Int64 // until when it carries out no script, UnixNano
 }
 
 func (n *BubbleNode) hook(c *server.Peer, cmd string, args ...string) bool {
 	if cmd == "EVALSHA" || cmd == "EVAL" {
+		n.Calls.Add(1)
 		keys, _ := strconv.ParseInt(args[1], 10, 64)
 		time.Sleep(time.Duration(n.Stuck.Load() + keys*n.Each.Load()))
 		time.Sleep(time.Until(time.Unix(0, n.Paused.Load())))

@@ -26,6 +26,7 @@ type vote struct {
 	since  int64         // when this try began, likewise
 	routes *limit.Routes // nil if the limit could not be declared yet
 	late   bool          // before it can be asked, something has to be looked up
+	turn   bool          // the call's turn came in its line, and passed
 	asked  bool          // it has decided, or is about to
 	said   call.Decision
 	err    error
@@ -93,7 +94,12 @@ func (c *setCall) stand(said []call.Decision) (call.Decision, error) {
 	}
 	v := &c.votes[last]
 	v.since = v.Target.Process.Now()
-	v.said, v.err = wait.Stand(c.ctx, v.Member, v.routes, wait.Place{N: v.n, Deadline: v.Target.Deadline(c.ctx), Came: v.came})
+	v.said, v.err = wait.Stand(c.ctx, v.Member, v.routes, wait.Place{N: v.n, Deadline: v.Target.Deadline(c.ctx),
+		Came: v.came, Ready: func() bool { return c.ready(v) }})
+	if errors.Is(v.err, wait.ErrElsewhere) {
+		v.err, v.turn = nil, true
+		return v.said, nil
+	}
 	v.asked = v.err == nil
 	told := v.err
 	if errors.Is(told, limit.ErrWaitTooLong) { // that is a denial
@@ -103,16 +109,36 @@ func (c *setCall) stand(said []call.Decision) (call.Decision, error) {
 	return v.said, v.err
 }
 
-// keepPlaces keeps the places of the call in the lines of limits that granted it permits, which it
-// is about to give back, while it waits for another one: nobody behind is served. Else it might get
-// what it wants from each, but never from all at once. A place is kept only if the wait is no
-// longer than it takes until the limit has as much again; each time it gives back that doubles.
+// ready reports whether no limit but that one is believed to refuse the call.
+func (c *setCall) ready(but *vote) bool {
+	for i := range c.votes {
+		if v := &c.votes[i]; v != but && v.n > 0 {
+			if known, _ := v.refuses(); known {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// refuses reports whether a limit is believed to lack what the call wants, and for how long, or
+// others who came before wait for it.
+func (v *vote) refuses() (bool, time.Duration) {
+	lacks := v.Lacks(v.routes, v.n)
+	return lacks > 0 || v.routes != nil && !v.routes.Limit.Mode.Lenient() && wait.Behind(v.Member, v.came), lacks
+}
+
+// keepPlaces keeps the places of the call in the lines where its turn came, while it waits for
+// another limit: nobody behind is served. Else it might get what it wants from each limit, but never
+// from all at once. A place is kept only if the wait is no longer than it takes until the limit has
+// as much again; with each turn that passes that doubles.
 func (c *setCall) keepPlaces(missing time.Duration) {
 	for i := range c.votes {
 		v := &c.votes[i]
-		if !v.asked || v.said.Granted == 0 || v.said.Mode.Lenient() {
+		if !v.turn && (!v.asked || v.said.Granted == 0) || v.Target.Mode(v.routes).Lenient() {
 			continue
 		}
+		v.turn = false
 		of := v.Target.LimitOf(v.routes)
 		again := time.Duration(float64(of.Per) * min(float64(v.n)/float64(of.Permits)*math.Ldexp(1, c.futile), 1))
 		if missing <= again {
@@ -163,15 +189,14 @@ func (c *setCall) fromMemory() {
 		if v.asked || v.n == 0 {
 			continue
 		}
-		mode := v.Target.Mode(v.routes)
-		if c.waits && v.routes != nil && !mode.Lenient() {
-			if others, least := wait.Ahead(v.Member, v.came); others {
-				v.asked, v.said = true, call.Decision{}
-				v.Target.Deny(v.routes, v.since, least, &v.said)
-				c.lost = true
+		if c.waits {
+			if known, lacks := v.refuses(); known {
+				v.asked, v.said, c.lost = true, call.Decision{}, true
+				v.Target.Deny(v.routes, v.since, lacks, &v.said)
 				continue
 			}
 		}
+		mode := v.Target.Mode(v.routes)
 		if mode.AsksNobody() || v.Target.LimitOf(v.routes).Scope == limit.PerParticipant ||
 			refuses(v.Member, v.routes, v.n, v.since) {
 			v.asked = true

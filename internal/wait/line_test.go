@@ -20,7 +20,7 @@ func queueFor(permits int64, sizes ...int64) (*queue, []*waiter) {
 	q.pumping, q.poke = true, make(chan struct{}, 1)
 	waiters := make([]*waiter, len(sizes))
 	for i, n := range sizes {
-		waiters[i], _ = q.join(n, 0, 0)
+		waiters[i], _ = q.join(Place{N: n})
 	}
 	return q, waiters
 }
@@ -98,7 +98,7 @@ func TestLeavingTheLineLosesNobodysPlace(t *testing.T) {
 	if q.leave(waiters[0]) {
 		t.Error("left after having been served")
 	}
-	if late, err := q.join(1, 0, 0); err != nil || q.line.Back() != late.place {
+	if late, err := q.join(Place{N: 1}); err != nil || q.line.Back() != late.place {
 		t.Errorf("a newcomer is not last: %v", err)
 	}
 }
@@ -120,7 +120,7 @@ func TestNobodyJoinsALineThatIsTooLong(t *testing.T) {
 			deadline = q.member.Target.Process.Now() + int64(join.deadline)
 		}
 		before := q.Len()
-		_, err := q.join(join.n, deadline, 0)
+		_, err := q.join(Place{N: join.n, Deadline: deadline})
 		if errors.Is(err, limit.ErrWaitTooLong) != join.hopeless || (err == nil) != (q.Len() == before+1) {
 			t.Errorf("%+v: %v, %d wait", join, err, q.Len())
 		}
@@ -159,10 +159,10 @@ func TestADenialTellsWhoWaitsInVain(t *testing.T) {
 		t.Errorf("in vain wait %v", got)
 	}
 	// What the head was told holds for newcomers: 26 permits need two windows more.
-	if _, err := q.join(1, in(q, 3*minute), 0); !errors.Is(err, limit.ErrWaitTooLong) {
+	if _, err := q.join(Place{N: 1, Deadline: in(q, 3*minute)}); !errors.Is(err, limit.ErrWaitTooLong) {
 		t.Errorf("a newcomer waits in vain: %v", err)
 	}
-	if _, err := q.join(1, in(q, 4*minute), 0); err != nil {
+	if _, err := q.join(Place{N: 1, Deadline: in(q, 4*minute)}); err != nil {
 		t.Errorf("a newcomer with time enough: %v", err)
 	}
 	// With another head it holds no more.
@@ -192,7 +192,7 @@ func TestNobodyWaitsInTheLineOfAClosedClient(t *testing.T) {
 	q.pumping = false
 	q.member.Target.Process.Closed.Store(true)
 	for i := range 3 {
-		w, err := q.join(1, 0, 0)
+		w, err := q.join(Place{N: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

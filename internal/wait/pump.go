@@ -56,7 +56,12 @@ func (q *pump) run() {
 			continue
 		}
 		if n == 0 {
-			q.nap(ctx, nap, PumpNap)
+			long := longestNap(c.LimitOf(r).Per)
+			if lacks := q.member.Lacks(r, 1); lacks > 0 {
+				q.dismissHopeless(c.Process.Now() + int64(lacks))
+				long = min(long, lacks)
+			}
+			q.nap(ctx, nap, long)
 			continue
 		}
 		_, restarts := q.first(n)
@@ -167,7 +172,17 @@ func (q *queue) head(r *limit.Routes) (n int64, singles, ok bool) {
 	for e := q.line.Front(); e != nil; e = q.line.Front() {
 		w := e.Value.(*waiter)
 		if r == nil || w.n <= r.Limit.Most() || r.Limit.Mode.Lenient() {
-			break
+			if w.ready == nil {
+				break
+			}
+			if q.member.Lacks(r, w.n) > 0 {
+				return 0, false, true
+			}
+			if w.ready() {
+				break
+			}
+			q.dismiss(w, ErrElsewhere)
+			continue
 		}
 		q.dismiss(w, fmt.Errorf("%w: %d asked for, the limit is now %d", limit.ErrExceedsLimit, w.n, r.Limit.Most()))
 	}
@@ -197,6 +212,10 @@ func (q *queue) hand(d call.Decision, singles bool) {
 		w := e.Value.(*waiter)
 		if w.n > left || w.n == 0 || singles && w.n != 1 {
 			break
+		}
+		if w.ready != nil && !w.ready() {
+			q.dismiss(w, ErrElsewhere)
+			continue
 		}
 		served := d
 		if w.n < d.Granted {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/call"
@@ -21,8 +22,9 @@ type queue struct {
 	member *call.Member
 
 	mu      sync.Mutex
-	line    list.List // of *waiter
-	wanted  int64     // by all in the line
+	line    list.List    // of *waiter, in the order in which they came
+	wanted  int64        // by all in the line
+	oldest  atomic.Int64 // when the head came; 0: there is none
 	pumping bool
 	poke    chan struct{}
 
@@ -39,6 +41,7 @@ type waiter struct {
 	n        int64         // 0: nothing yet, see Keep
 	came     int64         // on the client's clock
 	deadline int64         // on the client's clock; 0: none
+	ready    func() bool   // whether it may be served; nil: yes
 	done     chan error    // one value
 	due      int64         // when what it was served may act, on the client's clock; 0: at once
 	served   call.Decision // what that is
@@ -70,7 +73,7 @@ func Acquire(ctx context.Context, l *call.Limiter, n int64) (d call.Decision, er
 // waitInLine waits behind those who came before.
 func waitInLine(ctx context.Context, m *call.Member, r *limit.Routes, n, deadline, start int64) (
 	d call.Decision, err error) {
-	d, err = Stand(ctx, m, r, Place{n, deadline, start})
+	d, err = Stand(ctx, m, r, Place{N: n, Deadline: deadline, Came: start})
 	if err == nil {
 		err = sleepOut(ctx, m.Target, &d, d.Delay, deadline)
 	}
@@ -88,12 +91,18 @@ type Place struct {
 	N        int64 // permits that it wants
 	Deadline int64 // on the client's clock; 0: none
 	Came     int64 // likewise
+
+	// Ready reports whether to serve it; nil: always. Else Stand returns ErrElsewhere.
+	Ready func() bool
 }
+
+// ErrElsewhere ends the waiting of a caller who is not ready to be served.
+var ErrElsewhere = errors.New("it waits elsewhere first")
 
 // Stand waits in a member's line, behind those who came before, until it is served. The permits may
 // act after the Delay of the decision.
 func Stand(ctx context.Context, m *call.Member, r *limit.Routes, p Place) (d call.Decision, err error) {
-	w, err := lineOf(m).join(p.N, p.Deadline, p.Came)
+	w, err := lineOf(m).join(p)
 	if err != nil {
 		return lineOf(m).hopeless(r, err), err
 	}
@@ -120,18 +129,14 @@ func Stand(ctx context.Context, m *call.Member, r *limit.Routes, p Place) (d cal
 // it is given up.
 func Keep(m *call.Member, came int64) (giveUp func()) {
 	q := lineOf(m)
-	w, _ := q.join(0, 0, came)
+	w, _ := q.join(Place{Came: came})
 	return func() { q.leave(w) }
 }
 
-// Ahead reports whether somebody waits in a member's line who came before, and how long it takes at
-// least until the first is served.
-func Ahead(m *call.Member, came int64) (someone bool, least time.Duration) {
-	q := lineOf(m)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	e := q.line.Front()
-	return e != nil && e.Value.(*waiter).came < came, time.Duration(max(0, q.notBefore-m.Target.Process.Now()))
+// Behind reports whether somebody waits in a member's line who came before.
+func Behind(m *call.Member, came int64) bool {
+	oldest := lineOf(m).oldest.Load()
+	return oldest != 0 && oldest < came
 }
 
 // unless returns the decision, or none with an error.
@@ -191,28 +196,29 @@ func (q *queue) Len() int {
 
 // join puts a caller in line behind those who came before, unless these make it certain that its
 // deadline passes first: no window admits more than the limit.
-func (q *queue) join(n, deadline, came int64) (*waiter, error) {
+func (q *queue) join(p Place) (*waiter, error) {
 	of := q.member.Target.LimitNow()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	before, wanted := q.line.Back(), q.wanted+n
-	for before != nil && before.Value.(*waiter).came > came {
+	before, wanted := q.line.Back(), q.wanted+p.N
+	for before != nil && before.Value.(*waiter).came > p.Came {
 		wanted -= before.Value.(*waiter).n
 		before = before.Prev()
 	}
-	if deadline != 0 && !q.inTime(wanted, deadline, of) {
-		return nil, fmt.Errorf("%w: %d permits are wanted before", limit.ErrWaitTooLong, wanted-n)
+	if p.Deadline != 0 && !q.inTime(wanted, p.Deadline, of) {
+		return nil, fmt.Errorf("%w: %d permits are wanted before", limit.ErrWaitTooLong, wanted-p.N)
 	}
-	w := &waiter{n: n, came: came, deadline: deadline, done: make(chan error, 1)}
-	q.wanted += n
+	w := &waiter{n: p.N, came: p.Came, deadline: p.Deadline, ready: p.Ready, done: make(chan error, 1)}
+	q.wanted += p.N
 	switch first := q.line.Front(); {
 	case before != nil:
 		w.place = q.line.InsertAfter(w, before)
-	case first != nil && first.Value.(*waiter).n != n:
+	case first != nil && first.Value.(*waiter).n != p.N:
 		q.wakeLocked() // for the head wants something else
 		fallthrough
 	default:
 		w.place = q.line.PushFront(w)
+		q.oldest.Store(p.Came)
 	}
 	if !q.pumping {
 		if q.poke == nil {
@@ -258,6 +264,10 @@ func (q *queue) remove(w *waiter) {
 	q.line.Remove(w.place)
 	w.place = nil
 	q.wanted -= w.n
+	q.oldest.Store(0)
+	if first := q.line.Front(); first != nil {
+		q.oldest.Store(first.Value.(*waiter).came)
+	}
 }
 
 func (q *queue) dismiss(w *waiter, err error) {

@@ -26,7 +26,7 @@ func TestASetPassesOnlyWhatEveryLimitHasRoomFor(t *testing.T) {
 	set := shardlimit.All(large.N(1), small.N(1), mine.N(1))
 	for i := range 5 {
 		d, err := set.Allow(t.Context())
-		if err != nil || !d.Allowed || d.Granted != 1 || d.Limit != 5 || d.Remaining != int64(4-i) ||
+		if err != nil || !d.Allowed || d.Granted != 3 || d.Limit != 5 || d.Remaining != int64(4-i) ||
 			d.RetryAfter != 0 || d.ResetAfter < time.Minute {
 			t.Fatalf("call %d: %+v, %v", i, d, err)
 		}
