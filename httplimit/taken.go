@@ -11,8 +11,7 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// Acquirer is a Waiter whose permits can be settled, as *shardlimit.Limiter and *shardlimit.Set
-// are.
+// Acquirer is a Waiter whose permits can be settled, as *shardlimit.Limiter and *Policies are.
 type Acquirer interface {
 	Waiter
 	Acquire(ctx context.Context, n int64) (shardlimit.Decision, error)

@@ -30,6 +30,7 @@ func draw(seed uint64, theme string) *plan {
 	}
 	d.clocks()
 	d.end()
+	d.sets()
 	return d.plan
 }
 

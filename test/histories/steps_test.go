@@ -17,6 +17,7 @@ var deeds = map[string]func(*world, step){
 	"rest":      func(w *world, s step) { w.rest(s.For) },
 	"call":      (*world).call,
 	"take":      (*world).take,
+	"together":  (*world).together,
 	"set":       (*world).set,
 	"bring":     (*world).bring,
 	"revise":    (*world).revise,
