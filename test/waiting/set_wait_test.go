@@ -3,7 +3,9 @@ package waiting
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -93,4 +95,65 @@ func TestASetOfNilReturnsAnError(t *testing.T) {
 	if n := posts[0].Takes.Load() - sent; n != 0 {
 		t.Errorf("%d script calls", n)
 	}
+}
+
+// Who waits for a limit alone and who waits in a Set, and any Set, stand in one line.
+func TestSetsAndOthersWaitInOneLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := limittest.Bubbled(t, 1).Client(t)
+		one := limittest.Limiter(t, c, "one", shardlimit.Limit{Permits: 1, Per: 10 * time.Second})
+		limittest.MustGet(t, one, 1)
+		served := make(chan int, 6)
+		for i := range cap(served) {
+			other := limittest.Limiter(t, c, fmt.Sprint(i), shardlimit.PerHour(5))
+			wait := shardlimit.All(other.N(int64(i)), one.N(1)).Wait
+			if i%2 == 0 {
+				wait = one.Wait
+			}
+			go func() {
+				if err := wait(t.Context()); err != nil {
+					t.Error(err)
+				}
+				served <- i
+			}()
+			synctest.Wait()
+			time.Sleep(time.Millisecond)
+		}
+		if err := shardlimit.All(one.N(1)).Wait(limittest.Shortly(t, 50*time.Second)); !errors.Is(err,
+			shardlimit.ErrWaitTooLong) {
+			t.Errorf("a deadline that those before make impossible: %v", err)
+		}
+		for want := range cap(served) {
+			if i := <-served; i != want {
+				t.Errorf("caller %d was served in place of %d", i, want)
+			}
+		}
+	})
+}
+
+// Who leaves while it asks the others gives back what its line served it.
+func TestWhoLeavesASetGivesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 1)
+		f.Punctual = true
+		c := f.Client(t)
+		one := limittest.Limiter(t, c, "one", shardlimit.Limit{Permits: 1, Per: 10 * time.Second})
+		other := limittest.Limiter(t, c, "other", shardlimit.PerHour(9))
+		limittest.MustGet(t, one, 1)
+		nodes[0].Stuck.Store(int64(20 * time.Millisecond))
+		for late := range 5 {
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- shardlimit.All(one.N(1), other.N(2)).Wait(ctx) }()
+			time.Sleep(10*time.Second + time.Duration(10*late-5)*time.Millisecond)
+			cancel()
+			err := <-done
+			time.Sleep(time.Second)
+			if used := limittest.Peek(t, one).Used + limittest.Peek(t, other).Used; err == nil || used != 0 {
+				t.Errorf("left %d: %d permits are used, %v", late, used, err)
+			}
+			time.Sleep(20 * time.Second)
+			limittest.MustGet(t, one, 1)
+		}
+	})
 }
