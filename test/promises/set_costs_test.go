@@ -87,11 +87,11 @@ func TestALimitTwiceInASetCountsTheSum(t *testing.T) {
 			!set.Each(denied)[1].Allowed {
 			t.Errorf("%+v, %v", denied, err)
 		}
-		if err := set.Settle(t.Context(), d, 0, 1, 1); err != nil {
+		if err := set.Settle(t.Context(), d, 1, 1, 1); err != nil {
 			t.Error(err)
 		}
-		if used := limittest.Peek(t, family.Limiter("a")).Used; used != 1 {
-			t.Errorf("%d used after it was settled for one", used)
+		if used := limittest.Peek(t, family.Limiter("a")).Used; used != 2 {
+			t.Errorf("%d used after it was settled for two", used)
 		}
 		_, err = shardlimit.All(family.Limiter("a").N(3), family.Limiter("a").N(3)).Allow(t.Context())
 		if !errors.Is(err, shardlimit.ErrExceedsLimit) {
