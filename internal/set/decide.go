@@ -25,7 +25,6 @@ type vote struct {
 	came   int64         // when the call came, on the process' clock
 	since  int64         // when this try began, likewise
 	routes *limit.Routes // nil if the limit could not be declared yet
-	late   bool          // before it can be asked, something has to be looked up
 	turn   bool          // the call's turn came in its line, and passed
 	asked  bool          // it has decided, or is about to
 	said   call.Decision

@@ -131,6 +131,23 @@ func TestSetsAndOthersWaitInOneLine(t *testing.T) {
 	})
 }
 
+// A Set takes nothing that is free past somebody who waits for more.
+func TestASetOvertakesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := limittest.Bubbled(t, 1).Client(t)
+		l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 5, Per: 10 * time.Second, Shards: 1})
+		limittest.MustGet(t, l, 3)
+		served := make(chan string, 2)
+		go func() { served <- fmt.Sprint("alone ", l.WaitN(t.Context(), 4)) }()
+		synctest.Wait()
+		time.Sleep(time.Millisecond)
+		go func() { served <- fmt.Sprint("set ", shardlimit.All(l.N(1)).Wait(t.Context())) }()
+		if first, second := <-served, <-served; first != "alone <nil>" || second != "set <nil>" {
+			t.Errorf("%s came before %s", first, second)
+		}
+	})
+}
+
 // Who leaves while it asks the others gives back what its line served it.
 func TestWhoLeavesASetGivesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
