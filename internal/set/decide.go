@@ -128,9 +128,9 @@ func (v *vote) refuses() (bool, time.Duration) {
 }
 
 // keepPlaces keeps the places of the call in the lines where its turn came, while it waits for
-// another limit: nobody behind is served. Else it might get what it wants from each limit, but never
-// from all at once. A place is kept only if the wait is no longer than it takes until the limit has
-// as much again; with each turn that passes that doubles.
+// another limit: nobody behind is served. Else it might get what it wants from each limit, but
+// never from all at once. A place is kept only if the wait is no longer than it takes until the
+// limit has as much again; with each turn that passes that doubles.
 func (c *setCall) keepPlaces(missing time.Duration) {
 	for i := range c.votes {
 		v := &c.votes[i]

@@ -138,7 +138,7 @@ func TestASetOvertakesNobody(t *testing.T) {
 		l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 5, Per: 10 * time.Second, Shards: 1})
 		limittest.MustGet(t, l, 3)
 		served := make(chan string, 2)
-		go func() { served <- fmt.Sprint("alone ", l.WaitN(t.Context(), 4)) }()
+		go func() { served <- fmt.Sprint("alone ", l.WaitN(t.Context(), 5)) }()
 		synctest.Wait()
 		time.Sleep(time.Millisecond)
 		go func() { served <- fmt.Sprint("set ", shardlimit.All(l.N(1)).Wait(t.Context())) }()
