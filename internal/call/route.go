@@ -266,13 +266,19 @@ func (v *view) KnownDenial(n, now int64, d *Decision) bool {
 	return true
 }
 
+// Leased reports whether a lease has n permits.
+func (m *Member) Leased(r *limit.Routes, n, now int64) bool {
+	l := m.Leases.Current.Load()
+	return l != nil && r.Limit.Lease > 0 && now < l.Until && l.Left.Load() >= n
+}
+
 // Lacks returns how long n permits of a limit are believed not to be free, without asking anybody;
 // 0 if they may be.
 func (m *Member) Lacks(r *limit.Routes, n int64) time.Duration {
-	if r == nil || r.Limit.Mode.Lenient() || r.Spare() >= n {
+	now := m.Target.Process.Now()
+	if r == nil || r.Limit.Mode.Lenient() || r.Spare() >= n || m.Leased(r, n, now) {
 		return 0
 	}
-	now := m.Target.Process.Now()
 	if n == 1 {
 		_, next := m.View(r).ShutOut(now)
 		return time.Duration(max(0, next-now))

@@ -365,10 +365,7 @@ func (c *setCall) handBack() {
 // refuses reports whether it is certain that n permits would be refused, without
 // asking Redis.
 func refuses(m *call.Member, r *limit.Routes, n, now int64) bool {
-	if r == nil {
-		return false
-	}
-	if l := m.Leases.Current.Load(); l != nil && r.Limit.Lease > 0 && now < l.Until && l.Left.Load() >= n {
+	if r == nil || m.Leased(r, n, now) {
 		return false
 	}
 	var d call.Decision

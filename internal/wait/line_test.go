@@ -206,3 +206,38 @@ func TestNobodyWaitsInTheLineOfAClosedClient(t *testing.T) {
 		}
 	}
 }
+
+// Who came before stands in front, whenever it joins the line; a place that is kept holds up those
+// behind it, and one that is not ready goes elsewhere.
+func TestPlacesAreByArrival(t *testing.T) {
+	q, _ := queueFor(100)
+	for _, p := range []Place{{N: 1, Came: 5}, {N: 2, Came: 9}, {N: 3, Came: 7}, {N: 4, Came: 5}} {
+		if _, err := q.join(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var order []int64
+	for e := q.line.Front(); e != nil; e = e.Next() {
+		order = append(order, e.Value.(*waiter).n)
+	}
+	if !slices.Equal(order, []int64{1, 4, 3, 2}) || !Behind(q.member, 6) || Behind(q.member, 5) {
+		t.Errorf("the line is %v, the first came %d", order, q.oldest.Load())
+	}
+	giveUp := Keep(q.member, 3)
+	if n, _, ok := q.head(nil); n != 0 || !ok {
+		t.Errorf("%d are asked for past a place that is kept", n)
+	}
+	giveUp()
+	giveUp()
+	if n, singles, ok := q.head(nil); n != 1 || !singles || !ok {
+		t.Errorf("%d are asked for", n)
+	}
+	w, err := q.join(Place{N: 1, Came: 1, Ready: func() bool { return false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.hand(call.Decision{Answer: call.Answer{Granted: 1, Degraded: true}}, true)
+	if err := <-w.done; !errors.Is(err, ErrElsewhere) || q.wanted != 9 || q.oldest.Load() != 5 {
+		t.Errorf("%v, %d wanted, the first came %d", err, q.wanted, q.oldest.Load())
+	}
+}
