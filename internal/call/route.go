@@ -288,15 +288,3 @@ func (m *Member) Lacks(r *limit.Routes, n int64) time.Duration {
 	}
 	return 0
 }
-
-// gone returns the error for a caller whose context or client has ended, nil if
-// the call can go on to another shard.
-func (c *Target) gone(ctx context.Context, err error) error {
-	switch {
-	case errors.Is(err, limit.ErrClosed) || c.Process.Closed.Load():
-		return limit.ErrClosed
-	case ctx.Err() != nil:
-		return clock.Ended(ctx)
-	}
-	return nil
-}

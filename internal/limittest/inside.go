@@ -11,15 +11,19 @@ import (
 
 // Waiting returns how many callers stand in the line of a limiter.
 func Waiting(of *shardlimit.Limiter) int {
-	n, _ := wait.Waiting(inside.Limiter(of))
-	return n
+	if q := has(of).Waiting.Load(); q != nil {
+		return (*q).Len()
+	}
+	return 0
 }
 
 // NotBefore returns when the head of the line can be served at the earliest, 0 if that is not
 // known.
 func NotBefore(of *shardlimit.Limiter) int64 {
-	_, at := wait.Waiting(inside.Limiter(of))
-	return at
+	if q := has(of).Waiting.Load(); q != nil {
+		return (*q).(interface{ NotBefore() int64 }).NotBefore()
+	}
+	return 0
 }
 
 // Suspend is what becomes of a process whose machine was suspended for so long: its monotonic clock

@@ -93,18 +93,14 @@ func (c *setCall) stand(said []call.Decision) (call.Decision, error) {
 	}
 	v := &c.votes[last]
 	v.since = v.Target.Process.Now()
-	v.said, v.err = wait.Stand(c.ctx, v.Member, v.routes, wait.Place{N: v.n, Deadline: v.Target.Deadline(c.ctx),
-		Came: v.came, Ready: func() bool { return c.ready(v) }})
+	v.err = wait.Stand(c.ctx, v.Member, v.routes, wait.Place{N: v.n, Deadline: v.Target.Process.Deadline(c.ctx),
+		Came: v.came, Ready: func() bool { return c.ready(v) }}, &v.said)
 	if errors.Is(v.err, wait.ErrElsewhere) {
 		v.err, v.turn = nil, true
 		return v.said, nil
 	}
 	v.asked = v.err == nil
-	told := v.err
-	if errors.Is(told, limit.ErrWaitTooLong) { // that is a denial
-		told = nil
-	}
-	v.Target.Waited(c.ctx, &v.said, v.n, v.since, told)
+	v.Target.Waited(c.ctx, &v.said, v.n, v.since, v.err)
 	return v.said, v.err
 }
 

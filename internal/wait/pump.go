@@ -61,7 +61,7 @@ func (q *pump) run() {
 				q.dismissHopeless(c.Process.Now() + int64(lacks))
 				long = min(long, lacks)
 			}
-			q.nap(ctx, nap, long)
+			q.nap(long)
 			continue
 		}
 		_, restarts := q.first(n)

@@ -70,20 +70,31 @@ func Acquire(ctx context.Context, l *call.Limiter, n int64) (d call.Decision, er
 	return d, err
 }
 
-// waitInLine waits behind those who came before.
-func waitInLine(ctx context.Context, m *call.Member, r *limit.Routes, n, deadline, start int64) (
-	d call.Decision, err error) {
-	d, err = Stand(ctx, m, r, Place{N: n, Deadline: deadline, Came: start})
-	if err == nil {
-		err = sleepOut(ctx, m.Target, &d, d.Delay, deadline)
+func acquire(ctx context.Context, m *call.Member, r *limit.Routes, n, start int64, d *call.Decision) error {
+	c, q := m.Target, lineOf(m)
+	deadline := c.Process.Deadline(ctx)
+	if q.Len() == 0 && c.Mode(r) != limit.Closed {
+		err := m.AtOnce(ctx, r, n, false, start, deadline, d)
+		switch {
+		case err == nil && d.Allowed:
+			if err = sleepOut(ctx, c, d, d.Delay, deadline); err != nil {
+				*d = call.Decision{}
+			}
+			return err
+		case err == nil && deadline != 0 && c.Process.Now()+int64(d.RetryAfter) > deadline:
+			return fmt.Errorf("%w: the next try can succeed in %s", limit.ErrWaitTooLong, d.RetryAfter)
+		case err != nil && !c.WaitsOn(err):
+			return err
+		}
 	}
-	if errors.Is(err, limit.ErrWaitTooLong) {
-		d = lineOf(m).hopeless(r, err)
-		m.Target.Waited(ctx, &d, n, start, nil)
-		return d, err
+	err := Stand(ctx, m, r, Place{N: n, Deadline: deadline, Came: start}, d)
+	if err != nil {
+		return err
 	}
-	m.Target.Waited(ctx, &d, n, start, err)
-	return unless(&d, err), err
+	if err = sleepOut(ctx, c, d, d.Delay, deadline); err != nil {
+		*d = q.hopeless(r, err)
+	}
+	return err
 }
 
 // Place is that of a caller in a line.
@@ -101,12 +112,9 @@ var ErrElsewhere = errors.New("it waits elsewhere first")
 
 // Stand waits in a member's line, behind those who came before, until it is served. The permits may
 // act after the Delay of the decision.
-func Stand(ctx context.Context, m *call.Member, r *limit.Routes, p Place) (d call.Decision, err error) {
-	w, err := lineOf(m).join(p)
-	if err != nil {
-		return lineOf(m).hopeless(r, err), err
-	}
-	w, err := q.join(n, deadline)
+func Stand(ctx context.Context, m *call.Member, r *limit.Routes, p Place, d *call.Decision) error {
+	q := lineOf(m)
+	w, err := q.join(p)
 	if err == nil {
 		select {
 		case err = <-w.done:
@@ -119,10 +127,12 @@ func Stand(ctx context.Context, m *call.Member, r *limit.Routes, p Place) (d cal
 		}
 	}
 	if err != nil {
-		return lineOf(m).hopeless(r, err), err
+		*d = q.hopeless(r, err)
+		return err
 	}
-	w.served.Delay = time.Duration(max(0, w.due-m.Target.Process.Now()))
-	return w.served, nil
+	*d = w.served
+	d.Delay = time.Duration(max(0, w.due-m.Target.Process.Now()))
+	return nil
 }
 
 // Keep keeps the place that who came then has in a member's line: nobody behind it is served until
@@ -137,14 +147,6 @@ func Keep(m *call.Member, came int64) (giveUp func()) {
 func Behind(m *call.Member, came int64) bool {
 	oldest := lineOf(m).oldest.Load()
 	return oldest != 0 && oldest < came
-}
-
-// unless returns the decision, or none with an error.
-func unless(d *call.Decision, err error) call.Decision {
-	if err != nil {
-		*d = q.hopeless(r, err)
-	}
-	return err
 }
 
 // hopeless returns the denial that goes with the error of a caller that cannot be served in time.
@@ -192,6 +194,14 @@ func (q *queue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.line.Len()
+}
+
+// NotBefore returns when the head of the line can be served at the earliest, 0 if that is not
+// known.
+func (q *queue) NotBefore() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.notBefore
 }
 
 // join puts a caller in line behind those who came before, unless these make it certain that its
