@@ -14,21 +14,18 @@ import (
 // Key is one key of a family, as its process uses it.
 type Key interface {
 	proposer
-	// Layout and Adopt are as for a Limit.
+	// Layout is the one that the key has now by the family's record, as far as that was read.
 	Layout() *shard.Layout
-	Adopt(l shard.Layout) error
-	// FreeAt is when a permit comes back to a shard, as last heard; ok is false if its node is
-	// gone.
-	FreeAt(s shard.Shard) (at int64, ok bool)
-	// Update takes over the layout that the family's record gives the key.
-	Update()
-	// Raised tells that there may be room where there was none.
-	Raised()
-	// Arrived tells that every shard of the layout has its share.
-	Arrived()
-	// Shut has the outage policy answer for the key while it is under the layout of this epoch,
-	// because of a shard that cannot be asked what is in use. With nil it opens the key.
-	Shut(epoch int64, cause error)
+	// Moved takes in what came of a step.
+	Moved(s Step)
+}
+
+// Step is what came of a step of a key's move.
+type Step struct {
+	Layout shard.Layout // under which it was made; settled if every shard has its share
+	Raised bool         // there may be room where there was none
+	// Stuck is why the outage policy has to answer: a shard cannot be asked what is in use.
+	Stuck error
 }
 
 // Move moves the capacity of one key of a family to where it is to be. Nothing drives it: each
@@ -77,9 +74,7 @@ func (r *Register) Follow(ctx context.Context, m *Move, k Key) {
 // under the layout that it knows: nobody who moves the key later would ask that shard.
 func (r *Register) confirmKey(ctx context.Context, k Key) error {
 	for range 2 { // the family's layout may be replaced in between
-		err := r.ConfirmWithin(ctx)
-		k.Update()
-		if err != nil {
+		if err := r.ConfirmWithin(ctx); err != nil {
 			return err
 		}
 		if r.Believed(k.Layout().Epoch, r.elapsed()) != 0 {
@@ -115,32 +110,33 @@ func (m *Move) begin(ctx context.Context, epoch int64) bool {
 // stepKey asks the shards of an unsettled key what they hold. Unless there is a doubt that the
 // layout is the last one, it raises those that may be raised, and settles the layout.
 func (r *Register) stepKey(ctx, caller context.Context, m *Move, k Key, layout shard.Layout, doubt error) {
+	made := Step{Layout: layout}
 	seen := make([]shard.Observation, len(layout.Shards))
-	err := cmp.Or(r.offer(ctx, k, layout, seen, false, func(int) (int64, bool) { return 0, true }, nil)...)
+	err := cmp.Or(r.offer(ctx, k, layout, seen, false, make([]int64, len(layout.Shards)))...)
 	step := layout.Plan(seen)
 	if doubt != nil {
 		err = doubt
 	} else if slices.ContainsFunc(step.Raise, func(v int64) bool { return v > 0 }) {
-		err = cmp.Or(cmp.Or(r.offer(ctx, k, layout, seen, false,
-			func(i int) (int64, bool) { return step.Raise[i], step.Raise[i] != 0 }, nil)...), err)
-		step = layout.Plan(seen)
-		k.Raised()
+		for i, floor := range step.Raise {
+			if floor == 0 {
+				step.Raise[i] = notAsked
+			}
+		}
+		err = cmp.Or(cmp.Or(r.offer(ctx, k, layout, seen, false, step.Raise)...), err)
+		step, made.Raised = layout.Plan(seen), true
 	}
 	switch {
 	case step.Superseded:
 		r.overtaken(layout.Epoch, seen)
 	case step.Done && doubt == nil:
-		if err = k.Adopt(layout.Settle(0)); err == nil {
-			k.Arrived()
-			return
-		}
+		made.Layout = layout.Settle(0)
 	}
-	if caller.Err() != nil {
-		return // it may be its fault that a shard did not answer
+	if caller.Err() == nil { // else it may be its fault that a shard did not answer
+		made.Stuck = stuck(layout, seen, err)
+		m.after.Store(r.now() + int64(longestPause(layout.Window)))
+		m.epoch.Store(layout.Epoch)
 	}
-	k.Shut(layout.Epoch, stuck(layout, seen, err))
-	m.after.Store(r.nextStep(k, layout, seen))
-	m.epoch.Store(layout.Epoch)
+	k.Moved(made)
 }
 
 // stuck returns why a key has nothing where it is to be: where it was cannot be asked, and nobody
@@ -152,19 +148,4 @@ func stuck(layout shard.Layout, seen []shard.Observation, cause error) error {
 		}
 	}
 	return cause
-}
-
-// nextStep is when a step can do more: when the first permit leaves a shard that gives its share
-// up, but not more often than a driver looks.
-func (r *Register) nextStep(k Key, layout shard.Layout, seen []shard.Observation) int64 {
-	now := r.now()
-	next, waits := now, false
-	for i, s := range layout.Shards {
-		if o := seen[i]; o.Seen && o.Share > s.Share {
-			if at, ok := k.FreeAt(s); ok && (!waits || at < next) {
-				next, waits = at, true
-			}
-		}
-	}
-	return max(next, now+int64(r.rhythm(layout.Window, true)))
 }

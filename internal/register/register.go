@@ -63,7 +63,6 @@ type Register struct {
 	participants    atomic.Int64
 	driving         atomic.Bool
 	leads           atomic.Int64  // the epoch of the layout that this process made last
-	stirred         atomic.Bool   // permits came back to shards that give capacity up
 	poked           chan struct{} // wakes the driver
 	proposing       chan struct{} // holds one token: one change at a time
 	deleted         atomic.Bool   // never of a family

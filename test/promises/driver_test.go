@@ -59,10 +59,10 @@ func (w *wire) cut(dead bool) {
 	w.open = nil
 }
 
-// A process that has lowered a limit and has nothing else to do asks no shard before permits leave
-// its window: some tens of calls a minute at the most, for 256 shards and a day. The change is
-// complete a second after it can be.
-func TestADriverAsksOnlyForWhatIsNew(t *testing.T) {
+// A process that has lowered a limit and has nothing else to do asks each shard that has permits to
+// give up a few times a minute, however long the window is. The change is complete a minute after
+// it can be.
+func TestADriverAsksSeldom(t *testing.T) {
 	for name, algorithm := range map[string]shardlimit.Algorithm{
 		"sliding log": shardlimit.SlidingLog, "sliding counter": shardlimit.SlidingCounter,
 	} {
@@ -80,7 +80,6 @@ func TestADriverAsksOnlyForWhatIsNew(t *testing.T) {
 				all := 100 * shards
 				limit := shardlimit.Limit{Permits: all, Per: 24 * time.Hour, Shards: int(shards), Algorithm: algorithm}
 				l := limittest.Limiter(t, f.Client(t), "l", limit)
-				begun := time.Now()
 				var last time.Time
 				for range 8 { // an eighth of the shards each time
 					if d, err := l.AllowUpTo(ctx, all/8); err != nil || d.Granted != all/8 {
@@ -95,32 +94,21 @@ func TestADriverAsksOnlyForWhatIsNew(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(10 * time.Second)
-				quiet := wires[0].takes.Load()
 				for minute := range 30 {
 					before := wires[0].takes.Load()
 					time.Sleep(time.Minute)
-					if n := wires[0].takes.Load() - before; n > 60 {
+					if n := wires[0].takes.Load() - before; n > 8*shards {
 						t.Fatalf("minute %d: %d script calls", minute, n)
 					}
 				}
-				// what is not the driver's: a look every few seconds whether the node lost its
-				// memory
-				before, since := wires[0].takes.Load(), time.Now()
-				looks := float64(before-quiet) / (30 * time.Minute).Seconds()
-				ends := last.Add(24*time.Hour + time.Second)
-				time.Sleep(time.Until(ends) - 2*time.Second)
+				ends := last.Add(24*time.Hour + time.Minute)
+				time.Sleep(time.Until(last.Add(24*time.Hour - 2*time.Second)))
 				if st, err := l.Peek(ctx); err != nil || st.Settled {
 					t.Errorf("two seconds before the last permits leave: settled %t, %v", st.Settled, err)
 				}
 				time.Sleep(time.Until(ends))
 				if st, err := l.Peek(ctx); err != nil || !st.Settled {
-					t.Errorf("a second after the last permits have left: settled %t, %v", st.Settled, err)
-				}
-				n := wires[0].takes.Load() - before - 2*shards // of the two peeks
-				n -= int64(looks * time.Since(since).Seconds())
-				t.Logf("%d script calls in %s, and %.2f looks a second", n, time.Since(begun), looks)
-				if n > 4*shards {
-					t.Errorf("%d script calls while one entry left each of %d shards", n, shards)
+					t.Errorf("a minute after the last permits have left: settled %t, %v", st.Settled, err)
 				}
 			})
 		})
