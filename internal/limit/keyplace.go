@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/shardlimit/shardlimit/internal/register"
-	"github.com/shardlimit/shardlimit/shard"
 )
 
 // This file is about where the keys of a family are, and what a key that moves is to a register.
@@ -53,31 +52,23 @@ func (c *Core) follow(ctx context.Context) *Routes {
 	return c.Routes.Load()
 }
 
-// moving is a key whose shard moves, as the register of its family knows it.
-type moving struct{ *Core }
-
-// FreeAt returns when a permit comes back to a shard, as last heard; ok is false if its node is
-// gone.
-func (c moving) FreeAt(s shard.Shard) (at int64, ok bool) {
-	l := c.LaneTo(s)
-	if l == nil {
-		return 0, false
+// Moved takes in what came of a step of a key's move.
+func (c *Core) Moved(s register.Step) {
+	if s.Layout.Settled && c.Adopt(s.Layout) == nil {
+		c.callers.Freed(true)
+		return
 	}
-	return l.Known.FreeAt.Load(), true
+	if s.Raised {
+		c.callers.Freed(false)
+	}
+	if s.Known {
+		c.shut(s.Layout.Epoch, s.Stuck)
+	}
 }
 
-// Update takes over the layout that the family's record gives the key.
-func (c moving) Update() { c.Family.update(c.Core) }
-
-// Raised tells that there may be room where there was none.
-func (c moving) Raised() { c.callers.Freed(false) }
-
-// Arrived tells that every shard of the layout has its share.
-func (c moving) Arrived() { c.callers.Freed(true) }
-
-// Shut has the outage policy answer for a key while it is under the layout of this epoch, because
+// shut has the outage policy answer for a key while it is under the layout of this epoch, because
 // of a shard that cannot be asked what is in use. With nil it opens the key.
-func (c moving) Shut(epoch int64, cause error) {
+func (c *Core) shut(epoch int64, cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.Routes.Load()

@@ -33,9 +33,10 @@ func (c *Core) Join(ctx context.Context, limit Limit) error {
 // Declared returns the limit as the code declares it, at the highest revision.
 func (c recorded) Declared() register.Wanted { return c.Declaration().Wanted() }
 
-// Layout returns the layout of the routes in force, nil if there are none.
+// Layout returns the layout of the routes in force, nil if there are none. That of a key is the one
+// that the record of its family gives it.
 func (c *Core) Layout() *shard.Layout {
-	if r := c.Routes.Load(); r != nil {
+	if r := c.Known(); r != nil {
 		return &r.Layout
 	}
 	return nil

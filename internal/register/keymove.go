@@ -24,6 +24,7 @@ type Key interface {
 type Step struct {
 	Layout shard.Layout // under which it was made; settled if every shard has its share
 	Raised bool         // there may be room where there was none
+	Known  bool         // the caller had time to hear what the shards have
 	// Stuck is why the outage policy has to answer: a shard cannot be asked what is in use.
 	Stuck error
 }
@@ -131,7 +132,7 @@ func (r *Register) stepKey(ctx, caller context.Context, m *Move, k Key, layout s
 	case step.Done && doubt == nil:
 		made.Layout = layout.Settle(0)
 	}
-	if caller.Err() == nil { // else it may be its fault that a shard did not answer
+	if made.Known = caller.Err() == nil; made.Known { // else a shard may have had no time to answer
 		made.Stuck = stuck(layout, seen, err)
 		m.after.Store(r.now() + int64(longestPause(layout.Window)))
 		m.epoch.Store(layout.Epoch)
