@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
@@ -31,51 +30,27 @@ const (
 	copiesAtOnce = 64
 )
 
-// leaving is places of which one or more have moved, as a process met them.
-type leaving struct {
-	from   *Places
-	helpAt atomic.Int64          // when this process finishes the move, as time elapsed
-	failed atomic.Pointer[error] // why it could not; nil: it did not try
-}
-
-// helpLater has a process leave it to others for a while to finish a move.
-func (l *leaving) helpLater(now clock.Elapsed) {
-	l.helpAt.Store(int64(now) + int64(helpAfter+chance.N(helpAfter)))
-}
-
-// met notes that one of these places has moved, and returns what is known of that.
-func (b *Book) met(from *Places) *leaving {
-	for {
-		l := b.leaving.Load()
-		if l != nil && l.from.id() == from.id() {
-			return l
-		}
-		next := &leaving{from: from}
-		next.helpLater(b.nodes.Clock.Elapsed())
-		if b.leaving.CompareAndSwap(l, next) {
-			return next
-		}
-	}
-}
-
-// help finishes a move in the background, if it is time for that.
-func (b *Book) help(l *leaving) {
-	now, helpAt := b.nodes.Clock.Elapsed(), l.helpAt.Load()
-	if int64(now) < helpAt || !l.helpAt.CompareAndSwap(helpAt, int64(now)+int64(moveWithin)) {
+// help finishes a move of these places in the background unless somebody else does so for a while.
+func (b *Book) help(from *Places) {
+	b.moved.Store(from)
+	if !b.helping.CompareAndSwap(false, true) {
 		return
 	}
-	b.nodes.Spawn(func(ctx context.Context) {
-		if err := b.finish(ctx, l.from, nil); err != nil {
-			l.failed.Store(&err)
+	if !b.nodes.Spawn(func(ctx context.Context) {
+		defer b.helping.Store(false)
+		if !clock.Sleep(ctx, helpAfter+chance.N(helpAfter)) || b.Known().id() != from.id() {
+			return
+		}
+		if err := b.finish(ctx, from, nil); err != nil {
 			b.nodes.Log.Warn("a move of the records could not be finished", "err", err)
 		}
-		l.helpLater(b.nodes.Clock.Elapsed())
-	})
+	}) {
+		b.helping.Store(false)
+	}
 }
 
 // pass waits until it is known where the records have moved, at most until ctx ends.
 func (b *Book) pass(ctx context.Context, from *Places) error {
-	l := b.met(from)
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		if err := b.ConfirmSince(ctx, b.nodes.Clock.Elapsed()); err != nil {
 			return err
@@ -83,13 +58,9 @@ func (b *Book) pass(ctx context.Context, from *Places) error {
 		if b.Known().id() != from.id() {
 			return nil
 		}
-		b.help(l)
+		b.help(from)
 		if !clock.Sleep(ctx, pause+chance.N(pause)) {
-			err := clock.Ended(ctx)
-			if failed := l.failed.Load(); failed != nil {
-				err = errors.Join(err, *failed)
-			}
-			return fmt.Errorf("%w: %w", errMoving, err)
+			return fmt.Errorf("%w: %w", errMoving, clock.Ended(ctx))
 		}
 	}
 }

@@ -122,8 +122,9 @@ type Book struct {
 	nodes       *node.Fleet
 	participant string
 	known       atomic.Pointer[Places]
-	leaving     atomic.Pointer[leaving] // places of which one has moved, the last that were met; nil: none
-	silent      map[string]int64        // since when nodes were seen to have forgotten, by the clock's Now
+	moved       atomic.Pointer[Places] // places of which one has moved, the last that were met; nil: none
+	helping     atomic.Bool            // to finish that move
+	silent      map[string]int64       // since when nodes were seen to have forgotten, by the clock's Now
 	// Renamed is called when servers turned out to be called otherwise. It must not wait.
 	Renamed func()
 }
@@ -346,8 +347,8 @@ func (b *Book) spread(ctx context.Context, found []pointer, at *Places) bool {
 		}
 	}
 	nobody := know == 0 && 2*silent > len(found)
-	left := b.leaving.Load() // places that have moved cannot be restored
-	stays := left == nil || left.from.id() != at.id()
+	left := b.moved.Load() // places that have moved cannot be restored
+	stays := left == nil || left.id() != at.id()
 	wrote := b.write(ctx, found, func(p pointer) bool {
 		knows := p.said != nil && p.said.id() == at.id() && p.whole && slices.Contains(p.said.Called, b.called(p))
 		since, forgot := b.silent[p.node]

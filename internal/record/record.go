@@ -269,7 +269,7 @@ func (r *Record) vote(ctx context.Context, s *seat, place int, req script.VoteRe
 	if got.err == nil && got.moved {
 		got.answer, got.err = nil, errMoved
 		if known := r.book.Known(); known != nil && known.id() == s.places.id() {
-			r.book.help(r.book.met(s.places)) // a majority may go on without it
+			r.book.help(s.places) // a majority may go on without it
 		}
 	}
 	return got
