@@ -20,7 +20,7 @@ import (
 // there and has room.
 func fleetOf(participants, shards int) []*view {
 	layout := shard.Arrange("n:l", 1e9, shards, []shard.Node{{Name: "a", Weight: 1}})
-	record := register.New(&register.Env{Book: record.NewBook(&node.Fleet{}, "p")}, register.Subject{})
+	record := register.New(&register.Env{Book: record.NewBook(&node.Fleet{}, "p")}, register.Subject{}, register.Wanted{})
 	record.Count(int64(participants))
 	views := make([]*view, participants)
 	for p := range views {

@@ -69,7 +69,9 @@ func (c *Core) declare(limit Limit) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if limit.Revision > c.declared.Revision {
-		c.declared = limit
+		if c.declared = limit; c.Register != nil {
+			c.Register.Declare(limit.Wanted())
+		}
 	}
 }
 

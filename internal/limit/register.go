@@ -18,7 +18,7 @@ type recorded struct{ *Core }
 // Enlist gives a core the register of its own record.
 func (c *Core) Enlist(family bool) {
 	c.Register = register.New(c.Process.Records, register.Subject{
-		Limit: recorded{c}, Name: c.Name, ID: c.ID, Family: family, Metrics: c.Metrics})
+		Limit: c, Name: c.Name, ID: c.ID, Family: family, Metrics: c.Metrics}, c.Declaration().Wanted())
 }
 
 // Join makes the limiter usable, as it is stored or as declared.
@@ -27,11 +27,16 @@ func (c *Core) Join(ctx context.Context, limit Limit) error {
 	if r := c.Routes.Load(); r != nil && limit.Revision <= r.Limit.Revision {
 		return nil
 	}
-	return c.Register.Join(ctx)
+	err := c.Register.Join(ctx)
+	if errors.Is(err, register.ErrUnreadable) || errors.Is(err, script.ErrForeignState) {
+		at := shard.Location{}
+		if names := c.Process.Records.Book.Nodes(); len(names) > 0 { // one of the places, to name in the error
+			at.Node = names[0]
+		}
+		return c.FailedAt(at, err)
+	}
+	return err
 }
-
-// Declared returns the limit as the code declares it, at the highest revision.
-func (c recorded) Declared() register.Wanted { return c.Declaration().Wanted() }
 
 // Layout returns the layout of the routes in force, nil if there are none. That of a key is the one
 // that the record of its family gives it.
@@ -43,31 +48,34 @@ func (c *Core) Layout() *shard.Layout {
 }
 
 // Propose makes an offer to a shard, without asking for permits.
-func (c *Core) Propose(ctx context.Context, o *register.Offer) (script.TakeReply, error) {
-	l := c.LaneTo(o.Shard)
-	if l == nil || !o.Forced && !l.Place().Reachable() {
-		return script.TakeReply{}, node.ErrAway
-	}
+func (c *Core) Propose(ctx context.Context, o *register.Offer) (reply script.TakeReply, err error) {
 	proposal, err := c.proposal(o.Layout, o.Shard, o.Floor)
-	if err != nil {
-		return script.TakeReply{}, err
+	if l := c.LaneTo(o.Shard); l == nil || !o.Forced && !l.Reachable() {
+		err = node.ErrAway
+	} else if err == nil {
+		reply, err = l.Propose(ctx, &lane.Terms{Epoch: o.Layout.Epoch, Window: o.Layout.Span(), Proposal: proposal})
 	}
-	return l.Propose(ctx, &lane.Terms{Epoch: o.Layout.Epoch, Window: o.Layout.Span(), Proposal: proposal})
+	if err != nil {
+		err = c.FailedAt(o.Shard.Site().Location, err)
+	}
+	return reply, err
 }
 
-// Drop removes the shards of the layout.
-func (c recorded) Drop(ctx context.Context) error {
-	return c.EveryShard(ctx, c.Process.Nodes.Patience(),
-		func(ctx context.Context, ln *lane.Lane) error { return ln.Drop(ctx) })
-}
-
-// Forget removes the routes of a limit that was deleted.
-func (c recorded) Forget() {
+// Delete removes what is stored of the limit, and its routes.
+func (c *Core) Delete(ctx context.Context) error {
+	err := c.Register.Delete(ctx, func(ctx context.Context) error {
+		return c.EveryShard(ctx, c.Process.Nodes.Patience(),
+			func(ctx context.Context, ln *lane.Lane) error { return ln.Drop(ctx) })
+	})
+	if errors.Is(err, register.ErrDeleted) || !c.Deleted() {
+		return err
+	}
 	c.mu.Lock()
 	c.Routes.Store(nil)
 	c.mu.Unlock()
 	c.Process.deleted(c.Core)
 	c.callers.Freed(true)
+	return err
 }
 
 // FailedAt returns the error of a call to a shard, or a place of the record, as callers see it.

@@ -143,9 +143,10 @@ func (r *Register) settle(ctx context.Context, layout shard.Layout) error {
 	return err
 }
 
-// Delete removes record and shards while it holds the token, so that no exchange of this process
-// brings the record back. After it the register does nothing any more: its error is ErrDeleted.
-func (r *Register) Delete(ctx context.Context) error {
+// Delete removes the record and, by drop, the shards while it holds the token, so that no exchange
+// of this process brings the record back. After it the register does nothing any more: its error is
+// ErrDeleted.
+func (r *Register) Delete(ctx context.Context, drop func(context.Context) error) error {
 	if err := r.Begin(ctx); err != nil { // another exchange waits for a node that does not answer
 		return errors.Join(ErrUnavailable, err)
 	}
@@ -163,11 +164,10 @@ func (r *Register) Delete(ctx context.Context) error {
 	}
 	var errs []error
 	if r.Limit.Layout() != nil {
-		errs = append(errs, r.Limit.Drop(ctx))
+		errs = append(errs, drop(ctx))
 	}
 	r.deleted.Store(true) // before the layout goes: what adopts one that was on its way sees that
-	r.Limit.Forget()
-	r.poke() // the driver has nothing to move
+	r.poke()              // the driver has nothing to move
 	return errors.Join(errs...)
 }
 

@@ -1,6 +1,7 @@
 package register
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ func TestAReadAfterADeletionLeavesNothingBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 		deleted, read := make(chan error), make(chan error)
-		go func() { deleted <- p.register.Delete(t.Context()) }()
+		go func() { deleted <- p.register.Delete(t.Context(), func(context.Context) error { return nil }) }()
 		synctest.Wait() // first come, first served
 		go func() { read <- p.register.Ask(t.Context(), false) }()
 		synctest.Wait()

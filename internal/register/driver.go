@@ -9,7 +9,6 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -67,15 +66,15 @@ func (r *Register) poke() {
 func (r *Register) drive(ctx context.Context) {
 	defer func() {
 		r.driving.Store(false)
-		if t := r.Limit.Layout(); ctx.Err() == nil && t != nil && !t.Settled {
+		if ctx.Err() == nil && r.unsettled() != nil {
 			r.driveOn() // it came just now
 		}
 	}()
 	var d *driver
 	failed := false
 	for pause := leastPause; ; {
-		t := r.Limit.Layout()
-		if t == nil || t.Settled {
+		t := r.unsettled()
+		if t == nil {
 			return
 		}
 		if d == nil || d.layout.Epoch != t.Epoch {
@@ -92,7 +91,7 @@ func (r *Register) drive(ctx context.Context) {
 		if !r.rest(ctx, pause) {
 			return
 		}
-		if now := r.Limit.Layout(); now == nil || now.Epoch != d.layout.Epoch {
+		if now := r.unsettled(); now == nil || now.Epoch != d.layout.Epoch {
 			continue
 		}
 		before := slices.Clone(d.seen)
@@ -104,6 +103,14 @@ func (r *Register) drive(ctx context.Context) {
 			pause = leastPause
 		}
 	}
+}
+
+// unsettled is the layout whose capacity has not arrived; nil: there is none.
+func (r *Register) unsettled() *shard.Layout {
+	if t := r.Limit.Layout(); t != nil && !t.Settled && !r.Deleted() {
+		return t
+	}
+	return nil
 }
 
 // longestPause is how long the shards of a layout that is not settled are left alone.
@@ -169,12 +176,6 @@ func (r *Register) overtaken(epoch int64, seen []shard.Observation) {
 	}
 }
 
-// proposer is what shards are told a layout through.
-type proposer interface {
-	Propose(ctx context.Context, o *Offer) (script.TakeReply, error)
-	FailedAt(at shard.Location, err error) error
-}
-
 // notAsked stands in place of the floor of a shard that an offer leaves out.
 const notAsked = -1
 
@@ -195,7 +196,7 @@ func (r *Register) offer(ctx context.Context, to proposer, layout shard.Layout, 
 		wg.Go(func() {
 			reply, err := to.Propose(ctx, &Offer{Layout: layout, Shard: s, Floor: floors[i], Forced: forced})
 			if err != nil {
-				errs[i] = to.FailedAt(s.Site().Location, err)
+				errs[i] = err
 				return
 			}
 			seen[i] = shard.Observation{Seen: true, Epoch: reply.Epoch, Start: reply.Start, Share: reply.Share,

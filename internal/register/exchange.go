@@ -183,7 +183,7 @@ func (r *Register) waited() bool {
 
 // first returns what makes the first layout of the limit, as the code declares it.
 func (r *Register) first(ctx context.Context) (func(epoch int64) (shard.Layout, error), error) {
-	want, under := r.Limit.Declared(), r.newFence()
+	want, under := *r.declared.Load(), r.newFence()
 	f, err := r.enter(ctx, under)
 	if err != nil {
 		return nil, err

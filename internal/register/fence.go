@@ -32,7 +32,7 @@ func (r *Register) fenceOf(layout shard.Layout) *fence.Fence {
 // not to be taken over, there are too few nodes for a majority without one, or no shard is asked.
 func (r *Register) newFence() *shard.Fence {
 	p := r.env.Book.Known()
-	if !r.env.Takeover || p == nil || len(p.Names) < record.Least || r.Limit.Declared().Scope != "" {
+	if !r.env.Takeover || p == nil || len(p.Names) < record.Least || r.declared.Load().Scope != "" {
 		return nil
 	}
 	return &shard.Fence{}

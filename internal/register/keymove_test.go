@@ -42,8 +42,7 @@ func moving(t *testing.T, epoch int64) *movingKey {
 	return &movingKey{layout: next}
 }
 
-func (k *movingKey) FailedAt(_ shard.Location, err error) error { return err }
-func (k *movingKey) Layout() *shard.Layout                      { return &k.layout }
+func (k *movingKey) Layout() *shard.Layout { return &k.layout }
 
 func (k *movingKey) Moved(s Step) {
 	if s.Layout.Settled {

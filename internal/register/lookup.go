@@ -62,11 +62,7 @@ func (r *Register) Join(ctx context.Context) error {
 	case r.env.Closed.Load():
 		return ErrClosed
 	case errors.Is(err, ErrUnreadable) || errors.Is(err, script.ErrForeignState):
-		at := shard.Location{}
-		if names := r.env.Book.Nodes(); len(names) > 0 { // one of the places, to name in the error
-			at.Node = names[0]
-		}
-		return r.Limit.FailedAt(at, err)
+		return err
 	}
 	if mistaken := r.env.Nodes.Mistaken(); mistaken != nil {
 		return mistaken
@@ -78,7 +74,7 @@ func (r *Register) Join(ctx context.Context) error {
 
 // revise replaces the stored limit if the code declares a higher revision.
 func (r *Register) revise(ctx context.Context) error {
-	t, declared := r.Limit.Layout(), r.Limit.Declared()
+	t, declared := r.Limit.Layout(), *r.declared.Load()
 	if t == nil {
 		return ErrDeleted // just now
 	}

@@ -26,7 +26,6 @@ import (
 // process is a limit in a process of its own, that has nothing but the register.
 type process struct {
 	env      *Env
-	declared Wanted
 	layout   atomic.Pointer[shard.Layout]
 	register *Register
 }
@@ -65,9 +64,9 @@ func listing(tb testing.TB, subject Subject, declared Wanted, nodes ...node.Spec
 	tb.Cleanup(fleet.Close)
 	book := record.NewBook(fleet, "p")
 	p := &process{env: &Env{Nodes: fleet, Closed: new(atomic.Bool), Book: book, Takeover: true,
-		Fence: fence.New(&fence.Env{Nodes: fleet, Book: book, After: time.Second})}, declared: declared}
+		Fence: fence.New(&fence.Env{Nodes: fleet, Book: book, After: time.Second})}}
 	subject.Limit, subject.Metrics = p, telemetry.NewLimiter("l", SlidingLog)
-	p.register = New(p.env, subject)
+	p.register = New(p.env, subject, declared)
 	return p
 }
 
@@ -81,11 +80,7 @@ func (p *process) believes() bool {
 	return p.register.Believed(p.Layout().Epoch, p.env.Nodes.Clock.Elapsed()) != 0
 }
 
-func (p *process) Declared() Wanted                           { return p.declared }
-func (p *process) Layout() *shard.Layout                      { return p.layout.Load() }
-func (p *process) Drop(context.Context) error                 { return nil }
-func (p *process) Forget()                                    { p.layout.Store(nil) }
-func (p *process) FailedAt(_ shard.Location, err error) error { return err }
+func (p *process) Layout() *shard.Layout { return p.layout.Load() }
 
 func (p *process) Adopt(l shard.Layout) error {
 	if old := p.layout.Load(); old == nil || old.Epoch < l.Epoch || old.Epoch == l.Epoch && !old.Settled {

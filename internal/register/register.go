@@ -61,6 +61,7 @@ type Register struct {
 	// the record's; 0: they do not.
 	shown, outdated int64
 	participants    atomic.Int64
+	declared        atomic.Pointer[Wanted]
 	driving         atomic.Bool
 	leads           atomic.Int64  // the epoch of the layout that this process made last
 	poked           chan struct{} // wakes the driver
@@ -78,8 +79,9 @@ type Env struct {
 }
 
 // New returns the register of a limit that was not looked up yet. It does no I/O.
-func New(env *Env, s Subject) *Register {
+func New(env *Env, s Subject, declared Wanted) *Register {
 	r := &Register{env: env, Subject: s, proposing: make(chan struct{}, 1), poked: make(chan struct{}, 1)}
+	r.Declare(declared)
 	every := confirmLimitEvery
 	if s.Family {
 		every = confirmFamilyEvery
@@ -89,6 +91,9 @@ func New(env *Env, s Subject) *Register {
 	r.participants.Store(1)
 	return r
 }
+
+// Declare notes the limit as the code declares it, at the highest revision.
+func (r *Register) Declare(w Wanted) { r.declared.Store(&w) }
 
 // The clock of the process.
 func (r *Register) now() int64             { return r.env.Nodes.Clock.Now() }
@@ -106,7 +111,7 @@ func (r *Register) Count(participants int64) { r.participants.Store(max(1, parti
 
 // keep is how long the record lives after it was used last.
 func (r *Register) keep() time.Duration {
-	keep := recordKeep + 2*r.Limit.Declared().Window
+	keep := recordKeep + 2*r.declared.Load().Window
 	if t := r.Limit.Layout(); t != nil {
 		keep = max(keep, recordKeep+2*t.Window)
 	}

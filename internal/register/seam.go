@@ -8,25 +8,22 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// Limit is the limit that a record tells of, as its process uses it. A register asks and tells it
-// something with an exchange or a step of a change, never with a call for permits.
+// Limit is the limit that a record tells of, as its process uses it. A register calls it with an
+// exchange or a step of a change, never with a call for permits.
 type Limit interface {
-	// Declared is the limit as the code declares it, at the highest revision.
-	Declared() Wanted
+	proposer
 	// Layout is the layout that the process works with, nil if it has none. It never changes.
 	Layout() *shard.Layout
 	// Adopt makes a layout the one that the process works with, unless it has a newer one. The
 	// error is ErrUnreadable for a layout that no version could have declared, and ErrDeleted after
 	// a deletion.
 	Adopt(l shard.Layout) error
-	// Propose makes an offer to a shard, without asking for permits.
+}
+
+// proposer is what shards are told a layout through.
+type proposer interface {
+	// Propose makes an offer to a shard, without asking for permits. The error tells of the shard.
 	Propose(ctx context.Context, o *Offer) (script.TakeReply, error)
-	// Drop removes the shards of the layout.
-	Drop(ctx context.Context) error
-	// Forget is for a limit that was deleted: there is no layout any more.
-	Forget()
-	// FailedAt is the error of a call to a shard, or a place of the record, as callers see it.
-	FailedAt(at shard.Location, err error) error
 }
 
 // Offer is a layout as one of its shards hears of it.
