@@ -48,7 +48,7 @@ func (c *Core) follow(ctx context.Context) *Routes {
 		c.move.CompareAndSwap(nil, register.NewMove())
 		m = c.move.Load()
 	}
-	c.Record().Follow(ctx, m, moving{c})
+	m.Follow(ctx, c.Record(), c)
 	return c.Routes.Load()
 }
 

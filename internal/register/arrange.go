@@ -13,15 +13,22 @@ import (
 // them yet.
 const newLimitParticipants = 16
 
+// arranger knows what a layout of a limit can be in this process: over which nodes, under which
+// membership, and in which form it is stored.
+type arranger struct {
+	env *Env
+	Subject
+}
+
 // arrange places the shards of a limit that so many participants are expected to share; under a
 // fence over the nodes that are in.
-func (r *Register) arrange(ctx context.Context, want Wanted, participants int64, f *fence.Fence) []shard.Shard {
-	open := r.open(f)
+func (a *arranger) arrange(ctx context.Context, want Wanted, participants int64, f *fence.Fence) []shard.Shard {
+	open := a.open(f)
 	n := want.Shards
 	if n == 0 {
 		servers := 0
 		for _, nd := range open {
-			if n := r.env.Nodes.Node(nd.Name); n != nil {
+			if n := a.env.Nodes.Node(nd.Name); n != nil {
 				servers += n.Masters(ctx)
 			}
 		}
@@ -29,7 +36,7 @@ func (r *Register) arrange(ctx context.Context, want Wanted, participants int64,
 	}
 	// fewer if there would be no permit, or no part of the burst, for each
 	n = shard.Fit(cmp.Or(want.Burst, want.Permits), n, shard.Slots)
-	return shard.Arrange(r.ID, want.Permits, n, open)
+	return shard.Arrange(a.ID, want.Permits, n, open)
 }
 
 // maker makes the layout that follows one that was found.

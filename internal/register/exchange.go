@@ -73,7 +73,7 @@ func (r *Register) heard(ctx context.Context, got record.Reading, began clock.El
 }
 
 // decode is the layout that a record holds, in the one form in which this version stores it.
-func (r *Register) decode(text string) (*shard.Layout, error) {
+func (a *arranger) decode(text string) (*shard.Layout, error) {
 	if len(text) > script.MaxVoteValue {
 		return nil, fmt.Errorf("%w: it has %d bytes", ErrUnreadable, len(text))
 	}
@@ -82,9 +82,9 @@ func (r *Register) decode(text string) (*shard.Layout, error) {
 		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	switch {
-	case r.Family && layout.Keys == nil:
+	case a.Family && layout.Keys == nil:
 		return nil, fmt.Errorf("%w: it does not say where the keys of the family are", ErrUnreadable)
-	case !r.Family && layout.Keys != nil:
+	case !a.Family && layout.Keys != nil:
 		return nil, fmt.Errorf("%w: it is that of a family", ErrUnreadable)
 	}
 	return &layout, nil
@@ -92,8 +92,8 @@ func (r *Register) decode(text string) (*shard.Layout, error) {
 
 // encode is the form in which a layout is stored: that of a family is settled at once, because its
 // keys begin with whatever share it says.
-func (r *Register) encode(layout *shard.Layout) (string, error) {
-	if r.Family {
+func (a *arranger) encode(layout *shard.Layout) (string, error) {
+	if a.Family {
 		*layout = layout.Settle(0)
 	}
 	text, err := json.Marshal(layout)
@@ -183,7 +183,8 @@ func (r *Register) waited() bool {
 
 // first returns what makes the first layout of the limit, as the code declares it.
 func (r *Register) first(ctx context.Context) (func(epoch int64) (shard.Layout, error), error) {
-	want, under := *r.declared.Load(), r.newFence()
+	want := *r.declared.Load()
+	under := r.newFence(want)
 	f, err := r.enter(ctx, under)
 	if err != nil {
 		return nil, err

@@ -21,18 +21,18 @@ import (
 const reconsiderSpread = 300 * time.Millisecond
 
 // fenceOf is the fence of a layout; nil if there is none.
-func (r *Register) fenceOf(layout shard.Layout) *fence.Fence {
+func (a *arranger) fenceOf(layout shard.Layout) *fence.Fence {
 	if layout.Fence == nil {
 		return nil
 	}
-	return r.env.Fence
+	return a.env.Fence
 }
 
 // newFence is the fence under which this process declares the limit; nil: under none, because it is
 // not to be taken over, there are too few nodes for a majority without one, or no shard is asked.
-func (r *Register) newFence() *shard.Fence {
-	p := r.env.Book.Known()
-	if !r.env.Takeover || p == nil || len(p.Names) < record.Least || r.declared.Load().Scope != "" {
+func (a *arranger) newFence(declared Wanted) *shard.Fence {
+	at := a.env.Book.Known()
+	if !a.env.Takeover || at == nil || len(at.Names) < record.Least || declared.Scope != "" {
 		return nil
 	}
 	return &shard.Fence{}
@@ -40,14 +40,14 @@ func (r *Register) newFence() *shard.Fence {
 
 // enter is the membership of a layout under a fence, confirmed, with the nodes of this process in
 // it; nil: it is under none.
-func (r *Register) enter(ctx context.Context, under *shard.Fence) (*fence.Fence, error) {
+func (a *arranger) enter(ctx context.Context, under *shard.Fence) (*fence.Fence, error) {
 	if under == nil {
 		return nil, nil
 	}
-	f := r.env.Fence
+	f := a.env.Fence
 	err := f.ConfirmSince(ctx, 0)
 	if err == nil {
-		err = f.Admit(ctx, r.env.Nodes.Roster().Open())
+		err = f.Admit(ctx, a.env.Nodes.Roster().Open())
 	}
 	if err != nil {
 		err = errors.Join(ErrUnavailable, err)
@@ -57,8 +57,8 @@ func (r *Register) enter(ctx context.Context, under *shard.Fence) (*fence.Fence,
 
 // open are the nodes on which shards can be placed: of a limit under a fence those that are in,
 // with the lives that they are in.
-func (r *Register) open(f *fence.Fence) []shard.Node {
-	nodes := r.env.Nodes.Roster().Open()
+func (a *arranger) open(f *fence.Fence) []shard.Node {
+	nodes := a.env.Nodes.Roster().Open()
 	if f == nil {
 		return nodes
 	}
@@ -105,8 +105,8 @@ func hosts(l shard.Layout) (nodes []shard.Node) {
 
 // returned reports whether a node is back from which shares were taken over, this process may place
 // shards there, and a limit has nothing left to be moved from there.
-func (r *Register) returned(f *fence.Fence, l shard.Layout) bool {
-	return (l.Settled || l.Keys != nil) && slices.ContainsFunc(r.open(f), func(n shard.Node) bool {
+func (a *arranger) returned(f *fence.Fence, l shard.Layout) bool {
+	return (l.Settled || l.Keys != nil) && slices.ContainsFunc(a.open(f), func(n shard.Node) bool {
 		return slices.Contains(l.Fence.Lost, n.Name)
 	})
 }
@@ -164,14 +164,14 @@ func lostOf(f *fence.Fence, l shard.Layout) []string {
 
 // givenUpIn is how long it takes until a leaving shard, whose node is out, can have nothing in use
 // any more. It is false while the shard has to be asked.
-func (r *Register) givenUpIn(layout shard.Layout, s shard.Shard) (time.Duration, bool) {
-	f := r.fenceOf(layout)
+func (a *arranger) givenUpIn(layout shard.Layout, s shard.Shard) (time.Duration, bool) {
+	f := a.fenceOf(layout)
 	if f == nil || s.Share > 0 {
 		return 0, false
 	}
 	f.Refresh()
 	lasts := layout.GrantsLast()
-	if t := r.Limit.Layout(); r.Family && t != nil { // of a key the layout says less than that of its family
+	if t := a.Limit.Layout(); a.Family && t != nil { // of a key the layout says less than that of its family
 		lasts = max(lasts, t.GrantsLast())
 	}
 	return f.GivenUpIn(s.Node, s.Life, lasts)

@@ -45,7 +45,7 @@ func NewMove() *Move { return &Move{token: make(chan struct{}, 1)} }
 //
 // Of the call timeout, the record may take a half, the step what is left of three quarters, and the
 // call itself has the rest.
-func (r *Register) Follow(ctx context.Context, m *Move, k Key) {
+func (m *Move) Follow(ctx context.Context, r *Register, k Key) {
 	t := k.Layout()
 	if !m.due(t, r.now()) {
 		return
@@ -66,7 +66,7 @@ func (r *Register) Follow(ctx context.Context, m *Move, k Key) {
 		return // another call's step, or the caller, has left no time to ask a shard
 	}
 	if t = k.Layout(); m.due(t, r.now()) { // else somebody was faster
-		r.stepKey(within, ctx, m, k, *t, doubt)
+		m.step(within, ctx, r, k, *t, doubt)
 	}
 }
 
@@ -108,9 +108,9 @@ func (m *Move) begin(ctx context.Context, epoch int64) bool {
 	return false
 }
 
-// stepKey asks the shards of an unsettled key what they hold. Unless there is a doubt that the
+// step asks the shards of an unsettled key what they hold. Unless there is a doubt that the
 // layout is the last one, it raises those that may be raised, and settles the layout.
-func (r *Register) stepKey(ctx, caller context.Context, m *Move, k Key, layout shard.Layout, doubt error) {
+func (m *Move) step(ctx, caller context.Context, r *Register, k Key, layout shard.Layout, doubt error) {
 	made := Step{Layout: layout}
 	seen := make([]shard.Observation, len(layout.Shards))
 	err := cmp.Or(r.offer(ctx, k, layout, seen, false, make([]int64, len(layout.Shards)))...)

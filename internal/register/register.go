@@ -51,8 +51,7 @@ const (
 // It is safe for concurrent use.
 type Register struct {
 	*record.Watch
-	Subject
-	env *Env
+	arranger
 
 	bornAt  atomic.Int64 // since when the limit is known to exist, on the client's clock; 0: it is not
 	highest atomic.Int64 // highest epoch that a shard has shown
@@ -80,7 +79,7 @@ type Env struct {
 
 // New returns the register of a limit that was not looked up yet. It does no I/O.
 func New(env *Env, s Subject, declared Wanted) *Register {
-	r := &Register{env: env, Subject: s, proposing: make(chan struct{}, 1), poked: make(chan struct{}, 1)}
+	r := &Register{arranger: arranger{env, s}, proposing: make(chan struct{}, 1), poked: make(chan struct{}, 1)}
 	r.Declare(declared)
 	every := confirmLimitEvery
 	if s.Family {
@@ -96,11 +95,11 @@ func New(env *Env, s Subject, declared Wanted) *Register {
 func (r *Register) Declare(w Wanted) { r.declared.Store(&w) }
 
 // The clock of the process.
-func (r *Register) now() int64             { return r.env.Nodes.Clock.Now() }
-func (r *Register) elapsed() clock.Elapsed { return r.env.Nodes.Clock.Elapsed() }
+func (a *arranger) now() int64             { return a.env.Nodes.Clock.Now() }
+func (a *arranger) elapsed() clock.Elapsed { return a.env.Nodes.Clock.Elapsed() }
 
-func (r *Register) warn(text string, attributes ...any) {
-	r.env.Nodes.Log.Warn(text, append([]any{"limiter", r.Name}, attributes...)...)
+func (a *arranger) warn(text string, attributes ...any) {
+	a.env.Nodes.Log.Warn(text, append([]any{"limiter", a.Name}, attributes...)...)
 }
 
 // Participants is how many processes use the limit, as last heard; at least 1.
