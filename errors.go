@@ -85,8 +85,7 @@ func (e *ShardError) Unwrap() error { return e.Err }
 // ConfigError tells of a node whose answer waiting does not change: a password, a certificate, a
 // database, a missing right, a replica, one node of a cluster. Limiter, Family and calls for
 // permits return it at once, whatever the outage policy, if nothing else keeps them from being
-// served. Of several nodes the error joins one each. It unwraps to ErrInvalidConfig and to the
-// cause.
+// served. Of several nodes the error has one each. It unwraps to the cause.
 type ConfigError struct {
 	Node   string // name of the node
 	Err    error  // what the server said, or what failed
@@ -98,8 +97,8 @@ func (e *ConfigError) Error() string {
 	return fmt.Sprintf("shardlimit: node %s: %v; %s", e.Node, e.Err, e.Remedy)
 }
 
-// Unwrap returns ErrInvalidConfig and the cause.
-func (e *ConfigError) Unwrap() []error { return []error{ErrInvalidConfig, e.Err} }
+// Unwrap returns the cause.
+func (e *ConfigError) Unwrap() error { return e.Err }
 
 // misconfigured returns the error by which the engine tells of a mistake.
 func misconfigured(node string, cause error, remedy string) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
@@ -38,7 +39,7 @@ func shadowed(c *Target, d *Decision, n int64, err error) error {
 		d.Mode = limit.Shadow
 		return nil
 	}
-	away := errors.Is(err, limit.ErrUnavailable) || errors.Is(err, limit.ErrInvalidConfig)
+	away := errors.Is(err, limit.ErrUnavailable) || errors.As(err, new(*node.Mistakes))
 	if err != nil && !away && !errors.Is(err, limit.ErrExceedsLimit) {
 		return err
 	}

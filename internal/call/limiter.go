@@ -194,7 +194,7 @@ func (l *Limiter) Delete(ctx context.Context) error {
 	if err := l.standsAlone("Delete"); err != nil {
 		return err
 	}
-	return l.Target.Delete(ctx)
+	return l.Target.Process.Plainly(l.Target.Delete(ctx))
 }
 
 // Rebalance arranges the limit anew over the nodes that do not drain.

@@ -12,9 +12,6 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// recorded is a limit as the register of its layout knows it.
-type recorded struct{ *Core }
-
 // Enlist gives a core the register of its own record.
 func (c *Core) Enlist(family bool) {
 	c.Register = register.New(c.Process.Records, register.Subject{
@@ -50,7 +47,7 @@ func (c *Core) Layout() *shard.Layout {
 // Propose makes an offer to a shard, without asking for permits.
 func (c *Core) Propose(ctx context.Context, o *register.Offer) (reply script.TakeReply, err error) {
 	proposal, err := c.proposal(o.Layout, o.Shard, o.Floor)
-	if l := c.LaneTo(o.Shard); l == nil || !o.Forced && !l.Reachable() {
+	if l := c.LaneTo(o.Shard); l == nil || !o.Forced && !l.Place().Reachable() {
 		err = node.ErrAway
 	} else if err == nil {
 		reply, err = l.Propose(ctx, &lane.Terms{Epoch: o.Layout.Epoch, Window: o.Layout.Span(), Proposal: proposal})
@@ -73,7 +70,7 @@ func (c *Core) Delete(ctx context.Context) error {
 	c.mu.Lock()
 	c.Routes.Store(nil)
 	c.mu.Unlock()
-	c.Process.deleted(c.Core)
+	c.Process.deleted(c)
 	c.callers.Freed(true)
 	return err
 }

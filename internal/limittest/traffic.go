@@ -227,7 +227,12 @@ func AsOne(limiters []*shardlimit.Limiter) []*shardlimit.Limiter {
 
 // Harmless tells errors that callers may see while nodes are broken.
 func Harmless(err error) bool {
-	return err == nil || errors.Is(err, shardlimit.ErrUnavailable) || errors.Is(err, shardlimit.ErrNotFound)
+	return err == nil || IsOutage(err) || errors.Is(err, shardlimit.ErrNotFound)
+}
+
+// IsOutage tells errors that no shard was there for a call.
+func IsOutage(err error) bool {
+	return errors.Is(err, shardlimit.ErrUnavailable) || errors.As(err, new(*shardlimit.ConfigError))
 }
 
 // Demand asks for permits through each limiter in turn, one every pause of the bubble's time, and

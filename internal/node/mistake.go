@@ -67,6 +67,16 @@ func mistaken(err error, written bool) *mistake {
 	return nil
 }
 
+// Mistakes are errors of nodes that waiting does not mend, one each. Errors are compared, which a
+// list cannot be.
+type Mistakes struct{ each []error }
+
+// Error joins them.
+func (m *Mistakes) Error() string { return errors.Join(m.each...).Error() }
+
+// Unwrap returns them.
+func (m *Mistakes) Unwrap() []error { return m.each }
+
 // Mistaken returns the errors of all nodes whose answers waiting does not change. It is nil if
 // there are none, or if a node is away for another reason: waiting may help then.
 func (f *Fleet) Mistaken() error {
@@ -80,13 +90,10 @@ func (f *Fleet) Mistaken() error {
 		}
 		return !outage
 	})
-	switch {
-	case outage || len(all) == 0:
+	if outage || len(all) == 0 {
 		return nil
-	case len(all) == 1:
-		return all[0]
 	}
-	return errors.Join(all...)
+	return &Mistakes{all}
 }
 
 // serves notes that the node carried out what writes.

@@ -3,7 +3,6 @@ package histories
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -356,7 +355,7 @@ func (p *process) judgeAnswer(l *watched, start int64, d shardlimit.Decision, er
 		w.found("late", "a call of p%d took %s, the call timeout is %s, at %s", p.number, took, timeout,
 			time.Duration(start))
 	}
-	if (d.Degraded || errors.Is(err, shardlimit.ErrUnavailable)) && p.near(l) && l.reachable(p) && w.well() {
+	if (d.Degraded || limittest.IsOutage(err)) && p.near(l) && l.reachable(p) && w.well() {
 		w.found("outage", "p%d was answered by the outage policy while all nodes were well, at %s: %v", p.number,
 			time.Duration(start), err)
 	}

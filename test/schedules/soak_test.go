@@ -1,7 +1,6 @@
 package schedules
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -129,7 +128,7 @@ func (s *soak) round(events int) {
 // before counts, too.
 func (s *soak) judge(i int, limit shardlimit.Limit, calls *limittest.Traffic) int64 {
 	ops, err := calls.Stop()
-	if err != nil && !errors.Is(err, shardlimit.ErrUnavailable) {
+	if err != nil && !limittest.IsOutage(err) {
 		s.Error(err)
 	}
 	s.row.calls += calls.Calls.Load()
