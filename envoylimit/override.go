@@ -21,8 +21,8 @@ func (s *Service) override(domain string, entries []rules.Entry,
 		return nil, rules.Match{}, fmt.Errorf("%w: its unit is %s; use second, minute, hour, day, week or month",
 			ErrOverride, o.GetUnit())
 	}
-	l := newLimit(s, &rules.Rule{ID: "override/" + unit.String(), Domain: domain, Open: true, Requests: o.GetRequestsPerUnit(),
-		Unit: unit, Window: unit.Duration()})
+	l := newLimit(s, &rules.Rule{ID: "override/" + unit.String(), Domain: domain, Open: true,
+		Requests: o.GetRequestsPerUnit(), Unit: unit, Window: unit.Duration()})
 	l.brought, l.handle = true, &s.overrides[unit]
 	key := part(nil, domain)
 	keys := make([]string, len(entries))

@@ -146,7 +146,8 @@ descriptors:
 	}
 	t.Cleanup(client.Close)
 	s := start(t, client, text, envoylimit.Options{Headers: true})
-	if _, err := s.ShouldRateLimit(t.Context(), ask("d", "user=ann", "tried=x")); !errors.Is(err, shardlimit.ErrUnavailable) {
+	_, err = s.ShouldRateLimit(t.Context(), ask("d", "user=ann", "tried=x"))
+	if !errors.Is(err, shardlimit.ErrUnavailable) {
 		t.Errorf("%v", err)
 	}
 	play(t, s, []step{

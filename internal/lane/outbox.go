@@ -94,7 +94,8 @@ func (o *outbox) add(l *Lane, since int64) {
 // tells that too late: then no more may wait than left the line in a quarter of a call timeout.
 func (o *outbox) overdue(now int64) bool {
 	since := o.oldest.Load()
-	return since != 0 && (o.env.overdue(since, now) || o.lasts(now, int64(o.env.CallTimeout)) && o.line.Load() > max(o.pace.Load(), maxLoad))
+	return since != 0 && (o.env.overdue(since, now) ||
+		o.lasts(now, int64(o.env.CallTimeout)) && o.line.Load() > max(o.pace.Load(), maxLoad))
 }
 
 // sheds notes that a call is shed, because the line is overdue.

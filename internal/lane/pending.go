@@ -175,7 +175,9 @@ func (q *pending) outbox() *outbox {
 	}
 	o := q.box.Load()
 	if o == nil || o.part != part {
-		o = l.Node.Kept(part, func() any { return &outbox{env: l.env, part: part, capacity: capacity{most: maxLoad}} }).(*outbox)
+		o = l.Node.Kept(part, func() any {
+			return &outbox{env: l.env, part: part, capacity: capacity{most: maxLoad}}
+		}).(*outbox)
 		q.box.Store(o)
 	}
 	return o
@@ -193,7 +195,8 @@ func (q *pending) ready(b *batch) bool {
 		q.endWaiting(away)
 	case b.singles() && (l.Known.Shut(now) || b.heldBack(now)):
 		q.deny(b, now)
-	case e.Hurried(e.CallTimeout - time.Duration(now-b.oldest)), l.Keyed && basis{lane: l}.expired(), basis{lane: l}.unfenced():
+	case e.Hurried(e.CallTimeout - time.Duration(now-b.oldest)),
+		l.Keyed && basis{lane: l}.expired(), basis{lane: l}.unfenced():
 		go l.detour(b, told{}, nil)
 	default:
 		return true

@@ -69,9 +69,7 @@ type Config struct {
 // withDefaults returns a checked copy with every default filled in.
 func (c Config) withDefaults() (Config, error) {
 	specs, problems := node.Check(c.Nodes, MaxName)
-	if c.Nodes = specs; len(specs) == 0 {
-		problems = append(problems, errors.New("Nodes is empty; list at least one Redis endpoint"))
-	}
+	c.Nodes = specs
 	if c.Participant == "" {
 		c.Participant = defaultParticipant()
 	}
@@ -98,6 +96,9 @@ func (c *Config) check(problems []error) error {
 	}
 	for _, problem := range problems {
 		bad("%w", problem)
+	}
+	if len(c.Nodes) == 0 {
+		bad("Nodes is empty; list at least one Redis endpoint")
 	}
 	if len(c.Participant) > MaxName {
 		bad("Participant has %d bytes; at most %d are allowed", len(c.Participant), MaxName)

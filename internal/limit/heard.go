@@ -61,7 +61,8 @@ func (c listener) Learned(l *lane.Lane, n lane.News) {
 		c.Record().Soon()
 	}
 	if n.Status == script.Lost {
-		c.Process.Config.Logger.Warn("shard had lost its memory", "limiter", c.Title(), "shard", l.Tag(), "node", l.Home)
+		c.Process.Config.Logger.Warn("shard had lost its memory",
+			"limiter", c.Title(), "shard", l.Tag(), "node", l.Home)
 	}
 	if r := c.Routes.Load(); n.Epoch > n.Believed && r != nil && n.Epoch > r.Layout.Epoch {
 		c.Record().Behind(n.Epoch)

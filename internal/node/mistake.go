@@ -62,7 +62,8 @@ func mistaken(err error, written bool) *mistake {
 		}
 	}
 	if strings.HasPrefix(text, notMaster) && !written {
-		return &mistake{errors.New(strings.TrimRight(text, ".")), "it is a replica: list its master, or the set with Sentinel"}
+		return &mistake{errors.New(strings.TrimRight(text, ".")),
+			"it is a replica: list its master, or the set with Sentinel"}
 	}
 	return nil
 }

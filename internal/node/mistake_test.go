@@ -23,7 +23,7 @@ func TestMistakesAreTold(t *testing.T) {
 	}{
 		{"no password", said("NOAUTH HELLO must be called with the client already authenticated"), true, true},
 		{"wrong password", said("WRONGPASS invalid username-password pair"), true, true},
-		{"a password where there is none", said("ERR AUTH <password> called without any password configured"), true, true},
+		{"a password too many", said("ERR AUTH <password> called without any password configured"), true, true},
 		{"no right to a command", said("NOPERM this user has no permissions to run the 'eval' command"), true, true},
 		{"no right within a script", said("ERR The user executing the script can't run this command"), true, true},
 		{"a database that is not there", said("ERR DB index is out of range"), true, true},

@@ -112,7 +112,8 @@ func (s *Set) Acquire(ctx context.Context) (call.Decision, error) {
 
 // waitsOn reports whether callers wait on after a call that ended so.
 func (s *Set) waitsOn(err error) bool {
-	return len(s.parts) > 0 && !slices.ContainsFunc(s.parts, func(p Part) bool { return !p.Limiter.Target.WaitsOn(err) })
+	return len(s.parts) > 0 &&
+		!slices.ContainsFunc(s.parts, func(p Part) bool { return !p.Limiter.Target.WaitsOn(err) })
 }
 
 // sleepOut sleeps until what was granted may act. If that is after the deadline

@@ -77,7 +77,8 @@ func New(limits Limits, metrics http.Handler, o Options) *Server {
 	for path, method := range methods {
 		s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", method)
-			refuse(w, http.StatusMethodNotAllowed, fmt.Errorf("%s is called with %s, not with %s", path, method, r.Method))
+			refuse(w, http.StatusMethodNotAllowed,
+				fmt.Errorf("%s is called with %s, not with %s", path, method, r.Method))
 		})
 	}
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -161,7 +162,8 @@ func read(w http.ResponseWriter, r *http.Request) (req request, code int, err er
 		err = decode(body, &req)
 	}
 	if err != nil {
-		return req, http.StatusBadRequest, fmt.Errorf(`the body is not {"limiter": "NAME", "key": "KEY", "n": 1}: %w`, err)
+		return req, http.StatusBadRequest,
+			fmt.Errorf(`the body is not {"limiter": "NAME", "key": "KEY", "n": 1}: %w`, err)
 	}
 	return req, http.StatusOK, nil
 }

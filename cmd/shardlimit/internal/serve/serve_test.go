@@ -229,7 +229,8 @@ func TestAnswers(t *testing.T) {
 	} else if w.Header().Get("Allow") != "POST" || !strings.Contains(w.Body.String(), `"code":"method_not_allowed"`) {
 		t.Errorf("GET: %q, %s", w.Header(), w.Body)
 	}
-	if w := ask(http.MethodPost, "/v2/allow", ""); w.Code != 404 || !strings.Contains(w.Body.String(), `"error":"nothing`) {
+	if w := ask(http.MethodPost, "/v2/allow", ""); w.Code != 404 ||
+		!strings.Contains(w.Body.String(), `"error":"nothing`) {
 		t.Errorf("an unknown path: %d %s", w.Code, w.Body)
 	}
 	if w := ask(http.MethodGet, "/healthz", ""); w.Code != 200 {
