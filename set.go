@@ -83,8 +83,8 @@ func (s *Set) Allow(ctx context.Context) (Decision, error) {
 // those come within about the same time, the call keeps its place, so it does not starve.
 //
 // With a LeakyBucket among the limits it sleeps until the turn that all were granted for. Errors
-// are those of Limiter.WaitN; ErrWaitTooLong comes at once if it is certain that the permits cannot
-// come before the deadline of ctx.
+// are those of Limiter.WaitN; ErrWaitTooLong comes at once if, as far as this process has heard,
+// the permits cannot come before the deadline of ctx.
 func (s *Set) Wait(ctx context.Context) error {
 	_, err := s.in.Acquire(ctx)
 	return err

@@ -2,9 +2,11 @@ package call
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
@@ -23,7 +25,7 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 		return d, nil
 	}
 	if cause != lane.ErrOverloaded { //nolint:errorlint // as a rule it is not wrapped; such errors are many
-		if err := c.Process.Nodes.Mistaken(); err != nil {
+		if err := c.mistaken(r); err != nil {
 			return Decision{}, err // no policy hides what waiting does not change
 		}
 	}
@@ -47,6 +49,22 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 		return Decision{}, errOverloaded
 	}
 	return Decision{}, register.Unavailable(cause)
+}
+
+// mistaken returns what is wrong with the Config, if that keeps a call from every shard of the
+// limit, or from its record.
+func (c *Target) mistaken(r *limit.Routes) error {
+	if r == nil || len(r.Lanes) == 0 {
+		return c.Process.Nodes.Mistaken()
+	}
+	var few [8]*node.Node
+	nodes := few[:0]
+	for _, l := range r.Lanes {
+		if !slices.Contains(nodes, l.Node) {
+			nodes = append(nodes, l.Node)
+		}
+	}
+	return node.Mistaken(nodes, 1)
 }
 
 // answered returns how a call ends for its caller, by the outage policy and the limit's mode. The

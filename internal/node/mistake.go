@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"net"
+	"slices"
 	"strings"
 
 	"github.com/shardlimit/shardlimit/script"
@@ -28,7 +30,7 @@ var remedies = []struct{ said, remedy string }{
 	{"DB index is out of range", "check SelectDB"},
 	{"invalid DB index", "check SelectDB"},
 	{"SELECT is not allowed", "a cluster has one database: leave SelectDB 0"},
-	{"MOVED", "it is a node of a cluster: list the cluster as one node, with ForceSingleClient unset"},
+	{moved, "it is a node of a cluster: list the cluster as one node, with ForceSingleClient unset"},
 }
 
 const needsRights = "give the user the rights that docs/howto/deploy-redis.md lists"
@@ -37,17 +39,31 @@ const needsRights = "give the user the rights that docs/howto/deploy-redis.md li
 // process it is a mistake to list it; else it was a master, and another one takes its place.
 const notMaster = "READONLY"
 
+// moved is what one node of a cluster answers. Of a client that follows it, it is no mistake.
+const moved = "MOVED"
+
+// remote are the alerts of TLS by which a server refuses the certificate of a client, or that it
+// shows none.
+var remote = []string{"certificate required", "bad certificate", "handshake failure", "unknown certificate authority"}
+
+// refusesCertificate reports whether the server ended the handshake because of the client's
+// certificate.
+func refusesCertificate(err error) bool {
+	op := (*net.OpError)(nil)
+	return errors.As(err, &op) && op.Op == "remote error" &&
+		slices.ContainsFunc(remote, func(alert string) bool { return strings.Contains(op.Error(), alert) })
+}
+
 // mistaken returns what is wrong with the Config if the error tells that, else nil. written tells
 // that the server has carried out writes for this process.
 func mistaken(err error, written bool) *mistake {
 	var certificate *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
 	var record tls.RecordHeaderError
-	var alert tls.AlertError
 	switch {
 	case errors.As(err, &certificate), errors.As(err, &authority):
 		return &mistake{err, "check TLSConfig: RootCAs and ServerName must fit the server's certificate"}
-	case errors.As(err, &alert):
+	case refusesCertificate(err):
 		return &mistake{err, "check TLSConfig: the server refuses it; it may want a certificate"}
 	case errors.As(err, &record):
 		return &mistake{err, "the server does not speak TLS there: check the port, or set no TLSConfig"}
@@ -78,23 +94,27 @@ func (m *Mistakes) Error() string { return errors.Join(m.each...).Error() }
 // Unwrap returns them.
 func (m *Mistakes) Unwrap() []error { return m.each }
 
-// Mistaken returns the errors of all nodes whose answers waiting does not change. It is nil if
-// there are none, or if a node is away for another reason: waiting may help then.
+// Mistaken returns what is wrong with nodes of the Config if the others are no majority, which
+// records need.
 func (f *Fleet) Mistaken() error {
-	var all []error
-	outage := false
-	f.Roster().Each(func(n *Node) bool {
+	var all []*Node
+	f.Roster().Each(func(n *Node) bool { all = append(all, n); return true })
+	return Mistaken(all, len(all)/2+1)
+}
+
+// Mistaken returns what is wrong with nodes, if the rest of them are fewer than are needed: whether
+// these answer does not matter then.
+func Mistaken(nodes []*Node, needed int) error {
+	var each []error
+	for _, n := range nodes {
 		if m := n.mistake.Load(); m != nil {
-			all = append(all, f.Mistake(n.Name, m.cause, m.remedy))
-		} else {
-			outage = n.SilentFor() > 0
+			each = append(each, n.env.Mistake(n.Name, m.cause, m.remedy))
 		}
-		return !outage
-	})
-	if outage || len(all) == 0 {
+	}
+	if len(each) == 0 || len(nodes)-len(each) >= needed {
 		return nil
 	}
-	return &Mistakes{all}
+	return &Mistakes{each}
 }
 
 // serves notes that the node carried out what writes.
@@ -110,6 +130,9 @@ func (n *Node) serves() {
 // blame notes why the node did not serve a call. The log hears of a mistake once.
 func (n *Node) blame(err error) {
 	m := mistaken(err, n.written.Load())
+	if m != nil && n.Spread() && strings.HasPrefix(m.cause.Error(), moved) {
+		m = nil // the cluster is being arranged
+	}
 	before := n.mistake.Swap(m)
 	if m != nil && (before == nil || before.cause.Error() != m.cause.Error()) {
 		n.env.Log.Error("node cannot be used as it is configured", "node", n.Name, "err", m.cause, "remedy", m.remedy)

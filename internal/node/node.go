@@ -222,6 +222,7 @@ func (n *Node) dial(attempt chan struct{}) {
 		return
 	}
 	n.dialing.succeeded(n.env.Clock.Now())
+	n.mistake.Store(nil)
 	n.client.Store(c)
 }
 

@@ -46,7 +46,11 @@ func (s *Set) begin(ctx context.Context) *setCall {
 	c := &setCall{ctx: ctx, votes: make([]vote, len(s.parts))}
 	for i, p := range s.parts {
 		m := p.Limiter.Hold()
-		c.votes[i] = vote{Member: m, n: p.N, came: m.Target.Process.Now()}
+		v := vote{Member: m, n: p.N, came: m.Target.Process.Now()}
+		if i > 0 && c.votes[0].Target.Process == m.Target.Process {
+			v.came = c.votes[0].came // else two calls may each be the older one in a line
+		}
+		c.votes[i] = v
 	}
 	return c
 }

@@ -141,6 +141,35 @@ func TestAMistakeElsewhereIsNoError(t *testing.T) {
 	}
 }
 
+// One node that is listed wrongly does not make an outage of the others a mistake, from the first
+// call on.
+func TestAMistakeElsewhereHidesNoOutage(t *testing.T) {
+	t.Parallel()
+	f, servers := limittest.Independent(t, 3)
+	f.Nodes[2].Redis.Password = "wrong"
+	f.Punctual = true
+	c := f.Client(t, limittest.OnOutage(shardlimit.FailOpen))
+	l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 3000, Per: time.Hour, Shards: 3})
+	for range 30 {
+		if _, err := l.Allow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range servers[:2] {
+		s.Pause()
+	}
+	limittest.AwaitThat(t, "the policy answers", func() bool {
+		d, err := l.Allow(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		return d.Degraded || t.Failed()
+	})
+	for _, s := range servers[:2] {
+		s.Resume()
+	}
+}
+
 // An address leads to another server once that has become the master. The old master keeps its
 // connections, as a replica: the process hangs up and dials anew.
 func TestADemotedMasterIsDialledAnew(t *testing.T) {

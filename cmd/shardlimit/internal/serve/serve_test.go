@@ -192,6 +192,7 @@ func TestAnswers(t *testing.T) {
 		{`{"limiter": "one", "n": -1}`, 400, "at least 1"},
 		{`{"limiter": "one", "n": "1"}`, 400, `\"n\" cannot be a string`},
 		{"{\"limiter\": \"each\", \"key\": \"\xff\"}", 400, "not UTF-8"},
+		{`{"limiter": "each", "key": "\ud800"}`, 400, "not UTF-8"},
 		{`{"limiter": "one", "n": 4}`, 400, "more permits than the limit has"},
 		{`{"limiter": "one", "key": "k"}`, 400, "has no keys"},
 		{`{"limiter": "each"}`, 400, "the key has 0 bytes"},
