@@ -126,7 +126,7 @@ func TestAMistakeIsMended(t *testing.T) {
 func TestAMistakeElsewhereIsNoError(t *testing.T) {
 	t.Parallel()
 	f, _ := limittest.Independent(t, 3)
-	f.Nodes[1].Redis.Password = "wrong"
+	f.Nodes[1].Redis.Username, f.Nodes[1].Redis.Password = "nobody", "wrong"
 	l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 30, Per: time.Hour, Shards: 3})
 	granted := int64(0)
 	for range 30 {
@@ -146,7 +146,7 @@ func TestAMistakeElsewhereIsNoError(t *testing.T) {
 func TestAMistakeElsewhereHidesNoOutage(t *testing.T) {
 	t.Parallel()
 	f, servers := limittest.Independent(t, 3)
-	f.Nodes[2].Redis.Password = "wrong"
+	f.Nodes[2].Redis.Username, f.Nodes[2].Redis.Password = "nobody", "wrong"
 	f.Punctual = true
 	c := f.Client(t, limittest.OnOutage(shardlimit.FailOpen))
 	l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 3000, Per: time.Hour, Shards: 3})

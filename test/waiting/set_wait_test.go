@@ -174,3 +174,28 @@ func TestWhoLeavesASetGivesBack(t *testing.T) {
 		}
 	})
 }
+
+// A call that wants several permits of a limit with a long window is served when they are there.
+func TestASetWaitsNoLongerThanItMust(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
+		tokens := limittest.Limiter(t, c, "tokens",
+			shardlimit.Limit{Permits: 3600, Per: time.Hour, Algorithm: shardlimit.TokenBucket})
+		requests := limittest.Limiter(t, c, "requests", shardlimit.PerSecond(1))
+		for l, n := range map[*shardlimit.Limiter]int64{tokens: 3598, requests: 1} {
+			if d, err := l.AllowN(t.Context(), n); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+		}
+		if d, err := requests.Allow(t.Context()); err != nil || d.Allowed { // which is known then
+			t.Fatal(d, err)
+		}
+		began := time.Now()
+		if err := shardlimit.All(requests.N(1), tokens.N(5)).Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 6*time.Second {
+			t.Errorf("it took %v, 3 s suffice", took)
+		}
+	})
+}
