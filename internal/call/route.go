@@ -272,6 +272,10 @@ func (m *Member) Leased(r *limit.Routes, n, now int64) bool {
 	return l != nil && r.Limit.Lease > 0 && now < l.Until && l.Left.Load() >= n
 }
 
+// Believed returns how long at the most permits of a limit with that window are believed not to be
+// free.
+func Believed(window time.Duration) time.Duration { return lane.ShutCap(window) }
+
 // Lacks returns how long n permits of a limit are believed not to be free, without asking anybody;
 // 0 if they may be.
 func (m *Member) Lacks(r *limit.Routes, n int64) time.Duration {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/call"
 	"github.com/shardlimit/shardlimit/internal/chance"
-	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/register"
 )
@@ -57,7 +56,7 @@ func (q *pump) run() {
 			continue
 		}
 		if n == 0 {
-			long := min(longestNap(c.LimitOf(r).Per), lane.ShutCap(c.LimitOf(r).Per)) // so long a belief lasts
+			long := min(longestNap(c.LimitOf(r).Per), call.Believed(c.LimitOf(r).Per)) // so long a belief lasts
 			if lacks := q.member.Lacks(r, 1); lacks > 0 {
 				q.dismissHopeless(c.Process.Now() + int64(lacks))
 				long = min(long, lacks)
