@@ -56,12 +56,7 @@ func (q *pump) run() {
 			continue
 		}
 		if n == 0 {
-			long := min(longestNap(c.LimitOf(r).Per), call.Believed(c.LimitOf(r).Per)) // so long a belief lasts
-			if lacks := q.member.Lacks(r, 1); lacks > 0 {
-				q.dismissHopeless(c.Process.Now() + int64(lacks))
-				long = min(long, lacks)
-			}
-			q.nap(long)
+			q.trust(r)
 			continue
 		}
 		_, restarts := q.first(n)
@@ -95,6 +90,19 @@ func (q *pump) run() {
 			q.member.ForgetDenials(r) // what was heard may be older than what woke us
 		}
 	}
+}
+
+// trust waits while the head of the line is believed to lack permits: at most for as long as such a
+// belief lasts.
+func (q *pump) trust(r *limit.Routes) {
+	c := q.member.Target
+	window := c.LimitOf(r).Per
+	long := min(longestNap(window), call.Believed(window))
+	if lacks := q.member.Lacks(r, 1); lacks > 0 {
+		q.dismissHopeless(c.Process.Now() + int64(lacks))
+		long = min(long, lacks)
+	}
+	q.nap(long)
 }
 
 // failed has those who wait go on after an error that may pass, and fails them for any other.
