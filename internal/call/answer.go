@@ -5,7 +5,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
@@ -121,8 +121,8 @@ func (c *Target) noteGranted(n int64) {
 }
 
 // add puts what one shard granted to the decision. It may act when the last of its permits may.
-func (d *Decision) add(s *lane.Seat, ans *lane.Answer) {
-	p := lane.Part{Seat: s, At: ans.At, N: ans.Granted}
+func (d *Decision) add(s *dispatch.Seat, ans *dispatch.Answer) {
+	p := dispatch.Part{Seat: s, At: ans.At, N: ans.Granted}
 	if ans.Delay > 0 {
 		p.First, p.Last = ans.Now+int64(ans.First), ans.Now+int64(ans.Delay)
 		d.Delay = max(d.Delay, ans.Delay)
@@ -130,7 +130,7 @@ func (d *Decision) add(s *lane.Seat, ans *lane.Answer) {
 	d.addPart(p, ans.Ticket)
 }
 
-func (d *Decision) addPart(p lane.Part, ticket uint64) {
+func (d *Decision) addPart(p dispatch.Part, ticket uint64) {
 	switch {
 	case p.N == 0:
 		return
@@ -145,7 +145,7 @@ func (d *Decision) addPart(p lane.Part, ticket uint64) {
 	d.Granted += p.N
 }
 
-func (d *Decision) addParts(parts []lane.Part, ticket uint64) {
+func (d *Decision) addParts(parts []dispatch.Part, ticket uint64) {
 	for _, p := range parts {
 		d.addPart(p, ticket)
 	}

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/forecast"
-	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
@@ -21,7 +21,7 @@ const bookRounds = 5
 
 // booked is a part of a booking.
 type booked struct {
-	lane.Part
+	dispatch.Part
 	early int64 // it is dated no earlier than this
 	due   int64 // and no later than this
 }
@@ -54,7 +54,7 @@ func (m *Member) Book(ctx context.Context, r *limit.Routes, b Booking) (Decision
 		failure = err
 	}
 	if c.Process.Lanes.Hurried(b.left(c.Process.Now())) {
-		failure = lane.ErrOverloaded
+		failure = dispatch.ErrOverloaded
 	}
 	return Decision{}, 0, b.failed(ctx, failure)
 }
@@ -67,21 +67,21 @@ func (b *Booking) left(now int64) time.Duration {
 // choices returns what may be booked: each shard that can have n permits by itself, the one that
 // has them first in front. If none can, there is one choice, of several shards; none if all that
 // answer have less.
-func (b *Booking) choices(ctx context.Context) (choices [][]lane.Part) {
-	var seats []*lane.Seat
-	var lanes []*lane.Lane
+func (b *Booking) choices(ctx context.Context) (choices [][]dispatch.Part) {
+	var seats []*dispatch.Seat
+	var lanes []*dispatch.Lane
 	for _, s := range b.view.visit {
 		if s.Lane.Usable() {
 			seats, lanes = append(seats, s), append(lanes, s.Lane)
 		}
 	}
 	if len(seats) == 1 && seats[0].Lane.Most() >= b.N {
-		return [][]lane.Part{{{Seat: seats[0], N: b.N}}} // the shard itself knows when
+		return [][]dispatch.Part{{{Seat: seats[0], N: b.N}}} // the shard itself knows when
 	}
 	var offers []forecast.Offer
-	var asked []*lane.Seat
+	var asked []*dispatch.Seat
 	var times []int64
-	for i, found := range lane.Look(ctx, lanes, b.left(b.view.member.Target.Process.Now())/2) {
+	for i, found := range dispatch.Look(ctx, lanes, b.left(b.view.member.Target.Process.Now())/2) {
 		if found.Err != nil {
 			continue
 		}
@@ -90,26 +90,26 @@ func (b *Booking) choices(ctx context.Context) (choices [][]lane.Part) {
 		if at, ok := o.Soonest(b.N); ok {
 			k, _ := slices.BinarySearch(times, at+1) // behind those that have them as soon
 			times = slices.Insert(times, k, at)
-			choices = slices.Insert(choices, k, []lane.Part{{Seat: seats[i], N: b.N}})
+			choices = slices.Insert(choices, k, []dispatch.Part{{Seat: seats[i], N: b.N}})
 		}
 	}
 	if choices != nil {
 		return choices
 	}
-	var wanted []lane.Part
+	var wanted []dispatch.Part
 	for i, n := range forecast.Split(offers, b.N) {
 		if n > 0 {
-			wanted = append(wanted, lane.Part{Seat: asked[i], N: n})
+			wanted = append(wanted, dispatch.Part{Seat: asked[i], N: n})
 		}
 	}
 	if wanted != nil {
-		choices = [][]lane.Part{wanted}
+		choices = [][]dispatch.Part{wanted}
 	}
 	return choices
 }
 
 // offerOf returns what a shard has to give, on the client's clock.
-func offerOf(found *lane.Sight) forecast.Offer {
+func offerOf(found *dispatch.Sight) forecast.Offer {
 	l := found.Lane
 	o := forecast.Offer{Weight: l.Most()}
 	room := l.Room(&found.PeekReply)
@@ -137,8 +137,8 @@ func (b *Booking) failed(ctx context.Context, err error) error {
 	if e := b.view.member.Target.Process.Gone(ctx, err); e != nil {
 		return e
 	}
-	if errors.Is(err, lane.ErrOverloaded) {
-		return fmt.Errorf("%w: %w", limit.ErrWaitTooLong, lane.ErrOverloaded)
+	if errors.Is(err, dispatch.ErrOverloaded) {
+		return fmt.Errorf("%w: %w", limit.ErrWaitTooLong, dispatch.ErrOverloaded)
 	}
 	if isRefusal(err) {
 		return err
@@ -158,7 +158,7 @@ func isRefusal(err error) bool {
 
 // all books every part for the instant of the call, or for a later one that suits all: a part that
 // was dated earlier than the others would come back too early.
-func (b *Booking) all(ctx context.Context, wanted []lane.Part) ([]booked, error) {
+func (b *Booking) all(ctx context.Context, wanted []dispatch.Part) ([]booked, error) {
 	c := b.view.member.Target
 	for range bookRounds {
 		done, err := b.atOnce(ctx, wanted)
@@ -186,7 +186,7 @@ func (b *Booking) all(ctx context.Context, wanted []lane.Part) ([]booked, error)
 
 // atOnce books the parts at once, each for the instant of the call or as soon after it as there is
 // room.
-func (b *Booking) atOnce(ctx context.Context, wanted []lane.Part) (done []booked, failure error) {
+func (b *Booking) atOnce(ctx context.Context, wanted []dispatch.Part) (done []booked, failure error) {
 	all, errs := make([]booked, len(wanted)), make([]error, len(wanted))
 	var wg sync.WaitGroup
 	for i, w := range wanted {
@@ -218,17 +218,17 @@ func (b *Booking) decision(parts []booked) (d Decision, due int64) {
 func (c *Target) OwnTicket() uint64 { return c.rare().made.Add(1) | 1<<63 }
 
 // part reserves permits on one shard.
-func (b *Booking) part(ctx context.Context, s *lane.Seat, n int64) (booked, error) {
+func (b *Booking) part(ctx context.Context, s *dispatch.Seat, n int64) (booked, error) {
 	c := b.view.member.Target
 	now := c.Process.Now()
 	left := b.left(now)
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	r, sent, received, err := s.Reserve(ctx, lane.Booking{Permits: n, From: b.at, Deadline: b.Deadline})
+	r, sent, received, err := s.Reserve(ctx, dispatch.Booking{Permits: n, From: b.at, Deadline: b.Deadline})
 	switch {
 	case err != nil && c.Process.Lanes.Hurried(left) && errors.Is(err, context.DeadlineExceeded) &&
 		!script.NotExecuted(err):
-		return booked{}, lane.ErrOverloaded
+		return booked{}, dispatch.ErrOverloaded
 	case err != nil:
 		return booked{}, &partError{c.Failed(s.Lane, err)}
 	case r.Paced > 0:
@@ -240,7 +240,7 @@ func (b *Booking) part(ctx context.Context, s *lane.Seat, n int64) (booked, erro
 	case r.Granted == 0:
 		return booked{}, b.late(r.Retry, now)
 	}
-	part := lane.Part{Seat: s, At: r.At, N: n}
+	part := dispatch.Part{Seat: s, At: r.At, N: n}
 	return booked{part, sent + int64(r.Delay), received + int64(r.Delay)}, nil
 }
 

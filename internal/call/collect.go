@@ -9,7 +9,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
@@ -35,7 +35,7 @@ func (v *view) collect(ctx context.Context, n, since int64, seen *attempt, d *De
 		return v.denied(ctx, seen, n, since, false, d)
 	}
 	g := collection{target: c, view: v, n: n, since: since, seen: seen}
-	if err := g.join(ctx); errors.Is(err, lane.ErrOverloaded) {
+	if err := g.join(ctx); errors.Is(err, dispatch.ErrOverloaded) {
 		if seen.now = c.Process.Now(); v.KnownDenial(n, seen.now, d) {
 			return nil
 		}
@@ -71,7 +71,7 @@ func (v *view) collect(ctx context.Context, n, since int64, seen *attempt, d *De
 func (g *collection) join(ctx context.Context) error {
 	c := g.target
 	left := time.Duration(g.since + c.Process.Lanes.Boarding() - c.Process.Now())
-	ctx, cancel := context.WithTimeoutCause(ctx, left, lane.ErrOverloaded)
+	ctx, cancel := context.WithTimeoutCause(ctx, left, dispatch.ErrOverloaded)
 	defer cancel()
 	select {
 	case c.rare().collect <- struct{}{}:
@@ -127,7 +127,7 @@ func (g *collection) atOnce(ctx context.Context) (enough bool, err error) {
 // plan returns what to ask each shard for: what it is believed to have, in this participant's
 // order, as far as it is needed. What is lacking then is asked of all alike: shards may have more,
 // and that counts the demand at each.
-func (g *collection) plan(now int64) (wanted []lane.Part) {
+func (g *collection) plan(now int64) (wanted []dispatch.Part) {
 	lacks := g.lacks()
 	for i, s := range g.view.seats {
 		// A shard that paces this participant may yet have some of the permits.
@@ -140,23 +140,23 @@ func (g *collection) plan(now int64) (wanted []lane.Part) {
 		}
 		n := min(s.Lane.Expected(now), lacks)
 		lacks -= n
-		wanted = append(wanted, lane.Part{Seat: s, N: n})
+		wanted = append(wanted, dispatch.Part{Seat: s, N: n})
 	}
 	for k := range wanted {
 		more := lacks / int64(len(wanted)-k)
 		wanted[k].N += more
 		lacks -= more
 	}
-	return slices.DeleteFunc(wanted, func(p lane.Part) bool { return p.N == 0 })
+	return slices.DeleteFunc(wanted, func(p dispatch.Part) bool { return p.N == 0 })
 }
 
 // take asks each shard for its part, all at once. The error is the caller's end.
-func (g *collection) take(ctx context.Context, wanted []lane.Part) (ended error) {
-	asks, errs := make([]lane.Ask, len(wanted)), make([]error, len(wanted))
+func (g *collection) take(ctx context.Context, wanted []dispatch.Part) (ended error) {
+	asks, errs := make([]dispatch.Ask, len(wanted)), make([]error, len(wanted))
 	now := g.target.Process.Now()
 	var wg sync.WaitGroup
 	for i, w := range wanted {
-		asks[i] = lane.Ask{N: w.N, UpTo: true, Since: g.since}
+		asks[i] = dispatch.Ask{N: w.N, UpTo: true, Since: g.since}
 		if i > 0 {
 			wg.Go(func() { errs[i] = w.Seat.Ask(ctx, &asks[i], now) })
 		}
@@ -207,11 +207,11 @@ func (g *collection) retry(ctx context.Context) (err error) {
 // inOrder takes what was found, in the order of the layout: what the first shard has before the
 // rest.
 func (g *collection) inOrder(ctx context.Context, found []int64) error {
-	var wanted []lane.Part
+	var wanted []dispatch.Part
 	lacks := g.n
 	for i, s := range g.view.visit {
 		if n := min(found[i], lacks); n > 0 {
-			wanted = append(wanted, lane.Part{Seat: s, N: n})
+			wanted = append(wanted, dispatch.Part{Seat: s, N: n})
 			lacks -= n
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
@@ -47,7 +47,7 @@ func (m *Member) Decide(ctx context.Context, n int64, upTo bool, since int64, d 
 	default:
 		var seated, boarded bool
 		v := m.View(r)
-		first := lane.Ask{N: n, Since: q.since}
+		first := dispatch.Ask{N: n, Since: q.since}
 		if seated, err = v.seated(ctx, &first, d); !seated {
 			break
 		}

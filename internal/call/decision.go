@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/local"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
@@ -29,20 +29,20 @@ type Origin struct {
 	Mode    limit.Mode // by which it was decided
 	Source  telemetry.Source
 	Target  *Target
-	ticket  uint64      // of the first part; see origin
-	first   lane.Part   // that a shard granted
-	until   int64       // on the client's clock: what was granted has left the window
-	Joint   *[]Decision // what the limits of a Set said
-	special *special    // nil for most; see rarely
+	ticket  uint64        // of the first part; see origin
+	first   dispatch.Part // that a shard granted
+	until   int64         // on the client's clock: what was granted has left the window
+	Joint   *[]Decision   // what the limits of a Set said
+	special *special      // nil for most; see rarely
 }
 
 // special is what few decisions have. Copies of a decision share it, so only settled changes.
 type special struct {
-	more    []lane.Part   // when permits were collected from several shards
-	engine  *local.Engine // when this process decided by itself
-	settled atomic.Bool   // with an engine
-	handed  *Handed       // when another process made it
-	lease   *lease        // when the permits were held in advance; ticket is then their place in it
+	more    []dispatch.Part // when permits were collected from several shards
+	engine  *local.Engine   // when this process decided by itself
+	settled atomic.Bool     // with an engine
+	handed  *Handed         // when another process made it
+	lease   *lease          // when the permits were held in advance; ticket is then their place in it
 }
 
 var ordinary special

@@ -10,7 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
@@ -52,8 +52,8 @@ type keyPart struct {
 
 // denial is that a key has nothing free, and all that a process remembers of it.
 type denial struct {
-	lane.Denied
-	lane.Place
+	dispatch.Denied
+	dispatch.Place
 	of *limit.Routes // the family's
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
@@ -195,11 +195,11 @@ func (d *Decision) firstOf(n int64) Decision { return d.cut(0, n, d.ticket) }
 // cut returns the decision with only n of its permits, from a place in their order on.
 func (d *Decision) cut(place, n int64, ticket uint64) Decision {
 	own := *d
-	own.Granted, own.first, own.special = 0, lane.Part{}, nil
+	own.Granted, own.first, own.special = 0, dispatch.Part{}, nil
 	if e := d.rarely().engine; e != nil {
 		own.special = &special{engine: e}
 	}
-	own.addParts(lane.Cut(d.parts(), place, n), ticket)
+	own.addParts(dispatch.Cut(d.parts(), place, n), ticket)
 	return own
 }
 

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
@@ -18,20 +18,20 @@ func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 	c := &Target{Core: limit.Core{Process: &limit.Process{Clock: clock.Clock{Base: time.Now()}}}}
 	c.Process.Closed.Store(true) // nothing is given back
 	leases := &NewMember(c, limit.NewParticipant("p", 1)).Leases
-	seats := []*lane.Seat{{}, {}, {}}
+	seats := []*dispatch.Seat{{}, {}, {}}
 	rapid.Check(t, func(t *rapid.T) {
 		l := &lease{Until: math.MaxInt64}
-		granted, found := map[lane.Part]int64{}, map[lane.Part]int64{}
+		granted, found := map[dispatch.Part]int64{}, map[dispatch.Part]int64{}
 		for range rapid.IntRange(1, 6).Draw(t, "parts") {
-			p := lane.Part{Seat: rapid.SampledFrom(seats).Draw(t, "seat"),
+			p := dispatch.Part{Seat: rapid.SampledFrom(seats).Draw(t, "seat"),
 				At: clock.ServerTime(rapid.Int64Range(1, 2).Draw(t, "at")),
 				N:  rapid.Int64Range(1, 1500).Draw(t, "n")}
 			l.grant.addPart(p, 0)
-			granted[lane.Part{Seat: p.Seat, At: p.At, N: 0}] += p.N
+			granted[dispatch.Part{Seat: p.Seat, At: p.At, N: 0}] += p.N
 		}
 		note := func(d Decision) {
 			for _, p := range d.parts() {
-				found[lane.Part{Seat: p.Seat, At: p.At, N: 0}] += p.N
+				found[dispatch.Part{Seat: p.Seat, At: p.At, N: 0}] += p.N
 			}
 		}
 		l.Left.Store(l.grant.Granted)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/register"
 )
@@ -111,7 +111,7 @@ func (l *Limiter) Reset(ctx context.Context) error {
 		return resetPerParticipant(ctx, c)
 	}
 	defer c.Record().Stir()
-	return c.EveryShard(ctx, c.Process.Nodes.Patience(), func(ctx context.Context, ln *lane.Lane) error {
+	return c.EveryShard(ctx, c.Process.Nodes.Patience(), func(ctx context.Context, ln *dispatch.Lane) error {
 		err := ln.Clear(ctx)
 		if err == nil {
 			c.ahead.Store(nil)
@@ -165,7 +165,7 @@ func (m *Member) peek(ctx context.Context) (State, error) {
 			st.Shards[i].Err = n.Away(s.Slot)
 		}
 	}
-	err = c.EveryShard(ctx, c.Process.Config.CallTimeout, func(ctx context.Context, ln *lane.Lane) error {
+	err = c.EveryShard(ctx, c.Process.Config.CallTimeout, func(ctx context.Context, ln *dispatch.Lane) error {
 		peek, err := ln.Peek(ctx, c.Process.Config.CallTimeout)
 		i := r.Layout.Index(limit.SiteOf(ln))
 		if i < 0 {

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/local"
 )
@@ -21,13 +21,13 @@ type Member struct {
 	Waiting atomic.Pointer[Line]         // nil until somebody waits
 	engine  atomic.Pointer[local.Engine] // of a limit of Scope PerParticipant; nil until it is asked
 
-	mu          sync.Mutex
-	Seats       []*lane.Seat // at every shard
-	lane.Member              // what shards are told of it: denials write there, and nothing above
-	first       struct {     // in one piece with the member
+	mu              sync.Mutex
+	Seats           []*dispatch.Seat // at every shard
+	dispatch.Member                  // what shards are told of it: denials write there, and nothing above
+	first           struct {         // in one piece with the member
 		view  view
-		seat  lane.Seat
-		seats [1]*lane.Seat
+		seat  dispatch.Seat
+		seats [1]*dispatch.Seat
 	}
 }
 
@@ -51,9 +51,9 @@ func (m *Member) is(who limit.Participant, c *Target) {
 type view struct {
 	*limit.Routes
 	member *Member
-	seats  []*lane.Seat  // in the order of preference
-	visit  []*lane.Seat  // in the order of the layout, which is the same for every process
-	only   [1]*lane.Seat // of seats, as a rule
+	seats  []*dispatch.Seat  // in the order of preference
+	visit  []*dispatch.Seat  // in the order of the layout, which is the same for every process
+	only   [1]*dispatch.Seat // of seats, as a rule
 }
 
 // View returns the member's view of routes.
@@ -68,7 +68,7 @@ func (m *Member) View(r *limit.Routes) *view {
 		v = &view{}
 	}
 	v.Routes, v.member, v.seats = r, m, v.only[:0]
-	m.Seats = slices.DeleteFunc(m.Seats, func(s *lane.Seat) bool { return s.Lane.Gone.Load() })
+	m.Seats = slices.DeleteFunc(m.Seats, func(s *dispatch.Seat) bool { return s.Lane.Gone.Load() })
 	for _, l := range r.Order {
 		v.seats = append(v.seats, m.seat(l))
 	}
@@ -84,12 +84,12 @@ func (m *Member) View(r *limit.Routes) *view {
 
 // place returns the place of a seat's shard in the order of preference. A call that goes on after
 // the layout has changed may have taken its seat from an earlier view of the same routes.
-func (v *view) place(s *lane.Seat) int {
-	return slices.IndexFunc(v.seats, func(o *lane.Seat) bool { return o.Lane == s.Lane })
+func (v *view) place(s *dispatch.Seat) int {
+	return slices.IndexFunc(v.seats, func(o *dispatch.Seat) bool { return o.Lane == s.Lane })
 }
 
 // seat returns the member's seat at a shard. m.mu is held.
-func (m *Member) seat(l *lane.Lane) *lane.Seat {
+func (m *Member) seat(l *dispatch.Lane) *dispatch.Seat {
 	for _, s := range m.Seats {
 		if s.Lane == l {
 			return s
@@ -99,7 +99,7 @@ func (m *Member) seat(l *lane.Lane) *lane.Seat {
 	if m.Seats == nil {
 		m.Seats = m.first.seats[:0]
 	} else {
-		s = &lane.Seat{}
+		s = &dispatch.Seat{}
 	}
 	m.Seats = append(m.Seats, s.Take(&m.Member, l))
 	return s

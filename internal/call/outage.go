@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
@@ -24,7 +24,7 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 		m.decidePerParticipant(&of, n, upTo, &d)
 		return d, nil
 	}
-	if cause != lane.ErrOverloaded { //nolint:errorlint // as a rule it is not wrapped; such errors are many
+	if cause != dispatch.ErrOverloaded { //nolint:errorlint // as a rule it is not wrapped; such errors are many
 		if err := c.mistaken(r); err != nil {
 			return Decision{}, err // no policy hides what waiting does not change
 		}
@@ -45,7 +45,7 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 	default:
 		cause = c.Absence(r)
 	}
-	if cause == lane.ErrOverloaded { //nolint:errorlint // as a rule it is not wrapped; such errors are many
+	if cause == dispatch.ErrOverloaded { //nolint:errorlint // as a rule it is not wrapped; such errors are many
 		return Decision{}, errOverloaded
 	}
 	return Decision{}, register.Unavailable(cause)
@@ -94,7 +94,7 @@ func (v *view) closed(now int64) (all bool) {
 }
 
 // errOverloaded is what callers see of a call that was shed.
-var errOverloaded = register.Unavailable(lane.ErrOverloaded)
+var errOverloaded = register.Unavailable(dispatch.ErrOverloaded)
 
 // WaitsOn reports whether callers wait on after a call that ended so. That this process has too
 // much to do passes by itself.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/forecast"
-	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -39,12 +39,12 @@ func (c *Target) Look(ctx context.Context, r *limit.Routes, since int64) (o *out
 	found = make([]int64, len(r.Lanes))
 	now := c.Process.Now()
 	left := c.Process.Config.CallTimeout - time.Duration(now-since)
-	asked := slices.DeleteFunc(slices.Clone(r.Lanes), func(l *lane.Lane) bool { return !l.Usable() })
+	asked := slices.DeleteFunc(slices.Clone(r.Lanes), func(l *dispatch.Lane) bool { return !l.Usable() })
 	if left <= 0 && len(asked) > 0 {
 		asked, o.complete = nil, false
 	}
 	answered := false
-	for _, s := range lane.Look(ctx, asked, left) {
+	for _, s := range dispatch.Look(ctx, asked, left) {
 		if s.Err != nil {
 			o.complete = false
 			continue
@@ -53,7 +53,7 @@ func (c *Target) Look(ctx context.Context, r *limit.Routes, since int64) (o *out
 	}
 	o.Sort()
 	o.made = c.Process.Now()
-	o.until = o.made + int64(lane.ShutCap(r.Limit.Per))
+	o.until = o.made + int64(dispatch.ShutCap(r.Limit.Per))
 	if o.complete = o.complete && answered; o.complete {
 		c.ahead.Store(o)
 	}
@@ -61,7 +61,7 @@ func (c *Target) Look(ctx context.Context, r *limit.Routes, since int64) (o *out
 }
 
 // include adds what one shard says to the outlook, and returns what it has free.
-func (o *outlook) include(r *limit.Routes, found *lane.Sight) (free int64) {
+func (o *outlook) include(r *limit.Routes, found *dispatch.Sight) (free int64) {
 	reopens(found.Lane, &found.PeekReply, r.Layout)
 	if free = found.Free; found.Status == script.Absent && r.Layout.Settled {
 		free = found.Lane.Most() // it begins with its share when it is first asked

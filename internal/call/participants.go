@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/shardlimit/shardlimit/fairness"
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
@@ -23,7 +23,7 @@ func (l *Limiter) Participants(ctx context.Context) ([]fairness.Standing, error)
 	var mu sync.Mutex
 	all := make(map[string]fairness.Standing)
 	asked, answered := false, false
-	err := c.EveryShard(ctx, c.Process.Config.CallTimeout, func(ctx context.Context, ln *lane.Lane) error {
+	err := c.EveryShard(ctx, c.Process.Config.CallTimeout, func(ctx context.Context, ln *dispatch.Lane) error {
 		reply, err := ln.Participants(ctx)
 		mu.Lock()
 		defer mu.Unlock()

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/local"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
@@ -62,7 +62,7 @@ func decideHere(e *local.Engine, d *Decision, limit limit.Limit, n int64, upTo b
 	d.special, d.until = &special{engine: e}, g.Until
 	d.Allowed, d.Granted, d.Delay = g.Granted > 0, g.Granted, g.Delay
 	d.Remaining, d.ResetAfter = g.Free, g.Reset
-	d.first = lane.Part{At: g.At, N: g.Granted}
+	d.first = dispatch.Part{At: g.At, N: g.Granted}
 	if now := e.Clock.Now(); g.Delay > 0 {
 		d.first.First, d.first.Last = now+int64(g.First), now+int64(g.Delay)
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
@@ -100,7 +100,7 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64) (*
 		return nil, (&Booking{Deadline: deadline}).late(in, c.Process.Now())
 	}
 	made.due, made.Decision.Allowed, made.Decision.Granted, made.Decision.RetryAfter = due, true, n, 0
-	made.Decision.until, made.Decision.first = g.Until, lane.Part{At: g.At, N: n}
+	made.Decision.until, made.Decision.first = g.Until, dispatch.Part{At: g.At, N: n}
 	return made, nil
 }
 

@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
@@ -43,7 +43,7 @@ func (v *view) Pause(now int64) time.Duration {
 // first ask is not put on a batch as it is: a batch may take the whole call timeout, and the call
 // may be late.
 func (v *view) whole(ctx context.Context, q call, d *Decision) error {
-	first := lane.Ask{N: q.n, Since: q.since, By: q.by}
+	first := dispatch.Ask{N: q.n, Since: q.since, By: q.by}
 	if seated, err := v.seated(ctx, &first, d); !seated {
 		return err
 	}
@@ -63,7 +63,7 @@ func turnBy(r *limit.Routes, since, by int64) int64 {
 }
 
 // seated finds the shard for the first ask of a call, or decides the call without.
-func (v *view) seated(ctx context.Context, first *lane.Ask, d *Decision) (bool, error) {
+func (v *view) seated(ctx context.Context, first *dispatch.Ask, d *Decision) (bool, error) {
 	if first.N > 1 && v.KnownDenial(first.N, first.Since, d) {
 		return false, nil
 	}
@@ -75,11 +75,11 @@ func (v *view) seated(ctx context.Context, first *lane.Ask, d *Decision) (bool, 
 	if first.N == 1 && v.KnownDenial(1, first.Since, d) {
 		return false, nil
 	}
-	return false, v.unserved(ctx, first.N, first.Since, &attempt{now: first.Since, retry: lane.UnknownRetry}, d)
+	return false, v.unserved(ctx, first.N, first.Since, &attempt{now: first.Since, retry: dispatch.UnknownRetry}, d)
 }
 
 // finish does the last step of whole, with the answer to the first ask or err.
-func (v *view) finish(ctx context.Context, first *lane.Ask, err error, d *Decision) error {
+func (v *view) finish(ctx context.Context, first *dispatch.Ask, err error, d *Decision) error {
 	if err == nil && first.Granted == first.N {
 		v.take(first, d)
 		return nil
@@ -103,9 +103,9 @@ type attempt struct {
 // One for several whose time was up while the shard was answering others of this process has waited
 // in a queue of ours. What kept a node from answering comes before that this process had too much
 // to do.
-func (a *attempt) failed(c *Target, s *lane.Seat, since, least int64, err error) {
+func (a *attempt) failed(c *Target, s *dispatch.Seat, since, least int64, err error) {
 	switch {
-	case !errors.Is(err, lane.ErrOverloaded):
+	case !errors.Is(err, dispatch.ErrOverloaded):
 		a.failure = c.Failed(s.Lane, err)
 	case least > 1 && s.Lane.Known.Answered(since+1):
 		a.queued = true
@@ -117,16 +117,16 @@ func (a *attempt) failed(c *Target, s *lane.Seat, since, least int64, err error)
 // told takes in when a shard may grant what it refused: its permits are there and the participant
 // is not paced.
 func (a *attempt) told(retry time.Duration) {
-	if a.retry == lane.UnknownRetry || retry < a.retry {
+	if a.retry == dispatch.UnknownRetry || retry < a.retry {
 		a.retry = retry
 	}
 }
 
 // spill goes on with a call at other shards after its first ask has ended.
-func (v *view) spill(ctx context.Context, next *lane.Ask, err error, d *Decision) error {
+func (v *view) spill(ctx context.Context, next *dispatch.Ask, err error, d *Decision) error {
 	c := v.member.Target
 	n, since, by, i := next.N, next.Since, next.By, v.place(next.Seat)
-	seen := attempt{retry: lane.UnknownRetry, by: by}
+	seen := attempt{retry: dispatch.UnknownRetry, by: by}
 	refused := 0
 	for {
 		seen.done.add(i)
@@ -135,7 +135,7 @@ func (v *view) spill(ctx context.Context, next *lane.Ask, err error, d *Decision
 			if v.seats[i].Paced(seen.now) {
 				refused++
 			}
-			if next.Retry != lane.UnknownRetry {
+			if next.Retry != dispatch.UnknownRetry {
 				seen.told(max(next.Retry, time.Duration(v.seats[i].PacedUntil()-seen.now)))
 			}
 		} else {
@@ -151,7 +151,7 @@ func (v *view) spill(ctx context.Context, next *lane.Ask, err error, d *Decision
 		if i = v.choose(seen.now, n, &seen.done); i < 0 {
 			break
 		}
-		*next = lane.Ask{N: n, Since: since, By: by}
+		*next = dispatch.Ask{N: n, Since: since, By: by}
 		err = v.seats[i].Ask(ctx, next, seen.now)
 		if err == nil && next.Granted == n {
 			v.take(next, d)
@@ -185,7 +185,7 @@ func (v *view) dueElsewhere(n, now int64) bool {
 }
 
 // take fills in that one shard granted everything.
-func (v *view) take(a *lane.Ask, d *Decision) {
+func (v *view) take(a *dispatch.Ask, d *Decision) {
 	d.Granted, d.ticket, d.Delay = a.Granted, a.Ticket, a.Delay
 	d.first.Seat, d.first.At, d.first.N = a.Seat, a.At, a.Granted
 	v.member.Target.complete(d, v.Routes, a.Rest, a.Now)
@@ -199,7 +199,7 @@ func (v *view) some(ctx context.Context, q call, d *Decision) error {
 	if v.KnownDenial(1, now, d) {
 		return nil
 	}
-	seen := attempt{retry: lane.UnknownRetry}
+	seen := attempt{retry: dispatch.UnknownRetry}
 	rest := int64(0)
 	for d.Granted < n && time.Duration(now-since) < c.Process.Config.CallTimeout {
 		i := v.choose(now, 1, &seen.done)
@@ -208,7 +208,7 @@ func (v *view) some(ctx context.Context, q call, d *Decision) error {
 		}
 		seen.done.add(i)
 		s := v.seats[i]
-		part := lane.Ask{N: n - d.Granted, UpTo: true, Since: since}
+		part := dispatch.Ask{N: n - d.Granted, UpTo: true, Since: since}
 		err := s.Ask(ctx, &part, now)
 		now = c.Process.Now()
 		if err == nil {
@@ -274,7 +274,7 @@ func (m *Member) Leased(r *limit.Routes, n, now int64) bool {
 
 // Believed returns how long at the most permits of a limit with that window are believed not to be
 // free.
-func Believed(window time.Duration) time.Duration { return lane.ShutCap(window) }
+func Believed(window time.Duration) time.Duration { return dispatch.ShutCap(window) }
 
 // Lacks returns how long n permits of a limit are believed not to be free, without asking anybody;
 // 0 if they may be.

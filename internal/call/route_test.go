@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/extent"
-	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/record"
@@ -26,8 +26,8 @@ func fleetOf(participants, shards int) []*view {
 	for p := range views {
 		r := &limit.Routes{Plan: &limit.Plan{}, Record: record}
 		for _, i := range shard.Rank(fmt.Sprint("participant-", p), layout) {
-			way, terms := &lane.Way{Slot: i}, &lane.Terms{Most: 1}
-			l := (&lane.Lane{}).Lead(nil, way, nil, script.ShardRef{}, &node.Node{}, terms)
+			way, terms := &dispatch.Way{Slot: i}, &dispatch.Terms{Most: 1}
+			l := (&dispatch.Lane{}).Lead(nil, way, nil, script.ShardRef{}, &node.Node{}, terms)
 			r.Order = append(r.Order, l)
 		}
 		views[p] = NewMember(nil, limit.NewParticipant("p", 1)).View(r)
@@ -141,7 +141,7 @@ func TestBusyCallsStayTogether(t *testing.T) {
 
 // What one shard tells is not forgotten for another that tells nothing.
 func TestTheShortestWaitThatWasToldCounts(t *testing.T) {
-	seen := attempt{retry: lane.UnknownRetry}
+	seen := attempt{retry: dispatch.UnknownRetry}
 	for _, told := range []struct{ retry, want time.Duration }{{7, 7}, {9, 7}, {3, 3}, {0, 0}} {
 		if seen.told(told.retry); seen.retry != told.want {
 			t.Errorf("after %d: %d, want %d", told.retry, seen.retry, told.want)

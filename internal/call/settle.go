@@ -11,7 +11,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/script"
@@ -76,12 +76,12 @@ type settlement struct {
 }
 
 // there reports whether the part is of a shard that is in the layout.
-func there(p lane.Part) bool { return p.Seat != nil }
+func there(p dispatch.Part) bool { return p.Seat != nil }
 
 // parts returns those of the decision. Of one that was handed over, those have no seat whose shards
 // have left the layout: they keep their places, which are in the names of marks, and the permits
 // that came back there.
-func (s *settlement) parts(ctx context.Context, d *Decision) (parts []lane.Part) {
+func (s *settlement) parts(ctx context.Context, d *Decision) (parts []dispatch.Part) {
 	h := d.rarely().handed
 	if h == nil {
 		if parts = d.partsIn(s.target); len(parts) > 0 {
@@ -94,13 +94,13 @@ func (s *settlement) parts(ctx context.Context, d *Decision) (parts []lane.Part)
 	if r == nil {
 		return nil
 	}
-	who := &lane.Member{ID: fmt.Sprintf("%016x", h.Participant), Weight: 1000}
+	who := &dispatch.Member{ID: fmt.Sprintf("%016x", h.Participant), Weight: 1000}
 	for _, p := range h.parts {
-		part := lane.Part{At: clock.ServerTime(p.At), N: p.N}
+		part := dispatch.Part{At: clock.ServerTime(p.At), N: p.N}
 		i := slices.IndexFunc(r.Layout.Shards, func(s shard.Shard) bool { return siteHash(s.Site()) == p.Site })
 		if i >= 0 {
 			if l := s.target.LaneTo(r.Layout.Shards[i]); l != nil {
-				part.Seat = lane.NewSeat(who, l)
+				part.Seat = dispatch.NewSeat(who, l)
 			}
 		}
 		parts = append(parts, part)
@@ -110,7 +110,7 @@ func (s *settlement) parts(ctx context.Context, d *Decision) (parts []lane.Part)
 
 // partsIn returns the parts of the decision, with seats at the lanes that the process has now: of a
 // key they may be others than those that granted it.
-func (d *Decision) partsIn(c *Target) []lane.Part {
+func (d *Decision) partsIn(c *Target) []dispatch.Part {
 	parts := d.parts()
 	if c.Family == nil {
 		return parts
@@ -143,15 +143,15 @@ func (d *Decision) origin() (nonce, ticket uint64) {
 
 // request returns one shard's part of the settlement. place tells the parts of a decision apart, of
 // which two may be of one shard.
-func (s *settlement) request(seat *lane.Seat, place int) lane.Settlement {
-	return lane.Settlement{Seat: seat, Unpaid: s.unpaid, SettleRequest: script.SettleRequest{
+func (s *settlement) request(seat *dispatch.Seat, place int) dispatch.Settlement {
+	return dispatch.Settlement{Seat: seat, Unpaid: s.unpaid, SettleRequest: script.SettleRequest{
 		Mark: s.mark + "." + strconv.Itoa(place), MarkFor: s.keep, Used: s.used}}
 }
 
 // giveBack returns so many of the permits, the last ones. The last part of all goes first: its
 // shard knows whether the decision was settled before.
-func (s *settlement) giveBack(ctx context.Context, parts []lane.Part, unused int64) error {
-	var all []lane.Settlement
+func (s *settlement) giveBack(ctx context.Context, parts []dispatch.Part, unused int64) error {
+	var all []dispatch.Settlement
 	for i, p := range slices.Backward(parts) {
 		n := min(unused, p.N)
 		unused -= n
@@ -169,12 +169,12 @@ func (s *settlement) giveBack(ctx context.Context, parts []lane.Part, unused int
 
 // charge divides n permits over the shards by what each can have. The shard that knows whether the
 // decision was settled before goes first: that of the last part, or if it has left the first one.
-func (s *settlement) charge(ctx context.Context, parts []lane.Part, n int64) error {
+func (s *settlement) charge(ctx context.Context, parts []dispatch.Part, n int64) error {
 	r, _ := s.target.InUse(ctx)
 	if r == nil {
 		return s.target.Process.Plainly(register.Unavailable(s.target.Record().Absence()))
 	}
-	var last *lane.Seat
+	var last *dispatch.Seat
 	for _, p := range parts {
 		if there(p) {
 			last = p.Seat
@@ -184,7 +184,7 @@ func (s *settlement) charge(ctx context.Context, parts []lane.Part, n int64) err
 	for _, l := range r.Lanes {
 		sum += float64(l.Most())
 	}
-	var all []lane.Settlement
+	var all []dispatch.Settlement
 	for _, l := range r.Lanes {
 		most, part := float64(l.Most()), n
 		if most < sum {
@@ -217,7 +217,7 @@ func (s *settlement) charge(ctx context.Context, parts []lane.Part, n int64) err
 
 // run settles with the last one first, and with all others unless the decision was settled before
 // for another use. If it was for the same, a reply was lost, or a node was away.
-func (s *settlement) run(ctx context.Context, all []lane.Settlement) error {
+func (s *settlement) run(ctx context.Context, all []dispatch.Settlement) error {
 	again := true
 	errs := make([]error, len(all))
 	with := func(from, to int) (another bool) {
@@ -304,9 +304,9 @@ func (c *Target) GiveBackAll(d Decision, unpaid bool) (lost int64) {
 	defer cancel()
 	c = c.Hold()
 	defer c.Release()
-	var all []lane.Settlement
+	var all []dispatch.Settlement
 	for _, p := range d.partsIn(c) {
-		all = append(all, lane.Settlement{Seat: p.Seat, Unpaid: unpaid,
+		all = append(all, dispatch.Settlement{Seat: p.Seat, Unpaid: unpaid,
 			SettleRequest: script.SettleRequest{Back: p.N, At: p.At}})
 	}
 	_, errs := settleAll(ctx, c, all)
@@ -321,8 +321,8 @@ func (c *Target) GiveBackAll(d Decision, unpaid bool) (lost int64) {
 }
 
 // settleAll settles with all shards at once.
-func settleAll(ctx context.Context, c *Target, all []lane.Settlement) ([]script.SettleReply, []error) {
-	replies, errs := lane.SettleAll(ctx, all)
+func settleAll(ctx context.Context, c *Target, all []dispatch.Settlement) ([]script.SettleReply, []error) {
+	replies, errs := dispatch.SettleAll(ctx, all)
 	back := false
 	for i, err := range errs {
 		if err != nil {
@@ -337,13 +337,13 @@ func settleAll(ctx context.Context, c *Target, all []lane.Settlement) ([]script.
 	return replies, errs
 }
 
-func (d *Decision) parts() []lane.Part {
+func (d *Decision) parts() []dispatch.Part {
 	s := d.rarely()
 	if s.lease != nil {
-		return lane.Cut(s.lease.grant.parts(), int64(d.ticket), d.Granted)
+		return dispatch.Cut(s.lease.grant.parts(), int64(d.ticket), d.Granted)
 	}
 	if d.first.N == 0 {
 		return nil
 	}
-	return append([]lane.Part{d.first}, s.more...)
+	return append([]dispatch.Part{d.first}, s.more...)
 }

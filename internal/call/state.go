@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/forecast"
-	"github.com/shardlimit/shardlimit/internal/lane"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
@@ -95,7 +95,7 @@ func comesBack(found *script.PeekReply, room int64) time.Duration {
 
 // reopens gives a shard the share that its next call puts in force, after the quarantine if it is
 // in one, if the layout entitles it to that at once. A token bucket has to fill from then on.
-func reopens(ln *lane.Lane, r *script.PeekReply, layout shard.Layout) {
+func reopens(ln *dispatch.Lane, r *script.PeekReply, layout shard.Layout) {
 	if !layout.Settled || layout.Epoch != r.Epoch || r.Share >= r.Target {
 		return
 	}

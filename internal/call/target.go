@@ -3,7 +3,7 @@ package call
 import (
 	"sync/atomic"
 
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
@@ -47,7 +47,7 @@ func (c *Target) Adopted(r *limit.Routes) {
 }
 
 // GiveBack returns permits that nobody uses, and tells how many could not be returned.
-func (c *Target) GiveBack(parts []lane.Part) (lost int64) {
+func (c *Target) GiveBack(parts []dispatch.Part) (lost int64) {
 	var d Decision
 	d.addParts(parts, 0)
 	lost = c.GiveBackAll(d, false)

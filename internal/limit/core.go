@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
@@ -48,7 +48,7 @@ type Callers interface {
 	// Adopted tells that another layout is in use.
 	Adopted(r *Routes)
 	// GiveBack returns permits that nobody uses, and tells how many could not be returned.
-	GiveBack(parts []lane.Part) (lost int64)
+	GiveBack(parts []dispatch.Part) (lost int64)
 }
 
 // Init makes a zero Core that of a limit, as it is declared.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
 )
@@ -89,7 +89,7 @@ func (c *Core) OwnPart(limit Limit) Limit {
 }
 
 // EveryShard runs an operation on all shards of the layout at once, for at most the given time.
-func (c *Core) EveryShard(ctx context.Context, most time.Duration, op func(context.Context, *lane.Lane) error) error {
+func (c *Core) EveryShard(ctx context.Context, most time.Duration, op func(context.Context, *dispatch.Lane) error) error {
 	if c.Invalid != nil {
 		return c.Invalid
 	}

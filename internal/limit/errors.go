@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/register"
 )
 
@@ -17,7 +17,7 @@ var (
 	ErrInvalidPermits  = errors.New("shardlimit: invalid number of permits")
 	ErrExceedsLimit    = errors.New("shardlimit: more permits than the limit has")
 	ErrUnavailable     = register.ErrUnavailable
-	ErrOverloaded      = lane.ErrOverloaded
+	ErrOverloaded      = dispatch.ErrOverloaded
 	ErrWaitTooLong     = errors.New("shardlimit: permits cannot come before the deadline")
 	ErrTooFarAhead     = errors.New("shardlimit: permits are too far ahead")
 	ErrLimitClosed     = errors.New("shardlimit: the limit is closed")

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -24,10 +24,10 @@ func (c *Core) RefreshAt(elapsed clock.Elapsed) {
 }
 
 // Belief returns what a call relies on that works with the layout of this epoch.
-func (c listener) Belief(epoch int64, elapsed clock.Elapsed) lane.Belief {
+func (c listener) Belief(epoch int64, elapsed clock.Elapsed) dispatch.Belief {
 	c.RefreshAt(elapsed)
 	r := c.Record()
-	return lane.Belief{Until: r.Believed(epoch, elapsed), Known: r.Age(), Expired: r.Expired(elapsed)}
+	return dispatch.Belief{Until: r.Believed(epoch, elapsed), Known: r.Age(), Expired: r.Expired(elapsed)}
 }
 
 // Confirm makes sure that the layout of this process may be relied on, at most until ctx ends,
@@ -43,7 +43,7 @@ func (c *Core) Confirm(ctx context.Context, since clock.Elapsed) error {
 
 // Learned compares what a shard said with what the process believed, and gives back what was
 // granted for callers who had left.
-func (c listener) Learned(l *lane.Lane, n lane.News) {
+func (c listener) Learned(l *dispatch.Lane, n dispatch.News) {
 	switch {
 	case n.HasRoom:
 		c.callers.Freed(true)
@@ -70,4 +70,4 @@ func (c listener) Learned(l *lane.Lane, n lane.News) {
 }
 
 // Failed returns the error of a call to a shard as callers see it.
-func (c *Core) Failed(l *lane.Lane, err error) error { return c.FailedAt(SiteOf(l).Location, err) }
+func (c *Core) Failed(l *dispatch.Lane, err error) error { return c.FailedAt(SiteOf(l).Location, err) }

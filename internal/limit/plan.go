@@ -3,8 +3,8 @@ package limit
 import (
 	"sync"
 
-	"github.com/shardlimit/shardlimit/internal/fence"
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
+	"github.com/shardlimit/shardlimit/internal/membership"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -13,12 +13,12 @@ import (
 type Plan struct {
 	Layout shard.Layout
 	Limit  Limit
-	Memory int64         // nanoseconds after which what was granted is free again
-	live   []shard.Shard // of the layout
-	terms  []*lane.Terms // of each of these
-	ways   []*lane.Way   // to each of these
-	fence  *fence.Fence  // of the layout; nil: none
-	order  []int         // their places in this participant's order of preference
+	Memory int64             // nanoseconds after which what was granted is free again
+	live   []shard.Shard     // of the layout
+	terms  []*dispatch.Terms // of each of these
+	ways   []*dispatch.Way   // to each of these
+	fence  *membership.Fence // of the layout; nil: none
+	order  []int             // their places in this participant's order of preference
 }
 
 // planFor returns the plan of a layout of the limit.

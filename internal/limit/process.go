@@ -11,8 +11,8 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/internal/fence"
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
+	"github.com/shardlimit/shardlimit/internal/membership"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/internal/register"
@@ -25,7 +25,7 @@ type Process struct {
 	Clock     clock.Clock
 	Who       Participant // the process itself
 	Nodes     *node.Fleet
-	Lanes     *lane.Env     // what all lanes share
+	Lanes     *dispatch.Env // what all lanes share
 	Records   *register.Env // what all registers share
 	Telemetry *telemetry.Telemetry
 
@@ -67,11 +67,11 @@ func NewProcess(cfg Config, events Events) (*Process, error) {
 		Ctx: p.Context, Clock: &p.Clock, Log: cfg.Logger, Telemetry: p.Telemetry, Prefix: cfg.KeyPrefix,
 		CallTimeout: cfg.CallTimeout, Spawn: p.Spawn, Mistake: cfg.Mistake,
 	}, cfg.Nodes)
-	p.Lanes = &lane.Env{Clock: &p.Clock, Telemetry: p.Telemetry, CallTimeout: cfg.CallTimeout, Closed: &p.Closed}
+	p.Lanes = &dispatch.Env{Clock: &p.Clock, Telemetry: p.Telemetry, CallTimeout: cfg.CallTimeout, Closed: &p.Closed}
 	book := record.NewBook(p.Nodes, fmt.Sprintf("%016x%016x", chance.Uint64(), chance.Uint64()))
 	book.Renamed = p.inBackground(events.Renamed)
 	p.Records = &register.Env{Nodes: p.Nodes, Closed: &p.Closed, Book: book, Takeover: cfg.NodeTimeout > 0,
-		Fence: fence.New(&fence.Env{Nodes: p.Nodes, Book: book, After: cmp.Or(cfg.NodeTimeout, DefaultNodeTimeout),
+		Fence: membership.New(&membership.Env{Nodes: p.Nodes, Book: book, After: cmp.Or(cfg.NodeTimeout, DefaultNodeTimeout),
 			Changed: p.inBackground(events.NodesChanged)})}
 	return p, nil
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/script"
@@ -50,7 +50,7 @@ func (c *Core) Propose(ctx context.Context, o *register.Offer) (reply script.Tak
 	if l := c.LaneTo(o.Shard); l == nil || !o.Forced && !l.Place().Reachable() {
 		err = node.ErrAway
 	} else if err == nil {
-		reply, err = l.Propose(ctx, &lane.Terms{Epoch: o.Layout.Epoch, Window: o.Layout.Span(), Proposal: proposal})
+		reply, err = l.Propose(ctx, &dispatch.Terms{Epoch: o.Layout.Epoch, Window: o.Layout.Span(), Proposal: proposal})
 	}
 	if err != nil {
 		err = c.FailedAt(o.Shard.Site().Location, err)
@@ -62,7 +62,7 @@ func (c *Core) Propose(ctx context.Context, o *register.Offer) (reply script.Tak
 func (c *Core) Delete(ctx context.Context) error {
 	err := c.Register.Delete(ctx, func(ctx context.Context) error {
 		return c.EveryShard(ctx, c.Process.Nodes.Patience(),
-			func(ctx context.Context, ln *lane.Lane) error { return ln.Drop(ctx) })
+			func(ctx context.Context, ln *dispatch.Lane) error { return ln.Drop(ctx) })
 	})
 	if errors.Is(err, register.ErrDeleted) || !c.Deleted() {
 		return err

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/register"
 )
 
@@ -12,13 +12,13 @@ import (
 // layout has new ones.
 type Routes struct {
 	*Plan
-	Lanes  []*lane.Lane // to the live shards, in the order of the layout
-	Order  []*lane.Lane // the same in this participant's order of preference
-	Split  bool         // whether the limit has more than one shard
-	closed error        // why no shard can be used though nodes answer; nil: none is kept from use
+	Lanes  []*dispatch.Lane // to the live shards, in the order of the layout
+	Order  []*dispatch.Lane // the same in this participant's order of preference
+	Split  bool             // whether the limit has more than one shard
+	closed error            // why no shard can be used though nodes answer; nil: none is kept from use
 
 	Record *register.Register // that holds the layout, or what it follows from
-	only   [1]*lane.Lane      // of lanes, as a rule
+	only   [1]*dispatch.Lane  // of lanes, as a rule
 }
 
 // Free adds up what was free on the shards this process has heard from.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/lane"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -14,14 +14,14 @@ import (
 // ways are the lanes of a limit to its shards. core.mu guards them.
 type ways struct {
 	core    *Core
-	Lanes   []*lane.Lane    // every lane ever made, so that its memory survives a new layout
-	missing map[string]bool // nodes that a layout names and the Config does not; the log was told of them
+	Lanes   []*dispatch.Lane // every lane ever made, so that its memory survives a new layout
+	missing map[string]bool  // nodes that a layout names and the Config does not; the log was told of them
 
 	// The first ones, in one piece with the core: a key seldom has others.
 	first struct {
 		routes Routes
-		lane   lane.Lane
-		lanes  [1]*lane.Lane
+		lane   dispatch.Lane
+		lanes  [1]*dispatch.Lane
 	}
 }
 
@@ -41,14 +41,14 @@ func (of *ways) stranger(node string) {
 
 // termsFor returns what to propose to a shard of the layout. Only a settled layout entitles a shard
 // to its share at once; else its capacity comes from a Plan.
-func (of *ways) termsFor(layout shard.Layout, s shard.Shard) (*lane.Terms, error) {
+func (of *ways) termsFor(layout shard.Layout, s shard.Shard) (*dispatch.Terms, error) {
 	c := of.core
 	var floor int64
 	if layout.Settled {
 		floor = s.Share
 	}
 	proposal, err := c.proposal(layout, s, floor)
-	t := &lane.Terms{
+	t := &dispatch.Terms{
 		Epoch:    layout.Epoch,
 		Most:     cmp.Or(s.Burst, s.Share),
 		Window:   layout.Span(),
@@ -93,7 +93,7 @@ func (of *ways) forget(layout shard.Layout) {
 	for _, s := range layout.Shards {
 		listed[s.Site()] = true
 	}
-	c.Lanes = slices.DeleteFunc(c.Lanes, func(l *lane.Lane) bool {
+	c.Lanes = slices.DeleteFunc(c.Lanes, func(l *dispatch.Lane) bool {
 		gone := !listed[SiteOf(l)] && l.Waiting.Load() == 0
 		if gone {
 			l.Gone.Store(true)
@@ -143,7 +143,7 @@ func (of *ways) keep(s shard.Shard) time.Duration {
 }
 
 // LaneTo returns the lane to a shard, nil if its node is not configured.
-func (of *ways) LaneTo(s shard.Shard) *lane.Lane {
+func (of *ways) LaneTo(s shard.Shard) *dispatch.Lane {
 	c := of.core
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,13 +152,13 @@ func (of *ways) LaneTo(s shard.Shard) *lane.Lane {
 
 // lane does what LaneTo does, with core.mu held. A new lane gets the terms, or, where they are nil,
 // such as propose nothing, and likewise the way to it.
-func (of *ways) lane(s shard.Shard, t *lane.Terms, w *lane.Way) *lane.Lane {
+func (of *ways) lane(s shard.Shard, t *dispatch.Terms, w *dispatch.Way) *dispatch.Lane {
 	c := of.core
 	n := c.Process.Nodes.Node(s.Node)
 	if n == nil {
 		return nil
 	}
-	i := slices.IndexFunc(c.Lanes, func(l *lane.Lane) bool { return l.Slot == s.Slot && SiteOf(l) == s.Site() })
+	i := slices.IndexFunc(c.Lanes, func(l *dispatch.Lane) bool { return l.Slot == s.Slot && SiteOf(l) == s.Site() })
 	if i >= 0 && c.Lanes[i].Node == n {
 		return c.Lanes[i]
 	}
@@ -169,7 +169,7 @@ func (of *ways) lane(s shard.Shard, t *lane.Terms, w *lane.Way) *lane.Lane {
 	if c.Lanes == nil {
 		c.Lanes = c.first.lanes[:0]
 	} else {
-		l = &lane.Lane{}
+		l = &dispatch.Lane{}
 	}
 	l.Lead(c.Process.Lanes, w, listener{c}, w.Space.KeysAt(c.Text, c.ID), n, t)
 	if f := c.Family; f != nil {
@@ -188,9 +188,9 @@ func (of *ways) lane(s shard.Shard, t *lane.Terms, w *lane.Way) *lane.Lane {
 }
 
 // wayTo returns the way of a lane to a shard.
-func (of *ways) wayTo(s shard.Shard) *lane.Way {
+func (of *ways) wayTo(s shard.Shard) *dispatch.Way {
 	c := of.core
-	w := &lane.Way{
+	w := &dispatch.Way{
 		Metrics: c.Metrics, Slot: s.Slot, Home: s.Node, Algorithm: s.Algorithm, Life: s.Life, Keyed: c.Family != nil,
 	}
 	if a, err := AlgorithmNamed(s.Algorithm); err == nil { // else no call gets as far as to need the keys
@@ -202,10 +202,10 @@ func (of *ways) wayTo(s shard.Shard) *lane.Way {
 
 // noTerms returns the terms of a shard that this process has no layout for: calls find what is
 // there and create nothing.
-func noTerms(algorithm string) *lane.Terms {
+func noTerms(algorithm string) *dispatch.Terms {
 	a, _ := AlgorithmNamed(algorithm)
 	p, _ := script.Terms{Algorithm: script.Algorithm(a)}.Proposal() // of epoch 0, which is always valid
-	return &lane.Terms{Shards: 1, Proposal: p}
+	return &dispatch.Terms{Shards: 1, Proposal: p}
 }
 
 // newRoutes makes the routes of a plan, and tells the lanes their terms. core.mu is held.
@@ -221,7 +221,7 @@ func (of *ways) newRoutes(p *Plan) *Routes {
 	}
 	r.Plan, r.Split, r.Record = p, len(p.live) > 1, c.Record()
 	r.Lanes = r.only[:0]
-	all := make([]*lane.Lane, len(p.live))
+	all := make([]*dispatch.Lane, len(p.live))
 	for i, s := range p.live {
 		if all[i] = c.lane(s, p.terms[i], p.ways[i]); all[i] == nil {
 			c.stranger(s.Node)
@@ -247,6 +247,6 @@ func (of *ways) newRoutes(p *Plan) *Routes {
 }
 
 // SiteOf returns where the shard is that a lane leads to.
-func SiteOf(l *lane.Lane) shard.Site {
+func SiteOf(l *dispatch.Lane) shard.Site {
 	return shard.Shard{Slot: l.Slot, Node: l.Home, Algorithm: l.Algorithm, Life: l.Life}.Site()
 }

@@ -164,7 +164,7 @@ func OwnGoroutines() []string {
 	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
 		for _, name := range []string{"shardlimit/shardlimit.(", "shardlimit/internal/call.(",
 			"shardlimit/internal/wait.(", "shardlimit/internal/set.(", "shardlimit/internal/limit.(",
-			"shardlimit/internal/lane.(", "shardlimit/internal/node.(", "redis/rueidis.("} {
+			"shardlimit/internal/dispatch.(", "shardlimit/internal/node.(", "redis/rueidis.("} {
 			if strings.Contains(g, name) {
 				found = append(found, g)
 				break

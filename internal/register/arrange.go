@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 
-	"github.com/shardlimit/shardlimit/internal/fence"
+	"github.com/shardlimit/shardlimit/internal/membership"
 	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -22,7 +22,7 @@ type arranger struct {
 
 // arrange places the shards of a limit that so many participants are expected to share; under a
 // fence over the nodes that are in.
-func (a *arranger) arrange(ctx context.Context, want Wanted, participants int64, f *fence.Fence) []shard.Shard {
+func (a *arranger) arrange(ctx context.Context, want Wanted, participants int64, f *membership.Fence) []shard.Shard {
 	open := a.open(f)
 	n := want.Shards
 	if n == 0 {
@@ -43,7 +43,7 @@ func (a *arranger) arrange(ctx context.Context, want Wanted, participants int64,
 type maker func(found record.Reading) (shard.Layout, error)
 
 // changed makes a layout the one of a limit as it is wanted.
-func (r *Register) changed(ctx context.Context, layout shard.Layout, want Wanted, f *fence.Fence) maker {
+func (r *Register) changed(ctx context.Context, layout shard.Layout, want Wanted, f *membership.Fence) maker {
 	shards := r.arrange(ctx, want, r.participants.Load(), f)
 	return func(found record.Reading) (shard.Layout, error) {
 		// While shards obey a later layout, what they hold is unknown.
@@ -55,7 +55,7 @@ func (r *Register) changed(ctx context.Context, layout shard.Layout, want Wanted
 // rearranged makes a layout one of the same limit over the nodes as they are now; nil if that is
 // what it is. The record of a family says over which nodes keys are placed: no process places a key
 // over its own, because those may differ from another's.
-func (r *Register) rearranged(ctx context.Context, layout shard.Layout, f *fence.Fence) (maker, error) {
+func (r *Register) rearranged(ctx context.Context, layout shard.Layout, f *membership.Fence) (maker, error) {
 	if !r.Family {
 		same := Wanted{Spec: layout.Spec(), Shards: len(layout.Live())}
 		if same.Auto {

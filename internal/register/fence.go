@@ -8,20 +8,20 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/internal/fence"
+	"github.com/shardlimit/shardlimit/internal/membership"
 	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
 // This file is about limits whose lost nodes are taken over: how a layout follows the membership of
-// the nodes (internal/fence). Whether they are is said by who declares a limit, and stays so.
+// the nodes (internal/membership). Whether they are is said by who declares a limit, and stays so.
 
 // reconsiderSpread is over how long the processes that hear of a lost node begin to do something
 // about it: one of them is enough.
 const reconsiderSpread = 300 * time.Millisecond
 
 // fenceOf is the fence of a layout; nil if there is none.
-func (a *arranger) fenceOf(layout shard.Layout) *fence.Fence {
+func (a *arranger) fenceOf(layout shard.Layout) *membership.Fence {
 	if layout.Fence == nil {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (a *arranger) newFence(declared Wanted) *shard.Fence {
 
 // enter is the membership of a layout under a fence, confirmed, with the nodes of this process in
 // it; nil: it is under none.
-func (a *arranger) enter(ctx context.Context, under *shard.Fence) (*fence.Fence, error) {
+func (a *arranger) enter(ctx context.Context, under *shard.Fence) (*membership.Fence, error) {
 	if under == nil {
 		return nil, nil
 	}
@@ -57,7 +57,7 @@ func (a *arranger) enter(ctx context.Context, under *shard.Fence) (*fence.Fence,
 
 // open are the nodes on which shards can be placed: of a limit under a fence those that are in,
 // with the lives that they are in.
-func (a *arranger) open(f *fence.Fence) []shard.Node {
+func (a *arranger) open(f *membership.Fence) []shard.Node {
 	nodes := a.env.Nodes.Roster().Open()
 	if f == nil {
 		return nodes
@@ -88,7 +88,7 @@ func (r *Register) displaced() bool {
 }
 
 // ended reports whether a live shard, or the shards of keys on a node, are of a life that is over.
-func ended(f *fence.Fence, l shard.Layout) bool {
+func ended(f *membership.Fence, l shard.Layout) bool {
 	return slices.ContainsFunc(hosts(l), func(n shard.Node) bool { return f.Bars(n.Name, n.Life) })
 }
 
@@ -105,7 +105,7 @@ func hosts(l shard.Layout) (nodes []shard.Node) {
 
 // returned reports whether a node is back from which shares were taken over, this process may place
 // shards there, and a limit has nothing left to be moved from there.
-func (a *arranger) returned(f *fence.Fence, l shard.Layout) bool {
+func (a *arranger) returned(f *membership.Fence, l shard.Layout) bool {
 	return (l.Settled || l.Keys != nil) && slices.ContainsFunc(a.open(f), func(n shard.Node) bool {
 		return slices.Contains(l.Fence.Lost, n.Name)
 	})
@@ -151,7 +151,7 @@ func (r *Register) reconsider(ctx context.Context) error {
 }
 
 // lostOf are the nodes from which the layout after this one has taken over, and that are not back.
-func lostOf(f *fence.Fence, l shard.Layout) []string {
+func lostOf(f *membership.Fence, l shard.Layout) []string {
 	lost := slices.DeleteFunc(slices.Clone(l.Fence.Lost), func(name string) bool { return f.Life(name) != "" })
 	for _, n := range hosts(l) {
 		if f.Out(n.Name) {

@@ -15,7 +15,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/internal/fence"
+	"github.com/shardlimit/shardlimit/internal/membership"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
@@ -64,7 +64,7 @@ func listing(tb testing.TB, subject Subject, declared Wanted, nodes ...node.Spec
 	tb.Cleanup(fleet.Close)
 	book := record.NewBook(fleet, "p")
 	p := &process{env: &Env{Nodes: fleet, Closed: new(atomic.Bool), Book: book, Takeover: true,
-		Fence: fence.New(&fence.Env{Nodes: fleet, Book: book, After: time.Second})}}
+		Fence: membership.New(&membership.Env{Nodes: fleet, Book: book, After: time.Second})}}
 	subject.Limit, subject.Metrics = p, telemetry.NewLimiter("l", SlidingLog)
 	p.register = New(p.env, subject, declared)
 	return p

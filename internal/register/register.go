@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/internal/fence"
+	"github.com/shardlimit/shardlimit/internal/membership"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/record"
 )
@@ -72,9 +72,9 @@ type Register struct {
 type Env struct {
 	Nodes    *node.Fleet // with its clock, log and key prefix
 	Closed   *atomic.Bool
-	Book     *record.Book // where records are
-	Fence    *fence.Fence // by which layouts hold
-	Takeover bool         // whether limits that this process declares are under one
+	Book     *record.Book      // where records are
+	Fence    *membership.Fence // by which layouts hold
+	Takeover bool              // whether limits that this process declares are under one
 }
 
 // New returns the register of a limit that was not looked up yet. It does no I/O.

@@ -58,7 +58,7 @@ var breakages = []breakage{
 			{"case least > 1 && s.Lane.Known.Answered(since+1):",
 				"case !BROKEN && least > 1 && s.Lane.Known.Answered(since+1):"},
 			{"\t\tseen.queued = true\n\t\treturn v.denied",
-				"\t\tif BROKEN {\n\t\t\t*d, err = v.member.outage(v.Routes, n, false, lane.ErrOverloaded)\n\t\t\treturn " +
+				"\t\tif BROKEN {\n\t\t\t*d, err = v.member.outage(v.Routes, n, false, dispatch.ErrOverloaded)\n\t\t\treturn " +
 					"err\n\t\t}\n\t\tseen.queued = true\n\t\treturn v.denied"},
 		},
 	},

@@ -1,0 +1,163 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+)
+
+// Ask is what one call wants from one shard, and what it gets. It lives on the
+// caller's stack: a batch knows how many asks it carries, not which. The callers
+// who sleep are many, and what lies on their stacks has left the caches when they
+// wake. So the functions that put it on a batch, and those that read the answer, are
+// called before and after the caller sleeps, and not around it.
+type Ask struct {
+	Seat  *Seat // whom it is for
+	N     int64
+	Since int64 // when the call began, on the process' clock
+	UpTo  bool  // take what there is, up to n; else all or nothing
+	By    int64 // of a leaky bucket: no turn that comes later, on the process' clock; 0: any
+
+	// Its place, set by join:
+	class  int32 // of the batch's classes
+	batch  *batch
+	place  int64  // how many of the class came before
+	serial uint64 // no other ask of the batch has it
+	Answer
+}
+
+// shape is how the ask appears in a call: count asks of size permits each.
+func (a *Ask) shape() (size, count int64) {
+	if a.UpTo {
+		return 1, a.N
+	}
+	return a.N, 1
+}
+
+// Answer is what the shard said to one ask.
+type Answer struct {
+	Granted int64
+	At      clock.ServerTime // shard time of the grant
+	Ticket  uint64           // tells this grant from every other one of the lane
+	Now     int64            // when the reply came, on the process' clock
+	Rest    int64            // what is free after it, as far as this process knows
+	First   time.Duration    // granted by a leaky bucket: until its first permit may act, from now on
+	Delay   time.Duration    // likewise: until its last may
+	Retry   time.Duration    // refused: until it could be granted; UnknownRetry if not told
+}
+
+const UnknownRetry = time.Duration(-1)
+
+// Ask asks the shard for the participant and waits for the answer, which is put in the ask, at most
+// until ctx ends or the call has used up the call timeout. now is the
+// time. An error for which script.NotExecuted is false leaves open whether
+// permits were spent.
+func (s *Seat) Ask(ctx context.Context, a *Ask, now int64) error {
+	a.Seat = s
+	if a.By != 0 {
+		return s.turnBy(ctx, a, now)
+	}
+	timeout := s.Lane.env.CallTimeout
+	if left := timeout - time.Duration(now-a.Since); left < timeout/2 { // it may run out of time before a batch does
+		if left <= 0 {
+			return ErrOverloaded
+		}
+		within, cancel := context.WithTimeoutCause(ctx, left, ErrOverloaded)
+		defer cancel()
+		ctx = within
+	}
+	return a.fill(ctx)
+}
+
+// fill gets the answer to an ask from a batch, or from another one if that was dissolved.
+func (a *Ask) fill(ctx context.Context) error {
+	boarded, err := a.Board(ctx)
+	if boarded {
+		a.Sleep()
+		err = a.Wake(ctx)
+	}
+	return err
+}
+
+// Board puts the ask on a batch of the shard of its seat. If boarded is false it is over: answered
+// or failed. Else the lane's lock is held; the caller must call Sleep, which lets go of it, and
+// then Wake.
+func (a *Ask) Board(ctx context.Context) (boarded bool, err error) {
+	l := a.Seat.Lane
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	var link *trace.Link
+	if l.env.Telemetry.Tracing {
+		link = telemetry.LinkTo(telemetry.SpanOf(ctx))
+	}
+	if !l.join(a) {
+		return false, ErrOverloaded
+	}
+	if link != nil {
+		a.batch.link(link)
+	}
+	if done := ctx.Done(); done != nil && done != a.batch.watched {
+		return false, a.watch(ctx, done)
+	}
+	return true, nil
+}
+
+// Wake reads the answer to an ask whose caller has slept. A caller that was woken because
+// ctx has ended leaves; one that was woken for another reason sleeps on.
+func (a *Ask) Wake(ctx context.Context) error {
+	l := a.Seat.Lane
+	for !a.batch.over.Load() {
+		l.mu.Lock() // who watched the context woke the crowd
+		if a.batch.over.Load() {
+			l.mu.Unlock()
+			break
+		}
+		if ctx.Err() != nil {
+			l.quit(a)
+			l.mu.Unlock()
+			return clock.Ended(ctx)
+		}
+		a.Sleep()
+	}
+	return a.read(ctx)
+}
+
+// read has the answer to an ask from its batch, which has landed and woken its caller.
+func (a *Ask) read(ctx context.Context) error {
+	b := a.batch
+	err := b.read(a)
+	b.recycle(a.Seat.Lane.env)
+	return a.retryIfDissolved(ctx, err)
+}
+
+// retryIfDissolved passes on what a batch said to an ask, or asks again if the batch was dissolved.
+// The young go on another one. Those who waited for long would be in a hurry there: each would need
+// a script call of its own.
+func (a *Ask) retryIfDissolved(ctx context.Context, err error) error {
+	if err != errDissolved { //nolint:errorlint // it is never wrapped: this is the hot path
+		return err
+	}
+	if e := a.Seat.Lane.env; time.Duration(e.Clock.Now()-a.Since) > e.CallTimeout/2 {
+		return ErrOverloaded
+	}
+	return a.fill(ctx)
+}
+
+// Boarding is the age of a call above which it does not depart any more: more
+// than half of the call timeout, or a call that a stalled shard has held up for
+// half its time could not be served by another; less than all, for the sake of
+// the others on board.
+func (e *Env) Boarding() int64 { return int64(e.CallTimeout / 4 * 3) }
+
+// overdue reports whether what waits since that time has done so for more than half of the call
+// timeout. Who comes behind it would wait as long: it would be answered late, or not sent.
+func (e *Env) overdue(since, now int64) bool { return now-since > int64(e.CallTimeout/2) }
+
+// Hurried reports whether a call has so little time left that it must have waited in a queue of
+// this process before. What was held up by one stalled shard has about a half.
+func (e *Env) Hurried(left time.Duration) bool { return left < e.CallTimeout/8*3 }

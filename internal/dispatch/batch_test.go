@@ -1,0 +1,335 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// grounded is a lane that nobody flies: the test moves its batches by itself.
+func grounded(tb testing.TB) *Lane {
+	tb.Helper()
+	e := &Env{Clock: &clock.Clock{Base: time.Now()}, CallTimeout: 100 * time.Millisecond, Closed: new(atomic.Bool)}
+	var err error
+	if e.Telemetry, err = telemetry.New(e.Clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(),
+		nil); err != nil {
+		tb.Fatal(err)
+	}
+	n := node.New(node.Spec{Name: "n"}, &node.Settings{Clock: e.Clock, Telemetry: e.Telemetry})
+	n.Close() // it cannot be reached
+	l := (&Lane{}).Lead(e, &Way{Metrics: telemetry.NewLimiter("l", "sliding_log")}, &quietLimit{}, script.ShardRef{}, n, &Terms{})
+	l.away = 1 // as if a batch were under way for ever: so it goes into no outbox
+	l.Limit.(*quietLimit).own = NewSeat(&Member{ID: "p", Weight: 1000}, l)
+	return l
+}
+
+// quietLimit is a limit that has no other shards and hears nothing.
+type quietLimit struct{ own *Seat }
+
+func (*quietLimit) Belief(int64, clock.Elapsed) Belief           { return Belief{} }
+func (*quietLimit) Confirm(context.Context, clock.Elapsed) error { return nil }
+func (*quietLimit) Learned(*Lane, News)                          {}
+
+// next is the batch that departs next.
+func (l *Lane) next() *batch { return l.depart() }
+
+// serve lets the next batch depart and land with so many permits free.
+func (l *Lane) serve(free int64) *batch {
+	b := l.next()
+	if b != nil {
+		asks, _ := script.Distribute(nil, free, b.groups(nil))
+		l.land(b, asks, nil)
+	}
+	return b
+}
+
+// seat is that of the process itself.
+func (l *Lane) seat() *Seat { return l.Limit.(*quietLimit).own }
+
+// outcomeOf is what one caller of a lane got.
+type outcomeOf struct {
+	Answer
+	err   error
+	ended atomic.Bool
+}
+
+// call asks on a goroutine of its own.
+func (l *Lane) call(ctx context.Context, n int64, upTo bool) *outcomeOf {
+	o := new(outcomeOf)
+	now := l.env.Clock.Now()
+	go func() {
+		a := Ask{N: n, UpTo: upTo, Since: now}
+		o.err = l.seat().Ask(ctx, &a, now)
+		o.Answer = a.Answer
+		o.ended.Store(true)
+	}()
+	synctest.Wait()
+	return o
+}
+
+// Whatever the sizes, whoever leaves before or after the batch departs: what the
+// script grants goes to those who stay, as far as they want it, the rest is
+// given back, and nothing is asked for those who left in time.
+func TestWhatABatchIsGrantedGoesToThoseWhoStay(t *testing.T) {
+	for seed := range uint64(2000) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		l := &Lane{env: &Env{}}
+		b := newBatch(l)
+		var staying []*Ask
+		leave := func() {
+			for i := len(staying) - 1; i >= 0; i-- {
+				if random.IntN(4) == 0 {
+					b.leave(staying[i])
+					staying = append(staying[:i], staying[i+1:]...)
+				}
+			}
+		}
+		for range 1 + random.IntN(40) {
+			a := &Ask{N: 1 + random.Int64N(5), UpTo: random.IntN(3) == 0}
+			if !b.take(a) {
+				t.Fatal("no room")
+			}
+			staying = append(staying, a)
+		}
+		leave()
+		wanted := int64(0)
+		for _, a := range staying {
+			wanted += a.N
+		}
+		groups := b.groups(nil)
+		for _, g := range groups {
+			wanted -= g.Size * g.Count
+		}
+		if wanted != 0 {
+			t.Fatalf("seed %d: asks for %d permits less than the callers want", seed, wanted)
+		}
+		b.sent = true
+		leave()
+		asks, granted := script.Distribute(nil, random.Int64N(100), groups)
+		lost := b.grant(asks)
+		random.Shuffle(len(staying), func(i, j int) { staying[i], staying[j] = staying[j], staying[i] })
+		got, unserved := int64(0), false
+		for _, a := range staying {
+			if err := b.read(a); err != nil || a.Granted < 0 || a.Granted > a.N || !a.UpTo && a.Granted%a.N != 0 {
+				t.Fatalf("seed %d: %+v, %v", seed, a, err)
+			}
+			got += a.Granted
+			unserved = unserved ||
+				a.Granted < a.N && lost > 0 &&
+					b.classes[a.class].granted > b.classes[a.class].count-b.classes[a.class].left
+		}
+		if got+lost != granted {
+			t.Fatalf("seed %d: %d granted, %d handed out and %d lost", seed, granted, got, lost)
+		}
+		if unserved {
+			t.Fatalf("seed %d: permits are lost that a caller wanted", seed)
+		}
+	}
+}
+
+func TestACallerLeavesAtOnceWhateverContextTheOthersHave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		shared, endShared := context.WithCancelCause(t.Context())
+		own, endOwn := context.WithCancel(t.Context())
+		var together []*outcomeOf
+		for range 20 {
+			together = append(together, l.call(shared, 1, false))
+		}
+		alone := l.call(own, 1, false)
+		stays := l.call(context.Background(), 1, false)
+		if n := l.Waiting.Load(); n != 22 {
+			t.Fatalf("%d wait, want 22", n)
+		}
+		boom := errors.New("boom")
+		endShared(boom)
+		synctest.Wait()
+		for i, o := range together {
+			if !o.ended.Load() || !errors.Is(o.err, boom) {
+				t.Fatalf("caller %d: ended %t, %v", i, o.ended.Load(), o.err)
+			}
+		}
+		if alone.ended.Load() || stays.ended.Load() {
+			t.Fatal("a caller ended with another one's context")
+		}
+		b := l.next()
+		if g := b.groups(nil); len(g) != 1 || g[0].Count != 2 {
+			t.Errorf("asks for %v, but two callers are left", g)
+		}
+		endOwn()
+		synctest.Wait()
+		if !alone.ended.Load() || !errors.Is(alone.err, context.Canceled) {
+			t.Errorf("in flight: ended %t, %v", alone.ended.Load(), alone.err)
+		}
+		l.land(b, []int64{1}, nil)
+		synctest.Wait()
+		if stays.Granted != 1 || l.Waiting.Load() != 0 {
+			t.Errorf("%+v, %d wait", stays, l.Waiting.Load())
+		}
+	})
+}
+
+// A context may end between a caller's look at it and its joining, when those
+// who had the same one have left already.
+func TestACallerThatJoinsTooLateForTheWakeUpLeavesTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		stays := l.call(context.Background(), 1, false)
+		l.call(ctx, 1, false)
+		cancel()
+		synctest.Wait()
+		late := Ask{N: 1, Seat: l.seat()}
+		l.join(&late)
+		if late.watch(ctx, ctx.Done()) == nil {
+			t.Error("the ask was answered, but no batch has landed")
+		}
+		l.serve(9)
+		synctest.Wait()
+		if stays.Granted != 1 {
+			t.Errorf("%+v", stays)
+		}
+	})
+}
+
+func TestABatchIsDissolvedWhenSomebodyHasWaitedTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		old := l.call(t.Context(), 1, false)
+		time.Sleep(60 * time.Millisecond)
+		young := l.call(t.Context(), 1, false)
+		time.Sleep(20 * time.Millisecond)
+		behind := newBatch(l) // so that the lane goes on
+		behind.opened = l.env.Clock.Now()
+		behind.take(&Ask{N: 1, Seat: l.seat(), Since: l.env.Clock.Now()})
+		l.tail.next, l.tail = behind, behind
+		if b := l.serve(9); b != behind {
+			t.Error("a call departed too late")
+		}
+		synctest.Wait()
+		l.serve(9) // unless the young one was quick enough for the batch behind
+		synctest.Wait()
+		if !errors.Is(old.err, ErrOverloaded) {
+			t.Errorf("the old one: %+v", old)
+		}
+		if young.err != nil || young.Granted != 1 {
+			t.Errorf("the young one: %+v", young)
+		}
+	})
+}
+
+func TestMoreSizesThanACallCarriesGoInSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		const sizes = 2*script.MaxGroups + 1
+		var callers []*outcomeOf
+		for n := range int64(sizes) {
+			callers = append(callers, l.call(t.Context(), n+1, false), l.call(t.Context(), n+1, false))
+		}
+		var batches int
+		for l.head != nil {
+			l.serve(1 << 40)
+			batches++
+		}
+		synctest.Wait()
+		for i, o := range callers {
+			if o.Granted != int64(i/2)+1 {
+				t.Errorf("caller %d: %+v", i, o)
+			}
+		}
+		if batches < 3 || batches > 4 { // an ask behind a full batch does not go back to it
+			t.Errorf("%d calls", batches)
+		}
+	})
+}
+
+// keepFlying serves batches until land is called, each with so many grants as many tells. On each
+// of them there is one who stays and reads.
+func keepFlying(t *testing.T, l *Lane, many func() int64) (land func()) {
+	stop := make(chan struct{})
+	var flier sync.WaitGroup
+	flier.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				extra := Ask{N: 1, Seat: l.seat(), Since: l.env.Clock.Now()}
+				l.join(&extra)
+				l.mu.Unlock()
+				l.serve(many())
+				if err := extra.read(context.Background()); err != nil {
+					t.Error(err)
+				}
+				runtime.Gosched()
+			}
+		}
+	})
+	return func() { close(stop); flier.Wait() }
+}
+
+// For the race detector: everybody joins, leaves and reads at once.
+func TestABatchUnderLoad(t *testing.T) {
+	l := grounded(t)
+	l.env.CallTimeout = time.Hour
+	var callers sync.WaitGroup
+	land := keepFlying(t, l, func() int64 { return rand.Int64N(40) })
+	shared, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for i := range 32 {
+		callers.Go(func() {
+			for range 200 {
+				ctx, end := shared, func() {}
+				switch rand.IntN(4) {
+				case 0:
+					ctx = context.Background()
+				case 1:
+					ctx, end = context.WithTimeout(shared, time.Duration(rand.IntN(200))*time.Microsecond)
+				}
+				now := l.env.Clock.Now()
+				_ = l.seat().Ask(ctx, &Ask{N: 1 + int64(i%3), UpTo: i%5 == 0, Since: now}, now)
+				end()
+			}
+		})
+	}
+	callers.Wait()
+	land()
+	if n := l.Waiting.Load(); n != 0 {
+		t.Errorf("%d wait for ever", n)
+	}
+}
+
+// A caller of the crowd may be woken because a context that others have ended, or
+// for nothing: it sleeps on, and gets its answer.
+func TestWhoeverIsWokenForNothingSleepsOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		stays := l.call(context.Background(), 1, false)
+		for range 3 {
+			l.tail.crowd.Broadcast()
+			synctest.Wait()
+			if stays.ended.Load() {
+				t.Fatal("answered before its batch has landed")
+			}
+		}
+		l.serve(1)
+		synctest.Wait()
+		if stays.err != nil || stays.Granted != 1 || l.Waiting.Load() != 0 {
+			t.Errorf("%+v, %d wait", stays, l.Waiting.Load())
+		}
+	})
+}

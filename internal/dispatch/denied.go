@@ -1,0 +1,47 @@
+package dispatch
+
+import "github.com/shardlimit/shardlimit/internal/node"
+
+// Denied is that a shard has nothing to give, as a process remembers it without the lane.
+type Denied struct {
+	until   int64 // that it is believed
+	FreeAt  int64 // when a permit comes back
+	ResetAt int64 // when the shard is unused again
+	Target  int64 // what its share is to be
+}
+
+// Denied returns what is to be remembered of a shard that is known to have nothing to give. ok is
+// false if it has something, or lost its memory.
+func (l *Lane) Denied(now int64) (d Denied, ok bool) {
+	d = Denied{l.Known.shutUntil.Load(), l.Known.FreeAt.Load(), l.Known.ResetAt.Load(), l.Known.Target.Load()}
+	return d, now < d.until && !l.Known.Closed(now)
+}
+
+// Over reports whether it is believed no more.
+func (d *Denied) Over(now int64) bool { return now >= d.until }
+
+// Place is what the lanes to the keys of a family that lie at one place have together.
+type Place struct {
+	node  *node.Node
+	way   *Way
+	terms *Terms
+}
+
+// Place returns where the lane leads to.
+func (l *Lane) Place() Place { return Place{l.Node, l.Way, l.Terms.Load()} }
+
+// Usable reports whether calls for permits may be made there now: its node is in, and believed to
+// answer.
+func (p Place) Usable() bool {
+	return (p.terms.Fence == nil || !p.terms.Fence.Bars(p.way.Home, p.way.Life)) && p.Reachable()
+}
+
+// Reachable reports whether other calls may be made there now. It has a node that is away looked at
+// again if it is time for that.
+func (p Place) Reachable() bool {
+	if p.node.Ready(p.way.Slot) {
+		return true
+	}
+	p.node.Revive(p.way.Slot)
+	return false
+}

@@ -1,0 +1,33 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// What a call for several shards tells of the node is what the best of their answers tells: one
+// that refuses them all is noted as one that refuses a call for one.
+func TestTheVerdictOfAFlight(t *testing.T) {
+	full, foreign := &script.RefusedError{Reason: "OOM command not allowed"}, &script.StateError{Key: "k"}
+	silence := context.DeadlineExceeded
+	for name, c := range map[string]struct {
+		call error
+		each []error
+		want error
+	}{
+		"granted":               {nil, []error{nil, nil}, nil},
+		"one was refused":       {nil, []error{full, nil}, nil},
+		"all were refused":      {nil, []error{full, full}, full},
+		"foreign and refused":   {nil, []error{full, foreign}, nil},
+		"nobody was answered":   {nil, []error{silence, silence}, silence},
+		"the call itself":       {silence, []error{nil, nil}, silence},
+		"refused, and no reply": {nil, []error{silence, full}, full},
+	} {
+		if got := verdict(c.call, c.each); !errors.Is(got, c.want) || (got == nil) != (c.want == nil) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+// Package dispatch is one process' way to one shard: how calls that meet share a script call, what
+// the process remembers of the shard, and how each of its participants stands there. Every call to
+// a shard goes through it, see call.go.
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/chance"
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// Lane is this process' way to one shard of one limit.
+type Lane struct {
+	pending // in front: what a join writes, apart from what is only read
+
+	env *Env
+	*Way
+	Limit Limit
+	Node  *node.Node
+	Ref   script.ShardRef
+	Nonce uint64                 // tells its tickets from those of every other lane, of any process
+	Terms *atomic.Pointer[Terms] // those of one shard have them together, if its node has moved
+	own   atomic.Pointer[Terms]
+	Gone  atomic.Bool // the process uses it no more; calls under way may go on
+	// Others are the lanes to the shards of the limit, this one among them; nil: there is no other.
+	Others atomic.Pointer[[]*Lane]
+	Known  Knowledge
+}
+
+// Terms is what the process proposes to the shard with every call.
+type Terms struct {
+	Epoch  int64
+	Most   int64 // permits that it can grant at once, as far as the layout says
+	Window time.Duration
+	Shards int64 // that the limit has
+	Split  bool  // over several nodes
+	Fence  Fence // tells whether the shard may be asked; nil: it always may
+
+	Proposal *script.Proposal // what it claims for a shard without state is subject to basis.deadline
+}
+
+// splitOver reports whether the limit has shards on other servers than that of the node, that can
+// answer where this one does not.
+func (t *Terms) splitOver(n *node.Node) bool { return t.Split || t.Shards > 1 && n.Spread() }
+
+// Fence tells which nodes are in, and for how long that may be relied on.
+type Fence interface {
+	// Until is until when, as time elapsed; 0: it may not.
+	Until(elapsed clock.Elapsed) clock.Elapsed
+	// Bars reports whether a shard that is of a life of a node must not be asked.
+	Bars(node, life string) bool
+	// ConfirmSince has it confirmed, at most until ctx ends, by a read that began at that time
+	// elapsed or later.
+	ConfirmSince(ctx context.Context, since clock.Elapsed) error
+}
+
+// Env is what the lanes of a process share.
+type Env struct {
+	Clock       *clock.Clock
+	Telemetry   *telemetry.Telemetry
+	CallTimeout time.Duration
+	Closed      *atomic.Bool // no calls are made any more
+
+	batches sync.Pool // to be used again
+	flights sync.Pool // likewise
+	air     air
+	shed    atomic.Int64 // when a call was shed last
+	parked  parking
+}
+
+// Way is where a lane leads. Those to the keys of a family that lie at one place have it together.
+type Way struct {
+	Metrics   *telemetry.Limiter
+	Slot      int
+	Home      string // the node, as the layout calls it
+	Algorithm string
+	Life      string       // the life of the node that it is of; "": it may always be asked
+	Space     script.Space // of the shard's keys
+	Bursty    bool         // its algorithm has a burst
+	Paced     bool         // its permits have turns: a leaky bucket
+	Keyed     bool         // it is of a key of a family: shared by nobody, and nobody tells the shard that it left
+}
+
+// Limit is the limit that a lane is of. It is asked and told something with a script call, never
+// with each call for permits.
+type Limit interface {
+	// Belief is what the process relies on that works with the layout of this epoch. It is read
+	// again in good time.
+	Belief(epoch int64, elapsed clock.Elapsed) Belief
+	// Confirm makes sure that the layout of this process may be relied on, at most until ctx ends,
+	// since a read that began at that time elapsed or later.
+	Confirm(ctx context.Context, since clock.Elapsed) error
+	// Learned takes in what a call to a shard has told.
+	Learned(l *Lane, n News)
+}
+
+// Belief is what a process relies on for a call to a shard.
+type Belief struct {
+	Until   clock.Elapsed // that it may rely on the layout; 0: it may not
+	Known   time.Duration // how long the limit is known to have existed
+	Expired bool          // the layout was confirmed, and that was too long ago
+}
+
+// News is what a call told: of the shard, if the call believed in another epoch or there was a
+// loss; or one of the other two.
+type News struct {
+	Operation       telemetry.Operation
+	Status          script.Status
+	Believed, Epoch int64
+	Unclaimed       []Part // granted for callers who had left: to be given back
+	HasRoom         bool   // where a participant believed that there was no room for it
+}
+
+// Lead makes a zero lane the one of a limit, of that name in Redis, to its shard at a node.
+func (l *Lane) Lead(e *Env, w *Way, of Limit, ref script.ShardRef, n *node.Node, t *Terms) *Lane {
+	l.env, l.Way, l.Limit, l.Node, l.Ref, l.Nonce = e, w, of, n, ref, chance.Uint64()
+	l.Terms, l.pending.lane = &l.own, l
+	l.Terms.Store(t)
+	return l
+}
+
+// Tag is the hash tag of the shard's keys.
+func (w *Way) Tag() string { return shard.Tag(w.Slot) }
+
+// Room is what the shard holds at the most when nothing is in use: its share, or the part of the
+// burst that goes with it.
+func (l *Lane) Room(r *script.PeekReply) int64 {
+	t := l.Terms.Load()
+	if !l.Bursty || r.Target == 0 || t == nil {
+		return min(r.Share, r.Target)
+	}
+	burst := t.Most
+	if r.Share < r.Target {
+		return int64(float64(burst) * float64(r.Share) / float64(r.Target))
+	}
+	return burst
+}
+
+// Most is how many permits the shard can grant at once, as far as the layout says.
+func (l *Lane) Most() int64 { return l.Terms.Load().Most }
+
+// Expected is how many permits the shard has, as far as this process knows.
+func (l *Lane) Expected(now int64) int64 {
+	free, heard := l.Known.Free()
+	if !heard || now >= l.Known.ResetAt.Load() {
+		return l.Most()
+	}
+	return free
+}
+
+// Present is Expected, but nothing while the node is away.
+func (l *Lane) Present(now int64) int64 {
+	if !l.Node.Ready(l.Slot) {
+		return 0
+	}
+	return l.Expected(now)
+}
+
+// elsewhere is what is free now on the other shards of the limit, as far as this process knows.
+func (l *Lane) elsewhere(now int64) (n int64) {
+	all := l.Others.Load()
+	if all == nil {
+		return 0
+	}
+	for _, o := range *all {
+		if o != l {
+			n += o.Present(now)
+		}
+	}
+	return n
+}
+
+// Left is how many permits the shard would have left to give, as last heard and if all who wait for
+// an answer are granted one. If it was not heard from it has its share.
+func (l *Lane) Left() int64 {
+	free, heard := l.Known.Free()
+	if !heard {
+		free = l.Most()
+	}
+	return free - l.Waiting.Load()
+}
+
+// Follows has the lane take over, from another one to the same shard, when that was used last: if
+// it has no data, that is a loss of memory. The other one's node turned out to be called otherwise;
+// calls that are under way on it get the terms of this one.
+func (l *Lane) Follows(old *Lane) {
+	l.Known.usedAt.Store(old.Known.usedAt.Load())
+	l.Terms = old.Terms
+}

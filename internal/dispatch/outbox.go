@@ -1,0 +1,311 @@
+package dispatch
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/shardlimit/shardlimit/internal/chance"
+	"github.com/shardlimit/shardlimit/internal/node"
+)
+
+const (
+	// maxFlights is how many flights of one outbox may be under way at once: to one node, or to one
+	// part of a cluster. More of them would be emptier.
+	maxFlights = 16
+	// leastAboard and maxAboard bound how much they carry together, in what maxLoad counts.
+	leastAboard, maxAboard = 8, 4 * maxLoad
+	// clusterParts is in how many parts a cluster's slots are: what waits for any slot of a part
+	// flies together, in a command for each slot. With more parts a flight has less company; with
+	// fewer, more of it waits for a master that does not answer.
+	clusterParts = 8
+	// maxBatches is how many full batches of one lane a flight takes along.
+	maxBatches = 4
+	// maxLoad bounds how much a flight carries, so that a script call runs no longer than about a
+	// millisecond: so many sections, or groups of asks.
+	maxLoad = 100
+)
+
+// outbox is the lanes whose asks wait to be sent to one node, in the order in which they came. A
+// script call leaves as soon as one of them waits, and takes along what waits for any of their
+// shards by then.
+type outbox struct {
+	env  *Env
+	part int // of the cluster that the node is; whole: it is none
+
+	mu      sync.Mutex
+	waiting []waiting // in the order in which they came; `gone` of them have left
+	gone    int
+	flying  int          // flights under way
+	loading bool         // one of them has still to take what waits
+	oldest  atomic.Int64 // when the first that waits began to; 0: nothing waits
+	capacity
+	overload
+}
+
+// capacity is how much the flights of an outbox may carry, so that the node answers in time.
+type capacity struct {
+	aboard  int         // what they carry
+	most    int         // that they may
+	lowered int64       // when that was last lowered: flights that began before tell nothing new
+	best    int64       // how long a flight takes that need not wait, nanoseconds
+	far     atomic.Bool // there may be no time for two calls one after the other
+}
+
+// overload is whether more waits in an outbox than can be sent in time, and for how long.
+type overload struct {
+	line     atomic.Int64 // how many wait
+	pace     atomic.Int64 // how many left the line in a quarter of a call timeout
+	left     int64        // how many did since pacedAt
+	pacedAt  int64
+	emptied  int64        // when the last left it
+	rested   atomic.Int64 // until when it was empty for a while
+	shed     atomic.Int64 // when a call for it was shed last
+	shedding atomic.Int64 // and since when, without a pause of a call timeout
+}
+
+// waiting is a lane in an outbox, and since when asks wait there for a place.
+type waiting struct {
+	lane  *Lane
+	since int64
+}
+
+// whole is the part of a node that is no cluster.
+const whole = -1
+
+// add has the lane's batches sent. Its asks wait since that time.
+func (o *outbox) add(l *Lane, since int64) {
+	o.mu.Lock()
+	if o.waiting = append(o.waiting, waiting{l, since}); len(o.waiting) == o.gone+1 {
+		o.oldest.Store(since)
+		if since-o.emptied > int64(o.env.CallTimeout/16) {
+			o.rested.Store(since)
+		}
+	}
+	o.line.Store(int64(len(o.waiting) - o.gone))
+	f := o.next()
+	o.mu.Unlock()
+	if f != nil {
+		go o.fly(f)
+	}
+}
+
+// overdue reports whether what waits is more than can be sent in time. If the first has waited for
+// half of a call timeout, newcomers would. Where much more comes than can be served, the first
+// tells that too late: then no more may wait than left the line in a quarter of a call timeout.
+func (o *outbox) overdue(now int64) bool {
+	since := o.oldest.Load()
+	return since != 0 && (o.env.overdue(since, now) ||
+		o.lasts(now, int64(o.env.CallTimeout)) && o.line.Load() > max(o.pace.Load(), maxLoad))
+}
+
+// sheds notes that a call is shed, because the line is overdue.
+func (o *outbox) sheds(now int64) {
+	last, most := o.shed.Load(), int64(o.env.CallTimeout)
+	if last == 0 || now-last > most {
+		o.shedding.Store(now)
+	}
+	if last == 0 || now-last > most/spots { // very many are
+		o.shed.Store(now)
+		o.env.shed.Store(now)
+	}
+}
+
+// lasts reports whether calls have been shed for more than a call timeout, without a pause as long
+// as that, and the line was never empty for a while. Between bursts that can be served it is.
+func (o *overload) lasts(now, most int64) bool {
+	return now-o.shed.Load() <= most && now-o.shedding.Load() > most && now-o.rested.Load() > most
+}
+
+// leaves counts a lane that has left the line. o.mu is held.
+func (o *outbox) leaves(now int64) {
+	line := int64(len(o.waiting) - o.gone)
+	if o.line.Store(line); line == 0 {
+		o.emptied = now
+	}
+	if each, took := int64(o.env.CallTimeout/4), now-o.pacedAt; took >= each {
+		if took < 2*each { // else nothing left for a while: that is no pace
+			o.pace.Store(o.left * each / took)
+		}
+		o.left, o.pacedAt = 0, now
+	}
+	o.left++
+}
+
+// Crowded reports whether more waits for every node than can be sent in time: then it is time that
+// this process lacks, and a call need not find out where it would go.
+func (e *Env) Crowded(nodes *node.Roster) bool {
+	shed := e.shed.Load()
+	if shed == 0 {
+		return false
+	}
+	now := e.Clock.Now()
+	if now-shed > int64(e.CallTimeout) {
+		return false
+	}
+	crowded := false
+	nodes.Each(func(n *node.Node) bool {
+		crowded = false
+		n.EachKept(func(kept any) bool {
+			o := kept.(*outbox)
+			if crowded = o.overdue(now); crowded {
+				o.sheds(now)
+			}
+			return crowded
+		})
+		return crowded
+	})
+	return crowded
+}
+
+// next is the flight that is to load what waits; nil if one is about to, or nothing waits, or there
+// is enough under way. o.mu is held.
+func (o *outbox) next() *flight {
+	if o.loading || o.gone == len(o.waiting) || o.flying == maxFlights || o.aboard >= o.most {
+		return nil
+	}
+	o.loading = true
+	o.flying++
+	return newFlight(o)
+}
+
+// fly sends what waits until nothing does, or another flight is about to.
+func (o *outbox) fly(f *flight) {
+	o.mu.Lock()
+	others := o.flying > 1
+	o.mu.Unlock()
+	if others {
+		o.yield() // those who are about to call come along
+	}
+	for f != nil {
+		o.load(f)
+		if len(f.sections) == 0 {
+			f = o.landed(f, true)
+			continue
+		}
+		next, goesOn := f.run()
+		if next == nil {
+			return // given up: see ring
+		}
+		if f = next; !goesOn {
+			f = o.landed(f, true)
+			continue
+		}
+		// Those who have just been answered are about to come back. Let them, so that the next
+		// flight carries all of them and not every other one.
+		o.yield()
+	}
+}
+
+// yield lets others run first, unless something waits already for long: then many others would.
+func (o *outbox) yield() {
+	if since := o.oldest.Load(); since == 0 || o.env.Clock.Now()-since < int64(o.env.CallTimeout/16) {
+		chance.Yield()
+	}
+}
+
+// land is called before the answers of a flight are handed out, and reports whether it is to go on
+// with what waits by then. Until it does no other flight loads.
+func (o *outbox) land(f *flight) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.unload(f)
+	if o.loading {
+		return false
+	}
+	o.loading = true
+	return true
+}
+
+// unload counts what a flight carried as landed. What the node cannot serve within an eighth of the
+// call timeout waits here, where it can be shed, and not in the connection: so flights that take
+// longer have less carried, and quicker ones more, while something waits. o.mu is held.
+func (o *capacity) unload(f *flight) {
+	if f.load == 0 {
+		return
+	}
+	now, timeout := f.env.Clock.Now(), int64(f.env.CallTimeout)
+	took := now - f.began
+	if !f.failed && (o.best == 0 || took < o.best) {
+		o.best = took
+	}
+	switch { // The way may have become longer. What waited for other flights of this process does not tell.
+	case f.failed:
+	case o.most == leastAboard:
+		o.best += (took - o.best) / 8
+	case f.load <= leastAboard && o.aboard == f.load:
+		o.best += (took - o.best) / 256
+	}
+	o.far.Store(o.best > timeout/4 || o.best == 0)
+	waited, most := took-o.best, timeout/8
+	switch {
+	case waited > most:
+		if f.began >= o.lowered {
+			o.most, o.lowered = max(int(int64(o.most)*most/waited), leastAboard), now
+		}
+	case o.aboard >= o.most:
+		o.most = min(o.most+leastAboard, maxAboard)
+	}
+	o.aboard -= f.load
+	f.load = 0
+}
+
+// landed puts a flight by, to be used again or not, and returns the one to go on with, if something
+// waits.
+func (o *outbox) landed(f *flight, again bool) *flight {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.flying--
+	o.unload(f)
+	if again {
+		o.env.flights.Put(f)
+	}
+	return o.next()
+}
+
+// load puts what waits on the flight. What finds no room goes with another one at once.
+func (o *outbox) load(f *flight) {
+	now := o.env.Clock.Now()
+	for {
+		l, more := o.pop(f, now)
+		if l == nil {
+			if more != nil {
+				go o.fly(more)
+			}
+			return
+		}
+		for range maxBatches {
+			b := l.depart()
+			if b == nil {
+				break
+			}
+			if l.ready(b) {
+				f.board(l, b)
+			}
+		}
+	}
+}
+
+// pop takes the lane that goes next; nil if there is none for which the flight has room. Then it
+// has loaded, and more is the flight that goes on with what waits, if any does.
+func (o *outbox) pop(f *flight, now int64) (l *Lane, more *flight) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.gone == len(o.waiting) || f.load >= min(maxLoad, o.most-o.aboard) {
+		o.loading = false
+		o.aboard += f.load
+		return nil, o.next()
+	}
+	l = o.waiting[o.gone].lane
+	o.waiting[o.gone] = waiting{}
+	if o.gone++; 2*o.gone >= len(o.waiting) { // or it would grow for ever if something always waits
+		left := copy(o.waiting, o.waiting[o.gone:])
+		clear(o.waiting[left:])
+		o.waiting, o.gone = o.waiting[:left], 0
+	}
+	o.oldest.Store(0)
+	if o.gone < len(o.waiting) {
+		o.oldest.Store(o.waiting[o.gone].since)
+	}
+	o.leaves(now)
+	return l, nil
+}

@@ -1,0 +1,211 @@
+package dispatch
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// Errors that end an ask after which another shard may be asked: it was not sent, or what it may
+// have been granted counts as lost.
+var (
+	// ErrOverloaded: it could not be sent so soon that its answer would come in time.
+	ErrOverloaded = errors.New("this process asks for more than can be answered within the call timeout: " +
+		"call less at once, or run more processes")
+	errBehind = errors.New("the script call before it failed")
+)
+
+// errDissolved sends the callers of a batch to the next one. They never see it.
+var errDissolved = errors.New("the batch was dissolved")
+
+// pending is the batches of one shard. Asks that arrive while a script call with
+// asks for the shard is in flight wait and go together in the next one, however many callers there
+// are. A lane with asks that wait stands in the outbox of its node, whose flights carry those of
+// many shards. No lock is held while Redis is waited for.
+type pending struct {
+	mu       sync.Mutex
+	Waiting  atomic.Int64 // asks that wait or are in flight
+	head     *batch       // departs next; nil if nobody waits
+	tail     *batch       // takes newcomers: head, unless that is full
+	away     int32        // batches that have departed and not landed
+	boxed    bool         // in the outbox
+	departed uint64       // batches so far; makes tickets unique
+	lane     *Lane
+	box      atomic.Pointer[outbox]
+}
+
+// join puts the ask on the batch that departs next, and keeps the lane's lock: the caller is to be
+// among the sleepers before the batch can depart. It reports false, and does not keep the lock, if
+// what waits already for the lane's node is more than can be sent in time.
+func (q *pending) join(a *Ask) bool {
+	l := q.lane
+	q.mu.Lock()
+	if q.tail == nil || !q.tail.take(a) {
+		now := l.env.Clock.Now()
+		if o := l.outbox(); q.head != nil && l.env.overdue(q.head.opened, now) || o.overdue(now) {
+			q.mu.Unlock()
+			o.sheds(now)
+			return false
+		}
+		b := newBatch(l)
+		b.opened = now
+		if q.tail == nil {
+			q.head = b
+		} else {
+			q.tail.next = b
+		}
+		q.tail = b
+		b.take(a)
+	}
+	q.Waiting.Add(1)
+	if !q.boxed && q.away == 0 {
+		q.boxed = true
+		l.outbox().add(l, q.head.opened)
+	}
+	return true
+}
+
+// quit is for an ask whose caller leaves before the batch has landed. l.mu is held.
+func (q *pending) quit(a *Ask) {
+	a.batch.leave(a)
+	if !a.batch.sent {
+		q.Waiting.Add(-1)
+	}
+}
+
+// depart takes the batch that goes next; nil if nobody waits. A batch that stood in line until it
+// would be in a hurry, or that some call has waited for so long that the answer could come after
+// its timeout, is dissolved: its callers find another, if there is time.
+func (q *pending) depart() *batch {
+	l := q.lane
+	for {
+		q.mu.Lock()
+		q.boxed = false
+		b := q.head
+		if b == nil {
+			q.mu.Unlock()
+			return nil
+		}
+		q.head, b.next = b.next, nil
+		if q.head == nil {
+			q.tail = nil
+		}
+		if b.calls() == 0 {
+			q.mu.Unlock()
+			continue
+		}
+		q.departed++
+		q.away++
+		b.sent, b.number = true, q.departed
+		q.mu.Unlock()
+		now, e := l.env.Clock.Now(), l.env
+		if !e.Hurried(e.CallTimeout-time.Duration(now-b.opened)) && now-b.oldest <= e.Boarding() {
+			return b
+		}
+		q.land(b, nil, errDissolved)
+	}
+}
+
+// deny answers a batch that boarded while the call before it was under way, which has
+// found that nothing is free for a while, or not for those on board: to ask again would be in vain.
+func (q *pending) deny(b *batch, now int64) {
+	l := q.lane
+	b.now, b.retry, b.rest = now, UnknownRetry, l.elsewhere(now) // from what is known of all shards
+	q.land(b, make([]int64, len(b.classes)), nil)
+}
+
+// land wakes everybody on board. asks are those granted of each of its groups, or err tells
+// why there are none. A lane where others wait by then goes into the outbox.
+func (q *pending) land(b *batch, asks []int64, err error) {
+	l := q.lane
+	q.mu.Lock()
+	lost := int64(0)
+	if b.err = err; err == nil {
+		lost = b.grant(asks)
+	}
+	q.Waiting.Add(-b.calls())
+	landed, watchers := b.landed, b.watchers
+	again, opened := false, int64(0)
+	if b.sent {
+		q.away--
+		if again = q.head != nil && q.away == 0 && !q.boxed; again {
+			q.boxed, opened = true, q.head.opened
+		}
+	}
+	b.over.Store(true) // from here on somebody else may have the batch, but for its crowd
+	q.mu.Unlock()
+	if again {
+		l.outbox().add(l, opened)
+	}
+	if lost > 0 {
+		// Nobody uses it, and it would be missing for a whole window. This ends soon.
+		go l.Limit.Learned(l, News{Unclaimed: b.unclaimed()})
+	}
+	switch {
+	case watchers == 1:
+		landed <- struct{}{}
+	case watchers > 1:
+		close(landed)
+	}
+	b.crowd.Broadcast()
+}
+
+// endWaiting ends the asks that wait behind a call that failed. They were not sent.
+func (q *pending) endWaiting(cause error) {
+	q.mu.Lock()
+	b := q.head
+	q.head, q.tail = nil, nil
+	q.mu.Unlock()
+	for b != nil {
+		next, err := b.next, &notSentError{cause: errBehind, reason: cause}
+		q.land(b, nil, err)
+		b = next
+	}
+}
+
+// outbox is where the lane's batches leave from.
+func (q *pending) outbox() *outbox {
+	l := q.lane
+	part := whole
+	if l.Node.Spread() {
+		part = l.Slot * clusterParts / shard.Slots
+	}
+	o := q.box.Load()
+	if o == nil || o.part != part {
+		o = l.Node.Kept(part, func() any {
+			return &outbox{env: l.env, part: part, capacity: capacity{most: maxLoad}}
+		}).(*outbox)
+		q.box.Store(o)
+	}
+	return o
+}
+
+// ready reports whether a batch can fly with others. Else it was answered, or goes by itself.
+func (q *pending) ready(b *batch) bool {
+	l := q.lane
+	e := l.env
+	now := e.Clock.Now()
+	switch {
+	case !l.Node.Ready(l.Slot): // since they joined, others were not answered
+		away := l.Node.Away(l.Slot)
+		q.land(b, nil, &notSentError{cause: errBehind, reason: away})
+		q.endWaiting(away)
+	case b.singles() && (l.Known.Shut(now) || b.heldBack(now)):
+		q.deny(b, now)
+	case e.Hurried(e.CallTimeout - time.Duration(now-b.oldest)),
+		l.Keyed && basis{lane: l}.expired(), basis{lane: l}.unfenced():
+		go l.detour(b, told{}, nil)
+	default:
+		return true
+	}
+	return false
+}
+
+// notSentError is an ask that surely was not executed.
+type notSentError struct{ cause, reason error }
+
+func (e *notSentError) Error() string   { return e.cause.Error() + ": " + e.reason.Error() }
+func (e *notSentError) Unwrap() []error { return []error{e.cause, e.reason} }

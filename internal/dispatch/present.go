@@ -1,0 +1,202 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// This file is about a shard that has no state: it begins with its share only if the call that
+// finds it so relies on a layout that was confirmed, and comes in time.
+
+// confirmTries is how often a call is sent to a shard that is absent: to learn the time of its
+// node, to be told of another layout meanwhile, and to create the state.
+const confirmTries = 4
+
+// errAbsent ends an ask of a shard without state that could not be given its share. Another shard
+// may be asked.
+var errAbsent = errors.New("the shard has no state")
+
+// errBarred is why a shard is not asked: others take over, or took over, what its node has.
+var errBarred = errors.New("the shard's node is out")
+
+// unconfirmedError is why: nobody could tell what the share is.
+type unconfirmedError struct{ cause error }
+
+func (e *unconfirmedError) Error() string {
+	return fmt.Sprintf("what a call relies on could not be confirmed: %v", e.cause)
+}
+func (e *unconfirmedError) Unwrap() error { return e.cause }
+
+// basis is what a call to a shard relies on: its terms, and until when they may be believed.
+type basis struct {
+	lane  *Lane
+	fixed *Terms // nil: those that the lane has at the time
+}
+
+func (b basis) terms() *Terms {
+	if b.fixed != nil {
+		return b.fixed
+	}
+	return b.lane.Terms.Load()
+}
+
+func (b basis) now() clock.Elapsed { return b.lane.env.Clock.Elapsed() }
+
+func (b basis) clock() *node.ServerClock { return b.lane.Node.ServerClock(b.lane.Slot) }
+
+// told is a time elapsed as the shard's node tells it, or what stands for one that is not known.
+func (b basis) told(until, now clock.Elapsed, unknown clock.ServerTime) clock.ServerTime {
+	if until != 0 {
+		if at, ok := b.clock().At(until, now); ok && at > 0 {
+			return at
+		}
+	}
+	return unknown
+}
+
+// deadline is until when the shard may begin with a share under a layout of this epoch, in the time
+// of its node.
+func (b basis) deadline() clock.ServerTime {
+	now := b.now()
+	return b.told(b.lane.Limit.Belief(b.terms().Epoch, now).Until, now, script.Unconfirmed)
+}
+
+// expired reports whether the layout was confirmed too long ago.
+func (b basis) expired() bool { return b.lane.Limit.Belief(0, b.now()).Expired }
+
+// tell is what a call tells the shard of what it relies on.
+func (b basis) tell() (known time.Duration, seen bool, deadline, fence clock.ServerTime) {
+	now, used := b.now(), b.lane.Known.usedAt.Load()
+	believed := b.lane.Limit.Belief(b.terms().Epoch, now)
+	// Whether this process saw the shard's state so lately that it cannot have expired since: what
+	// has an entry in its log lives a window longer, also while this machine is suspended.
+	seen = used != 0 && time.Duration(int64(now)-used) < b.lane.Terms.Load().Window
+	return believed.Known, seen, b.told(believed.Until, now, script.Unconfirmed), b.fence()
+}
+
+// refused is a time of any node that is over: a call that has it as its fence does nothing.
+const refused = 1
+
+// fence is until when the call may do anything, in the time of the shard's node; 0: it has no end.
+func (b basis) fence() clock.ServerTime {
+	f := b.terms().Fence
+	switch {
+	case f == nil:
+		return 0
+	case f.Bars(b.lane.Home, b.lane.Life):
+		return refused
+	}
+	now := b.now()
+	return b.told(f.Until(now), now, refused)
+}
+
+// unfenced reports whether it has to be confirmed first which nodes are in.
+func (b basis) unfenced() bool {
+	f := b.lane.Terms.Load().Fence
+	return f != nil && f.Until(b.now()) == 0
+}
+
+// told is what a shard said to a call that did nothing, and when, in the time of its node. The zero
+// value is that of a shard that was not asked.
+type told struct {
+	status script.Status
+	at     clock.ServerTime
+}
+
+// present makes a call, and again while the shard has no state and was given none, or was asked
+// after the fence: it does what that takes in between, until what the call relies on is confirmed
+// and the time of the node known.
+func (b basis) present(ctx context.Context, before told,
+	once func(basis) (status script.Status, at clock.ServerTime, err error)) error {
+	tries := 1
+	switch {
+	case before != told{}:
+		if err := b.insist(ctx, before, tries); err != nil {
+			return err
+		}
+		tries++
+	case b.fixed == nil:
+		b.reassure(ctx)
+	}
+	for ; ; tries++ {
+		under := basis{b.lane, b.terms()}
+		status, at, err := once(under)
+		if err != nil || !unserved(status) || under.fixed.Epoch == 0 {
+			return err
+		}
+		if err := b.insist(ctx, told{status, at}, tries); err != nil {
+			return err
+		}
+	}
+}
+
+// reassure has the layout confirmed if that was too long ago, for no more than half of a call. It
+// is for a shard that nobody tells when the layout is another one: the process may have rested
+// while the limit came to be in force elsewhere.
+//
+// If the record cannot be read, or not so soon, the call is made all the same, and those after it
+// do not wait: the record is read on in the background. So a node that is away or slow does not
+// take keys along whose shards are on others. What a shard was told decides there as ever. One that
+// nobody told may grant until that reading ends, as while a process is cut off from the record: see
+// docs/design/decisions/shards-and-families.md, "When the record of a family forgets".
+//
+// Which nodes are in has to be confirmed all the same: no shard would do anything without. If the
+// time of the node is not known the shard refuses anyway, and that is confirmed after: see insist.
+func (b basis) reassure(ctx context.Context) {
+	l := b.lane
+	if b.unfenced() && b.clock().Heard(b.now()) {
+		_ = l.Terms.Load().Fence.ConfirmSince(ctx, 0)
+	}
+	if l.Keyed && b.expired() {
+		within, cancel := context.WithTimeout(ctx, l.env.CallTimeout/2)
+		defer cancel()
+		_ = l.Limit.Confirm(within, 0)
+	}
+}
+
+// insist returns nil if a call is to be made again to a shard that did nothing. What the call
+// relied on is over by the clock of the node, unless something was read meanwhile. So it is read
+// once more, whatever the clocks of this machine say: they may have stood still.
+func (b basis) insist(ctx context.Context, before told, tries int) error {
+	l := b.lane
+	if tries == confirmTries {
+		return &notSentError{cause: errAbsent, reason: errors.New("the time of its node keeps changing")}
+	}
+	now := b.now()
+	b.clock().Learn(now, before.at)
+	since := func(end clock.ServerTime) clock.Elapsed {
+		if end > before.at {
+			return 0
+		}
+		return now
+	}
+	f := b.terms().Fence
+	var err error
+	if before.status == script.Fenced {
+		err = errBarred
+		if f != nil && !f.Bars(l.Home, l.Life) {
+			var both sync.WaitGroup
+			if l.Keyed { // it may well have no state: what that takes is done at the same time
+				both.Go(func() { _ = l.Limit.Confirm(ctx, since(b.deadline())) })
+			}
+			err = f.ConfirmSince(ctx, since(b.fence()))
+			both.Wait()
+		}
+	} else {
+		err = l.Limit.Confirm(ctx, since(b.deadline()))
+	}
+	if err == nil && ctx.Err() != nil { // that took all its time
+		err = clock.Ended(ctx)
+	}
+	if err != nil {
+		return &notSentError{cause: errAbsent, reason: &unconfirmedError{err}}
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// replacedLimit is a limit whose layout becomes another one when it is confirmed.
+type replacedLimit struct {
+	quietLimit
+	confirmed func()
+}
+
+func (l *replacedLimit) Confirm(context.Context, clock.Elapsed) error {
+	l.confirmed()
+	return nil
+}
+
+// A call that is under way on a lane which others took the place of goes on under the terms of the
+// last of them.
+func TestACallOnAReplacedLaneGetsNewTerms(t *testing.T) {
+	first := grounded(t)
+	first.Terms.Store(&Terms{Epoch: 1})
+	limit := &replacedLimit{}
+	first.Limit = limit
+	second := (&Lane{}).Lead(first.env, first.Way, limit, script.ShardRef{}, first.Node, &Terms{})
+	second.Follows(first)
+	limit.confirmed = func() { second.Terms.Store(&Terms{Epoch: 2}) }
+	var asked []int64
+	err := basis{lane: first}.present(t.Context(), told{}, func(on basis) (script.Status, clock.ServerTime, error) {
+		asked = append(asked, on.fixed.Epoch)
+		if on.fixed.Epoch == 2 {
+			return script.Fresh, 1, nil
+		}
+		return script.Absent, 1, nil
+	})
+	if err != nil || len(asked) != 2 || asked[0] != 1 || asked[1] != 2 {
+		t.Errorf("asked under the epochs %v: %v", asked, err)
+	}
+}
+
+// restedLimit is a limit whose layout was confirmed too long ago, and cannot be now.
+type restedLimit struct {
+	quietLimit
+	waits int
+}
+
+func (*restedLimit) Belief(int64, clock.Elapsed) Belief { return Belief{Expired: true} }
+
+func (l *restedLimit) Confirm(context.Context, clock.Elapsed) error {
+	l.waits++
+	return errors.New("the record does not answer")
+}
+
+// A shard that nobody tells of another layout is asked once the layout was confirmed, or half of a
+// call was spent on that. Others are asked at once.
+func TestAShardThatNobodyTellsIsAskedAfterALookAtTheRecord(t *testing.T) {
+	for untold, want := range map[bool]int{false: 0, true: 1} {
+		limit := &restedLimit{}
+		l := grounded(t)
+		l.Limit, l.Keyed = limit, untold
+		asked := 0
+		err := basis{lane: l}.present(t.Context(), told{}, func(basis) (script.Status, clock.ServerTime, error) {
+			asked++
+			return script.OK, 1, nil
+		})
+		if err != nil || asked != 1 || limit.waits != want {
+			t.Errorf("untold %v: %v, asked %d times after %d waits", untold, err, asked, limit.waits)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// section is one batch's part of a script call.
+type section struct {
+	lane    *Lane
+	batch   *batch
+	groups  []script.Group  // its asks, as the script wants them
+	callers []script.Caller // those who ask
+	grants  []int64
+	req     script.TakeRequest
+	terms   *Terms // that were proposed
+	reply   script.TakeReply
+	hurry   bool        // it has so little time, because its asks have waited, that silence tells nothing of the node
+	sent    atomic.Bool // and not known to have been left undone
+}
+
+// prepare fills in the request, for a call that begins now.
+func (s *section) prepare(b basis, now int64) {
+	l, t := s.lane, b.terms()
+	if len(s.callers) == 0 {
+		for _, seat := range s.batch.seats {
+			if !l.Keyed {
+				s.callers = append(s.callers, seat.Report(t.Shards))
+			}
+		}
+	}
+	s.terms = t
+	s.req.Groups, s.req.Callers = s.groups, s.callers
+	s.req.Proposal = t.Proposal
+	s.req.Known, s.req.Seen, s.req.Deadline, s.req.Fence = b.tell()
+	s.req.Room, s.req.CallerRoom = s.grants[:0], s.req.CallerRoom[:0]
+	// From afar there is no time for a second call: after a rest much may have changed, and whoever
+	// has a name and is refused contends. Of a key the process knows little.
+	s.req.Rare = l.Known.Rare.Load()
+	s.req.Contended = l.Known.contended.Load() && l.Known.Answered(now-int64(time.Second))
+	if l.Keyed {
+		s.req.Rare = s.req.Rare || l.outbox().far.Load()
+	} else if !l.Known.Answered(now-int64(time.Second)) || s.wanted() > l.Expected(now) {
+		s.req.Rare = true
+	}
+}
+
+// learn takes in the reply.
+func (s *section) learn(c *call, received int64) {
+	if s.absent() {
+		s.sent.Store(false) // nothing was executed
+		return
+	}
+	s.req.CallerRoom = s.reply.Callers
+	c.heard(s.terms, received, &s.reply)
+	s.lane.Known.Rare.Store(s.req.Rare)
+	s.lane.Known.contended.Store(s.req.Contended)
+	for i, seat := range s.batch.seats {
+		seat.learn(c.Sent, received, &s.reply, i)
+	}
+}
+
+// absent reports whether the shard has no state, and was given none, or the call came after its
+// fence.
+func (s *section) absent() bool { return unserved(s.reply.Status) && s.terms.Epoch != 0 }
+
+// unserved reports whether a call did nothing.
+func unserved(s script.Status) bool { return s == script.Absent || s == script.Fenced }
+
+// deliver hands the grants out, by the rule the script used.
+func (s *section) deliver(received int64) {
+	b, r := s.batch, &s.reply
+	b.at, b.now, b.retry, b.rest = r.At, received, r.Retry, r.Free+s.lane.elsewhere(received)
+	if s.lane.Paced {
+		reply := *r
+		b.paced = &reply
+	}
+	s.grants = r.Grants
+	s.lane.land(b, r.Grants, nil)
+}
+
+// late reports whether a call ended like this because its asks had waited too long before.
+func (s *section) late(err error) bool {
+	return s.hurry && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
+}
+
+// refuse ends the asks of a call that failed, and those that wait behind it, so that they can go to
+// another shard at once. Behind a call that was merely late they stay.
+func (s *section) refuse(err error) {
+	l := s.lane
+	if s.sent.Load() && !script.NotExecuted(err) {
+		l.env.Telemetry.Lost(l.Metrics, s.wanted())
+	}
+	if s.late(err) {
+		l.land(s.batch, nil, fmt.Errorf("%w: %w", ErrOverloaded, err))
+		return
+	}
+	l.land(s.batch, nil, err)
+	l.endWaiting(err)
+}
+
+func (s *section) wanted() (n int64) {
+	for _, g := range s.groups {
+		n += g.Size * g.Count
+	}
+	return n
+}

@@ -1,0 +1,275 @@
+package membership
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/majority"
+	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/record"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// town is four servers, of which three keep the membership: not n3.
+type town struct {
+	servers []*miniredis.Miniredis
+	down    [4]atomic.Bool
+	late    [4]atomic.Int64 // by so much, nanoseconds
+}
+
+// With this prefix these nodes keep the records.
+const prefix = "a:"
+
+var places = []string{"n0", "n1", "n2"}
+
+func newTown() *town {
+	w := &town{}
+	for range 4 {
+		w.servers = append(w.servers, miniredis.NewMiniRedis())
+	}
+	return w
+}
+
+var errDown = errors.New("down")
+
+// process is a fence of a process that can reach the servers that are not down.
+func (w *town) process(tb testing.TB) *Fence {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	spawn := func(task func(context.Context)) bool { go task(ctx); return true }
+	s := node.Settings{Ctx: ctx, Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler),
+		CallTimeout: 100 * time.Millisecond, Prefix: prefix, Spawn: spawn}
+	var err error
+	if s.Telemetry, err = telemetry.New(s.Clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(),
+		nil); err != nil {
+		tb.Fatal(err)
+	}
+	var specs []node.Spec
+	for i, m := range w.servers {
+		dial := func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+			if w.down[i].Load() {
+				return nil, errDown
+			}
+			conn, err := m.Dial()
+			return &mortal{Conn: conn, down: &w.down[i], late: &w.late[i]}, err
+		}
+		specs = append(specs, node.Spec{Name: fmt.Sprint("n", i), Weight: 1, Option: rueidis.ClientOption{
+			InitAddress: []string{fmt.Sprintf("n%d:1", i)}, ForceSingleClient: true, DialCtxFn: dial,
+			DisableCache:     true,
+			AlwaysPipelining: true, PipelineMultiplex: -1}})
+	}
+	fleet := node.NewFleet(s, specs)
+	tb.Cleanup(func() { cancel(); fleet.Close() })
+	return New(&Env{Nodes: fleet, Book: record.NewBook(fleet, "p"), After: time.Second})
+}
+
+// mortal is a connection that breaks when its server goes down.
+type mortal struct {
+	net.Conn
+	down *atomic.Bool
+	late *atomic.Int64
+}
+
+func (m *mortal) Write(b []byte) (int, error) {
+	time.Sleep(time.Duration(m.late.Load())) // of the bubble's time
+	if m.down.Load() {
+		_ = m.Close()
+		return 0, errDown
+	}
+	return m.Conn.Write(b)
+}
+
+// calls has a process call for a while: it looks at nodes, and keeps what it knows.
+func (f *Fence) calls(ctx context.Context, long time.Duration) {
+	for range long / (200 * time.Millisecond) {
+		for _, n := range []string{"n0", "n1", "n2", "n3"} {
+			_ = f.env.Nodes.Node(n).Ping(ctx)
+		}
+		f.Refresh()
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// A node that is silent goes out for all, what it had is given up after the time there is for that,
+// and when it answers again it is in another life.
+func TestANodeGoesOutForAllAndComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown()
+		a, b := w.process(t), w.process(t)
+		for _, f := range []*Fence{a, b} {
+			if err := f.ConfirmSince(t.Context(), 0); err != nil || f.Generation() != time.Now().UnixMilli() {
+				t.Fatalf("generation %d, %v", f.Generation(), err)
+			}
+		}
+		life := a.Life("n3")
+		if life == "" || life != b.Life("n3") || a.Bars("n3", life) || !a.Bars("n3", "another") || a.Out("n3") {
+			t.Fatalf("lives %q and %q", life, b.Life("n3"))
+		}
+		w.down[3].Store(true)
+		a.calls(t.Context(), 5*time.Second)
+		if err := b.ConfirmSince(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		b.calls(t.Context(), 2*time.Second)
+		for _, f := range []*Fence{a, b} {
+			left, known := f.GivenUpIn("n3", life, 2*time.Second)
+			if !f.Out("n3") || !f.Bars("n3", life) || !known || left <= 0 || left > 8*time.Second {
+				t.Fatalf("%+v: left %v, %v", f.known.Load().membership, left, known)
+			}
+		}
+		later := strconv.FormatInt(a.Generation()+1, 36)
+		if _, known := a.GivenUpIn("n3", later, time.Second); known {
+			t.Error("a life that others began since is not over")
+		}
+		a.calls(t.Context(), 9*time.Second)
+		if left, known := a.GivenUpIn("n3", life, 2*time.Second); !known || left != 0 {
+			t.Errorf("left %v, %v", left, known)
+		}
+		w.down[3].Store(false)
+		a.calls(t.Context(), 8*time.Second)
+		if again := a.Life("n3"); again == "" || again == life || !a.Bars("n3", life) {
+			t.Errorf("the life %q after %q", again, life)
+		}
+		if _, known := a.GivenUpIn("n3", life, time.Second); known {
+			t.Error("a node that is in need not be given up")
+		}
+	})
+}
+
+// What is known may be relied on for five seconds from when it was asked for, and not longer where
+// no majority answers.
+func TestWhatIsKnownEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown()
+		f := w.process(t)
+		if f.Until(1) != 0 {
+			t.Error("nothing is known yet")
+		}
+		if err := f.ConfirmSince(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		w.down[0].Store(true)
+		w.down[1].Store(true)
+		f.calls(t.Context(), 4*time.Second)
+		elapsed := f.env.Nodes.Clock.Elapsed
+		if f.Until(elapsed()) == 0 {
+			t.Error("over too early")
+		}
+		time.Sleep(1100 * time.Millisecond)
+		if f.Until(elapsed()) != 0 {
+			t.Error("relied on for too long")
+		}
+		if err := f.ConfirmSince(t.Context(), 0); !errors.Is(err, record.ErrNoMajority) || !errors.Is(err, errDown) {
+			t.Errorf("%v", err)
+		}
+		w.down[0].Store(false)
+		time.Sleep(2 * time.Second)
+		if err := f.ConfirmSince(t.Context(), 0); err != nil || f.Until(elapsed()) == 0 {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// A membership that every place forgot goes on as a process knows it. One who does not know it, and
+// sees lives that are later, begins one that follows them.
+func TestAMembershipThatAllPlacesForgot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown()
+		a := w.process(t)
+		if err := a.ConfirmSince(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		w.down[3].Store(true)
+		a.calls(t.Context(), 6*time.Second)
+		generation, life := a.Generation(), a.Life("n0")
+		forget := func() {
+			for _, m := range w.servers {
+				m.FlushAll()
+			}
+			time.Sleep(6 * time.Second)
+		}
+		forget()
+		if err := a.ConfirmSince(t.Context(), 0); err != nil || a.Generation() <= generation || !a.Out("n3") ||
+			a.Life("n0") != life {
+			t.Fatalf("generation %d after %d, %v", a.Generation(), generation, err)
+		}
+		generation = a.Generation()
+		forget()
+		b := w.process(t)
+		late := strconv.FormatInt(generation, 36)
+		lives := []shard.Node{{Life: "strange-9"}, {Life: late}}
+		if err := b.Follow(t.Context(), lives); err != nil || b.Generation() <= generation {
+			t.Fatalf("generation %d after %d, %v", b.Generation(), generation, err)
+		}
+		for _, n := range []string{"n0", "n1", "n2"} {
+			if !b.Bars(n, life) || !b.Bars(n, late) || b.Life(n) == "" {
+				t.Errorf("%s is in the life %q", n, b.Life(n))
+			}
+		}
+		if err := a.ConfirmSince(t.Context(), 0); err != nil || a.Generation() != b.Generation() {
+			t.Errorf("generations %d and %d, %v", a.Generation(), b.Generation(), err)
+		}
+	})
+}
+
+func TestANodeIsAdmitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTown().process(t)
+		nodes := []shard.Node{{Name: "n0"}, {Name: "new"}}
+		if err := f.Admit(t.Context(), nodes); err != nil || f.Life("new") == "" || f.Life("n3") == "" {
+			t.Errorf("%+v, %v", f.known.Load(), err)
+		}
+	})
+}
+
+// Of hostile lives none is taken for one of ours.
+func FuzzBegan(f *testing.F) {
+	f.Add("1")
+	f.Add("-1")
+	f.Add("zzzzzzzzzzzzz")
+	f.Fuzz(func(t *testing.T, life string) {
+		if n := began(life); n < 0 || n >= majority.MaxNumber || n > 0 && life == "" {
+			t.Errorf("%q began in %d", life, n)
+		}
+	})
+}
+
+// The wall clock of a process is set forward by an hour when a node has just gone out. That gives
+// nothing up any sooner: what the node granted may still be in use.
+func TestAWallClockThatIsSetForwardGivesNothingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown()
+		f := w.process(t)
+		if err := f.ConfirmSince(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		life := f.Life("n3")
+		w.down[3].Store(true)
+		for !f.Out("n3") {
+			f.calls(t.Context(), 200*time.Millisecond)
+		}
+		now := f.env.Nodes.Clock
+		now.Stop(-time.Hour) // both clocks gain an hour, and then the monotonic one loses it again
+		now.Suspend(time.Hour + time.Millisecond)
+		left, known := f.GivenUpIn("n3", life, time.Minute)
+		if !known || left < 50*time.Second {
+			t.Errorf("given up in %v (%v)", left, known)
+		}
+	})
+}
