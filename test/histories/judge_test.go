@@ -92,9 +92,13 @@ func (l *watched) changed(done *version, stored shardlimit.Limit, late time.Dura
 		end += int64(20 * time.Second)
 	}
 	l.shortens(done, 0)
-	for _, v := range l.versions {
+	for i, v := range l.versions {
 		if v == done {
 			return
+		}
+		if lowered := l.versions[i+1]; v.ended > 0 && v.limit.Permits > lowered.limit.Permits && lowered != done &&
+			done.called < v.ended+int64(v.limit.Per) { // it has not settled: what was in use may be granted again
+			v.ended = max(v.ended, end+int64(v.limit.Per))
 		}
 		pending := v.limit.Revision > stored.Revision || v.limit.Revision > done.limit.Revision &&
 			limittest.Same(v.limit, stored)
