@@ -3,6 +3,7 @@
 //	release prepare v0.1.0   writes the version into go.mod and go.work
 //	release tags v0.1.0      prints the tags that the release needs
 //	release try v0.1.0       makes them in a clone, and installs from a module proxy of files
+//	release api              compares what modules export with the last release
 //
 // It is run in a folder of the repository.
 package main
@@ -20,7 +21,7 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-var errUsage = errors.New("usage: release [-root DIR] [-build=false] prepare|tags|try VERSION, such as v0.1.0")
+var errUsage = errors.New("usage: release [-root DIR] [-build=false] prepare|tags|try VERSION, such as v0.1.0; or api")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -43,12 +44,15 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return errUsage
 	}
-	if flags.NArg() != 2 || semver.Canonical(flags.Arg(1)) != flags.Arg(1) {
-		return errUsage
-	}
 	folder, err := filepath.Abs(*root)
 	if err != nil {
 		return err
+	}
+	if flags.NArg() == 1 && flags.Arg(0) == "api" {
+		return api(folder, out)
+	}
+	if flags.NArg() != 2 || semver.Canonical(flags.Arg(1)) != flags.Arg(1) {
+		return errUsage
 	}
 	version := flags.Arg(1)
 	switch flags.Arg(0) {

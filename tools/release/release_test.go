@@ -127,3 +127,33 @@ func TestWrongUsage(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatBreaksCallersIsInTheChangelog(t *testing.T) {
+	root := repository(t)
+	compare := func() (string, error) {
+		var out bytes.Buffer
+		err := run(t.Context(), []string{"-root", root, "api"}, &out)
+		return out.String(), err
+	}
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if said, err := compare(); err != nil || !strings.Contains(said, "no release") {
+		t.Fatal(said, err)
+	}
+	if _, err := git(root, "tag", "v0.1.0"); err != nil {
+		t.Fatal(err)
+	}
+	write("say.go", "// Package say says.\npackage say\n\nconst Other = 1\n")
+	write("CHANGELOG.md", "# Changelog\n\n## [Unreleased]\n\n- More words.\n\n## [0.1.0]\n\n- `Word`\n")
+	if said, err := compare(); err == nil || !strings.Contains(err.Error(), "Word: removed") {
+		t.Fatal(said, err)
+	}
+	write("CHANGELOG.md", "# Changelog\n\n## [Unreleased]\n\n- `Word` went.\n")
+	if said, err := compare(); err != nil || !strings.Contains(said, "example.org/say since v0.1.0: Word: removed") {
+		t.Fatal(said, err)
+	}
+}
