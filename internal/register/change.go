@@ -13,58 +13,83 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// Change stores a new layout for the limit and starts the move of its capacity.
-// It returns when every shard that can be reached has adopted the layout or a later one.
-func (r *Register) Change(ctx context.Context, want Wanted) error { return r.change(ctx, want, nil) }
-
-func (r *Register) change(ctx context.Context, want Wanted, unless func(shard.Layout) bool) error {
-	next, err := r.propose(ctx, want, unless)
-	if err != nil || next == nil {
+// Join makes the limiter usable: as it is stored, as declared, or, while Redis is
+// away, as soon as it comes back. It fails only if that can never be.
+func (r *Register) Join(ctx context.Context) error {
+	err := r.Ask(ctx, false)
+	if err == nil {
+		err = r.revise(ctx)
+	}
+	switch {
+	case err == nil || errors.Is(err, ErrDeleted): // just now, by another handle
+		return err
+	case r.env.Closed.Load():
+		return ErrClosed
+	case errors.Is(err, ErrUnreadable) || errors.Is(err, script.ErrForeignState):
 		return err
 	}
-	return r.putInForce(ctx, *next)
+	if mistaken := r.env.Nodes.Mistaken(); mistaken != nil && ctx.Err() == nil {
+		return mistaken
+	}
+	r.warn("limiter is not declared yet", "err", err)
+	r.Soon()
+	return nil
 }
 
-// putInForce tells every shard of a new layout, and starts the move of its capacity. It returns nil
-// when all of them have adopted it, or a later one that the record knows.
-func (r *Register) putInForce(ctx context.Context, next shard.Layout) error {
-	if next.Settled {
-		return nil // nothing moves
+// lookUp is what the process does in the background.
+func (r *Register) lookUp(ctx context.Context) error {
+	err := r.Ask(ctx, true)
+	if err == nil {
+		err = r.revise(ctx)
 	}
-	step, errs := newDriver(r, next).round(ctx, true)
-	switch {
-	case step.Superseded:
-		if err := r.Ask(ctx, false); err != nil {
-			errs = append(errs, Unavailable(fmt.Errorf("shards obey a later change: %w", err)))
-		}
-	case !step.Done:
-		r.driveOn()
+	if err == nil {
+		err = r.reconsider(ctx)
 	}
-	return errors.Join(errs...)
+	if errors.Is(err, ErrDeleted) {
+		return nil
+	}
+	return err
 }
 
-// propose writes the layout that follows the stored one. It returns nil if unless says of that that
-// nothing is to be done.
-func (r *Register) propose(ctx context.Context, want Wanted, unless func(shard.Layout) bool) (*shard.Layout, error) {
+// revise replaces the stored limit if the code declares a higher revision.
+func (r *Register) revise(ctx context.Context) error {
+	t, declared := r.Limit.Layout(), r.Limit.Wanted()
+	if t == nil {
+		return ErrDeleted // just now
+	}
+	if declared.Revision <= t.Revision {
+		return nil
+	}
 	return r.succeed(ctx, func(old shard.Layout) (maker, error) {
-		if unless != nil && unless(old) {
+		if old.Revision >= declared.Revision {
 			return nil, nil
 		}
-		if r.Family {
-			want.Shards, want.Auto = 1, false
-		}
-		want.Revision = max(want.Revision, old.Revision) // else code of that revision would undo the change
-		f, err := r.enter(ctx, old.Fence)
-		if err != nil {
-			return nil, err
-		}
-		return asked(r.changed(ctx, old, want, f)), nil
+		return r.become(ctx, declared, old)
 	})
+}
+
+// Change stores a new layout for the limit and starts the move of its capacity.
+// It returns when every shard that can be reached has adopted the layout or a later one.
+func (r *Register) Change(ctx context.Context, want Wanted) error {
+	return r.succeed(ctx, func(old shard.Layout) (maker, error) { return r.become(ctx, want, old) })
+}
+
+// become makes a layout the one of the limit as somebody asked for it.
+func (r *Register) become(ctx context.Context, want Wanted, old shard.Layout) (maker, error) {
+	if r.Family {
+		want.Shards, want.Auto = 1, false
+	}
+	want.Revision = max(want.Revision, old.Revision) // else code of that revision would undo the change
+	f, err := r.enter(ctx, old.Fence)
+	if err != nil {
+		return nil, err
+	}
+	return asked(r.changed(ctx, old, want, f)), nil
 }
 
 // Rebalance arranges the same limit over the nodes as they are now, and has the records kept there.
 func (r *Register) Rebalance(ctx context.Context) error {
-	next, err := r.succeed(ctx, func(old shard.Layout) (maker, error) {
+	return r.succeed(ctx, func(old shard.Layout) (maker, error) {
 		f, err := r.enter(ctx, old.Fence)
 		if err != nil {
 			return nil, err
@@ -81,16 +106,40 @@ func (r *Register) Rebalance(ctx context.Context) error {
 		}
 		return asked(next), nil
 	})
+}
+
+// succeed replaces the stored layout by what follow makes of it, nil for nothing, and puts that in
+// force.
+func (r *Register) succeed(ctx context.Context, follow func(old shard.Layout) (maker, error)) error {
+	next, err := r.propose(ctx, follow)
 	if err != nil || next == nil {
 		return err
 	}
 	return r.putInForce(ctx, *next)
 }
 
-// succeed replaces the stored layout by what follow makes of it, nil for nothing, again and again
-// while other processes change it too. Of one process only one does this at a time: each attempt
-// but one would be in vain.
-func (r *Register) succeed(ctx context.Context, follow func(old shard.Layout) (maker, error)) (*shard.Layout, error) {
+// putInForce tells every shard of a new layout, and starts the move of its capacity. It returns nil
+// when all of them have adopted it, or a later one that the record knows.
+func (r *Register) putInForce(ctx context.Context, next shard.Layout) error {
+	if next.Settled {
+		return nil // nothing moves
+	}
+	step, errs := r.driver.round(ctx, newMover(&r.arranger, r.Limit, next), true)
+	switch {
+	case step.Superseded:
+		if err := r.Ask(ctx, false); err != nil {
+			errs = append(errs, Unavailable(fmt.Errorf("shards obey a later change: %w", err)))
+		}
+	case !step.Done:
+		r.drive()
+	}
+	return errors.Join(errs...)
+}
+
+// propose stores the layout that follow makes of the stored one, again and again while other
+// processes change it too; nil: nothing is to be done. Of one process only one does this at a time:
+// each attempt but one would be in vain.
+func (r *Register) propose(ctx context.Context, follow func(old shard.Layout) (maker, error)) (*shard.Layout, error) {
 	select {
 	case r.proposing <- struct{}{}:
 		defer func() { <-r.proposing }()
@@ -167,12 +216,9 @@ func (r *Register) Delete(ctx context.Context, drop func(context.Context) error)
 		errs = append(errs, drop(ctx))
 	}
 	r.deleted.Store(true) // before the layout goes: what adopts one that was on its way sees that
-	r.poke()              // the driver has nothing to move
+	r.driver.poke()       // the driver has nothing to move
 	return errors.Join(errs...)
 }
-
-// Deleted reports whether this process has deleted the limit.
-func (r *Register) Deleted() bool { return r.deleted.Load() }
 
 // find adopts what is stored, so that the shards of the newest layout are deleted. It fails if this
 // process neither knows the limit nor can tell whether it is stored. The token is held.
@@ -189,3 +235,49 @@ func (r *Register) find(ctx context.Context) error {
 	}
 	return errors.Join(err, clock.Ended(ctx))
 }
+
+// replace replaces a layout by the next if the record still holds it, and has the process work with
+// what it holds then. mine tells whether that is what next made.
+func (r *Register) replace(ctx context.Context, old shard.Layout, next maker) (mine bool, err error) {
+	if err := r.Begin(ctx); err != nil {
+		return false, errors.Join(ErrUnavailable, err)
+	}
+	defer r.End()
+	if err := r.begins(); err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.env.Nodes.Patience())
+	defer cancel()
+	made := "" // by an earlier round, which may have been completed all the same
+	_, err = r.Watch.Change(ctx, func(found record.Reading) (string, error) {
+		if !found.Exists {
+			return "", errGone
+		}
+		if mine = found.Value == made; mine {
+			return made, nil
+		}
+		layout, err := r.decode(found.Value)
+		if err != nil {
+			return "", err
+		}
+		if layout.Epoch != old.Epoch || layout.Settled != old.Settled {
+			return found.Value, nil
+		}
+		following, err := next(found)
+		if err != nil {
+			return "", err
+		}
+		made, err = r.encode(&following)
+		mine = err == nil
+		r.leads.Store(following.Epoch)
+		return made, err
+	})
+	if errors.Is(err, record.ErrNoMajority) || errors.Is(err, record.ErrContended) ||
+		errors.Is(err, record.ErrUnsettled) {
+		err = errors.Join(ErrUnavailable, err)
+	}
+	return mine, err
+}
+
+// errGone tells that the record was deleted, or lost, before it could be replaced.
+var errGone = errors.New("the record of the limit was deleted")

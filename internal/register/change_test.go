@@ -15,11 +15,11 @@ func TestAChangeIsToldToTheShardsAlthoughALaterOneIsKnown(t *testing.T) {
 		redis := miniredis.NewMiniRedis()
 		redis.ClockTTL(true)
 		mine, other := processOn(t, redis, wanted(100, 4)), processOn(t, redis, wanted(100, 4))
-		next, err := mine.register.propose(t.Context(), wanted(20, 4), nil)
+		next, err := mine.propose(t.Context(), wanted(20, 4))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := other.register.propose(t.Context(), wanted(30, 4), nil); err != nil {
+		if _, err := other.propose(t.Context(), wanted(30, 4)); err != nil {
 			t.Fatal(err)
 		}
 		if err := mine.register.Ask(t.Context(), false); err != nil {
@@ -46,7 +46,7 @@ func TestAChangeThatShardsDoNotObeyIsAnError(t *testing.T) {
 		redis := miniredis.NewMiniRedis()
 		redis.ClockTTL(true)
 		p := processOn(t, redis, wanted(100, 1))
-		next, err := p.register.propose(t.Context(), wanted(20, 1), nil)
+		next, err := p.propose(t.Context(), wanted(20, 1))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
@@ -24,90 +25,86 @@ const (
 	followPause = 250 * time.Millisecond
 )
 
-// driver moves the capacity of one unsettled layout. It belongs to one goroutine.
+// driver moves the capacity of a limit in the background until its layout is settled. The process
+// that made the layout leads; the others look on, rarely, and finish what it leaves.
 type driver struct {
 	register *Register
-	layout   shard.Layout
-	seen     []shard.Observation
+	driving  atomic.Bool
+	poked    chan struct{} // wakes it
 }
 
-// newDriver returns a driver that has asked no shard.
-func newDriver(r *Register, layout shard.Layout) *driver {
-	return &driver{register: r, layout: layout, seen: make([]shard.Observation, len(layout.Shards))}
-}
-
-// driveOn moves capacity in the background until the layout is settled. The process that made
-// the layout leads; the others look on, rarely, and finish what it leaves.
-func (r *Register) driveOn() {
-	r.poke()
-	if !r.driving.CompareAndSwap(false, true) {
+// begin has it move what is to be moved.
+func (d *driver) begin() {
+	d.poke()
+	if !d.driving.CompareAndSwap(false, true) {
 		return
 	}
-	if !r.env.Nodes.Spawn(r.drive) {
-		r.driving.Store(false)
+	if !d.register.env.Nodes.Spawn(d.drive) {
+		d.driving.Store(false)
 	}
 }
 
 // Stir has the driver look at once: permits came back to shards, which may give capacity up.
 func (r *Register) Stir() {
-	if r.driving.Load() {
-		r.poke()
+	if r.driver.driving.Load() {
+		r.driver.poke()
 	}
 }
 
 // poke ends the pause of the driver.
-func (r *Register) poke() {
+func (d *driver) poke() {
 	select {
-	case r.poked <- struct{}{}:
+	case d.poked <- struct{}{}:
 	default:
 	}
 }
 
-func (r *Register) drive(ctx context.Context) {
+func (d *driver) drive(ctx context.Context) {
+	r := d.register
 	defer func() {
-		r.driving.Store(false)
-		if ctx.Err() == nil && r.unsettled() != nil {
-			r.driveOn() // it came just now
+		d.driving.Store(false)
+		if ctx.Err() == nil && d.unsettled() != nil {
+			d.begin() // it came just now
 		}
 	}()
-	var d *driver
+	var m *mover
 	failed := false
 	for pause := leastPause; ; {
-		t := r.unsettled()
+		t := d.unsettled()
 		if t == nil {
 			return
 		}
-		if d == nil || d.layout.Epoch != t.Epoch {
-			d, pause = newDriver(r, *t), leastPause
+		if m == nil || m.layout.Epoch != t.Epoch {
+			m, pause = newMover(&r.arranger, r.Limit, *t), leastPause
 		}
 		most := longestPause(t.Window)
 		if failed {
 			most = max(most, failedPause)
 		}
 		if pause = min(pause, most); r.leads.Load() != t.Epoch {
-			pause = max(most, followPause) * time.Duration(1+r.participants.Load()/20)
+			pause = max(most, followPause) * time.Duration(1+r.Participants.Load()/20)
 			pause = pause/2 + chance.N(pause)
 		}
-		if !r.rest(ctx, pause) {
+		if !d.rest(ctx, pause) {
 			return
 		}
-		if now := r.unsettled(); now == nil || now.Epoch != d.layout.Epoch {
+		if now := d.unsettled(); now == nil || now.Epoch != m.layout.Epoch {
 			continue
 		}
-		before := slices.Clone(d.seen)
-		step, errs := d.round(ctx, false)
+		before := slices.Clone(m.seen)
+		step, errs := d.round(ctx, m, false)
 		if failed = step.Superseded || errors.Join(errs...) != nil; step.Superseded {
 			_ = r.Ask(ctx, false)
 		}
-		if pause *= 2; !slices.Equal(before, d.seen) {
+		if pause *= 2; !slices.Equal(before, m.seen) {
 			pause = leastPause
 		}
 	}
 }
 
 // unsettled is the layout whose capacity has not arrived; nil: there is none.
-func (r *Register) unsettled() *shard.Layout {
-	if t := r.Limit.Layout(); t != nil && !t.Settled && !r.Deleted() {
+func (d *driver) unsettled() *shard.Layout {
+	if t := d.register.Limit.Layout(); t != nil && !t.Settled && !d.register.Deleted() {
 		return t
 	}
 	return nil
@@ -119,7 +116,7 @@ func longestPause(window time.Duration) time.Duration {
 }
 
 // rest waits until the pause is over, or somebody pokes. It reports false if ctx ended.
-func (r *Register) rest(ctx context.Context, pause time.Duration) bool {
+func (d *driver) rest(ctx context.Context, pause time.Duration) bool {
 	if !clock.Sleep(ctx, leastPause) {
 		return false
 	}
@@ -127,7 +124,7 @@ func (r *Register) rest(ctx context.Context, pause time.Duration) bool {
 	defer nap.Stop()
 	select {
 	case <-nap.C:
-	case <-r.poked:
+	case <-d.poked:
 	case <-ctx.Done():
 		return false
 	}
@@ -136,30 +133,17 @@ func (r *Register) rest(ctx context.Context, pause time.Duration) bool {
 
 // round asks the shards that may have something new, or all of them, raises what may be raised, and
 // settles the layout when all capacity has arrived.
-func (d *driver) round(ctx context.Context, all bool) (shard.Step, []error) {
-	r := d.register
-	floors := d.layout.Opening(d.layout.Algorithm == TokenBucket)
-	for i, s := range d.layout.Shards {
-		if o := d.seen[i]; !all && o.Seen && o.Epoch == d.layout.Epoch && !o.Closed && o.Share <= s.Share {
+func (d *driver) round(ctx context.Context, m *mover, all bool) (shard.Step, []error) {
+	floors := m.layout.Opening(m.layout.Algorithm == TokenBucket)
+	for i, s := range m.layout.Shards {
+		if o := m.seen[i]; !all && o.Seen && o.Epoch == m.layout.Epoch && !o.Closed && o.Share <= s.Share {
 			floors[i] = notAsked // it waits for others, or has what it is to have
 		}
 	}
-	errs := r.offer(ctx, r.Limit, d.layout, d.seen, all, floors)
-	step := d.layout.Plan(d.seen)
-	if slices.ContainsFunc(step.Raise, func(v int64) bool { return v > 0 }) {
-		for i, v := range step.Raise {
-			if v == 0 || !d.seen[i].Seen {
-				step.Raise[i] = notAsked
-			}
-		}
-		errs = append(errs, r.offer(ctx, r.Limit, d.layout, d.seen, all, step.Raise)...)
-		step = d.layout.Plan(d.seen)
-	}
-	if step.Superseded {
-		r.overtaken(d.layout.Epoch, d.seen)
-	}
+	m.forced = all
+	step, _, errs := m.round(ctx, d.register.Reader, floors, true)
 	if step.Done {
-		if err := r.settle(ctx, d.layout); err != nil {
+		if err := d.register.settle(ctx, m.layout); err != nil {
 			errs = append(errs, err)
 			step.Done = false
 		}
@@ -167,39 +151,66 @@ func (d *driver) round(ctx context.Context, all bool) (shard.Step, []error) {
 	return step, errs
 }
 
-// overtaken notes the later epochs that shards have shown.
-func (r *Register) overtaken(epoch int64, seen []shard.Observation) {
-	for _, o := range seen {
-		if o.Seen && o.Epoch > epoch {
+// mover moves the capacity of one unsettled layout, a step at a time. It belongs to one goroutine.
+type mover struct {
+	*arranger
+	to     proposer
+	layout shard.Layout
+	seen   []shard.Observation
+	forced bool // nodes that are believed to be away are asked, too
+}
+
+// newMover returns a mover that has asked no shard.
+func newMover(a *arranger, to proposer, layout shard.Layout) *mover {
+	return &mover{arranger: a, to: to, layout: layout, seen: make([]shard.Observation, len(layout.Shards))}
+}
+
+// round offers the layout with these floors, and then raises what may be raised, if it is to. It
+// tells the reader of later epochs that shards have shown.
+func (m *mover) round(ctx context.Context, r *Reader, floors []int64, raise bool) (step shard.Step, raised bool,
+	errs []error) {
+	errs = m.offer(ctx, floors)
+	step = m.layout.Plan(m.seen)
+	if raised = raise && slices.ContainsFunc(step.Raise, func(v int64) bool { return v > 0 }); raised {
+		for i, v := range step.Raise {
+			if v == 0 || !m.seen[i].Seen {
+				step.Raise[i] = notAsked
+			}
+		}
+		errs = append(errs, m.offer(ctx, step.Raise)...)
+		step = m.layout.Plan(m.seen)
+	}
+	for _, o := range m.seen {
+		if step.Superseded && o.Seen && o.Epoch > m.layout.Epoch {
 			r.Behind(o.Epoch)
 		}
 	}
+	return step, raised, errs
 }
 
 // notAsked stands in place of the floor of a shard that an offer leaves out.
 const notAsked = -1
 
-// offer proposes a layout, with these floors, at once to its shards, and notes what they hold. The
-// errors are by shard.
-func (r *Register) offer(ctx context.Context, to proposer, layout shard.Layout, seen []shard.Observation,
-	forced bool, floors []int64) []error {
-	errs := make([]error, len(layout.Shards))
+// offer proposes the layout, with these floors, at once to its shards, and notes what they hold.
+// The errors are by shard.
+func (m *mover) offer(ctx context.Context, floors []int64) []error {
+	errs := make([]error, len(m.layout.Shards))
 	var wg sync.WaitGroup
-	for i, s := range layout.Shards {
+	for i, s := range m.layout.Shards {
 		if floors[i] == notAsked {
 			continue
 		}
-		if left, out := r.givenUpIn(layout, s); out && left == 0 {
-			seen[i] = shard.Observation{Seen: true, Epoch: layout.Epoch}
+		if left, out := m.givenUpIn(m.layout, s); out && left == 0 {
+			m.seen[i] = shard.Observation{Seen: true, Epoch: m.layout.Epoch}
 			continue
 		}
 		wg.Go(func() {
-			reply, err := to.Propose(ctx, &Offer{Layout: layout, Shard: s, Floor: floors[i], Forced: forced})
+			reply, err := m.to.Propose(ctx, &Offer{Layout: m.layout, Shard: s, Floor: floors[i], Forced: m.forced})
 			if err != nil {
 				errs[i] = err
 				return
 			}
-			seen[i] = shard.Observation{Seen: true, Epoch: reply.Epoch, Start: reply.Start, Share: reply.Share,
+			m.seen[i] = shard.Observation{Seen: true, Epoch: reply.Epoch, Start: reply.Start, Share: reply.Share,
 				Closed: reply.Closed > 0}
 		})
 	}

@@ -3,7 +3,6 @@ package register
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -13,20 +12,20 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// This file is one exchange with the places of a register's record: what a majority of them has is
+// This file is one exchange with the places of the record: what a majority of them has is
 // learned, and declared or completed if need be.
 
 // begins is called before an exchange.
-func (r *Register) begins() error {
+func (r *Reader) begins() error {
 	if r.Deleted() {
 		return ErrDeleted
 	}
-	r.shown = r.highest.Load()
+	r.shown = r.Highest.Load()
 	return nil
 }
 
 // heard takes in the layout that a majority has, by a read or change that began then.
-func (r *Register) heard(ctx context.Context, got record.Reading, began clock.Elapsed) error {
+func (r *Reader) heard(ctx context.Context, got record.Reading, began clock.Elapsed) error {
 	if !got.Exists {
 		return record.ErrUnsettled
 	}
@@ -64,10 +63,10 @@ func (r *Register) heard(ctx context.Context, got record.Reading, began clock.El
 	r.Learn(layout.Epoch, began)
 	read := got.Participants > 0 // else it was a change
 	if read {
-		r.Count(got.Participants)
+		r.Participants.Store(got.Participants)
 	}
 	if !layout.Settled && (read || r.leads.Load() != layout.Epoch) { // else see putInForce
-		r.driveOn()
+		r.drive()
 	}
 	return nil
 }
@@ -102,7 +101,7 @@ func (a *arranger) encode(layout *shard.Layout) (string, error) {
 
 // next returns what makes the layout with which the record goes on: what it has, or what this
 // process knows if that is later or the record was lost, else what the code declares.
-func (r *Register) next(ctx context.Context) (func(record.Reading) (string, error), error) {
+func (r *Reader) next(ctx context.Context) (func(record.Reading) (string, error), error) {
 	var first func(epoch int64) (shard.Layout, error)
 	if r.Limit.Layout() == nil {
 		var err error
@@ -127,7 +126,7 @@ func (r *Register) next(ctx context.Context) (func(record.Reading) (string, erro
 			if !later.Later(other) {
 				later, other = other, later
 			}
-			*layout, err = later.Outlast(max(t.Epoch, layout.Epoch, r.highest.Load())+epochLeap, other)
+			*layout, err = later.Outlast(max(t.Epoch, layout.Epoch, r.Highest.Load())+epochLeap, other)
 		case t != nil && t.Fence != nil:
 			// A later one may have been lost. Shards that obey it have to show: so this one is the
 			// next, and not the latest.
@@ -135,7 +134,7 @@ func (r *Register) next(ctx context.Context) (func(record.Reading) (string, erro
 		case t != nil:
 			*layout = *t
 		default:
-			*layout, err = first(max(found.Now, r.highest.Load()+1))
+			*layout, err = first(max(found.Now, r.Highest.Load()+1))
 			if found.Deleted { // who knows what there was is not to bring it back
 				layout.Asked = layout.Epoch
 			}
@@ -148,7 +147,7 @@ func (r *Register) next(ctx context.Context) (func(record.Reading) (string, erro
 }
 
 // knowsLater reports whether this process works with a layout that the record has forgotten.
-func (r *Register) knowsLater(than *shard.Layout) bool {
+func (r *Reader) knowsLater(than *shard.Layout) bool {
 	t := r.Limit.Layout()
 	return t != nil && (t.Later(*than) || t.Epoch > than.Epoch)
 }
@@ -157,7 +156,7 @@ func (r *Register) knowsLater(than *shard.Layout) bool {
 // itself. Where shards have overtaken it, whatever they hold is unknown, so its successor begins by
 // asking every one. Of a family it is forgotten where keys were so long ago that nothing can be
 // held there any more.
-func (r *Register) onward(found record.Reading, layout *shard.Layout) (string, error) {
+func (r *Reader) onward(found record.Reading, layout *shard.Layout) (string, error) {
 	var next shard.Layout
 	var err error
 	switch {
@@ -177,25 +176,8 @@ func (r *Register) onward(found record.Reading, layout *shard.Layout) (string, e
 }
 
 // waited reports whether those who may know a later layout than the record have had their time.
-func (r *Register) waited() bool {
+func (r *Reader) waited() bool {
 	return r.outdated != 0 && time.Duration(r.now()-r.outdated) >= outdatedFor
-}
-
-// first returns what makes the first layout of the limit, as the code declares it.
-func (r *Register) first(ctx context.Context) (func(epoch int64) (shard.Layout, error), error) {
-	want := *r.declared.Load()
-	under := r.newFence(want)
-	f, err := r.enter(ctx, under)
-	if err != nil {
-		return nil, err
-	}
-	shards := r.arrange(ctx, want, newLimitParticipants, f)
-	return func(epoch int64) (shard.Layout, error) {
-		if r.Family {
-			return shard.NewFamily(under, epoch, want.Spec, shards, r.open(f))
-		}
-		return shard.New(under, epoch, want.Spec, shards)
-	}, nil
 }
 
 // leftAfter is how long after a change of a family nothing can be held any more where its keys
@@ -212,49 +194,3 @@ func leftAfter(layout *shard.Layout) time.Duration {
 // KeyKeep is how much longer than two windows a key's state lives after its last use, or after what
 // was used last has left the window.
 const KeyKeep = time.Second
-
-// replace replaces a layout by the next if the record still holds it, and has the process work with
-// what it holds then. mine tells whether that is what next made.
-func (r *Register) replace(ctx context.Context, old shard.Layout, next maker) (mine bool, err error) {
-	if err := r.Begin(ctx); err != nil {
-		return false, errors.Join(ErrUnavailable, err)
-	}
-	defer r.End()
-	if err := r.begins(); err != nil {
-		return false, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.env.Nodes.Patience())
-	defer cancel()
-	made := "" // by an earlier round, which may have been completed all the same
-	_, err = r.Watch.Change(ctx, func(found record.Reading) (string, error) {
-		if !found.Exists {
-			return "", errGone
-		}
-		if mine = found.Value == made; mine {
-			return made, nil
-		}
-		layout, err := r.decode(found.Value)
-		if err != nil {
-			return "", err
-		}
-		if layout.Epoch != old.Epoch || layout.Settled != old.Settled {
-			return found.Value, nil
-		}
-		following, err := next(found)
-		if err != nil {
-			return "", err
-		}
-		made, err = r.encode(&following)
-		mine = err == nil
-		r.leads.Store(following.Epoch)
-		return made, err
-	})
-	if errors.Is(err, record.ErrNoMajority) || errors.Is(err, record.ErrContended) ||
-		errors.Is(err, record.ErrUnsettled) {
-		err = errors.Join(ErrUnavailable, err)
-	}
-	return mine, err
-}
-
-// errGone tells that the record was deleted, or lost, before it could be replaced.
-var errGone = errors.New("the record of the limit was deleted")

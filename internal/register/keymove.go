@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 
 	"github.com/shardlimit/shardlimit/internal/record"
@@ -45,7 +44,7 @@ func NewMove() *Move { return &Move{token: make(chan struct{}, 1)} }
 //
 // Of the call timeout, the record may take a half, the step what is left of three quarters, and the
 // call itself has the rest.
-func (m *Move) Follow(ctx context.Context, r *Register, k Key) {
+func (m *Move) Follow(ctx context.Context, r *Reader, k Key) {
 	t := k.Layout()
 	if !m.due(t, r.now()) {
 		return
@@ -73,12 +72,12 @@ func (m *Move) Follow(ctx context.Context, r *Register, k Key) {
 // confirmKey makes sure that a key has the layout that follows from the record of its family. Where
 // keys were before is forgotten after a while. So a process that rested must not raise a shard
 // under the layout that it knows: nobody who moves the key later would ask that shard.
-func (r *Register) confirmKey(ctx context.Context, k Key) error {
+func (r *Reader) confirmKey(ctx context.Context, k Key) error {
 	for range 2 { // the family's layout may be replaced in between
 		if err := r.ConfirmWithin(ctx); err != nil {
 			return err
 		}
-		if r.Believed(k.Layout().Epoch, r.elapsed()) != 0 {
+		if r.Believed(k.Layout().Epoch, r.env.Nodes.Clock.Elapsed()) != 0 {
 			return nil
 		}
 	}
@@ -110,30 +109,14 @@ func (m *Move) begin(ctx context.Context, epoch int64) bool {
 
 // step asks the shards of an unsettled key what they hold. Unless there is a doubt that the
 // layout is the last one, it raises those that may be raised, and settles the layout.
-func (m *Move) step(ctx, caller context.Context, r *Register, k Key, layout shard.Layout, doubt error) {
-	made := Step{Layout: layout}
-	seen := make([]shard.Observation, len(layout.Shards))
-	err := cmp.Or(r.offer(ctx, k, layout, seen, false, make([]int64, len(layout.Shards)))...)
-	step := layout.Plan(seen)
-	if doubt != nil {
-		err = doubt
-	} else if slices.ContainsFunc(step.Raise, func(v int64) bool { return v > 0 }) {
-		for i, floor := range step.Raise {
-			if floor == 0 {
-				step.Raise[i] = notAsked
-			}
-		}
-		err = cmp.Or(cmp.Or(r.offer(ctx, k, layout, seen, false, step.Raise)...), err)
-		step, made.Raised = layout.Plan(seen), true
-	}
-	switch {
-	case step.Superseded:
-		r.overtaken(layout.Epoch, seen)
-	case step.Done && doubt == nil:
+func (m *Move) step(ctx, caller context.Context, r *Reader, k Key, layout shard.Layout, doubt error) {
+	made, at := Step{Layout: layout}, newMover(&r.arranger, k, layout)
+	step, raised, errs := at.round(ctx, r, make([]int64, len(layout.Shards)), doubt == nil)
+	if made.Raised = raised; step.Done && doubt == nil {
 		made.Layout = layout.Settle(0)
 	}
 	if made.Known = caller.Err() == nil; made.Known { // else a shard may have had no time to answer
-		made.Stuck = stuck(layout, seen, err)
+		made.Stuck = stuck(layout, at.seen, cmp.Or(append([]error{doubt}, errs...)...))
 		m.after.Store(r.now() + int64(longestPause(layout.Window)))
 		m.epoch.Store(layout.Epoch)
 	}

@@ -91,7 +91,7 @@ func TestAKeyMovesOnceTheRecordOfItsFamilyIsConfirmed(t *testing.T) {
 		p, _ := slowly(t)
 		p.register.Doubt()
 		k := moving(t, p.Layout().Epoch)
-		NewMove().Follow(t.Context(), p.register, k)
+		NewMove().Follow(t.Context(), p.register.Reader, k)
 		if k.raised.Load() != 1 || !k.adopted || !k.told || k.shut != nil || !p.believes() {
 			t.Errorf("%+v", k)
 		}
@@ -107,12 +107,12 @@ func TestTheQueueForTheRecordIsNoOutageForAKeyThatMoves(t *testing.T) {
 		if err := p.register.Begin(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		m.Follow(t.Context(), p.register, k)
+		m.Follow(t.Context(), p.register.Reader, k)
 		if k.asked.Load() > 0 || k.adopted || k.shut != nil || p.register.Failure() != nil {
 			t.Errorf("while the record is being read: %+v", k)
 		}
 		p.register.End()
-		m.Follow(t.Context(), p.register, k)
+		m.Follow(t.Context(), p.register.Reader, k)
 		if k.raised.Load() != 1 || !k.adopted {
 			t.Errorf("afterwards: %+v", k)
 		}
@@ -129,7 +129,7 @@ func TestACallWithoutTimeMakesNoStep(t *testing.T) {
 		k, m := moving(t, p.Layout().Epoch), NewMove()
 		m.token <- struct{}{}
 		time.AfterFunc(p.env.Nodes.CallTimeout*7/10, func() { <-m.token })
-		m.Follow(t.Context(), p.register, k)
+		m.Follow(t.Context(), p.register.Reader, k)
 		if k.asked.Load() > 0 || k.shut != nil || p.register.Failure() != nil {
 			t.Errorf("%+v, %v", k, p.register.Failure())
 		}
@@ -148,7 +148,7 @@ func TestAKeyDoesNotMoveWhileItsFamilyIsInDoubt(t *testing.T) {
 			slow.Store(true)
 			k, m, begun := moving(t, p.Layout().Epoch), NewMove(), time.Now()
 			k.arrived = arrived
-			m.Follow(t.Context(), p.register, k)
+			m.Follow(t.Context(), p.register.Reader, k)
 			if k.asked.Load() == 0 || k.raised.Load() > 0 || k.adopted || k.told || (k.shut == nil) != arrived {
 				t.Errorf("arrived %v: %+v", arrived, k)
 			}
@@ -157,7 +157,7 @@ func TestAKeyDoesNotMoveWhileItsFamilyIsInDoubt(t *testing.T) {
 			}
 			m.after.Store(0)
 			begun = time.Now()
-			if m.Follow(t.Context(), p.register, k); time.Since(begun) > 0 {
+			if m.Follow(t.Context(), p.register.Reader, k); time.Since(begun) > 0 {
 				t.Errorf("the next call took %s", time.Since(begun))
 			}
 			slow.Store(false)
@@ -172,12 +172,12 @@ func TestAKeyThatIsBehindItsFamilyDoesNotMove(t *testing.T) {
 		p, _ := slowly(t)
 		k := moving(t, p.Layout().Epoch-1)
 		k.arrived = true
-		NewMove().Follow(t.Context(), p.register, k)
+		NewMove().Follow(t.Context(), p.register.Reader, k)
 		if k.raised.Load() > 0 || k.adopted || k.told {
 			t.Errorf("%+v", k)
 		}
 		k = moving(t, p.Layout().Epoch-1)
-		NewMove().Follow(t.Context(), p.register, k)
+		NewMove().Follow(t.Context(), p.register.Reader, k)
 		if k.raised.Load() > 0 || k.adopted || !errors.Is(k.shut, errBehind) {
 			t.Errorf("%+v", k)
 		}

@@ -26,6 +26,7 @@ import (
 // process is a limit in a process of its own, that has nothing but the register.
 type process struct {
 	env      *Env
+	declared Wanted
 	layout   atomic.Pointer[shard.Layout]
 	register *Register
 }
@@ -63,10 +64,10 @@ func listing(tb testing.TB, subject Subject, declared Wanted, nodes ...node.Spec
 	fleet := node.NewFleet(s, nodes)
 	tb.Cleanup(fleet.Close)
 	book := record.NewBook(fleet, "p")
-	p := &process{env: &Env{Nodes: fleet, Closed: new(atomic.Bool), Book: book, Takeover: true,
-		Fence: membership.New(&membership.Env{Nodes: fleet, Book: book, After: time.Second})}}
+	p := &process{declared: declared, env: &Env{Nodes: fleet, Closed: new(atomic.Bool), Book: book, Takeover: true,
+		Fence: fence.New(&fence.Env{Nodes: fleet, Book: book, After: time.Second})}}
 	subject.Limit, subject.Metrics = p, telemetry.NewLimiter("l", SlidingLog)
-	p.register = New(p.env, subject, declared)
+	p.register = New(p.env, subject)
 	return p
 }
 
@@ -78,6 +79,15 @@ func wanted(permits int64, shards int) Wanted {
 // believes reports whether the layout may be relied on.
 func (p *process) believes() bool {
 	return p.register.Believed(p.Layout().Epoch, p.env.Nodes.Clock.Elapsed()) != 0
+}
+
+func (p *process) Wanted() Wanted { return p.declared }
+
+// propose stores a layout of the limit as somebody asks for it, and tells no shard.
+func (p *process) propose(ctx context.Context, want Wanted) (*shard.Layout, error) {
+	return p.register.propose(ctx, func(old shard.Layout) (maker, error) {
+		return p.register.become(ctx, want, old)
+	})
 }
 
 func (p *process) Layout() *shard.Layout { return p.layout.Load() }

@@ -1,10 +1,12 @@
 // Package register keeps the layout of a limit: which shards it has, where they are, and the epoch
-// that numbers this arrangement. A register reads and writes the record of the layout
-// (exchange.go), changes it (change.go) and moves capacity between shards (driver.go). What else a
+// that numbers this arrangement. A reader reads the record of the layout (exchange.go), a register
+// changes it (change.go), and a driver moves capacity between shards (driver.go). What else a
 // process knows of the limit is behind the interface Limit.
 package register
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -14,6 +16,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/membership"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/record"
+	"github.com/shardlimit/shardlimit/shard"
 )
 
 // A shard with state obeys its stored epoch, whatever a process believes. A shard without state has
@@ -45,27 +48,30 @@ const (
 	epochLeap = 1 << 20
 )
 
-// Register is the record of a limit's layout, which a majority of places keeps. Decisions do not
-// need it.
+// Reader is what a process reads of a limit's record, and believes of it. Decisions do not need it.
 //
 // It is safe for concurrent use.
-type Register struct {
+type Reader struct {
 	*record.Watch
 	arranger
-
 	bornAt  atomic.Int64 // since when the limit is known to exist, on the client's clock; 0: it is not
-	highest atomic.Int64 // highest epoch that a shard has shown
-	// Only of who holds the token: what highest was when the exchange began, as what shards show
+	leads   atomic.Int64 // the epoch of the layout that this process made last
+	deleted atomic.Bool  // never of a family
+	drive   func()       // moves capacity in the background
+	// Only of who holds the token: what Highest was when the exchange began, as what shards show
 	// later may be in the record by then; and since when they are known to obey a later layout than
 	// the record's; 0: they do not.
 	shown, outdated int64
-	participants    atomic.Int64
-	declared        atomic.Pointer[Wanted]
-	driving         atomic.Bool
-	leads           atomic.Int64  // the epoch of the layout that this process made last
-	poked           chan struct{} // wakes the driver
-	proposing       chan struct{} // holds one token: one change at a time
-	deleted         atomic.Bool   // never of a family
+}
+
+// Register changes the record of a limit's layout, which a majority of places keeps, and has the
+// capacity moved.
+//
+// It is safe for concurrent use.
+type Register struct {
+	*Reader
+	driver    driver
+	proposing chan struct{} // holds one token: one change at a time
 }
 
 // Env is what the registers of a process share.
@@ -78,53 +84,35 @@ type Env struct {
 }
 
 // New returns the register of a limit that was not looked up yet. It does no I/O.
-func New(env *Env, s Subject, declared Wanted) *Register {
-	r := &Register{arranger: arranger{env, s}, proposing: make(chan struct{}, 1), poked: make(chan struct{}, 1)}
-	r.Declare(declared)
+func New(env *Env, s Subject) *Register {
+	reader := &Reader{arranger: arranger{env: env, Subject: s}}
+	r := &Register{Reader: reader, proposing: make(chan struct{}, 1)}
+	r.driver.register, r.driver.poked = r, make(chan struct{}, 1)
+	r.drive = r.driver.begin
 	every := confirmLimitEvery
 	if s.Family {
 		every = confirmFamilyEvery
 	}
 	r.Watch = env.Book.New("limit:"+s.ID, r.keep, r.Age, s.Metrics).Watch(record.Watched{
 		Every: every, Participates: true, Number: r.epoch, Begins: r.begins, Heard: r.heard, Next: r.next, Soon: r.lookUp})
-	r.participants.Store(1)
+	r.Participants.Store(1)
 	return r
 }
 
-// Declare notes the limit as the code declares it, at the highest revision.
-func (r *Register) Declare(w Wanted) { r.declared.Store(&w) }
-
-// The clock of the process.
-func (a *arranger) now() int64             { return a.env.Nodes.Clock.Now() }
-func (a *arranger) elapsed() clock.Elapsed { return a.env.Nodes.Clock.Elapsed() }
-
-func (a *arranger) warn(text string, attributes ...any) {
-	a.env.Nodes.Log.Warn(text, append([]any{"limiter", a.Name}, attributes...)...)
-}
-
-// Participants is how many processes use the limit, as last heard; at least 1.
-func (r *Register) Participants() int64 { return r.participants.Load() }
-
-// Count notes how many processes use the limit.
-func (r *Register) Count(participants int64) { r.participants.Store(max(1, participants)) }
-
 // keep is how long the record lives after it was used last.
-func (r *Register) keep() time.Duration {
-	keep := recordKeep + 2*r.declared.Load().Window
+func (r *Reader) keep() time.Duration {
+	window := r.Limit.Wanted().Window
 	if t := r.Limit.Layout(); t != nil {
-		keep = max(keep, recordKeep+2*t.Window)
+		window = max(window, t.Window)
 	}
-	return keep
+	return recordKeep + 2*window
 }
-
-// Highest is the highest epoch that a shard has shown; 0: none.
-func (r *Register) Highest() int64 { return r.highest.Load() }
 
 // epoch is that of the layout that this process works with; 0 if it has none, or a shard has told
 // of a later one.
-func (r *Register) epoch() int64 {
+func (r *Reader) epoch() int64 {
 	t := r.Limit.Layout()
-	if t == nil || r.highest.Load() > t.Epoch {
+	if t == nil || r.Highest.Load() > t.Epoch {
 		return 0
 	}
 	return t.Epoch
@@ -132,11 +120,56 @@ func (r *Register) epoch() int64 {
 
 // Believed returns until when the epoch may be relied on, 0 if it may not: also if a shard has told
 // of a later one.
-func (r *Register) Believed(epoch int64, elapsed clock.Elapsed) clock.Elapsed {
-	if r.highest.Load() > epoch {
+func (r *Reader) Believed(epoch int64, elapsed clock.Elapsed) clock.Elapsed {
+	if r.Highest.Load() > epoch {
 		return 0
 	}
 	return r.Until(epoch, elapsed)
+}
+
+// Age is how long the limit is known to exist. That this process has long wanted
+// to declare it, while Redis was away, is no reason to think that it did.
+func (r *Reader) Age() time.Duration {
+	born := r.bornAt.Load()
+	if born == 0 {
+		return 0
+	}
+	return time.Duration(r.now() - born).Truncate(10 * time.Millisecond) // or each section of a call would tell another
+}
+
+// Behind notes that a shard is at a later epoch than the layout this process works with.
+func (r *Reader) Behind(epoch int64) {
+	for {
+		old := r.Highest.Load()
+		if old >= epoch || r.Highest.CompareAndSwap(old, epoch) {
+			break
+		}
+	}
+	r.Soon()
+}
+
+// Absence tells why the limit is not known yet.
+func (r *Reader) Absence() error {
+	return cmp.Or(r.Failure(), errNoRecord) // it is being looked up for the first time
+}
+
+// Deleted reports whether this process has deleted the limit.
+func (r *Reader) Deleted() bool { return r.deleted.Load() }
+
+// Look reads the stored layout without declaring anything.
+func (r *Reader) Look(ctx context.Context) (*shard.Layout, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.env.Nodes.Patience())
+	defer cancel()
+	got, err := r.Peek(ctx)
+	switch {
+	case errors.Is(err, ErrUnreadable):
+		return nil, err
+	case err != nil:
+		return nil, errors.Join(ErrUnavailable, err)
+	case !got.Exists:
+		return nil, fmt.Errorf("%w: %q", ErrNotFound, r.Name)
+	}
+	return r.decode(got.Value)
 }
 
 // Errors that callers of the public package see.

@@ -12,6 +12,8 @@ import (
 // exchange or a step of a change, never with a call for permits.
 type Limit interface {
 	proposer
+	// Wanted is the limit as the code declares it, at the highest revision.
+	Wanted() Wanted
 	// Layout is the layout that the process works with, nil if it has none. It never changes.
 	Layout() *shard.Layout
 	// Adopt makes a layout the one that the process works with, unless it has a newer one. The
