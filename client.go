@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/shardlimit/shardlimit/internal/call"
+	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
 // Client holds the connections to the nodes and everything that is known of
@@ -17,7 +18,7 @@ type Client struct {
 // use, so it succeeds while Redis is away; a configuration that cannot work is
 // reported at once, every fault of it, with ErrInvalidConfig.
 func New(cfg Config) (*Client, error) {
-	in, err := call.New(cfg.in())
+	in, err := call.New(cfg.in(), limit.Errors{Failed: failedShard, Mistake: misconfigured})
 	if err != nil {
 		return nil, err
 	}

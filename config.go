@@ -117,7 +117,6 @@ func (c *Config) in() limit.Config {
 		CallTimeout: c.CallTimeout, OnOutage: limit.OutagePolicy(c.OnOutage), NodeTimeout: c.NodeTimeout,
 		AfterLoss: limit.LossPolicy(c.AfterLoss), KeyPrefix: c.KeyPrefix,
 		MeterProvider: c.MeterProvider, TracerProvider: c.TracerProvider, Logger: c.Logger,
-		Failed: failedShard, Mistake: misconfigured,
 	}
 	for i := range c.Nodes {
 		in.Nodes = append(in.Nodes, c.Nodes[i].in())

@@ -90,6 +90,6 @@ func (v *view) open(i int, now, size int64, done *tried) bool {
 // steps later.
 func rotated(r *limit.Routes, now, k int64) int {
 	shards := int64(len(r.Order))
-	reach := (crowd*shards-1)/max(r.Record.Participants(), 1) + 1
+	reach := (crowd*shards-1)/max(r.Record.Participants.Load(), 1) + 1
 	return int((now/int64(rotation) + k) % min(max(reach, preferred), shards))
 }

@@ -35,9 +35,9 @@ type Client struct {
 }
 
 // New checks the whole configuration and returns a Client, which connects on first use.
-func New(cfg limit.Config) (c *Client, err error) {
+func New(cfg limit.Config, errs limit.Errors) (c *Client, err error) {
 	c = &Client{FamilyKeys: rememberedKeys, known: make(map[string]*Target)}
-	c.Process, err = limit.NewProcess(cfg, limit.Events{Gauges: c.gauges, Renamed: c.renew, NodesChanged: c.reconsider,
+	c.Process, err = limit.NewProcess(cfg, errs, limit.Events{Gauges: c.gauges, Renamed: c.renew, NodesChanged: c.reconsider,
 		Deleted: c.forget})
 	if err != nil {
 		return nil, err
@@ -181,7 +181,8 @@ func (c *Client) all() (all []*Target) {
 // reconsider has the limits follow the nodes that are lost, or back.
 func (c *Client) reconsider() {
 	for _, co := range c.all() {
-		co.Reconsider()
+		co.Register.ReconsiderSoon()
+		co.Freed(true)
 	}
 }
 

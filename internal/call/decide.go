@@ -88,7 +88,7 @@ func (m *Member) informed(ctx context.Context, r *limit.Routes, q call, d *Decis
 		return nil
 	}
 	newer, record := c.Routes.Load(), c.Record()
-	if newer == r && (d.Source == telemetry.Memory || record.Highest() <= r.Layout.Epoch) {
+	if newer == r && (d.Source == telemetry.Memory || record.Highest.Load() <= r.Layout.Epoch) {
 		return nil
 	}
 	within, cancel := context.WithTimeout(ctx,
@@ -161,11 +161,11 @@ func (m *Member) Admit(ctx context.Context, n int64, upTo bool) (r *limit.Routes
 	if r == nil && ctx.Err() != nil {
 		return nil, false, clock.Ended(ctx)
 	}
-	if r == nil && c.Deleted() {
+	if r == nil && c.Record().Deleted() {
 		return nil, false, register.ErrDeleted
 	}
 	if n > 1 && !upTo {
-		if permits := c.LimitOf(r).Most(); n > permits && !c.Mode(r).Lenient() {
+		if permits := c.LimitOf(r).Most(); n > permits && !c.LimitOf(r).Mode.Lenient() {
 			return nil, false, c.TooMany(n, permits)
 		}
 	}

@@ -123,7 +123,7 @@ func (ls *leases) size(r *limit.Routes) int64 {
 	ls.mu.Lock()
 	need := max(ls.need, 1)
 	ls.mu.Unlock()
-	fair := r.Free() / (2 * ls.member.Target.Record().Participants())
+	fair := r.Free() / (2 * ls.member.Target.Record().Participants.Load())
 	return min(need, fair)
 }
 
@@ -140,7 +140,7 @@ func (ls *leases) begin(r *limit.Routes, grant Decision, q call) {
 	c := ls.member.Target
 	l := &lease{epoch: r.Layout.Epoch, Until: q.since + int64(r.Limit.Lease), slept: q.slept, from: q.since,
 		nonce: chance.Uint64(), size: grant.Granted, grant: grant}
-	if l.Until <= c.Process.Now() || c.Record().Highest() > l.epoch || c.Process.Clock.Suspended() != q.slept {
+	if l.Until <= c.Process.Now() || c.Record().Highest.Load() > l.epoch || c.Process.Clock.Suspended() != q.slept {
 		// or the answer took longer than the lease
 		ls.member.Target.Process.Spawn(func(context.Context) { ls.member.Target.GiveBackAll(grant, false) })
 		return

@@ -15,7 +15,7 @@ import (
 
 // Wherever in a lease permits are, they are those of the shards that granted them.
 func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
-	c := &Target{Core: limit.Core{Process: &limit.Process{Clock: clock.Clock{Base: time.Now()}}}}
+	c := newTarget(&limit.Process{Clock: clock.Clock{Base: time.Now()}}, "", "", limit.Limit{})
 	c.Process.Closed.Store(true) // nothing is given back
 	leases := &NewMember(c, limit.NewParticipant("p", 1)).Leases
 	seats := []*dispatch.Seat{{}, {}, {}}

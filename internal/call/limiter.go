@@ -110,7 +110,7 @@ func (l *Limiter) Reset(ctx context.Context) error {
 	if c.LimitNow().Scope == limit.PerParticipant {
 		return resetPerParticipant(ctx, c)
 	}
-	defer c.Record().Stir()
+	defer c.Register.Stir()
 	return c.EveryShard(ctx, c.Process.Nodes.Patience(), func(ctx context.Context, ln *dispatch.Lane) error {
 		err := ln.Clear(ctx)
 		if err == nil {
@@ -154,7 +154,7 @@ func (m *Member) peek(ctx context.Context) (State, error) {
 		return m.peekPerParticipant(r.Limit, r.Layout.Epoch), nil
 	}
 	st := State{Limit: r.Limit, Epoch: r.Layout.Epoch, Settled: r.Layout.Settled,
-		Participants: c.Record().Participants(), Records: slices.Clone(c.Process.Records.Book.Nodes())}
+		Participants: c.Record().Participants.Load(), Records: slices.Clone(c.Process.Records.Book.Nodes())}
 	if f := r.Layout.Fence; f != nil {
 		st.Takeover, st.Lost = true, slices.Clone(f.Lost)
 	}

@@ -27,7 +27,7 @@ func joinedOn(t *testing.T, redis *miniredis.Miniredis, name string, declared li
 	c, err := New(limit.Config{CallTimeout: time.Second, Nodes: []node.Spec{{Name: "n", Option: rueidis.ClientOption{
 		InitAddress: []string{"n:1"}, ForceSingleClient: true,
 		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return redis.Dial() },
-	}}}})
+	}}}}, limit.Errors{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestALossIsNoticedByACallThatAsksForNoPermits(t *testing.T) {
 		asked := c.Register.Believed(layout.Epoch, c.Process.Clock.Elapsed())
 		time.Sleep(time.Second)
 		offer := &register.Offer{Layout: layout, Shard: layout.Shards[0]}
-		if reply, err := c.Propose(t.Context(), offer); err != nil || reply.Status != script.Lost {
+		if reply, err := c.Register.Limit.Propose(t.Context(), offer); err != nil || reply.Status != script.Lost {
 			t.Fatalf("%+v, %v", reply, err)
 		}
 		synctest.Wait()

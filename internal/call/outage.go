@@ -21,7 +21,7 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 	of := c.LimitOf(r)
 	if of.Scope == limit.PerParticipant {
 		var d Decision
-		m.decidePerParticipant(&of, n, upTo, &d)
+		m.decidePerParticipant(of, n, upTo, &d)
 		return d, nil
 	}
 	if cause != dispatch.ErrOverloaded { //nolint:errorlint // as a rule it is not wrapped; such errors are many
@@ -35,7 +35,7 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 		d.Allowed, d.Granted = true, n
 		return d, nil
 	case limit.FailLocal:
-		decideHere(&c.rare().own, &d, c.OwnPart(of), n, upTo)
+		decideHere(&c.rare().own, &d, c.OwnPart(*of), n, upTo)
 		return d, nil
 	}
 	switch {

@@ -30,7 +30,7 @@ func (m *Member) peekPerParticipant(limit limit.Limit, epoch int64) State {
 	c.Refresh()
 	p := m.alone().Peek(limit.Local())
 	st := State{
-		Limit: limit, Epoch: epoch, Settled: true, Participants: c.Record().Participants(),
+		Limit: limit, Epoch: epoch, Settled: true, Participants: c.Record().Participants.Load(),
 		Used: p.Used, Remaining: p.Free, ResetAfter: p.Reset,
 	}
 	if p.Free == 0 {

@@ -95,7 +95,7 @@ func offline(tb testing.TB) *Client {
 	tb.Helper()
 	option := func(addr string) rueidis.ClientOption { return rueidis.ClientOption{InitAddress: []string{addr}} }
 	c, err := New(limit.Config{Nodes: []node.Spec{{Name: "n0", Option: option("127.0.0.1:1")},
-		{Name: "n1", Option: option("127.0.0.1:2")}}})
+		{Name: "n1", Option: option("127.0.0.1:2")}}}, limit.Errors{})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -73,7 +73,7 @@ func TestAShardServesABoundedNumberOfProcesses(t *testing.T) {
 		{1, 64, 64}, {10, 12, 12}, {1000, 12, 3}, {125, 12, 12}, {500, 12, 6}, {10_000, 64, 2}, {5, 1, 1}, {5, 2, 2},
 	} {
 		v := fleetOf(1, fleet.shards)[0]
-		v.Record.Count(int64(fleet.participants))
+		v.Record.Participants.Store(int64(fleet.participants))
 		places := map[int]bool{}
 		for k := range 1000 {
 			places[v.choose(int64(rotation)*int64(k), 1, new(tried))] = true
@@ -93,7 +93,7 @@ func TestAShardServesABoundedNumberOfProcesses(t *testing.T) {
 func TestChooseVisitsEveryShardOnce(t *testing.T) {
 	for _, participants := range []int64{1, 50, 1000} {
 		v := fleetOf(1, 24)[0]
-		v.Record.Count(participants)
+		v.Record.Participants.Store(participants)
 		for k := range 50 {
 			at := int64(rotation)*int64(k) + 1
 			var done tried

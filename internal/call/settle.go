@@ -332,7 +332,7 @@ func settleAll(ctx context.Context, c *Target, all []dispatch.Settlement) ([]scr
 	}
 	if back {
 		c.Freed(false)
-		c.Record().Stir()
+		c.Register.Stir()
 	}
 	return replies, errs
 }

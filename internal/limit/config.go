@@ -60,10 +60,6 @@ type Config struct {
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
 	Logger         *slog.Logger
-	// Failed is the error that tells of a failed shard.
-	Failed func(limiter, shard, node string, err error) error
-	// Mistake is the error that tells of a node that cannot be used as it is configured.
-	Mistake func(node string, cause error, remedy string) error
 }
 
 // withDefaults returns a checked copy with every default filled in.

@@ -11,33 +11,33 @@ import (
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
+// identity is what a limit is called and where it belongs. It does not change.
+type identity struct {
+	Process *Process
+	Name    string // as the user wrote it; not set for a key
+	ID      string // as it stands in Redis keys
+	Metrics *telemetry.Limiter
+	// Only of a key of a family:
+	Family  *Family
+	Key     Keyed
+	Text    string // the id, behind how the keys of another one begin: see script.Space
+	Invalid error  // why the key cannot be used
+}
+
 // Core is one limit as one process sees it: the layout in use, and the ways to its shards. Every
 // handle on the name shares it, so that all callers share its lanes.
 type Core struct {
-	Process *Process
-	callers Callers
-	Name    string // as the user wrote it; not set for a key
-	ID      string // as it stands in Redis keys
-	ofFamily
-
-	Routes   atomic.Pointer[Routes] // nil until the limit has been declared or joined
-	Register *register.Register     // nil for a key of a family
-	Metrics  *telemetry.Limiter
+	identity
+	callers  Callers
+	Routes   atomic.Pointer[Routes]        // nil until the limit has been declared or joined
+	Register *register.Register            // nil for a key of a family
+	From     atomic.Pointer[Routes]        // of a key: the family's routes that its own were made from
+	move     atomic.Pointer[register.Move] // of a key; nil until it has had to move
 
 	mu       sync.Mutex
 	declared Limit       // by the code, at the highest revision
 	told     atomic.Bool // the log was told that the declaration is not in force
 	ways
-}
-
-// ofFamily is what only a key of a family has.
-type ofFamily struct {
-	Family  *Family
-	Key     Keyed
-	Text    string                        // the id, behind how the keys of another one begin: see script.Space
-	Invalid error                         // why the key cannot be used
-	From    atomic.Pointer[Routes]        // the family's routes that this one's was made from
-	move    atomic.Pointer[register.Move] // nil until the key has had to move
 }
 
 // Callers are those who call for permits of a limit, and what they remember of it.
@@ -56,25 +56,6 @@ func (c *Core) Init(p *Process, callers Callers, name, id string, declared Limit
 	c.Process, c.callers, c.Name, c.ID, c.declared, c.ways.core = p, callers, name, id, declared, c
 }
 
-// Title returns what messages call the limit.
-func (c *Core) Title() string {
-	if c.Family != nil {
-		return c.Family.Of.Name + "/" + c.Key.Key
-	}
-	return c.Name
-}
-
-// declare notes what the code declares; a higher revision replaces a lower one.
-func (c *Core) declare(limit Limit) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if limit.Revision > c.declared.Revision {
-		if c.declared = limit; c.Register != nil {
-			c.Register.Declare(limit.Wanted())
-		}
-	}
-}
-
 // Declaration returns what the code declares, at the highest revision. For a key, that is the
 // family's limit with the terms that come with the calls.
 func (c *Core) Declaration() Limit {
@@ -90,28 +71,37 @@ func (c *Core) Declaration() Limit {
 	return c.declared
 }
 
-// Renew makes the routes anew, after nodes turned out to be called otherwise.
-func (c *Core) Renew() {
+// Record returns the reader of the record that holds the limit: the family's for a key.
+func (c *Core) Record() *register.Reader {
+	if c.Family != nil {
+		return c.Family.Of.Register.Reader
+	}
+	return c.Register.Reader
+}
+
+// adopt makes the layout of a plan the one this process works with, unless it has a newer one.
+func (c *Core) adopt(p *Plan) error {
+	layout := &p.Layout
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.Record().Deleted() {
+		return register.ErrDeleted // while the layout was on its way
+	}
 	old := c.Routes.Load()
+	if old != nil && (old.Layout.Epoch > layout.Epoch || old.Layout.Epoch == layout.Epoch && old.Layout.Settled) {
+		return nil
+	}
+	r := c.newRoutes(p)
+	c.Routes.Store(r)
 	if old == nil {
-		return
+		c.Overruled(c.declared, p.Limit)
 	}
-	c.Routes.Store(c.newRoutes(old.Plan))
-	c.callers.Freed(true)
-}
-
-// Reconsider has the layout follow the nodes that went out or came in.
-func (c *Core) Reconsider() {
-	c.Register.ReconsiderSoon()
-	c.callers.Freed(true)
-}
-
-// Record returns the register that holds the limit: the family's for a key.
-func (c *Core) Record() *register.Register {
-	if c.Family != nil {
-		return c.Family.Of.Register
+	c.Metrics.CountsBy(p.Limit.Algorithm.String())
+	if p.fence != nil && c.Register != nil {
+		c.Register.ReconsiderSoon() // nodes may be lost, or back, that it does not know of
 	}
-	return c.Register
+	if old != nil && old.Layout.Epoch != layout.Epoch {
+		c.callers.Adopted(r)
+	}
+	return nil
 }

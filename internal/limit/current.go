@@ -17,7 +17,7 @@ func (c *Core) Current() *Routes {
 	r := c.Known()
 	if r == nil && c.Family != nil {
 		c.Family.Of.Current()
-	} else if r == nil && !c.Deleted() {
+	} else if r == nil && !c.Record().Deleted() {
 		c.Register.Soon()
 	}
 	return r
@@ -32,26 +32,15 @@ func (c *Core) Known() *Routes {
 }
 
 // LimitNow returns the limit in force, as far as this process has heard.
-func (c *Core) LimitNow() Limit { return c.LimitOf(c.Known()) }
+func (c *Core) LimitNow() Limit { return *c.LimitOf(c.Known()) }
 
 // LimitOf returns the limit of the routes, or the one declared while there are none.
-func (c *Core) LimitOf(r *Routes) Limit {
-	if r == nil {
-		return c.Declaration()
+func (c *Core) LimitOf(r *Routes) *Limit {
+	if r != nil {
+		return &r.Limit
 	}
-	return r.Limit
-}
-
-// Deleted reports whether this process has deleted the limit.
-func (c *Core) Deleted() bool { return c.Register != nil && c.Register.Deleted() }
-
-// InUse returns the routes in force for a call that wants permits. late tells that it may have
-// waited.
-func (c *Core) InUse(ctx context.Context) (r *Routes, late bool) {
-	if c.Family != nil {
-		return c.keyInUse(ctx)
-	}
-	return c.Current(), false
+	declared := c.Declaration()
+	return &declared
 }
 
 // Stored returns the routes for what looks at a limit or changes what is stored, and does not want
@@ -61,7 +50,7 @@ func (c *Core) Stored() (*Routes, error) {
 	switch {
 	case r != nil:
 		return r, nil
-	case c.Deleted():
+	case c.Record().Deleted():
 		return nil, register.ErrDeleted
 	}
 	return nil, c.Process.Plainly(register.Unavailable(c.Record().Absence()))
@@ -74,18 +63,10 @@ func (c *Core) TooMany(n, permits int64) error {
 	return fmt.Errorf("%w: %d asked for, limiter %q has %d", ErrExceedsLimit, n, c.Title(), permits)
 }
 
-// Mode returns the mode of the routes, or the one declared while there are none.
-func (c *Core) Mode(r *Routes) Mode {
-	if r == nil {
-		return c.Declaration().Mode
-	}
-	return r.Limit.Mode
-}
-
 // OwnPart returns what this process may admit: the limit divided by the participants last heard of,
 // or by those that are expected if these are more, at least one permit.
 func (c *Core) OwnPart(limit Limit) Limit {
-	return limit.DividedBy(max(c.Record().Participants(), c.Process.Config.Participants))
+	return limit.DividedBy(max(c.Record().Participants.Load(), c.Process.Config.Participants))
 }
 
 // EveryShard runs an operation on all shards of the layout at once, for at most the given time.

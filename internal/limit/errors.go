@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/register"
+	"github.com/shardlimit/shardlimit/shard"
 )
 
 // The errors of package shardlimit, which says what they mean.
@@ -41,3 +42,34 @@ func (e *TooFarAheadError) Error() string {
 
 // Unwrap returns ErrTooFarAhead.
 func (e *TooFarAheadError) Unwrap() error { return ErrTooFarAhead }
+
+// Title returns what messages call the limit.
+func (c *identity) Title() string {
+	if c.Family != nil {
+		return c.Family.Of.Name + "/" + c.Key.Key
+	}
+	return c.Name
+}
+
+// FailedAt returns the error of a call to a shard, or a place of the record, as callers see it.
+func (c *identity) FailedAt(at shard.Location, err error) error {
+	return c.Process.errors.Failed(c.Title(), shard.Tag(at.Slot), at.Node, err)
+}
+
+// Failed returns the error of a call to a shard as callers see it.
+func (c *identity) Failed(l *dispatch.Lane, err error) error {
+	return c.FailedAt(SiteOf(l).Location, err)
+}
+
+// Absence returns why no shard was asked: the nodes are away, or the key moves.
+func (c *identity) Absence(r *Routes) error {
+	if r.closed != nil {
+		return r.closed
+	}
+	for _, l := range r.Lanes {
+		if !l.Node.Ready(l.Slot) {
+			return c.Failed(l, l.Node.Away(l.Slot))
+		}
+	}
+	return nil
+}

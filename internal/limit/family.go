@@ -87,7 +87,7 @@ func (f *Family) planOf(c *Core, ft *Routes) (*Plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		return c.planFor(layout)
+		return c.plan(layout)
 	}
 	if at, only := ft.Layout.Keys.Only(c.ID); only {
 		return f.plans.of(ft, keyPlan{at, came}, fresh)

@@ -33,7 +33,7 @@ func (c listener) Belief(epoch int64, elapsed clock.Elapsed) dispatch.Belief {
 // Confirm makes sure that the layout of this process may be relied on, at most until ctx ends,
 // since a read that began at that time elapsed or later. A key takes over what follows from its
 // family's record then: the layout may have become another one.
-func (c *Core) Confirm(ctx context.Context, since clock.Elapsed) error {
+func (c listener) Confirm(ctx context.Context, since clock.Elapsed) error {
 	err := c.Record().ConfirmSince(ctx, since)
 	if err == nil {
 		c.Current()
@@ -68,6 +68,3 @@ func (c listener) Learned(l *dispatch.Lane, n dispatch.News) {
 		c.Record().Behind(n.Epoch)
 	}
 }
-
-// Failed returns the error of a call to a shard as callers see it.
-func (c *Core) Failed(l *dispatch.Lane, err error) error { return c.FailedAt(SiteOf(l).Location, err) }

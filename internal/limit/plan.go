@@ -1,10 +1,15 @@
 package limit
 
 import (
+	"cmp"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/membership"
+	"github.com/shardlimit/shardlimit/internal/register"
+	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -21,8 +26,8 @@ type Plan struct {
 	order  []int             // their places in this participant's order of preference
 }
 
-// planFor returns the plan of a layout of the limit.
-func (c *Core) planFor(layout shard.Layout) (*Plan, error) {
+// plan returns the plan of a layout of the limit.
+func (c *identity) plan(layout shard.Layout) (*Plan, error) {
 	limit, err := LimitOf(layout)
 	if err != nil {
 		return nil, err
@@ -32,14 +37,86 @@ func (c *Core) planFor(layout shard.Layout) (*Plan, error) {
 		p.fence = c.Process.Records.Fence
 	}
 	for _, s := range p.live {
-		terms, err := c.termsFor(layout, s)
+		terms, err := c.terms(layout, s)
 		if err != nil {
 			return nil, err
 		}
-		p.terms, p.ways = append(p.terms, terms), append(p.ways, c.wayTo(s))
+		p.terms, p.ways = append(p.terms, terms), append(p.ways, c.way(s))
 	}
 	p.order = shard.Rank(c.Process.Config.Participant, p.live)
 	return p, nil
+}
+
+// terms returns what to propose to a shard of the layout. Only a settled layout entitles a shard
+// to its share at once; else its capacity comes from a Plan.
+func (c *identity) terms(layout shard.Layout, s shard.Shard) (*dispatch.Terms, error) {
+	var floor int64
+	if layout.Settled {
+		floor = s.Share
+	}
+	proposal, err := c.proposal(layout, s, floor)
+	t := &dispatch.Terms{
+		Epoch:    layout.Epoch,
+		Most:     cmp.Or(s.Burst, s.Share),
+		Window:   layout.Span(),
+		Shards:   int64(len(layout.Live())),
+		Split:    slices.ContainsFunc(layout.Live(), func(o shard.Shard) bool { return o.Node != s.Node }),
+		Proposal: proposal,
+	}
+	if layout.Fence != nil {
+		t.Fence = c.Process.Records.Fence
+	}
+	return t, err
+}
+
+// proposal offers a layout to one of its shards, with the share that it may put in force at once.
+// While the layout is not settled, it says what the one before left to the shard: what a state of
+// an old snapshot holds beyond that is in force elsewhere.
+func (c *identity) proposal(layout shard.Layout, s shard.Shard, floor int64) (*script.Proposal, error) {
+	algorithm, err := AlgorithmNamed(s.Algorithm)
+	if err != nil {
+		return nil, err
+	}
+	terms := script.Terms{
+		Epoch: layout.Epoch, Target: s.Share, Floor: floor, Window: layout.Span(), Keep: c.keep(s),
+		Algorithm: script.Algorithm(algorithm), Burst: s.Burst, Retire: s.Algorithm != layout.Algorithm,
+		Quarantine: c.Process.quarantines(layout.Window),
+	}
+	if !layout.Settled && s.Start != shard.Unknown {
+		terms.Held, terms.HeldKnown = s.Start, true
+	}
+	if c.Family != nil {
+		terms.Revision = layout.Revision
+	}
+	return terms.Proposal()
+}
+
+// headKeep is how much longer than two windows the head of a live shard is kept, so that a rest
+// makes no shard absent.
+const headKeep = 24 * time.Hour
+
+// keep returns how much longer than two windows a shard's state lives after its last use. A family
+// has so many keys that those of live shards do not outlive what they tell.
+func (c *identity) keep(s shard.Shard) time.Duration {
+	switch {
+	case s.Share == 0:
+		return register.StateKeep
+	case c.Family != nil:
+		return register.KeyKeep
+	}
+	return headKeep
+}
+
+// way returns the way of a lane to a shard.
+func (c *identity) way(s shard.Shard) *dispatch.Way {
+	w := &dispatch.Way{
+		Metrics: c.Metrics, Slot: s.Slot, Home: s.Node, Algorithm: s.Algorithm, Life: s.Life, Keyed: c.Family != nil,
+	}
+	if a, err := AlgorithmNamed(s.Algorithm); err == nil { // else no call gets as far as to need the keys
+		w.Space = script.Algorithm(a).Space(c.Process.Config.KeyPrefix, shard.Tag(s.Slot), s.Life)
+		w.Bursty, w.Paced = a.Bursty(), a == LeakyBucket
+	}
+	return w
 }
 
 // keyPlans are the plans of keys with a single shard, by where that is and what comes with their

@@ -28,15 +28,17 @@ type Process struct {
 	Lanes     *dispatch.Env // what all lanes share
 	Records   *register.Env // what all registers share
 	Telemetry *telemetry.Telemetry
+	errors    Errors
+	deleted   func(*Core)
+	background
+}
 
-	Context context.Context // ends with Close
-	cancel  context.CancelFunc
-	Closed  atomic.Bool
-
-	deleted func(*Core)
-
-	mu    sync.Mutex
-	tasks sync.WaitGroup
+// Errors make the errors that callers see.
+type Errors struct {
+	// Failed is the error that tells of a failed shard.
+	Failed func(limiter, shard, node string, err error) error
+	// Mistake is the error that tells of a node that cannot be used as it is configured.
+	Mistake func(node string, cause error, remedy string) error
 }
 
 // Events are what a process is told by its parts.
@@ -48,13 +50,14 @@ type Events struct {
 }
 
 // NewProcess checks the whole configuration and returns a Process, which connects on first use.
-func NewProcess(cfg Config, events Events) (*Process, error) {
+func NewProcess(cfg Config, errs Errors, events Events) (*Process, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	p := &Process{
 		Config:  cfg,
+		errors:  errs,
 		deleted: events.Deleted,
 		Clock:   clock.Clock{Base: time.Now()},
 		Who:     NewParticipant(cfg.Participant, cfg.Weight).Identified(), // once for all limits and keys
@@ -65,7 +68,7 @@ func NewProcess(cfg Config, events Events) (*Process, error) {
 	}
 	p.Nodes = node.NewFleet(node.Settings{
 		Ctx: p.Context, Clock: &p.Clock, Log: cfg.Logger, Telemetry: p.Telemetry, Prefix: cfg.KeyPrefix,
-		CallTimeout: cfg.CallTimeout, Spawn: p.Spawn, Mistake: cfg.Mistake,
+		CallTimeout: cfg.CallTimeout, Spawn: p.Spawn, Mistake: errs.Mistake,
 	}, cfg.Nodes)
 	p.Lanes = &dispatch.Env{Clock: &p.Clock, Telemetry: p.Telemetry, CallTimeout: cfg.CallTimeout, Closed: &p.Closed}
 	book := record.NewBook(p.Nodes, fmt.Sprintf("%016x%016x", chance.Uint64(), chance.Uint64()))
@@ -78,13 +81,9 @@ func NewProcess(cfg Config, events Events) (*Process, error) {
 
 // Close ends every call, the background and the connections. It may be called more than once.
 func (p *Process) Close() {
-	p.mu.Lock()
-	if p.Closed.Swap(true) {
-		p.mu.Unlock()
+	if !p.end() {
 		return
 	}
-	p.mu.Unlock()
-	p.cancel()
 	p.Telemetry.Close()
 	p.Lanes.Abandon()
 	p.Nodes.Close()
@@ -98,22 +97,6 @@ func (p *Process) Plainly(err error) error {
 		return cmp.Or(p.Nodes.Mistaken(), err)
 	}
 	return err
-}
-
-// Spawn runs a task that ends with the process. It reports false if that is closed.
-func (p *Process) Spawn(task func(ctx context.Context)) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.Closed.Load() {
-		return false
-	}
-	p.tasks.Go(func() { task(p.Context) })
-	return true
-}
-
-// inBackground returns what has a task run in the background.
-func (p *Process) inBackground(task func()) func() {
-	return func() { p.Spawn(func(context.Context) { task() }) }
 }
 
 // quarantines reports whether a shard that lost its memory must wait.
@@ -153,4 +136,40 @@ func (p *Process) Gone(ctx context.Context, err error) error {
 		return clock.Ended(ctx)
 	}
 	return nil
+}
+
+// background is the tasks of a process.
+type background struct {
+	Context context.Context // ends with Close
+	cancel  context.CancelFunc
+	Closed  atomic.Bool
+	mu      sync.Mutex // no task begins once it is closed
+	tasks   sync.WaitGroup
+}
+
+// end begins no task any more, and reports whether it did before.
+func (p *background) end() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.Closed.Swap(true) {
+		return false
+	}
+	p.cancel()
+	return true
+}
+
+// Spawn runs a task that ends with the process. It reports false if that is closed.
+func (p *background) Spawn(task func(ctx context.Context)) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.Closed.Load() {
+		return false
+	}
+	p.tasks.Go(func() { task(p.Context) })
+	return true
+}
+
+// inBackground returns what has a task run in the background.
+func (p *background) inBackground(task func()) func() {
+	return func() { p.Spawn(func(context.Context) { task() }) }
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
-	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -15,12 +14,16 @@ import (
 // Enlist gives a core the register of its own record.
 func (c *Core) Enlist(family bool) {
 	c.Register = register.New(c.Process.Records, register.Subject{
-		Limit: c, Name: c.Name, ID: c.ID, Family: family, Metrics: c.Metrics}, c.Declaration().Wanted())
+		Limit: recorded{c}, Name: c.Name, ID: c.ID, Family: family, Metrics: c.Metrics})
 }
 
 // Join makes the limiter usable, as it is stored or as declared.
 func (c *Core) Join(ctx context.Context, limit Limit) error {
-	c.declare(limit)
+	c.mu.Lock()
+	if limit.Revision > c.declared.Revision {
+		c.declared = limit
+	}
+	c.mu.Unlock()
 	if r := c.Routes.Load(); r != nil && limit.Revision <= r.Limit.Revision {
 		return nil
 	}
@@ -35,36 +38,13 @@ func (c *Core) Join(ctx context.Context, limit Limit) error {
 	return err
 }
 
-// Layout returns the layout of the routes in force, nil if there are none. That of a key is the one
-// that the record of its family gives it.
-func (c *Core) Layout() *shard.Layout {
-	if r := c.Known(); r != nil {
-		return &r.Layout
-	}
-	return nil
-}
-
-// Propose makes an offer to a shard, without asking for permits.
-func (c *Core) Propose(ctx context.Context, o *register.Offer) (reply script.TakeReply, err error) {
-	proposal, err := c.proposal(o.Layout, o.Shard, o.Floor)
-	if l := c.LaneTo(o.Shard); l == nil || !o.Forced && !l.Place().Reachable() {
-		err = node.ErrAway
-	} else if err == nil {
-		reply, err = l.Propose(ctx, &dispatch.Terms{Epoch: o.Layout.Epoch, Window: o.Layout.Span(), Proposal: proposal})
-	}
-	if err != nil {
-		err = c.FailedAt(o.Shard.Site().Location, err)
-	}
-	return reply, err
-}
-
 // Delete removes what is stored of the limit, and its routes.
 func (c *Core) Delete(ctx context.Context) error {
 	err := c.Register.Delete(ctx, func(ctx context.Context) error {
 		return c.EveryShard(ctx, c.Process.Nodes.Patience(),
 			func(ctx context.Context, ln *dispatch.Lane) error { return ln.Drop(ctx) })
 	})
-	if errors.Is(err, register.ErrDeleted) || !c.Deleted() {
+	if errors.Is(err, register.ErrDeleted) || !c.Record().Deleted() {
 		return err
 	}
 	c.mu.Lock()
@@ -73,11 +53,6 @@ func (c *Core) Delete(ctx context.Context) error {
 	c.Process.deleted(c)
 	c.callers.Freed(true)
 	return err
-}
-
-// FailedAt returns the error of a call to a shard, or a place of the record, as callers see it.
-func (c *Core) FailedAt(at shard.Location, err error) error {
-	return c.Process.Config.Failed(c.Title(), shard.Tag(at.Slot), at.Node, err)
 }
 
 // Wanted returns the limit as a register knows it.

@@ -17,8 +17,8 @@ type Routes struct {
 	Split  bool             // whether the limit has more than one shard
 	closed error            // why no shard can be used though nodes answer; nil: none is kept from use
 
-	Record *register.Register // that holds the layout, or what it follows from
-	only   [1]*dispatch.Lane  // of lanes, as a rule
+	Record *register.Reader  // that holds the layout, or what it follows from
+	only   [1]*dispatch.Lane // of lanes, as a rule
 }
 
 // Free adds up what was free on the shards this process has heard from.
@@ -71,17 +71,4 @@ func (r *Routes) Spare() (n int64) {
 		n += l.Left()
 	}
 	return n
-}
-
-// Absence returns why no shard was asked: the nodes are away, or the key moves.
-func (c *Core) Absence(r *Routes) error {
-	if r.closed != nil {
-		return r.closed
-	}
-	for _, l := range r.Lanes {
-		if !l.Node.Ready(l.Slot) {
-			return c.Failed(l, l.Node.Away(l.Slot))
-		}
-	}
-	return nil
 }

@@ -20,7 +20,7 @@ const (
 // nanoseconds on a clock of the caller's choice. Safe for concurrent use; ready costs two loads.
 //
 // A node whose breaker is open is away, for this process alone. It is lost where a membership
-// says so (package fence).
+// says so (package membership).
 type breaker struct {
 	open    atomic.Bool
 	probeAt atomic.Int64

@@ -44,9 +44,10 @@ func (d *driver) begin() {
 	}
 }
 
-// Stir has the driver look at once: permits came back to shards, which may give capacity up.
+// Stir has the driver look at once: permits came back to shards, which may give capacity up. Of a
+// key there is none.
 func (r *Register) Stir() {
-	if r.driver.driving.Load() {
+	if r != nil && r.driver.driving.Load() {
 		r.driver.poke()
 	}
 }

@@ -134,7 +134,7 @@ func (v *vote) refuses() (bool, time.Duration) {
 func (c *setCall) keepPlaces(missing time.Duration) {
 	for i := range c.votes {
 		v := &c.votes[i]
-		if !v.turn && (!v.asked || v.said.Granted == 0) || v.Target.Mode(v.routes).Lenient() {
+		if !v.turn && (!v.asked || v.said.Granted == 0) || v.Target.LimitOf(v.routes).Mode.Lenient() {
 			continue
 		}
 		v.turn = false
@@ -195,8 +195,8 @@ func (c *setCall) fromMemory() {
 				continue
 			}
 		}
-		mode := v.Target.Mode(v.routes)
-		if mode.AsksNobody() || v.Target.LimitOf(v.routes).Scope == limit.PerParticipant ||
+		of := v.Target.LimitOf(v.routes)
+		if of.Mode.AsksNobody() || of.Scope == limit.PerParticipant ||
 			refuses(v.Member, v.routes, v.n, v.since) {
 			v.asked = true
 			c.ask(v)

@@ -39,7 +39,7 @@ func (q *pump) run() {
 	futile := 0
 	for {
 		r, _ := c.InUse(ctx)
-		if r == nil && c.Deleted() {
+		if r == nil && c.Record().Deleted() {
 			q.failAll(register.ErrDeleted)
 		}
 		n, singles, ok := q.head(r)
@@ -50,7 +50,7 @@ func (q *pump) run() {
 			q.failAll(limit.ErrClosed)
 			continue
 		}
-		if c.Mode(r) == limit.Closed {
+		if c.LimitOf(r).Mode == limit.Closed {
 			c.Refresh() // the line may be empty long before the nap is over
 			q.nap(PumpNap)
 			continue

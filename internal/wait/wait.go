@@ -73,7 +73,7 @@ func Acquire(ctx context.Context, l *call.Limiter, n int64) (d call.Decision, er
 func acquire(ctx context.Context, m *call.Member, r *limit.Routes, n, start int64, d *call.Decision) error {
 	c, q := m.Target, lineOf(m)
 	deadline := c.Process.Deadline(ctx)
-	if q.Len() == 0 && c.Mode(r) != limit.Closed {
+	if q.Len() == 0 && c.LimitOf(r).Mode != limit.Closed {
 		err := m.AtOnce(ctx, r, n, false, start, deadline, d)
 		switch {
 		case err == nil && d.Allowed:

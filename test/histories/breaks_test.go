@@ -29,10 +29,10 @@ var breakages = []breakage{
 	{
 		name: "an idle process wakes after its limit was divided anew", theme: "idle", kind: "over", seeds: []uint64{8},
 		edits: []limittest.Edit{
-			{"\tif r.highest.Load() > epoch {\n\t\treturn 0\n\t}\n\treturn r.Until(epoch, elapsed)",
-				"\tif BROKEN {\n\t\treturn r.Until(r.Limit.Layout().Epoch, elapsed)\n\t}\n\tif r.highest.Load() > epoch {\n" +
+			{"\tif r.Highest.Load() > epoch {\n\t\treturn 0\n\t}\n\treturn r.Until(epoch, elapsed)",
+				"\tif BROKEN {\n\t\treturn r.Until(r.Limit.Layout().Epoch, elapsed)\n\t}\n\tif r.Highest.Load() > epoch {\n" +
 					"\t\treturn 0\n\t}\n\treturn r.Until(epoch, elapsed)"},
-			{"\tc.leave(p.Layout)\n", "\tif !BROKEN {\n\t\tc.leave(p.Layout)\n\t}\n"},
+			{"\tof.leave(p.Layout)\n", "\tif !BROKEN {\n\t\tof.leave(p.Layout)\n\t}\n"},
 		},
 	},
 	{
@@ -40,7 +40,7 @@ var breakages = []breakage{
 		edits: []limittest.Edit{
 			{"return l.epoch == r.Layout.Epoch && l.slept == slept",
 				"return (BROKEN || l.epoch == r.Layout.Epoch) && l.slept == slept"},
-			{"c.Record().Highest() > l.epoch ||", "!BROKEN && c.Record().Highest() > l.epoch ||"},
+			{"c.Record().Highest.Load() > l.epoch ||", "!BROKEN && c.Record().Highest.Load() > l.epoch ||"},
 			{"\tc.Members.retire(r)\n", "\tif !BROKEN {\n\t\tc.Members.retire(r)\n\t}\n"},
 		},
 	},

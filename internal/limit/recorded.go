@@ -1,0 +1,82 @@
+package limit
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/shardlimit/shardlimit/internal/dispatch"
+	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/register"
+	"github.com/shardlimit/shardlimit/script"
+	"github.com/shardlimit/shardlimit/shard"
+)
+
+// recorded is a limit as its register asks and tells it something, and a key as its move does.
+type recorded struct{ *Core }
+
+// Wanted returns the limit as the code declares it.
+func (c recorded) Wanted() register.Wanted { return c.Declaration().Wanted() }
+
+// Layout returns the layout of the routes in force, nil if there are none. That of a key is the one
+// that the record of its family gives it.
+func (c recorded) Layout() *shard.Layout {
+	if r := c.Known(); r != nil {
+		return &r.Layout
+	}
+	return nil
+}
+
+// Adopt makes the layout the one this process works with, unless it has a newer one.
+func (c recorded) Adopt(layout shard.Layout) error {
+	p, err := c.plan(layout)
+	if err != nil {
+		return fmt.Errorf("%w: %w", register.ErrUnreadable, err)
+	}
+	return c.adopt(p)
+}
+
+// Propose makes an offer to a shard, without asking for permits.
+func (c recorded) Propose(ctx context.Context, o *register.Offer) (reply script.TakeReply, err error) {
+	proposal, err := c.proposal(o.Layout, o.Shard, o.Floor)
+	if l := c.LaneTo(o.Shard); l == nil || !o.Forced && !l.Place().Reachable() {
+		err = node.ErrAway
+	} else if err == nil {
+		reply, err = l.Propose(ctx, &dispatch.Terms{Epoch: o.Layout.Epoch, Window: o.Layout.Span(), Proposal: proposal})
+	}
+	if err != nil {
+		err = c.FailedAt(o.Shard.Site().Location, err)
+	}
+	return reply, err
+}
+
+// Moved takes in what came of a step of a key's move.
+func (c recorded) Moved(s register.Step) {
+	if s.Layout.Settled && c.Adopt(s.Layout) == nil {
+		c.callers.Freed(true)
+		return
+	}
+	if s.Raised {
+		c.callers.Freed(false)
+	}
+	if s.Known {
+		c.shut(s.Layout.Epoch, s.Stuck)
+	}
+}
+
+// shut has the outage policy answer for a key while it is under the layout of this epoch, because
+// of a shard that cannot be asked what is in use. With nil it opens the key.
+func (c recorded) shut(epoch int64, cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.Routes.Load()
+	if r == nil || r.Layout.Epoch != epoch || r.Layout.Settled || (cause != nil) == (r.closed != nil) {
+		return
+	}
+	next := c.newRoutes(r.Plan)
+	if cause != nil {
+		next.Lanes, next.Order = nil, nil
+		next.closed = fmt.Errorf("the key moves to another node: %w", cause)
+	}
+	c.Routes.Store(next)
+	c.callers.Freed(true)
+}
