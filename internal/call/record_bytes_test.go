@@ -80,7 +80,7 @@ func useRecord(t *testing.T, blob []byte, n, share, target int64) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := co.Adopt(layout); err != nil {
+	if err := co.Register.Limit.Adopt(layout); err != nil {
 		if !errors.Is(err, register.ErrUnreadable) || co.Routes.Load() != nil {
 			t.Errorf("%q: adopted with %v", blob, err)
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/node"
-	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -20,8 +19,8 @@ import (
 // there and has room.
 func fleetOf(participants, shards int) []*view {
 	layout := shard.Arrange("n:l", 1e9, shards, []shard.Node{{Name: "a", Weight: 1}})
-	record := register.New(&register.Env{Book: record.NewBook(&node.Fleet{}, "p")}, register.Subject{}, register.Wanted{})
-	record.Count(int64(participants))
+	record := &register.Reader{}
+	record.Participants.Store(int64(participants))
 	views := make([]*view, participants)
 	for p := range views {
 		r := &limit.Routes{Plan: &limit.Plan{}, Record: record}
