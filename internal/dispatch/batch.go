@@ -166,19 +166,13 @@ func (b *batch) open(s *Seat, size int64) bool {
 	if len(b.classes) == script.MaxGroups {
 		return false
 	}
-	b.classes = append(b.classes, class{seat: s, place: b.seat(s), size: size})
-	return true
-}
-
-// seat returns the place of a participant, a new one if it has none. There is one
-// for each class if need be.
-func (b *batch) seat(s *Seat) int32 {
 	i := slices.Index(b.seats, s)
 	if i < 0 {
 		i = len(b.seats)
 		b.seats = append(b.seats, s)
 	}
-	return int32(i)
+	b.classes = append(b.classes, class{seat: s, place: int32(i), size: size})
+	return true
 }
 
 // leave takes an ask out. If the batch has departed its permits are given back when it lands,

@@ -33,15 +33,5 @@ func (l *Lane) Place() Place { return Place{l.Node, l.Way, l.Terms.Load()} }
 // Usable reports whether calls for permits may be made there now: its node is in, and believed to
 // answer.
 func (p Place) Usable() bool {
-	return (p.terms.Fence == nil || !p.terms.Fence.Bars(p.way.Home, p.way.Life)) && p.Reachable()
-}
-
-// Reachable reports whether other calls may be made there now. It has a node that is away looked at
-// again if it is time for that.
-func (p Place) Reachable() bool {
-	if p.node.Ready(p.way.Slot) {
-		return true
-	}
-	p.node.Revive(p.way.Slot)
-	return false
+	return (p.terms.Fence == nil || !p.terms.Fence.Bars(p.way.Home, p.way.Life)) && p.node.Reachable(p.way.Slot)
 }

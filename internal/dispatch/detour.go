@@ -17,20 +17,24 @@ import (
 type detour struct {
 	section
 	watchdog
-	before told // what the shard said to the call before, if there was one
 }
 
 // detour sends a batch alone. If its shard was asked already and did nothing, callers are what it
 // was told of those who ask.
 func (l *Lane) detour(b *batch, before told, callers []script.Caller) {
-	d := &detour{section: section{lane: l, batch: b, callers: callers}, before: before}
+	d := &detour{section: section{lane: l, batch: b, callers: callers}}
 	d.watch(l.env, d.giveUp)
 	now := l.env.Clock.Now()
 	d.groups = b.groups(nil)
 	budget := l.env.budget(now-b.oldest, l.Terms.Load().splitOver(l.Node))
 	d.hurry = l.env.Hurried(budget)
 	d.begin(now, budget)
-	received, err := d.call(d)
+	received := int64(0)
+	err := basis{lane: l}.present(d, before, func(b basis) (script.Status, clock.ServerTime, error) {
+		var err error
+		received, err = d.take(d, b)
+		return d.reply.Status, d.reply.At, err
+	})
 	switch awaited, _ := d.finish(); {
 	case !awaited:
 	case err != nil:
@@ -48,16 +52,6 @@ func (e *Env) budget(age int64, split bool) time.Duration {
 		left = min(left, e.CallTimeout/2)
 	}
 	return left
-}
-
-// call makes the script call, and what it takes before and between.
-func (d *detour) call(ctx context.Context) (received int64, err error) {
-	err = basis{lane: d.lane}.present(ctx, d.before, func(b basis) (script.Status, clock.ServerTime, error) {
-		var err error
-		received, err = d.take(ctx, b)
-		return d.reply.Status, d.reply.At, err
-	})
-	return received, err
 }
 
 // take makes one script call on this basis, and learns from the reply.

@@ -152,25 +152,17 @@ func (f *flight) call(ctx context.Context) (received int64, err error) {
 	return received, err
 }
 
-// verdict is what the call tells of what serves a lane.
-func (f *flight) verdict(l *Lane, err error) error {
-	var each []error
-	for i, s := range f.sections {
-		if l.Node.Together(s.lane.Slot, l.Slot) {
-			each = append(each, f.asks[i].Err)
-		}
-	}
-	return verdict(err, each)
-}
-
-// verdict is that it answers, if it said of one shard what a server in good health says.
-func verdict(whole error, each []error) (err error) {
+// verdict is what the call tells of what serves a lane: that it answers, if it said of one shard what
+// a server in good health says.
+func (f *flight) verdict(l *Lane, whole error) (err error) {
 	if whole != nil {
 		return whole
 	}
-	for _, err = range each {
-		if err == nil || node.IsAnswer(err) {
-			return nil
+	for i, s := range f.sections {
+		if l.Node.Together(s.lane.Slot, l.Slot) {
+			if err = f.asks[i].Err; err == nil || node.IsAnswer(err) {
+				return nil
+			}
 		}
 	}
 	return err

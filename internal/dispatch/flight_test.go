@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -26,7 +27,11 @@ func TestTheVerdictOfAFlight(t *testing.T) {
 		"the call itself":       {silence, []error{nil, nil}, silence},
 		"refused, and no reply": {nil, []error{silence, full}, full},
 	} {
-		if got := verdict(c.call, c.each); !errors.Is(got, c.want) || (got == nil) != (c.want == nil) {
+		l, f := &Lane{Way: &Way{}, Node: &node.Node{}}, &flight{}
+		for _, err := range c.each {
+			f.sections, f.asks = append(f.sections, &section{lane: l}), append(f.asks, script.Section{Err: err})
+		}
+		if got := f.verdict(l, c.call); !errors.Is(got, c.want) || (got == nil) != (c.want == nil) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

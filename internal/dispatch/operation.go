@@ -181,7 +181,7 @@ func (s *Seat) turnBy(ctx context.Context, a *Ask, now int64) error {
 // breaker is open is not asked.
 func (s *Seat) Settle(ctx context.Context, r script.SettleRequest) (reply script.SettleReply, err error) {
 	l := s.Lane
-	if !l.Place().Reachable() {
+	if !l.Node.Reachable(l.Slot) {
 		return reply, l.Node.Away(l.Slot)
 	}
 	once := func(on basis) (script.Status, clock.ServerTime, error) {

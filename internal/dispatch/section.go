@@ -84,11 +84,6 @@ func (s *section) deliver(received int64) {
 	s.lane.land(b, r.Grants, nil)
 }
 
-// late reports whether a call ended like this because its asks had waited too long before.
-func (s *section) late(err error) bool {
-	return s.hurry && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
-}
-
 // refuse ends the asks of a call that failed, and those that wait behind it, so that they can go to
 // another shard at once. Behind a call that was merely late they stay.
 func (s *section) refuse(err error) {
@@ -96,7 +91,7 @@ func (s *section) refuse(err error) {
 	if s.sent.Load() && !script.NotExecuted(err) {
 		l.env.Telemetry.Lost(l.Metrics, s.wanted())
 	}
-	if s.late(err) {
+	if s.hurry && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
 		l.land(s.batch, nil, fmt.Errorf("%w: %w", ErrOverloaded, err))
 		return
 	}

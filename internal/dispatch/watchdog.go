@@ -38,7 +38,7 @@ func (w *watchdog) begin(now int64, budget time.Duration) {
 	w.over.Store(false)
 	w.at = w.env.Clock.At(now + int64(budget))
 	w.timer.Reset(budget)
-	w.env.air.add(w)
+	w.env.air.note(w, true)
 	if w.env.Closed.Load() { // Close may have looked for calls before this one began
 		w.expire()
 	}
@@ -48,7 +48,7 @@ func (w *watchdog) begin(now int64, budget time.Duration) {
 // answered then. A context that ended cannot be used again.
 func (w *watchdog) finish() (awaited, ended bool) {
 	ended = !w.timer.Stop() || w.ended.Load() // the timer is set twice
-	w.env.air.remove(w)
+	w.env.air.note(w, false)
 	return w.over.CompareAndSwap(false, true), ended
 }
 
@@ -90,19 +90,18 @@ type air struct {
 	calls map[*watchdog]struct{}
 }
 
-func (a *air) add(w *watchdog) {
+// note notes that a call is under way, or no more.
+func (a *air) note(w *watchdog, flies bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if !flies {
+		delete(a.calls, w)
+		return
+	}
 	if a.calls == nil {
 		a.calls = make(map[*watchdog]struct{})
 	}
 	a.calls[w] = struct{}{}
-}
-
-func (a *air) remove(w *watchdog) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.calls, w)
 }
 
 // Abandon ends the calls that are under way without waiting for their replies, and those that are

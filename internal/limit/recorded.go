@@ -38,7 +38,7 @@ func (c recorded) Adopt(layout shard.Layout) error {
 // Propose makes an offer to a shard, without asking for permits.
 func (c recorded) Propose(ctx context.Context, o *register.Offer) (reply script.TakeReply, err error) {
 	proposal, err := c.proposal(o.Layout, o.Shard, o.Floor)
-	if l := c.LaneTo(o.Shard); l == nil || !o.Forced && !l.Place().Reachable() {
+	if l := c.LaneTo(o.Shard); l == nil || !o.Forced && !l.Node.Reachable(l.Slot) {
 		err = node.ErrAway
 	} else if err == nil {
 		reply, err = l.Propose(ctx, &dispatch.Terms{Epoch: o.Layout.Epoch, Window: o.Layout.Span(), Proposal: proposal})

@@ -85,18 +85,20 @@ func isSilence(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// Revive has a node that is away looked at again if the pause since the last time is over: it
-// connects, or asks in the background.
-func (n *Node) Revive(slot int) {
+// Reachable is Ready, and has a node that is away looked at again if the pause since the last time
+// is over: it connects, or asks in the background.
+func (n *Node) Reachable(slot int) bool {
+	if n.Ready(slot) {
+		return true
+	}
 	now := n.env.Clock.Now()
 	e := n.known(slot)
 	if e == nil {
 		n.redial(now)
-		return
-	}
-	if e.breaker.claimProbe(now) {
+	} else if e.breaker.claimProbe(now) {
 		n.env.Spawn(func(ctx context.Context) { n.look(ctx, e, slot) })
 	}
+	return false
 }
 
 // Serves looks whether the node carries out a call that writes, as takes do: nil, or why not. One
@@ -120,25 +122,20 @@ func (n *Node) Serves(ctx context.Context, slot int) error {
 	return ctx.Err()
 }
 
-// BeginUnlessAway is Begin for a call that is not sent to a node that is known to be away. If
-// probes is set and it is time for that, it looks first whether the node is back.
-func (n *Node) BeginUnlessAway(ctx context.Context, slot int, about telemetry.Call,
-	probes bool) (context.Context, Call, error) {
-	if err := ctx.Err(); err != nil {
-		return ctx, Call{}, err
-	}
+// BeginUnlessAway is Begin for a call that is not sent to a node that is known to be away. If it is
+// time for that, it looks first whether the node is back.
+func (n *Node) BeginUnlessAway(ctx context.Context, slot int, about telemetry.Call) (context.Context, Call, error) {
 	e, err := n.Endpoint(ctx, slot)
-	if err != nil {
-		return ctx, Call{}, err
-	}
-	if !e.breaker.ready() {
-		if probes && e.breaker.claimProbe(n.env.Clock.Now()) {
+	if err == nil && ctx.Err() == nil && !e.breaker.ready() {
+		if e.breaker.claimProbe(n.env.Clock.Now()) {
 			n.look(ctx, e, slot)
 		}
 		if !e.breaker.ready() {
-			return ctx, Call{}, n.Away(slot)
+			err = n.Away(slot)
 		}
 	}
-	ctx, c := n.begin(ctx, e, slot, about, 0, nil)
-	return ctx, c, nil
+	if err != nil {
+		return ctx, Call{}, err
+	}
+	return n.Begin(ctx, slot, about, 0, nil)
 }

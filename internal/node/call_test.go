@@ -131,22 +131,19 @@ func TestOneCallLooksWhetherTheNodeIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, client, about := silent(t)
 		time.Sleep(n.env.CallTimeout + time.Millisecond)
-		begin := func(probes bool) error {
-			_, _, err := n.BeginUnlessAway(t.Context(), 0, about, probes)
+		begin := func() error {
+			_, _, err := n.BeginUnlessAway(t.Context(), 0, about)
 			return err
 		}
-		if err := begin(true); !errors.Is(err, ErrAway) {
+		if err := begin(); !errors.Is(err, ErrAway) {
 			t.Errorf("before the pause is over: %v", err)
 		}
 		time.Sleep(breakerMaxPause)
-		if err := begin(false); !errors.Is(err, ErrAway) {
-			t.Errorf("a call that is not to look: %v", err)
-		}
 		before := client.asked.Load()
 		looked := make(chan error, 1)
-		go func() { looked <- begin(true) }()
+		go func() { looked <- begin() }()
 		synctest.Wait()
-		if err := begin(true); !errors.Is(err, ErrAway) || client.asked.Load() != before+1 {
+		if err := begin(); !errors.Is(err, ErrAway) || client.asked.Load() != before+1 {
 			t.Errorf("a second look at once: %v, %d looks", err, client.asked.Load()-before)
 		}
 		if err := <-looked; !errors.Is(err, ErrAway) {
@@ -154,7 +151,7 @@ func TestOneCallLooksWhetherTheNodeIsBack(t *testing.T) {
 		}
 		time.Sleep(2 * breakerMaxPause)
 		client.answer = script.ErrForeignState
-		if err := begin(true); err != nil || !n.Ready(0) {
+		if err := begin(); err != nil || !n.Ready(0) {
 			t.Errorf("the node has answered, and is away: %v", err)
 		}
 	})
@@ -180,7 +177,7 @@ func TestWhoAsksIfANodeServesLooksItself(t *testing.T) {
 // A context that has ended sends nothing.
 func TestACallThatIsOverIsNotSent(t *testing.T) {
 	n, _, about := reached(t)
-	if _, err := n.Connect(t.Context()); err != nil {
+	if err := n.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -83,15 +83,10 @@ func New(s Spec, env *Settings) *Node {
 // Endpoint returns what serves a slot, connecting first if need be. It waits
 // at most until ctx ends; an attempt to connect goes on without the caller.
 func (n *Node) Endpoint(ctx context.Context, slot int) (*Endpoint, error) {
-	c, err := n.Connect(ctx)
-	if err != nil {
+	if err := n.Connect(ctx); err != nil {
 		return nil, err
 	}
-	return c.endpoint(slot), nil
-}
-
-func (c *connected) endpoint(slot int) *Endpoint {
-	return c.ranges[slot*len(c.ranges)/shard.Slots]
+	return n.known(slot), nil
 }
 
 // ServerClock returns what is known of the time of the server of a slot. A node that was not
@@ -128,30 +123,31 @@ func (n *Node) EachKept(use func(any) bool) {
 // known returns the endpoint of a slot if the node was reached before, else nil.
 func (n *Node) known(slot int) *Endpoint {
 	if c := n.client.Load(); c != nil {
-		return c.endpoint(slot)
+		return c.ranges[slot*len(c.ranges)/shard.Slots]
 	}
 	return nil
 }
 
-func (n *Node) Connect(ctx context.Context) (*connected, error) {
-	if c := n.client.Load(); c != nil {
-		return c, nil
+// Connect connects to the node if it was not reached yet, as Endpoint does.
+func (n *Node) Connect(ctx context.Context) error {
+	if n.client.Load() != nil {
+		return nil
 	}
 	n.mu.Lock()
 	if n.closed {
 		n.mu.Unlock()
-		return nil, errClosed
+		return errClosed
 	}
-	if c := n.client.Load(); c != nil {
+	if n.client.Load() != nil {
 		// an attempt has ended since: another one's client would take its place, unclosed
 		n.mu.Unlock()
-		return c, nil
+		return nil
 	}
 	if n.attempt == nil {
 		if !n.dialing.ready() && !n.dialing.claimProbe(n.env.Clock.Now()) {
 			err := n.unconnected()
 			n.mu.Unlock()
-			return nil, err
+			return err
 		}
 		n.attempt = make(chan struct{})
 		go n.dial(n.attempt)
@@ -162,17 +158,17 @@ func (n *Node) Connect(ctx context.Context) (*connected, error) {
 	select {
 	case <-attempt:
 	case <-ctx.Done():
-		return nil, because(fmt.Errorf("connecting to it: %w", ctx.Err()), ErrAway)
+		return because(fmt.Errorf("connecting to it: %w", ctx.Err()), ErrAway)
 	}
-	if c := n.client.Load(); c != nil {
-		return c, nil
+	if n.client.Load() != nil {
+		return nil
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
-		return nil, errClosed
+		return errClosed
 	}
-	return nil, n.unconnected()
+	return n.unconnected()
 }
 
 // unconnected is why the last attempt to connect failed. n.mu is held.

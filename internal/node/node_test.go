@@ -29,14 +29,8 @@ func TestAConnectionMadeMeanwhileIsUsedAndNotMadeAgain(t *testing.T) {
 		&Settings{Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler)})
 	made := &connected{}
 	n.mu.Lock()
-	got := make(chan *connected)
-	go func() {
-		c, err := n.Connect(t.Context())
-		if err != nil {
-			t.Error(err)
-		}
-		got <- c
-	}()
+	got := make(chan error)
+	go func() { got <- n.Connect(t.Context()) }()
 	for begun := time.Now(); !waitsToConnect(); runtime.Gosched() {
 		if time.Since(begun) > time.Minute {
 			t.Fatal("it does not wait")
@@ -44,8 +38,8 @@ func TestAConnectionMadeMeanwhileIsUsedAndNotMadeAgain(t *testing.T) {
 	}
 	n.client.Store(made) // as an attempt does before it unlocks
 	n.mu.Unlock()
-	if c := <-got; c != made {
-		t.Errorf("got %p, made was %p", c, made)
+	if err := <-got; err != nil || n.client.Load() != made || n.attempt != nil {
+		t.Errorf("%v, %p is there, made was %p", err, n.client.Load(), made)
 	}
 }
 

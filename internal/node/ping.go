@@ -16,7 +16,7 @@ var pinged = [...]int{0, shard.Slots / 3, 2 * shard.Slots / 3}
 // it suffices that a part answers. One that is away is asked only when it is time to look whether
 // it is back; else the answer is that of the last time.
 func (n *Node) Ping(ctx context.Context) error {
-	if _, err := n.Connect(ctx); err != nil {
+	if err := n.Connect(ctx); err != nil {
 		return err
 	}
 	slots := pinged[:1]
@@ -40,7 +40,7 @@ func (n *Node) Ping(ctx context.Context) error {
 func (n *Node) ping(ctx context.Context, slot int) error {
 	ref := script.ShardKeys(n.env.Prefix, shard.Tag(slot), "ping")
 	about := telemetry.Call{Operation: telemetry.Probe, Shard: shard.Tag(slot)}
-	ctx, call, err := n.BeginUnlessAway(ctx, slot, about, true)
+	ctx, call, err := n.BeginUnlessAway(ctx, slot, about)
 	if err != nil {
 		return err
 	}

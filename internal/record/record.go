@@ -307,7 +307,7 @@ func (b *Book) call(ctx context.Context, n *node.Node, about telemetry.Call,
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(b.nodes.CallTimeout, patience))
 	defer cancel()
-	ctx, call, err := n.BeginUnlessAway(ctx, HomeSlot, about, true)
+	ctx, call, err := n.BeginUnlessAway(ctx, HomeSlot, about)
 	if err != nil {
 		return err
 	}
