@@ -40,22 +40,22 @@ func (c *Client) Close() { c.in.Close() }
 // keep the records answers. The error is ErrInvalidName, ErrInvalidLimit or
 // ErrClosed, or tells that what is stored under the name cannot be read.
 func (c *Client) Limiter(ctx context.Context, name string, limit Limit) (*Limiter, error) {
-	in, err := c.in.Limiter(ctx, name, limit.in())
+	in, err := c.in.Declare(ctx, call.Limiters, name, limit.in())
 	if err != nil {
 		return nil, err
 	}
-	return &Limiter{in}, nil
+	return &Limiter{in.Limiter()}, nil
 }
 
 // Open returns a handle on a limit that is stored already, without declaring
 // anything: ErrNotFound if there is none of that name, ErrUnavailable if that
 // cannot be told because Redis is away.
 func (c *Client) Open(ctx context.Context, name string) (*Limiter, error) {
-	in, err := c.in.Open(ctx, name)
+	in, err := c.in.Open(ctx, call.Limiters, name)
 	if err != nil {
 		return nil, err
 	}
-	return &Limiter{in}, nil
+	return &Limiter{in.Limiter()}, nil
 }
 
 // Family declares or joins a limit that holds for every key by itself, under the rules of
@@ -63,21 +63,21 @@ func (c *Client) Open(ctx context.Context, name string) (*Limiter, error) {
 // keys spread over the nodes. So Shards is 0 or 1, and Lease 0: else ErrInvalidLimit. A Limiter has
 // fair or weighted parts, and shards on several servers.
 func (c *Client) Family(ctx context.Context, name string, limit Limit) (*Family, error) {
-	in, err := c.in.Family(ctx, name, limit.in())
+	in, err := c.in.Declare(ctx, call.Families, name, limit.in())
 	if err != nil {
 		return nil, err
 	}
-	return &Family{in}, nil
+	return &Family{in.Of}, nil
 }
 
 // OpenFamily returns a handle on a family that is stored already, without declaring anything.
 // Errors are those of Open.
 func (c *Client) OpenFamily(ctx context.Context, name string) (*Family, error) {
-	in, err := c.in.OpenFamily(ctx, name)
+	in, err := c.in.Open(ctx, call.Families, name)
 	if err != nil {
 		return nil, err
 	}
-	return &Family{in}, nil
+	return &Family{in.Of}, nil
 }
 
 // Rebalance calls Limiter.Rebalance for every limit, and Family.Rebalance for every family, that

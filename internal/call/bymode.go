@@ -9,8 +9,7 @@ import (
 )
 
 // byMode decides a call where its limit's mode does so without asking anybody.
-func (m *Member) byMode(r *limit.Routes, n int64, upTo bool, d *Decision) (decided bool) {
-	c := m.Target
+func byMode(c *Target, r *limit.Routes, n int64, upTo bool, d *Decision) (decided bool) {
 	mode := c.LimitOf(r).Mode
 	if mode == limit.Enforced || mode == limit.Shadow && (upTo || n <= c.LimitOf(r).Most()) {
 		return false
@@ -32,9 +31,6 @@ func (m *Member) byMode(r *limit.Routes, n int64, upTo bool, d *Decision) (decid
 
 // shadowed makes of a call that ended so what a limit in Shadow mode answers.
 func shadowed(c *Target, d *Decision, n int64, err error) error {
-	if c.LimitOf(c.Routes.Load()).Mode != limit.Shadow {
-		return err
-	}
 	if err == nil && d.Granted == n && d.Delay == 0 {
 		d.Mode = limit.Shadow
 		return nil

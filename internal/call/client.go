@@ -20,8 +20,8 @@ const rememberedKeys = 65_536
 
 // The kinds of what has a name, as they begin its id.
 const (
-	limiters = "n:"
-	families = "f:"
+	Limiters = "n:"
+	Families = "f:"
 )
 
 // Client is the limits of a process.
@@ -46,49 +46,13 @@ func New(cfg limit.Config, errs limit.Errors) (c *Client, err error) {
 	return c, nil
 }
 
-// Limiter declares or joins the limit of that name.
-func (c *Client) Limiter(ctx context.Context, name string, declared limit.Limit) (Limiter, error) {
-	co, err := c.declare(ctx, limiters, name, declared)
-	if err != nil {
-		return Limiter{}, err
-	}
-	return Limiter{Target: co, member: &co.member}, nil
-}
-
-// Open joins a limit that is stored already.
-func (c *Client) Open(ctx context.Context, name string) (Limiter, error) {
-	co, err := c.open(ctx, limiters, name)
-	if err != nil {
-		return Limiter{}, err
-	}
-	return Limiter{Target: co, member: &co.member}, nil
-}
-
-// Family declares or joins a limit that holds for every key by itself.
-func (c *Client) Family(ctx context.Context, name string, declared limit.Limit) (*Family, error) {
-	co, err := c.declare(ctx, families, name, declared)
-	if err != nil {
-		return nil, err
-	}
-	return co.of, nil
-}
-
-// OpenFamily joins a family that is stored already.
-func (c *Client) OpenFamily(ctx context.Context, name string) (*Family, error) {
-	co, err := c.open(ctx, families, name)
-	if err != nil {
-		return nil, err
-	}
-	return co.of, nil
-}
-
-// declare declares or joins what has that name.
-func (c *Client) declare(ctx context.Context, kind, name string, declared limit.Limit) (*Target, error) {
+// Declare declares or joins what has that name.
+func (c *Client) Declare(ctx context.Context, kind, name string, declared limit.Limit) (*Target, error) {
 	if err := limit.CheckName("name", name); err != nil {
 		return nil, err
 	}
 	err := declared.Validate()
-	if kind == families {
+	if kind == Families {
 		declared, err = declared.ForKeys()
 	}
 	if err != nil {
@@ -110,8 +74,8 @@ func (c *Client) declare(ctx context.Context, kind, name string, declared limit.
 	}
 }
 
-// open joins what is stored under a name.
-func (c *Client) open(ctx context.Context, kind, name string) (*Target, error) {
+// Open joins what is stored already under a name.
+func (c *Client) Open(ctx context.Context, kind, name string) (*Target, error) {
 	if err := limit.CheckName("name", name); err != nil {
 		return nil, err
 	}
@@ -123,7 +87,7 @@ func (c *Client) open(ctx context.Context, kind, name string) (*Target, error) {
 	c.mu.Unlock()
 	if co == nil {
 		look := newTarget(c.Process, name, kind+name, limit.Limit{})
-		look.Enlist(kind == families)
+		look.Enlist(kind == Families)
 		layout, err := look.Register.Look(ctx)
 		if err != nil {
 			return nil, c.Plainly(err)
@@ -150,10 +114,10 @@ func (c *Client) target(kind, name string, declared limit.Limit) (*Target, error
 	if co == nil {
 		co = newTarget(c.Process, name, kind+name, declared)
 		co.Metrics = telemetry.NewLimiter(name, declared.Algorithm.String())
-		if kind == families {
-			co.of = newFamily(co, c.FamilyKeys)
+		if kind == Families {
+			co.Of = newFamily(co, c.FamilyKeys)
 		}
-		co.Enlist(kind == families)
+		co.Enlist(kind == Families)
 		c.known[co.ID] = co
 	}
 	return co, nil
@@ -189,11 +153,11 @@ func (c *Client) reconsider() {
 // renew has all limits and keys find the nodes of their shards anew.
 func (c *Client) renew() {
 	for _, co := range c.all() {
-		if co.of == nil {
+		if co.Of == nil {
 			co.Renew()
 			continue
 		}
-		for _, key := range co.of.keys.all() {
+		for _, key := range co.Of.keys.all() {
 			key.Renew()
 		}
 	}

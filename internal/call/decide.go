@@ -41,8 +41,8 @@ func (m *Member) Decide(ctx context.Context, n int64, upTo bool, since int64, d 
 	switch {
 	case err != nil:
 		return err
-	case m.byMode(r, n, upTo, d):
-	case r == nil || upTo || late || r.Limit.Lease > 0 || r.Limit.Scope == limit.PerParticipant:
+	case r == nil || r.Limit.Mode != limit.Enforced || upTo || late || r.Limit.Lease > 0 ||
+		r.Limit.Scope == limit.PerParticipant:
 		err = m.serve(ctx, r, q, d)
 	default:
 		var seated, boarded bool
@@ -60,12 +60,18 @@ func (m *Member) Decide(ctx context.Context, n int64, upTo bool, since int64, d 
 	if d.Granted == 0 && err == nil && (d.Source != telemetry.Memory || m.Target.Routes.Load() != r) {
 		err = m.informed(ctx, r, q, d)
 	}
-	return m.decided(ctx, q, d, err)
+	if most := min(n, d.Limit); err == nil && d.Granted < most && !d.Degraded && d.Mode == limit.Enforced {
+		m.Unmet.Add(most - d.Granted) // nobody can want more than there are
+	}
+	err = m.answered(n, upTo, d, err)
+	m.Target.decided(ctx, d, n, q.since, err)
+	return err
 }
 
-// serve decides a call that no mode decides, without telling anybody.
+// serve decides a call, without telling anybody.
 func (m *Member) serve(ctx context.Context, r *limit.Routes, q call, d *Decision) (err error) {
 	switch {
+	case byMode(m.Target, r, q.n, q.upTo, d):
 	case r == nil: // it could not be declared yet
 		*d, err = m.outage(nil, min(q.n, m.Target.Declaration().Most()), q.upTo, nil)
 	case r.Limit.Scope == limit.PerParticipant:
@@ -105,37 +111,20 @@ func (m *Member) informed(ctx context.Context, r *limit.Routes, q call, d *Decis
 		return nil // it was deleted just now
 	}
 	*d = Decision{}
-	if m.byMode(newer, q.n, q.upTo, d) {
-		return nil
-	}
-	if permits := newer.Limit.Most(); q.n > permits && !q.upTo {
+	if permits := newer.Limit.Most(); newer.Limit.Mode == limit.Enforced && q.n > permits && !q.upTo {
 		return c.TooMany(q.n, permits)
 	}
 	q.slept = c.Process.Clock.Suspended()
 	return m.serve(ctx, newer, q, d)
 }
 
-// decided tells fairness and telemetry how a call ended, and returns how it does for its caller.
-func (m *Member) decided(ctx context.Context, q call, d *Decision, err error) error {
-	if most := min(q.n, d.Limit); err == nil && d.Granted < most && !d.Degraded && d.Mode == limit.Enforced {
-		m.Unmet.Add(most - d.Granted) // nobody can want more than there are
-	}
-	err = m.answered(q.n, q.upTo, d, err)
-	m.Target.decided(ctx, d, q.n, q.since, err)
-	return err
-}
-
 // AtOnce decides a call for n permits, all or nothing or up to as many, without telling anybody. by
 // is as in turnBy.
 func (m *Member) AtOnce(ctx context.Context, r *limit.Routes, n int64, upTo bool, since, by int64,
-	d *Decision) (err error) {
-	if !m.byMode(r, n, upTo, d) {
-		q := call{n: n, upTo: upTo, since: since, slept: m.Target.Process.Clock.Suspended()}
-		q.turns = r != nil && r.Limit.Algorithm == limit.LeakyBucket
-		q.by = turnBy(r, since, by)
-		err = m.serve(ctx, r, q, d)
-	}
-	return m.answered(n, upTo, d, err)
+	d *Decision) error {
+	q := call{n: n, upTo: upTo, since: since, slept: m.Target.Process.Clock.Suspended(), by: turnBy(r, since, by)}
+	q.turns = r != nil && r.Limit.Algorithm == limit.LeakyBucket
+	return m.answered(n, upTo, d, m.serve(ctx, r, q, d))
 }
 
 // Admit checks a call before anything is sent, and returns the routes to use;

@@ -96,12 +96,9 @@ func (ks *keys) hold(f *Family, k limit.Keyed, invalid error) *Target {
 // which nothing is known.
 func (l *Limiter) crowdedOut(n int64) bool {
 	f := l.family
-	if f == nil || n != 1 {
-		return false
-	}
 	c := f.Target.Process
 	policy := c.Config.OnOutage
-	if !c.Lanes.Crowded(c.Nodes.Roster()) || policy == limit.FailOpen || policy == limit.FailLocal {
+	if n != 1 || !c.Lanes.Crowded(c.Nodes.Roster()) || policy == limit.FailOpen || policy == limit.FailLocal {
 		return false
 	}
 	r := f.Target.Routes.Load()
@@ -139,7 +136,7 @@ func (f *Family) newKey(k limit.Keyed, invalid error) *Target {
 	}
 	text, id := space.Text(f.keys.prefix, k.Key)
 	c := newTarget(f.Target.Process, "", id, limit.Limit{})
-	c.of, c.Family, c.Key, c.Text, c.Invalid, c.Metrics = f, &f.Family, k, text, invalid, f.Target.Metrics
+	c.Of, c.Family, c.Key, c.Text, c.Invalid, c.Metrics = f, &f.Family, k, text, invalid, f.Target.Metrics
 	return c
 }
 
@@ -148,7 +145,7 @@ func (c *Target) Hold() *Target {
 	if c.Family == nil {
 		return c
 	}
-	return c.of.keys.hold(c.of, c.Key, c.Invalid)
+	return c.Of.keys.hold(c.Of, c.Key, c.Invalid)
 }
 
 // Release ends a hold.
@@ -173,7 +170,7 @@ func (c *Target) Release() {
 	} else {
 		return
 	}
-	if p.idle+len(p.denied) > c.of.keys.most {
+	if p.idle+len(p.denied) > c.Of.keys.most {
 		p.dropOne()
 	}
 	if !p.sweeping {
@@ -250,7 +247,7 @@ func (ks *keys) all() (all []*Target) {
 // denialOf returns that nothing is free, if that is all to remember of it. A key whose limit comes
 // with the calls has a target for a while anyway.
 func denialOf(c *Target, now int64) (d denial, denied bool) {
-	of, r := c.of.Target.Routes.Load(), c.Routes.Load()
+	of, r := c.Of.Target.Routes.Load(), c.Routes.Load()
 	if of == nil || r == nil || c.From.Load() != of || len(r.Lanes) != 1 || c.Key.Came != (limit.Keyed{}).Came ||
 		r.Limit.Mode != limit.Enforced || r.Limit.Scope != limit.Global {
 		return d, false
@@ -264,7 +261,7 @@ func denialOf(c *Target, now int64) (d denial, denied bool) {
 // whoever asks.
 func (l *Limiter) deniedBefore(ctx context.Context, n int64, upTo bool, d *Decision) bool {
 	f := l.family
-	if f == nil || n < 1 || n > 1 && !upTo || l.key.Came != (limit.Keyed{}).Came || l.invalid != nil {
+	if n < 1 || n > 1 && !upTo || l.key.Came != (limit.Keyed{}).Came || l.invalid != nil {
 		return false
 	}
 	c, p := f.Target, f.keys.part(l.key.Key)
@@ -298,7 +295,7 @@ func (ks *keys) part(key string) *keyPart {
 // does: a limit that comes with the calls costs more to look at than a call, and a state that is
 // rare costs two.
 func toRemember(c *Target, now int64, denied bool) bool {
-	of, r := c.of.Target.Routes.Load(), c.Routes.Load()
+	of, r := c.Of.Target.Routes.Load(), c.Routes.Load()
 	if of != nil && of.Layout.Keys.Moving() {
 		return true
 	}

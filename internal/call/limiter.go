@@ -63,6 +63,9 @@ func (l *Limiter) Name() string {
 
 // Allow asks for n permits, all or nothing or up to so many, and fills in the Decision.
 func (l *Limiter) Allow(ctx context.Context, n int64, upTo bool, d *Decision) error {
+	if l.family == nil {
+		return l.member.Decide(ctx, n, upTo, 0, d)
+	}
 	if l.deniedBefore(ctx, n, upTo, d) {
 		return nil
 	}

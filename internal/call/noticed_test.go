@@ -32,11 +32,11 @@ func joinedOn(t *testing.T, redis *miniredis.Miniredis, name string, declared li
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	l, err := c.Limiter(t.Context(), name, declared)
+	l, err := c.Declare(t.Context(), Limiters, name, declared)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c, l.Target
+	return c, l
 }
 
 // A shard that has lost its memory is told of, and the record is read again, whichever call finds

@@ -25,7 +25,7 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 		return d, nil
 	}
 	if cause != dispatch.ErrOverloaded { //nolint:errorlint // as a rule it is not wrapped; such errors are many
-		if err := c.mistaken(r); err != nil {
+		if err := mistaken(c, r); err != nil {
 			return Decision{}, err // no policy hides what waiting does not change
 		}
 	}
@@ -53,7 +53,7 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 
 // mistaken returns what is wrong with the Config, if that keeps a call from every shard of the
 // limit, or from its record.
-func (c *Target) mistaken(r *limit.Routes) error {
+func mistaken(c *Target, r *limit.Routes) error {
 	if r == nil || len(r.Lanes) == 0 {
 		return c.Process.Nodes.Mistaken()
 	}
@@ -78,7 +78,10 @@ func (m *Member) answered(n int64, upTo bool, d *Decision, err error) error {
 			*d, err = m.outage(r, n, upTo, nil)
 		}
 	}
-	return shadowed(c, d, n, err)
+	if c.LimitOf(c.Routes.Load()).Mode == limit.Shadow {
+		err = shadowed(c, d, n, err)
+	}
+	return err
 }
 
 // closed reports whether every shard that can be reached has lost its memory, and one can.

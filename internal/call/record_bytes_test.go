@@ -76,7 +76,7 @@ func useRecord(t *testing.T, blob []byte, n, share, target int64) bool {
 		return false
 	}
 	c := offline(t)
-	co, err := c.target(limiters, "l", limit.Limit{Permits: 5, Per: time.Second})
+	co, err := c.target(Limiters, "l", limit.Limit{Permits: 5, Per: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

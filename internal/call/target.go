@@ -10,7 +10,7 @@ import (
 // Target is one limit, or one key of a family, with those who call for it.
 type Target struct {
 	limit.Core
-	of      *Family // that it is a key of, or declares; nil: neither
+	Of      *Family // that it is a key of, or declares; nil: neither
 	Members members
 	ahead   atomic.Pointer[outlook]
 	seldom  atomic.Pointer[rare] // see rare
@@ -30,6 +30,9 @@ func newTarget(c *limit.Process, name, id string, declared limit.Limit) *Target 
 	co.Members.own = &co.member
 	return co
 }
+
+// Limiter returns the limiter of the process itself.
+func (c *Target) Limiter() Limiter { return Limiter{Target: c, member: &c.member} }
 
 // Freed tells that permits may be free where none were. With anew whoever waits begins anew.
 func (c *Target) Freed(anew bool) {

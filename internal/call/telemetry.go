@@ -17,7 +17,7 @@ func (c *Client) gauges(g telemetry.Gauges) {
 		g.Node(node, lost)
 	}
 	for _, co := range c.all() {
-		if co.of != nil {
+		if co.Of != nil {
 			continue
 		}
 		waiters := 0
