@@ -94,11 +94,11 @@ type cancelShard interface {
 // of it is due.
 func bookSome(a Algorithm, random *rand.Rand, shard cancelShard, p *Proposal,
 	now, most int64) (held []holding, due int64) {
-	due = now + int64(p.Window()/time.Microsecond)
+	due = now + int64(duration(p.window)/time.Microsecond)
 	for range 1 + random.IntN(16) {
 		r := &ReserveRequest{
-			Proposal: p, Permits: 1 + random.Int64N(max(most/4, 1)), MaxDelay: 4 * p.Window(),
-			MinDelay: time.Microsecond + time.Duration(random.Int64N(int64(p.Window()))),
+			Proposal: p, Permits: 1 + random.Int64N(max(most/4, 1)), MaxDelay: 4 * duration(p.window),
+			MinDelay: time.Microsecond + time.Duration(random.Int64N(int64(duration(p.window)))),
 		}
 		if a == AlgorithmLeakyBucket {
 			r.MinDelay = 0 // what is dated later leaves turns out before it, and those are gone

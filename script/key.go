@@ -65,9 +65,6 @@ func ShardKeys(prefix, tag, name string) ShardRef {
 	return AlgorithmSlidingLog.Keys(prefix, tag, name)
 }
 
-// Algorithm returns how the shard counts.
-func (s ShardRef) Algorithm() Algorithm { return s.algorithm }
-
 // keys returns the keys in the order in which the scripts declare them.
 func (s ShardRef) keys() keyNames { return keyNames{s.head, s.Ledger()} }
 

@@ -117,7 +117,7 @@ func TestPackedTimeToLive(t *testing.T) {
 		p := terms(t,
 			Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Keep: 10 * time.Second, Algorithm: a,
 				Burst: 100})
-		burst := max(p.Burst(), p.Target())
+		burst := max(p.burst, p.target)
 		reply, err := endpoint.Take(ctx, ref, ones(p, burst))
 		want := 12*time.Second + reply.Reset
 		if err != nil || reply.Granted != burst || c.TTL(ref.head) != want ||
@@ -177,7 +177,7 @@ func TestPackedLifeIsRenewed(t *testing.T) {
 				t.Fatalf("%d: %+v %v", i, reply, err)
 			}
 			life := c.TTL(ref.head)
-			if life < keep+2*p.Window()-slice || life < keep+reply.Reset {
+			if life < keep+2*duration(p.window)-slice || life < keep+reply.Reset {
 				t.Fatalf("%d: lives %v; all is free in %v", i, life, reply.Reset)
 			}
 			if life == before {

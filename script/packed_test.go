@@ -116,7 +116,7 @@ func (s *packedStage) fitted(p *Proposal) *Proposal {
 		s.burst[p.epoch] = burst
 	}
 	terms := Terms{
-		Epoch: p.epoch, Target: p.target, Floor: p.floor, Window: p.Window(), Keep: keep, Algorithm: s.algorithm,
+		Epoch: p.epoch, Target: p.target, Floor: p.floor, Window: duration(p.window), Keep: keep, Algorithm: s.algorithm,
 		Burst: min(burst, MaxPermits), Quarantine: p.quarantine,
 		Held: max(p.held, 0), HeldKnown: p.held >= 0,
 	}

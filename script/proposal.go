@@ -167,15 +167,6 @@ func (t Terms) check(window int64) error {
 	return nil
 }
 
-// These return what the proposal was made of: Window as rounded, Burst as in force with the whole
-// target, 0 for algorithms that have none.
-func (p *Proposal) Epoch() int64          { return p.epoch }
-func (p *Proposal) Target() int64         { return p.target }
-func (p *Proposal) Floor() int64          { return p.floor }
-func (p *Proposal) Window() time.Duration { return duration(p.window) }
-func (p *Proposal) Algorithm() Algorithm  { return p.algorithm }
-func (p *Proposal) Burst() int64          { return p.burst }
-
 // enough is the time from which on it does not matter how much longer a limit has been known: a
 // node that has been up for less than the window is then surely younger than the limit.
 // Microseconds.

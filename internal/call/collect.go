@@ -190,7 +190,7 @@ func (g *collection) retry(ctx context.Context) (err error) {
 		}
 		var found []int64
 		g.outlook, found = c.Look(ctx, g.view.Routes, g.since)
-		if g.outlook.Free < g.n || g.view.pacedAnywhere(now) {
+		if g.outlook.Free < g.n || slices.ContainsFunc(g.view.seats, func(s *dispatch.Seat) bool { return s.Paced(now) }) {
 			return c.Process.Gone(ctx, nil)
 		}
 		if err = g.inOrder(ctx, found); err != nil || g.lacks() == 0 {
@@ -241,14 +241,4 @@ func (g *collection) denied(ctx context.Context, d *Decision) error {
 	}
 	c.Deny(g.view.Routes, now, max(wait, g.view.Pause(now)), d)
 	return nil
-}
-
-// pacedAnywhere reports whether a shard wants to see this participant later.
-func (v *view) pacedAnywhere(now int64) bool {
-	for _, s := range v.seats {
-		if s.Paced(now) {
-			return true
-		}
-	}
-	return false
 }

@@ -138,7 +138,7 @@ func (m *Member) Admit(ctx context.Context, n int64, upTo bool) (r *limit.Routes
 		return nil, false, m.invalid
 	}
 	if n < 1 {
-		return nil, false, TooFew(n)
+		return nil, false, fmt.Errorf("%w: %d, ask for at least 1", limit.ErrInvalidPermits, n)
 	}
 	if c.Process.Closed.Load() {
 		return nil, false, limit.ErrClosed
@@ -159,9 +159,4 @@ func (m *Member) Admit(ctx context.Context, n int64, upTo bool) (r *limit.Routes
 		}
 	}
 	return r, late, nil
-}
-
-// TooFew returns the error of a call for less than one permit.
-func TooFew(n int64) error {
-	return fmt.Errorf("%w: %d, ask for at least 1", limit.ErrInvalidPermits, n)
 }

@@ -109,7 +109,7 @@ func (l *Limiter) SetLimit(ctx context.Context, limit limit.Limit) error {
 func (l *Limiter) Reset(ctx context.Context) error {
 	c := l.Hold().Target
 	defer c.Release()
-	defer c.Members.wake(true) // there is room for those who wait
+	defer c.Members.Wake(true) // there is room for those who wait
 	if c.LimitNow().Scope == limit.PerParticipant {
 		return resetPerParticipant(ctx, c)
 	}

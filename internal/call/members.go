@@ -65,15 +65,6 @@ func (ms *members) all() []*Member {
 	return all
 }
 
-// open forgets why the shards of routes were not to be asked.
-func (ms *members) open(r *limit.Routes) {
-	for _, m := range ms.all() {
-		for _, s := range m.View(r).seats {
-			s.Open()
-		}
-	}
-}
-
 // lines returns the lines of all members.
 func (ms *members) lines() (all []Line) {
 	for _, m := range ms.all() {
@@ -84,22 +75,11 @@ func (ms *members) lines() (all []Line) {
 	return all
 }
 
-// Wake has everybody who waits look again at once.
-func (ms *members) Wake() { ms.wake(false) }
-
-// wake does that. With anew they begin anew: usage was forgotten or the limit changed.
-func (ms *members) wake(anew bool) {
+// Wake has everybody who waits look again at once. With anew they begin anew: usage was forgotten,
+// or the limit changed.
+func (ms *members) Wake(anew bool) {
 	for _, l := range ms.lines() {
 		l.Wake(anew)
-	}
-}
-
-// retire ends the leases of other layouts than that of routes.
-func (ms *members) retire(r *limit.Routes) {
-	for _, m := range ms.all() {
-		if l := m.Leases.Current.Load(); l != nil && l.epoch != r.Layout.Epoch {
-			m.Leases.retire(l)
-		}
 	}
 }
 

@@ -163,7 +163,7 @@ func (s *settlement) giveBack(ctx context.Context, parts []dispatch.Part, unused
 	}
 	slices.Reverse(all)
 	err := s.run(ctx, all)
-	s.target.Members.Wake()
+	s.target.Members.Wake(false)
 	return err
 }
 
@@ -249,7 +249,7 @@ func (d *Decision) settleHere(used int64) error {
 		d.special.engine.Settle(0, 0, used-d.Granted, limit.Owed())
 	} else {
 		d.returnHere(d.Granted - used)
-		d.Target.Members.Wake()
+		d.Target.Members.Wake(false)
 	}
 	return nil
 }

@@ -38,15 +38,21 @@ func (c *Target) Limiter() Limiter { return Limiter{Target: c, member: &c.member
 func (c *Target) Freed(anew bool) {
 	c.ahead.Store(nil)
 	if anew {
-		c.Members.wake(true)
+		c.Members.Wake(true)
 	}
 }
 
 // Adopted tells that another layout is in use: a raised limit may have room where there was none.
 func (c *Target) Adopted(r *limit.Routes) {
-	c.Members.open(r)
+	for _, m := range c.Members.all() {
+		m.ForgetDenials(r)
+	}
 	c.Freed(true)
-	c.Members.retire(r)
+	for _, m := range c.Members.all() {
+		if l := m.Leases.Current.Load(); l != nil && l.epoch != r.Layout.Epoch {
+			m.Leases.retire(l)
+		}
+	}
 }
 
 // GiveBack returns permits that nobody uses, and tells how many could not be returned.
@@ -54,6 +60,6 @@ func (c *Target) GiveBack(parts []dispatch.Part) (lost int64) {
 	var d Decision
 	d.addParts(parts, 0)
 	lost = c.GiveBackAll(d, false)
-	c.Members.Wake() // somebody may have been refused meanwhile
+	c.Members.Wake(false) // somebody may have been refused meanwhile
 	return lost
 }

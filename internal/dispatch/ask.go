@@ -124,21 +124,18 @@ func (a *Ask) Wake(ctx context.Context) error {
 		}
 		a.Sleep()
 	}
-	return a.read(ctx)
+	return a.read(ctx, true)
 }
 
-// read has the answer to an ask from its batch, which has landed and woken its caller.
-func (a *Ask) read(ctx context.Context) error {
+// read has the answer to an ask from its batch, which has landed. It asks again if the batch was
+// dissolved: the young go on another one. Those who waited for long would be in a hurry there, and
+// each would need a script call of its own. Who was not woken by the landing does not recycle.
+func (a *Ask) read(ctx context.Context, woken bool) error {
 	b := a.batch
 	err := b.read(a)
-	b.recycle(a.Seat.Lane.env)
-	return a.retryIfDissolved(ctx, err)
-}
-
-// retryIfDissolved passes on what a batch said to an ask, or asks again if the batch was dissolved.
-// The young go on another one. Those who waited for long would be in a hurry there: each would need
-// a script call of its own.
-func (a *Ask) retryIfDissolved(ctx context.Context, err error) error {
+	if woken {
+		b.recycle(a.Seat.Lane.env)
+	}
 	if err != errDissolved { //nolint:errorlint // it is never wrapped: this is the hot path
 		return err
 	}

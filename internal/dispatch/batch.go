@@ -316,7 +316,7 @@ func (a *Ask) watch(ctx context.Context, done <-chan struct{}) error {
 	l.mu.Unlock()
 	select {
 	case <-b.landed:
-		return a.read(ctx)
+		return a.read(ctx, true)
 	case <-done:
 	}
 	l.mu.Lock()
@@ -330,7 +330,7 @@ func (a *Ask) watch(ctx context.Context, done <-chan struct{}) error {
 	}
 	l.mu.Unlock()
 	if over {
-		return a.retryIfDissolved(ctx, b.read(a)) // who is not woken by the landing does not recycle
+		return a.read(ctx, false)
 	}
 	return clock.Ended(ctx)
 }

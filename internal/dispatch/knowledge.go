@@ -99,12 +99,6 @@ func (k *Knowledge) Answered(since int64) bool { return k.answered.Load() >= sin
 // open forgets that the shard was out of permits, after some were given back.
 func (k *Knowledge) open() { k.shutUntil.Store(0) }
 
-// returned notes that permits were given back, and what is free since.
-func (k *Knowledge) returned(free int64) {
-	k.open()
-	k.free.Store(free)
-}
-
 // reset forgets usage, after the shard's log was cleared.
 func (k *Knowledge) reset() {
 	k.mu.Lock() // a reply that is taken in now must not be forgotten by half

@@ -200,7 +200,8 @@ func (s *Seat) Settle(ctx context.Context, r script.SettleRequest) (reply script
 		case r.Charge > 0:
 			c.heard(on.fixed, received, &reply.TakeReply)
 		case reply.Back > 0:
-			l.Known.returned(reply.Free)
+			l.Known.open()
+			l.Known.free.Store(reply.Free)
 		}
 		return reply.Status, reply.At, err
 	}

@@ -70,14 +70,3 @@ func (e *Env) spot(step int64, left time.Duration) *spot {
 	time.AfterFunc(left, s.end)
 	return s
 }
-
-// unpark ends the wait of all that are parked.
-func (e *Env) unpark() {
-	e.parked.mu.Lock()
-	defer e.parked.mu.Unlock()
-	for i := range e.parked.ring {
-		if s := e.parked.ring[i].Load(); s != nil {
-			s.end()
-		}
-	}
-}

@@ -104,10 +104,16 @@ func (a *air) note(w *watchdog, flies bool) {
 	a.calls[w] = struct{}{}
 }
 
-// Abandon ends the calls that are under way without waiting for their replies, and those that are
-// parked. The client is closed.
+// Abandon ends the calls that are under way without waiting for their replies, and the wait of all
+// that are parked. The client is closed.
 func (e *Env) Abandon() {
-	e.unpark()
+	e.parked.mu.Lock()
+	for i := range e.parked.ring {
+		if s := e.parked.ring[i].Load(); s != nil {
+			s.end()
+		}
+	}
+	e.parked.mu.Unlock()
 	e.air.mu.Lock()
 	all := slices.Collect(maps.Keys(e.air.calls))
 	e.air.mu.Unlock()

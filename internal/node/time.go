@@ -39,13 +39,7 @@ type reading struct {
 
 // Learn takes in the time that a reply told which came at this time of the client's clock.
 func (n *ServerClock) Learn(received clock.Elapsed, told clock.ServerTime) {
-	n.LearnSince(received, received, told)
-}
-
-// LearnSince is Learn from a reply that also told all that is relied on since that time: what is
-// relied on was so at the time that it told.
-func (n *ServerClock) LearnSince(since, received clock.Elapsed, told clock.ServerTime) {
-	heard := reading{int64(told) - int64(received)/int64(time.Microsecond), since}
+	heard := reading{int64(told) - int64(received)/int64(time.Microsecond), received}
 	for {
 		old := n.told.Load()
 		next := old.with(heard)

@@ -53,9 +53,7 @@ func TestWhatWasReadEndsByAClockThatWasHeardBefore(t *testing.T) {
 	s = &saw{T: t}
 	s.learns(72, 1132)
 	s.ends(73, 73, 1138)
-	s.ends(71, 73, 1136)               // as above
-	s.LearnSince(69e9, 74e9, 1133.9e6) // what told this told also what was read
-	s.ends(71, 74, 1135.9)
+	s.ends(71, 73, 1136) // as above
 }
 
 // A machine that stands still again and again, each time for a moment, gains nothing by that: it

@@ -356,7 +356,7 @@ func (c *setCall) handBack() {
 		}
 		wg.Go(func() {
 			v.Target.HandBack(c.ctx, v.said, v.since)
-			v.Target.Members.Wake() // somebody may have been refused meanwhile
+			v.Target.Members.Wake(false) // somebody may have been refused meanwhile
 		})
 	}
 	wg.Wait()

@@ -41,7 +41,7 @@ var breakages = []breakage{
 			{"return l.epoch == r.Layout.Epoch && l.slept == slept",
 				"return (BROKEN || l.epoch == r.Layout.Epoch) && l.slept == slept"},
 			{"c.Record().Highest.Load() > l.epoch ||", "!BROKEN && c.Record().Highest.Load() > l.epoch ||"},
-			{"\tc.Members.retire(r)\n", "\tif !BROKEN {\n\t\tc.Members.retire(r)\n\t}\n"},
+			{"l != nil && l.epoch != r.Layout.Epoch {", "l != nil && !BROKEN && l.epoch != r.Layout.Epoch {"},
 		},
 	},
 	{
@@ -125,8 +125,8 @@ var breakages = []breakage{
 	},
 	{
 		name: "a call ends by the clock that was heard last", theme: "lost", kind: "over", seeds: []uint64{190},
-		edits: []limittest.Edit{{"\theard := reading{int64(told)",
-			"\tif BROKEN {\n\t\tsince = 1\n\t}\n\theard := reading{int64(told)"}},
+		edits: []limittest.Edit{{"int64(received)/int64(time.Microsecond), received}\n",
+			"int64(received)/int64(time.Microsecond), received}\n\tif BROKEN {\n\t\theard.since = 1\n\t}\n"}},
 	},
 }
 
