@@ -23,7 +23,6 @@ type Call struct {
 	slot     int
 	least    time.Duration
 	probes   bool // it looks whether the node is back, or answers at all
-	node     *Node
 	endpoint *Endpoint
 	span     trace.Span
 }
@@ -40,14 +39,15 @@ func (n *Node) Begin(ctx context.Context, slot int, about telemetry.Call, least 
 	if err != nil {
 		return ctx, Call{}, err
 	}
-	ctx, c := n.begin(ctx, e, slot, about, least, links)
+	ctx, c := e.begin(ctx, slot, about, least, links)
 	return ctx, c, nil
 }
 
-func (n *Node) begin(ctx context.Context, e *Endpoint, slot int, about telemetry.Call, least time.Duration,
+func (e *Endpoint) begin(ctx context.Context, slot int, about telemetry.Call, least time.Duration,
 	links []trace.Link) (context.Context, Call) {
+	n := e.node
 	about.Node = n.sets
-	c := Call{Scripts: e.scripts, about: about, slot: slot, least: least, node: n, endpoint: e}
+	c := Call{Scripts: e.scripts, about: about, slot: slot, least: least, endpoint: e}
 	ctx, c.span = n.env.Telemetry.Start(ctx, &c.about, links)
 	now, asleep := n.env.Clock.Look()
 	c.Sent, c.Began = now, clock.Elapsed(now+asleep)
@@ -56,11 +56,11 @@ func (n *Node) begin(ctx context.Context, e *Endpoint, slot int, about telemetry
 
 // Finish ends the call, and returns when that was.
 func (c *Call) Finish(ctx context.Context, err error) (received int64) {
-	n := c.node
+	n := c.endpoint.node
 	received = n.env.Clock.Now()
 	took := time.Duration(received - c.Sent)
 	if took >= c.least || !isSilence(err) {
-		n.report(c.endpoint, c.slot, c.about.Operation, c.probes, err)
+		c.endpoint.report(c.slot, c.about.Operation, c.probes, err)
 	}
 	n.env.Telemetry.End(ctx, c.span, &c.about, took, err)
 	return received
@@ -73,7 +73,7 @@ func (n *Node) Silence(slot int) { n.Heard(slot, context.DeadlineExceeded) }
 // Heard notes what a call told of what serves a slot, beside that of the slot with which it began.
 func (n *Node) Heard(slot int, err error) {
 	if e := n.known(slot); e != nil {
-		n.report(e, slot, telemetry.Take, false, err)
+		e.report(slot, telemetry.Take, false, err)
 	}
 }
 
@@ -96,7 +96,7 @@ func (n *Node) Reachable(slot int) bool {
 	if e == nil {
 		n.redial(now)
 	} else if e.breaker.claimProbe(now) {
-		n.env.Spawn(func(ctx context.Context) { n.look(ctx, e, slot) })
+		n.env.Spawn(func(ctx context.Context) { e.look(ctx, slot) })
 	}
 	return false
 }
@@ -114,7 +114,7 @@ func (n *Node) Serves(ctx context.Context, slot int) error {
 	}
 	now := n.env.Clock.Now()
 	if e.breaker.ready() || e.breaker.claimProbe(now) || now >= e.breaker.probeAt.Load() {
-		n.look(ctx, e, slot)
+		e.look(ctx, slot)
 	}
 	if !e.breaker.ready() {
 		return n.Away(slot)
@@ -128,7 +128,7 @@ func (n *Node) BeginUnlessAway(ctx context.Context, slot int, about telemetry.Ca
 	e, err := n.Endpoint(ctx, slot)
 	if err == nil && ctx.Err() == nil && !e.breaker.ready() {
 		if e.breaker.claimProbe(n.env.Clock.Now()) {
-			n.look(ctx, e, slot)
+			e.look(ctx, slot)
 		}
 		if !e.breaker.ready() {
 			err = n.Away(slot)

@@ -78,9 +78,9 @@ func demoted(said string) bool {
 
 // hangUp has a standalone server dialled anew. A cluster and Sentinel tell themselves where the
 // master is.
-func (n *Node) hangUp() {
-	c := n.client.Load()
-	if c == nil || n.option.Sentinel.MasterSet != "" {
+func (l *link) hangUp() {
+	c := l.client.Load()
+	if c == nil || l.option.Sentinel.MasterSet != "" {
 		return
 	}
 	if o, ours := c.client.(*owned); ours && c.client.Mode() == rueidis.ClientModeStandalone {

@@ -16,40 +16,40 @@ import (
 // report tells the breaker of an endpoint how a call to a slot of it ended. A call that was not
 // sent in its time tells nothing. That one was not answered in its time tells only that something
 // is late, and this process may be: then a look follows, whose silence is judged.
-func (n *Node) report(e *Endpoint, slot int, about telemetry.Operation, looks bool, err error) {
+func (e *Endpoint) report(slot int, about telemetry.Operation, looks bool, err error) {
 	b := &e.breaker
 	late := isSilence(err)
 	if err == nil && (looks || about == telemetry.Take) {
-		n.serves()
+		e.node.serves()
 	}
 	switch {
 	case err == nil || IsAnswer(err) || about.Rare() && mistaken(err, true) != nil:
 		e.answers.Add(1)
-		if b.succeeded(n.env.Clock.Now()) {
+		if b.succeeded(e.node.env.Clock.Now()) {
 			e.told.Store(nil)
-			n.tell("node answers again", nil)
+			e.node.tell("node answers again", nil)
 		}
 	case late && script.NotExecuted(err) && b.ready():
 	case late && !looks && b.ready():
 		if e.looking.CompareAndSwap(false, true) {
-			n.env.Spawn(func(ctx context.Context) {
+			e.node.env.Spawn(func(ctx context.Context) {
 				defer e.looking.Store(false)
-				n.look(ctx, e, slot)
+				e.look(ctx, slot)
 			})
 		}
 	default:
-		n.failed(e, err)
+		e.failed(err)
 	}
 }
 
 // failed opens the breaker of an endpoint, or keeps it open, and notes why.
-func (n *Node) failed(e *Endpoint, err error) {
-	news := e.breaker.broke(n.env.Clock.Now())
+func (e *Endpoint) failed(err error) {
+	news := e.breaker.broke(e.node.env.Clock.Now())
 	e.cause.Store(&err)
-	n.blame(err)
+	e.node.blame(err)
 	text, said := script.Said(err)
 	if said && demoted(text) {
-		n.hangUp()
+		e.node.hangUp()
 	}
 	if said {
 		told := e.told.Swap(&text)
@@ -60,26 +60,26 @@ func (n *Node) failed(e *Endpoint, err error) {
 	}
 	switch {
 	case said:
-		n.tell("node refuses calls", err)
+		e.node.tell("node refuses calls", err)
 	case isSilence(err):
-		n.tell("node does not answer", err)
+		e.node.tell("node does not answer", err)
 	default:
-		n.tell("node is away", err)
+		e.node.tell("node is away", err)
 	}
 }
 
 // look finds out whether an endpoint carries out a call that writes, as takes do, and spends
 // nothing.
-func (n *Node) look(ctx context.Context, e *Endpoint, slot int) {
+func (e *Endpoint) look(ctx context.Context, slot int) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ctx, c := n.begin(ctx, e, slot, telemetry.Call{Operation: telemetry.Probe, Shard: shard.Tag(slot)}, 0, nil)
+	ctx, c := e.begin(ctx, slot, telemetry.Call{Operation: telemetry.Probe, Shard: shard.Tag(slot)}, 0, nil)
 	c.probes = true
 	answer := make(chan error, 1)
 	go func() {
-		answer <- e.scripts.Probe(ctx, n.env.Prefix, shard.Tag(slot))
+		answer <- e.scripts.Probe(ctx, e.node.env.Prefix, shard.Tag(slot))
 	}()
-	judged, err := n.patiently(ctx, e, answer)
+	judged, err := e.patiently(ctx, answer)
 	if !judged && e.breaker.ready() {
 		c.least = math.MaxInt64
 	}
@@ -97,12 +97,12 @@ const (
 // that is short of CPU a reply lies there and nobody reads it. So no time counts in which this
 // goroutine was late itself: whoever reads replies has waited for a processor, too. A process that
 // is late all the time does not judge.
-func (n *Node) patiently(ctx context.Context, e *Endpoint, answer <-chan error) (judged bool, err error) {
-	whole := max(n.env.CallTimeout, lookLeast)
+func (e *Endpoint) patiently(ctx context.Context, answer <-chan error) (judged bool, err error) {
+	whole := max(e.node.env.CallTimeout, lookLeast)
 	tick := whole / lookTicks
 	timer := time.NewTimer(tick)
 	defer timer.Stop()
-	began := n.env.Clock.Now()
+	began := e.node.env.Clock.Now()
 	answers := e.answers.Load()
 	for silent, now := 0, began; silent < lookTicks; {
 		if now-began > int64(lookMost*whole) {
@@ -117,7 +117,7 @@ func (n *Node) patiently(ctx context.Context, e *Endpoint, answer <-chan error) 
 		}
 		chance.Yield() // all that can run go first
 		before, heard := now, answers
-		now, answers = n.env.Clock.Now(), e.answers.Load()
+		now, answers = e.node.env.Clock.Now(), e.answers.Load()
 		switch {
 		case answers != heard: // it is busy with other calls
 			silent = 0

@@ -38,18 +38,23 @@ var (
 
 // Node is a configured Redis endpoint: how to reach it, and whether it answers.
 type Node struct {
-	Name   string
-	option rueidis.ClientOption
-	given  rueidis.Client // the caller's own client, or nil
-	env    *Settings
-	greet  func(name string, e *script.Endpoint) error // asks a server that was connected who it is; nil: nobody does
-	sets   *telemetry.Node
-
-	kept    sync.Map // see Kept
-	dialing breaker  // guards connecting
-	client  atomic.Pointer[connected]
+	Name    string
+	sets    *telemetry.Node
+	kept    sync.Map                // see Kept
 	mistake atomic.Pointer[mistake] // why it cannot serve as it is configured; nil: it can, as far as known
 	written atomic.Bool             // it has carried out what writes
+	link
+}
+
+// link is how a node is reached.
+type link struct {
+	node    *Node
+	env     *Settings
+	option  rueidis.ClientOption
+	given   rueidis.Client                              // the caller's own client, or nil
+	greet   func(name string, e *script.Endpoint) error // asks a server that was connected who it is; nil: nobody does
+	dialing breaker                                     // guards connecting
+	client  atomic.Pointer[connected]
 
 	mu      sync.Mutex
 	attempt chan struct{} // closed when the attempt to connect that is under way ends
@@ -67,6 +72,7 @@ type connected struct {
 // Endpoint is what fails and recovers as one: a standalone node, a Sentinel
 // set, or a range of a cluster's slots.
 type Endpoint struct {
+	node    *Node
 	breaker breaker
 	cause   atomic.Pointer[error]  // why no call was served last
 	told    atomic.Pointer[string] // what the log was told that the server says; nil: it answers
@@ -77,7 +83,9 @@ type Endpoint struct {
 
 // New returns a node that is connected when it is first used.
 func New(s Spec, env *Settings) *Node {
-	return &Node{Name: s.Name, given: s.Client, option: safeOption(s.Option), env: env, sets: telemetry.NewNode(s.Name)}
+	n := &Node{Name: s.Name, sets: telemetry.NewNode(s.Name)}
+	n.node, n.env, n.given, n.option = n, env, s.Client, safeOption(s.Option)
+	return n
 }
 
 // Endpoint returns what serves a slot, connecting first if need be. It waits
@@ -91,8 +99,8 @@ func (n *Node) Endpoint(ctx context.Context, slot int) (*Endpoint, error) {
 
 // ServerClock returns what is known of the time of the server of a slot. A node that was not
 // reached yet has a clock that nobody has heard.
-func (n *Node) ServerClock(slot int) *ServerClock {
-	c := n.client.Load()
+func (l *link) ServerClock(slot int) *ServerClock {
+	c := l.client.Load()
 	if c == nil {
 		return &ServerClock{}
 	}
@@ -100,8 +108,8 @@ func (n *Node) ServerClock(slot int) *ServerClock {
 }
 
 // Spread reports whether the node is known to spread its slots over several servers: a cluster.
-func (n *Node) Spread() bool {
-	c := n.client.Load()
+func (l *link) Spread() bool {
+	c := l.client.Load()
 	return c != nil && len(c.ranges) > 1
 }
 
@@ -121,114 +129,114 @@ func (n *Node) EachKept(use func(any) bool) {
 }
 
 // known returns the endpoint of a slot if the node was reached before, else nil.
-func (n *Node) known(slot int) *Endpoint {
-	if c := n.client.Load(); c != nil {
+func (l *link) known(slot int) *Endpoint {
+	if c := l.client.Load(); c != nil {
 		return c.ranges[slot*len(c.ranges)/shard.Slots]
 	}
 	return nil
 }
 
 // Connect connects to the node if it was not reached yet, as Endpoint does.
-func (n *Node) Connect(ctx context.Context) error {
-	if n.client.Load() != nil {
+func (l *link) Connect(ctx context.Context) error {
+	if l.client.Load() != nil {
 		return nil
 	}
-	n.mu.Lock()
-	if n.closed {
-		n.mu.Unlock()
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
 		return errClosed
 	}
-	if n.client.Load() != nil {
+	if l.client.Load() != nil {
 		// an attempt has ended since: another one's client would take its place, unclosed
-		n.mu.Unlock()
+		l.mu.Unlock()
 		return nil
 	}
-	if n.attempt == nil {
-		if !n.dialing.ready() && !n.dialing.claimProbe(n.env.Clock.Now()) {
-			err := n.unconnected()
-			n.mu.Unlock()
+	if l.attempt == nil {
+		if !l.dialing.ready() && !l.dialing.claimProbe(l.env.Clock.Now()) {
+			err := l.unconnected()
+			l.mu.Unlock()
 			return err
 		}
-		n.attempt = make(chan struct{})
-		go n.dial(n.attempt)
+		l.attempt = make(chan struct{})
+		go l.dial(l.attempt)
 	}
-	attempt := n.attempt
-	n.mu.Unlock()
+	attempt := l.attempt
+	l.mu.Unlock()
 
 	select {
 	case <-attempt:
 	case <-ctx.Done():
 		return because(fmt.Errorf("connecting to it: %w", ctx.Err()), ErrAway)
 	}
-	if n.client.Load() != nil {
+	if l.client.Load() != nil {
 		return nil
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
 		return errClosed
 	}
-	return n.unconnected()
+	return l.unconnected()
 }
 
 // unconnected is why the last attempt to connect failed. n.mu is held.
-func (n *Node) unconnected() error {
-	if n.failure == nil {
+func (l *link) unconnected() error {
+	if l.failure == nil {
 		return ErrAway
 	}
-	return because(n.failure, ErrAway)
+	return because(l.failure, ErrAway)
 }
 
 // because tells why a call was not sent: the cause first.
 func because(cause, state error) error { return fmt.Errorf("%w (%w)", cause, state) }
 
 // redial begins another attempt in the background if the pause since the last one is over.
-func (n *Node) redial(now int64) {
-	if !n.dialing.claimProbe(now) {
+func (l *link) redial(now int64) {
+	if !l.dialing.claimProbe(now) {
 		return
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.attempt == nil && !n.closed && n.client.Load() == nil {
-		n.attempt = make(chan struct{})
-		go n.dial(n.attempt)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.attempt == nil && !l.closed && l.client.Load() == nil {
+		l.attempt = make(chan struct{})
+		go l.dial(l.attempt)
 	}
 }
 
-func (n *Node) dial(attempt chan struct{}) {
-	c, err := n.reach()
-	if err == nil && n.greet != nil {
-		if err = n.greet(n.Name, c.ranges[0].scripts); err != nil {
-			n.closeClient(c.client)
+func (l *link) dial(attempt chan struct{}) {
+	c, err := l.reach()
+	if err == nil && l.greet != nil {
+		if err = l.greet(l.node.Name, c.ranges[0].scripts); err != nil {
+			l.closeClient(c.client)
 		}
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	defer close(attempt)
-	n.attempt, n.failure = nil, err
+	l.attempt, l.failure = nil, err
 	if err != nil {
-		n.blame(err)
-		if n.dialing.broke(n.env.Clock.Now()) {
-			n.tell("node cannot be used", err)
+		l.node.blame(err)
+		if l.dialing.broke(l.env.Clock.Now()) {
+			l.node.tell("node cannot be used", err)
 		}
 		return
 	}
-	if n.closed {
-		n.closeClient(c.client)
+	if l.closed {
+		l.closeClient(c.client)
 		return
 	}
-	n.dialing.succeeded(n.env.Clock.Now())
-	n.mistake.Store(nil)
-	n.client.Store(c)
+	l.dialing.succeeded(l.env.Clock.Now())
+	l.node.mistake.Store(nil)
+	l.client.Store(c)
 }
 
 // reach connects to the node.
-func (n *Node) reach() (*connected, error) {
-	client := n.given
+func (l *link) reach() (*connected, error) {
+	client := l.given
 	if client == nil {
 		var err error
-		if client, err = newOwned(n.option); err != nil {
-			return nil, hinted(err, n.option.TLSConfig != nil)
+		if client, err = newOwned(l.option); err != nil {
+			return nil, hinted(err, l.option.TLSConfig != nil)
 		}
 	}
 	ranges, clocks := 1, 1
@@ -237,7 +245,7 @@ func (n *Node) reach() (*connected, error) {
 	}
 	c := &connected{client: client, ranges: make([]*Endpoint, ranges), clocks: make([]ServerClock, clocks)}
 	for i := range c.ranges {
-		c.ranges[i] = &Endpoint{scripts: script.NewEndpoint(client)}
+		c.ranges[i] = &Endpoint{node: l.node, scripts: script.NewEndpoint(client)}
 	}
 	return c, nil
 }
@@ -276,8 +284,8 @@ func (n *Node) tell(what string, err error) {
 }
 
 // Masters is the number of servers that this node spreads its slots over.
-func (n *Node) Masters(ctx context.Context) int {
-	c := n.client.Load()
+func (l *link) Masters(ctx context.Context) int {
+	c := l.client.Load()
 	if c == nil || c.client.Mode() != rueidis.ClientModeCluster {
 		return 1
 	}
@@ -295,17 +303,17 @@ func (n *Node) Masters(ctx context.Context) int {
 	return 1
 }
 
-func (n *Node) Close() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.closed = true
-	if c := n.client.Load(); c != nil {
-		n.closeClient(c.client)
+func (l *link) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if c := l.client.Load(); c != nil {
+		l.closeClient(c.client)
 	}
 }
 
-func (n *Node) closeClient(c rueidis.Client) {
-	if n.given == nil {
+func (l *link) closeClient(c rueidis.Client) {
+	if l.given == nil {
 		c.Close()
 	}
 }
