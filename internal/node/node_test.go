@@ -49,7 +49,7 @@ func waitsToConnect() bool {
 	buf := make([]byte, 1<<20)
 	for g := range bytes.SplitSeq(buf[:runtime.Stack(buf, true)], []byte("\n\n")) {
 		state, _, _ := bytes.Cut(g, []byte("]"))
-		if bytes.Contains(state, []byte("[sync.Mutex.Lock")) && bytes.Contains(g, []byte(".(*Node).Connect(")) {
+		if bytes.Contains(state, []byte("[sync.Mutex.Lock")) && bytes.Contains(g, []byte(".(*link).Connect(")) {
 			return true
 		}
 	}
