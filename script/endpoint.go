@@ -53,17 +53,15 @@ func (e *Endpoint) Probe(ctx context.Context, prefix, tag string) error {
 
 // run sends one script: by name where the endpoint has it. Where it has not (first use, restart,
 // SCRIPT FLUSH, failover), one caller sends the full text as its own call and the others wait for
-// it, so that each loss costs one load and not one for every caller.
-func (e *Endpoint) run(ctx context.Context, number int, keys keyNames, args []string) ([]rueidis.RedisMessage, error) {
-	return e.runWith(ctx, number, keys[:countKeys(keys)], keys, args)
-}
-
-// runWith is run with other keys than those that the script names by number. It turns the statuses
-// below zero into errors.
-func (e *Endpoint) runWith(ctx context.Context, number int, keys []string, named keyNames,
-	args []string) ([]rueidis.RedisMessage, error) {
+// it, so that each loss costs one load and not one for every caller. keys are those that are
+// declared, none: those that the script names by number. Statuses below zero become errors.
+func (e *Endpoint) run(ctx context.Context, number int, named keyNames, args []string,
+	keys ...string) ([]rueidis.RedisMessage, error) {
 	if named[0] == "" {
 		return nil, errNoKey
+	}
+	if len(keys) == 0 {
+		keys = named[:countKeys(named)]
 	}
 	for pause := tornPause; ; pause *= 2 {
 		reply, err := e.sendLoaded(ctx, &programs[number], &e.loads[number], keys, args)

@@ -72,7 +72,7 @@ func (e *Endpoint) Settle(ctx context.Context, s ShardRef, r SettleRequest) (Set
 	}
 	var room [10]string
 	number, named := s.program(settleProgram), s.creating(r.take(s.algorithm)) // which names no mark
-	reply, err := e.runWith(ctx, number, s.settleKeys(&r), named, r.arguments(s.algorithm, room[:0]))
+	reply, err := e.run(ctx, number, named, r.arguments(s.algorithm, room[:0]), s.settleKeys(&r)...)
 	if err != nil {
 		return SettleReply{}, err
 	}

@@ -53,7 +53,8 @@ func (e *Endpoint) TakeAll(ctx context.Context, sections []Section) error {
 // it.
 func (e *Endpoint) takeTogether(ctx context.Context, sections []*Section) error {
 	chooseFull(sections)
-	commands := e.commands(sections)
+	cluster := e.client.Mode() == rueidis.ClientModeCluster
+	commands := commandsFor(sections, cluster)
 	if err := e.makeCalls(ctx, commands); err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func (e *Endpoint) takeTogether(ctx context.Context, sections []*Section) error 
 		}
 	}
 	if len(left) > 0 {
-		if err := e.makeCalls(ctx, e.commands(left)); err != nil {
+		if err := e.makeCalls(ctx, commandsFor(left, cluster)); err != nil {
 			fail(left, err)
 		}
 	}

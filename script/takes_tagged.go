@@ -16,9 +16,9 @@ type takeCall struct {
 	keys, args []string
 }
 
-// commands returns the calls that take from the sections: one for those that are for take.lua, in a
+// commandsFor returns the calls that take from the sections: one for those that are for take.lua, in a
 // cluster for each hash tag, and one for each of the others.
-func (e *Endpoint) commands(sections []*Section) (all []takeCall) {
+func commandsFor(sections []*Section, cluster bool) (all []takeCall) {
 	var calm []*Section
 	for _, s := range sections {
 		if s.full {
@@ -28,7 +28,7 @@ func (e *Endpoint) commands(sections []*Section) (all []takeCall) {
 		}
 	}
 	tagged := [][]*Section{calm}
-	if e.client.Mode() == rueidis.ClientModeCluster {
+	if cluster {
 		tagged = byTag(calm)
 	}
 	for _, some := range tagged {

@@ -237,7 +237,7 @@ func (g *collection) denied(ctx context.Context, d *Decision) error {
 	}
 	wait := time.Duration(now - g.since) // there was no time for a look, or others collect too
 	if g.outlook != nil && g.outlook.Free < g.n {
-		wait = c.Await(g.view.Routes, g.outlook, g.n)
+		wait = g.outlook.Await(c, g.view.Routes, g.n)
 	}
 	c.Deny(g.view.Routes, now, max(wait, g.view.Pause(now)), d)
 	return nil

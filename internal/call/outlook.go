@@ -23,7 +23,7 @@ type outlook struct {
 
 // Await returns how long it takes until n permits are free together. A process that has not
 // seen all of the shards does not know, and looks again after a while.
-func (c *Target) Await(r *limit.Routes, o *outlook, n int64) time.Duration {
+func (o *outlook) Await(c *Target, r *limit.Routes, n int64) time.Duration {
 	wait := time.Duration(o.when(n, r.Limit.Per) - o.made)
 	if !o.complete {
 		wait = min(wait, c.Process.Config.CallTimeout)

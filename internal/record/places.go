@@ -118,21 +118,19 @@ func ranked(prefix string, now []string, n int, nodes []shard.Node) []string {
 // Book is the records of a key prefix as a process knows them. Each node has a pointer that tells
 // where they are. It is safe for concurrent use.
 type Book struct {
-	Belief      // in where the records are
-	nodes       *node.Fleet
+	Belief // in where the records are
+	guide
 	participant string
 	known       atomic.Pointer[Places]
 	moved       atomic.Pointer[Places] // places of which one has moved, the last that were met; nil: none
 	helping     atomic.Bool            // to finish that move
 	silent      map[string]int64       // since when nodes were seen to have forgotten, by the clock's Now
-	// Renamed is called when servers turned out to be called otherwise. It must not wait.
-	Renamed func()
 }
 
 // NewBook returns records of which nothing is known yet. Processes are counted by the name
 // participant.
 func NewBook(nodes *node.Fleet, participant string) *Book {
-	b := &Book{nodes: nodes, participant: participant, silent: make(map[string]int64)}
+	b := &Book{guide: guide{fleet: nodes}, participant: participant, silent: make(map[string]int64)}
 	b.Belief = Belief{nodes: nodes, every: lookEvery, number: b.number,
 		ask:  func(ctx context.Context, whole bool) error { return b.look(ctx, whole && b.Known() != nil) },
 		soon: func(ctx context.Context) error { return b.Ask(ctx, true) }}
@@ -244,7 +242,7 @@ func (b *Book) latest(found []pointer) (*Places, error) {
 }
 
 // identify notes who the nodes say that they are. Of two that are one server the first is used.
-func (b *Book) identify(found []pointer) {
+func (b *guide) identify(found []pointer) {
 	news := false
 	for i := range found {
 		p := &found[i]
@@ -252,14 +250,14 @@ func (b *Book) identify(found []pointer) {
 			continue
 		}
 		var new bool
-		new, p.copied = b.nodes.Identify(p.node, node.Server{Run: p.run, Names: p.said.Called, Whole: p.whole,
+		new, p.copied = b.fleet.Identify(p.node, node.Server{Run: p.run, Names: p.said.Called, Whole: p.whole,
 			Up: p.uptime})
 		if !new {
 			continue
 		}
 		news = true
-		if _, used := b.nodes.Roster().ID(p.node); !used {
-			b.nodes.Log.Warn(usedOnce, "node", p.node)
+		if _, used := b.fleet.Roster().ID(p.node); !used {
+			b.fleet.Log.Warn(usedOnce, "node", p.node)
 		}
 	}
 	if news && b.Renamed != nil {

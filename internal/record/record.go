@@ -300,12 +300,12 @@ func (r *Record) voteAt(ctx context.Context, s *seat, place int, req script.Vote
 
 // call makes a call about records to a node. One that is away is asked only when it is time to find
 // out whether it is back.
-func (b *Book) call(ctx context.Context, n *node.Node, about telemetry.Call,
+func (b *guide) call(ctx context.Context, n *node.Node, about telemetry.Call,
 	do func(context.Context, *script.Endpoint) error) error {
 	if n == nil {
 		return node.ErrStranger
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(b.nodes.CallTimeout, patience))
+	ctx, cancel := context.WithTimeout(ctx, max(b.fleet.CallTimeout, patience))
 	defer cancel()
 	ctx, call, err := n.BeginUnlessAway(ctx, HomeSlot, about)
 	if err != nil {

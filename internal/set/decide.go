@@ -384,7 +384,7 @@ func soonest(ctx context.Context, m *call.Member, r *limit.Routes, n, since int6
 		return max(0, time.Duration(next-now))
 	}
 	o, _ := m.Target.Look(ctx, r, since)
-	return max(0, m.Target.Await(r, o, n))
+	return max(0, o.Await(m.Target, r, n))
 }
 
 // allOf joins the errors of a call. Where some tell of limits that are unavailable at present and
