@@ -135,7 +135,7 @@ func TestCalmSectionsBetweenOthers(t *testing.T) {
 						Groups: []Group{{Size: 1, Count: 2}, {Size: 30, Count: 1}}}},
 					{Ref: ref("twice"), Request: &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 9}}}},
 					{Ref: ref("dearer"), Request: ones(dearer, 1)},
-					{Ref: ref("absent"), Request: &TakeRequest{Proposal: p, Deadline: Unconfirmed,
+					{Ref: ref("absent"), Request: &TakeRequest{Proposal: p, Relied: Relied{Deadline: Unconfirmed},
 						Groups: []Group{{Size: 1, Count: 1}}}},
 					{Ref: ref("another"), Request: ones(p, 1)},
 				}

@@ -31,7 +31,7 @@ func TestNoShareIsCreatedAfterTheDeadline(t *testing.T) {
 			if late, err := endpoint.Take(ctx, ref, request); err != nil || late.Status != Absent || late.Granted != 0 {
 				t.Fatalf("%v: late: %+v %v", a, late, err)
 			}
-			book := &ReserveRequest{Proposal: p, Permits: 1, MaxDelay: time.Minute, Deadline: reply.At}
+			book := &ReserveRequest{Proposal: p, Permits: 1, MaxDelay: time.Minute, Relied: Relied{Deadline: reply.At}}
 			if late, err := endpoint.Reserve(ctx, ref, book); err != nil || late.Status != Absent || late.Granted != 0 {
 				t.Fatalf("%v: late reservation: %+v %v", a, late, err)
 			}
@@ -61,7 +61,7 @@ func TestAStateWithoutAShareHasADeadlineToo(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				reply, err := endpoint.Take(context.Background(), ref, &TakeRequest{Proposal: p, Deadline: Unconfirmed})
+				reply, err := endpoint.Take(context.Background(), ref, &TakeRequest{Proposal: p, Relied: Relied{Deadline: Unconfirmed}})
 				if err != nil || reply.Status != Absent || reply.Share != 0 || reply.Epoch != 0 {
 					t.Fatalf("%v, floor %d: %+v %v", a, floor, reply, err)
 				}

@@ -75,7 +75,7 @@ func TestABucketIsFullAgainAfterALoss(t *testing.T) {
 	onBoth(t, func(t *testing.T, client rueidis.Client) {
 		p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Burst: 25, Window: time.Second, Keep: time.Hour,
 			Algorithm: AlgorithmTokenBucket, Quarantine: true})
-		lost := &TakeRequest{Proposal: p, Seen: true}
+		lost := &TakeRequest{Proposal: p, Relied: Relied{Seen: true}}
 		r, err := NewEndpoint(client).Take(t.Context(), AlgorithmTokenBucket.Keys(redistest.Prefix(t), "t", "l"), lost)
 		twin := NewTwin(AlgorithmTokenBucket).Take(epoch0, lost)
 		if err != nil || r.Closed != 2500*time.Millisecond || twin.Closed != r.Closed {

@@ -5,18 +5,13 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-
-	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // ReserveRequest asks for permits at the first instant at which there is room for them.
 type ReserveRequest struct {
 	Proposal *Proposal
-	Known    time.Duration    // as in TakeRequest
-	Seen     bool             // as in TakeRequest
-	Deadline clock.ServerTime // as in TakeRequest
-	Fence    clock.ServerTime // likewise
-	Permits  int64            // 1 to MaxPermits, all or none
+	Relied
+	Permits int64 // 1 to MaxPermits, all or none
 	// MaxDelay is how far ahead the permits may be; 0: now or not at all. They are never farther
 	// ahead than a window of the shard, or than the time in which a burst of a bucket comes.
 	MaxDelay time.Duration
@@ -82,7 +77,7 @@ func (r *ReserveRequest) check(s ShardRef) error {
 
 // take is the take that proposes the same.
 func (r *ReserveRequest) take() *TakeRequest {
-	return &TakeRequest{Proposal: r.Proposal, Known: r.Known, Seen: r.Seen, Deadline: r.Deadline, Fence: r.Fence}
+	return &TakeRequest{Proposal: r.Proposal, Relied: r.Relied}
 }
 
 func (r *ReserveRequest) arguments(args []string) []string {

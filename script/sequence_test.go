@@ -164,10 +164,10 @@ func (s *stage) steps() []step {
 	callers := s.callers(rapid.IntRange(0, 3).Draw(s.t, "callers"))
 	return []step{{now: s.node, take: &TakeRequest{
 		Proposal: s.proposal(), Groups: s.groups(4, len(callers)), Callers: callers,
-		Seen:     rapid.Bool().Draw(s.t, "seen"),
-		Deadline: clock.ServerTime(s.deadline()), Fence: clock.ServerTime(s.fence()),
-		Known: rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Second, time.Minute, MaxWindow,
-			3 * MaxWindow}).Draw(s.t, "known"),
+		Relied: Relied{Seen: rapid.Bool().Draw(s.t, "seen"),
+			Deadline: clock.ServerTime(s.deadline()), Fence: clock.ServerTime(s.fence()),
+			Known: rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Second, time.Minute, MaxWindow,
+				3 * MaxWindow}).Draw(s.t, "known")},
 	}}}
 }
 
@@ -195,8 +195,8 @@ func (s *stage) aim() *SettleRequest {
 			Charge: rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(1, max(s.target/20, 1)),
 				rapid.Int64Range(1, min(3*s.target+1, MaxPermits))).Draw(s.t, "charged"),
 			Owed:     rapid.SampledFrom([]time.Duration{0, s.window, 3 * s.window, 9 * s.window}).Draw(s.t, "owed"),
-			Proposal: s.proposal(), Seen: rapid.Bool().Draw(s.t, "seen"),
-			Deadline: clock.ServerTime(s.deadline()), Fence: clock.ServerTime(s.fence()),
+			Proposal: s.proposal(), Relied: Relied{Seen: rapid.Bool().Draw(s.t, "seen"),
+				Deadline: clock.ServerTime(s.deadline()), Fence: clock.ServerTime(s.fence())},
 			Caller: s.somebody(),
 		}
 	}
@@ -247,8 +247,8 @@ func (s *stage) bookings() (steps []step) {
 	p := s.proposal()
 	for range rapid.OneOf(rapid.Just(1), rapid.IntRange(1, 50)).Draw(s.t, "bookings") {
 		book := &ReserveRequest{
-			Proposal: p, Seen: rapid.Bool().Draw(s.t, "seen"),
-			Deadline: clock.ServerTime(s.deadline()), Fence: clock.ServerTime(s.fence()),
+			Proposal: p, Relied: Relied{Seen: rapid.Bool().Draw(s.t, "seen"),
+				Deadline: clock.ServerTime(s.deadline()), Fence: clock.ServerTime(s.fence())},
 			Permits: rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(1, max(s.target/20, 1)),
 				rapid.Int64Range(1, min(max(s.target, 1)+1, MaxPermits))).Draw(s.t, "booked permits"),
 			MaxDelay: rapid.SampledFrom([]time.Duration{0, s.window / 2, s.window, 3 * s.window,

@@ -34,10 +34,8 @@ type SettleRequest struct {
 	Caller Caller
 	// These are as in TakeRequest, and must be there for a Charge. Without a Proposal nothing is
 	// created or adopted.
-	Proposal        *Proposal
-	Known           time.Duration
-	Seen            bool
-	Deadline, Fence clock.ServerTime
+	Proposal *Proposal
+	Relied
 }
 
 // SettleReply is what a take that asks for nothing would find after it; Granted is how many permits
@@ -110,7 +108,7 @@ func (r *SettleRequest) take(a Algorithm) *TakeRequest {
 	if p == nil {
 		p = nothing[a]
 	}
-	return &TakeRequest{Proposal: p, Known: r.Known, Seen: r.Seen, Deadline: r.Deadline, Fence: r.Fence}
+	return &TakeRequest{Proposal: p, Relied: r.Relied}
 }
 
 // nothing is what a call proposes that finds what is there and creates nothing.

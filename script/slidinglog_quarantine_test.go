@@ -37,7 +37,7 @@ func TestLostMemory(t *testing.T) {
 			b := &table{t: t, log: slidingTwin{whole: whole{uptime: c.uptime, uptimeKnown: !c.unknown}}}
 			p := b.propose(3, 10, 10, time.Minute, c.quarantine)
 			ask := []Group{{Size: 1, Count: 1}}
-			r := b.log.Take(hour, &TakeRequest{Proposal: p, Known: c.known, Seen: c.seen, Groups: ask})
+			r := b.log.Take(hour, &TakeRequest{Proposal: p, Relied: Relied{Known: c.known, Seen: c.seen}, Groups: ask})
 			if r.Status != c.status || r.Closed != c.closed || r.Retry != c.closed ||
 				(r.Granted == 1) != (c.closed == 0) {
 				t.Fatalf("%+v", r)
@@ -54,7 +54,7 @@ func TestLostMemory(t *testing.T) {
 // TestQuarantineTakesNoFloors: what is proposed meanwhile may be older than the loss.
 func TestQuarantineTakesNoFloors(t *testing.T) {
 	b := &table{t: t}
-	b.log.Take(0, &TakeRequest{Proposal: b.propose(1, 100, 100, time.Second, true), Seen: true})
+	b.log.Take(0, &TakeRequest{Proposal: b.propose(1, 100, 100, time.Second, true), Relied: Relied{Seen: true}})
 	next := b.propose(2, 20, 20, time.Second, true)
 	if r := b.take(500_000, next, 1, 0); r.Share != 0 || r.Closed != 500*time.Millisecond || r.Retry != r.Closed {
 		t.Fatalf("%+v", r)
@@ -67,7 +67,7 @@ func TestQuarantineTakesNoFloors(t *testing.T) {
 func TestClearLiftsQuarantine(t *testing.T) {
 	b := &table{t: t}
 	p := b.propose(1, 10, 10, time.Second, true)
-	b.log.Take(0, &TakeRequest{Proposal: p, Seen: true})
+	b.log.Take(0, &TakeRequest{Proposal: p, Relied: Relied{Seen: true}})
 	b.take(1, p, 1, 0)
 	if r := b.log.Clear(2); r != (ClearReply{Status: OK, Epoch: 1}) {
 		t.Fatalf("%+v", r)

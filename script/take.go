@@ -49,9 +49,8 @@ func (s Status) String() string {
 // state.
 const Unconfirmed clock.ServerTime = -1
 
-// TakeRequest proposes a share and asks for permits.
-type TakeRequest struct {
-	Proposal *Proposal
+// Relied is what a call relies on.
+type Relied struct {
 	// Known is how long the limit is known to have existed; 0: not known. On a node that has been
 	// up for less, by more than a second, and for less than the window, absent state means a loss.
 	Known time.Duration
@@ -65,7 +64,13 @@ type TakeRequest struct {
 	Deadline clock.ServerTime
 	// Fence is the time of the node until which this call may do anything; 0: no
 	// end. After it the reply is Fenced, and nothing was granted or written.
-	Fence  clock.ServerTime
+	Fence clock.ServerTime
+}
+
+// TakeRequest proposes a share and asks for permits.
+type TakeRequest struct {
+	Proposal *Proposal
+	Relied
 	Groups []Group // at most MaxGroups; none: only propose and look
 	// Callers are the participants that the groups belong to, at most MaxCallers. Without any the
 	// request is anonymous: it is never held back for the sake of others, and what is refused to it

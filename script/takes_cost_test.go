@@ -54,7 +54,7 @@ func BenchmarkTakes(b *testing.B) {
 // takesOf returns what takes a permit of each of 64 keys from a first one on.
 func takesOf(b *testing.B, e *Endpoint, a Algorithm, share int64) func(first, keys int) {
 	p := terms(b, Terms{Epoch: 1, Target: share, Floor: share, Window: time.Hour, Keep: time.Hour, Algorithm: a})
-	r := &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 1}}, Known: time.Minute,
+	r := &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 1}}, Relied: Relied{Known: time.Minute},
 		Callers: []Caller{{ID: "0123456789abcdef", Weight: 1000}}}
 	return func(first, keys int) {
 		sections := make([]Section, 64)

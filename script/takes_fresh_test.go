@@ -78,7 +78,8 @@ func sameAsks(t *rapid.T) map[Algorithm][]*TakeRequest {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &TakeRequest{Proposal: p, Known: time.Minute, Seen: rapid.IntRange(0, 3).Draw(t, "seen") == 0}
+			r := &TakeRequest{Proposal: p,
+				Relied: Relied{Known: time.Minute, Seen: rapid.IntRange(0, 3).Draw(t, "seen") == 0}}
 			for range rapid.IntRange(0, 2).Draw(t, "groups") {
 				r.Groups = append(r.Groups, Group{Size: rapid.Int64Range(1, 3).Draw(t, "size"), Count: 1})
 			}

@@ -53,8 +53,8 @@ func (c *crowdOfShards) sections(t *rapid.T, now int64) (sections []Section, of 
 			}
 			sections, of = append(sections, Section{Ref: c.refs[i], Request: &TakeRequest{
 				Proposal: fitted, Groups: s.groups(3, len(callers)), Callers: callers,
-				Seen: rapid.Bool().Draw(t, "seen"), Known: time.Minute,
-				Deadline: clock.ServerTime(s.deadline()), Fence: clock.ServerTime(s.fence()),
+				Relied: Relied{Seen: rapid.Bool().Draw(t, "seen"), Known: time.Minute,
+					Deadline: clock.ServerTime(s.deadline()), Fence: clock.ServerTime(s.fence())},
 			}}), append(of, i)
 		}
 	}

@@ -76,9 +76,7 @@ func (l *Lane) Propose(ctx context.Context, t *Terms) (reply script.TakeReply, e
 		if err != nil {
 			return 0, 0, err
 		}
-		req := &script.TakeRequest{Proposal: t.Proposal}
-		req.Known, req.Seen, req.Deadline, _ = on.tell()
-		reply, err = c.Scripts.Take(ctx, l.Ref, req)
+		reply, err = c.Scripts.Take(ctx, l.Ref, &script.TakeRequest{Proposal: t.Proposal, Relied: on.tell()})
 		received := c.Finish(ctx, err)
 		switch {
 		case err != nil || unserved(reply.Status):
@@ -113,11 +111,10 @@ func (s *Seat) Reserve(ctx context.Context,
 			return 0, 0, err
 		}
 		req := &script.ReserveRequest{
-			Proposal: on.fixed.Proposal, Permits: b.Permits, MinDelay: max(0, time.Duration(b.From-c.Sent)),
+			Proposal: on.fixed.Proposal, Relied: on.tell(), Permits: b.Permits, MinDelay: max(0, time.Duration(b.From-c.Sent)),
 			MaxDelay: 10 * script.MaxWindow, // the shard knows how far ahead it may be
 			Caller:   s.name(),
 		}
-		req.Known, req.Seen, req.Deadline, req.Fence = on.tell()
 		req.Caller.Waiting = min(b.Permits, fairness.MaxReport)
 		if b.Deadline != 0 {
 			req.MaxDelay = min(req.MaxDelay, max(0, time.Duration(b.Deadline-c.Sent)))
@@ -191,7 +188,7 @@ func (s *Seat) Settle(ctx context.Context, r script.SettleRequest) (reply script
 		}
 		if r.Charge > 0 {
 			r.Proposal = on.fixed.Proposal
-			r.Known, r.Seen, r.Deadline, r.Fence = on.tell()
+			r.Relied = on.tell()
 		}
 		reply, err = c.Scripts.Settle(ctx, l.Ref, r)
 		received := c.Finish(ctx, err)

@@ -77,13 +77,14 @@ func (b basis) deadline(believed Belief, now clock.Elapsed) clock.ServerTime {
 func (b basis) expired() bool { return b.lane.Limit.Belief(0, b.now()).Expired }
 
 // tell is what a call tells the shard of what it relies on.
-func (b basis) tell() (known time.Duration, seen bool, deadline, fence clock.ServerTime) {
+func (b basis) tell() script.Relied {
 	now, used := b.now(), b.lane.Known.usedAt.Load()
 	believed := b.lane.Limit.Belief(b.terms().Epoch, now)
 	// Whether this process saw the shard's state so lately that it cannot have expired since: what
 	// has an entry in its log lives a window longer, also while this machine is suspended.
-	seen = used != 0 && time.Duration(int64(now)-used) < b.lane.Terms.Load().Window
-	return believed.Known, seen, b.deadline(believed, now), b.fence()
+	seen := used != 0 && time.Duration(int64(now)-used) < b.lane.Terms.Load().Window
+	return script.Relied{Known: believed.Known, Seen: seen, Deadline: b.told(believed.Until, now, script.Unconfirmed),
+		Fence: b.fence()}
 }
 
 // refused is a time of any node that is over: a call that has it as its fence does nothing.

@@ -37,7 +37,7 @@ func (s *section) prepare(b basis, now int64) {
 	s.terms = t
 	s.req.Groups, s.req.Callers = s.groups, s.callers
 	s.req.Proposal = t.Proposal
-	s.req.Known, s.req.Seen, s.req.Deadline, s.req.Fence = b.tell()
+	s.req.Relied = b.tell()
 	s.req.Room, s.req.CallerRoom = s.grants[:0], s.req.CallerRoom[:0]
 	// From afar there is no time for a second call: after a rest much may have changed, and whoever
 	// has a name and is refused contends. Of a key the process knows little.

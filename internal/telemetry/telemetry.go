@@ -31,6 +31,11 @@ type Telemetry struct {
 	waiting   metric.Float64Histogram
 	batch     metric.Int64Histogram
 	script    metric.Float64Histogram
+	observed
+}
+
+// observed are the gauges, and their registration.
+type observed struct {
 	remaining metric.Int64ObservableGauge
 	available metric.Int64ObservableGauge
 	waiters   metric.Int64ObservableGauge

@@ -54,7 +54,7 @@ func (s *Shard) Try(ctx context.Context) (granted bool, after time.Duration, err
 func (s *Shard) ask(ctx context.Context, n, count int64) (granted int64, after time.Duration, err error) {
 	reply, err := s.endpoint.Take(ctx, s.ref, &script.TakeRequest{
 		Proposal: s.proposal,
-		Seen:     true,
+		Relied:   script.Relied{Seen: true},
 		Groups:   []script.Group{{Size: n, Count: count}},
 	})
 	return reply.Granted, reply.Retry, err
