@@ -78,15 +78,6 @@ func (v *view) seated(ctx context.Context, first *dispatch.Ask, d *Decision) (bo
 	return false, v.unserved(ctx, first.N, first.Since, &attempt{now: first.Since, retry: dispatch.UnknownRetry}, d)
 }
 
-// finish does the last step of whole, with the answer to the first ask or err.
-func (v *view) finish(ctx context.Context, first *dispatch.Ask, err error, d *Decision) error {
-	if err == nil && first.Granted == first.N {
-		v.take(first, d)
-		return nil
-	}
-	return v.spill(ctx, first, err, d)
-}
-
 // attempt is what a call has seen so far at the shards that did not serve it.
 type attempt struct {
 	done    tried
@@ -122,9 +113,16 @@ func (a *attempt) told(retry time.Duration) {
 	}
 }
 
-// spill goes on with a call at other shards after its first ask has ended.
-func (v *view) spill(ctx context.Context, next *dispatch.Ask, err error, d *Decision) error {
+// finish ends a call whose first ask was answered, or failed with err: it fills in that one shard
+// granted everything, or goes on at other shards.
+func (v *view) finish(ctx context.Context, next *dispatch.Ask, err error, d *Decision) error {
 	c := v.member.Target
+	if err == nil && next.Granted == next.N {
+		d.Granted, d.ticket, d.Delay = next.Granted, next.Ticket, next.Delay
+		d.first.Seat, d.first.At, d.first.N = next.Seat, next.At, next.Granted
+		c.complete(d, v.Routes, next.Rest, next.Now)
+		return nil
+	}
 	n, since, by, i := next.N, next.Since, next.By, v.place(next.Seat)
 	seen := attempt{retry: dispatch.UnknownRetry, by: by}
 	refused := 0
@@ -154,8 +152,7 @@ func (v *view) spill(ctx context.Context, next *dispatch.Ask, err error, d *Deci
 		*next = dispatch.Ask{N: n, Since: since, By: by}
 		err = v.seats[i].Ask(ctx, next, seen.now)
 		if err == nil && next.Granted == n {
-			v.take(next, d)
-			return nil
+			return v.finish(ctx, next, nil, d)
 		}
 	}
 	return v.unserved(ctx, n, since, &seen, d)
@@ -182,13 +179,6 @@ func (v *view) dueElsewhere(n, now int64) bool {
 		fits = fits || s.Lane.Most() >= n
 	}
 	return paced && fits
-}
-
-// take fills in that one shard granted everything.
-func (v *view) take(a *dispatch.Ask, d *Decision) {
-	d.Granted, d.ticket, d.Delay = a.Granted, a.Ticket, a.Delay
-	d.first.Seat, d.first.At, d.first.N = a.Seat, a.At, a.Granted
-	v.member.Target.complete(d, v.Routes, a.Rest, a.Now)
 }
 
 // some gets as many permits as there are, up to n, from as many shards as it takes; the turns of a
