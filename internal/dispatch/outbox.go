@@ -91,11 +91,14 @@ func (o *outbox) add(l *Lane, since int64) {
 
 // overdue reports whether what waits is more than can be sent in time. If the first has waited for
 // half of a call timeout, newcomers would. Where much more comes than can be served, the first
-// tells that too late: then no more may wait than left the line in a quarter of a call timeout.
+// tells that too late: then no more may wait than left the line in a quarter of a call timeout. So
+// it is once calls have been shed for a call timeout, without a pause as long as that, and the line
+// was never empty for a while. Between bursts that can be served it is.
 func (o *outbox) overdue(now int64) bool {
-	since := o.oldest.Load()
+	since, most := o.oldest.Load(), int64(o.env.CallTimeout)
 	return since != 0 && (o.env.overdue(since, now) ||
-		o.lasts(now, int64(o.env.CallTimeout)) && o.line.Load() > max(o.pace.Load(), maxLoad))
+		now-o.shed.Load() <= most && now-o.shedding.Load() > most && now-o.rested.Load() > most &&
+			o.line.Load() > max(o.pace.Load(), maxLoad))
 }
 
 // sheds notes that a call is shed, because the line is overdue.
@@ -108,27 +111,6 @@ func (o *outbox) sheds(now int64) {
 		o.shed.Store(now)
 		o.env.shed.Store(now)
 	}
-}
-
-// lasts reports whether calls have been shed for more than a call timeout, without a pause as long
-// as that, and the line was never empty for a while. Between bursts that can be served it is.
-func (o *overload) lasts(now, most int64) bool {
-	return now-o.shed.Load() <= most && now-o.shedding.Load() > most && now-o.rested.Load() > most
-}
-
-// leaves counts a lane that has left the line. o.mu is held.
-func (o *outbox) leaves(now int64) {
-	line := int64(len(o.waiting) - o.gone)
-	if o.line.Store(line); line == 0 {
-		o.emptied = now
-	}
-	if each, took := int64(o.env.CallTimeout/4), now-o.pacedAt; took >= each {
-		if took < 2*each { // else nothing left for a while: that is no pace
-			o.pace.Store(o.left * each / took)
-		}
-		o.left, o.pacedAt = 0, now
-	}
-	o.left++
 }
 
 // Crowded reports whether more waits for every node than can be sent in time: then it is time that
@@ -306,6 +288,16 @@ func (o *outbox) pop(f *flight, now int64) (l *Lane, more *flight) {
 	if o.gone < len(o.waiting) {
 		o.oldest.Store(o.waiting[o.gone].since)
 	}
-	o.leaves(now)
+	line := int64(len(o.waiting) - o.gone)
+	if o.line.Store(line); line == 0 {
+		o.emptied = now
+	}
+	if each, took := int64(o.env.CallTimeout/4), now-o.pacedAt; took >= each {
+		if took < 2*each { // else nothing left for a while: that is no pace
+			o.pace.Store(o.left * each / took)
+		}
+		o.left, o.pacedAt = 0, now
+	}
+	o.left++
 	return l, nil
 }

@@ -82,17 +82,23 @@ func (f *Family) planOf(c *Core, ft *Routes) (*Plan, error) {
 			came = shard.Terms{} // so LimiterWith would say now
 		}
 	}
-	fresh := func() (*Plan, error) {
-		layout, err := ft.Layout.ForKey(c.ID, came)
-		if err != nil {
-			return nil, err
+	at, only := ft.Layout.Keys.Only(c.ID)
+	if only {
+		f.plans.mu.Lock()
+		defer f.plans.mu.Unlock()
+		if p := f.plans.of(ft)[keyPlan{at, came}]; p != nil {
+			return p, nil
 		}
-		return c.plan(layout)
 	}
-	if at, only := ft.Layout.Keys.Only(c.ID); only {
-		return f.plans.of(ft, keyPlan{at, came}, fresh)
+	layout, err := ft.Layout.ForKey(c.ID, came)
+	if err != nil {
+		return nil, err
 	}
-	return fresh()
+	p, err := c.plan(layout)
+	if err == nil && only {
+		f.plans.at[keyPlan{at, came}] = p
+	}
+	return p, err
 }
 
 // Keyed is a key with the terms that come with its calls, if any do.

@@ -136,19 +136,10 @@ type keyPlan struct {
 // the limits that come with calls.
 const mostKeyPlans = 4096
 
-// of returns the plan of a key with a single shard, and has it made if it is not known.
-func (k *keyPlans) of(from *Routes, at keyPlan, fresh func() (*Plan, error)) (*Plan, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+// of returns the plans under the family's routes. k.mu is held.
+func (k *keyPlans) of(from *Routes) map[keyPlan]*Plan {
 	if k.from != from || len(k.at) >= mostKeyPlans {
 		k.from, k.at = from, make(map[keyPlan]*Plan)
 	}
-	if p := k.at[at]; p != nil {
-		return p, nil
-	}
-	p, err := fresh()
-	if err == nil {
-		k.at[at] = p
-	}
-	return p, err
+	return k.at
 }
