@@ -110,7 +110,8 @@ func BenchmarkTake(b *testing.B) {
 		b.Fatal(err)
 	}
 	ref := ShardKeys("", "t", "limit")
-	r := &TakeRequest{Proposal: p, Relied: Relied{Known: time.Hour}, Groups: []Group{{Size: 1, Count: 17}}, Room: make([]int64, 0, 1)}
+	r := &TakeRequest{Proposal: p, Relied: Relied{Known: time.Hour},
+		Groups: []Group{{Size: 1, Count: 17}}, Room: make([]int64, 0, 1)}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := endpoint.Take(context.Background(), ref, r); err != nil {

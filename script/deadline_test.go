@@ -61,7 +61,8 @@ func TestAStateWithoutAShareHasADeadlineToo(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				reply, err := endpoint.Take(context.Background(), ref, &TakeRequest{Proposal: p, Relied: Relied{Deadline: Unconfirmed}})
+				reply, err := endpoint.Take(context.Background(), ref,
+					&TakeRequest{Proposal: p, Relied: Relied{Deadline: Unconfirmed}})
 				if err != nil || reply.Status != Absent || reply.Share != 0 || reply.Epoch != 0 {
 					t.Fatalf("%v, floor %d: %+v %v", a, floor, reply, err)
 				}

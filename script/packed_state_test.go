@@ -252,7 +252,8 @@ func TestForgottenQueue(t *testing.T) {
 		3 * time.Second: 1500 * time.Millisecond, 5 * time.Second: 0} {
 		twin := NewTwin(AlgorithmLeakyBucket)
 		twin.(packedTwin).runFor(uptime)
-		if reply := twin.Take(epoch0, &TakeRequest{Proposal: p, Relied: Relied{Known: time.Hour}}); reply.Closed != want {
+		r := &TakeRequest{Proposal: p, Relied: Relied{Known: time.Hour}}
+		if reply := twin.Take(epoch0, r); reply.Closed != want {
 			t.Errorf("up for %v: closed for %v, not %v", uptime, reply.Closed, want)
 		}
 	}

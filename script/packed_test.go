@@ -116,8 +116,9 @@ func (s *packedStage) fitted(p *Proposal) *Proposal {
 		s.burst[p.epoch] = burst
 	}
 	terms := Terms{
-		Epoch: p.epoch, Target: p.target, Floor: p.floor, Window: duration(p.window), Keep: keep, Algorithm: s.algorithm,
-		Burst: min(burst, MaxPermits), Quarantine: p.quarantine,
+		Epoch: p.epoch, Target: p.target, Floor: p.floor, Window: duration(p.window), Keep: keep,
+		Algorithm: s.algorithm,
+		Burst:     min(burst, MaxPermits), Quarantine: p.quarantine,
 		Held: max(p.held, 0), HeldKnown: p.held >= 0,
 	}
 	if s.retire[p.epoch] {

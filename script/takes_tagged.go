@@ -16,8 +16,8 @@ type takeCall struct {
 	keys, args []string
 }
 
-// commandsFor returns the calls that take from the sections: one for those that are for take.lua, in a
-// cluster for each hash tag, and one for each of the others.
+// commandsFor returns the calls that take from the sections: one for those that are for take.lua,
+// in a cluster for each hash tag, and one for each of the others.
 func commandsFor(sections []*Section, cluster bool) (all []takeCall) {
 	var calm []*Section
 	for _, s := range sections {

@@ -45,7 +45,8 @@ func (c *crowdOfShards) sections(t *rapid.T, now int64) (sections []Section, of 
 		for range rapid.IntRange(0, 2).Draw(t, "sections") {
 			callers := s.callers(rapid.IntRange(0, 3).Draw(t, "callers"))
 			p := *s.proposal()
-			fitted, err := Terms{Epoch: p.epoch, Target: p.target, Floor: p.floor, Window: duration(p.window), Keep: keep,
+			fitted, err := Terms{Epoch: p.epoch, Target: p.target, Floor: p.floor,
+				Window: duration(p.window), Keep: keep,
 				Algorithm: c.refs[i].algorithm, Quarantine: p.quarantine,
 				Held: max(p.held, 0), HeldKnown: p.held >= 0}.Proposal()
 			if err != nil {

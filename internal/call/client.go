@@ -37,8 +37,8 @@ type Client struct {
 // New checks the whole configuration and returns a Client, which connects on first use.
 func New(cfg limit.Config, errs limit.Errors) (c *Client, err error) {
 	c = &Client{FamilyKeys: rememberedKeys, known: make(map[string]*Target)}
-	c.Process, err = limit.NewProcess(cfg, errs, limit.Events{Gauges: c.gauges, Renamed: c.renew, NodesChanged: c.reconsider,
-		Deleted: c.forget})
+	c.Process, err = limit.NewProcess(cfg, errs, limit.Events{Gauges: c.gauges, Renamed: c.renew,
+		NodesChanged: c.reconsider, Deleted: c.forget})
 	if err != nil {
 		return nil, err
 	}

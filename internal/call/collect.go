@@ -190,7 +190,8 @@ func (g *collection) retry(ctx context.Context) (err error) {
 		}
 		var found []int64
 		g.outlook, found = c.Look(ctx, g.view.Routes, g.since)
-		if g.outlook.Free < g.n || slices.ContainsFunc(g.view.seats, func(s *dispatch.Seat) bool { return s.Paced(now) }) {
+		paced := slices.ContainsFunc(g.view.seats, func(s *dispatch.Seat) bool { return s.Paced(now) })
+		if g.outlook.Free < g.n || paced {
 			return c.Process.Gone(ctx, nil)
 		}
 		if err = g.inOrder(ctx, found); err != nil || g.lacks() == 0 {

@@ -152,8 +152,8 @@ func (f *flight) call(ctx context.Context) (received int64, err error) {
 	return received, err
 }
 
-// verdict is what the call tells of what serves a lane: that it answers, if it said of one shard what
-// a server in good health says.
+// verdict is what the call tells of what serves a lane: that it answers, if it said of one shard
+// what a server in good health says.
 func (f *flight) verdict(l *Lane, whole error) (err error) {
 	if whole != nil {
 		return whole

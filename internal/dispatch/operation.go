@@ -111,7 +111,8 @@ func (s *Seat) Reserve(ctx context.Context,
 			return 0, 0, err
 		}
 		req := &script.ReserveRequest{
-			Proposal: on.fixed.Proposal, Relied: on.tell(), Permits: b.Permits, MinDelay: max(0, time.Duration(b.From-c.Sent)),
+			Proposal: on.fixed.Proposal, Relied: on.tell(), Permits: b.Permits,
+			MinDelay: max(0, time.Duration(b.From-c.Sent)),
 			MaxDelay: 10 * script.MaxWindow, // the shard knows how far ahead it may be
 			Caller:   s.name(),
 		}

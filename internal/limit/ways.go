@@ -30,8 +30,8 @@ func (of *ways) stranger(node string) {
 			of.missing = make(map[string]bool)
 		}
 		of.missing[node] = true
-		of.core.Process.Config.Logger.Warn("limiter has shards on a node that is not in Config.Nodes; this process serves from "+
-			"the others", "limiter", of.core.Title(), "node", node)
+		of.core.Process.Config.Logger.Warn("limiter has shards on a node that is not in Config.Nodes; this process "+
+			"serves from the others", "limiter", of.core.Title(), "node", node)
 	}
 }
 

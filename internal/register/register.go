@@ -94,7 +94,8 @@ func New(env *Env, s Subject) *Register {
 		every = confirmFamilyEvery
 	}
 	r.Watch = env.Book.New("limit:"+s.ID, r.keep, r.Age, s.Metrics).Watch(record.Watched{
-		Every: every, Participates: true, Number: r.epoch, Begins: r.begins, Heard: r.heard, Next: r.next, Soon: r.lookUp})
+		Every: every, Participates: true, Number: r.epoch, Begins: r.begins, Heard: r.heard, Next: r.next,
+		Soon: r.lookUp})
 	r.Participants.Store(1)
 	return r
 }
