@@ -124,19 +124,20 @@ func (e *Env) Crowded(nodes *node.Roster) bool {
 	if now-shed > int64(e.CallTimeout) {
 		return false
 	}
-	crowded := false
-	nodes.Each(func(n *node.Node) bool {
-		crowded = false
-		n.EachKept(func(kept any) bool {
+	for n := range nodes.Each {
+		crowded := false
+		for kept := range n.EachKept {
 			o := kept.(*outbox)
-			if crowded = o.overdue(now); crowded {
-				o.sheds(now)
+			if crowded = o.overdue(now); !crowded {
+				return false
 			}
-			return crowded
-		})
-		return crowded
-	})
-	return crowded
+			o.sheds(now)
+		}
+		if !crowded {
+			return false
+		}
+	}
+	return true
 }
 
 // next is the flight that is to load what waits; nil if one is about to, or nothing waits, or there

@@ -97,8 +97,7 @@ func (m *Mistakes) Unwrap() []error { return m.each }
 // Mistaken returns what is wrong with nodes of the Config if the others are no majority, which
 // records need.
 func (f *Fleet) Mistaken() error {
-	var all []*Node
-	f.Roster().Each(func(n *Node) bool { all = append(all, n); return true })
+	all := slices.Collect(f.Roster().Each)
 	return Mistaken(all, len(all)/2+1)
 }
 
