@@ -223,9 +223,7 @@ func (r *Register) Delete(ctx context.Context, drop func(context.Context) error)
 // find adopts what is stored, so that the shards of the newest layout are deleted. It fails if this
 // process neither knows the limit nor can tell whether it is stored. The token is held.
 func (r *Register) find(ctx context.Context) error {
-	within, cancel := context.WithTimeout(ctx, r.env.Nodes.Patience())
-	defer cancel()
-	layout, err := r.Look(within)
+	layout, err := r.Look(ctx)
 	if err == nil {
 		err = r.Limit.Adopt(*layout)
 	}
