@@ -34,7 +34,7 @@ func TestGolden(t *testing.T) {
 	fenced.Fence = &shard.Fence{Lost: []string{"b"}}
 	again := on("a", 36)
 	again[0].Life = "x-2"
-	off := settled.Spec()
+	off := settled.Spec
 	off.Mode = "off"
 	for want, l := range map[string]shard.Layout{
 		goldenSettled:   settled,

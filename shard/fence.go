@@ -59,7 +59,7 @@ func (s Spec) Lasts() time.Duration {
 // GrantsLast returns how long what any shard of l granted can still count, also before, under
 // another layout.
 func (l Layout) GrantsLast() time.Duration {
-	lasts := max(l.Lasts, l.Spec().Lasts())
+	lasts := max(l.Lasts, l.Spec.Lasts())
 	if l.Keys != nil {
 		lasts = max(lasts, l.Keys.Longest)
 	}
@@ -70,13 +70,13 @@ func (l Layout) GrantsLast() time.Duration {
 // held for so long, counts still. Grants that matter no longer than those of l itself change
 // nothing.
 func (l Layout) counting(earlier Layout, held time.Duration) Layout {
-	own := l.Spec().Lasts()
+	own := l.Spec.Lasts()
 	count := func(lasts, left time.Duration) {
 		if lasts > own {
 			l.Lasts, l.Left = max(l.Lasts, lasts), max(l.Left, left)
 		}
 	}
-	lasts := earlier.Spec().Lasts()
+	lasts := earlier.Spec.Lasts()
 	count(lasts, lasts+lasts/100+believed)
 	count(earlier.countsAfter(held))
 	return l

@@ -70,7 +70,7 @@ func drawSpec(t *rapid.T) shard.Spec {
 // write has a majority keep a layout. Some of the others follow later.
 func (w *keepers) write(t *rapid.T, next shard.Layout) {
 	if old := w.layout; old.Epoch > 0 {
-		lasts := old.Spec().Lasts()
+		lasts := old.Spec.Lasts()
 		w.granted = append(w.granted, granted{lasts, w.now + goesOnFor + lasts + lasts/100})
 		was := keysOf(old)
 		if !sameKeys(was, keysOf(next)) {
@@ -138,7 +138,7 @@ func sameKeys(p, q shard.Past) bool {
 func (w *keepers) check(t *rapid.T) {
 	l := w.layout
 	for _, g := range w.granted {
-		if counts := max(l.Lasts, l.Spec().Lasts()); w.now < g.until && counts < g.lasts {
+		if counts := max(l.Lasts, l.Spec.Lasts()); w.now < g.until && counts < g.lasts {
 			t.Fatalf("after %v, %v are counted; grants of %v matter until %v", w.now, counts, g.lasts, g.until)
 		}
 	}

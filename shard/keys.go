@@ -127,7 +127,7 @@ func (l Layout) Forget(epoch int64, held, after time.Duration) (Layout, error) {
 	}
 	keys.Before = slices.Clone(keys.Before[leftFor(keys.Before, after):])
 	keys.Cut = keys.Moving()
-	return l.follow(epoch, l.Spec(), l.Live(), keys, held)
+	return l.follow(epoch, l.Spec, l.Live(), keys, held)
 }
 
 // Rearrange returns the layout of a family that is to follow l, with its keys placed over nodes.
@@ -137,11 +137,11 @@ func (l Layout) Rearrange(epoch int64, nodes []Node, held time.Duration) (Layout
 	if l.Keys == nil {
 		return Layout{}, errNoFamily
 	}
-	keys, err := l.keysAfter(l.Spec(), Arrangement{l.Keys.Slots, nodes}, held)
+	keys, err := l.keysAfter(l.Spec, Arrangement{l.Keys.Slots, nodes}, held)
 	if err != nil {
 		return Layout{}, err
 	}
-	return l.follow(epoch, l.Spec(), l.Live(), keys, held)
+	return l.follow(epoch, l.Spec, l.Live(), keys, held)
 }
 
 var errNoFamily = fmt.Errorf("%w: not the layout of a family", ErrInvalidLayout)
@@ -169,9 +169,8 @@ func (l Layout) ForKey(id string, own Terms) (Layout, error) {
 	if l.Keys == nil {
 		return Layout{}, errNoFamily
 	}
-	s := own.Over(l.Spec())
-	next := s.layout(l.Epoch)
-	next.Fence = l.Fence
+	s := own.Over(l.Spec)
+	next := Layout{Epoch: l.Epoch, Spec: s, Fence: l.Fence}
 	is := l.Keys.shard(id)
 	is.Share = s.Permits
 	next.Shards = s.live([]Shard{is})

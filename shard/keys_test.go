@@ -26,7 +26,7 @@ func family(t interface{ Fatal(...any) }, epoch int64, s shard.Spec, nodes []sha
 // succeed returns the layout of a family with another spec, and then over other nodes.
 func succeed(t interface{ Fatal(...any) }, l shard.Layout, s shard.Spec, nodes []shard.Node) shard.Layout {
 	var err error
-	if s != l.Spec() {
+	if s != l.Spec {
 		if l, err = l.Change(l.Epoch+1, s, on("record", int(s.Permits)), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -59,14 +59,14 @@ func TestAKeyMovesOnlyWithItsSite(t *testing.T) {
 		func(s *shard.Spec) { s.Window = time.Minute },
 		func(s *shard.Spec) { s.Permits, s.Mode = 300, "off" },
 	} {
-		s := l.Spec()
+		s := l.Spec
 		change(&s)
 		l = succeed(t, l, s, someNodes(3))
 		if k := keyed(t, l, "key"); !k.Settled || k.Permits != s.Permits || k.Window != s.Window || k.Mode != s.Mode {
 			t.Errorf("%+v", k)
 		}
 	}
-	s := l.Spec()
+	s := l.Spec
 	s.Algorithm = "another"
 	k := keyed(t, succeed(t, l, s, someNodes(3)), "key")
 	if k.Settled || len(k.Shards) != 2 || k.Shards[0].Start != 0 || k.Shards[1].Start != shard.Unknown ||
@@ -123,7 +123,7 @@ func TestOnlySoManyArrangementsAreLeftAtOnce(t *testing.T) {
 	for i := range 16 {
 		l = must(t)(l.Rearrange(l.Epoch+1, someNodes(i+2), 0))
 	}
-	another := l.Spec()
+	another := l.Spec
 	another.Algorithm = "another"
 	heavier := someNodes(17)
 	heavier[3].Weight = 2
@@ -137,7 +137,7 @@ func TestOnlySoManyArrangementsAreLeftAtOnce(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	faster := l.Spec()
+	faster := l.Spec
 	faster.Window /= 2
 	if _, err := l.Change(99, faster, on("record", 10), 0); err != nil {
 		t.Errorf("another window: %v", err)

@@ -29,7 +29,7 @@ type Spec struct {
 	// permits that may come at once, where the algorithm has such a bound: 0 (whatever its default
 	// is) to MaxPermits
 	Burst    int64         `json:"burst,omitempty"`
-	Revision int64         `json:"revision,omitempty"`
+	Revision int64         `json:"revision"`
 	Lease    time.Duration `json:"lease_ns,omitempty"` // how long permits may be held before they are used; 0 to Window
 	Scope    string        `json:"scope,omitempty"`    // whom the limit holds for; "" is everybody together
 	Mode     string        `json:"mode,omitempty"`     // what is done with what is counted; "" enforces it
@@ -48,17 +48,9 @@ type Layout struct {
 	Epoch int64 `json:"epoch"` // 1..MaxEpoch; grows with every change
 	// Asked is the epoch of the last change that somebody asked for; 0: what code declared. What
 	// follows by itself keeps it. So a process can tell whether a record forgot what it knows.
-	Asked     int64         `json:"asked,omitempty"`
-	Settled   bool          `json:"settled"`
-	Permits   int64         `json:"permits"`
-	Window    time.Duration `json:"window_ns"`
-	Algorithm string        `json:"algorithm"`
-	Burst     int64         `json:"burst,omitempty"`
-	Revision  int64         `json:"revision"`
-	Lease     time.Duration `json:"lease_ns,omitempty"`
-	Scope     string        `json:"scope,omitempty"`
-	Mode      string        `json:"mode,omitempty"`
-	Auto      bool          `json:"auto,omitempty"`
+	Asked   int64 `json:"asked,omitempty"`
+	Settled bool  `json:"settled"`
+	Spec
 	// Fence is nil if lost nodes are not taken over. It is never changed in place.
 	Fence *Fence `json:"fence,omitempty"`
 	// Lasts is for how long grants under earlier layouts may matter; 0: no longer than those under
@@ -75,8 +67,7 @@ type Layout struct {
 // state of an earlier life of the name: its epoch must then be greater than any that life had, and
 // Change, not New, must be used.
 func New(f *Fence, epoch int64, s Spec, shards []Shard) (Layout, error) {
-	l := s.layout(epoch)
-	l.Settled, l.Fence = true, f
+	l := Layout{Epoch: epoch, Spec: s, Settled: true, Fence: f}
 	l.Shards = withStart(s.live(shards), func(Shard) int64 { return 0 })
 	return l.checked()
 }
@@ -127,7 +118,7 @@ func (l Layout) Anew(epoch int64, held time.Duration) (Layout, error) {
 		keys.Cut = keys.Moving()
 	}
 	l.Settled = false
-	return l.follow(epoch, l.Spec(), l.Live(), keys, held)
+	return l.follow(epoch, l.Spec, l.Live(), keys, held)
 }
 
 // Outlast returns the layout that is to go on where a record holds another one, found, that comes
@@ -145,7 +136,7 @@ func (l Layout) Outlast(epoch int64, found Layout) (Layout, error) {
 		keys.Longest, keys.Cut = max(keys.Longest, found.Keys.Longest), true
 	}
 	l.Settled = false
-	next, err := l.follow(epoch, l.Spec(), l.Live(), keys, 0)
+	next, err := l.follow(epoch, l.Spec, l.Live(), keys, 0)
 	if err != nil {
 		return Layout{}, err
 	}
@@ -165,8 +156,7 @@ func (l Layout) follow(epoch int64, s Spec, shards []Shard, keys *Keys, held tim
 		return Layout{}, fmt.Errorf("%w: epoch %d does not follow %d", ErrInvalidLayout, epoch, l.Epoch)
 	}
 	shards = s.live(shards)
-	next := s.layout(epoch)
-	next.Asked, next.Fence, next.Keys = l.Asked, l.Fence, keys
+	next := Layout{Epoch: epoch, Asked: l.Asked, Spec: s, Fence: l.Fence, Keys: keys}
 	next.Settled = l.Settled && l.Window == s.Window && l.Lease == s.Lease && l.Burst == s.Burst &&
 		l.Scope == s.Scope && l.Mode == s.Mode && sameShares(l.Shards, shards)
 	if next.Settled {
@@ -214,14 +204,6 @@ func (l Layout) Settle(held time.Duration) Layout {
 // somebody asked for, or else a greater epoch.
 func (l Layout) Later(than Layout) bool {
 	return cmp.Or(cmp.Compare(l.Asked, than.Asked), cmp.Compare(l.Epoch, than.Epoch)) > 0
-}
-
-// Spec returns what l divides.
-func (l Layout) Spec() Spec {
-	return Spec{
-		Permits: l.Permits, Window: l.Window, Algorithm: l.Algorithm, Burst: l.Burst, Revision: l.Revision,
-		Lease: l.Lease, Scope: l.Scope, Mode: l.Mode, Auto: l.Auto,
-	}
 }
 
 // Span is how long a permit stays in a shard's log: the window, and before that
@@ -281,7 +263,7 @@ func (l Layout) validate() error {
 	if err := l.Fence.validate(); err != nil {
 		return err
 	}
-	if err := l.Keys.validate(l.Spec(), l.Fence != nil); err != nil {
+	if err := l.Keys.validate(l.Spec, l.Fence != nil); err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
 	return l.validateShards()
@@ -347,13 +329,6 @@ func (s Shard) validate(settled bool) error {
 		return fmt.Errorf("start %d is outside -1..%d", s.Start, MaxPermits)
 	}
 	return nil
-}
-
-func (s Spec) layout(epoch int64) Layout {
-	return Layout{
-		Epoch: epoch, Permits: s.Permits, Window: s.Window, Algorithm: s.Algorithm, Burst: s.Burst,
-		Revision: s.Revision, Lease: s.Lease, Scope: s.Scope, Mode: s.Mode, Auto: s.Auto,
-	}
 }
 
 // live returns a copy of shards with the algorithm, and each with its part of the burst. Shards

@@ -180,7 +180,7 @@ func TestBurst(t *testing.T) {
 func TestAnew(t *testing.T) {
 	l := must(t)(shard.New(nil, 50, spec(30), on("a", 10, "b", 20)))
 	next := must(t)(l.Anew(70, 0))
-	if got := show(next); next.Settled || got != "a:10<-1 b:20<-1" || next.Spec() != l.Spec() || next.Epoch != 70 {
+	if got := show(next); next.Settled || got != "a:10<-1 b:20<-1" || next.Spec != l.Spec || next.Epoch != 70 {
 		t.Errorf("%+v", next)
 	}
 	moving := must(t)(l.Change(51, spec(40), on("c", 40), 0))
@@ -224,7 +224,7 @@ func TestChangeSettled(t *testing.T) {
 		"unsettled and same": {unsettled, spec(60), on("a", 20, "b", 40), false},
 	} {
 		next := must(t)(c.from.Change(9, c.spec, c.shards, 0))
-		if next.Settled != c.settled || next.Spec() != c.spec {
+		if next.Settled != c.settled || next.Spec != c.spec {
 			t.Errorf("%s: %+v", name, next)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // Another mode moves nothing, but every shard is told of it before the layout is settled.
 func TestAnotherModeIsToldToEveryShard(t *testing.T) {
 	settled := must(t)(shard.New(nil, 5, spec(30), on("a", 10, "b", 20)))
-	off := settled.Spec()
+	off := settled.Spec
 	off.Mode = "off"
 	next := must(t)(settled.Change(6, off, settled.Live(), 0))
 	if next.Settled {

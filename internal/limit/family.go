@@ -77,7 +77,7 @@ func (f *Family) planOf(c *Core, ft *Routes) (*Plan, error) {
 		came.Burst = 0
 	}
 	if came != (shard.Terms{}) {
-		spec := came.Over(ft.Layout.Spec())
+		spec := came.Over(ft.Layout.Spec)
 		if spec.Window != ft.Limit.Per || spec.Lasts() > ft.Layout.Keys.Longest {
 			came = shard.Terms{} // so LimiterWith would say now
 		}

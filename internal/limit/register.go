@@ -69,7 +69,7 @@ func (l Limit) Wanted() register.Wanted {
 
 // LimitOf returns the limit of a layout. One that no version could have declared is unreadable.
 func LimitOf(l shard.Layout) (Limit, error) {
-	limit, err := limitUnder(l.Spec())
+	limit, err := limitUnder(l.Spec)
 	if limit.Shards = len(l.Live()); err != nil && !errors.Is(err, register.ErrUnreadable) {
 		err = fmt.Errorf("%w: %w", register.ErrUnreadable, err)
 	}

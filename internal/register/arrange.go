@@ -66,7 +66,7 @@ func (a *arranger) changed(ctx context.Context, layout shard.Layout, want Wanted
 // over its own, because those may differ from another's.
 func (a *arranger) rearranged(ctx context.Context, layout shard.Layout, f *fence.Fence) (maker, error) {
 	if !a.Family {
-		same := Wanted{Spec: layout.Spec(), Shards: len(layout.Live())}
+		same := Wanted{Spec: layout.Spec, Shards: len(layout.Live())}
 		if same.Auto {
 			same.Shards = 0
 		}

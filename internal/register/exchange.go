@@ -130,7 +130,7 @@ func (r *Reader) next(ctx context.Context) (func(record.Reading) (string, error)
 		case t != nil && t.Fence != nil:
 			// A later one may have been lost. Shards that obey it have to show: so this one is the
 			// next, and not the latest.
-			*layout, err = t.Change(t.Epoch+1, t.Spec(), t.Live(), 0)
+			*layout, err = t.Change(t.Epoch+1, t.Spec, t.Live(), 0)
 		case t != nil:
 			*layout = *t
 		default:
