@@ -34,8 +34,12 @@ type Proposal struct {
 	burst           int64 // 0 for algorithms that have none
 	held            int64 // the most that a state of an older epoch can hold; -1: anything
 	quarantine      bool
+	texts
+}
 
-	layoutText, lifeText string    // as the scripts want them
+// texts are what the scripts are told of a proposal.
+type texts struct {
+	layoutText, lifeText string    // as the full scripts want them
 	calmText, calmLife   string    // as take.lua wants them; empty: it cannot serve what is proposed
 	termsTexts           [2]string // whether the state was seen, of a limit that is known long enough for everything
 }
@@ -106,7 +110,7 @@ func (t Terms) Proposal() (*Proposal, error) {
 	p := &Proposal{
 		epoch: t.Epoch, revision: t.Revision, target: t.Target, floor: t.Floor, window: us, lasts: lasts,
 		algorithm: t.Algorithm, burst: t.Burst, held: -1, quarantine: t.Quarantine,
-		layoutText: layoutText(t, us),
+		texts: texts{layoutText: layoutText(t, us)},
 	}
 	if t.HeldKnown {
 		p.held = t.Held
