@@ -8,13 +8,17 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
-// reserveAhead reserves what the head of the line wants: n permits, more than one, that are not
-// there together. Else callers elsewhere that want less would take each permit as it comes back,
-// and the head might wait for ever. It returns when the head was served, has left, or should ask
-// again; false if nothing could be reserved, and then until when because others have reserved as
-// far ahead as one may (0: for another reason). restarts is what first told before the head was
-// denied.
-func (q *pump) reserveAhead(r *limit.Routes, n int64, restarts uint64) (done bool, until int64) {
+// bookHead reserves what the head of the line wants: n permits, more than one, that are not there
+// together, where such can be reserved. Else callers elsewhere that want less would take each
+// permit as it comes back, and the head might wait for ever. It returns when the head was served,
+// has left, or should ask again; false if nothing could be reserved, and then when to try again:
+// after retry, or when others have reserved no longer as far ahead as one may. restarts is what
+// first told before the head was denied.
+func (q *pump) bookHead(r *limit.Routes, n int64, singles bool, restarts uint64,
+	retry time.Duration) (served bool, again time.Duration) {
+	if singles || r == nil || r.Limit.Scope != limit.Global || r.Limit.Algorithm == limit.LeakyBucket {
+		return false, retry
+	}
 	c := q.member.Target
 	w, _ := q.first(n)
 	if w == nil {
@@ -23,12 +27,12 @@ func (q *pump) reserveAhead(r *limit.Routes, n int64, restarts uint64) (done boo
 	d, due, err := q.member.Book(q.ctx, r, call.Booking{N: n, Deadline: w.deadline, Since: c.Process.Now()})
 	if far := (*limit.TooFarAheadError)(nil); errors.As(err, &far) {
 		if ahead := r.Limit.Ahead(); far.Delay > ahead {
-			far.Delay -= ahead
+			return false, far.Delay - ahead
 		}
-		return false, c.Process.Now() + int64(far.Delay)
+		return false, max(0, far.Delay) // it may book long before a call finds room
 	}
 	if err != nil {
-		return false, 0
+		return false, retry
 	}
 	for {
 		q.nap(time.Duration(due - c.Process.Now()))

@@ -136,20 +136,6 @@ func (q *pump) nap(long time.Duration) (poked bool) {
 	return false
 }
 
-// bookHead books the n permits that the head of the line wants at once, where such can be booked.
-// If they cannot be yet, it returns when to try again, else the time it was given.
-func (q *pump) bookHead(r *limit.Routes, n int64, singles bool, restarts uint64,
-	retry time.Duration) (served bool, again time.Duration) {
-	if singles || r == nil || r.Limit.Scope != limit.Global || r.Limit.Algorithm == limit.LeakyBucket {
-		return false, retry
-	}
-	served, until := q.reserveAhead(r, n, restarts)
-	if until != 0 { // it may book long before a call finds room
-		retry = time.Duration(max(0, until-q.member.Target.Process.Now()))
-	}
-	return served, retry
-}
-
 // note remembers what the line is short of, for the shards to know who wants more
 // than it gets.
 func (q *queue) note(short bool) {
