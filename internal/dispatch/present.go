@@ -83,8 +83,7 @@ func (b basis) tell() script.Relied {
 	// Whether this process saw the shard's state so lately that it cannot have expired since: what
 	// has an entry in its log lives a window longer, also while this machine is suspended.
 	seen := used != 0 && time.Duration(int64(now)-used) < b.lane.Terms.Load().Window
-	return script.Relied{Known: believed.Known, Seen: seen, Deadline: b.told(believed.Until, now, script.Unconfirmed),
-		Fence: b.fence()}
+	return script.Relied{Known: believed.Known, Seen: seen, Deadline: b.deadline(believed, now), Fence: b.fence()}
 }
 
 // refused is a time of any node that is over: a call that has it as its fence does nothing.

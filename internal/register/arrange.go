@@ -52,7 +52,7 @@ func (a *arranger) arrange(ctx context.Context, want Wanted, participants int64,
 type maker func(found record.Reading) (shard.Layout, error)
 
 // changed makes a layout the one of a limit as it is wanted.
-func (a *arranger) changed(ctx context.Context, layout shard.Layout, want Wanted, f *fence.Fence) maker {
+func (a *arranger) changed(ctx context.Context, layout shard.Layout, want Wanted, f *membership.Fence) maker {
 	shards := a.arrange(ctx, want, a.Participants.Load(), f)
 	return func(found record.Reading) (shard.Layout, error) {
 		// While shards obey a later layout, what they hold is unknown.
@@ -64,7 +64,7 @@ func (a *arranger) changed(ctx context.Context, layout shard.Layout, want Wanted
 // rearranged makes a layout one of the same limit over the nodes as they are now; nil if that is
 // what it is. The record of a family says over which nodes keys are placed: no process places a key
 // over its own, because those may differ from another's.
-func (a *arranger) rearranged(ctx context.Context, layout shard.Layout, f *fence.Fence) (maker, error) {
+func (a *arranger) rearranged(ctx context.Context, layout shard.Layout, f *membership.Fence) (maker, error) {
 	if !a.Family {
 		same := Wanted{Spec: layout.Spec, Shards: len(layout.Live())}
 		if same.Auto {

@@ -65,7 +65,7 @@ func listing(tb testing.TB, subject Subject, declared Wanted, nodes ...node.Spec
 	tb.Cleanup(fleet.Close)
 	book := record.NewBook(fleet, "p")
 	p := &process{declared: declared, env: &Env{Nodes: fleet, Closed: new(atomic.Bool), Book: book, Takeover: true,
-		Fence: fence.New(&fence.Env{Nodes: fleet, Book: book, After: time.Second})}}
+		Fence: membership.New(&membership.Env{Nodes: fleet, Book: book, After: time.Second})}}
 	subject.Limit, subject.Metrics = p, telemetry.NewLimiter("l", SlidingLog)
 	p.register = New(p.env, subject)
 	return p
