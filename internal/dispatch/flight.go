@@ -128,7 +128,7 @@ func (f *flight) call(ctx context.Context) (received int64, err error) {
 		return 0, err
 	}
 	for _, s := range f.sections {
-		s.prepare(basis{s.lane, s.lane.Terms.Load(), false}, n.Sent)
+		s.prepare(basis{s.lane, s.lane.Terms.Load()}, n.Sent)
 		f.asks = append(f.asks, script.Section{Ref: s.lane.Ref, Request: &s.req})
 		s.sent.Store(true)
 	}

@@ -71,7 +71,7 @@ func (l *Lane) Participants(ctx context.Context) (r script.LedgerReply, err erro
 func (l *Lane) Propose(ctx context.Context, t *Terms) (reply script.TakeReply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.env.CallTimeout)
 	defer cancel()
-	err = basis{lane: l, fixed: t}.present(ctx, told{}, func(on basis) (script.Status, clock.ServerTime, error) {
+	err = basis{l, t}.present(ctx, told{}, func(on basis) (script.Status, clock.ServerTime, error) {
 		ctx, c, err := l.begin(ctx, telemetry.Propose, 0, l.env.haste(), nil)
 		if err != nil {
 			return 0, 0, err

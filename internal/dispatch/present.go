@@ -38,7 +38,6 @@ func (e *unconfirmedError) Unwrap() error { return e.cause }
 type basis struct {
 	lane  *Lane
 	fixed *Terms // nil: those that the lane has at the time
-	sound bool   // that was read after the shard was found to have no state
 }
 
 func (b basis) terms() *Terms {
@@ -63,14 +62,10 @@ func (b basis) told(until, now clock.Elapsed, unknown clock.ServerTime) clock.Se
 }
 
 // deadline is until when the shard may begin with a share under a layout of this epoch, in the time
-// of its node. One of a limit may have lost a state that had given its share up for a later epoch.
-// Where a quarantine may end before what was read of an earlier one does, it begins only with what
-// was read after it was found to have none.
-func (b basis) deadline(believed Belief, now clock.Elapsed) clock.ServerTime {
-	if !b.lane.Keyed && !b.sound && b.terms().Window < node.Relied {
-		return script.Unconfirmed
-	}
-	return b.told(believed.Until, now, script.Unconfirmed)
+// of its node.
+func (b basis) deadline() clock.ServerTime {
+	now := b.now()
+	return b.told(b.lane.Limit.Belief(b.terms().Epoch, now).Until, now, script.Unconfirmed)
 }
 
 // expired reports whether the layout was confirmed too long ago.
@@ -83,7 +78,7 @@ func (b basis) tell() script.Relied {
 	// Whether this process saw the shard's state so lately that it cannot have expired since: what
 	// has an entry in its log lives a window longer, also while this machine is suspended.
 	seen := used != 0 && time.Duration(int64(now)-used) < b.lane.Terms.Load().Window
-	return script.Relied{Known: believed.Known, Seen: seen, Deadline: b.deadline(believed, now), Fence: b.fence()}
+	return script.Relied{Known: believed.Known, Seen: seen, Deadline: b.told(believed.Until, now, script.Unconfirmed), Fence: b.fence()}
 }
 
 // refused is a time of any node that is over: a call that has it as its fence does nothing.
@@ -131,13 +126,12 @@ func (b basis) present(ctx context.Context, before told,
 		b.reassure(ctx)
 	}
 	for ; ; tries++ {
-		under := basis{b.lane, b.terms(), before.status == script.Absent && before.at > 0}
+		under := basis{b.lane, b.terms()}
 		status, at, err := once(under)
 		if err != nil || !unserved(status) || under.fixed.Epoch == 0 {
 			return err
 		}
-		before = told{status, at}
-		if err := b.insist(ctx, before, tries); err != nil {
+		if err := b.insist(ctx, told{status, at}, tries); err != nil {
 			return err
 		}
 	}
@@ -183,10 +177,6 @@ func (b basis) insist(ctx context.Context, before told, tries int) error {
 		}
 		return now
 	}
-	own := now
-	if l.Keyed {
-		own = since(b.deadline(l.Limit.Belief(b.terms().Epoch, now), now))
-	}
 	f := b.terms().Fence
 	var err error
 	if before.status == script.Fenced {
@@ -194,13 +184,13 @@ func (b basis) insist(ctx context.Context, before told, tries int) error {
 		if f != nil && !f.Bars(l.Home, l.Life) {
 			var both sync.WaitGroup
 			if l.Keyed { // it may well have no state: what that takes is done at the same time
-				both.Go(func() { _ = l.Limit.Confirm(ctx, own) })
+				both.Go(func() { _ = l.Limit.Confirm(ctx, since(b.deadline())) })
 			}
 			err = f.ConfirmSince(ctx, since(b.fence()))
 			both.Wait()
 		}
 	} else {
-		err = l.Limit.Confirm(ctx, own)
+		err = l.Limit.Confirm(ctx, since(b.deadline()))
 	}
 	if err == nil && ctx.Err() != nil { // that took all its time
 		err = clock.Ended(ctx)
