@@ -99,8 +99,8 @@ func asking() (n int) {
 	buf := make([]byte, 4<<20)
 	for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
 		state, _, _ := strings.Cut(g, "]")
-		sleeps := strings.Contains(state, "[sync.Cond.Wait") && strings.Contains(g, "lane.(*Ask).Sleep(")
-		watches := strings.Contains(state, "[select") && strings.Contains(g, "lane.(*Ask).watch(")
+		sleeps := strings.Contains(state, "[sync.Cond.Wait") && strings.Contains(g, "dispatch.(*Ask).Sleep(")
+		watches := strings.Contains(state, "[select") && strings.Contains(g, "dispatch.(*Ask).watch(")
 		if sleeps || watches {
 			n++
 		}
