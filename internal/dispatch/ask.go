@@ -129,7 +129,7 @@ func (a *Ask) Wake(ctx context.Context) error {
 
 // read has the answer to an ask from its batch, which has landed. It asks again if the batch was
 // dissolved: the young go on another one. Those who waited for long would be in a hurry there, and
-// each would need a script call of its own. Who was not woken by the landing does not recycle.
+// each would need a script call of its own. An ask that the landing did not wake recycles nothing.
 func (a *Ask) read(ctx context.Context, woken bool) error {
 	b := a.batch
 	err := b.read(a)

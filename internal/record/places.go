@@ -122,7 +122,7 @@ type Book struct {
 	guide
 	participant string
 	known       atomic.Pointer[Places]
-	moved       atomic.Pointer[Places] // places of which one has moved, the last that were met; nil: none
+	moved       atomic.Pointer[Places] // the last places met of which one has moved; nil: none
 	helping     atomic.Bool            // to finish that move
 	silent      map[string]int64       // since when nodes were seen to have forgotten, by the clock's Now
 }

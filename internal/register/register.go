@@ -1,7 +1,7 @@
 // Package register keeps the layout of a limit: which shards it has, where they are, and the epoch
 // that numbers this arrangement. A reader reads the record of the layout (exchange.go), a register
-// changes it (change.go), and a driver moves capacity between shards (driver.go). What else a
-// process knows of the limit is behind the interface Limit.
+// changes it (change.go), and a driver moves capacity between shards (driver.go). The interface
+// Limit stands for the rest that a process knows of the limit.
 package register
 
 import (
