@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/call"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
 // Decision is the answer to one call, worked out from the replies that decided it. A denial from
@@ -32,6 +33,9 @@ type Decision struct {
 	// this process knew of; else 0. It is 0 too where that is not known: of a Lease, and under
 	// PerParticipant.
 	NextAfter time.Duration
+	// Reason is why the call was denied; 0 if it was not. With several shards it may hold for some
+	// of them only.
+	Reason Reason
 	// ResetAfter is the time until the whole limit is free again if nothing
 	// more is used.
 	ResetAfter time.Duration
@@ -46,7 +50,7 @@ type Decision struct {
 
 // is makes a zero Decision one of the engine. It is large, so it is filled in place.
 func (d *Decision) is(in *call.Decision) {
-	d.Allowed, d.Degraded, d.Shadowed = in.Allowed, in.Degraded, in.Shadowed
+	d.Allowed, d.Degraded, d.Shadowed, d.Reason = in.Allowed, in.Degraded, in.Shadowed, Reason(in.Reason)
 	d.Granted, d.Limit, d.Remaining = in.Granted, in.Limit, in.Remaining
 	d.Delay, d.RetryAfter, d.NextAfter, d.ResetAfter = in.Delay, in.RetryAfter, in.NextAfter, in.ResetAfter
 	d.origin = in.Origin
@@ -71,6 +75,7 @@ func (d *Decision) in() call.Decision {
 		ResetAfter: d.ResetAfter,
 		Degraded:   d.Degraded,
 		Shadowed:   d.Shadowed,
+		Reason:     telemetry.Reason(d.Reason),
 	}}
 }
 
@@ -78,6 +83,15 @@ func (d *Decision) in() call.Decision {
 // closed, Shadow if none of them refuses anybody and one at least is in Shadow, Off if all are off
 // or there is none, and else Enforced. Reservations do not tell it.
 func (d Decision) Mode() Mode { return Mode(d.origin.Mode) }
+
+// Limiter returns the name of the limit that decided; of a key, that of its family. Of a Set's denial
+// it is the limit that refuses for longest, and "" if the Set allowed the call.
+func (d Decision) Limiter() string {
+	if d.origin.Target == nil {
+		return ""
+	}
+	return d.origin.Target.Declared()
+}
 
 // MarshalText returns what Settle needs of the decision, in letters that a URL and a header may
 // have, so that another process can settle it: a worker what a gateway took. It is some 110 bytes
@@ -101,3 +115,32 @@ func (d *Decision) UnmarshalText(text []byte) error {
 	*d = decisionOf(&in)
 	return nil
 }
+
+// Reason is why a call was denied. Where several hold, the last one of this list is told.
+type Reason uint8
+
+// The reasons.
+const (
+	// ReasonFull is that fewer permits are free than were asked for.
+	ReasonFull Reason = Reason(telemetry.Full)
+	// ReasonOwes is that what will be free is spoken for: permits were reserved ahead, or Settle
+	// charged more than was free.
+	ReasonOwes Reason = Reason(telemetry.Owes)
+	// ReasonOutage is that the outage policy decided, or that nothing is free while a node with a
+	// part of the limit does not answer.
+	ReasonOutage Reason = Reason(telemetry.Outage)
+	// ReasonLostMemory is that a shard grants nothing yet, because its node lost its memory: see
+	// Quarantine.
+	ReasonLostMemory Reason = Reason(telemetry.LostMemory)
+	// ReasonHeldForOthers is that this participant has had its part. Permits may be free, and are
+	// kept for the others.
+	ReasonHeldForOthers Reason = Reason(telemetry.HeldForOthers)
+	// ReasonLate is that this process could not ask in time, because it had too many other calls.
+	ReasonLate Reason = Reason(telemetry.Late)
+	// ReasonClosed is that the limit is in the mode Closed.
+	ReasonClosed Reason = Reason(telemetry.Closed)
+)
+
+// String returns the name under which the reason is reported: "full", "owes", "outage",
+// "lost_memory", "held_for_others", "late" or "closed"; "" of 0.
+func (r Reason) String() string { return telemetry.Reason(r).String() }

@@ -424,3 +424,24 @@ func ExampleLimiter_Participants() {
 	// newcomers of weight 2 used 1
 	// ann of weight 2 used 1
 }
+
+// A customer asks why he was refused.
+func ExampleReason() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	limiter, err := client.Limiter(ctx, "tokens", shardlimit.PerHour(100))
+	if err != nil {
+		log.Fatal(err)
+	}
+	d, err := limiter.AllowN(ctx, 90) // what the request may cost
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := limiter.Settle(ctx, d, 130); err != nil { // what it did cost
+		log.Fatal(err)
+	}
+	d, err = limiter.Allow(ctx)
+	fmt.Println(d.Allowed, d.Limiter(), d.Reason, d.Reason == shardlimit.ReasonOwes, err)
+	// Output: false tokens owes true <nil>
+}

@@ -40,7 +40,8 @@ type Reservation struct {
 // the limit, earlier reservations are still admitted, and a bucket grants nothing else until they
 // were. A node that loses its memory forgets what was reserved there.
 func (l *Limiter) Reserve(ctx context.Context, n int64) (*Reservation, error) {
-	in, err := l.in.Reserve(ctx, n)
+	var d call.Decision
+	in, err := l.in.Reserve(ctx, n, &d)
 	if far := (*limit.TooFarAheadError)(nil); errors.As(err, &far) {
 		return nil, &TooFarAheadError{far.Delay}
 	}

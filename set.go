@@ -65,9 +65,10 @@ func (s *Set) Each(d Decision) []Decision {
 // Allow asks every limit for its permits, all or nothing, and answers at once.
 //
 // In the Decision, Granted is the sum. Remaining and Limit are those of the limit that has least
-// left (Each tells of all), RetryAfter is when the last of those that refuse can grant, ResetAfter
-// the latest of all, and Degraded tells that an outage policy spoke for at least one. What limits
-// in Shadow have left it tells only if none of the others has anything to say.
+// left (Each tells of all). RetryAfter is when the last of those that refuse can grant; Reason and
+// Decision.Limiter tell of that one. ResetAfter is the latest of all, and Degraded tells that an
+// outage policy spoke for at least one. What limits in Shadow have left it tells only if none of
+// the others has anything to say.
 //
 // What this process knows to be refused is refused without asking Redis. Else all limits are asked
 // at once, so that a call takes one round trip. Errors are those of Limiter.AllowN; a limit that

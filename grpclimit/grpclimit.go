@@ -9,7 +9,8 @@
 //		grpc.ChainUnaryInterceptor(limit.Unary), grpc.ChainStreamInterceptor(limit.Stream))
 //
 // A call that the limit refuses is answered with RESOURCE_EXHAUSTED. Its details are RetryInfo, the
-// time after which another try can succeed, and QuotaFailure, which names the policy. The trailer
+// time after which another try can succeed, QuotaFailure, which names the policy, and ErrorInfo, in
+// whose domain "shardlimit" the reason is Decision.Reason in capitals. The trailer
 // grpc-retry-pushback-ms (gRFC A6) tells the same time to the retry policies of gRPC clients.
 //
 // What happens while Redis is away is Config.OnOutage of the client: with FailOpen and FailLocal

@@ -159,8 +159,11 @@ func declare(t testing.TB, c *shardlimit.Client, name string, limit shardlimit.L
 // details are those of a refusal.
 func details(t testing.TB, err error) (retry time.Duration, quota *errdetails.QuotaFailure_Violation) {
 	t.Helper()
+	reason := ""
 	for _, detail := range status.Convert(err).Details() {
 		switch d := detail.(type) {
+		case *errdetails.ErrorInfo:
+			reason = d.GetReason()
 		case *errdetails.RetryInfo:
 			retry = d.GetRetryDelay().AsDuration()
 		case *errdetails.QuotaFailure:
@@ -169,7 +172,7 @@ func details(t testing.TB, err error) (retry time.Duration, quota *errdetails.Qu
 			}
 		}
 	}
-	if retry == 0 || quota == nil {
+	if retry == 0 || quota == nil || reason != "FULL" {
 		t.Fatalf("the details of %v are %v", err, status.Convert(err).Details())
 	}
 	return retry, quota

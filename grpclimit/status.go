@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -47,6 +48,7 @@ func (i *Interceptor) denied(limiter Limiter, d *shardlimit.Decision) error {
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(retry)},
 		&errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{
 			Subject: name, Description: "too many calls", QuotaId: name, QuotaValue: permits}}},
+		&errdetails.ErrorInfo{Reason: strings.ToUpper(d.Reason.String()), Domain: "shardlimit"},
 	); err == nil { // it is UTF-8, so there is no error
 		st = detailed
 	}

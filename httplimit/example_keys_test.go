@@ -124,7 +124,7 @@ func ExamplePerKey() {
 	}
 	// Output:
 	// served
-	// {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"The quota of a policy is exceeded","status":429,"detail":"too many requests","policy":"default","violated-policies":["default"],"retry_after":60}
+	// {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"The quota of a policy is exceeded","status":429,"detail":"too many requests","policy":"default","violated-policies":["default"],"retry_after":60,"reason":"full"}
 }
 
 // A limit that is tried in shadow refuses nobody, and its denials are in the log.
@@ -136,12 +136,12 @@ func ExampleNew() {
 			}
 			return a
 		}}))
-	limiter := &says{d: shardlimit.Decision{Limit: 100, RetryAfter: time.Second}}
+	limiter := &says{d: shardlimit.Decision{Limit: 100, RetryAfter: time.Second, Reason: shardlimit.ReasonOwes}}
 	limit := httplimit.New(httplimit.One(limiter), httplimit.Options{Shadow: true,
 		OnDenied: func(_ *http.Request, d httplimit.Denial) { logger.Info("too many", "denial", d) }})
 	fmt.Println(get(limit(ok)).Body)
 	// Output:
-	// level=INFO msg="too many" denial.policy=default denial.cost=1 denial.limit=100 denial.remaining=0 denial.retry_after=1s denial.degraded=false denial.shadow=true
+	// level=INFO msg="too many" denial.policy=default denial.cost=1 denial.limit=100 denial.remaining=0 denial.retry_after=1s denial.degraded=false denial.shadow=true denial.reason=owes
 	// served
 }
 

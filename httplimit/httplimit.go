@@ -63,7 +63,7 @@ type Options struct {
 	Fields Fields
 	// Problem answers refused and failed requests with application/problem+json (RFC 9457) in place
 	// of a line of text. Refused ones have the type quota-exceeded of the IETF draft, with the name
-	// of the policy in violated-policies.
+	// of the policy in violated-policies; reason is Decision.Reason.
 	Problem bool
 	// Shadow lets every request pass, at once, with no field in its answer. Requests take their
 	// permits, and OnDenied and OnFailed hear what would have happened.

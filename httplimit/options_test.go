@@ -151,7 +151,7 @@ func TestInShadowEverythingPassesAndIsTold(t *testing.T) {
 	o := httplimit.Options{Shadow: true, Policy: "new", Cost: func(*http.Request) int64 { return 3 },
 		OnDenied: func(_ *http.Request, d httplimit.Denial) { told = append(told, d) },
 		OnFailed: func(_ *http.Request, err error) { failures = append(failures, err) }}
-	for _, l := range []*says{{d: shardlimit.Decision{Limit: 9, RetryAfter: time.Second}},
+	for _, l := range []*says{{d: shardlimit.Decision{Limit: 9, RetryAfter: time.Second, Reason: shardlimit.ReasonLate}},
 		{d: shardlimit.Decision{Allowed: true, Delay: time.Hour}}, {err: shardlimit.ErrUnavailable}} {
 		if w := get(httplimit.New(httplimit.One(l), o)(ok)); w.Body.String() != "served" || len(w.Header()) != 1 ||
 			l.asked != 3 {
@@ -167,7 +167,7 @@ func TestInShadowEverythingPassesAndIsTold(t *testing.T) {
 	}
 	var line bytes.Buffer
 	slog.New(slog.NewTextHandler(&line, nil)).Info("refused", "denial", told[0])
-	if !strings.Contains(line.String(), "denial.retry_after=1s denial.degraded=false denial.shadow=true") {
+	if !strings.Contains(line.String(), "denial.retry_after=1s denial.degraded=false denial.shadow=true denial.reason=late") {
 		t.Errorf("the log has %s", &line)
 	}
 }

@@ -90,5 +90,5 @@ func (d Denial) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("policy", d.Policy), slog.Int64("cost", d.Cost),
 		slog.Int64("limit", d.Decision.Limit), slog.Int64("remaining", d.Decision.Remaining),
 		slog.Duration("retry_after", d.Decision.RetryAfter), slog.Bool("degraded", d.Decision.Degraded),
-		slog.Bool("shadow", d.Shadow))
+		slog.Bool("shadow", d.Shadow), slog.String("reason", d.Decision.Reason.String()))
 }

@@ -18,6 +18,7 @@ type problem struct {
 	Policy     string   `json:"policy,omitempty"`
 	Violated   []string `json:"violated-policies,omitempty"`
 	RetryAfter int64    `json:"retry_after,omitempty"` // seconds, as in Retry-After
+	Reason     string   `json:"reason,omitempty"`      // of a refusal
 }
 
 // quotaExceeded is the type that the draft of the RateLimit fields has for refused requests.
@@ -28,7 +29,8 @@ const tooMany = "too many requests"
 // denied answers a request that a limit refused.
 func (m *middleware) denied(w http.ResponseWriter, limiter Limiter, d *shardlimit.Decision) {
 	p := problem{Type: quotaExceeded, Title: "The quota of a policy is exceeded", Status: http.StatusTooManyRequests,
-		Detail: tooMany, Policy: m.Policy, Violated: []string{m.Policy}, RetryAfter: seconds(max(d.RetryAfter, 1))}
+		Detail: tooMany, Policy: m.Policy, Violated: []string{m.Policy}, RetryAfter: seconds(max(d.RetryAfter, 1)),
+		Reason: d.Reason.String()}
 	if l, ok := limiter.(*Policies); ok {
 		if refused := l.refused(*d); len(refused) > 0 {
 			p.Policy, p.Violated = refused[0], refused

@@ -134,6 +134,15 @@ type TakeReply struct {
 	turns turns
 }
 
+// Owes reports whether what keeps permits from being free is that more is in use than there is:
+// some were booked ahead, or charged although none were free. The take proposed p.
+func (t *TakeReply) Owes(p *Proposal) bool {
+	if p.algorithm.bursty() { // else one permit comes in a part of the window
+		return t.Free == 0 && t.Share > 0 && t.Next > duration(p.window/t.Share+2)
+	}
+	return t.Used > t.Share
+}
+
 // turns says when permits of a leaky bucket act: permit k, counted from 0, after us + (part +
 // k*window)/share microseconds.
 type turns struct{ us, part, window int64 }

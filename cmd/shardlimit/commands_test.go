@@ -76,7 +76,7 @@ func TestListAllowAndSet(t *testing.T) {
 		{"allow mails", exitOK, []string{"mails: allowed 1 permit, 2 of 3 left"}},
 		{"allow mails 2 --json", exitOK,
 			[]string{`{"name":"mails","allowed":true,"granted":2,"limit":3,"remaining":0,`}},
-		{"allow mails", exitFailed, []string{"mails: denied 1 permit, 0 of 3 left; try again in 1h"}},
+		{"allow mails", exitFailed, []string{"mails: denied 1 permit (full), 0 of 3 left; try again in 1h"}},
 		{"allow mails --json", exitFailed, []string{`"allowed":false`, `"retry_after_us":`}},
 		{"allow mails 4", exitFailed, []string{"more permits than the limit has: 4 asked for"}},
 		{"allow users", exitUsage, []string{`"users" is a family; add --key KEY for one of its keys`}},

@@ -231,6 +231,8 @@ func remark(s shardlimit.ShardState, algorithm shardlimit.Algorithm) string {
 	switch {
 	case s.Quarantine > 0:
 		return fmt.Sprintf(" shut for %s: the node lost its memory", draw.About(s.Quarantine))
+	case s.Used > s.Share && algorithm != shardlimit.TokenBucket && algorithm != shardlimit.LeakyBucket:
+		return fmt.Sprintf(" owes %s: reserved, or charged by Settle", draw.Count(s.Used-s.Share))
 	case s.Share != s.Target:
 		return fmt.Sprintf(" on the way to %s", draw.Count(s.Target))
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
 // This file fills in what a call is answered.
@@ -21,9 +22,11 @@ const refusals = 4
 // ShutOut reports whether every shard that can be reached is known to have
 // nothing for this participant, and when the first of them has a permit again.
 func (v *view) ShutOut(now int64) (empty bool, next int64) {
-	shut, reachable, next := v.tally(now)
-	return shut > 0 && shut == reachable, next
+	t := v.tally(now, now+1)
+	return t.empty(), t.next
 }
+
+func (t *tally) empty() bool { return t.shut > 0 && t.shut == t.reachable }
 
 // denied ends a call that began at since and that no shard could serve: with a denial if at least
 // one could be reached, else by the outage policy. A call that has waited in a queue of this
@@ -31,10 +34,10 @@ func (v *view) ShutOut(now int64) (empty bool, next int64) {
 // after a call timeout.
 func (v *view) denied(ctx context.Context, seen *attempt, n, since int64, upTo bool, d *Decision) (err error) {
 	now, retry := seen.now, seen.retry
-	shut, reachable, next := v.tally(now)
+	t := v.tally(now, since)
 	// There is no outage while one shard is known to have nothing, though another fails. Nor is
 	// there one where a shard that was passed over as empty has got permits back since.
-	if !seen.reached && !seen.queued && shut == 0 && (seen.failure != nil || reachable == 0) {
+	if !seen.reached && !seen.queued && t.shut == 0 && (seen.failure != nil || t.reachable == 0) {
 		v.member.Target.Refresh() // nobody else would hear that nodes are back
 		if seen.shed {
 			if err := v.member.Target.park(ctx, since); err != nil {
@@ -51,8 +54,8 @@ func (v *view) denied(ctx context.Context, seen *attempt, n, since int64, upTo b
 		retry = max(retry, v.Limit.Per) // nobody knows how large a burst it has
 	}
 	if (n == 1 || upTo) && seen.by == 0 || retry <= 0 {
-		retry = time.Duration(next - now)
-		if reachable == 0 {
+		retry = time.Duration(t.next - now)
+		if t.reachable == 0 {
 			retry = v.Limit.Per
 		}
 	}
@@ -64,7 +67,10 @@ func (v *view) denied(ctx context.Context, seen *attempt, n, since int64, upTo b
 	case seen.failure != nil && !seen.reached:
 		retry = v.member.Target.Process.Config.CallTimeout
 	}
-	v.member.Target.Deny(v.Routes, now, retry, d)
+	if upTo {
+		n = 1
+	}
+	v.member.Target.Deny(v.Routes, now, retry, seen.why(v.keeps(n, t.why)), d)
 	return nil
 }
 
@@ -88,7 +94,8 @@ func (c *Target) inForce(r *limit.Routes) int64 {
 }
 
 // Deny fills in a denial.
-func (c *Target) Deny(r *limit.Routes, now int64, retry time.Duration, d *Decision) {
+func (c *Target) Deny(r *limit.Routes, now int64, retry time.Duration, why telemetry.Reason, d *Decision) {
+	d.Reason = why
 	d.Limit, d.Remaining = c.inForce(r), r.Free()
 	d.RetryAfter, d.ResetAfter = max(retry, minRetry), r.ResetAfter(now)
 	d.Target = c

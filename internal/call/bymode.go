@@ -19,7 +19,7 @@ func byMode(c *Target, r *limit.Routes, n int64, upTo bool, d *Decision) (decide
 	*d = Decision{Answer{Limit: permits}, Origin{Source: telemetry.Local, Target: c, Mode: mode}}
 	switch mode {
 	case limit.Closed:
-		d.RetryAfter = limit.HeardAfter
+		d.RetryAfter, d.Reason = limit.HeardAfter, telemetry.Closed
 	case limit.Off:
 		d.Remaining = permits
 		fallthrough
@@ -43,5 +43,6 @@ func shadowed(c *Target, d *Decision, n int64, err error) error {
 		*d = Decision{Answer{Limit: c.LimitNow().Permits, Degraded: away}, Origin{Source: telemetry.Local, Target: c}}
 	}
 	d.Mode, d.Allowed, d.Granted, d.Shadowed, d.Delay, d.RetryAfter = limit.Shadow, true, n, true, 0, 0
+	d.Reason = 0
 	return nil
 }

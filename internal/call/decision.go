@@ -19,6 +19,7 @@ type Decision struct {
 // Answer is what a Decision tells, see shardlimit.Decision.
 type Answer struct {
 	Allowed, Degraded, Shadowed bool
+	Reason                      telemetry.Reason
 
 	Granted, Limit, Remaining                int64
 	Delay, RetryAfter, NextAfter, ResetAfter time.Duration

@@ -35,7 +35,9 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 		d.Allowed, d.Granted = true, n
 		return d, nil
 	case limit.FailLocal:
-		decideHere(&c.rare().own, &d, c.OwnPart(*of), n, upTo)
+		if decideHere(&c.rare().own, &d, c.OwnPart(of), n, upTo); !d.Allowed {
+			d.Reason = telemetry.Outage
+		}
 		return d, nil
 	}
 	switch {

@@ -8,6 +8,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/forecast"
 	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -19,6 +20,7 @@ type outlook struct {
 	made     int64 // on the client's clock
 	until    int64 // how long to believe it
 	complete bool  // every shard that is taken to answer did
+	why      telemetry.Reason
 }
 
 // Await returns how long it takes until n permits are free together. A process that has not
@@ -35,7 +37,7 @@ func (o *outlook) Await(c *Target, r *limit.Routes, n int64) time.Duration {
 // since. found is what each has free, in the order of the layout; 0 if it did not say. The outlook
 // is remembered, and refuses calls, only if every shard said it: what is not seen may be free.
 func (c *Target) Look(ctx context.Context, r *limit.Routes, since int64) (o *outlook, found []int64) {
-	o = &outlook{complete: true}
+	o = &outlook{complete: true, why: telemetry.Full}
 	found = make([]int64, len(r.Lanes))
 	now := c.Process.Now()
 	left := c.Process.Config.CallTimeout - time.Duration(now-since)
@@ -65,6 +67,12 @@ func (o *outlook) include(r *limit.Routes, found *dispatch.Sight) (free int64) {
 	reopens(found.Lane, &found.PeekReply, r.Layout)
 	if free = found.Free; found.Status == script.Absent && r.Layout.Settled {
 		free = found.Lane.Most() // it begins with its share when it is first asked
+	}
+	switch {
+	case found.Closed > 0:
+		o.why = max(o.why, telemetry.LostMemory)
+	case found.Used > max(found.Share, found.Lane.Room(&found.PeekReply)):
+		o.why = max(o.why, telemetry.Owes)
 	}
 	o.Add(free, forecast.Releases(free, &found.PeekReply, found.Received, found.Lane.Room(&found.PeekReply)))
 	return free

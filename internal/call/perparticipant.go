@@ -67,7 +67,10 @@ func decideHere(e *local.Engine, d *Decision, limit limit.Limit, n int64, upTo b
 		d.first.First, d.first.Last = now+int64(g.First), now+int64(g.Delay)
 	}
 	if !d.Allowed {
-		d.RetryAfter = max(g.Retry, minRetry)
+		d.Reason, d.RetryAfter = telemetry.Full, max(g.Retry, minRetry)
+		if g.Owes {
+			d.Reason = telemetry.Owes
+		}
 		if g.Retry < 0 { // more than there will ever be
 			d.RetryAfter = limit.Per
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
 // Reservation is permits that may be used from a known instant on.
@@ -41,8 +42,9 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	return nil
 }
 
-// Reserve gets n permits, now or at the earliest instant at which there is room for them.
-func (l *Limiter) Reserve(ctx context.Context, n int64) (*Reservation, error) {
+// Reserve gets n permits, now or at the earliest instant at which there is room for them. If it is
+// refused, d is the denial.
+func (l *Limiter) Reserve(ctx context.Context, n int64, d *Decision) (*Reservation, error) {
 	m := l.Hold()
 	c := m.Target
 	defer c.Release()
@@ -51,34 +53,40 @@ func (l *Limiter) Reserve(ctx context.Context, n int64) (*Reservation, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := m.obtain(ctx, r, n, start)
+	made, err := m.obtain(ctx, r, n, start, d)
 	switch {
 	case err == nil:
 		c.decided(ctx, &made.Decision, n, start, nil)
 	case isRefusal(err):
-		c.decided(ctx, &Decision{}, n, start, nil)
+		if d.Allowed { // its turn would have come too late
+			*d = Decision{}
+			d.Reason = telemetry.Full
+		}
+		if errors.Is(err, limit.ErrOverloaded) {
+			d.Reason = telemetry.Late
+		}
+		c.decided(ctx, d, n, start, nil)
 	default:
 		c.decided(ctx, &Decision{}, n, start, err)
 	}
 	return made, err
 }
 
-// obtain gets n permits now, or reserves them.
-func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64) (*Reservation, error) {
+// obtain gets n permits now, or reserves them. d is what is decided about now.
+func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64, d *Decision) (*Reservation, error) {
 	c := m.Target
-	var d Decision
 	deadline := c.Process.Deadline(ctx)
-	if err := m.AtOnce(ctx, r, n, false, start, deadline, &d); err != nil {
+	if err := m.AtOnce(ctx, r, n, false, start, deadline, d); err != nil {
 		return nil, err
 	}
 	if d.Mode == limit.Closed {
 		return nil, fmt.Errorf("%w: limiter %q", limit.ErrLimitClosed, c.Title())
 	}
 	if d.Allowed {
-		return granted(d, n, deadline)
+		return granted(*d, n, deadline)
 	}
 	var err error
-	made := &Reservation{Decision: d, Permits: n}
+	made := &Reservation{Decision: *d, Permits: n}
 	if d.rarely().engine == nil {
 		made.Decision, made.due, err = m.Book(ctx, r, Booking{N: n, Deadline: deadline, Since: start})
 		var away *awayError
@@ -100,6 +108,7 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64) (*
 		return nil, (&Booking{Deadline: deadline}).late(in, c.Process.Now())
 	}
 	made.due, made.Decision.Allowed, made.Decision.Granted, made.Decision.RetryAfter = due, true, n, 0
+	made.Decision.Reason = 0
 	made.Decision.until, made.Decision.first = g.Until, dispatch.Part{At: g.At, N: n}
 	return made, nil
 }

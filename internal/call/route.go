@@ -12,22 +12,56 @@ import (
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
-// tally returns how many shards are known to have nothing for this participant, how many can be
-// reached, and when the first of these has a permit again.
-func (v *view) tally(now int64) (shut, reachable int, next int64) {
+// tally is what is known of the shards together.
+type tally struct {
+	shut, reachable int              // that have nothing for this participant, and that can be reached
+	next            int64            // when the first of these has a permit again
+	why             telemetry.Reason // why there is nothing
+}
+
+// tally returns what is known at a time of the shards. Of one that may have something, why it
+// refuses counts if it answered since then.
+func (v *view) tally(now, since int64) (t tally) {
+	t.why = telemetry.Full
 	for _, s := range v.visit {
 		if !s.Lane.Usable() {
+			t.why = max(t.why, telemetry.Outage)
 			continue
 		}
-		if at := max(s.Lane.Known.FreeAt.Load(), s.PacedUntil()); reachable == 0 || at < next {
-			next = at
+		k, paced := &s.Lane.Known, s.PacedUntil()
+		if at := max(k.FreeAt.Load(), paced); t.reachable == 0 || at < t.next {
+			t.next = at
 		}
-		reachable++
-		if s.Shut(now) {
-			shut++
+		t.reachable++
+		switch {
+		case k.Shut(now):
+			t.shut++
+			t.why = max(t.why, k.Why())
+		case now < paced:
+			t.shut++
+			t.why = max(t.why, telemetry.HeldForOthers)
+		case k.Answered(since):
+			t.why = max(t.why, k.Why())
 		}
 	}
-	return shut, reachable, next
+	return t
+}
+
+// known returns why n permits are believed not to be free, where that is all that is known of it.
+func (v *view) known(n, now int64) telemetry.Reason {
+	why := v.keeps(n, v.tally(now, now+1).why)
+	if o := v.member.Target.ahead.Load(); n > 1 && o != nil && now < o.until {
+		why = max(why, o.why)
+	}
+	return why
+}
+
+// keeps returns why, but not that n permits are kept for others of which there are not as many.
+func (v *view) keeps(n int64, why telemetry.Reason) telemetry.Reason {
+	if why == telemetry.HeldForOthers && n > 1 && n > v.Free() {
+		return telemetry.Full
+	}
+	return why
 }
 
 // Pause returns how long it takes until the first shard wants to see this participant again.
@@ -103,6 +137,17 @@ func (a *attempt) failed(c *Target, s *dispatch.Seat, since, least int64, err er
 	default:
 		a.shed, a.failure = true, cmp.Or(a.failure, err)
 	}
+}
+
+// why returns the reason of a denial after that, given the one that is known of the shards.
+func (a *attempt) why(known telemetry.Reason) telemetry.Reason {
+	switch {
+	case a.shed || a.queued:
+		return telemetry.Late
+	case a.failure != nil:
+		return max(known, telemetry.Outage)
+	}
+	return known
 }
 
 // told takes in when a shard may grant what it refused: its permits are there and the participant
@@ -231,12 +276,13 @@ func (v *view) some(ctx context.Context, q call, d *Decision) error {
 func (v *view) KnownDenial(n, now int64, d *Decision) bool {
 	c := v.member.Target
 	var next int64
+	var why telemetry.Reason
 	if n == 1 {
-		empty, first := v.ShutOut(now)
-		if !empty {
+		t := v.tally(now, now+1)
+		if !t.empty() {
 			return false
 		}
-		next = first
+		next, why = t.next, t.why
 	} else {
 		o := c.ahead.Load()
 		if o == nil || now >= o.until || n > c.inForce(v.Routes) { // that is not to be waited for
@@ -245,15 +291,20 @@ func (v *view) KnownDenial(n, now int64, d *Decision) bool {
 		if next = o.when(n, v.Limit.Per); next <= now {
 			return false
 		}
-		next = max(next, now+int64(v.Pause(now)))
+		next, why = max(next, now+int64(v.Pause(now))), v.known(n, now)
 	}
 	c.RefreshAt(c.Process.Clock.ElapsedAt(now)) // else one that is paced for long hears of no change
 	for _, s := range v.seats {
 		s.LookAgain(now)
 	}
-	c.Deny(v.Routes, now, time.Duration(next-now), d)
+	c.Deny(v.Routes, now, time.Duration(next-now), why, d)
 	d.Source = telemetry.Memory
 	return true
+}
+
+// Why returns why n permits of a limit are believed not to be free.
+func (m *Member) Why(r *limit.Routes, n int64) telemetry.Reason {
+	return m.View(r).known(n, m.Target.Process.Now())
 }
 
 // Leased reports whether a lease has n permits.

@@ -59,8 +59,8 @@ func (c *Target) Waited(ctx context.Context, d *Decision, n, start int64, err er
 
 // toldOf returns what is told of a call for n permits that ended so.
 func toldOf(d *Decision, n int64, err error) telemetry.Decision {
-	told := telemetry.Decision{Outcome: telemetry.Denied, Source: d.Source, Permits: n, Remaining: d.Remaining,
-		RetryAfter: d.RetryAfter}
+	told := telemetry.Decision{Outcome: telemetry.Denied, Reason: d.Reason, Source: d.Source, Permits: n,
+		Remaining: d.Remaining, RetryAfter: d.RetryAfter}
 	switch {
 	case errors.Is(err, context.Canceled):
 		told.Outcome = telemetry.Canceled // also a caller that leaves while no node answers
@@ -75,6 +75,9 @@ func toldOf(d *Decision, n int64, err error) telemetry.Decision {
 		told.Outcome, told.Permits = telemetry.Degraded, d.Granted
 	case d.Allowed:
 		told.Outcome, told.Permits = telemetry.Allowed, d.Granted
+	}
+	if told.Outcome != telemetry.Denied {
+		told.Reason = 0
 	}
 	return told
 }

@@ -30,7 +30,7 @@ func (l *Lane) begin(ctx context.Context, op telemetry.Operation, serves int64, 
 
 // heard takes in what the shard said of itself and has free.
 func (c *call) heard(t *Terms, received int64, r *script.TakeReply) {
-	c.lane.Known.learn(c.Sent, received, c.Began, t.Window, r)
+	c.lane.Known.learn(c.Sent, received, c.Began, t, r)
 	c.tell(t, r.Status, r.Epoch)
 }
 

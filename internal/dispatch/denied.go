@@ -1,21 +1,31 @@
 package dispatch
 
-import "github.com/shardlimit/shardlimit/internal/node"
+import (
+	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+)
 
 // Denied is that a shard has nothing to give, as a process remembers it without the lane.
 type Denied struct {
 	until   int64 // that it is believed
 	FreeAt  int64 // when a permit comes back
 	ResetAt int64 // when the shard is unused again
-	Target  int64 // what its share is to be
+	told    int64 // eight times what its share is to be, and why it refuses: a key has no room to spare
 }
 
 // Denied returns what is to be remembered of a shard that is known to have nothing to give. ok is
 // false if it has something, or lost its memory.
 func (l *Lane) Denied(now int64) (d Denied, ok bool) {
-	d = Denied{l.Known.shutUntil.Load(), l.Known.FreeAt.Load(), l.Known.ResetAt.Load(), l.Known.Target.Load()}
+	d = Denied{l.Known.shutUntil.Load(), l.Known.FreeAt.Load(), l.Known.ResetAt.Load(),
+		8*l.Known.Target.Load() + int64(l.Known.Why())}
 	return d, now < d.until && !l.Known.Closed(now)
 }
+
+// Target returns what the share of the shard is to be.
+func (d *Denied) Target() int64 { return d.told / 8 }
+
+// Why returns why it refuses.
+func (d *Denied) Why() telemetry.Reason { return telemetry.Reason(d.told % 8) }
 
 // Over reports whether it is believed no more.
 func (d *Denied) Over(now int64) bool { return now >= d.until }

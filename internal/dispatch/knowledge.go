@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -33,13 +34,14 @@ type Knowledge struct {
 	closed    atomic.Int64 // until then it grants nothing, because its node lost its memory
 	Rare      atomic.Bool  // the last take found its state other than proposed
 	contended atomic.Bool  // it was other only in that participants contend
+	why       atomic.Int32 // telemetry.Reason why it refuses, by the last reply
 }
 
 // learn takes in a reply to a call that was sent and answered at these times. Calls can overlap,
 // and a reply that is taken in late tells of what was before: a call that was under way when the
 // limit was raised must not shut the shard again. Of two calls that were under way together nobody
 // knows which one the shard served first: if one of them found permits, the shard is asked again.
-func (k *Knowledge) learn(sent, received int64, elapsed clock.Elapsed, window time.Duration, r *script.TakeReply) {
+func (k *Knowledge) learn(sent, received int64, elapsed clock.Elapsed, t *Terms, r *script.TakeReply) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	unsure := sent < k.answered.Load() && k.free.Load() > 0
@@ -55,9 +57,15 @@ func (k *Knowledge) learn(sent, received int64, elapsed clock.Elapsed, window ti
 	k.ResetAt.Store(received + int64(r.Reset))
 	k.sentAt.Store(sent)
 	k.closed.Store(0)
-	if r.Closed > 0 {
+	why := telemetry.Full
+	switch {
+	case r.Closed > 0:
 		k.closed.Store(received + int64(r.Closed))
+		why = telemetry.LostMemory
+	case r.Owes(t.Proposal):
+		why = telemetry.Owes
 	}
+	k.why.Store(int32(why))
 	if r.Used > 0 {
 		k.usedAt.Store(int64(elapsed))
 	}
@@ -66,11 +74,11 @@ func (k *Knowledge) learn(sent, received int64, elapsed clock.Elapsed, window ti
 		k.FreeAt.Store(0)
 		return
 	}
-	limit := ShutCap(window)
+	limit := ShutCap(t.Window)
 	next := r.Next
 	if next <= 0 || r.Share < r.Target && r.Closed == 0 {
 		// a share that is still on its way here can be greater at any time
-		next = min(cmp.Or(max(next, 0), limit), limit, window)
+		next = min(cmp.Or(max(next, 0), limit), limit, t.Window)
 	}
 	k.FreeAt.Store(received + int64(next))
 	if unsure {
@@ -92,6 +100,9 @@ func (k *Knowledge) Free() (n int64, heard bool) { return k.free.Load(), k.sentA
 
 // Closed reports whether the shard grants nothing now, because its node lost its memory.
 func (k *Knowledge) Closed(now int64) bool { return now < k.closed.Load() }
+
+// Why returns why the shard refuses, by its last reply.
+func (k *Knowledge) Why() telemetry.Reason { return telemetry.Reason(k.why.Load()) }
 
 // Answered reports whether a reply came at that time or later.
 func (k *Knowledge) Answered(since int64) bool { return k.answered.Load() >= since }

@@ -40,6 +40,7 @@ type Grant struct {
 	Free    int64            // after it
 	Reset   time.Duration
 	Retry   time.Duration // if refused: until it could be granted; below 0: never
+	Owes    bool          // see script.TakeReply
 }
 
 // Take grants n permits of the limit: all or nothing, or up to n.
@@ -59,6 +60,7 @@ func (e *Engine) Take(limit Limit, n int64, upTo bool) (g Grant) {
 	}
 	r := e.log.Take(e.time(), &script.TakeRequest{Proposal: e.terms, Groups: []script.Group{group}})
 	g.Granted, g.At, g.Free, g.Reset, g.Retry = r.Granted, r.At, r.Free, r.Reset, r.Retry
+	g.Owes = r.Owes(e.terms)
 	if r.Granted > 0 {
 		g.At, g.First, g.Delay = r.RefundAt(r.Granted-1), r.Delay, r.DelayOf(r.Granted-1)
 	}

@@ -191,7 +191,7 @@ func (c *setCall) fromMemory() {
 		if c.waits {
 			if known, lacks := v.refuses(); known {
 				v.asked, v.said, c.lost = true, call.Decision{}, true
-				v.Target.Deny(v.routes, v.since, lacks, &v.said)
+				v.Target.Deny(v.routes, v.since, lacks, v.Why(v.routes, v.n), &v.said)
 				continue
 			}
 		}
@@ -270,10 +270,11 @@ func (c *setCall) result() (call.Decision, error) {
 	if !refused {
 		return call.Decision{}, allOf(errs)
 	}
+	d.RetryAfter = -1
 	for i := range c.votes {
 		v := &c.votes[i]
-		if said[i] = v.left(c.ctx); !v.asked {
-			d.RetryAfter = max(d.RetryAfter, said[i].RetryAfter)
+		if said[i] = v.left(c.ctx); !said[i].Allowed && v.err == nil && said[i].RetryAfter > d.RetryAfter {
+			d.RetryAfter, d.Reason, d.Target = said[i].RetryAfter, said[i].Reason, v.Target
 		}
 	}
 	return d, nil
@@ -302,7 +303,9 @@ func (v *vote) left(ctx context.Context) call.Decision {
 			d.RetryAfter = soonest(ctx, v.Member, v.routes, v.n, v.since)
 		}
 	}
-	d.Allowed = d.RetryAfter == 0
+	if d.Allowed = d.RetryAfter == 0; !d.Allowed {
+		d.Reason = v.Why(v.routes, v.n)
+	}
 	return d
 }
 

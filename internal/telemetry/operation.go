@@ -64,3 +64,22 @@ const (
 )
 
 func (s Source) String() string { return [...]string{"redis", "memory", "lease", "local"}[s] }
+
+// Reason is why a call was denied. Where several hold, the greatest one is told.
+type Reason uint8
+
+// The reasons; 0: it was not denied.
+const (
+	Full          Reason = iota + 1
+	Owes                 // permits that were booked ahead, or charged beyond what was free
+	Outage               // nodes do not answer
+	LostMemory           // a shard is in quarantine
+	HeldForOthers        // what is free is kept for other participants
+	Late                 // this process could not ask in time
+	Closed               // by the mode of the limit
+	reasons
+)
+
+func (r Reason) String() string {
+	return [...]string{"", "full", "owes", "outage", "lost_memory", "held_for_others", "late", "closed"}[r]
+}

@@ -17,10 +17,11 @@ type Limiter struct {
 	batch    []metric.RecordOption
 }
 
-// decisionSets are the attribute sets of decisions by an algorithm.
+// decisionSets are the attribute sets of decisions by an algorithm, those that were needed. Of
+// denials there is one for each reason, behind the outcomes.
 type decisionSets struct {
 	algorithm string
-	sets      [outcomes][sources][]metric.AddOption
+	sets      [outcomes + Outcome(reasons)][sources]atomic.Pointer[[]metric.AddOption]
 }
 
 // NewLimiter returns the attribute sets of a limiter that counts by an algorithm.
@@ -49,14 +50,27 @@ func (l *Limiter) CountsBy(algorithm string) {
 	if d := l.decision.Load(); d != nil && d.algorithm == algorithm {
 		return
 	}
-	d := &decisionSets{algorithm: algorithm}
-	for i := range outcomes {
-		for s := range sources {
-			d.sets[i][s] = add(attribute.String("limiter", l.name), attribute.String("algorithm", algorithm),
-				attribute.String("outcome", i.String()), attribute.String("source", s.String()))
-		}
+	l.decision.Store(&decisionSets{algorithm: algorithm})
+}
+
+// decided returns the attribute set of a decision.
+func (l *Limiter) decided(d *Decision) []metric.AddOption {
+	by, kind := l.decision.Load(), d.Outcome
+	if d.Reason != 0 {
+		kind = outcomes + Outcome(d.Reason)
 	}
-	l.decision.Store(d)
+	set := &by.sets[kind][d.Source]
+	if made := set.Load(); made != nil {
+		return *made
+	}
+	attrs := []attribute.KeyValue{attribute.String("limiter", l.name), attribute.String("algorithm", by.algorithm),
+		attribute.String("outcome", d.Outcome.String()), attribute.String("source", d.Source.String())}
+	if d.Reason != 0 {
+		attrs = append(attrs, attribute.String("reason", d.Reason.String()))
+	}
+	made := add(attrs...)
+	set.Store(&made)
+	return made
 }
 
 // Node is the ready-made attribute sets of script calls to a node.

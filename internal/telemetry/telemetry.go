@@ -153,6 +153,7 @@ func (g Gauges) Shard(limiter, shard, node string, available bool, free int64) {
 // Decision is what is told of one decision.
 type Decision struct {
 	Outcome    Outcome
+	Reason     Reason // of a denial
 	Source     Source
 	Permits    int64 // granted, or asked for if none were
 	Remaining  int64
@@ -170,7 +171,7 @@ func (t *Telemetry) Listens(ctx context.Context) bool {
 // began.
 func (t *Telemetry) Decided(ctx context.Context, l *Limiter, d *Decision, start int64) {
 	if t.decisions.Enabled(ctx) {
-		t.decisions.Add(ctx, 1, l.decision.Load().sets[d.Outcome][d.Source]...)
+		t.decisions.Add(ctx, 1, l.decided(d)...)
 	}
 	if t.permits.Enabled(ctx) {
 		t.permits.Add(ctx, d.Permits, l.permits[d.Outcome]...)
@@ -195,6 +196,9 @@ func describe(span trace.Span, l *Limiter, d *Decision) {
 		attribute.Int64("ratelimit.permits", d.Permits),
 		attribute.Int64("ratelimit.remaining", d.Remaining),
 		attribute.Int64("ratelimit.retry_after_ms", d.RetryAfter.Milliseconds()))
+	if d.Reason != 0 {
+		span.SetAttributes(attribute.String("ratelimit.reason", d.Reason.String()))
+	}
 }
 
 // Waited reports a call that was blocked, or might have been.

@@ -70,12 +70,12 @@ func TestDecisionsAndPermitsAreCountedByOutcomeAndSource(t *testing.T) {
 	const algorithm = "algorithm=sliding_log,"
 	decisions := points(p.metrics(t)["ratelimit.decisions"])
 	for attributes, want := range map[string]float64{
-		algorithm + "limiter=l,outcome=allowed,source=redis":        3,
-		algorithm + "limiter=l,outcome=denied,source=memory":        4,
-		algorithm + "limiter=taken,outcome=denied,source=redis":     1,
-		algorithm + "limiter=away,outcome=degraded,source=local":    2,
-		algorithm + "limiter=watched,outcome=shadowed,source=local": 3,
-		algorithm + "limiter=off,outcome=allowed,source=local":      3,
+		algorithm + "limiter=l,outcome=allowed,source=redis":                3,
+		algorithm + "limiter=l,outcome=denied,reason=full,source=memory":    4,
+		algorithm + "limiter=taken,outcome=denied,reason=full,source=redis": 1,
+		algorithm + "limiter=away,outcome=degraded,source=local":            2,
+		algorithm + "limiter=watched,outcome=shadowed,source=local":         3,
+		algorithm + "limiter=off,outcome=allowed,source=local":              3,
 	} {
 		if got := decisions[attributes].value; got != want {
 			t.Errorf("decisions{%s} is %v, want %v", attributes, got, want)
@@ -361,7 +361,7 @@ func TestNoParticipantAndNoKeyBecomesAnAttribute(t *testing.T) {
 		"algorithm=sliding_log,limiter=users,outcome=allowed,source=redis").value; got != 2 {
 		t.Errorf("%v decisions of the family, want 2", got)
 	}
-	allowed := []string{"limiter", "algorithm", "outcome", "source", "node", "shard", "operation"}
+	allowed := []string{"limiter", "algorithm", "outcome", "reason", "source", "node", "shard", "operation"}
 	for name, m := range p.metrics(t) {
 		if !strings.HasPrefix(name, "ratelimit.") {
 			t.Errorf("metric %s", name)

@@ -102,6 +102,9 @@ func TestTheCallersSpanTellsTheDecision(t *testing.T) {
 	if got["ratelimit.outcome"] != "denied" || got["ratelimit.source"] != "memory" || got["ratelimit.permits"] != "1" {
 		t.Errorf("denied: %v", got)
 	}
+	if got["ratelimit.reason"] != "full" {
+		t.Errorf("the reason is %q", got["ratelimit.reason"])
+	}
 	if after := attribute.StringValue(got["ratelimit.retry_after_ms"]).AsString(); len(after) < 7 { // about 3,600,000
 		t.Errorf("retry after %s ms", after)
 	}

@@ -157,7 +157,7 @@ func (q *queue) hopeless(r *limit.Routes, err error) (d call.Decision) {
 		return d
 	}
 	next, now := q.NotBefore(), c.Process.Now()
-	c.Deny(r, now, time.Duration(next-now), &d)
+	c.Deny(r, now, time.Duration(next-now), q.member.Why(r, 1), &d)
 	if next <= now {
 		d.RetryAfter = 0
 	}

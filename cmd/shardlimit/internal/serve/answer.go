@@ -18,6 +18,8 @@ type Answer struct {
 	DelayUS      int64 `json:"delay_us"`
 	Degraded     bool  `json:"degraded"`
 	Shadowed     bool  `json:"shadowed"`
+	// Reason is shardlimit.Reason of a denial.
+	Reason string `json:"reason,omitempty"`
 }
 
 // AnswerOf is what a decision comes to.
@@ -25,7 +27,7 @@ func AnswerOf(d shardlimit.Decision) Answer {
 	return Answer{
 		Allowed: d.Allowed, Granted: d.Granted, Limit: d.Limit, Remaining: d.Remaining,
 		RetryAfterUS: roundUp(d.RetryAfter), ResetAfterUS: roundUp(d.ResetAfter), DelayUS: roundUp(d.Delay),
-		Degraded: d.Degraded, Shadowed: d.Shadowed,
+		Degraded: d.Degraded, Shadowed: d.Shadowed, Reason: d.Reason.String(),
 	}
 }
 

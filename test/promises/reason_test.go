@@ -1,0 +1,260 @@
+package promises
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+// denial is what a call is denied with.
+func denial(t *testing.T, l *shardlimit.Limiter, n int64) shardlimit.Decision {
+	t.Helper()
+	d, err := l.AllowN(t.Context(), n)
+	if err != nil || d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	return d
+}
+
+// becauseOf denies n permits by a shard, and then from memory, for that reason.
+func becauseOf(t *testing.T, l *shardlimit.Limiter, n int64, want shardlimit.Reason) {
+	t.Helper()
+	for _, from := range []string{"a shard", "memory"} {
+		if d := denial(t, l, n); d.Reason != want {
+			t.Errorf("denied by %s: %q, want %q", from, d.Reason, want)
+		}
+	}
+}
+
+// everyKind runs a test of limits and of keys, by each algorithm, in a bubble.
+func everyKind(t *testing.T, permits int64,
+	test func(t *testing.T, open func() *shardlimit.Limiter)) {
+	for _, a := range limittest.Algorithms {
+		for what, keyed := range map[string]bool{"limit": false, "key": true} {
+			t.Run(a.String()+" "+what, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := limittest.Bubbled(t, 1)
+					limit := shardlimit.Limit{Permits: permits, Per: time.Hour, Algorithm: a}
+					test(t, func() *shardlimit.Limiter {
+						if c := f.Client(t); keyed {
+							return limittest.Family(t, c, "f", limit).Limiter("ann")
+						} else {
+							return limittest.Limiter(t, c, "l", limit)
+						}
+					})
+				})
+			})
+		}
+	}
+}
+
+// A limit that is used up is full, and owes once somebody has used more than there was. One that
+// looks from elsewhere hears the same.
+func TestADenialSaysFullOrOwes(t *testing.T) {
+	everyKind(t, 3, func(t *testing.T, open func() *shardlimit.Limiter) {
+		l := open()
+		d, err := l.AllowN(t.Context(), 3)
+		if err != nil || !d.Allowed || d.Reason != 0 {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		becauseOf(t, l, 1, shardlimit.ReasonFull)
+		becauseOf(t, l, 2, shardlimit.ReasonFull)
+		if err := l.Settle(t.Context(), d, 5); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range []*shardlimit.Limiter{l, open()} {
+			becauseOf(t, l, 1, shardlimit.ReasonOwes)
+			becauseOf(t, l, 2, shardlimit.ReasonOwes)
+		}
+	})
+}
+
+// What is booked ahead is owed, too.
+func TestADenialBesideAReservationSaysOwes(t *testing.T) {
+	for _, a := range limittest.Algorithms {
+		if a == shardlimit.LeakyBucket {
+			continue // a reservation is a turn like any other
+		}
+		t.Run(a.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := limittest.Bubbled(t, 1).Client(t)
+				l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 4, Per: time.Hour, Algorithm: a})
+				limittest.MustGet(t, l, 3)
+				if _, err := l.Reserve(t.Context(), 3); err != nil {
+					t.Fatal(err)
+				}
+				becauseOf(t, l, 2, shardlimit.ReasonOwes)
+			})
+		})
+	}
+}
+
+// Of a limit of which each participant has all, too.
+func TestAnEngineSaysFullOrOwes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := limittest.Bubbled(t, 1).Client(t)
+		l := limittest.Limiter(t, c, "l", limittest.PerParticipant(3, time.Hour))
+		d, err := l.AllowN(t.Context(), 3)
+		if err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		becauseOf(t, l, 1, shardlimit.ReasonFull)
+		if err := l.Settle(t.Context(), d, 5); err != nil {
+			t.Fatal(err)
+		}
+		becauseOf(t, l, 1, shardlimit.ReasonOwes)
+	})
+}
+
+// Who has had its part while others contend is told that what is free is kept for them. Nobody is
+// told so of more than is free.
+func TestADenialSaysHeldForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := limittest.Bubbled(t, 1).Client(t)
+		l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 100, Per: time.Second})
+		var reasons [8]int
+		var both sync.WaitGroup
+		for i, pause := range []time.Duration{2 * time.Millisecond, 30 * time.Millisecond} {
+			both.Go(func() {
+				who := l.As(fmt.Sprint("tenant ", i), 1)
+				for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(pause) {
+					d, err := who.Allow(t.Context())
+					if err != nil || d.Allowed != (d.Reason == 0) {
+						t.Errorf("%+v, %v", d, err)
+					}
+					reasons[d.Reason]++
+					if d.Remaining > 0 && d.Reason == shardlimit.ReasonFull {
+						t.Errorf("full with %d left", d.Remaining)
+					}
+				}
+			})
+		}
+		both.Wait()
+		t.Log(reasons)
+		n := reasons[shardlimit.ReasonHeldForOthers]
+		if n < 1000 || reasons[0]+n+reasons[shardlimit.ReasonFull] < 2500 {
+			t.Error(reasons)
+		}
+		for range 3 {
+			if d := denial(t, l.As("tenant 0", 1), 100); d.Reason != shardlimit.ReasonFull {
+				t.Errorf("all of it: %q", d.Reason)
+			}
+		}
+	})
+}
+
+// A limit that is closed, or whose node lost its memory, says so.
+func TestADenialSaysClosedOrLostMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 1)
+		c := f.Client(t, limittest.AfterLoss(shardlimit.Quarantine))
+		time.Sleep(5 * time.Minute)
+		limit := shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 1}
+		l, key := limittest.Limiter(t, c, "l", limit), limittest.Family(t, c, "f", limit).Limiter("ann")
+		limittest.MustGet(t, l, 1)
+		limittest.MustGet(t, key, 1)
+		time.Sleep(5 * time.Second)
+		nodes[0].Redis.Restart()
+		time.Sleep(time.Second)
+		becauseOf(t, l, 1, shardlimit.ReasonLostMemory)
+		becauseOf(t, l, 2, shardlimit.ReasonLostMemory)
+		becauseOf(t, key, 1, shardlimit.ReasonLostMemory)
+
+		limit.Mode = shardlimit.Closed
+		closed := limittest.Limiter(t, c, "closed", limit)
+		becauseOf(t, closed, 1, shardlimit.ReasonClosed)
+		_, err := closed.Reserve(t.Context(), 1)
+		if !errors.Is(err, shardlimit.ErrLimitClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+// Where a node is away, the reason is not that the rest is used up.
+func TestADenialSaysOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 2)
+		l := limittest.Limiter(t, f.Client(t, limittest.PatientFor(shardlimit.DefaultCallTimeout)), "l",
+			shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 2})
+		limittest.MustGet(t, l, 1)
+		nodes[0].Paused.Store(time.Now().Add(10 * time.Second).UnixNano())
+		defer time.Sleep(20 * time.Second)
+		if d := denial(t, l, 10); d.Reason != shardlimit.ReasonOutage || d.Remaining == 0 {
+			t.Errorf("of more than the other has: %q, %d left", d.Reason, d.Remaining)
+		}
+		for d, err := l.Allow(t.Context()); ; d, err = l.Allow(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !d.Allowed {
+				break
+			}
+		}
+		becauseOf(t, l, 1, shardlimit.ReasonOutage)
+
+		local := limittest.Limiter(t, limittest.Away().Client(t, limittest.OnOutage(shardlimit.FailLocal)), "l",
+			shardlimit.PerHour(1))
+		limittest.MustGet(t, local, 1)
+		becauseOf(t, local, 1, shardlimit.ReasonOutage)
+	})
+}
+
+// A call that waited for others of its process until its time was up was late, whatever is free.
+func TestADenialSaysLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := limittest.Bubbled(t, 2).Distant(t, 20*time.Millisecond)
+		l := limittest.Limiter(t, f.Client(t), "l",
+			shardlimit.Limit{Permits: 1_000_000, Per: time.Minute, Shards: 8})
+		late := 0
+		limittest.Together(200, func(int) (shardlimit.Decision, error) {
+			d, err := l.AllowN(context.WithoutCancel(t.Context()), 150_000)
+			if !d.Allowed && d.Remaining >= 150_000 && d.Reason != shardlimit.ReasonLate {
+				t.Errorf("%q with %d left", d.Reason, d.Remaining)
+			}
+			if d.Reason == shardlimit.ReasonLate {
+				late++
+			}
+			return d, err
+		})
+		if late == 0 {
+			t.Error("nobody was late")
+		}
+	})
+}
+
+// The denial of a Set names the limit that refuses for longest, and why.
+func TestADenialOfASetNamesTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := limittest.Bubbled(t, 1).Client(t)
+		wide := limittest.Limiter(t, c, "wide", shardlimit.PerHour(100))
+		users := limittest.Family(t, c, "users", shardlimit.PerMinute(1))
+		slow := limittest.Limiter(t, c, "slow", shardlimit.PerDay(1))
+		set := shardlimit.All(wide.N(1), users.Limiter("ann").N(1), slow.N(1))
+		d, err := set.Allow(t.Context())
+		if err != nil || !d.Allowed || d.Limiter() != "" || d.Reason != 0 {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		for name, set := range map[string]*shardlimit.Set{"slow": set,
+			"users": shardlimit.All(wide.N(1), users.Limiter("ann").N(1))} {
+			d, err := set.Allow(t.Context())
+			if err != nil || d.Allowed || d.Limiter() != name || d.Reason != shardlimit.ReasonFull {
+				t.Errorf("%s: %q of %q, %v", name, d.Reason, d.Limiter(), err)
+			}
+			for i, said := range set.Each(d) {
+				if want := said.Allowed; want != (said.Reason == 0) {
+					t.Errorf("%d: %+v", i, said)
+				}
+			}
+		}
+		if d := denial(t, users.Limiter("ann"), 1); d.Limiter() != "users" {
+			t.Error(d.Limiter())
+		}
+	})
+}
