@@ -2,6 +2,7 @@ package shardlimit
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/shardlimit/shardlimit/internal/call"
 	"github.com/shardlimit/shardlimit/internal/limit"
@@ -11,7 +12,8 @@ import (
 // the limits on them. Make one per process with New, and Close it at the end.
 // It is safe for concurrent use.
 type Client struct {
-	in *call.Client
+	in      *call.Client
+	refused atomic.Pointer[func(context.Context, Refusal)]
 }
 
 // New checks the whole configuration and returns a Client. It connects on first
@@ -22,7 +24,7 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{in}, nil
+	return &Client{in: in}, nil
 }
 
 // Close ends every call that is under way with ErrClosed, stops what runs in
@@ -44,7 +46,7 @@ func (c *Client) Limiter(ctx context.Context, name string, limit Limit) (*Limite
 	if err != nil {
 		return nil, err
 	}
-	return &Limiter{in.Limiter()}, nil
+	return &Limiter{in, c}, nil
 }
 
 // Open returns a handle on a limit that is stored already, without declaring
@@ -55,7 +57,7 @@ func (c *Client) Open(ctx context.Context, name string) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Limiter{in.Limiter()}, nil
+	return &Limiter{in, c}, nil
 }
 
 // Family declares or joins a limit that holds for every key by itself, under the rules of
@@ -67,7 +69,7 @@ func (c *Client) Family(ctx context.Context, name string, limit Limit) (*Family,
 	if err != nil {
 		return nil, err
 	}
-	return &Family{in.Of}, nil
+	return &Family{in, c}, nil
 }
 
 // OpenFamily returns a handle on a family that is stored already, without declaring anything.
@@ -77,7 +79,31 @@ func (c *Client) OpenFamily(ctx context.Context, name string) (*Family, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Family{in.Of}, nil
+	return &Family{in, c}, nil
+}
+
+// Refusal is a call that was refused.
+type Refusal struct {
+	Limiter     string // the name of the limit, or of the family
+	Key         string // of a family
+	Participant string // of a limit
+	Permits     int64  // that were asked for
+	Decision    Decision
+}
+
+// OnRefusal has f hear of every call on limits of this Client that is refused: the denials of Allow
+// and its like, ErrWaitTooLong of Wait, and what Reserve refuses. Of a Set it is the limit that
+// refuses for longest. f takes the place of the one before; nil means that nobody hears.
+//
+// It is called in the goroutine of the call that is refused, with its context, just before that
+// returns. So the call waits for it, many goroutines may be in it at the same time, and its panic
+// is one of the call. A limit may be asked in it.
+func (c *Client) OnRefusal(f func(ctx context.Context, r Refusal)) {
+	if f == nil {
+		c.refused.Store(nil)
+		return
+	}
+	c.refused.Store(&f)
 }
 
 // Rebalance calls Limiter.Rebalance for every limit, and Family.Rebalance for every family, that

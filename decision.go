@@ -84,8 +84,8 @@ func (d *Decision) in() call.Decision {
 // or there is none, and else Enforced. Reservations do not tell it.
 func (d Decision) Mode() Mode { return Mode(d.origin.Mode) }
 
-// Limiter returns the name of the limit that decided; of a key, that of its family. Of a Set's denial
-// it is the limit that refuses for longest, and "" if the Set allowed the call.
+// Limiter returns the name of the limit that decided; of a key, that of its family. Of a Set's
+// denial it is the limit that refuses for longest, and "" if the Set allowed the call.
 func (d Decision) Limiter() string {
 	if d.origin.Target == nil {
 		return ""

@@ -445,3 +445,25 @@ func ExampleReason() {
 	fmt.Println(d.Allowed, d.Limiter(), d.Reason, d.Reason == shardlimit.ReasonOwes, err)
 	// Output: false tokens owes true <nil>
 }
+
+// Who is refused, and why, goes into a log.
+func ExampleClient_OnRefusal() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	client.OnRefusal(func(_ context.Context, r shardlimit.Refusal) {
+		fmt.Println(r.Limiter, r.Key, "refused", r.Permits, "because it is", r.Decision.Reason)
+	})
+	users, err := client.Family(ctx, "users", shardlimit.PerHour(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 2 {
+		d, err := users.Limiter("ann").Allow(ctx)
+		fmt.Println(d.Allowed, err)
+	}
+	// Output:
+	// true <nil>
+	// users ann refused 1 because it is full
+	// false <nil>
+}

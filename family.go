@@ -10,7 +10,8 @@ import (
 // keys share the declaration; each has its own permits. It is safe for
 // concurrent use.
 type Family struct {
-	in *call.Family
+	in     *call.Family
+	client *Client
 }
 
 // Name returns the name the family was declared under.
@@ -37,7 +38,7 @@ func (f *Family) Rebalance(ctx context.Context) error { return f.in.Rebalance(ct
 // state starts with the family's limit. A process keeps nothing of an idle key but what its next
 // call must know, such as a denial, and that of 65,536 keys and up to a tenth more. Calls on an
 // invalid key return ErrInvalidName.
-func (f *Family) Limiter(key string) *Limiter { return &Limiter{f.in.Limiter(key)} }
+func (f *Family) Limiter(key string) *Limiter { return &Limiter{f.in.Limiter(key), f.client} }
 
 // LimiterWith returns the Limiter of a key whose limit the caller knows, from a database, a plan or
 // a token: the limit comes with the calls. No record keeps it; only the shard of the key does. So a
@@ -59,5 +60,5 @@ func (f *Family) Limiter(key string) *Limiter { return &Limiter{f.in.Limiter(key
 // ErrInvalidLimit. A limiter that has another Per because the family's has changed since goes by
 // the family's limit.
 func (f *Family) LimiterWith(key string, limit Limit) *Limiter {
-	return &Limiter{f.in.LimiterWith(key, limit.in())}
+	return &Limiter{f.in.LimiterWith(key, limit.in()), f.client}
 }

@@ -2,6 +2,7 @@ package shardlimit
 
 import (
 	"context"
+	"errors"
 
 	"github.com/shardlimit/shardlimit/internal/call"
 	"github.com/shardlimit/shardlimit/internal/wait"
@@ -12,7 +13,16 @@ import (
 //
 // Most callers want Allow (answer now) or Wait (block until it is their turn).
 type Limiter struct {
-	in call.Limiter
+	in     call.Limiter
+	client *Client
+}
+
+// tell tells who hears of refusals of a call for n permits.
+func (l *Limiter) tell(ctx context.Context, n int64, d *Decision) {
+	if f := l.client.refused.Load(); f != nil {
+		key, participant := l.in.Caller()
+		(*f)(ctx, Refusal{l.in.Target.Name, key, participant, n, *d})
+	}
 }
 
 // As returns the same limiter, seen by another participant: the permits it grants are charged to
@@ -27,7 +37,7 @@ type Limiter struct {
 // limiter.
 func (l *Limiter) As(participant string, weight float64) *Limiter {
 	if in := l.in.As(participant, weight); in != l.in {
-		return &Limiter{in}
+		return &Limiter{in, l.client}
 	}
 	return l
 }
@@ -47,7 +57,9 @@ func (l *Limiter) Allow(ctx context.Context) (Decision, error) { return l.AllowN
 func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
 	var in call.Decision
 	err = l.in.Allow(ctx, n, false, &in)
-	d.is(&in)
+	if d.is(&in); err == nil && !d.Allowed {
+		l.tell(ctx, n, &d)
+	}
 	return d, err
 }
 
@@ -57,7 +69,9 @@ func (l *Limiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
 func (l *Limiter) AllowUpTo(ctx context.Context, n int64) (d Decision, err error) {
 	var in call.Decision
 	err = l.in.Allow(ctx, n, true, &in)
-	d.is(&in)
+	if d.is(&in); err == nil && !d.Allowed {
+		l.tell(ctx, n, &d)
+	}
 	return d, err
 }
 
@@ -71,7 +85,7 @@ func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // AllowN; under WaitOut it waits on instead of returning ErrUnavailable.
 // Acquire is the same, and returns the Decision.
 func (l *Limiter) WaitN(ctx context.Context, n int64) error {
-	_, err := wait.Acquire(ctx, &l.in, n)
+	_, err := l.Acquire(ctx, n)
 	return err
 }
 
@@ -83,8 +97,12 @@ func (l *Limiter) WaitN(ctx context.Context, n int64) error {
 // Settle gives back nothing of a turn that has come. Of permits of a TokenBucket that were reserved
 // first, as WaitN says, it may give back less: they count as used once they are due.
 func (l *Limiter) Acquire(ctx context.Context, n int64) (Decision, error) {
-	d, err := wait.Acquire(ctx, &l.in, n)
-	return decisionOf(&d), err
+	in, err := wait.Acquire(ctx, &l.in, n)
+	d := decisionOf(&in)
+	if errors.Is(err, ErrWaitTooLong) {
+		l.tell(ctx, n, &d)
+	}
+	return d, err
 }
 
 // Settle makes what a decision of this limiter was granted what was used, 0 to MaxPermits:

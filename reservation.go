@@ -42,6 +42,10 @@ type Reservation struct {
 func (l *Limiter) Reserve(ctx context.Context, n int64) (*Reservation, error) {
 	var d call.Decision
 	in, err := l.in.Reserve(ctx, n, &d)
+	if call.IsRefusal(err) {
+		said := decisionOf(&d)
+		l.tell(ctx, n, &said)
+	}
 	if far := (*limit.TooFarAheadError)(nil); errors.As(err, &far) {
 		return nil, &TooFarAheadError{far.Delay}
 	}

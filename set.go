@@ -2,13 +2,16 @@ package shardlimit
 
 import (
 	"context"
+	"errors"
 
+	"github.com/shardlimit/shardlimit/internal/call"
 	"github.com/shardlimit/shardlimit/internal/set"
 )
 
 // Part is a limit and how many of its permits are wanted: a part of a Set.
 type Part struct {
 	in set.Part
+	of *Limiter
 }
 
 // N returns a part of a Set: n permits of this limit. With 0 a call does not ask the limit, and
@@ -18,7 +21,7 @@ func (l *Limiter) N(n int64) Part {
 	if l == nil {
 		return Part{}
 	}
-	return Part{set.Part{Limiter: &l.in, N: n}}
+	return Part{set.Part{Limiter: &l.in, N: n}, l}
 }
 
 // Set is several limits that a call must pass together, such as so many requests and so many
@@ -28,7 +31,8 @@ func (l *Limiter) N(n int64) Part {
 // refuses gives back at once what the others granted, so while it is under way
 // other callers may find those permits taken.
 type Set struct {
-	in set.Set
+	in    set.Set
+	parts []*Limiter
 }
 
 // All returns a Set of the parts, each a limit with what a call costs there. Their limits may be of
@@ -39,11 +43,10 @@ type Set struct {
 // Two limiters of one key that bring different limits are two. The empty Set allows everything.
 // With a nil Limiter among the parts every call returns ErrInvalidLimit.
 func All(parts ...Part) *Set {
-	all := make([]set.Part, len(parts))
+	s, all := &Set{parts: make([]*Limiter, len(parts))}, make([]set.Part, len(parts))
 	for i, p := range parts {
-		all[i] = p.in
+		s.parts[i], all[i] = p.of, p.in
 	}
-	s := &Set{}
 	s.in.Of(all)
 	return s
 }
@@ -74,8 +77,8 @@ func (s *Set) Each(d Decision) []Decision {
 // at once, so that a call takes one round trip. Errors are those of Limiter.AllowN; a limit that
 // refuses makes it a denial, whatever the others say.
 func (s *Set) Allow(ctx context.Context) (Decision, error) {
-	d, err := s.in.Allow(ctx)
-	return decisionOf(&d), err
+	in, err := s.in.Allow(ctx)
+	return s.answer(ctx, &in, err == nil && !in.Allowed), err
 }
 
 // Wait blocks until every limit granted its permits together. A call waits in the line of the limit
@@ -87,15 +90,26 @@ func (s *Set) Allow(ctx context.Context) (Decision, error) {
 // are those of Limiter.WaitN; ErrWaitTooLong comes at once if, as far as this process has heard,
 // the permits cannot come before the deadline of ctx.
 func (s *Set) Wait(ctx context.Context) error {
-	_, err := s.in.Acquire(ctx)
+	_, err := s.Acquire(ctx)
 	return err
 }
 
 // Acquire waits as Wait does and returns its Decision, so that Settle can give back what was not
 // used. Errors are those of Wait, and the Decision is as Limiter.Acquire says.
 func (s *Set) Acquire(ctx context.Context) (Decision, error) {
-	d, err := s.in.Acquire(ctx)
-	return decisionOf(&d), err
+	in, err := s.in.Acquire(ctx)
+	return s.answer(ctx, &in, errors.Is(err, ErrWaitTooLong)), err
+}
+
+// answer returns a Decision of the engine for users, and tells who hears of refusals.
+func (s *Set) answer(ctx context.Context, in *call.Decision, refused bool) Decision {
+	d := decisionOf(in)
+	if refused {
+		if place, n := s.in.Refused(in); place >= 0 {
+			s.parts[place].tell(ctx, n, &d)
+		}
+	}
+	return d
 }
 
 // Settle settles a decision of this Set with each of its limits, as Limiter.Settle does: used is a

@@ -87,9 +87,9 @@ func printDecision(w io.Writer, name string, n int64, d shardlimit.Decision) err
 		text = fmt.Sprintf("%[1]s: denied %[2]s: the limit is closed; shardlimit set %[1]s --mode enforced opens it",
 			draw.Name(name), draw.Plural(n, "permit"))
 	case !d.Allowed:
-		text = fmt.Sprintf("%s: denied %s (%s), %s of %s left; try again in %s", draw.Name(name), draw.Plural(n, "permit"),
-			strings.ReplaceAll(d.Reason.String(), "_", " "), draw.Count(d.Remaining), draw.Count(d.Limit),
-			draw.About(d.RetryAfter))
+		text = fmt.Sprintf("%s: denied %s (%s), %s of %s left; try again in %s", draw.Name(name),
+			draw.Plural(n, "permit"), strings.ReplaceAll(d.Reason.String(), "_", " "), draw.Count(d.Remaining),
+			draw.Count(d.Limit), draw.About(d.RetryAfter))
 	case d.Delay > 0:
 		text += fmt.Sprintf("; act in %s", draw.About(d.Delay))
 	}

@@ -140,7 +140,7 @@ func (b *Booking) failed(ctx context.Context, err error) error {
 	if errors.Is(err, dispatch.ErrOverloaded) {
 		return fmt.Errorf("%w: %w", limit.ErrWaitTooLong, dispatch.ErrOverloaded)
 	}
-	if isRefusal(err) {
+	if IsRefusal(err) {
 		return err
 	}
 	return &awayError{err}
@@ -151,7 +151,8 @@ type awayError struct{ cause error }
 
 func (e *awayError) Error() string { return fmt.Sprint("no shard could be booked: ", e.cause) }
 
-func isRefusal(err error) bool {
+// IsRefusal reports whether an error of Reserve means that the permits are not to be had.
+func IsRefusal(err error) bool {
 	return errors.Is(err, limit.ErrTooFarAhead) || errors.Is(err, limit.ErrWaitTooLong) ||
 		errors.Is(err, limit.ErrLimitClosed)
 }

@@ -279,7 +279,8 @@ func (l *Limiter) deniedBefore(ctx context.Context, n int64, upTo bool, d *Decis
 	}
 	c.RefreshAt(elapsed)
 	*d = Decision{Answer{Limit: found.Target(), RetryAfter: max(time.Duration(found.FreeAt-now), minRetry),
-		ResetAfter: max(time.Duration(found.ResetAt-now), 0), Reason: found.Why()}, Origin{Source: telemetry.Memory, Target: c}}
+		ResetAfter: max(time.Duration(found.ResetAt-now), 0), Reason: found.Why()},
+		Origin{Source: telemetry.Memory, Target: c}}
 	c.decided(ctx, d, n, now, nil)
 	return true
 }

@@ -53,6 +53,20 @@ func (l *Limiter) As(participant string, weight float64) Limiter {
 	return Limiter{Target: l.Target, member: l.Target.Members.of(who)}
 }
 
+// Caller returns whose calls it makes: of a limit the participant, of a family the key.
+func (l *Limiter) Caller() (key, participant string) {
+	if l.family != nil {
+		return l.key.Key, ""
+	}
+	return "", l.member.name
+}
+
+// Decided reports whether a decision is about the limit.
+func (l *Limiter) Decided(d *Decision) bool {
+	c := d.Target
+	return l.Target == c || c != nil && l.family != nil && l.family == c.of && l.key == c.Key
+}
+
 // Name returns the name of the limit; of a key "family/key".
 func (l *Limiter) Name() string {
 	if l.family != nil {

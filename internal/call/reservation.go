@@ -57,10 +57,9 @@ func (l *Limiter) Reserve(ctx context.Context, n int64, d *Decision) (*Reservati
 	switch {
 	case err == nil:
 		c.decided(ctx, &made.Decision, n, start, nil)
-	case isRefusal(err):
+	case IsRefusal(err):
 		if d.Allowed { // its turn would have come too late
-			*d = Decision{}
-			d.Reason = telemetry.Full
+			*d = TooLate(c)
 		}
 		if errors.Is(err, limit.ErrOverloaded) {
 			d.Reason = telemetry.Late
@@ -70,6 +69,11 @@ func (l *Limiter) Reserve(ctx context.Context, n int64, d *Decision) (*Reservati
 		c.decided(ctx, &Decision{}, n, start, err)
 	}
 	return made, err
+}
+
+// TooLate returns the denial of a call whose turn comes too late.
+func TooLate(c *Target) Decision {
+	return Decision{Answer{Reason: telemetry.Full}, Origin{Target: c}}
 }
 
 // obtain gets n permits now, or reserves them. d is what is decided about now.

@@ -67,6 +67,16 @@ func (s *Set) Each(d *call.Decision) []call.Decision {
 	return each
 }
 
+// Refused returns the number, in the order of All, of the part that a denial is about, and how many
+// permits were wanted of it; -1 if there is none.
+func (s *Set) Refused(d *call.Decision) (place int, n int64) {
+	at := slices.IndexFunc(s.parts, func(p Part) bool { return p.Limiter.Decided(d) })
+	if at < 0 {
+		return -1, 0
+	}
+	return slices.Index(s.places, at), s.parts[at].N
+}
+
 // Allow asks for the permits of every limit, all or nothing, and answers at once.
 func (s *Set) Allow(ctx context.Context) (call.Decision, error) {
 	if s.invalid != nil {
@@ -131,7 +141,11 @@ func sleepOut(ctx context.Context, d call.Decision) (call.Decision, error) {
 		return d, nil
 	}
 	var wg sync.WaitGroup
+	var late call.Decision
 	for _, part := range *d.Joint {
+		if part.Delay == d.Delay && errors.Is(err, limit.ErrWaitTooLong) {
+			late = call.TooLate(part.Target)
+		}
 		wg.Go(func() {
 			if part.Granted > 0 {
 				part.Target.HandBack(ctx, part, part.Target.Process.Now())
@@ -139,7 +153,7 @@ func sleepOut(ctx context.Context, d call.Decision) (call.Decision, error) {
 		})
 	}
 	wg.Wait()
-	return call.Decision{}, err
+	return late, err
 }
 
 // untilClosed returns a context that also ends when one of the Clients is closed.
