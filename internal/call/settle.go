@@ -223,7 +223,9 @@ func (s *settlement) run(ctx context.Context, all []dispatch.Settlement) error {
 	with := func(from, to int) (another bool) {
 		replies, failed := settleAll(ctx, s.target, all[from:to])
 		for i, err := range failed {
-			errs[from+i] = err
+			if errs[from+i] = err; err == nil {
+				s.target.Process.Telemetry.Settled(s.target.Metrics, replies[i].Back, replies[i].Granted)
+			}
 			again = again && err == nil && replies[i].Repeated != script.First
 			another = another || replies[i].Repeated == script.Another
 		}
@@ -246,36 +248,58 @@ func (d *Decision) settleHere(used int64) error {
 	}
 	if used > d.Granted {
 		limit := d.Target.LimitNow()
-		d.special.engine.Settle(0, 0, used-d.Granted, limit.Owed())
+		d.settledHere(d.special.engine.Settle(0, 0, used-d.Granted, limit.Owed()))
 	} else {
-		d.returnHere(d.Granted - used)
-		d.Target.Members.Wake(false)
+		d.settledHere(d.returnHere(d.Granted-used), 0)
+		d.Target.Members.Wake()
 	}
 	return nil
 }
 
-func (d *Decision) returnHere(unused int64) {
+// settledHere tells the metrics, which count what the outage policy grants apart.
+func (d *Decision) settledHere(returned, charged int64) {
+	if !d.Degraded {
+		d.Target.Process.Telemetry.Settled(d.Target.Metrics, returned, charged)
+	}
+}
+
+func (d *Decision) returnHere(unused int64) (back int64) {
 	for _, p := range slices.Backward(d.parts()) {
 		n := min(unused, p.N)
-		d.special.engine.Settle(n, p.At, 0, 0)
-		unused -= n
+		came, _ := d.special.engine.Settle(n, p.At, 0, 0)
+		back, unused = back+came, unused-n
 	}
+	return back
+}
+
+// Return does what HandBack does with what a decision was granted, and was told as granted.
+func (c *Target) Return(ctx context.Context, d Decision, since int64) {
+	c.handBack(ctx, d, since, true)
 }
 
 // HandBack does what GiveBackAll does, on behalf of a call that began at since. It goes on in the
 // background when ctx ends or the call has used up its timeout, so that a node that stalls
 // meanwhile does not hold the caller up. Close waits for that. back is closed once it is done.
 func (c *Target) HandBack(ctx context.Context, d Decision, since int64) (back <-chan struct{}) {
+	return c.handBack(ctx, d, since, false)
+}
+
+func (c *Target) handBack(ctx context.Context, d Decision, since int64, told bool) <-chan struct{} {
 	done := make(chan struct{})
+	giveBack := func() {
+		if back, _ := c.GiveBackAll(d, false); told && !d.Degraded {
+			c.Process.Telemetry.Settled(c.Metrics, back, 0)
+		}
+	}
 	if d.Granted == 0 {
 		close(done)
 		return done
 	}
 	if !c.Process.Spawn(func(context.Context) { // ends soon: see GiveBackAll
 		defer close(done)
-		c.GiveBackAll(d, false)
+		giveBack()
 	}) {
-		c.GiveBackAll(d, false) // after Close nothing may go on behind the caller
+		giveBack() // after Close nothing may go on behind the caller
 		close(done)
 		return done
 	}
@@ -288,17 +312,16 @@ func (c *Target) HandBack(ctx context.Context, d Decision, since int64) (back <-
 	return done
 }
 
-// GiveBackAll returns the parts of a decision that did not come to anything, and tells how many
-// permits could not be returned. It does not heed the caller's context, as the permits would be
-// lost, and takes at most as long as a call may take, or a second if that is longer. unpaid is as
-// in settle.
-func (c *Target) GiveBackAll(d Decision, unpaid bool) (lost int64) {
+// GiveBackAll returns the parts of a decision that did not come to anything. It tells how many
+// permits came back, and how many could not be returned. It does not heed the caller's context, as
+// the permits would be lost, and takes at most as long as a call may take, or a second if that is
+// longer. unpaid is as in settle.
+func (c *Target) GiveBackAll(d Decision, unpaid bool) (back, lost int64) {
 	if d.Granted == 0 {
-		return 0
+		return 0, 0
 	}
 	if d.rarely().engine != nil {
-		d.returnHere(d.Granted)
-		return 0
+		return d.returnHere(d.Granted), 0
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), max(leastReturn, c.Process.Config.CallTimeout))
 	defer cancel()
@@ -309,15 +332,16 @@ func (c *Target) GiveBackAll(d Decision, unpaid bool) (lost int64) {
 		all = append(all, dispatch.Settlement{Seat: p.Seat, Unpaid: unpaid,
 			SettleRequest: script.SettleRequest{Back: p.N, At: p.At}})
 	}
-	_, errs := settleAll(ctx, c, all)
+	replies, errs := settleAll(ctx, c, all)
 	for i, err := range errs {
+		back += replies[i].Back
 		if err != nil {
 			lost += all[i].Back
 			c.Process.Config.Logger.Debug("permits could not be given back", "limiter", c.Title(), "permits", all[i].Back,
 				"err", err)
 		}
 	}
-	return lost
+	return back, lost
 }
 
 // settleAll settles with all shards at once.

@@ -59,7 +59,7 @@ func (c *Target) Adopted(r *limit.Routes) {
 func (c *Target) GiveBack(parts []dispatch.Part) (lost int64) {
 	var d Decision
 	d.addParts(parts, 0)
-	lost = c.GiveBackAll(d, false)
-	c.Members.Wake(false) // somebody may have been refused meanwhile
+	_, lost = c.GiveBackAll(d, false)
+	c.Members.Wake() // somebody may have been refused meanwhile
 	return lost
 }

@@ -123,13 +123,15 @@ func (e *Engine) Note(limit Limit, n int64) {
 }
 
 // Settle gives back permits that the Engine granted at that time, or charges permits of the limit
-// that was enforced last, as far as a bucket is full again within so long.
-func (e *Engine) Settle(back int64, at clock.ServerTime, charge int64, owed time.Duration) {
+// that was enforced last, as far as a bucket is full again within so long. It returns how many.
+func (e *Engine) Settle(back int64, at clock.ServerTime, charge int64, owed time.Duration) (came, charged int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.log != nil { // else no limit could be enforced yet
-		e.log.Settle(e.time(), script.SettleRequest{Proposal: e.terms, Back: back, At: at, Charge: charge, Owed: owed})
+	if e.log == nil { // no limit could be enforced yet
+		return 0, 0
 	}
+	r := e.log.Settle(e.time(), script.SettleRequest{Proposal: e.terms, Back: back, At: at, Charge: charge, Owed: owed})
+	return r.Back, r.Granted
 }
 
 // Peek looks without taking. Of a limit that no log can enforce nothing is free.

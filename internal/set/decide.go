@@ -358,8 +358,8 @@ func (c *setCall) handBack() {
 			continue
 		}
 		wg.Go(func() {
-			v.Target.HandBack(c.ctx, v.said, v.since)
-			v.Target.Members.Wake(false) // somebody may have been refused meanwhile
+			v.Target.Return(c.ctx, v.said, v.since)
+			v.Target.Members.Wake() // somebody may have been refused meanwhile
 		})
 	}
 	wg.Wait()

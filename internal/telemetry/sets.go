@@ -12,6 +12,7 @@ type Limiter struct {
 	name     string
 	decision atomic.Pointer[decisionSets]
 	permits  [outcomes][]metric.AddOption
+	settled  [2][]metric.AddOption // returned, charged
 	limiter  []metric.AddOption
 	took     [outcomes][]metric.RecordOption
 	batch    []metric.RecordOption
@@ -34,6 +35,10 @@ func NewLimiter(limiter, algorithm string) *Limiter {
 		l.permits[i] = add(name, result)
 		l.took[i] = record(name, result)
 	}
+	for i, outcome := range []string{"returned", "charged"} {
+		l.settled[i] = add(name, attribute.String("outcome", outcome))
+	}
+	l.permits[Allowed] = add(name, attribute.String("outcome", "granted"))
 	return l
 }
 

@@ -65,7 +65,7 @@ func New(clock *clock.Clock, meters metric.MeterProvider, tracers trace.TracerPr
 	t.decisions, errs[0] = m.Int64Counter("ratelimit.decisions", metric.WithUnit("{decision}"),
 		metric.WithDescription("Decisions by outcome and by where they were made."))
 	t.permits, errs[1] = m.Int64Counter("ratelimit.permits", metric.WithUnit("{permit}"),
-		metric.WithDescription("Permits asked for, by outcome."))
+		metric.WithDescription("Permits granted, asked for in vain, given back, and charged."))
 	t.unknown, errs[2] = m.Int64Counter("ratelimit.permits.unknown", metric.WithUnit("{permit}"),
 		metric.WithDescription("Permits that may have been spent without a caller getting them: lost replies and "+
 			"callers that left."))
@@ -206,6 +206,16 @@ func (t *Telemetry) Waited(ctx context.Context, l *Limiter, d *Decision, start i
 	t.Decided(ctx, l, d, start)
 	if t.waiting.Enabled(ctx) {
 		t.waiting.Record(ctx, float64(t.clock.Now()-start)/1e9, l.took[d.Outcome]...)
+	}
+}
+
+// Settled counts permits that were granted and came back, and those that were charged beyond what
+// was granted.
+func (t *Telemetry) Settled(l *Limiter, returned, charged int64) {
+	for i, n := range []int64{returned, charged} {
+		if n > 0 {
+			t.permits.Add(context.Background(), n, l.settled[i]...)
+		}
 	}
 }
 

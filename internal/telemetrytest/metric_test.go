@@ -87,12 +87,12 @@ func TestDecisionsAndPermitsAreCountedByOutcomeAndSource(t *testing.T) {
 		t.Errorf("leased decisions: %v from Redis, %v from leases", fromRedis, fromLease)
 	}
 	for attributes, want := range map[string]float64{
-		"limiter=l,outcome=allowed":        5,
+		"limiter=l,outcome=granted":        5,
 		"limiter=l,outcome=denied":         4,
 		"limiter=taken,outcome=denied":     1,
 		"limiter=away,outcome=degraded":    4,
 		"limiter=watched,outcome=shadowed": 6,
-		"limiter=leased,outcome=allowed":   100,
+		"limiter=leased,outcome=granted":   100,
 	} {
 		if got := points(p.metrics(t)["ratelimit.permits"])[attributes].value; got != want {
 			t.Errorf("permits{%s} is %v, want %v", attributes, got, want)
@@ -490,5 +490,46 @@ func TestADenialFromMemoryAllocatesNothing(t *testing.T) {
 				t.Errorf("%v allocations per denial", allocations)
 			}
 		})
+	}
+}
+
+// What was granted, came back and was charged adds up to what is used: of settlements, of a Set
+// that another limit refused, and of a limit that this process counts.
+func TestPermitsAddUp(t *testing.T) {
+	p := newProbe(t, 1)
+	ctx := t.Context()
+	a := limiter(t, p.client, "a", shardlimit.PerHour(100))
+	own := limiter(t, p.client, "own",
+		shardlimit.Limit{Permits: 100, Per: time.Hour, Scope: shardlimit.PerParticipant})
+	for _, l := range []*shardlimit.Limiter{a, own} {
+		for _, used := range []int64{3, 12, 10, 0} {
+			d, err := l.AllowN(ctx, 10)
+			if err == nil && used != 10 {
+				err = l.Settle(ctx, d, used)
+			}
+			if err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+		}
+	}
+	elsewhere := limiter(t, p.other(t), "b", shardlimit.PerHour(1))
+	b := limiter(t, p.client, "b", shardlimit.PerHour(1))
+	if d, err := elsewhere.Allow(ctx); err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if d, err := shardlimit.All(a.N(5), own.N(6), b.N(1)).Allow(ctx); err != nil || d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	for name, want := range map[string][3]float64{"a": {45, 22, 2}, "own": {46, 23, 2}} {
+		var got [3]float64
+		for i, outcome := range []string{"granted", "returned", "charged"} {
+			got[i] = p.value(t, "ratelimit.permits", "limiter="+name+",outcome="+outcome).value
+		}
+		if got != want {
+			t.Errorf("%s: granted, returned, charged: %v, want %v", name, got, want)
+		}
+	}
+	if st, err := a.Peek(ctx); err != nil || st.Used != 25 {
+		t.Errorf("%d used, %v", st.Used, err)
 	}
 }
