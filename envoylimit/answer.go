@@ -23,7 +23,8 @@ const (
 // without a rule are OK and have no current_limit.
 //
 // Of each status, limit_remaining is what is left, and duration_until_reset the time until the
-// whole limit is free, or if it is OVER_LIMIT until another try can succeed.
+// whole limit is free, or if it is OVER_LIMIT until another try can succeed. A limit that is not
+// asked, because it is known that another one refuses, says what this process last heard.
 //
 // A limit about which nothing could be decided is an error, but in shadow, and but where another
 // limit refuses the request. Errors are ErrNoDomain, ErrNoDescriptors, ErrTooManyDescriptors,

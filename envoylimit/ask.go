@@ -22,8 +22,10 @@ type ask struct {
 	hits        uint64
 
 	limiter   *shardlimit.Limiter // that was asked
-	decision  shardlimit.Decision
+	decision  shardlimit.Decision // of one that was asked alone
+	degraded  bool                // the outage policy answered
 	over      bool
+	never     bool // it is over whatever is free
 	remaining int64
 	reset     time.Duration
 	err       error
@@ -93,53 +95,165 @@ func hitsOf(request *rls.RateLimitRequest, d *ratelimit.RateLimitDescriptor) uin
 	return max(1, uint64(request.GetHitsAddend()))
 }
 
-// decideAll asks all limits of a request at once. What could not be decided in shadow is no error.
+// decideAll asks all limits of a request. Those that can refuse it by themselves are a Set, which
+// is asked last, and only if nothing else refuses the request or fails. What could not be decided
+// in shadow is no error.
 func (s *Service) decideAll(ctx context.Context, asks []ask) error {
-	var wg sync.WaitGroup
+	var first, beside, together []*ask
 	for i := range asks {
-		if a := &asks[i]; a.remote() && len(asks) > 1 {
-			wg.Go(func() { s.decide(ctx, a) })
-		} else {
-			s.decide(ctx, a)
+		a := &asks[i]
+		switch {
+		case s.begin(ctx, a):
+		case s.o.Charge == Each || s.o.Shadow || a.Shadow:
+			beside = append(beside, a)
+		case a.Quota || a.hits == 0:
+			first = append(first, a)
+		default:
+			together = append(together, a)
 		}
 	}
-	wg.Wait()
-	errs := make([]error, len(asks))
+	neverGranted(together)
+	alone := func(a *ask) { a.alone(ctx, s.o.Charge) }
+	each(first, alone)
+	refused := s.refused(asks)
+	if err := s.failed(asks); err != nil && !refused {
+		return err
+	}
+	var rest sync.WaitGroup
+	if len(beside) > 0 {
+		rest.Go(func() { each(beside, alone) })
+	}
+	switch {
+	case refused:
+		each(together, func(a *ask) { a.unasked(ctx) })
+	case len(together) == 1:
+		together[0].take(ctx, Together)
+	default:
+		allow(ctx, together)
+	}
+	rest.Wait()
+	for i := range asks {
+		if a := &asks[i]; a.limiter != nil && a.err == nil && !a.degraded {
+			a.limit.heard(ctx)
+		}
+	}
+	return s.failed(asks)
+}
+
+// failed returns why limits could not be asked that are not in shadow.
+func (s *Service) failed(asks []ask) error {
+	var errs []error
 	for i := range asks {
 		if a := &asks[i]; a.err != nil && !s.o.Shadow && !a.Shadow {
-			errs[i] = a.err
+			errs = append(errs, a.err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// remote reports whether Redis decides.
-func (a *ask) remote() bool { return a.limit != nil && a.limit.asked() }
+// each does something with all, at the same time.
+func each(all []*ask, do func(*ask)) {
+	if len(all) == 1 {
+		do(all[0])
+		return
+	}
+	var wg sync.WaitGroup
+	for _, a := range all {
+		wg.Go(func() { do(a) })
+	}
+	wg.Wait()
+}
 
-// decide asks the limit of one descriptor.
-func (s *Service) decide(ctx context.Context, a *ask) {
+// begin finds what decides about a descriptor. It reports whether that needs no Redis, or failed.
+func (s *Service) begin(ctx context.Context, a *ask) (done bool) {
 	switch {
 	case a.Rule == nil:
+		return true
 	case a.Unlimited:
 		a.remaining = math.MaxUint32
-	case !a.remote(): // nothing may pass; to ask without a hit is no hit
+		return true
+	case !a.limit.asked(): // nothing may pass; to ask without a hit is no hit
 		a.over, a.reset = a.hits > 0, a.Window
-	default:
-		if a.limiter, a.err = a.limit.limiter(ctx, a.Key); a.err != nil {
-			return
+		return true
+	}
+	a.limiter, a.err = a.limit.limiter(ctx, a.Key)
+	return a.err != nil
+}
+
+// neverGranted marks the descriptors whose hits, with those of others of the same limit, are more
+// than it ever grants.
+func neverGranted(asks []*ask) {
+	type one struct {
+		handle *handle
+		key    string
+	}
+	of := func(a *ask) one {
+		if a.limit.handle.declared.Load().one != nil {
+			return one{handle: a.limit.handle}
 		}
+		return one{a.limit.handle, a.Key}
+	}
+	sums := make(map[one]uint64, len(asks))
+	for _, a := range asks {
+		sums[of(a)] += min(a.hits, shardlimit.MaxPermits+1)
+	}
+	for _, a := range asks {
+		if most := min(int64(a.Requests), a.limiter.Limit().Permits); sums[of(a)] > uint64(most) {
+			a.never, a.over = true, true
+		}
+	}
+}
+
+// allow asks limits that can refuse the request for its hits: all or nothing.
+func allow(ctx context.Context, asks []*ask) {
+	parts := make([]shardlimit.Part, len(asks))
+	for i, a := range asks {
+		parts[i] = a.limiter.N(int64(a.hits))
+	}
+	set := shardlimit.All(parts...)
+	d, err := set.Allow(ctx)
+	said := set.Each(d)
+	for i, a := range asks {
 		switch {
-		case a.hits == 0:
-			a.look(ctx)
-		case a.hits > uint64(a.Requests) && s.o.Charge == Together: // it never can be granted
-			a.look(ctx)
-			a.over, a.reset, a.err = true, a.Window, nil
+		case err != nil:
+			a.err = err
+		case !said[i].Allowed && said[i].RetryAfter == 0: // it failed, and another one refuses
+			a.err = shardlimit.ErrUnavailable
 		default:
-			a.take(ctx, s.o.Charge)
+			a.degraded = said[i].Degraded
+			a.heard(&said[i], said[i].Allowed)
+			a.remaining = min(a.remaining, int64(a.Requests)) // it may have been heard before a change
 		}
-		if a.err == nil && !a.decision.Degraded {
-			a.limit.heard(ctx)
-		}
+	}
+}
+
+// heard takes in what a limit said of a descriptor's hits.
+func (a *ask) heard(d *shardlimit.Decision, granted bool) {
+	a.over, a.remaining, a.reset = !granted, d.Remaining, d.ResetAfter
+	if a.over && d.RetryAfter > 0 {
+		a.reset = d.RetryAfter
+	}
+}
+
+// alone asks one limit, whatever becomes of the request.
+func (a *ask) alone(ctx context.Context, charge Charge) {
+	switch {
+	case a.hits == 0:
+		a.look(ctx)
+	case a.hits > uint64(a.Requests) && charge == Together: // it never can be granted
+		a.never = true
+		a.unasked(ctx)
+	default:
+		a.take(ctx, charge)
+	}
+}
+
+// unasked finds what is left of a limit that is not charged: another one refuses the request, or
+// this one, for ever.
+func (a *ask) unasked(ctx context.Context) {
+	a.look(ctx)
+	if a.over = a.never || a.err == nil && int64(a.hits) > a.remaining; a.never {
+		a.reset, a.err = a.Window, nil
 	}
 }
 
@@ -159,12 +273,8 @@ func (a *ask) take(ctx context.Context, charge Charge) {
 	if a.err != nil {
 		return
 	}
-	d := &a.decision
-	a.over = d.Granted < int64(min(a.hits, math.MaxInt64))
-	a.remaining, a.reset = d.Remaining, d.ResetAfter
-	if a.over && d.RetryAfter > 0 {
-		a.reset = d.RetryAfter
-	}
+	a.degraded = a.decision.Degraded
+	a.heard(&a.decision, a.decision.Granted >= int64(min(a.hits, math.MaxInt64)))
 }
 
 // look asks for no hit: whether one would be refused.
@@ -183,7 +293,7 @@ func (a *ask) look(ctx context.Context) {
 	}
 }
 
-// giveBack returns what the limits granted to a request that others refused.
+// giveBack returns what limits granted that were asked alone, to a request that others refused.
 func giveBack(ctx context.Context, asks []ask) {
 	var wg sync.WaitGroup
 	for i := range asks {

@@ -31,23 +31,26 @@ func per(n int) string {
 func TestCountsOutliveAChange(t *testing.T) {
 	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
 		s := start(t, client, per(3), envoylimit.Options{})
-		for _, step := range []struct {
+		for _, change := range []struct {
 			n    int
 			want string
 		}{
-			{3, "OK ok:2 ok:2"}, {5, "OK ok:3 ok:3"}, {2, "OVER_LIMIT over:0 over:0"}, {3, "OK ok:0 ok:0"},
+			{3, "OK ok:2 ok:2"}, {5, "OK ok:3 ok:3"}, {2, "OVER_LIMIT ok:2 over:0"}, {3, "OK ok:0 ok:0"},
 			{0, "OVER_LIMIT over:0 over:0"}, {4, "OK ok:0 ok:0"},
 		} {
-			if err := s.Apply(t.Context(), parse(t, per(step.n))); err != nil {
+			if err := s.Apply(t.Context(), parse(t, per(change.n))); err != nil {
 				t.Fatal(err)
 			}
 			q := ask("d", "user=ann", "all=x")
-			if step.n == 4 { // the configuration before had no such limit, so the first use changes it
-				if got := until(t, s, rls.RateLimitResponse_OK); got != step.want {
-					t.Errorf("of %d: %s, want %s", step.n, got, step.want)
+			if change.n == 4 { // the configuration before had no such limit, so the first use changes it
+				if got := until(t, s, rls.RateLimitResponse_OK); got != change.want {
+					t.Errorf("of %d: %s, want %s", change.n, got, change.want)
 				}
-			} else if got := verdict(t, s, q); got != step.want {
-				t.Errorf("of %d: %s, want %s", step.n, got, step.want)
+			} else if got := verdict(t, s, q); got != change.want {
+				t.Errorf("of %d: %s, want %s", change.n, got, change.want)
+			}
+			if change.n == 2 { // one that surely refuses keeps the other from being asked
+				play(t, s, []step{{ask("d", "user=ann"), "OVER_LIMIT over:0"}, {ask("d", "all=x"), "OVER_LIMIT over:0"}})
 			}
 		}
 	})

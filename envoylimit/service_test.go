@@ -1,6 +1,7 @@
 package envoylimit_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -347,5 +348,56 @@ func TestManyDescriptors(t *testing.T) {
 			})
 		}
 		wg.Wait()
+	})
+}
+
+// Requests that a narrow limit refuses do not hold what a broad one has left for others: while they
+// go on, every lawful request passes.
+func TestABlockedUserHoldsNothingOfAll(t *testing.T) {
+	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
+		s := start(t, client, "domain: d\ndescriptors:\n"+
+			"- {key: user, value: mallory, rate_limit: {unit: hour, requests_per_unit: 1}}\n"+
+			"- {key: user, rate_limit: {unit: hour, requests_per_unit: 100}}\n"+
+			"- {key: all, value: x, rate_limit: {unit: hour, requests_per_unit: 21}}\n", envoylimit.Options{})
+		play(t, s, []step{{ask("d", "user=mallory", "all=x"), "OK ok:0 ok:20"}})
+		ctx, stop := context.WithCancel(t.Context())
+		var blocked sync.WaitGroup
+		for range 8 {
+			blocked.Go(func() {
+				for ctx.Err() == nil {
+					a, err := s.ShouldRateLimit(t.Context(), ask("d", "user=mallory", "all=x"))
+					if err != nil || a.GetOverallCode() != rls.RateLimitResponse_OVER_LIMIT {
+						t.Errorf("%v, %v", a, err)
+						return
+					}
+				}
+			})
+		}
+		for i := range 20 {
+			a, err := s.ShouldRateLimit(t.Context(), ask("d", "user=ann", "all=x"))
+			if err != nil || a.GetOverallCode() != rls.RateLimitResponse_OK {
+				t.Errorf("request %d: %v, %v", i, a, err)
+			}
+		}
+		stop()
+		blocked.Wait()
+	})
+}
+
+// Whatever refuses a request, it costs nothing: what a quota or a limit in shadow granted comes
+// back.
+func TestWhatIsRefusedCostsNothing(t *testing.T) {
+	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
+		s := start(t, client, config, envoylimit.Options{})
+		play(t, s, []step{
+			{ask("d", "user=ann"), "OK ok:1"},
+			{hits(ask("d", "user=ann", "tried=x", "quota=b"), 2, 1, 1), "OVER_LIMIT over:1 ok:1 ok:2"},
+			{hits(ask("d", "user=ann", "all=x"), 1, 4), "OVER_LIMIT ok:1 over:3"},
+			{hits(ask("d", "user=ann", "quota=a"), 1, 2), "OVER_LIMIT ok:1 over:1"},
+			{ask("d", "user=ann", "user=ann"), "OVER_LIMIT over:1 over:1"},
+			{ask("d", "user=bob", "user=bob"), "OK ok:0 ok:0"},
+			{hits(ask("d", "all=x", "all=x"), 2, 2), "OVER_LIMIT over:3 over:3"},
+			{ask("d", "user=ann", "tried=x", "all=x", "quota=b"), "OK ok:0 ok:0 ok:2 ok:1"},
+		})
 	})
 }
