@@ -46,7 +46,7 @@ func (c *Client) Limiter(ctx context.Context, name string, limit Limit) (*Limite
 	if err != nil {
 		return nil, err
 	}
-	return &Limiter{in, c}, nil
+	return &Limiter{in.Limiter(), c}, nil
 }
 
 // Open returns a handle on a limit that is stored already, without declaring
@@ -57,7 +57,7 @@ func (c *Client) Open(ctx context.Context, name string) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Limiter{in, c}, nil
+	return &Limiter{in.Limiter(), c}, nil
 }
 
 // Family declares or joins a limit that holds for every key by itself, under the rules of
@@ -69,7 +69,7 @@ func (c *Client) Family(ctx context.Context, name string, limit Limit) (*Family,
 	if err != nil {
 		return nil, err
 	}
-	return &Family{in, c}, nil
+	return &Family{in.Of, c}, nil
 }
 
 // OpenFamily returns a handle on a family that is stored already, without declaring anything.
@@ -79,7 +79,7 @@ func (c *Client) OpenFamily(ctx context.Context, name string) (*Family, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Family{in, c}, nil
+	return &Family{in.Of, c}, nil
 }
 
 // Refusal is a call that was refused.

@@ -239,7 +239,7 @@ func (g *collection) denied(ctx context.Context, d *Decision) error {
 	wait := time.Duration(now - g.since) // there was no time for a look, or others collect too
 	why := g.view.keeps(g.n, g.view.tally(now, g.since).why)
 	if g.outlook != nil && g.outlook.Free < g.n {
-		wait, why = c.Await(g.view.Routes, g.outlook, g.n), max(why, g.outlook.why)
+		wait, why = g.outlook.Await(c, g.view.Routes, g.n), max(why, g.outlook.why)
 	}
 	c.Deny(g.view.Routes, now, max(wait, g.view.Pause(now)), g.seen.why(why), d)
 	return nil

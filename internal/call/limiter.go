@@ -64,7 +64,7 @@ func (l *Limiter) Caller() (key, participant string) {
 // Decided reports whether a decision is about the limit.
 func (l *Limiter) Decided(d *Decision) bool {
 	c := d.Target
-	return l.Target == c || c != nil && l.family != nil && l.family == c.of && l.key == c.Key
+	return l.Target == c || c != nil && l.family != nil && l.family == c.Of && l.key == c.Key
 }
 
 // Name returns the name of the limit; of a key "family/key".

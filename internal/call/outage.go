@@ -35,7 +35,7 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 		d.Allowed, d.Granted = true, n
 		return d, nil
 	case limit.FailLocal:
-		if decideHere(&c.rare().own, &d, c.OwnPart(of), n, upTo); !d.Allowed {
+		if decideHere(&c.rare().own, &d, c.OwnPart(*of), n, upTo); !d.Allowed {
 			d.Reason = telemetry.Outage
 		}
 		return d, nil

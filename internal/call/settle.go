@@ -251,7 +251,7 @@ func (d *Decision) settleHere(used int64) error {
 		d.settledHere(d.special.engine.Settle(0, 0, used-d.Granted, limit.Owed()))
 	} else {
 		d.settledHere(d.returnHere(d.Granted-used), 0)
-		d.Target.Members.Wake()
+		d.Target.Members.Wake(false)
 	}
 	return nil
 }

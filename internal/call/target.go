@@ -60,6 +60,6 @@ func (c *Target) GiveBack(parts []dispatch.Part) (lost int64) {
 	var d Decision
 	d.addParts(parts, 0)
 	_, lost = c.GiveBackAll(d, false)
-	c.Members.Wake() // somebody may have been refused meanwhile
+	c.Members.Wake(false) // somebody may have been refused meanwhile
 	return lost
 }

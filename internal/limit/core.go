@@ -56,33 +56,6 @@ func (c *Core) Init(p *Process, callers Callers, name, id string, declared Limit
 	c.Process, c.callers, c.Name, c.ID, c.declared, c.ways.core = p, callers, name, id, declared, c
 }
 
-// Title returns what messages call the limit.
-func (c *Core) Title() string {
-	if c.Family != nil {
-		return c.Family.Of.Name + "/" + c.Key.Key
-	}
-	return c.Name
-}
-
-// Declared returns the name under which the limit was declared; of a key, its family.
-func (c *Core) Declared() string {
-	if c.Family != nil {
-		return c.Family.Of.Name
-	}
-	return c.Name
-}
-
-// declare notes what the code declares; a higher revision replaces a lower one.
-func (c *Core) declare(limit Limit) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if limit.Revision > c.declared.Revision {
-		if c.declared = limit; c.Register != nil {
-			c.Register.Declare(limit.Wanted())
-		}
-	}
-}
-
 // Declaration returns what the code declares, at the highest revision. For a key, that is the
 // family's limit with the terms that come with the calls.
 func (c *Core) Declaration() Limit {

@@ -73,3 +73,11 @@ func (c *identity) Absence(r *Routes) error {
 	}
 	return nil
 }
+
+// Declared returns the name under which the limit was declared; of a key, its family.
+func (c *identity) Declared() string {
+	if c.Family != nil {
+		return c.Family.Of.Name
+	}
+	return c.Name
+}

@@ -359,7 +359,7 @@ func (c *setCall) handBack() {
 		}
 		wg.Go(func() {
 			v.Target.Return(c.ctx, v.said, v.since)
-			v.Target.Members.Wake() // somebody may have been refused meanwhile
+			v.Target.Members.Wake(false) // somebody may have been refused meanwhile
 		})
 	}
 	wg.Wait()
