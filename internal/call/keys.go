@@ -36,7 +36,8 @@ const (
 const (
 	// keySweep is how often a part looks for what need not be remembered any more.
 	keySweep = time.Second
-	// keyRest is how long a key is remembered that is costly to begin with.
+	// keyRest is how long a key is remembered that is costly to begin with, and how long a denial
+	// is after it is believed no more: a Set asks such a key before it asks others.
 	keyRest = 10 * time.Second
 )
 
@@ -83,12 +84,24 @@ func (ks *keys) hold(f *Family, k limit.Keyed, invalid error) *Target {
 		}
 		c = f.newKey(k, nil)
 		c.part, p.targets[k] = p, c
-		delete(p.denied, k.Key)
+		p.handOver(c)
 	case c.uses == 0:
 		p.idle--
 	}
 	c.uses++
 	return c
+}
+
+// handOver has a new target know what was remembered of its key without one. p.mu is held.
+func (p *keyPart) handOver(c *Target) {
+	d, denied := p.denied[c.Key.Key]
+	delete(p.denied, c.Key.Key)
+	if !denied || c.Key.Came != (limit.Keyed{}).Came {
+		return
+	}
+	if r := c.Known(); r != nil && c.From.Load() == d.of && len(r.Lanes) == 1 {
+		r.Lanes[0].Believe(&d.Denied)
+	}
 }
 
 // crowdedOut reports whether a call for one permit would be shed, without a look at where it would
@@ -208,7 +221,7 @@ func (p *keyPart) sweep(of *limit.Process) {
 	defer p.mu.Unlock()
 	now := of.Now()
 	p.drop(func(c *Target) bool { return of.Closed.Load() || !toRemember(c, now, false) }, p.idle)
-	maps.DeleteFunc(p.denied, func(_ string, d denial) bool { return of.Closed.Load() || d.Over(now) })
+	maps.DeleteFunc(p.denied, func(_ string, d denial) bool { return of.Closed.Load() || d.Over(now-int64(keyRest)) })
 	if len(p.targets) == 0 {
 		p.targets = nil // a map keeps the room that it once had
 	}

@@ -21,6 +21,22 @@ func (l *Lane) Denied(now int64) (d Denied, ok bool) {
 	return d, now < d.until && !l.Known.Closed(now)
 }
 
+// Believe has a lane that has heard nothing of its shard know what was remembered without it.
+func (l *Lane) Believe(d *Denied) {
+	k := &l.Known
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.sentAt.Load() != 0 {
+		return
+	}
+	k.sentAt.Store(1) // before every call
+	k.shutUntil.Store(d.until)
+	k.FreeAt.Store(d.FreeAt)
+	k.ResetAt.Store(d.ResetAt)
+	k.Target.Store(d.Target())
+	k.why.Store(int32(d.Why()))
+}
+
 // Target returns what the share of the shard is to be.
 func (d *Denied) Target() int64 { return d.told / 8 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -119,7 +120,7 @@ func TestADenialSaysHeldForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := limittest.Bubbled(t, 1).Client(t)
 		l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 100, Per: time.Second})
-		var reasons [8]int
+		var counts [8]atomic.Int64
 		var both sync.WaitGroup
 		for i, pause := range []time.Duration{2 * time.Millisecond, 30 * time.Millisecond} {
 			both.Go(func() {
@@ -129,7 +130,7 @@ func TestADenialSaysHeldForOthers(t *testing.T) {
 					if err != nil || d.Allowed != (d.Reason == 0) {
 						t.Errorf("%+v, %v", d, err)
 					}
-					reasons[d.Reason]++
+					counts[d.Reason].Add(1)
 					if d.Remaining > 0 && d.Reason == shardlimit.ReasonFull {
 						t.Errorf("full with %d left", d.Remaining)
 					}
@@ -137,7 +138,10 @@ func TestADenialSaysHeldForOthers(t *testing.T) {
 			})
 		}
 		both.Wait()
-		t.Log(reasons)
+		var reasons [8]int64
+		for i := range counts {
+			reasons[i] = counts[i].Load()
+		}
 		n := reasons[shardlimit.ReasonHeldForOthers]
 		if n < 1000 || reasons[0]+n+reasons[shardlimit.ReasonFull] < 2500 {
 			t.Error(reasons)
@@ -212,18 +216,18 @@ func TestADenialSaysLate(t *testing.T) {
 		f, _ := limittest.Bubbled(t, 2).Distant(t, 20*time.Millisecond)
 		l := limittest.Limiter(t, f.Client(t), "l",
 			shardlimit.Limit{Permits: 1_000_000, Per: time.Minute, Shards: 8})
-		late := 0
+		var late atomic.Int64
 		limittest.Together(200, func(int) (shardlimit.Decision, error) {
 			d, err := l.AllowN(context.WithoutCancel(t.Context()), 150_000)
 			if !d.Allowed && d.Remaining >= 150_000 && d.Reason != shardlimit.ReasonLate {
 				t.Errorf("%q with %d left", d.Reason, d.Remaining)
 			}
 			if d.Reason == shardlimit.ReasonLate {
-				late++
+				late.Add(1)
 			}
 			return d, err
 		})
-		if late == 0 {
+		if late.Load() == 0 {
 			t.Error("nobody was late")
 		}
 	})
