@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -346,4 +347,26 @@ func TestALimitOfASetHasItsOwnPolicy(t *testing.T) {
 			t.Errorf("one refuses, the other is away: %+v, %v", d, err)
 		}
 	}
+}
+
+// What a Set of a key that has nothing asks, a broad limit does not hear of: not after the denial
+// is believed no more, either.
+func TestABlockedKeyHoldsNothingOfABroadLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 1)
+		c := f.Client(t)
+		users, all := limittest.Family(t, c, "users", shardlimit.PerHour(1)), limittest.Limiter(t, c, "all", shardlimit.PerHour(100))
+		set := shardlimit.All(users.Limiter("ann").N(1), all.N(1))
+		for i := range 20 {
+			before := nodes[0].Calls.Load()
+			d, err := set.Allow(t.Context())
+			if err != nil || d.Allowed != (i == 0) {
+				t.Fatalf("%d: %+v, %v", i, d, err)
+			}
+			if calls := nodes[0].Calls.Load() - before; i > 1 && calls > 1 {
+				t.Errorf("%d: %d script calls", i, calls)
+			}
+			time.Sleep(2500 * time.Millisecond)
+		}
+	})
 }
