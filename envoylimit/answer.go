@@ -28,7 +28,8 @@ const (
 //
 // A limit about which nothing could be decided is an error, but in shadow, and but where another
 // limit refuses the request. Errors are ErrNoDomain, ErrNoDescriptors, ErrTooManyDescriptors,
-// ErrNoConfig, ErrOverride, and those of shardlimit.Limiter, such as ErrUnavailable.
+// ErrUnknownField, ErrNoConfig, ErrOverride, and those of shardlimit.Limiter, such as
+// ErrUnavailable.
 func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
 	asks, err := s.asksOf(request)
 	if err == nil {

@@ -49,6 +49,9 @@ func (s *Service) asksOf(request *rls.RateLimitRequest) ([]ask, error) {
 	replaced := make(map[string]bool)
 	for i, d := range request.GetDescriptors() {
 		a := &asks[i]
+		if !known(d) {
+			return nil, ErrUnknownField
+		}
 		a.hits = hitsOf(request, d)
 		if err := s.find(a, g, request.GetDomain(), d); err != nil {
 			return nil, err
@@ -84,6 +87,15 @@ func (s *Service) find(a *ask, g *generation, domain string, d *ratelimit.RateLi
 		a.Match, a.limit = m, g.limits[m.Rule]
 	}
 	return nil
+}
+
+// known reports whether a descriptor says nothing that this version would leave out.
+func known(d *ratelimit.RateLimitDescriptor) bool {
+	unknown := len(d.ProtoReflect().GetUnknown()) + len(d.GetLimit().ProtoReflect().GetUnknown())
+	for _, e := range d.GetEntries() {
+		unknown += len(e.ProtoReflect().GetUnknown())
+	}
+	return unknown == 0
 }
 
 // hitsOf is what a descriptor costs: its own number, which may be 0, or that of the request, which

@@ -2,7 +2,6 @@ package envoylimit
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -24,19 +23,11 @@ func (s *Service) override(domain string, entries []rules.Entry,
 	l := newLimit(s, &rules.Rule{ID: "override/" + unit.String(), Domain: domain, Open: true,
 		Requests: o.GetRequestsPerUnit(), Unit: unit, Window: unit.Duration()})
 	l.brought, l.handle = true, &s.overrides[unit]
-	key := part(nil, domain)
 	keys := make([]string, len(entries))
 	for i, e := range entries {
-		key = part(part(key, e.Key), e.Value)
 		keys[i] = e.Key
 	}
-	return l, rules.Match{Rule: l.rule, Key: string(key), Metric: strings.Join(keys, ".")}, nil
-}
-
-// part appends a text behind its length.
-func part(key []byte, text string) []byte {
-	key = strconv.AppendInt(key, int64(len(text)), 10)
-	return append(append(key, ':'), text...)
+	return l, rules.Match{Rule: l.rule, Key: rules.Path(domain, entries), Metric: strings.Join(keys, ".")}, nil
 }
 
 // unbrought is what the family of overrides holds for keys that bring no limit: there are none.

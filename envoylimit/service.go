@@ -25,7 +25,7 @@ import (
 const MaxDescriptors = 256
 
 // Errors of requests. gRPC clients see the code UNKNOWN, as of envoyproxy/ratelimit, but for
-// ErrTooManyDescriptors; Envoy then does what failure_mode_deny says.
+// ErrTooManyDescriptors and ErrUnknownField; Envoy then does what failure_mode_deny says.
 var (
 	// ErrNoDomain: the request names no domain.
 	ErrNoDomain = errors.New("envoylimit: rate limit domain must not be empty")
@@ -34,6 +34,9 @@ var (
 	// ErrTooManyDescriptors: the request has more than MaxDescriptors. The code is
 	// INVALID_ARGUMENT.
 	ErrTooManyDescriptors error = invalid("envoylimit: the request has too many descriptors")
+	// ErrUnknownField: a descriptor has a field that this version does not know, such as
+	// is_negative_hits. The code is INVALID_ARGUMENT.
+	ErrUnknownField error = invalid("envoylimit: the descriptor has a field that is not known")
 	// ErrNoConfig: no configuration was applied yet.
 	ErrNoConfig = errors.New("envoylimit: no rate limit configuration is loaded")
 	// ErrOverride: the limit that a descriptor brings along cannot be used. The text says why.
@@ -96,7 +99,8 @@ type Service struct {
 	client *shardlimit.Client
 	o      Options
 	meters *meters
-	health *health.Server
+	health watched
+	leave  context.CancelFunc
 
 	live      atomic.Pointer[generation] // nil before the first configuration
 	seen      atomic.Pointer[reading]    // by Load
@@ -138,7 +142,8 @@ func New(client *shardlimit.Client, o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{client: client, o: o, meters: m, health: health.NewServer()}
+	left, leave := context.WithCancel(context.Background())
+	s := &Service{client: client, o: o, meters: m, health: watched{health.NewServer(), left}, leave: leave}
 	s.serving(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	return s, nil
 }
@@ -151,9 +156,12 @@ func (s *Service) Register(server grpc.ServiceRegistrar) {
 	grpc_health_v1.RegisterHealthServer(server, s.health)
 }
 
-// Leave has the health service say NOT_SERVING from now on, so that no new work is sent. Requests
-// are still answered. It may be called more than once.
-func (s *Service) Leave() { s.health.Shutdown() }
+// Leave has the health service say NOT_SERVING from now on, so that no new work is sent, and ends
+// the streams of those who watch it. Requests are still answered. It may be called more than once.
+func (s *Service) Leave() {
+	s.health.Shutdown()
+	s.leave()
+}
 
 func (s *Service) serving(as grpc_health_v1.HealthCheckResponse_ServingStatus) {
 	for _, name := range []string{"", "ratelimit", rls.RateLimitService_ServiceDesc.ServiceName} {

@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/embedded"
@@ -295,8 +297,63 @@ func TestHealth(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("SERVING")
+	var watches []grpc_health_v1.Health_WatchClient
+	for _, name := range []string{"", "nobody"} {
+		w, err := api.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: name})
+		if err == nil {
+			_, err = w.Recv()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		watches = append(watches, w)
+	}
 	s.Leave()
 	check("NOT_SERVING")
+	for _, w := range watches { // they would hold up the end of the server
+		a, err := w.Recv()
+		for last := a; err == nil; last, err = w.Recv() {
+			a = last
+		}
+		if a.GetStatus() != grpc_health_v1.HealthCheckResponse_NOT_SERVING || status.Code(err) != codes.Unavailable {
+			t.Errorf("%v, %v", a, err)
+		}
+	}
+}
+
+// Envoy may send fields of a later version, such as one that has hits given back: what they ask for
+// is not done, so nothing is.
+func TestUnknownFieldsAreRefused(t *testing.T) {
+	s := start(t, connect(t, local(t)), config, envoylimit.Options{})
+	api := rls.NewRateLimitServiceClient(dial(t, s))
+	set := protowire.AppendVarint(protowire.AppendTag(nil, 200, protowire.VarintType), 1)
+	type descriptor = *ratelimit.RateLimitDescriptor
+	for name, of := range map[string]func(descriptor) protoreflect.Message{
+		"descriptor": func(d descriptor) protoreflect.Message { return d.ProtoReflect() },
+		"entry":      func(d descriptor) protoreflect.Message { return d.GetEntries()[0].ProtoReflect() },
+		"limit":      func(d descriptor) protoreflect.Message { return d.GetLimit().ProtoReflect() },
+	} {
+		q := ask("d", "user="+name)
+		if name == "limit" {
+			q = override(typev3.RateLimitUnit_HOUR, 3)
+		}
+		of(q.GetDescriptors()[0]).SetUnknown(set)
+		if _, err := api.ShouldRateLimit(t.Context(), q); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s: %v", name, err)
+		}
+		of(q.GetDescriptors()[0]).SetUnknown(nil)
+		if a, err := api.ShouldRateLimit(t.Context(), q); err != nil || a.GetStatuses()[0].GetLimitRemaining()+1 !=
+			a.GetStatuses()[0].GetCurrentLimit().GetRequestsPerUnit() {
+			t.Errorf("%s, which was refused, was charged: %v, %v", name, a, err)
+		}
+	}
+	// is_negative_hits, by its number: once it is known here it needs an answer of its own
+	q := ask("d", "user=ann")
+	set = protowire.AppendVarint(protowire.AppendTag(nil, 4, protowire.VarintType), 1)
+	q.Descriptors[0].ProtoReflect().SetUnknown(set)
+	if _, err := api.ShouldRateLimit(t.Context(), q); status.Code(err) != codes.InvalidArgument {
+		t.Error(err)
+	}
 }
 
 // Long values are told apart, too.

@@ -27,7 +27,7 @@ descriptors:
 	}
 	m, ok := c.Match("mail", []rules.Entry{{Key: "sender", Value: "ann"}})
 	fmt.Println(ok, m.Requests, m.Unit, m.ID, m.Key)
-	// Output: true 5 minute mail/sender 3:ann
+	// Output: true 5 minute mail/sender ann
 }
 
 func ExampleUnitNamed() {

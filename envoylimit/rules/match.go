@@ -1,9 +1,6 @@
 package rules
 
-import (
-	"strconv"
-	"strings"
-)
+import "strings"
 
 // Match finds the rule for a descriptor, and reports whether there is one. At each level the value
 // goes before a pattern and a pattern before the key alone. The descriptor must be as deep as the
@@ -34,16 +31,35 @@ func (c *Config) Match(domain string, descriptor []Entry) (Match, bool) {
 	return m, true
 }
 
-// keyOf joins the values that a rule leaves open so that no two lists of values are alike.
+// keyOf is the value that a rule leaves open. Of several it is all of them with / between, escaped
+// as in ID, so that no two lists of values are alike. No key is "".
 func keyOf(path []*level, descriptor []Entry) string {
-	var key []byte
+	var few [8]string
+	open := few[:0]
 	for i, l := range path {
 		if l.varies() {
-			key = strconv.AppendInt(key, int64(len(descriptor[i].Value)), 10)
-			key = append(append(key, ':'), descriptor[i].Value...)
+			open = append(open, descriptor[i].Value)
 		}
 	}
-	return string(key)
+	if len(open) == 1 {
+		if open[0] == "" || open[0][0] == '"' {
+			return `"` + open[0]
+		}
+		return open[0]
+	}
+	for i, value := range open {
+		open[i] = escape(value)
+	}
+	return strings.Join(open, "/")
+}
+
+// Path is the ID that a rule with these keys and values would have.
+func Path(domain string, descriptor []Entry) string {
+	id := escape(domain)
+	for _, e := range descriptor {
+		id += "/" + escape(e.Key) + "=" + escape(e.Value)
+	}
+	return id
 }
 
 // metricOf is how metrics name a rule whose name depends on values.

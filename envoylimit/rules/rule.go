@@ -39,8 +39,9 @@ type Entry struct{ Key, Value string }
 // Match is the rule that a descriptor falls under.
 type Match struct {
 	*Rule
-	// Key is what the limit holds for by itself, of an Open rule: the values that the rule leaves
-	// open, each behind its length. "" if the rule is not Open.
+	// Key is what the limit holds for by itself, of an Open rule: the value that the rule leaves
+	// open, such as ann. Several have / between, and %, / and = of each are escaped as in ID. A
+	// value that is empty, or begins with a quote, has one before it. "" if the rule is not Open.
 	Key string
 	// Metric is how metrics name the rule: keys, and values that the rule gives, such as
 	// message_type_marketing.to_number; with detailed_metric and value_to_metric also others.
