@@ -6,7 +6,20 @@ import (
 	"testing"
 
 	"github.com/shardlimit/shardlimit/envoylimit"
+	"github.com/shardlimit/shardlimit/envoylimit/rules"
 )
+
+// The page of errors shows the text of a mistake in a configuration.
+func TestTheErrorOfTheDocument(t *testing.T) {
+	page, err := os.ReadFile("../docs/reference/errors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mistake := rules.Error{File: "f.yaml", Line: 7, What: "what is wrong", Do: "what to do"}
+	if !strings.Contains(string(page), "`"+mistake.Error()+"`") {
+		t.Errorf("the page does not show %s", mistake.Error())
+	}
+}
 
 // The configuration of the document does what it says.
 func TestTheConfigurationOfTheDocument(t *testing.T) {

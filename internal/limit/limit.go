@@ -78,7 +78,8 @@ const longestWindow = "31 days"
 func (l Limit) Validate() error {
 	switch {
 	case l.Permits < 1 || l.Permits > MaxPermits:
-		return fmt.Errorf("%w: Permits is %d, it must be 1 to %d", ErrInvalidLimit, l.Permits, int64(MaxPermits))
+		return fmt.Errorf("%w: Permits is %d, it must be 1 to %d; Mode Closed lets nothing through, Off everything",
+			ErrInvalidLimit, l.Permits, int64(MaxPermits))
 	case l.Per < MinWindow || l.Per > MaxWindow:
 		return fmt.Errorf("%w: Per is %s, it must be %s to %s", ErrInvalidLimit, l.Per, MinWindow, longestWindow)
 	case l.Per%time.Microsecond != 0:

@@ -33,7 +33,7 @@ var remedies = []struct{ said, remedy string }{
 	{moved, "it is a node of a cluster: list the cluster as one node, with ForceSingleClient unset"},
 }
 
-const needsRights = "give the user the rights that docs/howto/deploy-redis.md lists"
+const needsRights = "give the user the rights that docs/howto/secure.md lists; ACL LOG tells which one it lacks"
 
 // notMaster is what a server answers that does not write. Of one that has never written for this
 // process it is a mistake to list it; else it was a master, and another one takes its place.

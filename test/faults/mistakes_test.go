@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,6 +120,41 @@ func TestAMistakeIsMended(t *testing.T) {
 			d, err := l.Allow(t.Context())
 			return err == nil && d.Allowed && !d.Degraded
 		})
+	}
+}
+
+// A password is rotated: connections that are there go on, the next ones ask for the password that
+// is right then.
+func TestAPasswordIsRotated(t *testing.T) {
+	t.Parallel()
+	s := redistest.Standalone(t)
+	admin := s.Client(t)
+	permit(t, admin, "SETUSER", "app", "on", ">old", "~*", "+@all")
+	var password atomic.Value
+	password.Store("old")
+	o := limittest.Unhurried(s.ClientOption())
+	o.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+		return rueidis.AuthCredentials{Username: "app", Password: password.Load().(string)}, nil
+	}
+	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: o}}, Prefix: redistest.Prefix(t)}
+	l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerSecond(1000))
+	permit(t, admin, "SETUSER", "app", "resetpass", ">new")
+	for range 20 {
+		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
+			t.Fatalf("a connection that was there: %+v, %v", d, err)
+		}
+	}
+	password.Store("new")
+	if err := admin.Do(t.Context(), admin.B().Arbitrary("CLIENT", "KILL", "USER", "app").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	var mistake *shardlimit.ConfigError
+	limittest.AwaitThat(t, "it serves by a new connection", func() bool {
+		d, err := l.Allow(t.Context())
+		return errors.As(err, &mistake) || err == nil && d.Allowed
+	})
+	if mistake != nil {
+		t.Errorf("the old password was used: %v", mistake)
 	}
 }
 

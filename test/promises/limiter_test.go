@@ -3,6 +3,7 @@ package promises
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,6 +112,10 @@ func TestErrorsComeBeforeIO(t *testing.T) {
 		if _, err := c.Family(ctx, "x", limit); !errors.Is(err, shardlimit.ErrInvalidLimit) {
 			t.Errorf("family, %s: %v", name, err)
 		}
+	}
+	if _, err := c.Limiter(ctx, "x", shardlimit.PerSecond(0)); err == nil || !strings.Contains(err.Error(),
+		"Mode Closed lets nothing through, Off everything") {
+		t.Errorf("no permits: %v", err)
 	}
 	for _, name := range []string{"", string(make([]byte, 1<<20))} {
 		if _, err := c.Limiter(ctx, name, shardlimit.PerSecond(1)); !errors.Is(err, shardlimit.ErrInvalidName) {

@@ -66,7 +66,7 @@ func parseNumber(s string) (int64, error) {
 	case err != nil:
 		return 0, fmt.Errorf("%q is not a whole number; %s", s, grammar)
 	case n < 1:
-		return 0, fmt.Errorf("%d permits let nothing through; the number must be at least 1", n)
+		return 0, fmt.Errorf("the number must be at least 1; the mode closed lets nothing through, off everything")
 	}
 	return n, nil
 }

@@ -51,7 +51,7 @@ func TestParseRefuses(t *testing.T) {
 		{"1.5/s", "not a whole number"},
 		{"_5/s", "not a whole number"},
 		{"5__0/s", "not a whole number"},
-		{"0/s", "at least 1"},
+		{"0/s", "the mode closed lets nothing through, off everything"},
 		{"-3/s", "at least 1"},
 		{"9223372036854775808/s", "too large"},
 		{"5/", "not a time"},
