@@ -27,7 +27,7 @@ func (e *Endpoint) report(slot int, about telemetry.Operation, looks bool, err e
 		e.answers.Add(1)
 		if b.succeeded(e.node.env.Clock.Now()) {
 			e.told.Store(nil)
-			e.node.tell("node answers again", nil)
+			e.node.tell("node answers again", slot, nil)
 		}
 	case late && script.NotExecuted(err) && b.ready():
 	case late && !looks && b.ready():
@@ -38,12 +38,12 @@ func (e *Endpoint) report(slot int, about telemetry.Operation, looks bool, err e
 			})
 		}
 	default:
-		e.failed(err)
+		e.failed(slot, err)
 	}
 }
 
 // failed opens the breaker of an endpoint, or keeps it open, and notes why.
-func (e *Endpoint) failed(err error) {
+func (e *Endpoint) failed(slot int, err error) {
 	news := e.breaker.broke(e.node.env.Clock.Now())
 	e.cause.Store(&err)
 	e.node.blame(err)
@@ -60,11 +60,11 @@ func (e *Endpoint) failed(err error) {
 	}
 	switch {
 	case said:
-		e.node.tell("node refuses calls", err)
+		e.node.tell("node refuses calls", slot, err)
 	case isSilence(err):
-		e.node.tell("node does not answer", err)
+		e.node.tell("node does not answer", slot, err)
 	default:
-		e.node.tell("node is away", err)
+		e.node.tell("node is away", slot, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,6 +45,10 @@ type Node struct {
 	mistake atomic.Pointer[mistake] // why it cannot serve as it is configured; nil: it can, as far as known
 	written atomic.Bool             // it has carried out what writes
 	link
+
+	telling sync.Mutex
+	told    string // to the log, last
+	toldAt  int64
 }
 
 // link is how a node is reached.
@@ -217,7 +222,7 @@ func (l *link) dial(attempt chan struct{}) {
 	if err != nil {
 		l.node.blame(err)
 		if l.dialing.broke(l.env.Clock.Now()) {
-			l.node.tell("node cannot be used", err)
+			l.node.tell("node cannot be used", 0, err)
 		}
 		return
 	}
@@ -274,13 +279,24 @@ func (n *Node) Ready(slot int) bool {
 	return n.dialing.ready()
 }
 
-// tell tells the log that calls begin or cease to avoid the node, and why.
-func (n *Node) tell(what string, err error) {
+// tell tells the log that calls begin or cease to avoid the node, and why. All slots of a server of
+// a cluster meet the same: that is told once a minute, with one of them.
+func (n *Node) tell(what string, slot int, err error) {
+	level, text, attrs := slog.LevelInfo, what, []any{"node", n.Name}
 	if err != nil {
-		n.env.Log.Warn(what, "node", n.Name, "err", err)
-		return
+		level, text, attrs = slog.LevelWarn, what+err.Error(), append(attrs, "err", err)
 	}
-	n.env.Log.Info(what, "node", n.Name)
+	if n.Spread() {
+		attrs = append(attrs, "slot", slot)
+		now := n.env.Clock.Now()
+		n.telling.Lock()
+		defer n.telling.Unlock()
+		if n.told == text && now-n.toldAt < int64(time.Minute) {
+			return
+		}
+		n.told, n.toldAt = text, now
+	}
+	n.env.Log.Log(context.Background(), level, what, attrs...)
 }
 
 // Masters is the number of servers that this node spreads its slots over.

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -176,4 +177,30 @@ func TestAKilledMasterIsReplaced(t *testing.T) {
 		t.Errorf("only %d permits were admitted after the replica took over", after)
 	}
 	t.Logf("%s; worst window: %d of %d", callers, worst.Permits, limit.Permits)
+}
+
+// A master that is away is told once, although many slots are away with it, and with one of them.
+func TestTheLogNamesASlotOfWhatIsAway(t *testing.T) {
+	t.Parallel()
+	f, cluster := limittest.Clustered(t, 0)
+	var log syncBuffer
+	c := f.Client(t, func(c *shardlimit.Config) {
+		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	users := limittest.Family(t, c, "users", shardlimit.PerSecond(100))
+	call := func() (failed int) {
+		for i := range 100 {
+			if _, err := users.Limiter(fmt.Sprint("user ", i)).Allow(t.Context()); err != nil {
+				failed++
+			}
+		}
+		return failed
+	}
+	call()
+	cluster.Masters()[0].Kill()
+	limittest.AwaitThat(t, "keys of several slots are away", func() bool { return call() > 20 })
+	call()
+	if lines := log.count("node=cluster"); lines == 0 || lines > 4 || log.count(" slot=") != lines {
+		t.Errorf("it says: %s", log.buf.String())
+	}
 }
