@@ -40,6 +40,16 @@ func open(ctx context.Context, cmd *cli.Command, client *shardlimit.Client, name
 	return family.Limiter(cmd.String("key")), nil
 }
 
+// untouched is an error if --key names a key of which nothing is in use: as a rule it is misspelt.
+func untouched(cmd *cli.Command, s shardlimit.State) error {
+	in := func(sh shardlimit.ShardState) bool { return sh.Err != nil || sh.Quarantine > 0 }
+	if !cmd.IsSet("key") || s.Used > 0 || s.ResetAfter > 0 || slices.ContainsFunc(s.Shards, in) ||
+		s.Limit.Scope == shardlimit.PerParticipant {
+		return nil
+	}
+	return fmt.Errorf("nothing of the key %q is in use; check how it is written", cmd.String("key"))
+}
+
 // openOnly is openFor where the name is that of one thing only: who asks for permits of a limit
 // that has the name of a family probably means the other.
 func openOnly(ctx context.Context, cmd *cli.Command, client *shardlimit.Client,

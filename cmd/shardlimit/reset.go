@@ -19,6 +19,11 @@ func resetCommand(con console) *cli.Command {
 		Flags: append([]cli.Flag{keyFlag()}, targetFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			return withLimit(ctx, cmd, func(ctx context.Context, l *shardlimit.Limiter) error {
+				if state, err := l.Peek(ctx); err == nil {
+					if err := untouched(cmd, state); err != nil {
+						return err
+					}
+				}
 				if err := l.Reset(ctx); err != nil {
 					return err
 				}

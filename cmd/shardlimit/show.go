@@ -22,8 +22,8 @@ func showCommand(con console) *cli.Command {
 		Name:      "show",
 		Usage:     "show a limit, where its shards and the records are, what is in use and who contends for it",
 		ArgsUsage: "NAME",
-		Description: "Nothing is consumed and nothing is written. If a shard does not answer the exit code is 1." +
-			"\n\nExample:\n\n" +
+		Description: "Nothing is consumed and nothing is written. If a shard does not answer, or nothing " +
+			"of a key is in use, the exit code is 1.\n\nExample:\n\n" +
 			"  shardlimit show mails --participant ann --redis 10.0.0.1:6379,10.0.0.2:6379",
 		Flags: append([]cli.Flag{
 			familyFlag(), keyFlag(), participantFlag(),
@@ -56,7 +56,7 @@ func showCommand(con console) *cli.Command {
 				if away, _ := unseen(state); away > 0 && (err == nil || errors.Is(err, shardlimit.ErrUnavailable)) {
 					return errTold
 				}
-				return err
+				return errors.Join(err, untouched(cmd, state))
 			})
 		},
 	}
