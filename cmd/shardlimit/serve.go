@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/denied"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/serve"
 	"github.com/urfave/cli/v3"
 )
@@ -26,6 +27,7 @@ const serveHelp = `For programs that are not written in Go:
   GET  /healthz   200, or 503 while it shuts down
   GET  /readyz    200 if a node answers, or --on-outage is open or local; else 503
   GET  /metrics   for Prometheus
+  GET  /v1/denied with --denied: the keys that were refused most in the last minute or two
 
 Limits that are stored already are joined as they are. A file of limits is a list in YAML or JSON:
 
@@ -47,8 +49,8 @@ With --grpc it is Envoy's rate limit service, too (envoy.service.ratelimit.v3, g
 the YAML of envoyproxy/ratelimit in --config, a file or a folder. That is read again when it changes
 and on SIGHUP; a bad one is reported, and the former one stays in force.
 
-It listens on this machine only unless told otherwise. --token-file has /v1/allow, /metrics and Envoy
-bear a token (Authorization: Bearer TOKEN); --tls-cert and --tls-key have it speak TLS. It believes
+It listens on this machine only unless told otherwise. --token-file has /v1/allow, /v1/denied, /metrics
+and Envoy bear a token (Authorization: Bearer TOKEN); --tls-cert and --tls-key have it speak TLS. It believes
 every participant and weight: let them come from what you have authenticated.
 
 Example:
@@ -75,6 +77,8 @@ func serveCommand(con console) *cli.Command {
 				Usage: "how long one decision may take, `TIME`; then --on-outage says what it is"},
 			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
 				Usage: "how long calls may take to end after an interrupt, `TIME`"},
+			&cli.BoolFlag{Name: "denied", Usage: "tell which keys are refused most: GET /v1/denied, and a line a minute " +
+				"in the log; keys may be secrets"},
 			&cli.IntFlag{Name: "max-series", Value: defaultSeries,
 				Usage: "`NUMBER` of series that a metric has at most; others share one (0: any number)"},
 		}, guardFlags(), envoyFlags(), processFlags()),
@@ -100,7 +104,8 @@ type serveJob struct {
 	grace        time.Duration
 	series       int // of each metric at most, 0: any number
 	process      process
-	envoy        *envoyJob // nil without --grpc
+	envoy        *envoyJob      // nil without --grpc
+	denied       *denied.Denied // nil without --denied
 }
 
 func readServeJob(cmd *cli.Command) (*serveJob, error) {
@@ -112,6 +117,9 @@ func readServeJob(cmd *cli.Command) (*serveJob, error) {
 		series: cmd.Int("max-series")}
 	if j.series < 0 {
 		return nil, usagef("--max-series is %d; it must be 0 (any number) or more", j.series)
+	}
+	if cmd.Bool("denied") {
+		j.denied = denied.New(time.Now())
 	}
 	if j.process, err = readProcess(cmd); err != nil {
 		return nil, err
@@ -191,8 +199,12 @@ func (j *serveJob) run(ctx context.Context, con console) error {
 	}
 	server := serve.New(limits, metrics, serve.Options{
 		Tokens: j.guard.tokens, Ready: j.readiness(client),
-		Outage: serve.NewOutage(log, outageNames[j.process.config.OnOutage]),
+		Outage: serve.NewOutage(log, outageNames[j.process.config.OnOutage]), Denied: j.denied,
 	})
+	if j.denied != nil {
+		client.OnRefusal(j.denied.Hear)
+		go j.denied.Log(interrupts.first, log)
+	}
 	listener, err := net.Listen("tcp", j.listen)
 	if err != nil {
 		return err

@@ -11,9 +11,11 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/denied"
 	"github.com/shardlimit/shardlimit/httplimit"
 )
 
@@ -55,6 +57,8 @@ type Options struct {
 	Ready func(context.Context) []shardlimit.NodeState
 	// Outage hears of calls that no node answered, and that nodes answer again.
 	Outage *Outage
+	// Denied are the keys that are refused, which GET /v1/denied tells; nil: there is no such path.
+	Denied *denied.Denied
 }
 
 // Server is the HTTP interface to a set of limits. It is safe for concurrent use.
@@ -65,8 +69,8 @@ type Server struct {
 	leaving atomic.Bool
 }
 
-// New serves the limits on POST /v1/allow, its own state on GET /healthz and /readyz, and what
-// metrics says on GET /metrics.
+// New serves the limits on POST /v1/allow, its own state on GET /healthz and /readyz, what metrics
+// says on GET /metrics, and who is refused on GET /v1/denied.
 func New(limits Limits, metrics http.Handler, o Options) *Server {
 	s := &Server{Options: o, limits: limits, mux: http.NewServeMux()}
 	s.mux.Handle("POST /v1/allow", s.Tokens.guard(http.HandlerFunc(s.allow)))
@@ -74,6 +78,10 @@ func New(limits Limits, metrics http.Handler, o Options) *Server {
 	s.mux.HandleFunc("GET /healthz", s.health)
 	s.mux.HandleFunc("GET /readyz", s.ready)
 	methods := map[string]string{"/v1/allow": "POST", "/metrics": "GET", "/healthz": "GET", "/readyz": "GET"}
+	if s.Denied != nil {
+		s.mux.Handle("GET /v1/denied", s.Tokens.guard(http.HandlerFunc(s.denied)))
+		methods["/v1/denied"] = "GET"
+	}
 	for path, method := range methods {
 		s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", method)
@@ -126,6 +134,33 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 		code = http.StatusTooManyRequests
 	}
 	reply(w, code, AnswerOf(d))
+}
+
+// denied answers which keys were refused most in the last minute or two.
+func (s *Server) denied(w http.ResponseWriter, _ *http.Request) {
+	type key struct {
+		Key   string `json:"key"`
+		Calls int64  `json:"calls"`
+		Over  int64  `json:"over"` // calls may be too many by as much
+	}
+	type limit struct {
+		Limiter string `json:"limiter"`
+		Calls   int64  `json:"calls"`
+		Keys    []key  `json:"keys"`
+	}
+	since, all := s.Denied.Told()
+	said := struct {
+		Since    time.Time `json:"since"`
+		Limiters []limit   `json:"limiters"`
+	}{since.UTC().Truncate(time.Second), []limit{}}
+	for _, l := range all {
+		of := limit{Limiter: l.Limiter, Calls: l.Calls}
+		for _, k := range l.Keys {
+			of.Keys = append(of.Keys, key{k.Key, k.Count, k.Over})
+		}
+		said.Limiters = append(said.Limiters, of)
+	}
+	reply(w, http.StatusOK, said)
 }
 
 // ask asks for n permits, or looks what is left if that is 0.

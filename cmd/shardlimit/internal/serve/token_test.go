@@ -6,7 +6,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/denied"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/serve"
 )
 
@@ -44,7 +46,8 @@ func TestATokenIsAskedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := serve.New(serve.Limits{}, http.NotFoundHandler(), serve.Options{Tokens: tokens})
+	s := serve.New(serve.Limits{}, http.NotFoundHandler(), serve.Options{Tokens: tokens,
+		Denied: denied.New(time.Now())})
 	for _, step := range []struct {
 		method, path, token string
 		code                int
@@ -52,6 +55,8 @@ func TestATokenIsAskedFor(t *testing.T) {
 		{http.MethodPost, "/v1/allow", "", 401}, {http.MethodPost, "/v1/allow", "Bearer 0123456789abcdeg", 401},
 		{http.MethodPost, "/v1/allow", "Bearer 0123456789abcdef", 404},
 		{http.MethodGet, "/metrics", "", 401}, {http.MethodGet, "/metrics", "Bearer 0123456789abcdef", 404},
+		{http.MethodGet, "/v1/denied", "", 401}, {http.MethodGet, "/v1/denied", "Bearer 0123456789abcdef", 200},
+		{http.MethodPost, "/v1/denied", "", 405},
 		{http.MethodGet, "/healthz", "", 200}, {http.MethodGet, "/readyz", "", 200},
 	} {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(step.method, step.path,
