@@ -204,20 +204,7 @@ func TestGatewayKeepsItsPartInAnOutage(t *testing.T) {
 	servers, redis := start(t)
 	address := free(t)
 	run(t, "gateway", redis, "LISTEN="+address)
-	post := func(key string) (status int, left string) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/orders", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("X-API-Key", key)
-		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return 0, ""
-		}
-		_, _ = io.Copy(io.Discard, answer.Body)
-		_ = answer.Body.Close()
-		return answer.StatusCode, answer.Header.Get("RateLimit-Policy")
-	}
+	post := func(key string) (status int, policy string) { return order(t, address, key) }
 	soon(t, "an answer that knows the limit", func() bool {
 		status, policy := post("ann")
 		return status == http.StatusAccepted && policy == `"default";q=600;w=60`
@@ -234,6 +221,40 @@ func TestGatewayKeepsItsPartInAnOutage(t *testing.T) {
 	if passed != 30 {
 		t.Errorf("%d requests of a key passed in an outage, want a twentieth of 600", passed)
 	}
+}
+
+// Who makes up a key for each request is held by the limit of its address.
+func TestGatewayRefusesWhoMakesUpKeys(t *testing.T) {
+	_, redis := start(t)
+	address := free(t)
+	run(t, "gateway", redis, "LISTEN="+address)
+	soon(t, "an answer", func() bool {
+		status, _ := order(t, address, "ann")
+		return status == http.StatusAccepted
+	})
+	for i := range 1500 {
+		if status, _ := order(t, address, fmt.Sprint("made up ", i)); status == http.StatusTooManyRequests {
+			return
+		}
+	}
+	t.Error("1,500 requests with a key each have passed")
+}
+
+// order calls the gateway, and returns what it answered; 0 if it does not listen.
+func order(t *testing.T, address, key string) (status int, policy string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/orders", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-API-Key", key)
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, ""
+	}
+	_, _ = io.Copy(io.Discard, answer.Body)
+	_ = answer.Body.Close()
+	return answer.StatusCode, answer.Header.Get("RateLimit-Policy")
 }
 
 // free is an address at which nobody listens.

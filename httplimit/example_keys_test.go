@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"log/slog"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -145,18 +147,35 @@ func ExampleNew() {
 	// served
 }
 
+// A body that comes in chunks does not tell its length before: an upload costs what was read.
 func ExampleSettle() {
-	_ = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := errors.New("the printer is out of paper"); err != nil {
-			_ = httplimit.Settle(r.Context(), 0) // what was not done costs nothing
-			http.Error(w, err.Error(), http.StatusBadGateway)
-		}
+	client, stop := exampleClient()
+	defer stop()
+	uploads, err := client.Limiter(context.Background(), "megabytes", shardlimit.PerHour(100))
+	if err != nil {
+		log.Fatal(err)
+	}
+	limit := httplimit.New(httplimit.One(uploads), httplimit.Options{
+		Cost: func(r *http.Request) int64 { return 1 + r.ContentLength/1_000_000 }, // an estimate
 	})
-	fmt.Println(httplimit.Settle(context.Background(), 0))
-	// Output: <nil>
+	upload := limit(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		read, err := io.Copy(io.Discard, r.Body)
+		if err := errors.Join(err, httplimit.Settle(r.Context(), 1+read/1_000_000)); err != nil {
+			log.Print(err)
+		}
+	}))
+	for _, told := range []int64{3_500_000, -1} {
+		r := httptest.NewRequest(http.MethodPut, "/file", strings.NewReader(strings.Repeat("x", 3_500_000)))
+		r.ContentLength = told
+		upload.ServeHTTP(httptest.NewRecorder(), r)
+		state, _ := uploads.Peek(context.Background())
+		fmt.Println(state.Used)
+	}
+	// Output:
+	// 4
+	// 8
 }
 
-// Every process of a fleet has this client.
 // An answer that cost the server nothing need not cost a permit.
 func ExampleSettleSent() {
 	client, stop := exampleClient()

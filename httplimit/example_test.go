@@ -66,7 +66,7 @@ func ExampleDecisionOf() {
 func ExampleOne() {
 	limiter := httplimit.All() // or of client.Limiter
 	limit := httplimit.New(httplimit.One(limiter), httplimit.Options{
-		Cost: func(r *http.Request) int64 { return 1 + r.ContentLength/1_000_000 }, // a permit for each megabyte
+		Cost: func(*http.Request) int64 { return 5 },
 	})
 	http.NewServeMux().Handle("POST /upload", limit(http.NotFoundHandler()))
 	fmt.Println("requests that are too many are answered with 429")

@@ -16,9 +16,11 @@ func main() {
 	nodes := must(shardlimit.ParseNodes(os.Getenv("REDIS"))) // redis-a:6379,redis-b:6379
 	client := must(shardlimit.New(shardlimit.Config{Nodes: nodes, Logger: slog.Default(),
 		OnOutage: shardlimit.FailLocal, Participants: 20})) // in an outage each enforces a 20th
+	addresses := must(client.Family(context.Background(), "addresses", shardlimit.PerMinute(1200)))
 	keys := must(client.Family(context.Background(), "api-keys", shardlimit.PerMinute(600)))
+	first := httplimit.New(httplimit.PerKey(addresses, httplimit.RemoteIP), httplimit.Options{}) // keys may be made up
 	limit := httplimit.New(httplimit.PerKey(keys, httplimit.Header("X-API-Key")), httplimit.Options{})
-	http.Handle("POST /orders", limit(http.HandlerFunc(orders)))
+	http.Handle("POST /orders", first(limit(http.HandlerFunc(orders))))
 	log.Fatal(http.ListenAndServe(os.Getenv("LISTEN"), nil)) // :8080
 }
 

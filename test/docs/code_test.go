@@ -27,7 +27,7 @@ var (
 
 // importable are the packages of which pieces of code in pages use something.
 var importable = map[string]string{
-	"context": "context", "errors": "errors", "http": "net/http", "log": "log", "net": "net", "os": "os",
+	"context": "context", "errors": "errors", "http": "net/http", "io": "io", "log": "log", "net": "net", "os": "os",
 	"slog": "log/slog", "synctest": "testing/synctest", "testing": "testing", "time": "time",
 	"netip": "net/netip", "rueidis": "github.com/redis/rueidis",
 	"grpc":       "google.golang.org/grpc",
