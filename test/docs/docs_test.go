@@ -38,6 +38,27 @@ func testNames(t *testing.T) (names []string) {
 // namedTests are the tests that a text names: whole, or only how they begin, with an ellipsis.
 var namedTests = regexp.MustCompile("`((?:Test|Fuzz)[A-Z0-9]\\w+)(…?)`")
 
+// Pages that the code names are there: errors and comments send people to them.
+func TestPagesThatTheCodeNamesExist(t *testing.T) {
+	t.Chdir("../..")
+	named := regexp.MustCompile(`\bdocs/[\w./-]+\.md\b`)
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, page := range named.FindAllString(string(text), -1) {
+			if _, failed := os.Stat(page); failed != nil {
+				t.Errorf("%s names %s", path, page)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // documents are the pages below docs, by their paths there.
 func documents(t *testing.T) (names []string) {
 	t.Helper()
