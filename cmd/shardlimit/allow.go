@@ -24,7 +24,7 @@ func allowCommand(con console) *cli.Command {
 		Description: "Takes N permits (default 1) if there are so many, else none, and tells by its exit code: 0 " +
 			"allowed, 1 denied or failed, 2 the command line is wrong. A change that was begun and left is waited " +
 			"for, up to 3 seconds.\n\nExample:\n\n" +
-			"  shardlimit allow mails --redis 10.0.0.1:6379,10.0.0.2:6379 --quiet && send-mail",
+			"  shardlimit allow mails --redis 10.0.0.1:6379 --quiet && send-mail",
 		Flags: append([]cli.Flag{
 			keyFlag(),
 			&cli.BoolFlag{Name: "json", Usage: "print the decision as one JSON object; times are in microseconds"},

@@ -15,23 +15,24 @@ import (
 	"golang.org/x/term"
 )
 
-const demoHelp = `Starts Redis nodes inside this process, and a fleet of unequal workers that want
-more than one limit allows: every other one waits for batches, the others poll.
-On the way the limit is lowered and raised again, and a node goes away and comes
-back. At the end the recorded history is checked: what each worker got of what it
-was entitled to, by max-min fairness, and the most permits admitted in any
-window, wherever it begins, against the limit that held in it.
+const demoHelp = `Starts Redis nodes inside this process, and a fleet of unequal workers that
+want more than one limit allows: every other one waits for batches, the
+others poll. On the way the limit is lowered and raised again, and a node
+goes away and comes back. At the end the recorded history is checked: what
+each worker got of what it was entitled to, by max-min fairness, and the most
+permits admitted in any window, wherever it begins, against the limit that
+held in it.
 
 Example:
 
   shardlimit demo --for 40s --rate 1000/s --nodes 3
 
-The embedded nodes serve a few thousand calls a second; they say nothing about
-the speed of real servers. Parts are less even while the processors are busy, which
-the verdict measures by how late the view came.
+The embedded nodes serve a few thousand calls a second; they say nothing
+about the speed of real servers. Parts are less even while the processors are
+busy, which the verdict measures by how late the view came.
 
-Exit codes: 0 the limit was never exceeded, 1 it was or the demo failed, 2 wrong
-usage.`
+Exit codes: 0 the limit was never exceeded, 1 it was or the demo failed, 2
+wrong usage.`
 
 func demoCommand(con console) *cli.Command {
 	return &cli.Command{

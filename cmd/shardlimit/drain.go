@@ -15,17 +15,18 @@ import (
 )
 
 const drainHelp = `Moves every limit and family of the prefix off a node, which is one of those
-that --redis lists: by its NAME if it has one there, else by its address.
-It tells how far it is, and ends when nothing is left on the node. Interrupt it
+that --redis lists: by its NAME if it has one there, else by its address. It
+tells how far it is, and ends when nothing is left on the node. Interrupt it
 whenever you like: the move goes on.
 
-Processes that list the node may put limits on it again, new ones and those that
-"set" or SetLimit changes, as long as they do not drain it too (Node.Drain). When
-the command has ended, take the node out of every list.
+Processes that list the node may put limits on it again, new ones and those
+that "set" or SetLimit changes, as long as they do not drain it too
+(Node.Drain). When the command has ended, take the node out of every list.
 
 Example:
 
-  shardlimit drain 10.0.0.3:6379 --redis 10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379`
+  shardlimit drain 10.0.0.3:6379 \
+    --redis 10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379`
 
 func drainCommand(con console) *cli.Command {
 	return &cli.Command{

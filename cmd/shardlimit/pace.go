@@ -19,26 +19,29 @@ import (
 // for permits.
 const declareTimeout = 2 * time.Second
 
-const paceHelp = `Lines of standard input are written to standard output as fast as the limit NAME
-allows, which all processes with this name share. A line is written as soon as
-its permit was granted. One process goes at most a quarter faster than the whole
-limit, so that lines come at a pace and not in bursts. Lines of up to 1 MiB are
-read ahead; a larger one is streamed, for one permit. While Redis does not
-answer, pace waits.
+const paceHelp = `Lines of standard input are written to standard output as fast as the limit
+NAME allows, which all processes with this name share. A line is written as
+soon as its permit was granted. One process goes at most a quarter faster
+than the whole limit, so that lines come at a pace and not in bursts. Lines
+of up to 1 MiB are read ahead; a larger one is streamed, for one permit.
+While Redis does not answer, pace waits.
 
 Example, three of these share 500 lines a second over two servers:
 
-  shardlimit pace --name mails --rate 500/s --redis 10.0.0.1:6379,10.0.0.2:6379 < todo > sent
+  shardlimit pace --name mails --rate 500/s --redis 10.0.0.1:6379 <todo >sent
 
-If the limit is stored already, it is used as it is; shardlimit set changes it.
+If the limit is stored already, it is used as it is; shardlimit set changes
+it.
 
 An interrupt (Ctrl-C, SIGTERM, SIGHUP) or a failure loses no line. Lines that
-have their permits are written, and what was read but not released goes to the
-rest file: released lines, rest file and what has not been read are the input,
-in this order. If the reader of the output is stuck, interrupt twice. If writing
-fails in the middle of a line, that line is repeated in the rest file.
+have their permits are written, and what was read but not released goes to
+the rest file: released lines, rest file and what has not been read are the
+input, in this order. If the reader of the output is stuck, interrupt twice.
+If writing fails in the middle of a line, that line is repeated in the rest
+file.
 
-Exit codes: 0 everything was released, 1 interrupted or failed, 2 wrong usage.`
+Exit codes: 0 everything was released, 1 interrupted or failed, 2 wrong
+usage.`
 
 func paceCommand(con console) *cli.Command {
 	return &cli.Command{

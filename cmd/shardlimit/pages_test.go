@@ -42,7 +42,7 @@ func shownCommands(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	add := func(place, text string) {
-		for i, line := range strings.Split(text, "\n") {
+		for i, line := range strings.Split(strings.ReplaceAll(text, "\\\n    ", ""), "\n") {
 			command, _, _ := strings.Cut(strings.TrimLeft(line, " "), "   ")
 			if strings.HasPrefix(command, "shardlimit ") && !strings.Contains(command, "COMMAND") {
 				found[fmt.Sprintf("%s:%d", place, i+1)] = command

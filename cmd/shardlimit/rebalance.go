@@ -20,7 +20,7 @@ func rebalanceCommand(con console) *cli.Command {
 		Description: "After a node was added: give it to every process first. The capacity follows as what was used " +
 			"leaves the window; the command tells how far it is, and ends when all has moved. Interrupt it whenever " +
 			"you like: the move goes on. Keys of a family move as they are used.\n\nExample:\n\n" +
-			"  shardlimit rebalance mails --redis 10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379",
+			"  shardlimit rebalance mails \\\n    --redis 10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379",
 		Flags:  append([]cli.Flag{familyFlag()}, targetFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error { return rebalance(ctx, cmd, con) },
 	}

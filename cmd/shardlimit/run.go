@@ -14,19 +14,19 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-const runHelp = `Waits until the limit grants a permit, and then runs the command in its place:
-with this process' input, output, number and signals. Callers of all processes
-are served in turn, and fairly.
+const runHelp = `Waits until the limit grants a permit, and then runs the command in its
+place: with this process' input, output, number and signals. Callers of all
+processes are served in turn, and fairly.
 
-What stands behind COMMAND is its own; a command with flags of this program before
-it, or whose name begins with a dash, needs the --.
+What stands behind COMMAND is its own; a command with flags of this program
+before it, or whose name begins with a dash, needs the --.
 
 Example, five mails a minute from however many shells:
 
-  shardlimit run mails --redis 10.0.0.1:6379,10.0.0.2:6379 -- send-mail ann@example.org
+  shardlimit run mails --redis 10.0.0.1:6379 -- send-mail ann@example.org
 
-Exit codes: those of the command; before it runs 1 no permit came, 2 the command
-line is wrong or there is no such command.`
+Exit codes: those of the command; before it runs 1 no permit came, 2 the
+command line is wrong or there is no such command.`
 
 func runCommand(con console) *cli.Command {
 	beforeCommand := 2 // what stands behind COMMAND is its own

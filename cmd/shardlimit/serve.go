@@ -17,27 +17,37 @@ import (
 
 const serveHelp = `For programs that are not written in Go:
 
-  POST /v1/allow  {"limiter": "mails", "key": "", "n": 1}, sent as "Content-Type: application/json"
-                  200 granted, 429 denied: {"allowed", "granted", "limit", "remaining", "retry_after_us", ...},
-                  with RateLimit and RateLimit-Policy, and Retry-After if denied;
-                  "participant": "ann", "weight": 2 say on whose behalf, so that those who contend
-                  share fairly; left out, it is this server, and all such callers are one;
-                  with a key they have no effect, and its limit is that of the family
-                  400 and 404 for what cannot be decided, 503 if no node answers
-  GET  /healthz   200, or 503 while it shuts down
-  GET  /readyz    200 if a node answers, or --on-outage is open or local; else 503
-  GET  /metrics   for Prometheus
-  GET  /v1/denied with --denied: the keys that were refused most in the last minute or two
+  POST /v1/allow   {"limiter": "mails", "key": "", "n": 1}, sent as
+                   "Content-Type: application/json"; 200 granted, 429 denied:
+                   {"allowed", "granted", "limit", "remaining", ...}, with
+                   RateLimit and RateLimit-Policy, and Retry-After if denied;
+                   400 and 404 for what cannot be decided, 503 if no node
+                   answers
+  GET  /healthz    200, or 503 while it shuts down
+  GET  /readyz     200 if a node answers, or --on-outage is open or local;
+                   else 503
+  GET  /metrics    for Prometheus
+  GET  /v1/denied  with --denied: the keys that were refused most in the last
+                   minute or two
 
-Limits that are stored already are joined as they are. A file of limits is a list in YAML or JSON:
+"participant": "ann", "weight": 2 say on whose behalf a call is, so that
+those who contend share fairly. Left out, it is this server, and all such
+callers are one. With a key they have no effect, and its limit is that of the
+family.
+
+Limits that are stored already are joined as they are. A file of limits is a
+list in YAML or JSON:
 
   [{"name": "mails", "rate": "500/s", "shards": 8},
    {"name": "users", "rate": "30/m", "per_key": true, "revision": 2},
-   {"name": "jobs", "rate": "10/s", "algorithm": "token-bucket", "burst": 50, "mode": "shadow"}]
+   {"name": "jobs", "rate": "10/s", "algorithm": "token-bucket", "burst": 50,
+    "mode": "shadow"}]
 
-What else a limit has is called as the flags of shardlimit set; scope: per-participant is possible.
+What else a limit has is called as the flags of shardlimit set; scope:
+per-participant is possible.
 
-A file of settings is a mapping in YAML, from names of flags to values; the command line comes first:
+A file of settings is a mapping in YAML, from names of flags to values; the
+command line comes first:
 
   redis: [10.0.0.1:6379, 10.0.0.2:6379]
   listen: 0.0.0.0:8080
@@ -45,19 +55,24 @@ A file of settings is a mapping in YAML, from names of flags to values; the comm
   limits:
     - {name: mails, rate: 500/s}
 
-With --grpc it is Envoy's rate limit service, too (envoy.service.ratelimit.v3, grpc.health.v1), with
-the YAML of envoyproxy/ratelimit in --config, a file or a folder. That is read again when it changes
-and on SIGHUP; a bad one is reported, and the former one stays in force.
+With --grpc it is Envoy's rate limit service, too
+(envoy.service.ratelimit.v3, grpc.health.v1), with the YAML of
+envoyproxy/ratelimit in --config, a file or a folder. That is read again when
+it changes and on SIGHUP; a bad one is reported, and the former one stays in
+force.
 
-It listens on this machine only unless told otherwise. --token-file has /v1/allow, /v1/denied, /metrics
-and Envoy bear a token (Authorization: Bearer TOKEN); --tls-cert and --tls-key have it speak TLS. It believes
-every participant and weight: let them come from what you have authenticated.
+It listens on this machine only unless told otherwise. --token-file has
+/v1/allow, /v1/denied, /metrics and Envoy bear a token (Authorization: Bearer
+TOKEN); --tls-cert and --tls-key have it speak TLS. It believes every
+participant and weight: let them come from what you have authenticated.
 
 Example:
 
-  shardlimit serve --limit mails=500/s --per-key users=30/m --redis 10.0.0.1:6379,10.0.0.2:6379
+  shardlimit serve --limit mails=500/s --per-key users=30/m \
+    --redis 10.0.0.1:6379
   shardlimit serve --settings /etc/shardlimit/serve.yaml
-  shardlimit serve --grpc 127.0.0.1:8081 --config /etc/ratelimit --redis 10.0.0.1:6379,10.0.0.2:6379`
+  shardlimit serve --grpc 127.0.0.1:8081 --config /etc/ratelimit \
+    --redis 10.0.0.1:6379`
 
 func serveCommand(con console) *cli.Command {
 	return &cli.Command{

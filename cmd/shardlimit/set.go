@@ -18,17 +18,19 @@ import (
 const rateHelp = "`RATE` as NUMBER/TIME: 500/s, 30/m, 100/10s, 20/100ms"
 
 const setHelp = `Every process that uses the limit follows within its next call, and what was
-used stays counted. Every window that begins after the command has ended obeys
-the new limit. What no flag names stays as it is.
+used stays counted. Every window that begins after the command has ended
+obeys the new limit. What no flag names stays as it is.
 
-A family is changed, not created. Its processes follow within 2 seconds of use.
-A key whose calls bring a limit of their own keeps that.
+A family is changed, not created. Its processes follow within 2 seconds of
+use. A key whose calls bring a limit of their own keeps that.
 
 Examples:
 
   shardlimit set mails --rate 1200/s --redis 10.0.0.1:6379,10.0.0.2:6379
-  shardlimit set jobs --rate 10/s --algorithm token-bucket --burst 50 --redis 10.0.0.1:6379
-  shardlimit set users --family --rate 600/m --redis 10.0.0.1:6379,10.0.0.2:6379`
+  shardlimit set jobs --rate 10/s --algorithm token-bucket --burst 50 \
+    --redis 10.0.0.1:6379
+  shardlimit set users --family --rate 600/m \
+    --redis 10.0.0.1:6379,10.0.0.2:6379`
 
 func setCommand(con console) *cli.Command {
 	return &cli.Command{

@@ -19,7 +19,7 @@ func targetFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "redis", Sources: cli.EnvVars("SHARDLIMIT_REDIS"),
 			Usage: "independent servers, `URL,URL...`: host:port, redis://user:password@host:port/db, rediss://..., " +
-				"or NAME=URL, by which name the node is known (every process must list the same)"},
+				"or NAME=URL, by which name the node is known"},
 		&cli.StringFlag{Name: "cluster", Sources: cli.EnvVars("SHARDLIMIT_CLUSTER"),
 			Usage: "a Redis Cluster, `URL,host:port...`: one or more of its nodes"},
 		&cli.StringFlag{Name: "sentinel", Sources: cli.EnvVars("SHARDLIMIT_SENTINEL"),
