@@ -152,7 +152,8 @@ const (
 // calmNow is how many bytes there are in front of the sections, which tell the time.
 var calmNow = columns.Once.Columns[0].Width
 
-// readCalm takes in the free permits, the time until more are, and that until all are.
+// readCalm takes in the free permits, the time until more are, that until all are, and whether some
+// came back early.
 func (s *Section) readCalm(now int64, own string) {
 	r := s.Request
 	p := r.Proposal
@@ -161,18 +162,18 @@ func (s *Section) readCalm(now int64, own string) {
 		return
 	}
 	t := TakeReply{Status: OK, Epoch: p.epoch, Target: p.target, Share: p.floor, At: clock.ServerTime(now)}
-	var n [3]int64
+	var n [4]int64
 	if own == calmCreated {
 		t.Status, n[0], n[2] = Fresh, p.floor, p.window
 		if logs[p.algorithm].fixed {
 			n[2] -= now % p.window
 		}
 		n[1] = n[2]
-	} else if !columns.Told.Numbers(own, n[:]) || n[0] > p.floor || n[1] < 1 || n[1] > n[2] {
+	} else if !columns.Told.Numbers(own, n[:]) || n[0] > p.floor || n[1] < 1 || n[1] > n[2] || n[3] > 1 {
 		s.Err = malformed(&programs[calmProgram], "out of range")
 		return
 	}
-	t.Before, t.Next, t.Reset = n[0], duration(n[1]), duration(n[2])
+	t.Before, t.Next, t.Reset, t.Early = n[0], duration(n[1]), duration(n[2]), n[3] > 0
 	t.Grants, t.Granted = Distribute(r.Room[:0], t.Before, r.Groups)
 	t.Free, t.Used = t.Before-t.Granted, p.floor-t.Before+t.Granted
 	for i, g := range r.Groups {
@@ -207,7 +208,7 @@ func (s *Section) readPaced(reply []rueidis.RedisMessage) (paced bool, err error
 		return false, nil
 	}
 	text, err := reply[0].ToString()
-	var n [4]int64
+	var n [5]int64
 	if err != nil || len(text) != calmNow+columns.Told.Bytes() || !columns.Once.Numbers(text, n[:1]) ||
 		!columns.Told.Numbers(text[calmNow:], n[1:]) {
 		return true, malformed(p, "no numbers")
@@ -226,7 +227,7 @@ func (s *Section) readPaced(reply []rueidis.RedisMessage) (paced bool, err error
 	}
 	t := TakeReply{Status: OK, Epoch: r.Proposal.epoch, Target: r.Proposal.target, Share: floor, Before: n[1],
 		Granted: granted, Free: n[1] - granted, Used: floor - n[1] + granted, At: clock.ServerTime(n[0]),
-		Next: duration(n[2]), Retry: duration(retry), Reset: duration(n[3]), Grants: r.Room[:0]}
+		Next: duration(n[2]), Retry: duration(retry), Reset: duration(n[3]), Early: n[4] > 0, Grants: r.Room[:0]}
 	if err := t.parseContended(p, rest[len(own):], r); err != nil {
 		return true, err
 	}

@@ -277,14 +277,15 @@ func TestMalformedCalmReplies(t *testing.T) {
 	p := proposal(t, 1, 5, time.Hour)
 	now := string(columns.Once.Append(nil, 0, 7))
 	told := func(n ...int64) string { return string(columns.Told.Append([]byte(now), 0, n...)) }
-	good := told(5, 9, 9)
+	good := told(5, 9, 9, 0)
 	for text, sound := range map[string]bool{
-		good: true, told(0, 9, 9): true, now + calmCreated: true, now + calmLook: true,
+		good: true, told(0, 9, 9, 0): true, told(0, 9, 9, 1): true, now + calmCreated: true, now + calmLook: true,
 		"": false, now: false, now[1:]: false, good[:len(good)-1]: false, good + "\x00": false,
 		good + calmLook: false, good + good[len(now):]: false, "\xff" + good[1:]: false, now + "\x03": false,
 		now + "-": false, now + "\x00": false,
-		told(6, 9, 9): false, told(-2, 9, 9): false, told(5, -9, 9): false, told(5, 9, 0): false, told(5, 0, 9): false,
-		told(5, 9, 8): false, "7,5 9 9": false,
+		told(6, 9, 9, 0): false, told(-2, 9, 9, 0): false, told(5, -9, 9, 0): false,
+		told(5, 9, 0, 0): false, told(5, 0, 9, 0): false,
+		told(5, 9, 8, 0): false, told(5, 9, 9, 2): false, "7,5 9 9": false,
 	} {
 		s := Section{Ref: ShardKeys("", "t", "limit"), Request: ones(p, 1)}
 		err := readCalm([]*Section{&s}, replyOf(t, "return {"+quoted(text)+"}"))

@@ -23,8 +23,14 @@ type frame struct {
 	window, burst        int64
 	closedUntil, offset  int64
 	touched              int64 // when the state was last written
-	now                  int64 // of the operation under way
-	stepped              bool  // the clock went back
+	returned             int64 // when permits last came back early
+	moment
+}
+
+// moment is that of the operation under way.
+type moment struct {
+	now     int64
+	stepped bool // the clock went back
 }
 
 // rule is what an algorithm adds: the functions of its Lua part, by the same names.
@@ -174,7 +180,7 @@ func (m *packed[S, R]) reply(v *packed[S, R], renew bool) TakeReply {
 	}
 	return TakeReply{
 		Epoch: v.epoch, Target: v.target, Share: v.share, Used: own.used(&v.frame),
-		Next: duration(next), Reset: duration(again), Closed: duration(closed),
+		Next: duration(next), Reset: duration(again), Closed: duration(closed), Early: v.returned > v.now-v.window,
 	}
 }
 
@@ -296,7 +302,8 @@ func (m *packed[S, R]) create(r *TakeRequest) Status {
 	p := r.Proposal
 	m.fair = fair{}
 	m.frame = frame{
-		epoch: p.epoch, revision: p.revision, target: p.target, burst: p.burst, window: p.window, now: m.now,
+		epoch: p.epoch, revision: p.revision, target: p.target, burst: p.burst, window: p.window,
+		moment: moment{now: m.now},
 	}
 	var unused S
 	m.own = unused
@@ -325,7 +332,9 @@ func (m *packed[S, R]) Settle(now int64, r SettleRequest) SettleReply {
 	status, renew := v.adopt(take)
 	back, charged := int64(0), int64(0)
 	if r.Back > 0 {
-		back = own.refund(&v.frame, r.Back, int64(r.At))
+		if back = own.refund(&v.frame, r.Back, int64(r.At)); back > 0 && (r.Mark != "" || int64(r.At) > v.now) {
+			v.returned = v.now
+		}
 	}
 	available := v.available()
 	if r.Charge > 0 && v.quarantine() == 0 {

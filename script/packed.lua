@@ -1,6 +1,6 @@
---@gives TAKES as_proposed base begin book booked burst ceil closed_until contended earliest
---@gives epoch falls find floor format head held lasts layout match now offset overdraw own pace
---@gives partial refund regrid releases remark reshape retire revision share sign start stepped sub
+--@gives TAKES as_proposed base begin book booked burst ceil closed_until contended earliest epoch
+--@gives falls find floor format head held lasts layout match now offset overdraw own pace partial
+--@gives refund regrid releases remark reshape retire returned revision share sign start stepped sub
 --@gives tail tail_at target time touched window
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
 -- the clock and the string.
@@ -53,8 +53,8 @@ local TAKES = @TAKES
 --@include struct
 local sub, find, match, format = string.sub, string.find, string.match, string.format
 local floor, ceil = math.floor, math.ceil
-local epoch, revision, target, window, burst, share, start, closed_until, offset, touched, contended =
-  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+local epoch, revision, target, window, burst, share, start, closed_until, offset, touched, contended, returned =
+  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
 local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed

@@ -30,7 +30,7 @@ if not head then
   -- holds without a share, too: a floor that is as old would raise it.
   local deadline = proposed > 0 and sub(ARGV[2], @terms.deadline) + 0 or 0
   if proposed == 0 or deadline < 0 or (deadline > 0 and now > deadline) then
-    return {0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0}
+    return {0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0, 0}
   end
   epoch, revision, target, window, burst = proposed, came, asked[1], asked[2], asked[3]
   start, renew, status = 0, true, 2

@@ -1,7 +1,7 @@
 --@needs as_proposed base burst closed_until contended epoch head match now numbers offset own
 --@needs revision share sign sub target touched window
---@sets base burst closed_until contended epoch now offset own revision share start stepped target touched
---@sets window
+--@sets base burst closed_until contended epoch now offset own returned revision share start stepped
+--@sets target touched window
 --@gives calm
 -- One-string algorithms, part 2 of every operation but drop: read what all have in common.
 local calm = as_proposed and sign ~= ':' -- closed_until, offset and contended are 0
@@ -18,7 +18,7 @@ if head then
   elseif sign == ',' then
     touched = numbers('@once.touched.form', own, 1)
   else
-    start, touched = numbers('@packed.start..touched.form', own, 1)
+    start, returned, touched = numbers('@packed.start..touched.form', own, 1)
   end
   epoch, revision, target, window, burst, share, closed_until, offset, contended = epoch + 0, revision + 0, target + 0,
     window + 0, burst + 0, share + 0, closed_until + 0, offset + 0, contended + 0

@@ -1,10 +1,11 @@
 --@needs as_proposed at available ceil closed epoch format granted head now partial remark renew
---@needs reset retry_in same share soonest start state status stepped sub tail tail_at target
---@needs touched used window
+--@needs reset retry_in returned same share soonest start state status stepped sub tail tail_at
+--@needs target touched used window
 --@gives again reply
 -- One-string algorithms, take and reserve, at the end: store the state if it must be, and make
 -- `reply`: status, start, free before, granted, used, what settle needs, next us, retry us (-1
--- never), reset us, quarantine left us, epoch, target, share
+-- never), reset us, quarantine left us, epoch, target, share, whether permits came back early in
+-- the last window
 local again = reset()
 if renew or stepped or remark then
   --@include packed_text
@@ -42,5 +43,5 @@ if closed > 0 then
     again = closed
   end
 end
-local reply =
-  {status, start, available, granted, used(), at, next_us, retry_in, again, closed, epoch, target, share}
+local reply = {status, start, available, granted, used(), at, next_us, retry_in, again, closed, epoch, target, share,
+  returned > now - window and 1 or 0}

@@ -42,7 +42,7 @@ func TestForeignPacked(t *testing.T) {
 			}
 			good, _ := stored(client, ref)
 			own := strings.IndexByte(good, ';') + 1
-			once := good[:own-1] + "," + good[own+6:own+13]
+			once := good[:own-1] + "," + good[own+13:own+20]
 			cases := map[string][]string{
 				"a list":         {"RPUSH", ref.head, "a"},
 				"other text":     {"SET", ref.head, strings.Repeat("x", len(good))},

@@ -52,7 +52,7 @@ func (m *packed[S, R]) head() string {
 		sign = fmt.Sprintf(":%d %d %d;", m.closedUntil, m.offset, m.fair.contended)
 	}
 	return fmt.Sprintf("%s%d %d %d %d %d %d", m.letter(), m.epoch, m.revision, m.target, m.window, m.burst, m.share) +
-		string(columns.Packed.Append([]byte(sign), 0, m.start, m.touched)) + own.text()
+		string(columns.Packed.Append([]byte(sign), 0, m.start, m.returned, m.touched)) + own.text()
 }
 
 func (m *packed[S, R]) letter() string {

@@ -1,5 +1,5 @@
 --@needs as_proposed base burst closed_until contended epoch format head layout now offset pack
---@needs revision share start target text window
+--@needs returned revision share start target text window
 --@gives same state
 -- One-string algorithms: the state as it is to be stored, and whether its columns stay where they
 -- are.
@@ -8,4 +8,4 @@ local state = as_proposed and layout
 state = state
   .. (closed_until + offset + contended > 0 and format(':%d %d %d;', closed_until, offset, contended) or ';')
 local same = head and #state == base
-state = state .. pack('@packed.start..touched.form', start, now) .. text(same)
+state = state .. pack('@packed.start..touched.form', start, returned, now) .. text(same)

@@ -26,6 +26,7 @@ const (
 	replyEpoch
 	replyTarget
 	replyShare
+	replyEarly
 	replyOwn // what the algorithm or the operation adds
 )
 

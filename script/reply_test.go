@@ -108,7 +108,7 @@ func TestMalformedTakeReplies(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &TakeRequest{Proposal: p, Groups: []Group{{Size: 2, Count: 3}}}
-	good := []int64{1, 0, 5, 4, 9, 1_700_000_000_000_000, 10, 10, 10, 0, 1, 10, 10, 0}
+	good := []int64{1, 0, 5, 4, 9, 1_700_000_000_000_000, 10, 10, 10, 0, 1, 10, 10, 0, 0}
 	build := func(change func(reply []int64) []int64) []rueidis.RedisMessage {
 		var elements [][]byte
 		for _, n := range change(append([]int64(nil), good...)) {
@@ -123,8 +123,8 @@ func TestMalformedTakeReplies(t *testing.T) {
 		t.Fatalf("%+v %v", reply, err)
 	}
 	for name, change := range map[string]func([]int64) []int64{
-		"short":                       func(reply []int64) []int64 { return reply[:12] },
-		"of a call that did nothing":  func(reply []int64) []int64 { return reply[:13] },
+		"short":                       func(reply []int64) []int64 { return reply[:13] },
+		"of a call that did nothing":  func(reply []int64) []int64 { return reply[:14] },
 		"long":                        func(reply []int64) []int64 { return append(reply, 1) },
 		"unknown status":              set(0, 4),
 		"negative free":               set(2, -1),

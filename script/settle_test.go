@@ -219,3 +219,36 @@ func TestTurnsOfAnotherRateDoNotComeBack(t *testing.T) {
 		t.Fatalf("its turn is before those that were given: %+v", r)
 	}
 }
+
+// TestADenialTellsThatPermitsCameBackEarly: if they were settled, and not if a call that came to
+// nothing gave them back before they were due.
+func TestADenialTellsThatPermitsCameBackEarly(t *testing.T) {
+	onServers(t, func(t *testing.T, e *Endpoint, ref ShardRef, p *Proposal) {
+		for _, mark := range []string{"", "m"} {
+			taken, err := e.Take(t.Context(), ref, ones(p, 100))
+			if err != nil || taken.Early {
+				t.Fatal(taken, err)
+			}
+			r := SettleRequest{Back: 1, At: taken.RefundAt(taken.Granted - 1), Mark: mark, MarkFor: time.Minute}
+			settled, err := e.Settle(t.Context(), ref, r)
+			if err != nil || settled.Back != 1 {
+				t.Fatal(settled, err)
+			}
+			if p.algorithm == AlgorithmLeakyBucket {
+				mark = "a turn that is not due"
+			}
+			for range 2 {
+				for _, rare := range []bool{false, true} { // by the calm take and by the full one
+					take := ones(p, 2)
+					take.Rare = rare
+					if reply, err := e.Take(t.Context(), ref, take); err != nil || reply.Early != (mark != "") {
+						t.Errorf("marked %q, rare %t: %+v %v", mark, rare, reply, err)
+					}
+				}
+			}
+			if _, err := e.Clear(t.Context(), ref); err != nil || p.algorithm == AlgorithmLeakyBucket {
+				return
+			}
+		}
+	})
+}

@@ -121,6 +121,8 @@ type TakeReply struct {
 	// Closed is what is left of the quarantine; 0: none. While it lasts nothing is granted and a
 	// lowered share does not follow its log down.
 	Closed time.Duration
+	// Early tells that permits came back early in the last window: so may others.
+	Early bool
 	// Grants is how many asks of each group were granted, whole: what Distribute makes of Before,
 	// unless participants contend.
 	Grants []int64
@@ -265,7 +267,7 @@ func common(n []int64) TakeReply {
 		Status: Status(n[replyStatus]), Epoch: n[replyEpoch], Target: n[replyTarget], Share: n[replyShare],
 		Before: n[replyBefore], Granted: n[replyGranted], Free: max(n[replyBefore]-n[replyGranted], 0),
 		Used: n[replyUsed], At: clock.ServerTime(n[replyAt]), Next: duration(n[replyNext]), Retry: wait(n[replyRetry]),
-		Reset: duration(n[replyReset]), Closed: duration(n[replyClosed]),
+		Reset: duration(n[replyReset]), Closed: duration(n[replyClosed]), Early: n[replyEarly] > 0,
 	}
 }
 

@@ -1,6 +1,6 @@
 --@needs numbers pack
---@gives answer behind count format n newest now replies reset room share some soonest state sub
---@gives window
+--@gives answer behind count format n newest now replies reset returned room share some soonest
+--@gives state sub window
 -- Take, the calm case: permits of logs that are as their callers believe. All is in force that was
 -- proposed, nothing is booked and nobody contends; or there is no state, and the caller's word is
 -- good for one. For any other section the reply is LOOK: nothing was written, and the full take of
@@ -19,7 +19,7 @@
 --       that. state: how it begins that is as proposed, up to its sign.
 -- Reply a text: now us, in the bytes of a date; then of each section a byte 1: its state was
 --       created; or 2: LOOK; or, and that begins with 0, the permits that were free, us until more
---       are, and us until all are.
+--       are, us until all are, and whether some came back early in the last window.
 --@layout told
 --@include struct
 
@@ -71,6 +71,7 @@ local function each(now, replies, looked)
         break
       end
       local touched, count, newest, total, since, before, dead, oldest
+      local returned = 0
       local front = sub(state, 1, #begin)
       local single, rest = front == once and #state == behind - 1 + @once.bytes, nil
       if single then -- goes on as the columns that it stands for
@@ -78,8 +79,8 @@ local function each(now, replies, looked)
         newest, count, since, before, dead, rest = fixed and touched - touched % window or touched, 1, touched, 0, 0, ''
         oldest = newest
       elseif front == begin then
-        touched, count, newest, total, since, before, dead, oldest =
-          numbers('@packed.touched.form@log.form', state, behind + @packed.touched.at)
+        returned, touched, count, newest, total, since, before, dead, oldest =
+          numbers('@packed.returned..touched.form@log.form', state, behind + @packed.returned.at)
       else
         break
       end
@@ -147,7 +148,7 @@ local function each(now, replies, looked)
           own = own .. pack('@log.since..oldest.form', since, before, dead, oldest) .. (rest or '')
         end
         if single or rest and length > @entry.bytes[8] then -- it is of another kind, or becomes shorter
-          front = single and begin .. '@packed.start.zero' or sub(state, 1, behind - 1 + @packed.touched.at)
+          front = single and begin .. '@packed.start..returned.zero' or sub(state, 1, behind - 1 + @packed.touched.at)
           call('SET', key, front .. own, 'PX', life)
         else
           call('SETRANGE', key, place, own)
@@ -157,7 +158,7 @@ local function each(now, replies, looked)
         end
       end
       --@include @TELL
-      answer = pack('@told.form', room, soonest, reset)
+      answer = pack('@told.form', room, soonest, reset, returned > cut and 1 or 0)
     until true
     if not answer then
       looked[key] = true

@@ -1,4 +1,4 @@
---@needs n newest now pack some room soonest window
+--@needs n newest now pack returned room some soonest window
 --@sets n answer
 -- Take, the calm case: grants all that is asked for, or as much as there is.
 if some == 1 and n > room then
@@ -7,6 +7,6 @@ end
 if n > room or n < 0 then
   break
 elseif n == 0 then
-  answer = pack('@told.form', 0, soonest, newest + window - now)
+  answer = pack('@told.form', 0, soonest, newest + window - now, returned > now - window and 1 or 0)
   break
 end

@@ -253,7 +253,7 @@ func tidy(head string) string {
 			window, _ := strconv.ParseInt(strings.Fields(head)[3], 10, 64)
 			first -= first % window
 		}
-		text := columns.Packed.Append([]byte(head[:at-1]+";"), 0, 0, n[0])
+		text := columns.Packed.Append([]byte(head[:at-1]+";"), 0, 0, 0, n[0])
 		return string(columns.Log.Append(text, 0, 1, first, n[1], n[0], 0, 0, first))
 	}
 	before := columns.Packed.Bytes()

@@ -12,12 +12,12 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 		form  string
 		bytes int
 	}{
-		{&Packed, ">I6I7", own},
+		{&Packed, ">I6I7I7", own},
 		{&Once, ">I7I7", 14},
-		{&Log, ">I2I7I7I7I7I2I7", 52},
+		{&Log, ">I2I7I7I7I7I2I7", 59},
 		{&Entry, ">I7I7", 14},
-		{&LeakyBucket, "%16d%13d", 42},
-		{&TokenBucket, "%16d%13d%16d%s", 175},
+		{&LeakyBucket, "%16d%13d", 49},
+		{&TokenBucket, "%16d%13d%16d%s", 182},
 		{&Low, "%13d", 13},
 		{&Booking, "%16d%13d", 29},
 		{&Ledger, "SLB8%5d%13d%20d%11d%20d%11d%20d%11d", 115},
@@ -31,15 +31,15 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 
 func TestWhatScriptsCallColumns(t *testing.T) {
 	for name, want := range map[string]string{
-		"packed.touched":             "7, 13",
-		"packed.bytes":               "13",
-		"packed.touched.at":          "6",
-		"packed.touched.end":         "12",
-		"packed.touched.from":        "7",
-		"packed.touched.to":          "13",
+		"packed.touched":             "14, 20",
+		"packed.bytes":               "20",
+		"packed.touched.at":          "13",
+		"packed.touched.end":         "19",
+		"packed.touched.from":        "14",
+		"packed.touched.to":          "20",
 		"packed.touched.width":       "7",
-		"packed.start..touched":      "1, 13",
-		"packed.start..touched.form": ">I6I7",
+		"packed.start..touched":      "1, 20",
+		"packed.start..touched.form": ">I6I7I7",
 		"packed.start.zero":          `\0\0\0\0\0\0`,
 		"ledger.kind..count.form":    "SLB8%5d",
 		"group.size..count.zero":     strings.Repeat(" ", 12) + "0" + strings.Repeat(" ", 12) + "0",
@@ -55,8 +55,8 @@ func TestWhatScriptsCallColumns(t *testing.T) {
 		"entry.total[30]":            "37, 43",
 		"entry.bytes[3]":             "42",
 		"entry.form":                 ">I7I7",
-		"log.since":                  "30, 36",
-		"log.entries":                "53",
+		"log.since":                  "37, 43",
+		"log.entries":                "60",
 		"calm.need..state.form":      ">I7",
 		"terms.head_life":            "76",
 		"account.weight..stated":     "1, 23",
@@ -133,7 +133,7 @@ func TestNumbers(t *testing.T) {
 
 func TestComment(t *testing.T) {
 	lines := strings.Join(Comment("packed", 40), "\n")
-	want := "packed  1 start(6)  7 touched(7)\n        14 own(to the end)"
+	want := "packed  1 start(6)  7 returned(7)\n        14 touched(7)\n        21 own(to the end)"
 	if lines != want {
 		t.Errorf("%s", lines)
 	}

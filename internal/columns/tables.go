@@ -9,8 +9,9 @@ var tables = []*Table{
 // The columns that a shard keeps behind the proposal in force: Packed are those of all algorithms,
 // the others follow it.
 var (
-	Packed = Table{Name: "packed", Binary: true,
-		Columns: []Column{{Name: "start", Width: 6}, {Name: "touched", Width: 7}, {Name: "own"}}}
+	// Packed: returned is when permits last came back early, 0: never.
+	Packed = Table{Name: "packed", Binary: true, Columns: []Column{
+		{Name: "start", Width: 6}, {Name: "returned", Width: 7}, {Name: "touched", Width: 7}, {Name: "own"}}}
 	// Once is a log with a single entry, which a calm take made.
 	Once = Table{Name: "once", Binary: true, Columns: []Column{{Name: "touched", Width: 7}, {Name: "total", Width: 7}}}
 	// Log: how many entries are alive; the newest; since when grants are known; the total before
@@ -37,7 +38,7 @@ var (
 )
 
 // own is where the algorithms' own columns begin in a packed shard.
-const own = 13
+const own = 20
 
 // What is kept of participants that contend: a header, and an account of each.
 var (
@@ -80,5 +81,6 @@ var (
 	}}
 	// Told is what take.lua tells of a state that there was.
 	Told = Table{Name: "told", Binary: true,
-		Columns: []Column{{Name: "free", Width: 6}, {Name: "next", Width: 6}, {Name: "reset", Width: 6}}}
+		Columns: []Column{{Name: "free", Width: 6}, {Name: "next", Width: 6}, {Name: "reset", Width: 6},
+			{Name: "early", Width: 1}}}
 )
