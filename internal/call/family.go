@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"strconv"
+	"sync/atomic"
 	"unique"
 
 	"github.com/shardlimit/shardlimit/internal/limit"
@@ -13,6 +14,7 @@ type Family struct {
 	limit.Family
 	Target *Target // holds the declaration; has no permits of its own
 	keys   keys
+	slots  atomic.Pointer[Limiter] // see Client.Slots
 }
 
 // newFamily returns the family whose declaration the target holds.

@@ -55,7 +55,7 @@ func (c *Target) Look(ctx context.Context, r *limit.Routes, since int64) (o *out
 	}
 	o.Sort()
 	o.made = c.Process.Now()
-	o.until = o.made + int64(dispatch.ShutCap(r.Limit.Per))
+	o.until = o.made + int64(Believed(r))
 	if o.complete = o.complete && answered; o.complete {
 		c.ahead.Store(o)
 	}

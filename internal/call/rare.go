@@ -16,13 +16,14 @@ type rare struct {
 	nonce   uint64        // tells their tickets from those of other processes and limits
 	made    atomic.Uint64 // decisions that this process put together; makes tickets unique
 	collect chan struct{} // holds one token: one collection at a time
+	Courtesy
 }
 
 // rare returns it, and makes it if there is none.
 func (c *Target) rare() *rare {
 	return made(&c.seldom, func() *rare {
 		return &rare{own: local.Engine{Clock: &c.Process.Clock}, nonce: chance.Uint64(),
-			collect: make(chan struct{}, 1)}
+			collect: make(chan struct{}, 1), Courtesy: Courtesy{target: c}}
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
@@ -313,9 +314,20 @@ func (m *Member) Leased(r *limit.Routes, n, now int64) bool {
 	return l != nil && r.Limit.Lease > 0 && now < l.Until && l.Left.Load() >= n
 }
 
-// Believed returns how long at the most permits of a limit with that window are believed not to be
-// free.
-func Believed(window time.Duration) time.Duration { return dispatch.ShutCap(window) }
+// Believed returns how long at the most permits of a limit are believed not to be free.
+func Believed(r *limit.Routes) (long time.Duration) {
+	for i, l := range r.Lanes {
+		if most := l.Known.ShutCap(r.Limit.Per); i == 0 || most < long {
+			long = most
+		}
+	}
+	return long
+}
+
+// Early reports whether permits of a limit came back early in the last window.
+func Early(r *limit.Routes) bool {
+	return r != nil && slices.ContainsFunc(r.Lanes, func(l *dispatch.Lane) bool { return l.Known.Early() })
+}
 
 // Lacks returns how long n permits of a limit are believed not to be free, without asking anybody;
 // 0 if they may be.

@@ -53,7 +53,8 @@ func (c *Target) settle(ctx context.Context, d *Decision, used int64, unpaid boo
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Process.Config.CallTimeout)
 	defer cancel()
-	s := settlement{target: c, used: used, unpaid: unpaid, keep: c.LimitNow().Memory() + time.Second}
+	s := settlement{target: c, used: used, unpaid: unpaid, gives: d.Target != nil,
+		keep: c.LimitNow().Memory() + time.Second}
 	parts := s.parts(ctx, d)
 	switch {
 	case !slices.ContainsFunc(parts, there): // nobody counts it, or its shards are gone
@@ -73,6 +74,7 @@ type settlement struct {
 	unpaid bool
 	keep   time.Duration // for how long it is remembered
 	mark   string        // the name of the decision
+	gives  bool          // this process got the permits
 }
 
 // there reports whether the part is of a shard that is in the layout.
@@ -151,6 +153,7 @@ func (s *settlement) request(seat *dispatch.Seat, place int) dispatch.Settlement
 // giveBack returns so many of the permits, the last ones. The last part of all goes first: its
 // shard knows whether the decision was settled before.
 func (s *settlement) giveBack(ctx context.Context, parts []dispatch.Part, unused int64) error {
+	back := unused
 	var all []dispatch.Settlement
 	for i, p := range slices.Backward(parts) {
 		n := min(unused, p.N)
@@ -162,6 +165,9 @@ func (s *settlement) giveBack(ctx context.Context, parts []dispatch.Part, unused
 		}
 	}
 	slices.Reverse(all)
+	if s.gives {
+		CourtesyOf(s.target).gave(back)
+	}
 	err := s.run(ctx, all)
 	s.target.Members.Wake(false)
 	return err

@@ -16,6 +16,8 @@ import (
 const (
 	shutCapMin = 10 * time.Millisecond
 	shutCapMax = time.Second
+	// earlyCap is how long where permits came back early in the last window.
+	earlyCap = 250 * time.Millisecond
 )
 
 // Knowledge is what a process remembers of a shard from its last replies. All
@@ -32,9 +34,15 @@ type Knowledge struct {
 	shutUntil atomic.Int64 // until then nothing is free, counted from when the call was sent
 	ResetAt   atomic.Int64 // when the shard is unused again
 	closed    atomic.Int64 // until then it grants nothing, because its node lost its memory
-	Rare      atomic.Bool  // the last take found its state other than proposed
-	contended atomic.Bool  // it was other only in that participants contend
 	why       atomic.Int32 // telemetry.Reason why it refuses, by the last reply
+	found
+}
+
+// found is how the last take found the state.
+type found struct {
+	Rare      atomic.Bool // other than proposed
+	contended atomic.Bool // other only in that participants contend
+	early     atomic.Bool // permits came back early in the last window
 }
 
 // learn takes in a reply to a call that was sent and answered at these times. Calls can overlap,
@@ -54,6 +62,7 @@ func (k *Knowledge) learn(sent, received int64, elapsed clock.Elapsed, t *Terms,
 	}
 	k.free.Store(r.Free)
 	k.Target.Store(r.Target)
+	k.early.Store(r.Early)
 	k.ResetAt.Store(received + int64(r.Reset))
 	k.sentAt.Store(sent)
 	k.closed.Store(0)
@@ -74,7 +83,7 @@ func (k *Knowledge) learn(sent, received int64, elapsed clock.Elapsed, t *Terms,
 		k.FreeAt.Store(0)
 		return
 	}
-	limit := ShutCap(t.Window)
+	limit := k.ShutCap(t.Window)
 	next := r.Next
 	if next <= 0 || r.Share < r.Target && r.Closed == 0 {
 		// a share that is still on its way here can be greater at any time
@@ -87,10 +96,17 @@ func (k *Knowledge) learn(sent, received int64, elapsed clock.Elapsed, t *Terms,
 	k.shutUntil.Store(sent + int64(min(next, limit)))
 }
 
-// ShutCap is how long it is believed at the most that a shard has nothing to give.
-func ShutCap(window time.Duration) time.Duration {
-	return min(max(window/10, shutCapMin), shutCapMax)
+// ShutCap is how long it is believed at the most that the shard has nothing to give.
+func (k *Knowledge) ShutCap(window time.Duration) time.Duration {
+	longest := shutCapMax
+	if k.early.Load() {
+		longest = earlyCap
+	}
+	return min(max(window/10, shutCapMin), longest)
 }
+
+// Early reports whether permits came back early in the last window. So may others.
+func (k *Knowledge) Early() bool { return k.early.Load() }
 
 // Shut reports whether the shard is known to have nothing to give.
 func (k *Knowledge) Shut(now int64) bool { return now < k.shutUntil.Load() }
@@ -109,6 +125,13 @@ func (k *Knowledge) Answered(since int64) bool { return k.answered.Load() >= sin
 
 // open forgets that the shard was out of permits, after some were given back.
 func (k *Knowledge) open() { k.shutUntil.Store(0) }
+
+// returned notes that permits were given back, what is free since, and whether that was early.
+func (k *Knowledge) returned(free int64, early bool) {
+	k.open()
+	k.free.Store(free)
+	k.early.Store(early)
+}
 
 // reset forgets usage, after the shard's log was cleared.
 func (k *Knowledge) reset() {

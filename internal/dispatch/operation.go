@@ -139,7 +139,8 @@ func (s *Seat) Reserve(ctx context.Context,
 func (s *Seat) turnBy(ctx context.Context, a *Ask, now int64) error {
 	l := s.Lane
 	a.Answer = Answer{Now: now, Rest: l.elsewhere(now)}
-	if next := l.Known.ResetAt.Load(); next > a.By && l.Known.Answered(now-int64(ShutCap(l.Terms.Load().Window))) {
+	most := int64(l.Known.ShutCap(l.Terms.Load().Window))
+	if next := l.Known.ResetAt.Load(); next > a.By && l.Known.Answered(now-most) {
 		_ = basis{lane: l}.expired() // which has the record read: nothing is asked that would tell of a change
 		a.Retry = time.Duration(next - now)
 		return nil
@@ -198,8 +199,7 @@ func (s *Seat) Settle(ctx context.Context, r script.SettleRequest) (reply script
 		case r.Charge > 0:
 			c.heard(on.fixed, received, &reply.TakeReply)
 		case reply.Back > 0:
-			l.Known.open()
-			l.Known.free.Store(reply.Free)
+			l.Known.returned(reply.Free, reply.Early)
 		}
 		return reply.Status, reply.At, err
 	}

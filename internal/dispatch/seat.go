@@ -107,8 +107,8 @@ func (s *Seat) Report(shards int64) script.Caller {
 // the call was sent, every other participant that comes back as soon as it may would come a little
 // too early, in vain.
 //
-// While the share is on its way from or to other shards, the wait is no longer than what is
-// believed of a shard that is empty: the share may be another one long before the wait is over.
+// While the share is on its way from or to other shards, or where permits come back early, the wait
+// is no longer than what is believed of a shard that is empty: there may be more long before.
 func (s *Seat) learn(sent, received int64, r *script.TakeReply, i int) {
 	if sent < s.sentAt.Load() { // calls overlap: this reply tells of what was before
 		return
@@ -124,8 +124,8 @@ func (s *Seat) learn(sent, received int64, r *script.TakeReply, i int) {
 	s.contended.Store(true)
 	s.notBefore.Store(0)
 	if wait := r.Callers[i]; wait > 0 {
-		if r.Share != r.Target {
-			wait = min(wait, ShutCap(s.Lane.Terms.Load().Window))
+		if r.Share != r.Target || r.Early {
+			wait = min(wait, s.Lane.Known.ShutCap(s.Lane.Terms.Load().Window))
 		}
 		s.notBefore.Store(sent + (received-sent)/2 + int64(wait))
 		s.lookAt.Store(received + int64(lookPause(s.Lane.Terms.Load().Window)))

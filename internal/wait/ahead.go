@@ -35,7 +35,11 @@ func (q *pump) bookHead(r *limit.Routes, n int64, singles bool, restarts uint64,
 		return false, retry
 	}
 	for {
-		q.nap(time.Duration(due - c.Process.Now()))
+		long, early := time.Duration(due-c.Process.Now()), q.early(r)
+		if early {
+			long = min(long, shortNap(r))
+		}
+		q.nap(long)
 		head, changes := q.first(n)
 		switch {
 		case head != w || q.ctx.Err() != nil || changes != restarts:
@@ -46,6 +50,14 @@ func (q *pump) bookHead(r *limit.Routes, n int64, singles bool, restarts uint64,
 		case c.Process.Now() >= due:
 			q.hand(d, false)
 			return true, 0
+		case early: // what came back may be enough beside what is reserved
+			var now call.Decision
+			q.member.ForgetDenials(r)
+			if err := q.member.AtOnce(q.ctx, r, n, false, c.Process.Now(), 0, &now); err == nil && now.Allowed {
+				c.GiveBackAll(d, true)
+				q.hand(now, false)
+				return true, 0
+			}
 		}
 	}
 }

@@ -24,11 +24,23 @@ const OutageNap = time.Second
 // cancelled reservation.
 func longestNap(window time.Duration) time.Duration { return max(min(PumpNap, window/4), window/16) }
 
+// returnNap is the longest where permits come back early.
+const returnNap = 250 * time.Millisecond
+
+// shortNap returns for how long the head of a queue sleeps where permits come back early. That
+// varies, so that each process that waits is as often the first to look after a return.
+func shortNap(r *limit.Routes) time.Duration {
+	most := min(call.Believed(r), returnNap)
+	return most/2 + chance.N(most/2+1)
+}
+
 // pump is the goroutine that asks for permits on behalf of the head of a line.
 type pump struct {
 	*queue
-	ctx   context.Context
-	timer *time.Timer
+	ctx    context.Context
+	timer  *time.Timer
+	futile int  // how often in turn it asked as soon as it might, in vain
+	rested bool // it has just left to other processes what came back
 }
 
 // run serves the line until it is empty.
@@ -36,7 +48,6 @@ func (q *pump) run() {
 	c, ctx := q.member.Target, q.ctx
 	q.timer = time.NewTimer(time.Hour)
 	defer q.timer.Stop()
-	futile := 0
 	for {
 		r, _ := c.InUse(ctx)
 		if r == nil && c.Record().Deleted() {
@@ -59,37 +70,84 @@ func (q *pump) run() {
 			q.trust(r)
 			continue
 		}
-		_, restarts := q.first(n)
-		var d call.Decision
-		err := q.member.AtOnce(ctx, r, n, singles, c.Process.Now(), 0, &d)
-		if err != nil {
-			q.failed(err)
-			continue
-		}
-		if d.Granted > 0 {
-			futile = 0
-			q.hand(d, singles)
-			q.note(d.Granted < n)
-			continue
-		}
-		q.note(true)
-		q.dismissHopeless(c.Process.Now() + int64(d.RetryAfter))
-		served, retry := q.bookHead(r, n, singles, restarts, d.RetryAfter)
-		if served {
-			futile = 0
-			continue
-		}
-		window := c.LimitOf(r).Per
-		long := longestNap(window)
-		if retry <= long { // else it looks before anything is promised, and is late for nothing
-			futile++
-			long = retry + Stagger(futile, window)
-		}
-		if q.nap(long) {
-			futile = 0
-			q.member.ForgetDenials(r) // what was heard may be older than what woke us
-		}
+		q.ask(r, n, singles)
 	}
+}
+
+// ask asks once for n permits, what the head of the line wants or, of singles, so many of the line.
+// If there are none it sleeps.
+func (q *pump) ask(r *limit.Routes, n int64, singles bool) {
+	c := q.member.Target
+	early, part := q.early(r), int64(limit.MaxPermits)
+	if early {
+		part = call.CourtesyOf(c).Part(r)
+	}
+	if part < 1 && !q.rested {
+		q.rest(r)
+		return
+	}
+	if q.rested = false; singles {
+		n = min(n, max(part, 1))
+	}
+	_, restarts := q.first(n)
+	var d call.Decision
+	if err := q.member.AtOnce(q.ctx, r, n, singles, c.Process.Now(), 0, &d); err != nil {
+		q.failed(err)
+		return
+	}
+	call.CourtesyOf(c).Got(r, &d)
+	if d.Granted > 0 {
+		q.futile = 0
+		q.hand(d, singles)
+		q.note(d.Granted < n)
+		return
+	}
+	q.note(true)
+	q.dismissHopeless(c.Process.Now() + int64(d.RetryAfter))
+	served, retry := q.bookHead(r, n, singles, restarts, d.RetryAfter)
+	if served {
+		q.futile = 0
+		return
+	}
+	window := c.LimitOf(r).Per
+	long := longestNap(window)
+	if retry <= long { // else it looks before anything is promised, and is late for nothing
+		q.futile++
+		long = retry + Stagger(q.futile, window)
+	}
+	if part < 1 {
+		q.rest(r)
+		return
+	}
+	if early {
+		long = min(long, shortNap(r))
+	}
+	poked := q.nap(long)
+	if poked {
+		q.futile = 0
+	}
+	if poked || early {
+		q.member.ForgetDenials(r) // what was heard may be older than what woke us
+	}
+}
+
+// early reports whether permits of the limit come back early.
+func (q *queue) early(r *limit.Routes) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return r != nil && (q.patient || call.Early(r))
+}
+
+// rest leaves what comes back to other processes for a while, or until this one has less than its
+// part.
+func (q *pump) rest(r *limit.Routes) {
+	c := q.member.Target
+	until := c.Process.Now() + int64(shortNap(r))
+	for q.nap(time.Duration(until-c.Process.Now())) && call.CourtesyOf(c).Part(r) < 1 {
+		continue
+	}
+	q.member.ForgetDenials(r)
+	q.rested = true
 }
 
 // trust waits while the head of the line is believed to lack permits: at most for as long as such a
@@ -97,7 +155,10 @@ func (q *pump) run() {
 func (q *pump) trust(r *limit.Routes) {
 	c := q.member.Target
 	window := c.LimitOf(r).Per
-	long := min(longestNap(window), call.Believed(window))
+	long := longestNap(window)
+	if r != nil {
+		long = min(long, call.Believed(r))
+	}
 	if lacks := q.member.Lacks(r, 1); lacks > 0 {
 		q.dismissHopeless(c.Process.Now() + int64(lacks))
 		long = min(long, lacks)

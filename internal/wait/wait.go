@@ -26,6 +26,7 @@ type queue struct {
 	wanted  int64        // by all in the line
 	oldest  atomic.Int64 // when the head came; 0: there is none
 	pumping bool
+	patient bool // somebody in it is, see Place
 	poke    chan struct{}
 
 	// What the head was told when it was last denied: that it cannot be served
@@ -55,6 +56,12 @@ func lineOf(m *call.Member) *queue {
 
 // Acquire blocks until n permits of a limit were granted together.
 func Acquire(ctx context.Context, l *call.Limiter, n int64) (d call.Decision, err error) {
+	return obtain(ctx, l, n, false)
+}
+
+// obtain does that. If it is patient it waits until ctx ends, however late permits are to come, and
+// takes it that they come back early.
+func obtain(ctx context.Context, l *call.Limiter, n int64, patient bool) (d call.Decision, err error) {
 	m := l.Hold()
 	defer m.Target.Release()
 	start := m.Target.Process.Now()
@@ -62,7 +69,11 @@ func Acquire(ctx context.Context, l *call.Limiter, n int64) (d call.Decision, er
 	if err != nil {
 		return call.Decision{}, err
 	}
-	err = acquire(ctx, m, r, n, start, &d)
+	p := Place{N: n, Came: start, Patient: patient}
+	if !patient {
+		p.Deadline = m.Target.Process.Deadline(ctx)
+	}
+	err = acquire(ctx, m, r, p, &d)
 	m.Target.Waited(ctx, &d, n, start, err)
 	if err != nil && !errors.Is(err, limit.ErrWaitTooLong) {
 		d = call.Decision{}
@@ -70,11 +81,12 @@ func Acquire(ctx context.Context, l *call.Limiter, n int64) (d call.Decision, er
 	return d, err
 }
 
-func acquire(ctx context.Context, m *call.Member, r *limit.Routes, n, start int64, d *call.Decision) error {
-	c, q := m.Target, lineOf(m)
-	deadline := c.Process.Deadline(ctx)
-	if q.Len() == 0 && c.LimitOf(r).Mode != limit.Closed {
-		err := m.AtOnce(ctx, r, n, false, start, deadline, d)
+func acquire(ctx context.Context, m *call.Member, r *limit.Routes, p Place, d *call.Decision) error {
+	c, q, deadline := m.Target, lineOf(m), p.Deadline
+	courtesy := call.CourtesyOf(c)
+	if q.Len() == 0 && c.LimitOf(r).Mode != limit.Closed && (!p.Patient && !call.Early(r) || courtesy.Part(r) > 0) {
+		err := m.AtOnce(ctx, r, p.N, false, p.Came, deadline, d)
+		courtesy.Got(r, d)
 		switch {
 		case err == nil && d.Allowed:
 			if err = sleepOut(ctx, c, d, d.Delay, deadline); err != nil {
@@ -87,7 +99,7 @@ func acquire(ctx context.Context, m *call.Member, r *limit.Routes, n, start int6
 			return err
 		}
 	}
-	err := Stand(ctx, m, r, Place{N: n, Deadline: deadline, Came: start}, d)
+	err := Stand(ctx, m, r, p, d)
 	if err != nil {
 		return err
 	}
@@ -102,6 +114,7 @@ type Place struct {
 	N        int64 // permits that it wants
 	Deadline int64 // on the client's clock; 0: none
 	Came     int64 // likewise
+	Patient  bool  // permits are taken to come back early
 
 	// Ready reports whether to serve it; nil: always. Else Stand returns ErrElsewhere.
 	Ready func() bool
@@ -219,7 +232,7 @@ func (q *queue) join(p Place) (*waiter, error) {
 		return nil, fmt.Errorf("%w: %d permits are wanted before", limit.ErrWaitTooLong, wanted-p.N)
 	}
 	w := &waiter{n: p.N, came: p.Came, deadline: p.Deadline, ready: p.Ready, done: make(chan error, 1)}
-	q.wanted += p.N
+	q.wanted, q.patient = q.wanted+p.N, q.patient || p.Patient
 	switch first := q.line.Front(); {
 	case before != nil:
 		w.place = q.line.InsertAfter(w, before)
