@@ -40,6 +40,8 @@ var (
 	ErrLimitClosed = limit.ErrLimitClosed
 	// ErrSettled: the decision was settled before, so nothing was changed.
 	ErrSettled = limit.ErrSettled
+	// ErrSlotLost: the slot is held no more. See Slot.Extend.
+	ErrSlotLost = limit.ErrSlotLost
 	// ErrInvalidDecision: the text is not that of a decision. See Decision.UnmarshalText.
 	ErrInvalidDecision = limit.ErrInvalidDecision
 	// ErrNotFound: Open found no limit of that name, or the limit was deleted by this process.

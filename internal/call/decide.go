@@ -122,9 +122,12 @@ func (m *Member) informed(ctx context.Context, r *limit.Routes, q call, d *Decis
 // is as in turnBy.
 func (m *Member) AtOnce(ctx context.Context, r *limit.Routes, n int64, upTo bool, since, by int64,
 	d *Decision) error {
-	q := call{n: n, upTo: upTo, since: since, slept: m.Target.Process.Clock.Suspended(), by: turnBy(r, since, by)}
+	slept := m.Target.Process.Clock.Suspended()
+	q := call{n: n, upTo: upTo, since: since, slept: slept, by: turnBy(r, since, by)}
 	q.turns = r != nil && r.Limit.Algorithm == limit.LeakyBucket
-	return m.answered(n, upTo, d, m.serve(ctx, r, q, d))
+	err := m.answered(n, upTo, d, m.serve(ctx, r, q, d))
+	d.asked = clock.Elapsed(since + slept)
+	return err
 }
 
 // Admit checks a call before anything is sent, and returns the routes to use;

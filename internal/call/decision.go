@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/local"
@@ -32,6 +33,7 @@ type Origin struct {
 	Target  *Target
 	ticket  uint64        // of the first part; see origin
 	first   dispatch.Part // that a shard granted
+	asked   clock.Elapsed // who waited was not granted it before
 	until   int64         // on the client's clock: what was granted has left the window
 	Joint   *[]Decision   // what the limits of a Set said
 	special *special      // nil for most; see rarely

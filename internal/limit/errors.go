@@ -26,6 +26,7 @@ var (
 	ErrInvalidDecision = errors.New("shardlimit: not the text of a decision")
 	ErrNotFound        = register.ErrNotFound
 	ErrClosed          = register.ErrClosed
+	ErrSlotLost        = errors.New("shardlimit: the slot is held no more")
 	ErrOtherLimiter    = errors.New("shardlimit: the decision is another limiter's")
 	ErrFamilyLimit     = errors.New("shardlimit: the limit belongs to the whole family")
 )

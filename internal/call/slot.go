@@ -1,0 +1,164 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/dispatch"
+	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/register"
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// slotKey is the one key of the family that slots are.
+const slotKey = "slots"
+
+// releaseAgain is for how long a release may be tried again. Its mark lives twice as long.
+const releaseAgain = 30 * time.Second
+
+// Slots returns the slots of that name: a key of a family, of which the process remembers what its
+// lines have for as long as the client is open.
+func (c *Client) Slots(ctx context.Context, name string, n int64, maxHold time.Duration) (*Limiter, error) {
+	declared, err := c.Declare(ctx, Families, name, limit.Limit{Permits: n, Per: maxHold})
+	if err != nil {
+		return nil, err
+	}
+	f := declared.Of
+	if of := f.Target.LimitNow(); of.Algorithm != limit.SlidingLog || of.Scope != limit.Global {
+		return nil, fmt.Errorf("%w: family %q is no slots", limit.ErrInvalidLimit, name)
+	}
+	return made(&f.slots, func() *Limiter {
+		l := f.Limiter(slotKey)
+		l.Hold()
+		return &l
+	}), nil
+}
+
+// Slot is one permit that is given back when it is released.
+type Slot struct {
+	target *Target
+	mu     sync.Mutex
+	d      Decision
+	until  clock.Elapsed // no shard frees it before
+	ended  int64         // when it was first released, or found lost; 0: it is held
+	over   bool          // nothing is left to be done
+}
+
+// NewSlot returns the slot that was waited for.
+func NewSlot(l *Limiter, d Decision) *Slot {
+	c := l.Hold().Target
+	return &Slot{target: c, d: d, until: d.asked + clock.Elapsed(c.LimitNow().Per)}
+}
+
+// Until returns when the slot frees itself.
+func (s *Slot) Until() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().Add(time.Duration(s.until - s.target.Process.Clock.Elapsed()))
+}
+
+// settlement returns what settles the slot, and what of the shard it has; nil: nobody counts it.
+func (s *Slot) settlement(ctx context.Context) (t settlement, parts []dispatch.Part) {
+	t = settlement{target: s.target, gives: s.ended == 0}
+	t.keep = min(s.target.LimitNow().Memory()+time.Second, 2*releaseAgain)
+	return t, t.parts(ctx, &s.d)
+}
+
+// end notes that the slot is not held any more. s.mu is held.
+func (s *Slot) end(over bool) {
+	if s.ended == 0 {
+		s.ended = s.target.Process.Now()
+	}
+	if over && !s.over {
+		s.over = true
+		s.target.Release()
+	}
+}
+
+// Release frees the slot.
+func (s *Slot) Release(ctx context.Context) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.target
+	now := c.Process.Now()
+	switch {
+	case s.over:
+		return nil
+	case c.Process.Closed.Load():
+		return limit.ErrClosed
+	case s.ended != 0 && now >= s.ended+int64(releaseAgain):
+		s.end(true)
+		return limit.ErrSlotLost
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Process.Config.CallTimeout)
+	defer cancel()
+	t, parts := s.settlement(ctx)
+	switch {
+	case s.d.rarely().engine != nil:
+		err = s.d.settleHere(0)
+	case len(parts) > 0:
+		s.end(false)
+		err = t.giveBack(ctx, parts, 1)
+	}
+	if errors.Is(err, limit.ErrSettled) {
+		err = nil
+	}
+	s.end(err == nil)
+	return err
+}
+
+// Extend has the slot free itself a whole window from now on. A permit dated now is charged, and
+// then the one that was held comes back: so another permit need not be free, and at each instant
+// the log holds one for the slot.
+func (s *Slot) Extend(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.target
+	now := c.Process.Clock.Elapsed()
+	if c.Process.Closed.Load() {
+		return limit.ErrClosed
+	}
+	if s.ended != 0 || now >= s.until {
+		return limit.ErrSlotLost
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.Process.Config.CallTimeout)
+	defer cancel()
+	of := c.LimitNow()
+	t, parts := s.settlement(ctx)
+	switch {
+	case s.d.rarely().engine != nil:
+		return c.Process.Plainly(register.Unavailable(errOwnSlot))
+	case len(parts) > 0:
+		seat, old := parts[0].Seat, t.request(parts[0].Seat, 0).SettleRequest
+		charged, err := seat.Settle(ctx, script.SettleRequest{Charge: 1, Owed: of.Owed()})
+		if err != nil {
+			return c.Failed(seat.Lane, err)
+		}
+		anew := script.SettleRequest{Back: 1, At: charged.At}
+		if charged.Granted == 0 {
+			s.end(true)
+			return limit.ErrSlotLost
+		}
+		old.Back, old.At = 1, parts[0].At
+		back, err := seat.Settle(ctx, old)
+		gone := back.Back == 0
+		if err != nil {
+			gone = c.Process.Clock.Elapsed() >= s.until
+		}
+		if gone { // somebody else may have it
+			_, _ = seat.Settle(context.WithoutCancel(ctx), anew)
+			s.end(true)
+			return limit.ErrSlotLost
+		}
+		s.d.first, s.d.ticket = dispatch.Part{Seat: seat, At: charged.At, N: 1}, c.OwnTicket()
+		s.d.until = c.Process.Now() + int64(of.Memory())
+	}
+	s.until = now + clock.Elapsed(of.Per)
+	return nil
+}
+
+var errOwnSlot = errors.New("this process counts the slot by itself")

@@ -1,0 +1,111 @@
+package waiting
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+// Where a permit came back early, callers of other processes hear of the next one within 250 ms:
+// those who wait, for one or several, and those who ask.
+func TestASettleIsHeardElsewhere(t *testing.T) {
+	for _, n := range []int64{1, 10} {
+		for _, shards := range []int{1, 3} {
+			for _, waits := range []bool{true, false} {
+				t.Run(fmt.Sprint(n, shards, waits), func(t *testing.T) {
+					limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+						heardElsewhere(t, f, n, shards, waits)
+					})
+				})
+			}
+		}
+	}
+}
+
+func heardElsewhere(t *testing.T, f limittest.Fleet, n int64, shards int, waits bool) {
+	limit := shardlimit.Limit{Permits: 6 * n, Per: time.Hour, Shards: shards}
+	a, b := limittest.Limiter(t, f.Client(t), "l", limit), limittest.Limiter(t, f.Client(t), "l", limit)
+	take := func() shardlimit.Decision {
+		d, err := a.AllowUpTo(t.Context(), limit.Permits)
+		if err != nil || d.Granted != limit.Permits {
+			t.Fatalf("%+v %v", d, err)
+		}
+		return d
+	}
+	settle := func(d shardlimit.Decision) {
+		if err := a.Settle(t.Context(), d, 0); err != nil {
+			t.Error(err)
+		}
+	}
+	settle(take())
+	all := take()
+	var freed time.Time
+	time.AfterFunc(17*time.Second, func() {
+		freed = time.Now()
+		settle(all)
+	})
+	got, err := shardlimit.Decision{}, error(nil)
+	if waits {
+		got, err = b.Acquire(t.Context(), n)
+	}
+	for err == nil && !got.Allowed {
+		got, err = b.AllowN(t.Context(), n)
+		time.Sleep(time.Millisecond)
+	}
+	if late := time.Since(freed); err != nil || late > 260*time.Millisecond {
+		t.Errorf("%s late, %+v, %v", late, got, err)
+	}
+}
+
+// Where nothing comes back early nobody asks for it.
+func TestWaitersDoNotPollForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 1)
+		f.Punctual = true
+		limit := shardlimit.Limit{Permits: 5, Per: time.Minute, Shards: 1}
+		l := limittest.Limiter(t, f.Client(t), "l", limit)
+		limittest.MustGet(t, l, 5)
+		calls := nodes[0].Calls.Load()
+		if _, err := l.Acquire(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if n := nodes[0].Calls.Load() - calls; n > 30 { // looks at 3.75 s, and reads of the record
+			t.Errorf("%d script calls", n)
+		}
+	})
+}
+
+// Of a limit whose permits come back early each of twenty processes is served all the time, and
+// hardly any permit is unused.
+func TestPermitsThatComeBackEarlyAreShared(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		const n, processes, settles, measured = 40, 20, time.Minute, 2 * time.Minute
+		ctx, cancel := context.WithTimeout(t.Context(), settles+measured)
+		defer cancel()
+		c := &slotCrowd{begun: time.Now().Add(settles), served: make([]atomic.Int64, processes)}
+		for i := range processes {
+			l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerMinute(n))
+			c.joins(ctx, i, 4, time.Second, func() (func() error, error) {
+				d, err := l.Acquire(ctx, 1)
+				return func() error { return l.Settle(ctx, d, 0) }, err
+			})
+		}
+		c.wg.Wait()
+		var served []int64
+		for i := range c.served {
+			served = append(served, c.served[i].Load())
+		}
+		use := float64(c.busy.Load()) / float64(n*measured)
+		t.Logf("use %.3f, %v", use, served)
+		if use < 0.9 || slices.Min(served)*6 < slices.Max(served) {
+			t.Error("somebody starves, or permits are unused")
+		}
+	})
+}

@@ -1,0 +1,400 @@
+package waiting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+// mustHave opens slots.
+func mustHave(tb testing.TB, c *shardlimit.Client, name string, n int64, maxHold time.Duration) *shardlimit.Slots {
+	tb.Helper()
+	s, err := c.Slots(context.Background(), name, n, maxHold)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// holders counts who holds a slot, and how many did at the most.
+type holders struct{ now, most atomic.Int64 }
+
+func (h *holders) enter() {
+	now := h.now.Add(1)
+	for most := h.most.Load(); now > most && !h.most.CompareAndSwap(most, now); most = h.most.Load() {
+	}
+}
+
+func (h *holders) leave() { h.now.Add(-1) }
+
+// slotCrowd is callers of many processes that want slots all the time.
+type slotCrowd struct {
+	holders
+	begun  time.Time
+	busy   atomic.Int64   // nanoseconds for which slots were held since
+	served []atomic.Int64 // slots that each process got since
+	wg     sync.WaitGroup
+}
+
+// join has callers of another process take and release slots, each held for hold on average, until
+// ctx ends.
+func (c *slotCrowd) join(ctx context.Context, s *shardlimit.Slots, process, callers int, hold time.Duration) {
+	c.joins(ctx, process, callers, hold, func() (func() error, error) {
+		slot, err := s.Acquire(ctx)
+		return func() error { return slot.Release(ctx) }, err
+	})
+}
+
+// joins does that with what acquires one, and returns what releases it.
+func (c *slotCrowd) joins(ctx context.Context, process, callers int, hold time.Duration,
+	acquire func() (func() error, error)) {
+	for range callers {
+		c.wg.Go(func() {
+			for {
+				release, err := acquire()
+				if err != nil {
+					return
+				}
+				c.enter()
+				got := time.Now()
+				limittest.Pause(ctx, rand.N(2*hold))
+				if from := max(0, c.begun.Sub(got)); ctx.Err() == nil && time.Since(got) > from {
+					c.busy.Add(int64(time.Since(got) - from))
+					c.served[process].Add(1)
+				}
+				c.leave()
+				_ = release()
+			}
+		})
+	}
+}
+
+// Twenty processes that want four slots each of forty have two each, and hardly any slot is free.
+func TestSlotsAreUsedAndShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 1)
+		f.Punctual = true
+		const n, processes, settles, measured = 40, 20, 20 * time.Second, time.Minute
+		ctx, cancel := context.WithTimeout(t.Context(), settles+measured)
+		defer cancel()
+		c := &slotCrowd{begun: time.Now().Add(settles), served: make([]atomic.Int64, processes)}
+		for i := range processes {
+			c.join(ctx, mustHave(t, f.Client(t), "s", n, 15*time.Minute), i, 4, 300*time.Millisecond)
+		}
+		time.Sleep(settles)
+		calls := nodes[0].Calls.Load()
+		c.wg.Wait()
+		all, least := int64(0), int64(1<<62)
+		for i := range c.served {
+			all, least = all+c.served[i].Load(), min(least, c.served[i].Load())
+		}
+		use, share := float64(c.busy.Load())/float64(n*measured), float64(least*processes)/float64(all)
+		t.Logf("use %.3f, least %.3f of the mean, %.2f script calls a slot", use, share,
+			float64(nodes[0].Calls.Load()-calls)/float64(all))
+		if use < 0.97 || share < 0.9 || c.most.Load() > n {
+			t.Errorf("at most %d held", c.most.Load())
+		}
+	})
+}
+
+// More processes than slots: nobody starves.
+func TestFewSlotsGoRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := limittest.Bubbled(t, 1)
+		const n, processes = 5, 20
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer cancel()
+		c := &slotCrowd{begun: time.Now().Add(20 * time.Second), served: make([]atomic.Int64, processes)}
+		for i := range processes {
+			c.join(ctx, mustHave(t, f.Client(t), "s", n, time.Minute), i, 1+i%3, 500*time.Millisecond)
+		}
+		c.wg.Wait()
+		var served []int64
+		for i := range c.served {
+			served = append(served, c.served[i].Load())
+		}
+		use := float64(c.busy.Load()) / float64(n*160*time.Second)
+		t.Logf("use %.3f, %v", use, served)
+		if slices.Min(served)*3 < slices.Max(served) || use < 0.95 || c.most.Load() > n {
+			t.Errorf("at most %d held", c.most.Load())
+		}
+	})
+}
+
+// A waiter hears within 250 ms that another process has released a slot, however long one may be
+// held.
+func TestAReleaseIsHeardElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := limittest.Bubbled(t, 1)
+		a, b := mustHave(t, f.Client(t), "s", 1, 24*time.Hour), mustHave(t, f.Client(t), "s", 1, 24*time.Hour)
+		for range 20 {
+			held, err := a.Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var freed atomic.Int64
+			time.AfterFunc(rand.N(20*time.Second), func() {
+				freed.Store(time.Now().UnixNano())
+				if err := held.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+			got, err := b.Acquire(t.Context())
+			if late := time.Since(time.Unix(0, freed.Load())); err != nil || late > 260*time.Millisecond {
+				t.Errorf("after %s, %v", late, err)
+			}
+			if err := errors.Join(got.Release(t.Context()), got.Release(t.Context())); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// One asker a process: a thousand waiters cost what ten do.
+func TestWaitersForSlotsShareAnAsker(t *testing.T) {
+	for _, waiters := range []int{10, 1000} {
+		t.Run(fmt.Sprint(waiters), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, nodes := limittest.BubbledNodes(t, 1)
+				f.Punctual = true
+				s := mustHave(t, f.Client(t), "s", 1, time.Hour)
+				slot, err := s.Acquire(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				var wg sync.WaitGroup
+				for range waiters {
+					wg.Go(func() {
+						if _, err := s.Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) {
+							t.Error(err)
+						}
+					})
+				}
+				time.Sleep(5 * time.Second)
+				calls := nodes[0].Calls.Load()
+				time.Sleep(50 * time.Second)
+				if each := float64(nodes[0].Calls.Load()-calls) / 50; each < 4 || each > 8 {
+					t.Errorf("%.1f script calls a second", each)
+				}
+				wg.Wait()
+				if err := slot.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A slot that is never released frees itself after maxHold, and not before. Extend keeps it for as
+// long from then on, though no other is free, and only while it is held.
+func TestExtend(t *testing.T) {
+	for extended := range int64(4) {
+		synctest.Test(t, func(t *testing.T) {
+			f := limittest.Bubbled(t, 1)
+			const maxHold = 10 * time.Second
+			s, other := mustHave(t, f.Client(t), "s", 2, maxHold), mustHave(t, f.Client(t), "s", 2, maxHold)
+			first, last := mustAcquire(t, s), mustAcquire(t, s)
+			begun := time.Now()
+			var waits sync.WaitGroup
+			for _, from := range []time.Duration{maxHold, maxHold + time.Duration(extended)*(maxHold-time.Second)} {
+				waits.Go(func() {
+					got := mustAcquire(t, other)
+					// Who has its part takes one a time.
+					if took := time.Since(begun); took < from || took > from+520*time.Millisecond {
+						t.Errorf("extended %d times: free after %s, want %s", extended, took, from)
+					}
+					for ; time.Since(begun) < time.Minute; time.Sleep(maxHold / 2) {
+						if err := got.Extend(t.Context()); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+				time.Sleep(time.Millisecond) // in this order
+			}
+			for range extended {
+				time.Sleep(maxHold - time.Second - time.Since(begun)%(maxHold-time.Second))
+				if err := last.Extend(t.Context()); err != nil || time.Until(last.Until()) != maxHold {
+					t.Error(last.Until(), err)
+				}
+			}
+			waits.Wait()
+			for _, slot := range []*shardlimit.Slot{first, last} {
+				for range 2 {
+					if err := slot.Extend(t.Context()); !errors.Is(err, shardlimit.ErrSlotLost) {
+						t.Error(err)
+					}
+					if err := slot.Release(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A process whose machine was suspended for maxHold knows that its slot is lost.
+func TestASlotEndsWhileItsMachineIsSuspended(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
+		slot := mustAcquire(t, mustHave(t, c, "s", 1, time.Minute))
+		time.Sleep(time.Minute)
+		limittest.Suspend(c, time.Minute)
+		if err := slot.Extend(t.Context()); !errors.Is(err, shardlimit.ErrSlotLost) || slot.Until().After(time.Now()) {
+			t.Error(slot.Until(), err)
+		}
+	})
+}
+
+// A slot whose node has lost its memory cannot be extended: somebody else may have it.
+func TestASlotThatWasForgottenIsLost(t *testing.T) {
+	f, _ := limittest.Independent(t, 1)
+	for _, policy := range []shardlimit.LossPolicy{shardlimit.Quarantine, shardlimit.Resume} {
+		s := mustHave(t, f.Client(t, limittest.AfterLoss(policy)), fmt.Sprint(policy), 2, time.Hour)
+		slot := mustAcquire(t, s)
+		if err := slot.Extend(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		flush(t, f)
+		if err := slot.Extend(t.Context()); !errors.Is(err, shardlimit.ErrSlotLost) {
+			t.Error(policy, err)
+		}
+		if err := slot.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// mustAcquire gets a slot.
+func mustAcquire(tb testing.TB, s *shardlimit.Slots) *shardlimit.Slot {
+	tb.Helper()
+	slot, err := s.Acquire(context.Background())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return slot
+}
+
+// flush has a server forget everything.
+func flush(tb testing.TB, f limittest.Fleet) {
+	tb.Helper()
+	c := f.Admin(tb)
+	if err := c.Do(context.Background(), c.B().Flushall().Build()).Error(); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// span is for how long somebody held a slot.
+type span struct{ from, to time.Time }
+
+// atOnce returns how many of the spans there are at one instant at the most, from that time on.
+func atOnce(spans []span, from time.Time) (most int) {
+	for _, s := range spans {
+		at, n := s.from, 0
+		if at.Before(from) {
+			at = from
+		}
+		for _, o := range spans {
+			if !o.from.After(at) && o.to.After(at) {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// Never more slots are held than there are: n is lowered, a process ends that releases nothing, and
+// the node is lost. Then the others serve them.
+func TestNeverTooManySlots(t *testing.T) {
+	t.Parallel()
+	f, posts := limittest.Proxied(t, 3)
+	const n, lowered, maxHold = 6, 3, time.Second
+	var mu sync.Mutex
+	var spans []span
+	ctx, cancel := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	process := func(dies bool) *shardlimit.Client {
+		client := f.Client(t, limittest.PatientFor(250*time.Millisecond), limittest.Wary)
+		s := mustHave(t, client, "s", n, maxHold)
+		for range 3 {
+			callers.Go(func() {
+				for ctx.Err() == nil {
+					slot, err := s.Acquire(ctx)
+					if errors.Is(err, shardlimit.ErrClosed) {
+						return
+					} else if err != nil {
+						limittest.Pause(ctx, 20*time.Millisecond)
+						continue
+					}
+					held := span{from: time.Now(), to: slot.Until()}
+					if !dies {
+						time.Sleep(rand.N(60 * time.Millisecond))
+						if err := slot.Extend(ctx); err == nil {
+							held.to = slot.Until()
+							time.Sleep(rand.N(60 * time.Millisecond))
+						}
+						if now := time.Now(); now.Before(held.to) {
+							held.to = now
+						}
+						_ = slot.Release(ctx)
+					}
+					mu.Lock()
+					spans = append(spans, held)
+					mu.Unlock()
+				}
+			})
+		}
+		return client
+	}
+	served := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(spans)
+	}
+	clients := []*shardlimit.Client{process(false), process(false), process(false)}
+	limittest.AwaitThat(t, "slots are served", func() bool { return served() > 50 })
+	dying := process(true)
+	time.Sleep(maxHold / 2)
+	dying.Close()
+	family, err := clients[0].OpenFamily(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := family.Limit()
+	limit.Permits = lowered
+	if err := family.SetLimit(t.Context(), limit); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Second) // until all have heard of it
+	few := time.Now().Add(maxHold)
+	state := limittest.Peek(t, family.Limiter("slots"))
+	limittest.AwaitThat(t, "more are served", func() bool { return time.Now().After(few.Add(maxHold)) })
+	for _, p := range posts {
+		if p.Name == state.Shards[0].Node {
+			p.Server.Kill()
+			p.Proxy.Cut()
+		}
+	}
+	before, lost := served(), time.Now()
+	limittest.AwaitWithin(t, limittest.TakenOverWithin, "the others serve", func() bool {
+		return time.Since(lost) > maxHold && served() > before+100
+	})
+	t.Logf("taken over within %v", time.Since(lost).Round(time.Millisecond))
+	cancel()
+	callers.Wait()
+	if whole, rest := atOnce(spans, time.Time{}), atOnce(spans, few); whole > n || whole < n || rest > lowered {
+		t.Errorf("%d of %d held at once, then %d of %d", whole, n, rest, lowered)
+	}
+}
