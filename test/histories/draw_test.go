@@ -31,6 +31,7 @@ func draw(seed uint64, theme string) *plan {
 	d.clocks()
 	d.end()
 	d.sets()
+	d.holds()
 	return d.plan
 }
 

@@ -45,6 +45,7 @@ var deeds = map[string]func(*world, step){
 	"declare":   (*world).declare,
 	"join":      (*world).join,
 	"settle":    (*world).settle,
+	"hold":      (*world).hold,
 	"free":      (*world).free,
 }
 
@@ -76,6 +77,7 @@ func (w *world) play() {
 	for _, l := range w.limit {
 		l.judge()
 	}
+	w.judgeSlots()
 }
 
 // who is the process and the limit of a step, and a handle; nil if the process cannot act.

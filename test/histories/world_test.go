@@ -37,6 +37,7 @@ type world struct {
 	troubled bool // something was wrong with a node or on the way to one
 	findings []finding
 	trace    []sent
+	slots    []held
 }
 
 // mostScripts is after how many script calls a history is over, unless its plan says more.
