@@ -85,9 +85,9 @@ func TestVerdicts(t *testing.T) {
 			{ask("d", "tried=x"), "OK ok:0"},
 			{ask("d", "tried=x"), "OK ok:0"},
 			{ask("d", "user=ann", "special=x"), "OK ok ok:4"},
-			// what is refused together costs nothing
+			// what is refused together costs nothing; who refused last is asked first, and then nobody else
 			{ask("d", "all=x"), "OK ok:2"},
-			{ask("d", "all=x", "user=ann"), "OVER_LIMIT ok:2 over:0"},
+			{ask("d", "all=x", "user=ann"), "OVER_LIMIT ok:3 over:0"},
 			{ask("d", "all=x"), "OK ok:1"},
 			// hits
 			{hits(ask("d", "user=cid"), 3), "OVER_LIMIT over:2"},

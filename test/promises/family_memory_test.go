@@ -35,8 +35,8 @@ func TestNothingIsKeptOfAKeyThatWasCalledOnce(t *testing.T) {
 	runtime.KeepAlive(users)
 }
 
-// That nothing is free is remembered until it may be otherwise, whichever Limiter calls, and then
-// nothing of the key is.
+// That nothing is free is believed until it may be otherwise, whichever Limiter calls. It is
+// remembered ten seconds longer, for who asks for several limits; then nothing of the key is.
 func TestADenialOfAKeyIsRememberedAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, net := limittest.Bubbled(t, 1).Distant(t, time.Millisecond)
@@ -49,7 +49,7 @@ func TestADenialOfAKeyIsRememberedAWhile(t *testing.T) {
 		if n := net[0].Calls.Load() - calls; n != 0 || limittest.Known(users) != 1 {
 			t.Errorf("%d script calls for what is known, %d keys are remembered", n, limittest.Known(users))
 		}
-		time.Sleep(3 * time.Second)
+		time.Sleep(13 * time.Second)
 		if n := limittest.Known(users); n != 0 {
 			t.Errorf("%d keys are remembered when nothing is known of them", n)
 		}
@@ -71,7 +71,7 @@ func TestADenialOfAKeyTakesLittleMemory(t *testing.T) {
 			return limittest.HeapInUse()
 		}
 		call() // uses all up
-		time.Sleep(3 * time.Second)
+		time.Sleep(13 * time.Second)
 		forgotten, before := limittest.Known(users), limittest.HeapInUse()
 		held := call() - before
 		if n := limittest.Known(users); forgotten != 0 || n != keys || held > keys*most {
@@ -105,7 +105,7 @@ func TestAKeyThatIsWaitedForIsKept(t *testing.T) {
 			t.Errorf("%d wait in the line of the key, %d keys are known", n, limittest.Known(users))
 		}
 		all.Wait()
-		time.Sleep(3 * time.Second)
+		time.Sleep(13 * time.Second)
 		if !slices.Equal(order, []int{0, 1, 2}) || limittest.Known(users) != 0 {
 			t.Errorf("served in the order %v, %d keys are known then", order, limittest.Known(users))
 		}
