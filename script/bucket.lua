@@ -1,5 +1,5 @@
 --@needs TAKES as_proposed burst ceil floor now share target window
---@sets lasts overdraw regrid releases
+--@sets overdraw regrid releases
 --@gives date ebb free full give_back level measure move muldiv part reset retire_at retired retry
 --@gives room soonest span used wait
 -- Token and leaky bucket, the part they share: one date says it all.
@@ -134,15 +134,6 @@ if not as_proposed then
       keep = keep + 1
     end
     return keep
-  end
-
-  -- A queue may be longer than a window, and so may the time that it takes to fill.
-  function lasts()
-    local us, rest = window, 0
-    if target > 0 and burst > target then
-      us, rest = muldiv(window, burst, 0, target)
-    end
-    return rest > 0 and us + 1 or us
   end
 
   -- How long a retired bucket keeps its share was counted in the old window.

@@ -57,11 +57,9 @@ func (r *TakeRequest) calm() (c calmTake, ok bool) {
 	if r.Deadline != 0 {
 		c.until = int64(max(r.Deadline, 0))
 	}
-	if p.quarantine {
-		c.need = max(min(p.lasts, r.known()-slack), 0)
-		if r.Seen {
-			c.until = 0
-		}
+	c.need = max(min(p.lasts, r.known()-slack), 0)
+	if p.lasts > 0 && r.Seen {
+		c.until = 0
 	}
 	return c, true
 }

@@ -78,7 +78,7 @@ func (s ShardRef) creating(r *TakeRequest) keyNames {
 // it. While the slot is on its way to another server it may be at the other one: so such a request
 // names the state once more.
 func (s ShardRef) whole(r *TakeRequest) string {
-	if s.head == "" || r.Seen || r.Proposal != nil && !r.Proposal.quarantine {
+	if s.head == "" || r.Seen || r.Proposal != nil && r.Proposal.lasts == 0 {
 		return s.head
 	}
 	return s.head[:s.kind] + "w"

@@ -1,6 +1,6 @@
 --@needs TAKES as_proposed base before behind ceil count dead entries floor format newest now
 --@needs numbers oldest pack share since sub target total window
---@sets before begin book booked count earliest entries falls held lasts newest oldest overdraw
+--@sets before begin book booked count earliest entries falls held newest oldest overdraw
 --@sets partial refund regrid releases reshape retire since tail tail_at total
 --@gives free grant reset retry soonest text used
 -- Logs, part 2: what algorithms that keep a shard in one string define, over the names of part 1.
@@ -242,10 +242,6 @@ if not as_proposed then
   end
 
   function reshape()
-  end
-
-  function lasts()
-    return window
   end
 
   -- The most that a window holds which ends now or with a booking.

@@ -1,5 +1,5 @@
 --@gives TAKES as_proposed base begin book booked burst ceil closed_until contended earliest epoch
---@gives falls find floor format head held lasts layout match now offset overdraw own pace partial
+--@gives falls find floor format head held layout match now offset overdraw own pace partial
 --@gives refund regrid releases remark reshape retire returned revision share sign start stepped sub
 --@gives tail tail_at target time touched window
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
@@ -33,7 +33,6 @@
 --                write them
 --   begin()  the fields of a shard that was never used  advance()  bring them to `now`
 --   regrid(was)  the window was `was` and is another now  reshape()  window, share or burst changed
---   lasts()         us for which what a lost state granted may still be in use
 --   held()  what the share must not fall below  used(), free()  permits
 --   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
 --   overdraw(n, us)  how many of n that were used already are counted, so that a bucket is full
@@ -57,7 +56,7 @@ local epoch, revision, target, window, burst, share, start, closed_until, offset
   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
-local begin, regrid, reshape, retire, lasts, held -- unless all is as proposed
+local begin, regrid, reshape, retire, held -- unless all is as proposed
 local refund, earliest, book, overdraw, releases -- unless the operation is a take: TAKES
 local pace, falls                -- where the algorithm has them
 local time = @TIME

@@ -1,4 +1,4 @@
---@needs as_proposed begin burst closed closed_until epoch head held lasts match now regrid reshape retire
+--@needs as_proposed begin burst closed closed_until epoch head held match now regrid reshape retire
 --@needs revision share sub target window
 --@sets burst closed_until epoch revision share start target window
 --@gives most renew status
@@ -34,8 +34,9 @@ if not head then
   end
   epoch, revision, target, window, burst = proposed, came, asked[1], asked[2], asked[3]
   start, renew, status = 0, true, 2
-  if sub(ARGV[2], @terms.flags) + 0 >= 2 then
-    local lasting, left = lasts(), 0 -- us for which what was granted last may be in use: at most, and from now on
+  local lasting = sub(ARGV[2], @terms.lasts) + 0
+  if lasting > 0 then
+    local left = 0 -- us for which what was granted last may be in use: from now on
     -- Has the server forgotten what may still be in use? A new limit and one whose records were
     -- lost with the server look the same: then the shard opens at once.
     --
@@ -44,7 +45,7 @@ if not head then
     -- since, or very soon after, it has the rest too: its memory came from its own file, or from
     -- another server.
     local known = sub(ARGV[2], @terms.known) + 0
-    if sub(ARGV[2], @terms.flags) % 2 == 1 then
+    if sub(ARGV[2], @terms.seen) == '1' then
       left = lasting
     elseif known > @SLACK then
       local mark = redis.pcall('GET', KEYS[2]) or '0 0'

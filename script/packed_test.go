@@ -118,7 +118,7 @@ func (s *packedStage) fitted(p *Proposal) *Proposal {
 	terms := Terms{
 		Epoch: p.epoch, Target: p.target, Floor: p.floor, Window: duration(p.window), Keep: keep,
 		Algorithm: s.algorithm,
-		Burst:     min(burst, MaxPermits), Quarantine: p.quarantine,
+		Burst:     min(burst, MaxPermits), Quarantine: p.lasts > 0,
 		Held: max(p.held, 0), HeldKnown: p.held >= 0,
 	}
 	if s.retire[p.epoch] {

@@ -29,11 +29,10 @@ type Proposal struct {
 	epoch, revision int64
 	target, floor   int64
 	window          int64 // us
-	lasts           int64 // us for which what a lost state granted may still be in use
+	lasts           int64 // us of a quarantine; 0: there is none
 	algorithm       Algorithm
 	burst           int64 // 0 for algorithms that have none
 	held            int64 // the most that a state of an older epoch can hold; -1: anything
-	quarantine      bool
 	texts
 }
 
@@ -78,6 +77,9 @@ type Terms struct {
 	// Quarantine says what to do where a node lost its memory: grant nothing until nothing that it
 	// forgot can be in use (true), or start fresh (false).
 	Quarantine bool
+	// Least is how long a quarantine lasts at least. A lost state may have given its share up: then
+	// nobody may rely any more on what was read before that.
+	Least time.Duration
 }
 
 // MaxFill bounds how long it may take to fill an empty bucket.
@@ -105,17 +107,20 @@ func (t Terms) Proposal() (*Proposal, error) {
 		whole, rest := mulDiv(us, t.Burst, 0, t.Target)
 		lasts = whole + min(rest, 1)
 	}
+	if lasts = max(lasts, int64(t.Least/time.Microsecond)); !t.Quarantine {
+		lasts = 0
+	}
 	keep := milliseconds(max(t.Keep, minKeep))
 	life := 2*milliseconds(t.Window) + min(keep, milliseconds(logKeep))
 	p := &Proposal{
 		epoch: t.Epoch, revision: t.Revision, target: t.Target, floor: t.Floor, window: us, lasts: lasts,
-		algorithm: t.Algorithm, burst: t.Burst, held: -1, quarantine: t.Quarantine,
+		algorithm: t.Algorithm, burst: t.Burst, held: -1,
 		texts: texts{layoutText: layoutText(t, us)},
 	}
 	if t.HeldKnown {
 		p.held = t.Held
 	}
-	p.lifeText = string(columns.Terms.Append(nil, 5, life, 2*milliseconds(t.Window)+keep))
+	p.lifeText = string(columns.Terms.Append(nil, 6, life, 2*milliseconds(t.Window)+keep))
 	p.calmText, p.calmLife = p.calmTexts(2*milliseconds(t.Window) + keep)
 	for seen := range p.termsTexts {
 		p.termsTexts[seen] = p.terms(seen, enough(lasts), 0, 0)
@@ -135,11 +140,7 @@ func layoutText(t Terms, window int64) string {
 // terms is what only those calls need to know that create or adopt, or write a state that expires.
 func (p *Proposal) terms(seen int, known, deadline, fence int64) string {
 	var room [128]byte
-	flags := int64(seen)
-	if p.quarantine {
-		flags += 2
-	}
-	text := columns.Terms.Append(room[:0], 0, flags, known, deadline, p.held, fence)
+	text := columns.Terms.Append(room[:0], 0, int64(seen), p.lasts, known, deadline, p.held, fence)
 	return string(append(text, p.lifeText...))
 }
 

@@ -47,7 +47,7 @@ func (c *crowdOfShards) sections(t *rapid.T, now int64) (sections []Section, of 
 			p := *s.proposal()
 			fitted, err := Terms{Epoch: p.epoch, Target: p.target, Floor: p.floor,
 				Window: duration(p.window), Keep: keep,
-				Algorithm: c.refs[i].algorithm, Quarantine: p.quarantine,
+				Algorithm: c.refs[i].algorithm, Quarantine: p.lasts > 0,
 				Held: max(p.held, 0), HeldKnown: p.held >= 0}.Proposal()
 			if err != nil {
 				t.Fatal(err)

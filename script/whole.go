@@ -51,7 +51,7 @@ func (w *whole) kept(now int64) int64 {
 func (w *whole) shut(now int64, r *TakeRequest) int64 {
 	p := r.Proposal
 	switch {
-	case !p.quarantine:
+	case p.lasts == 0:
 	case r.Seen:
 		return p.lasts
 	case r.known() > slack:

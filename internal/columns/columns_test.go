@@ -58,7 +58,7 @@ func TestWhatScriptsCallColumns(t *testing.T) {
 		"log.since":                  "37, 43",
 		"log.entries":                "60",
 		"calm.need..state.form":      ">I7",
-		"terms.head_life":            "76",
+		"terms.head_life":            "90",
 		"account.weight..stated":     "1, 23",
 		"entry.date..total[..index]": "index - 13, index",
 	} {
@@ -110,7 +110,7 @@ func TestAppend(t *testing.T) {
 	if got := string(Entry.Append([]byte("x"), 0, 1<<48, 1<<55+258)); got != "x\x01"+zeros+"\x80"+zeros[2:]+"\x01\x02" {
 		t.Errorf("%q", got)
 	}
-	if got := string(Terms.Append(nil, 5, 3, 12345)); got != "            312345" {
+	if got := string(Terms.Append(nil, 6, 3, 12345)); got != "            312345" {
 		t.Errorf("%q", got)
 	}
 	if n := testing.AllocsPerRun(100, func() {

@@ -60,8 +60,8 @@ var (
 // What scripts are given.
 var (
 	Terms = Table{Name: "terms", Columns: []Column{
-		{Name: "flags", Width: 1}, {Name: "known", Width: 16}, {Name: "deadline", Width: 16}, {Name: "held", Width: 13},
-		{Name: "fence", Width: 16}, {Name: "life", Width: 13}, {Name: "head_life"},
+		{Name: "seen", Width: 1}, {Name: "lasts", Width: 14}, {Name: "known", Width: 16}, {Name: "deadline", Width: 16},
+		{Name: "held", Width: 13}, {Name: "fence", Width: 16}, {Name: "life", Width: 13}, {Name: "head_life"},
 	}}
 	// Asks: the groups follow, and the callers follow them.
 	Asks = Table{Name: "asks",

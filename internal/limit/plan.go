@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/membership"
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -87,6 +88,8 @@ func (c *identity) proposal(layout shard.Layout, s shard.Shard, floor int64) (*s
 	}
 	if c.Family != nil {
 		terms.Revision = layout.Revision
+	} else {
+		terms.Least = node.Relied
 	}
 	return terms.Proposal()
 }
