@@ -63,11 +63,11 @@ type ruleOf[S any] interface {
 // look returns a copy of the state brought to now: what an operation works on, and stores if it has
 // reason to.
 func (m *packed[S, R]) look(now int64) packed[S, R] {
+	if !m.present(now) {
+		return packed[S, R]{whole: m.whole, frame: frame{now: now}}
+	}
 	v := *m
 	v.now, v.stepped = now, false
-	if v.epoch == 0 {
-		return v
-	}
 	v.now += v.offset
 	if v.now < v.touched {
 		v.offset += v.touched - v.now
@@ -75,6 +75,12 @@ func (m *packed[S, R]) look(now int64) packed[S, R] {
 	}
 	R(&v.own).advance(&v.frame)
 	return v
+}
+
+// present reports whether there is a state. One whose quarantine is over is none: its share has to be
+// confirmed anew.
+func (m *packed[S, R]) present(now int64) bool {
+	return m.epoch != 0 && (m.closedUntil == 0 || now+m.offset < m.closedUntil)
 }
 
 // store makes v the state, as if written just now.
@@ -104,7 +110,7 @@ func (m *packed[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 		grants, _ := Distribute(r.Room[:0], 0, r.Groups)
 		return TakeReply{Status: Fenced, At: clock.ServerTime(now), Grants: grants}
 	}
-	if m.epoch == 0 && r.late(now) {
+	if !m.present(now) && r.late(now) {
 		grants, _ := Distribute(r.Room[:0], 0, r.Groups)
 		return TakeReply{At: clock.ServerTime(now), Grants: grants}
 	}
@@ -190,7 +196,7 @@ func (m *packed[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	if r.take().fenced(now) {
 		return ReserveReply{TakeReply: TakeReply{Status: Fenced, At: clock.ServerTime(now)}}
 	}
-	if m.epoch == 0 && r.take().late(now) {
+	if !m.present(now) && r.take().late(now) {
 		return ReserveReply{TakeReply: TakeReply{At: clock.ServerTime(now)}}
 	}
 	v := m.look(now)
@@ -324,7 +330,7 @@ func (m *packed[S, R]) Settle(now int64, r SettleRequest) SettleReply {
 	if take.fenced(now) {
 		return SettleReply{TakeReply: TakeReply{Status: Fenced, At: clock.ServerTime(now)}}
 	}
-	if m.epoch == 0 && take.late(now) {
+	if !m.present(now) && take.late(now) {
 		return SettleReply{TakeReply: TakeReply{At: clock.ServerTime(now)}}
 	}
 	v := m.look(now)
@@ -363,7 +369,7 @@ func (m *packed[S, R]) settle() (lowered bool) {
 
 // Peek looks, as [Endpoint.Peek] does.
 func (m *packed[S, R]) Peek(now int64) PeekReply {
-	if m.epoch == 0 {
+	if !m.present(now) {
 		return PeekReply{}
 	}
 	v := m.look(now)
@@ -382,7 +388,7 @@ func (m *packed[S, R]) Peek(now int64) PeekReply {
 
 // Clear forgets usage, as [Endpoint.Clear] does.
 func (m *packed[S, R]) Clear(now int64) ClearReply {
-	if m.epoch == 0 {
+	if !m.present(now) {
 		return ClearReply{}
 	}
 	v := m.look(now)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/columns"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
@@ -150,9 +151,7 @@ func TestPackedTimeToLive(t *testing.T) {
 	})
 }
 
-// TestAShardLosesItsMemory: quarantine grants nothing, and moves no share, until what was forgotten
-// cannot be in use; then a token bucket is empty. Resume starts as new. TestPackedLifeIsRenewed:
-// only the first grant of a sixteenth of a window prolongs the life of a state, and the others
+// TestPackedLifeIsRenewed: only the first grant of a sixteenth of a window prolongs the life of a state, and the others
 // leave it long enough.
 func TestPackedLifeIsRenewed(t *testing.T) {
 	overPacked(t, func(t *testing.T, a Algorithm) {
@@ -191,6 +190,8 @@ func TestPackedLifeIsRenewed(t *testing.T) {
 	})
 }
 
+// TestAShardLosesItsMemory: quarantine grants nothing, and moves no share, until what was forgotten
+// cannot be in use. Then the shard begins anew, with what is confirmed. Resume does so at once.
 func TestAShardLosesItsMemory(t *testing.T) {
 	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) { losesItsMemory(t, a) })
@@ -203,21 +204,21 @@ func losesItsMemory(t *testing.T, a Algorithm) {
 	for _, quarantine := range []bool{false, true} {
 		ref := a.Keys(redistest.Prefix(t), "t", "limit")
 		p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: a, Quarantine: quarantine})
-		take := func(seen bool) TakeReply {
+		take := func(seen bool, deadline clock.ServerTime) TakeReply {
 			t.Helper()
 			r := ones(p, 10)
-			r.Seen = seen
+			r.Seen, r.Deadline = seen, deadline
 			reply, err := endpoint.Take(ctx, ref, r)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return reply
 		}
-		if first := take(false); first.Status != Fresh || first.Granted != 10 {
+		if first := take(false, 0); first.Status != Fresh || first.Granted != 10 {
 			t.Fatalf("%+v", first)
 		}
 		c.FlushAll()
-		after := take(true)
+		after := take(true, 0)
 		if !quarantine {
 			if after.Status != Fresh || after.Granted != 10 {
 				t.Errorf("resumed: %+v", after)
@@ -229,15 +230,14 @@ func losesItsMemory(t *testing.T, a Algorithm) {
 			t.Errorf("lost: %+v", after)
 		}
 		c.forward(time.Second - time.Microsecond)
-		if early := take(false); early.Status != OK || early.Granted != 0 || early.Share != 0 {
+		if early := take(false, Unconfirmed); early.Status != OK || early.Granted != 0 || early.Share != 0 {
 			t.Errorf("a microsecond before the end: %+v", early)
 		}
 		c.forward(time.Microsecond)
-		reply, want := take(false), int64(10)
-		if a == AlgorithmTokenBucket {
-			want = 0
+		if late := take(false, Unconfirmed); late.Status != Absent {
+			t.Errorf("after the quarantine, by who relies on nothing: %+v", late)
 		}
-		if reply.Granted != want || reply.Share != 10 {
+		if reply := take(false, 0); reply.Status != Fresh || reply.Granted != 10 || reply.Share != 10 {
 			t.Errorf("after the quarantine: %+v", reply)
 		}
 	}

@@ -30,7 +30,7 @@ type packedTwin interface {
 
 // Ledger lists the participants, as [Endpoint.Ledger] does.
 func (m *packed[S, R]) Ledger(now int64) LedgerReply {
-	if m.epoch == 0 {
+	if !m.present(now) {
 		return LedgerReply{}
 	}
 	v := m.look(now)
