@@ -30,12 +30,13 @@ type grant struct {
 type cell struct {
 	present              bool
 	lost                 bool // the state vanished inside its life: creating it again starts a quarantine
+	lostAt               int
 	epoch, target, start int64
 	share                int64
 	window               int
 	closedUntil, expires int
 	log                  []grant
-	looseQuarantine      bool // rules.looseQuarantine
+	rules                *rules
 }
 
 // used returns the permits in the log at now, and forgets those that have left the window.
@@ -52,19 +53,27 @@ func (c *cell) used(now int) int64 {
 	return sum
 }
 
+// exists reports whether there is a state. One whose quarantine is over is none.
+func (c *cell) exists(now int) bool {
+	return c.present && now < c.expires && (c.closedUntil == 0 || now < c.closedUntil || c.rules.keptQuarantine)
+}
+
 // propose applies p. A quarantine and an idle state last at least memory ticks.
 func (c *cell) propose(now, memory int, p proposal) reply {
-	if c.present && now >= c.expires {
-		*c = cell{looseQuarantine: c.looseQuarantine}
+	if c.present && !c.exists(now) {
+		*c = cell{rules: c.rules}
 	}
 	switch {
 	case !c.present:
-		closed := 0
-		if c.lost {
-			closed = now + max(p.window, memory)
+		lasts, closed := max(p.window, memory), 0
+		if c.rules.shortQuarantine {
+			lasts = p.window
+		}
+		if c.lost && now < c.lostAt+lasts {
+			closed = c.lostAt + lasts
 		}
 		*c = cell{present: true, epoch: p.epoch, target: p.target, window: p.window, closedUntil: closed,
-			looseQuarantine: c.looseQuarantine}
+			rules: c.rules}
 		c.raise(now, p.floor)
 		c.touch(now, memory)
 	case c.epoch < p.epoch:
@@ -83,7 +92,7 @@ func (c *cell) propose(now, memory int, p proposal) reply {
 // raise puts floor in force. In quarantine a shard holds nothing, whoever
 // proposes what: the proposal may be older than the loss.
 func (c *cell) raise(now int, floor int64) {
-	if now >= c.closedUntil || c.looseQuarantine {
+	if now >= c.closedUntil || c.rules.looseQuarantine {
 		c.share = max(c.share, floor)
 	}
 }
@@ -114,4 +123,4 @@ func (c *cell) touch(now, memory int) {
 }
 
 // lose forgets everything.
-func (c *cell) lose() { *c = cell{lost: c.present || c.lost, looseQuarantine: c.looseQuarantine} }
+func (c *cell) lose(now int) { *c = cell{lost: c.present || c.lost, lostAt: now, rules: c.rules} }

@@ -58,11 +58,9 @@ type Step struct {
 //   - A shard's state outlives its last change by at least C.
 //   - A shard that adopts a layout holds no more than its Start then, whatever an old snapshot
 //     brought back, except what is still in use: each proposal says what the Start is.
-//   - A shard that lost its memory is in quarantine for at least a window, and in
-//     quarantine it ignores floors: its share stays 0.
-//   - While it is in quarantine, whoever believes in an older layout learns of the newer
-//     one. A quarantine of at least C is sure to do it. After a shorter one, a process
-//     that heard of no shard or record meanwhile may still give the shard its old share.
+//   - A shard that lost its memory is in quarantine for at least a window and C after that, and in
+//     quarantine it ignores floors: its share stays 0. After it the shard is created once more, so
+//     by whoever believes in the newest layout.
 //
 // If a bound is not known (Start is Unknown and the shard is not seen at this
 // epoch), nothing may be raised yet. A node that is gone for good must be

@@ -30,6 +30,8 @@ func TestTransitionBites(t *testing.T) {
 		"layouts are never confirmed":       broken(func(r *rules) { r.neverConfirm = true }),
 		"never confirmed, nothing is lost":  broken(func(r *rules) { r.neverConfirm, r.noLoss = true, true }),
 		"quarantined shards take floors":    broken(func(r *rules) { r.looseQuarantine = true }),
+		"a quarantine of a window":          broken(func(r *rules) { r.losses, r.shortQuarantine = true, true }),
+		"nothing is confirmed after it":     broken(func(r *rules) { r.losses, r.keptQuarantine = true, true }),
 		"unsettled layouts create targets":  broken(func(r *rules) { r.eagerCreate = true }),
 		"starts of an unsettled layout":     broken(func(r *rules) { r.boldChange = true }),
 		"a new algorithm starts afresh":     broken(func(r *rules) { r.newAlgorithm, r.noLoss = true, true }),
@@ -38,9 +40,11 @@ func TestTransitionBites(t *testing.T) {
 	// Where to begin: the first seed that finds a mutant which few find.
 	rare := map[string]uint64{
 		"proportional, and nothing is lost": 44_260,
-		"quarantined shards take floors":    5_182,
+		"quarantined shards take floors":    23_403,
+		"nothing is confirmed after it":     57_061,
+		"a quarantine of a window":          2_584,
 		"layouts are never confirmed":       2_444,
-		"proportional rule":                 1_544,
+		"proportional rule":                 9_717,
 		"settle when most are seen":         739,
 		"never confirmed, nothing is lost":  380,
 	}

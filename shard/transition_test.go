@@ -28,7 +28,7 @@ func TestTransition(t *testing.T) {
 	for seed := range runs {
 		for _, anew := range []bool{false, true} {
 			r := safe()
-			r.anew = anew
+			r.anew, r.losses = anew, seed%2 == 1
 			w, err := simulate(seed, r)
 			if err != nil {
 				t.Fatalf("seed %d, with layouts forgotten: %v: %v", seed, anew, err)

@@ -15,10 +15,13 @@ type rules struct {
 	memory          int  // ticks a caller may rely on a layout without confirming it
 	neverConfirm    bool // callers propose layouts however long ago they were confirmed
 	looseQuarantine bool // a quarantined shard accepts floors
+	shortQuarantine bool // a quarantine may end before what was read before the loss
+	keptQuarantine  bool // after a quarantine the state goes on, and nothing has to be confirmed
 	eagerCreate     bool // an unsettled layout creates shards with their whole target
 	boldChange      bool // a change of an unsettled layout takes its shares for starts
 	newAlgorithm    bool // a change of the algorithm forgets the shards of the old one
 	noLoss          bool // shards do not lose their memory
+	losses          bool // they often do, and processes call seldom
 	anew            bool // the record forgets layouts now and then, and one before goes on
 	boldAnew        bool // what goes on takes its shares for starts
 }
@@ -86,6 +89,9 @@ const forever = 1 << 30
 
 func newWorld(rng *rand.Rand, r rules) *world {
 	w := &world{rules: r, pace: newPace(rng), rng: rng, cells: map[home]*cell{}, down: map[shard.Location]bool{}}
+	if w.call = 250; r.losses {
+		w.pace.lose, w.call = 5*w.pace.lose, 25
+	}
 	spec, shards := w.arrangement()
 	l, err := shard.New(nil, 1, spec, shards)
 	if err != nil {
@@ -137,7 +143,7 @@ func (w *world) arrangement() (shard.Spec, []shard.Shard) {
 func (w *world) cell(at home) *cell {
 	c := w.cells[at]
 	if c == nil {
-		c = &cell{looseQuarantine: w.looseQuarantine}
+		c = &cell{rules: &w.rules}
 		w.cells[at] = c
 	}
 	return c
@@ -158,7 +164,7 @@ func place(s shard.Shard) home {
 
 // pace is how often what happens in one history, in thousandths. Histories differ, so that
 // some are calm enough to complete many transitions and some are stormy.
-type pace struct{ tick, change, down, lose int }
+type pace struct{ tick, change, down, lose, call int }
 
 func newPace(rng *rand.Rand) pace {
 	return pace{tick: 5 + rng.IntN(60), change: 1 + rng.IntN(8), down: rng.IntN(6), lose: rng.IntN(10) * rng.IntN(2)}
@@ -181,10 +187,10 @@ func (w *world) step() error {
 		if !w.noLoss {
 			at := w.somewhere()
 			for _, algorithm := range []string{"log", "bucket"} {
-				w.cell(home{at, algorithm}).lose()
+				w.cell(home{at, algorithm}).lose(w.now)
 			}
 		}
-	case happens(250):
+	case happens(w.call):
 		w.take(&w.clients[w.rng.IntN(len(w.clients))])
 	case happens(130):
 		w.drive(w.rng.IntN(len(w.drivers)))
@@ -201,15 +207,16 @@ func (w *world) somewhere() shard.Location {
 }
 
 func (w *world) take(c *view) {
-	if !w.fresh(*c) {
-		*c = w.read()
-	}
 	j := w.rng.IntN(len(c.layout.Shards))
 	at := place(c.layout.Shards[j])
 	if w.down[at.Location] {
 		return
 	}
 	s := w.cell(at)
+	if !w.fresh(*c) && !s.exists(w.now) {
+		*c = w.read()
+		return
+	}
 	r := s.propose(w.now, w.memory, w.proposalFor(c.layout, j))
 	if n := s.take(w.now, w.memory, 1+w.rng.Int64N(30)); n > 0 {
 		w.granted = append(w.granted, grant{w.now, n})
@@ -277,7 +284,8 @@ func (w *world) deliver() {
 		i := w.rng.IntN(len(w.wire))
 		m := w.wire[i]
 		w.wire = slices.Delete(w.wire, i, i+1)
-		if w.rng.IntN(10) == 0 || w.down[m.to.Location] || !w.fresh(view{at: m.confirmed}) {
+		if w.rng.IntN(10) == 0 || w.down[m.to.Location] ||
+			!w.fresh(view{at: m.confirmed}) && !w.cell(m.to).exists(w.now) {
 			return
 		}
 		r := w.cell(m.to).propose(w.now, w.memory, m.p)
