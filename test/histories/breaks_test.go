@@ -75,6 +75,11 @@ var breakages = []breakage{
 			"\t\tif !BROKEN {\n\t\t\tterms.Revision = layout.Revision\n\t\t}\n"}},
 	},
 	{
+		name: "a quarantine lasts a window only", theme: "change", kind: "over", seeds: []uint64{1},
+		edits: []limittest.Edit{{"\t\tterms.Least = node.Relied\n",
+			"\t\tif !BROKEN {\n\t\t\tterms.Least = node.Relied\n\t\t}\n"}},
+	},
+	{
 		name: "a takeover waits for nothing", theme: "lost", kind: "over", seeds: []uint64{1},
 		edits: []limittest.Edit{{"\treturn max(majority.GivenUp(relied, lasts)-outFor, 0), true\n",
 			"\tif BROKEN {\n\t\treturn 0, true\n\t}\n\treturn max(majority.GivenUp(relied, lasts)-outFor, " +

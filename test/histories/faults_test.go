@@ -9,7 +9,6 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
-	"github.com/shardlimit/shardlimit/internal/node"
 )
 
 // This file is about what happens to processes, nodes and the ways between them.
@@ -54,7 +53,6 @@ func (w *world) lose(s step) {
 // layouts. Where three nodes or more keep the records, one of them that forgets changes nothing.
 func (w *world) lost() {
 	w.trouble() // while who knows better is waited for, the outage policy answers
-	w.reborn()
 	if len(w.forgetful) < 2 && w.many() {
 		return
 	}
@@ -64,27 +62,6 @@ func (w *world) lost() {
 		l.unrecorded = true
 	}
 	w.forget()
-}
-
-// reborn allows for a shard that is lost soon after a change, while no majority of the records can
-// be read: a process that relies on the layout before has it begin as it was under that.
-func (w *world) reborn() {
-	unread := len(w.forgetful)
-	for i, n := range w.nodes {
-		if n.downUntil > w.now() && !w.forgetful[i] {
-			unread++
-		}
-	}
-	if len(w.forgetful) == 0 || unread < 2 {
-		return
-	}
-	for _, l := range w.limit {
-		for _, v := range l.versions {
-			if v.ended > 0 && w.now()-v.ended < int64(node.Relied+time.Second) {
-				v.ended = 0
-			}
-		}
-	}
 }
 
 // shortest is the shortest window of the limit so far.
@@ -243,7 +220,6 @@ func (w *world) down(s step) {
 		n.downUntil = max(n.downUntil, w.now()+int64(s.For))
 	}
 	w.trouble()
-	w.reborn()
 	w.event("down")
 }
 

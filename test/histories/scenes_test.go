@@ -18,7 +18,11 @@ func (d *drawing) scene() {
 	}
 	switch d.theme {
 	case "change":
-		d.changing(p, l)
+		if d.oneIn(3) {
+			d.emptied(p, l)
+		} else {
+			d.changing(p, l)
+		}
 	case "idle":
 		d.idle(p, l)
 	case "suspend":
@@ -316,6 +320,25 @@ func (d *drawing) changing(p, l int) {
 	if d.oneIn(20) {
 		d.add(step{Do: "delete", P: p, L: l})
 	}
+}
+
+// emptied is a node that restarts empty just after a change, and a process that still believes in
+// the layout before.
+func (d *drawing) emptied(p, l int) {
+	d.add(step{Do: "take", P: p, L: l})
+	d.add(step{Do: "rest", For: 3 * time.Second}) // else the limit counts as new
+	d.add(step{Do: "take", P: p, L: l})
+	for range 1 + d.IntN(2) {
+		d.alter(d.who(), l)
+	}
+	d.add(step{Do: "restart", Node: d.IntN(d.plan.Nodes)})
+	if d.oneIn(3) {
+		d.add(step{Do: "take", P: p, L: l})
+	}
+	d.add(step{Do: "rest", For: pick(d, 250*time.Millisecond, time.Second, 2*time.Second, 6*time.Second)})
+	d.use(d.who(), l)
+	d.add(step{Do: "take", P: p, L: l})
+	d.everybody(l)
 }
 
 // idle is a process that knows a limit and does not use it while others change it.
