@@ -75,7 +75,7 @@ var breakages = []breakage{
 			"\t\tif !BROKEN {\n\t\t\tterms.Revision = layout.Revision\n\t\t}\n"}},
 	},
 	{
-		name: "a quarantine lasts a window only", theme: "change", kind: "over", seeds: []uint64{1},
+		name: "a quarantine lasts a window only", theme: "change", kind: "over", seeds: []uint64{2},
 		edits: []limittest.Edit{{"\t\tterms.Least = node.Relied\n",
 			"\t\tif !BROKEN {\n\t\t\tterms.Least = node.Relied\n\t\t}\n"}},
 	},

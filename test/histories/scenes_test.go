@@ -323,20 +323,19 @@ func (d *drawing) changing(p, l int) {
 }
 
 // emptied is a node that restarts empty just after a change, and a process that still believes in
-// the layout before.
+// the layout before: it has read that less than 5 s ago.
 func (d *drawing) emptied(p, l int) {
 	d.add(step{Do: "take", P: p, L: l})
 	d.add(step{Do: "rest", For: 3 * time.Second}) // else the limit counts as new
-	d.add(step{Do: "take", P: p, L: l})
-	for range 1 + d.IntN(2) {
-		d.alter(d.who(), l)
+	limit := d.plan.Limits[l].Limit
+	limit.Per, limit.Lease = pick(d, 100*time.Millisecond, 100*time.Millisecond, time.Second), 0
+	d.add(step{Do: "set", P: p, L: l, Limit: limit})
+	if !d.plan.Limits[l].Family {
+		d.otherAlgorithm(&limit)
 	}
+	d.add(step{Do: "set", P: p + 1, L: l, Limit: limit})
 	d.add(step{Do: "restart", Node: d.IntN(d.plan.Nodes)})
-	if d.oneIn(3) {
-		d.add(step{Do: "take", P: p, L: l})
-	}
-	d.add(step{Do: "rest", For: pick(d, 250*time.Millisecond, time.Second, 2*time.Second, 6*time.Second)})
-	d.use(d.who(), l)
+	d.add(step{Do: "rest", For: pick(d, 250*time.Millisecond, 2*time.Second, 2*time.Second, 6*time.Second)})
 	d.add(step{Do: "take", P: p, L: l})
 	d.everybody(l)
 }
