@@ -64,7 +64,7 @@ type ruleOf[S any] interface {
 // reason to.
 func (m *packed[S, R]) look(now int64) packed[S, R] {
 	if !m.present(now) {
-		return packed[S, R]{whole: m.whole, frame: frame{now: now}}
+		return packed[S, R]{whole: m.whole, frame: frame{now: now, closedUntil: m.closedUntil}}
 	}
 	v := *m
 	v.now, v.stepped = now, false
@@ -306,6 +306,10 @@ func (f *frame) lower(own rule, goal int64) {
 // may still be in use.
 func (m *packed[S, R]) create(r *TakeRequest) Status {
 	p := r.Proposal
+	left := int64(0)
+	if m.closedUntil == 0 { // else a quarantine is over
+		left = m.shut(m.now, r)
+	}
 	m.fair = fair{}
 	m.frame = frame{
 		epoch: p.epoch, revision: p.revision, target: p.target, burst: p.burst, window: p.window,
@@ -314,7 +318,7 @@ func (m *packed[S, R]) create(r *TakeRequest) Status {
 	var unused S
 	m.own = unused
 	status := Fresh
-	if left := m.shut(m.now, r); left > 0 {
+	if left > 0 {
 		m.closedUntil = m.now + left
 		status = Lost
 	} else {

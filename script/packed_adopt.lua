@@ -35,7 +35,9 @@ if not head then
   epoch, revision, target, window, burst = proposed, came, asked[1], asked[2], asked[3]
   start, renew, status = 0, true, 2
   local lasting = sub(ARGV[2], @terms.lasts) + 0
-  if lasting > 0 then
+  if closed_until > 0 then -- the quarantine is over
+    closed_until = 0
+  elseif lasting > 0 then
     local left = 0 -- us for which what was granted last may be in use: from now on
     -- Has the server forgotten what may still be in use? A new limit and one whose records were
     -- lost with the server look the same: then the shard opens at once.

@@ -28,7 +28,7 @@ if head then
     return {-1, 1}
   end
   if closed_until > 0 and closed_until <= now + offset then -- its share has to be confirmed anew: as if there were no state
-    head, as_proposed, share, closed_until, offset, touched, contended = nil, false, 0, 0, 0, 0, 0
+    head, as_proposed, share, offset, touched, contended = nil, false, 0, 0, 0, 0
   end
   now = now + offset
   if now < touched then
