@@ -294,7 +294,7 @@ func (g *guarded) nothingIsStranded() {
 }
 
 // awaitFree waits until all that was used has come back. Now and then all of it is asked for: a
-// shard that came back with an old snapshot, or a bucket after a quarantine, has its share by that.
+// shard that came back with an old snapshot has its share by that.
 func (g *guarded) awaitFree(limit shardlimit.Limit) {
 	var st shardlimit.State
 	var err error
