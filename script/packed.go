@@ -77,8 +77,8 @@ func (m *packed[S, R]) look(now int64) packed[S, R] {
 	return v
 }
 
-// present reports whether there is a state. One whose quarantine is over is none: its share has to be
-// confirmed anew.
+// present reports whether there is a state. One whose quarantine is over is none: its share has to
+// be confirmed anew.
 func (m *packed[S, R]) present(now int64) bool {
 	return m.epoch != 0 && (m.closedUntil == 0 || now+m.offset < m.closedUntil)
 }

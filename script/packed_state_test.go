@@ -151,8 +151,8 @@ func TestPackedTimeToLive(t *testing.T) {
 	})
 }
 
-// TestPackedLifeIsRenewed: only the first grant of a sixteenth of a window prolongs the life of a state, and the others
-// leave it long enough.
+// TestPackedLifeIsRenewed: only the first grant of a sixteenth of a window prolongs the life of a
+// state, and the others leave it long enough.
 func TestPackedLifeIsRenewed(t *testing.T) {
 	overPacked(t, func(t *testing.T, a Algorithm) {
 		const keep, slice = time.Minute, 100 * time.Millisecond
