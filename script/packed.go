@@ -64,7 +64,7 @@ type ruleOf[S any] interface {
 // reason to.
 func (m *packed[S, R]) look(now int64) packed[S, R] {
 	if !m.present(now) {
-		return packed[S, R]{whole: m.whole, frame: frame{now: now, closedUntil: m.closedUntil}}
+		return packed[S, R]{whole: m.whole, frame: frame{moment: moment{now: now}, closedUntil: m.closedUntil}}
 	}
 	v := *m
 	v.now, v.stepped = now, false

@@ -1,7 +1,7 @@
 --@needs as_proposed base burst closed_until contended epoch head match now numbers offset own
 --@needs revision share sign sub target touched window
---@sets as_proposed base burst closed_until contended epoch head now offset own returned revision share
---@sets start stepped target touched window
+--@sets as_proposed base burst closed_until contended epoch head now offset own returned revision
+--@sets share start stepped target touched window
 --@gives calm
 -- One-string algorithms, part 2 of every operation but drop: read what all have in common.
 local calm = as_proposed and sign ~= ':' -- closed_until, offset and contended are 0
@@ -27,8 +27,9 @@ if head then
     and touched < 1e16 and burst < 1e13 and contended < 1e16) then
     return {-1, 1}
   end
-  if closed_until > 0 and closed_until <= now + offset then -- its share has to be confirmed anew: as if there were no state
-    head, as_proposed, share, offset, touched, contended = nil, false, 0, 0, 0, 0
+  -- After a quarantine its share has to be confirmed anew: as if there were no state.
+  if closed_until > 0 and closed_until <= now + offset then
+    head, as_proposed, share, offset, touched, contended, returned = nil, false, 0, 0, 0, 0, 0
   end
   now = now + offset
   if now < touched then
