@@ -85,7 +85,8 @@ func TestVerdicts(t *testing.T) {
 			{ask("d", "tried=x"), "OK ok:0"},
 			{ask("d", "tried=x"), "OK ok:0"},
 			{ask("d", "user=ann", "special=x"), "OK ok ok:4"},
-			// what is refused together costs nothing; who refused last is asked first, and then nobody else
+			// what is refused together costs nothing; who refused last is asked first, and then
+			// nobody else
 			{ask("d", "all=x"), "OK ok:2"},
 			{ask("d", "all=x", "user=ann"), "OVER_LIMIT ok:3 over:0"},
 			{ask("d", "all=x"), "OK ok:1"},
