@@ -133,7 +133,7 @@ func TestTheToolStartsAsImageAndUnitSay(t *testing.T) {
 func TestTheUnitWaitsAndHandsSecretsOver(t *testing.T) {
 	unit := string(content(t, "shardlimit.service"))
 	text, err := exec.Command(buildTool(t), "serve", "--help").CombinedOutput()
-	grace := regexp.MustCompile(`--grace TIME .*\(default: (\w+)\)`).FindSubmatch(text)
+	grace := regexp.MustCompile(`--grace TIME\s[^(]*\(default: (\w+)\)`).FindSubmatch(text)
 	wait := regexp.MustCompile(`(?m)^TimeoutStopSec=(\d+)$`).FindStringSubmatch(unit)
 	if err != nil || grace == nil || wait == nil {
 		t.Fatalf("%v, %q, %q of %s", err, grace, wait, text)
