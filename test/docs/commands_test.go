@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -25,7 +24,7 @@ var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 func TestCommandsOfTheFirstPages(t *testing.T) {
 	t.Chdir("../..")
 	redistest.Shared(t) // skips where there can be none
-	if testing.Short() || race.Enabled {
+	if testing.Short() {
 		t.Skip("it builds programs")
 	}
 	repository, err := os.Getwd()
