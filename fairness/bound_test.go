@@ -9,9 +9,9 @@ import (
 
 // TestServiceOfTwoDiffersByTheirDepths: two participants that always want more than they get are
 // served alike by weight. From the seventh window of contention on, their permits per weight in any
-// window differ by at most the credit that their two accounts can hold, per weight, and two permits
-// each: with one each, a draw in some thousand is a part of a permit over. Beside them are others
-// that want less.
+// window differ by at most the credit that their two accounts can hold, per weight, and two
+// permits each: with one each, a draw in some thousand is a part of a permit over. Beside them are
+// others that want less than their part.
 func TestServiceOfTwoDiffersByTheirDepths(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.Int64Range(100, 3000).Draw(t, "limit")
@@ -21,10 +21,11 @@ func TestServiceOfTwoDiffersByTheirDepths(t *testing.T) {
 			c := s.add(1000*rapid.Int64Range(1, 4).Draw(t, "weight"), nil)
 			total += float64(c.weight)
 		}
-		light := rapid.Float64Range(0, 0.5).Draw(t, "part that the light want") * float64(limit)
 		lights := rapid.IntRange(1, 5).Draw(t, "light")
+		part := float64(limit) * 1000 / (total + 1000*float64(lights))
+		want := part * rapid.Float64Range(0, 0.9).Draw(t, "of their part that the light want")
 		for range lights {
-			s.add(1000, steady(light/float64(lights)))
+			s.add(1000, steady(want))
 		}
 		const begin, end = 6 * simWindow / simStep, 11 * simWindow / simStep
 		served := make([][]float64, many) // since the start, by step
