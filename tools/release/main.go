@@ -2,7 +2,8 @@
 //
 //	release prepare v0.1.0   writes the version into go.mod and go.work
 //	release tags v0.1.0      prints the tags that the release needs
-//	release try v0.1.0       makes them in a clone, and installs from a module proxy of files
+//	release try v0.1.0       makes them in a clone, and installs from a module proxy of files; -sbom
+//	                         writes what each module is made of
 //	release api              compares what modules export with the last release
 //
 // It is run in a folder of the repository.
@@ -21,7 +22,7 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-var errUsage = errors.New("usage: release [-root DIR] [-build=false] prepare|tags|try VERSION, such as v0.1.0; or api")
+var errUsage = errors.New("usage: release [-root DIR] [-build=false] [-sbom DIR] prepare|tags|try VERSION, such as v0.1.0; or api")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -41,6 +42,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.SetOutput(out)
 	root := flags.String("root", "..", "folder of the repository")
 	build := flags.Bool("build", true, "try also builds the programs of nested modules")
+	sbom := flags.String("sbom", "", "try writes the bill of materials of each module into this folder")
 	if err := flags.Parse(args); err != nil {
 		return errUsage
 	}
@@ -67,7 +69,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		return err
 	case "try":
-		return try(ctx, folder, version, *build, out)
+		return try(ctx, folder, version, *build, *sbom, out)
 	}
 	return errUsage
 }

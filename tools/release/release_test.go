@@ -65,8 +65,17 @@ func main() {
 func TestATriedReleaseInstalls(t *testing.T) {
 	root := repository(t)
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"-root", root, "try", "v0.3.0"}, &out); err != nil {
+	bills := filepath.Join(t.TempDir(), "bills")
+	if err := run(t.Context(), []string{"-root", root, "-sbom", bills, "try", "v0.3.0"}, &out); err != nil {
 		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		"say.cdx.json": "pkg:golang/example.org/say@v0.3.0?type=module", "cmd-say.cdx.json": "pkg:golang/example.org/say@v0.3.0",
+	} {
+		text, err := os.ReadFile(filepath.Join(bills, file))
+		if err != nil || !strings.Contains(string(text), want) || !strings.Contains(string(text), `"CycloneDX"`) {
+			t.Errorf("%s: %v, it lacks %s:\n%s", file, err, want, text)
+		}
 	}
 	for _, want := range []string{"from the tag v0.3.0", "from the tag cmd/say/v0.3.0", "hello v0.3.0 v0.3.0"} {
 		if !strings.Contains(out.String(), want) {

@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// try makes the release in a clone, and installs it where nothing else is.
-func try(ctx context.Context, root, version string, build bool, out io.Writer) error {
+// try makes the release in a clone, and installs it where nothing else is. A folder in sbom gets the
+// bill of materials of each module.
+func try(ctx context.Context, root, version string, build bool, sbom string, out io.Writer) error {
 	work, err := os.MkdirTemp("", "release")
 	if err != nil {
 		return err
@@ -44,7 +45,10 @@ func try(ctx context.Context, root, version string, build bool, out io.Writer) e
 			}
 		}
 	}
-	return nil
+	if sbom == "" {
+		return nil
+	}
+	return listAll(ctx, modules, work, sbom, clone, env)
 }
 
 // tagged clones the last commit, and makes the tags of the version, after prepare where they are
