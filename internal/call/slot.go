@@ -118,7 +118,8 @@ func (s *Slot) Extend(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.target
-	now := c.Process.Clock.Elapsed()
+	since := c.Process.Now()
+	now := c.Process.Clock.ElapsedAt(since)
 	if c.Process.Closed.Load() {
 		return limit.ErrClosed
 	}
@@ -127,38 +128,56 @@ func (s *Slot) Extend(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Process.Config.CallTimeout)
 	defer cancel()
-	of := c.LimitNow()
+	r, _ := c.InUse(ctx)
+	of := c.LimitOf(r)
 	t, parts := s.settlement(ctx)
 	switch {
 	case s.d.rarely().engine != nil:
 		return c.Process.Plainly(register.Unavailable(errOwnSlot))
 	case len(parts) > 0:
-		seat, old := parts[0].Seat, t.request(parts[0].Seat, 0).SettleRequest
+		was, old := parts[0], t.request(parts[0].Seat, 0).SettleRequest
+		seat, err := c.follow(ctx, r, was.Seat)
+		if err != nil {
+			return err
+		}
 		charged, err := seat.Settle(ctx, script.SettleRequest{Charge: 1, Owed: of.Owed()})
 		if err != nil {
 			return c.Failed(seat.Lane, err)
 		}
-		anew := script.SettleRequest{Back: 1, At: charged.At}
 		if charged.Granted == 0 {
 			s.end(true)
 			return limit.ErrSlotLost
 		}
-		old.Back, old.At = 1, parts[0].At
-		back, err := seat.Settle(ctx, old)
+		var d Decision
+		d.addPart(dispatch.Part{Seat: seat, At: charged.At, N: 1}, c.OwnTicket())
+		d.Target, d.until = c, c.Process.Now()+int64(of.Memory())
+		old.Back, old.At = 1, was.At
+		back, err := was.Seat.Settle(ctx, old)
 		gone := back.Back == 0
 		if err != nil {
 			gone = c.Process.Clock.Elapsed() >= s.until
 		}
-		if gone { // somebody else may have it
-			_, _ = seat.Settle(context.WithoutCancel(ctx), anew)
+		if gone {
+			c.HandBack(ctx, d, since) // somebody else may have it
 			s.end(true)
 			return limit.ErrSlotLost
 		}
-		s.d.first, s.d.ticket = dispatch.Part{Seat: seat, At: charged.At, N: 1}, c.OwnTicket()
-		s.d.until = c.Process.Now() + int64(of.Memory())
+		s.d = d
 	}
 	s.until = now + clock.Elapsed(of.Per)
 	return nil
+}
+
+// follow returns the seat at which a slot is extended that has one at the other: where its key is
+// now. If that moved, the shard that it left is told first, for it to grant nothing more.
+func (c *Target) follow(ctx context.Context, r *limit.Routes, was *dispatch.Seat) (*dispatch.Seat, error) {
+	if r == nil || len(r.Lanes) != 1 || r.Lanes[0] == was.Lane {
+		return was, nil
+	}
+	if _, err := was.Lane.Propose(ctx, was.Lane.Terms.Load()); err != nil {
+		return nil, c.Failed(was.Lane, err)
+	}
+	return was.At(r.Lanes[0]), nil
 }
 
 var errOwnSlot = errors.New("this process counts the slot by itself")

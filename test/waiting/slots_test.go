@@ -244,6 +244,67 @@ func TestExtend(t *testing.T) {
 	}
 }
 
+// A slot that is extended goes along when its key moves to another node. What stayed behind would
+// be forgotten in the end, and one more would be held.
+func TestAnExtendedSlotMovesWithItsKey(t *testing.T) {
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
+		const n, maxHold = 2, time.Second
+		c := f.Client(t)
+		slot := mustAcquire(t, mustHave(t, c, "s", n, maxHold))
+		family, err := c.OpenFamily(t.Context(), "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := limittest.Peek(t, family.Limiter("slots")).Shards[0].Node
+		mover := f.With(limittest.Drained(f.Nodes, func(i int) bool { return f.Nodes[i].Name == at })...).Client(t)
+		others := mustHave(t, mover, "s", n, maxHold)
+		if err := mover.Rebalance(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		had := 0
+		for begun := time.Now(); time.Since(begun) < 30*time.Second; time.Sleep(maxHold / 4) {
+			if err := slot.Extend(t.Context()); err != nil {
+				t.Fatalf("after %s: %v", time.Since(begun), err)
+			}
+			var held []*shardlimit.Slot
+			for range n {
+				ctx, cancel := context.WithTimeout(t.Context(), maxHold/8)
+				if s, err := others.Acquire(ctx); err == nil {
+					held = append(held, s)
+				}
+				cancel()
+			}
+			if had += len(held); len(held) >= n {
+				t.Fatalf("%d of %d are held after %s", len(held)+1, n, time.Since(begun))
+			}
+			for _, s := range held {
+				if err := s.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if had < 50 {
+			t.Errorf("the other slot was had %d times", had)
+		}
+	})
+}
+
+// A node that stalls in the middle of an Extend holds it up for a call timeout, though the slot is
+// lost by then.
+func TestAnExtendEndsInTime(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		far, nodes := f.Distant(t, 10*time.Millisecond)
+		slot := mustAcquire(t, mustHave(t, far.Client(t), "s", 1, 200*time.Millisecond))
+		time.Sleep(150 * time.Millisecond)
+		begun := time.Now()
+		time.AfterFunc(5*time.Millisecond, func() { nodes[0].Stalled.Store(true) })
+		err := slot.Extend(t.Context())
+		if took := time.Since(begun); !errors.Is(err, shardlimit.ErrSlotLost) || took > 110*time.Millisecond {
+			t.Errorf("after %s: %v", took, err)
+		}
+	})
+}
+
 // A process whose machine was suspended for maxHold knows that its slot is lost.
 func TestASlotEndsWhileItsMachineIsSuspended(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
