@@ -46,8 +46,9 @@ type LossPolicy uint8
 
 // The loss policies.
 const (
-	// Quarantine grants nothing until what was forgotten has left the window. What was reserved
-	// there is used beside what is granted then. Without reservations the limit is never exceeded.
+	// Quarantine grants nothing until what was forgotten has left the window, and for at least 5 s.
+	// What was reserved there is used beside what is granted then. Without reservations the limit
+	// is never exceeded.
 	// Where no other shard can be asked, FailOpen and FailLocal answer as in an outage; else it is
 	// a denial, which tells when to come again.
 	Quarantine LossPolicy = LossPolicy(limit.Quarantine)

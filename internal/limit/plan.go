@@ -81,15 +81,13 @@ func (c *identity) proposal(layout shard.Layout, s shard.Shard, floor int64) (*s
 	terms := script.Terms{
 		Epoch: layout.Epoch, Target: s.Share, Floor: floor, Window: layout.Span(), Keep: c.keep(s),
 		Algorithm: script.Algorithm(algorithm), Burst: s.Burst, Retire: s.Algorithm != layout.Algorithm,
-		Quarantine: c.Process.quarantines(layout.Window),
+		Quarantine: c.Process.quarantines(layout.Window), Least: node.Relied,
 	}
 	if !layout.Settled && s.Start != shard.Unknown {
 		terms.Held, terms.HeldKnown = s.Start, true
 	}
 	if c.Family != nil {
 		terms.Revision = layout.Revision
-	} else {
-		terms.Least = node.Relied
 	}
 	return terms.Proposal()
 }
