@@ -197,9 +197,8 @@ func (l *Limiter) SetLimit(ctx context.Context, limit Limit) error {
 // of the limit is left where it was.
 func (l *Limiter) Rebalance(ctx context.Context) error { return l.in.Rebalance(ctx) }
 
-// Reset forgets all usage, and lifts a quarantine: the whole limit is free at
-// once. A shard that could not be reached keeps its log; the error is then a
-// *ShardError for each.
+// Reset forgets all usage: the whole limit is free at once, that of a shard in quarantine within
+// 5 s. A shard that could not be reached keeps its log; the error is then a *ShardError for each.
 func (l *Limiter) Reset(ctx context.Context) error { return l.in.Reset(ctx) }
 
 // Delete removes the limit and its usage from Redis, as it is stored now. Delete what nothing uses

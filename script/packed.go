@@ -396,7 +396,7 @@ func (m *packed[S, R]) Clear(now int64) ClearReply {
 		return ClearReply{}
 	}
 	v := m.look(now)
-	v.share, v.closedUntil, v.fair.contended = min(v.share, v.target), 0, 0
+	v.share, v.closedUntil, v.fair.contended = min(v.share, v.target), min(v.closedUntil, v.now+liftedAfter), 0
 	R(&v.own).begin(&v.frame)
 	m.store(&v)
 	return ClearReply{Status: OK, Epoch: m.epoch, Share: m.share}

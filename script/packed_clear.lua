@@ -1,7 +1,8 @@
---@needs begin epoch head share target
+--@needs begin closed_until epoch head now share target
 --@sets closed_until contended share
--- One-string algorithms, clear: forget usage and lift a quarantine; epoch, share, window and the
--- time to live stay. Creates nothing.
+-- One-string algorithms, clear: forget usage; epoch, share, window and the time to live stay. Of a
+-- quarantine a little stays: else who believes in what was before the loss would raise the share.
+-- Creates nothing.
 --
 -- Reply status, epoch, share
 if not head then
@@ -10,7 +11,10 @@ end
 if share > target then
   share = target
 end
-closed_until, contended = 0, 0
+if closed_until > now + @LIFTED_AFTER then
+  closed_until = now + @LIFTED_AFTER
+end
+contended = 0
 begin()
 --@include packed_store
 return {1, epoch, share}

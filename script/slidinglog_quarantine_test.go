@@ -64,15 +64,26 @@ func TestQuarantineTakesNoFloors(t *testing.T) {
 	}
 }
 
-func TestClearLiftsQuarantine(t *testing.T) {
+// A quarantine ends soon after a clear, and not before nobody relies on what was read before the
+// loss. Then the share has to be confirmed.
+func TestClearShortensQuarantine(t *testing.T) {
 	b := &table{t: t}
-	p := b.propose(1, 10, 10, time.Second, true)
+	p := b.propose(1, 10, 10, time.Minute, true)
 	b.log.Take(0, &TakeRequest{Proposal: p, Relied: Relied{Seen: true}})
 	b.take(1, p, 1, 0)
 	if r := b.log.Clear(2); r != (ClearReply{Status: OK, Epoch: 1}) {
 		t.Fatalf("%+v", r)
 	}
-	b.take(3, p, 10, 10)
-	b.log.Clear(4)
-	b.take(5, p, 10, 10)
+	if r := b.take(3, p, 10, 0); r.Closed != 5*time.Second-time.Microsecond {
+		t.Fatalf("%+v", r)
+	}
+	b.log.Clear(4_000_000)
+	b.take(5_000_001, p, 10, 0)
+	ask := &TakeRequest{Proposal: p, Relied: Relied{Deadline: Unconfirmed}, Groups: []Group{{Size: 1, Count: 1}}}
+	if r := b.log.Take(5_000_002, ask); r.Status != Absent {
+		t.Fatalf("%+v", r)
+	}
+	b.take(5_000_002, p, 10, 10)
+	b.log.Clear(5_000_004)
+	b.take(5_000_005, p, 10, 10)
 }

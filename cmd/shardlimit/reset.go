@@ -14,7 +14,7 @@ func resetCommand(con console) *cli.Command {
 		Name:      "reset",
 		Usage:     "forget what was used of a limit",
 		ArgsUsage: "NAME",
-		Description: "The whole limit is free at once, also after a node lost its memory.\n\nExample:\n\n" +
+		Description: "The whole limit is free at once, or within 5 s after a node lost its memory.\n\nExample:\n\n" +
 			"  shardlimit reset mails --redis 10.0.0.1:6379,10.0.0.2:6379",
 		Flags: append([]cli.Flag{keyFlag()}, targetFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error {

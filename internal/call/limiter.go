@@ -119,7 +119,7 @@ func (l *Limiter) SetLimit(ctx context.Context, limit limit.Limit) error {
 	return l.Target.Process.Plainly(l.Target.Register.Change(ctx, limit.Wanted()))
 }
 
-// Reset forgets all usage, and lifts a quarantine.
+// Reset forgets all usage, and shortens a quarantine.
 func (l *Limiter) Reset(ctx context.Context) error {
 	c := l.Hold().Target
 	defer c.Release()

@@ -76,8 +76,8 @@ var breakages = []breakage{
 	},
 	{
 		name: "a quarantine lasts a window only", theme: "change", kind: "over", seeds: []uint64{2},
-		edits: []limittest.Edit{{"\t\tterms.Least = node.Relied\n",
-			"\t\tif !BROKEN {\n\t\t\tterms.Least = node.Relied\n\t\t}\n"}},
+		edits: []limittest.Edit{{"(layout.Window), Least: node.Relied,\n\t}\n",
+			"(layout.Window),\n\t}\n\tif !BROKEN {\n\t\tterms.Least = node.Relied\n\t}\n"}},
 	},
 	{
 		name: "a takeover waits for nothing", theme: "lost", kind: "over", seeds: []uint64{1},
