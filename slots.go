@@ -16,7 +16,9 @@ type Slots struct {
 
 // Slots returns a handle on the slots of that name. If the name is new there are n, each held for
 // at most maxHold, 1 ms to 31 days; else the handle joins what is stored. At no instant more than n
-// are held, by the clocks of the servers.
+// are held, by the clocks of the servers. Beside those there may be some that Config.OnOutage let
+// pass, and n that a node forgot under Resume, which Config.AfterLoss is by default if maxHold is
+// above a minute.
 //
 // Slots are a Family of that name, whose SetLimit changes n, with the one key "slots". Errors are
 // those of Client.Family.
