@@ -13,8 +13,9 @@ type ClearReply struct {
 	Share  int64
 }
 
-// Clear forgets what was used, and ends a quarantine within five seconds. Epoch and share stay, except that a share
-// above its target has nothing left to wait for and comes down to it. It creates no state.
+// Clear forgets what was used, and ends a quarantine within five seconds. Epoch and share stay,
+// except that a share above its target has nothing left to wait for and comes down to it. It
+// creates no state.
 func (e *Endpoint) Clear(ctx context.Context, s ShardRef) (ClearReply, error) {
 	reply, err := e.run(ctx, s.program(clearProgram), s.keys(), nil)
 	if err != nil {

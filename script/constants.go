@@ -16,7 +16,8 @@ var constants = func() map[string]string {
 		"MOST_ENTRIES": mostEntries, "MOST_PENDING": mostPending, "MAX_RELEASES": MaxReleases,
 		"FAR": far, "MOST_LACKING": mostLacking, "LOWS": mostLows, "MOST_USED": mostUsed,
 		"MOST_BOOKINGS": mostBookings,
-		"GAP":           startGap, "SLACK": slack, "LIFTED_AFTER": liftedAfter, "MARK_BYTES": markBytes, "MARK_LIFE": milliseconds(markLife),
+		"GAP":           startGap, "SLACK": slack, "LIFTED_AFTER": liftedAfter,
+		"MARK_BYTES": markBytes, "MARK_LIFE": milliseconds(markLife),
 	} {
 		all[name] = strconv.FormatInt(value, 10)
 	}

@@ -11,8 +11,8 @@ const (
 	// slack is by how much a limit must be older than the server's memory, in microseconds: as far
 	// as an uptime, a difference of whole seconds, may be from the truth.
 	slack = 2 * second
-	// liftedAfter is how long a quarantine goes on at most after a clear, in microseconds: then nobody
-	// relies any more on what was read before the loss (node.Relied).
+	// liftedAfter is how long a quarantine goes on at most after a clear, in microseconds: then
+	// nobody relies any more on what was read before the loss (node.Relied).
 	liftedAfter = 5 * second
 	// markBytes is how long a mark is at most: two times of the server, in microseconds.
 	markBytes = 33
