@@ -305,6 +305,49 @@ func TestAnExtendEndsInTime(t *testing.T) {
 	})
 }
 
+// A slot that was granted to a caller whose context has ended is free again at once, by itself or
+// handed to who waits behind.
+func TestASlotThatNobodyTakesIsFree(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c := f.Far(0, 10*time.Millisecond).Client(t)
+		s := mustHave(t, c, "s", 1, time.Hour)
+		family, err := c.OpenFamily(t.Context(), "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustRelease := func(slot *shardlimit.Slot) {
+			if err := slot.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		left := 0
+		for after := time.Duration(0); after < 60*time.Millisecond; after += time.Millisecond {
+			for _, taken := range []bool{false, true} {
+				var first *shardlimit.Slot
+				if taken {
+					first = mustAcquire(t, s)
+					time.AfterFunc(15*time.Millisecond, func() { mustRelease(first) })
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), after)
+				slot, err := s.Acquire(ctx)
+				cancel()
+				if err == nil {
+					mustRelease(slot)
+				} else {
+					left++
+				}
+				time.Sleep(time.Second)
+				if used := limittest.Peek(t, family.Limiter("slots")).Used; used != 0 {
+					t.Fatalf("%d in use, the context ended after %s: %v", used, after, err)
+				}
+			}
+		}
+		if left < 10 || left > 110 {
+			t.Errorf("%d left", left)
+		}
+	})
+}
+
 // A process whose machine was suspended for maxHold knows that its slot is lost.
 func TestASlotEndsWhileItsMachineIsSuspended(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
