@@ -151,6 +151,11 @@ func (s *Slot) Extend(ctx context.Context) error {
 		var d Decision
 		d.addPart(dispatch.Part{Seat: seat, At: charged.At, N: 1}, c.OwnTicket())
 		d.Target, d.until = c, c.Process.Now()+int64(of.Memory())
+		if charged.Target == 0 && r != nil && c.Record().Until(r.Layout.Epoch, now) == 0 {
+			// It was left long ago, so what it has may be forgotten soon.
+			c.HandBack(ctx, d, since)
+			return c.Failed(seat.Lane, errMoved)
+		}
 		old.Back, old.At = 1, was.At
 		back, err := was.Seat.Settle(ctx, old)
 		gone := back.Back == 0
@@ -180,4 +185,7 @@ func (c *Target) follow(ctx context.Context, r *limit.Routes, was *dispatch.Seat
 	return was.At(r.Lanes[0]), nil
 }
 
-var errOwnSlot = errors.New("this process counts the slot by itself")
+var (
+	errOwnSlot = errors.New("this process counts the slot by itself")
+	errMoved   = errors.New("the slots are elsewhere, and this process has not heard where")
+)
