@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
-// reloads bounds how often one call waits for, or takes part in, loading its script before it sends
-// the full text itself.
+// reloads bounds how often one call finds that its script is gone before it sends the full text
+// without waiting for others.
 const reloads = 3
 
 // Endpoint sends scripts to one Redis endpoint (a standalone node, a sentinel set, or one slot
@@ -22,21 +22,14 @@ const reloads = 3
 // is rueidis' ClientOption.ConnLifetime, after which even such commands are sent again: clients
 // given to an Endpoint must not set it.
 type Endpoint struct {
-	client rueidis.Client
-	loads  [programCount]load
-}
-
-// load is what an endpoint knows of one script.
-type load struct {
-	mu      sync.Mutex
-	version uint64        // how often it was loaded; 0: never
-	busy    chan struct{} // closed when the load under way has ended; nil: none
-	failed  error         // why the last load failed; nil: it did not, or only its caller gave up
+	client  rueidis.Client
+	loaded  [programCount]atomic.Uint64 // how often each script was loaded; 0: never
+	loading chan struct{}               // holds one token: one load at a time
 }
 
 // NewEndpoint returns an Endpoint over client, which must outlive it.
 func NewEndpoint(client rueidis.Client) *Endpoint {
-	return &Endpoint{client: client}
+	return &Endpoint{client: client, loading: make(chan struct{}, 1)}
 }
 
 var errNoKey = invalid("no key: prefix and tag must not hold braces, the tag must not be empty")
@@ -64,7 +57,7 @@ func (e *Endpoint) run(ctx context.Context, number int, named keyNames, args []s
 		keys = named[:countKeys(named)]
 	}
 	for pause := tornPause; ; pause *= 2 {
-		reply, err := e.sendLoaded(ctx, &programs[number], &e.loads[number], keys, args)
+		reply, err := e.sendLoaded(ctx, number, keys, args)
 		if err == nil {
 			err = failure(&programs[number], reply, named)
 		}
@@ -99,96 +92,40 @@ func rest(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// sendLoaded sends a script by name, or its text if the endpoint does not have it.
-func (e *Endpoint) sendLoaded(ctx context.Context, p *program, l *load, keys,
+// sendLoaded sends a script by name, or its text if the endpoint does not have it and nobody else
+// has loaded it meanwhile.
+func (e *Endpoint) sendLoaded(ctx context.Context, number int, keys,
 	args []string) ([]rueidis.RedisMessage, error) {
-	seen := uint64(0) // the version that turned out to be gone
+	p, loaded := &programs[number], &e.loaded[number]
 	for range reloads {
-		version, done, err := l.ready(ctx, seen)
-		if err != nil {
-			return nil, err
+		before := loaded.Load()
+		if before > 0 {
+			reply, err := e.send(ctx, false, p, keys, args)
+			if !noScript(err) { // else it was surely not executed, so that sending it again is safe
+				return reply, err
+			}
 		}
-		if done != nil {
-			return e.load(ctx, p, done, keys, args)
+		select {
+		case e.loading <- struct{}{}:
+		case <-ctx.Done():
+			return nil, &unsentError{ctx.Err()}
 		}
-		reply, err := e.send(ctx, false, p, keys, args)
-		if !noScript(err) {
-			return reply, err
+		if loaded.Load() == before {
+			return e.load(ctx, number, keys, args)
 		}
-		seen = version // NOSCRIPT: surely not executed, so sending it again is safe
+		<-e.loading
 	}
 	return e.send(ctx, true, p, keys, args)
 }
 
-// load sends the full text and tells those who wait how it went.
-func (e *Endpoint) load(ctx context.Context, p *program, done func(loaded bool, failed error), keys,
-	args []string) ([]rueidis.RedisMessage, error) {
-	ended := false
-	defer func() {
-		if !ended { // a panic below must not leave others waiting
-			done(false, nil)
-		}
-	}()
-	reply, err := e.send(ctx, true, p, keys, args)
-	ended = true
-	switch {
-	case err == nil || ran(err):
-		done(true, nil)
-	case ctx.Err() != nil: // only this caller gave up
-		done(false, nil)
-	default:
-		done(false, err)
+// load sends the full text. The token is held, and given back.
+func (e *Endpoint) load(ctx context.Context, number int, keys, args []string) ([]rueidis.RedisMessage, error) {
+	defer func() { <-e.loading }()
+	reply, err := e.send(ctx, true, &programs[number], keys, args)
+	if err == nil || ran(err) {
+		e.loaded[number].Add(1)
 	}
 	return reply, err
-}
-
-// ready returns at once if a version newer than gone is loaded, waits for a load under way, and
-// otherwise makes the caller the one who loads: then done is not nil and must be called once.
-func (l *load) ready(ctx context.Context, gone uint64) (version uint64, done func(bool, error), err error) {
-	for {
-		l.mu.Lock()
-		if l.version > gone {
-			version = l.version
-			l.mu.Unlock()
-			return version, nil, nil
-		}
-		busy := l.busy
-		if busy == nil {
-			busy = make(chan struct{})
-			l.busy = busy
-			l.mu.Unlock()
-			return 0, func(loaded bool, failed error) { l.end(busy, loaded, failed) }, nil
-		}
-		l.mu.Unlock()
-		select {
-		case <-busy:
-		case <-ctx.Done():
-			return 0, nil, &unsentError{ctx.Err()}
-		}
-		l.mu.Lock()
-		failed := l.failed
-		l.mu.Unlock()
-		if failed != nil {
-			return 0, nil, &unsentError{failed}
-		}
-	}
-}
-
-// known reports whether the script was ever loaded.
-func (l *load) known() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.version > 0
-}
-
-func (l *load) end(busy chan struct{}, loaded bool, failed error) {
-	l.mu.Lock()
-	if loaded {
-		l.version++
-	}
-	l.failed, l.busy = failed, nil
-	l.mu.Unlock()
-	close(busy)
 }
 
 // send makes one round trip. It never repeats itself, and rueidis does not either: EVALSHA and EVAL

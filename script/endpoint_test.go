@@ -139,13 +139,8 @@ func TestLoadIsBoundedByContext(t *testing.T) {
 		_, err := endpoint.Take(context.Background(), ref, ones(p, 1))
 		loaded <- err
 	}()
-	for l := &endpoint.loads[calmProgram]; ; runtime.Gosched() {
-		l.mu.Lock()
-		busy := l.busy
-		l.mu.Unlock()
-		if busy != nil {
-			break
-		}
+	for len(endpoint.loading) == 0 {
+		runtime.Gosched()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	waited := make(chan error, 1)

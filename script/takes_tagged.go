@@ -79,7 +79,7 @@ func (e *Endpoint) makeCalls(ctx context.Context, all []takeCall) error {
 	built := make(rueidis.Commands, 0, len(all))
 	var piped, alone []*takeCall
 	for i := range all {
-		if c := &all[i]; e.loads[c.number].known() {
+		if c := &all[i]; e.loaded[c.number].Load() > 0 {
 			piped, built = append(piped, c), append(built, e.evalsha(&programs[c.number], c.keys, c.args))
 		} else { // it cannot go in a pipeline
 			alone = append(alone, c)
@@ -126,7 +126,7 @@ func (e *Endpoint) makeCalls(ctx context.Context, all []takeCall) error {
 // makeCall makes one call.
 func (e *Endpoint) makeCall(ctx context.Context, c *takeCall) error {
 	for pause := tornPause; ; pause *= 2 {
-		reply, err := e.sendLoaded(ctx, &programs[c.number], &e.loads[c.number], c.keys, c.args)
+		reply, err := e.sendLoaded(ctx, c.number, c.keys, c.args)
 		switch {
 		case err == nil:
 			return c.read(reply)
