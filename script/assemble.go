@@ -5,7 +5,6 @@ import (
 	"embed"
 	"encoding/hex"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -28,8 +27,8 @@ const (
 	directive   = "--@" // begins lines that the server does not get
 	inclusion   = directive + "include "
 	description = directive + "layout "
-	// headerWidth is where the lines wrap that name the fragments of a script, in columns.
-	headerWidth = 100
+	// textWidth is where comments wrap, in columns.
+	textWidth = 100
 )
 
 // recipe says what a script is made of.
@@ -57,40 +56,22 @@ func (r *recipe) program() program {
 	return newProgram(r.name, strings.Join(lines, "\n")+"\n")
 }
 
-// assemble returns the lines of the script, and of each the fragment that it comes from; those
-// that name the fragments come from none.
+// assemble returns the lines of the script, the first of which names it, and of each the fragment
+// that it comes from.
 func (r *recipe) assemble() (lines, owners []string) {
 	a := assembly{recipe: r}
+	a.append("-- "+r.file, "")
 	for _, part := range r.parts {
 		a.add(part, "")
 	}
-	header := r.header(a.included)
-	return append(header, a.lines...), append(make([]string, len(header)), a.owners...)
-}
-
-// header names the fragments.
-func (r *recipe) header(included []string) (lines []string) {
-	words := append([]string{"--", r.file, "="}, strings.Split(strings.Join(r.parts, " + "), " ")...)
-	if len(included) > 0 {
-		words = append(words, "with")
-		words = append(words, strings.Split(strings.Join(included, ", "), " ")...)
-	}
-	line := words[0]
-	for _, word := range words[1:] {
-		if len(line)+1+len(word) > headerWidth {
-			lines, line = append(lines, line), "--  "
-		}
-		line += " " + word
-	}
-	return append(lines, line)
+	return a.lines, a.owners
 }
 
 // assembly is a script under construction.
 type assembly struct {
-	recipe   *recipe
-	lines    []string
-	owners   []string
-	included []string
+	recipe *recipe
+	lines  []string
+	owners []string
 }
 
 // add puts a fragment, indented like the line that includes it.
@@ -107,17 +88,13 @@ func (a *assembly) add(name, indent string) {
 		table, describes := strings.CutPrefix(bare, description)
 		switch {
 		case describes:
-			for _, columns := range columns.Comment(table, headerWidth-len("-- ")-len(indent)) {
+			for _, columns := range columns.Comment(table, textWidth-len("-- ")-len(indent)) {
 				a.append(indent+"-- "+columns, name)
 			}
 		case includes:
-			if other = a.recipe.expand(other); other == "" {
-				continue
+			if other = a.recipe.expand(other); other != "" {
+				a.add(other, indent+line[:len(line)-len(bare)])
 			}
-			if !slices.Contains(a.included, other) {
-				a.included = append(a.included, other)
-			}
-			a.add(other, indent+line[:len(line)-len(bare)])
 		case strings.HasPrefix(bare, directive):
 		default:
 			if line != "" {

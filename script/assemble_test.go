@@ -26,7 +26,7 @@ func TestAssembled(t *testing.T) {
 		texts[recipes[i].file] = p.text
 	}
 	for name, text := range texts {
-		if strings.Contains(text, directive) || !strings.HasPrefix(text, "-- "+name+" = ") {
+		if strings.Contains(text, directive) || !strings.HasPrefix(text, "-- "+name+"\n") {
 			t.Errorf("%s is not ready to be sent", name)
 		}
 		if err := os.WriteFile(filepath.Join(folder, name+".lua"), []byte(text), 0o600); err != nil {

@@ -159,7 +159,7 @@ func contractOf(t *testing.T, fragment string) *contract {
 func contractLines(word string, names map[string]bool) (lines []string) {
 	line := directive + word
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if len(line)+1+len(name) > headerWidth {
+		if len(line)+1+len(name) > textWidth {
 			lines, line = append(lines, line), directive+word
 		}
 		line += " " + name
