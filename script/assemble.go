@@ -16,19 +16,16 @@ import (
 // that passes by. TestAssembled writes whole scripts to a folder.
 //
 // A line "--@include name" is replaced by the fragment of that name, which may be "@NAME", too.
-// Every fragment is preceded by a line with the name of its file. A line "--@layout name" is
-// replaced by a comment that lists the columns of the string of that name. Names that begin with
-// "@" are columns of strings, values of replies, and constants: see expand.
+// Every fragment is preceded by a line with the name of its file. A line "--@layout name" tells
+// readers which table of internal/columns a string has. Names that begin with "@" are columns of
+// strings, values of replies, and constants: see expand.
 
 //go:embed *.lua
 var fragments embed.FS
 
 const (
-	directive   = "--@" // begins lines that the server does not get
-	inclusion   = directive + "include "
-	description = directive + "layout "
-	// textWidth is where comments wrap, in columns.
-	textWidth = 100
+	directive = "--@" // begins lines that the server does not get
+	inclusion = directive + "include "
 )
 
 // recipe says what a script is made of.
@@ -85,12 +82,7 @@ func (a *assembly) add(name, indent string) {
 		line = strings.TrimSuffix(line, "\n")
 		bare := strings.TrimLeft(line, " ")
 		other, includes := strings.CutPrefix(bare, inclusion)
-		table, describes := strings.CutPrefix(bare, description)
 		switch {
-		case describes:
-			for _, columns := range columns.Comment(table, textWidth-len("-- ")-len(indent)) {
-				a.append(indent+"-- "+columns, name)
-			}
 		case includes:
 			if other = a.recipe.expand(other); other != "" {
 				a.add(other, indent+line[:len(line)-len(bare)])

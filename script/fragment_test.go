@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
 const (
@@ -140,7 +142,8 @@ func contractOf(t *testing.T, fragment string) *contract {
 		names := strings.Fields(rest)
 		set, known := words[names[0]]
 		if !known {
-			if start := directive + names[0] + " "; len(names) != 2 || start != inclusion && start != description {
+			_, table := columns.Lua(names[len(names)-1] + ".bytes")
+			if len(names) != 2 || names[0] != "include" && (names[0] != "layout" || !table) {
 				t.Errorf("%s.lua: what is %q?", fragment, line)
 			}
 			continue
@@ -159,7 +162,7 @@ func contractOf(t *testing.T, fragment string) *contract {
 func contractLines(word string, names map[string]bool) (lines []string) {
 	line := directive + word
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if len(line)+1+len(name) > textWidth {
+		if len(line)+1+len(name) > 100 {
 			lines, line = append(lines, line), directive+word
 		}
 		line += " " + name

@@ -26,11 +26,11 @@ func overPacked(t *testing.T, test func(t *testing.T, a Algorithm)) {
 // damaged is a state with a byte all over a column.
 func damaged(state, column string, with byte) string {
 	at, _ := columns.Lua(column + ".at")
-	width, _ := columns.Lua(column + ".width")
+	to, _ := columns.Lua(column + ".to")
 	from, _ := strconv.Atoi(at)
-	from += strings.IndexByte(state, ';') + 1
-	wide, _ := strconv.Atoi(width)
-	return state[:from] + strings.Repeat(string([]byte{with}), wide) + state[from+wide:]
+	end, _ := strconv.Atoi(to)
+	own := strings.IndexByte(state, ';') + 1
+	return state[:own+from] + strings.Repeat(string([]byte{with}), end-from) + state[own+end:]
 }
 
 func TestForeignPacked(t *testing.T) {

@@ -32,8 +32,6 @@ func (c *Column) width() int {
 	return c.Width
 }
 
-func (c *Column) bytes() int { return c.width() }
-
 func (c *Column) form() string {
 	switch {
 	case c.Fixed != "":
@@ -57,7 +55,7 @@ func (c *Column) zero() string {
 func (t *Table) Bytes() int {
 	size := t.Before
 	for i := range t.Columns {
-		size += t.Columns[i].bytes()
+		size += t.Columns[i].width()
 	}
 	return size
 }
@@ -126,31 +124,6 @@ func pad(text []byte, n int64, width int) []byte {
 		text = append(text, blanks[:width-len(digits)]...)
 	}
 	return append(text, digits...)
-}
-
-// Comment lists the columns with their widths, each behind where it begins, counted from 1, in
-// lines of at most so many bytes.
-func (t *Table) Comment(most int) (lines []string) {
-	line, at := t.Name, t.Before+1
-	for i := range t.Columns {
-		c := &t.Columns[i]
-		word := fmt.Sprintf("  %d %s(%d)", at, c.Name, c.width())
-		switch {
-		case c.width() == 0:
-			word = fmt.Sprintf("  %d %s(to the end)", at, c.Name)
-		case c.Fixed != "":
-			word = fmt.Sprintf("  %d %s", at, c.Fixed)
-		}
-		if len(line)+len(word) > most {
-			lines, line = append(lines, line), strings.Repeat(" ", len(t.Name))
-		}
-		line += word
-		at += c.bytes()
-	}
-	if all := fmt.Sprintf("  = %d bytes", t.Bytes()); t.Columns[len(t.Columns)-1].width() > 0 {
-		line += all
-	}
-	return append(lines, line)
 }
 
 // Reader reads the columns of a string one after the other.

@@ -34,16 +34,13 @@ func TestWhatScriptsCallColumns(t *testing.T) {
 		"packed.touched":             "14, 20",
 		"packed.bytes":               "20",
 		"packed.touched.at":          "13",
-		"packed.touched.end":         "19",
 		"packed.touched.from":        "14",
 		"packed.touched.to":          "20",
-		"packed.touched.width":       "7",
 		"packed.start..touched":      "1, 20",
 		"packed.start..touched.form": ">I6I7I7",
 		"packed.start.zero":          `\0\0\0\0\0\0`,
 		"ledger.kind..count.form":    "SLB8%5d",
 		"group.size..count.zero":     strings.Repeat(" ", 12) + "0" + strings.Repeat(" ", 12) + "0",
-		"ledger.count.blank":         "     ",
 		"once.total[i]":              "i + 7, i + 13",
 		"entry.date[i]":              "i, i + 6",
 		"entry.total[i]":             "i + 7, i + 13",
@@ -128,16 +125,5 @@ func TestNumbers(t *testing.T) {
 		if !Entry.Numbers(text, got[:]) || got != want || Entry.Numbers(text[:len(text)-1], got[:]) {
 			t.Errorf("%v: %v", want, got)
 		}
-	}
-}
-
-func TestComment(t *testing.T) {
-	lines := strings.Join(Comment("packed", 40), "\n")
-	want := "packed  1 start(6)  7 returned(7)\n        14 touched(7)\n        21 own(to the end)"
-	if lines != want {
-		t.Errorf("%s", lines)
-	}
-	if Comment("nothing", 40) != nil {
-		t.Error("a comment on nothing")
 	}
 }

@@ -18,11 +18,8 @@ import (
 //	cell.date[..i]      "i - 28, i - 13": the same where the string ends at i of another one
 //	head.total.from     203; .to 217; cell.date.from[..i]: i - 28
 //	head.total.at       202: where a column begins, counted from 0, as SETRANGE and GETRANGE do
-//	head.total.end      216: where it ends, likewise
-//	head.total.width    15
 //	head.total.form     its format
 //	head.total.zero     what it is if the number is 0
-//	head.total.blank    as many blanks
 //
 // In place of a column there may be a run of them: head.before..total.
 func Lua(name string) (value string, known bool) {
@@ -81,10 +78,6 @@ func (r run) lua(attribute, index string) (string, bool) {
 		return strconv.Itoa(to), true
 	case "at":
 		return strconv.Itoa(from - 1), true
-	case "end":
-		return strconv.Itoa(to - 1), true
-	case "width":
-		return strconv.Itoa(r.table.Columns[r.first].width()), r.first == r.last
 	case "form":
 		return r.table.forms(r.first, r.last+1), true
 	case "zero":
@@ -96,8 +89,6 @@ func (r run) lua(attribute, index string) (string, bool) {
 			zero += r.table.Columns[i].zero()
 		}
 		return zero, true
-	case "blank":
-		return strings.Repeat(" ", to-from+1), true
 	}
 	return "", false
 }
@@ -106,11 +97,11 @@ func (r run) lua(attribute, index string) (string, bool) {
 func (r run) bounds() (from, to int) {
 	from = r.table.Before + 1
 	for i := range r.first {
-		from += r.table.Columns[i].bytes()
+		from += r.table.Columns[i].width()
 	}
 	to = from - 1
 	for i := r.first; i <= r.last; i++ {
-		to += r.table.Columns[i].bytes()
+		to += r.table.Columns[i].width()
 	}
 	return from, to
 }
@@ -161,13 +152,4 @@ func sum(name string, n int) string {
 		return name + " - " + strconv.Itoa(-n)
 	}
 	return name
-}
-
-// Comment is [Table.Comment] of the table of that name, nil if there is none.
-func Comment(name string, most int) []string {
-	i := slices.IndexFunc(tables, func(t *Table) bool { return t.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return tables[i].Comment(most)
 }
