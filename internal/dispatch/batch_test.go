@@ -23,7 +23,7 @@ import (
 // grounded is a lane that nobody flies: the test moves its batches by itself.
 func grounded(tb testing.TB) *Lane {
 	tb.Helper()
-	e := &Env{Clock: &clock.Clock{Base: time.Now()}, CallTimeout: 100 * time.Millisecond, Closed: new(atomic.Bool)}
+	e := &Env{Ctx: context.Background(), Clock: &clock.Clock{Base: time.Now()}, CallTimeout: 100 * time.Millisecond}
 	var err error
 	if e.Telemetry, err = telemetry.New(e.Clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(),
 		nil); err != nil {

@@ -64,14 +64,13 @@ type Fence interface {
 
 // Env is what the lanes of a process share.
 type Env struct {
+	Ctx         context.Context // ends with the process: calls do then, without their replies
 	Clock       *clock.Clock
 	Telemetry   *telemetry.Telemetry
 	CallTimeout time.Duration
-	Closed      *atomic.Bool // no calls are made any more
 
-	batches sync.Pool // to be used again
-	flights sync.Pool // likewise
-	air     air
+	batches sync.Pool    // to be used again
+	flights sync.Pool    // likewise
 	shed    atomic.Int64 // when a call was shed last
 	parked  parking
 }

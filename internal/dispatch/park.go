@@ -21,8 +21,7 @@ type parking struct {
 // spot is where all calls wait that end in one step.
 type spot struct {
 	step int64
-	over chan struct{}
-	end  func()
+	over <-chan struct{}
 }
 
 // Park keeps a call that was shed for so long, at most a call timeout, or until ctx or the client
@@ -37,22 +36,15 @@ func (e *Env) Park(ctx context.Context, left time.Duration) {
 	}
 	s := e.parked.ring[step%(2*spots)].Load()
 	if s == nil || s.step != step {
-		if s = e.spot(step, time.Duration(step*each-now)); s == nil {
-			return
-		}
-	}
-	done := ctx.Done()
-	if done == nil {
-		<-s.over
-		return
+		s = e.spot(step, time.Duration(step*each-now))
 	}
 	select {
 	case <-s.over:
-	case <-done:
+	case <-ctx.Done():
 	}
 }
 
-// spot makes the spot of a step that ends after so long; nil if the client is closed.
+// spot makes the spot of a step that ends after so long, or with the client.
 func (e *Env) spot(step int64, left time.Duration) *spot {
 	p := &e.parked
 	p.mu.Lock()
@@ -61,12 +53,9 @@ func (e *Env) spot(step int64, left time.Duration) *spot {
 	if s := at.Load(); s != nil && s.step == step {
 		return s
 	}
-	if e.Closed.Load() {
-		return nil
-	}
-	s := &spot{step: step, over: make(chan struct{})}
-	s.end = sync.OnceFunc(func() { close(s.over) })
+	over, end := context.WithCancel(e.Ctx)
+	time.AfterFunc(left, end)
+	s := &spot{step, over.Done()}
 	at.Store(s)
-	time.AfterFunc(left, s.end)
 	return s
 }

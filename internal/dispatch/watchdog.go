@@ -2,9 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"maps"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -23,7 +20,8 @@ type watchdog struct {
 	ended  atomic.Bool
 	over   atomic.Bool // the call was answered, or given up
 	timer  *time.Timer
-	giveUp func() // answers its asks without a reply
+	calm   func() bool // Close rings no more; false: it does already
+	giveUp func()      // answers its asks without a reply
 }
 
 // watch has the watchdog of a call made, which is given up by that.
@@ -38,17 +36,14 @@ func (w *watchdog) begin(now int64, budget time.Duration) {
 	w.over.Store(false)
 	w.at = w.env.Clock.At(now + int64(budget))
 	w.timer.Reset(budget)
-	w.env.air.note(w, true)
-	if w.env.Closed.Load() { // Close may have looked for calls before this one began
-		w.expire()
-	}
+	w.calm = context.AfterFunc(w.env.Ctx, w.ring)
 }
 
 // finish tells that the call has come back, and whether anybody waits for it: its asks are to be
 // answered then. A context that ended cannot be used again.
 func (w *watchdog) finish() (awaited, ended bool) {
-	ended = !w.timer.Stop() || w.ended.Load() // the timer is set twice
-	w.env.air.note(w, false)
+	calm := w.calm()
+	ended = !w.timer.Stop() || !calm || w.ended.Load() // the timer is set twice
 	return w.over.CompareAndSwap(false, true), ended
 }
 
@@ -82,42 +77,4 @@ func (w *watchdog) Err() error {
 		return context.DeadlineExceeded
 	}
 	return nil
-}
-
-// air is the calls with asks that are under way in a process.
-type air struct {
-	mu    sync.Mutex
-	calls map[*watchdog]struct{}
-}
-
-// note notes that a call is under way, or no more.
-func (a *air) note(w *watchdog, flies bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !flies {
-		delete(a.calls, w)
-		return
-	}
-	if a.calls == nil {
-		a.calls = make(map[*watchdog]struct{})
-	}
-	a.calls[w] = struct{}{}
-}
-
-// Abandon ends the calls that are under way without waiting for their replies, and the wait of all
-// that are parked. The client is closed.
-func (e *Env) Abandon() {
-	e.parked.mu.Lock()
-	for i := range e.parked.ring {
-		if s := e.parked.ring[i].Load(); s != nil {
-			s.end()
-		}
-	}
-	e.parked.mu.Unlock()
-	e.air.mu.Lock()
-	all := slices.Collect(maps.Keys(e.air.calls))
-	e.air.mu.Unlock()
-	for _, w := range all {
-		w.ring()
-	}
 }

@@ -70,7 +70,7 @@ func NewProcess(cfg Config, errs Errors, events Events) (*Process, error) {
 		Ctx: p.Context, Clock: &p.Clock, Log: cfg.Logger, Telemetry: p.Telemetry, Prefix: cfg.KeyPrefix,
 		CallTimeout: cfg.CallTimeout, Spawn: p.Spawn, Mistake: errs.Mistake,
 	}, cfg.Nodes)
-	p.Lanes = &dispatch.Env{Clock: &p.Clock, Telemetry: p.Telemetry, CallTimeout: cfg.CallTimeout, Closed: &p.Closed}
+	p.Lanes = &dispatch.Env{Ctx: p.Context, Clock: &p.Clock, Telemetry: p.Telemetry, CallTimeout: cfg.CallTimeout}
 	book := record.NewBook(p.Nodes, fmt.Sprintf("%016x%016x", chance.Uint64(), chance.Uint64()))
 	book.Renamed = p.inBackground(events.Renamed)
 	p.Records = &register.Env{Nodes: p.Nodes, Closed: &p.Closed, Book: book, Takeover: cfg.NodeTimeout > 0,
@@ -85,7 +85,6 @@ func (p *Process) Close() {
 		return
 	}
 	p.Telemetry.Close()
-	p.Lanes.Abandon()
 	p.Nodes.Close()
 	p.tasks.Wait()
 }
