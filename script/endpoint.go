@@ -122,7 +122,7 @@ func (e *Endpoint) sendLoaded(ctx context.Context, number int, keys,
 func (e *Endpoint) load(ctx context.Context, number int, keys, args []string) ([]rueidis.RedisMessage, error) {
 	defer func() { <-e.loading }()
 	reply, err := e.send(ctx, true, &programs[number], keys, args)
-	if err == nil || ran(err) {
+	if err == nil {
 		e.loaded[number].Add(1)
 	}
 	return reply, err
@@ -173,12 +173,6 @@ func countKeys(keys keyNames) int {
 		used++
 	}
 	return used
-}
-
-// ran reports whether err is the script's own answer.
-func ran(err error) bool {
-	var refused *RefusedError
-	return errors.Is(err, ErrForeignState) || errors.Is(err, ErrMalformedReply) || errors.As(err, &refused)
 }
 
 func noScript(err error) bool {
