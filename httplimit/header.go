@@ -23,6 +23,10 @@ const (
 	// XTriple is X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset; Reset is in
 	// seconds from now.
 	XTriple
+	// OpenAI is X-RateLimit-Limit-NAME, X-RateLimit-Remaining-NAME and X-RateLimit-Reset-NAME of
+	// each policy, as OpenAI has them for "requests" and "tokens". Reset is until all is free,
+	// such as 6m0s or 1.5s. A name that cannot be part of a field's is not told.
+	OpenAI
 	// NoFields is none.
 	NoFields
 )
@@ -43,10 +47,11 @@ var triples = map[Fields][3]string{
 // Retry-After if it was refused: what a middleware of this package sets, for handlers that decide
 // by themselves. It changes no other field, and must come before WriteHeader. A Decision of the
 // outage policy has no fields but Retry-After, and that of a limit in Shadow or Off has none. It
-// panics if the name of the policy cannot stand in
-// a header, or p has no Limiter; the name "" means "default".
+// panics if the name of the policy cannot stand in a header, or p has no Limiter; the name "" means
+// "default".
 func Describe(h http.Header, f Fields, p Policy, d shardlimit.Decision) {
-	m := &middleware{Options: Options{Fields: f}, name: quoted(cmp.Or(p.Name, "default"))}
+	p.Name = cmp.Or(p.Name, "default")
+	m := &middleware{Options: Options{Fields: f, Policy: p.Name}, name: quoted(p.Name)}
 	m.describe(h, p.Limiter, &d, 0)
 }
 
@@ -56,6 +61,10 @@ func (m *middleware) describe(h http.Header, limiter Limiter, d *shardlimit.Deci
 		h[retryAfter] = []string{strconv.FormatInt(seconds(max(d.RetryAfter, 1)), 10)}
 	}
 	if d.Degraded || m.Fields == NoFields || lenient(d) {
+		return
+	}
+	if m.Fields == OpenAI {
+		m.openAI(h, limiter, d, ago)
 		return
 	}
 	if m.Fields != Draft {
@@ -74,6 +83,27 @@ func (m *middleware) describe(h http.Header, limiter Limiter, d *shardlimit.Deci
 	}
 	if values[1] != "" {
 		h[rateLimit] = values[1:]
+	}
+}
+
+// openAI sets the three fields of each policy.
+func (m *middleware) openAI(h http.Header, limiter Limiter, d *shardlimit.Decision, ago time.Duration) {
+	names, each := []string{m.Policy}, []shardlimit.Decision{*d}
+	if l, several := limiter.(*Policies); several {
+		names, each = names[:0], l.Each(*d)
+		for _, policy := range l.all {
+			names = append(names, policy.Name)
+		}
+	}
+	for i := range each {
+		said := &each[i]
+		if lenient(said) || !said.Allowed && said.RetryAfter == 0 { // the latter failed
+			continue
+		}
+		reset := max(0, said.ResetAfter-ago+time.Millisecond-1).Truncate(time.Millisecond)
+		h.Set("X-RateLimit-Limit-"+names[i], strconv.FormatInt(said.Limit, 10))
+		h.Set("X-RateLimit-Remaining-"+names[i], strconv.FormatInt(max(said.Remaining, 0), 10))
+		h.Set("X-RateLimit-Reset-"+names[i], reset.String())
 	}
 }
 

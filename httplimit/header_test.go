@@ -14,7 +14,7 @@ func TestDescribeIsWhatTheMiddlewareSays(t *testing.T) {
 	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
 		c := connect()
 		for _, fields := range []httplimit.Fields{httplimit.Draft, httplimit.Triple, httplimit.XTriple,
-			httplimit.NoFields} {
+			httplimit.OpenAI, httplimit.NoFields} {
 			limits := [2]*shardlimit.Limiter{}
 			for i, name := range []string{"by the middleware ", "by the handler "} {
 				var err error
@@ -35,6 +35,7 @@ func TestDescribeIsWhatTheMiddlewareSays(t *testing.T) {
 				httplimit.Describe(said, fields, httplimit.Policy{Limiter: limits[1]}, d)
 				for _, name := range []string{"RateLimit", "RateLimit-Policy", "RateLimit-Limit", "RateLimit-Remaining",
 					"RateLimit-Reset", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
+					"X-RateLimit-Limit-Default", "X-RateLimit-Remaining-Default", "X-RateLimit-Reset-Default",
 					"Retry-After"} {
 					if got, want := said.Get(name), w.Header().Get(name); got != want {
 						t.Errorf("%v: %s is %q, of the middleware %q", fields, name, got, want)

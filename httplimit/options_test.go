@@ -43,11 +43,14 @@ func TestACostOfNothingAsksNobodyAndOneTooHighIsRefusedAsChosen(t *testing.T) {
 }
 
 func TestFieldsThatCanBeChosen(t *testing.T) {
-	l := &says{d: shardlimit.Decision{Limit: 10, RetryAfter: 1500 * time.Millisecond}}
+	l := &says{d: shardlimit.Decision{Limit: 10, RetryAfter: 1500 * time.Millisecond,
+		ResetAfter: 90*time.Second + 1001*time.Microsecond}}
 	for fields, want := range map[httplimit.Fields]map[string]string{
-		httplimit.Draft:    {"RateLimit-Policy": `"default";q=10`, "RateLimit": `"default";r=0;t=2`},
-		httplimit.Triple:   {"RateLimit-Limit": "10", "RateLimit-Remaining": "0", "RateLimit-Reset": "2"},
-		httplimit.XTriple:  {"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "2"},
+		httplimit.Draft:   {"RateLimit-Policy": `"default";q=10`, "RateLimit": `"default";r=0;t=2`},
+		httplimit.Triple:  {"RateLimit-Limit": "10", "RateLimit-Remaining": "0", "RateLimit-Reset": "2"},
+		httplimit.XTriple: {"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "2"},
+		httplimit.OpenAI: {"X-RateLimit-Limit-Default": "10", "X-RateLimit-Remaining-Default": "0",
+			"X-RateLimit-Reset-Default": "1m30.002s"},
 		httplimit.NoFields: {},
 	} {
 		h := get(httplimit.New(httplimit.One(l), httplimit.Options{Fields: fields})(ok)).Header()

@@ -25,7 +25,8 @@ type Policies struct {
 }
 
 // All returns limits that a request must pass together. Answers tell q and w of each, and r and t:
-// what it has left, and until when. Triple and XTriple tell of the one that has least left.
+// what it has left, and until when. OpenAI tells of each, too. Triple and XTriple tell of the one
+// that has least left.
 //
 // A Chooser may make it for each request, such as one limit for all and one for the user, or so
 // many requests and so many tokens. It panics if a Limiter is nil, or a name is empty, has been

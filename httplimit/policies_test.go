@@ -54,3 +54,32 @@ func TestAPolicyWithPermitsOfItsOwn(t *testing.T) {
 		used("waited again", 2, 130)
 	})
 }
+
+// OpenAI's fields tell of each policy that refuses anybody, also when one refuses.
+func TestFieldsOfOpenAITellOfEachPolicy(t *testing.T) {
+	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
+		c := connect()
+		all := httplimit.All(
+			httplimit.Policy{Name: "requests", Permits: 1,
+				Limiter: declared(t, c, "r", shardlimit.Enforced, shardlimit.PerMinute(60))},
+			httplimit.Policy{Name: "tokens",
+				Limiter: declared(t, c, "t", shardlimit.Enforced, shardlimit.PerMinute(900))},
+			httplimit.Policy{Name: "watched",
+				Limiter: declared(t, c, "w", shardlimit.Shadow, shardlimit.PerMinute(1))})
+		h := httplimit.New(httplimit.One(all), httplimit.Options{Fields: httplimit.OpenAI,
+			Cost: func(*http.Request) int64 { return 600 }})(http.NotFoundHandler())
+		for i, status := range []int{http.StatusNotFound, http.StatusTooManyRequests} {
+			w := get(h)
+			if w.Code != status {
+				t.Errorf("status %d, want %d", w.Code, status)
+			}
+			for name, want := range map[string]string{"Limit-Requests": "60", "Remaining-Requests": "59",
+				"Reset-Requests": "1m0s", "Limit-Tokens": "900", "Remaining-Tokens": "300", "Reset-Tokens": "1m0s",
+				"Limit-Watched": "", "Remaining": "", "Limit": ""} {
+				if got := w.Header().Get("X-RateLimit-" + name); got != want {
+					t.Errorf("answer %d: X-RateLimit-%s is %q, want %q", i, name, got, want)
+				}
+			}
+		}
+	})
+}
