@@ -285,3 +285,96 @@ func TestFleetKeepsAPause(t *testing.T) {
 		t.Errorf("%d calls, it says %q", calls.Load(), out)
 	}
 }
+
+// finish runs a program to its end and returns what it wrote.
+func finish(t *testing.T, program string, env ...string) string {
+	t.Helper()
+	folder, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(folder, program))
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v: %s", program, err, out)
+	}
+	return string(out)
+}
+
+// The proxy answers as OpenAI does, gives back what an estimate had too much, and says which limit
+// refused.
+func TestProxyCountsRequestsAndTokens(t *testing.T) {
+	soon(t, "a machine that is quick enough for the call timeout", func() bool {
+		_, redis := start(t)
+		out := finish(t, "llmproxy", redis)
+		if strings.Contains(out, "503 Service Unavailable") {
+			return false
+		}
+		answers := strings.Split(out, "HTTP/1.1 ")[1:]
+		if len(answers) != 63 {
+			t.Fatalf("%d answers: %s", len(answers), out)
+		}
+		for i, want := range map[int][]string{
+			0:  {"200 OK", "Limit-Requests: 60", "Remaining-Requests: 59", "Reset-Requests: ", "Limit-Tokens: 90000"},
+			59: {"200 OK", "Remaining-Requests: 0", "Remaining-Tokens: 15196"}, // 59 are settled
+			60: {"429 Too", "Retry-After: ", "Remaining-Requests: 0", "\r\n\r\nrequests: full"},
+			61: {"200 OK", "Remaining-Requests: 59", "Remaining-Tokens: 996"}, // another customer
+			62: {"429 Too", "Retry-After: ", "Remaining-Tokens: 88800", "\r\n\r\ntokens: full"},
+		} {
+			for _, text := range want {
+				if !strings.Contains(answers[i], text) {
+					t.Errorf("answer %d has no %q: %s", i, text, answers[i])
+				}
+			}
+		}
+		return true
+	})
+}
+
+// The crawler reads every page, also that of the host which asks for a pause first.
+func TestCrawlerReadsEveryHost(t *testing.T) {
+	_, redis := start(t)
+	out := finish(t, "crawler", redis)
+	if !strings.Contains(out, "pages: 5000 in ") || !strings.Contains(out, "answers 429: 1\n") ||
+		strings.Count(out, "nobody of the fleet calls it") != 1 {
+		t.Error(out)
+	}
+}
+
+// Two machines together run 40 downloads at once and no more, also those that take longer than a
+// slot is held without Extend.
+func TestSlotsHoldOverAllMachines(t *testing.T) {
+	_, redis := start(t)
+	var mu sync.Mutex
+	running, most := 0, 0
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		count := func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			running += n
+			most = max(most, running)
+		}
+		count(1)
+		defer count(-1)
+		select {
+		case <-time.After(4 * time.Second):
+		case <-r.Context().Done():
+		}
+	}))
+	defer server.Close()
+	var machines sync.WaitGroup
+	for range 2 {
+		machines.Go(func() {
+			if out := finish(t, "slots", redis, "URL="+server.URL); !strings.Contains(out, "are done: 60\n") {
+				t.Error(out)
+			}
+		})
+	}
+	machines.Wait()
+	if most != 40 {
+		t.Errorf("%d downloads ran at once, want 40", most)
+	}
+}
