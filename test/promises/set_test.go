@@ -355,7 +355,8 @@ func TestABlockedKeyHoldsNothingOfABroadLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, nodes := limittest.BubbledNodes(t, 1)
 		c := f.Client(t)
-		users, all := limittest.Family(t, c, "users", shardlimit.PerHour(1)), limittest.Limiter(t, c, "all", shardlimit.PerHour(100))
+		users := limittest.Family(t, c, "users", shardlimit.PerHour(1))
+		all := limittest.Limiter(t, c, "all", shardlimit.PerHour(100))
 		set := shardlimit.All(users.Limiter("ann").N(1), all.N(1))
 		before := int64(0)
 		for i := range 20 {

@@ -70,7 +70,8 @@ func TestATriedReleaseInstalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
-		"say.cdx.json": "pkg:golang/example.org/say@v0.3.0?type=module", "cmd-say.cdx.json": "pkg:golang/example.org/say@v0.3.0",
+		"say.cdx.json":     "pkg:golang/example.org/say@v0.3.0?type=module",
+		"cmd-say.cdx.json": "pkg:golang/example.org/say@v0.3.0",
 	} {
 		text, err := os.ReadFile(filepath.Join(bills, file))
 		if err != nil || !strings.Contains(string(text), want) || !strings.Contains(string(text), `"CycloneDX"`) {

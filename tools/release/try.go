@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// try makes the release in a clone, and installs it where nothing else is. A folder in sbom gets the
-// bill of materials of each module.
+// try makes the release in a clone, and installs it where nothing else is. A folder in sbom gets
+// the bill of materials of each module.
 func try(ctx context.Context, root, version string, build bool, sbom string, out io.Writer) error {
 	work, err := os.MkdirTemp("", "release")
 	if err != nil {
