@@ -135,41 +135,50 @@ func (s *Slot) Extend(ctx context.Context) error {
 	case s.d.rarely().engine != nil:
 		return c.Process.Plainly(register.Unavailable(errOwnSlot))
 	case len(parts) > 0:
-		was, old := parts[0], t.request(parts[0].Seat, 0).SettleRequest
-		seat, err := c.follow(ctx, r, was.Seat)
-		if err != nil {
+		if err := s.renew(ctx, t, parts[0], r, since); err != nil {
 			return err
 		}
-		charged, err := seat.Settle(ctx, script.SettleRequest{Charge: 1, Owed: of.Owed()})
-		if err != nil {
-			return c.Failed(seat.Lane, err)
-		}
-		if charged.Granted == 0 {
-			s.end(true)
-			return limit.ErrSlotLost
-		}
-		var d Decision
-		d.addPart(dispatch.Part{Seat: seat, At: charged.At, N: 1}, c.OwnTicket())
-		d.Target, d.until = c, c.Process.Now()+int64(of.Memory())
-		if charged.Target == 0 && r != nil && c.Record().Until(r.Layout.Epoch, now) == 0 {
-			// It was left long ago, so what it has may be forgotten soon.
-			c.HandBack(ctx, d, since)
-			return c.Failed(seat.Lane, errMoved)
-		}
-		old.Back, old.At = 1, was.At
-		back, err := was.Seat.Settle(ctx, old)
-		gone := back.Back == 0
-		if err != nil {
-			gone = c.Process.Clock.Elapsed() >= s.until
-		}
-		if gone {
-			c.HandBack(ctx, d, since) // somebody else may have it
-			s.end(true)
-			return limit.ErrSlotLost
-		}
-		s.d = d
 	}
 	s.until = now + clock.Elapsed(of.Per)
+	return nil
+}
+
+// renew charges a permit dated now, and gives back the one that the slot has. s.mu is held.
+func (s *Slot) renew(ctx context.Context, t settlement, was dispatch.Part, r *limit.Routes, since int64) error {
+	c := s.target
+	of, old := c.LimitOf(r), t.request(was.Seat, 0).SettleRequest
+	seat, err := c.follow(ctx, r, was.Seat)
+	if err != nil {
+		return err
+	}
+	charged, err := seat.Settle(ctx, script.SettleRequest{Charge: 1, Owed: of.Owed()})
+	if err != nil {
+		return c.Failed(seat.Lane, err)
+	}
+	if charged.Granted == 0 {
+		s.end(true)
+		return limit.ErrSlotLost
+	}
+	var d Decision
+	d.addPart(dispatch.Part{Seat: seat, At: charged.At, N: 1}, c.OwnTicket())
+	d.Target, d.until = c, c.Process.Now()+int64(of.Memory())
+	if charged.Target == 0 && r != nil && c.Record().Until(r.Layout.Epoch, c.Process.Clock.ElapsedAt(since)) == 0 {
+		// It was left long ago, so what it has may be forgotten soon.
+		c.HandBack(ctx, d, since)
+		return c.Failed(seat.Lane, errMoved)
+	}
+	old.Back, old.At = 1, was.At
+	back, err := was.Seat.Settle(ctx, old)
+	gone := back.Back == 0
+	if err != nil {
+		gone = c.Process.Clock.Elapsed() >= s.until
+	}
+	if gone {
+		c.HandBack(ctx, d, since) // somebody else may have it
+		s.end(true)
+		return limit.ErrSlotLost
+	}
+	s.d = d
 	return nil
 }
 
