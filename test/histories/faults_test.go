@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/node"
 )
 
 // This file is about what happens to processes, nodes and the ways between them.
@@ -62,6 +63,28 @@ func (w *world) lost() {
 		l.unrecorded = true
 	}
 	w.forget()
+}
+
+// reborn allows for a shard that is flushed soon after a change, while no majority of the records can
+// be read: a process that relies on the layout before has it begin as it was under that. Of a flush
+// the server tells nothing, so it is no loss of memory for who had not used the shard just before.
+func (w *world) reborn() {
+	unread := len(w.forgetful)
+	for i, n := range w.nodes {
+		if n.downUntil > w.now() && !w.forgetful[i] {
+			unread++
+		}
+	}
+	if !w.flushed || unread < 2 {
+		return
+	}
+	for _, l := range w.limit {
+		for _, v := range l.versions {
+			if v.ended > 0 && w.now()-v.ended < int64(node.Relied+time.Second) {
+				v.ended = 0
+			}
+		}
+	}
 }
 
 // shortest is the shortest window of the limit so far.
@@ -152,9 +175,10 @@ func (w *world) flush(s step) {
 	for _, i := range w.chosen(s.Node) {
 		n := w.nodes[i]
 		n.server.Flush()
-		w.forgetful[i] = true
+		w.forgetful[i], w.flushed = true, true
 	}
 	w.forgot()
+	w.reborn()
 	w.event("flush")
 }
 
@@ -220,6 +244,7 @@ func (w *world) down(s step) {
 		n.downUntil = max(n.downUntil, w.now()+int64(s.For))
 	}
 	w.trouble()
+	w.reborn()
 	w.event("down")
 }
 

@@ -31,6 +31,7 @@ type world struct {
 
 	stepped   map[int]bool // nodes whose clocks made a step
 	forgetful map[int]bool // nodes that lost records
+	flushed   bool         // one of them without a restart
 	shrunk    bool         // there were fewer nodes than three for the records
 
 	mu       sync.Mutex
