@@ -65,8 +65,8 @@ func (w *world) lost() {
 	w.forget()
 }
 
-// reborn allows for a shard that is flushed soon after a change, while no majority of the records can
-// be read: a process that relies on the layout before has it begin as it was under that. Of a flush
+// reborn allows for a shard that is flushed soon after a change, while no majority of the records
+// can be read: a process that relies on the layout before has it begin as it was. Of a flush
 // the server tells nothing, so it is no loss of memory for who had not used the shard just before.
 func (w *world) reborn() {
 	unread := len(w.forgetful)
