@@ -40,7 +40,8 @@ func open(ctx context.Context, cmd *cli.Command, client *shardlimit.Client, name
 	return family.Limiter(cmd.String("key")), nil
 }
 
-// untouched is an error if --key names a key of which nothing is in use: as a rule it is misspelt.
+// untouched returns an error if nothing of the key that --key names is in use. Most such keys are
+// misspelt.
 func untouched(cmd *cli.Command, s shardlimit.State) error {
 	in := func(sh shardlimit.ShardState) bool { return sh.Err != nil || sh.Quarantine > 0 }
 	if !cmd.IsSet("key") || s.Used > 0 || s.ResetAfter > 0 || slices.ContainsFunc(s.Shards, in) ||

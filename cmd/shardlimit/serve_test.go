@@ -89,7 +89,7 @@ func text(t *testing.T, from io.Reader) string {
 	return string(b)
 }
 
-// Who is refused most is told to those who may ask, if that is wanted.
+// With --denied, serve tells callers with the token which keys are refused most.
 func TestServeTellsWhoIsRefused(t *testing.T) {
 	_, quiet := startServe(t, "--embedded", "--per-key", "users=1/h")
 	if code, text := fetch(t, quiet+"/v1/denied"); code != 404 {

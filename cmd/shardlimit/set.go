@@ -19,7 +19,7 @@ const rateHelp = "`RATE` as NUMBER/TIME: 500/s, 30/m, 100/10s, 20/100ms"
 
 const setHelp = `Every process that uses the limit follows within its next call, and what was
 used stays counted. Every window that begins after the command has ended
-obeys the new limit. What no flag names stays as it is.
+obeys the new limit. The limit keeps what no flag names.
 
 A family is changed, not created. Its processes follow within 2 seconds of
 use. A key whose calls bring a limit of their own keeps that.

@@ -80,7 +80,7 @@ func attend(c Crowd, orders *json.Decoder, replies *json.Encoder) error {
 	if err := orders.Decode(&o); err != nil || o.Begin == 0 {
 		return errors.Join(errors.New("not ordered to begin"), err)
 	}
-	g := &gatherer{c: &c, begin: o.Begin}
+	g := &gatherer{c: &c, begin: o.Begin, now: history.Now}
 	var members sync.WaitGroup
 	for i, m := range c.Members {
 		members.Go(func() {
@@ -98,7 +98,8 @@ func attend(c Crowd, orders *json.Decoder, replies *json.Encoder) error {
 // gatherer collects what became of the members' calls.
 type gatherer struct {
 	c     *Crowd
-	begin int64 // by history.Now
+	begin int64        // by now
+	now   func() int64 // history.Now, ns
 
 	mu sync.Mutex
 	Gathering
@@ -151,9 +152,9 @@ func (g *gatherer) play(ctx context.Context, m Member, t take) {
 }
 
 func (g *gatherer) call(ctx context.Context, trail *Trail, t take, n int64) {
-	at := history.Now()
+	at := g.now()
 	granted, err := t(ctx, n)
-	end := history.Now()
+	end := g.now()
 	if err != nil {
 		g.fail(n-granted, err)
 	}
@@ -207,9 +208,9 @@ func (g *gatherer) loop(ctx context.Context, m Member, caller int, w wait) (take
 			}
 			longest = max(longest, -g.until(due))
 		}
-		asked := history.Now()
+		asked := g.now()
 		granted := g.wait(ctx, w)
-		answered := history.Now()
+		answered := g.now()
 		if m.Work == 0 { // what it wants is known
 			takes = append(takes, g.taken(asked, answered, 0, granted))
 			continue
@@ -240,7 +241,7 @@ func (g *gatherer) wait(ctx context.Context, w wait) int64 {
 
 // until is how long it still is until a time since the beginning.
 func (g *gatherer) until(at time.Duration) time.Duration {
-	return time.Duration(g.begin + int64(at) - history.Now())
+	return time.Duration(g.begin + int64(at) - g.now())
 }
 
 func (g *gatherer) fail(calls int64, err error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/history"
@@ -59,7 +60,7 @@ func TestArrivals(t *testing.T) {
 func TestPlayIsSteady(t *testing.T) {
 	const rate = 4000
 	c := Crowd{Tick: 5 * time.Millisecond, For: 100 * time.Millisecond, Seed: 4}
-	g := &gatherer{c: &c, begin: history.Now()}
+	g := &gatherer{c: &c, begin: history.Now(), now: history.Now}
 	g.play(t.Context(), Member{Rate: rate, Even: true},
 		func(_ context.Context, n int64) (int64, error) { return n, nil })
 	calls := g.Unsent
@@ -135,36 +136,39 @@ func TestMissed(t *testing.T) {
 // TestEmploy: between two permits a caller works as long as it was to, and asks for one permit at a
 // time; when its time is over it gives up. It wants what it asks for and what it misses.
 func TestEmploy(t *testing.T) {
-	const waits = 3 * time.Millisecond
-	c := Crowd{Permits: 100, Per: time.Second, Tick: 10 * time.Millisecond, For: 100 * time.Millisecond, Seed: 2}
-	m := Member{Callers: 1, Work: 4 * time.Millisecond, From: 10 * time.Millisecond, Index: 3}
-	g := &gatherer{c: &c, begin: history.Now()}
-	g.employ(t.Context(), m, func(ctx context.Context) error { time.Sleep(waits); return ctx.Err() })
-	if len(g.Trails) != 1 || g.Trails[0].Index != m.Index || g.Failed != 0 {
-		t.Fatalf("%d trails, %d calls failed (%s)", len(g.Trails), g.Failed, g.Err)
-	}
-	var (
-		work         = m.work(c.Seed, 0)
-		least, spent = m.From.Microseconds(), int64(0)
-		missed, last int64
-	)
-	for _, take := range g.Trails[0].Takes {
-		if take.Wanted != 1 {
-			t.Fatalf("wants %d permits at once", take.Wanted)
+	synctest.Test(t, func(t *testing.T) {
+		now := func() int64 { return time.Now().UnixNano() }
+		const waits = 3 * time.Millisecond
+		c := Crowd{Permits: 100, Per: time.Second, Tick: 10 * time.Millisecond, For: 100 * time.Millisecond, Seed: 2}
+		m := Member{Callers: 1, Work: 4 * time.Millisecond, From: 10 * time.Millisecond, Index: 3}
+		g := &gatherer{c: &c, begin: now(), now: now}
+		g.employ(t.Context(), m, func(ctx context.Context) error { time.Sleep(waits); return ctx.Err() })
+		if len(g.Trails) != 1 || g.Trails[0].Index != m.Index || g.Failed != 0 {
+			t.Fatalf("%d trails, %d calls failed (%s)", len(g.Trails), g.Failed, g.Err)
 		}
-		if take.Granted == 0 && take.End-take.At < waits.Microseconds() {
-			missed++
-			continue
+		var (
+			work         = m.work(c.Seed, 0)
+			least, spent = m.From.Microseconds(), int64(0)
+			missed, last int64
+		)
+		for _, take := range g.Trails[0].Takes {
+			if take.Wanted != 1 {
+				t.Fatalf("wants %d permits at once", take.Wanted)
+			}
+			if take.Granted == 0 && take.End-take.At < waits.Microseconds() {
+				missed++
+				continue
+			}
+			if least += work().Microseconds(); take.At < least-100 || take.At < last-1 {
+				t.Errorf("asked at %d, should have worked until %d, and the last permit came at %d", take.At, least, last)
+			}
+			least, last = least+waits.Microseconds(), take.End
+			spent += take.End - take.At
 		}
-		if least += work().Microseconds(); take.At < least-100 || take.At < last-1 {
-			t.Errorf("asked at %d, should have worked until %d, and the last permit came at %d", take.At, least, last)
+		if due := spent / m.Work.Microseconds(); missed < due-1 || missed > due {
+			t.Errorf("missed %d permits in %d us, about %d are due", missed, spent, due)
 		}
-		least, last = least+waits.Microseconds(), take.End
-		spent += take.End - take.At
-	}
-	if due := spent / m.Work.Microseconds(); missed < due-1 || missed > due {
-		t.Errorf("missed %d permits in %d us, about %d are due", missed, spent, due)
-	}
+	})
 }
 
 // TestEmployIdlers: callers that do not work ask until no more comes, and are not
@@ -172,7 +176,7 @@ func TestEmploy(t *testing.T) {
 func TestEmployIdlers(t *testing.T) {
 	const permits, callers = 20, 4
 	c := Crowd{Permits: 100, Per: time.Second, Tick: 10 * time.Millisecond, For: time.Minute}
-	g := &gatherer{c: &c, begin: history.Now()}
+	g := &gatherer{c: &c, begin: history.Now(), now: history.Now}
 	ctx, cancel := context.WithCancel(t.Context())
 	var calls atomic.Int64
 	g.employ(ctx, Member{Callers: callers}, func(ctx context.Context) error {
@@ -194,7 +198,7 @@ func TestEmployIdlers(t *testing.T) {
 // TestEmployFails: a call that fails is counted, and its caller goes on.
 func TestEmployFails(t *testing.T) {
 	c := Crowd{Permits: 100, Per: time.Second, Tick: 10 * time.Millisecond, For: time.Minute}
-	g := &gatherer{c: &c, begin: history.Now()}
+	g := &gatherer{c: &c, begin: history.Now(), now: history.Now}
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
 	g.employ(ctx, Member{Callers: 1}, func(context.Context) error {

@@ -96,7 +96,7 @@ func (d *Denied) turn(began time.Time) []Limit {
 	return told(d.former, nil, InLog)
 }
 
-// Log writes a line for each limit of which calls were refused, once a period, until ctx ends.
+// Log writes a line for each limit that refused calls, once a period. It returns when ctx ends.
 func (d *Denied) Log(ctx context.Context, log *slog.Logger) {
 	tick := time.NewTicker(Period)
 	defer tick.Stop()

@@ -13,8 +13,8 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// What was refused is told for a period at least, and not for more than two; the log has a line for
-// each limit and period.
+// A refusal is told for one period at least and for two at most. The log has a line for each limit
+// and period.
 func TestDeniedForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -70,8 +70,8 @@ func check(t *testing.T, what string, got []Key, truth map[string]int64, calls i
 	}
 }
 
-// Who surely came most stands first, and not who has the counter of somebody else. Only so many are
-// told.
+// The key that surely came most often stands first. One that took over the counter of another key
+// stands behind it. No more keys are told than were asked for.
 func TestTopIsInOrder(t *testing.T) {
 	s := &sketch{}
 	add := func(key string, times int) {
