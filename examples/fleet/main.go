@@ -18,7 +18,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	nodes := must(shardlimit.ParseNodes(os.Getenv("REDIS"))) // redis-a:6379,redis-b:6379
-	client := must(shardlimit.New(shardlimit.Config{Nodes: nodes, OnOutage: shardlimit.WaitOut, Logger: slog.Default()}))
+	client := must(shardlimit.New(shardlimit.Config{
+		Nodes: nodes, OnOutage: shardlimit.WaitOut, Logger: slog.Default()}))
 	defer client.Close()
 	hosts := must(client.Family(ctx, "calls", shardlimit.PerSecond(50))) // to each host, from the whole fleet
 	pauses := must(httplimit.SharedPauses(ctx, client, "pauses", 5*time.Minute))

@@ -15,7 +15,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	nodes := must(shardlimit.ParseNodes(os.Getenv("REDIS"))) // redis-a:6379,redis-b:6379
-	client := must(shardlimit.New(shardlimit.Config{Nodes: nodes, OnOutage: shardlimit.WaitOut, Logger: slog.Default()}))
+	client := must(shardlimit.New(shardlimit.Config{
+		Nodes: nodes, OnOutage: shardlimit.WaitOut, Logger: slog.Default()}))
 	defer client.Close()
 	pulls := must(client.Limiter(ctx, "pulls", shardlimit.PerSecond(2000)))
 	for {

@@ -72,6 +72,18 @@ func TestNoTableHasAGap(t *testing.T) {
 	}
 }
 
+// A comment that begins a line ends the paragraph above it, so a figure would stand on a line of its
+// own.
+func TestNoFigureBreaksItsSentence(t *testing.T) {
+	t.Chdir("../..")
+	begins := regexp.MustCompile(`(?m)^[^|\n].*\n {0,3}(<!-- bench .*-->.*)$`)
+	for _, page := range append(documents(t), "../README.md") {
+		for _, figure := range begins.FindAllStringSubmatch(document(t, page), -1) {
+			t.Errorf("%s: a word must stand before %s", page, figure[1])
+		}
+	}
+}
+
 // Each page is found from the table of contents.
 func TestTheTableOfContentsIsWhole(t *testing.T) {
 	t.Chdir("../..")
