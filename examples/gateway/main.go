@@ -18,7 +18,7 @@ func main() {
 		OnOutage: shardlimit.FailLocal, Participants: 20})) // in an outage each enforces a 20th
 	addresses := must(client.Family(context.Background(), "addresses", shardlimit.PerMinute(1200)))
 	keys := must(client.Family(context.Background(), "api-keys", shardlimit.PerMinute(600)))
-	// By address first: keys may be made up.
+	// Keys may be made up.
 	first := httplimit.New(httplimit.PerKey(addresses, httplimit.RemoteIP), httplimit.Options{})
 	limit := httplimit.New(httplimit.PerKey(keys, httplimit.Header("X-API-Key")), httplimit.Options{})
 	http.Handle("POST /orders", first(limit(http.HandlerFunc(orders))))
