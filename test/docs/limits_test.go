@@ -72,8 +72,7 @@ func TestNoTableHasAGap(t *testing.T) {
 	}
 }
 
-// A comment that begins a line ends the paragraph above it, so a figure would stand on a line of its
-// own.
+// A comment that begins a line ends the paragraph above it, so a figure would stand by itself.
 func TestNoFigureBreaksItsSentence(t *testing.T) {
 	t.Chdir("../..")
 	begins := regexp.MustCompile(`(?m)^[^|\n].*\n {0,3}(<!-- bench .*-->.*)$`)
