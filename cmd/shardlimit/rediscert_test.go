@@ -15,7 +15,7 @@ import (
 func TestRedisWithTLS(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCertificates(t)
-	_, address := redistest.StandaloneTLS(t, c)
+	address := redistest.Standalone(t, redistest.TLS(t, c)).Addr()
 	all := []string{"--redis", "n=rediss://" + address, "--prefix", redistest.Prefix(t)}
 	set := []string{"set", "mails", "--rate", "5/m"}
 	ca, cert, key := []string{"--tls-ca", c.CA}, []string{"--tls-client-cert", c.Cert}, []string{"--tls-client-key",

@@ -4,14 +4,16 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -72,16 +74,32 @@ func writePEM(tb testing.TB, file, kind string, content []byte) {
 	}
 }
 
-// StandaloneTLS starts a server that also listens with TLS, on the address returned. It wants a
-// certificate of every client.
-func StandaloneTLS(tb testing.TB, c Certificates, opts ...Option) (s *Server, address string) {
+// TLS has a server, or the nodes of a cluster, talk TLS alone, and want a certificate of whoever
+// comes. Configurations of clients that this package makes have one.
+func TLS(tb testing.TB, c Certificates) Option {
 	tb.Helper()
-	port, err := reservePort()
+	own, err := tls.LoadX509KeyPair(c.Cert, c.Key)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { releasePort(port) })
-	s = Standalone(tb, append(opts, Args("--tls-port", strconv.Itoa(port), "--tls-cert-file", c.Cert,
-		"--tls-key-file", c.Key, "--tls-ca-cert-file", c.CA))...)
-	return s, net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	ca, err := os.ReadFile(c.CA)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(ca)
+	client := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own}, RootCAs: trusted}
+	return func(o *config) {
+		o.tls = client
+		o.args = append(o.args, "--tls-cert-file", c.Cert, "--tls-key-file", c.Key, "--tls-ca-cert-file", c.CA,
+			"--tls-cluster", "yes", "--tls-replication", "yes")
+	}
+}
+
+// HasTLS reports whether the program of the servers was built with TLS.
+func HasTLS(tb testing.TB) bool {
+	tb.Helper()
+	// One that was says that it lacks a certificate, and others that they lack TLS. Both end.
+	text, err := exec.Command(serverProgram(tb), "--port", "0", "--tls-port", "1").CombinedOutput()
+	return err != nil && strings.Contains(string(text), "tls-cert-file")
 }

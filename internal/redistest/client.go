@@ -10,6 +10,7 @@ import (
 func (s *Server) ClientOption() rueidis.ClientOption {
 	return Slim(rueidis.ClientOption{
 		InitAddress:       []string{s.Addr()},
+		TLSConfig:         s.tls,
 		ForceSingleClient: true,
 		DisableCache:      true,
 	})

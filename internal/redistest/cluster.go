@@ -259,7 +259,7 @@ func (c *Cluster) Replicas(i int) []*Server {
 
 // ClientOption is a rueidis configuration for the whole cluster.
 func (c *Cluster) ClientOption() rueidis.ClientOption {
-	return Slim(rueidis.ClientOption{InitAddress: c.Addrs(), DisableCache: true})
+	return Slim(rueidis.ClientOption{InitAddress: c.Addrs(), TLSConfig: c.servers[0].tls, DisableCache: true})
 }
 
 // Client returns a client of the cluster. tb closes it.

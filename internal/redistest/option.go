@@ -1,14 +1,17 @@
 package redistest
 
+import "crypto/tls"
+
 // Option changes how a server is started.
 type Option func(*config)
 
 type config struct {
 	persistent bool
 	args       []string
-	clock      string     // the library that lets its clock be set; empty: none
-	namespace  *namespace // nil: none of its own
-	all        []string   // the command line without address and directory
+	clock      string      // the library that lets its clock be set; empty: none
+	namespace  *namespace  // nil: none of its own
+	tls        *tls.Config // of its clients; nil: it talks plain text
+	all        []string    // the command line without address and directory
 }
 
 // Persistent makes the server keep its data over Kill and Restart: every write

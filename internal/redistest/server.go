@@ -134,8 +134,11 @@ func portLost(log string) bool {
 // startLocked starts the process on s.port and waits until it serves.
 func (s *Server) startLocked() error {
 	program, before := s.command()
-	args := append(slices.Concat(before, s.all), "--port", strconv.Itoa(s.port),
-		"--bind", s.host(), "--dir", s.dir, "--daemonize", "no")
+	port := []string{"--port", strconv.Itoa(s.port)}
+	if s.tls != nil {
+		port = []string{"--port", "0", "--tls-port", strconv.Itoa(s.port)}
+	}
+	args := append(slices.Concat(before, s.all, port), "--bind", s.host(), "--dir", s.dir, "--daemonize", "no")
 	env, err := s.environment()
 	if err != nil {
 		return err
@@ -159,7 +162,7 @@ func (s *Server) startLocked() error {
 // probeLocked opens the administrative connection if our process, and not a
 // stranger on the same port, answers and has loaded its data.
 func (s *Server) probeLocked(ctx context.Context) error {
-	client, err := rueidis.NewClient(adminOption(s.Addr()))
+	client, err := rueidis.NewClient(s.adminOption())
 	if err != nil {
 		return err
 	}
@@ -178,9 +181,10 @@ func (s *Server) probeLocked(ctx context.Context) error {
 	return err
 }
 
-func adminOption(addr string) rueidis.ClientOption {
+func (s *Server) adminOption() rueidis.ClientOption {
 	opt := rueidis.ClientOption{
-		InitAddress:       []string{addr},
+		InitAddress:       []string{s.Addr()},
+		TLSConfig:         s.tls,
 		ForceSingleClient: true,
 		DisableCache:      true,
 		DisableRetry:      true,
