@@ -96,11 +96,8 @@ func dialable(o rueidis.ClientOption) error {
 		return nil
 	}
 	for _, address := range o.InitAddress {
-		if strings.HasPrefix(address, "/") {
-			continue // a Unix socket
-		}
 		if _, port, err := net.SplitHostPort(address); err != nil || port == "" || strings.Contains(address, "://") {
-			return fmt.Errorf("the address %q is not host:port (rueidis.ParseURL reads a URL)", address)
+			return fmt.Errorf("the address %q is not host:port (rueidis.ParseURL reads a URL, also unix://)", address)
 		}
 	}
 	return nil
