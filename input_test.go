@@ -37,12 +37,12 @@ func TestNewRefusesAConfigThatCannotWork(t *testing.T) {
 		"no port":       node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{"localhost:"} }),
 		"a " +
 			"URL": node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{"redis://localhost:6379"} }),
-		"Unix socket that nobody dials": node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{"/tmp/redis.sock"} }),
-		"no address":                    node(func(n *shardlimit.Node) { n.Redis.InitAddress = nil }),
-		"NaN":                           node(func(n *shardlimit.Node) { n.Weight = math.NaN() }),
-		"negative number of processes":  with(func(c *shardlimit.Config) { c.Participants = -1 }),
-		"negative weight":               node(func(n *shardlimit.Node) { n.Weight = -1 }),
-		"infinite weight":               node(func(n *shardlimit.Node) { n.Weight = math.Inf(1) }),
+		"path":                         node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{"/r.sock"} }),
+		"no address":                   node(func(n *shardlimit.Node) { n.Redis.InitAddress = nil }),
+		"NaN":                          node(func(n *shardlimit.Node) { n.Weight = math.NaN() }),
+		"negative number of processes": with(func(c *shardlimit.Config) { c.Participants = -1 }),
+		"negative weight":              node(func(n *shardlimit.Node) { n.Weight = -1 }),
+		"infinite weight":              node(func(n *shardlimit.Node) { n.Weight = math.Inf(1) }),
 		"long node name": node(func(n *shardlimit.Node) {
 			n.Name = strings.Repeat("n",
 				shardlimit.MaxName+1)

@@ -97,7 +97,7 @@ func dialable(o rueidis.ClientOption) error {
 	}
 	for _, address := range o.InitAddress {
 		if _, port, err := net.SplitHostPort(address); err != nil || port == "" || strings.Contains(address, "://") {
-			return fmt.Errorf("the address %q is not host:port (rueidis.ParseURL reads a URL, also unix://)", address)
+			return fmt.Errorf("the address %q is not host:port (rueidis.ParseURL reads URLs and unix://)", address)
 		}
 	}
 	return nil

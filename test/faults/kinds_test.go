@@ -67,7 +67,8 @@ func TestEveryKindOfServer(t *testing.T) {
 			return parsed(t, strings.Replace(s.Addr(), "127.0.0.1", "[::1]", 1))
 		}),
 		// As managed ones are set up.
-		"no CONFIG, volatile-lru": one(plain, redistest.Args("--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru",
+		"no CONFIG, volatile-lru": one(plain, redistest.Args("--maxmemory", "100mb",
+			"--maxmemory-policy", "volatile-lru",
 			"--rename-command", "CONFIG", "", "--rename-command", "SCRIPT", "", "--rename-command", "WAIT", "",
 			"--rename-command", "DEBUG", "", "--rename-command", "KEYS", "", "--rename-command", "FLUSHALL", "")),
 	} {
