@@ -10,7 +10,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
-	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -40,112 +39,132 @@ func (c *Client) Slots(ctx context.Context, name string, n int64, maxHold time.D
 
 // Slot is one permit that is given back when it is released.
 type Slot struct {
-	target *Target
+	member *Member
 	mu     sync.Mutex
 	d      Decision
-	until  clock.Elapsed // no shard frees it before
-	ended  int64         // when it was first released, or found lost; 0: it is held
-	over   bool          // nothing is left to be done
+	asked  clock.Elapsed // no shard frees it before a window after that
+	window time.Duration
+	ended  int64 // when it was first released, or found lost; 0: it is held
+	over   bool  // nothing is left to be done
 }
 
-// NewSlot returns the slot that was waited for.
+// NewSlot returns the slot that was waited for. What the process has of it stays: see Slots.
 func NewSlot(l *Limiter, d Decision) *Slot {
-	c := l.Hold().Target
-	return &Slot{target: c, d: d, until: d.asked + clock.Elapsed(c.LimitNow().Per)}
+	m := l.Hold()
+	defer m.Target.Release()
+	return &Slot{member: m, d: d, asked: d.asked, window: m.Target.LimitNow().Per}
 }
 
 // Until returns when the slot frees itself.
 func (s *Slot) Until() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return time.Now().Add(time.Duration(s.until - s.target.Process.Clock.Elapsed()))
+	c := s.member.Target
+	c.Refresh()
+	return time.Now().Add(time.Duration(s.until() - c.Process.Clock.Elapsed()))
 }
 
-// settlement returns what settles the slot, and what of the shard it has; nil: nobody counts it.
+// until returns when it frees itself: sooner than it was to if the window has become shorter.
+func (s *Slot) until() clock.Elapsed {
+	return s.asked + clock.Elapsed(min(s.window, s.member.Target.LimitNow().Per))
+}
+
+// settlement returns what settles the slot, and what of the shard it has; nil: no shard counts it.
 func (s *Slot) settlement(ctx context.Context) (t settlement, parts []dispatch.Part) {
-	t = settlement{target: s.target, gives: s.ended == 0}
-	t.keep = min(s.target.LimitNow().Memory()+time.Second, 2*releaseAgain)
-	return t, t.parts(ctx, &s.d)
+	t = settlement{target: s.member.Target, gives: true}
+	t.keep = min(t.target.LimitNow().Memory()+time.Second, 2*releaseAgain)
+	if s.d.rarely().engine == nil {
+		parts = t.parts(ctx, &s.d)
+	}
+	return t, parts
 }
 
-// end notes that the slot is not held any more. s.mu is held.
-func (s *Slot) end(over bool) {
-	if s.ended == 0 {
-		s.ended = s.target.Process.Now()
-	}
-	if over && !s.over {
-		s.over = true
-		s.target.Release()
-	}
+// lost ends the slot.
+func (s *Slot) lost() error {
+	s.ended, s.over = s.member.Target.Process.Now(), true
+	return limit.ErrSlotLost
 }
 
 // Release frees the slot.
 func (s *Slot) Release(ctx context.Context) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.target
+	c := s.member.Target
 	now := c.Process.Now()
 	switch {
 	case s.over:
 		return nil
 	case c.Process.Closed.Load():
 		return limit.ErrClosed
-	case s.ended != 0 && now >= s.ended+int64(releaseAgain):
-		s.end(true)
+	case s.ended == 0:
+		s.ended = now
+	case now >= s.ended+int64(releaseAgain):
 		return limit.ErrSlotLost
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Process.Config.CallTimeout)
 	defer cancel()
-	t, parts := s.settlement(ctx)
-	switch {
-	case s.d.rarely().engine != nil:
-		err = s.d.settleHere(0)
-	case len(parts) > 0:
-		s.end(false)
+	if t, parts := s.settlement(ctx); len(parts) > 0 {
 		err = t.giveBack(ctx, parts, 1)
+	} else if s.d.rarely().engine != nil {
+		err = s.d.settleHere(0)
 	}
 	if errors.Is(err, limit.ErrSettled) {
 		err = nil
 	}
-	s.end(err == nil)
+	s.over = err == nil
 	return err
 }
 
-// Extend has the slot free itself a whole window from now on. A permit dated now is charged, and
-// then the one that was held comes back: so another permit need not be free, and at each instant
-// the log holds one for the slot.
-func (s *Slot) Extend(ctx context.Context) error {
+// Extend has the slot free itself a whole window from now on.
+func (s *Slot) Extend(ctx context.Context) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.target
+	c := s.member.Target
 	since := c.Process.Now()
 	now := c.Process.Clock.ElapsedAt(since)
 	if c.Process.Closed.Load() {
 		return limit.ErrClosed
 	}
-	if s.ended != 0 || now >= s.until {
+	if s.ended != 0 || now >= s.until() {
 		return limit.ErrSlotLost
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Process.Config.CallTimeout)
 	defer cancel()
 	r, _ := c.InUse(ctx)
-	of := c.LimitOf(r)
-	t, parts := s.settlement(ctx)
-	switch {
-	case s.d.rarely().engine != nil:
-		return c.Process.Plainly(register.Unavailable(errOwnSlot))
-	case len(parts) > 0:
-		if err := s.renew(ctx, t, parts[0], r, since); err != nil {
-			return err
-		}
+	window := c.LimitOf(r).Per
+	if t, parts := s.settlement(ctx); len(parts) > 0 {
+		err = s.renew(ctx, t, parts[0], r, since)
+	} else {
+		err = s.retake(ctx, r, since)
 	}
-	s.until = now + clock.Elapsed(of.Per)
+	if err == nil {
+		s.asked, s.window = now, window
+	}
+	return err
+}
+
+// retake asks for a slot in place of one that no shard counts, because an outage let it pass.
+func (s *Slot) retake(ctx context.Context, r *limit.Routes, since int64) error {
+	if s.d.rarely().engine != nil {
+		s.d.returnHere(1) // else it might be in its own way
+		s.d = Decision{}
+	}
+	var d Decision
+	s.member.ForgetDenials(r)
+	if err := s.member.AtOnce(ctx, r, 1, false, since, 0, &d); err != nil {
+		return err
+	}
+	if !d.Allowed {
+		return s.lost()
+	}
+	s.d = d
 	return nil
 }
 
-// renew charges a permit dated now, and gives back the one that the slot has. s.mu is held.
+// renew charges a permit dated now, and then gives back the one that the slot has. So another one
+// need not be free, and at each instant the log holds one for the slot.
 func (s *Slot) renew(ctx context.Context, t settlement, was dispatch.Part, r *limit.Routes, since int64) error {
-	c := s.target
+	c := s.member.Target
 	of, old := c.LimitOf(r), t.request(was.Seat, 0).SettleRequest
 	seat, err := c.follow(ctx, r, was.Seat)
 	if err != nil {
@@ -156,8 +175,7 @@ func (s *Slot) renew(ctx context.Context, t settlement, was dispatch.Part, r *li
 		return c.Failed(seat.Lane, err)
 	}
 	if charged.Granted == 0 {
-		s.end(true)
-		return limit.ErrSlotLost
+		return s.lost()
 	}
 	var d Decision
 	d.addPart(dispatch.Part{Seat: seat, At: charged.At, N: 1}, c.OwnTicket())
@@ -171,12 +189,11 @@ func (s *Slot) renew(ctx context.Context, t settlement, was dispatch.Part, r *li
 	back, err := was.Seat.Settle(ctx, old)
 	gone := back.Back == 0
 	if err != nil {
-		gone = c.Process.Clock.Elapsed() >= s.until
+		gone = c.Process.Clock.Elapsed() >= s.until()
 	}
 	if gone {
 		c.HandBack(ctx, d, since) // somebody else may have it
-		s.end(true)
-		return limit.ErrSlotLost
+		return s.lost()
 	}
 	s.d = d
 	return nil
@@ -194,7 +211,4 @@ func (c *Target) follow(ctx context.Context, r *limit.Routes, was *dispatch.Seat
 	return was.At(r.Lanes[0]), nil
 }
 
-var (
-	errOwnSlot = errors.New("this process counts the slot by itself")
-	errMoved   = errors.New("the slots are elsewhere, and this process has not heard where")
-)
+var errMoved = errors.New("the slots are elsewhere, and this process has not heard where")

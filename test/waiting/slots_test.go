@@ -375,6 +375,51 @@ func TestASlotEndsWhileItsMachineIsSuspended(t *testing.T) {
 	})
 }
 
+// A slot that the outage policy let pass is asked for when it is extended after the outage. It is
+// lost if none is free then.
+func TestASlotOfAnOutageIsAskedForAfterIt(t *testing.T) {
+	for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailOpen, shardlimit.FailLocal} {
+		for held := range 3 {
+			t.Run(fmt.Sprint(policy, held), func(t *testing.T) {
+				limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+					var cut atomic.Bool
+					const n, maxHold = 2, 20 * time.Second
+					c := f.CutBy(&cut).Client(t, limittest.OnOutage(policy))
+					s, others := mustHave(t, c, "s", n, maxHold), mustHave(t, f.Client(t), "s", n, maxHold)
+					cut.Store(true)
+					slot := mustAcquire(t, s)
+					time.Sleep(maxHold / 2)
+					if err := slot.Extend(t.Context()); err != nil || time.Until(slot.Until()) < maxHold-time.Second {
+						t.Fatal("in the outage: ", slot.Until(), err)
+					}
+					for range held {
+						mustAcquire(t, others)
+					}
+					cut.Store(false)
+					time.Sleep(5 * time.Second)
+					err := slot.Extend(t.Context())
+					if free := held < n; free != (err == nil) || !free && !errors.Is(err, shardlimit.ErrSlotLost) {
+						t.Errorf("%d of %d held elsewhere: %v", held, n, err)
+					}
+					family, openErr := c.OpenFamily(t.Context(), "s")
+					if openErr != nil {
+						t.Fatal(openErr)
+					}
+					if used := limittest.Peek(t, family.Limiter("slots")).Used; used != int64(min(held+1, n)) {
+						t.Errorf("%d in use, %d held elsewhere", used, held)
+					}
+					if err := errors.Join(slot.Release(t.Context()), slot.Release(t.Context())); err != nil {
+						t.Error(err)
+					}
+					if used := limittest.Peek(t, family.Limiter("slots")).Used; used != int64(held) {
+						t.Errorf("released: %d in use, %d held elsewhere", used, held)
+					}
+				})
+			})
+		}
+	}
+}
+
 // A slot whose node has lost its memory cannot be extended: somebody else may have it.
 func TestASlotThatWasForgottenIsLost(t *testing.T) {
 	f, _ := limittest.Independent(t, 1)
