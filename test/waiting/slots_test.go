@@ -267,6 +267,9 @@ func TestAnExtendedSlotMovesWithItsKey(t *testing.T) {
 					t.Fatal(err)
 				}
 				extendWhileOthersHold(t, slot, others, n, maxHold, deaf)
+				if used := limittest.Peek(t, family.Limiter("slots")).Used; deaf && used > 0 {
+					t.Errorf("%d in use where the key was", used)
+				}
 			})
 		})
 	}
@@ -303,20 +306,143 @@ func extendWhileOthersHold(t *testing.T, slot *shardlimit.Slot, others *shardlim
 	}
 }
 
-// A node that stalls in the middle of an Extend holds it up for a call timeout, though the slot is
-// lost by then.
+// A node that stalls in the middle of an Extend holds it up for a call timeout. The slot is held on
+// unless it was lost meanwhile.
 func TestAnExtendEndsInTime(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		far, nodes := f.Distant(t, 10*time.Millisecond)
-		slot := mustAcquire(t, mustHave(t, far.Client(t), "s", 1, 200*time.Millisecond))
-		time.Sleep(150 * time.Millisecond)
-		begun := time.Now()
-		time.AfterFunc(5*time.Millisecond, func() { nodes[0].Stalled.Store(true) })
-		err := slot.Extend(t.Context())
-		if took := time.Since(begun); !errors.Is(err, shardlimit.ErrSlotLost) || took > 110*time.Millisecond {
-			t.Errorf("after %s: %v", took, err)
+	for maxHold, want := range map[time.Duration]error{200 * time.Millisecond: shardlimit.ErrSlotLost, time.Minute: nil} {
+		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+			far, nodes := f.Distant(t, 10*time.Millisecond)
+			slot := mustAcquire(t, mustHave(t, far.Client(t), "s", 1, maxHold))
+			time.Sleep(150 * time.Millisecond)
+			begun := time.Now()
+			time.AfterFunc(5*time.Millisecond, func() { nodes[0].Stalled.Store(true) })
+			err := slot.Extend(t.Context())
+			if took := time.Since(begun); !errors.Is(err, want) || took > 110*time.Millisecond {
+				t.Errorf("after %s: %v", took, err)
+			}
+			if want == nil && !slot.Until().Equal(begun.Add(maxHold)) {
+				t.Error("until ", slot.Until().Sub(begun))
+			}
+			begun = time.Now()
+			if err := slot.Extend(t.Context()); want != nil && (!errors.Is(err, want) || time.Since(begun) > 0) {
+				t.Errorf("once lost, after %s: %v", time.Since(begun), err)
+			}
+		})
+	}
+}
+
+// A slot whose release failed is held no more. It is free once it is released again, also if the
+// reply was all that was lost.
+func TestAReleaseThatFailsIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 1)
+		f.Punctual = true
+		c := f.Client(t)
+		s := mustHave(t, c, "s", 1, time.Hour)
+		family, err := c.OpenFamily(t.Context(), "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		for _, done := range []bool{false, true} {
+			slot := mustAcquire(t, s)
+			nodes[0].Down.Store(!done)
+			if done {
+				nodes[0].Stuck.Store(int64(300 * time.Millisecond))
+			}
+			begun := time.Now()
+			err := slot.Release(ended)
+			if failed := (*shardlimit.ShardError)(nil); !errors.As(err, &failed) || time.Since(begun) > 110*time.Millisecond {
+				t.Errorf("after %s: %v", time.Since(begun), err)
+			}
+			if err := slot.Extend(t.Context()); !errors.Is(err, shardlimit.ErrSlotLost) {
+				t.Error("extended: ", err)
+			}
+			nodes[0].Down.Store(false)
+			nodes[0].Stuck.Store(0)
+			limittest.AwaitThat(t, "it is released", func() bool { return slot.Release(ended) == nil })
+			if used := limittest.Peek(t, family.Limiter("slots")).Used; used != 0 {
+				t.Errorf("%d in use", used)
+			}
+			time.Sleep(time.Minute)
+			calls := nodes[0].Calls.Load()
+			if err := slot.Release(ended); err != nil || nodes[0].Calls.Load() != calls {
+				t.Errorf("once free: %v, %d calls", err, nodes[0].Calls.Load()-calls)
+			}
+		}
+		slot, other := mustAcquire(t, s), mustAcquire(t, mustHave(t, c, "other", 1, time.Hour))
+		nodes[0].Down.Store(true)
+		if err := slot.Release(ended); err == nil {
+			t.Error("released without a node")
+		}
+		nodes[0].Down.Store(false)
+		time.Sleep(31 * time.Second)
+		if err := slot.Release(ended); !errors.Is(err, shardlimit.ErrSlotLost) {
+			t.Error("half a minute later: ", err)
+		}
+		c.Close()
+		for _, err := range []error{other.Extend(t.Context()), other.Release(t.Context())} {
+			if !errors.Is(err, shardlimit.ErrClosed) {
+				t.Error("closed: ", err)
+			}
 		}
 	})
+}
+
+// Who holds a slot hears that maxHold was made shorter, and has its slot until others can have it.
+// A longer one counts from the next Extend on.
+func TestAShorterHoldIsHeardByWhoHolds(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c, other := f.Client(t), f.Client(t)
+		slot, others := mustAcquire(t, mustHave(t, c, "s", 1, time.Hour)), mustHave(t, other, "s", 1, time.Hour)
+		begun := time.Now()
+		family, err := other.OpenFamily(t.Context(), "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := func(maxHold time.Duration) {
+			time.Sleep(10 * time.Second)
+			limit := family.Limit()
+			limit.Per = maxHold
+			if err := family.SetLimit(t.Context(), limit); err != nil {
+				t.Fatal(err)
+			}
+			slot.Until() // has it looked up
+			time.Sleep(2 * time.Second)
+		}
+		set(time.Minute)
+		if held := slot.Until().Sub(begun); held != time.Minute {
+			t.Errorf("held for %s", held)
+		}
+		set(5 * time.Minute)
+		if held := slot.Until().Sub(begun); held != 5*time.Minute {
+			t.Errorf("held for %s", held)
+		}
+		set(time.Minute)
+		end := slot.Until()
+		mustAcquire(t, others)
+		if late := time.Since(end); late < 0 || late > 300*time.Millisecond {
+			t.Errorf("others have it %s after its end", late)
+		}
+		if err := slot.Extend(t.Context()); !errors.Is(err, shardlimit.ErrSlotLost) {
+			t.Error(err)
+		}
+	})
+}
+
+// What is no slots cannot be opened as such.
+func TestAnotherFamilyIsNoSlots(t *testing.T) {
+	c := limittest.InProcess(t, 1).Client(t)
+	for name, limit := range map[string]shardlimit.Limit{
+		"bucket": {Permits: 2, Per: time.Minute, Algorithm: shardlimit.TokenBucket},
+		"own":    {Permits: 2, Per: time.Minute, Scope: shardlimit.PerParticipant},
+	} {
+		limittest.Family(t, c, name, limit)
+		if _, err := c.Slots(t.Context(), name, 2, time.Minute); !errors.Is(err, shardlimit.ErrInvalidLimit) {
+			t.Error(name, err)
+		}
+	}
 }
 
 // A slot that was granted to a caller whose context has ended is free again at once, by itself or
@@ -392,6 +518,11 @@ func TestASlotOfAnOutageIsAskedForAfterIt(t *testing.T) {
 					if err := slot.Extend(t.Context()); err != nil || time.Until(slot.Until()) < maxHold-time.Second {
 						t.Fatal("in the outage: ", slot.Until(), err)
 					}
+					gone := mustAcquire(t, s)
+					if err := gone.Release(t.Context()); err != nil { // FailLocal has room for two
+						t.Error(err)
+					}
+					gone = mustAcquire(t, s)
 					for range held {
 						mustAcquire(t, others)
 					}
@@ -414,6 +545,10 @@ func TestASlotOfAnOutageIsAskedForAfterIt(t *testing.T) {
 					if used := limittest.Peek(t, family.Limiter("slots")).Used; used != int64(held) {
 						t.Errorf("released: %d in use, %d held elsewhere", used, held)
 					}
+					time.Sleep(maxHold)
+					if err := gone.Extend(t.Context()); !errors.Is(err, shardlimit.ErrSlotLost) {
+						t.Error("after maxHold: ", err)
+					}
 				})
 			})
 		}
@@ -424,7 +559,8 @@ func TestASlotOfAnOutageIsAskedForAfterIt(t *testing.T) {
 func TestASlotThatWasForgottenIsLost(t *testing.T) {
 	f, _ := limittest.Independent(t, 1)
 	for _, policy := range []shardlimit.LossPolicy{shardlimit.Quarantine, shardlimit.Resume} {
-		s := mustHave(t, f.Client(t, limittest.AfterLoss(policy)), fmt.Sprint(policy), 2, time.Hour)
+		c := f.Client(t, limittest.AfterLoss(policy))
+		s := mustHave(t, c, fmt.Sprint(policy), 2, time.Hour)
 		slot := mustAcquire(t, s)
 		if err := slot.Extend(t.Context()); err != nil {
 			t.Fatal(err)
@@ -432,6 +568,13 @@ func TestASlotThatWasForgottenIsLost(t *testing.T) {
 		flush(t, f)
 		if err := slot.Extend(t.Context()); !errors.Is(err, shardlimit.ErrSlotLost) {
 			t.Error(policy, err)
+		}
+		family, err := c.OpenFamily(t.Context(), fmt.Sprint(policy))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if used := limittest.Peek(t, family.Limiter("slots")).Used; used != 0 {
+			t.Errorf("%v: %d in use", policy, used)
 		}
 		if err := slot.Release(t.Context()); err != nil {
 			t.Error(err)
