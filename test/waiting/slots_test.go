@@ -309,7 +309,8 @@ func extendWhileOthersHold(t *testing.T, slot *shardlimit.Slot, others *shardlim
 // A node that stalls in the middle of an Extend holds it up for a call timeout. The slot is held on
 // unless it was lost meanwhile.
 func TestAnExtendEndsInTime(t *testing.T) {
-	for maxHold, want := range map[time.Duration]error{200 * time.Millisecond: shardlimit.ErrSlotLost, time.Minute: nil} {
+	ends := map[time.Duration]error{200 * time.Millisecond: shardlimit.ErrSlotLost, time.Minute: nil}
+	for maxHold, want := range ends {
 		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 			far, nodes := f.Distant(t, 10*time.Millisecond)
 			slot := mustAcquire(t, mustHave(t, far.Client(t), "s", 1, maxHold))
@@ -353,8 +354,9 @@ func TestAReleaseThatFailsIsTriedAgain(t *testing.T) {
 			}
 			begun := time.Now()
 			err := slot.Release(ended)
-			if failed := (*shardlimit.ShardError)(nil); !errors.As(err, &failed) || time.Since(begun) > 110*time.Millisecond {
-				t.Errorf("after %s: %v", time.Since(begun), err)
+			took, failed := time.Since(begun), (*shardlimit.ShardError)(nil)
+			if !errors.As(err, &failed) || took > 110*time.Millisecond {
+				t.Errorf("after %s: %v", took, err)
 			}
 			if err := slot.Extend(t.Context()); !errors.Is(err, shardlimit.ErrSlotLost) {
 				t.Error("extended: ", err)
