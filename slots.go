@@ -58,8 +58,8 @@ func (s *Slot) Release(ctx context.Context) error { return s.in.Release(ctx) }
 func (s *Slot) Until() time.Time { return s.in.Until() }
 
 // Extend has the slot held for up to maxHold from now on. No slot need be free for that, unless
-// Config.OnOutage let this one pass, which must be free once the outage is over. With ErrSlotLost it
-// is held no more: it was released, freed itself, was not free, or its node has lost its memory.
+// Config.OnOutage let this one pass, which must be free once the outage is over. With ErrSlotLost
+// it is held no more: it was released, freed itself, was not free, or its node has lost its memory.
 // After any other error it is held until Until, and Extend may be called again; if the reply was
 // lost, one slot less may be free for maxHold.
 func (s *Slot) Extend(ctx context.Context) error { return s.in.Extend(ctx) }

@@ -92,8 +92,8 @@ func (ks *keys) hold(f *Family, k limit.Keyed, invalid error) *Target {
 	return c
 }
 
-// handOver has a new target know what was remembered of its key without one. A limit that comes with
-// the calls may raise what is free, so what was remembered is only forgotten then. p.mu is held.
+// handOver has a new target know what was remembered of its key without one. A limit that comes
+// with the calls may raise what is free, so then it is only forgotten. p.mu is held.
 func (p *keyPart) handOver(c *Target) {
 	d, denied := p.denied[c.Key.Key]
 	delete(p.denied, c.Key.Key)
