@@ -10,7 +10,7 @@ import (
 
 // KeySlots is in how many slots the shards of keys lie in a new family. So many masters of a
 // cluster can have a part.
-const KeySlots = 32
+const KeySlots = 16
 
 // Arrangement says where the keys of a family have their shards. Every process computes the
 // shards of a key from it, and from nothing else.

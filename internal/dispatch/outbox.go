@@ -17,7 +17,7 @@ const (
 	// clusterParts is in how many parts a cluster's slots are: what waits for any slot of a part
 	// flies together, in a command for each slot. With more parts a flight has less company; with
 	// fewer, more of it waits for a master that does not answer.
-	clusterParts = 8
+	clusterParts = 4
 	// maxBatches is how many full batches of one lane a flight takes along.
 	maxBatches = 4
 	// maxLoad bounds how much a flight carries, so that a script call runs no longer than about a
