@@ -14,6 +14,7 @@ type members struct {
 
 	mu     sync.Mutex
 	others map[string]*Member // nil until there is one
+	lines  []Line             // in which callers wait
 }
 
 // mostOthers is how many participants beside the process itself are remembered of a limit. One that
@@ -65,20 +66,33 @@ func (ms *members) all() []*Member {
 	return all
 }
 
-// lines returns the lines of all members.
-func (ms *members) lines() (all []Line) {
-	for _, m := range ms.all() {
-		if l := m.Waiting.Load(); l != nil {
-			all = append(all, *l)
-		}
+// Waits has a line woken from now on: somebody waits in it.
+func (ms *members) Waits(l Line) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	ms.lines = append(ms.lines, l)
+}
+
+// Ends has a line not woken any more: it is empty.
+func (ms *members) Ends(l Line) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if i := slices.Index(ms.lines, l); i >= 0 {
+		ms.lines = slices.Delete(ms.lines, i, i+1)
 	}
-	return all
+}
+
+// waiting returns the lines in which callers wait.
+func (ms *members) waiting() []Line {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return slices.Clone(ms.lines)
 }
 
 // Wake has everybody who waits look again at once. With anew they begin anew: usage was forgotten,
 // or the limit changed.
 func (ms *members) Wake(anew bool) {
-	for _, l := range ms.lines() {
+	for _, l := range ms.waiting() {
 		l.Wake(anew)
 	}
 }

@@ -2,6 +2,7 @@ package call
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,13 +10,36 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
-// However many participants a process calls for, it remembers a bounded number of them.
-func TestABoundedNumberOfParticipantsIsRemembered(t *testing.T) {
-	c := newTarget(&limit.Process{Clock: clock.Clock{Base: time.Now()}}, "l", "n:l", limit.Limit{})
-	for i := range 40_000 {
-		c.Members.of(limit.NewParticipant(fmt.Sprint("tenant ", i), 1))
+// lineOfOne is a line that notes when it is woken.
+type lineOfOne struct {
+	name  string
+	woken *[]string
+}
+
+func (l *lineOfOne) Wake(bool) { *l.woken = append(*l.woken, l.name) }
+func (l *lineOfOne) Len() int  { return 1 }
+
+// A proxy calls for very many customers, and gives permits back after each call. What that costs
+// does not grow with them: only lines are woken in which somebody waits, in their order.
+func TestOnlyLinesAreWokenInWhichSomebodyWaits(t *testing.T) {
+	c := &Target{}
+	c.Init(&limit.Process{Clock: clock.Clock{Base: time.Now()}}, c, "", "", limit.Limit{Permits: 1, Per: time.Minute})
+	c.Members.own = &c.member
+	for i := range 5000 {
+		c.Members.of(limit.NewParticipant(fmt.Sprint("customer ", i), 1))
 	}
-	if n := len(c.Members.others); n > 16_384 || n < 16_000 {
-		t.Errorf("%d of 40,000 participants are remembered", n)
+	if allocs := testing.AllocsPerRun(10, func() { c.Members.Wake(false) }); allocs > 1 {
+		t.Errorf("nobody waits, and waking them takes %v allocations", allocs)
+	}
+	var woken []string
+	lines := make([]*lineOfOne, 3)
+	for i := range lines {
+		lines[i] = &lineOfOne{fmt.Sprint(i), &woken}
+		c.Members.Waits(lines[i])
+	}
+	c.Members.Ends(lines[1])
+	c.Members.Wake(true)
+	if !slices.Equal(woken, []string{"0", "2"}) {
+		t.Errorf("woken are %v", woken)
 	}
 }

@@ -21,7 +21,7 @@ func (c *Client) gauges(g telemetry.Gauges) {
 			continue
 		}
 		waiters := 0
-		for _, q := range co.Members.lines() {
+		for _, q := range co.Members.waiting() {
 			waiters += q.Len()
 		}
 		g.Waiters(co.Name, waiters)

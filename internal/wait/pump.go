@@ -244,7 +244,8 @@ func (q *queue) head(r *limit.Routes) (n int64, singles, ok bool) {
 	e := q.line.Front()
 	if e == nil {
 		q.member.Wanted.Store(0)
-		q.pumping = false
+		q.pumping, q.notBefore = false, 0 // nobody tells it what comes back
+		q.member.Target.Members.Ends(q)
 		return 0, false, false
 	}
 	if first := e.Value.(*waiter); first.n > 1 {

@@ -255,7 +255,9 @@ func (q *queue) join(p Place) (*waiter, error) {
 		if !q.pumping {
 			held.Release()
 			q.dismiss(w, limit.ErrClosed)
+			return w, nil
 		}
+		held.Members.Waits(q)
 	}
 	return w, nil
 }

@@ -207,28 +207,24 @@ func (s *Sheet) once(ctx context.Context, r rival.Rival, c keysCase, x float64) 
 	}
 	names := keyNames(c.keys)
 	return s.fresh(ctx, nil, r, c.limit, func(t turn) error {
-		weigh := func() (redis, heap float64, err error) {
+		weigh := func() (redis, used float64, err error) {
 			info, err := t.on[0].Info(ctx)
 			if err == nil {
 				redis, err = strconv.ParseFloat(info["used_memory"], 64)
 			}
-			var m runtime.MemStats
-			runtime.GC()
-			runtime.GC() // what the first leaves for finalizers
-			runtime.ReadMemStats(&m)
-			return redis, float64(m.HeapAlloc), err
+			return redis, heap(), err
 		}
-		redis, heap, err := weigh()
+		redis, used, err := weigh()
 		if err == nil {
 			err = callOnce(ctx, t.allow, names, true)
 		}
 		if err != nil {
 			return err
 		}
-		redisNow, heapNow, err := weigh()
+		redisNow, usedNow, err := weigh()
 		found := figures{"bytes": (redisNow - redis) / float64(c.keys)}
 		if ours {
-			found["heap"] = (heapNow - heap) / 1e6
+			found["heap"] = usedNow - used
 		}
 		s.Note(r.Name, x, found)
 		runtime.KeepAlive(names)

@@ -25,7 +25,7 @@ type Scenario struct {
 
 // All lists the scenarios in the order in which they are run.
 func All() []Scenario {
-	return []Scenario{exact, keys, cluster, overloadCapacity, gateway, envoy, lone, latency, size, scale, overload,
+	return []Scenario{exact, keys, cluster, proxy, overloadCapacity, gateway, envoy, lone, latency, size, scale, overload,
 		denial, accuracy, fairness, algorithms}
 }
 
