@@ -36,9 +36,11 @@ const (
 const (
 	// keySweep is how often a part looks for what need not be remembered any more.
 	keySweep = time.Second
-	// keyRest is how long a key is remembered that is costly to begin with, and how long a denial
-	// is after it is believed no more: a Set asks such a key before it asks others.
+	// keyRest is how long a denial is remembered after it is believed no more: a Set asks such a key
+	// before it asks others.
 	keyRest = 10 * time.Second
+	// keyIdle is how long a key is remembered that is costly to begin with.
+	keyIdle = 2 * time.Second
 )
 
 type keyPart struct {
@@ -326,7 +328,7 @@ func toRemember(c *Target, now int64, denied bool) bool {
 			rare = rare || l.Known.Rare.Load()
 		}
 	}
-	if rare && now < c.idle+int64(keyRest) || now < c.counts {
+	if rare && now < c.idle+int64(keyIdle) || now < c.counts {
 		return true
 	}
 	left := time.Duration(0)
