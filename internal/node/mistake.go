@@ -26,18 +26,25 @@ var remedies = []struct{ said, remedy string }{
 	{"NOPERM", needsRights},
 	{"The user executing the script", needsRights},
 	{"ACL failure in script", needsRights},
-	{"unknown command", "the server lacks a command, or it is renamed: see docs/howto/deploy-redis.md"},
+	{"unknown command", "the server lacks a command, or it is renamed, or a Sentinel: see docs/howto/deploy-redis.md"},
 	{"DB index is out of range", "check SelectDB"},
 	{"invalid DB index", "check SelectDB"},
 	{"SELECT is not allowed", "a cluster has one database: leave SelectDB 0"},
 	{moved, "it is a node of a cluster: list the cluster as one node, with ForceSingleClient unset"},
+	{"This instance has cluster support disabled", "it is no cluster: list one address a node"},
+	{noSet, "check Sentinel.MasterSet"},
+	{notMaster, "it is a replica: list its master, or the set with Sentinel"},
 }
+
+// passing is what is no mistake of a server that has written for this process: another one takes
+// its place.
+var passing = []string{noSet, notMaster}
 
 const needsRights = "give the user the rights that docs/howto/secure.md lists; ACL LOG tells which one it lacks"
 
-// notMaster is what a server answers that does not write. Of one that has never written for this
-// process it is a mistake to list it; else it was a master, and another one takes its place.
-const notMaster = "READONLY"
+// notMaster is what a server answers that does not write, and noSet a Sentinel that does not know
+// the set.
+const notMaster, noSet = "READONLY", "No such master"
 
 // moved is what one node of a cluster answers. Of a client that follows it, it is no mistake.
 const moved = "MOVED"
@@ -73,13 +80,9 @@ func mistaken(err error, written bool) *mistake {
 		return nil
 	}
 	for _, r := range remedies {
-		if strings.HasPrefix(text, r.said) {
+		if strings.HasPrefix(text, r.said) && !(written && slices.Contains(passing, r.said)) {
 			return &mistake{errors.New(strings.TrimRight(text, ".")), r.remedy}
 		}
-	}
-	if strings.HasPrefix(text, notMaster) && !written {
-		return &mistake{errors.New(strings.TrimRight(text, ".")),
-			"it is a replica: list its master, or the set with Sentinel"}
 	}
 	return nil
 }

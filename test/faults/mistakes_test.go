@@ -60,6 +60,12 @@ func TestAMistakeIsNoOutage(t *testing.T) {
 		"one node of a cluster": with(func(o *rueidis.ClientOption) {
 			o.InitAddress, o.ForceSingleClient = cluster.Addrs()[:1], true
 		}),
+		"no cluster": with(func(o *rueidis.ClientOption) {
+			o.InitAddress, o.ForceSingleClient = []string{s.Addr(), replica.Master().Addr()}, false
+		}),
+		"no such set": with(func(o *rueidis.ClientOption) {
+			o.InitAddress, o.Sentinel.MasterSet = replica.Addrs(), "another"
+		}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: option}}, Prefix: redistest.Prefix(t)}
