@@ -1,8 +1,11 @@
 package faults
 
 import (
+	"errors"
 	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
@@ -47,5 +50,72 @@ func TestAFailoverOfSentinelKeepsTheLog(t *testing.T) {
 	}
 	if d, err := l.Allow(t.Context()); err != nil || d.Allowed || d.RetryAfter < 50*time.Minute {
 		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// Redis' own FAILOVER makes the master a replica that keeps its connections. Once Sentinel names the
+// new master, that one serves.
+func TestAMasterDemotedPastSentinelIsLeft(t *testing.T) {
+	t.Parallel()
+	set := redistest.NewSentinel(t, 1)
+	sentinelDo(t, set, "DEBUG", "info-period", "200") // it looks at roles every 10 s
+	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "set", Redis: set.ClientOption()}},
+		Prefix: redistest.Prefix(t), Punctual: true}
+	l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerMinute(1e6))
+	serves := func() bool {
+		d, err := l.Allow(t.Context())
+		if errors.As(err, new(*shardlimit.ConfigError)) {
+			t.Error(err)
+		}
+		return err == nil && d.Allowed
+	}
+	limittest.AwaitThat(t, "it serves", serves)
+	old := set.Master()
+	admin := old.Client(t)
+	if err := admin.Do(t.Context(), admin.B().Arbitrary("FAILOVER").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	limittest.AwaitThat(t, "the master is demoted", func() bool { return !serves() })
+	limittest.AwaitThat(t, "Sentinel names the new one", func() bool { return set.Master() != old })
+	limittest.AwaitThat(t, "it serves", serves)
+}
+
+// Of a set that served, it is an outage that its Sentinel does not know it any more.
+func TestASetThatSentinelForgetsIsAway(t *testing.T) {
+	t.Parallel()
+	set := redistest.NewSentinel(t, 1)
+	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "set", Redis: set.ClientOption()}},
+		Prefix: redistest.Prefix(t), Punctual: true}
+	l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(shardlimit.FailOpen)), "l", shardlimit.PerMinute(1e6))
+	limittest.AwaitThat(t, "it serves", func() bool {
+		d, err := l.Allow(t.Context())
+		return err == nil && !d.Degraded
+	})
+	old := set.Master()
+	sentinelDo(t, set, "REMOVE", set.MasterSet())
+	old.Kill()
+	for begun, degraded := time.Now(), 0; degraded == 0 || time.Since(begun) < 3*time.Second; {
+		d, err := l.Allow(t.Context())
+		if err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if d.Degraded {
+			degraded++
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// sentinelDo sends one command to the sentinel itself.
+func sentinelDo(t *testing.T, set *redistest.Sentinel, args ...string) {
+	t.Helper()
+	c, err := rueidis.NewClient(redistest.Slim(rueidis.ClientOption{InitAddress: set.Addrs(), ForceSingleClient: true,
+		DisableCache: true}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Do(t.Context(), c.B().Arbitrary("SENTINEL").Args(args...).Build()).Error(); err != nil {
+		t.Log(args, err) // an old one lacks DEBUG
 	}
 }
