@@ -32,19 +32,14 @@ var remedies = []struct{ said, remedy string }{
 	{"SELECT is not allowed", "a cluster has one database: leave SelectDB 0"},
 	{moved, "it is a node of a cluster: list the cluster as one node, with ForceSingleClient unset"},
 	{"This instance has cluster support disabled", "it is no cluster: list one address a node"},
-	{noSet, "check Sentinel.MasterSet"},
-	{notMaster, "it is a replica: list its master, or the set with Sentinel"},
+	{"No such master", "check Sentinel.MasterSet"},
 }
-
-// passing is what is no mistake of a server that has written for this process: another one takes
-// its place.
-var passing = []string{noSet, notMaster}
 
 const needsRights = "give the user the rights that docs/howto/secure.md lists; ACL LOG tells which one it lacks"
 
-// notMaster is what a server answers that does not write, and noSet a Sentinel that does not know
-// the set.
-const notMaster, noSet = "READONLY", "No such master"
+// notMaster is what a server answers that does not write. Of one that has never written for this
+// process it is a mistake to list it; else it was a master, and another one takes its place.
+const notMaster = "READONLY"
 
 // moved is what one node of a cluster answers. Of a client that follows it, it is no mistake.
 const moved = "MOVED"
@@ -80,9 +75,13 @@ func mistaken(err error, written bool) *mistake {
 		return nil
 	}
 	for _, r := range remedies {
-		if strings.HasPrefix(text, r.said) && !(written && slices.Contains(passing, r.said)) {
+		if strings.HasPrefix(text, r.said) {
 			return &mistake{errors.New(strings.TrimRight(text, ".")), r.remedy}
 		}
+	}
+	if strings.HasPrefix(text, notMaster) && !written {
+		return &mistake{errors.New(strings.TrimRight(text, ".")),
+			"it is a replica: list its master, or the set with Sentinel"}
 	}
 	return nil
 }
