@@ -24,7 +24,6 @@ type ProxiedNode struct {
 	Proxy  *redistest.Proxy
 	Takes  atomic.Int64   // calls to shards that clients have written to it
 	Reads  atomic.Int64   // calls for records
-	Dials  atomic.Int64   // connections that were tried
 	admin  rueidis.Client // past the proxy; nil until it is used
 }
 
@@ -45,7 +44,6 @@ func Proxied(tb testing.TB, n int, opts ...redistest.Option) (Fleet, []*ProxiedN
 }
 
 func (p *ProxiedNode) dial(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
-	p.Dials.Add(1)
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err

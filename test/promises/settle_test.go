@@ -292,3 +292,24 @@ func TestCallsGivenUpAreNoFaultOfTheNode(t *testing.T) {
 		}
 	}
 }
+
+// Who takes all and gives it back at once, again and again over many windows, finds all of it there
+// each time, and never more. Between two rounds a leaky bucket is done with what ran out at once.
+func TestTakingAndGivingBackChangesNothing(t *testing.T) {
+	for _, a := range limittest.Algorithms {
+		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+			limit := shardlimit.Limit{Permits: 10, Per: time.Second, Algorithm: a, Shards: 1}
+			l := limittest.Limiter(t, f.Client(t), "l", limit)
+			for round := range 100 {
+				d, err := l.AllowUpTo(t.Context(), 2*limit.Permits)
+				if err == nil {
+					err = l.Settle(t.Context(), d, 0)
+				}
+				if err != nil || d.Granted != limit.Permits {
+					t.Fatalf("%v, round %d: %d permits, %v", a, round, d.Granted, err)
+				}
+				time.Sleep(110 * time.Millisecond)
+			}
+		})
+	}
+}
