@@ -53,8 +53,8 @@ func TestAFailoverOfSentinelKeepsTheLog(t *testing.T) {
 	}
 }
 
-// Redis' own FAILOVER makes the master a replica that keeps its connections. Once Sentinel names the
-// new master, that one serves.
+// Redis' own FAILOVER makes the master a replica that keeps its connections. Once Sentinel names
+// the new master, that one serves.
 func TestAMasterDemotedPastSentinelIsLeft(t *testing.T) {
 	t.Parallel()
 	set := redistest.NewSentinel(t, 1)
