@@ -72,7 +72,9 @@ func (s *Sheet) closed(ctx context.Context, on server.Farm, l loop) (figures, er
 	if used := cpuTo - cpuFrom; used > 0 {
 		cpu = float64(used) / all
 	}
-	found["cpu-ns"], found["cpu"], found["script"] = cpu, cpu/1e3, float64(to.Since(from).ScriptMicro)/all
+	used := to.Since(from)
+	found["cpu-ns"], found["cpu"], found["script"] = cpu, cpu/1e3, float64(used.ScriptMicro)/all
+	found["scripts"] = float64(used.Scripts) / all
 	if l.timed > 0 {
 		at := got.Times.Percentiles(50, 99)
 		found["p50"], found["p99"] = micros(at[0]), micros(at[1])

@@ -58,20 +58,11 @@ tokens. Limits of customers come with the calls. No limit is reached. "all custo
 			}
 			s.Note("shardlimit", float64(len(callers)), figures{"heap": heap() - before})
 			for i, n := range callers {
-				from, err := on.Usage(ctx)
-				if err != nil {
-					return err
-				}
 				found, err := s.closed(ctx, on, loop{who: "shardlimit", callers: n, span: span, cold: true,
 					each: draws{customers, uint64(round)}.calls(names, admit)})
 				if err != nil {
 					return err
 				}
-				to, err := on.Usage(ctx)
-				if err != nil {
-					return err
-				}
-				found["scripts"] = float64(to.Since(from).Scripts) / (found["rate"] * span.Seconds())
 				s.Note("shardlimit", float64(i), found)
 			}
 			return nil
