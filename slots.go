@@ -21,7 +21,7 @@ type Slots struct {
 // above a minute.
 //
 // Slots are a Family of that name, whose SetLimit changes n and maxHold, with the one key "slots".
-// A shorter maxHold ends slots that are held; Until and Extend hear of it within 2 seconds of use.
+// A shorter maxHold ends slots that are held; Until and Extend hear of it within 2 seconds.
 // Errors are those of Client.Family.
 func (c *Client) Slots(ctx context.Context, name string, n int64, maxHold time.Duration) (*Slots, error) {
 	in, err := c.in.Slots(ctx, name, n, maxHold)
@@ -57,9 +57,9 @@ func (s *Slot) Release(ctx context.Context) error { return s.in.Release(ctx) }
 // may be one too many.
 func (s *Slot) Until() time.Time { return s.in.Until() }
 
-// Extend has the slot held for up to maxHold from now on. No slot need be free for that, unless
-// Config.OnOutage let this one pass, which must be free once the outage is over. With ErrSlotLost
-// it is held no more: it was released, freed itself, was not free, or its node has lost its memory.
+// Extend has the slot held for up to maxHold from now on. No slot need be free for that. One
+// that Config.OnOutage let pass is asked for anew once the outage is over. With ErrSlotLost it is
+// held no more: it was released, freed itself, was not free, or its node has lost its memory.
 // After any other error it is held until Until, and Extend may be called again; if the reply was
 // lost, one slot less may be free for maxHold.
 func (s *Slot) Extend(ctx context.Context) error { return s.in.Extend(ctx) }

@@ -41,9 +41,9 @@ func (c *Courtesy) in(r *limit.Routes) {
 	c.half, c.had = half, 0
 }
 
-// Got counts what a line of the limit got, or did not get.
+// Got counts what a line of the limit got, or did not get. What an outage let pass is no shard's.
 func (c *Courtesy) Got(r *limit.Routes, d *Decision) {
-	if c == nil || r == nil || d.Target == nil {
+	if c == nil || r == nil || d.Target == nil || d.Degraded {
 		return
 	}
 	c.mu.Lock()

@@ -36,8 +36,8 @@ const (
 const (
 	// keySweep is how often a part looks for what need not be remembered any more.
 	keySweep = time.Second
-	// keyRest is how long a denial is remembered after it is believed no more: a Set asks such a
-	// key before it asks others.
+	// keyRest is how long a denial is remembered after it is believed no more, of a key whose limit
+	// does not come with the calls: a Set asks such a key before it asks others.
 	keyRest = 10 * time.Second
 	// keyIdle is how long a key is remembered after its last call if it is costly to begin with.
 	keyIdle = time.Second

@@ -64,9 +64,11 @@ func (s *Slot) Until() time.Time {
 	return time.Now().Add(time.Duration(s.until() - c.Process.Clock.Elapsed()))
 }
 
-// until returns when it frees itself: sooner than it was to if the window has become shorter.
+// until returns when it frees itself: sooner than it was to if the window has become shorter, for
+// the shard may have forgotten it then.
 func (s *Slot) until() clock.Elapsed {
-	return s.asked + clock.Elapsed(min(s.window, s.member.Target.LimitNow().Per))
+	s.window = min(s.window, s.member.Target.LimitNow().Per)
+	return s.asked + clock.Elapsed(s.window)
 }
 
 // settlement returns what settles the slot, and what of the shard it has; nil: no shard counts it.
@@ -81,7 +83,7 @@ func (s *Slot) settlement(ctx context.Context) (t settlement, parts []dispatch.P
 
 // lost ends the slot.
 func (s *Slot) lost() error {
-	s.ended, s.over = s.member.Target.Process.Now(), true
+	s.ended, s.over, s.window = s.member.Target.Process.Now(), true, 0
 	return limit.ErrSlotLost
 }
 
@@ -154,6 +156,7 @@ func (s *Slot) retake(ctx context.Context, r *limit.Routes, since int64) error {
 	if err := s.member.AtOnce(ctx, r, 1, false, since, 0, &d); err != nil {
 		return err
 	}
+	CourtesyOf(s.member.Target).Got(r, &d)
 	if !d.Allowed {
 		return s.lost()
 	}

@@ -26,7 +26,7 @@ var remedies = []struct{ said, remedy string }{
 	{"NOPERM", needsRights},
 	{"The user executing the script", needsRights},
 	{"ACL failure in script", needsRights},
-	{"unknown command", "the server lacks a command, or it is renamed, or a Sentinel: see docs/howto/deploy-redis.md"},
+	{"unknown command", "the server lacks a command, or it is renamed, or it is a Sentinel"},
 	{"DB index is out of range", "check SelectDB"},
 	{"invalid DB index", "check SelectDB"},
 	{"SELECT is not allowed", "a cluster has one database: leave SelectDB 0"},

@@ -241,3 +241,18 @@ func TestPlacesAreByArrival(t *testing.T) {
 		t.Errorf("%v, %d wanted, the first came %d", err, q.wanted, q.oldest.Load())
 	}
 }
+
+// A line that has become empty is woken no more, and believes nothing of what comes back meanwhile.
+func TestAnEmptyLineEnds(t *testing.T) {
+	q, _ := queueFor(5)
+	c := q.member.Target
+	c.Members.Waits(q)
+	q.notBefore = 1
+	if _, _, more := q.head(nil); more || q.notBefore != 0 {
+		t.Errorf("it goes on: %v, until %d", more, q.notBefore)
+	}
+	c.Members.Wake(true)
+	if q.restarts != 0 {
+		t.Error("it is woken")
+	}
+}

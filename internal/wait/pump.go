@@ -244,7 +244,7 @@ func (q *queue) head(r *limit.Routes) (n int64, singles, ok bool) {
 	e := q.line.Front()
 	if e == nil {
 		q.member.Wanted.Store(0)
-		q.pumping, q.notBefore = false, 0 // nobody tells it what comes back
+		q.pumping, q.notBefore = false, 0 // while it is empty it hears of nothing
 		q.member.Target.Members.Ends(q)
 		return 0, false, false
 	}

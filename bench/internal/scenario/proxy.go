@@ -37,6 +37,7 @@ tokens. Limits of customers come with the calls. No limit is reached. "all custo
 			columns = append(columns, fmt.Sprint(n))
 		}
 		s.cases(append(columns, "all customers once")...)
+		before := heap()
 		return s.inTurns(rounds, 1, func(round, _ int) error {
 			on, err := s.start(ctx, 1)
 			if err != nil {
@@ -52,7 +53,6 @@ tokens. Limits of customers come with the calls. No limit is reached. "all custo
 			if err != nil {
 				return err
 			}
-			before := heap()
 			if err := callOnce(ctx, admit, names, true); err != nil {
 				return err
 			}
