@@ -314,12 +314,18 @@ func (m *Member) Leased(r *limit.Routes, n, now int64) bool {
 	return l != nil && r.Limit.Lease > 0 && now < l.Until && l.Left.Load() >= n
 }
 
-// Believed returns how long at the most permits of a limit are believed not to be free.
-func Believed(r *limit.Routes) (long time.Duration) {
-	for i, l := range r.Lanes {
-		if most := l.Known.ShutCap(r.Limit.Per); i == 0 || most < long {
-			long = most
-		}
+// awayRest is how long nothing is believed to be free of a limit whose shards are all away.
+const awayRest = 250 * time.Millisecond
+
+// Believed returns how long at the most permits of a limit are believed not to be free: above 0, as
+// whoever waits sleeps for so long.
+func Believed(r *limit.Routes) time.Duration {
+	if len(r.Lanes) == 0 {
+		return awayRest
+	}
+	long := r.Lanes[0].Known.ShutCap(r.Limit.Per)
+	for _, l := range r.Lanes[1:] {
+		long = min(long, l.Known.ShutCap(r.Limit.Per))
 	}
 	return long
 }

@@ -147,3 +147,12 @@ func TestTheShortestWaitThatWasToldCounts(t *testing.T) {
 		}
 	}
 }
+
+// Whoever waits for a limit looks again after as long as it is believed to lack permits. If all of
+// its shards were away, that was no time at all, and the line took a whole processor.
+func TestALimitWhoseShardsAreAwayIsNotAskedWithoutRest(t *testing.T) {
+	r := &limit.Routes{Plan: &limit.Plan{Limit: limit.Limit{Permits: 1, Per: time.Minute}}}
+	if long := Believed(r); long < 100*time.Millisecond {
+		t.Errorf("a waiter sleeps %s", long)
+	}
+}
