@@ -48,7 +48,8 @@ type Slot struct {
 	over   bool  // nothing is left to be done
 }
 
-// NewSlot returns the slot that was waited for. What the process has of it stays: see Slots.
+// NewSlot returns the slot that a decision granted. The process remembers the key of slots: see
+// Slots.
 func NewSlot(l *Limiter, d Decision) *Slot {
 	m := l.Hold()
 	defer m.Target.Release()

@@ -20,8 +20,8 @@ var outages = map[shardlimit.OutagePolicy]string{
 	shardlimit.FailOpen: "goes on without a limit", shardlimit.FailLocal: "takes 3",
 }
 
-// What a worker does when two nodes, one, a cluster, or a part of them answer: one of four that
-// share 12 permits, of a limit on all nodes and of one on the node that goes.
+// A worker does what the table in docs/howto/batch-worker.md says, whether all, some or none of its
+// nodes answer. It is one of four participants that share 12 permits.
 func TestWhatAWorkerDoes(t *testing.T) {
 	t.Parallel()
 	for name, nodes := range map[string]int{"one node": 1, "two nodes": 2} {

@@ -293,8 +293,8 @@ func TestCallsGivenUpAreNoFaultOfTheNode(t *testing.T) {
 	}
 }
 
-// Who takes all and gives it back at once, again and again over many windows, finds all of it there
-// each time, and never more. Between two rounds a leaky bucket is done with what ran out at once.
+// A caller that takes all permits and gives them back at once, over many windows, finds all of them
+// each time, and never more. Between two rounds the queue of a leaky bucket becomes empty.
 func TestTakingAndGivingBackChangesNothing(t *testing.T) {
 	for _, a := range limittest.Algorithms {
 		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {

@@ -16,7 +16,7 @@ var proxy = Scenario{
 	Title: "what a proxy of a language model pays to admit a request and to settle it",
 	Question: `One process on one core, one server, 200,000 customers. To admit a request, a Set takes one of a customer's
 requests, an estimate of its tokens, and as much of a limit that all customers share. Then the Set is settled with fewer
-tokens. Limits of customers come with the calls. No limit is reached. "all customers once" calls each customer thrice.`,
+tokens. Limits of customers come with the calls. No limit is reached. "all customers once" calls each customer once.`,
 	X: "callers",
 	Views: []report.View{
 		{Metric: "rate", Title: "Admissions per second, each settled", Unit: "admissions/s"},
