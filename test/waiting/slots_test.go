@@ -211,7 +211,7 @@ func TestExtend(t *testing.T) {
 			for _, from := range []time.Duration{maxHold, maxHold + time.Duration(extended)*(maxHold-time.Second)} {
 				waits.Go(func() {
 					got := mustAcquire(t, other)
-					// A process with its part takes one at a time: it looks twice, 250 ms apart.
+					// A process that has its part looks twice, 250 ms apart.
 					if took := time.Since(begun); took < from || took > from+600*time.Millisecond {
 						t.Errorf("extended %d times: free after %s, want %s", extended, took, from)
 					}
