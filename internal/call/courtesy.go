@@ -41,8 +41,8 @@ func (c *Courtesy) in(r *limit.Routes) {
 	c.half, c.had = half, 0
 }
 
-// Got counts the permits that a decision granted to a line of the limit, and whether any are left. A
-// decision of the outage policy counts for nothing: its permits are no shard's.
+// Got counts the permits that a decision granted to a line of the limit, and whether any are left.
+// A decision of the outage policy counts for nothing: its permits are no shard's.
 func (c *Courtesy) Got(r *limit.Routes, d *Decision) {
 	if c == nil || r == nil || d.Target == nil || d.Degraded {
 		return

@@ -19,8 +19,8 @@ type lineOfOne struct {
 func (l *lineOfOne) Wake(bool) { *l.woken = append(*l.woken, l.name) }
 func (l *lineOfOne) Len() int  { return 1 }
 
-// Permits that are given back wake only the lines in which callers wait, in their order. So the cost
-// does not grow with the participants that a proxy calls for.
+// Permits that are given back wake only the lines in which callers wait, in their order. So the
+// cost does not grow with the participants that a proxy calls for.
 func TestOnlyLinesAreWokenInWhichSomebodyWaits(t *testing.T) {
 	c := &Target{}
 	c.Init(&limit.Process{Clock: clock.Clock{Base: time.Now()}}, c, "", "", limit.Limit{Permits: 1, Per: time.Minute})
