@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -32,7 +33,7 @@ type probe struct {
 	traces *sdktrace.TracerProvider
 	server []*redistest.Server
 	proxy  []*redistest.Proxy
-	sent   atomic.Int64 // script calls written to connections
+	sent   atomic.Int64 // script calls for shards written to connections
 	prefix string
 	nodes  []shardlimit.Node
 }
@@ -83,14 +84,21 @@ func (p *probe) dial(ctx context.Context, addr string, d *net.Dialer, _ *tls.Con
 	return &counted{conn, &p.sent}, nil
 }
 
-// counted counts the script calls that are written to a connection.
+// shardKey is what the key of a shard has, and no key of a record.
+var shardKey = regexp.MustCompile(`\}(f[^:]*:)?[lcwtq]:`)
+
+// counted counts the script calls for shards that are written to a connection.
 type counted struct {
 	net.Conn
 	sent *atomic.Int64
 }
 
 func (c *counted) Write(b []byte) (int, error) {
-	c.sent.Add(int64(bytes.Count(b, []byte("EVALSHA"))))
+	for _, call := range bytes.Split(b, []byte("EVALSHA"))[1:] {
+		if shardKey.Match(call) {
+			c.sent.Add(1)
+		}
+	}
 	return c.Conn.Write(b)
 }
 
