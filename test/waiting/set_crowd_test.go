@@ -86,13 +86,14 @@ func crowd(t *testing.T, processes, callers int, perHost int64) {
 // Who waits for two limits that others want, too, each for itself, gets them together.
 func TestASetGetsBetweenThoseWhoWaitForOneLimit(t *testing.T) {
 	for _, c := range []struct {
-		a, b  shardlimit.Limit
-		least int64 // of each caller
+		a, b    shardlimit.Limit
+		windows time.Duration // more of a small limit: chance decides who gets one of a few permits
+		least   int64         // of each caller
 	}{
-		{shardlimit.PerSecond(10), shardlimit.PerSecond(30), 20},
-		{shardlimit.PerMinute(6), shardlimit.PerMinute(8), 10},
-		{shardlimit.PerMinute(40), shardlimit.Limit{Permits: 50, Per: 10 * time.Minute}, 100},
-		{shardlimit.Limit{Permits: 1, Per: 7 * time.Second}, shardlimit.Limit{Permits: 1, Per: 10 * time.Second}, 1},
+		{shardlimit.PerSecond(10), shardlimit.PerSecond(30), 20, 20},
+		{shardlimit.PerMinute(6), shardlimit.PerMinute(8), 80, 40},
+		{shardlimit.PerMinute(40), shardlimit.Limit{Permits: 50, Per: 10 * time.Minute}, 20, 100},
+		{shardlimit.Limit{Permits: 1, Per: 7 * time.Second}, shardlimit.Limit{Permits: 1, Per: 10 * time.Second}, 80, 4},
 	} {
 		t.Run(fmt.Sprint(c.a, " and ", c.b), func(t *testing.T) {
 			limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
@@ -115,7 +116,7 @@ func TestASetGetsBetweenThoseWhoWaitForOneLimit(t *testing.T) {
 				}
 				loop(&sets[0], shardlimit.All(a.N(1), b.N(1)).Wait)
 				loop(&sets[1], shardlimit.All(b.N(1), a.N(1)).Wait)
-				takes := 20 * max(c.a.Per, c.b.Per)
+				takes := c.windows * max(c.a.Per, c.b.Per)
 				time.Sleep(takes)
 				cancel()
 				wg.Wait()
