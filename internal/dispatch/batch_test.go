@@ -45,7 +45,7 @@ func (*quietLimit) Confirm(context.Context, clock.Elapsed) error { return nil }
 func (*quietLimit) Learned(*Lane, News)                          {}
 
 // next is the batch that departs next.
-func (l *Lane) next() *batch { return l.depart() }
+func (l *Lane) next() *batch { return l.depart(l.outbox()) }
 
 // serve lets the next batch depart and land with so many permits free.
 func (l *Lane) serve(free int64) *batch {

@@ -57,11 +57,7 @@ func (e *Env) budget(age int64, split bool) time.Duration {
 // take makes one script call on this basis, and learns from the reply.
 func (d *detour) take(ctx context.Context, b basis) (received int64, err error) {
 	l := d.lane
-	least := time.Duration(0)
-	if d.hurry {
-		least = math.MaxInt64
-	}
-	ctx, c, err := l.begin(ctx, telemetry.Take, d.batch.calls(), least, d.batch.links)
+	ctx, c, err := l.begin(ctx, telemetry.Take, d.batch.calls(), leastOf(d.hurry), d.batch.links)
 	if err != nil {
 		return 0, err
 	}
@@ -73,6 +69,14 @@ func (d *detour) take(ctx context.Context, b basis) (received int64, err error) 
 		d.learn(&c, received)
 	}
 	return received, err
+}
+
+// leastOf returns how long the silence of a call must last to tell anything of the node.
+func leastOf(hurry bool) time.Duration {
+	if hurry {
+		return math.MaxInt64
+	}
+	return 0
 }
 
 // giveUp answers the asks of a call that does not come back.

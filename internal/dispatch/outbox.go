@@ -40,6 +40,7 @@ type outbox struct {
 	oldest  atomic.Int64 // when the first that waits began to; 0: nothing waits
 	capacity
 	overload
+	standstill
 }
 
 // capacity is how much the flights of an outbox may carry, so that the node answers in time.
@@ -61,6 +62,36 @@ type overload struct {
 	rested   atomic.Int64 // until when it was empty for a while
 	shed     atomic.Int64 // when a call for it was shed last
 	shedding atomic.Int64 // and since when, without a pause of a call timeout
+}
+
+// standstill is that nothing left an outbox for half of a call timeout although little waits: the
+// process stood still, or the node did. That is no overload.
+type standstill struct {
+	popped atomic.Int64 // when something left it last
+	took   int64        // how long the last standstill was
+	ended  int64        // and when it ended
+}
+
+// stands reports whether nothing that waits since that time has left for so long.
+func (o *outbox) stands(since, now int64) bool {
+	return o.line.Load() <= max(maxAboard, o.pace.Load()) && o.env.overdue(max(o.popped.Load(), since), now)
+}
+
+// pops notes that something leaves that waited since that time. A node that always takes so long
+// does not stand still.
+func (o *outbox) pops(since, now int64) {
+	if o.stands(since, now) && !o.far.Load() && now-o.ended > 2*int64(o.env.CallTimeout) {
+		o.took, o.ended = now-max(o.popped.Load(), since), now
+	}
+	o.popped.Store(now)
+}
+
+// excuses returns how long of its wait a batch was not to blame for that was opened then.
+func (s *standstill) excuses(opened int64) int64 {
+	if opened < s.ended {
+		return s.took
+	}
+	return 0
 }
 
 // waiting is a lane in an outbox, and since when asks wait there for a place.
@@ -90,13 +121,13 @@ func (o *outbox) add(l *Lane, since int64) {
 }
 
 // overdue reports whether what waits is more than can be sent in time. If the first has waited for
-// half of a call timeout, newcomers would. Where much more comes than can be served, the first
-// tells that too late: then no more may wait than left the line in a quarter of a call timeout. So
-// it is once calls have been shed for a call timeout, without a pause as long as that, and the line
-// was never empty for a while. Between bursts that can be served it is.
+// half of a call timeout while others left, newcomers would. Where much more comes than can be
+// served, the first tells that too late: then no more may wait than left the line in a quarter of a
+// call timeout. So it is once calls have been shed for a call timeout, without a pause as long as
+// that, and the line was never empty for a while. Between bursts that can be served it is.
 func (o *outbox) overdue(now int64) bool {
 	since, most := o.oldest.Load(), int64(o.env.CallTimeout)
-	return since != 0 && (o.env.overdue(since, now) ||
+	return since != 0 && (o.env.overdue(since, now) && !o.stands(since, now) ||
 		now-o.shed.Load() <= most && now-o.shedding.Load() > most && now-o.rested.Load() > most &&
 			o.line.Load() > max(o.pace.Load(), maxLoad))
 }
@@ -257,11 +288,11 @@ func (o *outbox) load(f *flight) {
 			return
 		}
 		for range maxBatches {
-			b := l.depart()
+			b := l.depart(o)
 			if b == nil {
 				break
 			}
-			if l.ready(b) {
+			if l.ready(b, o.excuses(b.opened) > 0) {
 				f.board(l, b)
 			}
 		}
@@ -279,6 +310,7 @@ func (o *outbox) pop(f *flight, now int64) (l *Lane, more *flight) {
 		return nil, o.next()
 	}
 	l = o.waiting[o.gone].lane
+	o.pops(o.waiting[o.gone].since, now)
 	o.waiting[o.gone] = waiting{}
 	if o.gone++; 2*o.gone >= len(o.waiting) { // or it would grow for ever if something always waits
 		left := copy(o.waiting, o.waiting[o.gone:])

@@ -35,6 +35,7 @@ func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 		o.add(l, l.env.Clock.Now())
 		first := l.call(t.Context(), 1, false)
 		time.Sleep(l.env.CallTimeout/2 + time.Millisecond)
+		o.popped.Store(l.env.Clock.Now()) // others leave all the time
 		with := l.call(t.Context(), 1, false)
 		limit := &quietLimit{} // of another shard of the node
 		other := (&Lane{}).Lead(l.env, l.Way, limit, script.ShardRef{}, l.Node, &Terms{})

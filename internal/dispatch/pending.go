@@ -78,8 +78,9 @@ func (q *pending) quit(a *Ask) {
 
 // depart takes the batch that goes next; nil if nobody waits. A batch that stood in line until it
 // would be in a hurry, or that some call has waited for so long that the answer could come after
-// its timeout, is dissolved: its callers find another, if there is time.
-func (q *pending) depart() *batch {
+// its timeout, is dissolved: its callers find another, if there is time. After a standstill it goes
+// all the same.
+func (q *pending) depart(o *outbox) *batch {
 	l := q.lane
 	for {
 		q.mu.Lock()
@@ -102,7 +103,9 @@ func (q *pending) depart() *batch {
 		b.sent, b.number = true, q.departed
 		q.mu.Unlock()
 		now, e := l.env.Clock.Now(), l.env
-		if !e.Hurried(e.CallTimeout-time.Duration(now-b.opened)) && now-b.oldest <= e.Boarding() {
+		excused := o.excuses(b.opened)
+		if !e.Hurried(e.CallTimeout-time.Duration(now-b.opened-excused)) &&
+			now-b.oldest <= min(e.Boarding()+excused, int64(e.CallTimeout/8*7)) {
 			return b
 		}
 		q.land(b, nil, errDissolved)
@@ -183,8 +186,9 @@ func (q *pending) outbox() *outbox {
 	return o
 }
 
-// ready reports whether a batch can fly with others. Else it was answered, or goes by itself.
-func (q *pending) ready(b *batch) bool {
+// ready reports whether a batch can fly with others. Else it was answered, or goes by itself. Those
+// that are excused are all in a hurry, and fly together.
+func (q *pending) ready(b *batch, excused bool) bool {
 	l := q.lane
 	e := l.env
 	now := e.Clock.Now()
@@ -195,7 +199,7 @@ func (q *pending) ready(b *batch) bool {
 		q.endWaiting(away)
 	case b.singles() && (l.Known.Shut(now) || b.heldBack(now)):
 		q.deny(b, now)
-	case e.Hurried(e.CallTimeout - time.Duration(now-b.oldest)),
+	case !excused && e.Hurried(e.CallTimeout-time.Duration(now-b.oldest)),
 		l.Keyed && basis{lane: l}.expired(), basis{lane: l}.unfenced():
 		go l.detour(b, told{}, nil)
 	default:

@@ -17,7 +17,7 @@ import (
 
 // onASlowNode plays with a family whose keys have so many permits a minute, on a node that needs a
 // third of a millisecond for each key. On two processors it would answer two callers at a time.
-func onASlowNode(t *testing.T, permits int64, play func(t *testing.T, users *shardlimit.Family)) {
+func onASlowNode(t *testing.T, permits int64, play func(t *testing.T, users *shardlimit.Family, node *limittest.BubbleNode)) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	synctest.Test(t, func(t *testing.T) {
@@ -28,7 +28,7 @@ func onASlowNode(t *testing.T, permits int64, play func(t *testing.T, users *sha
 			t.Fatal(err)
 		}
 		nodes[0].Each.Store(int64(time.Millisecond) / 3)
-		play(t, users)
+		play(t, users, nodes[0])
 	})
 }
 
@@ -36,7 +36,7 @@ func onASlowNode(t *testing.T, permits int64, play func(t *testing.T, users *sha
 // is not is told so when its time is up, and the node is not taken for away. Callers come back at
 // once, or come at a rate that nothing slows down.
 func TestLoadAboveWhatCanBeServedIsShed(t *testing.T) {
-	onASlowNode(t, 1_000_000, func(t *testing.T, users *shardlimit.Family) {
+	onASlowNode(t, 1_000_000, func(t *testing.T, users *shardlimit.Family, _ *limittest.BubbleNode) {
 		var served, shed, late atomic.Int64
 		var slowest sync.Map
 		call := func(i int64) {
@@ -106,7 +106,7 @@ func TestLoadAboveWhatCanBeServedIsShed(t *testing.T) {
 // Bursts that a node can serve are served, each within the time until the next, also after more
 // came than it can serve.
 func TestBurstsAreServedAfterAnOverload(t *testing.T) {
-	onASlowNode(t, 1_000_000, func(t *testing.T, users *shardlimit.Family) {
+	onASlowNode(t, 1_000_000, func(t *testing.T, users *shardlimit.Family, _ *limittest.BubbleNode) {
 		var calls sync.WaitGroup
 		var failed atomic.Int64
 		key := 0
@@ -142,9 +142,39 @@ func TestBurstsAreServedAfterAnOverload(t *testing.T) {
 	})
 }
 
+// What waits behind a standstill is no overload: once the node, or the process, goes on, it is served
+// in the time that it has left. So is who comes then.
+func TestWhatWaitedInAStandstillIsServed(t *testing.T) {
+	onASlowNode(t, 1_000_000, func(t *testing.T, users *shardlimit.Family, node *limittest.BubbleNode) {
+		node.Each.Store(int64(20 * time.Microsecond))
+		var callers sync.WaitGroup
+		var failed, served atomic.Int64
+		end := time.Now().Add(2 * time.Second)
+		for i := range 200 {
+			callers.Go(func() {
+				for n := i; time.Now().Before(end); n += 7919 {
+					if _, err := users.Limiter(fmt.Sprint("user ", n%1000)).Allow(t.Context()); err != nil {
+						failed.Add(1)
+						continue
+					}
+					served.Add(1)
+				}
+			})
+		}
+		for range 3 {
+			time.Sleep(500 * time.Millisecond)
+			node.Paused.Store(time.Now().Add(65 * time.Millisecond).UnixNano())
+		}
+		callers.Wait()
+		if failed.Load() > 0 || served.Load() < 1000 {
+			t.Errorf("%d calls were served, and %d failed", served.Load(), failed.Load())
+		}
+	})
+}
+
 // Where a call would be shed, the process does nothing for it but let it wait.
 func TestWhoIsCrowdedOutCostsNothing(t *testing.T) {
-	onASlowNode(t, 10, func(t *testing.T, users *shardlimit.Family) {
+	onASlowNode(t, 10, func(t *testing.T, users *shardlimit.Family, _ *limittest.BubbleNode) {
 		var crowd sync.WaitGroup
 		call := func(name string) {
 			crowd.Go(func() { _, _ = users.Limiter(name).Allow(t.Context()) })
