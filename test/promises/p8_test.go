@@ -142,8 +142,8 @@ func TestBurstsAreServedAfterAnOverload(t *testing.T) {
 	})
 }
 
-// What waits behind a standstill is no overload: once the node, or the process, goes on, it is served
-// in the time that it has left. So is who comes then.
+// What waits behind a standstill is no overload: once the node, or the process, goes on, it is
+// served in the time that it has left. So is who comes then.
 func TestWhatWaitedInAStandstillIsServed(t *testing.T) {
 	onASlowNode(t, 1_000_000, func(t *testing.T, users *shardlimit.Family, node *limittest.BubbleNode) {
 		node.Each.Store(int64(20 * time.Microsecond))
