@@ -25,7 +25,8 @@ type Reading struct {
 
 // Confirm tells what answers to a read, by place, come to; nil is no answer. A confirmed value is
 // never older than the one that was chosen last when the read began. It may be used as known since
-// then, not since the answers came.
+// then, not since the answers came. An unsettled one is what a round would go on from, if no other
+// place knows a later one.
 //
 // A promise above the value that is confirmed may belong to a round that was accepted elsewhere. A
 // round finishes it, so that it is not left open until its place is the only one to ask.
@@ -33,24 +34,25 @@ func Confirm(answers []*Answer) (Reading, Verdict) { return confirm(answers, Maj
 
 func confirm(answers []*Answer, quorum int) (got Reading, v Verdict) {
 	got.Known = longest(answers)
-	heard, blank := 0, false
-	var best *Answer
+	heard, voters := 0, 0
 	for _, a := range answers {
-		if a == nil {
-			continue
+		if a != nil {
+			heard++
 		}
-		heard++
-		blank = blank || !a.Votes
-		if a.Votes && (best == nil || best.Accepted.Below(a.Accepted)) {
-			best = a
+		if a != nil && a.Votes {
+			voters++
 		}
 	}
 	if heard < quorum {
 		return got, Unknown
 	}
-	if best == nil {
-		return got, Unsettled
+	var best *Answer
+	for _, a := range answers {
+		if a != nil && (a.Votes || voters < quorum) && (best == nil || best.Accepted.Below(a.Accepted)) {
+			best = a
+		}
 	}
+	blank := voters < heard
 	open := slices.ContainsFunc(answers, func(a *Answer) bool {
 		return a != nil && a.Votes && best.Accepted.Below(a.Promised)
 	})
