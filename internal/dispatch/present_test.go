@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/script"
@@ -40,6 +41,43 @@ func TestACallOnAReplacedLaneGetsNewTerms(t *testing.T) {
 	})
 	if err != nil || len(asked) != 2 || asked[0] != 1 || asked[1] != 2 {
 		t.Errorf("asked under the epochs %v: %v", asked, err)
+	}
+}
+
+// leavingLimit is a limit that is seen to have left its shard when that has no state, whether or not
+// there was time to confirm anything.
+type leavingLimit struct {
+	quietLimit
+	lane *Lane
+	err  error
+}
+
+func (l *leavingLimit) Confirm(context.Context, clock.Elapsed) error {
+	l.lane.Terms.Store(&Terms{Epoch: 2})
+	return l.err
+}
+
+// Calls to a shard that the limit has left are denied there, so that they go on under the newer
+// layout: the one that found the shard without state, and those that wait behind it. The lane has
+// no node: whoever sends a call fails.
+func TestALeftShardIsAskedNoMore(t *testing.T) {
+	for _, err := range []error{nil, errors.New("no time")} {
+		synctest.Test(t, func(t *testing.T) {
+			l := grounded(t)
+			l.Terms.Store(&Terms{Epoch: 1, Most: 1})
+			first := l.call(t.Context(), 1, false)
+			absent := l.next()
+			behind := l.call(t.Context(), 2, false)
+			l.Limit = &leavingLimit{quietLimit{l.seat()}, l, err}
+			l.detour(absent, told{script.Absent, 1}, nil)
+			l.flown()
+			synctest.Wait()
+			for name, o := range map[string]*outcomeOf{"first": first, "behind": behind} {
+				if !o.ended.Load() || o.err != nil || o.Granted != 0 {
+					t.Errorf("%v: %s: %+v", err, name, o)
+				}
+			}
+		})
 	}
 }
 
