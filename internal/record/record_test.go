@@ -130,6 +130,28 @@ func prepare(t *testing.T, r *Record, s *seat) {
 	t.Fatal("no promise")
 }
 
+// Who finds what he has to change goes on at once; what others may be changing is read again first.
+func TestOnlyAnOpenRoundIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTown(t, "abc").process(t, "abc")
+		r := limit(b)
+		write(t, r, "v")
+		for _, open := range []bool{false, true} {
+			if open {
+				prepare(t, r, r.mustSit(t))
+			}
+			began, heard := time.Now(), 0
+			err := r.Read(t.Context(), false, false, func(Reading) error {
+				heard++
+				return ErrUnsettled
+			})
+			if again := time.Since(began) >= firstPause; !errors.Is(err, ErrUnsettled) || again != open || heard > 1 {
+				t.Errorf("a round is open %v: %v after %s, heard %d times", open, err, time.Since(began), heard)
+			}
+		}
+	})
+}
+
 // Many processes that change one record at once all come to their turn.
 func TestManyChangeOneRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
