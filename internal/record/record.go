@@ -207,7 +207,7 @@ func (r *Record) read(ctx context.Context, s *seat, participates, whole bool,
 			if value.Now, value.Participants = now, participants; verdict != majority.Confirmed {
 				return wait
 			}
-			if err == nil {
+			if err == nil && !told {
 				told = true
 				err = heard(value)
 			}
