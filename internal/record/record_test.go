@@ -152,6 +152,19 @@ func TestOnlyAnOpenRoundIsReadAgain(t *testing.T) {
 	})
 }
 
+// A change waits a little for a place that is farther away than the others: it has the value, too.
+func TestAFartherPlaceIsNotLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "abc")
+		b := w.process(t, "abc")
+		w[places(t, b).Names[0]].far.Store(int64(20 * time.Millisecond))
+		write(t, limit(b), "v")
+		if err := limit(b).Read(t.Context(), false, true, func(Reading) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Many processes that change one record at once all come to their turn.
 func TestManyChangeOneRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
