@@ -60,13 +60,13 @@ func TestOnlyWhatMovesMayTakeLonger(t *testing.T) {
 		next                 shardlimit.Limit
 		near                 bool
 	}{
-		"a limit":                 {near: true, next: counter},
-		"a limit placed elsewhere":{placed: true, next: counter},
-		"a family":                {family: true, near: true},
-		"keys placed elsewhere":   {family: true, placed: true},
-		"keys of a lost node":     {family: true, lost: true},
-		"keys counted otherwise":  {family: true, next: counter},
-		"another number":          {family: true, next: shardlimit.Limit{Permits: 9, Per: time.Second}, near: true},
+		"a limit":                  {near: true, next: counter},
+		"a limit placed elsewhere": {placed: true, next: counter},
+		"a family":                 {family: true, near: true},
+		"keys placed elsewhere":    {family: true, placed: true},
+		"keys of a lost node":      {family: true, lost: true},
+		"keys counted otherwise":   {family: true, next: counter},
+		"another number":           {family: true, next: shardlimit.Limit{Permits: 9, Per: time.Second}, near: true},
 	} {
 		l := &watched{world: &world{troubled: c.lost, plan: &plan{Procs: []processPlan{{NodeTimeout: time.Second}}}},
 			placed: c.placed}
