@@ -44,8 +44,8 @@ func TestACallOnAReplacedLaneGetsNewTerms(t *testing.T) {
 	}
 }
 
-// leavingLimit is a limit that is seen to have left its shard when that has no state, whether or not
-// there was time to confirm anything.
+// leavingLimit is a limit that is seen to have left its shard when that has no state, whether or
+// not there was time to confirm anything.
 type leavingLimit struct {
 	quietLimit
 	lane *Lane

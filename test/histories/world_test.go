@@ -368,8 +368,8 @@ func (p *process) judgeAnswer(l *watched, start int64, d shardlimit.Decision, er
 func (p *process) near(l *watched) bool {
 	shards := max(l.current().Shards, 1)
 	if l.moves() || l.placed || l.relocated {
-		// Before the call the record is read, after a look where it has moved to, and a key's shards
-		// are asked and raised.
+		// before the call the record is read, after a look where it has moved to, and a key's
+		// shards are asked and raised
 		shards += 3
 	}
 	if h := p.handles[l.name()]; h != nil {
