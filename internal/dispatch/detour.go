@@ -31,12 +31,17 @@ func (l *Lane) detour(b *batch, before told, callers []script.Caller) {
 	d.begin(now, budget)
 	received := int64(0)
 	err := basis{lane: l}.present(d, before, func(b basis) (script.Status, clock.ServerTime, error) {
+		if l.left() { // as was read meanwhile
+			return script.OK, 0, nil
+		}
 		var err error
 		received, err = d.take(d, b)
 		return d.reply.Status, d.reply.At, err
 	})
 	switch awaited, _ := d.finish(); {
 	case !awaited:
+	case l.left() && !d.sent.Load():
+		l.deny(d.batch, l.env.Clock.Now())
 	case err != nil:
 		d.refuse(err)
 	default:

@@ -146,6 +146,10 @@ func (l *Lane) Room(r *script.PeekReply) int64 {
 // Most is how many permits the shard can grant at once, as far as the layout says.
 func (l *Lane) Most() int64 { return l.Terms.Load().Most }
 
+// left reports whether the limit has no such shard any more, as far as the process knows: it has
+// nothing for anybody, and callers go on under the layout that the limit has by then.
+func (l *Lane) left() bool { return l.Most() == 0 }
+
 // Expected is how many permits the shard has, as far as this process knows.
 func (l *Lane) Expected(now int64) int64 {
 	free, heard := l.Known.Free()

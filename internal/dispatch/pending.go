@@ -114,6 +114,7 @@ func (q *pending) depart(o *outbox) *batch {
 
 // deny answers a batch that boarded while the call before it was under way, which has
 // found that nothing is free for a while, or not for those on board: to ask again would be in vain.
+// So it is where the limit has left the shard.
 func (q *pending) deny(b *batch, now int64) {
 	l := q.lane
 	b.now, b.retry, b.rest = now, UnknownRetry, l.elsewhere(now) // from what is known of all shards
@@ -197,7 +198,7 @@ func (q *pending) ready(b *batch, excused bool) bool {
 		away := l.Node.Away(l.Slot)
 		q.land(b, nil, &notSentError{cause: errBehind, reason: away})
 		q.endWaiting(away)
-	case b.singles() && (l.Known.Shut(now) || b.heldBack(now)):
+	case l.left(), b.singles() && (l.Known.Shut(now) || b.heldBack(now)):
 		q.deny(b, now)
 	case !excused && e.Hurried(e.CallTimeout-time.Duration(now-b.oldest)),
 		l.Keyed && basis{lane: l}.expired(), basis{lane: l}.unfenced():

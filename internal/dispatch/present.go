@@ -148,11 +148,15 @@ func (b basis) present(ctx context.Context, before told,
 // docs/design/decisions/shards-and-families.md, "When the record of a family forgets".
 //
 // Which nodes are in has to be confirmed all the same: no shard would do anything without. If the
-// time of the node is not known the shard refuses anyway, and that is confirmed after: see insist.
+// time of the node is not known the shard refuses anyway, and all of that is confirmed after: see
+// insist.
 func (b basis) reassure(ctx context.Context) {
-	l := b.lane
-	if b.unfenced() && b.clock().Heard(b.now()) {
-		_ = l.Terms.Load().Fence.ConfirmSince(ctx, 0)
+	l, f := b.lane, b.terms().Fence
+	if f != nil && !b.clock().Heard(b.now()) {
+		return
+	}
+	if b.unfenced() {
+		_ = f.ConfirmSince(ctx, 0)
 	}
 	if l.Keyed && b.expired() {
 		within, cancel := context.WithTimeout(ctx, l.env.CallTimeout/2)

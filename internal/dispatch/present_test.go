@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/script"
@@ -43,6 +44,43 @@ func TestACallOnAReplacedLaneGetsNewTerms(t *testing.T) {
 	}
 }
 
+// leavingLimit is a limit that is seen to have left its shard when that has no state, whether or
+// not there was time to confirm anything.
+type leavingLimit struct {
+	quietLimit
+	lane *Lane
+	err  error
+}
+
+func (l *leavingLimit) Confirm(context.Context, clock.Elapsed) error {
+	l.lane.Terms.Store(&Terms{Epoch: 2})
+	return l.err
+}
+
+// Calls to a shard that the limit has left are denied there, so that they go on under the newer
+// layout: the one that found the shard without state, and those that wait behind it. The lane has
+// no node: whoever sends a call fails.
+func TestALeftShardIsAskedNoMore(t *testing.T) {
+	for _, err := range []error{nil, errors.New("no time")} {
+		synctest.Test(t, func(t *testing.T) {
+			l := grounded(t)
+			l.Terms.Store(&Terms{Epoch: 1, Most: 1})
+			first := l.call(t.Context(), 1, false)
+			absent := l.next()
+			behind := l.call(t.Context(), 2, false)
+			l.Limit = &leavingLimit{quietLimit{l.seat()}, l, err}
+			l.detour(absent, told{script.Absent, 1}, nil)
+			l.flown()
+			synctest.Wait()
+			for name, o := range map[string]*outcomeOf{"first": first, "behind": behind} {
+				if !o.ended.Load() || o.err != nil || o.Granted != 0 {
+					t.Errorf("%v: %s: %+v", err, name, o)
+				}
+			}
+		})
+	}
+}
+
 // restedLimit is a limit whose layout was confirmed too long ago, and cannot be now.
 type restedLimit struct {
 	quietLimit
@@ -71,5 +109,34 @@ func TestAShardThatNobodyTellsIsAskedAfterALookAtTheRecord(t *testing.T) {
 		if err != nil || asked != 1 || limit.waits != want {
 			t.Errorf("untold %v: %v, asked %d times after %d waits", untold, err, asked, limit.waits)
 		}
+	}
+}
+
+// unconfirmedFence is a fence of which nothing is known.
+type unconfirmedFence struct{}
+
+func (unconfirmedFence) Until(clock.Elapsed) clock.Elapsed { return 0 }
+func (unconfirmedFence) Bars(node, life string) bool       { return false }
+
+func (unconfirmedFence) ConfirmSince(context.Context, clock.Elapsed) error { return nil }
+
+// The first call to a node whose time is not known is refused under a fence, and told the time: so
+// nothing is confirmed before it, and no take is asked first that would not tell.
+func TestTheFirstCallUnderAFenceAsksTheTime(t *testing.T) {
+	limit := &restedLimit{}
+	l := grounded(t)
+	l.Limit, l.Keyed = limit, true
+	l.Terms.Store(&Terms{Epoch: 1, Most: 1, Fence: unconfirmedFence{}})
+	var waits []int // before each call
+	err := basis{lane: l}.present(t.Context(), told{}, func(on basis) (script.Status, clock.ServerTime, error) {
+		s := section{lane: l, batch: newBatch(l)}
+		s.prepare(on, l.env.Clock.Now())
+		if waits = append(waits, limit.waits); !s.req.Rare {
+			t.Error("the calm take is asked, which does not tell the time")
+		}
+		return []script.Status{script.Fenced, script.OK}[len(waits)-1], 1, nil
+	})
+	if err != nil || len(waits) != 2 || waits[0] != 0 || waits[1] != 1 {
+		t.Errorf("after so many looks at the record: %v; %v", waits, err)
 	}
 }

@@ -40,8 +40,10 @@ func (s *section) prepare(b basis, now int64) {
 	s.req.Relied = b.tell()
 	s.req.Room, s.req.CallerRoom = s.grants[:0], s.req.CallerRoom[:0]
 	// From afar there is no time for a second call: after a rest much may have changed, and whoever
-	// has a name and is refused contends. Of a key the process knows little.
-	s.req.Rare = l.Known.Rare.Load()
+	// has a name and is refused contends. Of a key the process knows little. Nor does the calm take
+	// tell the time to who is refused, or has no word for a share, until he knows it.
+	s.req.Rare = l.Known.Rare.Load() || s.req.Fence == refused ||
+		s.req.Fence != 0 && s.req.Deadline == script.Unconfirmed
 	s.req.Contended = l.Known.contended.Load() && l.Known.Answered(now-int64(time.Second))
 	if l.Keyed {
 		s.req.Rare = s.req.Rare || l.outbox().far.Load()

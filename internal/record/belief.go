@@ -256,16 +256,28 @@ func (r *Record) Watch(to Watched) *Watch {
 }
 
 // exchange reads the record, and has what it finds learned, completed or begun. A whole one waits
-// for each place, so that one that forgot is restored. It belongs to who holds the token.
+// for each place, so that one that forgot is restored; others may have the token meanwhile. It
+// belongs to who holds that.
 func (w *Watch) exchange(ctx context.Context, whole bool) error {
 	if w.to.Begins != nil {
 		if err := w.to.Begins(); err != nil {
 			return err
 		}
 	}
-	began := w.book.nodes.Clock.Elapsed()
-	err := w.Read(ctx, w.to.Participates, whole,
-		func(got Reading) error { return w.to.Heard(ctx, got, began) })
+	began, lent := w.book.nodes.Clock.Elapsed(), false
+	err := w.Read(ctx, w.to.Participates, whole, func(got Reading) error {
+		if lent {
+			return nil // what a second look finds is not ours to learn
+		}
+		err := w.to.Heard(ctx, got, began)
+		if lent = err == nil && whole; lent {
+			w.End()
+		}
+		return err
+	})
+	if lent {
+		w.token <- struct{}{}
+	}
 	if errors.Is(err, ErrBlank) && chance.N(restoreEvery) > w.every {
 		return nil
 	}

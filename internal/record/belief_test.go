@@ -179,3 +179,40 @@ func TestWhatIsOutOfReachIsNotAskedForByEveryCall(t *testing.T) {
 		}
 	})
 }
+
+// A read in the background that waits for a place that does not answer keeps nobody from reading
+// what a majority has.
+func TestALatePlaceHoldsNoCallUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := newTown(t, "abc")
+		b := at.process(t, "abc")
+		write(t, limit(b), "v")
+		var w *Watch
+		w = limit(b).Watch(Watched{Every: time.Minute, Number: func() int64 { return 7 },
+			Heard: func(_ context.Context, _ Reading, began clock.Elapsed) error {
+				w.Learn(7, began)
+				return nil
+			}})
+		at[places(t, b).Names[0]].stalled.Store(true)
+		var whole error
+		ended := make(chan struct{})
+		go func() { whole = w.Ask(t.Context(), true); close(ended) }()
+		time.Sleep(10 * time.Millisecond)
+		if w.Until(7, b.nodes.Clock.Elapsed()) == 0 {
+			t.Error("the majority was not heard")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if err := w.ConfirmSince(ctx, b.nodes.Clock.Elapsed()); err != nil {
+			t.Error(err)
+		}
+		select {
+		case <-ended:
+			t.Error("the read in the background waited for nobody")
+		default:
+		}
+		if <-ended; whole != nil || len(w.token) != 0 {
+			t.Errorf("%v, %d tokens", whole, len(w.token))
+		}
+	})
+}

@@ -52,4 +52,6 @@ func gather[T any](ctx context.Context, n int, do func(i int) T, hear func(i int
 	return false
 }
 
-const leastGrace = 10 * time.Millisecond
+// leastGrace is how long who is farther away has at least: a place that a round leaves behind is
+// missed if another one stalls before that is mended.
+const leastGrace = 25 * time.Millisecond

@@ -47,6 +47,8 @@ var (
 	ErrUnreadable = errors.New("what is stored cannot be read by this version")
 	// ErrBlank is an ErrUnsettled: a place has to be restored.
 	ErrBlank = fmt.Errorf("%w: a place forgot it", ErrUnsettled)
+	// errUnderWay is one, too: another round may be about to settle it.
+	errUnderWay = fmt.Errorf("%w: others may be changing it", ErrUnsettled)
 )
 
 // Record is one value. Reads may be made at any time; changes one after the other.
@@ -170,8 +172,7 @@ func (r *Record) Read(ctx context.Context, participates, whole bool, heard func(
 		began := r.book.nodes.Clock.Now()
 		_, err := r.read(ctx, s, participates, whole, heard)
 		took := time.Duration(r.book.nodes.Clock.Now() - began)
-		if errors.Is(err, ErrUnsettled) && !errors.Is(err, ErrBlank) &&
-			clock.Sleep(ctx, firstPause+chance.N(2*took+1)) {
+		if errors.Is(err, errUnderWay) && clock.Sleep(ctx, firstPause+chance.N(2*took+1)) {
 			_, err = r.read(ctx, s, participates, whole, heard) // to complete what others are about holds them up
 		}
 		return err
@@ -206,7 +207,7 @@ func (r *Record) read(ctx context.Context, s *seat, participates, whole bool,
 			if value.Now, value.Participants = now, participants; verdict != majority.Confirmed {
 				return wait
 			}
-			if err == nil {
+			if err == nil && !told {
 				told = true
 				err = heard(value)
 			}
@@ -223,7 +224,7 @@ func (r *Record) read(ctx context.Context, s *seat, participates, whole bool,
 	case verdict == majority.Unknown:
 		return value, fewer(s.places.Names, errs)
 	case verdict == majority.Unsettled:
-		return value, errors.Join(ErrUnsettled, err)
+		return value, errors.Join(errUnderWay, err)
 	case got.Blank:
 		s.blank.Store(true)
 		return value, ErrBlank

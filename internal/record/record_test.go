@@ -130,6 +130,41 @@ func prepare(t *testing.T, r *Record, s *seat) {
 	t.Fatal("no promise")
 }
 
+// Who finds what he has to change goes on at once; what others may be changing is read again first.
+func TestOnlyAnOpenRoundIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTown(t, "abc").process(t, "abc")
+		r := limit(b)
+		write(t, r, "v")
+		for _, open := range []bool{false, true} {
+			if open {
+				prepare(t, r, r.mustSit(t))
+			}
+			began, heard := time.Now(), 0
+			err := r.Read(t.Context(), false, false, func(Reading) error {
+				heard++
+				return ErrUnsettled
+			})
+			if again := time.Since(began) >= firstPause; !errors.Is(err, ErrUnsettled) || again != open || heard > 1 {
+				t.Errorf("a round is open %v: %v after %s, heard %d times", open, err, time.Since(began), heard)
+			}
+		}
+	})
+}
+
+// A change waits a little for a place that is farther away than the others: it has the value, too.
+func TestAFartherPlaceIsNotLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "abc")
+		b := w.process(t, "abc")
+		w[places(t, b).Names[0]].far.Store(int64(20 * time.Millisecond))
+		write(t, limit(b), "v")
+		if err := limit(b).Read(t.Context(), false, true, func(Reading) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Many processes that change one record at once all come to their turn.
 func TestManyChangeOneRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -149,8 +149,8 @@ func (w *world) give(p *process, list []int) {
 	if list = w.serving(list); len(list) == 0 || !p.works() {
 		return
 	}
-	w.shrunk = w.shrunk || len(list) < 3
 	nodes := slices.Clone(p.plan.Nodes)
+	w.shrunk = w.shrunk || len(list) < 3 || len(nodes) < 3 // the records stay there until they are moved
 	drains := slices.DeleteFunc(slices.Clone(nodes), func(n int) bool { return slices.Contains(list, n) })
 	for _, n := range list {
 		if !slices.Contains(nodes, n) {

@@ -367,8 +367,10 @@ func (p *process) judgeAnswer(l *watched, start int64, d shardlimit.Decision, er
 // its call timeout.
 func (p *process) near(l *watched) bool {
 	shards := max(l.current().Shards, 1)
-	if l.moves() {
-		shards += 3 // the record is read, and the key's shards are asked and raised, before the call
+	if l.moves() || l.placed || l.relocated {
+		// before the call the record is read, after a look where it has moved to, and a key's
+		// shards are asked and raised
+		shards += 3
 	}
 	if h := p.handles[l.name()]; h != nil {
 		shards = max(shards, h.Limit().Shards) // a change of the limit may have failed
