@@ -3,6 +3,7 @@ package histories
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -322,6 +323,9 @@ func (p *process) record(l *watched, start int64, d shardlimit.Decision, err err
 	w.stat.Calls++
 	if err != nil {
 		w.stat.Errors++
+		if errors.Is(err, shardlimit.ErrInvalidLimit) {
+			w.findings = append(w.findings, finding{"invalid", err.Error()})
+		}
 		return -1
 	}
 	if d.Degraded {
