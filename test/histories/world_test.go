@@ -304,6 +304,9 @@ func (p *process) handle(l *watched) *shardlimit.Limiter {
 			return nil
 		}
 		families[name], handles[name] = f, f.Limiter("k")
+		if l.placed {
+			l.again(p.world.now()) // where the key is now, a limit of a higher revision may be unknown
+		}
 	} else {
 		h, err := p.client.Limiter(ctx, name, l.plan.Limit)
 		if err != nil {
