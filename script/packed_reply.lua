@@ -1,5 +1,5 @@
---@needs as_proposed at available ceil closed epoch format granted head now partial remark renew
---@needs reset retry_in returned same share soonest start state status stepped sub tail tail_at
+--@needs as_proposed at available ceil closed epoch format granted head now partial proposed remark
+--@needs renew reset retry_in returned same share soonest start state status stepped sub tail tail_at
 --@needs target touched used window
 --@gives again reply
 -- One-string algorithms, take and reserve, at the end: store the state if it must be, and make
@@ -13,9 +13,10 @@ if renew or stepped or remark then
   -- The time to live was set in this sixteenth of a window: it is long enough.
   local lives = not renew
     or as_proposed and closed == 0 and again <= window and now - now % slice == touched - touched % slice
-  local life = not lives and format('%d',
+  -- Who is behind does not know how long a shard that was left is to be remembered.
+  local life = not lives and format('%d', math.max(proposed == epoch and 0 or redis.call('PTTL', KEYS[1]),
     ceil(math.min(math.max(again, closed, window), @MAX_FILL) / 1000)
-      + math.max(sub(ARGV[2], @terms.head_life) + 0, ceil(window / 500)))
+      + math.max(sub(ARGV[2], @terms.head_life) + 0, ceil(window / 500))))
   if tail then
     done = redis.pcall('SETRANGE', KEYS[1], tail_at, tail)
   end

@@ -190,6 +190,28 @@ func TestPackedLifeIsRenewed(t *testing.T) {
 	})
 }
 
+// TestWhoIsBehindShortensNoLife: a shard that is left is remembered for as long as who moved its
+// share said, also if somebody calls who has not heard of that.
+func TestWhoIsBehindShortensNoLife(t *testing.T) {
+	overPacked(t, func(t *testing.T, a Algorithm) {
+		c := newClock(t)
+		ctx, endpoint, ref := context.Background(), NewEndpoint(miniClient(t, c.Miniredis)), a.Keys("", "t", "limit")
+		before := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: a})
+		left := terms(t, Terms{Epoch: 2, Window: time.Second, Keep: time.Minute, Algorithm: a, Retire: true})
+		for i, p := range []*Proposal{before, left, before} {
+			if i == 2 {
+				c.forward(3 * time.Second) // what was granted is free, so the share can be given up
+			}
+			if _, err := endpoint.Take(ctx, ref, ones(p, 10)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if life := c.TTL(ref.head); life < 50*time.Second {
+			t.Errorf("it lives %v", life)
+		}
+	})
+}
+
 // TestAShardLosesItsMemory: quarantine grants nothing, and moves no share, until what was forgotten
 // cannot be in use. Then the shard begins anew, with what is confirmed. Resume does so at once.
 func TestAShardLosesItsMemory(t *testing.T) {

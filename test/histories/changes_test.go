@@ -41,7 +41,7 @@ func (w *world) bring(s step) {
 	if h == nil || f == nil {
 		return
 	}
-	limit := h.Limit() // it has its family's algorithm
+	limit := h.Limit()
 	limit.Permits, limit.Mode, limit.Revision = s.Limit.Permits, s.Limit.Mode, max(l.revision+int64(s.N), 0)
 	newest := limit.Revision > l.revision
 	l.revision = max(l.revision, limit.Revision)
@@ -58,8 +58,10 @@ func (w *world) bring(s step) {
 	w.event("bring", l)
 }
 
-// bring has the process come with a limit for the key of a family.
+// bring has the process come with a limit for the key of a family. Its algorithm and window are the
+// family's: that may have others when the limit comes again.
 func (p *process) bring(l *watched, limit shardlimit.Limit) *shardlimit.Limiter {
+	limit.Algorithm, limit.Per = 0, 0
 	h := p.families[l.name()].LimiterWith("k", limit)
 	p.handles[l.name()], p.brings[l.name()] = h, limit
 	return h

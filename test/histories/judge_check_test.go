@@ -115,3 +115,25 @@ func TestWhoKnowsOtherShardsDoesNotKnowTheLimit(t *testing.T) {
 		}
 	}
 }
+
+// A process that was replaced brings its limit again after the family counts by another algorithm.
+func TestABroughtLimitGoesByItsFamily(t *testing.T) {
+	counter := shardlimit.Limit{Permits: 20, Per: time.Second, Shards: 1, Algorithm: shardlimit.SlidingCounter}
+	log := counter
+	log.Algorithm = shardlimit.SlidingLog
+	found, seen, _ := playOne(t, &plan{
+		Nodes:  1,
+		Procs:  []processPlan{{Nodes: []int{0}, Latency: []time.Duration{0}}},
+		Limits: []limitPlan{{Limit: counter, Family: true}},
+		Steps: []step{
+			{Do: "bring", Limit: counter},
+			{Do: "set", Limit: log},
+			{Do: "place", List: []int{0}},
+			{Do: "settle"},
+			{Do: "free"},
+		},
+	})
+	if len(found) > 0 || seen.Did["free, judged"] != 1 {
+		t.Errorf("%v, after %s", found, seen)
+	}
+}

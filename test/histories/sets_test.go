@@ -32,6 +32,7 @@ func (w *world) together(s step) {
 
 // askAll makes one call on a Set, and reports false if the process cannot.
 func (w *world) askAll(p *process, s step, turn int) bool {
+	var asked []*shardlimit.Limiter
 	var parts []shardlimit.Part
 	var got []int64
 	for i, l := range w.limit {
@@ -43,7 +44,7 @@ func (w *world) askAll(p *process, s step, turn int) bool {
 			return false
 		}
 		n := min((s.Size+int64(turn*(i+1)))%6, h.Limit().Permits)
-		parts, got = append(parts, h.N(n)), append(got, n)
+		asked, parts, got = append(asked, h), append(parts, h.N(n)), append(got, n)
 	}
 	ask, set := (*shardlimit.Set).Allow, shardlimit.All(parts...)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -66,7 +67,7 @@ func (w *world) askAll(p *process, s step, turn int) bool {
 				said.Delay = 0 // it has slept until then
 			}
 		}
-		l.used(p, p.handle(l))
+		l.used(p, asked[i])
 		ops = append(ops, p.record(l, start, said, err))
 	}
 	if err == nil && d.Allowed && turn%3 == 0 {

@@ -3,6 +3,7 @@ package histories
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -303,6 +304,9 @@ func (p *process) handle(l *watched) *shardlimit.Limiter {
 			return nil
 		}
 		families[name], handles[name] = f, f.Limiter("k")
+		if l.placed {
+			l.again(p.world.now()) // where the key is now, a limit of a higher revision may be unknown
+		}
 	} else {
 		h, err := p.client.Limiter(ctx, name, l.plan.Limit)
 		if err != nil {
@@ -322,6 +326,9 @@ func (p *process) record(l *watched, start int64, d shardlimit.Decision, err err
 	w.stat.Calls++
 	if err != nil {
 		w.stat.Errors++
+		if errors.Is(err, shardlimit.ErrInvalidLimit) {
+			w.findings = append(w.findings, finding{"invalid", err.Error()})
+		}
 		return -1
 	}
 	if d.Degraded {
