@@ -62,11 +62,15 @@ func (s *Seat) Ask(ctx context.Context, a *Ask, now int64) error {
 		return s.turnBy(ctx, a, now)
 	}
 	timeout := s.Lane.env.CallTimeout
-	if left := timeout - time.Duration(now-a.Since); left < timeout/2 { // it may run out of time before a batch does
+	if left := timeout - time.Duration(now-a.Since); left < timeout/8*7 { // it may run out of time before a batch does
 		if left <= 0 {
 			return ErrOverloaded
 		}
-		within, cancel := context.WithTimeoutCause(ctx, left, ErrOverloaded)
+		var why error // the node is silent, unless it came late
+		if left < timeout/2 {
+			why = ErrOverloaded
+		}
+		within, cancel := context.WithTimeoutCause(ctx, left, why)
 		defer cancel()
 		ctx = within
 	}

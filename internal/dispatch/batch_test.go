@@ -333,3 +333,30 @@ func TestWhoeverIsWokenForNothingSleepsOn(t *testing.T) {
 		}
 	})
 }
+
+// A call that comes to a shard when much of its time is over ends in its time, though the script
+// call that carries it has more: a shard that is silent then is no overload.
+func TestACallThatBoardsLateEndsInItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		time.Sleep(36 * time.Millisecond)
+		a, ended := Ask{N: 1, Since: 1}, make(chan error, 1)
+		go func() { ended <- l.seat().Ask(t.Context(), &a, l.env.Clock.Now()) }()
+		synctest.Wait()
+		b := l.next()
+		if b == nil {
+			t.Fatal("nothing departs")
+		}
+		time.Sleep(64*time.Millisecond + time.Microsecond)
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrOverloaded) {
+				t.Errorf("it ended with %v", err)
+			}
+		default:
+			t.Error("it waits on")
+			l.land(b, nil, context.DeadlineExceeded)
+		}
+	})
+}

@@ -285,6 +285,12 @@ func (p *process) suspend(d time.Duration, stopped bool) {
 // works reports whether the process can do anything now.
 func (p *process) works() bool { return p.client != nil && p.suspended <= p.world.now() }
 
+// opens reports whether the process opens a limit, as a tool does, and declares it only if there is
+// none. Every second life does.
+func (p *process) opens(l *watched) bool {
+	return p.life%2 == 0 && !l.plan.Family && len(l.versions) > 0
+}
+
 // handle returns the process' handle on a limit (of a family: on its first key), nil if it has
 // none.
 func (p *process) handle(l *watched) *shardlimit.Limiter {
@@ -294,6 +300,21 @@ func (p *process) handle(l *watched) *shardlimit.Limiter {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
+	if p.opens(l) {
+		start := p.world.now()
+		h, err := p.client.Open(ctx, name)
+		if err == nil {
+			handles[name] = h
+			return h
+		}
+		if !errors.Is(err, shardlimit.ErrNotFound) {
+			if p.works() && p.near(l) && l.reachable(p) && p.world.well() {
+				p.world.found("outage", "p%d could not open %s while all nodes were well, at %s: %v", p.number, name,
+					time.Duration(start), err)
+			}
+			return nil
+		}
+	}
 	if len(l.versions) == 0 && p.apart() {
 		defer l.doubted()
 	}
