@@ -37,6 +37,7 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 	case limit.FailLocal:
 		if decideHere(&c.rare().own, &d, c.OwnPart(*of), n, upTo); !d.Allowed {
 			d.Reason = telemetry.Outage
+			d.RetryAfter = min(d.RetryAfter, node.BreakerMaxPause) // a node may answer by then
 		}
 		return d, nil
 	}

@@ -23,7 +23,7 @@ func TestProcessesStartedDuringAnOutageShare(t *testing.T) {
 					"l", limit)
 				for range 3 * permits {
 					d, err := l.Allow(t.Context())
-					if err != nil || !d.Degraded {
+					if err != nil || !d.Degraded || d.Allowed == (d.RetryAfter > 0) || d.RetryAfter > time.Second {
 						t.Fatalf("%+v, %v", d, err)
 					}
 					granted += d.Granted
