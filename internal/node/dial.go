@@ -131,7 +131,8 @@ func hungUp(err error) bool {
 // hinted returns why no connection came about, with what may be behind it.
 func hinted(err error, tls bool) error {
 	if !tls && hungUp(err) {
-		return fmt.Errorf("%w: the server hung up at once; it may want TLS, or have no connection left (maxclients)", err)
+		return errors.New(err.Error() + ": the server hung up at once; it may want TLS, or have no connection left " +
+			"(maxclients)")
 	}
 	return err
 }
