@@ -37,7 +37,6 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 	case limit.FailLocal:
 		if decideHere(&c.rare().own, &d, c.OwnPart(*of), n, upTo); !d.Allowed {
 			d.Reason = telemetry.Outage
-			d.RetryAfter = min(d.RetryAfter, node.BreakerMaxPause) // a node may answer by then
 		}
 		return d, nil
 	}
@@ -52,6 +51,14 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 		return Decision{}, errOverloaded
 	}
 	return Decision{}, register.Unavailable(cause)
+}
+
+// Hint has a caller who was denied by the outage policy come again when a node may answer. One that
+// waits hears of that.
+func (d *Decision) Hint() {
+	if d.Degraded {
+		d.RetryAfter = min(d.RetryAfter, node.BreakerMaxPause)
+	}
 }
 
 // mistaken returns what is wrong with the Config, if that keeps a call from every shard of the

@@ -28,6 +28,9 @@ func TestProcessesStartedDuringAnOutageShare(t *testing.T) {
 					}
 					granted += d.Granted
 				}
+				if d, err := shardlimit.All(l.N(1)).Allow(t.Context()); err != nil || d.Allowed || d.RetryAfter > time.Second {
+					t.Fatalf("a Set: %+v, %v", d, err)
+				}
 			}
 			if granted != most {
 				t.Errorf("%d expected: %d permits of %d, want %d", expected, granted, permits, most)
