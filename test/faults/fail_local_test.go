@@ -28,7 +28,8 @@ func TestProcessesStartedDuringAnOutageShare(t *testing.T) {
 					}
 					granted += d.Granted
 				}
-				if d, err := shardlimit.All(l.N(1)).Allow(t.Context()); err != nil || d.Allowed || d.RetryAfter > time.Second {
+				d, err := shardlimit.All(l.N(1)).Allow(t.Context())
+				if err != nil || d.Allowed || d.RetryAfter > time.Second {
 					t.Fatalf("a Set: %+v, %v", d, err)
 				}
 			}
