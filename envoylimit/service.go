@@ -25,7 +25,7 @@ import (
 const MaxDescriptors = 256
 
 // Errors of requests. gRPC clients see the code UNKNOWN, as of envoyproxy/ratelimit, but for
-// ErrTooManyDescriptors and ErrUnknownField; Envoy then does what failure_mode_deny says.
+// those of type invalid; Envoy then does what failure_mode_deny says.
 var (
 	// ErrNoDomain: the request names no domain.
 	ErrNoDomain = errors.New("envoylimit: rate limit domain must not be empty")
@@ -39,8 +39,9 @@ var (
 	ErrUnknownField error = invalid("envoylimit: the descriptor has a field that is not known")
 	// ErrNoConfig: no configuration was applied yet.
 	ErrNoConfig = errors.New("envoylimit: no rate limit configuration is loaded")
-	// ErrOverride: the limit that a descriptor brings along cannot be used. The text says why.
-	ErrOverride = errors.New("envoylimit: the limit of the descriptor cannot be used")
+	// ErrOverride: the limit that a descriptor brings along cannot be used. The text says why,
+	// the code is INVALID_ARGUMENT.
+	ErrOverride error = invalid("envoylimit: the limit of the descriptor cannot be used")
 )
 
 // invalid is an error that gRPC clients see as INVALID_ARGUMENT.

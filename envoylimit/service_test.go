@@ -220,6 +220,11 @@ func TestErrors(t *testing.T) {
 		!strings.Contains(err.Error(), "descriptor list must not be empty") {
 		t.Error(err)
 	}
+	year := override(typev3.RateLimitUnit_YEAR, 3)
+	if _, err := api.ShouldRateLimit(t.Context(), year); status.Code(err) != codes.InvalidArgument ||
+		!strings.Contains(err.Error(), "its unit is YEAR; use second") {
+		t.Error(err)
+	}
 	many := ask("d", slices.Repeat([]string{"user=ann"}, envoylimit.MaxDescriptors+1)...)
 	if _, err := api.ShouldRateLimit(t.Context(), many); status.Code(err) != codes.InvalidArgument ||
 		!strings.Contains(err.Error(), "desc = envoylimit: the request has too many descriptors: 257 descriptors") {

@@ -163,7 +163,7 @@ func (p *parser) rate(n *yaml.Node, f map[string]*yaml.Node, rule *Rule) error {
 		return p.bad(f["unit_multiplier"], "say 1 or more, or leave it out", "the window has no unit")
 	case time.Duration(units) > maxWindow/unit.Duration():
 		return p.bad(f["unit"], "say month, with so much less of requests",
-			"%d %ss are too long: the longest window has 31 days", units, unit)
+			"%d × %s is longer than 31 days, the longest window", units, unit)
 	}
 	return p.number(f["requests_per_unit"], &rule.Requests)
 }

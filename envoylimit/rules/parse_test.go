@@ -45,8 +45,8 @@ func TestMistakes(t *testing.T) {
 			"requests_per_unit; ",
 		limit("unit: fortnight, " +
 			"requests_per_unit: 5"): `f:4: the unit "fortnight" is unknown; `,
-		limit("unit: year, requests_per_unit: 5"):                      "f:4: 1 years are too long: the longest window",
-		limit("unit: day, unit_multiplier: 32, requests_per_unit: 5"):  "f:4: 32 days are too long: ",
+		limit("unit: year, requests_per_unit: 5"):                      "f:4: 1 × year is longer than 31 days",
+		limit("unit: day, unit_multiplier: 32, requests_per_unit: 5"):  "f:4: 32 × day is longer than 31 days",
 		limit("unit: day, unit_multiplier: 0, requests_per_unit: 5"):   "f:4: the window has no unit; ",
 		limit("unit: day, unit_multiplier: 1.5, requests_per_unit: 5"): `f:4: "1.5" does not fit here; `,
 		limit("unit: second, requests_per_unit: 0.9"):                  `f:4: "0.9" does not fit here; `,

@@ -64,6 +64,9 @@ func (m *Member) Decide(ctx context.Context, n int64, upTo bool, since int64, d 
 		m.Unmet.Add(most - d.Granted) // nobody can want more than there are
 	}
 	err = m.answered(n, upTo, d, err)
+	if since == 0 { // else a Set may wait
+		d.Hint()
+	}
 	m.Target.decided(ctx, d, n, q.since, err)
 	return err
 }

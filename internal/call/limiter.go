@@ -201,7 +201,7 @@ func (m *Member) peek(ctx context.Context) (State, error) {
 		return err
 	})
 	if !st.sum() {
-		return st, c.Process.Plainly(errors.Join(limit.ErrUnavailable, err))
+		return st, c.Process.Plainly(register.Unavailable(err))
 	}
 	return st, nil
 }

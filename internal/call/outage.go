@@ -53,6 +53,14 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 	return Decision{}, register.Unavailable(cause)
 }
 
+// Hint has a caller who was denied by the outage policy come again when a node may answer. One that
+// waits hears of that.
+func (d *Decision) Hint() {
+	if d.Degraded {
+		d.RetryAfter = min(d.RetryAfter, node.BreakerMaxPause)
+	}
+}
+
 // mistaken returns what is wrong with the Config, if that keeps a call from every shard of the
 // limit, or from its record.
 func mistaken(c *Target, r *limit.Routes) error {

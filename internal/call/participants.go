@@ -3,7 +3,6 @@ package call
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/register"
 )
 
 // Participants returns how those who contend for the limit stand, the greatest use first.
@@ -42,7 +42,7 @@ func (l *Limiter) Participants(ctx context.Context) ([]fairness.Standing, error)
 		return nil
 	})
 	if asked && !answered {
-		err = c.Process.Plainly(errors.Join(limit.ErrUnavailable, err))
+		err = c.Process.Plainly(register.Unavailable(err))
 	}
 	if shared := all[""]; shared.Used == 0 && shared.Demand == 0 { // a shared account that nobody uses is no news
 		delete(all, "")

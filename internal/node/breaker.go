@@ -11,7 +11,7 @@ import (
 // How long a breaker stays open until the endpoint is looked at.
 const (
 	breakerMinPause = 50 * time.Millisecond
-	breakerMaxPause = time.Second
+	BreakerMaxPause = time.Second
 )
 
 // breaker keeps calls away from an endpoint that does not answer. While it is
@@ -76,11 +76,11 @@ func (b *breaker) broke(now int64) bool {
 	if b.open.Load() && !b.probing {
 		return false // a call that was under way when it opened
 	}
-	b.pause = min(max(2*b.pause, breakerMinPause), breakerMaxPause)
+	b.pause = min(max(2*b.pause, breakerMinPause), BreakerMaxPause)
 	spread := time.Duration(chance.N(int64(b.pause)/4 + 1))
 	b.probeAt.Store(now + int64(b.pause+spread))
 	b.probing = false
-	if b.ready() && now-b.closedAt > int64(breakerMaxPause) {
+	if b.ready() && now-b.closedAt > int64(BreakerMaxPause) {
 		b.since.Store(now) // it was not in use meanwhile, but would have answered
 	}
 	b.since.CompareAndSwap(0, now)

@@ -138,7 +138,7 @@ func TestOneCallLooksWhetherTheNodeIsBack(t *testing.T) {
 		if err := begin(); !errors.Is(err, ErrAway) {
 			t.Errorf("before the pause is over: %v", err)
 		}
-		time.Sleep(breakerMaxPause)
+		time.Sleep(BreakerMaxPause)
 		before := client.asked.Load()
 		looked := make(chan error, 1)
 		go func() { looked <- begin() }()
@@ -149,7 +149,7 @@ func TestOneCallLooksWhetherTheNodeIsBack(t *testing.T) {
 		if err := <-looked; !errors.Is(err, ErrAway) {
 			t.Errorf("the node is silent: %v", err)
 		}
-		time.Sleep(2 * breakerMaxPause)
+		time.Sleep(2 * BreakerMaxPause)
 		client.answer = script.ErrForeignState
 		if err := begin(); err != nil || !n.Ready(0) {
 			t.Errorf("the node has answered, and is away: %v", err)
@@ -162,7 +162,7 @@ func TestOneCallLooksWhetherTheNodeIsBack(t *testing.T) {
 func TestWhoAsksIfANodeServesLooksItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, client, _ := silent(t)
-		time.Sleep(n.env.CallTimeout + breakerMaxPause)
+		time.Sleep(n.env.CallTimeout + BreakerMaxPause)
 		synctest.Wait() // whatever looked before has read its answer
 		client.answer = script.ErrForeignState
 		if !n.known(0).breaker.claimProbe(n.env.Clock.Now()) {

@@ -1,10 +1,15 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -39,7 +44,7 @@ func newOwned(option rueidis.ClientOption) (_ rueidis.Client, err error) {
 
 // own returns the connection as one of the client. Of a client that was closed it is closed.
 func (o *owned) own(made net.Conn) net.Conn {
-	c := &conn{made, o}
+	c := &conn{Conn: made, of: o}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
@@ -69,10 +74,50 @@ func (o *owned) Close() {
 	o.hangUp()
 }
 
-// conn is a connection of a client that is closed with it.
+// conn is a connection of a client that is closed with it. Of one that the server ends at once it
+// tells what the server said, which rueidis passes over.
 type conn struct {
 	net.Conn
-	of *owned
+	of    *owned
+	heard atomic.Bool // the server has said something
+	said  string      // the error that it has said, and nothing else
+}
+
+// lastWord is how long a server that ends a connection is listened to.
+const lastWord = 100 * time.Millisecond
+
+var errWantsTLS = errors.New("the server answers with an alert of TLS")
+
+// Read reads. A server that has no room for a connection says so first.
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	switch {
+	case n > 0 && c.heard.Load():
+		c.said = ""
+	case n > 0:
+		c.heard.Store(true)
+		if bytes.HasPrefix(b[:n], []byte{0x15, 0x03}) {
+			return 0, errWantsTLS
+		}
+		if b[0] == '-' {
+			c.said = string(bytes.TrimSpace(b[1:n]))
+		}
+	case c.said != "" && hungUp(err):
+		err = fmt.Errorf("%s; then the server hung up", c.said)
+	}
+	return n, err
+}
+
+// Write writes. A server may refuse the certificate of a client that has spoken already.
+func (c *conn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if err != nil && !c.heard.Load() {
+		_ = c.SetReadDeadline(time.Now().Add(lastWord))
+		if _, last := c.Conn.Read(make([]byte, 1)); refusesCertificate(last) {
+			err = last
+		}
+	}
+	return n, err
 }
 
 // Close closes the connection.

@@ -52,8 +52,7 @@ func detachedDial(inner dialFunc, timeout time.Duration) dialFunc {
 				network = "unix"
 			}
 			if cfg != nil {
-				td := tls.Dialer{NetDialer: d, Config: cfg}
-				return td.DialContext(ctx, network, addr)
+				return dialTLS(ctx, network, addr, d, cfg)
 			}
 			return d.DialContext(ctx, network, addr)
 		}
@@ -88,13 +87,52 @@ func (l *link) hangUp() {
 	}
 }
 
+// dialTLS does what tls.Dialer does, and tells of a server that talks plain text: a Redis without
+// TLS waits for more than the client says first.
+func dialTLS(ctx context.Context, network, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer time.AfterFunc(lastWord, func() {
+		if talksPlain(ctx, network, addr, d) {
+			cancel(tls.RecordHeaderError{Msg: "the server answers in plain text"})
+		}
+	}).Stop()
+	td := tls.Dialer{NetDialer: d, Config: cfg}
+	conn, err := td.DialContext(ctx, network, addr)
+	switch cause := context.Cause(ctx); {
+	case err != nil && errors.As(cause, new(tls.RecordHeaderError)):
+		return nil, cause
+	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*net.OpError)), hungUp(err):
+		return nil, fmt.Errorf("%w in the TLS handshake: the port may not speak TLS", err)
+	}
+	return conn, err
+}
+
+// talksPlain reports whether a server answers what is not encrypted.
+func talksPlain(ctx context.Context, network, addr string, d *net.Dialer) bool {
+	conn, err := d.DialContext(ctx, network, addr)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	said := []byte("PING\r\n")
+	_, _ = conn.Write(said)
+	_, _ = conn.Read(said[:1])
+	return said[0] == '+' || said[0] == '-'
+}
+
+// hungUp reports whether the server ended a connection.
+func hungUp(err error) bool {
+	op := (*net.OpError)(nil)
+	return errors.Is(err, io.EOF) || errors.As(err, &op) && (op.Op == "read" || op.Op == "write") && !op.Timeout()
+}
+
 // hinted returns why no connection came about, with what may be behind it.
 func hinted(err error, tls bool) error {
-	switch {
-	case tls && errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*net.OpError)):
-		return fmt.Errorf("%w in the TLS handshake: the port may not speak TLS", err)
-	case !tls && errors.Is(err, io.EOF):
-		return fmt.Errorf("%w: the server hung up at once; it may want TLS, or have no connection left", err)
+	if !tls && hungUp(err) {
+		return errors.New(err.Error() + ": the server hung up at once; it may want TLS, or have no connection left " +
+			"(maxclients)")
 	}
 	return err
 }

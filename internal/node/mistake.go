@@ -68,7 +68,9 @@ func mistaken(err error, written bool) *mistake {
 	case refusesCertificate(err):
 		return &mistake{err, "check TLSConfig: the server refuses it; it may want a certificate"}
 	case errors.As(err, &record):
-		return &mistake{err, "the server does not speak TLS there: check the port, or set no TLSConfig"}
+		return &mistake{err, "the server does not speak TLS there: write redis://, set no TLSConfig, or check the port"}
+	case errors.Is(err, errWantsTLS):
+		return &mistake{err, "write rediss://, or set TLSConfig"}
 	}
 	text, ok := script.Said(err)
 	if !ok {

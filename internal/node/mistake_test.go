@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -35,6 +36,8 @@ func TestMistakesAreTold(t *testing.T) {
 		{"no certificate of the client", fmt.Errorf("dial: %w",
 			&net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}), true, true},
 		{"another alert", &net.OpError{Op: "remote error", Err: errors.New("tls: internal error")}, true, false},
+		{"TLS to a plain port", fmt.Errorf("dial: %w", tls.RecordHeaderError{Msg: "plain text"}), true, true},
+		{"plain text to a port of TLS", fmt.Errorf("dial: %w", errWantsTLS), true, true},
 		{"a master that was demoted", said("READONLY You can't write against a read only replica."), true, false},
 		{"loading", said("LOADING Redis is loading the dataset in memory"), false, false},
 		{"full", said("OOM command not allowed when used memory > 'maxmemory'"), false, false},

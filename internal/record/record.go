@@ -42,7 +42,7 @@ var (
 	// ErrContended tells that others changed the record all the time.
 	ErrContended = errors.New("others change the record at the same time")
 	// ErrUnsettled tells that a read found nothing that it can rely on: a change has to be made.
-	ErrUnsettled = errors.New("the record is not settled")
+	ErrUnsettled = errors.New("the record is not settled; try again")
 	// ErrUnreadable tells that what is stored is nothing that this version could have stored.
 	ErrUnreadable = errors.New("what is stored cannot be read by this version")
 	// ErrBlank is an ErrUnsettled: a place has to be restored.
@@ -252,7 +252,7 @@ func fewer(places []string, errs []error) error {
 			}
 		}
 	}
-	return fmt.Errorf("%w (%s): %w", ErrNoMajority, what, errors.Join(errs...))
+	return fmt.Errorf("%w: %w (%s)", errors.Join(errs...), ErrNoMajority, what)
 }
 
 // placeReply is what came of a message to a place.

@@ -95,7 +95,7 @@ func (r *Register) Rebalance(ctx context.Context) error {
 			return nil, err
 		}
 		if err := r.env.Book.Move(ctx, r.open(f)); err != nil {
-			return nil, errors.Join(ErrUnavailable, err)
+			return nil, Unavailable(err)
 		}
 		next, err := r.rearranged(ctx, old, f)
 		if err != nil || next == nil {
@@ -154,7 +154,7 @@ func (r *Register) propose(ctx context.Context, follow func(old shard.Layout) (m
 		} else if err != nil && (r.Family || !errors.Is(err, errOvertaken)) {
 			// A change of a limit is later than whatever its shards obey, and asks all of them.
 			// Keys would settle without shards that the record forgot.
-			return nil, errors.Join(ErrUnavailable, err)
+			return nil, Unavailable(err)
 		}
 		t := r.Limit.Layout()
 		if t == nil {
@@ -197,7 +197,7 @@ func (r *Register) settle(ctx context.Context, layout shard.Layout) error {
 // ErrDeleted.
 func (r *Register) Delete(ctx context.Context, drop func(context.Context) error) error {
 	if err := r.Begin(ctx); err != nil { // another exchange waits for a node that does not answer
-		return errors.Join(ErrUnavailable, err)
+		return Unavailable(err)
 	}
 	defer r.End()
 	if r.Deleted() {
@@ -209,7 +209,7 @@ func (r *Register) Delete(ctx context.Context, drop func(context.Context) error)
 	within, cancel := context.WithTimeout(ctx, r.env.Nodes.Patience())
 	defer cancel()
 	if err := r.Watch.Delete(within); err != nil {
-		return errors.Join(ErrUnavailable, err)
+		return Unavailable(err)
 	}
 	var errs []error
 	if r.Limit.Layout() != nil {
@@ -238,7 +238,7 @@ func (r *Register) find(ctx context.Context) error {
 // what it holds then. mine tells whether that is what next made.
 func (r *Register) replace(ctx context.Context, old shard.Layout, next maker) (mine bool, err error) {
 	if err := r.Begin(ctx); err != nil {
-		return false, errors.Join(ErrUnavailable, err)
+		return false, Unavailable(err)
 	}
 	defer r.End()
 	if err := r.begins(); err != nil {
@@ -272,7 +272,7 @@ func (r *Register) replace(ctx context.Context, old shard.Layout, next maker) (m
 	})
 	if errors.Is(err, record.ErrNoMajority) || errors.Is(err, record.ErrContended) ||
 		errors.Is(err, record.ErrUnsettled) {
-		err = errors.Join(ErrUnavailable, err)
+		err = Unavailable(err)
 	}
 	return mine, err
 }

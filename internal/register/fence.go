@@ -50,7 +50,7 @@ func (a *arranger) enter(ctx context.Context, under *shard.Fence) (*membership.F
 		err = f.Admit(ctx, a.env.Nodes.Roster().Open())
 	}
 	if err != nil {
-		err = errors.Join(ErrUnavailable, err)
+		err = Unavailable(err)
 	}
 	return f, err
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -166,7 +167,7 @@ func (r *Reader) Look(ctx context.Context) (*shard.Layout, error) {
 	case errors.Is(err, ErrUnreadable):
 		return nil, err
 	case err != nil:
-		return nil, errors.Join(ErrUnavailable, err)
+		return nil, Unavailable(err)
 	case !got.Exists:
 		return nil, fmt.Errorf("%w: %q", ErrNotFound, r.Name)
 	}
@@ -195,8 +196,21 @@ var (
 
 // Unavailable is ErrUnavailable with what is behind it, if that is known.
 func Unavailable(cause error) error {
-	if cause == nil {
+	switch {
+	case cause == nil:
 		return ErrUnavailable
+	case errors.Is(cause, ErrUnavailable):
+		return cause
 	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, cause)
+	return &unavailable{cause}
 }
+
+// unavailable is an ErrUnavailable whose text begins with the cause, in one line.
+type unavailable struct{ cause error }
+
+func (e *unavailable) Error() string {
+	cause := strings.ReplaceAll(e.cause.Error(), "shardlimit: ", "")
+	return "shardlimit: " + strings.ReplaceAll(cause, "\n", "; ") + ": no shard answered"
+}
+
+func (e *unavailable) Unwrap() []error { return []error{ErrUnavailable, e.cause} }

@@ -293,7 +293,11 @@ func (c *setCall) result() (call.Decision, error) {
 	d.RetryAfter = -1
 	for i := range c.votes {
 		v := &c.votes[i]
-		if said[i] = v.left(c.ctx); !said[i].Allowed && v.err == nil && said[i].RetryAfter > d.RetryAfter {
+		said[i] = v.left(c.ctx)
+		if !c.waits {
+			said[i].Hint()
+		}
+		if !said[i].Allowed && v.err == nil && said[i].RetryAfter > d.RetryAfter {
 			d.RetryAfter, d.Reason, d.Target = said[i].RetryAfter, said[i].Reason, v.Target
 		}
 	}

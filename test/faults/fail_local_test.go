@@ -23,10 +23,14 @@ func TestProcessesStartedDuringAnOutageShare(t *testing.T) {
 					"l", limit)
 				for range 3 * permits {
 					d, err := l.Allow(t.Context())
-					if err != nil || !d.Degraded {
+					if err != nil || !d.Degraded || d.Allowed == (d.RetryAfter > 0) || d.RetryAfter > time.Second {
 						t.Fatalf("%+v, %v", d, err)
 					}
 					granted += d.Granted
+				}
+				d, err := shardlimit.All(l.N(1)).Allow(t.Context())
+				if err != nil || d.Allowed || d.RetryAfter > time.Second {
+					t.Fatalf("a Set: %+v, %v", d, err)
 				}
 			}
 			if granted != most {

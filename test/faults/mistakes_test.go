@@ -2,8 +2,10 @@ package faults
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,6 +39,7 @@ func TestAMistakeIsNoOutage(t *testing.T) {
 	permit(t, s.Client(t), "SETUSER", "app", "on", ">secret", "~*", "+@all")
 	permit(t, s.Client(t), "SETUSER", "reader", "on", ">secret", "~*", "+@all", "-set")
 	permit(t, s.Client(t), "SETUSER", "other", "on", ">secret", "~other:*", "+@all")
+	alert := answering(t, "\x15\x03\x01\x00\x02\x02\x46")
 	replica := redistest.NewSentinel(t, 1)
 	_, cluster := limittest.Clustered(t, 0)
 	with := func(change func(*rueidis.ClientOption)) rueidis.ClientOption {
@@ -44,12 +47,18 @@ func TestAMistakeIsNoOutage(t *testing.T) {
 		change(&o)
 		return o
 	}
-	for name, option := range map[string]rueidis.ClientOption{
+	options := map[string]rueidis.ClientOption{
 		"a wrong password": with(func(o *rueidis.ClientOption) { o.Username, o.Password = "app", "wrong" }),
 		"an unknown user":  with(func(o *rueidis.ClientOption) { o.Username, o.Password = "nobody", "secret" }),
 		"no right to SET":  with(func(o *rueidis.ClientOption) { o.Username, o.Password = "reader", "secret" }),
 		"no right to keys": with(func(o *rueidis.ClientOption) { o.Username, o.Password = "other", "secret" }),
 		"no such database": with(func(o *rueidis.ClientOption) { o.SelectDB = 99 }),
+		"TLS to a plain port": with(func(o *rueidis.ClientOption) {
+			o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		}),
+		"plain text to a port that answers with an alert": with(func(o *rueidis.ClientOption) {
+			o.InitAddress = []string{alert}
+		}),
 		"a replica": with(func(o *rueidis.ClientOption) {
 			for _, r := range replica.Servers() {
 				if r != replica.Master() {
@@ -66,7 +75,15 @@ func TestAMistakeIsNoOutage(t *testing.T) {
 		"no such set": with(func(o *rueidis.ClientOption) {
 			o.InitAddress, o.Sentinel.MasterSet = replica.Addrs(), "another"
 		}),
-	} {
+	}
+	if redistest.HasTLS(t) {
+		encrypted := redistest.Standalone(t, redistest.TLS(t, redistest.NewCertificates(t))).ClientOption()
+		options["TLS without a certificate"] = with(func(o *rueidis.ClientOption) {
+			o.InitAddress, o.TLSConfig = encrypted.InitAddress, encrypted.TLSConfig.Clone()
+			o.TLSConfig.Certificates = nil
+		})
+	}
+	for name, option := range options {
 		t.Run(name, func(t *testing.T) {
 			f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: option}}, Prefix: redistest.Prefix(t)}
 			for _, policy := range policies {
@@ -79,6 +96,48 @@ func TestAMistakeIsNoOutage(t *testing.T) {
 				isMistake(t, "Open", err)
 			}
 		})
+	}
+}
+
+// answering is the address of what gives every connection that speaks one answer, and ends it.
+func answering(t *testing.T, answer string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = c.Read(make([]byte, 1<<10))
+				_, _ = c.Write([]byte(answer))
+				_ = c.Close()
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// What a server says before it ends a connection is what the text of an outage begins with.
+func TestAServersLastWordIsTold(t *testing.T) {
+	t.Parallel()
+	full := redistest.Standalone(t, redistest.Args("--maxclients", "1")).Addr()
+	for name, c := range map[string]struct{ addr, begins, has string }{
+		"no room": {full, "ERR max number of clients reached", "; then the server hung up"},
+		"nothing": {answering(t, ""), "", "it may want TLS, or have no connection left (maxclients)"},
+	} {
+		f := limittest.Fleet{Prefix: redistest.Prefix(t), Nodes: []shardlimit.Node{{Name: "n",
+			Redis: limittest.Unhurried(rueidis.ClientOption{InitAddress: []string{c.addr}})}}}
+		_, err := f.Client(t).Open(t.Context(), "l")
+		if text := err.Error(); !errors.Is(err, shardlimit.ErrUnavailable) || strings.Contains(text, "\n") ||
+			!strings.HasPrefix(text, "shardlimit: node n: "+c.begins) || !strings.Contains(text, c.has) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
