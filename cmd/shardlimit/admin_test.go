@@ -87,7 +87,7 @@ func TestAdministrationOfAFamily(t *testing.T) {
 		{[]string{"top", "users", "--key", "ann", "--count", "1"}, exitOK, []string{"in use or reserved 2 of 2"}},
 		{[]string{"top", "users", "--count", "1"}, exitUsage, []string{`"users" is a family`}},
 		{[]string{"reset", "users", "--key", "ann"}, exitOK, []string{"users/ann: usage forgotten"}},
-		{[]string{"show", "users", "--key", "ann"}, exitFailed, []string{"in use or reserved 0 of 2", `the key "ann"`}},
+		{[]string{"show", "users", "--key", "ann"}, exitFailed, []string{`shardlimit: nothing of the key "ann" is in use`}},
 		{[]string{"reset", "users", "--key", "ann"}, exitFailed, []string{`nothing of the key "ann" is in use`}},
 		{[]string{"set", "users", "--family", "--rate", "5/m"}, exitOK,
 			[]string{"users: 5/m, ", "(before: 2/m, "}},

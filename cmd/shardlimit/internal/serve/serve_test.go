@@ -207,7 +207,11 @@ func TestAnswers(t *testing.T) {
 		{`{"limiter": "one"}` + strings.Repeat(" ", 1<<20), 413, "more than 16384 bytes"},
 		{`{"limiter": "one"} {"limiter": "one"}`, 400, "something follows"},
 		{`{"limiter": "one"}]`, 400, "something follows"},
-		{``, 400, "EOF"},
+		{``, 400, `\"n\": 1}: it is empty`},
+		{`{"limiter": "one"`, 400, "it ends in the middle"},
+		{`[]`, 400, `\"n\": 1}: it is an array`},
+		{`{"limiter": []}`, 400, `\"limiter\" cannot be an array`},
+		{`{"limiter": "one", "n": 1.5}`, 400, `\"n\" cannot be a number 1.5`},
 	} {
 		w := ask(http.MethodPost, "/v1/allow", step.body)
 		if w.Code != step.code || !strings.Contains(w.Body.String(), step.says) ||
