@@ -211,9 +211,11 @@ func TestServeRefusesWhatItCannotRead(t *testing.T) {
 		args []string
 	}{
 		{"--settings: open /no/such/file", []string{"--settings", "/no/such/file"}},
-		{`line 2: there is no setting "lissten"`, []string{"--settings", file(t, "a", "embedded: true\nlissten: x\n")}},
+		{`/a:2: there is no setting "lissten"`, []string{"--settings", file(t, "a", "embedded: true\nlissten: x\n")}},
 		{`there is no setting "settings"`, []string{"--settings", file(t, "a", "settings: x\n")}},
-		{"line 1: grace", []string{"--settings", file(t, "a", "grace: soon\n")}},
+		{`/a:1: grace: "5" is not a time, such as 10s`, []string{"--settings", file(t, "a", "grace: 5\n")}},
+		{`/a:1: denied: "on" is not true or false`, []string{"--settings", file(t, "a", "denied: on\n")}},
+		{`/a:1: max-series: "1.5" is not a whole`, []string{"--settings", file(t, "a", "max-series: 1.5\n")}},
 		{"need each other", []string{"--embedded", "--tls-cert", c.Cert}},
 		{"--tls-cert: ", []string{"--embedded", "--tls-cert", c.Cert, "--tls-key", c.CA}},
 		{"--token-file: open", []string{"--embedded", "--token-file", "/no/such/file"}},

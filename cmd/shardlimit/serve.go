@@ -169,8 +169,8 @@ func readDeclarations(cmd *cli.Command) (all []serve.Declaration, err error) {
 		if err != nil {
 			return nil, usagef("--limits: %w", err)
 		}
-		if all, err = serve.ParseFile(content); err != nil {
-			return nil, usagef("--limits: %s: %w", file, err)
+		if all, err = serve.ParseFile(file, content); err != nil {
+			return nil, usagef("--limits: %w", err)
 		}
 	}
 	for _, flag := range []string{"limit", "per-key"} {

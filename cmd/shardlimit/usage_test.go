@@ -82,7 +82,7 @@ func TestUsage(t *testing.T) {
 		{append([]string{"serve", "--limit", "mails"}, redis...), "is not NAME=RATE"},
 		{append([]string{"serve", "--per-key", "mails=5"}, redis...), "no slash"},
 		{append([]string{"serve", "--limits", "/no/such/file"}, redis...), "no such file"},
-		{append([]string{"serve", "--limits", taken}, redis...), "line 1: cannot unmarshal `lines`"},
+		{append([]string{"serve", "--limits", taken}, redis...), taken + ":1: the limits are not a list"},
 		{append([]string{"serve", "--limit", "a=1/s", "--on-outage", "panic"}, redis...), "--on-outage"},
 		{append([]string{"serve", "--limit", "a=1/s", "--call-timeout", "1us"}, redis...), "CallTimeout"},
 		{[]string{"serve", "--limit", "a=1/s"}, "say where Redis is"},
