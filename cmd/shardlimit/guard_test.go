@@ -189,6 +189,46 @@ func TestServeTellsOfAnOutage(t *testing.T) {
 	}
 }
 
+// A password that holds no longer is no outage: no policy answers, it is not ready, and the log says
+// so once.
+func TestServeTellsOfAMistake(t *testing.T) {
+	t.Parallel()
+	server := redistest.Servers(t, 1)[0]
+	c := server.Client(t)
+	do := func(words ...string) {
+		t.Helper()
+		if err := c.Do(t.Context(), c.B().Arbitrary(words...).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do("ACL", "SETUSER", "ann", "on", ">pw", "~*", "&*", "+@all")
+	_, says := launchServe(t, "--redis", "redis://ann:pw@"+server.Addr(), "--limit", "a=5/h", "--on-outage", "open")
+	url := says.address("serving HTTP on ")
+	if code, text := post(t, url, `{"limiter": "a"}`); code != 200 {
+		t.Fatal(code, text)
+	}
+	do("ACL", "DELUSER", "ann")
+	for code := 0; code != 503; { // until it has dialled anew
+		code, _ = post(t, url, `{"limiter": "a"}`)
+	}
+	if code, text := fetch(t, url+"/readyz"); code != 503 {
+		t.Errorf("/readyz: %d %s", code, text)
+	}
+	do("ACL", "SETUSER", "ann", "on", ">pw", "~*", "&*", "+@all")
+	for code := 0; code != 200; {
+		code, _ = fetch(t, url+"/readyz")
+	}
+	told := 0
+	for says.in.Scan() && !strings.Contains(says.in.Text(), "not ready: no node answers") {
+		if strings.Contains(says.in.Text(), "WRONGPASS") {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("it is told %d times", told)
+	}
+}
+
 // Who wanted a token and has none does not serve everybody.
 func TestAnEmptyTokenIsRefused(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -236,10 +237,15 @@ func (j *serveJob) run(ctx context.Context, con console) error {
 	return serveAll(interrupts, j.grace, append(fronts, j.front(listener, server, con))...)
 }
 
-// readiness asks the nodes, or is nil if there are answers without them.
+// readiness asks the nodes. Where the policy has answers without them, only a mistake counts.
 func (j *serveJob) readiness(client *shardlimit.Client) func(context.Context) []shardlimit.NodeState {
-	if j.process.config.OnOutage != shardlimit.FailClosed {
-		return nil
+	return func(ctx context.Context) []shardlimit.NodeState {
+		nodes := client.Ping(ctx)
+		for i, n := range nodes {
+			if j.process.config.OnOutage != shardlimit.FailClosed && !errors.As(n.Err, new(*shardlimit.ConfigError)) {
+				nodes[i].Err = nil
+			}
+		}
+		return nodes
 	}
-	return client.Ping
 }
