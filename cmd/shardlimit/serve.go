@@ -25,8 +25,8 @@ const serveHelp = `For programs that are not written in Go:
                    400 and 404 for what cannot be decided, 503 if no node
                    answers
   GET  /healthz    200, or 503 while it shuts down
-  GET  /readyz     200 if a node answers, or --on-outage is open or local;
-                   else 503
+  GET  /readyz     200 if a node answers; with --on-outage open or local 503
+                   only if all nodes refuse for a mistake
   GET  /metrics    for Prometheus
   GET  /v1/denied  with --denied: the keys that were refused most in the last
                    minute or two
@@ -39,10 +39,9 @@ family.
 Limits that are stored already are joined as they are. A file of limits is a
 list in YAML or JSON:
 
-  [{"name": "mails", "rate": "500/s", "shards": 8},
-   {"name": "users", "rate": "30/m", "per_key": true, "revision": 2},
-   {"name": "jobs", "rate": "10/s", "algorithm": "token-bucket", "burst": 50,
-    "mode": "shadow"}]
+  - {name: mails, rate: 500/s, shards: 8}
+  - {name: users, rate: 30/m, per_key: true, revision: 2}
+  - {name: jobs, rate: 10/s, algorithm: token-bucket, burst: 50, mode: shadow}
 
 What else a limit has is called as the flags of shardlimit set; scope:
 per-participant is possible.
