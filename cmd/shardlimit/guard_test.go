@@ -212,7 +212,7 @@ func TestServeTellsOfAMistake(t *testing.T) {
 		code, _ = post(t, url, `{"limiter": "a"}`)
 	}
 	if code, text := fetch(t, url+"/readyz"); code != 503 {
-		t.Errorf("/readyz: %d %s", code, text)
+		t.Fatalf("/readyz: %d %s", code, text)
 	}
 	do("ACL", "SETUSER", "ann", "on", ">pw", "~*", "&*", "+@all")
 	for code := 0; code != 200; {
