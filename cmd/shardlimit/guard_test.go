@@ -189,8 +189,8 @@ func TestServeTellsOfAnOutage(t *testing.T) {
 	}
 }
 
-// A password that holds no longer is no outage: no policy answers, it is not ready, and the log says
-// so once.
+// A password that holds no longer is no outage: no policy answers, it is not ready, and the log
+// says so once.
 func TestServeTellsOfAMistake(t *testing.T) {
 	t.Parallel()
 	server := redistest.Servers(t, 1)[0]

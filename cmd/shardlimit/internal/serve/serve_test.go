@@ -16,8 +16,10 @@ import (
 )
 
 func TestParseFile(t *testing.T) {
-	got, err := serve.ParseFile("f", []byte(`[{"name": "a=b", "rate": "5/s", "shards": 4, "lease": "10ms", "revision": 3},
-		{"name": "u", "rate": "30/m", "per_key": true}, {"name": "p", "rate": "1/h", "scope": "per_participant"}]`))
+	got, err := serve.ParseFile("f", []byte(`[{"name": "a=b", "rate": "5/s", "shards": 4, "lease": "10ms",
+		"revision": 3},
+		{"name": "u", "rate": "30/m", "per_key": true},
+		{"name": "p", "rate": "1/h", "scope": "per_participant"}]`))
 	if err != nil || len(got) != 3 {
 		t.Fatalf("%+v, %v", got, err)
 	}

@@ -27,8 +27,8 @@ func ParseTokens(content []byte) (Tokens, error) {
 			continue
 		}
 		if len(token) < minToken {
-			return nil, fileError{fmt.Errorf(
-				"line %d: the token has %d bytes, it needs %d, such as openssl rand -hex 16 makes", i+1, len(token), minToken)}
+			return nil, fileError{fmt.Errorf("line %d: the token has %d bytes, it needs %d, such as "+
+				"openssl rand -hex 16 makes", i+1, len(token), minToken)}
 		}
 		all = append(all, sha256.Sum256(token))
 	}
