@@ -41,7 +41,7 @@ list in YAML or JSON:
 
   - {name: mails, rate: 500/s, shards: 8}
   - {name: users, rate: 30/m, per_key: true, revision: 2}
-  - {name: jobs, rate: 10/s, algorithm: token-bucket, burst: 50, mode: shadow}
+  - {name: jobs, rate: 10/s, algorithm: token-bucket, burst: 50}
 
 What else a limit has is called as the flags of shardlimit set; scope:
 per-participant is possible.
