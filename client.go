@@ -113,7 +113,7 @@ func (c *Client) Rebalance(ctx context.Context) error { return c.in.Rebalance(ct
 // NodeState is whether a node answers.
 type NodeState struct {
 	Name string // of the node, see Node.Name
-	Err  error  // why it does not answer; nil if it does
+	Err  error  // why it does not answer, such as a *ConfigError; nil if it does
 }
 
 // Ping asks every node of the Config, at once, whether it answers, and

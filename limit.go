@@ -33,8 +33,8 @@ type Limit struct {
 	// Shards over which the limit is split, at most MaxShards. 0 chooses: one for each node (master
 	// of a cluster), but no more than leaves every participant 25 permits per window on each,
 	// because smaller parts cannot be kept fair. A new limit is taken to have 16 participants;
-	// SetLimit and Rebalance count the processes that used it lately. A limit never gets more
-	// shards than it has permits, so a small limit may get fewer than asked for.
+	// SetLimit with 0, and Rebalance, count the processes that used it lately. A limit never gets
+	// more shards than it has permits, so a small limit may get fewer than asked for.
 	Shards int
 	// Scope says for whom; the zero value is all participants together.
 	Scope Scope

@@ -141,7 +141,7 @@ func (l *Limiter) Settle(ctx context.Context, d Decision, used int64) error {
 // Limit returns the limit in force, as far as this process has heard; for a key of a Family the one
 // that this Limiter brings. Before the limiter could be declared it is the limit that the code
 // declares. Shards is how many there are, whoever chose that. SetLimit with the number that was
-// chosen leaves it free to be chosen anew.
+// chosen keeps it, and Rebalance may choose anew.
 func (l *Limiter) Limit() Limit { return limitOf(l.in.Limit()) }
 
 // Peek reads the state of every shard. It consumes nothing and writes nothing. What it calls free

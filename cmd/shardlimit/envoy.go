@@ -46,6 +46,11 @@ func readEnvoyJob(cmd *cli.Command) (*envoyJob, error) {
 	j := &envoyJob{listen: cmd.String("grpc"), source: envoylimit.Source{Path: cmd.String("config"),
 		Rules: rules.Options{MergeDomains: cmd.Bool("merge-domains")}}}
 	if j.listen == "" && j.source.Path == "" {
+		for _, f := range envoyFlags() {
+			if name := f.Names()[0]; cmd.IsSet(name) {
+				return nil, usagef("--%s is for Envoy's service and needs --grpc", name)
+			}
+		}
 		return nil, nil
 	}
 	if j.listen == "" || j.source.Path == "" {

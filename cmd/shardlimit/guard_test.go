@@ -189,6 +189,46 @@ func TestServeTellsOfAnOutage(t *testing.T) {
 	}
 }
 
+// A password that holds no longer is no outage: no policy answers, it is not ready, and the log
+// says so once.
+func TestServeTellsOfAMistake(t *testing.T) {
+	t.Parallel()
+	server := redistest.Servers(t, 1)[0]
+	c := server.Client(t)
+	do := func(words ...string) {
+		t.Helper()
+		if err := c.Do(t.Context(), c.B().Arbitrary(words...).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do("ACL", "SETUSER", "ann", "on", ">pw", "~*", "&*", "+@all")
+	_, says := launchServe(t, "--redis", "redis://ann:pw@"+server.Addr(), "--limit", "a=5/h", "--on-outage", "open")
+	url := says.address("serving HTTP on ")
+	if code, text := post(t, url, `{"limiter": "a"}`); code != 200 {
+		t.Fatal(code, text)
+	}
+	do("ACL", "DELUSER", "ann")
+	for code := 0; code != 503; { // until it has dialled anew
+		code, _ = post(t, url, `{"limiter": "a"}`)
+	}
+	if code, text := fetch(t, url+"/readyz"); code != 503 {
+		t.Fatalf("/readyz: %d %s", code, text)
+	}
+	do("ACL", "SETUSER", "ann", "on", ">pw", "~*", "&*", "+@all")
+	for code := 0; code != 200; {
+		code, _ = fetch(t, url+"/readyz")
+	}
+	told := 0
+	for says.in.Scan() && !strings.Contains(says.in.Text(), "not ready: no node answers") {
+		if strings.Contains(says.in.Text(), "WRONGPASS") {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("it is told %d times", told)
+	}
+}
+
 // Who wanted a token and has none does not serve everybody.
 func TestAnEmptyTokenIsRefused(t *testing.T) {
 	t.Parallel()
@@ -211,9 +251,11 @@ func TestServeRefusesWhatItCannotRead(t *testing.T) {
 		args []string
 	}{
 		{"--settings: open /no/such/file", []string{"--settings", "/no/such/file"}},
-		{`line 2: there is no setting "lissten"`, []string{"--settings", file(t, "a", "embedded: true\nlissten: x\n")}},
+		{`/a:2: there is no setting "lissten"`, []string{"--settings", file(t, "a", "embedded: true\nlissten: x\n")}},
 		{`there is no setting "settings"`, []string{"--settings", file(t, "a", "settings: x\n")}},
-		{"line 1: grace", []string{"--settings", file(t, "a", "grace: soon\n")}},
+		{`/a:1: grace: "5" is not a time, such as 10s`, []string{"--settings", file(t, "a", "grace: 5\n")}},
+		{`/a:1: denied: "on" is not true or false`, []string{"--settings", file(t, "a", "denied: on\n")}},
+		{`/a:1: max-series: "1.5" is not a whole`, []string{"--settings", file(t, "a", "max-series: 1.5\n")}},
 		{"need each other", []string{"--embedded", "--tls-cert", c.Cert}},
 		{"--tls-cert: ", []string{"--embedded", "--tls-cert", c.Cert, "--tls-key", c.CA}},
 		{"--token-file: open", []string{"--embedded", "--token-file", "/no/such/file"}},

@@ -83,15 +83,23 @@ func mistake(cmd *cli.Command, err error) error {
 	if !ok {
 		return err
 	}
+	if kind := kindOf(text); kind != "" {
+		return fmt.Errorf("--%s is %s; it must be %s", flag, value, kind)
+	}
+	return err
+}
+
+// kindOf is what a flag must be whose value could not be read; empty if the error does not tell.
+func kindOf(text string) string {
 	for function, kind := range map[string]string{
-		": parse error": "true or false", "strconv.ParseFloat": "a number", "strconv.ParseInt": "a whole number",
+		"parse error": "true or false", "strconv.ParseFloat": "a number", "strconv.ParseInt": "a whole number",
 		"time: ": "a time, such as 10s or 500ms",
 	} {
 		if strings.Contains(text, function) {
-			return fmt.Errorf("--%s is %s; it must be %s", flag, value, kind)
+			return kind
 		}
 	}
-	return err
+	return ""
 }
 
 // cutInvalid takes apart: invalid value "x" for flag -name: why.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -24,8 +25,8 @@ const serveHelp = `For programs that are not written in Go:
                    400 and 404 for what cannot be decided, 503 if no node
                    answers
   GET  /healthz    200, or 503 while it shuts down
-  GET  /readyz     200 if a node answers, or --on-outage is open or local;
-                   else 503
+  GET  /readyz     200 if a node answers; with --on-outage open or local 503
+                   only if all nodes refuse for a mistake
   GET  /metrics    for Prometheus
   GET  /v1/denied  with --denied: the keys that were refused most in the last
                    minute or two
@@ -38,10 +39,9 @@ family.
 Limits that are stored already are joined as they are. A file of limits is a
 list in YAML or JSON:
 
-  [{"name": "mails", "rate": "500/s", "shards": 8},
-   {"name": "users", "rate": "30/m", "per_key": true, "revision": 2},
-   {"name": "jobs", "rate": "10/s", "algorithm": "token-bucket", "burst": 50,
-    "mode": "shadow"}]
+  - {name: mails, rate: 500/s, shards: 8}
+  - {name: users, rate: 30/m, per_key: true, revision: 2}
+  - {name: jobs, rate: 10/s, algorithm: token-bucket, burst: 50}
 
 What else a limit has is called as the flags of shardlimit set; scope:
 per-participant is possible.
@@ -169,8 +169,8 @@ func readDeclarations(cmd *cli.Command) (all []serve.Declaration, err error) {
 		if err != nil {
 			return nil, usagef("--limits: %w", err)
 		}
-		if all, err = serve.ParseFile(content); err != nil {
-			return nil, usagef("--limits: %s: %w", file, err)
+		if all, err = serve.ParseFile(file, content); err != nil {
+			return nil, usagef("--limits: %w", err)
 		}
 	}
 	for _, flag := range []string{"limit", "per-key"} {
@@ -236,10 +236,15 @@ func (j *serveJob) run(ctx context.Context, con console) error {
 	return serveAll(interrupts, j.grace, append(fronts, j.front(listener, server, con))...)
 }
 
-// readiness asks the nodes, or is nil if there are answers without them.
+// readiness asks the nodes. Where the policy has answers without them, only a mistake counts.
 func (j *serveJob) readiness(client *shardlimit.Client) func(context.Context) []shardlimit.NodeState {
-	if j.process.config.OnOutage != shardlimit.FailClosed {
-		return nil
+	return func(ctx context.Context) []shardlimit.NodeState {
+		nodes := client.Ping(ctx)
+		for i, n := range nodes {
+			if j.process.config.OnOutage != shardlimit.FailClosed && !errors.As(n.Err, new(*shardlimit.ConfigError)) {
+				nodes[i].Err = nil
+			}
+		}
+		return nodes
 	}
-	return client.Ping
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"strings"
 
@@ -23,15 +24,15 @@ func applySettings(cmd *cli.Command) ([]serve.Declaration, error) {
 	if err != nil {
 		return nil, usagef("--settings: %w", err)
 	}
-	settings, err := serve.ParseSettings(content)
+	settings, err := serve.ParseSettings(file, content)
 	if err != nil {
-		return nil, usagef("--settings: %s: %w", file, err)
+		return nil, usagef("--settings: %w", err)
 	}
 	given := givenFlags(cmd)
 	for _, s := range settings.Flags {
 		kind, known := flagOf(cmd, s.Name)
 		if !known {
-			return nil, usagef("--settings: %s: line %d: there is no setting %q; see %s --help", file, s.Line, s.Name,
+			return nil, usagef("--settings: %s:%d: there is no setting %q; see %s --help", file, s.Line, s.Name,
 				cmd.FullName())
 		}
 		if given[s.Name] {
@@ -42,7 +43,10 @@ func applySettings(cmd *cli.Command) ([]serve.Declaration, error) {
 		}
 		for _, value := range s.Values {
 			if err := cmd.Set(s.Name, value); err != nil {
-				return nil, usagef("--settings: %s: line %d: %s: %w", file, s.Line, s.Name, err)
+				if kind := kindOf(err.Error()); kind != "" {
+					err = fmt.Errorf("%q is not %s", value, kind)
+				}
+				return nil, usagef("--settings: %s:%d: %s: %w", file, s.Line, s.Name, err)
 			}
 		}
 	}

@@ -47,6 +47,9 @@ func showCommand(con console) *cli.Command {
 				if len(state.Shards) == 0 && err != nil {
 					return err
 				}
+				if nothing := untouched(cmd, state); nothing != nil {
+					return errors.Join(err, nothing)
+				}
 				who := readCrowd(ctx, l, cmd.StringSlice("participant"))
 				if cmd.Bool("json") {
 					err = errors.Join(err, printJSON(con.out, l.Name(), state, who))
@@ -56,7 +59,7 @@ func showCommand(con console) *cli.Command {
 				if away, _ := unseen(state); away > 0 && (err == nil || errors.Is(err, shardlimit.ErrUnavailable)) {
 					return errTold
 				}
-				return errors.Join(err, untouched(cmd, state))
+				return err
 			})
 		},
 	}

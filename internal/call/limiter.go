@@ -113,10 +113,11 @@ func (l *Limiter) SetLimit(ctx context.Context, limit limit.Limit) error {
 	if err := limit.Validate(); err != nil {
 		return err
 	}
+	want := limit.Wanted()
 	if r := l.Target.Known(); r != nil && r.Layout.Auto && limit.Shards == r.Limit.Shards {
-		limit.Shards = 0 // nobody asked for that number
+		want.Auto = true // nobody asked for that number
 	}
-	return l.Target.Process.Plainly(l.Target.Register.Change(ctx, limit.Wanted()))
+	return l.Target.Process.Plainly(l.Target.Register.Change(ctx, want))
 }
 
 // Reset forgets all usage, and shortens a quarantine.

@@ -1,10 +1,12 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
 	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/node"
 )
 
 // Ping asks every node of the Config, at once, whether it answers: the error is nil if it does.
@@ -20,7 +22,12 @@ func (c *Client) Ping(ctx context.Context) (names []string, errs []error) {
 			errs[i] = limit.ErrClosed
 			continue
 		}
-		all.Go(func() { errs[i] = roster.Listed(name).Ping(ctx) })
+		all.Go(func() {
+			listed := roster.Listed(name)
+			if errs[i] = listed.Ping(ctx); errs[i] != nil {
+				errs[i] = cmp.Or(node.Mistaken([]*node.Node{listed}, 1), errs[i])
+			}
+		})
 	}
 	all.Wait()
 	return names, errs

@@ -46,7 +46,7 @@ func (e *Endpoint) report(slot int, about telemetry.Operation, looks bool, err e
 func (e *Endpoint) failed(slot int, err error) {
 	news := e.breaker.broke(e.node.env.Clock.Now())
 	e.cause.Store(&err)
-	e.node.blame(err)
+	mistake := e.node.blame(err)
 	text, said := script.Said(err)
 	if said && demoted(text) {
 		e.node.hangUp()
@@ -55,7 +55,7 @@ func (e *Endpoint) failed(slot int, err error) {
 		told := e.told.Swap(&text)
 		news = news || told == nil || *told != text
 	}
-	if !news {
+	if !news || mistake {
 		return
 	}
 	switch {

@@ -130,8 +130,9 @@ func (n *Node) serves() {
 	}
 }
 
-// blame notes why the node did not serve a call. The log hears of a mistake once.
-func (n *Node) blame(err error) {
+// blame notes why the node did not serve a call, and reports whether that is a mistake. The log
+// hears of a mistake once.
+func (n *Node) blame(err error) bool {
 	m := mistaken(err, n.written.Load())
 	if m != nil && n.Spread() && strings.HasPrefix(m.cause.Error(), moved) {
 		m = nil // the cluster is being arranged
@@ -140,4 +141,5 @@ func (n *Node) blame(err error) {
 	if m != nil && (before == nil || before.cause.Error() != m.cause.Error()) {
 		n.env.Log.Error("node cannot be used as it is configured", "node", n.Name, "err", m.cause, "remedy", m.remedy)
 	}
+	return m != nil
 }

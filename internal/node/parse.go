@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -51,12 +52,17 @@ func ParseURL(s string) (rueidis.ClientOption, error) {
 	if plain {
 		address = "redis://" + s
 	}
-	if bare(address) {
-		return rueidis.ClientOption{}, errors.New("an IPv6 address stands in brackets: write [::1]:6379")
+	host := hostOf(address)
+	if strings.ContainsAny(host, "; \t") {
+		return rueidis.ClientOption{}, fmt.Errorf("%q is not host:port; a comma stands between addresses", host)
+	}
+	if right := bracketed(host); right != "" {
+		return rueidis.ClientOption{}, fmt.Errorf("an IPv6 address stands in brackets: write %s", right)
 	}
 	option, err := rueidis.ParseURL(address)
-	if err != nil && plain {
-		return option, fmt.Errorf("%q is not host:port; a URL begins with redis:// or rediss://", s)
+	if plain && (err != nil || strings.HasPrefix(s, "=")) {
+		return option, fmt.Errorf("%q is not host:port or NAME=host:port; a URL begins with redis://, rediss:// or "+
+			"unix://", s[strings.LastIndex(s, "@")+1:])
 	}
 	if err != nil {
 		return option,
@@ -74,15 +80,28 @@ func ParseURL(s string) (rueidis.ClientOption, error) {
 	return option, nil
 }
 
-// bare reports whether a URL has an IPv6 address without brackets, of which nobody can tell where
-// its port begins.
-func bare(s string) bool {
+// hostOf returns what a URL has where host:port stands.
+func hostOf(s string) string {
 	_, s, _ = strings.Cut(s, "://")
 	if i := strings.IndexAny(s, "/?"); i >= 0 {
 		s = s[:i]
 	}
-	s = s[strings.LastIndex(s, "@")+1:]
-	return !strings.HasPrefix(s, "[") && strings.Count(s, ":") > 1
+	return s[strings.LastIndex(s, "@")+1:]
+}
+
+// bracketed returns how an IPv6 address without brackets is written; of anything else it is empty.
+func bracketed(host string) string {
+	is := func(s string) bool {
+		a, err := netip.ParseAddr(s)
+		return err == nil && a.Is6()
+	}
+	if i := strings.LastIndex(host, ":"); i > 0 && is(host[:i]) {
+		return "[" + host[:i] + "]" + host[i:]
+	}
+	if is(host) {
+		return "[" + host + "]:6379"
+	}
+	return ""
 }
 
 // ParseSingle is ParseURL for a server that stands alone.

@@ -180,6 +180,14 @@ func TestTheNumberOfShardsFollowsTheParticipants(t *testing.T) {
 	if n := first.Limit().Shards; n != 2 {
 		t.Errorf("%d shards for the 16 participants that a new limit is taken to have, want 2", n)
 	}
+	slower := first.Limit()
+	slower.Permits = 900
+	if err := first.SetLimit(t.Context(), slower); err != nil {
+		t.Fatal(err)
+	}
+	if n := first.Limit().Shards; n != 2 {
+		t.Errorf("%d shards after a change that keeps them, want 2", n)
+	}
 	if err := first.SetLimit(t.Context(), limit); err != nil {
 		t.Fatal(err)
 	}

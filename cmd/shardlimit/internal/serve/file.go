@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"strings"
 
 	"gopkg.in/yaml.v3"
 )
 
-// ErrInvalidFile: a file of limits or settings says something that cannot be. The text is one line,
-// which says where and what.
+// ErrInvalidFile: a file of limits or settings says something that cannot be. The text is one line:
+// file:line: what is wrong.
 var ErrInvalidFile = errors.New("invalid file")
 
 // fileError is ErrInvalidFile without saying so: the flag that names the file is told before it.
@@ -23,63 +22,50 @@ func (fileError) Is(target error) bool { return target == ErrInvalidFile }
 
 func (e fileError) Unwrap() error { return e.error }
 
-func invalid(format string, a ...any) error { return fileError{fmt.Errorf(format, a...)} }
+// file is where errors are, a path.
+type file string
 
-// errMore is that a file has a second document.
-var errMore = invalid("there is more after the end")
-
-// readJSON reads one value, whose objects have no other fields than those of into.
-func readJSON(content []byte, into any) error {
-	decoder := json.NewDecoder(bytes.NewReader(content))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(into); err != nil {
-		return fileError{err}
-	}
-	if decoder.More() {
-		return errMore
-	}
-	return nil
+func (f file) invalid(at *yaml.Node, format string, a ...any) error {
+	return fileError{fmt.Errorf("%s:%d: %w", f, at.Line, fmt.Errorf(format, a...))}
 }
 
-// ofGo is what errors say of types of Go, which tells readers nothing.
-var ofGo = regexp.MustCompile(`(!!\w+ )|( (in type|into) .*)`)
+// toLine is how errors of the parser begin, up to the line if they tell of one.
+var toLine = regexp.MustCompile(`^yaml: line |^yaml:`)
 
-// fraction is the first number in a document that is not whole, which a decoder would cut; nil if
-// there is none.
-func fraction(n *yaml.Node) *yaml.Node {
-	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!float" {
-		return n
+// read reads a document of YAML, and so of JSON.
+func (f file) read(content []byte) (*yaml.Node, error) {
+	if json.Valid(content) { // of its escapes the parser does not know this one
+		content = bytes.ReplaceAll(content, []byte(`\/`), []byte("/"))
 	}
-	for _, inner := range n.Content {
-		if found := fraction(inner); found != nil {
-			return found
-		}
-	}
-	return nil
-}
-
-// readYAML reads one document, whose mappings have no other fields than those of into, and whose
-// numbers are whole; into a node it reads any.
-func readYAML(content []byte, into any) error {
-	var document yaml.Node
-	if _, asIs := into.(*yaml.Node); !asIs && yaml.Unmarshal(content, &document) == nil { // else it is told below
-		if n := fraction(&document); n != nil {
-			return invalid("line %d: %s is not a whole number", n.Line, n.Value)
-		}
-	}
+	var document, more yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
-	decoder.KnownFields(true)
-	err := decoder.Decode(into)
-	if several := (*yaml.TypeError)(nil); errors.As(err, &several) {
-		return invalid("%s", ofGo.ReplaceAllString(several.Errors[0], ""))
+	err := decoder.Decode(&document)
+	if err == nil {
+		if err = decoder.Decode(&more); err == nil {
+			return nil, f.invalid(&more, "there is more after the end")
+		}
 	}
 	switch {
+	case len(document.Content) == 0 && errors.Is(err, io.EOF):
+		return nil, fileError{fmt.Errorf("%s: it is empty", f)}
 	case errors.Is(err, io.EOF):
-		return invalid("it is empty")
-	case err != nil:
-		return invalid("%s", strings.TrimPrefix(err.Error(), "yaml: "))
-	case !errors.Is(decoder.Decode(new(yaml.Node)), io.EOF):
-		return errMore
+		return document.Content[0], nil
+	}
+	return nil, fileError{fmt.Errorf("%s:%s", f, toLine.ReplaceAllString(err.Error(), ""))}
+}
+
+// each calls do for every field of a mapping. None may be there twice.
+func (f file) each(mapping *yaml.Node, do func(name, value *yaml.Node) error) error {
+	seen := map[string]bool{}
+	for i := 0; i < len(mapping.Content); i += 2 {
+		name := mapping.Content[i]
+		if seen[name.Value] {
+			return f.invalid(name, "%s is there twice", name.Value)
+		}
+		seen[name.Value] = true
+		if err := do(name, mapping.Content[i+1]); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -211,10 +211,18 @@ func decode(body []byte, req *request) error {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(req)
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		return fmt.Errorf("%q cannot be a %s", wrong.Field, wrong.Value)
-	}
-	if err != nil {
+	switch wrong := (*json.UnmarshalTypeError)(nil); {
+	case errors.As(err, &wrong):
+		is := strings.NewReplacer("a array", "an array", "a object", "an object").Replace("a " + wrong.Value)
+		if wrong.Field == "" {
+			return fmt.Errorf("it is %s", is)
+		}
+		return fmt.Errorf("%q cannot be %s", wrong.Field, is)
+	case errors.Is(err, io.EOF):
+		return errors.New("it is empty")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("it ends in the middle")
+	case err != nil:
 		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if strings.ContainsRune(req.Key, utf8.RuneError) { // what a half of a surrogate pair becomes

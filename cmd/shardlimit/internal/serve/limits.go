@@ -1,13 +1,13 @@
 package serve
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
+
+	"gopkg.in/yaml.v3"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
@@ -34,83 +34,101 @@ func Parse(s string, perKey bool) (Declaration, error) {
 	return Declaration{Name: s[:i], PerKey: perKey, Limit: shardlimit.Limit{Permits: r.Permits, Per: r.Per}}, nil
 }
 
-// entry is a limit in a file of limits. What it says of the limit has the names of the flags of
-// shardlimit set.
-type entry struct {
-	Name      string `json:"name" yaml:"name"`
-	Rate      string `json:"rate" yaml:"rate"`
-	PerKey    bool   `json:"per_key" yaml:"per_key"`
-	Algorithm string `json:"algorithm" yaml:"algorithm"`
-	Burst     int64  `json:"burst" yaml:"burst"`
-	Mode      string `json:"mode" yaml:"mode"`
-	Shards    int    `json:"shards" yaml:"shards"`
-	Lease     string `json:"lease" yaml:"lease"`
-	Revision  int64  `json:"revision" yaml:"revision"`
-	Scope     string `json:"scope" yaml:"scope"`
+// fields are what a file says of a limit, with the names of the flags of shardlimit set.
+var fields = map[string]func(d *Declaration, text string) error{
+	"name": func(d *Declaration, text string) error { d.Name = text; return nil },
+	"rate": func(d *Declaration, text string) error {
+		r, err := rate.Parse(text)
+		d.Limit.Permits, d.Limit.Per = r.Permits, r.Per
+		return err
+	},
+	"per_key": func(d *Declaration, text string) error {
+		if d.PerKey = text == "true"; !d.PerKey && text != "false" {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
+		return nil
+	},
+	"algorithm": func(d *Declaration, text string) error {
+		return choose(&d.Limit.Algorithm, spelling.Algorithms(), text)
+	},
+	"mode":     func(d *Declaration, text string) error { return choose(&d.Limit.Mode, spelling.Modes(), text) },
+	"scope":    func(d *Declaration, text string) error { return choose(&d.Limit.Scope, spelling.Scopes(), text) },
+	"burst":    func(d *Declaration, text string) error { return whole(&d.Limit.Burst, text) },
+	"shards":   func(d *Declaration, text string) error { return whole(&d.Limit.Shards, text) },
+	"revision": func(d *Declaration, text string) error { return whole(&d.Limit.Revision, text) },
+	"lease": func(d *Declaration, text string) (err error) {
+		if d.Limit.Lease, err = time.ParseDuration(text); err != nil {
+			return fmt.Errorf("%q is not a time such as 10ms", text)
+		}
+		return nil
+	},
 }
 
-// ParseFile reads a file of limits: a list, in YAML or JSON, of objects with name and rate, and
+// ParseFile reads a file of limits: a list, in YAML or JSON, of mappings with name and rate, and
 // if wanted per_key, algorithm, burst, mode, shards, lease, revision and scope.
 // The error is ErrInvalidFile, in one line, also for a field that there is not.
-func ParseFile(content []byte) ([]Declaration, error) {
-	var all []entry
-	read := readYAML
-	if text := bytes.TrimSpace(content); len(text) > 0 && (text[0] == '[' || text[0] == '{') {
-		read = readJSON
-	}
-	if err := read(content, &all); err != nil {
+func ParseFile(path string, content []byte) ([]Declaration, error) {
+	f := file(path)
+	list, err := f.read(content)
+	if err != nil {
 		return nil, err
 	}
-	return declarations(all)
+	return f.limits(list)
 }
 
-func declarations(all []entry) ([]Declaration, error) {
-	made := make([]Declaration, 0, len(all))
-	for i, e := range all {
-		d, err := e.declaration()
-		if err != nil {
-			return nil, invalid("limit %d (%q): %w", i+1, e.Name, err)
+func (f file) limits(list *yaml.Node) ([]Declaration, error) {
+	const example = "such as [{name: mails, rate: 500/s}]"
+	if list.Kind != yaml.SequenceNode {
+		return nil, f.invalid(list, "the limits are not a list, %s", example)
+	}
+	all := make([]Declaration, len(list.Content))
+	for i, limit := range list.Content {
+		if limit.Kind != yaml.MappingNode {
+			return nil, f.invalid(limit, "a limit is not a mapping, %s", example)
 		}
-		made = append(made, d)
+		d := &all[i]
+		if err := f.each(limit, func(name, value *yaml.Node) error { return f.set(d, name, value) }); err != nil {
+			return nil, err
+		}
+		if d.Name == "" || d.Limit.Permits == 0 {
+			return nil, f.invalid(limit, "a limit has a name and a rate, %s", example)
+		}
 	}
-	return made, nil
+	return all, nil
 }
 
-func (j entry) declaration() (Declaration, error) {
-	d := Declaration{Name: j.Name, PerKey: j.PerKey}
-	if j.Name == "" {
-		return d, errors.New("it has no name")
-	}
-	r, err := rate.Parse(j.Rate)
-	d.Limit = shardlimit.Limit{Permits: r.Permits, Per: r.Per, Burst: j.Burst, Shards: j.Shards,
-		Revision: j.Revision}
-	return d, cmp.Or(err, // the first is told
-		choose(&d.Limit.Algorithm, spelling.Algorithms(), "algorithm", j.Algorithm),
-		choose(&d.Limit.Mode, spelling.Modes(), "mode", j.Mode),
-		choose(&d.Limit.Scope, spelling.Scopes(), "scope", j.Scope),
-		span(&d.Limit.Lease, "lease", j.Lease))
-}
-
-// choose sets what a field names, if it is there.
-func choose[T any](to *T, all map[string]T, field, name string) error {
-	if name == "" {
+// set takes in a field of a limit. One without a value is as if left out.
+func (f file) set(d *Declaration, name, value *yaml.Node) error {
+	set := fields[name.Value]
+	switch {
+	case set == nil:
+		return f.invalid(name, "there is no field %q; there are %s", name.Value, spelling.List(fields))
+	case value.Kind != yaml.ScalarNode:
+		return f.invalid(value, "%s: it is not one value", name.Value)
+	case value.Tag == "!!null":
 		return nil
 	}
+	if err := set(d, value.Value); err != nil {
+		return f.invalid(value, "%s: %w", name.Value, err)
+	}
+	return nil
+}
+
+// choose sets what a text names.
+func choose[T any](to *T, all map[string]T, name string) error {
 	v, known := spelling.Find(all, name)
 	if !known {
-		return fmt.Errorf("%s: %q is none of %s", field, name, spelling.List(all))
+		return fmt.Errorf("%q is none of %s", name, spelling.List(all))
 	}
 	*to = v
 	return nil
 }
 
-// span sets the time that a field says, if it is there.
-func span(to *time.Duration, field, text string) (err error) {
-	if text == "" {
-		return nil
-	}
-	if *to, err = time.ParseDuration(text); err != nil {
-		return fmt.Errorf("%s: %q is not a time such as 10ms", field, text)
+// whole sets a number. One with a leading 0 is refused, as it is octal to some.
+func whole[T int | int64](to *T, text string) error {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	if *to = T(n); strconv.FormatInt(int64(*to), 10) != text {
+		return fmt.Errorf("%q is not a whole number such as 8", text)
 	}
 	return nil
 }

@@ -48,6 +48,7 @@ func (o *Outage) heard(ctx context.Context, d shardlimit.Decision, err error) {
 		o.hit(ctx, time.Now(), err)
 	case err == nil && o.lasts.Load():
 		o.over(ctx, time.Now())
+	case errors.As(err, new(*shardlimit.ConfigError)): // the client tells of it
 	case err != nil && statusOf(err) == http.StatusServiceUnavailable && !errors.Is(err, context.Canceled):
 		o.failed(ctx, time.Now(), err)
 	}

@@ -16,8 +16,10 @@ import (
 )
 
 func TestParseFile(t *testing.T) {
-	got, err := serve.ParseFile([]byte(`[{"name": "a=b", "rate": "5/s", "shards": 4, "lease": "10ms", "revision": 3},
-		{"name": "u", "rate": "30/m", "per_key": true}, {"name": "p", "rate": "1/h", "scope": "per_participant"}]`))
+	got, err := serve.ParseFile("f", []byte(`[{"name": "a=b", "rate": "5/s", "shards": 4, "lease": "10ms",
+		"revision": 3},
+		{"name": "u", "rate": "30/m", "per_key": true},
+		{"name": "p", "rate": "1/h", "scope": "per_participant"}]`))
 	if err != nil || len(got) != 3 {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -33,22 +35,28 @@ func TestParseFile(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
-		`{}`:                "cannot unmarshal",
-		`[{"nam": "a"}]`:    "unknown field",
-		`[{"rate": "1/s"}]`: "no name",
-		`[{"name": "a"}]`:   "limit 1",
-		`[{"name": "a", "rate": "1/s", "lease": "soon"}]`:       "lease",
-		`[{"name": "a", "rate": "1/s", "scope": "moon"}]`:       "scope",
-		`[{"name": "a", "rate": "1/s", "algorithm": "bucket"}]`: `algorithm: "bucket" is none of fixed-window, `,
-		`[{"name": "a", "rate": "1/s", "mode": "shade"}]`:       `mode: "shade" is none of closed, enforced, `,
-		`[{"name": "a", "rate": "1/s", "bursts": 5}]`:           `unknown field "bursts"`,
-		"- {name: a, rate: 1/s, bursts: 5}":                     "field bursts not found",
-		`[{"name": "a", "rate": "1/s", "burst": "many"}]`:       "burst",
-		`[] []`:            "more",
-		"- name: a\n  rat": "line 2",
-		"":                 "empty",
+		`{}`:                                   "f:1: the limits are not a list, such as [{name: mails, rate: 500/s}]",
+		"\nlines":                              "f:2: the limits are not a list",
+		`[{"nam": "a"}]`:                       `f:1: there is no field "nam"; there are algorithm, burst, `,
+		`[{"rate": "1/s"}]`:                    "f:1: a limit has a name and a rate, such as",
+		`[{"name": "a"}]`:                      "f:1: a limit has a name and a rate",
+		`[mails]`:                              "f:1: a limit is not a mapping",
+		"[{name: a, rate: 1/s,\nlease: soon}]": `f:2: lease: "soon" is not a time such as 10ms`,
+		`[{"name": "a", "rate": "1/s", "scope": "moon"}]`:       `f:1: scope: "moon" is none of global, `,
+		"[{name: a, algorithm: bucket}]":                        `f:1: algorithm: "bucket" is none of fixed-window, `,
+		"[{name: a, mode: shade}]":                              `f:1: mode: "shade" is none of closed, enforced, `,
+		"- {name: a, rate: 1/s}\n- {name: b,\n  per-key: true}": `f:3: there is no field "per-key"; there are `,
+		"- {name: a, per_key: yes}":                             `f:1: per_key: "yes" is neither true nor false`,
+		"[{name: [a]}]":                                         "f:1: name: it is not one value",
+		"[{name: a, name: b}]":                                  "f:1: name is there twice",
+		`[{"name": "a", "rate": "x"}]`:                          `f:1: rate: rate "x" has no slash`,
+		`[] []`:                                                 "f: did not find",
+		"[]\n---\n[]":                                           "f:2: there is more after the end",
+		"- name: a\n  rat":                                      "f:2: ",
+		"":                                                      "f: it is empty",
+		"[{name: \x00}]":                                        "f:",
 	} {
-		if _, err := serve.ParseFile([]byte(text)); !errors.Is(err, serve.ErrInvalidFile) ||
+		if _, err := serve.ParseFile("f", []byte(text)); !errors.Is(err, serve.ErrInvalidFile) ||
 			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -57,7 +65,7 @@ func TestParseFile(t *testing.T) {
 
 // A file says all of a limit that code can say.
 func TestAFileSaysAllOfALimit(t *testing.T) {
-	got, err := serve.ParseFile([]byte(`
+	got, err := serve.ParseFile("f", []byte(`
 - {name: bucket, rate: 10/s, algorithm: token-bucket, burst: 50, mode: shadow, shards: 4, revision: 2}
 - {name: edge, rate: 1000/d, algorithm: fixed_window}
 - {name: held, rate: 500/s, lease: 10ms}
@@ -86,21 +94,31 @@ func TestAFileSaysAllOfALimit(t *testing.T) {
 	}
 }
 
-// A number that is not whole is refused, and not cut.
-func TestFractionsAreRefused(t *testing.T) {
-	for _, bad := range []string{"shards: 1.7", "burst: 1e-3", "revision: 2.0"} {
-		got, err := serve.ParseFile([]byte("- {name: a, rate: 5/s}\n- {name: b, rate: 5/s, " + bad + "}"))
-		if !errors.Is(err, serve.ErrInvalidFile) || !strings.Contains(err.Error(), "line 2: ") ||
-			!strings.Contains(err.Error(), "is not a whole number") {
+// A number that is not whole, or octal to some, is refused, and not cut.
+func TestNumbersAreWhole(t *testing.T) {
+	for _, bad := range []string{"shards: 1.7", "burst: 1e-3", "revision: 2.0", "shards: 010", "burst: many",
+		"shards: 9999999999999999999"} {
+		got, err := serve.ParseFile("f", []byte("- {name: a, rate: 5/s}\n- {name: b, rate: 5/s, "+bad+"}"))
+		if !errors.Is(err, serve.ErrInvalidFile) || !strings.HasPrefix(err.Error(), "f:2: "+bad[:5]) ||
+			!strings.Contains(err.Error(), "is not a whole number such as 8") {
 			t.Errorf("%s: %+v, %v", bad, got, err)
 		}
 	}
 }
 
+// YAML in both of its styles, and JSON as programs write it, are one.
 func TestAFileOfLimitsMayBeYAML(t *testing.T) {
-	got, err := serve.ParseFile([]byte("# ours\n- name: mails\n  rate: 5/s\n- {name: u, rate: 30/m, per_key: true}\n"))
-	if err != nil || len(got) != 2 || got[0].Name != "mails" || !got[1].PerKey {
-		t.Errorf("%+v, %v", got, err)
+	for _, text := range []string{
+		"# ours\n- name: mails\n  rate: 5/s\n- {name: u, rate: 30/m, per_key: true}\n",
+		"[{name: mails, rate: 5/s}, {name: u, rate: 30/m, per_key: true}]",
+		`[{"name":"mails","rate":"5\/s","lease":null},{"name":"u","rate":"30/m","per_key":true}]`,
+		"[\n\t{\n\t\t\"name\": \"mails\",\n\t\t\"rate\": \"5/s\"\n\t},\n\t{\"name\": \"u\", \"rate\": \"30/m\", " +
+			"\"per_key\": true}\n]\n",
+	} {
+		got, err := serve.ParseFile("f", []byte(text))
+		if err != nil || len(got) != 2 || got[0].Name != "mails" || !got[1].PerKey {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
 	}
 }
 
@@ -207,7 +225,11 @@ func TestAnswers(t *testing.T) {
 		{`{"limiter": "one"}` + strings.Repeat(" ", 1<<20), 413, "more than 16384 bytes"},
 		{`{"limiter": "one"} {"limiter": "one"}`, 400, "something follows"},
 		{`{"limiter": "one"}]`, 400, "something follows"},
-		{``, 400, "EOF"},
+		{``, 400, `\"n\": 1}: it is empty`},
+		{`{"limiter": "one"`, 400, "it ends in the middle"},
+		{`[]`, 400, `\"n\": 1}: it is an array`},
+		{`{"limiter": []}`, 400, `\"limiter\" cannot be an array`},
+		{`{"limiter": "one", "n": 1.5}`, 400, `\"n\" cannot be a number 1.5`},
 	} {
 		w := ask(http.MethodPost, "/v1/allow", step.body)
 		if w.Code != step.code || !strings.Contains(w.Body.String(), step.says) ||

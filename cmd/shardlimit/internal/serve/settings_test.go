@@ -11,7 +11,7 @@ import (
 )
 
 func TestParseSettings(t *testing.T) {
-	got, err := serve.ParseSettings([]byte(`# where
+	got, err := serve.ParseSettings("f", []byte(`# where
 redis: [a:1, "b:2"]
 listen: 0.0.0.0:8080
 weight: 2.5
@@ -40,21 +40,19 @@ limits:
 
 func TestSettingsAreRefusedInOneLine(t *testing.T) {
 	for text, says := range map[string]string{
-		"":                               "it is empty",
-		"- a":                            "line 1: the file is not a mapping",
-		"a: 1\na: 2":                     `line 2: "a" is there twice`,
-		"a: {b: 1}":                      "line 1: a is neither a value nor a list",
-		"a: [[1]]":                       "line 1: a is neither",
-		"a:":                             "line 1: a is neither",
-		"a: 1\n---\nb: 1":                "there is more",
-		"a: [1":                          "line 1",
-		"limits: mails":                  "line 1: limits is not a list",
-		"limits:\n- {name: a, rat: 1/s}": "line 2: field rat not found",
-		"limits:\n- {name: a, rate: 1/s}\n- {name: b, rate: 1/s, shards: x}": "line 3: cannot unmarshal",
-		"limits:\n- {name: a, rate: x}":                                      `limit 1 ("a")`,
-		"limits:\n- {rate: 1/s}":                                             "no name",
+		"":                               "f: it is empty",
+		"- a":                            "f:1: the file is not a mapping",
+		"a: 1\na: 2":                     "f:2: a is there twice",
+		"a: {b: 1}":                      "f:1: a is neither a value nor a list",
+		"a: [[1]]":                       "f:1: a is neither",
+		"a:":                             "f:1: a is neither",
+		"a: 1\n---\nb: 1":                "f:2: there is more",
+		"a: [1":                          "f:1: ",
+		"limits: mails":                  "f:1: the limits are not a list",
+		"limits:\n- {name: a, rat: 1/s}": `f:2: there is no field "rat"`,
+		"limits:\n- {name: a, rate: 1/s}\n- {name: b, rate: 1/s, shards: x}": `f:3: shards: "x" is not a whole number`,
 	} {
-		_, err := serve.ParseSettings([]byte(text))
+		_, err := serve.ParseSettings("f", []byte(text))
 		if !errors.Is(err, serve.ErrInvalidFile) || !strings.Contains(err.Error(), says) ||
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v", text, err)
@@ -66,7 +64,7 @@ func FuzzParseSettings(f *testing.F) {
 	f.Add("redis: [a:1]\nlimits:\n- {name: a, rate: 1/s}")
 	f.Add("&a [*a]")
 	f.Fuzz(func(t *testing.T, text string) {
-		if _, err := serve.ParseSettings([]byte(text)); err != nil && !errors.Is(err, serve.ErrInvalidFile) {
+		if _, err := serve.ParseSettings("f", []byte(text)); err != nil && !errors.Is(err, serve.ErrInvalidFile) {
 			t.Error(err)
 		}
 	})

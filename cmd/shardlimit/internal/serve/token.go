@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 )
@@ -26,13 +27,13 @@ func ParseTokens(content []byte) (Tokens, error) {
 			continue
 		}
 		if len(token) < minToken {
-			return nil, invalid("line %d: the token has %d bytes, it needs %d, such as openssl rand -hex 16 makes", i+1,
-				len(token), minToken)
+			return nil, fileError{fmt.Errorf("line %d: the token has %d bytes, it needs %d, such as "+
+				"openssl rand -hex 16 makes", i+1, len(token), minToken)}
 		}
 		all = append(all, sha256.Sum256(token))
 	}
 	if len(all) == 0 {
-		return nil, invalid("it has no token")
+		return nil, fileError{errors.New("it has no token")}
 	}
 	return all, nil
 }
