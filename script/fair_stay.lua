@@ -1,0 +1,24 @@
+--@needs account back half heavy longer max now prefix stated sub sums weight window
+--@sets changed heavy longer moved
+-- Fairness: a participant was refused, and is told to come in `back` us, or has what it booked then.
+-- If that is after its claim ends, it does what it was told, and is not silent: it counts half a
+-- window longer. One whose callers waited is heavy until its next statement.
+local said = prefix or account
+local lacks = not heavy and sub(said, @account.waited) * 2 > @MILLI
+if lacks or not longer and (now + back) * 2 >= stated * 2 - stated * 2 % window + 2 * window then
+  if not sums then
+    --@include fair_sums
+  end
+  local i = (stated * 2 - stated * 2 % window) / window + (longer and 1 or 0) - half + 1
+  for sign = -1, 1, 2 do
+    if i >= 0 and i <= 2 then
+      local column, own = 2 * i + 1, sub(said, @account.claim)
+      if heavy then
+        column, own = column + 1, weight
+      end
+      sums[column] = max(sums[column] + sign * own, 0)
+    end
+    i, longer, heavy = longer and i or i + 1, true, heavy or lacks
+  end
+  changed, moved = true, true
+end
