@@ -187,8 +187,8 @@ func (l *Ledger) state(t Term, a *account, caller *Caller) {
 }
 
 // stay is for an account that was refused, and is told to come in so many us, or that has what it
-// booked then. If that is after its claim ends, it counts half a window longer: it is not silent, it
-// does what it was told. A light one whose callers waited for most of its time is heavy until it
+// booked then. If that is after its claim ends, it counts half a window longer: it is not silent,
+// it does what it was told. A light one whose callers waited for most of its time is heavy until it
 // states its claim again: it lacks permits, and use cannot show how many.
 func (l *Ledger) stay(t Term, a *account, id string, us int64) {
 	lacks := a.heavy == 0 && a.waited*2 > milli

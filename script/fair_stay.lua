@@ -1,7 +1,7 @@
 --@needs account back half heavy longer max now prefix stated sub sums weight window
 --@sets changed heavy longer moved
--- Fairness: a participant was refused, and is told to come in `back` us, or has what it booked then.
--- If that is after its claim ends, it does what it was told, and is not silent: it counts half a
+-- Fairness: a participant was refused, and is told to come in `back` us, or then has what it
+-- booked. If that is after its claim ends, it does what it was told, and is not silent: it counts half a
 -- window longer. One whose callers waited is heavy until its next statement.
 local said = prefix or account
 local lacks = not heavy and sub(said, @account.waited) * 2 > @MILLI

@@ -136,8 +136,8 @@ func TestASetGetsBetweenThoseWhoWaitForOneLimit(t *testing.T) {
 	}
 }
 
-// Beside callers that wait for several permits, which no shard may have together, Sets that want one
-// come in their turn.
+// Beside callers that wait for several permits, which no shard may have together, Sets that want
+// one come in their turn.
 func TestSetsOfOneComeInTurn(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -163,7 +163,7 @@ func TestSetsOfOneComeInTurn(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		cancel()
 		wg.Wait()
-		// Seen: 1.14 to 1.17 times; where Sets pass by a line in which others wait, 1.54 to 1.58 times.
+		// Seen: 1.14 to 1.17 times; where Sets pass by those who wait, 1.54 to 1.58.
 		if t.Log(sets.Load(), alone.Load()); float64(sets.Load()) > 1.38*float64(alone.Load()) {
 			t.Errorf("Sets were served %d times, as many callers alone %d times", sets.Load(), alone.Load())
 		}
