@@ -1,8 +1,8 @@
 --@needs account back half heavy longer max now prefix stated sub sums weight window
 --@sets changed heavy longer moved
 -- Fairness: a participant was refused, and is told to come in `back` us, or then has what it
--- booked. If that is after its claim ends, it does what it was told, and is not silent: it counts half a
--- window longer. One whose callers waited is heavy until its next statement.
+-- booked. If that is after its claim ends, it does what it was told, and is not silent: it counts
+-- half a window longer. One whose callers waited is heavy until its next statement.
 local said = prefix or account
 local lacks = not heavy and sub(said, @account.waited) * 2 > @MILLI
 if lacks or not longer and (now + back) * 2 >= stated * 2 - stated * 2 % window + 2 * window then
