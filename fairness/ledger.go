@@ -99,7 +99,7 @@ func (l *Ledger) Grant(grants, retry []int64, t Term, free, next int64, callers 
 			if left < 1 {
 				us = max(us, next)
 			}
-			l.stay(t, a, callers[i].ID, us)
+			l.stay(t, &p, callers[i].ID, first, us)
 		}
 	}
 	return grants, retry, free - left, refused
@@ -166,7 +166,7 @@ func (l *Ledger) state(t Term, a *account, caller *Caller) {
 	a.used, a.unmet = int64(float64(a.used)*kept), int64(float64(a.unmet)*kept)
 	a.waited = int64(float64(a.waited) * kept)
 	if caller.Waiting > 0 {
-		a.waited = min(a.waited+int64(milli*(1-kept)), milli)
+		a.waited += int64(milli * (1 - kept))
 	}
 	unhindered := int64(float64(a.used) * milli / float64(milli+1-a.waited))
 	claim := min(max(a.used+a.unmet+caller.Waiting*milli, unhindered), a.used*backedTimes+backedMore*milli)
@@ -189,9 +189,11 @@ func (l *Ledger) state(t Term, a *account, caller *Caller) {
 // stay is for an account that was refused, and is told to come in so many us, or that has what it
 // booked then. If that is after its claim ends, it counts half a window longer: it is not silent,
 // it does what it was told. A light one whose callers waited for most of its time is heavy until it
-// states its claim again: it lacks permits, and use cannot show how many.
-func (l *Ledger) stay(t Term, a *account, id string, us int64) {
-	lacks := a.heavy == 0 && a.waited*2 > milli
+// states its claim again if it could have paid, or never could: it lacks permits and not credit, and
+// use cannot show that. An ask for much of the share is no such sign: it lacks room as well.
+func (l *Ledger) stay(t Term, p *purse, id string, permits, us int64) {
+	a, n := p.account, float64(permits)
+	lacks := a.heavy == 0 && a.waited*2 > milli && (p.credit >= n || n > p.depth && permits*largePart <= t.Share)
 	if !lacks && (a.longer > 0 || (t.Now+us)*2 < (a.stated*2/t.Window+2)*t.Window) {
 		return
 	}
@@ -273,10 +275,8 @@ func (p *purse) may(t Term, left int64) float64 {
 }
 
 // beyond reports whether an ask goes through that is for more than the credit, and leaves a debt:
-// once the account is full, or owes nothing and could never hold as much.
-func (p *purse) beyond(permits int64) bool {
-	return p.credit >= p.depth || float64(permits) > p.depth && p.credit >= 0
-}
+// once the account is full, or owes nothing and wants less than its part.
+func (p *purse) beyond() bool { return p.credit >= p.depth || p.heavy == 0 && p.credit >= 0 }
 
 // allow returns how many asks of a group are granted out of left permits.
 func (p *purse) allow(t Term, ask Ask, left int64) int64 {
@@ -285,7 +285,7 @@ func (p *purse) allow(t Term, ask Ask, left int64) int64 {
 		return fit
 	}
 	count := math.Floor(p.may(t, left) / float64(ask.Size))
-	if count < 1 && p.beyond(ask.Size) {
+	if count < 1 && p.beyond() {
 		count = 1
 	}
 	return int64(max(0, min(float64(fit), count)))
@@ -349,22 +349,20 @@ func (p *purse) hint(t Term, left, next, refused int64) int64 {
 
 // Due opens the account of a participant that wants to book permits. It returns in how many
 // microseconds its credit can pay for them, 0 if it can now, and what is to be called with how many
-// were booked, 0 if none, and in how many microseconds they come, or it should. Its callers wait
-// until then. As for a take, credit pays for more than the account can hold. Of the reports only
-// Waiting counts.
+// were booked, 0 if none, and in how many microseconds they come, or it should. As for a take, a
+// full account pays for more than it can hold. Of the reports only Waiting counts.
 func (l *Ledger) Due(t Term, caller Caller, permits int64) (us int64, charge func(booked, in int64)) {
 	caller.Unmet = 0
 	p := l.open(t, &caller).purse(t)
 	want := min(float64(permits), p.depth)
-	if p.part > 0 && p.credit < want && !p.beyond(permits) {
+	if p.part > 0 && p.credit < want && !p.beyond() {
 		us = int64(math.Ceil(min(float64(want-p.credit)*float64(t.Window)/p.part, most)))
 	}
 	return us, func(booked, in int64) {
 		if booked > 0 {
 			p.spend(t, booked)
-			p.waited = min(p.waited+2*milli*in/t.Window, milli)
 		}
-		l.stay(t, p.account, caller.ID, in)
+		l.stay(t, &p, caller.ID, permits, in)
 	}
 }
 

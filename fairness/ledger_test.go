@@ -110,11 +110,11 @@ func TestAClaimIsBackedByUse(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsIsHeavy: beside one that books all there is, one that waits and never finds its
-// permits holds the other down to a half, however many it wants at once.
-func TestWhoWaitsIsHeavy(t *testing.T) {
+// TestWhoWaitsAndLacksPermitsIsHeavy: beside one that books all there is, one that waits and never
+// finds its permits holds the other down to a half. One that asks for much of the share does not.
+func TestWhoWaitsAndLacksPermitsIsHeavy(t *testing.T) {
 	const share = 1000
-	for _, size := range []int64{1, share} {
+	for size, half := range map[int64]bool{1: true, share / largePart: true, share: false} {
 		l, term := &Ledger{}, Term{Now: epoch, Window: simWindow, Share: share}
 		all := Caller{ID: fmt.Sprintf("%016x", 1), Weight: 1000}
 		waits := []Caller{{ID: fmt.Sprintf("%016x", 2), Weight: 1000, Waiting: 4}}
@@ -124,7 +124,7 @@ func TestWhoWaitsIsHeavy(t *testing.T) {
 			charge(share/8, 0)
 			l.Grant(nil, nil, term, 0, 1, waits, []Ask{{Size: size, Count: 1}})
 		}
-		if part := l.accounts[all.ID].purse(term).part; part > share/2 {
+		if part := l.accounts[all.ID].purse(term).part; part <= share/2 != half {
 			t.Errorf("refused %d: the other has a part of %v", size, part)
 		}
 	}

@@ -1,7 +1,7 @@
---@needs account closed contended credit depth format now part prefix rate share sub target used
---@needs window
---@sets changed empty prefix used
---@gives back charge floor goal id max min pay permits sqrt unmet waiting weight
+--@needs account closed contended credit depth format heavy now part prefix rate share sub target
+--@needs used window
+--@sets changed credit empty used
+--@gives back charge first floor goal id max min pay permits sqrt unmet waiting weight
 -- Fairness, before a booking: while participants contend, what is booked is paid from credit like
 -- what is taken, or it would be a way around one's part.
 --
@@ -9,7 +9,7 @@
 --       blocked callers wait for
 -- Gives `pay`, the us until the participant's credit can pay for the `permits`, and, if there is
 -- something to write, charge(granted, in how many us they come, or it should), to be called at the
--- end. Its callers wait until then.
+-- end.
 local permits, pay, charge = ARGV[3] + 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] then
   local sound, foreign, us, finish = pcall(function()
@@ -18,20 +18,18 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] th
     local goal = max(share, target)
     --@include fair_open
     local want, wait = min(permits, depth), 0
-    if part > 0 and credit < want and (permits <= depth or credit < 0) then
+    if part > 0 and credit < want and (heavy or credit < 0) then
       wait = ceil(min((want - credit) * window / part, @MOST))
     end
     return nil, wait, function(granted, back)
       if granted > 0 then
-        local long = 2 * @MILLI * back
-        prefix = prefix or account
-        prefix = sub(prefix, @account.weight..claim) .. format('@account.waited.form',
-          min(sub(prefix, @account.waited) + (long - long % window) / window, @MILLI)) .. sub(prefix, @account.rate)
         used, changed = min(used + 2 * granted * @MILLI, @MOST), true
         if part > 0 then
-          empty = max(now - max(floor((credit - granted) * @MILLI * window / rate + 0.5), -@MOST), 0)
+          credit = credit - granted
+          empty = max(now - max(floor(credit * @MILLI * window / rate + 0.5), -@MOST), 0)
         end
       end
+      local first = permits
       --@include fair_stay
       --@include fair_write
     end

@@ -57,7 +57,7 @@ if sums then
     local waited = floor(sub(account, @account.waited) * fades)
     used, denied = floor(used * fades), floor(denied * fades)
     if waiting > 0 then
-      waited = min(waited + floor(@MILLI * (1 - fades)), @MILLI)
+      waited = waited + floor(@MILLI * (1 - fades))
     end
     local claim = min(max(used + denied + waiting * @MILLI, floor(used * @MILLI / (@MILLI + 1 - waited))),
       used * @BACKED_TIMES + @BACKED_MORE)

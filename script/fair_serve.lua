@@ -1,7 +1,7 @@
 --@needs alone asks caller_bytes callers_at changed count credit depth groups heavy last_group left
 --@needs now part rate reports share soonest sub target told used window
 --@sets changed credit empty left refused used
---@gives back floor goal id max min sqrt unmet waiting weight
+--@gives back first floor goal id max min sqrt unmet waiting weight
 -- Fairness: serves one caller after the other.
 local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
 -- While a share rises to its target, permits leave the window elsewhere as fast as if it were all
@@ -28,7 +28,7 @@ for here = callers_at, #asks, caller_bytes do
         may = may < credit and may or credit
         may = floor(floor(may) / size)
         if may < 1 then
-          may = (credit >= depth or size > depth and credit >= 0) and 1 or 0
+          may = (credit >= depth or not heavy and credit >= 0) and 1 or 0
         end
         got = got < may and got or may
       end

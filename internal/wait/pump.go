@@ -112,10 +112,8 @@ func (q *pump) ask(r *limit.Routes, n int64, singles bool) {
 	window := c.LimitOf(r).Per
 	long := longestNap(window)
 	if retry <= long { // else it looks before anything is promised, and is late for nothing
-		long = retry
-		if q.futile++; singles { // else who was too late for a booking would be late for the next one
-			long += Stagger(q.futile, window)
-		}
+		q.futile++
+		long = retry + Stagger(q.futile, window)
 	}
 	if part < 1 {
 		q.rest(r)
