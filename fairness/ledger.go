@@ -189,8 +189,8 @@ func (l *Ledger) state(t Term, a *account, caller *Caller) {
 // stay is for an account that was refused, and is told to come in so many us, or that has what it
 // booked then. If that is after its claim ends, it counts half a window longer: it is not silent,
 // it does what it was told. A light one whose callers waited for most of its time is heavy until it
-// states its claim again if it could have paid, or never could: it lacks permits and not credit, and
-// use cannot show that. An ask for much of the share is no such sign: it lacks room as well.
+// states its claim again if it could have paid, or never could: it lacks permits and not credit,
+// and use cannot show that. An ask for much of the share is no such sign: it lacks room as well.
 func (l *Ledger) stay(t Term, p *purse, id string, permits, us int64) {
 	a, n := p.account, float64(permits)
 	lacks := a.heavy == 0 && a.waited*2 > milli && (p.credit >= n || n > p.depth && permits*largePart <= t.Share)
