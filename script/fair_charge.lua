@@ -1,5 +1,4 @@
---@needs account closed contended credit depth format heavy now part prefix rate share sub target
---@needs used window
+--@needs closed contended credit depth format heavy now part rate share target used window
 --@sets changed credit empty used
 --@gives back charge first floor goal id max min pay permits sqrt unmet waiting weight
 -- Fairness, before a booking: while participants contend, what is booked is paid from credit like
