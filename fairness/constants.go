@@ -15,6 +15,7 @@ const (
 	depthLeast   = 2     // or so many permits
 	headroomPart = 0.008 // of the share is kept free for those who have much credit left
 	wantPart     = 64    // while nothing is free, a heavy one waits for no more than the share divided by this
+	largePart    = 8     // an ask for more than the share divided by this makes nobody heavy that has no credit
 	leastPart    = 1024  // and for no less than a window divided by this
 )
 
@@ -30,6 +31,7 @@ func Constants() map[string]string {
 		"BACKED_TIMES": backedTimes, "BACKED_MORE": backedMore * milli,
 		"DEPTH_PART": depthPart, "DEPTH_ROOT": depthRoot, "DEPTH_LEAST": depthLeast,
 		"HEADROOM_PART": headroomPart, "WANT_PART": wantPart, "LEAST_PART": leastPart,
+		"LARGE_PART": largePart,
 	} {
 		names[name] = strconv.FormatFloat(value, 'f', -1, 64)
 	}

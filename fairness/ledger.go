@@ -186,13 +186,14 @@ func (l *Ledger) state(t Term, a *account, caller *Caller) {
 	}
 }
 
-// stay is for an account that was refused, and is told to come in so many us. If that is after its
-// claim ends, it counts half a window longer: it is not silent, it does what it was told. A light
-// one whose callers waited for most of its time, and that could have paid, is heavy until it states
-// its claim again. It lacks permits and not credit, and use cannot show that.
-func (l *Ledger) stay(t Term, p *purse, id string, refused, us int64) {
-	a := p.account
-	lacks := a.heavy == 0 && a.waited*2 > milli && p.credit >= float64(refused)
+// stay is for an account that was refused, and is told to come in so many us, or that has what it
+// booked then. If that is after its claim ends, it counts half a window longer: it is not silent,
+// it does what it was told. A light one whose callers waited for most of its time is heavy until it
+// states its claim again if it could have paid, or never could: it lacks permits and not credit,
+// and use cannot show that. An ask for much of the share is no such sign: it lacks room as well.
+func (l *Ledger) stay(t Term, p *purse, id string, permits, us int64) {
+	a, n := p.account, float64(permits)
+	lacks := a.heavy == 0 && a.waited*2 > milli && (p.credit >= n || n > p.depth && permits*largePart <= t.Share)
 	if !lacks && (a.longer > 0 || (t.Now+us)*2 < (a.stated*2/t.Window+2)*t.Window) {
 		return
 	}
@@ -347,17 +348,22 @@ func (p *purse) hint(t Term, left, next, refused int64) int64 {
 }
 
 // Due opens the account of a participant that wants to book permits. It returns in how many
-// microseconds its credit can pay for them, 0 if it can now, and what is to be called if they are
-// booked. As for a take, a full account pays for more than it can hold. Of the reports only Waiting
-// counts.
-func (l *Ledger) Due(t Term, caller Caller, permits int64) (us int64, charge func(permits int64)) {
+// microseconds its credit can pay for them, 0 if it can now, and what is to be called with how many
+// were booked, 0 if none, and in how many microseconds they come, or it should. As for a take, a
+// full account pays for more than it can hold. Of the reports only Waiting counts.
+func (l *Ledger) Due(t Term, caller Caller, permits int64) (us int64, charge func(booked, in int64)) {
 	caller.Unmet = 0
 	p := l.open(t, &caller).purse(t)
 	want := min(float64(permits), p.depth)
 	if p.part > 0 && p.credit < want && !p.beyond() {
 		us = int64(math.Ceil(min(float64(want-p.credit)*float64(t.Window)/p.part, most)))
 	}
-	return us, func(permits int64) { p.spend(t, permits) }
+	return us, func(booked, in int64) {
+		if booked > 0 {
+			p.spend(t, booked)
+		}
+		l.stay(t, &p, caller.ID, permits, in)
+	}
 }
 
 // Restore gives credit back for permits that were not used. Below 0 they were used and not granted:

@@ -110,19 +110,18 @@ func TestAClaimIsBackedByUse(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsAndCouldPayIsHeavy: beside one that books all there is, one that waits and never
-// finds a permit holds the other down to a half. One that asks for what it could not pay for does
-// not.
-func TestWhoWaitsAndCouldPayIsHeavy(t *testing.T) {
+// TestWhoWaitsAndLacksPermitsIsHeavy: beside one that books all there is, one that waits and never
+// finds its permits holds the other down to a half. One that asks for much of the share does not.
+func TestWhoWaitsAndLacksPermitsIsHeavy(t *testing.T) {
 	const share = 1000
-	for size, half := range map[int64]bool{1: true, share: false} {
+	for size, half := range map[int64]bool{1: true, share / largePart: true, share: false} {
 		l, term := &Ledger{}, Term{Now: epoch, Window: simWindow, Share: share}
 		all := Caller{ID: fmt.Sprintf("%016x", 1), Weight: 1000}
 		waits := []Caller{{ID: fmt.Sprintf("%016x", 2), Weight: 1000, Waiting: 4}}
 		for range 40 {
 			term.Now += simWindow / 8
 			_, charge := l.Due(term, all, share/8)
-			charge(share / 8)
+			charge(share/8, 0)
 			l.Grant(nil, nil, term, 0, 1, waits, []Ask{{Size: size, Count: 1}})
 		}
 		if part := l.accounts[all.ID].purse(term).part; part <= share/2 != half {

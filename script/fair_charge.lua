@@ -1,13 +1,14 @@
 --@needs closed contended credit depth format heavy now part rate share target used window
---@sets changed empty used
---@gives charge floor goal id max min pay permits sqrt unmet waiting weight
+--@sets changed credit empty used
+--@gives back charge first floor goal id max min pay permits sqrt unmet waiting weight
 -- Fairness, before a booking: while participants contend, what is booked is paid from credit like
 -- what is taken, or it would be a way around one's part.
 --
 -- ARGV  3 permits; 7.. unless the caller is anonymous: id, weight in thousandths, permits that
 --       blocked callers wait for
 -- Gives `pay`, the us until the participant's credit can pay for the `permits`, and, if there is
--- something to write, charge(granted), to be called at the end.
+-- something to write, charge(granted, in how many us they come, or it should), to be called at the
+-- end.
 local permits, pay, charge = ARGV[3] + 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] then
   local sound, foreign, us, finish = pcall(function()
@@ -19,13 +20,16 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] th
     if part > 0 and credit < want and (heavy or credit < 0) then
       wait = ceil(min((want - credit) * window / part, @MOST))
     end
-    return nil, wait, function(granted)
+    return nil, wait, function(granted, back)
       if granted > 0 then
         used, changed = min(used + 2 * granted * @MILLI, @MOST), true
         if part > 0 then
-          empty = max(now - max(floor((credit - granted) * @MILLI * window / rate + 0.5), -@MOST), 0)
+          credit = credit - granted
+          empty = max(now - max(floor(credit * @MILLI * window / rate + 0.5), -@MOST), 0)
         end
       end
+      local first = permits
+      --@include fair_stay
       --@include fair_write
     end
   end)

@@ -1,8 +1,7 @@
---@needs account alone asks caller_bytes callers_at changed count credit depth groups half heavy
---@needs last_group left longer now part prefix rate reports share soonest stated sub sums target
---@needs told used window
---@sets changed credit empty heavy left longer moved refused used
---@gives floor goal id max min sqrt unmet waiting weight
+--@needs alone asks caller_bytes callers_at changed count credit depth groups heavy last_group left
+--@needs now part rate reports share soonest sub target told used window
+--@sets changed credit empty left refused used
+--@gives back first floor goal id max min sqrt unmet waiting weight
 -- Fairness: serves one caller after the other.
 local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
 -- While a share rises to its target, permits leave the window elsewhere as fast as if it were all
@@ -79,28 +78,8 @@ for here = callers_at, #asks, caller_bytes do
   end
   told[groups + nth + 1] = retry
   if unserved > 0 then
-    local said = prefix or account
-    local lacks = not heavy and credit >= first and sub(said, @account.waited) * 2 > @MILLI
     local back = left < 1 and max(retry, @NEXT) or retry
-    if lacks or not longer and (now + back) * 2 >= stated * 2 - stated * 2 % window + 2 * window then
-      -- It does what it was told, and is not silent: it counts half a window longer. One whose
-      -- callers waited, and that could pay, lacks permits, and is heavy until its next statement.
-      if not sums then
-        --@include fair_sums
-      end
-      local i = (stated * 2 - stated * 2 % window) / window + (longer and 1 or 0) - half + 1
-      for sign = -1, 1, 2 do
-        if i >= 0 and i <= 2 then
-          local column, own = 2 * i + 1, sub(said, @account.claim)
-          if heavy then
-            column, own = column + 1, weight
-          end
-          sums[column] = max(sums[column] + sign * own, 0)
-        end
-        i, longer, heavy = longer and i or i + 1, true, heavy or lacks
-      end
-      changed, moved = true, true
-    end
+    --@include fair_stay
   end
   --@include fair_write
 end

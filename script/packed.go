@@ -219,9 +219,7 @@ func (m *packed[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	reply := ReserveReply{TakeReply: m.reply(&v, granted > 0 || renew), Paced: duration(paced)}
 	reply.Status, reply.Before, reply.Granted, reply.Free = status, available, granted, max(available-granted, 0)
 	reply.At, reply.Retry, reply.Delay = clock.ServerTime(at), wait(retry), duration(delay)
-	if granted > 0 {
-		charge(granted)
-	}
+	charge(granted, max(delay, retry))
 	m.fair = v.fair
 	return reply
 }

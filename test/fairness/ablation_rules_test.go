@@ -46,7 +46,7 @@ func mechanisms() []mechanism {
 				"\tif caller.Waiting > 0 && !BROKEN {\n\t\ta.waited"}),
 		left("half a window longer for the refused", "who waits because it was told to is not silent",
 			limittest.Edit{"\tif !lacks && (a.longer > 0 ||", "\tif !lacks && (a.longer > 0 || BROKEN ||"}),
-		left("who waits and could pay is heavy", "who never finds a permit",
+		left("who waits and lacks permits is heavy", "who never finds a permit",
 			limittest.Edit{"\tlacks := a.heavy == 0 &&", "\tlacks := !BROKEN && a.heavy == 0 &&"}),
 		left("a pause while nothing is free", "not all come at the same release",
 			limittest.Edit{"\tif p.heavy > 0 && refused > left {", "\tif p.heavy > 0 && refused > left && !BROKEN {"}),

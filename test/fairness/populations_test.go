@@ -1,6 +1,7 @@
 package fairness
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -45,6 +46,7 @@ func populations() []*population {
 			members: append(alike(10, role{callers: 1, size: permits / 5}), role{callers: 4})},
 		{name: "tenths and singles", from: 6, windows: 20,
 			members: append(alike(10, role{callers: 1, size: permits / 10}), role{callers: 4})},
+		nightly(11, 50), nightly(30, 50),
 		{name: "batches among eleven", permits: 500, from: 4, windows: 20,
 			members: append(alike(1, role{callers: 2, size: 50}), alike(10, role{callers: 2})...)},
 	}
@@ -73,6 +75,16 @@ func batches(size int64, callers int) *population {
 		windows: max(10, size/2), // one batch more or less must not count for much
 		members: append(alike(10, role{callers: callers, size: size, work: work(callers, size)}),
 			alike(10, role{callers: 2, work: work(2, 1)})...),
+	}
+}
+
+// nightly are machines that all work through batches larger than one of them may save up, or than
+// its part of a window of 500. One has twice the weight of each other.
+func nightly(machines int, size int64) *population {
+	return &population{
+		name: fmt.Sprint(machines, " with batches of ", size), permits: 500, from: 6, windows: 60,
+		members: append(alike(1, role{weight: 2, callers: 2, size: size}),
+			alike(machines-1, role{callers: 2, size: size})...),
 	}
 }
 
@@ -114,6 +126,25 @@ func weighted(n int, demand float64, even bool) []role {
 		members[i].weight = 1 << (i % 3)
 	}
 	return members
+}
+
+// TestBatchesLargerThanAPart: machines have their parts, by weight, though none may save up as many
+// permits as it wants at once, and use all there is.
+func TestBatchesLargerThanAPart(t *testing.T) {
+	if race.Enabled {
+		return // an emulated Redis takes long under it
+	}
+	for _, c := range []struct {
+		machines int
+		size     int64
+		least    float64 // a batch more or less is 0.06 of a part of thirty
+	}{{4, 100, 0.93}, {11, 50, 0.9}, {30, 50, 0.75}} {
+		r := nightly(c.machines, c.size).play(t, 1, 0)
+		if t.Log(r); r.Least < c.least || r.Jain < 0.995 || r.Use < 0.99 {
+			t.Errorf("%d with %d: the least had %.3f of its part, Jain's index is %.4f, %.3f of the limit was used",
+				c.machines, c.size, r.Least, r.Jain, r.Use)
+		}
+	}
 }
 
 // TestBatchesGoWhereTheyCanBePaid: of two kinds of workers on four shards, those that wait for
