@@ -135,14 +135,16 @@ func (e *Endpoint) send(ctx context.Context, full bool, p *program, keys,
 	if err := ctx.Err(); err != nil {
 		return nil, &unsentError{err}
 	}
-	return p.read(e.client.Do(ctx, e.command(full, p, keys, args)))
+	var cmd rueidis.Completed
+	if full {
+		cmd = e.client.B().Eval().Script(p.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+	} else {
+		cmd = e.evalsha(p, keys, args)
+	}
+	return p.read(e.client.Do(ctx, cmd))
 }
 
-// command returns the command that sends a script: its text, or its name.
-func (e *Endpoint) command(full bool, p *program, keys, args []string) rueidis.Completed {
-	if full {
-		return e.client.B().Eval().Script(p.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
-	}
+func (e *Endpoint) evalsha(p *program, keys, args []string) rueidis.Completed {
 	return e.client.B().Evalsha().Sha1(p.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
 }
 

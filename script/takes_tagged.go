@@ -66,10 +66,9 @@ func byTag(sections []*Section) (tagged [][]*Section) {
 }
 
 // makeCalls makes the calls, several of them in one pipeline: then what fails is told of their
-// sections. Of a script that was never sent to the endpoint the first call carries the text. A
-// command that a server surely did not execute is sent again alone: the server lacks the script, or
-// the slot is on its way. Nothing is sent of a pipeline, either, while one of its slots has no
-// server: then the others are served alone.
+// sections. A command that a server surely did not execute is sent again alone: the server lacks
+// the script, or the slot is on its way. Nothing is sent of a pipeline, either, while one of its
+// slots has no server: then the others are served alone.
 func (e *Endpoint) makeCalls(ctx context.Context, all []takeCall) error {
 	switch len(all) {
 	case 0:
@@ -77,38 +76,33 @@ func (e *Endpoint) makeCalls(ctx context.Context, all []takeCall) error {
 	case 1:
 		return e.makeCall(ctx, &all[0])
 	}
+	built := make(rueidis.Commands, 0, len(all))
+	var piped, alone []*takeCall
+	for i := range all {
+		if c := &all[i]; e.loaded[c.number].Load() > 0 {
+			piped, built = append(piped, c), append(built, e.evalsha(&programs[c.number], c.keys, c.args))
+		} else { // it cannot go in a pipeline
+			alone = append(alone, c)
+		}
+	}
 	if err := ctx.Err(); err != nil {
-		for _, c := range all {
+		for _, c := range piped {
 			fail(c.sections, &unsentError{err})
 		}
-		return nil
-	}
-	built := make(rueidis.Commands, len(all))
-	var texts [programCount]int // the place of the command with it, and one
-	for i := range all {
-		c := &all[i]
-		full := texts[c.number] == 0 && e.loaded[c.number].Load() == 0
-		if full {
-			texts[c.number] = i + 1
-		}
-		built[i] = e.command(full, &programs[c.number], c.keys, c.args)
-	}
-	var alone []*takeCall
-	for i, result := range e.client.DoMulti(ctx, built...) {
-		c := &all[i]
-		reply, err := programs[c.number].read(result)
-		if noScript(err) || isTorn(err) || errors.Is(err, rueidis.ErrNoSlot) {
-			alone = append(alone, c)
-			continue
-		}
-		if err == nil && texts[c.number] == i+1 {
-			e.loaded[c.number].Add(1)
-		}
-		if err == nil {
-			err = c.read(reply)
-		}
-		if err != nil {
-			fail(c.sections, err)
+	} else {
+		for i, result := range e.client.DoMulti(ctx, built...) {
+			c := piped[i]
+			reply, err := programs[c.number].read(result)
+			if noScript(err) || isTorn(err) || errors.Is(err, rueidis.ErrNoSlot) {
+				alone = append(alone, c)
+				continue
+			}
+			if err == nil {
+				err = c.read(reply)
+			}
+			if err != nil {
+				fail(c.sections, err)
+			}
 		}
 	}
 	inOrder := make(map[string][]*takeCall, len(alone)) // of each shard

@@ -151,44 +151,6 @@ func replyOf(t *testing.T, text string) []rueidis.RedisMessage {
 	return reply
 }
 
-// trips counts the round trips of a client.
-type trips struct {
-	rueidis.Client
-	n int
-}
-
-func (c *trips) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
-	c.n++
-	return c.Client.Do(ctx, cmd)
-}
-
-func (c *trips) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult {
-	c.n++
-	return c.Client.DoMulti(ctx, multi...)
-}
-
-// Of a script that a node does not have yet, all calls go together, as they do later.
-func TestFirstTakesAreOneRoundTrip(t *testing.T) {
-	client := &trips{Client: miniClient(t, miniredis.RunT(t))}
-	endpoint := NewEndpoint(client)
-	for round := range 2 {
-		var batches []Section
-		for range 3 {
-			s := taking(t, AlgorithmSlidingLog, "limit")
-			s.Request.Rare = true
-			batches = append(batches, s)
-		}
-		if err := endpoint.TakeAll(t.Context(), batches); err != nil || client.n != round+1 {
-			t.Errorf("%d round trips in round %d, %v", client.n, round, err)
-		}
-		for i, s := range batches {
-			if s.Err != nil || s.Reply.Granted > 0 != (round == 0 && i == 0) {
-				t.Errorf("batch %d of round %d: %+v, %v", i, round, s.Reply, s.Err)
-			}
-		}
-	}
-}
-
 func TestTooManySectionsAreNotSent(t *testing.T) {
 	endpoint := NewEndpoint(miniClient(t, miniredis.RunT(t)))
 	if err := endpoint.TakeAll(context.Background(), make([]Section, MaxSections+1)); !NotExecuted(err) {
