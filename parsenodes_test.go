@@ -43,13 +43,16 @@ func TestParseNodesTellsWhatToWrite(t *testing.T) {
 	for bad, says := range map[string]string{
 		"127.0.0.1:1;127.0.0.1:2": comma, "127.0.0.1:1 127.0.0.1:2": comma,
 		"redis://ann:secret@a:1;redis://ann:secret@b:2": comma,
-		"::1":                   "stands in brackets: write [::1]:6379",
-		"::1:31001":             "write [::1]:31001",
-		"redis://2001:db8::1:1": "write [2001:db8::1]:1",
-		"/tmp/x.sock":           kinds,
-		"=127.0.0.1:1":          kinds,
-		"host:port:port":        kinds,
-		"ann:secret%zz@a":       kinds,
+		"::1":                            "stands in brackets: write [::1]:6379",
+		"::1:31001":                      "write [::1]:31001",
+		"redis://2001:db8::1:1":          "write [2001:db8::1]:1",
+		"/tmp/x.sock":                    kinds,
+		"=127.0.0.1:1":                   kinds,
+		"host:port:port":                 "two ports",
+		"redis://10.0.0.1:1:2":           "two ports",
+		"ann:secret%zz@a":                kinds,
+		"redis://ann:top;secret/ret@a:1": "a URL cannot be read",
+		"redis://:my secret?word@a:1":    "a URL cannot be read",
 	} {
 		_, err := shardlimit.ParseNodes(bad)
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret") {

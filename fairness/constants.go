@@ -15,7 +15,7 @@ const (
 	depthLeast   = 2     // or so many permits
 	headroomPart = 0.008 // of the share is kept free for those who have much credit left
 	wantPart     = 64    // while nothing is free, a heavy one waits for no more than the share divided by this
-	largePart    = 8     // an ask for more than the share divided by this makes nobody heavy that has no credit
+	largePart    = 8     // an ask above the share divided by this makes nobody heavy without credit
 	leastPart    = 1024  // and for no less than a window divided by this
 )
 

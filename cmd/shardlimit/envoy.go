@@ -47,7 +47,7 @@ func readEnvoyJob(cmd *cli.Command) (*envoyJob, error) {
 		Rules: rules.Options{MergeDomains: cmd.Bool("merge-domains")}}}
 	if j.listen == "" && j.source.Path == "" {
 		for _, f := range envoyFlags() {
-			if name := f.Names()[0]; cmd.IsSet(name) {
+			if name := f.Names()[0]; name != "grpc" && name != "config" && cmd.IsSet(name) {
 				return nil, usagef("--%s is for Envoy's service and needs --grpc", name)
 			}
 		}

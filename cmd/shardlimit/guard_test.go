@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -208,16 +209,18 @@ func TestServeTellsOfAMistake(t *testing.T) {
 		t.Fatal(code, text)
 	}
 	do("ACL", "DELUSER", "ann")
-	for code := 0; code != 503; { // until it has dialled anew
-		code, _ = post(t, url, `{"limiter": "a"}`)
-	}
+	limittest.AwaitThat(t, "it has dialled anew", func() bool {
+		code, _ := post(t, url, `{"limiter": "a"}`)
+		return code == 503
+	})
 	if code, text := fetch(t, url+"/readyz"); code != 503 {
 		t.Fatalf("/readyz: %d %s", code, text)
 	}
 	do("ACL", "SETUSER", "ann", "on", ">pw", "~*", "&*", "+@all")
-	for code := 0; code != 200; {
-		code, _ = fetch(t, url+"/readyz")
-	}
+	limittest.AwaitThat(t, "it is ready", func() bool {
+		code, _ := fetch(t, url+"/readyz")
+		return code == 200
+	})
 	told := 0
 	for says.in.Scan() && !strings.Contains(says.in.Text(), "not ready: no node answers") {
 		if strings.Contains(says.in.Text(), "WRONGPASS") {

@@ -27,6 +27,7 @@ type Ask struct {
 	batch  *batch
 	place  int64  // how many of the class came before
 	serial uint64 // no other ask of the batch has it
+	unsent bool   // its caller left before the batch departed
 	Answer
 }
 
@@ -61,20 +62,24 @@ func (s *Seat) Ask(ctx context.Context, a *Ask, now int64) error {
 	if a.By != 0 {
 		return s.turnBy(ctx, a, now)
 	}
-	timeout := s.Lane.env.CallTimeout
+	timeout, within := s.Lane.env.CallTimeout, ctx
 	if left := timeout - time.Duration(now-a.Since); left < timeout/8*7 { // it may run out of time before a batch does
 		if left <= 0 {
 			return ErrOverloaded
 		}
-		var why error // the node is silent, unless it came late
+		var why error // nil: context.DeadlineExceeded, as if the node was silent
 		if left < timeout/2 {
-			why = ErrOverloaded
+			why = ErrOverloaded // a call that came so late tells nothing of the node
 		}
-		within, cancel := context.WithTimeoutCause(ctx, left, why)
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeoutCause(ctx, left, why)
 		defer cancel()
-		ctx = within
 	}
-	return a.fill(ctx)
+	err := a.fill(within)
+	if a.unsent && ctx.Err() == nil { // it waited here until its time was over
+		return ErrOverloaded
+	}
+	return err
 }
 
 // fill gets the answer to an ask from a batch, or from another one if that was dissolved.

@@ -31,7 +31,8 @@ func grounded(tb testing.TB) *Lane {
 	}
 	n := node.New(node.Spec{Name: "n"}, &node.Settings{Clock: e.Clock, Telemetry: e.Telemetry})
 	n.Close() // it cannot be reached
-	l := (&Lane{}).Lead(e, &Way{Metrics: telemetry.NewLimiter("l", "sliding_log")}, &quietLimit{}, script.ShardRef{}, n, &Terms{Most: 1})
+	way := &Way{Metrics: telemetry.NewLimiter("l", "sliding_log")}
+	l := (&Lane{}).Lead(e, way, &quietLimit{}, script.ShardRef{}, n, &Terms{Most: 1})
 	l.away = 1 // as if a batch were under way for ever: so it goes into no outbox
 	l.Limit.(*quietLimit).own = NewSeat(&Member{ID: "p", Weight: 1000}, l)
 	return l
@@ -330,6 +331,20 @@ func TestWhoeverIsWokenForNothingSleepsOn(t *testing.T) {
 		synctest.Wait()
 		if stays.err != nil || stays.Granted != 1 || l.Waiting.Load() != 0 {
 			t.Errorf("%+v, %d wait", stays, l.Waiting.Load())
+		}
+	})
+}
+
+// A call that never left this process is no silence of the node.
+func TestACallThatNeverDepartsIsOverloaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		time.Sleep(36 * time.Millisecond)
+		a, ended := Ask{N: 1, Since: 1}, make(chan error, 1)
+		go func() { ended <- l.seat().Ask(t.Context(), &a, l.env.Clock.Now()) }()
+		time.Sleep(65 * time.Millisecond)
+		if err := <-ended; !errors.Is(err, ErrOverloaded) {
+			t.Errorf("it ended with %v", err)
 		}
 	})
 }

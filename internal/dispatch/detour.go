@@ -29,9 +29,9 @@ func (l *Lane) detour(b *batch, before told, callers []script.Caller) {
 	budget := l.env.budget(now-b.oldest, l.Terms.Load().splitOver(l.Node))
 	d.hurry = l.env.Hurried(budget)
 	d.begin(now, budget)
-	received := int64(0)
+	received, left := int64(0), false
 	err := basis{lane: l}.present(d, before, func(b basis) (script.Status, clock.ServerTime, error) {
-		if l.left() { // as was read meanwhile
+		if left = l.left(); left { // as was read meanwhile
 			return script.OK, 0, nil
 		}
 		var err error
@@ -40,7 +40,7 @@ func (l *Lane) detour(b *batch, before told, callers []script.Caller) {
 	})
 	switch awaited, _ := d.finish(); {
 	case !awaited:
-	case l.left() && !d.sent.Load():
+	case left || err != nil && l.left() && !d.sent.Load():
 		l.deny(d.batch, l.env.Clock.Now())
 	case err != nil:
 		d.refuse(err)
@@ -62,7 +62,11 @@ func (e *Env) budget(age int64, split bool) time.Duration {
 // take makes one script call on this basis, and learns from the reply.
 func (d *detour) take(ctx context.Context, b basis) (received int64, err error) {
 	l := d.lane
-	ctx, c, err := l.begin(ctx, telemetry.Take, d.batch.calls(), leastOf(d.hurry), d.batch.links)
+	least := time.Duration(0)
+	if d.hurry {
+		least = math.MaxInt64
+	}
+	ctx, c, err := l.begin(ctx, telemetry.Take, d.batch.calls(), least, d.batch.links)
 	if err != nil {
 		return 0, err
 	}
@@ -74,14 +78,6 @@ func (d *detour) take(ctx context.Context, b basis) (received int64, err error) 
 		d.learn(&c, received)
 	}
 	return received, err
-}
-
-// leastOf returns how long the silence of a call must last to tell anything of the node.
-func leastOf(hurry bool) time.Duration {
-	if hurry {
-		return math.MaxInt64
-	}
-	return 0
 }
 
 // giveUp answers the asks of a call that does not come back.

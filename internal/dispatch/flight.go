@@ -23,7 +23,6 @@ type flight struct {
 	load     int     // how much that is, see maxLoad
 	began    int64   // when it was sent
 	failed   bool    // without a good answer
-	hurry    bool    // see section
 	summary
 	watchdog
 	sent atomic.Bool
@@ -98,9 +97,7 @@ func (f *flight) run() (next *flight, goesOn bool) {
 	now := f.env.Clock.Now()
 	f.began, f.failed = now, false
 	f.sent.Store(false)
-	budget := f.env.budget(now-f.oldest, f.split)
-	f.hurry = f.env.Hurried(budget)
-	f.begin(now, budget)
+	f.begin(now, f.env.budget(now-f.oldest, f.split))
 	received, err := f.call(f)
 	awaited, ended := f.finish()
 	if !awaited {
@@ -126,14 +123,13 @@ func (f *flight) call(ctx context.Context) (received int64, err error) {
 	if f.shards == 1 {
 		about.Shard = first.Tag()
 	}
-	ctx, n, err := first.Node.Begin(ctx, first.Slot, about, leastOf(f.hurry), f.links)
+	ctx, n, err := first.Node.Begin(ctx, first.Slot, about, 0, f.links)
 	if err != nil {
 		return 0, err
 	}
 	for _, s := range f.sections {
 		s.prepare(basis{s.lane, s.lane.Terms.Load()}, n.Sent)
 		f.asks = append(f.asks, script.Section{Ref: s.lane.Ref, Request: &s.req})
-		s.hurry = f.hurry
 		s.sent.Store(true)
 	}
 	f.sent.Store(true)
@@ -204,9 +200,7 @@ func (f *flight) giveUp() {
 	if f.sent.Load() {
 		cause = context.DeadlineExceeded
 		for _, l := range f.ranges(nil) { // the call may come back just now, and has a list of its own
-			if !f.hurry {
-				l.Node.Silence(l.Slot)
-			}
+			l.Node.Silence(l.Slot)
 		}
 	}
 	for _, s := range f.sections {

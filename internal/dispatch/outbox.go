@@ -64,12 +64,12 @@ type overload struct {
 	shedding atomic.Int64 // and since when, without a pause of a call timeout
 }
 
-// standstill is that nothing left an outbox for half of a call timeout although little waits: the
-// process stood still, or the node did. That is no overload.
+// standstill tells when an outbox stood still last: nothing left it for half of a call timeout
+// though little waited. Then the process stood still, or the node did. That is no overload.
 type standstill struct {
-	popped atomic.Int64 // when something left it last
-	took   int64        // how long the last standstill was
-	ended  int64        // and when it ended
+	popped atomic.Int64 // when something left the outbox last
+	took   int64        // how long the last standstill was; only who loads uses it
+	ended  atomic.Int64 // when it ended
 }
 
 // stands reports whether nothing that waits since that time has left for so long.
@@ -80,19 +80,15 @@ func (o *outbox) stands(since, now int64) bool {
 // pops notes that something leaves that waited since that time. A node that always takes so long
 // does not stand still.
 func (o *outbox) pops(since, now int64) {
-	if o.stands(since, now) && !o.far.Load() && now-o.ended > 2*int64(o.env.CallTimeout) {
-		o.took, o.ended = now-max(o.popped.Load(), since), now
+	if o.stands(since, now) && !o.far.Load() && now-o.ended.Load() > 2*int64(o.env.CallTimeout) {
+		o.took = now - max(o.popped.Load(), since)
+		o.ended.Store(now)
 	}
 	o.popped.Store(now)
 }
 
-// excuses returns how long of its wait a batch was not to blame for that was opened then.
-func (s *standstill) excuses(opened int64) int64 {
-	if opened < s.ended {
-		return s.took
-	}
-	return 0
-}
+// excuses returns for how much of the last standstill a batch waited that was opened at that time.
+func (s *standstill) excuses(opened int64) int64 { return max(min(s.took, s.ended.Load()-opened), 0) }
 
 // waiting is a lane in an outbox, and since when asks wait there for a place.
 type waiting struct {
@@ -127,7 +123,7 @@ func (o *outbox) add(l *Lane, since int64) {
 // that, and the line was never empty for a while. Between bursts that can be served it is.
 func (o *outbox) overdue(now int64) bool {
 	since, most := o.oldest.Load(), int64(o.env.CallTimeout)
-	return since != 0 && (o.env.overdue(since, now) && !o.stands(since, now) ||
+	return since != 0 && (o.env.overdue(max(since, o.ended.Load()), now) && !o.stands(since, now) ||
 		now-o.shed.Load() <= most && now-o.shedding.Load() > most && now-o.rested.Load() > most &&
 			o.line.Load() > max(o.pace.Load(), maxLoad))
 }
@@ -292,7 +288,7 @@ func (o *outbox) load(f *flight) {
 			if b == nil {
 				break
 			}
-			if l.ready(b, o.excuses(b.opened) > 0) {
+			if l.ready(b) {
 				f.board(l, b)
 			}
 		}

@@ -71,7 +71,7 @@ func (q *pending) join(a *Ask) bool {
 // quit is for an ask whose caller leaves before the batch has landed. l.mu is held.
 func (q *pending) quit(a *Ask) {
 	a.batch.leave(a)
-	if !a.batch.sent {
+	if a.unsent = !a.batch.sent; a.unsent {
 		q.Waiting.Add(-1)
 	}
 }
@@ -187,9 +187,8 @@ func (q *pending) outbox() *outbox {
 	return o
 }
 
-// ready reports whether a batch can fly with others. Else it was answered, or goes by itself. Those
-// that are excused are all in a hurry, and fly together.
-func (q *pending) ready(b *batch, excused bool) bool {
+// ready reports whether a batch can fly with others. Else it was answered, or goes by itself.
+func (q *pending) ready(b *batch) bool {
 	l := q.lane
 	e := l.env
 	now := e.Clock.Now()
@@ -200,7 +199,7 @@ func (q *pending) ready(b *batch, excused bool) bool {
 		q.endWaiting(away)
 	case l.left(), b.singles() && (l.Known.Shut(now) || b.heldBack(now)):
 		q.deny(b, now)
-	case !excused && e.Hurried(e.CallTimeout-time.Duration(now-b.oldest)),
+	case e.Hurried(e.CallTimeout - time.Duration(now-b.oldest)),
 		l.Keyed && basis{lane: l}.expired(), basis{lane: l}.unfenced():
 		go l.detour(b, told{}, nil)
 	default:

@@ -155,7 +155,7 @@ func (b basis) reassure(ctx context.Context) {
 	if f != nil && !b.clock().Heard(b.now()) {
 		return
 	}
-	if b.unfenced() {
+	if f != nil && f.Until(b.now()) == 0 {
 		_ = f.ConfirmSince(ctx, 0)
 	}
 	if l.Keyed && b.expired() {

@@ -100,7 +100,8 @@ func (c *conn) Read(b []byte) (int, error) {
 			return 0, errWantsTLS
 		}
 		if b[0] == '-' {
-			c.said = string(bytes.TrimSpace(b[1:n]))
+			line, _, _ := bytes.Cut(b[1:n], []byte("\r\n"))
+			c.said = string(line)
 		}
 	case c.said != "" && hungUp(err):
 		err = fmt.Errorf("%s; then the server hung up", c.said)

@@ -53,11 +53,14 @@ func ParseURL(s string) (rueidis.ClientOption, error) {
 		address = "redis://" + s
 	}
 	host := hostOf(address)
-	if strings.ContainsAny(host, "; \t") {
+	if strings.ContainsAny(host, "; \t") || strings.Count(s, "://") > 1 {
 		return rueidis.ClientOption{}, fmt.Errorf("%q is not host:port; a comma stands between addresses", host)
 	}
 	if right := bracketed(host); right != "" {
 		return rueidis.ClientOption{}, fmt.Errorf("an IPv6 address stands in brackets: write %s", right)
+	}
+	if strings.Count(host, ":") > 1 && host[0] != '[' {
+		return rueidis.ClientOption{}, fmt.Errorf("%q is not host:port: it has two ports", host)
 	}
 	option, err := rueidis.ParseURL(address)
 	if plain && (err != nil || strings.HasPrefix(s, "=")) {
@@ -83,10 +86,11 @@ func ParseURL(s string) (rueidis.ClientOption, error) {
 // hostOf returns what a URL has where host:port stands.
 func hostOf(s string) string {
 	_, s, _ = strings.Cut(s, "://")
+	s = s[strings.LastIndex(s, "@")+1:] // a password may hold anything
 	if i := strings.IndexAny(s, "/?"); i >= 0 {
 		s = s[:i]
 	}
-	return s[strings.LastIndex(s, "@")+1:]
+	return s
 }
 
 // bracketed returns how an IPv6 address without brackets is written; of anything else it is empty.

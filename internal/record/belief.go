@@ -255,9 +255,9 @@ func (r *Record) Watch(to Watched) *Watch {
 	return w
 }
 
-// exchange reads the record, and has what it finds learned, completed or begun. A whole one waits
-// for each place, so that one that forgot is restored; others may have the token meanwhile. It
-// belongs to who holds that.
+// exchange reads the record, and has what it finds learned, completed or begun. Who calls it holds
+// the token. A whole one waits for each place, so that one that forgot is restored; others may have
+// the token meanwhile.
 func (w *Watch) exchange(ctx context.Context, whole bool) error {
 	if w.to.Begins != nil {
 		if err := w.to.Begins(); err != nil {
@@ -277,6 +277,11 @@ func (w *Watch) exchange(ctx context.Context, whole bool) error {
 	})
 	if lent {
 		w.token <- struct{}{}
+		if w.to.Begins != nil { // the record may have been deleted meanwhile
+			if err := w.to.Begins(); err != nil {
+				return err
+			}
+		}
 	}
 	if errors.Is(err, ErrBlank) && chance.N(restoreEvery) > w.every {
 		return nil

@@ -161,7 +161,7 @@ var (
 	// Where there is none, the places may have forgotten it, and others have begun anew elsewhere.
 	errNotLooked = errors.New("nobody has looked where the records are")
 	errMoved     = errors.New("the records of the key prefix have moved")
-	errMoving    = fmt.Errorf("%w: the records of the key prefix are moving; try again", ErrUnsettled)
+	errMoving    = fmt.Errorf("%w: the records of the key prefix are moving", ErrUnsettled)
 )
 
 // Read asks all places once. What a majority confirms is told at once, by heard: a place that does

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -39,6 +40,35 @@ func TestALimitIsOpenedAfterItsServersWereRestarted(t *testing.T) {
 				}
 				if err := l.SetLimit(t.Context(), shardlimit.Limit{Permits: 20, Per: time.Hour}); err != nil {
 					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A read in the background that goes on while a limit is deleted does not bring it back.
+func TestADeletedLimitDoesNotComeBack(t *testing.T) {
+	for slow := range 3 {
+		t.Run(fmt.Sprint("node ", slow, " is slow"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, servers := limittest.BubbledNodes(t, 3)
+				c := f.Client(t)
+				limittest.Limiter(t, c, "other", shardlimit.Limit{Permits: 10, Per: time.Hour})
+				pause := func(d time.Duration) { servers[slow].Paused.Store(time.Now().Add(d).UnixNano()) }
+				pause(200 * time.Millisecond) // the record of the limit is begun without it
+				l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 10, Per: time.Hour})
+				time.Sleep(16 * time.Second)
+				pause(60 * time.Millisecond) // the record is read again, and this one waited for
+				for range 3 {
+					_, _ = l.Allow(t.Context()) // it may meet the slow one
+				}
+				time.Sleep(3 * time.Millisecond)
+				if err := l.Delete(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * time.Second)
+				if _, err := f.Client(t).Open(t.Context(), "l"); !errors.Is(err, shardlimit.ErrNotFound) {
+					t.Errorf("it is back: %v", err)
 				}
 			})
 		})

@@ -17,7 +17,8 @@ import (
 
 // onASlowNode plays with a family whose keys have so many permits a minute, on a node that needs a
 // third of a millisecond for each key. On two processors it would answer two callers at a time.
-func onASlowNode(t *testing.T, permits int64, play func(t *testing.T, users *shardlimit.Family, node *limittest.BubbleNode)) {
+func onASlowNode(t *testing.T, permits int64,
+	play func(t *testing.T, users *shardlimit.Family, node *limittest.BubbleNode)) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	synctest.Test(t, func(t *testing.T) {
