@@ -148,14 +148,10 @@ func (b basis) present(ctx context.Context, before told,
 // docs/design/decisions/shards-and-families.md, "When the record of a family forgets".
 //
 // Which nodes are in has to be confirmed all the same: no shard would do anything without. If the
-// time of the node is not known the shard refuses anyway, and all of that is confirmed after: see
-// insist.
+// time of the node is not known the shard refuses anyway, and that is confirmed after: see insist.
 func (b basis) reassure(ctx context.Context) {
 	l, f := b.lane, b.terms().Fence
-	if f != nil && !b.clock().Heard(b.now()) {
-		return
-	}
-	if f != nil && f.Until(b.now()) == 0 {
+	if f != nil && f.Until(b.now()) == 0 && b.clock().Heard(b.now()) {
 		_ = f.ConfirmSince(ctx, 0)
 	}
 	if l.Keyed && b.expired() {

@@ -131,7 +131,7 @@ func hungUp(err error) bool {
 // hinted returns why no connection came about, with what may be behind it.
 func hinted(err error, tls bool) error {
 	if !tls && hungUp(err) {
-		// What hung up would be told in place of the hint by who looks for the last cause.
+		// The cause is not wrapped: whoever looks for the innermost error would miss the hint.
 		return errors.New(err.Error() + ": the server hung up at once; it may want TLS, or have no connection left " +
 			"(maxclients)")
 	}

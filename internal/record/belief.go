@@ -255,9 +255,9 @@ func (r *Record) Watch(to Watched) *Watch {
 	return w
 }
 
-// exchange reads the record, and has what it finds learned, completed or begun. Who calls it holds
-// the token. A whole one waits for each place, so that one that forgot is restored; others may have
-// the token meanwhile.
+// exchange reads the record, and learns, completes or begins what it finds. The caller holds the
+// token. A whole exchange waits for each place, so that one that forgot is restored, and lends the
+// token meanwhile.
 func (w *Watch) exchange(ctx context.Context, whole bool) error {
 	if w.to.Begins != nil {
 		if err := w.to.Begins(); err != nil {

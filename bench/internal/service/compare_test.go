@@ -52,8 +52,8 @@ descriptors:
       - {key: call, rate_limit: {unit: day, requests_per_unit: 12}}
 `
 
-// drawn are the descriptors of which requests are made.
-var drawn = []string{"user=ann", "user=bob", "user=none", "user=root", "user=vip-a", "user=vip-b", "group=g-1",
+// descriptors are what requests are made of: key=value, with commas between entries.
+var descriptors = []string{"user=ann", "user=bob", "user=none", "user=root", "user=vip-a", "user=vip-b", "group=g-1",
 	"group=g-2", "group=other", "tried=x", "more=ann", "plan=trial", "plan=trial,call=send", "plan=trial,call=read",
 	"plan=paid,call=send", "plan=paid,call=read", "call=send", "nobody=x", "user=eve,extra=1", "plan=paid"}
 
@@ -63,9 +63,9 @@ func drawRequest(r *rand.Rand) *rls.RateLimitRequest {
 	if r.IntN(4) == 0 {
 		q.HitsAddend = uint32(1 + r.IntN(4))
 	}
-	for _, i := range r.Perm(len(drawn))[:1+r.IntN(4)] {
+	for _, i := range r.Perm(len(descriptors))[:1+r.IntN(4)] {
 		d := &ratelimit.RateLimitDescriptor{}
-		for entry := range strings.SplitSeq(drawn[i], ",") {
+		for entry := range strings.SplitSeq(descriptors[i], ",") {
 			key, value, _ := strings.Cut(entry, "=")
 			d.Entries = append(d.Entries, &ratelimit.RateLimitDescriptor_Entry{Key: key, Value: value})
 		}
@@ -132,23 +132,24 @@ func tellOfOne(q *rls.RateLimitRequest, a *rls.RateLimitResponse) bool {
 // near reports whether two times are the same to a service that counts whole seconds.
 func near(a, b float64) bool { return math.Abs(a-b) <= 2 }
 
-// sameAnswers compares two answers to one request.
-func sameAnswers(t *testing.T, q *rls.RateLimitRequest, theirs, ours *rls.RateLimitResponse) {
+// difference returns how two answers to one request differ; empty: not at all.
+func difference(t *testing.T, q *rls.RateLimitRequest, theirs, ours *rls.RateLimitResponse) string {
 	t.Helper()
 	if a, b := said(theirs), said(ours); a != b {
-		t.Errorf("%v\n theirs %s\n ours   %s", q, a, b)
+		return fmt.Sprintf("%v\n theirs %s\n ours   %s", q, a, b)
 	}
 	if a, b := times(theirs), times(ours); !slices.EqualFunc(a, b, near) {
-		t.Errorf("%v\n theirs %v\n ours   %v", q, a, b)
+		return fmt.Sprintf("%v\n theirs %v\n ours   %v", q, a, b)
 	}
 	if !tellOfOne(q, theirs) {
-		return
+		return ""
 	}
 	a, theirReset := headers(t, theirs)
 	b, ourReset := headers(t, ours)
 	if a != b || !near(theirReset, ourReset) {
-		t.Errorf("%v\n theirs %s%v\n ours   %s%v", q, a, theirReset, b, ourReset)
+		return fmt.Sprintf("%v\n theirs %s%v\n ours   %s%v", q, a, theirReset, b, ourReset)
 	}
+	return ""
 }
 
 // startTheirs starts the other service with a configuration, and connects to it.
@@ -215,9 +216,20 @@ func TestAnswersOfBothServices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left := 24*time.Hour - time.Duration(time.Now().Unix()%86400)*time.Second; left < 2*time.Minute {
-		time.Sleep(left) // the windows of both end at midnight UTC, but not at the same instant
+	today := func() string { return time.Now().UTC().Format(time.DateOnly) }
+	for day := ""; day != today(); { // again if the windows ended meanwhile: a request may have met both
+		day = today()
+		if differences := compareServices(t, program); day == today() {
+			for _, text := range differences {
+				t.Error(text)
+			}
+		}
 	}
+}
+
+// compareServices returns the answers that differ, of services that have just been started.
+func compareServices(t *testing.T, program string) (differences []string) {
+	t.Helper()
 	redis := servertest.Start(t)
 	theirs, ours := startTheirs(t, program, redis.Addr(), compared), startOurs(t, redis.Addr(), compared)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -233,6 +245,9 @@ func TestAnswersOfBothServices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sameAnswers(t, q, their, our)
+		if text := difference(t, q, their, our); text != "" {
+			differences = append(differences, text)
+		}
 	}
+	return differences
 }
