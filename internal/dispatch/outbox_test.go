@@ -133,3 +133,44 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 		}
 	})
 }
+
+// Nothing leaves the line while the process, or the node, stands still. That is no overload: who
+// comes then, or just after it, is not shed, and who waited is excused for as long, unless the node
+// is far or stood still just before.
+func TestAStandstillIsNoOverload(t *testing.T) {
+	for _, far := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			l := grounded(t)
+			e, o := l.env, l.outbox()
+			o.flying = maxFlights // what leaves the line leaves by the test
+			o.far.Store(far)
+			stands := e.CallTimeout * 6 / 10
+			time.Sleep(3 * e.CallTimeout)
+			excused := func() int64 {
+				opened := e.Clock.Now()
+				o.add(l, opened)
+				o.add(l, opened)
+				time.Sleep(stands)
+				if o.overdue(e.Clock.Now()) {
+					t.Error("a standstill is taken for an overload")
+				}
+				o.pop(&flight{}, e.Clock.Now())
+				return o.excuses(opened)
+			}
+			want := int64(stands)
+			if far {
+				want = 0
+			}
+			if got := excused(); got != want {
+				t.Errorf("far %v: excused for %d of %d", far, got, stands)
+			}
+			if o.overdue(e.Clock.Now()) != far {
+				t.Errorf("far %v: just after it the line is overdue: %v", far, !far)
+			}
+			o.pop(&flight{}, e.Clock.Now())
+			if got := excused(); got > 0 {
+				t.Errorf("the next one at once is excused for %d", got)
+			}
+		})
+	}
+}
