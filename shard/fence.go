@@ -69,7 +69,7 @@ func (l Layout) GrantsLast() time.Duration {
 // counting returns l with what an earlier layout granted that it follows, and with what that one,
 // held for so long, counts still. Grants that matter no longer than those of l itself change
 // nothing.
-func (l Layout) counting(earlier Layout, held time.Duration) Layout {
+func counting(l, earlier Layout, held time.Duration) Layout {
 	own := l.Spec.Lasts()
 	count := func(lasts, left time.Duration) {
 		if lasts > own {

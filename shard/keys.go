@@ -137,7 +137,7 @@ func (l Layout) Rearrange(epoch int64, nodes []Node, held time.Duration) (Layout
 	if l.Keys == nil {
 		return Layout{}, errNoFamily
 	}
-	keys, err := l.keysAfter(l.Spec, Arrangement{l.Keys.Slots, nodes}, held)
+	keys, err := keysAfter(l, l.Spec, Arrangement{l.Keys.Slots, nodes}, held)
 	if err != nil {
 		return Layout{}, err
 	}
@@ -185,17 +185,17 @@ func (l Layout) ForKey(id string, own Terms) (Layout, error) {
 	}
 	if next.Settled = len(next.Shards) == 1; next.Settled {
 		next.Shards[0].Start = 0
-		return next.checked()
+		return checked(next)
 	}
 	if l.Keys.Cut {
 		next.Shards[0].Start = Unknown
 	}
-	return next.checked()
+	return checked(next)
 }
 
 // keysAfter returns the keys of the layout that follows l, with the spec s and an arrangement: they
 // say what keys have to be moved from.
-func (l Layout) keysAfter(s Spec, to Arrangement, held time.Duration) (*Keys, error) {
+func keysAfter(l Layout, s Spec, to Arrangement, held time.Duration) (*Keys, error) {
 	to.Nodes = normal(to.Nodes)
 	next := l.Keys.aged(held)
 	next.Arrangement, next.Longest = to, max(next.Longest, s.Lasts())

@@ -69,7 +69,7 @@ type Layout struct {
 func New(f *Fence, epoch int64, s Spec, shards []Shard) (Layout, error) {
 	l := Layout{Epoch: epoch, Spec: s, Settled: true, Fence: f}
 	l.Shards = withStart(s.live(shards), func(Shard) int64 { return 0 })
-	return l.checked()
+	return checked(l)
 }
 
 // NewFamily is New for a family whose keys are placed over nodes.
@@ -79,7 +79,7 @@ func NewFamily(f *Fence, epoch int64, s Spec, shards []Shard, nodes []Node) (Lay
 		return Layout{}, err
 	}
 	l.Keys = &Keys{Arrangement: Arrangement{KeySlots, normal(nodes)}, Longest: s.Lasts()}
-	return l.checked()
+	return checked(l)
 }
 
 // Change returns the layout that is to follow l: the given shards (all live)
@@ -102,7 +102,7 @@ func (l Layout) Change(epoch int64, s Spec, shards []Shard, held time.Duration) 
 	keys := l.Keys
 	if keys != nil {
 		var err error
-		if keys, err = l.keysAfter(s, keys.Arrangement, held); err != nil {
+		if keys, err = keysAfter(l, s, keys.Arrangement, held); err != nil {
 			return Layout{}, err
 		}
 	}
@@ -147,7 +147,7 @@ func (l Layout) Outlast(epoch int64, found Layout) (Layout, error) {
 			next.Shards = append(next.Shards, s)
 		}
 	}
-	return next.counting(found, 0).checked()
+	return checked(counting(next, found, 0))
 }
 
 // follow is Change with the keys that the next layout is to have.
@@ -161,9 +161,9 @@ func (l Layout) follow(epoch int64, s Spec, shards []Shard, keys *Keys, held tim
 		l.Scope == s.Scope && l.Mode == s.Mode && sameShares(l.Shards, shards)
 	if next.Settled {
 		next.Shards = withStart(shards, func(Shard) int64 { return 0 })
-		return next.counting(l, held).checked()
+		return checked(counting(next, l, held))
 	}
-	start := l.holds()
+	start := holds(l)
 	next.Shards = withStart(shards, start)
 	listed := places(shards)
 	for _, s := range l.Shards {
@@ -172,12 +172,12 @@ func (l Layout) follow(epoch int64, s Spec, shards []Shard, keys *Keys, held tim
 			next.Shards = append(next.Shards, s)
 		}
 	}
-	return next.counting(l, held).checked()
+	return checked(counting(next, l, held))
 }
 
 // holds returns a function that tells what a shard holds under l: its share, or
 // nothing if l does not list it; Unknown while l is unsettled.
-func (l Layout) holds() func(Shard) int64 {
+func holds(l Layout) func(Shard) int64 {
 	if !l.Settled {
 		return func(Shard) int64 { return Unknown }
 	}
@@ -227,13 +227,13 @@ func (l Layout) Index(at Site) int {
 // Validate returns an error that wraps ErrInvalidLayout unless l could have come from New,
 // Change or Settle, within the bounds of this package.
 func (l Layout) Validate() error {
-	if err := l.validate(); err != nil {
+	if err := validate(l); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidLayout, err)
 	}
 	return nil
 }
 
-func (l Layout) validate() error {
+func validate(l Layout) error {
 	switch {
 	case l.Epoch < 1 || l.Epoch > MaxEpoch:
 		return fmt.Errorf("epoch %d is outside 1..%d", l.Epoch, MaxEpoch)
@@ -266,13 +266,13 @@ func (l Layout) validate() error {
 	if err := l.Keys.validate(l.Spec, l.Fence != nil); err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
-	return l.validateShards()
+	return validateShards(l)
 }
 
 // text reports whether s may stand in a layout.
 func text(s string) bool { return len(s) <= MaxText && utf8.ValidString(s) }
 
-func (l Layout) validateShards() error {
+func validateShards(l Layout) error {
 	rest, burst, leaving := l.Permits, l.Burst, false
 	seen := make(map[Site]bool, len(l.Shards))
 	for i, s := range l.Shards {
@@ -359,7 +359,7 @@ type Site struct {
 func (s Shard) Site() Site { return Site{Location{s.Slot, s.Node}, s.Algorithm, s.Life} }
 
 // checked returns l if it is valid.
-func (l Layout) checked() (Layout, error) {
+func checked(l Layout) (Layout, error) {
 	if err := l.Validate(); err != nil {
 		return Layout{}, err
 	}

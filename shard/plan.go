@@ -82,7 +82,7 @@ func (l Layout) Plan(obs []Observation) Step {
 	if step.Done || !known {
 		return step
 	}
-	level := l.level(bounds)
+	level := levelOf(l, bounds)
 	for j, s := range l.Shards {
 		floor, held := portion(s.Share, level), bounds[j]
 		if o := observed(obs, j); o.Epoch == l.Epoch && !o.Closed {
@@ -122,12 +122,12 @@ func (s Shard) kept() int64 { return max(min(s.Start, s.Share), 0) }
 // levelBits is the resolution of a level: finer than one permit of MaxPermits.
 const levelBits = 42
 
-// level returns the greatest level, in units of 2^-levelBits, at which the bounds and
+// levelOf returns the greatest level, in units of 2^-levelBits, at which the bounds and
 // the portions together are within the permits of l; 0 if there is none.
-func (l Layout) level(bounds []int64) uint64 {
+func levelOf(l Layout, bounds []int64) uint64 {
 	low, high := uint64(0), uint64(1)<<levelBits
 	for low < high {
-		if mid := low + (high-low+1)/2; l.affords(bounds, mid) {
+		if mid := low + (high-low+1)/2; affords(l, bounds, mid) {
 			low = mid
 		} else {
 			high = mid - 1
@@ -136,7 +136,8 @@ func (l Layout) level(bounds []int64) uint64 {
 	return low
 }
 
-func (l Layout) affords(bounds []int64, level uint64) bool {
+// affords reports whether they are within the permits of l at a level.
+func affords(l Layout, bounds []int64, level uint64) bool {
 	rest := l.Permits
 	for j, s := range l.Shards {
 		need := max(bounds[j], portion(s.Share, level))
@@ -159,20 +160,20 @@ func portion(share int64, level uint64) int64 {
 // exist is created full with its floor: it gets none if that were more than its part of the burst
 // was before.
 func (l Layout) Opening(buckets bool) []int64 {
-	floors, before := l.Plan(nil).Raise, l.before()
+	floors, before := l.Plan(nil).Raise, permitsBefore(l.Shards)
 	for j, s := range l.Shards {
 		floors[j] = max(floors[j], s.kept())
 		if buckets && floors[j] > 0 &&
-			scale(s.capacity(), floors[j], s.Share) > scale(l.capacity(), max(s.Start, 0), before) {
+			scale(s.capacity(), floors[j], s.Share) > scale(capacityOf(l.Shards), max(s.Start, 0), before) {
 			floors[j] = 0
 		}
 	}
 	return floors
 }
 
-// before returns how many permits the shards had before; 0 if that is not known.
-func (l Layout) before() (permits int64) {
-	for _, s := range l.Shards {
+// permitsBefore returns how many permits shards had before; 0 if that is not known.
+func permitsBefore(shards []Shard) (permits int64) {
+	for _, s := range shards {
 		if s.Start == Unknown {
 			return 0
 		}
@@ -181,9 +182,9 @@ func (l Layout) before() (permits int64) {
 	return permits
 }
 
-// capacity is the burst of all shards, or of one.
-func (l Layout) capacity() (sum int64) {
-	for _, s := range l.Shards {
+// capacityOf returns the burst of all shards.
+func capacityOf(shards []Shard) (sum int64) {
+	for _, s := range shards {
 		sum += s.capacity()
 	}
 	return sum
