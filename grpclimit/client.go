@@ -80,6 +80,11 @@ type Client struct {
 	// the global one. The names are in docs/reference/metrics.md.
 	MeterProvider metric.MeterProvider
 
+	begun
+}
+
+// begun is what a Client has from its first call on.
+type begun struct {
 	once   sync.Once
 	meters *meters
 	faulty error             // why there are no meters

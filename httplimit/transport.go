@@ -82,6 +82,11 @@ type Transport struct {
 	// the global one. The names are in docs/reference/metrics.md.
 	MeterProvider metric.MeterProvider
 
+	begun
+}
+
+// begun is what a Transport has from its first request on.
+type begun struct {
 	once   sync.Once
 	own    *Pauses
 	meters *meters

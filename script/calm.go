@@ -159,7 +159,7 @@ func (s *Section) readCalm(now int64, own string) {
 	if s.full {
 		return
 	}
-	t := TakeReply{Status: OK, Epoch: p.epoch, Target: p.target, Share: p.floor, At: clock.ServerTime(now)}
+	t := TakeReply{Status: OK, InForce: p.inForce(), At: clock.ServerTime(now)}
 	var n [4]int64
 	if own == calmCreated {
 		t.Status, n[0], n[2] = Fresh, p.floor, p.window
@@ -223,9 +223,9 @@ func (s *Section) readPaced(reply []rueidis.RedisMessage) (paced bool, err error
 	if !natural(own[:]) || n[1] > floor || granted > n[1] {
 		return true, malformed(p, "out of range")
 	}
-	t := TakeReply{Status: OK, Epoch: r.Proposal.epoch, Target: r.Proposal.target, Share: floor, Before: n[1],
-		Granted: granted, Free: n[1] - granted, Used: floor - n[1] + granted, At: clock.ServerTime(n[0]),
-		Next: duration(n[2]), Retry: duration(retry), Reset: duration(n[3]), Early: n[4] > 0, Grants: r.Room[:0]}
+	t := TakeReply{Status: OK, InForce: r.Proposal.inForce(), Before: n[1], Granted: granted, Free: n[1] - granted,
+		Used: floor - n[1] + granted, At: clock.ServerTime(n[0]), Early: n[4] > 0, Grants: r.Room[:0],
+		Waits: Waits{Next: duration(n[2]), Retry: duration(retry), Reset: duration(n[3])}}
 	if err := t.parseContended(p, rest[len(own):], r); err != nil {
 		return true, err
 	}

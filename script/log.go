@@ -26,7 +26,12 @@ var readFirst = int64(48 + columns.Log.Bytes() + 8*columns.Entry.Bytes())
 // log is the Go twin of log.lua: what a sliding log, a sliding counter or a fixed window keeps.
 // Copies of the state share the entries: they are changed only in one that is going to be stored.
 type log[D dater] struct {
-	since   int64 // what was granted earlier is forgotten
+	since int64 // what was granted earlier is forgotten
+	series
+}
+
+// series is what is alive of a log, in the order of its dates.
+type series struct {
 	before  int64 // the total before the first entry
 	entries []entry
 	past    int // of the entries, that are not booked ahead
@@ -90,16 +95,16 @@ func (l *log[D]) by() dates {
 	return algorithm.dates()
 }
 
-// dated is how a grant of an instant is dated.
-func (l *log[D]) dated(f *frame, instant int64) int64 {
-	if l.by().fixed {
-		return instant - instant%f.window
+// dated returns how a grant of an instant is dated.
+func (d dates) dated(window, instant int64) int64 {
+	if d.fixed {
+		return instant - instant%window
 	}
 	return instant
 }
 
 // total is that up to entry i, -1: before the first.
-func (l *log[D]) total(i int) int64 {
+func (l *series) total(i int) int64 {
 	if i < 0 {
 		return l.before
 	}
@@ -107,10 +112,10 @@ func (l *log[D]) total(i int) int64 {
 }
 
 // alive is what was granted up to entry i, of what is not forgotten.
-func (l *log[D]) alive(i int) int64 { return mod(l.total(i) - l.before) }
+func (l *series) alive(i int) int64 { return mod(l.total(i) - l.before) }
 
 // after is the first entry that is dated after an instant.
-func (l *log[D]) after(instant int64) int {
+func (l *series) after(instant int64) int {
 	return sort.Search(len(l.entries), func(i int) bool { return l.entries[i].date > instant })
 }
 
@@ -136,7 +141,7 @@ func (l *log[D]) regrid(f *frame, _ int64) {
 	if l.by().fixed {
 		l.entries = slices.Clone(l.entries)
 		for i := range l.entries {
-			l.entries[i].date = l.dated(f, max(l.entries[i].date, f.now))
+			l.entries[i].date = l.by().dated(f.window, max(l.entries[i].date, f.now))
 		}
 	}
 	l.advance(f)
@@ -145,16 +150,16 @@ func (l *log[D]) regrid(f *frame, _ int64) {
 func (l *log[D]) retire(*frame)  {}
 func (l *log[D]) reshape(*frame) {}
 
-// within is what is in the window that ends with entry i.
-func (l *log[D]) within(f *frame, i int) int64 {
-	return mod(l.total(i) - l.total(l.after(l.entries[i].date-f.window)-1))
+// within returns what is in the window that ends with entry i.
+func (l *series) within(window int64, i int) int64 {
+	return mod(l.total(i) - l.total(l.after(l.entries[i].date-window)-1))
 }
 
 // held is the most that a window holds which ends now or with a booking.
 func (l *log[D]) held(f *frame) int64 {
 	most := l.alive(l.past - 1)
 	for i := l.past; i < len(l.entries); i++ {
-		most = max(most, l.within(f, i))
+		most = max(most, l.within(f.window, i))
 	}
 	return most
 }
@@ -166,32 +171,31 @@ func (l *log[D]) used(*frame) int64 { return l.alive(len(l.entries) - 1) }
 func (l *log[D]) free(f *frame) int64 {
 	most := l.alive(l.past - 1)
 	for i := l.past; i < len(l.entries); i++ {
-		if l.entries[i].date-f.window < l.dated(f, f.now) {
-			most = max(most, l.within(f, i))
+		if l.entries[i].date-f.window < l.by().dated(f.window, f.now) {
+			most = max(most, l.within(f.window, i))
 		}
 	}
 	return max(min(f.share, f.target)-most, 0)
 }
 
 // together reports whether a grant of one date may share an entry with one of another.
-func (l *log[D]) together(f *frame, one, other int64) bool {
-	by := l.by()
-	cell := f.window / by.cells
-	return one == other || !by.fixed && f.share > by.exactShare && one-one%cell == other-other%cell
+func (d dates) together(f *frame, one, other int64) bool {
+	cell := f.window / d.cells
+	return one == other || !d.fixed && f.share > d.exactShare && one-one%cell == other-other%cell
 }
 
 // joins reports whether a grant of that date joins the newest entry.
-func (l *log[D]) joins(f *frame, date int64) bool {
+func (d dates) joins(f *frame, l *series, date int64) bool {
 	if l.past == 0 {
 		return false
 	}
 	newest := l.entries[l.past-1].date
-	return newest == date || l.past >= mostEntries || l.past >= l.by().exactLive && l.together(f, newest, date)
+	return newest == date || l.past >= mostEntries || l.past >= d.exactLive && d.together(f, newest, date)
 }
 
 func (l *log[D]) grant(f *frame, n int64) {
-	e := entry{date: l.dated(f, f.now), total: mod(l.total(l.past-1) + n)}
-	if l.joins(f, e.date) {
+	e := entry{date: l.by().dated(f.window, f.now), total: mod(l.total(l.past-1) + n)}
+	if l.by().joins(f, &l.series, e.date) {
 		l.entries[l.past-1] = e
 	} else {
 		l.entries = slices.Insert(l.entries, l.past, e)
@@ -201,7 +205,7 @@ func (l *log[D]) grant(f *frame, n int64) {
 }
 
 // shift adds permits to the totals from entry i on.
-func (l *log[D]) shift(i int, n int64) {
+func (l *series) shift(i int, n int64) {
 	for ; i < len(l.entries); i++ {
 		l.entries[i].total = mod(l.entries[i].total + n)
 	}
@@ -216,12 +220,12 @@ func (l *log[D]) pace(*frame) (int64, int64) { return 0, 0 }
 
 // refund takes permits off the entry that holds the grant. No entry stays empty.
 func (l *log[D]) refund(f *frame, n, at int64) int64 {
-	date := l.dated(f, at)
+	date := l.by().dated(f.window, at)
 	i := l.after(date - 1)
 	if at < l.since || date <= f.now-f.window || i == len(l.entries) {
 		return 0
 	}
-	if held := l.entries[i].date; held != date && (i >= l.past || !l.together(f, held, date)) {
+	if held := l.entries[i].date; held != date && (i >= l.past || !l.by().together(f, held, date)) {
 		return 0
 	}
 	n = min(n, mod(l.total(i)-l.total(i-1)))
@@ -256,7 +260,7 @@ func (l *log[D]) earliest(f *frame, n, least int64) (us int64, room bool) {
 
 func (l *log[D]) book(f *frame, n, us int64) (at int64) {
 	last := len(l.entries) - 1
-	e := entry{date: l.dated(f, f.now+us), total: mod(l.total(last) + n)}
+	e := entry{date: l.by().dated(f.window, f.now+us), total: mod(l.total(last) + n)}
 	switch {
 	case e.date <= f.now:
 		l.grant(f, n)
@@ -268,8 +272,8 @@ func (l *log[D]) book(f *frame, n, us int64) (at int64) {
 	return f.now + us
 }
 
-// leave is when so many permits have left.
-func (l *log[D]) leave(f *frame, gone int64) int64 {
+// leave returns when so many permits have left.
+func (l *series) leave(f *frame, gone int64) int64 {
 	i := sort.Search(len(l.entries)-1, func(i int) bool { return l.alive(i) >= gone })
 	return l.entries[i].date + f.window - f.now
 }
@@ -291,7 +295,7 @@ func (l *log[D]) retry(f *frame, n int64) int64 {
 		}
 		if later == us {
 			for i := past; i < len(l.entries); i++ {
-				if date := l.entries[i].date; date-f.window < l.dated(f, f.now+us) && l.within(f, i)+n > most {
+				if date := l.entries[i].date; date-f.window < l.by().dated(f.window, f.now+us) && l.within(f.window, i)+n > most {
 					later = max(later, date-f.now)
 				}
 			}

@@ -185,8 +185,9 @@ func (m *packed[S, R]) reply(v *packed[S, R], renew bool) TakeReply {
 		next, again = closed, max(again, closed)
 	}
 	return TakeReply{
-		Epoch: v.epoch, Target: v.target, Share: v.share, Used: own.used(&v.frame),
-		Next: duration(next), Reset: duration(again), Closed: duration(closed), Early: v.returned > v.now-v.window,
+		InForce: InForce{Epoch: v.epoch, Target: v.target, Share: v.share}, Used: own.used(&v.frame),
+		Waits: Waits{Next: duration(next), Reset: duration(again), Closed: duration(closed)},
+		Early: v.returned > v.now-v.window,
 	}
 }
 

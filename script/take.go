@@ -95,16 +95,40 @@ type TakeRequest struct {
 // TakeReply is one shard's answer to a take.
 type TakeReply struct {
 	Status Status
-	// Epoch is the one stored now: above the caller's, the caller is behind. Target is the share
-	// wanted under it, Share the one in force, Start the one in force when the epoch was adopted;
-	// Start is told only to requests without Groups, else it is 0.
-	Epoch, Target, Share, Start int64
-	Before                      int64 // free permits before the grants
-	Granted                     int64 // permits granted in all
-	Free                        int64 // free permits after the grants
-	Used                        int64 // permits in the log after the grants; more than Share where permits are booked ahead
+	InForce
+	Before  int64 // free permits before the grants
+	Granted int64 // permits granted in all
+	Free    int64 // free permits after the grants
+	Used    int64 // permits in the log after the grants; more than Share where permits are booked ahead
 	// At is what Settle needs: the shard time of the grants, but see RefundAt.
 	At clock.ServerTime
+	Waits
+	// Early tells that permits came back early in the last window: so may others.
+	Early bool
+	// Grants is how many asks of each group were granted, whole: what Distribute makes of Before,
+	// unless participants contend.
+	Grants []int64
+	// Contended tells that participants contend for the shard: then who has more than its fair part
+	// is held back. Callers has an element for each caller then, and is empty otherwise.
+	Contended bool
+	Callers   []time.Duration
+	// Delay is, under LeakyBucket, the time until the first permit granted may act; DelayOf tells
+	// that of the others. 0 under other algorithms.
+	Delay time.Duration
+	turns turns
+}
+
+// InForce is what a shard goes by.
+type InForce struct {
+	// Epoch is the one stored now: above the caller's, the caller is behind.
+	Epoch int64
+	// Target is the share wanted under it, Share the one in force, Start the one in force when the
+	// epoch was adopted; Start is told only to requests without Groups, else it is 0.
+	Target, Share, Start int64
+}
+
+// Waits is when what is in use comes back.
+type Waits struct {
 	// Next is the time until the next permits leave the log, or, where none is free, until so many
 	// have left that one can be granted, or until the quarantine ends; 0: nothing is in the log. A
 	// request without Groups is told when a share above its target falls next instead. A bucket's
@@ -121,19 +145,6 @@ type TakeReply struct {
 	// Closed is what is left of the quarantine; 0: none. While it lasts nothing is granted and a
 	// lowered share does not follow its log down.
 	Closed time.Duration
-	// Early tells that permits came back early in the last window: so may others.
-	Early bool
-	// Grants is how many asks of each group were granted, whole: what Distribute makes of Before,
-	// unless participants contend.
-	Grants []int64
-	// Contended tells that participants contend for the shard: then who has more than its fair part
-	// is held back. Callers has an element for each caller then, and is empty otherwise.
-	Contended bool
-	Callers   []time.Duration
-	// Delay is, under LeakyBucket, the time until the first permit granted may act; DelayOf tells
-	// that of the others. 0 under other algorithms.
-	Delay time.Duration
-	turns turns
 }
 
 // Owes reports whether what keeps permits from being free is that more is in use than there is:
@@ -264,10 +275,12 @@ func status(n []int64) bool {
 // common is what the replies to takes and reservations have in common.
 func common(n []int64) TakeReply {
 	return TakeReply{
-		Status: Status(n[replyStatus]), Epoch: n[replyEpoch], Target: n[replyTarget], Share: n[replyShare],
-		Before: n[replyBefore], Granted: n[replyGranted], Free: max(n[replyBefore]-n[replyGranted], 0),
-		Used: n[replyUsed], At: clock.ServerTime(n[replyAt]), Next: duration(n[replyNext]), Retry: wait(n[replyRetry]),
-		Reset: duration(n[replyReset]), Closed: duration(n[replyClosed]), Early: n[replyEarly] > 0,
+		Status:  Status(n[replyStatus]),
+		InForce: InForce{Epoch: n[replyEpoch], Target: n[replyTarget], Share: n[replyShare]},
+		Before:  n[replyBefore], Granted: n[replyGranted], Free: max(n[replyBefore]-n[replyGranted], 0),
+		Used: n[replyUsed], At: clock.ServerTime(n[replyAt]), Early: n[replyEarly] > 0,
+		Waits: Waits{Next: duration(n[replyNext]), Retry: wait(n[replyRetry]), Reset: duration(n[replyReset]),
+			Closed: duration(n[replyClosed])},
 	}
 }
 

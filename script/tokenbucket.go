@@ -28,7 +28,7 @@ func (t *tokenBucket) advance(f *frame) {
 	t.bare()
 	if f.target > 0 {
 		lows := noLows
-		if passed := t.stretches(f, f.touched); passed < int64(len(lows)) {
+		if passed := f.stretches(f.touched); passed < int64(len(lows)) {
 			copy(lows[passed:], t.lows[:])
 		}
 		t.lows = lows
@@ -69,7 +69,7 @@ var noLows = func() (lows [mostLows + 1]int64) {
 }()
 
 // stretches returns how many stretches of time ago an instant was.
-func (t *tokenBucket) stretches(f *frame, at int64) int64 {
+func (f *frame) stretches(at int64) int64 {
 	stretch := int64(float64(f.window) * float64(f.burst) / float64(f.target) / mostLows)
 	if stretch == 0 {
 		return mostLows + 1
@@ -232,7 +232,7 @@ func (t *tokenBucket) refund(f *frame, n, at int64) (refunded int64) {
 // regain puts back of n permits what would be in the bucket if they had not been granted, at least:
 // tokenbucket.lua explains it.
 func (t *tokenBucket) regain(f *frame, n, at int64) {
-	least, last := n, t.stretches(f, at)
+	least, last := n, f.stretches(at)
 	if last > mostLows {
 		last, least = mostLows, 0
 	}

@@ -40,14 +40,14 @@ func (v *view) denied(ctx context.Context, seen *attempt, n, since int64, upTo b
 	if !seen.reached && !seen.queued && t.shut == 0 && (seen.failure != nil || t.reachable == 0) {
 		v.member.Target.Refresh() // nobody else would hear that nodes are back
 		if seen.shed {
-			if err := v.member.Target.park(ctx, since); err != nil {
+			if err := park(ctx, v.member.Target, since); err != nil {
 				return err
 			}
 		}
 		*d, err = v.member.outage(v.Routes, n, upTo, seen.failure)
 		return err
 	}
-	if c, most := v.member.Target, v.member.Target.inForce(v.Routes); seen.reached && !upTo && n > most {
+	if c, most := v.member.Target, inForce(v.member.Target, v.Routes); seen.reached && !upTo && n > most {
 		if !v.Limit.Algorithm.Bursty() {
 			return c.TooMany(n, most)
 		}
@@ -75,7 +75,7 @@ func (v *view) denied(ctx context.Context, seen *attempt, n, since int64, upTo b
 }
 
 // park keeps a call that was shed until its time is up.
-func (c *Target) park(ctx context.Context, since int64) error {
+func park(ctx context.Context, c *Target, since int64) error {
 	left := c.Process.Config.CallTimeout - time.Duration(c.Process.Now()-since)
 	if at, ends := ctx.Deadline(); ends { // its caller is to hear the answer
 		left = min(left, time.Until(at)*7/8)
@@ -86,7 +86,7 @@ func (c *Target) park(ctx context.Context, since int64) error {
 
 // inForce returns how many permits the limit has in a window. A key's shard knows that: another
 // caller may have brought another limit.
-func (c *Target) inForce(r *limit.Routes) int64 {
+func inForce(c *Target, r *limit.Routes) int64 {
 	if c.Family != nil && len(r.Lanes) == 1 {
 		return cmp.Or(r.Lanes[0].Known.Target.Load(), r.Limit.Permits)
 	}
@@ -96,7 +96,7 @@ func (c *Target) inForce(r *limit.Routes) int64 {
 // Deny fills in a denial.
 func (c *Target) Deny(r *limit.Routes, now int64, retry time.Duration, why telemetry.Reason, d *Decision) {
 	d.Reason = why
-	d.Limit, d.Remaining = c.inForce(r), r.Free()
+	d.Limit, d.Remaining = inForce(c, r), r.Free()
 	d.RetryAfter, d.ResetAfter = max(retry, minRetry), r.ResetAfter(now)
 	d.Target = c
 }
@@ -105,7 +105,7 @@ func (c *Target) Deny(r *limit.Routes, now int64, retry time.Duration, why telem
 // is free after it.
 func (c *Target) complete(d *Decision, r *limit.Routes, rest, now int64) {
 	d.Allowed = d.Granted > 0
-	d.Limit = c.inForce(r)
+	d.Limit = inForce(c, r)
 	d.Remaining = rest
 	if rest <= 0 {
 		d.NextAfter = r.NextAfter(now)

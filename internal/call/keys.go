@@ -127,7 +127,7 @@ func (f *Family) shed(ctx context.Context, d *Decision) error {
 	since := f.Target.Process.Now()
 	err := f.Target.Process.Gone(ctx, nil)
 	if err == nil {
-		err = f.Target.park(ctx, since)
+		err = park(ctx, f.Target, since)
 	}
 	if err == nil {
 		err = errOverloaded

@@ -164,12 +164,12 @@ func (m *Member) peek(ctx context.Context) (State, error) {
 		}
 		of := c.Declaration()
 		if of.Scope == limit.PerParticipant {
-			return m.peekPerParticipant(of, 0), nil
+			return peekPerParticipant(m, of, 0), nil
 		}
 		return State{Limit: of}, err
 	}
 	if r.Limit.Scope == limit.PerParticipant {
-		return m.peekPerParticipant(r.Limit, r.Layout.Epoch), nil
+		return peekPerParticipant(m, r.Limit, r.Layout.Epoch), nil
 	}
 	st := State{Limit: r.Limit, Epoch: r.Layout.Epoch, Settled: r.Layout.Settled,
 		Participants: c.Record().Participants.Load(), Records: slices.Clone(c.Process.Records.Book.Nodes())}

@@ -25,7 +25,7 @@ func (m *Member) decidePerParticipant(limit *limit.Limit, n int64, upTo bool, d 
 }
 
 // peekPerParticipant returns the state of a limit of Scope PerParticipant: that of the participant.
-func (m *Member) peekPerParticipant(limit limit.Limit, epoch int64) State {
+func peekPerParticipant(m *Member, limit limit.Limit, epoch int64) State {
 	c := m.Target
 	c.Refresh()
 	p := m.alone().Peek(limit.Local())

@@ -286,7 +286,7 @@ func (v *view) KnownDenial(n, now int64, d *Decision) bool {
 		next, why = t.next, t.why
 	} else {
 		o := c.ahead.Load()
-		if o == nil || now >= o.until || n > c.inForce(v.Routes) { // that is not to be waited for
+		if o == nil || now >= o.until || n > inForce(c, v.Routes) { // that is not to be waited for
 			return false
 		}
 		if next = o.when(n, v.Limit.Per); next <= now {

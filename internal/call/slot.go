@@ -170,7 +170,7 @@ func (s *Slot) retake(ctx context.Context, r *limit.Routes, since int64) error {
 func (s *Slot) renew(ctx context.Context, t settlement, was dispatch.Part, r *limit.Routes, since int64) error {
 	c := s.member.Target
 	of, old := c.LimitOf(r), t.request(was.Seat, 0).SettleRequest
-	seat, err := c.follow(ctx, r, was.Seat)
+	seat, err := follow(ctx, c, r, was.Seat)
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (s *Slot) renew(ctx context.Context, t settlement, was dispatch.Part, r *li
 
 // follow returns the seat at which a slot is extended that has one at the other: where its key is
 // now. If that moved, the shard that it left is told first, for it to grant nothing more.
-func (c *Target) follow(ctx context.Context, r *limit.Routes, was *dispatch.Seat) (*dispatch.Seat, error) {
+func follow(ctx context.Context, c *Target, r *limit.Routes, was *dispatch.Seat) (*dispatch.Seat, error) {
 	if r == nil || len(r.Lanes) != 1 || r.Lanes[0] == was.Lane {
 		return was, nil
 	}

@@ -102,13 +102,13 @@ func TestAWaitIsShortWhileCapacityMoves(t *testing.T) {
 		const window = time.Second
 		s.Lane.Terms.Store(&Terms{Window: window})
 		for _, share := range []int64{3, 1000} {
-			reply := script.TakeReply{Contended: true, Share: share, Target: 500,
+			reply := script.TakeReply{Contended: true, InForce: script.InForce{Share: share, Target: 500},
 				Callers: []time.Duration{window}}
 			if s.learn(0, 0, &reply, 0); s.notBefore.Load() != int64(window/10) {
 				t.Errorf("share %d: not before %d", share, s.notBefore.Load())
 			}
 		}
-		reply := script.TakeReply{Contended: true, Share: 500, Target: 500,
+		reply := script.TakeReply{Contended: true, InForce: script.InForce{Share: 500, Target: 500},
 			Callers: []time.Duration{window}}
 		if s.learn(0, 0, &reply, 0); s.notBefore.Load() != int64(window) {
 			t.Errorf("settled: not before %d", s.notBefore.Load())

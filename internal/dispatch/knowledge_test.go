@@ -12,7 +12,7 @@ import (
 func TestAReplyTakenInLateShutsNothing(t *testing.T) {
 	var k Knowledge
 	hour := &Terms{Window: time.Hour, Proposal: proposed(t)}
-	empty := &script.TakeReply{Next: time.Minute}
+	empty := &script.TakeReply{Waits: script.Waits{Next: time.Minute}}
 	k.learn(100, 300, 300, hour, &script.TakeReply{Free: 7})
 	if k.learn(50, 400, 400, hour, empty); k.Shut(500) || k.free.Load() != 7 {
 		t.Error("what was sent before the limit was raised shut the shard")
@@ -38,19 +38,21 @@ func TestAReplyTakenInLateShutsNothing(t *testing.T) {
 func TestAShareOnItsWayIsLookedForSoon(t *testing.T) {
 	const second = int64(time.Second)
 	for _, c := range []struct {
-		reply script.TakeReply
+		force script.InForce
+		next  time.Duration
 		back  int64 // when a permit is expected
 		open  int64 // when the shard is asked again
 	}{
-		{script.TakeReply{Share: 3, Target: 3, Next: time.Second}, second, second / 10},
-		{script.TakeReply{Share: 3, Target: 500, Next: time.Second}, second / 10, second / 10},
-		{script.TakeReply{Share: 0, Target: 500}, second / 10, second / 10},
-		{script.TakeReply{Share: 3, Target: 500, Next: time.Millisecond}, second / 1000, second / 1000},
+		{script.InForce{Share: 3, Target: 3}, time.Second, second, second / 10},
+		{script.InForce{Share: 3, Target: 500}, time.Second, second / 10, second / 10},
+		{script.InForce{Share: 0, Target: 500}, 0, second / 10, second / 10},
+		{script.InForce{Share: 3, Target: 500}, time.Millisecond, second / 1000, second / 1000},
 	} {
 		var k Knowledge
-		k.learn(0, 0, 0, &Terms{Window: time.Second, Proposal: proposed(t)}, &c.reply)
+		k.learn(0, 0, 0, &Terms{Window: time.Second, Proposal: proposed(t)},
+			&script.TakeReply{InForce: c.force, Waits: script.Waits{Next: c.next}})
 		if at := k.FreeAt.Load(); at != c.back || k.Shut(c.open) || !k.Shut(c.open-1) {
-			t.Errorf("share %d of %d: a permit at %d, shut until %d", c.reply.Share, c.reply.Target, at,
+			t.Errorf("share %d of %d: a permit at %d, shut until %d", c.force.Share, c.force.Target, at,
 				k.shutUntil.Load())
 		}
 	}

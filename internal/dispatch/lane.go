@@ -168,7 +168,7 @@ func (l *Lane) Present(now int64) int64 {
 }
 
 // elsewhere is what is free now on the other shards of the limit, as far as this process knows.
-func (l *Lane) elsewhere(now int64) (n int64) {
+func elsewhere(l *Lane, now int64) (n int64) {
 	all := l.Others.Load()
 	if all == nil {
 		return 0

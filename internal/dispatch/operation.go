@@ -138,7 +138,7 @@ func (s *Seat) Reserve(ctx context.Context,
 // when the turn comes.
 func (s *Seat) turnBy(ctx context.Context, a *Ask, now int64) error {
 	l := s.Lane
-	a.Answer = Answer{Now: now, Rest: l.elsewhere(now)}
+	a.Answer = Answer{Now: now, Rest: elsewhere(l, now)}
 	most := int64(l.Known.ShutCap(l.Terms.Load().Window))
 	if next := l.Known.ResetAt.Load(); next > a.By && l.Known.Answered(now-most) {
 		_ = basis{lane: l}.expired() // which has the record read: nothing is asked that would tell of a change
@@ -158,7 +158,7 @@ func (s *Seat) turnBy(ctx context.Context, a *Ask, now int64) error {
 	case err != nil:
 		return err
 	}
-	a.Answer = Answer{Granted: r.Granted, At: r.At, Now: received, Rest: r.Free + l.elsewhere(received),
+	a.Answer = Answer{Granted: r.Granted, At: r.At, Now: received, Rest: r.Free + elsewhere(l, received),
 		Delay: r.Delay, Retry: r.Retry}
 	switch {
 	case r.Granted > 0:

@@ -117,7 +117,7 @@ func (q *pending) depart(o *outbox) *batch {
 // So it is where the limit has left the shard.
 func (q *pending) deny(b *batch, now int64) {
 	l := q.lane
-	b.now, b.retry, b.rest = now, UnknownRetry, l.elsewhere(now) // from what is known of all shards
+	b.now, b.retry, b.rest = now, UnknownRetry, elsewhere(l, now) // from what is known of all shards
 	q.land(b, make([]int64, len(b.classes)), nil)
 }
 

@@ -77,7 +77,7 @@ func unserved(s script.Status) bool { return s == script.Absent || s == script.F
 // deliver hands the grants out, by the rule the script used.
 func (s *section) deliver(received int64) {
 	b, r := s.batch, &s.reply
-	b.at, b.now, b.retry, b.rest = r.At, received, r.Retry, r.Free+s.lane.elsewhere(received)
+	b.at, b.now, b.retry, b.rest = r.At, received, r.Retry, r.Free+elsewhere(s.lane, received)
 	if s.lane.Paced {
 		reply := *r
 		b.paced = &reply

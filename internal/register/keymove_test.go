@@ -57,7 +57,7 @@ func (k *movingKey) Propose(ctx context.Context, o *Offer) (script.TakeReply, er
 		return script.TakeReply{}, context.Cause(ctx)
 	}
 	k.asked.Add(1)
-	reply := script.TakeReply{Epoch: o.Layout.Epoch, Target: o.Shard.Share}
+	reply := script.TakeReply{InForce: script.InForce{Epoch: o.Layout.Epoch, Target: o.Shard.Share}}
 	if o.Shard.Share == 0 {
 		return reply, nil
 	}
