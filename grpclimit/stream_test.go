@@ -86,28 +86,3 @@ func begins(_ context.Context, c grpclimit.Call) int64 {
 	}
 	return 0
 }
-
-// Many calls and streams at once get as many permits as there are.
-func TestCallsAtOnce(t *testing.T) {
-	client, _ := open(t)
-	l := declare(t, client, "l", shardlimit.PerHour(50))
-	s := &service{}
-	api := serve(t, s, one(l, grpclimit.Options{EachMessage: true,
-		OnDenied: func(context.Context, grpclimit.Call, grpclimit.Denial) {}}))
-	done := make(chan struct{})
-	for range 20 {
-		go func() {
-			defer func() { done <- struct{}{} }()
-			for range 3 {
-				_ = call(t.Context(), api)
-				_, _ = talk(t, api, 2)
-			}
-		}()
-	}
-	for range 20 {
-		<-done
-	}
-	if st, err := l.Peek(t.Context()); err != nil || st.Used != 50 || s.served.Load() > 50 {
-		t.Errorf("%d used, %d served, %v", st.Used, s.served.Load(), err)
-	}
-}

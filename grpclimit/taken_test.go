@@ -68,28 +68,6 @@ func TestACallThatIsNotMadeGivesBackWhatItTook(t *testing.T) {
 	}
 }
 
-// What a pause holds back is there for others, who need not heed it.
-func TestThePermitOfACallThatRanIntoAPauseIsFree(t *testing.T) {
-	client, _ := open(t)
-	l := declare(t, client, "l", shardlimit.PerDay(10))
-	pauses := httplimit.NewPauses(time.Hour)
-	c := &grpclimit.Client{Pauses: pauses, Key: grpclimit.Method, Permits: func(ctx context.Context,
-		_ grpclimit.Call) grpclimit.Waiter {
-		if err := pauses.Begin(ctx, "/s/M", time.Hour); err != nil {
-			t.Error(err)
-		}
-		return l
-	}}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := through(ctx, c, fine); !errors.Is(err, shardlimit.ErrWaitTooLong) {
-		t.Error(err)
-	}
-	if st, err := l.Peek(t.Context()); err != nil || st.Used != 0 {
-		t.Errorf("%d permits are used, %v", st.Used, err)
-	}
-}
-
 // A call whose time ends while it is not its turn to tell the fleet of a pause returns then.
 func TestACallReturnsByItsContextWhenAPauseBegins(t *testing.T) {
 	race.OneProcessor(t)

@@ -6,11 +6,8 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -208,56 +205,5 @@ func TestRefundGivesBackWhatEveryMiddlewareTook(t *testing.T) {
 		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { err = httplimit.Settle(r.Context(), 0) })))
 	if !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a limiter without Settle: %v", err)
-	}
-}
-
-// Requests that come together are each told what is left after them, and none that nothing is.
-func TestWhatRemainsOfRequestsThatComeTogether(t *testing.T) {
-	l, err := open(t).Limiter(t.Context(), "ten", shardlimit.PerHour(10))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := httplimit.New(httplimit.One(l), httplimit.Options{Fields: httplimit.Triple})(ok)
-	var all sync.WaitGroup
-	var seen [10]sync.Once
-	for range 10 {
-		all.Go(func() {
-			left, err := strconv.Atoi(get(h).Header().Get("RateLimit-Remaining"))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			first := false
-			if seen[left].Do(func() { first = true }); !first {
-				t.Errorf("two requests were told that %d remain", left)
-			}
-		})
-	}
-	all.Wait()
-}
-
-// Whoever sleeps Retry-After is served; the seconds are rounded up.
-func TestWhoSleepsRetryAfterIsServed(t *testing.T) {
-	for _, per := range []time.Duration{300 * time.Millisecond, time.Second, 2500 * time.Millisecond, time.Minute} {
-		inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
-			l, err := connect().Limiter(t.Context(), "l", shardlimit.Limit{Permits: 3, Per: per})
-			if err != nil {
-				t.Fatal(err)
-			}
-			h := httplimit.New(httplimit.One(l), httplimit.Options{})(ok)
-			var w *httptest.ResponseRecorder
-			for i := range 10 {
-				for w = get(h); w.Code == 200; w = get(h) {
-				}
-				retry, err := strconv.Atoi(w.Header().Get("Retry-After"))
-				if err != nil || retry < 1 || time.Duration(retry-1)*time.Second > per {
-					t.Fatalf("%s: Retry-After is %q, %v", per, w.Header().Get("Retry-After"), err)
-				}
-				time.Sleep(time.Duration(retry) * time.Second)
-				if w = get(h); w.Code != 200 {
-					t.Errorf("%s: refused after sleep %d of %d s", per, i, retry)
-				}
-			}
-		})
 	}
 }

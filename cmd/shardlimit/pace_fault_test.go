@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -98,131 +94,6 @@ func checkNothingLost(t *testing.T, p *pacer, text, unread string) {
 	}
 }
 
-// With a pipe as input, what the process had not taken is still in the pipe.
-func TestPaceInterruptedOnAPipe(t *testing.T) {
-	flags, dir := sharedLimit(t, "100/s"), t.TempDir()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = r.Close() }()
-	p := startPace(t, dir, "p", r, flags...)
-	var sent strings.Builder
-	feed := func() {
-		for i := range 200 {
-			line := fmt.Sprintf("line %d of a pipe\n", i)
-			sent.WriteString(line)
-			if _, err := w.WriteString(line); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	feed()
-	await(t, p.out)
-	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	feed() // some of this may still be read, the rest stays in the pipe
-	if code := p.wait(); code != exitFailed {
-		t.Errorf("ended with %d: %s", code, p.said())
-	}
-	_ = w.Close()
-	var left bytes.Buffer
-	if _, err := left.ReadFrom(r); err != nil {
-		t.Fatal(err)
-	}
-	checkNothingLost(t, p, sent.String(), left.String())
-}
-
-// A reader that goes away is like an interrupt.
-func TestPaceBrokenPipe(t *testing.T) {
-	flags, dir := sharedLimit(t, "1000/s"), t.TempDir()
-	text, stdin := input(t, dir, "b", 0, 5000)
-	rest, errs := filepath.Join(dir, "b.rest"), filepath.Join(dir, "b.err")
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(built, append([]string{"pace", "--quiet", "--rest", rest}, flags...)...)
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = cleanEnv(), stdin, w, create(t, errs)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	_ = w.Close()
-	got := make([]byte, 100)
-	if _, err := r.Read(got); err != nil {
-		t.Fatal(err)
-	}
-	_ = r.Close()
-	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitFailed {
-		t.Errorf("ended with %d: %s", code, read(t, errs))
-	}
-	after := read(t, rest) + unread(t, stdin, text)
-	if !strings.HasSuffix(text, after) || len(after) == len(text) || len(after) == 0 ||
-		!strings.HasPrefix(after, "line ") {
-		t.Errorf("rest and unread input are %d of %d bytes and begin with %.20q", len(after), len(text), after)
-	}
-	if said := read(t, errs); !strings.Contains(said, "nobody reads the output") {
-		t.Errorf("standard error: %s", said)
-	}
-}
-
-// A line that is too long for the pipe is being written when its reader goes
-// away, or when a second signal says to wait no longer: the line is repeated
-// in the rest.
-func TestPaceInTheMiddleOfALine(t *testing.T) {
-	for name, end := range map[string]func(*testing.T, *exec.Cmd, *os.File){
-		"the reader goes away": func(t *testing.T, _ *exec.Cmd, r *os.File) { _ = r.Close() },
-		"two signals": func(t *testing.T, cmd *exec.Cmd, _ *os.File) {
-			for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
-				if err := cmd.Process.Signal(sig); err != nil {
-					t.Fatal(err)
-				}
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			path, rest, errs := filepath.Join(dir, "in"), filepath.Join(dir, "rest"), filepath.Join(dir, "err")
-			text := "short\n" + strings.Repeat("x", 300_000) + "\nshort\n"
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			stdin, err := os.Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = stdin.Close() }()
-			r, w, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = r.Close() }()
-			cmd := exec.Command(built, "pace", "--embedded", "--name", "e2e", "--rate", "100/s", "--rest", rest)
-			cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = cleanEnv(), stdin, w, create(t, errs)
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = cmd.Process.Kill() }()
-			_ = w.Close()
-			if _, err := io.ReadFull(r, make([]byte, len("short\nx"))); err != nil {
-				t.Fatal(err)
-			}
-			end(t, cmd, r)
-			_ = cmd.Wait()
-			said := read(t, errs)
-			if code := cmd.ProcessState.ExitCode(); code != exitFailed ||
-				!strings.Contains(said, "the rest has that whole line again") {
-				t.Errorf("ended with %d: %s", code, said)
-			}
-			if got := "short\n" + read(t, rest) + unread(t, stdin, text); got != text {
-				t.Errorf("%d bytes of %d are left", len(got), len(text))
-			}
-		})
-	}
-}
-
 // While Redis is away, pace waits, says so, and goes on.
 func TestPaceWaitsForRedis(t *testing.T) {
 	server, dir := redistest.Standalone(t), t.TempDir()
@@ -242,23 +113,5 @@ func TestPaceWaitsForRedis(t *testing.T) {
 	server.Restart()
 	if code := p.wait(); code != exitOK || read(t, p.out) != text {
 		t.Errorf("ended with %d, %d of %d bytes: %s", code, len(read(t, p.out)), len(text), p.said())
-	}
-}
-
-// Without Redis, an interrupt ends the wait and everything is in the rest.
-func TestPaceInterruptedWithoutRedis(t *testing.T) {
-	server, dir := redistest.Standalone(t), t.TempDir()
-	server.Kill()
-	text, stdin := input(t, dir, "w", 0, 50)
-	p := startPace(t, dir, "w", stdin, "--name", "e2e", "--rate", "100/s", "--redis", server.Addr())
-	await(t, p.errs) // it is under way
-	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	if code := p.wait(); code != exitFailed {
-		t.Errorf("ended with %d: %s", code, p.said())
-	}
-	if got := read(t, p.out) + read(t, p.rest) + unread(t, stdin, text); got != text {
-		t.Errorf("%d bytes of %d are left: %s", len(got), len(text), p.said())
 	}
 }

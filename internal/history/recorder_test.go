@@ -46,11 +46,3 @@ func TestNowDoesNotGoBack(t *testing.T) {
 		last = now
 	}
 }
-
-func BenchmarkTally(b *testing.B) {
-	var r Recorder
-	t := r.Tally()
-	for b.Loop() {
-		t.Add(Now(), Now(), 1)
-	}
-}

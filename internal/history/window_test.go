@@ -210,13 +210,3 @@ func TestImpossibleHistoriesPanic(t *testing.T) {
 		})
 	}
 }
-
-func BenchmarkBusiest(b *testing.B) {
-	ops := make([]Op, 1_000_000)
-	for i := range ops {
-		ops[i] = Op{int64(i) * 1000, int64(i)*1000 + 50_000, 1}
-	}
-	for b.Loop() {
-		Busiest(time.Second/10, ops)
-	}
-}

@@ -2,7 +2,6 @@ package telemetrytest
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -146,45 +145,4 @@ func TestAFailedScriptCallMarksItsSpan(t *testing.T) {
 		}
 		return false
 	})
-}
-
-// Every call to a shard has a span of its own name, as a child of the caller's.
-func TestCallsThatAreNotTakesHaveSpansOfTheirOwnName(t *testing.T) {
-	p := newProbe(t, 1)
-	l := limiter(t, p.client, "l", shardlimit.PerHour(5))
-	ctx, span := p.traces.Tracer("test").Start(t.Context(), "request")
-	d, err := l.AllowN(ctx, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Reserve(ctx, 5); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Peek(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Settle(ctx, d, 0); err != nil {
-		t.Fatal(err)
-	}
-	span.End()
-	var names []string
-	for _, s := range p.scripts() {
-		if names = append(names, attributes(s)["db.stored_procedure.name"]); s.Name() != "EVALSHA "+
-			names[len(names)-1] {
-			t.Errorf("span %q", s.Name())
-		}
-		if s.Parent().SpanID() != span.SpanContext().SpanID() {
-			t.Errorf("the parent of span %q is not the caller's", s.Name())
-		}
-	}
-	for _, want := range []string{"take", "reserve", "peek", "settle"} {
-		if !slices.Contains(names, want) {
-			t.Errorf("no span of %s among %v", want, names)
-		}
-	}
-	for _, name := range []string{"take", "reserve", "peek", "settle", "locate", "vote"} {
-		if got := p.value(t, "ratelimit.script.duration", "node=n0,operation="+name+",outcome=ok"); got.count == 0 {
-			t.Errorf("no call of %s was timed", name)
-		}
-	}
 }

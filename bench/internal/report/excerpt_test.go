@@ -66,30 +66,3 @@ func TestExcerpts(t *testing.T) {
 		}
 	}
 }
-
-// TestPages: all pages are found, and one that cannot be brought up to date costs no other.
-func TestPages(t *testing.T) {
-	dir := t.TempDir()
-	if _, err := sample().Write(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "docs", "howto"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	pages := map[string]string{"README.md": "64", "docs/wrong.md": "65", "docs/howto/deep.md": "64"}
-	for name, x := range pages {
-		text := "<!-- bench sample rate: " + x + ": ours -->?<!-- /bench -->"
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := Pages(dir, dir); err == nil || !strings.Contains(err.Error(), "wrong.md") {
-		t.Errorf("err %v, want that of wrong.md", err)
-	}
-	for name, x := range pages {
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		if want := x == "64"; err != nil || strings.Contains(string(text), "1,230,000") != want {
-			t.Errorf("%s: %s, %v", name, text, err)
-		}
-	}
-}

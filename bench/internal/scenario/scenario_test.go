@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 	"github.com/shardlimit/shardlimit/bench/internal/service"
 	"github.com/shardlimit/shardlimit/internal/extent"
-	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -118,22 +116,6 @@ func TestSeriesTakeTurns(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatHasAViewIsNoted, in the order of the first rounds, also if the scenario fails later.
-func TestOnlyWhatHasAViewIsNoted(t *testing.T) {
-	boom, result := errors.New("boom"), &report.Result{}
-	err := Scenario{Views: []report.View{{Metric: "rate"}}, X: "callers", Run: func(_ context.Context, s *Sheet) error {
-		for round := range 2 {
-			s.Note("b", 1, figures{"rate": float64(round), "other": 7})
-			s.Note("a", 1, figures{"rate": 5})
-		}
-		return boom
-	}}.Measure(t.Context(), Env{}, result)
-	if !errors.Is(err, boom) || len(result.Points) != 2 || result.Points[0].Series != "b" ||
-		result.Points[0].Stat.Median != 0.5 || result.Views[0].X != "callers" {
-		t.Errorf("%+v, err %v", result, err)
-	}
-}
-
 // TestALoopIsAccountedFor: what was answered wrongly is remarked, and one that does not answer
 // costs the others nothing.
 func TestALoopIsAccountedFor(t *testing.T) {
@@ -166,127 +148,6 @@ func TestALoopIsAccountedFor(t *testing.T) {
 			each: func(int) load.Call { return func(context.Context) (bool, error) { return false, boom } }})
 		if err != nil || found["rate"] != 0 || found["errors"] <= 0 || len(s.Result.Remarks) != 1 {
 			t.Errorf("a cold loop that fails: %v, remarks %q, err %v", found, s.Result.Remarks, err)
-		}
-	}
-}
-
-// TestDraws: the same seed draws the same keys, callers draw differently, and keys are as probable.
-func TestDraws(t *testing.T) {
-	const keys, calls = 100, 100_000
-	draw := func(seed uint64, caller int) []int {
-		next, drawn := draws{keys, seed}.of(caller), make([]int, calls)
-		for i := range drawn {
-			drawn[i] = next()
-		}
-		return drawn
-	}
-	first := draw(1, 0)
-	if !slices.Equal(first, draw(1, 0)) || slices.Equal(first, draw(2, 0)) || slices.Equal(first, draw(1, 1)) {
-		t.Error("the same seed drew other keys, or another seed or caller the same")
-	}
-	var counts [keys]float64
-	for _, key := range first {
-		counts[key]++
-	}
-	for key, n := range counts {
-		if math.Abs(n-calls/keys) > 6*math.Sqrt(calls/keys) {
-			t.Errorf("key %d was drawn %v times, want about %d", key, n, calls/keys)
-		}
-	}
-}
-
-func TestEveryKeyIsCalledOnce(t *testing.T) {
-	names := keyNames(3*keysFillers + 5)
-	var mu sync.Mutex
-	calls := make(map[string]int)
-	err := callOnce(t.Context(), func(_ context.Context, key string) (bool, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		calls[key]++
-		return true, nil
-	}, names, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		if calls[name] != 1 {
-			t.Errorf("%q was called %d times", name, calls[name])
-		}
-	}
-	if len(calls) != len(names) {
-		t.Errorf("%d keys were called, there are %d", len(calls), len(names))
-	}
-	boom := errors.New("boom")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // so that it is not tried again
-	err = callOnce(ctx, func(context.Context, string) (bool, error) { return false, boom }, names, true)
-	if !errors.Is(err, boom) {
-		t.Errorf("err %v, want that of the calls", err)
-	}
-	err = callOnce(ctx, func(context.Context, string) (bool, error) { return true, nil }, names, false)
-	if err == nil {
-		t.Error("calls that should have been denied were allowed, without an error")
-	}
-}
-
-// TestServicesAreCompared: with the same load of the same round, and only with that.
-func TestServicesAreCompared(t *testing.T) {
-	found := map[point]figures{
-		{"httplimit", 0, ""}: {"cpu": 17, "p99": 300}, {service.None, 0, ""}: {"cpu": 12, "p99": 100},
-		{service.Bare, 0, ""}: {"cpu": 30, "p99": 200}, {"httplimit", 1, ""}: {"cpu": 21, "p99": 50},
-		{service.None, 1, ""}: {"cpu": 20, "p99": 10}, {"httplimit", 2, ""}: {"cpu": 9, "p99": 9},
-	}
-	for _, c := range []struct {
-		series, metric string
-		x, want        float64
-		known          bool
-	}{
-		{"httplimit", "extra", 0, 5, true}, {service.Bare, "extra", 0, 18, true}, {"httplimit", "extra", 1, 1, true},
-		{service.None, "extra", 0, 0, false}, {"httplimit", "extra", 2, 0, false},
-		{"httplimit", "p99-ratio", 0, 1.5, true}, {"httplimit", "p99-ratio", 1, 0, false}, {"nobody", "extra", 0, 0,
-			false},
-	} {
-		if got, ok := beside(found, c.series, c.x)[c.metric]; got != c.want || ok != c.known {
-			t.Errorf("%+v: %v, %v", c, got, ok)
-		}
-	}
-}
-
-func TestOffer(t *testing.T) {
-	boom := errors.New("boom")
-	always := func(context.Context) (bool, error) { return true, nil }
-	never := func(context.Context) (bool, error) { return false, nil }
-	fails := func(context.Context) (bool, error) { return false, boom }
-	d := demand{rate: 3000, clients: 3, span: 20 * time.Millisecond, workers: 2}
-	o, err := d.offer(t.Context(), []rival.Allow{always, never, fails})
-	// Of 60 calls in turn, 20 each; on a machine that stalls some are not sent.
-	if n := history.Total(o.admitted); err != nil || n != o.Allowed || o.Allowed+o.Denied+o.Failed+o.Unsent != 60 ||
-		n > 20 || o.Failed > 20 || o.Failed > 0 && !errors.Is(o.Err, boom) {
-		t.Errorf("%d admitted, %+v, err %v", n, o.OpenSample, err)
-	}
-}
-
-// TestScaleCrowds: each node has as many callers, however many nodes there are, or the fleet is the
-// same.
-func TestScaleCrowds(t *testing.T) {
-	for nodes, want := range map[int]struct{ callers, participants int }{1: {scaleCallers, 16},
-		2: {2 * scaleCallers, 16}, 12: {2 * scaleCallers, 96}} {
-		c := contenders[0].crowd(make([]string, nodes), 0, time.Second, 0, 0)
-		if len(c.Members) != want.participants || c.Members[0].Callers != want.callers || c.Shards != nodes {
-			t.Errorf("%d nodes: %d members with %d callers, %d shards", nodes, len(c.Members), c.Members[0].Callers,
-				c.Shards)
-		}
-		if c := contenders[1].crowd(make([]string, nodes), 0, time.Second, 0, 0); len(c.Members) != 96 ||
-			c.Shards != 24 {
-			t.Errorf("%d nodes: %d members, %d shards, where all should be alike", nodes, len(c.Members), c.Shards)
-		}
-		half := contenders[3].crowd(make([]string, nodes), 0, time.Second, 0, 1000)
-		asked := 0.0
-		for _, m := range half.Members {
-			asked += float64(m.Callers) / m.Work.Seconds()
-		}
-		if math.Abs(asked-500) > 1 {
-			t.Errorf("%d nodes: %v calls a second are half of 1000", nodes, asked)
 		}
 	}
 }
@@ -337,13 +198,4 @@ func mostWithin(acts []int64, interval int64) (most int) {
 		most = max(most, last-first+1)
 	}
 	return most
-}
-
-func TestMostWithin(t *testing.T) {
-	acts := []int64{0, 5, 10, 10, 14, 30}
-	for interval, want := range map[int64]int{1: 2, 4: 2, 5: 3, 6: 3, 10: 4, 11: 4, 15: 5, 100: 6} {
-		if got := mostWithin(acts, interval); got != want {
-			t.Errorf("%d acts within %d, want %d", got, interval, want)
-		}
-	}
 }
