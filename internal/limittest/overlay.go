@@ -28,9 +28,8 @@ type Edit [2]string
 var packageLine = regexp.MustCompile(`(?m)^package \w+$`)
 
 // BuildChanged builds the tests of the package that runs once more, with all changes in the source,
-// each in force only for a worker that is told so, and with files added, or others in their place:
-// their texts by their paths.
-func BuildChanged(t *testing.T, changes []SwitchOff, added map[string]string) (binary string) {
+// each in force only for a worker that is told so.
+func BuildChanged(t *testing.T, changes []SwitchOff) (binary string) {
 	t.Helper()
 	dir := t.TempDir()
 	files := 0
@@ -43,17 +42,11 @@ func BuildChanged(t *testing.T, changes []SwitchOff, added map[string]string) (b
 		return name
 	}
 	replace := map[string]string{}
-	for path, text := range ChangedSources(t, changes) {
+	for path, text := range changedSources(t, changes) {
 		replace[path] = put(text)
 		name := packageLine.FindString(text)
 		variable := filepath.Join(filepath.Dir(path), "broken.go")
 		replace[variable] = put(fmt.Sprintf("%s\n\nimport \"os\"\n\nvar broken = os.Getenv(%q)\n", name, BreakVariable))
-	}
-	for path, text := range added {
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(root(t), path)
-		}
-		replace[path] = put(text)
 	}
 	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
@@ -68,8 +61,8 @@ func BuildChanged(t *testing.T, changes []SwitchOff, added map[string]string) (b
 	return binary
 }
 
-// ChangedSources returns the files of the module that changes are in, with all of them.
-func ChangedSources(t *testing.T, changes []SwitchOff) map[string]string {
+// changedSources returns the files of the module that changes are in, with all of them.
+func changedSources(t *testing.T, changes []SwitchOff) map[string]string {
 	t.Helper()
 	sources, changed := map[string]string{}, map[string]string{}
 	err := filepath.WalkDir(root(t), func(path string, d fs.DirEntry, err error) error {

@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,62 +8,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/majority"
 	"github.com/shardlimit/shardlimit/internal/record"
 )
-
-// A majority is enough, and it is not waited for the rest.
-func TestAPlaceThatDoesNotAnswerHoldsNobodyUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newTown()
-		f := w.process(t)
-		if err := f.ConfirmSince(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
-		for i, late := range []time.Duration{5 * time.Millisecond, 5 * time.Millisecond, time.Second} {
-			w.late[i].Store(int64(late))
-		}
-		for i := range 6 {
-			time.Sleep(confirmFor) // calls come so seldom that each has to confirm what is known
-			if i%2 == 0 {
-				f.Refresh() // in the background, which waits for all
-				synctest.Wait()
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-			began := time.Now()
-			if err := f.ConfirmSince(ctx, 0); err != nil || time.Since(began) > 10*time.Millisecond {
-				t.Errorf("after %v: %v", time.Since(began), err)
-			}
-			cancel()
-		}
-		for i := range w.late {
-			w.late[i].Store(0)
-		}
-		time.Sleep(2 * time.Second)
-	})
-}
-
-// A place that forgot is restored although it answers after the others. Then another one may be
-// lost.
-func TestABlankPlaceThatAnswersLastIsRestored(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newTown()
-		f := w.process(t)
-		if err := f.ConfirmSince(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
-		w.late[2].Store(int64(20 * time.Millisecond))
-		w.servers[2].FlushAll()
-		for range 60 {
-			f.Refresh()
-			time.Sleep(time.Second)
-		}
-		w.down[0].Store(true)
-		time.Sleep(confirmFor)
-		if err := f.ConfirmSince(t.Context(), 0); err != nil {
-			t.Error(err)
-		}
-		w.late[2].Store(0)
-		time.Sleep(2 * time.Second)
-	})
-}
 
 // A membership that begins anew gives no life that was, although who begins it knows of none.
 func TestNoLifeComesTwice(t *testing.T) {

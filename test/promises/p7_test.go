@@ -2,6 +2,7 @@ package promises
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -11,6 +12,186 @@ import (
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
+
+// Whoever is alone and sleeps RetryAfter succeeds, for one permit and for many,
+// whether Redis or the memory of the process answered.
+func TestSleepingRetryAfterSucceeds(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 4} {
+		for _, n := range []int64{1, 3, 7, 10} {
+			t.Run(fmt.Sprintf("%d of 10 over %d shards", n, shards), func(t *testing.T) {
+				t.Parallel()
+				l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l",
+					shardlimit.Limit{Permits: 10, Per: 200 * time.Millisecond, Shards: shards})
+				for range 3 {
+					limittest.DrainSlowly(t, l)
+					for range 3 { // the later answers come from memory
+						d, err := l.AllowN(t.Context(), n)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if d.Allowed {
+							break // the machine was slow
+						}
+						if d.RetryAfter <= 0 || d.RetryAfter > 250*time.Millisecond {
+							t.Fatalf("%+v", d)
+						}
+					}
+					d, err := l.AllowN(t.Context(), n)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if d.Allowed {
+						continue
+					}
+					time.Sleep(d.RetryAfter)
+					if d, err := l.AllowN(t.Context(), n); err != nil || !d.Allowed {
+						t.Fatalf("after RetryAfter: %+v, %v", d, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// RetryAfter is not earlier than the permits come: by the shards' own forecast,
+// read afterwards, n permits are not free 5 % before it.
+func TestRetryAfterIsNotEarly(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 4} {
+		for _, n := range []int64{1, 5, 10} {
+			t.Run(fmt.Sprintf("%d of 10 over %d shards", n, shards), func(t *testing.T) {
+				t.Parallel()
+				l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l",
+					shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: shards})
+				limittest.DrainSlowly(t, l)
+				for i := range 3 {
+					d, err := l.AllowN(t.Context(), n)
+					if err != nil || d.Allowed {
+						t.Fatalf("%+v, %v", d, err)
+					}
+					st := limittest.Peek(t, l)
+					if early := st.RetryAfter - d.RetryAfter; n == 1 && early > 3*time.Second {
+						t.Errorf("answer %d: RetryAfter is %s, the first permit comes in %s", i, d.RetryAfter,
+							st.RetryAfter)
+					}
+					if early := st.ResetAfter - d.RetryAfter; n == 10 && early > 20*time.Millisecond {
+						t.Errorf("answer %d: RetryAfter is %s, the last permit comes in %s", i, d.RetryAfter,
+							st.ResetAfter)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A participant that has had its part and asks for several permits is told when it is due for them
+// again, not when the shard has as many: until then they are for others.
+func TestRetryAfterForSeveralPermitsHeedsThePart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := limittest.Bubbled(t, 1)
+		limit := shardlimit.Limit{Permits: 200, Per: time.Second, Shards: 1}
+		hog := limittest.Limiter(t, f.Client(t), "l", limit)
+		others := limittest.NewDemand(t, 4*time.Millisecond, limittest.Limiter(t, f.Client(t), "l", limit))
+		held := 0
+		for range 3000 {
+			time.Sleep(time.Millisecond)
+			many, err := hog.AllowN(t.Context(), 20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if many.Allowed {
+				continue
+			}
+			if paced := limittest.Paced(hog); many.RetryAfter < paced {
+				t.Errorf("twenty permits in %s, and none for %s", many.RetryAfter, paced)
+			} else if paced > 0 {
+				held++
+			}
+		}
+		others.Stop()
+		if held == 0 {
+			t.Error("it was never paced")
+		}
+	})
+}
+
+// For every number of permits and of shards: a caller that sleeps RetryAfter and is alone
+// succeeds, one that comes 5 % earlier does not. Everybody who asks is new, so nothing but the
+// reply can tell.
+func TestNPermitsComeWhenRetryAfterSays(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 4} {
+		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
+			t.Parallel()
+			f, set := limittest.Frozen(t, shards)
+			limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: shards}
+			rng := rand.New(rand.NewPCG(1, uint64(shards)))
+			now := time.Unix(1_800_000_000, 0)
+			for round := range 12 {
+				name := fmt.Sprint(round)
+				one := func() *shardlimit.Limiter { // of one participant: nobody else is waited for
+					c := f.Client(t, limittest.PatientFor(30*time.Second),
+						func(c *shardlimit.Config) { c.Participant = "alone" })
+					return limittest.Limiter(t, c, name, limit)
+				}
+				set(now)
+				l, used := one(), int64(0)
+				for used < 36 {
+					n := min(1+rng.Int64N(8), 40-used)
+					if d, err := l.AllowN(t.Context(), n); err != nil || !d.Allowed {
+						t.Fatalf("%+v, %v", d, err)
+					}
+					used += n
+					now = now.Add(time.Duration(1+rng.Int64N(300_000_000)) * time.Microsecond)
+					set(now)
+				}
+				n := []int64{40 - used + 1, 12, 40 - rng.Int64N(10), 40}[round%4]
+				st := limittest.Peek(t, l)
+				if st.Used != used || st.Remaining != 40-used {
+					t.Fatalf("used %d: %+v", used, st)
+				}
+				begun := time.Now()
+				d, err := one().AllowN(t.Context(), n)
+				if err != nil || d.Allowed {
+					t.Fatalf("%d of %d free: %+v, %v", n, 40-used, d, err)
+				}
+				early, when := d.RetryAfter-d.RetryAfter/20, d.RetryAfter+time.Since(begun) // by its own clock
+				set(now.Add(early.Truncate(time.Microsecond)))
+				if d, err := one().AllowN(t.Context(), n); err != nil || d.Allowed {
+					t.Fatalf("%d permits %s early: %+v, %v", n, when-early, d, err)
+				}
+				set(now.Add(when))
+				if d, err = one().AllowN(t.Context(), n); err != nil || !d.Allowed {
+					t.Fatalf("%d permits after %s: %+v, %v", n, when, d, err)
+				}
+				now = now.Add(2 * time.Hour)
+			}
+		})
+	}
+}
+
+// What leaves the log of a lowered limit does not become free until enough has left.
+func TestPeekOfALoweredLimitCountsWhatGetsFree(t *testing.T) {
+	f, set := limittest.Frozen(t, 1)
+	now := time.Unix(1_800_000_000, 0)
+	set(now)
+	l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerHour(10))
+	for range 10 { // one each minute
+		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		now = now.Add(time.Minute)
+		set(now)
+	}
+	if err := l.SetLimit(t.Context(), shardlimit.PerHour(3)); err != nil {
+		t.Fatal(err)
+	}
+	st := limittest.Peek(t, l)
+	if st.RetryAfter != 57*time.Minute {
+		t.Errorf("the first in %s", st.RetryAfter)
+	}
+}
 
 // Of grants that one reply brings, each says what is left after it: exactly one caller sees the
 // quota used up.
