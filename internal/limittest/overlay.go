@@ -28,8 +28,9 @@ type Edit [2]string
 var packageLine = regexp.MustCompile(`(?m)^package \w+$`)
 
 // BuildChanged builds the tests of the package that runs once more, with all changes in the source,
-// each in force only for a worker that is told so.
-func BuildChanged(t *testing.T, changes []SwitchOff) (binary string) {
+// each in force only for a worker that is told so, and with files added, or others in their place:
+// their texts by their paths.
+func BuildChanged(t *testing.T, changes []SwitchOff, added map[string]string) (binary string) {
 	t.Helper()
 	dir := t.TempDir()
 	files := 0
@@ -47,6 +48,12 @@ func BuildChanged(t *testing.T, changes []SwitchOff) (binary string) {
 		name := packageLine.FindString(text)
 		variable := filepath.Join(filepath.Dir(path), "broken.go")
 		replace[variable] = put(fmt.Sprintf("%s\n\nimport \"os\"\n\nvar broken = os.Getenv(%q)\n", name, BreakVariable))
+	}
+	for path, text := range added {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(root(t), path)
+		}
+		replace[path] = put(text)
 	}
 	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {

@@ -357,3 +357,7 @@ func sharesOf(t *testing.T, servers []*redissim.Server) (states []script.PeekRep
 	}
 	return states
 }
+
+func isHead(key string) bool {
+	return strings.HasSuffix(key, "}l:n:l") || strings.HasSuffix(key, ":l:n:l")
+}
