@@ -177,17 +177,6 @@ func TestManyChangeOneRecord(t *testing.T) {
 	})
 }
 
-// until tries until there is no error, for some seconds.
-func until(t *testing.T, try func() error) (err error) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if err = try(); err == nil {
-			return nil
-		}
-	}
-	return err
-}
-
 // Whatever stands in a place is refused, or means something.
 func FuzzReading(f *testing.F) {
 	for _, text := range []string{"v{}", "v", "d", "dx", "", "m"} {

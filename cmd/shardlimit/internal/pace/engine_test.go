@@ -341,8 +341,6 @@ func TestPermitsOfAnUnwrittenBatchAreRefunded(t *testing.T) {
 	})
 }
 
-type failing struct{}
-
 func (failing) Read([]byte) (int, error) { return 0, errors.New("bad disk") }
 
 func TestAuditFails(t *testing.T) {
