@@ -341,8 +341,6 @@ func TestPermitsOfAnUnwrittenBatchAreRefunded(t *testing.T) {
 	})
 }
 
-func (failing) Read([]byte) (int, error) { return 0, errors.New("bad disk") }
-
 func TestAuditFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &sink{}
