@@ -1,11 +1,19 @@
 package shardlimit_test
 
 import (
+	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 func TestParseNodes(t *testing.T) {
@@ -80,4 +88,150 @@ func TestParseNodesFindsNames(t *testing.T) {
 		"shardlimit: invalid config: the list of nodes is empty; write redis-a:6379,redis-b:6379" {
 		t.Errorf("got %v", err)
 	}
+}
+
+func TestNewRefusesAConfigThatCannotWork(t *testing.T) {
+	node := func(change func(*shardlimit.Node)) shardlimit.Config {
+		n := shardlimit.Node{Name: "n", Redis: rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}}}
+		change(&n)
+		return shardlimit.Config{Nodes: []shardlimit.Node{n}}
+	}
+	with := func(change func(*shardlimit.Config)) shardlimit.Config {
+		c := node(func(*shardlimit.Node) {})
+		change(&c)
+		return c
+	}
+	for name, cfg := range map[string]shardlimit.Config{
+		"no nodes": {},
+		"no host or port": node(func(n *shardlimit.Node) {
+			n.Redis.InitAddress = []string{"10.0.0.1:6379",
+				"10.0.0.2"}
+		}),
+		"empty address": node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{""} }),
+		"no port":       node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{"localhost:"} }),
+		"a " +
+			"URL": node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{"redis://localhost:6379"} }),
+		"path":                         node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{"/r.sock"} }),
+		"no address":                   node(func(n *shardlimit.Node) { n.Redis.InitAddress = nil }),
+		"NaN":                          node(func(n *shardlimit.Node) { n.Weight = math.NaN() }),
+		"negative number of processes": with(func(c *shardlimit.Config) { c.Participants = -1 }),
+		"negative weight":              node(func(n *shardlimit.Node) { n.Weight = -1 }),
+		"infinite weight":              node(func(n *shardlimit.Node) { n.Weight = math.Inf(1) }),
+		"long node name": node(func(n *shardlimit.Node) {
+			n.Name = strings.Repeat("n",
+				shardlimit.MaxName+1)
+		}),
+		"two clients": node(func(n *shardlimit.Node) { n.Client = limittest.RefuseAll{TB: t} }),
+		"nameless " +
+			"client": node(func(n *shardlimit.Node) { *n = shardlimit.Node{Client: limittest.RefuseAll{TB: t}} }),
+		"same names":    with(func(c *shardlimit.Config) { c.Nodes = append(c.Nodes, c.Nodes[0]) }),
+		"open brace":    with(func(c *shardlimit.Config) { c.KeyPrefix = "a{" }),
+		"closing brace": with(func(c *shardlimit.Config) { c.KeyPrefix = "}a" }),
+		"long prefix": with(func(c *shardlimit.Config) {
+			c.KeyPrefix = strings.Repeat("p",
+				shardlimit.MaxName+1)
+		}),
+		"participant":   with(func(c *shardlimit.Config) { c.Participant = strings.Repeat("p", 1<<20) }),
+		"negative time": with(func(c *shardlimit.Config) { c.CallTimeout = -time.Second }),
+		"short time":    with(func(c *shardlimit.Config) { c.CallTimeout = time.Microsecond }),
+		"outage policy": with(func(c *shardlimit.Config) { c.OnOutage = 99 }),
+		"loss policy":   with(func(c *shardlimit.Config) { c.AfterLoss = 99 }),
+	} {
+		if c, err := shardlimit.New(cfg); c != nil || !errors.Is(err, shardlimit.ErrInvalidConfig) {
+			t.Errorf("%s: %v, %v", name, c, err)
+		}
+	}
+}
+
+func TestCallsForImpossiblePermitsSendNothing(t *testing.T) {
+	fl, posts := limittest.Proxied(t, 1)
+	l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerSecond(10))
+	sent := posts[0].Takes.Load()
+	ctx := t.Context()
+	for _, n := range []int64{0, -1, math.MinInt64} {
+		if _, err := l.AllowN(ctx, n); !errors.Is(err, shardlimit.ErrInvalidPermits) {
+			t.Errorf("AllowN(%d): %v", n, err)
+		}
+		if _, err := l.AllowUpTo(ctx, n); !errors.Is(err, shardlimit.ErrInvalidPermits) {
+			t.Errorf("AllowUpTo(%d): %v", n, err)
+		}
+		if err := l.WaitN(ctx, n); !errors.Is(err, shardlimit.ErrInvalidPermits) {
+			t.Errorf("WaitN(%d): %v", n, err)
+		}
+	}
+	for _, n := range []int64{11, math.MaxInt64} {
+		if _, err := l.AllowN(ctx, n); !errors.Is(err, shardlimit.ErrExceedsLimit) {
+			t.Errorf("AllowN(%d): %v", n, err)
+		}
+		if err := l.WaitN(ctx, n); !errors.Is(err, shardlimit.ErrExceedsLimit) {
+			t.Errorf("WaitN(%d): %v", n, err)
+		}
+	}
+	if n := posts[0].Takes.Load() - sent; n != 0 {
+		t.Errorf("%d script calls", n)
+	}
+}
+
+// A nil context is a mistake of the program, and panics as in the standard library: before anything
+// is sent.
+func TestANilContextPanicsBeforeAnythingIsSent(t *testing.T) {
+	fl, posts := limittest.Proxied(t, 1)
+	l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerSecond(10))
+	sent := posts[0].Takes.Load()
+	var none context.Context
+	for name, call := range map[string]func(){
+		"Allow":   func() { _, _ = l.Allow(none) },
+		"Wait":    func() { _ = l.Wait(none) },
+		"Reserve": func() { _, _ = l.Reserve(none, 1) },
+		"a Set":   func() { _, _ = shardlimit.All(l.N(1)).Allow(none) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			call()
+		}()
+	}
+	if n := posts[0].Takes.Load() - sent; n != 0 {
+		t.Errorf("%d script calls", n)
+	}
+}
+
+// The zero Set is the empty one, and the zero Reservation is of no permits.
+func TestZeroValuesAreOfUse(t *testing.T) {
+	var s shardlimit.Set
+	d, err := s.Allow(t.Context())
+	if err != nil || !d.Allowed || d.Granted != 0 || len(s.Each(d)) != 0 {
+		t.Errorf("the empty Set: %+v, %v", d, err)
+	}
+	if err := errors.Join(s.Wait(t.Context()), s.Settle(t.Context(), d)); err != nil {
+		t.Error(err)
+	}
+	var r shardlimit.Reservation
+	if r.Permits() != 0 || r.Degraded() || r.Shadowed() {
+		t.Error("permits were reserved")
+	}
+}
+
+// eager is a provider of metrics that reads them as soon as it hears of them.
+type eager struct{ noop.MeterProvider }
+
+func (eager) Meter(string, ...metric.MeterOption) metric.Meter { return eagerMeter{} }
+
+type eagerMeter struct{ noop.Meter }
+
+func (eagerMeter) RegisterCallback(read metric.Callback, _ ...metric.Observable) (metric.Registration, error) {
+	return noop.Registration{}, read(context.Background(), noop.Observer{})
+}
+
+// Metrics may be read before New has returned.
+func TestMetricsAreReadDuringNew(t *testing.T) {
+	c, err := shardlimit.New(shardlimit.Config{MeterProvider: eager{}, Nodes: []shardlimit.Node{
+		{Redis: rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
 }

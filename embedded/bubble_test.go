@@ -1,7 +1,6 @@
 package embedded_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -11,46 +10,6 @@ import (
 	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/shardlimit/shardlimit/internal/race"
 )
-
-// A user's test of what happens when a limit is used up, and an hour later.
-func TestAnHourPassesInNoTime(t *testing.T) {
-	race.OneProcessor(t)
-	synctest.Test(t, func(t *testing.T) {
-		servers, err := embedded.StartInMemory(1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer servers.Close()
-		client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		mails, err := client.Limiter(t.Context(), "mails", shardlimit.PerHour(1))
-		if err != nil {
-			t.Fatal(err)
-		}
-
-		if d, err := mails.Allow(t.Context()); err != nil || !d.Allowed {
-			t.Fatalf("the first mail: %+v, %v", d, err)
-		}
-		if d, err := mails.Allow(t.Context()); err != nil || d.Allowed {
-			t.Fatalf("the second mail: %+v, %v", d, err)
-		}
-		time.Sleep(time.Hour)
-		if d, err := mails.Allow(t.Context()); err != nil || !d.Allowed {
-			t.Fatalf("an hour later: %+v, %v", d, err)
-		}
-
-		began := time.Now()
-		if err := mails.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if waited := time.Since(began); waited < time.Hour-time.Millisecond || waited > time.Hour+time.Second {
-			t.Errorf("Wait took %v", waited)
-		}
-	})
-}
 
 // Nodes in memory go away, come back and lose what they had, as those on ports do.
 func TestNodesInMemoryFail(t *testing.T) {
@@ -121,34 +80,6 @@ func TestNodesInMemoryFail(t *testing.T) {
 			t.Errorf("%d permits after the quarantine", n)
 		}
 	})
-}
-
-// Outside a bubble they are nodes like others, reached by this process alone.
-func TestNodesInMemoryWithoutABubble(t *testing.T) {
-	if s, err := embedded.StartInMemory(0); err == nil {
-		s.Close()
-		t.Error("no nodes were started")
-	}
-	servers, err := embedded.StartInMemory(3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := client.Limiter(context.Background(), "l", shardlimit.Limit{Permits: 9, Per: time.Hour, Shards: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d, err := l.AllowN(context.Background(), 9); err != nil || !d.Allowed {
-		t.Errorf("%+v, %v", d, err)
-	}
-	client.Close()
-	servers.Close()
-	if err := servers.Resume(0); !errors.Is(err, embedded.ErrClosed) {
-		t.Errorf("resumed: %v", err)
-	}
 }
 
 // A lost node is noticed by others of a limit with takeover, which need to know one run of a

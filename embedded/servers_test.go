@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -62,26 +61,6 @@ func TestStartValidates(t *testing.T) {
 	}
 }
 
-func TestNodesAreIndependent(t *testing.T) {
-	s := start(t, 3)
-	names := map[string]bool{}
-	for i, n := range s.Nodes() {
-		names[n.Name] = true
-		if !n.Redis.DisableCache || !n.Redis.ForceSingleClient || n.Redis.InitAddress[0] != s.Addr(i) {
-			t.Errorf("node %d: %+v", i, n.Redis)
-		}
-		text(t, client(t, s, i), "SET", "addr", s.Addr(i))
-	}
-	if len(names) != 3 || !names["embedded-0"] {
-		t.Errorf("names %v", names)
-	}
-	for i := range 3 {
-		if got := text(t, client(t, s, i), "GET", "addr"); got != s.Addr(i) {
-			t.Errorf("node %d has the data of %s", i, got)
-		}
-	}
-}
-
 func TestStopKeepsDataLoseDoesNot(t *testing.T) {
 	s := start(t, 2)
 	addr := s.Addr(0)
@@ -129,40 +108,6 @@ func TestStopKeepsDataLoseDoesNot(t *testing.T) {
 	}
 }
 
-func TestStopUnderLoad(t *testing.T) {
-	s := start(t, 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	script := rueidis.NewLuaScript(`for i = 1, 20 do redis.call('INCR', KEYS[1]) end return 1`)
-	var wg sync.WaitGroup
-	for range 4 {
-		c := client(t, s, 0)
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				script.Exec(ctx, c, []string{"n"}, nil)
-			}
-		})
-	}
-	probe := client(t, s, 0)
-	for range 20 {
-		before := text(t, probe, "GET", "n")
-		for text(t, probe, "GET", "n") == before { // until scripts run
-		}
-		if err := s.Stop(0); err != nil {
-			t.Fatal(err)
-		}
-		n := s.nodes[0].redis
-		if got := n.CurrentConnectionCount(); got != 0 {
-			t.Fatalf("%d connections are left after Stop", got)
-		}
-		if err := s.Resume(0); err != nil {
-			t.Fatal(err)
-		}
-		probe = client(t, s, 0)
-	}
-	cancel()
-	wg.Wait()
-}
-
 // TestKeysExpire moves the node's clock, so it waits for nothing.
 func TestKeysExpire(t *testing.T) {
 	s := start(t, 1)
@@ -178,17 +123,6 @@ func TestKeysExpire(t *testing.T) {
 	ttl, err := do(t, c, "PTTL", "long").AsInt64()
 	if lived := 3600000 - ttl; err != nil || lived < 119000 || lived > 180000 {
 		t.Errorf("PTTL %d ms after two of 60 minutes, %v", ttl, err)
-	}
-}
-
-func TestKeysExpireInRealTime(t *testing.T) {
-	s := start(t, 1)
-	c := client(t, s, 0)
-	text(t, c, "SET", "key", "x", "PX", "5")
-	for end := time.Now().Add(10 * time.Second); text(t, c, "GET", "key") != ""; {
-		if time.Now().After(end) {
-			t.Fatal("a key of 5 ms lives for 10 s")
-		}
 	}
 }
 

@@ -228,64 +228,6 @@ func TestFilesThatGoWhileTheyAreRead(t *testing.T) {
 	}
 }
 
-// Thousands of descriptors are read again and again, from a file that is replaced, and every
-// request is answered by one of the two configurations meanwhile.
-func TestALargeFileIsFollowedUnderLoad(t *testing.T) {
-	const many, callers, reloads = 2000, 8, 3
-	large := func(n int) string {
-		var b strings.Builder
-		b.WriteString("domain: d\ndescriptors:\n")
-		for i := range many {
-			fmt.Fprintf(&b, "- {key: k%d, rate_limit: {unit: hour, requests_per_unit: %d}}\n", i, n)
-		}
-		return b.String()
-	}
-	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
-		file := filepath.Join(t.TempDir(), "large.yaml")
-		write(t, file, large(1_000_000))
-		s := start(t, client, "", envoylimit.Options{})
-		_, loaded := follow(t, s, file)
-		api := rls.NewRateLimitServiceClient(dial(t, s))
-		var asked atomic.Int64
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		var wg sync.WaitGroup
-		for c := range callers {
-			wg.Go(func() {
-				for i := c; ctx.Err() == nil; i = (i + callers*7) % many {
-					a, err := api.ShouldRateLimit(t.Context(), ask("d", fmt.Sprintf("k%d=v", i%64)))
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if limit := a.GetStatuses()[0].GetCurrentLimit().GetRequestsPerUnit(); limit < 1_000_000 ||
-						limit > 1_000_000+reloads || a.GetOverallCode() != rls.RateLimitResponse_OK {
-						t.Errorf("%v", a)
-						return
-					}
-					asked.Add(1)
-				}
-			})
-		}
-		for i := range reloads {
-			before := asked.Load()
-			write(t, file, large(1_000_001+i))
-			if err := <-loaded; err != nil {
-				t.Fatal(err)
-			}
-			for asked.Load() < before+callers && !t.Failed() {
-				time.Sleep(time.Millisecond) // spares the processor
-			}
-		}
-		stop()
-		wg.Wait()
-		a, err := s.ShouldRateLimit(t.Context(), ask("d", fmt.Sprintf("k%d=v", many-1)))
-		if err != nil || a.GetStatuses()[0].GetCurrentLimit().GetRequestsPerUnit() != 1_000_000+reloads {
-			t.Errorf("at the end: %v, %v", a, err)
-		}
-	})
-}
-
 // What editors and archives leave in a folder, and folders in it, are no configuration.
 func TestWhatIsNoConfiguration(t *testing.T) {
 	dir := t.TempDir()

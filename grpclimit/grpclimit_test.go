@@ -305,27 +305,6 @@ func TestEndedContexts(t *testing.T) {
 	}
 }
 
-// With FailClosed an outage is UNAVAILABLE, with FailOpen nobody notices.
-func TestOutage(t *testing.T) {
-	for policy, want := range map[shardlimit.OutagePolicy]codes.Code{
-		shardlimit.FailClosed: codes.Unavailable, shardlimit.FailOpen: codes.OK} {
-		_, servers := open(t)
-		client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), OnOutage: policy,
-			CallTimeout: 5 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(client.Close)
-		api := serve(t, &service{}, one(declare(t, client, "l", shardlimit.PerHour(10)), grpclimit.Options{}))
-		if err := servers.Stop(0); err != nil {
-			t.Fatal(err)
-		}
-		if err := call(t.Context(), api); status.Code(err) != want {
-			t.Errorf("%v: %v", policy, err)
-		}
-	}
-}
-
 func TestMistakesOfTheProgramPanic(t *testing.T) {
 	var none *shardlimit.Limiter
 	family, key := &shardlimit.Family{}, grpclimit.Method

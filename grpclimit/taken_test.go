@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	testpb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
 
 	"github.com/shardlimit/shardlimit"
@@ -68,28 +69,6 @@ func TestACallThatIsNotMadeGivesBackWhatItTook(t *testing.T) {
 	}
 }
 
-// What a pause holds back is there for others, who need not heed it.
-func TestThePermitOfACallThatRanIntoAPauseIsFree(t *testing.T) {
-	client, _ := open(t)
-	l := declare(t, client, "l", shardlimit.PerDay(10))
-	pauses := httplimit.NewPauses(time.Hour)
-	c := &grpclimit.Client{Pauses: pauses, Key: grpclimit.Method, Permits: func(ctx context.Context,
-		_ grpclimit.Call) grpclimit.Waiter {
-		if err := pauses.Begin(ctx, "/s/M", time.Hour); err != nil {
-			t.Error(err)
-		}
-		return l
-	}}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := through(ctx, c, fine); !errors.Is(err, shardlimit.ErrWaitTooLong) {
-		t.Error(err)
-	}
-	if st, err := l.Peek(t.Context()); err != nil || st.Used != 0 {
-		t.Errorf("%d permits are used, %v", st.Used, err)
-	}
-}
-
 // A call whose time ends while it is not its turn to tell the fleet of a pause returns then.
 func TestACallReturnsByItsContextWhenAPauseBegins(t *testing.T) {
 	race.OneProcessor(t)
@@ -130,4 +109,78 @@ func TestACallReturnsByItsContextWhenAPauseBegins(t *testing.T) {
 		}
 		time.Sleep(time.Minute) // what goes on ends
 	})
+}
+
+// talk sends messages on a stream, and counts the answers until it ends.
+func talk(t *testing.T, api testpb.TestServiceClient, n int) (answers int, err error) {
+	t.Helper()
+	stream, err := api.FullDuplexCall(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		if err := stream.Send(&testpb.StreamingOutputCallRequest{}); err != nil {
+			break // the status comes with Recv
+		}
+	}
+	_ = stream.CloseSend()
+	for {
+		if _, err = stream.Recv(); err != nil {
+			return answers, err
+		}
+		answers++
+	}
+}
+
+func TestStreams(t *testing.T) {
+	client, _ := open(t)
+	each, shadow := grpclimit.Options{EachMessage: true}, grpclimit.Options{EachMessage: true, Shadow: true}
+	double := grpclimit.Options{EachMessage: true, Cost: twoForMessages}
+	free := grpclimit.Options{EachMessage: true, Cost: begins}
+	for name, c := range map[string]struct {
+		o       grpclimit.Options
+		reads   bool
+		permits int64
+		answers int
+		used    int64
+		refused bool
+	}{
+		"a permit at its begin":      {permits: 1, answers: 5, used: 1},
+		"one for each message":       {o: each, permits: 6, answers: 5, used: 6},
+		"too many messages":          {o: each, permits: 4, answers: 3, used: 4, refused: true},
+		"too many, in shadow":        {o: shadow, permits: 4, answers: 5, used: 4},
+		"a handler that reads on":    {o: each, reads: true, permits: 4, answers: 3, used: 4},
+		"a message that costs two":   {o: double, permits: 11, answers: 5, used: 11},
+		"a message that costs never": {o: free, permits: 1, answers: 5, used: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := declare(t, client, name, shardlimit.PerHour(c.permits))
+			answers, err := talk(t, serve(t, &service{reads: c.reads}, one(l, c.o)), 5)
+			if answers != c.answers || status.Code(err) == codes.ResourceExhausted != c.refused {
+				t.Errorf("%d answers, %v", answers, err)
+			}
+			if c.refused {
+				if retry, quota := details(t, err); retry < 59*time.Minute || quota.GetQuotaValue() != c.permits {
+					t.Errorf("RetryInfo %s, %v", retry, quota)
+				}
+			}
+			if st, err := l.Peek(t.Context()); err != nil || st.Used != c.used {
+				t.Errorf("%d used, %v", st.Used, err)
+			}
+		})
+	}
+}
+
+func twoForMessages(_ context.Context, c grpclimit.Call) int64 {
+	if _, message := c.Request.(*testpb.StreamingOutputCallRequest); message {
+		return 2
+	}
+	return 1
+}
+
+func begins(_ context.Context, c grpclimit.Call) int64 {
+	if c.Request == nil {
+		return 1
+	}
+	return 0
 }

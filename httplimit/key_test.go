@@ -2,14 +2,11 @@ package httplimit_test
 
 import (
 	"context"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/httplimit"
@@ -112,34 +109,6 @@ func TestAddressesBehindAProxyOnASocket(t *testing.T) {
 		if got := key(r); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
-	}
-}
-
-// A server that listens on a Unix socket finds the clients of its proxy.
-func TestAServerOnASocket(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "web.sock")
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := httplimit.Address(httplimit.AddressOptions{TrustUnix: true})
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(
-		func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(key(r))) })}
-	go func() { _ = server.Serve(listener) }()
-	defer func() { _ = server.Close() }()
-	base := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
-	}}
-	defer base.CloseIdleConnections()
-	r := request(t, http.MethodGet, "")
-	r.Header.Set("X-Forwarded-For", "1.2.3.4")
-	answer, err := base.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	if got, err := io.ReadAll(answer.Body); err != nil || string(got) != "1.2.3.4" {
-		t.Errorf("%q, %v", got, err)
 	}
 }
 

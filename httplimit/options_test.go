@@ -6,11 +6,8 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -211,53 +208,78 @@ func TestRefundGivesBackWhatEveryMiddlewareTook(t *testing.T) {
 	}
 }
 
-// Requests that come together are each told what is left after them, and none that nothing is.
-func TestWhatRemainsOfRequestsThatComeTogether(t *testing.T) {
-	l, err := open(t).Limiter(t.Context(), "ten", shardlimit.PerHour(10))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := httplimit.New(httplimit.One(l), httplimit.Options{Fields: httplimit.Triple})(ok)
-	var all sync.WaitGroup
-	var seen [10]sync.Once
-	for range 10 {
-		all.Go(func() {
-			left, err := strconv.Atoi(get(h).Header().Get("RateLimit-Remaining"))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			first := false
-			if seen[left].Do(func() { first = true }); !first {
-				t.Errorf("two requests were told that %d remain", left)
-			}
-		})
-	}
-	all.Wait()
-}
-
-// Whoever sleeps Retry-After is served; the seconds are rounded up.
-func TestWhoSleepsRetryAfterIsServed(t *testing.T) {
-	for _, per := range []time.Duration{300 * time.Millisecond, time.Second, 2500 * time.Millisecond, time.Minute} {
-		inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
-			l, err := connect().Limiter(t.Context(), "l", shardlimit.Limit{Permits: 3, Per: per})
+// A policy with Permits of its own takes those, whatever the request costs, and keeps them when the
+// request is settled, unless nothing was used.
+func TestAPolicyWithPermitsOfItsOwn(t *testing.T) {
+	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
+		c := connect()
+		requests := declared(t, c, "requests", shardlimit.Enforced, shardlimit.PerHour(10))
+		tokens := declared(t, c, "tokens", shardlimit.Enforced, shardlimit.PerHour(1000))
+		all := httplimit.All(httplimit.Policy{Name: "requests", Limiter: requests, Permits: 1},
+			httplimit.Policy{Name: "tokens", Limiter: tokens})
+		used := func(what string, wantRequests, wantTokens int64) {
+			t.Helper()
+			r, err := requests.Peek(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			h := httplimit.New(httplimit.One(l), httplimit.Options{})(ok)
-			var w *httptest.ResponseRecorder
-			for i := range 10 {
-				for w = get(h); w.Code == 200; w = get(h) {
+			n, err := tokens.Peek(t.Context())
+			if err != nil || r.Used != wantRequests || n.Used != wantTokens {
+				t.Errorf("%s: %d requests and %d tokens used, %v", what, r.Used, n.Used, err)
+			}
+		}
+		h := httplimit.New(httplimit.One(all), httplimit.Options{Cost: func(*http.Request) int64 { return 300 }})(
+			http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				used("before", 1, 300)
+				if err := httplimit.Settle(r.Context(), 120); err != nil {
+					t.Error(err)
 				}
-				retry, err := strconv.Atoi(w.Header().Get("Retry-After"))
-				if err != nil || retry < 1 || time.Duration(retry-1)*time.Second > per {
-					t.Fatalf("%s: Retry-After is %q, %v", per, w.Header().Get("Retry-After"), err)
-				}
-				time.Sleep(time.Duration(retry) * time.Second)
-				if w = get(h); w.Code != 200 {
-					t.Errorf("%s: refused after sleep %d of %d s", per, i, retry)
+			}))
+		if w := get(h); w.Code != http.StatusOK {
+			t.Errorf("status %d", w.Code)
+		}
+		used("settled", 1, 120)
+		d, err := all.Acquire(t.Context(), 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used("waited", 2, 620)
+		if err := all.Settle(t.Context(), d, 0); err != nil {
+			t.Error(err)
+		}
+		used("given back", 1, 120)
+		if err := all.WaitN(t.Context(), 10); err != nil {
+			t.Error(err)
+		}
+		used("waited again", 2, 130)
+	})
+}
+
+// OpenAI's fields tell of each policy that refuses anybody, also when one refuses.
+func TestFieldsOfOpenAITellOfEachPolicy(t *testing.T) {
+	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
+		c := connect()
+		all := httplimit.All(
+			httplimit.Policy{Name: "requests", Permits: 1,
+				Limiter: declared(t, c, "r", shardlimit.Enforced, shardlimit.PerMinute(60))},
+			httplimit.Policy{Name: "tokens",
+				Limiter: declared(t, c, "t", shardlimit.Enforced, shardlimit.PerMinute(900))},
+			httplimit.Policy{Name: "watched",
+				Limiter: declared(t, c, "w", shardlimit.Shadow, shardlimit.PerMinute(1))})
+		h := httplimit.New(httplimit.One(all), httplimit.Options{Fields: httplimit.OpenAI,
+			Cost: func(*http.Request) int64 { return 600 }})(http.NotFoundHandler())
+		for i, status := range []int{http.StatusNotFound, http.StatusTooManyRequests} {
+			w := get(h)
+			if w.Code != status {
+				t.Errorf("status %d, want %d", w.Code, status)
+			}
+			for name, want := range map[string]string{"Limit-Requests": "60", "Remaining-Requests": "59",
+				"Reset-Requests": "1m0s", "Limit-Tokens": "900", "Remaining-Tokens": "300", "Reset-Tokens": "1m0s",
+				"Limit-Watched": "", "Remaining": "", "Limit": ""} {
+				if got := w.Header().Get("X-RateLimit-" + name); got != want {
+					t.Errorf("answer %d: X-RateLimit-%s is %q, want %q", i, name, got, want)
 				}
 			}
-		})
-	}
+		}
+	})
 }

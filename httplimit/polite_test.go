@@ -1,7 +1,6 @@
 package httplimit_test
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -51,61 +50,6 @@ func TestWhoSleepsRetryAfterUnderEachAlgorithm(t *testing.T) {
 			})
 		}
 	}
-}
-
-// What remains of a limit on several shards is told of all of them from the first request on, and a
-// fleet that heeds RateLimit is not held back while there is something left.
-func TestRemainingDoesNotFrighten(t *testing.T) {
-	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
-		l, err := connect().Limiter(t.Context(), "l", shardlimit.Limit{Permits: 40, Per: time.Minute, Shards: 4})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h := httplimit.New(httplimit.One(l), httplimit.Options{})(ok)
-		began := time.Now()
-		client := http.Client{Transport: &httplimit.Transport{Base: roundTripper(
-			func(r *http.Request) (*http.Response, error) {
-				return get(h, func(own *http.Request) { *own = *r }).Result(), nil
-			})}}
-		for i := range 40 {
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://host/", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			answer, err := client.Do(r)
-			if err != nil || answer.StatusCode != http.StatusOK {
-				t.Fatalf("request %d: %v %v", i, answer, err)
-			}
-			_ = answer.Body.Close()
-			got := answer.Header.Get("RateLimit")
-			if want := fmt.Sprintf(`"default";r=%d;t=60`, 39-i); got != want {
-				t.Errorf("request %d: %s, want %s", i, got, want)
-			}
-		}
-		if waited := time.Since(began); waited >= time.Minute {
-			t.Errorf("40 requests took %s", waited)
-		}
-	})
-}
-
-// The last permit of a limit that is used evenly comes with the time until the next one, and not
-// until all are there.
-func TestTheLastPermitTellsWhenTheNextComes(t *testing.T) {
-	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
-		l, err := connect().Limiter(t.Context(), "l", shardlimit.PerMinute(6))
-		if err != nil {
-			t.Fatal(err)
-		}
-		h := httplimit.New(httplimit.One(l), httplimit.Options{})(ok)
-		var got string
-		for range 6 {
-			time.Sleep(9 * time.Second)
-			got = get(h).Header().Get("RateLimit")
-		}
-		if want := `"default";r=0;t=15`; got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-	})
 }
 
 // Over a port: a refused request is made again on the same connection, with its body.

@@ -2,6 +2,7 @@
 package httplimit_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"net"
@@ -108,4 +109,104 @@ func (l *lender) Acquire(context.Context, int64) (shardlimit.Decision, error) {
 func (l *lender) Settle(ctx context.Context, _ shardlimit.Decision, _ int64) error {
 	l.back++
 	return ctx.Err() // the end of the request does not reach it
+}
+
+// A request whose time ends while it is not its turn to tell the fleet of a pause is answered then,
+// and the fleet hears of the pause nevertheless.
+func TestARequestReturnsByItsContextWhenAPauseBegins(t *testing.T) {
+	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
+		other := connect()
+		pauses, err := httplimit.SharedPauses(t.Context(), connect(), "pauses", time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs, err := httplimit.SharedPauses(t.Context(), other, "pauses", time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		turns, err := other.OpenFamily(t.Context(), "pauses.turns")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err := turns.Limiter("h").Allow(t.Context()); err != nil || !d.Allowed { // it is another's turn
+			t.Fatalf("%+v, %v", d, err)
+		}
+		var told error
+		transport := &httplimit.Transport{Pauses: pauses, Key: func(*http.Request) string { return "h" },
+			Base:    &answers{all: []*http.Response{answer(429, "Retry-After", "7")}}, //nolint:bodyclose // got is closed
+			OnPause: func(_ *http.Request, _ int, _ time.Duration, err error) { told = err }}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		got, err := transport.RoundTrip(request(t, http.MethodGet, "").WithContext(ctx))
+		if took := time.Since(began); err != nil || took > 35*time.Millisecond {
+			t.Fatalf("%v after %s, its time was 30ms", err, took)
+		}
+		_ = got.Body.Close()
+		if !errors.Is(told, context.DeadlineExceeded) {
+			t.Errorf("OnPause heard %v", told)
+		}
+		time.Sleep(time.Second)
+		if left, err := theirs.Left(t.Context(), "h"); err != nil || left < 5*time.Second || left > 7*time.Second {
+			t.Errorf("the fleet pauses for another %s, %v", left, err)
+		}
+	})
+}
+
+// net/http makes a GET again whose reused connection broke. A server that has read it and is then
+// gone has been asked, so what the request took is used.
+func TestARequestThatTheServerReadIsUsedUp(t *testing.T) {
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan int)
+	go func() {
+		requests := 0
+		defer func() { read <- requests }()
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		in := bufio.NewReader(conn)
+		if _, err := http.ReadRequest(in); err != nil {
+			return
+		}
+		requests++
+		if _, err := conn.Write([]byte("HTTP/1.1 204 No Content\r\n\r\n")); err != nil {
+			return
+		}
+		if _, err := http.ReadRequest(in); err != nil {
+			return
+		}
+		requests++
+		_ = listener.Close() // so the next attempt finds nobody
+	}()
+	base := &http.Transport{}
+	defer base.CloseIdleConnections()
+	w := &lender{got: func(int) {}}
+	client := http.Client{Transport: &httplimit.Transport{Base: base,
+		Permits: func(*http.Request) httplimit.Waiter { return w }}}
+	ask := func() error {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+listener.Addr().String(), nil)
+		if err != nil {
+			return err
+		}
+		answer, err := client.Do(r)
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+		return err
+	}
+	if err := ask(); err != nil {
+		t.Fatal(err)
+	}
+	err = ask()
+	if requests := <-read; err == nil || requests != 2 || w.asked != 2 || w.back != 0 {
+		t.Errorf("%v: the server read %d requests, %d were taken and %d given back", err, requests, w.asked, w.back)
+	}
+	if err := ask(); err == nil || w.asked != 3 || w.back != 1 {
+		t.Errorf("nobody is there: %v, %d were taken and %d given back", err, w.asked, w.back)
+	}
 }

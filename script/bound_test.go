@@ -320,3 +320,5 @@ func TestAllRetriesAreExact(t *testing.T) {
 		})
 	}
 }
+
+func init() { extent.FewerDraws() }

@@ -1,11 +1,15 @@
 package script
 
 import (
+	"flag"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	lua "github.com/yuin/gopher-lua"
 
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
@@ -124,6 +128,76 @@ func TestTheServerHasAllCommands(t *testing.T) {
 		infos, err := command(t, client, "COMMAND", "INFO", name).ToArray()
 		if err != nil || len(infos) != 1 || infos[0].IsNil() {
 			t.Errorf("%s: %v, %v", name, infos, err)
+		}
+	}
+}
+
+var assembledFolder = flag.String("assembled", "", "write the whole text of every script to this folder")
+
+// Whole scripts can be written to a folder, to be read and to be linted: nothing that is meant for
+// the assembly is left in them.
+func TestAssembled(t *testing.T) {
+	folder := *assembledFolder
+	if folder == "" {
+		folder = t.TempDir()
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{}
+	for i, p := range programs {
+		texts[recipes[i].file] = p.text
+	}
+	for name, text := range texts {
+		if strings.Contains(text, directive) || !strings.HasPrefix(text, "-- "+name+"\n") {
+			t.Errorf("%s is not ready to be sent", name)
+		}
+		if err := os.WriteFile(filepath.Join(folder, name+".lua"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(texts) != programCount {
+		t.Errorf("%d texts of %d scripts", len(texts), programCount)
+	}
+}
+
+// Every fragment is in a script.
+func TestNoFragmentIsLeftOver(t *testing.T) {
+	var used []string
+	for i := range recipes {
+		_, owners := recipes[i].assemble()
+		used = append(used, owners...)
+	}
+	files, err := fragments.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if !slices.Contains(used, strings.TrimSuffix(file.Name(), ".lua")) {
+			t.Errorf("%s is in no script", file.Name())
+		}
+	}
+}
+
+// Dates have more than 32 bits: where the server's own functions cut them off, or are not there,
+// others stand in, and write the same bytes.
+func TestNumbersKeepAllTheirBits(t *testing.T) {
+	for name, server := range map[string]string{
+		"no functions": "",
+		"32 bits": `struct = {pack = function() return string.rep('\0', 7) end, unpack = function() return 0 end}
+`,
+	} {
+		l := lua.NewState()
+		defer l.Close()
+		text, err := fragments.ReadFile("struct.lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.DoString(server + string(text) + `
+			assert(pack('>I7I2', 1700000000000001, 513) == '\6\10\36\24\30\64\1\2\1', 'bytes')
+			local date, n = numbers('>I7I2', 'x\6\10\36\24\30\64\1\2\1', 2)
+			assert(date == 1700000000000001 and n == 513, date .. ' ' .. n)`); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -119,18 +119,3 @@ func BenchmarkTake(b *testing.B) {
 		}
 	}
 }
-
-// BenchmarkTwin reports what a take costs in this process alone.
-func BenchmarkTwin(b *testing.B) {
-	p, err := newProposal(1, MaxPermits, MaxPermits, time.Second, 0, true)
-	if err != nil {
-		b.Fatal(err)
-	}
-	r := &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 17}}, Room: make([]int64, 0, 1)}
-	log, now := &slidingTwin{}, int64(0)
-	b.ReportAllocs()
-	for b.Loop() {
-		now += 100
-		log.Take(now, r)
-	}
-}

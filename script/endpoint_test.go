@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit/internal/redistest"
@@ -218,23 +219,6 @@ func TestLostReplyIsSpentOnce(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentAfterTheContext(t *testing.T) {
-	client := redistest.Standalone(t).Client(t)
-	endpoint, ref := NewEndpoint(client), ShardKeys("", "t", "limit")
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := endpoint.Take(ctx, ref, ones(proposal(t, 1, 1, time.Second), 1)); !errors.Is(err, context.Canceled) ||
-		!NotExecuted(err) {
-		t.Error(err)
-	}
-	if n := calls(t, client, "eval") + calls(t, client, "evalsha"); n != 0 {
-		t.Errorf("%d scripts ran", n)
-	}
-	if _, err := endpoint.Take(context.Background(), ref, ones(proposal(t, 1, 1, time.Second), 1)); err != nil {
-		t.Error("a caller that gave up keeps others from loading:", err)
-	}
-}
-
 func TestDialErrorsAreNotExecuted(t *testing.T) {
 	server := redistest.Standalone(t)
 	endpoint, ref, p := NewEndpoint(server.Client(t)), ShardKeys("", "t", "limit"), proposal(t, 1, 1, time.Second)
@@ -381,5 +365,36 @@ func TestKeysAtAreThoseOfTheName(t *testing.T) {
 		if got, want := s.KeysAt(text, name), s.Keys(name); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
+	}
+}
+
+// TestWhatCountsAsLoaded: a script is loaded once the server has run it, whatever it found, and not
+// if its caller gave up or the server refused.
+func TestWhatCountsAsLoaded(t *testing.T) {
+	m := miniredis.RunT(t)
+	endpoint, ref := NewEndpoint(miniClient(t, m)), ShardKeys("", "t", "limit")
+	loaded := func(ctx context.Context) bool {
+		number := ref.program(peekProgram)
+		endpoint.loaded[number].Store(0)
+		_, _ = endpoint.Peek(ctx, ref)
+		return endpoint.loaded[number].Load() > 0
+	}
+	if !loaded(t.Context()) {
+		t.Error("a load does not count")
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if loaded(gone) {
+		t.Error("one that gave up counts")
+	}
+	if err := m.Set(ref.head, "foreign"); err != nil {
+		t.Fatal(err)
+	}
+	if !loaded(t.Context()) {
+		t.Error("one whose script found foreign state does not count")
+	}
+	m.SetError("LOADING")
+	if loaded(t.Context()) {
+		t.Error("one that the server refused counts")
 	}
 }

@@ -281,53 +281,6 @@ func TestForgottenQueue(t *testing.T) {
 	}
 }
 
-// TestServerRefusesToWritePacked: a full or read-only server refuses before anything is written; a
-// denial goes on.
-func TestServerRefusesToWritePacked(t *testing.T) {
-	client := redistest.Standalone(t).Client(t)
-	overPacked(t, func(t *testing.T, a Algorithm) {
-		one := clocked{client: client, uptime: 1_000_000, ref: a.Keys("", "t", "limit")}
-		p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Keep: time.Hour, Algorithm: a})
-		first, err := one.take(epoch0, ones(p, 8))
-		if err != nil || first.Granted != 8 {
-			t.Fatal(first, err)
-		}
-		for name, words := range map[string][2][]string{
-			"full":      {{"CONFIG", "SET", "maxmemory", "1"}, {"CONFIG", "SET", "maxmemory", "0"}},
-			"read-only": {{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}},
-		} {
-			before, _ := one.stored()
-			command(t, client, words[0]...)
-			for operation, call := range map[string]func() error{
-				"take": func() error { _, err := one.take(epoch0+1, ones(p, 1)); return err },
-				"reserve": func() error {
-					_, err := one.reserve(epoch0+1,
-						&ReserveRequest{Proposal: p, Permits: 1, MaxDelay: time.Hour})
-					return err
-				},
-				"refund": func() error {
-					_, err := one.settle(epoch0+1, SettleRequest{Back: 1, At: first.RefundAt(7)})
-					return err
-				},
-				"clear": func() error { _, err := one.clear(epoch0 + 1); return err },
-			} {
-				var refusal *RefusedError
-				if err := call(); !errors.As(err, &refusal) || !NotExecuted(err) {
-					t.Errorf("%s, %s: %v", name, operation, err)
-				}
-			}
-			if reply, err := one.take(epoch0+1,
-				&TakeRequest{Proposal: p, Groups: []Group{{Size: 3, Count: 1}}}); err != nil || reply.Granted != 0 {
-				t.Errorf("%s, a denial: %+v %v", name, reply, err)
-			}
-			if after, _ := one.stored(); after != before {
-				t.Errorf("%s: the state changed from %q to %q", name, before, after)
-			}
-			command(t, client, words[1]...)
-		}
-	})
-}
-
 // TestPackedClock: a step back neither blocks nor frees, a step forward frees at most the share,
 // once.
 func TestPackedClock(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
 
@@ -156,4 +157,91 @@ func callsOf(text, name string) int {
 		panic(err)
 	}
 	return n
+}
+
+// A server that answers TRYAGAIN has not executed the call. It is sent again, until it is executed
+// once, or until it would take most of the time that the caller has.
+func TestACallIsTriedAgainWhileItsSlotMoves(t *testing.T) {
+	t.Parallel()
+	m := miniredis.RunT(t)
+	endpoint, ref := NewEndpoint(miniClient(t, m)), ShardKeys("", "t", "limit")
+	torn, calls := 3, 0
+	m.Server().SetPreHook(func(peer *server.Peer, cmd string, _ ...string) bool {
+		if cmd != "EVALSHA" && cmd != "EVAL" {
+			return false
+		}
+		if calls++; calls > torn {
+			return false
+		}
+		peer.WriteError("TRYAGAIN Multiple keys request during rehashing of slot")
+		return true
+	})
+	p := proposal(t, 1, 10, time.Hour)
+	if r, err := endpoint.Take(t.Context(), ref, ones(p, 1)); err != nil || r.Used != 1 {
+		t.Errorf("%+v, %v after %d calls", r, err, calls)
+	}
+	if calls != torn+1 && calls != torn+2 { // a script that is not there costs one more
+		t.Errorf("%d calls", calls)
+	}
+	torn = 1 << 30
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := endpoint.Take(ctx, ref, ones(p, 1)); !NotExecuted(err) || ctx.Err() != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+// Keys of a shard may be at two servers for a moment, and in a slot on its way a server makes no
+// key that is not there. Calls are not executed then, nothing is taken for lost, and nothing is
+// granted twice.
+func TestKeysOnTwoServersAreNotTakenForLost(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.NewCluster(t, 2, 0)
+	masters := cluster.Masters()
+	for i, first := range []func(ShardRef) string{ShardRef.Head, ShardRef.Ledger} {
+		ref, p := ShardKeys("", "two"+strconv.Itoa(i), "limit"), proposal(t, 1, 100, time.Hour)
+		endpoint := NewEndpoint(cluster.Client(t))
+		granted, request := int64(0), ones(p, 1)
+		take := func() error {
+			r, err := endpoint.Take(t.Context(), ref, request)
+			if err == nil {
+				if granted++; r.Used != granted {
+					t.Fatalf("%d used of %d granted", r.Used, granted)
+				}
+			} else if !NotExecuted(err) {
+				t.Fatal(err)
+			}
+			return err
+		}
+		for range 5 {
+			if err := take(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		slot, err := command(t, masters[0].Client(t), "CLUSTER", "KEYSLOT", ref.Head()).AsInt64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := int(slot) * 2 / 16384
+		migration := cluster.BeginMigration(int(slot), int(slot), 1-from)
+		_ = take() // there is no ledger
+		to := masters[1-from].Addr()
+		command(t, masters[from].Client(t), "MIGRATE", "127.0.0.1", to[len("127.0.0.1:"):], first(ref), "0", "5000")
+		if err := take(); err != nil {
+			t.Errorf("the calm take needs the state only: %v", err)
+		}
+		request = rare(request)
+		if take() == nil {
+			t.Error("a call was executed although the keys are on two servers")
+		}
+		request = ones(p, 1)
+		migration.MoveKeys()
+		_ = take()
+		migration.Finish()
+		for range 5 {
+			if err := take(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }

@@ -219,15 +219,3 @@ func TestPlaceDoubling(t *testing.T) {
 		t.Errorf("%d of %d shards moved", moved, 8*200)
 	}
 }
-
-func BenchmarkPlace(b *testing.B) {
-	for _, n := range []int{3, 16, 64} {
-		nodes := someNodes(n)
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				shard.Place("orders", n, nodes)
-			}
-		})
-	}
-}

@@ -246,22 +246,3 @@ func FuzzPlan(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkPlan(b *testing.B) {
-	for _, n := range []int{3, 16, 64} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			nodes := someNodes(n + 1)
-			l, err := shard.New(nil, 1, spec(1e6), shard.Arrange("orders", 1e6, n, nodes[:n]))
-			if err != nil {
-				b.Fatal(err)
-			}
-			if l, err = l.Change(2, spec(1e6), shard.Arrange("orders", 1e6, n+1, nodes), 0); err != nil {
-				b.Fatal(err)
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				l.Plan(nil)
-			}
-		})
-	}
-}

@@ -95,15 +95,3 @@ func TestRankOrder(t *testing.T) {
 		t.Errorf("rank of nothing: %v", got)
 	}
 }
-
-func BenchmarkRank(b *testing.B) {
-	for _, n := range []int{3, 8, 64} {
-		shards := shard.Arrange("orders", 1e6, n, someNodes(n))
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				shard.Rank("worker-1", shards)
-			}
-		})
-	}
-}

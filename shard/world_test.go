@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -373,3 +374,5 @@ func (w *world) write(next shard.Layout) {
 	w.chain = append(w.chain, next.Permits)
 	w.windows = append(w.windows, interval{ticks(next), forever})
 }
+
+func init() { extent.FewerDraws() }

@@ -1,44 +1,12 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
-
-// interruptedChange is a limit whose only shard is on a server that died in the middle of a change,
-// and is back. It tells what set said.
-func interruptedChange(t *testing.T, servers []*redistest.Server, flags []string) (name, said string) {
-	t.Helper()
-	var names []string
-	for i := range 40 { // some of these limits lie on the server that keeps no record
-		name := fmt.Sprintf("l%d", i)
-		walk(t, flags, []step{{"set " + name + " --rate 10/s --shards 1", exitOK, nil}})
-		if nodeOf(t, flags, name) == servers[1].Addr() {
-			names = append(names, name)
-		}
-	}
-	servers[1].Kill()
-	defer servers[1].Restart()
-	for _, name := range names {
-		text, code := runHere(t,
-			append([]string{"set", name, "--algorithm", "fixed-window", "--shards", "2"}, flags...)...)
-		if code != exitFailed {
-			t.Errorf("set ended with %d: %s", code, text)
-		}
-		if !strings.Contains(text, "nothing changed") && !strings.Contains(text, "no shard answered") &&
-			!strings.HasPrefix(text, "shardlimit: cannot reach") {
-			return name, text
-		}
-	}
-	t.Fatal("every shard is where the records are")
-	return "", ""
-}
 
 // keeperFirst returns two servers, first the one that keeps the records.
 func keeperFirst(t *testing.T, servers []*redistest.Server) []*redistest.Server {
@@ -52,38 +20,6 @@ func keeperFirst(t *testing.T, servers []*redistest.Server) []*redistest.Server 
 		return []*redistest.Server{servers[1], servers[0]}
 	}
 	return servers
-}
-
-// nodeOf is where the first shard of a limit is.
-func nodeOf(t *testing.T, flags []string, name string) string {
-	t.Helper()
-	text, _ := runHere(t, append([]string{"show", name, "--json"}, flags...)...)
-	var state stateJSON
-	if err := json.Unmarshal([]byte(text), &state); err != nil || len(state.Shards) == 0 {
-		t.Fatalf("%v: %s", err, text)
-	}
-	return state.Shards[0].Node
-}
-
-// Whoever asks once sees to it that a change that was begun and left is finished.
-func TestAllowFinishesAChangeThatWasInterrupted(t *testing.T) {
-	servers, flags := started(t, 2)
-	walk(t, flags, []step{{"set first --rate 10/s", exitOK, nil}})
-	servers = keeperFirst(t, servers)
-	name, said := interruptedChange(t, servers, flags)
-	for _, says := range []string{": stored; ", "not adopted it", "shardlimit rebalance " + name,
-		"cannot reach " + servers[1].Addr()} {
-		if !strings.Contains(said, says) {
-			t.Errorf("set does not say %q: %s", says, said)
-		}
-	}
-	text, code := runHere(t, append([]string{"allow", name}, flags...)...)
-	for began := time.Now(); strings.Contains(text, "0 of 10 left") && time.Since(began) < time.Minute; {
-		text, code = runHere(t, append([]string{"allow", name}, flags...)...) // until its window of a second ends
-	}
-	if code != exitOK || !strings.Contains(text, name+": allowed 1 permit") {
-		t.Errorf("allow ended with %d: %s", code, text)
-	}
 }
 
 // In an outage every command says which server cannot be reached, once, before anything else.

@@ -235,19 +235,6 @@ func TestSetLeavesTheNumberOfShardsToBeChosen(t *testing.T) {
 	})
 }
 
-// A server that others list by another address is the same one.
-func TestAServerUnderAnotherName(t *testing.T) {
-	servers, flags := started(t, 1)
-	local := strings.Replace(servers[0].Addr(), "127.0.0.1", "localhost", 1)
-	other := append([]string{}, flags...)
-	other[3] = local
-	walk(t, flags, []step{{"set mails --rate 5/h", exitOK, nil}})
-	walk(t, other, []step{{"allow mails", exitOK, []string{"mails: allowed 1 permit, 4 of 5 left"}}})
-	walk(t, flags, []step{{"allow mails", exitOK, []string{"mails: allowed 1 permit, 3 of 5 left"}}})
-	other[3] = "another=" + local
-	walk(t, other, []step{{"allow mails", exitOK, []string{"mails: allowed 1 permit, 2 of 5 left"}}})
-}
-
 // What is still on the node is told about, and an interrupt ends the telling and not the move.
 func TestMoveIsToldAbout(t *testing.T) {
 	state := &shardlimit.State{Limit: shardlimit.PerSecond(1000), Shards: []shardlimit.ShardState{

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis/rueidis"
+
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -72,5 +74,45 @@ func TestProofsAreCheckedFirst(t *testing.T) {
 	text, code := shardlimitRun(t, "serve", "--limit", "a=1/s", "--embedded", "--tls-ca", c.CA)
 	if code != exitUsage || !strings.Contains(text, "has no TLS") {
 		t.Errorf("--embedded ended with %d: %s", code, text)
+	}
+}
+
+// Servers behind Sentinel and the sentinels are logged in to with users of their own, from one URL.
+func TestSentinelWithUsers(t *testing.T) {
+	t.Parallel()
+	set := redistest.NewSentinel(t, 1)
+	watcher, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: set.Addrs(), ForceSingleClient: true,
+		DisableCache: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Close()
+	setUser(t, watcher, "watch", "l%k")
+	for _, s := range set.Servers() {
+		setUser(t, s.Client(t), "app", "p@ss")
+	}
+	master := set.ClientOption().Sentinel.MasterSet
+	target := func(user, watch string) []string {
+		return []string{"--prefix", redistest.Prefix(t), "--sentinel",
+			master + "@redis://" + user + "@" + set.Addrs()[0] + "?sentinel_user=watch&sentinel_password=" + watch}
+	}
+	for _, step := range []struct {
+		user, watch string
+		code        int
+	}{{"app:p%40ss", "l%25k", exitOK}, {"app:wrong", "l%25k", exitFailed}, {"app:p%40ss", "wrong", exitFailed}} {
+		text, code := shardlimitRun(t,
+			append([]string{"set", "mails", "--rate", "5/m"}, target(step.user, step.watch)...)...)
+		if code != step.code || strings.Contains(text, "p@ss") {
+			t.Errorf("%+v ended with %d: %s", step, code, text)
+		}
+	}
+}
+
+// setUser adds a user to a server.
+func setUser(t *testing.T, c rueidis.Client, name, password string) {
+	t.Helper()
+	rules := []string{"SETUSER", name, "on", ">" + password, "~*", "&*", "+@all"}
+	if err := c.Do(t.Context(), c.B().Arbitrary("ACL").Args(rules...).Build()).Error(); err != nil {
+		t.Fatal(err)
 	}
 }

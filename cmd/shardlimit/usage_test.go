@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/urfave/cli/v3"
 )
 
 // A wrong command line ends with 2 and says what to do; nothing is connected to.
@@ -203,5 +206,51 @@ func TestDidYouMean(t *testing.T) {
 		if got := didYouMean(word, "", names); got != want {
 			t.Errorf("didYouMean(%q) = %q, want %q", word, got, want)
 		}
+	}
+}
+
+// A page of help fits a terminal, and its examples stand as they are typed.
+func TestHelpFitsATerminal(t *testing.T) {
+	for _, c := range append(commands(console{}), newApp(console{})) {
+		for _, paragraph := range strings.Split(c.Description, "\n\n") { // one of a single line is wrapped
+			lines := strings.Split(paragraph, "\n")
+			for _, line := range lines {
+				if (len(lines) > 1 || line[0] == ' ') && len(line) > helpWidth-3 {
+					t.Errorf("%s, %d columns: %s", c.Name, len(line), line)
+				}
+			}
+		}
+		out, code := runHere(t, append(strings.Fields(strings.TrimPrefix(c.Name, "shardlimit")), "--help")...)
+		for line := range strings.Lines(out) {
+			if len(strings.TrimSuffix(line, "\n")) > helpWidth {
+				t.Errorf("%s, %d columns: %s", c.Name, len(line), line)
+			}
+		}
+		if code != 0 || !strings.Contains(out, "OPTIONS:\n   --") {
+			t.Errorf("%s: %d, %s", c.Name, code, out)
+		}
+	}
+}
+
+func TestAProcessSaysWhoItIs(t *testing.T) {
+	var p process
+	cmd := &cli.Command{Flags: processFlags(), Action: func(_ context.Context, cmd *cli.Command) (err error) {
+		p, err = readProcess(cmd)
+		return err
+	}}
+	if err := cmd.Run(t.Context(),
+		[]string{"x", "--embedded", "--participant", "ann", "--weight", "2.5", "--prefix", "p:"}); err != nil {
+		t.Fatal(err)
+	}
+	if c := p.config; c.Participant != "ann" || c.Weight != 2.5 || c.KeyPrefix != "p:" || !p.embedded {
+		t.Errorf("%+v", p)
+	}
+	client, closeAll, err := p.start()
+	if err != nil || client == nil {
+		t.Fatal(err)
+	}
+	closeAll()
+	if p.config.Nodes != nil {
+		t.Errorf("nodes that are closed by now: %+v", p.config.Nodes)
 	}
 }

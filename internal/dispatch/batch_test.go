@@ -184,29 +184,6 @@ func TestACallerLeavesAtOnceWhateverContextTheOthersHave(t *testing.T) {
 	})
 }
 
-// A context may end between a caller's look at it and its joining, when those
-// who had the same one have left already.
-func TestACallerThatJoinsTooLateForTheWakeUpLeavesTheSame(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := grounded(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		stays := l.call(context.Background(), 1, false)
-		l.call(ctx, 1, false)
-		cancel()
-		synctest.Wait()
-		late := Ask{N: 1, Seat: l.seat()}
-		l.join(&late)
-		if late.watch(ctx, ctx.Done()) == nil {
-			t.Error("the ask was answered, but no batch has landed")
-		}
-		l.serve(9)
-		synctest.Wait()
-		if stays.Granted != 1 {
-			t.Errorf("%+v", stays)
-		}
-	})
-}
-
 func TestABatchIsDissolvedWhenSomebodyHasWaitedTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := grounded(t)

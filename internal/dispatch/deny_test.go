@@ -1,10 +1,17 @@
 package dispatch
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"pgregory.net/rapid"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -171,4 +178,135 @@ func TestACallLeavesTimeForShardsElsewhere(t *testing.T) {
 			t.Errorf("%s: %v", name, !c.want)
 		}
 	}
+}
+
+// What a call for several shards tells of the node is what the best of their answers tells: one
+// that refuses them all is noted as one that refuses a call for one.
+func TestTheVerdictOfAFlight(t *testing.T) {
+	full, foreign := &script.RefusedError{Reason: "OOM command not allowed"}, &script.StateError{Key: "k"}
+	silence := context.DeadlineExceeded
+	for name, c := range map[string]struct {
+		call error
+		each []error
+		want error
+	}{
+		"granted":               {nil, []error{nil, nil}, nil},
+		"one was refused":       {nil, []error{full, nil}, nil},
+		"all were refused":      {nil, []error{full, full}, full},
+		"foreign and refused":   {nil, []error{full, foreign}, nil},
+		"nobody was answered":   {nil, []error{silence, silence}, silence},
+		"the call itself":       {silence, []error{nil, nil}, silence},
+		"refused, and no reply": {nil, []error{silence, full}, full},
+	} {
+		l, f := &Lane{Way: &Way{}, Node: &node.Node{}}, &flight{}
+		for _, err := range c.each {
+			f.sections, f.asks = append(f.sections, &section{lane: l}), append(f.asks, script.Section{Err: err})
+		}
+		if got := f.verdict(l, c.call); !errors.Is(got, c.want) || (got == nil) != (c.want == nil) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// Pieces that are cut from parts one after the other are the parts, once they are joined again.
+func TestPartsAreCutAndJoined(t *testing.T) {
+	seats := []*Seat{{}, {}}
+	rapid.Check(t, func(t *rapid.T) {
+		var whole, pieces []Part
+		sum := int64(0)
+		for range rapid.IntRange(0, 5).Draw(t, "parts") {
+			p := Part{Seat: rapid.SampledFrom(seats).Draw(t, "seat"),
+				At: clock.ServerTime(rapid.Int64Range(1, 2).Draw(t, "at")),
+				N:  rapid.Int64Range(1, 10).Draw(t, "n")}
+			whole, sum = joined(whole, p), sum+p.N
+		}
+		for at := int64(0); at < sum; {
+			n := rapid.Int64Range(1, 10).Draw(t, "piece")
+			cut := Cut(whole, at, n)
+			got := int64(0)
+			for _, p := range cut {
+				got += p.N
+			}
+			if want := min(n, sum-at); got != want {
+				t.Fatalf("%d permits from place %d on, not %d", got, at, want)
+			}
+			pieces, at = joined(pieces, cut...), at+n
+		}
+		if !slices.Equal(whole, pieces) {
+			t.Fatalf("%v is cut into %v", whole, pieces)
+		}
+	})
+}
+
+// joined appends parts to others. Those in a row that one shard granted at one time become one.
+func joined(parts []Part, more ...Part) []Part {
+	for _, next := range more {
+		if k := len(parts) - 1; k >= 0 && parts[k].Seat == next.Seat && parts[k].At == next.At {
+			parts[k].N += next.N
+		} else {
+			parts = append(parts, next)
+		}
+	}
+	return parts
+}
+
+// Calls overlap, and replies are not taken in in the order in which the shard made them: what it
+// said before does not shut it.
+func TestAReplyTakenInLateShutsNothing(t *testing.T) {
+	var k Knowledge
+	hour := &Terms{Window: time.Hour, Proposal: proposed(t)}
+	empty := &script.TakeReply{Waits: script.Waits{Next: time.Minute}}
+	k.learn(100, 300, 300, hour, &script.TakeReply{Free: 7})
+	if k.learn(50, 400, 400, hour, empty); k.Shut(500) || k.free.Load() != 7 {
+		t.Error("what was sent before the limit was raised shut the shard")
+	}
+	if k.learn(150, 450, 450, hour, empty); k.Shut(500) {
+		t.Error("a call that was under way with the one that found permits shut the shard")
+	}
+	if k.learn(160, 460, 460, hour, empty); !k.Shut(500) {
+		t.Error("a shard that has nothing is asked")
+	}
+	if k.learn(155, 470, 470, hour, &script.TakeReply{Free: 3}); k.Shut(500) {
+		t.Error("permits that were found meanwhile are not asked for")
+	}
+	if k.learn(170, 480, 480, hour, empty); !k.Shut(500) {
+		t.Error("a shard that has nothing is asked")
+	}
+	if k.learn(200, 500, 500, hour, &script.TakeReply{Free: 1}); k.Shut(600) {
+		t.Error("the shard has something again, and is not asked")
+	}
+}
+
+// Permits of a shard whose share is on its way to it can come before any leave its log.
+func TestAShareOnItsWayIsLookedForSoon(t *testing.T) {
+	const second = int64(time.Second)
+	for _, c := range []struct {
+		force script.InForce
+		next  time.Duration
+		back  int64 // when a permit is expected
+		open  int64 // when the shard is asked again
+	}{
+		{script.InForce{Share: 3, Target: 3}, time.Second, second, second / 10},
+		{script.InForce{Share: 3, Target: 500}, time.Second, second / 10, second / 10},
+		{script.InForce{Share: 0, Target: 500}, 0, second / 10, second / 10},
+		{script.InForce{Share: 3, Target: 500}, time.Millisecond, second / 1000, second / 1000},
+	} {
+		var k Knowledge
+		k.learn(0, 0, 0, &Terms{Window: time.Second, Proposal: proposed(t)},
+			&script.TakeReply{InForce: c.force, Waits: script.Waits{Next: c.next}})
+		if at := k.FreeAt.Load(); at != c.back || k.Shut(c.open) || !k.Shut(c.open-1) {
+			t.Errorf("share %d of %d: a permit at %d, shut until %d", c.force.Share, c.force.Target, at,
+				k.shutUntil.Load())
+		}
+	}
+}
+
+// proposed is a proposal that claims nothing.
+func proposed(t *testing.T) *script.Proposal {
+	t.Helper()
+	p, err := script.Terms{}.Proposal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -174,6 +173,3 @@ func Set(n int64, limits ...*shardlimit.Limiter) *shardlimit.Set {
 	}
 	return shardlimit.All(parts...)
 }
-
-// Used returns what Set.Settle wants for a Set of so many parts of which as much was used of each.
-func Used(parts int, n int64) []int64 { return slices.Repeat([]int64{n}, parts) }

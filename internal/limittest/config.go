@@ -45,6 +45,3 @@ func Bursty(a shardlimit.Algorithm) bool {
 func PerParticipant(n int64, per time.Duration) shardlimit.Limit {
 	return shardlimit.Limit{Permits: n, Per: per, Scope: shardlimit.PerParticipant}
 }
-
-// Buckets are the algorithms that have a burst.
-var Buckets = []shardlimit.Algorithm{shardlimit.TokenBucket, shardlimit.LeakyBucket}

@@ -43,7 +43,7 @@ func BuildChanged(t *testing.T, changes []SwitchOff, added map[string]string) (b
 		return name
 	}
 	replace := map[string]string{}
-	for path, text := range ChangedSources(t, changes) {
+	for path, text := range changedSources(t, changes) {
 		replace[path] = put(text)
 		name := packageLine.FindString(text)
 		variable := filepath.Join(filepath.Dir(path), "broken.go")
@@ -68,8 +68,8 @@ func BuildChanged(t *testing.T, changes []SwitchOff, added map[string]string) (b
 	return binary
 }
 
-// ChangedSources returns the files of the module that changes are in, with all of them.
-func ChangedSources(t *testing.T, changes []SwitchOff) map[string]string {
+// changedSources returns the files of the module that changes are in, with all of them.
+func changedSources(t *testing.T, changes []SwitchOff) map[string]string {
 	t.Helper()
 	sources, changed := map[string]string{}, map[string]string{}
 	err := filepath.WalkDir(root(t), func(path string, d fs.DirEntry, err error) error {

@@ -4,16 +4,22 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/script"
 )
 
 // A caller looks whether the node is connected just before the attempt of another one ends, and
@@ -54,4 +60,176 @@ func waitsToConnect() bool {
 		}
 	}
 	return false
+}
+
+// saw is a server whose clock is told by replies that come at times of the client's clock.
+type saw struct {
+	ServerClock
+	*testing.T
+}
+
+// learns is a reply that came at that second of the client's clock and told that of the server.
+func (s *saw) learns(received, told float64) {
+	s.Learn(clock.Elapsed(int64(received*1e9)), clock.ServerTime(int64(told*1e6)))
+}
+
+// ends is when something ends on the server's clock that was read from began on; 0: nobody knows.
+func (s *saw) ends(began, now, want float64) {
+	s.Helper()
+	at, ok := s.At(clock.Elapsed(int64(began*1e9)+int64(Relied)), clock.Elapsed(int64(now*1e9)))
+	if !ok {
+		at = 0
+	}
+	if at != clock.ServerTime(want*1e6) {
+		s.Errorf("what was read from %v on ends at %v after %v, want %v", began, float64(at)/1e6, now, want)
+	}
+}
+
+// What was read ends at a time of a server that was heard before it was read, and not at a later
+// one, however late replies tell that the client stood still.
+func TestWhatWasReadEndsByAClockThatWasHeardBefore(t *testing.T) {
+	s := &saw{T: t}
+	s.ends(1, 1, 0)
+	s.learns(2, 1002)
+	s.ends(1, 2, 1006) // the first reply of all is taken at its word
+	s.ends(3, 3, 1008)
+	s.learns(4, 1064) // the client stood still for a minute
+	s.ends(3, 4, 1008)
+	s.ends(4, 4, 1069)
+	s.ends(1, 4, 0)      // read before the clock was heard
+	s.learns(5, 1065.05) // a reply that came sooner
+	s.learns(6, 1065.9)  // and one that came later
+	s.ends(5, 6, 1069.9)
+	s.learns(10, 1070)
+	s.ends(9.9, 10, 1074.8)
+	s.ends(10, 10, 1075)
+	s.ends(10, 70, 1075)
+	s.ends(110, 130, 1174.4) // heard two minutes ago: it may have drifted
+	s.ends(250, 251, 0)      // heard too long ago
+	s = &saw{T: t}
+	s.learns(72, 1132)
+	s.ends(73, 73, 1138)
+	s.ends(71, 73, 1136) // as above
+}
+
+// A machine that stands still again and again, each time for a moment, gains nothing by that: it
+// has to read anew.
+func TestManySmallStopsGainNothing(t *testing.T) {
+	s := &saw{T: t}
+	stood := 0.0
+	s.learns(1, 1001)
+	for i := range 40 {
+		now := 1.1 + float64(i)/10
+		stood += float64(unsteady.Seconds()) * 0.9
+		s.learns(now, 1000+now+stood)
+	}
+	s.ends(1, 5, 0)
+}
+
+// What waiting does not change is told from what it may.
+func TestMistakesAreTold(t *testing.T) {
+	said := func(text string) error { return &script.RefusedError{Reason: text} }
+	for _, c := range []struct {
+		name    string
+		err     error
+		written bool
+		want    bool
+	}{
+		{"no password", said("NOAUTH HELLO must be called with the client already authenticated"), true, true},
+		{"wrong password", said("WRONGPASS invalid username-password pair"), true, true},
+		{"a password too many", said("ERR AUTH <password> called without any password configured"), true, true},
+		{"no right to a command", said("NOPERM this user has no permissions to run the 'eval' command"), true, true},
+		{"no right within a script", said("ERR The user executing the script can't run this command"), true, true},
+		{"a database that is not there", said("ERR DB index is out of range"), true, true},
+		{"a database of a cluster", said("ERR SELECT is not allowed in cluster mode"), true, true},
+		{"a command that is renamed", said("ERR unknown command 'EVALSHA'"), true, true},
+		{"one node of a cluster", said("MOVED 3999 127.0.0.1:6381"), true, true},
+		{"a replica", said("READONLY You can't write against a read only replica."), false, true},
+		{"a certificate of nobody", fmt.Errorf("dial: %w", x509.UnknownAuthorityError{}), true, true},
+		{"no certificate of the client", fmt.Errorf("dial: %w",
+			&net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}), true, true},
+		{"another alert", &net.OpError{Op: "remote error", Err: errors.New("tls: internal error")}, true, false},
+		{"TLS to a plain port", fmt.Errorf("dial: %w", tls.RecordHeaderError{Msg: "plain text"}), true, true},
+		{"plain text to a port of TLS", fmt.Errorf("dial: %w", errWantsTLS), true, true},
+		{"a master that was demoted", said("READONLY You can't write against a read only replica."), true, false},
+		{"loading", said("LOADING Redis is loading the dataset in memory"), false, false},
+		{"full", said("OOM command not allowed when used memory > 'maxmemory'"), false, false},
+		{"busy", said("BUSY Redis is busy running a script"), false, false},
+		{"refused", &net.OpError{Op: "dial", Err: errors.New("connection refused")}, false, false},
+		{"late", context.DeadlineExceeded, false, false},
+		{"hung up", io.EOF, false, false},
+	} {
+		if got := mistaken(c.err, c.written); (got != nil) != c.want {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
+// slowConn is a connection whose answers come only once the gate is open.
+type slowConn struct {
+	net.Conn
+	gate   <-chan struct{}
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (c *slowConn) Read(p []byte) (int, error) {
+	<-c.gate
+	return c.Conn.Read(p)
+}
+
+func (c *slowConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// A connection that is being made while its client is closed is closed too.
+func TestNoConnectionOutlivesItsClient(t *testing.T) {
+	server := miniredis.RunT(t)
+	open, gate := make(chan struct{}), make(chan struct{})
+	close(open)
+	dialled := make(chan *slowConn, 8)
+	first := true
+	client, err := newOwned(safeOption(rueidis.ClientOption{InitAddress: []string{server.Addr()},
+		ForceSingleClient: true,
+		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			made, err := d.DialContext(ctx, "tcp", addr)
+			if err != nil {
+				return nil, err
+			}
+			c := &slowConn{Conn: made, gate: gate, closed: make(chan struct{})}
+			if first { // the others come one at a time, later
+				c.gate, first = open, false
+			}
+			dialled <- c
+			return c, nil
+		}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = (<-dialled).Conn.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil && len(dialled) == 0 {
+			_ = client.Do(ctx, client.B().Ping().Build()).Error()
+		}
+	}()
+	var second *slowConn
+	select {
+	case second = <-dialled:
+	case <-ctx.Done():
+		t.Fatal("it does not connect again")
+	}
+	client.Close()
+	select { // if it was not yet handed over, that closes it a moment later
+	case <-second.closed:
+	case <-ctx.Done():
+		t.Error("the connection that was being made is open")
+	}
+	cancel()
+	close(gate)
+	<-ended
 }

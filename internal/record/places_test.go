@@ -1,7 +1,6 @@
 package record
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
-	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -88,36 +86,6 @@ func beginAtOnce(t *testing.T, lists []string, lossy int64) {
 			t.Errorf("%v: %+v, but %+v of %s", lists, a, b, lists[i+1])
 		}
 	}
-}
-
-// One of three nodes is down: records begin, and are read and changed. It hears of them later.
-func TestOneOfThreeIsDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newTown(t, "abc")
-		w["b"].down.Store(true)
-		b := w.process(t, "abc")
-		write(t, limit(b), "v")
-		if got := read(t, limit(w.process(t, "abc"))); got.Value != "v" {
-			t.Errorf("%+v", got)
-		}
-		if got := w.pointers(); len(got) != 2 {
-			t.Errorf("%q know", got)
-		}
-		w["b"].down.Store(false)
-		for range restoredAfter/lookEvery + 2 {
-			time.Sleep(lookEvery)
-			places(t, b) // looks in the background
-		}
-		time.Sleep(time.Second)
-		if got := w.pointers(); len(got) != 3 {
-			t.Errorf("%q know", got)
-		}
-		w["c"].down.Store(true)
-		write(t, limit(b), "w")
-		if got := read(t, limit(w.process(t, "abc"))); got.Value != "w" {
-			t.Errorf("%+v", got)
-		}
-	})
 }
 
 // Where fewer than half of the nodes answer, nothing begins, and the error names them.
@@ -279,99 +247,6 @@ func TestAPlaceThatWasStartedAgain(t *testing.T) {
 		time.Sleep(time.Second)
 		if !slices.Contains(w.pointers(), "a") {
 			t.Error("it does not vote")
-		}
-	})
-}
-
-// All servers forgot everything while processes live on: these begin the same records again.
-func TestAllServersForgetEverything(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newTown(t, "abc")
-		b := w.process(t, "abc")
-		write(t, limit(b), "v")
-		at := places(t, b)
-		for _, p := range w {
-			p.Restart()
-		}
-		found := "nothing"
-		if _, err := limit(b).Change(t.Context(), func(got Reading) (string, error) {
-			found = got.Value
-			return "w", nil
-		}); err != nil || found != "" {
-			t.Errorf("found %q, %v", found, err)
-		}
-		time.Sleep(lookEvery)
-		places(t, b)
-		time.Sleep(time.Second)
-		if later := places(t, w.process(t, "abc")); later.id() != at.id() {
-			t.Errorf("%+v after %+v", later, at)
-		}
-		w["a"].down.Store(true)
-		if got := read(t, limit(w.process(t, "abc"))); got.Value != "w" {
-			t.Errorf("%+v", got)
-		}
-		write(t, b.New("another", nil, nil, nil), "x")
-	})
-}
-
-// A node that forgot everything, and is the only one that a process reaches, is not told where the
-// records are at once: it would vote for those that it has forgotten.
-func TestAPlaceThatForgotIsReachedAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newTown(t, "abc")
-		b := w.process(t, "abc")
-		w["c"].down.Store(true)
-		write(t, limit(b), "v") // at a and b
-		w["a"].Restart()
-		w["b"].down.Store(true)
-		time.Sleep(time.Second)
-		if err := b.ConfirmSince(t.Context(), b.nodes.Clock.Elapsed()); err != nil {
-			t.Error(err)
-		}
-		if said := w.pointers(); slices.Contains(said, "a") {
-			t.Errorf("%q say where the records are", said)
-		}
-	})
-}
-
-// All servers forgot everything, and one of them stays away. What was promised before the others
-// say again where the records are holds nothing up: neither a record that was there before nor a
-// new one.
-func TestAPromiseFromBeforeThePointersAreBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newTown(t, "abc")
-		b := w.process(t, "abc")
-		write(t, limit(b), "v")
-		for _, p := range w {
-			p.Restart()
-		}
-		w["c"].down.Store(true)
-		records := []*Record{limit(b), b.New("another", nil, nil, nil)}
-		for _, r := range records {
-			if _, err := r.Change(t.Context(), func(Reading) (string, error) { return "early", nil }); err == nil {
-				t.Error("a change before the pointers are back")
-			}
-		}
-		if said := w.pointers(); len(said) != 0 {
-			t.Fatalf("%q say where the records are already", said)
-		}
-		time.Sleep(time.Second)
-		if err := b.ConfirmSince(t.Context(), b.nodes.Clock.Elapsed()); err != nil {
-			t.Fatal(err)
-		}
-		if said := w.pointers(); !slices.Equal(said, []string{"a", "b"}) {
-			t.Fatalf("%q say where the records are", said)
-		}
-		for _, r := range records {
-			write(t, r, "w")
-			if got := read(t, r); got.Value != "w" {
-				t.Errorf("%+v", got)
-			}
-		}
-		w["c"].down.Store(false)
-		time.Sleep(lookEvery)
-		if got := read(t, limit(w.process(t, "abc"))); got.Value != "w" {
-			t.Errorf("%+v", got)
 		}
 	})
 }
@@ -538,35 +413,6 @@ func moveUnderWay(t *testing.T) {
 	}
 }
 
-// Two moves at once end in one of them, for all.
-func TestTwoMovesAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newTown(t, "abcde")
-		one, two := w.process(t, "abcde"), w.process(t, "abcde")
-		write(t, limit(one), "v")
-		from := places(t, one)
-		places(t, two)
-		out := func(n int) string { return strings.ReplaceAll("abcde", from.Names[n], "") }
-		var wg sync.WaitGroup
-		for i, b := range []*Book{one, two} {
-			wg.Go(func() {
-				if err := b.Move(t.Context(), nodesOf(out(i))); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-		if one.Known().Generation == two.Known().Generation && one.Known().id() != two.Known().id() {
-			t.Errorf("%+v and %+v", one.Known(), two.Known())
-		}
-		for _, b := range []*Book{one, two, w.process(t, "abcde")} {
-			if got := read2(t, limit(b)); got.Value != "v" || b.Known().Generation == from.Generation {
-				t.Errorf("%+v at %+v", got, b.Known())
-			}
-		}
-	})
-}
-
 // read2 is read after a change that changes nothing.
 func read2(t *testing.T, r *Record) Reading {
 	t.Helper()
@@ -689,27 +535,6 @@ func TestPlacesBeforeMayStop(t *testing.T) {
 	}
 }
 
-// A move that cannot reach a majority of the next places does not begin.
-func TestAMoveThatCannotBe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newTown(t, "abcdef")
-		b := w.process(t, "abc")
-		write(t, limit(b), "v")
-		all := w.process(t, "abcdef")
-		at := places(t, all)
-		w["d"].down.Store(true)
-		w["e"].down.Store(true)
-		if err := all.Move(t.Context(), nodesOf("def")); !errors.Is(err, ErrNoMajority) ||
-			!strings.Contains(err.Error(), "node d:") {
-			t.Errorf("%v", err)
-		}
-		write(t, limit(b), "w")
-		if all.Known() != at {
-			t.Errorf("%+v", all.Known())
-		}
-	})
-}
-
 // For how long a limit existed is known after its record has moved: else a shard that was lost
 // would be taken for one that never was.
 func TestAgesMove(t *testing.T) {
@@ -751,66 +576,4 @@ func TestChosenPlaces(t *testing.T) {
 	if ab.id() == aAndB.id() {
 		t.Error("two lists of places have one id")
 	}
-}
-
-// Of two places that two began in one millisecond, all follow the same.
-func TestPlacesOfOneGeneration(t *testing.T) {
-	one, two := &Places{Generation: 7, Names: []string{"a"}}, &Places{Generation: 7, Names: []string{"b"}}
-	if one.follows(two) == two.follows(one) || !one.follows(nil) || one.follows(one) {
-		t.Error("no order")
-	}
-	a, b := &Book{}, &Book{}
-	a.follow(one)
-	a.follow(two)
-	b.follow(two)
-	b.follow(one)
-	if a.Known() != b.Known() {
-		t.Errorf("%+v and %+v", a.Known(), b.Known())
-	}
-}
-
-// One place stalls: calls take no longer than with all, once the node is known to be away, and the
-// first calls wait for a majority alone.
-func TestAStalledPlaceHoldsNobodyUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newTown(t, "abc")
-		b := w.process(t, "abc")
-		r := limit(b)
-		write(t, r, "v")
-		w["b"].stalled.Store(true)
-		for i := range 50 {
-			began := time.Now()
-			read(t, r)
-			if took := time.Since(began); took > time.Millisecond {
-				t.Errorf("read %d took %v", i, took)
-			}
-			began = time.Now()
-			write(t, r, fmt.Sprint(i))
-			if took := time.Since(began); took > 2*(time.Millisecond+leastGrace) {
-				t.Errorf("change %d took %v", i, took)
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
-		began := time.Now()
-		write(t, limit(w.process(t, "abc")), "declared by another process")
-		if took := time.Since(began); took > 10*(time.Millisecond+leastGrace) {
-			t.Errorf("a process that begins: %v", took)
-		}
-		began = time.Now()
-		write(t, b.New("another", nil, nil, nil), "new")
-		if took := time.Since(began); took > 5*(time.Millisecond+leastGrace) {
-			t.Errorf("a record that begins: %v", took)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		defer cancel()
-		w["a"].stalled.Store(true)
-		began = time.Now()
-		if err := r.Read(ctx, true, false, func(Reading) error { return nil }); !errors.Is(err, ErrNoMajority) ||
-			time.Since(began) > 20*time.Millisecond {
-			t.Errorf("two stall: %v after %v", err, time.Since(began))
-		}
-		w["a"].stalled.Store(false)
-		w["b"].stalled.Store(false)
-		clock.Sleep(t.Context(), 2*time.Second)
-	})
 }

@@ -11,12 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/rueidis"
-	"pgregory.net/rapid"
-
 	"github.com/shardlimit/shardlimit/internal/majority"
-	"github.com/shardlimit/shardlimit/internal/node"
-	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 func TestARecordIsDeletedAndDeclaredAgain(t *testing.T) {
@@ -152,19 +147,6 @@ func TestOnlyAnOpenRoundIsReadAgain(t *testing.T) {
 	})
 }
 
-// A change waits a little for a place that is farther away than the others: it has the value, too.
-func TestAFartherPlaceIsNotLeftBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newTown(t, "abc")
-		b := w.process(t, "abc")
-		w[places(t, b).Names[0]].far.Store(int64(20 * time.Millisecond))
-		write(t, limit(b), "v")
-		if err := limit(b).Read(t.Context(), false, true, func(Reading) error { return nil }); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // Many processes that change one record at once all come to their turn.
 func TestManyChangeOneRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -193,78 +175,6 @@ func TestManyChangeOneRecord(t *testing.T) {
 			t.Errorf("%q", got.Value)
 		}
 	})
-}
-
-// The same on real servers, one of which is stopped, and started again empty.
-func TestRecordsOnRealServers(t *testing.T) {
-	servers := redistest.Servers(t, 3)
-	process := func(name string) *Book {
-		var specs []node.Spec
-		for i, s := range servers {
-			specs = append(specs, node.Spec{Name: fmt.Sprint("n", i), Weight: 1, Option: rueidis.ClientOption{
-				InitAddress: []string{s.Addr()}, ForceSingleClient: true, DisableCache: true, AlwaysPipelining: true,
-				PipelineMultiplex: -1}})
-		}
-		return processOf(t, name, specs)
-	}
-	var books []*Book
-	var wg sync.WaitGroup
-	for i := range 4 {
-		b := process(fmt.Sprint("p", i))
-		books = append(books, b)
-		wg.Go(func() {
-			for n := range 5 {
-				try := func() error { return add(t.Context(), limit(b), fmt.Sprint(i, ".", n)) }
-				if err := until(t, try); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	all := func(what string, n int) {
-		t.Helper()
-		var got Reading
-		if err := until(t, func() error {
-			return limit(process(what)).Read(t.Context(), true, false, func(r Reading) error { got = r; return nil })
-		}); err != nil || strings.Count(got.Value, ",") != n {
-			t.Errorf("%s: %+v, %v", what, got, err)
-		}
-	}
-	all("at the beginning", 20)
-	servers[0].Kill()
-	if err := until(t, func() error { return add(t.Context(), limit(books[0]), "down") }); err != nil {
-		t.Error(err)
-	}
-	servers[0].Restart()
-	if err := until(t, func() error { return add(t.Context(), limit(books[1]), "again") }); err != nil {
-		t.Error(err)
-	}
-	all("started again", 22)
-	whole := func() error { return limit(books[2]).Read(t.Context(), true, true, func(Reading) error { return nil }) }
-	if err := until(t, func() error {
-		err := whole()
-		if errors.Is(err, ErrUnsettled) {
-			_, err = limit(books[2]).Change(t.Context(), func(r Reading) (string, error) { return r.Value, nil })
-			err = errors.Join(err, whole())
-		}
-		return err
-	}); err != nil {
-		t.Error(err)
-	}
-	servers[1].Kill()
-	all("restored", 22)
-}
-
-// until tries until there is no error, for some seconds.
-func until(t *testing.T, try func() error) (err error) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if err = try(); err == nil {
-			return nil
-		}
-	}
-	return err
 }
 
 // Whatever stands in a place is refused, or means something.
@@ -300,27 +210,4 @@ func checkPlaces(t *testing.T, text string) {
 	if again, err := decodePlaces(p.encode()); err != nil || again.id() != p.id() {
 		t.Fatalf("%q became %+v, and %+v, %v", text, p, again, err)
 	}
-}
-
-// The same of texts that are nearly ours.
-func TestStoredBytesThatWereAltered(t *testing.T) {
-	seed := (&Places{Generation: 5, Names: []string{"a", "b", "c"}}).encode()
-	rapid.Check(t, func(rt *rapid.T) {
-		b := []byte(seed)
-		for range rapid.IntRange(1, 3).Draw(rt, "changes") {
-			i := rapid.IntRange(0, len(b)).Draw(rt, "at")
-			switch rapid.IntRange(0, 2).Draw(rt, "how") {
-			case 0:
-				b = append(b[:i:i], b[min(i+rapid.IntRange(1, 9).Draw(rt, "cut"), len(b)):]...)
-			case 1:
-				b = append(b[:i:i], append([]byte(rapid.SampledFrom([]string{`"`, "{", "0", "-", "m", "null", "\xff"}).
-					Draw(rt, "more")), b[i:]...)...)
-			default:
-				if i < len(b) {
-					b[i] = rapid.Byte().Draw(rt, "byte")
-				}
-			}
-		}
-		checkPlaces(t, string(b))
-	})
 }

@@ -250,13 +250,6 @@ func (c *Cluster) Masters() []*Server {
 	return masters
 }
 
-// Replicas are the servers of part i that are not its master now.
-func (c *Cluster) Replicas(i int) []*Server {
-	c.tb.Helper()
-	masters := c.Masters()
-	return slices.DeleteFunc(slices.Clone(c.parts[i]), func(s *Server) bool { return s == masters[i] })
-}
-
 // ClientOption is a rueidis configuration for the whole cluster.
 func (c *Cluster) ClientOption() rueidis.ClientOption {
 	return Slim(rueidis.ClientOption{InitAddress: c.Addrs(), TLSConfig: c.servers[0].tls, DisableCache: true})

@@ -88,18 +88,6 @@ func (c *caller) expectSilence() {
 	}
 }
 
-func TestProxyPasses(t *testing.T) {
-	addr, _ := upstream(t)
-	p := NewProxy(t, addr)
-	a, b := dial(t, p.Addr()), dial(t, p.Addr())
-	for range 100 {
-		a.say("a")
-		b.say("b")
-		a.expect("a")
-		b.expect("b")
-	}
-}
-
 func TestProxyDropReplies(t *testing.T) {
 	addr, heard := upstream(t)
 	p := NewProxy(t, addr)
@@ -149,73 +137,4 @@ func TestProxyStall(t *testing.T) {
 	p.Stall(false)
 	c.expect("held")
 	late.expect("late")
-}
-
-func TestClosedPairWaitsForNothing(t *testing.T) {
-	addr, _ := upstream(t)
-	p := NewProxy(t, addr)
-	p.Stall(true)
-	p.Delay(time.Hour)
-	client, server := net.Pipe()
-	c := &pair{proxy: p, client: client, server: server, gone: make(chan struct{})}
-	answers := make(chan bool, 2)
-	go func() { answers <- c.pass() }()
-	go func() { answers <- c.ripe(time.Now()) }()
-	c.close()
-	for range 2 {
-		select {
-		case live := <-answers:
-			if live {
-				t.Error("a closed pair goes on")
-			}
-		case <-time.After(10 * time.Second):
-			t.Fatal("a closed pair waits for the stall or the delay to end")
-		}
-	}
-}
-
-func TestProxyCut(t *testing.T) {
-	addr, _ := upstream(t)
-	p := NewProxy(t, addr)
-	c := dial(t, p.Addr())
-	c.say("x")
-	c.expect("x")
-	p.Stall(true)
-	c.say("held")
-	p.Cut()
-	c.expectCut()
-	p.Stall(false)
-	fresh := dial(t, p.Addr())
-	fresh.say("fresh")
-	fresh.expect("fresh")
-}
-
-func TestProxyDelay(t *testing.T) {
-	addr, heard := upstream(t)
-	p := NewProxy(t, addr)
-	c := dial(t, p.Addr())
-	p.Delay(time.Hour)
-	c.say("slow")
-	<-heard // requests are not delayed
-	c.expectSilence()
-	p.Delay(0) // replies already held come as well
-	c.expect("slow")
-	const d = 20 * time.Millisecond
-	p.Delay(d)
-	start := time.Now()
-	c.say("x")
-	c.expect("x")
-	if took := time.Since(start); took < d {
-		t.Errorf("a reply delayed by %v came after %v", d, took)
-	}
-}
-
-func TestProxyUpstreamDown(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := NewProxy(t, l.Addr().String())
-	_ = l.Close()
-	dial(t, p.Addr()).expectCut()
 }

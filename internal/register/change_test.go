@@ -1,11 +1,18 @@
 package register
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
+
+	"github.com/shardlimit/shardlimit/shard"
 )
 
 // A process stores a change, and before it tells any shard, it learns that another one has stored
@@ -59,4 +66,123 @@ func TestAChangeThatShardsDoNotObeyIsAnError(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// A read of the record that waits while the limit is deleted finds no record. It does not count the
+// process as a participant of what is gone.
+func TestAReadAfterADeletionLeavesNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := miniredis.NewMiniRedis()
+		redis.ClockTTL(true)
+		p := processOn(t, redis, wanted(10, 1))
+		if len(redis.Keys()) == 0 {
+			t.Fatal("nothing is stored")
+		}
+		if err := p.register.Begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		deleted, read := make(chan error), make(chan error)
+		go func() { deleted <- p.register.Delete(t.Context(), func(context.Context) error { return nil }) }()
+		synctest.Wait() // first come, first served
+		go func() { read <- p.register.Ask(t.Context(), false) }()
+		synctest.Wait()
+		p.register.End()
+		if err := <-deleted; err != nil {
+			t.Fatal(err)
+		}
+		if err := <-read; !errors.Is(err, ErrDeleted) {
+			t.Errorf("%v", err)
+		}
+		if _, err := p.register.Look(t.Context()); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		for _, key := range redis.Keys() {
+			if strings.Contains(key, "}:p:") {
+				t.Errorf("a participant is left: %q", key)
+			}
+		}
+		if err := p.register.Join(t.Context()); !errors.Is(err, ErrDeleted) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// fenced is a process with a limit on node a, from which node b was taken over. b is in again.
+func fenced(t *testing.T, drains bool) *process {
+	t.Helper()
+	b := served("b")
+	b.Drain = drains
+	p := listing(t, Subject{Name: "l", ID: "n:l"}, wanted(10, 1), served("a"), b)
+	f := p.env.Fence
+	if err := f.ConfirmSince(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	layout, err := shard.New(&shard.Fence{Lost: []string{"b"}}, 1, wanted(10, 1).Spec,
+		[]shard.Shard{{Node: "a", Share: 10, Life: f.Life("a")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.layout.Store(&layout)
+	return p
+}
+
+// A limit follows a node that is back, unless nothing may be placed there.
+func TestALimitDoesNotFollowANodeThatDrains(t *testing.T) {
+	for _, drains := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			if got := fenced(t, drains).register.displaced(); got == drains {
+				t.Errorf("drains %v: the limit follows %v", drains, got)
+			}
+		})
+	}
+}
+
+// deleted is a limit that is deleted between two looks.
+type deleted struct {
+	*process
+	looks atomic.Int64
+}
+
+func (d *deleted) Layout() *shard.Layout {
+	if d.looks.Add(1) > 1 {
+		return nil
+	}
+	return d.process.Layout()
+}
+
+func TestALimitThatIsDeletedWhileItFollowsItsNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := fenced(t, false)
+		limit := &deleted{process: p}
+		p.register.Limit = limit
+		if err := p.register.reconsider(t.Context()); !errors.Is(err, ErrDeleted) || limit.looks.Load() < 2 {
+			t.Errorf("%v after %d looks at the layout", err, limit.looks.Load())
+		}
+	})
+}
+
+// A layout that says where keys are is that of a family, and no other is.
+func TestFamiliesAndLimitsHaveLayoutsOfTheirOwn(t *testing.T) {
+	r := offline(t, wanted(100, 3), nil).register
+	nodes := r.env.Nodes.Roster().All()
+	limit, err := shard.New(nil, 7, wanted(100, 3).Spec, shard.Arrange("n:l", 100, 3, nodes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	family, err := shard.NewFamily(nil, 7, wanted(100, 3).Spec, limit.Shards, nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r.Family = range []bool{false, true} {
+		for _, layout := range []shard.Layout{limit, family} {
+			text, err := json.Marshal(layout)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.decode(string(text)); errors.Is(err, ErrUnreadable) == (r.Family == (layout.Keys != nil)) {
+				t.Errorf("of a family %v, read as one %v: %v", layout.Keys != nil, r.Family, err)
+			}
+		}
+	}
 }

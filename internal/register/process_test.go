@@ -136,3 +136,12 @@ func (p *process) ask(ctx context.Context, s shard.Shard,
 	call.Finish(ctx, err)
 	return err
 }
+
+// served is a node on a server of its own.
+func served(name string) node.Spec {
+	redis := miniredis.NewMiniRedis()
+	redis.ClockTTL(true)
+	dial := func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return redis.Dial() }
+	return node.Spec{Name: name, Weight: 1, Option: rueidis.ClientOption{InitAddress: []string{name + ":1"},
+		ForceSingleClient: true, DialCtxFn: dial}}
+}

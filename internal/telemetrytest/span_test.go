@@ -2,7 +2,7 @@ package telemetrytest
 
 import (
 	"context"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
 // scripts are the spans of script calls that have ended.
@@ -148,43 +149,82 @@ func TestAFailedScriptCallMarksItsSpan(t *testing.T) {
 	})
 }
 
-// Every call to a shard has a span of its own name, as a child of the caller's.
-func TestCallsThatAreNotTakesHaveSpansOfTheirOwnName(t *testing.T) {
-	p := newProbe(t, 1)
-	l := limiter(t, p.client, "l", shardlimit.PerHour(5))
+// operations are all kinds of calls that there are.
+func operations() (names []string) {
+	defer func() { _ = recover() }() // behind the last
+	for op := telemetry.Operation(0); ; op++ {
+		names = append(names, op.String())
+	}
+}
+
+// Every kind of call to a shard, a record or the membership is timed, with the node and how it
+// ended; and those that a caller waits for have a span in its trace.
+func TestEveryKindOfCallIsMeasured(t *testing.T) {
+	p := newProbe(t, 3, func(c *shardlimit.Config) {
+		c.CallTimeout, c.NodeTimeout = 5*time.Second, 5*time.Second
+	})
 	ctx, span := p.traces.Tracer("test").Start(t.Context(), "request")
-	d, err := l.AllowN(ctx, 5)
+	l, err := p.client.Limiter(ctx, "l", shardlimit.Limit{Permits: 30, Per: time.Hour, Shards: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Reserve(ctx, 5); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Peek(ctx); err != nil {
-		t.Fatal(err)
+	d, err := l.AllowN(ctx, 25)
+	if err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
 	}
 	if err := l.Settle(ctx, d, 0); err != nil {
 		t.Fatal(err)
 	}
+	for range 2 { // the second has to be booked
+		if _, err := l.Reserve(ctx, 30); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.Peek(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Participants(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.SetLimit(ctx, shardlimit.Limit{Permits: 20, Per: time.Hour, Shards: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Reset(ctx); err != nil {
+		t.Fatal(err)
+	}
+	p.server[0].Kill()
+	away := func() bool { return p.client.Ping(ctx)[0].Err != nil }
+	await(t, "a node is away", away)
+	p.server[0].Restart()
+	await(t, "it is back", func() bool { return !away() })
+	if err := l.Delete(ctx); err != nil {
+		t.Fatal(err)
+	}
 	span.End()
-	var names []string
+	timed, spans := p.timed(t), map[string]bool{}
 	for _, s := range p.scripts() {
-		if names = append(names, attributes(s)["db.stored_procedure.name"]); s.Name() != "EVALSHA "+
-			names[len(names)-1] {
-			t.Errorf("span %q", s.Name())
+		spans[attributes(s)["db.stored_procedure.name"]] = s.Parent().SpanID() == span.SpanContext().SpanID()
+	}
+	// of a driver, and of the membership
+	background := map[string]bool{"propose": true, "vote": true}
+	for _, op := range operations() {
+		if !timed[op] {
+			t.Errorf("no %s is timed", op)
 		}
-		if s.Parent().SpanID() != span.SpanContext().SpanID() {
-			t.Errorf("the parent of span %q is not the caller's", s.Name())
+		if !spans[op] && !background[op] {
+			t.Errorf("no %s has a span of the caller's trace", op)
 		}
 	}
-	for _, want := range []string{"take", "reserve", "peek", "settle"} {
-		if !slices.Contains(names, want) {
-			t.Errorf("no span of %s among %v", want, names)
+}
+
+// timed is the operations of which a call was timed.
+func (p *probe) timed(t *testing.T) map[string]bool {
+	t.Helper()
+	timed := map[string]bool{}
+	for name := range points(p.metrics(t)["ratelimit.script.duration"]) {
+		for _, op := range operations() {
+			timed[op] = timed[op] || strings.Contains(name, "operation="+op+",")
 		}
 	}
-	for _, name := range []string{"take", "reserve", "peek", "settle", "locate", "vote"} {
-		if got := p.value(t, "ratelimit.script.duration", "node=n0,operation="+name+",outcome=ok"); got.count == 0 {
-			t.Errorf("no call of %s was timed", name)
-		}
-	}
+	return timed
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -217,3 +218,5 @@ func TestParticipantIDIsTheHeadOfSHA256(t *testing.T) {
 		t.Error(id)
 	}
 }
+
+func TestMain(m *testing.M) { os.Exit(limittest.Main(m)) }

@@ -78,55 +78,6 @@ func waitsAmongSingles(t *testing.T, f limittest.Fleet, limit shardlimit.Limit, 
 	return nil
 }
 
-// TestALargeWaiterThatComesAgainAndAgain wants half of the limit as soon as it had the last half.
-// It has its part of the limit, and the others have theirs: what it books does not keep permits
-// from them that are there before.
-func TestALargeWaiterThatComesAgainAndAgain(t *testing.T) {
-	for _, shards := range []int{1, 8} {
-		for _, others := range []int64{2, 5} {
-			if !extent.Full && (shards > 1 || others > 2) {
-				continue // an emulated Redis takes long: one of them; SHARDLIMIT_FULL plays all
-			}
-			t.Run(fmt.Sprint(others, " others, ", shards, " shards"), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { hasItsPart(t, shards, others) })
-			})
-		}
-	}
-}
-
-func hasItsPart(t *testing.T, shards int, others int64) {
-	limit := shardlimit.Limit{Permits: 2000, Per: time.Second, Shards: shards}
-	limiters := limittest.Bubbled(t, 1).Group(t, int(1+others), "l", limit)
-	d := newDiary(t)
-	defer d.end()
-	var singles, halves atomic.Int64
-	for _, l := range limiters[1:] {
-		for range 20 {
-			d.goOn(l, 1, &singles)
-		}
-	}
-	time.Sleep(2 * limit.Per)
-	d.goOn(limiters[0], limit.Permits/2, &halves)
-	time.Sleep(4 * limit.Per) // what it could have at first, it pays for
-	const windows = 12
-	single, half := singles.Load(), halves.Load()
-	time.Sleep(windows * limit.Per)
-	single, half = singles.Load()-single, halves.Load()-half
-	t.Logf("%d singles; %d for the large one, every %.1f windows of the %.1f that its part comes to", single, half,
-		windows/float64(max(half/(limit.Permits/2), 1)), float64(1+others)/2)
-	if part := windows * limit.Permits / (1 + others); half < part/2 {
-		t.Errorf("the large one had %d permits, its part was %d", half, part)
-	}
-	if part := windows * limit.Permits * others / (1 + others); single < part/2 {
-		t.Errorf("the others had %d permits, their part was %d", single, part)
-	}
-	if all := windows * limit.Permits; single+half < all*3/4 {
-		t.Errorf("%d permits of %d were used", single+half, all)
-	}
-	d.end()
-	limittest.KeepsTo(t, limit, d.record.Ops())
-}
-
 // TestHalvesOfALimitLeaveTheOtherHalf: of two participants one always wants half of the
 // limit at once, and the other, with few callers, all it can get in single permits. Once the first
 // has paid for what it had before the other came, both have about half.

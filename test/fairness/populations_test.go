@@ -1,10 +1,13 @@
 package fairness
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -159,4 +162,70 @@ func TestBatchesGoWhereTheyCanBePaid(t *testing.T) {
 		t.Errorf("the least had %.3f of its part, Jain's index is %.4f, %.3f of the limit was used", r.Least, r.Jain,
 			r.Use)
 	}
+}
+
+var (
+	playPopulations = flag.String("populations", "", "play the populations that match")
+	playShards      = flag.String("populations.shards", "1,4,8", "on so many shards")
+	playSeeds       = flag.Uint64("populations.seeds", 1, "so many times")
+)
+
+// TestPopulations plays populations with the real client and the real scripts. It does nothing
+// unless it is told which ones.
+func TestPopulations(t *testing.T) {
+	if *playPopulations == "" || race.Enabled {
+		return
+	}
+	for _, c := range chosen(t) {
+		for seed := range *playSeeds {
+			r := c.population.play(t, c.shards, seed)
+			c.sum.add(&r, float64(*playSeeds))
+		}
+		fmt.Printf("%-26s %d  %s\n", c.population.name, c.shards, c.sum)
+	}
+}
+
+func (p *played) add(r *played, seeds float64) {
+	p.Jain += r.Jain / seeds
+	p.Least += r.Least / seeds
+	p.Most += r.Most / seeds
+	p.Use += r.Use / seeds
+	p.Calls += r.Calls / seeds
+}
+
+func (p played) String() string {
+	return fmt.Sprintf("J %.4f  least %.3f  most %.3f  use %.3f  calls %.2f", p.Jain, p.Least, p.Most, p.Use, p.Calls)
+}
+
+type choice struct {
+	population *population
+	shards     int
+	sum        played
+}
+
+func chosen(t *testing.T) (all []choice) {
+	t.Helper()
+	match, err := regexp.Compile(*playPopulations)
+	if err != nil {
+		t.Fatalf("-populations: %v", err)
+	}
+	var shards []int
+	for text := range strings.SplitSeq(*playShards, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			t.Fatalf("-populations.shards=%s: %q is no number of shards", *playShards, text)
+		}
+		shards = append(shards, n)
+	}
+	for _, p := range populations() {
+		if match.MatchString(p.name) {
+			for _, n := range shards {
+				all = append(all, choice{population: p, shards: n})
+			}
+		}
+	}
+	if *playPopulations == "" || len(all) == 0 || *playSeeds == 0 {
+		t.Fatalf("-populations=%s -populations.seeds=%d chooses nothing", *playPopulations, *playSeeds)
+	}
+	return all
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,9 @@ import (
 	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/internal/redissim"
+	"github.com/shardlimit/shardlimit/script"
 )
 
 // These tests are about what a process believes of a limit, and for how long: in a bubble, where a
@@ -90,31 +95,6 @@ func TestTheFirstCallAfterARestIsGranted(t *testing.T) {
 	}
 }
 
-// The same while any one node is away, also one that keeps the records: the others have what they
-// had.
-func TestARestedLimitIsReadFromAMajority(t *testing.T) {
-	for away := range 3 {
-		synctest.Test(t, func(t *testing.T) {
-			f, nodes := limittest.BubbledNodes(t, 3)
-			limit := shardlimit.Limit{Permits: 300, Per: 100 * time.Millisecond, Shards: 3}
-			c := f.Client(t, limittest.OnOutage(shardlimit.FailOpen))
-			defer c.Close()
-			l := limittest.Limiter(t, c, "l", limit)
-			all := takings{begun: time.Now()}
-			all.take(t, l, 300)
-			time.Sleep(10 * time.Minute)
-			nodes[away].Down.Store(true)
-			for i := range 20 {
-				got := all.take(t, l, 300)
-				if i > 3 && got < 200 { // by then the breaker is open
-					t.Fatalf("%d of 300 permits while node %d of three is away", got, away)
-				}
-				time.Sleep(limit.Per)
-			}
-		})
-	}
-}
-
 // A process rests while the limit moves to other shards, or becomes another one, until the memory
 // of its old shards has expired. Its old beliefs are worth nothing when it comes back, with how
 // many callers so ever, and also if its machine was suspended so that hardly any time went by for
@@ -189,46 +169,6 @@ func TestWhoRestedTakesNothingOfOldShards(t *testing.T) {
 	}
 }
 
-// A process that holds leases of ten seconds is not there when the lease becomes ten milliseconds.
-// The shards keep permits for so much longer only, so it must not hold what they grant it for the
-// old time.
-func TestNoLeaseOfAnotherLayoutBegins(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := limittest.Bubbled(t, 1)
-		long := shardlimit.Limit{Permits: 10_000, Per: time.Second, Lease: time.Second, Shards: 1}
-		short := long
-		short.Lease = 10 * time.Millisecond
-		ca, cb := f.Client(t), f.Client(t)
-		defer ca.Close()
-		defer cb.Close()
-		a, b := limittest.Limiter(t, ca, "l", long), limittest.Limiter(t, cb, "l", long)
-		all := takings{begun: time.Now()}
-		for range 4 { // it learns that it needs much
-			for range 3000 {
-				all.call(t, a)
-			}
-			time.Sleep(1100 * time.Millisecond)
-		}
-		time.Sleep(3 * time.Second)
-		if err := b.SetLimit(t.Context(), short); err != nil {
-			t.Fatal(err)
-		}
-		limittest.Settled(t, b)
-		time.Sleep(5 * time.Second)
-		all.ops = nil
-		all.call(t, a)
-		time.Sleep(980 * time.Millisecond) // its old lease would end now; the shard forgets about now
-		for range 8 {
-			all.take(t, b, 10_000)
-			for range 3000 {
-				all.call(t, a)
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-		all.holds(t, short)
-	})
-}
-
 // A machine is suspended while its process holds a lease.
 func TestNoLeaseOutlivesASuspension(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -257,64 +197,6 @@ func TestNoLeaseOutlivesASuspension(t *testing.T) {
 	})
 }
 
-// A call that creates a shard is stuck on its way, in a proxy or a paused process, while the limit
-// moves elsewhere and all that the shard knew expires. When it arrives at last it must do nothing.
-func TestACallThatWasStuckCreatesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 2)
-		limit := shardlimit.Limit{Permits: 100, Per: 100 * time.Millisecond, Shards: 2}
-		one := limit
-		one.Shards = 1
-		ca, cb := f.Client(t, limittest.PatientFor(100*time.Millisecond)), f.Client(t)
-		defer ca.Close()
-		defer cb.Close()
-		a := limittest.Limiter(t, ca, "l", limit)
-		b := limittest.Limiter(t, cb, "l", limit)
-		if d, err := a.AllowUpTo(t.Context(), 100); err != nil || d.Granted != 100 { // it knows the time of both nodes
-			t.Fatal(d, err)
-		}
-		for _, n := range nodes { // as if nothing had been used yet
-			n.Redis.Drop(isHead)
-		}
-		time.Sleep(time.Second)
-		for _, n := range nodes {
-			n.Stuck.Store(int64(5 * time.Minute))
-		}
-		_, _ = a.AllowUpTo(t.Context(), 100)
-		for _, n := range nodes {
-			n.Stuck.Store(0)
-		}
-		if err := b.SetLimit(t.Context(), one); err != nil {
-			t.Fatal(err)
-		}
-		limittest.Settled(t, b)
-		time.Sleep(4 * time.Minute)
-		all := takings{begun: time.Now()}
-		before := heads(nodes)
-		time.Sleep(2 * time.Minute)
-		all.take(t, b, 100)
-		if after := heads(nodes); after > before+1 {
-			t.Errorf("%d shards have a state, %d had before what was stuck arrived", after, before)
-		}
-	})
-}
-
-func isHead(key string) bool {
-	return strings.HasSuffix(key, "}l:n:l") || strings.HasSuffix(key, ":l:n:l")
-}
-
-// heads counts the heads on all nodes.
-func heads(nodes []*limittest.BubbleNode) (n int) {
-	for _, node := range nodes {
-		for _, k := range node.Redis.Keys() {
-			if isHead(k) {
-				n++
-			}
-		}
-	}
-	return n
-}
-
 // A call tells its deadline in the time of its node, however far that is from the client's.
 func TestTheDeadlineOfACallIsTheNodesTime(t *testing.T) {
 	for _, away := range []time.Duration{-20 * 365 * 24 * time.Hour, 20 * 365 * 24 * time.Hour} {
@@ -329,4 +211,153 @@ func TestTheDeadlineOfACallIsTheNodesTime(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ice holds a process: what it was about to send, it sends when the ice melts.
+type ice struct{ melts atomic.Pointer[chan struct{}] }
+
+func (i *ice) freeze() {
+	melts := make(chan struct{})
+	i.melts.Store(&melts)
+}
+
+func (i *ice) melt() {
+	if melts := i.melts.Swap(nil); melts != nil {
+		close(*melts)
+	}
+}
+
+func (i *ice) hold() {
+	if melts := i.melts.Load(); melts != nil {
+		<-*melts
+	}
+}
+
+// A process leads a change and is frozen with its proposals under way, while another process
+// replaces the change and the shards of the first one expire. When the process goes on, so does its
+// driver: it sends what it had decided to send. No shard gets a share of the old layout.
+func TestADriverThatWasFrozenBringsNoOldShareBack(t *testing.T) {
+	const way = 5 * time.Millisecond
+	for i := range 24 { // by when the process is frozen: from before the record is written until all is settled
+		if !extent.Plays(i + 1) {
+			continue
+		}
+		for _, suspended := range []bool{false, true} {
+			if !extent.Full && suspended != (i%2 == 1) {
+				continue
+			}
+			t.Run(fmt.Sprint(time.Duration(i)*way, suspended), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { thawADriver(t, time.Duration(i)*way, way, suspended) })
+			})
+		}
+	}
+}
+
+func thawADriver(t *testing.T, after, way time.Duration, suspended bool) {
+	race.OneProcessor(t)
+	const rest = 30 * time.Hour // a state lives for a day
+	limit := shardlimit.Limit{Permits: 200, Per: 20 * time.Millisecond, Shards: 2}
+	many, one := limit, limit
+	many.Shards, one.Shards = 6, 1
+	var servers []*redissim.Server
+	for range 2 {
+		s := redissim.NewServer(time.Now)
+		s.Restart() // it has just been started
+		go s.Serve()
+		defer s.Close()
+		servers = append(servers, s)
+	}
+	process := func(hold func()) (*shardlimit.Client, *shardlimit.Limiter) {
+		f := limittest.Fleet{Prefix: "b:", Punctual: true}
+		fate := func([]string) redissim.Fate { return redissim.Fate{There: way, Back: way} }
+		for i, s := range servers {
+			f.Nodes = append(f.Nodes,
+				shardlimit.Node{Name: fmt.Sprint("n", i), Client: redissim.NewLink(s, fate, hold)})
+		}
+		c := f.Client(t)
+		return c, limittest.Limiter(t, c, "l", limit)
+	}
+	var frozen ice
+	ca, a := process(frozen.hold)
+	cb, b := process(func() {})
+	defer ca.Close()
+	defer cb.Close()
+	all := takings{begun: time.Now()}
+	all.take(t, a, 10)
+	time.Sleep(time.Second)
+
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	defer frozen.melt()
+	calls.Go(func() { _ = a.SetLimit(t.Context(), many) })
+	time.Sleep(after)
+	frozen.freeze()
+	time.Sleep(time.Second)
+	if err := b.SetLimit(t.Context(), one); err != nil {
+		t.Fatal(err)
+	}
+	limittest.Settled(t, b)
+	for range 20 {
+		time.Sleep(rest / 20)
+		all.take(t, b, 1)
+	}
+	before := sharesOf(t, servers)
+	if len(before) != 1 {
+		t.Fatalf("shares before the process goes on: %+v", before)
+	}
+	if suspended {
+		limittest.Suspend(ca, rest)
+	}
+	all.ops = nil
+	frozen.melt()
+	asked := make(chan history.Op, 100)
+	calls.Go(func() {
+		defer close(asked)
+		for range cap(asked) {
+			start := time.Since(all.begun)
+			if d, err := a.AllowUpTo(context.Background(), 200); err == nil {
+				asked <- history.Op{Start: int64(start), End: int64(time.Since(all.begun)), Permits: d.Granted}
+			}
+		}
+	})
+	for range 100 {
+		time.Sleep(way)
+		sum, now := int64(0), sharesOf(t, servers)
+		for _, s := range now {
+			if sum += s.Share; sum > limit.Permits || s.Epoch < before[0].Epoch {
+				t.Fatalf("shares before the process went on: %+v\nand now: %+v", before, now)
+			}
+		}
+		all.take(t, b, 20)
+	}
+	for op := range asked {
+		all.ops = append(all.ops, op)
+	}
+	all.holds(t, one)
+}
+
+// sharesOf are the states of the shards that have a share.
+func sharesOf(t *testing.T, servers []*redissim.Server) (states []script.PeekReply) {
+	t.Helper()
+	for _, s := range servers {
+		endpoint := script.NewEndpoint(s.Direct())
+		for _, key := range s.Keys() {
+			if !isHead(key) {
+				continue
+			}
+			tag := key[strings.Index(key, "{")+1 : strings.Index(key, "}")]
+			state, err := endpoint.Peek(t.Context(), script.ShardKeys("b:", tag, "n:l"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if state.Share > 0 {
+				states = append(states, state)
+			}
+		}
+	}
+	return states
+}
+
+func isHead(key string) bool {
+	return strings.HasSuffix(key, "}l:n:l") || strings.HasSuffix(key, ":l:n:l")
 }

@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
@@ -60,4 +62,65 @@ func TestTheGreaterNumberOfProcessesCounts(t *testing.T) {
 
 func expecting(n int64) func(*shardlimit.Config) {
 	return func(c *shardlimit.Config) { c.Participants = n }
+}
+
+// Whatever the limit and the number of processes, each can enforce its part, which is no more than
+// that of the limit, or one permit.
+func TestEveryPartOfALimitCanBeEnforced(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		few, many := rapid.Int64Range(1, 2_000), rapid.Int64Range(1, shardlimit.MaxPermits)
+		short, long := rapid.Int64Range(1_000, 1_000_000), rapid.Int64Range(1, 31*24)
+		limit := shardlimit.Limit{
+			Permits:   rapid.OneOf(few, many).Draw(t, "permits"),
+			Per:       time.Duration(long.Draw(t, "hours")) * time.Hour,
+			Algorithm: rapid.SampledFrom(limittest.Algorithms).Draw(t, "algorithm"),
+		}
+		if rapid.Bool().Draw(t, "a short window") {
+			limit.Per = time.Duration(short.Draw(t, "microseconds")) * time.Microsecond
+		}
+		if limittest.Bursty(limit.Algorithm) {
+			most := min(9.0*float64(shardlimit.MaxWindow)/float64(limit.Per)*float64(limit.Permits),
+				shardlimit.MaxPermits)
+			limit.Burst = int64(most * (1 - rapid.Float64Range(0, 1).Draw(t, "less burst")))
+		}
+		processes := rapid.OneOf(few, many).Draw(t, "processes")
+		part, err := limittest.PartOf(limit, processes)
+		if err != nil {
+			t.Fatalf("%v, Burst %d, for %d: %v", limit, limit.Burst, processes, err)
+		}
+		if part.Permits > max(1, limit.Permits/processes) || part.Burst > max(1, limit.Burst/processes) ||
+			processes == 1 && part != limit {
+			t.Errorf("%v, Burst %d, for %d: %v, Burst %d", limit, limit.Burst, processes, part, part.Burst)
+		}
+	})
+}
+
+// Ten processes were given one Participant name. Where each enforces a part of the limit, the parts
+// add up to no more than the limit.
+func TestFailLocalCountsProcesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fl, nodes := limittest.BubbledNodes(t, 1)
+		fl.Punctual = true
+		limit := shardlimit.Limit{Permits: 100, Per: time.Second, Shards: 1}
+		var limiters []*shardlimit.Limiter
+		for range 10 {
+			limiters = append(limiters, limittest.Limiter(t, fl.Client(t, limittest.OnOutage(shardlimit.FailLocal),
+				func(c *shardlimit.Config) { c.Participant = "web" }), "l", limit))
+		}
+		for range 40 {
+			for _, l := range limiters {
+				_, _ = l.Allow(t.Context())
+			}
+			time.Sleep(time.Second)
+		}
+		nodes[0].Down.Store(true)
+		got := int64(0)
+		for _, l := range limiters {
+			d, _ := l.AllowUpTo(t.Context(), limit.Permits)
+			got += d.Granted
+		}
+		if got > limit.Permits || got < limit.Permits/2 {
+			t.Errorf("%d of %d permits", got, limit.Permits)
+		}
+	})
 }

@@ -1,7 +1,11 @@
 package faults
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -132,4 +136,165 @@ func wanting(t *testing.T, limiters []*shardlimit.Limiter) func() ([]history.Op,
 		wg.Wait()
 		return record.Ops(), begun
 	}
+}
+
+// lockedBuffer may be written to by many.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) lines(with string) (found []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for line := range strings.Lines(b.buf.String()) {
+		if strings.Contains(line, with) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// A node falls and comes back twenty times within the time for which what keys had elsewhere
+// counts. The keys follow all the same, and are served once that time is over.
+func TestKeysFollowANodeThatFlaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fl, nodes := limittest.BubbledNodes(t, 3)
+		fl.Punctual = true
+		var log lockedBuffer
+		logs := func(c *shardlimit.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }
+		client := fl.Client(t, limittest.TakesOver, logs)
+		falls, limit := 20, shardlimit.Limit{Permits: 10, Per: time.Hour}
+		if race.Enabled { // what the detector can find is in the first
+			falls, limit.Per = 3, 10*time.Minute
+		}
+		users := limittest.Family(t, client, "users", limit)
+		key := func(i int) *shardlimit.Limiter { return users.Limiter(fmt.Sprint("user ", i)) }
+		call := func(after time.Duration) {
+			time.Sleep(after)
+			for i := range 3 {
+				_, _ = key(i).Allow(t.Context())
+			}
+		}
+		until := func(line string, n int) {
+			for begun := time.Now(); len(log.lines(line)) < n; call(2 * time.Second) {
+				if time.Since(begun) > 15*time.Minute {
+					t.Fatalf("no %d. %q", n, line)
+				}
+			}
+		}
+		for n := range falls {
+			nodes[0].Down.Store(true)
+			until("is put out", n+1)
+			nodes[0].Down.Store(false)
+			until("is in again", n+1)
+		}
+		if lost := log.lines("too many arrangements"); len(lost) > 0 {
+			t.Errorf("%d times, as: %s", len(lost), lost[0])
+		}
+		dead := map[int]bool{}
+		for end := time.Now().Add(2*limit.Per + 30*time.Second); time.Now().Before(end); {
+			call(30 * time.Second)
+		}
+		for i := range 30 {
+			if d, err := users.Limiter(fmt.Sprint("new ", i)).Allow(t.Context()); err != nil || !d.Allowed {
+				dead[i] = true
+			}
+		}
+		if len(dead) > 0 {
+			t.Errorf("%d of 30 keys are dead two windows after the last return", len(dead))
+		}
+	})
+}
+
+// A node answers reads and refuses every write for three minutes. It is put out once, what
+// it has is served by the others, and it does not come and go. When it writes again it has a part.
+func TestANodeThatRefusesWritesIsLost(t *testing.T) {
+	for _, says := range []string{
+		"OOM command not allowed when used memory > 'maxmemory'.",
+		"READONLY You can't write against a read only replica.",
+	} {
+		code, _, _ := strings.Cut(says, " ")
+		t.Run(code, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fl, nodes := limittest.BubbledNodes(t, 4)
+				fl.Punctual = true
+				var log syncBuffer
+				client := fl.Client(t, limittest.TakesOver, func(c *shardlimit.Config) {
+					c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+				})
+				limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 4}
+				l := limittest.Limiter(t, client, "l", limit)
+				users := limittest.Family(t, client, "users", shardlimit.PerSecond(10))
+				var key *shardlimit.Limiter
+				time.Sleep(5 * time.Minute)
+				for i := 0; key == nil; i++ {
+					k := users.Limiter(fmt.Sprint("user ", i))
+					if _, err := k.Allow(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					if limittest.Peek(t, k).Shards[0].Node == "n0" {
+						key = k
+					}
+				}
+				limittest.Settled(t, l)
+				nodes[0].Redis.Refuse(says)
+				calls, bad, elsewhere, begun := 0, 0, 0, time.Now()
+				for time.Since(begun) < 3*time.Minute {
+					_, err := key.Allow(t.Context())
+					_, limitErr := l.Allow(t.Context())
+					if time.Since(begun) > 30*time.Second {
+						calls++
+						if err != nil {
+							bad++
+						}
+						if limitErr != nil {
+							elsewhere++
+						}
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+				if bad+elsewhere > 0 {
+					t.Errorf("after 30 s, of %d calls %d of a key and %d of a limit failed", calls, bad, elsewhere)
+				}
+				if out := log.count("node is put out"); out != 1 {
+					t.Errorf("it was put out %d times", out)
+				}
+				if lines := log.count("node=n0"); lines > 10 {
+					t.Errorf("%d lines of log", lines)
+				}
+				nodes[0].Redis.Refuse("")
+				for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Second / 10) {
+					_, _ = l.Allow(t.Context())
+				}
+				if st := limittest.Peek(t, l); !st.Settled || len(limittest.Hosts(st)) != 4 {
+					t.Errorf("30 s after it writes again the limit is on %v", limittest.Hosts(st))
+				}
+			})
+		})
+	}
+}
+
+// syncBuffer is a log that many write to.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) count(text string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Count(b.buf.String(), text)
 }

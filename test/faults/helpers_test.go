@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,3 +93,5 @@ func bubbledServers(t *testing.T, nodes int) (limittest.Fleet, []*redissim.Serve
 	}
 	return f, servers
 }
+
+func TestMain(m *testing.M) { os.Exit(limittest.Main(m)) }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -53,14 +54,6 @@ func TestAServerThatIsListedTwiceServesOnce(t *testing.T) {
 		if st := limittest.Peek(t, l); got != 100 || len(limittest.Hosts(st)) != 1 {
 			t.Errorf("%d of 100 permits from %v", got, limittest.Hosts(st))
 		}
-	})
-}
-
-// Two processes call the servers crosswise: what one calls a, the other calls b.
-func TestNamesMayBeCrossed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := limittest.Bubbled(t, 2)
-		share(t, f.Called("a", "b"), f.Called("b", "a"))
 	})
 }
 
@@ -150,6 +143,73 @@ func TestAServerThatDropsConnectionsIsLeftAlone(t *testing.T) {
 		defer mu.Unlock()
 		if dials == 0 || dials > 100 {
 			t.Errorf("it was connected %d times in 10 s", dials)
+		}
+	})
+}
+
+// Two processes call the same servers by other names: they share each limit, once.
+func TestNamesAreLabels(t *testing.T) {
+	f, _ := limittest.Independent(t, 3)
+	share(t, f.Called("127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"), f.Called("localhost:1", "redis-b:1", "redis-c:1"))
+}
+
+// The seeds of a cluster may be listed in any order, and without a name.
+func TestSeedsComeInAnyOrder(t *testing.T) {
+	f, _ := limittest.Clustered(t, 0)
+	f.Nodes[0].Name = ""
+	other := f.With(slices.Clone(f.Nodes)...)
+	other.Nodes[0].Redis.InitAddress = slices.Clone(other.Nodes[0].Redis.InitAddress)
+	slices.Reverse(other.Nodes[0].Redis.InitAddress)
+	share(t, f, other)
+}
+
+// share checks that two processes have one limit together.
+func share(t *testing.T, one, two limittest.Fleet) {
+	t.Helper()
+	limit := shardlimit.Limit{Permits: 30, Per: time.Hour, Shards: 3}
+	a, b := limittest.Limiter(t, one.Client(t), "l", limit), limittest.Limiter(t, two.Client(t), "l", limit)
+	got := int64(0)
+	for _, l := range []*shardlimit.Limiter{a, b, a, b} {
+		d, err := l.AllowUpTo(t.Context(), 10)
+		if err != nil {
+			t.Fatalf("after %d: %v", got, err)
+		}
+		got += d.Granted
+	}
+	if got != 30 {
+		t.Errorf("%d of 30 permits", got)
+	}
+}
+
+// One process calls the servers by names of its own. It harms nobody, also where it comes first to
+// servers that were restarted empty, one after the other.
+func TestMisnamedProcessShutsNobodyOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, servers := bubbledServers(t, 3)
+		limit := shardlimit.Limit{Permits: 300, Per: time.Second, Shards: 3}
+		right := limittest.Limiter(t, f.Client(t, limittest.TakesOver), "l", limit)
+		limittest.Settled(t, right)
+		canary := f.Called("x", "y", "z").Client(t, limittest.TakesOver)
+		calls, failed := 0, 0
+		serve := func(d time.Duration) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+				calls++
+				if _, err := right.Allow(t.Context()); err != nil {
+					failed++
+				}
+			}
+		}
+		for _, s := range servers {
+			s.Restart()
+			if l, err := canary.Limiter(t.Context(), "l", limit); err == nil {
+				_, _ = l.Allow(t.Context())
+			}
+			serve(4 * time.Minute)
+		}
+		canary.Close()
+		serve(time.Minute)
+		if failed > 0 {
+			t.Errorf("%d of %d calls of the process with the right names failed", failed, calls)
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,112 +12,12 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/internal/redissim"
 )
 
 // This file is about processes that list different nodes.
-
-// oneLayout waits until all limiters have one settled layout. A process with another list does not
-// reach every shard, so its Peek may fail in part.
-func oneLayout(t *testing.T, limiters ...*shardlimit.Limiter) (st shardlimit.State) {
-	t.Helper()
-	last := limiters[len(limiters)-1]
-	limittest.AwaitThat(t, "one settled layout", func() bool {
-		var err error
-		if st, err = last.Peek(context.Background()); err != nil || !st.Settled {
-			return false
-		}
-		return !slices.ContainsFunc(limiters, func(l *shardlimit.Limiter) bool {
-			own, _ := l.Peek(context.Background())
-			return own.Epoch != st.Epoch || l.Limit() != st.Limit
-		})
-	})
-	return st
-}
-
-// Processes with the old list of nodes and with the new one change a limit at once.
-func TestProcessesWithDifferentNodesEndInOneLayout(t *testing.T) {
-	t.Parallel()
-	f, _ := limittest.Independent(t, 4)
-	limit := shardlimit.Limit{Permits: 400, Per: 200 * time.Millisecond, Shards: 4}
-	older, newer := f.With(f.Nodes[:3]...), f
-	limiters := append(older.Group(t, 2, "l", limit), newer.Group(t, 2, "l", limit)...)
-	callers := limittest.NewTraffic(t)
-	callers.Start(1, limiters...)
-	asked := make(map[shardlimit.Limit]bool)
-	most, shortest := limit.Permits, limit.Per
-	var wg sync.WaitGroup
-	for i := range 8 {
-		next := shardlimit.Limit{
-			Permits: int64(100 + 50*i), Per: 100*time.Millisecond + time.Duration(i)*20*time.Millisecond,
-			Shards: 1 + 3*i%8,
-		}
-		asked[next] = true
-		most, shortest = max(most, next.Permits), min(shortest, next.Per)
-		wg.Go(func() {
-			err := limiters[i%4].SetLimit(context.Background(), next)
-			var partial *shardlimit.ShardError // on a node that only others know
-			if err != nil && !(i%4 < 2 && errors.As(err, &partial)) {
-				t.Errorf("%s: %v", next, err)
-			}
-		})
-	}
-	wg.Wait()
-	st := oneLayout(t, limiters...)
-	if !asked[st.Limit] {
-		t.Errorf("%s is a mixture: nobody asked for it", st.Limit)
-	}
-	limittest.SharesSumTo(t, limiters[3], st.Limit.Permits)
-	from := history.Now()
-	ops, err := callers.During(3 * st.Limit.Per)
-	if err != nil {
-		t.Errorf("a call failed: %v", err)
-	}
-	limittest.KeepsTo(t, shardlimit.Limit{Permits: most, Per: shortest}, ops)
-	worst := limittest.KeepsTo(t, st.Limit, limittest.Since(from, ops))
-	t.Logf("%s on %v; %s; worst window at the end: %d", st.Limit, limittest.Hosts(st), callers, worst.Permits)
-}
-
-// A node is taken out without having been drained: also one that keeps the record. Those who do not
-// list it any more use the other shards, and the limit holds.
-func TestANodeTakenOutTooEarlyAddsNothing(t *testing.T) {
-	t.Parallel()
-	limit := shardlimit.Limit{Permits: 400, Per: 200 * time.Millisecond, Shards: 4}
-	f, _ := limittest.Independent(t, 4)
-	for i := range f.Nodes {
-		t.Run(f.Nodes[i].Name, func(t *testing.T) {
-			t.Parallel()
-			f := f.With(f.Nodes...)
-			f.Prefix += fmt.Sprint(i, ":")
-			all := f.Group(t, 2, "l", limit)
-			callers := limittest.NewTraffic(t)
-			callers.Start(2, all...)
-			less := f.With(slices.Delete(slices.Clone(f.Nodes), i, i+1)...)
-			few := less.Group(t, 2, "l", limit)
-			callers.Start(2, few...)
-			for k, l := range append(few, all...) {
-				next := limit
-				next.Shards = 3 + k
-				err := l.SetLimit(t.Context(), next)
-				var partial *shardlimit.ShardError
-				if err != nil && !errors.As(err, &partial) {
-					t.Errorf("%s: %v", next, err)
-				}
-			}
-			oneLayout(t, append(few, all...)...)
-			limittest.SharesSumTo(t, all[1], limit.Permits) // who knows that it is settled
-			ops, err := callers.During(3 * limit.Per)
-			if err != nil {
-				t.Errorf("a call failed: %v", err)
-			}
-			worst := limittest.KeepsTo(t, limit, ops)
-			t.Logf("%s; worst window: %d of %d", callers, worst.Permits, limit.Permits)
-		})
-	}
-}
 
 // Many processes, with the old list of nodes and with the new one, begin at once under a key prefix
 // that nobody has used, and for a second what they read and write of records comes late or not at
@@ -240,4 +139,64 @@ func beginsWhileANodeIsAway(t *testing.T, nodes, away, unlisted int) {
 		t.Errorf("%s was away, %s is not listed: %d of %d permits were granted", f.Nodes[away].Name,
 			f.Nodes[unlisted].Name, total, limit.Permits)
 	}
+}
+
+// A node dies for good, undrained. A server that has just been started takes its name: what the
+// dead one granted stays within the limit, and after a window all of it can be had again. Then the
+// node is drained and taken out as any other.
+func TestADeadServerIsReplacedByAnEmptyOne(t *testing.T) {
+	t.Parallel()
+	f, servers := limittest.Independent(t, 4)
+	limit := shardlimit.Limit{Permits: 600, Per: time.Second, Shards: 6}
+	three := f.With(f.Nodes[:3]...)
+	clients := []*shardlimit.Client{three.Client(t), three.Client(t)}
+	var limiters []*shardlimit.Limiter
+	for _, c := range clients {
+		limiters = append(limiters, limittest.Limiter(t, c, "l", limit).As("all", 1))
+	}
+	callers := limittest.NewTraffic(t)
+	callers.Dying = true // what the dead server granted cannot be given back
+	callers.Start(2, limiters...)
+	everywhere := func(nodes ...shardlimit.Node) {
+		f.Restart(t, clients, nodes, func(i int, c *shardlimit.Client) {
+			limiters[i] = limittest.Limiter(t, c, "l", limit).As("all", 1)
+			callers.Hand(i, limiters[i])
+		})
+	}
+	time.Sleep(3 * limit.Per) // an uptime is a difference of whole seconds: a limit as young would pass for new
+	limittest.AwaitThat(t, "the limit is used",
+		func() bool { return limittest.Peek(t, limiters[0]).Used >= limit.Permits*9/10 })
+	servers[0].Kill()
+	servers[3].Restart() // its uptime tells that it is empty
+	replaced := f.Nodes[3]
+	replaced.Name = f.Nodes[0].Name
+	everywhere(replaced, f.Nodes[1], f.Nodes[2])
+	limittest.AwaitThat(t, "the whole limit is there again", func() bool {
+		st := limittest.Peek(t, limiters[0])
+		var share int64
+		for _, s := range st.Shards {
+			if s.Err == nil && s.Quarantine == 0 {
+				share += s.Share
+			}
+		}
+		return share == limit.Permits && st.Used >= limit.Permits*9/10
+	})
+	limittest.SharesSumTo(t, limiters[0], limit.Permits)
+
+	everywhere(limittest.Draining(replaced), f.Nodes[1], f.Nodes[2])
+	if err := clients[0].Rebalance(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if st := limittest.AwaitOneLayout(t, limiters); !slices.Equal(limittest.Hosts(st), []string{"n1", "n2"}) {
+		t.Errorf("shards are on %v", limittest.Hosts(st))
+	}
+	everywhere(f.Nodes[1], f.Nodes[2])
+	servers[3].Kill()
+	limittest.SharesSumTo(t, limiters[0], limit.Permits)
+	ops, err := callers.During(2 * limit.Per)
+	if err != nil {
+		t.Errorf("a call failed: %v", err)
+	}
+	worst := limittest.KeepsTo(t, limit, ops)
+	t.Logf("%s; worst window: %d of %d", callers, worst.Permits, limit.Permits)
 }

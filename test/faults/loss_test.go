@@ -99,48 +99,6 @@ func whileForgetting(t *testing.T, lose func(testing.TB, *limittest.ProxiedNode)
 	return record.Ops()
 }
 
-func TestQuarantineShutsAShardForAWindow(t *testing.T) {
-	t.Parallel()
-	for name, lose := range forget {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			fl, posts := limittest.Proxied(t, 1)
-			l := limittest.Limiter(t, fl.Client(t, limittest.AfterLoss(shardlimit.Quarantine)), "l",
-				shardlimit.PerHour(10))
-			if d, err := l.AllowN(t.Context(), 3); err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
-			}
-			lose(t, posts[0])
-			var d shardlimit.Decision
-			limittest.AwaitThat(t, "the shard answers", func() (ok bool) {
-				var err error
-				d, err = l.Allow(t.Context())
-				late := !d.Allowed && d.RetryAfter < time.Second // it waited for a connection: a slow machine
-				return err == nil && !late
-			})
-			if d.Allowed || d.Degraded {
-				t.Fatalf("%+v", d)
-			}
-			if d.RetryAfter < 58*time.Minute || d.RetryAfter > time.Hour {
-				t.Errorf("RetryAfter is %s", d.RetryAfter)
-			}
-			if s := limittest.Peek(t, l).Shards[0]; s.Quarantine < 58*time.Minute || s.Free != 0 {
-				t.Errorf("%+v", s)
-			}
-			if err := l.Reset(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if s := limittest.Peek(t, l).Shards[0]; s.Quarantine == 0 || s.Quarantine > 5*time.Second {
-				t.Errorf("after Reset: %+v", s)
-			}
-			limittest.AwaitThat(t, "the whole limit is free", func() bool {
-				d, err := l.AllowN(t.Context(), 10)
-				return err == nil && d.Allowed
-			})
-		})
-	}
-}
-
 func TestResumeStartsFreshAfterALoss(t *testing.T) {
 	t.Parallel()
 	for name, lose := range forget {
@@ -257,5 +215,48 @@ func TestWhatAQuarantineShutIsToldAfterIt(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Where every shard of a limit is closed, because its node has lost its memory, callers pass who
+// are to pass in an outage. The others are told when to come again.
+func TestAClosedShardIsAnsweredByThePolicy(t *testing.T) {
+	limit := shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 1}
+	for what, family := range map[string]bool{"a limit": false, "a key": true} {
+		for name, policy := range map[string]shardlimit.OutagePolicy{"closed": shardlimit.FailClosed,
+			"open": shardlimit.FailOpen, "local": shardlimit.FailLocal} {
+			t.Run(what+" fails "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					fl, nodes := limittest.BubbledNodes(t, 1)
+					fl.Punctual = true
+					c := fl.Client(t, limittest.OnOutage(policy), limittest.AfterLoss(shardlimit.Quarantine))
+					time.Sleep(5 * time.Minute)
+					l := func() *shardlimit.Limiter {
+						if family {
+							return limittest.Family(t, c, "f", limit).Limiter("user")
+						}
+						return limittest.Limiter(t, c, "l", limit)
+					}()
+					if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
+						t.Fatalf("%+v, %v", d, err)
+					}
+					time.Sleep(5 * time.Second)
+					nodes[0].Redis.Restart()
+					time.Sleep(time.Second)
+					passes := policy != shardlimit.FailClosed
+					for range 2 { // it asks, and then it knows
+						d, err := l.Allow(t.Context())
+						if err != nil || d.Allowed != passes || d.Degraded != passes {
+							t.Errorf("%+v, %v", d, err)
+						}
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+					defer cancel()
+					if err := l.Wait(ctx); passes != (err == nil) {
+						t.Errorf("Wait: %v", err)
+					}
+				})
+			})
+		}
 	}
 }

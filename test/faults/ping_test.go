@@ -2,11 +2,16 @@ package faults
 
 import (
 	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/redistest"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
 // A node that goes and comes is told as such, the other one as well all the time.
@@ -68,5 +73,77 @@ func TestPingOfAClusterThatLacksAMaster(t *testing.T) {
 	defer cluster.Masters()[0].Resume()
 	if states := c.Ping(t.Context()); states[0].Err != nil {
 		t.Error(states[0].Err)
+	}
+}
+
+// A server that is full answers: callers read what it said.
+func TestAFullNodeIsNotSaidToBeSilent(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 1)
+	l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerHour(1000))
+	if _, err := l.Allow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	posts[0].Do(t, "CONFIG", "SET", "maxmemory", "1")
+	for range 20 { // with the first the breaker opens
+		_, err := l.Allow(t.Context())
+		if !errors.Is(err, shardlimit.ErrUnavailable) || !strings.Contains(err.Error(), "OOM command not allowed") {
+			t.Fatalf("%v", err)
+		}
+		if strings.Contains(err.Error(), "does not answer") {
+			t.Fatalf("it does answer: %v", err)
+		}
+	}
+}
+
+// A span tells the code of an error, whichever version of a server says it.
+func TestTheCodeOfAnError(t *testing.T) {
+	for text, want := range map[string]string{
+		"OOM command not allowed when used memory > 'maxmemory'.":                   "OOM",
+		"NOREPLICAS Not enough good replicas to write.":                             "NOREPLICAS",
+		"ACL failure in script: User u has no permissions to run the 'get' command": "ERR",
+		"The user executing the script can't run this command or subcommand":        "ERR",
+		"Script attempted to access a non local key in a cluster node":              "ERR",
+		"":         "ERR",
+		"TRYAGAIN": "TRYAGAIN",
+	} {
+		if got := telemetry.ErrorCode(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// While all nodes are well the log has no warning: not while processes start at the same time, not
+// while they work, and not when they end.
+func TestNothingIsWarnedOfWhileAllIsWell(t *testing.T) {
+	t.Parallel()
+	for place, at := range limittest.Places {
+		t.Run(place, func(t *testing.T) {
+			f := at(t)
+			var log syncBuffer
+			logs := func(c *shardlimit.Config) {
+				c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+			}
+			var wg sync.WaitGroup
+			for i := range 5 {
+				wg.Go(func() {
+					c := f.Client(t, logs)
+					l := limittest.Limiter(t, c, "l", shardlimit.PerSecond(10_000))
+					users := limittest.Family(t, c, "users", shardlimit.PerSecond(100))
+					for j := range 200 {
+						_, err := l.Allow(t.Context())
+						_, keyErr := users.Limiter(fmt.Sprint("user ", i*j)).Allow(t.Context())
+						if err != nil || keyErr != nil {
+							t.Errorf("%v, %v", err, keyErr)
+						}
+					}
+					c.Close()
+				})
+			}
+			wg.Wait()
+			if log.count("\n") > 0 {
+				t.Errorf("it warns: %s", log.buf.String())
+			}
+		})
 	}
 }

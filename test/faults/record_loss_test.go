@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"testing"
@@ -169,83 +168,5 @@ func TestARestoredRecordStandsIfNobodyKnowsBetter(t *testing.T) {
 		client.Close()
 		before.restore(servers[0])
 		endInOne(t, twenty, f.Group(t, 2, "l", twenty)...)
-	})
-}
-
-// Of three nodes one or two come back with old records; who knows the change has gone.
-func TestTheNewestOfThreePlacesGoesOn(t *testing.T) {
-	for restored := 1; restored <= 2; restored++ {
-		for first := range 3 {
-			if !extent.Plays(3*(restored-1) + first) { // both numbers, different first ones
-				continue
-			}
-			synctest.Test(t, func(t *testing.T) {
-				f, servers := bubbledServers(t, 3)
-				client := f.Client(t)
-				knows := limittest.Limiter(t, client, "l", twenty)
-				var before []snapshot
-				for _, m := range servers {
-					before = append(before, recordsOn(t, m))
-				}
-				want := changed(t, knows, func(next *shardlimit.Limit) { next.Permits = 8 })
-				time.Sleep(soon)
-				client.Close()
-				for i := range restored {
-					at := (first + i) % 3
-					before[at].restore(servers[at])
-				}
-				endInOne(t, want, f.Group(t, 2, "l", twenty)...)
-			})
-		}
-	}
-}
-
-// A limit is changed while shards are known to obey a later layout than the record's.
-func TestAChangeAfterARestoreIsTheLastWord(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, servers := bubbledServers(t, 1)
-		knows := limittest.Limiter(t, f.Client(t), "l", twenty)
-		before := recordsOn(t, servers[0])
-		changed(t, knows, func(next *shardlimit.Limit) { next.Permits = 8 })
-		before.restore(servers[0])
-		joined := limittest.Limiter(t, f.Client(t), "l", twenty)
-		if _, err := joined.Allow(context.Background()); err != nil { // so it hears of the later layout
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		want := changed(t, joined, func(next *shardlimit.Limit) { next.Permits = 10 })
-		endInOne(t, want, knows, joined)
-	})
-}
-
-// A limit is changed by a process that joined the restored record and knows nothing else. That is
-// the latest change, and not taken for the one that was lost.
-func TestAChangeOfARestoredRecordIsItsOwn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, servers := bubbledServers(t, 1)
-		knows := limittest.Limiter(t, f.Client(t), "l", twenty)
-		before := recordsOn(t, servers[0])
-		changed(t, knows, func(next *shardlimit.Limit) { next.Permits = 8 })
-		time.Sleep(time.Second)
-		before.restore(servers[0])
-		want := changed(t, limittest.Limiter(t, f.Client(t), "l", twenty),
-			func(next *shardlimit.Limit) { next.Permits = 10 })
-		endInOne(t, want, knows, limittest.Limiter(t, f.Client(t), "l", twenty))
-	})
-}
-
-// Until somebody who knows the change has read the restored record, shards go on with what they
-// have.
-func TestARestoredRecordWaitsForWhoKnowsBetter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, servers := bubbledServers(t, 1)
-		knows := limittest.Limiter(t, f.Client(t), "l", twenty)
-		before := recordsOn(t, servers[0])
-		want := changed(t, knows, func(next *shardlimit.Limit) { next.Permits = 8 })
-		time.Sleep(soon)
-		before.restore(servers[0])
-		callers := limittest.NewDemand(t, pace, limittest.Limiter(t, f.Client(t), "l", twenty))
-		time.Sleep(15 * time.Second)
-		limittest.KeepsTo(t, want, callers.Stop())
 	})
 }

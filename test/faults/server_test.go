@@ -3,16 +3,23 @@ package faults
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // grantedTo is what limiters are granted one after the other, each in twelve calls.
@@ -115,4 +122,138 @@ func TestAnAddressThatLeadsToAnotherServer(t *testing.T) {
 			time.Sleep(31 * time.Second)
 		}
 	})
+}
+
+// What deploy-redis.md says of a move to another server: replicate, pause the writes of the old
+// one, wait for its offset, promote, and restart the processes with the new address. What was
+// granted there counts here, and the rest is to be had.
+func TestAServerIsMovedByReplication(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Servers(t, 2)
+	from, to := servers[0].Client(t), servers[1].Client(t)
+	f := limittest.Fleet{Prefix: redistest.Prefix(t)}
+	limit := shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 1}
+	got := map[string]int64{}
+	take := func(s *redistest.Server, n int64) {
+		c := f.With(shardlimit.Node{Name: "n", Redis: limittest.Unhurried(s.ClientOption())}).Client(t)
+		users := limittest.Family(t, c, "users", limit)
+		limiters := []*shardlimit.Limiter{limittest.Limiter(t, c, "l", limit)}
+		for i := range 20 {
+			limiters = append(limiters, users.Limiter(fmt.Sprint("user ", i)))
+		}
+		for _, l := range limiters {
+			d, err := l.AllowUpTo(t.Context(), n)
+			if err != nil || d.Degraded {
+				t.Fatalf("%s: %+v, %v", l.Name(), d, err)
+			}
+			got[l.Name()] += d.Granted
+		}
+		c.Close()
+	}
+	do := func(c rueidis.Client, command ...string) string {
+		said, err := c.Do(t.Context(), c.B().Arbitrary(command...).Build()).ToString()
+		if err != nil {
+			t.Fatalf("%v: %v", command, err)
+		}
+		return said
+	}
+	offset := func(c rueidis.Client, field string) string {
+		return regexp.MustCompile(field + `:(\d+)`).FindString(do(c, "INFO", "replication"))[len(field):]
+	}
+	take(servers[0], 40)
+	host, port, err := net.SplitHostPort(servers[0].Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(to, "REPLICAOF", host, port)
+	limittest.AwaitThat(t, "it is a replica", func() bool {
+		return regexp.MustCompile("master_link_status:up").MatchString(do(to, "INFO", "replication"))
+	})
+	take(servers[0], 10)
+	do(from, "CLIENT", "PAUSE", "30000", "WRITE")
+	limittest.AwaitThat(t, "it has the last grants", func() bool {
+		return offset(from, "master_repl_offset") == offset(to, "slave_repl_offset")
+	})
+	do(to, "REPLICAOF", "NO", "ONE")
+	take(servers[1], limit.Permits)
+	for name, n := range got {
+		if n != limit.Permits {
+			t.Errorf("%s: %d of %d permits", name, n, limit.Permits)
+		}
+	}
+}
+
+// Every call works on each kind of server that users have. CI runs this on the servers of a table
+// in docs/howto/deploy-redis.md.
+func TestEveryKindOfServer(t *testing.T) {
+	t.Parallel()
+	certificates := redistest.NewCertificates(t)
+	use := func(t *testing.T, o rueidis.ClientOption) {
+		node := shardlimit.Node{Name: "n", Redis: limittest.Unhurried(o)}
+		useAll(t, limittest.Fleet{Nodes: []shardlimit.Node{node}, Prefix: redistest.Prefix(t)})
+	}
+	type reached = func(*testing.T, *redistest.Server) rueidis.ClientOption
+	one := func(how reached, opts ...redistest.Option) func(*testing.T) {
+		return func(t *testing.T) { use(t, how(t, redistest.Standalone(t, opts...))) }
+	}
+	plain := func(_ *testing.T, s *redistest.Server) rueidis.ClientOption { return s.ClientOption() }
+	socket := filepath.Join(t.TempDir(), "redis.sock")
+	for name, kind := range map[string]func(*testing.T){
+		"standalone": one(plain),
+		"cluster": func(t *testing.T) {
+			f, _ := limittest.Clustered(t, 0)
+			useAll(t, f)
+		},
+		"Sentinel": func(t *testing.T) {
+			use(t, redistest.NewSentinel(t, 1).ClientOption())
+		},
+		"TLS, a cluster with a user": func(t *testing.T) {
+			if !redistest.HasTLS(t) {
+				t.Log("the program has no TLS")
+				return
+			}
+			f, cluster := limittest.Clustered(t, 0, redistest.TLS(t, certificates))
+			for _, s := range cluster.Servers() {
+				permit(t, s.Client(t), append(documentedUser(t, 1, f.Prefix), besides(t, "cluster")...)...)
+			}
+			f.Nodes[0].Redis = as(f.Nodes[0].Redis)
+			useAll(t, f)
+		},
+		"Unix socket": one(func(t *testing.T, _ *redistest.Server) rueidis.ClientOption {
+			return parsed(t, "unix://"+socket)
+		}, redistest.Args("--unixsocket", socket)),
+		"IPv6": one(func(t *testing.T, s *redistest.Server) rueidis.ClientOption {
+			if l, err := net.Listen("tcp", "[::1]:0"); err != nil {
+				t.Skip(err)
+			} else if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			c := s.Client(t)
+			bind := c.B().ConfigSet().ParameterValue().ParameterValue("bind", "127.0.0.1 ::1").Build()
+			if err := c.Do(t.Context(), bind).Error(); err != nil {
+				t.Fatal(err)
+			}
+			return parsed(t, strings.Replace(s.Addr(), "127.0.0.1", "[::1]", 1))
+		}),
+		// As managed ones are set up.
+		"no CONFIG, volatile-lru": one(plain, redistest.Args("--maxmemory", "100mb",
+			"--maxmemory-policy", "volatile-lru",
+			"--rename-command", "CONFIG", "", "--rename-command", "SCRIPT", "", "--rename-command", "WAIT", "",
+			"--rename-command", "DEBUG", "", "--rename-command", "KEYS", "", "--rename-command", "FLUSHALL", "")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kind(t)
+		})
+	}
+}
+
+// parsed is the configuration of a node as people write it.
+func parsed(t *testing.T, node string) rueidis.ClientOption {
+	t.Helper()
+	nodes, err := shardlimit.ParseNodes(node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nodes[0].Redis
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/extent"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/race"
 )
 
@@ -172,3 +173,5 @@ func TestKeptHistories(t *testing.T) {
 		}
 	}
 }
+
+func TestMain(m *testing.M) { os.Exit(limittest.Main(m)) }

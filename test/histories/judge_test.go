@@ -368,3 +368,8 @@ func (l *watched) count() {
 
 // reachable reports whether the process lists every node that the limit may be on.
 func (l *watched) reachable(p *process) bool { return p.lists() && len(l.versions) > 0 }
+
+// fills is how long it takes until an empty bucket is full.
+func fills(l shardlimit.Limit) time.Duration {
+	return time.Duration(float64(limittest.MostAtOnce(l))/float64(l.Permits)*float64(l.Per)) + time.Millisecond
+}

@@ -80,38 +80,6 @@ func TestPerParticipantDecisionsDoNotAskRedis(t *testing.T) {
 	}
 }
 
-func TestALimitForEachNeedsNoRedis(t *testing.T) {
-	t.Parallel()
-	fl, posts := limittest.Proxied(t, 1)
-	posts[0].Server.Kill()
-	for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen, shardlimit.FailLocal} {
-		l := limittest.Limiter(t, fl.Client(t, limittest.OnOutage(policy)), "l", limittest.PerParticipant(7, time.Hour))
-		for i := range 8 {
-			d, err := l.Allow(t.Context())
-			if err != nil || d.Degraded || d.Allowed != (i < 7) {
-				t.Errorf("policy %d, call %d: %+v, %v", policy, i, d, err)
-			}
-		}
-		if st := limittest.Peek(t, l); st.Used != 7 {
-			t.Errorf("policy %d: %+v", policy, st)
-		}
-	}
-}
-
-func TestAPerParticipantLimitHoldsInEveryWindow(t *testing.T) {
-	t.Parallel()
-	limit := limittest.PerParticipant(50, 100*time.Millisecond)
-	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l", limit)
-	tr := limittest.NewTraffic(t)
-	tr.Start(8, l)
-	limittest.AwaitBusy(t, limit, &tr.Record)
-	ops, err := tr.During(1500 * time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
-	limittest.KeepsTo(t, limit, ops)
-}
-
 func TestALimitForEachServesItsWaiters(t *testing.T) {
 	t.Parallel()
 	const window = 100 * time.Millisecond

@@ -121,41 +121,6 @@ func TestAChangeOfAlgorithmForgetsNothing(t *testing.T) {
 	})
 }
 
-// While one algorithm gives way to another there are two shards in one place, and Peek tells them
-// apart.
-func TestPeekTellsOldAndNewShardsApart(t *testing.T) {
-	limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1}
-	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l", limit)
-	if d, err := l.AllowN(t.Context(), 4); err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	if s := limittest.Peek(t, l).Shards; len(s) != 1 || s[0].Algorithm != shardlimit.SlidingLog {
-		t.Errorf("at first: %+v", s)
-	}
-	limit.Algorithm = shardlimit.SlidingCounter
-	if err := l.SetLimit(t.Context(), limit); err != nil {
-		t.Fatal(err)
-	}
-	shards := limittest.Peek(t, l).Shards
-	if len(shards) != 2 || shards[0].Slot != shards[1].Slot {
-		t.Fatalf("want two shards in one place: %+v", shards)
-	}
-	for _, s := range shards {
-		switch s.Algorithm {
-		case shardlimit.SlidingLog:
-			if s.Used != 4 || s.Target != 0 {
-				t.Errorf("the old shard: %+v", s)
-			}
-		case shardlimit.SlidingCounter:
-			if s.Used != 0 || s.Target != limit.Permits {
-				t.Errorf("the new shard: %+v", s)
-			}
-		default:
-			t.Errorf("a shard of neither: %+v", s)
-		}
-	}
-}
-
 func TestEveryAlgorithmKeepsItsBound(t *testing.T) {
 	t.Parallel()
 	f, _ := limittest.Independent(t, 3)
@@ -231,29 +196,6 @@ func TestLeakyBucketGivesTurns(t *testing.T) {
 				t.Errorf("%d were free, and %d after a wait in vain", before, after)
 			}
 		})
-	}
-}
-
-// Wait sleeps until its turn: no two callers act closer together than the interval.
-func TestWaitSleepsUntilTheTurn(t *testing.T) {
-	t.Parallel()
-	const interval = 20 * time.Millisecond
-	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), t.Name(), shardlimit.Limit{
-		Permits: 1, Per: interval, Algorithm: shardlimit.LeakyBucket, Burst: 4, Shards: 1,
-	})
-	begin := time.Now()
-	done := make(chan error)
-	const callers = 12
-	for range callers {
-		go func() { done <- l.Wait(t.Context()) }()
-	}
-	for i := range callers {
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
-		if early := time.Duration(i)*interval - time.Since(begin); early > 0 {
-			t.Errorf("caller %d acted %s early", i, early)
-		}
 	}
 }
 

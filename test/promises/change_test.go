@@ -2,7 +2,9 @@ package promises
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -89,46 +91,6 @@ func TestALoweredLimitHoldsFromTheNextWindowOn(t *testing.T) {
 	}
 }
 
-// The number of shards changes 4, 16, 3 while all of the limit is wanted, over a window in which
-// the change takes place and one in which most of what is logged is from before it.
-func TestTheNumberOfShardsChangesUnderLoad(t *testing.T) {
-	t.Parallel()
-	for name, place := range map[string]struct {
-		fleet func(testing.TB) limittest.Fleet
-		limit shardlimit.Limit
-	}{
-		"1s on three nodes": {func(tb testing.TB) limittest.Fleet { f, _ := limittest.Independent(tb, 3); return f },
-			shardlimit.Limit{Permits: 500, Per: time.Second}},
-		"4s on embedded nodes": {func(tb testing.TB) limittest.Fleet { return limittest.InProcess(tb, 3) },
-			shardlimit.Limit{Permits: 400, Per: 4 * time.Second}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			limit := place.limit
-			limit.Shards = 4
-			limiters := limittest.AsOne(place.fleet(t).Group(t, 3, "l", limit))
-			callers := limittest.NewTraffic(t)
-			callers.Start(2, limiters...)
-			for _, shards := range []int{16, 3} {
-				limittest.AwaitThat(t, "the limit is used",
-					func() bool { return limittest.Peek(t, limiters[0]).Used >= limit.Permits*9/10 })
-				limit.Shards = shards
-				if err := limiters[shards%3].SetLimit(t.Context(), limit); err != nil {
-					t.Fatal(err)
-				}
-				limittest.AwaitOneLayout(t, limiters)
-				limittest.SharesSumTo(t, limiters[0], limit.Permits)
-			}
-			ops, err := callers.During(limit.Per + limit.Per/2)
-			if err != nil {
-				t.Errorf("a call failed: %v", err)
-			}
-			worst := limittest.KeepsTo(t, limit, ops)
-			t.Logf("%s; worst window: %d of %d", callers, worst.Permits, limit.Permits)
-		})
-	}
-}
-
 // While capacity moves to a node that is added and off one that drains, next to nothing of the
 // limit stays unused.
 func TestALimitIsUsedWhileItsShardsMove(t *testing.T) {
@@ -159,4 +121,128 @@ func TestALimitIsUsedWhileItsShardsMove(t *testing.T) {
 			t.Errorf("%.1f %% of the limit was used while it moved", 100*used)
 		}
 	})
+}
+
+// A limit that was deleted while a change moves its capacity is gone; nothing goes on to move it.
+func TestDeleteWhileCapacityMoves(t *testing.T) {
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
+		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 40, Per: 10 * time.Second, Shards: 2})
+		if d, err := l.AllowN(t.Context(), 40); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if err := l.SetLimit(t.Context(), shardlimit.Limit{Permits: 20, Per: 10 * time.Second, Shards: 4}); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		if _, err := f.Client(t).Open(t.Context(), "l"); !errors.Is(err, shardlimit.ErrNotFound) {
+			t.Errorf("the driver brought it back: %v", err)
+		}
+	})
+}
+
+// After Delete every call on a handle of that Client is ErrNotFound, also of callers that wait, and
+// declares nothing. Client.Limiter declares the limit anew, with nothing used.
+func TestAHandleEndsWithItsLimit(t *testing.T) {
+	limittest.InBubble(t, 3, func(t *testing.T, f limittest.Fleet) {
+		ctx := t.Context()
+		c := f.Client(t)
+		limit := shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2}
+		l, again := limittest.Limiter(t, c, "l", limit), limittest.Limiter(t, c, "l", limit)
+		limittest.DrainSlowly(t, l)
+		waited := make(chan error)
+		go func() { waited <- l.Wait(ctx) }()
+		go func() { waited <- l.WaitN(ctx, 3) }()
+		time.Sleep(time.Second)
+		if err := l.Delete(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := <-waited; !errors.Is(err, shardlimit.ErrNotFound) {
+				t.Errorf("who waited: %v", err)
+			}
+		}
+		for name, call := range map[string]func() error{
+			"Allow":        func() error { _, err := again.Allow(ctx); return err },
+			"AllowUpTo":    func() error { _, err := l.AllowUpTo(ctx, 3); return err },
+			"WaitN":        func() error { return l.WaitN(ctx, 3) },
+			"Reserve":      func() error { _, err := l.Reserve(ctx, 3); return err },
+			"a Set":        func() error { _, err := limittest.Set(1, l).Allow(ctx); return err },
+			"Peek":         func() error { _, err := l.Peek(ctx); return err },
+			"Participants": func() error { _, err := l.Participants(ctx); return err },
+			"SetLimit":     func() error { return l.SetLimit(ctx, shardlimit.PerMinute(5)) },
+			"Reset":        func() error { return l.Reset(ctx) },
+			"Rebalance":    func() error { return l.Rebalance(ctx) },
+			"Delete":       func() error { return l.Delete(ctx) },
+		} {
+			if err := call(); !errors.Is(err, shardlimit.ErrNotFound) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := c.Rebalance(ctx); err != nil {
+			t.Errorf("Client.Rebalance: %v", err)
+		}
+		time.Sleep(20 * time.Second) // nothing declares it in the background
+		if _, err := c.Open(ctx, "l"); !errors.Is(err, shardlimit.ErrNotFound) {
+			t.Errorf("Open: %v", err)
+		}
+		l = limittest.Limiter(t, c, "l", shardlimit.PerMinute(7))
+		if d, err := l.AllowN(ctx, 7); err != nil || !d.Allowed {
+			t.Errorf("%+v, %v", d, err)
+		}
+		if _, err := again.Allow(ctx); !errors.Is(err, shardlimit.ErrNotFound) {
+			t.Errorf("a handle of before: %v", err)
+		}
+	})
+}
+
+// A process in use stores a limit that another one has deleted again, within 15 seconds of use.
+func TestALimitInUseIsStoredAgainAfterDelete(t *testing.T) {
+	limittest.InBubble(t, 3, func(t *testing.T, f limittest.Fleet) {
+		ctx := t.Context()
+		c := f.Client(t)
+		l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
+		other := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerMinute(7))
+		if _, err := other.Allow(ctx); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // the other process has read the record; else it could store it after Delete
+		if err := l.Delete(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for range 31 {
+			time.Sleep(500 * time.Millisecond)
+			if _, err := other.Allow(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if l, err := c.Open(ctx, "l"); err != nil || l.Limit().Permits != 10 {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// With every node away nothing is deleted, and the limit is in force as before.
+func TestDeleteWhileRedisIsAwayChangesNothing(t *testing.T) {
+	t.Parallel()
+	f, posts := limittest.Proxied(t, 2)
+	l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 2})
+	if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	for _, p := range posts {
+		p.Proxy.Stall(true)
+	}
+	err := l.Delete(limittest.Shortly(t, 50*time.Millisecond))
+	for _, p := range posts {
+		p.Proxy.Stall(false)
+	}
+	if !errors.Is(err, shardlimit.ErrUnavailable) {
+		t.Errorf("Delete: %v", err)
+	}
+	limittest.AwaitThat(t, "the nodes answer",
+		func() bool { st, err := l.Peek(t.Context()); return err == nil && st.Used == 10 })
 }

@@ -56,31 +56,6 @@ func TestADenialOfAKeyIsRememberedAWhile(t *testing.T) {
 	})
 }
 
-// Of a key that has nothing free only that is remembered.
-func TestADenialOfAKeyTakesLittleMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const keys, most = 7_000, 400 // beside what else the process keeps
-		users := limittest.Family(t, limittest.Bubbled(t, 1).Client(t), "users", shardlimit.PerHour(1))
-		call := func() int64 {
-			for i := range keys / 100 {
-				if _, errs := limittest.AtOnce(t.Context(), users, 100*i, 100); errors.Join(errs...) != nil {
-					t.Fatal(errors.Join(errs...))
-				}
-			}
-			limittest.HeapInUse() // what is kept to be used again goes with the second
-			return limittest.HeapInUse()
-		}
-		call() // uses all up
-		time.Sleep(13 * time.Second)
-		forgotten, before := limittest.Known(users), limittest.HeapInUse()
-		held := call() - before
-		if n := limittest.Known(users); forgotten != 0 || n != keys || held > keys*most {
-			t.Errorf("%d of %d keys are remembered, which takes %d bytes; %d were before", n, keys, held, forgotten)
-		}
-		runtime.KeepAlive(users)
-	})
-}
-
 // All callers who wait for a key are in one line, whichever Limiter they called.
 func TestAKeyThatIsWaitedForIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -253,32 +228,5 @@ func TestAKeyIsAnsweredFromAfar(t *testing.T) {
 		ask(users.LimiterWith("bob", shardlimit.Limit{Permits: 100, Revision: 9}), 1, true)
 		time.Sleep(3 * time.Second)
 		ask(users.Limiter("bob"), 1, true)
-	})
-}
-
-// When a move is over nothing is kept of the keys that were called meanwhile.
-func TestKeysAreForgottenAfterAMove(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := limittest.Bubbled(t, 4)
-		limit := shardlimit.PerMinute(10)
-		limittest.Family(t, f.Client(t), "users", limit)
-		f.Nodes = limittest.Drained(f.Nodes, func(i int) bool { return i < 2 })
-		users := limittest.Family(t, f.Client(t), "users", limit)
-		if err := users.Rebalance(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, errs := limittest.AtOnce(t.Context(), users, 0, 100); errors.Join(errs...) != nil ||
-			limittest.Known(users) < 100 {
-			t.Errorf("%d keys are known, %v", limittest.Known(users), errors.Join(errs...))
-		}
-		for range 600 {
-			time.Sleep(time.Second)
-			if _, err := users.Limiter("other").Allow(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if n := limittest.Known(users); n > 1 {
-			t.Errorf("%d keys are known ten minutes later", n)
-		}
 	})
 }

@@ -1,11 +1,17 @@
 package promises
 
 import (
+	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -133,69 +139,6 @@ func TestAFamilyOfMillionsOfKeysIsBoundedInMemory(t *testing.T) {
 	runtime.KeepAlive(users)
 }
 
-func TestAForgottenKeyGetsItsRefund(t *testing.T) {
-	users := limittest.Family(t, limittest.Standalone(t).Client(t), "users", shardlimit.PerHour(5))
-	d, err := users.Limiter("ann").AllowN(t.Context(), 4)
-	if err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	for i := range 66_000 {
-		users.Limiter(fmt.Sprint("user ", i))
-	}
-	ann := users.Limiter("ann")
-	for range 2 {
-		if err := limittest.Once(ann.Settle(t.Context(), d, 0)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := limittest.Grants(t, ann); got != 5 {
-		t.Errorf("%d permits after the refund, want 5", got)
-	}
-	if err := users.Limiter("bob").Settle(t.Context(), d, 0); !errors.Is(err, shardlimit.ErrOtherLimiter) {
-		t.Errorf("of another key: %v", err)
-	}
-}
-
-func TestSetLimitOfAFamilyHoldsForEveryKey(t *testing.T) {
-	f := limittest.Standalone(t)
-	here := limittest.Family(t, f.Client(t), "users", shardlimit.PerHour(3))
-	there := limittest.Family(t, f.Client(t), "users", shardlimit.PerHour(3))
-	if got := limittest.Grants(t, here.Limiter("ann")); got != 3 {
-		t.Fatalf("%d permits", got)
-	}
-	if got := limittest.Grants(t, there.Limiter("bob")); got != 3 {
-		t.Fatalf("%d permits", got)
-	}
-	if err := here.SetLimit(t.Context(), shardlimit.PerHour(5)); err != nil {
-		t.Fatal(err)
-	}
-	for _, limit := range []shardlimit.Limit{{Permits: 5, Per: time.Hour, Shards: 2},
-		{Permits: 5, Per: time.Hour, Lease: time.Second}} {
-		_, declared := f.Client(t).Family(t.Context(), "others", limit)
-		for _, err := range []error{declared, here.SetLimit(t.Context(), limit)} {
-			if !errors.Is(err, shardlimit.ErrInvalidLimit) {
-				t.Errorf("%v for each key: %v", limit, err)
-			}
-		}
-	}
-	if got := here.Limit(); got.Permits != 5 || got.Shards != 1 {
-		t.Errorf("%v", got)
-	}
-	if got := limittest.Grants(t, here.Limiter("ann")); got != 2 {
-		t.Errorf("a key in use had %d more permits, want 2", got)
-	}
-	if got := limittest.Grants(t, here.Limiter("new")); got != 5 {
-		t.Errorf("a new key had %d permits, want 5", got)
-	}
-	if got := limittest.Grants(t, here.Limiter("bob")); got != 2 {
-		t.Errorf("a key that another process used had %d more permits, want 2", got)
-	}
-	limittest.AwaitThat(t, "the other process learns of it from a key", func() bool {
-		_, err := there.Limiter("bob").Allow(t.Context())
-		return err == nil && there.Limit().Permits == 5
-	})
-}
-
 func TestOneKeyCannotBeDeletedByItself(t *testing.T) {
 	l := limittest.Family(t, limittest.Standalone(t).Client(t), "users", shardlimit.PerHour(3)).Limiter("ann")
 	if err := l.Delete(t.Context()); !errors.Is(err, shardlimit.ErrFamilyLimit) {
@@ -208,4 +151,161 @@ func TestOneKeyCannotBeDeletedByItself(t *testing.T) {
 	if got := limittest.Grants(t, l); got != 3 {
 		t.Errorf("%d permits after Reset, want 3", got)
 	}
+}
+
+// churnKeys is how many keys TestMemoryStaysWhileKeysComeAndGo calls for. Ten million take some
+// minutes: go test ./test/promises -run TestMemoryStaysWhileKeysComeAndGo -churn 10000000 -v
+var churnKeys = flag.Int64("churn", 20_000, "keys that come and go")
+
+// Keys that come and go leave nothing in the process.
+func TestMemoryStaysWhileKeysComeAndGo(t *testing.T) {
+	c := limittest.Standalone(t).Client(t)
+	limittest.RememberKeys(c, 2_000)
+	users := limittest.Family(t, c, "users", shardlimit.PerSecond(10))
+	var next atomic.Int64
+	call := func(upTo int64) (bytes int64) {
+		var wg sync.WaitGroup
+		for range 64 {
+			wg.Go(func() {
+				for i := next.Add(1); i <= upTo && !t.Failed(); i = next.Add(1) {
+					if d, err := users.Limiter(strconv.FormatInt(i, 10)).Allow(t.Context()); err != nil || !d.Allowed {
+						t.Errorf("key %d: %+v, %v", i, d, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		next.Store(upTo)
+		return limittest.HeapInUse()
+	}
+	first := call(*churnKeys / 4)
+	goroutines := runtime.NumGoroutine()
+	last := call(*churnKeys)
+	t.Logf("heap %d KB after %d keys, %d KB after %d; %d goroutines, then %d", first>>10, *churnKeys/4, last>>10,
+		*churnKeys, goroutines, runtime.NumGoroutine())
+	if last-first > 1<<20 {
+		t.Errorf("the heap grew by %d bytes", last-first)
+	}
+	if runtime.NumGoroutine() > goroutines+8 {
+		t.Errorf("%d goroutines, then %d", goroutines, runtime.NumGoroutine())
+	}
+	runtime.KeepAlive(users)
+}
+
+// errNothingGranted tells that a call was answered, and got nothing from Redis.
+var errNothingGranted = errors.New("nothing was granted")
+
+// granted is the error of a call that must be granted so many permits by Redis.
+func granted(d shardlimit.Decision, n int64, err error) error {
+	if err == nil && (d.Granted != n || d.Degraded) {
+		return fmt.Errorf("%w: %+v", errNothingGranted, d)
+	}
+	return err
+}
+
+// restedCalls are first calls of a process that rested.
+var restedCalls = map[string]func(context.Context, *shardlimit.Limiter) error{
+	"Allow": func(ctx context.Context, l *shardlimit.Limiter) error {
+		d, err := l.Allow(ctx)
+		return granted(d, 1, err)
+	},
+	"AllowN": func(ctx context.Context, l *shardlimit.Limiter) error {
+		d, err := l.AllowN(ctx, 3)
+		return granted(d, 3, err)
+	},
+	"AllowUpTo": func(ctx context.Context, l *shardlimit.Limiter) error {
+		d, err := l.AllowUpTo(ctx, 3)
+		return granted(d, 3, err)
+	},
+	"a set": func(ctx context.Context, l *shardlimit.Limiter) error {
+		d, err := limittest.Set(1, l).Allow(ctx)
+		return granted(d, 1, err)
+	},
+	"Wait": func(ctx context.Context, l *shardlimit.Limiter) error {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		return l.Wait(ctx)
+	},
+	"Reserve": func(ctx context.Context, l *shardlimit.Limiter) error {
+		r, err := l.Reserve(ctx, 1)
+		if err == nil && r.Delay() > 0 {
+			return fmt.Errorf("%w: %s from now", errNothingGranted, r.Delay())
+		}
+		return err
+	},
+}
+
+// The keys of a family moved to other nodes while a process rested. Its first call hears of that,
+// and is served: what is free at the old shards is free.
+func TestAProcessThatRestedIsServedWhereKeysAreNow(t *testing.T) {
+	limits := []shardlimit.Limit{
+		{Permits: 10, Per: time.Hour},
+		{Permits: 10, Per: time.Hour, Algorithm: shardlimit.SlidingCounter},
+		{Permits: 10, Per: time.Hour, Algorithm: shardlimit.FixedWindow},
+	}
+	for name, do := range restedCalls {
+		for i, limit := range limits {
+			if i > 0 && name != "Allow" {
+				continue // what the others do differently is the way of the call, not the algorithm
+			}
+			t.Run(fmt.Sprint(name, " of ", limit.Algorithm), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { restAndCall(t, limit, do) })
+			})
+		}
+	}
+}
+
+// restAndCall has keys move while each of the processes that use one of them rests.
+func restAndCall(t *testing.T, limit shardlimit.Limit, do func(context.Context, *shardlimit.Limiter) error) {
+	f := limittest.Bubbled(t, 4)
+	rested := make([]*shardlimit.Limiter, 8)
+	for i := range rested {
+		rested[i] = limittest.Family(t, f.Client(t), "users", limit).Limiter(fmt.Sprint("user ", i))
+		if d, err := rested[i].Allow(t.Context()); err != nil || !d.Allowed {
+			t.Fatalf("key %d: %+v, %v", i, d, err)
+		}
+	}
+	f.Nodes = limittest.Drained(f.Nodes, func(i int) bool { return i < 2 })
+	users := limittest.Family(t, f.Client(t), "users", limit)
+	if err := users.Rebalance(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Minute)
+	for i, l := range rested {
+		if err := do(t.Context(), l); err != nil {
+			t.Errorf("key %d: %v", i, err)
+		}
+	}
+}
+
+// Keys of a family moved and were used no more, so lately that another process has no reason to
+// read the record. The old shard tells its call, which makes a step of the key's move then: the new
+// shards have forgotten theirs.
+func TestACallFollowsItsKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := limittest.Bubbled(t, 4)
+		limit := shardlimit.Limit{Permits: 10, Per: 100 * time.Millisecond}
+		behind := make([]*shardlimit.Limiter, 8)
+		for i := range behind {
+			behind[i] = limittest.Family(t, f.Client(t), "users", limit).Limiter(fmt.Sprint("user ", i))
+			if d, err := behind[i].Allow(t.Context()); err != nil || !d.Allowed {
+				t.Fatalf("key %d: %+v, %v", i, d, err)
+			}
+		}
+		f.Nodes = limittest.Drained(f.Nodes, func(i int) bool { return i < 2 })
+		users := limittest.Family(t, f.Client(t), "users", limit)
+		if err := users.Rebalance(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i := range behind {
+			_, _ = users.Limiter(fmt.Sprint("user ", i)).Allow(t.Context())
+		}
+		time.Sleep(2 * time.Second)
+		for i, l := range behind {
+			d, err := l.Allow(t.Context())
+			if err := granted(d, 1, err); err != nil {
+				t.Errorf("key %d: %v", i, err)
+			}
+		}
+	})
 }

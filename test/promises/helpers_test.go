@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"maps"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -96,3 +97,5 @@ func between(from, to int64, ops []history.Op) (inside []history.Op) {
 	}
 	return inside
 }
+
+func TestMain(m *testing.M) { os.Exit(limittest.Main(m)) }

@@ -1,14 +1,16 @@
 package promises
 
 import (
+	"bytes"
 	"context"
-	"math/rand/v2"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
@@ -136,48 +138,6 @@ func TestSetLimitNeverExceedsTheGreaterLimit(t *testing.T) {
 	}
 }
 
-func TestConcurrentSetLimitsEndInOneLayout(t *testing.T) {
-	t.Parallel()
-	const most, shortest = 800, 100 * time.Millisecond
-	f, _ := limittest.Independent(t, 3)
-	limiters := f.Group(t, 5, "l", shardlimit.Limit{Permits: 500, Per: 200 * time.Millisecond, Shards: 4})
-	callers := limittest.NewTraffic(t)
-	callers.Start(1, limiters...)
-	declared := sync.Map{}
-	begin := time.Now()
-	var wg sync.WaitGroup
-	changes := extent.Fewer(100)
-	for i := range changes {
-		wg.Go(func() {
-			next := shardlimit.Limit{
-				Permits: 50 + rand.Int64N(most-50),
-				Per:     shortest + time.Duration(rand.IntN(100))*time.Millisecond,
-				Shards:  1 + rand.IntN(16),
-			}
-			declared.Store(next, true)
-			if err := limiters[i%len(limiters)].SetLimit(context.Background(), next); err != nil {
-				t.Errorf("%s: %v", next, err)
-			}
-		})
-	}
-	wg.Wait()
-	stored := time.Since(begin)
-	st := limittest.AwaitOneLayout(t, limiters)
-	from := history.Now()
-	if _, ok := declared.Load(st.Limit); !ok {
-		t.Errorf("%s is a mixture: nobody asked for it", st.Limit)
-	}
-	limittest.SharesSumTo(t, limiters[0], st.Limit.Permits)
-	ops, err := callers.During(3 * st.Limit.Per)
-	if err != nil {
-		t.Errorf("a call failed: %v", err)
-	}
-	during := limittest.KeepsTo(t, shardlimit.Limit{Permits: most, Per: shortest}, ops)
-	after := limittest.KeepsTo(t, st.Limit, limittest.Since(from, ops))
-	t.Logf("%d changes stored in %s; epoch %d, %s; worst window during the changes: %d, after them: %d; %s",
-		changes, stored.Round(time.Millisecond), st.Epoch, st.Limit, during.Permits, after.Permits, callers)
-}
-
 // A process changes the limit and is gone half-way: others that use the limit
 // find the change and finish it. If a shard has heard of it they learn it from
 // there with their next call; if only the record has, when they next look it up.
@@ -237,6 +197,66 @@ func TestAChangeWhoseProcessDiedIsFinishedByOthers(t *testing.T) {
 					Per: min(before.Per, death.after.Per)}, ops)
 			limittest.KeepsTo(t, death.after, limittest.Since(settled, ops))
 			t.Logf("finished after %s; %s", time.Duration(settled-called).Round(time.Millisecond), callers)
+		})
+	}
+}
+
+// A process forgets the shards of a layout with it, however often a limit moves. Shards of an
+// algorithm that the limit had before never return.
+func TestShardsOfEarlierLayoutsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := limittest.Bubbled(t, 3)
+		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 30, Per: time.Second, Shards: 3})
+		for i := range 8 {
+			next := shardlimit.Limit{Permits: 30, Per: time.Second, Shards: 3,
+				Algorithm: []shardlimit.Algorithm{shardlimit.SlidingCounter, shardlimit.SlidingLog,
+					shardlimit.TokenBucket}[i%3]}
+			if err := l.SetLimit(t.Context(), next); err != nil {
+				t.Fatal(err)
+			}
+			for range 20 {
+				_, _ = l.Allow(t.Context())
+				time.Sleep(500 * time.Millisecond)
+			}
+			limittest.Settled(t, l)
+		}
+		if lanes, seats := limittest.Remembers(l); lanes > 6 || seats > 6 {
+			t.Errorf("it has %d lanes and %d seats for a limit of three shards", lanes, seats)
+		}
+	})
+}
+
+// The log says once that a stored limit overrules a declaration.
+func TestADeclarationThatIsNotInForceSaysSo(t *testing.T) {
+	servers := limittest.Standalone(t)
+	stored := shardlimit.PerHour(2000)
+	first := servers.Client(t)
+	limittest.Limiter(t, first, "l", stored)
+	limittest.Family(t, first, "f", stored)
+	for name, c := range map[string]struct {
+		declared shardlimit.Limit
+		inForce  bool
+	}{
+		"the same":       {stored, true},
+		"another number": {shardlimit.PerHour(500), false},
+		"another algorithm": {shardlimit.Limit{Permits: 2000, Per: time.Hour, Algorithm: shardlimit.FixedWindow},
+			false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			client := servers.Client(t,
+				func(cfg *shardlimit.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+			for range 2 {
+				limittest.Limiter(t, client, "l", c.declared)
+				limittest.Family(t, client, "f", c.declared)
+			}
+			want := 2 // one of the limit, one of the family
+			if c.inForce {
+				want = 0
+			}
+			if n := strings.Count(log.String(), "is not in force"); n != want {
+				t.Errorf("%d lines in the log, want %d: %s", n, want, log.String())
+			}
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package promises
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -110,47 +109,6 @@ func TestDrainMovesTheRecords(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-// The driver of a rebalancing dies half-way: another process finishes it.
-func TestARebalancingWhoseProcessDiedIsFinished(t *testing.T) {
-	t.Parallel()
-	f, servers := limittest.Independent(t, 3)
-	limit := shardlimit.Limit{Permits: 600, Per: 300 * time.Millisecond, Shards: 6}
-	limittest.Limiter(t, f.With(f.Nodes[:2]...).Client(t), "l", limit)
-	limiters := f.Group(t, 2, "l", limit)
-	callers := limittest.NewTraffic(t)
-	callers.Start(2, limiters...)
-	var dying *shardlimit.Client
-	d := &limittest.Demise{Heard: 2, End: func() { go dying.Close() }}
-	broken := limittest.Fleet{Prefix: f.Prefix}
-	for i, s := range servers {
-		broken.Nodes = append(broken.Nodes,
-			shardlimit.Node{Name: f.Nodes[i].Name, Client: &limittest.Mortal{Client: s.Client(t), Demise: d}})
-	}
-	dying = broken.Client(t)
-	setter := limittest.Limiter(t, dying, "l", limit)
-	d.Armed.Store(true)
-	if err := setter.Rebalance(t.Context()); err == nil {
-		t.Error("Rebalance succeeded in a process that had died")
-	}
-	if !d.Dead.Load() {
-		t.Fatal("the process did not die")
-	}
-	limittest.AwaitThat(t, "the change is finished", func() bool {
-		for _, l := range limiters {
-			if st, err := l.Peek(context.Background()); err != nil || len(limittest.Hosts(st)) != 3 || !st.Settled {
-				return false
-			}
-		}
-		return true
-	})
-	limittest.SharesSumTo(t, limiters[0], limit.Permits)
-	ops, err := callers.During(3 * limit.Per)
-	if err != nil {
-		t.Errorf("a call failed: %v", err)
-	}
-	limittest.KeepsTo(t, limit, ops)
 }
 
 // With Shards 0 a limit gets a shard on a node that is added, with a number of its own it does not.

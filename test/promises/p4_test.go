@@ -13,6 +13,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 func TestSharesSumToTheLimitForOddLimits(t *testing.T) {
@@ -135,4 +136,129 @@ func overload(t *testing.T) {
 	if least < 0.97 {
 		t.Errorf("a window had %.1f %% of the limit", 100*least)
 	}
+}
+
+// TestALoweredLimitIsUsed: in the second after a limit was lowered, nearly all that the new limit
+// admits is used.
+func TestALoweredLimitIsUsed(t *testing.T) {
+	t.Parallel()
+	const shards = 4
+	for _, processes := range []int{1, 4} {
+		if race.Enabled && processes == 1 {
+			continue // what runs side by side is the same with more
+		}
+		t.Run(fmt.Sprint(processes, " processes"), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				limiters := limittest.Bubbled(t, shards).Group(t, processes, "l",
+					shardlimit.Limit{Permits: 2000, Per: time.Second, Shards: shards})
+				var demands []*limittest.Demand
+				for _, l := range limiters {
+					demands = append(demands, limittest.NewDemand(t, time.Duration(processes)*300*time.Microsecond, l))
+				}
+				time.Sleep(2 * time.Second) // of the bubble's time
+				if err := limiters[0].SetLimit(t.Context(),
+					shardlimit.Limit{Permits: 1200, Per: time.Second, Shards: shards}); err != nil {
+					t.Fatal(err)
+				}
+				lowered := make([]int64, len(demands))
+				for i, d := range demands {
+					lowered[i] = d.Now()
+				}
+				time.Sleep(1100 * time.Millisecond)
+				used := int64(0)
+				for i, d := range demands {
+					for _, op := range d.Stop() {
+						if since := op.Start - lowered[i]; since >= 0 && since < int64(time.Second) {
+							used += op.Permits
+						}
+					}
+				}
+				if used < 1050 || processes == 1 && used < 1190 {
+					t.Errorf("%d of 1200 were used in the second after", used)
+				}
+			})
+		})
+	}
+}
+
+// TestNearlyAllIsUsedWhileSharesMove: four processes want more than there is, while the limit goes
+// from 4 shards to 16, to 3 and to 8. What leaves the window on one shard is used on another.
+func TestNearlyAllIsUsedWhileSharesMove(t *testing.T) {
+	if race.Enabled {
+		return // an emulated Redis takes long under it
+	}
+	synctest.Test(t, func(t *testing.T) {
+		limit := shardlimit.Limit{Permits: 600, Per: time.Second, Shards: 4}
+		limiters := limittest.Bubbled(t, 4).Group(t, 4, "l", limit)
+		var demands []*limittest.Demand
+		for _, l := range limiters {
+			demands = append(demands, limittest.NewDemand(t, 4000*time.Microsecond, l))
+		}
+		time.Sleep(2 * time.Second) // of the bubble's time
+		from := demands[0].Now()
+		const each = 2 * time.Second
+		for i, shards := range []int{16, 3, 8} {
+			limit.Shards = shards
+			if err := limiters[i].SetLimit(t.Context(), limit); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(each)
+		}
+		to, used := demands[0].Now(), int64(0)
+		for _, d := range demands {
+			for _, op := range d.Stop() {
+				if op.Start >= from && op.Start < to {
+					used += op.Permits
+				}
+			}
+		}
+		free := float64(limit.Permits) * float64(to-from) / float64(limit.Per)
+		t.Logf("%.3f of the limit was used", float64(used)/free)
+		if float64(used) < 0.95*free {
+			t.Errorf("%d of %.0f permits were used while shares moved", used, free)
+		}
+	})
+}
+
+// A node that answers late, but answers, is asked less by callers that come together: the shorter
+// queue wins. It keeps its permits: who asks for more than the others have gets them.
+func TestASlowNodeIsAskedLessAndKeepsItsPermits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, net := limittest.Bubbled(t, 4).Distant(t, time.Millisecond)
+		limit := shardlimit.Limit{Permits: 400_000, Per: time.Second, Shards: 4}
+		l := limittest.Limiter(t, f.Client(t), "l", limit)
+		limittest.Settled(t, l)
+		slow := net[0]
+		slow.Takes.Store(int64(40 * time.Millisecond))
+		var took [16][200]time.Duration
+		var callers sync.WaitGroup
+		for c := range took {
+			callers.Go(func() {
+				for i := range took[c] {
+					began := time.Now()
+					if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
+						t.Errorf("%+v, %v", d, err)
+					}
+					took[c][i] = time.Since(began)
+				}
+			})
+		}
+		callers.Wait()
+		quick := 0
+		for c := range took {
+			for _, d := range took[c] {
+				if d <= 3*time.Millisecond {
+					quick++
+				}
+			}
+		}
+		if all := len(took) * len(took[0]); quick < all*9/10 {
+			t.Errorf("%d of %d calls were not held up by it", quick, all)
+		}
+		time.Sleep(time.Second)
+		if got := limittest.Exhaust(t, l, limit.Permits); got != limit.Permits {
+			t.Errorf("%d of %d permits while it is slow", got, limit.Permits)
+		}
+	})
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/extent"
-	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
@@ -53,24 +52,6 @@ func TestASetPassesOnlyWhatEveryLimitHasRoomFor(t *testing.T) {
 		if !errors.Is(err, want) || !errors.Is(set.Wait(t.Context()), want) {
 			t.Errorf("%v, want %v", err, want)
 		}
-	}
-}
-
-func TestTheEmptySetAllowsEverything(t *testing.T) {
-	set := shardlimit.All()
-	if d, err := set.Allow(t.Context()); err != nil || !d.Allowed || d.Granted != 0 {
-		t.Errorf("%+v, %v", d, err)
-	}
-	if err := set.Wait(t.Context()); err != nil {
-		t.Error(err)
-	}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	if _, err := set.Allow(ended); !errors.Is(err, context.Canceled) {
-		t.Errorf("after its end: %v", err)
-	}
-	if err := set.Settle(t.Context(), shardlimit.Decision{}); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -260,58 +241,6 @@ func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestEveryLimitOfASetHoldsInEveryWindow(t *testing.T) {
-	t.Parallel()
-	f, _ := limittest.Independent(t, 2)
-	limits := []shardlimit.Limit{
-		{Permits: 20, Per: 100 * time.Millisecond, Shards: 2},
-		{Permits: 70, Per: 500 * time.Millisecond, Shards: 2},
-	}
-	var record history.Recorder
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var wg sync.WaitGroup
-	for process := range 3 {
-		c := f.Client(t)
-		short, long := limittest.Limiter(t, c, "short", limits[0]), limittest.Limiter(t, c, "long", limits[1])
-		for worker := range 4 {
-			wg.Go(func() {
-				tally := record.Tally()
-				for ctx.Err() == nil {
-					start := history.Now()
-					if (process+worker)%2 == 0 {
-						if err := limittest.Set(2, short, long).Wait(ctx); err == nil {
-							tally.Add(start, history.Now(), 2)
-						} else if ctx.Err() == nil {
-							t.Error(err)
-						}
-						continue
-					}
-					d, err := limittest.Set(1, long, short).Allow(context.Background())
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if d.Allowed {
-						tally.Add(start, history.Now(), 1)
-					} else {
-						limittest.Pause(ctx, min(d.RetryAfter, 20*time.Millisecond))
-					}
-				}
-			})
-		}
-	}
-	limittest.Pause(ctx, 3*time.Second)
-	for _, limit := range limits {
-		limittest.AwaitBusy(t, limit, &record)
-	}
-	stop()
-	wg.Wait()
-	for _, limit := range limits {
-		limittest.KeepsTo(t, limit, record.Ops())
 	}
 }
 

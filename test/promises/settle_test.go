@@ -107,28 +107,6 @@ func TestWhatWasNotGrantedIsNotSettled(t *testing.T) {
 	}
 }
 
-func TestSettleAfterTheWindowGivesNothingBack(t *testing.T) {
-	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l",
-		shardlimit.Limit{Permits: 10, Per: 100 * time.Millisecond})
-	old, err := l.AllowN(t.Context(), 10)
-	if err != nil || !old.Allowed {
-		t.Fatalf("%+v, %v", old, err)
-	}
-	if err := l.WaitN(t.Context(), 10); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.SetLimit(t.Context(), shardlimit.PerHour(10)); err != nil { // so that what is used now stays
-		t.Fatal(err)
-	}
-	before := limittest.Peek(t, l).Used
-	if err := l.Settle(t.Context(), old, 0); err != nil {
-		t.Fatal(err)
-	}
-	if after := limittest.Peek(t, l).Used; after != before {
-		t.Errorf("%d permits were used, %d after the refund of a decision that has left the window", before, after)
-	}
-}
-
 // The window grows while the decision is in it. That it was refunded must be
 // remembered for as long as there is something that could be given back.
 func TestSettledOnceThoughTheWindowGrows(t *testing.T) {
@@ -264,32 +242,6 @@ func TestSettleGoesOnAfterTheEndOfAContext(t *testing.T) {
 	}
 	if used := limittest.Peek(t, l).Used; used != 0 {
 		t.Errorf("%d permits are in use", used)
-	}
-}
-
-// A call whose caller does not wait for the answer says nothing about the node either.
-func TestCallsGivenUpAreNoFaultOfTheNode(t *testing.T) {
-	t.Parallel()
-	fl, posts := limittest.Proxied(t, 1)
-	l := limittest.Limiter(t, fl.Client(t, limittest.PatientFor(30*time.Second)), "l", shardlimit.PerHour(100))
-	for name, call := range map[string]func(context.Context) error{
-		"Reserve":      func(ctx context.Context) error { _, err := l.Reserve(ctx, 2); return err },
-		"WaitN":        func(ctx context.Context) error { return l.WaitN(ctx, 2) },
-		"Peek":         func(ctx context.Context) error { _, err := l.Peek(ctx); return err },
-		"Participants": func(ctx context.Context) error { _, err := l.Participants(ctx); return err },
-		"Reset":        func(ctx context.Context) error { return l.Reset(ctx) },
-	} {
-		posts[0].Proxy.Stall(true)
-		for range 3 {
-			if err := call(limittest.Shortly(t, 5*time.Millisecond)); err == nil && name != "Peek" {
-				// which tells the error of each shard
-				t.Errorf("%s ended well without a node", name)
-			}
-		}
-		posts[0].Proxy.Stall(false)
-		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || d.Degraded {
-			t.Errorf("after %s the node was taken to be away: %+v, %v", name, d, err)
-		}
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 var (
@@ -204,3 +206,5 @@ func (a *tally) String() string {
 	}
 	return b.String()
 }
+
+func TestMain(m *testing.M) { os.Exit(limittest.Main(m)) }

@@ -1,8 +1,13 @@
 package waiting
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
@@ -44,4 +49,168 @@ func TestWaitOutAnOutage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// acquireInLine has n callers wait for one permit each and returns what they get.
+func acquireInLine(t *testing.T, l *shardlimit.Limiter, n int) (await func() []shardlimit.Decision) {
+	t.Helper()
+	all := make([]shardlimit.Decision, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		place := limittest.Waiting(l) + 1
+		wg.Go(func() {
+			var err error
+			if all[i], err = l.Acquire(t.Context(), 1); err != nil {
+				t.Error(err)
+			}
+		})
+		limittest.AwaitThat(t, "one more waits", func() bool { return limittest.Waiting(l) == place })
+	}
+	return func() []shardlimit.Decision { wg.Wait(); return all }
+}
+
+// Of permits that callers waited for and were granted together, each gives back its own, once.
+func TestWhatWasWaitedForIsGivenBackOnce(t *testing.T) {
+	t.Parallel()
+	limittest.OnEither(t, func(t *testing.T, f limittest.Fleet) {
+		for _, scope := range []shardlimit.Scope{shardlimit.Global, shardlimit.PerParticipant} {
+			for _, shards := range []int{1, 3} {
+				limit := shardlimit.Limit{Permits: 6, Per: time.Hour, Shards: shards, Scope: scope}
+				l := limittest.Limiter(t, f.Client(t), fmt.Sprint(scope, shards), limit)
+				limittest.MustGet(t, l, 6)
+				await := acquireInLine(t, l, 6)
+				if err := l.Reset(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				left, remaining := int64(6), map[int64]bool{}
+				for _, d := range await() {
+					if !d.Allowed || d.Granted != 1 || d.Limit != 6 || d.Delay != 0 || d.RetryAfter != 0 {
+						t.Errorf("%+v", d)
+					}
+					if d.Remaining > 0 && d.NextAfter != 0 {
+						t.Errorf("%d remain, and the next comes in %s", d.Remaining, d.NextAfter)
+					}
+					remaining[d.Remaining] = true
+					for range 2 {
+						if err := limittest.Once(l.Settle(t.Context(), d, 0)); err != nil {
+							t.Error(err)
+						}
+					}
+					if left--; limittest.Peek(t, l).Used != left {
+						t.Errorf("%v, %d shards: %d used, want %d", scope, shards, limittest.Peek(t, l).Used, left)
+					}
+				}
+				if shards == 1 && len(remaining) != 6 {
+					t.Errorf("what remained after each: %v", remaining)
+				}
+				limittest.MustGet(t, l, 6)
+			}
+		}
+	})
+}
+
+func TestAcquireUnderEveryAlgorithm(t *testing.T) {
+	for _, a := range limittest.Algorithms {
+		for _, shards := range []int{1, 2} {
+			for _, n := range []int64{1, 4} {
+				t.Run(fmt.Sprint(a, shards, n), func(t *testing.T) {
+					limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
+						limit := shardlimit.Limit{Permits: 4, Per: time.Minute, Algorithm: a, Shards: shards}
+						l := limittest.Limiter(t, f.Client(t), "l", limit)
+						limittest.MustGet(t, l, 4)
+						began := time.Now()
+						d, err := l.Acquire(t.Context(), n)
+						if err != nil || !d.Allowed || d.Granted != n || d.Delay != 0 ||
+							time.Since(began) < time.Second {
+							t.Fatalf("%+v, %v after %s", d, err, time.Since(began))
+						}
+						used := limittest.Peek(t, l).Used
+						if err := errors.Join(l.Settle(t.Context(), d, 0),
+							limittest.Once(l.Settle(t.Context(), d, 0))); err != nil {
+							t.Error(err)
+						}
+						back := used - limittest.Peek(t, l).Used
+						switch { // docs of Acquire
+						case a == shardlimit.LeakyBucket:
+							if back != 0 {
+								t.Errorf("a turn that has come gave %d back", back)
+							}
+						case a == shardlimit.TokenBucket && n > 1:
+							if back > n {
+								t.Errorf("%d of %d came back", back, n)
+							}
+						case back != n:
+							t.Errorf("%d of %d came back", back, n)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+func TestErrorsOfAcquire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := limittest.Bubbled(t, 1).Client(t)
+		l := limittest.Limiter(t, c, "l", shardlimit.PerMinute(2))
+		m := limittest.Limiter(t, c, "m", shardlimit.PerHour(2))
+		limittest.MustGet(t, l, 2)
+		boom := errors.New("boom")
+		ended := func() context.Context {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(boom) })
+			return ctx
+		}
+		for name, call := range map[string]func(context.Context, int64) (shardlimit.Decision, error){
+			"Acquire": l.Acquire, "a set's": func(ctx context.Context, n int64) (shardlimit.Decision, error) {
+				return shardlimit.All(l.N(n), m.N(min(n, 2))).Acquire(ctx)
+			},
+		} {
+			for want, try := range map[error]func() (shardlimit.Decision, error){
+				boom:                         func() (shardlimit.Decision, error) { return call(ended(), 2) },
+				context.Canceled:             func() (shardlimit.Decision, error) { return call(ended(), 1) },
+				shardlimit.ErrExceedsLimit:   func() (shardlimit.Decision, error) { return call(t.Context(), 3) },
+				shardlimit.ErrInvalidPermits: func() (shardlimit.Decision, error) { return call(t.Context(), -1) },
+			} {
+				if d, err := try(); !errors.Is(err, want) || d.Allowed || d.Granted != 0 {
+					t.Errorf("%s: %+v, %v; want %v", name, d, err, want)
+				}
+			}
+		}
+		c.Close()
+		if _, err := l.Acquire(t.Context(), 1); !errors.Is(err, shardlimit.ErrClosed) {
+			t.Errorf("closed: %v", err)
+		}
+	})
+}
+
+func TestASetGivesBackWhatItAcquired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := limittest.Bubbled(t, 1).Client(t)
+		l := limittest.Limiter(t, c, "l", shardlimit.PerMinute(2))
+		evenly := limittest.Limiter(t, c, "m",
+			shardlimit.Limit{Permits: 60, Per: time.Minute, Algorithm: shardlimit.LeakyBucket})
+		set := limittest.Set(2, l, limittest.Limiter(t, c, "n", shardlimit.PerHour(9)), evenly)
+		limittest.MustGet(t, l, 2)
+		limittest.MustGet(t, evenly, 1)
+		d, err := set.Acquire(t.Context())
+		if err != nil || !d.Allowed || d.Granted != 6 || d.Delay != 0 {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		for range 2 {
+			if err := limittest.Once(set.Settle(t.Context(), d, 0, 0, 0)); err != nil {
+				t.Error(err)
+			}
+		}
+		if used := limittest.Peek(t, l).Used; used != 0 {
+			t.Errorf("%d used", used)
+		}
+		if d, err := set.Acquire(t.Context()); err != nil || !d.Allowed {
+			t.Errorf("%+v, %v", d, err)
+		}
+		late, err := set.Acquire(limittest.Shortly(t, time.Second))
+		if !errors.Is(err, shardlimit.ErrWaitTooLong) || late.Allowed || late.RetryAfter < time.Second {
+			t.Errorf("%+v, %v", late, err)
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -102,3 +103,5 @@ func eventually[T any](tb testing.TB, look func() (T, bool)) T {
 		}
 	}
 }
+
+func TestMain(m *testing.M) { os.Exit(limittest.Main(m)) }

@@ -83,28 +83,6 @@ func TestLeaseAnswersManyCallsWithFewScripts(t *testing.T) {
 	}
 }
 
-func TestLeaseReturnsWhatWasNotUsed(t *testing.T) {
-	f := limittest.Standalone(t)
-	limit := shardlimit.Limit{Permits: 10_000, Per: time.Minute, Lease: 200 * time.Millisecond, Shards: 1}
-	l := limittest.Limiter(t, f.Client(t), "returned", limit)
-	ctx := t.Context()
-	var granted int64
-	for range 200 { // enough for the lease to grow beyond what is used
-		d, err := l.Allow(ctx)
-		if err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
-		granted++
-	}
-	state := eventually(t, func() (shardlimit.State, bool) {
-		s, err := l.Peek(ctx)
-		return s, err == nil && s.Used == granted
-	})
-	if state.Used != granted {
-		t.Errorf("%d permits were used, the log holds %d", granted, state.Used)
-	}
-}
-
 // held is how many permits the process holds: what the log has beyond what was granted.
 func held(t *testing.T, l *shardlimit.Limiter, granted int64) int64 {
 	t.Helper()
@@ -141,30 +119,5 @@ func TestLeasesThatEndInUseReturnTheRest(t *testing.T) {
 		return rest, rest == 0
 	}); rest != 0 {
 		t.Errorf("%d permits were used, the log holds %d more", granted.Load(), rest)
-	}
-}
-
-func TestLeaseDecisionsCanBeRefunded(t *testing.T) {
-	f := limittest.Standalone(t)
-	limit := shardlimit.Limit{Permits: 1000, Per: time.Minute, Lease: 100 * time.Millisecond, Shards: 4}
-	l := limittest.Limiter(t, f.Client(t), "refunded", limit)
-	ctx := t.Context()
-	for range 300 {
-		d, err := l.Allow(ctx)
-		if err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
-		for range 2 { // the second does nothing
-			if err := limittest.Once(l.Settle(ctx, d, 0)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	state := eventually(t, func() (shardlimit.State, bool) {
-		s, err := l.Peek(ctx)
-		return s, err == nil && s.Used == 0
-	})
-	if state.Used != 0 {
-		t.Errorf("everything was refunded, the log holds %d", state.Used)
 	}
 }

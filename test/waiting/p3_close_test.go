@@ -164,31 +164,6 @@ func TestCallsAfterCloseReturnErrClosed(t *testing.T) {
 	}
 }
 
-func TestCloseIsSafeDuringCalls(t *testing.T) {
-	f := limittest.Standalone(t)
-	c := f.Client(t)
-	l := limittest.Limiter(t, c, "l", shardlimit.PerHour(1e6))
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for {
-				d, err := l.Allow(context.Background())
-				if errors.Is(err, shardlimit.ErrClosed) {
-					return
-				}
-				if err != nil || !d.Allowed {
-					t.Errorf("%+v, %v", d, err)
-					return
-				}
-			}
-		})
-	}
-	for range 4 {
-		wg.Go(c.Close)
-	}
-	wg.Wait()
-}
-
 // Not parallel: it looks at all goroutines of the process.
 func TestCloseLeavesNoGoroutineBehind(t *testing.T) {
 	fl, posts := limittest.Proxied(t, 3)

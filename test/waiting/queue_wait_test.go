@@ -3,10 +3,12 @@ package waiting
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -66,63 +68,6 @@ func exhausted(t *testing.T, c *shardlimit.Client, limit shardlimit.Limit) *shar
 		t.Fatalf("%+v, %v", d, err)
 	}
 	return l
-}
-
-func TestWaitersAreServedInOrder(t *testing.T) {
-	t.Parallel()
-	l := exhausted(t, limittest.Standalone(t).Client(t), shardlimit.Limit{Permits: 3, Per: time.Hour, Shards: 3})
-	var mu sync.Mutex
-	var order []int
-	done := func(place int) func(error) {
-		return func(err error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				place = -place
-			}
-			order = append(order, place)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	sizes := []int64{1, 3, 1, 2, 1} // of places 1 to 5
-	for i, n := range sizes {
-		whose := t.Context()
-		if i == 2 {
-			whose = ctx
-		}
-		joinLine(t, whose, l, n, done(i+1))
-	}
-	ended := func(n int) func() bool {
-		return func() bool { mu.Lock(); defer mu.Unlock(); return len(order) == n }
-	}
-	cancel()
-	limittest.AwaitThat(t, "the third has left", ended(1))
-	// Reset makes room for three permits each time: for the first, who leaves two
-	// that the second cannot use; for the second; for the two behind it.
-	want := []int{-3}
-	for step, next := range [][]int{{1}, {2}, {4, 5}} {
-		// What the line collects while Reset goes from shard to shard would be
-		// forgotten in part, and more than three permits be there.
-		limittest.AwaitThat(t, "the head of the line was denied", func() bool { return limittest.NotBefore(l) != 0 })
-		if err := l.Reset(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		want = append(want, next...)
-		limittest.AwaitThat(t, "the next ones are served", func() bool {
-			mu.Lock()
-			defer mu.Unlock()
-			return len(order) >= len(want)
-		})
-		mu.Lock()
-		slices.Sort(order[len(want)-len(next):]) // those who are served together may return in any order
-		if !slices.Equal(order, want) {
-			t.Errorf("step %d: %v, want %v", step, order, want)
-		}
-		mu.Unlock()
-	}
-	if n := limittest.Waiting(l); n != 0 {
-		t.Errorf("%d wait still", n)
-	}
 }
 
 // What the line has heard may be older than the Reset that wakes it.
@@ -222,4 +167,147 @@ func TestWaitForMoreThanAnyShardHas(t *testing.T) {
 	if err := l.WaitN(t.Context(), 101); !errors.Is(err, shardlimit.ErrExceedsLimit) {
 		t.Errorf("more than there ever are: %v", err)
 	}
+}
+
+// Callers that give up at the moment when a permit comes do not take it with them: four callers
+// with little patience get every permit that there is, through a Set of one as through its Limiter.
+func TestNoPermitIsLostToCallersWhoGiveUp(t *testing.T) {
+	const every, lasts = 60 * time.Millisecond, 5 * time.Second
+	for _, c := range []struct {
+		algorithm shardlimit.Algorithm
+		rtt       time.Duration
+		patience  time.Duration
+	}{
+		{shardlimit.SlidingLog, 0, 30 * time.Millisecond},
+		{shardlimit.SlidingLog, 0, 100 * time.Millisecond},
+		{shardlimit.SlidingLog, 4 * time.Millisecond, 30 * time.Millisecond},
+		{shardlimit.TokenBucket, 0, 50 * time.Millisecond},
+	} {
+		limit := shardlimit.Limit{Permits: 1, Per: every, Algorithm: c.algorithm}
+		if c.algorithm == shardlimit.TokenBucket {
+			limit.Burst = 1
+		}
+		// A permit that came too late goes back and out again: three round trips.
+		least := int64(lasts/(every+4*c.rtt)) - 1
+		for name, waiting := range map[string]func(*shardlimit.Limiter) func(context.Context) error{
+			"Limiter": func(l *shardlimit.Limiter) func(context.Context) error { return l.Wait },
+			"Set":     func(l *shardlimit.Limiter) func(context.Context) error { return limittest.Set(1, l).Wait },
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				f, _ := limittest.Bubbled(t, 1).Distant(t, c.rtt)
+				l := limittest.Limiter(t, f.Client(t), "l", limit)
+				if got := servedOfFour(t, waiting(l), c.patience, lasts); got < least {
+					t.Errorf("%s, %s away, for %s: a %s got %d permits, want %d", c.algorithm, c.rtt, c.patience, name,
+						got, least)
+				}
+			})
+		}
+	}
+}
+
+// servedOfFour is how often four callers were served who try again and again.
+func servedOfFour(t *testing.T, wait func(context.Context) error, patience, lasts time.Duration) int64 {
+	t.Helper()
+	var served atomic.Int64
+	end := time.Now().Add(lasts)
+	done := make(chan struct{})
+	for range 4 {
+		go func() {
+			for time.Now().Before(end) {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				if wait(ctx) == nil {
+					served.Add(1)
+				}
+				cancel()
+				time.Sleep(time.Millisecond) // of the bubble: who is refused at once comes again
+			}
+			done <- struct{}{}
+		}()
+	}
+	for range 4 {
+		<-done
+	}
+	return served.Load()
+}
+
+// Calls that wait for each other in a process wait, or it says that it has too many, which the
+// outage policy answers. Nodes that answer are not taken for away.
+func TestAQueueInTheProcessIsNoOutage(t *testing.T) {
+	const million = 1_000_000
+	for _, c := range []struct {
+		name    string
+		rtt     time.Duration
+		shards  int
+		callers int
+		n       int64
+		tenants bool
+		allowed int // at least
+	}{
+		{"a thousand tenants", 5 * time.Millisecond, 1, 1000, 1, true, 1000},
+		{"four thousand tenants on a slow net", 20 * time.Millisecond, 1, 4000, 1, true, 300},
+		{"a thousand tenants, a net at its limit", 40 * time.Millisecond, 1, 1000, 1, true, 100},
+		{"large calls", time.Millisecond, 8, 200, 150_000, false, 6},
+		{"large calls, slower", 5 * time.Millisecond, 8, 200, 150_000, false, 6},
+		{"large calls on a slow net", 20 * time.Millisecond, 8, 200, 150_000, false, 2},
+		{"large calls, no distance", 0, 8, 200, 150_000, false, 6},
+	} {
+		for policy, name := range map[shardlimit.OutagePolicy]string{shardlimit.FailClosed: "closed",
+			shardlimit.FailOpen: "open"} {
+			t.Run(fmt.Sprint(c.name, ", fails ", name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f, _ := limittest.Bubbled(t, 2).Distant(t, c.rtt)
+					l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(policy)), "l",
+						shardlimit.Limit{Permits: million, Per: time.Minute, Shards: c.shards})
+					shed := func(d shardlimit.Decision, err error) (shardlimit.Decision, error) {
+						if c.tenants && (errors.Is(err, shardlimit.ErrOverloaded) || d.Degraded) {
+							return shardlimit.Decision{RetryAfter: time.Second}, nil
+						}
+						return d, err
+					}
+					s := limittest.Together(c.callers, func(i int) (shardlimit.Decision, error) {
+						if c.tenants {
+							return shed(l.As(fmt.Sprint("tenant", i), 1).AllowN(t.Context(), c.n))
+						}
+						return l.AllowN(t.Context(), c.n)
+					})
+					if d, err := l.AllowUpTo(t.Context(), 1); err != nil || d.Degraded {
+						t.Errorf("the next call: %+v, %v", d, err)
+					}
+					if s.Failed+s.Degraded > 0 || s.Allowed < c.allowed || s.Permits > million {
+						t.Errorf("%d allowed, %d denied, %d degraded, %d failed: %v", s.Allowed, s.Denied, s.Degraded,
+							s.Failed, s.Err)
+					}
+					if s.Denied > 0 && s.Least < time.Millisecond {
+						t.Errorf("one is denied and told to come back after %s", s.Least)
+					}
+					if s.Slowest > 110*time.Millisecond {
+						t.Errorf("a call took %s", s.Slowest)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Reservations that wait for their turn to collect are refused in the end. They are not given away.
+func TestAQueueOfReservationsIsNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := limittest.Bubbled(t, 2).Distant(t, 20*time.Millisecond)
+		l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(shardlimit.FailOpen)), "l",
+			shardlimit.Limit{Permits: 1000, Per: time.Minute, Shards: 8})
+		s := limittest.Together(50, func(int) (shardlimit.Decision, error) {
+			r, err := l.Reserve(t.Context(), 300)
+			if errors.Is(err, shardlimit.ErrTooFarAhead) || errors.Is(err, shardlimit.ErrWaitTooLong) {
+				return shardlimit.Decision{RetryAfter: time.Second}, nil
+			}
+			if err != nil {
+				return shardlimit.Decision{}, err
+			}
+			return shardlimit.Decision{Allowed: true, Degraded: r.Degraded()}, nil
+		})
+		if s.Failed+s.Degraded > 0 || s.Allowed == 0 {
+			t.Errorf("%d reserved, %d refused, %d degraded, %d failed: %v", s.Allowed, s.Denied, s.Degraded, s.Failed,
+				s.Err)
+		}
+	})
 }

@@ -15,47 +15,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-func TestAReservationQueuesAndIsGivenBack(t *testing.T) {
-	t.Parallel()
-	for _, shards := range []int{1, 8} {
-		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
-			t.Parallel()
-			f := limittest.Standalone(t)
-			limit := shardlimit.Limit{Permits: 80, Per: time.Hour, Shards: shards}
-			l, other := limittest.Limiter(t, f.Client(t), "l", limit), limittest.Limiter(t, f.Client(t), "l", limit)
-			if r := mustReserve(t, l, 5); r.Delay() != 0 {
-				t.Fatalf("5 free permits come in %s", r.Delay())
-			}
-			limittest.MustGet(t, l, 55)
-			r := mustReserve(t, l, 70) // more than any of eight shards has
-			if d := r.Delay(); d < 59*time.Minute || d > 62*time.Minute {
-				t.Errorf("70 permits come in %s", d)
-			}
-			if at := time.Until(r.At()); at > 62*time.Minute || at < 59*time.Minute {
-				t.Errorf("70 permits come at %s", at)
-			}
-			if st := limittest.Peek(t, other); st.Used != 130 {
-				t.Errorf("%d permits are used or reserved, want 130", st.Used)
-			}
-			// As many are free, but only half of them fit into the window that ends with the
-			// reservation.
-			if d, err := other.AllowN(t.Context(), 20); err != nil || d.Allowed {
-				t.Errorf("overtaken: %+v, %v", d, err)
-			}
-			for range 2 {
-				if err := r.Cancel(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if st := limittest.Peek(t, other); st.Used != 60 || st.Remaining != 20 {
-				t.Errorf("%d permits are used, %d free, want 60 and 20", st.Used, st.Remaining)
-			}
-			limittest.ForgetDenials(other) // what it heard of the shards before
-			limittest.MustGet(t, other, 20)
-		})
-	}
-}
-
 func TestWhatCannotBeReservedIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{1, 5} {
@@ -231,4 +190,86 @@ func TestALargeWaiterThatLeavesGivesAllBack(t *testing.T) {
 		}
 		limittest.AwaitThat(t, "it is given back", func() bool { return limittest.Peek(t, other).Used == 30 })
 	}
+}
+
+// reservable runs a test over all algorithms on a real and on embedded servers, on 1 and 4 shards.
+func reservable(t *testing.T, test func(t *testing.T, f limittest.Fleet, a shardlimit.Algorithm, shards int)) {
+	for _, name := range []string{"embedded", "standalone"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := limittest.Places[name](t)
+			for _, a := range limittest.Algorithms {
+				for _, shards := range []int{1, 4} {
+					t.Run(fmt.Sprint(a, " over ", shards), func(t *testing.T) { test(t, f, a, shards) })
+				}
+			}
+		})
+	}
+}
+
+func TestEveryAlgorithmReservesAndTakesBack(t *testing.T) {
+	t.Parallel()
+	reservable(t, func(t *testing.T, f limittest.Fleet, a shardlimit.Algorithm, shards int) {
+		limit := shardlimit.Limit{Permits: 80, Per: time.Hour, Algorithm: a, Shards: shards}
+		l, other := limittest.Limiter(t, f.Client(t), t.Name(), limit),
+			limittest.Limiter(t, f.Client(t), t.Name(), limit)
+		least, most := 59*time.Minute, 65*time.Minute
+		switch a {
+		case shardlimit.FixedWindow:
+			least = 1
+		case shardlimit.LeakyBucket: // the last of 80 or of 20 turns
+			least = 56 * time.Minute
+		}
+		if a != shardlimit.LeakyBucket {
+			limittest.MustGet(t, l, limit.Permits)
+		}
+		used := limittest.Peek(t, other).Used
+		for range 3 {
+			r := mustReserve(t, l, limit.Permits)
+			if d := r.Delay(); d < least || d > most {
+				t.Fatalf("all permits come in %s", d)
+			}
+			// A turn that there is no room for would come just behind the others.
+			far := (*shardlimit.TooFarAheadError)(nil)
+			if _, err := other.Reserve(t.Context(), 1); !errors.As(err, &far) ||
+				far.Delay <= limit.Per && (a != shardlimit.LeakyBucket || far.Delay < r.Delay()) {
+				t.Fatalf("behind all permits: %v", err)
+			}
+			if d, err := other.Allow(t.Context()); err != nil || d.Allowed {
+				t.Fatalf("beside all permits another is granted: %+v, %v", d, err)
+			}
+			if err := r.Cancel(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			// A bucket gains a permit in 45 s. It was held back until all shards were due, so what
+			// each lacks can have been rounded up.
+			if st := limittest.Peek(t, other); st.Used < used-1 || st.Used > used && a != shardlimit.TokenBucket ||
+				st.Used > used+int64(shards) {
+				t.Fatalf("%d permits are in use after it was cancelled, want %d", st.Used, used)
+			}
+			l, other = other, l
+			limittest.ForgetDenials(l) // what it heard of the shards before
+		}
+	})
+}
+
+func TestWhatComesAfterTheDeadlineIsNotReserved(t *testing.T) {
+	t.Parallel()
+	reservable(t, func(t *testing.T, f limittest.Fleet, a shardlimit.Algorithm, shards int) {
+		limit := shardlimit.Limit{Permits: 80, Per: 31 * 24 * time.Hour, Algorithm: a, Shards: shards}
+		l := limittest.Limiter(t, f.Client(t), t.Name(), limit)
+		used := int64(0)
+		if a != shardlimit.LeakyBucket {
+			limittest.MustGet(t, l, limit.Permits)
+			used = limit.Permits
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if r, err := l.Reserve(ctx, limit.Permits/2); !errors.Is(err, shardlimit.ErrWaitTooLong) {
+			t.Errorf("%v, %v", r, err)
+		}
+		if now := limittest.Peek(t, l).Used; now != used {
+			t.Errorf("%d permits are in use, want %d", now, used)
+		}
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -107,30 +106,6 @@ func TestSlotsAreUsedAndShared(t *testing.T) {
 	})
 }
 
-// More processes than slots: nobody starves.
-func TestFewSlotsGoRound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := limittest.Bubbled(t, 1)
-		const n, processes = 5, 20
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-		defer cancel()
-		c := &slotCrowd{begun: time.Now().Add(20 * time.Second), served: make([]atomic.Int64, processes)}
-		for i := range processes {
-			c.join(ctx, mustHave(t, f.Client(t), "s", n, time.Minute), i, 1+i%3, 500*time.Millisecond)
-		}
-		c.wg.Wait()
-		var served []int64
-		for i := range c.served {
-			served = append(served, c.served[i].Load())
-		}
-		use := float64(c.busy.Load()) / float64(n*160*time.Second)
-		t.Logf("use %.3f, %v", use, served)
-		if slices.Min(served)*3 < slices.Max(served) || use < 0.95 || c.most.Load() > n {
-			t.Errorf("at most %d held", c.most.Load())
-		}
-	})
-}
-
 // A waiter hears within 250 ms that another process has released a slot, however long one may be
 // held.
 func TestAReleaseIsHeardElsewhere(t *testing.T) {
@@ -158,43 +133,6 @@ func TestAReleaseIsHeardElsewhere(t *testing.T) {
 			}
 		}
 	})
-}
-
-// One asker a process: a thousand waiters cost what ten do.
-func TestWaitersForSlotsShareAnAsker(t *testing.T) {
-	for _, waiters := range []int{10, 1000} {
-		t.Run(fmt.Sprint(waiters), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f, nodes := limittest.BubbledNodes(t, 1)
-				f.Punctual = true
-				s := mustHave(t, f.Client(t), "s", 1, time.Hour)
-				slot, err := s.Acquire(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				var wg sync.WaitGroup
-				for range waiters {
-					wg.Go(func() {
-						if _, err := s.Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) {
-							t.Error(err)
-						}
-					})
-				}
-				time.Sleep(5 * time.Second)
-				calls := nodes[0].Calls.Load()
-				time.Sleep(50 * time.Second)
-				if each := float64(nodes[0].Calls.Load()-calls) / 50; each < 4 || each > 8 {
-					t.Errorf("%.1f script calls a second", each)
-				}
-				wg.Wait()
-				if err := slot.Release(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
-		})
-	}
 }
 
 // A slot that is never released frees itself after maxHold, and not before. Extend keeps it for as

@@ -1,30 +1,20 @@
 package fleet
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 )
 
-// chatter makes the workers of this test print what a library might.
-const chatter = "SHARDLIMIT_BENCH_CHATTER"
-
 func TestMain(m *testing.M) {
 	// A process with the race detector sleeps for a second before it ends: not the workers, of
 	// which every test starts some.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
-	}
-	if os.Getenv(chatter) != "" {
-		fmt.Println(`{"@timestamp":"2026-11-21","caller":"stat/usage.go","level":"stat"}`)
 	}
 	ServeIfWorker()
 	m.Run()
@@ -115,28 +105,6 @@ func gather(t *testing.T, kind Kind, gateway bool) error {
 	return nil
 }
 
-// TestDecide: callers that take the first answer, of any kind, on several nodes, are all allowed.
-func TestDecide(t *testing.T) {
-	for _, kind := range []Kind{Coalesced, FirstCome} {
-		oneOf(t, func() error {
-			c, f := crowd(t, kind), start(t, 2)
-			c.Addrs = append(c.Addrs, servertest.Start(t).Addr())
-			c.Permits, c.Shards, c.Decide = 1e9, 2, true
-			c.Members = []Member{{Name: "a", Weight: 1, Callers: 4}, {Name: "b", Weight: 1, Callers: 4,
-				Work: time.Millisecond}}
-			g, err := f.Gather(t.Context(), c)
-			if err != nil {
-				t.Fatalf("%s: %v", kind, err)
-			}
-			if all, some := total(g.Trails[0].Takes, granted), total(g.Trails[1].Takes, granted); all < 2 || some < 2 ||
-				g.Failed != 0 {
-				return fmt.Errorf("%s: %d and %d decisions, %d failed (%s)", kind, all, some, g.Failed, g.Err)
-			}
-			return nil
-		})
-	}
-}
-
 // TestWeightsCount: of two who want all there is, the one that weighs three times as much gets
 // more.
 func TestWeightsCount(t *testing.T) {
@@ -165,80 +133,5 @@ func TestWeightsCount(t *testing.T) {
 			}
 			return nil
 		})
-	}
-}
-
-func TestGatherFails(t *testing.T) {
-	c, boom := crowd(t, FirstCome), errors.New("boom")
-	if _, err := start(t, 1).Gather(t.Context(), c, Mark{0, func() error { return boom }}); !errors.Is(err, boom) {
-		t.Errorf("err %v, want that of the mark", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	c.For = time.Hour
-	if _, err := start(t, 1).Gather(ctx, c, Mark{0, func() error { cancel(); return nil }}); !errors.Is(err,
-		context.Canceled) {
-		t.Errorf("err %v, want that of the context", err)
-	}
-	c.Kind = "odd"
-	if _, err := start(t, 1).Gather(t.Context(), c); err == nil {
-		t.Error("no error of a kind that does not exist")
-	}
-}
-
-func TestWorkersEnd(t *testing.T) {
-	f := start(t, 2)
-	f.Close()
-	for _, m := range f.workers {
-		if !m.cmd.ProcessState.Success() {
-			t.Errorf("a worker ended with %s", m.cmd.ProcessState)
-		}
-	}
-}
-
-// TestWorkersMayPrint: what something in a worker prints is no reply.
-func TestWorkersMayPrint(t *testing.T) {
-	t.Setenv(chatter, "1")
-	f := start(t, 1)
-	_, err := f.Gather(t.Context(), Crowd{Kind: "odd", Life: time.Minute, Members: []Member{{}}})
-	if err == nil || !strings.Contains(err.Error(), "odd") {
-		t.Errorf("err %v is not what the worker replied", err)
-	}
-}
-
-// TestStrangeReplies: neither an empty object nor one with other fields is a reply.
-func TestStrangeReplies(t *testing.T) {
-	self := exec.Command("unused")
-	self.Process = &os.Process{Pid: 1}
-	for text, good := range map[string]bool{`{}`: false, `{"level":"stat"}`: false,
-		`{"ready":true,"level":"stat"}`: false, ``: false, `{"ready":true}`: true} {
-		m := &worker{cmd: self, replies: strict(strings.NewReader(text))}
-		if r, err := m.reply(); (err == nil) != good {
-			t.Errorf("%q was understood as %+v, err %v", text, r, err)
-		}
-	}
-}
-
-func TestServeRefusesDisorder(t *testing.T) {
-	for _, orders := range []string{`{"begin":1}`, `nonsense`} {
-		var out strings.Builder
-		if err := serve(strings.NewReader(orders), &out); err == nil || !strings.Contains(out.String(), `"err"`) {
-			t.Errorf("%s: err %v, told %q", orders, err, out.String())
-		}
-	}
-	if err := serve(strings.NewReader(""), &strings.Builder{}); err != nil {
-		t.Errorf("the end of the orders is an error: %v", err)
-	}
-}
-
-func TestDealtCrowd(t *testing.T) {
-	c := Crowd{Members: make([]Member, 5)}
-	seen := make(map[int]bool)
-	for i := range 2 {
-		for _, m := range c.dealt(i, 2).Members {
-			seen[m.Index] = true
-		}
-	}
-	if len(seen) != 5 {
-		t.Errorf("dealt %v", seen)
 	}
 }

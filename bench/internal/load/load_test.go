@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,21 +39,6 @@ func TestRunIsConcurrent(t *testing.T) {
 	}
 }
 
-func TestRunReportsErrors(t *testing.T) {
-	boom := errors.New("boom")
-	s, err := Run(t.Context(), Plan{Goroutines: 2, Warm: time.Millisecond, For: time.Millisecond},
-		everywhere(func(context.Context) (bool, error) { return false, boom }))
-	if err != nil || s.Decisions() != 0 || !errors.Is(s.Err, boom) {
-		t.Errorf("%+v, err %v; want no decisions and boom", s, err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	_, err = Run(ctx, Plan{Goroutines: 2, For: time.Hour},
-		everywhere(func(context.Context) (bool, error) { cancel(); return true, nil }))
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("err = %v, want canceled", err)
-	}
-}
-
 // TestRunLeavesTheWarmUpOut: calls that end before it is over do not count, and are not timed.
 func TestRunLeavesTheWarmUpOut(t *testing.T) {
 	const warm = 20 * time.Millisecond
@@ -71,37 +55,6 @@ func TestRunLeavesTheWarmUpOut(t *testing.T) {
 	}
 	if s.Allowed > 10 && s.Times.Percentiles(100)[0] <= 0 {
 		t.Error("no call was timed")
-	}
-}
-
-func TestGroup(t *testing.T) {
-	boom := errors.New("boom")
-	var tallied [1]tally
-	n := 0
-	allow := func(context.Context) (bool, error) {
-		n++
-		switch {
-		case n%4 == 0:
-			return true, boom // the error counts
-		case n%2 == 0:
-			return false, nil
-		}
-		return true, nil
-	}
-	if err := group(t.Context(), 16, allow, &tallied[0]); !errors.Is(err, boom) {
-		t.Errorf("err %v, want boom", err)
-	}
-	if s := sum(tallied[:]); s.Allowed != 8 || s.Denied != 4 || s.Failed != 4 || n != 16 {
-		t.Errorf("%+v of %d calls, want 8 allowed, 4 denied, 4 failed", s, n)
-	}
-	for took, want := range map[time.Duration]int{time.Microsecond: groupCalls, time.Millisecond: 1} {
-		n := 8
-		for range 10 {
-			n = groupAfter(n, took)
-		}
-		if n != want {
-			t.Errorf("groups of calls that take %s come to %d, want %d", took, n, want)
-		}
 	}
 }
 

@@ -3,58 +3,12 @@ package load
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 )
-
-func TestEven(t *testing.T) {
-	next := Even(1000, 3)
-	for i := range 10 {
-		want := Arrival{At: time.Duration(i) * time.Millisecond, Who: i % 3}
-		if got := next(); got != want {
-			t.Errorf("arrival %d is %v, want %v", i, got, want)
-		}
-	}
-}
-
-func TestPoisson(t *testing.T) {
-	const n, rate, clients = 100_000, 1000.0, 2
-	next, again, other := Poisson(rate, clients, 1), Poisson(rate, clients, 1), Poisson(rate, clients, 2)
-	var last Arrival
-	var counts [clients]int
-	var squares float64
-	differ := false
-	for range n {
-		a := next()
-		if a.At < last.At {
-			t.Fatalf("%v after %v", a.At, last.At)
-		}
-		if a != again() {
-			t.Fatal("the same seed gave other arrivals")
-		}
-		differ = differ || a != other()
-		gap := (a.At - last.At).Seconds() * rate
-		squares += gap * gap
-		counts[a.Who]++
-		last = a
-	}
-	if !differ {
-		t.Error("another seed gave the same arrivals")
-	}
-	if got := n / last.At.Seconds(); math.Abs(got-rate) > 0.02*rate {
-		t.Errorf("%v a second, want %v", got, rate)
-	}
-	if got := squares / n; math.Abs(got-2) > 0.1 { // of exponential gaps; 1 of equal ones
-		t.Errorf("mean square of the gaps %v, want 2", got)
-	}
-	if math.Abs(float64(counts[0])/n-0.5) > 0.01 {
-		t.Errorf("clients' parts %v", counts)
-	}
-}
 
 func TestOpenServesEveryArrivalOnceAndNoneEarly(t *testing.T) {
 	var mu sync.Mutex
@@ -127,22 +81,6 @@ func TestOpenReportsTheBacklog(t *testing.T) {
 	}
 }
 
-func TestOpenStopsWithItsContext(t *testing.T) {
-	for name, arrivals := range map[string]Arrivals{"waiting": Even(0.001, 1), "busy": Even(1e6, 1)} {
-		ctx, cancel := context.WithCancel(t.Context())
-		_, err := Open(ctx, OpenPlan{Arrivals: arrivals, For: time.Hour, Workers: 2},
-			func(ctx context.Context, _ Due) (bool, error) {
-				cancel()
-				<-ctx.Done()
-				return true, nil
-			})
-		cancel()
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: err = %v, want canceled", name, err)
-		}
-	}
-}
-
 // TestOpenDrops: what finds too many calls under way is not made, what ends late does not count.
 func TestOpenDrops(t *testing.T) {
 	const most, span = 5, 60 * time.Millisecond
@@ -184,39 +122,5 @@ func TestOpenDrops(t *testing.T) {
 		func(context.Context, Due) (bool, error) { cancel(); return true, nil })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("err %v, want canceled", err)
-	}
-}
-
-func TestMetronomeDoesNotWakeEarly(t *testing.T) {
-	m, err := newMetronome()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.close()
-	for _, d := range []time.Duration{-1, 0, 50 * time.Microsecond, 2 * time.Millisecond} {
-		began := time.Now()
-		if err := m.sleep(d); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(began); took < d {
-			t.Errorf("slept %s of %s", took, d)
-		}
-	}
-}
-
-func TestLatencies(t *testing.T) {
-	l := NewLatencies()
-	for i := range 1000 {
-		l.Add(i, time.Duration(i+1)*time.Millisecond)
-	}
-	l.Add(0, -time.Second) // counts as the shortest
-	if least := l.Percentiles(0)[0]; least > 100 {
-		t.Errorf("the least is %s, want at most 100ns", least)
-	}
-	got := l.Percentiles(50, 99, 100)
-	for i, want := range []time.Duration{500 * time.Millisecond, 990 * time.Millisecond, time.Second} {
-		if diff := math.Abs(float64(got[i] - want)); diff > 0.005*float64(want)+1 {
-			t.Errorf("percentile %d: %s, want about %s", i, got[i], want)
-		}
 	}
 }

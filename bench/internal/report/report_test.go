@@ -1,13 +1,8 @@
 package report
 
 import (
-	"encoding/xml"
-	"errors"
-	"io"
-	"math"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -43,114 +38,6 @@ func sample() *Result {
 	return r
 }
 
-func TestFigure(t *testing.T) {
-	for x, want := range map[float64]string{
-		0: "0", 0.01234: "0.0123", 0.5: "0.500", 1.234: "1.23", 45.67: "45.7", 789.1: "789",
-		1234: "1230", 12345: "12 300", 999_999: "1 000 000", -45.67: "-45.7", -12345: "-12 300", math.Inf(1): "+Inf",
-	} {
-		if got := figure(x); got != want {
-			t.Errorf("figure(%v) = %q, want %q", x, got, want)
-		}
-	}
-	for x, want := range map[float64]string{1: "1", 8192: "8192", 1e7: "10 000 000", 99.9: "99.9", -12345: "-12 345",
-		-123456: "-123 456"} {
-		if got := Count(x); got != want {
-			t.Errorf("Count(%v) = %q, want %q", x, got, want)
-		}
-	}
-}
-
-func TestWriteAndRead(t *testing.T) {
-	r, dir := sample(), filepath.Join(t.TempDir(), "new")
-	files, err := r.Write(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) != 2 || filepath.Base(files[1]) != "sample-rate.svg" {
-		t.Fatalf("files %v, want JSON and the picture that a document shows", files)
-	}
-	back, err := Read(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(&back, r) {
-		t.Errorf("read back %+v\nwant %+v", &back, r)
-	}
-	checkSVG(t, files[1], "ours")
-}
-
-// checkSVG checks that the file is XML all through and shows the text.
-func checkSVG(t *testing.T, file, text string) {
-	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(content), "<svg") || !strings.Contains(string(content), text) {
-		t.Errorf("%s is no SVG that shows %q", file, text)
-	}
-	for decoder := xml.NewDecoder(strings.NewReader(string(content))); ; {
-		_, err := decoder.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-	}
-}
-
-func TestPlotOfNothing(t *testing.T) {
-	r := sample()
-	r.Points = nil
-	if _, err := r.drawView(r.Views[0]); err == nil {
-		t.Error("no error without points")
-	}
-	r.Add("ours", 1, "rate", 0) // cannot be shown on a logarithmic scale
-	if _, err := r.drawView(r.Views[0]); err == nil {
-		t.Error("no error with a zero on a logarithmic scale")
-	}
-}
-
-func TestGoVersions(t *testing.T) {
-	got := GoVersions("no.such/module")
-	if len(got) != 1 || got[0].Name != "Go" || !strings.HasPrefix(got[0].Value, "1.") {
-		t.Errorf("GoVersions = %v, want Go alone", got)
-	}
-}
-
-func TestMachine(t *testing.T) {
-	if got := memory("8388608 kB"); got != "8.0 GiB" {
-		t.Errorf("memory = %q, want 8.0 GiB", got)
-	}
-	if got := memory("unknown"); got != "unknown" {
-		t.Errorf("memory = %q, want unknown", got)
-	}
-	if got := loadAverages("0.10 0.20 0.30 1/99 1234"); got != "0.10 0.20 0.30" {
-		t.Errorf("load averages = %q", got)
-	}
-}
-
-func TestChart(t *testing.T) {
-	r := &Result{Scenario: "sample", Charts: []Chart{{
-		Name: "course", Title: "A course", X: "windows", Unit: "of its part", Step: 0.5, LogY: true, Floor: 0.1,
-		Ceiling: 50,
-		Lines:   []Line{{"small", []float64{1, 0.9}}, {"hog", []float64{0, 20}}, {"small", []float64{0.5, 0.8}}},
-	}}}
-	files, err := r.Write(t.TempDir())
-	if err != nil || len(files) != 2 || filepath.Base(files[1]) != "sample-course.svg" {
-		t.Fatalf("files %v, err %v; want JSON and a chart", files, err)
-	}
-	checkSVG(t, files[1], "hog")
-	svg, err := os.ReadFile(files[1])
-	if err != nil || strings.Count(string(svg), ">small<") != 1 {
-		t.Errorf("a group has more or less than one entry in the legend, err %v", err)
-	}
-	if _, err := r.drawChart(Chart{Name: "empty"}); err == nil {
-		t.Error("no error without lines")
-	}
-}
-
 // TestWhatDisturbedIsSaid: in the pictures, and in what pages say of the run.
 func TestWhatDisturbedIsSaid(t *testing.T) {
 	if r := sample(); r.Disturbed() != "" || strings.Contains(r.run(false), "🔴") {
@@ -169,6 +56,66 @@ func TestWhatDisturbedIsSaid(t *testing.T) {
 		}
 		if r.Timeless = true; r.Disturbed() != "" {
 			t.Errorf("%s: figures that no machine changes are called disturbed", want)
+		}
+	}
+}
+
+func TestExcerpts(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := sample().Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "README.md")
+	const missing = "<!-- bench missing rate: 1: ours -->\nkept\n<!-- /bench -->\n"
+	update := func(text string) (string, error) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := Excerpts(file, dir)
+		fresh, _ := os.ReadFile(file)
+		return string(fresh), err
+	}
+	const marker = "before\n<!-- bench sample rate: 1, 64: ours -->\n"
+	got, err := update(marker + "old\n<!-- /bench -->\nafter\n" + missing)
+	const table = `| rate, by goroutines | 1 | 64 |
+|---|--:|--:|
+| ours | 20 000 | 1 230 000 |
+`
+	if want := marker + table + "<!-- /bench -->\nafter\n" + missing; err != nil || got != want {
+		t.Errorf("err %v, got\n%s\nwant\n%s", err, got, want)
+	}
+	if again, err := update(got); err != nil || again != got {
+		t.Errorf("err %v, a second time it differs:\n%s", err, again)
+	}
+	for marker, want := range map[string]string{
+		"a <!-- bench sample rate: 64: ours -->x<!-- /bench --> b":           "1,230,000",
+		"a <!-- bench sample\nrate: 64: ours / theirs -->x<!-- /bench --> b": "8230",
+		"<!-- bench sample rate: 1; 64: ours -->\n<!-- /bench -->":           "\n| rate, by goroutines | 1 | 64 |\n",
+		"<!-- bench sample run -->\nold\n<!-- /bench -->": "\n`go -C bench run . sample`,\n2 " +
+			"January 2026, 2 cores\n",
+		"<!-- bench sample rate: 64: ours -->x<!--\n/bench -->":     "1,230,000<!--\n",
+		"<!-- bench sample run -->x<!-- /bench -->":                 "2 January 2026, 2 cores (a CPU)<",
+		"<!-- bench sample\nlatency:\n50: ours -->x<!-- /bench -->": "1.23",
+
+		"<!-- bench sample rate: least of all: ours -->x<!-- /bench -->": "20,000",
+		"<!-- bench sample rate: most of all: ours -->x<!-- /bench -->":  "1,230,000",
+	} {
+		if got, err := update(marker); err != nil || !strings.Contains(got, " -->"+want) ||
+			strings.Contains(got, "x<") {
+			t.Errorf("%s: err %v, got\n%s", marker, err, got)
+		}
+	}
+	for what, marker := range map[string]string{
+		"metric": "<!-- bench sample nothing: 1: ours -->", "x": "<!-- bench sample rate: 2: ours -->",
+		"series":          "<!-- bench sample rate: 1: nobody -->",
+		"series at all x": "<!-- bench sample rate: most of all: nobody -->",
+		"x of a ratio":    "<!-- bench sample rate: 1: ours / theirs -->",
+	} {
+		for _, text := range []string{marker + "old<!-- /bench -->\n", marker + "\nold\n<!-- /bench -->\n"} {
+			if got, err := update(text); err == nil || got != text || !strings.Contains(err.Error(), "sample") {
+				t.Errorf("unknown %s: err %v, got\n%s", what, err, got)
+			}
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package rival
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -96,41 +95,5 @@ func TestRivalsLimitKeys(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestNamed(t *testing.T) {
-	if all, err := Named(""); err != nil || len(all) != len(All()) {
-		t.Errorf("no names: %d, err %v", len(all), err)
-	}
-	if two, err := Named("ulule, shardlimit"); err != nil || len(two) != 2 || two[0].Name != "ulule" ||
-		two[1].Name != "shardlimit" {
-		t.Errorf("two names: %d, err %v", len(two), err)
-	}
-	if _, err := Named("nobody"); err == nil || !strings.Contains(err.Error(), "redis_rate") {
-		t.Errorf("an unknown name: err %v, want one that lists the names", err)
-	}
-}
-
-// TestAServerJudgedAwayIsCounted: the log of the client still has the words that are counted.
-func TestAServerJudgedAwayIsCounted(t *testing.T) {
-	s := servertest.Start(t)
-	h, err := Shardlimit.Open(t.Context(), s.Addr(), Limit{Permits: 5, Per: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close()
-	allow, err := h.Limiter(t.Context(), "judged")
-	if _, failed := allow(t.Context()); err != nil || failed != nil || h.Away() != 0 {
-		t.Fatalf("judged away %d times: %v, %v", h.Away(), err, failed)
-	}
-	s.Close()
-	for range 100 {
-		if ok, err := allow(t.Context()); ok && err == nil {
-			t.Fatal("a server that has ended allows")
-		}
-	}
-	if h.Away() == 0 {
-		t.Error("a server that has ended is not judged away")
 	}
 }

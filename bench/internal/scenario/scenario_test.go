@@ -7,18 +7,17 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/shardlimit/shardlimit/bench/internal/fleet"
 	"github.com/shardlimit/shardlimit/bench/internal/load"
+	"github.com/shardlimit/shardlimit/bench/internal/parts"
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/bench/internal/rival"
 	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 	"github.com/shardlimit/shardlimit/bench/internal/service"
 	"github.com/shardlimit/shardlimit/internal/extent"
-	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -118,22 +117,6 @@ func TestSeriesTakeTurns(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatHasAViewIsNoted, in the order of the first rounds, also if the scenario fails later.
-func TestOnlyWhatHasAViewIsNoted(t *testing.T) {
-	boom, result := errors.New("boom"), &report.Result{}
-	err := Scenario{Views: []report.View{{Metric: "rate"}}, X: "callers", Run: func(_ context.Context, s *Sheet) error {
-		for round := range 2 {
-			s.Note("b", 1, figures{"rate": float64(round), "other": 7})
-			s.Note("a", 1, figures{"rate": 5})
-		}
-		return boom
-	}}.Measure(t.Context(), Env{}, result)
-	if !errors.Is(err, boom) || len(result.Points) != 2 || result.Points[0].Series != "b" ||
-		result.Points[0].Stat.Median != 0.5 || result.Views[0].X != "callers" {
-		t.Errorf("%+v, err %v", result, err)
-	}
-}
-
 // TestALoopIsAccountedFor: what was answered wrongly is remarked, and one that does not answer
 // costs the others nothing.
 func TestALoopIsAccountedFor(t *testing.T) {
@@ -166,127 +149,6 @@ func TestALoopIsAccountedFor(t *testing.T) {
 			each: func(int) load.Call { return func(context.Context) (bool, error) { return false, boom } }})
 		if err != nil || found["rate"] != 0 || found["errors"] <= 0 || len(s.Result.Remarks) != 1 {
 			t.Errorf("a cold loop that fails: %v, remarks %q, err %v", found, s.Result.Remarks, err)
-		}
-	}
-}
-
-// TestDraws: the same seed draws the same keys, callers draw differently, and keys are as probable.
-func TestDraws(t *testing.T) {
-	const keys, calls = 100, 100_000
-	draw := func(seed uint64, caller int) []int {
-		next, drawn := draws{keys, seed}.of(caller), make([]int, calls)
-		for i := range drawn {
-			drawn[i] = next()
-		}
-		return drawn
-	}
-	first := draw(1, 0)
-	if !slices.Equal(first, draw(1, 0)) || slices.Equal(first, draw(2, 0)) || slices.Equal(first, draw(1, 1)) {
-		t.Error("the same seed drew other keys, or another seed or caller the same")
-	}
-	var counts [keys]float64
-	for _, key := range first {
-		counts[key]++
-	}
-	for key, n := range counts {
-		if math.Abs(n-calls/keys) > 6*math.Sqrt(calls/keys) {
-			t.Errorf("key %d was drawn %v times, want about %d", key, n, calls/keys)
-		}
-	}
-}
-
-func TestEveryKeyIsCalledOnce(t *testing.T) {
-	names := keyNames(3*keysFillers + 5)
-	var mu sync.Mutex
-	calls := make(map[string]int)
-	err := callOnce(t.Context(), func(_ context.Context, key string) (bool, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		calls[key]++
-		return true, nil
-	}, names, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		if calls[name] != 1 {
-			t.Errorf("%q was called %d times", name, calls[name])
-		}
-	}
-	if len(calls) != len(names) {
-		t.Errorf("%d keys were called, there are %d", len(calls), len(names))
-	}
-	boom := errors.New("boom")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // so that it is not tried again
-	err = callOnce(ctx, func(context.Context, string) (bool, error) { return false, boom }, names, true)
-	if !errors.Is(err, boom) {
-		t.Errorf("err %v, want that of the calls", err)
-	}
-	err = callOnce(ctx, func(context.Context, string) (bool, error) { return true, nil }, names, false)
-	if err == nil {
-		t.Error("calls that should have been denied were allowed, without an error")
-	}
-}
-
-// TestServicesAreCompared: with the same load of the same round, and only with that.
-func TestServicesAreCompared(t *testing.T) {
-	found := map[point]figures{
-		{"httplimit", 0, ""}: {"cpu": 17, "p99": 300}, {service.None, 0, ""}: {"cpu": 12, "p99": 100},
-		{service.Bare, 0, ""}: {"cpu": 30, "p99": 200}, {"httplimit", 1, ""}: {"cpu": 21, "p99": 50},
-		{service.None, 1, ""}: {"cpu": 20, "p99": 10}, {"httplimit", 2, ""}: {"cpu": 9, "p99": 9},
-	}
-	for _, c := range []struct {
-		series, metric string
-		x, want        float64
-		known          bool
-	}{
-		{"httplimit", "extra", 0, 5, true}, {service.Bare, "extra", 0, 18, true}, {"httplimit", "extra", 1, 1, true},
-		{service.None, "extra", 0, 0, false}, {"httplimit", "extra", 2, 0, false},
-		{"httplimit", "p99-ratio", 0, 1.5, true}, {"httplimit", "p99-ratio", 1, 0, false}, {"nobody", "extra", 0, 0,
-			false},
-	} {
-		if got, ok := beside(found, c.series, c.x)[c.metric]; got != c.want || ok != c.known {
-			t.Errorf("%+v: %v, %v", c, got, ok)
-		}
-	}
-}
-
-func TestOffer(t *testing.T) {
-	boom := errors.New("boom")
-	always := func(context.Context) (bool, error) { return true, nil }
-	never := func(context.Context) (bool, error) { return false, nil }
-	fails := func(context.Context) (bool, error) { return false, boom }
-	d := demand{rate: 3000, clients: 3, span: 20 * time.Millisecond, workers: 2}
-	o, err := d.offer(t.Context(), []rival.Allow{always, never, fails})
-	// Of 60 calls in turn, 20 each; on a machine that stalls some are not sent.
-	if n := history.Total(o.admitted); err != nil || n != o.Allowed || o.Allowed+o.Denied+o.Failed+o.Unsent != 60 ||
-		n > 20 || o.Failed > 20 || o.Failed > 0 && !errors.Is(o.Err, boom) {
-		t.Errorf("%d admitted, %+v, err %v", n, o.OpenSample, err)
-	}
-}
-
-// TestScaleCrowds: each node has as many callers, however many nodes there are, or the fleet is the
-// same.
-func TestScaleCrowds(t *testing.T) {
-	for nodes, want := range map[int]struct{ callers, participants int }{1: {scaleCallers, 16},
-		2: {2 * scaleCallers, 16}, 12: {2 * scaleCallers, 96}} {
-		c := contenders[0].crowd(make([]string, nodes), 0, time.Second, 0, 0)
-		if len(c.Members) != want.participants || c.Members[0].Callers != want.callers || c.Shards != nodes {
-			t.Errorf("%d nodes: %d members with %d callers, %d shards", nodes, len(c.Members), c.Members[0].Callers,
-				c.Shards)
-		}
-		if c := contenders[1].crowd(make([]string, nodes), 0, time.Second, 0, 0); len(c.Members) != 96 ||
-			c.Shards != 24 {
-			t.Errorf("%d nodes: %d members, %d shards, where all should be alike", nodes, len(c.Members), c.Shards)
-		}
-		half := contenders[3].crowd(make([]string, nodes), 0, time.Second, 0, 1000)
-		asked := 0.0
-		for _, m := range half.Members {
-			asked += float64(m.Callers) / m.Work.Seconds()
-		}
-		if math.Abs(asked-500) > 1 {
-			t.Errorf("%d nodes: %v calls a second are half of 1000", nodes, asked)
 		}
 	}
 }
@@ -339,11 +201,88 @@ func mostWithin(acts []int64, interval int64) (most int) {
 	return most
 }
 
-func TestMostWithin(t *testing.T) {
-	acts := []int64{0, 5, 10, 10, 14, 30}
-	for interval, want := range map[int64]int{1: 2, 4: 2, 5: 3, 6: 3, 10: 4, 11: 4, 15: 5, 100: 6} {
-		if got := mostWithin(acts, interval); got != want {
-			t.Errorf("%d acts within %d, want %d", got, interval, want)
+// TestFairnessRecord plays what a fleet could have reported, and checks the figures.
+func TestFairnessRecord(t *testing.T) {
+	c := fleet.Crowd{Permits: 10, Per: time.Second, For: 4 * time.Second,
+		Members: []fleet.Member{{Weight: 1}, {Weight: 1}}}
+	g := fleet.Gathering{Trails: []fleet.Trail{{Index: 0}, {Index: 1}}}
+	for ms := int64(50); ms < 4000; ms += 100 { // ten a second each, in turn denied
+		for i := range g.Trails {
+			granted := (ms/100 + int64(i)) % 2
+			g.Trails[i].Takes = append(g.Trails[i].Takes,
+				fleet.Take{At: ms * 1000, End: ms*1000 + 10, Wanted: 1, Granted: granted})
 		}
 	}
+	record, ops, granted := recordOf(c, g, fairnessLead)
+	v := record.Judge()
+	if granted != 20 || len(ops) != 40 || v.Jain != 1 || v.Used != 1 || v.Least != 1 {
+		t.Errorf("%d granted, %d operations, verdict %+v; want 20, 40 and all ones", granted, len(ops), v)
+	}
+}
+
+// TestPopulations checks what each population is about: that the limit is too
+// small for it, before and after the change, and who has what part.
+func TestPopulations(t *testing.T) {
+	const n, limit, step = 50, 2000.0, time.Second
+	for _, p := range populations() {
+		members := p.members(n, limit, step)
+		for _, at := range []time.Duration{0, 2 * step} {
+			var weights, demands []float64
+			var sum float64
+			for _, m := range members {
+				if m.From <= at && (m.To == 0 || at < m.To) {
+					weights, demands = append(weights, m.Weight), append(demands, demandOf(m, limit))
+					sum += demandOf(m, limit)
+				}
+			}
+			if sum < 1.15*limit {
+				t.Errorf("%s: only %v permits a second are wanted %s after the beginning, of %v", p.name, sum, at,
+					limit)
+			}
+			part := parts.Entitled(weights, demands, limit)
+			if strings.HasPrefix(p.name, "weights") &&
+				(math.Abs(part[1]/part[0]-2) > 1e-3 || math.Abs(part[2]/part[0]-4) > 1e-3) {
+				t.Errorf("weights 1:2:4 are entitled to %v", part[:3])
+			}
+			if p.name == hog && (math.Abs(part[0]-limit/n) > 0.01 || demands[0] != hogDemand*limit/n) {
+				t.Errorf("the hog is entitled to %v and wants %v", part[0], demands[0])
+			}
+			for i, m := range members {
+				if (m.Callers > 0) != p.waits {
+					t.Errorf("%s: a member has %d callers that wait", p.name, m.Callers)
+				}
+				if steady := strings.HasSuffix(p.name, "steady"); m.Even != steady ||
+					steady && math.Abs(demands[i]/part[i]-steadyDemand) > 1e-3 {
+					t.Errorf("%s: a member is entitled to %v and wants %v, evenly %v", p.name, part[i], demands[i],
+						m.Even)
+				}
+			}
+		}
+		settles := 0
+		for i, m := range members {
+			if p.settles != nil && p.settles(i, len(members)) {
+				settles++
+				if m.To != 0 {
+					t.Errorf("%s: member %d leaves and is waited for", p.name, i)
+				}
+			}
+		}
+		if (p.settles != nil) != (settles > 0) {
+			t.Errorf("%s: %d members are waited for", p.name, settles)
+		}
+	}
+}
+
+// demandOf is how many permits a second a member wants, of so many that there are: all
+// of them, if it has callers that do not work in between. Of callers that do, the
+// time that a permit takes to come, even if there are enough of them, is left out: they ask for a
+// little less.
+func demandOf(m fleet.Member, limit float64) float64 {
+	switch {
+	case m.Callers == 0:
+		return m.Rate
+	case m.Work == 0:
+		return limit
+	}
+	return float64(m.Callers) / m.Work.Seconds()
 }

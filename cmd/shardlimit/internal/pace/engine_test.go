@@ -341,22 +341,6 @@ func TestPermitsOfAnUnwrittenBatchAreRefunded(t *testing.T) {
 	})
 }
 
-func TestReadFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		out := &sink{}
-		in := io.MultiReader(strings.NewReader("a\nb\nhalf"), failing{})
-		o := New(Options{Gate: &logGate{permits: 100, per: time.Second}, In: in, Out: out, Permits: 100,
-			Per: time.Second}).Run(t.Context())
-		if !errors.Is(o.Err, ErrRead) || out.String() != "a\nb\nhalf" || len(o.Rest) > 0 {
-			t.Errorf("outcome %+v, output %q", o, out.String())
-		}
-	})
-}
-
-type failing struct{}
-
-func (failing) Read([]byte) (int, error) { return 0, errors.New("bad disk") }
-
 func TestAuditFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &sink{}
@@ -365,45 +349,6 @@ func TestAuditFails(t *testing.T) {
 			Now: func() int64 { return 0 }, Audit: func(_, _, _ int64) error { return errSink }}).Run(t.Context())
 		if !errors.Is(o.Err, ErrAudit) || out.String()+string(o.Rest) != "a\nb\n" || out.Len() == 0 {
 			t.Errorf("outcome %+v, output %q", o, out.String())
-		}
-	})
-}
-
-// A line larger than the backlog costs one permit and comes out whole.
-func TestStreamsLongLines(t *testing.T) {
-	const size = 100
-	for _, length := range []int{size - 2, size - 1, size, size + 1, 7 * size, 100*size + 13} {
-		for _, tail := range []string{"", "\n", "\nafter\n"} {
-			synctest.Test(t, func(t *testing.T) {
-				in := "before\n" + strings.Repeat("x", length) + tail
-				gate, out := &logGate{permits: 1000, per: time.Second}, &sink{}
-				o := New(Options{Gate: gate, In: strings.NewReader(in), Out: out, Permits: 1000, Per: time.Second,
-					Backlog: size}).Run(t.Context())
-				want := 2
-				if tail == "\nafter\n" {
-					want = 3
-				}
-				if o.Err != nil || out.String() != in || len(gate.used) != want || o.Lines != int64(want) || o.Torn {
-					t.Errorf("line of %d + %q: outcome %+v, %d permits, %d bytes out", length, tail, o, len(gate.used),
-						out.Len())
-				}
-			})
-		}
-	}
-}
-
-func TestInterruptInsideAStreamedLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, interrupt := context.WithCancel(t.Context())
-		in, feed := pipe(ctx)
-		out := &sink{}
-		go func() { _, _ = io.WriteString(feed, strings.Repeat("x", 250)) }()
-		time.AfterFunc(time.Second, interrupt)
-		o := New(Options{Gate: &logGate{permits: 1, per: time.Hour}, In: in, Out: out, Permits: 1, Per: time.Second,
-			Backlog: 100}).Run(ctx)
-		if !errors.Is(o.Err, context.Canceled) || !o.Torn || o.Repeated != 0 || o.Lines != 1 ||
-			out.String()+string(o.Rest) != strings.Repeat("x", 250) {
-			t.Errorf("outcome %+v, %d bytes out", o, out.Len())
 		}
 	})
 }

@@ -1,5 +1,0 @@
-package script
-
-import "github.com/shardlimit/shardlimit/internal/extent"
-
-func init() { extent.FewerDraws() }

@@ -1,0 +1,194 @@
+package script
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/shardlimit/shardlimit/internal/extent"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+func TestLostMemory(t *testing.T) {
+	const hour = int64(time.Hour / time.Microsecond)
+	for name, c := range map[string]struct {
+		uptime     time.Duration
+		unknown    bool
+		known      time.Duration
+		seen       bool
+		quarantine bool
+		status     Status
+		closed     time.Duration
+	}{
+		"new limit, new node": {uptime: 5 * time.Second, known: 0, quarantine: true, status: Fresh},
+		"old limit, old node": {uptime: time.Hour, known: 2 * time.Hour, quarantine: true, status: Fresh},
+		"old limit, restarted": {uptime: 5 * time.Second, known: time.Hour, quarantine: true, status: Lost,
+			closed: 56 * time.Second},
+		"old limit, just restarted": {uptime: 0, known: 3 * time.Second, quarantine: true, status: Lost,
+			closed: time.Minute},
+		"hardly older than the node": {uptime: 5 * time.Second, known: 6 * time.Second, quarantine: true,
+			status: Fresh},
+		"surely older than the node": {uptime: 5 * time.Second, known: 6*time.Second + time.Microsecond,
+			quarantine: true, status: Lost, closed: 56 * time.Second},
+		"resumed": {uptime: 5 * time.Second, known: time.Hour, status: Fresh},
+		"seen alive": {uptime: time.Hour, seen: true, quarantine: true, status: Lost,
+			closed: time.Minute},
+		"seen alive, resumed":         {uptime: time.Hour, seen: true, status: Fresh},
+		"uptime not told":             {unknown: true, known: time.Hour, quarantine: true, status: Fresh},
+		"seen alive, uptime not told": {unknown: true, seen: true, quarantine: true, status: Lost, closed: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &table{t: t, log: slidingTwin{whole: whole{uptime: c.uptime, uptimeKnown: !c.unknown}}}
+			p := b.propose(3, 10, 10, time.Minute, c.quarantine)
+			ask := []Group{{Size: 1, Count: 1}}
+			r := b.log.Take(hour, &TakeRequest{Proposal: p, Relied: Relied{Known: c.known, Seen: c.seen}, Groups: ask})
+			if r.Status != c.status || r.Closed != c.closed || r.Retry != c.closed ||
+				(r.Granted == 1) != (c.closed == 0) {
+				t.Fatalf("%+v", r)
+			}
+			if c.closed > 0 {
+				end := hour + int64(c.closed/time.Microsecond)
+				b.take(end-1, p, 1, 0)
+				b.take(end, p, 1, 1)
+			}
+		})
+	}
+}
+
+// TestQuarantineTakesNoFloors: what is proposed meanwhile may be older than the loss.
+func TestQuarantineTakesNoFloors(t *testing.T) {
+	b := &table{t: t}
+	b.log.Take(0, &TakeRequest{Proposal: b.propose(1, 100, 100, time.Second, true), Relied: Relied{Seen: true}})
+	next := b.propose(2, 20, 20, time.Second, true)
+	if r := b.take(500_000, next, 1, 0); r.Share != 0 || r.Closed != 500*time.Millisecond || r.Retry != r.Closed {
+		t.Fatalf("%+v", r)
+	}
+	if r := b.take(1_000_000, next, 1, 1); r.Share != 20 || r.Start != 0 {
+		t.Fatalf("%+v", r)
+	}
+}
+
+// A quarantine ends soon after a clear, and not before nobody relies on what was read before the
+// loss. Then the share has to be confirmed.
+func TestClearShortensQuarantine(t *testing.T) {
+	b := &table{t: t}
+	p := b.propose(1, 10, 10, time.Minute, true)
+	b.log.Take(0, &TakeRequest{Proposal: p, Relied: Relied{Seen: true}})
+	b.take(1, p, 1, 0)
+	if r := b.log.Clear(2); r != (ClearReply{Status: OK, Epoch: 1}) {
+		t.Fatalf("%+v", r)
+	}
+	if r := b.take(3, p, 10, 0); r.Closed != 5*time.Second-time.Microsecond {
+		t.Fatalf("%+v", r)
+	}
+	b.log.Clear(4_000_000)
+	b.take(5_000_001, p, 10, 0)
+	ask := &TakeRequest{Proposal: p, Relied: Relied{Deadline: Unconfirmed}, Groups: []Group{{Size: 1, Count: 1}}}
+	if r := b.log.Take(5_000_002, ask); r.Status != Absent {
+		t.Fatalf("%+v", r)
+	}
+	b.take(5_000_002, p, 10, 10)
+	b.log.Clear(5_000_004)
+	b.take(5_000_005, p, 10, 10)
+}
+
+// TestAShorterWindowBesideReservations: what is booked up to an old window ahead keeps its date
+// when the window is shortened, and holds nothing back until it is less than a new one ahead.
+func TestAShorterWindowBesideReservations(t *testing.T) {
+	for _, booked := range []int64{1, 10} {
+		b := &table{t: t}
+		old, short := b.propose(1, 10, 10, time.Hour, false), b.propose(2, 10, 10, time.Second, false)
+		b.take(0, old, 10, 10)
+		const due = 3600_000_000
+		r := b.log.Reserve(1000, &ReserveRequest{Proposal: old, Permits: booked, MaxDelay: time.Hour})
+		if r.Granted != booked || r.Delay != duration(due-1000) {
+			t.Fatalf("%+v", r)
+		}
+		for now := int64(2_000_000); now < due-1_000_000; now += 100_000_000 {
+			b.take(now, short, 10, 10)
+			if r := b.take(now+1, short, 1, 0); r.Retry != time.Second-time.Microsecond {
+				t.Fatalf("%+v", r)
+			}
+		}
+		b.take(due-900_000, short, 10, 10-booked)
+		b.take(due+99_999, short, 10, 0)
+		b.take(due+100_000, short, 10, 10-booked)
+		b.take(due+1_100_000, short, 10, 10)
+	}
+}
+
+// TestAShorterWindowOnServers plays random calls before and after the window was shortened.
+func TestAShorterWindowOnServers(t *testing.T) {
+	m := miniredis.RunT(t)
+	client := redistest.Standalone(t).Client(t)
+	for seed := range uint64(extent.Some(30)) {
+		name := strconv.FormatUint(seed, 10)
+		for where, log := range map[string]clockedShard{
+			"twin":      inProcess{&slidingTwin{}},
+			"miniredis": emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ShardKeys("", "t", name)},
+			"redis":     clocked{client: client, uptime: 1_000_000, ref: ShardKeys(redistest.Prefix(t), "t", name)},
+		} {
+			t.Run(where+" "+name, func(t *testing.T) { shorten(t, log, seed) })
+		}
+	}
+}
+
+func shorten(t *testing.T, log clockedShard, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 3))
+	b := newBookings(t, seed, 1+random.Int64N(exactShare))
+	for range 60 {
+		b.step(t, log, true)
+	}
+	share := 1 + random.Int64N(b.model.share)
+	window := time.Duration(1+random.Int64N(40)) * time.Millisecond
+	short, changed := proposal(t, 2, share, window), b.now
+	if _, err := log.take(b.now, &TakeRequest{Proposal: short}); err != nil {
+		t.Fatal(err)
+	}
+	b.terms, b.model.share, b.model.window = short, share, int64(window/time.Microsecond)
+	b.model.permits = slices.DeleteFunc(b.model.permits, func(p dated) bool { return p.at <= b.now-b.model.window })
+	for b.now < changed+150_000 {
+		b.now += random.Int64N(4000)
+		near := slices.ContainsFunc(b.model.permits,
+			func(p dated) bool { return p.at > b.now && p.at < b.now+b.model.window })
+		n := 1 + random.Int64N(share)
+		if random.IntN(5) == 0 && len(b.held) > 0 {
+			if err := b.giveBack(t, log, false); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		r, err := log.take(b.now, &TakeRequest{Proposal: short, Groups: []Group{{Size: n, Count: 1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		room := b.model.room(b.now, n)
+		if r.Granted > 0 && !room || r.Granted == 0 && room && !near {
+			t.Fatalf("%d permits at %d, %d after the change: room is %t, %+v", n, b.now, b.now-changed, room, r)
+		}
+		if r.Granted > 0 {
+			b.model.add(int64(r.At), r.Granted)
+			b.held = append(b.held, dated{int64(r.At), r.Granted})
+		}
+	}
+}
+
+// TestAShareIsKeptForWhatIsFarAhead: what is booked more than a window ahead will count, so the
+// share for it serves nowhere else before.
+func TestAShareIsKeptForWhatIsFarAhead(t *testing.T) {
+	b := &table{t: t}
+	old, short := b.propose(1, 10, 10, time.Hour, false), b.propose(2, 10, 10, time.Second, false)
+	gone := b.propose(3, 0, 0, time.Second, false)
+	b.take(0, old, 10, 10)
+	r := b.log.Reserve(1000, &ReserveRequest{Proposal: old, Permits: 4, MaxDelay: time.Hour})
+	b.take(2_000_000, short, 0, 0)
+	for _, at := range []dated{{4_000_000, 4}, {int64(r.At + 999_999), 4}, {int64(r.At + 1_000_000), 0}} {
+		if got := b.log.Take(at.at, &TakeRequest{Proposal: gone}); got.Share != at.n {
+			t.Fatalf("at %d: %+v", at.at, got)
+		}
+	}
+}

@@ -1,5 +1,0 @@
-package shard_test
-
-import "github.com/shardlimit/shardlimit/internal/extent"
-
-func init() { extent.FewerDraws() }

@@ -1,0 +1,255 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/internal/redissim"
+	"github.com/shardlimit/shardlimit/internal/redistest"
+)
+
+// deaf is a Redis client that takes no notice of contexts: its next calls of a
+// script may hang until the test ends.
+type deaf struct {
+	rueidis.Client
+	hang    atomic.Int64 // how many
+	release chan struct{}
+}
+
+func (d *deaf) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	// a record is read in the background
+	asksAShard := slices.Contains([]string{"EVALSHA", "EVAL"}, cmd.Commands()[0]) &&
+		!limittest.IsOfARecord(cmd.Commands()[3])
+	if asksAShard && d.hang.Add(-1) >= 0 {
+		<-d.release
+		ctx = context.Background()
+	}
+	return d.Client.Do(ctx, cmd)
+}
+
+// A script call that does not come back, although its time is up, holds up
+// neither the callers it carries nor those that come after it.
+func TestALostCallDoesNotBlockItsShard(t *testing.T) {
+	s := redistest.Standalone(t)
+	d := &deaf{Client: s.Client(t), release: make(chan struct{})}
+	d.hang.Store(-1 << 40)
+	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "solo", Client: d}}, Prefix: redistest.Prefix(t)}
+	l := limittest.Limiter(t, f.Client(t, limittest.PatientFor(200*time.Millisecond)), "l",
+		shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 1})
+	t.Cleanup(func() { close(d.release) }) // before the client is closed
+	limittest.AwaitThat(t, "it is served in time",
+		func() bool { a, err := l.Allow(t.Context()); return err == nil && a.Allowed })
+	d.hang.Store(1)
+	if a, err := l.Allow(t.Context()); err == nil {
+		t.Fatalf("a call that hangs was answered: %+v", a)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		// One that comes while the call that hangs is still being given up may be denied with
+		// those behind it, and a busy machine may let others be late.
+		for range 20 {
+			if _, err = l.Allow(context.Background()); err == nil {
+				break
+			}
+		}
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("the next calls: %v", err)
+		}
+	case <-time.After(limittest.Patience):
+		t.Fatal("the next call hangs too")
+	}
+}
+
+// A call of a limit with takeover that is stuck on its way acts as long as its process may rely on
+// what it knew when it sent it, and does nothing after: by then others may have taken the node's
+// share over.
+func TestACallThatIsStuckDoesNothingLater(t *testing.T) {
+	for _, c := range []struct {
+		stuck time.Duration
+		acts  bool
+	}{{2 * time.Second, true}, {6 * time.Second, false}, {time.Minute, false}} {
+		t.Run(c.stuck.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				race.OneProcessor(t)
+				if used := usedByAStuckCall(t, c.stuck); (used > 0) != c.acts {
+					t.Errorf("a call that was stuck for %v used %d permits", c.stuck, used)
+				}
+			})
+		})
+	}
+}
+
+func usedByAStuckCall(t *testing.T, stuck time.Duration) int64 {
+	var late atomic.Int64 // more on the way there
+	f := limittest.Fleet{Prefix: "b:", Punctual: true}
+	for i := range 3 {
+		s := redissim.NewServer(time.Now)
+		go s.Serve()
+		defer s.Close()
+		link := redissim.NewLink(s, func(args []string) redissim.Fate {
+			return redissim.Fate{There: time.Millisecond + time.Duration(late.Load()), Back: time.Millisecond}
+		}, func() {})
+		f.Nodes = append(f.Nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Client: link})
+	}
+	l := limittest.Limiter(t, f.Client(t, limittest.TakesOver), "l",
+		shardlimit.Limit{Permits: 90, Per: 10 * time.Minute, Shards: 3})
+	if d, err := l.AllowN(t.Context(), 70); err != nil || !d.Allowed { // every shard has state
+		t.Fatalf("%+v, %v", d, err)
+	}
+	before := limittest.Peek(t, l).Used
+	late.Store(int64(stuck))
+	if d, err := l.Allow(limittest.Shortly(t, 200*time.Millisecond)); err == nil && d.Allowed {
+		t.Fatalf("a call that is stuck was answered: %+v", d)
+	}
+	late.Store(0)
+	time.Sleep(stuck)
+	return limittest.Peek(t, l).Used - before
+}
+
+// sluggish is a Redis client to which every script call takes so long.
+type sluggish struct {
+	rueidis.Client
+	takes time.Duration
+}
+
+func (s sluggish) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	if name := cmd.Commands()[0]; name == "EVALSHA" || name == "EVAL" {
+		limittest.Pause(ctx, s.takes)
+	}
+	return s.Client.Do(ctx, cmd)
+}
+
+// What was collected in vain is given back by nodes that are as slow as a call allows them to be.
+func TestWhatWasCollectedInVainIsGivenBackLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := limittest.Bubbled(t, 4)
+		for i, n := range f.Nodes {
+			inner, err := rueidis.NewClient(n.Redis)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer inner.Close()
+			f.Nodes[i] = shardlimit.Node{Name: n.Name, Client: sluggish{inner, 700 * time.Millisecond}}
+		}
+		l := limittest.Limiter(t, f.Client(t, limittest.PatientFor(limittest.Patience)), "l",
+			shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: 4})
+		limittest.MustGet(t, l, 20)
+		if d, err := l.AllowN(t.Context(), 30); err != nil || d.Allowed {
+			t.Fatalf("30 of 20: %+v, %v", d, err)
+		}
+		if used := limittest.Peek(t, l).Used; used != 20 {
+			t.Errorf("%d permits are used, want 20", used)
+		}
+	})
+}
+
+// One of the nodes that keep a family's record stalls. Whatever the call timeout is, new keys on
+// other nodes are served at once.
+func TestStragglersAreNotWaitedFor(t *testing.T) {
+	for _, timeout := range []time.Duration{100 * time.Millisecond, time.Second, 2 * time.Second, 6 * time.Second,
+		20 * time.Second} {
+		for place := range 3 {
+			t.Run(fmt.Sprint(timeout, " place ", place), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { straggler(t, timeout, place) })
+			})
+		}
+	}
+}
+
+func straggler(t *testing.T, timeout time.Duration, place int) {
+	fl, nodes := limittest.BubbledNodes(t, 5)
+	fl.Punctual = true
+	c := fl.Client(t, limittest.PatientFor(timeout))
+	users := limittest.Family(t, c, "users", shardlimit.PerMinute(10))
+	stalls := limittest.RecordNodes(c)[place]
+	home := func(key string) string { return limittest.Peek(t, users.Limiter(key)).Shards[0].Node }
+	time.Sleep(5 * time.Minute) // their memory is whole
+	_, _ = users.Limiter("first").Allow(t.Context())
+	var keys []string
+	for i := 0; len(keys) < 300; i++ {
+		if key := fmt.Sprint("user ", i); home(key) != stalls {
+			keys = append(keys, key)
+		}
+	}
+	for i, n := range fl.Nodes {
+		if n.Name == stalls {
+			nodes[i].Paused.Store(time.Now().Add(time.Minute).UnixNano())
+		}
+	}
+	bad, slowest := 0, time.Duration(0)
+	for _, key := range keys {
+		begun := time.Now()
+		d, err := users.Limiter(key).Allow(t.Context())
+		if err != nil || !d.Allowed {
+			bad++
+		}
+		slowest = max(slowest, time.Since(begun))
+		time.Sleep(100 * time.Millisecond)
+	}
+	time.Sleep(3 * time.Minute) // it goes on
+	if bad > 0 || slowest > 250*time.Millisecond {
+		t.Errorf("%d of %d new keys were not served, the slowest call took %v", bad, len(keys), slowest)
+	}
+}
+
+// The connections of a process die without a word, as behind a gateway that forgets them, while new
+// ones would be served: these take their place within seconds.
+func TestConnectionsThatFellSilentAreReplaced(t *testing.T) {
+	t.Parallel()
+	server := redistest.Standalone(t)
+	gateway := redistest.NewProxy(t, server.Addr())
+	address := redistest.NewProxy(t, gateway.Addr())
+	o := server.ClientOption()
+	o.InitAddress = []string{address.Addr()}
+	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: o}}, Prefix: redistest.Prefix(t), Punctual: true}
+	l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerMinute(1e6))
+	serves := func() bool {
+		d, err := l.Allow(t.Context())
+		return err == nil && d.Allowed
+	}
+	limittest.AwaitThat(t, "it serves", serves)
+	gateway.Stall(true)
+	defer gateway.Stall(false)
+	address.Lead(server.Addr())
+	limittest.AwaitWithin(t, 30*time.Second, "a new connection serves", serves)
+}
+
+// A whole cluster is replaced behind the one address that a process knows, and no master of before
+// is left, as when all its pods begin anew.
+func TestAClusterThatIsReplacedIsFound(t *testing.T) {
+	t.Parallel()
+	before, after := redistest.NewCluster(t, 3, 0), redistest.NewCluster(t, 3, 0)
+	address := redistest.NewProxy(t, before.Addrs()[0])
+	o := before.ClientOption()
+	o.InitAddress = []string{address.Addr()}
+	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "c", Redis: o}}, Prefix: redistest.Prefix(t), Punctual: true}
+	limit := shardlimit.Limit{Permits: 1e6, Per: time.Hour} // the policy after a loss is to go on
+	l := limittest.Limiter(t, f.Client(t), "l", limit)
+	serves := func() bool {
+		d, err := l.Allow(t.Context())
+		return err == nil && d.Allowed
+	}
+	limittest.AwaitThat(t, "it serves", serves)
+	for _, s := range before.Servers() {
+		s.Kill()
+	}
+	address.Cut()
+	limittest.AwaitThat(t, "none serves", func() bool { return !serves() })
+	address.Lead(after.Addrs()[0])
+	limittest.AwaitThat(t, "the new cluster serves", serves)
+}

@@ -1,0 +1,361 @@
+package promises
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+// Whoever is alone and sleeps RetryAfter succeeds, for one permit and for many,
+// whether Redis or the memory of the process answered.
+func TestSleepingRetryAfterSucceeds(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 4} {
+		for _, n := range []int64{1, 3, 7, 10} {
+			t.Run(fmt.Sprintf("%d of 10 over %d shards", n, shards), func(t *testing.T) {
+				t.Parallel()
+				l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l",
+					shardlimit.Limit{Permits: 10, Per: 200 * time.Millisecond, Shards: shards})
+				for range 3 {
+					limittest.DrainSlowly(t, l)
+					for range 3 { // the later answers come from memory
+						d, err := l.AllowN(t.Context(), n)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if d.Allowed {
+							break // the machine was slow
+						}
+						if d.RetryAfter <= 0 || d.RetryAfter > 250*time.Millisecond {
+							t.Fatalf("%+v", d)
+						}
+					}
+					d, err := l.AllowN(t.Context(), n)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if d.Allowed {
+						continue
+					}
+					time.Sleep(d.RetryAfter)
+					if d, err := l.AllowN(t.Context(), n); err != nil || !d.Allowed {
+						t.Fatalf("after RetryAfter: %+v, %v", d, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// RetryAfter is not earlier than the permits come: by the shards' own forecast,
+// read afterwards, n permits are not free 5 % before it.
+func TestRetryAfterIsNotEarly(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 4} {
+		for _, n := range []int64{1, 5, 10} {
+			t.Run(fmt.Sprintf("%d of 10 over %d shards", n, shards), func(t *testing.T) {
+				t.Parallel()
+				l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l",
+					shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: shards})
+				limittest.DrainSlowly(t, l)
+				for i := range 3 {
+					d, err := l.AllowN(t.Context(), n)
+					if err != nil || d.Allowed {
+						t.Fatalf("%+v, %v", d, err)
+					}
+					st := limittest.Peek(t, l)
+					if early := st.RetryAfter - d.RetryAfter; n == 1 && early > 3*time.Second {
+						t.Errorf("answer %d: RetryAfter is %s, the first permit comes in %s", i, d.RetryAfter,
+							st.RetryAfter)
+					}
+					if early := st.ResetAfter - d.RetryAfter; n == 10 && early > 20*time.Millisecond {
+						t.Errorf("answer %d: RetryAfter is %s, the last permit comes in %s", i, d.RetryAfter,
+							st.ResetAfter)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A participant that has had its part and asks for several permits is told when it is due for them
+// again, not when the shard has as many: until then they are for others.
+func TestRetryAfterForSeveralPermitsHeedsThePart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := limittest.Bubbled(t, 1)
+		limit := shardlimit.Limit{Permits: 200, Per: time.Second, Shards: 1}
+		hog := limittest.Limiter(t, f.Client(t), "l", limit)
+		others := limittest.NewDemand(t, 4*time.Millisecond, limittest.Limiter(t, f.Client(t), "l", limit))
+		held := 0
+		for range 3000 {
+			time.Sleep(time.Millisecond)
+			many, err := hog.AllowN(t.Context(), 20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if many.Allowed {
+				continue
+			}
+			if paced := limittest.Paced(hog); many.RetryAfter < paced {
+				t.Errorf("twenty permits in %s, and none for %s", many.RetryAfter, paced)
+			} else if paced > 0 {
+				held++
+			}
+		}
+		others.Stop()
+		if held == 0 {
+			t.Error("it was never paced")
+		}
+	})
+}
+
+// For every number of permits and of shards: a caller that sleeps RetryAfter and is alone
+// succeeds, one that comes 5 % earlier does not. Everybody who asks is new, so nothing but the
+// reply can tell.
+func TestNPermitsComeWhenRetryAfterSays(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 4} {
+		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
+			t.Parallel()
+			f, set := limittest.Frozen(t, shards)
+			limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: shards}
+			rng := rand.New(rand.NewPCG(1, uint64(shards)))
+			now := time.Unix(1_800_000_000, 0)
+			for round := range 12 {
+				name := fmt.Sprint(round)
+				one := func() *shardlimit.Limiter { // of one participant: nobody else is waited for
+					c := f.Client(t, limittest.PatientFor(30*time.Second),
+						func(c *shardlimit.Config) { c.Participant = "alone" })
+					return limittest.Limiter(t, c, name, limit)
+				}
+				set(now)
+				l, used := one(), int64(0)
+				for used < 36 {
+					n := min(1+rng.Int64N(8), 40-used)
+					if d, err := l.AllowN(t.Context(), n); err != nil || !d.Allowed {
+						t.Fatalf("%+v, %v", d, err)
+					}
+					used += n
+					now = now.Add(time.Duration(1+rng.Int64N(300_000_000)) * time.Microsecond)
+					set(now)
+				}
+				n := []int64{40 - used + 1, 12, 40 - rng.Int64N(10), 40}[round%4]
+				st := limittest.Peek(t, l)
+				if st.Used != used || st.Remaining != 40-used {
+					t.Fatalf("used %d: %+v", used, st)
+				}
+				begun := time.Now()
+				d, err := one().AllowN(t.Context(), n)
+				if err != nil || d.Allowed {
+					t.Fatalf("%d of %d free: %+v, %v", n, 40-used, d, err)
+				}
+				early, when := d.RetryAfter-d.RetryAfter/20, d.RetryAfter+time.Since(begun) // by its own clock
+				set(now.Add(early.Truncate(time.Microsecond)))
+				if d, err := one().AllowN(t.Context(), n); err != nil || d.Allowed {
+					t.Fatalf("%d permits %s early: %+v, %v", n, when-early, d, err)
+				}
+				set(now.Add(when))
+				if d, err = one().AllowN(t.Context(), n); err != nil || !d.Allowed {
+					t.Fatalf("%d permits after %s: %+v, %v", n, when, d, err)
+				}
+				now = now.Add(2 * time.Hour)
+			}
+		})
+	}
+}
+
+// What leaves the log of a lowered limit does not become free until enough has left.
+func TestPeekOfALoweredLimitCountsWhatGetsFree(t *testing.T) {
+	f, set := limittest.Frozen(t, 1)
+	now := time.Unix(1_800_000_000, 0)
+	set(now)
+	l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerHour(10))
+	for range 10 { // one each minute
+		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		now = now.Add(time.Minute)
+		set(now)
+	}
+	if err := l.SetLimit(t.Context(), shardlimit.PerHour(3)); err != nil {
+		t.Fatal(err)
+	}
+	st := limittest.Peek(t, l)
+	if st.RetryAfter != 57*time.Minute {
+		t.Errorf("the first in %s", st.RetryAfter)
+	}
+}
+
+// Of grants that one reply brings, each says what is left after it: exactly one caller sees the
+// quota used up.
+func TestRemainingOfGrantsThatComeTogether(t *testing.T) {
+	for name, call := range map[string]func(*testing.T, *shardlimit.Limiter) (shardlimit.Decision, error){
+		"Allow": func(t *testing.T, l *shardlimit.Limiter) (shardlimit.Decision, error) { return l.Allow(t.Context()) },
+		"AllowUpTo": func(t *testing.T, l *shardlimit.Limiter) (shardlimit.Decision, error) {
+			return l.AllowUpTo(t.Context(), 1)
+		},
+		"participant": func(t *testing.T, l *shardlimit.Limiter) (shardlimit.Decision, error) {
+			return l.As("me", 1).Allow(t.Context())
+		},
+	} {
+		for _, algorithm := range []shardlimit.Algorithm{shardlimit.SlidingLog, shardlimit.SlidingCounter,
+			shardlimit.FixedWindow, shardlimit.TokenBucket, shardlimit.LeakyBucket} {
+			t.Run(fmt.Sprint(name, " ", algorithm), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f, _ := limittest.Bubbled(t, 1).Distant(t, time.Millisecond)
+					limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1, Algorithm: algorithm}
+					if algorithm == shardlimit.TokenBucket || algorithm == shardlimit.LeakyBucket {
+						limit.Burst = 10
+					}
+					l := limittest.Limiter(t, f.Client(t), "l", limit)
+					var mu sync.Mutex
+					var left []int64
+					limittest.Together(10, func(int) (shardlimit.Decision, error) { // the first alone, nine behind it
+						d, err := call(t, l)
+						if err != nil || !d.Allowed {
+							t.Errorf("%+v, %v", d, err)
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						left = append(left, d.Remaining)
+						return d, err
+					})
+					slices.Sort(left)
+					if !slices.Equal(left, []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}) {
+						t.Errorf("%v are left", left)
+					}
+				})
+			})
+		}
+	}
+}
+
+// On several shards it is what this process heard of, less what its own calls got: never more than
+// there is while nobody else calls, and all of it once every shard was heard from.
+func TestRemainingOfGrantsOnSeveralShards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := limittest.Bubbled(t, 2).Distant(t, time.Millisecond)
+		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 4})
+		if d, err := l.AllowN(t.Context(), 60); err != nil || d.Remaining > 40 {
+			t.Errorf("%+v, %v", d, err)
+		}
+		if d, err := l.AllowUpTo(t.Context(), 30); err != nil || d.Remaining != 10 {
+			t.Errorf("%+v, %v", d, err)
+		}
+		var mu sync.Mutex
+		var left []int64
+		s := limittest.Together(10, func(int) (shardlimit.Decision, error) {
+			d, err := l.Allow(t.Context())
+			mu.Lock()
+			defer mu.Unlock()
+			left = append(left, d.Remaining)
+			return d, err
+		})
+		slices.Sort(left)
+		if s.Allowed != 10 || left[0] != 0 || left[9] > 9 {
+			t.Errorf("%d allowed, %v are left", s.Allowed, left)
+		}
+	})
+}
+
+// A shard that was not heard from has its share: who begins is not told that little is left, and
+// who was granted the last of one shard that others are empty.
+func TestRemainingOfAFewShardsIsThatOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := limittest.Bubbled(t, 4).Distant(t, time.Millisecond)
+		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 4})
+		for i := range int64(100) {
+			d, err := l.Allow(t.Context())
+			if err != nil || !d.Allowed || d.Remaining != 99-i {
+				t.Fatalf("call %d: %+v, %v", i, d, err)
+			}
+			if last := i == 99; (d.NextAfter > 0) != last || d.NextAfter > d.ResetAfter {
+				t.Errorf("call %d: the next in %s, all in %s", i, d.NextAfter, d.ResetAfter)
+			}
+		}
+		if d, err := l.Allow(t.Context()); err != nil || d.Allowed || d.Remaining != 0 || d.NextAfter != 0 {
+			t.Errorf("%+v, %v", d, err)
+		}
+		other := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 4})
+		if d, err := other.Allow(t.Context()); err != nil || d.Allowed || d.Remaining != 0 {
+			t.Errorf("another process: %+v, %v", d, err)
+		}
+		time.Sleep(time.Hour) // all is free again, and nobody was asked
+		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || d.Remaining != 99 {
+			t.Errorf("after a rest: %+v, %v", d, err)
+		}
+	})
+}
+
+// When the last permit was granted it is told when there is one again: then, and not before.
+func TestWhenThereIsAPermitAgain(t *testing.T) {
+	for _, algorithm := range []shardlimit.Algorithm{shardlimit.SlidingLog, shardlimit.SlidingCounter,
+		shardlimit.FixedWindow, shardlimit.TokenBucket} {
+		synctest.Test(t, func(t *testing.T) {
+			f, _ := limittest.Bubbled(t, 1).Distant(t, time.Millisecond)
+			l := limittest.Limiter(t, f.Client(t), "l",
+				shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 1, Algorithm: algorithm,
+					Burst: bursts(algorithm, 10)})
+			var d shardlimit.Decision
+			for d.Remaining = 1; d.Remaining > 0; {
+				var err error
+				if d, err = l.Allow(t.Context()); err != nil || !d.Allowed {
+					t.Fatalf("%v: %+v, %v", algorithm, d, err)
+				}
+				time.Sleep(time.Second / 10)
+			}
+			early := d.NextAfter - time.Second/10 - time.Second/5
+			time.Sleep(early)
+			if denied, err := l.Allow(t.Context()); err != nil || denied.Allowed {
+				t.Errorf("%v: %s before the time: %+v, %v", algorithm, time.Second/5, denied, err)
+			}
+			time.Sleep(time.Second / 5)
+			if again, err := l.Allow(t.Context()); err != nil || !again.Allowed {
+				t.Errorf("%v: after %s: %+v, %v", algorithm, d.NextAfter, again, err)
+			}
+		})
+	}
+}
+
+// bursts is the Burst of a limit, 0 where the algorithm has none.
+func bursts(a shardlimit.Algorithm, n int64) int64 {
+	if a == shardlimit.TokenBucket || a == shardlimit.LeakyBucket {
+		return n
+	}
+	return 0
+}
+
+// What lies on a node that is away is not there for anybody.
+func TestRemainingIsWithoutNodesThatAreAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.Bubbled(t, 2).Distant(t, time.Millisecond)
+		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
+		if d, err := l.Allow(t.Context()); err != nil || d.Remaining != 99 {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		nodes[1].Stalled.Store(true)
+		left := int64(100)
+		for range 20 { // until it has failed often enough to be left alone
+			if d, err := l.AllowN(t.Context(), 60); err == nil && d.Allowed { // more than one of them has
+				t.Fatalf("%+v", d)
+			}
+			d, err := l.Allow(t.Context())
+			if err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			if left = d.Remaining; left < 50 {
+				break
+			}
+		}
+		if left >= 50 {
+			t.Errorf("%d remain, half of the limit is away", left)
+		}
+	})
+}

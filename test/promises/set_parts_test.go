@@ -1,0 +1,249 @@
+package promises
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+// A call takes of each limit what it costs there, and is settled for each by itself.
+func TestEachLimitOfASetHasItsCost(t *testing.T) {
+	t.Parallel()
+	limittest.OnEither(t, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
+		requests := limittest.Limiter(t, c, "requests", shardlimit.PerHour(10))
+		tokens := limittest.Limiter(t, c, "tokens", shardlimit.Limit{Permits: 900, Per: 3600e9, Shards: 3})
+		later := limittest.Limiter(t, c, "later", shardlimit.PerHour(50))
+		used := func(want ...int64) {
+			t.Helper()
+			for i, l := range []*shardlimit.Limiter{requests, tokens, later} {
+				if got := limittest.Peek(t, l).Used; got != want[i] {
+					t.Errorf("%d of %s used, want %d", got, l.Name(), want[i])
+				}
+			}
+		}
+		set := shardlimit.All(requests.N(1), tokens.As("customer", 4).N(700), later.N(0))
+		d, err := set.Allow(t.Context())
+		if err != nil || !d.Allowed || d.Granted != 701 {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		used(1, 700, 0)
+		if each := set.Each(d); each[1].Granted != 700 || each[2].Granted != 0 || !each[2].Allowed ||
+			each[2].Limit != 50 || each[2].Remaining != 50 {
+			t.Errorf("%+v", each)
+		}
+		denied, err := set.Allow(t.Context())
+		each := set.Each(denied)
+		if err != nil || denied.Allowed || !each[0].Allowed || each[1].Allowed || each[1].RetryAfter <= 0 ||
+			!each[2].Allowed {
+			t.Errorf("%+v, %v: %+v", denied, err, each)
+		}
+		used(1, 700, 0)
+		for _, numbers := range [][]int64{nil, {1, 2}, {1, 2, 3, 4}, {1, -2, 0}} {
+			if err := set.Settle(t.Context(), d, numbers...); !errors.Is(err, shardlimit.ErrInvalidPermits) {
+				t.Errorf("settled for %v: %v", numbers, err)
+			}
+		}
+		there := shardlimit.All(requests.N(1), tokens.N(1), later.N(5))
+		if err := there.Settle(t.Context(), handOver(t, d), 1, 250, 7); err != nil {
+			t.Error(err)
+		}
+		used(1, 250, 0)
+		if err := set.Settle(t.Context(), d, 1, 0, 0); !errors.Is(err, shardlimit.ErrSettled) {
+			t.Errorf("settled twice: %v", err)
+		}
+		used(1, 250, 0)
+		if d, err = set.Allow(t.Context()); err != nil || d.Allowed { // 700 more are too many
+			t.Errorf("%+v, %v", d, err)
+		}
+		set = shardlimit.All(requests.N(2), tokens.N(100))
+		if d, err = set.Allow(t.Context()); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if err := set.Settle(t.Context(), d, 0, 180); err != nil {
+			t.Error(err)
+		}
+		used(1, 430, 0)
+	})
+}
+
+// A limit that stands in a Set twice is asked for the sum, and settled for it.
+func TestALimitTwiceInASetCountsTheSum(t *testing.T) {
+	t.Parallel()
+	limittest.OnEither(t, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
+		family := limittest.Family(t, c, "f", shardlimit.PerHour(5))
+		set := shardlimit.All(family.Limiter("a").N(2), family.Limiter("b").N(1), family.Limiter("a").N(1))
+		d, err := set.Allow(t.Context())
+		if err != nil || !d.Allowed || d.Granted != 4 {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if used := limittest.Peek(t, family.Limiter("a")).Used; used != 3 {
+			t.Errorf("%d used", used)
+		}
+		if denied, err := set.Allow(t.Context()); err != nil || denied.Allowed || set.Each(denied)[2].Allowed ||
+			!set.Each(denied)[1].Allowed {
+			t.Errorf("%+v, %v", denied, err)
+		}
+		if err := set.Settle(t.Context(), d, 1, 1, 1); err != nil {
+			t.Error(err)
+		}
+		if used := limittest.Peek(t, family.Limiter("a")).Used; used != 2 {
+			t.Errorf("%d used after it was settled for two", used)
+		}
+		_, err = shardlimit.All(family.Limiter("a").N(3), family.Limiter("a").N(3)).Allow(t.Context())
+		if !errors.Is(err, shardlimit.ErrExceedsLimit) {
+			t.Errorf("six of five: %v", err)
+		}
+	})
+}
+
+// Each limit of a Set says what it has left, also when another one refuses.
+func TestEachLimitOfASetTellsWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	limittest.OnEither(t, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
+		minute := limittest.Limiter(t, c, "minute", shardlimit.PerMinute(3))
+		hour := limittest.Limiter(t, c, "hour", shardlimit.Limit{Permits: 9, Per: time.Hour, Shards: 1})
+		mine := limittest.Limiter(t, c, "mine", limittest.PerParticipant(5, 24*time.Hour))
+		set := shardlimit.All(hour.N(1), minute.N(2), hour.N(2), mine.N(4))
+		says := func(d shardlimit.Decision, granted []int64, left ...int64) {
+			t.Helper()
+			each := set.Each(d)
+			if len(each) != len(left) {
+				t.Fatalf("%d limits: %+v", len(each), each)
+			}
+			for i, said := range each {
+				limit := []int64{9, 3, 9, 5}[i]
+				if said.Limit != limit || said.Remaining != left[i] || said.Granted != granted[i] ||
+					said.Allowed != (said.RetryAfter == 0) {
+					t.Errorf("limit %d of %+v: %+v, want %d left", i, d, said, left[i])
+				}
+			}
+		}
+		d, err := set.Allow(t.Context())
+		if err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		says(d, []int64{3, 2, 3, 4}, 6, 1, 6, 1)
+		part := set.Each(d)[0]
+		if err := hour.Settle(t.Context(), part, 0); err != nil {
+			t.Error(err)
+		}
+		for range 3 { // as heard from the shards, and as remembered
+			d, err := set.Allow(t.Context())
+			if err != nil || d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			says(d, make([]int64, 4), 6, 1, 6, 1)
+			if each := set.Each(d); each[1].Allowed || !each[0].Allowed || each[3].Allowed {
+				t.Errorf("%+v", each)
+			}
+			if err := set.Settle(t.Context(), d, 0, 0, 0, 0); err != nil {
+				t.Error(err)
+			}
+		}
+		if each := set.Each(shardlimit.Decision{}); each != nil {
+			t.Errorf("of no decision of the set: %+v", each)
+		}
+	})
+}
+
+// queued is a set of a leaky bucket with a turn every ten seconds, of which the
+// first is taken, and of a limit that has room.
+func queued(t *testing.T, f limittest.Fleet) (set *shardlimit.Set, leaky, roomy *shardlimit.Limiter) {
+	t.Helper()
+	c := f.Client(t)
+	leaky = limittest.Limiter(t, c, "leaky", shardlimit.Limit{
+		Permits: 6, Per: time.Minute, Algorithm: shardlimit.LeakyBucket, Burst: 6, Shards: 1,
+	})
+	roomy = limittest.Limiter(t, c, "roomy", shardlimit.PerMinute(100))
+	set = limittest.Set(1, leaky, roomy)
+	if err := set.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return set, leaky, roomy
+}
+
+func TestWaitOfASetSleepsUntilItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set, leaky, roomy := queued(t, limittest.Bubbled(t, 1))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		begun := time.Now()
+		go func() { ended <- set.Wait(ctx) }()
+		time.Sleep(9 * time.Second)
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			t.Fatalf("Wait returned %v before its turn, after %s", err, time.Since(begun))
+		default:
+		}
+		if used := limittest.Peek(t, roomy).Used; used != 2 {
+			t.Errorf("%d permits are used while it sleeps, want 2", used)
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Wait ended with %v before its turn", err)
+		}
+		synctest.Wait() // what it had is given back behind the caller
+		if used := limittest.Peek(t, roomy).Used; used != 1 {
+			t.Errorf("%d permits are used after the caller left, want 1", used)
+		}
+		if d, err := leaky.Allow(t.Context()); err != nil || d.Delay > time.Second {
+			t.Errorf("the turn was not given back: %+v, %v", d, err)
+		}
+	})
+}
+
+func TestWaitOfASetGivesBackATurnThatComesTooLate(t *testing.T) {
+	set, _, roomy := queued(t, limittest.Standalone(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := set.Wait(ctx); !errors.Is(err, shardlimit.ErrWaitTooLong) {
+		t.Errorf("Wait: %v", err)
+	}
+	if used := limittest.Peek(t, roomy).Used; used != 1 {
+		t.Errorf("%d permits are used, want 1", used)
+	}
+}
+
+// A limit that nobody used has no state at its shards. It can be lowered all the same while a node
+// does not answer: the other shards keep what of their shares is to stay.
+func TestAnUnusedLimitIsLoweredAlthoughANodeIsAway(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 3)
+	c := fl.Client(t)
+	var limits []*shardlimit.Limiter
+	for i := range 8 { // the record of some is kept elsewhere than on the node that stalls
+		l := limittest.Limiter(t, c, fmt.Sprint("l", i), shardlimit.Limit{Permits: 900, Per: time.Hour, Shards: 3})
+		limits = append(limits, l)
+	}
+	posts[0].Proxy.Stall(true)
+	for _, l := range limits {
+		var away *shardlimit.ShardError
+		err := l.SetLimit(t.Context(), shardlimit.Limit{Permits: 300, Per: time.Hour, Shards: 3})
+		if !errors.As(err, &away) || errors.Is(err, shardlimit.ErrUnavailable) {
+			continue // not stored
+		}
+		var granted int64
+		limittest.AwaitThat(t, "two of three shards serve their shares", func() bool {
+			d, err := l.AllowUpTo(t.Context(), 300)
+			if err == nil {
+				granted += d.Granted
+			}
+			return granted >= 200
+		})
+		if granted > 200 {
+			t.Errorf("%d of 200 granted", granted)
+		}
+		return
+	}
+	t.Error("no limit could be lowered")
+}
