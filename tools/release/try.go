@@ -137,7 +137,7 @@ func (m module) install(ctx context.Context, dir, work, version string, env []st
 		return err
 	}
 	name := filepath.Base(m.path)
-	said, err := exec.CommandContext(ctx, filepath.Join(work, "bin", name), "version").CombinedOutput()
+	said, err := exec.CommandContext(ctx, filepath.Join(work, "bin", name), "--version").CombinedOutput()
 	if err == nil && !strings.Contains(string(said), version) {
 		err = fmt.Errorf("it says that it is %s", said)
 	}
