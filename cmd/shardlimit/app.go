@@ -65,8 +65,8 @@ func newApp(con console) *cli.Command {
 func commands(con console) []*cli.Command {
 	return []*cli.Command{
 		demoCommand(con), allowCommand(con), runCommand(con), paceCommand(con), serveCommand(con),
-		listCommand(con), showCommand(con), topCommand(con), setCommand(con), resetCommand(con), deleteCommand(con),
-		rebalanceCommand(con), drainCommand(con), versionCommand(con),
+		showCommand(con), topCommand(con), setCommand(con), resetCommand(con), deleteCommand(con),
+		rebalanceCommand(con),
 	}
 }
 

@@ -29,7 +29,7 @@ func TestCommandsWhileAServerIsAway(t *testing.T) {
 	servers = keeperFirst(t, servers)
 	reached := "cannot reach " + servers[1].Addr()
 	servers[1].Kill()
-	for _, args := range []string{"show split", "top split --count 1", "reset split", "rebalance split", "list",
+	for _, args := range []string{"show split", "top split --count 1", "reset split", "rebalance split", "show",
 		"set split --rate 20/h"} {
 		text, code := runHere(t, append(strings.Fields(args), flags...)...)
 		if n := strings.Count(text, reached); n != 1 && !strings.Contains(text, "nothing changed: "+servers[1].Addr()) {
@@ -44,8 +44,8 @@ func TestCommandsWhileAServerIsAway(t *testing.T) {
 		if strings.Contains(text, "all where it should be") {
 			t.Errorf("%s claims what nobody saw: %s", args, text)
 		}
-		if args == "list" && !strings.Contains(text, "split  limit") && !strings.Contains(text, "one    limit") {
-			t.Errorf("list does not print what is to be read: %s", text)
+		if args == "show" && !strings.Contains(text, "split  limit") && !strings.Contains(text, "one    limit") {
+			t.Errorf("show does not list what is to be read: %s", text)
 		}
 	}
 }

@@ -105,11 +105,11 @@ func TestListAllowAndSet(t *testing.T) {
 		{"allow jobs", exitFailed, []string{"jobs: denied 1 permit"}},
 		{"set users --family --mode off", exitOK, []string{"users: 2/m, fixed-window on 1 shard, off"}},
 		{"set users --family --mode enforced", exitOK, nil},
-		{"list", exitOK, []string{"jobs   limit   10/s, sliding-log", "mails  limit   3/h, sliding-log on 1 shard",
+		{"show", exitOK, []string{"jobs   limit   10/s, sliding-log", "mails  limit   3/h, sliding-log on 1 shard",
 			"users  family  for each key: 2/m, fixed-window"}},
 		{"show users --family --json", exitOK, []string{`"kind": "family"`}},
 	})
-	text, code := runHere(t, append([]string{"list", "--json"}, flags...)...)
+	text, code := runHere(t, append([]string{"show", "--json"}, flags...)...)
 	var names []string
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		var j limitJSON
@@ -119,18 +119,18 @@ func TestListAllowAndSet(t *testing.T) {
 		names = append(names, j.Kind+" "+j.Name)
 	}
 	if got := strings.Join(names, ", "); code != exitOK || got != "limit jobs, limit mails, family users" {
-		t.Errorf("list --json ended with %d: %s", code, text)
+		t.Errorf("show --json ended with %d: %s", code, text)
 	}
 	servers = keeperFirst(t, servers)
 	servers[1].Kill()
-	walk(t, flags, []step{{"list", exitFailed, []string{"users  family", "cannot reach " + servers[1].Addr()}}})
+	walk(t, flags, []step{{"show", exitFailed, []string{"users  family", "cannot reach " + servers[1].Addr()}}})
 }
 
 func TestListWithoutLimits(t *testing.T) {
 	_, flags := started(t, 1)
 	walk(t, flags, []step{
-		{"list", exitOK, []string{"no limits are stored under the prefix"}},
-		{"list --json", exitOK, nil},
+		{"show", exitOK, []string{"no limits are stored under the prefix"}},
+		{"show --json", exitOK, nil},
 	})
 }
 
@@ -207,11 +207,16 @@ func TestRebalanceAndDrain(t *testing.T) {
 	if _, err := l.AllowN(t.Context(), 40); err != nil {
 		t.Fatal(err)
 	}
-	walk(t, flags, []step{{"drain " + servers[0].Addr(), exitOK,
+	walk(t, flags, []step{{"rebalance --drain " + servers[0].Addr(), exitOK,
 		[]string{servers[0].Addr() + ": none of 1 limit is on it any more; keys of families may need it for 4m16s " +
 			"more; then take it out of every list\n"}}})
 	if on(0) != 0 {
 		t.Errorf("the node that was drained has %d shards", on(0))
+	}
+	walk(t, flags, []step{{"rebalance", exitOK, []string{"users: its keys are placed over the nodes",
+		"mails: 60/100ms, sliding-log over 6 shards, all where it should be"}}})
+	if on(0) != 2 {
+		t.Errorf("the node that is used again has %d shards", on(0))
 	}
 }
 

@@ -213,7 +213,7 @@ func TestServeTellsOfAMistake(t *testing.T) {
 		code, _ := post(t, url, `{"limiter": "a"}`)
 		return code == 503
 	})
-	if code, text := fetch(t, url+"/readyz"); code != 503 {
+	if code, text := fetch(t, url+"/readyz"); code != 503 || !strings.Contains(text, "a mistake in the configuration") {
 		t.Fatalf("/readyz: %d %s", code, text)
 	}
 	do("ACL", "SETUSER", "ann", "on", ">pw", "~*", "&*", "+@all")

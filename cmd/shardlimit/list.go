@@ -26,34 +26,26 @@ const (
 	kindFamily = "family"
 )
 
-func listCommand(con console) *cli.Command {
-	return &cli.Command{
-		Name:  "list",
-		Usage: "list the limits and families that are stored under the prefix",
-		Description: "It looks at the keys of every server with SCAN, which slows nobody down, but takes long where " +
-			"there are many keys. Nothing is written.\n\nExample:\n\n" +
-			"  shardlimit list --redis 10.0.0.1:6379,10.0.0.2:6379",
-		Flags: append([]cli.Flag{
-			maxKeysFlag(),
-			&cli.BoolFlag{Name: "json", Usage: "print one JSON object for each line; times are in microseconds"},
-		}, targetFlags()...),
-		Action: func(ctx context.Context, cmd *cli.Command) error {
-			return withCatalog(ctx, cmd, func(_ context.Context, _ *shardlimit.Client, all []stored, err error) error {
-				if cmd.Bool("json") {
-					return errors.Join(err, listJSON(con.out, all))
-				}
-				if err != nil && len(all) == 0 {
-					return err
-				}
-				return errors.Join(err, listText(con.out, all, cmd.String("prefix")))
-			})
-		},
+// list prints what is stored under the prefix.
+func list(ctx context.Context, cmd *cli.Command, con console) error {
+	all, err := target(cmd)
+	if err != nil {
+		return err
 	}
+	return withCatalogOf(ctx, cmd, all, func(_ context.Context, _ *shardlimit.Client, all []stored, err error) error {
+		if cmd.Bool("json") {
+			return errors.Join(err, listJSON(con.out, all))
+		}
+		if err != nil && len(all) == 0 {
+			return err
+		}
+		return errors.Join(err, listText(con.out, all, cmd.String("prefix")))
+	})
 }
 
 func maxKeysFlag() cli.Flag {
 	return &cli.IntFlag{Name: "max-keys", Value: 10_000_000,
-		Usage: "look at no more than so many keys of each server, `NUMBER`"}
+		Usage: "without NAME, look at no more than so many keys of each server, `NUMBER`"}
 }
 
 // stored is a limit or family that was found.
@@ -74,18 +66,8 @@ func (s *stored) limit() shardlimit.Limit {
 	return shardlimit.Limit{}
 }
 
-// withCatalog finds and opens all limits and families of the prefix, and calls do, until
-// interrupted. err is for what could not be looked at; the rest is there all the same.
-func withCatalog(ctx context.Context, cmd *cli.Command,
-	do func(ctx context.Context, client *shardlimit.Client, all []stored, err error) error) error {
-	all, err := target(cmd)
-	if err != nil {
-		return err
-	}
-	return withCatalogOf(ctx, cmd, all, do)
-}
-
-// withCatalogOf is withCatalog on these nodes.
+// withCatalogOf finds and opens all limits and families of the prefix on these nodes, and calls do,
+// until interrupted. err is for what could not be looked at; the rest is there all the same.
 func withCatalogOf(ctx context.Context, cmd *cli.Command, all []shardlimit.Node,
 	do func(ctx context.Context, client *shardlimit.Client, all []stored, err error) error) error {
 	if cmd.Int("max-keys") < 1 {

@@ -26,7 +26,7 @@ func knownCommand(app *cli.Command, args []string) error {
 		if arg == "completion" || app.Command(arg) != nil {
 			return nil
 		}
-		names := []string{"completion"}
+		names := []string{"completion", "--version"}
 		for _, c := range app.Commands {
 			names = append(names, c.Name)
 		}

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,11 +13,42 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-var update = flag.Bool("update", false, "write what is generated of docs/reference/cli.md anew")
+var update = flag.Bool("update", false, "write what is generated of docs/reference/cli.md, and the pages of help, anew")
 
-const reference = "../../docs/reference/cli.md"
+const (
+	reference   = "../../docs/reference/cli.md"
+	pagesOfHelp = "../../docs/reference/commands"
+)
 
-// The page has every command with every flag, in at most 500 words beside the names of flags.
+// Each command has a page, which is its help, and there are no others.
+func TestPagesOfHelp(t *testing.T) {
+	want := map[string]string{}
+	for _, c := range append(commands(console{}), &cli.Command{Name: "completion"}) {
+		text, code := runHere(t, c.Name, "--help")
+		if code != exitOK {
+			t.Errorf("%s --help ended with %d", c.Name, code)
+		}
+		want[c.Name+".txt"] = text
+	}
+	if *update {
+		for name, text := range want {
+			if err := os.WriteFile(filepath.Join(pagesOfHelp, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	there, err := os.ReadDir(pagesOfHelp)
+	if err != nil || len(there) != len(want) {
+		t.Errorf("%d pages for %d commands, %v", len(there), len(want), err)
+	}
+	for _, page := range there {
+		if read(t, filepath.Join(pagesOfHelp, page.Name())) != want[page.Name()] {
+			t.Errorf("%s is not what go test -run TestPage -update writes", page.Name())
+		}
+	}
+}
+
+// The page has every command, in at most 500 words beside the names of flags.
 func TestPageOfCommands(t *testing.T) {
 	text := read(t, reference)
 	want := between(t, text, "<!-- commands -->", "\n"+tableOfCommands())
@@ -28,7 +60,7 @@ func TestPageOfCommands(t *testing.T) {
 		text = want
 	}
 	if text != want {
-		t.Errorf("%s is not what go test -run TestPageOfCommands -update writes", reference)
+		t.Errorf("%s is not what go test -run TestPage -update writes", reference)
 	}
 	words := slices.DeleteFunc(strings.Fields(text), func(word string) bool { // bars of the table, and flags
 		return !strings.ContainsFunc(word, unicode.IsLetter) || strings.HasPrefix(word, "`--")
@@ -51,14 +83,10 @@ func between(t *testing.T, text, mark, by string) string {
 
 func tableOfCommands() string {
 	var b strings.Builder
-	b.WriteString("| command | what it does | its flags |\n|---|---|---|\n")
-	common := names(targetFlags())
+	b.WriteString("| command | what it does |\n|---|---|\n")
 	for _, c := range append(commands(console{}), &cli.Command{Name: "completion", ArgsUsage: "SHELL",
 		Usage: "print a completion script for a shell"}) {
-		own := slices.DeleteFunc(slices.Clone(c.Flags), func(f cli.Flag) bool {
-			return slices.Contains(common, f.Names()[0])
-		})
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", strings.TrimSpace(c.Name+" "+c.ArgsUsage), c.Usage, quoted(own))
+		fmt.Fprintf(&b, "| [`%s`](commands/%s.txt) | %s |\n", strings.TrimSpace(c.Name+" "+c.ArgsUsage), c.Name, c.Usage)
 	}
 	return b.String()
 }

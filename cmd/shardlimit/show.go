@@ -20,16 +20,23 @@ import (
 func showCommand(con console) *cli.Command {
 	return &cli.Command{
 		Name:      "show",
-		Usage:     "show a limit, where its shards and the records are, what is in use and who contends for it",
-		ArgsUsage: "NAME",
+		Usage:     "show a limit: its shards, what is in use, who contends for it; or list all",
+		ArgsUsage: "[NAME]",
 		Description: "Nothing is consumed and nothing is written. If a shard does not answer, or nothing " +
-			"of a key is in use, the exit code is 1.\n\nExample:\n\n" +
-			"  shardlimit show mails --participant ann --redis 10.0.0.1:6379,10.0.0.2:6379",
+			"of a key is in use, the exit code is 1.\n\nWithout NAME it lists the limits and families of the " +
+			"prefix. For that it looks at the keys of every server with SCAN, which slows nobody down, but takes " +
+			"long where there are many keys.\n\nExamples:\n\n" +
+			"  shardlimit show --redis 10.0.0.1:6379,10.0.0.2:6379\n" +
+			"  shardlimit show mails --participant ann --redis 10.0.0.1:6379",
 		Flags: append([]cli.Flag{
-			familyFlag(), keyFlag(), participantFlag(),
-			&cli.BoolFlag{Name: "json", Usage: "print one JSON object; times are in microseconds"},
+			familyFlag(), keyFlag(), participantFlag(), maxKeysFlag(),
+			&cli.BoolFlag{Name: "json", Usage: "print JSON: an object, or one a line for each that is listed; times " +
+				"are in microseconds"},
 		}, targetFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
+			if cmd.Args().Len() == 0 && !cmd.Bool("family") && !cmd.IsSet("key") {
+				return list(ctx, cmd, con)
+			}
 			if cmd.Bool("family") {
 				return withClient(ctx, cmd, func(ctx context.Context, client *shardlimit.Client, name string) error {
 					family, err := openFamily(ctx, cmd, client, name)

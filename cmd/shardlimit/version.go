@@ -2,29 +2,15 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"runtime"
 	"runtime/debug"
-
-	"github.com/urfave/cli/v3"
 )
 
 // Where the Go tool knows no version, as in a build from a clone without its history:
 //
 //	go build -ldflags "-X main.version=v1.2.3 -X main.commit=$(git rev-parse HEAD)" ./cmd/shardlimit
 var version, commit string
-
-func versionCommand(con console) *cli.Command {
-	return &cli.Command{
-		Name:        "version",
-		Usage:       "print the version",
-		Description: "Example:\n\n  shardlimit version",
-		Action: func(_ context.Context, _ *cli.Command) error {
-			return printVersion(con)
-		},
-	}
-}
 
 func printVersion(con console) error {
 	_, err := fmt.Fprintln(con.out, versionText())

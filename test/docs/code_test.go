@@ -70,7 +70,10 @@ type account struct {
 	Limit shardlimit.Limit
 }
 
-var customers interface{ Of(*http.Request) account }
+var (
+	customers interface{ Of(*http.Request) account }
+	plans     interface{ Of(string) shardlimit.Limit }
+)
 `
 
 // TestCodeInPagesCompiles builds what README and docs show: whole programs are those of examples

@@ -6,7 +6,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -295,44 +294,19 @@ func TestTheTableOfPackagesNamesTheFilesOfTheRoot(t *testing.T) {
 	}
 }
 
-// The table of packages says what each imports of ours: a package by its name, or the root.
-func TestTheTableOfImportsIsTrue(t *testing.T) {
+// The table of packages names folders with Go, each once.
+func TestTheTableOfPackagesIsTrue(t *testing.T) {
 	t.Chdir("../..")
-	const module = "github.com/shardlimit/shardlimit"
-	rows := regexp.MustCompile("(?m)^\\| `([a-z/]+)/` \\| [^|]+ \\| ([^|]+) \\|$").
+	rows := regexp.MustCompile("(?m)^\\| `([a-z/]+)/` \\| [^|]+ \\|$").
 		FindAllStringSubmatch(document(t, "design/packages.md"), -1)
-	if len(rows) < 20 {
+	if len(rows) < 30 {
 		t.Fatalf("%d packages", len(rows))
 	}
+	seen := map[string]bool{}
 	for _, row := range rows {
-		imported := map[string]bool{}
-		err := filepath.WalkDir(row[1], func(path string, d fs.DirEntry, err error) error {
-			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
-			if err != nil {
-				return err
-			}
-			for _, s := range file.Imports {
-				of, ours := strings.CutPrefix(strings.Trim(s.Path.Value, `"`), module)
-				if !ours || strings.HasPrefix(of, "/"+row[1]) {
-					continue
-				}
-				imported[cmp.Or(strings.TrimPrefix(strings.TrimPrefix(of, "/"), "internal/"), "root")] = true
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
+		if files, err := filepath.Glob(row[1] + "/*.go"); err != nil || len(files) == 0 || seen[row[1]] {
+			t.Errorf("%s is no package, or there twice", row[1])
 		}
-		var said []string
-		if row[2] != "nothing of ours" {
-			said = strings.Split(strings.ReplaceAll(row[2], "`", ""), ", ")
-		}
-		slices.Sort(said)
-		if got := slices.Sorted(maps.Keys(imported)); !slices.Equal(got, said) {
-			t.Errorf("%s imports %v, the table says %v", row[1], got, said)
-		}
+		seen[row[1]] = true
 	}
 }

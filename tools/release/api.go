@@ -38,9 +38,10 @@ func api(root string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, coming, _ := strings.Cut(string(changelog), "\n## ")
-	coming, _, _ = strings.Cut(coming, "\n## ")
+	_, next, _ := strings.Cut(string(changelog), "\n## ")
+	next, _, _ = strings.Cut(next, "\n## ")
 	var unnamed error
+	told := 0
 	for _, m := range modules {
 		if _, program := os.Stat(filepath.Join(before, m.dir, "main.go")); !m.released() || program == nil {
 			continue
@@ -51,11 +52,15 @@ func api(root string, out io.Writer) error {
 		}
 		for _, c := range changes {
 			fmt.Fprintf(out, "%s since %s: %s\n", m.path, last, c)
+			told++
 			name, _, _ := strings.Cut(c, ":")
-			if !strings.Contains(coming, name[strings.LastIndexByte(name, '.')+1:]) {
+			if !strings.Contains(next, name[strings.LastIndexByte(name, '.')+1:]) {
 				unnamed = errors.Join(unnamed, fmt.Errorf("CHANGELOG.md does not name what may break callers: %s", c))
 			}
 		}
+	}
+	if told == 0 {
+		fmt.Fprintln(out, "nothing since", last, "may break callers")
 	}
 	return unnamed
 }

@@ -1,6 +1,6 @@
 // Command release makes a release of all modules of a repository with a go.work, or tries one.
 //
-//	release prepare v0.1.0   writes the version into go.mod and go.work
+//	release prepare v0.1.0   writes the version into go.mod, go.work and the changelog
 //	release tags v0.1.0      prints the tags that the release needs
 //	release try v0.1.0       makes them in a clone, and installs from a module proxy of files; -sbom
 //	                         writes what each module is made of
@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.SetOutput(out)
 	root := flags.String("root", "..", "folder of the repository")
-	build := flags.Bool("build", true, "try also builds the programs of nested modules")
+	build := flags.Bool("build", true, "try also builds nested modules")
 	sbom := flags.String("sbom", "", "try writes the bill of materials of each module into this folder")
 	if err := flags.Parse(args); err != nil {
 		return errUsage
@@ -61,6 +61,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	case "prepare":
 		return prepare(folder, version)
 	case "tags":
+		text, err := os.ReadFile(filepath.Join(folder, "CHANGELOG.md"))
+		if err == nil && !changelogHas(string(text), version) {
+			return fmt.Errorf("the changelog has no %s: prepare comes before tags", version)
+		}
 		modules, err := modulesOf(folder)
 		for _, m := range modules {
 			if m.released() {

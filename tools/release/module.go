@@ -56,8 +56,8 @@ func modulesOf(root string) (modules []module, err error) {
 	return modules, nil
 }
 
-// prepare has every module require the version of its siblings, and go.work replace that by
-// folders.
+// prepare has every module require the version of its siblings, go.work replace that by folders, and
+// the changelog tell the day.
 func prepare(root, version string) error {
 	modules, err := modulesOf(root)
 	if err != nil {
@@ -89,7 +89,10 @@ func prepare(root, version string) error {
 	}
 	work.SortBlocks()
 	work.Cleanup()
-	return os.WriteFile(name, modfile.Format(work.Syntax), 0o644)
+	if err := os.WriteFile(name, modfile.Format(work.Syntax), 0o644); err != nil {
+		return err
+	}
+	return dateChangelog(root, version)
 }
 
 // require changes the version of those siblings that the module requires already.

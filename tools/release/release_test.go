@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // repository is one with a library, a nested program that needs it, and a module of its own tests.
@@ -78,7 +79,8 @@ func TestATriedReleaseInstalls(t *testing.T) {
 			t.Errorf("%s: %v, it lacks %s:\n%s", file, err, want, text)
 		}
 	}
-	for _, want := range []string{"from the tag v0.3.0", "from the tag cmd/say/v0.3.0", "hello v0.3.0 v0.3.0"} {
+	for _, want := range []string{"from the tag v0.3.0", "from the tag cmd/say/v0.3.0", "hello v0.3.0 v0.3.0",
+		"a program with example.org/say"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("not said: %s\n%s", want, &out)
 		}
@@ -130,6 +132,35 @@ func TestPrepareAndTags(t *testing.T) {
 	}
 }
 
+// What is unreleased becomes the release of the day that is prepared, once; without that there are no tags.
+func TestPrepareDatesTheChangelog(t *testing.T) {
+	root := repository(t)
+	file := filepath.Join(root, "CHANGELOG.md")
+	write := "# Changelog\n\n## [Unreleased]\n\n- Words.\n\n[Unreleased]: https://example.org/say/commits/main\n"
+	if err := os.WriteFile(file, []byte(write), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	do := func(args ...string) error {
+		return run(t.Context(), append([]string{"-root", root}, args...), &bytes.Buffer{})
+	}
+	if err := do("tags", "v1.2.3"); err == nil {
+		t.Error("tags without a changelog")
+	}
+	for range 2 {
+		if err := do("prepare", "v1.2.3"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "# Changelog\n\n## [Unreleased]\n\n## [1.2.3] - " + time.Now().Format(time.DateOnly) + "\n\n- Words.\n\n" +
+		"[Unreleased]: https://example.org/say/commits/main\n[1.2.3]: https://example.org/say/releases/tag/v1.2.3\n"
+	if text, err := os.ReadFile(file); err != nil || string(text) != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, text, want)
+	}
+	if err := do("tags", "v1.2.3"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWrongUsage(t *testing.T) {
 	for _, args := range [][]string{{}, {"try"}, {"try", "0.1.0"}, {"try", "v0.1"}, {"mend", "v0.1.0"}, {"-x"}} {
 		if err := run(t.Context(), args, &bytes.Buffer{}); err == nil {
@@ -156,6 +187,10 @@ func TestWhatBreaksCallersIsInTheChangelog(t *testing.T) {
 	}
 	if _, err := git(root, "tag", "v0.1.0"); err != nil {
 		t.Fatal(err)
+	}
+	write("CHANGELOG.md", "")
+	if said, err := compare(); err != nil || !strings.Contains(said, "nothing since v0.1.0 may break callers") {
+		t.Fatal(said, err)
 	}
 	write("say.go", "// Package say says.\npackage say\n\nconst Other = 1\n")
 	write("CHANGELOG.md", "# Changelog\n\n## [Unreleased]\n\n- More words.\n\n## [0.1.0]\n\n- `Word`\n")

@@ -110,8 +110,11 @@ func (m module) use(ctx context.Context, work, clone, version string, env []stri
 	}
 	fmt.Fprintln(out, "got      ", m.path+"@"+version)
 	quickstart, err := os.ReadFile(filepath.Join(clone, m.dir, "examples", "quickstart", "main.go"))
-	if err != nil {
-		return nil //nolint:nilerr // only the root has one
+	if err != nil { // only the root has one
+		if !build {
+			return nil
+		}
+		return m.compile(ctx, dir, version, env, out)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "main.go"), quickstart, 0o644); err != nil {
 		return err
@@ -122,6 +125,21 @@ func (m module) use(ctx context.Context, work, clone, version string, env []stri
 	printed, err := goCommand(ctx, dir, env, "run", ".")
 	fmt.Fprintf(out, "ran       the quick start:\n%s", printed)
 	return err
+}
+
+// compile builds a program that imports the module.
+func (m module) compile(ctx context.Context, dir, version string, env []string, out io.Writer) error {
+	program := fmt.Appendf(nil, "package main\n\nimport _ %q\n\nfunc main() {}\n", m.path)
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), program, 0o644); err != nil {
+		return err
+	}
+	for _, args := range [][]string{{"get", m.path + "@" + version}, {"build", "-o", os.DevNull, "."}} {
+		if _, err := goCommand(ctx, dir, env, args...); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(out, "built    ", "a program with", m.path)
+	return nil
 }
 
 func (m module) install(ctx context.Context, dir, work, version string, env []string, build bool, out io.Writer) error {
@@ -137,7 +155,7 @@ func (m module) install(ctx context.Context, dir, work, version string, env []st
 		return err
 	}
 	name := filepath.Base(m.path)
-	said, err := exec.CommandContext(ctx, filepath.Join(work, "bin", name), "version").CombinedOutput()
+	said, err := exec.CommandContext(ctx, filepath.Join(work, "bin", name), "--version").CombinedOutput()
 	if err == nil && !strings.Contains(string(said), version) {
 		err = fmt.Errorf("it says that it is %s", said)
 	}

@@ -32,10 +32,22 @@ func (f file) invalid(at *yaml.Node, format string, a ...any) error {
 // toLine is how errors of the parser begin, up to the line if they tell of one.
 var toLine = regexp.MustCompile(`^yaml: line |^yaml:`)
 
+// escaped are escapes of JSON: pairs of surrogates, and any others.
+var escaped = regexp.MustCompile(`\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\.`)
+
+// plain returns what an escape stands for if the parser of YAML does not know it.
+func plain(escape []byte) []byte {
+	var text string
+	if len(escape) == 2 && escape[1] != '/' || json.Unmarshal(fmt.Appendf(nil, `"%s"`, escape), &text) != nil {
+		return escape
+	}
+	return []byte(text)
+}
+
 // read reads a document of YAML, and so of JSON.
 func (f file) read(content []byte) (*yaml.Node, error) {
-	if json.Valid(content) { // of its escapes the parser does not know this one
-		content = bytes.ReplaceAll(content, []byte(`\/`), []byte("/"))
+	if json.Valid(content) {
+		content = escaped.ReplaceAllFunc(content, plain)
 	}
 	var document, more yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(content))

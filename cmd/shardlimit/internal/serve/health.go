@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -26,14 +27,17 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	if s.Ready != nil {
 		nodes = s.Ready(r.Context())
 	}
-	answers := s.Ready == nil
+	answers, mistaken := s.Ready == nil, len(nodes) > 0
 	for _, n := range nodes {
 		answers = answers || n.Err == nil
+		mistaken = mistaken && errors.As(n.Err, new(*shardlimit.ConfigError))
 	}
 	s.Outage.ready(r.Context(), answers, nodes)
 	switch {
 	case s.leaving.Load():
 		http.Error(w, "shutting down", http.StatusServiceUnavailable)
+	case !answers && mistaken:
+		http.Error(w, "no node serves: a mistake in the configuration, which the log tells", http.StatusServiceUnavailable)
 	case !answers:
 		http.Error(w, "no node answers", http.StatusServiceUnavailable)
 	default:

@@ -3,6 +3,7 @@ package serve_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -25,6 +26,8 @@ func TestReadyIfANodeAnswers(t *testing.T) {
 		return w.Code, w.Body.String()
 	}
 	well, away := shardlimit.NodeState{Name: "a"}, shardlimit.NodeState{Name: "b", Err: errors.New("secret address")}
+	wrong := shardlimit.NodeState{Name: "c", Err: fmt.Errorf("dial: %w", &shardlimit.ConfigError{Node: "c"})}
+	const mistake = "no node serves: a mistake in the configuration, which the log tells\n"
 	for _, step := range []struct {
 		nodes []shardlimit.NodeState
 		code  int
@@ -33,6 +36,9 @@ func TestReadyIfANodeAnswers(t *testing.T) {
 		{[]shardlimit.NodeState{well}, 200, "ok\n"},
 		{[]shardlimit.NodeState{away, well}, 200, "ok\n"},
 		{[]shardlimit.NodeState{away}, 503, "no node answers\n"},
+		{[]shardlimit.NodeState{away, wrong}, 503, "no node answers\n"},
+		{[]shardlimit.NodeState{wrong, wrong}, 503, mistake},
+		{[]shardlimit.NodeState{wrong, well}, 200, "ok\n"},
 		{[]shardlimit.NodeState{away}, 503, "no node answers\n"},
 		{[]shardlimit.NodeState{well}, 200, "ok\n"},
 	} {
@@ -44,9 +50,9 @@ func TestReadyIfANodeAnswers(t *testing.T) {
 			t.Errorf("/healthz: %d", code)
 		}
 	}
-	if text := log.String(); strings.Count(text, "\n") != 2 ||
-		strings.Count(text, `node=b err="secret address"`) != 1 ||
-		strings.Count(text, "ready again") != 1 {
+	if text := log.String(); strings.Count(text, "\n") != 4 ||
+		strings.Count(text, `node=b err="secret address"`) != 2 ||
+		strings.Count(text, "ready again") != 2 {
 		t.Errorf("the log has %s", text)
 	}
 	nodes = []shardlimit.NodeState{well}

@@ -42,8 +42,8 @@ var fields = map[string]func(d *Declaration, text string) error{
 		d.Limit.Permits, d.Limit.Per = r.Permits, r.Per
 		return err
 	},
-	"per_key": func(d *Declaration, text string) error {
-		if d.PerKey = text == "true"; !d.PerKey && text != "false" {
+	"per_key": func(d *Declaration, text string) (err error) {
+		if d.PerKey, err = strconv.ParseBool(text); err != nil { // as flags are read
 			return fmt.Errorf("%q is neither true nor false", text)
 		}
 		return nil

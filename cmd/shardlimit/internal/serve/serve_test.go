@@ -110,7 +110,7 @@ func TestNumbersAreWhole(t *testing.T) {
 func TestAFileOfLimitsMayBeYAML(t *testing.T) {
 	for _, text := range []string{
 		"# ours\n- name: mails\n  rate: 5/s\n- {name: u, rate: 30/m, per_key: true}\n",
-		"[{name: mails, rate: 5/s}, {name: u, rate: 30/m, per_key: true}]",
+		"[{name: mails, rate: 5/s}, {name: u, rate: 30/m, per_key: True}]",
 		`[{"name":"mails","rate":"5\/s","lease":null},{"name":"u","rate":"30/m","per_key":true}]`,
 		"[\n\t{\n\t\t\"name\": \"mails\",\n\t\t\"rate\": \"5/s\"\n\t},\n\t{\"name\": \"u\", \"rate\": \"30/m\", " +
 			"\"per_key\": true}\n]\n",
@@ -118,6 +118,17 @@ func TestAFileOfLimitsMayBeYAML(t *testing.T) {
 		got, err := serve.ParseFile("f", []byte(text))
 		if err != nil || len(got) != 2 || got[0].Name != "mails" || !got[1].PerKey {
 			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+}
+
+// Escapes of JSON mean what they mean there, also those that the parser of YAML does not know.
+func TestEscapesOfJSON(t *testing.T) {
+	for text, want := range map[string]string{`\ud83d\ude00`: "😀", `a\/b`: "a/b", `a\\/b`: `a\/b`, `\\ud83d`: `\ud83d`,
+		`\u00e9\"`: `é"`} {
+		got, err := serve.ParseFile("f", []byte(`[{"name": "`+text+`", "rate": "5/s"}]`))
+		if err != nil || got[0].Name != want {
+			t.Errorf("%s: %+v, %v; want %s", text, got, err, want)
 		}
 	}
 }
