@@ -106,8 +106,8 @@ func (f *film) svg() []byte {
 	part := func(d time.Duration) float64 { return 100 * d.Seconds() / takes.Seconds() }
 	colours := func(of string) string {
 		c := strings.Fields(of)
-		return fmt.Sprintf(".z{fill:%s}.t,.b{fill:%s}.d{fill:%s}.r{fill:%s}.g{fill:%s}.c{fill:%s}", c[0], c[1], c[2],
-			c[3], c[4], c[5])
+		return fmt.Sprintf(".z{fill:%s}.t,.b{fill:%s}.d{fill:%[3]s}.o{stroke:%[3]s}.r{fill:%s}.g{fill:%s}.c{fill:%s}",
+			c[0], c[1], c[2], c[3], c[4], c[5])
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%[1]g" height="%[2]g"
@@ -123,8 +123,9 @@ text{white-space:pre}
 %[6]s
 @media (prefers-color-scheme:dark){%[7]s}
 </style>
-<rect class="z" width="%[1]g" height="%[2]g" rx="6"/>
-`, filmWide, filmHigh, takes.Seconds(), part(filmShows), part(filmVerdict), colours(filmLight), colours(filmDark))
+<rect class="z o" x="1" y="1" width="%[8]g" height="%[9]g" rx="6"/>
+`, filmWide, filmHigh, takes.Seconds(), part(filmShows), part(filmVerdict), colours(filmLight), colours(filmDark),
+		filmWide-2, filmHigh-2)
 	fmt.Fprintf(&b, `<text class="d" x="%g" y="20">%s</text>`, filmMargin, filmCommand)
 	fmt.Fprintf(&b, `<text class="d" x="%g" y="20" text-anchor="end">%s</text>`+"\n", filmWide-filmMargin, filmSpeed)
 	same := frames[0]
@@ -143,8 +144,8 @@ text{white-space:pre}
 		}
 		b.WriteString("</g>")
 	}
-	fmt.Fprintf(&b, "\n"+`<g class="f e" style="animation-delay:%.2fs"><rect class="z" y="%g" width="%g" height="%g"/>`,
-		-filmVerdict.Seconds(), filmTitle, filmWide, filmHigh-filmTitle-6)
+	fmt.Fprintf(&b, "\n"+`<g class="f e" style="animation-delay:%.2fs"><rect class="z" x="4" y="%g" width="%g" height="%g"/>`,
+		-filmVerdict.Seconds(), filmTitle, filmWide-8, filmHigh-filmTitle-6)
 	for _, c := range cels(end[max(0, len(end)-filmRows):]) {
 		c.draw(&b)
 	}
