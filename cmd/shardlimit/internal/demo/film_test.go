@@ -136,7 +136,8 @@ text{white-space:pre}
 		c.draw(&b)
 	}
 	for i, cels := range frames {
-		fmt.Fprintf(&b, "\n"+`<g class="f" style="animation-delay:%.2fs">`, (time.Duration(i)*filmShows - takes).Seconds())
+		fmt.Fprintf(&b, "\n"+`<g class="f" style="animation-delay:%.2fs">`,
+			(time.Duration(i)*filmShows - takes).Seconds())
 		for _, c := range cels {
 			if !slices.Contains(same, c) {
 				c.draw(&b)
@@ -144,8 +145,9 @@ text{white-space:pre}
 		}
 		b.WriteString("</g>")
 	}
-	fmt.Fprintf(&b, "\n"+`<g class="f e" style="animation-delay:%.2fs"><rect class="z" x="4" y="%g" width="%g" height="%g"/>`,
-		-filmVerdict.Seconds(), filmTitle, filmWide-8, filmHigh-filmTitle-6)
+	fmt.Fprintf(&b, "\n"+`<g class="f e" style="animation-delay:%.2fs">`, -filmVerdict.Seconds())
+	fmt.Fprintf(&b, `<rect class="z" x="4" y="%g" width="%g" height="%g"/>`, filmTitle, filmWide-8,
+		filmHigh-filmTitle-6)
 	for _, c := range cels(end[max(0, len(end)-filmRows):]) {
 		c.draw(&b)
 	}
@@ -167,8 +169,8 @@ func shoot(t *testing.T) {
 	}
 }
 
-// TestFilm looks at the stored film: whether it shows what the demo shows now, in light and in dark,
-// and stands still for readers who want that. With -film it makes another.
+// TestFilm looks at the stored film: whether it shows what the demo shows now, in light and in
+// dark, and stands still for readers who want that. With -film it makes another.
 func TestFilm(t *testing.T) {
 	if *record {
 		shoot(t)
@@ -205,7 +207,8 @@ func checkFilm(t *testing.T, film []byte, rows []row) {
 	}
 }
 
-// What is the same in all frames is drawn once, a bar as long as it was, and the verdict at the end.
+// What is the same in all frames is drawn once, a bar is as long as it was, and the verdict comes at
+// the end.
 func TestFilmOfTwoFrames(t *testing.T) {
 	f := &film{}
 	for i := range 11 { // a tenth of a second apart
