@@ -207,8 +207,7 @@ func checkFilm(t *testing.T, film []byte, rows []row) {
 	}
 }
 
-// What is the same in all frames is drawn once, a bar is as long as it was, and the verdict comes at
-// the end.
+// What is the same in all frames is drawn once. A bar is as long as it was. The verdict comes last.
 func TestFilmOfTwoFrames(t *testing.T) {
 	f := &film{}
 	for i := range 11 { // a tenth of a second apart
