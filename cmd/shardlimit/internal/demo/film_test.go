@@ -113,6 +113,7 @@ func (f *film) svg() []byte {
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%[1]g" height="%[2]g"
  viewBox="0 0 %[1]g %[2]g" role="img">
 <title>shardlimit demo: a fleet shares one limit, which changes while a node goes and comes back</title>
+<!-- go -C cmd/shardlimit test ./internal/demo -run TestFilm -film -->
 <style>
 text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,"Liberation Mono","DejaVu Sans Mono",monospace}
 text{white-space:pre}
