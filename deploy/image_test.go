@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// The image is built, and serves: as its user, with nothing that can be written. Docker does so where
-// it answers. Elsewhere what the line RUN builds is alone in a root folder, as in the image, which
-// takes a test that is root.
+// The image is built, and serves: as its user, with nothing that can be written. Docker does so
+// where it answers. Elsewhere what the line RUN builds is alone in a root folder, as in the image,
+// which takes a test that is root.
 func TestTheImageRuns(t *testing.T) {
 	t.Parallel()
 	in := inDocker

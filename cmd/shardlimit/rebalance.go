@@ -138,7 +138,8 @@ func (m *move) run(ctx context.Context, within time.Duration, do func(context.Co
 	for _, l := range m.limits {
 		err := allSeen(ctx, l)
 		if err == nil {
-			_, err = fmt.Fprintf(m.con.out, "%s: %s, all where it should be\n", draw.Name(l.Name()), describe(l.Limit()))
+			_, err = fmt.Fprintf(m.con.out, "%s: %s, all where it should be\n", draw.Name(l.Name()),
+				describe(l.Limit()))
 		}
 		if err != nil {
 			return err

@@ -86,7 +86,8 @@ func tableOfCommands() string {
 	b.WriteString("| command | what it does |\n|---|---|\n")
 	for _, c := range append(commands(console{}), &cli.Command{Name: "completion", ArgsUsage: "SHELL",
 		Usage: "print a completion script for a shell"}) {
-		fmt.Fprintf(&b, "| [`%s`](commands/%s.txt) | %s |\n", strings.TrimSpace(c.Name+" "+c.ArgsUsage), c.Name, c.Usage)
+		fmt.Fprintf(&b, "| [`%s`](commands/%s.txt) | %s |\n", strings.TrimSpace(c.Name+" "+c.ArgsUsage), c.Name,
+			c.Usage)
 	}
 	return b.String()
 }

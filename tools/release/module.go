@@ -56,8 +56,8 @@ func modulesOf(root string) (modules []module, err error) {
 	return modules, nil
 }
 
-// prepare has every module require the version of its siblings, go.work replace that by folders, and
-// the changelog tell the day.
+// prepare has every module require the version of its siblings, go.work replace that by folders,
+// and the changelog tell the day.
 func prepare(root, version string) error {
 	modules, err := modulesOf(root)
 	if err != nil {

@@ -132,7 +132,8 @@ func TestPrepareAndTags(t *testing.T) {
 	}
 }
 
-// What is unreleased becomes the release of the day that is prepared, once; without that there are no tags.
+// What is unreleased becomes the release of the day that is prepared, once. Without that there are
+// no tags.
 func TestPrepareDatesTheChangelog(t *testing.T) {
 	root := repository(t)
 	file := filepath.Join(root, "CHANGELOG.md")

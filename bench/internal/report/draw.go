@@ -1,12 +1,12 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/shardlimit/shardlimit/bench/internal/picture"
 )
@@ -44,7 +44,7 @@ func (r *Result) Draw(dir string) ([]string, error) {
 
 // drawView is the picture of a view: dots if its X are cases, else lines.
 func (r *Result) drawView(v View) ([]byte, error) {
-	frame := picture.Frame{Title: r.Scenario + ": " + lowerFirst(v.Title),
+	frame := picture.Frame{Title: cmp.Or(v.Head, v.Title),
 		Note: v.Unit + ", by " + v.X + "; medians and extremes of the rounds", Warning: r.warning()}
 	xs := r.axis(v.Metric)
 	if len(v.At) > 0 {
@@ -81,7 +81,7 @@ func (r *Result) drawView(v View) ([]byte, error) {
 // drawChart is the picture of a chart.
 func (r *Result) drawChart(c Chart) ([]byte, error) {
 	lines := picture.Lines{
-		Frame: picture.Frame{Title: r.Scenario + ": " + lowerFirst(c.Title), Note: c.Unit, Warning: r.warning()},
+		Frame: picture.Frame{Title: c.Title, Note: c.Unit, Warning: r.warning()},
 		X:     c.X, LogY: c.LogY, Floor: c.Floor, Ceiling: c.Ceiling, Mark: c.Mark,
 	}
 	for _, l := range c.Lines {
@@ -92,13 +92,4 @@ func (r *Result) drawChart(c Chart) ([]byte, error) {
 		lines.Series = append(lines.Series, line)
 	}
 	return lines.SVG()
-}
-
-// lowerFirst has a title follow a name, unless it begins with an abbreviation or a name.
-func lowerFirst(title string) string {
-	first, _, _ := strings.Cut(title, " ")
-	if first == strings.ToUpper(first) || strings.HasSuffix(first, "'s") {
-		return title
-	}
-	return strings.ToLower(title[:1]) + title[1:]
 }

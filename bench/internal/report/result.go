@@ -45,6 +45,7 @@ type Pair struct {
 type View struct {
 	Metric  string `json:"metric"`
 	Title   string `json:"title"`
+	Head    string `json:"head,omitempty"` // of the picture, if that is not the title
 	Unit    string `json:"unit"`
 	X       string `json:"x"`                 // what X means
 	LogX    bool   `json:"logX,omitempty"`    // X that are not positive are left out of the picture

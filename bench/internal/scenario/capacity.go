@@ -21,7 +21,9 @@ from those that are served, as they do in a server that is short of it. Goodput 
 calls that failed. Times are those of answered calls.`,
 	X: "load",
 	Views: []report.View{
-		{Metric: "rate", Title: "Goodput", Unit: "decisions/s", Keep: true, Drawn: drawn},
+		{Metric: "rate", Title: "Goodput", Head: "Goodput under overload", Unit: "decisions/s", Keep: true,
+			Drawn: compared,
+			At:    []string{"64 callers", "1000 callers", "10000 callers", "1 times", "2 times", "10 times"}},
 		{Metric: "kept", Title: "Goodput, % of the most that callers in a loop got in the round", Unit: "%"},
 		{Metric: "errors", Title: "Calls that failed per second", Unit: "calls/s"},
 		{Metric: "dropped", Title: "Calls that were not made per second", Unit: "calls/s"},

@@ -348,7 +348,7 @@ func course(sharer string, c fleet.Crowd, g fleet.Gathering) report.Chart {
 	record, _, _ := recordOf(c, g, 0)
 	chart := report.Chart{
 		Name:  strings.NewReplacer(", ", "-", " ", "-").Replace("course-" + hog + "-" + sharer),
-		Title: fmt.Sprintf("What each participant got (%s; %s)", hog, sharer),
+		Title: "A hog beside 49 others: " + strings.Replace(sharer, "script", "first come, first served", 1),
 		X:     "windows, end of each", Unit: "admitted over entitlement", First: 1,
 		Step: float64(fairnessCourse) / fairnessBins, LogY: true, Floor: 0.05, Ceiling: 50, Mark: 1,
 	}

@@ -29,9 +29,9 @@ and known to be so. "1" is one limit of a great many permits. "once" calls each 
 keep nothing of them in the process.`,
 	X: "callers on keys",
 	Views: slices.Concat(keysViews, []report.View{
-		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s, without calls that failed", LogY: true,
-			Keep: true, Drawn: drawn,
-			At: []string{"1000 on 1", "1 on 50k", "64 on 50k", "1000 on 50k", "10000 on 50k", "1000 on 1M"}},
+		{Metric: "rate", Title: "Decisions per second", Head: "Decisions per second on many keys",
+			Unit: "decisions/s, without calls that failed", LogY: true, Keep: true, Drawn: compared,
+			At: []string{"1 on 50k", "64 on 50k", "1000 on 50k", "10000 on 50k", "1000 on 1M"}},
 		{Metric: "bytes", Title: "Memory of a key in Redis", Unit: "bytes"},
 		{Metric: "heap", Title: "Heap that is kept after all keys were called", Unit: "MB"},
 	}),

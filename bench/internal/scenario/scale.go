@@ -30,7 +30,8 @@ Efficiency is decisions per second over N times those of one node in the same ro
 call cost a node over what it cost the single node.`,
 	X: "nodes",
 	Views: []report.View{
-		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", Keep: true},
+		{Metric: "rate", Title: "Decisions per second", Head: "Decisions per second of one limit", Unit: "decisions/s",
+			Keep: true},
 		{Metric: "efficiency", Title: "Efficiency", Unit: "of N times one node"},
 		{Metric: "equal", Title: "Efficiency at equal cost of a call", Unit: "of N times one node"},
 		{Metric: "busiest", Title: "Busiest node", Unit: "times the mean of all"},

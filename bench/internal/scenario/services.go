@@ -44,7 +44,8 @@ with an exact sliding log. "envoyproxy/ratelimit" is built from its module; it c
 cache, which is off by default, it remembers what is over the limit. The CPU is that of the service.`,
 	X: "load",
 	Views: []report.View{
-		{Metric: "rate", Title: "Calls per second", Unit: "calls/s", Keep: true},
+		{Metric: "rate", Title: "Calls per second", Head: "Calls per second of services for Envoy", Unit: "calls/s",
+			Keep: true},
 		{Metric: "cpu", Title: "CPU of the service per call", Unit: "µs"},
 		{Metric: "p99", Title: "99th percentile of the latency", Unit: "µs"},
 	},

@@ -17,6 +17,9 @@ import (
 // drawn are the rivals that pictures show.
 var drawn = []string{"shardlimit", "script", "gcra", "increx", "redis_rate", "rueidislimiter", "ulule", "go-zero"}
 
+// compared are the rivals in pictures of many cases.
+var compared = []string{"shardlimit", "gcra", "redis_rate", "rueidislimiter"}
+
 // never is never reached. A million decisions a second fit into it, and its interval is not below
 // the clock of rivals that compute one.
 var never = rival.Limit{Permits: 5_000_000, Per: time.Second}
@@ -29,8 +32,8 @@ Allow in a loop. Every decision is exact: every rival asks the server each time.
 which is our own script called once for each decision through rueidis, coalescing gains.`,
 	X: "goroutines",
 	Views: []report.View{
-		{Metric: "rate", Title: "Decisions per second", Unit: "decisions/s", LogX: true, LogY: true, Keep: true,
-			Drawn: drawn},
+		{Metric: "rate", Title: "Decisions per second", Head: "Decisions per second of one limit", Unit: "decisions/s",
+			LogX: true, LogY: true, Keep: true, Drawn: drawn},
 		{Metric: "cpu", Title: "Client CPU per decision", Unit: "µs"},
 	},
 	Run: func(ctx context.Context, s *Sheet) error {

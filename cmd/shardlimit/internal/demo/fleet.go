@@ -63,11 +63,12 @@ func newWorker(i int, want float64, batch int64) *worker {
 	return w
 }
 
-// largestBatch is what an equal part of a shard lets a participant have at once, see "Credit" in
-// docs/fairness.md. Those who wait for more take turns at the shards, which leaves gaps.
+// largestBatch is half of what an equal part of a shard lets a participant have at once while the
+// limit is lowered, see "Credit" in docs/fairness.md. Those who wait for more take turns at the
+// shards, which leaves gaps.
 func largestBatch(limit shardlimit.Limit, size int) int64 {
-	part := float64(limit.Permits) / float64(size*max(limit.Shards, 1))
-	return max(1, int64(max(0.15*part, 1.5*math.Sqrt(part))))
+	part := loweredTo * float64(limit.Permits) / float64(size*max(limit.Shards, 1))
+	return max(1, int64(max(0.15*part, 1.5*math.Sqrt(part))/2))
 }
 
 // wants are the permits per window that each worker wants: what it asked for lately, in permits per

@@ -20,6 +20,8 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprintln(w, "ok") // also while Redis is away: to start anew would not help
 }
 
+const mistake = "no node serves: a mistake in the configuration, which the log tells"
+
 // ready answers 200 if a node answers: one is enough, because its shards are served then, and calls
 // for the others find it. Which ones do not is for the log, because anybody may ask.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
@@ -37,7 +39,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	case s.leaving.Load():
 		http.Error(w, "shutting down", http.StatusServiceUnavailable)
 	case !answers && mistaken:
-		http.Error(w, "no node serves: a mistake in the configuration, which the log tells", http.StatusServiceUnavailable)
+		http.Error(w, mistake, http.StatusServiceUnavailable)
 	case !answers:
 		http.Error(w, "no node answers", http.StatusServiceUnavailable)
 	default:
