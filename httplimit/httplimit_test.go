@@ -226,3 +226,56 @@ func open(tb testing.TB) *shardlimit.Client {
 	})
 	return client
 }
+
+// Routes with limits of their own, per key, behind a limit for all, over real handlers.
+func TestRoutesAndKeys(t *testing.T) {
+	client := open(t)
+	ctx := t.Context()
+	all, err := client.Limiter(ctx, "all", shardlimit.PerHour(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	users, err := client.Family(ctx, "users", shardlimit.PerMinute(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := func(r *http.Request) string { return r.Header.Get("User") }
+	mux := http.NewServeMux()
+	mux.Handle("/free", ok)
+	mux.Handle("/each", httplimit.New(httplimit.PerKey(users, user), httplimit.Options{Policy: "each"})(ok))
+	mux.Handle("/both", httplimit.New(func(r *http.Request) httplimit.Limiter {
+		return httplimit.All(httplimit.Policy{Name: "all", Limiter: all},
+			httplimit.Policy{Name: "user", Limiter: users.Limiter(user(r)), Permits: 1})
+	}, httplimit.Options{})(ok))
+	const both = `"all";q=5;w=3600, "user";q=2;w=60`
+	for i, step := range []struct {
+		path, user, limit, rules string
+		status                   int
+	}{
+		{"/free", "", "", "", 200},
+		{"/each", "ann", `"each";r=1`, `"each";q=2;w=60`, 200},
+		{"/both", "ann", `"all";r=4`, both, 200},
+		{"/each", "ann", `"each";r=0`, `"each";q=2;w=60`, 429},
+		{"/both", "ann", `"all";r=4`, both, 429},
+		{"/both", "bob", `"all";r=3`, both, 200},
+		{"/each", "", "", "", 400},
+	} {
+		r := httptest.NewRequest(http.MethodGet, step.path, nil)
+		r.Header.Set("User", step.user)
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		limit, _, _ := strings.Cut(w.Header().Get("RateLimit"), ";t=") // which a busy machine makes less
+		if w.Code != step.status || limit != step.limit ||
+			w.Header().Get("RateLimit-Policy") != step.rules {
+			t.Errorf("step %d: %d %v", i, w.Code, w.Header())
+		}
+	}
+	st, err := all.Peek(ctx)
+	if err != nil || st.Used != 2 {
+		t.Errorf("%d of the limit for all are used, %v", st.Used, err)
+	}
+	client.Close()
+	if w := get(httplimit.New(httplimit.One(all), httplimit.Options{})(ok)); w.Code != 503 {
+		t.Errorf("closed: %d", w.Code)
+	}
+}
