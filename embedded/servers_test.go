@@ -61,53 +61,6 @@ func TestStartValidates(t *testing.T) {
 	}
 }
 
-func TestStopKeepsDataLoseDoesNot(t *testing.T) {
-	s := start(t, 2)
-	addr := s.Addr(0)
-	other := client(t, s, 1)
-	sha := text(t, client(t, s, 0), "SCRIPT", "LOAD", "return 1")
-
-	for _, test := range []struct {
-		name   string
-		down   bool
-		back   func(int) error
-		want   string
-		script bool
-	}{
-		{"resume", true, s.Resume, "value", true},
-		{"resume a running one", false, s.Resume, "value", true},
-		{"lose a stopped one", true, s.Lose, "", false},
-		{"lose a running one", false, s.Lose, "", false},
-	} {
-		text(t, client(t, s, 0), "SET", "key", "value")
-		if test.down {
-			for range 2 { // the second time does nothing
-				if err := s.Stop(0); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if c, err := rueidis.NewClient(s.Nodes()[0].Redis); err == nil {
-				c.Close()
-				t.Fatalf("%s: a stopped node accepts connections", test.name)
-			}
-			text(t, other, "PING")
-		}
-		if err := test.back(0); err != nil {
-			t.Fatal(err)
-		}
-		if s.Addr(0) != addr {
-			t.Errorf("%s: address changed to %s", test.name, s.Addr(0))
-		}
-		fresh := client(t, s, 0)
-		if got := text(t, fresh, "GET", "key"); got != test.want {
-			t.Errorf("%s: key is %q, want %q", test.name, got, test.want)
-		}
-		if err := do(t, fresh, "EVALSHA", sha, "0").Error(); (err == nil) != test.script {
-			t.Errorf("%s: script: %v", test.name, err)
-		}
-	}
-}
-
 // TestKeysExpire moves the node's clock, so it waits for nothing.
 func TestKeysExpire(t *testing.T) {
 	s := start(t, 1)

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -24,27 +23,6 @@ import (
 	"github.com/shardlimit/shardlimit/grpclimit"
 	"github.com/shardlimit/shardlimit/httplimit"
 )
-
-// The program of the document is the one that is compiled here.
-func TestTheProgramOfTheDocument(t *testing.T) {
-	document, err := os.ReadFile("../docs/howto/grpc.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.ReadFile("internal/quickstart/main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, shown, _ := strings.Cut(string(document), "```go\n")
-	shown, _, _ = strings.Cut(shown, "```")
-	if _, program, _ := strings.Cut(string(file), "\n"); shown != program {
-		t.Errorf("the document shows\n%s\nthe program is\n%s", shown, program)
-	}
-	_, body, _ := strings.Cut(shown, "\n)\n\n")
-	if n := strings.Count(body, "\n"); n > 25 {
-		t.Errorf("it has %d lines below its imports", n)
-	}
-}
 
 // The program serves, and refuses an address that calls too often.
 func TestTheProgramRuns(t *testing.T) {

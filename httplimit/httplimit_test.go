@@ -210,6 +210,23 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 	}
 }
 
+func open(tb testing.TB) *shardlimit.Client {
+	tb.Helper()
+	servers, err := embedded.Start(1)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
+	if err != nil {
+		tb.Fatal(errors.Join(err))
+	}
+	tb.Cleanup(func() {
+		client.Close()
+		servers.Close()
+	})
+	return client
+}
+
 // Routes with limits of their own, per key, behind a limit for all, over real handlers.
 func TestRoutesAndKeys(t *testing.T) {
 	client := open(t)
@@ -261,21 +278,4 @@ func TestRoutesAndKeys(t *testing.T) {
 	if w := get(httplimit.New(httplimit.One(all), httplimit.Options{})(ok)); w.Code != 503 {
 		t.Errorf("closed: %d", w.Code)
 	}
-}
-
-func open(tb testing.TB) *shardlimit.Client {
-	tb.Helper()
-	servers, err := embedded.Start(1)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
-	if err != nil {
-		tb.Fatal(errors.Join(err))
-	}
-	tb.Cleanup(func() {
-		client.Close()
-		servers.Close()
-	})
-	return client
 }

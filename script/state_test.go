@@ -112,23 +112,6 @@ func TestLargestEpoch(t *testing.T) {
 	})
 }
 
-func TestDrop(t *testing.T) {
-	onBoth(t, func(t *testing.T, client rueidis.Client) {
-		ctx, endpoint, ref := context.Background(), NewEndpoint(client), ShardKeys("", "t", "limit")
-		for range 3 {
-			if _, err := endpoint.Take(ctx, ref, ones(proposal(t, 1, 10, time.Hour), 1)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := endpoint.Drop(ctx, ref); err != nil {
-			t.Error(err)
-		}
-		if n, err := command(t, client, "DBSIZE").AsInt64(); err != nil || n != 0 {
-			t.Errorf("%d keys: %v", n, err)
-		}
-	})
-}
-
 // TestMemoryIsFlat: a shard under full load takes at most 11 KiB, whatever its share.
 func TestMemoryIsFlat(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)

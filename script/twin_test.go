@@ -84,15 +84,8 @@ func clockedText(number int) string {
 	return text
 }
 
-// retimed has a script read the server's clock, and then take the time from its last argument.
-func retimed(number int) string {
-	return clockRead.ReplaceAllString(programs[number].text, "$0$1 = {0, table.remove(ARGV)}\n")
-}
-
 // pacedTakes is how many the paced take served.
 var pacedTakes atomic.Int64
-
-var clockRead = regexp.MustCompile(`local (\w+) ` + regexp.QuoteMeta(timeRead))
 
 var clockedTexts = func() map[int]*rueidis.Lua {
 	texts := map[int]*rueidis.Lua{}

@@ -56,57 +56,6 @@ func TestAdministration(t *testing.T) {
 	}
 }
 
-// Families are no limits of the same name: they are shown, changed and reset as what they are.
-func TestAdministrationOfAFamily(t *testing.T) {
-	prefix, server := redistest.Prefix(t), redistest.Standalone(t)
-	client, err := shardlimit.New(shardlimit.Config{KeyPrefix: prefix, CallTimeout: time.Minute,
-		Nodes: []shardlimit.Node{{Redis: server.ClientOption()}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	users, err := client.Family(t.Context(), "users", shardlimit.PerMinute(2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := users.Limiter("ann").AllowN(t.Context(), 2); err != nil {
-		t.Fatal(err)
-	}
-	flags := []string{"--prefix", prefix, "--redis", server.Addr()}
-	for _, step := range []struct {
-		args []string
-		code int
-		says []string
-	}{
-		{[]string{"show", "users"}, exitUsage, []string{`"users" is a family`, "--key"}},
-		{[]string{"set", "users", "--rate", "5/m"}, exitUsage, []string{`"users" is a family`}},
-		{[]string{"reset", "users"}, exitUsage, []string{`"users" is a family`}},
-		{[]string{"show", "nobody", "--family"}, exitFailed, []string{`no family "nobody"`}},
-		{[]string{"show", "users", "--family"}, exitOK, []string{"users  for each key: 2/m, sliding-log on 1 shard"}},
-		{[]string{"show", "users", "--key", "ann"}, exitOK, []string{"users/ann  2/m", "in use or reserved 2 of 2"}},
-		{[]string{"top", "users", "--key", "ann", "--count", "1"}, exitOK, []string{"in use or reserved 2 of 2"}},
-		{[]string{"top", "users", "--count", "1"}, exitUsage, []string{`"users" is a family`}},
-		{[]string{"reset", "users", "--key", "ann"}, exitOK, []string{"users/ann: usage forgotten"}},
-		{[]string{"show", "users", "--key", "ann"}, exitFailed,
-			[]string{`shardlimit: nothing of the key "ann" is in use`}},
-		{[]string{"reset", "users", "--key", "ann"}, exitFailed, []string{`nothing of the key "ann" is in use`}},
-		{[]string{"set", "users", "--family", "--rate", "5/m"}, exitOK,
-			[]string{"users: 5/m, ", "(before: 2/m, "}},
-		{[]string{"set", "users", "--family", "--shards", "2"}, exitUsage, []string{"cannot be changed"}},
-		{[]string{"show", "users", "--family"}, exitOK, []string{"users  for each key: 5/m, "}},
-	} {
-		text, code := runHere(t, append(step.args, flags...)...)
-		if code != step.code {
-			t.Errorf("%v ended with %d, want %d: %s", step.args, code, step.code, text)
-		}
-		for _, s := range step.says {
-			if !strings.Contains(text, s) {
-				t.Errorf("%v does not say %q: %s", step.args, s, text)
-			}
-		}
-	}
-}
-
 // show and top tell who contends, by the names they were given.
 func TestShowsWhoContends(t *testing.T) {
 	prefix, server := redistest.Prefix(t), redistest.Standalone(t)

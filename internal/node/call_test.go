@@ -173,3 +173,16 @@ func TestWhoAsksIfANodeServesLooksItself(t *testing.T) {
 		}
 	})
 }
+
+// A context that has ended sends nothing.
+func TestACallThatIsOverIsNotSent(t *testing.T) {
+	n, _, about := reached(t)
+	if err := n.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := n.Begin(ctx, 7, about, 0, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}

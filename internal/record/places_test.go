@@ -577,3 +577,24 @@ func TestChosenPlaces(t *testing.T) {
 		t.Error("two lists of places have one id")
 	}
 }
+
+// A move that cannot reach a majority of the next places does not begin.
+func TestAMoveThatCannotBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "abcdef")
+		b := w.process(t, "abc")
+		write(t, limit(b), "v")
+		all := w.process(t, "abcdef")
+		at := places(t, all)
+		w["d"].down.Store(true)
+		w["e"].down.Store(true)
+		if err := all.Move(t.Context(), nodesOf("def")); !errors.Is(err, ErrNoMajority) ||
+			!strings.Contains(err.Error(), "node d:") {
+			t.Errorf("%v", err)
+		}
+		write(t, limit(b), "w")
+		if all.Known() != at {
+			t.Errorf("%+v", all.Known())
+		}
+	})
+}

@@ -144,6 +144,10 @@ func TestALimitThatCannotComeWithACall(t *testing.T) {
 	if err := users.Limiter("ann").SetLimit(t.Context(), bucket); !errors.Is(err, shardlimit.ErrFamilyLimit) {
 		t.Errorf("SetLimit of a key: %v", err)
 	}
+	leased := shardlimit.Limit{Permits: 5, Per: time.Minute, Lease: time.Second}
+	if err := users.SetLimit(t.Context(), leased); !errors.Is(err, shardlimit.ErrInvalidLimit) {
+		t.Errorf("a lease of a family: %v", err)
+	}
 }
 
 // A caller that is behind makes a step of a key's move, and is served where the key is now: nothing

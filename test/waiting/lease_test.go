@@ -121,3 +121,28 @@ func TestLeasesThatEndInUseReturnTheRest(t *testing.T) {
 		t.Errorf("%d permits were used, the log holds %d more", granted.Load(), rest)
 	}
 }
+
+func TestLeaseDecisionsCanBeRefunded(t *testing.T) {
+	f := limittest.Standalone(t)
+	limit := shardlimit.Limit{Permits: 1000, Per: time.Minute, Lease: 100 * time.Millisecond, Shards: 4}
+	l := limittest.Limiter(t, f.Client(t), "refunded", limit)
+	ctx := t.Context()
+	for range 300 {
+		d, err := l.Allow(ctx)
+		if err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		for range 2 { // the second does nothing
+			if err := limittest.Once(l.Settle(ctx, d, 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	state := eventually(t, func() (shardlimit.State, bool) {
+		s, err := l.Peek(ctx)
+		return s, err == nil && s.Used == 0
+	})
+	if state.Used != 0 {
+		t.Errorf("everything was refunded, the log holds %d", state.Used)
+	}
+}

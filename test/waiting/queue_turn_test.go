@@ -3,8 +3,6 @@ package waiting
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -209,47 +207,4 @@ func TestALateNodeHoldsNobodysTurnUp(t *testing.T) {
 			}
 		}
 	})
-}
-
-// On real servers, too, nobody acts before its turn.
-func TestFortyCallersInALoopActInTheirTurns(t *testing.T) {
-	t.Parallel()
-	for _, shards := range []int{1, 4} {
-		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
-			t.Parallel()
-			const callers, each, interval = 40, 5, 500 * time.Microsecond
-			l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l", shardlimit.Limit{
-				Permits: 2000, Per: 2000 * interval, Algorithm: shardlimit.LeakyBucket, Burst: 20, Shards: shards,
-			})
-			begun := time.Now()
-			loops := make([]acts, callers)
-			var wg sync.WaitGroup
-			for i := range loops {
-				wg.Go(func() {
-					for range each {
-						loops[i].join(t.Context(), l, i)
-						loops[i].wg.Wait()
-					}
-				})
-			}
-			wg.Wait()
-			var all []act
-			for i := range loops {
-				served, failed := loops[i].turns()
-				if len(failed) > 0 {
-					t.Errorf("failed: %v", failed)
-				}
-				all = append(all, served...)
-			}
-			slices.SortFunc(all, func(a, b act) int { return a.at.Compare(b.at) })
-			if len(all) != callers*each {
-				t.Errorf("%d turns, want %d", len(all), callers*each)
-			}
-			for i, a := range all {
-				if early := time.Duration(i-shards+1)*interval - a.at.Sub(begun); early > time.Millisecond {
-					t.Errorf("number %d acts %s early", i, early)
-				}
-			}
-		})
-	}
 }

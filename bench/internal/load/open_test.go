@@ -63,24 +63,6 @@ func TestOpenCountsFromTheDueTime(t *testing.T) {
 	}
 }
 
-func TestOpenReportsTheBacklog(t *testing.T) {
-	for name, arrivals := range map[string]Arrivals{"even": Even(1000, 1), "flood": Even(1e6, 1)} {
-		const span = 50 * time.Millisecond
-		counted := make(chan struct{}) // closed when the backlog is being counted
-		n, closed := 0, false
-		s, err := Open(t.Context(), OpenPlan{For: span, Workers: 2, Arrivals: func() Arrival {
-			if n++; n > 3 && !closed { // two are under way, the third is in hand
-				closed = true
-				close(counted)
-			}
-			return arrivals()
-		}}, func(context.Context, Due) (bool, error) { <-counted; return true, nil })
-		if err != nil || s.Allowed != 2 || s.Unsent < 1 || name == "even" && s.Unsent != 48 {
-			t.Errorf("%s: %+v, err %v; want 2 sent, 48 or at least 1 not", name, s, err)
-		}
-	}
-}
-
 // TestOpenDrops: what finds too many calls under way is not made, what ends late does not count.
 func TestOpenDrops(t *testing.T) {
 	const most, span = 5, 60 * time.Millisecond
