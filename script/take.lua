@@ -50,7 +50,8 @@ local function each(now, replies, looked)
           if may and lasting > 0 and not kept then -- an older mark is for the full take: see packed_adopt.lua
             local mark = call('GET', keys[#keys]) or ''
             local since, seen = string.match(mark, '^(%d+) (%d+)$')
-            local sound = seen and #mark <= @MARK_BYTES and since + 0 <= seen + 0 and math.abs(now - seen) < 1000000
+            local sound = seen and #mark <= @MARK_BYTES and since + 0 <= seen + 0
+              and seen + 1000000 > now and seen - 1000000 < now
             kept = sound and now - since or -1
           end
           fresh = may and (lasting <= 0 or kept >= lasting) and once .. pack('@once.form', now, n)
