@@ -1,10 +1,17 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
 	"github.com/shardlimit/shardlimit"
+)
+
+// Why health is bad.
+var (
+	errLeaving = errors.New("shutting down")
+	errNoNode  = errors.New("no node answers")
 )
 
 // Leave has /healthz and /readyz say that the server is about to end, so that no new work is sent
@@ -13,7 +20,7 @@ func (s *Server) Leave() { s.leaving.Store(true) }
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	if s.leaving.Load() {
-		http.Error(w, "shutting down", http.StatusServiceUnavailable)
+		refuse(w, http.StatusServiceUnavailable, errLeaving)
 		return
 	}
 	_, _ = fmt.Fprintln(w, "ok") // also while Redis is away: to start anew would not help
@@ -33,9 +40,9 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	s.Outage.ready(r.Context(), answers, nodes)
 	switch {
 	case s.leaving.Load():
-		http.Error(w, "shutting down", http.StatusServiceUnavailable)
+		refuse(w, http.StatusServiceUnavailable, errLeaving)
 	case !answers:
-		http.Error(w, "no node answers", http.StatusServiceUnavailable)
+		refuse(w, http.StatusServiceUnavailable, errNoNode)
 	default:
 		_, _ = fmt.Fprintln(w, "ok")
 	}
