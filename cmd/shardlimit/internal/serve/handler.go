@@ -11,11 +11,9 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
-	"time"
 	"unicode/utf8"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/denied"
 	"github.com/shardlimit/shardlimit/httplimit"
 	"github.com/shardlimit/shardlimit/internal/problem"
 )
@@ -65,8 +63,8 @@ type Options struct {
 	Ready func(context.Context) []shardlimit.NodeState
 	// Outage hears of calls that no node answered, and that nodes answer again.
 	Outage *Outage
-	// Denied are the keys that are refused, which GET /v1/denied tells; nil: there is no such path.
-	Denied *denied.Denied
+	// Denied answers GET /v1/denied; nil: there is no such path.
+	Denied http.Handler
 }
 
 // Server is the HTTP interface to a set of limits. It is safe for concurrent use.
@@ -87,7 +85,7 @@ func New(limits Limits, metrics http.Handler, o Options) *Server {
 	s.mux.HandleFunc("GET /readyz", s.ready)
 	methods := map[string]string{"/v1/allow": "POST", "/metrics": "GET", "/healthz": "GET", "/readyz": "GET"}
 	if s.Denied != nil {
-		s.mux.Handle("GET /v1/denied", s.Tokens.guard(http.HandlerFunc(s.denied)))
+		s.mux.Handle("GET /v1/denied", s.Tokens.guard(s.Denied))
 		methods["/v1/denied"] = "GET"
 	}
 	for path, method := range methods {
@@ -143,33 +141,6 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 	}
 	p := problem.QuotaExceeded(fmt.Sprintf("limiter %q does not grant %d now", req.Limiter, n))
 	problem.Write(w, p.Status, refusal{p, []string{req.Limiter}, AnswerOf(d)})
-}
-
-// denied answers which keys were refused most in the last minute or two.
-func (s *Server) denied(w http.ResponseWriter, _ *http.Request) {
-	type key struct {
-		Key   string `json:"key"`
-		Calls int64  `json:"calls"`
-		Over  int64  `json:"over"` // calls may be too many by as much
-	}
-	type limit struct {
-		Limiter string `json:"limiter"`
-		Calls   int64  `json:"calls"`
-		Keys    []key  `json:"keys"`
-	}
-	since, all := s.Denied.Told()
-	said := struct {
-		Since    time.Time `json:"since"`
-		Limiters []limit   `json:"limiters"`
-	}{since.UTC().Truncate(time.Second), []limit{}}
-	for _, l := range all {
-		of := limit{Limiter: l.Limiter, Calls: l.Calls}
-		for _, k := range l.Keys {
-			of.Keys = append(of.Keys, key{k.Key, k.Count, k.Over})
-		}
-		said.Limiters = append(said.Limiters, of)
-	}
-	reply(w, said)
 }
 
 // ask asks for n permits, or looks what is left if that is 0.

@@ -1,4 +1,4 @@
-package denied
+package httplimit
 
 import (
 	"fmt"
@@ -54,11 +54,11 @@ func TestSketchKeepsItsBound(t *testing.T) {
 	}
 }
 
-func check(t *testing.T, what string, got []Key, truth map[string]int64, calls int64) {
+func check(t *testing.T, what string, got []refusedKey, truth map[string]int64, calls int64) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, k := range got {
-		if is := truth[k.Key]; k.Count < is || k.Count-k.Over > is || k.Over > calls/counters || seen[k.Key] {
+		if is := truth[k.Key]; k.Calls < is || k.Calls-k.Over > is || k.Over > calls/counters || seen[k.Key] {
 			t.Errorf("%s: %+v came %d times of %d", what, k, is, calls)
 		}
 		seen[k.Key] = true
@@ -88,7 +88,7 @@ func TestTopIsInOrder(t *testing.T) {
 	}
 	add("new 7", 2)
 	got := top(&sketch{}, s, 2)
-	if want := []Key{{"ann", 11, 0}, {"new 7", 13, 10}}; !slices.Equal(got, want) {
+	if want := []refusedKey{{"ann", 11, 0}, {"new 7", 13, 10}}; !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
 	}
 }
