@@ -30,6 +30,8 @@ func TestMistakesAreTold(t *testing.T) {
 		{"a database that is not there", said("ERR DB index is out of range"), true, true},
 		{"a database of a cluster", said("ERR SELECT is not allowed in cluster mode"), true, true},
 		{"a command that is renamed", said("ERR unknown command 'EVALSHA'"), true, true},
+		{"one that a script calls", said("ERR Unknown Redis command called from script (INFO)"), true, true},
+		{"no INFO to speak of", said("ERR INFO server tells no run_id"), true, true},
 		{"one node of a cluster", said("MOVED 3999 127.0.0.1:6381"), true, true},
 		{"a replica", said("READONLY You can't write against a read only replica."), false, true},
 		{"a certificate of nobody", fmt.Errorf("dial: %w", x509.UnknownAuthorityError{}), true, true},
