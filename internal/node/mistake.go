@@ -28,6 +28,7 @@ var remedies = []struct{ said, remedy string }{
 	{"ACL failure in script", needsRights},
 	{"unknown command", lacks},
 	{"Unknown Redis command", lacks}, // within a script
+	{"Unknown command", lacks},       // likewise, of Valkey
 	{"INFO server tells no", lacks},
 	{"DB index is out of range", "check SelectDB"},
 	{"invalid DB index", "check SelectDB"},

@@ -31,6 +31,7 @@ func TestMistakesAreTold(t *testing.T) {
 		{"a database of a cluster", said("ERR SELECT is not allowed in cluster mode"), true, true},
 		{"a command that is renamed", said("ERR unknown command 'EVALSHA'"), true, true},
 		{"one that a script calls", said("ERR Unknown Redis command called from script (INFO)"), true, true},
+		{"one that a script calls on Valkey", said("ERR Unknown command called from script (INFO)"), true, true},
 		{"no INFO to speak of", said("ERR INFO server tells no run_id"), true, true},
 		{"one node of a cluster", said("MOVED 3999 127.0.0.1:6381"), true, true},
 		{"a replica", said("READONLY You can't write against a read only replica."), false, true},
