@@ -120,7 +120,7 @@ func ExamplePerKey() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	limit := httplimit.New(httplimit.PerKey(users, httplimit.RemoteIP), httplimit.Options{Problem: true})
+	limit := httplimit.New(httplimit.PerKey(users, httplimit.RemoteIP), httplimit.Options{})
 	for range 2 {
 		fmt.Println(get(limit(ok)).Body)
 	}

@@ -20,6 +20,10 @@
 // the last one, and else until all of the limit is there again.
 // Options.Fields chooses other fields.
 //
+// The body of a refused or failed request is application/problem+json (RFC 9457). That of a refused
+// one has the type quota-exceeded of the draft, the name of the policy in violated-policies, and
+// Decision.Reason in reason.
+//
 // What happens while Redis is away is Config.OnOutage of the client: with FailOpen and FailLocal
 // requests pass without the RateLimit fields, because nobody knows then what is left of the whole;
 // with FailClosed they are answered with 503 Service Unavailable. A limit in Shadow or Off, which
@@ -61,10 +65,6 @@ type Options struct {
 	// Fields are the header fields that tell what is left; the zero value is those of the IETF
 	// draft.
 	Fields Fields
-	// Problem answers refused and failed requests with application/problem+json (RFC 9457) in place
-	// of a line of text. Refused ones have the type quota-exceeded of the IETF draft, with the name
-	// of the policy in violated-policies; reason is Decision.Reason.
-	Problem bool
 	// Shadow lets every request pass, at once, with no field in its answer. Requests take their
 	// permits, and OnDenied and OnFailed hear what would have happened.
 	Shadow bool
@@ -74,13 +74,13 @@ type Options struct {
 	OnDenied func(*http.Request, Denial)
 	// OnFailed hears, in shadow, of requests about which nothing could be decided.
 	OnFailed func(*http.Request, error)
-	// Denied answers a request that was refused, in place of a line of text with
-	// status 429. The header has Retry-After and the RateLimit fields already.
+	// Denied answers a request that was refused, in place of a problem with status 429. The header
+	// has Retry-After and the RateLimit fields already.
 	Denied func(http.ResponseWriter, *http.Request, shardlimit.Decision)
-	// Failed answers a request about which nothing could be decided, in place of a
-	// line of text: 400 if the key or the cost is impossible (ErrInvalidName,
-	// ErrInvalidPermits, and ErrExceedsLimit if TooCostly says no other), 500 if the limit or the
-	// participant is (ErrInvalidLimit, ErrInvalidConfig), else 503.
+	// Failed answers a request about which nothing could be decided, in place of a problem with
+	// status 400 if the key or the cost is impossible (ErrInvalidName, ErrInvalidPermits, and
+	// ErrExceedsLimit if TooCostly says no other), 500 if the limit or the participant is
+	// (ErrInvalidLimit, ErrInvalidConfig), else 503.
 	Failed func(http.ResponseWriter, *http.Request, error)
 }
 

@@ -56,7 +56,7 @@ func TestFieldsThatCanBeChosen(t *testing.T) {
 				t.Errorf("fields %d: %s is %q, want %q", fields, name, got, value)
 			}
 		}
-		if n := len(want) + 1 + 2; len(h) != n || h.Get("Retry-After") != "2" { // and two of http.Error
+		if n := len(want) + 1 + 2; len(h) != n || h.Get("Retry-After") != "2" { // and two of the problem
 			t.Errorf("fields %d: %v", fields, h)
 		}
 	}
@@ -104,7 +104,7 @@ func TestProblemDetails(t *testing.T) {
 		"too costly":  {says{err: shardlimit.ErrExceedsLimit}, 429, "this request costs more than its whole limit", 0},
 	} {
 		w := get(httplimit.New(httplimit.One(&c.says),
-			httplimit.Options{Problem: true, TooCostly: 429, Policy: "p"})(ok))
+			httplimit.Options{TooCostly: 429, Policy: "p"})(ok))
 		var body struct {
 			Type, Title, Detail, Policy string
 			Status                      int
@@ -117,7 +117,7 @@ func TestProblemDetails(t *testing.T) {
 		typed := strings.HasSuffix(body.Type, "#quota-exceeded") && body.Title != http.StatusText(c.status) &&
 			slices.Equal(body.Violated, []string{"p"})
 		if name != "denied" {
-			typed = body.Type == "" && body.Title == http.StatusText(c.status) && body.Violated == nil
+			typed = body.Type == "about:blank" && body.Title == http.StatusText(c.status) && body.Violated == nil
 		}
 		if w.Code != c.status || body.Status != c.status || !typed ||
 			body.Detail != c.detail || body.RetryAfter != c.retry || (body.Policy == "p") != (name == "denied") ||
@@ -138,7 +138,7 @@ func TestAProblemNamesThePolicy(t *testing.T) {
 		}
 		policies = append(policies, httplimit.Policy{Name: name, Limiter: l})
 	}
-	h := httplimit.New(httplimit.One(httplimit.All(policies...)), httplimit.Options{Problem: true})(ok)
+	h := httplimit.New(httplimit.One(httplimit.All(policies...)), httplimit.Options{})(ok)
 	get(h)
 	if w := get(h); w.Code != 429 || !strings.Contains(w.Body.String(), `"violated-policies":["narrow"]`) {
 		t.Errorf("%d %s", w.Code, w.Body)

@@ -7,7 +7,7 @@ local _, before = string.find(type(info) == 'string' and info or '', 'run_id:', 
 local run = before and string.sub(info, before + 1, (string.find(info, '\r', before, true) or 0) - 1)
 if not run then
   if type(info) == 'string' or not string.find(info.err, 'not supported', 1, true) then
-    return {-2, type(info) == 'table' and info.err or 'ERR INFO server tells no run_id'}
+    return {-2, type(info) == 'table' and info.err .. ' (INFO)' or 'ERR INFO server tells no run_id'}
   end
   run = 'none'
 end

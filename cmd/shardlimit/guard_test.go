@@ -170,11 +170,11 @@ func TestServeTellsOfAnOutage(t *testing.T) {
 	url := says.address("serving HTTP on ")
 	for range 3 {
 		if code, text := post(t, url, `{"limiter": "a"}`); code != 503 || strings.Contains(text, "127.0.0.1") ||
-			!strings.Contains(text, `"error":"shardlimit: no shard answered","code":"unavailable"`) {
+			!strings.Contains(text, `"detail":"shardlimit: no shard answered","code":"unavailable"`) {
 			t.Errorf("%d %s", code, text)
 		}
 	}
-	if code, text := fetch(t, url+"/readyz"); code != 503 || text != "no node answers\n" {
+	if code, text := fetch(t, url+"/readyz"); code != 503 || !strings.Contains(text, `"detail":"no node answers"`) {
 		t.Errorf("/readyz: %d %q", code, text)
 	}
 	if code, _ := fetch(t, url+"/healthz"); code != 200 {

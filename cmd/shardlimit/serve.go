@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/denied"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/serve"
+	"github.com/shardlimit/shardlimit/httplimit"
 	"github.com/urfave/cli/v3"
 )
 
@@ -119,8 +119,8 @@ type serveJob struct {
 	grace        time.Duration
 	series       int // of each metric at most, 0: any number
 	process      process
-	envoy        *envoyJob      // nil without --grpc
-	denied       *denied.Denied // nil without --denied
+	envoy        *envoyJob // nil without --grpc
+	denied       bool
 }
 
 func readServeJob(cmd *cli.Command) (*serveJob, error) {
@@ -129,12 +129,9 @@ func readServeJob(cmd *cli.Command) (*serveJob, error) {
 		return nil, err
 	}
 	j := &serveJob{listen: cmd.String("listen"), grace: cmd.Duration("grace"),
-		series: cmd.Int("max-series")}
+		series: cmd.Int("max-series"), denied: cmd.Bool("denied")}
 	if j.series < 0 {
 		return nil, usagef("--max-series is %d; it must be 0 (any number) or more", j.series)
-	}
-	if cmd.Bool("denied") {
-		j.denied = denied.New(time.Now())
 	}
 	if j.process, err = readProcess(cmd); err != nil {
 		return nil, err
@@ -212,14 +209,15 @@ func (j *serveJob) run(ctx context.Context, con console) error {
 	if err != nil {
 		return explain(err, "")
 	}
-	server := serve.New(limits, metrics, serve.Options{
-		Tokens: j.guard.tokens, Ready: j.readiness(client),
-		Outage: serve.NewOutage(log, outageNames[j.process.config.OnOutage]), Denied: j.denied,
-	})
-	if j.denied != nil {
-		client.OnRefusal(j.denied.Hear)
-		go j.denied.Log(interrupts.first, log)
+	options := serve.Options{Tokens: j.guard.tokens, Ready: j.readiness(client),
+		Outage: serve.NewOutage(log, outageNames[j.process.config.OnOutage])}
+	if j.denied {
+		refused := &httplimit.RefusedKeys{}
+		client.OnRefusal(refused.Hear)
+		go refused.Log(interrupts.first, log)
+		options.Denied = refused
 	}
+	server := serve.New(limits, metrics, options)
 	listener, err := net.Listen("tcp", j.listen)
 	if err != nil {
 		return err

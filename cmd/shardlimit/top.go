@@ -16,16 +16,32 @@ import (
 	"golang.org/x/term"
 )
 
+const topHelp = `What show prints, again and again, until interrupted. Nothing is consumed and
+nothing is written.
+
+With --keys it is the keys that a process refused most in the last minute or
+two: serve --denied, or a program with httplimit.RefusedKeys at
+GET /v1/denied. Redis is not asked.
+
+Example:
+
+  shardlimit top mails --redis 10.0.0.1:6379,10.0.0.2:6379
+  shardlimit top --keys --serve https://10.0.0.7:8080 \
+    --token-file /etc/shardlimit/tokens`
+
 func topCommand(con console) *cli.Command {
 	return &cli.Command{
-		Name:      "top",
-		Usage:     "watch a limit live",
-		ArgsUsage: "NAME",
-		Description: "What show prints, again and again, until interrupted. Nothing is consumed and nothing is " +
-			"written.\n\nExample:\n\n" +
-			"  shardlimit top mails --redis 10.0.0.1:6379,10.0.0.2:6379",
+		Name:        "top",
+		Usage:       "watch a limit live",
+		ArgsUsage:   "NAME",
+		Description: topHelp,
 		Flags: append([]cli.Flag{
 			keyFlag(), participantFlag(),
+			&cli.BoolFlag{Name: "keys", Usage: "show which keys are refused most, of the family NAME or of all"},
+			&cli.StringFlag{Name: "serve", Value: "http://127.0.0.1:8080",
+				Usage: "with --keys: `URL` of the process that refuses them"},
+			&cli.StringFlag{Name: "token-file",
+				Usage: "with --keys: the first token in this `FILE` lets in (also SHARDLIMIT_TOKEN)"},
 			&cli.DurationFlag{Name: "every", Value: time.Second, Usage: "how often it looks, `TIME`"},
 			&cli.IntFlag{Name: "count", Usage: "end after so many looks, `NUMBER`; 0: never"},
 			&cli.BoolFlag{Name: "json",
@@ -43,6 +59,15 @@ func top(ctx context.Context, cmd *cli.Command, con console) error {
 	case count < 0:
 		return usagef("--count is %d; it must not be negative", count)
 	}
+	keys := cmd.Bool("keys")
+	for flag, with := range map[string]bool{"serve": true, "token-file": true, "key": false, "participant": false} {
+		if cmd.IsSet(flag) && with != keys {
+			return usagef("--%s %s --keys", flag, map[bool]string{true: "needs", false: "does nothing with"}[with])
+		}
+	}
+	if keys {
+		return topKeys(ctx, cmd, con)
+	}
 	name, err := nameArgument(cmd)
 	if err != nil {
 		return err
@@ -58,26 +83,33 @@ func top(ctx context.Context, cmd *cli.Command, con console) error {
 	if err != nil {
 		return err
 	}
-	view, closeView := viewOf(con.out, cmd.Bool("json"))
-	defer closeView()
-	tick := time.NewTicker(every)
+	return watch(interrupts.first, cmd, con, func() seen {
+		return lookAt(interrupts.first, limiter, cmd.StringSlice("participant"))
+	})
+}
+
+// watch shows look after look.
+func watch(ctx context.Context, cmd *cli.Command, con console, look func() seen) error {
+	show, end := viewOf(con.out, cmd.Bool("json"))
+	defer end()
+	tick := time.NewTicker(cmd.Duration("every"))
 	defer tick.Stop()
 	for looks := 1; ; looks++ {
-		seen := lookAt(interrupts.first, limiter, cmd.StringSlice("participant"))
-		if interrupts.first.Err() != nil { // it was cut short, and says nothing
+		saw := look()
+		if ctx.Err() != nil { // it was cut short, and says nothing
 			return nil
 		}
-		if err := view(seen); errors.Is(err, syscall.EPIPE) {
+		if err := show(saw); errors.Is(err, syscall.EPIPE) {
 			return nil // the reader has enough
 		} else if err != nil {
 			return err
 		}
-		if looks == count {
+		if looks == cmd.Int("count") {
 			return nil
 		}
 		select {
 		case <-tick.C:
-		case <-interrupts.first.Done():
+		case <-ctx.Done():
 			return nil
 		}
 	}
@@ -88,6 +120,12 @@ func openFor(ctx context.Context, cmd *cli.Command, client *shardlimit.Client,
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	return open(ctx, cmd, client, name)
+}
+
+// seen is what a look comes to.
+type seen interface {
+	text(width int) string // for so many columns
+	json() any
 }
 
 // look is what was seen of a limit at once. What went wrong is part of it: the next may succeed.
@@ -121,6 +159,13 @@ func (k look) text(width int) string {
 	return b.String()
 }
 
+func (k look) json() any {
+	if !k.seen() {
+		return missedJSON{k.name, oneLine(k.err)}
+	}
+	return stateOf(k.name, k.state, k.who)
+}
+
 // missedJSON is a look that nothing was seen in.
 type missedJSON struct {
 	Name  string `json:"name"`
@@ -128,15 +173,10 @@ type missedJSON struct {
 }
 
 // viewOf returns what shows looks, and what ends it.
-func viewOf(out *os.File, asJSON bool) (show func(look) error, end func()) {
+func viewOf(out *os.File, asJSON bool) (show func(seen) error, end func()) {
 	if asJSON {
 		encoder := json.NewEncoder(out)
-		return func(k look) error {
-			if !k.seen() {
-				return encoder.Encode(missedJSON{k.name, oneLine(k.err)})
-			}
-			return encoder.Encode(stateOf(k.name, k.state, k.who))
-		}, func() {}
+		return func(k seen) error { return encoder.Encode(k.json()) }, func() {}
 	}
 	p := newPage(out)
 	return p.show, p.close
@@ -155,7 +195,7 @@ const usualWidth = 80
 
 func newPage(out *os.File) *page { return &page{out: out, live: term.IsTerminal(int(out.Fd()))} }
 
-func (p *page) show(k look) error {
+func (p *page) show(k seen) error {
 	if !p.live {
 		text := k.text(usualWidth)
 		if p.drawn > 0 {

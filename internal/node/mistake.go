@@ -26,7 +26,10 @@ var remedies = []struct{ said, remedy string }{
 	{"NOPERM", needsRights},
 	{"The user executing the script", needsRights},
 	{"ACL failure in script", needsRights},
-	{"unknown command", "the server lacks a command, or it is renamed, or it is a Sentinel"},
+	{"unknown command", lacks},
+	{"Unknown Redis command", lacks}, // within a script
+	{"Unknown command", lacks},       // likewise, of Valkey
+	{"INFO server tells no", lacks},
 	{"DB index is out of range", "check SelectDB"},
 	{"invalid DB index", "check SelectDB"},
 	{"SELECT is not allowed", "a cluster has one database: leave SelectDB 0"},
@@ -36,6 +39,8 @@ var remedies = []struct{ said, remedy string }{
 }
 
 const needsRights = "give the user the rights that docs/howto/secure.md lists; ACL LOG tells which one it lacks"
+
+const lacks = "the server lacks a command, or it is renamed, or it is a Sentinel"
 
 // notMaster is what a server answers that does not write. Of one that has never written for this
 // process it is a mistake to list it; else it was a master, and another one takes its place.

@@ -167,9 +167,10 @@ func (s *Server) probeLocked(ctx context.Context) error {
 		return err
 	}
 	info, err := client.Do(ctx, client.B().Info().Build()).ToString()
+	renamed := err != nil && strings.HasPrefix(err.Error(), "unknown command")
 	switch {
-	case err != nil:
-	case !strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", s.proc.pid())):
+	case err != nil && !renamed:
+	case !renamed && !strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", s.proc.pid())):
 		err = fmt.Errorf("redistest: port %d is served by another process", s.port)
 	case strings.Contains(info, "\nloading:1"):
 		err = errors.New("redistest: still loading")

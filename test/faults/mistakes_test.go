@@ -99,6 +99,77 @@ func TestAMistakeIsNoOutage(t *testing.T) {
 	}
 }
 
+// A server that does not tell INFO has no name for its run: whether it forgot what it had cannot be
+// known. Each call says so, whatever the outage policy. CONFIG is not needed.
+func TestAServerWithoutINFOIsAMistake(t *testing.T) {
+	t.Parallel()
+	rules := []string{"SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-info", "-config"}
+	s := redistest.Standalone(t)
+	permit(t, s.Client(t), rules...)
+	f, cluster := limittest.Clustered(t, 0)
+	for _, s := range cluster.Servers() {
+		permit(t, s.Client(t), rules...)
+	}
+	for name, option := range map[string]rueidis.ClientOption{
+		"a user": as(s.ClientOption()), "a cluster": as(f.Nodes[0].Redis),
+		"renamed": limittest.Unhurried(
+			redistest.Standalone(t, redistest.Args("--rename-command", "INFO", "")).ClientOption()),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: option}}, Prefix: redistest.Prefix(t)}
+			for _, policy := range policies {
+				c := f.Client(t, limittest.OnOutage(policy))
+				for what, err := range map[string]error{
+					"Limiter": second(c.Limiter(t.Context(), "l", shardlimit.PerHour(5))),
+					"Family":  second(c.Family(t.Context(), "f", shardlimit.PerHour(5))),
+					"Slots":   second(c.Slots(t.Context(), "s", 5, time.Minute)),
+					"Open":    second(c.Open(t.Context(), "l")), "OpenFamily": second(c.OpenFamily(t.Context(), "f")),
+				} {
+					isMistake(t, what, err)
+					if err != nil && !strings.Contains(err.Error(), "INFO") {
+						t.Errorf("%s does not say what is missing: %v", what, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// INFO that is taken away is told by limits that are in use, too, once they need it, and no policy
+// hides that. They serve again when it is back.
+func TestINFOIsTakenAway(t *testing.T) {
+	t.Parallel()
+	s := redistest.Standalone(t)
+	admin := s.Client(t)
+	nodes := []shardlimit.Node{{Name: "n", Redis: as(s.ClientOption())}}
+	f := limittest.Fleet{Nodes: nodes, Prefix: redistest.Prefix(t)}
+	permit(t, admin, "SETUSER", "app", "on", ">secret", "~*", "+@all")
+	var limiters []*shardlimit.Limiter
+	for _, policy := range policies {
+		c := f.Client(t, limittest.OnOutage(policy))
+		limiters = append(limiters, limittest.Limiter(t, c, "l", shardlimit.PerHour(1e6)))
+	}
+	permit(t, admin, "SETUSER", "app", "-info")
+	if err := admin.Do(t.Context(), admin.B().Arbitrary("CLIENT", "KILL", "USER", "app").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range limiters {
+		limittest.AwaitThat(t, "the mistake is told", func() bool {
+			_, err := l.Allow(t.Context())
+			return errors.As(err, new(*shardlimit.ConfigError))
+		})
+	}
+	permit(t, admin, "SETUSER", "app", "+info")
+	for _, l := range limiters {
+		limittest.AwaitThat(t, "it serves again", func() bool {
+			d, err := l.Allow(t.Context())
+			return err == nil && d.Allowed && !d.Degraded
+		})
+	}
+}
+
 // answering is the address of what gives every connection that speaks one answer, and ends it.
 func answering(t *testing.T, answer string) string {
 	t.Helper()

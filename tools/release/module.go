@@ -18,10 +18,10 @@ type module struct {
 }
 
 // released tells whether users get the module. What lies in internal, bench or deploy serves
-// ourselves.
+// ourselves, and examples are read.
 func (m module) released() bool {
 	parts := strings.Split(m.dir, "/")
-	return !slices.Contains(parts, "internal") && parts[0] != "bench" && parts[0] != "deploy"
+	return !slices.Contains(parts, "internal") && !slices.Contains([]string{"bench", "deploy", "examples"}, parts[0])
 }
 
 // tag is the one that makes a version of the module.

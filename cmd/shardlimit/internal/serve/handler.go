@@ -11,12 +11,11 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
-	"time"
 	"unicode/utf8"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/denied"
 	"github.com/shardlimit/shardlimit/httplimit"
+	"github.com/shardlimit/shardlimit/internal/problem"
 )
 
 // request is the body of POST /v1/allow.
@@ -43,10 +42,17 @@ func (r *request) seenBy(limiter *shardlimit.Limiter) (*shardlimit.Limiter, erro
 	return limiter.As(r.Participant, *r.Weight), nil
 }
 
-// failure is the answer to what could not be decided. Its code, too, is a promise to programs.
+// failure is the problem of what could not be decided. Its code, too, is a promise to programs.
 type failure struct {
-	Error string `json:"error"`
-	Code  string `json:"code"`
+	problem.Details
+	Code string `json:"code"`
+}
+
+// refusal is the problem of permits that were not granted.
+type refusal struct {
+	problem.Details
+	Violated []string `json:"violated-policies"`
+	Answer
 }
 
 // Options are what else can be said of a Server. The zero value is ready for use.
@@ -57,8 +63,8 @@ type Options struct {
 	Ready func(context.Context) []shardlimit.NodeState
 	// Outage hears of calls that no node answered, and that nodes answer again.
 	Outage *Outage
-	// Denied are the keys that are refused, which GET /v1/denied tells; nil: there is no such path.
-	Denied *denied.Denied
+	// Denied answers GET /v1/denied; nil: there is no such path.
+	Denied http.Handler
 }
 
 // Server is the HTTP interface to a set of limits. It is safe for concurrent use.
@@ -79,7 +85,7 @@ func New(limits Limits, metrics http.Handler, o Options) *Server {
 	s.mux.HandleFunc("GET /readyz", s.ready)
 	methods := map[string]string{"/v1/allow": "POST", "/metrics": "GET", "/healthz": "GET", "/readyz": "GET"}
 	if s.Denied != nil {
-		s.mux.Handle("GET /v1/denied", s.Tokens.guard(http.HandlerFunc(s.denied)))
+		s.mux.Handle("GET /v1/denied", s.Tokens.guard(s.Denied))
 		methods["/v1/denied"] = "GET"
 	}
 	for path, method := range methods {
@@ -98,8 +104,8 @@ func New(limits Limits, metrics http.Handler, o Options) *Server {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// allow answers 200 if the permits were granted and 429 if not, with the same
-// body; other codes come with {"error": …}.
+// allow answers 200 if the permits were granted, and with a problem if not, which has the same
+// fields besides.
 func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 	req, code, err := read(w, r)
 	if err != nil {
@@ -129,38 +135,12 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	httplimit.Describe(w.Header(), httplimit.Draft, httplimit.Policy{Name: policy(req.Limiter), Limiter: limiter}, d)
-	code = http.StatusOK
-	if !d.Allowed && n != 0 {
-		code = http.StatusTooManyRequests
+	if d.Allowed || n == 0 {
+		reply(w, AnswerOf(d))
+		return
 	}
-	reply(w, code, AnswerOf(d))
-}
-
-// denied answers which keys were refused most in the last minute or two.
-func (s *Server) denied(w http.ResponseWriter, _ *http.Request) {
-	type key struct {
-		Key   string `json:"key"`
-		Calls int64  `json:"calls"`
-		Over  int64  `json:"over"` // calls may be too many by as much
-	}
-	type limit struct {
-		Limiter string `json:"limiter"`
-		Calls   int64  `json:"calls"`
-		Keys    []key  `json:"keys"`
-	}
-	since, all := s.Denied.Told()
-	said := struct {
-		Since    time.Time `json:"since"`
-		Limiters []limit   `json:"limiters"`
-	}{since.UTC().Truncate(time.Second), []limit{}}
-	for _, l := range all {
-		of := limit{Limiter: l.Limiter, Calls: l.Calls}
-		for _, k := range l.Keys {
-			of.Keys = append(of.Keys, key{k.Key, k.Count, k.Over})
-		}
-		said.Limiters = append(said.Limiters, of)
-	}
-	reply(w, http.StatusOK, said)
+	p := problem.QuotaExceeded(fmt.Sprintf("limiter %q does not grant %d now", req.Limiter, n))
+	problem.Write(w, p.Status, refusal{p, []string{req.Limiter}, AnswerOf(d)})
 }
 
 // ask asks for n permits, or looks what is left if that is 0.
@@ -263,8 +243,8 @@ func told(status int, err error) error {
 	if status != http.StatusServiceUnavailable {
 		return err
 	}
-	for _, short := range []error{shardlimit.ErrUnavailable, shardlimit.ErrClosed, context.Canceled,
-		context.DeadlineExceeded} {
+	for _, short := range []error{errLeaving, errNoNode, errMistake, shardlimit.ErrUnavailable, shardlimit.ErrClosed,
+		context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, short) {
 			return short
 		}
@@ -278,14 +258,13 @@ func refuse(w http.ResponseWriter, status int, err error) {
 	if errors.Is(err, shardlimit.ErrExceedsLimit) {
 		code = "exceeds_limit"
 	}
-	reply(w, status, failure{Error: oneLine(told(status, err)), Code: code})
+	problem.Write(w, status, failure{problem.Of(status, oneLine(told(status, err))), code})
 }
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-func reply(w http.ResponseWriter, code int, body any) {
+func reply(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(body) // the client has gone
 }

@@ -8,19 +8,24 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
+// Why health is bad.
+var (
+	errLeaving = errors.New("shutting down")
+	errNoNode  = errors.New("no node answers")
+	errMistake = errors.New("no node serves: a mistake in the configuration, which the log tells")
+)
+
 // Leave has /healthz and /readyz say that the server is about to end, so that no new work is sent
 // to it.
 func (s *Server) Leave() { s.leaving.Store(true) }
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	if s.leaving.Load() {
-		http.Error(w, "shutting down", http.StatusServiceUnavailable)
+		refuse(w, http.StatusServiceUnavailable, errLeaving)
 		return
 	}
 	_, _ = fmt.Fprintln(w, "ok") // also while Redis is away: to start anew would not help
 }
-
-const mistake = "no node serves: a mistake in the configuration, which the log tells"
 
 // ready answers 200 if a node answers: one is enough, because its shards are served then, and calls
 // for the others find it. Which ones do not is for the log, because anybody may ask.
@@ -37,11 +42,11 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	s.Outage.ready(r.Context(), answers, nodes)
 	switch {
 	case s.leaving.Load():
-		http.Error(w, "shutting down", http.StatusServiceUnavailable)
+		refuse(w, http.StatusServiceUnavailable, errLeaving)
 	case !answers && mistaken:
-		http.Error(w, mistake, http.StatusServiceUnavailable)
+		refuse(w, http.StatusServiceUnavailable, errMistake)
 	case !answers:
-		http.Error(w, "no node answers", http.StatusServiceUnavailable)
+		refuse(w, http.StatusServiceUnavailable, errNoNode)
 	default:
 		_, _ = fmt.Fprintln(w, "ok")
 	}

@@ -79,7 +79,7 @@ func TestTheCauseIsForTheLog(t *testing.T) {
 	} {
 		w := httptest.NewRecorder()
 		refuse(w, statusOf(c.err), c.err)
-		if body := w.Body.String(); w.Code != 503 || !strings.Contains(body, `"error":"`+c.want+`"`) ||
+		if body := w.Body.String(); w.Code != 503 || !strings.Contains(body, `"detail":"`+c.want+`"`) ||
 			strings.Contains(body, "10.0.0.1") {
 			t.Errorf("%v: %d %s", c.err, w.Code, body)
 		}

@@ -6,10 +6,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/denied"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/serve"
+	"github.com/shardlimit/shardlimit/httplimit"
 )
 
 func TestTokens(t *testing.T) {
@@ -47,7 +46,7 @@ func TestATokenIsAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := serve.New(serve.Limits{}, http.NotFoundHandler(), serve.Options{Tokens: tokens,
-		Denied: denied.New(time.Now())})
+		Denied: &httplimit.RefusedKeys{}})
 	for _, step := range []struct {
 		method, path, token string
 		code                int

@@ -1,0 +1,150 @@
+package deploy
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A real Envoy with envoy/envoy.yaml, before a service and beside shardlimit serve, refuses what
+// envoy/limits.yaml has too much, and nothing else. While the service is away requests pass.
+func TestEnvoyAsksForItsLimits(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("envoy"); err != nil && runtime.GOARCH != "amd64" {
+		t.Log("CI has no Envoy for this processor")
+		return
+	}
+	envoy := program(t, "envoy")
+	shop := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer shop.Close()
+	serve := exec.Command(buildTool(t), "serve", "--embedded", "--listen", "127.0.0.1:0", "--grpc", "127.0.0.1:0",
+		"--config", "envoy/limits.yaml", "--call-timeout", "20s")
+	says, err := serve.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := serve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill := func() { _ = serve.Process.Kill(); _ = serve.Wait() }
+	defer kill()
+	limits := after(t, bufio.NewScanner(says), "Envoy on ")
+	front := freeAddress(t)
+	// The machine may be busy: an answer is waited for.
+	text := strings.Replace(string(content(t, "envoy/envoy.yaml")), "timeout: 0.2s", "timeout: 20s", 1)
+	for port, address := range map[string]string{"10000": front, "8081": limits,
+		"9000": shop.Listener.Addr().String()} {
+		_, is, err := net.SplitHostPort(address)
+		if err != nil || strings.Count(text, "port_value: "+port+"}") != 1 {
+			t.Fatalf("%s: %v", port, err)
+		}
+		text = strings.Replace(text, "port_value: "+port+"}", "port_value: "+is+"}", 1)
+	}
+	file := filepath.Join(t.TempDir(), "envoy.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	proxy := exec.Command(envoy, "-c", file, "--disable-hot-restart", "--concurrency", "1", "-l", "warning")
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.Stdout, proxy.Stderr = log, log
+	if err := proxy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = proxy.Process.Kill()
+		_ = proxy.Wait()
+		if t.Failed() {
+			t.Logf("%s", content(t, log.Name()))
+		}
+		_ = log.Close()
+	}()
+	ask := func(from int, path, user string) (status int, left string) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+front+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Close = true
+		if user != "" {
+			request.Header.Set("X-User", user)
+		}
+		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, byte(from/250), byte(1+from%250))}}
+		answer, err := (&http.Transport{DialContext: dialer.DialContext}).RoundTrip(request)
+		if err != nil {
+			return 0, ""
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		_ = answer.Body.Close()
+		return answer.StatusCode, answer.Header.Get("X-RateLimit-Remaining")
+	}
+	soon := func(what string, is func() bool) {
+		t.Helper()
+		for end := time.Now().Add(patience); !is(); time.Sleep(100 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("not seen: ", what)
+			}
+		}
+	}
+	soon("an answer with a limit", func() bool {
+		status, left := ask(0, "/", "")
+		return status == http.StatusOK && left == "9"
+	})
+	// Of a user 100 orders pass, from whatever addresses, and others have their own.
+	for i := range 102 {
+		status, left := ask(1+i, "/orders/"+strconv.Itoa(i), "ann")
+		if i < 100 && status != http.StatusOK || i >= 100 && (status != http.StatusTooManyRequests || left != "0") {
+			t.Errorf("order %d: %d, %s left", i, status, left)
+		}
+	}
+	for i, other := range [][2]string{{"/orders/1", "bob"}, {"/", "ann"}, {"/orders/1", ""}} {
+		if status, left := ask(200+i, other[0], other[1]); status != http.StatusOK || left != "9" {
+			t.Errorf("%v: %d, %s left", other, status, left)
+		}
+	}
+	soon("an address that asks too often", func() bool {
+		var refused atomic.Bool
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				if status, _ := ask(300, "/", ""); status == http.StatusTooManyRequests {
+					refused.Store(true)
+				}
+			})
+		}
+		all.Wait()
+		return refused.Load()
+	})
+	kill()
+	if status, left := ask(301, "/orders/1", "ann"); status != http.StatusOK || left != "" {
+		t.Errorf("without the service: %d, %s left", status, left)
+	}
+}
+
+// The page shows the limits, and which descriptors Envoy makes.
+func TestThePageShowsEnvoysFiles(t *testing.T) {
+	page := string(content(t, "../docs/howto/envoy.md"))
+	if !strings.Contains(page, "```yaml\n"+string(content(t, "envoy/limits.yaml"))+"```\n") {
+		t.Error("envoy/limits.yaml is another one")
+	}
+	_, shown, _ := strings.Cut(page, "```\nrate_limits:")
+	shown, _, _ = strings.Cut("rate_limits:"+shown, "```")
+	indented := regexp.MustCompile(`(?m)^`).ReplaceAllString(strings.TrimSuffix(shown, "\n"), strings.Repeat(" ", 22))
+	if !strings.Contains(string(content(t, "envoy/envoy.yaml")), indented+"\n") {
+		t.Errorf("envoy/envoy.yaml does not have\n%s", indented)
+	}
+}

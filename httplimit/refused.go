@@ -1,0 +1,156 @@
+package httplimit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// period is how long what was refused is told: for at least one, and less than two.
+const period = time.Minute
+
+// How many keys of a limit are told, and how many in a log.
+const (
+	shownKeys  = 20
+	loggedKeys = 5
+)
+
+// RefusedKeys tells which keys of families were refused most in the last minute or two. Of each
+// limit it keeps 256 keys at most. As an http.Handler it answers what shardlimit top --keys shows:
+//
+//	var refused httplimit.RefusedKeys
+//	client.OnRefusal(refused.Hear)
+//	mux.Handle("GET /v1/denied", admins(&refused)) // keys can be secrets
+//
+// The zero value is ready for use, and must not be copied. It is safe for concurrent use.
+type RefusedKeys struct {
+	mu     sync.Mutex
+	begin  time.Time          // of this period
+	now    map[string]*sketch // of this period, by limit
+	former map[string]*sketch // of the period before
+}
+
+// Hear counts a refusal of a key, for Client.OnRefusal.
+func (k *RefusedKeys) Hear(_ context.Context, r shardlimit.Refusal) {
+	if r.Key == "" {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.turn()
+	s := k.now[r.Limiter]
+	if s == nil {
+		s = &sketch{}
+		k.now[r.Limiter] = s
+	}
+	s.add(r.Key)
+}
+
+// turn begins this period if the one before has ended.
+func (k *RefusedKeys) turn() {
+	if k.begin.IsZero() {
+		k.begin, k.now = time.Now(), map[string]*sketch{}
+		return
+	}
+	if n := time.Since(k.begin) / period; n > 0 {
+		k.former = nil
+		if n == 1 {
+			k.former = k.now
+		}
+		k.begin, k.now = k.begin.Add(n*period), map[string]*sketch{}
+	}
+}
+
+// refusedLimit is what was refused of one limit.
+type refusedLimit struct {
+	Limiter string       `json:"limiter"`
+	Calls   int64        `json:"calls"`
+	Keys    []refusedKey `json:"keys"` // the most refused first
+}
+
+// ServeHTTP answers with JSON, which docs/reference/http-api.md shows.
+func (k *RefusedKeys) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	k.mu.Lock()
+	k.turn()
+	since := k.begin
+	if k.former != nil {
+		since = since.Add(-period)
+	}
+	all := told(k.former, k.now, shownKeys)
+	k.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_ = json.NewEncoder(w).Encode(struct { // the client has gone
+		Since    time.Time      `json:"since"`
+		Limiters []refusedLimit `json:"limiters"`
+	}{since.UTC().Truncate(time.Second), all})
+}
+
+// told is what was refused of each limit, in the order of their names.
+func told(former, now map[string]*sketch, most int) []refusedLimit {
+	all := []refusedLimit{}
+	none := &sketch{}
+	for _, name := range names(former, now) {
+		a, b := former[name], now[name]
+		if a == nil {
+			a = none
+		}
+		if b == nil {
+			b = none
+		}
+		all = append(all, refusedLimit{Limiter: name, Calls: a.calls + b.calls, Keys: top(a, b, most)})
+	}
+	return all
+}
+
+func names(maps ...map[string]*sketch) (all []string) {
+	for _, m := range maps {
+		for name := range m {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Log writes a line a minute for each limit that refused keys, until ctx ends.
+func (k *RefusedKeys) Log(ctx context.Context, log *slog.Logger) {
+	for {
+		k.mu.Lock()
+		k.turn()
+		end := time.Until(k.begin.Add(period))
+		k.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(end):
+		}
+		k.mu.Lock()
+		k.turn()
+		all := told(k.former, nil, loggedKeys)
+		k.mu.Unlock()
+		for _, l := range all {
+			log.InfoContext(ctx, "most refused keys", "limiter", l.Limiter, "calls", l.Calls, "keys", line(l.Keys))
+		}
+	}
+}
+
+// line is keys with their counts, such as "ann" 12, "bob" 3.
+func line(keys []refusedKey) string {
+	var b strings.Builder
+	for i, k := range keys {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%q %d", k.Key, k.Calls)
+	}
+	return b.String()
+}

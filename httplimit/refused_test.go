@@ -1,0 +1,110 @@
+package httplimit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// asked is what RefusedKeys answers.
+func asked(t *testing.T, k *RefusedKeys) (said struct {
+	Since    time.Time
+	Limiters []refusedLimit
+}) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	k.ServeHTTP(w, nil)
+	err := json.Unmarshal(w.Body.Bytes(), &said)
+	if err != nil || w.Header().Get("Content-Type") != "application/json" {
+		t.Fatalf("%v %s", err, w.Body)
+	}
+	return said
+}
+
+// A refusal is told for one period at least and for two at most, whether there is a log or not. The
+// log has a line for each limit and period.
+func TestRefusedKeysAreForgotten(t *testing.T) {
+	for _, logged := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var log bytes.Buffer
+			var refused RefusedKeys
+			asked(t, &refused)
+			time.Sleep(period/3 + 10*period)
+			if logged {
+				go refused.Log(ctx, slog.New(slog.NewTextHandler(&log, nil)))
+			}
+			begin := time.Now()
+			for range 3 {
+				refused.Hear(t.Context(), shardlimit.Refusal{Limiter: "users", Key: "ann"})
+			}
+			refused.Hear(t.Context(), shardlimit.Refusal{Limiter: "users", Key: "bob"})
+			refused.Hear(t.Context(), shardlimit.Refusal{Limiter: "hosts", Key: "a b"})
+			refused.Hear(t.Context(), shardlimit.Refusal{Limiter: "a limit without keys"})
+			for i, want := range []string{"hosts users", "hosts users", "", "", ""} {
+				said := asked(t, &refused)
+				var limits []string
+				for _, l := range said.Limiters {
+					limits = append(limits, l.Limiter)
+				}
+				if got := strings.Join(limits, " "); got != want || time.Since(said.Since) >= 2*period ||
+					want != "" && said.Since.After(begin) {
+					t.Errorf("after %d periods: %q since %s", i, got, said.Since)
+				}
+				if want != "" && (said.Limiters[1].Calls != 4 || len(said.Limiters[1].Keys) != 2 ||
+					said.Limiters[1].Keys[0] != refusedKey{"ann", 3, 0}) {
+					t.Errorf("%+v", said.Limiters[1])
+				}
+				time.Sleep(period)
+				synctest.Wait()
+			}
+			cancel()
+			synctest.Wait()
+			refused.Hear(t.Context(), shardlimit.Refusal{Limiter: "users", Key: "ann"})
+			time.Sleep(2*period + period/2) // nobody asks meanwhile
+			if said := asked(t, &refused); len(said.Limiters) > 0 {
+				t.Errorf("%+v", said)
+			}
+			lines := 0
+			if logged {
+				lines = 2
+				for _, want := range []string{`limiter=hosts calls=1 keys="\"a b\" 1"`,
+					`limiter=users calls=4 keys="\"ann\" 3, \"bob\" 1"`} {
+					if strings.Count(log.String(), want) != 1 {
+						t.Errorf("no line with %s", want)
+					}
+				}
+			}
+			if strings.Count(log.String(), "\n") != lines {
+				t.Errorf("the log has %s", &log)
+			}
+		})
+	}
+}
+
+func TestRefusedKeysAreSafeForConcurrentUse(t *testing.T) {
+	var refused RefusedKeys
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 1000 {
+				refused.Hear(t.Context(), shardlimit.Refusal{Limiter: "users", Key: "ann"})
+				refused.ServeHTTP(httptest.NewRecorder(), nil)
+			}
+		})
+	}
+	wg.Wait()
+	if said := asked(t, &refused); said.Limiters[0].Calls != 8000 {
+		t.Errorf("%+v", said)
+	}
+}
