@@ -47,11 +47,19 @@ local function each(now, replies, looked)
       if state == '' then
         if fresh == nil then
           local may = now <= till
-          if may and lasting > 0 and not kept then -- an older mark is for the full take: see packed_adopt.lua
-            local mark = call('GET', keys[#keys]) or ''
+          if may and lasting > 0 and not kept then -- as packed_adopt.lua says
+            local mark = call('GET', keys[#keys]) or '0 0'
             local since, seen = string.match(mark, '^(%d+) (%d+)$')
-            local sound = seen and #mark <= @MARK_BYTES and since + 0 <= seen + 0
-              and seen + 1000000 > now and seen - 1000000 < now
+            local sound = #mark <= @MARK_BYTES and since + 0 <= seen + 0
+            seen = seen - now <= 1000000 and seen + 0 or 0
+            if sound and now - seen > @GAP then
+              local up = string.match(call('INFO', 'server'), 'uptime_in_seconds:(-?%d+)')
+              local begun = now - math.max(up - 1, 0) * 1000000
+              since = seen < begun - @GAP and begun or since
+            end
+            if sound and now - seen >= 1000000 then
+              call('SET', keys[#keys], format('%d %d', since, now), 'PX', '@MARK_LIFE')
+            end
             kept = sound and now - since or -1
           end
           fresh = may and (lasting <= 0 or kept >= lasting) and once .. pack('@once.form', now, n)
