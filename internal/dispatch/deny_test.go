@@ -18,7 +18,7 @@ import (
 // flown has everything that waits looked at by who would put it on a flight.
 func (l *Lane) flown() {
 	for b := l.depart(l.outbox()); b != nil; b = l.depart(l.outbox()) {
-		l.ready(b)
+		l.ready(b, 0)
 	}
 }
 

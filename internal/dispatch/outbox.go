@@ -288,7 +288,7 @@ func (o *outbox) load(f *flight) {
 			if b == nil {
 				break
 			}
-			if l.ready(b) {
+			if l.ready(b, o.excuses(b.opened)) {
 				f.board(l, b)
 			}
 		}

@@ -187,8 +187,10 @@ func (q *pending) outbox() *outbox {
 	return o
 }
 
-// ready reports whether a batch can fly with others. Else it was answered, or goes by itself.
-func (q *pending) ready(b *batch) bool {
+// ready reports whether a batch can fly with others. Else it was answered, or goes by itself. What
+// waited in a standstill is not in a hurry for as long: all of it together would be too much for
+// the node, one by one.
+func (q *pending) ready(b *batch, excused int64) bool {
 	l := q.lane
 	e := l.env
 	now := e.Clock.Now()
@@ -199,7 +201,7 @@ func (q *pending) ready(b *batch) bool {
 		q.endWaiting(away)
 	case l.left(), b.singles() && (l.Known.Shut(now) || b.heldBack(now)):
 		q.deny(b, now)
-	case e.Hurried(e.CallTimeout - time.Duration(now-b.oldest)),
+	case e.Hurried(e.CallTimeout - time.Duration(now-b.oldest-excused)),
 		l.Keyed && basis{lane: l}.expired(), basis{lane: l}.unfenced():
 		go l.detour(b, told{}, nil)
 	default:
