@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	fresh = 2 * time.Second  // how long a customer is not looked up again
+	fresh = 2 * time.Second  // how long a customer is not looked up again, also in vain
 	stale = 10 * time.Minute // how long one is believed while the database is down
 	most  = 10_000           // customers that are remembered
 )
@@ -25,10 +25,11 @@ type customer struct {
 	changed int64 // when the plan, or which one it is, was changed last; UnixMicro
 }
 
-// seen is a customer as the database had it at a time.
+// seen is a customer as the database had it.
 type seen struct {
 	customer
-	at time.Time
+	had time.Time // when that was
+	at  time.Time // when it was looked up last, if in vain, too
 }
 
 // customers are those of a database, by their keys, of which it has the SHA-256.
@@ -49,12 +50,13 @@ func (all *customers) of(ctx context.Context, key string) (customer, error) {
 	all.mu.Lock()
 	before, known := all.known[hash]
 	all.mu.Unlock()
-	if known && time.Since(before.at) < fresh {
+	if known && time.Since(before.at) < fresh && time.Since(before.had) < stale {
 		return before.customer, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	now := seen{at: time.Now()}
+	now := seen{at: time.Now(), had: time.Now()}
+	all.trying(hash, before, known)
 	err := all.db.QueryRowContext(ctx, `SELECT c.id, p.permits, max(c.changed, p.changed)
 		FROM customers c JOIN plans p ON p.name = c.plan WHERE c.key = ?`, hash).
 		Scan(&now.id, &now.permits, &now.changed)
@@ -64,17 +66,28 @@ func (all *customers) of(ctx context.Context, key string) (customer, error) {
 	case errors.Is(err, sql.ErrNoRows):
 		delete(all.known, hash)
 		return customer{}, errUnknown
-	case err != nil && known && time.Since(before.at) < stale:
+	case err != nil && known && time.Since(before.had) < stale:
 		slog.Warn("a customer goes on with the former plan", "customer", before.id, "err", err)
 		return before.customer, nil
 	case err != nil:
 		return customer{}, err
 	}
-	if len(all.known) >= most {
+	if _, again := all.known[hash]; !again && len(all.known) >= most {
 		clear(all.known) // who comes again is looked up again
 	}
 	all.known[hash] = now
 	return now.customer, nil
+}
+
+// trying has other requests of a known customer go on with what is known while one looks it up.
+func (all *customers) trying(hash string, before seen, known bool) {
+	if !known {
+		return
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	before.at = time.Now()
+	all.known[hash] = before
 }
 
 type customerKey struct{}

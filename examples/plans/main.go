@@ -24,6 +24,7 @@ import (
 func main() {
 	ctx := context.Background()
 	db := must(sql.Open("sqlite", "file:"+os.Getenv("DB")+"?_pragma=busy_timeout(1000)"))
+	db.SetMaxOpenConns(16)
 	if len(os.Args) > 1 {
 		must(db.ExecContext(ctx, string(must(os.ReadFile(os.Args[1])))))
 		return

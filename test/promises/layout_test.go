@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
@@ -136,6 +138,48 @@ func TestSetLimitNeverExceedsTheGreaterLimit(t *testing.T) {
 				time.Duration(c.after-c.returned).Round(time.Millisecond), 100*used)
 		})
 	}
+}
+
+func TestConcurrentSetLimitsEndInOneLayout(t *testing.T) {
+	t.Parallel()
+	const most, shortest = 800, 100 * time.Millisecond
+	f, _ := limittest.Independent(t, 3)
+	limiters := f.Group(t, 5, "l", shardlimit.Limit{Permits: 500, Per: 200 * time.Millisecond, Shards: 4})
+	callers := limittest.NewTraffic(t)
+	callers.Start(1, limiters...)
+	declared := sync.Map{}
+	begin := time.Now()
+	var wg sync.WaitGroup
+	changes := extent.Fewer(100)
+	for i := range changes {
+		wg.Go(func() {
+			next := shardlimit.Limit{
+				Permits: 50 + rand.Int64N(most-50),
+				Per:     shortest + time.Duration(rand.IntN(100))*time.Millisecond,
+				Shards:  1 + rand.IntN(16),
+			}
+			declared.Store(next, true)
+			if err := limiters[i%len(limiters)].SetLimit(context.Background(), next); err != nil {
+				t.Errorf("%s: %v", next, err)
+			}
+		})
+	}
+	wg.Wait()
+	stored := time.Since(begin)
+	st := limittest.AwaitOneLayout(t, limiters)
+	from := history.Now()
+	if _, ok := declared.Load(st.Limit); !ok {
+		t.Errorf("%s is a mixture: nobody asked for it", st.Limit)
+	}
+	limittest.SharesSumTo(t, limiters[0], st.Limit.Permits)
+	ops, err := callers.During(3 * st.Limit.Per)
+	if err != nil {
+		t.Errorf("a call failed: %v", err)
+	}
+	during := limittest.KeepsTo(t, shardlimit.Limit{Permits: most, Per: shortest}, ops)
+	after := limittest.KeepsTo(t, st.Limit, limittest.Since(from, ops))
+	t.Logf("%d changes stored in %s; epoch %d, %s; worst window during the changes: %d, after them: %d; %s",
+		changes, stored.Round(time.Millisecond), st.Epoch, st.Limit, during.Permits, after.Permits, callers)
 }
 
 // A process changes the limit and is gone half-way: others that use the limit

@@ -107,6 +107,28 @@ func TestWhatWasNotGrantedIsNotSettled(t *testing.T) {
 	}
 }
 
+func TestSettleAfterTheWindowGivesNothingBack(t *testing.T) {
+	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l",
+		shardlimit.Limit{Permits: 10, Per: 100 * time.Millisecond})
+	old, err := l.AllowN(t.Context(), 10)
+	if err != nil || !old.Allowed {
+		t.Fatalf("%+v, %v", old, err)
+	}
+	if err := l.WaitN(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.SetLimit(t.Context(), shardlimit.PerHour(10)); err != nil { // so that what is used now stays
+		t.Fatal(err)
+	}
+	before := limittest.Peek(t, l).Used
+	if err := l.Settle(t.Context(), old, 0); err != nil {
+		t.Fatal(err)
+	}
+	if after := limittest.Peek(t, l).Used; after != before {
+		t.Errorf("%d permits were used, %d after the refund of a decision that has left the window", before, after)
+	}
+}
+
 // The window grows while the decision is in it. That it was refunded must be
 // remembered for as long as there is something that could be given back.
 func TestSettledOnceThoughTheWindowGrows(t *testing.T) {
