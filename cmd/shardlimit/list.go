@@ -43,6 +43,9 @@ func list(ctx context.Context, cmd *cli.Command, con console) error {
 	})
 }
 
+// errNothingToSearch: a limit that has a name is not searched for.
+var errNothingToSearch = usagef("--max-keys bounds the search for all limits; it does nothing with a NAME")
+
 func maxKeysFlag() cli.Flag {
 	return &cli.IntFlag{Name: "max-keys", Value: 10_000_000,
 		Usage: "without NAME, look at no more than so many keys of each server, `NUMBER`"}

@@ -53,6 +53,9 @@ func rebalance(ctx context.Context, cmd *cli.Command, con console) error {
 		if cmd.IsSet("drain") {
 			return usagef("--drain moves everything off a node; leave the NAME out")
 		}
+		if cmd.IsSet("max-keys") {
+			return errNothingToSearch
+		}
 		return rebalanceOne(ctx, cmd, con)
 	}
 	if cmd.Bool("family") {

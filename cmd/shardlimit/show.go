@@ -34,8 +34,14 @@ func showCommand(con console) *cli.Command {
 				"are in microseconds"},
 		}, targetFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
-			if cmd.Args().Len() == 0 && !cmd.Bool("family") && !cmd.IsSet("key") {
+			named := cmd.Args().Len() > 0 || cmd.Bool("family") || cmd.IsSet("key")
+			switch {
+			case !named && cmd.IsSet("participant"):
+				return usagef("--participant needs the NAME of a limit")
+			case !named:
 				return list(ctx, cmd, con)
+			case cmd.IsSet("max-keys"):
+				return errNothingToSearch
 			}
 			if cmd.Bool("family") {
 				return withClient(ctx, cmd, func(ctx context.Context, client *shardlimit.Client, name string) error {
