@@ -209,7 +209,7 @@ func TestPackedAgreesWithRedis(t *testing.T) {
 			})
 		})
 	}
-	if pacedTakes.Load() == 0 {
+	if run > 100 && pacedTakes.Load() == 0 { // of fewer plays it may be that none has such a take
 		t.Error("no take was paced")
 	}
 }
