@@ -86,7 +86,7 @@ type refusedOf struct {
 	} `json:"keys"`
 }
 
-// ask asks the process once. What goes wrong is part of the answer.
+// ask returns what the process tells now. An error is part of that, in err.
 func (t *teller) ask(ctx context.Context) *refusedKeys {
 	k := &refusedKeys{where: t.where}
 	if err := t.fill(ctx, k); err != nil {

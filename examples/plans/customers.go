@@ -32,7 +32,8 @@ type seen struct {
 	at  time.Time // when it was looked up last, if in vain, too
 }
 
-// customers are those of a database, by their keys, of which it has the SHA-256.
+// customers looks customers up in a database, and remembers them. The database has the SHA-256 of
+// each key.
 type customers struct {
 	db *sql.DB
 
@@ -79,7 +80,7 @@ func (all *customers) of(ctx context.Context, key string) (customer, error) {
 	return now.customer, nil
 }
 
-// trying has other requests of a known customer go on with what is known while one looks it up.
+// trying notes that a known customer is looked up: other requests use what is known meanwhile.
 func (all *customers) trying(hash string, before seen, known bool) {
 	if !known {
 		return

@@ -133,8 +133,8 @@ func (g *gateway) until(what, key string, is func(status int, left string) bool)
 	return fmt.Errorf("not seen within a minute: %s; last was %d %s", what, status, left)
 }
 
-// Requests have the limit of their customer's plan, as the database has it now. Who is unknown is
-// refused before anything of a plan is charged. Without the database those known go on.
+// A request has the limit of its customer's plan, as the database has it now. An unknown key is
+// refused before a plan is charged. Known customers go on without the database.
 func TestPlansComeFromTheDatabase(t *testing.T) {
 	program := build(t)
 	for range 10 { // until the machine is quick enough for the call timeout

@@ -208,7 +208,8 @@ func checkFilm(t *testing.T, film []byte, rows []row) {
 	}
 }
 
-// What is the same in all frames is drawn once. A bar is as long as it was. The verdict comes last.
+// A film draws once what all of its frames share. Its bars have the lengths of the frames, and the
+// verdict comes last.
 func TestFilmOfTwoFrames(t *testing.T) {
 	f := &film{}
 	for i := range 11 { // a tenth of a second apart
