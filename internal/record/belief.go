@@ -196,7 +196,6 @@ func (b *Belief) Soon() {
 	if b.again.Store(true); !b.asking.CompareAndSwap(false, true) {
 		return
 	}
-	b.askedAt.Store(int64(b.nodes.Clock.Elapsed()))
 	if !b.nodes.Spawn(b.askOn) {
 		b.asking.Store(false)
 	}
@@ -209,6 +208,7 @@ func (b *Belief) askOn(ctx context.Context) {
 		}
 	}()
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		b.askedAt.Store(int64(b.nodes.Clock.Elapsed())) // or what a success sets off would have it read again
 		// The spread keeps processes that lost the same node from asking in step.
 		if b.again.Store(false); b.soon(ctx) != nil {
 			if !clock.Sleep(ctx, pause+chance.N(pause)) {

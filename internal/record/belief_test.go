@@ -216,3 +216,26 @@ func TestALatePlaceHoldsNoCallUp(t *testing.T) {
 		}
 	})
 }
+
+// Who reads in vain for longer than it reads in the background anyway, reads once when that ends,
+// though what it finds is used at once: else it would never rest.
+func TestASuccessIsNotReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newSlowly(t)
+		b.soon = func(ctx context.Context) error {
+			err := b.Ask(ctx, true)
+			time.Sleep(time.Millisecond)
+			b.Refresh() // by who goes on with what was read
+			return err
+		}
+		b.fails.Store(true)
+		b.Soon()
+		time.Sleep(3 * b.every)
+		b.fails.Store(false)
+		before := b.asks.Load()
+		time.Sleep(10 * time.Second)
+		if n := b.asks.Load() - before; n < 1 || n > 2 {
+			t.Errorf("read %d times in ten seconds", n)
+		}
+	})
+}

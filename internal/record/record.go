@@ -359,6 +359,7 @@ func (r *Record) change(ctx context.Context, next func(Reading) (string, error))
 // Peek reads the record without writing anything. Of one that is not settled it tells what the next
 // change would go on with.
 func (r *Record) Peek(ctx context.Context) (Reading, error) {
+	var last error
 	for range moves {
 		p, err := r.book.Known(), error(nil)
 		if p == nil {
@@ -368,16 +369,21 @@ func (r *Record) Peek(ctx context.Context) (Reading, error) {
 			return Reading{}, err
 		}
 		value, err := r.read(ctx, r.seatAt(p, p.id()), false, false, func(Reading) error { return nil })
-		if !errors.Is(err, errMoved) {
-			if (value.Exists || value.Deleted) && errors.Is(err, ErrUnsettled) {
-				err = nil
+		found := value.Exists || value.Deleted
+		switch {
+		case errors.Is(err, errMoved):
+			if later, err := r.book.latest(r.book.pointers(ctx, 0, true)); err == nil {
+				r.book.follow(later)
 			}
+			last = errMoving
+		case errors.Is(err, errUnderWay) && !found: // others are just beginning it
+			last = err
+		case found && errors.Is(err, ErrUnsettled):
+			return value, nil
+		default:
 			return value, err
-		}
-		if later, err := r.book.latest(r.book.pointers(ctx, 0, true)); err == nil {
-			r.book.follow(later)
 		}
 		clock.Sleep(ctx, mostPause/moves)
 	}
-	return Reading{}, errMoving
+	return Reading{}, last
 }

@@ -98,6 +98,20 @@ func TestPeekWritesNothing(t *testing.T) {
 	})
 }
 
+// Who looks while another process is about to begin the record finds what it begins.
+func TestPeekWaitsForWhatBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, "abc")
+		b := w.process(t, "abc")
+		prepare(t, limit(b), limit(b).mustSit(t))
+		time.AfterFunc(100*time.Millisecond, func() { write(t, limit(b), "v") })
+		if got, err := limit(w.process(t, "abc")).Peek(t.Context()); err != nil || got.Value != "v" {
+			t.Errorf("%+v, %v", got, err)
+		}
+		synctest.Wait()
+	})
+}
+
 // sameButForTime reports whether two keys have the same content, and no more time to live.
 func sameButForTime(before, after string) bool {
 	split := func(s string) (string, int) {
