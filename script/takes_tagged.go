@@ -66,61 +66,72 @@ func byTag(sections []*Section) (tagged [][]*Section) {
 }
 
 // makeCalls makes the calls, several of them in one pipeline: then what fails is told of their
-// sections. A command that a server surely did not execute is sent again alone: the server lacks
-// the script, or the slot is on its way. Nothing is sent of a pipeline, either, while one of its
-// slots has no server: then the others are served alone.
+// sections.
 func (e *Endpoint) makeCalls(ctx context.Context, all []takeCall) error {
-	switch len(all) {
-	case 0:
-		return nil
-	case 1:
+	if len(all) == 1 {
 		return e.makeCall(ctx, &all[0])
 	}
-	built := make(rueidis.Commands, 0, len(all))
-	var piped, alone []*takeCall
-	for i := range all {
-		if c := &all[i]; e.loaded[c.number].Load() > 0 {
+	e.pipe(ctx, all)
+	return nil
+}
+
+// pipe makes calls in one pipeline. A script that the endpoint does not have yet comes with one
+// call, which goes by itself, and before the others.
+//
+// A command that a server surely did not execute is sent again alone: the server lacks the script,
+// or the slot is on its way. Nothing is sent of a pipeline, either, while one of its slots has no
+// server: then the others are served alone.
+func (e *Endpoint) pipe(ctx context.Context, all []takeCall) {
+	var piped, unloaded []takeCall
+	var built rueidis.Commands
+	for _, c := range all {
+		if e.loaded[c.number].Load() > 0 {
 			piped, built = append(piped, c), append(built, e.evalsha(&programs[c.number], c.keys, c.args))
-		} else { // it cannot go in a pipeline
-			alone = append(alone, c)
+		} else {
+			unloaded = append(unloaded, c)
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		for _, c := range piped {
+		for _, c := range all {
 			fail(c.sections, &unsentError{err})
 		}
-	} else {
-		for i, result := range e.client.DoMulti(ctx, built...) {
-			c := piped[i]
-			reply, err := programs[c.number].read(result)
-			if noScript(err) || isTorn(err) || errors.Is(err, rueidis.ErrNoSlot) {
-				alone = append(alone, c)
-				continue
-			}
-			if err == nil {
-				err = c.read(reply)
-			}
-			if err != nil {
-				fail(c.sections, err)
-			}
-		}
+		return
 	}
-	inOrder := make(map[string][]*takeCall, len(alone)) // of each shard
-	for _, c := range alone {
-		inOrder[c.keys[0]] = append(inOrder[c.keys[0]], c)
+	inOrder := make(map[string][]*takeCall) // those that go alone, of each shard
+	for i, result := range e.client.DoMulti(ctx, built...) {
+		c := &piped[i]
+		reply, err := programs[c.number].read(result)
+		if noScript(err) || isTorn(err) || errors.Is(err, rueidis.ErrNoSlot) {
+			inOrder[c.keys[0]] = append(inOrder[c.keys[0]], c)
+			continue
+		}
+		if err == nil {
+			err = c.read(reply)
+		}
+		if err != nil {
+			fail(c.sections, err)
+		}
 	}
 	var wg sync.WaitGroup
 	for _, calls := range inOrder {
 		wg.Go(func() {
 			for _, c := range calls {
-				if err := e.makeCall(ctx, c); err != nil {
-					fail(c.sections, err)
-				}
+				e.makeAlone(ctx, c)
 			}
 		})
 	}
 	wg.Wait()
-	return nil
+	if len(unloaded) > 0 {
+		e.makeAlone(ctx, &unloaded[0])
+		e.pipe(ctx, unloaded[1:])
+	}
+}
+
+// makeAlone makes one call of several, and tells its sections what fails.
+func (e *Endpoint) makeAlone(ctx context.Context, c *takeCall) {
+	if err := e.makeCall(ctx, c); err != nil {
+		fail(c.sections, err)
+	}
 }
 
 // makeCall makes one call.

@@ -151,6 +151,47 @@ func replyOf(t *testing.T, text string) []rueidis.RedisMessage {
 	return reply
 }
 
+// trips is a client that counts what it waits for.
+type trips struct {
+	rueidis.Client
+	n int
+}
+
+func (c *trips) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	c.n++
+	return c.Client.Do(ctx, cmd)
+}
+
+func (c *trips) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult {
+	if len(multi) > 0 {
+		c.n++
+	}
+	return c.Client.DoMulti(ctx, multi...)
+}
+
+// Many who ask one shard for the first time wait for one of them, who brings the script, and then
+// go together.
+func TestTheFirstTakesOfAScriptTakeTwoTrips(t *testing.T) {
+	client := &trips{Client: miniClient(t, miniredis.RunT(t))}
+	sections := make([]Section, 5)
+	for i := range sections {
+		sections[i] = taking(t, AlgorithmTokenBucket, "limit")
+		sections[i].Request.Rare = true
+		sections[i].Request.Groups[0] = Group{Size: 1, Count: int64(i + 1)}
+	}
+	if err := NewEndpoint(client).TakeAll(t.Context(), sections); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int64{1, 2, 2, 0, 0} { // of five, in their order
+		if s := sections[i]; s.Err != nil || s.Reply.Granted != want {
+			t.Errorf("section %d: %d granted, %v", i, s.Reply.Granted, s.Err)
+		}
+	}
+	if client.n != 2 {
+		t.Errorf("%d round trips", client.n)
+	}
+}
+
 func TestTooManySectionsAreNotSent(t *testing.T) {
 	endpoint := NewEndpoint(miniClient(t, miniredis.RunT(t)))
 	if err := endpoint.TakeAll(context.Background(), make([]Section, MaxSections+1)); !NotExecuted(err) {
