@@ -20,7 +20,7 @@ func TestTheImageRuns(t *testing.T) {
 	in := inDocker
 	if exec.CommandContext(t.Context(), "docker", "info").Run() != nil {
 		if t.Log("there is no Docker"); os.Geteuid() != 0 {
-			return
+			t.Skip("needs Docker, or root")
 		}
 		in = inFolder
 	}

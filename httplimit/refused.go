@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -23,8 +24,9 @@ const (
 	loggedKeys = 5
 )
 
-// RefusedKeys tells which keys of families were refused most in the last minute or two. Of each
-// limit it keeps 256 keys at most. As an http.Handler it answers what shardlimit top --keys shows:
+// RefusedKeys tells which keys of families were refused most in the last minute or two. It keeps
+// 256 limits at most, and 256 keys of each: those that were refused least give way to others. As an
+// http.Handler it answers what shardlimit top --keys shows:
 //
 //	var refused httplimit.RefusedKeys
 //	client.OnRefusal(refused.Hear)
@@ -48,10 +50,25 @@ func (k *RefusedKeys) Hear(_ context.Context, r shardlimit.Refusal) {
 	k.turn()
 	s := k.now[r.Limiter]
 	if s == nil {
+		if len(k.now) == counters {
+			delete(k.now, quietest(k.now))
+		}
 		s = &sketch{}
 		k.now[r.Limiter] = s
 	}
 	s.add(r.Key)
+}
+
+// quietest is a limit that was refused least: of several any one, so that the next call of one that
+// is refused often finds it there.
+func quietest(limits map[string]*sketch) (name string) {
+	least := int64(math.MaxInt64)
+	for limit, s := range limits {
+		if s.calls < least {
+			name, least = limit, s.calls
+		}
+	}
+	return name
 }
 
 // turn begins this period if the one before has ended.

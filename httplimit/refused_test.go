@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
@@ -90,6 +91,27 @@ func TestRefusedKeysAreForgotten(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Limits whose names are made up leave room for one that refuses often.
+func TestRefusedKeysKeepSoManyLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var refused RefusedKeys
+		for round := range 3 {
+			for i := range 20 * counters {
+				refused.Hear(t.Context(), shardlimit.Refusal{Limiter: fmt.Sprint(round, " ", i), Key: "k"})
+				refused.Hear(t.Context(), shardlimit.Refusal{Limiter: "users", Key: "ann"})
+			}
+			said := asked(t, &refused).Limiters
+			if n := len(said); n != min(round+1, 2)*(counters-1)+1 {
+				t.Errorf("after %d periods it keeps %d limits", round, n)
+			}
+			if users := said[len(said)-1]; users.Limiter != "users" || users.Calls < 19*counters {
+				t.Errorf("after %d periods: %+v", round, users)
+			}
+			time.Sleep(period)
+		}
+	})
 }
 
 func TestRefusedKeysAreSafeForConcurrentUse(t *testing.T) {

@@ -213,7 +213,7 @@ func TestRebalanceAndDrain(t *testing.T) {
 	if on(0) != 0 {
 		t.Errorf("the node that was drained has %d shards", on(0))
 	}
-	walk(t, flags, []step{{"rebalance", exitOK, []string{"users: its keys are placed over the nodes",
+	walk(t, flags, []step{{"rebalance --all", exitOK, []string{"users: its keys are placed over the nodes",
 		"mails: 60/100ms, sliding-log over 6 shards, all where it should be"}}})
 	if on(0) != 2 {
 		t.Errorf("the node that is used again has %d shards", on(0))

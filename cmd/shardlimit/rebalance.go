@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-const rebalanceHelp = `Arranges a limit, or without NAME every limit and family of the prefix, over
+const rebalanceHelp = `Arranges a limit, or with --all every limit and family of the prefix, over
 the nodes as they are now. After a node was added: give it to every process
 first. The capacity follows as what was used leaves the window; the command
 tells how far it is, and ends when all has moved. Interrupt it whenever you
@@ -28,8 +28,8 @@ command has ended, take the node out of every list.
 
 Examples:
 
-  shardlimit rebalance --redis 10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379
   shardlimit rebalance mails --redis 10.0.0.1:6379,10.0.0.2:6379
+  shardlimit rebalance --all --redis 10.0.0.1:6379,10.0.0.2:6379
   shardlimit rebalance --drain 10.0.0.3:6379 \
     --redis 10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379`
 
@@ -41,6 +41,7 @@ func rebalanceCommand(con console) *cli.Command {
 		Description: rebalanceHelp,
 		Flags: append([]cli.Flag{
 			familyFlag(),
+			&cli.BoolFlag{Name: "all", Usage: "move every limit and family of the prefix"},
 			&cli.StringFlag{Name: "drain", Usage: "move everything off this `NODE`, as --redis has it"},
 			maxKeysFlag(),
 		}, targetFlags()...),
@@ -49,17 +50,20 @@ func rebalanceCommand(con console) *cli.Command {
 }
 
 func rebalance(ctx context.Context, cmd *cli.Command, con console) error {
-	if cmd.Args().Len() > 0 {
-		if cmd.IsSet("drain") {
-			return usagef("--drain moves everything off a node; leave the NAME out")
-		}
-		if cmd.IsSet("max-keys") {
-			return errNothingToSearch
-		}
+	named, every, drains := cmd.Args().Len() > 0, cmd.Bool("all"), cmd.IsSet("drain")
+	switch {
+	case drains && (named || every):
+		return usagef("--drain moves everything off a node; leave the NAME and --all out")
+	case named && every:
+		return usagef("--all moves every limit and family; leave the NAME out")
+	case named && cmd.IsSet("max-keys"):
+		return errNothingToSearch
+	case named:
 		return rebalanceOne(ctx, cmd, con)
-	}
-	if cmd.Bool("family") {
-		return usagef("--family needs the NAME of a family; without both all limits and families move")
+	case cmd.Bool("family"):
+		return usagef("--family needs the NAME of a family")
+	case !every && !drains:
+		return usagef("rebalance needs the NAME of a limit, --all, or --drain NODE")
 	}
 	all, err := target(cmd)
 	if err != nil {

@@ -25,7 +25,7 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 		return d, nil
 	}
 	if cause != dispatch.ErrOverloaded { //nolint:errorlint // as a rule it is not wrapped; such errors are many
-		if err := mistaken(c, r); err != nil {
+		if err := mistaken(c, r, cause); err != nil {
 			return Decision{}, err // no policy hides what waiting does not change
 		}
 	}
@@ -61,10 +61,10 @@ func (d *Decision) Hint() {
 	}
 }
 
-// mistaken returns what is wrong with the Config, if that keeps a call from every shard of the
-// limit, or from its record.
-func mistaken(c *Target, r *limit.Routes) error {
-	if r == nil || len(r.Lanes) == 0 {
+// mistaken returns what is wrong with the Config, if that keeps a call that failed so from every
+// shard of the limit, or from its record.
+func mistaken(c *Target, r *limit.Routes, cause error) error {
+	if r == nil || len(r.Lanes) == 0 || dispatch.Unconfirmed(cause) {
 		return c.Process.Nodes.Mistaken()
 	}
 	var few [8]*node.Node
@@ -74,7 +74,7 @@ func mistaken(c *Target, r *limit.Routes) error {
 			nodes = append(nodes, l.Node)
 		}
 	}
-	return node.Mistaken(nodes, 1)
+	return node.Mistaken(nodes, 1, cause)
 }
 
 // answered returns how a call ends for its caller, by the outage policy and the limit's mode. The

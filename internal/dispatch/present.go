@@ -34,6 +34,9 @@ func (e *unconfirmedError) Error() string {
 }
 func (e *unconfirmedError) Unwrap() error { return e.cause }
 
+// Unconfirmed reports whether a call failed because what it relies on could not be confirmed.
+func Unconfirmed(err error) bool { return errors.As(err, new(*unconfirmedError)) }
+
 // basis is what a call to a shard relies on: its terms, and until when they may be believed.
 type basis struct {
 	lane  *Lane

@@ -19,8 +19,8 @@ import (
 func (e *Endpoint) report(slot int, about telemetry.Operation, looks bool, err error) {
 	b := &e.breaker
 	late := isSilence(err)
-	if err == nil && (looks || about == telemetry.Take) {
-		e.node.serves()
+	if err == nil {
+		e.node.serves(looks, about)
 	}
 	switch {
 	case err == nil || IsAnswer(err) || about.Rare() && mistaken(err, true) != nil:
@@ -38,15 +38,15 @@ func (e *Endpoint) report(slot int, about telemetry.Operation, looks bool, err e
 			})
 		}
 	default:
-		e.failed(slot, err)
+		e.failed(slot, about, err)
 	}
 }
 
 // failed opens the breaker of an endpoint, or keeps it open, and notes why.
-func (e *Endpoint) failed(slot int, err error) {
+func (e *Endpoint) failed(slot int, about telemetry.Operation, err error) {
 	news := e.breaker.broke(e.node.env.Clock.Now())
 	e.cause.Store(&err)
-	mistake := e.node.blame(err)
+	mistake := e.node.blame(about, err)
 	text, said := script.Said(err)
 	if said && demoted(text) {
 		e.node.hangUp()

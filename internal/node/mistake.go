@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
 
@@ -107,15 +109,20 @@ func (m *Mistakes) Unwrap() []error { return m.each }
 // records need.
 func (f *Fleet) Mistaken() error {
 	all := slices.Collect(f.Roster().Each)
-	return Mistaken(all, len(all)/2+1)
+	return Mistaken(all, len(all)/2+1, nil)
 }
 
 // Mistaken returns what is wrong with nodes, if the rest of them are fewer than are needed: whether
-// these answer does not matter then.
-func Mistaken(nodes []*Node, needed int) error {
+// these answer does not matter then. If there is one node, cause is why a call to it failed: others
+// may have been served since.
+func Mistaken(nodes []*Node, needed int, cause error) error {
 	var each []error
 	for _, n := range nodes {
-		if m := n.mistake.Load(); m != nil {
+		m := cmp.Or(n.mistake.Load(), n.votes.Load())
+		if m == nil && len(nodes) == 1 {
+			m = n.mistaken(cause)
+		}
+		if m != nil {
 			each = append(each, n.env.Mistake(n.Name, m.cause, m.remedy))
 		}
 	}
@@ -125,24 +132,44 @@ func Mistaken(nodes []*Node, needed int) error {
 	return &Mistakes{each}
 }
 
-// serves notes that the node carried out what writes.
-func (n *Node) serves() {
-	if !n.written.Load() {
-		n.written.Store(true)
+// serves notes that the node carried out a call. Takes and looks write.
+func (n *Node) serves(looks bool, about telemetry.Operation) {
+	switch {
+	case about == telemetry.Vote:
+		if n.votes.Load() != nil {
+			n.votes.Store(nil)
+		}
+	case looks || about == telemetry.Take:
+		if !n.written.Load() {
+			n.written.Store(true)
+		}
+		if n.mistake.Load() != nil {
+			n.mistake.Store(nil)
+		}
 	}
-	if n.mistake.Load() != nil {
-		n.mistake.Store(nil)
+}
+
+// mistaken returns what is wrong with the Config if the node's error tells that, else nil.
+func (n *Node) mistaken(err error) *mistake {
+	m := mistaken(err, n.written.Load())
+	if m != nil && n.Spread() && strings.HasPrefix(m.cause.Error(), moved) {
+		return nil // the cluster is being arranged
 	}
+	return m
 }
 
 // blame notes why the node did not serve a call, and reports whether that is a mistake. The log
 // hears of a mistake once.
-func (n *Node) blame(err error) bool {
-	m := mistaken(err, n.written.Load())
-	if m != nil && n.Spread() && strings.HasPrefix(m.cause.Error(), moved) {
-		m = nil // the cluster is being arranged
+func (n *Node) blame(about telemetry.Operation, err error) bool {
+	m, last := n.mistaken(err), &n.mistake
+	if about == telemetry.Vote {
+		last = &n.votes
 	}
-	before := n.mistake.Swap(m)
+	before := last.Swap(m)
+	if m == nil { // who does not answer at all has no right or wrong
+		n.mistake.Store(nil)
+		n.votes.Store(nil)
+	}
 	if m != nil && (before == nil || before.cause.Error() != m.cause.Error()) {
 		n.env.Log.Error("node cannot be used as it is configured", "node", n.Name, "err", m.cause, "remedy", m.remedy)
 	}

@@ -39,11 +39,13 @@ var (
 
 // Node is a configured Redis endpoint: how to reach it, and whether it answers.
 type Node struct {
-	Name    string
-	sets    *telemetry.Node
-	kept    sync.Map                // see Kept
-	mistake atomic.Pointer[mistake] // why it cannot serve as it is configured; nil: it can, as far as known
-	written atomic.Bool             // it has carried out what writes
+	Name string
+	sets *telemetry.Node
+	kept sync.Map // see Kept
+	// Why it cannot serve as it is configured, or not keep records, which takes other rights; nil:
+	// it can, as far as known.
+	mistake, votes atomic.Pointer[mistake]
+	written        atomic.Bool // it has carried out what writes
 	link
 
 	telling sync.Mutex
@@ -220,7 +222,7 @@ func (l *link) dial(attempt chan struct{}) {
 	defer close(attempt)
 	l.attempt, l.failure = nil, err
 	if err != nil {
-		l.node.blame(err)
+		l.node.blame(telemetry.Probe, err)
 		if l.dialing.broke(l.env.Clock.Now()) {
 			l.node.tell("node cannot be used", 0, err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -66,6 +67,48 @@ func TestAChangeThatShardsDoNotObeyIsAnError(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// Another process changes a limit after this one has read its record, or within its round, when it
+// has voted for nothing yet. Whoever comes late makes its change on top: nil is its limit in force.
+func TestAChangeThatLostIsMadeOnTop(t *testing.T) {
+	for _, within := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			redis := miniredis.NewMiniRedis()
+			redis.ClockTTL(true)
+			mine, other := processOn(t, redis, wanted(100, 2)), processOn(t, redis, wanted(100, 2))
+			tries := 0
+			meanwhile := func(at bool) {
+				if at != within || tries > 1 {
+					return
+				}
+				if err := other.register.Change(t.Context(), wanted(30, 2)); err != nil {
+					t.Error(err)
+				}
+			}
+			err := mine.register.succeed(t.Context(), func(old shard.Layout) (maker, error) {
+				tries++
+				next, err := mine.register.become(t.Context(), wanted(20, 2), old)
+				meanwhile(false)
+				return func(found record.Reading) (shard.Layout, error) {
+					meanwhile(true)
+					return next(found)
+				}, err
+			})
+			if err != nil || tries != 2 {
+				t.Errorf("within %v: %v after %d tries", within, err, tries)
+			}
+			stored, err := other.register.Look(t.Context())
+			if err != nil || stored.Permits != 20 {
+				t.Fatalf("within %v: %+v is stored, %v", within, stored, err)
+			}
+			for _, s := range stored.Shards {
+				if epoch := other.epochAt(t, s); epoch != stored.Epoch {
+					t.Errorf("within %v: shard %d is at epoch %d of %d", within, s.Slot, epoch, stored.Epoch)
+				}
+			}
+		})
+	}
 }
 
 // A read of the record that waits while the limit is deleted finds no record. It does not count the

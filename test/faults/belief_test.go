@@ -197,6 +197,44 @@ func TestNoLeaseOutlivesASuspension(t *testing.T) {
 	})
 }
 
+// A limit has leases no more, and a process that cannot read its record is told so by the shard
+// that grants it permits. The shard logs these without the time of a lease: so the process begins
+// none.
+func TestNoLeaseIsOfALayoutThatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := limittest.Bubbled(t, 2)
+		var cut atomic.Bool
+		ca, cb := f.With(f.Nodes[0], f.CutBy(&cut).Nodes[1]).Client(t), f.Client(t)
+		defer ca.Close()
+		defer cb.Close()
+		limit := shardlimit.Limit{Permits: 1000, Per: time.Second, Lease: time.Second, Shards: 1}
+		a, b := limittest.Limiter(t, ca, "l", limit), limittest.Limiter(t, cb, "l", limit)
+		if at := limittest.Peek(t, b).Shards[0].Node; at != "n0" || limittest.RecordNodes(ca)[0] != "n1" {
+			t.Fatalf("the shard is on %s, records are on %s", at, limittest.RecordNodes(ca))
+		}
+		all := takings{begun: time.Now()}
+		for range 3 { // it learns to hold many
+			for range 300 {
+				all.call(t, a)
+			}
+			time.Sleep(2100 * time.Millisecond)
+		}
+		cut.Store(true)
+		limit.Lease = 0
+		if err := b.SetLimit(t.Context(), limit); err != nil {
+			t.Fatal(err)
+		}
+		all.call(t, a)
+		time.Sleep(950 * time.Millisecond)
+		for range 300 {
+			all.call(t, a)
+		}
+		time.Sleep(100 * time.Millisecond)
+		all.take(t, b, 1000)
+		all.holds(t, limit)
+	})
+}
+
 // A call tells its deadline in the time of its node, however far that is from the client's.
 func TestTheDeadlineOfACallIsTheNodesTime(t *testing.T) {
 	for _, away := range []time.Duration{-20 * 365 * 24 * time.Hour, 20 * 365 * 24 * time.Hour} {

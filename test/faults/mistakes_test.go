@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -166,6 +168,54 @@ func TestINFOIsTakenAway(t *testing.T) {
 		limittest.AwaitThat(t, "it serves again", func() bool {
 			d, err := l.Allow(t.Context())
 			return err == nil && d.Allowed && !d.Degraded
+		})
+	}
+}
+
+// A right that is taken from a process in use may be one that only reads of records need, or only
+// new keys: while others are served, those are told the mistake, and no policy lets them through.
+// So it is if their own node is all right, and that of the record is not.
+func TestARightIsTakenAway(t *testing.T) {
+	t.Parallel()
+	for _, right := range []string{"-info", "-zadd", "-zrangebyscore", "-get", "-pexpire", "-set", "-setrange"} {
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			f, servers := limittest.Independent(t, 2)
+			for i, s := range servers {
+				permit(t, s.Client(t), "SETUSER", "app", "on", ">secret", "~*", "+@all")
+				f.Nodes[i].Redis = as(f.Nodes[i].Redis)
+			}
+			c := f.Client(t, limittest.OnOutage(shardlimit.FailOpen))
+			users := limittest.Family(t, c, "f", shardlimit.PerHour(1e6))
+			const known = 16 // keys on both nodes
+			for i := range known {
+				limittest.MustGet(t, users.Limiter(fmt.Sprint(i)), 1)
+			}
+			at := limittest.RecordNodes(c)[0]
+			permit(t, servers[f.Index(at)].Client(t), "SETUSER", "app", right)
+			limittest.DoubtLayout(users.Limiter("0"))
+			var told atomic.Int64
+			var callers sync.WaitGroup
+			for i := range 3 {
+				callers.Go(func() {
+					for k := range 300 {
+						for _, key := range []string{fmt.Sprint(k % known), fmt.Sprint("new ", i, k)} {
+							d, err := users.Limiter(key).Allow(t.Context())
+							var mistake *shardlimit.ConfigError
+							switch {
+							case d.Degraded || err != nil && (!errors.As(err, &mistake) || mistake.Node != at):
+								t.Errorf("call %d for key %s: %+v, %v", k, key, d, err)
+							case err != nil:
+								told.Add(1)
+							}
+						}
+						limittest.Pause(t.Context(), time.Millisecond)
+					}
+				})
+			}
+			if callers.Wait(); told.Load() == 0 {
+				t.Error("nobody is told")
+			}
 		})
 	}
 }

@@ -134,13 +134,14 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 		refuse(w, statusOf(err), err)
 		return
 	}
-	httplimit.Describe(w.Header(), httplimit.Draft, httplimit.Policy{Name: policy(req.Limiter), Limiter: limiter}, d)
+	name := policy(req.Limiter)
+	httplimit.Describe(w.Header(), httplimit.Draft, httplimit.Policy{Name: name, Limiter: limiter}, d)
 	if d.Allowed || n == 0 {
 		reply(w, AnswerOf(d))
 		return
 	}
 	p := problem.QuotaExceeded(fmt.Sprintf("limiter %q does not grant %d now", req.Limiter, n))
-	problem.Write(w, p.Status, refusal{p, []string{req.Limiter}, AnswerOf(d)})
+	problem.Write(w, p.Status, refusal{p, []string{name}, AnswerOf(d)})
 }
 
 // ask asks for n permits, or looks what is left if that is 0.
@@ -153,14 +154,18 @@ func ask(ctx context.Context, limiter *shardlimit.Limiter, n int64) (shardlimit.
 		RetryAfter: st.RetryAfter, ResetAfter: st.ResetAfter}, err
 }
 
-// policy is the name of a limit in header fields, which hold printable ASCII only.
+// policy is the name of a limit in header fields, which hold printable ASCII only, and in problems
+// as there: what is not, and %, is percent-encoded.
 func policy(limiter string) string {
-	for i := range len(limiter) {
-		if limiter[i] < ' ' || limiter[i] > '~' {
-			return ""
+	var b strings.Builder
+	for _, c := range []byte(limiter) {
+		if c < ' ' || c > '~' || c == '%' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
 		}
 	}
-	return limiter
+	return b.String()
 }
 
 // read is the request, or why there is none. A page in a browser cannot send JSON to another

@@ -1,6 +1,7 @@
 package serve_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -361,6 +362,32 @@ func TestEveryErrorIsAProblem(t *testing.T) {
 		if w.Header().Get("Content-Type") != kind || got.Title != title || got.Status != step.status ||
 			(got.Detail == "") != (step.status == 0) || got.Code != step.code {
 			t.Errorf("%+v: %q %s", step, w.Header().Get("Content-Type"), w.Body)
+		}
+	}
+}
+
+// The name of a limit may be any text, and fields of headers hold ASCII only.
+func TestAPolicyHasOneNameInAllPlaces(t *testing.T) {
+	for name, want := range map[string]string{"a b/c": "a b/c", "Grüße": "Gr%C3%BC%C3%9Fe", "5%\n": "5%25%0A"} {
+		limits, err := serve.Declare(t.Context(), embeddedClient(t), []serve.Declaration{
+			{Name: name, Limit: shardlimit.PerHour(1)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := serve.New(limits, http.NotFoundHandler(), serve.Options{})
+		body, _ := json.Marshal(map[string]string{"limiter": name})
+		for _, violated := range []string{"", `"violated-policies":["` + want + `"]`} {
+			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/allow", bytes.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			s.ServeHTTP(w, r)
+			for _, field := range []string{"RateLimit-Policy", "RateLimit"} {
+				if got := w.Header().Get(field); !strings.HasPrefix(got, `"`+want+`";`) {
+					t.Errorf("%q: %s: %s", name, field, got)
+				}
+			}
+			if !strings.Contains(w.Body.String(), violated) {
+				t.Errorf("%q: %s", name, w.Body)
+			}
 		}
 	}
 }
