@@ -1,7 +1,3 @@
---@needs as_proposed begin burst closed closed_until epoch head held match now regrid reshape retire
---@needs revision share sub target window
---@sets burst closed_until epoch revision share start target window
---@gives most proposed renew status
 -- One-string algorithms, take and reserve: create the state or adopt what the caller proposes, then
 -- move the share.
 --

@@ -1,5 +1,3 @@
---@needs begin closed_until epoch head now share target
---@sets closed_until contended share
 -- One-string algorithms, clear: forget usage; epoch, share, window and the time to live stay. Of a
 -- quarantine a little stays: else who believes in what was before the loss would raise the share.
 -- Creates nothing.

@@ -1,5 +1,3 @@
---@needs closed epoch free head held releases reset reshape share start target used window
---@sets share
 -- One-string algorithms, peek: what a take that asks for nothing would find. Writes nothing,
 -- creates nothing.
 --

@@ -1,7 +1,3 @@
---@needs as_proposed at available ceil closed epoch format granted head now partial proposed remark
---@needs renew reset retry_in returned same share soonest start state status stepped sub tail tail_at
---@needs target touched used window
---@gives again reply
 -- One-string algorithms, take and reserve, at the end: store the state if it must be, and make
 -- `reply`: status, start, free before, granted, used, what settle needs, next us, retry us (-1
 -- never), reset us, quarantine left us, epoch, target, share, whether permits came back early in

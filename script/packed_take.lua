@@ -1,5 +1,3 @@
---@needs closed free
---@gives available
 -- One-string algorithms, take: what can be granted. A denial that moves neither share nor offset
 -- writes nothing to the state, unless it is time to note that participants contend. fair.lua
 -- follows, which grants it, then packed_grant.lua, packed_reply.lua and fair_settle.lua.

@@ -1,4 +1,3 @@
---@needs info now run
 -- The pointer of a node: a short text, and in which run of the server it was written. Read it, or
 -- write it by compare-and-set. While it is there in the run that it was written in, the server has
 -- forgotten nothing since: so a place of a register that holds no value has accepted none.

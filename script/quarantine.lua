@@ -1,5 +1,3 @@
---@needs closed_until now
---@gives closed
 -- How much of the quarantine is left, us.
 local closed = 0
 if closed_until > now then

@@ -1,6 +1,3 @@
---@needs numbers pack
---@gives answer behind count format n newest now replies reset returned room share some soonest
---@gives state sub window
 -- Take, the calm case: permits of logs that are as their callers believe. All is in force that was
 -- proposed, nothing is booked and nobody contends; or there is no state, and the caller's word is
 -- good for one. For any other section the reply is LOOK: nothing was written, and the full take of
