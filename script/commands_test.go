@@ -162,7 +162,8 @@ func TestAssembled(t *testing.T) {
 	}
 }
 
-// Every fragment is in a script, and every name that scripts could write behind "@" is written somewhere.
+// Every fragment is in a script, and every name that scripts could write behind "@" is written
+// somewhere.
 func TestNothingIsLeftOver(t *testing.T) {
 	var whole, written strings.Builder
 	for _, p := range programs {
