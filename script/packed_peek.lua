@@ -15,10 +15,6 @@ if share > target and closed == 0 then
     reshape()
   end
 end
-local again = reset()
-if again < closed then
-  again = closed
-end
-local reply = {1, epoch, target, share, start, used(), window, closed, again, closed > 0 and 0 or free()}
+local reply = {1, epoch, target, share, start, used(), window, closed, math.max(reset(), closed), closed > 0 and 0 or free()}
 releases(reply)
 return reply

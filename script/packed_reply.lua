@@ -35,10 +35,7 @@ end
 
 local next_us = soonest()
 if closed > 0 then
-  next_us = closed
-  if again < closed then
-    again = closed
-  end
+  next_us, again = closed, math.max(again, closed)
 end
 local reply = {status, start, available, granted, used(), at, next_us, retry_in, again, closed, epoch, target, share,
   returned > now - window and 1 or 0}

@@ -5,7 +5,4 @@
 -- ARGV  3 the groups of asks and the callers, as fair.lua says
 -- Reply as packed_reply.lua makes it, then what packed_taken.lua or leakybucket_taken.lua adds,
 -- and while participants contend what fair_settle.lua adds
-local available = 0
-if closed == 0 then
-  available = free()
-end
+local available = closed == 0 and free() or 0
