@@ -5,8 +5,8 @@
 -- KEYS  1 the pointer: a string, "<run> <text>"
 -- ARGV  1 text ('': only read)  2 the text that must be there now ('': nothing there)
 --       3 time to live ms (0: none)
--- Reply status (1; -1 with the number of the foreign key; -2 with the server's refusal), whether the
--- pointer is of this run (0, 1), uptime s, now us, text, run
+-- Reply status (1; -1 with the number of the foreign key; -2 with the server's refusal), whether
+-- the pointer is of this run (0, 1), uptime s, now us, text, run
 local state = redis.pcall('GET', KEYS[1])
 if type(state) == 'table' then
   return {-1, 1, state.err}
