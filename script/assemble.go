@@ -81,7 +81,7 @@ func (a *assembly) add(name, indent string) {
 			if other = a.recipe.expand(other); other != "" {
 				a.add(other, indent+line[:len(line)-len(bare)])
 			}
-		case strings.HasPrefix(bare, directive):
+		case strings.HasPrefix(bare, directive+"layout "):
 		default:
 			if line != "" {
 				line = indent + a.recipe.expand(line)

@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -250,7 +251,8 @@ func (e *Engine) cut(grant Grant, start int64, n int, err error) Outcome {
 		}
 		return out
 	}
-	whole, lines := wholeLines(e.batch[:n])
+	written := e.batch[:n]
+	whole, lines := bytes.LastIndexByte(written, '\n')+1, int64(bytes.Count(written, newline))
 	out.Repeated = n - whole
 	out.Torn = out.Repeated > 0
 	e.backlog.drop(whole)
