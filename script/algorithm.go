@@ -55,7 +55,7 @@ type Twin interface {
 	Reserve(now int64, r *ReserveRequest) ReserveReply
 	Settle(now int64, r SettleRequest) SettleReply
 	Peek(now int64) PeekReply
-	Clear(now int64) ClearReply
+	Clear(now int64)
 }
 
 // NewTwin returns absent state of a shard, nil if the algorithm is not one of ours.

@@ -49,27 +49,21 @@ func newProgram(name, text string) program {
 }
 
 func (r *recipe) program() program {
-	lines, _ := r.assemble()
-	return newProgram(r.name, strings.Join(lines, "\n")+"\n")
-}
-
-// assemble returns the lines of the script, the first of which names it, and of each the fragment
-// that it comes from.
-func (r *recipe) assemble() (lines, owners []string) {
 	a := assembly{recipe: r}
-	a.append("-- "+r.file, "")
+	a.line("-- " + r.file)
 	for _, part := range r.parts {
 		a.add(part, "")
 	}
-	return a.lines, a.owners
+	return newProgram(r.name, a.text.String())
 }
 
 // assembly is a script under construction.
 type assembly struct {
 	recipe *recipe
-	lines  []string
-	owners []string
+	text   strings.Builder
 }
+
+func (a *assembly) line(line string) { a.text.WriteString(line + "\n") }
 
 // add puts a fragment, indented like the line that includes it.
 func (a *assembly) add(name, indent string) {
@@ -77,7 +71,7 @@ func (a *assembly) add(name, indent string) {
 	if err != nil {
 		panic(err) // the tests assemble every script
 	}
-	a.append(indent+"-- ["+name+".lua]", name)
+	a.line(indent + "-- [" + name + ".lua]")
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")
 		bare := strings.TrimLeft(line, " ")
@@ -87,18 +81,14 @@ func (a *assembly) add(name, indent string) {
 			if other = a.recipe.expand(other); other != "" {
 				a.add(other, indent+line[:len(line)-len(bare)])
 			}
-		case strings.HasPrefix(bare, directive):
+		case strings.HasPrefix(bare, directive+"layout "):
 		default:
 			if line != "" {
 				line = indent + a.recipe.expand(line)
 			}
-			a.append(line, name)
+			a.line(line)
 		}
 	}
-}
-
-func (a *assembly) append(line, owner string) {
-	a.lines, a.owners = append(a.lines, line), append(a.owners, owner)
 }
 
 // expand replaces the names that begin with "@" by what they stand for: that of a column of a

@@ -1,7 +1,3 @@
---@needs TAKES as_proposed burst ceil floor now share target window
---@sets overdraw regrid releases
---@gives date ebb free full give_back level measure move muldiv part reset retire_at retired retry
---@gives room soonest span used wait
 -- Token and leaky bucket, the part they share: one date says it all.
 --
 -- A bucket of `room` permits that gains `share` per window is full again at date + part/share

@@ -1,4 +1,3 @@
---@needs advance head own parse
 -- Token and leaky bucket: read the rest of the state, and bring it to now.
 if head then
   local sound, whole = pcall(parse, own)

@@ -176,7 +176,7 @@ func TestWhatIsKnownToBeRareIsAskedOnce(t *testing.T) {
 			t.Errorf("contended, call %d: %d calls of the server, want %d, rare %v", i, n, want, r.Rare)
 		}
 	}
-	if _, err := endpoint.Clear(context.Background(), ref); err != nil {
+	if err := endpoint.Clear(context.Background(), ref); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 2 {

@@ -2,6 +2,7 @@ package script
 
 import (
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -161,20 +162,34 @@ func TestAssembled(t *testing.T) {
 	}
 }
 
-// Every fragment is in a script.
-func TestNoFragmentIsLeftOver(t *testing.T) {
-	var used []string
-	for i := range recipes {
-		_, owners := recipes[i].assemble()
-		used = append(used, owners...)
+// Every fragment is in a script, and every name that scripts could write behind "@" is written
+// somewhere.
+func TestNothingIsLeftOver(t *testing.T) {
+	var whole, written strings.Builder
+	for _, p := range programs {
+		whole.WriteString(p.text)
 	}
 	files, err := fragments.ReadDir(".")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		if !slices.Contains(used, strings.TrimSuffix(file.Name(), ".lua")) {
+		text, err := fragments.ReadFile(file.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		written.Write(text)
+		if !strings.Contains(whole.String(), "-- ["+file.Name()+"]\n") {
 			t.Errorf("%s is in no script", file.Name())
+		}
+	}
+	used := map[string]bool{}
+	for _, name := range regexp.MustCompile(`@([A-Z_]+|[a-z_]+\.[a-z_]+)`).FindAllStringSubmatch(written.String(), -1) {
+		used[name[1]] = true
+	}
+	for _, name := range slices.Concat(slices.Sorted(maps.Keys(constants)), slices.Sorted(maps.Keys(replyNames))) {
+		if !used[name] {
+			t.Errorf("no script writes @%s", name)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // reloads bounds how often one call finds that its script is gone before it sends the full text
@@ -82,14 +84,7 @@ func rest(ctx context.Context, pause time.Duration) bool {
 	if by, ok := ctx.Deadline(); !ok && pause > time.Second || ok && time.Until(by) < 4*pause {
 		return false
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return clock.Sleep(ctx, pause)
 }
 
 // sendLoaded sends a script by name, or its text if the endpoint does not have it and nobody else

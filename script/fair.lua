@@ -1,7 +1,3 @@
---@needs available closed contended now sub window
---@sets contended remark
---@gives alone asks begun caller_bytes callers_at contending granted groups last_group left refused
---@gives reports told
 -- Fairness: while participants contend, who gets which of the free permits, and when they should
 -- come back. Made to be put into the take of any algorithm.
 --

@@ -1,6 +1,3 @@
---@needs closed contended credit depth format heavy now part rate share target used window
---@sets changed credit empty used
---@gives back charge first floor goal id max min pay permits sqrt unmet waiting weight
 -- Fairness, before a booking: while participants contend, what is booked is paid from credit like
 -- what is taken, or it would be a way around one's part.
 --

@@ -1,5 +1,3 @@
---@needs available
---@sets contending left refused
 -- Fairness, in a full take: a ledger that is damaged is thrown away.
 local sound, foreign = pcall(function()
   --@include fair_serve

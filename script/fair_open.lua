@@ -1,6 +1,3 @@
---@needs floor format goal id max min now sqrt sub unmet waiting weight window
---@gives account accounts changed credit denied depth empty half head heavy longer moved part passed
---@gives prefix rate stated sums used whose
 -- Fairness: opens the account of a caller: what it reported, what it wants, and what credit it has.
 -- The ledger is a hash of a header and an account of each participant. What the numbers mean and
 -- why says fairness/ledger.go, to which this is equal bit for bit. It stands inside of a function

@@ -1,7 +1,3 @@
---@needs alone asks caller_bytes callers_at changed count credit depth groups heavy last_group left
---@needs now part rate reports share soonest sub target told used window
---@sets changed credit empty left refused used
---@gives back first floor goal id max min sqrt unmet waiting weight
 -- Fairness: serves one caller after the other.
 local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
 -- While a share rises to its target, permits leave the window elsewhere as fast as if it were all

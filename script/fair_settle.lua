@@ -1,4 +1,3 @@
---@needs begun contending format remark reply sub told
 -- Fairness, after the grants are written: tells how many of each group were granted, and after how
 -- many us each caller should come back. The ledger lives as long as the head.
 if begun then

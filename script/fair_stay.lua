@@ -1,6 +1,3 @@
---@needs account back credit depth first goal half heavy longer max now prefix stated sub sums
---@needs weight window
---@sets changed heavy longer moved
 -- Fairness: a participant was refused, and is told to come in `back` us, or then has what it
 -- booked. If that is after its claim ends, it does what it was told, and is not silent: it counts
 -- half a window longer. One whose callers waited is heavy until its next statement if it could have

@@ -1,5 +1,3 @@
---@needs accounts half head id moved now passed sub sums window
---@sets accounts half head moved passed sums
 -- Fairness: reads the header of the ledger: the sums of the half window before, of this one and of
 -- the next, of each what the light want and the weight of the heavy.
 head, half = redis.pcall('HGET', KEYS[#KEYS], '@LEDGER'), (now * 2 - now * 2 % window) / window

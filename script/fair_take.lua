@@ -1,6 +1,3 @@
---@needs behind contending granted now room state sub window
---@sets n
---@gives available closed contended remark target
 -- Take, the calm case while participants contend: of one shard, whose log is as its caller believes
 -- but for that. The fragment fair.lua decides what it grants.
 --

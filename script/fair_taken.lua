@@ -1,7 +1,3 @@
---@needs behind contended count format granted left n newest now refused remark replies soonest
---@needs window
---@sets reset soonest
---@gives reply
 -- Take, the calm case while participants contend: what it tells beside the rest. That is how many
 -- were granted, and when what was refused is there, us; then what fair_settle.lua adds.
 if n == 0 then

@@ -1,4 +1,3 @@
---@needs contended format granted now refunded sub window
 -- Fairness, settle: while participants contend, what came back was not used, and its participant
 -- has the credit again; what was charged was, and its credit pays.
 --

@@ -1,5 +1,3 @@
---@needs account accounts changed denied empty format half head heavy longer moved prefix sub sums
---@needs used whose
 -- Fairness: writes down what changed of a caller's account, and of the header.
 if changed or prefix or moved then
   local said = (prefix or sub(account, @account.weight..rate)) .. (heavy and '1' or '0') .. (longer and '1' or '0')

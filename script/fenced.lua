@@ -1,4 +1,3 @@
---@needs sub time
 -- Take and reserve: a call that comes later than its process may rely on the node being in. By then
 -- others may have taken over what this shard has. Nothing is granted, adopted or written.
 local fence = sub(ARGV[2], @terms.fence)

@@ -58,17 +58,4 @@ func (r *TakeRequest) checkGroups() error {
 	return nil
 }
 
-// smallNumbers saves an allocation for each of the numbers that make up most requests.
-var smallNumbers = func() (texts [1025]string) {
-	for i := range texts {
-		texts[i] = strconv.Itoa(i)
-	}
-	return texts
-}()
-
-func number(n int64) string {
-	if n >= 0 && n < int64(len(smallNumbers)) {
-		return smallNumbers[n]
-	}
-	return strconv.FormatInt(n, 10)
-}
+func number(n int64) string { return strconv.FormatInt(n, 10) }

@@ -10,12 +10,9 @@ type ShardRef struct {
 	kind      int // where in head it says what is kept there
 }
 
-// Space is where the shards lie that differ only in their limits' names. The zero value is nowhere.
-type Space struct {
-	algorithm Algorithm
-	head      string
-	kind      int
-}
+// Space is where the shards lie that differ only in their limits' names: what the names of their
+// keys begin with. The zero value is nowhere.
+type Space ShardRef
 
 // Space returns where shards lie that count by this algorithm. prefix must not hold braces; tag is
 // the hash tag that puts all keys of a shard into one slot, not empty and without braces; life is
@@ -37,7 +34,8 @@ func (s Space) Keys(name string) ShardRef {
 	if s.head == "" {
 		return ShardRef{}
 	}
-	return ShardRef{algorithm: s.algorithm, head: s.head + name, kind: s.kind}
+	s.head += name
+	return ShardRef(s)
 }
 
 // Text returns the name prefix+end, and in one piece with it the key that KeysAt wants.
@@ -51,7 +49,8 @@ func (s Space) KeysAt(text, name string) ShardRef {
 	if s.head == "" || len(text) != len(s.head)+len(name) || text[:len(s.head)] != s.head {
 		return s.Keys(name)
 	}
-	return ShardRef{algorithm: s.algorithm, head: text, kind: s.kind}
+	s.head = text
+	return ShardRef(s)
 }
 
 // Keys returns the keys of one shard that counts by this algorithm; those of different algorithms

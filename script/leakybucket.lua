@@ -1,7 +1,3 @@
---@needs TAKES as_proposed burst date ebb format full give_back level measure move muldiv now part
---@needs reset retire_at retired retry room share sub target wait window
---@sets begin book date earliest held pace part refund regrid reshape retire retired retry
---@gives advance grant parse text
 -- Leaky bucket: permits act one after the other, window/share apart, each in its turn; what is in
 -- the bucket are turns to come.
 --

@@ -1,4 +1,3 @@
---@needs contended head now share sub target window
 -- Ledger: who contends for the shard. Writes nothing, creates nothing.
 --
 -- KEYS   1 head, last ledger: of any algorithm

@@ -1,8 +1,3 @@
---@needs TAKES as_proposed base before behind ceil count dead entries floor format newest now
---@needs numbers oldest pack share since sub target total window
---@sets before begin book booked count earliest entries falls held newest oldest overdraw
---@sets partial refund regrid releases reshape retire since tail tail_at total
---@gives free grant reset retry soonest text used
 -- Logs, part 2: what algorithms that keep a shard in one string define, over the names of part 1.
 local past = count -- of the entries, those that are not booked ahead
 

@@ -1,5 +1,3 @@
---@needs base floor format head now numbers own sign sub touched window
---@gives before behind count dead entries newest oldest since total
 -- Sliding log, sliding counter and fixed window, part 1: what was granted, entry by entry, each
 -- with a date and the total up to it. An entry counts in every window that holds its date. What is
 -- booked are entries dated ahead, in the order of their dates; time makes them part of the past.

@@ -390,13 +390,12 @@ func (m *packed[S, R]) Peek(now int64) PeekReply {
 }
 
 // Clear forgets usage, as [Endpoint.Clear] does.
-func (m *packed[S, R]) Clear(now int64) ClearReply {
+func (m *packed[S, R]) Clear(now int64) {
 	if !m.present(now) {
-		return ClearReply{}
+		return
 	}
 	v := m.look(now)
 	v.share, v.closedUntil, v.fair.contended = min(v.share, v.target), min(v.closedUntil, v.now+liftedAfter), 0
 	R(&v.own).begin(&v.frame)
 	m.store(&v)
-	return ClearReply{Status: OK, Epoch: m.epoch, Share: m.share}
 }

@@ -1,7 +1,3 @@
---@gives TAKES as_proposed base begin book booked burst ceil closed_until contended earliest epoch
---@gives falls find floor format head held layout match now offset overdraw own pace partial
---@gives refund regrid releases remark reshape retire returned revision share sign start stepped sub
---@gives tail tail_at target time touched window
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
 -- the clock and the string.
 --

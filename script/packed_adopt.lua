@@ -1,7 +1,3 @@
---@needs as_proposed begin burst closed closed_until epoch head held match now regrid reshape retire
---@needs revision share sub target window
---@sets burst closed_until epoch revision share start target window
---@gives most proposed renew status
 -- One-string algorithms, take and reserve: create the state or adopt what the caller proposes, then
 -- move the share.
 --
@@ -39,39 +35,16 @@ if not head then
     closed_until = 0
   elseif lasting > 0 then
     local left = 0 -- us for which what was granted last may be in use: from now on
-    -- Has the server forgotten what may still be in use? A new limit and one whose records were
-    -- lost with the server look the same: then the shard opens at once.
-    --
-    -- KEYS[2] tells since when the server has its memory, and when that was written. Who creates
-    -- state writes it again when it is a second old. If the server has it, and has not started
-    -- since, or very soon after, it has the rest too: its memory came from its own file, or from
-    -- another server.
     local known = sub(ARGV[2], @terms.known) + 0
     if sub(ARGV[2], @terms.seen) == '1' then
       left = lasting
     elseif known > @SLACK then
-      local mark = redis.pcall('GET', KEYS[2]) or '0 0'
-      local whole, seen = string.match(type(mark) == 'string' and mark or '', '^(%d+) (%d+)$')
-      if not seen or #mark > @MARK_BYTES or whole + 0 > seen + 0 then
+      --@include memory
+      if not kept then
         return {-1, 2, mark.err}
-      end
-      seen = seen - now <= 1000000 and seen + 0 or 0
-      if now - seen > @GAP then
-        local info = @INFO -- the uptime is a difference of whole seconds, and may not be told
-        local up = type(info) == 'string' and string.match(info, 'uptime_in_seconds:(-?%d+)')
-        local begun = up and now - math.max(up - 1, 0) * 1000000 or 0
-        if seen < begun - @GAP then
-          whole = begun
-        end
-      end
-      if now - seen >= 1000000 then
-        local done = redis.pcall('SET', KEYS[2], string.format('%d %d', whole, now), 'PX', '@MARK_LIFE')
-        if done.err then
-          return {-2, done.err}
-        end
-      end
-      local kept = now - whole
-      if kept < lasting and known > kept + @SLACK then
+      elseif done.err then
+        return {-2, done.err}
+      elseif kept < lasting and known > kept + @SLACK then
         left = lasting - kept
       end
     end
@@ -87,13 +60,7 @@ elseif epoch < proposed
   or asked and epoch == proposed and came >= revision and target > 0 and asked[1] > 0 and asked[2] == window
     and (came > revision or target ~= asked[1] or burst ~= asked[3]) then
   if share > target and closed_until <= now then -- nobody has looked since it could fall to that
-    local least = held()
-    if least < target then
-      least = target
-    end
-    if least < share then
-      share = least
-    end
+    share = math.min(share, math.max(held(), target))
   end
   local was = window
   newer = epoch < proposed
@@ -130,13 +97,7 @@ local most = target > 0 and burst > 0 and burst or target -- permits that can ev
 if closed == 0 and not as_proposed then
   local bottom = entitled or target
   if share > bottom then
-    local least = held()
-    if least < bottom then
-      least = bottom
-    end
-    if least < share then
-      share = least
-    end
+    share = math.min(share, math.max(held(), bottom))
     if entitled and newer then
       start = share
     end

@@ -1,6 +1,3 @@
---@needs back charge closed free grant now overdraw refund renew
---@sets renew returned
---@gives at available granted refunded retry_in
 -- One-string algorithms, settle: give back permits of the grant made at `at`, or charge permits.
 local refunded = back > 0 and refund(back, ARGV[4] + 0) or 0
 if refunded > 0 and (ARGV[8] ~= '0' or ARGV[4] + 0 > now) then

@@ -1,20 +1,12 @@
---@needs begin closed_until epoch head now share target
---@sets closed_until contended share
 -- One-string algorithms, clear: forget usage; epoch, share, window and the time to live stay. Of a
 -- quarantine a little stays: else who believes in what was before the loss would raise the share.
 -- Creates nothing.
 --
--- Reply status, epoch, share
+-- Reply status (1 cleared, 0 nothing there)
 if not head then
-  return {0, 0, 0}
+  return {0}
 end
-if share > target then
-  share = target
-end
-if closed_until > now + @LIFTED_AFTER then
-  closed_until = now + @LIFTED_AFTER
-end
-contended = 0
+share, closed_until, contended = math.min(share, target), math.min(closed_until, now + @LIFTED_AFTER), 0
 begin()
 --@include packed_store
-return {1, epoch, share}
+return {1}

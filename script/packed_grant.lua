@@ -1,6 +1,3 @@
---@needs closed grant granted most now pace refused retry
---@sets renew
---@gives at delay delay_part retry_in
 -- One-string algorithms, take, after the grants are known: book them.
 local delay, delay_part, retry_in = 0, 0, 0
 if granted > 0 then

@@ -1,8 +1,3 @@
---@needs as_proposed base burst closed_until contended epoch head match now numbers offset own
---@needs revision share sign sub target touched window
---@sets as_proposed base burst closed_until contended epoch head now offset own returned revision
---@sets share start stepped target touched window
---@gives calm
 -- One-string algorithms, part 2 of every operation but drop: read what all have in common.
 local calm = as_proposed and sign ~= ':' -- closed_until, offset and contended are 0
 if head then

@@ -1,5 +1,3 @@
---@needs closed epoch free head held releases reset reshape share start target used window
---@sets share
 -- One-string algorithms, peek: what a take that asks for nothing would find. Writes nothing,
 -- creates nothing.
 --
@@ -17,10 +15,6 @@ if share > target and closed == 0 then
     reshape()
   end
 end
-local again = reset()
-if again < closed then
-  again = closed
-end
-local reply = {1, epoch, target, share, start, used(), window, closed, again, closed > 0 and 0 or free()}
+local reply = {1, epoch, target, share, start, used(), window, closed, math.max(reset(), closed), closed > 0 and 0 or free()}
 releases(reply)
 return reply

@@ -29,7 +29,7 @@ func withPacked(all [programCount]recipe) [programCount]recipe {
 				file:  own.file + "_" + name,
 				parts: parts,
 				names: withNames(logs[a].names(), map[string]string{
-					"MAGIC": letters[a], "NEXT": "soonest()", "SERVE": "fair_guarded",
+					"MAGIC": letters[a], "NEXT": "soonest()", "SERVE": "fair_guarded", "MEMORY": "KEYS[2]",
 					"TAKES": strconv.FormatBool(operation == takeProgram),
 					"STATE": "redis.pcall('GETRANGE', KEYS[1], '0', '" + own.end + "')",
 				}),

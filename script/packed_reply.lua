@@ -1,7 +1,3 @@
---@needs as_proposed at available ceil closed epoch format granted head now partial proposed remark
---@needs renew reset retry_in returned same share soonest start state status stepped sub tail tail_at
---@needs target touched used window
---@gives again reply
 -- One-string algorithms, take and reserve, at the end: store the state if it must be, and make
 -- `reply`: status, start, free before, granted, used, what settle needs, next us, retry us (-1
 -- never), reset us, quarantine left us, epoch, target, share, whether permits came back early in
@@ -39,10 +35,7 @@ end
 
 local next_us = soonest()
 if closed > 0 then
-  next_us = closed
-  if again < closed then
-    again = closed
-  end
+  next_us, again = closed, math.max(again, closed)
 end
 local reply = {status, start, available, granted, used(), at, next_us, retry_in, again, closed, epoch, target, share,
   returned > now - window and 1 or 0}

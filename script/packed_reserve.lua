@@ -1,6 +1,3 @@
---@needs book burst closed earliest floor free most now pay permits target window
---@sets renew
---@gives at available delay granted paced retry_in
 -- One-string algorithms, reserve: grant permits at once, or book them for the first instant at
 -- which there is room.
 --

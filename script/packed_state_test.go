@@ -79,7 +79,7 @@ func TestForeignPacked(t *testing.T) {
 						return err
 					},
 					"peek":  func() error { _, err := endpoint.Peek(ctx, ref); return err },
-					"clear": func() error { _, err := endpoint.Clear(ctx, ref); return err },
+					"clear": func() error { return endpoint.Clear(ctx, ref) },
 					"drop":  func() error { return endpoint.Drop(ctx, ref) },
 				} {
 					ours := words[0] == "SET" && strings.ContainsAny(strings.TrimPrefix(words[2], letters[a])[:1], "01")
@@ -138,7 +138,7 @@ func TestPackedTimeToLive(t *testing.T) {
 		if _, err := endpoint.Peek(ctx, ref); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := endpoint.Clear(ctx, ref); err != nil {
+		if err := endpoint.Clear(ctx, ref); err != nil {
 			t.Fatal(err)
 		}
 		if left := c.TTL(ref.head); left != ttl-10*time.Millisecond {

@@ -1,4 +1,3 @@
---@needs ceil format now reset state touched window
 -- One-string algorithms: writes the state, which keeps its time to live. Takes tell by `touched`
 -- whether that was set in this sixteenth of a window. So it is made long enough for what they
 -- grant.

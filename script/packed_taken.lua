@@ -1,4 +1,3 @@
---@needs again begun booked calm closed contending falls groups reply share target
 -- One-string algorithms, take, at the end: whether the next call had better come here at once.
 if groups == 0 and falls and share > target and closed == 0 and again > 0 then
   reply[@reply.next] = falls()

@@ -1,6 +1,3 @@
---@needs as_proposed base burst closed_until contended epoch format head layout now offset pack
---@needs returned revision share start target text window
---@gives same state
 -- One-string algorithms: the state as it is to be stored, and whether its columns stay where they
 -- are.
 local state = as_proposed and layout

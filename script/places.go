@@ -35,8 +35,7 @@ type PlacesRequest struct {
 
 // PlacesReply is how the pointer stands after the call.
 type PlacesReply struct {
-	Text    string // "": there is none
-	Written bool
+	Text string // "": there is none
 	// Whole tells that it was written in this run of the server, which so has forgotten nothing
 	// since.
 	Whole  bool
@@ -64,7 +63,7 @@ func (e *Endpoint) Places(ctx context.Context, ref PlacesRef, r PlacesRequest) (
 
 func parsePlaces(reply []rueidis.RedisMessage) (PlacesReply, error) {
 	p := &programs[placesProgram]
-	var n [5]int64
+	var n [4]int64
 	if len(reply) != len(n)+2 {
 		return PlacesReply{}, malformed(p, "wrong length")
 	}
@@ -73,9 +72,9 @@ func parsePlaces(reply []rueidis.RedisMessage) (PlacesReply, error) {
 	}
 	text, err := reply[len(n)].ToString()
 	run, none := reply[len(n)+1].ToString()
-	if err != nil || none != nil || !natural(n[:]) || n[1] > 1 || n[2] > 1 || n[3] > maxTime/second {
+	if err != nil || none != nil || !natural(n[:]) || n[1] > 1 || n[2] > maxTime/second {
 		return PlacesReply{}, malformed(p, "out of range")
 	}
-	return PlacesReply{Text: text, Written: n[1] == 1, Whole: n[2] == 1, Uptime: time.Duration(n[3]) * time.Second,
-		Now: clock.ServerTime(n[4]), Run: run}, nil
+	return PlacesReply{Text: text, Whole: n[1] == 1, Uptime: time.Duration(n[2]) * time.Second,
+		Now: clock.ServerTime(n[3]), Run: run}, nil
 }

@@ -24,17 +24,17 @@ func TestAPointerIsComparedAndSet(t *testing.T) {
 		expect("nothing there", PlacesRequest{}, PlacesReply{})
 		expect("another one there", PlacesRequest{Text: "b", Expect: "a"}, PlacesReply{})
 		expect("the first", PlacesRequest{Text: "a b", Keep: time.Hour},
-			PlacesReply{Text: "a b", Written: true, Whole: true})
+			PlacesReply{Text: "a b", Whole: true})
 		expect("a read", PlacesRequest{Expect: "a b"}, PlacesReply{Text: "a b", Whole: true})
 		expect("one that expects none", PlacesRequest{Text: "c"}, PlacesReply{Text: "a b", Whole: true})
 		expect("one that expects another", PlacesRequest{Text: "c", Expect: "a"}, PlacesReply{Text: "a b", Whole: true})
 		expect("the next", PlacesRequest{Text: "c\x00\n", Expect: "a b"},
-			PlacesReply{Text: "c\x00\n", Written: true, Whole: true})
+			PlacesReply{Text: "c\x00\n", Whole: true})
 		command(t, client, "SET", ref.Key(), "before a b")
 		expect("of another run", PlacesRequest{}, PlacesReply{Text: "a b"})
 		expect("not renewed", PlacesRequest{Text: "a b", Expect: "x"}, PlacesReply{Text: "a b"})
 		expect("renewed", PlacesRequest{Text: "a b", Expect: "a b"},
-			PlacesReply{Text: "a b", Written: true, Whole: true})
+			PlacesReply{Text: "a b", Whole: true})
 	})
 }
 

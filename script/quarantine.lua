@@ -1,7 +1,2 @@
---@needs closed_until now
---@gives closed
 -- How much of the quarantine is left, us.
-local closed = 0
-if closed_until > now then
-  closed = closed_until - now
-end
+local closed = math.max(closed_until - now, 0)

@@ -173,7 +173,7 @@ var operations = map[string]func(*testing.T, *Endpoint, ShardRef) error{
 	},
 	"peek":   func(t *testing.T, e *Endpoint, ref ShardRef) error { _, err := e.Peek(t.Context(), ref); return err },
 	"ledger": func(t *testing.T, e *Endpoint, ref ShardRef) error { _, err := e.Ledger(t.Context(), ref); return err },
-	"clear":  func(t *testing.T, e *Endpoint, ref ShardRef) error { _, err := e.Clear(t.Context(), ref); return err },
+	"clear":  func(t *testing.T, e *Endpoint, ref ShardRef) error { return e.Clear(t.Context(), ref) },
 	"drop":   func(t *testing.T, e *Endpoint, ref ShardRef) error { return e.Drop(t.Context(), ref) },
 	"vote": func(t *testing.T, e *Endpoint, _ ShardRef) error {
 		r := VoteRequest{Kind: VotePrepare, Ballot: VoteBallot{1, 1}, Keep: time.Hour}

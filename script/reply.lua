@@ -1,3 +1,2 @@
---@needs reply
 -- The end of an operation that has nothing to add to the reply.
 return reply

@@ -73,8 +73,6 @@ func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
 	note(err)
 	_, err = parsePeek(&programs[recordPrograms+peekProgram], reply)
 	note(err)
-	_, err = parseClear(reply)
-	note(err)
 	_, err = parseLedger(reply)
 	note(err)
 	_, err = parseTake(reply, &TakeRequest{Proposal: p, Groups: groups, Callers: make([]Caller, 2)})
@@ -83,7 +81,7 @@ func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
 	note(err)
 	_, err = parsePlaces(reply)
 	note(err)
-	note(parseDrop(&programs[recordPrograms+dropProgram], reply))
+	note(parseDone(&programs[recordPrograms+dropProgram], reply))
 	return errs
 }
 

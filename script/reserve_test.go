@@ -229,8 +229,8 @@ func (l inProcess) reserve(now int64, r *ReserveRequest) (ReserveReply, error) {
 func (l inProcess) settle(now int64, r SettleRequest) (SettleReply, error) {
 	return l.Settle(now, r), nil
 }
-func (l inProcess) peek(now int64) (PeekReply, error)   { return l.Peek(now), nil }
-func (l inProcess) clear(now int64) (ClearReply, error) { return l.Clear(now), nil }
+func (l inProcess) peek(now int64) (PeekReply, error) { return l.Peek(now), nil }
+func (l inProcess) clear(now int64) error             { l.Clear(now); return nil }
 func (l inProcess) stored() (string, string) {
 	return l.head(), fmt.Sprint(l.fair.ledger.Fields())
 }

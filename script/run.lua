@@ -1,4 +1,3 @@
---@gives info now run
 -- Which run of the server this is, and what time it has, us. A server that was started again may
 -- have forgotten what it had. One that keeps nothing longer than it runs has no name for its run.
 local time, info = redis.call('TIME'), redis.pcall('INFO', 'server')

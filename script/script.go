@@ -43,10 +43,10 @@ var recipes = withPacked([programCount]recipe{
 	placesProgram: {name: "places", file: "places", parts: []string{"run", "places"}},
 	calmProgram: {name: "calm take", file: "calm_take", parts: []string{"take"}, names: map[string]string{
 		"PLAN": "ARGV[1]", "FIRST": "2", "COUNT": "#keys - 1", "DECIDE": "take_whole", "TELL": "",
-		"SIGN": ";", "MARK": "0"}},
+		"SIGN": ";", "MARK": "0", "MEMORY": "keys[#keys]"}},
 	pacedProgram: {name: "paced take", file: "paced_take", parts: []string{"take"}, names: map[string]string{
 		"PLAN": "''", "FIRST": "4", "COUNT": "1", "DECIDE": "fair_take", "TELL": "fair_taken",
-		"SIGN": ":0 0 ", "MARK": "17", "SERVE": "fair_serve",
+		"SIGN": ":0 0 ", "MARK": "17", "MEMORY": "keys[#keys]", "SERVE": "fair_serve",
 		"NEXT": "(count > 0 and soonest or 0)"}},
 })
 

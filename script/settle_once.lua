@@ -1,4 +1,3 @@
---@gives back charge repeated
 -- Settle, before anything of the grant is touched: what is to be done, which is nothing if it was
 -- done before. The mark goes first, because a server that refuses it refuses everything.
 --

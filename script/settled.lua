@@ -1,3 +1,2 @@
---@needs refunded repeated reply
 -- Settle, at the end: what came of it.
 reply[@settle.back], reply[@settle.repeated] = refunded, repeated

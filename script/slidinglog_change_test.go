@@ -79,9 +79,7 @@ func TestClearShortensQuarantine(t *testing.T) {
 	p := b.propose(1, 10, 10, time.Minute, true)
 	b.log.Take(0, &TakeRequest{Proposal: p, Relied: Relied{Seen: true}})
 	b.take(1, p, 1, 0)
-	if r := b.log.Clear(2); r != (ClearReply{Status: OK, Epoch: 1}) {
-		t.Fatalf("%+v", r)
-	}
+	b.log.Clear(2)
 	if r := b.take(3, p, 10, 0); r.Closed != 5*time.Second-time.Microsecond {
 		t.Fatalf("%+v", r)
 	}

@@ -189,7 +189,7 @@ func TestWhatWasGivenBackSinceASnapshotIsInUseInIt(t *testing.T) {
 			r.empties(Terms{Epoch: 2})
 		},
 		"reset": func(r *restorable) {
-			if _, err := r.clear(r.now); err != nil {
+			if err := r.clear(r.now); err != nil {
 				r.t.Fatal(err)
 			}
 			r.empties(Terms{Epoch: 2})

@@ -1,4 +1,3 @@
---@gives numbers pack
 -- Numbers as bytes, the highest first. Redis has functions for it. They are here, for forms of "I"
 -- and a width alone, where it has none (miniredis), or where they cut a number off to 32 bits.
 local struct = rawget(_G, 'struct')

@@ -1,6 +1,3 @@
---@needs numbers pack
---@gives answer behind count format n newest now replies reset returned room share some soonest
---@gives state sub window
 -- Take, the calm case: permits of logs that are as their callers believe. All is in force that was
 -- proposed, nothing is booked and nobody contends; or there is no state, and the caller's word is
 -- good for one. For any other section the reply is LOOK: nothing was written, and the full take of
@@ -27,7 +24,7 @@
 -- server refuses to write, and then has written nothing that means anything.
 local function each(now, replies, looked)
   local call, sub, format, keys, plan = redis.call, string.sub, string.format, KEYS, @PLAN
-  local served, its, life, asked, some, open, fence, till, lasting, once, begin, behind, place, fresh, kept = #replies
+  local served, its, life, asked, some, open, fence, till, lasting, once, begin, behind, place, fresh, memory = #replies
   local window, share, cell, exact, fixed, begins, cut
   for at = served, @COUNT do
     local key, answer, which = keys[at], nil, plan == '' and 48 or string.byte(plan, at)
@@ -47,22 +44,11 @@ local function each(now, replies, looked)
       if state == '' then
         if fresh == nil then
           local may = now <= till
-          if may and lasting > 0 and not kept then -- as packed_adopt.lua says
-            local mark = call('GET', keys[#keys]) or '0 0'
-            local since, seen = string.match(mark, '^(%d+) (%d+)$')
-            local sound = #mark <= @MARK_BYTES and since + 0 <= seen + 0
-            seen = seen - now <= 1000000 and seen + 0 or 0
-            if sound and now - seen > @GAP then
-              local up = string.match(call('INFO', 'server'), 'uptime_in_seconds:(-?%d+)')
-              local begun = now - math.max(up - 1, 0) * 1000000
-              since = seen < begun - @GAP and begun or since
-            end
-            if sound and now - seen >= 1000000 then
-              call('SET', keys[#keys], format('%d %d', since, now), 'PX', '@MARK_LIFE')
-            end
-            kept = sound and now - since or -1
+          if may and lasting > 0 and not memory then
+            --@include memory
+            memory = kept and not done.err and kept or -1
           end
-          fresh = may and (lasting <= 0 or kept >= lasting) and once .. pack('@once.form', now, n)
+          fresh = may and (lasting <= 0 or memory >= lasting) and once .. pack('@once.form', now, n)
         end
         if fresh then
           call('SET', key, fresh, 'PX', life)

@@ -1,5 +1,3 @@
---@needs n newest now pack returned room some soonest window
---@sets n answer
 -- Take, the calm case: grants all that is asked for, or as much as there is.
 if some == 1 and n > room then
   n = room

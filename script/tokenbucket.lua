@@ -1,7 +1,3 @@
---@needs TAKES as_proposed burst date ebb find floor format give_back level measure move now part
---@needs retire_at retry room share span sub target touched wait window
---@sets begin book date earliest held part refund reshape retire retry
---@gives advance grant parse text
 -- Token bucket: what is in it may be used at once.
 --
 -- Its own columns: the date; since when grants are known; the least that was missing before a

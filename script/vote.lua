@@ -1,4 +1,3 @@
---@needs now run
 -- One place of a register that a majority of places keeps: read it, or have it promise, accept or
 -- take a restore. What the messages mean, and why this is safe, says internal/majority; its tests
 -- have this in Go, Place.Hear, and say how a place is stored.

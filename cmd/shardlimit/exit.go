@@ -56,12 +56,12 @@ var errTold = errors.New("failed")
 
 func exitCode(err error) int {
 	var usage usageError
-	if code, ok := exitOf(err); ok {
-		return code
-	}
+	var ran exitError
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &ran):
+		return int(ran)
 	case errors.As(err, &usage):
 		return exitUsage
 	}
@@ -72,12 +72,3 @@ func exitCode(err error) int {
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
-
-// exitOf is the exit code in an error.
-func exitOf(err error) (code int, ok bool) {
-	var e exitError
-	if errors.As(err, &e) {
-		return int(e), true
-	}
-	return 0, false
-}

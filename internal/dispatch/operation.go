@@ -45,7 +45,7 @@ func (l *Lane) Peek(ctx context.Context, timeout time.Duration) (r script.PeekRe
 // Clear forgets the shard's usage.
 func (l *Lane) Clear(ctx context.Context) error {
 	return l.run(ctx, telemetry.Clear, func(ctx context.Context, c *call) error {
-		_, err := c.Scripts.Clear(ctx, l.Ref)
+		err := c.Scripts.Clear(ctx, l.Ref)
 		if err == nil {
 			l.Known.reset()
 		}

@@ -148,7 +148,7 @@ func (l Limit) Ahead() time.Duration {
 // Local returns the limit as an engine of this process enforces it.
 func (l Limit) Local() local.Limit {
 	return local.Limit{Permits: l.Permits, Window: l.Per, Algorithm: script.Algorithm(l.Algorithm), Burst: l.Burst,
-		Most: l.Most(), Memory: l.Memory()}
+		Memory: l.Memory()}
 }
 
 // ForKeys returns a limit as the keys of a family have it. The error tells why there can be none.

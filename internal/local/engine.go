@@ -15,7 +15,6 @@ type Limit struct {
 	Window    time.Duration
 	Algorithm script.Algorithm
 	Burst     int64         // 0: as Permits
-	Most      int64         // how many permits can be granted at once at the most
 	Memory    time.Duration // for how long a grant can still count
 }
 

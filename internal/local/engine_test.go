@@ -10,7 +10,7 @@ import (
 )
 
 func limitOf(permits, burst int64, a script.Algorithm) local.Limit {
-	return local.Limit{Permits: permits, Window: script.MaxWindow, Algorithm: a, Burst: burst, Most: burst,
+	return local.Limit{Permits: permits, Window: script.MaxWindow, Algorithm: a, Burst: burst,
 		Memory: script.MaxWindow}
 }
 
@@ -39,7 +39,6 @@ func TestALimitThatCannotBeEnforcedIsDenied(t *testing.T) {
 	e.Settle(1, 1, 0, 0)
 	for _, a := range []script.Algorithm{script.AlgorithmSlidingLog, script.AlgorithmTokenBucket} {
 		possible := limitOf(2, 0, a)
-		possible.Most = 2
 		if g := e.Take(possible, 2, false); g.Granted != 2 {
 			t.Errorf("algorithm %d: %+v", a, g)
 		}

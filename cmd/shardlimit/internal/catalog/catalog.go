@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -33,16 +34,8 @@ func Scan(ctx context.Context, nodes []shardlimit.Node, prefix string, most int)
 			errs = append(errs, err)
 		}
 	}
-	return Found{Limits: sorted(s.limits), Families: sorted(s.families), Cut: s.cut}, errors.Join(errs...)
-}
-
-func sorted(names map[string]bool) []string {
-	all := make([]string, 0, len(names))
-	for name := range names {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
+	limits, families := slices.Sorted(maps.Keys(s.limits)), slices.Sorted(maps.Keys(s.families))
+	return Found{Limits: limits, Families: families, Cut: s.cut}, errors.Join(errs...)
 }
 
 type scan struct {

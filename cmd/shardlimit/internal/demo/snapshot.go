@@ -15,7 +15,6 @@ type Snapshot struct {
 	Workers      []WorkerLine
 	Nodes        []NodeLine
 	Events       []Event // oldest first
-	Errors       int64   // of the fleet, so far
 }
 
 // WorkerLine is one worker of a Snapshot.
@@ -44,7 +43,7 @@ func (s *stage) snapshot(elapsed time.Duration, perSecond, asked []float64) Snap
 	defer s.mu.Unlock()
 	now := s.phases[len(s.phases)-1]
 	shot := Snapshot{Elapsed: elapsed, For: s.config.For, Limit: rate.Rate{Permits: now.limit, Per: s.config.Rate.Per},
-		Errors: s.fleet.errors(), Events: append([]Event(nil), s.events...)}
+		Events: append([]Event(nil), s.events...)}
 	per := s.config.Rate.Per
 	windows := stretchOf(per)
 	stretch := time.Duration(windows) * per

@@ -48,7 +48,6 @@ type stage struct {
 	mu     sync.Mutex
 	phases []phase
 	events []Event
-	away   map[int]bool
 	peeked shardlimit.State
 }
 
@@ -73,7 +72,7 @@ func newStage(ctx context.Context, c Config) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{config: c, servers: servers, away: map[int]bool{}}
+	s := &stage{config: c, servers: servers}
 	if err := s.prepare(ctx); err != nil {
 		s.close()
 		return nil, err

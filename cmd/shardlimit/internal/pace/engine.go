@@ -1,11 +1,14 @@
 package pace
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // DefaultBacklog is how far an Engine reads ahead, in bytes. Lines larger than
@@ -204,7 +207,7 @@ func (e *Engine) take(ctx context.Context, lines int64) (Grant, error) {
 	}
 	grant, err := e.Gate.Take(context.WithoutCancel(ctx), ask)
 	if err == nil {
-		e.meter.answered(grant.Limit)
+		e.meter.answered()
 		if grant.Limit > 0 && grant.Per > 0 {
 			e.Permits, e.Per = grant.Limit, grant.Per
 		}
@@ -248,7 +251,8 @@ func (e *Engine) cut(grant Grant, start int64, n int, err error) Outcome {
 		}
 		return out
 	}
-	whole, lines := wholeLines(e.batch[:n])
+	written := e.batch[:n]
+	whole, lines := bytes.LastIndexByte(written, '\n')+1, int64(bytes.Count(written, newline))
 	out.Repeated = n - whole
 	out.Torn = out.Repeated > 0
 	e.backlog.drop(whole)
@@ -271,12 +275,6 @@ func (e *Engine) audit(start, lines int64) error {
 
 // sleep waits for d or until ctx is done, and returns the context's error.
 func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	clock.Sleep(ctx, d)
+	return ctx.Err()
 }

@@ -169,7 +169,7 @@ func TestALineIsVisibleWhenItIsReleased(t *testing.T) {
 		if out.String() != "first\n" {
 			t.Errorf("after a second the output is %q", out.String())
 		}
-		if s := e.Status(); s.Lines != 1 || s.Waiting != 1 || s.Phase != WaitingForPermits || s.Limit != 1 {
+		if s := e.Status(); s.Lines != 1 || s.Waiting != 1 || s.Phase != WaitingForPermits {
 			t.Errorf("status %+v", s)
 		}
 		time.Sleep(10 * time.Second)

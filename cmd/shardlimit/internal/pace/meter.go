@@ -19,9 +19,7 @@ const (
 type Status struct {
 	Phase   Phase
 	Lines   int64 // released so far
-	Bytes   int64 // released so far
 	Waiting int64 // lines read and not released
-	Limit   int64 // permits per window as last heard; 0 before the first answer
 	// Err is why the gate cannot answer; nil while it does.
 	Err error
 }
@@ -31,7 +29,6 @@ type meter struct {
 	phase atomic.Int32
 	lines atomic.Int64
 	bytes atomic.Int64
-	limit atomic.Int64
 	err   atomic.Pointer[error]
 
 	backoff time.Duration // of the releasing goroutine only
@@ -44,9 +41,8 @@ func (m *meter) released(lines, bytes int64) {
 	m.bytes.Add(bytes)
 }
 
-// answered notes that the gate works, and the limit it told.
-func (m *meter) answered(limit int64) {
-	m.limit.Store(limit)
+// answered notes that the gate works.
+func (m *meter) answered() {
 	m.err.Store(nil)
 	m.backoff = 0
 }
@@ -64,8 +60,6 @@ func (e *Engine) Status() Status {
 	s := Status{
 		Phase:   Phase(e.meter.phase.Load()),
 		Lines:   e.meter.lines.Load(),
-		Bytes:   e.meter.bytes.Load(),
-		Limit:   e.meter.limit.Load(),
 		Waiting: e.backlog.waiting(),
 	}
 	if err := e.meter.err.Load(); err != nil {
