@@ -162,6 +162,7 @@ func IsRefusal(err error) bool {
 func (b *Booking) all(ctx context.Context, wanted []dispatch.Part) ([]booked, error) {
 	c := b.view.member.Target
 	for range bookRounds {
+		began := c.Process.Now()
 		done, err := b.atOnce(ctx, wanted)
 		var d Decision
 		latest, due := b.at, b.at
@@ -176,8 +177,9 @@ func (b *Booking) all(ctx context.Context, wanted []dispatch.Part) ([]booked, er
 		if err != nil {
 			return nil, err
 		}
+		now := c.Process.Now()
+		due = max(due, now+now-began) // the next round, too, takes its time
 		if b.Deadline != 0 && due > b.Deadline {
-			now := c.Process.Now()
 			return nil, b.late(time.Duration(due-now), now)
 		}
 		b.at = due

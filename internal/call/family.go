@@ -38,6 +38,13 @@ func (f *Family) SetLimit(ctx context.Context, to limit.Limit) error {
 	return f.Target.Process.Plainly(f.Target.Register.Change(ctx, to.Wanted()))
 }
 
+// changed has those who wait for keys begin anew: the family has another limit, or places.
+func (f *Family) changed() {
+	for _, key := range f.keys.all() {
+		key.Freed(true)
+	}
+}
+
 // Limiter returns the limiter of one key.
 func (f *Family) Limiter(key string) Limiter {
 	return Limiter{Target: f.Target, family: f, key: limit.Keyed{Key: key}}

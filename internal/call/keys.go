@@ -1,9 +1,11 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -247,7 +249,7 @@ func (f *Family) Known() (n int) {
 	return n
 }
 
-// all returns what the process has of every key.
+// all returns what the process has of every key, in the order of their ids.
 func (ks *keys) all() (all []*Target) {
 	for i := range ks.parts {
 		p := &ks.parts[i]
@@ -257,6 +259,7 @@ func (ks *keys) all() (all []*Target) {
 		}
 		p.mu.Unlock()
 	}
+	slices.SortFunc(all, func(a, b *Target) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }
 

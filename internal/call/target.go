@@ -1,6 +1,7 @@
 package call
 
 import (
+	"context"
 	"sync/atomic"
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
@@ -48,6 +49,9 @@ func (c *Target) Adopted(r *limit.Routes) {
 		m.ForgetDenials(r)
 	}
 	c.Freed(true)
+	if c.Family == nil && c.Of != nil {
+		c.Process.Spawn(func(context.Context) { c.Of.changed() }) // c's lock is held
+	}
 	for _, m := range c.Members.all() {
 		if l := m.Leases.Current.Load(); l != nil && l.epoch != r.Layout.Epoch {
 			m.Leases.retire(l)

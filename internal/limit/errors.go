@@ -52,8 +52,12 @@ func (c *identity) Title() string {
 	return c.Name
 }
 
-// FailedAt returns the error of a call to a shard, or a place of the record, as callers see it.
+// FailedAt returns the error of a call to a shard, or a place of the record, as callers see it:
+// after Close that is why.
 func (c *identity) FailedAt(at shard.Location, err error) error {
+	if c.Process.Closed.Load() {
+		return ErrClosed
+	}
 	return c.Process.errors.Failed(c.Title(), shard.Tag(at.Slot), at.Node, err)
 }
 

@@ -90,8 +90,11 @@ func (p *Process) Close() {
 }
 
 // Plainly returns the error, or in place of an outage what is wrong with the Config, if that is
-// what keeps every node away that is.
+// what keeps every node away that is. After Close that is why.
 func (p *Process) Plainly(err error) error {
+	if err != nil && p.Closed.Load() {
+		return ErrClosed
+	}
 	if errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrOverloaded) {
 		return cmp.Or(p.Nodes.Mistaken(), err)
 	}

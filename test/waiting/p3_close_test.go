@@ -29,10 +29,19 @@ func TestCloseEndsBlockedCallsWithErrClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := family.Limiter("key")
-	for _, l := range []*shardlimit.Limiter{split, single, key} {
-		if _, err := l.Allow(t.Context()); err != nil {
+	var granted shardlimit.Decision
+	for _, l := range []*shardlimit.Limiter{split, key, single} {
+		if granted, err = l.Allow(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+	}
+	slots, err := c.Slots(t.Context(), "held", 2, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slot, err := slots.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
 	warm := limittest.Limiter(t, c, "warm", shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 2})
 	if d, err := warm.AllowUpTo(t.Context(), 1000); err != nil ||
@@ -45,11 +54,20 @@ func TestCloseEndsBlockedCallsWithErrClosed(t *testing.T) {
 		sent += p.Takes.Load()
 	}
 	calls := map[string]func() error{
-		"Wait":      func() error { return full.Wait(context.Background()) },
-		"Allow":     func() error { _, err := single.Allow(context.Background()); return err },
-		"AllowN":    func() error { _, err := split.AllowN(context.Background(), 99); return err },
-		"AllowUpTo": func() error { _, err := split.AllowUpTo(context.Background(), 99); return err },
-		"a key":     func() error { _, err := key.Allow(context.Background()); return err },
+		"Wait":         func() error { return full.Wait(context.Background()) },
+		"Allow":        func() error { _, err := single.Allow(context.Background()); return err },
+		"AllowN":       func() error { _, err := split.AllowN(context.Background(), 99); return err },
+		"AllowUpTo":    func() error { _, err := split.AllowUpTo(context.Background(), 99); return err },
+		"a key":        func() error { _, err := key.Allow(context.Background()); return err },
+		"Reserve":      func() error { _, err := split.Reserve(context.Background(), 99); return err },
+		"Set":          func() error { return limittest.Set(1, single, key).Wait(context.Background()) },
+		"Settle":       func() error { return single.Settle(context.Background(), granted, 0) },
+		"Reset":        func() error { return split.Reset(context.Background()) },
+		"Peek":         func() error { _, err := split.Peek(context.Background()); return err },
+		"SetLimit":     func() error { return split.SetLimit(context.Background(), shardlimit.PerHour(50)) },
+		"Participants": func() error { _, err := split.Participants(context.Background()); return err },
+		"Slots":        func() error { _, err := c.Slots(context.Background(), "slots", 2, time.Minute); return err },
+		"Extend":       func() error { return slot.Extend(context.Background()) },
 	}
 	type end struct {
 		name string

@@ -314,3 +314,23 @@ func TestAReservationQueuesAndIsGivenBack(t *testing.T) {
 		})
 	}
 }
+
+// What a reservation waits for may come while its parts are moved to one date.
+func TestReservationsInWindowsOfARoundTrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 2)
+		limit := shardlimit.Limit{Permits: 12, Per: 17 * time.Millisecond, Shards: 4}
+		l := limittest.Limiter(t, f.Client(t), "l", limit)
+		for i, n := range nodes {
+			n.Stuck.Store(int64(3+2*i) * int64(time.Millisecond))
+		}
+		for range 20 {
+			if _, err := l.AllowN(t.Context(), 12); err != nil {
+				t.Fatal(err)
+			}
+			if r := mustReserve(t, l, 10); r.Delay() > 2*limit.Per {
+				t.Errorf("it comes in %s", r.Delay())
+			}
+		}
+	})
+}
