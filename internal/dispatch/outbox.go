@@ -18,8 +18,9 @@ const (
 	// flies together, in a command for each slot. With more parts a flight has less company; with
 	// fewer, more of it waits for a master that does not answer.
 	clusterParts = 4
-	// maxBatches is how many full batches of one lane a flight takes along: 256 participants who call at
-	// once. The first flights of a process take several round trips, and leave no time for another.
+	// maxBatches is how many full batches of one lane a flight takes along: 256 participants who
+	// call at once. The first flights of a process take several round trips, and leave no time for
+	// another.
 	maxBatches = 8
 	// maxLoad bounds how much a flight carries, so that a script call runs no longer than about a
 	// millisecond: so many sections, or groups of asks.
