@@ -29,7 +29,7 @@ func New(cfg Config) (*Client, error) {
 
 // Close ends every call that is under way with ErrClosed, stops what runs in
 // the background and closes the connections that New made. It may be called
-// more than once.
+// more than once. It takes up to two seconds while a node is silent.
 func (c *Client) Close() { c.in.Close() }
 
 // Limiter returns a handle on the limit of that name (1 to MaxName bytes). If

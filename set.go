@@ -40,8 +40,8 @@ type Set struct {
 // are its own.
 //
 // A limit that is named twice is asked once, for the sum, as the participant that is named first.
-// Two limiters of one key that bring different limits are two. The empty Set allows everything.
-// With a nil Limiter among the parts every call returns ErrInvalidLimit.
+// The empty Set allows everything. With a nil Limiter among the parts, or two of one key that bring
+// different limits, every call returns ErrInvalidLimit.
 func All(parts ...Part) *Set {
 	s, all := &Set{parts: make([]*Limiter, len(parts))}, make([]set.Part, len(parts))
 	for i, p := range parts {

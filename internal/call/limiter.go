@@ -37,6 +37,11 @@ func (l *Limiter) Same(o *Limiter) bool {
 	return l.Target == o.Target && l.family == o.family && l.key == o.key
 }
 
+// Contradicts reports whether two limiters bring different limits for one key.
+func (l *Limiter) Contradicts(o *Limiter) bool {
+	return l.family != nil && l.family == o.family && l.key.Key == o.key.Key && l.key.Came != o.key.Came
+}
+
 // As returns the limiter seen by another participant.
 func (l *Limiter) As(participant string, weight float64) Limiter {
 	who := limit.NewParticipant(participant, weight)

@@ -29,8 +29,8 @@ type Set struct {
 	invalid error  // why it cannot be used
 }
 
-// Of makes the empty Set one of the parts. With a limiter that is nil every call returns
-// ErrInvalidLimit, with a number below 0 ErrInvalidPermits.
+// Of makes the empty Set one of the parts. With a limiter that is nil, or different limits for one
+// key, every call returns ErrInvalidLimit, with a number below 0 ErrInvalidPermits.
 func (s *Set) Of(parts []Part) {
 	for i, p := range parts {
 		switch {
@@ -40,6 +40,10 @@ func (s *Set) Of(parts []Part) {
 		case p.N < 0 || p.N > limit.MaxPermits:
 			s.invalid = fmt.Errorf("%w: number %d of All asks for %d, that must be 0 to %d",
 				limit.ErrInvalidPermits, i+1, p.N, int64(limit.MaxPermits))
+			return
+		case slices.ContainsFunc(s.parts, func(o Part) bool { return o.Limiter.Contradicts(p.Limiter) }):
+			s.invalid = fmt.Errorf("%w: number %d of All brings another limit for the key of one before it",
+				limit.ErrInvalidLimit, i+1)
 			return
 		}
 		at := slices.IndexFunc(s.parts, func(o Part) bool { return o.Limiter.Same(p.Limiter) })

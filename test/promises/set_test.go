@@ -43,15 +43,24 @@ func TestASetPassesOnlyWhatEveryLimitHasRoomFor(t *testing.T) {
 			t.Errorf("%s: %d permits are used, want 5", l.Name(), used)
 		}
 	}
-	for want, set := range map[error]*shardlimit.Set{
-		shardlimit.ErrExceedsLimit:   shardlimit.All(large.N(1), small.N(3), small.N(3)), // the sum of one limit
-		shardlimit.ErrInvalidPermits: shardlimit.All(large.N(1), small.N(-1)),
-		shardlimit.ErrInvalidLimit:   shardlimit.All(large.N(1), shardlimit.Part{}),
+	keys := limittest.Family(t, c, "keys", shardlimit.PerHour(10))
+	plan := shardlimit.Limit{Permits: 5}
+	for _, bad := range []struct {
+		set  *shardlimit.Set
+		want error
+	}{
+		{shardlimit.All(large.N(1), small.N(3), small.N(3)), shardlimit.ErrExceedsLimit}, // the sum of one limit
+		{shardlimit.All(large.N(1), small.N(-1)), shardlimit.ErrInvalidPermits},
+		{shardlimit.All(large.N(1), shardlimit.Part{}), shardlimit.ErrInvalidLimit},
+		{shardlimit.All(keys.LimiterWith("k", plan).N(1), keys.Limiter("k").N(1)), shardlimit.ErrInvalidLimit},
 	} {
-		_, err := set.Allow(t.Context())
-		if !errors.Is(err, want) || !errors.Is(set.Wait(t.Context()), want) {
-			t.Errorf("%v, want %v", err, want)
+		_, err := bad.set.Allow(t.Context())
+		if !errors.Is(err, bad.want) || !errors.Is(bad.set.Wait(t.Context()), bad.want) {
+			t.Errorf("%v, want %v", err, bad.want)
 		}
+	}
+	if _, err := shardlimit.All(keys.Limiter("k").N(1), keys.LimiterWith("l", plan).N(1)).Allow(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
