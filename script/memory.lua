@@ -12,11 +12,14 @@ if seen and #mark <= @MARK_BYTES and whole + 0 <= seen + 0 then
   seen = seen - now <= 1000000 and seen + 0 or 0
   if now - seen > @GAP then
     local info = @INFO -- the uptime is a difference of whole seconds, and may not be told
+    if type(info) == 'table' and not string.find(info.err, 'not supported', 1, true) then
+      done = {err = info.err .. ' (INFO)'} -- it may have started just now
+    end
     local up = type(info) == 'string' and string.match(info, 'uptime_in_seconds:(-?%d+)')
     local begun = up and now - math.max(up - 1, 0) * 1000000 or 0
     whole = seen < begun - @GAP and begun or whole
   end
-  if now - seen >= 1000000 then
+  if not done.err and now - seen >= 1000000 then
     done = redis.pcall('SET', @MEMORY, string.format('%d %d', whole, now), 'PX', '@MARK_LIFE')
   end
   kept = now - whole

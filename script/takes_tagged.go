@@ -82,6 +82,9 @@ func (e *Endpoint) makeCalls(ctx context.Context, all []takeCall) error {
 // or the slot is on its way. Nothing is sent of a pipeline, either, while one of its slots has no
 // server: then the others are served alone.
 func (e *Endpoint) pipe(ctx context.Context, all []takeCall) {
+	if len(all) == 0 {
+		return
+	}
 	var piped, unloaded []takeCall
 	var built rueidis.Commands
 	for _, c := range all {

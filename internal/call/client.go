@@ -157,7 +157,7 @@ func (c *Client) renew() {
 			co.Renew()
 			continue
 		}
-		for _, key := range co.Of.keys.all() {
+		for _, key := range co.Of.keys.all(false) {
 			key.Renew()
 		}
 	}

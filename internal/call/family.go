@@ -38,9 +38,9 @@ func (f *Family) SetLimit(ctx context.Context, to limit.Limit) error {
 	return f.Target.Process.Plainly(f.Target.Register.Change(ctx, to.Wanted()))
 }
 
-// changed has those who wait for keys begin anew: the family has another limit, or places.
+// changed has those who wait for keys begin anew: the family has another limit, or other nodes.
 func (f *Family) changed() {
-	for _, key := range f.keys.all() {
+	for _, key := range f.keys.all(true) {
 		key.Freed(true)
 	}
 }

@@ -249,13 +249,16 @@ func (f *Family) Known() (n int) {
 	return n
 }
 
-// all returns what the process has of every key, in the order of their ids.
-func (ks *keys) all() (all []*Target) {
+// all returns what the process has of every key, or of those that are held, in the order of their
+// ids.
+func (ks *keys) all(held bool) (all []*Target) {
 	for i := range ks.parts {
 		p := &ks.parts[i]
 		p.mu.Lock()
 		for _, c := range p.targets {
-			all = append(all, c)
+			if !held || c.uses > 0 {
+				all = append(all, c)
+			}
 		}
 		p.mu.Unlock()
 	}

@@ -65,7 +65,7 @@ func (d *Decision) Hint() {
 // shard of the limit, or from its record.
 func mistaken(c *Target, r *limit.Routes, cause error) error {
 	if r == nil || len(r.Lanes) == 0 || dispatch.Unconfirmed(cause) {
-		return c.Process.Nodes.Mistaken()
+		return c.Process.Mistaken()
 	}
 	var few [8]*node.Node
 	nodes := few[:0]
@@ -74,7 +74,7 @@ func mistaken(c *Target, r *limit.Routes, cause error) error {
 			nodes = append(nodes, l.Node)
 		}
 	}
-	return node.Mistaken(nodes, 1, cause)
+	return node.Mistaken(nodes, cause)
 }
 
 // answered returns how a call ends for its caller, by the outage policy and the limit's mode. The

@@ -50,7 +50,7 @@ func (c *Target) Adopted(r *limit.Routes) {
 	}
 	c.Freed(true)
 	if c.Family == nil && c.Of != nil {
-		c.Process.Spawn(func(context.Context) { c.Of.changed() }) // c's lock is held
+		c.Process.Spawn(func(context.Context) { c.Of.changed() }) // who waits may look at c, whose lock is held
 	}
 	for _, m := range c.Members.all() {
 		if l := m.Leases.Current.Load(); l != nil && l.epoch != r.Layout.Epoch {

@@ -20,10 +20,12 @@ func fittingBatch(shares []int64, n int64) (unused, fits int64) {
 	return left * 100 / all, max(least/(least/n+1), 1)
 }
 
-// BatchesWait tells the log, once a layout, that callers wait for n permits together which leave a
-// part of the shards' shares unused.
+// BatchesWait tells the log, as a rule once a layout, that callers wait for n permits together which
+// leave a part of the shards' shares unused. A participant that is alone takes what is left of
+// several shards together.
 func (c *Core) BatchesWait(r *Routes, n int64) {
-	if r == nil || !r.Split || n == 1 || r.Limit.Algorithm.Bursty() || r.told.Load() {
+	if r == nil || !r.Split || n == 1 || r.Limit.Scope == PerParticipant || r.Limit.Algorithm.Bursty() ||
+		r.Record.Participants.Load() < 2 || r.told.Load() {
 		return
 	}
 	shares := make([]int64, len(r.live))
@@ -32,7 +34,7 @@ func (c *Core) BatchesWait(r *Routes, n int64) {
 	}
 	unused, fits := fittingBatch(shares, n)
 	if unused > mostUnused && r.told.CompareAndSwap(false, true) {
-		c.Process.Config.Logger.Warn("batches do not fit the shards: part of the limit stays unused",
+		c.Process.Config.Logger.Warn("batches do not fit the shards: part of the limit may stay unused",
 			"limiter", c.Name, "batch", n, "unused percent", unused, "fits", fits, "or", "Limit.Shards: 1")
 	}
 }

@@ -52,8 +52,8 @@ func (c *identity) Title() string {
 	return c.Name
 }
 
-// FailedAt returns the error of a call to a shard, or a place of the record, as callers see it:
-// after Close that is why.
+// FailedAt returns the error of a call to a shard, or a place of the record, as callers see it.
+// After Close it is ErrClosed.
 func (c *identity) FailedAt(at shard.Location, err error) error {
 	if c.Process.Closed.Load() {
 		return ErrClosed

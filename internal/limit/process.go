@@ -89,14 +89,17 @@ func (p *Process) Close() {
 	p.tasks.Wait()
 }
 
+// Mistaken returns what is wrong with the Config, if that keeps the records from being read.
+func (p *Process) Mistaken() error { return p.Nodes.Mistaken(p.Records.Book.Nodes()) }
+
 // Plainly returns the error, or in place of an outage what is wrong with the Config, if that is
-// what keeps every node away that is. After Close that is why.
+// what keeps every node away that is. After Close it is ErrClosed.
 func (p *Process) Plainly(err error) error {
 	if err != nil && p.Closed.Load() {
 		return ErrClosed
 	}
 	if errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrOverloaded) {
-		return cmp.Or(p.Nodes.Mistaken(), err)
+		return cmp.Or(p.Mistaken(), err)
 	}
 	return err
 }

@@ -105,24 +105,38 @@ func (m *Mistakes) Error() string { return errors.Join(m.each...).Error() }
 // Unwrap returns them.
 func (m *Mistakes) Unwrap() []error { return m.each }
 
-// Mistaken returns what is wrong with nodes of the Config if the others are no majority, which
-// records need.
-func (f *Fleet) Mistaken() error {
-	all := slices.Collect(f.Roster().Each)
-	return Mistaken(all, len(all)/2+1, nil)
+// Mistaken returns what is wrong with the nodes of the Config that keep records, if the others of
+// these are no majority. While it is not known which do, they are all nodes.
+func (f *Fleet) Mistaken(keep []string) error {
+	var nodes, all []*Node
+	for n := range f.Roster().Each {
+		if all = append(all, n); slices.Contains(keep, n.Name) {
+			nodes = append(nodes, n)
+		}
+	}
+	if len(nodes) == 0 {
+		nodes = all
+	}
+	return mistakes(nodes, len(nodes)/2+1, func(n *Node) *mistake { return cmp.Or(n.mistake.Load(), n.votes.Load()) })
 }
 
-// Mistaken returns what is wrong with nodes, if the rest of them are fewer than are needed: whether
-// these answer does not matter then. If there is one node, cause is why a call to it failed: others
-// may have been served since.
-func Mistaken(nodes []*Node, needed int, cause error) error {
+// Mistaken returns what is wrong with all of these nodes. cause is why a call to them failed: of one
+// node it tells even if other calls were served there since.
+func Mistaken(nodes []*Node, cause error) error {
+	return mistakes(nodes, 1, func(n *Node) *mistake {
+		if m := n.mistake.Load(); m != nil || len(nodes) > 1 {
+			return m
+		}
+		return n.mistaken(cause)
+	})
+}
+
+// mistakes returns what is wrong with nodes, if the rest of them are fewer than are needed: whether
+// these answer does not matter then.
+func mistakes(nodes []*Node, needed int, of func(*Node) *mistake) error {
 	var each []error
 	for _, n := range nodes {
-		m := cmp.Or(n.mistake.Load(), n.votes.Load())
-		if m == nil && len(nodes) == 1 {
-			m = n.mistaken(cause)
-		}
-		if m != nil {
+		if m := of(n); m != nil {
 			each = append(each, n.env.Mistake(n.Name, m.cause, m.remedy))
 		}
 	}

@@ -208,7 +208,7 @@ func (b *Belief) askOn(ctx context.Context) {
 		}
 	}()
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		b.askedAt.Store(int64(b.nodes.Clock.Elapsed())) // or what a success sets off would have it read again
+		b.askedAt.Store(int64(b.nodes.Clock.Elapsed())) // else who goes on with what was read would want it again, for ever
 		// The spread keeps processes that lost the same node from asking in step.
 		if b.again.Store(false); b.soon(ctx) != nil {
 			if !clock.Sleep(ctx, pause+chance.N(pause)) {

@@ -24,6 +24,7 @@ func TestWaitersOfKeysHearOfAChange(t *testing.T) {
 		"raised, many":  {shardlimit.PerDay(100), 3, false, time.Second},
 		"off":           {in(shardlimit.Off, ten), 1, false, time.Second},
 		"off elsewhere": {in(shardlimit.Off, ten), 1, true, 5 * time.Second},
+		"raised there":  {shardlimit.PerDay(100), 1, true, 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {

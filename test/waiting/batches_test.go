@@ -2,9 +2,11 @@ package waiting
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,27 +15,56 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-// Who waits for batches that leave a part of each shard unused is told once, and what would fit.
+// Who waits beside others for batches that leave a part of each shard unused is told once, and what
+// would fit: of that more is granted.
 func TestBatchesThatDoNotFitAreToldOf(t *testing.T) {
-	for batch, told := range map[int64]int{50: 1, 41: 0} {
-		synctest.Test(t, func(t *testing.T) {
-			var log bytes.Buffer
-			c := limittest.Bubbled(t, 1).Client(t, func(c *shardlimit.Config) {
-				c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-			})
-			l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 500, Per: time.Second, Shards: 4})
-			var all sync.WaitGroup
-			for range 30 {
-				all.Go(func() {
-					if err := l.WaitN(t.Context(), batch); err != nil {
-						t.Error(err)
+	for name, c := range map[string]struct {
+		processes   int
+		batch, told int64
+		limit       shardlimit.Limit
+	}{
+		"do not fit":      {2, 50, 1, shardlimit.Limit{Shards: 4}},
+		"fit":             {2, 41, 0, shardlimit.Limit{Shards: 4}},
+		"alone":           {1, 50, 0, shardlimit.Limit{Shards: 4}},
+		"one shard":       {2, 50, 0, shardlimit.Limit{Shards: 1}},
+		"of its own":      {2, 50, 0, shardlimit.Limit{Shards: 4, Scope: shardlimit.PerParticipant}},
+		"of token bucket": {2, 50, 0, shardlimit.Limit{Shards: 4, Algorithm: shardlimit.TokenBucket}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c.limit.Permits, c.limit.Per = 500, time.Second
+				f := limittest.Bubbled(t, 1)
+				log, granted := make([]bytes.Buffer, c.processes), atomic.Int64{}
+				ctx, cancel := context.WithCancel(t.Context())
+				var all sync.WaitGroup
+				for i := range c.processes {
+					l := limittest.Limiter(t, f.Client(t, func(cfg *shardlimit.Config) {
+						cfg.Logger = slog.New(slog.NewTextHandler(&log[i], nil))
+					}), "l", c.limit)
+					for range 15 {
+						all.Go(func() {
+							for l.WaitN(ctx, c.batch) == nil {
+								granted.Add(c.batch)
+							}
+						})
 					}
-				})
-			}
-			all.Wait()
-			if n := strings.Count(log.String(), `batch=50 "unused percent"=20 fits=41`); n != told {
-				t.Errorf("batches of %d: told %d times: %s", batch, n, &log)
-			}
+				}
+				time.Sleep(20 * time.Second) // until each knows of the other
+				before := granted.Load()
+				time.Sleep(10 * time.Second)
+				used := granted.Load() - before
+				cancel()
+				all.Wait()
+				t.Logf("%d of 5000 permits", used)
+				for i := range log {
+					if n := strings.Count(log[i].String(), `batch=50 "unused percent"=20 fits=41`); int64(n) != c.told {
+						t.Errorf("told %d times: %s", n, &log[i])
+					}
+				}
+				if few := used < 4600; few != (c.told > 0) && c.limit.Scope != shardlimit.PerParticipant {
+					t.Errorf("%d of 5000 permits are used", used)
+				}
+			})
 		})
 	}
 }
