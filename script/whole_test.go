@@ -58,6 +58,30 @@ func TestTheMarkTellsSinceWhenAServerHasItsMemory(t *testing.T) {
 	}
 }
 
+// Who may not ask since when a server is up is told so, and no state begins: it may have been lost.
+func TestWithoutINFONoStateBegins(t *testing.T) {
+	server := redistest.Standalone(t)
+	command(t, server.Client(t), "ACL", "SETUSER", "uninformed", "on", "nopass", "~*", "+@all", "-info")
+	option := server.ClientOption()
+	option.Username, option.Password = "uninformed", "any"
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for a := range algorithms {
+		for _, full := range []bool{false, true} {
+			p := Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Hour, Quarantine: true, Algorithm: a}
+			r := ones(terms(t, p), 1)
+			r.Rare, r.Known = full, 24*time.Hour
+			reply, err := NewEndpoint(client).Take(t.Context(), a.Keys("", "t", "limit"), r)
+			if text, said := Said(err); !said || !strings.HasSuffix(text, "(INFO)") || !NotExecuted(err) {
+				t.Errorf("%v, full %v: %+v, %v", a, full, reply, err)
+			}
+		}
+	}
+}
+
 // A mark that is none is told of, and nothing is written.
 func TestADamagedMarkIsToldOf(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)

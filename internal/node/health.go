@@ -29,6 +29,8 @@ func (e *Endpoint) report(slot int, about telemetry.Operation, looks bool, err e
 			e.told.Store(nil)
 			e.node.tell("node answers again", slot, nil)
 		}
+	case about == telemetry.Vote && b.ready() && mistaken(err, true) != nil:
+		e.node.blame(about, err) // takes may go on: they need other rights
 	case late && script.NotExecuted(err) && b.ready():
 	case late && !looks && b.ready():
 		if e.looking.CompareAndSwap(false, true) {
