@@ -19,8 +19,8 @@ const (
 	// fewer, more of it waits for a master that does not answer.
 	clusterParts = 4
 	// maxBatches is how many full batches of one lane a flight takes along: 256 participants who
-	// call at once. The first flight of a process takes several round trips: then calls that it does
-	// not take along have no time left.
+	// call at once. The first flight of a process takes several round trips: then calls that it
+	// does not take along have no time left.
 	maxBatches = 8
 	// maxLoad bounds how much a flight carries, so that a script call runs no longer than about a
 	// millisecond: so many sections, or groups of asks. The batches of the last lane may be more.

@@ -20,9 +20,9 @@ func fittingBatch(shares []int64, n int64) (unused, fits int64) {
 	return left * 100 / all, max(least/(least/n+1), 1)
 }
 
-// BatchesWait tells the log, as a rule once a layout, that callers wait for n permits together which
-// leave a part of the shards' shares unused. A participant that is alone takes what is left of
-// several shards together.
+// BatchesWait tells the log, as a rule once a layout, that callers wait for n permits together
+// which leave a part of the shards' shares unused. A participant that is alone takes what is left
+// of several shards together.
 func (c *Core) BatchesWait(r *Routes, n int64) {
 	if r == nil || !r.Split || n == 1 || r.Limit.Scope == PerParticipant || r.Limit.Algorithm.Bursty() ||
 		r.Record.Participants.Load() < 2 || r.told.Load() {

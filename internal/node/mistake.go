@@ -120,8 +120,8 @@ func (f *Fleet) Mistaken(keep []string) error {
 	return mistakes(nodes, len(nodes)/2+1, func(n *Node) *mistake { return cmp.Or(n.mistake.Load(), n.votes.Load()) })
 }
 
-// Mistaken returns what is wrong with all of these nodes. cause is why a call to them failed: of one
-// node it tells even if other calls were served there since.
+// Mistaken returns what is wrong with all of these nodes. cause is why a call to them failed: of
+// one node it tells even if other calls were served there since.
 func Mistaken(nodes []*Node, cause error) error {
 	return mistakes(nodes, 1, func(n *Node) *mistake {
 		if m := n.mistake.Load(); m != nil || len(nodes) > 1 {
