@@ -42,9 +42,21 @@ func TestNoShareIsCreatedAfterTheDeadline(t *testing.T) {
 			if made, err := endpoint.Take(ctx, ref, request); err != nil || made.Status != Fresh || made.Granted != 1 {
 				t.Fatalf("%v: in time: %+v %v", a, made, err)
 			}
-			request.Deadline = reply.At // does not matter any more
+			request.Deadline = reply.At // does not matter where there is a state of that epoch
 			if again, err := endpoint.Take(ctx, ref, request); err != nil || again.Status != OK || again.Granted != 1 {
 				t.Fatalf("%v: with a state: %+v %v", a, again, err)
+			}
+			if p, err = (Terms{Epoch: 2, Target: 10, Floor: 10, Window: time.Minute, Algorithm: a}).Proposal(); err != nil {
+				t.Fatal(err)
+			}
+			request = ones(p, 1)
+			request.Deadline = Unconfirmed // the state is behind: it may be that of who was behind, after a loss
+			if behind, err := endpoint.Take(ctx, ref, request); err != nil || behind.Status != Absent {
+				t.Fatalf("%v: of an epoch that is behind, unconfirmed: %+v %v", a, behind, err)
+			}
+			request.Deadline = clock.ServerTime(int64(reply.At) + 60*second)
+			if ahead, err := endpoint.Take(ctx, ref, request); err != nil || ahead.Epoch != 2 || ahead.Used != 3 {
+				t.Fatalf("%v: of an epoch that is behind, in time: %+v %v", a, ahead, err)
 			}
 		}
 	})

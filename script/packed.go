@@ -110,7 +110,7 @@ func (m *packed[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 		grants, _ := Distribute(r.Room[:0], 0, r.Groups)
 		return TakeReply{Status: Fenced, At: clock.ServerTime(now), Grants: grants}
 	}
-	if !m.present(now) && r.late(now) {
+	if m.unserved(now, r) {
 		grants, _ := Distribute(r.Room[:0], 0, r.Groups)
 		return TakeReply{At: clock.ServerTime(now), Grants: grants}
 	}
@@ -197,7 +197,7 @@ func (m *packed[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	if r.take().fenced(now) {
 		return ReserveReply{TakeReply: TakeReply{Status: Fenced, At: clock.ServerTime(now)}}
 	}
-	if !m.present(now) && r.take().late(now) {
+	if m.unserved(now, r.take()) {
 		return ReserveReply{TakeReply: TakeReply{At: clock.ServerTime(now)}}
 	}
 	v := m.look(now)
@@ -301,6 +301,12 @@ func (f *frame) lower(own rule, goal int64) {
 	f.share = min(f.share, max(goal, own.held(f)))
 }
 
+// unserved reports whether a call does nothing: what it proposes is newer than the state, or there
+// is none, and it comes too late for its word to be taken.
+func (m *packed[S, R]) unserved(now int64, r *TakeRequest) bool {
+	return (!m.present(now) || m.epoch < r.Proposal.epoch) && r.late(now)
+}
+
 // create makes the state of a shard that has none: fresh, or in quarantine if the node forgot what
 // may still be in use.
 func (m *packed[S, R]) create(r *TakeRequest) Status {
@@ -333,7 +339,7 @@ func (m *packed[S, R]) Settle(now int64, r SettleRequest) SettleReply {
 	if take.fenced(now) {
 		return SettleReply{TakeReply: TakeReply{Status: Fenced, At: clock.ServerTime(now)}}
 	}
-	if !m.present(now) && take.late(now) {
+	if m.unserved(now, take) {
 		return SettleReply{TakeReply: TakeReply{At: clock.ServerTime(now)}}
 	}
 	v := m.look(now)

@@ -21,13 +21,16 @@ local renew = false -- the state must be written
 local entitled -- what the share falls to; nil: the target
 local newer = false -- the epoch is
 local had = not as_proposed and {share, window, burst, target}
-if not head then
+if not head or epoch < proposed then
   -- It would take the caller's word for its epoch and share, so only while that is confirmed. That
-  -- holds without a share, too: a floor that is as old would raise it.
-  local deadline = proposed > 0 and sub(ARGV[2], @terms.deadline) + 0 or 0
-  if proposed == 0 or deadline < 0 or (deadline > 0 and now > deadline) then
-    return {0, 0, 0, 0, 0, now, 0, 0, 0, 0, 0, 0, 0, 0}
+  -- holds without a share, too: a floor that is as old would raise it. And it holds of a state that
+  -- is behind: it may have begun anew, after a loss, by the word of one who was behind.
+  local deadline, at = proposed > 0 and sub(ARGV[2], @terms.deadline) + 0 or 0, time[1] * 1000000 + time[2]
+  if proposed == 0 or deadline < 0 or (deadline > 0 and at > deadline) then
+    return {0, 0, 0, 0, 0, at, 0, 0, 0, 0, 0, 0, 0, 0}
   end
+end
+if not head then
   epoch, revision, target, window, burst = proposed, came, asked[1], asked[2], asked[3]
   start, renew, status = 0, true, 2
   local lasting = sub(ARGV[2], @terms.lasts) + 0

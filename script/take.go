@@ -58,9 +58,9 @@ type Relied struct {
 	// that its absence means a loss. That is so for the proposal's keep after every reply with
 	// Used > 0: denials and looks do not prolong the state's life.
 	Seen bool
-	// Deadline is the time of the node until which a state that does not exist
-	// may be created; 0: no end; [Unconfirmed]: not at all. After it the reply is Absent, and
-	// nothing was granted or written. It does not matter where there is state.
+	// Deadline is the time of the node until which a state that does not exist may be created, or
+	// one of an earlier epoch adopt the proposal; 0: no end; [Unconfirmed]: not at all. After it
+	// the reply is Absent, and nothing was granted or written.
 	Deadline clock.ServerTime
 	// Fence is the time of the node until which this call may do anything; 0: no
 	// end. After it the reply is Fenced, and nothing was granted or written.

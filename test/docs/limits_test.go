@@ -15,7 +15,7 @@ import (
 // A page whose folder stands here alone has that of the folder.
 var mostWords = map[string]int{
 	"README.md": 450, "getting-started.md": 550, "algorithms.md": 750, "fairness.md": 1600, "failures.md": 1700,
-	"track-record.md": 700, "performance.md": 1100,
+	"track-record.md": 750, "performance.md": 1100,
 	"howto/": 700, "howto/deploy-redis.md": 900, "howto/envoy.md": 900, "howto/monitor.md": 750, "howto/recipes.md": 850,
 	"migrate/":   500,
 	"reference/": 600, "reference/semantics.md": 1100, "reference/families.md": 650, "reference/promises.md": 1400,
