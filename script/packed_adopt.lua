@@ -25,7 +25,8 @@ if not head or epoch < proposed then
   -- It would take the caller's word for its epoch and share, so only while that is confirmed. That
   -- holds without a share, too: a floor that is as old would raise it. And it holds of a state that
   -- is behind: it may have begun anew, after a loss, by the word of one who was behind.
-  local deadline, at = proposed > 0 and sub(ARGV[2], @terms.deadline) + 0 or 0, time[1] * 1000000 + time[2]
+  local deadline = proposed > 0 and sub(ARGV[2], @terms.deadline) + 0 or 0
+  local at = time[1] * 1000000 + time[2]
   if proposed == 0 or deadline < 0 or (deadline > 0 and at > deadline) then
     return {0, 0, 0, 0, 0, at, 0, 0, 0, 0, 0, 0, 0, 0}
   end
