@@ -92,7 +92,7 @@ func TestASetGetsBetweenThoseWhoWaitForOneLimit(t *testing.T) {
 	}{
 		{shardlimit.PerSecond(10), shardlimit.PerSecond(30), 20, 20},
 		{shardlimit.PerMinute(6), shardlimit.PerMinute(8), 80, 40},
-		{shardlimit.PerMinute(40), shardlimit.Limit{Permits: 50, Per: 10 * time.Minute}, 20, 100},
+		{shardlimit.PerMinute(40), shardlimit.Limit{Permits: 50, Per: 10 * time.Minute}, 20, 50},
 		{shardlimit.Limit{Permits: 1, Per: 7 * time.Second}, shardlimit.Limit{Permits: 1, Per: 10 * time.Second}, 80, 4},
 	} {
 		t.Run(fmt.Sprint(c.a, " and ", c.b), func(t *testing.T) {
