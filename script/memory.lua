@@ -1,9 +1,9 @@
 -- Since when the server has its memory: has it forgotten what may still be in use? A new limit and
 -- one whose records were lost with the server look the same: then the shard opens at once.
 --
--- A key of its own tells since when, and when that was written. Who creates state writes it again
--- when it is a second old. If the server has it, and has not started since, or very soon after, it
--- has the rest too: its memory came from its own file, or from another server.
+-- A key of its own tells since when, and when that was written. A call that creates state writes it
+-- again when it is a second old. If the server has it, and has not started since, or very soon
+-- after, it has the rest too: its memory came from its own file, or from another server.
 -- Gives `kept`, for how long it has it, us; nil if that key is not ours. done.err is the server's
 -- refusal.
 local mark, done, kept = redis.pcall('GET', @MEMORY) or '0 0', {}, nil

@@ -169,8 +169,7 @@ func (c *trips) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueid
 	return c.Client.DoMulti(ctx, multi...)
 }
 
-// Many who ask one shard for the first time wait for one of them, who brings the script, and then
-// go together.
+// The first takes of a shard wait for one of them, which brings the script, and then go together.
 func TestTheFirstTakesOfAScriptTakeTwoTrips(t *testing.T) {
 	client := &trips{Client: miniClient(t, miniredis.RunT(t))}
 	sections := make([]Section, 5)

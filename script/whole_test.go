@@ -58,7 +58,7 @@ func TestTheMarkTellsSinceWhenAServerHasItsMemory(t *testing.T) {
 	}
 }
 
-// Who may not ask since when a server is up is told so, and no state begins: it may have been lost.
+// A user without the right to INFO is told so, and no state begins: the server may have lost it.
 func TestWithoutINFONoStateBegins(t *testing.T) {
 	server := redistest.Standalone(t)
 	command(t, server.Client(t), "ACL", "SETUSER", "uninformed", "on", "nopass", "~*", "+@all", "-info")

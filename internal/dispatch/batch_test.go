@@ -355,8 +355,8 @@ func TestACallThatBoardsLateEndsInItsTime(t *testing.T) {
 	})
 }
 
-// Who waited while the process, or the node, stood still flies with the others: all of them one by
-// one would be too much for the node. Who waited as long in line goes by itself, at once.
+// A batch that waited while the process, or the node, stood still flies with the others: one call
+// for each would be too much for the node. A batch that waited as long in line goes by itself.
 func TestWhatWaitedInAStandstillFliesTogether(t *testing.T) {
 	for _, excused := range []time.Duration{0, 60 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {

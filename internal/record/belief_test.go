@@ -217,8 +217,8 @@ func TestALatePlaceHoldsNoCallUp(t *testing.T) {
 	})
 }
 
-// Who reads in vain for longer than it reads in the background anyway, reads once when that ends,
-// though what it finds is used at once: else it would never rest.
+// A process that read in vain for longer than it reads in the background anyway reads once when
+// that ends. What it finds is used at once, and must not ask for another read, without end.
 func TestASuccessIsNotReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newSlowly(t)

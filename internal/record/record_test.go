@@ -98,7 +98,7 @@ func TestPeekWritesNothing(t *testing.T) {
 	})
 }
 
-// Who looks while another process is about to begin the record finds what it begins.
+// A look finds what another process is just beginning: it waits for that.
 func TestPeekWaitsForWhatBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t, "abc")

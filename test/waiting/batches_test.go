@@ -15,8 +15,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-// Who waits beside others for batches that leave a part of each shard unused is told once, and what
-// would fit.
+// The log tells once that batches leave a part of each shard unused, and which would fit.
 func TestBatchesThatDoNotFitAreToldOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		processes   int
