@@ -73,7 +73,7 @@ func TestADriverAsksSeldom(t *testing.T) {
 			limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 				f, wires := wired(f)
 				ctx := t.Context()
-				shards := int64(16)
+				shards := int64(extent.Fewer(16))
 				if extent.Full {
 					shards = 256
 				}

@@ -99,11 +99,10 @@ func TestSleepingRetryAfterOfASetSucceeds(t *testing.T) {
 			t.Parallel()
 			c := limittest.Standalone(t).Client(t)
 			set := limittest.Set(n,
-				limittest.Limiter(t, c, "short", shardlimit.Limit{Permits: 3, Per: 50 * time.Millisecond}),
-				limittest.Limiter(t, c, "long", shardlimit.Limit{Permits: 8, Per: 300 * time.Millisecond, Shards: 2}),
-				limittest.Limiter(t, c, "mine", limittest.PerParticipant(5, 120*time.Millisecond)))
-			denied := 0
-			for range 40 {
+				limittest.Limiter(t, c, "short", shardlimit.Limit{Permits: 3, Per: 200 * time.Millisecond}),
+				limittest.Limiter(t, c, "long", shardlimit.Limit{Permits: 8, Per: 2 * time.Second, Shards: 2}),
+				limittest.Limiter(t, c, "mine", limittest.PerParticipant(5, 500*time.Millisecond)))
+			for denied := 0; denied < 6; { // however slow calls are, some come soon enough
 				d, err := set.Allow(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -116,9 +115,6 @@ func TestSleepingRetryAfterOfASetSucceeds(t *testing.T) {
 				if d, err := set.Allow(t.Context()); err != nil || !d.Allowed {
 					t.Fatalf("after RetryAfter: %+v, %v", d, err)
 				}
-			}
-			if denied == 0 {
-				t.Error("nothing was denied")
 			}
 		})
 	}

@@ -129,9 +129,16 @@ func (g *gateway) until(what, key string, is func(status int, left string) bool)
 		if status, left = g.order(key); is(status, left) {
 			return nil
 		}
+		if g.late() {
+			break
+		}
 	}
 	return fmt.Errorf("not seen within a minute: %s; last was %d %s", what, status, left)
 }
+
+// late reports whether the machine was too slow for the call timeout: a call whose answer is lost
+// may have spent a permit.
+func (g *gateway) late() bool { return strings.Contains(g.log(), "does not answer") }
 
 // A request has the limit of its customer's plan, as the database has it now. An unknown key is
 // refused before a plan is charged. Known customers go on without the database.
@@ -140,12 +147,12 @@ func TestPlansComeFromTheDatabase(t *testing.T) {
 	for range 10 { // until the machine is quick enough for the call timeout
 		g := start(t, program)
 		err := g.play()
-		text := g.log()
+		text, late := g.log(), g.slow || g.late()
 		g.end()
 		if err == nil {
 			return
 		}
-		if !g.slow {
+		if !late {
 			t.Fatalf("%v\n%s", err, text)
 		}
 	}
