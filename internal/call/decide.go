@@ -10,6 +10,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
@@ -79,10 +80,10 @@ func (m *Member) serve(ctx context.Context, r *limit.Routes, q call, d *Decision
 		*d, err = m.outage(nil, min(q.n, m.Target.Declaration().Most()), q.upTo, nil)
 	case r.Limit.Scope == limit.PerParticipant:
 		m.decidePerParticipant(&r.Limit, q.n, q.upTo, d)
-	case q.upTo:
-		err = m.View(r).some(ctx, q, d)
 	case r.Limit.Lease > 0:
 		err = m.Leases.serve(ctx, r, q, d)
+	case q.upTo:
+		err = m.View(r).some(ctx, q, d)
 	default:
 		err = m.View(r).whole(ctx, q, d)
 	}
@@ -129,6 +130,9 @@ func (m *Member) AtOnce(ctx context.Context, r *limit.Routes, n int64, upTo bool
 	q := call{n: n, upTo: upTo, since: since, slept: slept, by: turnBy(r, since, by)}
 	q.turns = r != nil && r.Limit.Algorithm == limit.LeakyBucket
 	err := m.answered(n, upTo, d, m.serve(ctx, r, q, d))
+	if d.InOutage() {
+		d.RetryAfter = min(d.RetryAfter, node.BreakerMaxPause)
+	}
 	d.asked = clock.Elapsed(since + slept)
 	return err
 }

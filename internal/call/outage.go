@@ -53,13 +53,15 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 	return Decision{}, register.Unavailable(cause)
 }
 
-// Hint has a caller who was denied by the outage policy come again when a node may answer. One that
-// waits hears of that.
+// Hint has a caller who was denied by the outage policy come again when a node may answer.
 func (d *Decision) Hint() {
 	if d.Degraded {
 		d.RetryAfter = min(d.RetryAfter, node.BreakerMaxPause)
 	}
 }
+
+// InOutage reports whether a call was denied while nodes that it needs were away, some or all.
+func (d *Decision) InOutage() bool { return d.Degraded || d.Reason == telemetry.Outage }
 
 // mistaken returns what is wrong with the Config, if that keeps a call that failed so from every
 // shard of the limit, or from its record.

@@ -10,12 +10,14 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
 // tally is what is known of the shards together.
 type tally struct {
 	shut, reachable int              // that have nothing for this participant, and that can be reached
+	away            bool             // some cannot be
 	next            int64            // when the first of these has a permit again
 	why             telemetry.Reason // why there is nothing
 }
@@ -26,7 +28,7 @@ func (v *view) tally(now, since int64) (t tally) {
 	t.why = telemetry.Full
 	for _, s := range v.visit {
 		if !s.Lane.Usable() {
-			t.why = max(t.why, telemetry.Outage)
+			t.why, t.away = max(t.why, telemetry.Outage), true
 			continue
 		}
 		k, paced := &s.Lane.Known, s.PacedUntil()
@@ -342,12 +344,16 @@ func (m *Member) Lacks(r *limit.Routes, n int64) time.Duration {
 	if r == nil || r.Limit.Mode.Lenient() || r.Spare() >= n || m.Leased(r, n, now) {
 		return 0
 	}
-	if n == 1 {
-		_, next := m.View(r).ShutOut(now)
-		return time.Duration(max(0, next-now))
+	t := m.View(r).tally(now, now+1)
+	if n > 1 {
+		o := m.Target.ahead.Load()
+		if o == nil || now >= o.until {
+			return 0
+		}
+		t.next = o.when(n, r.Limit.Per)
 	}
-	if o := m.Target.ahead.Load(); o != nil && now < o.until {
-		return time.Duration(max(0, o.when(n, r.Limit.Per)-now))
+	if t.away { // and may be back by then
+		t.next = min(t.next, now+int64(node.BreakerMaxPause))
 	}
-	return 0
+	return time.Duration(max(0, t.next-now))
 }

@@ -15,7 +15,8 @@ import (
 // after retry, or when others have reserved no longer as far ahead as one may. restarts is what
 // first told before the head was denied.
 func (q *pump) bookHead(r *limit.Routes, n int64, singles bool, restarts uint64,
-	retry time.Duration) (served bool, again time.Duration) {
+	denied *call.Decision) (served bool, again time.Duration) {
+	retry := denied.RetryAfter
 	if singles || r == nil || r.Limit.Scope != limit.Global || r.Limit.Algorithm == limit.LeakyBucket {
 		return false, retry
 	}
@@ -38,6 +39,8 @@ func (q *pump) bookHead(r *limit.Routes, n int64, singles bool, restarts uint64,
 		long, early := time.Duration(due-c.Process.Now()), q.early(r)
 		if early {
 			long = min(long, shortNap(r))
+		} else if denied.InOutage() { // a shard that was away may be back
+			long, early = min(long, retry), true
 		}
 		q.nap(long)
 		head, changes := q.first(n)

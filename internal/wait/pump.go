@@ -104,7 +104,7 @@ func (q *pump) ask(r *limit.Routes, n int64, singles bool) {
 	}
 	q.note(true)
 	q.dismissHopeless(c.Process.Now() + int64(d.RetryAfter))
-	served, retry := q.bookHead(r, n, singles, restarts, d.RetryAfter)
+	served, retry := q.bookHead(r, n, singles, restarts, &d)
 	if served {
 		q.futile = 0
 		return
