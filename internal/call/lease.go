@@ -41,15 +41,33 @@ type leases struct {
 	need int64 // permits that the next lease shall have
 }
 
-// serve gets n permits or none, of a limit that has leases: from the lease, or from Redis.
+// serve gets n permits or none, of a limit that has leases: from the lease, or from Redis. Up to n
+// are from the lease, too, if that has all or Redis has none.
 func (ls *leases) serve(ctx context.Context, r *limit.Routes, q call, d *Decision) error {
-	if l := ls.Current.Load(); l != nil && l.serve(ls.member.Target, r, q, d) {
+	l := ls.Current.Load()
+	if l != nil && l.serve(ls.member.Target, r, q, d) {
 		return nil
+	}
+	if q.upTo {
+		err := ls.member.View(r).some(ctx, q, d)
+		var held Decision
+		if q.n = min(q.n, l.left()); d.Granted == 0 && q.n > 0 && l.serve(ls.member.Target, r, q, &held) {
+			*d, err = held, nil
+		}
+		return err
 	}
 	if ok, err := ls.refill(ctx, r, q, d); ok {
 		return err
 	}
 	return ls.member.View(r).whole(ctx, q, d)
+}
+
+// left returns how many permits there are; 0: nil has none.
+func (l *lease) left() int64 {
+	if l == nil {
+		return 0
+	}
+	return l.Left.Load()
 }
 
 // take takes n of the permits, and returns the place of the first of them, which is how many are
@@ -76,7 +94,7 @@ func (l *lease) serve(c *Target, r *limit.Routes, q call, d *Decision) bool {
 	d.Limit, d.Remaining = r.Limit.Permits, r.Free()+place
 	d.ResetAfter = r.ResetAfter(q.since)
 	d.Source, d.Target, d.special = telemetry.Lease, c, &l.origin
-	d.ticket, d.until = uint64(place), q.since+int64(r.Layout.Span())
+	d.ticket = uint64(place)
 	return true
 }
 

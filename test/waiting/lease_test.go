@@ -146,3 +146,27 @@ func TestLeaseDecisionsCanBeRefunded(t *testing.T) {
 		t.Errorf("everything was refunded, the log holds %d", state.Used)
 	}
 }
+
+// Up to as many as are wanted includes what this process has leased.
+func TestAllowUpToGetsWhatIsLeased(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		limit := shardlimit.Limit{Permits: 100, Per: 10 * time.Second, Lease: 5 * time.Second, Shards: 1}
+		a, b := limittest.Limiter(t, f.Client(t), "l", limit), limittest.Limiter(t, f.Client(t), "l", limit)
+		had := int64(0)
+		for range 12 {
+			limittest.MustGet(t, a, 1)
+			had++
+		}
+		had += limittest.Exhaust(t, b, 100)
+		for _, most := range []int64{1, 100} {
+			d, err := a.AllowUpTo(t.Context(), most)
+			if err != nil || !d.Allowed {
+				t.Errorf("up to %d: %+v, %v", most, d, err)
+			}
+			had += d.Granted
+		}
+		if had != 100 {
+			t.Errorf("%d of 100 were granted", had)
+		}
+	})
+}
