@@ -51,7 +51,9 @@ func (v *view) denied(ctx context.Context, seen *attempt, n, since int64, upTo b
 		if !v.Limit.Algorithm.Bursty() {
 			return c.TooMany(n, most)
 		}
-		retry = max(retry, v.Limit.Per) // nobody knows how large a burst it has
+		if retry < 0 {
+			retry = v.Limit.Per // nobody knows how large a burst it has
+		}
 	}
 	if (n == 1 || upTo) && seen.by == 0 || retry <= 0 {
 		retry = time.Duration(t.next - now)
@@ -112,7 +114,6 @@ func (c *Target) complete(d *Decision, r *limit.Routes, rest, now int64) {
 	}
 	d.ResetAfter = r.ResetAfter(now)
 	d.Target = c
-	d.until = now + r.Memory
 	if c.ahead.Load() != nil {
 		c.ahead.Store(nil) // the outlook has changed
 	}

@@ -213,7 +213,6 @@ func (b *Booking) decision(parts []booked) (d Decision, due int64) {
 		due = max(due, p.due)
 	}
 	c.complete(&d, b.view.Routes, b.view.Expected(now), now)
-	d.until += max(0, due-now)
 	return d, due
 }
 

@@ -34,7 +34,6 @@ type Origin struct {
 	ticket  uint64        // of the first part; see origin
 	first   dispatch.Part // that a shard granted
 	asked   clock.Elapsed // who waited was not granted it before
-	until   int64         // on the client's clock: what was granted has left the window
 	Joint   *[]Decision   // what the limits of a Set said
 	special *special      // nil for most; see rarely
 }

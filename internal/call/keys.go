@@ -266,6 +266,25 @@ func (ks *keys) all(held bool) (all []*Target) {
 	return all
 }
 
+// alike returns what the process has of the limit, or of its key: that of each limit that came with
+// calls.
+func (c *Target) alike() []*Target {
+	p := c.part
+	if p == nil {
+		return []*Target{c}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.denied, c.Key.Key)
+	var all []*Target
+	for k, other := range p.targets {
+		if k.Key == c.Key.Key {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
 // denialOf returns that nothing is free, if that is all to remember of it. A key whose limit comes
 // with the calls has a target for a while anyway.
 func denialOf(c *Target, now int64) (d denial, denied bool) {

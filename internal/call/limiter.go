@@ -129,7 +129,11 @@ func (l *Limiter) SetLimit(ctx context.Context, limit limit.Limit) error {
 func (l *Limiter) Reset(ctx context.Context) error {
 	c := l.Hold().Target
 	defer c.Release()
-	defer c.Members.Wake(true) // there is room for those who wait
+	defer func() { // there is room for those who wait, whatever limit they bring for the key
+		for _, c := range c.alike() {
+			c.Eased()
+		}
+	}()
 	if c.LimitNow().Scope == limit.PerParticipant {
 		return resetPerParticipant(ctx, c)
 	}

@@ -59,7 +59,7 @@ func resetPerParticipant(ctx context.Context, c *Target) error {
 // n.
 func decideHere(e *local.Engine, d *Decision, limit limit.Limit, n int64, upTo bool) {
 	g := e.Take(limit.Local(), n, upTo)
-	d.special, d.until = &special{engine: e}, g.Until
+	d.special = &special{engine: e}
 	d.Allowed, d.Granted, d.Delay = g.Granted > 0, g.Granted, g.Delay
 	d.Remaining, d.ResetAfter = g.Free, g.Reset
 	d.first = dispatch.Part{At: g.At, N: g.Granted}

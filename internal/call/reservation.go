@@ -113,7 +113,7 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64, d 
 	}
 	made.due, made.Decision.Allowed, made.Decision.Granted, made.Decision.RetryAfter = due, true, n, 0
 	made.Decision.Reason = 0
-	made.Decision.until, made.Decision.first = g.Until, dispatch.Part{At: g.At, N: n}
+	made.Decision.first = dispatch.Part{At: g.At, N: n}
 	return made, nil
 }
 

@@ -53,7 +53,7 @@ func (c *Target) settle(ctx context.Context, d *Decision, used int64, unpaid boo
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Process.Config.CallTimeout)
 	defer cancel()
-	s := settlement{target: c, used: used, unpaid: unpaid, gives: d.Target != nil,
+	s := settlement{target: c, used: used, unpaid: unpaid, by: d.Target,
 		keep: c.LimitNow().Memory() + time.Second}
 	parts := s.parts(ctx, d)
 	switch {
@@ -61,8 +61,6 @@ func (c *Target) settle(ctx context.Context, d *Decision, used int64, unpaid boo
 		return nil
 	case used > d.Granted:
 		return s.charge(ctx, parts, used-d.Granted)
-	case d.Target != nil && c.Process.Now() >= d.until:
-		return nil
 	}
 	return s.giveBack(ctx, parts, d.Granted-used)
 }
@@ -70,11 +68,11 @@ func (c *Target) settle(ctx context.Context, d *Decision, used int64, unpaid boo
 // settlement is one Settle under way.
 type settlement struct {
 	target *Target
+	by     *Target // what made the decision; nil: another process did
 	used   int64
 	unpaid bool
 	keep   time.Duration // for how long it is remembered
 	mark   string        // the name of the decision
-	gives  bool          // this process got the permits
 }
 
 // there reports whether the part is of a shard that is in the layout.
@@ -165,11 +163,14 @@ func (s *settlement) giveBack(ctx context.Context, parts []dispatch.Part, unused
 		}
 	}
 	slices.Reverse(all)
-	if s.gives {
+	if s.by != nil {
 		CourtesyOf(s.target).gave(back)
 	}
 	err := s.run(ctx, all)
 	s.target.Members.Wake(false)
+	if s.by != nil && s.by != s.target { // of the same key
+		s.by.Eased()
+	}
 	return err
 }
 

@@ -74,7 +74,7 @@ func (s *Slot) until() clock.Elapsed {
 
 // settlement returns what settles the slot, and what of the shard it has; nil: no shard counts it.
 func (s *Slot) settlement(ctx context.Context) (t settlement, parts []dispatch.Part) {
-	t = settlement{target: s.member.Target, gives: true}
+	t = settlement{target: s.member.Target, by: s.member.Target}
 	t.keep = min(t.target.LimitNow().Memory()+time.Second, 2*releaseAgain)
 	if s.d.rarely().engine == nil {
 		parts = t.parts(ctx, &s.d)
@@ -183,7 +183,7 @@ func (s *Slot) renew(ctx context.Context, t settlement, was dispatch.Part, r *li
 	}
 	var d Decision
 	d.addPart(dispatch.Part{Seat: seat, At: charged.At, N: 1}, c.OwnTicket())
-	d.Target, d.until = c, c.Process.Now()+int64(of.Memory())
+	d.Target = c
 	if charged.Target == 0 && r != nil && c.Record().Until(r.Layout.Epoch, c.Process.Clock.ElapsedAt(since)) == 0 {
 		// It was left long ago, so what it has may be forgotten soon.
 		c.HandBack(ctx, d, since)

@@ -43,12 +43,17 @@ func (c *Target) Freed(anew bool) {
 	}
 }
 
-// Adopted tells that another layout is in use: a raised limit may have room where there was none.
-func (c *Target) Adopted(r *limit.Routes) {
+// Eased tells that much may be free: nothing is believed of what was.
+func (c *Target) Eased() {
 	for _, m := range c.Members.all() {
-		m.ForgetDenials(r)
+		m.ForgetDenials(c.Routes.Load())
 	}
 	c.Freed(true)
+}
+
+// Adopted tells that another layout is in use: a raised limit may have room where there was none.
+func (c *Target) Adopted(r *limit.Routes) {
+	c.Eased()
 	if c.Family == nil && c.Of != nil {
 		c.Process.Spawn(func(context.Context) { c.Of.changed() }) // who waits may look at c, whose lock is held
 	}

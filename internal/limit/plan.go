@@ -20,7 +20,6 @@ import (
 type Plan struct {
 	Layout shard.Layout
 	Limit  Limit
-	Memory int64             // nanoseconds after which what was granted is free again
 	live   []shard.Shard     // of the layout
 	terms  []*dispatch.Terms // of each of these
 	ways   []*dispatch.Way   // to each of these
@@ -35,7 +34,7 @@ func (c *identity) plan(layout shard.Layout) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Layout: layout, Limit: limit, Memory: int64(limit.Memory()), live: layout.Live()}
+	p := &Plan{Layout: layout, Limit: limit, live: layout.Live()}
 	if layout.Fence != nil {
 		p.fence = c.Process.Records.Fence
 	}

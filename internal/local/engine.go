@@ -31,7 +31,6 @@ type Engine struct {
 
 // Grant is what an Engine said to one call.
 type Grant struct {
-	Until   int64 // what was granted counts until then, on the clock
 	Granted int64
 	At      clock.ServerTime // what Settle needs
 	First   time.Duration    // until the first permit may act
@@ -48,7 +47,6 @@ func (e *Engine) Take(limit Limit, n int64, upTo bool) (g Grant) {
 	defer e.mu.Unlock()
 	// Read under the lock: to the log, a caller that was overtaken on its way here
 	// is a clock that went back, for which it makes up by running ahead.
-	g.Until = e.Clock.Now() + int64(limit.Memory)
 	if !e.tune(limit) {
 		g.Retry = -1
 		return g
@@ -181,6 +179,6 @@ func (e *Engine) Book(n, deadline int64) (g Grant, due int64, late time.Duration
 		return g, 0, r.Retry
 	}
 	due = e.Clock.Now() + int64(r.Delay) + int64(time.Microsecond) // the log counts whole microseconds
-	g.Granted, g.At, g.Until = n, r.At, due+int64(e.limit.Memory)
+	g.Granted, g.At = n, r.At
 	return g, due, 0
 }

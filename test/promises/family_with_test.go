@@ -211,3 +211,32 @@ func TestALimitOfAPerThatTheFamilyHadGivesWay(t *testing.T) {
 		hasLeft(t, here.LimiterWith("ann", revised(shardlimit.Limit{Permits: 350}, 8)), 50)
 	})
 }
+
+// What comes back to a key, or is forgotten, is felt by whoever brings another limit for it.
+func TestALimitForAKeyHearsOfOthers(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		family := limittest.Family(t, f.Client(t), "f", shardlimit.PerHour(2))
+		plain, with := family.Limiter("k"), family.LimiterWith("k", shardlimit.Limit{Permits: 1, Revision: 1})
+		for name, ease := range map[string]func(shardlimit.Decision) error{
+			"Reset":  func(shardlimit.Decision) error { return plain.Reset(t.Context()) },
+			"Settle": func(d shardlimit.Decision) error { return plain.Settle(t.Context(), d, 0) },
+		} {
+			if err := plain.Reset(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			d, err := with.Allow(t.Context())
+			if err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			began, waited := time.Now(), make(chan error, 1)
+			go func() { waited <- with.Wait(t.Context()) }()
+			time.Sleep(time.Second)
+			if err := ease(d); err != nil {
+				t.Error(err)
+			}
+			if err := <-waited; err != nil || time.Since(began) > 5*time.Second {
+				t.Errorf("%s: %v after %s", name, err, time.Since(began))
+			}
+		}
+	})
+}

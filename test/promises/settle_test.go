@@ -287,3 +287,25 @@ func TestTakingAndGivingBackChangesNothing(t *testing.T) {
 		})
 	}
 }
+
+// What was granted in a short window comes back after the window was lengthened: it counts still.
+func TestASettleComesAfterALongerWindow(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerSecond(10))
+		d, err := l.AllowN(t.Context(), 10)
+		if err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		time.Sleep(500 * time.Millisecond)
+		if err := l.SetLimit(t.Context(), shardlimit.PerMinute(10)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		if err := l.Settle(t.Context(), d, 0); err != nil {
+			t.Fatal(err)
+		}
+		if st := limittest.Peek(t, l); st.Used != 0 {
+			t.Errorf("%d are used", st.Used)
+		}
+	})
+}
