@@ -44,10 +44,10 @@ func (e *TooFarAheadError) Error() string {
 // Unwrap returns ErrTooFarAhead.
 func (e *TooFarAheadError) Unwrap() error { return ErrTooFarAhead }
 
-// Title returns what messages call the limit.
+// Title returns what messages call the limit, of a key its family: the key may be a secret.
 func (c *identity) Title() string {
 	if c.Family != nil {
-		return c.Family.Of.Name + "/" + c.Key.Key
+		return c.Family.Of.Name
 	}
 	return c.Name
 }

@@ -65,6 +65,15 @@ func (l Limit) String() string {
 	case l.Shards > 1:
 		s += fmt.Sprintf(" over %d shards", l.Shards)
 	}
+	if l.Algorithm != SlidingLog {
+		s += ", " + l.Algorithm.String()
+	}
+	if l.Burst > 0 {
+		s += fmt.Sprintf(", burst of %d", l.Burst)
+	}
+	if l.Lease > 0 {
+		s += fmt.Sprintf(", leases of %s", l.Lease)
+	}
 	if l.Mode != Enforced {
 		s += ", " + l.Mode.String()
 	}

@@ -140,7 +140,7 @@ func TestAServerThatIsBusyOrMisconfiguredIsSkipped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			fl, posts := limittest.Proxied(t, 2)
-			l := limittest.Limiter(t, fl.Client(t, limittest.PatientFor(time.Second)), "l",
+			l := limittest.Limiter(t, fl.Client(t, limittest.PatientFor(5*time.Second)), "l",
 				shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
 			limittest.Settled(t, l)
 			mended := trouble(t, posts[1])

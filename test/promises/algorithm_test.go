@@ -248,3 +248,26 @@ func TestFailLocalCountsByTheAlgorithm(t *testing.T) {
 		})
 	}
 }
+
+// A burst larger than what a window gives comes back when the bucket says.
+func TestRetryAfterOfALargeBurst(t *testing.T) {
+	for _, c := range []struct {
+		limit   shardlimit.Limit
+		n, less int64
+	}{
+		{shardlimit.Limit{Permits: 60, Per: time.Minute, Burst: 200, Algorithm: shardlimit.TokenBucket}, 61, 140},
+		{shardlimit.Limit{Permits: 2, Per: 10 * time.Second, Burst: 4, Algorithm: shardlimit.LeakyBucket}, 3, 2},
+	} {
+		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+			c.limit.Shards = 1
+			l := limittest.Limiter(t, f.Client(t), "l", c.limit)
+			limittest.MustGet(t, l, c.less)
+			d, err := l.AllowN(t.Context(), c.n)
+			if err != nil || d.Allowed || d.RetryAfter > c.limit.Per/2 {
+				t.Errorf("%+v, %v", d, err)
+			}
+			time.Sleep(d.RetryAfter)
+			limittest.MustGet(t, l, c.n)
+		})
+	}
+}
