@@ -26,9 +26,10 @@ type Reservation struct {
 // all that is reserved. So callers that want less do not starve a large reservation.
 //
 // The error is a *TooFarAheadError, which is an ErrTooFarAhead, if the permits come later than in a
-// window, and ErrWaitTooLong if that is after the deadline of ctx. Other errors are those of
-// AllowN. While no shard answers, OnOutage decides: FailLocal reserves within this process' part of
-// the limit, FailOpen gives permits for at once.
+// window, or are more than the shards that answer have while others are away. It is ErrWaitTooLong
+// if that is after the deadline of ctx. Other errors are those of AllowN. While no shard answers,
+// OnOutage decides: FailLocal reserves within this process' part of the limit, FailOpen gives
+// permits for at once.
 //
 // Every algorithm can reserve, and its bound holds for permits that are used when they are due. A
 // FixedWindow has room in the next window. Under LeakyBucket every grant is a turn in a queue, so

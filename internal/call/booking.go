@@ -33,6 +33,7 @@ type Booking struct {
 	Deadline int64 // the latest one; 0: none
 	Since    int64 // when the call began
 	view     *view
+	answered bool // a shard has answered a look
 }
 
 // Book reserves permits at the earliest instant at which there is room for them: on one shard if
@@ -48,13 +49,18 @@ func (m *Member) Book(ctx context.Context, r *limit.Routes, b Booking) (Decision
 			d, due := b.decision(parts)
 			return d, due, nil
 		}
-		if dead := (*partError)(nil); !errors.As(err, &dead) {
+		if dead := (*partError)(nil); !errors.As(err, &dead) || IsRefusal(err) {
 			return Decision{}, 0, b.failed(ctx, err)
 		}
 		failure = err
 	}
-	if c.Process.Lanes.Hurried(b.left(c.Process.Now())) {
+	switch {
+	case c.Process.Lanes.Hurried(b.left(c.Process.Now())), errors.Is(failure, dispatch.ErrOverloaded):
 		failure = dispatch.ErrOverloaded
+	case b.answered:
+		failure = errTooFew
+	case !errors.Is(failure, errTooFew):
+		failure = &awayError{failure}
 	}
 	return Decision{}, 0, b.failed(ctx, failure)
 }
@@ -85,6 +91,7 @@ func (b *Booking) choices(ctx context.Context) (choices [][]dispatch.Part) {
 		if found.Err != nil {
 			continue
 		}
+		b.answered = true
 		o := offerOf(&found)
 		offers, asked = append(offers, o), append(asked, seats[i])
 		if at, ok := o.Soonest(b.N); ok {
@@ -131,8 +138,7 @@ type partError struct{ error }
 
 func (e *partError) Unwrap() error { return e.error }
 
-// failed returns why there is no booking: a refusal, the end of the caller, or that shards are
-// away.
+// failed returns why there is no booking, which is the end of the caller if that has come.
 func (b *Booking) failed(ctx context.Context, err error) error {
 	if e := b.view.member.Target.Process.Gone(ctx, err); e != nil {
 		return e
@@ -140,10 +146,7 @@ func (b *Booking) failed(ctx context.Context, err error) error {
 	if errors.Is(err, dispatch.ErrOverloaded) {
 		return fmt.Errorf("%w: %w", limit.ErrWaitTooLong, dispatch.ErrOverloaded)
 	}
-	if IsRefusal(err) {
-		return err
-	}
-	return &awayError{err}
+	return err
 }
 
 // awayError is why no shard could be booked; the outage policy decides.
@@ -238,7 +241,7 @@ func (b *Booking) part(ctx context.Context, s *dispatch.Seat, n int64) (booked, 
 	case r.Granted == 0 && r.Retry < 0 && c.Family != nil: // another caller has brought another limit
 		return booked{}, c.TooMany(n, r.Target)
 	case r.Granted == 0 && r.Retry < 0:
-		return booked{}, &partError{c.Failed(s.Lane, errShareTooSmall)}
+		return booked{}, &partError{errTooFew}
 	case r.Granted == 0:
 		return booked{}, b.late(r.Retry, now)
 	}
@@ -255,4 +258,5 @@ func (b *Booking) late(delay time.Duration, now int64) error {
 	return &limit.TooFarAheadError{Delay: delay}
 }
 
-var errShareTooSmall = errors.New("its share is less than was asked for")
+// errTooFew is why there is no booking while a shard answers: that is no outage.
+var errTooFew = errors.New("the shards that answer have less than was asked for")

@@ -93,13 +93,27 @@ func (m *Member) serve(ctx context.Context, r *limit.Routes, q call, d *Decision
 // informed goes on with a call that was denied, where a shard has just told it of another layout:
 // what is free may be on shards that this process does not know yet.
 func (m *Member) informed(ctx context.Context, r *limit.Routes, q call, d *Decision) error {
-	c := m.Target
 	if d.Degraded || r == nil {
 		return nil
 	}
+	newer, err := m.Target.later(ctx, r, q)
+	if newer == nil {
+		return err
+	}
+	*d = Decision{}
+	if err != nil {
+		return err
+	}
+	q.slept = m.Target.Process.Clock.Suspended()
+	return m.serve(ctx, newer, q, d)
+}
+
+// later returns the routes with which a denied call goes on, if a shard has told of another layout;
+// nil if the denial stands. It is an error if the limit is now less than the call wants.
+func (c *Target) later(ctx context.Context, r *limit.Routes, q call) (newer *limit.Routes, err error) {
 	newer, record := c.Routes.Load(), c.Record()
-	if newer == r && (d.Source == telemetry.Memory || record.Highest.Load() <= r.Layout.Epoch) {
-		return nil
+	if newer == r && record.Highest.Load() <= r.Layout.Epoch {
+		return nil, nil
 	}
 	within, cancel := context.WithTimeout(ctx,
 		max(0, c.Process.Config.CallTimeout-time.Duration(c.Process.Now()-q.since)))
@@ -109,17 +123,16 @@ func (m *Member) informed(ctx context.Context, r *limit.Routes, q call, d *Decis
 		newer = c.Current()
 	}
 	if newer == nil || newer.Layout.Epoch <= r.Layout.Epoch {
-		return nil // the denial stands
+		return nil, nil
 	}
-	if newer, _ = c.InUse(within); newer == nil { // a key has nothing where it is now before a step was made
-		return nil // it was deleted just now
+	newer, _ = c.InUse(within) // a key has nothing where it is now before a step was made
+	if newer == nil {          // it was deleted just now
+		return nil, nil
 	}
-	*d = Decision{}
 	if permits := newer.Limit.Most(); newer.Limit.Mode == limit.Enforced && q.n > permits && !q.upTo {
-		return c.TooMany(q.n, permits)
+		err = c.TooMany(q.n, permits)
 	}
-	q.slept = c.Process.Clock.Suspended()
-	return m.serve(ctx, newer, q, d)
+	return newer, err
 }
 
 // AtOnce decides a call for n permits, all or nothing or up to as many, without telling anybody. by

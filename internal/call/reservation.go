@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,11 +95,18 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64, d 
 	if d.rarely().engine == nil {
 		made.Decision, made.due, err = m.Book(ctx, r, Booking{N: n, Deadline: deadline, Since: start})
 		var away *awayError
-		if !errors.As(err, &away) {
-			if err != nil {
-				return nil, err
-			}
+		switch {
+		case err == nil:
 			return made, nil
+		case errors.Is(err, errTooFew):
+			newer, err := c.later(ctx, r, call{n: n, since: start})
+			if newer == nil || err != nil {
+				return nil, cmp.Or(err, (&Booking{Deadline: deadline}).late(d.RetryAfter, c.Process.Now()))
+			}
+			*d = Decision{}
+			return m.obtain(ctx, newer, n, start, d)
+		case !errors.As(err, &away):
+			return nil, err
 		}
 		if made.Decision, err = m.outage(r, n, false, away.cause); err != nil {
 			return nil, err

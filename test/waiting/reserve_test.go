@@ -88,6 +88,53 @@ func TestReservationsWhileAllNodesAreGone(t *testing.T) {
 	}
 }
 
+// That another process has lowered the limit, unheard, is no outage: every node answers.
+func TestReserveHearsThatTheLimitWasLowered(t *testing.T) {
+	for _, shards := range []int{1, 2} {
+		for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen} {
+			limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
+				limit := shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: shards}
+				l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(policy)), "l", limit)
+				limittest.MustGet(t, l, 1)
+				limit.Permits = 10
+				if err := limittest.Limiter(t, f.Client(t), "l", limit).SetLimit(t.Context(), limit); err != nil {
+					t.Fatal(err)
+				}
+				if r, err := l.Reserve(t.Context(), 50); !errors.Is(err, shardlimit.ErrExceedsLimit) {
+					t.Errorf("%d shards, %v: %v, %v", shards, policy, r, err)
+				}
+			})
+		}
+	}
+}
+
+// While a shard answers there is no outage, though those that answer never have so many permits.
+func TestReserveMoreThanIsLeftByALostNode(t *testing.T) {
+	for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen, shardlimit.FailLocal} {
+		synctest.Test(t, func(t *testing.T) {
+			f, nodes := limittest.BubbledNodes(t, 2)
+			l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(policy)), "l",
+				shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 2})
+			limittest.Settled(t, l)
+			limittest.MustGet(t, l, 1)
+			nodes[1].Down.Store(true)
+			d, err := l.AllowN(t.Context(), 60)
+			if err != nil || d.Allowed || d.Degraded {
+				t.Fatalf("%v: %+v, %v", policy, d, err)
+			}
+			far := (*shardlimit.TooFarAheadError)(nil)
+			r, err := l.Reserve(t.Context(), 60)
+			if !errors.As(err, &far) || far.Delay <= 0 || far.Delay > time.Minute {
+				t.Errorf("%v: %v, %v", policy, r, err)
+			}
+			r, err = l.Reserve(limittest.Shortly(t, time.Millisecond), 60)
+			if !errors.Is(err, shardlimit.ErrWaitTooLong) {
+				t.Errorf("%v, with a deadline: %v, %v", policy, r, err)
+			}
+		})
+	}
+}
+
 // A permit that was reserved is used when it is due: the history has it between the call and its
 // reply, later by the delay.
 func TestNoWindowIsOverWithReservations(t *testing.T) {
