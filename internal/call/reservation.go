@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
@@ -116,6 +117,9 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64, d 
 		}
 	}
 	g, due, in := made.Decision.special.engine.Book(n, deadline)
+	if in < 0 { // more than this process' part: a node may answer by then
+		in = node.BreakerMaxPause
+	}
 	if g.Granted == 0 {
 		return nil, (&Booking{Deadline: deadline}).late(in, c.Process.Now())
 	}

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,4 +124,18 @@ func TestFailLocalCountsProcesses(t *testing.T) {
 			t.Errorf("%d of %d permits", got, limit.Permits)
 		}
 	})
+}
+
+// More than the part of a process can come once a node answers. Reserve tells when to look again.
+func TestReserveMoreThanTheLocalPart(t *testing.T) {
+	for _, a := range limittest.Algorithms {
+		synctest.Test(t, func(t *testing.T) {
+			c := limittest.Away().Client(t, limittest.OnOutage(shardlimit.FailLocal), expecting(5))
+			l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 10, Per: time.Minute, Algorithm: a})
+			far := (*shardlimit.TooFarAheadError)(nil)
+			if r, err := l.Reserve(t.Context(), 5); !errors.As(err, &far) || far.Delay != time.Second {
+				t.Errorf("%v: %v, %v", a, r, err)
+			}
+		})
+	}
 }
