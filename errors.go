@@ -17,7 +17,7 @@ var (
 	ErrInvalidName = limit.ErrInvalidName
 	// ErrInvalidLimit: a Limit is outside its bounds.
 	ErrInvalidLimit = limit.ErrInvalidLimit
-	// ErrInvalidPermits: a call asked for less than one permit.
+	// ErrInvalidPermits: a call asked for less than one permit, or more than MaxPermits.
 	ErrInvalidPermits = limit.ErrInvalidPermits
 	// ErrExceedsLimit: a call asked for more permits than the whole limit has, so it can never be
 	// granted.

@@ -50,7 +50,7 @@ func (l *Limiter) Allow(ctx context.Context) (Decision, error) { return l.AllowN
 
 // AllowN asks for n permits, all or nothing, and answers at once.
 //
-// Errors: ErrInvalidPermits for n < 1, ErrExceedsLimit if the whole limit is
+// Errors: ErrInvalidPermits for n < 1 or n > MaxPermits, ErrExceedsLimit if the whole limit is
 // less than n, ErrUnavailable if no shard answered and the policy is FailClosed,
 // ErrClosed, or the cause of the end of ctx. What a call is granted after its context has ended is
 // given back when the reply comes; if none comes, it stays used for a window.

@@ -148,7 +148,7 @@ func TestCallsForImpossiblePermitsSendNothing(t *testing.T) {
 	l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerSecond(10))
 	sent := posts[0].Takes.Load()
 	ctx := t.Context()
-	for _, n := range []int64{0, -1, math.MinInt64} {
+	for _, n := range []int64{0, -1, math.MinInt64, shardlimit.MaxPermits + 1, math.MaxInt64} {
 		if _, err := l.AllowN(ctx, n); !errors.Is(err, shardlimit.ErrInvalidPermits) {
 			t.Errorf("AllowN(%d): %v", n, err)
 		}
@@ -159,7 +159,7 @@ func TestCallsForImpossiblePermitsSendNothing(t *testing.T) {
 			t.Errorf("WaitN(%d): %v", n, err)
 		}
 	}
-	for _, n := range []int64{11, math.MaxInt64} {
+	for _, n := range []int64{11, shardlimit.MaxPermits} {
 		if _, err := l.AllowN(ctx, n); !errors.Is(err, shardlimit.ErrExceedsLimit) {
 			t.Errorf("AllowN(%d): %v", n, err)
 		}

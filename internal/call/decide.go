@@ -160,8 +160,9 @@ func (m *Member) Admit(ctx context.Context, n int64, upTo bool) (r *limit.Routes
 	if m.invalid != nil {
 		return nil, false, m.invalid
 	}
-	if n < 1 {
-		return nil, false, fmt.Errorf("%w: %d, ask for at least 1", limit.ErrInvalidPermits, n)
+	if n < 1 || n > limit.MaxPermits {
+		return nil, false, fmt.Errorf("%w: %d, that must be 1 to %d", limit.ErrInvalidPermits, n,
+			int64(limit.MaxPermits))
 	}
 	if c.Process.Closed.Load() {
 		return nil, false, limit.ErrClosed

@@ -203,7 +203,7 @@ func TestImmenseDemandIsReported(t *testing.T) {
 		limiters := limittest.Standalone(t).Group(t, 2, "l", limit)
 		for range 20 {
 			for _, l := range limiters {
-				if _, err := l.AllowUpTo(t.Context(), math.MaxInt64); err != nil {
+				if _, err := l.AllowUpTo(t.Context(), shardlimit.MaxPermits); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -252,6 +252,26 @@ func TestModesOfALimitPerParticipant(t *testing.T) {
 	})
 }
 
+// A mode that grants whatever is asked for grants no more than a limit can have, which is what the
+// text of a decision can tell.
+func TestNoModeGrantsMoreThanMaxPermits(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerHour(10))
+		for _, m := range []shardlimit.Mode{shardlimit.Off, shardlimit.Shadow} {
+			switchTo(t, m, l)
+			for _, call := range []func(context.Context, int64) (shardlimit.Decision, error){l.AllowN, l.AllowUpTo} {
+				d, err := call(t.Context(), shardlimit.MaxPermits)
+				if handed := handOver(t, d); err != nil || handed.Granted != d.Granted {
+					t.Errorf("%v: %+v, %v", m, d, err)
+				}
+				if d, err := call(t.Context(), shardlimit.MaxPermits+1); !errors.Is(err, shardlimit.ErrInvalidPermits) {
+					t.Errorf("%v: %+v, %v", m, d, err)
+				}
+			}
+		}
+	})
+}
+
 // A lease that was begun before the limit was closed serves nobody.
 func TestALeaseEndsWithTheMode(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
