@@ -81,6 +81,21 @@ func (d *Decision) handOver() Handed {
 	return h
 }
 
+// Settles reports whether there is something to settle the decision with for so many permits: for
+// what the outage policy or a mode granted, and for a refund once all has left the window, there is
+// nothing.
+func (d *Decision) Settles(used int64) bool {
+	switch h := d.rarely().handed; {
+	case used == d.Granted:
+		return false
+	case h != nil:
+		return len(h.parts) > 0
+	case d.rarely().engine != nil:
+		return true
+	}
+	return len(d.parts()) > 0 && (used > d.Granted || d.Target.Process.Now() < d.until)
+}
+
 // siteHash identifies where a shard is.
 func siteHash(s shard.Site) uint64 {
 	return xxhash.Sum64String(fmt.Sprintf("%d %q %q %q", s.Slot, s.Node, s.Algorithm, s.Life))

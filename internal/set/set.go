@@ -211,7 +211,7 @@ func (s *Set) Settle(ctx context.Context, d *call.Decision, used []int64) error 
 	var others []error
 	settled := false // one, and just now
 	for i, err := range errs {
-		settled = settled || err == nil && each[i].Granted > 0 && each[i].Granted != sum[i]
+		settled = settled || err == nil && each[i].Settles(sum[i])
 		if !errors.Is(err, limit.ErrSettled) {
 			others = append(others, err)
 		}

@@ -155,6 +155,58 @@ func TestEachLimitOfASetTellsWhatIsLeft(t *testing.T) {
 	})
 }
 
+// A limit that has nothing to be settled with hides from nobody that the others had it before.
+func TestASetIsSettledOnceWhateverItsParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := limittest.Bubbled(t, 1).Client(t)
+		hour := limittest.Limiter(t, c, "hour", shardlimit.PerHour(10))
+		second := limittest.Limiter(t, c, "second", shardlimit.PerSecond(10))
+		off := limittest.Limiter(t, c, "off", in(shardlimit.Off, shardlimit.PerHour(10)))
+		away, down := limittest.BubbledNodes(t, 1)
+		pass := away.Client(t, limittest.OnOutage(shardlimit.FailOpen))
+		open := limittest.Limiter(t, pass, "open", shardlimit.PerHour(10))
+		closed := limittest.Limiter(t, away.Client(t), "closed", shardlimit.PerHour(10))
+		both := limittest.Set(1, hour, closed)
+		got, err := both.Allow(t.Context())
+		if err != nil || !got.Allowed {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		down[0].Down.Store(true)
+		for _, other := range []*shardlimit.Limiter{second, off, open} {
+			set := limittest.Set(5, other, hour)
+			d, err := set.Allow(t.Context())
+			if err != nil || !d.Allowed {
+				t.Fatalf("%s: %+v, %v", other.Name(), d, err)
+			}
+			handed := handOver(t, d)
+			time.Sleep(3 * time.Second) // the second is over
+			if err := set.Settle(t.Context(), d, 1, 0); err != nil {
+				t.Errorf("%s: %v", other.Name(), err)
+			}
+			if err := set.Settle(t.Context(), d, 1, 0); !errors.Is(err, shardlimit.ErrSettled) {
+				t.Errorf("%s: again: %v", other.Name(), err)
+			}
+			if err := set.Settle(t.Context(), handed, 1, 0); other != second && !errors.Is(err, shardlimit.ErrSettled) {
+				t.Errorf("%s: handed over: %v", other.Name(), err)
+			}
+		}
+		if err := both.Settle(t.Context(), got, 0, 0); err == nil {
+			t.Error("no error while a node is away")
+		}
+		down[0].Down.Store(false)
+		limittest.AwaitThat(t, "the node is back", func() bool {
+			_, err := closed.Allow(t.Context())
+			return err == nil
+		})
+		if err := both.Settle(t.Context(), got, 0, 0); err != nil {
+			t.Errorf("once the node is back: %v", err)
+		}
+		if err := both.Settle(t.Context(), got, 0, 0); !errors.Is(err, shardlimit.ErrSettled) {
+			t.Errorf("all once more: %v", err)
+		}
+	})
+}
+
 // queued is a set of a leaky bucket with a turn every ten seconds, of which the
 // first is taken, and of a limit that has room.
 func queued(t *testing.T, f limittest.Fleet) (set *shardlimit.Set, leaky, roomy *shardlimit.Limiter) {
