@@ -255,75 +255,62 @@ func (c *setCall) result() (call.Decision, error) {
 	said := make([]call.Decision, len(c.votes))
 	d := call.Decision{Answer: call.Answer{Remaining: limit.MaxPermits + 1}, Origin: call.Origin{Joint: &said}}
 	var errs []error
-	refused := false
+	refused, missing := false, time.Duration(0)
 	for i := range c.votes {
-		v := &c.votes[i]
-		switch {
+		switch v := &c.votes[i]; {
 		case !v.asked:
-			continue
 		case v.err != nil:
 			errs = append(errs, v.err)
-			continue
 		case !v.said.Allowed:
-			refused = true
+			refused, missing = true, max(missing, v.said.RetryAfter)
 		}
-		include(&d, &v.said)
+	}
+	if d.Allowed = !refused && len(errs) == 0; !d.Allowed {
+		if c.waits {
+			c.keepPlaces(missing)
+		}
+		c.handBack()
+		if c.ctx.Err() != nil {
+			return call.Decision{}, clock.Ended(c.ctx)
+		}
+		if !refused {
+			return call.Decision{}, allOf(errs)
+		}
+		d.RetryAfter = -1
+	}
+	for i := range c.votes {
+		v, one := &c.votes[i], &said[i]
+		*one = v.left(c.ctx)
+		if !c.waits {
+			one.Hint()
+		}
+		if v.asked && v.err == nil {
+			include(&d, one)
+		}
+		if d.Allowed {
+			d.Granted = min(d.Granted+one.Granted, limit.MaxPermits)
+		} else if !one.Allowed && v.err == nil && one.RetryAfter > d.RetryAfter {
+			d.RetryAfter, d.Reason, d.Target = one.RetryAfter, one.Reason, v.Target
+		}
 	}
 	c.unlimited(&d)
-	if d.Allowed = !refused && len(errs) == 0; d.Allowed {
-		for i := range c.votes {
-			v := &c.votes[i]
-			if said[i] = v.said; v.n == 0 {
-				said[i] = v.left(c.ctx)
-			}
-			d.Granted = min(d.Granted+said[i].Granted, limit.MaxPermits)
-		}
-		return d, nil
-	}
-	if c.waits {
-		c.keepPlaces(d.RetryAfter)
-	}
-	c.handBack()
-	if c.ctx.Err() != nil {
-		return call.Decision{}, clock.Ended(c.ctx)
-	}
-	if !refused {
-		return call.Decision{}, allOf(errs)
-	}
-	d.RetryAfter = -1
-	for i := range c.votes {
-		v := &c.votes[i]
-		said[i] = v.left(c.ctx)
-		if !c.waits {
-			said[i].Hint()
-		}
-		if !said[i].Allowed && v.err == nil && said[i].RetryAfter > d.RetryAfter {
-			d.RetryAfter, d.Reason, d.Target = said[i].RetryAfter, said[i].Reason, v.Target
-		}
-	}
 	return d, nil
 }
 
-// left returns what a limit says of a call that was denied, once it has been given back what it
-// granted.
+// left returns what a limit says of the call, once it has been given back what it granted in vain.
 func (v *vote) left(ctx context.Context) call.Decision {
-	limit := v.Target.LimitOf(v.routes)
+	of := v.Target.LimitOf(v.routes)
 	switch {
 	case v.asked && v.err != nil:
-		return call.Decision{Answer: call.Answer{Limit: limit.Permits}, Origin: call.Origin{Mode: limit.Mode}}
+		return call.Decision{Answer: call.Answer{Limit: of.Permits}, Origin: call.Origin{Mode: of.Mode}}
 	case v.asked:
-		d := v.said
-		if !d.Mode.AsksNobody() && !d.Shadowed {
-			d.Remaining = min(d.Remaining+d.Granted, limit.Most())
-		}
-		return d
+		return v.said
 	}
-	d := call.Decision{Answer: call.Answer{Limit: limit.Permits, Remaining: limit.Most()},
-		Origin: call.Origin{Mode: limit.Mode}}
+	d := call.Decision{Answer: call.Answer{Limit: of.Permits, Remaining: of.Most()}, Origin: call.Origin{Mode: of.Mode}}
 	if v.routes != nil {
 		d.Remaining = v.routes.Spare()
 		d.ResetAfter = v.routes.ResetAfter(v.Target.Process.Now())
-		if !limit.Mode.Lenient() { // else it would have let the call pass
+		if !of.Mode.Lenient() { // else it would have let the call pass
 			d.RetryAfter = soonest(ctx, v.Member, v.routes, v.n, v.since)
 		}
 	}
@@ -364,7 +351,6 @@ func include(d, one *call.Decision) {
 		left(d, one)
 	}
 	d.Delay = max(d.Delay, one.Delay)
-	d.RetryAfter = max(d.RetryAfter, one.RetryAfter)
 	d.Degraded, d.Shadowed = d.Degraded || one.Degraded, d.Shadowed || one.Shadowed
 	if one.Mode == limit.Closed {
 		d.Mode = limit.Closed
@@ -372,8 +358,8 @@ func include(d, one *call.Decision) {
 	d.Source = one.Source
 }
 
-// handBack returns what some limits granted because another refused. It waits
-// for that no longer than the call may take.
+// handBack returns what some limits granted because another refused, and has their votes tell what
+// is left then. It waits for that no longer than the call may take.
 func (c *setCall) handBack() {
 	var wg sync.WaitGroup
 	for i := range c.votes {
@@ -384,6 +370,10 @@ func (c *setCall) handBack() {
 		wg.Go(func() {
 			v.Target.Return(c.ctx, v.said, v.since)
 			v.Target.Members.Wake(false) // somebody may have been refused meanwhile
+			v.said.NextAfter, v.said.Delay = 0, 0
+			if !v.said.Mode.AsksNobody() && !v.said.Shadowed {
+				v.said.Remaining = min(v.said.Remaining+v.said.Granted, v.Target.LimitOf(v.routes).Most())
+			}
 		})
 	}
 	wg.Wait()

@@ -155,6 +155,29 @@ func TestEachLimitOfASetTellsWhatIsLeft(t *testing.T) {
 	})
 }
 
+// What a limit granted and was given back counts as free in the answer of the Set, too.
+func TestADeniedSetTellsWhatIsLeftAfterIt(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
+		one := limittest.Limiter(t, c, "one", shardlimit.PerMinute(1))
+		turns := limittest.Limiter(t, c, "turns", shardlimit.Limit{Permits: 6, Per: time.Minute, Shards: 1,
+			Algorithm: shardlimit.LeakyBucket})
+		ten := limittest.Limiter(t, c, "ten", shardlimit.PerMinute(10))
+		limittest.MustGet(t, turns, 1)
+		limittest.MustGet(t, limittest.Limiter(t, f.Client(t), "ten", shardlimit.PerMinute(10)), 7) // unheard of by c
+		set := shardlimit.All(one.N(1), turns.N(2), ten.N(5))
+		d, err := set.Allow(t.Context())
+		if err != nil || d.Allowed || d.Limit != 1 || d.Remaining != 1 || d.NextAfter != 0 || d.Delay != 0 {
+			t.Errorf("%+v, %v", d, err)
+		}
+		for i, said := range set.Each(d) {
+			if said.Remaining != []int64{1, 5, 3}[i] || said.NextAfter != 0 || said.Delay != 0 {
+				t.Errorf("number %d: %+v", i+1, said)
+			}
+		}
+	})
+}
+
 // A limit that has nothing to be settled with hides from nobody that the others had it before.
 func TestASetIsSettledOnceWhateverItsParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
