@@ -8,6 +8,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/local"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/script"
 )
 
 // alone returns what decides for the participant in a limit of Scope PerParticipant.
@@ -24,11 +25,14 @@ func (m *Member) decidePerParticipant(limit *limit.Limit, n int64, upTo bool, d 
 	decideHere(m.alone(), d, *limit, n, upTo)
 }
 
+// Own returns what the participant has used of a limit of Scope PerParticipant.
+func (m *Member) Own(limit *limit.Limit) script.PeekReply { return m.alone().Peek(limit.Local()) }
+
 // peekPerParticipant returns the state of a limit of Scope PerParticipant: that of the participant.
 func peekPerParticipant(m *Member, limit limit.Limit, epoch int64) State {
 	c := m.Target
 	c.Refresh()
-	p := m.alone().Peek(limit.Local())
+	p := m.Own(&limit)
 	st := State{
 		Limit: limit, Epoch: epoch, Settled: true, Participants: c.Record().Participants.Load(),
 		Used: p.Used, Remaining: p.Free, ResetAfter: p.Reset,

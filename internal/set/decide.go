@@ -307,7 +307,11 @@ func (v *vote) left(ctx context.Context) call.Decision {
 		return v.said
 	}
 	d := call.Decision{Answer: call.Answer{Limit: of.Permits, Remaining: of.Most()}, Origin: call.Origin{Mode: of.Mode}}
-	if v.routes != nil {
+	switch {
+	case of.Scope == limit.PerParticipant: // which is asked unless 0 permits are wanted
+		own := v.Own(of)
+		d.Remaining, d.ResetAfter = own.Free, own.Reset
+	case v.routes != nil:
 		d.Remaining = v.routes.Spare()
 		d.ResetAfter = v.routes.ResetAfter(v.Target.Process.Now())
 		if !of.Mode.Lenient() { // else it would have let the call pass

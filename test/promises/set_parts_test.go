@@ -178,6 +178,19 @@ func TestADeniedSetTellsWhatIsLeftAfterIt(t *testing.T) {
 	})
 }
 
+// A part of 0 permits says what this process has left of a limit that is not shared.
+func TestAPartOfZeroTellsWhatIsLeft(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		mine := limittest.Limiter(t, f.Client(t), "mine", limittest.PerParticipant(10, time.Minute))
+		limittest.MustGet(t, mine, 7)
+		set := shardlimit.All(mine.N(0))
+		d, err := set.Allow(t.Context())
+		if each := set.Each(d); err != nil || !each[0].Allowed || each[0].Remaining != 3 || each[0].ResetAfter == 0 {
+			t.Errorf("%+v, %v: %+v", d, err, each)
+		}
+	})
+}
+
 // A limit that has nothing to be settled with hides from nobody that the others had it before.
 func TestASetIsSettledOnceWhateverItsParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
