@@ -117,3 +117,10 @@ func (c *Target) WaitsOn(err error) bool {
 	return errors.Is(err, limit.ErrOverloaded) ||
 		c.Process.Config.OnOutage == limit.WaitOut && errors.Is(err, limit.ErrUnavailable)
 }
+
+// HintInLine does what Hint does for a caller that waits, also where some nodes are away.
+func (d *Decision) HintInLine() {
+	if d.Degraded || d.Reason == telemetry.Outage {
+		d.RetryAfter = min(d.RetryAfter, node.BreakerMaxPause)
+	}
+}

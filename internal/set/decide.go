@@ -281,7 +281,9 @@ func (c *setCall) result() (call.Decision, error) {
 	for i := range c.votes {
 		v, one := &c.votes[i], &said[i]
 		*one = v.left(c.ctx)
-		if !c.waits {
+		if c.waits {
+			one.HintInLine()
+		} else {
 			one.Hint()
 		}
 		if v.asked && v.err == nil {
@@ -322,6 +324,18 @@ func (v *vote) left(ctx context.Context) call.Decision {
 		d.Reason = v.Why(v.routes, v.n)
 	}
 	return d
+}
+
+// waitsOn reports whether callers wait on after what failed, each limit by its own policy.
+func (c *setCall) waitsOn() (waits bool) {
+	for i := range c.votes {
+		if v := &c.votes[i]; v.err != nil {
+			if waits = v.Target.WaitsOn(v.err); !waits {
+				break
+			}
+		}
+	}
+	return waits
 }
 
 // unlimited has the decision tell of limits in Shadow if no other limit had anything to say.

@@ -105,7 +105,7 @@ func (s *Set) Acquire(ctx context.Context) (call.Decision, error) {
 	for c.waits = true; ; {
 		d, err := c.decide()
 		switch {
-		case err != nil && s.waitsOn(err):
+		case err != nil && c.waitsOn():
 			if !clock.Sleep(ctx, wait.OutageNap/2+chance.N(wait.OutageNap)) {
 				return call.Decision{}, clock.Ended(ctx)
 			}
@@ -118,16 +118,10 @@ func (s *Set) Acquire(ctx context.Context) (call.Decision, error) {
 		if err := canGoOn(ctx, &d); err != nil {
 			return d, err
 		}
-		if d, err := c.stand(*d.Joint); err != nil && !s.waitsOn(err) {
+		if d, err := c.stand(*d.Joint); err != nil {
 			return d, err
 		}
 	}
-}
-
-// waitsOn reports whether callers wait on after a call that ended so.
-func (s *Set) waitsOn(err error) bool {
-	return len(s.parts) > 0 &&
-		!slices.ContainsFunc(s.parts, func(p Part) bool { return !p.Limiter.Target.WaitsOn(err) })
 }
 
 // sleepOut sleeps until what was granted may act. If that is after the deadline

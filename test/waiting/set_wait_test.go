@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -200,4 +201,50 @@ func TestASetWaitsNoLongerThanItMust(t *testing.T) {
 			t.Errorf("it took %v, 3 s suffice", took)
 		}
 	})
+}
+
+// Each limit of a Set waits through an outage by its own policy, and a refusal because of it holds
+// no longer than the outage may.
+func TestASetWaitsByThePolicyOfEachLimit(t *testing.T) {
+	for name, of := range map[string]struct {
+		nodes  int
+		policy shardlimit.OutagePolicy
+	}{"all, WaitOut": {1, shardlimit.WaitOut}, "all, FailLocal": {1, shardlimit.FailLocal}, "half": {nodes: 2}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				away, nodes := limittest.BubbledNodes(t, of.nodes)
+				here, _ := limittest.BubbledNodes(t, 1)
+				away.Punctual, here.Punctual = true, true
+				one := limittest.Limiter(t, away.Client(t, limittest.OnOutage(of.policy), func(c *shardlimit.Config) {
+					c.Participants = 10
+				}), "one", shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: of.nodes})
+				every := shardlimit.Limit{Permits: 1, Per: 8 * time.Second}
+				other := limittest.Limiter(t, here.Client(t), "other", every)
+				limittest.Settled(t, one)
+				limittest.MustGet(t, one, 1) // its own part, in an outage
+				nodes[of.nodes-1].Down.Store(true)
+				time.AfterFunc(5*time.Second, func() { nodes[of.nodes-1].Down.Store(false) })
+				switch name {
+				case "all, FailLocal": // each limit refuses when it is asked
+					limittest.MustGet(t, limittest.Limiter(t, here.Client(t), "other", every), 1)
+				case "half": // each is known to refuse
+					limittest.MustGet(t, other, 1)
+					limittest.Exhaust(t, one, 1)
+				}
+				var calls sync.WaitGroup
+				calls.Go(func() {
+					for range 7 { // so that its process has heard that the node is back
+						time.Sleep(time.Second)
+						_, _ = one.Allow(t.Context())
+					}
+				})
+				defer calls.Wait()
+				began := time.Now()
+				err := limittest.Set(1, one, other).Wait(limittest.Shortly(t, time.Minute))
+				if took := time.Since(began); err != nil || took > 15*time.Second {
+					t.Errorf("after %v: %v", took, err)
+				}
+			})
+		})
+	}
 }
