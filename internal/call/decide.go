@@ -10,7 +10,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
-	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
@@ -143,9 +142,7 @@ func (m *Member) AtOnce(ctx context.Context, r *limit.Routes, n int64, upTo bool
 	q := call{n: n, upTo: upTo, since: since, slept: slept, by: turnBy(r, since, by)}
 	q.turns = r != nil && r.Limit.Algorithm == limit.LeakyBucket
 	err := m.answered(n, upTo, d, m.serve(ctx, r, q, d))
-	if d.InOutage() {
-		d.RetryAfter = min(d.RetryAfter, node.BreakerMaxPause)
-	}
+	d.HintInLine()
 	d.asked = clock.Elapsed(since + slept)
 	return err
 }

@@ -82,8 +82,7 @@ func (d *Decision) handOver() Handed {
 }
 
 // Settles reports whether there is something to settle the decision with for so many permits: for
-// what the outage policy or a mode granted, and for a refund once all has left the window, there is
-// nothing.
+// what the outage policy or a mode granted there is nothing.
 func (d *Decision) Settles(used int64) bool {
 	switch h := d.rarely().handed; {
 	case used == d.Granted:
@@ -93,7 +92,7 @@ func (d *Decision) Settles(used int64) bool {
 	case d.rarely().engine != nil:
 		return true
 	}
-	return len(d.parts()) > 0 && (used > d.Granted || d.Target.Process.Now() < d.until)
+	return len(d.parts()) > 0
 }
 
 // siteHash identifies where a shard is.

@@ -60,6 +60,13 @@ func (d *Decision) Hint() {
 	}
 }
 
+// HintInLine does what Hint does for a caller that waits, also where some nodes are away.
+func (d *Decision) HintInLine() {
+	if d.InOutage() {
+		d.RetryAfter = min(d.RetryAfter, node.BreakerMaxPause)
+	}
+}
+
 // InOutage reports whether a call was denied while nodes that it needs were away, some or all.
 func (d *Decision) InOutage() bool { return d.Degraded || d.Reason == telemetry.Outage }
 
@@ -116,11 +123,4 @@ var errOverloaded = register.Unavailable(dispatch.ErrOverloaded)
 func (c *Target) WaitsOn(err error) bool {
 	return errors.Is(err, limit.ErrOverloaded) ||
 		c.Process.Config.OnOutage == limit.WaitOut && errors.Is(err, limit.ErrUnavailable)
-}
-
-// HintInLine does what Hint does for a caller that waits, also where some nodes are away.
-func (d *Decision) HintInLine() {
-	if d.Degraded || d.Reason == telemetry.Outage {
-		d.RetryAfter = min(d.RetryAfter, node.BreakerMaxPause)
-	}
 }
