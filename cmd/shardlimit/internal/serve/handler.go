@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	"github.com/shardlimit/shardlimit"
@@ -126,8 +127,9 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 		limiter, err = req.seenBy(limiter)
 	}
 	var d shardlimit.Decision
+	var mode shardlimit.Mode
 	if err == nil {
-		d, err = ask(r.Context(), limiter, n)
+		d, mode, err = ask(r.Context(), limiter, n)
 		s.Outage.heard(r.Context(), d, err)
 	}
 	if err != nil {
@@ -135,7 +137,9 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := policy(req.Limiter)
-	httplimit.Describe(w.Header(), httplimit.Draft, httplimit.Policy{Name: name, Limiter: limiter}, d)
+	if mode != shardlimit.Shadow && mode != shardlimit.Off {
+		httplimit.Describe(w.Header(), httplimit.Draft, httplimit.Policy{Name: name, Limiter: limiter}, d)
+	}
 	if d.Allowed || n == 0 {
 		reply(w, AnswerOf(d))
 		return
@@ -144,14 +148,28 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 	problem.Write(w, p.Status, refusal{p, []string{name}, AnswerOf(d)})
 }
 
-// ask asks for n permits, or looks what is left if that is 0.
-func ask(ctx context.Context, limiter *shardlimit.Limiter, n int64) (shardlimit.Decision, error) {
+// closedFor is when to ask a closed limit again.
+const closedFor = 15 * time.Second
+
+// ask asks for n permits, or looks what is left if that is 0, and tells the limit's mode.
+func ask(ctx context.Context, limiter *shardlimit.Limiter, n int64) (d shardlimit.Decision, _ shardlimit.Mode,
+	err error) {
 	if n != 0 {
-		return limiter.AllowN(ctx, n)
+		d, err = limiter.AllowN(ctx, n)
+		return d, d.Mode(), err
 	}
 	st, err := limiter.Peek(ctx)
-	return shardlimit.Decision{Allowed: st.Remaining > 0, Limit: st.Limit.Permits, Remaining: st.Remaining,
-		RetryAfter: st.RetryAfter, ResetAfter: st.ResetAfter}, err
+	d = shardlimit.Decision{Allowed: st.Remaining > 0, Limit: st.Limit.Permits, Remaining: st.Remaining,
+		RetryAfter: st.RetryAfter, ResetAfter: st.ResetAfter}
+	switch st.Limit.Mode {
+	case shardlimit.Closed:
+		d = shardlimit.Decision{Limit: d.Limit, RetryAfter: closedFor, Reason: shardlimit.ReasonClosed}
+	case shardlimit.Off:
+		d = shardlimit.Decision{Limit: d.Limit, Allowed: true, Remaining: d.Limit}
+	case shardlimit.Shadow:
+		d.Allowed, d.Shadowed, d.RetryAfter = true, !d.Allowed, 0
+	}
+	return d, st.Limit.Mode, err
 }
 
 // policy is the name of a limit in header fields, which hold printable ASCII only, and in problems

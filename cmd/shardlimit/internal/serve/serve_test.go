@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -275,6 +276,40 @@ func TestAnswers(t *testing.T) {
 	client.Close()
 	if w := ask(http.MethodPost, "/v1/allow", `{"limiter": "one"}`); w.Code != 503 {
 		t.Errorf("closed: %d", w.Code)
+	}
+}
+
+// Who looks at a limit hears what its mode says, as who asks for a permit does.
+func TestALookGoesByTheMode(t *testing.T) {
+	client := embeddedClient(t)
+	var all []serve.Declaration
+	for _, mode := range []shardlimit.Mode{shardlimit.Shadow, shardlimit.Off, shardlimit.Closed} {
+		all = append(all, serve.Declaration{Name: mode.String(), Limit: shardlimit.Limit{Permits: 1, Per: time.Hour,
+			Mode: mode}})
+	}
+	limits, err := serve.Declare(t.Context(), client, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve.New(limits, http.NotFoundHandler(), serve.Options{})
+	for _, n := range []string{"1", "0"} { // the permit of the one in shadow is used before the look
+		for name, want := range map[string]string{"shadow": `"shadowed":` + strconv.FormatBool(n == "0") + `}`,
+			"off": `"limit":1,"remaining":1,`, "closed": `"allowed":false,"granted":0,"limit":1,"remaining":0,` +
+				`"retry_after_us":15000000,"reset_after_us":0,"delay_us":0,"degraded":false,"shadowed":false,` +
+				`"reason":"closed"}`} {
+			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/allow",
+				strings.NewReader(`{"limiter": "`+name+`", "n": `+n+`}`))
+			r.Header.Set("Content-Type", "application/json")
+			s.ServeHTTP(w, r)
+			closed := name == "closed"
+			if !strings.Contains(w.Body.String(), want) || (w.Code == 429) != (closed && n == "1") ||
+				closed == strings.Contains(w.Body.String(), `"allowed":true`) ||
+				closed != (w.Header().Get("RateLimit") == `"closed";r=0;t=15`) ||
+				closed != (w.Header().Get("RateLimit-Policy") != "") ||
+				closed != (w.Header().Get("Retry-After") == "15") {
+				t.Errorf("%s, %s: %d %s %q", name, n, w.Code, w.Body, w.Header())
+			}
+		}
 	}
 }
 
