@@ -264,7 +264,7 @@ func (a *ask) alone(ctx context.Context, charge Charge) {
 // this one, for ever.
 func (a *ask) unasked(ctx context.Context) {
 	a.look(ctx)
-	if a.over = a.never || a.err == nil && int64(a.hits) > a.remaining; a.never {
+	if a.over = a.never || a.err == nil && !a.degraded && int64(a.hits) > a.remaining; a.never {
 		a.reset, a.err = a.Window, nil
 	}
 }
@@ -292,7 +292,17 @@ func (a *ask) take(ctx context.Context, charge Charge) {
 // look asks for no hit: whether one would be refused.
 func (a *ask) look(ctx context.Context) {
 	var state shardlimit.State
-	if state, a.err = a.limiter.Peek(ctx); a.err != nil {
+	state, a.err = a.limiter.Peek(ctx)
+	if errors.Is(a.err, shardlimit.ErrUnavailable) { // the outage policy answers who asks for a hit
+		var d shardlimit.Decision
+		if d, a.err = a.limiter.AllowN(ctx, 1); a.err == nil {
+			_ = a.limiter.Settle(ctx, d, 0)
+			a.degraded = d.Degraded
+			a.heard(&d, d.Allowed)
+		}
+		return
+	}
+	if a.err != nil {
 		return
 	}
 	a.remaining, a.reset = state.Remaining, state.ResetAfter

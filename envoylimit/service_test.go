@@ -158,6 +158,21 @@ descriptors:
 		{ask("d", "tried=x"), "OK ok:0"},
 		{ask("d", "user=ann", "none=x"), "OVER_LIMIT ok:0 over:0"},
 	})
+	for policy, want := range map[shardlimit.OutagePolicy][2]string{shardlimit.FailOpen: {"OK ok:0", "OK ok:0"},
+		shardlimit.FailLocal: {"OK ok:4", "OVER_LIMIT over:0"}} {
+		client, err := shardlimit.New(shardlimit.Config{Nodes: nodes, OnOutage: policy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(client.Close)
+		s := start(t, client, text, envoylimit.Options{})
+		play(t, s, []step{ // who only looks, and who is not asked, because another one refuses
+			{hits(ask("d", "user=ann"), 0), want[0]},
+			{ask("d", "user=ann", "none=x"), "OVER_LIMIT" + want[0][2:] + " over:0"},
+			{hits(ask("d", "user=ann"), 5), "OK ok:0"},
+			{hits(ask("d", "user=ann"), 0), want[1]},
+		})
+	}
 	shadow := start(t, client, text, envoylimit.Options{Headers: true, Shadow: true})
 	a, err := shadow.ShouldRateLimit(t.Context(), ask("d", "user=ann", "none=x"))
 	if err != nil || a.GetOverallCode() != rls.RateLimitResponse_OK || len(a.GetResponseHeadersToAdd()) > 0 {

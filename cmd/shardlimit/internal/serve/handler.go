@@ -159,6 +159,13 @@ func ask(ctx context.Context, limiter *shardlimit.Limiter, n int64) (d shardlimi
 		return d, d.Mode(), err
 	}
 	st, err := limiter.Peek(ctx)
+	if errors.Is(err, shardlimit.ErrUnavailable) { // the outage policy answers who asks for a permit
+		if d, err = limiter.AllowN(ctx, 1); err == nil {
+			_ = limiter.Settle(ctx, d, 0)
+			d.Granted = 0
+		}
+		return d, d.Mode(), err
+	}
 	d = shardlimit.Decision{Allowed: st.Remaining > 0, Limit: st.Limit.Permits, Remaining: st.Remaining,
 		RetryAfter: st.RetryAfter, ResetAfter: st.ResetAfter}
 	switch st.Limit.Mode {

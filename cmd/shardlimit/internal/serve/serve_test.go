@@ -152,17 +152,24 @@ func TestParse(t *testing.T) {
 // embeddedClient is a client of one embedded node. Both end with the test.
 func embeddedClient(t *testing.T) *shardlimit.Client {
 	t.Helper()
+	client, _ := embeddedNode(t, shardlimit.FailClosed)
+	return client
+}
+
+// embeddedNode is the same with an outage policy, and its node.
+func embeddedNode(t *testing.T, policy shardlimit.OutagePolicy) (*shardlimit.Client, *embedded.Servers) {
+	t.Helper()
 	nodes, err := embedded.Start(1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nodes.Close)
-	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes.Nodes(), CallTimeout: time.Minute})
+	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes.Nodes(), CallTimeout: time.Minute, OnOutage: policy})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	return client
+	return client, nodes
 }
 
 // Who is named contends as himself: what he wants is in an account of his own, with his weight.
@@ -309,6 +316,39 @@ func TestALookGoesByTheMode(t *testing.T) {
 				closed != (w.Header().Get("Retry-After") == "15") {
 				t.Errorf("%s, %s: %d %s %q", name, n, w.Code, w.Body, w.Header())
 			}
+		}
+	}
+}
+
+// While no node answers, the outage policy answers who looks, and that takes nothing.
+func TestALookGoesByTheOutagePolicy(t *testing.T) {
+	for policy, want := range map[shardlimit.OutagePolicy]string{
+		shardlimit.FailClosed: "503 503 503 ", shardlimit.FailOpen: "200 true 200 true 200 true ",
+		shardlimit.FailLocal: "200 true 200 true 200 false "} {
+		client, node := embeddedNode(t, policy)
+		limits, err := serve.Declare(t.Context(), client, []serve.Declaration{{Name: "l", PerKey: true,
+			Limit: shardlimit.PerHour(1)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		node.Close()
+		s := serve.New(limits, http.NotFoundHandler(), serve.Options{})
+		got := ""
+		for _, n := range []string{"0", "1", "0"} {
+			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/allow",
+				strings.NewReader(`{"limiter": "l", "key": "k", "n": `+n+`}`))
+			r.Header.Set("Content-Type", "application/json")
+			s.ServeHTTP(w, r)
+			var a serve.Answer
+			if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || n == "0" && a.Granted > 0 {
+				t.Errorf("%v: %s, %v", policy, w.Body, err)
+			}
+			if got += strconv.Itoa(w.Code) + " "; a.Degraded {
+				got += strconv.FormatBool(a.Allowed) + " "
+			}
+		}
+		if got != want {
+			t.Errorf("%v: %s, want %s", policy, got, want)
 		}
 	}
 }
