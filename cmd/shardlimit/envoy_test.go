@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/binary"
 	"io"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
@@ -92,11 +94,12 @@ func TestServeEnvoy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
+	hits := uint64(1)
 	ask := func(want rls.RateLimitResponse_Code) {
 		t.Helper()
 		a, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rls.RateLimitRequest{Domain: "d",
-			Descriptors: []*ratelimit.RateLimitDescriptor{{Entries: []*ratelimit.RateLimitDescriptor_Entry{
-				{Key: "user", Value: "ann"}}}}})
+			Descriptors: []*ratelimit.RateLimitDescriptor{{HitsAddend: wrapperspb.UInt64(hits),
+				Entries: []*ratelimit.RateLimitDescriptor_Entry{{Key: "user", Value: "ann"}}}}})
 		if err != nil || a.GetOverallCode() != want || len(a.GetResponseHeadersToAdd()) != 3 {
 			t.Errorf("%v, %v", a, err)
 		}
@@ -115,8 +118,10 @@ func TestServeEnvoy(t *testing.T) {
 		t.Fatal(err)
 	}
 	says.until("the former one stays in force")
+	hits = math.MaxUint64 // counters do not wrap
+	ask(rls.RateLimitResponse_OVER_LIMIT)
 	if _, text := fetch(t, url+"/metrics"); !strings.Contains(text, "ratelimit_service_over_limit") ||
-		!strings.Contains(text, `result="error"`) {
+		!strings.Contains(text, `result="error"`) || strings.Contains(text, "} -") {
 		t.Errorf("/metrics: %.3000s", text)
 	}
 	health, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
