@@ -103,12 +103,13 @@ func (a *ask) status() *rls.RateLimitResponse_DescriptorStatus {
 }
 
 // headersOf tells of the descriptor that matters most: of those that refuse the one that does so
-// for longest, else the one that has least left. Limits in shadow have clients do nothing.
+// for longest, else the one that has least left. Limits in shadow have clients do nothing, and what
+// the outage policy says tells nothing of a limit.
 func headersOf(asks []ask) []*core.HeaderValue {
 	var most *ask
 	for i := range asks {
 		a := &asks[i]
-		if a.Rule == nil || a.Unlimited || a.Shadow || a.err != nil {
+		if a.Rule == nil || a.Unlimited || a.Shadow || a.degraded || a.err != nil {
 			continue
 		}
 		if most == nil || a.before(most) {

@@ -165,7 +165,11 @@ descriptors:
 			t.Fatal(err)
 		}
 		t.Cleanup(client.Close)
-		s := start(t, client, text, envoylimit.Options{})
+		s := start(t, client, text, envoylimit.Options{Headers: true})
+		a, err := s.ShouldRateLimit(t.Context(), hits(ask("d", "user=ann"), 0))
+		if err != nil || len(a.GetResponseHeadersToAdd()) > 0 {
+			t.Errorf("%v, %v", a, err)
+		}
 		play(t, s, []step{ // who only looks, and who is not asked, because another one refuses
 			{hits(ask("d", "user=ann"), 0), want[0]},
 			{ask("d", "user=ann", "none=x"), "OVER_LIMIT" + want[0][2:] + " over:0"},
