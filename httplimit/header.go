@@ -143,7 +143,8 @@ func (m *middleware) draft(text []byte, limiter Limiter, d *shardlimit.Decision,
 	for i := range each {
 		if !lenient(&each[i]) {
 			limit := l.all[i].Limiter.Limit()
-			text = appendPolicy(comma(text, 0), l.names[i], limit.Permits, limit.Per)
+			permits := cmp.Or(each[i].Limit, limit.Permits) // that in force, unless it failed
+			text = appendPolicy(comma(text, 0), l.names[i], permits, limit.Per)
 		}
 	}
 	policies = len(text)

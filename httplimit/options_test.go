@@ -90,6 +90,24 @@ func TestPoliciesTellOfEachLimit(t *testing.T) {
 	}
 }
 
+// Policies tell the limit that is in force for a key, whatever limit a call brings.
+func TestPoliciesTellWhatIsInForce(t *testing.T) {
+	f, err := open(t).Family(t.Context(), "f", shardlimit.PerHour(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := shardlimit.PerHour(100)
+	later.Revision = 5
+	if _, err := f.LimiterWith("k", later).Allow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h := get(httplimit.New(httplimit.One(httplimit.All(httplimit.Policy{Name: "key", Limiter: f.Limiter("k")})),
+		httplimit.Options{})(ok)).Header()
+	if h.Get("RateLimit-Policy") != `"key";q=100;w=3600` || h.Get("RateLimit") != `"key";r=98;t=3600` {
+		t.Errorf("%v", h)
+	}
+}
+
 func TestProblemDetails(t *testing.T) {
 	for name, c := range map[string]struct {
 		says   says
