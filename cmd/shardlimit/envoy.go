@@ -56,6 +56,9 @@ func readEnvoyJob(cmd *cli.Command) (*envoyJob, error) {
 	if j.listen == "" || j.source.Path == "" {
 		return nil, usagef("--grpc and --config need each other: --grpc 127.0.0.1:8081 --config FILE")
 	}
+	if err := checkAddress("grpc", j.listen); err != nil {
+		return nil, err
+	}
 	algorithms := map[string]shardlimit.Algorithm{"sliding-log": shardlimit.SlidingLog,
 		"sliding-counter": shardlimit.SlidingCounter, "fixed-window": shardlimit.FixedWindow,
 		"token-bucket": shardlimit.TokenBucket}

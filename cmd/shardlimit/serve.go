@@ -133,10 +133,16 @@ func readServeJob(cmd *cli.Command) (*serveJob, error) {
 	if j.series < 0 {
 		return nil, usagef("--max-series is %d; it must be 0 (any number) or more", j.series)
 	}
+	if j.grace < 0 {
+		return nil, usagef("--grace is %s; it must be 0 or more", j.grace)
+	}
 	if j.process, err = readProcess(cmd); err != nil {
 		return nil, err
 	}
 	if j.guard, err = readGuard(cmd); err != nil {
+		return nil, err
+	}
+	if err = checkAddress("listen", j.listen); err != nil {
 		return nil, err
 	}
 	if j.envoy, err = readEnvoyJob(cmd); err != nil {
@@ -158,6 +164,19 @@ func readServeJob(cmd *cli.Command) (*serveJob, error) {
 	}
 	j.process.config.OnOutage = shardlimit.OutagePolicy(policy)
 	return j, nil
+}
+
+// checkAddress refuses what cannot be listened on before anything is declared. An empty port would
+// be any, and an empty address all of the machine's.
+func checkAddress(flag, address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil || port == "" {
+		return usagef("--%s is %q; it must be HOST:PORT, such as 127.0.0.1:8080", flag, address)
+	}
+	return nil
 }
 
 func readDeclarations(cmd *cli.Command) (all []serve.Declaration, err error) {
