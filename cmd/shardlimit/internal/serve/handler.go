@@ -154,6 +154,9 @@ const closedFor = 15 * time.Second
 // ask asks for n permits, or looks what is left if that is 0, and tells the limit's mode.
 func ask(ctx context.Context, limiter *shardlimit.Limiter, n int64) (d shardlimit.Decision, _ shardlimit.Mode,
 	err error) {
+	if n < 0 {
+		return d, 0, fmt.Errorf("%w: %d, ask for at least 1, or look with 0", shardlimit.ErrInvalidPermits, n)
+	}
 	if n != 0 {
 		d, err = limiter.AllowN(ctx, n)
 		return d, d.Mode(), err

@@ -229,7 +229,7 @@ func TestAnswers(t *testing.T) {
 		{`{"limiter": "one", "n": 2}`, 200, `{"allowed":true,"granted":2,"limit":3,"remaining":1,"retry_after_us":0,`},
 		{`{"limiter": "one", "n": 2}`, 429, `"allowed":false,"granted":0,"limit":3,"remaining":1,`},
 		{`{"limiter": "one", "n": 0}`, 200, `{"allowed":true,"granted":0,"limit":3,"remaining":1,`},
-		{`{"limiter": "one", "n": -1}`, 400, "at least 1"},
+		{`{"limiter": "one", "n": -1}`, 400, "or look with 0"},
 		{`{"limiter": "one", "n": "1"}`, 400, `\"n\" cannot be a string`},
 		{"{\"limiter\": \"each\", \"key\": \"\xff\"}", 400, "not UTF-8"},
 		{`{"limiter": "each", "key": "\ud800"}`, 400, "not UTF-8"},

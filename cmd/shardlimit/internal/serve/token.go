@@ -17,13 +17,13 @@ const minToken = 16
 // bear the other.
 type Tokens [][sha256.Size]byte
 
-// ParseTokens reads a file of tokens, one a line. The error is ErrInvalidFile, in one line, and
-// shows none.
+// ParseTokens reads a file of tokens, one a line; what begins with # is a comment. The error is
+// ErrInvalidFile, in one line, and shows none.
 func ParseTokens(content []byte) (Tokens, error) {
 	var all Tokens
 	for i, line := range bytes.Split(content, []byte("\n")) {
 		token := bytes.TrimSpace(line)
-		if len(token) == 0 {
+		if len(token) == 0 || token[0] == '#' {
 			continue
 		}
 		if len(token) < minToken {

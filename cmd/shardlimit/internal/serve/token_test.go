@@ -12,7 +12,7 @@ import (
 )
 
 func TestTokens(t *testing.T) {
-	all, err := serve.ParseTokens([]byte("\n  first-token-0123456 \nsecond-token-012345\n"))
+	all, err := serve.ParseTokens([]byte("\n# of ann, until May\n  first-token-0123456 \nsecond-token-012345\n"))
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%d tokens, %v", len(all), err)
 	}
@@ -30,7 +30,8 @@ func TestTokens(t *testing.T) {
 		t.Error("without tokens nobody is let in")
 	}
 	for text, says := range map[string]string{"": "no token", " \n\n": "no token",
-		"\nsecret-word": "line 2: the token has 11"} {
+		"# 0123456789abcdef": "no token",
+		"\nsecret-word":      "line 2: the token has 11"} {
 		_, err := serve.ParseTokens([]byte(text))
 		if !errors.Is(err, serve.ErrInvalidFile) || !strings.Contains(err.Error(), says) ||
 			strings.Contains(err.Error(), "secret-word") {
