@@ -24,7 +24,7 @@ const serveHelp = `For programs that are not written in Go:
                    RateLimit and RateLimit-Policy, and Retry-After if denied;
                    400 and 404 for what cannot be decided, 503 if no node
                    answers
-  GET  /healthz    200, or 503 while it shuts down
+  GET  /healthz    200; while it shuts down, no connection is accepted
   GET  /readyz     200 if a node answers; with --on-outage open or local 503
                    only if all nodes refuse for a mistake
   GET  /metrics    for Prometheus
