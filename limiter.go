@@ -81,8 +81,9 @@ func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // WaitN blocks until n permits were granted together. Calls of one process are served first come,
 // first served. One that wants more than one permit and is denied reserves them, as Reserve does,
 // so callers elsewhere that want less do not starve it. If it is certain that the permits cannot
-// come before the deadline of ctx, it returns ErrWaitTooLong at once. Other errors are those of
-// AllowN; under WaitOut it waits on instead of returning ErrUnavailable.
+// come before the deadline of ctx, it returns ErrWaitTooLong at once; while a node of the limit is
+// away that is not certain. Other errors are those of AllowN; under WaitOut it waits on instead of
+// returning ErrUnavailable.
 // Acquire is the same, and returns the Decision.
 func (l *Limiter) WaitN(ctx context.Context, n int64) error {
 	_, err := l.Acquire(ctx, n)

@@ -38,7 +38,7 @@ type Client struct {
 func New(cfg limit.Config, errs limit.Errors) (c *Client, err error) {
 	c = &Client{FamilyKeys: rememberedKeys, known: make(map[string]*Target)}
 	c.Process, err = limit.NewProcess(cfg, errs, limit.Events{Gauges: c.gauges, Renamed: c.renew,
-		NodesChanged: c.reconsider, Deleted: c.forget})
+		NodesChanged: c.reconsider, Back: c.wake, Deleted: c.forget})
 	if err != nil {
 		return nil, err
 	}
@@ -147,6 +147,18 @@ func (c *Client) reconsider() {
 	for _, co := range c.all() {
 		co.Register.ReconsiderSoon()
 		co.Freed(true)
+	}
+}
+
+// wake has whoever waits look again: a node is back.
+func (c *Client) wake() {
+	for _, co := range c.all() {
+		co.Members.Wake(false)
+		if co.Of != nil {
+			for _, key := range co.Of.keys.all(true) {
+				key.Members.Wake(false)
+			}
+		}
 	}
 }
 

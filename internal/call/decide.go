@@ -142,7 +142,6 @@ func (m *Member) AtOnce(ctx context.Context, r *limit.Routes, n int64, upTo bool
 	q := call{n: n, upTo: upTo, since: since, slept: slept, by: turnBy(r, since, by)}
 	q.turns = r != nil && r.Limit.Algorithm == limit.LeakyBucket
 	err := m.answered(n, upTo, d, m.serve(ctx, r, q, d))
-	d.HintInLine()
 	d.asked = clock.Elapsed(since + slept)
 	return err
 }

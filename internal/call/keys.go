@@ -302,7 +302,7 @@ func denialOf(c *Target, now int64) (d denial, denied bool) {
 // whoever asks.
 func (l *Limiter) deniedBefore(ctx context.Context, n int64, upTo bool, d *Decision) bool {
 	f := l.family
-	if n < 1 || n > 1 && !upTo || l.key.Came != (limit.Keyed{}).Came || l.invalid != nil {
+	if n < 1 || n > limit.MaxPermits || n > 1 && !upTo || l.key.Came != (limit.Keyed{}).Came || l.invalid != nil {
 		return false
 	}
 	c, p := f.Target, f.keys.part(l.key.Key)

@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,8 +51,12 @@ func (ls *leases) serve(ctx context.Context, r *limit.Routes, q call, d *Decisio
 	}
 	if q.upTo {
 		err := ls.member.View(r).some(ctx, q, d)
+		if d.Granted > 0 || err != nil && !errors.Is(err, limit.ErrUnavailable) {
+			return err
+		}
 		var held Decision
-		if q.n = min(q.n, l.left()); d.Granted == 0 && q.n > 0 && l.serve(ls.member.Target, r, q, &held) {
+		q.since, q.slept = ls.member.Target.Process.Clock.Look()
+		if q.n = min(q.n, l.left()); q.n > 0 && l.serve(ls.member.Target, r, q, &held) {
 			*d, err = held, nil
 		}
 		return err

@@ -10,14 +10,12 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
-	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
 // tally is what is known of the shards together.
 type tally struct {
 	shut, reachable int              // that have nothing for this participant, and that can be reached
-	away            bool             // some cannot be
 	next            int64            // when the first of these has a permit again
 	why             telemetry.Reason // why there is nothing
 }
@@ -28,7 +26,7 @@ func (v *view) tally(now, since int64) (t tally) {
 	t.why = telemetry.Full
 	for _, s := range v.visit {
 		if !s.Lane.Usable() {
-			t.why, t.away = max(t.why, telemetry.Outage), true
+			t.why = max(t.why, telemetry.Outage)
 			continue
 		}
 		k, paced := &s.Lane.Known, s.PacedUntil()
@@ -332,6 +330,11 @@ func Believed(r *limit.Routes) time.Duration {
 	return long
 }
 
+// Away reports whether shards of a limit cannot be asked, some or all.
+func Away(r *limit.Routes) bool {
+	return r != nil && slices.ContainsFunc(r.Lanes, func(l *dispatch.Lane) bool { return !l.Usable() })
+}
+
 // Early reports whether permits of a limit came back early in the last window.
 func Early(r *limit.Routes) bool {
 	return r != nil && slices.ContainsFunc(r.Lanes, func(l *dispatch.Lane) bool { return l.Known.Early() })
@@ -344,16 +347,12 @@ func (m *Member) Lacks(r *limit.Routes, n int64) time.Duration {
 	if r == nil || r.Limit.Mode.Lenient() || r.Spare() >= n || m.Leased(r, n, now) {
 		return 0
 	}
-	t := m.View(r).tally(now, now+1)
-	if n > 1 {
-		o := m.Target.ahead.Load()
-		if o == nil || now >= o.until {
-			return 0
-		}
-		t.next = o.when(n, r.Limit.Per)
+	if n == 1 {
+		_, next := m.View(r).ShutOut(now)
+		return time.Duration(max(0, next-now))
 	}
-	if t.away { // and may be back by then
-		t.next = min(t.next, now+int64(node.BreakerMaxPause))
+	if o := m.Target.ahead.Load(); o != nil && now < o.until {
+		return time.Duration(max(0, o.when(n, r.Limit.Per)-now))
 	}
-	return time.Duration(max(0, t.next-now))
+	return 0
 }

@@ -169,7 +169,8 @@ func (s *settlement) giveBack(ctx context.Context, parts []dispatch.Part, unused
 	err := s.run(ctx, all)
 	s.target.Members.Wake(false)
 	if s.by != nil && s.by != s.target { // of the same key
-		s.by.Eased()
+		s.by.forgetDenials()
+		s.by.Members.Wake(false)
 	}
 	return err
 }

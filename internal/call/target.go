@@ -45,10 +45,15 @@ func (c *Target) Freed(anew bool) {
 
 // Eased tells that much may be free: nothing is believed of what was.
 func (c *Target) Eased() {
+	c.forgetDenials()
+	c.Freed(true)
+}
+
+// forgetDenials forgets for all its participants that nothing is free.
+func (c *Target) forgetDenials() {
 	for _, m := range c.Members.all() {
 		m.ForgetDenials(c.Routes.Load())
 	}
-	c.Freed(true)
 }
 
 // Adopted tells that another layout is in use: a raised limit may have room where there was none.

@@ -46,6 +46,7 @@ type Events struct {
 	Gauges       func(telemetry.Gauges) // are read
 	Renamed      func()                 // nodes turned out to be called otherwise
 	NodesChanged func()                 // nodes are lost, or back
+	Back         func()                 // a node answers again
 	Deleted      func(*Core)            // a limit was deleted
 }
 
@@ -68,7 +69,7 @@ func NewProcess(cfg Config, errs Errors, events Events) (*Process, error) {
 	}
 	p.Nodes = node.NewFleet(node.Settings{
 		Ctx: p.Context, Clock: &p.Clock, Log: cfg.Logger, Telemetry: p.Telemetry, Prefix: cfg.KeyPrefix,
-		CallTimeout: cfg.CallTimeout, Spawn: p.Spawn, Mistake: errs.Mistake,
+		CallTimeout: cfg.CallTimeout, Spawn: p.Spawn, Mistake: errs.Mistake, Back: p.inBackground(events.Back),
 	}, cfg.Nodes)
 	p.Lanes = &dispatch.Env{Ctx: p.Context, Clock: &p.Clock, Telemetry: p.Telemetry, CallTimeout: cfg.CallTimeout}
 	book := record.NewBook(p.Nodes, fmt.Sprintf("%016x%016x", chance.Uint64(), chance.Uint64()))

@@ -28,6 +28,7 @@ func (e *Endpoint) report(slot int, about telemetry.Operation, looks bool, err e
 		if b.succeeded(e.node.env.Clock.Now()) {
 			e.told.Store(nil)
 			e.node.tell("node answers again", slot, nil)
+			e.node.env.back()
 		}
 	case about == telemetry.Vote && b.ready() && mistaken(err, true) != nil:
 		e.node.blame(about, err) // takes may go on: they need other rights

@@ -232,9 +232,11 @@ func (l *link) dial(attempt chan struct{}) {
 		l.closeClient(c.client)
 		return
 	}
-	l.dialing.succeeded(l.env.Clock.Now())
 	l.node.mistake.Store(nil)
 	l.client.Store(c)
+	if l.dialing.succeeded(l.env.Clock.Now()) {
+		l.env.back()
+	}
 }
 
 // reach connects to the node.

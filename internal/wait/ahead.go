@@ -15,8 +15,7 @@ import (
 // after retry, or when others have reserved no longer as far ahead as one may. restarts is what
 // first told before the head was denied.
 func (q *pump) bookHead(r *limit.Routes, n int64, singles bool, restarts uint64,
-	denied *call.Decision) (served bool, again time.Duration) {
-	retry := denied.RetryAfter
+	retry time.Duration) (served bool, again time.Duration) {
 	if singles || r == nil || r.Limit.Scope != limit.Global || r.Limit.Algorithm == limit.LeakyBucket {
 		return false, retry
 	}
@@ -39,10 +38,8 @@ func (q *pump) bookHead(r *limit.Routes, n int64, singles bool, restarts uint64,
 		long, early := time.Duration(due-c.Process.Now()), q.early(r)
 		if early {
 			long = min(long, shortNap(r))
-		} else if denied.InOutage() { // a shard that was away may be back
-			long, early = min(long, retry), true
 		}
-		q.nap(long)
+		poked := q.nap(long)
 		head, changes := q.first(n)
 		switch {
 		case head != w || q.ctx.Err() != nil || changes != restarts:
@@ -53,7 +50,7 @@ func (q *pump) bookHead(r *limit.Routes, n int64, singles bool, restarts uint64,
 		case c.Process.Now() >= due:
 			q.hand(d, false)
 			return true, 0
-		case early: // what came back may be enough beside what is reserved
+		case early || poked: // what came back may be enough beside what is reserved
 			var now call.Decision
 			q.member.ForgetDenials(r)
 			if err := q.member.AtOnce(q.ctx, r, n, false, c.Process.Now(), 0, &now); err == nil && now.Allowed {

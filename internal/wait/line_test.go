@@ -154,7 +154,7 @@ func TestADenialTellsWhoWaitsInVain(t *testing.T) {
 		}
 	}
 	q.head(nil)
-	q.dismissHopeless(in(q, 90*time.Second)) // then 10, a minute later 10 more, and so on
+	q.dismissHopeless(nil, in(q, 90*time.Second)) // then 10, a minute later 10 more, and so on
 	if got := hopeless(waiters); !slices.Equal(got, []int{2}) {
 		t.Errorf("in vain wait %v", got)
 	}
@@ -167,7 +167,7 @@ func TestADenialTellsWhoWaitsInVain(t *testing.T) {
 	}
 	// With another head it holds no more.
 	q.leave(waiters[0])
-	q.dismissHopeless(in(q, time.Hour))
+	q.dismissHopeless(nil, in(q, time.Hour))
 	if got := hopeless(waiters); got != nil {
 		t.Errorf("in vain wait %v, says what a head was told that has left", got)
 	}
@@ -175,7 +175,7 @@ func TestADenialTellsWhoWaitsInVain(t *testing.T) {
 	q, waiters = queueFor(10, 10, 1)
 	waiters[0].deadline, waiters[1].deadline = in(q, minute), in(q, minute)
 	q.head(nil)
-	q.dismissHopeless(in(q, 2*minute))
+	q.dismissHopeless(nil, in(q, 2*minute))
 	if got := hopeless(waiters); !slices.Equal(got, []int{0}) {
 		t.Errorf("in vain wait %v", got)
 	}

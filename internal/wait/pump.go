@@ -103,8 +103,8 @@ func (q *pump) ask(r *limit.Routes, n int64, singles bool) {
 		return
 	}
 	q.note(true)
-	q.dismissHopeless(c.Process.Now() + int64(d.RetryAfter))
-	served, retry := q.bookHead(r, n, singles, restarts, &d)
+	q.dismissHopeless(r, c.Process.Now()+int64(d.RetryAfter))
+	served, retry := q.bookHead(r, n, singles, restarts, d.RetryAfter)
 	if served {
 		q.futile = 0
 		return
@@ -160,7 +160,7 @@ func (q *pump) trust(r *limit.Routes) {
 		long = min(long, call.Believed(r))
 	}
 	if lacks := q.member.Lacks(r, 1); lacks > 0 {
-		q.dismissHopeless(c.Process.Now() + int64(lacks))
+		q.dismissHopeless(r, c.Process.Now()+int64(lacks))
 		long = min(long, lacks)
 	}
 	q.nap(long)
@@ -296,8 +296,12 @@ func (q *queue) hand(d call.Decision, singles bool) {
 
 // dismissHopeless ends the waiting of those whose deadline comes before their
 // permits can, given that the head was denied until next. If that is the head
-// itself, the one behind it asks next: it may want less.
-func (q *queue) dismissHopeless(next int64) {
+// itself, the one behind it asks next: it may want less. Nobody is hopeless while a shard is away:
+// it may be back at any time.
+func (q *queue) dismissHopeless(r *limit.Routes, next int64) {
+	if call.Away(r) {
+		return
+	}
 	of := q.member.Target.LimitNow()
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -93,7 +93,7 @@ func acquire(ctx context.Context, m *call.Member, r *limit.Routes, p Place, d *c
 				*d = call.Decision{}
 			}
 			return err
-		case err == nil && deadline != 0 && c.Process.Now()+int64(d.RetryAfter) > deadline:
+		case err == nil && deadline != 0 && !call.Away(r) && c.Process.Now()+int64(d.RetryAfter) > deadline:
 			return fmt.Errorf("%w: the next try can succeed in %s", limit.ErrWaitTooLong, d.RetryAfter)
 		case err != nil && !c.WaitsOn(err):
 			return err
