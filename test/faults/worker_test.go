@@ -105,8 +105,8 @@ func work(t *testing.T, l *shardlimit.Limiter) string {
 		cancel()
 		switch {
 		case err == nil:
-		case errors.Is(err, shardlimit.ErrWaitTooLong):
-			return fmt.Sprint("takes ", i)
+		case errors.Is(err, shardlimit.ErrWaitTooLong), errors.Is(err, context.DeadlineExceeded) && i > 0:
+			return fmt.Sprint("takes ", i) // with a node away more might come in time
 		case errors.Is(err, shardlimit.ErrUnavailable):
 			return "ends: unavailable"
 		case errors.Is(err, context.DeadlineExceeded):
