@@ -218,7 +218,7 @@ func TestALatePlaceHoldsNoCallUp(t *testing.T) {
 }
 
 // A process that read in vain for longer than it reads in the background anyway reads once when
-// that ends. What it finds is used at once, and must not ask for another read, without end.
+// that ends. The answer is used at once, and asks for no other read, which would never end.
 func TestASuccessIsNotReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newSlowly(t)

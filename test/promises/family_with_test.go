@@ -212,7 +212,8 @@ func TestALimitOfAPerThatTheFamilyHadGivesWay(t *testing.T) {
 	})
 }
 
-// What comes back to a key, or is forgotten, is felt by whoever brings another limit for it.
+// A caller that brings another limit for a key hears of a Reset of it, and of a Settle of its own
+// decision by another limiter.
 func TestALimitForAKeyHearsOfOthers(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		family := limittest.Family(t, f.Client(t), "f", shardlimit.PerHour(2))

@@ -155,7 +155,7 @@ func TestEachLimitOfASetTellsWhatIsLeft(t *testing.T) {
 	})
 }
 
-// What a limit granted and was given back counts as free in the answer of the Set, too.
+// A Set that is denied counts permits as free that it has given back.
 func TestADeniedSetTellsWhatIsLeftAfterIt(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		c := f.Client(t)

@@ -288,7 +288,7 @@ func TestTakingAndGivingBackChangesNothing(t *testing.T) {
 	}
 }
 
-// What was granted in a short window comes back after the window was lengthened: it counts still.
+// Settle gives back what was granted in a short window after that was lengthened: it counts still.
 func TestASettleComesAfterALongerWindow(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerSecond(10))

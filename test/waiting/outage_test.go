@@ -10,8 +10,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-// Whoever waits while a node is away, all of the limit or a part, is served soon after it is back,
-// however long the window is. Nobody is told before that the deadline cannot be met.
+// A waiter is served soon after a node is back that had all of the limit or a part, however long
+// the window is. No waiter is told before that its deadline cannot be met.
 func TestWaitersHearThatANodeIsBack(t *testing.T) {
 	for _, nodes := range []int{1, 2} {
 		for _, n := range []int64{1, 2} {

@@ -286,7 +286,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Who looks at a limit hears what its mode says, as who asks for a permit does.
+// A look tells what the mode of the limit says, as a call for a permit does.
 func TestALookGoesByTheMode(t *testing.T) {
 	client := embeddedClient(t)
 	var all []serve.Declaration
