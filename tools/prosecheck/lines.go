@@ -6,6 +6,8 @@ import (
 	"go/token"
 	"regexp"
 	"strings"
+
+	"github.com/golangci/misspell"
 )
 
 // A kind is what a line is.
@@ -130,6 +132,19 @@ func tooLong(path string, lines []line) (found []finding) {
 			found = append(found, finding{path, i + 1, false, fmt.Sprintf("prose of %d columns", n)})
 		case l.kind == code && n > codeColumns:
 			found = append(found, finding{path, i + 1, true, fmt.Sprintf("code of %d columns", n)})
+		}
+	}
+	return found
+}
+
+var dictionary = misspell.New()
+
+// misspelled are the words that a dictionary of mistakes has, wherever they stand.
+func misspelled(path string, lines []line) (found []finding) {
+	for i, l := range lines {
+		_, mistakes := dictionary.Replace(l.text)
+		for _, m := range mistakes {
+			found = append(found, finding{path, i + 1, false, fmt.Sprintf("%s is written %s", m.Original, m.Corrected)})
 		}
 	}
 	return found

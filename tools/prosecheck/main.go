@@ -1,6 +1,6 @@
 // Command prosecheck keeps lines short enough to read. It reports prose (Markdown, and comments of
-// Go, Lua and shell) above 100 columns, code above 120, and links between Markdown files that lead
-// nowhere.
+// Go, Lua and shell) above 100 columns, code above 120, words that are often misspelled, and links
+// between Markdown files that lead nowhere.
 //
 //	prosecheck [-code 60] [-root DIR]
 //
@@ -108,6 +108,7 @@ func check(root string) (found []finding, err error) {
 		name, err := filepath.Rel(root, path)
 		lines := look(string(text))
 		found = append(found, tooLong(name, lines)...)
+		found = append(found, misspelled(name, lines)...)
 		if filepath.Ext(path) == ".md" {
 			found = append(found, known.dead(path, name, lines)...)
 		}
