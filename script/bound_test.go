@@ -1,7 +1,6 @@
 package script
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardlimit/shardlimit/internal/extent"
-	"github.com/shardlimit/shardlimit/shard"
 )
 
 // act is a number of permits that may act from an instant on, us.
@@ -107,121 +105,6 @@ func terms(tb interface{ Fatal(...any) }, t Terms) *Proposal {
 		tb.Fatal(err)
 	}
 	return p
-}
-
-// TestSeventeenInThreeSeconds: more demand than there are permits, 17 per 3 s, in all for an hour
-// on 1, 4 and 16 shards: no algorithm is ever over its bound for all shards together, and each
-// gives out all there is. The clocks of the shards' nodes differ, but for a FixedWindow, whose
-// edges are the clock's.
-func TestSeventeenInThreeSeconds(t *testing.T) {
-	for _, a := range allAlgorithms {
-		for _, burst := range []int64{17, 5, 40} {
-			for _, shards := range []int64{1, 4, 16} {
-				if a.bursty() && burst >= shards || burst == 17 {
-					seventeen(t, a, burst, shards)
-				}
-			}
-		}
-	}
-}
-
-// played is a shard that a test plays on its twin.
-type played struct {
-	Twin
-	plan *Proposal
-	skew int64 // of its node's clock, us
-}
-
-// divide makes 17 per 3 s on so many shards.
-func divide(t *testing.T, rng *rand.Rand, a Algorithm, burst, shards int64) (parts []played) {
-	var places []shard.Shard
-	for i, share := range shard.Split(17, int(shards)) {
-		places = append(places, shard.Shard{Slot: i, Node: "n", Share: share})
-	}
-	layout, err := shard.New(nil, 1, shard.Spec{Permits: 17, Window: 3 * time.Second, Algorithm: a.String(), Burst: burst},
-		places)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range layout.Shards {
-		part := played{Twin: NewTwin(a), plan: terms(t, Terms{
-			Epoch: 1, Target: s.Share, Floor: s.Share, Window: 3 * time.Second, Algorithm: a, Burst: s.Burst,
-		})}
-		if a != AlgorithmFixedWindow {
-			part.skew = rng.Int64N(600_000_000)
-		}
-		parts = append(parts, part)
-	}
-	return parts
-}
-
-func seventeen(t *testing.T, a Algorithm, burst, shards int64) {
-	windows := extent.Some(int64(1200)) / shards
-	rng := rand.New(rand.NewPCG(17, 3))
-	parts, history, total := divide(t, rng, a, burst, shards), []act{}, int64(0)
-	for now := int64(epoch0); now < epoch0+windows*3_000_000; {
-		next := now + 1 + rng.Int64N(40_000)
-		for _, part := range parts {
-			reply := part.Take(now+part.skew,
-				&TakeRequest{Proposal: part.plan, Groups: []Group{{Size: 1, Count: 1 + rng.Int64N(20)}}})
-			history = append(history, acts(a, now, &reply)...)
-			total += reply.Granted
-			if last := now + int64(reply.Next/time.Microsecond) - 1; last > now {
-				// the last instant at which there is none
-				next = min(next, last)
-			}
-		}
-		now = next
-	}
-	if at := (bound{a, 17, burst, 3_000_000, shards}).breach(sortActs(history)); at >= 0 {
-		t.Errorf("%v over %d, burst %d: over its bound %d us after the start", a, shards, burst, at-epoch0)
-	}
-	gained := 17 * windows
-	if burst < 2*shards {
-		// a bucket with room for one permit gains nothing from when it is full until it is asked
-		gained = 17 * windows * 117 / 120
-	}
-	least := map[Algorithm]int64{
-		// the gaps between asks, up to 40 ms, are lost to permits that come back in between
-		AlgorithmSlidingLog:     17 * windows * 118 / 120,
-		AlgorithmSlidingCounter: 17 * windows * 115 / 120,
-		AlgorithmFixedWindow:    17 * windows,
-		AlgorithmTokenBucket:    burst + gained - shards,
-		AlgorithmLeakyBucket:    burst + gained - shards,
-	}[a]
-	if total < least {
-		t.Errorf("%v over %d, burst %d: %d permits, expected %d", a, shards, burst, total, least)
-	}
-}
-
-// TestMergedEntriesKeepTheBound: grants and bookings so close together that they share entries of
-// the log, which then counts them at the newest.
-func TestMergedEntriesKeepTheBound(t *testing.T) {
-	const limit, window = 500, 1_000_000
-	p := terms(t, Terms{Epoch: 1, Target: limit, Floor: limit, Window: time.Second})
-	for seed := range extent.Some(uint64(16)) {
-		log, rng, history, total := NewTwin(AlgorithmSlidingLog), rand.New(rand.NewPCG(seed, 31)), []act{}, int64(0)
-		for now := int64(epoch0); now < epoch0+8*window; now += 1 + rng.Int64N(2000) {
-			reply, at := TakeReply{}, now
-			if rng.IntN(4) == 0 {
-				least := time.Duration(rng.Int64N(20_000)) * time.Microsecond
-				reply = log.Reserve(now,
-					&ReserveRequest{Proposal: p, Permits: 1, MinDelay: least, MaxDelay: time.Second}).TakeReply
-				at += int64(reply.Delay / time.Microsecond)
-			} else {
-				reply = log.Take(now, ones(p, 1+rng.Int64N(3)))
-			}
-			history = append(history, act{at, reply.Granted})
-			total += reply.Granted
-		}
-		if at := (bound{algorithm: AlgorithmSlidingLog, permits: limit,
-			width: window}).breach(sortActs(history)); at >= 0 {
-			t.Errorf("seed %d: over its bound %d us after the start", seed, at-epoch0)
-		}
-		if total < 7*limit {
-			t.Errorf("seed %d: %d permits in 8 windows: that shows little", seed, total)
-		}
-	}
 }
 
 // TestRatesDoNotDrift: after any number of steps a bucket holds exactly what its rate says, however

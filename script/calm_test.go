@@ -71,6 +71,8 @@ func TestADamagedByteIsLeftToTheFullTake(t *testing.T) {
 				others := "\x00\x02\x06\xff"
 				if at < own {
 					others += "x -90.,;:"
+				} else if read := own + columns.Packed.Bytes() + columns.Log.Bytes(); at > read && at%8 > 0 {
+					continue // of an entry
 				}
 				for _, other := range []byte(others) {
 					bad := good[:at] + string([]byte{other}) + good[at+1:]
@@ -135,44 +137,42 @@ func TestCalmTakesOfAServerThatIsFull(t *testing.T) {
 
 // However many entries are alive, and whichever leaves, a log that is as proposed is calm.
 func TestALongLogStaysCalm(t *testing.T) {
-	t.Parallel()
-	onBoth(t, func(t *testing.T, client rueidis.Client) {
-		endpoint := NewEndpoint(client)
-		for _, share := range []int64{20, 100, 1000} {
-			p := terms(t, Terms{Epoch: 1, Target: share, Floor: share, Window: 200 * time.Millisecond, Keep: keep})
-			ref := ShardKeys(redistest.Prefix(t), "t", strconv.FormatInt(share, 10))
-			for end := time.Now().Add(time.Second); time.Now().Before(end); {
-				all := []Section{{Ref: ref, Request: ones(p, 1)}}
-				if err := endpoint.TakeAll(t.Context(), all); err != nil || all[0].full {
-					t.Fatalf("of %d: %+v, %v", share, all[0], err)
-				}
-				time.Sleep(time.Millisecond)
+	m := miniredis.RunT(t)
+	endpoint := NewEndpoint(miniClient(t, m))
+	for _, share := range []int64{20, 100, 1000} {
+		p := terms(t, Terms{Epoch: 1, Target: share, Floor: share, Window: 200 * time.Millisecond, Keep: keep})
+		for now := int64(epoch0); now < epoch0+second; now += 1300 {
+			m.SetTime(time.UnixMicro(now))
+			all := []Section{{Ref: ShardKeys("", "t", strconv.FormatInt(share, 10)), Request: ones(p, 1)}}
+			if err := endpoint.TakeAll(t.Context(), all); err != nil || all[0].full {
+				t.Fatalf("of %d: %+v, %v", share, all[0], err)
 			}
 		}
-	})
+	}
 }
 
 // A shard that is not calm costs one call where that is known, and two where it is not.
 func TestWhatIsKnownToBeRareIsAskedOnce(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	endpoint, ref, p := NewEndpoint(client), ShardKeys("", "t", "limit"), proposal(t, 1, 2, time.Hour)
-	calls := func(r *TakeRequest) int {
+	evals := func() int64 { return calls(t, client, "eval") + calls(t, client, "evalsha") }
+	asks := func(r *TakeRequest) int64 {
 		t.Helper()
-		before := evals(t, client)
+		before := evals()
 		if _, err := endpoint.Take(t.Context(), ref, r); err != nil {
 			t.Fatal(err)
 		}
-		return evals(t, client) - before
+		return evals() - before
 	}
 	first, r := asking(p, 1, 1), asking(p, 1, 1)
-	if n := calls(first); n != 1 || first.Rare {
+	if n := asks(first); n != 1 || first.Rare {
 		t.Errorf("a new shard: %d calls, rare %v", n, first.Rare)
 	}
-	if n := calls(r); n != 1 || r.Rare {
+	if n := asks(r); n != 1 || r.Rare {
 		t.Errorf("a calm one: %d calls, rare %v", n, r.Rare)
 	}
-	for i, want := range []int{2, 1, 1} {
-		if n := calls(r); n != want || !r.Rare {
+	for i, want := range []int64{2, 1, 1} {
+		if n := asks(r); n != want || !r.Rare {
 			t.Errorf("contended, call %d: %d calls of the server, want %d, rare %v", i, n, want, r.Rare)
 		}
 	}
@@ -180,23 +180,10 @@ func TestWhatIsKnownToBeRareIsAskedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 2 {
-		if n := calls(ones(p, 1)); n != 1 {
+		if n := asks(ones(p, 1)); n != 1 {
 			t.Errorf("calm again, call %d: %d calls of the server", i, n)
 		}
 	}
-}
-
-// evals is how many scripts a server has run.
-func evals(t *testing.T, client rueidis.Client) (n int) {
-	t.Helper()
-	text, err := client.Do(t.Context(), client.B().Info().Section("commandstats").Build()).ToString()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"eval", "evalsha"} {
-		n += callsOf(text, name)
-	}
-	return n
 }
 
 // quoted is a text as Lua writes it.

@@ -3,13 +3,11 @@ package script
 import (
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/extent"
-	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // cancelWalk books permits ahead and cancels them before they are due, in pieces and in random
@@ -17,7 +15,7 @@ import (
 // canceled. Beside the shard goes a twin that never books: after every few bookings the two must be
 // the same. A sliding counter is only compared with what it was before: what is booked ends a cell,
 // and finer cells come back sooner.
-func cancelWalk(t *testing.T, a Algorithm, random *rand.Rand, cancellations int, shard cancelShard) {
+func cancelWalk(t *testing.T, a Algorithm, random *rand.Rand, cancellations int, shard Twin) {
 	t.Helper()
 	window := []time.Duration{50 * time.Millisecond, 3 * time.Second, time.Hour}[random.IntN(3)]
 	target := []int64{17, 100, 999_983}[random.IntN(3)]
@@ -66,7 +64,7 @@ func cancelWalk(t *testing.T, a Algorithm, random *rand.Rand, cancellations int,
 
 // cancelAll gives back what was booked, the last of it first, and sees that everything is taken
 // back.
-func cancelAll(t *testing.T, a Algorithm, random *rand.Rand, shard cancelShard, held []holding, now int64) {
+func cancelAll(t *testing.T, a Algorithm, random *rand.Rand, shard Twin, held []holding, now int64) {
 	t.Helper()
 	for _, h := range slices.Backward(held) {
 		for h.permits > 0 {
@@ -82,17 +80,9 @@ func cancelAll(t *testing.T, a Algorithm, random *rand.Rand, shard cancelShard, 
 	}
 }
 
-// cancelShard is a twin, or a server at a clock that the test sets.
-type cancelShard interface {
-	Take(now int64, r *TakeRequest) TakeReply
-	Reserve(now int64, r *ReserveRequest) ReserveReply
-	Settle(now int64, r SettleRequest) SettleReply
-	Peek(now int64) PeekReply
-}
-
 // bookSome books ahead a few times, and returns what was booked, in this order, and when the first
 // of it is due.
-func bookSome(a Algorithm, random *rand.Rand, shard cancelShard, p *Proposal,
+func bookSome(a Algorithm, random *rand.Rand, shard Twin, p *Proposal,
 	now, most int64) (held []holding, due int64) {
 	due = now + int64(duration(p.window)/time.Microsecond)
 	for range 1 + random.IntN(16) {
@@ -120,82 +110,6 @@ func TestAMillionCancellationsLeaveNoTrace(t *testing.T) {
 			t.Parallel()
 			for seed := range extent.Some(uint64(40)) {
 				cancelWalk(t, a, rand.New(rand.NewPCG(seed, 5)), 5000, NewTwin(a))
-			}
-		})
-	}
-}
-
-// What flowed over because permits were booked is gone: their cancellation gives the bucket back no
-// more than it holds.
-func TestCancellationDoesNotFillABucketBeyondItsRoom(t *testing.T) {
-	p := terms(t,
-		Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: AlgorithmTokenBucket, Burst: 10})
-	twin, now := NewTwin(AlgorithmTokenBucket), int64(epoch0)
-	booked := twin.Reserve(now,
-		&ReserveRequest{Proposal: p, Permits: 5, MinDelay: 300 * time.Millisecond, MaxDelay: time.Minute})
-	if booked.Granted != 5 || booked.Delay != 300*time.Millisecond {
-		t.Fatalf("%+v", booked)
-	}
-	now += 200_000
-	if reply := twin.Take(now, ones(p, 10)); reply.Granted != 4 {
-		t.Errorf("%d beside 5 that are booked", reply.Granted)
-	}
-	if reply := twin.Settle(now, SettleRequest{Back: 5, At: booked.At}); reply.Back != 5 {
-		t.Errorf("%d came back", reply.Back)
-	}
-	if reply := twin.Take(now, ones(p, 10)); reply.Granted != 6 {
-		t.Errorf("%d more at one instant", reply.Granted)
-	}
-}
-
-// served is a shard on a server, whose replies must be good.
-type served struct {
-	t      *testing.T
-	server interface {
-		take(now int64, r *TakeRequest) (TakeReply, error)
-		reserve(now int64, r *ReserveRequest) (ReserveReply, error)
-		settle(now int64, r SettleRequest) (SettleReply, error)
-		peek(now int64) (PeekReply, error)
-	}
-}
-
-func sound[R any](t *testing.T, reply R, err error) R {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply
-}
-
-func (s served) Take(now int64, r *TakeRequest) TakeReply {
-	reply, err := s.server.take(now, r)
-	return sound(s.t, reply, err)
-}
-
-func (s served) Reserve(now int64, r *ReserveRequest) ReserveReply {
-	reply, err := s.server.reserve(now, r)
-	return sound(s.t, reply, err)
-}
-
-func (s served) Settle(now int64, r SettleRequest) SettleReply {
-	reply, err := s.server.settle(now, r)
-	return sound(s.t, reply, err)
-}
-
-func (s served) Peek(now int64) PeekReply {
-	reply, err := s.server.peek(now)
-	return sound(s.t, reply, err)
-}
-
-// The same against the scripts, by the thousand.
-func TestThousandsOfCancellationsOnAServerLeaveNoTrace(t *testing.T) {
-	client := redistest.Standalone(t).Client(t)
-	for _, a := range allAlgorithms {
-		t.Run(a.String(), func(t *testing.T) {
-			for seed := range extent.Some(uint64(6)) {
-				ref := a.Keys("", "t", strconv.FormatUint(seed, 10))
-				s := served{t, clocked{client: client, ref: ref}}
-				cancelWalk(t, a, rand.New(rand.NewPCG(seed, 5)), 500, s)
 			}
 		})
 	}

@@ -4,57 +4,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/shardlimit/shardlimit/fairness"
-	"github.com/shardlimit/shardlimit/internal/race"
-	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// counter is a shard at chosen times.
-type counter interface {
-	take(now int64, r *TakeRequest) (TakeReply, error)
-	reserve(now int64, r *ReserveRequest) (ReserveReply, error)
-	settle(now int64, r SettleRequest) (SettleReply, error)
-}
-
-// local is a twin as a counter.
-type local struct{ Twin }
-
-func (p local) take(now int64, r *TakeRequest) (TakeReply, error) { return p.Take(now, r), nil }
-func (p local) reserve(now int64, r *ReserveRequest) (ReserveReply, error) {
-	return p.Reserve(now, r), nil
-}
-func (p local) settle(now int64, r SettleRequest) (SettleReply, error) {
-	return p.Settle(now, r), nil
-}
-
-// everywhere runs a test on a sliding log in this process, on miniredis and on Redis, and on the
-// other algorithms in this process: all but the leaky bucket, which books nothing ahead of its
-// queue and takes back only the last turns it gave.
-func everywhere(t *testing.T, test func(t *testing.T, c counter, a Algorithm)) {
+// everywhere runs a test on the twins of all algorithms but the leaky bucket, which books nothing
+// ahead of its queue and takes back only the last turns it gave.
+func everywhere(t *testing.T, test func(t *testing.T, twin Twin, a Algorithm)) {
 	for a := range AlgorithmLeakyBucket {
-		t.Run(a.String(), func(t *testing.T) { test(t, local{NewTwin(a)}, a) })
+		t.Run(a.String(), func(t *testing.T) { test(t, NewTwin(a), a) })
 	}
-	if !race.Enabled { // too slow under it, and no other goroutine is about
-		t.Run("miniredis", func(t *testing.T) {
-			m := miniredis.RunT(t)
-			test(t, emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ShardKeys("", "t", "limit")},
-				AlgorithmSlidingLog)
-		})
-	}
-	t.Run("redis", func(t *testing.T) {
-		client := redistest.Standalone(t).Client(t)
-		test(t, clocked{client: client, uptime: 1_000_000, ref: ShardKeys(redistest.Prefix(t), "t", "limit")},
-			AlgorithmSlidingLog)
-	})
 }
 
 // rivals are participants of one shard with equal weights who all want more than there is, each in
 // its own way.
 type rivals struct {
-	t        *testing.T
-	shard    counter
+	shard    Twin
 	proposal *Proposal
 	now      int64
 	behave   []func(r *rivals, who int) (retry time.Duration)
@@ -64,16 +28,12 @@ type rivals struct {
 
 const rivalShare = 200 // permits per second
 
-func newRivals(t *testing.T, shard counter, a Algorithm) *rivals {
-	terms := Terms{Epoch: 1, Target: rivalShare, Floor: rivalShare, Window: time.Second, Algorithm: a}
+func newRivals(t *testing.T, shard Twin, a Algorithm) *rivals {
+	offer := Terms{Epoch: 1, Target: rivalShare, Floor: rivalShare, Window: time.Second, Algorithm: a}
 	if a == AlgorithmTokenBucket {
-		terms.Burst = rivalShare / 4
+		offer.Burst = rivalShare / 4
 	}
-	p, err := terms.Proposal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &rivals{t: t, shard: shard, proposal: p, now: 1_700_000_000_000_000}
+	return &rivals{shard: shard, proposal: terms(t, offer), now: epoch0}
 }
 
 func (r *rivals) join(count int, behave func(r *rivals, who int) time.Duration) {
@@ -101,10 +61,7 @@ func (r *rivals) takes(who int, size, count int64) TakeReply {
 	req := &TakeRequest{Proposal: r.proposal, Groups: []Group{{Size: size, Count: count}},
 		Callers: []Caller{caller(who)}}
 	req.Callers[0].Waiting = 20
-	reply, err := r.shard.take(r.now, req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	reply := r.shard.Take(r.now, req)
 	r.got[who] += reply.Granted
 	return reply
 }
@@ -124,13 +81,10 @@ func comeBack(reply TakeReply) time.Duration {
 
 // booker books two permits and comes again when they are due; if it is told to wait, then it does.
 func booker(r *rivals, who int) time.Duration {
-	req := &ReserveRequest{Proposal: r.proposal, Permits: 2, MaxDelay: time.Second,
-		Caller: caller(who)}
+	req := &ReserveRequest{Proposal: r.proposal, Permits: 2, MaxDelay: time.Second, Caller: caller(who)}
 	req.Caller.Waiting = 2
-	reply, err := r.shard.reserve(r.now, req)
+	reply := r.shard.Reserve(r.now, req)
 	switch {
-	case err != nil:
-		r.t.Fatal(err)
 	case reply.Granted > 0:
 		r.got[who] += reply.Granted
 		return max(reply.Delay, time.Millisecond)
@@ -153,7 +107,7 @@ func TestBookingsAreNoWayAroundAPart(t *testing.T) {
 	for name, behave := range map[string]func(*rivals, int) time.Duration{"books": booker,
 		"takes and books": alternate} {
 		t.Run(name, func(t *testing.T) {
-			everywhere(t, func(t *testing.T, shard counter, a Algorithm) {
+			everywhere(t, func(t *testing.T, shard Twin, a Algorithm) {
 				r := newRivals(t, shard, a)
 				r.join(9, taker)
 				r.join(1, behave)
@@ -178,19 +132,15 @@ func TestBookingsAreNoWayAroundAPart(t *testing.T) {
 // What is given back restores the credit: who gives half of everything back keeps as many as the
 // others.
 func TestRefundsRestoreCredit(t *testing.T) {
-	everywhere(t, func(t *testing.T, shard counter, a Algorithm) {
+	everywhere(t, func(t *testing.T, shard Twin, a Algorithm) {
 		r := newRivals(t, shard, a)
 		r.join(9, taker)
 		grants := 0
 		r.join(1, func(r *rivals, who int) time.Duration {
 			reply := r.takes(who, 1, 1)
 			if grants += int(reply.Granted); reply.Granted > 0 && grants%2 == 0 {
-				back, err := r.shard.settle(r.now,
-					SettleRequest{Back: reply.Granted, At: reply.At, Caller: caller(who)})
-				if err != nil {
-					t.Fatal(err)
-				}
-				r.got[who] -= back.Back
+				back := SettleRequest{Back: reply.Granted, At: reply.At, Caller: caller(who)}
+				r.got[who] -= r.shard.Settle(r.now, back).Back
 				return time.Millisecond
 			}
 			return comeBack(reply)

@@ -5,29 +5,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"pgregory.net/rapid"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // TestABookingWaitsForAllOfItsCredit: it is refused however little it comes before its credit pays
 // for it, and granted from then on.
 func TestABookingWaitsForAllOfItsCredit(t *testing.T) {
-	everywhere(t, func(t *testing.T, shard counter, a Algorithm) {
+	everywhere(t, func(t *testing.T, shard Twin, a Algorithm) {
 		r := newRivals(t, shard, a)
 		r.join(10, taker)
 		r.run(3)
 		book := func(after time.Duration) ReserveReply {
-			reply, err := shard.reserve(r.now, &ReserveRequest{
-				Proposal: r.proposal, Permits: 8, MinDelay: after, MaxDelay: time.Minute,
-				Caller: caller(0),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return reply
+			return shard.Reserve(r.now, &ReserveRequest{Proposal: r.proposal, Permits: 8, MinDelay: after,
+				MaxDelay: time.Minute, Caller: caller(0)})
 		}
 		for range 3 {
 			book(0) // until it is in debt
@@ -47,77 +39,31 @@ func TestABookingWaitsForAllOfItsCredit(t *testing.T) {
 	})
 }
 
-// TestABucketComesBackUnderAnotherWindow: a bucket that was about to leave to another algorithm,
-// and goes on under a new window.
-func TestABucketComesBackUnderAnotherWindow(t *testing.T) {
-	for _, a := range []Algorithm{AlgorithmTokenBucket, AlgorithmLeakyBucket} {
-		for name, server := range bucketServers(t, a) {
-			twin, now := NewTwin(a).(packedTwin), int64(epoch0)
-			twin.runFor(1_000_000 * time.Second)
-			for i, step := range []struct {
-				terms   Terms
-				permits int64
-			}{
-				{Terms{Epoch: 1, Target: 10, Floor: 10, Window: 2 * time.Second}, 7},
-				{Terms{Epoch: 2, Retire: true, Window: 2 * time.Second}, 0},
-				{Terms{Epoch: 3, Target: 10, Floor: 10, Window: time.Second}, 1},
-				{Terms{Epoch: 3, Target: 10, Floor: 10, Window: time.Second}, 10},
-			} {
-				step.terms.Algorithm, step.terms.Keep = a, time.Minute
-				request := &TakeRequest{Proposal: terms(t, step.terms)}
-				if step.permits > 0 {
-					request.Groups = []Group{{Size: 1, Count: step.permits}}
-				}
-				want := twin.Take(now, request)
-				got, err := server.take(now, request)
-				if err != nil || got.Granted != want.Granted || got.Delay != want.Delay {
-					t.Errorf("%v on %s, step %d: %v\ntwin   %+v\nserver %+v", a, name, i, err, want, got)
-				}
-				if head, _ := server.stored(); head != twin.head() {
-					t.Errorf("%v on %s, step %d:\ntwin   %q\nserver %q", a, name, i, twin.head(), head)
-				}
-				now += 100_000
-			}
+// TestBoundWithRefunds: grants that are given back, at once or late, in part or in pieces, never
+// let more act than the bound allows. Into a fast token bucket many permits flow within a
+// microsecond, which receipts and dates are counted in.
+func TestBoundWithRefunds(t *testing.T) {
+	for name, c := range map[string]struct {
+		of      []Algorithm
+		targets []int64
+		window  time.Duration
+	}{
+		"any":  {allAlgorithms, []int64{1, 3, 17, 200}, time.Second},
+		"fast": {[]Algorithm{AlgorithmTokenBucket}, []int64{1001, 3000, 17_000, 1_000_000, 999_999_937}, time.Millisecond},
+	} {
+		for _, a := range c.of {
+			t.Run(name+" "+a.String(), func(t *testing.T) {
+				rapid.Check(t, func(t *rapid.T) {
+					target := rapid.SampledFrom(c.targets).Draw(t, "target")
+					burst := rapid.SampledFrom([]int64{1, target/1000 + 1, target/20 + 1, target/2 + 1, target,
+						2 * target}).Draw(t, "burst")
+					p := terms(t,
+						Terms{Epoch: 1, Target: target, Floor: target, Window: c.window, Algorithm: a, Burst: burst})
+					refundingWalk(t, a, p, burst)
+				})
+			})
 		}
 	}
-}
-
-func bucketServers(t *testing.T, a Algorithm) map[string]clockedShard {
-	m := miniredis.RunT(t)
-	ref := a.Keys(redistest.Prefix(t), "t", "limit")
-	return map[string]clockedShard{
-		"miniredis": emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ref},
-		"redis":     clocked{client: redistest.Standalone(t).Client(t), uptime: 1_000_000, ref: ref},
-	}
-}
-
-// TestBoundWithRefunds: grants that are given back, at once or late, in part or in pieces, never
-// let more act than the bound allows.
-func TestBoundWithRefunds(t *testing.T) {
-	for _, a := range allAlgorithms {
-		t.Run(a.String(), func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				target := rapid.SampledFrom([]int64{1, 3, 17, 200}).Draw(t, "target")
-				burst := rapid.SampledFrom([]int64{1, target/2 + 1, target, 2 * target}).Draw(t, "burst")
-				p := terms(t,
-					Terms{Epoch: 1, Target: target, Floor: target, Window: time.Second, Algorithm: a, Burst: burst})
-				refundingWalk(t, a, p, burst)
-			})
-		})
-	}
-}
-
-// TestBoundOfFastTokenBuckets: the same where many permits flow in within a microsecond, which
-// receipts and dates are counted in.
-func TestBoundOfFastTokenBuckets(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		target := rapid.SampledFrom([]int64{1001, 3000, 17_000, 1_000_000, 999_999_937}).Draw(t, "target")
-		burst := rapid.SampledFrom([]int64{1, 5, target/1000 + 1, target / 20, target, 2 * target}).Draw(t, "burst")
-		p := terms(t,
-			Terms{Epoch: 1, Target: target, Floor: target, Window: time.Millisecond, Algorithm: AlgorithmTokenBucket,
-				Burst: burst})
-		refundingWalk(t, AlgorithmTokenBucket, p, burst)
-	})
 }
 
 // holding is a grant that was not used yet, what its owner needs to give it back, and where it is
@@ -179,28 +125,11 @@ func refundingWalk(t *rapid.T, a Algorithm, p *Proposal, burst int64) {
 	}
 }
 
-// TestRefundOfWhatOverflowed: a token bucket takes back only what it would still hold if it had
-// never been taken.
-func TestRefundOfWhatOverflowed(t *testing.T) {
-	p := terms(t, Terms{Epoch: 1, Target: 1, Floor: 1, Window: time.Second, Algorithm: AlgorithmTokenBucket, Burst: 2})
-	twin := NewTwin(AlgorithmTokenBucket)
-	first := twin.Take(epoch0, ones(p, 2))
-	if reply := twin.Take(epoch0+1_500_000, ones(p, 1)); reply.Granted != 1 {
-		t.Fatalf("%+v", reply)
-	}
-	// 1.5 of the 2 would have overflowed: 0.5 come back to the 0.5 that are there.
-	if reply := twin.Settle(epoch0+1_500_000, SettleRequest{Back: 2, At: first.At}); reply.Back != 1 ||
-		reply.Free != 1 {
-		t.Errorf("%+v", reply)
-	}
-}
-
 // TestARaiseIsFeltAtOnce: one permit a minute is taken. Six seconds later the limit is raised, or
 // its window becomes shorter, and the next permit comes as if the new rate had been there when the
 // last one was given: no date that was computed from the old rate holds it up. A token bucket gains
 // at the new rate from the change on.
 func TestARaiseIsFeltAtOnce(t *testing.T) {
-	m, client := miniredis.RunT(t), redistest.Standalone(t).Client(t)
 	for name, change := range map[string]struct {
 		permits int64
 		window  time.Duration
@@ -216,37 +145,29 @@ func TestARaiseIsFeltAtOnce(t *testing.T) {
 		}},
 	} {
 		for _, a := range allAlgorithms {
-			ref := a.Keys(redistest.Prefix(t), "t", name)
-			for where, shard := range map[string]cancelShard{
-				"twin":      NewTwin(a),
-				"miniredis": served{t, emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ref}},
-				"redis":     served{t, clocked{client: client, uptime: 1_000_000, ref: ref}},
-			} {
-				ask := func(epoch, permits int64, window time.Duration, now int64) TakeReply {
-					return shard.Take(now, ones(terms(t, Terms{
-						Epoch: epoch, Target: permits, Floor: permits, Window: window, Algorithm: a,
-					}), 1))
-				}
-				now := int64(epoch0)
-				if r := ask(1, 1, time.Minute, now); r.Granted != 1 || r.Delay != 0 {
-					t.Fatalf("%v on %s: %+v", a, where, r)
-				}
-				now += 6_000_000
-				wait := change.wait[a]
-				if r := ask(2, change.permits, change.window, now); wait > 0 && r.Retry != wait ||
-					(r.Granted == 1) != (wait == 0) || r.Delay != 0 {
-					t.Errorf("%s, %v on %s: wait %s, want %s: %+v", name, a, where, r.Retry, wait, r)
-				}
-				now += int64(wait / time.Microsecond)
-				if wait == 0 {
-					continue
-				}
-				if r := ask(2, change.permits, change.window, now-1); r.Granted != 0 {
-					t.Errorf("%s, %v on %s, too early: %+v", name, a, where, r)
-				}
-				if r := ask(2, change.permits, change.window, now); r.Granted != 1 || r.Delay != 0 {
-					t.Errorf("%s, %v on %s, when it was to come: %+v", name, a, where, r)
-				}
+			twin := NewTwin(a)
+			ask := func(epoch, permits int64, window time.Duration, now int64) TakeReply {
+				return twin.Take(now, ones(terms(t, Terms{
+					Epoch: epoch, Target: permits, Floor: permits, Window: window, Algorithm: a,
+				}), 1))
+			}
+			if r := ask(1, 1, time.Minute, epoch0); r.Granted != 1 || r.Delay != 0 {
+				t.Fatalf("%v: %+v", a, r)
+			}
+			now, wait := int64(epoch0+6_000_000), change.wait[a]
+			if r := ask(2, change.permits, change.window, now); wait > 0 && r.Retry != wait ||
+				(r.Granted == 1) != (wait == 0) || r.Delay != 0 {
+				t.Errorf("%s, %v: wait %s, want %s: %+v", name, a, r.Retry, wait, r)
+			}
+			if wait == 0 {
+				continue
+			}
+			now += int64(wait / time.Microsecond)
+			if r := ask(2, change.permits, change.window, now-1); r.Granted != 0 {
+				t.Errorf("%s, %v, too early: %+v", name, a, r)
+			}
+			if r := ask(2, change.permits, change.window, now); r.Granted != 1 || r.Delay != 0 {
+				t.Errorf("%s, %v, when it was to come: %+v", name, a, r)
 			}
 		}
 	}
@@ -255,30 +176,19 @@ func TestARaiseIsFeltAtOnce(t *testing.T) {
 // TestTheNextTurnIsAnIntervalAfterTheLast: turns given ahead stay, and those that follow come at
 // the rate that is in force when they are given, raised or lowered.
 func TestTheNextTurnIsAnIntervalAfterTheLast(t *testing.T) {
-	for where, shard := range bucketServers(t, AlgorithmLeakyBucket) {
-		twin := NewTwin(AlgorithmLeakyBucket)
-		for i, step := range []struct {
-			permits, take int64
-			first         time.Duration // of them, after the beginning
-		}{
-			{10, 5, 0}, // 0 to 4 s
-			{100, 2, 4100 * time.Millisecond},
-			{1, 1, 14200 * time.Millisecond}, // once the queue is empty
-		} {
-			now := int64(epoch0)
-			if step.permits == 1 {
-				now += 4_300_000
-			}
-			request := ones(terms(t, Terms{Epoch: int64(i + 1), Target: step.permits, Floor: step.permits,
-				Window: 10 * time.Second, Burst: 100, Algorithm: AlgorithmLeakyBucket}), step.take)
-			want := twin.Take(now, request)
-			got, err := shard.take(now, request)
-			act := now - epoch0 + int64(want.Delay/time.Microsecond)
-			if err != nil || want.Granted != step.take || duration(act) != step.first || got.Granted != want.Granted ||
-				got.Delay != want.Delay {
-				t.Errorf("%s, step %d: the first after %s, %v\ntwin   %+v\nserver %+v", where, i, duration(act), err, want,
-					got)
-			}
+	twin := NewTwin(AlgorithmLeakyBucket)
+	for i, step := range []struct {
+		permits, take int64
+		at, first     time.Duration // when they are asked for, and when the first of them is due
+	}{
+		{10, 5, 0, 0}, // 0 to 4 s
+		{100, 2, 0, 4100 * time.Millisecond},
+		{1, 1, 4300 * time.Millisecond, 14200 * time.Millisecond}, // once the queue is empty
+	} {
+		got := twin.Take(epoch0+step.at.Microseconds(), ones(terms(t, Terms{Epoch: int64(i + 1), Target: step.permits,
+			Floor: step.permits, Window: 10 * time.Second, Burst: 100, Algorithm: AlgorithmLeakyBucket}), step.take))
+		if got.Granted != step.take || step.at+got.Delay != step.first {
+			t.Errorf("step %d: the first after %s: %+v", i, step.at+got.Delay, got)
 		}
 	}
 }

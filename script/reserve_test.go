@@ -1,19 +1,16 @@
 package script
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"pgregory.net/rapid"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/extent"
-	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // naive is what a sliding log with reservations means: every permit under its own date, nothing
@@ -131,32 +128,27 @@ func newBookings(tb testing.TB, seed uint64, share int64) *bookings {
 
 // step makes one random call on the log and compares it with the model: which must agree to the
 // permit where exact, and where not, the log must keep to the limit all the same.
-func (b *bookings) step(t testing.TB, log clockedShard, exact bool) {
+func (b *bookings) step(t testing.TB, log Twin, exact bool) {
 	m := &b.model
 	if b.random.IntN(3) > 0 {
 		b.now += b.random.Int64N(1 + b.random.Int64N(m.window/5))
 	}
 	n := 1 + b.random.Int64N(1+b.random.Int64N(m.share))
-	var err error
 	switch b.random.IntN(8) {
 	case 0, 1, 2:
-		var r TakeReply
-		r, err = log.take(b.now, &TakeRequest{Proposal: b.terms, Groups: []Group{{Size: n, Count: 1}}})
-		if free := m.room(b.now, n); exact && err == nil && free != (r.Granted == n) {
+		r := log.Take(b.now, &TakeRequest{Proposal: b.terms, Groups: []Group{{Size: n, Count: 1}}})
+		if free := m.room(b.now, n); exact && free != (r.Granted == n) {
 			t.Fatalf("%d permits: free is %t, %+v", n, free, r)
 		}
 		b.got(t, int64(r.At), r.Granted)
 	case 3, 4, 5:
 		b.reserve(t, log, n, exact)
 	default:
-		err = b.giveBack(t, log, exact)
-	}
-	if err != nil {
-		t.Fatal(err)
+		b.giveBack(t, log, exact)
 	}
 }
 
-func (b *bookings) reserve(t testing.TB, log clockedShard, n int64, exact bool) {
+func (b *bookings) reserve(t testing.TB, log Twin, n int64, exact bool) {
 	m := &b.model
 	r := &ReserveRequest{
 		Proposal: b.terms, Permits: n, MaxDelay: time.Duration(b.random.IntN(300)) * time.Millisecond,
@@ -164,10 +156,7 @@ func (b *bookings) reserve(t testing.TB, log clockedShard, n int64, exact bool) 
 	if b.random.IntN(3) == 0 {
 		r.MinDelay = time.Duration(b.random.Int64N(int64(r.MaxDelay) + 1)).Truncate(time.Microsecond)
 	}
-	reply, err := log.reserve(b.now, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reply := log.Reserve(b.now, r)
 	asked := b.now
 	at := m.fits(b.now, n, int64(r.MinDelay/time.Microsecond))
 	delay := duration(at - b.now)
@@ -188,21 +177,20 @@ func (b *bookings) reserve(t testing.TB, log clockedShard, n int64, exact bool) 
 	}
 }
 
-func (b *bookings) giveBack(t testing.TB, log clockedShard, exact bool) error {
+func (b *bookings) giveBack(t testing.TB, log Twin, exact bool) {
 	if len(b.held) == 0 {
-		return nil
+		return
 	}
 	i := b.random.IntN(len(b.held))
 	back := b.held[i]
 	part := 1 + b.random.Int64N(back.n)
-	r, err := log.settle(b.now, SettleRequest{Back: part, At: clock.ServerTime(back.at)})
+	r := log.Settle(b.now, SettleRequest{Back: part, At: clock.ServerTime(back.at)})
 	if want := b.model.cancel(b.now, back.at, part); exact && r.Back != want || r.Back > part {
 		t.Fatalf("%d permits of %d: want %d back, %+v", part, back.at, want, r)
 	}
 	if b.held[i].n -= part; b.held[i].n == 0 {
 		b.held = slices.Delete(b.held, i, i+1)
 	}
-	return err
 }
 
 // got notes a grant and checks promise P1 for every window that it is in.
@@ -219,31 +207,12 @@ func (b *bookings) got(t testing.TB, at, n int64) {
 	b.held = slices.DeleteFunc(b.held, func(p dated) bool { return p.at <= b.now-b.model.window })
 }
 
-// inProcess is the twin as a log.
-type inProcess struct{ *slidingTwin }
-
-func (l inProcess) take(now int64, r *TakeRequest) (TakeReply, error) { return l.Take(now, r), nil }
-func (l inProcess) reserve(now int64, r *ReserveRequest) (ReserveReply, error) {
-	return l.Reserve(now, r), nil
-}
-func (l inProcess) settle(now int64, r SettleRequest) (SettleReply, error) {
-	return l.Settle(now, r), nil
-}
-func (l inProcess) peek(now int64) (PeekReply, error) { return l.Peek(now), nil }
-func (l inProcess) clear(now int64) error             { l.Clear(now); return nil }
-func (l inProcess) stored() (string, string) {
-	return l.head(), fmt.Sprint(l.fair.ledger.Fields())
-}
-func (l inProcess) standings(now int64) (LedgerReply, error) { return l.Ledger(now), nil }
-func (l inProcess) lose()                                    { l.fair.ledger.Clear() }
-func (l inProcess) lives() []int64                           { return nil }
-
 func TestReservationsAgreeWithANaiveModel(t *testing.T) {
 	steps := extent.Some(400_000)
 	for _, share := range []int64{1, 3, 10, 60, 128, 1000} { // above 128 entries merge
 		t.Run(strconv.FormatInt(share, 10), func(t *testing.T) {
 			t.Parallel()
-			b, log := newBookings(t, 1, share), inProcess{&slidingTwin{}}
+			b, log := newBookings(t, 1, share), &slidingTwin{}
 			for range steps {
 				b.step(t, log, share <= exactShare)
 				if n := len(log.own.entries); n > 2*(exactShare+logCells) || n-log.own.past > exactShare+2 {
@@ -255,25 +224,6 @@ func TestReservationsAgreeWithANaiveModel(t *testing.T) {
 				t.Fatalf("%d permits are left over", r.Used)
 			}
 		})
-	}
-}
-
-func TestReservationsOnServersAgreeWithANaiveModel(t *testing.T) {
-	m := miniredis.RunT(t)
-	client := redistest.Standalone(t).Client(t)
-	for _, share := range []int64{1, 7, 128, 1000} {
-		name := strconv.FormatInt(share, 10)
-		for where, log := range map[string]clockedShard{
-			"miniredis": emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ShardKeys("", "t", name)},
-			"redis":     clocked{client: client, uptime: 1_000_000, ref: ShardKeys(redistest.Prefix(t), "t", name)},
-		} {
-			t.Run(where+" "+name, func(t *testing.T) {
-				b := newBookings(t, 2, share)
-				for range extent.Some(3000) {
-					b.step(t, log, share <= exactShare)
-				}
-			})
-		}
 	}
 }
 

@@ -20,49 +20,53 @@ import (
 // crowdOfShards are shards of all algorithms on one server, each with its twin.
 type crowdOfShards struct {
 	stages []*stage
-	twins  []Twin
+	twins  []packedTwin
 	refs   []ShardRef
+	asked  map[Algorithm]*TakeRequest // the last one
 }
 
 func newCrowd(t *rapid.T) *crowdOfShards {
-	c := &crowdOfShards{}
+	c := &crowdOfShards{asked: map[Algorithm]*TakeRequest{}}
 	for i := range rapid.IntRange(1, 6).Draw(t, "shards") {
 		a := rapid.SampledFrom(allAlgorithms).Draw(t, "algorithm")
 		c.stages = append(c.stages, newStage(t))
-		c.twins = append(c.twins, NewTwin(a))
+		c.twins = append(c.twins, NewTwin(a).(packedTwin))
 		c.refs = append(c.refs, a.Keys("", "t", fmt.Sprint("limit ", i)))
 	}
 	return c
 }
 
-// sections draws a call at a time: of each shard none, one or two sections.
+// sections draws a call at a time: of each shard none, one or two sections. Many ask the same.
 func (c *crowdOfShards) sections(t *rapid.T, now int64) (sections []Section, of []int) {
 	for i, s := range c.stages {
 		s.node = now
 		if rapid.IntRange(0, 5).Draw(t, "another limit") == 0 {
 			s.reshape()
 		}
+		a := c.refs[i].algorithm
 		for range rapid.IntRange(0, 2).Draw(t, "sections") {
-			callers := s.callers(rapid.IntRange(0, 3).Draw(t, "callers"))
-			p := *s.proposal()
-			fitted, err := Terms{Epoch: p.epoch, Target: p.target, Floor: p.floor,
-				Window: duration(p.window), Keep: keep,
-				Algorithm: c.refs[i].algorithm, Quarantine: p.lasts > 0,
-				Held: max(p.held, 0), HeldKnown: p.held >= 0}.Proposal()
-			if err != nil {
-				t.Fatal(err)
+			if c.asked[a] == nil || rapid.Bool().Draw(t, "another request") {
+				c.asked[a] = c.request(t, s, a)
 			}
-			sections, of = append(sections, Section{Ref: c.refs[i], Request: &TakeRequest{
-				Proposal: fitted, Groups: s.groups(3, len(callers)), Callers: callers,
-				Relied: Relied{Seen: rapid.Bool().Draw(t, "seen"), Known: time.Minute,
-					Deadline: clock.ServerTime(s.deadline()), Fence: clock.ServerTime(s.fence())},
-			}}), append(of, i)
+			sections, of = append(sections, Section{Ref: c.refs[i], Request: c.asked[a]}), append(of, i)
 		}
 	}
 	return sections, of
 }
 
-// What is taken from several shards in one call is what would be taken from each alone.
+func (c *crowdOfShards) request(t *rapid.T, s *stage, a Algorithm) *TakeRequest {
+	callers, p := s.callers(rapid.IntRange(0, 3).Draw(t, "callers")), s.proposal()
+	return &TakeRequest{
+		Proposal: terms(t, Terms{Epoch: p.epoch, Target: p.target, Floor: p.floor, Window: duration(p.window), Keep: keep,
+			Algorithm: a, Quarantine: p.lasts > 0, Held: max(p.held, 0), HeldKnown: p.held >= 0}),
+		Groups: s.groups(3, len(callers)), Callers: callers,
+		Relied: Relied{Seen: rapid.Bool().Draw(t, "seen"), Known: time.Minute,
+			Deadline: clock.ServerTime(s.deadline()), Fence: clock.ServerTime(s.fence())},
+	}
+}
+
+// What is taken from several shards in one call is, byte for byte, what would be taken from each
+// alone, whatever was there before: nothing, a state, or what is left of one.
 func TestTakesFromSeveralShardsAgreeWithTheirTwins(t *testing.T) {
 	m := miniredis.RunT(t)
 	endpoint := NewEndpoint(miniClient(t, m))
@@ -74,6 +78,11 @@ func TestTakesFromSeveralShardsAgreeWithTheirTwins(t *testing.T) {
 			c.stages[0].advance()
 			now = max(now, c.stages[0].node)
 			m.SetTime(time.UnixMicro(now))
+			if i := rapid.IntRange(0, 8*len(c.refs)).Draw(t, "lost"); i < len(c.refs) {
+				m.Del(c.refs[i].head)
+				m.Del(c.refs[i].Ledger())
+				c.twins[i] = NewTwin(c.refs[i].algorithm).(packedTwin)
+			}
 			sections, of := c.sections(t, now)
 			if err := endpoint.TakeAll(context.Background(), sections); err != nil {
 				t.Fatal(err)
@@ -84,6 +93,14 @@ func TestTakesFromSeveralShardsAgreeWithTheirTwins(t *testing.T) {
 				if s.Err != nil || !reflect.DeepEqual(want, s.Reply) {
 					t.Fatalf("section %d of %d, %v:\ntwin   %+v\nserver %+v, %v", k, len(sections), s.Ref.algorithm,
 						want, s.Reply, s.Err)
+				}
+			}
+			for i, ref := range c.refs {
+				twin := c.twins[i]
+				if head, ledger := stored(endpoint.client, ref); head != twin.head() ||
+					ledger != fmt.Sprint(twin.ledger().Fields()) {
+					t.Fatalf("%v:\ntwin   %q %q\nserver %q %q", ref.algorithm, twin.head(), twin.ledger().Fields(), head,
+						ledger)
 				}
 			}
 		}

@@ -19,7 +19,9 @@ import (
 
 // clockedShard is a shard on a server whose clock a test holds.
 type clockedShard interface {
-	counter
+	take(now int64, r *TakeRequest) (TakeReply, error)
+	reserve(now int64, r *ReserveRequest) (ReserveReply, error)
+	settle(now int64, r SettleRequest) (SettleReply, error)
 	peek(now int64) (PeekReply, error)
 	clear(now int64) error
 	standings(now int64) (LedgerReply, error)
