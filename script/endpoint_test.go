@@ -329,31 +329,6 @@ func TestInvalidRequests(t *testing.T) {
 	}
 }
 
-// TestCluster: one endpoint over a whole cluster is not how it is meant, as every master loads for
-// itself, but it must serve.
-func TestCluster(t *testing.T) {
-	client := redistest.NewCluster(t, 3, 0).Client(t)
-	endpoint, p := NewEndpoint(client), proposal(t, 1, 10, time.Hour)
-	var all sync.WaitGroup
-	for tag := range 30 {
-		ref := ShardKeys("x:", strconv.Itoa(tag), "limit")
-		for range 12 {
-			all.Go(func() {
-				if _, err := endpoint.Take(context.Background(), ref, ones(p, 1)); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-	}
-	all.Wait()
-	for tag := range 30 {
-		ref := ShardKeys("x:", strconv.Itoa(tag), "limit")
-		if peek, err := endpoint.Peek(context.Background(), ref); err != nil || peek.Used != 10 {
-			t.Errorf("tag %d: %+v %v", tag, peek, err)
-		}
-	}
-}
-
 // A name that came with its text has the same keys as every other one, in whichever space it is.
 func TestKeysAtAreThoseOfTheName(t *testing.T) {
 	here, there := AlgorithmSlidingLog.Space("p", "t", ""), AlgorithmFixedWindow.Space("p", "u", "")

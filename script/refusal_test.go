@@ -228,29 +228,3 @@ return table.concat(all, '\n')`, "0").ToString()
 	}
 	return text
 }
-
-// What Redis 6.2 says of an error inside of a script has the script's line before it and a line
-// end behind it, newer servers have the line behind it.
-func TestWhatServersSayIsCleaned(t *testing.T) {
-	for text, want := range map[string]string{
-		"@user_script: 175: -OOM command not allowed when used memory > " +
-			"'maxmemory'.\r\n": "OOM command not allowed when used memory > 'maxmemory'.",
-		"@user_script: 1: The user executing the script can't run this " +
-			"command": "The user executing the script can't run this command",
-		"@user_script: 175: -READONLY You can't write against a read only " +
-			"replica.\r\n": "READONLY You can't write against a read only replica.",
-		"Error running script (call to f_f573c637816a9db95c1f929e398233579d532417): @user_script:2: @user_script: 2: " +
-			"-OOM command not allowed\r\n": "OOM command not allowed",
-		"OOM command not allowed script: 7f2a0f06686fdf1dcc7a8f420593eac02a1da826, on " +
-			"@user_script:1.": "OOM command not allowed",
-		"ERR ACL failure in script: User u has no permissions script: on " +
-			"@user_script:2.": "ERR ACL failure in script: User u has no permissions",
-		"NOREPLICAS Not enough good replicas to " +
-			"write.": "NOREPLICAS Not enough good replicas to write.",
-		"": "",
-	} {
-		if got := cleaned(text); got != want {
-			t.Errorf("cleaned(%q) = %q, want %q", text, got, want)
-		}
-	}
-}

@@ -227,62 +227,6 @@ func TestReservationsAgreeWithANaiveModel(t *testing.T) {
 	}
 }
 
-func TestAStreamOfReservationsDoesNotHoldALoweredShareUp(t *testing.T) {
-	b := &table{t: t}
-	high, low := b.propose(1, 100, 100, time.Second, false), b.propose(2, 10, 0, time.Second, false)
-	b.take(0, high, 100, 100)
-	if r := b.log.Reserve(0,
-		&ReserveRequest{Proposal: high, Permits: 100, MaxDelay: time.Hour}); r.Delay != time.Second {
-		t.Fatalf("%+v", r)
-	}
-	for now := int64(0); now < 2_000_000; now += 10_000 { // as many as there may be under the lower target
-		b.log.Reserve(now, &ReserveRequest{Proposal: low, Permits: 1, MaxDelay: time.Hour})
-	}
-	if r := b.take(1_999_999, low, 0, 0); r.Share != 100 {
-		t.Fatalf("what is booked under the old target is in use: %+v", r)
-	}
-	if r := b.take(2_000_000, low, 0, 0); r.Share != 10 || r.Used != 10 {
-		t.Fatalf("what is booked under the new target never exceeds it: %+v", r)
-	}
-}
-
-func TestAReservationIsNeitherEarlyNorTakenForAStepOfTheClock(t *testing.T) {
-	b := &table{t: t}
-	p := b.propose(1, 10, 10, time.Second, false)
-	book := func(now, permits int64, delay time.Duration) ReserveReply {
-		t.Helper()
-		r := b.log.Reserve(now, &ReserveRequest{Proposal: p, Permits: permits, MaxDelay: time.Hour})
-		if r.Granted != permits || r.Delay != delay {
-			t.Fatalf("at %d, %d permits: %+v", now, permits, r)
-		}
-		return r
-	}
-	b.take(0, p, 6, 6)
-	book(100_000, 4, 0)
-	first := book(200_000, 5, 800*time.Millisecond)  // when the six leave
-	second := book(200_000, 5, 900*time.Millisecond) // when the four leave
-	third := b.log.Reserve(300_000, &ReserveRequest{Proposal: p, Permits: 1, MaxDelay: time.Hour})
-	if third.Granted != 0 || third.Retry != 1700*time.Millisecond { // when the first five leave
-		t.Fatalf("%+v", third)
-	}
-	b.take(400_000, p, 1, 0) // and nobody goes before them
-	b.log.Settle(400_000, SettleRequest{Back: 5, At: first.At})
-	if again := book(400_000, 4, 700*time.Millisecond); again.At != second.At {
-		t.Fatalf("%+v behind %+v", again, second)
-	}
-	if r := b.take(1_050_000, p, 9, 1); r.At != 1_050_000 {
-		t.Fatalf("the clock is at %d", r.At)
-	}
-	if r := b.take(900_000, p, 1, 0); r.At != 1_050_000 && r.At != 900_000 {
-		t.Fatalf("the clock is at %d", r.At)
-	}
-	// the clock of the shard goes on from 1.05 s
-	if r := b.log.Peek(1_100_000); r.Used != 10 || len(r.Releases) != 2 ||
-		r.Releases[1].In != duration(int64(second.At+1_000_000-1_250_000)) {
-		t.Fatalf("%+v", r)
-	}
-}
-
 // TestStepsBackWithReservations: a step back right after a grant, which the shard notices, neither
 // frees nor blocks, and moves no date. The next test has a step that no shard can notice.
 func TestStepsBackWithReservations(t *testing.T) {
