@@ -36,10 +36,13 @@ func TestGolden(t *testing.T) {
 	again[0].Life = "x-2"
 	off := settled.Spec
 	off.Mode = "off"
+	keys := succeed(t, family(t, 5, spec(30), someNodes(1)), spec(30), someNodes(2))
+	keys.Keys.Before[0].LeftFor = 17
 	for want, l := range map[string]shard.Layout{
 		goldenSettled:   settled,
 		goldenUnsettled: must(t)(settled.Change(6, s, on("<c>", 36), 0)),
 		goldenMoved:     must(t)(fenced.Change(7, bucket, again, 0)),
+		goldenKeys:      keys,
 		goldenMode:      must(t)(settled.Change(6, off, on("a", 10, "b", 20), 0)),
 	} {
 		got, err := json.Marshal(l)

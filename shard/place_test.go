@@ -44,30 +44,21 @@ func loads(t *testing.T, placed []int, nodes int) []int {
 	return count
 }
 
-// TestPlaceEqual: equal nodes get floor(n/m) or ceil(n/m) shards each, so all are used when n >= m.
+// TestPlaceEqual: equal nodes get floor(n/m) or ceil(n/m) shards each, so all are used when n >= m,
+// also if their weight is not exact in binary.
 func TestPlaceEqual(t *testing.T) {
-	for m := 1; m <= 17; m++ {
-		for n := 0; n <= 3*m+2; n++ {
-			for k := range extent.Some(10) {
-				count := loads(t, shard.Place(fmt.Sprint("limit", k), n, someNodes(m)), m)
-				if low, high := slices.Min(count), slices.Max(count); low != n/m || high != (n+m-1)/m {
-					t.Fatalf("%d shards on %d nodes: %v", n, m, count)
-				}
-			}
-		}
-	}
-}
-
-// TestPlaceThirds: weights whose parts are not exact in binary still divide exactly.
-func TestPlaceThirds(t *testing.T) {
 	for m := 1; m <= 60; m++ {
 		nodes := someNodes(m)
 		for j := range nodes {
 			nodes[j].Weight = 0.1
 		}
-		count := loads(t, shard.Place("limit", 2*m, nodes), m)
-		if slices.Min(count) != 2 || slices.Max(count) != 2 {
-			t.Fatalf("%d shards on %d nodes of weight 0.1: %v", 2*m, m, count)
+		for _, n := range []int{0, 1, m - 1, m, m + 1, 2*m - 1, 2 * m, 3*m + 2} {
+			for k := range extent.Some(10) {
+				count := loads(t, shard.Place(fmt.Sprint("limit", k), n, nodes), m)
+				if low, high := slices.Min(count), slices.Max(count); low != n/m || high != (n+m-1)/m {
+					t.Fatalf("%d shards on %d nodes: %v", n, m, count)
+				}
+			}
 		}
 	}
 }

@@ -76,24 +76,18 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestPlanIdleShard is why the level does not depend on how much each shard
-// lacks. b has a share of 10 but was never used: no state. The driver does not see it
-// yet, counts on 10 and raises it to 15; the shard is created by that and replies
-// that it started with 0. Divided in proportion to what is lacking, c may then
-// have 16, and 30 + 15 + 16 are more than the limit of 60.
+// TestPlanIdleShard is why the level does not depend on how much each shard lacks. b has a share of
+// 10 but was never used: no state. The driver does not see it yet, counts on 10 and raises it to
+// 15; the shard is created by that and replies that it started with 0. Divided in proportion to
+// what is lacking, c could then have 16, and 30 + 15 + 16 are more than the limit of 60.
 func TestPlanIdleShard(t *testing.T) {
 	old := must(t)(shard.New(nil, 1, spec(50), on("a", 30, "b", 10, "c", 10)))
 	l := must(t)(old.Change(2, spec(60), on("a", 20, "b", 20, "c", 20), 0))
-	for name, c := range map[string]struct {
-		plan func(shard.Layout, []shard.Observation) shard.Step
-		over bool
-	}{"level": {shard.Layout.Plan, false}, "proportional": {planProportional, true}} {
-		obs := []shard.Observation{seen(30, 30), {}, {}}
-		b := c.plan(l, obs).Raise[1]
-		obs[1] = seen(0, b)
-		if sum := 30 + b + c.plan(l, obs).Raise[2]; (sum > 60) != c.over {
-			t.Errorf("%s: the shares sum to %d of 60", name, sum)
-		}
+	obs := []shard.Observation{seen(30, 30), {}, {}}
+	b := l.Plan(obs).Raise[1]
+	obs[1] = seen(0, b)
+	if sum := 30 + b + l.Plan(obs).Raise[2]; sum > 60 {
+		t.Errorf("the shares sum to %d of 60", sum)
 	}
 }
 
