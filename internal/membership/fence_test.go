@@ -2,19 +2,16 @@ package membership
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/rueidis"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
@@ -22,15 +19,15 @@ import (
 	"github.com/shardlimit/shardlimit/internal/majority"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/record"
+	"github.com/shardlimit/shardlimit/internal/redissim"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// town is four servers, of which three keep the membership: not n3.
+// town is four servers half a millisecond away, of which three keep the membership: not n3.
 type town struct {
-	servers []*miniredis.Miniredis
+	servers []*redissim.Server
 	down    [4]atomic.Bool
-	late    [4]atomic.Int64 // by so much, nanoseconds
 }
 
 // With this prefix these nodes keep the records.
@@ -38,15 +35,16 @@ const prefix = "a:"
 
 var places = []string{"n0", "n1", "n2"}
 
-func newTown() *town {
+func newTown(tb testing.TB) *town {
 	w := &town{}
-	for range 4 {
-		w.servers = append(w.servers, miniredis.NewMiniRedis())
+	for range w.down {
+		s := redissim.NewServer(time.Now)
+		go s.Serve()
+		tb.Cleanup(s.Close)
+		w.servers = append(w.servers, s)
 	}
 	return w
 }
-
-var errDown = errors.New("down")
 
 // process is a fence of a process that can reach the servers that are not down.
 func (w *town) process(tb testing.TB) *Fence {
@@ -61,38 +59,15 @@ func (w *town) process(tb testing.TB) *Fence {
 		tb.Fatal(err)
 	}
 	var specs []node.Spec
-	for i, m := range w.servers {
-		dial := func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
-			if w.down[i].Load() {
-				return nil, errDown
-			}
-			conn, err := m.Dial()
-			return &mortal{Conn: conn, down: &w.down[i], late: &w.late[i]}, err
-		}
-		specs = append(specs, node.Spec{Name: fmt.Sprint("n", i), Weight: 1, Option: rueidis.ClientOption{
-			InitAddress: []string{fmt.Sprintf("n%d:1", i)}, ForceSingleClient: true, DialCtxFn: dial,
-			DisableCache:     true,
-			AlwaysPipelining: true, PipelineMultiplex: -1}})
+	for i, server := range w.servers {
+		link := redissim.NewLink(server, func([]string) redissim.Fate {
+			return redissim.Fate{Refused: w.down[i].Load(), There: 250 * time.Microsecond, Back: 250 * time.Microsecond}
+		}, func() {})
+		specs = append(specs, node.Spec{Name: fmt.Sprint("n", i), Weight: 1, Client: link})
 	}
 	fleet := node.NewFleet(s, specs)
 	tb.Cleanup(func() { cancel(); fleet.Close() })
 	return New(&Env{Nodes: fleet, Book: record.NewBook(fleet, "p"), After: time.Second})
-}
-
-// mortal is a connection that breaks when its server goes down.
-type mortal struct {
-	net.Conn
-	down *atomic.Bool
-	late *atomic.Int64
-}
-
-func (m *mortal) Write(b []byte) (int, error) {
-	time.Sleep(time.Duration(m.late.Load())) // of the bubble's time
-	if m.down.Load() {
-		_ = m.Close()
-		return 0, errDown
-	}
-	return m.Conn.Write(b)
 }
 
 // calls has a process call for a while: it looks at nodes, and keeps what it knows.
@@ -110,10 +85,11 @@ func (f *Fence) calls(ctx context.Context, long time.Duration) {
 // and when it answers again it is in another life.
 func TestANodeGoesOutForAllAndComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTown()
+		w := newTown(t)
 		a, b := w.process(t), w.process(t)
 		for _, f := range []*Fence{a, b} {
-			if err := f.ConfirmSince(t.Context(), 0); err != nil || f.Generation() != time.Now().UnixMilli() {
+			err := f.ConfirmSince(t.Context(), 0)
+			if ago := time.Now().UnixMilli() - f.Generation(); err != nil || ago < 0 || ago > 100 {
 				t.Fatalf("generation %d, %v", f.Generation(), err)
 			}
 		}
@@ -156,7 +132,7 @@ func TestANodeGoesOutForAllAndComesBack(t *testing.T) {
 // no majority answers.
 func TestWhatIsKnownEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTown()
+		w := newTown(t)
 		f := w.process(t)
 		if f.Until(1) != 0 {
 			t.Error("nothing is known yet")
@@ -175,7 +151,7 @@ func TestWhatIsKnownEnds(t *testing.T) {
 		if f.Until(elapsed()) != 0 {
 			t.Error("relied on for too long")
 		}
-		if err := f.ConfirmSince(t.Context(), 0); !errors.Is(err, record.ErrNoMajority) || !errors.Is(err, errDown) {
+		if err := f.ConfirmSince(t.Context(), 0); !errors.Is(err, record.ErrNoMajority) || !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("%v", err)
 		}
 		w.down[0].Store(false)
@@ -190,7 +166,7 @@ func TestWhatIsKnownEnds(t *testing.T) {
 // sees lives that are later, begins one that follows them.
 func TestAMembershipThatAllPlacesForgot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTown()
+		w := newTown(t)
 		a := w.process(t)
 		if err := a.ConfirmSince(t.Context(), 0); err != nil {
 			t.Fatal(err)
@@ -200,7 +176,7 @@ func TestAMembershipThatAllPlacesForgot(t *testing.T) {
 		generation, life := a.Generation(), a.Life("n0")
 		forget := func() {
 			for _, m := range w.servers {
-				m.FlushAll()
+				m.Flush()
 			}
 			time.Sleep(6 * time.Second)
 		}
@@ -230,7 +206,7 @@ func TestAMembershipThatAllPlacesForgot(t *testing.T) {
 
 func TestANodeIsAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTown().process(t)
+		f := newTown(t).process(t)
 		nodes := []shard.Node{{Name: "n0"}, {Name: "new"}}
 		if err := f.Admit(t.Context(), nodes); err != nil || f.Life("new") == "" || f.Life("n3") == "" {
 			t.Errorf("%+v, %v", f.known.Load(), err)
@@ -254,7 +230,7 @@ func FuzzBegan(f *testing.F) {
 // nothing up any sooner: what the node granted may still be in use.
 func TestAWallClockThatIsSetForwardGivesNothingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTown()
+		w := newTown(t)
 		f := w.process(t)
 		if err := f.ConfirmSince(t.Context(), 0); err != nil {
 			t.Fatal(err)
@@ -277,7 +253,7 @@ func TestAWallClockThatIsSetForwardGivesNothingUp(t *testing.T) {
 // A membership that begins anew gives no life that was, although who begins it knows of none.
 func TestNoLifeComesTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTown()
+		w := newTown(t)
 		a := w.process(t)
 		if err := a.ConfirmSince(t.Context(), 0); err != nil {
 			t.Fatal(err)
@@ -289,7 +265,7 @@ func TestNoLifeComesTwice(t *testing.T) {
 			t.Fatal("it is in")
 		}
 		for _, s := range w.servers {
-			s.FlushAll()
+			s.Flush()
 		}
 		w.down[3].Store(false)
 		b := w.process(t)
@@ -304,7 +280,7 @@ func TestNoLifeComesTwice(t *testing.T) {
 // A membership that no limit is under any more is told of no longer.
 func TestAMembershipThatNobodyUsesIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTown()
+		w := newTown(t)
 		f := w.process(t)
 		f.calls(t.Context(), time.Second)
 		w.down[3].Store(true)
@@ -329,7 +305,7 @@ func TestAMembershipThatWasNotFoundWasNotHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, found := newTown().process(t), record.Reading{Exists: true, Value: text, Held: time.Hour}
+	f, found := newTown(t).process(t), record.Reading{Exists: true, Value: text, Held: time.Hour}
 	if got, held, err := f.begin(found); err != nil || got.Generation != 7 || held != time.Hour {
 		t.Errorf("the one that was found: %+v, %v, %v", got, held, err)
 	}
