@@ -263,3 +263,23 @@ func (b *table) take(now int64, p *Proposal, permits, granted int64) TakeReply {
 	}
 	return reply
 }
+
+func TestRefundTakesNobodyElsesPermits(t *testing.T) {
+	b := &table{t: t}
+	p := b.propose(1, 10, 10, time.Second, false)
+	first := b.take(100, p, 3, 3)
+	b.take(200, p, 3, 3)
+	third := b.take(300, p, 4, 4)
+	for i, want := range []int64{3, 0} { // the second time nothing is left of it
+		if r := b.log.Settle(400, SettleRequest{Back: 5, At: first.At}); r.Back != want {
+			t.Fatalf("refund %d: %+v", i, r)
+		}
+	}
+	if r := b.log.Settle(400, SettleRequest{Back: 1, At: 250}); r.Back != 0 {
+		t.Fatalf("no grant was made then: %+v", r)
+	}
+	b.take(500, p, 4, 3)
+	if r := b.log.Settle(1_000_300, SettleRequest{Back: 4, At: third.At}); r.Back != 0 {
+		t.Fatalf("it has left the window: %+v", r)
+	}
+}
