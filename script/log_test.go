@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/columns"
 	"github.com/shardlimit/shardlimit/internal/redissim"
-	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // slidingTwin is the twin of a sliding log.
@@ -46,22 +44,13 @@ func cloned(l *slidingTwin) *slidingTwin {
 // twin. What has left is dropped in time.
 func TestALongLogIsOneString(t *testing.T) {
 	t.Parallel()
-	m := miniredis.RunT(t)
-	endpoint, client := NewEndpoint(miniClient(t, m)), redistest.Standalone(t).Client(t)
-	for _, a := range []Algorithm{AlgorithmSlidingLog, AlgorithmSlidingCounter, AlgorithmFixedWindow} {
+	for _, a := range logAlgorithms {
 		for _, share := range []int64{20, 100, 1000} {
-			ref := a.Keys("", "t", strconv.FormatInt(share, 10))
 			p := terms(t, Terms{Epoch: 1, Target: share, Floor: share, Window: time.Second, Algorithm: a})
-			for name, server := range map[string]clockedShard{
-				"miniredis": emulated{server: m, endpoint: endpoint, ref: ref},
-				"redis":     clocked{client: client, uptime: 1_000_000, ref: ref},
-			} {
-				longest := longLog(t, a.String()+" on "+name, NewTwin(a).(packedTwin), server, p)
-				if a == AlgorithmSlidingLog && share > 20 &&
-					longest < columns.Packed.Bytes()+70*columns.Entry.Bytes() ||
-					longest > columns.Packed.Bytes()+400*columns.Entry.Bytes() {
-					t.Errorf("%v of %d on %s: up to %d bytes", a, share, name, longest)
-				}
+			longest := longLog(t, a.String(), NewTwin(a).(packedTwin), onSimulated(1_000_000, a), p)
+			if a == AlgorithmSlidingLog && share > 20 && longest < columns.Packed.Bytes()+70*columns.Entry.Bytes() ||
+				longest > columns.Packed.Bytes()+400*columns.Entry.Bytes() {
+				t.Errorf("%v of %d: up to %d bytes", a, share, longest)
 			}
 		}
 	}
@@ -116,12 +105,9 @@ func longLog(t *testing.T, name string, twin packedTwin, server clockedShard, p 
 // than it may be, and none that cannot be read.
 func TestChargesAndBookingsDoNotLengthenALog(t *testing.T) {
 	t.Parallel()
-	m := miniredis.RunT(t)
-	endpoint := NewEndpoint(miniClient(t, m))
 	for _, a := range []Algorithm{AlgorithmSlidingLog, AlgorithmSlidingCounter} {
-		ref, twin, now := a.Keys("", "t", "limit"), NewTwin(a).(packedTwin), int64(epoch0)
+		server, twin, now := onSimulated(1_000_000, a), NewTwin(a).(packedTwin), int64(epoch0)
 		p := terms(t, Terms{Epoch: 1, Target: 100, Floor: 100, Window: time.Hour, Algorithm: a})
-		server := emulated{server: m, endpoint: endpoint, ref: ref}
 		most := columns.Packed.Bytes() + (2*mostEntries+2*mostPending)*columns.Entry.Bytes()
 		for i := range 800 {
 			now += 7_000_000

@@ -85,25 +85,6 @@ func TestChargedBeyondWhatIsFree(t *testing.T) {
 	})
 }
 
-// TestSettleCreatesNothing: what is not there gives nothing back, and no mark is set.
-func TestSettleCreatesNothing(t *testing.T) {
-	onServers(t, func(t *testing.T, e *Endpoint, ref ShardRef, p *Proposal) {
-		r := SettleRequest{Back: 4, At: 1, Mark: "m", MarkFor: time.Minute}
-		if reply, err := e.Settle(t.Context(), ref, r); err != nil || reply.Status != Absent || reply.Back != 0 {
-			t.Errorf("%+v %v", reply, err)
-		}
-		r.Back, r.Charge, r.Proposal, r.Deadline = 0, 4, p, Unconfirmed
-		if reply, err := e.Settle(t.Context(), ref, r); err != nil || reply.Status != Absent || reply.Granted != 0 {
-			t.Errorf("%+v %v", reply, err)
-		}
-		for _, key := range ref.settleKeys(&SettleRequest{Mark: "m"}) {
-			if n, err := command(t, e.client, "EXISTS", key).AsInt64(); err != nil || n != 0 {
-				t.Errorf("%q exists, %v", key, err)
-			}
-		}
-	})
-}
-
 // TestAFullServerSettlesNothing: where the mark cannot be written, nothing is.
 func TestAFullServerSettlesNothing(t *testing.T) {
 	server := redistest.Standalone(t)

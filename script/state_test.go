@@ -76,9 +76,15 @@ func TestNothingIsCreated(t *testing.T) {
 		if reply, err := endpoint.Peek(ctx, ref); err != nil || !reflect.DeepEqual(reply, PeekReply{}) {
 			t.Errorf("%+v %v", reply, err)
 		}
-		if reply, err := endpoint.Settle(ctx, ref, SettleRequest{Back: 1, At: 1}); err != nil ||
-			reply.Status != Absent || reply.Back != 0 {
-			t.Errorf("%+v %v", reply, err)
+		for _, a := range allAlgorithms {
+			p := terms(t, Terms{Epoch: 1, Target: 1, Floor: 1, Window: time.Second, Algorithm: a})
+			for _, r := range []SettleRequest{{Back: 1, At: 1, Mark: "m", MarkFor: time.Minute},
+				{Charge: 1, Proposal: p, Relied: Relied{Deadline: Unconfirmed}, Mark: "m", MarkFor: time.Minute}} {
+				if reply, err := endpoint.Settle(ctx, a.Keys("", "t", "limit"), r); err != nil || reply.Status != Absent ||
+					reply.Back != 0 || reply.Granted != 0 {
+					t.Errorf("%v: %+v %v", a, reply, err)
+				}
+			}
 		}
 		if err := endpoint.Clear(ctx, ref); err != nil {
 			t.Error(err)
