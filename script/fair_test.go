@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
 
@@ -157,8 +156,7 @@ func TestLedgerIsNoDanger(t *testing.T) {
 // TestMoreNamesThanAccounts: beyond the cap participants share an account, and silent ones make
 // room while there is none; twin and script agree all along.
 func TestMoreNamesThanAccounts(t *testing.T) {
-	m := miniredis.RunT(t)
-	server := emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ShardKeys("", "t", "limit")}
+	server := onSimulated(1_000_000, AlgorithmSlidingLog)
 	twin, p, now := &slidingTwin{}, proposal(t, 1, 50, time.Second), int64(1_700_000_000_000_000)
 	fullest, many, left := 0, 2600, 400
 	if race.Enabled {
