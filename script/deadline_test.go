@@ -9,8 +9,8 @@ import (
 
 // A state that does not exist is created only until the deadline, with a share and without, by a
 // take and by a reservation alike, under every algorithm. One that is behind is changed only until
-// then: it may be that of who was behind, after a loss. Without a share a call that comes late would
-// give it an old epoch, and a second one, as late, an old share.
+// then: it may be that of who was behind, after a loss. Without a share a call that comes late
+// would give it an old epoch, and a second one, as late, an old share.
 func TestNoShareIsCreatedAfterTheDeadline(t *testing.T) {
 	const over, ahead = clock.ServerTime(epoch0 - 1), clock.ServerTime(epoch0 + 60*second)
 	for a := range algorithms {
@@ -36,8 +36,8 @@ func TestNoShareIsCreatedAfterTheDeadline(t *testing.T) {
 			r := ones(step.proposal, 1)
 			r.Deadline = step.deadline
 			if step.status == Absent {
-				if got := twin.Reserve(epoch0, &ReserveRequest{Proposal: step.proposal, Permits: 1, MaxDelay: time.Minute,
-					Relied: Relied{Deadline: step.deadline}}); got.Status != Absent || got.Granted > 0 {
+				book := &ReserveRequest{Proposal: step.proposal, Permits: 1, MaxDelay: time.Minute, Relied: r.Relied}
+				if got := twin.Reserve(epoch0, book); got.Status != Absent || got.Granted > 0 {
 					t.Errorf("%v, %s, reserved: %+v", a, step.name, got)
 				}
 			}

@@ -48,8 +48,9 @@ func TestBoundWithRefunds(t *testing.T) {
 		targets []int64
 		window  time.Duration
 	}{
-		"any":  {allAlgorithms, []int64{1, 3, 17, 200}, time.Second},
-		"fast": {[]Algorithm{AlgorithmTokenBucket}, []int64{1001, 3000, 17_000, 1_000_000, 999_999_937}, time.Millisecond},
+		"any": {allAlgorithms, []int64{1, 3, 17, 200}, time.Second},
+		"fast": {[]Algorithm{AlgorithmTokenBucket}, []int64{1001, 3000, 17_000, 1_000_000, 999_999_937},
+			time.Millisecond},
 	} {
 		for _, a := range c.of {
 			t.Run(name+" "+a.String(), func(t *testing.T) {

@@ -146,8 +146,8 @@ func shorten(t *testing.T, log Twin, seed uint64) {
 		r := log.Take(b.now, &TakeRequest{Proposal: short, Groups: []Group{{Size: n, Count: 1}}})
 		room := b.model.room(b.now, n)
 		if r.Granted > 0 && !room || r.Granted == 0 && room && !near {
-			t.Fatalf("seed %d: %d permits at %d, %d after the change: room is %t, %+v", seed, n, b.now, b.now-changed, room,
-				r)
+			t.Fatalf("seed %d: %d permits at %d, %d after the change: room is %t, %+v", seed, n, b.now,
+				b.now-changed, room, r)
 		}
 		if r.Granted > 0 {
 			b.model.add(int64(r.At), r.Granted)

@@ -80,8 +80,8 @@ func TestNothingIsCreated(t *testing.T) {
 			p := terms(t, Terms{Epoch: 1, Target: 1, Floor: 1, Window: time.Second, Algorithm: a})
 			for _, r := range []SettleRequest{{Back: 1, At: 1, Mark: "m", MarkFor: time.Minute},
 				{Charge: 1, Proposal: p, Relied: Relied{Deadline: Unconfirmed}, Mark: "m", MarkFor: time.Minute}} {
-				if reply, err := endpoint.Settle(ctx, a.Keys("", "t", "limit"), r); err != nil || reply.Status != Absent ||
-					reply.Back != 0 || reply.Granted != 0 {
+				reply, err := endpoint.Settle(ctx, a.Keys("", "t", "limit"), r)
+				if err != nil || reply.Status != Absent || reply.Back != 0 || reply.Granted != 0 {
 					t.Errorf("%v: %+v %v", a, reply, err)
 				}
 			}

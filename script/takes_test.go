@@ -57,8 +57,8 @@ func (c *crowdOfShards) sections(t *rapid.T, now int64) (sections []Section, of 
 func (c *crowdOfShards) request(t *rapid.T, s *stage, a Algorithm) *TakeRequest {
 	callers, p := s.callers(rapid.IntRange(0, 3).Draw(t, "callers")), s.proposal()
 	return &TakeRequest{
-		Proposal: terms(t, Terms{Epoch: p.epoch, Target: p.target, Floor: p.floor, Window: duration(p.window), Keep: keep,
-			Algorithm: a, Quarantine: p.lasts > 0, Held: max(p.held, 0), HeldKnown: p.held >= 0}),
+		Proposal: terms(t, Terms{Epoch: p.epoch, Target: p.target, Floor: p.floor, Window: duration(p.window),
+			Keep: keep, Algorithm: a, Quarantine: p.lasts > 0, Held: max(p.held, 0), HeldKnown: p.held >= 0}),
 		Groups: s.groups(3, len(callers)), Callers: callers,
 		Relied: Relied{Seen: rapid.Bool().Draw(t, "seen"), Known: time.Minute,
 			Deadline: clock.ServerTime(s.deadline()), Fence: clock.ServerTime(s.fence())},
@@ -99,8 +99,8 @@ func TestTakesFromSeveralShardsAgreeWithTheirTwins(t *testing.T) {
 				twin := c.twins[i]
 				if head, ledger := stored(endpoint.client, ref); head != twin.head() ||
 					ledger != fmt.Sprint(twin.ledger().Fields()) {
-					t.Fatalf("%v:\ntwin   %q %q\nserver %q %q", ref.algorithm, twin.head(), twin.ledger().Fields(), head,
-						ledger)
+					t.Fatalf("%v:\ntwin   %q %q\nserver %q %q", ref.algorithm, twin.head(), twin.ledger().Fields(),
+						head, ledger)
 				}
 			}
 		}

@@ -151,7 +151,8 @@ func TestWhatIsKnownEnds(t *testing.T) {
 		if f.Until(elapsed()) != 0 {
 			t.Error("relied on for too long")
 		}
-		if err := f.ConfirmSince(t.Context(), 0); !errors.Is(err, record.ErrNoMajority) || !errors.Is(err, syscall.ECONNREFUSED) {
+		err := f.ConfirmSince(t.Context(), 0)
+		if !errors.Is(err, record.ErrNoMajority) || !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("%v", err)
 		}
 		w.down[0].Store(false)
