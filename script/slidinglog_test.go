@@ -283,3 +283,19 @@ func TestRefundTakesNobodyElsesPermits(t *testing.T) {
 		t.Fatalf("it has left the window: %+v", r)
 	}
 }
+
+func TestLogIsBounded(t *testing.T) {
+	for _, share := range []int64{1, 100, 128, 129, 1000, 10_000_000} {
+		b := &table{t: t}
+		p := b.propose(1, share, share, time.Second, false)
+		one := &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 1}}}
+		most := 0
+		for now := int64(0); now < 4_000_000; now += 211 {
+			b.log.Take(now, one)
+			most = max(most, len(b.log.own.entries))
+		}
+		if most > exactLive+logCells+1 {
+			t.Errorf("share %d: up to %d entries", share, most)
+		}
+	}
+}
