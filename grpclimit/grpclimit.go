@@ -20,7 +20,6 @@ package grpclimit
 import (
 	"context"
 	"time"
-	"unicode/utf8"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -52,8 +51,8 @@ type Denial = httplimit.Denial
 
 // Options are what else can be said of a limit. The zero value is ready for use.
 type Options struct {
-	// Policy is the name of the limit in QuotaFailure, valid UTF-8; "" means "default". Policies
-	// have names of their own.
+	// Policy is the name of the limit in QuotaFailure; "" means "default". What is not UTF-8 stands
+	// there as �. Policies have names of their own.
 	Policy string
 	// Cost is how many permits a call takes; nil means one. A call that costs 0 passes without
 	// asking; a negative cost is ErrInvalidPermits. Call.Request is nil at the begin of a stream.
@@ -84,8 +83,8 @@ type Interceptor struct {
 	choose Chooser
 }
 
-// New returns the interceptors of a limit. It panics if choose is nil, Policy is not UTF-8, or
-// TooCostly has no such value, because these are mistakes of the program.
+// New returns the interceptors of a limit. It panics if choose is nil, or TooCostly has no such
+// value, because these are mistakes of the program.
 func New(choose Chooser, o Options) *Interceptor {
 	if choose == nil {
 		panic("grpclimit: no Chooser")
@@ -99,9 +98,6 @@ func New(choose Chooser, o Options) *Interceptor {
 	}
 	if o.Policy == "" {
 		o.Policy = "default"
-	}
-	if !utf8.ValidString(o.Policy) {
-		panic("grpclimit: the name of a policy must be UTF-8")
 	}
 	return &Interceptor{o: o, choose: choose}
 }
@@ -216,8 +212,8 @@ type Policies struct {
 
 // All returns limits that a call must pass together. QuotaFailure names the one that refuses for
 // longest; of two that do so for as long the first. A Chooser may make it for each call, such
-// as one limit for all and one for the user. It panics if a Limiter is nil, or a name is empty,
-// has been there, or is not printable ASCII.
+// as one limit for all and one for the user. It panics if a Limiter is nil, or a name is empty or
+// has been there.
 func All(policies ...Policy) *Policies {
 	return &Policies{Policies: httplimit.All(policies...), all: policies}
 }

@@ -42,6 +42,7 @@ func (i *Interceptor) denied(limiter Limiter, d *shardlimit.Decision) error {
 			name, permits = of, its
 		}
 	}
+	name = strings.ToValidUTF8(name, "\uFFFD") // else the details could not be sent
 	retry := max(d.RetryAfter, 1)
 	st := status.New(codes.ResourceExhausted, "too many calls")
 	if detailed, err := st.WithDetails(
@@ -49,7 +50,7 @@ func (i *Interceptor) denied(limiter Limiter, d *shardlimit.Decision) error {
 		&errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{
 			Subject: name, Description: "too many calls", QuotaId: name, QuotaValue: permits}}},
 		&errdetails.ErrorInfo{Reason: strings.ToUpper(d.Reason.String()), Domain: "shardlimit"},
-	); err == nil { // it is UTF-8, so there is no error
+	); err == nil { // it is UTF-8, so there is none
 		st = detailed
 	}
 	return &refusal{status: st, retry: retry}

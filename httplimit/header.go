@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -46,9 +47,8 @@ var triples = map[Fields][3]string{
 // Describe sets the fields of a kind that tell of a decision about the limit of a policy, and
 // Retry-After if it was refused: what a middleware of this package sets, for handlers that decide
 // by themselves. It changes no other field, and must come before WriteHeader. A Decision of the
-// outage policy has no fields but Retry-After, and that of a limit in Shadow or Off has none. It
-// panics if the name of the policy cannot stand in a header, or p has no Limiter; the name "" means
-// "default".
+// outage policy has no fields but Retry-After, and that of a limit in Shadow or Off has none. The
+// name "" of the policy means "default". It panics if p has no Limiter.
 func Describe(h http.Header, f Fields, p Policy, d shardlimit.Decision) {
 	p.Name = cmp.Or(p.Name, "default")
 	m := &middleware{Options: Options{Fields: f, Policy: p.Name}, name: quoted(p.Name)}
@@ -193,17 +193,24 @@ func seconds(d time.Duration) int64 {
 	return whole
 }
 
-// quoted is a string of RFC 9651 (structured fields).
-func quoted(s string) string {
-	plain := true
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			panic("httplimit: the name of a policy must be printable ASCII: " + strconv.Quote(s))
+// printable is the name of a policy as answers tell it, because a string of RFC 9651 has printable
+// ASCII only: a name with other bytes has those percent-encoded, and each %, too.
+func printable(name string) string {
+	if !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return name
+	}
+	var b strings.Builder
+	for _, c := range []byte(name) {
+		if c < ' ' || c > '~' || c == '%' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
 		}
-		plain = plain && s[i] != '"' && s[i] != '\\'
 	}
-	if plain {
-		return `"` + s + `"`
-	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+	return b.String()
 }
+
+var escaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+// quoted is the name of a policy as a string of RFC 9651 (structured fields).
+func quoted(name string) string { return `"` + escaper.Replace(printable(name)) + `"` }

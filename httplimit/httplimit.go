@@ -53,8 +53,8 @@ type Chooser func(*http.Request) Limiter
 
 // Options are what else can be said of a middleware. The zero value is ready for use.
 type Options struct {
-	// Policy is the name of the limit in the RateLimit fields, printable ASCII;
-	// "" means "default". Policies have names of their own.
+	// Policy is the name of the limit in the RateLimit fields; "" means "default". What is not
+	// printable ASCII stands there percent-encoded. Policies have names of their own.
 	Policy string
 	// Cost is how many permits a request takes; nil means one. A request that costs 0 passes
 	// without asking; a negative cost is ErrInvalidPermits.
@@ -84,9 +84,8 @@ type Options struct {
 	Failed func(http.ResponseWriter, *http.Request, error)
 }
 
-// New returns a middleware: a function that wraps a handler. It panics if choose is nil,
-// Policy cannot stand in a header, or TooCostly or Fields have no such value, because these are
-// mistakes of the program.
+// New returns a middleware: a function that wraps a handler. It panics if choose is nil, or
+// TooCostly or Fields have no such value, because these are mistakes of the program.
 func New(choose Chooser, o Options) func(http.Handler) http.Handler {
 	if choose == nil {
 		panic("httplimit: no Chooser")

@@ -145,6 +145,23 @@ func TestProblemDetails(t *testing.T) {
 	}
 }
 
+// A name that cannot stand in a header is told percent-encoded, there and in the problem; one that
+// can is told as it is.
+func TestNamesThatNoHeaderCanHave(t *testing.T) {
+	limiter := declared(t, open(t), "l", shardlimit.Closed, shardlimit.PerHour(5))
+	for name, want := range map[string]string{"50%": "50%", "größe 5%": "gr%C3%B6%C3%9Fe 5%25", "\xff\r\n": "%FF%0D%0A"} {
+		for what, l := range map[string]httplimit.Limiter{"one": limiter,
+			"policies": httplimit.All(httplimit.Policy{Name: name, Limiter: limiter})} {
+			w := get(httplimit.New(httplimit.One(l), httplimit.Options{Policy: name})(ok))
+			has(t, w.Header(), what, map[string]string{"RateLimit": `"` + want + `";r=0;t=15`,
+				"RateLimit-Policy": `"` + want + `";q=5;w=3600`, "Retry-After": "15"})
+			if !strings.Contains(w.Body.String(), `"policy":"`+want+`","violated-policies":["`+want+`"]`) {
+				t.Errorf("%s of %q: %s", what, name, w.Body)
+			}
+		}
+	}
+}
+
 // Of several limits the problem names the one that refused.
 func TestAProblemNamesThePolicy(t *testing.T) {
 	client := open(t)

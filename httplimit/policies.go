@@ -9,7 +9,7 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// Policy is a limit with the name under which answers tell of it, printable ASCII.
+// Policy is a limit with the name under which answers tell of it, as Options.Policy says.
 type Policy struct {
 	Name    string
 	Limiter *shardlimit.Limiter
@@ -29,8 +29,8 @@ type Policies struct {
 // that has least left.
 //
 // A Chooser may make it for each request, such as one limit for all and one for the user, or so
-// many requests and so many tokens. It panics if a Limiter is nil, or a name is empty, has been
-// there, or cannot stand in a header.
+// many requests and so many tokens. It panics if a Limiter is nil, or a name is empty or has been
+// there.
 func All(policies ...Policy) *Policies {
 	p := &Policies{all: policies, names: make([]string, len(policies))}
 	for i, policy := range policies {
@@ -40,12 +40,10 @@ func All(policies ...Policy) *Policies {
 		if policy.Name == "" {
 			panic("httplimit: a policy has no name")
 		}
-		for _, other := range policies[:i] {
-			if other.Name == policy.Name {
-				panic("httplimit: two policies have the name " + policy.Name)
-			}
-		}
 		p.names[i] = quoted(policy.Name)
+		if slices.Contains(p.names[:i], p.names[i]) {
+			panic("httplimit: two policies have the name " + policy.Name)
+		}
 	}
 	return p
 }
@@ -96,9 +94,9 @@ func (p *Policies) refused(d shardlimit.Decision) (names []string) {
 		case said.Allowed:
 		case said.RetryAfter > longest:
 			longest = said.RetryAfter
-			names = slices.Insert(names, 0, p.all[i].Name)
+			names = slices.Insert(names, 0, printable(p.all[i].Name))
 		default:
-			names = append(names, p.all[i].Name)
+			names = append(names, printable(p.all[i].Name))
 		}
 	}
 	return names

@@ -19,8 +19,9 @@ type refusal struct {
 
 // denied answers a request that a limit refused.
 func (m *middleware) denied(w http.ResponseWriter, limiter Limiter, d *shardlimit.Decision) {
-	p := refusal{Details: problem.QuotaExceeded("too many requests"), Policy: m.Policy,
-		Violated: []string{m.Policy}, RetryAfter: seconds(max(d.RetryAfter, 1)), Reason: d.Reason.String()}
+	name := printable(m.Policy)
+	p := refusal{Details: problem.QuotaExceeded("too many requests"), Policy: name,
+		Violated: []string{name}, RetryAfter: seconds(max(d.RetryAfter, 1)), Reason: d.Reason.String()}
 	if l, ok := limiter.(*Policies); ok {
 		if refused := l.refused(*d); len(refused) > 0 {
 			p.Policy, p.Violated = refused[0], refused
