@@ -210,10 +210,16 @@ func neverGranted(asks []*ask) {
 		sums[of(a)] += min(a.hits, shardlimit.MaxPermits+1)
 	}
 	for _, a := range asks {
-		if most := min(int64(a.Requests), a.limiter.Limit().Permits); sums[of(a)] > uint64(most) {
+		if a.exceeds(sums[of(a)]) {
 			a.never, a.over = true, true
 		}
 	}
+}
+
+// exceeds reports whether the limit never grants so many hits at once.
+func (a *ask) exceeds(hits uint64) bool {
+	l := a.limiter.Limit()
+	return hits > uint64(min(int64(a.Requests), l.Permits)) && l.Mode != shardlimit.Off && l.Mode != shardlimit.Shadow
 }
 
 // allow asks limits that can refuse the request for its hits: all or nothing.
@@ -252,7 +258,7 @@ func (a *ask) alone(ctx context.Context, charge Charge) {
 	switch {
 	case a.hits == 0:
 		a.look(ctx)
-	case a.hits > uint64(a.Requests) && charge == Together: // it never can be granted
+	case charge == Together && a.exceeds(a.hits):
 		a.never = true
 		a.unasked(ctx)
 	default:
@@ -263,9 +269,8 @@ func (a *ask) alone(ctx context.Context, charge Charge) {
 // unasked finds what is left of a limit that is not charged: another one refuses the request, or
 // this one, for ever.
 func (a *ask) unasked(ctx context.Context) {
-	a.look(ctx)
-	if a.over = a.never || a.err == nil && !a.degraded && int64(a.hits) > a.remaining; a.never {
-		a.reset, a.err = a.Window, nil
+	if a.look(ctx); a.never {
+		a.over, a.reset, a.err = true, a.Window, nil
 	}
 }
 
@@ -273,7 +278,6 @@ func (a *ask) unasked(ctx context.Context) {
 func (a *ask) take(ctx context.Context, charge Charge) {
 	n := int64(min(a.hits, shardlimit.MaxPermits))
 	if charge == Each {
-		n = min(n, a.limiter.Limit().Permits)
 		a.decision, a.err = a.limiter.AllowUpTo(ctx, n)
 	} else {
 		a.decision, a.err = a.limiter.AllowN(ctx, n)
@@ -289,20 +293,25 @@ func (a *ask) take(ctx context.Context, charge Charge) {
 	a.heard(&a.decision, a.decision.Granted >= int64(min(a.hits, math.MaxInt64)))
 }
 
-// look asks for no hit: whether one would be refused.
+// look finds whether the hits of a descriptor would be refused, or one hit of one that has none.
+// Where no shard answers, because of the limit's mode or an outage, they are asked for and given
+// back.
 func (a *ask) look(ctx context.Context) {
-	var state shardlimit.State
-	state, a.err = a.limiter.Peek(ctx)
-	if errors.Is(a.err, shardlimit.ErrUnavailable) { // the outage policy answers who asks for a hit
+	n, mode := int64(min(max(a.hits, 1), shardlimit.MaxPermits)), a.limiter.Limit().Mode
+	state, err := shardlimit.State{}, shardlimit.ErrUnavailable
+	if mode == shardlimit.Enforced || mode == shardlimit.Shadow {
+		state, err = a.limiter.Peek(ctx)
+	}
+	if errors.Is(err, shardlimit.ErrUnavailable) {
 		var d shardlimit.Decision
-		if d, a.err = a.limiter.AllowN(ctx, 1); a.err == nil {
+		if d, a.err = a.limiter.AllowN(ctx, n); a.err == nil {
 			_ = a.limiter.Settle(ctx, d, 0)
 			a.degraded = d.Degraded
 			a.heard(&d, d.Allowed)
 		}
 		return
 	}
-	if a.err != nil {
+	if a.err = err; err != nil {
 		return
 	}
 	a.remaining, a.reset = state.Remaining, state.ResetAfter
@@ -310,7 +319,7 @@ func (a *ask) look(ctx context.Context) {
 		// the shard of a key hears of a changed limit when it is next asked for a permit
 		a.remaining = max(0, int64(a.Requests)-state.Used)
 	}
-	if a.over = a.remaining == 0; a.over {
+	if a.over = n > a.remaining && mode != shardlimit.Shadow; a.over && a.remaining == 0 {
 		a.reset = state.RetryAfter
 	}
 }

@@ -118,6 +118,32 @@ func TestEachIsCharged(t *testing.T) {
 	})
 }
 
+// Every answer goes by the mode of the limit, whether hits are asked for, looked at, more than the
+// limit has, or not charged because another limit refuses.
+func TestAnswersGoByTheModeOfTheLimit(t *testing.T) {
+	client := connect(t, local(t))
+	for mode, want := range map[shardlimit.Mode]string{shardlimit.Off: "ok:1", shardlimit.Shadow: "ok:0",
+		shardlimit.Closed: "over:0"} {
+		for _, charge := range []envoylimit.Charge{envoylimit.Together, envoylimit.Each} {
+			limit := shardlimit.Limit{Permits: 1, Per: time.Hour, Mode: mode}
+			value := fmt.Sprint(mode, charge)
+			if _, err := client.Limiter(t.Context(), "envoy/d/all="+value, limit); err != nil {
+				t.Fatal(err)
+			}
+			s := start(t, client, config+"  - {key: all, value: "+value+
+				", rate_limit: {unit: hour, requests_per_unit: 1}}\n", envoylimit.Options{Charge: charge})
+			code := "OK "
+			if mode == shardlimit.Closed {
+				code = "OVER_LIMIT "
+			}
+			q := ask("d", "all="+value)
+			play(t, s, []step{{q, code + want}, {q, code + want}, {hits(ask("d", "all="+value), 0), code + want},
+				{hits(ask("d", "all="+value), 5), code + want},
+				{ask("d", "all="+value, "user=none"), "OVER_LIMIT " + want + " over:0"}})
+		}
+	}
+}
+
 // The global shadow mode lets everything pass, and charges it.
 func TestGlobalShadow(t *testing.T) {
 	s := start(t, connect(t, local(t)), config, envoylimit.Options{Shadow: true})
