@@ -19,7 +19,7 @@ import (
 type ask struct {
 	rules.Match        // without a Rule: no limit
 	limit       *limit // of the rule
-	hits        uint64
+	hits        int64
 
 	limiter   *shardlimit.Limiter // that was asked
 	decision  shardlimit.Decision // of one that was asked alone
@@ -99,12 +99,12 @@ func known(d *ratelimit.RateLimitDescriptor) bool {
 }
 
 // hitsOf is what a descriptor costs: its own number, which may be 0, or that of the request, which
-// is at least 1.
-func hitsOf(request *rls.RateLimitRequest, d *ratelimit.RateLimitDescriptor) uint64 {
+// is at least 1. No limit has as many as MaxPermits, so it is no more than that.
+func hitsOf(request *rls.RateLimitRequest, d *ratelimit.RateLimitDescriptor) int64 {
 	if own := d.GetHitsAddend(); own != nil {
-		return own.GetValue()
+		return int64(min(own.GetValue(), shardlimit.MaxPermits))
 	}
-	return max(1, uint64(request.GetHitsAddend()))
+	return max(1, int64(request.GetHitsAddend()))
 }
 
 // decideAll asks all limits of a request. Those that can refuse it by themselves are a Set, which
@@ -205,9 +205,9 @@ func neverGranted(asks []*ask) {
 		}
 		return one{a.limit.handle, a.Key}
 	}
-	sums := make(map[one]uint64, len(asks))
+	sums := make(map[one]int64, len(asks))
 	for _, a := range asks {
-		sums[of(a)] += min(a.hits, shardlimit.MaxPermits+1)
+		sums[of(a)] += a.hits
 	}
 	for _, a := range asks {
 		if a.exceeds(sums[of(a)]) {
@@ -217,16 +217,16 @@ func neverGranted(asks []*ask) {
 }
 
 // exceeds reports whether the limit never grants so many hits at once.
-func (a *ask) exceeds(hits uint64) bool {
+func (a *ask) exceeds(hits int64) bool {
 	l := a.limiter.Limit()
-	return hits > uint64(min(int64(a.Requests), l.Permits)) && l.Mode != shardlimit.Off && l.Mode != shardlimit.Shadow
+	return hits > min(int64(a.Requests), l.Permits) && l.Mode != shardlimit.Off && l.Mode != shardlimit.Shadow
 }
 
 // allow asks limits that can refuse the request for its hits: all or nothing.
 func allow(ctx context.Context, asks []*ask) {
 	parts := make([]shardlimit.Part, len(asks))
 	for i, a := range asks {
-		parts[i] = a.limiter.N(int64(a.hits))
+		parts[i] = a.limiter.N(a.hits)
 	}
 	set := shardlimit.All(parts...)
 	d, err := set.Allow(ctx)
@@ -276,11 +276,10 @@ func (a *ask) unasked(ctx context.Context) {
 
 // take asks for the hits of a descriptor.
 func (a *ask) take(ctx context.Context, charge Charge) {
-	n := int64(min(a.hits, shardlimit.MaxPermits))
 	if charge == Each {
-		a.decision, a.err = a.limiter.AllowUpTo(ctx, n)
+		a.decision, a.err = a.limiter.AllowUpTo(ctx, a.hits)
 	} else {
-		a.decision, a.err = a.limiter.AllowN(ctx, n)
+		a.decision, a.err = a.limiter.AllowN(ctx, a.hits)
 	}
 	if errors.Is(a.err, shardlimit.ErrExceedsLimit) { // of the limit in force before a change
 		a.err, a.over, a.reset = nil, true, a.Window
@@ -290,14 +289,14 @@ func (a *ask) take(ctx context.Context, charge Charge) {
 		return
 	}
 	a.degraded = a.decision.Degraded
-	a.heard(&a.decision, a.decision.Granted >= int64(min(a.hits, math.MaxInt64)))
+	a.heard(&a.decision, a.decision.Granted >= a.hits)
 }
 
 // look finds whether the hits of a descriptor would be refused, or one hit of one that has none.
 // Where no shard answers, because of the limit's mode or an outage, they are asked for and given
 // back.
 func (a *ask) look(ctx context.Context) {
-	n, mode := int64(min(max(a.hits, 1), shardlimit.MaxPermits)), a.limiter.Limit().Mode
+	n, mode := max(a.hits, 1), a.limiter.Limit().Mode
 	state, err := shardlimit.State{}, shardlimit.ErrUnavailable
 	if mode == shardlimit.Enforced || mode == shardlimit.Shadow {
 		state, err = a.limiter.Peek(ctx)

@@ -155,19 +155,22 @@ func (l *limit) heard(ctx context.Context) {
 	}()
 }
 
-// set has Redis keep the limit of the configuration. A request that came before the configuration
-// was replaced changes nothing any more. handle.setting is held.
+// set has Redis keep the limit of the configuration, in the mode that it has: configurations know
+// none. A request that came before the configuration was replaced changes nothing any more.
+// handle.setting is held.
 func (l *limit) set(ctx context.Context) error {
 	if !l.inForce() {
 		return nil
 	}
 	var err error
-	switch d := l.handle.declared.Load(); {
+	d, want := l.handle.declared.Load(), l.want
+	want.Mode = d.limit().Mode
+	switch {
 	case l.wanted():
 	case d.each != nil:
-		err = d.each.SetLimit(ctx, l.want)
+		err = d.each.SetLimit(ctx, want)
 	default:
-		err = d.one.SetLimit(ctx, l.want)
+		err = d.one.SetLimit(ctx, want)
 	}
 	if err != nil {
 		return fmt.Errorf("envoylimit: the limit of %s is not changed yet: %w", l.rule.ID, err)

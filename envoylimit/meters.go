@@ -7,8 +7,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-
-	"github.com/shardlimit/shardlimit"
 )
 
 // meters are the metrics of a Service, under the names of envoyproxy/ratelimit.
@@ -89,8 +87,7 @@ func (s *Service) count(ctx context.Context, a *ask) {
 	if a.Rule == nil || a.hits == 0 || a.err != nil {
 		return
 	}
-	hits := int64(min(a.hits, shardlimit.MaxPermits)) // else the counters could wrap
-	with := a.limit.attributes(a.Metric)
+	hits, with := a.hits, a.limit.attributes(a.Metric)
 	s.meters.total.Add(ctx, hits, with...)
 	switch {
 	case a.over:

@@ -80,6 +80,30 @@ func TestAnotherProcessChangesTheLimit(t *testing.T) {
 	})
 }
 
+// Configurations know no mode, so a limit that was closed stays closed when its number changes.
+func TestAChangeKeepsTheMode(t *testing.T) {
+	client := connect(t, local(t))
+	limit := shardlimit.PerHour(1)
+	limit.Mode = shardlimit.Closed
+	all, err := client.Limiter(t.Context(), "envoy/d/all=x", limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := func(n int) string {
+		return fmt.Sprintf("domain: d\ndescriptors: "+
+			"[{key: all, value: x, rate_limit: {unit: hour, requests_per_unit: %d}}]", n)
+	}
+	s := start(t, client, one(1), envoylimit.Options{})
+	play(t, s, []step{{ask("d", "all=x"), "OVER_LIMIT over:0"}})
+	if err := s.Apply(t.Context(), parse(t, one(9))); err != nil {
+		t.Fatal(err)
+	}
+	play(t, s, []step{{ask("d", "all=x"), "OVER_LIMIT over:0"}})
+	if now := all.Limit(); now.Permits != 9 || now.Mode != shardlimit.Closed {
+		t.Errorf("%+v", now)
+	}
+}
+
 // Requests go on while the configuration changes: none fails, and none finds no rule.
 func TestReloadUnderLoad(t *testing.T) {
 	everywhere(t, func(t *testing.T, client *shardlimit.Client) {

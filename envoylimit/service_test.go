@@ -139,6 +139,7 @@ func TestAnswersGoByTheModeOfTheLimit(t *testing.T) {
 			q := ask("d", "all="+value)
 			play(t, s, []step{{q, code + want}, {q, code + want}, {hits(ask("d", "all="+value), 0), code + want},
 				{hits(ask("d", "all="+value), 5), code + want},
+				{hits(ask("d", "all="+value), math.MaxUint64), code + want},
 				{ask("d", "all="+value, "user=none"), "OVER_LIMIT " + want + " over:0"}})
 		}
 	}
