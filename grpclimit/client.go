@@ -3,8 +3,6 @@ package grpclimit
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -88,8 +86,7 @@ type begun struct {
 	once   sync.Once
 	meters *meters
 	faulty error             // why there are no meters
-	shared *httplimit.Pauses // Pauses, or those of this Client alone
-	heard  *httplimit.Pauses // what this Client knows without asking Redis
+	pauses *httplimit.Pauses // Pauses, or those of this Client alone
 }
 
 // Unary is a grpc.UnaryClientInterceptor.
@@ -133,12 +130,14 @@ type clientStream struct {
 	client *Client
 	ctx    context.Context
 	call   Call
+	ended  bool
 }
 
-// RecvMsg receives a message, or the status.
+// RecvMsg receives a message, or the status, which counts once: who calls again gets it again.
 func (s *clientStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err != nil && !s.ended {
+		s.ended = true
 		s.client.hear(s.ctx, s.call, err)
 	}
 	return err
@@ -175,14 +174,14 @@ func (c *Client) admit(ctx context.Context, call Call) error {
 func (c *Client) hold(ctx context.Context, call Call) error {
 	key := c.keyOf(ctx, call)
 	for {
-		if err := c.sitOut(ctx, key); err != nil {
+		if err := c.pauses.Wait(ctx, key); err != nil {
 			return err
 		}
 		got, err := c.permits(ctx, call)
 		if err != nil {
 			return err
 		}
-		left, _ := c.shared.Left(ctx, key) // with an error it is what this process knows
+		left, _ := c.pauses.Left(ctx, key) // with an error it is what this process knows
 		if left == 0 && ctx.Err() == nil {
 			return nil
 		}
@@ -190,18 +189,13 @@ func (c *Client) hold(ctx context.Context, call Call) error {
 		if left == 0 {
 			return context.Cause(ctx)
 		}
-		c.note(ctx, key, left)
 	}
 }
 
-// longestHeard bounds what one Client remembers; shared pauses are no longer.
-const longestHeard = 24 * time.Hour
-
 func (c *Client) begin() {
 	c.meters, c.faulty = newMeters(c.MeterProvider)
-	c.heard = httplimit.NewPauses(longestHeard)
-	if c.shared = c.Pauses; c.shared == nil {
-		c.shared = httplimit.NewPauses(time.Minute)
+	if c.pauses = c.Pauses; c.pauses == nil {
+		c.pauses = httplimit.NewPauses(time.Minute)
 	}
 }
 
@@ -210,28 +204,6 @@ func (c *Client) keyOf(ctx context.Context, call Call) string {
 		return c.Key(ctx, call)
 	}
 	return Target(ctx, call)
-}
-
-// note remembers a pause that the fleet knows of. Pauses of a process alone have no errors.
-func (c *Client) note(ctx context.Context, key string, left time.Duration) {
-	_ = c.heard.Begin(ctx, key, left)
-}
-
-// sitOut sleeps until no pause is known of, without asking Redis.
-func (c *Client) sitOut(ctx context.Context, key string) error {
-	for {
-		left, _ := c.heard.Left(ctx, key)
-		if left == 0 {
-			return nil
-		}
-		if at, ok := ctx.Deadline(); ok && time.Until(at) < left {
-			return fmt.Errorf("%w: the server asked for a pause, which lasts another %s", shardlimit.ErrWaitTooLong,
-				left)
-		}
-		if !sleep(ctx, left) {
-			return context.Cause(ctx)
-		}
-	}
 }
 
 // taken is what a call took; nil is nothing.
@@ -277,9 +249,8 @@ func (c *Client) hear(ctx context.Context, call Call, answer error) (time.Durati
 		return 0, false
 	}
 	key := c.keyOf(ctx, call)
-	err := c.shared.Begin(ctx, key, pause)
-	left, _ := c.shared.Left(ctx, key)
-	c.note(ctx, key, left)
+	err := c.pauses.Begin(ctx, key, pause)
+	left, _ := c.pauses.Left(ctx, key)
 	c.meters.paused(ctx, code, pause, err)
 	if c.OnPause != nil {
 		c.OnPause(ctx, call, code, pause, err)

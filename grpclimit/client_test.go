@@ -258,3 +258,33 @@ func TestAStreamThatIsRefusedIsAPause(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// over is a stream that has ended.
+type over struct {
+	grpc.ClientStream
+	err error
+}
+
+func (o over) RecvMsg(any) error { return o.err }
+
+// Each read of a stream that has ended returns its status, which asks for one pause.
+func TestAnEndOfAStreamIsOnePause(t *testing.T) {
+	heard := 0
+	c := &grpclimit.Client{OnPause: func(context.Context, grpclimit.Call, codes.Code, time.Duration, error) { heard++ }}
+	end := over{err: asks(t, codes.ResourceExhausted, time.Minute)}
+	stream, err := c.Stream(t.Context(), nil, nil, "/s/M", func(context.Context, *grpc.StreamDesc, *grpc.ClientConn,
+		string, ...grpc.CallOption) (grpc.ClientStream, error) {
+		return end, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := stream.RecvMsg(nil); !errors.Is(err, end.err) {
+			t.Error(err)
+		}
+	}
+	if heard != 1 {
+		t.Errorf("%d pauses", heard)
+	}
+}

@@ -19,6 +19,7 @@ package grpclimit
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"google.golang.org/grpc"
@@ -121,7 +122,12 @@ func (i *Interceptor) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamSer
 		pushBack(ctx, err)
 		return err
 	}
-	return handler(srv, &stream{ServerStream: ss, ctx: ctx, limit: i, method: info.FullMethod})
+	s := &stream{ServerStream: ss, ctx: ctx, limit: i, method: info.FullMethod}
+	err = handler(srv, s)
+	if r := (*refusal)(nil); errors.As(err, &r) && r.of == s {
+		pushBack(ctx, err)
+	}
+	return err
 }
 
 // stream is a stream that passed.
@@ -141,6 +147,9 @@ func (s *stream) RecvMsg(m any) error {
 		return err
 	}
 	_, err := s.limit.pass(s.ServerStream.Context(), Call{Method: s.method, Request: m})
+	if r := (*refusal)(nil); errors.As(err, &r) {
+		r.of = s
+	}
 	return err
 }
 

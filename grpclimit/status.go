@@ -23,6 +23,7 @@ type refusal struct {
 	status *status.Status
 	cause  error         // nil of a denial
 	retry  time.Duration // 0: the trailer says nothing; negative: that no retry helps
+	of     *stream       // whose message it answers; nil if it answers the call
 }
 
 // Error is the text of the status. On a server it has nothing of the cause.

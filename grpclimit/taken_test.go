@@ -171,6 +171,28 @@ func TestStreams(t *testing.T) {
 	}
 }
 
+// A stream that ends with the refusal of a message tells once when to try again, however many limits
+// it passed.
+func TestTheTrailerOfARefusedMessage(t *testing.T) {
+	client, _ := open(t)
+	each := grpclimit.Options{EachMessage: true}
+	limits := append(one(declare(t, client, "outer", shardlimit.PerHour(5)), each),
+		append(one(declare(t, client, "l", shardlimit.PerHour(1)), each),
+			one(declare(t, client, "inner", shardlimit.PerHour(5)), each)...)...)
+	stream, err := serve(t, &service{}, limits).FullDuplexCall(t.Context())
+	if err == nil {
+		err = stream.Send(&testpb.StreamingOutputCallRequest{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = stream.Recv()
+	after := stream.Trailer().Get("grpc-retry-pushback-ms")
+	if status.Code(err) != codes.ResourceExhausted || len(after) != 1 || len(after[0]) != len("3600000") {
+		t.Errorf("%v, after %q ms", err, after)
+	}
+}
+
 func twoForMessages(_ context.Context, c grpclimit.Call) int64 {
 	if _, message := c.Request.(*testpb.StreamingOutputCallRequest); message {
 		return 2

@@ -187,8 +187,9 @@ func (p *Pauses) note(key string, end time.Time) {
 	p.sweep = max(1024, 2*len(p.known))
 }
 
-// sitOut sleeps until no pause is known of, without asking Redis.
-func (p *Pauses) sitOut(ctx context.Context, key string) error {
+// Wait sleeps until this process knows of no pause, without asking Redis. It returns ErrWaitTooLong
+// at once if one outlasts the deadline of ctx, or that ctx has ended, and the cause.
+func (p *Pauses) Wait(ctx context.Context, key string) error {
 	for {
 		left := p.heard(key)
 		if left == 0 {

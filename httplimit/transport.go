@@ -185,7 +185,7 @@ func (t *Transport) admit(r *http.Request, pauses *Pauses, key string) (*taken, 
 func (t *Transport) hold(r *http.Request, pauses *Pauses, key string) (*taken, error) {
 	ctx := r.Context()
 	for {
-		if err := pauses.sitOut(ctx, key); err != nil {
+		if err := pauses.Wait(ctx, key); err != nil {
 			return nil, err
 		}
 		got, err := t.permits(r)
