@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -71,11 +70,7 @@ func parse(args []string, out io.Writer) (*job, error) {
 	flags.SetOutput(out)
 	flags.Usage = func() { usage(flags) }
 	flags.BoolVar(&j.env.Smoke, "smoke", false, "try everything once, quickly; the figures mean nothing; needs --out")
-	flags.IntVar(&j.env.Rounds, "rounds", 0, "how often each point is measured (0: the scenario's choice)")
 	flags.Float64Var(&j.env.Time, "time", 1, "factor on how long each point is measured")
-	goroutines := flags.String("goroutines", "", "numbers of goroutines, with commas (default: the scenario's choice)")
-	cases := flags.String("cases", "", "names of the cases of fairness, with semicolons (default: all)")
-	rivals := flags.String("rivals", "", "names of rivals, with commas (default: all)")
 	flags.StringVar(&j.env.Redis, "redis-server", "redis-server", "the program to start as servers")
 	flags.StringVar(&j.results, "out", stored, "folder for JSON and SVG; pages show figures of the usual one")
 	flags.StringVar(&j.busy, "busy", refuse, "what to do if others use the machine: refuse; wait up to "+
@@ -94,12 +89,7 @@ func parse(args []string, out io.Writer) (*job, error) {
 		}
 		return nil, fmt.Errorf("%w: %w", errUsage, err)
 	}
-	for name := range strings.SplitSeq(*cases, ";") {
-		if name = strings.TrimSpace(name); name != "" {
-			j.env.Cases = append(j.env.Cases, name)
-		}
-	}
-	err := j.complete(name, *goroutines, *rivals)
+	err := j.complete(name)
 	if flags.NArg() > 0 {
 		err = fmt.Errorf("%q is too much; flags follow the scenario", flags.Arg(0))
 	}
@@ -109,30 +99,17 @@ func parse(args []string, out io.Writer) (*job, error) {
 	return j, nil
 }
 
-// complete checks what the flags said and fills in what they did not say.
-func (j *job) complete(name, goroutines, rivals string) (err error) {
+// complete checks what the flags said, and finds the scenarios.
+func (j *job) complete(name string) (err error) {
 	switch {
 	case !slices.Contains([]string{refuse, wait, mark}, j.busy):
 		return fmt.Errorf("--busy must be %s, %s or %s", refuse, wait, mark)
-	case j.env.Rounds < 0:
-		return errors.New("--rounds cannot be negative")
 	case !(j.env.Time > 0 && j.env.Time <= 100):
 		return errors.New("--time must be above 0, and at most 100")
 	case j.env.Smoke && j.results == stored:
 		return errors.New("--smoke needs --out: its figures mean nothing")
 	}
-	if j.env.Rivals, err = rival.Named(rivals); err != nil {
-		return fmt.Errorf("--rivals: %w", err)
-	}
-	for word := range strings.SplitSeq(goroutines, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(word))
-		if goroutines != "" && (err != nil || n < 1 || n > 1<<20) {
-			return fmt.Errorf("--goroutines: %q is not a number of 1 to %d", word, 1<<20)
-		}
-		if goroutines != "" {
-			j.env.Goroutines = append(j.env.Goroutines, n)
-		}
-	}
+	j.env.Rivals = rival.All()
 	j.scenarios, err = named(name)
 	return err
 }
@@ -165,5 +142,4 @@ func usage(flags *flag.FlagSet) {
 	fmt.Fprintf(out, "  %-11s %s\n  %-11s %s\n\nflags:\n", "all", "all of them, one after the other", "report",
 		"draw the pictures and write the figures in README.md and docs from the stored results")
 	flags.PrintDefaults()
-	fmt.Fprint(out, "\nexample: go -C bench run . exact --rivals shardlimit,redis_rate --goroutines 1,64\n")
 }

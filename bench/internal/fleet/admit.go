@@ -57,7 +57,7 @@ func admit(ctx context.Context, c Crowd) (_ []ways, end func(), err error) {
 	)
 	for i, m := range c.Members {
 		connecting.Go(func() { ways[i], errs[i] = a.member(ctx, m) })
-		if c.Kind != Coalesced || c.Gateway {
+		if c.Kind != Coalesced {
 			connecting.Wait() // one after the other, as they share what they are connected with
 		}
 	}
@@ -73,8 +73,7 @@ type admission struct {
 	Crowd
 	mu     sync.Mutex
 	ends   []func()
-	shared *shardlimit.Client // of a gateway
-	shards []*replay.Shard    // of callers that decide
+	shards []*replay.Shard // of callers that decide
 }
 
 func (a *admission) atEnd(end func()) {
@@ -113,31 +112,18 @@ func option(addr string) rueidis.ClientOption {
 func (a *admission) limiter(ctx context.Context, m Member) (ways, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	client := a.shared
-	if client == nil {
-		config := shardlimit.Config{Participant: m.Name, Weight: m.Weight, CallTimeout: callTimeout}
-		if a.Gateway {
-			config.Participant, config.Weight = "gateway", 0
-		}
-		for i, addr := range a.Addrs { // names are alike in every run, so that placement is
-			node := shardlimit.Node{Name: fmt.Sprintf("node-%d", i), Redis: option(addr)}
-			config.Nodes = append(config.Nodes, node)
-		}
-		var err error
-		if client, err = shardlimit.New(config); err != nil {
-			return ways{}, err
-		}
-		a.atEnd(client.Close)
-		if a.Gateway {
-			a.shared = client
-		}
+	config := shardlimit.Config{Participant: m.Name, Weight: m.Weight, CallTimeout: callTimeout}
+	for i, addr := range a.Addrs { // names are alike in every run, so that placement is
+		config.Nodes = append(config.Nodes, shardlimit.Node{Name: fmt.Sprintf("node-%d", i), Redis: option(addr)})
 	}
-	limiter, err := client.Limiter(ctx, a.Limit, shardlimit.Limit{Permits: a.Permits, Per: a.Per, Shards: a.Shards})
+	client, err := shardlimit.New(config)
 	if err != nil {
 		return ways{}, err
 	}
-	if a.Gateway {
-		limiter = limiter.As(m.Name, m.Weight)
+	a.atEnd(client.Close)
+	limiter, err := client.Limiter(ctx, a.Limit, shardlimit.Limit{Permits: a.Permits, Per: a.Per, Shards: a.Shards})
+	if err != nil {
+		return ways{}, err
 	}
 	if a.Decide {
 		return ways{wait: func(ctx context.Context) error {

@@ -30,8 +30,6 @@ type Crowd struct {
 	Per     time.Duration `json:"per"`
 	Shards  int           `json:"shards"`
 	Members []Member      `json:"members"` // they are divided among the processes
-	// Gateway has all members in one process, where they share a client.
-	Gateway bool `json:"gateway,omitempty"`
 	// Decide has callers take the first answer, and nobody wait: the limit is out of reach, and
 	// what is measured is how many decisions are made. All of them call once before the crowd
 	// begins.
@@ -53,7 +51,6 @@ type Member struct {
 	// at equal distances, the first at random within one of them; else all at random (Poisson)
 	Even bool          `json:"even"`
 	From time.Duration `json:"from"` // it is there from here
-	To   time.Duration `json:"to"`   // to here; 0: to the end
 
 	// Callers is how many callers of it each work, wait for a permit, and work
 	// again; its Rate means nothing then. 0: it calls at its Rate, and nobody waits.
@@ -135,19 +132,11 @@ func (g *Gathering) add(o Gathering) {
 	}
 }
 
-// until is when a member's time is over.
-func (c *Crowd) until(m Member) time.Duration {
-	if m.To > 0 {
-		return min(c.For, m.To)
-	}
-	return c.For
-}
-
 // wishes are what a member's callers want that do not work in between: whatever there is, so
 // the whole limit, in takes that get nothing.
 func (c *Crowd) wishes(m Member) (wishes []Take) {
 	all := (c.Permits*int64(c.Tick) + int64(c.Per) - 1) / int64(c.Per)
-	for at := m.From; at < c.until(m); at += c.Tick {
+	for at := m.From; at < c.For; at += c.Tick {
 		wishes = append(wishes, Take{At: at.Microseconds(), End: at.Microseconds(), Wanted: all})
 	}
 	return wishes

@@ -120,23 +120,19 @@ func (f *Fleet) Gather(ctx context.Context, c Crowd, marks ...Mark) (Gathering, 
 }
 
 func (f *Fleet) gather(ctx context.Context, c Crowd, marks []Mark) (all Gathering, err error) {
-	workers := f.workers
-	if c.Gateway {
-		workers = workers[:1]
-	}
-	for i, w := range workers {
-		own := c.dealt(i, len(workers))
+	for i, w := range f.workers {
+		own := c.dealt(i, len(f.workers))
 		if err := w.order(order{Crowd: &own}); err != nil {
 			return all, err
 		}
 	}
-	for _, w := range workers {
+	for _, w := range f.workers {
 		if r, err := w.reply(); err != nil || !r.Ready {
 			return all, errors.Join(errors.New("a worker is not ready"), err)
 		}
 	}
 	begin := history.Now() + int64(lead)
-	for _, w := range workers {
+	for _, w := range f.workers {
 		if err := w.order(order{Begin: begin}); err != nil {
 			return all, err
 		}
@@ -150,7 +146,7 @@ func (f *Fleet) gather(ctx context.Context, c Crowd, marks []Mark) (all Gatherin
 		}
 	}
 	all.Trails = make([]Trail, len(c.Members))
-	for _, w := range workers {
+	for _, w := range f.workers {
 		r, err := w.reply()
 		if err != nil || r.Gathering == nil {
 			return all, errors.Join(errors.New("a worker has not reported"), err)

@@ -30,7 +30,7 @@ func start(t *testing.T, processes int) *Fleet {
 	return f
 }
 
-// crowd is two members with equal rates and one that comes late and leaves early.
+// crowd is two members with equal rates and one that comes late.
 func crowd(t *testing.T, kind Kind) Crowd {
 	t.Helper()
 	return Crowd{
@@ -38,7 +38,7 @@ func crowd(t *testing.T, kind Kind) Crowd {
 		Shards: 1,
 		Members: []Member{
 			{Name: "a", Weight: 1, Rate: 400}, {Name: "b", Weight: 1, Rate: 400},
-			{Name: "c", Weight: 1, Rate: 400, From: 50 * time.Millisecond, To: 150 * time.Millisecond},
+			{Name: "c", Weight: 1, Rate: 200, From: 50 * time.Millisecond},
 		},
 		Tick: 5 * time.Millisecond, For: 200 * time.Millisecond, Seed: 1, Life: time.Minute,
 	}
@@ -60,15 +60,12 @@ func oneOf(t *testing.T, trial func() error) {
 
 func TestGather(t *testing.T) {
 	for _, kind := range []Kind{Coalesced, FirstCome} {
-		for _, gateway := range []bool{false, true} {
-			oneOf(t, func() error { return gather(t, kind, gateway) })
-		}
+		oneOf(t, func() error { return gather(t, kind) })
 	}
 }
 
-func gather(t *testing.T, kind Kind, gateway bool) error {
+func gather(t *testing.T, kind Kind) error {
 	c, f := crowd(t, kind), start(t, 2)
-	c.Gateway = gateway
 	var marks []time.Duration
 	g, err := f.Gather(t.Context(), c,
 		Mark{0, func() error { marks = append(marks, 0); return nil }},
@@ -111,27 +108,25 @@ func TestWeightsCount(t *testing.T) {
 	c, f := crowd(t, Coalesced), start(t, 1)
 	c.Permits, c.Per, c.For = 100, 500*time.Millisecond, 2*time.Second
 	c.Members = []Member{{Name: "light", Weight: 1, Rate: 400}, {Name: "heavy", Weight: 3, Rate: 400}}
-	for _, gateway := range []bool{false, true} {
-		tries := 0
-		oneOf(t, func() error {
-			tries++
-			c.Gateway, c.Limit = gateway, fmt.Sprint("weights ", gateway, tries)
-			g, err := f.Gather(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got [2]int64
-			for i, trail := range g.Trails {
-				for _, take := range trail.Takes {
-					if take.At > 800_000 { // until somebody has been refused, first come is first served
-						got[i] += take.Granted
-					}
+	tries := 0
+	oneOf(t, func() error {
+		tries++
+		c.Limit = fmt.Sprint("weights ", tries)
+		g, err := f.Gather(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got [2]int64
+		for i, trail := range g.Trails {
+			for _, take := range trail.Takes {
+				if take.At > 800_000 { // until somebody has been refused, first come is first served
+					got[i] += take.Granted
 				}
 			}
-			if 2*got[1] < 3*got[0] || got[1] < c.Permits {
-				return fmt.Errorf("gateway %v: %d and %d", gateway, got[0], got[1])
-			}
-			return nil
-		})
-	}
+		}
+		if 2*got[1] < 3*got[0] || got[1] < c.Permits {
+			return fmt.Errorf("%d and %d", got[0], got[1])
+		}
+		return nil
+	})
 }

@@ -112,7 +112,6 @@ func (g *gatherer) play(ctx context.Context, m Member, t take) {
 		return
 	}
 	var (
-		end      = g.c.until(m)
 		arrivals = m.arrivals(g.c.Seed)
 		due      = m.From + arrivals().At
 		trail    = &Trail{Index: m.Index}
@@ -124,7 +123,7 @@ func (g *gatherer) play(ctx context.Context, m Member, t take) {
 	// Members begin at different times within a tick, or they would all look at the same instants.
 	for look := m.From + g.c.Tick*time.Duration(m.Index%16)/16; ; look += g.c.Tick {
 		look = max(look, due)
-		if look >= end {
+		if look >= g.c.For {
 			break
 		}
 		_ = load.Sleep(ctx, g.until(look)) // ctx ends with the process
@@ -163,13 +162,13 @@ func (g *gatherer) call(ctx context.Context, trail *Trail, t take, n int64) {
 	trail.Takes = append(trail.Takes, g.taken(at, end, n, granted))
 }
 
-// employ has a member's callers work and wait for permits, in turn, until its time
+// employ has a member's callers work and wait for permits, in turn, until the time
 // is over. Who waits then gives up.
 func (g *gatherer) employ(ctx context.Context, m Member, w wait) {
 	_ = load.Sleep(ctx, g.until(m.From)) // ctx ends with the process
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	over := time.AfterFunc(g.until(g.c.until(m)), cancel)
+	over := time.AfterFunc(g.until(g.c.For), cancel)
 	defer over.Stop()
 
 	var (

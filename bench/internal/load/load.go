@@ -32,7 +32,7 @@ type Plan struct {
 	Goroutines int
 	Warm       time.Duration // runs first, not counted
 	For        time.Duration // counted
-	Timed      int           // of so many calls of a goroutine one is timed; 0: none
+	Timed      bool          // each call; else none
 }
 
 const (
@@ -63,7 +63,7 @@ func Run(ctx context.Context, plan Plan, each func(goroutine int) Call) (Sample,
 	for i := range tallies {
 		allow := each(i)
 		wg.Go(func() {
-			for n, calls := 1, i; !stop.Load() && ctx.Err() == nil; calls++ {
+			for n := 1; !stop.Load() && ctx.Err() == nil; {
 				began := time.Now()
 				err := group(ctx, n, allow, &tallies[i])
 				took := time.Since(began)
@@ -71,10 +71,10 @@ func Run(ctx context.Context, plan Plan, each func(goroutine int) Call) (Sample,
 				case err != nil:
 					keep := err // on the heap only if there is one
 					lastErr.Store(&keep)
-				case plan.Timed > 0 && calls%plan.Timed == 0 && counts.Load():
+				case plan.Timed && counts.Load():
 					times.Add(i, took)
 				}
-				if plan.Timed == 0 {
+				if !plan.Timed {
 					n = groupAfter(n, took)
 				}
 			}

@@ -43,7 +43,7 @@ func TestRunIsConcurrent(t *testing.T) {
 func TestRunLeavesTheWarmUpOut(t *testing.T) {
 	const warm = 20 * time.Millisecond
 	began, early := time.Now(), int64(0)
-	s, err := Run(t.Context(), Plan{Goroutines: 1, Warm: warm, For: warm, Timed: 1},
+	s, err := Run(t.Context(), Plan{Goroutines: 1, Warm: warm, For: warm, Timed: true},
 		everywhere(func(context.Context) (bool, error) {
 			if time.Since(began) < warm/2 {
 				early++

@@ -42,27 +42,15 @@ func (r *Record) Add(i int, window, asked, answered time.Duration, wanted, got i
 	}
 }
 
-// Verdict is how fairly, and how well, a limit was shared.
-type Verdict struct {
-	Jain  float64 // of got/entitlement over all the time
-	Least float64 // got/entitlement of the participant with the least
-	Most  float64 // and with the most
-	Used  float64 // got by all, over what they could have got at most
-}
-
 // blockWindows is over how many windows demand is taken together: a random demand
 // that comes a moment too early is no lesser claim.
 const blockWindows = 2
 
-// Judge looks at all the time that is recorded.
-func (r *Record) Judge() Verdict {
-	var (
-		n        = len(r.Weights)
-		bins     = len(r.Wanted[0])
-		entitled = make([]float64, n)
-		got      = make([]float64, n)
-		v        Verdict
-	)
+// Least is got/entitlement over all the time of the participant with the least; those who are
+// entitled to nothing are left out, and if all are it is 0.
+func (r *Record) Least() float64 {
+	n, bins := len(r.Weights), len(r.Wanted[0])
+	entitled, got := make([]float64, n), make([]float64, n)
 	for from := 0; from < bins; from += blockWindows * r.PerWindow {
 		part, had := r.Between(from, min(from+blockWindows*r.PerWindow, bins))
 		for i := range part {
@@ -70,15 +58,16 @@ func (r *Record) Judge() Verdict {
 			got[i] += had[i]
 		}
 	}
-	xs := ratios(entitled, got)
-	v.Jain = fairness.Jain(xs)
-	if len(xs) > 0 {
-		v.Least, v.Most = slices.Min(xs), slices.Max(xs)
+	var xs []float64
+	for i := range entitled {
+		if entitled[i] > 0 {
+			xs = append(xs, got[i]/entitled[i])
+		}
 	}
-	if all := total(entitled); all > 0 {
-		v.Used = total(got) / all
+	if len(xs) == 0 {
+		return 0
 	}
-	return v
+	return slices.Min(xs)
 }
 
 // Between returns what each participant was entitled to in some bins, and got.
@@ -90,29 +79,6 @@ func (r *Record) Between(from, to int) (entitled, got []float64) {
 		got[i] = total(r.Got[i][from:to])
 	}
 	return Entitled(r.Weights, wanted, r.Permits*float64(to-from)/float64(r.PerWindow)), got
-}
-
-// enough of its entitlement in a window is what a participant must get to count
-// as having arrived there.
-const enough = 0.95
-
-// Settled is how many windows after a bin some participants together had what
-// they are entitled to for the length of a window; false if that never happened.
-// One window is the least there can be.
-func (r *Record) Settled(bin int, who func(i int) bool) (windows float64, ok bool) {
-	for from := bin; from+r.PerWindow <= len(r.Wanted[0]); from++ {
-		entitled, got := r.Between(from, from+r.PerWindow)
-		var due, had float64
-		for i := range entitled {
-			if who(i) {
-				due, had = due+entitled[i], had+got[i]
-			}
-		}
-		if due > 0 && had >= enough*due {
-			return float64(from-bin)/float64(r.PerWindow) + 1, true
-		}
-	}
-	return 0, false
 }
 
 // Course is got/entitlement of a participant in windows that begin every step
@@ -128,17 +94,6 @@ func (r *Record) Course(i, step int) []float64 {
 		course = append(course, x)
 	}
 	return course
-}
-
-// ratios leaves out those who are entitled to nothing.
-func ratios(entitled, got []float64) []float64 {
-	var xs []float64
-	for i := range entitled {
-		if entitled[i] > 0 {
-			xs = append(xs, got[i]/entitled[i])
-		}
-	}
-	return xs
 }
 
 func total(xs []float64) (sum float64) {

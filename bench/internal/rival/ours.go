@@ -3,8 +3,6 @@ package rival
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"sync/atomic"
 
 	"github.com/redis/rueidis"
 
@@ -28,10 +26,7 @@ type Sharded struct{ Addrs []string }
 
 // Open connects one client, a participant of its own.
 func (s Sharded) Open(limit Limit) (Handle, error) {
-	judges := judgements{Handler: slog.DiscardHandler, away: new(atomic.Int64)}
-	config := Config(s.Addrs...)
-	config.Logger = slog.New(judges)
-	client, err := shardlimit.New(config)
+	client, err := shardlimit.New(Config(s.Addrs...))
 	if err != nil {
 		return Handle{}, err
 	}
@@ -58,24 +53,7 @@ func (s Sharded) Open(limit Limit) (Handle, error) {
 			}, nil
 		},
 		Close: client.Close,
-		Away:  judges.away.Load,
 	}, nil
-}
-
-// judgements is a log that counts how often a node was judged away.
-type judgements struct {
-	slog.Handler
-	away *atomic.Int64
-}
-
-func (judgements) Enabled(context.Context, slog.Level) bool { return true }
-
-func (j judgements) Handle(_ context.Context, r slog.Record) error {
-	switch r.Message {
-	case "node is away", "node does not answer", "node refuses calls":
-		j.away.Add(1)
-	}
-	return nil
 }
 
 // Config is how shardlimit is measured: by default. The names of the nodes place shards, and are

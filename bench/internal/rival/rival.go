@@ -4,9 +4,6 @@ package rival
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -29,13 +26,11 @@ type Handle struct {
 	// Keys returns that of a limit which holds for each key by itself.
 	Keys  func(ctx context.Context, name string) (AllowKey, error)
 	Close func()
-	// Away is how often the client judged a healthy server away so far; nil if it judges none.
-	Away func() int64
 }
 
 // Rival is a limiter that can be measured.
 type Rival struct {
-	Name      string // short, for flags and legends
+	Name      string // short, for legends
 	Module    string // path of the Go module it comes from; "" is this one
 	Clustered bool   // Open can be given the addresses of a cluster, with a comma between
 	Needs     string // a command that not every server has; "": none
@@ -47,25 +42,6 @@ type Rival struct {
 // All lists every rival, ours first.
 func All() []Rival {
 	return []Rival{Shardlimit, scriptRival, gcra, increx, redisRate, rueidisLimiter, ulule, goZero}
-}
-
-// Named picks rivals by name, separated by commas; "" is all of them.
-func Named(names string) (picked []Rival, err error) {
-	all, known := All(), []string{}
-	for _, r := range all {
-		known = append(known, r.Name)
-	}
-	if names == "" {
-		return all, nil
-	}
-	for name := range strings.SplitSeq(names, ",") {
-		i := slices.Index(known, strings.TrimSpace(name))
-		if i < 0 {
-			return nil, fmt.Errorf("no rival is named %q; there are %s", name, strings.Join(known, ", "))
-		}
-		picked = append(picked, all[i])
-	}
-	return picked, nil
 }
 
 // byName is a handle of a rival that knows limits by nothing but their names: each key is one.

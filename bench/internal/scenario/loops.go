@@ -20,7 +20,7 @@ type loop struct {
 	who     string // for remarks
 	callers int
 	span    time.Duration
-	timed   int  // of so many calls one is timed; 0: none
+	timed   bool // each call
 	denied  bool // all calls are to be denied, else none
 	cold    bool // it counts from the first call on, also when calls fail
 	// cpu tells what processor time what is measured has used; nil: that of this process is meant
@@ -56,11 +56,11 @@ func (s *Sheet) closed(ctx context.Context, on server.Farm, l loop) (figures, er
 	}
 	n, all, seconds := float64(got.Decisions()), float64(got.All), got.Elapsed.Seconds()
 	who := fmt.Sprintf("%s with %d callers", l.who, l.callers)
-	found := figures{"rate": n / seconds, "errors": float64(got.Failed) / seconds}
+	found := figures{"rate": n / seconds}
 	switch {
 	case l.cold:
 		s.example(l.who, got.Err)
-		got.Failed = 0 // they have a figure of their own
+		got.Failed = 0 // there is a remark on them
 	case n == 0:
 		s.Result.Remark("%s: not one decision, %d errors, such as: %v.", who, got.Failed, got.Err)
 		return nil, nil
@@ -75,9 +75,8 @@ func (s *Sheet) closed(ctx context.Context, on server.Farm, l loop) (figures, er
 	used := to.Since(from)
 	found["cpu-ns"], found["cpu"], found["script"] = cpu, cpu/1e3, float64(used.ScriptMicro)/all
 	found["scripts"] = float64(used.Scripts) / all
-	if l.timed > 0 {
-		at := got.Times.Percentiles(50, 99)
-		found["p50"], found["p99"] = micros(at[0]), micros(at[1])
+	if l.timed {
+		found["p99"] = micros(got.Times.Percentiles(99)[0])
 	}
 	s.wrong(who, got, l.denied)
 	return found, nil

@@ -155,6 +155,11 @@ func runAccuracy(ctx context.Context, s *Sheet) error {
 		nodes, demands, clients = []int{1, 2}, []float64{3}, 2
 	}
 	rounds, windows := s.turns(3), s.windows(8)
+	// The first window, and a rest for those that began late.
+	span := time.Duration(windows+1)*limit.Per + limit.Per/10
+	if s.Smoke {
+		span = limit.Per / 5
+	}
 	s.setting("Limit", "%d permits per %s, %d clients", limit.Permits, limit.Per, clients)
 	s.setting("Rounds", "%d of %d windows after the first, for each point", rounds, windows)
 	on, err := s.start(ctx, nodes[len(nodes)-1])
@@ -169,9 +174,7 @@ func runAccuracy(ctx context.Context, s *Sheet) error {
 	defer closeCrews(crews)
 	return s.inTurns(rounds, len(demands), func(round, i int) error {
 		d := demand{rate: demands[i] * float64(limit.Permits), clients: clients,
-			seed: uint64(round*len(demands) + i + 1),
-			// The first window, and a rest for those that began late.
-			span: time.Duration(windows+1)*limit.Per + limit.Per/10, workers: 64}
+			seed: uint64(round*len(demands) + i + 1), span: span, workers: 64}
 		outcomes, err := d.offerAll(ctx, crews, fmt.Sprintf("accuracy-%d-%d", round, i))
 		if err != nil {
 			return err

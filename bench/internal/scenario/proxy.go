@@ -20,7 +20,6 @@ tokens. Limits of customers come with the calls. No limit is reached. "all custo
 	X: "callers",
 	Views: []report.View{
 		{Metric: "rate", Title: "Admissions per second, each settled", Unit: "admissions/s"},
-		{Metric: "cpu", Title: "Client CPU per admission", Unit: "µs"},
 		{Metric: "scripts", Title: "Script calls per admission", Unit: "calls"},
 		{Metric: "heap", Title: "Heap that is kept of the customers", Unit: "MB"},
 	},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/shardlimit/shardlimit/bench/internal/cgroup"
@@ -26,16 +27,12 @@ shard share a script call.
 - script: as many callers as shardlimit has, one script call a decision, shards chosen by chance.
 - shardlimit, half load: a shard a node, and callers that pause, so that half of what the nodes serve is asked for.
 
-Efficiency is decisions per second over N times those of one node in the same round. "At equal cost" it is times what a
-call cost a node over what it cost the single node.`,
+Efficiency is decisions per second over N times those of one node in the same round.`,
 	X: "nodes",
 	Views: []report.View{
 		{Metric: "rate", Title: "Decisions per second", Head: "Decisions per second of one limit", Unit: "decisions/s",
 			Keep: true},
 		{Metric: "efficiency", Title: "Efficiency", Unit: "of N times one node"},
-		{Metric: "equal", Title: "Efficiency at equal cost of a call", Unit: "of N times one node"},
-		{Metric: "busiest", Title: "Busiest node", Unit: "times the mean of all"},
-		{Metric: "batch", Title: "Decisions per script call", Unit: "decisions"},
 	},
 	Run: runScale,
 }
@@ -130,20 +127,19 @@ func (c capped) close() {
 	}
 }
 
-// usage reads the counters of the first n servers, at once: an answer can take a period of the
-// quota.
-func (c capped) usage(ctx context.Context, n int) ([]server.Usage, error) {
-	all, errs, done := make([]server.Usage, n), make([]error, n), make(chan struct{})
+// scripts reads how many scripts the first n servers have run, at once: an answer can take a period
+// of the quota.
+func (c capped) scripts(ctx context.Context, n int) (sum float64, err error) {
+	all, errs := make([]server.Usage, n), make([]error, n)
+	var reading sync.WaitGroup
 	for i := range n {
-		go func() {
-			all[i], errs[i] = c.Farm[i].Usage(ctx)
-			done <- struct{}{}
-		}()
+		reading.Go(func() { all[i], errs[i] = c.Farm[i].Usage(ctx) })
 	}
-	for range n {
-		<-done
+	reading.Wait()
+	for _, used := range all {
+		sum += float64(used.Scripts)
 	}
-	return all, errors.Join(errs...)
+	return sum, errors.Join(errs...)
 }
 
 func runScale(ctx context.Context, s *Sheet) error {
@@ -209,8 +205,6 @@ type scalePoint struct {
 	who                       contender
 	nodes                     int
 	seconds, decisions, calls float64
-	busiest                   float64 // script calls of the busiest node
-	cpu                       float64 // of the nodes, seconds
 	failed                    int64
 }
 
@@ -219,11 +213,11 @@ var errIdle = errors.New("not one decision")
 // load has the fleet play and reads what it took after the warm-up.
 func (c capped) load(ctx context.Context, f *fleet.Fleet, crowd fleet.Crowd, warm time.Duration) (p scalePoint,
 	err error) {
-	var before, after []server.Usage
+	var before, after float64
 	n := len(crowd.Addrs)
 	g, err := f.Gather(ctx, crowd,
-		fleet.Mark{At: warm, Do: func() (err error) { before, err = c.usage(ctx, n); return err }},
-		fleet.Mark{At: crowd.For, Do: func() (err error) { after, err = c.usage(ctx, n); return err }})
+		fleet.Mark{At: warm, Do: func() (err error) { before, err = c.scripts(ctx, n); return err }},
+		fleet.Mark{At: crowd.For, Do: func() (err error) { after, err = c.scripts(ctx, n); return err }})
 	if err != nil {
 		return p, err
 	}
@@ -235,11 +229,7 @@ func (c capped) load(ctx context.Context, f *fleet.Fleet, crowd fleet.Crowd, war
 			}
 		}
 	}
-	for i := range after {
-		used := after[i].Since(before[i])
-		p.calls, p.cpu = p.calls+float64(used.Scripts), p.cpu+used.CPU
-		p.busiest = max(p.busiest, float64(used.Scripts))
-	}
+	p.calls = after - before
 	if p.seconds = (crowd.For - warm).Seconds(); p.decisions == 0 || p.calls == 0 {
 		err = fmt.Errorf("%w, %d errors, such as: %s", errIdle, g.Failed, g.Err)
 	}
@@ -248,11 +238,10 @@ func (c capped) load(ctx context.Context, f *fleet.Fleet, crowd fleet.Crowd, war
 
 // figures compares with a single node in the same round.
 func (p scalePoint) figures(single scalePoint) figures {
-	n, rate := float64(p.nodes), p.decisions/p.seconds
-	found := figures{"rate": rate, "busiest": p.busiest * n / p.calls, "batch": p.decisions / p.calls}
+	rate := p.decisions / p.seconds
+	found := figures{"rate": rate}
 	if p.who.load == 0 {
-		found["efficiency"] = rate / n / (single.decisions / single.seconds)
-		found["equal"] = found["efficiency"] * (p.cpu / p.calls) / (single.cpu / single.calls)
+		found["efficiency"] = rate / float64(p.nodes) / (single.decisions / single.seconds)
 	}
 	return found
 }

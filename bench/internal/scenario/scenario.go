@@ -46,24 +46,18 @@ func (c Scenario) Measure(ctx context.Context, env Env, result *report.Result) e
 	return err
 }
 
-// Env is what a run was asked for. Zero values mean the scenario's own choice.
+// Env is what a run was asked for.
 type Env struct {
-	Redis      string  // the redis-server program
-	Smoke      bool    // try everything once, as quickly as possible
-	Rounds     int     // how often each point is measured
-	Time       float64 // factor on how long each point is measured
-	Goroutines []int
-	Cases      []string // of a scenario that has named ones
-	Rivals     []rival.Rival
-	Progress   func(format string, a ...any) // tells a waiting person what happens
+	Redis    string  // the redis-server program
+	Smoke    bool    // try everything once, as quickly as possible
+	Time     float64 // factor on how long each point is measured
+	Rivals   []rival.Rival
+	Progress func(format string, a ...any) // tells a waiting person what happens
 }
 
 // turns is how many rounds there are, of so many usually.
 func (e Env) turns(usual int) int {
-	switch {
-	case e.Rounds > 0:
-		return e.Rounds
-	case e.Smoke:
+	if e.Smoke {
 		return 1
 	}
 	return usual
@@ -82,12 +76,9 @@ func (e Env) windows(usual int) int {
 	return max(1, int(e.span(time.Duration(usual)*time.Second)/time.Second))
 }
 
-// numbers are those of goroutines.
+// numbers are those of goroutines, of so many usually.
 func (e Env) numbers(smoke int, usual ...int) []int {
-	switch {
-	case len(e.Goroutines) > 0:
-		return e.Goroutines
-	case e.Smoke:
+	if e.Smoke {
 		return []int{smoke}
 	}
 	return usual

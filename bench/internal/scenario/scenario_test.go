@@ -84,9 +84,7 @@ func check(t *testing.T, result *report.Result, v report.View) {
 			t.Errorf("%s of %s at %v has %d rounds, want 1", p.Metric, p.Series, p.X, len(p.Stat.Rounds))
 		}
 	}
-	// a busy machine may not come so far in a moment
-	late := strings.HasPrefix(v.Metric, "settled")
-	if seen == 0 && v.Metric != "failed" && !late { // best if nobody fails
+	if seen == 0 {
 		t.Errorf("nothing was measured for %q", v.Metric)
 	}
 }
@@ -134,7 +132,7 @@ func TestALoopIsAccountedFor(t *testing.T) {
 		"not one decision": func(context.Context) (bool, error) { return false, boom },
 	} {
 		s.Result.Remarks = nil
-		found, err := s.closed(t.Context(), on, loop{who: "it", callers: 1, span: 200 * time.Millisecond, timed: 1,
+		found, err := s.closed(t.Context(), on, loop{who: "it", callers: 1, span: 200 * time.Millisecond, timed: true,
 			each: func(int) load.Call { return call }})
 		got := strings.Join(s.Result.Remarks, " ")
 		if err != nil || (got == "") != (remark == "") || !strings.Contains(got, remark) ||
@@ -147,20 +145,16 @@ func TestALoopIsAccountedFor(t *testing.T) {
 	for range 2 {
 		found, err := s.closed(t.Context(), on, loop{who: "it", callers: 1, span: 100 * time.Millisecond, cold: true,
 			each: func(int) load.Call { return func(context.Context) (bool, error) { return false, boom } }})
-		if err != nil || found["rate"] != 0 || found["errors"] <= 0 || len(s.Result.Remarks) != 1 {
+		if err != nil || found["rate"] != 0 || len(s.Result.Remarks) != 1 {
 			t.Errorf("a cold loop that fails: %v, remarks %q, err %v", found, s.Result.Remarks, err)
 		}
 	}
 }
 
 func TestScaleFigures(t *testing.T) {
-	single := scalePoint{nodes: 1, seconds: 2, decisions: 2000, calls: 200, busiest: 200, cpu: 0.1}
-	p := scalePoint{nodes: 4, seconds: 2, decisions: 6000, calls: 400, busiest: 150, cpu: 0.4}
-	for metric, want := range map[string]float64{"rate": 3000, "efficiency": 0.75, "equal": 1.5, "busiest": 1.5,
-		"batch": 15} {
-		if got := p.figures(single)[metric]; math.Abs(got-want) > 1e-9 {
-			t.Errorf("%s is %v, want %v", metric, got, want)
-		}
+	single, p := scalePoint{seconds: 2, decisions: 2000}, scalePoint{nodes: 4, seconds: 2, decisions: 6000}
+	if found := p.figures(single); found["rate"] != 3000 || found["efficiency"] != 0.75 {
+		t.Errorf("%v", found)
 	}
 }
 
@@ -213,10 +207,8 @@ func TestFairnessRecord(t *testing.T) {
 				fleet.Take{At: ms * 1000, End: ms*1000 + 10, Wanted: 1, Granted: granted})
 		}
 	}
-	record, ops, granted := recordOf(c, g, fairnessLead)
-	v := record.Judge()
-	if granted != 20 || len(ops) != 40 || v.Jain != 1 || v.Used != 1 || v.Least != 1 {
-		t.Errorf("%d granted, %d operations, verdict %+v; want 20, 40 and all ones", granted, len(ops), v)
+	if least := recordOf(c, g, fairnessLead).Least(); least != 1 {
+		t.Errorf("the least has %v of its part, want all", least)
 	}
 }
 
@@ -230,7 +222,7 @@ func TestPopulations(t *testing.T) {
 			var weights, demands []float64
 			var sum float64
 			for _, m := range members {
-				if m.From <= at && (m.To == 0 || at < m.To) {
+				if m.From <= at {
 					weights, demands = append(weights, m.Weight), append(demands, demandOf(m, limit))
 					sum += demandOf(m, limit)
 				}
@@ -240,7 +232,7 @@ func TestPopulations(t *testing.T) {
 					limit)
 			}
 			part := parts.Entitled(weights, demands, limit)
-			if strings.HasPrefix(p.name, "weights") &&
+			if p.name == "weights" &&
 				(math.Abs(part[1]/part[0]-2) > 1e-3 || math.Abs(part[2]/part[0]-4) > 1e-3) {
 				t.Errorf("weights 1:2:4 are entitled to %v", part[:3])
 			}
@@ -248,27 +240,15 @@ func TestPopulations(t *testing.T) {
 				t.Errorf("the hog is entitled to %v and wants %v", part[0], demands[0])
 			}
 			for i, m := range members {
-				if (m.Callers > 0) != p.waits {
+				if (m.Callers > 0) != (p.name == batch) {
 					t.Errorf("%s: a member has %d callers that wait", p.name, m.Callers)
 				}
-				if steady := strings.HasSuffix(p.name, "steady"); m.Even != steady ||
+				if steady := p.name == "steady"; m.Even != steady ||
 					steady && math.Abs(demands[i]/part[i]-steadyDemand) > 1e-3 {
 					t.Errorf("%s: a member is entitled to %v and wants %v, evenly %v", p.name, part[i], demands[i],
 						m.Even)
 				}
 			}
-		}
-		settles := 0
-		for i, m := range members {
-			if p.settles != nil && p.settles(i, len(members)) {
-				settles++
-				if m.To != 0 {
-					t.Errorf("%s: member %d leaves and is waited for", p.name, i)
-				}
-			}
-		}
-		if (p.settles != nil) != (settles > 0) {
-			t.Errorf("%s: %d members are waited for", p.name, settles)
 		}
 	}
 }

@@ -23,11 +23,8 @@ written for this. "429 without a limiter" refuses everything with constant field
 process. What a limiter adds is the CPU with it less that of "no limiter" in the same round.`,
 	X: "load",
 	Views: []report.View{
-		{Metric: "rate", Title: "Requests per second", Unit: "requests/s"},
-		{Metric: "cpu", Title: "CPU of the web server per request", Unit: "µs"},
 		{Metric: "extra", Title: "CPU that the limiter adds to a request", Unit: "µs", Keep: true},
 		{Metric: "p99", Title: "99th percentile of the latency", Unit: "µs"},
-		{Metric: "p99-ratio", Title: "99th percentile of the latency over that of EVALSHA", Unit: "times"},
 	},
 	Run: func(ctx context.Context, s *Sheet) error {
 		return s.services(ctx, service.Web(), service.Web()[1], gatewayColumns, 50_000)
@@ -160,26 +157,15 @@ func (s *Sheet) services(ctx context.Context, kinds []service.Kind, paces servic
 	}, func() {
 		for _, k := range kinds {
 			for x := range columns {
-				s.Note(k.Name, float64(x), beside(found, k.Name, float64(x)))
+				own, none := found[point{k.Name, float64(x), ""}], found[point{service.None, float64(x), ""}]
+				if own != nil && none != nil && k.Name != service.None {
+					own["extra"] = own["cpu"] - none["cpu"]
+				}
+				s.Note(k.Name, float64(x), own)
 			}
 		}
 		clear(found)
 	})
-}
-
-// beside adds to the figures of a series those that need another one at the same X.
-func beside(found map[point]figures, series string, x float64) figures {
-	own := found[point{series, x, ""}]
-	if own == nil {
-		return nil
-	}
-	if none := found[point{service.None, x, ""}]; none != nil && series != service.None {
-		own["extra"] = own["cpu"] - none["cpu"]
-	}
-	if bare := found[point{service.Bare, x, ""}]; bare["p99"] > 0 {
-		own["p99-ratio"] = own["p99"] / bare["p99"]
-	}
-	return own
 }
 
 // serviceTurn is one kind that has Redis to itself.
@@ -260,7 +246,7 @@ func (t serviceTurn) next(c column, seed uint64, caller int) func() string {
 
 // full has all callers call as fast as they are answered.
 func (t serviceTurn) full(ctx context.Context, c column, seed uint64) (figures, error) {
-	return t.closed(ctx, t.on, loop{who: t.name + ", " + c.name, callers: c.callers, span: t.span, timed: 1,
+	return t.closed(ctx, t.on, loop{who: t.name + ", " + c.name, callers: c.callers, span: t.span, timed: true,
 		denied: t.refuses(c.denied), cpu: t.process.CPU, each: func(caller int) load.Call {
 			next := t.next(c, seed, caller)
 			return func(ctx context.Context) (bool, error) { return t.callers.Allow(ctx, caller, next()) }

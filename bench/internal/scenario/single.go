@@ -98,7 +98,6 @@ due. A latency counts from the instant at which the call should have been sent, 
 made late (no coordinated omission). Each row is at a part of its own capacity.`,
 	X: "% of capacity",
 	Views: []report.View{
-		{Metric: "p50", Title: "Median latency", Unit: "µs"},
 		{Metric: "p99", Title: "99th percentile of the latency", Unit: "µs", Nominal: true, LogY: true, Keep: true,
 			Drawn: drawn},
 	},
@@ -141,13 +140,12 @@ made late (no coordinated omission). Each row is at a part of its own capacity.`
 
 // paced is what calls found that came at a pace.
 func (s *Sheet) paced(who string, got load.OpenSample, denied bool) figures {
-	at := got.Times.Percentiles(50, 99)
 	s.wrong(who, got.Sample, denied)
 	if got.Unsent > 0 {
 		s.Result.Remark("%s could not keep the pace: %d of %d calls were not made.", who, got.Unsent,
 			got.Unsent+got.Decisions()+got.Failed)
 	}
-	return figures{"p50": micros(at[0]), "p99": micros(at[1]),
+	return figures{"p99": micros(got.Times.Percentiles(99)[0]),
 		"rate": float64(got.Decisions()) / got.Elapsed.Seconds()}
 }
 
