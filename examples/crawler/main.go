@@ -1,4 +1,4 @@
-// Command crawler reads 5,000 hosts: each at a pace of its own, and all together at one rate,
+// Command crawler reads 2,000 hosts: each at a pace of its own, and all together at one rate,
 // whatever number of machines run it. A host that answers 429 is left alone by all.
 package main
 
@@ -72,7 +72,7 @@ func main() {
 			}
 		})
 	}
-	for page := 0; page < 5000 && ctx.Err() == nil; page++ {
+	for page := 0; page < 2000 && ctx.Err() == nil; page++ {
 		pages <- page
 	}
 	close(pages)

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	fresh = 2 * time.Second  // how long a customer is not looked up again, also in vain
+	fresh = time.Second      // how long a customer is not looked up again, also in vain
 	stale = 10 * time.Minute // how long one is believed while the database is down
 	most  = 10_000           // customers that are remembered
 )

@@ -1,6 +1,6 @@
 // Command plans is an HTTP gateway whose customers have keys and plans in a database. A key that is
 // not known is refused before it is counted, and made-up ones are held by the limit of their
-// address. A change in the database is felt within two seconds. While the database is down,
+// address. A change in the database is felt within a second. While the database is down,
 // customers who were here lately go on with the plan they had, and others are answered with 503.
 //
 //	DB=shop.db plans shop.sql                               # makes the tables

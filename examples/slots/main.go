@@ -33,7 +33,7 @@ func main() {
 	slots := must(client.Slots(ctx, "downloads", 40, maxHold))
 	var files sync.WaitGroup
 	var done atomic.Int64
-	for range 60 { // more than may run: the others wait in line
+	for range 25 { // of two machines more than may run: the others wait in line
 		files.Go(func() {
 			if err := withSlot(ctx, slots, download); err != nil {
 				log.Print(err)
