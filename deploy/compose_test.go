@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -116,16 +115,8 @@ func TestTheToolStartsAsImageAndUnitSay(t *testing.T) {
 		t.Error("the image runs as root")
 	}
 	args := strings.Fields(strings.Replace(start[1], "/etc/shardlimit/", "", 1))[1:]
-	cmd := exec.Command(tool, append(args, "--embedded", "--listen", "127.0.0.1:0")...)
-	says, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	after(t, bufio.NewScanner(says), "limits declared: 2; serving HTTP on ")
+	started(t, exec.Command(tool, append(args, "--embedded", "--listen", "127.0.0.1:0")...),
+		"limits declared: 2; serving HTTP on ")
 }
 
 // systemd kills no call that --grace still waits for, and shows the service the secrets that only

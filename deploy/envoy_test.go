@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"bufio"
 	"io"
 	"net"
 	"net/http"
@@ -33,18 +32,8 @@ func TestEnvoyAsksForItsLimits(t *testing.T) {
 	}
 	shop := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer shop.Close()
-	serve := exec.Command(buildTool(t), "serve", "--embedded", "--listen", "127.0.0.1:0", "--grpc", "127.0.0.1:0",
-		"--config", "envoy/limits.yaml", "--call-timeout", "20s")
-	says, err := serve.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := serve.Start(); err != nil {
-		t.Fatal(err)
-	}
-	kill := func() { _ = serve.Process.Kill(); _ = serve.Wait() }
-	defer kill()
-	limits := after(t, bufio.NewScanner(says), "Envoy on ")
+	limits, end := started(t, exec.Command(buildTool(t), "serve", "--embedded", "--listen", "127.0.0.1:0", "--grpc",
+		"127.0.0.1:0", "--config", "envoy/limits.yaml", "--call-timeout", "20s"), "Envoy on ")
 	front := freeAddress(t)
 	// The machine may be busy: an answer is waited for.
 	text := strings.Replace(string(content(t, "envoy/envoy.yaml")), "timeout: 0.2s", "timeout: 20s", 1)
@@ -132,7 +121,7 @@ func TestEnvoyAsksForItsLimits(t *testing.T) {
 		all.Wait()
 		return refused.Load()
 	})
-	kill()
+	end()
 	if status, left := ask(301, "/orders/1", "ann"); status != http.StatusOK || left != "" {
 		t.Errorf("without the service: %d, %s left", status, left)
 	}

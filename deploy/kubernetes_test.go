@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"bufio"
 	"bytes"
 	"net/http"
 	"os"
@@ -105,7 +104,6 @@ func TestPodsHaveFewRights(t *testing.T) {
 		c := &spec.Containers[0]
 		all, own := spec.SecurityContext, c.SecurityContext
 		if !*all.RunAsNonRoot || *all.RunAsUser == 0 ||
-
 			all.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault ||
 			*spec.AutomountServiceAccountToken || *own.AllowPrivilegeEscalation || !*own.ReadOnlyRootFilesystem ||
 			len(own.Capabilities.Drop) != 1 || own.Capabilities.Drop[0] != "ALL" {
@@ -154,15 +152,7 @@ func TestTheToolStartsAsManifestsSay(t *testing.T) {
 	args := strings.Split(strings.ReplaceAll(strings.Join(serve.Args, "\n"), mounted, dir+"/"), "\n")
 	cmd := exec.Command(tool, append(args, "--listen", "127.0.0.1:0", "--call-timeout", "5s")...)
 	cmd.Env = env(serve)
-	says, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	address := after(t, bufio.NewScanner(says), "limits declared: 2; serving HTTP on ")
+	address, _ := started(t, cmd, "limits declared: 2; serving HTTP on ")
 	for _, path := range []string{serve.LivenessProbe.HTTPGet.Path, serve.ReadinessProbe.HTTPGet.Path} {
 		answer, err := http.Get(address + path)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -46,14 +47,24 @@ func buildTool(t *testing.T) string {
 	return path
 }
 
-// after is what follows a text in the next line that has it.
-func after(t *testing.T, lines *bufio.Scanner, text string) string {
+// started starts serve, and returns what follows a text in the first line that has it. What it
+// returns besides ends serve, as the end of the test does.
+func started(t *testing.T, serve *exec.Cmd, text string) (found string, end func()) {
 	t.Helper()
-	for lines.Scan() {
+	says, err := serve.StderrPipe()
+	if err == nil {
+		err = serve.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	end = sync.OnceFunc(func() { _ = serve.Process.Signal(syscall.SIGTERM); _ = serve.Wait() })
+	t.Cleanup(end)
+	for lines := bufio.NewScanner(says); lines.Scan(); {
 		if _, found, ok := strings.Cut(lines.Text(), text); ok {
-			return found
+			return found, end
 		}
 	}
 	t.Fatalf("serve does not say %q", text)
-	return ""
+	return "", end
 }
