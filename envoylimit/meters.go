@@ -16,6 +16,9 @@ type meters struct {
 	loads                             metric.Int64Counter // configurations, by result
 }
 
+// nearLimit is the part of a limit above which hits count as near it.
+const nearLimit = 0.8
+
 // Results of loading a configuration.
 const loadOK, loadFailed = "success", "error"
 
@@ -98,7 +101,7 @@ func (s *Service) count(ctx context.Context, a *ask) {
 	default:
 		s.meters.within.Add(ctx, hits, with...)
 		used := float64(int64(a.Requests) - a.remaining)
-		if !a.Unlimited && used > math.Floor(float64(a.Requests)*s.o.NearLimit) {
+		if !a.Unlimited && used > math.Floor(float64(a.Requests)*nearLimit) {
 			s.meters.near.Add(ctx, hits, with...)
 		}
 	}

@@ -68,9 +68,6 @@ const (
 	Each
 )
 
-// DefaultNearLimit is the part of a limit above which hits count as near it.
-const DefaultNearLimit = 0.8
-
 // Options are what else can be said of a Service. The zero value is ready for use.
 type Options struct {
 	// Algorithm that counts; the zero value is SlidingLog, which is exact. FixedWindow counts as
@@ -83,9 +80,6 @@ type Options struct {
 	// Headers has Envoy add RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to the
 	// response.
 	Headers bool
-	// NearLimit is the part of a limit above which hits count as near it, more than 0 to 1; 0 means
-	// DefaultNearLimit.
-	NearLimit float64
 	// MeterProvider for the metrics; nil means the global one.
 	MeterProvider metric.MeterProvider
 	// Logger hears of configurations; nil means none.
@@ -126,12 +120,6 @@ func New(client *shardlimit.Client, o Options) (*Service, error) {
 			ErrInvalidOptions, o.Algorithm, shardlimit.SlidingLog)
 	case o.Charge > Each:
 		return nil, fmt.Errorf("%w: Charge is %d; choose Together or Each", ErrInvalidOptions, o.Charge)
-	case !(o.NearLimit >= 0 && o.NearLimit <= 1):
-		return nil, fmt.Errorf("%w: NearLimit is %v; it must be 0 (which means %v) to 1", ErrInvalidOptions,
-			o.NearLimit, DefaultNearLimit)
-	}
-	if o.NearLimit == 0 {
-		o.NearLimit = DefaultNearLimit
 	}
 	if o.MeterProvider == nil {
 		o.MeterProvider = otel.GetMeterProvider()

@@ -72,8 +72,6 @@ type Client struct {
 	// fleet may not know of it, or not yet: the call ended before it was told. It is called by many
 	// goroutines at the same time.
 	OnPause func(ctx context.Context, call Call, code codes.Code, pause time.Duration, err error)
-	// OnWaited hears how long each call waited, before it is made, for permits and pauses.
-	OnWaited func(ctx context.Context, call Call, waited time.Duration)
 	// MeterProvider receives how long calls were held and which pauses were asked for; nil means
 	// the global one. The names are in docs/reference/metrics.md.
 	MeterProvider metric.MeterProvider
@@ -158,11 +156,7 @@ func (c *Client) admit(ctx context.Context, call Call) error {
 	}
 	began := time.Now()
 	err := c.hold(ctx, call)
-	held := time.Since(began)
-	if err == nil && c.OnWaited != nil {
-		c.OnWaited(ctx, call, held)
-	}
-	c.meters.waited(ctx, held, err)
+	c.meters.waited(ctx, time.Since(began), err)
 	if err != nil {
 		return waitFailed(ctx, err)
 	}

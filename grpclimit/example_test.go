@@ -24,25 +24,24 @@ import (
 
 // exampleClient is a client of a node in this process, and how to close both.
 func exampleClient() (*shardlimit.Client, func()) {
-	servers, err := embedded.Start(1)
-	if err != nil {
-		log.Fatal(err)
-	}
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(),
-		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
-	if err != nil {
-		log.Fatal(err)
-	}
+	servers := must(embedded.Start(1))
+	client := must(shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(),
+		CallTimeout: time.Minute})) // the patience of a test; programs leave it out
 	return client, func() { client.Close(); servers.Close() }
+}
+
+// must is what a call returned that must not fail.
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
 }
 
 // exampleLimiter is of one limit of a client, and how to close that.
 func exampleLimiter(limit shardlimit.Limit) (*shardlimit.Limiter, func()) {
 	client, done := exampleClient()
-	l, err := client.Limiter(context.Background(), "example", limit)
-	if err != nil {
-		log.Fatal(err)
-	}
+	l := must(client.Limiter(context.Background(), "example", limit))
 	return l, done
 }
 
@@ -58,25 +57,16 @@ func served(context.Context, any) (any, error) { return "served", nil }
 func Example() {
 	client, done := exampleClient()
 	defer done()
-	keys, err := client.Family(context.Background(), "api-keys", shardlimit.PerMinute(2))
-	if err != nil {
-		log.Fatal(err)
-	}
+	keys := must(client.Family(context.Background(), "api-keys", shardlimit.PerMinute(2)))
 	limit := grpclimit.New(grpclimit.PerKey(keys, grpclimit.Metadata("x-api-key")),
 		grpclimit.Options{Policy: "per-key"})
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(limit.Unary), grpc.ChainStreamInterceptor(limit.Stream))
 	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		log.Fatal(err)
-	}
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))
 	go func() { _ = server.Serve(listener) }()
 	defer server.Stop()
 
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		log.Fatal(err)
-	}
+	conn := must(grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())))
 	defer conn.Close()
 	ctx := metadata.AppendToOutgoingContext(context.Background(), "x-api-key", "ann")
 	for range 3 {
@@ -129,10 +119,7 @@ func ExampleOne() {
 func ExamplePerKey() {
 	client, done := exampleClient()
 	defer done()
-	methods, err := client.Family(context.Background(), "methods", shardlimit.PerMinute(1))
-	if err != nil {
-		log.Fatal(err)
-	}
+	methods := must(client.Family(context.Background(), "methods", shardlimit.PerMinute(1)))
 	limit := grpclimit.New(grpclimit.PerKey(methods, grpclimit.Method), grpclimit.Options{})
 	for range 2 {
 		fmt.Println(status.Code(handle(context.Background(), limit, served)))
@@ -149,10 +136,7 @@ func ExampleAll() {
 	var policies []grpclimit.Policy
 	for name, limit := range map[string]shardlimit.Limit{
 		"minute": shardlimit.PerMinute(1), "hour": shardlimit.PerHour(30)} {
-		l, err := client.Limiter(context.Background(), name, limit)
-		if err != nil {
-			log.Fatal(err)
-		}
+		l := must(client.Limiter(context.Background(), name, limit))
 		policies = append(policies, grpclimit.Policy{Name: name, Limiter: l})
 	}
 	limit := grpclimit.New(grpclimit.One(grpclimit.All(policies...)), grpclimit.Options{})
@@ -212,20 +196,11 @@ func ExampleClient() {
 	client, done := exampleClient()
 	defer done()
 	ctx := context.Background()
-	pauses, err := httplimit.SharedPauses(ctx, client, "pauses", 5*time.Minute)
-	if err != nil {
-		log.Fatal(err)
-	}
-	targets, err := client.Family(ctx, "targets", shardlimit.PerSecond(100))
-	if err != nil {
-		log.Fatal(err)
-	}
+	pauses := must(httplimit.SharedPauses(ctx, client, "pauses", 5*time.Minute))
+	targets := must(client.Family(ctx, "targets", shardlimit.PerSecond(100)))
 	calls := &grpclimit.Client{Pauses: pauses, Permits: grpclimit.WaitPerKey(targets, grpclimit.Target), Retries: 2}
-	conn, err := grpc.NewClient("dns:///orders.example:443", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithUnaryInterceptor(calls.Unary), grpc.WithStreamInterceptor(calls.Stream))
-	if err != nil {
-		log.Fatal(err)
-	}
+	conn := must(grpc.NewClient("dns:///orders.example:443", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithUnaryInterceptor(calls.Unary), grpc.WithStreamInterceptor(calls.Stream)))
 	defer conn.Close()
 	fmt.Println(conn.Target())
 	// Output: dns:///orders.example:443
@@ -270,10 +245,7 @@ func ExampleWaitOne() {
 func ExampleWaitPerKey() {
 	client, done := exampleClient()
 	defer done()
-	targets, err := client.Family(context.Background(), "targets", shardlimit.PerSecond(100))
-	if err != nil {
-		log.Fatal(err)
-	}
+	targets := must(client.Family(context.Background(), "targets", shardlimit.PerSecond(100)))
 	permits := grpclimit.WaitPerKey(targets, grpclimit.Target)
 	w := permits(context.Background(), grpclimit.Call{Target: "dns:///orders.example:443"})
 	fmt.Println(w.WaitN(context.Background(), 1))

@@ -22,16 +22,18 @@ import (
 
 // exampleClient is a client of a node in this process, and how to close both.
 func exampleClient() (*shardlimit.Client, func()) {
-	servers, err := embedded.Start(1)
-	if err != nil {
-		log.Fatal(err)
-	}
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(),
-		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
-	if err != nil {
-		log.Fatal(err)
-	}
+	servers := must(embedded.Start(1))
+	client := must(shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(),
+		CallTimeout: time.Minute})) // the patience of a test; programs leave it out
 	return client, func() { client.Close(); servers.Close() }
+}
+
+// must is what a call returned that must not fail.
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
 }
 
 func ExampleAddress() {
@@ -96,14 +98,8 @@ func ExampleHost() {
 func ExampleAll() {
 	client, closed := exampleClient()
 	defer closed()
-	minute, err := client.Limiter(context.Background(), "minute", shardlimit.PerMinute(100))
-	if err != nil {
-		log.Fatal(err)
-	}
-	hour, err := client.Limiter(context.Background(), "hour", shardlimit.PerHour(1000))
-	if err != nil {
-		log.Fatal(err)
-	}
+	minute := must(client.Limiter(context.Background(), "minute", shardlimit.PerMinute(100)))
+	hour := must(client.Limiter(context.Background(), "hour", shardlimit.PerHour(1000)))
 	h := get(httplimit.New(httplimit.One(httplimit.All(httplimit.Policy{Name: "minute", Limiter: minute},
 		httplimit.Policy{Name: "hour", Limiter: hour})), httplimit.Options{})(ok)).Header()
 	fmt.Println(h.Get("RateLimit-Policy"))
@@ -116,10 +112,7 @@ func ExampleAll() {
 func ExamplePerKey() {
 	client, closed := exampleClient()
 	defer closed()
-	users, err := client.Family(context.Background(), "users", shardlimit.PerMinute(1))
-	if err != nil {
-		log.Fatal(err)
-	}
+	users := must(client.Family(context.Background(), "users", shardlimit.PerMinute(1)))
 	limit := httplimit.New(httplimit.PerKey(users, httplimit.RemoteIP), httplimit.Options{})
 	for range 2 {
 		fmt.Println(get(limit(ok)).Body)
@@ -151,10 +144,7 @@ func ExampleNew() {
 func ExampleSettle() {
 	client, stop := exampleClient()
 	defer stop()
-	uploads, err := client.Limiter(context.Background(), "megabytes", shardlimit.PerHour(100))
-	if err != nil {
-		log.Fatal(err)
-	}
+	uploads := must(client.Limiter(context.Background(), "megabytes", shardlimit.PerHour(100)))
 	limit := httplimit.New(httplimit.One(uploads), httplimit.Options{
 		Cost: func(r *http.Request) int64 { return 1 + r.ContentLength/1_000_000 }, // an estimate
 	})
@@ -180,25 +170,19 @@ func ExampleSettle() {
 func ExampleSettleSent() {
 	client, stop := exampleClient()
 	defer stop()
-	limiter, err := client.Limiter(context.Background(), "calls", shardlimit.PerHour(100))
-	if err != nil {
-		log.Fatal(err)
-	}
+	limiter := must(client.Limiter(context.Background(), "calls", shardlimit.PerHour(100)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Cache", "HIT")
 	}))
 	defer server.Close()
 	calls := http.Client{Transport: &httplimit.Transport{
 		Permits: func(*http.Request) httplimit.Waiter { return limiter }}}
-	answer, err := calls.Get(server.URL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	answer := must(calls.Get(server.URL))
 	defer answer.Body.Close()
 	if answer.Header.Get("X-Cache") == "HIT" {
-		err = httplimit.SettleSent(context.Background(), answer, 0)
+		_ = httplimit.SettleSent(context.Background(), answer, 0)
 	}
-	state, _ := limiter.Peek(context.Background())
+	state, err := limiter.Peek(context.Background())
 	fmt.Println(state.Used, err)
 	// Output: 0 <nil>
 }
@@ -206,14 +190,8 @@ func ExampleSettleSent() {
 func ExampleSharedPauses() {
 	client, closed := exampleClient()
 	defer closed()
-	pauses, err := httplimit.SharedPauses(context.Background(), client, "pauses", 5*time.Minute)
-	if err != nil {
-		log.Fatal(err)
-	}
-	hosts, err := client.Family(context.Background(), "hosts", shardlimit.PerSecond(100))
-	if err != nil {
-		log.Fatal(err)
-	}
+	pauses := must(httplimit.SharedPauses(context.Background(), client, "pauses", 5*time.Minute))
+	hosts := must(client.Family(context.Background(), "hosts", shardlimit.PerSecond(100)))
 	downstream := http.Client{Transport: &httplimit.Transport{
 		Pauses: pauses, Permits: httplimit.WaitPerKey(hosts, httplimit.Host), Retries: 2}}
 	downstream.CloseIdleConnections()
@@ -224,10 +202,7 @@ func ExampleSharedPauses() {
 func ExampleWaitPerKey() {
 	client, closed := exampleClient()
 	defer closed()
-	hosts, err := client.Family(context.Background(), "hosts", shardlimit.PerSecond(100))
-	if err != nil {
-		log.Fatal(err)
-	}
+	hosts := must(client.Family(context.Background(), "hosts", shardlimit.PerSecond(100)))
 	r := &http.Request{URL: &url.URL{Host: "api.example"}}
 	fmt.Println(httplimit.WaitPerKey(hosts, httplimit.Host)(r).WaitN(context.Background(), 1))
 	// Output: <nil>
@@ -245,14 +220,8 @@ func ExamplePolicies_Each() {
 	client, closed := exampleClient()
 	defer closed()
 	ctx := context.Background()
-	minute, err := client.Limiter(ctx, "minute", shardlimit.PerMinute(3))
-	if err != nil {
-		log.Fatal(err)
-	}
-	hour, err := client.Limiter(ctx, "hour", shardlimit.PerHour(20))
-	if err != nil {
-		log.Fatal(err)
-	}
+	minute := must(client.Limiter(ctx, "minute", shardlimit.PerMinute(3)))
+	hour := must(client.Limiter(ctx, "hour", shardlimit.PerHour(20)))
 	both := httplimit.All(httplimit.Policy{Name: "minute", Limiter: minute},
 		httplimit.Policy{Name: "hour", Limiter: hour})
 	d, err := both.AllowN(ctx, 2)

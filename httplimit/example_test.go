@@ -3,32 +3,17 @@ package httplimit_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"net/http"
 	"net/http/httptest"
-	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/shardlimit/shardlimit/httplimit"
 )
 
 func Example() {
-	servers, err := embedded.Start(1)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer servers.Close()
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(),
-		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
-	keys, err := client.Family(context.Background(), "api-keys", shardlimit.PerMinute(2))
-	if err != nil {
-		log.Fatal(err)
-	}
+	client, closed := exampleClient()
+	defer closed()
+	keys := must(client.Family(context.Background(), "api-keys", shardlimit.PerMinute(2)))
 
 	limit := httplimit.New(httplimit.PerKey(keys, func(r *http.Request) string {
 		return r.Header.Get("X-API-Key")
@@ -86,21 +71,9 @@ func ExampleRemoteIP() {
 
 // A handler that asks for permits itself tells what is left as a middleware does.
 func ExampleDescribe() {
-	servers, err := embedded.Start(1)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer servers.Close()
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(),
-		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
-	uploads, err := client.Limiter(context.Background(), "uploads", shardlimit.PerMinute(10))
-	if err != nil {
-		log.Fatal(err)
-	}
+	client, closed := exampleClient()
+	defer closed()
+	uploads := must(client.Limiter(context.Background(), "uploads", shardlimit.PerMinute(10)))
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d, err := uploads.AllowUpTo(r.Context(), 4)
 		if err != nil {

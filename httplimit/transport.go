@@ -76,8 +76,6 @@ type Transport struct {
 	// fleet may not know of it, or not yet: the request ended before it was told. It is called by
 	// many goroutines at the same time.
 	OnPause func(r *http.Request, status int, pause time.Duration, err error)
-	// OnWaited hears how long each request waited, before it is made, for permits and pauses.
-	OnWaited func(r *http.Request, waited time.Duration)
 	// MeterProvider receives how long requests were held and which pauses were asked for; nil means
 	// the global one. The names are in docs/reference/metrics.md.
 	MeterProvider metric.MeterProvider
@@ -172,11 +170,7 @@ func (t *Transport) keyOf(r *http.Request) string {
 func (t *Transport) admit(r *http.Request, pauses *Pauses, key string) (*taken, error) {
 	began := time.Now()
 	got, err := t.hold(r, pauses, key)
-	held := time.Since(began)
-	if err == nil && t.OnWaited != nil {
-		t.OnWaited(r, held)
-	}
-	t.meters.waited(r.Context(), held, err)
+	t.meters.waited(r.Context(), time.Since(began), err)
 	return got, err
 }
 

@@ -95,7 +95,7 @@ type capped struct {
 func (s *Sheet) quota() cgroup.Quota {
 	q := cgroup.Quota{Time: time.Millisecond, Period: 40 * time.Millisecond}
 	if s.Smoke {
-		q.Time *= 8
+		q.Time *= 32
 	}
 	return q
 }
