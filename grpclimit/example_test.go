@@ -174,23 +174,6 @@ func ExampleSettle() {
 	// <nil>
 }
 
-func ExampleInterceptor_Unary() {
-	limit := grpclimit.New(grpclimit.One(grpclimit.All()), grpclimit.Options{})
-	server := grpc.NewServer(grpc.ChainUnaryInterceptor(limit.Unary))
-	defer server.Stop()
-	fmt.Println(len(server.GetServiceInfo()), "services are limited yet")
-	// Output: 0 services are limited yet
-}
-
-// Each message that a stream receives takes a permit, too.
-func ExampleInterceptor_Stream() {
-	limit := grpclimit.New(grpclimit.One(grpclimit.All()), grpclimit.Options{EachMessage: true})
-	server := grpc.NewServer(grpc.ChainStreamInterceptor(limit.Stream))
-	defer server.Stop()
-	fmt.Println(len(server.GetServiceInfo()), "services are limited yet")
-	// Output: 0 services are limited yet
-}
-
 // A fleet that shares its pauses; each call waits for a permit.
 func ExampleClient() {
 	client, done := exampleClient()
@@ -221,17 +204,6 @@ func ExampleClient_Unary() {
 	// Output:
 	// OK false
 	// DeadlineExceeded true
-}
-
-func ExampleClient_Stream() {
-	calls := &grpclimit.Client{Permits: grpclimit.WaitOne(grpclimit.All())}
-	streamer := func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string,
-		...grpc.CallOption) (grpc.ClientStream, error) {
-		return nil, nil
-	}
-	_, err := calls.Stream(context.Background(), nil, nil, "/shop.Orders/Watch", streamer)
-	fmt.Println(err)
-	// Output: <nil>
 }
 
 // All calls wait for permits of one limit.

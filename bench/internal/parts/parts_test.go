@@ -2,7 +2,6 @@ package parts
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -25,35 +24,6 @@ func TestEntitled(t *testing.T) {
 		got := Entitled(c.weights, c.demands, c.capacity)
 		if !slices.EqualFunc(got, c.want, near) {
 			t.Errorf("Entitled(%v, %v, %v) = %v, want %v", c.weights, c.demands, c.capacity, got, c.want)
-		}
-	}
-}
-
-// TestEntitledIsMaxMin checks what makes a division max-min: nobody has more than
-// it wants, nothing is left while somebody wants it, and whoever has less than it
-// wants has as much for its weight as anybody.
-func TestEntitledIsMaxMin(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 2000 {
-		n := 1 + random.IntN(8)
-		weights, demands := make([]float64, n), make([]float64, n)
-		for i := range weights {
-			weights[i], demands[i] = 1+random.Float64()*5, random.Float64()*100*float64(random.IntN(2))
-		}
-		capacity := random.Float64() * 200
-		part := Entitled(weights, demands, capacity)
-		if !near(total(part), min(capacity, total(demands))) {
-			t.Fatalf("%v of %v is given away, %v wanted", total(part), capacity, total(demands))
-		}
-		for i := range part {
-			if part[i] > demands[i]+0.002 {
-				t.Fatalf("%v of %v wanted", part[i], demands[i])
-			}
-			for k := range part {
-				if part[i] < demands[i]-0.002 && part[k]/weights[k] > 1.002*part[i]/weights[i]+0.01 {
-					t.Fatalf("%d lacks %v while %d has more for its weight", i, demands[i]-part[i], k)
-				}
-			}
 		}
 	}
 }

@@ -106,10 +106,13 @@ func (c crew) limiters(ctx context.Context, name string) ([]rival.Allow, error) 
 	return allows, nil
 }
 
-// crews opens a crew for every rival that was asked for, each on a server of the
-// farm, and for shardlimit one for each number of nodes.
-func (s *Sheet) crews(ctx context.Context, f server.Farm, limit rival.Limit, clients int, nodes []int) (all []crew,
+// crews starts servers, as many as the last number of nodes, and opens a crew for every rival, each
+// on one of them, and for shardlimit one for each number of nodes.
+func (s *Sheet) crews(ctx context.Context, limit rival.Limit, clients int, nodes []int) (on server.Farm, all []crew,
 	err error) {
+	if on, err = s.start(ctx, nodes[len(nodes)-1]); err != nil {
+		return nil, nil, err
+	}
 	add := func(name string, connect func() (rival.Handle, error)) {
 		c := crew{name: name}
 		for len(c.members) < clients && err == nil {
@@ -122,7 +125,7 @@ func (s *Sheet) crews(ctx context.Context, f server.Farm, limit rival.Limit, cli
 	}
 	for i, r := range s.Rivals {
 		if r.Name != rival.Shardlimit.Name {
-			addr := f[i%len(f)].Addr()
+			addr := on[i%len(on)].Addr()
 			add(r.Name, func() (rival.Handle, error) { return r.Open(ctx, addr, limit) })
 			continue
 		}
@@ -131,13 +134,14 @@ func (s *Sheet) crews(ctx context.Context, f server.Farm, limit rival.Limit, cli
 			if n == 1 {
 				name = "shardlimit, 1 node"
 			}
-			add(name, func() (rival.Handle, error) { return rival.Sharded{Addrs: f[:n].Addrs()}.Open(limit) })
+			add(name, func() (rival.Handle, error) { return rival.Sharded{Addrs: on[:n].Addrs()}.Open(limit) })
 		}
 	}
 	if err != nil {
 		closeCrews(all)
+		on.Close()
 	}
-	return all, err
+	return on, all, err
 }
 
 func closeCrews(all []crew) {
@@ -162,15 +166,11 @@ func runAccuracy(ctx context.Context, s *Sheet) error {
 	}
 	s.setting("Limit", "%d permits per %s, %d clients", limit.Permits, limit.Per, clients)
 	s.setting("Rounds", "%d of %d windows after the first, for each point", rounds, windows)
-	on, err := s.start(ctx, nodes[len(nodes)-1])
+	on, crews, err := s.crews(ctx, limit, clients, nodes)
 	if err != nil {
 		return err
 	}
 	defer on.Close()
-	crews, err := s.crews(ctx, on, limit, clients, nodes)
-	if err != nil {
-		return err
-	}
 	defer closeCrews(crews)
 	return s.inTurns(rounds, len(demands), func(round, i int) error {
 		d := demand{rate: demands[i] * float64(limit.Permits), clients: clients,
@@ -238,15 +238,11 @@ func runOverload(ctx context.Context, s *Sheet) error {
 	rounds := s.turns(3)
 	s.setting("Limit", "%d permits per %s, %d clients", limit.Permits, limit.Per, clients)
 	s.setting("Rounds", "%d of %s for each point", rounds, span)
-	on, err := s.start(ctx, nodes[len(nodes)-1])
+	on, crews, err := s.crews(ctx, limit, clients, nodes)
 	if err != nil {
 		return err
 	}
 	defer on.Close()
-	crews, err := s.crews(ctx, on, limit, clients, nodes)
-	if err != nil {
-		return err
-	}
 	defer closeCrews(crews)
 	return s.inTurns(rounds, len(crews), func(round, i int) error {
 		allows, err := crews[i].limiters(ctx, fmt.Sprintf("overload-%d", round))
