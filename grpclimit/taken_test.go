@@ -171,8 +171,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// A stream that ends with the refusal of a message tells once when to try again, however many limits
-// it passed.
+// A stream that ends with the refusal of a message tells once when to try again, however many
+// limits it passed.
 func TestTheTrailerOfARefusedMessage(t *testing.T) {
 	client, _ := open(t)
 	each := grpclimit.Options{EachMessage: true}

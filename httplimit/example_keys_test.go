@@ -177,7 +177,10 @@ func ExampleSettleSent() {
 	defer server.Close()
 	calls := http.Client{Transport: &httplimit.Transport{
 		Permits: func(*http.Request) httplimit.Waiter { return limiter }}}
-	answer := must(calls.Get(server.URL))
+	answer, err := calls.Get(server.URL)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer answer.Body.Close()
 	if answer.Header.Get("X-Cache") == "HIT" {
 		_ = httplimit.SettleSent(context.Background(), answer, 0)

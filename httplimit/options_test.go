@@ -149,7 +149,8 @@ func TestProblemDetails(t *testing.T) {
 // can is told as it is.
 func TestNamesThatNoHeaderCanHave(t *testing.T) {
 	limiter := declared(t, open(t), "l", shardlimit.Closed, shardlimit.PerHour(5))
-	for name, want := range map[string]string{"50%": "50%", "größe 5%": "gr%C3%B6%C3%9Fe 5%25", "\xff\r\n": "%FF%0D%0A"} {
+	for name, want := range map[string]string{"50%": "50%", "größe 5%": "gr%C3%B6%C3%9Fe 5%25",
+		"\xff\r\n": "%FF%0D%0A"} {
 		for what, l := range map[string]httplimit.Limiter{"one": limiter,
 			"policies": httplimit.All(httplimit.Policy{Name: name, Limiter: limiter})} {
 			w := get(httplimit.New(httplimit.One(l), httplimit.Options{Policy: name})(ok))
