@@ -183,9 +183,9 @@ func ExampleSettleSent() {
 	}
 	defer answer.Body.Close()
 	if answer.Header.Get("X-Cache") == "HIT" {
-		_ = httplimit.SettleSent(context.Background(), answer, 0)
+		err = httplimit.SettleSent(context.Background(), answer, 0)
 	}
-	state, err := limiter.Peek(context.Background())
+	state, _ := limiter.Peek(context.Background())
 	fmt.Println(state.Used, err)
 	// Output: 0 <nil>
 }
