@@ -50,7 +50,8 @@ func TestCountsOutliveAChange(t *testing.T) {
 				t.Errorf("of %d: %s, want %s", change.n, got, change.want)
 			}
 			if change.n == 2 { // one that surely refuses keeps the other from being asked
-				play(t, s, []step{{ask("d", "user=ann"), "OVER_LIMIT over:0"}, {ask("d", "all=x"), "OVER_LIMIT over:0"}})
+				play(t, s, []step{{ask("d", "user=ann"), "OVER_LIMIT over:0"},
+					{ask("d", "all=x"), "OVER_LIMIT over:0"}})
 			}
 		}
 	})

@@ -43,8 +43,8 @@ func (j Job) config() string {
 	if j.Per == time.Minute {
 		unit = "minute"
 	}
-	return fmt.Sprintf("domain: bench\ndescriptors:\n  - key: user\n    rate_limit: {unit: %s, requests_per_unit: %d}\n",
-		unit, j.Permits)
+	return fmt.Sprintf("domain: bench\ndescriptors:\n"+
+		"  - key: user\n    rate_limit: {unit: %s, requests_per_unit: %d}\n", unit, j.Permits)
 }
 
 // grpcCallers share a few connections.
