@@ -40,6 +40,7 @@ var subjects = map[string]Ink{
 	"script":                {tone: blue, sign: 1},
 	"EVALSHA":               {tone: plain, sign: 1},
 	"gcra":                  {tone: wine, sign: 1},
+	"increx":                {tone: olive, sign: 2},
 	"redis_rate":            {tone: green, sign: 2},
 	"rueidislimiter":        {tone: pink, sign: 3},
 	"ulule":                 {tone: gold, sign: 0},

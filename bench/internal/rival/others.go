@@ -32,15 +32,37 @@ var gcra = Rival{
 		window := float64(limit.Per.Microseconds())
 		args := []string{strconv.FormatFloat(window/float64(limit.Permits), 'f', 3, 64),
 			strconv.FormatFloat(window, 'f', 0, 64)}
-		client, err := rueidis.NewClient(server.Option(addr))
-		if err != nil {
-			return Handle{}, err
-		}
-		return byName(func(ctx context.Context, key string) (bool, error) {
+		return plain(addr, func(ctx context.Context, client rueidis.Client, key string) (bool, error) {
 			granted, err := script.Exec(ctx, client, []string{"gcra:" + key}, args).AsInt64()
 			return granted > 0, err
-		}, client.Close), nil
+		})
 	},
+}
+
+// increx is the command of Redis for a bounded counter, which begins anew with each window.
+var increx = Rival{
+	Name:      "increx",
+	Clustered: true,
+	Needs:     "INCREX",
+	Open: func(_ context.Context, addr string, limit Limit) (Handle, error) {
+		return plain(addr, func(ctx context.Context, client rueidis.Client, key string) (bool, error) {
+			reply, err := client.Do(ctx, client.B().Arbitrary("INCREX").Keys("increx:"+key).Args("BYINT", "1", "UBOUND",
+				strconv.FormatInt(limit.Permits, 10), "PX", strconv.FormatInt(limit.Per.Milliseconds(), 10),
+				"ENX").Build()).AsIntSlice()
+			return len(reply) == 2 && reply[1] > 0, err // the value, and how much was added
+		})
+	},
+}
+
+// plain asks the server with a client and nothing else.
+func plain(addr string, allow func(ctx context.Context, client rueidis.Client, key string) (bool, error)) (Handle,
+	error) {
+	client, err := rueidis.NewClient(server.Option(addr))
+	if err != nil {
+		return Handle{}, err
+	}
+	return byName(func(ctx context.Context, key string) (bool, error) { return allow(ctx, client, key) },
+		client.Close), nil
 }
 
 var redisRate = Rival{

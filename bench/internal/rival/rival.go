@@ -33,6 +33,7 @@ type Rival struct {
 	Name      string // short, for legends
 	Module    string // path of the Go module it comes from; "" is this one
 	Clustered bool   // Open can be given the addresses of a cluster, with a comma between
+	Needs     string // a command that not every server has; "": none
 	Keyless   bool   // Handle has no Keys
 	// Open connects to the server at addr for limits of this size.
 	Open func(ctx context.Context, addr string, limit Limit) (Handle, error)
@@ -40,7 +41,7 @@ type Rival struct {
 
 // All lists every rival, ours first.
 func All() []Rival {
-	return []Rival{Shardlimit, scriptRival, gcra, redisRate, rueidisLimiter, ulule, goZero}
+	return []Rival{Shardlimit, scriptRival, gcra, increx, redisRate, rueidisLimiter, ulule, goZero}
 }
 
 // byName is a handle of a rival that knows limits by nothing but their names: each key is one.

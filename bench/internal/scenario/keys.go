@@ -76,7 +76,7 @@ to any cluster. A script call can have to do with one slot only.`,
 		if err := s.meet(ctx, on[0]); err != nil {
 			return err
 		}
-		s.Rivals = slices.DeleteFunc(slices.Clone(s.Rivals), func(r rival.Rival) bool { return !r.Clustered })
+		s.Rivals = slices.DeleteFunc(s.Rivals, func(r rival.Rival) bool { return !r.Clustered })
 		c := keysCase{name: "50k", keys: 50_000, limit: keysUsual, callers: []int{64, 1000, 3000}}
 		if s.Smoke {
 			c.keys = 200

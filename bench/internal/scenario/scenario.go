@@ -142,17 +142,28 @@ func (s *Sheet) start(ctx context.Context, n int) (server.Farm, error) {
 func (s *Sheet) keyed(ctx context.Context) error {
 	on, err := s.start(ctx, 1)
 	on.Close()
-	s.Rivals = slices.DeleteFunc(slices.Clone(s.Rivals), func(r rival.Rival) bool { return r.Keyless })
+	s.Rivals = slices.DeleteFunc(s.Rivals, func(r rival.Rival) bool { return r.Keyless })
 	return err
 }
 
-// meet notes the version of a server.
+// meet notes the version of a server, and leaves out, by name, rivals that need what it does not
+// have.
 func (s *Sheet) meet(ctx context.Context, on *server.Server) error {
 	info, err := on.Info(ctx)
 	version := report.Pair{Name: "redis-server", Value: info["redis_version"]}
 	if !slices.Contains(s.Result.Software, version) {
 		s.Result.Software = append(s.Result.Software, version)
 	}
+	s.Rivals = slices.DeleteFunc(slices.Clone(s.Rivals), func(r rival.Rival) bool {
+		if r.Needs == "" || err != nil {
+			return false
+		}
+		var has bool
+		if has, err = on.Has(ctx, r.Needs); !has && err == nil {
+			s.Result.Remark("%s: the server has no %s.", r.Name, r.Needs)
+		}
+		return !has
+	})
 	return err
 }
 

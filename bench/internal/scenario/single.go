@@ -15,7 +15,7 @@ import (
 )
 
 // drawn are the rivals that pictures show.
-var drawn = []string{"shardlimit", "script", "gcra", "redis_rate", "rueidislimiter", "ulule", "go-zero"}
+var drawn = []string{"shardlimit", "script", "gcra", "increx", "redis_rate", "rueidislimiter", "ulule", "go-zero"}
 
 // compared are the rivals in pictures of many cases.
 var compared = []string{"shardlimit", "gcra", "redis_rate", "rueidislimiter"}

@@ -16,6 +16,12 @@ func (s *Server) Info(ctx context.Context) (map[string]string, error) {
 	return parseInfo(text), nil
 }
 
+// Has reports whether the server has a command.
+func (s *Server) Has(ctx context.Context, command string) (bool, error) {
+	found, err := s.admin.Do(ctx, s.admin.B().CommandInfo().CommandName(command).Build()).ToArray()
+	return len(found) == 1 && !found[0].IsNil(), err
+}
+
 func parseInfo(text string) map[string]string {
 	fields := make(map[string]string)
 	for line := range strings.Lines(text) {
@@ -29,7 +35,7 @@ func parseInfo(text string) map[string]string {
 // Usage is what a server has done since it started.
 type Usage struct {
 	CPU         float64 // seconds, of all its threads
-	Scripts     int64   // EVAL and EVALSHA calls
+	Scripts     int64   // EVAL, EVALSHA and INCREX calls
 	ScriptMicro int64   // microseconds spent in them
 }
 
@@ -51,7 +57,7 @@ func usage(info map[string]string) (Usage, error) {
 		}
 		u.CPU += seconds
 	}
-	for _, command := range []string{"cmdstat_eval", "cmdstat_evalsha"} {
+	for _, command := range []string{"cmdstat_eval", "cmdstat_evalsha", "cmdstat_increx"} {
 		stats, ok := info[command]
 		if !ok {
 			continue // never called
