@@ -25,7 +25,7 @@ func TestTheImageRuns(t *testing.T) {
 	}
 	run := in(t, "v9.8.7")
 	text, err := run("--version").CombinedOutput()
-	if err != nil || !strings.HasPrefix(string(text), "shardlimit v9.8.7 0123456 ") {
+	if err != nil || !strings.HasPrefix(string(text), "shardlimit v9.8.7 0123456\n") {
 		t.Fatalf("%v: %s", err, text)
 	}
 	started(t, run("serve", "--embedded", "--limit", "mails=5/s", "--listen", "127.0.0.1:0"),

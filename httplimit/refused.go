@@ -26,7 +26,7 @@ const (
 
 // RefusedKeys tells which keys of families were refused most in the last minute or two. It keeps
 // 256 limits at most, and 256 keys of each: those that were refused least give way to others. As an
-// http.Handler it answers what shardlimit top --keys shows:
+// http.Handler it answers with them in JSON:
 //
 //	var refused httplimit.RefusedKeys
 //	client.OnRefusal(refused.Hear)

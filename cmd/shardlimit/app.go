@@ -1,14 +1,29 @@
+// Command shardlimit shows, changes and uses rate limits that are split over
+// many Redis nodes. See shardlimit --help, and the package documentation of
+// github.com/shardlimit/shardlimit for what a limit promises.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v3"
 )
+
+func main() {
+	os.Exit(run(context.Background(), os.Args, console{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
+}
+
+// console is what a command reads from and writes to.
+type console struct {
+	in, out, err *os.File
+}
 
 // completing is the last argument when a shell asks what may stand before it.
 const completing = "--generate-shell-completion"
@@ -34,6 +49,17 @@ func run(ctx context.Context, args []string, con console) int {
 	return exitCode(err)
 }
 
+// knownCommand refuses a command that there is not, before its flags are looked at: which flags
+// there are depends on the command.
+func knownCommand(app *cli.Command, args []string) error {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") || args[0] == "completion" || app.Command(args[0]) != nil ||
+		slices.Contains(args, completing) {
+		return nil
+	}
+	return usagef("there is no command %q; did you mean %s? see shardlimit --help", args[0],
+		cli.SuggestCommand(app.Commands, args[0]))
+}
+
 func newApp(con console) *cli.Command {
 	app := &cli.Command{
 		Name:  "shardlimit",
@@ -45,7 +71,8 @@ func newApp(con console) *cli.Command {
 			Usage: "print the version"}},
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			if cmd.Bool("version") {
-				return printVersion(con)
+				_, err := fmt.Fprintln(con.out, "shardlimit", versionText())
+				return err
 			}
 			_ = cli.ShowAppHelp(cmd)
 			return usageError{errTold}
@@ -70,11 +97,48 @@ func commands(con console) []*cli.Command {
 	}
 }
 
+// version is that of a build whose history the Go tool does not know:
+//
+//	go build -ldflags "-X main.version=v1.2.3" ./cmd/shardlimit
+var version string
+
+// versionText is that version, else what the Go tool has stamped the build with.
+func versionText() string {
+	info, _ := debug.ReadBuildInfo()
+	return cmp.Or(version, info.Main.Version, "(devel)")
+}
+
+const completionHelp = `Prints a script that has a shell complete commands and flags. The script asks
+shardlimit itself, so it need not be renewed with a new version.
+
+  source <(shardlimit completion bash)     # in ~/.bashrc; needs the package bash-completion
+  source <(shardlimit completion zsh)      # in ~/.zshrc
+  shardlimit completion fish > ~/.config/fish/completions/shardlimit.fish`
+
+// describeCompletion fits the command of the command line package in with the others.
+func describeCompletion(c *cli.Command) {
+	c.Hidden = false
+	c.Usage = "print a completion script for a shell"
+	c.Description = completionHelp
+	c.Action = func(context.Context, *cli.Command) error {
+		return usagef("completion needs the name of a shell; see shardlimit completion --help")
+	}
+	prepare(c)
+}
+
 // prepare makes mistakes on the command line return instead of printing pages of help. A command
 // takes the arguments that its ArgsUsage names.
 func prepare(cmd *cli.Command) {
 	cmd.OnUsageError = func(_ context.Context, cmd *cli.Command, err error, _ bool) error {
-		return usagef("%s; see %s --help", mistake(cmd, err), cmd.FullName())
+		hint := ""
+		flag, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+		switch {
+		case unknown && cmd.Root() == cmd:
+			hint = "flags come after the command; "
+		case unknown:
+			hint = "did you mean " + cli.SuggestFlag(cmd.Flags, flag, false) + "? "
+		}
+		return usagef("%w; %ssee %s --help", err, hint, cmd.FullName())
 	}
 	for _, c := range cmd.Commands {
 		c.HideHelpCommand = true
@@ -91,18 +155,10 @@ func helpInstead(_ context.Context, cmd *cli.Command, _ string) {
 	cli.HelpPrinter(cmd.Root().Writer, cli.CommandHelpTemplate, cmd)
 }
 
-// called is a command in what is said about it. The name of the program is said before.
-func called(cmd *cli.Command) string {
-	if cmd.Root() == cmd {
-		return "the program"
-	}
-	return strings.TrimPrefix(cmd.FullName(), cmd.Root().Name+" ")
-}
-
 // nameArgument returns the only argument of a command, the name of a limit.
 func nameArgument(cmd *cli.Command) (string, error) {
 	if cmd.Args().Len() == 0 {
-		return "", usagef("%s needs the NAME of a limit; see %s --help", called(cmd), cmd.FullName())
+		return "", usagef("%s needs the NAME of a limit; see %s --help", cmd.Name, cmd.FullName())
 	}
 	return cmd.Args().First(), nil
 }
@@ -111,15 +167,9 @@ func nameArgument(cmd *cli.Command) (string, error) {
 // is missing may stand among them: "set mails 5/s" lacks a --rate.
 func noMore(ctx context.Context, cmd *cli.Command) (context.Context, error) {
 	names := strings.Fields(cmd.ArgsUsage)
-	args := cmd.Args()
-	switch {
-	case slices.Contains(names, "[--]"), args.Len() <= len(names):
+	if slices.Contains(names, "[--]") || cmd.Args().Len() <= len(names) {
 		return ctx, nil
-	case len(names) == 0:
-		return ctx,
-			usagef("%s takes no argument, but got %q; see %s --help", called(cmd), args.First(), cmd.FullName())
 	}
-	return ctx,
-		usagef("%s takes %s and nothing else, but also got %q; see %s --help", called(cmd), cmd.ArgsUsage,
-			args.Get(len(names)), cmd.FullName())
+	return ctx, usagef("%s takes %s, but also got %q; see %s --help", cmd.Name,
+		cmp.Or(cmd.ArgsUsage, "no argument"), cmd.Args().Get(len(names)), cmd.FullName())
 }

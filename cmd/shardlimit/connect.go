@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/urfave/cli/v3"
 )
 
@@ -17,6 +20,11 @@ const adminTimeout = 10 * time.Second
 
 // adminCall bounds one look at a shard by such a command, which may have to connect first.
 const adminCall = 2 * time.Second
+
+// interruptible is a context until an interrupt.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+}
 
 // connect makes a client for the nodes that the flags name.
 func connect(cmd *cli.Command) (*shardlimit.Client, error) {
@@ -28,26 +36,8 @@ func connect(cmd *cli.Command) (*shardlimit.Client, error) {
 		NodeTimeout: cmd.Duration("node-timeout")})
 }
 
-func newClient(config shardlimit.Config) (*shardlimit.Client, error) {
-	client, err := shardlimit.New(config)
-	if errors.Is(err, shardlimit.ErrInvalidConfig) {
-		return nil, usageError{err}
-	}
-	return client, err
-}
-
-// withLimit runs a command on a stored limit: it connects, opens the limit
-// and calls do, all within adminTimeout and until interrupted.
-func withLimit(ctx context.Context, cmd *cli.Command, do func(context.Context, *shardlimit.Limiter) error) error {
-	return withClient(ctx, cmd, func(ctx context.Context, client *shardlimit.Client, name string) error {
-		limiter, err := open(ctx, cmd, client, name)
-		if err != nil {
-			return err
-		}
-		return explain(do(ctx, limiter), name)
-	})
-}
-
+// withClient calls do with the NAME of a command on what is stored, within adminTimeout and until
+// interrupted.
 func withClient(ctx context.Context, cmd *cli.Command,
 	do func(context.Context, *shardlimit.Client, string) error) error {
 	name, err := nameArgument(cmd)
@@ -59,25 +49,161 @@ func withClient(ctx context.Context, cmd *cli.Command,
 		return err
 	}
 	defer client.Close()
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible(ctx)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	return do(ctx, client, name)
+	return explain(do(ctx, client, name), name)
 }
 
-// explain says in the words of the command line what the library reports.
-func explain(err error, name string) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, shardlimit.ErrInvalidName), errors.Is(err, shardlimit.ErrInvalidLimit):
-		return usageError{err}
-	case errors.Is(err, shardlimit.ErrNotFound):
-		return fmt.Errorf("no limit %q is stored there; check the name, the nodes and --prefix, or create it with "+
-			"shardlimit set", name)
-	case errors.Is(err, context.Canceled):
-		return errors.New("interrupted")
+// withLimit calls do with the limit that NAME and --key say, likewise.
+func withLimit(ctx context.Context, cmd *cli.Command, do func(context.Context, *shardlimit.Limiter) error) error {
+	return withClient(ctx, cmd, func(ctx context.Context, client *shardlimit.Client, name string) error {
+		limiter, err := open(ctx, cmd, client, name)
+		if err != nil {
+			return err
+		}
+		return do(ctx, limiter)
+	})
+}
+
+// keyFlag makes NAME that of a family, whose limit holds for each of many keys.
+func keyFlag() cli.Flag {
+	return &cli.StringFlag{Name: "key",
+		Usage: "`KEY` of the family NAME; allow and run bring the family's limit: a key whose calls bring another " +
+			"of the same revision has it until its next call"}
+}
+
+func familyFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "family", Usage: "NAME is a family: what holds for each of its keys"}
+}
+
+// open opens the limit that NAME and --key say, within adminTimeout.
+func open(ctx context.Context, cmd *cli.Command, client *shardlimit.Client, name string) (*shardlimit.Limiter, error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	if cmd.IsSet("key") {
+		family, err := openFamily(ctx, client, name)
+		if err != nil {
+			return nil, err
+		}
+		return family.Limiter(cmd.String("key")), nil
 	}
-	return err
+	limiter, err := client.Open(ctx, name)
+	if errors.Is(err, shardlimit.ErrNotFound) {
+		if _, other := client.OpenFamily(ctx, name); other == nil {
+			return nil, usagef("%q is a family: --key KEY is for one of its keys, --family for all", name)
+		}
+	}
+	return limiter, err
+}
+
+func openFamily(ctx context.Context, client *shardlimit.Client, name string) (*shardlimit.Family, error) {
+	family, err := client.OpenFamily(ctx, name)
+	if errors.Is(err, shardlimit.ErrNotFound) {
+		if _, other := client.Open(ctx, name); other == nil {
+			return nil, usagef("%q is a limit and no family; leave --key and --family out", name)
+		}
+		return nil, fmt.Errorf("no family %q is stored there; check the name, the nodes and --prefix", name)
+	}
+	return family, err
+}
+
+const embeddedNodes = 4
+
+// process is how a command takes part in limits: where Redis is, and as whom it asks.
+type process struct {
+	config   shardlimit.Config
+	embedded bool // it brings the nodes along
+}
+
+func processFlags() []cli.Flag {
+	return append([]cli.Flag{
+		&cli.BoolFlag{Name: "embedded", Usage: "use Redis nodes inside this process, to try it out without a server"},
+		nodeTimeoutFlag(),
+	}, askerFlags()...)
+}
+
+// nodeTimeoutFlag says how a command declares limits that are new.
+func nodeTimeoutFlag() cli.Flag {
+	return &cli.DurationFlag{Name: "node-timeout", HideDefault: true,
+		Usage: "for new limits: the others, of three or more, take over what a node has that did not answer for " +
+			"this `TIME`, 1s or more"}
+}
+
+// askerFlags say where Redis is, and on whose behalf permits are asked for.
+func askerFlags() []cli.Flag {
+	return append([]cli.Flag{
+		&cli.StringFlag{Name: "participant",
+			Usage: "`NAME` under which this process contends, which no other should have; without effect on a key " +
+				"(default: host-pid-random)"},
+		&cli.FloatFlag{Name: "weight", Value: 1,
+			Usage: "part of a contended limit relative to the others, a `NUMBER`; without effect on a key"},
+	}, targetFlags()...)
+}
+
+// withAsker opens the limit that NAME and --key say, for a command that asks for permits of it. log
+// hears of nodes that go and come; nil: nobody does.
+func withAsker(ctx context.Context, cmd *cli.Command, log *slog.Logger, do func(*shardlimit.Limiter) error) error {
+	name, err := nameArgument(cmd)
+	if err != nil {
+		return err
+	}
+	p, err := readProcess(cmd)
+	if err != nil {
+		return err
+	}
+	p.config.CallTimeout, p.config.OnOutage, p.config.Logger = adminCall, shardlimit.WaitOut, log
+	client, closeAll, err := p.start()
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	limiter, err := open(ctx, cmd, client, name)
+	if err == nil {
+		err = do(limiter)
+	}
+	return explain(err, name)
+}
+
+func readProcess(cmd *cli.Command) (process, error) {
+	p := process{embedded: cmd.Bool("embedded")}
+	p.config = shardlimit.Config{KeyPrefix: cmd.String("prefix"), Participant: cmd.String("participant"),
+		Weight: cmd.Float("weight"), NodeTimeout: cmd.Duration("node-timeout")}
+	if p.config.Weight == 0 {
+		// in the library that means 1
+		return p, usagef("--weight is 0; it must be %v to %v", shardlimit.MinWeight, shardlimit.MaxWeight)
+	}
+	if !p.embedded {
+		var err error
+		p.config.Nodes, err = target(cmd)
+		return p, err
+	}
+	for _, f := range targetFlags() {
+		if name := f.Names()[0]; name != "prefix" && cmd.String(name) != "" {
+			return p, usagef("--embedded needs no other server; leave --%s out (also SHARDLIMIT_%s in the environment)",
+				name, strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
+		}
+	}
+	return p, nil
+}
+
+// start makes the client, and what closes it.
+func (p process) start() (client *shardlimit.Client, closeAll func(), err error) {
+	stop := func() {}
+	if p.embedded {
+		servers, err := embedded.Start(embeddedNodes)
+		if err != nil {
+			return nil, nil, err
+		}
+		p.config.Nodes, stop = servers.Nodes(), servers.Close
+	}
+	if client, err = newClient(p.config); err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return client, func() {
+		client.Close()
+		stop()
+	}, nil
 }

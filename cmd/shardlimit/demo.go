@@ -3,16 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/demo"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
 	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/urfave/cli/v3"
-	"golang.org/x/term"
 )
 
 const demoHelp = `Starts Redis nodes inside this process, and a fleet of unequal workers that
@@ -29,7 +26,7 @@ Example:
 
 The embedded nodes serve a few thousand calls a second; they say nothing
 about the speed of real servers. Parts are less even while the processors are
-busy, which the verdict measures by how late the view came.
+busy.
 
 Exit codes: 0 the limit was never exceeded, 1 it was or the demo failed, 2
 wrong usage.`
@@ -45,15 +42,13 @@ func demoCommand(con console) *cli.Command {
 			&cli.IntFlag{Name: "shards", Usage: "`NUMBER` of shards; 0: chosen"},
 			&cli.IntFlag{Name: "nodes", Value: 4, Usage: "`NUMBER` of embedded nodes"},
 			&cli.IntFlag{Name: "workers", Value: 8, Usage: "`NUMBER` of workers, each with a client of its own"},
-			&cli.BoolFlag{Name: "plain",
-				Usage: "print lines instead of a live view (as when standard output is no terminal)"},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			config, err := readDemo(cmd)
 			if err != nil {
 				return err
 			}
-			return runDemo(ctx, config, cmd.Bool("plain"), con)
+			return runDemo(ctx, config, con)
 		},
 	}
 }
@@ -76,18 +71,16 @@ func readDemo(cmd *cli.Command) (demo.Config, error) {
 	return c, nil
 }
 
-func runDemo(ctx context.Context, c demo.Config, plain bool, con console) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+func runDemo(ctx context.Context, c demo.Config, con console) error {
+	ctx, stop := interruptible(ctx)
 	defer stop()
-	var view demo.View = demo.NewLines(con.out)
-	if !plain && term.IsTerminal(int(con.out.Fd())) {
-		view = demo.NewScreen(con.out)
-	}
-	verdict, err := demo.Run(ctx, c, view)
+	page := draw.NewPage(con.out)
+	verdict, err := demo.Run(ctx, c, demo.On(page))
+	page.Close()
 	if err != nil {
 		return explain(err, "demo")
 	}
-	if _, err := fmt.Fprint(con.out, verdict); err != nil {
+	if _, err := fmt.Fprintf(con.out, "\n%s", verdict); err != nil {
 		return err
 	}
 	if !verdict.OK() {

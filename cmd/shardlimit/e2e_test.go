@@ -31,7 +31,7 @@ func buildAndTest(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	built = filepath.Join(dir, "shardlimit")
-	build := exec.Command("go", "build", "-ldflags", "-X main.version=v1.2.3 -X main.commit=0123456789abcdef", "-o",
+	build := exec.Command("go", "build", "-ldflags", "-X main.version=v1.2.3", "-o",
 		built, ".")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
@@ -43,9 +43,9 @@ func buildAndTest(m *testing.M) int {
 
 // pacer is a running pace process.
 type pacer struct {
-	t                      *testing.T
-	cmd                    *exec.Cmd
-	out, audit, rest, errs string
+	t               *testing.T
+	cmd             *exec.Cmd
+	out, rest, errs string
 }
 
 // startPace runs pace in dir, reading from stdin. Everything it writes goes to
@@ -53,8 +53,8 @@ type pacer struct {
 func startPace(t *testing.T, dir, tag string, stdin *os.File, args ...string) *pacer {
 	t.Helper()
 	at := func(kind string) string { return filepath.Join(dir, tag+"."+kind) }
-	p := &pacer{t: t, out: at("out"), audit: at("audit"), rest: at("rest"), errs: at("err")}
-	p.cmd = exec.Command(built, append([]string{"pace", "--rest", p.rest, "--audit", p.audit}, args...)...)
+	p := &pacer{t: t, out: at("out"), rest: at("rest"), errs: at("err")}
+	p.cmd = exec.Command(built, append([]string{"pace", "--rest", p.rest}, args...)...)
 	p.cmd.Env, p.cmd.Stdin = cleanEnv(), stdin
 	p.cmd.Stdout, p.cmd.Stderr = create(t, p.out), create(t, p.errs)
 	if err := p.cmd.Start(); err != nil {

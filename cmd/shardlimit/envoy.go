@@ -10,6 +10,10 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
+
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
+	"google.golang.org/grpc/keepalive"
 
 	"github.com/urfave/cli/v3"
 	"go.opentelemetry.io/otel/metric"
@@ -22,9 +26,10 @@ import (
 
 // envoyJob is Envoy's rate limit service on a command line of serve.
 type envoyJob struct {
-	listen  string
-	source  envoylimit.Source
-	options envoylimit.Options
+	listen   string
+	listener net.Listener
+	source   envoylimit.Source
+	options  envoylimit.Options
 }
 
 func envoyFlags() []cli.Flag {
@@ -56,20 +61,13 @@ func readEnvoyJob(cmd *cli.Command) (*envoyJob, error) {
 	if j.listen == "" || j.source.Path == "" {
 		return nil, usagef("--grpc and --config need each other: --grpc 127.0.0.1:8081 --config FILE")
 	}
-	if err := checkAddress("grpc", j.listen); err != nil {
+	var err error
+	if j.options.Algorithm, err = chosen(cmd, "algorithm", spelling.Algorithms()); err != nil {
 		return nil, err
 	}
-	algorithms := map[string]shardlimit.Algorithm{"sliding-log": shardlimit.SlidingLog,
-		"sliding-counter": shardlimit.SlidingCounter, "fixed-window": shardlimit.FixedWindow,
-		"token-bucket": shardlimit.TokenBucket}
 	charges := map[string]envoylimit.Charge{"together": envoylimit.Together, "each": envoylimit.Each}
-	var known bool
-	if j.options.Algorithm, known = algorithms[cmd.String("algorithm")]; !known {
-		return nil, usagef("--algorithm is %q; it must be sliding-log, sliding-counter, fixed-window or token-bucket",
-			cmd.String("algorithm"))
-	}
-	if j.options.Charge, known = charges[cmd.String("charge")]; !known {
-		return nil, usagef("--charge is %q; it must be together or each", cmd.String("charge"))
+	if j.options.Charge, err = chosen(cmd, "charge", charges); err != nil {
+		return nil, err
 	}
 	j.options.Shadow, j.options.Headers = cmd.Bool("shadow"), cmd.Bool("response-headers")
 	files, err := j.source.Read()
@@ -80,6 +78,11 @@ func readEnvoyJob(cmd *cli.Command) (*envoyJob, error) {
 		return nil, usagef("--config: %w", err)
 	}
 	return j, nil
+}
+
+func (j *envoyJob) bind() (err error) {
+	j.listener, err = bind("grpc", j.listen)
+	return err
 }
 
 // start makes the service ready to serve.
@@ -101,18 +104,13 @@ func (j *envoyJob) start(interrupts *interrupts, client *shardlimit.Client, mete
 		}
 		return front{}, err
 	}
-	listener, err := net.Listen("tcp", j.listen)
-	if err != nil {
-		signal.Stop(hups)
-		return front{}, err
-	}
 	server := grpc.NewServer(who.grpc(usualBounds)...)
 	service.Register(server)
-	_, _ = fmt.Fprintf(con.err, "shardlimit: serving Envoy on %s\n", listener.Addr())
-	who.warn(con, listener.Addr())
+	_, _ = fmt.Fprintf(con.err, "shardlimit: serving Envoy on %s\n", j.listener.Addr())
+	who.warn(con, j.listener.Addr())
 	go service.Follow(interrupts.first, j.source)
 	return front{name: "Envoy", leave: service.Leave,
-		serve: func() error { return server.Serve(listener) },
+		serve: func() error { return server.Serve(j.listener) },
 		stop: func(ctx context.Context) error {
 			signal.Stop(hups)
 			return stopServer(ctx, server)
@@ -133,5 +131,32 @@ func stopServer(ctx context.Context, server *grpc.Server) error {
 		server.Stop()
 		<-stopped
 		return ctx.Err()
+	}
+}
+
+// grpcBounds keep one client of Envoy's service from holding all that there is. Those of HTTP are
+// in internal/serve.
+type grpcBounds struct {
+	streams      uint32        // calls at once on a connection; further ones wait at the client
+	message      int           // bytes of a request: many descriptors of long values
+	header       uint32        // bytes of a request's head
+	age, ageOut  time.Duration // of a connection, which then is left for a new one; its calls may end
+	handshake    time.Duration // to begin a connection
+	ping, silent time.Duration // a silent client is asked after ping, and gone if silent for so long
+	pinged       time.Duration // no client asks more often
+}
+
+// usualBounds are those of serve. Envoy has a connection for each worker, and leaves it when told.
+var usualBounds = grpcBounds{streams: 1024, message: 1 << 20, header: 64 << 10, age: 30 * time.Minute,
+	ageOut: time.Minute, handshake: 10 * time.Second, ping: time.Minute, silent: 20 * time.Second,
+	pinged: 5 * time.Second}
+
+func (b grpcBounds) options() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.MaxConcurrentStreams(b.streams), grpc.MaxRecvMsgSize(b.message), grpc.MaxHeaderListSize(b.header),
+		grpc.ConnectionTimeout(b.handshake),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: b.age, MaxConnectionAgeGrace: b.ageOut,
+			Time: b.ping, Timeout: b.silent}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: b.pinged, PermitWithoutStream: true}),
 	}
 }

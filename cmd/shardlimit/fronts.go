@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"sync"
 	"time"
+
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/serve"
 )
 
 // front is one of the servers of serve.
@@ -49,4 +53,37 @@ func serveAll(interrupts *interrupts, grace time.Duration, fronts ...front) erro
 	}
 	wg.Wait()
 	return errors.Join(append(errs, fault)...)
+}
+
+// front is the HTTP server on a listener.
+func (j *serveJob) front(listener net.Listener, handler *serve.Server, con console) front {
+	server := serve.HTTP(handler, j.process.config.CallTimeout)
+	server.TLSConfig = j.guard.tls()
+	scheme := "http"
+	if server.TLSConfig != nil {
+		scheme = "https"
+	}
+	_, _ = fmt.Fprintf(con.err, "shardlimit: limits declared: %d; serving HTTP on %s://%s\n",
+		len(j.declarations), scheme, listener.Addr())
+	j.guard.warn(con, listener.Addr())
+	return front{name: "HTTP", leave: handler.Leave,
+		serve: func() error {
+			var err error
+			if server.TLSConfig != nil {
+				err = server.ServeTLS(listener, "", "")
+			} else {
+				err = server.Serve(listener)
+			}
+			if errors.Is(err, http.ErrServerClosed) {
+				return nil
+			}
+			return err
+		},
+		stop: func(ctx context.Context) error {
+			err := server.Shutdown(ctx)
+			if err != nil {
+				_ = server.Close()
+			}
+			return err
+		}}
 }

@@ -34,7 +34,7 @@ func guardFlags() []cli.Flag {
 // guard is who may use a server, and how it proves who it is.
 type guard struct {
 	tokens serve.Tokens // nil: everybody
-	pair   *keyPair     // nil: no TLS
+	pair   *renewedPair // nil: no TLS
 }
 
 func readGuard(cmd *cli.Command) (g guard, err error) {
@@ -52,29 +52,20 @@ func readGuard(cmd *cli.Command) (g guard, err error) {
 			return g, usagef("%s: %w", source, err)
 		}
 	}
-	switch {
-	case cert == "" && key == "":
-		return g, nil
-	case cert == "" || key == "":
-		return g, usagef("--tls-cert and --tls-key need each other")
-	}
-	g.pair = &keyPair{cert: cert, key: key}
-	if _, err := g.pair.get(nil); err != nil {
-		return g, usagef("--tls-cert: %w", err)
+	if cert != "" || key != "" {
+		if _, err := keyPair("tls-cert", cert, "tls-key", key); err != nil {
+			return g, err
+		}
+		g.pair = &renewedPair{cert: cert, key: key}
 	}
 	return g, nil
 }
 
 // warn tells who may use what an address serves, if that is anybody.
 func (g guard) warn(con console, a net.Addr) {
-	if g.tokens == nil && !isLoopback(a) {
+	if tcp, ok := a.(*net.TCPAddr); g.tokens == nil && !(ok && tcp.IP.IsLoopback()) {
 		_, _ = fmt.Fprintf(con.err, "shardlimit: whoever reaches %s may use the limits; see --token-file\n", a)
 	}
-}
-
-func isLoopback(a net.Addr) bool {
-	tcp, ok := a.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
 }
 
 // tls is nil without --tls-cert.
@@ -108,8 +99,8 @@ func (g guard) admit(ctx context.Context, request any, info *grpc.UnaryServerInf
 	return handler(ctx, request)
 }
 
-// keyPair is a certificate with its key, which are read again when the certificate's file changes.
-type keyPair struct {
+// renewedPair is a certificate with its key, which are read again when the certificate's file changes.
+type renewedPair struct {
 	cert, key string
 
 	mu     sync.Mutex
@@ -118,7 +109,7 @@ type keyPair struct {
 }
 
 // get is tls.Config.GetCertificate. What cannot be read does not replace what was.
-func (p *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (p *renewedPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	info, err := os.Stat(p.cert)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -11,7 +12,6 @@ import (
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/pace"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/stdio"
-	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/urfave/cli/v3"
 )
 
@@ -56,12 +56,7 @@ func paceCommand(con console) *cli.Command {
 				Usage: "`NUMBER` of shards of a new limit; 0: chosen from the nodes and the rate"},
 			&cli.StringFlag{Name: "rest",
 				Usage: "`FILE` for lines that were read but not released (default: shardlimit-pace-NAME-PID.rest)"},
-			&cli.StringFlag{Name: "audit",
-				Usage: "append 'start end lines' of every batch to `FILE`, in nanoseconds of the machine's monotonic " +
-					"clock"},
 			&cli.BoolFlag{Name: "quiet", Usage: "no progress on standard error"},
-			&cli.BoolFlag{Name: "json",
-				Usage: "progress and outcome as JSON, one object a line; times are in microseconds"},
 		}, processFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			job, err := readPaceJob(cmd)
@@ -75,16 +70,15 @@ func paceCommand(con console) *cli.Command {
 
 // paceJob is a command line of pace.
 type paceJob struct {
-	name        string
-	limit       shardlimit.Limit
-	process     process
-	rest, audit string
-	quiet, json bool
+	name    string
+	limit   shardlimit.Limit
+	process process
+	rest    string
+	quiet   bool
 }
 
 func readPaceJob(cmd *cli.Command) (*paceJob, error) {
-	j := &paceJob{name: cmd.String("name"), rest: cmd.String("rest"), audit: cmd.String("audit"),
-		quiet: cmd.Bool("quiet"), json: cmd.Bool("json")}
+	j := &paceJob{name: cmd.String("name"), rest: cmd.String("rest"), quiet: cmd.Bool("quiet")}
 	if j.name == "" {
 		return nil, usagef("give the limit a name: --name mails")
 	}
@@ -120,77 +114,33 @@ func (j *paceJob) run(ctx context.Context, con console) error {
 	if err != nil {
 		return err
 	}
-	return j.release(interrupts, limiter, con)
+	origin, began := startOf(con.in), time.Now()
+	engine := pace.New(pace.Options{Limiter: limiter, In: stdio.Input(interrupts.first, con.in),
+		Out: stdio.NewOutput(interrupts.second, con.out)})
+	reporting, stop := context.WithCancel(interrupts.second)
+	defer stop()
+	var reports sync.WaitGroup
+	if !j.quiet {
+		reports.Go(func() { newProgress(con, limiter, engine.Status).run(reporting) })
+	}
+	outcome := engine.Run(interrupts.first)
+	stop()
+	reports.Wait()
+	return j.settle(con.err, outcome, origin, time.Since(began))
 }
 
 // open declares or joins the limit, and says so if it is not the one asked for.
 func (j *paceJob) open(ctx context.Context, client *shardlimit.Client, con console) (*shardlimit.Limiter, error) {
 	ctx, cancel := context.WithTimeout(ctx, declareTimeout)
 	defer cancel()
-	if err := ownKind(ctx, client, j.name, "give the limit another name"); err != nil {
-		return nil, err
-	}
 	limiter, err := client.Limiter(ctx, j.name, j.limit)
 	if err != nil {
 		return nil, explain(err, j.name)
 	}
-	got := limiter.Limit()
-	if got.Permits != j.limit.Permits || got.Per != j.limit.Per {
-		_, _ = fmt.Fprintf(con.err,
-			"shardlimit: %s is stored with %s, which holds instead of %s; shardlimit set changes it\n",
-			draw.Name(j.name), rateOf(got), rateOf(j.limit))
-	}
-	if j.limit.Shards > 0 && got.Shards != j.limit.Shards {
-		_, _ = fmt.Fprintf(con.err, "shardlimit: %s has %s, and not %d; shardlimit set changes it\n",
-			draw.Name(j.name), draw.Plural(int64(got.Shards), "shard"), j.limit.Shards)
+	got, want := limiter.Limit(), j.limit
+	if got.Permits != want.Permits || got.Per != want.Per || want.Shards > 0 && got.Shards != want.Shards {
+		_, _ = fmt.Fprintf(con.err, "shardlimit: %s is stored with %s, which holds; shardlimit set changes it\n",
+			draw.Name(j.name), describe(got))
 	}
 	return limiter, nil
-}
-
-// release runs the engine between standard input and standard output.
-func (j *paceJob) release(interrupts *interrupts, limiter *shardlimit.Limiter, con console) error {
-	in, err := stdio.Input(interrupts.first, con.in)
-	if err != nil {
-		return err
-	}
-	out, err := stdio.NewOutput(interrupts.second, interrupts.first, con.out)
-	if err != nil {
-		return err
-	}
-	options := pace.Options{Gate: gate{limiter}, In: in, Out: out, Permits: j.limit.Permits, Per: j.limit.Per,
-		Now: history.Now}
-	if j.audit != "" {
-		log, err := openAudit(j.audit)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = log.file.Close() }() // every line is written by its own system call
-		options.Audit = log.released
-	}
-	origin := startOf(con.in)
-	engine := pace.New(options)
-	stopProgress := func() {}
-	if !j.quiet {
-		p := newProgress(j, con, engine.Status, func() rate.Rate { return rateOf(limiter.Limit()) })
-		stopProgress = goUntilStopped(interrupts.second, p.run)
-	}
-	began := time.Now()
-	outcome := engine.Run(interrupts.first)
-	stopProgress()
-	return j.settle(con.err, outcome, origin, time.Since(began))
-}
-
-// goUntilStopped runs f in a goroutine; the returned function ends its context
-// and waits for it.
-func goUntilStopped(ctx context.Context, f func(context.Context)) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f(ctx)
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -38,34 +37,11 @@ func sharedLimit(t *testing.T, rate string) []string {
 		strings.Join(addresses, ",")}
 }
 
-// checkAudits checks P1 over several processes and prints how well the limit was used.
-func checkAudits(t *testing.T, limit int64, pacers ...*pacer) {
-	t.Helper()
-	var files []string
-	for _, p := range pacers {
-		files = append(files, p.audit)
-	}
-	ops, err := history.ReadFiles(files...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	worst, ok := history.Check(time.Second, limit, ops)
-	if !ok {
-		t.Errorf("over the limit of %d: %s", limit, worst)
-	}
-	first, last := history.Span(ops)
-	counts := history.PerWindow(time.Second, first, last, ops)
-	took := time.Duration(last - first)
-	t.Logf("%d lines in %d batches and %s; most in a window %d of %d; utilisation of the %d whole windows %.4f; "+
-		"lines/(rate x time) %.4f; per window %v",
-		history.Total(ops), len(ops), took.Round(time.Millisecond), worst.Permits, limit, len(counts),
-		history.Utilisation(limit, counts), float64(history.Total(ops))/(float64(limit)*took.Seconds()), counts)
-}
-
 // Three processes share one rate over four servers: every line comes out once,
-// in order, and no window over all outputs has more than the limit.
+// in order, and no sooner than the limit allows.
 func TestPaceSharesARate(t *testing.T) {
 	flags, dir, n := sharedLimit(t, "5000/s"), t.TempDir(), inputLines(t)
+	began := time.Now()
 	var pacers []*pacer
 	var texts []string
 	for i := range 3 {
@@ -85,7 +61,9 @@ func TestPaceSharesARate(t *testing.T) {
 			t.Errorf("process %d left a rest of %d bytes", i, len(rest))
 		}
 	}
-	checkAudits(t, 5000, pacers...)
+	if took, least := time.Since(began), time.Duration(n/5000-1)*time.Second; took < least {
+		t.Errorf("%d lines took %s, which the limit allows in %s", n, took, least)
+	}
 }
 
 // A limit that is stored with another rate holds, and pace says so.
@@ -99,7 +77,7 @@ func TestPaceJoinsTheStoredLimit(t *testing.T) {
 	if code := p.wait(); code != exitOK || read(t, p.out) != text {
 		t.Errorf("ended with %d, %d of %d bytes: %s", code, len(read(t, p.out)), len(text), p.said())
 	}
-	if !strings.Contains(p.said(), "e2e is stored with 1000/s, which holds instead of 1/h") {
+	if !strings.Contains(p.said(), "e2e is stored with 1000/s, sliding-log") {
 		t.Errorf("standard error: %s", p.said())
 	}
 }
@@ -159,7 +137,6 @@ func TestPaceInterrupted(t *testing.T) {
 						i+1, code, len(read(t, p.out)), len(texts[i+1]), p.said())
 				}
 			}
-			checkAudits(t, 5000, pacers...)
 		})
 	}
 }
@@ -206,10 +183,6 @@ func checkNothingLost(t *testing.T, p *pacer, text, unread string) {
 	if _, err := os.Stat(strings.TrimSuffix(p.out, "out") + "in"); err == nil && !strings.Contains(said, next) {
 		t.Errorf("standard error does not say %q: %s", next, said)
 	}
-	ops, err := history.ReadFiles(p.audit)
-	if err != nil || history.Total(ops) != int64(strings.Count(released, "\n")) {
-		t.Errorf("%d lines were released, %d audited, %v", strings.Count(released, "\n"), history.Total(ops), err)
-	}
 }
 
 // While Redis is away, pace waits, says so, and goes on.
@@ -220,7 +193,7 @@ func TestPaceWaitsForRedis(t *testing.T) {
 	p := startPace(t, dir, "w", stdin, "--name", "e2e", "--rate", "100/s", "--prefix", redistest.Prefix(t), "--redis",
 		server.Addr())
 	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(p.said(),
-		"Redis does not answer"); time.Sleep(10 * time.Millisecond) {
+		"cannot reach"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("standard error does not tell about Redis: %s", p.said())
 		}

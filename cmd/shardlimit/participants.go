@@ -25,7 +25,6 @@ type crowd struct {
 	Rest *restJSON `json:"other_participants,omitempty"`
 	// Error says that shards are missing from it.
 	Error string `json:"participants_error,omitempty"`
-	told  bool   // why it is so stands elsewhere
 }
 
 // rowJSON is a participant. The names of its fields are a promise to scripts.
@@ -99,12 +98,13 @@ func (r *restJSON) label() string {
 	return draw.Plural(int64(r.Count), "other")
 }
 
-func (c crowd) print(b *strings.Builder) {
+// print writes a table. told is that it stands elsewhere already why shards are missing from it.
+func (c crowd) print(b *strings.Builder, told bool) {
 	switch {
-	case c.Error != "" && c.told:
+	case c.Error != "" && told:
 		b.WriteString("\nnot every shard told who contends\n")
 	case c.Error != "":
-		fmt.Fprintf(b, "\nnot every shard told who contends: %s\n", strings.ReplaceAll(c.Error, "\n", "; "))
+		fmt.Fprintf(b, "\nnot every shard told who contends: %s\n", c.Error)
 	case len(c.Rows) == 0 && c.Rest == nil:
 		b.WriteString("\nparticipants do not contend\n")
 	}

@@ -1,12 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -43,50 +42,41 @@ func rebalanceCommand(con console) *cli.Command {
 			familyFlag(),
 			&cli.BoolFlag{Name: "all", Usage: "move every limit and family of the prefix"},
 			&cli.StringFlag{Name: "drain", Usage: "move everything off this `NODE`, as --redis has it"},
-			maxKeysFlag(),
 		}, targetFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error { return rebalance(ctx, cmd, con) },
 	}
 }
 
 func rebalance(ctx context.Context, cmd *cli.Command, con console) error {
-	named, every, drains := cmd.Args().Len() > 0, cmd.Bool("all"), cmd.IsSet("drain")
+	named, every, drain := cmd.Args().Len() > 0, cmd.Bool("all"), cmd.String("drain")
 	switch {
-	case drains && (named || every):
-		return usagef("--drain moves everything off a node; leave the NAME and --all out")
-	case named && every:
-		return usagef("--all moves every limit and family; leave the NAME out")
-	case named && cmd.IsSet("max-keys"):
-		return errNothingToSearch
+	case named && (every || drain != "") || every && drain != "":
+		return usagef("give one of the NAME of a limit, --all and --drain NODE")
 	case named:
 		return rebalanceOne(ctx, cmd, con)
 	case cmd.Bool("family"):
 		return usagef("--family needs the NAME of a family")
-	case !every && !drains:
+	case !every && drain == "":
 		return usagef("rebalance needs the NAME of a limit, --all, or --drain NODE")
 	}
 	all, err := target(cmd)
 	if err != nil {
 		return err
 	}
-	m := move{con: con}
-	if cmd.IsSet("drain") {
-		if m.away, err = drained(all, cmd.String("drain")); err != nil {
+	if drain != "" {
+		if err := markDrained(all, drain); err != nil {
 			return err
 		}
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	return withCatalogOf(ctx, cmd, all,
 		func(ctx context.Context, client *shardlimit.Client, found []stored, err error) error {
+			for _, s := range found {
+				err = errors.Join(err, s.err)
+			}
 			if err != nil {
 				return fmt.Errorf("nothing was moved, because not all is known: %w", err)
 			}
-			for _, s := range found {
-				if s.err != nil {
-					return fmt.Errorf("nothing was moved, because %s cannot be read: %w", draw.Name(s.name), s.err)
-				}
-			}
+			m := move{con: con, away: drain}
 			return m.run(ctx, time.Minute, client.Rebalance, found)
 		})
 }
@@ -98,34 +88,59 @@ func rebalanceOne(ctx context.Context, cmd *cli.Command, con console) error {
 		return err
 	}
 	defer client.Close()
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible(ctx)
 	defer stop()
-	m, s := move{con: con}, stored{name: cmd.Args().First()}
-	do := func(ctx context.Context) error { return s.limiter.Rebalance(ctx) }
+	s := stored{name: cmd.Args().First()}
+	var do func(context.Context) error
 	if cmd.Bool("family") {
-		within, cancel := context.WithTimeout(ctx, adminTimeout)
-		defer cancel()
-		s.family, err = openFamily(within, cmd, client, s.name)
-		do = func(ctx context.Context) error { return s.family.Rebalance(ctx) }
-	} else {
-		s.limiter, err = openFor(ctx, cmd, client, s.name)
+		if s.family, err = openFamily(ctx, client, s.name); err == nil {
+			do = s.family.Rebalance
+		}
+	} else if s.limiter, err = open(ctx, cmd, client, s.name); err == nil {
+		do = s.limiter.Rebalance
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		m := move{con: con}
+		err = m.run(ctx, adminTimeout, do, []stored{s})
 	}
-	return explain(m.run(ctx, adminTimeout, do, []stored{s}), s.name)
+	return explain(err, s.name)
+}
+
+// markDrained marks the node that goes.
+func markDrained(all []shardlimit.Node, name string) error {
+	if len(all) == 1 {
+		return usagef("--redis lists one node only; list all that the processes list")
+	}
+	var known []string
+	for i := range all {
+		n := &all[i]
+		called := cmp.Or(n.Name, n.Redis.InitAddress[0])
+		if called == name {
+			n.Drain = true
+			return nil
+		}
+		known = append(known, called)
+	}
+	return usagef("%q is none of the nodes; they are %s", name, strings.Join(known, ", "))
+}
+
+const (
+	moveLook = 100 * time.Millisecond // how often a move is looked at
+	moveTell = time.Second            // how often it is told about
+)
+
+// errInterruptedMove is the end of following a move, not of the move.
+var errInterruptedMove = errors.New("interrupted; what was begun goes on while the limits are used, and the same " +
+	"command goes on with the rest")
+
+// move is limits whose capacity is on its way to where it should be.
+type move struct {
+	away string // the node that nothing may be left on; "": none
+	con  console
 }
 
 // run has what was found moved, follows it, and tells where it is.
 func (m *move) run(ctx context.Context, within time.Duration, do func(context.Context) error, found []stored) error {
-	var families []*shardlimit.Family
-	for _, s := range found {
-		if s.limiter != nil {
-			m.limits = append(m.limits, s.limiter)
-		} else {
-			families = append(families, s.family)
-		}
-	}
 	began, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	err := do(began)
@@ -135,102 +150,107 @@ func (m *move) run(ctx context.Context, within time.Duration, do func(context.Co
 	if err != nil && (len(found) == 1 || !errors.Is(err, shardlimit.ErrNotFound)) { // deleted meanwhile
 		return err
 	}
-	if err := m.follow(ctx); err != nil {
+	if err := m.follow(ctx, found); err != nil {
 		return err
 	}
-	if m.away != "" {
-		_, err := fmt.Fprintln(m.con.out, drainedLine(m.away, int64(len(m.limits)), families))
-		return err
-	}
-	for _, l := range m.limits {
-		err := allSeen(ctx, l)
-		if err == nil {
-			_, err = fmt.Fprintf(m.con.out, "%s: %s, all where it should be\n", draw.Name(l.Name()),
-				describe(l.Limit()))
+	keysNeed := time.Duration(0)
+	for _, s := range found {
+		text := "its keys are placed over the nodes; each moves when it is used"
+		if s.limiter != nil {
+			text = describe(s.limiter.Limit()) + ", all where it should be"
+		} else {
+			keysNeed = max(keysNeed, movesWithin(s.family.Limit()))
 		}
-		if err != nil {
-			return err
-		}
-	}
-	for _, f := range families {
-		_, err := fmt.Fprintf(m.con.out, "%s: its keys are placed over the nodes; each moves when it is used\n",
-			draw.Name(f.Name()))
-		if err != nil {
-			return err
+		if m.away == "" {
+			if _, err := fmt.Fprintf(m.con.out, "%s: %s\n", draw.Name(s.name), text); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
-}
-
-// allSeen names the shards that do not answer: that they have what they should nobody can tell.
-func allSeen(ctx context.Context, l *shardlimit.Limiter) error {
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
-	defer cancel()
-	state, err := l.Peek(ctx)
-	if err != nil {
-		return explain(err, l.Name())
-	}
-	var names []string
-	for _, sh := range state.Shards {
-		if sh.Err != nil {
-			names = append(names, fmt.Sprintf("%s on %s", sh.Tag, sh.Node))
-		}
-	}
-	if len(names) == 0 {
+	if m.away == "" {
 		return nil
 	}
-	_, causes := unseen(state)
-	return saidf("%s: the others are where they should be, but these shards were not seen: %s: %s", draw.Name(l.Name()),
-		strings.Join(names, ", "), strings.Join(causes, "; "))
-}
-
-// drained marks the node that goes, and returns the name by which it is known.
-func drained(all []shardlimit.Node, name string) (string, error) {
-	var known []string
-	for i := range all {
-		n := &all[i]
-		called := n.Name
-		if called == "" {
-			called = n.Redis.InitAddress[0]
-		}
-		if called == name {
-			n.Drain = true
-		}
-		known = append(known, called)
+	then := ""
+	if keysNeed > 0 {
+		then = fmt.Sprintf("keys of families may need it for %s more; then ", draw.Span(keysNeed))
 	}
-	for _, n := range all {
-		switch {
-		case n.Drain && len(all) == 1:
-			return "", usagef("%s is the only node; list with --redis all that the processes list", name)
-		case n.Drain:
-			return name, nil
-		}
-	}
-	return "", usagef("%q is none of the nodes%s; they are %s", name, didYouMean(name, "", known),
-		strings.Join(known, ", "))
-}
-
-// drainedLine says what is to be done with a node that was drained.
-func drainedLine(node string, limits int64, families []*shardlimit.Family) string {
-	line := fmt.Sprintf("%s: none of %s is on it any more; ", node, draw.Plural(limits, "limit"))
-	var longest time.Duration
-	for _, f := range families {
-		longest = max(longest, movesWithin(f))
-	}
-	if longest > 0 {
-		line += fmt.Sprintf("keys of families may need it for %s more; then ", draw.Span(longest))
-	}
-	return line + "take it out of every list"
+	_, err = fmt.Fprintf(m.con.out, "%s: no limit is on it any more; %stake it out of every list\n", m.away, then)
+	return err
 }
 
 // movesWithin is how long after a move the node may still be needed by keys of the family: until
 // all that was used there has left the window of every key, and no process goes by the list before.
 // Clocks run up to 1 % fast.
-func movesWithin(f *shardlimit.Family) time.Duration {
-	limit := f.Limit()
+func movesWithin(limit shardlimit.Limit) time.Duration {
 	fills := time.Duration(0)
 	if limit.Burst > limit.Permits {
 		fills = time.Duration(float64(limit.Per) * float64(limit.Burst) / float64(limit.Permits))
 	}
 	return 10*time.Second + 41*max(limit.Per, fills)/10
+}
+
+// follow returns when every limit is where it should be, and tells how far it is until then.
+func (m *move) follow(ctx context.Context, found []stored) error {
+	told := time.Now()
+	tick := time.NewTicker(moveLook)
+	defer tick.Stop()
+	for _, s := range found {
+		for s.limiter != nil {
+			left, err := m.look(ctx, s.limiter)
+			if ctx.Err() != nil {
+				return errInterruptedMove
+			}
+			if err != nil || left == "" {
+				if err != nil {
+					return err
+				}
+				break
+			}
+			if time.Since(told) >= moveTell {
+				_, _ = fmt.Fprintf(m.con.err, "shardlimit: %s: %s\n", draw.Name(s.name), left)
+				told = time.Now()
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return errInterruptedMove
+			}
+		}
+	}
+	return nil
+}
+
+// look tells what of a limit has not arrived; nothing if all has. That a shard that does not answer
+// has what it should nobody can tell: it is an error once the others are where they should be.
+func (m *move) look(ctx context.Context, l *shardlimit.Limiter) (left string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	state, err := l.Peek(ctx)
+	if errors.Is(err, shardlimit.ErrNotFound) { // deleted meanwhile
+		return "", nil
+	}
+	if err != nil {
+		return oneLine(err), nil
+	}
+	var there, missing int64
+	gone := true
+	for _, sh := range state.Shards {
+		if sh.Node == m.away {
+			gone = false
+			there += sh.Share
+		}
+		missing += max(0, sh.Target-sh.Share)
+	}
+	if state.Settled && gone {
+		if why := unseen(l.Name(), state); why != nil {
+			err = fmt.Errorf("%s: the others are where they should be, but not every shard was seen: %w",
+				draw.Name(l.Name()), why)
+		}
+		return "", err
+	}
+	permits := draw.Plural(state.Limit.Permits, "permit")
+	if m.away != "" {
+		return fmt.Sprintf("%s of %s are still on %s", draw.Count(there), permits, m.away), nil
+	}
+	return fmt.Sprintf("%s of %s are still on their way", draw.Count(missing), permits), nil
 }

@@ -72,7 +72,7 @@ func TestProofsAreCheckedFirst(t *testing.T) {
 		}
 	}
 	text, code := shardlimitRun(t, "serve", "--limit", "a=1/s", "--embedded", "--tls-ca", c.CA)
-	if code != exitUsage || !strings.Contains(text, "has no TLS") {
+	if code != exitUsage || !strings.Contains(text, "leave --tls-ca out") {
 		t.Errorf("--embedded ended with %d: %s", code, text)
 	}
 }

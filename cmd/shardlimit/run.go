@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"os/exec"
-	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -49,14 +51,13 @@ func runCommand(con console) *cli.Command {
 func runWithPermit(ctx context.Context, cmd *cli.Command, con console) error {
 	args := cmd.Args().Slice()
 	if len(args) < 2 {
-		return usagef("%s needs the NAME of a limit and a command: %s mails -- send-mail", called(cmd),
-			cmd.FullName())
-	}
-	if n := cmd.Int64("n"); n < 1 || n > shardlimit.MaxPermits {
-		return usagef("--n is %d; it must be 1 to %s", n, draw.Count(shardlimit.MaxPermits))
+		return usagef("run needs the NAME of a limit and a command: %s mails -- send-mail", cmd.FullName())
 	}
 	if timeout := cmd.Duration("timeout"); cmd.IsSet("timeout") && timeout <= 0 {
 		return usagef("--timeout is %s; it must be positive", timeout)
+	}
+	if runtime.GOOS == "windows" {
+		return errors.New("this system has no way to run a command in place of another; use allow")
 	}
 	program, err := exec.LookPath(args[1])
 	if err != nil {
@@ -65,33 +66,33 @@ func runWithPermit(ctx context.Context, cmd *cli.Command, con console) error {
 	if err := waitForPermit(ctx, cmd, con); err != nil {
 		return err
 	}
-	return replaceBy(program, args[1:], con)
+	return fmt.Errorf("%s cannot be run: %w; its permits are spent", program,
+		syscall.Exec(program, args[1:], os.Environ()))
 }
 
 // waitForPermit returns when the permits are granted.
 func waitForPermit(ctx context.Context, cmd *cli.Command, con console) error {
 	// Nothing is ignored here: the command would inherit that.
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible(ctx)
 	defer stop()
-	return withAsker(ctx, cmd, func(limiter *shardlimit.Limiter) error {
-		n := cmd.Int64("n")
+	return withAsker(ctx, cmd, slog.New(slog.NewTextHandler(con.err, nil)), func(limiter *shardlimit.Limiter) error {
+		n, name := cmd.Int64("n"), draw.Name(limiter.Name())
 		tell := time.AfterFunc(tellAfter, func() {
-			_, _ = fmt.Fprintf(con.err, "shardlimit: waiting for %s of %s\n", draw.Plural(n, "permit"),
-				draw.Name(limiter.Name()))
+			_, _ = fmt.Fprintf(con.err, "shardlimit: waiting for %s of %s\n", draw.Plural(n, "permit"), name)
 		})
 		defer tell.Stop()
 		if !cmd.IsSet("timeout") {
-			return explain(limiter.WaitN(ctx, n), limiter.Name())
+			return limiter.WaitN(ctx, n)
 		}
 		within, cancel := context.WithTimeout(ctx, cmd.Duration("timeout"))
 		defer cancel()
 		err := limiter.WaitN(within, n)
 		late := errors.Is(err, shardlimit.ErrWaitTooLong) || ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)
 		if late && !errors.Is(err, shardlimit.ErrUnavailable) {
-			return fmt.Errorf("%s has not %s free within %s; the command was not run", draw.Name(limiter.Name()),
-				draw.Plural(n, "permit"), draw.Span(cmd.Duration("timeout")))
+			return fmt.Errorf("%s has not %s free within %s; the command was not run", name, draw.Plural(n, "permit"),
+				draw.Span(cmd.Duration("timeout")))
 		}
-		return explain(err, limiter.Name())
+		return err
 	})
 }
 

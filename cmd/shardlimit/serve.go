@@ -5,10 +5,20 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/attribute"
+	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/serve"
@@ -36,24 +46,20 @@ those who contend share fairly. Left out, it is this server, and all such
 callers are one. With a key they have no effect, and its limit is that of the
 family.
 
-Limits that are stored already are joined as they are. A file of limits is a
-list in YAML or JSON:
-
-  - {name: mails, rate: 500/s, shards: 8}
-  - {name: users, rate: 30/m, per_key: true, revision: 2}
-  - {name: jobs, rate: 10/s, algorithm: token-bucket, burst: 50}
-
-What else a limit has is called as the flags of shardlimit set; scope:
-per-participant is possible.
-
-A file of settings is a mapping in YAML, from names of flags to values; the
-command line comes first:
+Limits that are stored already are joined as they are. A file of settings is
+a mapping in YAML or JSON, from names of flags to values; the command line
+comes first:
 
   redis: [10.0.0.1:6379, 10.0.0.2:6379]
   listen: 0.0.0.0:8080
   token-file: /etc/shardlimit/tokens
   limits:
-    - {name: mails, rate: 500/s}
+    - {name: mails, rate: 500/s, shards: 8}
+    - {name: users, rate: 30/m, per_key: true, revision: 2}
+    - {name: jobs, rate: 10/s, algorithm: token-bucket, burst: 50}
+
+What else a limit has is called as the flags of shardlimit set; scope:
+per-participant is possible.
 
 With --grpc it is Envoy's rate limit service, too
 (envoy.service.ratelimit.v3, grpc.health.v1), with the YAML of
@@ -84,7 +90,6 @@ func serveCommand(con console) *cli.Command {
 				Usage: "`HOST:PORT` to listen on; port 0 has one chosen"},
 			&cli.StringSliceFlag{Name: "limit", Usage: "serve a limit, `NAME=RATE`; may be repeated"},
 			&cli.StringSliceFlag{Name: "per-key", Usage: "serve a limit for each key, `NAME=RATE`; may be repeated"},
-			&cli.StringFlag{Name: "limits", Usage: "serve the limits in this `FILE`"},
 			&cli.StringFlag{Name: "settings", Usage: "read what else is not said here from this `FILE`"},
 			&cli.StringFlag{Name: "on-outage", Value: "closed",
 				Usage: "when no node answers: closed, open or local (`POLICY`)"},
@@ -94,8 +99,6 @@ func serveCommand(con console) *cli.Command {
 				Usage: "how long calls may take to end after an interrupt, `TIME`"},
 			&cli.BoolFlag{Name: "denied", Usage: "tell which keys are refused most: GET /v1/denied, and a line a minute " +
 				"in the log; keys may be secrets"},
-			&cli.IntFlag{Name: "max-series", Value: defaultSeries,
-				Usage: "`NUMBER` of series that a metric has at most; others share one (0: any number)"},
 		}, guardFlags(), envoyFlags(), processFlags()),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			job, err := readServeJob(cmd)
@@ -107,9 +110,9 @@ func serveCommand(con console) *cli.Command {
 	}
 }
 
-// outageNames are the outage policies on a command line.
-var outageNames = [...]string{shardlimit.FailClosed: "closed", shardlimit.FailOpen: "open",
-	shardlimit.FailLocal: "local"}
+// policies are the outage policies on a command line.
+var policies = map[string]shardlimit.OutagePolicy{"closed": shardlimit.FailClosed, "open": shardlimit.FailOpen,
+	"local": shardlimit.FailLocal}
 
 // serveJob is a command line of serve.
 type serveJob struct {
@@ -117,7 +120,6 @@ type serveJob struct {
 	guard        guard
 	declarations []serve.Declaration
 	grace        time.Duration
-	series       int // of each metric at most, 0: any number
 	process      process
 	envoy        *envoyJob // nil without --grpc
 	denied       bool
@@ -128,11 +130,7 @@ func readServeJob(cmd *cli.Command) (*serveJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &serveJob{listen: cmd.String("listen"), grace: cmd.Duration("grace"),
-		series: cmd.Int("max-series"), denied: cmd.Bool("denied")}
-	if j.series < 0 {
-		return nil, usagef("--max-series is %d; it must be 0 (any number) or more", j.series)
-	}
+	j := &serveJob{listen: cmd.String("listen"), grace: cmd.Duration("grace"), denied: cmd.Bool("denied")}
 	if j.grace < 0 {
 		return nil, usagef("--grace is %s; it must be 0 or more", j.grace)
 	}
@@ -142,52 +140,8 @@ func readServeJob(cmd *cli.Command) (*serveJob, error) {
 	if j.guard, err = readGuard(cmd); err != nil {
 		return nil, err
 	}
-	if err = checkAddress("listen", j.listen); err != nil {
-		return nil, err
-	}
 	if j.envoy, err = readEnvoyJob(cmd); err != nil {
 		return nil, err
-	}
-	if j.declarations, err = readDeclarations(cmd); err != nil {
-		return nil, err
-	}
-	j.declarations = append(j.declarations, inFile...)
-	if len(j.declarations) == 0 && j.envoy == nil {
-		return nil,
-			usagef("there is nothing to serve; give --limit mails=500/s, --per-key users=30/m, --limits FILE, " +
-				"or --grpc with --config")
-	}
-	j.process.config.CallTimeout = cmd.Duration("call-timeout")
-	policy := slices.Index(outageNames[:], cmd.String("on-outage"))
-	if policy < 0 {
-		return nil, usagef("--on-outage is %q; it must be closed, open or local", cmd.String("on-outage"))
-	}
-	j.process.config.OnOutage = shardlimit.OutagePolicy(policy)
-	return j, nil
-}
-
-// checkAddress refuses what cannot be listened on before anything is declared. An empty port would
-// be any, and an empty address all of the machine's.
-func checkAddress(flag, address string) error {
-	_, port, err := net.SplitHostPort(address)
-	if err == nil {
-		_, err = net.LookupPort("tcp", port)
-	}
-	if err != nil || port == "" {
-		return usagef("--%s is %q; it must be HOST:PORT, such as 127.0.0.1:8080", flag, address)
-	}
-	return nil
-}
-
-func readDeclarations(cmd *cli.Command) (all []serve.Declaration, err error) {
-	if file := cmd.String("limits"); file != "" {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return nil, usagef("--limits: %w", err)
-		}
-		if all, err = serve.ParseFile(file, content); err != nil {
-			return nil, usagef("--limits: %w", err)
-		}
 	}
 	for _, flag := range []string{"limit", "per-key"} {
 		for _, s := range cmd.StringSlice(flag) {
@@ -195,15 +149,91 @@ func readDeclarations(cmd *cli.Command) (all []serve.Declaration, err error) {
 			if err != nil {
 				return nil, usagef("--%s: %w", flag, err)
 			}
-			all = append(all, d)
+			j.declarations = append(j.declarations, d)
 		}
 	}
-	return all, nil
+	j.declarations = append(j.declarations, inFile...)
+	if len(j.declarations) == 0 && j.envoy == nil {
+		return nil, usagef("there is nothing to serve; give --limit mails=500/s, --per-key users=30/m, " +
+			"--settings FILE, or --grpc with --config")
+	}
+	j.process.config.CallTimeout = cmd.Duration("call-timeout")
+	j.process.config.OnOutage, err = chosen(cmd, "on-outage", policies)
+	return j, err
 }
 
-// run serves until an interrupt, then ends in good order.
+// whereFlags say where Redis is, one of them.
+var whereFlags = []string{"redis", "cluster", "sentinel", "embedded"}
+
+// applySettings sets the flags that only the file of --settings sets, and returns its limits. What
+// the command line or the environment says comes first. Where Redis is, is said as a whole.
+func applySettings(cmd *cli.Command) ([]serve.Declaration, error) {
+	file := cmd.String("settings")
+	if file == "" {
+		return nil, nil
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, usagef("--settings: %w", err)
+	}
+	settings, err := serve.ParseSettings(content)
+	if err != nil {
+		return nil, usagef("--settings: %s: %w", file, err)
+	}
+	if slices.ContainsFunc(whereFlags, cmd.IsSet) {
+		for _, name := range whereFlags {
+			delete(settings.Flags, name)
+		}
+	}
+	for _, f := range cmd.Flags {
+		name := f.Names()[0]
+		values, found := settings.Flags[name]
+		if !found || name == "settings" || name == "help" {
+			continue
+		}
+		delete(settings.Flags, name)
+		if cmd.IsSet(name) {
+			continue
+		}
+		if _, several := f.(*cli.StringSliceFlag); !several {
+			values = []string{strings.Join(values, ",")}
+		}
+		for _, value := range values {
+			if err := cmd.Set(name, value); err != nil {
+				return nil, usagef("--settings: %s: %s: %w", file, name, err)
+			}
+		}
+	}
+	for name := range settings.Flags {
+		return nil, usagef("--settings: %s: there is no setting %q; see %s --help", file, name, cmd.FullName())
+	}
+	return settings.Limits, nil
+}
+
+// bind listens. An empty port would be any, and an empty address all of the machine's.
+func bind(flag, address string) (net.Listener, error) {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil || port == "" {
+		return nil, usagef("--%s is %q; it must be HOST:PORT, such as 127.0.0.1:8080", flag, address)
+	}
+	return net.Listen("tcp", address)
+}
+
+// run serves until an interrupt, then ends in good order. Addresses are bound before any limit is
+// declared: what cannot be served stores nothing.
 func (j *serveJob) run(ctx context.Context, con console) error {
-	meters, metrics, err := newMeters(j.series)
+	listener, err := bind("listen", j.listen)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = listener.Close() }()
+	if j.envoy != nil {
+		if err := j.envoy.bind(); err != nil {
+			return err
+		}
+		defer func() { _ = j.envoy.listener.Close() }()
+	}
+	meters, metrics, err := newMeters()
 	if err != nil {
 		return err
 	}
@@ -228,29 +258,23 @@ func (j *serveJob) run(ctx context.Context, con console) error {
 	if err != nil {
 		return explain(err, "")
 	}
-	options := serve.Options{Tokens: j.guard.tokens, Ready: j.readiness(client),
-		Outage: serve.NewOutage(log, outageNames[j.process.config.OnOutage])}
+	options := serve.Options{Tokens: j.guard.tokens, Ready: j.readiness(client), Log: log}
 	if j.denied {
 		refused := &httplimit.RefusedKeys{}
 		client.OnRefusal(refused.Hear)
 		go refused.Log(interrupts.first, log)
 		options.Denied = refused
 	}
-	server := serve.New(limits, metrics, options)
-	listener, err := net.Listen("tcp", j.listen)
-	if err != nil {
-		return err
-	}
 	var fronts []front
 	if j.envoy != nil {
 		f, err := j.envoy.start(interrupts, client, meters, j.guard, con)
 		if err != nil {
-			_ = listener.Close()
 			return err
 		}
 		fronts = append(fronts, f)
 	}
-	return serveAll(interrupts, j.grace, append(fronts, j.front(listener, server, con))...)
+	f := j.front(listener, serve.New(limits, metrics, options), con)
+	return serveAll(interrupts, j.grace, append(fronts, f)...)
 }
 
 // readiness asks the nodes. Where the policy has answers without them, only a mistake counts.
@@ -264,4 +288,24 @@ func (j *serveJob) readiness(client *shardlimit.Client) func(context.Context) []
 		}
 		return nodes
 	}
+}
+
+// maxSeries is enough for what 10,000 rules of Envoy make of any metric, some ten series each.
+const maxSeries = 100_000
+
+// newMeters returns what takes measurements, and what shows them to Prometheus, with those of the
+// process and of Go. Of a metric what is beyond maxSeries is one series with the label
+// otel_metric_overflow.
+func newMeters() (*sdkmetric.MeterProvider, http.Handler, error) {
+	registry := prometheus.NewRegistry()
+	reader, err := exporter.New(exporter.WithRegisterer(registry))
+	err = errors.Join(err, registry.Register(collectors.NewGoCollector()),
+		registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
+	if err != nil {
+		return nil, nil, err
+	}
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithCardinalityLimit(maxSeries),
+		sdkmetric.WithResource(
+			resource.NewSchemaless(attribute.String("service.name", "shardlimit"))))
+	return meters, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), nil
 }

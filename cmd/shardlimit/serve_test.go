@@ -112,11 +112,11 @@ func TestServeTellsWhoIsRefused(t *testing.T) {
 }
 
 func TestServe(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "limits.json")
-	if err := os.WriteFile(file, []byte(`[{"name": "users", "rate": "1/h", "per_key": true}]`), 0o600); err != nil {
+	file := filepath.Join(t.TempDir(), "settings.json")
+	if err := os.WriteFile(file, []byte(`{"limits": [{"name": "users", "rate": "1/h", "per_key": true}]}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd, url := startServe(t, "--embedded", "--on-outage", "open", "--limit", "mails=2/h", "--limits", file)
+	cmd, url := startServe(t, "--embedded", "--on-outage", "open", "--limit", "mails=2/h", "--settings", file)
 	for i, step := range []struct {
 		body string
 		code int

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 
@@ -70,67 +69,45 @@ func set(ctx context.Context, cmd *cli.Command, con console) error {
 	}
 	return withClient(ctx, cmd, func(ctx context.Context, client *shardlimit.Client, name string) error {
 		if cmd.Bool("family") {
-			return setFamily(ctx, cmd, con, client, name, change)
+			family, err := openFamily(ctx, client, name)
+			if err != nil {
+				return err
+			}
+			before := family.Limit()
+			if err := family.SetLimit(ctx, change(before)); err != nil {
+				return notSet(err, name, " --family")
+			}
+			return tellChange(con, name, before, family.Limit())
 		}
-		limiter, err := client.Open(ctx, name)
-		if err := notFamily(ctx, cmd, client, name, err); errors.As(err, &usageError{}) {
-			return err
-		}
+		limiter, err := open(ctx, cmd, client, name)
 		if errors.Is(err, shardlimit.ErrNotFound) && cmd.IsSet("rate") {
 			return declare(ctx, cmd, client, con, name, change(shardlimit.Limit{}))
 		}
 		if err != nil {
-			return notSet(ctx, client, err, name, "")
+			return err
 		}
 		if cmd.IsSet("node-timeout") {
 			return usagef("%s is there already; --node-timeout is for a limit that is created", draw.Name(name))
 		}
 		before := limiter.Limit()
 		if err := limiter.SetLimit(ctx, change(before)); err != nil {
-			return notSet(ctx, client, err, name, "shardlimit rebalance "+draw.Name(name))
+			return notSet(err, name, "")
 		}
 		return tellChange(con, name, before, limiter.Limit())
 	})
 }
 
-// notSet says of a change that failed whether it is stored. then is what finishes a stored one; it
-// is empty if nothing was sent yet.
-func notSet(ctx context.Context, client *shardlimit.Client, err error, name, then string) error {
-	seen := map[string]bool{}
-	for _, e := range shardErrors(err) {
-		seen[e.Shard+" "+e.Node] = true
-	}
-	op := (*net.OpError)(nil)
+// notSet says of a change that failed whether it is stored.
+func notSet(err error, name, flag string) error {
 	switch {
-	case len(seen) > 0 && then != "":
-		verb := "have"
-		if len(seen) == 1 {
-			verb = "has"
-		}
-		return saidf("%s: stored; %s %s not adopted it: %s; %s finishes the change when all answer", draw.Name(name),
-			draw.Plural(int64(len(seen)), "shard"), verb, oneLine(err), then)
-	case !errors.Is(err, shardlimit.ErrUnavailable):
-		return explain(err, name)
-	case errors.As(err, &op) && op.Addr != nil && (then == "" || op.Op == "dial"):
-		return saidf("nothing changed: %s, which keeps the record, does not answer: %w", op.Addr, op.Err)
-	case then == "":
-		return saidf("nothing changed: %s, which keeps the record, does not answer in time", silent(ctx, client))
+	case errors.As(err, new(*shardlimit.ShardError)):
+		return fmt.Errorf("%[1]s: stored, but not every shard has adopted it: %[2]s; shardlimit rebalance %[1]s%[3]s "+
+			"finishes the change when all answer", draw.Name(name), oneLine(err), flag)
+	case errors.Is(err, shardlimit.ErrUnavailable):
+		return fmt.Errorf("the record did not answer, so look whether anything changed with shardlimit show: %s",
+			oneLine(err))
 	}
-	return saidf("the record did not answer, so look whether anything changed with shardlimit show: %s", oneLine(err))
-}
-
-// silent names the nodes that do not answer.
-func silent(ctx context.Context, client *shardlimit.Client) string {
-	var names []string
-	for _, n := range client.Ping(ctx) {
-		if n.Err != nil {
-			names = append(names, n.Name)
-		}
-	}
-	if len(names) == 0 {
-		return "the node"
-	}
-	return strings.Join(names, " or ")
+	return err
 }
 
 // tellChange says what holds now.
@@ -198,11 +175,9 @@ func readChange(cmd *cli.Command) (func(shardlimit.Limit) shardlimit.Limit, erro
 
 // chosen reads a flag that names one of several things, with dashes or underscores.
 func chosen[T any](cmd *cli.Command, flag string, all map[string]T) (v T, err error) {
-	name := cmd.String(flag)
-	v, known := spelling.Find(all, name)
+	v, known := spelling.Find(all, cmd.String(flag))
 	if cmd.IsSet(flag) && !known {
-		return v, usagef("--%s is %q%s; it must be one of %s", flag, name,
-			didYouMean(name, "", spelling.Names(all)), spelling.List(all))
+		return v, usagef("--%s is %q; it must be one of %s", flag, cmd.String(flag), spelling.List(all))
 	}
 	return v, nil
 }
@@ -211,11 +186,11 @@ func declare(ctx context.Context, cmd *cli.Command, client *shardlimit.Client, c
 	limit shardlimit.Limit) error {
 	limiter, err := client.Limiter(ctx, name, limit)
 	if err != nil {
-		return explain(err, name)
+		return err
 	}
 	// Limiter returns without an error while Redis is away.
 	if _, err := client.Open(ctx, name); err != nil {
-		return explain(err, name)
+		return err
 	}
 	if state, err := limiter.Peek(ctx); err == nil && cmd.IsSet("node-timeout") && !state.Takeover {
 		_, _ = fmt.Fprintln(con.err, "shardlimit: a takeover needs three nodes or more, so --node-timeout does nothing")

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
 	"github.com/urfave/cli/v3"
 )
@@ -22,14 +22,14 @@ func showCommand(con console) *cli.Command {
 		Name:      "show",
 		Usage:     "show a limit: its shards, what is in use, who contends for it; or list all",
 		ArgsUsage: "[NAME]",
-		Description: "Nothing is consumed and nothing is written. If a shard does not answer, or nothing " +
-			"of a key is in use, the exit code is 1.\n\nWithout NAME it lists the limits and families of the " +
+		Description: "Nothing is consumed and nothing is written. If a shard does not answer, the exit code " +
+			"is 1.\n\nWithout NAME it lists the limits and families of the " +
 			"prefix. For that it looks at the keys of every server with SCAN, which slows nobody down, but takes " +
 			"long where there are many keys.\n\nExamples:\n\n" +
 			"  shardlimit show --redis 10.0.0.1:6379,10.0.0.2:6379\n" +
 			"  shardlimit show mails --participant ann --redis 10.0.0.1:6379",
 		Flags: append([]cli.Flag{
-			familyFlag(), keyFlag(), participantFlag(), maxKeysFlag(),
+			familyFlag(), keyFlag(), participantFlag(),
 			&cli.BoolFlag{Name: "json", Usage: "print JSON: an object, or one a line for each that is listed; times " +
 				"are in microseconds"},
 		}, targetFlags()...),
@@ -40,56 +40,83 @@ func showCommand(con console) *cli.Command {
 				return usagef("--participant needs the NAME of a limit")
 			case !named:
 				return list(ctx, cmd, con)
-			case cmd.IsSet("max-keys"):
-				return errNothingToSearch
-			}
-			if cmd.Bool("family") {
+			case cmd.Bool("family"):
 				return withClient(ctx, cmd, func(ctx context.Context, client *shardlimit.Client, name string) error {
-					family, err := openFamily(ctx, cmd, client, name)
+					family, err := openFamily(ctx, client, name)
 					if err != nil {
 						return err
 					}
-					if cmd.Bool("json") {
-						return showFamilyJSON(con.out, family)
-					}
-					return showFamily(con.out, family)
+					return printAll(con.out, cmd.Bool("json"), []stored{{name: name, kind: kindFamily, family: family}})
 				})
 			}
 			return withLimit(ctx, cmd, func(ctx context.Context, l *shardlimit.Limiter) error {
-				state, err := l.Peek(ctx)
-				if len(state.Shards) == 0 && err != nil {
-					return err
+				k := lookAt(ctx, l, cmd.StringSlice("participant"))
+				if len(k.state.Shards) == 0 && k.err != nil {
+					return k.err
 				}
-				if nothing := untouched(cmd, state); nothing != nil {
-					return errors.Join(err, nothing)
-				}
-				who := readCrowd(ctx, l, cmd.StringSlice("participant"))
+				var err error
 				if cmd.Bool("json") {
-					err = errors.Join(err, printJSON(con.out, l.Name(), state, who))
+					encoder := json.NewEncoder(con.out)
+					encoder.SetIndent("", "  ")
+					err = encoder.Encode(k.json())
 				} else {
-					err = errors.Join(err, printState(con.out, l.Name(), state, who))
+					_, err = io.WriteString(con.out, k.text(draw.UsualWidth))
 				}
-				if away, _ := unseen(state); away > 0 && (err == nil || errors.Is(err, shardlimit.ErrUnavailable)) {
+				if err == nil && unseen(k.name, k.state) != nil {
 					return errTold
 				}
-				return err
+				return errors.Join(err, k.err)
 			})
 		},
 	}
 }
 
-// stateJSON is what show --json prints. The names of its fields are a promise
+// look is what was seen of a limit at once. What went wrong is part of it: the next may succeed.
+type look struct {
+	name  string
+	state shardlimit.State
+	who   crowd
+	err   error
+}
+
+func lookAt(ctx context.Context, l *shardlimit.Limiter, names []string) look {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	k := look{name: l.Name()}
+	if k.state, k.err = l.Peek(ctx); k.seen() {
+		k.who = readCrowd(ctx, l, names)
+	}
+	return k
+}
+
+func (k *look) seen() bool { return len(k.state.Shards) > 0 || k.err == nil }
+
+// limitJSON is a limit, as show --json prints it in a list. The names of fields of JSON are a promise
 // to scripts.
+type limitJSON struct {
+	Name      string `json:"name"`
+	Kind      string `json:"kind"` // limit or family
+	Permits   int64  `json:"permits"`
+	PerUS     int64  `json:"per_us"`
+	Algorithm string `json:"algorithm"`
+	Scope     string `json:"scope"`
+	Shards    int    `json:"shards"`
+	Burst     int64  `json:"burst"`
+	LeaseUS   int64  `json:"lease_us"`
+	Revision  int64  `json:"revision"`
+	Mode      string `json:"mode"`
+	Error     string `json:"error,omitempty"`
+}
+
+func jsonOf(name, kind string, l shardlimit.Limit) limitJSON {
+	return limitJSON{Name: name, Kind: kind, Permits: l.Permits, PerUS: l.Per.Microseconds(),
+		Algorithm: l.Algorithm.String(), Scope: l.Scope.String(), Shards: l.Shards, Burst: l.Burst,
+		LeaseUS: l.Lease.Microseconds(), Revision: l.Revision, Mode: l.Mode.String()}
+}
+
+// stateJSON is a limit with what is in use, as show NAME --json prints it.
 type stateJSON struct {
-	Name         string      `json:"name"`
-	Permits      int64       `json:"permits"`
-	PerUS        int64       `json:"per_us"`
-	Algorithm    string      `json:"algorithm"`
-	Scope        string      `json:"scope"`
-	Burst        int64       `json:"burst"`
-	LeaseUS      int64       `json:"lease_us"`
-	Revision     int64       `json:"revision"`
-	Mode         string      `json:"mode"`
+	limitJSON
 	Epoch        int64       `json:"epoch"`
 	Settled      bool        `json:"settled"`
 	Used         int64       `json:"used"`
@@ -99,7 +126,7 @@ type stateJSON struct {
 	Takeover     bool        `json:"takeover"`
 	Lost         []string    `json:"lost,omitempty"`
 	Records      []string    `json:"records,omitempty"`
-	Shards       []shardJSON `json:"shards"`
+	Shards       []shardJSON `json:"shards"` // in place of their number
 	crowd
 }
 
@@ -116,20 +143,13 @@ type shardJSON struct {
 	Error        string `json:"error,omitempty"`
 }
 
-func printJSON(w io.Writer, name string, s shardlimit.State, who crowd) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(stateOf(name, s, who))
-}
-
-func stateOf(name string, s shardlimit.State, who crowd) stateJSON {
-	out := stateJSON{
-		Name: name, Permits: s.Limit.Permits, PerUS: s.Limit.Per.Microseconds(), Algorithm: s.Limit.Algorithm.String(),
-		Scope: s.Limit.Scope.String(), Burst: s.Limit.Burst, LeaseUS: s.Limit.Lease.Microseconds(),
-		Revision: s.Limit.Revision, Mode: s.Limit.Mode.String(),
-		Epoch: s.Epoch, Settled: s.Settled, Used: s.Used, Remaining: s.Remaining,
-		RetryAfterUS: s.RetryAfter.Microseconds(), ResetAfterUS: s.ResetAfter.Microseconds(),
-		Takeover: s.Takeover, Lost: s.Lost, Records: s.Records, Shards: []shardJSON{}, crowd: who,
+func (k *look) json() stateJSON {
+	s := &k.state
+	out := stateJSON{limitJSON: jsonOf(k.name, kindLimit, s.Limit), Epoch: s.Epoch, Settled: s.Settled, Used: s.Used,
+		Remaining: s.Remaining, RetryAfterUS: s.RetryAfter.Microseconds(), ResetAfterUS: s.ResetAfter.Microseconds(),
+		Takeover: s.Takeover, Lost: s.Lost, Records: s.Records, Shards: []shardJSON{}, crowd: k.who}
+	if !k.seen() {
+		out.limitJSON.Error = oneLine(k.err)
 	}
 	for _, sh := range s.Shards {
 		j := shardJSON{Tag: sh.Tag, Slot: sh.Slot, Node: sh.Node, Algorithm: sh.Algorithm.String(), Target: sh.Target,
@@ -142,54 +162,75 @@ func stateOf(name string, s shardlimit.State, who crowd) stateJSON {
 	return out
 }
 
-func printState(w io.Writer, name string, s shardlimit.State, who crowd) error {
-	return printStateIn(w, usualWidth, name, s, who)
-}
-
-// printStateIn is for so many columns. What is beyond the usual ones makes bars longer.
-func printStateIn(w io.Writer, width int, name string, s shardlimit.State, who crowd) error {
+// text is for so many columns. What is beyond the usual ones makes bars longer.
+func (k *look) text(width int) string {
+	if !k.seen() {
+		return fmt.Sprintf("%s  %s\n", draw.Name(k.name), oneLine(k.err))
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s%s\n", draw.Name(name), describe(s.Limit), arranged(s))
+	s := &k.state
+	fmt.Fprintf(&b, "%s  %s%s\n", draw.Name(k.name), describe(s.Limit), arranged(s))
 	if s.Limit.Scope == shardlimit.PerParticipant {
 		b.WriteString("every process counts for itself; nothing of that is in Redis\n")
-		_, err := io.WriteString(w, b.String())
-		return err
+		return b.String()
 	}
 	printUse(&b, s)
-	printShards(&b, s, min(usualBar+max(0, width-usualWidth), widestBar))
-	if _, causes := unseen(s); len(causes) > 0 {
-		b.WriteString("\n")
-		for _, cause := range causes {
-			b.WriteString(draw.Clip(cause, 300) + "\n")
-		}
-		who.told = true
+	printShards(&b, s, min(usualBar+max(0, width-draw.UsualWidth), widestBar))
+	why := unseen(k.name, *s)
+	if why != nil {
+		fmt.Fprintf(&b, "\n%s\n", draw.Clip(oneLine(why), 300))
 	}
-	who.print(&b)
-	_, err := io.WriteString(w, b.String())
-	return err
+	k.who.print(&b, why != nil)
+	return b.String()
+}
+
+func rateOf(l shardlimit.Limit) rate.Rate { return rate.Rate{Permits: l.Permits, Per: l.Per} }
+
+// describe is a limit in one line: 500/s, sliding-log over 8 shards, lease 10ms.
+func describe(l shardlimit.Limit) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %s", rateOf(l), spelling.Of(l.Algorithm))
+	switch {
+	case l.Scope == shardlimit.PerParticipant:
+		b.WriteString(" for each participant")
+	case l.Shards > 0:
+		fmt.Fprintf(&b, " over %s", draw.Plural(int64(l.Shards), "shard"))
+	}
+	if l.Mode != shardlimit.Enforced {
+		fmt.Fprintf(&b, ", %s", l.Mode)
+	}
+	if l.Burst > 0 {
+		fmt.Fprintf(&b, ", burst %s", draw.Count(l.Burst))
+	}
+	if l.Lease > 0 {
+		fmt.Fprintf(&b, ", lease %s", draw.Span(l.Lease))
+	}
+	if l.Revision > 0 {
+		fmt.Fprintf(&b, ", revision %d", l.Revision)
+	}
+	return b.String()
 }
 
 // printUse tells how much of the whole limit is in use.
-func printUse(b *strings.Builder, s shardlimit.State) {
-	known := ""
-	if slices.ContainsFunc(s.Shards, func(sh shardlimit.ShardState) bool { return sh.Err != nil }) {
-		known = " as far as shards answer"
-	}
-	fmt.Fprintf(b, "in use or reserved %s of %s%s, free %s", draw.Count(s.Used), draw.Count(s.Limit.Permits), known,
+func printUse(b *strings.Builder, s *shardlimit.State) {
+	fmt.Fprintf(b, "in use or reserved %s of %s, free %s\n", draw.Count(s.Used), draw.Count(s.Limit.Permits),
 		draw.Count(s.Remaining))
 	if s.RetryAfter > 0 {
-		fmt.Fprintf(b, ", the next permit in %s", draw.About(s.RetryAfter))
+		fmt.Fprintf(b, "the next permit in %s\n", draw.About(s.RetryAfter))
 	}
 	if s.ResetAfter > 0 {
-		fmt.Fprintf(b, ", all free in %s", draw.About(s.ResetAfter))
+		fmt.Fprintf(b, "all free in %s\n", draw.About(s.ResetAfter))
 	}
 	if len(s.Lost) > 0 {
-		fmt.Fprintf(b, "\nlost: %s; what the limit had there %s", strings.Join(s.Lost, ", "), takenOver(s))
+		then := "goes to the others once nothing of it can be in use"
+		if s.Settled {
+			then = "is served by the others"
+		}
+		fmt.Fprintf(b, "lost: %s; what the limit had there %s\n", strings.Join(s.Lost, ", "), then)
 	}
 	if len(s.Records) > 0 {
-		fmt.Fprintf(b, "\nrecords are on %s", strings.Join(s.Records, ", "))
+		fmt.Fprintf(b, "records are on %s\n", strings.Join(s.Records, ", "))
 	}
-	b.WriteString("\n")
 }
 
 // Columns of the bar that tells how much of a shard is in use.
@@ -199,7 +240,7 @@ const (
 )
 
 // printShards is a table with a row for each shard.
-func printShards(b *strings.Builder, s shardlimit.State, columns int) {
+func printShards(b *strings.Builder, s *shardlimit.State, columns int) {
 	nodeWidth := len("node")
 	for _, sh := range s.Shards {
 		nodeWidth = max(nodeWidth, utf8.RuneCountInString(sh.Node))
@@ -222,7 +263,7 @@ func printShards(b *strings.Builder, s shardlimit.State, columns int) {
 
 // arranged tells when the limit was set or moved last, by the clock of a node: the number of a
 // layout is that time. Numbers that are none are those of tests.
-func arranged(s shardlimit.State) string {
+func arranged(s *shardlimit.State) string {
 	if !s.Settled {
 		return " (capacity is still moving)"
 	}
@@ -230,13 +271,6 @@ func arranged(s shardlimit.State) string {
 		return at.UTC().Format(", since 2006-01-02 15:04 UTC")
 	}
 	return ""
-}
-
-func takenOver(s shardlimit.State) string {
-	if s.Settled {
-		return "is served by the others"
-	}
-	return "goes to the others once nothing of it can be in use"
 }
 
 // remark says what is unusual about a shard of a limit that is counted like that.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
 )
 
 func exampleState() shardlimit.State {
@@ -44,10 +45,10 @@ func TestCrowd(t *testing.T) {
 	}
 	for want, c := range map[string]crowd{
 		"\nparticipants do not contend\n":                       crowdOf(nil, []string{"ann"}),
-		"\nnot every shard told who contends: a is away; too\n": {Error: "a is away\ntoo"},
+		"\nnot every shard told who contends: a is away; too\n": {Error: "a is away; too"},
 	} {
 		var b strings.Builder
-		if c.print(&b); b.String() != want {
+		if c.print(&b, false); b.String() != want {
 			t.Errorf("%q, want %q", b.String(), want)
 		}
 	}
@@ -57,12 +58,12 @@ func TestCrowd(t *testing.T) {
 }
 
 func TestPrintState(t *testing.T) {
-	var b strings.Builder
-	if err := printState(&b, "mails", exampleState(), exampleCrowd()); err != nil {
-		t.Fatal(err)
-	}
+	k := look{name: "mails", state: exampleState(), who: exampleCrowd()}
+	got := k.text(draw.UsualWidth)
 	want := `mails  3000/s, sliding-log over 3 shards (capacity is still moving)
-in use or reserved 1,250 of 3,000 as far as shards answer, free 250, the next permit in 1.5ms, all free in 912ms
+in use or reserved 1,250 of 3,000, free 250
+the next permit in 1.5ms
+all free in 912ms
 records are on n2, n3, n4
 
 shard   slot  node                share        used        free
@@ -70,7 +71,7 @@ a      15495  10.0.0.1:6379       1,000         750         250  █████
 bc         3  n2                    500         500           0  ██████████ by token-bucket shut for 400ms: the node lost its memory
 d          4  n3             does not answer
 
-n3: it is away
+limiter "mails", shard {d} on node n3: it is away
 
 participant         weight        used      wanted    entitled
 ann                      2       1,000       2,500         800
@@ -79,18 +80,19 @@ newcomers                           50          50          17
 
 Redis knows only hashes of names; --participant NAME shows that one by its name
 `
-	if b.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
 func TestPrintJSON(t *testing.T) {
-	var b strings.Builder
-	if err := printJSON(&b, "mails", exampleState(), exampleCrowd()); err != nil {
+	k := look{name: "mails", state: exampleState(), who: exampleCrowd()}
+	text, err := json.Marshal(k.json())
+	if err != nil {
 		t.Fatal(err)
 	}
 	var got map[string]any
-	if err := json.Unmarshal([]byte(b.String()), &got); err != nil {
+	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]any{"name": "mails", "permits": 3000.0, "per_us": 1e6, "algorithm": "sliding_log",

@@ -8,25 +8,19 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
 )
 
-// A narrow terminal shows long lines in several rows, and a wide one longer bars.
+// A narrow terminal shows the beginning of long lines, and a wide one longer bars.
 func TestTopFitsTheTerminal(t *testing.T) {
 	k := look{name: "mails", state: exampleState(), who: exampleCrowd()}
-	shown := func(width int) string {
-		p := &page{live: true}
-		return p.redraw(k.text(width), width, 50)
-	}
-	if got := shown(79); !strings.Contains(got, "all free in 912ms") {
-		t.Errorf("at 80 columns the end is missing:\n%s", got)
-	}
-	for _, row := range strings.Split(shown(79), "\n") {
-		row = strings.NewReplacer("\x1b[K", "", "\x1b[J", "", "\x1b[?25l", "").Replace(row)
+	for _, row := range k.rows(&draw.Page{Terminal: true}) { // what is no terminal has the usual size
 		if n := utf8.RuneCountInString(row); n > 79 {
 			t.Errorf("a row of %d columns: %s", n, row)
 		}
 	}
-	if wide, narrow := strings.Count(shown(199), "█"), strings.Count(shown(79), "█"); wide < 2*narrow {
+	if wide, narrow := strings.Count(k.text(199), "█"), strings.Count(k.text(79), "█"); wide < 2*narrow {
 		t.Errorf("bars of %d at 80 columns, of %d at 200", narrow, wide)
 	}
 }
@@ -74,19 +68,5 @@ func TestTopThroughHead(t *testing.T) {
 	out, err := cmd.Output()
 	if err != nil || errs.Len() > 0 || !strings.HasPrefix(string(out), "mails") {
 		t.Errorf("%v: %s%s", err, out, errs.String())
-	}
-}
-
-// A terminal shows each text in the place of the last one, cut to its size.
-func TestRedraw(t *testing.T) {
-	p := &page{live: true}
-	if got, want := p.redraw("one\ntwo two\nthree\n", 5, 2), "\x1b[?25lone\x1b[K\ntwo …\x1b[K\n\x1b[J"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if got, want := p.redraw("█████████\n", 5, 9), "\x1b[2A\r████…\x1b[K\n\x1b[J"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if got := p.redraw("x\n", 5, 9); !strings.HasPrefix(got, "\x1b[1A") {
-		t.Errorf("%q", got)
 	}
 }

@@ -23,61 +23,47 @@ func TestUsage(t *testing.T) {
 		says string
 	}{
 		{nil, "USAGE"},
-		{[]string{"tops"}, `no command "tops" (did you mean top?)`},
-		{[]string{"shwo", "x", "--redis", "a:1"}, `no command "shwo" (did you mean show?)`},
-		{[]string{"--json", "frobnicate"}, `no command "frobnicate"; see shardlimit --help`},
-		{[]string{"--redis", "a:1", "show", "mails"}, "flags come after the command: shardlimit show mails --redis"},
-		{[]string{"--redis=a:1", "show", "mails"}, "flags come after the command: shardlimit show mails --redis"},
-		{[]string{"-x"}, "the program has no flag -x; see"},
-		{[]string{"show", "a", "--redis", "a:1,http://b:2"}, "--redis: number 2 of the list: "},
-		{[]string{"--vresion"}, "no flag --vresion (did you mean --version?)"},
+		{[]string{"tops"}, `no command "tops"; did you mean top?`},
+		{[]string{"shwo", "x", "--redis", "a:1"}, `no command "shwo"; did you mean show?`},
+		{[]string{"--json", "frobnicate"}, "flag provided but not defined: -json"},
+		{[]string{"show", "a", "--redis", "a:1,http://b:2"}, "--redis: a URL cannot be read"},
+		{[]string{"--redis", "a:1", "show", "mails"}, "not defined: -redis; flags come after the command; see"},
+		{[]string{"--vresion"}, "not defined: -vresion; flags come after the command"},
 		{append([]string{"show", "a", "--jsno"}, redis...),
-			"shardlimit: show has no flag --jsno (did you mean --json?)"},
-		{[]string{"set", "a", "--rate"}, "--rate needs a value"},
-		{append([]string{"set", "a", "--shards", "many"}, redis...), `--shards is "many"; it must be a whole number`},
-		{append([]string{"allow", "a", "--weight", "much"}, redis...), `--weight is "much"; it must be a number`},
-		{append([]string{"top", "a", "--every", "5"}, redis...), `--every is "5"; it must be a time, such as 10s`},
-		{append([]string{"show", "a", "--json=perhaps"}, redis...), "it must be true or false"},
-		{append([]string{"set", "a", "--algorithm", "tokenbucket"}, redis...), "(did you mean token-bucket?)"},
+			"shardlimit: flag provided but not defined: -jsno; did you mean --json?"},
+		{[]string{"set", "a", "--rate"}, "flag needs an argument: --rate"},
+		{append([]string{"set", "a", "--shards", "many"}, redis...), `invalid value "many" for flag -shards`},
+		{append([]string{"allow", "a", "--weight", "much"}, redis...), `invalid value "much" for flag -weight`},
+		{append([]string{"top", "a", "--every", "5"}, redis...), `invalid value "5" for flag -every`},
+		{append([]string{"show", "a", "--json=perhaps"}, redis...), "for flag -json"},
+		{append([]string{"set", "a", "--algorithm", "tokenbucket"}, redis...), "must be one of"},
 		{append([]string{"set", "a", "--algorithm", "mine"}, redis...), "fixed-window, leaky-bucket, sliding-"},
-		{append([]string{"set", "a", "--mode", "shadows"}, redis...), "(did you mean shadow?)"},
+		{append([]string{"set", "a", "--mode", "shadows"}, redis...), "must be one of"},
 		{append([]string{"set", "a", "--family", "--rate", "1/s", "--shards", "2"}, redis...), "cannot be changed"},
-		{[]string{"completion"}, "needs the name of a shell: bash, zsh, fish"},
-		{[]string{"completion", "tcsh"}, "needs the name of a shell"},
+		{[]string{"completion"}, "needs the name of a shell"},
 		{[]string{"completion", "bash", "now"}, `got "now"`},
-		{append([]string{"show", "--max-keys", "0"}, redis...), "--max-keys is 0"},
 		{[]string{"show"}, "say where Redis is"},
 		{append([]string{"allow"}, redis...), "needs the NAME"},
 		{append([]string{"allow", "a", "none"}, redis...), `N is "none"; it must be a whole number of permits`},
-		{append([]string{"allow", "a", "0"}, redis...), `N is "0"`},
-		{append([]string{"allow", "a", "1", "2"}, redis...), "takes NAME [N] and nothing else, but also got \"2\""},
+		{append([]string{"allow", "a", "1", "2"}, redis...), "takes NAME [N], but also got \"2\""},
 		{[]string{"allow", "a"}, "say where Redis is"},
 		{append([]string{"run"}, redis...), "needs the NAME of a limit and a command"},
 		{append([]string{"run", "a"}, redis...), "needs the NAME of a limit and a command"},
 		{append([]string{"run", "a"}, append(redis, "--", "/no/such/command")...), `no command "/no/such/command"`},
-		{append([]string{"run", "a", "--n", "0"}, append(redis, "--", "true")...), "--n is 0"},
 		{append([]string{"run", "a", "--timeout", "-1s"}, append(redis, "--", "true")...), "--timeout is -1s"},
 		{append([]string{"rebalance", "--family"}, redis...), "--family needs the NAME"},
-		{append([]string{"rebalance", "a", "--max-keys", "9"}, redis...), "--max-keys bounds the search"},
-		{append([]string{"show", "a", "--max-keys", "9"}, redis...), "--max-keys bounds the search"},
 		{append([]string{"show", "--participant", "ann"}, redis...), "--participant needs the NAME"},
 		{append([]string{"rebalance"}, redis...), "rebalance needs the NAME of a limit, --all, or --drain NODE"},
-		{append([]string{"rebalance", "a", "--all"}, redis...), "leave the NAME out"},
-		{append([]string{"rebalance", "--all", "--drain", "127.0.0.1:1"}, redis...), "leave the NAME and --all out"},
-		{append([]string{"rebalance", "a", "--drain", "127.0.0.1:1"}, redis...), "leave the NAME and --all out"},
-		{append([]string{"rebalance", "--drain", "127.0.0.1:1"}, redis...), "is the only node"},
+		{append([]string{"rebalance", "a", "--all"}, redis...), "give one of the NAME"},
+		{append([]string{"rebalance", "--all", "--drain", "127.0.0.1:1"}, redis...), "give one of the NAME"},
+		{append([]string{"rebalance", "a", "--drain", "127.0.0.1:1"}, redis...), "give one of the NAME"},
+		{append([]string{"rebalance", "--drain", "127.0.0.1:1"}, redis...), "lists one node only"},
 		{[]string{"rebalance", "--drain", "127.0.0.1:3", "--redis", "127.0.0.1:1,n2=127.0.0.1:2"},
-			`"127.0.0.1:3" is none of the nodes (did you mean 127.0.0.1:1?); they are 127.0.0.1:1, n2`},
+			`"127.0.0.1:3" is none of the nodes; they are 127.0.0.1:1, n2`},
 		{append([]string{"top"}, redis...), "needs the NAME"},
 		{append([]string{"top", "a", "--every", "1ms"}, redis...), "--every is 1ms"},
 		{append([]string{"top", "a", "--count", "-1"}, redis...), "--count is -1"},
 		{[]string{"top", "a"}, "say where Redis is"},
-		{[]string{"top", "a", "--serve", "http://a"}, "--serve needs --keys"},
-		{[]string{"top", "a", "--token-file", taken}, "--token-file needs --keys"},
-		{[]string{"top", "--keys", "--serve", "10.0.0.7:8080"}, `--serve is "10.0.0.7:8080"; it must be http://`},
-		{[]string{"top", "--keys", "--serve", "ftp://a"}, `--serve is "ftp://a"`},
-		{[]string{"top", "--keys", "--key", "k"}, "--key does nothing with --keys"},
-		{[]string{"top", "--keys", "--token-file", "/no/such/file"}, "no such file"},
 		{append([]string{"serve"}, redis...), "nothing to serve"},
 		{append([]string{"serve", "--grpc", ":0"}, redis...), "need each other"},
 		{append([]string{"serve", "--config", taken}, redis...), "need each other"},
@@ -92,18 +78,12 @@ func TestUsage(t *testing.T) {
 		{append([]string{"serve", "--limit", "a=1/h", "--response-headers"}, redis...), "--response-headers is for"},
 		{append([]string{"serve", "--limit", "a=1/h", "--merge-domains"}, redis...), "--merge-domains is for"},
 		{append([]string{"serve", "--limit", "a=1/h", "--algorithm", "fixed-window"}, redis...), "--algorithm is for"},
-		{append([]string{"serve", "--limit", "a=1/h", "--listen", ""}, redis...), `--listen is ""; it must be`},
 		{append([]string{"serve", "--limit", "a=1/h", "--listen", "8080"}, redis...), `--listen is "8080"`},
 		{append([]string{"serve", "--limit", "a=1/h", "--listen", ":"}, redis...), `--listen is ":"`},
-		{append([]string{"serve", "--limit", "a=1/h", "--listen", "a:99999"}, redis...), `--listen is "a:99999"`},
-		{append([]string{"serve", "--grpc", "8081", "--config", taken}, redis...), `--grpc is "8081"; it must be`},
 		{append([]string{"serve", "--grace", "-5s"}, redis...), "--grace is -5s"},
-		{append([]string{"serve", "--max-series", "-1"}, redis...), "--max-series is -1"},
 		{append([]string{"serve", "mails"}, redis...), `got "mails"`},
 		{append([]string{"serve", "--limit", "mails"}, redis...), "is not NAME=RATE"},
 		{append([]string{"serve", "--per-key", "mails=5"}, redis...), "no slash"},
-		{append([]string{"serve", "--limits", "/no/such/file"}, redis...), "no such file"},
-		{append([]string{"serve", "--limits", taken}, redis...), taken + ":1: the limits are not a list"},
 		{append([]string{"serve", "--limit", "a=1/s", "--on-outage", "panic"}, redis...), "--on-outage"},
 		{append([]string{"serve", "--limit", "a=1/s", "--call-timeout", "1us"}, redis...), "CallTimeout"},
 		{[]string{"serve", "--limit", "a=1/s"}, "say where Redis is"},
@@ -147,7 +127,7 @@ func TestUsage(t *testing.T) {
 		{append([]string{"set", "a", "--rate", "x"}, redis...), "no slash"},
 		{append([]string{"reset"}, redis...), "needs the NAME"},
 		{append([]string{"delete"}, redis...), "needs the NAME"},
-		{[]string{"version"}, `no command "version" (did you mean --version?)`},
+		{[]string{"version"}, `no command "version"`},
 		{[]string{"demo", "--nodes", "0"}, "--nodes is 0"},
 		{[]string{"demo", "--nodes", "1000"}, "--nodes is 1000"},
 		{[]string{"demo", "--workers", "0"}, "--workers is 0"},
@@ -205,24 +185,11 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// A build says its version and commit, wherever it was made.
+// A build says its version, wherever it was made.
 func TestVersionOfABuild(t *testing.T) {
 	out, err := exec.Command(built, "--version").Output()
-	if err != nil || !strings.HasPrefix(string(out), "shardlimit v1.2.3 0123456789ab (go") {
+	if err != nil || string(out) != "shardlimit v1.2.3\n" {
 		t.Errorf("%v: %s", err, out)
-	}
-}
-
-func TestDidYouMean(t *testing.T) {
-	names := []string{"show", "set", "serve", "reset", "rebalance", "top"}
-	for word, want := range map[string]string{"shwo": "show", "sho": "show", "SHOW": "show", "rest": "reset",
-		"rebalnace": "rebalance", "re-balance": "rebalance", "srve": "serve", "frobnicate": "", "x": "", "": ""} {
-		if want != "" {
-			want = " (did you mean " + want + "?)"
-		}
-		if got := didYouMean(word, "", names); got != want {
-			t.Errorf("didYouMean(%q) = %q, want %q", word, got, want)
-		}
 	}
 }
 

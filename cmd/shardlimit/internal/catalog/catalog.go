@@ -20,14 +20,12 @@ const step = 1000
 // Found is what is stored. Names are in order, each once.
 type Found struct {
 	Limits, Families []string
-	// Cut tells that a server has more keys than were looked at, so that names may be missing.
-	Cut bool
 }
 
-// Scan looks at up to most keys of every server of the nodes, and reads the names of records. What
+// Scan looks at all keys of every server of the nodes, and reads the names of records. What
 // was found on the others is returned beside the error of a server that cannot be asked.
-func Scan(ctx context.Context, nodes []shardlimit.Node, prefix string, most int) (Found, error) {
-	s := scan{prefix: prefix, most: most, limits: map[string]bool{}, families: map[string]bool{}}
+func Scan(ctx context.Context, nodes []shardlimit.Node, prefix string) (Found, error) {
+	s := scan{prefix: prefix, limits: map[string]bool{}, families: map[string]bool{}}
 	var errs []error
 	for i := range nodes {
 		if err := s.node(ctx, &nodes[i]); err != nil {
@@ -35,14 +33,12 @@ func Scan(ctx context.Context, nodes []shardlimit.Node, prefix string, most int)
 		}
 	}
 	limits, families := slices.Sorted(maps.Keys(s.limits)), slices.Sorted(maps.Keys(s.families))
-	return Found{Limits: limits, Families: families, Cut: s.cut}, errors.Join(errs...)
+	return Found{Limits: limits, Families: families}, errors.Join(errs...)
 }
 
 type scan struct {
 	prefix           string
-	most             int
 	limits, families map[string]bool
-	cut              bool
 }
 
 // node looks at one node, which in a cluster is many servers.
@@ -71,12 +67,7 @@ func (s *scan) node(ctx context.Context, n *shardlimit.Node) error {
 
 func (s *scan) server(ctx context.Context, server rueidis.Client) error {
 	match := escape(s.prefix) + "{*}:m:*:limit:*"
-	cursor := uint64(0)
-	for looked := 0; ; looked += step {
-		if looked >= s.most {
-			s.cut = true
-			return nil
-		}
+	for cursor := uint64(0); ; {
 		entry, err := server.Do(ctx, server.B().Scan().Cursor(cursor).Match(match).Count(step).Build()).AsScanEntry()
 		if err != nil {
 			return err

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/embedded"
-	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // Every limit and family is found once, whichever nodes keep its record, and none of
@@ -46,36 +44,16 @@ func TestScanFindsEveryName(t *testing.T) {
 	declare("p[a-z]*:", limits, families)
 	declare("pq:", []string{"another"}, nil)
 
-	got, err := Scan(t.Context(), servers.Nodes(), "p[a-z]*:", 1_000_000)
-	if err != nil || got.Cut || !slices.Equal(got.Limits, limits) || !slices.Equal(got.Families, families) {
+	got, err := Scan(t.Context(), servers.Nodes(), "p[a-z]*:")
+	if err != nil || !slices.Equal(got.Limits, limits) || !slices.Equal(got.Families, families) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if err := servers.Stop(1); err != nil {
 		t.Fatal(err)
 	}
-	got, err = Scan(t.Context(), servers.Nodes(), "pq:", 1_000_000)
+	got, err = Scan(t.Context(), servers.Nodes(), "pq:")
 	if err == nil || !strings.Contains(err.Error(), "cannot reach "+servers.Nodes()[1].Redis.InitAddress[0]) ||
 		!slices.Equal(got.Limits, []string{"another"}) {
 		t.Errorf("with a node away: %+v, %v", got, err)
-	}
-}
-
-// A server with more keys than may be looked at is left when so many were.
-func TestScanIsBounded(t *testing.T) {
-	server := redistest.Standalone(t)
-	client := server.Client(t)
-	prefix := redistest.Prefix(t)
-	fill := client.B().Mset().KeyValue()
-	for i := range 3 * step {
-		fill = fill.KeyValue(fmt.Sprint(prefix, i), "")
-	}
-	if err := client.Do(t.Context(), fill.Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
-	nodes := []shardlimit.Node{{Redis: server.ClientOption()}}
-	for most, cut := range map[int]bool{2 * step: true, 4 * step: false} {
-		if got, err := Scan(t.Context(), nodes, "p:", most); err != nil || got.Cut != cut {
-			t.Errorf("of %d keys: %+v, %v", most, got, err)
-		}
 	}
 }

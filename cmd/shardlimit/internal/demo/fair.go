@@ -21,8 +21,6 @@ const (
 
 	// stretchLeast is the least time that is judged as one: in less, parts are fractions of permits
 	stretchLeast = 100 * time.Millisecond
-	// busyFrom is the lateness of the view from which the processors had too much to do
-	busyFrom = 20 * time.Millisecond
 )
 
 // stretchOf is how many windows are judged as one.
@@ -111,25 +109,21 @@ func divisionOf(workers []part) division {
 	return division{jain: fairness.Jain(ratios), least: slices.Min(ratios), all: sum.ratio()}
 }
 
-// verdict holds the division against what is promised, and tells how late the view came at the
-// worst. It says little about fairness where permits were left that somebody was entitled to.
-func (d division) verdict(late time.Duration) string {
-	why := fmt.Sprintf("the processors were not the cause: the view came at most %s late", draw.About(late))
-	if late >= busyFrom {
-		why = fmt.Sprintf("the processors were too busy: the view came up to %s late", draw.About(late))
-	}
+// verdict holds the division against what is promised. It says little about fairness where permits
+// were left that somebody was entitled to.
+func (d division) verdict() string {
 	switch {
 	case d.all < inUse:
-		return fmt.Sprintf(":\nonly %s of what workers are entitled to is in use, so that this says little;\n%s",
-			draw.Percent(d.all), why)
+		return fmt.Sprintf(":\nonly %s of what workers are entitled to is in use, so that this says little; are the "+
+			"processors busy?", draw.Percent(d.all))
 	case d.jain < fairIndex || d.least < fairLeastPart:
-		return ":\nless fair than promised;\n" + why
+		return ":\nless fair than promised; are the processors busy?"
 	}
 	return ": fair"
 }
 
 // partTable has a row for each worker.
-func partTable(all []part, late time.Duration) string {
+func partTable(all []part) string {
 	if len(all) == 0 {
 		return "too short to judge how fair it was: no three windows passed without a change\n"
 	}
@@ -149,6 +143,6 @@ func partTable(all []part, late time.Duration) string {
 	}
 	d := divisionOf(all)
 	fmt.Fprintf(&b, "Jain's index of got/entitled %.3f, the least has %s of its part%s\n", d.jain,
-		draw.Percent(d.least), d.verdict(late))
+		draw.Percent(d.least), d.verdict())
 	return b.String()
 }

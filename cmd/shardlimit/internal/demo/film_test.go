@@ -40,7 +40,7 @@ const (
 	filmCommand, filmSpeed = "$ shardlimit demo", "shown at twice its speed"
 )
 
-// film is a View that keeps what is to be shown.
+// film keeps what is to be shown.
 type film struct {
 	shots []Snapshot
 	next  time.Duration
@@ -52,8 +52,6 @@ func (f *film) Show(s Snapshot) {
 		f.shots, f.next = append(f.shots, s), f.next+filmEvery
 	}
 }
-
-func (f *film) Close() {}
 
 // A cel is a piece of text or a bar at a place of the terminal.
 type cel struct {
@@ -161,7 +159,7 @@ func shoot(t *testing.T) {
 	t.Helper()
 	f := &film{}
 	v, err := Run(t.Context(), Config{For: 20 * time.Second, Rate: rate.Rate{Permits: 2000, Per: time.Second}, Nodes: 4,
-		Workers: 8}, f)
+		Workers: 8}, f.Show)
 	if f.end = v.String(); err != nil || !strings.Contains(f.end, ": fair\n") {
 		t.Fatal(v, err)
 	}

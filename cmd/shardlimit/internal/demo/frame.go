@@ -2,6 +2,7 @@ package demo
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -41,7 +42,28 @@ const (
 	leftColumns  = 46 // before the bars
 	narrowestBar = 8
 	widestBar    = 50
+
+	// elsewhereEvery is how often a frame is printed where that is no terminal.
+	elsewhereEvery = 2 * time.Second
 )
+
+// On returns what shows snapshots on a page, on a terminal in colour unless NO_COLOR is set.
+func On(page *draw.Page) func(Snapshot) {
+	colour := page.Terminal && os.Getenv("NO_COLOR") == ""
+	next := elsewhereEvery
+	return func(s Snapshot) {
+		if !page.Terminal && s.Elapsed < next {
+			return
+		}
+		next = s.Elapsed + elsewhereEvery
+		width, height := page.Size()
+		var rows []string
+		for _, r := range frame(s, width, height) {
+			rows = append(rows, strings.TrimRight(r.render(width, colour), " "))
+		}
+		_ = page.Show(rows) // who has closed it does not look
+	}
+}
 
 // frame lays a snapshot out on a screen of the given size. What does not fit
 // into the height is left out at the end.
@@ -62,7 +84,10 @@ func frame(s Snapshot, width, height int) []row {
 		rows = append(rows, nodeRow(n, bar))
 	}
 	rows = append(rows, nil)
-	return append(rows, eventRows(s, height-len(rows))...)[:min(height, len(rows)+eventCount(s, height-len(rows)))]
+	for _, e := range s.Events[len(s.Events)-max(0, min(len(s.Events), height-len(rows))):] { // the newest
+		rows = append(rows, row{{dim, fmt.Sprintf("  %6s  ", seconds(e.At))}, {plain, e.Text}})
+	}
+	return rows[:min(height, len(rows))]
 }
 
 // workerRows have full bars where everybody has its part.
@@ -89,18 +114,6 @@ func nodeRow(n NodeLine, bar int) row {
 	use := fmt.Sprintf("%s of %s", draw.Count(n.Used), draw.Count(n.Share))
 	return append(left, span{plain, fmt.Sprintf("%19s   ", use)},
 		span{cyan, draw.Bar(float64(n.Used)/float64(max(n.Share, 1)), bar)})
-}
-
-// eventCount is how many events fit into that many rows.
-func eventCount(s Snapshot, rows int) int { return max(0, min(len(s.Events), rows)) }
-
-// eventRows are the newest events that fit into that many rows.
-func eventRows(s Snapshot, rows int) []row {
-	var all []row
-	for _, e := range s.Events[len(s.Events)-eventCount(s, rows):] {
-		all = append(all, row{{dim, fmt.Sprintf("  %6s  ", seconds(e.At))}, {plain, e.Text}})
-	}
-	return all
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }

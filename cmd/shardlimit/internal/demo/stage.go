@@ -1,3 +1,7 @@
+// Package demo shows a limit at work: embedded Redis nodes, a fleet of unequal
+// workers that want more than there is, a limit that changes and a node that
+// goes away and comes back on the way, and at the end a verdict from the
+// recorded history.
 package demo
 
 import (
@@ -29,12 +33,6 @@ const (
 	peekEvery  = 250 * time.Millisecond
 )
 
-// View shows how the demo is going. It is called by one goroutine.
-type View interface {
-	Show(Snapshot) // about ten times a second
-	Close()        // after the last Show
-}
-
 // stage is a running demo.
 type stage struct {
 	config   Config
@@ -43,7 +41,6 @@ type stage struct {
 	observer *shardlimit.Limiter // of nobody in the fleet
 	fleet    *fleet
 	began    time.Time
-	late     time.Duration // how late the view came at the worst
 
 	mu     sync.Mutex
 	phases []phase
@@ -52,8 +49,9 @@ type stage struct {
 }
 
 // Run runs a demo until its time is over or ctx is done, and returns the
-// verdict. The error is for a demo that could not be played at all.
-func Run(ctx context.Context, c Config, view View) (Verdict, error) {
+// verdict. Ten times a second it has show tell how it is going. The error is for a demo that could
+// not be played at all.
+func Run(ctx context.Context, c Config, show func(Snapshot)) (Verdict, error) {
 	s, err := newStage(ctx, c)
 	if err != nil {
 		return Verdict{}, err
@@ -63,7 +61,7 @@ func Run(ctx context.Context, c Config, view View) (Verdict, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer time.AfterFunc(c.For, cancel).Stop()
-	s.play(ctx, view)
+	s.play(ctx, show)
 	return s.verdict(), nil
 }
 
@@ -105,8 +103,8 @@ func (s *stage) close() {
 	s.servers.Close()
 }
 
-// play runs the fleet, the acts and the view until ctx is done and all have ended.
-func (s *stage) play(ctx context.Context, view View) {
+// play runs the fleet, the acts and the show until ctx is done and all have ended.
+func (s *stage) play(ctx context.Context, show func(Snapshot)) {
 	s.began = time.Now()
 	now := history.Now()
 	s.phases = []phase{{text: "limit " + s.config.Rate.String(), limit: s.config.Rate.Permits, asked: now, done: now}}
@@ -114,7 +112,7 @@ func (s *stage) play(ctx context.Context, view View) {
 	s.fleet.start(ctx)
 	others.Go(func() { s.perform(ctx) })
 	others.Go(func() { s.watch(ctx) })
-	s.show(ctx, view)
+	s.show(ctx, show)
 	others.Wait()
 	s.fleet.running.Wait()
 	s.phases[len(s.phases)-1].until = history.Now()
@@ -171,21 +169,19 @@ func (s *stage) watch(ctx context.Context) {
 	}
 }
 
-// show feeds the view until ctx is done.
-func (s *stage) show(ctx context.Context, view View) {
-	defer view.Close()
+// show shows snapshots until ctx is done.
+func (s *stage) show(ctx context.Context, show func(Snapshot)) {
 	tick := time.NewTicker(frameEvery)
 	defer tick.Stop()
 	over := min(max(s.config.Rate.Per, time.Second), 10*time.Second)
-	got, asked := speeds{over: over, slack: frameEvery / 2}, speeds{over: over, slack: frameEvery / 2}
+	got, asked := speeds{over: over}, speeds{over: over}
 	for {
 		elapsed := time.Since(s.began)
-		view.Show(s.snapshot(elapsed, got.add(elapsed, s.fleet.admitted()), asked.add(elapsed, s.fleet.asked())))
+		show(s.snapshot(elapsed, got.add(elapsed, s.fleet.admitted()), asked.add(elapsed, s.fleet.asked())))
 		select {
 		case <-ctx.Done():
 			return
-		case due := <-tick.C:
-			s.late = max(s.late, time.Since(due))
+		case <-tick.C:
 		}
 	}
 }

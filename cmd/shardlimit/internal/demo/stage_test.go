@@ -12,30 +12,26 @@ import (
 	"github.com/shardlimit/shardlimit/internal/history"
 )
 
-// memory is a View that keeps what it was shown.
-type memory struct {
-	shots  []Snapshot
-	closed bool
-}
+// memory keeps what it was shown.
+type memory []Snapshot
 
-func (m *memory) Show(s Snapshot) { m.shots = append(m.shots, s) }
-func (m *memory) Close()          { m.closed = true }
+func (m *memory) show(s Snapshot) { *m = append(*m, s) }
 
 // A whole demo, short: everything it promises to show is seen, and the limit is kept.
 func TestRun(t *testing.T) {
-	view := &memory{}
+	var view memory
 	c := Config{For: 2 * time.Second, Rate: rate.Rate{Permits: 100, Per: 200 * time.Millisecond}, Shards: 4, Nodes: 2,
 		Workers: 3}
-	v, err := Run(t.Context(), c, view)
+	v, err := Run(t.Context(), c, view.show)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !v.OK() || v.Admitted == 0 || len(v.findings) == 0 {
 		t.Errorf("verdict:\n%s", v)
 	}
-	last := view.shots[len(view.shots)-1]
-	if !view.closed || len(last.Workers) != 3 || len(last.Nodes) != 2 {
-		t.Errorf("closed %t, last snapshot %+v", view.closed, last)
+	last := view[len(view)-1]
+	if len(last.Workers) != 3 || len(last.Nodes) != 2 {
+		t.Errorf("last snapshot %+v", last)
 	}
 	if !strings.Contains(v.String(), "never over") || strings.Contains(v.String(), "OVER") {
 		t.Errorf("verdict:\n%s", v)
@@ -95,27 +91,19 @@ func TestActs(t *testing.T) {
 func TestRunEndsWhenItIsInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
-	view := &interrupting{stop: interrupt}
 	v, err := Run(ctx, Config{For: time.Hour, Rate: rate.Rate{Permits: 10, Per: time.Second}, Nodes: 1, Workers: 1},
-		view)
+		func(Snapshot) { interrupt() })
 	if err != nil || !v.OK() {
 		t.Errorf("verdict:\n%s%v", v, err)
 	}
 }
-
-type interrupting struct {
-	memory
-	stop func()
-}
-
-func (i *interrupting) Show(s Snapshot) { i.stop() }
 
 func TestRunRefuses(t *testing.T) {
 	for name, c := range map[string]Config{
 		"no nodes": {For: time.Second, Rate: rate.Rate{Permits: 1, Per: time.Second}, Workers: 1},
 		"window":   {For: time.Second, Rate: rate.Rate{Permits: 1, Per: time.Microsecond}, Nodes: 1, Workers: 1},
 	} {
-		if _, err := Run(t.Context(), c, &memory{}); err == nil {
+		if _, err := Run(t.Context(), c, func(Snapshot) {}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

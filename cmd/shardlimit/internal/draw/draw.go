@@ -69,24 +69,6 @@ func Clip(s string, width int) string {
 	return b.String()
 }
 
-// Fold makes rows of at most width columns of a line: it goes on in the next row, two columns in,
-// behind a comma. What has no comma in time ends with an ellipsis.
-func Fold(line string, width int) []string {
-	var rows []string
-	for runes := []rune(line); ; {
-		if len(runes) <= width {
-			return append(rows, string(runes))
-		}
-		at := strings.LastIndex(string(runes[:width]), ", ")
-		if at < 0 || width < 20 {
-			return append(rows, string(runes[:max(width-1, 0)])+"…")
-		}
-		rows = append(rows, string(runes[:width])[:at+1])
-		rest := strings.TrimPrefix(string(runes), string(runes[:width])[:at+2])
-		runes = []rune("  " + rest)
-	}
-}
-
 // Span writes a length of time without parts that are zero: 1h, not 1h0m0s.
 func Span(d time.Duration) string {
 	s := d.String()

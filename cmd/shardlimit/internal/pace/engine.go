@@ -1,3 +1,8 @@
+// Package pace releases the lines of an input as fast as a limit allows that several processes
+// share.
+//
+// Lines are read in large pieces, and every line costs one permit. Whatever happens, it is known
+// which bytes were released and which were only read: none is lost or repeated without saying so.
 package pace
 
 import (
@@ -6,32 +11,39 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
+	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
-// DefaultBacklog is how far an Engine reads ahead, in bytes. Lines larger than
-// that are streamed.
+// DefaultBacklog is how far an Engine reads ahead, in bytes. Lines larger than that are streamed.
 const DefaultBacklog = 1 << 20
 
 const (
-	readSize     = 64 << 10
 	shortestNap  = 100 * time.Microsecond
 	longestNap   = time.Second // a raised limit or what was given back must not go unnoticed for longer
 	firstBackoff = 50 * time.Millisecond
 	lastBackoff  = time.Second
 )
 
-// Errors that a Gate or an Outcome wraps.
+// ErrRead and ErrWrite say in an Outcome which file failed.
 var (
-	// ErrGateClosed is what a Gate wraps in an error that asking again cannot cure.
-	ErrGateClosed = errors.New("the limiter cannot be used")
-	// ErrRead, ErrWrite and ErrAudit say which file failed.
 	ErrRead  = errors.New("reading the input failed")
 	ErrWrite = errors.New("writing the output failed")
-	ErrAudit = errors.New("writing the audit log failed")
 )
+
+// Limiter hands out permits, as a *shardlimit.Limiter does. An error of AllowUpTo may pass, as a
+// node can come back, unless it is one of finalErrors.
+type Limiter interface {
+	AllowUpTo(ctx context.Context, n int64) (shardlimit.Decision, error)
+	Limit() shardlimit.Limit
+}
+
+// finalErrors are those that asking again cannot cure.
+var finalErrors = []error{shardlimit.ErrClosed, shardlimit.ErrInvalidPermits, shardlimit.ErrInvalidLimit,
+	shardlimit.ErrInvalidName}
 
 // Output takes the released lines.
 type Output interface {
@@ -42,36 +54,53 @@ type Output interface {
 	io.Writer
 }
 
-// Options configure an Engine. Gate, In, Out, Permits and Per are
-// required.
+// Options configure an Engine. All but Backlog are required.
 type Options struct {
-	Gate Gate
-	// In is read ahead of the release. Its Read must return, with what it has
-	// got or an error, soon after the context of Run is done, and consume
-	// nothing after that.
+	Limiter Limiter
+	// In must return from Read, with what it has got or an error, soon after the context of Run is
+	// done, and consume nothing after that.
 	In  io.Reader
 	Out Output
-	// Permits in a window of Per, until the Gate tells other numbers; at least 1.
-	Permits int64
-	Per     time.Duration
 	// Backlog is how many bytes are read ahead; 0 means DefaultBacklog.
 	Backlog int
-	// Audit, if set, is told about every batch after it was written: the times
-	// by Now before the permits were asked for and after the write, and the
-	// number of lines. The permits were granted somewhere between.
-	Audit func(start, end, lines int64) error
-	// Now is the clock of Audit, in nanoseconds; only needed with it.
-	Now func() int64
+}
+
+// Phase is what an Engine is doing.
+type Phase int
+
+// The phases.
+const (
+	WaitingForInput Phase = iota
+	WaitingForPermits
+	WaitingForOutput
+)
+
+// Status is a snapshot of a running Engine.
+type Status struct {
+	Phase   Phase
+	Lines   int64 // released so far
+	Waiting int64 // lines read and not released
+	// Err is why the limiter cannot answer; nil while it does.
+	Err error
 }
 
 // Engine releases the lines of an input to an output.
+//
+// A line that is larger than the whole backlog is a stream: its first bytes cost the permit of the
+// line, the others follow as they are read.
 type Engine struct {
 	Options
-	backlog *backlog
-	meter   meter
 	stride  stride
-	readErr error  // set by the reader before it ends the backlog
-	batch   []byte // reused
+	buffer  []byte
+	data    []byte // in the buffer: what was read and not released
+	inside  bool   // data goes on with a line that was paid for
+	ended   bool   // nothing is left to be read
+	readErr error  // why, if that is not the end of the input
+	bytes   int64  // released
+	backoff time.Duration
+
+	mu     sync.Mutex
+	status Status
 }
 
 // New returns an engine for one Run.
@@ -79,13 +108,30 @@ func New(o Options) *Engine {
 	if o.Backlog <= 0 {
 		o.Backlog = DefaultBacklog
 	}
-	return &Engine{Options: o, backlog: newBacklog(o.Backlog)}
+	return &Engine{Options: o, buffer: make([]byte, o.Backlog)}
 }
+
+// Status tells how far the engine has come. It is safe for concurrent use, also before and after
+// Run.
+func (e *Engine) Status() Status {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.status
+}
+
+// tell changes the status.
+func (e *Engine) tell(change func(*Status)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	change(&e.status)
+}
+
+func (e *Engine) enter(p Phase) { e.tell(func(s *Status) { s.Phase = p }) }
 
 // Outcome is what Run did.
 type Outcome struct {
 	// Err is nil if the whole input was released. Otherwise it is the
-	// context's error, or wraps one of the errors of this package.
+	// context's error, or wraps one of the errors of this package or of the limiter.
 	Err error
 	// Lines and Bytes that were released.
 	Lines, Bytes int64
@@ -100,177 +146,150 @@ type Outcome struct {
 }
 
 // Run releases lines until the input has ended and everything was released,
-// until ctx is done, or until reading, writing or the gate fails for good. Lines
+// until ctx is done, or until reading, writing or the limiter fails for good. Lines
 // whose permits have been granted are written before it returns, whatever
 // happens; an ask that is under way when ctx ends is waited for, because its
 // permits may be spent already. After a failed read, everything that was read
 // is released first.
 func (e *Engine) Run(ctx context.Context) Outcome {
-	reading, stop := context.WithCancel(ctx)
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		e.read(reading)
-	}()
-	out := e.release(ctx)
-	stop()
-	<-read // from here on nothing is taken from the input
-	out.Lines, out.Bytes = e.meter.lines.Load(), e.meter.bytes.Load()
-	out.Torn = out.Torn || e.backlog.torn()
-	out.Rest = e.backlog.rest()
-	return out
+	repeated, err := e.release(ctx)
+	return Outcome{Err: err, Lines: e.Status().Lines, Bytes: e.bytes, Rest: e.data, Repeated: repeated,
+		Torn: repeated > 0 || e.inside && !(e.ended && len(e.data) == 0)}
 }
 
-// read fills the backlog until the input ends or ctx is done.
-func (e *Engine) read(ctx context.Context) {
-	buffer := make([]byte, readSize)
-	for {
-		room, err := e.backlog.room(ctx)
-		if err != nil {
-			return
-		}
-		n, err := e.In.Read(buffer[:min(room, len(buffer))])
-		e.backlog.put(buffer[:n])
+// release returns why it ended, and how much of the data is in the output nevertheless.
+func (e *Engine) release(ctx context.Context) (repeated int, err error) {
+	for err == nil {
+		paid, lines := e.releasable()
 		switch {
-		case errors.Is(err, io.EOF):
-			e.backlog.end()
-			return
-		case err != nil && ctx.Err() != nil:
-			return
-		case err != nil:
-			e.readErr = fmt.Errorf("%w: %w", ErrRead, err)
-			e.backlog.end()
-			return
+		case paid > 0:
+			repeated, err = e.write(paid, 0)
+		case ctx.Err() != nil:
+			return 0, ctx.Err()
+		case lines > 0:
+			repeated, err = e.releaseLines(ctx, lines)
+		case e.ended:
+			return 0, e.readErr
+		default:
+			e.read(ctx)
 		}
 	}
+	return repeated, err
 }
 
-// release empties the backlog; the outcome has Err, Torn and Repeated.
-func (e *Engine) release(ctx context.Context) Outcome {
-	for {
-		e.meter.enter(WaitingForInput)
-		r, err := e.backlog.wait(ctx)
-		switch {
-		case err != nil:
-			return Outcome{Err: err}
-		case r.done:
-			return Outcome{Err: e.readErr}
-		case r.paid == 0 && ctx.Err() != nil:
-			return Outcome{Err: ctx.Err()}
-		}
-		var out Outcome
-		if r.paid > 0 {
-			e.batch = e.backlog.head(e.batch[:0], r.paid)
-			out = e.write(Grant{}, 0)
-		} else {
-			out = e.releaseLines(ctx, r.lines)
-		}
-		if out.Err != nil {
-			return out
-		}
+// releasable tells how many bytes of a begun line can be released, which cost nothing, or else how
+// many lines, for a permit each. It tells the status, too.
+func (e *Engine) releasable() (paid int, lines int64) {
+	lines = int64(bytes.Count(e.data, newline))
+	switch {
+	case lines == 0 && len(e.data) >= e.Backlog:
+		lines = 1 // the beginning of a line that is larger than the backlog
+	case e.ended && len(e.data) > 0 && e.data[len(e.data)-1] != '\n':
+		lines++ // the last one needs no line break
+	}
+	if e.inside && len(e.data) > 0 {
+		paid = lineEnd(e.data)
+	}
+	e.tell(func(s *Status) { s.Waiting = lines })
+	return paid, lines
+}
+
+// read reads once. It is called when nothing can be released, so there is room.
+func (e *Engine) read(ctx context.Context) {
+	e.enter(WaitingForInput)
+	held := copy(e.buffer, e.data)
+	n, err := e.In.Read(e.buffer[held:])
+	e.data = e.buffer[:held+n]
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	e.ended = true
+	if !errors.Is(err, io.EOF) {
+		e.readErr = fmt.Errorf("%w: %w", ErrRead, err)
 	}
 }
 
 // releaseLines asks for as many permits as there are lines, within reason, and
 // writes as many lines as it got permits.
-func (e *Engine) releaseLines(ctx context.Context, lines int64) Outcome {
-	e.meter.enter(WaitingForOutput)
+func (e *Engine) releaseLines(ctx context.Context, lines int64) (repeated int, err error) {
+	e.enter(WaitingForOutput)
 	if err := e.Out.Ready(ctx); err != nil {
-		return Outcome{Err: writeError(ctx, err)}
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		return 0, fmt.Errorf("%w: %w", ErrWrite, err)
 	}
-	var start int64
-	if e.Audit != nil {
-		start = e.Now()
+	granted, err := e.take(ctx, lines)
+	if err != nil || granted == 0 {
+		return 0, err
 	}
-	grant, err := e.take(ctx, lines)
-	if err != nil || grant.Permits == 0 {
-		return Outcome{Err: err}
+	end := 0
+	for range granted {
+		end += lineEnd(e.data[end:])
 	}
-	e.batch = e.backlog.front(e.batch[:0], grant.Permits)
-	return e.write(grant, start)
+	return e.write(end, granted)
 }
 
-func writeError(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
+// lineEnd is where the first line ends: behind its line break, or with the data.
+func lineEnd(data []byte) int {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1
 	}
-	return fmt.Errorf("%w: %w", ErrWrite, err)
+	return len(data)
 }
 
-// take asks the gate once, in its stride, and if it was granted nothing, sleeps
+// take asks the limiter once, in its stride, and if nothing was granted, sleeps
 // until it is time to ask again.
-func (e *Engine) take(ctx context.Context, lines int64) (Grant, error) {
-	e.meter.enter(WaitingForPermits)
-	ask, wait := e.stride.next(time.Now(), lines, e.Permits, e.Per)
+func (e *Engine) take(ctx context.Context, lines int64) (granted int64, err error) {
+	e.enter(WaitingForPermits)
+	limit := e.Limiter.Limit()
+	ask, wait := e.stride.next(time.Now(), lines, limit.Permits, limit.Per)
 	if wait > 0 {
-		return Grant{}, sleep(ctx, min(wait, longestNap))
+		return 0, sleep(ctx, min(wait, longestNap))
 	}
-	grant, err := e.Gate.Take(context.WithoutCancel(ctx), ask)
-	if err == nil {
-		e.meter.answered()
-		if grant.Limit > 0 && grant.Per > 0 {
-			e.Permits, e.Per = grant.Limit, grant.Per
+	d, err := e.Limiter.AllowUpTo(context.WithoutCancel(ctx), ask)
+	if err != nil && d.Granted == 0 {
+		for _, final := range finalErrors {
+			if errors.Is(err, final) {
+				return 0, err
+			}
 		}
-		if grant.Permits > 0 {
-			e.stride.took(grant.Permits)
-			return grant, nil
-		}
-		return Grant{}, sleep(ctx, min(max(grant.RetryAfter, shortestNap), longestNap))
+		e.tell(func(s *Status) { s.Err = err })
+		e.backoff = min(max(2*e.backoff, firstBackoff), lastBackoff)
+		return 0, sleep(ctx, e.backoff)
 	}
-	if errors.Is(err, ErrGateClosed) {
-		return Grant{}, err
+	e.tell(func(s *Status) { s.Err = nil })
+	e.backoff = 0
+	if d.Granted == 0 {
+		return 0, sleep(ctx, min(max(d.RetryAfter, shortestNap), longestNap))
 	}
-	return Grant{}, sleep(ctx, e.meter.failed(err))
+	e.stride.took(d.Granted)
+	return d.Granted, nil
 }
 
-// write writes the batch, which was paid for by grant (or earlier), and counts it.
-func (e *Engine) write(grant Grant, start int64) Outcome {
-	e.meter.enter(WaitingForOutput)
-	n, err := e.Out.Write(e.batch)
-	if err == nil && n < len(e.batch) {
+// write writes the first bytes of the data, which are so many lines, or none if they go on with a
+// line that was paid for. If it fails, lines that were written whole are released, and the others
+// stay.
+func (e *Engine) write(length int, lines int64) (repeated int, err error) {
+	e.enter(WaitingForOutput)
+	n, err := e.Out.Write(e.data[:length])
+	if err == nil && n < length {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
-		return e.cut(grant, start, n, err)
-	}
-	e.backlog.drop(n)
-	e.meter.released(grant.Permits, int64(n))
-	return Outcome{Err: e.audit(start, grant.Permits)}
-}
-
-// cut settles a batch of which only the first n bytes could be written. Lines
-// that were written whole are released; the others stay.
-func (e *Engine) cut(grant Grant, start int64, n int, err error) Outcome {
-	out := Outcome{Err: fmt.Errorf("%w: %w", ErrWrite, err)}
-	if grant.Permits == 0 || n == 0 { // more of a begun line, or nothing at all
-		e.backlog.drop(n)
-		e.meter.released(0, int64(n))
-		if n == 0 && grant.Permits > 0 && grant.GiveBack != nil {
-			// The caller is about to leave, and a node may be slow: bounded by the gate.
-			grant.GiveBack(context.Background())
+		err = fmt.Errorf("%w: %w", ErrWrite, err)
+		if lines > 0 {
+			whole := bytes.LastIndexByte(e.data[:n], '\n') + 1
+			repeated, n, lines = n-whole, whole, int64(bytes.Count(e.data[:n], newline))
 		}
-		return out
 	}
-	written := e.batch[:n]
-	whole, lines := bytes.LastIndexByte(written, '\n')+1, int64(bytes.Count(written, newline))
-	out.Repeated = n - whole
-	out.Torn = out.Repeated > 0
-	e.backlog.drop(whole)
-	e.meter.released(lines, int64(whole))
-	if auditErr := e.audit(start, lines); auditErr != nil {
-		out.Err = errors.Join(out.Err, auditErr)
+	if n > 0 {
+		e.inside = e.data[n-1] != '\n'
 	}
-	return out
-}
-
-func (e *Engine) audit(start, lines int64) error {
-	if e.Audit == nil || lines == 0 {
-		return nil
-	}
-	if err := e.Audit(start, e.Now(), lines); err != nil {
-		return fmt.Errorf("%w: %w", ErrAudit, err)
-	}
-	return nil
+	e.data = e.data[n:]
+	e.bytes += int64(n)
+	e.tell(func(s *Status) { s.Lines += lines })
+	return repeated, err
 }
 
 // sleep waits for d or until ctx is done, and returns the context's error.
@@ -278,3 +297,5 @@ func sleep(ctx context.Context, d time.Duration) error {
 	clock.Sleep(ctx, d)
 	return ctx.Err()
 }
+
+var newline = []byte{'\n'}

@@ -2,6 +2,7 @@ package pace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,29 +12,35 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/shardlimit/shardlimit"
 )
 
 // logGate is a sliding log of permits by the (fake) clock of the bubble, with
 // a round trip that takes a millisecond.
 type logGate struct {
-	permits  int64
-	raised   atomic.Int64 // if not 0, replaces permits
-	per      time.Duration
-	granted  int64       // in all
-	used     []time.Time // one per permit
-	largest  int64       // ask
-	asks     int
-	away     time.Time // until then nobody answers
-	closed   bool
-	refunded int64
-	onAsk    func()
+	permits int64
+	raised  atomic.Int64 // if not 0, replaces permits
+	per     time.Duration
+	granted int64       // in all
+	used    []time.Time // one per permit
+	largest int64       // ask
+	asks    int
+	away    time.Time // until then nobody answers
+	closed  bool
+	onAsk   func()
 }
 
 const roundTrip = time.Millisecond
 
-func (g *logGate) Take(ctx context.Context, n int64) (Grant, error) {
+func (g *logGate) Limit() shardlimit.Limit { return shardlimit.Limit{Permits: g.now(), Per: g.per} }
+
+// now is how many permits there are now.
+func (g *logGate) now() int64 { return cmp.Or(g.raised.Load(), g.permits) }
+
+func (g *logGate) AllowUpTo(ctx context.Context, n int64) (shardlimit.Decision, error) {
 	if err := ctx.Err(); err != nil {
-		return Grant{}, err // the engine must not cancel an ask
+		return shardlimit.Decision{}, err // the engine must not cancel an ask
 	}
 	g.asks++
 	g.largest = max(g.largest, n)
@@ -43,31 +50,27 @@ func (g *logGate) Take(ctx context.Context, n int64) (Grant, error) {
 	time.Sleep(roundTrip / 2)
 	defer time.Sleep(roundTrip / 2)
 	if g.closed {
-		return Grant{}, fmt.Errorf("%w: closed by the test", ErrGateClosed)
-	}
-	if n := g.raised.Load(); n > 0 {
-		g.permits = n
+		return shardlimit.Decision{}, fmt.Errorf("%w: by the test", shardlimit.ErrClosed)
 	}
 	now := time.Now()
 	if now.Before(g.away) {
-		return Grant{}, errors.New("nobody is there")
+		return shardlimit.Decision{}, errors.New("nobody is there")
 	}
 	for len(g.used) > 0 && now.Sub(g.used[0]) >= g.per {
 		g.used = g.used[1:]
 	}
-	granted := min(n, g.permits-int64(len(g.used)))
+	granted := min(n, g.now()-int64(len(g.used)))
 	if granted == 0 {
-		return Grant{Limit: g.permits, Per: g.per, RetryAfter: g.per - now.Sub(g.used[0])}, nil
+		return shardlimit.Decision{RetryAfter: g.per - now.Sub(g.used[0])}, nil
 	}
 	g.granted += granted
 	for range granted {
 		g.used = append(g.used, now)
 	}
 	if err := ctx.Err(); err != nil {
-		return Grant{}, err // spent, but the caller has gone
+		return shardlimit.Decision{}, err // spent, but the caller has gone
 	}
-	return Grant{Permits: granted, Limit: g.permits, Per: g.per,
-		GiveBack: func(context.Context) { g.refunded += granted }}, nil
+	return shardlimit.Decision{Granted: granted}, nil
 }
 
 // sink is an Output that remembers when each byte came.
@@ -128,10 +131,7 @@ func TestReleasesEveryLineOnceAtTheRate(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
 			gate, out := &logGate{permits: 1000, per: time.Second}, &sink{}
-			var audited int64
-			e := New(Options{Gate: gate, In: strings.NewReader(in), Out: out, Permits: 1000, Per: time.Second,
-				Now:   func() int64 { return int64(time.Since(began)) },
-				Audit: func(start, end, lines int64) error { audited += lines; return nil }})
+			e := New(Options{Limiter: gate, In: strings.NewReader(in), Out: out})
 			o := e.Run(t.Context())
 			lines := int64(len(strings.SplitAfter(strings.TrimSuffix(in, "\n"), "\n")))
 			if in == "" {
@@ -140,9 +140,8 @@ func TestReleasesEveryLineOnceAtTheRate(t *testing.T) {
 			if o.Err != nil || len(o.Rest) > 0 || o.Torn || o.Repeated != 0 || out.String() != in {
 				t.Errorf("%d bytes in, outcome %+v, %d bytes out", len(in), o, out.Len())
 			}
-			if o.Lines != lines || o.Bytes != int64(len(in)) || audited != lines {
-				t.Errorf("counted %d lines, %d bytes, audited %d; want %d, %d", o.Lines, o.Bytes, audited, lines,
-					len(in))
+			if o.Lines != lines || o.Bytes != int64(len(in)) {
+				t.Errorf("counted %d lines, %d bytes; want %d, %d", o.Lines, o.Bytes, lines, len(in))
 			}
 			if gate.largest > 10 {
 				t.Errorf("asked for %d permits at once; a hundredth of 1000 is the most", gate.largest)
@@ -159,8 +158,7 @@ func TestALineIsVisibleWhenItIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, feed := pipe(t.Context())
 		out := &sink{}
-		e := New(Options{Gate: &logGate{permits: 1, per: 10 * time.Second}, In: in, Out: out, Permits: 1,
-			Per: 10 * time.Second})
+		e := New(Options{Limiter: &logGate{permits: 1, per: 10 * time.Second}, In: in, Out: out})
 		done := make(chan Outcome)
 		go func() { done <- e.Run(t.Context()) }()
 		_, _ = io.WriteString(feed, "first\nsecond\nthi")
@@ -216,7 +214,7 @@ func TestInterruptLosesNothing(t *testing.T) {
 			} else {
 				time.AfterFunc(time.Duration(after)*70*time.Millisecond, interrupt)
 			}
-			e := New(Options{Gate: gate, In: in, Out: out, Permits: 200, Per: time.Second, Backlog: 1000})
+			e := New(Options{Limiter: gate, In: in, Out: out, Backlog: 1000})
 			o := e.Run(ctx)
 			synctest.Wait()
 			if !errors.Is(o.Err, context.Canceled) {
@@ -248,8 +246,7 @@ func TestInterruptWaitsForTheReadUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		time.AfterFunc(time.Minute, interrupt)
-		o := New(Options{Gate: &logGate{permits: 10, per: time.Second}, In: late{ctx}, Out: &sink{}, Permits: 10,
-			Per: time.Second}).Run(ctx)
+		o := New(Options{Limiter: &logGate{permits: 10, per: time.Second}, In: late{ctx}, Out: &sink{}}).Run(ctx)
 		if !errors.Is(o.Err, context.Canceled) || string(o.Rest) != "late\n" {
 			t.Errorf("outcome %+v", o)
 		}
@@ -261,7 +258,7 @@ func TestInterruptWhileTheOutputBlocks(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		gate, out := &logGate{permits: 10, per: time.Second}, &sink{block: make(chan struct{})}
 		time.AfterFunc(time.Minute, interrupt)
-		o := New(Options{Gate: gate, In: strings.NewReader("a\nb\n"), Out: out, Permits: 10, Per: time.Second}).Run(ctx)
+		o := New(Options{Limiter: gate, In: strings.NewReader("a\nb\n"), Out: out}).Run(ctx)
 		if !errors.Is(o.Err, context.Canceled) || string(o.Rest) != "a\nb\n" || gate.asks != 0 {
 			t.Errorf("outcome %+v; %d asks for lines that nobody takes", o, gate.asks)
 		}
@@ -271,7 +268,7 @@ func TestInterruptWhileTheOutputBlocks(t *testing.T) {
 func TestGateAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate, out := &logGate{permits: 100, per: time.Second, away: time.Now().Add(time.Minute)}, &sink{}
-		e := New(Options{Gate: gate, In: strings.NewReader(numbered(50)), Out: out, Permits: 100, Per: time.Second})
+		e := New(Options{Limiter: gate, In: strings.NewReader(numbered(50)), Out: out})
 		time.AfterFunc(30*time.Second, func() {
 			if s := e.Status(); s.Err == nil || s.Waiting != 50 || s.Phase != WaitingForPermits {
 				t.Errorf("status while the gate is away: %+v", s)
@@ -290,9 +287,8 @@ func TestGateAway(t *testing.T) {
 
 func TestGateClosedEndsTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := New(Options{Gate: &logGate{closed: true}, In: strings.NewReader("a\n"), Out: &sink{}, Permits: 1,
-			Per: time.Second}).Run(t.Context())
-		if !errors.Is(o.Err, ErrGateClosed) || string(o.Rest) != "a\n" {
+		o := New(Options{Limiter: &logGate{permits: 1, per: time.Second, closed: true}, In: strings.NewReader("a\n"), Out: &sink{}}).Run(t.Context())
+		if !errors.Is(o.Err, shardlimit.ErrClosed) || string(o.Rest) != "a\n" {
 			t.Errorf("outcome %+v", o)
 		}
 	})
@@ -303,8 +299,7 @@ func TestARaisedLimitIsNoticed(t *testing.T) {
 		gate, out := &logGate{permits: 1, per: time.Hour}, &sink{}
 		time.AfterFunc(10*time.Second, func() { gate.raised.Store(1000) })
 		began := time.Now()
-		o := New(Options{Gate: gate, In: strings.NewReader(numbered(900)), Out: out, Permits: 1,
-			Per: time.Second}).Run(t.Context())
+		o := New(Options{Limiter: gate, In: strings.NewReader(numbered(900)), Out: out}).Run(t.Context())
 		if o.Err != nil || time.Since(began) > 20*time.Second || gate.largest != 10 {
 			t.Errorf("outcome %+v after %s, largest ask %d", o, time.Since(began), gate.largest)
 		}
@@ -316,7 +311,7 @@ func TestWriteFails(t *testing.T) {
 	for accept := 1; accept < len(in); accept++ {
 		synctest.Test(t, func(t *testing.T) {
 			gate, out := &logGate{permits: 1000, per: time.Second}, &sink{fail: accept}
-			e := New(Options{Gate: gate, In: strings.NewReader(in), Out: out, Permits: 1000, Per: time.Second})
+			e := New(Options{Limiter: gate, In: strings.NewReader(in), Out: out})
 			o := e.Run(t.Context())
 			whole := accept - accept%5
 			if !errors.Is(o.Err, ErrWrite) || !errors.Is(o.Err, errSink) || string(o.Rest) != in[whole:] {
@@ -328,27 +323,4 @@ func TestWriteFails(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestPermitsOfAnUnwrittenBatchAreRefunded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gate, out := &logGate{permits: 100, per: time.Second}, &sink{fail: len("a\n")}
-		o := New(Options{Gate: gate, In: strings.NewReader("a\nb\nc\n"), Out: out, Permits: 100,
-			Per: time.Second}).Run(t.Context())
-		if !errors.Is(o.Err, ErrWrite) || string(o.Rest) != "b\nc\n" || gate.refunded != 1 {
-			t.Errorf("outcome %+v, refunded %d", o, gate.refunded)
-		}
-	})
-}
-
-func TestAuditFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		out := &sink{}
-		o := New(Options{Gate: &logGate{permits: 100, per: time.Second}, In: strings.NewReader("a\nb\n"), Out: out,
-			Permits: 100, Per: time.Second,
-			Now: func() int64 { return 0 }, Audit: func(_, _, _ int64) error { return errSink }}).Run(t.Context())
-		if !errors.Is(o.Err, ErrAudit) || out.String()+string(o.Rest) != "a\nb\n" || out.Len() == 0 {
-			t.Errorf("outcome %+v, output %q", o, out.String())
-		}
-	})
 }

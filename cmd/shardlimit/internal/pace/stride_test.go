@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/shardlimit/shardlimit"
 )
 
 // follow lets a stride run for a while with as many lines as it likes, and
@@ -94,11 +96,13 @@ func TestStrideAfterAPause(t *testing.T) {
 // generous grants 1 to n permits, and counts them.
 type generous struct{ asks, granted int64 }
 
-func (g *generous) Take(_ context.Context, n int64) (Grant, error) {
+func (g *generous) Limit() shardlimit.Limit { return shardlimit.Limit{Permits: plenty, Per: 1} }
+
+func (g *generous) AllowUpTo(_ context.Context, n int64) (shardlimit.Decision, error) {
 	g.asks++
 	granted := 1 + g.asks%n
 	g.granted += granted
-	return Grant{Permits: granted}, nil
+	return shardlimit.Decision{Granted: granted}, nil
 }
 
 // plenty is a limit that a stride never holds back.
@@ -117,7 +121,7 @@ func FuzzRun(f *testing.F) {
 			source = iotest.OneByteReader(source)
 		}
 		gate, out := &generous{}, &sink{fail: int(accept)}
-		o := New(Options{Gate: gate, In: source, Out: out, Permits: plenty, Per: 1,
+		o := New(Options{Limiter: gate, In: source, Out: out,
 			Backlog: int(backlog)}).Run(t.Context())
 		if accept == 0 || len(in) <= int(accept) {
 			lines := int64(bytes.Count(in, newline))

@@ -1,12 +1,15 @@
+// Package serve answers over HTTP whether calls may pass.
 package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"mime"
 	"net/http"
 	"strings"
@@ -43,6 +46,33 @@ func (r *request) seenBy(limiter *shardlimit.Limiter) (*shardlimit.Limiter, erro
 	return limiter.As(r.Participant, *r.Weight), nil
 }
 
+// Answer is a decision as programs read it: that of POST /v1/allow, and of shardlimit allow --json.
+// The names of its fields are a promise to programs. Times are in microseconds, rounded up.
+type Answer struct {
+	Allowed      bool  `json:"allowed"`
+	Granted      int64 `json:"granted"`
+	Limit        int64 `json:"limit"`
+	Remaining    int64 `json:"remaining"`
+	RetryAfterUS int64 `json:"retry_after_us"`
+	ResetAfterUS int64 `json:"reset_after_us"`
+	DelayUS      int64 `json:"delay_us"`
+	Degraded     bool  `json:"degraded"`
+	Shadowed     bool  `json:"shadowed"`
+	// Reason is shardlimit.Reason of a denial.
+	Reason string `json:"reason,omitempty"`
+}
+
+// AnswerOf is what a decision comes to.
+func AnswerOf(d shardlimit.Decision) Answer {
+	return Answer{
+		Allowed: d.Allowed, Granted: d.Granted, Limit: d.Limit, Remaining: d.Remaining,
+		RetryAfterUS: roundUp(d.RetryAfter), ResetAfterUS: roundUp(d.ResetAfter), DelayUS: roundUp(d.Delay),
+		Degraded: d.Degraded, Shadowed: d.Shadowed, Reason: d.Reason.String(),
+	}
+}
+
+func roundUp(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
+
 // failure is the problem of what could not be decided. Its code, too, is a promise to programs.
 type failure struct {
 	problem.Details
@@ -56,14 +86,14 @@ type refusal struct {
 	Answer
 }
 
-// Options are what else can be said of a Server. The zero value is ready for use.
+// Options are what else a Server needs.
 type Options struct {
 	// Tokens are those of which a request must bear one; none means that everybody may ask.
 	Tokens Tokens
-	// Ready tells /readyz which nodes answer; nil means that it does not matter.
+	// Ready tells /readyz which nodes answer.
 	Ready func(context.Context) []shardlimit.NodeState
-	// Outage hears of calls that no node answered, and that nodes answer again.
-	Outage *Outage
+	// Log hears what is none of the business of callers.
+	Log *slog.Logger
 	// Denied answers GET /v1/denied; nil: there is no such path.
 	Denied http.Handler
 }
@@ -74,22 +104,22 @@ type Server struct {
 	limits  Limits
 	mux     *http.ServeMux
 	leaving atomic.Bool
+	told    atomic.Int64 // when the log was told why a call cannot be decided, in Unix seconds
 }
 
 // New serves the limits on POST /v1/allow, its own state on GET /healthz and /readyz, what metrics
 // says on GET /metrics, and who is refused on GET /v1/denied.
 func New(limits Limits, metrics http.Handler, o Options) *Server {
 	s := &Server{Options: o, limits: limits, mux: http.NewServeMux()}
-	s.mux.Handle("POST /v1/allow", s.Tokens.guard(http.HandlerFunc(s.allow)))
-	s.mux.Handle("GET /metrics", s.Tokens.guard(metrics))
-	s.mux.HandleFunc("GET /healthz", s.health)
-	s.mux.HandleFunc("GET /readyz", s.ready)
-	methods := map[string]string{"/v1/allow": "POST", "/metrics": "GET", "/healthz": "GET", "/readyz": "GET"}
+	paths := map[string]http.Handler{"POST /v1/allow": s.Tokens.guard(http.HandlerFunc(s.allow)),
+		"GET /metrics": s.Tokens.guard(metrics), "GET /healthz": http.HandlerFunc(s.health),
+		"GET /readyz": http.HandlerFunc(s.ready)}
 	if s.Denied != nil {
-		s.mux.Handle("GET /v1/denied", s.Tokens.guard(s.Denied))
-		methods["/v1/denied"] = "GET"
+		paths["GET /v1/denied"] = s.Tokens.guard(s.Denied)
 	}
-	for path, method := range methods {
+	for pattern, handler := range paths {
+		method, path, _ := strings.Cut(pattern, " ")
+		s.mux.Handle(pattern, handler)
 		s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", method)
 			refuse(w, http.StatusMethodNotAllowed,
@@ -100,6 +130,25 @@ func New(limits Limits, metrics http.Handler, o Options) *Server {
 		refuse(w, http.StatusNotFound, fmt.Errorf("nothing is served at %q; calls go to POST /v1/allow", r.URL.Path))
 	})
 	return s
+}
+
+// Bounds of a request and of its connection.
+const (
+	maxBody     = 16 << 10         // bytes, more than the longest name and key need
+	maxHeader   = 16 << 10         // bytes of a request's head
+	headTimeout = 5 * time.Second  // to read a request's head
+	readTimeout = 30 * time.Second // to read a request
+	idleTimeout = 2 * time.Minute  // between requests
+	replyTime   = 10 * time.Second // to write a response
+)
+
+// HTTP is a server for the handler, whose decisions take at most callTimeout. No client can
+// hold a connection for longer than it takes to read, decide and answer.
+func HTTP(handler http.Handler, callTimeout time.Duration) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: headTimeout, ReadTimeout: readTimeout,
+		WriteTimeout: readTimeout + callTimeout + replyTime, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+	}
 }
 
 // ServeHTTP implements http.Handler.
@@ -130,9 +179,9 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 	var mode shardlimit.Mode
 	if err == nil {
 		d, mode, err = ask(r.Context(), limiter, n)
-		s.Outage.heard(r.Context(), d, err)
 	}
 	if err != nil {
+		s.tell(r.Context(), err)
 		refuse(w, statusOf(err), err)
 		return
 	}
@@ -162,13 +211,6 @@ func ask(ctx context.Context, limiter *shardlimit.Limiter, n int64) (d shardlimi
 		return d, d.Mode(), err
 	}
 	st, err := limiter.Peek(ctx)
-	if errors.Is(err, shardlimit.ErrUnavailable) { // the outage policy answers who asks for a permit
-		if d, err = limiter.AllowN(ctx, 1); err == nil {
-			_ = limiter.Settle(ctx, d, 0)
-			d.Granted = 0
-		}
-		return d, d.Mode(), err
-	}
 	d = shardlimit.Decision{Allowed: st.Remaining > 0, Limit: st.Limit.Permits, Remaining: st.Remaining,
 		RetryAfter: st.RetryAfter, ResetAfter: st.ResetAfter}
 	switch st.Limit.Mode {
@@ -224,18 +266,10 @@ func decode(body []byte, req *request) error {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(req)
-	switch wrong := (*json.UnmarshalTypeError)(nil); {
-	case errors.As(err, &wrong):
-		is := strings.NewReplacer("a array", "an array", "a object", "an object").Replace("a " + wrong.Value)
-		if wrong.Field == "" {
-			return fmt.Errorf("it is %s", is)
-		}
-		return fmt.Errorf("%q cannot be %s", wrong.Field, is)
-	case errors.Is(err, io.EOF):
-		return errors.New("it is empty")
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("it ends in the middle")
-	case err != nil:
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		return fmt.Errorf("%q cannot be of the type %s", cmp.Or(wrong.Field, "all of it"), wrong.Value)
+	}
+	if err != nil {
 		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if strings.ContainsRune(req.Key, utf8.RuneError) { // what a half of a surrogate pair becomes
@@ -245,6 +279,21 @@ func decode(body []byte, req *request) error {
 		return errors.New("something follows it")
 	}
 	return nil
+}
+
+// tellEvery is how often the log is told, in seconds.
+const tellEvery = 10
+
+// tell tells the log why there is no decision, unless it was told lately, or callers are told, or the
+// client has told the log.
+func (s *Server) tell(ctx context.Context, err error) {
+	if !errors.Is(told(statusOf(err), err), errUndecided) || errors.As(err, new(*shardlimit.ConfigError)) {
+		return
+	}
+	now, before := time.Now().Unix(), s.told.Load()
+	if now-before >= tellEvery && s.told.CompareAndSwap(before, now) {
+		s.Log.WarnContext(ctx, "a call cannot be decided", "err", oneLine(err))
+	}
 }
 
 func statusOf(err error) int {

@@ -30,24 +30,20 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 // ready answers 200 if a node answers: one is enough, because its shards are served then, and calls
 // for the others find it. Which ones do not is for the log, because anybody may ask.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	var nodes []shardlimit.NodeState
-	if s.Ready != nil {
-		nodes = s.Ready(r.Context())
-	}
-	answers, mistaken := s.Ready == nil, len(nodes) > 0
+	nodes := s.Ready(r.Context())
+	answers, why := len(nodes) == 0, errMistake
 	for _, n := range nodes {
 		answers = answers || n.Err == nil
-		mistaken = mistaken && errors.As(n.Err, new(*shardlimit.ConfigError))
+		if !errors.As(n.Err, new(*shardlimit.ConfigError)) {
+			why = errNoNode
+		}
 	}
-	s.Outage.ready(r.Context(), answers, nodes)
-	switch {
-	case s.leaving.Load():
-		refuse(w, http.StatusServiceUnavailable, errLeaving)
-	case !answers && mistaken:
-		refuse(w, http.StatusServiceUnavailable, errMistake)
-	case !answers:
-		refuse(w, http.StatusServiceUnavailable, errNoNode)
-	default:
-		_, _ = fmt.Fprintln(w, "ok")
+	if answers {
+		s.health(w, r)
+		return
 	}
+	for _, n := range nodes {
+		s.Log.WarnContext(r.Context(), "not ready: no node answers", "node", n.Name, "err", oneLine(n.Err))
+	}
+	refuse(w, http.StatusServiceUnavailable, why)
 }

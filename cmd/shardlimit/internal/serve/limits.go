@@ -1,17 +1,19 @@
 package serve
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
 
-	"gopkg.in/yaml.v3"
-
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
+	"gopkg.in/yaml.v3"
 )
 
 // Declaration is a limit that is served: one for all, or one for each key.
@@ -27,110 +29,113 @@ func Parse(s string, perKey bool) (Declaration, error) {
 	if i < 1 {
 		return Declaration{}, fmt.Errorf("%q is not NAME=RATE, such as mails=500/s", s)
 	}
-	r, err := rate.Parse(s[i+1:])
-	if err != nil {
-		return Declaration{}, err
-	}
-	return Declaration{Name: s[:i], PerKey: perKey, Limit: shardlimit.Limit{Permits: r.Permits, Per: r.Per}}, nil
+	return entry{Name: s[:i], Rate: s[i+1:], PerKey: perKey}.declaration()
 }
 
-// fields are what a file says of a limit, with the names of the flags of shardlimit set.
-var fields = map[string]func(d *Declaration, text string) error{
-	"name": func(d *Declaration, text string) error { d.Name = text; return nil },
-	"rate": func(d *Declaration, text string) error {
-		r, err := rate.Parse(text)
-		d.Limit.Permits, d.Limit.Per = r.Permits, r.Per
-		return err
-	},
-	"per_key": func(d *Declaration, text string) (err error) {
-		if d.PerKey, err = strconv.ParseBool(text); err != nil { // as flags are read
-			return fmt.Errorf("%q is neither true nor false", text)
-		}
-		return nil
-	},
-	"algorithm": func(d *Declaration, text string) error {
-		return choose(&d.Limit.Algorithm, spelling.Algorithms(), text)
-	},
-	"mode":     func(d *Declaration, text string) error { return choose(&d.Limit.Mode, spelling.Modes(), text) },
-	"scope":    func(d *Declaration, text string) error { return choose(&d.Limit.Scope, spelling.Scopes(), text) },
-	"burst":    func(d *Declaration, text string) error { return whole(&d.Limit.Burst, text) },
-	"shards":   func(d *Declaration, text string) error { return whole(&d.Limit.Shards, text) },
-	"revision": func(d *Declaration, text string) error { return whole(&d.Limit.Revision, text) },
-	"lease": func(d *Declaration, text string) (err error) {
-		if d.Limit.Lease, err = time.ParseDuration(text); err != nil {
-			return fmt.Errorf("%q is not a time such as 10ms", text)
-		}
-		return nil
-	},
+// entry is what a file says of a limit, with the names of the flags of shardlimit set.
+type entry struct {
+	Name      string        `yaml:"name"`
+	Rate      string        `yaml:"rate"`
+	PerKey    bool          `yaml:"per_key"`
+	Algorithm string        `yaml:"algorithm"`
+	Mode      string        `yaml:"mode"`
+	Scope     string        `yaml:"scope"`
+	Burst     whole         `yaml:"burst"`
+	Shards    whole         `yaml:"shards"`
+	Lease     time.Duration `yaml:"lease"`
+	Revision  whole         `yaml:"revision"`
 }
 
-// ParseFile reads a file of limits: a list, in YAML or JSON, of mappings with name and rate, and
-// if wanted per_key, algorithm, burst, mode, shards, lease, revision and scope.
-// The error is ErrInvalidFile, in one line, also for a field that there is not.
-func ParseFile(path string, content []byte) ([]Declaration, error) {
-	f := file(path)
-	list, err := f.read(content)
-	if err != nil {
-		return nil, err
-	}
-	return f.limits(list)
-}
+// whole is a number that the parser of YAML does not cut.
+type whole int64
 
-func (f file) limits(list *yaml.Node) ([]Declaration, error) {
-	const example = "such as [{name: mails, rate: 500/s}]"
-	if list.Kind != yaml.SequenceNode {
-		return nil, f.invalid(list, "the limits are not a list, %s", example)
+// UnmarshalYAML refuses what is not whole, or octal to some.
+func (n *whole) UnmarshalYAML(node *yaml.Node) error {
+	v, err := strconv.ParseInt(node.Value, 10, 64)
+	if err != nil || strconv.FormatInt(v, 10) != node.Value {
+		return fmt.Errorf("line %d: %q is not a whole number such as 8", node.Line, node.Value)
 	}
-	all := make([]Declaration, len(list.Content))
-	for i, limit := range list.Content {
-		if limit.Kind != yaml.MappingNode {
-			return nil, f.invalid(limit, "a limit is not a mapping, %s", example)
-		}
-		d := &all[i]
-		if err := f.each(limit, func(name, value *yaml.Node) error { return f.set(d, name, value) }); err != nil {
-			return nil, err
-		}
-		if d.Name == "" || d.Limit.Permits == 0 {
-			return nil, f.invalid(limit, "a limit has a name and a rate, %s", example)
-		}
-	}
-	return all, nil
-}
-
-// set takes in a field of a limit. One without a value is as if left out.
-func (f file) set(d *Declaration, name, value *yaml.Node) error {
-	set := fields[name.Value]
-	switch {
-	case set == nil:
-		return f.invalid(name, "there is no field %q; there are %s", name.Value, spelling.List(fields))
-	case value.Kind != yaml.ScalarNode:
-		return f.invalid(value, "%s: it is not one value", name.Value)
-	case value.Tag == "!!null":
-		return nil
-	}
-	if err := set(d, value.Value); err != nil {
-		return f.invalid(value, "%s: %w", name.Value, err)
-	}
+	*n = whole(v)
 	return nil
 }
 
-// choose sets what a text names.
+func (e entry) declaration() (Declaration, error) {
+	d := Declaration{Name: e.Name, PerKey: e.PerKey, Limit: shardlimit.Limit{Burst: int64(e.Burst),
+		Shards: int(e.Shards), Lease: e.Lease, Revision: int64(e.Revision)}}
+	r, err := rate.Parse(e.Rate)
+	d.Limit.Permits, d.Limit.Per = r.Permits, r.Per
+	err = errors.Join(err, choose(&d.Limit.Algorithm, spelling.Algorithms(), e.Algorithm),
+		choose(&d.Limit.Mode, spelling.Modes(), e.Mode), choose(&d.Limit.Scope, spelling.Scopes(), e.Scope))
+	if e.Name == "" {
+		err = errors.New("it has no name")
+	}
+	if err != nil {
+		return d, fmt.Errorf("limit %q: %s", e.Name, oneLine(err))
+	}
+	return d, nil
+}
+
+// choose sets what a text names, if it is not empty.
 func choose[T any](to *T, all map[string]T, name string) error {
 	v, known := spelling.Find(all, name)
-	if !known {
+	switch {
+	case known:
+		*to = v
+	case name != "":
 		return fmt.Errorf("%q is none of %s", name, spelling.List(all))
 	}
-	*to = v
 	return nil
 }
 
-// whole sets a number. One with a leading 0 is refused, as it is octal to some.
-func whole[T int | int64](to *T, text string) error {
-	n, _ := strconv.ParseInt(text, 10, 64)
-	if *to = T(n); strconv.FormatInt(int64(*to), 10) != text {
-		return fmt.Errorf("%q is not a whole number such as 8", text)
+// Settings are a file that says what else the command line says.
+type Settings struct {
+	Limits []Declaration
+	Flags  map[string]Values
+}
+
+// Values are what a file says of one flag: a value, or a list of them.
+type Values []string
+
+// UnmarshalYAML takes the values as they are written.
+func (v *Values) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind == yaml.ScalarNode && node.Tag != "!!null" {
+		*v = Values{node.Value}
+		return nil
 	}
-	return nil
+	return node.Decode((*[]string)(v))
+}
+
+// ParseSettings reads a file of settings: a mapping in YAML (or JSON) from names of flags to values
+// or lists of values. Under limits is a list of mappings with name and rate, and if wanted per_key,
+// algorithm, burst, mode, shards, lease, revision and scope. Whether there are such flags is up to
+// the caller. The error is one line, also for a field of a limit that there is not.
+func ParseSettings(content []byte) (s Settings, err error) {
+	var document struct {
+		Limits []entry           `yaml:"limits"`
+		Flags  map[string]Values `yaml:",inline"`
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(content))
+	decoder.KnownFields(true)
+	err = decoder.Decode(&document)
+	if errors.Is(err, io.EOF) {
+		return s, errors.New("it is empty")
+	}
+	if err == nil && !errors.Is(decoder.Decode(new(any)), io.EOF) {
+		return s, errors.New("there is more after the end")
+	}
+	if err != nil {
+		text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n  ")
+		return s, errors.New(strings.ReplaceAll(strings.ReplaceAll(text, "\n ", ";"), " in type serve.entry", ""))
+	}
+	s.Flags = document.Flags
+	for _, e := range document.Limits {
+		d, err := e.declaration()
+		if err != nil {
+			return s, err
+		}
+		s.Limits = append(s.Limits, d)
+	}
+	return s, nil
 }
 
 // Limits are the limits that are served, by name.

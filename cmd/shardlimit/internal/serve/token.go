@@ -18,7 +18,7 @@ const minToken = 16
 type Tokens [][sha256.Size]byte
 
 // ParseTokens reads a file of tokens, one a line; what begins with # is a comment. The error is
-// ErrInvalidFile, in one line, and shows none.
+// one line, and shows none.
 func ParseTokens(content []byte) (Tokens, error) {
 	var all Tokens
 	for i, line := range bytes.Split(content, []byte("\n")) {
@@ -27,13 +27,13 @@ func ParseTokens(content []byte) (Tokens, error) {
 			continue
 		}
 		if len(token) < minToken {
-			return nil, fileError{fmt.Errorf("line %d: the token has %d bytes, it needs %d, such as "+
-				"openssl rand -hex 16 makes", i+1, len(token), minToken)}
+			return nil, fmt.Errorf("line %d: the token has %d bytes, it needs %d, such as openssl rand -hex 16 makes",
+				i+1, len(token), minToken)
 		}
 		all = append(all, sha256.Sum256(token))
 	}
 	if len(all) == 0 {
-		return nil, fileError{errors.New("it has no token")}
+		return nil, errors.New("it has no token")
 	}
 	return all, nil
 }

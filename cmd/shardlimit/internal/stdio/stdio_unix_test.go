@@ -26,10 +26,7 @@ func pipe(t *testing.T) (r, w *os.File) {
 
 func TestInputReadsToTheEnd(t *testing.T) {
 	r, w := pipe(t)
-	in, err := Input(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := Input(t.Context(), r)
 	text := strings.Repeat("some text\n", 100_000) // more than a pipe holds
 	go func() {
 		_, _ = io.WriteString(w, text)
@@ -44,10 +41,7 @@ func TestInputReadsToTheEnd(t *testing.T) {
 func TestInputStopsAndTakesNothingMore(t *testing.T) {
 	r, w := pipe(t)
 	ctx, stop := context.WithCancel(t.Context())
-	in, err := Input(ctx, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := Input(ctx, r)
 	done := make(chan error)
 	go func() {
 		_, err := in.Read(make([]byte, 10)) // blocks: the pipe is empty
@@ -69,10 +63,7 @@ func TestInputStopsAndTakesNothingMore(t *testing.T) {
 
 func TestOutputToAPipe(t *testing.T) {
 	r, w := pipe(t)
-	out, err := NewOutput(t.Context(), t.Context(), w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := NewOutput(t.Context(), w)
 	text := []byte(strings.Repeat("some text\n", 100_000) + strings.Repeat("x", 3*pipeBuffer))
 	got := make(chan []byte)
 	go func() {
@@ -95,10 +86,7 @@ func TestOutputThatNobodyReads(t *testing.T) {
 	r, w := pipe(t)
 	ctx, stop := context.WithCancel(t.Context())
 	ready, stopReady := context.WithCancel(t.Context())
-	out, err := NewOutput(ctx, ready, w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := NewOutput(ctx, w)
 	type result struct {
 		n   int
 		err error
@@ -128,10 +116,7 @@ func TestOutputThatNobodyReads(t *testing.T) {
 func TestReadyWaitsForTheReader(t *testing.T) {
 	r, w := pipe(t)
 	ready, stop := context.WithCancel(t.Context())
-	out, err := NewOutput(t.Context(), ready, w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := NewOutput(t.Context(), w)
 	fd := int(w.Fd())
 	if err := syscall.SetNonblock(fd, true); err != nil {
 		t.Fatal(err)
@@ -152,10 +137,7 @@ func TestReadyWaitsForTheReader(t *testing.T) {
 
 func TestOutputWithoutAReader(t *testing.T) {
 	r, w := pipe(t)
-	out, err := NewOutput(t.Context(), t.Context(), w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := NewOutput(t.Context(), w)
 	_ = r.Close()
 	if err := out.Ready(t.Context()); !errors.Is(err, syscall.EPIPE) {
 		t.Errorf("Ready: %v", err)
@@ -171,10 +153,7 @@ func TestOutputToAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }()
-	out, err := NewOutput(t.Context(), t.Context(), f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := NewOutput(t.Context(), f)
 	text := bytes.Repeat([]byte("some text\n"), 10_000)
 	if n, err := out.Write(text); n != len(text) || err != nil {
 		t.Errorf("wrote %d of %d, %v", n, len(text), err)

@@ -1,0 +1,39 @@
+//go:build unix
+
+package stdio
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	readable = unix.POLLIN
+	writable = unix.POLLOUT
+
+	// look is how often the context is looked at, in milliseconds.
+	look = 100
+)
+
+var errNoReader = os.NewSyscallError("write", unix.EPIPE)
+
+// await waits until a file is ready for that, or has failed, or ctx is done. What poll says of a
+// file beside that, the call itself says more clearly.
+func await(ctx context.Context, f *os.File, events int16) (failed bool, err error) {
+	fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: events}}
+	for {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		n, err := unix.Poll(fds, look)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return false, os.NewSyscallError("poll", err)
+		}
+		if n > 0 {
+			return fds[0].Revents&unix.POLLERR != 0, nil
+		}
+	}
+}

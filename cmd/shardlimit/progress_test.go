@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/pace"
+)
+
+// unreachable is an outage as the library reports it.
+func unreachable() error {
+	op := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 6379},
+		Err: errors.New("connect: connection refused")}
+	return errors.Join(shardlimit.ErrUnavailable, fmt.Errorf("the breaker is open: %w", op))
+}
+
+func TestOneLine(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{unreachable(), "cannot reach 10.0.0.1:6379: connect: connection refused"},
+		{errors.Join(shardlimit.ErrUnavailable, errors.New("it is loading")), "no shard answered; it is loading"},
+		{errors.Join(shardlimit.ErrUnavailable, context.DeadlineExceeded),
+			"Redis does not answer in time; look at its servers and the way there"},
+		{errors.New("a\nb"), "a; b"},
+	} {
+		if got := oneLine(c.err); got != c.want {
+			t.Errorf("got  %q\nwant %q", got, c.want)
+		}
+	}
+}
+
+func TestProgressLine(t *testing.T) {
+	limit := shardlimit.PerSecond(5000)
+	for _, c := range []struct {
+		status pace.Status
+		want   string
+	}{
+		{pace.Status{Phase: pace.WaitingForPermits, Lines: 123456, Waiting: 1024},
+			"mails: 1,667/s of 5000/s, released 123,456, waiting 1,024"},
+		{pace.Status{Phase: pace.WaitingForInput, Lines: 1},
+			"mails: 1,667/s of 5000/s, released 1, waiting 0, waiting for input"},
+		{pace.Status{Phase: pace.WaitingForOutput, Waiting: 2},
+			"mails: 1,667/s of 5000/s, released 0, waiting 2, waiting for the reader of the output"},
+		{pace.Status{Phase: pace.WaitingForPermits, Waiting: 2, Err: unreachable()}, "mails: 1,667/s of 5000/s, " +
+			"released 0, waiting 2: cannot reach 10.0.0.1:6379: connect: connection refused"},
+	} {
+		if got := progressLine("mails", c.status, 1666.7, limit); got != c.want {
+			t.Errorf("got  %q\nwant %q", got, c.want)
+		}
+	}
+}
