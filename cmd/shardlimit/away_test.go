@@ -86,3 +86,15 @@ func TestWhatDecisionsAndCommandsSay(t *testing.T) {
 		t.Errorf("it counts hours: %s", text)
 	}
 }
+
+// run tells which node is away while it waits, and the command runs all the same.
+func TestRunTellsOfANodeThatIsAway(t *testing.T) {
+	servers, flags := started(t, 2)
+	walk(t, flags, []step{{"set split --rate 10/h --shards 2", exitOK, nil}})
+	servers = keeperFirst(t, servers)
+	servers[1].Kill()
+	text, code := shardlimitRun(t, append(append([]string{"run", "split"}, flags...), "--", "echo", "done")...)
+	if code != exitOK || !strings.Contains(text, "node="+servers[1].Addr()) || !strings.HasSuffix(text, "done\n") {
+		t.Errorf("ended with %d: %s", code, text)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/node"
 )
 
 // Exit codes.
@@ -44,7 +45,8 @@ func explain(err error, name string) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, shardlimit.ErrInvalidName), errors.Is(err, shardlimit.ErrInvalidLimit):
+	case errors.Is(err, shardlimit.ErrInvalidName), errors.Is(err, shardlimit.ErrInvalidLimit),
+		errors.Is(err, shardlimit.ErrInvalidPermits):
 		return usageError{err}
 	case errors.Is(err, shardlimit.ErrNotFound):
 		return fmt.Errorf("no limit %q is stored there; check the name, the nodes and --prefix, or create it with "+
@@ -80,8 +82,8 @@ func unreached(err error) []string {
 		}
 	case *shardlimit.ShardError:
 		found := unreached(e.Err)
-		if len(found) == 0 && errors.Is(e.Err, context.DeadlineExceeded) {
-			found = []string{e.Node + " does not answer in time"}
+		if len(found) == 0 && (errors.Is(e.Err, context.DeadlineExceeded) || errors.Is(e.Err, node.ErrAway)) {
+			found = []string{e.Node + " does not answer"}
 		}
 		return found
 	case interface{ Unwrap() error }:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,28 +20,19 @@ func participantFlag() cli.Flag {
 		Usage: "show the participant of this `NAME` by its name; may be repeated (Redis knows only a hash of it)"}
 }
 
-// crowd is who contends for a limit: the greatest users, and the sum of the rest.
+// crowd is who contends for a limit: the greatest users, and how many more there are.
 type crowd struct {
 	Rows []rowJSON `json:"participants"`
-	Rest *restJSON `json:"other_participants,omitempty"`
+	More int       `json:"more_participants,omitempty"`
 	// Error says that shards are missing from it.
 	Error string `json:"participants_error,omitempty"`
 }
 
 // rowJSON is a participant. The names of its fields are a promise to scripts.
 type rowJSON struct {
-	ID          string  `json:"id"`
+	ID          string  `json:"id"`             // empty for all newcomers, of whom no account is kept
 	Name        string  `json:"name,omitempty"` // if it was given by flag
 	Weight      float64 `json:"weight"`
-	Used        int64   `json:"used"`
-	Demand      float64 `json:"demand"`
-	Entitlement float64 `json:"entitlement"`
-}
-
-// restJSON is everybody else together. Newcomers, of whom no account is kept, are not in the count.
-type restJSON struct {
-	Count       int     `json:"count"`
-	Newcomers   bool    `json:"newcomers"`
 	Used        int64   `json:"used"`
 	Demand      float64 `json:"demand"`
 	Entitlement float64 `json:"entitlement"`
@@ -62,40 +54,11 @@ func crowdOf(all []shardlimit.ParticipantState, names []string) crowd {
 	for _, name := range names {
 		known[shardlimit.ParticipantID(name)] = name
 	}
-	c := crowd{Rows: []rowJSON{}}
-	for _, p := range all {
-		if p.ID != "" && len(c.Rows) < maxRows {
-			c.Rows = append(c.Rows, rowJSON{p.ID, known[p.ID], p.Weight, p.Used, p.Demand, p.Entitlement})
-			continue
-		}
-		if c.Rest == nil {
-			c.Rest = &restJSON{}
-		}
-		c.Rest.add(p)
+	c := crowd{Rows: []rowJSON{}, More: max(0, len(all)-maxRows)}
+	for _, p := range all[:min(len(all), maxRows)] {
+		c.Rows = append(c.Rows, rowJSON{p.ID, known[p.ID], p.Weight, p.Used, p.Demand, p.Entitlement})
 	}
 	return c
-}
-
-func (r *restJSON) add(p shardlimit.ParticipantState) {
-	if p.ID == "" {
-		r.Newcomers = true
-	} else {
-		r.Count++
-	}
-	r.Used += p.Used
-	r.Demand += p.Demand
-	r.Entitlement += p.Entitlement
-}
-
-// label says who the rest are.
-func (r *restJSON) label() string {
-	switch {
-	case r.Count == 0:
-		return "newcomers"
-	case r.Newcomers:
-		return draw.Plural(int64(r.Count), "other") + " and newcomers"
-	}
-	return draw.Plural(int64(r.Count), "other")
 }
 
 // print writes a table. told is that it stands elsewhere already why shards are missing from it.
@@ -105,29 +68,25 @@ func (c crowd) print(b *strings.Builder, told bool) {
 		b.WriteString("\nnot every shard told who contends\n")
 	case c.Error != "":
 		fmt.Fprintf(b, "\nnot every shard told who contends: %s\n", c.Error)
-	case len(c.Rows) == 0 && c.Rest == nil:
+	case len(c.Rows) == 0:
 		b.WriteString("\nparticipants do not contend\n")
 	}
-	if len(c.Rows) == 0 && c.Rest == nil {
+	if len(c.Rows) == 0 {
 		return
 	}
 	width := len("0123456789abcdef")
 	for _, r := range c.Rows {
 		width = max(width, len([]rune(r.label())))
 	}
-	if c.Rest != nil {
-		width = max(width, len(c.Rest.label()))
-	}
 	fmt.Fprintf(b, "\n%-*s  %8s  %10s  %10s  %10s\n", width, "participant", "weight", "used", "wanted", "entitled")
 	for _, r := range c.Rows {
 		fmt.Fprintf(b, "%-*s  %8g  %10s  %10s  %10s\n", width, r.label(), r.Weight, draw.Count(r.Used),
 			perWindow(r.Demand), perWindow(r.Entitlement))
 	}
-	if r := c.Rest; r != nil {
-		fmt.Fprintf(b, "%-*s  %8s  %10s  %10s  %10s\n", width, r.label(), "", draw.Count(r.Used), perWindow(r.Demand),
-			perWindow(r.Entitlement))
+	if c.More > 0 {
+		fmt.Fprintf(b, "and %s more\n", draw.Count(int64(c.More)))
 	}
-	if slices.ContainsFunc(c.Rows, func(r rowJSON) bool { return r.Name == "" }) {
+	if slices.ContainsFunc(c.Rows, func(r rowJSON) bool { return r.ID != "" && r.Name == "" }) {
 		b.WriteString("\nRedis knows only hashes of names; --participant NAME shows that one by its name\n")
 	}
 }
@@ -135,7 +94,7 @@ func (c crowd) print(b *strings.Builder, told bool) {
 // label is a participant's name, if that is known and can be shown in a row.
 func (r rowJSON) label() string {
 	if r.Name == "" {
-		return r.ID
+		return cmp.Or(r.ID, "newcomers")
 	}
 	return draw.Name(r.Name)
 }

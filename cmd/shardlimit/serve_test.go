@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -152,4 +153,24 @@ func TestServe(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("after SIGTERM: %v", err)
 	}
+}
+
+// An address that is taken is found out before anything is stored.
+func TestServeBindsFirst(t *testing.T) {
+	_, flags := started(t, 1)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	taken := listener.Addr().String()
+	serve := append([]string{"serve", "--limit", "mails=5/s"}, flags...)
+	for _, args := range [][]string{{"--listen", taken},
+		{"--listen", "127.0.0.1:0", "--grpc", taken, "--config", file(t, "d.yaml", envoyConfig)}} {
+		text, code := shardlimitRun(t, append(serve, args...)...)
+		if code != exitFailed || !strings.Contains(text, "address already in use") {
+			t.Errorf("%v ended with %d: %s", args, code, text)
+		}
+	}
+	walk(t, flags, []step{{"show", exitOK, []string{"no limits are stored"}}})
 }

@@ -39,9 +39,8 @@ func TestCrowd(t *testing.T) {
 		all = append(all, shardlimit.ParticipantState{ID: fmt.Sprintf("%016x", i), Used: int64(100 - i), Demand: 1})
 	}
 	c := crowdOf(all, nil)
-	if len(c.Rows) != maxRows || c.Rows[19].Used != 81 || c.Rest == nil || c.Rest.Count != 5 ||
-		c.Rest.Used != 80+79+78+77+76 || c.Rest.label() != "5 others" {
-		t.Errorf("%+v and %+v", c.Rows, c.Rest)
+	if len(c.Rows) != maxRows || c.Rows[19].Used != 81 || c.More != 5 {
+		t.Errorf("%+v", c)
 	}
 	for want, c := range map[string]crowd{
 		"\nparticipants do not contend\n":                       crowdOf(nil, []string{"ann"}),
@@ -76,7 +75,7 @@ limiter "mails", shard {d} on node n3: it is away
 participant         weight        used      wanted    entitled
 ann                      2       1,000       2,500         800
 00000000000000ff       0.5         200         200           -
-newcomers                           50          50          17
+newcomers                1          50          50          17
 
 Redis knows only hashes of names; --participant NAME shows that one by its name
 `
@@ -112,12 +111,12 @@ func TestPrintJSON(t *testing.T) {
 		second["algorithm"] != "token_bucket" || third["algorithm"] != "sliding_log" {
 		t.Errorf("shards %v", shards)
 	}
-	people, rest := got["participants"].([]any), got["other_participants"].(map[string]any)
+	people := got["participants"].([]any)
 	ann, stranger := people[0].(map[string]any), people[1].(map[string]any)
 	if ann["name"] != "ann" || ann["id"] != shardlimit.ParticipantID("ann") || ann["used"] != 1000.0 ||
 		ann["demand"] != 2499.6 ||
-		ann["entitlement"] != 800.0 || stranger["name"] != nil || rest["newcomers"] != true || rest["used"] != 50.0 {
-		t.Errorf("participants %v, others %v", people, rest)
+		ann["entitlement"] != 800.0 || stranger["name"] != nil || len(people) != 3 {
+		t.Errorf("participants %v", people)
 	}
 	if _, there := second["error"]; there {
 		t.Errorf("a shard that answered has an error: %v", second)

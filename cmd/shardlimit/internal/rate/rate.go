@@ -24,17 +24,11 @@ const grammar = "write it as NUMBER/TIME, for example 500/s, 30/m, 1000/h, 100/1
 // a window never has.
 const day = 24 * time.Hour
 
-// units that may stand alone after the slash.
-var units = map[string]time.Duration{
-	"ms": time.Millisecond,
-	"s":  time.Second, "sec": time.Second,
-	"m": time.Minute, "min": time.Minute,
-	"h": time.Hour,
-	"d": day,
-}
+// letters of units, of which one may stand alone after the slash.
+const letters = "nuµmshd"
 
 // Parse reads NUMBER/TIME. NUMBER is a whole number from 1, underscores are
-// allowed between digits. TIME is a unit (ms, s, sec, m, min, h, d), a whole
+// allowed between digits. TIME is a unit (ms, s, m, h, d), a whole
 // number of days (7d), or a duration as Go writes it (10s, 100ms, 1m30s).
 // Whether a limiter accepts the rate is for the limiter to say; the error texts
 // of Parse say what to write instead.
@@ -72,22 +66,18 @@ func parseNumber(s string) (int64, error) {
 }
 
 func parseWindow(s string) (time.Duration, error) {
-	if d, ok := units[s]; ok {
-		return d, nil
+	text := s
+	if strings.Trim(s, letters) == "" {
+		text = "1" + s
 	}
-	if digits, ok := strings.CutSuffix(s, "d"); ok {
-		n, err := strconv.ParseUint(digits, 10, 16)
-		if err != nil || n == 0 {
-			return 0, fmt.Errorf("%q is not a time; %s", s, grammar)
-		}
-		return time.Duration(n) * day, nil
+	d, err := time.ParseDuration(text)
+	if digits, days := strings.CutSuffix(text, "d"); days {
+		var n uint64
+		n, err = strconv.ParseUint(digits, 10, 16)
+		d = time.Duration(n) * day
 	}
-	d, err := time.ParseDuration(s)
-	switch {
-	case err != nil:
+	if err != nil || d <= 0 {
 		return 0, fmt.Errorf("%q is not a time; %s", s, grammar)
-	case d <= 0:
-		return 0, fmt.Errorf("%q is not a positive time; %s", s, grammar)
 	}
 	return d, nil
 }
@@ -96,20 +86,12 @@ func parseWindow(s string) (time.Duration, error) {
 // 100/10s, 1/1m30s.
 func (r Rate) String() string {
 	n := strconv.FormatInt(r.Permits, 10)
-	switch r.Per {
-	case time.Millisecond:
-		return n + "/ms"
-	case time.Second:
-		return n + "/s"
-	case time.Minute:
-		return n + "/m"
-	case time.Hour:
-		return n + "/h"
-	case day:
-		return n + "/d"
-	}
+	per := draw.Span(r.Per)
 	if r.Per > 0 && r.Per%day == 0 {
-		return n + "/" + strconv.FormatInt(int64(r.Per/day), 10) + "d"
+		per = strconv.FormatInt(int64(r.Per/day), 10) + "d"
 	}
-	return n + "/" + draw.Span(r.Per)
+	if unit, one := strings.CutPrefix(per, "1"); one && strings.Trim(unit, letters) == "" {
+		per = unit
+	}
+	return n + "/" + per
 }
