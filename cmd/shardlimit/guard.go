@@ -99,7 +99,8 @@ func (g guard) admit(ctx context.Context, request any, info *grpc.UnaryServerInf
 	return handler(ctx, request)
 }
 
-// renewedPair is a certificate with its key, which are read again when the certificate's file changes.
+// renewedPair is a certificate with its key, which are read again when the certificate's file
+// changes.
 type renewedPair struct {
 	cert, key string
 

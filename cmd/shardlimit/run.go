@@ -87,7 +87,8 @@ func waitForPermit(ctx context.Context, cmd *cli.Command, con console) error {
 		within, cancel := context.WithTimeout(ctx, cmd.Duration("timeout"))
 		defer cancel()
 		err := limiter.WaitN(within, n)
-		late := errors.Is(err, shardlimit.ErrWaitTooLong) || ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)
+		late := errors.Is(err, shardlimit.ErrWaitTooLong) ||
+			ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)
 		if late && !errors.Is(err, shardlimit.ErrUnavailable) {
 			return fmt.Errorf("%s has not %s free within %s; the command was not run", name, draw.Plural(n, "permit"),
 				draw.Span(cmd.Duration("timeout")))

@@ -97,8 +97,8 @@ func serveCommand(con console) *cli.Command {
 				Usage: "how long one decision may take, `TIME`; then --on-outage says what it is"},
 			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
 				Usage: "how long calls may take to end after an interrupt, `TIME`"},
-			&cli.BoolFlag{Name: "denied", Usage: "tell which keys are refused most: GET /v1/denied, and a line a minute " +
-				"in the log; keys may be secrets"},
+			&cli.BoolFlag{Name: "denied", Usage: "tell which keys are refused most: GET /v1/denied, and a line a " +
+				"minute in the log; keys may be secrets"},
 		}, guardFlags(), envoyFlags(), processFlags()),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			job, err := readServeJob(cmd)

@@ -114,7 +114,8 @@ func TestServeTellsWhoIsRefused(t *testing.T) {
 
 func TestServe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "settings.json")
-	if err := os.WriteFile(file, []byte(`{"limits": [{"name": "users", "rate": "1/h", "per_key": true}]}`), 0o600); err != nil {
+	const settings = `{"limits": [{"name": "users", "rate": "1/h", "per_key": true}]}`
+	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd, url := startServe(t, "--embedded", "--on-outage", "open", "--limit", "mails=2/h", "--settings", file)

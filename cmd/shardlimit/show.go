@@ -91,8 +91,8 @@ func lookAt(ctx context.Context, l *shardlimit.Limiter, names []string) look {
 
 func (k *look) seen() bool { return len(k.state.Shards) > 0 || k.err == nil }
 
-// limitJSON is a limit, as show --json prints it in a list. The names of fields of JSON are a promise
-// to scripts.
+// limitJSON is a limit, as show --json prints it in a list. The names of fields of JSON are a
+// promise to scripts.
 type limitJSON struct {
 	Name      string `json:"name"`
 	Kind      string `json:"kind"` // limit or family

@@ -7,7 +7,7 @@ import (
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
 )
 
-// Snapshot is what a View shows.
+// Snapshot is what a frame shows.
 type Snapshot struct {
 	Elapsed, For time.Duration
 	Limit        rate.Rate // in force

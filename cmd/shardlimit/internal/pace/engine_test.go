@@ -287,7 +287,8 @@ func TestGateAway(t *testing.T) {
 
 func TestGateClosedEndsTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := New(Options{Limiter: &logGate{permits: 1, per: time.Second, closed: true}, In: strings.NewReader("a\n"), Out: &sink{}}).Run(t.Context())
+		gate := &logGate{permits: 1, per: time.Second, closed: true}
+		o := New(Options{Limiter: gate, In: strings.NewReader("a\n"), Out: &sink{}}).Run(t.Context())
 		if !errors.Is(o.Err, shardlimit.ErrClosed) || string(o.Rest) != "a\n" {
 			t.Errorf("outcome %+v", o)
 		}

@@ -284,8 +284,8 @@ func decode(body []byte, req *request) error {
 // tellEvery is how often the log is told, in seconds.
 const tellEvery = 10
 
-// tell tells the log why there is no decision, unless it was told lately, or callers are told, or the
-// client has told the log.
+// tell tells the log why there is no decision, unless it was told lately, or callers are told, or
+// the client has told the log.
 func (s *Server) tell(ctx context.Context, err error) {
 	if !errors.Is(told(statusOf(err), err), errUndecided) || errors.As(err, new(*shardlimit.ConfigError)) {
 		return

@@ -47,8 +47,8 @@ func TestATokenIsAskedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := serve.New(serve.Limits{}, http.NotFoundHandler(), serve.Options{Tokens: tokens, Ready: func(context.Context) []shardlimit.NodeState { return nil },
-		Denied: &httplimit.RefusedKeys{}})
+	s := serve.New(serve.Limits{}, http.NotFoundHandler(), serve.Options{Tokens: tokens,
+		Ready: func(context.Context) []shardlimit.NodeState { return nil }, Denied: &httplimit.RefusedKeys{}})
 	for _, step := range []struct {
 		method, path, token string
 		code                int
