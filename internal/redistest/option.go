@@ -9,7 +9,6 @@ type config struct {
 	persistent bool
 	args       []string
 	clock      string      // the library that lets its clock be set; empty: none
-	namespace  *namespace  // nil: none of its own
 	tls        *tls.Config // of its clients; nil: it talks plain text
 	all        []string    // the command line without address and directory
 }

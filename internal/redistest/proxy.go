@@ -4,7 +4,6 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 )
 
 // Proxy stands between clients and one server and injects faults of the net
@@ -19,7 +18,6 @@ type Proxy struct {
 	changed chan struct{} // closed and replaced whenever a switch moves
 	drop    bool
 	stall   bool
-	delay   time.Duration
 	dropped int64
 	closed  bool
 	pairs   map[*pair]struct{}
@@ -78,10 +76,6 @@ func (p *Proxy) Dropped() int64 {
 // Stall holds everything back while on, in both directions. Connections are
 // accepted and kept. Switched off, all that was held is delivered.
 func (p *Proxy) Stall(on bool) { p.set(func() { p.stall = on }) }
-
-// Delay makes each reply arrive d later than it would, without limiting the
-// throughput. 0 ends it.
-func (p *Proxy) Delay(d time.Duration) { p.set(func() { p.delay = d }) }
 
 // Cut closes all connections of this moment. New ones are accepted.
 func (p *Proxy) Cut() {
@@ -144,8 +138,8 @@ func (p *Proxy) serve(client net.Conn) {
 	}
 	defer p.remove(c)
 	var wg sync.WaitGroup
-	wg.Go(func() { c.carryRequests() })
-	wg.Go(func() { c.carryReplies() })
+	wg.Go(func() { c.carry(server, client, func(int) bool { return true }) })
+	wg.Go(func() { c.carry(client, server, c.heard) })
 	wg.Wait()
 }
 

@@ -286,9 +286,3 @@ func (s *Sentinel) ClientOption() rueidis.ClientOption {
 		Sentinel:     rueidis.SentinelOption{MasterSet: masterSet},
 	})
 }
-
-// Client returns a client of the master, whoever that is. tb closes it.
-func (s *Sentinel) Client(tb testing.TB) rueidis.Client {
-	tb.Helper()
-	return newClient(tb, s.ClientOption(), append([]*Server{s.watcher}, s.servers...)...)
-}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -133,17 +132,16 @@ func portLost(log string) bool {
 
 // startLocked starts the process on s.port and waits until it serves.
 func (s *Server) startLocked() error {
-	program, before := s.command()
 	port := []string{"--port", strconv.Itoa(s.port)}
 	if s.tls != nil {
 		port = []string{"--port", "0", "--tls-port", strconv.Itoa(s.port)}
 	}
-	args := append(slices.Concat(before, s.all, port), "--bind", s.host(), "--dir", s.dir, "--daemonize", "no")
+	args := append(slices.Concat(s.all, port), "--bind", "127.0.0.1", "--dir", s.dir, "--daemonize", "no")
 	env, err := s.environment()
 	if err != nil {
 		return err
 	}
-	proc, err := startProcess(program, args, s.dir, env, &s.log)
+	proc, err := startProcess(s.path, args, s.dir, env, &s.log)
 	if err != nil {
 		return err
 	}
@@ -233,7 +231,7 @@ func (s *Server) doMulti(ctx context.Context, commands ...[]string) ([]rueidis.R
 }
 
 // Addr is the server's address, host:port. It never changes.
-func (s *Server) Addr() string { return net.JoinHostPort(s.host(), strconv.Itoa(s.port)) }
+func (s *Server) Addr() string { return address(s.port) }
 
 // Pid is the id of the newest process of this server.
 func (s *Server) Pid() int {
@@ -241,7 +239,3 @@ func (s *Server) Pid() int {
 	defer s.mu.Unlock()
 	return s.proc.pid()
 }
-
-// Log is what the server has printed, over all its lives; of a very long log
-// only the end.
-func (s *Server) Log() string { return s.log.String() }

@@ -21,17 +21,9 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.text)
-}
-
 // last returns at most n bytes from the end.
 func (t *tail) last(n int) string {
-	s := t.String()
-	if len(s) > n {
-		s = s[len(s)-n:]
-	}
-	return s
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.text[max(0, len(t.text)-n):])
 }

@@ -56,7 +56,7 @@ func (s *schedule) guard(name string, limit shardlimit.Limit,
 // start has the limit called.
 func (g *guarded) start() {
 	g.calls = limittest.NewTraffic(g.T)
-	g.calls.Dying, g.calls.Nodding = true, 3*time.Millisecond
+	g.calls.Dying, g.calls.Nodding, g.calls.Rest = true, 3*time.Millisecond, 3*time.Millisecond
 	callers := 3
 	if g.one {
 		callers = 1

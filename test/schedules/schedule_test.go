@@ -30,9 +30,8 @@ var (
 )
 
 // scheduleKinds are the servers that a schedule may have: four that stand alone; a Redis Cluster,
-// alone or beside two of these; a Sentinel set beside three; four of which one is in a network of
-// its own, which needs root and is never drawn.
-var scheduleKinds = []string{"standalone", "cluster", "sentinel", "namespace"}
+// alone or beside two of these; a Sentinel set beside three.
+var scheduleKinds = []string{"standalone", "cluster", "sentinel"}
 
 // drawnKinds is how often which of them is drawn.
 var drawnKinds = []string{"standalone", "standalone", "standalone", "cluster", "sentinel"}
@@ -45,7 +44,7 @@ func TestRandomSchedules(t *testing.T) {
 	var all tally
 	t.Cleanup(func() { t.Log(&all) })
 	if *schedules == 0 {
-		for i, kind := range scheduleKinds[:3] {
+		for i, kind := range scheduleKinds {
 			playSchedule(t, &all, drawSchedule(*schedulesSeed+uint64(i), kind, 2))
 		}
 		return

@@ -50,10 +50,6 @@ func (s *schedule) build() limittest.Fleet {
 		alone = 2 + s.IntN(2)
 		st, node := s.sentinelStation()
 		add(st, node)
-	case "namespace":
-		alone = 3
-		st, node := s.namespaceStation()
-		add(st, node)
 	}
 	if alone > 0 {
 		rest, posts := limittest.Proxied(s.T, alone, redistest.Stepped(s.T))
@@ -190,22 +186,6 @@ func (s *schedule) sentinelStation() (*station, shardlimit.Node) {
 		}},
 	}
 	return st, shardlimit.Node{Name: "s", Redis: set.ClientOption()}
-}
-
-// namespaceStation is a server all whose packets can be dropped.
-func (s *schedule) namespaceStation() (*station, shardlimit.Node) {
-	if !redistest.CanUseNamespaces() {
-		s.Fatal("network namespaces need root, and the programs ip and iptables")
-	}
-	server := redistest.InNamespace(s.T)
-	st := &station{name: "x", at: limittest.JobNode{Name: "x", Addrs: []string{server.Addr()}}}
-	drops := trouble{name: "has its packets dropped", cause: func(*rand.Rand) func() {
-		server.DropPackets(true)
-		return func() { server.DropPackets(false) }
-	}}
-	st.restarts(server)
-	st.troubles = append(st.troubles, drops, drops, drops, drops)
-	return st, shardlimit.Node{Name: "x", Redis: server.ClientOption()}
 }
 
 // refusals are what an operator may do to a server so that it answers, but does nothing.
