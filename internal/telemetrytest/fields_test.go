@@ -10,24 +10,15 @@ import (
 	"github.com/dunglas/httpsfv"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/shardlimit/shardlimit/httplimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // TestFieldsAreStructured reads the fields of answers back: names, windows and numbers.
 func TestFieldsAreStructured(t *testing.T) {
-	servers, err := embedded.Start(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(servers.Close)
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	most := declare(t, client, "most", shardlimit.Limit{Permits: shardlimit.MaxPermits, Per: shardlimit.MaxWindow})
-	few := declare(t, client, "few", shardlimit.PerMinute(1))
+	client := limittest.InProcess(t, 1).Client(t)
+	most := limittest.Limiter(t, client, "most", shardlimit.Limit{Permits: shardlimit.MaxPermits, Per: shardlimit.MaxWindow})
+	few := limittest.Limiter(t, client, "few", shardlimit.PerMinute(1))
 	quoted := `a "b\", c;d=1`
 	h := httplimit.New(httplimit.One(httplimit.All(httplimit.Policy{Name: "most", Limiter: most},
 		httplimit.Policy{Name: quoted, Limiter: few})), httplimit.Options{})(http.NotFoundHandler())
@@ -48,15 +39,6 @@ func TestFieldsAreStructured(t *testing.T) {
 		state := map[string]int64{"r": 0, "t": 60}
 		check(t, left[1], quoted, state)
 	}
-}
-
-func declare(t *testing.T, client *shardlimit.Client, name string, limit shardlimit.Limit) *shardlimit.Limiter {
-	t.Helper()
-	l, err := client.Limiter(t.Context(), name, limit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
 }
 
 func parsed(t *testing.T, h http.Header, field string) httpsfv.List {

@@ -17,13 +17,14 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 func TestDecisionsAndPermitsAreCountedByOutcomeAndSource(t *testing.T) {
 	p := newProbe(t, 1, func(c *shardlimit.Config) { c.OnOutage = shardlimit.FailOpen })
 	ctx := t.Context()
-	l := limiter(t, p.client, "l", shardlimit.PerHour(5))
+	l := limittest.Limiter(t, p.client, "l", shardlimit.PerHour(5))
 	for _, n := range []int64{1, 1, 3} {
 		if d, err := l.AllowN(ctx, n); err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
@@ -34,22 +35,22 @@ func TestDecisionsAndPermitsAreCountedByOutcomeAndSource(t *testing.T) {
 			t.Fatalf("%+v, %v", d, err)
 		}
 	}
-	taken := limiter(t, p.other(t), "taken", shardlimit.PerHour(2))
+	taken := limittest.Limiter(t, p.other, "taken", shardlimit.PerHour(2))
 	if d, err := taken.AllowN(ctx, 2); err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if d, err := limiter(t, p.client, "taken", shardlimit.PerHour(2)).Allow(ctx); err != nil || d.Allowed {
+	if d, err := limittest.Limiter(t, p.client, "taken", shardlimit.PerHour(2)).Allow(ctx); err != nil || d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	leased := limiter(t, p.client, "leased",
+	leased := limittest.Limiter(t, p.client, "leased",
 		shardlimit.Limit{Permits: 1e6, Per: time.Hour, Lease: time.Minute, Shards: 1})
 	for range 100 {
 		if d, err := leased.Allow(ctx); err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
 		}
 	}
-	watched := limiter(t, p.client, "watched", shardlimit.Limit{Permits: 1, Per: time.Hour, Mode: shardlimit.Shadow})
-	off := limiter(t, p.client, "off", shardlimit.Limit{Permits: 1, Per: time.Hour, Mode: shardlimit.Off})
+	watched := limittest.Limiter(t, p.client, "watched", shardlimit.Limit{Permits: 1, Per: time.Hour, Mode: shardlimit.Shadow})
+	off := limittest.Limiter(t, p.client, "off", shardlimit.Limit{Permits: 1, Per: time.Hour, Mode: shardlimit.Off})
 	for range 3 {
 		if d, err := watched.AllowN(ctx, 2); err != nil || !d.Shadowed {
 			t.Fatalf("%+v, %v", d, err)
@@ -58,8 +59,8 @@ func TestDecisionsAndPermitsAreCountedByOutcomeAndSource(t *testing.T) {
 			t.Fatalf("%+v, %v", d, err)
 		}
 	}
-	away := limiter(t, p.client, "away", shardlimit.PerHour(5))
-	p.server[0].Kill()
+	away := limittest.Limiter(t, p.client, "away", shardlimit.PerHour(5))
+	p.posts[0].Server.Kill()
 	for range 2 {
 		if d, err := away.AllowN(ctx, 2); err != nil || !d.Degraded {
 			t.Fatalf("%+v, %v", d, err)
@@ -106,8 +107,8 @@ func TestDecisionsAndPermitsAreCountedByOutcomeAndSource(t *testing.T) {
 
 func TestAnUnansweredDecisionCountsAsAnError(t *testing.T) {
 	p := newProbe(t, 1)
-	l := limiter(t, p.client, "l", shardlimit.PerHour(5))
-	p.server[0].Kill()
+	l := limittest.Limiter(t, p.client, "l", shardlimit.PerHour(5))
+	p.posts[0].Server.Kill()
 	for range 3 {
 		if _, err := l.Allow(t.Context()); err == nil {
 			t.Fatal("a call succeeded without Redis")
@@ -122,13 +123,13 @@ func TestAnUnansweredDecisionCountsAsAnError(t *testing.T) {
 // A caller that left is no outage, and what it asked for was refused by nobody.
 func TestACallerThatLeftIsNoError(t *testing.T) {
 	p := newProbe(t, 1)
-	l := limiter(t, p.client, "l", shardlimit.PerHour(5))
+	l := limittest.Limiter(t, p.client, "l", shardlimit.PerHour(5))
 	if _, err := l.Allow(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p.server[0].Pause()
+	p.posts[0].Server.Pause()
 	const canceled = "algorithm=sliding_log,limiter=l,outcome=canceled,source=redis"
-	await(t, "a call of a caller that left is counted", func() bool { // unless it left before it asked
+	limittest.AwaitThat(t, "a call of a caller that left is counted", func() bool { // unless it left before it asked
 		gone, leave := context.WithCancel(t.Context())
 		left := make(chan error)
 		go func() {
@@ -153,9 +154,9 @@ func TestACallerThatLeftIsNoError(t *testing.T) {
 func TestALimitOfEachParticipantIsNoLimitOfAll(t *testing.T) {
 	p := newProbe(t, 1)
 	limit := shardlimit.PerHour(5)
-	limiter(t, p.client, "all", limit)
+	limittest.Limiter(t, p.client, "all", limit)
 	limit.Scope = shardlimit.PerParticipant
-	limiter(t, p.client, "each", limit)
+	limittest.Limiter(t, p.client, "each", limit)
 	for _, name := range []string{"ratelimit.limit", "ratelimit.limit.window"} {
 		told := points(p.metrics(t)[name])
 		if _, all := told["limiter=all"]; !all || len(told) != 1 {
@@ -166,7 +167,7 @@ func TestALimitOfEachParticipantIsNoLimitOfAll(t *testing.T) {
 
 func TestBatchesAndScriptCallsAreMeasured(t *testing.T) {
 	p := newProbe(t, 2)
-	l := limiter(t, p.client, "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
+	l := limittest.Limiter(t, p.client, "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
 	if d, err := l.AllowN(t.Context(), 1000); err != nil || !d.Allowed { // two script calls and more
 		t.Fatalf("%+v, %v", d, err)
 	}
@@ -178,7 +179,7 @@ func TestBatchesAndScriptCallsAreMeasured(t *testing.T) {
 	if got := p.value(t, "ratelimit.batch.size", "limiter=l"); got.count != 2 || got.value != 2 {
 		t.Errorf("batch.size: %+v", got)
 	}
-	single := limiter(t, p.client, "single", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 1})
+	single := limittest.Limiter(t, p.client, "single", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 1})
 	if _, err := single.Allow(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -191,21 +192,17 @@ func TestBatchesAndScriptCallsAreMeasured(t *testing.T) {
 // batched has n calls made in one script call, behind one that holds them up.
 func batched(t *testing.T, p *probe, l *shardlimit.Limiter, n int, caller func() context.Context) {
 	t.Helper()
-	for _, x := range p.proxy {
-		x.Stall(true)
-	}
+	p.stall(true)
 	ended := make(chan error, n+1)
 	call := func(ctx context.Context) { _, err := l.Allow(ctx); ended <- err }
-	sent := p.sent.Load()
+	sent := p.sent()
 	go call(t.Context())
-	await(t, "one call is under way", func() bool { return p.sent.Load() > sent })
+	limittest.AwaitThat(t, "one call is under way", func() bool { return p.sent() > sent })
 	for range n {
 		go call(caller())
 	}
-	await(t, "the others wait", func() bool { return asking() == n+1 })
-	for _, x := range p.proxy {
-		x.Stall(false)
-	}
+	limittest.AwaitThat(t, "the others wait", func() bool { return asking() == n+1 })
+	p.stall(false)
 	for range n + 1 {
 		if err := <-ended; err != nil {
 			t.Fatal(err)
@@ -216,7 +213,7 @@ func batched(t *testing.T, p *probe, l *shardlimit.Limiter, n int, caller func()
 func TestPermitsOfLostRepliesAreCountedAsUnknownAndThoseOfCallersThatLeftAreGivenBack(t *testing.T) {
 	// half of it for each shard: more than a machine stalls
 	p := newProbe(t, 2, func(c *shardlimit.Config) { c.CallTimeout = 5 * time.Second })
-	l := limiter(t, p.client, "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
+	l := limittest.Limiter(t, p.client, "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
 	d, err := l.AllowN(t.Context(), 1000)
 	if err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
@@ -224,41 +221,41 @@ func TestPermitsOfLostRepliesAreCountedAsUnknownAndThoseOfCallersThatLeftAreGive
 	if err := l.Settle(t.Context(), d, 0); err != nil {
 		t.Fatal(err)
 	}
-	for _, x := range p.proxy {
-		x.DropReplies(true)
+	for _, x := range p.posts {
+		x.Proxy.DropReplies(true)
 	}
 	if _, err := l.AllowN(t.Context(), 5); err == nil { // asked of both
 		t.Fatal("a call succeeded without an answer")
 	}
-	await(t, "5 permits at each of the shards are unknown", func() bool {
+	limittest.AwaitThat(t, "5 permits at each of the shards are unknown", func() bool {
 		return p.value(t, "ratelimit.permits.unknown", "limiter=l").value == 10
 	})
 	for _, node := range []string{"n0", "n1"} {
-		await(t, "the lost call is timed as an error of "+node, func() bool {
+		limittest.AwaitThat(t, "the lost call is timed as an error of "+node, func() bool {
 			return p.value(t, "ratelimit.script.duration", "node="+node+",operation=take,outcome=error").count == 1
 		})
 	}
-	for _, x := range p.proxy {
-		x.DropReplies(false)
+	for _, x := range p.posts {
+		x.Proxy.DropReplies(false)
 	}
 
-	other := newProbe(t, 1, func(c *shardlimit.Config) { c.CallTimeout = patience })
-	l = limiter(t, other.client, "m", shardlimit.PerHour(100))
+	other := newProbe(t, 1, func(c *shardlimit.Config) { c.CallTimeout = limittest.Patience })
+	l = limittest.Limiter(t, other.client, "m", shardlimit.PerHour(100))
 	if _, err := l.Allow(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	other.proxy[0].Stall(true)
+	other.posts[0].Proxy.Stall(true)
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
-	sent := other.sent.Load()
+	sent := other.sent()
 	go func() { _, err := l.AllowN(ctx, 3); left <- err }()
-	await(t, "the call is under way", func() bool { return other.sent.Load() > sent })
+	limittest.AwaitThat(t, "the call is under way", func() bool { return other.sent() > sent })
 	leave()
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Errorf("the caller left with %v", err)
 	}
-	other.proxy[0].Stall(false)
-	await(t, "what the caller left is given back", func() bool {
+	other.posts[0].Proxy.Stall(false)
+	limittest.AwaitThat(t, "what the caller left is given back", func() bool {
 		st, err := l.Peek(t.Context())
 		return err == nil && st.Used == 1
 	})
@@ -266,7 +263,7 @@ func TestPermitsOfLostRepliesAreCountedAsUnknownAndThoseOfCallersThatLeftAreGive
 
 func TestWaitersAndTheirTimeAreMeasured(t *testing.T) {
 	p := newProbe(t, 1)
-	l := limiter(t, p.client, "l", shardlimit.PerHour(1))
+	l := limittest.Limiter(t, p.client, "l", shardlimit.PerHour(1))
 	if _, err := l.Allow(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +272,7 @@ func TestWaitersAndTheirTimeAreMeasured(t *testing.T) {
 	for range cap(left) {
 		go func() { left <- l.Wait(ctx) }()
 	}
-	await(t, "both wait", func() bool { return p.value(t, "ratelimit.waiters", "limiter=l").value == 2 })
+	limittest.AwaitThat(t, "both wait", func() bool { return p.value(t, "ratelimit.waiters", "limiter=l").value == 2 })
 	leave()
 	for range cap(left) {
 		if err := <-left; !errors.Is(err, context.Canceled) {
@@ -288,7 +285,7 @@ func TestWaitersAndTheirTimeAreMeasured(t *testing.T) {
 	if got := p.value(t, "ratelimit.wait.duration", "limiter=l,outcome=canceled"); got.count != 2 || got.value <= 0 {
 		t.Errorf("wait.duration: %+v", got)
 	}
-	if err := limiter(t, p.client, "free", shardlimit.PerHour(1)).Wait(t.Context()); err != nil {
+	if err := limittest.Limiter(t, p.client, "free", shardlimit.PerHour(1)).Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.value(t, "ratelimit.wait.duration", "limiter=free,outcome=allowed"); got.count != 1 {
@@ -298,7 +295,7 @@ func TestWaitersAndTheirTimeAreMeasured(t *testing.T) {
 
 func TestShardsTellWhatIsLeftAndWhetherTheirNodeAnswers(t *testing.T) {
 	p := newProbe(t, 2)
-	l := limiter(t, p.client, "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
+	l := limittest.Limiter(t, p.client, "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
 	if d, err := l.AllowUpTo(t.Context(), 60); err != nil || d.Granted != 60 {
 		t.Fatalf("%+v, %v", d, err)
 	}
@@ -322,8 +319,8 @@ func TestShardsTellWhatIsLeftAndWhetherTheirNodeAnswers(t *testing.T) {
 		t.Errorf("limit.window is %v", got)
 	}
 	down := st.Shards[0]
-	p.server[int(down.Node[1]-'0')].Kill()
-	await(t, "the shard of the node that is gone is not available", func() bool {
+	p.posts[int(down.Node[1]-'0')].Server.Kill()
+	limittest.AwaitThat(t, "the shard of the node that is gone is not available", func() bool {
 		_, _ = l.Allow(t.Context())
 		_, _ = l.AllowN(t.Context(), 40)
 		got, ok := points(p.metrics(t)["ratelimit.shard.available"])["limiter=l,node="+down.Node+",shard="+down.Tag]
@@ -333,8 +330,8 @@ func TestShardsTellWhatIsLeftAndWhetherTheirNodeAnswers(t *testing.T) {
 	if got := p.value(t, "ratelimit.shard.available", "limiter=l,node="+up.Node+",shard="+up.Tag).value; got != 1 {
 		t.Errorf("the other shard is %v", got)
 	}
-	p.server[int(down.Node[1]-'0')].Restart()
-	await(t, "it is available again", func() bool {
+	p.posts[int(down.Node[1]-'0')].Server.Restart()
+	limittest.AwaitThat(t, "it is available again", func() bool {
 		_, _ = l.Allow(t.Context()) // a call has the node looked at
 		return p.value(t, "ratelimit.shard.available", "limiter=l,node="+down.Node+",shard="+down.Tag).value == 1
 	})
@@ -354,8 +351,8 @@ func TestNoParticipantAndNoKeyBecomesAnAttribute(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_ = f.Limiter(secret).Wait(shortly(t, time.Millisecond))
-	_ = limiter(t, p.client, "l", shardlimit.PerHour(2)).Wait(ctx)
+	_ = f.Limiter(secret).Wait(limittest.Shortly(t, time.Millisecond))
+	_ = limittest.Limiter(t, p.client, "l", shardlimit.PerHour(2)).Wait(ctx)
 	span.End()
 	if got := p.value(t, "ratelimit.decisions",
 		"algorithm=sliding_log,limiter=users,outcome=allowed,source=redis").value; got != 2 {
@@ -386,16 +383,9 @@ func TestNoParticipantAndNoKeyBecomesAnAttribute(t *testing.T) {
 	}
 }
 
-func shortly(tb testing.TB, d time.Duration) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), d)
-	tb.Cleanup(cancel)
-	return ctx
-}
-
 func TestEveryMetricHasItsUnitAndKind(t *testing.T) {
 	p := newProbe(t, 1)
-	l := limiter(t, p.client, "l", shardlimit.PerHour(1))
+	l := limittest.Limiter(t, p.client, "l", shardlimit.PerHour(1))
 	_ = l.Wait(t.Context())
 	all := p.metrics(t)
 	for name, want := range map[string]string{
@@ -468,7 +458,7 @@ func TestADenialFromMemoryAllocatesNothing(t *testing.T) {
 			c, err := shardlimit.New(shardlimit.Config{
 				Nodes:          []shardlimit.Node{{Name: "n0", Redis: s.ClientOption()}},
 				KeyPrefix:      redistest.Prefix(t),
-				CallTimeout:    patience,
+				CallTimeout:    limittest.Patience,
 				MeterProvider:  providers.meter,
 				TracerProvider: providers.tracer,
 			})
@@ -476,7 +466,7 @@ func TestADenialFromMemoryAllocatesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			l := limiter(t, c, "l", shardlimit.PerHour(1))
+			l := limittest.Limiter(t, c, "l", shardlimit.PerHour(1))
 			ctx := t.Context()
 			if d, err := l.Allow(ctx); err != nil || !d.Allowed {
 				t.Fatalf("%+v, %v", d, err)
@@ -498,8 +488,8 @@ func TestADenialFromMemoryAllocatesNothing(t *testing.T) {
 func TestPermitsAddUp(t *testing.T) {
 	p := newProbe(t, 1)
 	ctx := t.Context()
-	a := limiter(t, p.client, "a", shardlimit.PerHour(100))
-	own := limiter(t, p.client, "own",
+	a := limittest.Limiter(t, p.client, "a", shardlimit.PerHour(100))
+	own := limittest.Limiter(t, p.client, "own",
 		shardlimit.Limit{Permits: 100, Per: time.Hour, Scope: shardlimit.PerParticipant})
 	for _, l := range []*shardlimit.Limiter{a, own} {
 		for _, used := range []int64{3, 12, 10, 0} {
@@ -512,8 +502,8 @@ func TestPermitsAddUp(t *testing.T) {
 			}
 		}
 	}
-	elsewhere := limiter(t, p.other(t), "b", shardlimit.PerHour(1))
-	b := limiter(t, p.client, "b", shardlimit.PerHour(1))
+	elsewhere := limittest.Limiter(t, p.other, "b", shardlimit.PerHour(1))
+	b := limittest.Limiter(t, p.client, "b", shardlimit.PerHour(1))
 	if d, err := elsewhere.Allow(ctx); err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
 	}
@@ -537,7 +527,7 @@ func TestPermitsAddUp(t *testing.T) {
 // Of limits with takeover a gauge tells for each node whether it is lost.
 func TestLostNodesAreTold(t *testing.T) {
 	p := newProbe(t, 3, func(c *shardlimit.Config) { c.NodeTimeout = shardlimit.DefaultNodeTimeout })
-	l := limiter(t, p.client, "l", shardlimit.PerHour(30))
+	l := limittest.Limiter(t, p.client, "l", shardlimit.PerHour(30))
 	if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
 	}

@@ -1,16 +1,10 @@
 package telemetrytest
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
-	"net"
-	"regexp"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -19,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/redistest"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // participant is the name of the process under test; it must not come out anywhere.
@@ -28,78 +22,47 @@ const participant = "participant-that-must-not-be-told"
 // probe is a client whose metrics and spans are read back.
 type probe struct {
 	client *shardlimit.Client
+	other  *shardlimit.Client // of another process on the same nodes, whose telemetry goes nowhere
 	reader *sdkmetric.ManualReader
 	spans  *tracetest.SpanRecorder
 	traces *sdktrace.TracerProvider
-	server []*redistest.Server
-	proxy  []*redistest.Proxy
-	sent   atomic.Int64 // script calls for shards written to connections
-	prefix string
-	nodes  []shardlimit.Node
+	posts  []*limittest.ProxiedNode
 }
-
-// patience is what a call on a busy machine is given.
-const patience = 2 * time.Minute
 
 // newProbe starts n nodes n0, n1, ... behind proxies and a client of them.
 func newProbe(tb testing.TB, n int, change ...func(*shardlimit.Config)) *probe {
 	tb.Helper()
-	p := &probe{reader: sdkmetric.NewManualReader(), spans: tracetest.NewSpanRecorder(), prefix: redistest.Prefix(tb)}
+	p := &probe{reader: sdkmetric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
 	p.traces = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p.spans))
-	p.server = redistest.Servers(tb, n)
-	for i, s := range p.server {
-		p.proxy = append(p.proxy, redistest.NewProxy(tb, s.Addr()))
-		option := s.ClientOption()
-		option.InitAddress = []string{p.proxy[i].Addr()}
-		option.DialCtxFn = p.dial
-		option.Dialer.Timeout, option.ConnWriteTimeout = patience, patience
+	f, posts := limittest.Proxied(tb, n)
+	p.posts = posts
+	for i := range f.Nodes {
+		f.Nodes[i].Redis = limittest.Unhurried(f.Nodes[i].Redis)
 		// one connection, which is there: none has to be made while a test stalls the node
-		option.PipelineMultiplex = -1
-		p.nodes = append(p.nodes, shardlimit.Node{Name: "n" + string(rune('0'+i)), Redis: option})
+		f.Nodes[i].Redis.PipelineMultiplex = -1
 	}
-	cfg := shardlimit.Config{
-		Nodes:          p.nodes,
-		KeyPrefix:      p.prefix,
-		Participant:    participant,
-		CallTimeout:    patience,
-		MeterProvider:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(p.reader)),
-		TracerProvider: p.traces,
+	told := func(c *shardlimit.Config) {
+		c.Participant, c.CallTimeout, c.TracerProvider = participant, limittest.Patience, p.traces
+		c.MeterProvider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(p.reader))
 	}
-	for _, c := range change {
-		c(&cfg)
-	}
-	var err error
-	if p.client, err = shardlimit.New(cfg); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(p.client.Close)
+	p.client = f.Client(tb, append([]func(*shardlimit.Config){told}, change...)...)
+	p.other = f.Client(tb)
 	return p
 }
 
-func (p *probe) dial(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
-	conn, err := d.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return nil, err
+// stall holds back, or lets go, everything on the way to all nodes.
+func (p *probe) stall(on bool) {
+	for _, post := range p.posts {
+		post.Proxy.Stall(on)
 	}
-	return &counted{conn, &p.sent}, nil
 }
 
-// shardKey is what the key of a shard has, and no key of a record.
-var shardKey = regexp.MustCompile(`\}(f[^:]*:)?[lcwtq]:`)
-
-// counted counts the script calls for shards that are written to a connection.
-type counted struct {
-	net.Conn
-	sent *atomic.Int64
-}
-
-func (c *counted) Write(b []byte) (int, error) {
-	for _, call := range bytes.Split(b, []byte("EVALSHA"))[1:] {
-		if shardKey.Match(call) {
-			c.sent.Add(1)
-		}
+// sent is how many script calls for shards were written.
+func (p *probe) sent() (n int64) {
+	for _, post := range p.posts {
+		n += post.Takes.Load()
 	}
-	return c.Conn.Write(b)
+	return n
 }
 
 // asking is how many callers of this process wait for the answer of a shard.
@@ -114,26 +77,6 @@ func asking() (n int) {
 		}
 	}
 	return n
-}
-
-// other is another process on the same nodes, whose telemetry goes nowhere.
-func (p *probe) other(tb testing.TB) *shardlimit.Client {
-	tb.Helper()
-	c, err := shardlimit.New(shardlimit.Config{Nodes: p.nodes, KeyPrefix: p.prefix, CallTimeout: patience})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(c.Close)
-	return c
-}
-
-func limiter(tb testing.TB, c *shardlimit.Client, name string, limit shardlimit.Limit) *shardlimit.Limiter {
-	tb.Helper()
-	l, err := c.Limiter(context.Background(), name, limit)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return l
 }
 
 // metrics are all metrics of this moment by name.
@@ -194,14 +137,4 @@ func points(m metricdata.Metrics) map[string]point {
 func (p *probe) value(tb testing.TB, metric, attributes string) point {
 	tb.Helper()
 	return points(p.metrics(tb)[metric])[attributes]
-}
-
-// await polls until the condition holds.
-func await(tb testing.TB, what string, holds func() bool) {
-	tb.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			tb.Fatalf("still not: %s", what)
-		}
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
@@ -35,7 +36,7 @@ func attributes(s sdktrace.ReadOnlySpan) map[string]string {
 
 func TestAScriptCallHasOneSpanLinkedToAllItsCallers(t *testing.T) {
 	p := newProbe(t, 1)
-	l := limiter(t, p.client, "l", shardlimit.PerHour(100))
+	l := limittest.Limiter(t, p.client, "l", shardlimit.PerHour(100))
 	if _, err := l.Allow(t.Context()); err != nil { // not traced
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func TestAScriptCallHasOneSpanLinkedToAllItsCallers(t *testing.T) {
 
 func TestTheCallersSpanTellsTheDecision(t *testing.T) {
 	p := newProbe(t, 1)
-	l := limiter(t, p.client, "l", shardlimit.PerHour(5))
+	l := limittest.Limiter(t, p.client, "l", shardlimit.PerHour(5))
 	request := func(n int64) map[string]string {
 		ctx, span := p.traces.Tracer("test").Start(t.Context(), "request")
 		if _, err := l.AllowN(ctx, n); err != nil {
@@ -116,12 +117,12 @@ func TestTheCallersSpanTellsTheDecision(t *testing.T) {
 
 func TestAFailedScriptCallMarksItsSpan(t *testing.T) {
 	p := newProbe(t, 1, func(c *shardlimit.Config) { c.CallTimeout = 200 * time.Millisecond })
-	l := limiter(t, p.client, "l", shardlimit.PerHour(5))
-	await(t, "it is declared", func() bool { _, err := l.Allow(t.Context()); return err == nil })
+	l := limittest.Limiter(t, p.client, "l", shardlimit.PerHour(5))
+	limittest.AwaitThat(t, "it is declared", func() bool { _, err := l.Allow(t.Context()); return err == nil })
 	ctx, span := p.traces.Tracer("test").Start(t.Context(), "request")
-	p.proxy[0].Stall(true)
+	p.posts[0].Proxy.Stall(true)
 	_, err := l.Allow(ctx)
-	p.proxy[0].Stall(false)
+	p.posts[0].Proxy.Stall(false)
 	span.End()
 	if err == nil {
 		t.Fatal("a call succeeded without an answer")
@@ -129,16 +130,16 @@ func TestAFailedScriptCallMarksItsSpan(t *testing.T) {
 	if got := attributes(span.(sdktrace.ReadOnlySpan))["ratelimit.outcome"]; got != "error" {
 		t.Errorf("the caller's span: %s", got)
 	}
-	await(t, "the span has ended", func() bool { return len(p.scripts()) == 1 })
+	limittest.AwaitThat(t, "the span has ended", func() bool { return len(p.scripts()) == 1 })
 	if s := p.scripts()[0]; s.Status().Code != codes.Error || attributes(s)["error.type"] != "timeout" {
 		t.Errorf("%v, %v", s.Status(), attributes(s))
 	}
-	client := p.server[0].Client(t)
+	client := p.posts[0].Server.Client(t)
 	if err := client.Do(t.Context(),
 		client.B().Arbitrary("CONFIG", "SET", "maxmemory", "1").Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the refusal is traced", func() bool {
+	limittest.AwaitThat(t, "the refusal is traced", func() bool {
 		_, _ = l.Allow(ctx)
 		for _, s := range p.scripts() {
 			if attributes(s)["db.response.status_code"] == "OOM" {
@@ -192,11 +193,11 @@ func TestEveryKindOfCallIsMeasured(t *testing.T) {
 	if err := l.Reset(ctx); err != nil {
 		t.Fatal(err)
 	}
-	p.server[0].Kill()
+	p.posts[0].Server.Kill()
 	away := func() bool { return p.client.Ping(ctx)[0].Err != nil }
-	await(t, "a node is away", away)
-	p.server[0].Restart()
-	await(t, "it is back", func() bool { return !away() })
+	limittest.AwaitThat(t, "a node is away", away)
+	p.posts[0].Server.Restart()
+	limittest.AwaitThat(t, "it is back", func() bool { return !away() })
 	if err := l.Delete(ctx); err != nil {
 		t.Fatal(err)
 	}
