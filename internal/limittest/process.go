@@ -92,7 +92,7 @@ func work(text string, stop io.Reader, out io.Writer) error {
 		return err
 	}
 	callers := MakeTraffic()
-	callers.journal, callers.Dying = file, j.Dying
+	callers.journal, callers.Dying, callers.Rest = file, j.Dying, 2*time.Millisecond
 	callers.Start(j.Callers, l)
 	if _, err := fmt.Fprintln(out, "working"); err != nil {
 		return err

@@ -192,7 +192,7 @@ func TestMisnamedProcessShutsNobodyOut(t *testing.T) {
 		canary := f.Called("x", "y", "z").Client(t, limittest.TakesOver)
 		calls, failed := 0, 0
 		serve := func(d time.Duration) {
-			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
 				calls++
 				if _, err := right.Allow(t.Context()); err != nil {
 					failed++

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/internal/redissim"
@@ -23,7 +24,7 @@ import (
 // that nobody has used, and for a second what they read and write of records comes late or not at
 // all. Nobody uses a layout of its own beside that of others.
 func TestDeclarationsThatMissEachOther(t *testing.T) {
-	for round := range uint64(60) {
+	for round := range uint64(extent.Fewer(60)) {
 		synctest.Test(t, func(t *testing.T) { declarationsMiss(t, rand.New(rand.NewPCG(round, 1))) })
 	}
 }
@@ -155,7 +156,7 @@ func TestADeadServerIsReplacedByAnEmptyOne(t *testing.T) {
 		limiters = append(limiters, limittest.Limiter(t, c, "l", limit).As("all", 1))
 	}
 	callers := limittest.NewTraffic(t)
-	callers.Dying = true // what the dead server granted cannot be given back
+	callers.Dying, callers.Rest = true, 10*time.Millisecond // what the dead server granted cannot be given back
 	callers.Start(2, limiters...)
 	everywhere := func(nodes ...shardlimit.Node) {
 		f.Restart(t, clients, nodes, func(i int, c *shardlimit.Client) {

@@ -17,6 +17,9 @@ import (
 var forget = map[string]func(testing.TB, *limittest.ProxiedNode){
 	"restarted empty": func(_ testing.TB, p *limittest.ProxiedNode) { p.Server.Kill(); p.Server.Restart() },
 	"flushed":         func(tb testing.TB, p *limittest.ProxiedNode) { p.Do(tb, "FLUSHALL") },
+	"a part deleted": func(tb testing.TB, p *limittest.ProxiedNode) {
+		p.Do(tb, "EVAL", "return redis.call('DEL', unpack(redis.call('KEYS', '*}l:n:l')))", "0")
+	},
 }
 
 // With quarantine the limit holds in every window, whatever the node forgets: by

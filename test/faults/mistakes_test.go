@@ -140,46 +140,12 @@ func TestAServerWithoutINFOIsAMistake(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// INFO that is taken away is told by limits that are in use, too, once they need it, and no policy
-// hides that. They serve again when it is back.
-func TestINFOIsTakenAway(t *testing.T) {
-	t.Parallel()
-	s := redistest.Standalone(t)
-	admin := s.Client(t)
-	nodes := []shardlimit.Node{{Name: "n", Redis: as(s.ClientOption())}}
-	f := limittest.Fleet{Nodes: nodes, Prefix: redistest.Prefix(t)}
-	permit(t, admin, "SETUSER", "app", "on", ">secret", "~*", "+@all")
-	var limiters []*shardlimit.Limiter
-	for _, policy := range policies {
-		c := f.Client(t, limittest.OnOutage(policy))
-		limiters = append(limiters, limittest.Limiter(t, c, "l", shardlimit.PerHour(1e6)))
-	}
-	permit(t, admin, "SETUSER", "app", "-info")
-	if err := admin.Do(t.Context(), admin.B().Arbitrary("CLIENT", "KILL", "USER", "app").Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range limiters {
-		limittest.AwaitThat(t, "the mistake is told", func() bool {
-			_, err := l.Allow(t.Context())
-			return errors.As(err, new(*shardlimit.ConfigError))
-		})
-	}
-	permit(t, admin, "SETUSER", "app", "+info")
-	for _, l := range limiters {
-		limittest.AwaitThat(t, "it serves again", func() bool {
-			d, err := l.Allow(t.Context())
-			return err == nil && d.Allowed && !d.Degraded
-		})
-	}
-}
-
 // A right that is taken from a process in use may be one that only reads of records need, or only
 // new keys: while others are served, those are told the mistake, and no policy lets them through.
 // So it is if their own node is all right, and that of the record is not.
 func TestARightIsTakenAway(t *testing.T) {
 	t.Parallel()
-	for _, right := range []string{"-info", "-zadd", "-zrangebyscore", "-get", "-pexpire", "-set", "-setrange",
-		"-zadd of two of five"} {
+	for _, right := range []string{"-info", "-zadd", "-get", "-set", "-setrange", "-zadd of two of five"} {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
 			right, _, many := strings.Cut(right, " of ")
@@ -204,7 +170,7 @@ func TestARightIsTakenAway(t *testing.T) {
 			var callers sync.WaitGroup
 			for i := range 3 {
 				callers.Go(func() {
-					for k := range 300 {
+					for k := range 100 {
 						for _, key := range []string{fmt.Sprint(k % known), fmt.Sprint("new ", i, k)} {
 							d, err := users.Limiter(key).Allow(t.Context())
 							var mistake *shardlimit.ConfigError

@@ -50,7 +50,7 @@ func changed(t *testing.T, l *shardlimit.Limiter, alter func(*shardlimit.Limit))
 var twenty = shardlimit.Limit{Permits: 20, Per: time.Second, Shards: 1}
 
 // pace is the time from one call to the next: more of them than any limit here has permits.
-const pace = 15 * time.Millisecond
+const pace = 40 * time.Millisecond
 
 // soon is how long it may take until a process in use has read the record again, and what it
 // found is in force.

@@ -15,7 +15,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-var stressFor = flag.Duration("stress", 5*time.Second, "how long TestNothingCrashesAProcess goes on")
+var stressFor = flag.Duration("stress", 3*time.Second, "how long TestNothingCrashesAProcess goes on")
 
 // hung is how much longer than its context no call takes, however busy the machine is.
 const hung = 10 * time.Second

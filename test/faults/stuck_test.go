@@ -161,9 +161,12 @@ func TestWhatWasCollectedInVainIsGivenBackLate(t *testing.T) {
 // One of the nodes that keep a family's record stalls. Whatever the call timeout is, new keys on
 // other nodes are served at once.
 func TestStragglersAreNotWaitedFor(t *testing.T) {
-	for _, timeout := range []time.Duration{100 * time.Millisecond, time.Second, 2 * time.Second, 6 * time.Second,
+	for i, timeout := range []time.Duration{100 * time.Millisecond, time.Second, 2 * time.Second, 6 * time.Second,
 		20 * time.Second} {
 		for place := range 3 {
+			if race.Enabled && place != i%3 {
+				continue // what differs is when
+			}
 			t.Run(fmt.Sprint(timeout, " place ", place), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { straggler(t, timeout, place) })
 			})

@@ -166,7 +166,7 @@ func movedAround(t *testing.T, permits int64, apart time.Duration) (ops []histor
 	}
 	rng := rand.New(rand.NewPCG(1, 0))
 	begun, moved := time.Now(), 0
-	for next := time.Duration(0); moved < 60; {
+	for next := time.Duration(0); moved < 30; {
 		start := time.Since(begun)
 		d, err := l.AllowUpTo(t.Context(), permits)
 		if err != nil {

@@ -91,28 +91,36 @@ func TestALoweredLimitHoldsFromTheNextWindowOn(t *testing.T) {
 	}
 }
 
-// While capacity moves to a node that is added and off one that drains, next to nothing of the
-// limit stays unused.
+// While capacity moves to a node that is added, off one that drains, and to another number of shards,
+// next to nothing of the limit stays unused.
 func TestALimitIsUsedWhileItsShardsMove(t *testing.T) {
 	limittest.InBubble(t, 4, func(t *testing.T, f limittest.Fleet) {
-		limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 6}
+		limit := shardlimit.Limit{Permits: 200, Per: time.Second, Shards: 6}
 		limittest.Limiter(t, f.With(f.Nodes[:3]...).Client(t), "l", limit)
 		moved := f.Group(t, 2, "l", limit)
 		drains := limittest.Limiter(t, f.With(limittest.Drained(f.Nodes,
 			func(i int) bool { return i == 0 })...).Client(t), "l", limit)
-		both := []*limittest.Demand{limittest.NewDemand(t, 4*time.Millisecond, moved[0]),
-			limittest.NewDemand(t, 4*time.Millisecond, moved[1])}
+		both := []*limittest.Demand{limittest.NewDemand(t, 8*time.Millisecond, moved[0]),
+			limittest.NewDemand(t, 8*time.Millisecond, moved[1])}
 		time.Sleep(2 * time.Second) // of the bubble's time
 		from := both[0].Now()
 		for i, by := range []*shardlimit.Limiter{moved[1], drains} {
 			if err := by.Rebalance(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+			time.Sleep(limit.Per)
 			if got := len(limittest.Hosts(limittest.AwaitOneLayout(t, append(moved, drains)))); got != 4-i {
 				t.Errorf("it is on %d nodes", got)
 			}
 		}
-		time.Sleep(limit.Per)
+		for _, shards := range []int{16, 3} {
+			next := limit
+			next.Shards = shards
+			if err := moved[0].SetLimit(t.Context(), next); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(limit.Per)
+		}
 		to := both[0].Now()
 		ops := append(both[0].Stop(), both[1].Stop()...)
 		limittest.KeepsTo(t, limit, ops)

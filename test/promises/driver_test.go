@@ -1,63 +1,16 @@
 package promises
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
-	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
-
-// wire is the way to a node of a bubble: it counts script calls, and can be cut.
-type wire struct {
-	takes atomic.Int64
-	mu    sync.Mutex
-	dead  bool
-	open  []net.Conn
-}
-
-// wired puts a wire before every node of a bubble.
-func wired(f limittest.Fleet) (limittest.Fleet, []*wire) {
-	wires := make([]*wire, len(f.Nodes))
-	for i := range f.Nodes {
-		w, inner := &wire{}, f.Nodes[i].Redis.DialCtxFn
-		wires[i] = w
-		f.Nodes[i].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer,
-			cfg *tls.Config) (net.Conn, error) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			if w.dead {
-				return nil, errors.New("the node is away")
-			}
-			conn, err := inner(ctx, addr, d, cfg)
-			if err == nil {
-				w.open = append(w.open, conn)
-				conn = &limittest.Counted{Conn: conn, Takes: &w.takes, Reads: new(atomic.Int64)}
-			}
-			return conn, err
-		}
-	}
-	return f, wires
-}
-
-// cut makes the node one that is away, or there again.
-func (w *wire) cut(dead bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.dead = dead
-	for _, c := range w.open {
-		_ = c.Close()
-	}
-	w.open = nil
-}
 
 // A process that has lowered a limit and has nothing else to do asks each shard that has permits to
 // give up a few times a minute, however long the window is. The change is complete a minute after
@@ -70,15 +23,16 @@ func TestADriverAsksSeldom(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-				f, wires := wired(f)
+			synctest.Test(t, func(t *testing.T) {
+				const window = 4 * time.Hour
+				f, nodes := limittest.BubbledNodes(t, 1)
 				ctx := t.Context()
 				shards := int64(extent.Fewer(16))
 				if extent.Full {
 					shards = 256
 				}
 				all := 100 * shards
-				limit := shardlimit.Limit{Permits: all, Per: 24 * time.Hour, Shards: int(shards), Algorithm: algorithm}
+				limit := shardlimit.Limit{Permits: all, Per: window, Shards: int(shards), Algorithm: algorithm}
 				l := limittest.Limiter(t, f.Client(t), "l", limit)
 				var last time.Time
 				for range 8 { // an eighth of the shards each time
@@ -86,7 +40,7 @@ func TestADriverAsksSeldom(t *testing.T) {
 						t.Fatalf("%+v, %v", d, err)
 					}
 					last = time.Now()
-					time.Sleep(time.Hour)
+					time.Sleep(window / 24)
 				}
 				_, _ = l.AllowUpTo(ctx, all)
 				limit.Permits /= 100 // one permit a shard: all must have left but for one of each
@@ -94,15 +48,15 @@ func TestADriverAsksSeldom(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(10 * time.Second)
-				for minute := range 30 {
-					before := wires[0].takes.Load()
+				for minute := range 10 {
+					before := nodes[0].Calls.Load()
 					time.Sleep(time.Minute)
-					if n := wires[0].takes.Load() - before; n > 8*shards {
+					if n := nodes[0].Calls.Load() - before; n > 8*shards {
 						t.Fatalf("minute %d: %d script calls", minute, n)
 					}
 				}
-				ends := last.Add(24*time.Hour + time.Minute)
-				time.Sleep(time.Until(last.Add(24*time.Hour - 2*time.Second)))
+				ends := last.Add(window + time.Minute)
+				time.Sleep(time.Until(last.Add(window - 2*time.Second)))
 				if st, err := l.Peek(ctx); err != nil || st.Settled {
 					t.Errorf("two seconds before the last permits leave: settled %t, %v", st.Settled, err)
 				}
@@ -145,8 +99,8 @@ func TestADriverNoticesARefund(t *testing.T) {
 // While a node is away that a change waits for, the process that made the change asks the others a
 // few times a second at the most, and completes the change some seconds after the node is back.
 func TestADriverBacksOffWhileANodeIsAway(t *testing.T) {
-	limittest.InBubble(t, 3, func(t *testing.T, f limittest.Fleet) {
-		f, wires := wired(f)
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 3)
 		ctx := t.Context()
 		c := f.Client(t, limittest.PatientFor(100*time.Millisecond))
 		limit := shardlimit.Limit{Permits: 1200, Per: 100 * time.Millisecond, Shards: 12}
@@ -158,7 +112,7 @@ func TestADriverBacksOffWhileANodeIsAway(t *testing.T) {
 			}
 		}
 		time.Sleep(5 * time.Second) // they are not new any more
-		wires[2].cut(true)
+		nodes[2].Down.Store(true)
 		var l *shardlimit.Limiter
 		for _, l = range all {
 			limit.Permits, limit.Shards = 1600, 16
@@ -172,9 +126,9 @@ func TestADriverBacksOffWhileANodeIsAway(t *testing.T) {
 			t.Fatal("no limit could be changed")
 		}
 		time.Sleep(10 * time.Second)
-		before := wires[0].takes.Load() + wires[1].takes.Load()
+		before := nodes[0].Calls.Load() + nodes[1].Calls.Load()
 		time.Sleep(time.Minute)
-		n := wires[0].takes.Load() + wires[1].takes.Load() - before
+		n := nodes[0].Calls.Load() + nodes[1].Calls.Load() - before
 		t.Logf("%d script calls in a minute", n)
 		if n > 240 {
 			t.Errorf("%d script calls in a minute while a node is away", n)
@@ -182,7 +136,7 @@ func TestADriverBacksOffWhileANodeIsAway(t *testing.T) {
 		if st, err := l.Peek(ctx); err != nil || st.Settled {
 			t.Errorf("while the node is away: settled %t, %v", st.Settled, err)
 		}
-		wires[2].cut(false)
+		nodes[2].Down.Store(false)
 		time.Sleep(12 * time.Second)
 		if st, err := l.Peek(ctx); err != nil || !st.Settled {
 			t.Errorf("after the node is back: settled %t, %v", st.Settled, err)

@@ -14,27 +14,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-// Nothing is kept of a key whose calls are over.
-func TestNothingIsKeptOfAKeyThatWasCalledOnce(t *testing.T) {
-	const keys, most = 4_000, 300
-	users := limittest.Family(t, limittest.Standalone(t).Client(t, limittest.PatientFor(limittest.Patience)), "users",
-		shardlimit.PerHour(5))
-	call := func(from int) int64 {
-		for i := range keys / 100 {
-			if granted, errs := limittest.AtOnce(t.Context(), users, from+100*i, 100); slices.Contains(granted, 0) {
-				t.Fatal(granted, errors.Join(errs...))
-			}
-		}
-		return limittest.HeapInUse()
-	}
-	before := call(0)
-	grown := call(keys) - before
-	if n := limittest.Known(users); n != 0 || grown > keys*most {
-		t.Errorf("something of %d keys is kept, and the heap grew by %d bytes", n, grown)
-	}
-	runtime.KeepAlive(users)
-}
-
 // That nothing is free is believed until it may be otherwise, whichever Limiter calls. It is
 // remembered ten seconds longer, for who asks for several limits; then nothing of the key is.
 func TestADenialOfAKeyIsRememberedAWhile(t *testing.T) {

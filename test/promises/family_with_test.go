@@ -144,6 +144,9 @@ func TestALimitThatCannotComeWithACall(t *testing.T) {
 	if err := users.Limiter("ann").SetLimit(t.Context(), bucket); !errors.Is(err, shardlimit.ErrFamilyLimit) {
 		t.Errorf("SetLimit of a key: %v", err)
 	}
+	if err := users.Limiter("ann").Delete(t.Context()); !errors.Is(err, shardlimit.ErrFamilyLimit) {
+		t.Errorf("Delete of a key: %v", err)
+	}
 	leased := shardlimit.Limit{Permits: 5, Per: time.Minute, Lease: time.Second}
 	if err := users.SetLimit(t.Context(), leased); !errors.Is(err, shardlimit.ErrInvalidLimit) {
 		t.Errorf("a lease of a family: %v", err)

@@ -3,7 +3,6 @@ package promises
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -37,57 +36,6 @@ func TestBoundsAreTheSameEverywhere(t *testing.T) {
 	}
 }
 
-func TestAllowSpendsTheLimitAndThenDenies(t *testing.T) {
-	for _, shards := range []int{1, 4, 16} {
-		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
-			ctx := t.Context()
-			l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l",
-				shardlimit.Limit{Permits: 20, Per: time.Minute, Shards: shards})
-			for i := range 20 {
-				d, err := l.Allow(ctx)
-				if err != nil || !d.Allowed || d.Granted != 1 || d.Limit != 20 || d.Degraded {
-					t.Fatalf("call %d: %+v, %v", i, d, err)
-				}
-				if d.RetryAfter != 0 || d.ResetAfter <= 0 || d.ResetAfter > time.Minute {
-					t.Fatalf("call %d: RetryAfter %s, ResetAfter %s", i, d.RetryAfter, d.ResetAfter)
-				}
-			}
-			d, err := l.Allow(ctx)
-			if err != nil || d.Allowed || d.Granted != 0 || d.Remaining != 0 {
-				t.Fatalf("after the limit: %+v, %v", d, err)
-			}
-			if d.RetryAfter <= 0 || d.RetryAfter > time.Minute {
-				t.Errorf("RetryAfter %s", d.RetryAfter)
-			}
-		})
-	}
-}
-
-func TestAllowNGrantsTheWholeIdleLimit(t *testing.T) {
-	f := limittest.Standalone(t)
-	c := f.Client(t)
-	for shards := 1; shards <= 16; shards++ {
-		l := limittest.Limiter(t, c, fmt.Sprint("whole-", shards),
-			shardlimit.Limit{Permits: 1000, Per: time.Minute, Shards: shards})
-		if got := l.Limit().Shards; got != shards {
-			t.Fatalf("%d shards asked for, %d made", shards, got)
-		}
-		d, err := l.AllowN(t.Context(), 1000)
-		if err != nil || !d.Allowed || d.Granted != 1000 {
-			t.Fatalf("%d shards: %+v, %v", shards, d, err)
-		}
-		if d, _ := l.Allow(t.Context()); d.Allowed {
-			t.Fatalf("%d shards: one more was allowed", shards)
-		}
-		if err := l.Settle(t.Context(), d, 0); err != nil {
-			t.Fatal(err)
-		}
-		if d, err := l.AllowN(t.Context(), 1000); err != nil || !d.Allowed {
-			t.Fatalf("%d shards: after the refund: %+v, %v", shards, d, err)
-		}
-	}
-}
-
 func TestErrorsComeBeforeIO(t *testing.T) {
 	c, err := shardlimit.New(shardlimit.Config{Nodes: []shardlimit.Node{{Name: "nowhere",
 		Client: limittest.RefuseAll{TB: t}}}})
@@ -109,6 +57,17 @@ func TestErrorsComeBeforeIO(t *testing.T) {
 		"algorithm":    {Permits: 1, Per: time.Second, Algorithm: 99},
 		"revision":     {Permits: 1, Per: time.Second, Revision: -1},
 		"mode":         {Permits: 1, Per: time.Second, Mode: 99},
+		"scope":        {Permits: 1, Per: time.Second, Scope: 2},
+
+		"burst of a log": {Permits: 1, Per: time.Second, Burst: 1},
+		"negative burst": {Permits: 1, Per: time.Second, Algorithm: shardlimit.TokenBucket, Burst: -1},
+		"huge burst": {Permits: 1, Per: time.Second, Algorithm: shardlimit.TokenBucket,
+			Burst: shardlimit.MaxPermits + 1},
+		"endless to fill":  {Permits: 1, Per: shardlimit.MaxWindow, Algorithm: shardlimit.LeakyBucket, Burst: 10},
+		"lease of buckets": {Permits: 9, Per: time.Second, Algorithm: shardlimit.TokenBucket, Lease: time.Second},
+		"lease of windows": {Permits: 9, Per: time.Second, Algorithm: shardlimit.FixedWindow, Lease: time.Second},
+		"lease of each": {Permits: 1, Per: time.Second, Scope: shardlimit.PerParticipant,
+			Lease: time.Millisecond},
 	} {
 		if _, err := c.Limiter(ctx, "x", limit); !errors.Is(err, shardlimit.ErrInvalidLimit) {
 			t.Errorf("%s: %v", name, err)

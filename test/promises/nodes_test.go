@@ -1,7 +1,6 @@
 package promises
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -73,42 +72,6 @@ func TestNodesComeAndGoUnderLoad(t *testing.T) {
 	}
 	worst := limittest.KeepsTo(t, limit, ops)
 	t.Logf("%s; worst window: %d of %d", callers, worst.Permits, limit.Permits)
-}
-
-// The record of a limit moves off a node that drains, whichever of the three places it had there.
-func TestDrainMovesTheRecords(t *testing.T) {
-	t.Parallel()
-	f, servers := limittest.Independent(t, 4)
-	first, c := f.Client(t), f.With(append(slices.Clone(f.Nodes[:3]), limittest.Draining(f.Nodes[3]))...).Client(t)
-	var names []string
-	for i := range 24 {
-		names = append(names, fmt.Sprint("l", i))
-		limittest.Limiter(t, first, names[i], shardlimit.Limit{Permits: 100, Per: time.Second, Shards: 1 + i%4})
-		limittest.Limiter(t, c, names[i], shardlimit.PerSecond(1))
-	}
-	first.Close()
-	if err := c.Rebalance(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		l := limittest.Limiter(t, c, name, shardlimit.PerSecond(1))
-		limittest.AwaitThat(t, "settled", func() bool { return limittest.Peek(t, l).Settled })
-	}
-	servers[3].Kill()
-	rest := f.With(f.Nodes[:3]...).Client(t)
-	for _, name := range names {
-		l, err := rest.Open(t.Context(), name)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
-			t.Errorf("%s: %+v, %v", name, d, err)
-		}
-		if err := l.SetLimit(t.Context(), shardlimit.PerSecond(200)); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
 }
 
 // With Shards 0 a limit gets a shard on a node that is added, with a number of its own it does not.

@@ -54,37 +54,6 @@ func TestSleepingRetryAfterSucceeds(t *testing.T) {
 	}
 }
 
-// RetryAfter is not earlier than the permits come: by the shards' own forecast,
-// read afterwards, n permits are not free 5 % before it.
-func TestRetryAfterIsNotEarly(t *testing.T) {
-	t.Parallel()
-	for _, shards := range []int{1, 4} {
-		for _, n := range []int64{1, 5, 10} {
-			t.Run(fmt.Sprintf("%d of 10 over %d shards", n, shards), func(t *testing.T) {
-				t.Parallel()
-				l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l",
-					shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: shards})
-				limittest.DrainSlowly(t, l)
-				for i := range 3 {
-					d, err := l.AllowN(t.Context(), n)
-					if err != nil || d.Allowed {
-						t.Fatalf("%+v, %v", d, err)
-					}
-					st := limittest.Peek(t, l)
-					if early := st.RetryAfter - d.RetryAfter; n == 1 && early > 3*time.Second {
-						t.Errorf("answer %d: RetryAfter is %s, the first permit comes in %s", i, d.RetryAfter,
-							st.RetryAfter)
-					}
-					if early := st.ResetAfter - d.RetryAfter; n == 10 && early > 20*time.Millisecond {
-						t.Errorf("answer %d: RetryAfter is %s, the last permit comes in %s", i, d.RetryAfter,
-							st.ResetAfter)
-					}
-				}
-			})
-		}
-	}
-}
-
 // A participant that has had its part and asks for several permits is told when it is due for them
 // again, not when the shard has as many: until then they are for others.
 func TestRetryAfterForSeveralPermitsHeedsThePart(t *testing.T) {
@@ -205,15 +174,11 @@ func TestRemainingOfGrantsThatComeTogether(t *testing.T) {
 			return l.As("me", 1).Allow(t.Context())
 		},
 	} {
-		for _, algorithm := range []shardlimit.Algorithm{shardlimit.SlidingLog, shardlimit.SlidingCounter,
-			shardlimit.FixedWindow, shardlimit.TokenBucket, shardlimit.LeakyBucket} {
+		for _, algorithm := range limittest.Algorithms {
 			t.Run(fmt.Sprint(name, " ", algorithm), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					f, _ := limittest.Bubbled(t, 1).Distant(t, time.Millisecond)
 					limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1, Algorithm: algorithm}
-					if algorithm == shardlimit.TokenBucket || algorithm == shardlimit.LeakyBucket {
-						limit.Burst = 10
-					}
 					l := limittest.Limiter(t, f.Client(t), "l", limit)
 					var mu sync.Mutex
 					var left []int64
@@ -301,8 +266,7 @@ func TestWhenThereIsAPermitAgain(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f, _ := limittest.Bubbled(t, 1).Distant(t, time.Millisecond)
 			l := limittest.Limiter(t, f.Client(t), "l",
-				shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 1, Algorithm: algorithm,
-					Burst: bursts(algorithm, 10)})
+				shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 1, Algorithm: algorithm})
 			var d shardlimit.Decision
 			for d.Remaining = 1; d.Remaining > 0; {
 				var err error
@@ -322,14 +286,6 @@ func TestWhenThereIsAPermitAgain(t *testing.T) {
 			}
 		})
 	}
-}
-
-// bursts is the Burst of a limit, 0 where the algorithm has none.
-func bursts(a shardlimit.Algorithm, n int64) int64 {
-	if a == shardlimit.TokenBucket || a == shardlimit.LeakyBucket {
-		return n
-	}
-	return 0
 }
 
 // What lies on a node that is away is not there for anybody.

@@ -3,7 +3,6 @@ package promises
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -13,60 +12,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
-
-func TestACopiedDecisionIsSettledOnce(t *testing.T) {
-	for _, shards := range []int{1, 4} {
-		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
-			l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l",
-				shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: shards})
-			if _, err := l.AllowN(t.Context(), 20); err != nil {
-				t.Fatal(err)
-			}
-			d, err := l.AllowN(t.Context(), 60) // more than one of four shards has
-			if err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
-			}
-			var wg sync.WaitGroup
-			for range 16 {
-				wg.Go(func() {
-					if err := limittest.Once(l.Settle(t.Context(), d, 0)); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			wg.Wait()
-			if used := limittest.Peek(t, l).Used; used != 20 {
-				t.Errorf("%d permits are used after the refund, want 20", used)
-			}
-		})
-	}
-}
-
-func TestConcurrentSettlesGiveBackWhatWasGranted(t *testing.T) {
-	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l",
-		shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 3})
-	var wg sync.WaitGroup
-	for i := range 40 {
-		wg.Go(func() {
-			for k := range 5 {
-				d, err := l.AllowN(t.Context(), int64(1+(i+k)%4))
-				if err != nil || !d.Allowed {
-					t.Errorf("%+v, %v", d, err)
-					return
-				}
-				for range 2 {
-					if err := limittest.Once(l.Settle(t.Context(), d, 0)); err != nil {
-						t.Error(err)
-					}
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if st := limittest.Peek(t, l); st.Used != 0 || st.Remaining != 1000 {
-		t.Errorf("%d used, %d free", st.Used, st.Remaining)
-	}
-}
 
 func TestWhatWasNotGrantedIsNotSettled(t *testing.T) {
 	c := limittest.Standalone(t).Client(t)
@@ -233,6 +178,16 @@ func TestSettleNeverTakesWhatOthersWereGranted(t *testing.T) {
 	wg.Wait()
 	if used := limittest.Peek(t, l).Used; used != 140 {
 		t.Errorf("%d permits are used after the refund, want 140", used)
+	}
+	late, err := l.AllowN(t.Context(), 7)
+	if err != nil || !late.Allowed {
+		t.Fatalf("%+v, %v", late, err)
+	}
+	if err := errors.Join(l.Reset(t.Context()), l.Settle(t.Context(), late, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if st := limittest.Peek(t, l); st.Used != 0 || st.Remaining != 10_000 {
+		t.Errorf("what a reset has freed was given back: %+v", st)
 	}
 }
 

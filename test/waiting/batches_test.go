@@ -40,7 +40,7 @@ func TestBatchesThatDoNotFitAreToldOf(t *testing.T) {
 					l := limittest.Limiter(t, f.Client(t, func(cfg *shardlimit.Config) {
 						cfg.Logger = slog.New(slog.NewTextHandler(&log[i], nil))
 					}), "l", c.limit)
-					for range 15 {
+					for range 5 {
 						all.Go(func() {
 							for l.WaitN(ctx, c.batch) == nil {
 								granted.Add(c.batch)

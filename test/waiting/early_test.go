@@ -82,11 +82,11 @@ func TestWaitersDoNotPollForNothing(t *testing.T) {
 	})
 }
 
-// Of a limit whose permits come back early each of twenty processes is served all the time, and
+// Of a limit whose permits come back early each of ten processes is served all the time, and
 // hardly any permit is unused.
 func TestPermitsThatComeBackEarlyAreShared(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		const n, processes, settles, measured = 40, 20, time.Minute, 2 * time.Minute
+		const n, processes, settles, measured = 20, 10, time.Minute, 2 * time.Minute
 		ctx, cancel := context.WithTimeout(t.Context(), settles+measured)
 		defer cancel()
 		c := &slotCrowd{begun: time.Now().Add(settles), served: make([]atomic.Int64, processes)}

@@ -5,40 +5,14 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
-
-// scriptCalls is how many scripts a server has run.
-func scriptCalls(tb testing.TB, c rueidis.Client) (calls int64) {
-	tb.Helper()
-	info, err := c.Do(context.Background(), c.B().Info().Section("commandstats").Build()).ToString()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for line := range strings.Lines(info) {
-		for _, command := range []string{"cmdstat_evalsha:calls=", "cmdstat_eval:calls="} {
-			if rest, ok := strings.CutPrefix(line, command); ok {
-				number, _, _ := strings.Cut(rest, ",")
-				n, err := strconv.ParseInt(number, 10, 64)
-				if err != nil {
-					tb.Fatal(err)
-				}
-				calls += n
-			}
-		}
-	}
-	return calls
-}
 
 // mustReserve reserves n permits.
 func mustReserve(t *testing.T, l *shardlimit.Limiter, n int64) *shardlimit.Reservation {

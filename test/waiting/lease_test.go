@@ -11,7 +11,6 @@ import (
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
-	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // TestLeasesNeverExceedTheLimit has several processes with leases compete for a
@@ -65,20 +64,17 @@ func TestLeasesNeverExceedTheLimit(t *testing.T) {
 
 // A lease is there to answer without Redis.
 func TestLeaseAnswersManyCallsWithFewScripts(t *testing.T) {
-	server := redistest.Standalone(t)
-	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "solo", Redis: limittest.Unhurried(server.ClientOption())}},
-		Prefix: redistest.Prefix(t)}
+	f, posts := limittest.Proxied(t, 1)
 	limit := shardlimit.Limit{Permits: 100_000, Per: time.Minute, Lease: 30 * time.Second, Shards: 1}
 	l := limittest.Limiter(t, f.Client(t), "held", limit)
-	watcher := server.Client(t)
-	before := scriptCalls(t, watcher)
+	before := posts[0].Takes.Load()
 	const calls = 2000
 	for range calls {
 		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
 		}
 	}
-	if scripts := scriptCalls(t, watcher) - before; scripts > calls/20 {
+	if scripts := posts[0].Takes.Load() - before; scripts == 0 || scripts > calls/20 {
 		t.Errorf("%d calls took %d scripts", calls, scripts)
 	}
 }
@@ -103,7 +99,7 @@ func TestLeasesThatEndInUseReturnTheRest(t *testing.T) {
 	var callers sync.WaitGroup
 	for i := range 4 {
 		callers.Go(func() {
-			for k := range int64(60_000) {
+			for k := range int64(20_000) {
 				d, err := l.AllowN(ctx, 1+k%3*int64(i))
 				if err != nil || !d.Allowed {
 					t.Errorf("%+v, %v", d, err)
@@ -119,31 +115,6 @@ func TestLeasesThatEndInUseReturnTheRest(t *testing.T) {
 		return rest, rest == 0
 	}); rest != 0 {
 		t.Errorf("%d permits were used, the log holds %d more", granted.Load(), rest)
-	}
-}
-
-func TestLeaseDecisionsCanBeRefunded(t *testing.T) {
-	f := limittest.Standalone(t)
-	limit := shardlimit.Limit{Permits: 1000, Per: time.Minute, Lease: 100 * time.Millisecond, Shards: 4}
-	l := limittest.Limiter(t, f.Client(t), "refunded", limit)
-	ctx := t.Context()
-	for range 300 {
-		d, err := l.Allow(ctx)
-		if err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
-		for range 2 { // the second does nothing
-			if err := limittest.Once(l.Settle(ctx, d, 0)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	state := eventually(t, func() (shardlimit.State, bool) {
-		s, err := l.Peek(ctx)
-		return s, err == nil && s.Used == 0
-	})
-	if state.Used != 0 {
-		t.Errorf("everything was refunded, the log holds %d", state.Used)
 	}
 }
 

@@ -76,7 +76,7 @@ func TestNPermitsComeWhenSaidBesideReservations(t *testing.T) {
 					f: f, set: set, rng: rand.New(rand.NewPCG(3, uint64(shards))), now: time.Unix(1_800_000_000, 0),
 					limit: shardlimit.Limit{Permits: 20, Per: time.Hour, Algorithm: a, Shards: shards},
 				}
-				for round := range 8 {
+				for round := range 5 {
 					w.round(t, fmt.Sprint(round))
 				}
 				if w.beside == 0 && shards == 1 && (a == shardlimit.SlidingLog || a == shardlimit.FixedWindow) {

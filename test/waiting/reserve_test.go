@@ -321,47 +321,6 @@ func TestWhatComesAfterTheDeadlineIsNotReserved(t *testing.T) {
 	})
 }
 
-func TestAReservationQueuesAndIsGivenBack(t *testing.T) {
-	t.Parallel()
-	for _, shards := range []int{1, 8} {
-		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
-			t.Parallel()
-			f := limittest.Standalone(t)
-			limit := shardlimit.Limit{Permits: 80, Per: time.Hour, Shards: shards}
-			l, other := limittest.Limiter(t, f.Client(t), "l", limit), limittest.Limiter(t, f.Client(t), "l", limit)
-			if r := mustReserve(t, l, 5); r.Delay() != 0 {
-				t.Fatalf("5 free permits come in %s", r.Delay())
-			}
-			limittest.MustGet(t, l, 55)
-			r := mustReserve(t, l, 70) // more than any of eight shards has
-			if d := r.Delay(); d < 59*time.Minute || d > 62*time.Minute {
-				t.Errorf("70 permits come in %s", d)
-			}
-			if at := time.Until(r.At()); at > 62*time.Minute || at < 59*time.Minute {
-				t.Errorf("70 permits come at %s", at)
-			}
-			if st := limittest.Peek(t, other); st.Used != 130 {
-				t.Errorf("%d permits are used or reserved, want 130", st.Used)
-			}
-			// As many are free, but only half of them fit into the window that ends with the
-			// reservation.
-			if d, err := other.AllowN(t.Context(), 20); err != nil || d.Allowed {
-				t.Errorf("overtaken: %+v, %v", d, err)
-			}
-			for range 2 {
-				if err := r.Cancel(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if st := limittest.Peek(t, other); st.Used != 60 || st.Remaining != 20 {
-				t.Errorf("%d permits are used, %d free, want 60 and 20", st.Used, st.Remaining)
-			}
-			limittest.ForgetDenials(other) // what it heard of the shards before
-			limittest.MustGet(t, other, 20)
-		})
-	}
-}
-
 // What a reservation waits for may come while its parts are moved to one date.
 func TestReservationsInWindowsOfARoundTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

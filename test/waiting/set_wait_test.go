@@ -13,35 +13,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-func TestWaitersOfASetAreServedInOrder(t *testing.T) {
-	t.Parallel()
-	c := limittest.Standalone(t).Client(t)
-	one := limittest.Limiter(t, c, "a", shardlimit.PerHour(1))
-	set := limittest.Set(1, one, limittest.Limiter(t, c, "b", shardlimit.PerHour(50)))
-	if err := set.Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	const callers = 4
-	served := make(chan int)
-	for i := range callers {
-		go func() {
-			if err := set.Wait(t.Context()); err != nil {
-				t.Error(err)
-			}
-			served <- i
-		}()
-		limittest.AwaitThat(t, "it is in line", func() bool { return limittest.Waiting(one) == i+1 })
-	}
-	for next := range callers {
-		if err := one.Reset(t.Context()); err != nil { // room for the next one
-			t.Fatal(err)
-		}
-		if i := <-served; i != next {
-			t.Errorf("caller %d was served in place of %d", i, next)
-		}
-	}
-}
-
 func TestWaitersOfASetLeaveInEveryWay(t *testing.T) {
 	t.Parallel()
 	c := limittest.Standalone(t).Client(t)

@@ -78,12 +78,12 @@ func (c *slotCrowd) joins(ctx context.Context, process, callers int, hold time.D
 	}
 }
 
-// Twenty processes that want four slots each of forty have two each, and hardly any slot is free.
+// Ten processes that want four slots each of twenty have two each, and hardly any slot is free.
 func TestSlotsAreUsedAndShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, nodes := limittest.BubbledNodes(t, 1)
 		f.Punctual = true
-		const n, processes, settles, measured = 40, 20, 20 * time.Second, time.Minute
+		const n, processes, settles, measured = 20, 10, 20 * time.Second, time.Minute
 		ctx, cancel := context.WithTimeout(t.Context(), settles+measured)
 		defer cancel()
 		c := &slotCrowd{begun: time.Now().Add(settles), served: make([]atomic.Int64, processes)}
