@@ -102,29 +102,6 @@ func whileForgetting(t *testing.T, lose func(testing.TB, *limittest.ProxiedNode)
 	return record.Ops()
 }
 
-func TestResumeStartsFreshAfterALoss(t *testing.T) {
-	t.Parallel()
-	for name, lose := range forget {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			fl, posts := limittest.Proxied(t, 1)
-			l := limittest.Limiter(t, fl.Client(t, limittest.AfterLoss(shardlimit.Resume)), "l",
-				shardlimit.PerMinute(10))
-			if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
-			}
-			lose(t, posts[0])
-			limittest.AwaitThat(t, "the whole limit is free", func() bool {
-				d, err := l.AllowN(t.Context(), 10)
-				return err == nil && d.Allowed
-			})
-			if d, err := l.Allow(t.Context()); err != nil || d.Allowed {
-				t.Errorf("more than one share too much: %+v, %v", d, err)
-			}
-		})
-	}
-}
-
 func TestAfterLossDefaultsByTheLengthOfTheWindow(t *testing.T) {
 	t.Parallel()
 	for window, shut := range map[time.Duration]bool{
@@ -145,19 +122,6 @@ func TestAfterLossDefaultsByTheLengthOfTheWindow(t *testing.T) {
 				t.Errorf("shut: %v wanted: %+v, %v", shut, d, err)
 			}
 		})
-	}
-}
-
-func TestFirstUseOfANewServerDoesNotWait(t *testing.T) {
-	t.Parallel()
-	fl, posts := limittest.Proxied(t, 4)
-	for _, p := range posts {
-		p.Server.Restart() // its uptime is far below the window
-	}
-	l := limittest.Limiter(t, fl.Client(t, limittest.AfterLoss(shardlimit.Quarantine)), "l",
-		shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 4})
-	if d, err := l.AllowN(t.Context(), 100); err != nil || !d.Allowed {
-		t.Errorf("%+v, %v", d, err)
 	}
 }
 

@@ -52,6 +52,8 @@ func TestASetPassesOnlyWhatEveryLimitHasRoomFor(t *testing.T) {
 		{shardlimit.All(large.N(1), small.N(3), small.N(3)), shardlimit.ErrExceedsLimit}, // the sum of one limit
 		{shardlimit.All(large.N(1), small.N(-1)), shardlimit.ErrInvalidPermits},
 		{shardlimit.All(large.N(1), shardlimit.Part{}), shardlimit.ErrInvalidLimit},
+		{limittest.Set(1, nil), shardlimit.ErrInvalidLimit},
+		{limittest.Set(1, large, nil), shardlimit.ErrInvalidLimit},
 		{shardlimit.All(keys.LimiterWith("k", plan).N(1), keys.Limiter("k").N(1)), shardlimit.ErrInvalidLimit},
 	} {
 		_, err := bad.set.Allow(t.Context())

@@ -266,12 +266,6 @@ func TestErrorsOfSettle(t *testing.T) {
 				t.Errorf("%d used: %v", used, err)
 			}
 		}
-		for _, none := range []shardlimit.Decision{{}, {Allowed: true, Granted: 5},
-			handOver(t, shardlimit.Decision{})} {
-			if err := l.Settle(t.Context(), none, 7); err != nil && !errors.Is(err, shardlimit.ErrOtherLimiter) {
-				t.Error(err)
-			}
-		}
 		if err := errors.Join(l.Settle(t.Context(), d, 5), l.Settle(t.Context(), d, 5)); err != nil {
 			t.Error(err)
 		}

@@ -4,9 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,9 +14,8 @@ import (
 )
 
 var (
-	soakFor    = flag.Duration("soak", 0, "how long TestSoak goes on; with 0 it plays one short round")
-	soakKeys   = flag.Int("soak.keys", 10_000, "how many keys TestSoak calls now and then")
-	soakReport = flag.String("soak.report", "", "the file that TestSoak writes its report to")
+	soakFor  = flag.Duration("soak", 0, "how long TestSoak goes on; with 0 it plays one short round")
+	soakKeys = flag.Int("soak.keys", 10_000, "how many keys TestSoak calls now and then")
 )
 
 // TestSoak keeps four real servers, three processes, a limit and the keys of a family in use while
@@ -56,7 +53,7 @@ func TestSoak(t *testing.T) {
 	s.leaks()
 }
 
-// soakRows is how many rows the report of a soak has.
+// soakRows is in how many parts a soak is looked at.
 const soakRows = 12
 
 var soakedKey = shardlimit.Limit{Permits: 20, Per: time.Second}
@@ -195,33 +192,10 @@ func least(rows []soakRow, of func(soakRow) float64) float64 {
 	return x
 }
 
-// report closes a row and writes all of them.
+// report closes a row and logs it.
 func (s *soak) report() {
 	s.row.until = time.Since(s.began)
+	s.Logf("%+v", s.row)
 	s.rows = append(s.rows, s.row)
 	s.row = soakRow{}
-	var b strings.Builder
-	fmt.Fprintf(&b, `# A soak
-
-Four servers and three processes; nine callers of a limit of %d permits in %v (4 shards, takeover),
-and twelve of %d keys with %d in %v. %d other keys are called now and then. Each round breaks
-servers at random, one or two at a time, moves the limit, and mends all.
-
-Written by: go test ./test/schedules -run '^TestSoak$' -timeout 0 -soak %v
--soak.keys %d -soak.report FILE
-
-| until | rounds | calls | permits | errors | most of %d | most of %d | whole after | heap, MB | goroutines | keys |
-|---|---|---|---|---|---|---|---|---|---|---|
-`, s.limit.Permits, s.limit.Per, hotKeys, soakedKey.Permits, soakedKey.Per, *soakKeys, *soakFor, *soakKeys,
-		s.limit.Permits, soakedKey.Permits)
-	for _, r := range s.rows {
-		fmt.Fprintf(&b, "| %v | %d | %d | %d | %d | %d | %d | %v | %.1f | %d | %d |\n", r.until.Round(time.Second),
-			r.rounds, r.calls, r.permits, r.errors, r.most[0], r.most[1], r.mended.Round(100*time.Millisecond),
-			float64(r.heap)/1e6, r.goroutines, r.stored)
-	}
-	if *soakReport == "" {
-		s.Log(b.String())
-	} else if err := os.WriteFile(*soakReport, []byte(b.String()), 0o600); err != nil {
-		s.Error(err)
-	}
 }
