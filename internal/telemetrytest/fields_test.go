@@ -17,7 +17,8 @@ import (
 // TestFieldsAreStructured reads the fields of answers back: names, windows and numbers.
 func TestFieldsAreStructured(t *testing.T) {
 	client := limittest.InProcess(t, 1).Client(t)
-	most := limittest.Limiter(t, client, "most", shardlimit.Limit{Permits: shardlimit.MaxPermits, Per: shardlimit.MaxWindow})
+	most := limittest.Limiter(t, client, "most",
+		shardlimit.Limit{Permits: shardlimit.MaxPermits, Per: shardlimit.MaxWindow})
 	few := limittest.Limiter(t, client, "few", shardlimit.PerMinute(1))
 	quoted := `a "b\", c;d=1`
 	h := httplimit.New(httplimit.One(httplimit.All(httplimit.Policy{Name: "most", Limiter: most},

@@ -49,7 +49,8 @@ func TestDecisionsAndPermitsAreCountedByOutcomeAndSource(t *testing.T) {
 			t.Fatalf("%+v, %v", d, err)
 		}
 	}
-	watched := limittest.Limiter(t, p.client, "watched", shardlimit.Limit{Permits: 1, Per: time.Hour, Mode: shardlimit.Shadow})
+	watched := limittest.Limiter(t, p.client, "watched",
+		shardlimit.Limit{Permits: 1, Per: time.Hour, Mode: shardlimit.Shadow})
 	off := limittest.Limiter(t, p.client, "off", shardlimit.Limit{Permits: 1, Per: time.Hour, Mode: shardlimit.Off})
 	for range 3 {
 		if d, err := watched.AllowN(ctx, 2); err != nil || !d.Shadowed {

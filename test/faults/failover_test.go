@@ -38,7 +38,7 @@ func lostNodeIsTakenOver(t *testing.T, f limittest.NodeFailure) {
 	}
 	limittest.Settled(t, limiters[0])
 	calls := limittest.NewTraffic(t)
-	calls.Dying, calls.Rest, calls.Nodding = true, 80*time.Millisecond, 80*time.Millisecond // it waits: that spares the processor
+	calls.Dying, calls.Rest, calls.Nodding = true, 80*time.Millisecond, 80*time.Millisecond // spares the processor
 	calls.Start(2, limiters...)
 	first := limittest.Peek(t, limiters[0])
 	lost := posts[0].Name

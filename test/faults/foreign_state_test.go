@@ -191,8 +191,8 @@ func TestADamagedTimeHarmsNoOtherLimitOfItsNode(t *testing.T) {
 	}
 }
 
-// layoutOf is a stored layout in the making, which no version of this package would store: one of so
-// many shards with other texts in the places of some.
+// layoutOf is a stored layout in the making, which no version of this package would store: one of
+// so many shards with other texts in the places of some.
 func layoutOf(shards int, instead ...string) []byte {
 	var list []string
 	for i := range shards {

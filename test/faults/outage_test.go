@@ -39,8 +39,8 @@ func TestFailClosedReturnsErrUnavailable(t *testing.T) {
 	}
 }
 
-// An error that tells of an outage tells why: a server that is full answers, and callers read what it
-// said.
+// An error that tells of an outage tells why: a server that is full answers, and callers read what
+// it said.
 func TestAnOutageTellsItsCause(t *testing.T) {
 	t.Parallel()
 	fl, posts := limittest.Proxied(t, 1)

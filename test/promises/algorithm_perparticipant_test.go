@@ -175,8 +175,8 @@ func TestALimitForEachBecomesOneForAll(t *testing.T) {
 	}
 }
 
-// Other participants of a process have the limit for themselves, too, until a reset. Each has it once,
-// whatever weight it gives, and so has the process.
+// Other participants of a process have the limit for themselves, too, until a reset. Each has it
+// once, whatever weight it gives, and so has the process.
 func TestParticipantsHaveTheirOwnEngines(t *testing.T) {
 	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l", limittest.PerParticipant(5, time.Hour))
 	granted := func(names ...string) (each []int64) {

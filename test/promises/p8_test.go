@@ -150,8 +150,8 @@ func TestWhatWaitedInAStandstillIsServed(t *testing.T) {
 		node.Each.Store(int64(20 * time.Microsecond))
 		var callers sync.WaitGroup
 		var failed, served atomic.Int64
-		end := time.Now().Add(time.Second)
-		for i := range 100 {
+		end := time.Now().Add(2 * time.Second)
+		for i := range 200 {
 			callers.Go(func() {
 				for n := i; time.Now().Before(end); n += 7919 {
 					if _, err := users.Limiter(fmt.Sprint("user ", n%1000)).Allow(t.Context()); err != nil {
@@ -163,7 +163,7 @@ func TestWhatWaitedInAStandstillIsServed(t *testing.T) {
 			})
 		}
 		for range 3 {
-			time.Sleep(250 * time.Millisecond)
+			time.Sleep(500 * time.Millisecond)
 			node.Paused.Store(time.Now().Add(65 * time.Millisecond).UnixNano())
 		}
 		callers.Wait()
