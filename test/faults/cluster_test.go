@@ -84,14 +84,14 @@ func migrateUnderLoad(t *testing.T, f limittest.Fleet, cluster *redistest.Cluste
 						return
 					}
 					tally.Add(start, history.Now(), d.Granted)
-					time.Sleep(5 * time.Millisecond) // spares the processor
+					time.Sleep(time.Millisecond) // spares the processor
 				}
 			})
 		}
 	}
-	callers, lone := limittest.NewTraffic(t), limittest.NewTraffic(t)
-	callers.Rest, lone.Rest = 5*time.Millisecond, 5*time.Millisecond
+	callers := limittest.NewTraffic(t)
 	callers.Start(2, tights...)
+	lone := limittest.NewTraffic(t)
 	lone.Start(1, f.Group(t, 2, "lone", shardlimit.Limit{Permits: 100, Per: 50 * time.Millisecond, Shards: 1})...)
 	for to := range 3 { // slots of the first shard of each, and of some others
 		cluster.Migrate(to*5000, to*5000+500, (to+1)%3)
@@ -134,7 +134,6 @@ func TestTheLimitHoldsAcrossAPlannedFailover(t *testing.T) {
 	limit := shardlimit.Limit{Permits: 600, Per: 500 * time.Millisecond, Shards: 6}
 	limiters := f.Group(t, 3, "l", limit)
 	callers := limittest.NewTraffic(t)
-	callers.Rest = 5 * time.Millisecond
 	callers.Start(2, limiters...)
 	awaitAllShards(t, limiters[0])
 	for part := range 3 {
@@ -161,7 +160,7 @@ func TestAKilledMasterIsReplaced(t *testing.T) {
 	limit := shardlimit.Limit{Permits: 600, Per: 500 * time.Millisecond, Shards: 6}
 	limiters := f.Group(t, 3, "l", limit)
 	callers := limittest.NewTraffic(t)
-	callers.Dying, callers.Rest = true, 5*time.Millisecond
+	callers.Dying = true
 	callers.Start(2, limiters...)
 	awaitAllShards(t, limiters[0])
 	cluster.Masters()[0].Kill()
@@ -282,7 +281,6 @@ func moveSlotsUnderLoad(t *testing.T, f limittest.Fleet, cluster *redistest.Clus
 	limiters := f.Group(t, 3, "load", limit, func(c *shardlimit.Config) { c.CallTimeout = 5 * time.Second })
 	callers := limittest.NewTraffic(t)
 	callers.Dying = true // what a shard on its way granted cannot be given back
-	callers.Rest = 5 * time.Millisecond
 	callers.Start(2, limiters...)
 	awaitAllShards(t, limiters[0])
 	for range 2 {
