@@ -104,6 +104,27 @@ table.sort(all)
 return table.concat(all, '\n')`, "0")
 }
 
+func TestForeignStateOfTheOnlyShardIsReported(t *testing.T) {
+	t.Parallel()
+	fl, posts := limittest.Proxied(t, 1)
+	l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerHour(1000))
+	if _, err := l.Allow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	intruders["a text for the head"](t, posts[0], fl, limittest.Peek(t, l).Shards[0].Tag)
+	for i := range 200 {
+		d, err := l.AllowN(t.Context(), int64(1+i%2))
+		var where *shardlimit.ShardError
+		if d.Allowed || !errors.As(err, &where) || !errors.Is(err, script.ErrForeignState) ||
+			!errors.Is(err, shardlimit.ErrUnavailable) {
+			t.Fatalf("call %d: %+v, %v", i, d, err)
+		}
+		if where.Limiter != "l" || where.Node != "n0" || where.Shard == "" {
+			t.Fatalf("%+v", where)
+		}
+	}
+}
+
 func TestAForeignRecordIsReportedAndLeftAlone(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string][]string{

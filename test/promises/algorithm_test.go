@@ -199,6 +199,38 @@ func TestLeakyBucketGivesTurns(t *testing.T) {
 	}
 }
 
+// While Redis is away each process goes on with its own part, by the same algorithm.
+func TestFailLocalCountsByTheAlgorithm(t *testing.T) {
+	t.Parallel()
+	for _, a := range limittest.Algorithms {
+		t.Run(a.String(), func(t *testing.T) {
+			t.Parallel()
+			f, servers := limittest.Independent(t, 1)
+			limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Algorithm: a, Shards: 1}
+			want := limit.Permits
+			if limittest.Bursty(a) {
+				limit.Burst, want = 60, 60
+			}
+			l := limittest.Limiter(t, f.Client(t, func(c *shardlimit.Config) { c.OnOutage = shardlimit.FailLocal }),
+				"l", limit)
+			if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed || d.Degraded {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			servers[0].Kill()
+			d, err := l.AllowUpTo(t.Context(), want)
+			if err != nil || !d.Degraded || d.Granted != want-10 {
+				t.Errorf("%d of %d, 10 in use: %v", d.Granted, want, err)
+			}
+			if (d.Delay > 0) != (a == shardlimit.LeakyBucket) {
+				t.Errorf("a delay of %s", d.Delay)
+			}
+			if d, err := l.Allow(t.Context()); err != nil || d.Allowed || d.RetryAfter <= 0 {
+				t.Errorf("one more: granted %d, retry after %s, %v", d.Granted, d.RetryAfter, err)
+			}
+		})
+	}
+}
+
 // A burst larger than what a window gives comes back when the bucket says.
 func TestRetryAfterOfALargeBurst(t *testing.T) {
 	for _, c := range []struct {
