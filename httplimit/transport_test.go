@@ -22,8 +22,8 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/httplimit"
+	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
 	"github.com/shardlimit/shardlimit/internal/race"
-	"github.com/shardlimit/shardlimit/internal/redissim"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 

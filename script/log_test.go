@@ -14,7 +14,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/columns"
-	"github.com/shardlimit/shardlimit/internal/redissim"
+	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
 )
 
 // slidingTwin is the twin of a sliding log.

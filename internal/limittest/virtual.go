@@ -16,8 +16,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
 	"github.com/shardlimit/shardlimit/internal/race"
-	"github.com/shardlimit/shardlimit/internal/redissim"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
 
-	"github.com/shardlimit/shardlimit/internal/redissim"
+	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/script"
 )

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/redissim"
+	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
 )
 
 var readers = flag.Int("readers", 200, "how many processes TestReadsOfManyProcesses has")

@@ -19,8 +19,8 @@ import (
 	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
 	"github.com/shardlimit/shardlimit/internal/race"
-	"github.com/shardlimit/shardlimit/internal/redissim"
 )
 
 // population is a way for participants to want different things of one limit.

@@ -15,8 +15,8 @@ import (
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
 	"github.com/shardlimit/shardlimit/internal/race"
-	"github.com/shardlimit/shardlimit/internal/redissim"
 )
 
 // lossWorld is four nodes, of which the first is lost, and three processes that call.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
-	"github.com/shardlimit/shardlimit/internal/redissim"
+	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
 	"github.com/shardlimit/shardlimit/shard"
 )
 

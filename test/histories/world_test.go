@@ -17,7 +17,7 @@ import (
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
-	"github.com/shardlimit/shardlimit/internal/redissim"
+	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
 )
 
 // world is a plan that is being played, in the time of a test bubble.

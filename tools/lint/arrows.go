@@ -84,13 +84,13 @@ var allowed = map[string][]string{
 	"internal/history": {"golang.org/x/sys/unix"},
 	"internal/race":    {},
 	"internal/extent":  {"internal/race"},
-	"internal/redissim": {
+	"internal/limittest/redissim": {
 		"internal/chance", "github.com/alicebob/miniredis/v2/server", "github.com/redis/rueidis",
 		"github.com/yuin/gopher-lua",
 	},
 	"internal/limittest": {
 		"", "embedded", "internal/call", "internal/history", "internal/inside", "internal/limit",
-		"internal/race", "internal/redissim", "internal/redistest", "script",
+		"internal/limittest/redissim", "internal/race", "internal/redistest", "script",
 		"github.com/alicebob/miniredis/v2", "github.com/redis/rueidis",
 	},
 	"internal/redistest": {"github.com/redis/rueidis"},
@@ -104,8 +104,8 @@ var pure = []string{"shard", "fairness", "internal/majority", "envoylimit/rules"
 
 // reserved says where a package is imported by what is no test, and nowhere else.
 var reserved = map[string][]string{
-	"github.com/alicebob/miniredis": {"embedded", "internal/redissim", "internal/limittest"},
-	module + "/internal/limittest":  {},
+	"github.com/alicebob/miniredis": {"embedded", "internal/limittest"},
+	module + "/internal/limittest":  {"internal/limittest"},
 	"testing":                       {"internal", "bench/internal"},
 }
 
