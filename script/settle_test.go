@@ -141,6 +141,19 @@ func TestABusyBucketTakesEverythingBack(t *testing.T) {
 	}
 }
 
+// TestAnIdleBucketTakesBackWhatItDidNotGain: what was gained since would have overflowed.
+func TestAnIdleBucketTakesBackWhatItDidNotGain(t *testing.T) {
+	p := terms(t, Terms{Epoch: 1, Target: 1000, Floor: 1000, Window: time.Second, Algorithm: AlgorithmTokenBucket})
+	for after, want := range map[int64]int64{0: 500, 100_000: 400, 499_000: 1, 500_000: 0, 2_000_000: 0} {
+		twin := NewTwin(AlgorithmTokenBucket)
+		taken := twin.Take(epoch0, ones(p, 500))
+		if reply := twin.Settle(epoch0+after, SettleRequest{Back: 500, At: taken.At}); reply.Back != want ||
+			after < 500_000 && reply.Free != 1000 {
+			t.Errorf("after %d us: %+v, want %d back", after, reply, want)
+		}
+	}
+}
+
 // TestWhatWasGrantedAWindowAgoDoesNotComeBack: an entry is dated like its last grant, so it may
 // hold one whose mark is gone already.
 func TestWhatWasGrantedAWindowAgoDoesNotComeBack(t *testing.T) {

@@ -104,8 +104,11 @@ var version string
 
 // versionText is that version, else what the Go tool has stamped the build with.
 func versionText() string {
-	info, _ := debug.ReadBuildInfo()
-	return cmp.Or(version, info.Main.Version, "(devel)")
+	stamped := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		stamped = info.Main.Version
+	}
+	return cmp.Or(version, stamped, "(devel)")
 }
 
 const completionHelp = `Prints a script that has a shell complete commands and flags. The script asks
@@ -136,7 +139,9 @@ func prepare(cmd *cli.Command) {
 		case unknown && cmd.Root() == cmd:
 			hint = "flags come after the command; "
 		case unknown:
-			hint = "did you mean " + cli.SuggestFlag(cmd.Flags, flag, false) + "? "
+			if like := cli.SuggestFlag(cmd.Flags, flag, false); like != "" {
+				hint = "did you mean " + like + "? "
+			}
 		}
 		return usagef("%w; %ssee %s --help", err, hint, cmd.FullName())
 	}

@@ -62,7 +62,9 @@ func readEnvoyJob(cmd *cli.Command) (*envoyJob, error) {
 		return nil, usagef("--grpc and --config need each other: --grpc 127.0.0.1:8081 --config FILE")
 	}
 	var err error
-	if j.options.Algorithm, err = chosen(cmd, "algorithm", spelling.Algorithms()); err != nil {
+	algorithms := spelling.Algorithms()
+	delete(algorithms, "leaky-bucket") // Envoy cannot make a request wait
+	if j.options.Algorithm, err = chosen(cmd, "algorithm", algorithms); err != nil {
 		return nil, err
 	}
 	charges := map[string]envoylimit.Charge{"together": envoylimit.Together, "each": envoylimit.Each}

@@ -74,7 +74,7 @@ func rebalance(ctx context.Context, cmd *cli.Command, con console) error {
 				err = errors.Join(err, s.err)
 			}
 			if err != nil {
-				return fmt.Errorf("nothing was moved, because not all is known: %w", err)
+				return fmt.Errorf("nothing was moved, because not all is known: %s", oneLine(err))
 			}
 			m := move{con: con, away: drain}
 			return m.run(ctx, time.Minute, client.Rebalance, found)
@@ -200,10 +200,10 @@ func (m *move) follow(ctx context.Context, found []stored) error {
 			if ctx.Err() != nil {
 				return errInterruptedMove
 			}
-			if err != nil || left == "" {
-				if err != nil {
-					return err
-				}
+			if err != nil {
+				return err
+			}
+			if left == "" {
 				break
 			}
 			if time.Since(told) >= moveTell {
@@ -243,8 +243,8 @@ func (m *move) look(ctx context.Context, l *shardlimit.Limiter) (left string, er
 	}
 	if state.Settled && gone {
 		if why := unseen(l.Name(), state); why != nil {
-			err = fmt.Errorf("%s: the others are where they should be, but not every shard was seen: %w",
-				draw.Name(l.Name()), why)
+			err = fmt.Errorf("%s: the others are where they should be, but not every shard was seen: %s",
+				draw.Name(l.Name()), oneLine(why))
 		}
 		return "", err
 	}

@@ -77,6 +77,8 @@ func TestUsage(t *testing.T) {
 		{append([]string{"serve", "--limit", "a=1/h", "--charge", "each"}, redis...), "--charge is for Envoy's"},
 		{append([]string{"serve", "--limit", "a=1/h", "--response-headers"}, redis...), "--response-headers is for"},
 		{append([]string{"serve", "--limit", "a=1/h", "--merge-domains"}, redis...), "--merge-domains is for"},
+		{append([]string{"serve", "--grpc", ":0", "--config", taken, "--algorithm", "leaky-bucket"}, redis...),
+			"--algorithm is"},
 		{append([]string{"serve", "--limit", "a=1/h", "--algorithm", "fixed-window"}, redis...), "--algorithm is for"},
 		{append([]string{"serve", "--limit", "a=1/h", "--listen", "8080"}, redis...), `--listen is "8080"`},
 		{append([]string{"serve", "--limit", "a=1/h", "--listen", ":"}, redis...), `--listen is ":"`},

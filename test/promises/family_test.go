@@ -41,6 +41,22 @@ func TestKeysWhoseNamesCouldRunTogetherDoNot(t *testing.T) {
 	}
 }
 
+func TestFamilyLimiterDoesNoIO(t *testing.T) {
+	fl, posts := limittest.Proxied(t, 1)
+	users := limittest.Family(t, fl.Client(t), "users", shardlimit.PerHour(5))
+	posts[0].Proxy.Stall(true) // whoever asks would wait
+	sent := posts[0].Takes.Load()
+	for i := range 1000 {
+		if l := users.Limiter(fmt.Sprint(i)); l.Limit().Permits != 5 {
+			t.Fatalf("%v", l.Limit())
+		}
+	}
+	if n := posts[0].Takes.Load() - sent; n != 0 {
+		t.Errorf("%d script calls for limiters of keys", n)
+	}
+	posts[0].Proxy.Stall(false)
+}
+
 func TestKeysOutOfBoundsAreRefused(t *testing.T) {
 	fl, posts := limittest.Proxied(t, 1)
 	users := limittest.Family(t, fl.Client(t), "users", shardlimit.PerHour(5))

@@ -290,6 +290,18 @@ func TestWaitOfASetSleepsUntilItsTurn(t *testing.T) {
 	})
 }
 
+func TestWaitOfASetGivesBackATurnThatComesTooLate(t *testing.T) {
+	set, _, roomy := queued(t, limittest.Standalone(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := set.Wait(ctx); !errors.Is(err, shardlimit.ErrWaitTooLong) {
+		t.Errorf("Wait: %v", err)
+	}
+	if used := limittest.Peek(t, roomy).Used; used != 1 {
+		t.Errorf("%d permits are used, want 1", used)
+	}
+}
+
 // A limit that nobody used has no state at its shards. It can be lowered all the same while a node
 // does not answer: the other shards keep what of their shares is to stay.
 func TestAnUnusedLimitIsLoweredAlthoughANodeIsAway(t *testing.T) {

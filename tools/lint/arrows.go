@@ -11,8 +11,8 @@ import (
 const module = "github.com/shardlimit/shardlimit"
 
 // allowed says what each package imports besides the standard library: "" is the root, other names
-// without a dot are folders of ours, and what is below a package of others counts as it. A test
-// may import what it likes.
+// without a dot are folders of ours, and what is below a package of others counts as it. Tests, and
+// packages outside of internal that are not listed, may import what they like.
 //
 //	root -> set -> wait -> call -> limit -> {dispatch, register} -> {node, telemetry}
 //	{limit, call} -> {node, forecast, local} -> {script, shard}
@@ -143,7 +143,10 @@ func mayImport(folder, imported string) bool {
 		return !outside || !slices.Contains(pure, folder)
 	}
 	others, named := allowed[folder]
-	return !named || slices.ContainsFunc(others, func(other string) bool {
+	if !named {
+		return !strings.HasPrefix(folder, "internal/")
+	}
+	return slices.ContainsFunc(others, func(other string) bool {
 		if ours, ok := strings.CutPrefix(imported, module); ok {
 			return strings.TrimPrefix(ours, "/") == other
 		}

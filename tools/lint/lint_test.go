@@ -23,6 +23,7 @@ func TestMayImport(t *testing.T) {
 		{"cmd/shardlimit", "github.com/alicebob/miniredis/v2", false},
 		{"embedded", "github.com/alicebob/miniredis/v2", true},
 		{"", module + "/internal/limittest", false},
+		{"internal/unlisted", module + "/shard", false},
 		{"cmd/shardlimit", "anything.example/else", true},
 	} {
 		if got := mayImport(c.folder, c.imported); got != c.may {

@@ -104,7 +104,8 @@ type Server struct {
 	limits  Limits
 	mux     *http.ServeMux
 	leaving atomic.Bool
-	told    atomic.Int64 // when the log was told why a call cannot be decided, in Unix seconds
+	unready atomic.Pointer[error] // why, as the log was told; nil: a node answers
+	told    atomic.Int64          // when the log was told why a call cannot be decided, in Unix seconds
 }
 
 // New serves the limits on POST /v1/allow, its own state on GET /healthz and /readyz, what metrics

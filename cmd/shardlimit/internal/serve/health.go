@@ -28,22 +28,26 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 }
 
 // ready answers 200 if a node answers: one is enough, because its shards are served then, and calls
-// for the others find it. Which ones do not is for the log, because anybody may ask.
+// for the others find it. Which ones do not is for the log,
+// once, because anybody may ask.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	nodes := s.Ready(r.Context())
-	answers, why := len(nodes) == 0, errMistake
+	answers, why := len(nodes) == 0, &errMistake
 	for _, n := range nodes {
 		answers = answers || n.Err == nil
 		if !errors.As(n.Err, new(*shardlimit.ConfigError)) {
-			why = errNoNode
+			why = &errNoNode
 		}
 	}
 	if answers {
+		s.unready.Store(nil)
 		s.health(w, r)
 		return
 	}
-	for _, n := range nodes {
-		s.Log.WarnContext(r.Context(), "not ready: no node answers", "node", n.Name, "err", oneLine(n.Err))
+	if s.unready.Swap(why) != why {
+		for _, n := range nodes {
+			s.Log.WarnContext(r.Context(), "not ready: no node answers", "node", n.Name, "err", oneLine(n.Err))
+		}
 	}
-	refuse(w, http.StatusServiceUnavailable, why)
+	refuse(w, http.StatusServiceUnavailable, *why)
 }

@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -110,9 +111,13 @@ func (v *Values) UnmarshalYAML(node *yaml.Node) error {
 // algorithm, burst, mode, shards, lease, revision and scope. Whether there are such flags is up to
 // the caller. The error is one line, also for a field of a limit that there is not.
 func ParseSettings(content []byte) (s Settings, err error) {
-	var document struct {
+	type file struct {
 		Limits []entry           `yaml:"limits"`
 		Flags  map[string]Values `yaml:",inline"`
+	}
+	var document file
+	if content, err = plain(content); err != nil {
+		return s, err
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
 	decoder.KnownFields(true)
@@ -125,7 +130,7 @@ func ParseSettings(content []byte) (s Settings, err error) {
 	}
 	if err != nil {
 		text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n  ")
-		return s, errors.New(strings.ReplaceAll(strings.ReplaceAll(text, "\n ", ";"), " in type serve.entry", ""))
+		return s, errors.New(wording.Replace(text))
 	}
 	s.Flags = document.Flags
 	for _, e := range document.Limits {
@@ -136,6 +141,27 @@ func ParseSettings(content []byte) (s Settings, err error) {
 		s.Limits = append(s.Limits, d)
 	}
 	return s, nil
+}
+
+// wording has errors of the parser speak of the file and not of types of this program.
+var wording = strings.NewReplacer("\n ", ";", " in type serve.entry", "",
+	"into serve.file", "into a mapping from names of flags", "into []serve.entry", "into a list of mappings",
+	"into serve.entry", "into a mapping", "into time.Duration", "into a time such as 500ms",
+	"into []string", "into a list of texts")
+
+// plain returns JSON without the escapes that a parser of YAML does not know, and anything else as
+// it is.
+func plain(content []byte) ([]byte, error) {
+	if !bytes.ContainsRune(content, '\\') || !json.Valid(content) {
+		return content, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	decoder.UseNumber()
+	var document any
+	if err := decoder.Decode(&document); err != nil {
+		return nil, err
+	}
+	return json.Marshal(document)
 }
 
 // Limits are the limits that are served, by name.

@@ -32,6 +32,11 @@ limits:
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v\nwant %+v", got, err, want)
 	}
+	got, err = serve.ParseSettings([]byte(`{"limits":[{"name":"a\/b\ud83d\ude00\u2028","rate":"5\/s","burst":9007199254740993}]}`))
+	if err != nil || len(got.Limits) != 1 || got.Limits[0].Name != "a/b😀\u2028" ||
+		got.Limits[0].Limit.Burst != 1<<53+1 {
+		t.Errorf("of JSON with escapes: %+v, %v", got, err)
+	}
 	got, err = serve.ParseSettings([]byte(`{"limits": [{"name":"mails","rate":"5/s","lease":null}], "denied": true}`))
 	if err != nil || len(got.Limits) != 1 || got.Flags["denied"][0] != "true" {
 		t.Errorf("of JSON: %+v, %v", got, err)
@@ -41,7 +46,7 @@ limits:
 func TestSettingsAreRefusedInOneLine(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                               "it is empty",
-		"- a":                            "line 1: cannot unmarshal",
+		"- a":                            "line 1: cannot unmarshal !!seq into a mapping from names of flags",
 		"a: 1\na: 2":                     "line 2: mapping key \"a\" already defined",
 		"a: {b: 1}":                      "line 1: cannot unmarshal",
 		"a: [[1]]":                       "line 1: cannot unmarshal",
@@ -55,7 +60,7 @@ func TestSettingsAreRefusedInOneLine(t *testing.T) {
 		"limits: [{name: a, rate: 1/s, scope: moon}]":       `limit "a": "moon" is none of global, `,
 		"limits: [{name: a, rate: 1/s, algorithm: bucket}]": `limit "a": "bucket" is none of fixed-window, `,
 		"limits: [{name: a, rate: 1/s, mode: shade}]":       `limit "a": "shade" is none of closed, enforced, `,
-		"limits: [{name: a, rate: 1/s, lease: soon}]":       "line 1: cannot unmarshal !!str `soon` into time.Duration",
+		"limits: [{name: a, rate: 1/s, lease: soon}]":       "line 1: cannot unmarshal !!str `soon` into a time",
 		"limits:\n- {name: b, rate: 1/s, shards: 1.7}":      `line 2: "1.7" is not a whole number`,
 		"limits:\n- {name: b, rate: 1/s, shards: 010}":      `line 2: "010" is not a whole number`,
 	} {
