@@ -18,7 +18,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
-// DefaultBacklog is how far an Engine reads ahead, in bytes. Lines larger than that are streamed.
+// DefaultBacklog is how many bytes an Engine reads at once and holds at most. It reads nothing more
+// while what it holds can be released. Lines larger than that are streamed.
 const DefaultBacklog = 1 << 20
 
 const (
@@ -38,6 +39,8 @@ var (
 // node can come back, unless it is one of finalErrors.
 type Limiter interface {
 	AllowUpTo(ctx context.Context, n int64) (shardlimit.Decision, error)
+	// Settle gives back what of a decision was not used.
+	Settle(ctx context.Context, d shardlimit.Decision, used int64) error
 	Limit() shardlimit.Limit
 }
 
@@ -61,7 +64,7 @@ type Options struct {
 	// done, and consume nothing after that.
 	In  io.Reader
 	Out Output
-	// Backlog is how many bytes are read ahead; 0 means DefaultBacklog.
+	// Backlog is how many bytes are held at most; 0 means DefaultBacklog.
 	Backlog int
 }
 
@@ -163,7 +166,7 @@ func (e *Engine) release(ctx context.Context) (repeated int, err error) {
 		paid, lines := e.releasable()
 		switch {
 		case paid > 0:
-			repeated, err = e.write(paid, 0)
+			repeated, err = e.write(paid, shardlimit.Decision{})
 		case ctx.Err() != nil:
 			return 0, ctx.Err()
 		case lines > 0:
@@ -219,15 +222,15 @@ func (e *Engine) releaseLines(ctx context.Context, lines int64) (repeated int, e
 		}
 		return 0, fmt.Errorf("%w: %w", ErrWrite, err)
 	}
-	granted, err := e.take(ctx, lines)
-	if err != nil || granted == 0 {
+	d, err := e.take(ctx, lines)
+	if err != nil || d.Granted == 0 {
 		return 0, err
 	}
 	end := 0
-	for range granted {
+	for range d.Granted {
 		end += lineEnd(e.data[end:])
 	}
-	return e.write(end, granted)
+	return e.write(end, d)
 }
 
 // lineEnd is where the first line ends: behind its line break, or with the data.
@@ -240,38 +243,39 @@ func lineEnd(data []byte) int {
 
 // take asks the limiter once, in its stride, and if nothing was granted, sleeps
 // until it is time to ask again.
-func (e *Engine) take(ctx context.Context, lines int64) (granted int64, err error) {
+func (e *Engine) take(ctx context.Context, lines int64) (shardlimit.Decision, error) {
 	e.enter(WaitingForPermits)
 	limit := e.Limiter.Limit()
 	ask, wait := e.stride.next(time.Now(), lines, limit.Permits, limit.Per)
 	if wait > 0 {
-		return 0, sleep(ctx, min(wait, longestNap))
+		return shardlimit.Decision{}, sleep(ctx, min(wait, longestNap))
 	}
 	d, err := e.Limiter.AllowUpTo(context.WithoutCancel(ctx), ask)
 	if err != nil && d.Granted == 0 {
 		for _, final := range finalErrors {
 			if errors.Is(err, final) {
-				return 0, err
+				return d, err
 			}
 		}
 		e.tell(func(s *Status) { s.Err = err })
 		e.backoff = min(max(2*e.backoff, firstBackoff), lastBackoff)
-		return 0, sleep(ctx, e.backoff)
+		return d, sleep(ctx, e.backoff)
 	}
 	e.tell(func(s *Status) { s.Err = nil })
 	e.backoff = 0
 	if d.Granted == 0 {
-		return 0, sleep(ctx, min(max(d.RetryAfter, shortestNap), longestNap))
+		return d, sleep(ctx, min(max(d.RetryAfter, shortestNap), longestNap))
 	}
 	e.stride.took(d.Granted)
-	return d.Granted, nil
+	return d, nil
 }
 
-// write writes the first bytes of the data, which are so many lines, or none if they go on with a
-// line that was paid for. If it fails, lines that were written whole are released, and the others
-// stay.
-func (e *Engine) write(length int, lines int64) (repeated int, err error) {
+// write writes the first bytes of the data, which are the lines that d grants, or none if they go
+// on with a line that was paid for. If it fails, lines that were written whole are released, and the
+// others stay, and their permits are given back.
+func (e *Engine) write(length int, d shardlimit.Decision) (repeated int, err error) {
 	e.enter(WaitingForOutput)
+	lines := d.Granted
 	n, err := e.Out.Write(e.data[:length])
 	if err == nil && n < length {
 		err = io.ErrShortWrite
@@ -281,6 +285,8 @@ func (e *Engine) write(length int, lines int64) (repeated int, err error) {
 		if lines > 0 {
 			whole := bytes.LastIndexByte(e.data[:n], '\n') + 1
 			repeated, n, lines = n-whole, whole, int64(bytes.Count(e.data[:n], newline))
+			// What cannot be given back comes back with the window; the failed write is the news.
+			_ = e.Limiter.Settle(context.Background(), d, lines)
 		}
 	}
 	if n > 0 {

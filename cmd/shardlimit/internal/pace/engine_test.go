@@ -23,6 +23,7 @@ type logGate struct {
 	raised  atomic.Int64 // if not 0, replaces permits
 	per     time.Duration
 	granted int64       // in all
+	settled []int64     // what was used, of each decision that was settled
 	used    []time.Time // one per permit
 	largest int64       // ask
 	asks    int
@@ -71,6 +72,12 @@ func (g *logGate) AllowUpTo(ctx context.Context, n int64) (shardlimit.Decision, 
 		return shardlimit.Decision{}, err // spent, but the caller has gone
 	}
 	return shardlimit.Decision{Granted: granted}, nil
+}
+
+func (g *logGate) Settle(ctx context.Context, d shardlimit.Decision, used int64) error {
+	g.settled = append(g.settled, used)
+	g.granted += used - d.Granted
+	return ctx.Err()
 }
 
 // sink is an Output that remembers when each byte came.
@@ -324,4 +331,38 @@ func TestWriteFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestPermitsOfAnUnwrittenBatchAreRefunded(t *testing.T) {
+	for accept, used := range map[int]int64{1: 0, 2: 1, 3: 1, 4: 2, 5: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			gate, out := &logGate{permits: 1000, per: time.Second}, &sink{fail: accept}
+			o := New(Options{Limiter: gate, In: strings.NewReader("a\nb\nc\n"), Out: out}).Run(t.Context())
+			if !errors.Is(o.Err, ErrWrite) || o.Lines != used || gate.granted != used || len(gate.settled) != 1 {
+				t.Errorf("after %d bytes: outcome %+v, %d permits are spent, settled %v", accept, o, gate.granted,
+					gate.settled)
+			}
+		})
+	}
+}
+
+func TestWhatWasWrittenIsNotSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate, in := &logGate{permits: 1000, per: time.Second}, numbered(100)+strings.Repeat("x", 300)
+		o := New(Options{Limiter: gate, In: strings.NewReader(in), Out: &sink{}, Backlog: 100}).Run(t.Context())
+		if o.Err != nil || len(gate.settled) > 0 || gate.granted != 101 {
+			t.Errorf("outcome %+v, %d permits are spent, settled %v", o, gate.granted, gate.settled)
+		}
+	})
+}
+
+func TestAStreamThatBreaksOffKeepsItsPermit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate, out := &logGate{permits: 1000, per: time.Second}, &sink{fail: 250}
+		o := New(Options{Limiter: gate, In: strings.NewReader(strings.Repeat("x", 300)), Out: out,
+			Backlog: 100}).Run(t.Context())
+		if !errors.Is(o.Err, ErrWrite) || !o.Torn || o.Repeated != 0 || gate.granted != 1 || len(gate.settled) > 0 {
+			t.Errorf("outcome %+v, %d permits are spent, settled %v", o, gate.granted, gate.settled)
+		}
+	})
 }

@@ -105,6 +105,8 @@ func (g *generous) AllowUpTo(_ context.Context, n int64) (shardlimit.Decision, e
 	return shardlimit.Decision{Granted: granted}, nil
 }
 
+func (g *generous) Settle(context.Context, shardlimit.Decision, int64) error { return nil }
+
 // plenty is a limit that a stride never holds back.
 const plenty = 1_000_000_000_000
 
