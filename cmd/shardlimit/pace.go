@@ -22,9 +22,10 @@ const declareTimeout = 2 * time.Second
 const paceHelp = `Lines of standard input are written to standard output as fast as the limit
 NAME allows, which all processes with this name share. A line is written as
 soon as its permit was granted. One process goes at most a quarter faster
-than the whole limit, so that lines come at a pace and not in bursts. Lines
-of up to 1 MiB are read ahead; a larger one is streamed, for one permit.
-While Redis does not answer, pace waits.
+than the whole limit, so that lines come at a pace and not in bursts. Input
+is read in pieces of up to 1 MiB, and no more of it while lines wait for
+permits; a line that is larger is streamed, for one permit. While Redis does
+not answer, pace waits.
 
 Example, three of these share 500 lines a second over two servers:
 
@@ -38,7 +39,8 @@ have their permits are written, and what was read but not released goes to
 the rest file: released lines, rest file and what has not been read are the
 input, in this order. If the reader of the output is stuck, interrupt twice.
 If writing fails in the middle of a line, that line is repeated in the rest
-file.
+file. On Windows, what a pipe or a terminal brings after the interrupt, while
+pace ends, may be lost.
 
 Exit codes: 0 everything was released, 1 interrupted or failed, 2 wrong
 usage.`

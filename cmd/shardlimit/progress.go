@@ -18,6 +18,7 @@ type progress struct {
 	rewrite bool // one line, written over and over
 	limiter *shardlimit.Limiter
 	status  func() pace.Status
+	cause   string // why Redis does not answer, as it was told last; empty while it does
 }
 
 // newProgress writes to standard error. The line is rewritten on a terminal,
@@ -35,16 +36,42 @@ func (p *progress) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			if p.rewrite {
-				_, _ = fmt.Fprint(p.to, "\r\x1b[K")
-			}
+			p.clear()
 			return
 		case now := <-tick.C:
 			s := p.status()
 			perSecond := float64(s.Lines-before.Lines) / now.Sub(at).Seconds()
+			if news := p.news(s.Err); news != "" {
+				p.clear()
+				_, _ = fmt.Fprintf(p.to, "%s: %s\n", draw.Name(p.limiter.Name()), news)
+			}
 			p.print(progressLine(p.limiter.Name(), s, perSecond, p.limiter.Limit()))
 			before, at = s, now
 		}
+	}
+}
+
+// news is what to tell, once, of why Redis does not answer, or that it does again; empty if it was
+// told.
+func (p *progress) news(err error) string {
+	cause := ""
+	if err != nil {
+		cause = draw.Clip(oneLine(err), 300)
+	}
+	if cause == p.cause {
+		return ""
+	}
+	p.cause = cause
+	if cause == "" {
+		return "Redis is back"
+	}
+	return cause
+}
+
+// clear removes the line that is rewritten.
+func (p *progress) clear() {
+	if p.rewrite {
+		_, _ = fmt.Fprint(p.to, "\r\x1b[K")
 	}
 }
 
@@ -66,7 +93,7 @@ func progressLine(name string, s pace.Status, perSecond float64, limit shardlimi
 		draw.Count(int64(perSecond+0.5)), rateOf(limit), draw.Count(s.Lines), draw.Count(s.Waiting))
 	switch {
 	case s.Err != nil:
-		line += ": " + draw.Clip(oneLine(s.Err), 300)
+		line += ", waiting for Redis"
 	case s.Phase == pace.WaitingForOutput:
 		line += ", waiting for the reader of the output"
 	case s.Phase == pace.WaitingForInput && s.Waiting == 0:

@@ -107,6 +107,9 @@ func restName(limit string, pid int) string {
 // checkRest makes sure, before anything is read, that the file can probably be
 // made at the end, and that it would not replace another.
 func checkRest(path string) error {
+	if path == "" {
+		return errors.New("the name of the file is empty")
+	}
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("%s exists already; it may hold lines of an earlier run: use or remove it, or choose "+
 			"another name", path)

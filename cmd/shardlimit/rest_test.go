@@ -96,6 +96,25 @@ func TestSaveRest(t *testing.T) {
 	}
 }
 
+func TestCheckRest(t *testing.T) {
+	dir := t.TempDir()
+	taken := filepath.Join(dir, "taken")
+	if err := os.WriteFile(taken, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"":                            "the name of the file is empty",
+		taken:                         "exists already",
+		filepath.Join(dir, "no", "x"): filepath.Join(dir, "no"),
+		filepath.Join(dir, "free"):    "",
+	} {
+		err := checkRest(path)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("checkRest(%q) = %v, want %q", path, err, want)
+		}
+	}
+}
+
 func TestRestName(t *testing.T) {
 	for limit, want := range map[string]string{
 		"mails":                  "shardlimit-pace-mails-7.rest",

@@ -20,6 +20,8 @@ const runHelp = `Waits until the limit grants a permit, and then runs the comman
 place: with this process' input, output, number and signals. Callers of all
 processes are served in turn, and fairly.
 
+Not on Windows.
+
 What stands behind COMMAND is its own; a command with flags of this program
 before it, or whose name begins with a dash, needs the --.
 

@@ -37,3 +37,11 @@ func await(ctx context.Context, f *os.File, events int16) (failed bool, err erro
 		}
 	}
 }
+
+// Read implements io.Reader.
+func (in *input) Read(p []byte) (int, error) {
+	if _, err := await(in.ctx, in.file, readable); err != nil {
+		return 0, err
+	}
+	return in.file.Read(p)
+}

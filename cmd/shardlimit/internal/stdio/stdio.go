@@ -5,7 +5,8 @@
 // A read that is abandoned in a goroutine may still take bytes from a pipe
 // after the program has settled its accounts, and they are lost. Here a read
 // is only begun when it will not block, so after its context is done nothing
-// more is taken. The same goes for writes.
+// more is taken. The same goes for writes. Systems that are not Unix cannot tell
+// whether a call would block: there a read is abandoned, and a write waited for.
 package stdio
 
 import (
@@ -25,14 +26,6 @@ type input struct {
 // input is, and should have no other reader while it is a pipe: one that takes
 // the bytes first leaves Read blocked until more come. One goroutine may read.
 func Input(ctx context.Context, f *os.File) io.Reader { return &input{ctx, f} }
-
-// Read implements io.Reader.
-func (in *input) Read(p []byte) (int, error) {
-	if _, err := await(in.ctx, in.file, readable); err != nil {
-		return 0, err
-	}
-	return in.file.Read(p)
-}
 
 // Output writes lines to a file. See NewOutput.
 type Output struct {
