@@ -193,11 +193,18 @@ func (w *world) reboot(s step) {
 }
 
 // forgot allows for what is documented of a node that forgot all: a share once more, beside what
-// was reserved there, and what comes of its records. A limit that is some seconds old counts as
+// was reserved there, or was leased where processes resume, and what comes of its records. A limit that is some seconds old counts as
 // new.
 func (w *world) forgot() {
 	for _, l := range w.limit {
 		lasts := max(l.booked-w.now(), 0)
+		for _, v := range l.versions {
+			if v.limit.Per > time.Minute && slices.ContainsFunc(w.procs, func(p *process) bool {
+				return p.plan.Loss != shardlimit.Quarantine
+			}) {
+				lasts = max(lasts, int64(v.limit.Lease))
+			}
+		}
 		if len(l.versions) > 0 && w.now()-l.versions[0].called < int64(3*time.Second) {
 			lasts = max(lasts, int64(l.longest()))
 		}
