@@ -193,8 +193,8 @@ func (w *world) reboot(s step) {
 }
 
 // forgot allows for what is documented of a node that forgot all: a share once more, beside what
-// was reserved there, or was leased where processes resume, and what comes of its records. A limit that is some seconds old counts as
-// new.
+// was reserved there, or was leased where processes resume, and what comes of its records.
+// A limit that is some seconds old counts as new.
 func (w *world) forgot() {
 	for _, l := range w.limit {
 		lasts := max(l.booked-w.now(), 0)

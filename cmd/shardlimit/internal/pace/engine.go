@@ -271,8 +271,8 @@ func (e *Engine) take(ctx context.Context, lines int64) (shardlimit.Decision, er
 }
 
 // write writes the first bytes of the data, which are the lines that d grants, or none if they go
-// on with a line that was paid for. If it fails, lines that were written whole are released, and the
-// others stay, and their permits are given back.
+// on with a line that was paid for. If it fails, lines that were written whole are released, and
+// the others stay, and their permits are given back.
 func (e *Engine) write(length int, d shardlimit.Decision) (repeated int, err error) {
 	e.enter(WaitingForOutput)
 	lines := d.Granted
