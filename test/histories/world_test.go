@@ -362,7 +362,8 @@ func (p *process) record(l *watched, start int64, d shardlimit.Decision, err err
 	}
 	w.stat.Granted += d.Granted
 	due := int64(d.Delay) // they may act then, and not before
-	if least := l.shortest(); l.came && end-l.granted > 2*int64(least) { // who waited may find a new state, too
+	if least := l.shortest(); l.came && end-l.granted > 2*int64(least) {
+		// who waited may find a new state, too
 		l.again(max(start, l.granted))
 	}
 	l.granted = max(l.granted, end)

@@ -11,8 +11,8 @@ import (
 )
 
 // A waiter is served soon after a node is back that had all of the limit or a part, however long
-// the window is: at the latest when the limiter looks at its record again, every 15 s. No waiter is told
-// before that its deadline cannot be met.
+// the window is: at the latest when the limiter looks at its record again, every 15 s. No waiter is
+// told before that its deadline cannot be met.
 func TestWaitersHearThatANodeIsBack(t *testing.T) {
 	for _, nodes := range []int{1, 2} {
 		for _, n := range []int64{1, 2} {
