@@ -141,9 +141,15 @@ func (w *world) restore(s step) {
 }
 
 // many reports whether no node is the only one that may keep records: however the nodes were drawn
-// for the processes, each lists three.
+// for the processes, each lists three that neither drain nor were taken over.
 func (w *world) many() bool {
-	return !slices.ContainsFunc(w.procs, func(p *process) bool { return len(p.plan.Nodes)-len(p.drains) < 3 }) &&
+	lost := 0
+	for _, n := range w.nodes {
+		if w.plan.takesOver() && n.downUntil > 0 && w.now()-n.downUntil < int64(time.Minute) {
+			lost++
+		}
+	}
+	return !slices.ContainsFunc(w.procs, func(p *process) bool { return len(p.plan.Nodes)-len(p.drains)-lost < 3 }) &&
 		!w.shrunk
 }
 
