@@ -94,7 +94,8 @@ func TestASetGetsBetweenThoseWhoWaitForOneLimit(t *testing.T) {
 		windows time.Duration // more of a small limit: chance decides who gets one of a few permits
 		least   int64         // of each caller
 	}{
-		{shardlimit.PerMinute(6), shardlimit.PerMinute(8), 40, 20},
+		{shardlimit.PerSecond(10), shardlimit.PerSecond(30), 20, 10},
+		{shardlimit.PerMinute(6), shardlimit.PerMinute(8), 80, 40},
 		{shardlimit.PerMinute(40), shardlimit.Limit{Permits: 50, Per: 10 * time.Minute}, 20, 30},
 		{shardlimit.Limit{Permits: 1, Per: 7 * time.Second}, shardlimit.Limit{Permits: 1, Per: 10 * time.Second}, 80, 4},
 	} {
