@@ -2,13 +2,13 @@ package httplimit
 
 import (
 	"cmp"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/problem"
 )
 
 // Fields are the header fields that tell what is left of a limit. With all of them a refused
@@ -193,24 +193,7 @@ func seconds(d time.Duration) int64 {
 	return whole
 }
 
-// printable is the name of a policy as answers tell it, because a string of RFC 9651 has printable
-// ASCII only: a name with other bytes has those percent-encoded, and each %, too.
-func printable(name string) string {
-	if !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return name
-	}
-	var b strings.Builder
-	for _, c := range []byte(name) {
-		if c < ' ' || c > '~' || c == '%' {
-			fmt.Fprintf(&b, "%%%02X", c)
-		} else {
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
-}
-
 var escaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
 // quoted is the name of a policy as a string of RFC 9651 (structured fields).
-func quoted(name string) string { return `"` + escaper.Replace(printable(name)) + `"` }
+func quoted(name string) string { return `"` + escaper.Replace(problem.Policy(name)) + `"` }

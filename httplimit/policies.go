@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/problem"
 )
 
 // Policy is a limit with the name under which answers tell of it, as Options.Policy says.
@@ -94,9 +95,9 @@ func (p *Policies) refused(d shardlimit.Decision) (names []string) {
 		case said.Allowed:
 		case said.RetryAfter > longest:
 			longest = said.RetryAfter
-			names = slices.Insert(names, 0, printable(p.all[i].Name))
+			names = slices.Insert(names, 0, problem.Policy(p.all[i].Name))
 		default:
-			names = append(names, printable(p.all[i].Name))
+			names = append(names, problem.Policy(p.all[i].Name))
 		}
 	}
 	return names

@@ -19,7 +19,7 @@ type refusal struct {
 
 // denied answers a request that a limit refused.
 func (m *middleware) denied(w http.ResponseWriter, limiter Limiter, d *shardlimit.Decision) {
-	name := printable(m.Policy)
+	name := problem.Policy(m.Policy)
 	p := refusal{Details: problem.QuotaExceeded("too many requests"), Policy: name,
 		Violated: []string{name}, RetryAfter: seconds(max(d.RetryAfter, 1)), Reason: d.Reason.String()}
 	if l, ok := limiter.(*Policies); ok {

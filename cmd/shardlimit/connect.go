@@ -36,15 +36,19 @@ func connect(cmd *cli.Command) (*shardlimit.Client, error) {
 		NodeTimeout: cmd.Duration("node-timeout")})
 }
 
+// clientFor returns the NAME of a command, and a client.
+func clientFor(cmd *cli.Command) (name string, client *shardlimit.Client, err error) {
+	if name, err = nameArgument(cmd); err == nil {
+		client, err = connect(cmd)
+	}
+	return name, client, err
+}
+
 // withClient calls do with the NAME of a command on what is stored, within adminTimeout and until
 // interrupted.
 func withClient(ctx context.Context, cmd *cli.Command,
 	do func(context.Context, *shardlimit.Client, string) error) error {
-	name, err := nameArgument(cmd)
-	if err != nil {
-		return err
-	}
-	client, err := connect(cmd)
+	name, client, err := clientFor(cmd)
 	if err != nil {
 		return err
 	}

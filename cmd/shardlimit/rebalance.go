@@ -83,14 +83,14 @@ func rebalance(ctx context.Context, cmd *cli.Command, con console) error {
 
 // rebalanceOne arranges the limit or family of a name. It looks at no other key.
 func rebalanceOne(ctx context.Context, cmd *cli.Command, con console) error {
-	client, err := connect(cmd)
+	name, client, err := clientFor(cmd)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	s := stored{name: cmd.Args().First()}
+	s := stored{name: name}
 	var do func(context.Context) error
 	if cmd.Bool("family") {
 		if s.family, err = openFamily(ctx, client, s.name); err == nil {

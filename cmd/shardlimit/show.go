@@ -71,7 +71,8 @@ func showCommand(con console) *cli.Command {
 	}
 }
 
-// look is what was seen of a limit at once. What went wrong is part of it: the next may succeed.
+// look is the state of a limit at one moment, and of its participants. Its error ends no program,
+// because the next look may succeed.
 type look struct {
 	name  string
 	state shardlimit.State

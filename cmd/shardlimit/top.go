@@ -44,11 +44,7 @@ func top(ctx context.Context, cmd *cli.Command, con console) error {
 	case count < 0:
 		return usagef("--count is %d; it must not be negative", count)
 	}
-	name, err := nameArgument(cmd)
-	if err != nil {
-		return err
-	}
-	client, err := connect(cmd)
+	name, client, err := clientFor(cmd)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,9 @@ package problem
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strings"
 )
 
 // Details are what each problem tells. Other members go beside them, in a struct around this one.
@@ -34,4 +36,21 @@ func Write(w http.ResponseWriter, status int, problem any) {
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(problem) // the client has gone
+}
+
+// Policy returns the name of a policy as problems and header fields tell it. A string of RFC 9651
+// has printable ASCII only: a name with other bytes has those percent-encoded, and each %, too.
+func Policy(name string) string {
+	if !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return name
+	}
+	var b strings.Builder
+	for _, c := range []byte(name) {
+		if c < ' ' || c > '~' || c == '%' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }

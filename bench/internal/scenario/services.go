@@ -155,17 +155,22 @@ func (s *Sheet) services(ctx context.Context, kinds []service.Kind, paces servic
 		}
 		return nil
 	}, func() {
-		for _, k := range kinds {
-			for x := range columns {
-				own, none := found[point{k.Name, float64(x), ""}], found[point{service.None, float64(x), ""}]
-				if own != nil && none != nil && k.Name != service.None {
-					own["extra"] = own["cpu"] - none["cpu"]
-				}
-				s.Note(k.Name, float64(x), own)
-			}
-		}
+		run.note(kinds, found)
 		clear(found)
 	})
+}
+
+// note notes the figures of a round, and what each kind takes beside none.
+func (run *serviceRun) note(kinds []service.Kind, found map[point]figures) {
+	for _, k := range kinds {
+		for x := range run.columns {
+			own, none := found[point{k.Name, float64(x), ""}], found[point{service.None, float64(x), ""}]
+			if own != nil && none != nil && k.Name != service.None {
+				own["extra"] = own["cpu"] - none["cpu"]
+			}
+			run.Note(k.Name, float64(x), own)
+		}
+	}
 }
 
 // serviceTurn is one kind that has Redis to itself.

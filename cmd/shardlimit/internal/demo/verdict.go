@@ -124,10 +124,9 @@ func judge(window time.Duration, phases []phase, ops []history.Op) []finding {
 	return found
 }
 
-// utilisation is the part of what the limit allowed that was admitted, over the
-// windows that fit between the changes: consecutive ones from the end of each
-// change to the beginning of the next. What a node that is away has of the limit
-// does not count as allowed. It is 0 if no window fits.
+// utilisation returns the part of what the limit allowed that was admitted, over the consecutive
+// windows that fit between the end of each change and the beginning of the next. The share of a
+// node that is away does not count as allowed. The result is 0 if no window fits.
 func utilisation(window time.Duration, phases []phase, ops []history.Op) float64 {
 	var admitted, allowed int64
 	for _, p := range phases {

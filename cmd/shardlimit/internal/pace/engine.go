@@ -285,7 +285,7 @@ func (e *Engine) write(length int, d shardlimit.Decision) (repeated int, err err
 		if lines > 0 {
 			whole := bytes.LastIndexByte(e.data[:n], '\n') + 1
 			repeated, n, lines = n-whole, whole, int64(bytes.Count(e.data[:n], newline))
-			// What cannot be given back comes back with the window; the failed write is the news.
+			// An error of Settle is left out: those permits come back with the window.
 			_ = e.Limiter.Settle(context.Background(), d, lines)
 		}
 	}

@@ -24,7 +24,7 @@ const grammar = "write it as NUMBER/TIME, for example 500/s, 30/m, 1000/h, 100/1
 // a window never has.
 const day = 24 * time.Hour
 
-// letters of units, of which one may stand alone after the slash.
+// letters are those of units. One may stand alone after the slash.
 const letters = "nuµmshd"
 
 // Parse reads NUMBER/TIME. NUMBER is a whole number from 1, underscores are

@@ -35,7 +35,8 @@ func TestTheCauseIsForTheLog(t *testing.T) {
 	}
 }
 
-// What callers are not told is told to the log, now and then, and what a caller did is not.
+// The log tells every ten seconds why calls cannot be decided. It tells nothing of mistakes of
+// callers.
 func TestTheLogHearsWhatCallersDoNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder

@@ -186,7 +186,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 		refuse(w, statusOf(err), err)
 		return
 	}
-	name := policy(req.Limiter)
+	name := problem.Policy(req.Limiter)
 	if mode != shardlimit.Shadow && mode != shardlimit.Off {
 		httplimit.Describe(w.Header(), httplimit.Draft, httplimit.Policy{Name: name, Limiter: limiter}, d)
 	}
@@ -223,20 +223,6 @@ func ask(ctx context.Context, limiter *shardlimit.Limiter, n int64) (d shardlimi
 		d.Allowed, d.Shadowed, d.RetryAfter = true, !d.Allowed, 0
 	}
 	return d, st.Limit.Mode, err
-}
-
-// policy is the name of a limit in header fields, which hold printable ASCII only, and in problems
-// as there: what is not, and %, is percent-encoded.
-func policy(limiter string) string {
-	var b strings.Builder
-	for _, c := range []byte(limiter) {
-		if c < ' ' || c > '~' || c == '%' {
-			fmt.Fprintf(&b, "%%%02X", c)
-		} else {
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
 }
 
 // read is the request, or why there is none. A page in a browser cannot send JSON to another

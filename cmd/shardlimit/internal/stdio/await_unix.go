@@ -20,8 +20,8 @@ const (
 
 var errNoReader = os.NewSyscallError("write", unix.EPIPE)
 
-// await waits until a file is ready for that, or has failed, or ctx is done. What poll says of a
-// file beside that, the call itself says more clearly.
+// await waits until a file is ready for events, or has failed, or ctx is done. Other events of poll
+// are left to the call on the file, whose error says more.
 func await(ctx context.Context, f *os.File, events int16) (failed bool, err error) {
 	fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: events}}
 	for {
