@@ -74,6 +74,10 @@ func TestADamagedByteIsLeftToTheFullTake(t *testing.T) {
 				} else if read := own + columns.Packed.Bytes() + columns.Log.Bytes(); at > read && at%8 > 0 {
 					continue // of an entry
 				}
+				column := at - own - columns.Packed.Bytes()
+				if good == long && column >= 0 && (column < 2 || column >= 30) { // `count`, `dead`, `oldest`
+					continue // only the full take sees whether the entries are as these say
+				}
 				for _, other := range []byte(others) {
 					bad := good[:at] + string([]byte{other}) + good[at+1:]
 					for _, name := range []string{"before", "behind"} {

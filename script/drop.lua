@@ -1,8 +1,12 @@
--- Drop, once the state is known to be ours: deletes all keys of a shard, if the ledger is ours,
--- too.
+-- Drop: deletes all keys of a shard, if state and ledger are ours.
 --
+-- KEYS  1 state  2 ledger
 -- Reply status (1 deleted, 0 nothing there, -1 with the number of the foreign key: nothing deleted,
 --       -2 with the server's refusal)
+local head = redis.pcall('GET', KEYS[1])
+if head and (type(head) ~= 'string' or not string.find(head, '^@MAGIC%d+ ')) then
+  return {-1, 1, head.err}
+end
 local ledger = redis.pcall('HGET', KEYS[#KEYS], '@LEDGER')
 if type(ledger) == 'table' then
   return {-1, #KEYS, ledger.err}

@@ -8,6 +8,7 @@
 -- A share falls when the last permit granted under it has acted, and nothing is granted until then;
 -- it rises at once, for what is granted from then on. So at every instant the rates at which the
 -- shards let permits act sum to at most the limit.
+--@include bucket
 local last, last_part = 0, 0
 
 local function parse(state)
@@ -127,3 +128,4 @@ if not TAKES then
     return level - had < n and level - had or n
   end
 end
+--@include bucket_load

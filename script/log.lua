@@ -1,65 +1,54 @@
--- Logs, part 2: what algorithms that keep a shard in one string define, over the names of part 1.
-local past = count -- of the entries, those that are not booked ahead
-
--- Reads what has not been read.
-local function all()
-  if #entries < (count - 1) * @entry.bytes then
-    --@include log_rest
-  end
-end
+-- Sliding log, sliding counter and fixed window: what was granted, entry by entry, each
+-- with a date and the total up to it. An entry counts in every window that holds its date. What is
+-- booked are entries dated ahead, in the order of their dates; time makes them part of the past.
+--
+-- The three differ in how they date. A log has an entry for each grant while @EXACT_LIVE are alive,
+-- or the share is small. Then, and in a counter always, what is granted in the same of @CELLS cells
+-- of a window shares an entry with the date of its newest grant: permits come back late by at most
+-- a cell, never early. A fixed window dates everything at its beginning.
+--
+-- Totals run modulo @WRAP, so that what lies between two entries is a difference and nothing is
+-- ever summed. No entry is empty.
+--
+-- The newest entry has columns of its own, so that most grants of take.lua write nothing else. The
+-- others follow, oldest first. Those in front that have left the window stay there, and are only
+-- counted, until there are more of them than others. Here all is read, and all that is alive written.
+--@layout log
+--@layout entry
+local since, before = now, 0
+local entries, count = '', 0 -- those that are alive
+local past = 0               -- of them, those that are not booked ahead
 
 local function date(i)
-  if i == count or i == 1 then
-    return i == count and newest or oldest
-  end
-  if i * @entry.bytes > #entries then
-    all()
-  end
   return (numbers('@entry.date.form', entries, @entry.date.from[..i * @entry.bytes]))
 end
 
 -- The total up to entry i, 0: before the first.
 local function upto(i)
-  if i == count or i == 0 then
-    return i == 0 and before or total
-  end
-  if i * @entry.bytes > #entries then
-    all()
-  end
-  return (numbers('@entry.total.form', entries, @entry.total.from[..i * @entry.bytes]))
+  return i == 0 and before or (numbers('@entry.total.form', entries, @entry.total.from[..i * @entry.bytes]))
 end
 
--- All entries, to be changed.
-local function listed()
-  all()
-  return count > 0 and entries .. pack('@entry.form', newest, total) or ''
+-- The entries from one to another.
+local function some(from, to)
+  return sub(entries, (from - 1) * @entry.bytes + 1, to * @entry.bytes)
 end
 
 -- Makes these the entries.
 local function keep(list)
-  count, entries, newest, total = #list / @entry.bytes, sub(list, 1, -1 - @entry.bytes), 0, before
-  if count > 0 then
-    newest, total = numbers('@entry.form', list, @entry.date.from[..#list])
-  end
-  oldest, past = count > 1 and numbers('@entry.date.form', list, 1) or newest, count
+  entries, count = list, #list / @entry.bytes
+  past = count
   while past > 0 and date(past) > now do
     past = past - 1
   end
 end
 
-if newest > now then
-  booked = true
-  keep(listed())
-end
-
-local function text(stays)
-  if not stays then
-    all()
+local function text()
+  local newest, total, oldest = 0, before, 0
+  if count > 0 then
+    newest, total = numbers('@entry.form', entries, @entry.date.from[..#entries])
+    oldest = date(1)
   end
-  local whole = #entries >= (count - 1) * @entry.bytes
-  partial = not whole
-  return pack('@log.form', count, newest, total, since, before, whole and 0 or dead, oldest)
-    .. (whole and entries or '')
+  return pack('@log.form', count, newest, total, since, before, 0, oldest) .. some(1, count - 1)
 end
 
 -- How a grant of an instant is dated.
@@ -86,6 +75,32 @@ local function after(instant)
   return low
 end
 
+if head then
+  local newest, total, sound, dead, oldest
+  if sign == ',' then
+    since, total = numbers('@once.form', own, 1)
+    newest, sound = dated(touched), #own == @once.bytes and total >= 1
+  elseif #own >= @log.bytes then
+    count, newest, total, since, before, dead, oldest = numbers('@log.form', own, @log.count.from)
+    local from, length = @log.bytes + dead * @entry.bytes, math.max(count - 1, 0) * @entry.bytes
+    entries = sub(own, from + 1, from + length)
+    sound = dead + count < 2e4 and oldest < 1e16 and #entries == length
+  end
+  if not (sound and newest < 1e16 and total < @WRAP and before < @WRAP) then
+    return {-1, 1}
+  end
+  if sign == ',' or count > 0 then
+    entries = entries .. pack('@entry.form', newest, total)
+  end
+  keep(entries)
+  local gone = after(now - window) - 1
+  if gone > 0 then
+    since, before = date(gone) + (@FIXED and window or 1), upto(gone)
+    keep(some(gone + 1, count))
+  end
+  booked = past < count
+end
+
 -- What is in the window that ends with entry i.
 local function within(i)
   return (upto(i) - upto(after(date(i) - window) - 1)) % @WRAP
@@ -107,10 +122,10 @@ local function free()
 end
 
 -- Adds permits to every total of some entries.
-local function shifted(some, n)
+local function shifted(list, n)
   local parts = {}
-  for last = @entry.bytes, #some, @entry.bytes do
-    local at, sum = numbers('@entry.form', some, @entry.date.from[..last])
+  for last = @entry.bytes, #list, @entry.bytes do
+    local at, sum = numbers('@entry.form', list, @entry.date.from[..last])
     parts[#parts + 1] = pack('@entry.form', at, (sum + n) % @WRAP)
   end
   return table.concat(parts)
@@ -126,40 +141,17 @@ local function grant(n)
   local at = dated(now)
   local joins = past > 0
     and (date(past) == at or past >= @MOST_ENTRIES or past >= @EXACT_LIVE and together(date(past), at))
-  if past < count then
-    local list, kept = listed(), joins and past - 1 or past
-    keep(sub(list, 1, kept * @entry.bytes) .. pack('@entry.form', at, (upto(past) + n) % @WRAP)
-      .. shifted(sub(list, past * @entry.bytes + 1), n))
-    return
-  end
-  if not joins then
-    local closed = count > 0 and pack('@entry.form', newest, total) or ''
-    if dead > count then
-      all()
-    end
-    if #entries >= (count - 1) * @entry.bytes then
-      entries = entries .. closed
-    else
-      tail, tail_at = closed, format('%d', base + @log.bytes + (dead + behind) * @entry.bytes)
-    end
-    count, past = count + 1, past + 1
-  end
-  newest, total = at, (total + n) % @WRAP
-  oldest = count == 1 and at or oldest
+  keep(some(1, joins and past - 1 or past) .. pack('@entry.form', at, (upto(past) + n) % @WRAP)
+    .. shifted(some(past + 1, count), n))
 end
 
 local function reset()
-  return count > 0 and newest + window - now or 0
+  return count > 0 and date(count) + window - now or 0
 end
 
 -- When so many permits have left.
 local function leave(gone)
-  local low, high = 1, #entries / @entry.bytes
-  if high < count - 1 and (high == 0 or alive(high) < gone) then
-    all()
-    high = count - 1
-  end
-  high = high + 1 -- the newest, if it comes to that
+  local low, high = 1, count
   while low < high do
     local middle = floor((low + high) / 2)
     if alive(middle) >= gone then
@@ -214,15 +206,16 @@ if not as_proposed then
   end
 
   function begin()
-    since, before, oldest, newest, total, entries, count, past = now, 0, 0, 0, 0, '', 0, 0
+    since, before = now, 0
+    keep('')
   end
 
   -- What left the old window stays forgotten. What a fixed window has granted counts in the new one
   -- that is under way, and what is booked in the one that holds its beginning.
   function regrid()
-    local list, parts = listed(), {}
-    for from = 1, #list, @entry.bytes do
-      local when, sum = numbers('@entry.form', list, from)
+    local parts = {}
+    for from = 1, #entries, @entry.bytes do
+      local when, sum = numbers('@entry.form', entries, from)
       when = @FIXED and dated(math.max(when, now)) or when
       if when <= now - window then
         since, before = when + (@FIXED and window or 1), sum
@@ -264,10 +257,9 @@ if not TAKES then
       or date(i) ~= own and (i > past or not together(date(i), own)) then
       return 0
     end
-    local list, held = listed(), (upto(i) - upto(i - 1)) % @WRAP
-    local kept = n < held and i - 1 or i
+    local held = (upto(i) - upto(i - 1)) % @WRAP
     n = math.min(n, held)
-    keep(sub(list, 1, (i - 1) * @entry.bytes) .. shifted(sub(list, kept * @entry.bytes + 1), -n))
+    keep(some(1, i - 1) .. shifted(some(n < held and i or i + 1, count), -n))
     return n
   end
 
@@ -295,8 +287,8 @@ if not TAKES then
     if at <= now then
       grant(n)
     else
-      local kept = count > past and newest == at and count - 1 or count
-      keep(sub(listed(), 1, kept * @entry.bytes) .. pack('@entry.form', at, (total + n) % @WRAP))
+      local kept = count > past and date(count) == at and count - 1 or count
+      keep(some(1, kept) .. pack('@entry.form', at, (upto(count) + n) % @WRAP))
     end
     return now + us
   end

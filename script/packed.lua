@@ -1,5 +1,5 @@
 -- One-string algorithms, part 1 of every operation but drop: the names that all parts share; read
--- the clock and the string.
+-- the clock, and of the string what all have in common.
 --
 -- A shard is one string: what all have in common, then what the algorithm keeps (see its own part,
 -- which follows this one). KEYS[1] is that string, KEYS[2] the ledger of participants that contend.
@@ -57,12 +57,7 @@ local refund, earliest, book, overdraw, releases -- unless the operation is a ta
 local pace, falls                -- where the algorithm has them
 local time = @TIME
 local now = time[1] * 1000000 + time[2]
-local head = @STATE
-local tail, tail_at = false, '' -- what is written behind `partial` state, and where: see log.lua
-local partial = false -- text() gives the beginning only; what follows stays
-if head == '' then
-  head = nil
-end
+local head = redis.pcall('GET', KEYS[1]) or nil
 local as_proposed = false -- the string begins with what a take or a reservation proposes
 local layout, sign, base, own -- of the string: how it begins, and what is behind `base` bytes: see above
 local stepped, remark = false, false -- the clock went back; contended changed: that must be stored
@@ -75,4 +70,38 @@ if head then
     return {-1, 1, head.err}
   end
   as_proposed = layout == ARGV[1]
+end
+local calm = as_proposed and sign ~= ':' -- closed_until, offset and contended are 0
+if head then
+  if sign == ':' then
+    closed_until, offset, contended, base = match(head, '^(%d+) (%d+) (%d+);()', base)
+    if not base then
+      return {-1, 1}
+    end
+  end
+  own, base = sub(head, base), base - 1
+  if #own < (sign == ',' and @once.bytes or @packed.bytes) then
+    return {-1, 1}
+  elseif sign == ',' then
+    touched = numbers('@once.touched.form', own, 1)
+  else
+    start, returned, touched = numbers('@packed.start..touched.form', own, 1)
+  end
+  epoch, revision, target, window, burst, share, closed_until, offset, contended = epoch + 0, revision + 0, target + 0,
+    window + 0, burst + 0, share + 0, closed_until + 0, offset + 0, contended + 0
+  -- Also false for NaN and infinity, which strtod accepts.
+  if not (epoch >= 1 and window >= 1000 and target < 1e13 and share < 1e13 and closed_until < 1e16 and offset < 1e16
+    and touched < 1e16 and burst < 1e13 and contended < 1e16) then
+    return {-1, 1}
+  end
+  -- After a quarantine its share has to be confirmed anew: as if there were no state.
+  if closed_until > 0 and closed_until <= now + offset then
+    head, as_proposed, share, offset, touched, contended, returned = nil, false, 0, 0, 0, 0, 0
+  end
+  now = now + offset
+  if now < touched then
+    offset = offset + touched - now
+    now = touched
+    stepped = true
+  end
 end

@@ -1,5 +1,8 @@
--- One-string algorithms, take and reserve: create the state or adopt what the caller proposes, then
--- move the share.
+-- One-string algorithms, take, reserve and settle: create the state or adopt what the caller
+-- proposes, then move the share.
+--
+-- A call that comes later than its process may rely on the node being in does nothing. By then
+-- others may have taken over what this shard has.
 --
 -- A newer epoch is adopted, and its window. So are other terms (target, burst), which come with the
 -- calls for a key, unless those in force are of a higher revision and for the same window.
@@ -8,6 +11,10 @@
 --       another algorithm takes over
 --       3.. the operation's own
 --@layout terms
+local fence = sub(ARGV[2], @terms.fence)
+if fence ~= '@terms.fence.zero' and time[1] * 1000000 + time[2] > fence + 0 then
+  return {4, 0, 0, 0, 0, time[1] * 1000000 + time[2], 0, 0, 0, 0, 0, 0, 0, 0}
+end
 local proposed, asked, came, minimum = epoch, nil, revision, share
 if not as_proposed then
   local e, r, t, w, b, f = match(ARGV[1], '^@MAGIC@LAYOUT$')
@@ -96,7 +103,7 @@ elseif epoch < proposed
   end
 end
 local most = target > 0 and burst > 0 and burst or target -- permits that can ever be free
---@include quarantine
+local closed = math.max(closed_until - now, 0) -- what is left of the quarantine, us
 -- In quarantine the state does not tell what is in use, so the share does not rise. It is 0.
 if closed == 0 and not as_proposed then
   local bottom = entitled or target

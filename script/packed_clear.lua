@@ -8,5 +8,10 @@ if not head then
 end
 share, closed_until, contended = math.min(share, target), math.min(closed_until, now + @LIFTED_AFTER), 0
 begin()
+-- Takes tell by `touched` whether the time to live was set in this sixteenth of a window.
+local life = math.max(redis.call('PTTL', KEYS[1]), ceil(window / 500))
 --@include packed_store
+if type(done) == 'table' and done.err then
+  return {-2, done.err}
+end
 return {1}

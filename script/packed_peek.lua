@@ -7,7 +7,7 @@
 if not head then
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 end
---@include quarantine
+local closed = math.max(closed_until - now, 0)
 if share > target and closed == 0 then
   local least = math.max(held(), target)
   if least < share then

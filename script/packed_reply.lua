@@ -1,33 +1,19 @@
--- One-string algorithms, take and reserve, at the end: store the state if it must be, and make
+-- One-string algorithms, take, reserve and settle, at the end: store the state if it must be, and make
 -- `reply`: status, start, free before, granted, used, what settle needs, next us, retry us (-1
 -- never), reset us, quarantine left us, epoch, target, share, whether permits came back early in
 -- the last window
 local again = reset()
 if renew or stepped or remark then
-  --@include packed_text
-  local slice, done = window / 16, nil
-  -- The time to live was set in this sixteenth of a window: it is long enough.
-  local lives = not renew
-    or as_proposed and closed == 0 and again <= window and now - now % slice == touched - touched % slice
-  -- Who is behind does not know how long a shard that was left is to be remembered.
-  local life = not lives and format('%d', math.max(proposed == epoch and 0 or redis.call('PTTL', KEYS[1]),
-    ceil(math.min(math.max(again, closed, window), @MAX_FILL) / 1000)
-      + math.max(sub(ARGV[2], @terms.head_life) + 0, ceil(window / 500))))
-  if tail then
-    done = redis.pcall('SETRANGE', KEYS[1], tail_at, tail)
+  local slice, life = window / 16, nil
+  -- Else it was set in this sixteenth of a window: it is long enough.
+  if renew
+    and not (as_proposed and closed == 0 and again <= window and now - now % slice == touched - touched % slice) then
+    -- Who is behind does not know how long a shard that was left is to be remembered.
+    life = math.max(proposed == epoch and 0 or redis.call('PTTL', KEYS[1]),
+      ceil(math.min(math.max(again, closed, window), @MAX_FILL) / 1000)
+        + math.max(sub(ARGV[2], @terms.head_life) + 0, ceil(window / 500)))
   end
-  if type(done) == 'table' then
-    return {-2, done.err}
-  elseif same and (partial or lives and #state >= #head) then
-    done = redis.pcall('SETRANGE', KEYS[1], '0', state)
-    if life then -- not before: a server that is full refuses the first write only
-      redis.pcall('PEXPIRE', KEYS[1], life)
-    end
-  elseif lives then
-    done = redis.pcall('SET', KEYS[1], state, 'KEEPTTL')
-  else
-    done = redis.pcall('SET', KEYS[1], state, 'PX', life)
-  end
+  --@include packed_store
   if type(done) == 'table' and done.err and (renew or stepped) then -- else it harms fairness only
     return {-2, done.err}
   end

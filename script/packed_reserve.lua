@@ -2,9 +2,10 @@
 -- which there is room.
 --
 -- ARGV  3 permits  4 us: how far ahead they may be  6 us: how far ahead they must be
---       7.. the caller, as fair_charge.lua says, which comes before
--- Reply as packed_reply.lua makes it and packed_reserved.lua goes on with; retry is the delay the
--- permits would have had
+--       7.. the caller, as fair_charge.lua says
+-- Reply as packed_reply.lua makes it, where retry is the delay the permits would have had; delay
+--       until the permits may be used us, pay if it is why nothing was booked, else 0
+--@include fair_charge
 local available, delay, retry_in, granted, at, paced = 0, 0, 0, 0, now, 0
 if closed > 0 then
   retry_in = permits <= most and closed or -1
@@ -23,3 +24,9 @@ else
     retry_in = us
   end
 end
+--@include packed_reply
+reply[@reserve.delay], reply[@reserve.paced] = delay, paced
+if charge then
+  pcall(charge, granted, math.max(delay, retry_in))
+end
+return reply

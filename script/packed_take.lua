@@ -1,8 +1,34 @@
--- One-string algorithms, take: what can be granted. A denial that moves neither share nor offset
--- writes nothing to the state, unless it is time to note that participants contend. fair.lua
--- follows, which grants it, then packed_grant.lua, packed_reply.lua and fair_settle.lua.
+-- One-string algorithms, take. A denial that moves neither share nor offset writes nothing to the
+-- state, unless it is time to note that participants contend.
 --
 -- ARGV  3 the groups of asks and the callers, as fair.lua says
--- Reply as packed_reply.lua makes it, then what packed_taken.lua or leakybucket_taken.lua adds,
--- and while participants contend what fair_settle.lua adds
+-- Reply as packed_reply.lua makes it; whether the next call had better come here at once; of a leaky
+--       bucket when the permits act: delay of the first us + a part of a us over share, window us;
+--       and while participants contend how many of each group were granted, and after how many us
+--       each caller should come back
 local available = closed == 0 and free() or 0
+--@include fair
+local delay, delay_part, retry_in, at = 0, 0, 0, now
+if granted > 0 then
+  if pace then
+    delay, delay_part = pace()
+  end
+  grant(granted)
+  renew = true
+end
+if refused then
+  retry_in = retry(refused)
+  if closed > 0 then
+    retry_in = refused <= most and closed or -1
+  end
+end
+--@include packed_reply
+if groups == 0 and falls and share > target and closed == 0 and again > 0 then
+  reply[@reply.next] = falls()
+end
+reply[@take.rare] = (not calm or booked or begun or contending) and 1 or 0
+if pace then
+  reply[@take.delay], reply[@take.part], reply[@take.window] = delay, delay_part, window
+end
+--@include fair_settle
+return reply

@@ -3,7 +3,7 @@
 -- good for one. For any other section the reply is LOOK: nothing was written, and the full take of
 -- the algorithm decides. It stands beside that, equal to it result for result.
 --
--- The comments of packed.lua and log_load.lua say what a log keeps.
+-- The comments of packed.lua and log.lua say what a log keeps.
 --
 -- KEYS  the state of each section's shard, one may come again; last since when the memory is whole
 -- ARGV  1 a byte for each section: the terms that it comes with, '0' those that stand first; empty

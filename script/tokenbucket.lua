@@ -21,6 +21,7 @@
 -- the same, so up to each date the level must stay below `room` by what is booked from there on:
 -- yield sees to that. It is not stored, because what is booked may be canceled before anything
 -- flows over, and then leaves no trace.
+--@include bucket
 local NO_LOWS = string.rep('@MOST_LACKING', @LOWS + 1)
 local since, lows, bookings = 0, NO_LOWS, ''
 local own_date, own_part, raised = 0, 0, false -- the date without what yield adds to it, while that is there
@@ -271,3 +272,4 @@ if not TAKES then
     return refunded
   end
 end
+--@include bucket_load

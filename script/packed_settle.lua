@@ -1,5 +1,6 @@
--- Settle, before anything of the grant is touched: what is to be done, which is nothing if it was
--- done before. The mark goes first, because a server that refuses it refuses everything.
+-- One-string algorithms, settle: give back permits of the grant made at `at`, or charge permits; or
+-- do nothing if that was done before. The mark goes first, because a server that refuses it refuses
+-- everything.
 --
 -- ARGV  1, 2 the proposal, as packed_adopt.lua says; of epoch 0 unless there is a charge
 --       3 permits that come back of the grant made  4 at
@@ -18,3 +19,22 @@ if ARGV[8] ~= '0' then
     return {-2, marked.err}
   end
 end
+local refunded = back > 0 and refund(back, ARGV[4] + 0) or 0
+if refunded > 0 then
+  renew = true
+  if ARGV[8] ~= '0' or ARGV[4] + 0 > now then
+    returned = now -- not what a call gave back that came to nothing
+  end
+end
+local available, granted, retry_in, at = closed > 0 and 0 or free(), 0, 0, now
+if charge > 0 and closed == 0 then
+  granted = overdraw(charge, ARGV[6] + 0)
+  if granted > 0 then
+    grant(granted)
+    renew = true
+  end
+end
+--@include packed_reply
+reply[@settle.back], reply[@settle.repeated] = refunded, repeated
+--@include fair_used
+return reply

@@ -1,2 +1,0 @@
--- Settle, at the end: what came of it.
-reply[@settle.back], reply[@settle.repeated] = refunded, repeated
