@@ -92,7 +92,7 @@ func TestADamagedByteIsLeftToTheFullTake(t *testing.T) {
 						t.Fatal(err)
 					}
 					if got := all[1]; got.Err == nil && at < own+columns.Log.Bytes() &&
-						(fullErr != nil || !reflect.DeepEqual(got.Reply, full)) {
+						(fullErr != nil || got.Reply.Granted > full.Granted) {
 						t.Fatalf("%v, %q at %d: calm %+v, full %+v, %v", a, bad, at, got.Reply, full, fullErr)
 					}
 					for _, s := range []Section{all[0], all[2]} {
