@@ -9,26 +9,20 @@ import (
 
 // proposed appends what the script is told of the proposal: see packed_adopt.lua.
 func (r *TakeRequest) proposed(args []string) []string {
-	p, seen, known := r.Proposal, 0, r.known()
+	p, seen := r.Proposal, int64(0)
 	if r.Seen {
 		seen = 1
 	}
-	terms := p.termsTexts[seen]
-	if known != enough(p.lasts) || r.Deadline != 0 || r.Fence != 0 {
-		now := told{p, seen, known, int64(r.Deadline), int64(r.Fence)}
-		if r.told != now {
-			r.told, r.toldText = now, p.terms(seen, known, now.deadline, now.fence)
-		}
-		terms = r.toldText
-	}
-	return append(args, p.layoutText, terms)
+	var room [128]byte
+	terms := columns.Terms.Append(room[:0], 0, seen, p.lasts, r.known(), int64(r.Deadline), p.held, int64(r.Fence))
+	return append(args, p.layoutText, string(append(terms, p.lifeText...)))
 }
 
 func (r *TakeRequest) arguments(args []string) []string {
 	return append(r.proposed(args), r.asks())
 }
 
-// asks is who wants what: see fair.lua. Who asks alone, or with few, often asks the same again.
+// asks is who wants what: see fair.lua.
 func (r *TakeRequest) asks() string {
 	var room [4 + 2*(13+13+3) + 16 + 7 + 2*16]byte // most requests have one or two groups, of one participant
 	reports := r.reports()
@@ -43,10 +37,7 @@ func (r *TakeRequest) asks() string {
 			text = columns.Caller.Append(text, 2, caller.Unmet, caller.Waiting)
 		}
 	}
-	if string(text) != r.said {
-		r.said = string(text)
-	}
-	return r.said
+	return string(text)
 }
 
 // reports is 1 if any participant has demand that is not in the groups, else 0.
@@ -62,14 +53,6 @@ func (r *TakeRequest) reports() int64 {
 // known returns Known in microseconds, cut off where more of it changes nothing.
 func (r *TakeRequest) known() int64 {
 	return min(max(int64(r.Known/time.Microsecond), 0), enough(r.Proposal.lasts))
-}
-
-// told is what the text of the terms depends on. A request that is sent again and again need not
-// allocate it.
-type told struct {
-	proposal               *Proposal
-	seen                   int
-	known, deadline, fence int64
 }
 
 // late reports whether the proposal creates no state at this time of the node, in microseconds.

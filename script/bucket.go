@@ -94,24 +94,6 @@ func (b *bucket) back(f *frame, n int64) {
 	}
 }
 
-// retireAt sets when the last of the share is given up, which falls to zero over the window before.
-func (b *bucket) retireAt(f *frame, at int64) {
-	b.date, b.part = max(at, f.now), 0
-}
-
-// ebb returns what a retired bucket still keeps: never more than before.
-func (b *bucket) ebb(f *frame) int64 {
-	left := b.date - f.now
-	if left >= f.window {
-		return f.share
-	}
-	keep, more := mulDiv(f.burst, max(left, 0), 0, f.window)
-	if more > 0 {
-		keep++
-	}
-	return keep
-}
-
 // regrid: how long a retired bucket keeps its share was counted in the old window.
 func (b *bucket) regrid(*frame, int64) { b.retired = false }
 

@@ -7,13 +7,12 @@
 -- rate drifts. The leaky bucket reads the same date as the instant at which the next permit may
 -- act.
 --
--- A bucket that leaves to another algorithm (target 0, burst > 0: the share it had) grants nothing.
--- What it let through counts in its windows but is not in it, and the others do not know of it, so
--- it keeps that much of its share: none at `date`, and in the window before it as much as its rate
--- adds.
+-- A bucket that leaves to another algorithm (target 0, burst > 0) grants nothing. What it let through
+-- counts in its windows but is not in it, and the others do not know of it, so it keeps its share
+-- until `date`, when all of that has left its window.
 local date, part = 0, 0
 local retry -- each of the two has its own
-local retire_at, ebb, give_back
+local give_back
 local FAR = @FAR -- bounds what is missing, and us, where a queue meets quite another rate: nothing overflows
 -- the burst that goes with the share in force; the permits in the bucket: below zero what is
 -- reserved
@@ -115,23 +114,6 @@ local function soonest()
 end
 
 if not as_proposed then
-  function retire_at(at)
-    date, part = at > now and at or now, 0
-  end
-
-  -- What a retired bucket still keeps: never more than before.
-  function ebb()
-    local left = date - now
-    if left >= window then
-      return share
-    end
-    local keep, more = muldiv(burst, left > 0 and left or 0, 0, window)
-    if more > 0 then
-      keep = keep + 1
-    end
-    return keep
-  end
-
   -- How long a retired bucket keeps its share was counted in the old window.
   function regrid()
     retired = false

@@ -37,18 +37,6 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-func TestARequestThatAsksTheSameAgainIsNotWrittenAnew(t *testing.T) {
-	r := &TakeRequest{Groups: []Group{{Size: 1, Count: 1}}}
-	first := r.asks()
-	if n := testing.AllocsPerRun(100, func() { _ = r.asks() }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-	r.Groups[0].Count = 2
-	if second, fresh := r.asks(), (&TakeRequest{Groups: r.Groups}).asks(); second != fresh || second == first {
-		t.Errorf("asks %q, want %q", second, fresh)
-	}
-}
-
 // commandsOf62 are the commands that scripts may call, with the words after which an option
 // follows: all are there since the version of Redis that the comment names, as its
 // documentation says.
@@ -59,7 +47,6 @@ var commandsOf62 = map[string][]string{
 	"EXISTS":        {},                      // 1.0.0
 	"GET":           {},                      // 1.0.0
 	"GETRANGE":      {},                      // 2.4.0
-	"APPEND":        {},                      // 2.0.0
 	"SET":           {"PX", "NX", "KEEPTTL"}, // 1.0.0; PX and NX 2.6.12, KEEPTTL 6.0.0
 	"SETRANGE":      {},                      // 2.2.0
 	"PEXPIRE":       {},                      // 2.6.0

@@ -15,13 +15,8 @@ if ledger and string.sub(ledger, @ledger.kind) ~= '@ledger.kind.form'
   or not ledger and redis.pcall('EXISTS', KEYS[#KEYS]) == 1 then
   return {-1, #KEYS}
 end
-local gone = 0
-for _, key in ipairs(KEYS) do
-  local done = redis.pcall('DEL', key)
-  if type(done) ~= 'table' then
-    gone = gone + done
-  else
-    return {-2, done.err}
-  end
+local gone = redis.pcall('DEL', unpack(KEYS))
+if type(gone) == 'table' then
+  return {-2, gone.err}
 end
 return {gone > 0 and 1 or 0}

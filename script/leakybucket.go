@@ -49,14 +49,11 @@ func (l *leakyBucket) reshape(f *frame) {
 }
 
 func (l *leakyBucket) retire(f *frame) {
-	l.retireAt(f, l.whole()+f.window)
-	l.last, l.lastPart = l.date, 0
+	l.last, l.lastPart = max(l.whole()+f.window, f.now), 0
+	l.date, l.part = l.last, 0
 }
 
 func (l *leakyBucket) held(f *frame) int64 {
-	if f.retired() {
-		return l.ebb(f)
-	}
 	if l.full() > f.now {
 		return f.share
 	}

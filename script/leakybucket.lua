@@ -74,18 +74,13 @@ if not as_proposed then
     advance()
   end
 
-  -- What acted in the window that ends now is at most what its rate lets act from then on until the
-  -- last turn.
   function retire()
     whole()
-    retire_at(last + window)
-    last = date
+    last = math.max(last + window, now)
+    date, part = last, 0
   end
 
   function held()
-    if target == 0 and burst > 0 then
-      return ebb()
-    end
     return full() > now and share or 0
   end
 end

@@ -280,18 +280,12 @@ func (f *frame) otherTerms(p *Proposal) bool {
 		(p.revision > f.revision || f.target != p.target || f.burst != p.burst)
 }
 
-// retired reports whether the shard leaves and another algorithm takes over. Its burst is then the
-// share it had.
+// retired reports whether the shard leaves and another algorithm takes over.
 func (f *frame) retired() bool { return f.target == 0 && f.burst > 0 }
 
-// retire begins that, or goes on with it under another epoch.
+// retire begins that, unless it goes on under another epoch.
 func (f *frame) retire(own rule, had frame) {
-	switch {
-	case !f.retired():
-	case had.retired() && had.window == f.window:
-		f.burst = had.burst
-	default:
-		f.burst = f.share
+	if f.retired() && !(had.retired() && had.window == f.window) {
 		own.retire(f)
 	}
 }

@@ -93,13 +93,9 @@ elseif epoch < proposed
   if window ~= was then
     regrid(was)
   end
-  if target == 0 and burst > 0 then -- another algorithm takes over
-    if had[4] == 0 and had[3] > 0 and window == was then
-      burst = had[3]
-    else
-      burst = share
-      retire()
-    end
+  -- Another algorithm takes over.
+  if target == 0 and burst > 0 and not (had[4] == 0 and had[3] > 0 and window == was) then
+    retire()
   end
 end
 local most = target > 0 and burst > 0 and burst or target -- permits that can ever be free

@@ -38,9 +38,8 @@ type Proposal struct {
 
 // texts are what the scripts are told of a proposal.
 type texts struct {
-	layoutText, lifeText string    // as the full scripts want them
-	calmText, calmLife   string    // as take.lua wants them; empty: it cannot serve what is proposed
-	termsTexts           [2]string // whether the state was seen, of a limit that is known long enough for everything
+	layoutText, lifeText string // as the full scripts want them
+	calmText, calmLife   string // as take.lua wants them; empty: it cannot serve what is proposed
 }
 
 // Terms is what a [Proposal] is made of: the share Target under Epoch, of which Floor may be put in
@@ -122,9 +121,6 @@ func (t Terms) Proposal() (*Proposal, error) {
 	}
 	p.lifeText = string(columns.Terms.Append(nil, 6, life, 2*milliseconds(t.Window)+keep))
 	p.calmText, p.calmLife = p.calmTexts(2*milliseconds(t.Window) + keep)
-	for seen := range p.termsTexts {
-		p.termsTexts[seen] = p.terms(seen, enough(lasts), 0, 0)
-	}
 	return p, nil
 }
 
@@ -140,13 +136,6 @@ func layoutText(t Terms, window int64) string {
 	}
 	return letters[t.Algorithm] +
 		fmt.Sprintf("%d %d %d %d %d %d", t.Epoch, t.Revision, t.Target, window, t.Burst, t.Floor)
-}
-
-// terms is what only those calls need to know that create or adopt, or write a state that expires.
-func (p *Proposal) terms(seen int, known, deadline, fence int64) string {
-	var room [128]byte
-	text := columns.Terms.Append(room[:0], 0, int64(seen), p.lasts, known, deadline, p.held, fence)
-	return string(append(text, p.lifeText...))
 }
 
 func (t Terms) check(window int64) error {

@@ -86,10 +86,6 @@ type TakeRequest struct {
 	// Contended asks the paced take first. It serves a Rare take of a log where all that is other
 	// than proposed is that participants contend. Takes set it for the next one.
 	Contended bool
-
-	told     told
-	toldText string // the terms when it was told that
-	said     string // what asks said last: a request that is sent again and again need not allocate it
 }
 
 // TakeReply is one shard's answer to a take.
@@ -131,8 +127,8 @@ type InForce struct {
 type Waits struct {
 	// Next is the time until the next permits leave the log, or, where none is free, until so many
 	// have left that one can be granted, or until the quarantine ends; 0: nothing is in the log. A
-	// request without Groups is told when a share above its target falls next instead. A bucket's
-	// share may fall all the time.
+	// request without Groups is told when a share above its target falls next instead. A bucket does
+	// not tell that.
 	Next time.Duration
 	// Retry is 0 if everything was granted, and otherwise the time after which the first refused
 	// ask finds enough permits free if nobody else takes any; -1 if it is larger than the share in

@@ -42,18 +42,7 @@ local function each(now, replies, looked)
       end
       local state, n = call('GETRANGE', key, '0', '@END'), asked
       if state == '' then
-        if fresh == nil then
-          local may = now <= till
-          if may and lasting > 0 and not memory then
-            --@include memory
-            memory = kept and not done.err and kept or -1
-          end
-          fresh = may and (lasting <= 0 or memory >= lasting) and once .. pack('@once.form', now, n)
-        end
-        if fresh then
-          call('SET', key, fresh, 'PX', life)
-          answer = '\1'
-        end
+        --@include take_fresh
         break
       end
       local touched, count, newest, total, since, before, dead, oldest
@@ -120,8 +109,6 @@ local function each(now, replies, looked)
           local entry = single and pack('@entry.form', newest, total) or sub(state, @log.newest..total[behind])
           if rest then
             rest = rest .. entry
-          elseif #state == from + length and #state < @READ then
-            call('APPEND', key, entry)
           else
             call('SETRANGE', key, format('%d', from + length), entry)
           end
@@ -158,7 +145,6 @@ local now, looked = clock[1] * 1000000 + clock[2], {}
 local replies = {pack('@once.touched.form', now)}
 while not pcall(each, now, replies, looked) do
   looked[KEYS[#replies]] = true
-  replies[#replies + 1] = '\2'
 end
 local text = table.concat(replies)
 return replies.told and {text, replies.told} or text

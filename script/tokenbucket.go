@@ -123,15 +123,11 @@ func (t *tokenBucket) begin(f *frame) {
 
 func (t *tokenBucket) retire(f *frame) {
 	t.leave(f)
-	us := int64(0)
+	us, rest := int64(0), int64(0)
 	if t.level < f.share {
-		var rest int64
-		if us, rest = t.span(f, f.share-t.level, 0); rest > 0 {
-			us++
-		}
+		us, rest = t.span(f, f.share-t.level, 0)
 	}
-	t.retireAt(f, f.now+us)
-	t.bookings, t.raised = nil, false
+	t.date, t.part, t.bookings, t.raised = f.now+us+min(rest, 1), 0, nil, false
 }
 
 func (t *tokenBucket) reshape(f *frame) {
@@ -154,10 +150,7 @@ func (t *tokenBucket) reshape(f *frame) {
 }
 
 func (t *tokenBucket) held(f *frame) int64 {
-	if f.retired() {
-		return t.ebb(f)
-	}
-	if t.level < 0 || len(t.bookings) > 0 {
+	if f.retired() && t.date > f.now || !f.retired() && (t.level < 0 || len(t.bookings) > 0) {
 		return f.share
 	}
 	return 0

@@ -182,23 +182,20 @@ if not as_proposed then
     yield()
   end
 
-  -- What it may have granted in the window that ends now is what is missing and what it gained;
-  -- that and what its share then lets others grant are at most a burst and a window's gain, if the
-  -- share falls to what would be in a bucket without a rim.
+  -- What it may have granted in the window that ends now is what is missing and what it gained.
   function retire()
     leave()
     local us, rest = 0, 0
     if level < share then
       us, rest = span(share - level, 0)
     end
-    retire_at(now + us + (rest > 0 and 1 or 0))
-    bookings, raised = '', false
+    date, part, bookings, raised = now + us + (rest > 0 and 1 or 0), 0, '', false
   end
 
   -- What is reserved was dated at the rate in force.
   function held()
     if target == 0 and burst > 0 then
-      return ebb()
+      return date > now and share or 0
     end
     return (level < 0 or bookings ~= '') and share or 0
   end

@@ -15,7 +15,7 @@ type command struct {
 var commands map[string]command
 
 // writes are the commands that need room.
-var writes = []string{"SET", "SETRANGE", "APPEND", "HSET", "ZADD"}
+var writes = []string{"SET", "SETRANGE", "HSET", "ZADD"}
 
 func init() { // commands run scripts, which run commands
 	commands = map[string]command{
@@ -31,7 +31,6 @@ func init() { // commands run scripts, which run commands
 		"SET":      {2, doSet},
 		"GETRANGE": {3, doGetRange},
 		"SETRANGE": {3, doSetRange},
-		"APPEND":   {2, doAppend},
 		"STRLEN":   {1, doLen},
 		"HGET":     {2, doHGet},
 		"HMGET":    {2, doHMGet},

@@ -120,16 +120,3 @@ func doSetRange(s *Server, a []string) any {
 	copy(v.text[at:], a[2])
 	return int64(len(v.text))
 }
-
-func doAppend(s *Server, a []string) any {
-	v, fail := s.text(a[0])
-	if fail != nil {
-		return fail
-	}
-	if v == nil {
-		v = &value{}
-		s.keys[a[0]] = v
-	}
-	v.text = append(v.text, a[1]...)
-	return int64(len(v.text))
-}
