@@ -190,11 +190,8 @@ func failure(p *program, reply []rueidis.RedisMessage, keys keyNames) error {
 	if status >= 0 {
 		return nil
 	}
-	switch {
-	case len(reply) != 2 && !((status == -1 || status == -5) && len(reply) == 3):
+	if len(reply) != 2 && !(status == -1 && len(reply) == 3) {
 		return malformed(p, "wrong length")
-	case status == -5:
-		return malformed(p, "it wrote, and then could not read what it needs to answer")
 	}
 	switch status {
 	case -1:

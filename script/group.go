@@ -38,7 +38,10 @@ func Distribute(dst []int64, free int64, groups []Group) (perGroup []int64, gran
 	return dst, max(free, 0) - left
 }
 
-func (r *TakeRequest) checkGroups() error {
+func (r *TakeRequest) check(s ShardRef) error {
+	if err := r.Relied.check(s, r.Proposal); err != nil {
+		return err
+	}
 	if len(r.Groups) > MaxGroups || len(r.Callers) > MaxCallers {
 		return invalid("%d groups on %d callers", len(r.Groups), len(r.Callers))
 	}

@@ -63,16 +63,12 @@ func (e *Endpoint) Reserve(ctx context.Context, s ShardRef, r *ReserveRequest) (
 
 func (r *ReserveRequest) check(s ShardRef) error {
 	switch {
-	case r == nil || r.Proposal == nil:
-		return invalid("no proposal")
-	case r.Proposal.algorithm != s.algorithm:
-		return invalid("a %v proposed to a %v", r.Proposal.algorithm, s.algorithm)
 	case r.Permits < 1 || r.Permits > MaxPermits || r.MinDelay < 0 || r.MinDelay > r.MaxDelay:
 		return invalid("a reservation of %d permits in %v to %v", r.Permits, r.MinDelay, r.MaxDelay)
 	case r.Caller.ID != "" && !r.Caller.Valid():
 		return invalid("a reservation on a caller %+v", r.Caller)
 	}
-	return checkDeadlines(r.Deadline, r.Fence)
+	return r.Relied.check(s, r.Proposal)
 }
 
 // take is the take that proposes the same.

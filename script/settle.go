@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -65,9 +66,6 @@ func (e *Endpoint) Settle(ctx context.Context, s ShardRef, r SettleRequest) (Set
 	if err := r.check(s); err != nil {
 		return SettleReply{}, err
 	}
-	if s.head == "" {
-		return SettleReply{}, errNoKey
-	}
 	var room [10]string
 	number, named := s.program(settleProgram), s.creating(r.take(s.algorithm)) // which names no mark
 	reply, err := e.run(ctx, number, named, r.arguments(s.algorithm, room[:0]), s.settleKeys(&r)...)
@@ -104,11 +102,7 @@ func (r *SettleRequest) arguments(a Algorithm, args []string) []string {
 
 // take is the take that proposes the same.
 func (r *SettleRequest) take(a Algorithm) *TakeRequest {
-	p := r.Proposal
-	if p == nil {
-		p = nothing[a]
-	}
-	return &TakeRequest{Proposal: p, Relied: r.Relied}
+	return &TakeRequest{Proposal: cmp.Or(r.Proposal, nothing[a]), Relied: r.Relied}
 }
 
 // nothing is what a call proposes that finds what is there and creates nothing.
@@ -123,8 +117,6 @@ func (r *SettleRequest) check(s ShardRef) error {
 	switch {
 	case r.Proposal == nil && r.Charge > 0:
 		return invalid("a charge without a proposal")
-	case r.Proposal != nil && r.Proposal.algorithm != s.algorithm:
-		return invalid("a %v proposed to a %v", r.Proposal.algorithm, s.algorithm)
 	case r.Back < 0 || r.Back > MaxPermits || r.At < 0 || r.At > MaxEpoch:
 		return invalid("%d permits granted at %d come back", r.Back, r.At)
 	case r.Charge < 0 || r.Charge > MaxPermits || r.Owed < 0 || r.Owed > 10*MaxWindow:
@@ -135,7 +127,7 @@ func (r *SettleRequest) check(s ShardRef) error {
 	case r.Caller.ID != "" && !r.Caller.Named():
 		return invalid("permits settled by a caller %+v", r.Caller)
 	}
-	return checkDeadlines(r.Deadline, r.Fence)
+	return r.Relied.check(s, cmp.Or(r.Proposal, nothing[s.algorithm]))
 }
 
 // mostMark is how long a mark may be.

@@ -28,23 +28,6 @@ const (
 	Fenced
 )
 
-// String returns the status in one word.
-func (s Status) String() string {
-	switch s {
-	case Absent:
-		return "absent"
-	case OK:
-		return "ok"
-	case Fresh:
-		return "fresh"
-	case Lost:
-		return "lost"
-	case Fenced:
-		return "fenced"
-	}
-	return "unknown"
-}
-
 // Unconfirmed is the deadline of a caller whose word is not to be taken for an epoch: it creates no
 // state.
 const Unconfirmed clock.ServerTime = -1
@@ -186,33 +169,22 @@ func (t *TakeReply) pace(us, part, window int64) {
 // lost reply means that the permits may have been spent. See [NotExecuted] for errors after which
 // they surely were not.
 func (e *Endpoint) Take(ctx context.Context, s ShardRef, r *TakeRequest) (TakeReply, error) {
-	if err := r.check(s); err != nil {
-		return TakeReply{}, err
-	}
-	section := Section{Ref: s, Request: r}
-	err := e.takeTogether(ctx, []*Section{&section})
-	if err == nil {
-		err = section.Err
-	}
-	return section.Reply, err
+	sections := []Section{{Ref: s, Request: r}}
+	err := e.TakeAll(ctx, sections)
+	return sections[0].Reply, err
 }
 
-func (r *TakeRequest) check(s ShardRef) error {
-	if r == nil || r.Proposal == nil {
+// check tells what is wrong with a request for a shard that proposes p.
+func (r *Relied) check(s ShardRef, p *Proposal) error {
+	switch {
+	case s.head == "":
+		return errNoKey
+	case p == nil:
 		return invalid("no proposal")
-	}
-	if r.Proposal.algorithm != s.algorithm {
-		return invalid("a %v proposed to a %v", r.Proposal.algorithm, s.algorithm)
-	}
-	if err := checkDeadlines(r.Deadline, r.Fence); err != nil {
-		return err
-	}
-	return r.checkGroups()
-}
-
-func checkDeadlines(deadline, fence clock.ServerTime) error {
-	if deadline < Unconfirmed || max(deadline, fence) >= clock.ServerTime(maxTime) || fence < 0 {
-		return invalid("a deadline of %d, a fence of %d", deadline, fence)
+	case p.algorithm != s.algorithm:
+		return invalid("a %v proposed to a %v", p.algorithm, s.algorithm)
+	case r.Deadline < Unconfirmed || max(r.Deadline, r.Fence) >= clock.ServerTime(maxTime) || r.Fence < 0:
+		return invalid("a deadline of %d, a fence of %d", r.Deadline, r.Fence)
 	}
 	return nil
 }

@@ -38,15 +38,19 @@ func (e *Endpoint) TakeAll(ctx context.Context, sections []Section) error {
 	sent := make([]*Section, 0, len(sections))
 	for i := range sections {
 		s := &sections[i]
-		if s.Reply, s.Err = (TakeReply{}), s.check(); s.Err == nil {
+		if s.Reply, s.Err = (TakeReply{}), s.Request.check(s.Ref); s.Err == nil {
 			sent = append(sent, s)
 		}
 	}
-	err := e.takeTogether(ctx, sent)
-	if len(sections) == 1 && err == nil {
-		err = sections[0].Err
+	if len(sent) > 0 {
+		if err := e.takeTogether(ctx, sent); err != nil {
+			return err
+		}
 	}
-	return err
+	if len(sections) == 1 {
+		return sections[0].Err
+	}
+	return nil
 }
 
 // takeTogether takes from shards by take.lua, and by their full takes from those that are not for
@@ -112,13 +116,6 @@ func wholeOf(sections []*Section) string {
 		}
 	}
 	return sections[0].Ref.head
-}
-
-func (s *Section) check() error {
-	if s.Ref.head == "" {
-		return errNoKey
-	}
-	return s.Request.check(s.Ref)
 }
 
 // read takes in what a full take replied.

@@ -96,12 +96,6 @@ func VoteKey(prefix, tag, group, name string) VoteRef {
 // Key returns the key of the place itself.
 func (v VoteRef) Key() string { return v.place }
 
-// Participants returns the key of the set of participants.
-func (v VoteRef) Participants() string { return v.participants }
-
-// List returns the key of the list of the records of the group.
-func (v VoteRef) List() string { return v.list }
-
 // Pointer returns the key of the node's pointer.
 func (v VoteRef) Pointer() string { return v.pointer }
 

@@ -56,19 +56,19 @@ func TestAForeignPlaceIsTold(t *testing.T) {
 			{"SET", ref.Key(), "x"}, {"SET", ref.Key(), "M2"}, {"SET", ref.Key(), "M20" + string(make([]byte, 200))},
 			{"SET", ref.Key(), "M1" + good[2:]}, {"SET", ref.Key(), "M22" + good[3:]},
 			{"SET", ref.Key(), good[:104]}, {"SET", ref.Key(), good[:105]}, {"HSET", ref.Key(), "a", "b"},
-			{"SET", ref.Participants(), "x"},
+			{"SET", ref.participants, "x"},
 			{"SET", ref.Pointer(), "x"}, {"SET", ref.Pointer(), " x"}, {"SET", ref.Pointer(), "run "},
-			{"HSET", ref.Pointer(), "a", "b"}, {"SET", ref.List(), "x"},
+			{"HSET", ref.Pointer(), "a", "b"}, {"SET", ref.list, "x"},
 		}
 		for i := 3; i < 105; i += 4 { // a column that is no number
 			cases = append(cases, []string{"SET", ref.Key(), good[:i] + "x" + good[i+1:]})
 		}
 		for _, words := range cases {
-			command(t, client, "DEL", ref.Key(), ref.Participants(), ref.Pointer(), ref.List())
+			command(t, client, "DEL", ref.Key(), ref.participants, ref.Pointer(), ref.list)
 			command(t, client, words...)
 			before := content(t, client, words[1])
 			for kind := VoteRead; kind <= VoteRestore; kind++ {
-				if kind != VoteRead && words[1] == ref.Participants() {
+				if kind != VoteRead && words[1] == ref.participants {
 					continue // only a read looks at them
 				}
 				_, err := endpoint.Vote(ctx, ref, VoteRequest{Kind: kind, Ballot: VoteBallot{1, 1}})
