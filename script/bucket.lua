@@ -7,9 +7,9 @@
 -- rate drifts. The leaky bucket reads the same date as the instant at which the next permit may
 -- act.
 --
--- A bucket that leaves to another algorithm (target 0, burst > 0) grants nothing. What it let through
--- counts in its windows but is not in it, and the others do not know of it, so it keeps its share
--- until `date`, when all of that has left its window.
+-- A bucket that leaves to another algorithm (target 0, burst > 0) grants nothing. What it let
+-- through counts in its windows but is not in it, and the others do not know of it, so it keeps its
+-- share until `date`, when all of that has left its window.
 local date, part = 0, 0
 local retry -- each of the two has its own
 local give_back

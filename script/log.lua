@@ -12,7 +12,8 @@
 --
 -- The newest entry has columns of its own, so that most grants of take.lua write nothing else. The
 -- others follow, oldest first. Those in front that have left the window stay there, and are only
--- counted, until there are more of them than others. Here all is read, and all that is alive written.
+-- counted, until there are more of them than others. Here all is read, and all that is alive
+-- written.
 --@layout log
 --@layout entry
 local since, before = now, 0

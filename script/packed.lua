@@ -79,7 +79,7 @@ if head then
       return {-1, 1}
     end
   end
-  own, base = sub(head, base), base - 1
+  own = sub(head, base)
   if #own < (sign == ',' and @once.bytes or @packed.bytes) then
     return {-1, 1}
   elseif sign == ',' then

@@ -1,4 +1,5 @@
--- One-string algorithms: writes the state, to live for `life` ms; nil: for as long as it was to live.
+-- One-string algorithms: writes the state, to live for `life` ms; nil: for as long as it was to
+-- live.
 local state = as_proposed and layout
   or format('@MAGIC%d %d %d %d %d %d', epoch, revision, target, window, burst, share)
 state = state

@@ -110,8 +110,8 @@ type InForce struct {
 type Waits struct {
 	// Next is the time until the next permits leave the log, or, where none is free, until so many
 	// have left that one can be granted, or until the quarantine ends; 0: nothing is in the log. A
-	// request without Groups is told when a share above its target falls next instead. A bucket does
-	// not tell that.
+	// request without Groups is told when a share above its target falls next instead. A bucket
+	// does not tell that.
 	Next time.Duration
 	// Retry is 0 if everything was granted, and otherwise the time after which the first refused
 	// ask finds enough permits free if nobody else takes any; -1 if it is larger than the share in
