@@ -3,9 +3,9 @@
 --
 -- ARGV  3 the groups of asks and the callers, as fair.lua says
 -- Reply as packed_reply.lua makes it; whether the next call had better come here at once; of a
---       leaky bucket when the permits act: delay of the first us + a part of a us over share, window
---       us; and while participants contend how many of each group were granted, and after how many
---       us each caller should come back
+--       leaky bucket when the permits act: delay of the first us + a part of a us over share,
+--       window us; and while participants contend how many of each group were granted, and after
+--       how many us each caller should come back
 local available = closed == 0 and free() or 0
 --@include fair
 local delay, delay_part, retry_in, at = 0, 0, 0, now
