@@ -75,13 +75,24 @@ func (e *Endpoint) makeCalls(ctx context.Context, all []takeCall) error {
 	return nil
 }
 
-// pipe makes calls in one pipeline. A command that a server surely did not execute is sent again
-// alone: the server lacks the script, or the slot is on its way. Nothing is sent of a pipeline,
-// either, while one of its slots has no server: then the others are served alone.
+// pipe makes calls in one pipeline. A script that the endpoint does not have yet comes with one
+// call, which goes by itself, and before the others.
+//
+// A command that a server surely did not execute is sent again alone: the server lacks the script,
+// or the slot is on its way. Nothing is sent of a pipeline, either, while one of its slots has no
+// server: then the others are served alone.
 func (e *Endpoint) pipe(ctx context.Context, all []takeCall) {
-	built := make(rueidis.Commands, len(all))
-	for i, c := range all {
-		built[i] = e.evalsha(&programs[c.number], c.keys, c.args)
+	if len(all) == 0 {
+		return
+	}
+	var piped, unloaded []takeCall
+	var built rueidis.Commands
+	for _, c := range all {
+		if e.loaded[c.number].Load() > 0 {
+			piped, built = append(piped, c), append(built, e.evalsha(&programs[c.number], c.keys, c.args))
+		} else {
+			unloaded = append(unloaded, c)
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		for _, c := range all {
@@ -91,7 +102,7 @@ func (e *Endpoint) pipe(ctx context.Context, all []takeCall) {
 	}
 	inOrder := make(map[string][]*takeCall) // those that go alone, of each shard
 	for i, result := range e.client.DoMulti(ctx, built...) {
-		c := &all[i]
+		c := &piped[i]
 		reply, err := programs[c.number].read(result)
 		if noScript(err) || isTorn(err) || errors.Is(err, rueidis.ErrNoSlot) {
 			inOrder[c.keys[0]] = append(inOrder[c.keys[0]], c)
@@ -108,13 +119,22 @@ func (e *Endpoint) pipe(ctx context.Context, all []takeCall) {
 	for _, calls := range inOrder {
 		wg.Go(func() {
 			for _, c := range calls {
-				if err := e.makeCall(ctx, c); err != nil {
-					fail(c.sections, err)
-				}
+				e.makeAlone(ctx, c)
 			}
 		})
 	}
 	wg.Wait()
+	if len(unloaded) > 0 {
+		e.makeAlone(ctx, &unloaded[0])
+		e.pipe(ctx, unloaded[1:])
+	}
+}
+
+// makeAlone makes one call of several, and tells its sections what fails.
+func (e *Endpoint) makeAlone(ctx context.Context, c *takeCall) {
+	if err := e.makeCall(ctx, c); err != nil {
+		fail(c.sections, err)
+	}
 }
 
 // makeCall makes one call.

@@ -187,20 +187,24 @@ func (c *trips) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueid
 }
 
 // The first takes of a shard wait for one of them, which brings the script, and then go together.
-func TestTheFirstTakesOfAScriptKeepTheirOrder(t *testing.T) {
+func TestTheFirstTakesOfAScriptTakeTwoTrips(t *testing.T) {
+	client := &trips{Client: miniClient(t, miniredis.RunT(t))}
 	sections := make([]Section, 5)
 	for i := range sections {
 		sections[i] = taking(t, AlgorithmTokenBucket, "limit")
 		sections[i].Request.Rare = true
 		sections[i].Request.Groups[0] = Group{Size: 1, Count: int64(i + 1)}
 	}
-	if err := NewEndpoint(miniClient(t, miniredis.RunT(t))).TakeAll(t.Context(), sections); err != nil {
+	if err := NewEndpoint(client).TakeAll(t.Context(), sections); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []int64{1, 2, 2, 0, 0} { // of five, in their order
 		if s := sections[i]; s.Err != nil || s.Reply.Granted != want {
 			t.Errorf("section %d: %d granted, %v", i, s.Reply.Granted, s.Err)
 		}
+	}
+	if client.n != 2 {
+		t.Errorf("%d round trips", client.n)
 	}
 }
 
