@@ -46,24 +46,14 @@ func TestParseNodes(t *testing.T) {
 
 // What is wrong with an address is told with what to write, and without a password.
 func TestParseNodesTellsWhatToWrite(t *testing.T) {
-	const comma, kinds = "a comma stands between addresses", `is not host:port or NAME=host:port; a URL begins with ` +
-		`redis://, rediss:// or unix://`
-	for bad, says := range map[string]string{
-		"127.0.0.1:1;127.0.0.1:2": comma, "127.0.0.1:1 127.0.0.1:2": comma,
-		"redis://ann:secret@a:1;redis://ann:secret@b:2": comma,
-		"::1":                            "stands in brackets: write [::1]:6379",
-		"::1:31001":                      "write [::1]:31001",
-		"redis://2001:db8::1:1":          "write [2001:db8::1]:1",
-		"/tmp/x.sock":                    kinds,
-		"=127.0.0.1:1":                   kinds,
-		"host:port:port":                 "two ports",
-		"redis://10.0.0.1:1:2":           "two ports",
-		"ann:secret%zz@a":                kinds,
-		"redis://ann:top;secret/ret@a:1": "a URL cannot be read",
-		"redis://:my secret?word@a:1":    "a URL cannot be read",
+	for _, bad := range []string{
+		"127.0.0.1:1;127.0.0.1:2", "127.0.0.1:1 127.0.0.1:2", "redis://ann:secret@a:1;redis://ann:secret@b:2",
+		"::1", "::1:31001", "redis://2001:db8::1:1", "/tmp/x.sock", "=127.0.0.1:1", "host:port:port",
+		"redis://10.0.0.1:1:2", "ann:secret%zz@a", "redis://ann:top;secret/ret@a:1", "redis://:my secret?word@a:1",
 	} {
 		_, err := shardlimit.ParseNodes(bad)
-		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret") {
+		if err == nil || !strings.Contains(err.Error(), "cannot be read; write host:port") ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

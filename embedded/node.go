@@ -3,6 +3,7 @@ package embedded
 import (
 	"crypto/rand"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -19,8 +20,9 @@ const drainTimeout = time.Second
 // one of miniredis itself would not do: a script that runs while it is closed
 // meets a server that is nil, and panics.
 type node struct {
-	addr  string
-	pipes *pipes // nil: it listens on a port
+	addr   string
+	pipes  *pipes                       // nil: it listens on a port
+	listen func() (net.Listener, error) // at addr
 
 	mu       sync.Mutex // held over a whole stop, resume, lose or close
 	redis    *miniredis.Miniredis
@@ -28,28 +30,22 @@ type node struct {
 	closed   bool
 }
 
+// startNode starts a node on a port of this machine.
 func startNode() (*node, error) {
-	redis, err := newRedis()
-	if err != nil {
-		return nil, err
+	n := &node{addr: "127.0.0.1:0"}
+	n.listen = func() (net.Listener, error) { return net.Listen("tcp", n.addr) }
+	err := n.lose()
+	if err == nil {
+		n.addr = n.listener.Addr().String()
 	}
-	l, err := port("127.0.0.1:0")
-	if err != nil {
-		redis.Close()
-		return nil, err
-	}
-	return &node{addr: l.Addr().String(), redis: redis, listener: listen(l, redis.Server())}, nil
+	return n, err
 }
 
 // startInMemory starts a node that only this process can reach.
 func startInMemory(addr string) (*node, error) {
-	redis, err := newRedis()
-	if err != nil {
-		return nil, err
-	}
-	n := &node{addr: addr, redis: redis, pipes: &pipes{}}
-	n.listener = listen(n.pipes.open(), redis.Server())
-	return n, nil
+	n := &node{addr: addr, pipes: &pipes{}}
+	n.listen = n.pipes.listen
+	return n, n.lose()
 }
 
 // newRedis returns an empty miniredis that listens nowhere.
@@ -80,75 +76,69 @@ func about(since time.Time) server.Hook {
 	}
 }
 
-func (n *node) stop() error {
+// unlessClosed has a change of the node made, one at a time.
+func (n *node) unlessClosed(change func() error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
 		return ErrClosed
 	}
-	n.stopLocked()
-	return nil
+	return change()
 }
 
-func (n *node) stopLocked() {
+func (n *node) stop() error { return n.unlessClosed(n.stopped) }
+
+func (n *node) stopped() error {
 	if n.listener == nil {
-		return
+		return nil
 	}
 	n.listener.cut()
 	n.listener = nil
 	for end := time.Now().Add(drainTimeout); n.redis.CurrentConnectionCount() > 0 && time.Now().Before(end); {
 		time.Sleep(100 * time.Microsecond)
 	}
+	return nil
 }
 
-func (n *node) resume() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.resumeLocked()
-}
+func (n *node) resume() error { return n.unlessClosed(n.resumed) }
 
-func (n *node) resumeLocked() error {
-	if n.closed {
-		return ErrClosed
-	}
+func (n *node) resumed() error {
 	if n.listener != nil {
 		return nil
 	}
-	if n.pipes != nil {
-		n.listener = listen(n.pipes.open(), n.redis.Server())
-		return nil
-	}
-	l, err := port(n.addr)
+	l, err := n.listen()
 	if err != nil {
-		return err
+		return fmt.Errorf("embedded: %w", err)
 	}
 	n.listener = listen(l, n.redis.Server())
 	return nil
 }
 
+// lose puts an empty server in place of the one there is, if any.
 func (n *node) lose() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
-		return ErrClosed
-	}
-	empty, err := newRedis()
-	if err != nil {
-		return err
-	}
-	n.stopLocked()
-	n.redis.Close()
-	n.redis = empty
-	return n.resumeLocked()
+	return n.unlessClosed(func() error {
+		empty, err := newRedis()
+		if err != nil {
+			return err
+		}
+		n.end()
+		n.redis = empty
+		return n.resumed()
+	})
 }
 
 func (n *node) close() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
-		return
+	_ = n.unlessClosed(func() error {
+		n.closed = true
+		n.end()
+		return nil
+	})
+}
+
+// end ends the server, if there is one.
+func (n *node) end() {
+	_ = n.stopped()
+	if n.redis != nil {
+		n.redis.Close()
 	}
-	n.closed = true
-	n.stopLocked()
-	n.redis.Close()
 }

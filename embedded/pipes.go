@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"sync"
 	"sync/atomic"
 	"syscall"
 )
@@ -17,15 +16,16 @@ type pipes struct {
 // entrance accepts connections until it is closed. It is a net.Listener.
 type entrance struct {
 	incoming chan net.Conn
-	closed   chan struct{}
-	close    sync.Once
+	open     context.Context
+	close    context.CancelFunc
 }
 
-// open makes a new entrance the one to which connections go.
-func (p *pipes) open() *entrance {
-	e := &entrance{incoming: make(chan net.Conn), closed: make(chan struct{})}
+// listen makes a new entrance the one to which connections go.
+func (p *pipes) listen() (net.Listener, error) {
+	e := &entrance{incoming: make(chan net.Conn)}
+	e.open, e.close = context.WithCancel(context.Background())
 	p.current.Store(e)
-	return e
+	return e, nil
 }
 
 // dial connects to the node. It is for rueidis.ClientOption.DialCtxFn.
@@ -35,7 +35,7 @@ func (p *pipes) dial(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Con
 	select {
 	case e.incoming <- theirs:
 		return ours, nil
-	case <-e.closed:
+	case <-e.open.Done():
 		return nil, &net.OpError{Op: "dial", Net: "pipe", Addr: name(addr), Err: syscall.ECONNREFUSED}
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -47,14 +47,14 @@ func (e *entrance) Accept() (net.Conn, error) {
 	select {
 	case c := <-e.incoming:
 		return c, nil
-	case <-e.closed:
+	case <-e.open.Done():
 		return nil, net.ErrClosed
 	}
 }
 
 // Close refuses connections from now on.
 func (e *entrance) Close() error {
-	e.close.Do(func() { close(e.closed) })
+	e.close()
 	return nil
 }
 

@@ -63,11 +63,10 @@ func startAll(n int, one func(i int) (*node, error)) (*Servers, error) {
 	s := &Servers{}
 	for i := range n {
 		started, err := one(i)
-		if err != nil {
+		if s.nodes = append(s.nodes, started); err != nil {
 			s.Close()
 			return nil, err
 		}
-		s.nodes = append(s.nodes, started)
 	}
 	return s, nil
 }

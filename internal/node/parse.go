@@ -2,9 +2,8 @@ package node
 
 import (
 	"errors"
-	"fmt"
 	"net"
-	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,40 +46,32 @@ func ParseURL(s string) (rueidis.ClientOption, error) {
 	if s == "" {
 		return rueidis.ClientOption{}, errors.New("an address is empty; write host:port or redis://host:port")
 	}
-	plain := !strings.Contains(s, "://")
-	address := s
-	if plain {
+	address, what := s, "a URL"
+	if !strings.Contains(s, "://") {
 		address = "redis://" + s
-	}
-	host := hostOf(address)
-	if strings.ContainsAny(host, "; \t") || strings.Count(s, "://") > 1 {
-		return rueidis.ClientOption{}, fmt.Errorf("%q is not host:port; a comma stands between addresses", host)
-	}
-	if right := bracketed(host); right != "" {
-		return rueidis.ClientOption{}, fmt.Errorf("an IPv6 address stands in brackets: write %s", right)
-	}
-	if strings.Count(host, ":") > 1 && host[0] != '[' {
-		return rueidis.ClientOption{}, fmt.Errorf("%q is not host:port: it has two ports", host)
+		what = strconv.Quote(hostOf(address))
 	}
 	option, err := rueidis.ParseURL(address)
-	if plain && (err != nil || strings.HasPrefix(s, "=")) {
-		return option, fmt.Errorf("%q is not host:port or NAME=host:port; a URL begins with redis://, rediss:// or "+
-			"unix://", s[strings.LastIndex(s, "@")+1:])
-	}
-	if err != nil {
-		return option,
-			errors.New("a URL cannot be read; write redis://user:password@host:port/db, with special characters in " +
-				"the password as %XX")
-	}
-	if option.SelectDB < 0 {
-		return option, fmt.Errorf("%d is no database; it must be 0 or more", option.SelectDB)
-	}
-	for _, a := range option.InitAddress {
-		if _, port, err := net.SplitHostPort(a); err == nil && !validPort(port) {
-			return option, fmt.Errorf("%q is no port; it must be 1 to 65535", port)
-		}
+	if err != nil || !readable(address) || s[0] == '=' || option.SelectDB < 0 ||
+		slices.ContainsFunc(option.InitAddress, hasBadPort) {
+		return option, errors.New(what + " cannot be read; write host:port, NAME=host:port or " +
+			"redis://user:password@host:port/db (or rediss://, or unix://), with a comma between addresses, an IPv6 " +
+			"address in brackets, and special characters of a password as %XX")
 	}
 	return option, nil
+}
+
+// readable reports whether a URL has one host and one port, or none.
+func readable(address string) bool {
+	host := hostOf(address)
+	return strings.Count(address, "://") == 1 && !strings.ContainsAny(host, "; \t") &&
+		(strings.Count(host, ":") < 2 || host[0] == '[')
+}
+
+// hasBadPort reports whether an address has a port that there cannot be.
+func hasBadPort(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	return err == nil && !validPort(port)
 }
 
 // hostOf returns what a URL has where host:port stands.
@@ -91,21 +82,6 @@ func hostOf(s string) string {
 		s = s[:i]
 	}
 	return s
-}
-
-// bracketed returns how an IPv6 address without brackets is written; of anything else it is empty.
-func bracketed(host string) string {
-	is := func(s string) bool {
-		a, err := netip.ParseAddr(s)
-		return err == nil && a.Is6()
-	}
-	if i := strings.LastIndex(host, ":"); i > 0 && is(host[:i]) {
-		return "[" + host[:i] + "]" + host[i:]
-	}
-	if is(host) {
-		return "[" + host + "]:6379"
-	}
-	return ""
 }
 
 // ParseSingle is ParseURL for a server that stands alone.
