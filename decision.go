@@ -90,7 +90,7 @@ func (d Decision) Limiter() string {
 	if d.origin.Target == nil {
 		return ""
 	}
-	return d.origin.Target.Declared()
+	return d.origin.Target.Title()
 }
 
 // MarshalText returns what Settle needs of the decision, in letters that a URL and a header may

@@ -44,7 +44,8 @@ func (e *TooFarAheadError) Error() string {
 // Unwrap returns ErrTooFarAhead.
 func (e *TooFarAheadError) Unwrap() error { return ErrTooFarAhead }
 
-// Title returns what messages call the limit, of a key its family: the key may be a secret.
+// Title returns the name under which the limit was declared; of a key, its family: the key may be a
+// secret.
 func (c *identity) Title() string {
 	if c.Family != nil {
 		return c.Family.Of.Name
@@ -77,12 +78,4 @@ func (c *identity) Absence(r *Routes) error {
 		}
 	}
 	return nil
-}
-
-// Declared returns the name under which the limit was declared; of a key, its family.
-func (c *identity) Declared() string {
-	if c.Family != nil {
-		return c.Family.Of.Name
-	}
-	return c.Name
 }

@@ -1,8 +1,8 @@
 package limit
 
 import (
-	"cmp"
 	"fmt"
+	"math"
 	"math/bits"
 	"time"
 
@@ -21,25 +21,6 @@ const (
 
 	MaxRevision = script.MaxEpoch // microseconds since 1970 are far less
 )
-
-// Scope says whom a Limit holds for, see shardlimit.Scope.
-type Scope uint8
-
-// The scopes.
-const (
-	Global Scope = iota
-	PerParticipant
-)
-
-var scopeNames = names{"global", "per_participant"}
-
-// String returns the name under which the scope is reported.
-func (s Scope) String() string { return scopeNames.of(uint8(s), "scope") }
-
-func scopeNamed(name string) (Scope, error) {
-	s, err := scopeNames.find(cmp.Or(name, scopeNames[Global]), "scope")
-	return Scope(s), err
-}
 
 // Limit is how many permits may be admitted per window, see shardlimit.Limit.
 type Limit struct {
@@ -160,6 +141,39 @@ func (l Limit) Local() local.Limit {
 		Memory: l.Memory()}
 }
 
+// Most returns how many permits can be granted at once at the most.
+func (l Limit) Most() int64 {
+	if l.Algorithm.Bursty() && l.Burst > 0 {
+		return l.Burst
+	}
+	return l.Permits
+}
+
+// Soonest returns the least time in which so many permits can be granted, or for LeakyBucket act,
+// whatever was used before.
+func (l Limit) Soonest(permits int64) time.Duration {
+	windows := (permits - 1) / l.Permits
+	switch l.Algorithm {
+	case FixedWindow: // of which one may end, and one begin, at once
+		windows = max(windows-1, 0)
+	case TokenBucket, LeakyBucket:
+		at := float64(permits-l.Most()) / float64(l.Permits) * float64(l.Per)
+		return time.Duration(min(max(at, 0), math.MaxInt64/2))
+	}
+	if windows > int64(math.MaxInt64/2/l.Per) {
+		return math.MaxInt64 / 2
+	}
+	return time.Duration(windows) * l.Per
+}
+
+// Memory returns for how long something that was granted can still count.
+func (l Limit) Memory() time.Duration {
+	if l.Algorithm.Bursty() {
+		return 2*l.Per + time.Duration(float64(l.Most())/float64(l.Permits)*float64(l.Per))
+	}
+	return l.Per + l.Lease
+}
+
 // ForKeys returns a limit as the keys of a family have it. The error tells why there can be none.
 func (l Limit) ForKeys() (Limit, error) {
 	if err := l.Validate(); err != nil {
@@ -179,7 +193,7 @@ func (l Limit) ForKeys() (Limit, error) {
 func (l Limit) with(t shard.Terms) Limit {
 	if t != (shard.Terms{}) {
 		l.Permits, l.Per, l.Burst, l.Revision = t.Permits, t.Window, t.Burst, t.Revision
-		l.Mode, _ = modeNamed(t.Mode) // it was one
+		l.Mode, _ = named[Mode](modeNames, t.Mode, "mode") // it was one
 	}
 	return l
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
@@ -15,8 +14,8 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// Plan is what follows from a layout whatever the process has to do with its shards. All but told
-// never changes. Keys of a family whose shards are at the same places have one in common.
+// Plan is what follows from a layout whatever the process has to do with its shards. It never
+// changes. Keys of a family whose shards are at the same places have one in common.
 type Plan struct {
 	Layout shard.Layout
 	Limit  Limit
@@ -25,7 +24,6 @@ type Plan struct {
 	ways   []*dispatch.Way   // to each of these
 	fence  *membership.Fence // of the layout; nil: none
 	order  []int             // their places in this participant's order of preference
-	told   atomic.Bool       // the log was told that batches do not fit
 }
 
 // plan returns the plan of a layout of the limit.

@@ -79,8 +79,8 @@ func LimitOf(l shard.Layout) (Limit, error) {
 // limitUnder returns the limit of a spec. The error tells why no limit can be so.
 func limitUnder(s shard.Spec) (Limit, error) {
 	algorithm, err := AlgorithmNamed(s.Algorithm)
-	scope, unknown := scopeNamed(s.Scope)
-	mode, newer := modeNamed(s.Mode)
+	scope, unknown := named[Scope](scopeNames, s.Scope, "scope")
+	mode, newer := named[Mode](modeNames, s.Mode, "mode")
 	limit := Limit{Permits: s.Permits, Per: s.Window, Algorithm: algorithm, Burst: s.Burst, Scope: scope,
 		Lease: s.Lease, Revision: s.Revision, Mode: mode}
 	if err = errors.Join(err, unknown, newer); err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -74,13 +73,11 @@ func (o *owned) Close() {
 	o.hangUp()
 }
 
-// conn is a connection of a client that is closed with it. Of one that the server ends at once it
-// tells what the server said, which rueidis passes over.
+// conn is a connection of a client that is closed with it.
 type conn struct {
 	net.Conn
 	of    *owned
 	heard atomic.Bool // the server has said something
-	said  string      // the error that it has said, and nothing else
 }
 
 // lastWord is how long a server that ends a connection is listened to.
@@ -88,23 +85,14 @@ const lastWord = 100 * time.Millisecond
 
 var errWantsTLS = errors.New("the server answers with an alert of TLS")
 
-// Read reads. A server that has no room for a connection says so first.
+// Read reads. A server that wants TLS may say so.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	switch {
-	case n > 0 && c.heard.Load():
-		c.said = ""
-	case n > 0:
+	if n > 0 && !c.heard.Load() {
 		c.heard.Store(true)
 		if bytes.HasPrefix(b[:n], []byte{0x15, 0x03}) {
 			return 0, errWantsTLS
 		}
-		if b[0] == '-' {
-			line, _, _ := bytes.Cut(b[1:n], []byte("\r\n"))
-			c.said = string(line)
-		}
-	case c.said != "" && hungUp(err):
-		err = fmt.Errorf("%s; then the server hung up", c.said)
 	}
 	return n, err
 }

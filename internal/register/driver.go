@@ -25,6 +25,9 @@ const (
 	followPause = 250 * time.Millisecond
 )
 
+// TokenBucket is the name under which records hold that algorithm.
+const TokenBucket = "token_bucket"
+
 // driver moves the capacity of a limit in the background until its layout is settled. The process
 // that made the layout leads; the others look on, rarely, and finish what it leaves.
 type driver struct {

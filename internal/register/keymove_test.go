@@ -30,7 +30,7 @@ type movingKey struct {
 // moving is a key whose layout has this epoch.
 func moving(t *testing.T, epoch int64) *movingKey {
 	t.Helper()
-	spec := shard.Spec{Permits: 10, Window: time.Second, Algorithm: SlidingLog}
+	spec := shard.Spec{Permits: 10, Window: time.Second, Algorithm: "sliding_log"}
 	old, err := shard.New(nil, epoch-1, spec, []shard.Shard{{Slot: 1, Node: "old", Share: 10}})
 	if err != nil {
 		t.Fatal(err)

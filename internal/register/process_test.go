@@ -66,14 +66,14 @@ func listing(tb testing.TB, subject Subject, declared Wanted, nodes ...node.Spec
 	book := record.NewBook(fleet, "p")
 	p := &process{declared: declared, env: &Env{Nodes: fleet, Closed: new(atomic.Bool), Book: book, Takeover: true,
 		Fence: membership.New(&membership.Env{Nodes: fleet, Book: book, After: time.Second})}}
-	subject.Limit, subject.Metrics = p, telemetry.NewLimiter("l", SlidingLog)
+	subject.Limit, subject.Metrics = p, telemetry.NewLimiter("l", "sliding_log")
 	p.register = New(p.env, subject)
 	return p
 }
 
 // wanted is a sliding log of so many permits a second.
 func wanted(permits int64, shards int) Wanted {
-	return Wanted{Spec: shard.Spec{Permits: permits, Window: time.Second, Algorithm: SlidingLog}, Shards: shards}
+	return Wanted{Spec: shard.Spec{Permits: permits, Window: time.Second, Algorithm: "sliding_log"}, Shards: shards}
 }
 
 // believes reports whether the layout may be relied on.

@@ -50,12 +50,3 @@ type Wanted struct {
 	shard.Spec
 	Shards int // over which it is split; 0: as many as suit it
 }
-
-// The names under which records hold the algorithms.
-const (
-	SlidingLog     = "sliding_log"
-	SlidingCounter = "sliding_counter"
-	FixedWindow    = "fixed_window"
-	TokenBucket    = "token_bucket"
-	LeakyBucket    = "leaky_bucket"
-)

@@ -126,7 +126,6 @@ var ErrElsewhere = errors.New("it waits elsewhere first")
 // Stand waits in a member's line, behind those who came before, until it is served. The permits may
 // act after the Delay of the decision.
 func Stand(ctx context.Context, m *call.Member, r *limit.Routes, p Place, d *call.Decision) error {
-	m.Target.BatchesWait(r, p.N)
 	q := lineOf(m)
 	w, err := q.join(p)
 	if err == nil {

@@ -224,19 +224,17 @@ func answering(t *testing.T, answer string) string {
 	return l.Addr().String()
 }
 
-// What a server says before it ends a connection is what the text of an outage begins with.
-func TestAServersLastWordIsTold(t *testing.T) {
+// Of a server that ends each connection the text of an outage says what may be behind that.
+func TestAServerThatHangsUpIsExplained(t *testing.T) {
 	t.Parallel()
 	full := redistest.Standalone(t, redistest.Args("--maxclients", "1")).Addr()
-	for name, c := range map[string]struct{ addr, begins, has string }{
-		"no room": {full, "ERR max number of clients reached", "; then the server hung up"},
-		"nothing": {answering(t, ""), "", "it may want TLS, or have no connection left (maxclients)"},
-	} {
+	for name, addr := range map[string]string{"no room": full, "nothing": answering(t, "")} {
 		f := limittest.Fleet{Prefix: redistest.Prefix(t), Nodes: []shardlimit.Node{{Name: "n",
-			Redis: limittest.Unhurried(rueidis.ClientOption{InitAddress: []string{c.addr}})}}}
+			Redis: limittest.Unhurried(rueidis.ClientOption{InitAddress: []string{addr}})}}}
 		_, err := f.Client(t).Open(t.Context(), "l")
 		if text := err.Error(); !errors.Is(err, shardlimit.ErrUnavailable) || strings.Contains(text, "\n") ||
-			!strings.HasPrefix(text, "shardlimit: node n: "+c.begins) || !strings.Contains(text, c.has) {
+			!strings.HasPrefix(text, "shardlimit: node n: ") ||
+			!strings.Contains(text, "it may want TLS, or have no connection left (maxclients)") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
