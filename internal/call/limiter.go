@@ -137,7 +137,6 @@ func (l *Limiter) Reset(ctx context.Context) error {
 	if c.LimitNow().Scope == limit.PerParticipant {
 		return resetPerParticipant(ctx, c)
 	}
-	defer c.Register.Stir()
 	return c.EveryShard(ctx, c.Process.Nodes.Patience(), func(ctx context.Context, ln *dispatch.Lane) error {
 		err := ln.Clear(ctx)
 		if err == nil {

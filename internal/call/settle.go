@@ -364,7 +364,6 @@ func settleAll(ctx context.Context, c *Target, all []dispatch.Settlement) ([]scr
 	}
 	if back {
 		c.Freed(false)
-		c.Register.Stir()
 	}
 	return replies, errs
 }

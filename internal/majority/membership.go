@@ -144,6 +144,20 @@ func (m Membership) OutFor(name string, held time.Duration) time.Duration {
 	return min(n.For+max(held, 0), maxOutFor)
 }
 
+// GivenUp is after how long nothing that a node granted matters any more that was put out, counted
+// from when the generation that put it out was chosen. For so long after a read began, a process
+// relies on what it found; lasts is how long a grant may matter, with leases and bookings: 0 tells
+// when the node grants nothing more. From then on what its shards had counts as given up, and may
+// be raised elsewhere.
+//
+// By one clock a time may take 1 % longer than by another, and it is rounded up to the microseconds
+// of the nodes' clocks.
+func GivenUp(confirm, lasts time.Duration) time.Duration {
+	d := confirm + lasts
+	d += (d + 99) / 100
+	return (d + time.Microsecond - 1).Truncate(time.Microsecond)
+}
+
 // Encode returns the stored form of a membership.
 func (m Membership) Encode() (string, error) {
 	text, err := json.Marshal(m)

@@ -14,9 +14,6 @@ const (
 	calmAfter = 10 * time.Minute
 	// mostDoublings bounds how much longer a node has to answer that falls again and again.
 	mostDoublings = 6
-	// othersSay is what it counts for that others cannot reach a node that this process can: they
-	// would put it out again at once.
-	othersSay = 3
 )
 
 // watched is what a process has seen of a node.
@@ -44,9 +41,6 @@ func (f *Fence) tell(m majority.Membership) {
 				w.falls = 0
 			}
 			w.fell, w.falls, w.answers = now, w.falls+1, 0
-			if nd := f.env.Nodes.Node(n.Name); nd != nil && nd.SilentFor() == 0 {
-				w.falls += othersSay
-			}
 			f.log.Warn("node is put out; what it has is taken over", "node", n.Name, "generation", m.Generation)
 		case !n.Out && w.out:
 			f.log.Info("node is in again", "node", n.Name, "generation", m.Generation)

@@ -92,11 +92,10 @@ func (n *Node) Reachable(slot int) bool {
 	if n.Ready(slot) {
 		return true
 	}
-	now := n.env.Clock.Now()
 	e := n.known(slot)
 	if e == nil {
-		n.redial(now)
-	} else if e.breaker.claimProbe(now) {
+		_, _ = n.begin()
+	} else if e.breaker.claimProbe(n.env.Clock.Now()) {
 		n.env.Spawn(func(ctx context.Context) { e.look(ctx, slot) })
 	}
 	return false

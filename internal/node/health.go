@@ -26,7 +26,6 @@ func (e *Endpoint) report(slot int, about telemetry.Operation, looks bool, err e
 	case err == nil || IsAnswer(err) || about.Rare() && mistaken(err, true) != nil:
 		e.answers.Add(1)
 		if b.succeeded(e.node.env.Clock.Now()) {
-			e.told.Store(nil)
 			e.node.tell("node answers again", slot, nil)
 			e.node.env.back()
 		}
@@ -53,10 +52,6 @@ func (e *Endpoint) failed(slot int, about telemetry.Operation, err error) {
 	text, said := script.Said(err)
 	if said && demoted(text) {
 		e.node.hangUp()
-	}
-	if said {
-		told := e.told.Swap(&text)
-		news = news || told == nil || *told != text
 	}
 	if !news || mistake {
 		return

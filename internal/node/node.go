@@ -81,10 +81,9 @@ type connected struct {
 type Endpoint struct {
 	node    *Node
 	breaker breaker
-	cause   atomic.Pointer[error]  // why no call was served last
-	told    atomic.Pointer[string] // what the log was told that the server says; nil: it answers
-	looking atomic.Bool            // it is found out whether it answers
-	answers atomic.Int64           // to calls, so far
+	cause   atomic.Pointer[error] // why no call was served last
+	looking atomic.Bool           // it is found out whether it answers
+	answers atomic.Int64          // to calls, so far
 	scripts *script.Endpoint
 }
 
@@ -145,45 +144,47 @@ func (l *link) known(slot int) *Endpoint {
 
 // Connect connects to the node if it was not reached yet, as Endpoint does.
 func (l *link) Connect(ctx context.Context) error {
-	if l.client.Load() != nil {
-		return nil
+	attempt, err := l.begin()
+	if attempt == nil {
+		return err
 	}
-	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		return errClosed
-	}
-	if l.client.Load() != nil {
-		// an attempt has ended since: another one's client would take its place, unclosed
-		l.mu.Unlock()
-		return nil
-	}
-	if l.attempt == nil {
-		if !l.dialing.ready() && !l.dialing.claimProbe(l.env.Clock.Now()) {
-			err := l.unconnected()
-			l.mu.Unlock()
-			return err
-		}
-		l.attempt = make(chan struct{})
-		go l.dial(l.attempt)
-	}
-	attempt := l.attempt
-	l.mu.Unlock()
-
 	select {
 	case <-attempt:
 	case <-ctx.Done():
 		return because(fmt.Errorf("connecting to it: %w", ctx.Err()), ErrAway)
 	}
-	if l.client.Load() != nil {
-		return nil
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	switch {
+	case l.client.Load() != nil:
+		return nil
+	case l.closed:
 		return errClosed
 	}
 	return l.unconnected()
+}
+
+// begin returns the attempt to connect that is under way. If the pause since the last one is over,
+// it begins another one. It is nil if there is none: the node is connected, or the error tells why.
+func (l *link) begin() (chan struct{}, error) {
+	if l.client.Load() != nil {
+		return nil, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return nil, errClosed
+	case l.client.Load() != nil: // since: another one's client would take its place, unclosed
+		return nil, nil
+	case l.attempt != nil:
+		return l.attempt, nil
+	case !l.dialing.ready() && !l.dialing.claimProbe(l.env.Clock.Now()):
+		return nil, l.unconnected()
+	}
+	l.attempt = make(chan struct{})
+	go l.dial(l.attempt)
+	return l.attempt, nil
 }
 
 // unconnected is why the last attempt to connect failed. n.mu is held.
@@ -196,19 +197,6 @@ func (l *link) unconnected() error {
 
 // because tells why a call was not sent: the cause first.
 func because(cause, state error) error { return fmt.Errorf("%w (%w)", cause, state) }
-
-// redial begins another attempt in the background if the pause since the last one is over.
-func (l *link) redial(now int64) {
-	if !l.dialing.claimProbe(now) {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.attempt == nil && !l.closed && l.client.Load() == nil {
-		l.attempt = make(chan struct{})
-		go l.dial(l.attempt)
-	}
-}
 
 func (l *link) dial(attempt chan struct{}) {
 	c, err := l.reach()

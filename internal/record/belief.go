@@ -9,7 +9,6 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/internal/majority"
 	"github.com/shardlimit/shardlimit/internal/node"
 )
 
@@ -37,13 +36,19 @@ type Belief struct {
 	ask  func(ctx context.Context, whole bool) error
 	soon func(context.Context) error // asks for the whole in the background
 
-	read    atomic.Pointer[majority.Belief] // nil: it never was
-	learned atomic.Pointer[chan struct{}]   // closed when something is learned
-	failed  atomic.Pointer[failure]         // nil: the last try did not
-	asking  atomic.Bool                     // in the background
-	again   atomic.Bool                     // somebody wants it since that began
-	askedAt atomic.Int64                    // when that began last, as time elapsed; 0: never
-	token   chan struct{}                   // holds one token: one exchange at a time
+	read    atomic.Pointer[confirmed]     // nil: it never was
+	learned atomic.Pointer[chan struct{}] // closed when something is learned
+	failed  atomic.Pointer[failure]       // nil: the last try did not
+	asking  atomic.Bool                   // in the background
+	again   atomic.Bool                   // somebody wants it since that began
+	askedAt atomic.Int64                  // when that began last, as time elapsed; 0: never
+	token   chan struct{}                 // holds one token: one exchange at a time
+}
+
+// confirmed is what was read: its number, and when that read began.
+type confirmed struct {
+	number int64
+	began  clock.Elapsed
 }
 
 // failure is why, and when, something could not be read.
@@ -78,7 +83,7 @@ func (b *Belief) End() { <-b.token }
 
 // Learn notes that what has this number was read, or written, by what began at that time elapsed.
 func (b *Belief) Learn(number int64, began clock.Elapsed) {
-	b.read.Store(&majority.Belief{Generation: number, Began: time.Duration(began)})
+	b.read.Store(&confirmed{number, began})
 	b.failed.Store(nil)
 	b.askedAt.CompareAndSwap(0, int64(began))
 	close(*b.learned.Swap(news()))
@@ -93,14 +98,11 @@ func (b *Belief) Doubt() {
 // Until returns until when what has this number may be relied on, as time elapsed; 0: it may not.
 func (b *Belief) Until(number int64, elapsed clock.Elapsed) clock.Elapsed {
 	read := b.read.Load()
-	if read == nil {
+	if read == nil || read.number == 0 || read.number != number || elapsed < read.began ||
+		elapsed >= read.began+clock.Elapsed(node.Relied) {
 		return 0
 	}
-	left := read.Left(number, time.Duration(elapsed), node.Relied)
-	if left == 0 {
-		return 0
-	}
-	return elapsed + clock.Elapsed(left)
+	return read.began + clock.Elapsed(node.Relied)
 }
 
 // Expired tells that something was read too long ago to rely on it. It is false where nothing ever
@@ -108,7 +110,7 @@ func (b *Belief) Until(number int64, elapsed clock.Elapsed) clock.Elapsed {
 // would go on without it all the same.
 func (b *Belief) Expired(elapsed clock.Elapsed) bool {
 	read, failed := b.read.Load(), b.failed.Load()
-	return read != nil && elapsed >= clock.Elapsed(read.Began+node.Relied) &&
+	return read != nil && elapsed >= read.began+clock.Elapsed(node.Relied) &&
 		(failed == nil || elapsed-failed.at >= clock.Elapsed(failedFor))
 }
 

@@ -152,7 +152,7 @@ func (b *Book) finish(ctx context.Context, from, next *Places) error {
 	if gather(ctx, len(records), func(i int) error {
 		busy <- struct{}{}
 		defer func() { <-busy }()
-		return b.copy(ctx, records[i], from, to, next == nil)
+		return b.copy(ctx, records[i], from, to)
 	}, func(_ int, failed error) step {
 		if err = failed; err != nil {
 			return stop
@@ -214,29 +214,20 @@ func (r *Record) final(ctx context.Context, from *Places,
 	return kept, records, err
 }
 
-// copy has later places hold a record as places do that have moved; look tells that others may have
-// copied it. One of which too many places hold something foreign stays behind.
-func (b *Book) copy(ctx context.Context, record script.VoteRecord, from, to *Places, look bool) error {
+// copy has later places hold a record as places do that have moved. One of which too many places
+// hold something foreign stays behind.
+func (b *Book) copy(ctx context.Context, record script.VoteRecord, from, to *Places) error {
 	var was majority.Found
 	r := b.New(record.Name, func() time.Duration { return record.Keep },
 		func() time.Duration { return was.Known }, nil)
 	was, _, err := r.final(ctx, from, script.VoteRead)
 	if err == nil && was.Exists {
-		s, there := r.seatAt(to, to.id()), false
-		if look {
-			_, err = r.read(ctx, s, false, false, func(got Reading) error {
-				there = got.Exists || got.Deleted
-				return nil
-			})
-		}
-		if !there {
-			_, _, err = r.changeAt(ctx, s, func(kept majority.Found, _ int64) (string, error) {
-				if kept.Exists { // another process has copied it, or changed it since
-					return kept.Value, nil
-				}
-				return was.Value, nil
-			})
-		}
+		_, _, err = r.changeAt(ctx, r.seatAt(to, to.id()), func(kept majority.Found, _ int64) (string, error) {
+			if kept.Exists { // another process has copied it, or changed it since
+				return kept.Value, nil
+			}
+			return was.Value, nil
+		})
 	}
 	if errors.Is(err, script.ErrForeignState) {
 		b.nodes.Log.Warn("a record cannot be moved", "record", record.Name, "err", err)

@@ -118,8 +118,8 @@ func ranked(prefix string, now []string, n int, nodes []shard.Node) []string {
 // Book is the records of a key prefix as a process knows them. Each node has a pointer that tells
 // where they are. It is safe for concurrent use.
 type Book struct {
-	Belief // in where the records are
-	guide
+	Belief             // in where the records are
+	Renamed     func() // is told that servers turned out to be called otherwise; it must not wait
 	participant string
 	known       atomic.Pointer[Places]
 	moved       atomic.Pointer[Places] // the last places met of which one has moved; nil: none
@@ -130,7 +130,7 @@ type Book struct {
 // NewBook returns records of which nothing is known yet. Processes are counted by the name
 // participant.
 func NewBook(nodes *node.Fleet, participant string) *Book {
-	b := &Book{guide: guide{fleet: nodes}, participant: participant, silent: make(map[string]int64)}
+	b := &Book{participant: participant, silent: make(map[string]int64)}
 	b.Belief = Belief{nodes: nodes, every: lookEvery, number: b.number,
 		ask:  func(ctx context.Context, whole bool) error { return b.look(ctx, whole && b.Known() != nil) },
 		soon: func(ctx context.Context) error { return b.Ask(ctx, true) }}
@@ -242,7 +242,7 @@ func (b *Book) latest(found []pointer) (*Places, error) {
 }
 
 // identify notes who the nodes say that they are. Of two that are one server the first is used.
-func (b *guide) identify(found []pointer) {
+func (b *Book) identify(found []pointer) {
 	news := false
 	for i := range found {
 		p := &found[i]
@@ -250,14 +250,14 @@ func (b *guide) identify(found []pointer) {
 			continue
 		}
 		var new bool
-		new, p.copied = b.fleet.Identify(p.node, node.Server{Run: p.run, Names: p.said.Called, Whole: p.whole,
+		new, p.copied = b.nodes.Identify(p.node, node.Server{Run: p.run, Names: p.said.Called, Whole: p.whole,
 			Up: p.uptime})
 		if !new {
 			continue
 		}
 		news = true
-		if _, used := b.fleet.Roster().ID(p.node); !used {
-			b.fleet.Log.Warn(usedOnce, "node", p.node)
+		if _, used := b.nodes.Roster().ID(p.node); !used {
+			b.nodes.Log.Warn(usedOnce, "node", p.node)
 		}
 	}
 	if news && b.Renamed != nil {
@@ -366,10 +366,11 @@ func (p *Places) encode() string {
 
 func decodePlaces(text string) (*Places, error) {
 	var p Places
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		return nil, fmt.Errorf("%w: where the records are: %w", ErrUnreadable, err)
+	err := json.Unmarshal([]byte(text), &p)
+	if err == nil {
+		err = p.validate()
 	}
-	if err := p.validate(); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("%w: where the records are: %w", ErrUnreadable, err)
 	}
 	return &p, nil

@@ -467,7 +467,7 @@ func TestAMoverThatCrashed(t *testing.T) {
 					t.Fatalf("%v, %v", records, err)
 				}
 				for _, r := range records[:map[string]int{"a copy": 1, "all copies": 2}[after]] {
-					if err := mover.copy(t.Context(), r, from, next, false); err != nil {
+					if err := mover.copy(t.Context(), r, from, next); err != nil {
 						t.Fatal(err)
 					}
 				}

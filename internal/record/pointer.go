@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -40,23 +39,16 @@ type pointer struct {
 // tells reports whether the node says where records are.
 func (p pointer) tells() bool { return p.err == nil && p.said != nil && p.said.Generation > 0 }
 
-// guide reads and writes what the nodes say. It calls Renamed, which must not wait, when servers
-// turned out to be called otherwise.
-type guide struct {
-	fleet   *node.Fleet
-	Renamed func()
-}
-
 // called is what a node is to be called.
-func (b *guide) called(p pointer) string {
-	id, _ := b.fleet.Roster().ID(p.node)
+func (b *Book) called(p pointer) string {
+	id, _ := b.nodes.Roster().ID(p.node)
 	return cmp.Or(id, p.node)
 }
 
 // pointers reads what all nodes say, and has that live on for so long; 0: as it does. Unless it is
 // patient, who answers much later than a majority is not waited for.
-func (b *guide) pointers(ctx context.Context, keep time.Duration, patient bool) []pointer {
-	nodes := b.fleet.Roster().Names()
+func (b *Book) pointers(ctx context.Context, keep time.Duration, patient bool) []pointer {
+	nodes := b.nodes.Roster().Names()
 	found := make([]pointer, len(nodes))
 	for i, name := range nodes {
 		found[i] = pointer{node: name, err: errLate}
@@ -80,7 +72,7 @@ var errLate = errors.New("it answers later than others")
 
 // write writes a text to the nodes that answered and are to have it, if each still says what it
 // said.
-func (b *guide) write(ctx context.Context, found []pointer, to func(pointer) bool, at *Places) []pointer {
+func (b *Book) write(ctx context.Context, found []pointer, to func(pointer) bool, at *Places) []pointer {
 	found = slices.DeleteFunc(slices.Clone(found), func(p pointer) bool { return p.err != nil || !to(p) })
 	wrote := make([]pointer, 0, len(found))
 	gather(ctx, len(found), func(i int) pointer {
@@ -94,9 +86,9 @@ func (b *guide) write(ctx context.Context, found []pointer, to func(pointer) boo
 }
 
 // point makes one call for the pointer of a node.
-func (b *guide) point(ctx context.Context, name string, req script.PlacesRequest) (got pointer) {
+func (b *Book) point(ctx context.Context, name string, req script.PlacesRequest) (got pointer) {
 	about := telemetry.Call{Operation: telemetry.Locate, Shard: homeTag}
-	err := b.call(ctx, b.fleet.Roster().Listed(name), about,
+	err := b.call(ctx, b.nodes.Roster().Listed(name), about,
 		func(ctx context.Context, e *script.Endpoint) error {
 			got = b.heard(ctx, name, e, req)
 			if errors.Is(got.err, ErrUnreadable) { // the node is well
@@ -109,15 +101,15 @@ func (b *guide) point(ctx context.Context, name string, req script.PlacesRequest
 }
 
 // heard makes the call.
-func (b *guide) heard(ctx context.Context, name string, e *script.Endpoint, req script.PlacesRequest) pointer {
+func (b *Book) heard(ctx context.Context, name string, e *script.Endpoint, req script.PlacesRequest) pointer {
 	got := pointer{node: name}
-	reply, err := e.Places(ctx, script.PlacesKey(b.fleet.Prefix, homeTag), req)
+	reply, err := e.Places(ctx, script.PlacesKey(b.nodes.Prefix, homeTag), req)
 	if err != nil {
 		got.err = err
 		return got
 	}
-	if n := b.fleet.Roster().Listed(name); n != nil {
-		n.ServerClock(HomeSlot).Learn(b.fleet.Clock.Elapsed(), reply.Now)
+	if n := b.nodes.Roster().Listed(name); n != nil {
+		n.ServerClock(HomeSlot).Learn(b.nodes.Clock.Elapsed(), reply.Now)
 	}
 	got.text, got.whole, got.uptime, got.run = reply.Text, reply.Whole, reply.Uptime, reply.Run
 	if got.text != "" {
@@ -127,7 +119,7 @@ func (b *guide) heard(ctx context.Context, name string, e *script.Endpoint, req 
 }
 
 // text is what a node is to say.
-func (b *guide) text(p pointer, at *Places) string {
+func (b *Book) text(p pointer, at *Places) string {
 	names := []string{}
 	if p.said != nil && !p.copied {
 		names = p.said.Called
@@ -144,16 +136,15 @@ func (b *guide) text(p pointer, at *Places) string {
 
 func decodeSaid(text string) (*said, error) {
 	var s said
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
+	err := json.Unmarshal([]byte(text), &s)
+	if err == nil && (s.Generation != 0 || len(s.Names) > 0) { // else it only says what it is called
+		err = s.validate()
+	}
+	if err == nil && (len(s.Called) < 1 || len(s.Called) > mostNames || slices.Contains(s.Called, "")) {
+		err = fmt.Errorf("names of a node: %.80q", s.Called)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: where the records are: %w", ErrUnreadable, err)
-	}
-	if s.Generation != 0 || len(s.Names) > 0 { // else it only says what it is called
-		if err := s.validate(); err != nil {
-			return nil, fmt.Errorf("%w: where the records are: %w", ErrUnreadable, err)
-		}
-	}
-	if len(s.Called) < 1 || len(s.Called) > mostNames || slices.Contains(s.Called, "") {
-		return nil, fmt.Errorf("%w: names of a node: %.80q", ErrUnreadable, s.Called)
 	}
 	return &s, nil
 }

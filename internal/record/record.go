@@ -301,12 +301,12 @@ func (r *Record) voteAt(ctx context.Context, s *seat, place int, req script.Vote
 
 // call makes a call about records to a node. One that is away is asked only when it is time to find
 // out whether it is back.
-func (b *guide) call(ctx context.Context, n *node.Node, about telemetry.Call,
+func (b *Book) call(ctx context.Context, n *node.Node, about telemetry.Call,
 	do func(context.Context, *script.Endpoint) error) error {
 	if n == nil {
 		return node.ErrStranger
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(b.fleet.CallTimeout, patience))
+	ctx, cancel := context.WithTimeout(ctx, max(b.nodes.CallTimeout, patience))
 	defer cancel()
 	ctx, call, err := n.BeginUnlessAway(ctx, HomeSlot, about)
 	if err != nil {
@@ -357,33 +357,21 @@ func (r *Record) change(ctx context.Context, next func(Reading) (string, error))
 }
 
 // Peek reads the record without writing anything. Of one that is not settled it tells what the next
-// change would go on with.
-func (r *Record) Peek(ctx context.Context) (Reading, error) {
-	var last error
+// change would go on with. Others may be moving it, or just beginning it.
+func (r *Record) Peek(ctx context.Context) (value Reading, err error) {
 	for range moves {
-		p, err := r.book.Known(), error(nil)
-		if p == nil {
-			p, err = r.book.latest(r.book.pointers(ctx, 0, true))
-		}
+		p, err := r.book.latest(r.book.pointers(ctx, 0, true))
 		if p == nil {
 			return Reading{}, err
 		}
-		value, err := r.read(ctx, r.seatAt(p, p.id()), false, false, func(Reading) error { return nil })
-		found := value.Exists || value.Deleted
-		switch {
-		case errors.Is(err, errMoved):
-			if later, err := r.book.latest(r.book.pointers(ctx, 0, true)); err == nil {
-				r.book.follow(later)
-			}
-			last = errMoving
-		case errors.Is(err, errUnderWay) && !found: // others are just beginning it
-			last = err
+		value, err = r.read(ctx, r.seatAt(p, p.id()), false, false, func(Reading) error { return nil })
+		switch found := value.Exists || value.Deleted; {
 		case found && errors.Is(err, ErrUnsettled):
 			return value, nil
-		default:
+		case !errors.Is(err, errMoved) && !errors.Is(err, errUnderWay):
 			return value, err
 		}
 		clock.Sleep(ctx, mostPause/moves)
 	}
-	return Reading{}, last
+	return value, errMoving
 }

@@ -3,7 +3,6 @@ package register
 import (
 	"cmp"
 	"context"
-	"sync/atomic"
 
 	"github.com/shardlimit/shardlimit/internal/membership"
 	"github.com/shardlimit/shardlimit/internal/record"
@@ -14,30 +13,21 @@ import (
 // them yet.
 const newLimitParticipants = 16
 
-// arranger knows what a layout of a limit can be in this process: over which nodes, under which
-// membership, later than which, and in which form it is stored.
-type arranger struct {
-	env *Env
-	Subject
-	Highest      atomic.Int64 // the highest epoch that a shard has shown; 0: none
-	Participants atomic.Int64 // how many processes use the limit, as last heard; at least 1
-}
+func (r *Reader) now() int64 { return r.env.Nodes.Clock.Now() }
 
-func (a *arranger) now() int64 { return a.env.Nodes.Clock.Now() }
-
-func (a *arranger) warn(text string, attributes ...any) {
-	a.env.Nodes.Log.Warn(text, append([]any{"limiter", a.Name}, attributes...)...)
+func (r *Reader) warn(text string, attributes ...any) {
+	r.env.Nodes.Log.Warn(text, append([]any{"limiter", r.Name}, attributes...)...)
 }
 
 // arrange places the shards of a limit that so many participants are expected to share; under a
 // fence over the nodes that are in.
-func (a *arranger) arrange(ctx context.Context, want Wanted, participants int64, f *membership.Fence) []shard.Shard {
-	open := a.open(f)
+func (r *Reader) arrange(ctx context.Context, want Wanted, participants int64, f *membership.Fence) []shard.Shard {
+	open := r.open(f)
 	n := want.Shards
 	if n == 0 {
 		servers := 0
 		for _, nd := range open {
-			if n := a.env.Nodes.Node(nd.Name); n != nil {
+			if n := r.env.Nodes.Node(nd.Name); n != nil {
 				servers += n.Masters(ctx)
 			}
 		}
@@ -45,38 +35,38 @@ func (a *arranger) arrange(ctx context.Context, want Wanted, participants int64,
 	}
 	// fewer if there would be no permit, or no part of the burst, for each
 	n = shard.Fit(cmp.Or(want.Burst, want.Permits), n, shard.Slots)
-	return shard.Arrange(a.ID, want.Permits, n, open)
+	return shard.Arrange(r.ID, want.Permits, n, open)
 }
 
 // maker makes the layout that follows one that was found.
 type maker func(found record.Reading) (shard.Layout, error)
 
 // changed makes a layout the one of a limit as it is wanted.
-func (a *arranger) changed(ctx context.Context, layout shard.Layout, want Wanted, f *membership.Fence) maker {
-	shards := a.arrange(ctx, want, a.Participants.Load(), f)
+func (r *Reader) changed(ctx context.Context, layout shard.Layout, want Wanted, f *membership.Fence) maker {
+	shards := r.arrange(ctx, want, r.Participants.Load(), f)
 	return func(found record.Reading) (shard.Layout, error) {
 		// While shards obey a later layout, what they hold is unknown.
-		layout.Settled = layout.Settled && a.Highest.Load() <= layout.Epoch
-		return layout.Change(a.nextEpoch(layout, found), want.Spec, shards, found.Held)
+		layout.Settled = layout.Settled && r.Highest.Load() <= layout.Epoch
+		return layout.Change(r.nextEpoch(layout, found), want.Spec, shards, found.Held)
 	}
 }
 
 // rearranged makes a layout one of the same limit over the nodes as they are now; nil if that is
 // what it is. The record of a family says over which nodes keys are placed: no process places a key
 // over its own, because those may differ from another's.
-func (a *arranger) rearranged(ctx context.Context, layout shard.Layout, f *membership.Fence) (maker, error) {
-	if !a.Family {
+func (r *Reader) rearranged(ctx context.Context, layout shard.Layout, f *membership.Fence) (maker, error) {
+	if !r.Family {
 		same := Wanted{Spec: layout.Spec, Shards: len(layout.Live())}
 		if same.Auto {
 			same.Shards = 0
 		}
-		return a.changed(ctx, layout, same, f), nil
+		return r.changed(ctx, layout, same, f), nil
 	}
-	nodes, later := layout.Keys.Fit(a.open(f))
+	nodes, later := layout.Keys.Fit(r.open(f))
 	switch {
 	case !layout.Keys.Over(nodes):
 		return func(found record.Reading) (shard.Layout, error) {
-			return layout.Rearrange(a.nextEpoch(layout, found), nodes, found.Held)
+			return layout.Rearrange(r.nextEpoch(layout, found), nodes, found.Held)
 		}, nil
 	case len(later) > 0:
 		return nil, shard.ErrTooManyMoves
@@ -85,17 +75,17 @@ func (a *arranger) rearranged(ctx context.Context, layout shard.Layout, f *membe
 }
 
 // first returns what makes the first layout of the limit, as the code declares it.
-func (a *arranger) first(ctx context.Context) (func(epoch int64) (shard.Layout, error), error) {
-	want := a.Limit.Wanted()
-	under := a.newFence(want)
-	f, err := a.enter(ctx, under)
+func (r *Reader) first(ctx context.Context) (func(epoch int64) (shard.Layout, error), error) {
+	want := r.Limit.Wanted()
+	under := r.newFence(want)
+	f, err := r.enter(ctx, under)
 	if err != nil {
 		return nil, err
 	}
-	shards := a.arrange(ctx, want, newLimitParticipants, f)
+	shards := r.arrange(ctx, want, newLimitParticipants, f)
 	return func(epoch int64) (shard.Layout, error) {
-		if a.Family {
-			return shard.NewFamily(under, epoch, want.Spec, shards, a.open(f))
+		if r.Family {
+			return shard.NewFamily(under, epoch, want.Spec, shards, r.open(f))
 		}
 		return shard.New(under, epoch, want.Spec, shards)
 	}, nil
@@ -103,8 +93,8 @@ func (a *arranger) first(ctx context.Context) (func(epoch int64) (shard.Layout, 
 
 // nextEpoch is the epoch of a change that follows a layout: later than all that shards have shown,
 // and than the time of a place. So if places forget a layout, none that follows has its epoch.
-func (a *arranger) nextEpoch(layout shard.Layout, found record.Reading) int64 {
-	return max(max(layout.Epoch, a.Highest.Load())+1, found.Now)
+func (r *Reader) nextEpoch(layout shard.Layout, found record.Reading) int64 {
+	return max(max(layout.Epoch, r.Highest.Load())+1, found.Now)
 }
 
 // asked is for a change that somebody asked for.

@@ -124,28 +124,21 @@ func (r *Register) putInForce(ctx context.Context, next shard.Layout) error {
 	if next.Settled {
 		return nil // nothing moves
 	}
-	step, errs := r.driver.round(ctx, newMover(&r.arranger, r.Limit, next), true)
+	step, errs := r.driver.round(ctx, newMover(r.Reader, r.Limit, next), true)
 	switch {
 	case step.Superseded:
 		if err := r.Ask(ctx, false); err != nil {
 			errs = append(errs, Unavailable(fmt.Errorf("shards obey a later change: %w", err)))
 		}
 	case !step.Done:
-		r.drive()
+		r.drive(next.Epoch)
 	}
 	return errors.Join(errs...)
 }
 
 // propose stores the layout that follow makes of the stored one, again and again while other
-// processes change it too; nil: nothing is to be done. Of one process only one does this at a time:
-// each attempt but one would be in vain.
+// processes change it too; nil: nothing is to be done.
 func (r *Register) propose(ctx context.Context, follow func(old shard.Layout) (maker, error)) (*shard.Layout, error) {
-	select {
-	case r.proposing <- struct{}{}:
-		defer func() { <-r.proposing }()
-	case <-ctx.Done():
-		return nil, clock.Ended(ctx)
-	}
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		if err := r.Ask(ctx, false); errors.Is(err, ErrDeleted) {
 			return nil, err
@@ -216,7 +209,6 @@ func (r *Register) Delete(ctx context.Context, drop func(context.Context) error)
 		errs = append(errs, drop(ctx))
 	}
 	r.deleted.Store(true) // before the layout goes: what adopts one that was on its way sees that
-	r.driver.poke()       // the driver has nothing to move
 	return errors.Join(errs...)
 }
 

@@ -32,107 +32,55 @@ const TokenBucket = "token_bucket"
 // that made the layout leads; the others look on, rarely, and finish what it leaves.
 type driver struct {
 	register *Register
-	driving  atomic.Bool
-	poked    chan struct{} // wakes it
+	driving  atomic.Int64 // the epoch of the layout that it began with last; 0: it moves nothing
 }
 
-// begin has it move what is to be moved.
-func (d *driver) begin() {
-	d.poke()
-	if !d.driving.CompareAndSwap(false, true) {
-		return
-	}
-	if !d.register.env.Nodes.Spawn(d.drive) {
-		d.driving.Store(false)
+// begin has it move what is to be moved to the layout of this epoch.
+func (d *driver) begin(epoch int64) {
+	if d.driving.Swap(epoch) != epoch {
+		d.register.env.Nodes.Spawn(func(ctx context.Context) { d.drive(ctx, epoch) })
 	}
 }
 
-// Stir has the driver look at once: permits came back to shards, which may give capacity up. Of a
-// key there is none.
-func (r *Register) Stir() {
-	if r != nil && r.driver.driving.Load() {
-		r.driver.poke()
-	}
-}
-
-// poke ends the pause of the driver.
-func (d *driver) poke() {
-	select {
-	case d.poked <- struct{}{}:
-	default:
-	}
-}
-
-func (d *driver) drive(ctx context.Context) {
+func (d *driver) drive(ctx context.Context, epoch int64) {
+	defer d.driving.CompareAndSwap(epoch, 0)
 	r := d.register
-	defer func() {
-		d.driving.Store(false)
-		if ctx.Err() == nil && d.unsettled() != nil {
-			d.begin() // it came just now
-		}
-	}()
 	var m *mover
 	failed := false
 	for pause := leastPause; ; {
-		t := d.unsettled()
-		if t == nil {
+		t := r.Limit.Layout()
+		if t == nil || t.Epoch != epoch || t.Settled || r.Deleted() {
 			return
 		}
-		if m == nil || m.layout.Epoch != t.Epoch {
-			m, pause = newMover(&r.arranger, r.Limit, *t), leastPause
+		if m == nil {
+			m = newMover(r.Reader, r.Limit, *t)
+		} else {
+			before := slices.Clone(m.seen)
+			step, errs := d.round(ctx, m, false)
+			if failed = step.Superseded || errors.Join(errs...) != nil; step.Superseded {
+				_ = r.Ask(ctx, false)
+			}
+			if pause *= 2; !slices.Equal(before, m.seen) {
+				pause = leastPause
+			}
 		}
 		most := longestPause(t.Window)
 		if failed {
 			most = max(most, failedPause)
 		}
-		if pause = min(pause, most); r.leads.Load() != t.Epoch {
+		if pause = min(pause, most); r.leads.Load() != epoch {
 			pause = max(most, followPause) * time.Duration(1+r.Participants.Load()/20)
 			pause = pause/2 + chance.N(pause)
 		}
-		if !d.rest(ctx, pause) {
+		if !clock.Sleep(ctx, pause) {
 			return
 		}
-		if now := d.unsettled(); now == nil || now.Epoch != m.layout.Epoch {
-			continue
-		}
-		before := slices.Clone(m.seen)
-		step, errs := d.round(ctx, m, false)
-		if failed = step.Superseded || errors.Join(errs...) != nil; step.Superseded {
-			_ = r.Ask(ctx, false)
-		}
-		if pause *= 2; !slices.Equal(before, m.seen) {
-			pause = leastPause
-		}
 	}
-}
-
-// unsettled is the layout whose capacity has not arrived; nil: there is none.
-func (d *driver) unsettled() *shard.Layout {
-	if t := d.register.Limit.Layout(); t != nil && !t.Settled && !d.register.Deleted() {
-		return t
-	}
-	return nil
 }
 
 // longestPause is how long the shards of a layout that is not settled are left alone.
 func longestPause(window time.Duration) time.Duration {
 	return min(max(window/windowPart, 20*time.Millisecond), mostPause)
-}
-
-// rest waits until the pause is over, or somebody pokes. It reports false if ctx ended.
-func (d *driver) rest(ctx context.Context, pause time.Duration) bool {
-	if !clock.Sleep(ctx, leastPause) {
-		return false
-	}
-	nap := time.NewTimer(pause)
-	defer nap.Stop()
-	select {
-	case <-nap.C:
-	case <-d.poked:
-	case <-ctx.Done():
-		return false
-	}
-	return true
 }
 
 // round asks the shards that may have something new, or all of them, raises what may be raised, and
@@ -145,7 +93,7 @@ func (d *driver) round(ctx context.Context, m *mover, all bool) (shard.Step, []e
 		}
 	}
 	m.forced = all
-	step, _, errs := m.round(ctx, d.register.Reader, floors, true)
+	step, _, errs := m.round(ctx, floors, true)
 	if step.Done {
 		if err := d.register.settle(ctx, m.layout); err != nil {
 			errs = append(errs, err)
@@ -157,7 +105,7 @@ func (d *driver) round(ctx context.Context, m *mover, all bool) (shard.Step, []e
 
 // mover moves the capacity of one unsettled layout, a step at a time. It belongs to one goroutine.
 type mover struct {
-	*arranger
+	*Reader
 	to     proposer
 	layout shard.Layout
 	seen   []shard.Observation
@@ -165,14 +113,13 @@ type mover struct {
 }
 
 // newMover returns a mover that has asked no shard.
-func newMover(a *arranger, to proposer, layout shard.Layout) *mover {
-	return &mover{arranger: a, to: to, layout: layout, seen: make([]shard.Observation, len(layout.Shards))}
+func newMover(r *Reader, to proposer, layout shard.Layout) *mover {
+	return &mover{Reader: r, to: to, layout: layout, seen: make([]shard.Observation, len(layout.Shards))}
 }
 
 // round offers the layout with these floors, and then raises what may be raised, if it is to. It
 // tells the reader of later epochs that shards have shown.
-func (m *mover) round(ctx context.Context, r *Reader, floors []int64, raise bool) (step shard.Step, raised bool,
-	errs []error) {
+func (m *mover) round(ctx context.Context, floors []int64, raise bool) (step shard.Step, raised bool, errs []error) {
 	errs = m.offer(ctx, floors)
 	step = m.layout.Plan(m.seen)
 	if raised = raise && slices.ContainsFunc(step.Raise, func(v int64) bool { return v > 0 }); raised {
@@ -186,7 +133,7 @@ func (m *mover) round(ctx context.Context, r *Reader, floors []int64, raise bool
 	}
 	for _, o := range m.seen {
 		if step.Superseded && o.Seen && o.Epoch > m.layout.Epoch {
-			r.Behind(o.Epoch)
+			m.Behind(o.Epoch)
 		}
 	}
 	return step, raised, errs

@@ -66,13 +66,13 @@ func (r *Reader) heard(ctx context.Context, got record.Reading, began clock.Elap
 		r.Participants.Store(got.Participants)
 	}
 	if !layout.Settled && (read || r.leads.Load() != layout.Epoch) { // else see putInForce
-		r.drive()
+		r.drive(layout.Epoch)
 	}
 	return nil
 }
 
 // decode is the layout that a record holds, in the one form in which this version stores it.
-func (a *arranger) decode(text string) (*shard.Layout, error) {
+func (r *Reader) decode(text string) (*shard.Layout, error) {
 	if len(text) > script.MaxVoteValue {
 		return nil, fmt.Errorf("%w: it has %d bytes", ErrUnreadable, len(text))
 	}
@@ -81,9 +81,9 @@ func (a *arranger) decode(text string) (*shard.Layout, error) {
 		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	switch {
-	case a.Family && layout.Keys == nil:
+	case r.Family && layout.Keys == nil:
 		return nil, fmt.Errorf("%w: it does not say where the keys of the family are", ErrUnreadable)
-	case !a.Family && layout.Keys != nil:
+	case !r.Family && layout.Keys != nil:
 		return nil, fmt.Errorf("%w: it is that of a family", ErrUnreadable)
 	}
 	return &layout, nil
@@ -91,8 +91,8 @@ func (a *arranger) decode(text string) (*shard.Layout, error) {
 
 // encode is the form in which a layout is stored: that of a family is settled at once, because its
 // keys begin with whatever share it says.
-func (a *arranger) encode(layout *shard.Layout) (string, error) {
-	if a.Family {
+func (r *Reader) encode(layout *shard.Layout) (string, error) {
+	if r.Family {
 		*layout = layout.Settle(0)
 	}
 	text, err := json.Marshal(layout)

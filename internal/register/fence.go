@@ -21,18 +21,18 @@ import (
 const reconsiderSpread = 300 * time.Millisecond
 
 // fenceOf is the fence of a layout; nil if there is none.
-func (a *arranger) fenceOf(layout shard.Layout) *membership.Fence {
+func (r *Reader) fenceOf(layout shard.Layout) *membership.Fence {
 	if layout.Fence == nil {
 		return nil
 	}
-	return a.env.Fence
+	return r.env.Fence
 }
 
 // newFence is the fence under which this process declares the limit; nil: under none, because it is
 // not to be taken over, there are too few nodes for a majority without one, or no shard is asked.
-func (a *arranger) newFence(declared Wanted) *shard.Fence {
-	at := a.env.Book.Known()
-	if !a.env.Takeover || at == nil || len(at.Names) < record.Least || declared.Scope != "" {
+func (r *Reader) newFence(declared Wanted) *shard.Fence {
+	at := r.env.Book.Known()
+	if !r.env.Takeover || at == nil || len(at.Names) < record.Least || declared.Scope != "" {
 		return nil
 	}
 	return &shard.Fence{}
@@ -40,14 +40,14 @@ func (a *arranger) newFence(declared Wanted) *shard.Fence {
 
 // enter is the membership of a layout under a fence, confirmed, with the nodes of this process in
 // it; nil: it is under none.
-func (a *arranger) enter(ctx context.Context, under *shard.Fence) (*membership.Fence, error) {
+func (r *Reader) enter(ctx context.Context, under *shard.Fence) (*membership.Fence, error) {
 	if under == nil {
 		return nil, nil
 	}
-	f := a.env.Fence
+	f := r.env.Fence
 	err := f.ConfirmSince(ctx, 0)
 	if err == nil {
-		err = f.Admit(ctx, a.env.Nodes.Roster().Open())
+		err = f.Admit(ctx, r.env.Nodes.Roster().Open())
 	}
 	if err != nil {
 		err = Unavailable(err)
@@ -57,8 +57,8 @@ func (a *arranger) enter(ctx context.Context, under *shard.Fence) (*membership.F
 
 // open are the nodes on which shards can be placed: of a limit under a fence those that are in,
 // with the lives that they are in.
-func (a *arranger) open(f *membership.Fence) []shard.Node {
-	nodes := a.env.Nodes.Roster().Open()
+func (r *Reader) open(f *membership.Fence) []shard.Node {
+	nodes := r.env.Nodes.Roster().Open()
 	if f == nil {
 		return nodes
 	}
@@ -105,8 +105,8 @@ func hosts(l shard.Layout) (nodes []shard.Node) {
 
 // returned reports whether a node is back from which shares were taken over, this process may place
 // shards there, and a limit has nothing left to be moved from there.
-func (a *arranger) returned(f *membership.Fence, l shard.Layout) bool {
-	return (l.Settled || l.Keys != nil) && slices.ContainsFunc(a.open(f), func(n shard.Node) bool {
+func (r *Reader) returned(f *membership.Fence, l shard.Layout) bool {
+	return (l.Settled || l.Keys != nil) && slices.ContainsFunc(r.open(f), func(n shard.Node) bool {
 		return slices.Contains(l.Fence.Lost, n.Name)
 	})
 }
@@ -164,14 +164,14 @@ func lostOf(f *membership.Fence, l shard.Layout) []string {
 
 // givenUpIn is how long it takes until a leaving shard, whose node is out, can have nothing in use
 // any more. It is false while the shard has to be asked.
-func (a *arranger) givenUpIn(layout shard.Layout, s shard.Shard) (time.Duration, bool) {
-	f := a.fenceOf(layout)
+func (r *Reader) givenUpIn(layout shard.Layout, s shard.Shard) (time.Duration, bool) {
+	f := r.fenceOf(layout)
 	if f == nil || s.Share > 0 {
 		return 0, false
 	}
 	f.Refresh()
 	lasts := layout.GrantsLast()
-	if t := a.Limit.Layout(); a.Family && t != nil { // of a key the layout says less than that of its family
+	if t := r.Limit.Layout(); r.Family && t != nil { // of a key the layout says less than that of its family
 		lasts = max(lasts, t.GrantsLast())
 	}
 	return f.GivenUpIn(s.Node, s.Life, lasts)

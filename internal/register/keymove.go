@@ -110,8 +110,8 @@ func (m *Move) begin(ctx context.Context, epoch int64) bool {
 // step asks the shards of an unsettled key what they hold. Unless there is a doubt that the
 // layout is the last one, it raises those that may be raised, and settles the layout.
 func (m *Move) step(ctx, caller context.Context, r *Reader, k Key, layout shard.Layout, doubt error) {
-	made, at := Step{Layout: layout}, newMover(&r.arranger, k, layout)
-	step, raised, errs := at.round(ctx, r, make([]int64, len(layout.Shards)), doubt == nil)
+	made, at := Step{Layout: layout}, newMover(r, k, layout)
+	step, raised, errs := at.round(ctx, make([]int64, len(layout.Shards)), doubt == nil)
 	if made.Raised = raised; step.Done && doubt == nil {
 		made.Layout = layout.Settle(0)
 	}

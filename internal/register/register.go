@@ -50,15 +50,19 @@ const (
 )
 
 // Reader is what a process reads of a limit's record, and believes of it. Decisions do not need it.
+// It knows what a layout of the limit can be in this process (arrange.go).
 //
 // It is safe for concurrent use.
 type Reader struct {
 	*record.Watch
-	arranger
-	bornAt  atomic.Int64 // since when the limit is known to exist, on the client's clock; 0: it is not
-	leads   atomic.Int64 // the epoch of the layout that this process made last
-	deleted atomic.Bool  // never of a family
-	drive   func()       // moves capacity in the background
+	Subject
+	env          *Env
+	Highest      atomic.Int64      // the highest epoch that a shard has shown; 0: none
+	Participants atomic.Int64      // how many processes use the limit, as last heard; at least 1
+	bornAt       atomic.Int64      // since when the limit is known to exist, on the client's clock; 0: it is not
+	leads        atomic.Int64      // the epoch of the layout that this process made last
+	deleted      atomic.Bool       // never of a family
+	drive        func(epoch int64) // moves capacity in the background
 	// Only of who holds the token: what Highest was when the exchange began, as what shards show
 	// later may be in the record by then; and since when they are known to obey a later layout than
 	// the record's; 0: they do not.
@@ -71,8 +75,7 @@ type Reader struct {
 // It is safe for concurrent use.
 type Register struct {
 	*Reader
-	driver    driver
-	proposing chan struct{} // holds one token: one change at a time
+	driver driver
 }
 
 // Env is what the registers of a process share.
@@ -86,9 +89,9 @@ type Env struct {
 
 // New returns the register of a limit that was not looked up yet. It does no I/O.
 func New(env *Env, s Subject) *Register {
-	reader := &Reader{arranger: arranger{env: env, Subject: s}}
-	r := &Register{Reader: reader, proposing: make(chan struct{}, 1)}
-	r.driver.register, r.driver.poked = r, make(chan struct{}, 1)
+	reader := &Reader{env: env, Subject: s}
+	r := &Register{Reader: reader}
+	r.driver.register = r
 	r.drive = r.driver.begin
 	every := confirmLimitEvery
 	if s.Family {

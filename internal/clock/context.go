@@ -3,6 +3,7 @@ package clock
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Ended returns why ctx has ended. The error is the cause that was given, and context.Canceled or
@@ -21,3 +22,15 @@ type ended struct{ cause, err error }
 
 func (e *ended) Error() string   { return e.cause.Error() }
 func (e *ended) Unwrap() []error { return []error{e.cause, e.err} }
+
+// Sleep waits, and reports false if ctx ended first.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
