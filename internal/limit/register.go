@@ -69,22 +69,16 @@ func (l Limit) Wanted() register.Wanted {
 
 // LimitOf returns the limit of a layout. One that no version could have declared is unreadable.
 func LimitOf(l shard.Layout) (Limit, error) {
-	limit, err := limitUnder(l.Spec)
-	if limit.Shards = len(l.Live()); err != nil && !errors.Is(err, register.ErrUnreadable) {
-		err = fmt.Errorf("%w: %w", register.ErrUnreadable, err)
-	}
-	return limit, err
-}
-
-// limitUnder returns the limit of a spec. The error tells why no limit can be so.
-func limitUnder(s shard.Spec) (Limit, error) {
+	s := l.Spec
 	algorithm, err := AlgorithmNamed(s.Algorithm)
 	scope, unknown := named[Scope](scopeNames, s.Scope, "scope")
 	mode, newer := named[Mode](modeNames, s.Mode, "mode")
-	limit := Limit{Permits: s.Permits, Per: s.Window, Algorithm: algorithm, Burst: s.Burst, Scope: scope,
-		Lease: s.Lease, Revision: s.Revision, Mode: mode}
-	if err = errors.Join(err, unknown, newer); err != nil {
-		return limit, err
+	limit := Limit{Permits: s.Permits, Per: s.Window, Algorithm: algorithm, Burst: s.Burst, Shards: len(l.Live()),
+		Scope: scope, Lease: s.Lease, Revision: s.Revision, Mode: mode}
+	if err = errors.Join(err, unknown, newer); err == nil {
+		if err = limit.Validate(); err != nil {
+			err = fmt.Errorf("%w: %w", register.ErrUnreadable, err)
+		}
 	}
-	return limit, limit.Validate()
+	return limit, err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -107,4 +108,91 @@ func dialable(o rueidis.ClientOption) error {
 // anything.
 func dialsItself(o rueidis.ClientOption) bool {
 	return o.DialFn != nil || o.DialCtxFn != nil //nolint:staticcheck // DialFn is deprecated, but programs may still set it
+}
+
+// CutName splits NAME=ADDRESS; an equals sign later in a URL does not count. A name may be that of
+// a node which others list without one: host:port. Without a name it is empty.
+func CutName(s string) (name, address string) {
+	s = strings.TrimSpace(s)
+	name, address, cut := strings.Cut(s, "=")
+	switch {
+	case !cut || name == "":
+		return "", s
+	case !strings.ContainsAny(name, ":/?@"):
+		return name, address
+	case isHostPort(name) && (strings.Contains(address, "://") || !strings.Contains(address, "@")):
+		// else user:password
+		return name, address
+	}
+	return "", s
+}
+
+// isHostPort reports whether it is host:port.
+func isHostPort(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	return err == nil && !strings.ContainsAny(host, "/?@") && validPort(port)
+}
+
+// validPort reports whether there can be such a port.
+func validPort(s string) bool {
+	port, err := strconv.ParseUint(s, 10, 16)
+	return err == nil && port > 0
+}
+
+// ParseURL reads a URL that begins with redis:// or rediss://, or a plain host or host:port. The
+// error never shows a password.
+func ParseURL(s string) (rueidis.ClientOption, error) {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return rueidis.ClientOption{}, errors.New("an address is empty; write host:port or redis://host:port")
+	}
+	address, what := s, "a URL"
+	if !strings.Contains(s, "://") {
+		address = "redis://" + s
+		what = strconv.Quote(hostOf(address))
+	}
+	option, err := rueidis.ParseURL(address)
+	if err != nil || !readable(address) || s[0] == '=' || option.SelectDB < 0 ||
+		slices.ContainsFunc(option.InitAddress, hasBadPort) {
+		return option, errors.New(what + " cannot be read; write host:port, NAME=host:port or " +
+			"redis://user:password@host:port/db (or rediss://, or unix://), with a comma between addresses, an IPv6 " +
+			"address in brackets, and special characters of a password as %XX")
+	}
+	return option, nil
+}
+
+// readable reports whether a URL has one host and one port, or none.
+func readable(address string) bool {
+	host := hostOf(address)
+	return strings.Count(address, "://") == 1 && !strings.ContainsAny(host, "; \t") &&
+		(strings.Count(host, ":") < 2 || host[0] == '[')
+}
+
+// hasBadPort reports whether an address has a port that there cannot be.
+func hasBadPort(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	return err == nil && !validPort(port)
+}
+
+// hostOf returns what a URL has where host:port stands.
+func hostOf(s string) string {
+	_, s, _ = strings.Cut(s, "://")
+	s = s[strings.LastIndex(s, "@")+1:] // a password may hold anything
+	if i := strings.IndexAny(s, "/?"); i >= 0 {
+		s = s[:i]
+	}
+	return s
+}
+
+// ParseSingle is ParseURL for a server that stands alone.
+func ParseSingle(s string) (rueidis.ClientOption, error) {
+	option, err := ParseURL(s)
+	if err != nil {
+		return option, err
+	}
+	if len(option.InitAddress) > 1 {
+		return option, errors.New("a URL has several addresses; list independent servers with commas")
+	}
+	option.ForceSingleClient = true
+	return option, nil
 }
