@@ -33,38 +33,20 @@ type Reading struct {
 func Confirm(answers []*Answer) (Reading, Verdict) { return confirm(answers, Majority(len(answers))) }
 
 func confirm(answers []*Answer, quorum int) (got Reading, v Verdict) {
-	got.Known = longest(answers)
-	heard, voters := 0, 0
-	for _, a := range answers {
-		if a != nil {
-			heard++
-		}
-		if a != nil && a.Votes {
-			voters++
-		}
-	}
+	r := Round{quorum: quorum, promises: answers}
+	heard, voters := r.count(func(*Answer) bool { return true }), r.voters()
 	if heard < quorum {
 		return got, Unknown
 	}
-	var best *Answer
-	for _, a := range answers {
-		if a != nil && (a.Votes || voters < quorum) && (best == nil || best.Accepted.Below(a.Accepted)) {
-			best = a
-		}
-	}
-	blank := voters < heard
-	open := slices.ContainsFunc(answers, func(a *Answer) bool {
-		return a != nil && a.Votes && best.Accepted.Below(a.Promised)
-	})
-	held, all := heldBy(quorum, answers, best.Accepted)
-	got.Exists, got.Value = best.Accepted != (Ballot{}), best.Value
-	if open || !all {
+	r.revived = voters < quorum
+	found, best := r.found()
+	_, all := heldBy(quorum, answers, best)
+	open := r.count(func(a *Answer) bool { return a.Votes && best.Below(a.Promised) }) > 0
+	if got.Found = found; open || !all {
 		return got, Unsettled
 	}
-	for _, a := range answers { // one that missed the value is as good as one that forgot it
-		blank = blank || a != nil && a.Accepted != best.Accepted
-	}
-	got.Held, got.Blank = held, blank
+	// One that missed the value is as good as one that forgot it.
+	got.Blank = voters < heard || r.count(func(a *Answer) bool { return a.Accepted != best }) > 0
 	return got, Confirmed
 }
 
@@ -75,7 +57,8 @@ func Final(answers []*Answer) (Found, error) {
 	if r.revived = r.voters() < r.quorum; r.revived && !r.Heard() {
 		return Found{}, ErrNoMajority
 	}
-	return r.found(), nil
+	found, _ := r.found()
+	return found, nil
 }
 
 // heldBy is for how long at least so many places have held what they accepted with a ballot; ok is

@@ -168,7 +168,8 @@ func (r *Round) Choose(change Change) ([]Addressed, error) {
 		}
 		r.revived = true
 	}
-	value, err := change(r.found())
+	found, _ := r.found()
+	value, err := change(found)
 	if err != nil {
 		return nil, err
 	}
@@ -202,8 +203,9 @@ func (r *Round) count(is func(*Answer) bool) (n int) {
 	return n
 }
 
-// found is the value of the highest ballot: of those who vote, or of all if too few do.
-func (r *Round) found() Found {
+// found is the value of the highest ballot, and that ballot: of those who vote, or of all if too few
+// do.
+func (r *Round) found() (Found, Ballot) {
 	var best *Answer
 	for _, a := range r.promises {
 		if a != nil && a.OK && (a.Votes || r.revived) && a.Accepted != (Ballot{}) &&
@@ -212,7 +214,7 @@ func (r *Round) found() Found {
 		}
 	}
 	if best == nil {
-		return Found{Known: longest(r.promises)}
+		return Found{Known: longest(r.promises)}, Ballot{}
 	}
 	promised := slices.Clone(r.promises)
 	for i, a := range promised {
@@ -221,7 +223,7 @@ func (r *Round) found() Found {
 		}
 	}
 	held, _ := heldBy(r.quorum, promised, best.Accepted)
-	return Found{Exists: true, Value: best.Value, Held: held, Known: longest(r.promises)}
+	return Found{Exists: true, Value: best.Value, Held: held, Known: longest(r.promises)}, best.Accepted
 }
 
 // longest is for how long at least a register has had a value, as one of its places tells.

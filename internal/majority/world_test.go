@@ -418,7 +418,8 @@ func (w *world) end(l *look) error {
 	got, err := Final(l.answers)
 	if w.fewFinal {
 		r := Round{quorum: 1, promises: l.answers}
-		got, err = r.found(), nil
+		got, _ = r.found()
+		err = nil
 	}
 	if err != nil {
 		return nil
