@@ -36,6 +36,7 @@ func confirm(answers []*Answer, quorum int) (got Reading, v Verdict) {
 	r := Round{quorum: quorum, promises: answers}
 	heard, voters := r.count(func(*Answer) bool { return true }), r.voters()
 	if heard < quorum {
+		got.Known = longest(answers)
 		return got, Unknown
 	}
 	r.revived = voters < quorum

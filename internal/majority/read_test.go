@@ -189,11 +189,11 @@ func TestANewRegisterNeedsAMajority(t *testing.T) {
 
 func TestVerdictsOnReads(t *testing.T) {
 	one, two := Ballot{1, 1}, Ballot{2, 1}
-	vote := &Answer{Votes: true, Promised: one, Accepted: one, Value: "v"}
-	newer := &Answer{Votes: true, Promised: two, Accepted: two, Value: "w"}
-	open := &Answer{Votes: true, Promised: two, Accepted: one, Value: "v"}
-	blank := &Answer{Accepted: two, Value: "old"}
-	none, asked := &Answer{Votes: true}, &Answer{Votes: true, Promised: one}
+	vote := &Answer{OK: true, Votes: true, Promised: one, Accepted: one, Value: "v"}
+	newer := &Answer{OK: true, Votes: true, Promised: two, Accepted: two, Value: "w"}
+	open := &Answer{OK: true, Votes: true, Promised: two, Accepted: one, Value: "v"}
+	blank := &Answer{OK: true, Accepted: two, Value: "old"}
+	none, asked := &Answer{OK: true, Votes: true}, &Answer{OK: true, Votes: true, Promised: one}
 	for name, c := range map[string]struct {
 		answers []*Answer
 		want    Verdict
