@@ -203,8 +203,8 @@ func (r *Round) count(is func(*Answer) bool) (n int) {
 	return n
 }
 
-// found is the value of the highest ballot, and that ballot: of those who vote, or of all if too few
-// do.
+// found is the value of the highest ballot, and that ballot: of those who vote, or of all if too
+// few do.
 func (r *Round) found() (Found, Ballot) {
 	var best *Answer
 	for _, a := range r.promises {
