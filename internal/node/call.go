@@ -10,7 +10,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
-	"github.com/shardlimit/shardlimit/shard"
 )
 
 // Call is one script call under way to a node. Every one of them begins with Begin and ends with
@@ -120,32 +119,6 @@ func (n *Node) Serves(ctx context.Context, slot int) error {
 		return n.Away(slot)
 	}
 	return ctx.Err()
-}
-
-// pinged are the slots of a cluster of which one must answer. Three, so that one of its masters can
-// be away.
-var pinged = [...]int{0, shard.Slots / 3, 2 * shard.Slots / 3}
-
-// Ping reports whether the node Serves, a cluster in part: nil, or why not.
-func (n *Node) Ping(ctx context.Context) error {
-	if err := n.Connect(ctx); err != nil {
-		return err
-	}
-	slots := pinged[:1]
-	if n.Spread() {
-		slots = pinged[:]
-	}
-	answers := make(chan error, len(slots))
-	for _, slot := range slots {
-		go func() { answers <- n.Serves(ctx, slot) }()
-	}
-	var err error
-	for range slots {
-		if err = <-answers; err == nil {
-			break
-		}
-	}
-	return err
 }
 
 // BeginUnlessAway is Begin for a call that is not sent to a node that is known to be away. If it is
