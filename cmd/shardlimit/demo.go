@@ -61,6 +61,8 @@ func readDemo(cmd *cli.Command) (demo.Config, error) {
 		return c, usagef("--rate: %w", err)
 	}
 	switch {
+	case c.Rate.Per < demo.ShortestWindow:
+		return c, usagef("--rate has a window of %s; it must be at least %s", c.Rate.Per, demo.ShortestWindow)
 	case c.For <= 0:
 		return c, usagef("--for is %s; give a time such as 10s", c.For)
 	case c.Nodes < 1 || c.Nodes > embedded.MaxNodes:

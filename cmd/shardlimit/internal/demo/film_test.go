@@ -178,7 +178,7 @@ func TestFilm(t *testing.T) {
 	if err != nil || len(film) > filmBytes {
 		t.Fatalf("%d bytes, %v", len(film), err)
 	}
-	v := Verdict{Window: time.Second, Admitted: 2, Utilisation: 1, findings: []finding{{limit: 2, ok: true}},
+	v := Verdict{Window: time.Second, Admitted: 2, findings: []finding{{limit: 2, ok: true}},
 		parts: []part{{name: "worker 1", wanted: 2, entitled: 2, got: 2}}}
 	checkFilm(t, film, append(frame(example(), filmColumns-1, filmRows-1), row{{plain, v.String()}}))
 }

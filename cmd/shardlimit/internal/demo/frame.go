@@ -6,8 +6,99 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
 )
+
+// Snapshot is what a frame shows.
+type Snapshot struct {
+	Elapsed, For time.Duration
+	Limit        rate.Rate // in force
+	Workers      []WorkerLine
+	Nodes        []NodeLine
+	Events       []Event // oldest first
+}
+
+// WorkerLine is one worker of a Snapshot.
+type WorkerLine struct {
+	Name, How string
+	PerSecond float64 // permits that it got lately
+	Entitled  float64 // permits per second at which it has its part, as the limit is now
+}
+
+// NodeLine is one node of a Snapshot.
+type NodeLine struct {
+	Name        string
+	Away        bool
+	Shards      int64
+	Share, Used int64 // of all its shards
+}
+
+// Event is something that happened, At a time since the beginning.
+type Event struct {
+	At   time.Duration
+	Text string
+}
+
+func (s *stage) snapshot(elapsed time.Duration, perSecond []float64, state shardlimit.State) Snapshot {
+	now := s.phases[len(s.phases)-1]
+	shot := Snapshot{Elapsed: elapsed, For: s.config.For, Limit: rate.Rate{Permits: now.limit, Per: s.config.Rate.Per}}
+	for _, p := range s.phases[1:] {
+		shot.Events = append(shot.Events, Event{time.Duration(p.done - s.phases[0].done), p.text})
+	}
+	var wants []int64
+	for _, w := range s.workers {
+		wants = append(wants, w.want)
+	}
+	for i, share := range entitled(now.limit-now.away, wants) {
+		w := s.workers[i]
+		shot.Workers = append(shot.Workers,
+			WorkerLine{w.name, w.how, perSecond[i], float64(share) / s.config.Rate.Per.Seconds()})
+	}
+	for i, n := range s.servers.Nodes() {
+		line := NodeLine{Name: nodeName(i)}
+		for _, sh := range state.Shards {
+			if sh.Node == n.Name {
+				line.Shards, line.Share, line.Used = line.Shards+1, line.Share+sh.Share, line.Used+sh.Used
+				line.Away = line.Away || sh.Err != nil
+			}
+		}
+		shot.Nodes = append(shot.Nodes, line)
+	}
+	return shot
+}
+
+// speeds turns running totals, sampled now and then, into permits per second
+// over the last stretch of time.
+type speeds struct {
+	over    time.Duration
+	samples []sample // oldest first
+}
+
+type sample struct {
+	at     time.Duration
+	totals []int64
+}
+
+// add takes a sample and returns the speeds up to it. Before there are samples
+// for the whole stretch, they are over the time since the first one.
+func (s *speeds) add(at time.Duration, workers []*worker) []float64 {
+	now := sample{at, make([]int64, len(workers))}
+	for i, w := range workers {
+		now.totals[i] = w.admitted.Load()
+	}
+	s.samples = append(s.samples, now)
+	for len(s.samples) > 2 && at-s.samples[1].at >= s.over {
+		s.samples = s.samples[1:]
+	}
+	result := make([]float64, len(workers))
+	for i, total := range now.totals {
+		first := s.samples[0]
+		result[i] = float64(total-first.totals[i]) / max((at-first.at).Seconds(), 1e-9)
+	}
+	return result
+}
 
 // Styles of a span, as the parameters of the ANSI sequence that sets them.
 const (
@@ -69,14 +160,17 @@ func On(page *draw.Page) func(Snapshot) {
 // into the height is left out at the end.
 func frame(s Snapshot, width, height int) []row {
 	bar := min(max(width-leftColumns-1, narrowestBar), widestBar)
-	limit := float64(s.Limit.Permits) / s.Limit.Per.Seconds()
+	limit, perSecond := float64(s.Limit.Permits)/s.Limit.Per.Seconds(), 0.0
+	for _, w := range s.Workers {
+		perSecond += w.PerSecond
+	}
 	rows := []row{
 		{{bold, "shardlimit demo"},
 			{plain, fmt.Sprintf("  one limit, %d workers, %d nodes", len(s.Workers), len(s.Nodes))},
 			{dim, fmt.Sprintf("  %s of %s", seconds(s.Elapsed), seconds(s.For))}},
 		nil,
-		{{bold, fmt.Sprintf("%-24s %14s/s   ", "limit "+s.Limit.String(), draw.Count(int64(s.PerSecond+0.5)))},
-			{cyan, draw.Bar(s.PerSecond/limit, bar)}},
+		{{bold, fmt.Sprintf("%-24s %14s/s   ", "limit "+s.Limit.String(), draw.Count(int64(perSecond+0.5)))},
+			{cyan, draw.Bar(perSecond/limit, bar)}},
 	}
 	rows = append(rows, workerRows(s, bar)...)
 	rows = append(rows, nil)
@@ -107,7 +201,7 @@ func workerRows(s Snapshot, bar int) []row {
 }
 
 func nodeRow(n NodeLine, bar int) row {
-	left := row{{plain, fmt.Sprintf("  %-9s ", n.Name)}, {dim, fmt.Sprintf("%-10s", n.shards())}}
+	left := row{{plain, fmt.Sprintf("  %-9s ", n.Name)}, {dim, fmt.Sprintf("%-10s", draw.Plural(n.Shards, "shard"))}}
 	if n.Away {
 		return append(left, span{red, "  away; its part of the limit waits for it"})
 	}

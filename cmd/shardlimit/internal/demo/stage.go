@@ -19,18 +19,25 @@ import (
 // Config of a demo. All fields are required; Run refuses what cannot work.
 type Config struct {
 	For     time.Duration // it runs
-	Rate    rate.Rate
-	Shards  int // 0: chosen
+	Rate    rate.Rate     // in a window of ShortestWindow or more
+	Shards  int           // 0: chosen
 	Nodes   int
 	Workers int // 1 to MaxWorkers
 }
 
-// MaxWorkers is the most workers that fit on a screen.
-const MaxWorkers = 64
-
 const (
+	// MaxWorkers is the most workers that fit on a screen.
+	MaxWorkers = 64
+	// ShortestWindow is that of a rate: in less, parts of workers are fractions of permits.
+	ShortestWindow = 100 * time.Millisecond
+
 	frameEvery = 100 * time.Millisecond
-	peekEvery  = 250 * time.Millisecond
+	limitName  = "demo"
+	// loweredTo is the part of the limit that it is lowered to.
+	loweredTo = 0.6
+	// callTimeout is long, because nodes, workers and screen share the processors
+	// of this machine, which may have other things to do.
+	callTimeout = time.Second
 )
 
 // stage is a running demo.
@@ -39,13 +46,19 @@ type stage struct {
 	servers  *embedded.Servers
 	client   *shardlimit.Client
 	observer *shardlimit.Limiter // of nobody in the fleet
-	fleet    *fleet
-	began    time.Time
+	workers  []*worker
+	phases   []phase
+}
 
-	mu     sync.Mutex
-	phases []phase
-	events []Event
-	peeked shardlimit.State
+// phase is a stretch of the demo under one limit. All times are in ns by history.Now.
+type phase struct {
+	text  string // what began it
+	limit int64  // permits per window
+	away  int64  // permits of the limit that are on nodes that are away
+
+	asked int64 // when the change that began it was begun
+	done  int64 // when that change was complete
+	until int64 // when the change that ended it was begun
 }
 
 // Run runs a demo until its time is over or ctx is done, and returns the
@@ -79,23 +92,40 @@ func newStage(ctx context.Context, c Config) (*stage, error) {
 }
 
 // prepare declares the limit and makes the fleet.
-func (s *stage) prepare(ctx context.Context) error {
+func (s *stage) prepare(ctx context.Context) (err error) {
 	limit := shardlimit.Limit{Permits: s.config.Rate.Permits, Per: s.config.Rate.Per, Shards: s.config.Shards}
-	var err error
-	if s.client, err = shardlimit.New(shardlimit.Config{Nodes: s.servers.Nodes(), Participant: "observer",
-		CallTimeout: callTimeout}); err != nil {
+	if s.client, s.observer, err = s.join(ctx, "observer", limit); err != nil {
 		return err
 	}
-	if s.observer, err = s.client.Limiter(ctx, limitName, limit); err != nil {
-		return err
+	for i := range s.config.Workers {
+		w := newWorker(i, s.config.Workers, s.observer.Limit())
+		if w.client, w.limiter, err = s.join(ctx, w.name, limit); err != nil {
+			return err
+		}
+		s.workers = append(s.workers, w)
 	}
-	s.fleet, err = newFleet(ctx, s.servers.Nodes, s.observer.Limit(), s.config.Workers)
-	return err
+	return nil
+}
+
+// join opens the limit as somebody, with a client of their own.
+func (s *stage) join(ctx context.Context, who string, limit shardlimit.Limit) (*shardlimit.Client,
+	*shardlimit.Limiter, error) {
+	client, err := shardlimit.New(shardlimit.Config{Nodes: s.servers.Nodes(), Participant: who,
+		CallTimeout: callTimeout})
+	if err != nil {
+		return nil, nil, err
+	}
+	limiter, err := client.Limiter(ctx, limitName, limit)
+	if err != nil {
+		client.Close()
+		return nil, nil, err
+	}
+	return client, limiter, nil
 }
 
 func (s *stage) close() {
-	if s.fleet != nil {
-		s.fleet.close()
+	for _, w := range s.workers {
+		w.client.Close()
 	}
 	if s.client != nil {
 		s.client.Close()
@@ -105,83 +135,94 @@ func (s *stage) close() {
 
 // play runs the fleet, the acts and the show until ctx is done and all have ended.
 func (s *stage) play(ctx context.Context, show func(Snapshot)) {
-	s.began = time.Now()
-	now := history.Now()
-	s.phases = []phase{{text: "limit " + s.config.Rate.String(), limit: s.config.Rate.Permits, asked: now, done: now}}
-	var others sync.WaitGroup
-	s.fleet.start(ctx)
-	others.Go(func() { s.perform(ctx) })
-	others.Go(func() { s.watch(ctx) })
-	s.show(ctx, show)
-	others.Wait()
-	s.fleet.running.Wait()
+	var running sync.WaitGroup
+	for _, w := range s.workers {
+		running.Go(func() { w.run(ctx) })
+	}
+	began, now, acts := time.Now(), history.Now(), s.acts()
+	s.phases = []phase{{limit: s.config.Rate.Permits, asked: now, done: now}}
+	speeds := speeds{over: min(max(s.config.Rate.Per, time.Second), 10*time.Second)}
+	var state shardlimit.State
+	tick := time.NewTicker(frameEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if elapsed := time.Since(began); len(acts) > 0 && elapsed >= acts[0].at {
+			s.perform(ctx, acts[0])
+			acts = acts[1:]
+		}
+		if seen, err := s.observer.Peek(ctx); err == nil {
+			state = seen
+		}
+		elapsed := time.Since(began)
+		show(s.snapshot(elapsed, speeds.add(elapsed, s.workers), state))
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+	running.Wait()
 	s.phases[len(s.phases)-1].until = history.Now()
 }
 
-// perform does the acts in their time.
-func (s *stage) perform(ctx context.Context) {
-	for _, a := range s.acts() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(time.Until(s.began.Add(a.at))):
-		}
-		next, err := a.do(ctx)
-		if ctx.Err() != nil && err != nil {
-			// It may have happened or not: what follows is judged by the larger limit.
-			next.limit = max(next.limit, s.phases[len(s.phases)-1].limit)
-			err = nil
-		}
-		s.enter(next, err)
+// act is something the demo does on the way.
+type act struct {
+	at   time.Duration
+	text string
+	do   func(context.Context, *phase) error // and say how the phase that begins differs from the last
+}
+
+// acts are spread over the time of the demo.
+func (s *stage) acts() []act {
+	part := func(p float64) time.Duration { return time.Duration(p * float64(s.config.For)) }
+	full := s.config.Rate
+	low := rate.Rate{Permits: max(1, int64(float64(full.Permits)*loweredTo)), Per: full.Per}
+	all := []act{{part(0.25), "limit lowered to " + low.String(), s.setLimit(low)}}
+	if s.config.Nodes > 1 {
+		node := s.config.Nodes - 1
+		all = append(all,
+			act{part(0.45), nodeName(node) + " away", func(ctx context.Context, p *phase) error {
+				p.away = s.shareOf(ctx, node)
+				return s.servers.Stop(node)
+			}},
+			act{part(0.6), nodeName(node) + " back", func(_ context.Context, p *phase) error {
+				p.away = 0
+				return s.servers.Resume(node)
+			}})
+	}
+	return append(all, act{part(0.75), "limit raised to " + full.String(), s.setLimit(full)})
+}
+
+func (s *stage) setLimit(to rate.Rate) func(context.Context, *phase) error {
+	return func(ctx context.Context, p *phase) error {
+		p.limit = to.Permits
+		limit := s.observer.Limit()
+		limit.Permits = to.Permits
+		return s.observer.SetLimit(ctx, limit)
 	}
 }
 
-// enter begins a phase. A change that failed may still happen, so its phase is
-// judged by the larger limit.
-func (s *stage) enter(next phase, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// perform does an act, with which a phase begins. A change that failed may still happen, so its
+// phase is judged by the larger limit.
+func (s *stage) perform(ctx context.Context, a act) {
 	last := &s.phases[len(s.phases)-1]
-	if err != nil {
-		next.text = fmt.Sprintf("%s: %v", next.text, err)
+	next := phase{text: a.text, limit: last.limit, away: last.away, asked: history.Now()}
+	if err := a.do(ctx, &next); err != nil {
+		next.text = fmt.Sprintf("%s: %v", a.text, err)
 		next.limit = max(next.limit, last.limit)
 	}
-	last.until = next.asked
+	next.done, last.until = history.Now(), next.asked
 	s.phases = append(s.phases, next)
-	s.events = append(s.events, Event{At: time.Since(s.began), Text: next.text})
 }
 
-// watch looks at the shards again and again.
-func (s *stage) watch(ctx context.Context) {
-	tick := time.NewTicker(peekEvery)
-	defer tick.Stop()
-	for {
-		if state, err := s.observer.Peek(ctx); err == nil && ctx.Err() == nil {
-			s.mu.Lock()
-			s.peeked = state
-			s.mu.Unlock()
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+// shareOf is what the shards of a node have of the limit.
+func (s *stage) shareOf(ctx context.Context, node int) (n int64) {
+	state, _ := s.observer.Peek(ctx) // without one the parts of the verdict are too large
+	for _, sh := range state.Shards {
+		if sh.Node == s.servers.Nodes()[node].Name {
+			n += sh.Target
 		}
 	}
+	return n
 }
 
-// show shows snapshots until ctx is done.
-func (s *stage) show(ctx context.Context, show func(Snapshot)) {
-	tick := time.NewTicker(frameEvery)
-	defer tick.Stop()
-	over := min(max(s.config.Rate.Per, time.Second), 10*time.Second)
-	got, asked := speeds{over: over}, speeds{over: over}
-	for {
-		elapsed := time.Since(s.began)
-		show(s.snapshot(elapsed, got.add(elapsed, s.fleet.admitted()), asked.add(elapsed, s.fleet.asked())))
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
+func nodeName(i int) string { return fmt.Sprintf("node %d", i+1) }

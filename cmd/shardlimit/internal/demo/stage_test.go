@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -58,14 +57,16 @@ func TestActs(t *testing.T) {
 		{"limit raised to 100/200ms", 100, 0, 4},
 	}
 	acts := s.acts()
+	s.phases = []phase{{limit: 100}}
 	if len(acts) != len(want) {
 		t.Fatalf("%d acts, want %d", len(acts), len(want))
 	}
 	for i, a := range acts {
-		p, err := a.do(t.Context())
-		if err != nil || p.text != want[i].text || p.limit != want[i].limit || p.away != want[i].away || p.asked == 0 ||
-			p.done < p.asked {
-			t.Errorf("act %d: %+v, %v", i, p, err)
+		s.perform(t.Context(), a)
+		last, p := s.phases[i], s.phases[i+1]
+		if p.text != want[i].text || p.limit != want[i].limit || p.away != want[i].away || p.asked == 0 ||
+			p.done < p.asked || last.until != p.asked {
+			t.Errorf("act %d: %+v", i, p)
 		}
 		if i > 0 && a.at <= acts[i-1].at || a.at >= c.For {
 			t.Errorf("act %d comes at %s", i, a.at)
@@ -125,7 +126,6 @@ func TestVerdictOfAnExceededLimit(t *testing.T) {
 func example() Snapshot {
 	return Snapshot{
 		Elapsed: 4200 * time.Millisecond, For: 10 * time.Second, Limit: rate.Rate{Permits: 1200, Per: time.Second},
-		PerSecond: 900,
 		Workers: []WorkerLine{{"worker 1", "AllowUpTo(3)", 600, 600}, {"worker 2", "WaitN(21)", 300, 400},
 			{"worker 3", "Allow", 0, 200}},
 		Nodes:  []NodeLine{{"node 1", false, 2, 600, 300}, {"node 2", true, 1, 600, 0}},
@@ -244,19 +244,24 @@ func TestJudgeFindsEveryStretchOnce(t *testing.T) {
 	}
 }
 
-func TestUtilisation(t *testing.T) {
-	near := func(got, want float64) {
-		t.Helper()
-		if math.Abs(got-want) > 1e-9 {
-			t.Errorf("utilisation is %v, want %v", got, want)
+// Windows count that begin two after a change and end before the next. The share of a node that is
+// away is nobody's, and nobody is entitled to more than it wants.
+func TestDivide(t *testing.T) {
+	phases := []phase{{limit: 10, until: 2500 * ms}, {limit: 10, away: 4, done: 2510 * ms, until: 6600 * ms}}
+	all := []part{{name: "a", want: 2, ops: ops(1, 500, 4600, 5600)},
+		{name: "b", want: 8, ops: ops(3, 500, 4600, 4700, 5600, 6550)}}
+	if !divide(time.Second, phases, all) {
+		t.Error("two windows are judged")
+	}
+	for i, want := range [][3]int64{{4, 4, 2}, {16, 8, 9}} {
+		if p := all[i]; [3]int64{p.wanted, p.entitled, p.got} != want {
+			t.Errorf("%s: %d wanted, %d entitled, %d got", p.name, p.wanted, p.entitled, p.got)
 		}
 	}
-	// Whole windows: 0-1000 of 10, 1010-2010 of 6, 3010-4010 of 10.
-	near(utilisation(time.Second, lowered(), ops(10, 0, 3500)), 20.0/26)
-	near(utilisation(time.Second, lowered(), append(ops(10, 0, 3500), ops(6, 1500)...)), 1)
-	near(utilisation(time.Second, lowered(), nil), 0)
-	away := []phase{{limit: 10, until: 1000 * ms},
-		{limit: 10, away: 4, asked: 1000 * ms, done: 1000 * ms, until: 2000 * ms}}
-	near(utilisation(time.Second, away, append(ops(10, 0), ops(3, 1200)...)), 13.0/16)
-	near(utilisation(time.Minute, lowered(), ops(10, 0)), 0) // no window fits
+	if d := divisionOf(all); d.least != 0.5 || d.all != 11.0/12 || !strings.Contains(d.verdict(), "only 91.6 %") {
+		t.Errorf("%+v%s", d, d.verdict())
+	}
+	if divide(time.Second, phases[:1], all) {
+		t.Error("half a window is judged")
+	}
 }
