@@ -102,6 +102,17 @@ func open(ctx context.Context, cmd *cli.Command, client *shardlimit.Client, name
 	return limiter, err
 }
 
+// openStored opens the limit or, with --family, the family of that name.
+func openStored(ctx context.Context, cmd *cli.Command, client *shardlimit.Client, name string) (s stored, err error) {
+	if s = (stored{name: name, kind: kindLimit}); !cmd.Bool("family") {
+		s.handle, err = open(ctx, cmd, client, name)
+		return s, err
+	}
+	s.kind = kindFamily
+	s.handle, err = openFamily(ctx, client, name)
+	return s, err
+}
+
 func openFamily(ctx context.Context, client *shardlimit.Client, name string) (*shardlimit.Family, error) {
 	family, err := client.OpenFamily(ctx, name)
 	if errors.Is(err, shardlimit.ErrNotFound) {

@@ -6,23 +6,31 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"sync"
 	"text/tabwriter"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/catalog"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
 	"github.com/urfave/cli/v3"
 )
-
-// openAtOnce is how many limits are opened at the same time.
-const openAtOnce = 16
 
 const (
 	kindLimit  = "limit"
 	kindFamily = "family"
 )
+
+// handle is what limits and families have in common.
+type handle interface {
+	Limit() shardlimit.Limit
+	SetLimit(ctx context.Context, limit shardlimit.Limit) error
+}
+
+// stored is a limit or family that was found.
+type stored struct {
+	name   string
+	kind   string
+	handle handle
+	err    error // why it could not be opened
+}
 
 // list prints what is stored under the prefix.
 func list(ctx context.Context, cmd *cli.Command, con console) error {
@@ -30,7 +38,7 @@ func list(ctx context.Context, cmd *cli.Command, con console) error {
 	if err != nil {
 		return err
 	}
-	return withCatalogOf(ctx, cmd, all, func(_ context.Context, _ *shardlimit.Client, all []stored, err error) error {
+	return withAll(ctx, cmd, all, func(_ context.Context, _ *shardlimit.Client, all []stored, err error) error {
 		if len(all) == 0 && err == nil && !cmd.Bool("json") {
 			_, err := fmt.Fprintf(con.out, "no limits are stored under the prefix %q; shardlimit set creates one\n",
 				cmd.String("prefix"))
@@ -40,56 +48,36 @@ func list(ctx context.Context, cmd *cli.Command, con console) error {
 	})
 }
 
-// stored is a limit or family that was found.
-type stored struct {
-	name    string
-	kind    string
-	limiter *shardlimit.Limiter // of a limit
-	family  *shardlimit.Family  // of a family
-	err     error               // why it could not be opened
-}
-
-// withCatalogOf finds and opens all limits and families of the prefix on these nodes, and calls do,
-// until interrupted. err is for what could not be looked at; the rest is there all the same.
-func withCatalogOf(ctx context.Context, cmd *cli.Command, all []shardlimit.Node,
+// withAll finds and opens all limits and families of the prefix on these nodes, and calls do, until
+// interrupted. What was deleted meanwhile is left out. err is for what could not be looked at; the
+// rest is there all the same.
+func withAll(ctx context.Context, cmd *cli.Command, nodes []shardlimit.Node,
 	do func(ctx context.Context, client *shardlimit.Client, all []stored, err error) error) error {
-	client, err := newClient(shardlimit.Config{Nodes: all, KeyPrefix: cmd.String("prefix"), CallTimeout: adminCall})
+	client, err := newClient(shardlimit.Config{Nodes: nodes, KeyPrefix: cmd.String("prefix"), CallTimeout: adminCall})
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	found, err := catalog.Scan(ctx, all, cmd.String("prefix"))
+	found, err := scan(ctx, nodes, cmd.String("prefix"))
+	var all []stored
+	for _, s := range found {
+		within, cancel := context.WithTimeout(ctx, adminTimeout)
+		if s.kind == kindFamily {
+			s.handle, s.err = client.OpenFamily(within, s.name)
+		} else {
+			s.handle, s.err = client.Open(within, s.name)
+		}
+		cancel()
+		if !errors.Is(s.err, shardlimit.ErrNotFound) {
+			all = append(all, s)
+		}
+	}
 	if ctx.Err() != nil {
 		return errors.New("interrupted")
 	}
-	return do(ctx, client, openAll(ctx, client, found), err)
-}
-
-// openAll opens what was found. What was deleted meanwhile is left out.
-func openAll(ctx context.Context, client *shardlimit.Client, found catalog.Found) []stored {
-	all := make([]stored, len(found.Limits)+len(found.Families))
-	busy := make(chan struct{}, openAtOnce)
-	var wg sync.WaitGroup
-	for i, name := range slices.Concat(found.Limits, found.Families) {
-		busy <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-busy }()
-			ctx, cancel := context.WithTimeout(ctx, adminTimeout)
-			defer cancel()
-			s := &all[i]
-			s.name, s.kind = name, kindLimit
-			if i < len(found.Limits) {
-				s.limiter, s.err = client.Open(ctx, name)
-				return
-			}
-			s.kind = kindFamily
-			s.family, s.err = client.OpenFamily(ctx, name)
-		})
-	}
-	wg.Wait()
-	return slices.DeleteFunc(all, func(s stored) bool { return errors.Is(s.err, shardlimit.ErrNotFound) })
+	return do(ctx, client, all, err)
 }
 
 // printAll prints a line for each limit and family.
@@ -98,16 +86,11 @@ func printAll(w io.Writer, asJSON bool, all []stored) error {
 	for _, s := range all {
 		var limit shardlimit.Limit
 		text, fault := "", ""
-		switch {
-		case s.err != nil:
+		if s.err != nil {
 			fault = oneLine(s.err)
 			text = "cannot be read: " + fault
-		case s.family != nil:
-			limit = s.family.Limit()
-			text = "for each key: " + describe(limit)
-		default:
-			limit = s.limiter.Limit()
-			text = describe(limit)
+		} else if limit, text = s.handle.Limit(), describe(s.handle.Limit()); s.kind == kindFamily {
+			text = "for each key: " + text
 		}
 		if !asJSON {
 			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", draw.Name(s.name), s.kind, text) // Flush has the error

@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/urfave/cli/v3"
 )
 
@@ -60,15 +61,13 @@ func rebalance(ctx context.Context, cmd *cli.Command, con console) error {
 		return usagef("rebalance needs the NAME of a limit, --all, or --drain NODE")
 	}
 	all, err := target(cmd)
+	if err == nil && drain != "" {
+		err = markDrained(all, drain)
+	}
 	if err != nil {
 		return err
 	}
-	if drain != "" {
-		if err := markDrained(all, drain); err != nil {
-			return err
-		}
-	}
-	return withCatalogOf(ctx, cmd, all,
+	return withAll(ctx, cmd, all,
 		func(ctx context.Context, client *shardlimit.Client, found []stored, err error) error {
 			for _, s := range found {
 				err = errors.Join(err, s.err)
@@ -76,8 +75,7 @@ func rebalance(ctx context.Context, cmd *cli.Command, con console) error {
 			if err != nil {
 				return fmt.Errorf("nothing was moved, because not all is known: %s", oneLine(err))
 			}
-			m := move{con: con, away: drain}
-			return m.run(ctx, time.Minute, client.Rebalance, found)
+			return (&move{con: con, away: drain}).run(ctx, client, found)
 		})
 }
 
@@ -90,20 +88,11 @@ func rebalanceOne(ctx context.Context, cmd *cli.Command, con console) error {
 	defer client.Close()
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	s := stored{name: name}
-	var do func(context.Context) error
-	if cmd.Bool("family") {
-		if s.family, err = openFamily(ctx, client, s.name); err == nil {
-			do = s.family.Rebalance
-		}
-	} else if s.limiter, err = open(ctx, cmd, client, s.name); err == nil {
-		do = s.limiter.Rebalance
-	}
+	s, err := openStored(ctx, cmd, client, name)
 	if err == nil {
-		m := move{con: con}
-		err = m.run(ctx, adminTimeout, do, []stored{s})
+		err = (&move{con: con}).run(ctx, client, []stored{s})
 	}
-	return explain(err, s.name)
+	return explain(err, name)
 }
 
 // markDrained marks the node that goes.
@@ -139,27 +128,30 @@ type move struct {
 	con  console
 }
 
-// run has what was found moved, follows it, and tells where it is.
-func (m *move) run(ctx context.Context, within time.Duration, do func(context.Context) error, found []stored) error {
-	began, cancel := context.WithTimeout(ctx, within)
+// run has what was found moved, follows it, and tells where it is. The client has opened nothing
+// else.
+func (m *move) run(ctx context.Context, client *shardlimit.Client, found []stored) error {
+	began, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	err := do(began)
+	err := client.Rebalance(began)
 	if ctx.Err() != nil {
 		return errInterruptedMove
 	}
-	if err != nil && (len(found) == 1 || !errors.Is(err, shardlimit.ErrNotFound)) { // deleted meanwhile
+	if err != nil {
 		return err
 	}
 	if err := m.follow(ctx, found); err != nil {
 		return err
 	}
+	then := ""
 	keysNeed := time.Duration(0)
 	for _, s := range found {
 		text := "its keys are placed over the nodes; each moves when it is used"
-		if s.limiter != nil {
-			text = describe(s.limiter.Limit()) + ", all where it should be"
+		if s.kind == kindLimit {
+			text = describe(s.handle.Limit()) + ", all where it should be"
 		} else {
-			keysNeed = max(keysNeed, movesWithin(s.family.Limit()))
+			keysNeed = max(keysNeed, movesWithin(s.handle.Limit()))
+			then = fmt.Sprintf("keys of families may need it for %s more; then ", draw.Span(keysNeed))
 		}
 		if m.away == "" {
 			if _, err := fmt.Fprintf(m.con.out, "%s: %s\n", draw.Name(s.name), text); err != nil {
@@ -167,14 +159,9 @@ func (m *move) run(ctx context.Context, within time.Duration, do func(context.Co
 			}
 		}
 	}
-	if m.away == "" {
-		return nil
+	if m.away != "" {
+		_, err = fmt.Fprintf(m.con.out, "%s: no limit is on it any more; %stake it out of every list\n", m.away, then)
 	}
-	then := ""
-	if keysNeed > 0 {
-		then = fmt.Sprintf("keys of families may need it for %s more; then ", draw.Span(keysNeed))
-	}
-	_, err = fmt.Fprintf(m.con.out, "%s: no limit is on it any more; %stake it out of every list\n", m.away, then)
 	return err
 }
 
@@ -192,11 +179,10 @@ func movesWithin(limit shardlimit.Limit) time.Duration {
 // follow returns when every limit is where it should be, and tells how far it is until then.
 func (m *move) follow(ctx context.Context, found []stored) error {
 	told := time.Now()
-	tick := time.NewTicker(moveLook)
-	defer tick.Stop()
 	for _, s := range found {
-		for s.limiter != nil {
-			left, err := m.look(ctx, s.limiter)
+		l, is := s.handle.(*shardlimit.Limiter)
+		for is {
+			left, err := m.look(ctx, l)
 			if ctx.Err() != nil {
 				return errInterruptedMove
 			}
@@ -210,11 +196,7 @@ func (m *move) follow(ctx context.Context, found []stored) error {
 				_, _ = fmt.Fprintf(m.con.err, "shardlimit: %s: %s\n", draw.Name(s.name), left)
 				told = time.Now()
 			}
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return errInterruptedMove
-			}
+			clock.Sleep(ctx, moveLook)
 		}
 	}
 	return nil
@@ -232,25 +214,19 @@ func (m *move) look(ctx context.Context, l *shardlimit.Limiter) (left string, er
 	if err != nil {
 		return oneLine(err), nil
 	}
-	var there, missing int64
+	var missing int64
 	gone := true
 	for _, sh := range state.Shards {
-		if sh.Node == m.away {
-			gone = false
-			there += sh.Share
-		}
+		gone = gone && sh.Node != m.away
 		missing += max(0, sh.Target-sh.Share)
 	}
-	if state.Settled && gone {
-		if why := unseen(l.Name(), state); why != nil {
-			err = fmt.Errorf("%s: the others are where they should be, but not every shard was seen: %s",
-				draw.Name(l.Name()), oneLine(why))
-		}
-		return "", err
+	if !state.Settled || !gone {
+		return fmt.Sprintf("%s of %s are still on their way", draw.Count(missing),
+			draw.Plural(state.Limit.Permits, "permit")), nil
 	}
-	permits := draw.Plural(state.Limit.Permits, "permit")
-	if m.away != "" {
-		return fmt.Sprintf("%s of %s are still on %s", draw.Count(there), permits, m.away), nil
+	if why := unseen(l.Name(), state); why != nil {
+		return "", fmt.Errorf("%s: the others are where they should be, but not every shard was seen: %s",
+			draw.Name(l.Name()), oneLine(why))
 	}
-	return fmt.Sprintf("%s of %s are still on their way", draw.Count(missing), permits), nil
+	return "", nil
 }

@@ -42,11 +42,11 @@ func showCommand(con console) *cli.Command {
 				return list(ctx, cmd, con)
 			case cmd.Bool("family"):
 				return withClient(ctx, cmd, func(ctx context.Context, client *shardlimit.Client, name string) error {
-					family, err := openFamily(ctx, client, name)
+					family, err := openStored(ctx, cmd, client, name)
 					if err != nil {
 						return err
 					}
-					return printAll(con.out, cmd.Bool("json"), []stored{{name: name, kind: kindFamily, family: family}})
+					return printAll(con.out, cmd.Bool("json"), []stored{family})
 				})
 			}
 			return withLimit(ctx, cmd, func(ctx context.Context, l *shardlimit.Limiter) error {
@@ -60,7 +60,7 @@ func showCommand(con console) *cli.Command {
 					encoder.SetIndent("", "  ")
 					err = encoder.Encode(k.json())
 				} else {
-					_, err = io.WriteString(con.out, k.text(draw.UsualWidth))
+					_, err = io.WriteString(con.out, k.text())
 				}
 				if err == nil && unseen(k.name, k.state) != nil {
 					return errTold
@@ -163,8 +163,7 @@ func (k *look) json() stateJSON {
 	return out
 }
 
-// text is for so many columns. What is beyond the usual ones makes bars longer.
-func (k *look) text(width int) string {
+func (k *look) text() string {
 	if !k.seen() {
 		return fmt.Sprintf("%s  %s\n", draw.Name(k.name), oneLine(k.err))
 	}
@@ -176,7 +175,7 @@ func (k *look) text(width int) string {
 		return b.String()
 	}
 	printUse(&b, s)
-	printShards(&b, s, min(usualBar+max(0, width-draw.UsualWidth), widestBar))
+	printShards(&b, s)
 	why := unseen(k.name, *s)
 	if why != nil {
 		fmt.Fprintf(&b, "\n%s\n", draw.Clip(oneLine(why), 300))
@@ -234,14 +233,11 @@ func printUse(b *strings.Builder, s *shardlimit.State) {
 	}
 }
 
-// Columns of the bar that tells how much of a shard is in use.
-const (
-	usualBar  = 10
-	widestBar = 60
-)
+// barColumns are those of the bar that tells how much of a shard is in use.
+const barColumns = 10
 
 // printShards is a table with a row for each shard.
-func printShards(b *strings.Builder, s *shardlimit.State, columns int) {
+func printShards(b *strings.Builder, s *shardlimit.State) {
 	nodeWidth := len("node")
 	for _, sh := range s.Shards {
 		nodeWidth = max(nodeWidth, utf8.RuneCountInString(sh.Node))
@@ -253,7 +249,7 @@ func printShards(b *strings.Builder, s *shardlimit.State, columns int) {
 			b.WriteString("does not answer\n")
 			continue
 		}
-		bar := strings.TrimRight(draw.Bar(float64(sh.Used)/float64(max(sh.Share, 1)), columns), " ")
+		bar := strings.TrimRight(draw.Bar(float64(sh.Used)/float64(max(sh.Share, 1)), barColumns), " ")
 		fmt.Fprintf(b, "%10s  %10s  %10s", draw.Count(sh.Share), draw.Count(sh.Used), draw.Count(sh.Free))
 		if more := bar + remark(sh, s.Limit.Algorithm); more != "" {
 			b.WriteString("  " + strings.TrimPrefix(more, " "))

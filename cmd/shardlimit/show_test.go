@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
 )
 
 func exampleState() shardlimit.State {
@@ -58,7 +57,7 @@ func TestCrowd(t *testing.T) {
 
 func TestPrintState(t *testing.T) {
 	k := look{name: "mails", state: exampleState(), who: exampleCrowd()}
-	got := k.text(draw.UsualWidth)
+	got := k.text()
 	want := `mails  3000/s, sliding-log over 3 shards (capacity is still moving)
 in use or reserved 1,250 of 3,000, free 250
 the next permit in 1.5ms

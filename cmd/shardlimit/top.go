@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"syscall"
@@ -29,8 +28,6 @@ func topCommand(con console) *cli.Command {
 			keyFlag(), participantFlag(),
 			&cli.DurationFlag{Name: "every", Value: time.Second, Usage: "how often it looks, `TIME`"},
 			&cli.IntFlag{Name: "count", Usage: "end after so many looks, `NUMBER`; 0: never"},
-			&cli.BoolFlag{Name: "json",
-				Usage: "print one JSON object for each look, in a line; times are in microseconds"},
 		}, targetFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error { return top(ctx, cmd, con) },
 	}
@@ -57,9 +54,7 @@ func top(ctx context.Context, cmd *cli.Command, con console) error {
 		return explain(err, name)
 	}
 	page := draw.NewPage(con.out)
-	if !cmd.Bool("json") {
-		defer page.Close()
-	}
+	defer page.Close()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for looks := 1; ; looks++ {
@@ -67,11 +62,7 @@ func top(ctx context.Context, cmd *cli.Command, con console) error {
 		if ctx.Err() != nil { // it was cut short, and says nothing
 			return nil
 		}
-		if cmd.Bool("json") {
-			err = json.NewEncoder(con.out).Encode(saw.json())
-		} else {
-			err = page.Show(saw.rows(page))
-		}
+		err = page.Show(saw.rows(page))
 		if errors.Is(err, syscall.EPIPE) {
 			return nil // the reader has enough
 		}
@@ -89,7 +80,7 @@ func top(ctx context.Context, cmd *cli.Command, con console) error {
 // rows are the text, as a page has room for it.
 func (k *look) rows(page *draw.Page) []string {
 	width, _ := page.Size()
-	rows := strings.Split(strings.TrimSuffix(k.text(width), "\n"), "\n")
+	rows := strings.Split(strings.TrimSuffix(k.text(), "\n"), "\n")
 	if page.Terminal {
 		for i, row := range rows {
 			rows[i] = draw.Clip(row, width)

@@ -9,10 +9,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
 	"gopkg.in/yaml.v3"
 )
@@ -30,62 +28,33 @@ func Parse(s string, perKey bool) (Declaration, error) {
 	if i < 1 {
 		return Declaration{}, fmt.Errorf("%q is not NAME=RATE, such as mails=500/s", s)
 	}
-	return entry{Name: s[:i], Rate: s[i+1:], PerKey: perKey}.declaration()
+	return declaration(map[string]string{"name": s[:i], "rate": s[i+1:], "per_key": strconv.FormatBool(perKey)})
 }
 
-// entry is what a file says of a limit, with the names of the flags of shardlimit set.
-type entry struct {
-	Name      string        `yaml:"name"`
-	Rate      string        `yaml:"rate"`
-	PerKey    bool          `yaml:"per_key"`
-	Algorithm string        `yaml:"algorithm"`
-	Mode      string        `yaml:"mode"`
-	Scope     string        `yaml:"scope"`
-	Burst     whole         `yaml:"burst"`
-	Shards    whole         `yaml:"shards"`
-	Lease     time.Duration `yaml:"lease"`
-	Revision  whole         `yaml:"revision"`
-}
-
-// whole is a number that the parser of YAML does not cut.
-type whole int64
-
-// UnmarshalYAML refuses what is not whole, or octal to some.
-func (n *whole) UnmarshalYAML(node *yaml.Node) error {
-	v, err := strconv.ParseInt(node.Value, 10, 64)
-	if err != nil || strconv.FormatInt(v, 10) != node.Value {
-		return fmt.Errorf("line %d: %q is not a whole number such as 8", node.Line, node.Value)
-	}
-	*n = whole(v)
-	return nil
-}
-
-func (e entry) declaration() (Declaration, error) {
-	d := Declaration{Name: e.Name, PerKey: e.PerKey, Limit: shardlimit.Limit{Burst: int64(e.Burst),
-		Shards: int(e.Shards), Lease: e.Lease, Revision: int64(e.Revision)}}
-	r, err := rate.Parse(e.Rate)
-	d.Limit.Permits, d.Limit.Per = r.Permits, r.Per
-	err = errors.Join(err, choose(&d.Limit.Algorithm, spelling.Algorithms(), e.Algorithm),
-		choose(&d.Limit.Mode, spelling.Modes(), e.Mode), choose(&d.Limit.Scope, spelling.Scopes(), e.Scope))
-	if e.Name == "" {
+// declaration is what a file says of a limit, with the names of the flags of shardlimit set.
+func declaration(said map[string]string) (d Declaration, err error) {
+	d.Name = said["name"]
+	if d.Name == "" {
 		err = errors.New("it has no name")
 	}
+	if text := said["per_key"]; text != "" && err == nil {
+		d.PerKey, err = strconv.ParseBool(text)
+	}
+	for _, field := range append(spelling.Fields, "scope") {
+		if text := said[field]; err == nil && (text != "" || field == "rate") {
+			err = spelling.Set(&d.Limit, field, text)
+		}
+		delete(said, field)
+	}
+	delete(said, "name")
+	delete(said, "per_key")
+	for field := range said {
+		err = errors.Join(err, fmt.Errorf("there is no field %s", field))
+	}
 	if err != nil {
-		return d, fmt.Errorf("limit %q: %s", e.Name, oneLine(err))
+		err = fmt.Errorf("limit %q: %s", d.Name, oneLine(err))
 	}
-	return d, nil
-}
-
-// choose sets what a text names, if it is not empty.
-func choose[T any](to *T, all map[string]T, name string) error {
-	v, known := spelling.Find(all, name)
-	switch {
-	case known:
-		*to = v
-	case name != "":
-		return fmt.Errorf("%q is none of %s", name, spelling.List(all))
-	}
-	return nil
+	return d, err
 }
 
 // Settings are a file that says what else the command line says.
@@ -109,18 +78,17 @@ func (v *Values) UnmarshalYAML(node *yaml.Node) error {
 // ParseSettings reads a file of settings: a mapping in YAML (or JSON) from names of flags to values
 // or lists of values. Under limits is a list of mappings with name and rate, and if wanted per_key,
 // algorithm, burst, mode, shards, lease, revision and scope. Whether there are such flags is up to
-// the caller. The error is one line, also for a field of a limit that there is not.
+// the caller. The error is one line.
 func ParseSettings(content []byte) (s Settings, err error) {
 	type file struct {
-		Limits []entry           `yaml:"limits"`
-		Flags  map[string]Values `yaml:",inline"`
+		Limits []map[string]string `yaml:"limits"`
+		Flags  map[string]Values   `yaml:",inline"`
 	}
 	var document file
 	if content, err = plain(content); err != nil {
 		return s, err
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
-	decoder.KnownFields(true)
 	err = decoder.Decode(&document)
 	if errors.Is(err, io.EOF) {
 		return s, errors.New("it is empty")
@@ -134,7 +102,7 @@ func ParseSettings(content []byte) (s Settings, err error) {
 	}
 	s.Flags = document.Flags
 	for _, e := range document.Limits {
-		d, err := e.declaration()
+		d, err := declaration(e)
 		if err != nil {
 			return s, err
 		}
@@ -144,10 +112,9 @@ func ParseSettings(content []byte) (s Settings, err error) {
 }
 
 // wording has errors of the parser speak of the file and not of types of this program.
-var wording = strings.NewReplacer("\n ", ";", " in type serve.entry", "",
-	"into serve.file", "into a mapping from names of flags", "into []serve.entry", "into a list of mappings",
-	"into serve.entry", "into a mapping", "into time.Duration", "into a time such as 500ms",
-	"into []string", "into a list of texts")
+var wording = strings.NewReplacer("\n ", ";", "into serve.file", "into a mapping from names of flags",
+	"into []map[string]string", "into a list of mappings", "into map[string]string", "into a mapping",
+	"into []string", "into a list of texts", "into string", "into a text")
 
 // plain returns JSON without the escapes that a parser of YAML does not know, and anything else as
 // it is.

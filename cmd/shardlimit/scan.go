@@ -1,7 +1,7 @@
-// Package catalog finds out which limits and families are stored under a key prefix.
-package catalog
+package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,35 +14,31 @@ import (
 	"github.com/shardlimit/shardlimit"
 )
 
-// step is how many keys a server looks at in one go, for about a millisecond.
-const step = 1000
+// scanStep is how many keys a server looks at in one go, for about a millisecond.
+const scanStep = 1000
 
-// Found is what is stored. Names are in order, each once.
-type Found struct {
-	Limits, Families []string
-}
-
-// Scan looks at all keys of every server of the nodes, and reads the names of records. What
-// was found on the others is returned beside the error of a server that cannot be asked.
-func Scan(ctx context.Context, nodes []shardlimit.Node, prefix string) (Found, error) {
-	s := scan{prefix: prefix, limits: map[string]bool{}, families: map[string]bool{}}
+// scan looks at all keys of every server of the nodes, and reads the names of records: limits, then
+// families, each once and in order. What was found on the others is returned beside the error of a
+// server that cannot be asked.
+func scan(ctx context.Context, nodes []shardlimit.Node, prefix string) ([]stored, error) {
+	s := scanner{prefix: prefix, found: map[stored]bool{}}
 	var errs []error
 	for i := range nodes {
-		if err := s.node(ctx, &nodes[i]); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, s.node(ctx, &nodes[i]))
 	}
-	limits, families := slices.Sorted(maps.Keys(s.limits)), slices.Sorted(maps.Keys(s.families))
-	return Found{Limits: limits, Families: families}, errors.Join(errs...)
+	all := slices.SortedFunc(maps.Keys(s.found), func(a, b stored) int {
+		return cmp.Or(cmp.Compare(b.kind, a.kind), cmp.Compare(a.name, b.name))
+	})
+	return all, errors.Join(errs...)
 }
 
-type scan struct {
-	prefix           string
-	limits, families map[string]bool
+type scanner struct {
+	prefix string
+	found  map[stored]bool
 }
 
 // node looks at one node, which in a cluster is many servers.
-func (s *scan) node(ctx context.Context, n *shardlimit.Node) error {
+func (s *scanner) node(ctx context.Context, n *shardlimit.Node) error {
 	option := n.Redis
 	option.DisableCache = true // not every server has it
 	client, err := rueidis.NewClient(option)
@@ -65,10 +61,10 @@ func (s *scan) node(ctx context.Context, n *shardlimit.Node) error {
 	return nil
 }
 
-func (s *scan) server(ctx context.Context, server rueidis.Client) error {
+func (s *scanner) server(ctx context.Context, server rueidis.Client) error {
 	match := escape(s.prefix) + "{*}:m:*:limit:*"
 	for cursor := uint64(0); ; {
-		entry, err := server.Do(ctx, server.B().Scan().Cursor(cursor).Match(match).Count(step).Build()).AsScanEntry()
+		entry, err := server.Do(ctx, server.B().Scan().Cursor(cursor).Match(match).Count(scanStep).Build()).AsScanEntry()
 		if err != nil {
 			return err
 		}
@@ -84,7 +80,7 @@ func (s *scan) server(ctx context.Context, server rueidis.Client) error {
 // note takes the name from the key of a place of a record:
 // <prefix>{<tag>}:m:<places>:limit:n:<limit> or :limit:f:<family>. It may be that of one that was
 // deleted.
-func (s *scan) note(key string) {
+func (s *scanner) note(key string) {
 	_, rest, _ := strings.Cut(strings.TrimPrefix(key, s.prefix), "}") // a tag has no braces
 	rest, ours := strings.CutPrefix(rest, ":m:")
 	_, rest, _ = strings.Cut(rest, ":") // where its records are has no colon
@@ -93,9 +89,9 @@ func (s *scan) note(key string) {
 		return
 	}
 	if limit, ok := strings.CutPrefix(name, "n:"); ok {
-		s.limits[limit] = true
+		s.found[stored{name: limit, kind: kindLimit}] = true
 	} else if family, ok := strings.CutPrefix(name, "f:"); ok {
-		s.families[family] = true
+		s.found[stored{name: family, kind: kindFamily}] = true
 	}
 }
 

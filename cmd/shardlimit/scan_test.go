@@ -1,6 +1,7 @@
-package catalog
+package main
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -44,16 +45,30 @@ func TestScanFindsEveryName(t *testing.T) {
 	declare("p[a-z]*:", limits, families)
 	declare("pq:", []string{"another"}, nil)
 
-	got, err := Scan(t.Context(), servers.Nodes(), "p[a-z]*:")
-	if err != nil || !slices.Equal(got.Limits, limits) || !slices.Equal(got.Families, families) {
+	names := func(ctx context.Context, nodes []shardlimit.Node, prefix string) (got []string, err error) {
+		all, err := scan(ctx, nodes, prefix)
+		for _, s := range all {
+			got = append(got, s.kind+" "+s.name)
+		}
+		return got, err
+	}
+	var want []string
+	for _, name := range limits {
+		want = append(want, "limit "+name)
+	}
+	for _, name := range families {
+		want = append(want, "family "+name)
+	}
+	got, err := names(t.Context(), servers.Nodes(), "p[a-z]*:")
+	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if err := servers.Stop(1); err != nil {
 		t.Fatal(err)
 	}
-	got, err = Scan(t.Context(), servers.Nodes(), "pq:")
+	got, err = names(t.Context(), servers.Nodes(), "pq:")
 	if err == nil || !strings.Contains(err.Error(), "cannot reach "+servers.Nodes()[1].Redis.InitAddress[0]) ||
-		!slices.Equal(got.Limits, []string{"another"}) {
+		!slices.Equal(got, []string{"limit another"}) {
 		t.Errorf("with a node away: %+v, %v", got, err)
 	}
 }
