@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -24,8 +26,8 @@ NAME allows, which all processes with this name share. A line is written as
 soon as its permit was granted. One process goes at most a quarter faster
 than the whole limit, so that lines come at a pace and not in bursts. Input
 is read in pieces of up to 1 MiB, and no more of it while lines wait for
-permits; a line that is larger is streamed, for one permit. While Redis does
-not answer, pace waits.
+permits; a line that is larger ends pace. While Redis does not answer, pace
+waits. Not on Windows.
 
 Example, three of these share 500 lines a second over two servers:
 
@@ -39,8 +41,7 @@ have their permits are written, and what was read but not released goes to
 the rest file: released lines, rest file and what has not been read are the
 input, in this order. If the reader of the output is stuck, interrupt twice.
 If writing fails in the middle of a line, that line is repeated in the rest
-file. On Windows, what a pipe or a terminal brings after the interrupt, while
-pace ends, may be lost.
+file.
 
 Exit codes: 0 everything was released, 1 interrupted or failed, 2 wrong
 usage.`
@@ -105,6 +106,9 @@ func readPaceJob(cmd *cli.Command) (*paceJob, error) {
 
 // run connects, releases lines until the end or an interrupt, and settles.
 func (j *paceJob) run(ctx context.Context, con console) error {
+	if runtime.GOOS == "windows" {
+		return errors.New("this system has no way to end without losing lines")
+	}
 	client, closeAll, err := j.process.start()
 	if err != nil {
 		return err
@@ -118,12 +122,12 @@ func (j *paceJob) run(ctx context.Context, con console) error {
 	}
 	origin, began := startOf(con.in), time.Now()
 	engine := pace.New(pace.Options{Limiter: limiter, In: stdio.Input(interrupts.first, con.in),
-		Out: stdio.NewOutput(interrupts.second, con.out)})
+		Out: stdio.Output(interrupts.second, con.out)})
 	reporting, stop := context.WithCancel(interrupts.second)
 	defer stop()
 	var reports sync.WaitGroup
 	if !j.quiet {
-		reports.Go(func() { newProgress(con, limiter, engine.Status).run(reporting) })
+		reports.Go(func() { report(reporting, con, limiter, engine.Status) })
 	}
 	outcome := engine.Run(interrupts.first)
 	stop()

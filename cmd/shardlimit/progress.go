@@ -12,80 +12,43 @@ import (
 	"golang.org/x/term"
 )
 
-// progress tells once a second how far a pace has come.
-type progress struct {
-	to      *os.File
-	rewrite bool // one line, written over and over
-	limiter *shardlimit.Limiter
-	status  func() pace.Status
-	cause   string // why Redis does not answer, as it was told last; empty while it does
-}
-
-// newProgress writes to standard error. The line is rewritten on a terminal,
-// unless the released lines go to a terminal too and would mix with it.
-func newProgress(con console, limiter *shardlimit.Limiter, status func() pace.Status) *progress {
-	rewrite := term.IsTerminal(int(con.err.Fd())) && !term.IsTerminal(int(con.out.Fd()))
-	return &progress{to: con.err, rewrite: rewrite, limiter: limiter, status: status}
-}
-
-// run reports until ctx is done.
-func (p *progress) run(ctx context.Context) {
+// report tells once a second on standard error how far a pace has come, until ctx is done. On a
+// terminal it is one line that is written over and over, unless the released lines go to a terminal
+// too and would mix with it.
+func report(ctx context.Context, con console, limiter *shardlimit.Limiter, status func() pace.Status) {
+	begin, end := "", "\n"
+	if term.IsTerminal(int(con.err.Fd())) && !term.IsTerminal(int(con.out.Fd())) {
+		begin, end = "\r\x1b[K", ""
+	}
+	defer func() { _, _ = fmt.Fprint(con.err, begin) }()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	before, at := p.status(), time.Now()
+	before, at := status(), time.Now()
 	for {
 		select {
 		case <-ctx.Done():
-			p.clear()
 			return
 		case now := <-tick.C:
-			s := p.status()
+			s := status()
 			perSecond := float64(s.Lines-before.Lines) / now.Sub(at).Seconds()
-			if news := p.news(s.Err); news != "" {
-				p.clear()
-				_, _ = fmt.Fprintf(p.to, "%s: %s\n", draw.Name(p.limiter.Name()), news)
-			}
-			p.print(progressLine(p.limiter.Name(), s, perSecond, p.limiter.Limit()))
+			line := progressLine(limiter.Name(), s, perSecond, limiter.Limit())
+			_, _ = fmt.Fprint(con.err, begin, draw.Clip(line, columns(con.err)), end)
 			before, at = s, now
 		}
 	}
 }
 
-// news is what to tell, once, of why Redis does not answer, or that it does again; empty if it was
-// told.
-func (p *progress) news(err error) string {
-	cause := ""
-	if err != nil {
-		cause = draw.Clip(oneLine(err), 300)
-	}
-	if cause == p.cause {
-		return ""
-	}
-	p.cause = cause
-	if cause == "" {
-		return "Redis is back"
-	}
-	return cause
-}
-
-// clear removes the line that is rewritten.
-func (p *progress) clear() {
-	if p.rewrite {
-		_, _ = fmt.Fprint(p.to, "\r\x1b[K")
-	}
-}
-
-func (p *progress) print(line string) {
-	if !p.rewrite {
-		_, _ = fmt.Fprintln(p.to, line)
-		return
-	}
-	width, _, err := term.GetSize(int(p.to.Fd()))
+// columns are those that a line may have.
+func columns(f *os.File) int {
+	width, _, err := term.GetSize(int(f.Fd()))
 	if err != nil || width < 2 {
-		width = draw.UsualWidth
+		return widestLine
 	}
-	_, _ = fmt.Fprintf(p.to, "\r%s\x1b[K", draw.Clip(line, width-1))
+	return width - 1
 }
+
+// widestLine is for what is no terminal.
+const widestLine = 300
 
 // progressLine describes a status in one line.
 func progressLine(name string, s pace.Status, perSecond float64, limit shardlimit.Limit) string {
@@ -93,10 +56,8 @@ func progressLine(name string, s pace.Status, perSecond float64, limit shardlimi
 		draw.Count(int64(perSecond+0.5)), rateOf(limit), draw.Count(s.Lines), draw.Count(s.Waiting))
 	switch {
 	case s.Err != nil:
-		line += ", waiting for Redis"
-	case s.Phase == pace.WaitingForOutput:
-		line += ", waiting for the reader of the output"
-	case s.Phase == pace.WaitingForInput && s.Waiting == 0:
+		line += ", " + oneLine(s.Err)
+	case s.Waiting == 0:
 		line += ", waiting for input"
 	}
 	return line

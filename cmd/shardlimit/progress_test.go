@@ -41,39 +41,15 @@ func TestProgressLine(t *testing.T) {
 		status pace.Status
 		want   string
 	}{
-		{pace.Status{Phase: pace.WaitingForPermits, Lines: 123456, Waiting: 1024},
+		{pace.Status{Lines: 123456, Waiting: 1024},
 			"mails: 1,667/s of 5000/s, released 123,456, waiting 1,024"},
-		{pace.Status{Phase: pace.WaitingForInput, Lines: 1},
+		{pace.Status{Lines: 1},
 			"mails: 1,667/s of 5000/s, released 1, waiting 0, waiting for input"},
-		{pace.Status{Phase: pace.WaitingForOutput, Waiting: 2},
-			"mails: 1,667/s of 5000/s, released 0, waiting 2, waiting for the reader of the output"},
-		{pace.Status{Phase: pace.WaitingForPermits, Waiting: 2, Err: unreachable()}, "mails: 1,667/s of 5000/s, " +
-			"released 0, waiting 2, waiting for Redis"},
+		{pace.Status{Waiting: 2, Err: unreachable()}, "mails: 1,667/s of 5000/s, " +
+			"released 0, waiting 2, cannot reach 10.0.0.1:6379: connect: connection refused"},
 	} {
 		if got := progressLine("mails", c.status, 1666.7, limit); got != c.want {
 			t.Errorf("got  %q\nwant %q", got, c.want)
-		}
-	}
-}
-
-func TestProgressTellsACauseOnceAndTheReturn(t *testing.T) {
-	p := &progress{}
-	loading := errors.Join(shardlimit.ErrUnavailable, errors.New("it is loading"))
-	for i, c := range []struct {
-		err  error
-		want string
-	}{
-		{nil, ""},
-		{unreachable(), "cannot reach 10.0.0.1:6379: connect: connection refused"},
-		{unreachable(), ""},
-		{loading, "no shard answered; it is loading"},
-		{loading, ""},
-		{nil, "Redis is back"},
-		{nil, ""},
-		{loading, "no shard answered; it is loading"},
-	} {
-		if got := p.news(c.err); got != c.want {
-			t.Errorf("%d: got %q, want %q", i, got, c.want)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,13 +46,9 @@ func (j *paceJob) settle(w io.Writer, o pace.Outcome, origin int64, took time.Du
 	}
 	fmt.Fprintf(&b, "; %s\n", reason(o.Err))
 	j.keepRest(&b, o)
-	switch {
-	case o.Repeated > 0:
+	if o.Repeated > 0 {
 		fmt.Fprintf(&b, "  The output ends with the first %d bytes of a line; the rest has that whole line again.\n",
 			o.Repeated)
-	case o.Torn:
-		b.WriteString("  The output ends inside a very long line, which goes on where the rest or the unread input " +
-			"begins.\n")
 	}
 	if origin >= 0 {
 		next := origin + o.Bytes
@@ -95,12 +92,7 @@ const maxRestName = 64
 
 // restName is the default name of the file for lines that were read but not released.
 func restName(limit string, pid int) string {
-	safe := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
-			return r
-		}
-		return '_'
-	}, limit)
+	safe := url.QueryEscape(limit)
 	return fmt.Sprintf("shardlimit-pace-%s-%d.rest", safe[:min(len(safe), maxRestName)], pid)
 }
 

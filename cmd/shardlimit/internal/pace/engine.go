@@ -18,8 +18,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
-// DefaultBacklog is how many bytes an Engine reads at once and holds at most. It reads nothing more
-// while what it holds can be released. Lines larger than that are streamed.
+// DefaultBacklog is how many bytes an Engine reads at once and holds at most, so that no line may
+// have more. It reads nothing more while what it holds can be released.
 const DefaultBacklog = 1 << 20
 
 const (
@@ -29,10 +29,11 @@ const (
 	lastBackoff  = time.Second
 )
 
-// ErrRead and ErrWrite say in an Outcome which file failed.
+// Errors of an Outcome.
 var (
-	ErrRead  = errors.New("reading the input failed")
-	ErrWrite = errors.New("writing the output failed")
+	ErrRead     = errors.New("reading the input failed")
+	ErrWrite    = errors.New("writing the output failed")
+	ErrLongLine = errors.New("the next line is too long")
 )
 
 // Limiter hands out permits, as a *shardlimit.Limiter does. An error of AllowUpTo may pass, as a
@@ -48,39 +49,19 @@ type Limiter interface {
 var finalErrors = []error{shardlimit.ErrClosed, shardlimit.ErrInvalidPermits, shardlimit.ErrInvalidLimit,
 	shardlimit.ErrInvalidName}
 
-// Output takes the released lines.
-type Output interface {
-	// Ready blocks until a write would not have to wait, so that no permit is
-	// spent on a line that nobody takes yet. It returns an error if ctx is done
-	// or writing has become impossible.
-	Ready(ctx context.Context) error
-	io.Writer
-}
-
 // Options configure an Engine. All but Backlog are required.
 type Options struct {
 	Limiter Limiter
 	// In must return from Read, with what it has got or an error, soon after the context of Run is
 	// done, and consume nothing after that.
 	In  io.Reader
-	Out Output
+	Out io.Writer
 	// Backlog is how many bytes are held at most; 0 means DefaultBacklog.
 	Backlog int
 }
 
-// Phase is what an Engine is doing.
-type Phase int
-
-// The phases.
-const (
-	WaitingForInput Phase = iota
-	WaitingForPermits
-	WaitingForOutput
-)
-
 // Status is a snapshot of a running Engine.
 type Status struct {
-	Phase   Phase
 	Lines   int64 // released so far
 	Waiting int64 // lines read and not released
 	// Err is why the limiter cannot answer; nil while it does.
@@ -88,15 +69,11 @@ type Status struct {
 }
 
 // Engine releases the lines of an input to an output.
-//
-// A line that is larger than the whole backlog is a stream: its first bytes cost the permit of the
-// line, the others follow as they are read.
 type Engine struct {
 	Options
 	stride  stride
 	buffer  []byte
 	data    []byte // in the buffer: what was read and not released
-	inside  bool   // data goes on with a line that was paid for
 	ended   bool   // nothing is left to be read
 	readErr error  // why, if that is not the end of the input
 	bytes   int64  // released
@@ -129,8 +106,6 @@ func (e *Engine) tell(change func(*Status)) {
 	change(&e.status)
 }
 
-func (e *Engine) enter(p Phase) { e.tell(func(s *Status) { s.Phase = p }) }
-
 // Outcome is what Run did.
 type Outcome struct {
 	// Err is nil if the whole input was released. Otherwise it is the
@@ -140,9 +115,6 @@ type Outcome struct {
 	Lines, Bytes int64
 	// Rest is what was read but not released.
 	Rest []byte
-	// Torn says that the output ends inside a line. If Repeated is 0, that line
-	// was larger than the backlog and goes on where the rest begins.
-	Torn bool
 	// Repeated counts the bytes at the beginning of Rest that are in the output
 	// too, because a write failed in the middle of their line.
 	Repeated int
@@ -156,23 +128,22 @@ type Outcome struct {
 // is released first.
 func (e *Engine) Run(ctx context.Context) Outcome {
 	repeated, err := e.release(ctx)
-	return Outcome{Err: err, Lines: e.Status().Lines, Bytes: e.bytes, Rest: e.data, Repeated: repeated,
-		Torn: repeated > 0 || e.inside && !(e.ended && len(e.data) == 0)}
+	return Outcome{Err: err, Lines: e.Status().Lines, Bytes: e.bytes, Rest: e.data, Repeated: repeated}
 }
 
 // release returns why it ended, and how much of the data is in the output nevertheless.
 func (e *Engine) release(ctx context.Context) (repeated int, err error) {
 	for err == nil {
-		paid, lines := e.releasable()
+		lines := e.releasable()
 		switch {
-		case paid > 0:
-			repeated, err = e.write(paid, shardlimit.Decision{})
 		case ctx.Err() != nil:
 			return 0, ctx.Err()
 		case lines > 0:
 			repeated, err = e.releaseLines(ctx, lines)
 		case e.ended:
 			return 0, e.readErr
+		case len(e.data) >= e.Backlog:
+			return 0, fmt.Errorf("%w: it has more than %d bytes", ErrLongLine, e.Backlog)
 		default:
 			e.read(ctx)
 		}
@@ -180,26 +151,18 @@ func (e *Engine) release(ctx context.Context) (repeated int, err error) {
 	return repeated, err
 }
 
-// releasable tells how many bytes of a begun line can be released, which cost nothing, or else how
-// many lines, for a permit each. It tells the status, too.
-func (e *Engine) releasable() (paid int, lines int64) {
+// releasable tells how many lines can be released, for a permit each. It tells the status, too.
+func (e *Engine) releasable() (lines int64) {
 	lines = int64(bytes.Count(e.data, newline))
-	switch {
-	case lines == 0 && len(e.data) >= e.Backlog:
-		lines = 1 // the beginning of a line that is larger than the backlog
-	case e.ended && len(e.data) > 0 && e.data[len(e.data)-1] != '\n':
+	if e.ended && len(e.data) > 0 && e.data[len(e.data)-1] != '\n' {
 		lines++ // the last one needs no line break
 	}
-	if e.inside && len(e.data) > 0 {
-		paid = lineEnd(e.data)
-	}
 	e.tell(func(s *Status) { s.Waiting = lines })
-	return paid, lines
+	return lines
 }
 
 // read reads once. It is called when nothing can be released, so there is room.
 func (e *Engine) read(ctx context.Context) {
-	e.enter(WaitingForInput)
 	held := copy(e.buffer, e.data)
 	n, err := e.In.Read(e.buffer[held:])
 	e.data = e.buffer[:held+n]
@@ -215,13 +178,6 @@ func (e *Engine) read(ctx context.Context) {
 // releaseLines asks for as many permits as there are lines, within reason, and
 // writes as many lines as it got permits.
 func (e *Engine) releaseLines(ctx context.Context, lines int64) (repeated int, err error) {
-	e.enter(WaitingForOutput)
-	if err := e.Out.Ready(ctx); err != nil {
-		if ctx.Err() != nil {
-			return 0, ctx.Err()
-		}
-		return 0, fmt.Errorf("%w: %w", ErrWrite, err)
-	}
 	d, err := e.take(ctx, lines)
 	if err != nil || d.Granted == 0 {
 		return 0, err
@@ -244,7 +200,6 @@ func lineEnd(data []byte) int {
 // take asks the limiter once, in its stride, and if nothing was granted, sleeps
 // until it is time to ask again.
 func (e *Engine) take(ctx context.Context, lines int64) (shardlimit.Decision, error) {
-	e.enter(WaitingForPermits)
 	limit := e.Limiter.Limit()
 	ask, wait := e.stride.next(time.Now(), lines, limit.Permits, limit.Per)
 	if wait > 0 {
@@ -270,11 +225,9 @@ func (e *Engine) take(ctx context.Context, lines int64) (shardlimit.Decision, er
 	return d, nil
 }
 
-// write writes the first bytes of the data, which are the lines that d grants, or none if they go
-// on with a line that was paid for. If it fails, lines that were written whole are released, and
-// the others stay, and their permits are given back.
+// write writes the first bytes of the data, which are the lines that d grants. If it fails, lines
+// that were written whole are released, and the others stay, and their permits are given back.
 func (e *Engine) write(length int, d shardlimit.Decision) (repeated int, err error) {
-	e.enter(WaitingForOutput)
 	lines := d.Granted
 	n, err := e.Out.Write(e.data[:length])
 	if err == nil && n < length {
@@ -282,15 +235,10 @@ func (e *Engine) write(length int, d shardlimit.Decision) (repeated int, err err
 	}
 	if err != nil {
 		err = fmt.Errorf("%w: %w", ErrWrite, err)
-		if lines > 0 {
-			whole := bytes.LastIndexByte(e.data[:n], '\n') + 1
-			repeated, n, lines = n-whole, whole, int64(bytes.Count(e.data[:n], newline))
-			// An error of Settle is left out: those permits come back with the window.
-			_ = e.Limiter.Settle(context.Background(), d, lines)
-		}
-	}
-	if n > 0 {
-		e.inside = e.data[n-1] != '\n'
+		whole := bytes.LastIndexByte(e.data[:n], '\n') + 1
+		repeated, n, lines = n-whole, whole, int64(bytes.Count(e.data[:n], newline))
+		// An error of Settle is left out: those permits come back with the window.
+		_ = e.Limiter.Settle(context.Background(), d, lines)
 	}
 	e.data = e.data[n:]
 	e.bytes += int64(n)

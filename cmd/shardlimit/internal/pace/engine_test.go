@@ -80,12 +80,11 @@ func (g *logGate) Settle(ctx context.Context, d shardlimit.Decision, used int64)
 	return ctx.Err()
 }
 
-// sink is an Output that remembers when each byte came.
+// sink is an output that remembers when each byte came.
 type sink struct {
 	bytes.Buffer
 	writes []written
-	fail   int           // accept this many bytes in all, then fail; 0: never
-	block  chan struct{} // if set, Ready waits for it
+	fail   int // accept this many bytes in all, then fail; 0: never
 }
 
 type written struct {
@@ -94,18 +93,6 @@ type written struct {
 }
 
 var errSink = errors.New("sink is full")
-
-func (s *sink) Ready(ctx context.Context) error {
-	if s.block == nil {
-		return ctx.Err()
-	}
-	select {
-	case <-s.block:
-		return ctx.Err()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 func (s *sink) Write(p []byte) (int, error) {
 	if s.fail > 0 && s.Len()+len(p) > s.fail {
@@ -144,7 +131,7 @@ func TestReleasesEveryLineOnceAtTheRate(t *testing.T) {
 			if in == "" {
 				lines = 0
 			}
-			if o.Err != nil || len(o.Rest) > 0 || o.Torn || o.Repeated != 0 || out.String() != in {
+			if o.Err != nil || len(o.Rest) > 0 || o.Repeated != 0 || out.String() != in {
 				t.Errorf("%d bytes in, outcome %+v, %d bytes out", len(in), o, out.Len())
 			}
 			if o.Lines != lines || o.Bytes != int64(len(in)) {
@@ -174,7 +161,7 @@ func TestALineIsVisibleWhenItIsReleased(t *testing.T) {
 		if out.String() != "first\n" {
 			t.Errorf("after a second the output is %q", out.String())
 		}
-		if s := e.Status(); s.Lines != 1 || s.Waiting != 1 || s.Phase != WaitingForPermits {
+		if s := e.Status(); s.Lines != 1 || s.Waiting != 1 {
 			t.Errorf("status %+v", s)
 		}
 		time.Sleep(10 * time.Second)
@@ -182,7 +169,7 @@ func TestALineIsVisibleWhenItIsReleased(t *testing.T) {
 		if out.String() != "first\nsecond\n" {
 			t.Errorf("after eleven seconds the output is %q: half a line must wait for its end", out.String())
 		}
-		if s := e.Status(); s.Phase != WaitingForInput || s.Waiting != 0 {
+		if s := e.Status(); s.Waiting != 0 {
 			t.Errorf("status %+v", s)
 		}
 		_, _ = io.WriteString(feed, "rd")
@@ -231,9 +218,9 @@ func TestInterruptLosesNothing(t *testing.T) {
 				t.Errorf("released %d + rest %d bytes are not the %d that were read", out.Len(), len(o.Rest),
 					sent.Len())
 			}
-			if int64(strings.Count(out.String(), "\n")) != gate.granted || o.Torn {
-				t.Errorf("%d permits granted, %d lines released, torn %t", gate.granted,
-					strings.Count(out.String(), "\n"), o.Torn)
+			if int64(strings.Count(out.String(), "\n")) != gate.granted || o.Repeated > 0 {
+				t.Errorf("%d permits granted, %d lines released, %d bytes twice", gate.granted,
+					strings.Count(out.String(), "\n"), o.Repeated)
 			}
 			interrupt()
 		})
@@ -260,24 +247,12 @@ func TestInterruptWaitsForTheReadUnderWay(t *testing.T) {
 	})
 }
 
-func TestInterruptWhileTheOutputBlocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, interrupt := context.WithCancel(t.Context())
-		gate, out := &logGate{permits: 10, per: time.Second}, &sink{block: make(chan struct{})}
-		time.AfterFunc(time.Minute, interrupt)
-		o := New(Options{Limiter: gate, In: strings.NewReader("a\nb\n"), Out: out}).Run(ctx)
-		if !errors.Is(o.Err, context.Canceled) || string(o.Rest) != "a\nb\n" || gate.asks != 0 {
-			t.Errorf("outcome %+v; %d asks for lines that nobody takes", o, gate.asks)
-		}
-	})
-}
-
 func TestGateAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate, out := &logGate{permits: 100, per: time.Second, away: time.Now().Add(time.Minute)}, &sink{}
 		e := New(Options{Limiter: gate, In: strings.NewReader(numbered(50)), Out: out})
 		time.AfterFunc(30*time.Second, func() {
-			if s := e.Status(); s.Err == nil || s.Waiting != 50 || s.Phase != WaitingForPermits {
+			if s := e.Status(); s.Err == nil || s.Waiting != 50 {
 				t.Errorf("status while the gate is away: %+v", s)
 			}
 		})
@@ -325,7 +300,7 @@ func TestWriteFails(t *testing.T) {
 			if !errors.Is(o.Err, ErrWrite) || !errors.Is(o.Err, errSink) || string(o.Rest) != in[whole:] {
 				t.Errorf("after %d bytes: outcome %+v", accept, o)
 			}
-			if o.Repeated != accept%5 || o.Torn != (accept%5 > 0) || o.Lines != int64(whole/5) ||
+			if o.Repeated != accept%5 || o.Lines != int64(whole/5) ||
 				o.Bytes != int64(whole) {
 				t.Errorf("after %d bytes: outcome %+v", accept, o)
 			}
@@ -348,7 +323,7 @@ func TestPermitsOfAnUnwrittenBatchAreRefunded(t *testing.T) {
 
 func TestWhatWasWrittenIsNotSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gate, in := &logGate{permits: 1000, per: time.Second}, numbered(100)+strings.Repeat("x", 300)
+		gate, in := &logGate{permits: 1000, per: time.Second}, numbered(100)+strings.Repeat("x", 99)
 		o := New(Options{Limiter: gate, In: strings.NewReader(in), Out: &sink{}, Backlog: 100}).Run(t.Context())
 		if o.Err != nil || len(gate.settled) > 0 || gate.granted != 101 {
 			t.Errorf("outcome %+v, %d permits are spent, settled %v", o, gate.granted, gate.settled)
@@ -356,13 +331,16 @@ func TestWhatWasWrittenIsNotSettled(t *testing.T) {
 	})
 }
 
-func TestAStreamThatBreaksOffKeepsItsPermit(t *testing.T) {
+// A line that is larger than the backlog is not begun; what was read of it is the rest.
+func TestALineThatIsTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gate, out := &logGate{permits: 1000, per: time.Second}, &sink{fail: 250}
-		o := New(Options{Limiter: gate, In: strings.NewReader(strings.Repeat("x", 300)), Out: out,
-			Backlog: 100}).Run(t.Context())
-		if !errors.Is(o.Err, ErrWrite) || !o.Torn || o.Repeated != 0 || gate.granted != 1 || len(gate.settled) > 0 {
-			t.Errorf("outcome %+v, %d permits are spent, settled %v", o, gate.granted, gate.settled)
+		gate, out, long := &logGate{permits: 1000, per: time.Second}, &sink{}, strings.Repeat("x", 300)+"\n"
+		in := strings.NewReader("a\n" + long + "b\n")
+		o := New(Options{Limiter: gate, In: in, Out: out, Backlog: 100}).Run(t.Context())
+		unread, _ := io.ReadAll(in)
+		if !errors.Is(o.Err, ErrLongLine) || out.String() != "a\n" || gate.granted != 1 ||
+			string(o.Rest)+string(unread) != long+"b\n" {
+			t.Errorf("outcome %+v, %d permits are spent, released %q", o, gate.granted, out)
 		}
 	})
 }

@@ -5,8 +5,7 @@
 // A read that is abandoned in a goroutine may still take bytes from a pipe
 // after the program has settled its accounts, and they are lost. Here a read
 // is only begun when it will not block, so after its context is done nothing
-// more is taken. The same goes for writes. Systems that are not Unix cannot tell
-// whether a call would block: there a read is abandoned, and a write waited for.
+// more is taken. The same goes for writes.
 package stdio
 
 import (
@@ -27,35 +26,32 @@ type input struct {
 // the bytes first leaves Read blocked until more come. One goroutine may read.
 func Input(ctx context.Context, f *os.File) io.Reader { return &input{ctx, f} }
 
-// Output writes lines to a file. See NewOutput.
-type Output struct {
+// Read implements io.Reader.
+func (in *input) Read(p []byte) (int, error) {
+	if err := await(in.ctx, in.file, readable); err != nil {
+		return 0, err
+	}
+	return in.file.Read(p)
+}
+
+type output struct {
 	ctx  context.Context
 	file *os.File
 }
 
-// NewOutput returns an output to f whose Write gives up when ctx is done. f must be in blocking
+// Output returns a writer to f whose Write gives up when ctx is done. f must be in blocking
 // mode, as standard output is. As many lines as fit into pipeBuffer bytes are
 // one system call, which the system keeps in one piece: lines that several
 // processes write to the same pipe do not mix unless they are longer than
 // that. One goroutine may use it.
-func NewOutput(ctx context.Context, f *os.File) *Output { return &Output{ctx, f} }
-
-// Ready waits until a write would not block. The error says that ctx is done, or that nobody reads
-// any more.
-func (o *Output) Ready(ctx context.Context) error {
-	failed, err := await(ctx, o.file, writable)
-	if err == nil && failed {
-		err = errNoReader
-	}
-	return err
-}
+func Output(ctx context.Context, f *os.File) io.Writer { return &output{ctx, f} }
 
 // Write writes p. It returns how much of p was written, which is all of it if
 // the error is nil.
-func (o *Output) Write(p []byte) (int, error) {
+func (o *output) Write(p []byte) (int, error) {
 	written := 0
 	for written < len(p) {
-		if _, err := await(o.ctx, o.file, writable); err != nil {
+		if err := await(o.ctx, o.file, writable); err != nil {
 			return written, err
 		}
 		n, err := o.file.Write(piece(p[written:]))

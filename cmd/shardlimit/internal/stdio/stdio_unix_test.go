@@ -63,16 +63,13 @@ func TestInputStopsAndTakesNothingMore(t *testing.T) {
 
 func TestOutputToAPipe(t *testing.T) {
 	r, w := pipe(t)
-	out := NewOutput(t.Context(), w)
+	out := Output(t.Context(), w)
 	text := []byte(strings.Repeat("some text\n", 100_000) + strings.Repeat("x", 3*pipeBuffer))
 	got := make(chan []byte)
 	go func() {
 		all, _ := io.ReadAll(r)
 		got <- all
 	}()
-	if err := out.Ready(t.Context()); err != nil {
-		t.Errorf("Ready: %v", err)
-	}
 	if n, err := out.Write(text); n != len(text) || err != nil {
 		t.Errorf("wrote %d of %d, %v", n, len(text), err)
 	}
@@ -85,8 +82,7 @@ func TestOutputToAPipe(t *testing.T) {
 func TestOutputThatNobodyReads(t *testing.T) {
 	r, w := pipe(t)
 	ctx, stop := context.WithCancel(t.Context())
-	ready, stopReady := context.WithCancel(t.Context())
-	out := NewOutput(ctx, w)
+	out := Output(ctx, w)
 	type result struct {
 		n   int
 		err error
@@ -103,45 +99,16 @@ func TestOutputThatNobodyReads(t *testing.T) {
 	if !errors.Is(wrote.err, context.Canceled) || wrote.n == 0 {
 		t.Fatalf("the blocked Write returned %+v", wrote)
 	}
-	stopReady()
-	if err := out.Ready(ready); !errors.Is(err, context.Canceled) {
-		t.Errorf("Ready returned %v", err)
-	}
 	_ = w.Close()
 	if left, _ := io.ReadAll(r); len(left)+1 != wrote.n {
 		t.Errorf("Write says %d bytes, the pipe had %d", wrote.n, len(left)+1)
 	}
 }
 
-func TestReadyWaitsForTheReader(t *testing.T) {
-	r, w := pipe(t)
-	ready, stop := context.WithCancel(t.Context())
-	out := NewOutput(t.Context(), w)
-	fd := int(w.Fd())
-	if err := syscall.SetNonblock(fd, true); err != nil {
-		t.Fatal(err)
-	}
-	for { // fill the pipe
-		if _, err := syscall.Write(fd, make([]byte, 1<<16)); err != nil {
-			break
-		}
-	}
-	done := make(chan error)
-	go func() { done <- out.Ready(ready) }()
-	stop()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("Ready on a full pipe returned %v", err)
-	}
-	_ = r.Close()
-}
-
 func TestOutputWithoutAReader(t *testing.T) {
 	r, w := pipe(t)
-	out := NewOutput(t.Context(), w)
+	out := Output(t.Context(), w)
 	_ = r.Close()
-	if err := out.Ready(t.Context()); !errors.Is(err, syscall.EPIPE) {
-		t.Errorf("Ready: %v", err)
-	}
 	if n, err := out.Write([]byte("x\n")); n != 0 || !errors.Is(err, syscall.EPIPE) {
 		t.Errorf("Write: %d, %v", n, err)
 	}
@@ -153,7 +120,7 @@ func TestOutputToAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }()
-	out := NewOutput(t.Context(), f)
+	out := Output(t.Context(), f)
 	text := bytes.Repeat([]byte("some text\n"), 10_000)
 	if n, err := out.Write(text); n != len(text) || err != nil {
 		t.Errorf("wrote %d of %d, %v", n, len(text), err)
