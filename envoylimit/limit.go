@@ -30,10 +30,9 @@ type limit struct {
 	want    shardlimit.Limit
 	said    *rls.RateLimitResponse_RateLimit // in answers
 
-	brought bool                  // by a request, whose calls bring it to the family of overrides
-	handle  *handle               // shared with the limits of former configurations
-	settled atomic.Bool           // Redis has, or had once, what is wanted
-	noted   atomic.Pointer[noted] // the attributes used last
+	brought bool        // by a request, whose calls bring it to the family of overrides
+	handle  *handle     // shared with the limits of former configurations
+	settled atomic.Bool // Redis has, or had once, what is wanted
 }
 
 // handle is how a limit is asked, whatever configuration wants it.
@@ -69,7 +68,6 @@ func (l *limit) id() string {
 // follow goes on with what a former configuration had.
 func (l *limit) follow(was *limit) {
 	l.handle = was.handle
-	l.noted.Store(was.noted.Load())
 	l.settled.Store(was.asked() && was.want == l.want && was.settled.Load())
 }
 

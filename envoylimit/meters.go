@@ -68,41 +68,25 @@ func (m *meters) load(ctx context.Context, result string, n int64) {
 	m.loads.Add(ctx, n, metric.WithAttributes(attribute.String("result", result)))
 }
 
-// noted is the attributes of a rule under one name.
-type noted struct {
-	metric string
-	option []metric.AddOption
-}
-
-// attributes are those of an ask. The ones used last are kept, which for most rules are all.
-func (l *limit) attributes(name string) []metric.AddOption {
-	if n := l.noted.Load(); n != nil && n.metric == name {
-		return n.option
-	}
-	n := &noted{metric: name, option: []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(
-		attribute.String("domain", l.rule.Domain), attribute.String("descriptor", name)))}}
-	l.noted.Store(n)
-	return n.option
-}
-
 // count tells the metrics of a descriptor.
 func (s *Service) count(ctx context.Context, a *ask) {
 	if a.Rule == nil || a.hits == 0 || a.err != nil {
 		return
 	}
-	hits, with := a.hits, a.limit.attributes(a.Metric)
-	s.meters.total.Add(ctx, hits, with...)
+	hits, with := a.hits, metric.WithAttributeSet(attribute.NewSet(attribute.String("domain", a.Domain),
+		attribute.String("descriptor", a.Metric)))
+	s.meters.total.Add(ctx, hits, with)
 	switch {
 	case a.over:
-		s.meters.over.Add(ctx, hits, with...)
+		s.meters.over.Add(ctx, hits, with)
 		if a.Shadow {
-			s.meters.shadow.Add(ctx, hits, with...)
+			s.meters.shadow.Add(ctx, hits, with)
 		}
 	default:
-		s.meters.within.Add(ctx, hits, with...)
+		s.meters.within.Add(ctx, hits, with)
 		used := float64(int64(a.Requests) - a.remaining)
 		if !a.Unlimited && used > math.Floor(float64(a.Requests)*nearLimit) {
-			s.meters.near.Add(ctx, hits, with...)
+			s.meters.near.Add(ctx, hits, with)
 		}
 	}
 }

@@ -98,7 +98,7 @@ type Service struct {
 	leave  context.CancelFunc
 
 	live      atomic.Pointer[generation] // nil before the first configuration
-	seen      atomic.Pointer[reading]    // by Load
+	seen      atomic.Pointer[reading]    // by Load and Follow
 	applying  sync.Mutex
 	overrides [rules.Year]handle // of limits that requests bring along, by their units
 }

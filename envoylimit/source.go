@@ -2,6 +2,7 @@ package envoylimit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,20 +18,15 @@ import (
 // DefaultEvery is how often a Source is looked at.
 const DefaultEvery = time.Second
 
-// Source is where a configuration is, and when it is read again.
+// Source is where a configuration is, and how often it is looked at.
 type Source struct {
 	// Path of a YAML file, or of a folder whose files *.yaml and *.yml are read, but those whose
 	// name begins with a dot.
 	Path string
 	// Rules are the options of the parser.
 	Rules rules.Options
-	// Every is how often Follow looks for changes; 0 means DefaultEvery, less than 0 never.
+	// Every is how often Follow looks for changes; 0 means DefaultEvery.
 	Every time.Duration
-	// Reload has Follow read the configuration at once, changed or not; nil means never.
-	Reload <-chan os.Signal
-	// OnLoaded hears from Follow of each configuration that was read; with an error the former one
-	// stays in force.
-	OnLoaded func(error)
 }
 
 // listings is how often a folder is listed whose files go while they are read.
@@ -95,22 +91,18 @@ func read(paths []string) ([]rules.File, error) {
 // Load reads a configuration and applies it. If it cannot be read or is wrong, the former one stays
 // in force, and the error says why: of the operating system, or a *rules.Error. It is not an error
 // if limits could not be changed on Redis yet, see Apply.
-func (s *Service) Load(ctx context.Context, src Source) error {
-	r := look(src)
-	s.seen.Store(&r)
-	err := r.err
-	if err == nil {
-		err = s.load(ctx, src, r.files)
-	}
-	if err != nil {
-		s.rejected(ctx, src, err)
-	}
-	return err
-}
+func (s *Service) Load(ctx context.Context, src Source) error { return s.use(ctx, src, look(src)) }
 
-func (s *Service) load(ctx context.Context, src Source, files []rules.File) error {
-	config, err := rules.Parse(files, src.Rules)
+// use applies what was found, and remembers it.
+func (s *Service) use(ctx context.Context, src Source, found *reading) error {
+	s.seen.Store(found)
+	config, err := (*rules.Config)(nil), found.err
+	if err == nil {
+		config, err = rules.Parse(found.files, src.Rules)
+	}
+	s.meters.loaded(ctx, err)
 	if err != nil {
+		s.o.Logger.Error("the configuration is not used; the former one stays in force", "path", src.Path, "err", err)
 		return err
 	}
 	within, cancel := context.WithTimeout(ctx, enforceTime)
@@ -118,58 +110,25 @@ func (s *Service) load(ctx context.Context, src Source, files []rules.File) erro
 	if err := s.Apply(within, config); err != nil {
 		s.o.Logger.Warn("limits could not be changed yet; each is when it is used", "path", src.Path, "err", err)
 	}
-	s.meters.loaded(ctx, nil)
 	s.o.Logger.Info("configuration in force", "path", src.Path, "domains", config.Domains(),
 		"rules", len(config.Rules()))
 	return nil
 }
 
-func (s *Service) rejected(ctx context.Context, src Source, err error) {
-	s.meters.loaded(ctx, err)
-	s.o.Logger.Error("the configuration is not used; the former one stays in force", "path", src.Path, "err", err)
-}
-
-// Follow applies the configuration whenever it changes, and when it is told to, until ctx ends. It
-// looks at the content of the files, so it does not matter how they are replaced. A configuration
-// that cannot be used is reported once, in log and metrics, and the former one stays in force.
+// Follow applies the configuration whenever it changes, until ctx ends. It looks at the content of
+// the files, so it does not matter how they are replaced. A configuration that cannot be used is
+// reported once, in log and metrics, and the former one stays in force.
 func (s *Service) Follow(ctx context.Context, src Source) {
-	every := src.Every
-	if every == 0 {
-		every = DefaultEvery
-	}
-	var tick <-chan time.Time
-	if every > 0 {
-		ticker := time.NewTicker(every)
-		defer ticker.Stop()
-		tick = ticker.C
-	}
-	var last reading
-	if seen := s.seen.Load(); seen != nil {
-		last = *seen
-	}
+	ticker := time.NewTicker(cmp.Or(src.Every, DefaultEvery))
+	defer ticker.Stop()
 	for {
-		told := false
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick:
-		case <-src.Reload:
-			told = true
+		case <-ticker.C:
 		}
-		now := look(src)
-		if !told && now.same(&last) {
-			continue
-		}
-		last = now
-		err := now.err
-		if err == nil {
-			err = s.load(ctx, src, now.files)
-		}
-		if err != nil {
-			s.rejected(ctx, src, err)
-		}
-		if src.OnLoaded != nil {
-			src.OnLoaded(err)
+		if found := look(src); !found.same(s.seen.Load()) {
+			_ = s.use(ctx, src, found) // log and metrics have the error
 		}
 	}
 }
@@ -180,14 +139,15 @@ type reading struct {
 	err   error
 }
 
-func look(src Source) (r reading) {
-	r.files, r.err = src.Read()
-	return r
+func look(src Source) *reading {
+	files, err := src.Read()
+	return &reading{files, err}
 }
 
-// same reports whether two readings found the same.
+// same reports whether two readings found the same; nil is none.
 func (r *reading) same(o *reading) bool {
-	return fmt.Sprint(r.err) == fmt.Sprint(o.err) && slices.EqualFunc(r.files, o.files, func(a, b rules.File) bool {
-		return a.Name == b.Name && bytes.Equal(a.Content, b.Content)
-	})
+	return o != nil && fmt.Sprint(r.err) == fmt.Sprint(o.err) &&
+		slices.EqualFunc(r.files, o.files, func(a, b rules.File) bool {
+			return a.Name == b.Name && bytes.Equal(a.Content, b.Content)
+		})
 }

@@ -79,9 +79,10 @@ func TestListAllowAndSet(t *testing.T) {
 		{"allow mails", exitFailed, []string{"mails: denied 1 permit (full), 0 of 3 left; try again in 1h"}},
 		{"allow mails --json", exitFailed, []string{`"allowed":false`, `"retry_after_us":`}},
 		{"allow mails 4", exitFailed, []string{"more permits than the limit has: 4 asked for"}},
-		{"allow users", exitUsage, []string{`"users" is a family: --key KEY is for one of its keys`}},
+		{"allow users", exitFailed, []string{`no limit "users" is stored there, or with --key`}},
+		{"allow mails --key ann", exitFailed, []string{`no family "mails"`}},
 		{"allow users 2 --key ann", exitOK, []string{"users/ann: allowed 2 permits, 0 of 2 left"}},
-		{"delete users", exitUsage, []string{`"users" is a family`}},
+		{"delete users", exitFailed, []string{`no limit "users"`}},
 		{"set small --rate 799/m", exitOK, []string{"over 1 shard (new)"}},
 		{"set small --rate 700/m", exitOK, []string{"small: 700/m, sliding-log over 1 shard (before: "}},
 		{"set small --shards 0", exitOK, []string{"small: 700/m, sliding-log over 2 shards (before: "}},
@@ -197,7 +198,7 @@ func TestRebalanceAndDrain(t *testing.T) {
 	}
 	walk(t, flags, []step{
 		{"rebalance nobody", exitFailed, []string{`no limit "nobody"`}},
-		{"rebalance users", exitUsage, []string{`"users" is a family`}},
+		{"rebalance users", exitFailed, []string{`no limit "users"`}},
 		{"rebalance users --family", exitOK, []string{"users: its keys are placed over the nodes"}},
 		{"rebalance mails", exitOK, []string{"mails: 60/100ms, sliding-log over 6 shards, all where it should be"}},
 	})

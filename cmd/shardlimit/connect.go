@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"os/signal"
 	"strings"
@@ -87,19 +85,13 @@ func open(ctx context.Context, cmd *cli.Command, client *shardlimit.Client, name
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	if cmd.IsSet("key") {
-		family, err := openFamily(ctx, client, name)
+		family, err := client.OpenFamily(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		return family.Limiter(cmd.String("key")), nil
 	}
-	limiter, err := client.Open(ctx, name)
-	if errors.Is(err, shardlimit.ErrNotFound) {
-		if _, other := client.OpenFamily(ctx, name); other == nil {
-			return nil, usagef("%q is a family: --key KEY is for one of its keys, --family for all", name)
-		}
-	}
-	return limiter, err
+	return client.Open(ctx, name)
 }
 
 // openStored opens the limit or, with --family, the family of that name.
@@ -109,19 +101,8 @@ func openStored(ctx context.Context, cmd *cli.Command, client *shardlimit.Client
 		return s, err
 	}
 	s.kind = kindFamily
-	s.handle, err = openFamily(ctx, client, name)
+	s.handle, err = client.OpenFamily(ctx, name)
 	return s, err
-}
-
-func openFamily(ctx context.Context, client *shardlimit.Client, name string) (*shardlimit.Family, error) {
-	family, err := client.OpenFamily(ctx, name)
-	if errors.Is(err, shardlimit.ErrNotFound) {
-		if _, other := client.Open(ctx, name); other == nil {
-			return nil, usagef("%q is a limit and no family; leave --key and --family out", name)
-		}
-		return nil, fmt.Errorf("no family %q is stored there; check the name, the nodes and --prefix", name)
-	}
-	return family, err
 }
 
 const embeddedNodes = 4

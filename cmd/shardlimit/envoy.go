@@ -7,9 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
@@ -96,27 +93,20 @@ func (j *envoyJob) start(interrupts *interrupts, client *shardlimit.Client, mete
 	if err != nil {
 		return front{}, err
 	}
-	hups := make(chan os.Signal, 1)
-	signal.Notify(hups, syscall.SIGHUP)
-	j.source.Reload = hups
 	if err := service.Load(interrupts.first, j.source); err != nil {
-		signal.Stop(hups)
 		if errors.Is(err, rules.ErrInvalid) || errors.Is(err, fs.ErrNotExist) {
 			return front{}, usagef("--config: %w", err)
 		}
 		return front{}, err
 	}
-	server := grpc.NewServer(who.grpc(usualBounds)...)
+	server := grpc.NewServer(who.grpc()...)
 	service.Register(server)
 	_, _ = fmt.Fprintf(con.err, "shardlimit: serving Envoy on %s\n", j.listener.Addr())
 	who.warn(con, j.listener.Addr())
 	go service.Follow(interrupts.first, j.source)
 	return front{name: "Envoy", leave: service.Leave,
 		serve: func() error { return server.Serve(j.listener) },
-		stop: func(ctx context.Context) error {
-			signal.Stop(hups)
-			return stopServer(ctx, server)
-		}}, nil
+		stop:  func(ctx context.Context) error { return stopServer(ctx, server) }}, nil
 }
 
 // stopServer ends in good order, at the end of ctx at once.
@@ -136,29 +126,21 @@ func stopServer(ctx context.Context, server *grpc.Server) error {
 	}
 }
 
-// grpcBounds keep one client of Envoy's service from holding all that there is. Those of HTTP are
-// in internal/serve.
-type grpcBounds struct {
-	streams      uint32        // calls at once on a connection; further ones wait at the client
-	message      int           // bytes of a request: many descriptors of long values
-	header       uint32        // bytes of a request's head
-	age, ageOut  time.Duration // of a connection, which then is left for a new one; its calls may end
-	handshake    time.Duration // to begin a connection
-	ping, silent time.Duration // a silent client is asked after ping, and gone if silent for so long
-	pinged       time.Duration // no client asks more often
-}
+// Bounds keep one client of Envoy's service from holding all that there is. Those of HTTP are in
+// internal/serve. Envoy has a connection for each worker, and leaves it when told.
+const (
+	maxCalls   = 1024     // at once on a connection; further ones wait at the client
+	maxMessage = 1 << 20  // bytes of a request: many descriptors of long values
+	maxHead    = 64 << 10 // bytes of a request's head
+)
 
-// usualBounds are those of serve. Envoy has a connection for each worker, and leaves it when told.
-var usualBounds = grpcBounds{streams: 1024, message: 1 << 20, header: 64 << 10, age: 30 * time.Minute,
-	ageOut: time.Minute, handshake: 10 * time.Second, ping: time.Minute, silent: 20 * time.Second,
-	pinged: 5 * time.Second}
-
-func (b grpcBounds) options() []grpc.ServerOption {
+func bounds() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.MaxConcurrentStreams(b.streams), grpc.MaxRecvMsgSize(b.message), grpc.MaxHeaderListSize(b.header),
-		grpc.ConnectionTimeout(b.handshake),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: b.age, MaxConnectionAgeGrace: b.ageOut,
-			Time: b.ping, Timeout: b.silent}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: b.pinged, PermitWithoutStream: true}),
+		grpc.MaxConcurrentStreams(maxCalls), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHead),
+		grpc.ConnectionTimeout(10 * time.Second),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 30 * time.Minute,
+			MaxConnectionAgeGrace: time.Minute, Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second,
+			PermitWithoutStream: true}),
 	}
 }

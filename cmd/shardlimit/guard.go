@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"sync"
-	"time"
 
 	"github.com/urfave/cli/v3"
 	"google.golang.org/grpc"
@@ -34,7 +32,8 @@ func guardFlags() []cli.Flag {
 // guard is who may use a server, and how it proves who it is.
 type guard struct {
 	tokens serve.Tokens // nil: everybody
-	pair   *renewedPair // nil: no TLS
+
+	cert, key string // files, which each handshake reads: they may be renewed; "": no TLS
 }
 
 func readGuard(cmd *cli.Command) (g guard, err error) {
@@ -56,7 +55,7 @@ func readGuard(cmd *cli.Command) (g guard, err error) {
 		if _, err := keyPair("tls-cert", cert, "tls-key", key); err != nil {
 			return g, err
 		}
-		g.pair = &renewedPair{cert: cert, key: key}
+		g.cert, g.key = cert, key
 	}
 	return g, nil
 }
@@ -70,15 +69,19 @@ func (g guard) warn(con console, a net.Addr) {
 
 // tls is nil without --tls-cert.
 func (g guard) tls() *tls.Config {
-	if g.pair == nil {
+	if g.cert == "" {
 		return nil
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: g.pair.get}
+	return &tls.Config{MinVersion: tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(g.cert, g.key)
+			return &pair, err
+		}}
 }
 
 // grpc are the same for Envoy, within bounds. Health is told to everybody, as over HTTP.
-func (g guard) grpc(b grpcBounds) []grpc.ServerOption {
-	options := b.options()
+func (g guard) grpc() []grpc.ServerOption {
+	options := bounds()
 	if c := g.tls(); c != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(c)))
 	}
@@ -97,31 +100,4 @@ func (g guard) admit(ctx context.Context, request any, info *grpc.UnaryServerInf
 		}
 	}
 	return handler(ctx, request)
-}
-
-// renewedPair is a certificate with its key, which are read again when the certificate's file
-// changes.
-type renewedPair struct {
-	cert, key string
-
-	mu     sync.Mutex
-	loaded *tls.Certificate
-	dated  time.Time // the file's, when it was read
-}
-
-// get is tls.Config.GetCertificate. What cannot be read does not replace what was.
-func (p *renewedPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	info, err := os.Stat(p.cert)
-	if err == nil && (p.loaded == nil || !info.ModTime().Equal(p.dated)) {
-		var pair tls.Certificate
-		if pair, err = tls.LoadX509KeyPair(p.cert, p.key); err == nil {
-			p.loaded, p.dated = &pair, info.ModTime()
-		}
-	}
-	if p.loaded == nil {
-		return nil, err
-	}
-	return p.loaded, nil
 }

@@ -19,16 +19,11 @@ type interrupts struct {
 // background; who sends it then by name means it.) From then on, and for good,
 // writing to a closed pipe is an error and not the end of the program.
 func listen(ctx context.Context) *interrupts {
-	return listenFor(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-}
-
-// listenFor is listen for the signals that are named.
-func listenFor(ctx context.Context, ends ...os.Signal) *interrupts {
 	signal.Ignore(syscall.SIGPIPE)
 	second, stopSecond := context.WithCancel(ctx)
 	first, stopFirst := context.WithCancel(second)
 	signals := make(chan os.Signal, 2)
-	for _, s := range ends {
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		if s != syscall.SIGHUP || !signal.Ignored(s) {
 			signal.Notify(signals, s)
 		}

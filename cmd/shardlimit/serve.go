@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,48 +27,27 @@ import (
 
 const serveHelp = `For programs that are not written in Go:
 
-  POST /v1/allow   {"limiter": "mails", "key": "", "n": 1}, sent as
-                   "Content-Type: application/json"; 200 granted, 429 denied:
-                   {"allowed", "granted", "limit", "remaining", ...}, with
-                   RateLimit and RateLimit-Policy, and Retry-After if denied;
-                   400 and 404 for what cannot be decided, 503 if no node
-                   answers
-  GET  /healthz    200; while it shuts down, no connection is accepted
-  GET  /readyz     200 if a node answers; with --on-outage open or local 503
-                   only if all nodes refuse for a mistake
+  POST /v1/allow   {"limiter": "mails", "key": "", "n": 1} as
+                   "Content-Type: application/json": 200 granted, 429 denied
+  GET  /healthz    200 until it shuts down
+  GET  /readyz     200 if a node answers
   GET  /metrics    for Prometheus
-  GET  /v1/denied  with --denied: the keys that were refused most in the last
-                   minute or two
+  GET  /v1/denied  with --denied: the keys that were refused most
 
-"participant": "ann", "weight": 2 say on whose behalf a call is, so that
-those who contend share fairly. Left out, it is this server, and all such
-callers are one. With a key they have no effect, and its limit is that of the
-family.
-
-Limits that are stored already are joined as they are. A file of settings is
-a mapping in YAML or JSON, from names of flags to values; the command line
-comes first:
+docs/reference/http-api.md has all of it. Limits that are stored already are
+joined as they are. A file of settings is a mapping in YAML or JSON, from
+names of flags to values; the command line comes first:
 
   redis: [10.0.0.1:6379, 10.0.0.2:6379]
-  listen: 0.0.0.0:8080
   token-file: /etc/shardlimit/tokens
   limits:
     - {name: mails, rate: 500/s, shards: 8}
     - {name: users, rate: 30/m, per_key: true, revision: 2}
-    - {name: jobs, rate: 10/s, algorithm: token-bucket, burst: 50}
 
-What else a limit has is called as the flags of shardlimit set; scope:
-per-participant is possible.
+With --grpc it is Envoy's rate limit service, too, with the YAML of
+envoyproxy/ratelimit in --config, which is read again when it changes.
 
-With --grpc it is Envoy's rate limit service, too
-(envoy.service.ratelimit.v3, grpc.health.v1), with the YAML of
-envoyproxy/ratelimit in --config, a file or a folder. That is read again when
-it changes and on SIGHUP; a bad one is reported, and the former one stays in
-force.
-
-It listens on this machine only unless told otherwise. --token-file has
-/v1/allow, /v1/denied, /metrics and Envoy bear a token (Authorization: Bearer
-TOKEN); --tls-cert and --tls-key have it speak TLS. It believes every
+It listens on this machine only unless told otherwise, and believes every
 participant and weight: let them come from what you have authenticated.
 
 Example:
@@ -248,11 +226,7 @@ func (j *serveJob) run(ctx context.Context, con console) error {
 		return err
 	}
 	defer closeAll()
-	ends := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
-	if j.envoy != nil { // SIGHUP has the configuration read again
-		ends = ends[:2]
-	}
-	interrupts := listenFor(ctx, ends...)
+	interrupts := listen(ctx)
 	defer interrupts.close()
 	limits, err := serve.Declare(interrupts.first, client, j.declarations)
 	if err != nil {

@@ -41,7 +41,7 @@ type Event struct {
 	Text string
 }
 
-func (s *stage) snapshot(elapsed time.Duration, perSecond []float64, state shardlimit.State) Snapshot {
+func (s *stage) snapshot(elapsed time.Duration, state shardlimit.State) Snapshot {
 	now := s.phases[len(s.phases)-1]
 	shot := Snapshot{Elapsed: elapsed, For: s.config.For, Limit: rate.Rate{Permits: now.limit, Per: s.config.Rate.Per}}
 	for _, p := range s.phases[1:] {
@@ -54,7 +54,7 @@ func (s *stage) snapshot(elapsed time.Duration, perSecond []float64, state shard
 	for i, share := range entitled(now.limit-now.away, wants) {
 		w := s.workers[i]
 		shot.Workers = append(shot.Workers,
-			WorkerLine{w.name, w.how, perSecond[i], float64(share) / s.config.Rate.Per.Seconds()})
+			WorkerLine{w.name, w.how, w.perSecond, float64(share) / s.config.Rate.Per.Seconds()})
 	}
 	for i, n := range s.servers.Nodes() {
 		line := NodeLine{Name: nodeName(i)}
@@ -67,37 +67,6 @@ func (s *stage) snapshot(elapsed time.Duration, perSecond []float64, state shard
 		shot.Nodes = append(shot.Nodes, line)
 	}
 	return shot
-}
-
-// speeds turns running totals, sampled now and then, into permits per second
-// over the last stretch of time.
-type speeds struct {
-	over    time.Duration
-	samples []sample // oldest first
-}
-
-type sample struct {
-	at     time.Duration
-	totals []int64
-}
-
-// add takes a sample and returns the speeds up to it. Before there are samples
-// for the whole stretch, they are over the time since the first one.
-func (s *speeds) add(at time.Duration, workers []*worker) []float64 {
-	now := sample{at, make([]int64, len(workers))}
-	for i, w := range workers {
-		now.totals[i] = w.admitted.Load()
-	}
-	s.samples = append(s.samples, now)
-	for len(s.samples) > 2 && at-s.samples[1].at >= s.over {
-		s.samples = s.samples[1:]
-	}
-	result := make([]float64, len(workers))
-	for i, total := range now.totals {
-		first := s.samples[0]
-		result[i] = float64(total-first.totals[i]) / max((at-first.at).Seconds(), 1e-9)
-	}
-	return result
 }
 
 // Styles of a span, as the parameters of the ANSI sequence that sets them.

@@ -141,7 +141,6 @@ func (s *stage) play(ctx context.Context, show func(Snapshot)) {
 	}
 	began, now, acts := time.Now(), history.Now(), s.acts()
 	s.phases = []phase{{limit: s.config.Rate.Permits, asked: now, done: now}}
-	speeds := speeds{over: min(max(s.config.Rate.Per, time.Second), 10*time.Second)}
 	var state shardlimit.State
 	tick := time.NewTicker(frameEvery)
 	defer tick.Stop()
@@ -153,8 +152,10 @@ func (s *stage) play(ctx context.Context, show func(Snapshot)) {
 		if seen, err := s.observer.Peek(ctx); err == nil {
 			state = seen
 		}
-		elapsed := time.Since(began)
-		show(s.snapshot(elapsed, speeds.add(elapsed, s.workers), state))
+		for _, w := range s.workers {
+			w.measure(time.Now())
+		}
+		show(s.snapshot(time.Since(began), state))
 		select {
 		case <-ctx.Done():
 		case <-tick.C:

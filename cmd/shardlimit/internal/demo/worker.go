@@ -38,6 +38,22 @@ type worker struct {
 	admitted atomic.Int64
 	errors   atomic.Int64
 	failure  atomic.Pointer[error] // the latest
+
+	// of what is shown
+	perSecond float64 // permits that it got lately
+	counted   int64   // permits, in all,
+	at        time.Time
+}
+
+// measure brings perSecond up to date, as a mean in which the past fades within a few seconds, or
+// windows if they are longer.
+func (w *worker) measure(now time.Time) {
+	total := w.admitted.Load()
+	if took := now.Sub(w.at).Seconds(); !w.at.IsZero() && took > 0 {
+		part := min(1, took/max(w.window.Seconds(), 1))
+		w.perSecond += part * (float64(total-w.counted)/took - w.perSecond)
+	}
+	w.counted, w.at = total, now
 }
 
 // newWorker makes one of a fleet of unequal appetite. Every other one waits for batches, the others

@@ -1,5 +1,4 @@
-// Package rate reads and writes rates as people type them: 500/s, 100/10s,
-// 5_000/m.
+// Package rate reads and writes rates as people type them: 500/s, 100/10s.
 package rate
 
 import (
@@ -27,8 +26,7 @@ const day = 24 * time.Hour
 // letters are those of units. One may stand alone after the slash.
 const letters = "nuµmshd"
 
-// Parse reads NUMBER/TIME. NUMBER is a whole number from 1, underscores are
-// allowed between digits. TIME is a unit (ms, s, m, h, d), a whole
+// Parse reads NUMBER/TIME. NUMBER is a whole number from 1. TIME is a unit (ms, s, m, h, d), a whole
 // number of days (7d), or a duration as Go writes it (10s, 100ms, 1m30s).
 // Whether a limiter accepts the rate is for the limiter to say; the error texts
 // of Parse say what to write instead.
@@ -49,18 +47,14 @@ func Parse(s string) (Rate, error) {
 }
 
 func parseNumber(s string) (int64, error) {
-	if strings.HasPrefix(s, "_") || strings.HasSuffix(s, "_") || strings.Contains(s, "__") ||
-		strings.HasPrefix(s, "+") {
-		return 0, fmt.Errorf("%q is not a whole number; %s", s, grammar)
-	}
-	n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
+	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
 		return 0, fmt.Errorf("%s is too large a number", s)
 	case err != nil:
 		return 0, fmt.Errorf("%q is not a whole number; %s", s, grammar)
 	case n < 1:
-		return 0, fmt.Errorf("the number must be at least 1; the mode closed lets nothing through, off everything")
+		return 0, errors.New("the number must be at least 1; the mode closed lets nothing through, off everything")
 	}
 	return n, nil
 }
