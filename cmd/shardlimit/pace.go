@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
 	"sync"
@@ -22,12 +23,11 @@ import (
 const declareTimeout = 2 * time.Second
 
 const paceHelp = `Lines of standard input are written to standard output as fast as the limit
-NAME allows, which all processes with this name share. A line is written as
-soon as its permit was granted. One process goes at most a quarter faster
-than the whole limit, so that lines come at a pace and not in bursts. Input
-is read in pieces of up to 1 MiB, and no more of it while lines wait for
-permits; a line that is larger ends pace. While Redis does not answer, pace
-waits. Not on Windows.
+NAME allows, which all processes with this name share. One process goes at
+most a quarter faster than the whole limit, so that lines come at a pace and
+not in bursts. Input is read in pieces of up to 1 MiB, and no more of it
+while lines wait for permits; a line that is larger ends pace. While Redis
+does not answer, pace waits. Not on Windows.
 
 Example, three of these share 500 lines a second over two servers:
 
@@ -36,15 +36,11 @@ Example, three of these share 500 lines a second over two servers:
 If the limit is stored already, it is used as it is; shardlimit set changes
 it.
 
-An interrupt (Ctrl-C, SIGTERM, SIGHUP) or a failure loses no line. Lines that
-have their permits are written, and what was read but not released goes to
-the rest file: released lines, rest file and what has not been read are the
-input, in this order. If the reader of the output is stuck, interrupt twice.
-If writing fails in the middle of a line, that line is repeated in the rest
-file.
-
-Exit codes: 0 everything was released, 1 interrupted or failed, 2 wrong
-usage.`
+An interrupt (Ctrl-C, SIGTERM, SIGHUP) or a failure loses no line. What was
+read but not released goes to the rest file: released lines, rest file and
+what has not been read are the input, in this order. If the reader of the
+output is stuck, interrupt twice. If writing fails in the middle of a line,
+that line is repeated in the rest file.`
 
 func paceCommand(con console) *cli.Command {
 	return &cli.Command{
@@ -109,6 +105,8 @@ func (j *paceJob) run(ctx context.Context, con console) error {
 	if runtime.GOOS == "windows" {
 		return errors.New("this system has no way to end without losing lines")
 	}
+	j.process.config.OnOutage = shardlimit.WaitOut
+	j.process.config.Logger = slog.New(slog.NewTextHandler(con.err, nil))
 	client, closeAll, err := j.process.start()
 	if err != nil {
 		return err
@@ -127,7 +125,7 @@ func (j *paceJob) run(ctx context.Context, con console) error {
 	defer stop()
 	var reports sync.WaitGroup
 	if !j.quiet {
-		reports.Go(func() { report(reporting, con, limiter, engine.Status) })
+		reports.Go(func() { report(reporting, con, limiter, engine) })
 	}
 	outcome := engine.Run(interrupts.first)
 	stop()
@@ -142,6 +140,11 @@ func (j *paceJob) open(ctx context.Context, client *shardlimit.Client, con conso
 	limiter, err := client.Limiter(ctx, j.name, j.limit)
 	if err != nil {
 		return nil, explain(err, j.name)
+	}
+	for _, n := range client.Ping(ctx) {
+		if n.Err != nil { // the log tells of those that go away later
+			_, _ = fmt.Fprintf(con.err, "shardlimit: %s\n", oneLine(n.Err))
+		}
 	}
 	got, want := limiter.Limit(), j.limit
 	if got.Permits != want.Permits || got.Per != want.Per || want.Shards > 0 && got.Shards != want.Shards {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/pace"
 )
 
 // unreachable is an outage as the library reports it.
@@ -36,20 +35,15 @@ func TestOneLine(t *testing.T) {
 }
 
 func TestProgressLine(t *testing.T) {
-	limit := shardlimit.PerSecond(5000)
-	for _, c := range []struct {
-		status pace.Status
-		want   string
-	}{
-		{pace.Status{Lines: 123456, Waiting: 1024},
-			"mails: 1,667/s of 5000/s, released 123,456, waiting 1,024"},
-		{pace.Status{Lines: 1},
-			"mails: 1,667/s of 5000/s, released 1, waiting 0, waiting for input"},
-		{pace.Status{Waiting: 2, Err: unreachable()}, "mails: 1,667/s of 5000/s, " +
-			"released 0, waiting 2, cannot reach 10.0.0.1:6379: connect: connection refused"},
-	} {
-		if got := progressLine("mails", c.status, 1666.7, limit); got != c.want {
-			t.Errorf("got  %q\nwant %q", got, c.want)
+	_, flags := started(t, 1)
+	limiter, err := clientOf(t, flags).Limiter(t.Context(), "mails", shardlimit.PerSecond(5000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for waiting, want := range map[int64]string{1024: "mails: 1,667/s of 5000/s, released 123,456, waiting 1,024",
+		0: "mails: 1,667/s of 5000/s, released 123,456, waiting 0, waiting for input"} {
+		if got := progressLine(limiter, 1666.7, 123456, waiting); got != want {
+			t.Errorf("got  %q\nwant %q", got, want)
 		}
 	}
 }

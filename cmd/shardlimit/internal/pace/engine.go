@@ -11,7 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -22,13 +22,6 @@ import (
 // have more. It reads nothing more while what it holds can be released.
 const DefaultBacklog = 1 << 20
 
-const (
-	shortestNap  = 100 * time.Microsecond
-	longestNap   = time.Second // a raised limit or what was given back must not go unnoticed for longer
-	firstBackoff = 50 * time.Millisecond
-	lastBackoff  = time.Second
-)
-
 // Errors of an Outcome.
 var (
 	ErrRead     = errors.New("reading the input failed")
@@ -36,18 +29,14 @@ var (
 	ErrLongLine = errors.New("the next line is too long")
 )
 
-// Limiter hands out permits, as a *shardlimit.Limiter does. An error of AllowUpTo may pass, as a
-// node can come back, unless it is one of finalErrors.
+// Limiter hands out permits, as a *shardlimit.Limiter does.
 type Limiter interface {
-	AllowUpTo(ctx context.Context, n int64) (shardlimit.Decision, error)
+	// Acquire waits for n permits.
+	Acquire(ctx context.Context, n int64) (shardlimit.Decision, error)
 	// Settle gives back what of a decision was not used.
 	Settle(ctx context.Context, d shardlimit.Decision, used int64) error
 	Limit() shardlimit.Limit
 }
-
-// finalErrors are those that asking again cannot cure.
-var finalErrors = []error{shardlimit.ErrClosed, shardlimit.ErrInvalidPermits, shardlimit.ErrInvalidLimit,
-	shardlimit.ErrInvalidName}
 
 // Options configure an Engine. All but Backlog are required.
 type Options struct {
@@ -60,14 +49,6 @@ type Options struct {
 	Backlog int
 }
 
-// Status is a snapshot of a running Engine.
-type Status struct {
-	Lines   int64 // released so far
-	Waiting int64 // lines read and not released
-	// Err is why the limiter cannot answer; nil while it does.
-	Err error
-}
-
 // Engine releases the lines of an input to an output.
 type Engine struct {
 	Options
@@ -77,10 +58,9 @@ type Engine struct {
 	ended   bool   // nothing is left to be read
 	readErr error  // why, if that is not the end of the input
 	bytes   int64  // released
-	backoff time.Duration
 
-	mu     sync.Mutex
-	status Status
+	// Lines are those released so far, and Waiting those that were read and not released.
+	Lines, Waiting atomic.Int64
 }
 
 // New returns an engine for one Run.
@@ -89,21 +69,6 @@ func New(o Options) *Engine {
 		o.Backlog = DefaultBacklog
 	}
 	return &Engine{Options: o, buffer: make([]byte, o.Backlog)}
-}
-
-// Status tells how far the engine has come. It is safe for concurrent use, also before and after
-// Run.
-func (e *Engine) Status() Status {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.status
-}
-
-// tell changes the status.
-func (e *Engine) tell(change func(*Status)) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	change(&e.status)
 }
 
 // Outcome is what Run did.
@@ -121,14 +86,13 @@ type Outcome struct {
 }
 
 // Run releases lines until the input has ended and everything was released,
-// until ctx is done, or until reading, writing or the limiter fails for good. Lines
+// until ctx is done, or until reading, writing or the limiter fails. Lines
 // whose permits have been granted are written before it returns, whatever
-// happens; an ask that is under way when ctx ends is waited for, because its
-// permits may be spent already. After a failed read, everything that was read
-// is released first.
+// happens; those of an ask that is under way when ctx ends may be lost. After a
+// failed read, everything that was read is released first.
 func (e *Engine) Run(ctx context.Context) Outcome {
 	repeated, err := e.release(ctx)
-	return Outcome{Err: err, Lines: e.Status().Lines, Bytes: e.bytes, Rest: e.data, Repeated: repeated}
+	return Outcome{Err: err, Lines: e.Lines.Load(), Bytes: e.bytes, Rest: e.data, Repeated: repeated}
 }
 
 // release returns why it ended, and how much of the data is in the output nevertheless.
@@ -151,13 +115,13 @@ func (e *Engine) release(ctx context.Context) (repeated int, err error) {
 	return repeated, err
 }
 
-// releasable tells how many lines can be released, for a permit each. It tells the status, too.
+// releasable tells how many lines can be released, for a permit each.
 func (e *Engine) releasable() (lines int64) {
 	lines = int64(bytes.Count(e.data, newline))
 	if e.ended && len(e.data) > 0 && e.data[len(e.data)-1] != '\n' {
 		lines++ // the last one needs no line break
 	}
-	e.tell(func(s *Status) { s.Waiting = lines })
+	e.Waiting.Store(lines)
 	return lines
 }
 
@@ -175,19 +139,29 @@ func (e *Engine) read(ctx context.Context) {
 	}
 }
 
-// releaseLines asks for as many permits as there are lines, within reason, and
-// writes as many lines as it got permits.
+// releaseLines waits for as many permits as there are lines, within its stride, and writes the
+// lines.
 func (e *Engine) releaseLines(ctx context.Context, lines int64) (repeated int, err error) {
-	d, err := e.take(ctx, lines)
-	if err != nil || d.Granted == 0 {
+	limit := e.Limiter.Limit()
+	ask, wait := e.stride.next(time.Now(), lines, limit.Permits, limit.Per)
+	if wait > 0 {
+		clock.Sleep(ctx, min(wait, longestNap))
+		return 0, nil
+	}
+	d, err := e.Limiter.Acquire(ctx, ask)
+	if err != nil {
 		return 0, err
 	}
+	e.stride.took(ask)
 	end := 0
-	for range d.Granted {
+	for range ask {
 		end += lineEnd(e.data[end:])
 	}
-	return e.write(end, d)
+	return e.write(end, ask, d)
 }
+
+// longestNap is how often a changed limit is heard of.
+const longestNap = time.Second
 
 // lineEnd is where the first line ends: behind its line break, or with the data.
 func lineEnd(data []byte) int {
@@ -197,38 +171,9 @@ func lineEnd(data []byte) int {
 	return len(data)
 }
 
-// take asks the limiter once, in its stride, and if nothing was granted, sleeps
-// until it is time to ask again.
-func (e *Engine) take(ctx context.Context, lines int64) (shardlimit.Decision, error) {
-	limit := e.Limiter.Limit()
-	ask, wait := e.stride.next(time.Now(), lines, limit.Permits, limit.Per)
-	if wait > 0 {
-		return shardlimit.Decision{}, sleep(ctx, min(wait, longestNap))
-	}
-	d, err := e.Limiter.AllowUpTo(context.WithoutCancel(ctx), ask)
-	if err != nil && d.Granted == 0 {
-		for _, final := range finalErrors {
-			if errors.Is(err, final) {
-				return d, err
-			}
-		}
-		e.tell(func(s *Status) { s.Err = err })
-		e.backoff = min(max(2*e.backoff, firstBackoff), lastBackoff)
-		return d, sleep(ctx, e.backoff)
-	}
-	e.tell(func(s *Status) { s.Err = nil })
-	e.backoff = 0
-	if d.Granted == 0 {
-		return d, sleep(ctx, min(max(d.RetryAfter, shortestNap), longestNap))
-	}
-	e.stride.took(d.Granted)
-	return d, nil
-}
-
-// write writes the first bytes of the data, which are the lines that d grants. If it fails, lines
+// write writes the first bytes of the data, which are so many lines that d grants. If it fails, lines
 // that were written whole are released, and the others stay, and their permits are given back.
-func (e *Engine) write(length int, d shardlimit.Decision) (repeated int, err error) {
-	lines := d.Granted
+func (e *Engine) write(length int, lines int64, d shardlimit.Decision) (repeated int, err error) {
 	n, err := e.Out.Write(e.data[:length])
 	if err == nil && n < length {
 		err = io.ErrShortWrite
@@ -242,14 +187,8 @@ func (e *Engine) write(length int, d shardlimit.Decision) (repeated int, err err
 	}
 	e.data = e.data[n:]
 	e.bytes += int64(n)
-	e.tell(func(s *Status) { s.Lines += lines })
+	e.Lines.Add(lines)
 	return repeated, err
-}
-
-// sleep waits for d or until ctx is done, and returns the context's error.
-func sleep(ctx context.Context, d time.Duration) error {
-	clock.Sleep(ctx, d)
-	return ctx.Err()
 }
 
 var newline = []byte{'\n'}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // logGate is a sliding log of permits by the (fake) clock of the bubble, with
@@ -27,7 +28,6 @@ type logGate struct {
 	used    []time.Time // one per permit
 	largest int64       // ask
 	asks    int
-	away    time.Time // until then nobody answers
 	closed  bool
 	onAsk   func()
 }
@@ -39,39 +39,34 @@ func (g *logGate) Limit() shardlimit.Limit { return shardlimit.Limit{Permits: g.
 // now is how many permits there are now.
 func (g *logGate) now() int64 { return cmp.Or(g.raised.Load(), g.permits) }
 
-func (g *logGate) AllowUpTo(ctx context.Context, n int64) (shardlimit.Decision, error) {
-	if err := ctx.Err(); err != nil {
-		return shardlimit.Decision{}, err // the engine must not cancel an ask
-	}
+func (g *logGate) Acquire(ctx context.Context, n int64) (shardlimit.Decision, error) {
 	g.asks++
 	g.largest = max(g.largest, n)
 	if g.onAsk != nil {
 		g.onAsk()
 	}
-	time.Sleep(roundTrip / 2)
-	defer time.Sleep(roundTrip / 2)
+	time.Sleep(roundTrip)
 	if g.closed {
 		return shardlimit.Decision{}, fmt.Errorf("%w: by the test", shardlimit.ErrClosed)
 	}
-	now := time.Now()
-	if now.Before(g.away) {
-		return shardlimit.Decision{}, errors.New("nobody is there")
+	for {
+		if err := ctx.Err(); err != nil {
+			return shardlimit.Decision{}, err
+		}
+		now := time.Now()
+		for len(g.used) > 0 && now.Sub(g.used[0]) >= g.per {
+			g.used = g.used[1:]
+		}
+		if n <= g.now()-int64(len(g.used)) {
+			break
+		}
+		clock.Sleep(ctx, roundTrip)
 	}
-	for len(g.used) > 0 && now.Sub(g.used[0]) >= g.per {
-		g.used = g.used[1:]
+	g.granted += n
+	for range n {
+		g.used = append(g.used, time.Now())
 	}
-	granted := min(n, g.now()-int64(len(g.used)))
-	if granted == 0 {
-		return shardlimit.Decision{RetryAfter: g.per - now.Sub(g.used[0])}, nil
-	}
-	g.granted += granted
-	for range granted {
-		g.used = append(g.used, now)
-	}
-	if err := ctx.Err(); err != nil {
-		return shardlimit.Decision{}, err // spent, but the caller has gone
-	}
-	return shardlimit.Decision{Granted: granted}, nil
+	return shardlimit.Decision{Granted: n}, nil
 }
 
 func (g *logGate) Settle(ctx context.Context, d shardlimit.Decision, used int64) error {
@@ -161,16 +156,16 @@ func TestALineIsVisibleWhenItIsReleased(t *testing.T) {
 		if out.String() != "first\n" {
 			t.Errorf("after a second the output is %q", out.String())
 		}
-		if s := e.Status(); s.Lines != 1 || s.Waiting != 1 {
-			t.Errorf("status %+v", s)
+		if e.Lines.Load() != 1 || e.Waiting.Load() != 1 {
+			t.Errorf("%d lines, %d waiting", e.Lines.Load(), e.Waiting.Load())
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if out.String() != "first\nsecond\n" {
 			t.Errorf("after eleven seconds the output is %q: half a line must wait for its end", out.String())
 		}
-		if s := e.Status(); s.Waiting != 0 {
-			t.Errorf("status %+v", s)
+		if e.Waiting.Load() != 0 {
+			t.Errorf("%d waiting", e.Waiting.Load())
 		}
 		_, _ = io.WriteString(feed, "rd")
 		_ = feed.Close()
@@ -243,26 +238,6 @@ func TestInterruptWaitsForTheReadUnderWay(t *testing.T) {
 		o := New(Options{Limiter: &logGate{permits: 10, per: time.Second}, In: late{ctx}, Out: &sink{}}).Run(ctx)
 		if !errors.Is(o.Err, context.Canceled) || string(o.Rest) != "late\n" {
 			t.Errorf("outcome %+v", o)
-		}
-	})
-}
-
-func TestGateAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gate, out := &logGate{permits: 100, per: time.Second, away: time.Now().Add(time.Minute)}, &sink{}
-		e := New(Options{Limiter: gate, In: strings.NewReader(numbered(50)), Out: out})
-		time.AfterFunc(30*time.Second, func() {
-			if s := e.Status(); s.Err == nil || s.Waiting != 50 {
-				t.Errorf("status while the gate is away: %+v", s)
-			}
-		})
-		began := time.Now()
-		o := e.Run(t.Context())
-		if o.Err != nil || out.String() != numbered(50) || e.Status().Err != nil {
-			t.Errorf("outcome %+v, status %+v", o, e.Status())
-		}
-		if d := time.Since(began); d < time.Minute || d > time.Minute+2*lastBackoff || gate.asks > 200 {
-			t.Errorf("took %s and %d asks", d, gate.asks)
 		}
 	})
 }
