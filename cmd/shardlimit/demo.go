@@ -17,19 +17,15 @@ want more than one limit allows: every other one waits for batches, the
 others poll. On the way the limit is lowered and raised again, and a node
 goes away and comes back. At the end the recorded history is checked: what
 each worker got of what it was entitled to, by max-min fairness, and the most
-permits admitted in any window, wherever it begins, against the limit that
-held in it.
+permits admitted in any window, against the limit that held in it. Exit code
+1 says that it was exceeded.
 
 Example:
 
   shardlimit demo --for 40s --rate 1000/s --nodes 3
 
-The embedded nodes serve a few thousand calls a second; they say nothing
-about the speed of real servers. Parts are less even while the processors are
-busy.
-
-Exit codes: 0 the limit was never exceeded, 1 it was or the demo failed, 2
-wrong usage.`
+The embedded nodes say nothing about the speed of real servers. Parts are
+less even while the processors are busy.`
 
 func demoCommand(con console) *cli.Command {
 	return &cli.Command{

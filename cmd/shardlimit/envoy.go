@@ -104,9 +104,12 @@ func (j *envoyJob) start(interrupts *interrupts, client *shardlimit.Client, mete
 	_, _ = fmt.Fprintf(con.err, "shardlimit: serving Envoy on %s\n", j.listener.Addr())
 	who.warn(con, j.listener.Addr())
 	go service.Follow(interrupts.first, j.source)
-	return front{name: "Envoy", leave: service.Leave,
+	return front{name: "Envoy",
 		serve: func() error { return server.Serve(j.listener) },
-		stop:  func(ctx context.Context) error { return stopServer(ctx, server) }}, nil
+		stop: func(ctx context.Context) error {
+			service.Leave()
+			return stopServer(ctx, server)
+		}}, nil
 }
 
 // stopServer ends in good order, at the end of ctx at once.

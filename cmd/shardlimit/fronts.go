@@ -16,8 +16,7 @@ import (
 type front struct {
 	name  string
 	serve func() error                // until stop, then nil
-	leave func()                      // have health say that it is about to end
-	stop  func(context.Context) error // once calls under way are answered; at the end of ctx at once
+	stop  func(context.Context) error // have health say so, and end once calls are answered, or with ctx
 }
 
 // serveAll serves until the first interrupt, then ends all fronts in good order and at once: calls
@@ -36,9 +35,6 @@ func serveAll(interrupts *interrupts, grace time.Duration, fronts ...front) erro
 	select {
 	case fault = <-ended:
 	case <-interrupts.first.Done():
-	}
-	for _, f := range fronts {
-		f.leave()
 	}
 	ctx, cancel := context.WithTimeout(interrupts.second, grace)
 	defer cancel()
@@ -66,7 +62,7 @@ func (j *serveJob) front(listener net.Listener, handler *serve.Server, con conso
 	_, _ = fmt.Fprintf(con.err, "shardlimit: limits declared: %d; serving HTTP on %s://%s\n",
 		len(j.declarations), scheme, listener.Addr())
 	j.guard.warn(con, listener.Addr())
-	return front{name: "HTTP", leave: handler.Leave,
+	return front{name: "HTTP",
 		serve: func() error {
 			var err error
 			if server.TLSConfig != nil {
@@ -80,6 +76,7 @@ func (j *serveJob) front(listener net.Listener, handler *serve.Server, con conso
 			return err
 		},
 		stop: func(ctx context.Context) error {
+			handler.Leave()
 			err := server.Shutdown(ctx)
 			if err != nil {
 				_ = server.Close()

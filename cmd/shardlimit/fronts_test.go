@@ -13,7 +13,7 @@ import (
 // hung is a front whose calls do not end before others is done.
 func hung(name string, others *sync.WaitGroup) front {
 	stopped := make(chan struct{})
-	return front{name: name, leave: func() {},
+	return front{name: name,
 		serve: func() error { <-stopped; return nil },
 		stop: func(ctx context.Context) error {
 			defer close(stopped)
@@ -77,9 +77,13 @@ func TestAServerThatEndsEndsAll(t *testing.T) {
 	var alone sync.WaitGroup
 	alone.Add(1)
 	well := hung("HTTP", &alone)
-	well.leave = func() { left = true }
+	stop := well.stop
+	well.stop = func(ctx context.Context) error {
+		left = true
+		return stop(ctx)
+	}
 	err := serveAll(i, time.Minute, well, front{name: "Envoy", serve: func() error { return broken },
-		leave: func() {}, stop: func(context.Context) error { return nil }})
+		stop: func(context.Context) error { return nil }})
 	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "Envoy has ended") || !left {
 		t.Errorf("%v, the other one has left: %v", err, left)
 	}

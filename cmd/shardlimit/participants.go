@@ -61,11 +61,9 @@ func crowdOf(all []shardlimit.ParticipantState, names []string) crowd {
 	return c
 }
 
-// print writes a table. told is that it stands elsewhere already why shards are missing from it.
-func (c crowd) print(b *strings.Builder, told bool) {
+// print writes a table.
+func (c crowd) print(b *strings.Builder) {
 	switch {
-	case c.Error != "" && told:
-		b.WriteString("\nnot every shard told who contends\n")
 	case c.Error != "":
 		fmt.Fprintf(b, "\nnot every shard told who contends: %s\n", c.Error)
 	case len(c.Rows) == 0:

@@ -15,15 +15,13 @@ import (
 )
 
 const rebalanceHelp = `Arranges a limit, or with --all every limit and family of the prefix, over
-the nodes as they are now. After a node was added: give it to every process
-first. The capacity follows as what was used leaves the window; the command
-tells how far it is, and ends when all has moved. Interrupt it whenever you
-like: the move goes on. Keys of a family move as they are used.
+the nodes as they are now. The capacity follows as what was used leaves the
+window; the command ends when all has moved. If it is interrupted, the move
+goes on. Keys of a family move as they are used.
 
 With --drain everything moves off a node, which is one of those that --redis
-lists: by its NAME if it has one there, else by its address. Processes that
-list the node may put limits on it again, new ones and those that "set" or
-SetLimit changes, as long as they do not drain it too (Node.Drain). When the
+lists: by its NAME if it has one there, else by its address. Let processes
+drain it, too (Node.Drain); else they may put limits on it again. When the
 command has ended, take the node out of every list.
 
 Examples:

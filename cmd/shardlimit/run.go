@@ -17,20 +17,15 @@ import (
 )
 
 const runHelp = `Waits until the limit grants a permit, and then runs the command in its
-place: with this process' input, output, number and signals. Callers of all
-processes are served in turn, and fairly.
-
-Not on Windows.
+place: with this process' input, output, number and signals, and its exit
+code. If no permit came it is 1. Not on Windows.
 
 What stands behind COMMAND is its own; a command with flags of this program
 before it, or whose name begins with a dash, needs the --.
 
 Example, five mails a minute from however many shells:
 
-  shardlimit run mails --redis 10.0.0.1:6379 -- send-mail ann@example.org
-
-Exit codes: those of the command; before it runs 1 no permit came, 2 the
-command line is wrong or there is no such command.`
+  shardlimit run mails --redis 10.0.0.1:6379 -- send-mail ann@example.org`
 
 func runCommand(con console) *cli.Command {
 	beforeCommand := 2 // what stands behind COMMAND is its own

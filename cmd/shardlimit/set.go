@@ -16,12 +16,9 @@ import (
 const rateHelp = "`RATE` as NUMBER/TIME: 500/s, 30/m, 100/10s, 20/100ms"
 
 const setHelp = `Every process that uses the limit follows within its next call, a change of
---mode within 15 seconds of use. What was used stays counted. Every window
-that begins after the command has ended obeys the new limit. The limit keeps
-what no flag names.
-
-A family is changed, not created. Its processes follow within 2 seconds of
-use. A key whose calls bring a limit of their own keeps that.
+--mode within 15 seconds of use. What was used stays counted. The limit keeps
+what no flag names. A family is changed, not created; its processes follow
+within 2 seconds of use.
 
 Examples:
 

@@ -180,7 +180,7 @@ func (k *look) text() string {
 	if why != nil {
 		fmt.Fprintf(&b, "\n%s\n", draw.Clip(oneLine(why), 300))
 	}
-	k.who.print(&b, why != nil)
+	k.who.print(&b)
 	return b.String()
 }
 

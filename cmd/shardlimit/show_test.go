@@ -46,7 +46,7 @@ func TestCrowd(t *testing.T) {
 		"\nnot every shard told who contends: a is away; too\n": {Error: "a is away; too"},
 	} {
 		var b strings.Builder
-		if c.print(&b, false); b.String() != want {
+		if c.print(&b); b.String() != want {
 			t.Errorf("%q, want %q", b.String(), want)
 		}
 	}

@@ -16,9 +16,6 @@ func Bar(part float64, width int) string {
 	if width <= 0 {
 		return ""
 	}
-	if math.IsNaN(part) {
-		part = 0
-	}
 	steps := int(math.Round(min(max(part, 0), 1) * float64(width*8)))
 	full, more := steps/8, steps%8
 	bar := strings.Repeat("█", full)
@@ -45,9 +42,6 @@ func Count(n int64) string {
 // Percent writes a part of 1 in percent with one decimal, rounded down, so that
 // 100.0 % is never less than all.
 func Percent(part float64) string {
-	if math.IsNaN(part) || math.IsInf(part, 0) {
-		return "-"
-	}
 	return strconv.FormatFloat(math.Floor(part*1000+1e-9)/10, 'f', 1, 64) + " %"
 }
 

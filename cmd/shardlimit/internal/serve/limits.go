@@ -3,7 +3,6 @@ package serve
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -85,9 +84,6 @@ func ParseSettings(content []byte) (s Settings, err error) {
 		Flags  map[string]Values   `yaml:",inline"`
 	}
 	var document file
-	if content, err = plain(content); err != nil {
-		return s, err
-	}
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
 	err = decoder.Decode(&document)
 	if errors.Is(err, io.EOF) {
@@ -115,21 +111,6 @@ func ParseSettings(content []byte) (s Settings, err error) {
 var wording = strings.NewReplacer("\n ", ";", "into serve.file", "into a mapping from names of flags",
 	"into []map[string]string", "into a list of mappings", "into map[string]string", "into a mapping",
 	"into []string", "into a list of texts", "into string", "into a text")
-
-// plain returns JSON without the escapes that a parser of YAML does not know, and anything else as
-// it is.
-func plain(content []byte) ([]byte, error) {
-	if !bytes.ContainsRune(content, '\\') || !json.Valid(content) {
-		return content, nil
-	}
-	decoder := json.NewDecoder(bytes.NewReader(content))
-	decoder.UseNumber()
-	var document any
-	if err := decoder.Decode(&document); err != nil {
-		return nil, err
-	}
-	return json.Marshal(document)
-}
 
 // Limits are the limits that are served, by name.
 type Limits map[string]func(key string) (*shardlimit.Limiter, error)
