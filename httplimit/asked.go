@@ -3,20 +3,21 @@ package httplimit
 import (
 	"math"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 )
 
 // pauseOf is the pause that an answer asks for.
-func pauseOf(answer *http.Response, now time.Time, ignoreRateLimit bool) (pause time.Duration, asked bool) {
+func pauseOf(answer *http.Response, now time.Time) (pause time.Duration, asked bool) {
 	switch answer.StatusCode {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		if pause, asked = retryAfterOf(answer.Header, now); asked {
 			return pause, true
 		}
 	}
-	if ignoreRateLimit || cached(answer.Header) {
+	if cached(answer.Header) {
 		return 0, false
 	}
 	pause = exhausted(strings.Join(answer.Header[rateLimit], ","))
@@ -62,26 +63,18 @@ func secondsOf(n int64) time.Duration {
 	return time.Duration(min(n, int64(math.MaxInt64/time.Second))) * time.Second
 }
 
-// exhausted is the longest t in a RateLimit field of the policies of which nothing remains. A
-// malformed field is ignored as a whole.
+// inQuotes is a string of structured fields (RFC 9651), such as the name of a policy.
+var inQuotes = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// exhausted is the longest t in a RateLimit field of the policies of which nothing remains. What of
+// the field is malformed is left out.
 func exhausted(field string) (longest time.Duration) {
-	f := &fieldReader{rest: strings.Trim(field, " ")}
-	for f.rest != "" {
-		f.bare()
+	for policy := range strings.SplitSeq(inQuotes.ReplaceAllString(field, "name"), ",") {
 		left, reset := int64(1), int64(0)
-		for f.take(";") {
-			f.rest = strings.TrimLeft(f.rest, " ")
-			name := f.span(func(c byte) bool {
-				return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("_-.*", c) >= 0
-			})
-			value := "?1"
-			if f.take("=") {
-				value = f.bare()
-			}
+		for parameter := range strings.SplitSeq(policy, ";") {
+			name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")
 			n, whole := wholeNumber(value)
 			switch {
-			case name == "":
-				return 0
 			case name == "r" && whole:
 				left = n
 			case name == "t" && whole:
@@ -91,53 +84,6 @@ func exhausted(field string) (longest time.Duration) {
 		if left == 0 {
 			longest = max(longest, secondsOf(reset))
 		}
-		f.rest = strings.TrimLeft(f.rest, " \t")
-		if f.bad || f.rest != "" && !f.take(",") {
-			return 0
-		}
-		f.rest = strings.TrimLeft(f.rest, " \t")
 	}
 	return longest
-}
-
-// fieldReader reads what RateLimit has of structured fields (RFC 9651).
-type fieldReader struct {
-	rest string
-	bad  bool
-}
-
-func (f *fieldReader) take(prefix string) (found bool) {
-	f.rest, found = strings.CutPrefix(f.rest, prefix)
-	return found
-}
-
-// span takes the bytes that belong.
-func (f *fieldReader) span(belongs func(c byte) bool) string {
-	n := 0
-	for n < len(f.rest) && belongs(f.rest[n]) {
-		n++
-	}
-	word := f.rest[:n]
-	f.rest = f.rest[n:]
-	return word
-}
-
-// bare takes a bare item as it is written: a string, a token, a number, bytes or a boolean.
-func (f *fieldReader) bare() string {
-	if f.take(`"`) {
-		for i := 0; i < len(f.rest); i++ {
-			switch f.rest[i] {
-			case '\\':
-				i++
-			case '"':
-				f.rest = f.rest[i+1:]
-				return `"`
-			}
-		}
-		f.bad, f.rest = true, ""
-		return ""
-	}
-	word := f.span(func(c byte) bool { return c > ' ' && c < 0x7f && strings.IndexByte(`;,"()<>@[]{}\`, c) < 0 })
-	f.bad = f.bad || word == ""
-	return word
 }

@@ -37,9 +37,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // Limiter decides about requests. *shardlimit.Limiter and *Policies do.
@@ -144,7 +144,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 			m.refuse(w, r, limiter, d)
 			return
 		}
-		if d.Delay > 0 && !sleep(p.Context, d.Delay) {
+		if d.Delay > 0 && !clock.Sleep(p.Context, d.Delay) {
 			p.giveBack()
 			m.Failed(w, r, context.Cause(p.Context))
 			return
@@ -186,16 +186,4 @@ func (m *middleware) status(err error) int {
 		return http.StatusInternalServerError
 	}
 	return http.StatusServiceUnavailable
-}
-
-// sleep waits, and reports false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

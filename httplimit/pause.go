@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // Pauses are the pauses that servers asked for, by key: while one lasts nobody calls. They are
@@ -110,7 +111,7 @@ func (p *Pauses) tell(ctx context.Context, key string, end time.Time) error {
 			err = p.lengthen(ctx, key, end)
 			return errors.Join(err, p.turns.Limiter(key).Settle(ctx, turn, 0))
 		}
-		if !sleep(ctx, min(turn.RetryAfter, turnLasts/5)) {
+		if !clock.Sleep(ctx, min(turn.RetryAfter, turnLasts/5)) {
 			return errors.Join(ctx.Err(), context.Cause(ctx))
 		}
 	}
@@ -199,7 +200,7 @@ func (p *Pauses) Wait(ctx context.Context, key string) error {
 			return fmt.Errorf("%w: the server asked for a pause, which lasts another %s", shardlimit.ErrWaitTooLong,
 				left)
 		}
-		if !sleep(ctx, left) {
+		if !clock.Sleep(ctx, left) {
 			return errors.Join(ctx.Err(), context.Cause(ctx))
 		}
 	}

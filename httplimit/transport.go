@@ -65,8 +65,6 @@ type Transport struct {
 	// Pauses are those of the fleet, of SharedPauses. nil means pauses of this Transport alone, of
 	// at most a minute.
 	Pauses *Pauses
-	// IgnoreRateLimit has only Retry-After count.
-	IgnoreRateLimit bool
 	// Retries is how often a request is made again after the pause that its own answer asked for;
 	// 0 never. 429 is retried with every method, 503 if the method is idempotent or
 	// the request has an Idempotency-Key; a body must be known to GetBody. An answer is
@@ -222,7 +220,7 @@ func (t *Transport) permits(r *http.Request) (*taken, error) {
 
 // hear begins the pause that an answer asks for.
 func (t *Transport) hear(r *http.Request, pauses *Pauses, key string, answer *http.Response) (time.Duration, bool) {
-	pause, asked := pauseOf(answer, time.Now(), t.IgnoreRateLimit)
+	pause, asked := pauseOf(answer, time.Now())
 	if !asked {
 		return 0, false
 	}

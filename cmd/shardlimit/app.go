@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -111,18 +112,11 @@ func versionText() string {
 	return cmp.Or(version, stamped, "(devel)")
 }
 
-const completionHelp = `Prints a script that has a shell complete commands and flags. The script asks
-shardlimit itself, so it need not be renewed with a new version.
-
-  source <(shardlimit completion bash)     # in ~/.bashrc; needs the package bash-completion
-  source <(shardlimit completion zsh)      # in ~/.zshrc
-  shardlimit completion fish > ~/.config/fish/completions/shardlimit.fish`
-
 // describeCompletion fits the command of the command line package in with the others.
 func describeCompletion(c *cli.Command) {
 	c.Hidden = false
 	c.Usage = "print a completion script for a shell"
-	c.Description = completionHelp
+	c.Description = "Example:\n\n  source <(shardlimit completion bash)     # in ~/.bashrc; needs bash-completion"
 	c.Action = func(context.Context, *cli.Command) error {
 		return usagef("completion needs the name of a shell; see shardlimit completion --help")
 	}
@@ -134,14 +128,8 @@ func describeCompletion(c *cli.Command) {
 func prepare(cmd *cli.Command) {
 	cmd.OnUsageError = func(_ context.Context, cmd *cli.Command, err error, _ bool) error {
 		hint := ""
-		flag, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
-		switch {
-		case unknown && cmd.Root() == cmd:
+		if cmd.Root() == cmd {
 			hint = "flags come after the command; "
-		case unknown:
-			if like := cli.SuggestFlag(cmd.Flags, flag, false); like != "" {
-				hint = "did you mean " + like + "? "
-			}
 		}
 		return usagef("%w; %ssee %s --help", err, hint, cmd.FullName())
 	}
@@ -177,4 +165,33 @@ func noMore(ctx context.Context, cmd *cli.Command) (context.Context, error) {
 	}
 	return ctx, usagef("%s takes %s, but also got %q; see %s --help", cmd.Name,
 		cmp.Or(cmd.ArgsUsage, "no argument"), cmd.Args().Get(len(names)), cmd.FullName())
+}
+
+// helpWidth is how many columns a page of help has at the most.
+const helpWidth = 80
+
+func init() {
+	cli.HelpPrinterCustom = func(w io.Writer, page string, of any, _ map[string]any) {
+		cli.DefaultPrintHelpCustom(w, page, of, map[string]any{"wrapAt": func() int { return helpWidth }})
+	}
+	describe := cli.FlagStringer
+	cli.FlagStringer = func(f cli.Flag) string { return underName(describe(f)) }
+}
+
+// underName puts what a flag does below its name, in lines of its own.
+func underName(flag string) string {
+	const margin, indent = 6, "    " // the page has the margin
+	name, usage, _ := strings.Cut(flag, "\t")
+	var b strings.Builder
+	b.WriteString(name)
+	room := 0
+	for _, word := range strings.Fields(usage) {
+		if room -= len(word) + 1; room < 0 {
+			b.WriteString("\n" + indent + word)
+			room = helpWidth - margin - len(indent) - len(word)
+			continue
+		}
+		b.WriteString(" " + word)
+	}
+	return b.String()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -42,9 +41,9 @@ func clientFor(cmd *cli.Command) (name string, client *shardlimit.Client, err er
 	return name, client, err
 }
 
-// withClient calls do with the NAME of a command on what is stored, within adminTimeout and until
+// withClient calls do with the NAME of a command on what is stored, within a time and until
 // interrupted.
-func withClient(ctx context.Context, cmd *cli.Command,
+func withClient(ctx context.Context, cmd *cli.Command, within time.Duration,
 	do func(context.Context, *shardlimit.Client, string) error) error {
 	name, client, err := clientFor(cmd)
 	if err != nil {
@@ -53,14 +52,14 @@ func withClient(ctx context.Context, cmd *cli.Command,
 	defer client.Close()
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	return explain(do(ctx, client, name), name)
 }
 
-// withLimit calls do with the limit that NAME and --key say, likewise.
+// withLimit calls do with the limit that NAME and --key say, likewise within adminTimeout.
 func withLimit(ctx context.Context, cmd *cli.Command, do func(context.Context, *shardlimit.Limiter) error) error {
-	return withClient(ctx, cmd, func(ctx context.Context, client *shardlimit.Client, name string) error {
+	return withClient(ctx, cmd, adminTimeout, func(ctx context.Context, client *shardlimit.Client, name string) error {
 		limiter, err := open(ctx, cmd, client, name)
 		if err != nil {
 			return err
@@ -175,11 +174,8 @@ func readProcess(cmd *cli.Command) (process, error) {
 		p.config.Nodes, err = target(cmd)
 		return p, err
 	}
-	for _, f := range targetFlags() {
-		if name := f.Names()[0]; name != "prefix" && cmd.String(name) != "" {
-			return p, usagef("--embedded needs no other server; leave --%s out (also SHARDLIMIT_%s in the environment)",
-				name, strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
-		}
+	if cmd.String("redis")+cmd.String("cluster")+cmd.String("sentinel") != "" {
+		return p, usagef("--embedded needs no other server; leave --redis and its like out, also in the environment")
 	}
 	return p, nil
 }

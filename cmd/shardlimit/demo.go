@@ -7,7 +7,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/demo"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
 	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/urfave/cli/v3"
 )
@@ -53,7 +53,7 @@ func readDemo(cmd *cli.Command) (demo.Config, error) {
 	c := demo.Config{For: cmd.Duration("for"), Shards: cmd.Int("shards"), Nodes: cmd.Int("nodes"),
 		Workers: cmd.Int("workers")}
 	var err error
-	if c.Rate, err = rate.Parse(cmd.String("rate")); err != nil {
+	if c.Rate, err = spelling.ParseRate(cmd.String("rate")); err != nil {
 		return c, usagef("--rate: %w", err)
 	}
 	switch {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
@@ -47,16 +48,11 @@ func envoyFlags() []cli.Flag {
 func readEnvoyJob(cmd *cli.Command) (*envoyJob, error) {
 	j := &envoyJob{listen: cmd.String("grpc"), source: envoylimit.Source{Path: cmd.String("config"),
 		Rules: rules.Options{MergeDomains: cmd.Bool("merge-domains")}}}
-	if j.listen == "" && j.source.Path == "" {
-		for _, f := range envoyFlags() {
-			if name := f.Names()[0]; name != "grpc" && name != "config" && cmd.IsSet(name) {
-				return nil, usagef("--%s is for Envoy's service and needs --grpc", name)
-			}
-		}
+	if !slices.ContainsFunc(envoyFlags(), func(f cli.Flag) bool { return cmd.IsSet(f.Names()[0]) }) {
 		return nil, nil
 	}
 	if j.listen == "" || j.source.Path == "" {
-		return nil, usagef("--grpc and --config need each other: --grpc 127.0.0.1:8081 --config FILE")
+		return nil, usagef("Envoy's service needs both of --grpc and --config: --grpc 127.0.0.1:8081 --config FILE")
 	}
 	var err error
 	algorithms := spelling.Algorithms()
@@ -77,11 +73,6 @@ func readEnvoyJob(cmd *cli.Command) (*envoyJob, error) {
 		return nil, usagef("--config: %w", err)
 	}
 	return j, nil
-}
-
-func (j *envoyJob) bind() (err error) {
-	j.listener, err = bind("grpc", j.listen)
-	return err
 }
 
 // start makes the service ready to serve.

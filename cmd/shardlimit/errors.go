@@ -43,8 +43,6 @@ func exitCode(err error) int {
 // explain says in the words of the command line what the library reports.
 func explain(err error, name string) error {
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, shardlimit.ErrInvalidName), errors.Is(err, shardlimit.ErrInvalidLimit),
 		errors.Is(err, shardlimit.ErrInvalidPermits):
 		return usageError{err}
@@ -62,9 +60,6 @@ func explain(err error, name string) error {
 func oneLine(err error) string {
 	if servers := unreached(err); len(servers) > 0 {
 		return strings.Join(servers, "; ")
-	}
-	if errors.Is(err, shardlimit.ErrUnavailable) && errors.Is(err, context.DeadlineExceeded) {
-		return "Redis does not answer in time; look at its servers and the way there"
 	}
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"runtime"
 	"sync"
@@ -13,9 +14,10 @@ import (
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/pace"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/stdio"
 	"github.com/urfave/cli/v3"
+	"golang.org/x/term"
 )
 
 // declareTimeout is how long a limit may take to be declared. After that, lines wait for Redis like
@@ -84,7 +86,7 @@ func readPaceJob(cmd *cli.Command) (*paceJob, error) {
 	if !cmd.IsSet("rate") {
 		return nil, usagef("give a rate: --rate 500/s")
 	}
-	r, err := rate.Parse(cmd.String("rate"))
+	r, err := spelling.ParseRate(cmd.String("rate"))
 	if err != nil {
 		return nil, usagef("--rate: %w", err)
 	}
@@ -93,7 +95,7 @@ func readPaceJob(cmd *cli.Command) (*paceJob, error) {
 		return nil, err
 	}
 	if !cmd.IsSet("rest") {
-		j.rest = restName(j.name, os.Getpid())
+		j.rest = fmt.Sprintf("shardlimit-pace-%.64s-%d.rest", url.QueryEscape(j.name), os.Getpid())
 	} else if err := checkRest(j.rest); err != nil {
 		return nil, usagef("--rest: %w", err)
 	}
@@ -152,4 +154,39 @@ func (j *paceJob) open(ctx context.Context, client *shardlimit.Client, con conso
 			draw.Name(j.name), describe(got))
 	}
 	return limiter, nil
+}
+
+// report tells once a second on standard error how far a pace has come, until ctx is done. On a
+// terminal it is one line that is written over and over, unless the released lines go to a terminal
+// too and would mix with it.
+func report(ctx context.Context, con console, limiter *shardlimit.Limiter, e *pace.Engine) {
+	begin, end := "", "\n"
+	if term.IsTerminal(int(con.err.Fd())) && !term.IsTerminal(int(con.out.Fd())) {
+		begin, end = "\r\x1b[K", ""
+	}
+	defer func() { _, _ = fmt.Fprint(con.err, begin) }()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	before, at := e.Lines.Load(), time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			lines := e.Lines.Load()
+			perSecond := float64(lines-before) / now.Sub(at).Seconds()
+			line := progressLine(limiter, perSecond, lines, e.Waiting.Load())
+			_, _ = fmt.Fprint(con.err, begin, line, end)
+			before, at = lines, now
+		}
+	}
+}
+
+func progressLine(limiter *shardlimit.Limiter, perSecond float64, lines, waiting int64) string {
+	line := fmt.Sprintf("%s: %s/s of %s, released %s, waiting %s", draw.Name(limiter.Name()),
+		draw.Count(int64(perSecond+0.5)), rateOf(limiter.Limit()), draw.Count(lines), draw.Count(waiting))
+	if waiting == 0 {
+		line += ", waiting for input"
+	}
+	return line
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -24,8 +23,6 @@ func TestOneLine(t *testing.T) {
 	}{
 		{unreachable(), "cannot reach 10.0.0.1:6379: connect: connection refused"},
 		{errors.Join(shardlimit.ErrUnavailable, errors.New("it is loading")), "no shard answered; it is loading"},
-		{errors.Join(shardlimit.ErrUnavailable, context.DeadlineExceeded),
-			"Redis does not answer in time; look at its servers and the way there"},
 		{errors.New("a\nb"), "a; b"},
 	} {
 		if got := oneLine(c.err); got != c.want {

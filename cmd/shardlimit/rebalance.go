@@ -49,14 +49,12 @@ func rebalanceCommand(con console) *cli.Command {
 func rebalance(ctx context.Context, cmd *cli.Command, con console) error {
 	named, every, drain := cmd.Args().Len() > 0, cmd.Bool("all"), cmd.String("drain")
 	switch {
-	case named && (every || drain != "") || every && drain != "":
-		return usagef("give one of the NAME of a limit, --all and --drain NODE")
+	case named == (every || drain != "") || every && drain != "":
+		return usagef("rebalance needs one of the NAME of a limit, --all and --drain NODE")
 	case named:
 		return rebalanceOne(ctx, cmd, con)
 	case cmd.Bool("family"):
 		return usagef("--family needs the NAME of a family")
-	case !every && drain == "":
-		return usagef("rebalance needs the NAME of a limit, --all, or --drain NODE")
 	}
 	all, err := target(cmd)
 	if err == nil && drain != "" {
@@ -77,20 +75,18 @@ func rebalance(ctx context.Context, cmd *cli.Command, con console) error {
 		})
 }
 
+// moveTakes is longer than any window, within which a move ends.
+const moveTakes = 100 * 24 * time.Hour
+
 // rebalanceOne arranges the limit or family of a name. It looks at no other key.
 func rebalanceOne(ctx context.Context, cmd *cli.Command, con console) error {
-	name, client, err := clientFor(cmd)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	ctx, stop := interruptible(ctx)
-	defer stop()
-	s, err := openStored(ctx, cmd, client, name)
-	if err == nil {
-		err = (&move{con: con}).run(ctx, client, []stored{s})
-	}
-	return explain(err, name)
+	return withClient(ctx, cmd, moveTakes, func(ctx context.Context, client *shardlimit.Client, name string) error {
+		s, err := openStored(ctx, cmd, client, name)
+		if err != nil {
+			return err
+		}
+		return (&move{con: con}).run(ctx, client, []stored{s})
+	})
 }
 
 // markDrained marks the node that goes.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,7 +36,7 @@ func startOf(f *os.File) int64 {
 // settle saves the rest and describes the outcome. origin is what startOf said.
 func (j *paceJob) settle(w io.Writer, o pace.Outcome, origin int64, took time.Duration) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "shardlimit: %s: released %s in %s", draw.Name(j.name), lineCount(o.Lines), draw.About(took))
+	fmt.Fprintf(&b, "shardlimit: %s: released %s in %s", draw.Name(j.name), draw.Plural(o.Lines, "line"), draw.About(took))
 	if o.Err == nil && len(o.Rest) == 0 {
 		if !j.quiet {
 			_, _ = fmt.Fprintf(w, "%s, all of the input\n", b.String())
@@ -65,7 +64,7 @@ func (j *paceJob) keepRest(b *strings.Builder, o pace.Outcome) {
 		b.WriteString("  Every line that was read has been released.\n")
 		return
 	}
-	lines := lineCount(int64(bytes.Count(o.Rest, []byte("\n"))))
+	lines := draw.Plural(int64(bytes.Count(o.Rest, []byte("\n"))), "line")
 	path, err := saveRest(j.rest, o.Rest)
 	if err != nil {
 		fmt.Fprintf(b, "  LOST: %s (%d bytes) that were read but not released could not be saved: %v\n", lines,
@@ -75,8 +74,6 @@ func (j *paceJob) keepRest(b *strings.Builder, o pace.Outcome) {
 	fmt.Fprintf(b, "  %s (%d bytes) that were read but not released are in %s\n", lines, len(o.Rest), path)
 }
 
-func lineCount(n int64) string { return draw.Plural(n, "line") }
-
 func reason(err error) string {
 	switch {
 	case errors.Is(err, syscall.EPIPE):
@@ -85,15 +82,6 @@ func reason(err error) string {
 		return "interrupted"
 	}
 	return oneLine(err)
-}
-
-// maxRestName bounds the part of a limit's name in the name of a rest file.
-const maxRestName = 64
-
-// restName is the default name of the file for lines that were read but not released.
-func restName(limit string, pid int) string {
-	safe := url.QueryEscape(limit)
-	return fmt.Sprintf("shardlimit-pace-%s-%d.rest", safe[:min(len(safe), maxRestName)], pid)
 }
 
 // checkRest makes sure, before anything is read, that the file can probably be

@@ -112,15 +112,3 @@ func TestCheckRest(t *testing.T) {
 		}
 	}
 }
-
-func TestRestName(t *testing.T) {
-	for limit, want := range map[string]string{
-		"mails":                  "shardlimit-pace-mails-7.rest",
-		"../a b/é":               "shardlimit-pace-..%2Fa+b%2F%C3%A9-7.rest",
-		strings.Repeat("x", 500): "shardlimit-pace-" + strings.Repeat("x", 64) + "-7.rest",
-	} {
-		if got := restName(limit, 7); got != want {
-			t.Errorf("restName(%q) = %q, want %q", limit, got, want)
-		}
-	}
-}

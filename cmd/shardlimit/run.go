@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
-	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
@@ -50,9 +49,6 @@ func runWithPermit(ctx context.Context, cmd *cli.Command, con console) error {
 	if len(args) < 2 {
 		return usagef("run needs the NAME of a limit and a command: %s mails -- send-mail", cmd.FullName())
 	}
-	if timeout := cmd.Duration("timeout"); cmd.IsSet("timeout") && timeout <= 0 {
-		return usagef("--timeout is %s; it must be positive", timeout)
-	}
 	if runtime.GOOS == "windows" {
 		return errors.New("this system has no way to run a command in place of another; use allow")
 	}
@@ -74,10 +70,6 @@ func waitForPermit(ctx context.Context, cmd *cli.Command, con console) error {
 	defer stop()
 	return withAsker(ctx, cmd, slog.New(slog.NewTextHandler(con.err, nil)), func(limiter *shardlimit.Limiter) error {
 		n, name := cmd.Int64("n"), draw.Name(limiter.Name())
-		tell := time.AfterFunc(tellAfter, func() {
-			_, _ = fmt.Fprintf(con.err, "shardlimit: waiting for %s of %s\n", draw.Plural(n, "permit"), name)
-		})
-		defer tell.Stop()
 		if !cmd.IsSet("timeout") {
 			return limiter.WaitN(ctx, n)
 		}
@@ -93,6 +85,3 @@ func waitForPermit(ctx context.Context, cmd *cli.Command, con console) error {
 		return err
 	})
 }
-
-// tellAfter is how long a command waits in silence.
-const tellAfter = 2 * time.Second

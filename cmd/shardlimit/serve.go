@@ -109,9 +109,6 @@ func readServeJob(cmd *cli.Command) (*serveJob, error) {
 		return nil, err
 	}
 	j := &serveJob{listen: cmd.String("listen"), grace: cmd.Duration("grace"), denied: cmd.Bool("denied")}
-	if j.grace < 0 {
-		return nil, usagef("--grace is %s; it must be 0 or more", j.grace)
-	}
 	if j.process, err = readProcess(cmd); err != nil {
 		return nil, err
 	}
@@ -206,7 +203,7 @@ func (j *serveJob) run(ctx context.Context, con console) error {
 	}
 	defer func() { _ = listener.Close() }()
 	if j.envoy != nil {
-		if err := j.envoy.bind(); err != nil {
+		if j.envoy.listener, err = bind("grpc", j.envoy.listen); err != nil {
 			return err
 		}
 		defer func() { _ = j.envoy.listener.Close() }()

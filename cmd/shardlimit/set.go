@@ -56,7 +56,7 @@ func set(ctx context.Context, cmd *cli.Command, con console) error {
 	if err := checkSet(cmd); err != nil {
 		return err
 	}
-	return withClient(ctx, cmd, func(ctx context.Context, client *shardlimit.Client, name string) error {
+	return withClient(ctx, cmd, adminTimeout, func(ctx context.Context, client *shardlimit.Client, name string) error {
 		s, err := openStored(ctx, cmd, client, name)
 		if errors.Is(err, shardlimit.ErrNotFound) && s.kind == kindLimit && cmd.IsSet("rate") {
 			var limit shardlimit.Limit
@@ -104,13 +104,9 @@ func notSet(err error, s stored) error {
 	if s.kind == kindFamily {
 		flag = " --family"
 	}
-	switch {
-	case errors.As(err, new(*shardlimit.ShardError)):
+	if errors.As(err, new(*shardlimit.ShardError)) {
 		return fmt.Errorf("%[1]s: stored, but not every shard has adopted it: %[2]s; shardlimit rebalance %[1]s%[3]s "+
 			"finishes the change when all answer", draw.Name(s.name), oneLine(err), flag)
-	case errors.Is(err, shardlimit.ErrUnavailable):
-		return fmt.Errorf("the record did not answer, so look whether anything changed with shardlimit show: %s",
-			oneLine(err))
 	}
 	return err
 }
@@ -122,8 +118,6 @@ func checkSet(cmd *cli.Command) error {
 		return usagef("nothing to set; give one or more of --%s", strings.Join(spelling.Fields, ", --"))
 	case cmd.Bool("family") && cmd.IsSet("shards"):
 		return usagef("how many shards the keys of a family have cannot be changed")
-	case cmd.Bool("family") && cmd.IsSet("node-timeout"):
-		return usagef("--node-timeout goes with a limit that is created, not with a family")
 	}
 	return change(cmd, &shardlimit.Limit{})
 }
@@ -146,9 +140,43 @@ func declare(ctx context.Context, cmd *cli.Command, client *shardlimit.Client, c
 	if _, err := client.Open(ctx, name); err != nil {
 		return err
 	}
-	if state, err := limiter.Peek(ctx); err == nil && cmd.IsSet("node-timeout") && !state.Takeover {
-		_, _ = fmt.Fprintln(con.err, "shardlimit: a takeover needs three nodes or more, so --node-timeout does nothing")
-	}
 	_, err = fmt.Fprintf(con.out, "%s: %s (new)\n", draw.Name(name), describe(limiter.Limit()))
 	return err
+}
+
+func resetCommand(con console) *cli.Command {
+	return &cli.Command{
+		Name:      "reset",
+		Usage:     "forget what was used of a limit",
+		ArgsUsage: "NAME",
+		Description: "The whole limit is free at once, or within 5 s after a node lost its memory.\n\nExample:\n\n" +
+			"  shardlimit reset mails --redis 10.0.0.1:6379,10.0.0.2:6379",
+		Flags:  append([]cli.Flag{keyFlag()}, targetFlags()...),
+		Action: doing(con, (*shardlimit.Limiter).Reset, "usage forgotten"),
+	}
+}
+
+func deleteCommand(con console) *cli.Command {
+	return &cli.Command{
+		Name:      "delete",
+		Usage:     "remove a limit that nothing uses any more",
+		ArgsUsage: "NAME",
+		Description: "A process that still uses the limit goes on with it, as after a loss of memory.\n\nExample:\n\n" +
+			"  shardlimit delete mails --redis 10.0.0.1:6379,10.0.0.2:6379",
+		Flags:  targetFlags(),
+		Action: doing(con, (*shardlimit.Limiter).Delete, "deleted"),
+	}
+}
+
+// doing is a command that does one thing to a limit, and says so.
+func doing(con console, do func(*shardlimit.Limiter, context.Context) error, done string) cli.ActionFunc {
+	return func(ctx context.Context, cmd *cli.Command) error {
+		return withLimit(ctx, cmd, func(ctx context.Context, l *shardlimit.Limiter) error {
+			err := do(l, ctx)
+			if err == nil {
+				_, err = fmt.Fprintf(con.out, "%s: %s\n", draw.Name(l.Name()), done)
+			}
+			return err
+		})
+	}
 }

@@ -1,18 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
 	"github.com/urfave/cli/v3"
 )
@@ -41,7 +41,7 @@ func showCommand(con console) *cli.Command {
 			case !named:
 				return list(ctx, cmd, con)
 			case cmd.Bool("family"):
-				return withClient(ctx, cmd, func(ctx context.Context, client *shardlimit.Client, name string) error {
+				return withClient(ctx, cmd, adminTimeout, func(ctx context.Context, client *shardlimit.Client, name string) error {
 					family, err := openStored(ctx, cmd, client, name)
 					if err != nil {
 						return err
@@ -169,7 +169,11 @@ func (k *look) text() string {
 	}
 	var b strings.Builder
 	s := &k.state
-	fmt.Fprintf(&b, "%s  %s%s\n", draw.Name(k.name), describe(s.Limit), arranged(s))
+	moving := ""
+	if !s.Settled {
+		moving = " (capacity is still moving)"
+	}
+	fmt.Fprintf(&b, "%s  %s%s\n", draw.Name(k.name), describe(s.Limit), moving)
 	if s.Limit.Scope == shardlimit.PerParticipant {
 		b.WriteString("every process counts for itself; nothing of that is in Redis\n")
 		return b.String()
@@ -184,7 +188,7 @@ func (k *look) text() string {
 	return b.String()
 }
 
-func rateOf(l shardlimit.Limit) rate.Rate { return rate.Rate{Permits: l.Permits, Per: l.Per} }
+func rateOf(l shardlimit.Limit) spelling.Rate { return spelling.Rate{Permits: l.Permits, Per: l.Per} }
 
 // describe is a limit in one line: 500/s, sliding-log over 8 shards, lease 10ms.
 func describe(l shardlimit.Limit) string {
@@ -258,18 +262,6 @@ func printShards(b *strings.Builder, s *shardlimit.State) {
 	}
 }
 
-// arranged tells when the limit was set or moved last, by the clock of a node: the number of a
-// layout is that time. Numbers that are none are those of tests.
-func arranged(s *shardlimit.State) string {
-	if !s.Settled {
-		return " (capacity is still moving)"
-	}
-	if at := time.UnixMicro(s.Epoch); at.Year() >= 2020 {
-		return at.UTC().Format(", since 2006-01-02 15:04 UTC")
-	}
-	return ""
-}
-
 // remark says what is unusual about a shard of a limit that is counted like that.
 func remark(s shardlimit.ShardState, algorithm shardlimit.Algorithm) string {
 	if s.Algorithm != algorithm {
@@ -284,4 +276,97 @@ func remark(s shardlimit.ShardState, algorithm shardlimit.Algorithm) string {
 		return fmt.Sprintf(" on the way to %s", draw.Count(s.Target))
 	}
 	return ""
+}
+
+// maxRows is how many participants are shown one by one.
+const maxRows = 20
+
+func participantFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "participant",
+		Usage: "show the participant of this `NAME` by its name; may be repeated (Redis knows only a hash of it)"}
+}
+
+// crowd is who contends for a limit: the greatest users, and how many more there are.
+type crowd struct {
+	Rows []rowJSON `json:"participants"`
+	More int       `json:"more_participants,omitempty"`
+	// Error says that shards are missing from it.
+	Error string `json:"participants_error,omitempty"`
+}
+
+// rowJSON is a participant. The names of its fields are a promise to scripts.
+type rowJSON struct {
+	ID          string  `json:"id"`             // empty for all newcomers, of whom no account is kept
+	Name        string  `json:"name,omitempty"` // if it was given by flag
+	Weight      float64 `json:"weight"`
+	Used        int64   `json:"used"`
+	Demand      float64 `json:"demand"`
+	Entitlement float64 `json:"entitlement"`
+}
+
+// readCrowd asks who contends for the limit. What goes wrong is part of the answer.
+func readCrowd(ctx context.Context, l *shardlimit.Limiter, names []string) crowd {
+	all, err := l.Participants(ctx)
+	c := crowdOf(all, names)
+	if err != nil {
+		c.Error = oneLine(err)
+	}
+	return c
+}
+
+// crowdOf takes participants, the greatest user first.
+func crowdOf(all []shardlimit.ParticipantState, names []string) crowd {
+	known := make(map[string]string, len(names))
+	for _, name := range names {
+		known[shardlimit.ParticipantID(name)] = name
+	}
+	c := crowd{Rows: []rowJSON{}, More: max(0, len(all)-maxRows)}
+	for _, p := range all[:min(len(all), maxRows)] {
+		c.Rows = append(c.Rows, rowJSON{p.ID, known[p.ID], p.Weight, p.Used, p.Demand, p.Entitlement})
+	}
+	return c
+}
+
+// print writes a table.
+func (c crowd) print(b *strings.Builder) {
+	switch {
+	case c.Error != "":
+		fmt.Fprintf(b, "\nnot every shard told who contends: %s\n", c.Error)
+	case len(c.Rows) == 0:
+		b.WriteString("\nparticipants do not contend\n")
+	}
+	if len(c.Rows) == 0 {
+		return
+	}
+	width := len("0123456789abcdef")
+	for _, r := range c.Rows {
+		width = max(width, len([]rune(r.label())))
+	}
+	fmt.Fprintf(b, "\n%-*s  %8s  %10s  %10s  %10s\n", width, "participant", "weight", "used", "wanted", "entitled")
+	for _, r := range c.Rows {
+		fmt.Fprintf(b, "%-*s  %8g  %10s  %10s  %10s\n", width, r.label(), r.Weight, draw.Count(r.Used),
+			perWindow(r.Demand), perWindow(r.Entitlement))
+	}
+	if c.More > 0 {
+		fmt.Fprintf(b, "and %s more\n", draw.Count(int64(c.More)))
+	}
+	if slices.ContainsFunc(c.Rows, func(r rowJSON) bool { return r.ID != "" && r.Name == "" }) {
+		b.WriteString("\nRedis knows only hashes of names; --participant NAME shows that one by its name\n")
+	}
+}
+
+// label is a participant's name, if that is known and can be shown in a row.
+func (r rowJSON) label() string {
+	if r.Name == "" {
+		return cmp.Or(r.ID, "newcomers")
+	}
+	return draw.Name(r.Name)
+}
+
+// perWindow is permits per window, rounded; none is a dash: nobody is held back.
+func perWindow(permits float64) string {
+	if permits == 0 {
+		return "-"
+	}
+	return draw.Count(int64(permits + 0.5))
 }

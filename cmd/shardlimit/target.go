@@ -39,19 +39,12 @@ func targetFlags() []cli.Flag {
 	}
 }
 
-const chooseTarget = "say where Redis is with one of --redis host:port,host:port, --cluster host:port or --sentinel " +
-	"MASTER@host:port"
-
 // target returns the nodes that the flags of targetFlags name.
 func target(cmd *cli.Command) ([]shardlimit.Node, error) {
 	redis, cluster, sentinel := cmd.String("redis"), cmd.String("cluster"), cmd.String("sentinel")
-	if redis == "" && cluster == "" && sentinel == "" {
-		return nil, usagef(chooseTarget)
-	}
-	if redis != "" && cluster != "" || redis != "" && sentinel != "" || cluster != "" && sentinel != "" {
-		return nil,
-			usagef("--redis, --cluster and --sentinel exclude each other (also as SHARDLIMIT_REDIS, ..._CLUSTER, "+
-				"..._SENTINEL in the environment); %s", chooseTarget)
+	if (redis != "") == (cluster+sentinel != "") || cluster != "" && sentinel != "" {
+		return nil, usagef("say where Redis is with one of --redis host:port,host:port, --cluster host:port and " +
+			"--sentinel MASTER@host:port (or SHARDLIMIT_REDIS, ..._CLUSTER, ..._SENTINEL in the environment)")
 	}
 	all, err := nodes(redis, cluster, sentinel)
 	if err != nil {

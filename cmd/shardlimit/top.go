@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
@@ -35,20 +33,16 @@ func topCommand(con console) *cli.Command {
 
 func top(ctx context.Context, cmd *cli.Command, con console) error {
 	every, count := cmd.Duration("every"), cmd.Int("count")
-	switch {
-	case every < 10*time.Millisecond:
+	if every < 10*time.Millisecond {
 		return usagef("--every is %s; it must be at least 10ms", every)
-	case count < 0:
-		return usagef("--count is %d; it must not be negative", count)
 	}
 	name, client, err := clientFor(cmd)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	interrupts := listen(ctx)
-	defer interrupts.close()
-	ctx = interrupts.first
+	ctx, stop := interruptible(ctx)
+	defer stop()
 	limiter, err := open(ctx, cmd, client, name)
 	if err != nil {
 		return explain(err, name)
@@ -63,9 +57,6 @@ func top(ctx context.Context, cmd *cli.Command, con console) error {
 			return nil
 		}
 		err = page.Show(saw.rows(page))
-		if errors.Is(err, syscall.EPIPE) {
-			return nil // the reader has enough
-		}
 		if err != nil || looks == count {
 			return err
 		}

@@ -16,7 +16,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
 )
 
 var record = flag.Bool("film", false, "play a demo, and write "+filmed+" anew")
@@ -158,7 +158,7 @@ text{white-space:pre}
 func shoot(t *testing.T) {
 	t.Helper()
 	f := &film{}
-	v, err := Run(t.Context(), Config{For: 20 * time.Second, Rate: rate.Rate{Permits: 2000, Per: time.Second}, Nodes: 4,
+	v, err := Run(t.Context(), Config{For: 20 * time.Second, Rate: spelling.Rate{Permits: 2000, Per: time.Second}, Nodes: 4,
 		Workers: 8}, f.Show)
 	if f.end = v.String(); err != nil || !strings.Contains(f.end, ": fair\n") {
 		t.Fatal(v, err)

@@ -8,13 +8,13 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
 )
 
 // Snapshot is what a frame shows.
 type Snapshot struct {
 	Elapsed, For time.Duration
-	Limit        rate.Rate // in force
+	Limit        spelling.Rate // in force
 	Workers      []WorkerLine
 	Nodes        []NodeLine
 	Events       []Event // oldest first
@@ -43,7 +43,7 @@ type Event struct {
 
 func (s *stage) snapshot(elapsed time.Duration, state shardlimit.State) Snapshot {
 	now := s.phases[len(s.phases)-1]
-	shot := Snapshot{Elapsed: elapsed, For: s.config.For, Limit: rate.Rate{Permits: now.limit, Per: s.config.Rate.Per}}
+	shot := Snapshot{Elapsed: elapsed, For: s.config.For, Limit: spelling.Rate{Permits: now.limit, Per: s.config.Rate.Per}}
 	for _, p := range s.phases[1:] {
 		shot.Events = append(shot.Events, Event{time.Duration(p.done - s.phases[0].done), p.text})
 	}

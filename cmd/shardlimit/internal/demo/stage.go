@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
 	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/shardlimit/shardlimit/internal/history"
 )
@@ -19,7 +19,7 @@ import (
 // Config of a demo. All fields are required; Run refuses what cannot work.
 type Config struct {
 	For     time.Duration // it runs
-	Rate    rate.Rate     // in a window of ShortestWindow or more
+	Rate    spelling.Rate // in a window of ShortestWindow or more
 	Shards  int           // 0: chosen
 	Nodes   int
 	Workers int // 1 to MaxWorkers
@@ -176,7 +176,7 @@ type act struct {
 func (s *stage) acts() []act {
 	part := func(p float64) time.Duration { return time.Duration(p * float64(s.config.For)) }
 	full := s.config.Rate
-	low := rate.Rate{Permits: max(1, int64(float64(full.Permits)*loweredTo)), Per: full.Per}
+	low := spelling.Rate{Permits: max(1, int64(float64(full.Permits)*loweredTo)), Per: full.Per}
 	all := []act{{part(0.25), "limit lowered to " + low.String(), s.setLimit(low)}}
 	if s.config.Nodes > 1 {
 		node := s.config.Nodes - 1
@@ -193,7 +193,7 @@ func (s *stage) acts() []act {
 	return append(all, act{part(0.75), "limit raised to " + full.String(), s.setLimit(full)})
 }
 
-func (s *stage) setLimit(to rate.Rate) func(context.Context, *phase) error {
+func (s *stage) setLimit(to spelling.Rate) func(context.Context, *phase) error {
 	return func(ctx context.Context, p *phase) error {
 		p.limit = to.Permits
 		limit := s.observer.Limit()

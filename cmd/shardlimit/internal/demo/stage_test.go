@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
 	"github.com/shardlimit/shardlimit/internal/history"
 )
 
@@ -19,7 +19,7 @@ func (m *memory) show(s Snapshot) { *m = append(*m, s) }
 // A whole demo, short: everything it promises to show is seen, and the limit is kept.
 func TestRun(t *testing.T) {
 	var view memory
-	c := Config{For: 2 * time.Second, Rate: rate.Rate{Permits: 100, Per: 200 * time.Millisecond}, Shards: 4, Nodes: 2,
+	c := Config{For: 2 * time.Second, Rate: spelling.Rate{Permits: 100, Per: 200 * time.Millisecond}, Shards: 4, Nodes: 2,
 		Workers: 3}
 	v, err := Run(t.Context(), c, view.show)
 	if err != nil {
@@ -39,7 +39,7 @@ func TestRun(t *testing.T) {
 
 // Every act does what it says, and tells the phase that begins with it.
 func TestActs(t *testing.T) {
-	c := Config{For: 10 * time.Second, Rate: rate.Rate{Permits: 100, Per: 200 * time.Millisecond}, Shards: 4, Nodes: 2,
+	c := Config{For: 10 * time.Second, Rate: spelling.Rate{Permits: 100, Per: 200 * time.Millisecond}, Shards: 4, Nodes: 2,
 		Workers: 1}
 	s, err := newStage(t.Context(), c)
 	if err != nil {
@@ -92,7 +92,7 @@ func TestActs(t *testing.T) {
 func TestRunEndsWhenItIsInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
-	v, err := Run(ctx, Config{For: time.Hour, Rate: rate.Rate{Permits: 10, Per: time.Second}, Nodes: 1, Workers: 1},
+	v, err := Run(ctx, Config{For: time.Hour, Rate: spelling.Rate{Permits: 10, Per: time.Second}, Nodes: 1, Workers: 1},
 		func(Snapshot) { interrupt() })
 	if err != nil || !v.OK() {
 		t.Errorf("verdict:\n%s%v", v, err)
@@ -101,8 +101,8 @@ func TestRunEndsWhenItIsInterrupted(t *testing.T) {
 
 func TestRunRefuses(t *testing.T) {
 	for name, c := range map[string]Config{
-		"no nodes": {For: time.Second, Rate: rate.Rate{Permits: 1, Per: time.Second}, Workers: 1},
-		"window":   {For: time.Second, Rate: rate.Rate{Permits: 1, Per: time.Microsecond}, Nodes: 1, Workers: 1},
+		"no nodes": {For: time.Second, Rate: spelling.Rate{Permits: 1, Per: time.Second}, Workers: 1},
+		"window":   {For: time.Second, Rate: spelling.Rate{Permits: 1, Per: time.Microsecond}, Nodes: 1, Workers: 1},
 	} {
 		if _, err := Run(t.Context(), c, func(Snapshot) {}); err == nil {
 			t.Errorf("%s: no error", name)
@@ -125,7 +125,7 @@ func TestVerdictOfAnExceededLimit(t *testing.T) {
 
 func example() Snapshot {
 	return Snapshot{
-		Elapsed: 4200 * time.Millisecond, For: 10 * time.Second, Limit: rate.Rate{Permits: 1200, Per: time.Second},
+		Elapsed: 4200 * time.Millisecond, For: 10 * time.Second, Limit: spelling.Rate{Permits: 1200, Per: time.Second},
 		Workers: []WorkerLine{{"worker 1", "AllowUpTo(3)", 600, 600}, {"worker 2", "WaitN(21)", 300, 400},
 			{"worker 3", "Allow", 0, 200}},
 		Nodes:  []NodeLine{{"node 1", false, 2, 600, 300}, {"node 2", true, 1, 600, 0}},

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
-	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/rate"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
 	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/internal/history"
 )
@@ -65,7 +65,7 @@ func (v Verdict) String() string {
 			word = "OVER THE LIMIT"
 		}
 		fmt.Fprintf(&b, "limit %-12s most in any window %s of %s (%s): %s\n",
-			rate.Rate{Permits: f.limit, Per: v.Window},
+			spelling.Rate{Permits: f.limit, Per: v.Window},
 			draw.Count(f.busiest.Permits), draw.Count(f.limit),
 			draw.Percent(float64(f.busiest.Permits)/float64(f.limit)), word)
 	}
@@ -91,31 +91,23 @@ type finding struct {
 // judge checks every window against the limit that held in it. A lowered limit
 // holds in every window that begins after the change was complete, a raised one
 // in every window that ends after the change was begun; so for every limit, the
-// windows inside the widest stretch of phases that do not exceed it must keep to
-// it. There is one finding for each different stretch, in order of the limits,
-// largest first.
-func judge(window time.Duration, phases []phase, ops []history.Op) []finding {
-	var found []finding
-	seen := map[[2]int64]bool{}
+// windows inside the stretch of phases that do not exceed it must keep to it.
+// The limit falls and rises once, so there is one such stretch of each. The
+// largest limit comes first.
+func judge(window time.Duration, phases []phase, ops []history.Op) (found []finding) {
+	limits := make([]int64, len(phases))
 	for i, p := range phases {
-		from, to := i, i
-		for from > 0 && phases[from-1].limit <= p.limit {
-			from--
-		}
-		for to < len(phases)-1 && phases[to+1].limit <= p.limit {
-			to++
-		}
-		begin, end := phases[from].done, phases[to].until
-		if seen[[2]int64{begin, end}] {
-			continue
-		}
-		seen[[2]int64{begin, end}] = true
+		limits[i] = -p.limit
+	}
+	slices.Sort(limits)
+	for _, limit := range slices.Compact(limits) {
+		low := slices.DeleteFunc(slices.Clone(phases), func(p phase) bool { return p.limit > -limit })
+		begin, end := low[0].done, low[len(low)-1].until
 		inside := slices.DeleteFunc(slices.Clone(ops),
 			func(op history.Op) bool { return op.Start < begin || op.End > end })
-		busiest, ok := history.Check(window, p.limit, inside)
-		found = append(found, finding{p.limit, busiest, ok})
+		busiest, ok := history.Check(window, -limit, inside)
+		found = append(found, finding{-limit, busiest, ok})
 	}
-	slices.SortStableFunc(found, func(a, b finding) int { return int(b.limit - a.limit) })
 	return found
 }
 

@@ -48,19 +48,13 @@ func Percent(part float64) string {
 // Clip shortens a line to width columns, counting a rune as one. Control
 // characters are left out, so that nothing can break out of its line.
 func Clip(s string, width int) string {
-	var b strings.Builder
-	n := 0
-	for _, r := range s {
+	shown := []rune(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
-			continue
+			return -1
 		}
-		if n == width {
-			break
-		}
-		b.WriteRune(r)
-		n++
-	}
-	return b.String()
+		return r
+	}, s))
+	return string(shown[:max(0, min(len(shown), width))])
 }
 
 // Span writes a length of time without parts that are zero: 1h, not 1h0m0s.

@@ -26,24 +26,11 @@ import (
 type request struct {
 	Limiter string `json:"limiter"`
 	Key     string `json:"key"`
-	N       *int64 `json:"n"` // 1 if left out; 0 looks, and takes nothing
+	N       int64  `json:"n"` // 1 if left out; 0 looks, and takes nothing
 
 	// Participant is on whose behalf the call is made; "" is the server itself.
-	Participant string   `json:"participant"`
-	Weight      *float64 `json:"weight"` // of the participant; 1 if left out
-}
-
-// seenBy is the limiter as the participant of the request sees it.
-func (r *request) seenBy(limiter *shardlimit.Limiter) (*shardlimit.Limiter, error) {
-	switch {
-	case r.Participant == "" && r.Weight != nil:
-		return nil, fmt.Errorf("%w: a weight needs a participant", shardlimit.ErrInvalidConfig)
-	case r.Participant == "":
-		return limiter, nil
-	case r.Weight == nil:
-		return limiter.As(r.Participant, 1), nil
-	}
-	return limiter.As(r.Participant, *r.Weight), nil
+	Participant string  `json:"participant"`
+	Weight      float64 `json:"weight"` // of the participant; 1 if left out
 }
 
 // Answer is a decision as programs read it: that of POST /v1/allow, and of shardlimit allow --json.
@@ -100,18 +87,17 @@ type Options struct {
 
 // Server is the HTTP interface to a set of limits. It is safe for concurrent use.
 type Server struct {
+	http.ServeMux
 	Options
 	limits  Limits
-	mux     *http.ServeMux
 	leaving atomic.Bool
-	unready atomic.Pointer[error] // why, as the log was told; nil: a node answers
-	told    atomic.Int64          // when the log was told why a call cannot be decided, in Unix seconds
+	told    atomic.Int64 // when the log was told why a call cannot be decided, in Unix seconds
 }
 
 // New serves the limits on POST /v1/allow, its own state on GET /healthz and /readyz, what metrics
 // says on GET /metrics, and who is refused on GET /v1/denied.
 func New(limits Limits, metrics http.Handler, o Options) *Server {
-	s := &Server{Options: o, limits: limits, mux: http.NewServeMux()}
+	s := &Server{Options: o, limits: limits}
 	paths := map[string]http.Handler{"POST /v1/allow": s.Tokens.guard(http.HandlerFunc(s.allow)),
 		"GET /metrics": s.Tokens.guard(metrics), "GET /healthz": http.HandlerFunc(s.health),
 		"GET /readyz": http.HandlerFunc(s.ready)}
@@ -120,14 +106,14 @@ func New(limits Limits, metrics http.Handler, o Options) *Server {
 	}
 	for pattern, handler := range paths {
 		method, path, _ := strings.Cut(pattern, " ")
-		s.mux.Handle(pattern, handler)
-		s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		s.Handle(pattern, handler)
+		s.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", method)
 			refuse(w, http.StatusMethodNotAllowed,
 				fmt.Errorf("%s is called with %s, not with %s", path, method, r.Method))
 		})
 	}
-	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+	s.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, fmt.Errorf("nothing is served at %q; calls go to POST /v1/allow", r.URL.Path))
 	})
 	return s
@@ -152,9 +138,6 @@ func HTTP(handler http.Handler, callTimeout time.Duration) *http.Server {
 	}
 }
 
-// ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
-
 // allow answers 200 if the permits were granted, and with a problem if not, which has the same
 // fields besides.
 func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
@@ -168,18 +151,14 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, fmt.Errorf("no limiter %q is served here", req.Limiter))
 		return
 	}
-	n := int64(1)
-	if req.N != nil {
-		n = *req.N
-	}
 	limiter, err := choose(req.Key)
-	if err == nil {
-		limiter, err = req.seenBy(limiter)
+	if err == nil && req.Participant != "" {
+		limiter = limiter.As(req.Participant, req.Weight)
 	}
 	var d shardlimit.Decision
 	var mode shardlimit.Mode
 	if err == nil {
-		d, mode, err = ask(r.Context(), limiter, n)
+		d, mode, err = ask(r.Context(), limiter, req.N)
 	}
 	if err != nil {
 		s.tell(r.Context(), err)
@@ -190,11 +169,11 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 	if mode != shardlimit.Shadow && mode != shardlimit.Off {
 		httplimit.Describe(w.Header(), httplimit.Draft, httplimit.Policy{Name: name, Limiter: limiter}, d)
 	}
-	if d.Allowed || n == 0 {
+	if d.Allowed || req.N == 0 {
 		reply(w, AnswerOf(d))
 		return
 	}
-	p := problem.QuotaExceeded(fmt.Sprintf("limiter %q does not grant %d now", req.Limiter, n))
+	p := problem.QuotaExceeded(fmt.Sprintf("limiter %q does not grant %d now", req.Limiter, req.N))
 	problem.Write(w, p.Status, refusal{p, []string{name}, AnswerOf(d)})
 }
 
@@ -236,6 +215,7 @@ func read(w http.ResponseWriter, r *http.Request) (req request, code int, err er
 		return req, http.StatusRequestEntityTooLarge, fmt.Errorf("the body has more than %d bytes", maxBody)
 	}
 	if err == nil {
+		req.N, req.Weight = 1, 1
 		err = decode(body, &req)
 	}
 	if err != nil {
@@ -336,4 +316,41 @@ func reply(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	_ = json.NewEncoder(w).Encode(body) // the client has gone
+}
+
+// Why health is bad.
+var (
+	errLeaving = errors.New("shutting down")
+	errNoNode  = errors.New("no node answers")
+	errMistake = errors.New("no node serves: a mistake in the configuration, which the log tells")
+)
+
+// Leave has /healthz and /readyz say that the server is about to end, so that no new work is sent
+// to it.
+func (s *Server) Leave() { s.leaving.Store(true) }
+
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+	if s.leaving.Load() {
+		refuse(w, http.StatusServiceUnavailable, errLeaving)
+		return
+	}
+	_, _ = fmt.Fprintln(w, "ok") // also while Redis is away: to start anew would not help
+}
+
+// ready answers 200 if a node answers: one is enough, because its shards are served then, and calls
+// for the others find it. Which ones do not the client has told the log, because anybody may ask.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	nodes := s.Ready(r.Context())
+	answers, why := len(nodes) == 0, &errMistake
+	for _, n := range nodes {
+		answers = answers || n.Err == nil
+		if !errors.As(n.Err, new(*shardlimit.ConfigError)) {
+			why = &errNoNode
+		}
+	}
+	if answers {
+		s.health(w, r)
+		return
+	}
+	refuse(w, http.StatusServiceUnavailable, *why)
 }

@@ -1,4 +1,4 @@
-package rate
+package spelling
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestParse(t *testing.T) {
+func TestParseRate(t *testing.T) {
 	for _, c := range []struct {
 		in   string
 		want Rate
@@ -30,17 +30,17 @@ func TestParse(t *testing.T) {
 		{"1/60s", Rate{1, time.Minute}, "1/m"},
 		{"9223372036854775807/s", Rate{1<<63 - 1, time.Second}, "9223372036854775807/s"},
 	} {
-		got, err := Parse(c.in)
+		got, err := ParseRate(c.in)
 		if err != nil || got != c.want {
-			t.Errorf("Parse(%q) = %v, %v; want %v", c.in, got, err, c.want)
+			t.Errorf("ParseRate(%q) = %v, %v; want %v", c.in, got, err, c.want)
 		}
 		if got.String() != c.text {
-			t.Errorf("Parse(%q).String() = %q, want %q", c.in, got.String(), c.text)
+			t.Errorf("ParseRate(%q).String() = %q, want %q", c.in, got.String(), c.text)
 		}
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRateRefuses(t *testing.T) {
 	for _, c := range []struct{ in, says string }{
 		{"", "no slash"},
 		{"500", "no slash"},
@@ -59,36 +59,36 @@ func TestParseRefuses(t *testing.T) {
 		{"5/0s", "not a time"},
 		{"5/-1s", "not a time"},
 	} {
-		got, err := Parse(c.in)
+		got, err := ParseRate(c.in)
 		if err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("Parse(%q) = %v, %v; want an error that says %q", c.in, got, err, c.says)
+			t.Errorf("ParseRate(%q) = %v, %v; want an error that says %q", c.in, got, err, c.says)
 		}
 	}
 }
 
-// FuzzParse: whatever is read is valid and survives being written and read again.
-func FuzzParse(f *testing.F) {
+// FuzzParseRate: whatever is read is valid and survives being written and read again.
+func FuzzParseRate(f *testing.F) {
 	for _, s := range []string{"500/s", "50/10s", "1/1h1m1s", "1/99999d", "7/0.5s", "1/1us", "/", "1/ms "} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		r, err := Parse(s)
+		r, err := ParseRate(s)
 		if err != nil {
 			return
 		}
 		if r.Permits < 1 || r.Per <= 0 {
-			t.Fatalf("Parse(%q) = %+v", s, r)
+			t.Fatalf("ParseRate(%q) = %+v", s, r)
 		}
-		if again, err := Parse(r.String()); err != nil || again != r {
-			t.Fatalf("Parse(%q) = %+v, written %q, read %+v, %v", s, r, r.String(), again, err)
+		if again, err := ParseRate(r.String()); err != nil || again != r {
+			t.Fatalf("ParseRate(%q) = %+v, written %q, read %+v, %v", s, r, r.String(), again, err)
 		}
 	})
 }
 
-func ExampleParse() {
-	r, err := Parse("5000/s")
+func ExampleParseRate() {
+	r, err := ParseRate("5000/s")
 	fmt.Println(r, r.Permits, r.Per, err)
-	_, err = Parse("5000")
+	_, err = ParseRate("5000")
 	fmt.Println(err)
 	// Output:
 	// 5000/s 5000 1s <nil>
