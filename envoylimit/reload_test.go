@@ -151,7 +151,9 @@ func follow(t *testing.T, client *shardlimit.Client, path string) (s *envoylimit
 	if err := s.Load(t.Context(), src); err != nil {
 		t.Fatal(err)
 	}
-	<-loaded
+	if err := <-loaded; err != nil {
+		t.Fatal(err)
+	}
 	go s.Follow(t.Context(), src)
 	return s, loaded
 }

@@ -68,9 +68,9 @@ var allowed = map[string][]string{
 		"internal/call", "internal/chance", "internal/clock", "internal/limit", "internal/wait",
 	},
 	"ratelike":  {""},
-	"httplimit": {"", "internal/problem", "go.opentelemetry.io/otel"},
+	"httplimit": {"", "internal/clock", "internal/problem", "go.opentelemetry.io/otel"},
 	"grpclimit": {
-		"", "httplimit", "go.opentelemetry.io/otel",
+		"", "internal/clock", "httplimit", "go.opentelemetry.io/otel",
 		"google.golang.org/genproto/googleapis/rpc/errdetails", "google.golang.org/grpc",
 		"google.golang.org/protobuf/types/known/durationpb",
 	},
