@@ -157,7 +157,8 @@ func (s *scanner) node(ctx context.Context, n *shardlimit.Node) error {
 func (s *scanner) server(ctx context.Context, server rueidis.Client) error {
 	match := escape(s.prefix) + "{*}:m:*:limit:*"
 	for cursor := uint64(0); ; {
-		entry, err := server.Do(ctx, server.B().Scan().Cursor(cursor).Match(match).Count(scanStep).Build()).AsScanEntry()
+		look := server.B().Scan().Cursor(cursor).Match(match).Count(scanStep).Build()
+		entry, err := server.Do(ctx, look).AsScanEntry()
 		if err != nil {
 			return err
 		}

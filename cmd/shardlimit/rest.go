@@ -36,7 +36,8 @@ func startOf(f *os.File) int64 {
 // settle saves the rest and describes the outcome. origin is what startOf said.
 func (j *paceJob) settle(w io.Writer, o pace.Outcome, origin int64, took time.Duration) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "shardlimit: %s: released %s in %s", draw.Name(j.name), draw.Plural(o.Lines, "line"), draw.About(took))
+	fmt.Fprintf(&b, "shardlimit: %s: released %s in %s", draw.Name(j.name), draw.Plural(o.Lines, "line"),
+		draw.About(took))
 	if o.Err == nil && len(o.Rest) == 0 {
 		if !j.quiet {
 			_, _ = fmt.Fprintf(w, "%s, all of the input\n", b.String())

@@ -41,7 +41,8 @@ func showCommand(con console) *cli.Command {
 			case !named:
 				return list(ctx, cmd, con)
 			case cmd.Bool("family"):
-				return withClient(ctx, cmd, adminTimeout, func(ctx context.Context, client *shardlimit.Client, name string) error {
+				return withClient(ctx, cmd, adminTimeout, func(ctx context.Context, client *shardlimit.Client,
+					name string) error {
 					family, err := openStored(ctx, cmd, client, name)
 					if err != nil {
 						return err

@@ -158,7 +158,8 @@ text{white-space:pre}
 func shoot(t *testing.T) {
 	t.Helper()
 	f := &film{}
-	v, err := Run(t.Context(), Config{For: 20 * time.Second, Rate: spelling.Rate{Permits: 2000, Per: time.Second}, Nodes: 4,
+	v, err := Run(t.Context(), Config{For: 20 * time.Second, Rate: spelling.Rate{Permits: 2000, Per: time.Second},
+		Nodes:   4,
 		Workers: 8}, f.Show)
 	if f.end = v.String(); err != nil || !strings.Contains(f.end, ": fair\n") {
 		t.Fatal(v, err)

@@ -43,7 +43,8 @@ type Event struct {
 
 func (s *stage) snapshot(elapsed time.Duration, state shardlimit.State) Snapshot {
 	now := s.phases[len(s.phases)-1]
-	shot := Snapshot{Elapsed: elapsed, For: s.config.For, Limit: spelling.Rate{Permits: now.limit, Per: s.config.Rate.Per}}
+	shot := Snapshot{Elapsed: elapsed, For: s.config.For,
+		Limit: spelling.Rate{Permits: now.limit, Per: s.config.Rate.Per}}
 	for _, p := range s.phases[1:] {
 		shot.Events = append(shot.Events, Event{time.Duration(p.done - s.phases[0].done), p.text})
 	}

@@ -19,7 +19,8 @@ func (m *memory) show(s Snapshot) { *m = append(*m, s) }
 // A whole demo, short: everything it promises to show is seen, and the limit is kept.
 func TestRun(t *testing.T) {
 	var view memory
-	c := Config{For: 2 * time.Second, Rate: spelling.Rate{Permits: 100, Per: 200 * time.Millisecond}, Shards: 4, Nodes: 2,
+	c := Config{For: 2 * time.Second, Rate: spelling.Rate{Permits: 100, Per: 200 * time.Millisecond},
+		Shards: 4, Nodes: 2,
 		Workers: 3}
 	v, err := Run(t.Context(), c, view.show)
 	if err != nil {
@@ -39,7 +40,8 @@ func TestRun(t *testing.T) {
 
 // Every act does what it says, and tells the phase that begins with it.
 func TestActs(t *testing.T) {
-	c := Config{For: 10 * time.Second, Rate: spelling.Rate{Permits: 100, Per: 200 * time.Millisecond}, Shards: 4, Nodes: 2,
+	c := Config{For: 10 * time.Second, Rate: spelling.Rate{Permits: 100, Per: 200 * time.Millisecond},
+		Shards: 4, Nodes: 2,
 		Workers: 1}
 	s, err := newStage(t.Context(), c)
 	if err != nil {

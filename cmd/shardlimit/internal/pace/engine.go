@@ -171,8 +171,9 @@ func lineEnd(data []byte) int {
 	return len(data)
 }
 
-// write writes the first bytes of the data, which are so many lines that d grants. If it fails, lines
-// that were written whole are released, and the others stay, and their permits are given back.
+// write writes the first bytes of the data, which are so many lines that d grants. If it fails,
+// lines that were written whole are released, and the others stay, and their permits are given
+// back.
 func (e *Engine) write(length int, lines int64, d shardlimit.Decision) (repeated int, err error) {
 	n, err := e.Out.Write(e.data[:length])
 	if err == nil && n < length {

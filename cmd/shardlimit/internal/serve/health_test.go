@@ -40,7 +40,8 @@ func TestReadyIfANodeAnswers(t *testing.T) {
 		{[]shardlimit.NodeState{well}, 200, "ok\n"},
 	} {
 		nodes = step.nodes
-		if code, text := get("/readyz"); code != step.code || !strings.Contains(text, step.says) || strings.Contains(text, "secret") {
+		if code, text := get("/readyz"); code != step.code || !strings.Contains(text, step.says) ||
+			strings.Contains(text, "secret") {
 			t.Errorf("%+v: %d %q", step.nodes, code, text)
 		}
 		if code, _ := get("/healthz"); code != 200 {

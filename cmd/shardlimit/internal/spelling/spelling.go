@@ -38,8 +38,8 @@ func Find[T any](all map[string]T, name string) (v T, err error) {
 // Fields are what Set knows of a limit, in the order in which they are to be set.
 var Fields = []string{"rate", "algorithm", "mode", "burst", "lease", "shards", "revision"}
 
-// Set has one of the Fields of a limit, or its "scope", be what a text says. Another algorithm takes
-// burst and lease away, which mean nothing to it. The error begins with the field.
+// Set has one of the Fields of a limit, or its "scope", be what a text says. Another algorithm
+// takes burst and lease away, which mean nothing to it. The error begins with the field.
 func Set(l *shardlimit.Limit, field, text string) (err error) {
 	var n int64
 	switch field {
@@ -109,8 +109,8 @@ const day = 24 * time.Hour
 // letters are those of units. One may stand alone after the slash.
 const letters = "nuµmshd"
 
-// ParseRate reads NUMBER/TIME. NUMBER is a whole number from 1. TIME is a unit (ms, s, m, h, d), a whole
-// number of days (7d), or a duration as Go writes it (10s, 100ms, 1m30s).
+// ParseRate reads NUMBER/TIME. NUMBER is a whole number from 1. TIME is a unit (ms, s, m, h, d), a
+// whole number of days (7d), or a duration as Go writes it (10s, 100ms, 1m30s).
 // Whether a limiter accepts the rate is for the limiter to say; the error texts
 // of ParseRate say what to write instead.
 func ParseRate(s string) (Rate, error) {
