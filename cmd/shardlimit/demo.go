@@ -49,10 +49,9 @@ func demoCommand(con console) *cli.Command {
 	}
 }
 
-func readDemo(cmd *cli.Command) (demo.Config, error) {
-	c := demo.Config{For: cmd.Duration("for"), Shards: cmd.Int("shards"), Nodes: cmd.Int("nodes"),
+func readDemo(cmd *cli.Command) (c demo.Config, err error) {
+	c = demo.Config{For: cmd.Duration("for"), Shards: cmd.Int("shards"), Nodes: cmd.Int("nodes"),
 		Workers: cmd.Int("workers")}
-	var err error
 	if c.Rate, err = spelling.ParseRate(cmd.String("rate")); err != nil {
 		return c, usagef("--rate: %w", err)
 	}
