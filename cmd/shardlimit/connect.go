@@ -174,8 +174,10 @@ func readProcess(cmd *cli.Command) (process, error) {
 		p.config.Nodes, err = target(cmd)
 		return p, err
 	}
-	if cmd.String("redis")+cmd.String("cluster")+cmd.String("sentinel") != "" {
-		return p, usagef("--embedded needs no other server; leave --redis and its like out, also in the environment")
+	for _, f := range targetFlags() {
+		if name := f.Names()[0]; name != "prefix" && cmd.String(name) != "" {
+			return p, usagef("--embedded needs no other server; leave --%s out, also in the environment", name)
+		}
 	}
 	return p, nil
 }

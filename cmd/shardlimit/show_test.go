@@ -42,8 +42,8 @@ func TestCrowd(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	for want, c := range map[string]crowd{
-		"\nparticipants do not contend\n":                       crowdOf(nil, []string{"ann"}),
-		"\nnot every shard told who contends: a is away; too\n": {Error: "a is away; too"},
+		"\nparticipants do not contend\n":       crowdOf(nil, []string{"ann"}),
+		"\nnot every shard told who contends\n": {Error: "a is away; too"},
 	} {
 		var b strings.Builder
 		if c.print(&b); b.String() != want {

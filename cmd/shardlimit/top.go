@@ -9,19 +9,13 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-const topHelp = `What show prints, again and again, until interrupted. Nothing is consumed and
-nothing is written.
-
-Example:
-
-  shardlimit top mails --redis 10.0.0.1:6379,10.0.0.2:6379`
-
 func topCommand(con console) *cli.Command {
 	return &cli.Command{
-		Name:        "top",
-		Usage:       "watch a limit live",
-		ArgsUsage:   "NAME",
-		Description: topHelp,
+		Name:      "top",
+		Usage:     "watch a limit live",
+		ArgsUsage: "NAME",
+		Description: "What show prints, again and again, until interrupted. Nothing is consumed and nothing is " +
+			"written.\n\nExample:\n\n  shardlimit top mails --redis 10.0.0.1:6379,10.0.0.2:6379",
 		Flags: append([]cli.Flag{
 			keyFlag(), participantFlag(),
 			&cli.DurationFlag{Name: "every", Value: time.Second, Usage: "how often it looks, `TIME`"},

@@ -91,7 +91,8 @@ type Server struct {
 	Options
 	limits  Limits
 	leaving atomic.Bool
-	told    atomic.Int64 // when the log was told why a call cannot be decided, in Unix seconds
+	unready atomic.Pointer[error] // why, as the log was told; nil: a node answers
+	told    atomic.Int64          // when the log was told why a call cannot be decided, in Unix seconds
 }
 
 // New serves the limits on POST /v1/allow, its own state on GET /healthz and /readyz, what metrics
@@ -338,7 +339,7 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 }
 
 // ready answers 200 if a node answers: one is enough, because its shards are served then, and calls
-// for the others find it. Which ones do not the client has told the log, because anybody may ask.
+// for the others find it. Which ones do not is for the log, once, because anybody may ask.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	nodes := s.Ready(r.Context())
 	answers, why := len(nodes) == 0, &errMistake
@@ -349,8 +350,14 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if answers {
+		s.unready.Store(nil)
 		s.health(w, r)
 		return
+	}
+	if s.unready.Swap(why) != why {
+		for _, n := range nodes {
+			s.Log.WarnContext(r.Context(), "not ready: no node answers", "node", n.Name, "err", oneLine(n.Err))
+		}
 	}
 	refuse(w, http.StatusServiceUnavailable, *why)
 }
