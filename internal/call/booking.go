@@ -76,7 +76,7 @@ func (b *Booking) left(now int64) time.Duration {
 func (b *Booking) choices(ctx context.Context) (choices [][]dispatch.Part) {
 	var seats []*dispatch.Seat
 	var lanes []*dispatch.Lane
-	for _, s := range b.view.visit {
+	for _, s := range b.view.seats {
 		if s.Lane.Usable() {
 			seats, lanes = append(seats, s), append(lanes, s.Lane)
 		}

@@ -13,22 +13,13 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
-const (
-	// collectRounds is how often a collection asks for what it lacks before it looks at the shards.
-	collectRounds = 3
-	// collectTries is how often it begins anew if it has seen that everything it wants is free.
-	collectTries = 4
-)
-
 // collect collects n permits from several shards, and gives everything back if the sum falls short.
 //
-// First it asks at once all shards that may have them, by what this process knows. If the sum falls
-// short, it gives back what it got and looks at the shards. If n permits are free together then,
-// another process may have collected at the same time, and each had a part. So it tries again, and
-// takes first what one shard has: of the shards that have something, the first in the order of the
-// layout, which is the same for every process. Who gets less there than was seen has a rival that
-// came first: it gives way and looks again after a while. Of two rivals, the one that looks last
-// has seen what the other one gave back. Within a process one collection runs at a time.
+// It asks at once all shards that may have them, by what this process knows, and again those that
+// had all that they were asked for. If the sum falls short, it gives back what it got and looks when
+// there are so many. If they are free together then, another process collected at the same time, and
+// each had a part: their callers are to come again at different times. Within a process one
+// collection runs at a time.
 func (v *view) collect(ctx context.Context, n, since int64, seen *attempt, d *Decision) error {
 	c := v.member.Target
 	if seen.now-since > c.Process.Lanes.Boarding() {
@@ -48,21 +39,17 @@ func (v *view) collect(ctx context.Context, n, since int64, seen *attempt, d *De
 	if v.KnownDenial(n, c.Process.Now(), d) {
 		return nil // the collection before this one has found out
 	}
-	enough, err := g.atOnce(ctx)
-	if !enough && err == nil {
-		g.giveBack(ctx)
-		err = g.retry(ctx)
-	}
-	if err != nil {
+	if err := g.take(ctx); err != nil {
 		g.giveBack(ctx)
 		return err
 	}
-	if g.got.Granted == n {
+	if g.lacks() == 0 {
 		*d = g.got
 		now := c.Process.Now()
 		c.complete(d, v.Routes, v.Expected(now), now)
 		return nil
 	}
+	g.giveBack(ctx)
 	return g.denied(ctx, d)
 }
 
@@ -85,15 +72,14 @@ func (g *collection) join(ctx context.Context) error {
 
 // collection is one call that collects permits.
 type collection struct {
-	target  *Target
-	view    *view
-	n       int64
-	since   int64
-	seen    *attempt
-	got     Decision
-	empty   tried           // by place in view.seats: asked, and had less than was asked for
-	outlook *outlook        // the last look at the shards
-	back    <-chan struct{} // closed once what was given back last is there again
+	target *Target
+	view   *view
+	n      int64
+	since  int64
+	seen   *attempt
+	got    Decision
+	empty  tried           // by place in view.seats: asked, and had less than was asked for
+	back   <-chan struct{} // closed once what was given back is there again
 }
 
 // leave lets the next collection begin. That one would see too little while permits are on their
@@ -110,18 +96,20 @@ func (g *collection) leave() {
 // lacks returns how many permits it has not got yet.
 func (g *collection) lacks() int64 { return g.n - g.got.Granted }
 
-// atOnce asks for everything at once, and again for what is missing then.
-func (g *collection) atOnce(ctx context.Context) (enough bool, err error) {
-	for range collectRounds {
-		wanted := g.plan(g.target.Process.Now())
-		if len(wanted) == 0 {
-			break
+// take asks for everything at once, and again for what is missing then. The error is the caller's
+// end.
+func (g *collection) take(ctx context.Context) error {
+	for g.lacks() > 0 {
+		now := g.target.Process.Now()
+		wanted := g.plan(now)
+		if len(wanted) == 0 || now-g.since > g.target.Process.Lanes.Boarding() {
+			return nil
 		}
-		if err = g.take(ctx, wanted); err != nil || g.lacks() == 0 {
-			break
+		if err := g.ask(ctx, wanted); err != nil {
+			return err
 		}
 	}
-	return g.lacks() == 0, err
+	return nil
 }
 
 // plan returns what to ask each shard for: what it is believed to have, in this participant's
@@ -150,8 +138,8 @@ func (g *collection) plan(now int64) (wanted []dispatch.Part) {
 	return slices.DeleteFunc(wanted, func(p dispatch.Part) bool { return p.N == 0 })
 }
 
-// take asks each shard for its part, all at once. The error is the caller's end.
-func (g *collection) take(ctx context.Context, wanted []dispatch.Part) (ended error) {
+// ask asks each shard for its part, all at once. The error is the caller's end.
+func (g *collection) ask(ctx context.Context, wanted []dispatch.Part) (ended error) {
 	asks, errs := make([]dispatch.Ask, len(wanted)), make([]error, len(wanted))
 	now := g.target.Process.Now()
 	var wg sync.WaitGroup
@@ -180,49 +168,6 @@ func (g *collection) take(ctx context.Context, wanted []dispatch.Part) (ended er
 	return ended
 }
 
-// retry looks whether everything is free, and collects it in order.
-func (g *collection) retry(ctx context.Context) (err error) {
-	c := g.target
-	for try := range collectTries {
-		now := c.Process.Now()
-		if now-g.since > c.Process.Lanes.Boarding() || c.Process.Closed.Load() || ctx.Err() != nil {
-			return c.Process.Gone(ctx, nil)
-		}
-		var found []int64
-		g.outlook, found = c.Look(ctx, g.view.Routes, g.since)
-		paced := slices.ContainsFunc(g.view.seats, func(s *dispatch.Seat) bool { return s.Paced(now) })
-		if g.outlook.Free < g.n || paced {
-			return c.Process.Gone(ctx, nil)
-		}
-		if err = g.inOrder(ctx, found); err != nil || g.lacks() == 0 {
-			return err
-		}
-		g.giveBack(ctx)
-		took := c.Process.Now() - now
-		left := g.since + c.Process.Lanes.Boarding() - c.Process.Now()
-		clock.Sleep(ctx, time.Duration(min(chance.N(took<<try+1), left)))
-	}
-	return c.Process.Gone(ctx, nil)
-}
-
-// inOrder takes what was found, in the order of the layout: what the first shard has before the
-// rest.
-func (g *collection) inOrder(ctx context.Context, found []int64) error {
-	var wanted []dispatch.Part
-	lacks := g.n
-	for i, s := range g.view.visit {
-		if n := min(found[i], lacks); n > 0 {
-			wanted = append(wanted, dispatch.Part{Seat: s, N: n})
-			lacks -= n
-		}
-	}
-	err := g.take(ctx, wanted[:1])
-	if err != nil || g.got.Granted < wanted[0].N || len(wanted) == 1 {
-		return err
-	}
-	return g.take(ctx, wanted[1:])
-}
-
 // giveBack returns what was collected in vain.
 func (g *collection) giveBack(ctx context.Context) {
 	if g.got.Granted > 0 {
@@ -236,10 +181,15 @@ func (g *collection) denied(ctx context.Context, d *Decision) error {
 	if g.seen.now = now; !g.seen.reached {
 		return g.view.denied(ctx, g.seen, g.n, g.since, false, d)
 	}
-	wait := time.Duration(now - g.since) // there was no time for a look, or others collect too
-	why := g.view.keeps(g.n, g.view.tally(now, g.since).why)
-	if g.outlook != nil && g.outlook.Free < g.n {
-		wait, why = g.outlook.Await(c, g.view.Routes, g.n), max(why, g.outlook.why)
+	o := c.Look(ctx, g.view.Routes, g.since)
+	if err := c.Process.Gone(ctx, nil); err != nil {
+		return err
+	}
+	wait, why := time.Duration(0), g.view.keeps(g.n, g.view.tally(now, g.since).why)
+	if now = c.Process.Now(); o.Free < g.n {
+		wait, why = o.Await(c, g.view.Routes, g.n), max(why, o.why)
+	} else { // others collect, too
+		wait = time.Duration(now - g.since + chance.N(now-g.since+1))
 	}
 	c.Deny(g.view.Routes, now, max(wait, g.view.Pause(now)), g.seen.why(why), d)
 	return nil

@@ -52,7 +52,6 @@ type view struct {
 	*limit.Routes
 	member *Member
 	seats  []*dispatch.Seat  // in the order of preference
-	visit  []*dispatch.Seat  // in the order of the layout, which is the same for every process
 	only   [1]*dispatch.Seat // of seats, as a rule
 }
 
@@ -71,12 +70,6 @@ func (m *Member) View(r *limit.Routes) *view {
 	m.Seats = slices.DeleteFunc(m.Seats, func(s *dispatch.Seat) bool { return s.Lane.Gone.Load() })
 	for _, l := range r.Order {
 		v.seats = append(v.seats, m.seat(l))
-	}
-	if v.visit = v.seats; r.Split {
-		v.visit = nil
-		for _, l := range r.Lanes {
-			v.visit = append(v.visit, m.seat(l))
-		}
 	}
 	m.last.Store(v)
 	return v

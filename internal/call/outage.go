@@ -105,7 +105,7 @@ func (m *Member) answered(n int64, upTo bool, d *Decision, err error) error {
 
 // closed reports whether every shard that can be reached has lost its memory, and one can.
 func (v *view) closed(now int64) (all bool) {
-	for _, s := range v.visit {
+	for _, s := range v.seats {
 		if s.Lane.Usable() {
 			if all = s.Lane.Known.Closed(now); !all {
 				return false

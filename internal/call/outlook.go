@@ -34,11 +34,10 @@ func (o *outlook) Await(c *Target, r *limit.Routes, n int64) time.Duration {
 }
 
 // Look asks all shards at once what they have free and ahead, on behalf of a call that began at
-// since. found is what each has free, in the order of the layout; 0 if it did not say. The outlook
-// is remembered, and refuses calls, only if every shard said it: what is not seen may be free.
-func (c *Target) Look(ctx context.Context, r *limit.Routes, since int64) (o *outlook, found []int64) {
-	o = &outlook{complete: true, why: telemetry.Full}
-	found = make([]int64, len(r.Lanes))
+// since. The outlook is remembered, and refuses calls, only if every shard said it: what is not
+// seen may be free.
+func (c *Target) Look(ctx context.Context, r *limit.Routes, since int64) *outlook {
+	o := &outlook{complete: true, why: telemetry.Full}
 	now := c.Process.Now()
 	left := c.Process.Config.CallTimeout - time.Duration(now-since)
 	asked := slices.DeleteFunc(slices.Clone(r.Lanes), func(l *dispatch.Lane) bool { return !l.Usable() })
@@ -51,7 +50,8 @@ func (c *Target) Look(ctx context.Context, r *limit.Routes, since int64) (o *out
 			o.complete = false
 			continue
 		}
-		answered, found[slices.Index(r.Lanes, s.Lane)] = true, o.include(r, &s)
+		answered = true
+		o.include(r, &s)
 	}
 	o.Sort()
 	o.made = c.Process.Now()
@@ -59,13 +59,14 @@ func (c *Target) Look(ctx context.Context, r *limit.Routes, since int64) (o *out
 	if o.complete = o.complete && answered; o.complete {
 		c.ahead.Store(o)
 	}
-	return o, found
+	return o
 }
 
-// include adds what one shard says to the outlook, and returns what it has free.
-func (o *outlook) include(r *limit.Routes, found *dispatch.Sight) (free int64) {
+// include adds what one shard says to the outlook.
+func (o *outlook) include(r *limit.Routes, found *dispatch.Sight) {
 	reopens(found.Lane, &found.PeekReply, r.Layout)
-	if free = found.Free; found.Status == script.Absent && r.Layout.Settled {
+	free := found.Free
+	if found.Status == script.Absent && r.Layout.Settled {
 		free = found.Lane.Most() // it begins with its share when it is first asked
 	}
 	switch {
@@ -75,7 +76,6 @@ func (o *outlook) include(r *limit.Routes, found *dispatch.Sight) (free int64) {
 		o.why = max(o.why, telemetry.Owes)
 	}
 	o.Add(free, forecast.Releases(free, &found.PeekReply, found.Received, found.Lane.Room(&found.PeekReply)))
-	return free
 }
 
 // when returns the time at which n permits are free together. Permits that no shard which answered

@@ -24,7 +24,7 @@ type tally struct {
 // refuses counts if it answered since then.
 func (v *view) tally(now, since int64) (t tally) {
 	t.why = telemetry.Full
-	for _, s := range v.visit {
+	for _, s := range v.seats {
 		if !s.Lane.Usable() {
 			t.why = max(t.why, telemetry.Outage)
 			continue
@@ -68,7 +68,7 @@ func (v *view) keeps(n int64, why telemetry.Reason) telemetry.Reason {
 // Pause returns how long it takes until the first shard wants to see this participant again.
 func (v *view) Pause(now int64) time.Duration {
 	first := int64(math.MaxInt64)
-	for _, s := range v.visit {
+	for _, s := range v.seats {
 		first = min(first, max(s.PacedUntil()-now, 0))
 	}
 	return time.Duration(first)

@@ -418,7 +418,7 @@ func soonest(ctx context.Context, m *call.Member, r *limit.Routes, n, since int6
 		_, next := m.View(r).ShutOut(now)
 		return max(0, time.Duration(next-now))
 	}
-	o, _ := m.Target.Look(ctx, r, since)
+	o := m.Target.Look(ctx, r, since)
 	return max(0, o.Await(m.Target, r, n))
 }
 
