@@ -176,7 +176,7 @@ func (b *Booking) all(ctx context.Context, wanted []dispatch.Part) ([]booked, er
 		if err == nil && (len(done) == 1 || latest <= b.at+int64(time.Microsecond)) { // shards count whole ones
 			return done, nil
 		}
-		c.HandBack(ctx, d, b.Since)
+		c.HandBack(ctx, d, b.Since, false)
 		if err != nil {
 			return nil, err
 		}

@@ -171,7 +171,7 @@ func (g *collection) ask(ctx context.Context, wanted []dispatch.Part) (ended err
 // giveBack returns what was collected in vain.
 func (g *collection) giveBack(ctx context.Context) {
 	if g.got.Granted > 0 {
-		g.back, g.got = g.target.HandBack(ctx, g.got, g.since), Decision{}
+		g.back, g.got = g.target.HandBack(ctx, g.got, g.since, false), Decision{}
 	}
 }
 

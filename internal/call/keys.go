@@ -38,9 +38,6 @@ const (
 const (
 	// keySweep is how often a part looks for what need not be remembered any more.
 	keySweep = time.Second
-	// keyRest is how long a denial is remembered after it is believed no more, of a key whose limit
-	// does not come with the calls: a Set asks such a key before it asks others.
-	keyRest = 10 * time.Second
 	// keyIdle is how long a key is remembered after its last call if it is costly to begin with.
 	keyIdle = time.Second
 )
@@ -226,7 +223,7 @@ func (p *keyPart) sweep(of *limit.Process) {
 	defer p.mu.Unlock()
 	now := of.Now()
 	p.drop(func(c *Target) bool { return of.Closed.Load() || !toRemember(c, now, false) }, p.idle)
-	maps.DeleteFunc(p.denied, func(_ string, d denial) bool { return of.Closed.Load() || d.Over(now-int64(keyRest)) })
+	maps.DeleteFunc(p.denied, func(_ string, d denial) bool { return of.Closed.Load() || d.Over(now) })
 	if len(p.targets) == 0 {
 		p.targets = nil // a map keeps the room that it once had
 	}

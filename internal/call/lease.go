@@ -130,7 +130,7 @@ func (ls *leases) refill(ctx context.Context, r *limit.Routes, q call, d *Decisi
 		ls.member.Target.GiveBackAll(all, false)
 		return false, nil // the outage policy decides about n alone
 	case all.Granted < q.n:
-		ls.member.Target.HandBack(ctx, all, q.since)
+		ls.member.Target.HandBack(ctx, all, q.since, false)
 		return false, nil // it may still be that n can be had
 	case all.Granted > q.n:
 		ls.begin(r, all.Last(all.Granted-q.n), q)

@@ -136,7 +136,7 @@ func granted(d Decision, n, deadline int64) (*Reservation, error) {
 	now := c.Process.Now()
 	due := now + int64(d.Delay)
 	if d.Delay > 0 && deadline != 0 && due > deadline {
-		c.HandBack(c.Process.Context, d, now)
+		c.HandBack(c.Process.Context, d, now, false)
 		return nil, fmt.Errorf("%w: its turn comes in %s", limit.ErrWaitTooLong, d.Delay)
 	}
 	return &Reservation{Decision: d, due: due, Permits: n}, nil

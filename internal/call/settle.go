@@ -280,19 +280,11 @@ func (d *Decision) returnHere(unused int64) (back int64) {
 	return back
 }
 
-// Return does what HandBack does with what a decision was granted, and was told as granted.
-func (c *Target) Return(ctx context.Context, d Decision, since int64) {
-	c.handBack(ctx, d, since, true)
-}
-
 // HandBack does what GiveBackAll does, on behalf of a call that began at since. It goes on in the
 // background when ctx ends or the call has used up its timeout, so that a node that stalls
-// meanwhile does not hold the caller up. Close waits for that. back is closed once it is done.
-func (c *Target) HandBack(ctx context.Context, d Decision, since int64) (back <-chan struct{}) {
-	return c.handBack(ctx, d, since, false)
-}
-
-func (c *Target) handBack(ctx context.Context, d Decision, since int64, told bool) <-chan struct{} {
+// meanwhile does not hold the caller up. Close waits for that. back is closed once it is done. told
+// is that metrics were told of the grant.
+func (c *Target) HandBack(ctx context.Context, d Decision, since int64, told bool) (back <-chan struct{}) {
 	done := make(chan struct{})
 	giveBack := func() {
 		if back, _ := c.GiveBackAll(d, false); told && !d.Degraded {

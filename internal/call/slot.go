@@ -186,7 +186,7 @@ func (s *Slot) renew(ctx context.Context, t settlement, was dispatch.Part, r *li
 	d.Target = c
 	if charged.Target == 0 && r != nil && c.Record().Until(r.Layout.Epoch, c.Process.Clock.ElapsedAt(since)) == 0 {
 		// It was left long ago, so what it has may be forgotten soon.
-		c.HandBack(ctx, d, since)
+		c.HandBack(ctx, d, since, false)
 		return c.Failed(seat.Lane, errMoved)
 	}
 	old.Back, old.At = 1, was.At
@@ -196,7 +196,7 @@ func (s *Slot) renew(ctx context.Context, t settlement, was dispatch.Part, r *li
 		gone = c.Process.Clock.Elapsed() >= s.until()
 	}
 	if gone {
-		c.HandBack(ctx, d, since) // somebody else may have it
+		c.HandBack(ctx, d, since, false) // somebody else may have it
 		return s.lost()
 	}
 	s.d = d

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -16,7 +15,6 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
@@ -353,29 +351,4 @@ func TestACallThatBoardsLateEndsInItsTime(t *testing.T) {
 			l.land(b, nil, context.DeadlineExceeded)
 		}
 	})
-}
-
-// A batch that waited while the process, or the node, stood still flies with the others: one call
-// for each would be too much for the node. A batch that waited as long in line goes by itself.
-func TestWhatWaitedInAStandstillFliesTogether(t *testing.T) {
-	for _, excused := range []time.Duration{0, 60 * time.Millisecond} {
-		synctest.Test(t, func(t *testing.T) {
-			l := grounded(t)
-			l.Node = node.New(node.Spec{Name: "n", Client: redissim.NewServer(time.Now).Direct()},
-				&node.Settings{Ctx: t.Context(), Clock: l.env.Clock, Telemetry: l.env.Telemetry,
-					CallTimeout: l.env.CallTimeout, Log: slog.New(slog.DiscardHandler)})
-			l.Ref = script.ShardKeys("", "t", "l")
-			l.Terms.Store(&Terms{Most: 1, Shards: 1, Window: time.Second, Proposal: proposed(t)})
-			l.call(t.Context(), 1, false)
-			b := l.next()
-			time.Sleep(65 * time.Millisecond)
-			if l.ready(b, int64(excused)) != (excused > 0) {
-				t.Errorf("excused for %s: flies with the others: %v", excused, excused == 0)
-			}
-			if excused > 0 {
-				l.land(b, []int64{1}, nil)
-			}
-			time.Sleep(time.Second)
-		})
-	}
 }

@@ -18,7 +18,7 @@ import (
 // flown has everything that waits looked at by who would put it on a flight.
 func (l *Lane) flown() {
 	for b := l.depart(l.outbox()); b != nil; b = l.depart(l.outbox()) {
-		l.ready(b, 0)
+		l.ready(b)
 	}
 }
 
@@ -64,6 +64,7 @@ func TestCallsBehindOneThatWasToldToKeepAwayAreNotSent(t *testing.T) {
 		synctest.Wait()
 		behind := l.call(t.Context(), 1, false)
 		l.seat().notBefore.Store(l.env.Clock.Now() + int64(time.Second))
+		l.seat().askAt.Store(l.env.Clock.Now() + int64(time.Second))
 		l.flown()
 		synctest.Wait()
 		if first.Granted != 1 || !behind.ended.Load() || behind.err != nil || behind.Granted != 0 ||

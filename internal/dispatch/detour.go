@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
@@ -12,7 +11,7 @@ import (
 )
 
 // detour is a batch that does not fly with those of other shards, because it has something else to
-// do first or is in a hurry: until its shard has state it confirms the layout, or it makes sure of
+// do first: until its shard has state it confirms the layout, or it makes sure of
 // a layout that the shard would not tell it about.
 type detour struct {
 	section
@@ -27,7 +26,6 @@ func (l *Lane) detour(b *batch, before told, callers []script.Caller) {
 	now := l.env.Clock.Now()
 	d.groups = b.groups(nil)
 	budget := l.env.budget(now-b.oldest, l.Terms.Load().splitOver(l.Node))
-	d.hurry = l.env.Hurried(budget)
 	d.begin(now, budget)
 	received, left := int64(0), false
 	err := basis{lane: l}.present(d, before, func(b basis) (script.Status, clock.ServerTime, error) {
@@ -62,11 +60,7 @@ func (e *Env) budget(age int64, split bool) time.Duration {
 // take makes one script call on this basis, and learns from the reply.
 func (d *detour) take(ctx context.Context, b basis) (received int64, err error) {
 	l := d.lane
-	least := time.Duration(0)
-	if d.hurry {
-		least = math.MaxInt64
-	}
-	ctx, c, err := l.begin(ctx, telemetry.Take, d.batch.calls(), least, d.batch.links)
+	ctx, c, err := l.begin(ctx, telemetry.Take, d.batch.calls(), l.env.haste(), d.batch.links)
 	if err != nil {
 		return 0, err
 	}
@@ -87,8 +81,6 @@ func (d *detour) giveUp() {
 		d.refuse(node.ErrAway)
 		return
 	}
-	if !d.hurry {
-		d.lane.Node.Silence(d.lane.Slot)
-	}
+	d.lane.Node.Silence(d.lane.Slot)
 	d.refuse(context.DeadlineExceeded)
 }

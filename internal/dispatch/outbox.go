@@ -290,7 +290,7 @@ func (o *outbox) load(f *flight) {
 			if b == nil {
 				break
 			}
-			if l.ready(b, o.excuses(b.opened)) {
+			if l.ready(b) {
 				f.board(l, b)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -76,10 +75,9 @@ func (q *pending) quit(a *Ask) {
 	}
 }
 
-// depart takes the batch that goes next; nil if nobody waits. A batch that stood in line until it
-// would be in a hurry, or that some call has waited for so long that the answer could come after
-// its timeout, is dissolved: its callers find another, if there is time. After a standstill it goes
-// all the same.
+// depart takes the batch that goes next; nil if nobody waits. A batch for which some call has waited
+// for so long that the answer could come after its timeout is dissolved: its callers find another,
+// if there is time. After a standstill it goes all the same.
 func (q *pending) depart(o *outbox) *batch {
 	l := q.lane
 	for {
@@ -104,8 +102,7 @@ func (q *pending) depart(o *outbox) *batch {
 		q.mu.Unlock()
 		now, e := l.env.Clock.Now(), l.env
 		excused := o.excuses(b.opened)
-		if !e.Hurried(e.CallTimeout-time.Duration(now-b.opened-excused)) &&
-			now-b.oldest <= min(e.Boarding()+excused, int64(e.CallTimeout/8*7)) {
+		if now-b.oldest <= min(e.Boarding()+excused, int64(e.CallTimeout/8*7)) {
 			return b
 		}
 		q.land(b, nil, errDissolved)
@@ -187,13 +184,10 @@ func (q *pending) outbox() *outbox {
 	return o
 }
 
-// ready reports whether a batch can fly with others. Else it was answered, or goes by itself. What
-// waited in a standstill is not in a hurry for as long: all of it together would be too much for
-// the node, one by one.
-func (q *pending) ready(b *batch, excused int64) bool {
+// ready reports whether a batch can fly with others. Else it was answered, or goes by itself.
+func (q *pending) ready(b *batch) bool {
 	l := q.lane
-	e := l.env
-	now := e.Clock.Now()
+	now := l.env.Clock.Now()
 	switch {
 	case !l.Node.Ready(l.Slot): // since they joined, others were not answered
 		away := l.Node.Away(l.Slot)
@@ -201,8 +195,7 @@ func (q *pending) ready(b *batch, excused int64) bool {
 		q.endWaiting(away)
 	case l.left(), b.singles() && (l.Known.Shut(now) || b.heldBack(now)):
 		q.deny(b, now)
-	case e.Hurried(e.CallTimeout - time.Duration(now-b.oldest-excused)),
-		l.Keyed && basis{lane: l}.expired(), basis{lane: l}.unfenced():
+	case l.Keyed && basis{lane: l}.expired(), basis{lane: l}.unfenced():
 		go l.detour(b, told{}, nil)
 	default:
 		return true

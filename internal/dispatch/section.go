@@ -1,9 +1,6 @@
 package dispatch
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -20,7 +17,6 @@ type section struct {
 	req     script.TakeRequest
 	terms   *Terms // that were proposed
 	reply   script.TakeReply
-	hurry   bool        // it has so little time, because its asks have waited, that silence tells nothing of the node
 	sent    atomic.Bool // and not known to have been left undone
 }
 
@@ -87,15 +83,11 @@ func (s *section) deliver(received int64) {
 }
 
 // refuse ends the asks of a call that failed, and those that wait behind it, so that they can go to
-// another shard at once. Behind a call that was merely late they stay.
+// another shard at once.
 func (s *section) refuse(err error) {
 	l := s.lane
 	if s.sent.Load() && !script.NotExecuted(err) {
 		l.env.Telemetry.Lost(l.Metrics, s.wanted())
-	}
-	if s.hurry && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
-		l.land(s.batch, nil, fmt.Errorf("%w: %w", ErrOverloaded, err))
-		return
 	}
 	l.land(s.batch, nil, err)
 	l.endWaiting(err)

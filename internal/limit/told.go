@@ -118,11 +118,7 @@ func (c listener) Confirm(ctx context.Context, since clock.Elapsed) error {
 // Learned compares what a shard said with what the process believed, and gives back what was
 // granted for callers who had left.
 func (c listener) Learned(l *dispatch.Lane, n dispatch.News) {
-	switch {
-	case n.HasRoom:
-		c.callers.Freed(true)
-		return
-	case n.Unclaimed != nil:
+	if n.Unclaimed != nil {
 		if lost := c.callers.GiveBack(n.Unclaimed); lost > 0 {
 			c.Process.Telemetry.Lost(c.Metrics, lost)
 		}

@@ -205,34 +205,16 @@ func (c *setCall) fromMemory() {
 	}
 }
 
-// everybodyElse asks all that are left. Those that lacked what the call wants when they were heard
-// last are asked first: what another one grants would be held meanwhile, mostly in vain.
+// everybodyElse asks all that are left at the same time, unless somebody refused.
 func (c *setCall) everybodyElse() {
-	c.together((*vote).lacked)
-	c.together(func(*vote) bool { return true })
-}
-
-// lacked reports whether a limit lacks what the call wants, as far as was heard of it, however long
-// ago.
-func (v *vote) lacked() bool {
-	if v.routes == nil || v.routes.Limit.Mode.Lenient() {
-		return false
-	}
-	_, next := v.View(v.routes).ShutOut(v.since)
-	return next > v.since || v.n > 1 && v.routes.Spare() < v.n
-}
-
-// together asks those that are left and of that kind at the same time, unless somebody refused.
-func (c *setCall) together(kind func(*vote) bool) {
 	if c.lost {
 		return
 	}
 	var wg sync.WaitGroup
 	var last *vote
-	var asked []*vote
 	for i := range c.votes {
 		v := &c.votes[i]
-		if v.asked || v.n == 0 || !kind(v) {
+		if v.asked || v.n == 0 {
 			continue
 		}
 		v.asked = true
@@ -241,13 +223,11 @@ func (c *setCall) together(kind func(*vote) bool) {
 			wg.Go(func() { c.ask(other) })
 		}
 		last = v
-		asked = append(asked, v)
 	}
 	if last != nil {
 		c.ask(last) // on this goroutine
 	}
 	wg.Wait()
-	c.lost = slices.ContainsFunc(asked, func(v *vote) bool { return v.err == nil && !v.said.Allowed })
 }
 
 // result sums the votes up, and gives back what was granted in vain.
@@ -386,7 +366,7 @@ func (c *setCall) handBack() {
 			continue
 		}
 		wg.Go(func() {
-			v.Target.Return(c.ctx, v.said, v.since)
+			v.Target.HandBack(c.ctx, v.said, v.since, true)
 			v.Target.Members.Wake(false) // somebody may have been refused meanwhile
 			v.said.NextAfter, v.said.Delay = 0, 0
 			if !v.said.Mode.AsksNobody() && !v.said.Shadowed {

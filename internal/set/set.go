@@ -146,7 +146,7 @@ func sleepOut(ctx context.Context, d call.Decision) (call.Decision, error) {
 		}
 		wg.Go(func() {
 			if part.Granted > 0 {
-				part.Target.Return(ctx, part, part.Target.Process.Now())
+				part.Target.HandBack(ctx, part, part.Target.Process.Now(), true)
 			}
 		})
 	}

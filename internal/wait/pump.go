@@ -39,7 +39,6 @@ type pump struct {
 	*queue
 	ctx    context.Context
 	timer  *time.Timer
-	futile int  // how often in turn it asked as soon as it might, in vain
 	rested bool // it has just left to other processes what came back
 }
 
@@ -97,7 +96,6 @@ func (q *pump) ask(r *limit.Routes, n int64, singles bool) {
 	}
 	call.CourtesyOf(c).Got(r, &d)
 	if d.Granted > 0 {
-		q.futile = 0
 		q.hand(d, singles)
 		q.note(d.Granted < n)
 		return
@@ -106,15 +104,9 @@ func (q *pump) ask(r *limit.Routes, n int64, singles bool) {
 	q.dismissHopeless(r, c.Process.Now()+int64(d.RetryAfter))
 	served, retry := q.bookHead(r, n, singles, restarts, d.RetryAfter)
 	if served {
-		q.futile = 0
 		return
 	}
-	window := c.LimitOf(r).Per
-	long := longestNap(window)
-	if retry <= long { // else it looks before anything is promised, and is late for nothing
-		q.futile++
-		long = retry + Stagger(q.futile, window)
-	}
+	long := min(longestNap(c.LimitOf(r).Per), retry)
 	if part < 1 {
 		q.rest(r)
 		return
@@ -122,11 +114,7 @@ func (q *pump) ask(r *limit.Routes, n int64, singles bool) {
 	if early {
 		long = min(long, shortNap(r))
 	}
-	poked := q.nap(long)
-	if poked {
-		q.futile = 0
-	}
-	if poked || early {
+	if q.nap(long) || early {
 		q.member.ForgetDenials(r) // what was heard may be older than what woke us
 	}
 }
@@ -207,15 +195,6 @@ func (q *queue) note(short bool) {
 	} else {
 		q.member.Wanted.Store(0)
 	}
-}
-
-// Stagger spreads the processes that were woken by the same release and came
-// too late for it, more widely the more often that happened in a row.
-func Stagger(futile int, window time.Duration) time.Duration {
-	if futile < 2 {
-		return 0
-	}
-	return chance.N(min(window/64<<min(futile-2, 3), 100*time.Millisecond) + 1)
 }
 
 // head returns what the line wants next: one permit each for the callers at its head that want one,

@@ -185,7 +185,7 @@ func sleepOut(ctx context.Context, c *call.Target, d *call.Decision, delay time.
 	}
 	now := c.Process.Now()
 	if deadline != 0 && now+int64(delay) > deadline {
-		c.HandBack(ctx, *d, now)
+		c.HandBack(ctx, *d, now, false)
 		return fmt.Errorf("%w: its turn comes in %s", limit.ErrWaitTooLong, delay)
 	}
 	turn := time.NewTimer(delay)
@@ -195,7 +195,7 @@ func sleepOut(ctx context.Context, c *call.Target, d *call.Decision, delay time.
 		d.Delay, d.ResetAfter = 0, max(0, d.ResetAfter-delay)
 		return nil
 	case <-ctx.Done():
-		c.HandBack(ctx, *d, now) // in the background
+		c.HandBack(ctx, *d, now, false) // in the background
 		return clock.Ended(ctx)
 	case <-c.Process.Context.Done():
 		return limit.ErrClosed

@@ -284,29 +284,3 @@ func TestALimitOfASetHasItsOwnPolicy(t *testing.T) {
 		}
 	}
 }
-
-// What a Set of a key that has nothing asks, a broad limit does not hear of: not after the denial
-// is believed no more, either.
-func TestABlockedKeyHoldsNothingOfABroadLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 1)
-		c := f.Client(t)
-		users := limittest.Family(t, c, "users", shardlimit.PerHour(1))
-		all := limittest.Limiter(t, c, "all", shardlimit.PerHour(100))
-		set := shardlimit.All(users.Limiter("ann").N(1), all.N(1))
-		before := int64(0)
-		for i := range 20 {
-			if i == 2 {
-				before = nodes[0].Calls.Load()
-			}
-			d, err := set.Allow(t.Context())
-			if err != nil || d.Allowed != (i == 0) {
-				t.Fatalf("%d: %+v, %v", i, d, err)
-			}
-			time.Sleep(2500 * time.Millisecond)
-		}
-		if calls := nodes[0].Calls.Load() - before; calls > 45 { // 18 of them, and some more that look at the records
-			t.Errorf("%d script calls of 18 tries", calls)
-		}
-	})
-}
