@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/shardlimit/shardlimit/internal/call"
+	"github.com/shardlimit/shardlimit/internal/inside"
 	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
@@ -130,4 +131,11 @@ func (c *Client) Ping(ctx context.Context) []NodeState {
 		states[i] = NodeState{name, errs[i]}
 	}
 	return states
+}
+
+// Tests in other packages look into the engine with these.
+func init() {
+	inside.Client = func(of any) *call.Client { return of.(*Client).in }
+	inside.Limiter = func(of any) *call.Limiter { return &of.(*Limiter).in }
+	inside.Family = func(of any) *call.Family { return of.(*Family).in }
 }

@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
@@ -195,4 +197,28 @@ func (c *Client) Rebalance(ctx context.Context) error {
 	}
 	wg.Wait()
 	return errors.Join(errs...)
+}
+
+// Ping asks every node of the Config, at once, whether it answers: the error is nil if it does.
+func (c *Client) Ping(ctx context.Context) (names []string, errs []error) {
+	roster := c.Nodes.Roster()
+	names = roster.Names()
+	errs = make([]error, len(names))
+	ctx, cancel := context.WithTimeout(ctx, c.Config.CallTimeout)
+	defer cancel()
+	var all sync.WaitGroup
+	for i, name := range names {
+		if c.Closed.Load() {
+			errs[i] = limit.ErrClosed
+			continue
+		}
+		all.Go(func() {
+			listed := roster.Listed(name)
+			if errs[i] = listed.Ping(ctx); errs[i] != nil {
+				errs[i] = cmp.Or(node.Mistaken([]*node.Node{listed}, errs[i]), errs[i])
+			}
+		})
+	}
+	all.Wait()
+	return names, errs
 }

@@ -113,7 +113,7 @@ func (s *Set) Acquire(ctx context.Context) (call.Decision, error) {
 		case err != nil:
 			return d, err
 		case d.Allowed:
-			return sleepOut(ctx, d)
+			return c.sleepOut(ctx, d)
 		}
 		if err := canGoOn(ctx, &d); err != nil {
 			return d, err
@@ -126,7 +126,7 @@ func (s *Set) Acquire(ctx context.Context) (call.Decision, error) {
 
 // sleepOut sleeps until what was granted may act. If that is after the deadline
 // of ctx, or ctx ends before, everything is given back.
-func sleepOut(ctx context.Context, d call.Decision) (call.Decision, error) {
+func (c *setCall) sleepOut(ctx context.Context, d call.Decision) (call.Decision, error) {
 	if d.Delay == 0 {
 		return d, nil
 	}
@@ -138,19 +138,15 @@ func sleepOut(ctx context.Context, d call.Decision) (call.Decision, error) {
 		d.Delay, d.ResetAfter = 0, max(0, d.ResetAfter-d.Delay)
 		return d, nil
 	}
-	var wg sync.WaitGroup
 	var late call.Decision
-	for _, part := range *d.Joint {
-		if part.Delay == d.Delay && errors.Is(err, limit.ErrWaitTooLong) {
-			late = call.TooLate(part.Target)
+	for i := range c.votes {
+		v := &c.votes[i]
+		if v.said.Delay == d.Delay && errors.Is(err, limit.ErrWaitTooLong) {
+			late = call.TooLate(v.Target)
 		}
-		wg.Go(func() {
-			if part.Granted > 0 {
-				part.Target.HandBack(ctx, part, part.Target.Process.Now(), true)
-			}
-		})
+		v.asked, v.since = true, v.Target.Process.Now()
 	}
-	wg.Wait()
+	c.handBack()
 	return late, err
 }
 
