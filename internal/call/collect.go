@@ -16,10 +16,10 @@ import (
 // collect collects n permits from several shards, and gives everything back if the sum falls short.
 //
 // It asks at once all shards that may have them, by what this process knows, and again those that
-// had all that they were asked for. If the sum falls short, it gives back what it got and looks when
-// there are so many. If they are free together then, another process collected at the same time, and
-// each had a part: their callers are to come again at different times. Within a process one
-// collection runs at a time.
+// had all that they were asked for. If the sum falls short, it gives back what it got and looks
+// when there are so many. If they are free together then, another process collected at the same
+// time, and each had a part: their callers are to come again at different times. Within a process
+// one collection runs at a time.
 func (v *view) collect(ctx context.Context, n, since int64, seen *attempt, d *Decision) error {
 	c := v.member.Target
 	if seen.now-since > c.Process.Lanes.Boarding() {

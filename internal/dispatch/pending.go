@@ -75,9 +75,9 @@ func (q *pending) quit(a *Ask) {
 	}
 }
 
-// depart takes the batch that goes next; nil if nobody waits. A batch for which some call has waited
-// for so long that the answer could come after its timeout is dissolved: its callers find another,
-// if there is time. After a standstill it goes all the same.
+// depart takes the batch that goes next; nil if nobody waits. A batch for which some call has
+// waited for so long that the answer could come after its timeout is dissolved: its callers find
+// another, if there is time. After a standstill it goes all the same.
 func (q *pending) depart(o *outbox) *batch {
 	l := q.lane
 	for {
