@@ -13,13 +13,16 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
+// collectTries is how often a collection begins anew if it has seen that everything it wants is free.
+const collectTries = 4
+
 // collect collects n permits from several shards, and gives everything back if the sum falls short.
 //
 // It asks at once all shards that may have them, by what this process knows, and again those that
 // had all that they were asked for. If the sum falls short, it gives back what it got and looks
 // when there are so many. If they are free together then, another process collected at the same
-// time, and each had a part: their callers are to come again at different times. Within a process
-// one collection runs at a time.
+// time, and each had a part: so it begins anew after a while, which is drawn at random. Within a
+// process one collection runs at a time.
 func (v *view) collect(ctx context.Context, n, since int64, seen *attempt, d *Decision) error {
 	c := v.member.Target
 	if seen.now-since > c.Process.Lanes.Boarding() {
@@ -39,17 +42,27 @@ func (v *view) collect(ctx context.Context, n, since int64, seen *attempt, d *De
 	if v.KnownDenial(n, c.Process.Now(), d) {
 		return nil // the collection before this one has found out
 	}
-	if err := g.take(ctx); err != nil {
-		g.giveBack(ctx)
-		return err
-	}
-	if g.lacks() == 0 {
-		*d = g.got
+	for try := range collectTries {
+		began := c.Process.Now()
+		err := g.take(ctx)
 		now := c.Process.Now()
-		c.complete(d, v.Routes, v.Expected(now), now)
-		return nil
+		if err == nil && g.lacks() == 0 {
+			*d = g.got
+			c.complete(d, v.Routes, v.Expected(now), now)
+			return nil
+		}
+		g.giveBack(ctx)
+		if err != nil {
+			return err
+		}
+		g.outlook, g.empty = c.Look(ctx, v.Routes, since), tried{}
+		left := since + c.Process.Lanes.Boarding() - c.Process.Now()
+		paced := slices.ContainsFunc(v.seats, func(s *dispatch.Seat) bool { return s.Paced(now) })
+		if g.outlook.Free < n || paced || left <= 0 {
+			break
+		}
+		clock.Sleep(ctx, time.Duration(min(chance.N((now-began)<<try+1), left)))
 	}
-	g.giveBack(ctx)
 	return g.denied(ctx, d)
 }
 
@@ -72,14 +85,15 @@ func (g *collection) join(ctx context.Context) error {
 
 // collection is one call that collects permits.
 type collection struct {
-	target *Target
-	view   *view
-	n      int64
-	since  int64
-	seen   *attempt
-	got    Decision
-	empty  tried           // by place in view.seats: asked, and had less than was asked for
-	back   <-chan struct{} // closed once what was given back is there again
+	target  *Target
+	view    *view
+	n       int64
+	since   int64
+	seen    *attempt
+	got     Decision
+	empty   tried           // by place in view.seats: asked, and had less than was asked for
+	outlook *outlook        // the last look at the shards
+	back    <-chan struct{} // closed once what was given back is there again
 }
 
 // leave lets the next collection begin. That one would see too little while permits are on their
@@ -181,15 +195,13 @@ func (g *collection) denied(ctx context.Context, d *Decision) error {
 	if g.seen.now = now; !g.seen.reached {
 		return g.view.denied(ctx, g.seen, g.n, g.since, false, d)
 	}
-	o := c.Look(ctx, g.view.Routes, g.since)
 	if err := c.Process.Gone(ctx, nil); err != nil {
 		return err
 	}
-	wait, why := time.Duration(0), g.view.keeps(g.n, g.view.tally(now, g.since).why)
-	if now = c.Process.Now(); o.Free < g.n {
-		wait, why = o.Await(c, g.view.Routes, g.n), max(why, o.why)
-	} else { // others collect, too
-		wait = time.Duration(now - g.since + chance.N(now-g.since+1))
+	wait := time.Duration(now - g.since) // others collect, too
+	why := g.view.keeps(g.n, g.view.tally(now, g.since).why)
+	if g.outlook.Free < g.n {
+		wait, why = g.outlook.Await(c, g.view.Routes, g.n), max(why, g.outlook.why)
 	}
 	c.Deny(g.view.Routes, now, max(wait, g.view.Pause(now)), g.seen.why(why), d)
 	return nil

@@ -77,8 +77,8 @@ func TestALargeCallIsServedWhateverWasBelieved(t *testing.T) {
 // replica makes processes one participant, so that fairness does not keep permits for one of them.
 func replica(c *shardlimit.Config) { c.Participant = "service" }
 
-// Of processes that collect at the same time all may be refused. They come again when they are told
-// to, one of them is served, and none holds on to a part.
+// Of processes that collect at the same time one is served, if they come again when they are told
+// to, and none holds on to a part.
 func TestOfRivalsWhoCollectOneIsServed(t *testing.T) {
 	for _, rivals := range []int{2, 3, 8} {
 		t.Run(fmt.Sprint(rivals, " rivals"), func(t *testing.T) {
