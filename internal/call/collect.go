@@ -13,7 +13,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limit"
 )
 
-// collectTries is how often a collection begins anew if it has seen that everything it wants is free.
+// collectTries is how often a collection asks if it has seen that everything it wants is free.
 const collectTries = 4
 
 // collect collects n permits from several shards, and gives everything back if the sum falls short.
