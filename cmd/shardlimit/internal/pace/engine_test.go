@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -77,6 +78,7 @@ func (g *logGate) Settle(ctx context.Context, d shardlimit.Decision, used int64)
 
 // sink is an output that remembers when each byte came.
 type sink struct {
+	mu sync.Mutex
 	bytes.Buffer
 	writes []written
 	fail   int // accept this many bytes in all, then fail; 0: never
@@ -89,7 +91,16 @@ type written struct {
 
 var errSink = errors.New("sink is full")
 
+// String is what came so far; it may be asked for meanwhile.
+func (s *sink) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Buffer.String()
+}
+
 func (s *sink) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.fail > 0 && s.Len()+len(p) > s.fail {
 		n := s.fail - s.Len()
 		s.Buffer.Write(p[:n])
