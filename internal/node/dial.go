@@ -51,14 +51,10 @@ func detachedDial(inner dialFunc, timeout time.Duration) dialFunc {
 			if strings.HasPrefix(addr, "/") {
 				network = "unix"
 			}
-			if cfg == nil {
-				return d.DialContext(ctx, network, addr)
+			if cfg != nil {
+				return dialTLS(ctx, network, addr, d, cfg)
 			}
-			conn, err := (&tls.Dialer{NetDialer: d, Config: cfg}).DialContext(ctx, network, addr)
-			if errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*net.OpError)) || hungUp(err) {
-				err = fmt.Errorf("%w in the TLS handshake: the port may not speak TLS", err)
-			}
-			return conn, err
+			return d.DialContext(ctx, network, addr)
 		}
 	}
 	return func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
@@ -89,6 +85,41 @@ func (l *link) hangUp() {
 	if o, ours := c.client.(*owned); ours && c.client.Mode() == rueidis.ClientModeStandalone {
 		o.hangUp()
 	}
+}
+
+// dialTLS does what tls.Dialer does, and tells of a server that talks plain text: a Redis without
+// TLS waits for more than the client says first.
+func dialTLS(ctx context.Context, network, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer time.AfterFunc(lastWord, func() {
+		if talksPlain(ctx, network, addr, d) {
+			cancel(tls.RecordHeaderError{Msg: "the server answers in plain text"})
+		}
+	}).Stop()
+	td := tls.Dialer{NetDialer: d, Config: cfg}
+	conn, err := td.DialContext(ctx, network, addr)
+	switch cause := context.Cause(ctx); {
+	case err != nil && errors.As(cause, new(tls.RecordHeaderError)):
+		return nil, cause
+	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*net.OpError)), hungUp(err):
+		return nil, fmt.Errorf("%w in the TLS handshake: the port may not speak TLS", err)
+	}
+	return conn, err
+}
+
+// talksPlain reports whether a server answers what is not encrypted.
+func talksPlain(ctx context.Context, network, addr string, d *net.Dialer) bool {
+	conn, err := d.DialContext(ctx, network, addr)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	said := []byte("PING\r\n")
+	_, _ = conn.Write(said)
+	_, _ = conn.Read(said[:1])
+	return said[0] == '+' || said[0] == '-'
 }
 
 // hungUp reports whether the server ended a connection.

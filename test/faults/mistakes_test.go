@@ -56,6 +56,9 @@ func TestAMistakeIsNoOutage(t *testing.T) {
 		"no right to SET":  with(func(o *rueidis.ClientOption) { o.Username, o.Password = "reader", "secret" }),
 		"no right to keys": with(func(o *rueidis.ClientOption) { o.Username, o.Password = "other", "secret" }),
 		"no such database": with(func(o *rueidis.ClientOption) { o.SelectDB = 99 }),
+		"TLS to a plain port": with(func(o *rueidis.ClientOption) {
+			o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		}),
 		"plain text to a port that answers with an alert": with(func(o *rueidis.ClientOption) {
 			o.InitAddress = []string{alert}
 		}),
@@ -221,26 +224,17 @@ func answering(t *testing.T, answer string) string {
 	return l.Addr().String()
 }
 
-// Where no connection comes about, the text of an outage says what may be behind that.
-func TestAnOutageSaysWhatMayBeBehindIt(t *testing.T) {
+// Of a server that ends each connection the text of an outage says what may be behind that.
+func TestAServerThatHangsUpIsExplained(t *testing.T) {
 	t.Parallel()
-	const hint = "it may want TLS, or have no connection left (maxclients)"
 	full := redistest.Standalone(t, redistest.Args("--maxclients", "1")).Addr()
-	for name, c := range map[string]struct {
-		addr, says string
-		tls        *tls.Config
-	}{
-		"no room": {full, hint, nil},
-		"nothing": {answering(t, ""), hint, nil},
-		"TLS to a plain port": {redistest.Standalone(t).Addr(), "the port may not speak TLS",
-			&tls.Config{MinVersion: tls.VersionTLS12}},
-	} {
-		o := limittest.Unhurried(rueidis.ClientOption{InitAddress: []string{c.addr}, TLSConfig: c.tls})
-		o.Dialer.Timeout = time.Second
-		f := limittest.Fleet{Prefix: redistest.Prefix(t), Nodes: []shardlimit.Node{{Name: "n", Redis: o}}}
+	for name, addr := range map[string]string{"no room": full, "nothing": answering(t, "")} {
+		f := limittest.Fleet{Prefix: redistest.Prefix(t), Nodes: []shardlimit.Node{{Name: "n",
+			Redis: limittest.Unhurried(rueidis.ClientOption{InitAddress: []string{addr}})}}}
 		_, err := f.Client(t).Open(t.Context(), "l")
 		if text := err.Error(); !errors.Is(err, shardlimit.ErrUnavailable) || strings.Contains(text, "\n") ||
-			!strings.HasPrefix(text, "shardlimit: node n: ") || !strings.Contains(text, c.says) {
+			!strings.HasPrefix(text, "shardlimit: node n: ") ||
+			!strings.Contains(text, "it may want TLS, or have no connection left (maxclients)") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
