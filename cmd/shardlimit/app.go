@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v3"
 )
@@ -194,4 +195,12 @@ func underName(flag string) string {
 		b.WriteString(" " + word)
 	}
 	return b.String()
+}
+
+// notNegative refuses a time that is below zero.
+func notNegative(d time.Duration) error {
+	if d < 0 {
+		return errors.New("it must not be negative")
+	}
+	return nil
 }

@@ -19,14 +19,14 @@ func topCommand(con console) *cli.Command {
 		Flags: append([]cli.Flag{
 			keyFlag(), participantFlag(),
 			&cli.DurationFlag{Name: "every", Value: time.Second, Usage: "how often it looks, `TIME`"},
-			&cli.IntFlag{Name: "count", Usage: "end after so many looks, `NUMBER`; 0: never"},
+			&cli.UintFlag{Name: "count", Usage: "end after so many looks, `NUMBER`; 0: never"},
 		}, targetFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error { return top(ctx, cmd, con) },
 	}
 }
 
 func top(ctx context.Context, cmd *cli.Command, con console) error {
-	every, count := cmd.Duration("every"), cmd.Int("count")
+	every, count := cmd.Duration("every"), cmd.Uint("count")
 	if every < 10*time.Millisecond {
 		return usagef("--every is %s; it must be at least 10ms", every)
 	}
@@ -45,7 +45,7 @@ func top(ctx context.Context, cmd *cli.Command, con console) error {
 	defer page.Close()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for looks := 1; ; looks++ {
+	for looks := uint(1); ; looks++ {
 		saw := lookAt(ctx, limiter, cmd.StringSlice("participant"))
 		if ctx.Err() != nil { // it was cut short, and says nothing
 			return nil

@@ -135,6 +135,8 @@ func TestUsage(t *testing.T) {
 		{[]string{"demo", "--rate", "0/s"}, "at least 1"},
 		{[]string{"demo", "--shards", "-1"}, "Shards is -1"},
 		{[]string{"demo", "--rate", "5/99ms"}, "must be at least 100ms"},
+		{[]string{"run", "mails", "--timeout", "-1s", "--", "true"}, "must not be negative"},
+		{[]string{"serve", "--limit", "a=5/s", "--grace", "-1s"}, "must not be negative"},
 		{[]string{"demo", "please"}, `"please"`},
 	} {
 		text, code := runHere(t, c.args...)

@@ -153,8 +153,11 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	limiter, err := choose(req.Key)
-	if err == nil && req.Participant != "" {
+	switch {
+	case err == nil && req.Participant != "":
 		limiter = limiter.As(req.Participant, req.Weight)
+	case err == nil && req.Weight != 1:
+		err = fmt.Errorf("%w: a weight needs a participant", shardlimit.ErrInvalidConfig)
 	}
 	var d shardlimit.Decision
 	var mode shardlimit.Mode

@@ -152,6 +152,7 @@ func TestAnswers(t *testing.T) {
 		{`{"limiter": "one", "key": "k"}`, 400, "has no keys"},
 		{`{"limiter": "each"}`, 400, "the key has 0 bytes"},
 		{`{"limiter": "one", "participant": "ann", "weight": 0}`, 400, `participant \"ann\" is 0`},
+		{`{"limiter": "one", "weight": 2}`, 400, "a weight needs a participant"},
 		{`{"limiter": "one", "participant": "` + strings.Repeat("x", 1000) + `"}`, 400,
 			"the participant has 1000 bytes"},
 		{`{"limiter": "none"}`, 404, `no limiter \"none\"`},
