@@ -197,10 +197,12 @@ func underName(flag string) string {
 	return b.String()
 }
 
-// notNegative refuses a time that is below zero.
-func notNegative(d time.Duration) error {
-	if d < 0 {
-		return errors.New("it must not be negative")
+// atLeast returns a check of a flag's time.
+func atLeast(least time.Duration) func(time.Duration) error {
+	return func(d time.Duration) error {
+		if d < least {
+			return fmt.Errorf("it must be at least %s", least)
+		}
+		return nil
 	}
-	return nil
 }

@@ -33,7 +33,8 @@ func demoCommand(con console) *cli.Command {
 		Usage:       "see a limit at work; needs no Redis",
 		Description: demoHelp,
 		Flags: []cli.Flag{
-			&cli.DurationFlag{Name: "for", Value: 20 * time.Second, Usage: "how long it runs, `TIME`"},
+			&cli.DurationFlag{Name: "for", Value: 20 * time.Second, Validator: atLeast(time.Second),
+				Usage: "how long it runs, `TIME`"},
 			&cli.StringFlag{Name: "rate", Value: "2000/s", Usage: rateHelp},
 			&cli.IntFlag{Name: "shards", Usage: "`NUMBER` of shards; 0: chosen"},
 			&cli.IntFlag{Name: "nodes", Value: 4, Usage: "`NUMBER` of embedded nodes"},
@@ -58,8 +59,6 @@ func readDemo(cmd *cli.Command) (c demo.Config, err error) {
 	switch {
 	case c.Rate.Per < demo.ShortestWindow:
 		return c, usagef("--rate has a window of %s; it must be at least %s", c.Rate.Per, demo.ShortestWindow)
-	case c.For <= 0:
-		return c, usagef("--for is %s; give a time such as 10s", c.For)
 	case c.Nodes < 1 || c.Nodes > embedded.MaxNodes:
 		return c, usagef("--nodes is %d; it must be 1 to %d", c.Nodes, embedded.MaxNodes)
 	case c.Workers < 1 || c.Workers > demo.MaxWorkers:

@@ -73,7 +73,7 @@ func serveCommand(con console) *cli.Command {
 				Usage: "when no node answers: closed, open or local (`POLICY`)"},
 			&cli.DurationFlag{Name: "call-timeout", Value: 100 * time.Millisecond,
 				Usage: "how long one decision may take, `TIME`; then --on-outage says what it is"},
-			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second, Validator: notNegative,
+			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second, Validator: atLeast(0),
 				Usage: "how long calls may take to end after an interrupt, `TIME`"},
 			&cli.BoolFlag{Name: "denied", Usage: "tell which keys are refused most: GET /v1/denied, and a line a " +
 				"minute in the log; keys may be secrets"},

@@ -18,7 +18,8 @@ func topCommand(con console) *cli.Command {
 			"written.\n\nExample:\n\n  shardlimit top mails --redis 10.0.0.1:6379,10.0.0.2:6379",
 		Flags: append([]cli.Flag{
 			keyFlag(), participantFlag(),
-			&cli.DurationFlag{Name: "every", Value: time.Second, Usage: "how often it looks, `TIME`"},
+			&cli.DurationFlag{Name: "every", Value: time.Second, Validator: atLeast(10 * time.Millisecond),
+				Usage: "how often it looks, `TIME`"},
 			&cli.UintFlag{Name: "count", Usage: "end after so many looks, `NUMBER`; 0: never"},
 		}, targetFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error { return top(ctx, cmd, con) },
@@ -27,9 +28,6 @@ func topCommand(con console) *cli.Command {
 
 func top(ctx context.Context, cmd *cli.Command, con console) error {
 	every, count := cmd.Duration("every"), cmd.Uint("count")
-	if every < 10*time.Millisecond {
-		return usagef("--every is %s; it must be at least 10ms", every)
-	}
 	name, client, err := clientFor(cmd)
 	if err != nil {
 		return err

@@ -130,13 +130,13 @@ func TestUsage(t *testing.T) {
 		{[]string{"demo", "--nodes", "0"}, "--nodes is 0"},
 		{[]string{"demo", "--nodes", "1000"}, "--nodes is 1000"},
 		{[]string{"demo", "--workers", "0"}, "--workers is 0"},
-		{[]string{"demo", "--for", "-1s"}, "--for is -1s"},
+		{[]string{"demo", "--for", "-1s"}, "at least 1s"},
 		{[]string{"demo", "--for", "soon"}, "soon"},
 		{[]string{"demo", "--rate", "0/s"}, "at least 1"},
 		{[]string{"demo", "--shards", "-1"}, "Shards is -1"},
 		{[]string{"demo", "--rate", "5/99ms"}, "must be at least 100ms"},
-		{[]string{"run", "mails", "--timeout", "-1s", "--", "true"}, "must not be negative"},
-		{[]string{"serve", "--limit", "a=5/s", "--grace", "-1s"}, "must not be negative"},
+		{[]string{"run", "mails", "--timeout", "-1s", "--", "true"}, "at least 0s"},
+		{[]string{"serve", "--limit", "a=5/s", "--grace", "-1s"}, "at least 0s"},
 		{[]string{"demo", "please"}, `"please"`},
 	} {
 		text, code := runHere(t, c.args...)
