@@ -93,7 +93,7 @@ func TestNodesRefuse(t *testing.T) {
 	for _, c := range []struct{ redis, cluster, sentinel, says string }{
 		{"a:1,,b:1", "", "", "empty"},
 		{"http://a:1", "", "", "cannot be read"},
-		{"a b:1", "", "", "not host:port"},
+		{"a b:1", "", "", "cannot be read"},
 		{"redis://a:1?addr=b:2", "", "", "several addresses"},
 		{"redis://:pass word%zz@a:1", "", "", "cannot be read"},
 		{"", "a:1,b", "", "not host:port"},

@@ -108,7 +108,7 @@ func ParseSettings(content []byte) (s Settings, err error) {
 }
 
 // wording has errors of the parser speak of the file and not of types of this program.
-var wording = strings.NewReplacer("\n ", ";", "into serve.file", "into a mapping from names of flags",
+var wording = strings.NewReplacer("\n ", ";", "\n", " ", "into serve.file", "into a mapping from names of flags",
 	"into []map[string]string", "into a list of mappings", "into map[string]string", "into a mapping",
 	"into []string", "into a list of texts", "into string", "into a text")
 

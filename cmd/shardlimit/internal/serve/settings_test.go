@@ -71,6 +71,7 @@ func TestSettingsAreRefusedInOneLine(t *testing.T) {
 func FuzzParseSettings(f *testing.F) {
 	f.Add("redis: [a:1]\nlimits:\n- {name: a, rate: 1/s}")
 	f.Add("&a [*a]")
+	f.Add("|\n 0\n 0")
 	f.Fuzz(func(t *testing.T, text string) {
 		if _, err := serve.ParseSettings([]byte(text)); err != nil && strings.Contains(err.Error(), "\n") {
 			t.Error(err)
