@@ -267,7 +267,8 @@ func (w *world) peek(s step) {
 }
 
 // settle waits until whatever moves has arrived, with a call now and then, and then until nothing
-// is in use.
+// is in use. What a node had that does not answer yet moves later: when one that uses the limit has
+// noticed that it is back.
 func (w *world) settle(s step) {
 	p, l, h := w.who(s)
 	if h == nil || !p.lists() {
@@ -280,7 +281,7 @@ func (w *world) settle(s step) {
 		w.ask(p, l, h, "allow", 1)
 	}
 	w.rest(2*window + time.Second)
-	l.fresh = !w.over()
+	l.fresh = !w.over() && !p.cut()
 }
 
 // first asks for the first permit after a rest. If that ends in an error, which was judged by

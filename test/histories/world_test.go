@@ -408,13 +408,17 @@ func (p *process) near(l *watched) bool {
 }
 
 // cut reports whether something is wrong right now on the way to a node: what it has is taken over
-// once a process has noticed, and that it is back is noticed after a while, too.
+// once a process has noticed, and that it is back is noticed after a while, too. Any process that
+// gets no answer may put it out.
 func (p *process) cut() bool {
-	now := p.world.now()
-	for i, n := range p.world.nodes {
-		if p.links[i].until+int64(time.Minute) > now && p.links[i].mode != "" ||
-			!n.retired && n.downUntil+int64(time.Minute) > now && n.downUntil > 0 {
-			return p.world.plan.Scripts > 0
+	w := p.world
+	lately := w.now() - int64(time.Minute)
+	for i, n := range w.nodes {
+		if !n.retired && n.downUntil > max(lately, 0) || slices.ContainsFunc(w.procs, func(by *process) bool {
+			l := by.links[i]
+			return l.until > lately && l.mode != "" && (by == p || w.plan.takesOver() && l.mode != "slow")
+		}) {
+			return w.plan.Scripts > 0
 		}
 	}
 	return false
