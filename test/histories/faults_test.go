@@ -80,11 +80,16 @@ func (w *world) reborn() {
 	}
 	for _, l := range w.limit {
 		for _, v := range l.versions {
-			if v.ended > 0 && w.now()-v.ended < int64(node.Relied+time.Second) {
+			if w.relied(v) {
 				v.ended = 0
 			}
 		}
 	}
+}
+
+// relied reports whether a version ended so lately that processes may still rely on it.
+func (w *world) relied(v *version) bool {
+	return v.ended > 0 && w.now()-v.ended < int64(node.Relied+time.Second)
 }
 
 // shortest is the shortest window of the limit so far.
@@ -184,6 +189,11 @@ func (w *world) flush(s step) {
 		w.forgetful[i], w.flushed = true, true
 	}
 	w.forgot()
+	for _, l := range w.limit {
+		if slices.ContainsFunc(l.versions, w.relied) {
+			l.allow(node.Relied, l.most(), "a share that was given up, which is forgotten")
+		}
+	}
 	w.reborn()
 	w.event("flush")
 }
