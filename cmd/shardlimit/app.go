@@ -206,3 +206,16 @@ func atLeast(least time.Duration) func(time.Duration) error {
 		return nil
 	}
 }
+
+// action returns the action of a command: it runs what its flags and arguments say.
+func action[J interface {
+	run(ctx context.Context, con console) error
+}](read func(*cli.Command) (J, error), con console) cli.ActionFunc {
+	return func(ctx context.Context, cmd *cli.Command) error {
+		job, err := read(cmd)
+		if err != nil {
+			return err
+		}
+		return job.run(ctx, con)
+	}
+}

@@ -40,19 +40,14 @@ func demoCommand(con console) *cli.Command {
 			&cli.IntFlag{Name: "nodes", Value: 4, Usage: "`NUMBER` of embedded nodes"},
 			&cli.IntFlag{Name: "workers", Value: 8, Usage: "`NUMBER` of workers, each with a client of its own"},
 		},
-		Action: func(ctx context.Context, cmd *cli.Command) error {
-			config, err := readDemo(cmd)
-			if err != nil {
-				return err
-			}
-			return runDemo(ctx, config, con)
-		},
+		Action: action(readDemo, con),
 	}
 }
 
-func readDemo(cmd *cli.Command) (c demo.Config, err error) {
-	c = demo.Config{For: cmd.Duration("for"), Shards: cmd.Int("shards"), Nodes: cmd.Int("nodes"),
-		Workers: cmd.Int("workers")}
+type demoJob demo.Config
+
+func readDemo(cmd *cli.Command) (c demoJob, err error) {
+	c = demoJob{For: cmd.Duration("for"), Shards: cmd.Int("shards"), Nodes: cmd.Int("nodes"), Workers: cmd.Int("workers")}
 	if c.Rate, err = spelling.ParseRate(cmd.String("rate")); err != nil {
 		return c, usagef("--rate: %w", err)
 	}
@@ -67,11 +62,11 @@ func readDemo(cmd *cli.Command) (c demo.Config, err error) {
 	return c, nil
 }
 
-func runDemo(ctx context.Context, c demo.Config, con console) error {
+func (c demoJob) run(ctx context.Context, con console) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	page := draw.NewPage(con.out)
-	verdict, err := demo.Run(ctx, c, demo.On(page))
+	verdict, err := demo.Run(ctx, demo.Config(c), demo.On(page))
 	page.Close()
 	if err != nil {
 		return explain(err, "demo")

@@ -59,13 +59,7 @@ func paceCommand(con console) *cli.Command {
 				Usage: "`FILE` for lines that were read but not released (default: shardlimit-pace-NAME-PID.rest)"},
 			&cli.BoolFlag{Name: "quiet", Usage: "no progress on standard error"},
 		}, processFlags()...),
-		Action: func(ctx context.Context, cmd *cli.Command) error {
-			job, err := readPaceJob(cmd)
-			if err != nil {
-				return err
-			}
-			return job.run(ctx, con)
-		},
+		Action: action(readPaceJob, con),
 	}
 }
 

@@ -78,13 +78,7 @@ func serveCommand(con console) *cli.Command {
 			&cli.BoolFlag{Name: "denied", Usage: "tell which keys are refused most: GET /v1/denied, and a line a " +
 				"minute in the log; keys may be secrets"},
 		}, guardFlags(), envoyFlags(), processFlags()),
-		Action: func(ctx context.Context, cmd *cli.Command) error {
-			job, err := readServeJob(cmd)
-			if err != nil {
-				return err
-			}
-			return job.run(ctx, con)
-		},
+		Action: action(readServeJob, con),
 	}
 }
 
