@@ -25,7 +25,7 @@ type Source struct {
 	Path string
 	// Rules are the options of the parser.
 	Rules rules.Options
-	// Every is how often Follow looks for changes; 0 means DefaultEvery.
+	// Every is how often Follow looks for changes; 0 means DefaultEvery, less than 0 never.
 	Every time.Duration
 }
 
@@ -119,6 +119,9 @@ func (s *Service) use(ctx context.Context, src Source, found *reading) error {
 // the files, so it does not matter how they are replaced. A configuration that cannot be used is
 // reported once, in log and metrics, and the former one stays in force.
 func (s *Service) Follow(ctx context.Context, src Source) {
+	if src.Every < 0 {
+		return
+	}
 	ticker := time.NewTicker(cmp.Or(src.Every, DefaultEvery))
 	defer ticker.Stop()
 	for {

@@ -298,6 +298,7 @@ func TestInvalidRequests(t *testing.T) {
 	_, braces := endpoint.Peek(ctx, ShardKeys("a{b", "t", "limit"))
 	_, tagless := endpoint.Peek(ctx, ShardKeys("a", "", "limit"))
 	for name, err := range map[string]error{
+		"nil":            take(nil),
 		"no proposal":    take(&TakeRequest{}),
 		"size 0":         take(&TakeRequest{Proposal: p, Groups: []Group{{Size: 0, Count: 1}}}),
 		"count 0":        take(&TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 0}}}),

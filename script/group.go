@@ -39,6 +39,9 @@ func Distribute(dst []int64, free int64, groups []Group) (perGroup []int64, gran
 }
 
 func (r *TakeRequest) check(s ShardRef) error {
+	if r == nil {
+		return invalid("no request")
+	}
 	if err := r.Relied.check(s, r.Proposal); err != nil {
 		return err
 	}

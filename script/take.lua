@@ -145,6 +145,7 @@ local now, looked = clock[1] * 1000000 + clock[2], {}
 local replies = {pack('@once.touched.form', now)}
 while not pcall(each, now, replies, looked) do
   looked[KEYS[#replies]] = true
+  replies[#replies + 1] = '\2'
 end
 local text = table.concat(replies)
 return replies.told and {text, replies.told} or text

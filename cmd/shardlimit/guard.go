@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync/atomic"
 
 	"github.com/urfave/cli/v3"
 	"google.golang.org/grpc"
@@ -67,15 +68,21 @@ func (g guard) warn(con console, a net.Addr) {
 	}
 }
 
-// tls is nil without --tls-cert.
+// tls is nil without --tls-cert. Files that are being replaced leave the former certificate in use.
 func (g guard) tls() *tls.Config {
 	if g.cert == "" {
 		return nil
 	}
+	var last atomic.Pointer[tls.Certificate]
 	return &tls.Config{MinVersion: tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			pair, err := tls.LoadX509KeyPair(g.cert, g.key)
-			return &pair, err
+			if err == nil {
+				last.Store(&pair)
+			} else if last.Load() != nil {
+				err = nil
+			}
+			return last.Load(), err
 		}}
 }
 

@@ -117,7 +117,7 @@ func envoyIsGuarded(t *testing.T, address string, knowing *tls.Config) {
 	}
 }
 
-// A certificate that was renewed is shown without a restart.
+// A certificate that was renewed is shown without a restart, and one that cannot be read is not.
 func TestACertificateIsReadAgain(t *testing.T) {
 	old, renewed := redistest.NewCertificates(t), redistest.NewCertificates(t)
 	config := guard{cert: old.Cert, key: old.Key}.tls()
@@ -130,11 +130,17 @@ func TestACertificateIsReadAgain(t *testing.T) {
 		return string(c.Certificate[0])
 	}
 	first := serial()
-	for file, content := range map[string]string{old.Key: read(t, renewed.Key), old.Cert: read(t, renewed.Cert)} {
+	replace := func(file, content string) {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+	replace(old.Cert, "half a certificate")
+	if serial() != first {
+		t.Error("what cannot be read is shown")
+	}
+	replace(old.Key, read(t, renewed.Key))
+	replace(old.Cert, read(t, renewed.Cert))
 	if serial() == first {
 		t.Error("the former one is still shown")
 	}

@@ -38,7 +38,7 @@ func (v *view) tally(now, since int64) (t tally) {
 		case k.Shut(now):
 			t.shut++
 			t.why = max(t.why, k.Why())
-		case s.Paced(now):
+		case now < paced:
 			t.shut++
 			t.why = max(t.why, telemetry.HeldForOthers)
 		case k.Answered(since):
@@ -295,6 +295,9 @@ func (v *view) KnownDenial(n, now int64, d *Decision) bool {
 		next, why = max(next, now+int64(v.Pause(now))), v.known(n, now)
 	}
 	c.RefreshAt(c.Process.Clock.ElapsedAt(now)) // else one that is paced for long hears of no change
+	for _, s := range v.seats {
+		s.LookAgain(now)
+	}
 	c.Deny(v.Routes, now, time.Duration(next-now), why, d)
 	d.Source = telemetry.Memory
 	return true

@@ -158,7 +158,7 @@ func (a *Ask) read(ctx context.Context, woken bool) error {
 // than half of the call timeout, or a call that a stalled shard has held up for
 // half its time could not be served by another; less than all, for the sake of
 // the others on board.
-func (e *Env) Boarding() int64 { return int64(e.CallTimeout / 8 * 5) }
+func (e *Env) Boarding() int64 { return int64(e.CallTimeout / 4 * 3) }
 
 // overdue reports whether what waits since that time has done so for more than half of the call
 // timeout. Who comes behind it would wait as long: it would be answered late, or not sent.

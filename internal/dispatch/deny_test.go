@@ -64,7 +64,6 @@ func TestCallsBehindOneThatWasToldToKeepAwayAreNotSent(t *testing.T) {
 		synctest.Wait()
 		behind := l.call(t.Context(), 1, false)
 		l.seat().notBefore.Store(l.env.Clock.Now() + int64(time.Second))
-		l.seat().askAt.Store(l.env.Clock.Now() + int64(time.Second))
 		l.flown()
 		synctest.Wait()
 		if first.Granted != 1 || !behind.ended.Load() || behind.err != nil || behind.Granted != 0 ||

@@ -123,7 +123,7 @@ func (f *flight) call(ctx context.Context) (received int64, err error) {
 	if f.shards == 1 {
 		about.Shard = first.Tag()
 	}
-	ctx, n, err := first.Node.Begin(ctx, first.Slot, about, 0, f.links)
+	ctx, n, err := first.Node.Begin(ctx, first.Slot, about, f.least(), f.links)
 	if err != nil {
 		return 0, err
 	}
@@ -199,8 +199,10 @@ func (f *flight) giveUp() {
 	cause := node.ErrAway
 	if f.sent.Load() {
 		cause = context.DeadlineExceeded
-		for _, l := range f.ranges(nil) { // the call may come back just now, and has a list of its own
-			l.Node.Silence(l.Slot)
+		if !f.hurry {
+			for _, l := range f.ranges(nil) { // the call may come back just now, and has a list of its own
+				l.Node.Silence(l.Slot)
+			}
 		}
 	}
 	for _, s := range f.sections {

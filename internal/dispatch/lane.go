@@ -111,12 +111,13 @@ type Belief struct {
 }
 
 // News is what a call told: of the shard, if the call believed in another epoch or there was a
-// loss; or what is to be given back.
+// loss; or one of the other two.
 type News struct {
 	Operation       telemetry.Operation
 	Status          script.Status
 	Believed, Epoch int64
 	Unclaimed       []Part // granted for callers who had left: to be given back
+	HasRoom         bool   // where a participant believed that there was no room for it
 }
 
 // Lead makes a zero lane the one of a limit, of that name in Redis, to its shard at a node.

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -27,7 +28,7 @@ type Seat struct {
 	// notBefore is when the shard wants to see this participant again, on the
 	// process' clock: until then its part is used up, though permits may be free.
 	notBefore atomic.Int64
-	askAt     atomic.Int64 // when it is asked all the same: others may have given permits back since
+	lookAt    atomic.Int64 // when the shard is looked at although the participant is paced
 	contended atomic.Bool  // whether participants contended at the last reply
 	reported  atomic.Int64 // of Member.Unmet
 	sentAt    atomic.Int64 // when the call was sent that this was last heard in reply to
@@ -48,7 +49,27 @@ func (s *Seat) Take(m *Member, l *Lane) *Seat {
 func (s *Seat) PacedUntil() int64 { return s.notBefore.Load() }
 
 // Paced reports whether the participant is to keep away from the shard at this time.
-func (s *Seat) Paced(now int64) bool { return now < min(s.notBefore.Load(), s.askAt.Load()) }
+func (s *Seat) Paced(now int64) bool { return now < s.notBefore.Load() }
+
+// LookAgain looks at the shard if the participant has been paced for long, and lifts the pace if a
+// quarter of the share is free. Else it would not notice that others gave permits back, or that the
+// shard was cleared. To ask for permits would report it as refused.
+func (s *Seat) LookAgain(now int64) {
+	l, at := s.Lane, s.lookAt.Load()
+	if !s.Paced(now) || now < at || !s.lookAt.CompareAndSwap(at, now+int64(lookPause(l.Terms.Load().Window))) {
+		return
+	}
+	paced := s.notBefore.Load()
+	go func() {
+		r, err := l.Peek(context.Background(), l.env.CallTimeout)
+		if err == nil && r.Free > 0 && r.Free >= r.Share/4 && s.notBefore.CompareAndSwap(paced, 0) {
+			l.Limit.Learned(l, News{HasRoom: true})
+		}
+	}()
+}
+
+// lookPause is how long a pace is believed without a look at the shard.
+func lookPause(window time.Duration) time.Duration { return max(time.Second, window/16) }
 
 // Shut reports whether the shard is known to have nothing for this participant.
 func (s *Seat) Shut(now int64) bool { return s.Lane.Known.Shut(now) || s.Paced(now) }
@@ -107,7 +128,7 @@ func (s *Seat) learn(sent, received int64, r *script.TakeReply, i int) {
 			wait = min(wait, s.Lane.Known.ShutCap(s.Lane.Terms.Load().Window))
 		}
 		s.notBefore.Store(sent + (received-sent)/2 + int64(wait))
-		s.askAt.Store(received + int64(max(time.Second, s.Lane.Terms.Load().Window/16)))
+		s.lookAt.Store(received + int64(lookPause(s.Lane.Terms.Load().Window)))
 	}
 }
 

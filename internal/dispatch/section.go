@@ -105,8 +105,8 @@ func (s *section) wanted() (n int64) {
 }
 
 // detour is a batch that does not fly with those of other shards, because it has something else to
-// do first: until its shard has state it confirms the layout, or it makes sure of
-// a layout that the shard would not tell it about.
+// do first: until its shard has state it confirms the layout, or it makes sure of a layout that the
+// shard would not tell it about.
 type detour struct {
 	section
 	watchdog
@@ -154,7 +154,7 @@ func (e *Env) budget(age int64, split bool) time.Duration {
 // take makes one script call on this basis, and learns from the reply.
 func (d *detour) take(ctx context.Context, b basis) (received int64, err error) {
 	l := d.lane
-	ctx, c, err := l.begin(ctx, telemetry.Take, d.batch.calls(), l.env.haste(), d.batch.links)
+	ctx, c, err := l.begin(ctx, telemetry.Take, d.batch.calls(), d.least(), d.batch.links)
 	if err != nil {
 		return 0, err
 	}
@@ -175,6 +175,8 @@ func (d *detour) giveUp() {
 		d.refuse(node.ErrAway)
 		return
 	}
-	d.lane.Node.Silence(d.lane.Slot)
+	if !d.hurry {
+		d.lane.Node.Silence(d.lane.Slot)
+	}
 	d.refuse(context.DeadlineExceeded)
 }

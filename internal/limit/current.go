@@ -42,7 +42,7 @@ func (c *Core) InUse(ctx context.Context) (r *Routes, late bool) {
 		return r, false
 	}
 	if c.Record().Expired(c.Process.Clock.Elapsed()) {
-		within, cancel := context.WithTimeout(ctx, c.Process.Config.CallTimeout*5/8) // the rest is for the call itself
+		within, cancel := context.WithTimeout(ctx, c.Process.Config.CallTimeout*3/4) // the rest is for the call itself
 		defer cancel()
 		half, done := context.WithTimeout(within, c.Process.Config.CallTimeout/2)
 		_ = listener{c}.Confirm(half, 0)

@@ -118,7 +118,11 @@ func (c listener) Confirm(ctx context.Context, since clock.Elapsed) error {
 // Learned compares what a shard said with what the process believed, and gives back what was
 // granted for callers who had left.
 func (c listener) Learned(l *dispatch.Lane, n dispatch.News) {
-	if n.Unclaimed != nil {
+	switch {
+	case n.HasRoom:
+		c.callers.Freed(true)
+		return
+	case n.Unclaimed != nil:
 		if lost := c.callers.GiveBack(n.Unclaimed); lost > 0 {
 			c.Process.Telemetry.Lost(c.Metrics, lost)
 		}

@@ -93,7 +93,7 @@ func (n *Node) Reachable(slot int) bool {
 	}
 	e := n.known(slot)
 	if e == nil {
-		_, _ = n.begin()
+		n.begin()
 	} else if e.breaker.claimProbe(n.env.Clock.Now()) {
 		n.env.Spawn(func(ctx context.Context) { e.look(ctx, slot) })
 	}

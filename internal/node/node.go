@@ -144,14 +144,14 @@ func (l *link) known(slot int) *Endpoint {
 
 // Connect connects to the node if it was not reached yet, as Endpoint does.
 func (l *link) Connect(ctx context.Context) error {
-	attempt, err := l.begin()
-	if attempt == nil {
-		return err
-	}
-	select {
-	case <-attempt:
-	case <-ctx.Done():
-		return because(fmt.Errorf("connecting to it: %w", ctx.Err()), ErrAway)
+	if attempt := l.begin(); attempt != nil {
+		select {
+		case <-attempt:
+		case <-ctx.Done():
+			return because(fmt.Errorf("connecting to it: %w", ctx.Err()), ErrAway)
+		}
+	} else if l.client.Load() != nil {
+		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,26 +165,21 @@ func (l *link) Connect(ctx context.Context) error {
 }
 
 // begin returns the attempt to connect that is under way. If the pause since the last one is over,
-// it begins another one. It is nil if there is none: the node is connected, or the error tells why.
-func (l *link) begin() (chan struct{}, error) {
+// it begins another one. It is nil if there is none.
+func (l *link) begin() chan struct{} {
 	if l.client.Load() != nil {
-		return nil, nil
+		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.closed:
-		return nil, errClosed
-	case l.client.Load() != nil: // since: another one's client would take its place, unclosed
-		return nil, nil
-	case l.attempt != nil:
-		return l.attempt, nil
-	case !l.dialing.ready() && !l.dialing.claimProbe(l.env.Clock.Now()):
-		return nil, l.unconnected()
+	case l.closed, l.client.Load() != nil: // since: another one's client would take its place, unclosed
+		return nil
+	case l.attempt == nil && (l.dialing.ready() || l.dialing.claimProbe(l.env.Clock.Now())):
+		l.attempt = make(chan struct{})
+		go l.dial(l.attempt)
 	}
-	l.attempt = make(chan struct{})
-	go l.dial(l.attempt)
-	return l.attempt, nil
+	return l.attempt
 }
 
 // unconnected is why the last attempt to connect failed. n.mu is held.

@@ -42,14 +42,14 @@ func NewMove() *Move { return &Move{token: make(chan struct{}, 1)} }
 // Follow makes a step of a key's move if it is time for one, once the record of the family has
 // confirmed where the key is to be. Calls that come before the first step has ended wait for it.
 //
-// Of the call timeout, the record may take a half, the step what is left of five eighths, and the
+// Of the call timeout, the record may take a half, the step what is left of three quarters, and the
 // call itself has the rest.
 func (m *Move) Follow(ctx context.Context, r *Reader, k Key) {
 	t := k.Layout()
 	if !m.due(t, r.now()) {
 		return
 	}
-	within, cancel := context.WithTimeout(ctx, r.env.Nodes.CallTimeout*5/8)
+	within, cancel := context.WithTimeout(ctx, r.env.Nodes.CallTimeout*3/4)
 	defer cancel()
 	if !m.begin(within, t.Epoch) {
 		return

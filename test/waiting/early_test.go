@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -106,6 +107,34 @@ func TestPermitsThatComeBackEarlyAreShared(t *testing.T) {
 		t.Logf("use %.3f, %v", use, served)
 		if use < 0.9 || slices.Min(served)*6 < slices.Max(served) {
 			t.Error("somebody starves, or permits are unused")
+		}
+	})
+}
+
+// Where fewer permits come back than participants wait, about half are used: one that was told to
+// keep away looks whether others leave them. Without that it is a third.
+func TestFewPermitsAreUsedByManyWhoWait(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		const minutes = 100
+		ctx, cancel := context.WithTimeout(t.Context(), minutes*time.Minute)
+		defer cancel()
+		begun := time.Now()
+		var granted atomic.Int64 // in the second half
+		var all sync.WaitGroup
+		for i := range 10 {
+			l := limittest.Limiter(t, f.Client(t, func(c *shardlimit.Config) { c.Participant = fmt.Sprint(i) }), "l",
+				shardlimit.PerMinute(2))
+			all.Go(func() {
+				for l.Wait(ctx) == nil {
+					if time.Since(begun) > minutes/2*time.Minute {
+						granted.Add(1)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if n := granted.Load(); n < minutes*4/10 {
+			t.Errorf("%d of %d permits are used", n, minutes)
 		}
 	})
 }

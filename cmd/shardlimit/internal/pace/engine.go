@@ -149,6 +149,9 @@ func (e *Engine) releaseLines(ctx context.Context, lines int64) (repeated int, e
 		return 0, nil
 	}
 	d, err := e.Limiter.Acquire(ctx, ask)
+	if errors.Is(err, shardlimit.ErrExceedsLimit) && e.Limiter.Limit().Permits < limit.Permits {
+		return 0, nil // it was lowered meanwhile
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -59,6 +59,7 @@ func TestSettingsAreRefusedInOneLine(t *testing.T) {
 		"limits: [{name: a, rate: 1/s, mode: shade}]":       `limit "a": mode: "shade" is none of closed, enforced, `,
 		"limits: [{name: a, rate: 1/s, lease: soon}]":       `limit "a": lease: time: invalid duration "soon"`,
 		"limits:\n- {name: b, rate: 1/s, shards: 1.7}":      `limit "b": shards: "1.7" is not a whole number`,
+		"limits:\n- {name: b, rate: 1/s, shards: 010}":      `limit "b": shards: "010" is not a whole number`,
 		"limits: [{name: a, rate: [1]}]":                    "line 1: cannot unmarshal !!seq into a text",
 	} {
 		if _, err := serve.ParseSettings([]byte(text)); err == nil || !strings.Contains(err.Error(), says) ||

@@ -76,7 +76,7 @@ func Set(l *shardlimit.Limit, field, text string) (err error) {
 
 func whole(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
+	if err != nil || text != strconv.FormatInt(n, 10) {
 		err = fmt.Errorf("%q is not a whole number such as 8", text)
 	}
 	return n, err
