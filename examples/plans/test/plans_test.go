@@ -194,8 +194,8 @@ func (g *gateway) play() error {
 		stayed := change.statements == "" // without the database the former plan is in force
 		if err := g.until(change.statements, change.key, func(status int, left string) bool {
 			is := (status == change.status || change.status == 0) && strings.HasPrefix(left, change.left)
-			// The first answer by the new plan has another rest where FailLocal answered a call that
-			// was late.
+			// The first answer by the new plan has another rest where FailLocal answered a call
+			// that was late.
 			if !is && change.status == http.StatusAccepted && strings.HasPrefix(left, "plan;q=100;") {
 				g.slow = true
 				errs = append(errs, fmt.Errorf("after %s: %d %s", change.statements, status, left))
