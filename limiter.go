@@ -173,7 +173,7 @@ func (l *Limiter) Participants(ctx context.Context) ([]ParticipantState, error) 
 }
 
 // SetLimit changes the limit for every process, while it is in use: permits,
-// window, burst, algorithm and number of shards. What was used stays in the log, so the change
+// window, burst, algorithm and number of shards. Usage stays in the log, so the change
 // neither lets a burst through nor forgets one. Shards 0 chooses their number
 // anew; the revision never falls. Every window that begins after SetLimit has
 // returned obeys the new limit. Capacity that moves between shards

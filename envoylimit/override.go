@@ -11,7 +11,7 @@ import (
 )
 
 // override is the limit that a descriptor brings along, which goes before all rules of its domain.
-// It holds for the domain, keys and values of the descriptor together. What was used stays counted
+// It holds for the domain, keys and values of the descriptor together. Usage stays counted
 // if a later request brings another number for these. Each unit counts by itself.
 func (s *Service) override(domain string, entries []rules.Entry,
 	o *ratelimit.RateLimitDescriptor_RateLimitOverride) (*limit, rules.Match, error) {

@@ -27,7 +27,6 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/httplimit"
-	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // Limiter decides about calls. *shardlimit.Limiter and *Policies do.
@@ -178,7 +177,7 @@ func (i *Interceptor) pass(ctx context.Context, call Call) (context.Context, err
 	if !d.Allowed {
 		return ctx, i.denied(limiter, &d)
 	}
-	if d.Delay > 0 && !clock.Sleep(ctx, d.Delay) {
+	if d.Delay > 0 && !sleep(ctx, d.Delay) {
 		if l, can := limiter.(settler); can {
 			giveBack(ctx, l, d)
 		}
@@ -196,6 +195,18 @@ func (i *Interceptor) undecided(ctx context.Context, call Call, err error) (cont
 		return ctx, nil
 	}
 	return ctx, i.failed(ctx, err)
+}
+
+// sleep waits, and reports false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // Policy is a limit with the name under which QuotaFailure tells of it.

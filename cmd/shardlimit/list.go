@@ -54,8 +54,8 @@ func list(ctx context.Context, cmd *cli.Command, con console) error {
 }
 
 // withAll finds and opens all limits and families of the prefix on these nodes, and calls do, until
-// interrupted. What was deleted meanwhile is left out. err is for what could not be looked at; the
-// rest is there all the same.
+// interrupted. Limits that were deleted meanwhile are left out. err tells which could not be looked
+// at; the rest are there all the same.
 func withAll(ctx context.Context, cmd *cli.Command, nodes []shardlimit.Node,
 	do func(ctx context.Context, client *shardlimit.Client, all []stored, err error) error) error {
 	client, err := newClient(shardlimit.Config{Nodes: nodes, KeyPrefix: cmd.String("prefix"), CallTimeout: adminCall})
@@ -114,8 +114,8 @@ func printAll(w io.Writer, asJSON bool, all []stored) error {
 const scanStep = 1000
 
 // scan looks at all keys of every server of the nodes, and reads the names of records: limits, then
-// families, each once and in order. What was found on the others is returned beside the error of a
-// server that cannot be asked.
+// families, each once and in order. A server that cannot be asked is an error, beside the names that
+// the others have.
 func scan(ctx context.Context, nodes []shardlimit.Node, prefix string) ([]stored, error) {
 	s := scanner{prefix: prefix, found: map[stored]bool{}}
 	var errs []error

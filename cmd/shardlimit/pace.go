@@ -38,8 +38,8 @@ Example, three of these share 500 lines a second over two servers:
 If the limit is stored already, it is used as it is; shardlimit set changes
 it.
 
-An interrupt (Ctrl-C, SIGTERM, SIGHUP) or a failure loses no line. What was
-read but not released goes to the rest file: released lines, rest file and
+An interrupt (Ctrl-C, SIGTERM, SIGHUP) or a failure loses no line. Lines that
+were read but not released go to the rest file: released lines, rest file and
 what has not been read are the input, in this order. If the reader of the
 output is stuck, interrupt twice. If writing fails in the middle of a line,
 that line is repeated in the rest file.`

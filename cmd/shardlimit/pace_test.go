@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -123,7 +124,7 @@ func TestPaceInterrupted(t *testing.T) {
 				texts, inputs = append(texts, text), append(inputs, stdin)
 				pacers = append(pacers, startPace(t, dir, tag, stdin, flags...))
 			}
-			await(t, pacers[0].out)
+			limittest.AwaitThat(t, "lines are released", func() bool { return read(t, pacers[0].out) != "" })
 			if err := pacers[0].cmd.Process.Signal(sig); err != nil {
 				t.Fatal(err)
 			}
@@ -138,16 +139,6 @@ func TestPaceInterrupted(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// await blocks until the file holds something.
-func await(t *testing.T, path string) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); read(t, path) == ""; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("nothing was written to %s", path)
-		}
 	}
 }
 
@@ -192,12 +183,7 @@ func TestPaceWaitsForRedis(t *testing.T) {
 	text, stdin := input(t, dir, "w", 0, 50)
 	p := startPace(t, dir, "w", stdin, "--name", "e2e", "--rate", "100/s", "--prefix", redistest.Prefix(t), "--redis",
 		server.Addr())
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(p.said(),
-		"cannot reach"); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("standard error does not tell about Redis: %s", p.said())
-		}
-	}
+	limittest.AwaitThat(t, "it tells that Redis is away", func() bool { return strings.Contains(p.said(), "cannot reach") })
 	if out := read(t, p.out); out != "" {
 		t.Errorf("%d bytes were released without Redis", len(out))
 	}

@@ -16,7 +16,7 @@ import (
 const rateHelp = "`RATE` as NUMBER/TIME: 500/s, 30/m, 100/10s, 20/100ms"
 
 const setHelp = `Every process that uses the limit follows within its next call, a change of
---mode within 15 seconds of use. What was used stays counted. The limit keeps
+--mode within 15 seconds of use. Usage stays counted. The limit keeps
 what no flag names. A family is changed, not created; its processes follow
 within 2 seconds of use.
 
@@ -107,6 +107,10 @@ func notSet(err error, s stored) error {
 	if errors.As(err, new(*shardlimit.ShardError)) {
 		return fmt.Errorf("%[1]s: stored, but not every shard has adopted it: %[2]s; shardlimit rebalance %[1]s%[3]s "+
 			"finishes the change when all answer", draw.Name(s.name), oneLine(err), flag)
+	}
+	if errors.Is(err, shardlimit.ErrUnavailable) {
+		return fmt.Errorf("the record did not answer, so look whether anything changed with shardlimit show: %s",
+			oneLine(err))
 	}
 	return err
 }

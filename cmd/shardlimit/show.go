@@ -305,7 +305,7 @@ type rowJSON struct {
 	Entitlement float64 `json:"entitlement"`
 }
 
-// readCrowd asks who contends for the limit. What goes wrong is part of the answer.
+// readCrowd asks who contends for the limit. An error is part of the answer.
 func readCrowd(ctx context.Context, l *shardlimit.Limiter, names []string) crowd {
 	all, err := l.Participants(ctx)
 	c := crowdOf(all, names)

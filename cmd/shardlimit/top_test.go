@@ -6,10 +6,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // A narrow terminal shows the beginning of long lines.
@@ -26,6 +27,8 @@ func TestTopFitsTheTerminal(t *testing.T) {
 func TestTopEndsOnWhatItShowed(t *testing.T) {
 	servers, flags := started(t, 1)
 	walk(t, flags, []step{{"set mails --rate 10/h", exitOK, nil}})
+	proxy := redistest.NewProxy(t, servers[0].Addr())
+	flags[len(flags)-1] = proxy.Addr()
 	out := create(t, t.TempDir()+"/out")
 	cmd := exec.Command(built, append([]string{"top", "mails", "--every", "10ms"}, flags...)...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = cleanEnv(), out, out
@@ -33,19 +36,13 @@ func TestTopEndsOnWhatItShowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = cmd.Process.Kill() }()
-	for range 1000 {
-		if strings.Contains(read(t, out.Name()), "free 10") {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	servers[0].Pause()
-	time.Sleep(200 * time.Millisecond) // it is waiting for an answer now
+	limittest.AwaitThat(t, "it shows what is free", func() bool { return strings.Contains(read(t, out.Name()), "free 10") })
+	proxy.DropReplies(true)
+	limittest.AwaitThat(t, "it waits for an answer", func() bool { return proxy.Dropped() > 0 })
 	_ = cmd.Process.Signal(syscall.SIGINT)
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	servers[0].Resume()
 	text := read(t, out.Name())
 	for _, not := range []string{"does not answer", "cancel", "no shard", "interrupted", "not every"} {
 		if strings.Contains(text, not) {

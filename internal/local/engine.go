@@ -68,7 +68,7 @@ func (e *Engine) Take(limit Limit, n int64, upTo bool) (g Grant) {
 // people expect them. It does not jump.
 func (e *Engine) time() int64 { return e.Clock.Base.UnixMicro() + e.Clock.Now()/1000 }
 
-// tune brings the log up to date with the limit. What was used stays; under another
+// tune brings the log up to date with the limit. Usage stays; under another
 // algorithm it counts as used now. It changes nothing and reports false for a limit that no log can
 // enforce.
 func (e *Engine) tune(limit Limit) bool {

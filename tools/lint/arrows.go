@@ -70,7 +70,7 @@ var allowed = map[string][]string{
 	"ratelike":  {""},
 	"httplimit": {"", "internal/clock", "internal/problem", "go.opentelemetry.io/otel"},
 	"grpclimit": {
-		"", "internal/clock", "httplimit", "go.opentelemetry.io/otel",
+		"", "httplimit", "go.opentelemetry.io/otel",
 		"google.golang.org/genproto/googleapis/rpc/errdetails", "google.golang.org/grpc",
 		"google.golang.org/protobuf/types/known/durationpb",
 	},

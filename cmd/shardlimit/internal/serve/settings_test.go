@@ -32,7 +32,8 @@ limits:
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v\nwant %+v", got, err, want)
 	}
-	got, err = serve.ParseSettings([]byte(`{"limits": [{"name":"mails","rate":"5/s","lease":null, "burst": 9007199254740993}], "denied": true}`))
+	got, err = serve.ParseSettings([]byte(
+		`{"limits": [{"name":"mails","rate":"5/s","lease":null, "burst": 9007199254740993}], "denied": true}`))
 	if err != nil || len(got.Limits) != 1 || got.Limits[0].Limit.Burst != 1<<53+1 ||
 		got.Flags["denied"][0] != "true" {
 		t.Errorf("of JSON: %+v, %v", got, err)
