@@ -144,6 +144,9 @@ func declare(ctx context.Context, cmd *cli.Command, client *shardlimit.Client, c
 	if _, err := client.Open(ctx, name); err != nil {
 		return err
 	}
+	if state, err := limiter.Peek(ctx); err == nil && cmd.IsSet("node-timeout") && !state.Takeover {
+		_, _ = fmt.Fprintln(con.err, "shardlimit: a takeover needs three nodes or more, so --node-timeout does nothing")
+	}
 	_, err = fmt.Fprintf(con.out, "%s: %s (new)\n", draw.Name(name), describe(limiter.Limit()))
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -412,5 +413,42 @@ func TestANodeWithoutRoomForConnectionsIsSkipped(t *testing.T) {
 		}
 		full.Do(t, "CONFIG", "SET", "maxclients", "1000")
 		full.Do(t, "CONFIG", "SET", "maxclients", "1000")
+	}
+}
+
+// While one of several nodes that are not next door stalls, calls find another one in time.
+func TestAStalledNodeAmongDistantOnes(t *testing.T) {
+	for range 5 { // chance decides which calls meet
+		synctest.Test(t, stalledAmongDistant)
+	}
+}
+
+func stalledAmongDistant(t *testing.T) {
+	f, nodes := limittest.BubbledNodes(t, 4)
+	f, _ = f.Distant(t, 24*time.Millisecond)
+	c := f.Client(t)
+	defer c.Close()
+	l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 1e9, Per: time.Minute, Shards: 4})
+	for range 40 {
+		limittest.MustGet(t, l, 1)
+	}
+	const stall = 2 * time.Second
+	ends := time.Now().Add(stall)
+	nodes[0].Paused.Store(ends.UnixNano())
+	var calls, failed atomic.Int64
+	var all sync.WaitGroup
+	for range 40 {
+		all.Go(func() {
+			for time.Now().Before(ends) {
+				if _, err := l.Allow(t.Context()); err != nil {
+					failed.Add(1)
+				}
+				calls.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if n := failed.Load(); n*20 > calls.Load() {
+		t.Errorf("%d of %d calls failed", n, calls.Load())
 	}
 }
