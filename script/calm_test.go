@@ -75,9 +75,7 @@ func TestADamagedByteIsLeftToTheFullTake(t *testing.T) {
 					continue // of an entry
 				}
 				column := at - own - columns.Packed.Bytes()
-				if good == long && column >= 0 && (column < 2 || column >= 30) { // `count`, `dead`, `oldest`
-					continue // only the full take sees whether the entries are as these say
-				}
+				entries := good == long && column >= 0 && (column < 2 || column >= 30) // `count`, `dead`, `oldest`
 				for _, other := range []byte(others) {
 					bad := good[:at] + string([]byte{other}) + good[at+1:]
 					for _, name := range []string{"before", "behind"} {
@@ -91,8 +89,13 @@ func TestADamagedByteIsLeftToTheFullTake(t *testing.T) {
 					if err := endpoint.TakeAll(t.Context(), all); err != nil {
 						t.Fatal(err)
 					}
-					if got := all[1]; got.Err == nil && at < own+columns.Log.Bytes() &&
-						(fullErr != nil || got.Reply.Granted > full.Granted) {
+					// Only the full take reads all entries, and so sees that there are more than `count` says, or
+					// less than `dead` does.
+					unseen := entries && (column == 0 && other < 7 || column == 1 && other == 255)
+					got := all[1]
+					got.Reply.Waits = full.Waits // which it foresees by another column
+					if got.Err == nil && at < own+columns.Log.Bytes() &&
+						(got.Reply.Granted > full.Granted && !unseen || !entries && !reflect.DeepEqual(got.Reply, full)) {
 						t.Fatalf("%v, %q at %d: calm %+v, full %+v, %v", a, bad, at, got.Reply, full, fullErr)
 					}
 					for _, s := range []Section{all[0], all[2]} {

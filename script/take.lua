@@ -1,7 +1,8 @@
 -- Take, the calm case: permits of logs that are as their callers believe. All is in force that was
 -- proposed, nothing is booked and nobody contends; or there is no state, and the caller's word is
 -- good for one. For any other section the reply is LOOK: nothing was written, and the full take of
--- the algorithm decides. It stands beside that, equal to it result for result.
+-- the algorithm decides. It stands beside that, equal to it result for result where the state is
+-- sound.
 --
 -- The comments of packed.lua and log.lua say what a log keeps.
 --
