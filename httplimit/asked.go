@@ -66,8 +66,8 @@ func secondsOf(n int64) time.Duration {
 // inQuotes is a string of structured fields (RFC 9651), such as the name of a policy.
 var inQuotes = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// exhausted returns the longest t in a RateLimit field, of the policies of which nothing remains. It
-// leaves malformed parts of the field out.
+// exhausted returns the longest t in a RateLimit field, of the policies of which nothing remains.
+// It leaves malformed parts of the field out.
 func exhausted(field string) (longest time.Duration) {
 	for policy := range strings.SplitSeq(inQuotes.ReplaceAllString(field, "name"), ",") {
 		left, reset := int64(1), int64(0)

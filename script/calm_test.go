@@ -89,8 +89,8 @@ func TestADamagedByteIsLeftToTheFullTake(t *testing.T) {
 					if err := endpoint.TakeAll(t.Context(), all); err != nil {
 						t.Fatal(err)
 					}
-					// Only the full take reads all entries, and so sees that there are more than `count` says, or
-					// less than `dead` does.
+					// Only the full take reads all entries. So it alone sees that there are more
+					// than `count` says, or less than `dead` does.
 					unseen := entries && (column == 0 && other < 7 || column == 1 && other == 255)
 					got := all[1]
 					got.Reply.Waits = full.Waits // which it foresees by another column

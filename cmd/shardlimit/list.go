@@ -114,8 +114,8 @@ func printAll(w io.Writer, asJSON bool, all []stored) error {
 const scanStep = 1000
 
 // scan looks at all keys of every server of the nodes, and reads the names of records: limits, then
-// families, each once and in order. A server that cannot be asked is an error, beside the names that
-// the others have.
+// families, each once and in order. A server that cannot be asked is an error, beside the names
+// that the others have.
 func scan(ctx context.Context, nodes []shardlimit.Node, prefix string) ([]stored, error) {
 	s := scanner{prefix: prefix, found: map[stored]bool{}}
 	var errs []error

@@ -18,8 +18,8 @@ const (
 	look = 100
 )
 
-// await waits until a file is ready for events, or has failed, or ctx is done. It reports no failure
-// of the file: the next call on it does, and says more.
+// await waits until a file is ready for events, or has failed, or ctx is done. It reports no
+// failure of the file: the next call on it does, and says more.
 func await(ctx context.Context, f *os.File, events int16) error {
 	fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: events}}
 	for {
