@@ -94,8 +94,8 @@ func TestADamagedByteIsLeftToTheFullTake(t *testing.T) {
 					unseen := entries && (column == 0 && other < 7 || column == 1 && other == 255)
 					got := all[1]
 					got.Reply.Waits = full.Waits // which it foresees by another column
-					if got.Err == nil && at < own+columns.Log.Bytes() &&
-						(got.Reply.Granted > full.Granted && !unseen || !entries && !reflect.DeepEqual(got.Reply, full)) {
+					if got.Err == nil && at < own+columns.Log.Bytes() && (got.Reply.Granted > full.Granted && !unseen ||
+						!entries && !reflect.DeepEqual(got.Reply, full)) {
 						t.Fatalf("%v, %q at %d: calm %+v, full %+v, %v", a, bad, at, got.Reply, full, fullErr)
 					}
 					for _, s := range []Section{all[0], all[2]} {

@@ -47,7 +47,8 @@ func demoCommand(con console) *cli.Command {
 type demoJob demo.Config
 
 func readDemo(cmd *cli.Command) (c demoJob, err error) {
-	c = demoJob{For: cmd.Duration("for"), Shards: cmd.Int("shards"), Nodes: cmd.Int("nodes"), Workers: cmd.Int("workers")}
+	c = demoJob{For: cmd.Duration("for"), Shards: cmd.Int("shards"), Nodes: cmd.Int("nodes"),
+		Workers: cmd.Int("workers")}
 	if c.Rate, err = spelling.ParseRate(cmd.String("rate")); err != nil {
 		return c, usagef("--rate: %w", err)
 	}

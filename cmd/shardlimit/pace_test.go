@@ -183,7 +183,7 @@ func TestPaceWaitsForRedis(t *testing.T) {
 	text, stdin := input(t, dir, "w", 0, 50)
 	p := startPace(t, dir, "w", stdin, "--name", "e2e", "--rate", "100/s", "--prefix", redistest.Prefix(t), "--redis",
 		server.Addr())
-	limittest.AwaitThat(t, "it tells that Redis is away", func() bool { return strings.Contains(p.said(), "cannot reach") })
+	limittest.AwaitThat(t, "it tells of Redis", func() bool { return strings.Contains(p.said(), "cannot reach") })
 	if out := read(t, p.out); out != "" {
 		t.Errorf("%d bytes were released without Redis", len(out))
 	}

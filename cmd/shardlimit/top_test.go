@@ -36,7 +36,8 @@ func TestTopEndsOnWhatItShowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = cmd.Process.Kill() }()
-	limittest.AwaitThat(t, "it shows what is free", func() bool { return strings.Contains(read(t, out.Name()), "free 10") })
+	shows := func() bool { return strings.Contains(read(t, out.Name()), "free 10") }
+	limittest.AwaitThat(t, "it shows what is free", shows)
 	proxy.DropReplies(true)
 	limittest.AwaitThat(t, "it waits for an answer", func() bool { return proxy.Dropped() > 0 })
 	_ = cmd.Process.Signal(syscall.SIGINT)

@@ -147,16 +147,16 @@ func TestADriverBacksOffWhileANodeIsAway(t *testing.T) {
 // A change that follows while capacity still moves for the one before has a driver of its own.
 func TestAChangeAfterAChangeIsFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := limittest.Limiter(t, limittest.Bubbled(t, 1).Client(t), "l",
-			shardlimit.Limit{Permits: 1600, Per: 4 * time.Hour, Shards: 4})
+		limit := shardlimit.Limit{Permits: 1600, Per: 4 * time.Hour, Shards: 4}
+		l := limittest.Limiter(t, limittest.Bubbled(t, 1).Client(t), "l", limit)
 		limittest.MustGet(t, l, 1600)
-		for _, permits := range []int64{400, 200} {
-			if err := l.SetLimit(t.Context(), shardlimit.Limit{Permits: permits, Per: 4 * time.Hour, Shards: 4}); err != nil {
+		for _, limit.Permits = range []int64{400, 200} {
+			if err := l.SetLimit(t.Context(), limit); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(10 * time.Minute) // the driver looks but twice a minute now
 		}
-		time.Sleep(4 * time.Hour)
+		time.Sleep(limit.Per)
 		if st := limittest.Peek(t, l); !st.Settled {
 			t.Errorf("it still moves: %+v", st)
 		}
