@@ -273,8 +273,8 @@ func (l *watched) bound(from int64, width time.Duration) (permits int64, ok bool
 	for _, v := range l.versions {
 		if v.called < to && (v.ended == 0 || v.ended > from) {
 			permits = max(permits, limittest.Bound(v.limit, width))
-			differ := len(l.world.plan.Skew) > 0 || len(l.world.stepped) > 0
-			if v.limit.Algorithm == shardlimit.FixedWindow && differ && (l.moves() || l.world.plan.takesOver()) {
+			if v.limit.Algorithm == shardlimit.FixedWindow && len(l.world.plan.Skew)+len(l.world.stepped) > 0 &&
+				(l.moves() || l.world.plan.takesOver()) {
 				moved = max(moved, v.limit.Permits)
 			}
 			if v.limit.Algorithm == shardlimit.LeakyBucket {
