@@ -59,17 +59,6 @@ func Ceiling(l shardlimit.Limit) shardlimit.Limit {
 	return l
 }
 
-// AwaitBusy waits until some window holds half of the limit: of one in which next to nothing is
-// admitted, because the machine is busy, it shows little that it holds no more than that.
-func AwaitBusy(tb testing.TB, limit shardlimit.Limit, record *history.Recorder) {
-	tb.Helper()
-	AwaitThat(tb, "half of the limit is used in a window", func() bool {
-		time.Sleep(limit.Per / 4) // spares the processor
-		worst, _ := history.Check(limit.Per, limit.Permits, record.Ops())
-		return worst.Permits >= limit.Permits/2
-	})
-}
-
 // KeepsTo fails the test if any window of the history holds more than the limit.
 func KeepsTo(tb testing.TB, limit shardlimit.Limit, ops []history.Op) history.Window {
 	tb.Helper()

@@ -121,10 +121,20 @@ func Shortly(tb testing.TB, d time.Duration) context.Context {
 }
 
 // MustGet takes n permits.
-func MustGet(t *testing.T, l *shardlimit.Limiter, n int64) {
-	t.Helper()
-	if d, err := l.AllowN(t.Context(), n); err != nil || !d.Allowed {
-		t.Fatalf("%d permits: %+v, %v", n, d, err)
+func MustGet(tb testing.TB, l *shardlimit.Limiter, n int64) shardlimit.Decision {
+	tb.Helper()
+	d, err := l.AllowN(tb.Context(), n)
+	if err != nil || !d.Allowed {
+		tb.Fatalf("%s: %d permits: %+v, %v", l.Name(), n, d, err)
+	}
+	return d
+}
+
+// Must ends the test if there is an error.
+func Must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }
 

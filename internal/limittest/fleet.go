@@ -198,16 +198,6 @@ func (f Fleet) Admin(tb testing.TB) rueidis.Client {
 	return c
 }
 
-// BehindProxy puts a proxy before the first node, and counts the script calls.
-func (f Fleet) BehindProxy(tb testing.TB) (Fleet, *ProxiedNode) {
-	tb.Helper()
-	p := &ProxiedNode{Name: f.Nodes[0].Name, Proxy: redistest.NewProxy(tb, f.Nodes[0].Redis.InitAddress[0])}
-	f.Nodes = slices.Clone(f.Nodes)
-	f.Nodes[0].Redis.InitAddress = []string{p.Proxy.Addr()}
-	f.Nodes[0].Redis.DialCtxFn = p.dial
-	return f, p
-}
-
 // Called is the fleet with other names for its nodes, in their order.
 func (f Fleet) Called(names ...string) Fleet {
 	nodes := make([]shardlimit.Node, len(names))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -236,4 +237,37 @@ func TestPeekLearnsOfAnotherLayout(t *testing.T) {
 	}
 	limittest.AwaitThat(t, "a process that only looks sees four shards",
 		func() bool { return len(limittest.Peek(t, limiters[1]).Shards) == 4 })
+}
+
+// TestEveryCallWorksInEveryState: also on a limit that was never used, or that lost one of its keys.
+func TestEveryCallWorksInEveryState(t *testing.T) {
+	f, admin := limittest.Standalone(t), redistest.Shared(t).Client(t)
+	l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerMinute(50))
+	var granted shardlimit.Decision
+	calls := map[string]func(context.Context) error{
+		"Settle":    func(ctx context.Context) error { return l.Settle(ctx, granted, 0) },
+		"Peek":      func(ctx context.Context) error { _, err := l.Peek(ctx); return err },
+		"Reset":     l.Reset,
+		"AllowN":    func(ctx context.Context) (err error) { granted, err = l.AllowN(ctx, 2); return err },
+		"AllowUpTo": func(ctx context.Context) error { _, err := l.AllowUpTo(ctx, 5); return err },
+		"SetLimit":  func(ctx context.Context) error { return l.SetLimit(ctx, shardlimit.PerMinute(60)) },
+		"Open":      func(ctx context.Context) error { _, err := f.Client(t).Open(ctx, "l"); return err },
+	}
+	for _, state := range []string{"unused", "used", "without a key"} {
+		lost := 0
+		for name, call := range calls {
+			for _, key := range limittest.KeysUnder(t, admin, f.Prefix) {
+				if state == "without a key" && strings.Contains(key, "}l:") {
+					lost++
+					limittest.Must(t, admin.Do(t.Context(), admin.B().Del().Key(key).Build()).Error())
+				}
+			}
+			if err := call(t.Context()); err != nil {
+				t.Errorf("%s, %s: %v", state, name, err)
+			}
+		}
+		if state == "without a key" && lost == 0 {
+			t.Error("there was no key to lose")
+		}
+	}
 }
