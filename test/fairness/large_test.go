@@ -38,9 +38,7 @@ func TestALargeWaiterIsNotStarved(t *testing.T) {
 				return
 			}
 			synctest.Test(t, func(t *testing.T) {
-				if err := waitsAmongSingles(t, limittest.Bubbled(t, 1), limit, false); err != nil {
-					t.Error(err)
-				}
+				limittest.Must(t, waitsAmongSingles(t, limittest.Bubbled(t, 1), limit, false))
 			})
 		})
 	}
@@ -64,9 +62,7 @@ func waitsAmongSingles(t *testing.T, f limittest.Fleet, limit shardlimit.Limit, 
 	for range 3 {
 		time.Sleep(2 * limit.Per) // its part is a third of the limit: what it had before is paid for
 		before, start := singles.Load(), time.Now()
-		if err := d.wait(limittest.Shortly(t, limittest.Patience), tally, limiters[0], limit.Permits/2); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, d.wait(limittest.Shortly(t, limittest.Patience), tally, limiters[0], limit.Permits/2))
 		overtook, took := singles.Load()-before, time.Since(start)
 		t.Logf("%d others were served first; %s", overtook, took)
 		if !rough && took > time.Duration(windows)*limit.Per || overtook > limittest.Admits(limit, windows) {

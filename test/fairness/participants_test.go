@@ -44,9 +44,7 @@ func TestParticipantsSumsOverTheShards(t *testing.T) {
 				limit := shardlimit.Limit{Permits: 400, Per: 30 * 24 * time.Hour, Shards: shards}
 				l := limittest.Limiter(t, fleet(t).Client(t), "l", limit)
 				ann, bob := l.As("ann", 1), l.As("bob", 3)
-				if d, err := ann.AllowN(t.Context(), 200); err != nil || !d.Allowed {
-					t.Fatalf("%+v, %v", d, err)
-				}
+				limittest.MustGet(t, ann, 200)
 				if got := standings(t, l); len(got) != 0 {
 					t.Errorf("nobody contends, but there are %+v", got)
 				}
@@ -125,20 +123,13 @@ func TestParticipantsOfWhatDoesNotAnswer(t *testing.T) {
 	f, posts := limittest.Proxied(t, 2)
 	client := f.Client(t)
 	l := limittest.Limiter(t, client, "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
-	all, err := l.AllowN(t.Context(), 100)
-	if err != nil || !all.Allowed {
-		t.Fatalf("%+v, %v", all, err)
-	}
+	all := limittest.MustGet(t, l, 100)
 	limittest.ForgetDenials(l)
 	if d, err := l.Allow(t.Context()); err != nil || d.Allowed { // refused by both: from here on they keep accounts
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if err := l.Settle(t.Context(), all, 0); err != nil {
-		t.Fatal(err)
-	}
-	if d, err := l.AllowN(t.Context(), 100); err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
+	limittest.Must(t, l.Settle(t.Context(), all, 0))
+	limittest.MustGet(t, l, 100)
 	if list, err := l.Participants(t.Context()); err != nil || usedBy(list) != 100 {
 		t.Fatalf("%+v, %v", list, err)
 	}

@@ -45,13 +45,9 @@ func TestWhatIsUnusedSurvivesAChange(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := limittest.Limiter(t, limittest.Bubbled(t, 4).Client(t), "l", c.from)
 				if c.used > 0 {
-					if d, err := l.AllowN(t.Context(), c.used); err != nil || !d.Allowed {
-						t.Fatalf("%+v, %v", d, err)
-					}
+					limittest.MustGet(t, l, c.used)
 				}
-				if err := l.SetLimit(t.Context(), c.to); err != nil {
-					t.Fatal(err)
-				}
+				limittest.Must(t, l.SetLimit(t.Context(), c.to))
 				if st := limittest.Peek(t, l); st.Remaining != c.want {
 					t.Errorf("%d are there, want %d: %+v", st.Remaining, c.want, st)
 				}
@@ -67,9 +63,7 @@ func TestACancelAfterAChangeGivesBackWhatWasGained(t *testing.T) {
 		limit := shardlimit.Limit{Permits: 10, Per: time.Second, Algorithm: shardlimit.TokenBucket, Burst: 10,
 			Shards: 1}
 		l := limittest.Limiter(t, limittest.Bubbled(t, 1).Client(t), "l", limit)
-		if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
+		limittest.MustGet(t, l, 10)
 		booked, err := l.Reserve(t.Context(), 10) // due in a second
 		if err != nil {
 			t.Fatal(err)
@@ -77,13 +71,9 @@ func TestACancelAfterAChangeGivesBackWhatWasGained(t *testing.T) {
 		for _, permits := range []int64{30, 31} {
 			time.Sleep(300 * time.Millisecond) // of the bubble's time
 			limit.Permits = permits
-			if err := l.SetLimit(t.Context(), limit); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, l.SetLimit(t.Context(), limit))
 		}
-		if err := booked.Cancel(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, booked.Cancel(t.Context()))
 		if st := limittest.Peek(t, l); st.Remaining != 10 { // 3 and 9 were gained
 			t.Errorf("%d are there: %+v", st.Remaining, st)
 		}
@@ -102,9 +92,7 @@ func TestFixedWindowsEndAtTheClocksEdgeOnEveryNode(t *testing.T) {
 			l := limittest.Limiter(t, place(t).Client(t), "l",
 				shardlimit.Limit{Permits: 80, Per: window, Algorithm: shardlimit.FixedWindow, Shards: 16})
 			begin := time.Now()
-			if d, err := l.AllowN(t.Context(), 80); err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
-			}
+			limittest.MustGet(t, l, 80)
 			asked := time.Now()
 			d, err := l.Allow(t.Context())
 			if err != nil || d.Allowed {
@@ -178,9 +166,7 @@ func movedAround(t *testing.T, permits int64, apart time.Duration) (ops []histor
 			continue
 		}
 		next = time.Since(begun) + 3*time.Second + time.Duration(rng.IntN(1000))*time.Millisecond
-		if err := movers[moved%3].Rebalance(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, movers[moved%3].Rebalance(t.Context()))
 		moved++
 	}
 	return ops
@@ -202,14 +188,10 @@ func TestARaiseIsFeltByWhoeverComesNext(t *testing.T) {
 							Algorithm: a, Shards: 1})
 					limittest.MustGet(t, l, 1)
 					time.Sleep(time.Second) // of the bubble's time
-					if err := l.SetLimit(t.Context(), to); err != nil {
-						t.Fatal(err)
-					}
+					limittest.Must(t, l.SetLimit(t.Context(), to))
 					begun := time.Now()
 					for range 3 {
-						if err := l.Wait(t.Context()); err != nil {
-							t.Fatal(err)
-						}
+						limittest.Must(t, l.Wait(t.Context()))
 					}
 					most := 1801 * time.Millisecond  // nobody else waits: each comes when it is due
 					if a == shardlimit.LeakyBucket { // the first is due

@@ -36,9 +36,7 @@ func TestEachParticipantHasALimitForItself(t *testing.T) {
 			t.Errorf("process %d: 11 of 10: %v", i, err)
 		}
 	}
-	if err := first.Reset(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, first.Reset(t.Context()))
 	if a, b := limittest.Grants(t, first), limittest.Grants(t, second); a != 10 || b != 0 {
 		t.Errorf("after a reset of the first: %d and %d permits", a, b)
 	}
@@ -53,17 +51,10 @@ func TestPerParticipantDecisionsDoNotAskRedis(t *testing.T) {
 	defer posts[0].Proxy.Stall(false)
 	sent := posts[0].Takes.Load()
 	for range 300 {
-		d, err := l.AllowN(t.Context(), 3)
-		if err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
-		if err := l.Settle(t.Context(), d, 0); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.WaitN(t.Context(), 2); err != nil {
-			t.Fatal(err)
-		}
-		if d, err = l.AllowUpTo(t.Context(), 1); err != nil || d.Granted != 1 {
+		d := limittest.MustGet(t, l, 3)
+		limittest.Must(t, l.Settle(t.Context(), d, 0))
+		limittest.Must(t, l.WaitN(t.Context(), 2))
+		if d, err := l.AllowUpTo(t.Context(), 1); err != nil || d.Granted != 1 {
 			t.Fatalf("%+v, %v", d, err)
 		}
 	}
@@ -86,9 +77,7 @@ func TestALimitForEachServesItsWaiters(t *testing.T) {
 	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l", limittest.PerParticipant(2, window))
 	began := time.Now()
 	for range 5 {
-		if err := l.WaitN(t.Context(), 2); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, l.WaitN(t.Context(), 2))
 	}
 	if took := time.Since(began); took < 4*window {
 		t.Errorf("5 windows' worth of permits in %s", took)
@@ -104,31 +93,23 @@ func TestALimitForEachIsChangedEverywhere(t *testing.T) {
 	a := limittest.Limiter(t, f.Client(t), "l", limittest.PerParticipant(10, time.Hour))
 	b := limittest.Limiter(t, f.Client(t), "l", limittest.PerParticipant(10, time.Hour))
 	for _, l := range []*shardlimit.Limiter{a, b} {
-		if d, err := l.AllowN(t.Context(), 8); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
+		limittest.MustGet(t, l, 8)
 	}
 	seen := func(want shardlimit.Limit) {
 		t.Helper()
 		limittest.DoubtLayout(b)
 		limittest.AwaitThat(t, "the other process follows", func() bool {
 			d, err := b.Allow(t.Context()) // decisions are what makes it look
-			if err := errors.Join(err, b.Settle(t.Context(), d, 0)); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, errors.Join(err, b.Settle(t.Context(), d, 0)))
 			return b.Limit().Permits == want.Permits && b.Limit().Scope == want.Scope
 		})
 	}
-	if err := a.SetLimit(t.Context(), limittest.PerParticipant(20, time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, a.SetLimit(t.Context(), limittest.PerParticipant(20, time.Hour)))
 	seen(limittest.PerParticipant(20, time.Hour))
 	if x, y := limittest.Grants(t, a), limittest.Grants(t, b); x != 12 || y != 12 {
 		t.Errorf("raised to 20 with 8 used: %d and %d more", x, y)
 	}
-	if err := a.SetLimit(t.Context(), limittest.PerParticipant(5, time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, a.SetLimit(t.Context(), limittest.PerParticipant(5, time.Hour)))
 	seen(limittest.PerParticipant(5, time.Hour))
 	if st := limittest.Peek(t, b); st.Used != 20 || st.Remaining != 0 || limittest.Grants(t, b) != 0 {
 		t.Errorf("lowered to 5 with 20 used: %+v", st)
@@ -154,9 +135,7 @@ func TestALimitForEachBecomesOneForAll(t *testing.T) {
 			b := limittest.Limiter(t, f.Client(t), "l", limittest.PerParticipant(20, time.Second))
 			busy := limittest.NewDemand(t, 15*time.Millisecond, a, b)
 			time.Sleep(after)
-			if err := a.SetLimit(t.Context(), limit); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, a.SetLimit(t.Context(), limit))
 			changed := busy.Now()
 			time.Sleep(learns + 30*time.Second)
 			ops := busy.Stop()
@@ -196,9 +175,7 @@ func TestParticipantsHaveTheirOwnEngines(t *testing.T) {
 	if got := granted(me, me); got[0] != 3 || got[1] != 2 || limittest.Grants(t, l) != 0 {
 		t.Errorf("the process itself had %v", got)
 	}
-	if err := l.Reset(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, l.Reset(t.Context()))
 	if got := granted("a"); got[0] != 3 {
 		t.Errorf("after a reset: %v", got)
 	}

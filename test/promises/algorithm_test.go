@@ -66,15 +66,11 @@ func TestEveryAlgorithmGivesWhatThereIsAndNoMore(t *testing.T) {
 		if err != nil || d.Allowed || d.Remaining != 0 || d.RetryAfter <= 0 || d.RetryAfter > limit.Per {
 			t.Errorf("one more: granted %d, retry after %s, %v", d.Granted, d.RetryAfter, err)
 		}
-		if err := l.Settle(t.Context(), last, 0); err != nil {
-			t.Error(err)
-		}
+		limittest.Must(t, l.Settle(t.Context(), last, 0))
 		if again, err := l.AllowUpTo(t.Context(), most); err != nil || again.Granted != last.Granted {
 			t.Errorf("%d were given back, %d were granted then: %v", last.Granted, again.Granted, err)
 		}
-		if err := l.Reset(t.Context()); err != nil {
-			t.Error(err)
-		}
+		limittest.Must(t, l.Reset(t.Context()))
 		if d, err := l.AllowN(t.Context(), most); err != nil || !d.Allowed {
 			t.Errorf("everything after a reset: %+v, %v", d, err)
 		}
@@ -93,14 +89,10 @@ func TestAChangeOfAlgorithmForgetsNothing(t *testing.T) {
 			}
 			l := limittest.Limiter(t, c, t.Name()+" to "+next.String(), limit)
 			changing[next] = l
-			if d, err := l.AllowN(t.Context(), limit.Permits); err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
-			}
+			limittest.MustGet(t, l, limit.Permits)
 			changed := limit
 			changed.Algorithm = next
-			if err := l.SetLimit(t.Context(), changed); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, l.SetLimit(t.Context(), changed))
 			if l.Limit() != changed {
 				t.Errorf("%+v is in force", l.Limit())
 			}
@@ -137,9 +129,7 @@ func TestEveryAlgorithmKeepsItsBound(t *testing.T) {
 	for i, a := range append(limittest.Algorithms[1:], limittest.Algorithms[0]) {
 		next := limit
 		next.Algorithm, next.Shards = a, 1+5*i%7
-		if err := limiters[i%3].SetLimit(t.Context(), next); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, limiters[i%3].SetLimit(t.Context(), next))
 		phases = append(phases, phase{last, from, history.Now()})
 		if st := limittest.AwaitOneLayout(t, limiters); st.Limit != next {
 			t.Errorf("%s by %s is in force", st.Limit, st.Limit.Algorithm)
@@ -176,10 +166,7 @@ func TestLeakyBucketGivesTurns(t *testing.T) {
 			begin := time.Now()
 			var turn time.Duration
 			for i, n := range []int64{1, 1, 5, 1, 10} {
-				d, err := l.AllowN(t.Context(), n)
-				if err != nil || !d.Allowed {
-					t.Fatalf("%d: %+v, %v", i, d, err)
-				}
+				d := limittest.MustGet(t, l, n)
 				turn += time.Duration(n) * interval
 				// The first may act at once, and time passes meanwhile.
 				if late := turn - interval - d.Delay; late < 0 || late > time.Since(begin)+time.Millisecond {

@@ -49,16 +49,12 @@ func TestALoweredLimitHoldsFromTheNextWindowOn(t *testing.T) {
 				return func() bool { return limittest.Peek(t, limiters[0]).Used >= n }
 			}
 			limittest.AwaitThat(t, "ten are in use", used(9))
-			if err := limiters[0].SetLimit(t.Context(), three); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, limiters[0].SetLimit(t.Context(), three))
 			lowered := history.Now()
 			limittest.AwaitOneLayout(t, limiters)
 			time.Sleep(3 * ten.Per) // how long it is in use; nothing is right because of it
 			raised := history.Now()
-			if err := limiters[1].SetLimit(t.Context(), ten); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, limiters[1].SetLimit(t.Context(), ten))
 			// Seven are free, and no more than three can have been in use: they must not wait for
 			// anything to leave the window.
 			d, err := limiters[1].AllowUpTo(t.Context(), 10)
@@ -69,9 +65,7 @@ func TestALoweredLimitHoldsFromTheNextWindowOn(t *testing.T) {
 			record.Tally().Add(raised, taken, d.Granted)
 			stop()
 			for range limiters {
-				if err := <-done; err != nil {
-					t.Error(err)
-				}
+				limittest.Must(t, <-done)
 			}
 			var atOnce int64
 			for _, op := range record.Ops() { // a call that was under way may have been granted its permit before
@@ -105,9 +99,7 @@ func TestALimitIsUsedWhileItsShardsMove(t *testing.T) {
 		time.Sleep(2 * time.Second) // of the bubble's time
 		from := both[0].Now()
 		for i, by := range []*shardlimit.Limiter{moved[1], drains} {
-			if err := by.Rebalance(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, by.Rebalance(t.Context()))
 			time.Sleep(limit.Per)
 			if got := len(limittest.Hosts(limittest.AwaitOneLayout(t, append(moved, drains)))); got != 4-i {
 				t.Errorf("it is on %d nodes", got)
@@ -116,9 +108,7 @@ func TestALimitIsUsedWhileItsShardsMove(t *testing.T) {
 		for _, shards := range []int{16, 3} {
 			next := limit
 			next.Shards = shards
-			if err := moved[0].SetLimit(t.Context(), next); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, moved[0].SetLimit(t.Context(), next))
 			time.Sleep(limit.Per)
 		}
 		to := both[0].Now()
@@ -135,15 +125,9 @@ func TestALimitIsUsedWhileItsShardsMove(t *testing.T) {
 func TestDeleteWhileCapacityMoves(t *testing.T) {
 	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
 		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 40, Per: 10 * time.Second, Shards: 2})
-		if d, err := l.AllowN(t.Context(), 40); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
-		if err := l.SetLimit(t.Context(), shardlimit.Limit{Permits: 20, Per: 10 * time.Second, Shards: 4}); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		limittest.MustGet(t, l, 40)
+		limittest.Must(t, l.SetLimit(t.Context(), shardlimit.Limit{Permits: 20, Per: 10 * time.Second, Shards: 4}))
+		limittest.Must(t, l.Delete(t.Context()))
 		time.Sleep(2 * time.Second)
 		if _, err := f.Client(t).Open(t.Context(), "l"); !errors.Is(err, shardlimit.ErrNotFound) {
 			t.Errorf("the driver brought it back: %v", err)
@@ -164,9 +148,7 @@ func TestAHandleEndsWithItsLimit(t *testing.T) {
 		go func() { waited <- l.Wait(ctx) }()
 		go func() { waited <- l.WaitN(ctx, 3) }()
 		time.Sleep(time.Second)
-		if err := l.Delete(ctx); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, l.Delete(ctx))
 		for range 2 {
 			if err := <-waited; !errors.Is(err, shardlimit.ErrNotFound) {
 				t.Errorf("who waited: %v", err)
@@ -217,9 +199,7 @@ func TestALimitInUseIsStoredAgainAfterDelete(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait() // the other process has read the record; else it could store it after Delete
-		if err := l.Delete(ctx); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, l.Delete(ctx))
 		for range 31 {
 			time.Sleep(500 * time.Millisecond)
 			if _, err := other.Allow(ctx); err != nil {
@@ -238,9 +218,7 @@ func TestDeleteWhileRedisIsAwayChangesNothing(t *testing.T) {
 	t.Parallel()
 	f, posts := limittest.Proxied(t, 2)
 	l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 2})
-	if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
+	limittest.MustGet(t, l, 10)
 	for _, p := range posts {
 		p.Proxy.Stall(true)
 	}

@@ -44,9 +44,7 @@ func TestADriverAsksSeldom(t *testing.T) {
 				}
 				_, _ = l.AllowUpTo(ctx, all)
 				limit.Permits /= 100 // one permit a shard: all must have left but for one of each
-				if err := l.SetLimit(ctx, limit); err != nil {
-					t.Fatal(err)
-				}
+				limittest.Must(t, l.SetLimit(ctx, limit))
 				time.Sleep(10 * time.Second)
 				for minute := range 10 {
 					before := nodes[0].Calls.Load()
@@ -79,16 +77,12 @@ func TestADriverNoticesARefund(t *testing.T) {
 		if err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
 		}
-		if err := l.SetLimit(ctx, shardlimit.Limit{Permits: 50, Per: 24 * time.Hour, Shards: 2}); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, l.SetLimit(ctx, shardlimit.Limit{Permits: 50, Per: 24 * time.Hour, Shards: 2}))
 		time.Sleep(time.Minute)
 		if st, err := l.Peek(ctx); err != nil || st.Settled {
 			t.Errorf("before the refund: settled %t, %v", st.Settled, err)
 		}
-		if err := l.Settle(ctx, d, 0); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, l.Settle(ctx, d, 0))
 		time.Sleep(31 * time.Second)
 		if st, err := l.Peek(ctx); err != nil || !st.Settled {
 			t.Errorf("half a minute after the refund: settled %t, %v", st.Settled, err)
@@ -151,9 +145,7 @@ func TestAChangeAfterAChangeIsFinished(t *testing.T) {
 		l := limittest.Limiter(t, limittest.Bubbled(t, 1).Client(t), "l", limit)
 		limittest.MustGet(t, l, 1600)
 		for _, limit.Permits = range []int64{400, 200} {
-			if err := l.SetLimit(t.Context(), limit); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, l.SetLimit(t.Context(), limit))
 			time.Sleep(10 * time.Minute) // the driver looks but twice a minute now
 		}
 		time.Sleep(limit.Per)

@@ -39,9 +39,7 @@ func TestWaitersOfKeysHearOfAChange(t *testing.T) {
 				go func() { waited <- fam.Limiter("k").WaitN(ctx, c.n) }()
 				synctest.Wait()
 				began := time.Now()
-				if err := by.SetLimit(t.Context(), c.to); err != nil {
-					t.Fatal(err)
-				}
+				limittest.Must(t, by.SetLimit(t.Context(), c.to))
 				if err := <-waited; err != nil || time.Since(began) > c.most {
 					t.Errorf("%v after %v", err, time.Since(began))
 				}

@@ -23,9 +23,7 @@ func TestSetLimitOfAFamilyIsNeverOver(t *testing.T) {
 			users := limittest.Family(t, limittest.Bubbled(t, 3).Client(t), "users", shardlimit.PerHour(before))
 			ann := users.Limiter("ann")
 			first := limittest.Exhaust(t, ann, 2*before)
-			if err := users.SetLimit(t.Context(), shardlimit.PerHour(after)); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, users.SetLimit(t.Context(), shardlimit.PerHour(after)))
 			if got := first + limittest.Exhaust(t, ann, 2*after); first != before || got != max(before, after) {
 				t.Errorf("%d and then %d permits in one window, want %d together", first, got-first, max(before, after))
 			}
@@ -99,9 +97,7 @@ func TestKeysArePlacedAlikeWhateverIsListed(t *testing.T) {
 		}
 		time.Sleep(4 * time.Minute)
 		hour(t, 10, families...)
-		if err := families[1].Rebalance(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, families[1].Rebalance(t.Context()))
 		for k := range 30 { // what was used where the key was counts
 			if got := limittest.Exhaust(t, families[1].Limiter(fmt.Sprint("user ", k)), 10); got != 0 {
 				t.Errorf("key %d had %d permits more after it moved", k, got)
@@ -203,9 +199,7 @@ func TestAKeyWhoseOldHomeIsAwayIsDegraded(t *testing.T) {
 		users := limittest.Family(t, f.With(f.Nodes[:2]...).Client(t), "users", shardlimit.PerMinute(10))
 		hour(t, 10, users)
 		mover := f.With(limittest.Drained(f.Nodes, func(i int) bool { return i == 0 })...).Client(t)
-		if err := limittest.Family(t, mover, "users", shardlimit.PerMinute(10)).Rebalance(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, limittest.Family(t, mover, "users", shardlimit.PerMinute(10)).Rebalance(t.Context()))
 		// A process that cannot ask the node that is left.
 		rest := limittest.Family(t, f.With(f.Nodes[1:]...).Client(t), "users", shardlimit.PerMinute(1))
 		moved, served := 0, 0
@@ -250,9 +244,7 @@ func TestTheRecordOfAFamilyForgetsInTime(t *testing.T) {
 		}
 		during(20 * time.Second)
 		first := epoch()
-		if err := users.Rebalance(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, users.Rebalance(t.Context()))
 		moved := epoch()
 		if during(24 * time.Second); epoch() != moved || moved <= first {
 			t.Errorf("epoch %d after %d and %d: the record has forgotten where keys were", epoch(), moved, first)

@@ -195,15 +195,11 @@ func restAndCall(t *testing.T, limit shardlimit.Limit, do func(context.Context, 
 	rested := make([]*shardlimit.Limiter, 8)
 	for i := range rested {
 		rested[i] = limittest.Family(t, f.Client(t), "users", limit).Limiter(fmt.Sprint("user ", i))
-		if d, err := rested[i].Allow(t.Context()); err != nil || !d.Allowed {
-			t.Fatalf("key %d: %+v, %v", i, d, err)
-		}
+		limittest.MustGet(t, rested[i], 1)
 	}
 	f.Nodes = limittest.Drained(f.Nodes, func(i int) bool { return i < 2 })
 	users := limittest.Family(t, f.Client(t), "users", limit)
-	if err := users.Rebalance(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, users.Rebalance(t.Context()))
 	time.Sleep(time.Minute)
 	for i, l := range rested {
 		if err := do(t.Context(), l); err != nil {
@@ -222,15 +218,11 @@ func TestACallFollowsItsKey(t *testing.T) {
 		behind := make([]*shardlimit.Limiter, 8)
 		for i := range behind {
 			behind[i] = limittest.Family(t, f.Client(t), "users", limit).Limiter(fmt.Sprint("user ", i))
-			if d, err := behind[i].Allow(t.Context()); err != nil || !d.Allowed {
-				t.Fatalf("key %d: %+v, %v", i, d, err)
-			}
+			limittest.MustGet(t, behind[i], 1)
 		}
 		f.Nodes = limittest.Drained(f.Nodes, func(i int) bool { return i < 2 })
 		users := limittest.Family(t, f.Client(t), "users", limit)
-		if err := users.Rebalance(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, users.Rebalance(t.Context()))
 		for i := range behind {
 			_, _ = users.Limiter(fmt.Sprint("user ", i)).Allow(t.Context())
 		}

@@ -170,9 +170,7 @@ func TestAKeyMovedByOneThatIsBehindHolds(t *testing.T) {
 			hasLeft(t, users[0].LimiterWith(key, newer), 100)
 		}
 		time.Sleep(2 * time.Second)
-		if err := users[1].Rebalance(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, users[1].Rebalance(t.Context()))
 		for _, key := range keys {
 			for range 3 {
 				if _, err := users[1].LimiterWith(key, older).Allow(t.Context()); err != nil {
@@ -225,19 +223,12 @@ func TestALimitForAKeyHearsOfOthers(t *testing.T) {
 			"Reset":  func(shardlimit.Decision) error { return plain.Reset(t.Context()) },
 			"Settle": func(d shardlimit.Decision) error { return plain.Settle(t.Context(), d, 0) },
 		} {
-			if err := plain.Reset(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			d, err := with.Allow(t.Context())
-			if err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
-			}
+			limittest.Must(t, plain.Reset(t.Context()))
+			d := limittest.MustGet(t, with, 1)
 			began, waited := time.Now(), make(chan error, 1)
 			go func() { waited <- with.Wait(t.Context()) }()
 			time.Sleep(time.Second)
-			if err := ease(d); err != nil {
-				t.Error(err)
-			}
+			limittest.Must(t, ease(d))
 			if err := <-waited; err != nil || time.Since(began) > 5*time.Second {
 				t.Errorf("%s: %v after %s", name, err, time.Since(began))
 			}

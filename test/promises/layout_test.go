@@ -256,9 +256,7 @@ func TestShardsOfEarlierLayoutsAreForgotten(t *testing.T) {
 			next := shardlimit.Limit{Permits: 30, Per: time.Second, Shards: 3,
 				Algorithm: []shardlimit.Algorithm{shardlimit.SlidingCounter, shardlimit.SlidingLog,
 					shardlimit.TokenBucket}[i%3]}
-			if err := l.SetLimit(t.Context(), next); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, l.SetLimit(t.Context(), next))
 			for range 20 {
 				_, _ = l.Allow(t.Context())
 				time.Sleep(500 * time.Millisecond)

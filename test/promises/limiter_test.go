@@ -106,12 +106,8 @@ func TestWhoAsksForTooMuchHearsOfARaise(t *testing.T) {
 				fl := limittest.Bubbled(t, 1)
 				_, raise := open(t, fl.Client(t))
 				other, _ := open(t, fl.Client(t))
-				if d, err := other.AllowN(t.Context(), 2); err != nil || !d.Allowed {
-					t.Fatalf("%+v, %v", d, err)
-				}
-				if err := raise(); err != nil {
-					t.Fatal(err)
-				}
+				limittest.MustGet(t, other, 2)
+				limittest.Must(t, raise())
 				for second := range 20 {
 					time.Sleep(time.Second)
 					d, err := other.AllowN(t.Context(), 50)
@@ -178,9 +174,7 @@ func TestPeekCountsAShardInQuarantineFromItsEnd(t *testing.T) {
 			fl, posts := limittest.Proxied(t, 1)
 			l := limittest.Limiter(t, fl.Client(t, limittest.AfterLoss(shardlimit.Quarantine)), "l",
 				shardlimit.Limit{Permits: 10, Per: time.Hour, Algorithm: a})
-			if d, err := l.AllowN(t.Context(), 3); err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
-			}
+			limittest.MustGet(t, l, 3)
 			posts[0].Do(t, "FLUSHALL")
 			limittest.AwaitThat(t, "the loss is noticed", func() bool {
 				d, err := l.Allow(t.Context())
@@ -206,13 +200,9 @@ func TestPeekTellsWhatALeavingBucketKeepsBack(t *testing.T) {
 			f := limittest.Standalone(t)
 			limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Algorithm: a, Shards: 1}
 			l := limittest.Limiter(t, f.Client(t), "l", limit)
-			if d, err := l.AllowN(t.Context(), 8); err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
-			}
+			limittest.MustGet(t, l, 8)
 			limit.Algorithm = shardlimit.SlidingLog
-			if err := l.SetLimit(t.Context(), limit); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, l.SetLimit(t.Context(), limit))
 			for _, who := range []*shardlimit.Limiter{l, limittest.Limiter(t, f.Client(t), "l", limit)} {
 				st := limittest.Peek(t, who)
 				old := st.Shards[len(st.Shards)-1]
@@ -232,9 +222,7 @@ func TestPeekLearnsOfAnotherLayout(t *testing.T) {
 	limiters := f.Group(t, 2, "l", limit)
 	limittest.Peek(t, limiters[1])
 	limit.Shards = 4
-	if err := limiters[0].SetLimit(t.Context(), limit); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, limiters[0].SetLimit(t.Context(), limit))
 	limittest.AwaitThat(t, "a process that only looks sees four shards",
 		func() bool { return len(limittest.Peek(t, limiters[1]).Shards) == 4 })
 }

@@ -21,9 +21,7 @@ func in(m shardlimit.Mode, limit shardlimit.Limit) shardlimit.Limit {
 // switchTo puts a limit in a mode, and waits until other processes have heard. It takes permits.
 func switchTo(t *testing.T, m shardlimit.Mode, l *shardlimit.Limiter, others ...*shardlimit.Limiter) {
 	t.Helper()
-	if err := l.SetLimit(t.Context(), in(m, l.Limit())); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, l.SetLimit(t.Context(), in(m, l.Limit())))
 	for _, o := range others {
 		limittest.AwaitThat(t, "the other process hears of the mode", func() bool {
 			_, err := o.Allow(t.Context())
@@ -120,9 +118,7 @@ func TestCallersWaitUntilTheLimitIsOpened(t *testing.T) {
 		opened := time.Now()
 		switchTo(t, shardlimit.Enforced, l)
 		for range 3 {
-			if err := <-waited; err != nil {
-				t.Error(err)
-			}
+			limittest.Must(t, <-waited)
 		}
 		if took := time.Since(opened); took > 20*time.Second {
 			t.Errorf("it took %v until waiters heard that the limit was opened", took)
@@ -143,14 +139,10 @@ func TestWaitersPassWhenTheLimitIsSwitchedOff(t *testing.T) {
 				go func() { waited <- l.WaitN(t.Context(), 1+i%2) }()
 			}
 			synctest.Wait()
-			if err := l.SetLimit(t.Context(), in(m, shardlimit.PerDay(1))); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, l.SetLimit(t.Context(), in(m, shardlimit.PerDay(1))))
 			began := time.Now()
 			for range 9 {
-				if err := <-waited; err != nil {
-					t.Error(err)
-				}
+				limittest.Must(t, <-waited)
 			}
 			if time.Since(began) > time.Second {
 				t.Errorf("%v: waiters passed after %v", m, time.Since(began))
@@ -176,12 +168,8 @@ func TestShadowDelaysNobody(t *testing.T) {
 			if d.Delay != 0 {
 				t.Errorf("call %d is delayed: %+v", i, d)
 			}
-			if err := l.Settle(t.Context(), d, 0); err != nil {
-				t.Error(err)
-			}
-			if err := l.Wait(t.Context()); err != nil {
-				t.Error(err)
-			}
+			limittest.Must(t, l.Settle(t.Context(), d, 0))
+			limittest.Must(t, l.Wait(t.Context()))
 			r, err := l.Reserve(t.Context(), 1)
 			if err != nil || r.Delay() != 0 || !r.Shadowed() {
 				t.Errorf("reserved: %+v, %v", r, err)
@@ -206,9 +194,7 @@ func TestReserveByMode(t *testing.T) {
 				if err != nil || r.Delay() != 0 || r.Permits() != 2 {
 					t.Fatalf("%v: %+v, %v", m, r, err)
 				}
-				if err := r.Cancel(t.Context()); err != nil {
-					t.Error(err)
-				}
+				limittest.Must(t, r.Cancel(t.Context()))
 			}
 		}
 	})
@@ -299,9 +285,7 @@ func TestModesOfKeys(t *testing.T) {
 		mustDecide(t, fam.LimiterWith("b", in(shardlimit.Off, fam.Limit())), 1_000, true, false)
 		mustDecide(t, fam.LimiterWith("c", in(shardlimit.Shadow, fam.Limit())), 1, true, true)
 		mustDecide(t, fam.Limiter("c"), 1, false, false)
-		if err := fam.SetLimit(t.Context(), in(shardlimit.Shadow, fam.Limit())); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, fam.SetLimit(t.Context(), in(shardlimit.Shadow, fam.Limit())))
 		mustDecide(t, fam.Limiter("c"), 1, true, true)
 		mustDecide(t, fam.LimiterWith("c", shardlimit.PerHour(1)), 1, false, false)
 	})
@@ -335,9 +319,7 @@ func TestModesInASet(t *testing.T) {
 			if err != nil || !d.Allowed || !d.Shadowed {
 				t.Errorf("call %d: %+v, %v", i, d, err)
 			}
-			if err := set.Settle(t.Context(), d, 0, 0, 0); err != nil {
-				t.Error(err)
-			}
+			limittest.Must(t, set.Settle(t.Context(), d, 0, 0, 0))
 		}
 		if d, err := limittest.Set(1, off, strict).Allow(t.Context()); err != nil || d.Limit != 5 || d.Remaining != 4 {
 			t.Errorf("with one that is off: %+v, %v", d, err)
@@ -404,8 +386,6 @@ func TestAWatchedLimitHoldsUpNoSet(t *testing.T) {
 				t.Errorf("denial %d: %+v", i, each)
 			}
 		}
-		if err := set.Wait(limittest.Shortly(t, 2*time.Minute)); err != nil {
-			t.Error(err)
-		}
+		limittest.Must(t, set.Wait(limittest.Shortly(t, 2*time.Minute)))
 	})
 }

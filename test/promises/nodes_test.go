@@ -32,9 +32,7 @@ func TestNodesComeAndGoUnderLoad(t *testing.T) {
 	}
 	rebalance := func(want ...string) {
 		t.Helper()
-		if err := clients[1].Rebalance(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, clients[1].Rebalance(t.Context()))
 		st := limittest.AwaitOneLayout(t, limiters)
 		if got := limittest.Hosts(st); !slices.Equal(got, want) {
 			t.Errorf("shards are on %v, want %v", got, want)
@@ -84,9 +82,7 @@ func TestRebalanceKeepsAGivenNumberOfShards(t *testing.T) {
 		fixed = limittest.Limiter(t, c, "fixed", shardlimit.Limit{Permits: 1000, Per: time.Minute, Shards: 2})
 	}
 	first.Close()
-	if err := c.Rebalance(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, c.Rebalance(t.Context()))
 	if a, b := chosen.Limit().Shards, fixed.Limit().Shards; a != 3 || b != 2 {
 		t.Errorf("%d and %d shards", a, b)
 	}
@@ -103,22 +99,16 @@ func TestTheNumberOfShardsFollowsTheParticipants(t *testing.T) {
 	}
 	slower := first.Limit()
 	slower.Permits = 900
-	if err := first.SetLimit(t.Context(), slower); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, first.SetLimit(t.Context(), slower))
 	if n := first.Limit().Shards; n != 2 {
 		t.Errorf("%d shards after a change that keeps them, want 2", n)
 	}
-	if err := first.SetLimit(t.Context(), limit); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, first.SetLimit(t.Context(), limit))
 	if n := first.Limit().Shards; n != 4 {
 		t.Errorf("%d shards for a single participant, want 4", n)
 	}
 	others := f.Group(t, 12, "l", limit) // each 25 permits on 3 shards
-	if err := others[0].Rebalance(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, others[0].Rebalance(t.Context()))
 	if n := others[0].Limit().Shards; n != 3 {
 		t.Errorf("%d shards for 13 participants, want 3", n)
 	}

@@ -36,9 +36,7 @@ func TestALargeCallIsServedFromManyShards(t *testing.T) {
 						l.Settle(t.Context(), d, 0) != nil {
 						t.Errorf("the rest: %+v, %v", d, err)
 					}
-					if err := l.Settle(t.Context(), d, 0); err != nil {
-						t.Fatal(err)
-					}
+					limittest.Must(t, l.Settle(t.Context(), d, 0))
 					time.Sleep(time.Second)
 				}
 			})
@@ -52,16 +50,11 @@ func TestALargeCallIsServedWhateverWasBelieved(t *testing.T) {
 		f, _ := limittest.Bubbled(t, 2).Distant(t, 2*time.Millisecond)
 		limit := shardlimit.Limit{Permits: 3200, Per: time.Minute, Shards: 32}
 		mine, other := limittest.Limiter(t, f.Client(t), "l", limit), limittest.Limiter(t, f.Client(t), "l", limit)
-		all, err := other.AllowN(t.Context(), 3200)
-		if err != nil || !all.Allowed {
-			t.Fatalf("%+v, %v", all, err)
-		}
+		all := limittest.MustGet(t, other, 3200)
 		if d, err := mine.AllowN(t.Context(), 1600); err != nil || d.Allowed {
 			t.Fatalf("nothing is free: %+v, %v", d, err)
 		}
-		if err := other.Settle(t.Context(), all, 0); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, other.Settle(t.Context(), all, 0))
 		time.Sleep(2 * time.Second) // longer than an outlook is believed
 		if d, err := mine.AllowN(t.Context(), 3200); err != nil || !d.Allowed {
 			t.Errorf("everything is free again: %+v, %v", d, err)

@@ -42,18 +42,12 @@ func TestTheLastPermitIsFoundWhereverItIs(t *testing.T) {
 		limit := shardlimit.Limit{Permits: 48, Per: time.Minute, Shards: shards}
 		spender := limittest.Limiter(t, f.Client(t), fmt.Sprint(shards), limit)
 		for round := range 8 {
-			if err := spender.Reset(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, spender.Reset(t.Context()))
 			for range limit.Permits - 1 {
-				if d, err := spender.Allow(t.Context()); err != nil || !d.Allowed {
-					t.Fatalf("%+v, %v", d, err)
-				}
+				limittest.MustGet(t, spender, 1)
 			}
 			newcomer := limittest.Limiter(t, f.Client(t), fmt.Sprint(shards), limit)
-			if d, err := newcomer.Allow(t.Context()); err != nil || !d.Allowed {
-				t.Fatalf("%d shards, round %d: the last permit was not found: %+v, %v", shards, round, d, err)
-			}
+			limittest.MustGet(t, newcomer, 1)
 			if d, err := newcomer.Allow(t.Context()); err != nil || d.Allowed {
 				t.Fatalf("%d shards, round %d: one too many: %+v, %v", shards, round, d, err)
 			}

@@ -45,9 +45,7 @@ func TestSleepingRetryAfterSucceeds(t *testing.T) {
 						continue
 					}
 					time.Sleep(d.RetryAfter)
-					if d, err := l.AllowN(t.Context(), n); err != nil || !d.Allowed {
-						t.Fatalf("after RetryAfter: %+v, %v", d, err)
-					}
+					limittest.MustGet(t, l, n)
 				}
 			})
 		}
@@ -108,9 +106,7 @@ func TestNPermitsComeWhenRetryAfterSays(t *testing.T) {
 				l, used := one(), int64(0)
 				for used < 36 {
 					n := min(1+rng.Int64N(8), 40-used)
-					if d, err := l.AllowN(t.Context(), n); err != nil || !d.Allowed {
-						t.Fatalf("%+v, %v", d, err)
-					}
+					limittest.MustGet(t, l, n)
 					used += n
 					now = now.Add(time.Duration(1+rng.Int64N(300_000_000)) * time.Microsecond)
 					set(now)
@@ -147,15 +143,11 @@ func TestPeekOfALoweredLimitCountsWhatGetsFree(t *testing.T) {
 	set(now)
 	l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerHour(10))
 	for range 10 { // one each minute
-		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
+		limittest.MustGet(t, l, 1)
 		now = now.Add(time.Minute)
 		set(now)
 	}
-	if err := l.SetLimit(t.Context(), shardlimit.PerHour(3)); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, l.SetLimit(t.Context(), shardlimit.PerHour(3)))
 	st := limittest.Peek(t, l)
 	if st.RetryAfter != 57*time.Minute {
 		t.Errorf("the first in %s", st.RetryAfter)
@@ -302,10 +294,7 @@ func TestRemainingIsWithoutNodesThatAreAway(t *testing.T) {
 			if d, err := l.AllowN(t.Context(), 60); err == nil && d.Allowed { // more than one of them has
 				t.Fatalf("%+v", d)
 			}
-			d, err := l.Allow(t.Context())
-			if err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
-			}
+			d := limittest.MustGet(t, l, 1)
 			if left = d.Remaining; left < 50 {
 				break
 			}

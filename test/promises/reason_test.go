@@ -67,9 +67,7 @@ func TestADenialSaysFullOrOwes(t *testing.T) {
 		}
 		becauseOf(t, l, 1, shardlimit.ReasonFull)
 		becauseOf(t, l, 2, shardlimit.ReasonFull)
-		if err := l.Settle(t.Context(), d, 5); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, l.Settle(t.Context(), d, 5))
 		for _, l := range []*shardlimit.Limiter{l, open()} {
 			becauseOf(t, l, 1, shardlimit.ReasonOwes)
 			becauseOf(t, l, 2, shardlimit.ReasonOwes)
@@ -102,14 +100,9 @@ func TestAnEngineSaysFullOrOwes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := limittest.Bubbled(t, 1).Client(t)
 		l := limittest.Limiter(t, c, "l", limittest.PerParticipant(3, time.Hour))
-		d, err := l.AllowN(t.Context(), 3)
-		if err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
+		d := limittest.MustGet(t, l, 3)
 		becauseOf(t, l, 1, shardlimit.ReasonFull)
-		if err := l.Settle(t.Context(), d, 5); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, l.Settle(t.Context(), d, 5))
 		becauseOf(t, l, 1, shardlimit.ReasonOwes)
 	})
 }

@@ -51,9 +51,7 @@ func TestEachLimitOfASetHasItsCost(t *testing.T) {
 			}
 		}
 		there := shardlimit.All(requests.N(1), tokens.N(1), later.N(5))
-		if err := there.Settle(t.Context(), handOver(t, d), 1, 250, 7); err != nil {
-			t.Error(err)
-		}
+		limittest.Must(t, there.Settle(t.Context(), handOver(t, d), 1, 250, 7))
 		used(1, 250, 0)
 		if err := set.Settle(t.Context(), d, 1, 0, 0); !errors.Is(err, shardlimit.ErrSettled) {
 			t.Errorf("settled twice: %v", err)
@@ -66,9 +64,7 @@ func TestEachLimitOfASetHasItsCost(t *testing.T) {
 		if d, err = set.Allow(t.Context()); err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
 		}
-		if err := set.Settle(t.Context(), d, 0, 180); err != nil {
-			t.Error(err)
-		}
+		limittest.Must(t, set.Settle(t.Context(), d, 0, 180))
 		used(1, 430, 0)
 	})
 }
@@ -91,9 +87,7 @@ func TestALimitTwiceInASetCountsTheSum(t *testing.T) {
 			!set.Each(denied)[1].Allowed {
 			t.Errorf("%+v, %v", denied, err)
 		}
-		if err := set.Settle(t.Context(), d, 1, 1, 1); err != nil {
-			t.Error(err)
-		}
+		limittest.Must(t, set.Settle(t.Context(), d, 1, 1, 1))
 		if used := limittest.Peek(t, family.Limiter("a")).Used; used != 2 {
 			t.Errorf("%d used after it was settled for two", used)
 		}
@@ -133,9 +127,7 @@ func TestEachLimitOfASetTellsWhatIsLeft(t *testing.T) {
 		}
 		says(d, []int64{3, 2, 3, 4}, 6, 1, 6, 1)
 		part := set.Each(d)[0]
-		if err := hour.Settle(t.Context(), part, 0); err != nil {
-			t.Error(err)
-		}
+		limittest.Must(t, hour.Settle(t.Context(), part, 0))
 		for range 3 { // as heard from the shards, and as remembered
 			d, err := set.Allow(t.Context())
 			if err != nil || d.Allowed {
@@ -145,9 +137,7 @@ func TestEachLimitOfASetTellsWhatIsLeft(t *testing.T) {
 			if each := set.Each(d); each[1].Allowed || !each[0].Allowed || each[3].Allowed {
 				t.Errorf("%+v", each)
 			}
-			if err := set.Settle(t.Context(), d, 0, 0, 0, 0); err != nil {
-				t.Error(err)
-			}
+			limittest.Must(t, set.Settle(t.Context(), d, 0, 0, 0, 0))
 		}
 		if each := set.Each(shardlimit.Decision{}); each != nil {
 			t.Errorf("of no decision of the set: %+v", each)
@@ -253,9 +243,7 @@ func queued(t *testing.T, f limittest.Fleet) (set *shardlimit.Set, leaky, roomy 
 	})
 	roomy = limittest.Limiter(t, c, "roomy", shardlimit.PerMinute(100))
 	set = limittest.Set(1, leaky, roomy)
-	if err := set.Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, set.Wait(t.Context()))
 	return set, leaky, roomy
 }
 

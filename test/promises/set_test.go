@@ -72,9 +72,7 @@ func TestRetryAfterOfASetIsThatOfItsLastLimit(t *testing.T) {
 	minute := limittest.Limiter(t, c, "minute", shardlimit.PerMinute(10))
 	hour := limittest.Limiter(t, c, "hour", shardlimit.Limit{Permits: 15, Per: time.Hour, Shards: 2})
 	for _, order := range [][]*shardlimit.Limiter{{minute, hour}, {hour, minute}} {
-		if err := errors.Join(minute.Reset(t.Context()), hour.Reset(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, errors.Join(minute.Reset(t.Context()), hour.Reset(t.Context())))
 		set := limittest.Set(1, order...)
 		for range 10 {
 			if d, err := set.Allow(t.Context()); err != nil || !d.Allowed {
@@ -140,9 +138,7 @@ func TestTheLimitsOfASetAreAskedAtTheSameTime(t *testing.T) {
 	limittest.AwaitThat(t, "all three are asked although none has answered",
 		func() bool { return posts[0].Takes.Load() >= sent+3 })
 	posts[0].Proxy.Stall(false)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	limittest.Must(t, <-done)
 }
 
 // A limit that is known to be empty refuses for the others, also for those that might refuse, too.
@@ -166,9 +162,7 @@ func TestASetAsksNobodyWhileOneLimitIsEmpty(t *testing.T) {
 			t.Fatalf("%+v, %v", d, err)
 		}
 		// This process believes that one permit is left there, and would be granted two.
-		if err := limittest.Limiter(t, f.Client(t), "scarce", shardlimit.PerHour(6)).Reset(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, limittest.Limiter(t, f.Client(t), "scarce", shardlimit.PerHour(6)).Reset(t.Context()))
 		sent := takes.Load()
 		if d, err := limittest.Set(2, empty, scarce, plenty).Allow(t.Context()); err != nil || d.Allowed {
 			t.Fatalf("%+v, %v", d, err)

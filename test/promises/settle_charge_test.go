@@ -37,10 +37,7 @@ func TestMoreUsedThanGrantedIsMissing(t *testing.T) {
 				l, other := limittest.Limiter(t, f.Client(t), name, limit),
 					limittest.Limiter(t, f.Client(t), name, limit)
 				limittest.MustGet(t, l, 20)
-				d, err := l.AllowN(t.Context(), 4)
-				if err != nil || !d.Allowed {
-					t.Fatal(d, err)
-				}
+				d := limittest.MustGet(t, l, 4)
 				if err := other.Settle(t.Context(), handOver(t, d), 25); err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
@@ -69,14 +66,9 @@ func TestHowLongAnExcessIsOwed(t *testing.T) {
 					limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 						limit := shardlimit.Limit{Permits: 60, Per: time.Minute, Algorithm: a, Shards: shards}
 						l := limittest.Limiter(t, f.Client(t), "l", limit)
-						d, err := l.AllowN(t.Context(), 10)
-						if err != nil || !d.Allowed {
-							t.Fatal(d, err)
-						}
+						d := limittest.MustGet(t, l, 10)
 						time.Sleep(late)
-						if err := l.Settle(t.Context(), d, 310); err != nil {
-							t.Fatal(err)
-						}
+						limittest.Must(t, l.Settle(t.Context(), d, 310))
 						owed := time.Minute
 						if limittest.Bursty(a) {
 							owed = 4 * time.Minute // 300 at 60 a minute, of which 60 were free
@@ -102,10 +94,7 @@ func TestSettleOfWhatThisProcessDecided(t *testing.T) {
 		limit := shardlimit.Limit{Permits: 30, Per: time.Hour, Algorithm: a}
 		settles := func(t *testing.T, l *shardlimit.Limiter, left func() int64) {
 			t.Helper()
-			d, err := l.AllowN(t.Context(), 10)
-			if err != nil || !d.Allowed {
-				t.Fatal(d, err)
-			}
+			d := limittest.MustGet(t, l, 10)
 			if err := l.Settle(t.Context(), handOver(t, d), 0); err != nil || left() != 20 {
 				t.Errorf("handed over: %v; %d left", err, left())
 			}
@@ -115,10 +104,7 @@ func TestSettleOfWhatThisProcessDecided(t *testing.T) {
 			if err := l.Settle(t.Context(), d, 0); !errors.Is(err, shardlimit.ErrSettled) {
 				t.Errorf("once more: %v", err)
 			}
-			d, err = l.AllowN(t.Context(), 1)
-			if err != nil || !d.Allowed {
-				t.Fatal(d, err)
-			}
+			d = limittest.MustGet(t, l, 1)
 			if err := l.Settle(t.Context(), d, 40); err != nil || left() != 0 {
 				t.Errorf("%v; %d left of what was charged", err, left())
 			}
@@ -143,9 +129,7 @@ func TestSettleOfWhatThisProcessDecided(t *testing.T) {
 					if err != nil || !d.Degraded {
 						t.Fatalf("%+v, %v", d, err)
 					}
-					if err := l.Settle(t.Context(), d, 0); err != nil {
-						t.Fatal(err)
-					}
+					limittest.Must(t, l.Settle(t.Context(), d, 0))
 					return d.Granted
 				})
 			})
@@ -169,10 +153,7 @@ func TestEverythingSettlesWhatWasHandedOver(t *testing.T) {
 		} {
 			var all []shardlimit.Decision
 			for range 3 {
-				d, err := p.from.AllowN(t.Context(), 3)
-				if err != nil || !d.Allowed {
-					t.Fatal(name, d, err)
-				}
+				d := limittest.MustGet(t, p.from, 3)
 				all = append(all, d)
 			}
 			for _, d := range all {
@@ -204,9 +185,7 @@ func TestEverythingSettlesWhatWasHandedOver(t *testing.T) {
 		if err := one.Settle(t.Context(), handOver(t, d), 2); !errors.Is(err, shardlimit.ErrOtherLimiter) {
 			t.Error(err)
 		}
-		if err := there.Settle(t.Context(), handOver(t, d), 2, 9); err != nil {
-			t.Error(err)
-		}
+		limittest.Must(t, there.Settle(t.Context(), handOver(t, d), 2, 9))
 		if err := set.Settle(t.Context(), d, 2, 9); !errors.Is(err, shardlimit.ErrSettled) {
 			t.Error(err)
 		}
@@ -222,10 +201,7 @@ func TestOneOfManySettles(t *testing.T) {
 	limittest.OnEither(t, func(t *testing.T, f limittest.Fleet) {
 		limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: 4}
 		l, other := limittest.Limiter(t, f.Client(t), "l", limit), limittest.Limiter(t, f.Client(t), "l", limit)
-		d, err := l.AllowN(t.Context(), 30)
-		if err != nil || !d.Allowed {
-			t.Fatal(d, err)
-		}
+		d := limittest.MustGet(t, l, 30)
 		handed := handOver(t, d)
 		var wg sync.WaitGroup
 		var mu sync.Mutex
@@ -266,15 +242,11 @@ func TestErrorsOfSettle(t *testing.T) {
 				t.Errorf("%d used: %v", used, err)
 			}
 		}
-		if err := errors.Join(l.Settle(t.Context(), d, 5), l.Settle(t.Context(), d, 5)); err != nil {
-			t.Error(err)
-		}
+		limittest.Must(t, errors.Join(l.Settle(t.Context(), d, 5), l.Settle(t.Context(), d, 5)))
 		if used := limittest.Peek(t, l).Used; used != 5 {
 			t.Errorf("%d used", used)
 		}
-		if err := l.SetLimit(t.Context(), shardlimit.PerMinute(7)); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, l.SetLimit(t.Context(), shardlimit.PerMinute(7)))
 		if err := l.Settle(t.Context(), d, 1); err != nil || limittest.Peek(t, l).Used != 1 {
 			t.Errorf("under another limit: %v, %d used", err, limittest.Peek(t, l).Used)
 		}
@@ -318,22 +290,13 @@ func TestSettledOnceThoughShardsLeave(t *testing.T) {
 			name, unused := fmt.Sprint("l", i), 10+10*(i%2)
 			limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: 4}
 			l := limittest.Limiter(t, a, name, limit)
-			d, err := l.AllowN(t.Context(), 20)
-			if err != nil || !d.Allowed {
-				t.Fatal(d, err)
-			}
+			d := limittest.MustGet(t, l, 20)
 			handed := handOver(t, d)
-			if err := l.Settle(t.Context(), d, 20-unused); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, l.Settle(t.Context(), d, 20-unused))
 			limit.Shards = 2
-			if err := l.SetLimit(t.Context(), limit); err != nil {
-				t.Fatal(err)
-			}
-			err = limittest.Limiter(t, b, name, limit).Settle(t.Context(), handed, 20-unused)
-			if err := limittest.Once(err); err != nil {
-				t.Error(err)
-			}
+			limittest.Must(t, l.SetLimit(t.Context(), limit))
+			err := limittest.Limiter(t, b, name, limit).Settle(t.Context(), handed, 20-unused)
+			limittest.Must(t, limittest.Once(err))
 			if used := limittest.Peek(t, l).Used; used != 20-unused {
 				t.Errorf("%d used, %d came back of 20: %v", used, unused, err)
 			}

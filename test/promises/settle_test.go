@@ -17,10 +17,7 @@ func TestWhatWasNotGrantedIsNotSettled(t *testing.T) {
 	c := limittest.Standalone(t).Client(t)
 	l := limittest.Limiter(t, c, "l", shardlimit.PerHour(10))
 	other := limittest.Limiter(t, c, "other", shardlimit.PerHour(10))
-	d, err := l.AllowN(t.Context(), 10)
-	if err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
+	d := limittest.MustGet(t, l, 10)
 	denied, err := l.Allow(t.Context())
 	if err != nil || denied.Allowed {
 		t.Fatalf("%+v, %v", denied, err)
@@ -44,9 +41,7 @@ func TestWhatWasNotGrantedIsNotSettled(t *testing.T) {
 	}
 	forged := d
 	forged.Granted = 1000
-	if err := l.Settle(t.Context(), forged, 0); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, l.Settle(t.Context(), forged, 0))
 	if st := limittest.Peek(t, l); st.Used != 0 || st.Remaining != 10 {
 		t.Errorf("%d used, %d free: the refund was not clamped", st.Used, st.Remaining)
 	}
@@ -55,20 +50,13 @@ func TestWhatWasNotGrantedIsNotSettled(t *testing.T) {
 func TestSettleAfterTheWindowGivesNothingBack(t *testing.T) {
 	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l",
 		shardlimit.Limit{Permits: 10, Per: 100 * time.Millisecond})
-	old, err := l.AllowN(t.Context(), 10)
-	if err != nil || !old.Allowed {
-		t.Fatalf("%+v, %v", old, err)
-	}
-	if err := l.WaitN(t.Context(), 10); err != nil {
-		t.Fatal(err)
-	}
+	old := limittest.MustGet(t, l, 10)
+	limittest.Must(t, l.WaitN(t.Context(), 10))
 	if err := l.SetLimit(t.Context(), shardlimit.PerHour(10)); err != nil { // so that what is used now stays
 		t.Fatal(err)
 	}
 	before := limittest.Peek(t, l).Used
-	if err := l.Settle(t.Context(), old, 0); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, l.Settle(t.Context(), old, 0))
 	if after := limittest.Peek(t, l).Used; after != before {
 		t.Errorf("%d permits were used, %d after the refund of a decision that has left the window", before, after)
 	}
@@ -96,14 +84,10 @@ func TestSettledOnceThoughTheWindowGrows(t *testing.T) {
 	wg.Wait()
 	again := same[:9]
 	for _, d := range again {
-		if err := l.Settle(t.Context(), d, 0); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, l.Settle(t.Context(), d, 0))
 	}
 	refunded := time.Now()
-	if err := l.SetLimit(t.Context(), shardlimit.PerHour(10)); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, l.SetLimit(t.Context(), shardlimit.PerHour(10)))
 	limittest.AwaitThat(t, "the old window has passed",
 		func() bool { return time.Since(refunded) > 400*time.Millisecond })
 	before := limittest.Peek(t, l).Used
@@ -112,9 +96,7 @@ func TestSettledOnceThoughTheWindowGrows(t *testing.T) {
 		return
 	}
 	for _, d := range again {
-		if err := limittest.Once(l.Settle(t.Context(), d, 0)); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, limittest.Once(l.Settle(t.Context(), d, 0)))
 	}
 	if after := limittest.Peek(t, l).Used; after != before {
 		t.Errorf("%d permits were used, %d after one decision was refunded again", before, after)
@@ -163,10 +145,7 @@ func TestSettleNeverTakesWhatOthersWereGranted(t *testing.T) {
 	if _, err := l.AllowN(t.Context(), 100); err != nil {
 		t.Fatal(err)
 	}
-	d, err := l.AllowN(t.Context(), 60)
-	if err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
+	d := limittest.MustGet(t, l, 60)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -179,13 +158,8 @@ func TestSettleNeverTakesWhatOthersWereGranted(t *testing.T) {
 	if used := limittest.Peek(t, l).Used; used != 140 {
 		t.Errorf("%d permits are used after the refund, want 140", used)
 	}
-	late, err := l.AllowN(t.Context(), 7)
-	if err != nil || !late.Allowed {
-		t.Fatalf("%+v, %v", late, err)
-	}
-	if err := errors.Join(l.Reset(t.Context()), l.Settle(t.Context(), late, 0)); err != nil {
-		t.Fatal(err)
-	}
+	late := limittest.MustGet(t, l, 7)
+	limittest.Must(t, errors.Join(l.Reset(t.Context()), l.Settle(t.Context(), late, 0)))
 	if st := limittest.Peek(t, l); st.Used != 0 || st.Remaining != 10_000 {
 		t.Errorf("what a reset has freed was given back: %+v", st)
 	}
@@ -213,9 +187,7 @@ func TestSettleGoesOnAfterTheEndOfAContext(t *testing.T) {
 	granted := allowed(t, l, 5)
 	end()
 	for _, d := range granted {
-		if err := l.Settle(ended, d, 0); err != nil {
-			t.Error(err)
-		}
+		limittest.Must(t, l.Settle(ended, d, 0))
 	}
 	if used := limittest.Peek(t, l).Used; used != 0 {
 		t.Errorf("%d permits are in use", used)
@@ -247,18 +219,11 @@ func TestTakingAndGivingBackChangesNothing(t *testing.T) {
 func TestASettleComesAfterALongerWindow(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerSecond(10))
-		d, err := l.AllowN(t.Context(), 10)
-		if err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
+		d := limittest.MustGet(t, l, 10)
 		time.Sleep(500 * time.Millisecond)
-		if err := l.SetLimit(t.Context(), shardlimit.PerMinute(10)); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, l.SetLimit(t.Context(), shardlimit.PerMinute(10)))
 		time.Sleep(2 * time.Second)
-		if err := l.Settle(t.Context(), d, 0); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, l.Settle(t.Context(), d, 0))
 		if st := limittest.Peek(t, l); st.Used != 0 {
 			t.Errorf("%d are used", st.Used)
 		}

@@ -44,9 +44,7 @@ func TestWaitOutAnOutage(t *testing.T) {
 				func() bool { return len(done) == 0 && limittest.Waiting(l) > 0 })
 			posts[0].Proxy.Stall(false)
 			for range 2 {
-				if err := <-done; err != nil {
-					t.Error(err)
-				}
+				limittest.Must(t, <-done)
 			}
 		})
 	}
@@ -80,9 +78,7 @@ func TestWhatWasWaitedForIsGivenBackOnce(t *testing.T) {
 				l := limittest.Limiter(t, f.Client(t), fmt.Sprint(scope, shards), limit)
 				limittest.MustGet(t, l, 6)
 				await := acquireInLine(t, l, 6)
-				if err := l.Reset(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				limittest.Must(t, l.Reset(t.Context()))
 				left, remaining := int64(6), map[int64]bool{}
 				for _, d := range await() {
 					if !d.Allowed || d.Granted != 1 || d.Limit != 6 || d.Delay != 0 || d.RetryAfter != 0 {
@@ -93,9 +89,7 @@ func TestWhatWasWaitedForIsGivenBackOnce(t *testing.T) {
 					}
 					remaining[d.Remaining] = true
 					for range 2 {
-						if err := limittest.Once(l.Settle(t.Context(), d, 0)); err != nil {
-							t.Error(err)
-						}
+						limittest.Must(t, limittest.Once(l.Settle(t.Context(), d, 0)))
 					}
 					if left--; limittest.Peek(t, l).Used != left {
 						t.Errorf("%v, %d shards: %d used, want %d", scope, shards, limittest.Peek(t, l).Used, left)
@@ -202,9 +196,7 @@ func TestASetGivesBackWhatItAcquired(t *testing.T) {
 			t.Fatalf("%+v, %v", d, err)
 		}
 		for range 2 {
-			if err := limittest.Once(set.Settle(t.Context(), d, 0, 0, 0)); err != nil {
-				t.Error(err)
-			}
+			limittest.Must(t, limittest.Once(set.Settle(t.Context(), d, 0, 0, 0)))
 		}
 		if used := limittest.Peek(t, l).Used; used != 0 {
 			t.Errorf("%d used", used)

@@ -19,9 +19,7 @@ func TestCloseEndsBlockedCallsWithErrClosed(t *testing.T) {
 	fl, posts := limittest.Proxied(t, 2)
 	c := fl.Client(t, limittest.PatientFor(5*time.Minute)) // longer than the test: only Close can end them
 	full := limittest.Limiter(t, c, "full", shardlimit.PerHour(1))
-	if d, err := full.Allow(t.Context()); err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
+	limittest.MustGet(t, full, 1)
 	split := limittest.Limiter(t, c, "split", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
 	single := limittest.Limiter(t, c, "single", shardlimit.PerHour(100))
 	family, err := c.Family(t.Context(), "family", shardlimit.PerHour(100))

@@ -117,10 +117,7 @@ func TestARefundSkipsNodesThatAreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, net := limittest.Bubbled(t, 2).Distant(t, time.Millisecond)
 		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 16})
-		d, err := l.AllowN(t.Context(), 1000)
-		if err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
+		d := limittest.MustGet(t, l, 1000)
 		net[0].Stalled.Store(true)
 		for range 3 { // until the breaker is open
 			_, _ = l.Peek(t.Context())
@@ -161,9 +158,7 @@ func TestASetOfScarceLimitsHasOneDeadline(t *testing.T) {
 				all = append(all,
 					limittest.Limiter(t, c, fmt.Sprint("l", i),
 						shardlimit.Limit{Permits: 10, Per: time.Second, Shards: 1}))
-				if d, err := all[i].AllowN(t.Context(), 10); err != nil || !d.Allowed {
-					t.Fatalf("%+v, %v", d, err)
-				}
+				limittest.MustGet(t, all[i], 10)
 			}
 			time.Sleep(3 * time.Second)
 			began := time.Now()
@@ -191,9 +186,7 @@ func TestASetHasOneDeadlineAfterARest(t *testing.T) {
 		},
 		"deleted limits": func(t *testing.T, c *shardlimit.Client, i int) *shardlimit.Limiter {
 			l := limittest.Limiter(t, c, fmt.Sprint("l", i), limit)
-			if err := limittest.Limiter(t, c, l.Name(), limit).Delete(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, limittest.Limiter(t, c, l.Name(), limit).Delete(t.Context()))
 			return l
 		},
 	} {

@@ -76,10 +76,7 @@ func farAway(t *testing.T, turns int64) (l *shardlimit.Limiter, last time.Time) 
 		limittest.PatientFor(limittest.Patience)), "l", shardlimit.Limit{
 		Permits: 100, Per: 100 * farInterval, Algorithm: shardlimit.LeakyBucket, Burst: turns, Shards: 1,
 	})
-	d, err := l.AllowN(t.Context(), turns)
-	if err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
+	d := limittest.MustGet(t, l, turns)
 	return l, time.Now().Add(d.Delay)
 }
 

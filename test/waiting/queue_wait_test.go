@@ -59,9 +59,7 @@ func TestAThousandWaitersNeedFewScriptCalls(t *testing.T) {
 func exhausted(t *testing.T, c *shardlimit.Client, limit shardlimit.Limit) *shardlimit.Limiter {
 	t.Helper()
 	l := limittest.Limiter(t, c, "l", limit)
-	if d, err := l.AllowN(t.Context(), limit.Permits); err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
+	limittest.MustGet(t, l, limit.Permits)
 	return l
 }
 
@@ -75,9 +73,7 @@ func TestAResetWhileTheLineAsksStrandsNobody(t *testing.T) {
 			joinLine(t, t.Context(), l, n, func(err error) { served <- err })
 		}
 		for range 2 { // the first is served, and while the second collects, there is another Reset
-			if err := l.Reset(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, l.Reset(t.Context()))
 			select {
 			case err := <-served:
 				if err != nil {

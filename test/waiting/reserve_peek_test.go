@@ -22,9 +22,7 @@ func TestPeekSaysWhatACallGetsBesideAReservation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := nodes(t)
 			l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1})
-			if d, err := l.AllowN(t.Context(), 6); err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
-			}
+			limittest.MustGet(t, l, 6)
 			booking, err := l.Reserve(t.Context(), 8) // behind the six
 			if err != nil || booking.Delay() < 50*time.Minute {
 				t.Fatalf("%+v, %v", booking, err)
@@ -46,9 +44,7 @@ func TestPeekSaysWhatACallGetsBesideAReservation(t *testing.T) {
 			if st := limittest.Peek(t, l); st.Remaining != 0 || st.RetryAfter <= booking.Delay() {
 				t.Errorf("%d free, the first in %s", st.Remaining, st.RetryAfter)
 			}
-			if err := l.Settle(t.Context(), two, 0); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, l.Settle(t.Context(), two, 0))
 			if st := limittest.Peek(t, l); st.Remaining != 2 || st.RetryAfter != 0 {
 				t.Errorf("after a refund %d are free, the first in %s", st.Remaining, st.RetryAfter)
 			}
@@ -162,7 +158,5 @@ func (w *besideWalk) comes(t *testing.T, name string, n int64, st shardlimit.Sta
 		t.Fatalf("%d permits 5%% before %s: %+v, %v: %+v", n, when, d, err, st)
 	}
 	w.set(w.now.Add(when))
-	if d, err := w.one(t, name).AllowN(t.Context(), n); err != nil || !d.Allowed {
-		t.Fatalf("%d permits after %s: %+v, %v: %+v", n, when, d, err, st)
-	}
+	limittest.MustGet(t, w.one(t, name), n)
 }

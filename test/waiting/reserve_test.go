@@ -46,9 +46,7 @@ func TestWhatCannotBeReservedIsToldAtOnce(t *testing.T) {
 			t.Errorf("an eleventh: %v, %v", r, err)
 		}
 		for _, r := range []*shardlimit.Reservation{first, second} {
-			if err := r.Cancel(t.Context()); err != nil {
-				t.Error(err)
-			}
+			limittest.Must(t, r.Cancel(t.Context()))
 		}
 		if used := limittest.Peek(t, l).Used; used != 10 {
 			t.Errorf("%d permits are used, want 10", used)
@@ -80,9 +78,7 @@ func TestReservationsWhileAllNodesAreGone(t *testing.T) {
 		}
 		ahead = r
 	}
-	if err := ahead.Cancel(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, ahead.Cancel(t.Context()))
 	if r, err := local.Reserve(t.Context(), 10); err != nil || r.Delay() > time.Minute+time.Second {
 		t.Errorf("after it was cancelled: %v, %v", r, err)
 	}
@@ -97,9 +93,7 @@ func TestReserveHearsThatTheLimitWasLowered(t *testing.T) {
 				l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(policy)), "l", limit)
 				limittest.MustGet(t, l, 1)
 				limit.Permits = 10
-				if err := limittest.Limiter(t, f.Client(t), "l", limit).SetLimit(t.Context(), limit); err != nil {
-					t.Fatal(err)
-				}
+				limittest.Must(t, limittest.Limiter(t, f.Client(t), "l", limit).SetLimit(t.Context(), limit))
 				if r, err := l.Reserve(t.Context(), 50); !errors.Is(err, shardlimit.ErrExceedsLimit) {
 					t.Errorf("%d shards, %v: %v, %v", shards, policy, r, err)
 				}
@@ -285,9 +279,7 @@ func TestEveryAlgorithmReservesAndTakesBack(t *testing.T) {
 			if d, err := other.Allow(t.Context()); err != nil || d.Allowed {
 				t.Fatalf("beside all permits another is granted: %+v, %v", d, err)
 			}
-			if err := r.Cancel(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, r.Cancel(t.Context()))
 			// A bucket gains a permit in 45 s. It was held back until all shards were due, so what
 			// each lacks can have been rounded up.
 			if st := limittest.Peek(t, other); st.Used < used-1 || st.Used > used && a != shardlimit.TokenBucket ||

@@ -19,9 +19,7 @@ func TestWaitersOfASetLeaveInEveryWay(t *testing.T) {
 	one := limittest.Limiter(t, c, "a", shardlimit.PerHour(1))
 	set := limittest.Set(1, one,
 		limittest.Limiter(t, c, "b", shardlimit.PerHour(5)))
-	if err := set.Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, set.Wait(t.Context()))
 	if err := set.Wait(limittest.Shortly(t, time.Minute)); !errors.Is(err, shardlimit.ErrWaitTooLong) {
 		t.Errorf("a deadline that cannot be met: %v", err)
 	}
@@ -157,17 +155,13 @@ func TestASetWaitsNoLongerThanItMust(t *testing.T) {
 			shardlimit.Limit{Permits: 3600, Per: time.Hour, Algorithm: shardlimit.TokenBucket})
 		requests := limittest.Limiter(t, c, "requests", shardlimit.PerSecond(1))
 		for l, n := range map[*shardlimit.Limiter]int64{tokens: 3598, requests: 1} {
-			if d, err := l.AllowN(t.Context(), n); err != nil || !d.Allowed {
-				t.Fatal(d, err)
-			}
+			limittest.MustGet(t, l, n)
 		}
 		if d, err := requests.Allow(t.Context()); err != nil || d.Allowed { // which is known then
 			t.Fatal(d, err)
 		}
 		began := time.Now()
-		if err := shardlimit.All(requests.N(1), tokens.N(5)).Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, shardlimit.All(requests.N(1), tokens.N(5)).Wait(t.Context()))
 		if took := time.Since(began); took > 6*time.Second {
 			t.Errorf("it took %v, 3 s suffice", took)
 		}

@@ -128,9 +128,7 @@ func TestAReleaseIsHeardElsewhere(t *testing.T) {
 			if late := time.Since(time.Unix(0, freed.Load())); err != nil || late > 260*time.Millisecond {
 				t.Errorf("after %s, %v", late, err)
 			}
-			if err := errors.Join(got.Release(t.Context()), got.Release(t.Context())); err != nil {
-				t.Error(err)
-			}
+			limittest.Must(t, errors.Join(got.Release(t.Context()), got.Release(t.Context())))
 		}
 	})
 }
@@ -173,9 +171,7 @@ func TestExtend(t *testing.T) {
 					if err := slot.Extend(t.Context()); !errors.Is(err, shardlimit.ErrSlotLost) {
 						t.Error(err)
 					}
-					if err := slot.Release(t.Context()); err != nil {
-						t.Error(err)
-					}
+					limittest.Must(t, slot.Release(t.Context()))
 				}
 			}
 		})
@@ -201,9 +197,7 @@ func TestAnExtendedSlotMovesWithItsKey(t *testing.T) {
 				cuts[1-at].Store(deaf)
 				mover := f.With(limittest.Drained(f.Nodes, func(i int) bool { return i == at })...).Client(t)
 				others := mustHave(t, mover, "s", n, maxHold)
-				if err := mover.Rebalance(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				limittest.Must(t, mover.Rebalance(t.Context()))
 				extendWhileOthersHold(t, slot, others, n, maxHold, deaf)
 				if used := limittest.Peek(t, family.Limiter("slots")).Used; deaf && used > 0 {
 					t.Errorf("%d in use where the key was", used)
@@ -345,9 +339,7 @@ func TestAShorterHoldIsHeardByWhoHolds(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			limit := family.Limit()
 			limit.Per = maxHold
-			if err := family.SetLimit(t.Context(), limit); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, family.SetLimit(t.Context(), limit))
 			slot.Until() // has it looked up
 			time.Sleep(2 * time.Second)
 		}
@@ -396,9 +388,7 @@ func TestASlotThatNobodyTakesIsFree(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustRelease := func(slot *shardlimit.Slot) {
-			if err := slot.Release(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, slot.Release(t.Context()))
 		}
 		left := 0
 		for after := time.Duration(0); after < 60*time.Millisecond; after += time.Millisecond {
@@ -479,9 +469,7 @@ func TestASlotOfAnOutageIsAskedForAfterIt(t *testing.T) {
 					if used := limittest.Peek(t, family.Limiter("slots")).Used; used != int64(min(held+1, n)) {
 						t.Errorf("%d in use, %d held elsewhere", used, held)
 					}
-					if err := errors.Join(slot.Release(t.Context()), slot.Release(t.Context())); err != nil {
-						t.Error(err)
-					}
+					limittest.Must(t, errors.Join(slot.Release(t.Context()), slot.Release(t.Context())))
 					if used := limittest.Peek(t, family.Limiter("slots")).Used; used != int64(held) {
 						t.Errorf("released: %d in use, %d held elsewhere", used, held)
 					}
@@ -502,9 +490,7 @@ func TestASlotThatWasForgottenIsLost(t *testing.T) {
 		c := f.Client(t, limittest.AfterLoss(policy))
 		s := mustHave(t, c, fmt.Sprint(policy), 2, time.Hour)
 		slot := mustAcquire(t, s)
-		if err := slot.Extend(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, slot.Extend(t.Context()))
 		flush(t, f)
 		if err := slot.Extend(t.Context()); !errors.Is(err, shardlimit.ErrSlotLost) {
 			t.Error(policy, err)
@@ -516,9 +502,7 @@ func TestASlotThatWasForgottenIsLost(t *testing.T) {
 		if used := limittest.Peek(t, family.Limiter("slots")).Used; used != 0 {
 			t.Errorf("%v: %d in use", policy, used)
 		}
-		if err := slot.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		limittest.Must(t, slot.Release(t.Context()))
 	}
 }
 
@@ -620,9 +604,7 @@ func TestNeverTooManySlots(t *testing.T) {
 	}
 	limit := family.Limit()
 	limit.Permits = lowered
-	if err := family.SetLimit(t.Context(), limit); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, family.SetLimit(t.Context(), limit))
 	time.Sleep(2 * time.Second) // until all have heard of it
 	few := time.Now().Add(maxHold)
 	state := limittest.Peek(t, family.Limiter("slots"))

@@ -102,9 +102,7 @@ func TestWhoRestedTakesTurnsByTheLimitInForce(t *testing.T) {
 		}
 		after := before
 		after.Burst = 2
-		if err := other.SetLimit(t.Context(), after); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, other.SetLimit(t.Context(), after))
 		limittest.Settled(t, other)
 		time.Sleep(31 * time.Minute) // no shard has state that would tell of the change
 		begun := time.Now()
