@@ -72,55 +72,49 @@ func TestPerParticipantDecisionsDoNotAskRedis(t *testing.T) {
 }
 
 func TestALimitForEachServesItsWaiters(t *testing.T) {
-	t.Parallel()
-	const window = 100 * time.Millisecond
-	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l", limittest.PerParticipant(2, window))
-	began := time.Now()
-	for range 5 {
-		limittest.Must(t, l.WaitN(t.Context(), 2))
-	}
-	if took := time.Since(began); took < 4*window {
-		t.Errorf("5 windows' worth of permits in %s", took)
-	}
-	ctx := limittest.Shortly(t, window/20)
-	if err := l.Wait(ctx); !errors.Is(err, shardlimit.ErrWaitTooLong) && ctx.Err() == nil {
-		t.Errorf("a deadline that cannot be met: %v", err)
-	}
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		l := limittest.Limiter(t, f.Client(t), "l", limittest.PerParticipant(2, time.Second))
+		began := time.Now()
+		for range 5 {
+			limittest.Must(t, l.WaitN(t.Context(), 2))
+		}
+		if took := time.Since(began).Round(time.Millisecond); took != 4*time.Second {
+			t.Errorf("5 windows' worth of permits in %s", took)
+		}
+		if err := l.Wait(limittest.Shortly(t, time.Second/20)); !errors.Is(err, shardlimit.ErrWaitTooLong) {
+			t.Errorf("a deadline that cannot be met: %v", err)
+		}
+	})
 }
 
 func TestALimitForEachIsChangedEverywhere(t *testing.T) {
-	f := limittest.Standalone(t)
-	a := limittest.Limiter(t, f.Client(t), "l", limittest.PerParticipant(10, time.Hour))
-	b := limittest.Limiter(t, f.Client(t), "l", limittest.PerParticipant(10, time.Hour))
-	for _, l := range []*shardlimit.Limiter{a, b} {
-		limittest.MustGet(t, l, 8)
-	}
-	seen := func(want shardlimit.Limit) {
-		t.Helper()
-		limittest.DoubtLayout(b)
-		limittest.AwaitThat(t, "the other process follows", func() bool {
-			d, err := b.Allow(t.Context()) // decisions are what makes it look
-			limittest.Must(t, errors.Join(err, b.Settle(t.Context(), d, 0)))
-			return b.Limit().Permits == want.Permits && b.Limit().Scope == want.Scope
-		})
-	}
-	limittest.Must(t, a.SetLimit(t.Context(), limittest.PerParticipant(20, time.Hour)))
-	seen(limittest.PerParticipant(20, time.Hour))
-	if x, y := limittest.Grants(t, a), limittest.Grants(t, b); x != 12 || y != 12 {
-		t.Errorf("raised to 20 with 8 used: %d and %d more", x, y)
-	}
-	limittest.Must(t, a.SetLimit(t.Context(), limittest.PerParticipant(5, time.Hour)))
-	seen(limittest.PerParticipant(5, time.Hour))
-	if st := limittest.Peek(t, b); st.Used != 20 || st.Remaining != 0 || limittest.Grants(t, b) != 0 {
-		t.Errorf("lowered to 5 with 20 used: %+v", st)
-	}
-	if err := a.SetLimit(t.Context(), shardlimit.PerHour(6)); err != nil { // one limit for both
-		t.Fatal(err)
-	}
-	seen(shardlimit.PerHour(6))
-	if x, y := limittest.Grants(t, a), limittest.Grants(t, b); x != 6 || y != 0 {
-		t.Errorf("6 for both together: %d and %d", x, y)
-	}
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		a := limittest.Limiter(t, f.Client(t), "l", limittest.PerParticipant(10, time.Hour))
+		b := limittest.Limiter(t, f.Client(t), "l", limittest.PerParticipant(10, time.Hour))
+		limittest.MustGet(t, a, 8)
+		limittest.MustGet(t, b, 8)
+		change := func(to shardlimit.Limit) {
+			t.Helper()
+			limittest.Must(t, a.SetLimit(t.Context(), to))
+			for range 16 { // decisions are what makes the other process look
+				d, err := b.Allow(t.Context())
+				limittest.Must(t, errors.Join(err, b.Settle(t.Context(), d, 0)))
+				time.Sleep(time.Second)
+			}
+		}
+		change(limittest.PerParticipant(20, time.Hour))
+		if x, y := limittest.Grants(t, a), limittest.Grants(t, b); x != 12 || y != 12 {
+			t.Errorf("raised to 20 with 8 used: %d and %d more", x, y)
+		}
+		change(limittest.PerParticipant(5, time.Hour))
+		if st := limittest.Peek(t, b); st.Used != 20 || st.Remaining != 0 || limittest.Grants(t, b) != 0 {
+			t.Errorf("lowered to 5 with 20 used: %+v", st)
+		}
+		change(shardlimit.PerHour(6)) // one limit for both
+		if x, y := limittest.Grants(t, a), limittest.Grants(t, b); x != 6 || y != 0 {
+			t.Errorf("6 for both together: %d and %d", x, y)
+		}
+	})
 }
 
 // Two busy processes have a limit each, and one of them makes it a limit for both. The other one

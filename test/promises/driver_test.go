@@ -27,7 +27,7 @@ func TestADriverAsksSeldom(t *testing.T) {
 				const window = 4 * time.Hour
 				f, nodes := limittest.BubbledNodes(t, 1)
 				ctx := t.Context()
-				shards := int64(extent.Fewer(16))
+				shards := int64(4)
 				if extent.Full {
 					shards = 256
 				}

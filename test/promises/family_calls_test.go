@@ -1,19 +1,14 @@
 package promises
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/script"
@@ -82,112 +77,31 @@ func refOf(t *testing.T, f limittest.Fleet, users *shardlimit.Family, key string
 	return script.ShardKeys(f.Prefix, st.Shards[0].Tag, fmt.Sprintf("k%d:%s:%s", len(users.Name()), users.Name(), key))
 }
 
-// keyTraffic calls for keys at random until it is stopped, and records every grant.
-type keyTraffic struct {
-	records []*history.Recorder
-	stopped atomic.Bool
-	failed  atomic.Int64
-	wg      sync.WaitGroup
-}
-
-// busyKeys of the keys get half of the calls, so that they are used up on the slowest machine, too.
-const busyKeys = 10
-
-func newKeyTraffic(keys, callers int, families ...*shardlimit.Family) *keyTraffic {
-	k := &keyTraffic{}
-	for range keys {
-		k.records = append(k.records, &history.Recorder{})
-	}
-	for i := range callers {
-		users := families[i%len(families)]
-		k.wg.Go(func() {
-			tallies := make([]*history.Tally, keys)
-			for !k.stopped.Load() {
-				key := rand.IntN(keys)
-				if rand.IntN(2) == 0 {
-					key = rand.IntN(busyKeys)
-				}
-				time.Sleep(time.Millisecond) // spares the processor
-				start := history.Now()
-				d, err := users.Limiter(fmt.Sprint("user ", key)).Allow(context.Background())
-				if err != nil {
-					k.failed.Add(1)
-					continue
-				}
-				if d.Granted > 0 {
-					if tallies[key] == nil {
-						tallies[key] = k.records[key].Tally()
-					}
-					tallies[key].Add(start, history.Now(), d.Granted)
-				}
-			}
-		})
-	}
-	return k
-}
-
-// stop ends the traffic, and fails if any key had more than its limit or if too few had all of it.
-func (k *keyTraffic) stop(t *testing.T, limit shardlimit.Limit) {
-	t.Helper()
-	limittest.AwaitThat(t, "half of the keys that are called all the time had all of a window", func() bool {
-		full := 0
-		for _, r := range k.records[:busyKeys] {
-			if history.Busiest(limit.Per, r.Ops()).Permits >= limit.Permits {
-				full++
-			}
-		}
-		return full >= busyKeys/2
-	})
-	k.stopped.Store(true)
-	k.wg.Wait()
-	total := int64(0)
-	for key, r := range k.records {
-		ops := r.Ops()
-		if worst, ok := history.Check(limit.Per, limit.Permits, ops); !ok {
-			t.Errorf("key %d: %s", key, worst)
-		}
-		total += history.Total(ops)
-	}
-	t.Logf("%d permits of %d keys, %d calls failed", total, len(k.records), k.failed.Load())
-}
-
-// P1 holds for each of a thousand keys, whatever happens to the way to a node.
-func TestP1OfAThousandKeys(t *testing.T) {
-	t.Parallel()
-	f, posts := limittest.Proxied(t, 2)
-	limit := shardlimit.Limit{Permits: 4, Per: 700 * time.Millisecond}
-	var families []*shardlimit.Family
-	for range 3 {
-		families = append(families, limittest.Family(t, f.Client(t), "users", limit))
-	}
-	traffic := newKeyTraffic(1000, 24, families...)
-	time.Sleep(time.Second)
-	posts[0].Proxy.Stall(true)
-	time.Sleep(300 * time.Millisecond)
-	posts[0].Proxy.Stall(false)
-	time.Sleep(500 * time.Millisecond)
-	posts[1].Proxy.Cut()
-	time.Sleep(1500 * time.Millisecond)
-	traffic.stop(t, limit)
-}
-
 // On a cluster the keys of a family lie in few slots. While one of these is on its way to another
 // server calls for keys in it may fail. No key is over, and all are served again afterwards.
 func TestKeysAreNotOverWhileTheirSlotMoves(t *testing.T) {
 	f, cluster := limittest.Clustered(t, 0)
 	limit := shardlimit.Limit{Permits: 4, Per: 500 * time.Millisecond}
-	families := []*shardlimit.Family{limittest.Family(t, f.Client(t), "users", limit),
-		limittest.Family(t, f.Client(t), "users", limit)}
-	traffic := newKeyTraffic(300, 12, families...)
-	time.Sleep(700 * time.Millisecond)
-	var (
-		migrations []*redistest.Migration
-		slots      = map[int]shardlimit.State{} // several keys lie in one
-	)
-	for i := range 12 {
-		st := limittest.Peek(t, families[0].Limiter(fmt.Sprint("user ", i)))
+	one, other := limittest.Family(t, f.Client(t), "users", limit), limittest.Family(t, f.Client(t), "users", limit)
+	callers, slots := make([]*limittest.Traffic, 12), map[int]shardlimit.State{} // several keys lie in one
+	for i := range callers {
+		key := fmt.Sprint("user ", i)
+		st := limittest.Peek(t, one.Limiter(key))
 		slots[st.Shards[0].Slot] = st
+		callers[i] = limittest.NewTraffic(t)
+		callers[i].Rest = 5 * time.Millisecond
+		callers[i].Start(1, one.Limiter(key), other.Limiter(key))
 	}
+	used := func(when string) {
+		limittest.AwaitThat(t, "all keys are used "+when, func() bool {
+			return !slices.ContainsFunc(callers, func(c *limittest.Traffic) bool { return c.Admitted.Load() < 2*limit.Permits })
+		})
+		for _, c := range callers {
+			c.Admitted.Store(0)
+		}
+	}
+	used("before")
+	var migrations []*redistest.Migration
 	for _, st := range slots {
 		migrations = append(migrations, limittest.BeginMigrations(cluster, st)...)
 	}
@@ -199,9 +113,9 @@ func TestKeysAreNotOverWhileTheirSlotMoves(t *testing.T) {
 	for _, m := range migrations {
 		m.Finish()
 	}
-	traffic.stop(t, limit)
-	time.Sleep(limit.Per)
-	if granted, errs := limittest.AtOnce(t.Context(), families[0], 0, 12); slices.Contains(granted, 0) {
-		t.Errorf("%v, %v", granted, errs)
+	used("once they have moved")
+	for _, c := range callers {
+		ops, _ := c.Stop() // calls may fail meanwhile
+		limittest.KeepsTo(t, limit, ops)
 	}
 }

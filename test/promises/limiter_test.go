@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
@@ -124,32 +121,12 @@ func TestWhoAsksForTooMuchHearsOfARaise(t *testing.T) {
 	}
 }
 
-// mute is a Redis client that answers nothing while it is quiet.
-type mute struct {
-	rueidis.Client
-	quiet atomic.Bool
-}
-
-func (m *mute) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
-	if m.quiet.Load() {
-		<-ctx.Done()
-	}
-	return m.Client.Do(ctx, cmd)
-}
-
 func TestPeekTakesAsLongAsACallMayTake(t *testing.T) {
 	for _, most := range []time.Duration{50 * time.Millisecond, 5 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			f := limittest.Bubbled(t, 1)
-			inner, err := rueidis.NewClient(f.Nodes[0].Redis)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer inner.Close()
-			m := &mute{Client: inner}
-			f.Nodes[0] = shardlimit.Node{Name: "n0", Client: m}
+			f, net := limittest.Bubbled(t, 1).Distant(t, 0)
 			l := limittest.Limiter(t, f.Client(t, limittest.PatientFor(most)), "l", shardlimit.PerHour(10))
-			m.quiet.Store(true)
+			net[0].Stalled.Store(true)
 			for name, look := range map[string]func() error{
 				"Peek":         func() error { _, err := l.Peek(t.Context()); return err },
 				"Participants": func() error { _, err := l.Participants(t.Context()); return err },
