@@ -83,77 +83,60 @@ func TestEveryProcessGoesByTheMode(t *testing.T) {
 	})
 }
 
-// Whoever waits for a closed limit waits until it is opened, by whichever process, or its deadline.
+// Whoever waits for a closed limit waits until it is opened, by whichever process and in whichever
+// mode, or its deadline. Off and in shadow all pass, whatever they want.
 func TestCallersWaitUntilTheLimitIsOpened(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		closed := in(shardlimit.Closed, shardlimit.PerMinute(10))
-		l, other := limittest.Limiter(t, f.Client(t), "l", closed), limittest.Limiter(t, f.Client(t), "l", closed)
-		late, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		began := time.Now()
-		if err := l.Wait(late); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) < 10*time.Second {
-			t.Errorf("after %v: %v", time.Since(began), err)
-		}
-		inSet, cancelSet := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancelSet()
-		began = time.Now()
-		if err := limittest.Set(1, l).Wait(inSet); !errors.Is(err, context.DeadlineExceeded) ||
-			time.Since(began) < 10*time.Second {
-			t.Errorf("in a set, after %v: %v", time.Since(began), err)
-		}
-		waited := make(chan error, 3)
-		for _, wait := range []func() error{
-			func() error { return other.Wait(t.Context()) },
-			func() error { return other.WaitN(t.Context(), 3) },
-			func() error { return limittest.Set(1, other).Wait(t.Context()) },
-		} {
-			go func() { waited <- wait() }()
-		}
-		time.Sleep(time.Minute)
-		select {
-		case err := <-waited:
-			t.Fatalf("somebody passed a closed limit: %v", err)
-		default:
-		}
-		opened := time.Now()
-		switchTo(t, shardlimit.Enforced, l)
-		for range 3 {
-			limittest.Must(t, <-waited)
-		}
-		if took := time.Since(opened); took > 20*time.Second {
-			t.Errorf("it took %v until waiters heard that the limit was opened", took)
-		}
-		if st := limittest.Peek(t, l); st.Used != 5 {
-			t.Errorf("%d permits are in use, not 5", st.Used)
-		}
-	})
-}
-
-// A closed limit that is opened in another mode lets those pass who wait, whatever they want.
-func TestWaitersPassWhenTheLimitIsSwitchedOff(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		for _, m := range []shardlimit.Mode{shardlimit.Off, shardlimit.Shadow} {
-			l := limittest.Limiter(t, f.Client(t), m.String(), in(shardlimit.Closed, shardlimit.PerDay(2)))
-			waited := make(chan error, 9)
-			for i := range int64(9) {
-				go func() { waited <- l.WaitN(t.Context(), 1+i%2) }()
-			}
-			synctest.Wait()
-			limittest.Must(t, l.SetLimit(t.Context(), in(m, shardlimit.PerDay(1))))
-			began := time.Now()
-			for range 9 {
-				limittest.Must(t, <-waited)
-			}
-			if time.Since(began) > time.Second {
-				t.Errorf("%v: waiters passed after %v", m, time.Since(began))
-			}
-			for range 5 { // nor does anybody wait who comes later
-				if err := l.WaitN(t.Context(), 2); err != nil || time.Since(began) > time.Second {
-					t.Errorf("%v: %v after %v", m, err, time.Since(began))
+	for _, m := range []shardlimit.Mode{shardlimit.Enforced, shardlimit.Off, shardlimit.Shadow} {
+		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+			closed := in(shardlimit.Closed, shardlimit.PerDay(5))
+			l, other := limittest.Limiter(t, f.Client(t), "l", closed), limittest.Limiter(t, f.Client(t), "l", closed)
+			for _, wait := range []func(context.Context) error{l.Wait, limittest.Set(1, l).Wait} {
+				began := time.Now()
+				if err := wait(limittest.Shortly(t, 10*time.Second)); !errors.Is(err, context.DeadlineExceeded) ||
+					time.Since(began) < 10*time.Second {
+					t.Errorf("after %v: %v", time.Since(began), err)
 				}
 			}
-		}
-	})
+			calls := []func(context.Context, int64) error{l.WaitN, other.WaitN,
+				func(ctx context.Context, n int64) error { return limittest.Set(n, other).Wait(ctx) }}
+			waited, numbers := make(chan error), []int64{1, 3}
+			if m == shardlimit.Enforced {
+				numbers = numbers[:1]
+			}
+			for _, n := range numbers {
+				for _, wait := range calls {
+					go func() { waited <- wait(t.Context(), n) }()
+				}
+			}
+			time.Sleep(time.Minute)
+			select {
+			case err := <-waited:
+				t.Fatalf("somebody passed a closed limit: %v", err)
+			default:
+			}
+			opened := time.Now()
+			switchTo(t, m, l)
+			for range len(numbers) * len(calls) {
+				limittest.Must(t, <-waited)
+			}
+			if took := time.Since(opened); took > 20*time.Second {
+				t.Errorf("it took %v until waiters heard that the limit was opened", took)
+			}
+			if st := limittest.Peek(t, l); m == shardlimit.Enforced {
+				if st.Used != 3 {
+					t.Errorf("%d permits are in use, not 3", st.Used)
+				}
+				return
+			}
+			opened = time.Now()
+			for range 5 { // nor does anybody wait who comes later
+				limittest.Must(t, l.WaitN(t.Context(), 2))
+			}
+			if took := time.Since(opened); took > time.Second {
+				t.Errorf("%v: five more waited for %v", m, took)
+			}
+		})
+	}
 }
 
 // In shadow nobody is delayed, and what would have been says so.
@@ -174,28 +157,10 @@ func TestShadowDelaysNobody(t *testing.T) {
 			if err != nil || r.Delay() != 0 || !r.Shadowed() {
 				t.Errorf("reserved: %+v, %v", r, err)
 			}
+			limittest.Must(t, r.Cancel(t.Context()))
 		}
 		if time.Since(began) > time.Second {
 			t.Errorf("it took %v", time.Since(began))
-		}
-	})
-}
-
-func TestReserveByMode(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		l := limittest.Limiter(t, f.Client(t), "l", in(shardlimit.Closed, shardlimit.PerMinute(2)))
-		if _, err := l.Reserve(t.Context(), 1); !errors.Is(err, shardlimit.ErrLimitClosed) {
-			t.Errorf("closed: %v", err)
-		}
-		for _, m := range []shardlimit.Mode{shardlimit.Off, shardlimit.Shadow} {
-			switchTo(t, m, l)
-			for range 2 {
-				r, err := l.Reserve(t.Context(), 2)
-				if err != nil || r.Delay() != 0 || r.Permits() != 2 {
-					t.Fatalf("%v: %+v, %v", m, r, err)
-				}
-				limittest.Must(t, r.Cancel(t.Context()))
-			}
 		}
 	})
 }
@@ -253,6 +218,9 @@ func TestNoModeGrantsMoreThanMaxPermits(t *testing.T) {
 				if d, err := call(t.Context(), shardlimit.MaxPermits+1); !errors.Is(err, shardlimit.ErrInvalidPermits) {
 					t.Errorf("%v: %+v, %v", m, d, err)
 				}
+			}
+			if r, err := l.Reserve(t.Context(), 100); err != nil || r.Delay() != 0 || r.Permits() != 100 {
+				t.Errorf("%v: %+v, %v", m, r, err)
 			}
 		}
 	})

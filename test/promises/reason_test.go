@@ -34,21 +34,23 @@ func becauseOf(t *testing.T, l *shardlimit.Limiter, n int64, want shardlimit.Rea
 	}
 }
 
-// everyKind runs a test of limits and of keys, by each algorithm, in a bubble.
-func everyKind(t *testing.T, permits int64,
-	test func(t *testing.T, open func() *shardlimit.Limiter)) {
+// everyKind runs a test of limits, of keys and of what each participant has for itself, by each
+// algorithm, in a bubble. What is opened again is so by another process, if there is anything shared.
+func everyKind(t *testing.T, permits int64, test func(t *testing.T, open func() *shardlimit.Limiter)) {
 	for _, a := range limittest.Algorithms {
-		for what, keyed := range map[string]bool{"limit": false, "key": true} {
-			t.Run(a.String()+" "+what, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					f := limittest.Bubbled(t, 1)
-					limit := shardlimit.Limit{Permits: permits, Per: time.Hour, Algorithm: a}
+		for _, kind := range []string{"limit", "key", "own"} {
+			t.Run(a.String()+" "+kind, func(t *testing.T) {
+				limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+					limit, own := shardlimit.Limit{Permits: permits, Per: time.Hour, Algorithm: a}, f.Client(t)
 					test(t, func() *shardlimit.Limiter {
-						if c := f.Client(t); keyed {
-							return limittest.Family(t, c, "f", limit).Limiter("ann")
-						} else {
-							return limittest.Limiter(t, c, "l", limit)
+						switch kind {
+						case "key":
+							return limittest.Family(t, f.Client(t), "f", limit).Limiter("ann")
+						case "own":
+							limit.Scope = shardlimit.PerParticipant
+							return limittest.Limiter(t, own, "l", limit)
 						}
+						return limittest.Limiter(t, f.Client(t), "l", limit)
 					})
 				})
 			})
@@ -93,18 +95,6 @@ func TestADenialBesideAReservationSaysOwes(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Of a limit of which each participant has all, too.
-func TestAnEngineSaysFullOrOwes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := limittest.Bubbled(t, 1).Client(t)
-		l := limittest.Limiter(t, c, "l", limittest.PerParticipant(3, time.Hour))
-		d := limittest.MustGet(t, l, 3)
-		becauseOf(t, l, 1, shardlimit.ReasonFull)
-		limittest.Must(t, l.Settle(t.Context(), d, 5))
-		becauseOf(t, l, 1, shardlimit.ReasonOwes)
-	})
 }
 
 // Who has had its part while others contend is told that what is free is kept for them. Nobody is

@@ -3,7 +3,6 @@ package promises
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -279,47 +278,38 @@ func TestWaitOfASetSleepsUntilItsTurn(t *testing.T) {
 }
 
 func TestWaitOfASetGivesBackATurnThatComesTooLate(t *testing.T) {
-	set, _, roomy := queued(t, limittest.Standalone(t))
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	if err := set.Wait(ctx); !errors.Is(err, shardlimit.ErrWaitTooLong) {
-		t.Errorf("Wait: %v", err)
-	}
-	if used := limittest.Peek(t, roomy).Used; used != 1 {
-		t.Errorf("%d permits are used, want 1", used)
-	}
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		set, _, roomy := queued(t, f)
+		if err := set.Wait(limittest.Shortly(t, 5*time.Second)); !errors.Is(err, shardlimit.ErrWaitTooLong) {
+			t.Errorf("Wait: %v", err)
+		}
+		if used := limittest.Peek(t, roomy).Used; used != 1 {
+			t.Errorf("%d permits are used, want 1", used)
+		}
+	})
 }
 
 // A limit that nobody used has no state at its shards. It can be lowered all the same while a node
 // does not answer: the other shards keep what of their shares is to stay.
 func TestAnUnusedLimitIsLoweredAlthoughANodeIsAway(t *testing.T) {
-	t.Parallel()
-	fl, posts := limittest.Proxied(t, 3)
-	c := fl.Client(t)
-	var limits []*shardlimit.Limiter
-	for i := range 8 { // the record of some is kept elsewhere than on the node that stalls
-		l := limittest.Limiter(t, c, fmt.Sprint("l", i), shardlimit.Limit{Permits: 900, Per: time.Hour, Shards: 3})
-		limits = append(limits, l)
-	}
-	posts[0].Proxy.Stall(true)
-	for _, l := range limits {
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 3)
+		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 900, Per: time.Hour, Shards: 3})
+		nodes[0].Down.Store(true)
 		var away *shardlimit.ShardError
 		err := l.SetLimit(t.Context(), shardlimit.Limit{Permits: 300, Per: time.Hour, Shards: 3})
 		if !errors.As(err, &away) || errors.Is(err, shardlimit.ErrUnavailable) {
-			continue // not stored
+			t.Fatalf("%v", err)
 		}
 		var granted int64
-		limittest.AwaitThat(t, "two of three shards serve their shares", func() bool {
-			d, err := l.AllowUpTo(t.Context(), 300)
-			if err == nil {
+		for range 60 {
+			if d, err := l.AllowUpTo(t.Context(), 300); err == nil {
 				granted += d.Granted
 			}
-			return granted >= 200
-		})
-		if granted > 200 {
-			t.Errorf("%d of 200 granted", granted)
+			time.Sleep(time.Second)
 		}
-		return
-	}
-	t.Error("no limit could be lowered")
+		if granted != 200 {
+			t.Errorf("%d granted, two of three shards have 200", granted)
+		}
+	})
 }

@@ -2,14 +2,12 @@ package promises
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -92,16 +90,14 @@ func TestRetryAfterOfASetIsThatOfItsLastLimit(t *testing.T) {
 }
 
 func TestSleepingRetryAfterOfASetSucceeds(t *testing.T) {
-	t.Parallel()
 	for _, n := range []int64{1, 3} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			t.Parallel()
-			c := limittest.Standalone(t).Client(t)
+		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+			c := f.Client(t)
 			set := limittest.Set(n,
 				limittest.Limiter(t, c, "short", shardlimit.Limit{Permits: 3, Per: 200 * time.Millisecond}),
 				limittest.Limiter(t, c, "long", shardlimit.Limit{Permits: 8, Per: 2 * time.Second, Shards: 2}),
 				limittest.Limiter(t, c, "mine", limittest.PerParticipant(5, 500*time.Millisecond)))
-			for denied := 0; denied < 6; { // however slow calls are, some come soon enough
+			for denied := 0; denied < 20; {
 				d, err := set.Allow(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -120,37 +116,26 @@ func TestSleepingRetryAfterOfASetSucceeds(t *testing.T) {
 }
 
 func TestTheLimitsOfASetAreAskedAtTheSameTime(t *testing.T) {
-	t.Parallel()
-	fl, posts := limittest.Proxied(t, 1)
-	c := fl.Client(t, limittest.PatientFor(20*time.Second))
-	family := limittest.Family(t, c, "second", shardlimit.PerSecond(1000))
-	hours := limittest.Family(t, c, "hour", shardlimit.PerHour(1000))
-	set := limittest.Set(1, family.Limiter("ann"), hours.Limiter("ann"),
-		limittest.Limiter(t, c, "all", shardlimit.PerHour(100)))
-	if d, err := set.Allow(t.Context()); err != nil || !d.Allowed { // connects and loads the script
-		t.Fatalf("%+v, %v", d, err)
-	}
-	posts[0].Proxy.Stall(true)
-	sent := posts[0].Takes.Load()
-	done := make(chan error, 1)
-	go func() { _, err := set.Allow(context.Background()); done <- err }()
-	// A call that is written in two parts may count twice.
-	limittest.AwaitThat(t, "all three are asked although none has answered",
-		func() bool { return posts[0].Takes.Load() >= sent+3 })
-	posts[0].Proxy.Stall(false)
-	limittest.Must(t, <-done)
+	synctest.Test(t, func(t *testing.T) {
+		const away = 10 * time.Millisecond
+		f, _ := limittest.Bubbled(t, 1).Distant(t, away)
+		c := f.Client(t)
+		set := limittest.Set(1, limittest.Family(t, c, "second", shardlimit.PerSecond(1000)).Limiter("ann"),
+			limittest.Family(t, c, "hour", shardlimit.PerHour(1000)).Limiter("ann"),
+			limittest.Limiter(t, c, "all", shardlimit.PerHour(100)))
+		for _, most := range []time.Duration{5 * away, away} { // the first loads the script
+			began := time.Now()
+			if d, err := set.Allow(t.Context()); err != nil || !d.Allowed || time.Since(began) > most {
+				t.Errorf("after %s: %+v, %v", time.Since(began), d, err)
+			}
+		}
+	})
 }
 
 // A limit that is known to be empty refuses for the others, also for those that might refuse, too.
 func TestASetAsksNobodyWhileOneLimitIsEmpty(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		var takes atomic.Int64
-		dial := f.Nodes[0].Redis.DialCtxFn
-		f.Nodes[0].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer,
-			cfg *tls.Config) (net.Conn, error) {
-			conn, err := dial(ctx, addr, d, cfg)
-			return &limittest.Counted{Conn: conn, Takes: &takes, Reads: new(atomic.Int64)}, err
-		}
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 1)
 		c := f.Client(t)
 		empty := limittest.Limiter(t, c, "empty", shardlimit.Limit{Permits: 5, Per: time.Hour, Shards: 1})
 		scarce := limittest.Limiter(t, c, "scarce", shardlimit.Limit{Permits: 6, Per: time.Hour, Shards: 1})
@@ -158,16 +143,16 @@ func TestASetAsksNobodyWhileOneLimitIsEmpty(t *testing.T) {
 		if d, err := limittest.Set(5, empty, scarce, plenty).Allow(t.Context()); err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
 		}
-		if d, err := empty.AllowN(t.Context(), 2); err != nil || d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
+		denial(t, empty, 2)
 		// This process believes that one permit is left there, and would be granted two.
-		limittest.Must(t, limittest.Limiter(t, f.Client(t), "scarce", shardlimit.PerHour(6)).Reset(t.Context()))
-		sent := takes.Load()
+		other := limittest.Limiter(t, f.Client(t), "scarce", shardlimit.PerHour(6))
+		limittest.Must(t, other.Reset(t.Context()))
+		synctest.Wait()
+		sent := nodes[0].Calls.Load()
 		if d, err := limittest.Set(2, empty, scarce, plenty).Allow(t.Context()); err != nil || d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
 		}
-		if n := takes.Load() - sent; n > 1 { // one looks when the scarce one can grant so many
+		if n := nodes[0].Calls.Load() - sent; n > 1 { // one looks when the scarce one can grant so many
 			t.Errorf("%d script calls for a refusal that is certain", n)
 		}
 	})
@@ -245,35 +230,33 @@ func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
 }
 
 func TestALimitOfASetHasItsOwnPolicy(t *testing.T) {
-	t.Parallel()
-	here := limittest.Standalone(t)
-	there, posts := limittest.Proxied(t, 1)
-	local := limittest.Limiter(t, here.Client(t), "here", shardlimit.PerHour(10))
-	hour := shardlimit.PerHour(10)
-	closed := limittest.Limiter(t, there.Client(t), "there", hour)
-	open := limittest.Limiter(t, there.Client(t, limittest.OnOutage(shardlimit.FailOpen)), "there", hour)
-	posts[0].Server.Kill()
-	for range 5 {
-		if d, err := limittest.Set(3, local, closed).Allow(t.Context()); !errors.Is(err, shardlimit.ErrUnavailable) {
-			t.Errorf("FailClosed: %+v, %v", d, err)
+	synctest.Test(t, func(t *testing.T) {
+		there, nodes := limittest.BubbledNodes(t, 1)
+		hour := shardlimit.PerHour(10)
+		local := limittest.Limiter(t, limittest.Bubbled(t, 1).Client(t), "here", hour)
+		closed := limittest.Limiter(t, there.Client(t), "there", hour)
+		open := limittest.Limiter(t, there.Client(t, limittest.OnOutage(shardlimit.FailOpen)), "there", hour)
+		nodes[0].Down.Store(true)
+		for range 5 {
+			if d, err := limittest.Set(3, local, closed).Allow(t.Context()); !errors.Is(err, shardlimit.ErrUnavailable) {
+				t.Errorf("FailClosed: %+v, %v", d, err)
+			}
 		}
-	}
-	if used := limittest.Peek(t, local).Used; used != 0 {
-		t.Errorf("%d permits are used that nobody got", used)
-	}
-	d, err := limittest.Set(3, local, open).Allow(t.Context())
-	if err != nil || !d.Allowed || !d.Degraded || d.Granted != 6 {
-		t.Errorf("FailOpen: %+v, %v", d, err)
-	}
-	if used := limittest.Peek(t, local).Used; used != 3 {
-		t.Errorf("%d permits are used, want 3", used)
-	}
-	if _, err := local.AllowN(t.Context(), 7); err != nil {
-		t.Fatal(err)
-	}
-	for _, set := range []*shardlimit.Set{limittest.Set(1, local, closed), limittest.Set(1, closed, local)} {
-		if d, err := set.Allow(t.Context()); err != nil || d.Allowed {
-			t.Errorf("one refuses, the other is away: %+v, %v", d, err)
+		if used := limittest.Peek(t, local).Used; used != 0 {
+			t.Errorf("%d permits are used that nobody got", used)
 		}
-	}
+		d, err := limittest.Set(3, local, open).Allow(t.Context())
+		if err != nil || !d.Allowed || !d.Degraded || d.Granted != 6 {
+			t.Errorf("FailOpen: %+v, %v", d, err)
+		}
+		if used := limittest.Peek(t, local).Used; used != 3 {
+			t.Errorf("%d permits are used, want 3", used)
+		}
+		limittest.MustGet(t, local, 7)
+		for _, set := range []*shardlimit.Set{limittest.Set(1, local, closed), limittest.Set(1, closed, local)} {
+			if d, err := set.Allow(t.Context()); err != nil || d.Allowed {
+				t.Errorf("one refuses, the other is away: %+v, %v", d, err)
+			}
+		}
+	})
 }

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
-	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 func TestWhatWasNotGrantedIsNotSettled(t *testing.T) {
@@ -48,87 +48,34 @@ func TestWhatWasNotGrantedIsNotSettled(t *testing.T) {
 }
 
 func TestSettleAfterTheWindowGivesNothingBack(t *testing.T) {
-	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l",
-		shardlimit.Limit{Permits: 10, Per: 100 * time.Millisecond})
-	old := limittest.MustGet(t, l, 10)
-	limittest.Must(t, l.WaitN(t.Context(), 10))
-	if err := l.SetLimit(t.Context(), shardlimit.PerHour(10)); err != nil { // so that what is used now stays
-		t.Fatal(err)
-	}
-	before := limittest.Peek(t, l).Used
-	limittest.Must(t, l.Settle(t.Context(), old, 0))
-	if after := limittest.Peek(t, l).Used; after != before {
-		t.Errorf("%d permits were used, %d after the refund of a decision that has left the window", before, after)
-	}
-}
-
-// The window grows while the decision is in it. That it was refunded must be
-// remembered for as long as there is something that could be given back.
-func TestSettledOnceThoughTheWindowGrows(t *testing.T) {
-	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l",
-		shardlimit.Limit{Permits: 10, Per: 300 * time.Millisecond})
-	var same []shardlimit.Decision // in one entry of the log, as calls of one batch are
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for range 10 {
-		wg.Go(func() {
-			d, err := l.Allow(t.Context())
-			if err != nil || !d.Allowed {
-				t.Errorf("%+v, %v", d, err)
-			}
-			mu.Lock()
-			same = append(same, d)
-			mu.Unlock()
-		})
-	}
-	wg.Wait()
-	again := same[:9]
-	for _, d := range again {
-		limittest.Must(t, l.Settle(t.Context(), d, 0))
-	}
-	refunded := time.Now()
-	limittest.Must(t, l.SetLimit(t.Context(), shardlimit.PerHour(10)))
-	limittest.AwaitThat(t, "the old window has passed",
-		func() bool { return time.Since(refunded) > 400*time.Millisecond })
-	before := limittest.Peek(t, l).Used
-	if before == 0 {
-		t.Log("the machine was too slow: the window had passed before it grew")
-		return
-	}
-	for _, d := range again {
-		limittest.Must(t, limittest.Once(l.Settle(t.Context(), d, 0)))
-	}
-	if after := limittest.Peek(t, l).Used; after != before {
-		t.Errorf("%d permits were used, %d after one decision was refunded again", before, after)
-	}
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerSecond(10))
+		old := limittest.MustGet(t, l, 10)
+		limittest.Must(t, l.WaitN(t.Context(), 10))
+		limittest.Must(t, l.Settle(t.Context(), old, 0))
+		if used := limittest.Peek(t, l).Used; used != 10 {
+			t.Errorf("%d permits are used after the refund of a decision that has left the window", used)
+		}
+	})
 }
 
 func TestASettleThatFailedMayBeTriedAgain(t *testing.T) {
-	t.Parallel()
-	fl, posts := limittest.Proxied(t, 2, redistest.Persistent())
-	for i, p := range posts {
-		fl.Nodes[i].Redis.InitAddress = []string{p.Server.Addr()} // a proxy would accept the connection
-	}
-	l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
-	d, err := l.AllowN(t.Context(), 100) // of both nodes
-	if err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	posts[0].Server.Kill()
-	limittest.AwaitThat(t, "the node is seen as gone", func() bool {
-		st, err := l.Peek(t.Context())
-		return err == nil && limittest.ShardOn(t, st, posts[0].Name).Err != nil
-	})
-	err = l.Settle(t.Context(), d, 0)
-	var where *shardlimit.ShardError
-	if !errors.As(err, &where) || where.Node != posts[0].Name {
-		t.Fatalf("%v", err)
-	}
-	posts[0].Server.Restart()
-	limittest.AwaitThat(t, "the rest is given back", func() bool {
-		_ = l.Settle(t.Context(), d, 0)
-		st, err := l.Peek(t.Context())
-		return err == nil && st.Used == 0 && st.Remaining == 100
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 2)
+		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
+		d := limittest.MustGet(t, l, 100) // of both nodes
+		nodes[0].Down.Store(true)
+		err := l.Settle(t.Context(), d, 0)
+		var where *shardlimit.ShardError
+		if !errors.As(err, &where) || where.Node != "n0" {
+			t.Fatalf("%v", err)
+		}
+		nodes[0].Down.Store(false)
+		limittest.AwaitThat(t, "the rest is given back", func() bool {
+			_ = l.Settle(t.Context(), d, 0)
+			st := limittest.Peek(t, l)
+			return st.Used == 0 && st.Remaining == 100
+		})
 	})
 }
 
@@ -165,30 +112,14 @@ func TestSettleNeverTakesWhatOthersWereGranted(t *testing.T) {
 	}
 }
 
-// allowed makes n calls for a permit each, which must all be granted.
-func allowed(tb testing.TB, l *shardlimit.Limiter, n int) (granted []shardlimit.Decision) {
-	tb.Helper()
-	for range n {
-		d, err := l.Allow(tb.Context())
-		if err != nil || !d.Allowed {
-			tb.Fatalf("%+v, %v", d, err)
-		}
-		granted = append(granted, d)
-	}
-	return granted
-}
-
 // What a call took is settled though its context has ended: a request that was cancelled is
 // settled, too.
 func TestSettleGoesOnAfterTheEndOfAContext(t *testing.T) {
-	t.Parallel()
 	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l", shardlimit.PerHour(10))
 	ended, end := context.WithCancel(t.Context())
-	granted := allowed(t, l, 5)
+	granted := limittest.MustGet(t, l, 5)
 	end()
-	for _, d := range granted {
-		limittest.Must(t, l.Settle(ended, d, 0))
-	}
+	limittest.Must(t, l.Settle(ended, granted, 0))
 	if used := limittest.Peek(t, l).Used; used != 0 {
 		t.Errorf("%d permits are in use", used)
 	}
