@@ -2,6 +2,7 @@ package limittest
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -32,4 +33,10 @@ func BeginMigrations(cluster *redistest.Cluster, st shardlimit.State) (all []*re
 		all = append(all, cluster.BeginMigration(s.Slot, s.Slot, (s.Slot*3/16384+1)%3))
 	}
 	return all
+}
+
+// IsOfARecord matches the keys of records, of who uses them, and the pointer that tells where they
+// are.
+func IsOfARecord(key string) bool {
+	return strings.Contains(key, "}:m:") || strings.Contains(key, "}:p:") || strings.HasSuffix(key, "}:p")
 }

@@ -1,42 +1,48 @@
 package fairness
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/extent"
-	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // A hog does not take the part of those who want little, whether they call from
 // processes of their own or from that of the hog, on one shard or on several.
 func TestAHogGetsWhatTheOthersLeave(t *testing.T) {
-	for _, shards := range []int{1, 4} {
-		for _, where := range []string{"processes", "tenants"} {
-			if !extent.Full && (shards == 4) != (where == "tenants") {
-				continue // one of each
+	for _, tenants := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, f limittest.Fleet) {
+			if hog, little := hogTrial(t, f, tenants); little < 520 || hog+little < 1400 {
+				t.Errorf("the others got %d of the 640 that they wanted, the hog %d of 1600 permits", little, hog)
 			}
-			t.Run(fmt.Sprint(shards, " ", where), func(t *testing.T) {
-				fairly(t, func(t *testing.T, f limittest.Fleet, rough bool) error {
-					return hogTrial(t, f, rough, shards, where == "tenants")
-				})
-			})
-		}
+		})
 	}
 }
 
-func hogTrial(t *testing.T, f limittest.Fleet, rough bool, shards int, tenants bool) error {
-	limit := shardlimit.Limit{Permits: 400, Per: 500 * time.Millisecond, Shards: shards}
+// On a machine that is slow or stalls callers come late and permits go unused, so no share is judged
+// closely. It is enough that the others get half of what they want once; if there is no rule, they
+// get some 40.
+func TestAHogOnAServer(t *testing.T) {
+	for range 6 {
+		if _, little := hogTrial(t, limittest.Standalone(t), false); little >= 320 || t.Failed() {
+			return
+		}
+	}
+	t.Error("every time the others got less than half of what they wanted")
+}
+
+func hogTrial(t *testing.T, f limittest.Fleet, tenants bool) (hog, little int64) {
+	limit := shardlimit.Limit{Permits: 400, Per: 500 * time.Millisecond, Shards: 1}
+	if tenants {
+		limit.Shards = 4
+	}
 	limiters := f.Group(t, 5, "l", limit)
 	if tenants {
 		for i := range limiters {
@@ -47,110 +53,57 @@ func hogTrial(t *testing.T, f limittest.Fleet, rough bool, shards int, tenants b
 	for _, l := range limiters[1:] {
 		all = append(all, &demander{limiter: l, rate: 80}) // of the 160 each is entitled to
 	}
-	var record history.Recorder
-	contend(t, time.Second, 2*time.Second, &record, all...)
-	limittest.KeepsTo(t, limit, record.Ops())
-	var little int64
+	contend(t, limit, time.Second, 2*time.Second, all...)
 	for _, p := range all[1:] {
 		little += p.granted.Load()
 	}
-	hog := all[0].granted.Load()
+	hog = all[0].granted.Load()
 	t.Logf("the hog got %d, the others %d of the 640 they wanted", hog, little)
-	least, used := int64(520), int64(1400)
-	if rough {
-		least, used = 320, 0 // half of what they want; first come, first served leaves the others some 40
-	}
-	if little < least || hog+little < used {
-		return fmt.Errorf("the others got %d of the 640 that they wanted, and %d of 1600 permits were used", little,
-			hog+little)
-	}
-	return nil
+	return hog, little
 }
 
 func TestWeightsDivideAContendedLimit(t *testing.T) {
-	fairly(t, weightTrial)
-}
-
-func weightTrial(t *testing.T, f limittest.Fleet, rough bool) error {
-	part := int64(1)
-	if rough {
-		part = 4 // a slow machine must be able to ask for more than there is
-	}
-	limit := shardlimit.Limit{Permits: 700 / part, Per: 500 * time.Millisecond, Shards: 1}
-	var all []*demander
-	for _, weight := range []float64{1, 2, 4} {
-		client := f.Client(t, func(c *shardlimit.Config) { c.Weight = weight })
-		all = append(all, &demander{limiter: limittest.Limiter(t, client, "l", limit), rate: 4000 / float64(part)})
-	}
-	var record history.Recorder
-	contend(t, time.Second, 2*time.Second, &record, all...)
-	limittest.KeepsTo(t, limit, record.Ops())
-	var err error
-	for i := range all {
-		want, got := float64(int64(400)<<i/part), float64(all[i].granted.Load())
-		t.Logf("weight %d got %.0f of %.0f", 1<<i, got, want)
-		if got < want/4 {
-			err = errors.Join(err, fmt.Errorf("weight %d got only %.0f of %.0f", 1<<i, got, want))
+	inBubble(t, func(t *testing.T, f limittest.Fleet) {
+		limit := shardlimit.Limit{Permits: 700, Per: 500 * time.Millisecond, Shards: 1}
+		var all []*demander
+		for _, weight := range []float64{1, 2, 4} {
+			client := f.Client(t, func(c *shardlimit.Config) { c.Weight = weight })
+			all = append(all, &demander{limiter: limittest.Limiter(t, client, "l", limit), rate: 4000})
 		}
-		if rough && i > 0 && got < 1.4*float64(all[i-1].granted.Load()) { // first come, first served gives all the same
-			err = errors.Join(err, fmt.Errorf("weight %d got %.0f, half of it %d", 1<<i, got, all[i-1].granted.Load()))
+		contend(t, limit, time.Second, 2*time.Second, all...)
+		for i := range all {
+			want, got := float64(int64(400)<<i), float64(all[i].granted.Load())
+			if t.Logf("weight %d got %.0f of %.0f", 1<<i, got, want); math.Abs(got-want) > 0.1*want {
+				t.Errorf("weight %d got %.0f, is entitled to %.0f", 1<<i, got, want)
+			}
 		}
-		if !rough && math.Abs(got-want) > 0.1*want {
-			err = errors.Join(err, fmt.Errorf("weight %d got %.0f, is entitled to %.0f", 1<<i, got, want))
-		}
-	}
-	return err
+	})
 }
 
 // Two tenants whose callers wait, again and again: how many of them wait says nothing of what they
 // want.
 func TestWorkersShareByWeight(t *testing.T) {
-	fairly(t, workersTrial)
-}
-
-func workersTrial(t *testing.T, f limittest.Fleet, rough bool) error {
-	const window = 500 * time.Millisecond
-	limit := shardlimit.Limit{Permits: 400, Per: window, Shards: 1}
-	l := limittest.Limiter(t, f.Client(t), "l", limit)
-	tenants := []*shardlimit.Limiter{l.As("light", 1), l.As("heavy", 3)}
-	var (
-		granted [2]atomic.Int64
-		wg      sync.WaitGroup
-		record  history.Recorder
-	)
-	begin := time.Now()
-	for i, tenant := range tenants {
-		for range 20 {
-			wg.Go(func() {
-				tally := record.Tally()
-				for time.Since(begin) < 10*window {
-					// the server's clock knows no fractions, and sleeps end anywhere
-					start := time.Since(begin).Truncate(time.Microsecond)
-					if err := tenant.Wait(context.Background()); err != nil {
-						t.Errorf("a call failed: %v", err)
-						return
-					}
-					end := time.Since(begin).Truncate(time.Microsecond)
-					tally.Add(int64(start), int64(end), 1)
-					if end >= 6*window {
-						granted[i].Add(1)
-					}
-				}
-			})
+	inBubble(t, func(t *testing.T, f limittest.Fleet) {
+		const window = 500 * time.Millisecond
+		limit := shardlimit.Limit{Permits: 400, Per: window, Shards: 1}
+		l := limittest.Limiter(t, f.Client(t), "l", limit)
+		d, granted := newDiary(t), [2]atomic.Int64{}
+		for i, tenant := range []*shardlimit.Limiter{l.As("light", 1), l.As("heavy", 3)} {
+			for range 20 {
+				d.goOn(tenant, 1, &granted[i])
+			}
 		}
-	}
-	wg.Wait()
-	limittest.KeepsTo(t, limit, record.Ops())
-	light, heavy := granted[0].Load(), granted[1].Load()
-	t.Logf("from the seventh window on the light one got %d, the heavy one %d", light, heavy)
-	if rough && (heavy < 2*light || heavy < limit.Permits) {
-		// by the number of those who wait: about as much as the light one
-		return fmt.Errorf("the light one got %d, the heavy one %d", light, heavy)
-	}
-	if !rough && (light < 360 || light > 440 || light+heavy < 1550) {
-		return fmt.Errorf("of 1600 the light one got %d, the heavy one %d", light, heavy)
-	}
-	return nil
+		time.Sleep(6 * window)
+		light, heavy := granted[0].Load(), granted[1].Load()
+		time.Sleep(4 * window)
+		light, heavy = granted[0].Load()-light, granted[1].Load()-heavy
+		d.end()
+		limittest.KeepsTo(t, limit, d.record.Ops())
+		if t.Logf("of 1600 the light one got %d, the heavy one %d", light, heavy); light < 360 || light > 440 ||
+			light+heavy < 1550 {
+			t.Error("these are not their parts")
+		}
+	})
 }
 
 // A lone participant is not paced: it gets the whole limit.

@@ -2,7 +2,6 @@ package fairness
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -38,53 +37,45 @@ func standings(t *testing.T, l *shardlimit.Limiter, names ...string) map[string]
 
 // From the first refusal on, every permit is in somebody's account.
 func TestParticipantsSumsOverTheShards(t *testing.T) {
-	for place, fleet := range limittest.Places {
-		for _, shards := range []int{1, 4} {
-			t.Run(fmt.Sprint(place, " ", shards), func(t *testing.T) {
-				limit := shardlimit.Limit{Permits: 400, Per: 30 * 24 * time.Hour, Shards: shards}
-				l := limittest.Limiter(t, fleet(t).Client(t), "l", limit)
-				ann, bob := l.As("ann", 1), l.As("bob", 3)
-				limittest.MustGet(t, ann, 200)
-				if got := standings(t, l); len(got) != 0 {
-					t.Errorf("nobody contends, but there are %+v", got)
+	for place, shards := range map[string]int{"embedded": 1, "cluster": 4} {
+		t.Run(place, func(t *testing.T) {
+			limit := shardlimit.Limit{Permits: 400, Per: 30 * 24 * time.Hour, Shards: shards}
+			l := limittest.Limiter(t, limittest.Places[place](t).Client(t), "l", limit)
+			ann, bob := l.As("ann", 1), l.As("bob", 3)
+			limittest.MustGet(t, ann, 200)
+			if got := standings(t, l); len(got) != 0 {
+				t.Errorf("nobody contends, but there are %+v", got)
+			}
+			for range 2 { // once to be refused, once to be seen again
+				if d, err := ann.AllowN(t.Context(), 300); err != nil || d.Allowed {
+					t.Fatalf("%+v, %v", d, err)
 				}
-				for range 2 { // once to be refused, once to be seen again
-					if d, err := ann.AllowN(t.Context(), 300); err != nil || d.Allowed {
-						t.Fatalf("%+v, %v", d, err)
+			}
+			granted := map[string]int64{}
+			for range 40 {
+				for name, who := range map[string]*shardlimit.Limiter{"ann": ann, "bob": bob} {
+					d, err := who.AllowUpTo(t.Context(), 5)
+					if err != nil {
+						t.Fatal(err)
 					}
+					granted[name] += d.Granted
 				}
-				granted := map[string]int64{}
-				for range 40 {
-					for name, who := range map[string]*shardlimit.Limiter{"ann": ann, "bob": bob} {
-						d, err := who.AllowUpTo(t.Context(), 5)
-						if err != nil {
-							t.Fatal(err)
-						}
-						granted[name] += d.Granted
-					}
-				}
-				got := standings(t, l, "ann", "bob")
-				if got["ann"].Weight != 1 || got["bob"].Weight != 3 {
-					t.Errorf("%+v", got)
-				}
-				if sum := got["ann"].Used + got["bob"].Used +
-					got["newcomers"].Used; sum != granted["ann"]+granted["bob"] {
-					t.Errorf("%d permits in the accounts, granted were %v: %+v", sum, granted, got)
-				}
-			})
-		}
+			}
+			got := standings(t, l, "ann", "bob")
+			if got["ann"].Weight != 1 || got["bob"].Weight != 3 {
+				t.Errorf("%+v", got)
+			}
+			if sum := got["ann"].Used + got["bob"].Used + got["newcomers"].Used; sum != granted["ann"]+granted["bob"] {
+				t.Errorf("%d permits in the accounts, granted were %v: %+v", sum, granted, got)
+			}
+		})
 	}
 }
 
 // The process' own name is a name like others: what As says of its weight counts.
 func TestAsMayGiveTheProcessAnotherWeight(t *testing.T) {
 	f := limittest.Standalone(t)
-	client, err := shardlimit.New(shardlimit.Config{Nodes: f.Nodes, KeyPrefix: f.Prefix, Participant: "me",
-		CallTimeout: limittest.Patience})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
+	client := f.Client(t, func(c *shardlimit.Config) { c.Participant = "me" })
 	own := limittest.Limiter(t, client, "l", shardlimit.Limit{Permits: 10, Per: 30 * 24 * time.Hour, Shards: 1})
 	for _, weight := range []float64{1, 3, 1} {
 		for range 3 { // to be granted once, to be refused, to be seen again
@@ -119,35 +110,36 @@ func TestParticipantsTellsEntitlements(t *testing.T) {
 }
 
 func TestParticipantsOfWhatDoesNotAnswer(t *testing.T) {
-	t.Parallel()
-	f, posts := limittest.Proxied(t, 2)
-	client := f.Client(t)
-	l := limittest.Limiter(t, client, "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
-	all := limittest.MustGet(t, l, 100)
-	limittest.ForgetDenials(l)
-	if d, err := l.Allow(t.Context()); err != nil || d.Allowed { // refused by both: from here on they keep accounts
-		t.Fatalf("%+v, %v", d, err)
-	}
-	limittest.Must(t, l.Settle(t.Context(), all, 0))
-	limittest.MustGet(t, l, 100)
-	if list, err := l.Participants(t.Context()); err != nil || usedBy(list) != 100 {
-		t.Fatalf("%+v, %v", list, err)
-	}
-	posts[0].Proxy.Stall(true)
-	var missing *shardlimit.ShardError
-	list, err := l.Participants(t.Context())
-	if !errors.As(err, &missing) || missing.Node != "n0" || errors.Is(err, shardlimit.ErrUnavailable) ||
-		usedBy(list) != 50 {
-		t.Errorf("without n0: %+v, %v", list, err)
-	}
-	posts[1].Proxy.Stall(true)
-	if list, err := l.Participants(t.Context()); !errors.Is(err, shardlimit.ErrUnavailable) || len(list) != 0 {
-		t.Errorf("without any: %+v, %v", list, err)
-	}
-	client.Close()
-	if _, err := l.Participants(t.Context()); !errors.Is(err, shardlimit.ErrClosed) {
-		t.Errorf("closed: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 2)
+		client := f.Client(t)
+		l := limittest.Limiter(t, client, "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
+		all := limittest.MustGet(t, l, 100)
+		limittest.ForgetDenials(l)
+		if d, err := l.Allow(t.Context()); err != nil || d.Allowed { // refused by both: from here on they keep accounts
+			t.Fatalf("%+v, %v", d, err)
+		}
+		limittest.Must(t, l.Settle(t.Context(), all, 0))
+		limittest.MustGet(t, l, 100)
+		if list, err := l.Participants(t.Context()); err != nil || usedBy(list) != 100 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		nodes[0].Down.Store(true)
+		var missing *shardlimit.ShardError
+		list, err := l.Participants(t.Context())
+		if !errors.As(err, &missing) || missing.Node != "n0" || errors.Is(err, shardlimit.ErrUnavailable) ||
+			usedBy(list) != 50 {
+			t.Errorf("without n0: %+v, %v", list, err)
+		}
+		nodes[1].Down.Store(true)
+		if list, err := l.Participants(t.Context()); !errors.Is(err, shardlimit.ErrUnavailable) || len(list) != 0 {
+			t.Errorf("without any: %+v, %v", list, err)
+		}
+		client.Close()
+		if _, err := l.Participants(t.Context()); !errors.Is(err, shardlimit.ErrClosed) {
+			t.Errorf("closed: %v", err)
+		}
+	})
 }
 
 // usedBy sums up what participants used.

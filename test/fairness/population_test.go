@@ -263,11 +263,12 @@ type demander struct {
 	granted atomic.Int64
 }
 
-// contend lets everybody ask for as long as that, and counts what each was
-// granted after the warm-up. Every grant is recorded.
-func contend(t *testing.T, warmUp, measured time.Duration, record *history.Recorder, all ...*demander) {
+// contend lets everybody ask for as long as that, counts what each was granted after the warm-up,
+// and fails the test if any window held more than the limit.
+func contend(t *testing.T, limit shardlimit.Limit, warmUp, measured time.Duration, all ...*demander) {
 	t.Helper()
 	var wg sync.WaitGroup
+	var record history.Recorder
 	begin := time.Now()
 	for _, p := range all {
 		wg.Go(func() {
@@ -292,31 +293,14 @@ func contend(t *testing.T, warmUp, measured time.Duration, record *history.Recor
 		})
 	}
 	wg.Wait()
+	limittest.KeepsTo(t, limit, record.Ops())
 }
 
-// fairly runs a trial of fairness where time is the bubble's, and, roughly, against a real server.
-// There a machine that is slow or stalls lets callers come late and permits go unused, so no share
-// is judged closely: only whether the rule works at all. It is enough that one of six trials
-// succeeds; if there is no rule, none comes near. The race detector watches those on a server,
-// where calls really happen at the same time; an emulated Redis takes long under it.
-func fairly(t *testing.T, trial func(t *testing.T, f limittest.Fleet, rough bool) error) {
+// inBubble plays a trial where time is the bubble's, unless the race detector watches: an emulated
+// Redis takes long under it. That watches a trial on a server.
+func inBubble(t *testing.T, trial func(t *testing.T, f limittest.Fleet)) {
+	t.Helper()
 	if !race.Enabled {
-		t.Run("bubble", func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				if err := trial(t, limittest.Bubbled(t, 1), false); err != nil {
-					t.Error(err)
-				}
-			})
-		})
+		limittest.InBubble(t, 1, trial)
 	}
-	t.Run("standalone", func(t *testing.T) { // not in parallel: trials side by side are what makes a machine busy
-		var err error
-		for range 6 {
-			if err = trial(t, limittest.Standalone(t), true); err == nil || t.Failed() {
-				return
-			}
-			t.Log(err)
-		}
-		t.Error("every time: ", err)
-	})
 }

@@ -57,6 +57,9 @@ func TestASetPassesOnlyWhatEveryLimitHasRoomFor(t *testing.T) {
 		if !errors.Is(err, bad.want) || !errors.Is(bad.set.Wait(t.Context()), bad.want) {
 			t.Errorf("%v, want %v", err, bad.want)
 		}
+		if err := bad.set.Settle(t.Context(), shardlimit.Decision{}); err == nil {
+			t.Errorf("settled, want %v", bad.want)
+		}
 	}
 	if _, err := shardlimit.All(keys.Limiter("k").N(1), keys.LimiterWith("l", plan).N(1)).Allow(t.Context()); err != nil {
 		t.Error(err)

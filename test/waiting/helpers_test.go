@@ -64,18 +64,4 @@ func joinLine(t *testing.T, ctx context.Context, l *shardlimit.Limiter, n int64,
 	limittest.AwaitThat(t, "one more waits", func() bool { return limittest.Waiting(l) == place })
 }
 
-// eventually polls until the condition holds, for as long as a test has patience, and returns what
-// it saw last.
-func eventually[T any](tb testing.TB, look func() (T, bool)) T {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limittest.Patience)
-	defer cancel()
-	for {
-		v, ok := look()
-		if ok || !limittest.Pause(ctx, 5*time.Millisecond) {
-			return v
-		}
-	}
-}
-
 func TestMain(m *testing.M) { os.Exit(limittest.Main(m)) }

@@ -1,11 +1,10 @@
 package waiting
 
 import (
-	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -16,47 +15,16 @@ import (
 // TestLeasesNeverExceedTheLimit has several processes with leases compete for a
 // limit, and checks every decision against it.
 func TestLeasesNeverExceedTheLimit(t *testing.T) {
-	t.Parallel()
 	for _, shards := range []int{1, 4} {
-		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
-			limit := shardlimit.Limit{Permits: 2000, Per: 200 * time.Millisecond, Lease: 20 * time.Millisecond,
+		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+			limit := shardlimit.Limit{Permits: 200, Per: 200 * time.Millisecond, Lease: 20 * time.Millisecond,
 				Shards: shards}
-			f := limittest.Standalone(t)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			var granted atomic.Int64
-			var recorder history.Recorder
-			var wg sync.WaitGroup
-			for range 3 {
-				l := limittest.Limiter(t, f.Client(t), "leased", limit)
-				for range 4 {
-					tally := recorder.Tally()
-					wg.Go(func() {
-						for ctx.Err() == nil {
-							begin := history.Now()
-							d, err := l.Allow(context.Background())
-							if err != nil {
-								t.Error(err)
-								return
-							}
-							if d.Allowed {
-								granted.Add(d.Granted)
-								tally.Add(begin, history.Now(), d.Granted)
-							} else if !limittest.Pause(ctx, d.RetryAfter) {
-								return
-							}
-						}
-					})
-				}
-			}
-			limittest.Pause(ctx, 1500*time.Millisecond) // how long they work; nothing is right because of it
-			limittest.AwaitThat(t, "more than the limit was granted",
-				func() bool { return granted.Load() > limit.Permits })
-			cancel()
-			wg.Wait()
-			ops := recorder.Ops()
-			if worst, ok := history.Check(limit.Per, limit.Permits, ops); !ok {
-				t.Errorf("%d permits in one window, the limit is %d: %+v", worst.Permits, limit.Permits, worst)
+			demand := limittest.NewDemand(t, 500*time.Microsecond, f.Group(t, 3, "leased", limit)...)
+			time.Sleep(5 * limit.Per)
+			ops := demand.Stop()
+			limittest.KeepsTo(t, limit, ops)
+			if total := history.Total(ops); total < 3*limit.Permits {
+				t.Errorf("%d permits were granted in five windows of %d", total, limit.Permits)
 			}
 		})
 	}
@@ -64,27 +32,19 @@ func TestLeasesNeverExceedTheLimit(t *testing.T) {
 
 // A lease is there to answer without Redis.
 func TestLeaseAnswersManyCallsWithFewScripts(t *testing.T) {
-	f, posts := limittest.Proxied(t, 1)
-	limit := shardlimit.Limit{Permits: 100_000, Per: time.Minute, Lease: 30 * time.Second, Shards: 1}
-	l := limittest.Limiter(t, f.Client(t), "held", limit)
-	before := posts[0].Takes.Load()
-	const calls = 2000
-	for range calls {
-		limittest.MustGet(t, l, 1)
-	}
-	if scripts := posts[0].Takes.Load() - before; scripts == 0 || scripts > calls/20 {
-		t.Errorf("%d calls took %d scripts", calls, scripts)
-	}
-}
-
-// held is how many permits the process holds: what the log has beyond what was granted.
-func held(t *testing.T, l *shardlimit.Limiter, granted int64) int64 {
-	t.Helper()
-	s, err := l.Peek(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.Used - granted
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 1)
+		l := limittest.Limiter(t, f.Client(t), "held",
+			shardlimit.Limit{Permits: 100_000, Per: time.Minute, Lease: 30 * time.Second, Shards: 1})
+		before := nodes[0].Calls.Load()
+		const calls = 2000
+		for range calls {
+			limittest.MustGet(t, l, 1)
+		}
+		if scripts := nodes[0].Calls.Load() - before; scripts == 0 || scripts > calls/20 {
+			t.Errorf("%d calls took %d scripts", calls, scripts)
+		}
+	})
 }
 
 // Leases end while others take from them: what was not taken goes back, all of it.
@@ -108,12 +68,8 @@ func TestLeasesThatEndInUseReturnTheRest(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if rest := eventually(t, func() (int64, bool) {
-		rest := held(t, l, granted.Load())
-		return rest, rest == 0
-	}); rest != 0 {
-		t.Errorf("%d permits were used, the log holds %d more", granted.Load(), rest)
-	}
+	limittest.AwaitThat(t, "the log holds no more than was granted",
+		func() bool { return limittest.Peek(t, l).Used == granted.Load() })
 }
 
 // Up to as many as are wanted includes what this process has leased.

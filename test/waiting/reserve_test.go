@@ -55,33 +55,38 @@ func TestWhatCannotBeReservedIsToldAtOnce(t *testing.T) {
 }
 
 func TestReservationsWhileAllNodesAreGone(t *testing.T) {
-	t.Parallel()
-	limit := shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2}
-	closed, _ := limittest.WithoutNodes(t, limit)
-	if r, err := closed.Reserve(t.Context(), 1); !errors.Is(err, shardlimit.ErrUnavailable) {
-		t.Errorf("FailClosed: %v, %v", r, err)
-	}
-	open, _ := limittest.WithoutNodes(t, limit, limittest.OnOutage(shardlimit.FailOpen),
-		limittest.AfterLoss(shardlimit.Resume))
-	for range 3 {
-		if r, err := open.Reserve(t.Context(), 10); err != nil || r.Delay() != 0 || !r.Degraded() {
-			t.Errorf("FailOpen: %v, %v", r, err)
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 2)
+		by := map[shardlimit.OutagePolicy]*shardlimit.Limiter{}
+		for _, p := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen, shardlimit.FailLocal} {
+			by[p] = limittest.Limiter(t, f.Client(t, limittest.OnOutage(p)), fmt.Sprint(p),
+				shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
+			limittest.Settled(t, by[p])
 		}
-	}
-	local, _ := limittest.WithoutNodes(t, limit, limittest.OnOutage(shardlimit.FailLocal),
-		limittest.AfterLoss(shardlimit.Resume))
-	var ahead *shardlimit.Reservation
-	for i := range 2 {
-		r, err := local.Reserve(t.Context(), 10)
-		if err != nil || !r.Degraded() || (r.Delay() > 0) != (i == 1) {
-			t.Fatalf("FailLocal: %v, %v", r, err)
+		nodes[0].Down.Store(true)
+		nodes[1].Down.Store(true)
+		if r, err := by[shardlimit.FailClosed].Reserve(t.Context(), 1); !errors.Is(err, shardlimit.ErrUnavailable) {
+			t.Errorf("FailClosed: %v, %v", r, err)
 		}
-		ahead = r
-	}
-	limittest.Must(t, ahead.Cancel(t.Context()))
-	if r, err := local.Reserve(t.Context(), 10); err != nil || r.Delay() > time.Minute+time.Second {
-		t.Errorf("after it was cancelled: %v, %v", r, err)
-	}
+		for range 3 {
+			r, err := by[shardlimit.FailOpen].Reserve(t.Context(), 10)
+			if err != nil || r.Delay() != 0 || !r.Degraded() {
+				t.Errorf("FailOpen: %v, %v", r, err)
+			}
+		}
+		local, ahead := by[shardlimit.FailLocal], (*shardlimit.Reservation)(nil)
+		for i := range 2 {
+			r, err := local.Reserve(t.Context(), 10)
+			if err != nil || !r.Degraded() || (r.Delay() > 0) != (i == 1) {
+				t.Fatalf("FailLocal: %v, %v", r, err)
+			}
+			ahead = r
+		}
+		limittest.Must(t, ahead.Cancel(t.Context()))
+		if r, err := local.Reserve(t.Context(), 10); err != nil || r.Delay() > time.Minute+time.Second {
+			t.Errorf("after it was cancelled: %v, %v", r, err)
+		}
+	})
 }
 
 // That another process has lowered the limit, unheard, is no outage: every node answers.
@@ -133,51 +138,45 @@ func TestReserveMoreThanIsLeftByALostNode(t *testing.T) {
 // reply, later by the delay.
 func TestNoWindowIsOverWithReservations(t *testing.T) {
 	t.Parallel()
-	for name, place := range map[string]func(testing.TB) limittest.Fleet{
-		"standalone": limittest.Standalone,
-		"four nodes": func(tb testing.TB) limittest.Fleet { f, _ := limittest.Independent(tb, 4); return f },
+	for _, limit := range []shardlimit.Limit{
+		{Permits: 60, Per: 100 * time.Millisecond, Shards: 8},
+		{Permits: 3000, Per: 300 * time.Millisecond, Shards: 3},
 	} {
-		for _, limit := range []shardlimit.Limit{
-			{Permits: 60, Per: 100 * time.Millisecond, Shards: 1},
-			{Permits: 60, Per: 100 * time.Millisecond, Shards: 8},
-			{Permits: 3000, Per: 300 * time.Millisecond, Shards: 3},
-		} {
-			t.Run(name+" "+limit.String(), func(t *testing.T) {
-				t.Parallel()
-				limiters := place(t).Group(t, 3, fmt.Sprint(limit), limit)
-				callers := limittest.NewTraffic(t)
-				callers.Start(2, limiters...)
-				var made, cancelled, ahead atomic.Int64
-				var wg sync.WaitGroup
-				stop := make(chan struct{})
-				for i, l := range limiters {
-					wg.Go(func() {
-						rng, tally := rand.New(rand.NewPCG(1, uint64(i))), callers.Record.Tally()
-						for {
-							select {
-							case <-stop:
-								return
-							default:
-								reserveAndUse(t, l, rng, tally, limit, &made, &cancelled, &ahead)
-							}
+		t.Run(limit.String(), func(t *testing.T) {
+			t.Parallel()
+			limiters := limittest.Standalone(t).Group(t, 3, fmt.Sprint(limit), limit)
+			callers := limittest.NewTraffic(t)
+			callers.Start(2, limiters...)
+			var made, cancelled, ahead atomic.Int64
+			var wg sync.WaitGroup
+			stop := make(chan struct{})
+			for i, l := range limiters {
+				wg.Go(func() {
+					rng, tally := rand.New(rand.NewPCG(1, uint64(i))), callers.Record.Tally()
+					for {
+						select {
+						case <-stop:
+							return
+						default:
+							reserveAndUse(t, l, rng, tally, limit, &made, &cancelled, &ahead)
 						}
-					})
-				}
-				end := sync.OnceFunc(func() { close(stop); wg.Wait() })
-				defer end()
-				time.Sleep(max(8*limit.Per, time.Second)) // how long they work; nothing is right because of it
-				limittest.AwaitThat(t, "some are made ahead, and some of those cancelled",
-					func() bool { return ahead.Load() > 1 && cancelled.Load() > 0 })
-				end()
-				ops, err := callers.Stop()
-				if err != nil {
-					t.Error(err)
-				}
-				worst := limittest.KeepsTo(t, limit, ops)
-				t.Logf("%d reservations, %d ahead, %d cancelled; worst window: %d of %d", made.Load(), ahead.Load(),
-					cancelled.Load(), worst.Permits, limit.Permits)
-			})
-		}
+					}
+				})
+			}
+			end := sync.OnceFunc(func() { close(stop); wg.Wait() })
+			defer end()
+			time.Sleep(max(8*limit.Per, time.Second)) // how long they work; nothing is right because of it
+			limittest.AwaitThat(t, "some are made ahead, and some of those cancelled",
+				func() bool { return ahead.Load() > 1 && cancelled.Load() > 0 })
+			end()
+			ops, err := callers.Stop()
+			if err != nil {
+				t.Error(err)
+			}
+			worst := limittest.KeepsTo(t, limit, ops)
+			t.Logf("%d reservations, %d ahead, %d cancelled; worst window: %d of %d", made.Load(), ahead.Load(),
+				cancelled.Load(), worst.Permits, limit.Permits)
+		})
 	}
 }
 
@@ -233,27 +232,23 @@ func TestALargeWaiterThatLeavesGivesAllBack(t *testing.T) {
 	}
 }
 
-// reservable runs a test over all algorithms on a real and on embedded servers, on 1 and 4 shards.
-func reservable(t *testing.T, test func(t *testing.T, f limittest.Fleet, a shardlimit.Algorithm, shards int)) {
-	for _, name := range []string{"embedded", "standalone"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := limittest.Places[name](t)
-			for _, a := range limittest.Algorithms {
-				for _, shards := range []int{1, 4} {
-					t.Run(fmt.Sprint(a, " over ", shards), func(t *testing.T) { test(t, f, a, shards) })
-				}
-			}
-		})
+// reservable runs a test over all algorithms, on 1 and 4 shards.
+func reservable(t *testing.T, test func(t *testing.T, f limittest.Fleet, limit shardlimit.Limit)) {
+	for _, a := range limittest.Algorithms {
+		for _, shards := range []int{1, 4} {
+			t.Run(fmt.Sprint(a, " over ", shards), func(t *testing.T) {
+				limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+					test(t, f, shardlimit.Limit{Permits: 80, Per: time.Hour, Algorithm: a, Shards: shards})
+				})
+			})
+		}
 	}
 }
 
 func TestEveryAlgorithmReservesAndTakesBack(t *testing.T) {
-	t.Parallel()
-	reservable(t, func(t *testing.T, f limittest.Fleet, a shardlimit.Algorithm, shards int) {
-		limit := shardlimit.Limit{Permits: 80, Per: time.Hour, Algorithm: a, Shards: shards}
-		l, other := limittest.Limiter(t, f.Client(t), t.Name(), limit),
-			limittest.Limiter(t, f.Client(t), t.Name(), limit)
+	reservable(t, func(t *testing.T, f limittest.Fleet, limit shardlimit.Limit) {
+		a := limit.Algorithm
+		l, other := limittest.Limiter(t, f.Client(t), "l", limit), limittest.Limiter(t, f.Client(t), "l", limit)
 		least, most := 59*time.Minute, 65*time.Minute
 		switch a {
 		case shardlimit.FixedWindow:
@@ -283,7 +278,7 @@ func TestEveryAlgorithmReservesAndTakesBack(t *testing.T) {
 			// A bucket gains a permit in 45 s. It was held back until all shards were due, so what
 			// each lacks can have been rounded up.
 			if st := limittest.Peek(t, other); st.Used < used-1 || st.Used > used && a != shardlimit.TokenBucket ||
-				st.Used > used+int64(shards) {
+				st.Used > used+int64(limit.Shards) {
 				t.Fatalf("%d permits are in use after it was cancelled, want %d", st.Used, used)
 			}
 			l, other = other, l
@@ -293,12 +288,11 @@ func TestEveryAlgorithmReservesAndTakesBack(t *testing.T) {
 }
 
 func TestWhatComesAfterTheDeadlineIsNotReserved(t *testing.T) {
-	t.Parallel()
-	reservable(t, func(t *testing.T, f limittest.Fleet, a shardlimit.Algorithm, shards int) {
-		limit := shardlimit.Limit{Permits: 80, Per: 31 * 24 * time.Hour, Algorithm: a, Shards: shards}
-		l := limittest.Limiter(t, f.Client(t), t.Name(), limit)
+	reservable(t, func(t *testing.T, f limittest.Fleet, limit shardlimit.Limit) {
+		limit.Per = 31 * 24 * time.Hour
+		l := limittest.Limiter(t, f.Client(t), "l", limit)
 		used := int64(0)
-		if a != shardlimit.LeakyBucket {
+		if limit.Algorithm != shardlimit.LeakyBucket {
 			limittest.MustGet(t, l, limit.Permits)
 			used = limit.Permits
 		}

@@ -46,27 +46,6 @@ func TestWaitersOfASetLeaveInEveryWay(t *testing.T) {
 	}
 }
 
-// A Set of a limiter that is not there cannot be used, and says so before it asks anybody.
-func TestASetOfNilReturnsAnError(t *testing.T) {
-	fl, posts := limittest.Proxied(t, 1)
-	l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerHour(10))
-	sent := posts[0].Takes.Load()
-	for name, set := range map[string]*shardlimit.Set{"nil": limittest.Set(1, nil),
-		"one and nil": limittest.Set(1, l, nil)} {
-		_, err := set.Allow(t.Context())
-		for call, err := range map[string]error{
-			"Allow": err, "Wait": set.Wait(t.Context()), "Settle": set.Settle(t.Context(), shardlimit.Decision{}),
-		} {
-			if !errors.Is(err, shardlimit.ErrInvalidLimit) {
-				t.Errorf("%s: %s: %v", name, call, err)
-			}
-		}
-	}
-	if n := posts[0].Takes.Load() - sent; n != 0 {
-		t.Errorf("%d script calls", n)
-	}
-}
-
 // Who waits for a limit alone and who waits in a Set, and any Set, stand in one line.
 func TestSetsAndOthersWaitInOneLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -189,10 +189,7 @@ func TestAnExtendedSlotMovesWithItsKey(t *testing.T) {
 				var cuts [2]atomic.Bool
 				c := f.With(f.CutBy(&cuts[0]).Nodes[0], f.CutBy(&cuts[1]).Nodes[1]).Client(t)
 				slot := mustAcquire(t, mustHave(t, c, "s", n, maxHold))
-				family, err := c.OpenFamily(t.Context(), "s")
-				if err != nil {
-					t.Fatal(err)
-				}
+				family := familyOf(t, c, "s")
 				at := f.Index(limittest.Peek(t, family.Limiter("slots")).Shards[0].Node)
 				cuts[1-at].Store(deaf)
 				mover := f.With(limittest.Drained(f.Nodes, func(i int) bool { return i == at })...).Client(t)
@@ -272,10 +269,7 @@ func TestAReleaseThatFailsIsTriedAgain(t *testing.T) {
 		f.Punctual = true
 		c := f.Client(t)
 		s := mustHave(t, c, "s", 1, time.Hour)
-		family, err := c.OpenFamily(t.Context(), "s")
-		if err != nil {
-			t.Fatal(err)
-		}
+		family := familyOf(t, c, "s")
 		ended, end := context.WithCancel(t.Context())
 		end()
 		for _, done := range []bool{false, true} {
@@ -331,10 +325,7 @@ func TestAShorterHoldIsHeardByWhoHolds(t *testing.T) {
 		c, other := f.Client(t), f.Client(t)
 		slot, others := mustAcquire(t, mustHave(t, c, "s", 1, time.Hour)), mustHave(t, other, "s", 1, time.Hour)
 		begun := time.Now()
-		family, err := other.OpenFamily(t.Context(), "s")
-		if err != nil {
-			t.Fatal(err)
-		}
+		family := familyOf(t, other, "s")
 		set := func(maxHold time.Duration) {
 			time.Sleep(10 * time.Second)
 			limit := family.Limit()
@@ -383,10 +374,7 @@ func TestASlotThatNobodyTakesIsFree(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		c := f.Far(0, 10*time.Millisecond).Client(t)
 		s := mustHave(t, c, "s", 1, time.Hour)
-		family, err := c.OpenFamily(t.Context(), "s")
-		if err != nil {
-			t.Fatal(err)
-		}
+		family := familyOf(t, c, "s")
 		mustRelease := func(slot *shardlimit.Slot) {
 			limittest.Must(t, slot.Release(t.Context()))
 		}
@@ -462,10 +450,7 @@ func TestASlotOfAnOutageIsAskedForAfterIt(t *testing.T) {
 					if free := held < n; free != (err == nil) || !free && !errors.Is(err, shardlimit.ErrSlotLost) {
 						t.Errorf("%d of %d held elsewhere: %v", held, n, err)
 					}
-					family, openErr := c.OpenFamily(t.Context(), "s")
-					if openErr != nil {
-						t.Fatal(openErr)
-					}
+					family := familyOf(t, c, "s")
 					if used := limittest.Peek(t, family.Limiter("slots")).Used; used != int64(min(held+1, n)) {
 						t.Errorf("%d in use, %d held elsewhere", used, held)
 					}
@@ -495,15 +480,20 @@ func TestASlotThatWasForgottenIsLost(t *testing.T) {
 		if err := slot.Extend(t.Context()); !errors.Is(err, shardlimit.ErrSlotLost) {
 			t.Error(policy, err)
 		}
-		family, err := c.OpenFamily(t.Context(), fmt.Sprint(policy))
-		if err != nil {
-			t.Fatal(err)
-		}
+		family := familyOf(t, c, fmt.Sprint(policy))
 		if used := limittest.Peek(t, family.Limiter("slots")).Used; used != 0 {
 			t.Errorf("%v: %d in use", policy, used)
 		}
 		limittest.Must(t, slot.Release(t.Context()))
 	}
+}
+
+// familyOf is the family that keeps slots.
+func familyOf(tb testing.TB, c *shardlimit.Client, name string) *shardlimit.Family {
+	tb.Helper()
+	f, err := c.OpenFamily(context.Background(), name)
+	limittest.Must(tb, err)
+	return f
 }
 
 // mustAcquire gets a slot.
@@ -548,81 +538,75 @@ func atOnce(spans []span, from time.Time) (most int) {
 // Never more slots are held than there are: n is lowered, a process ends that releases nothing, and
 // the node is lost. Then the others serve them.
 func TestNeverTooManySlots(t *testing.T) {
-	t.Parallel()
-	f, posts := limittest.Proxied(t, 3)
-	const n, lowered, maxHold = 6, 3, time.Second
-	var mu sync.Mutex
-	var spans []span
-	ctx, cancel := context.WithCancel(t.Context())
-	var callers sync.WaitGroup
-	process := func(dies bool) *shardlimit.Client {
-		client := f.Client(t, limittest.PatientFor(250*time.Millisecond), limittest.Wary)
-		s := mustHave(t, client, "s", n, maxHold)
-		for range 3 {
-			callers.Go(func() {
-				for ctx.Err() == nil {
-					slot, err := s.Acquire(ctx)
-					if errors.Is(err, shardlimit.ErrClosed) {
-						return
-					} else if err != nil {
-						limittest.Pause(ctx, 20*time.Millisecond)
-						continue
-					}
-					held := span{from: time.Now(), to: slot.Until()}
-					if !dies {
-						time.Sleep(rand.N(60 * time.Millisecond))
-						if err := slot.Extend(ctx); err == nil {
-							held.to = slot.Until()
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 3)
+		const n, lowered, maxHold = 6, 3, time.Second
+		var mu sync.Mutex
+		var spans []span
+		ctx, cancel := context.WithCancel(t.Context())
+		var callers sync.WaitGroup
+		process := func(dies bool) *shardlimit.Client {
+			client := f.Client(t, limittest.PatientFor(250*time.Millisecond), limittest.Wary)
+			s := mustHave(t, client, "s", n, maxHold)
+			for range 3 {
+				callers.Go(func() {
+					for ctx.Err() == nil {
+						slot, err := s.Acquire(ctx)
+						if errors.Is(err, shardlimit.ErrClosed) {
+							return
+						} else if err != nil {
+							limittest.Pause(ctx, 20*time.Millisecond)
+							continue
+						}
+						held := span{from: time.Now(), to: slot.Until()}
+						if !dies {
 							time.Sleep(rand.N(60 * time.Millisecond))
+							if err := slot.Extend(ctx); err == nil {
+								held.to = slot.Until()
+								time.Sleep(rand.N(60 * time.Millisecond))
+							}
+							if now := time.Now(); now.Before(held.to) {
+								held.to = now
+							}
+							_ = slot.Release(ctx)
 						}
-						if now := time.Now(); now.Before(held.to) {
-							held.to = now
-						}
-						_ = slot.Release(ctx)
+						mu.Lock()
+						spans = append(spans, held)
+						mu.Unlock()
 					}
-					mu.Lock()
-					spans = append(spans, held)
-					mu.Unlock()
-				}
-			})
+				})
+			}
+			return client
 		}
-		return client
-	}
-	served := func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(spans)
-	}
-	clients := []*shardlimit.Client{process(false), process(false), process(false)}
-	limittest.AwaitThat(t, "slots are served", func() bool { return served() > 50 })
-	dying := process(true)
-	time.Sleep(maxHold / 2)
-	dying.Close()
-	family, err := clients[0].OpenFamily(t.Context(), "s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	limit := family.Limit()
-	limit.Permits = lowered
-	limittest.Must(t, family.SetLimit(t.Context(), limit))
-	time.Sleep(2 * time.Second) // until all have heard of it
-	few := time.Now().Add(maxHold)
-	state := limittest.Peek(t, family.Limiter("slots"))
-	limittest.AwaitThat(t, "more are served", func() bool { return time.Now().After(few.Add(maxHold)) })
-	for _, p := range posts {
-		if p.Name == state.Shards[0].Node {
-			p.Server.Kill()
-			p.Proxy.Cut()
+		served := func() int {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(spans)
 		}
-	}
-	before, lost := served(), time.Now()
-	limittest.AwaitWithin(t, limittest.TakenOverWithin, "the others serve", func() bool {
-		return time.Since(lost) > maxHold && served() > before+100
+		clients := []*shardlimit.Client{process(false), process(false), process(false)}
+		time.Sleep(time.Second)
+		dying := process(true)
+		time.Sleep(maxHold / 2)
+		dying.Close()
+		family := familyOf(t, clients[0], "s")
+		limit := family.Limit()
+		limit.Permits = lowered
+		limittest.Must(t, family.SetLimit(t.Context(), limit))
+		time.Sleep(2 * time.Second) // until all have heard of it
+		few := time.Now().Add(maxHold)
+		time.Sleep(3 * maxHold)
+		state := limittest.Peek(t, family.Limiter("slots"))
+		nodes[f.Index(state.Shards[0].Node)].Down.Store(true)
+		time.Sleep(limittest.TakenOverWithin / 10)
+		before := served()
+		time.Sleep(5 * time.Second)
+		if n := served() - before; n < 100 {
+			t.Errorf("the others served %d slots", n)
+		}
+		cancel()
+		callers.Wait()
+		if whole, rest := atOnce(spans, time.Time{}), atOnce(spans, few); whole > n || whole < n || rest > lowered {
+			t.Errorf("%d of %d held at once, then %d of %d", whole, n, rest, lowered)
+		}
 	})
-	t.Logf("taken over within %v", time.Since(lost).Round(time.Millisecond))
-	cancel()
-	callers.Wait()
-	if whole, rest := atOnce(spans, time.Time{}), atOnce(spans, few); whole > n || whole < n || rest > lowered {
-		t.Errorf("%d of %d held at once, then %d of %d", whole, n, rest, lowered)
-	}
 }
