@@ -26,9 +26,8 @@ func TestAHogGetsWhatTheOthersLeave(t *testing.T) {
 	}
 }
 
-// On a machine that is slow or stalls callers come late and permits go unused, so no share is judged
-// closely. It is enough that the others get half of what they want once; if there is no rule, they
-// get some 40.
+// On a machine that is slow callers come late and permits go unused, so no share is judged closely.
+// It is enough that the others get half of what they want once; without a rule they get some 40.
 func TestAHogOnAServer(t *testing.T) {
 	for range 6 {
 		if _, little := hogTrial(t, limittest.Standalone(t), false); little >= 320 || t.Failed() {

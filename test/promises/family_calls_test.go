@@ -94,7 +94,8 @@ func TestKeysAreNotOverWhileTheirSlotMoves(t *testing.T) {
 	}
 	used := func(when string) {
 		limittest.AwaitThat(t, "all keys are used "+when, func() bool {
-			return !slices.ContainsFunc(callers, func(c *limittest.Traffic) bool { return c.Admitted.Load() < 2*limit.Permits })
+			few := func(c *limittest.Traffic) bool { return c.Admitted.Load() < 2*limit.Permits }
+			return !slices.ContainsFunc(callers, few)
 		})
 		for _, c := range callers {
 			c.Admitted.Store(0)

@@ -120,7 +120,7 @@ func TestMemoryStaysWhileKeysComeAndGo(t *testing.T) {
 	runtime.KeepAlive(users)
 }
 
-// behindAMove is eight processes that have each used a key of a family, whose keys have moved since,
+// behindAMove is eight processes that have each used a key of a family whose keys have moved since,
 // and the family in another process.
 func behindAMove(t *testing.T, limit shardlimit.Limit) (behind []*shardlimit.Limiter, users *shardlimit.Family) {
 	f := limittest.Bubbled(t, 4)
@@ -138,9 +138,14 @@ func behindAMove(t *testing.T, limit shardlimit.Limit) (behind []*shardlimit.Lim
 // The keys of a family moved to other nodes while a process rested. Its first call hears of that,
 // and is served: what is free at the old shards is free.
 func TestAProcessThatRestedIsServedWhereKeysAreNow(t *testing.T) {
-	for name, first := range map[string]func(context.Context, *shardlimit.Limiter) (shardlimit.Decision, error){
-		"Allow":  func(ctx context.Context, l *shardlimit.Limiter) (shardlimit.Decision, error) { return l.Allow(ctx) },
-		"AllowN": func(ctx context.Context, l *shardlimit.Limiter) (shardlimit.Decision, error) { return l.AllowN(ctx, 3) },
+	type call = func(context.Context, *shardlimit.Limiter) (shardlimit.Decision, error)
+	for name, first := range map[string]call{
+		"Allow": func(ctx context.Context, l *shardlimit.Limiter) (shardlimit.Decision, error) {
+			return l.Allow(ctx)
+		},
+		"AllowN": func(ctx context.Context, l *shardlimit.Limiter) (shardlimit.Decision, error) {
+			return l.AllowN(ctx, 3)
+		},
 		"AllowUpTo": func(ctx context.Context, l *shardlimit.Limiter) (shardlimit.Decision, error) {
 			return l.AllowUpTo(ctx, 3)
 		},

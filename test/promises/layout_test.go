@@ -176,7 +176,8 @@ func TestAChangeWhoseProcessDiedIsFinishedByOthers(t *testing.T) {
 					t.Errorf("%s is in force", st.Limit)
 				}
 				limittest.SharesSumTo(t, limiters[0], st.Limit.Permits)
-				limittest.KeepsTo(t, shardlimit.Limit{Permits: max(before.Permits, after.Permits), Per: time.Second}, ops)
+				greater := shardlimit.Limit{Permits: max(before.Permits, after.Permits), Per: time.Second}
+				limittest.KeepsTo(t, greater, ops)
 				limittest.KeepsTo(t, st.Limit, limittest.Since(settled, ops))
 			})
 		}

@@ -204,7 +204,7 @@ func TestPeekLearnsOfAnotherLayout(t *testing.T) {
 		func() bool { return len(limittest.Peek(t, limiters[1]).Shards) == 4 })
 }
 
-// TestEveryCallWorksInEveryState: also on a limit that was never used, or that lost one of its keys.
+// TestEveryCallWorksInEveryState: also on a limit that was never used, or that lost its keys.
 func TestEveryCallWorksInEveryState(t *testing.T) {
 	f, admin := limittest.Standalone(t), redistest.Shared(t).Client(t)
 	l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerMinute(50))
