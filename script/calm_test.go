@@ -109,39 +109,6 @@ func TestADamagedByteIsLeftToTheFullTake(t *testing.T) {
 	}
 }
 
-// Where the server has no memory left, each section is refused in the server's words, and none has
-// written. What is denied needs none.
-func TestCalmTakesOfAServerThatIsFull(t *testing.T) {
-	client := redistest.Standalone(t).Client(t)
-	endpoint := NewEndpoint(client)
-	p := proposal(t, 1, 5, time.Hour)
-	section := func(name string, n int64) Section { return Section{Ref: ShardKeys("", "t", name), Request: ones(p, n)} }
-	all := []Section{section("spent", 5), section("half", 2)}
-	if err := endpoint.TakeAll(t.Context(), all); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := endpoint.Take(t.Context(), all[0].Ref, rare(ones(p, 1))); err != nil { // loads that, too
-		t.Fatal(err)
-	}
-	before := everything(t, client)
-	command(t, client, "CONFIG", "SET", "maxmemory", "1")
-	defer command(t, client, "CONFIG", "SET", "maxmemory", "0")
-	all = []Section{section("spent", 1), section("half", 1), section("new", 1), section("spent", 1)}
-	if err := endpoint.TakeAll(t.Context(), all); err != nil {
-		t.Fatal(err)
-	}
-	for i, s := range all {
-		refused := (*RefusedError)(nil)
-		if spent := i%3 == 0; spent && (s.Err != nil || s.Reply.Granted != 0) || !spent && !errors.As(s.Err, &refused) {
-			t.Errorf("section %d: %+v, %v", i, s.Reply, s.Err)
-		}
-	}
-	command(t, client, "CONFIG", "SET", "maxmemory", "0")
-	if after := everything(t, client); after != before {
-		t.Errorf("%s\nbefore\n%s", after, before)
-	}
-}
-
 // However many entries are alive, and whichever leaves, a log that is as proposed is calm.
 func TestALongLogStaysCalm(t *testing.T) {
 	m := miniredis.RunT(t)

@@ -54,20 +54,6 @@ func behindProxy(tb testing.TB, server *redistest.Server) (*redistest.Proxy, rue
 	return proxy, client
 }
 
-// again calls until it succeeds: calls may find dead connections for as long as the client has not
-// noticed.
-func again(tb testing.TB, call func() bool) {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	for !call() {
-		if ctx.Err() != nil {
-			tb.Fatal("it never succeeds")
-		}
-		runtime.Gosched()
-	}
-}
-
 // calls reads how often a server has executed a command.
 func calls(tb testing.TB, client rueidis.Client, command string) int64 {
 	tb.Helper()
@@ -159,104 +145,6 @@ func TestLoadIsBoundedByContext(t *testing.T) {
 	}
 	if reply, err := endpoint.Take(context.Background(), ref, ones(p, 9)); err != nil || reply.Used != 10 {
 		t.Errorf("%+v %v", reply, err)
-	}
-}
-
-// TestLostReplyIsSpentOnce: a reply that is lost, by a cut connection or an impatient caller,
-// leaves the permits spent exactly once.
-func TestLostReplyIsSpentOnce(t *testing.T) {
-	for name, lose := range map[string]func(proxy *redistest.Proxy, cancel func()){
-		"cut":      func(proxy *redistest.Proxy, _ func()) { proxy.DropReplies(false) }, // cuts what lost replies
-		"canceled": func(_ *redistest.Proxy, cancel func()) { cancel() },
-	} {
-		for _, cold := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, cold %v", name, cold), func(t *testing.T) {
-				server := redistest.Standalone(t)
-				proxy, client := behindProxy(t, server)
-				ref, p := ShardKeys("", "t", "limit"), proposal(t, 1, 100, time.Hour)
-				endpoint, direct := NewEndpoint(client), NewEndpoint(server.Client(t))
-				if !cold {
-					if _, err := endpoint.Take(context.Background(), ref, &TakeRequest{Proposal: p}); err != nil {
-						t.Fatal(err)
-					}
-				}
-				ctx, cancel := context.WithCancel(context.Background())
-				defer cancel()
-				proxy.DropReplies(true)
-				before := proxy.Dropped()
-				failed := make(chan error, 1)
-				go func() {
-					_, err := endpoint.Take(ctx, ref, ones(p, 7))
-					failed <- err
-				}()
-				for used := int64(0); used == 0 || proxy.Dropped() == before; { // executed, and its reply gone
-					peek, err := direct.Peek(context.Background(), ref)
-					if err != nil {
-						t.Fatal(err)
-					}
-					used = peek.Used
-				}
-				lose(proxy, cancel)
-				if err := <-failed; err == nil || NotExecuted(err) {
-					t.Errorf("the caller was told %v", err)
-				}
-				proxy.DropReplies(false)
-				peek, err := direct.Peek(context.Background(), ref)
-				if err != nil || peek.Used != 7 {
-					t.Errorf("%d permits spent for 7: %v", peek.Used, err)
-				}
-				// The endpoint works on, whatever it believes about what is loaded.
-				var reply TakeReply
-				again(t, func() bool {
-					reply, err = endpoint.Take(context.Background(), ref, &TakeRequest{Proposal: p})
-					return err == nil
-				})
-				if reply.Used != 7 {
-					t.Errorf("%+v", reply)
-				}
-			})
-		}
-	}
-}
-
-func TestDialErrorsAreNotExecuted(t *testing.T) {
-	server := redistest.Standalone(t)
-	endpoint, ref, p := NewEndpoint(server.Client(t)), ShardKeys("", "t", "limit"), proposal(t, 1, 1, time.Second)
-	server.Kill()
-	again(t, func() bool {
-		_, err := endpoint.Take(context.Background(), ref, ones(p, 1))
-		return NotExecuted(err)
-	})
-}
-
-// TestRestartedServer: an empty server at the same address gets its scripts again, and tells a lost
-// limit from a new one by its uptime.
-func TestRestartedServer(t *testing.T) {
-	server := redistest.Standalone(t)
-	endpoint, p := NewEndpoint(server.Client(t)), proposal(t, 1, 10, time.Hour)
-	ref := ShardKeys("", "t", "limit")
-	if reply, err := endpoint.Take(context.Background(), ref, ones(p, 10)); err != nil || reply.Status != Fresh {
-		t.Fatalf("%+v %v", reply, err)
-	}
-	server.Restart()
-	r := ones(p, 1)
-	r.Known = time.Hour
-	var reply TakeReply
-	again(t, func() (ok bool) {
-		var err error
-		reply, err = endpoint.Take(context.Background(), ref, r)
-		return err == nil
-	})
-	if reply.Status != Lost || reply.Granted != 0 || reply.Closed <= 50*time.Minute || reply.Closed > time.Hour {
-		t.Errorf("%+v", reply)
-	}
-	again(t, func() (ok bool) { // of a limit that is not known to be older than the node
-		var err error
-		reply, err = endpoint.Take(context.Background(), ShardKeys("", "t", "new"), ones(p, 1))
-		return err == nil
-	})
-	if reply.Status != Fresh || reply.Granted != 1 {
-		t.Errorf("%+v", reply)
 	}
 }
 

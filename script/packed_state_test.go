@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/columns"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
@@ -210,75 +209,6 @@ func TestWhoIsBehindShortensNoLife(t *testing.T) {
 			t.Errorf("it lives %v", life)
 		}
 	})
-}
-
-// TestAShardLosesItsMemory: quarantine grants nothing, and moves no share, until what was forgotten
-// cannot be in use. Then the shard begins anew, with what is confirmed. Resume does so at once.
-func TestAShardLosesItsMemory(t *testing.T) {
-	for _, a := range allAlgorithms {
-		t.Run(a.String(), func(t *testing.T) { losesItsMemory(t, a) })
-	}
-}
-
-func losesItsMemory(t *testing.T, a Algorithm) {
-	c := newClock(t)
-	ctx, endpoint := context.Background(), NewEndpoint(miniClient(t, c.Miniredis))
-	for _, quarantine := range []bool{false, true} {
-		ref := a.Keys(redistest.Prefix(t), "t", "limit")
-		p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: a, Quarantine: quarantine})
-		take := func(seen bool, deadline clock.ServerTime) TakeReply {
-			t.Helper()
-			r := ones(p, 10)
-			r.Seen, r.Deadline = seen, deadline
-			reply, err := endpoint.Take(ctx, ref, r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return reply
-		}
-		if first := take(false, 0); first.Status != Fresh || first.Granted != 10 {
-			t.Fatalf("%+v", first)
-		}
-		c.FlushAll()
-		after := take(true, 0)
-		if !quarantine {
-			if after.Status != Fresh || after.Granted != 10 {
-				t.Errorf("resumed: %+v", after)
-			}
-			continue
-		}
-		if after.Status != Lost || after.Granted != 0 || after.Share != 0 || after.Closed != time.Second ||
-			after.Retry != time.Second {
-			t.Errorf("lost: %+v", after)
-		}
-		c.forward(time.Second - time.Microsecond)
-		if early := take(false, Unconfirmed); early.Status != OK || early.Granted != 0 || early.Share != 0 {
-			t.Errorf("a microsecond before the end: %+v", early)
-		}
-		c.forward(time.Microsecond)
-		if late := take(false, Unconfirmed); late.Status != Absent {
-			t.Errorf("after the quarantine, by who relies on nothing: %+v", late)
-		}
-		if reply := take(false, 0); reply.Status != Fresh || reply.Granted != 10 || reply.Share != 10 {
-			t.Errorf("after the quarantine: %+v", reply)
-		}
-	}
-}
-
-// TestForgottenQueue: a queue that may be longer than a window is waited for.
-func TestForgottenQueue(t *testing.T) {
-	p := terms(t,
-		Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: AlgorithmLeakyBucket, Burst: 35,
-			Quarantine: true})
-	for uptime, want := range map[time.Duration]time.Duration{0: 3500 * time.Millisecond,
-		3 * time.Second: 1500 * time.Millisecond, 5 * time.Second: 0} {
-		twin := NewTwin(AlgorithmLeakyBucket)
-		twin.(packedTwin).runFor(uptime)
-		r := &TakeRequest{Proposal: p, Relied: Relied{Known: time.Hour}}
-		if reply := twin.Take(epoch0, r); reply.Closed != want {
-			t.Errorf("up for %v: closed for %v, not %v", uptime, reply.Closed, want)
-		}
-	}
 }
 
 // TestPackedClock: a step back neither blocks nor frees, a step forward frees at most the share,

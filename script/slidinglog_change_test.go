@@ -9,6 +9,9 @@ import (
 	"github.com/shardlimit/shardlimit/internal/extent"
 )
 
+// TestLostMemory: a shard whose server lost its memory grants nothing, and has no share, until what
+// was forgotten cannot be in use: a window, or for as long as a bucket takes to fill, or a queue to
+// drain.
 func TestLostMemory(t *testing.T) {
 	const hour = int64(time.Hour / time.Microsecond)
 	for name, c := range map[string]struct {
@@ -37,21 +40,30 @@ func TestLostMemory(t *testing.T) {
 		"uptime not told":             {unknown: true, known: time.Hour, quarantine: true, status: Fresh},
 		"seen alive, uptime not told": {unknown: true, seen: true, quarantine: true, status: Lost, closed: time.Minute},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := &table{t: t, log: slidingTwin{whole: whole{uptime: c.uptime, uptimeKnown: !c.unknown}}}
-			p := b.propose(3, 10, 10, time.Minute, c.quarantine)
-			ask := []Group{{Size: 1, Count: 1}}
-			r := b.log.Take(hour, &TakeRequest{Proposal: p, Relied: Relied{Known: c.known, Seen: c.seen}, Groups: ask})
-			if r.Status != c.status || r.Closed != c.closed || r.Retry != c.closed ||
-				(r.Granted == 1) != (c.closed == 0) {
-				t.Fatalf("%+v", r)
+		for _, a := range allAlgorithms {
+			for _, burst := range []int64{10, 25} {
+				longer := time.Duration(0)
+				if a.bursty() && c.closed > 0 {
+					longer = time.Duration(burst-10) * 6 * time.Second
+				}
+				closed, twin := c.closed+longer, NewTwin(a).(packedTwin)
+				if !c.unknown {
+					twin.runFor(c.uptime)
+				}
+				p := terms(t, Terms{Epoch: 3, Target: 10, Floor: 10, Burst: burst, Window: time.Minute,
+					Quarantine: c.quarantine, Algorithm: a})
+				ask := ones(p, 1)
+				ask.Known, ask.Seen = c.known, c.seen
+				if r := twin.Take(hour, ask); r.Status != c.status || r.Closed != closed || r.Retry != closed ||
+					(r.Granted == 1) != (closed == 0) || (r.Share == 10) != (closed == 0) {
+					t.Errorf("%s, %v, burst %d: %+v", name, a, burst, r)
+				}
+				if end := hour + closed.Microseconds(); closed > 0 &&
+					(twin.Take(end-1, ones(p, 1)).Granted != 0 || twin.Take(end, ones(p, 1)).Granted != 1) {
+					t.Errorf("%s, %v, burst %d: open at another time", name, a, burst)
+				}
 			}
-			if c.closed > 0 {
-				end := hour + int64(c.closed/time.Microsecond)
-				b.take(end-1, p, 1, 0)
-				b.take(end, p, 1, 1)
-			}
-		})
+		}
 	}
 }
 

@@ -1,114 +1,11 @@
 package script
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 )
-
-// plainLog is the plainest account of what was granted: every grant by itself, at its true time.
-type plainLog struct {
-	grants []TakeReply
-}
-
-// leave drops what left the window.
-func (b *plainLog) leave(now, window int64) {
-	b.grants = slices.DeleteFunc(b.grants, func(g TakeReply) bool { return int64(g.At)+window <= now })
-}
-
-func (b *plainLog) sum() (used int64) { return b.within(0, 1<<60) }
-
-// within adds up what is dated later than now - window.
-func (b *plainLog) within(now, window int64) (used int64) {
-	for _, g := range b.grants {
-		if int64(g.At)+window > now {
-			used += g.Granted
-		}
-	}
-	return used
-}
-
-// refund takes permits off the grants made at one instant.
-func (b *plainLog) settle(at, permits int64) {
-	for i := range b.grants {
-		if int64(b.grants[i].At) == at {
-			off := min(b.grants[i].Granted, permits)
-			b.grants[i].Granted -= off
-			permits -= off
-		}
-	}
-}
-
-// owner returns a grant to give back, and how much of it.
-func (b *plainLog) owner(t *rapid.T) *TakeReply {
-	if len(b.grants) == 0 {
-		return nil
-	}
-	return &b.grants[rapid.IntRange(0, len(b.grants)-1).Draw(t, "owner")]
-}
-
-// TestNeverOver is promise P1 on one shard: at every grant, what the window holds by the ledger's
-// account is at most the share in force. It is also the other half: what the log holds back is no
-// more than the ledger's account of the window, longer by the resolution where entries merge, so
-// nothing is refused without reason.
-func TestNeverOver(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		log, s, account := &slidingTwin{}, newStage(t), &plainLog{}
-		all := &plainLog{} // never forgets: a clock that steps back may bring back what was not yet written off
-		late := int64(0)
-		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			for _, step := range s.steps() {
-				switch {
-				case step.take != nil:
-					window := log.window
-					reply := log.Take(step.now, step.take)
-					s.saw(step.take, reply)
-					if reply.Status == Absent || reply.Status == Fenced {
-						continue
-					}
-					if window == 0 || log.window < window {
-						window = log.window
-					}
-					account.leave(int64(reply.At), window)
-					if reply.Granted > 0 {
-						account.grants = append(account.grants, reply)
-						all.grants = append(all.grants, reply)
-					}
-					if used := account.sum(); used > reply.Share || used > reply.Used {
-						t.Fatalf("%s: %d permits in the window, share %d, log %d", describe(step), used, reply.Share,
-							reply.Used)
-					}
-					if reply.Share > exactShare {
-						// entries may merge, as long after they opened as the window in force
-						// allows
-						late = max(late, log.window/logCells+1)
-					}
-					if most := all.within(int64(reply.At), log.window+late); reply.Used > most {
-						t.Fatalf("%s: the log holds back %d, in use are %d to %d", describe(step), reply.Used,
-							account.sum(), most)
-					}
-				case step.settle != nil && step.settle.Charge == 0:
-					g := account.owner(t)
-					if g == nil || g.Granted == 0 {
-						continue
-					}
-					permits := rapid.Int64Range(1, g.Granted).Draw(t, "back")
-					reply := log.Settle(step.now, SettleRequest{Back: permits, At: g.At})
-					if reply.Back > permits {
-						t.Fatalf("%d of %d permits came back", reply.Back, permits)
-					}
-					g.Granted -= reply.Back
-					all.settle(int64(g.At), reply.Back)
-				case step.clear:
-					log.Clear(step.now)
-					account.grants, all.grants = nil, nil
-				}
-			}
-		}
-	})
-}
 
 // TestRetryIsExact is promise P7 on one shard: one that comes back after Retry and is alone gets
 // what it asked for, one that comes a microsecond earlier does not.
@@ -264,34 +161,12 @@ func (b *table) take(now int64, p *Proposal, permits, granted int64) TakeReply {
 	return reply
 }
 
-func TestRefundTakesNobodyElsesPermits(t *testing.T) {
-	b := &table{t: t}
-	p := b.propose(1, 10, 10, time.Second, false)
-	first := b.take(100, p, 3, 3)
-	b.take(200, p, 3, 3)
-	third := b.take(300, p, 4, 4)
-	for i, want := range []int64{3, 0} { // the second time nothing is left of it
-		if r := b.log.Settle(400, SettleRequest{Back: 5, At: first.At}); r.Back != want {
-			t.Fatalf("refund %d: %+v", i, r)
-		}
-	}
-	if r := b.log.Settle(400, SettleRequest{Back: 1, At: 250}); r.Back != 0 {
-		t.Fatalf("no grant was made then: %+v", r)
-	}
-	b.take(500, p, 4, 3)
-	if r := b.log.Settle(1_000_300, SettleRequest{Back: 4, At: third.At}); r.Back != 0 {
-		t.Fatalf("it has left the window: %+v", r)
-	}
-}
-
 func TestLogIsBounded(t *testing.T) {
 	for _, share := range []int64{1, 100, 128, 129, 1000, 10_000_000} {
-		b := &table{t: t}
+		b, most := &table{t: t}, 0
 		p := b.propose(1, share, share, time.Second, false)
-		one := &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 1}}}
-		most := 0
 		for now := int64(0); now < 4_000_000; now += 211 {
-			b.log.Take(now, one)
+			b.log.Take(now, ones(p, 1))
 			most = max(most, len(b.log.own.entries))
 		}
 		if most > exactLive+logCells+1 {

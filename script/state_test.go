@@ -3,7 +3,6 @@ package script
 import (
 	"context"
 	"reflect"
-	"strconv"
 	"testing"
 	"time"
 
@@ -116,50 +115,4 @@ func TestLargestEpoch(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestMemoryIsFlat: a shard under full load takes at most 11 KiB, whatever its share.
-func TestMemoryIsFlat(t *testing.T) {
-	client := redistest.Standalone(t).Client(t)
-	for share := int64(100); share <= 10_000_000; share *= 10 {
-		c := clocked{client: client, uptime: 1_000_000, ref: ShardKeys("", "t", strconv.FormatInt(share, 10))}
-		p, err := newProposal(1, share, share, time.Second, time.Hour, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		const perWindow = 500
-		for i := range int64(3 * perWindow) {
-			if _, err := c.take(1_700_000_000_000_000+i*1_000_000/perWindow,
-				ones(p, max(share/perWindow, 1))); err != nil {
-				t.Fatal(err)
-			}
-		}
-		bytes, err := command(t, client, "MEMORY", "USAGE", c.ref.head, "SAMPLES", "0").AsInt64()
-		t.Logf("share %d: %d bytes", share, bytes)
-		if err != nil || bytes > 11<<10 {
-			t.Errorf("share %d: %d bytes, %v", share, bytes, err)
-		}
-	}
-}
-
-// TestServerTime: the scripts as they are sent read the server's own TIME.
-func TestServerTime(t *testing.T) {
-	client := redistest.Standalone(t).Client(t)
-	serverTime := func() int64 {
-		parts, err := command(t, client, "TIME").AsIntSlice()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return parts[0]*1_000_000 + parts[1]
-	}
-	endpoint, ref := NewEndpoint(client), ShardKeys("", "t", "limit")
-	before := serverTime()
-	reply, err := endpoint.Take(context.Background(), ref, ones(proposal(t, 1, 1, time.Hour), 1))
-	if after := serverTime(); err != nil || int64(reply.At) < before || int64(reply.At) > after {
-		t.Errorf("granted at %d, asked between %d and %d: %v", reply.At, before, after, err)
-	}
-	vote, err := endpoint.Vote(context.Background(), VoteKey("", "t", "g", "limit"), VoteRequest{Kind: VoteRead})
-	if after := serverTime(); err != nil || int64(vote.Now) < before || int64(vote.Now) > after {
-		t.Errorf("read at %d, asked between %d and %d: %v", vote.Now, before, after, err)
-	}
 }

@@ -3,7 +3,6 @@ package script
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -64,60 +63,5 @@ func TestACallIsTriedAgainWhileItsSlotMoves(t *testing.T) {
 	defer cancel()
 	if _, err := endpoint.Take(ctx, ref, ones(p, 1)); !NotExecuted(err) || ctx.Err() != nil {
 		t.Errorf("%v", err)
-	}
-}
-
-// Keys of a shard may be at two servers for a moment, and in a slot on its way a server makes no
-// key that is not there. Calls are not executed then, nothing is taken for lost, and nothing is
-// granted twice.
-func TestKeysOnTwoServersAreNotTakenForLost(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.NewCluster(t, 2, 0)
-	masters := cluster.Masters()
-	for i, first := range []func(ShardRef) string{ShardRef.Head, ShardRef.Ledger} {
-		ref, p := ShardKeys("", "two"+strconv.Itoa(i), "limit"), proposal(t, 1, 100, time.Hour)
-		endpoint := NewEndpoint(cluster.Client(t))
-		granted, request := int64(0), ones(p, 1)
-		take := func() error {
-			r, err := endpoint.Take(t.Context(), ref, request)
-			if err == nil {
-				if granted++; r.Used != granted {
-					t.Fatalf("%d used of %d granted", r.Used, granted)
-				}
-			} else if !NotExecuted(err) {
-				t.Fatal(err)
-			}
-			return err
-		}
-		for range 5 {
-			if err := take(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		slot, err := command(t, masters[0].Client(t), "CLUSTER", "KEYSLOT", ref.Head()).AsInt64()
-		if err != nil {
-			t.Fatal(err)
-		}
-		from := int(slot) * 2 / 16384
-		migration := cluster.BeginMigration(int(slot), int(slot), 1-from)
-		_ = take() // there is no ledger
-		to := masters[1-from].Addr()
-		command(t, masters[from].Client(t), "MIGRATE", "127.0.0.1", to[len("127.0.0.1:"):], first(ref), "0", "5000")
-		if err := take(); err != nil {
-			t.Errorf("the calm take needs the state only: %v", err)
-		}
-		request = rare(request)
-		if take() == nil {
-			t.Error("a call was executed although the keys are on two servers")
-		}
-		request = ones(p, 1)
-		migration.MoveKeys()
-		_ = take()
-		migration.Finish()
-		for range 5 {
-			if err := take(); err != nil {
-				t.Fatal(err)
-			}
-		}
 	}
 }

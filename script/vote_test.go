@@ -1,7 +1,6 @@
 package script
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -10,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
-	"pgregory.net/rapid"
 
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
@@ -276,61 +273,6 @@ func TestParticipantsAreCapped(t *testing.T) {
 	}
 }
 
-// A place is on a server that was a replica for a while, and has what its new master had: a promise
-// and a value that were not copied in time are gone, though the server ran all the time. It gives
-// no vote.
-func TestAPlaceThatWasAReplicaGivesNoVote(t *testing.T) {
-	servers := redistest.Servers(t, 2)
-	ctx, here, there := t.Context(), servers[0].Client(t), servers[1].Client(t)
-	follow := func(c rueidis.Client, args ...string) {
-		t.Helper()
-		if err := c.Do(ctx, c.B().Arbitrary("REPLICAOF").Args(args...).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	of := func(addr string) []string { host, port, _ := strings.Cut(addr, ":"); return []string{host, port} }
-	place, ref := NewEndpoint(here), VoteKey("test:", "1", "g", "nodes")
-	vote := func(r VoteRequest) VoteReply {
-		t.Helper()
-		got, err := place.Vote(ctx, ref, r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got
-	}
-	holds := func(c rueidis.Client, value string) {
-		t.Helper()
-		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-			got, _ := c.Do(ctx, c.B().Get().Key(ref.Key()).Build()).ToString()
-			if strings.HasSuffix(got, value) {
-				return
-			}
-			if time.Now().After(end) {
-				t.Fatalf("it holds %q, not %q", got, value)
-			}
-		}
-	}
-	follow(there, of(servers[0].Addr())...)
-	// A master that gets its first replica has another name for its data, too.
-	here.Do(ctx, here.B().Set().Key(ref.Key()).Value("copied").Build())
-	holds(there, "copied")
-	here.Do(ctx, here.B().Del().Key(ref.Key()).Build())
-	mark := vote(VoteRequest{Kind: VotePrepare, Ballot: VoteBallot{1, 1}}).Mark
-	vote(VoteRequest{Kind: VoteRestore, Ballot: VoteBallot{1, 1}, Mark: mark, Value: "X is in"})
-	holds(there, "X is in")
-	follow(there, "NO", "ONE")
-	vote(VoteRequest{Kind: VotePrepare, Ballot: VoteBallot{2, 1}})
-	if got := vote(VoteRequest{Kind: VoteAccept, Ballot: VoteBallot{2, 1}, Mark: mark, Value: "X is out"}); !got.Done {
-		t.Fatalf("%+v", got)
-	}
-	follow(here, of(servers[1].Addr())...)
-	holds(here, "X is in")
-	follow(here, "NO", "ONE")
-	if got := vote(VoteRequest{Kind: VoteRead}); got.Votes || got.Mark != "" {
-		t.Errorf("it votes for what it held before: %+v", got)
-	}
-}
-
 func TestInvalidVotes(t *testing.T) {
 	endpoint, ref := NewEndpoint(nil), VoteKey("", "t", "g", "limit") // a nil client: nothing may be sent
 	long := strings.Repeat("x", MaxVoteValue+1)
@@ -370,83 +312,4 @@ func TestInvalidVotes(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-// The scripts of records call other commands than those of shards. They say and leave the same on
-// the simulated server and on miniredis.
-func TestVotesAreTheSameOnTheSimulatedServer(t *testing.T) {
-	mini := miniredis.RunT(t)
-	there := NewEndpoint(miniClient(t, mini))
-	rapid.Check(t, func(t *rapid.T) {
-		mini.FlushAll()
-		ref, pointer := VoteKey("", "t", "g", "limit"), PlacesKey("", "t")
-		sim := newSimulated(0, ref.place, ref.participants, ref.list, ref.pointer)
-		here := NewEndpoint(sim.client)
-		now, marks := int64(epoch0), [2]string{}
-		for range rapid.IntRange(1, 40).Draw(t, "steps") {
-			now += rapid.SampledFrom([]int64{0, 1, 1_000_000, 60_000_000, -5_000_000, 3_600_000_000}).Draw(t, "later")
-			mini.SetTime(time.UnixMicro(now))
-			sim.SetTime(time.UnixMicro(now))
-			act := voteAct(t, ref, pointer)
-			want, wrong := act(there, &marks[0])
-			got, err := act(here, &marks[1])
-			if !reflect.DeepEqual(want, got) || (err == nil) != (wrong == nil) {
-				t.Fatalf("miniredis %+v, %v\nsimulated %+v, %v", want, wrong, got, err)
-			}
-			if left, kept := votesOn(there.client, ref), votesOn(here.client, ref); !reflect.DeepEqual(left, kept) {
-				t.Fatalf("miniredis keeps %q\nsimulated %q", left, kept)
-			}
-		}
-	})
-}
-
-// voteAct draws what is done with a place or its pointer. The two servers have runs, and so marks,
-// of their own, which are not compared.
-func voteAct(t *rapid.T, ref VoteRef, pointer PlacesRef) func(e *Endpoint, mark *string) (any, error) {
-	if rapid.IntRange(0, 3).Draw(t, "pointer") == 0 {
-		r := PlacesRequest{Text: rapid.SampledFrom([]string{"", "a", "b c\x00\n"}).Draw(t, "text"),
-			Expect: rapid.SampledFrom([]string{"", "a", "b c\x00\n"}).Draw(t, "expect"), Keep: time.Hour}
-		return func(e *Endpoint, _ *string) (any, error) {
-			reply, err := e.Places(t.Context(), pointer, r)
-			reply.Uptime, reply.Run = 0, ""
-			return reply, err
-		}
-	}
-	if rapid.IntRange(0, 9).Draw(t, "successor") == 0 {
-		ref.name = VoteSuccessor
-	}
-	r := VoteRequest{Kind: rapid.IntRange(1, 5).Draw(t, "kind"),
-		Ballot: VoteBallot{rapid.Int64Range(1, 3).Draw(t, "round"), 1}, Keep: time.Hour,
-		Value: rapid.SampledFrom([]string{"", "v", "w\x00"}).Draw(t, "value"),
-		Known: rapid.SampledFrom([]time.Duration{0, time.Second, time.Hour}).Draw(t, "known"),
-		Alone: rapid.Bool().Draw(t, "alone"), ParticipantTTL: time.Minute}
-	if r.Kind == VoteRead {
-		r.Participant = rapid.SampledFrom([]string{"", "a", "b", "ü\x00"}).Draw(t, "name")
-	}
-	return func(e *Endpoint, mark *string) (any, error) {
-		r.Mark = *mark
-		reply, err := e.Vote(t.Context(), ref, r)
-		*mark, reply.Mark = reply.Mark, strconv.FormatBool(reply.Mark != "")
-		return reply, err
-	}
-}
-
-// votesOn is what a server has stored: of a place what is not of its run.
-func votesOn(client rueidis.Client, ref VoteRef) any {
-	ctx := context.Background()
-	place, _ := client.Do(ctx, client.B().Get().Key(ref.place).Build()).ToString()
-	if place != "" {
-		place = place[:99]
-	}
-	pointer, _ := client.Do(ctx, client.B().Get().Key(ref.pointer).Build()).ToString()
-	_, pointer, _ = strings.Cut(pointer, " ")
-	names, err := client.Do(ctx, client.B().Zrange().Key(ref.participants).Min("0").Max("-1").Build()).AsStrSlice()
-	if err != nil {
-		panic(err)
-	}
-	list, err := client.Do(ctx, client.B().Zrangebyscore().Key(ref.list).Min("0").Max("+inf").Build()).AsStrSlice()
-	if err != nil {
-		panic(err)
-	}
-	return []any{place, pointer, names, list}
 }

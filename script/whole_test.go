@@ -207,18 +207,3 @@ func TestServerRefusesToWrite(t *testing.T) {
 		t.Errorf("afterwards: %+v %v", reply, err)
 	}
 }
-
-// TestABucketIsFullAgainAfterALoss: a bucket that takes longer than a window to fill stays shut for
-// as long, so that what it forgot and what is in it then keep to its bound.
-func TestABucketIsFullAgainAfterALoss(t *testing.T) {
-	onBoth(t, func(t *testing.T, client rueidis.Client) {
-		p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Burst: 25, Window: time.Second, Keep: time.Hour,
-			Algorithm: AlgorithmTokenBucket, Quarantine: true})
-		lost := &TakeRequest{Proposal: p, Relied: Relied{Seen: true}}
-		r, err := NewEndpoint(client).Take(t.Context(), AlgorithmTokenBucket.Keys(redistest.Prefix(t), "t", "l"), lost)
-		twin := NewTwin(AlgorithmTokenBucket).Take(epoch0, lost)
-		if err != nil || r.Closed != 2500*time.Millisecond || twin.Closed != r.Closed {
-			t.Fatalf("%+v, %v, twin %+v", r, err, twin)
-		}
-	})
-}
