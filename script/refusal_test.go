@@ -97,20 +97,14 @@ func scriptCommands() (names []string) {
 	return slices.Compact(names)
 }
 
-const refusalWindow = 5 * time.Millisecond
-
-func refusalProposal(t *testing.T, a Algorithm, epoch, target int64, window time.Duration) *Proposal {
-	t.Helper()
-	terms := Terms{Epoch: epoch, Target: target, Floor: target, Window: window, Keep: time.Hour, Quarantine: true,
+// hourly is a proposal of so many permits an hour.
+func hourly(t *testing.T, a Algorithm, epoch, target int64) *Proposal {
+	offer := Terms{Epoch: epoch, Target: target, Floor: target, Window: time.Hour, Keep: time.Hour, Quarantine: true,
 		Algorithm: a}
 	if a.bursty() {
-		terms.Burst = 20
+		offer.Burst = 20
 	}
-	p, err := terms.Proposal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return terms(t, offer)
 }
 
 // states are what an operation may find.
@@ -118,25 +112,19 @@ var states = map[string]func(*testing.T, *Endpoint, ShardRef){
 	"absent": func(*testing.T, *Endpoint, ShardRef) {},
 	"used": func(t *testing.T, e *Endpoint, ref ShardRef) {
 		for range 3 {
-			must(t, take(t, e, ref, time.Hour, Caller{}))
+			must(t, take(t, e, ref, Caller{}))
 		}
-	},
-	"left the window": func(t *testing.T, e *Endpoint, ref ShardRef) {
-		for range 3 {
-			must(t, take(t, e, ref, refusalWindow, Caller{}))
-		}
-		time.Sleep(refusalWindow)
 	},
 	"contended": func(t *testing.T, e *Endpoint, ref ShardRef) {
 		for range 5 {
 			for _, id := range []string{"aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb"} {
-				must(t, take(t, e, ref, time.Hour, Caller{ID: id, Weight: 1000}))
+				must(t, take(t, e, ref, Caller{ID: id, Weight: 1000}))
 			}
 		}
 	},
 	"booked ahead": func(t *testing.T, e *Endpoint, ref ShardRef) {
 		for range 3 {
-			must(t, take(t, e, ref, time.Hour, Caller{}))
+			must(t, take(t, e, ref, Caller{}))
 		}
 		for range 2 {
 			must(t, reserve(t, e, ref))
@@ -146,12 +134,12 @@ var states = map[string]func(*testing.T, *Endpoint, ShardRef){
 
 // operations are made by a user that lacks a permission.
 var operations = map[string]func(*testing.T, *Endpoint, ShardRef) error{
-	"take": func(t *testing.T, e *Endpoint, ref ShardRef) error { return take(t, e, ref, time.Hour, Caller{}) },
+	"take": func(t *testing.T, e *Endpoint, ref ShardRef) error { return take(t, e, ref, Caller{}) },
 	"take of one that contends": func(t *testing.T, e *Endpoint, ref ShardRef) error {
-		return take(t, e, ref, refusalWindow, Caller{ID: "aaaaaaaaaaaaaaaa", Weight: 1000})
+		return take(t, e, ref, Caller{ID: "aaaaaaaaaaaaaaaa", Weight: 1000})
 	},
 	"take under a new epoch": func(t *testing.T, e *Endpoint, ref ShardRef) error {
-		_, err := e.Take(t.Context(), ref, ones(refusalProposal(t, ref.algorithm, 2, 2, time.Hour), 1))
+		_, err := e.Take(t.Context(), ref, ones(hourly(t, ref.algorithm, 2, 2), 1))
 		return err
 	},
 	"reserve": reserve,
@@ -191,8 +179,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func take(t *testing.T, e *Endpoint, ref ShardRef, window time.Duration, caller Caller) error {
-	r := ones(refusalProposal(t, ref.algorithm, 1, 4, window), 1)
+func take(t *testing.T, e *Endpoint, ref ShardRef, caller Caller) error {
+	r := ones(hourly(t, ref.algorithm, 1, 4), 1)
 	if caller.ID != "" {
 		r.Callers = []Caller{caller}
 	}
@@ -202,7 +190,7 @@ func take(t *testing.T, e *Endpoint, ref ShardRef, window time.Duration, caller 
 
 func reserve(t *testing.T, e *Endpoint, ref ShardRef) error {
 	_, err := e.Reserve(t.Context(), ref, &ReserveRequest{
-		Proposal: refusalProposal(t, ref.algorithm, 1, 4, time.Hour), Permits: 2, MaxDelay: 3 * time.Hour,
+		Proposal: hourly(t, ref.algorithm, 1, 4), Permits: 2, MaxDelay: 3 * time.Hour,
 	})
 	return err
 }

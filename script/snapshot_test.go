@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -23,23 +24,12 @@ func newRestorable(t interface{ Fatal(...any) }, a Algorithm) *restorable {
 	return &restorable{emulated: onSimulated(1_000_000, a), t: t, algorithm: a, now: epoch0}
 }
 
-func (r *restorable) proposal(terms Terms) *Proposal {
-	terms.Algorithm, terms.Keep = r.algorithm, keep
-	if terms.Window == 0 {
-		terms.Window = time.Second
+func (r *restorable) proposal(offer Terms) *Proposal {
+	offer.Algorithm, offer.Keep, offer.Window = r.algorithm, keep, cmp.Or(offer.Window, time.Second)
+	if offer.Target > 0 {
+		offer.Burst = r.burst
 	}
-	if terms.Target > 0 {
-		terms.Burst = r.burst
-	}
-	return newTerms(r.t, terms)
-}
-
-func newTerms(t interface{ Fatal(...any) }, terms Terms) *Proposal {
-	p, err := terms.Proposal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return terms(r.t, offer)
 }
 
 // takes asks for so many permits, one by one.

@@ -46,25 +46,6 @@ func TestSlot(t *testing.T) {
 	}
 }
 
-// TestSlotTag checks which part of a key Redis hashes (examples of the cluster specification).
-func TestSlotTag(t *testing.T) {
-	for key, hashed := range map[string]string{
-		"foo{{bar}}zap":  "{bar",
-		"foo{bar}{zap}":  "bar",
-		"a}b{c}":         "c",
-		"x{\x00\xff}{q}": "\x00\xff",
-		"foo{}{bar}":     "foo{}{bar}", // without a tag the whole key
-		"foo{bar":        "foo{bar",
-		"foo}bar":        "foo}bar",
-		"{}":             "{}",
-		"}{":             "}{",
-	} {
-		if got, want := shard.Slot(key), bitwise(hashed); got != want {
-			t.Errorf("Slot(%q) = %d, want that of %q, %d", key, got, hashed, want)
-		}
-	}
-}
-
 // bitwise is the definition of CRC16/XMODEM of the whole of s, modulo Slots.
 func bitwise(s string) int {
 	crc := 0
@@ -86,7 +67,8 @@ func bitwise(s string) int {
 }
 
 func FuzzSlot(f *testing.F) {
-	for _, key := range []string{"", "{", "}", "{}", "a{b}c", "{{a}}", "}{a}"} {
+	for _, key := range []string{"", "{", "}", "{}", "a{b}c", "{{a}}", "}{a}", "foo{{bar}}zap", "foo{bar}{zap}",
+		"x{\x00\xff}{q}", "foo{}{bar}", "foo{bar", "foo}bar"} { // some from the cluster specification
 		f.Add(key)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
@@ -293,10 +275,4 @@ func FuzzSplit(f *testing.F) {
 			t.Fatalf("Split(%d, %d): sum %d, from %d to %d", permits, n, sum, least, most)
 		}
 	})
-}
-
-func TestSplitSpreads(t *testing.T) {
-	if got := shard.Split(14, 8); !slices.Equal(got, []int64{2, 2, 2, 1, 2, 2, 2, 1}) {
-		t.Errorf("Split(14, 8) = %v", got)
-	}
 }

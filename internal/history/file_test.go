@@ -119,14 +119,3 @@ func TestRecorder(t *testing.T) {
 		t.Error("Ops is not a copy")
 	}
 }
-
-func TestNowDoesNotGoBack(t *testing.T) {
-	last := Now()
-	for range 1000 {
-		now := Now()
-		if now < last {
-			t.Fatalf("%d after %d", now, last)
-		}
-		last = now
-	}
-}

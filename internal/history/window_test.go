@@ -145,48 +145,6 @@ func TestNoFalseAlarm(t *testing.T) {
 	})
 }
 
-// TestExcessIsFound puts one permit too many, seen exactly, into a history.
-func TestExcessIsFound(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		ops := opsGen().Draw(t, "ops")
-		const window, limit = 10, 7
-		at := rapid.Int64Range(0, 60).Draw(t, "at")
-		for range limit + 1 {
-			instant := at + rapid.Int64Range(0, window-1).Draw(t, "offset")
-			ops = append(ops, Op{instant, instant, 1})
-		}
-		if worst, ok := Check(window, limit, ops); ok {
-			t.Fatalf("%d permits within a window were not found: %v", limit+1, worst)
-		}
-	})
-}
-
-func TestOrderDoesNotMatter(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		ops := opsGen().Draw(t, "ops")
-		mixed := rapid.Permutation(ops).Draw(t, "mixed")
-		if a, b := Busiest(9, ops), Busiest(9, mixed); a != b {
-			t.Fatalf("%v, and in another order %v", a, b)
-		}
-	})
-}
-
-func FuzzBusiest(f *testing.F) {
-	f.Add(uint8(10), []byte{0, 1, 1, 8, 9, 1})
-	f.Add(uint8(1), []byte{5, 0, 9, 5, 0, 9, 6, 0, 1})
-	f.Fuzz(func(t *testing.T, width uint8, data []byte) {
-		window := time.Duration(width%32) + 1
-		var ops []Op
-		for ; len(data) >= 3 && len(ops) < 64; data = data[3:] {
-			start := int64(data[0] % 128)
-			ops = append(ops, Op{start, start + int64(data[1]%40), int64(data[2] % 16)})
-		}
-		if got, want := Busiest(window, ops).Permits, oracle(window, ops); got != want {
-			t.Errorf("got %d, want %d, window %d, %v", got, want, window, ops)
-		}
-	})
-}
-
 func TestImpossibleHistoriesPanic(t *testing.T) {
 	for name, f := range map[string]func(){
 		"window 0":          func() { Busiest(0, nil) },

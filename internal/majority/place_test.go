@@ -2,9 +2,7 @@ package majority
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -99,7 +97,7 @@ func (p Place) take(m Message, now int64) Place {
 	return p
 }
 
-// A stored place is columns of fixed width, which a script can read, and then its three strings:
+// stored is the stored form of a place: columns of fixed width, which a script can read, and then its three strings:
 //
 //	offset  0  2   magic "M2"
 //	        2  1   votes, 0 or 1
@@ -108,46 +106,12 @@ func (p Place) take(m Message, now int64) Place {
 //	       83  16  since when the register has a value, likewise
 //	       99  3   length of run     102  3  length of mark
 //	      105      run, mark, value
-const (
-	placeMagic = "M2"
-	placeHead  = 105
-)
-
-// stored is the stored form of a place.
 func (p Place) stored() string {
 	votes := 0
 	if p.Votes {
 		votes = 1
 	}
-	return fmt.Sprintf("%s%d%016d%016d%016d%016d%016d%016d%03d%03d%s%s%s", placeMagic, votes, p.Promised.Round,
+	return fmt.Sprintf("M2%d%016d%016d%016d%016d%016d%016d%03d%03d%s%s%s", votes, p.Promised.Round,
 		p.Promised.Proposer, p.Accepted.Round, p.Accepted.Proposer, p.At, p.Born, len(p.Run), len(p.Mark), p.Run,
 		p.Mark, p.Value)
-}
-
-var errStored = errors.New("cannot be held")
-
-// placeOf is the place of a stored form.
-func placeOf(s string) (Place, error) {
-	if len(s) < placeHead || s[:2] != placeMagic || s[2] != '0' && s[2] != '1' {
-		return Place{}, fmt.Errorf("place: %w: no head", errStored)
-	}
-	var n [8]int64
-	for i, from := range []int{3, 19, 35, 51, 67, 83, 99, 102} {
-		width := 16
-		if from >= 99 {
-			width = 3
-		}
-		column, err := strconv.ParseUint(s[from:from+width], 10, 63)
-		if err != nil {
-			return Place{}, fmt.Errorf("place: %w: %w", errStored, err)
-		}
-		n[i] = int64(column)
-	}
-	rest := s[placeHead:]
-	if int64(len(rest)) < n[6]+n[7] {
-		return Place{}, fmt.Errorf("place: %w: cut off", errStored)
-	}
-	p := Place{Votes: s[2] == '1', Promised: Ballot{n[0], n[1]}, Accepted: Ballot{n[2], n[3]}, At: n[4],
-		Born: n[5], Run: rest[:n[6]], Mark: rest[n[6] : n[6]+n[7]], Value: rest[n[6]+n[7]:]}
-	return p, nil
 }

@@ -9,19 +9,6 @@ import (
 
 const ms = int64(time.Millisecond)
 
-func TestBreakerOpensAtOnceOnABrokenConnection(t *testing.T) {
-	var b breaker
-	if !b.ready() {
-		t.Fatal("a new breaker is open")
-	}
-	if !b.broke(0) || b.ready() {
-		t.Fatal("a broken connection did not open it")
-	}
-	if b.broke(0) {
-		t.Error("it was reported as opened twice")
-	}
-}
-
 func TestBreakerLetsOneProbeThroughWhenItsPauseIsOver(t *testing.T) {
 	var b breaker
 	if b.claimProbe(1000 * ms) {
