@@ -171,7 +171,7 @@ func TestCheatsGainNothing(t *testing.T) {
 	}
 }
 
-// TestNamesThatAreKeptAlive: a client keeps as many invented names alive as there are accounts, with
+// TestNamesThatAreKeptAlive: a client keeps as many invented names alive as there are accounts, by
 // a call now and then. Tenants that come then have their parts, and so has one that was there.
 func TestNamesThatAreKeptAlive(t *testing.T) {
 	const limit, tenants = 50_000, 10
