@@ -97,8 +97,8 @@ func (p Place) take(m Message, now int64) Place {
 	return p
 }
 
-// stored is the stored form of a place: columns of fixed width, which a script can read, and then its
-// three strings:
+// stored is the stored form of a place: columns of fixed width, which a script can read, and then
+// its three strings:
 //
 //	offset  0  2   magic "M2"
 //	        2  1   votes, 0 or 1
