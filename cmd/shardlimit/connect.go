@@ -15,6 +15,9 @@ import (
 // adminTimeout bounds one command that looks at or changes a limit.
 const adminTimeout = 10 * time.Second
 
+// forLong bounds one that watches or follows a limit. It is longer than any window.
+const forLong = 100 * 24 * time.Hour
+
 // adminCall bounds one look at a shard by such a command, which may have to connect first.
 const adminCall = 2 * time.Second
 
@@ -33,19 +36,15 @@ func connect(cmd *cli.Command) (*shardlimit.Client, error) {
 		NodeTimeout: cmd.Duration("node-timeout")})
 }
 
-// clientFor returns the NAME of a command, and a client.
-func clientFor(cmd *cli.Command) (name string, client *shardlimit.Client, err error) {
-	if name, err = nameArgument(cmd); err == nil {
-		client, err = connect(cmd)
-	}
-	return name, client, err
-}
-
 // withClient calls do with the NAME of a command on what is stored, within a time and until
 // interrupted.
 func withClient(ctx context.Context, cmd *cli.Command, within time.Duration,
 	do func(context.Context, *shardlimit.Client, string) error) error {
-	name, client, err := clientFor(cmd)
+	name, err := nameArgument(cmd)
+	if err != nil {
+		return err
+	}
+	client, err := connect(cmd)
 	if err != nil {
 		return err
 	}
@@ -57,9 +56,10 @@ func withClient(ctx context.Context, cmd *cli.Command, within time.Duration,
 	return explain(do(ctx, client, name), name)
 }
 
-// withLimit calls do with the limit that NAME and --key say, likewise within adminTimeout.
-func withLimit(ctx context.Context, cmd *cli.Command, do func(context.Context, *shardlimit.Limiter) error) error {
-	return withClient(ctx, cmd, adminTimeout, func(ctx context.Context, client *shardlimit.Client, name string) error {
+// withLimit calls do with the limit that NAME and --key say, likewise.
+func withLimit(ctx context.Context, cmd *cli.Command, within time.Duration,
+	do func(context.Context, *shardlimit.Limiter) error) error {
+	return withClient(ctx, cmd, within, func(ctx context.Context, client *shardlimit.Client, name string) error {
 		limiter, err := open(ctx, cmd, client, name)
 		if err != nil {
 			return err
@@ -94,14 +94,13 @@ func open(ctx context.Context, cmd *cli.Command, client *shardlimit.Client, name
 }
 
 // openStored opens the limit or, with --family, the family of that name.
-func openStored(ctx context.Context, cmd *cli.Command, client *shardlimit.Client, name string) (s stored, err error) {
-	if s = (stored{name: name, kind: kindLimit}); !cmd.Bool("family") {
-		s.handle, err = open(ctx, cmd, client, name)
-		return s, err
+func openStored(ctx context.Context, cmd *cli.Command, client *shardlimit.Client, name string) (stored, error) {
+	s := stored{name: name, kind: kindLimit}
+	if cmd.Bool("family") {
+		s.kind = kindFamily
 	}
-	s.kind = kindFamily
-	s.handle, err = client.OpenFamily(ctx, name)
-	return s, err
+	s.open(ctx, client)
+	return s, s.err
 }
 
 const embeddedNodes = 4

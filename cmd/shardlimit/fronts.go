@@ -58,25 +58,19 @@ func serveAll(interrupts *interrupts, grace time.Duration, fronts ...front) erro
 func (j *serveJob) front(listener net.Listener, handler *serve.Server, con console) front {
 	server := serve.HTTP(handler, j.process.config.CallTimeout)
 	server.TLSConfig = j.guard.tls()
-	scheme := "http"
+	scheme, serve := "http", func() error { return server.Serve(listener) }
 	if server.TLSConfig != nil {
-		scheme = "https"
+		scheme, serve = "https", func() error { return server.ServeTLS(listener, "", "") }
 	}
 	_, _ = fmt.Fprintf(con.err, "shardlimit: limits declared: %d; serving HTTP on %s://%s\n",
 		len(j.declarations), scheme, listener.Addr())
 	j.guard.warn(con, listener.Addr())
 	return front{name: "HTTP",
 		serve: func() error {
-			var err error
-			if server.TLSConfig != nil {
-				err = server.ServeTLS(listener, "", "")
-			} else {
-				err = server.Serve(listener)
+			if err := serve(); !errors.Is(err, http.ErrServerClosed) {
+				return err
 			}
-			if errors.Is(err, http.ErrServerClosed) {
-				return nil
-			}
-			return err
+			return nil
 		},
 		stop: func(ctx context.Context) error {
 			handler.Leave()

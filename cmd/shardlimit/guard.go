@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync/atomic"
 
 	"github.com/urfave/cli/v3"
@@ -98,11 +99,8 @@ func (g guard) grpc() []grpc.ServerOption {
 func (g guard) admit(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any,
 	error) {
 	if info.FullMethod != grpc_health_v1.Health_Check_FullMethodName {
-		var authorization string
-		if found := metadata.ValueFromIncomingContext(ctx, "authorization"); len(found) > 0 {
-			authorization = found[0]
-		}
-		if !g.tokens.Allow(authorization) {
+		borne := metadata.ValueFromIncomingContext(ctx, "authorization")
+		if !g.tokens.Allow(strings.Join(borne, ", ")) { // two are none that is valid
 			return nil, status.Error(codes.Unauthenticated, "the call does not bear a token that is valid here")
 		}
 	}

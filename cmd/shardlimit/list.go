@@ -37,6 +37,16 @@ type stored struct {
 	err    error // why it could not be opened
 }
 
+func (s *stored) open(ctx context.Context, client *shardlimit.Client) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	if s.kind == kindFamily {
+		s.handle, s.err = client.OpenFamily(ctx, s.name)
+		return
+	}
+	s.handle, s.err = client.Open(ctx, s.name)
+}
+
 // list prints what is stored under the prefix.
 func list(ctx context.Context, cmd *cli.Command, con console) error {
 	all, err := target(cmd)
@@ -68,14 +78,7 @@ func withAll(ctx context.Context, cmd *cli.Command, nodes []shardlimit.Node,
 	found, err := scan(ctx, nodes, cmd.String("prefix"))
 	var all []stored
 	for _, s := range found {
-		within, cancel := context.WithTimeout(ctx, adminTimeout)
-		if s.kind == kindFamily {
-			s.handle, s.err = client.OpenFamily(within, s.name)
-		} else {
-			s.handle, s.err = client.Open(within, s.name)
-		}
-		cancel()
-		if !errors.Is(s.err, shardlimit.ErrNotFound) {
+		if s.open(ctx, client); !errors.Is(s.err, shardlimit.ErrNotFound) {
 			all = append(all, s)
 		}
 	}

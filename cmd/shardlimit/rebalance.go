@@ -75,12 +75,9 @@ func rebalance(ctx context.Context, cmd *cli.Command, con console) error {
 		})
 }
 
-// moveTakes is longer than any window, within which a move ends.
-const moveTakes = 100 * 24 * time.Hour
-
 // rebalanceOne arranges the limit or family of a name. It looks at no other key.
 func rebalanceOne(ctx context.Context, cmd *cli.Command, con console) error {
-	return withClient(ctx, cmd, moveTakes, func(ctx context.Context, client *shardlimit.Client, name string) error {
+	return withClient(ctx, cmd, forLong, func(ctx context.Context, client *shardlimit.Client, name string) error {
 		s, err := openStored(ctx, cmd, client, name)
 		if err != nil {
 			return err

@@ -50,7 +50,7 @@ func showCommand(con console) *cli.Command {
 					return printAll(con.out, cmd.Bool("json"), []stored{family})
 				})
 			}
-			return withLimit(ctx, cmd, func(ctx context.Context, l *shardlimit.Limiter) error {
+			return withLimit(ctx, cmd, adminTimeout, func(ctx context.Context, l *shardlimit.Limiter) error {
 				k := lookAt(ctx, l, cmd.StringSlice("participant"))
 				if len(k.state.Shards) == 0 && k.err != nil {
 					return k.err
@@ -181,8 +181,7 @@ func (k *look) text() string {
 	}
 	printUse(&b, s)
 	printShards(&b, s)
-	why := unseen(k.name, *s)
-	if why != nil {
+	if why := unseen(k.name, *s); why != nil {
 		fmt.Fprintf(&b, "\n%s\n", draw.Clip(oneLine(why), 300))
 	}
 	k.who.print(&b)

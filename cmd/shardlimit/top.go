@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
 	"github.com/urfave/cli/v3"
 )
@@ -27,37 +28,26 @@ func topCommand(con console) *cli.Command {
 }
 
 func top(ctx context.Context, cmd *cli.Command, con console) error {
-	every, count := cmd.Duration("every"), cmd.Uint("count")
-	name, client, err := clientFor(cmd)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	ctx, stop := interruptible(ctx)
-	defer stop()
-	limiter, err := open(ctx, cmd, client, name)
-	if err != nil {
-		return explain(err, name)
-	}
-	page := draw.NewPage(con.out)
-	defer page.Close()
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for looks := uint(1); ; looks++ {
-		saw := lookAt(ctx, limiter, cmd.StringSlice("participant"))
-		if ctx.Err() != nil { // it was cut short, and says nothing
-			return nil
+	return withLimit(ctx, cmd, forLong, func(ctx context.Context, limiter *shardlimit.Limiter) error {
+		page := draw.NewPage(con.out)
+		defer page.Close()
+		tick := time.NewTicker(cmd.Duration("every"))
+		defer tick.Stop()
+		for looks := uint(1); ; looks++ {
+			saw := lookAt(ctx, limiter, cmd.StringSlice("participant"))
+			if ctx.Err() != nil { // it was cut short, and says nothing
+				return nil
+			}
+			if err := page.Show(saw.rows(page)); err != nil || looks == cmd.Uint("count") {
+				return err
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return nil
+			}
 		}
-		err = page.Show(saw.rows(page))
-		if err != nil || looks == count {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	})
 }
 
 // rows are the text, as a page has room for it.

@@ -90,7 +90,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"serve", "--limit", "a=1/s", "--limit", "a=2/s", "--embedded"}, "used twice"},
 		{[]string{"serve", "--limit", "a=1/1us", "--embedded"}, "Per is 1"},
 		{[]string{"pace"}, "--name"},
-		{[]string{"pace", "--name", "n"}, "--rate 500/s"},
+		{[]string{"pace", "--name", "n"}, "--rate: rate \"\" has no slash; write it as NUMBER/TIME, for example 500/s"},
 		{[]string{"pace", "--name", "n", "--rate", "5"}, "no slash"},
 		{[]string{"pace", "--name", "n", "--rate", "5/fortnight"}, "not a time"},
 		{[]string{"pace", "--name", "n", "--rate", "5/s"}, "say where Redis is"},

@@ -174,7 +174,9 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 		httplimit.Describe(w.Header(), httplimit.Draft, httplimit.Policy{Name: name, Limiter: limiter}, d)
 	}
 	if d.Allowed || req.N == 0 {
-		reply(w, AnswerOf(d))
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		_ = json.NewEncoder(w).Encode(AnswerOf(d)) // the client has gone
 		return
 	}
 	p := problem.QuotaExceeded(fmt.Sprintf("limiter %q does not grant %d now", req.Limiter, req.N))
@@ -315,12 +317,6 @@ func refuse(w http.ResponseWriter, status int, err error) {
 }
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
-
-func reply(w http.ResponseWriter, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(body) // the client has gone
-}
 
 // Why health is bad.
 var (
