@@ -12,7 +12,7 @@ import (
 
 func queueOf(t *testing.T, connect func() *shardlimit.Client) *shardlimit.Limiter {
 	t.Helper()
-	return declared(t, connect(), "l", shardlimit.Enforced, shardlimit.Limit{Algorithm: shardlimit.LeakyBucket,
+	return declared(t, connect(), "l", shardlimit.Limit{Algorithm: shardlimit.LeakyBucket,
 		Permits: 6, Per: time.Minute, Burst: 2})
 }
 

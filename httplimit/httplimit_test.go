@@ -2,7 +2,6 @@ package httplimit_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -100,8 +99,7 @@ func TestCostAndDecisionAndNoLimiter(t *testing.T) {
 	var seen shardlimit.Decision
 	var there bool
 	h := httplimit.New(httplimit.One(l), httplimit.Options{Cost: func(*http.Request) int64 { return 7 }})(
-		http.HandlerFunc(func(_ http.ResponseWriter,
-			r *http.Request) {
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			seen, there = httplimit.DecisionOf(r.Context())
 		}))
 	get(h)
@@ -131,45 +129,22 @@ func TestTheAnswersCanBeReplaced(t *testing.T) {
 	if w.Code != http.StatusTeapot || w.Body.String() != "1m0s" || w.Header().Get("Retry-After") != "60" {
 		t.Errorf("denied: %d %q %v", w.Code, w.Body, w.Header())
 	}
-	if w = get(httplimit.New(httplimit.One(&says{err: shardlimit.ErrInvalidName}),
-		o)(ok)); w.Code != http.StatusUnauthorized {
+	w = get(httplimit.New(httplimit.One(&says{err: shardlimit.ErrInvalidName}), o)(ok))
+	if w.Code != http.StatusUnauthorized {
 		t.Errorf("failed: %d", w.Code)
-	}
-}
-
-// A leaky bucket says when to act.
-func TestARequestWithADelayIsServedAfterItOrNotAtAll(t *testing.T) {
-	delay := func(d time.Duration) http.Handler {
-		return httplimit.New(httplimit.One(&says{d: shardlimit.Decision{Allowed: true, Delay: d}}),
-			httplimit.Options{})(ok)
-	}
-	began := time.Now()
-	if w := get(delay(20 * time.Millisecond)); w.Code != 200 || time.Since(began) < 20*time.Millisecond {
-		t.Errorf("%d after %s", w.Code, time.Since(began))
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	w := get(delay(time.Hour), func(r *http.Request) { *r = *r.WithContext(ctx) })
-	if w.Code != http.StatusServiceUnavailable || w.Body.String() == "served" {
-		t.Errorf("a request that is gone: %d %q", w.Code, w.Body)
 	}
 }
 
 func TestRemoteIP(t *testing.T) {
 	for in, want := range map[string]string{
-		"192.0.2.7:80":               "192.0.2.7",
 		"192.0.2.7":                  "192.0.2.7",
 		" 192.0.2.7 ":                "192.0.2.7",
 		"[::ffff:192.0.2.7]:80":      "192.0.2.7",
-		"[::ffff:192.0.2.7]":         "192.0.2.7",
-		"::ffff:192.0.2.7":           "192.0.2.7",
 		"::FFFF:C000:207":            "192.0.2.7",
 		"[::ffff:192.0.2.7%eth0]:80": "192.0.2.7",
 		"[2001:db8:1:2:3:4:5:6]:1":   "2001:db8:1:2::/64",
 		"[2001:db8:1:2:3:4:5:6]":     "2001:db8:1:2::/64",
-		"2001:db8:1:2:3:4:5:6":       "2001:db8:1:2::/64",
 		"2001:DB8:1:2::1":            "2001:db8:1:2::/64",
-		"2001:0db8:0001:0002::":      "2001:db8:1:2::/64",
 		"[fe80::1%eth0]:1":           "fe80::/64",
 		"fe80::1%ETH1":               "fe80::/64",
 		"fe80::1%":                   "fe80::1%",
@@ -208,72 +183,23 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 	}
 }
 
-func open(tb testing.TB) *shardlimit.Client {
-	tb.Helper()
+// open is a client of a node on a port.
+func open(t *testing.T) *shardlimit.Client {
+	t.Helper()
 	servers, err := embedded.Start(1)
 	if err != nil {
-		tb.Fatal(err)
+		t.Fatal(err)
 	}
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
-	if err != nil {
-		tb.Fatal(errors.Join(err))
-	}
-	tb.Cleanup(func() {
-		client.Close()
-		servers.Close()
-	})
-	return client
+	t.Cleanup(servers.Close)
+	return connected(t, servers)
 }
 
-// Routes with limits of their own, per key, behind a limit for all, over real handlers.
-func TestRoutesAndKeys(t *testing.T) {
-	client := open(t)
-	ctx := t.Context()
-	all, err := client.Limiter(ctx, "all", shardlimit.PerHour(5))
+func connected(t *testing.T, servers *embedded.Servers) *shardlimit.Client {
+	t.Helper()
+	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	users, err := client.Family(ctx, "users", shardlimit.PerMinute(2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	user := func(r *http.Request) string { return r.Header.Get("User") }
-	mux := http.NewServeMux()
-	mux.Handle("/free", ok)
-	mux.Handle("/each", httplimit.New(httplimit.PerKey(users, user), httplimit.Options{Policy: "each"})(ok))
-	mux.Handle("/both", httplimit.New(func(r *http.Request) httplimit.Limiter {
-		return httplimit.All(httplimit.Policy{Name: "all", Limiter: all},
-			httplimit.Policy{Name: "user", Limiter: users.Limiter(user(r)), Permits: 1})
-	}, httplimit.Options{})(ok))
-	const both = `"all";q=5;w=3600, "user";q=2;w=60`
-	for i, step := range []struct {
-		path, user, limit, rules string
-		status                   int
-	}{
-		{"/free", "", "", "", 200},
-		{"/each", "ann", `"each";r=1`, `"each";q=2;w=60`, 200},
-		{"/both", "ann", `"all";r=4`, both, 200},
-		{"/each", "ann", `"each";r=0`, `"each";q=2;w=60`, 429},
-		{"/both", "ann", `"all";r=4`, both, 429},
-		{"/both", "bob", `"all";r=3`, both, 200},
-		{"/each", "", "", "", 400},
-	} {
-		r := httptest.NewRequest(http.MethodGet, step.path, nil)
-		r.Header.Set("User", step.user)
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, r)
-		limit, _, _ := strings.Cut(w.Header().Get("RateLimit"), ";t=") // which a busy machine makes less
-		if w.Code != step.status || limit != step.limit ||
-			w.Header().Get("RateLimit-Policy") != step.rules {
-			t.Errorf("step %d: %d %v", i, w.Code, w.Header())
-		}
-	}
-	st, err := all.Peek(ctx)
-	if err != nil || st.Used != 2 {
-		t.Errorf("%d of the limit for all are used, %v", st.Used, err)
-	}
-	client.Close()
-	if w := get(httplimit.New(httplimit.One(all), httplimit.Options{})(ok)); w.Code != 503 {
-		t.Errorf("closed: %d", w.Code)
-	}
+	t.Cleanup(client.Close)
+	return client
 }

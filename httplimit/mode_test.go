@@ -1,6 +1,7 @@
 package httplimit_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -24,10 +25,8 @@ func has(t *testing.T, h http.Header, what string, want map[string]string) {
 	}
 }
 
-func declared(t *testing.T, c *shardlimit.Client, name string, m shardlimit.Mode,
-	limit shardlimit.Limit) *shardlimit.Limiter {
+func declared(t *testing.T, c *shardlimit.Client, name string, limit shardlimit.Limit) *shardlimit.Limiter {
 	t.Helper()
-	limit.Mode = m
 	l, err := c.Limiter(t.Context(), name, limit)
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +41,7 @@ func TestALimitThatRefusesNobodyThrottlesNobody(t *testing.T) {
 		c := connect()
 		for _, mode := range []shardlimit.Mode{shardlimit.Shadow, shardlimit.Off} {
 			for fields := range httplimit.NoFields {
-				l := declared(t, c, mode.String()+string(rune('0'+fields)), mode, shardlimit.PerMinute(2))
+				l := declared(t, c, fmt.Sprint(mode, fields), shardlimit.Limit{Permits: 2, Per: time.Minute, Mode: mode})
 				for what, limiter := range map[string]httplimit.Limiter{
 					"alone":  l,
 					"in All": httplimit.All(httplimit.Policy{Name: "l", Limiter: l}),
@@ -64,11 +63,10 @@ func TestALimitThatRefusesNobodyThrottlesNobody(t *testing.T) {
 					}
 				}
 				d, err := l.Allow(t.Context())
-				if err != nil {
+				said := http.Header{}
+				if httplimit.Describe(said, fields, httplimit.Policy{Limiter: l}, d); err != nil {
 					t.Fatal(err)
 				}
-				said := http.Header{}
-				httplimit.Describe(said, fields, httplimit.Policy{Limiter: l}, d)
 				has(t, said, mode.String()+" described", nil)
 			}
 		}
@@ -79,13 +77,13 @@ func TestALimitThatRefusesNobodyThrottlesNobody(t *testing.T) {
 func TestAnswersTellOfEnforcedLimitsOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
 		c := connect()
-		watched := declared(t, c, "watched", shardlimit.Shadow, shardlimit.PerDay(1))
+		watched := declared(t, c, "watched", shardlimit.Limit{Permits: 1, Per: 24 * time.Hour, Mode: shardlimit.Shadow})
 		for fields, want := range []map[string]string{
 			{"RateLimit": `"strict";r=1;t=3600`, "RateLimit-Policy": `"strict";q=2;w=3600`},
 			{"RateLimit-Limit": "2", "RateLimit-Remaining": "1", "RateLimit-Reset": "3600"},
 			{"X-RateLimit-Limit": "2", "X-RateLimit-Remaining": "1", "X-RateLimit-Reset": "3600"},
 		} {
-			strict := declared(t, c, "strict"+string(rune('0'+fields)), shardlimit.Enforced, shardlimit.PerHour(2))
+			strict := declared(t, c, fmt.Sprint("strict", fields), shardlimit.PerHour(2))
 			all := httplimit.All(httplimit.Policy{Name: "watched", Limiter: watched},
 				httplimit.Policy{Name: "strict", Limiter: strict})
 			h := httplimit.New(httplimit.One(all), httplimit.Options{Fields: httplimit.Fields(fields)})(ok)
@@ -105,36 +103,23 @@ func TestAnswersTellOfEnforcedLimitsOnly(t *testing.T) {
 
 // Beside one that refuses, a limit whose node is away says nothing of what it has left.
 func TestAnswersTellNothingOfALimitThatFailed(t *testing.T) {
-	var limits [2]*shardlimit.Limiter
-	for i := range limits {
-		servers, err := embedded.Start(1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(servers.Close)
-		clients := [2]*shardlimit.Client{}
-		for j := range clients {
-			clients[j], err = shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(clients[j].Close)
-		}
-		limits[i] = declared(t, clients[0], "l", shardlimit.Enforced, shardlimit.PerDay(1))
-		if i == 1 {
-			servers.Close()
-			break
-		}
-		other := declared(t, clients[1], "l", shardlimit.Enforced, shardlimit.PerDay(1))
+	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
+		over := declared(t, connect(), "l", shardlimit.PerDay(1))
+		other := declared(t, connect(), "l", shardlimit.PerDay(1))
 		if d, err := other.Allow(t.Context()); err != nil || !d.Allowed { // it takes what there is
 			t.Fatalf("%+v, %v", d, err)
 		}
-	}
-	all := httplimit.All(httplimit.Policy{Name: "away", Limiter: limits[1]},
-		httplimit.Policy{Name: "over", Limiter: limits[0]})
-	got := get(httplimit.New(httplimit.One(all), httplimit.Options{})(ok)).Header()
-	has(t, got, "over and away", map[string]string{"Retry-After": "86400", "RateLimit": `"over";r=0;t=86400`,
-		"RateLimit-Policy": `"away";q=1;w=86400, "over";q=1;w=86400`})
+		servers, err := embedded.StartInMemory(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		away := declared(t, connected(t, servers), "l", shardlimit.PerDay(1))
+		servers.Close()
+		all := httplimit.All(httplimit.Policy{Name: "away", Limiter: away}, httplimit.Policy{Name: "over", Limiter: over})
+		got := get(httplimit.New(httplimit.One(all), httplimit.Options{})(ok)).Header()
+		has(t, got, "over and away", map[string]string{"Retry-After": "86400", "RateLimit": `"over";r=0;t=86400`,
+			"RateLimit-Policy": `"away";q=1;w=86400, "over";q=1;w=86400`})
+	})
 }
 
 // The last permit under several policies tells when the next is free, as under one.
@@ -142,9 +127,8 @@ func TestTheLastPermitUnderSeveralPolicies(t *testing.T) {
 	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
 		c := connect()
 		all := httplimit.All(
-			httplimit.Policy{Name: "minute",
-				Limiter: declared(t, c, "m", shardlimit.Enforced, shardlimit.PerMinute(6))},
-			httplimit.Policy{Name: "day", Limiter: declared(t, c, "d", shardlimit.Enforced, shardlimit.PerDay(100))})
+			httplimit.Policy{Name: "minute", Limiter: declared(t, c, "m", shardlimit.PerMinute(6))},
+			httplimit.Policy{Name: "day", Limiter: declared(t, c, "d", shardlimit.PerDay(100))})
 		h := httplimit.New(httplimit.One(all), httplimit.Options{})(ok)
 		var got *httptest.ResponseRecorder
 		for range 6 {

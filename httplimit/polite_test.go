@@ -24,11 +24,7 @@ func TestWhoSleepsRetryAfterUnderEachAlgorithm(t *testing.T) {
 		{Permits: 3, Per: time.Minute, Algorithm: shardlimit.TokenBucket, Burst: 3},
 	} {
 		inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
-			l, err := connect().Limiter(t.Context(), "l", limit)
-			if err != nil {
-				t.Fatal(err)
-			}
-			h := httplimit.New(httplimit.One(l), httplimit.Options{})(ok)
+			h := httplimit.New(httplimit.One(declared(t, connect(), "l", limit)), httplimit.Options{})(ok)
 			answer := get(h)
 			for answer.Code == http.StatusOK {
 				time.Sleep(100 * time.Millisecond)

@@ -2,11 +2,12 @@
 package httplimit_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,10 +19,7 @@ import (
 // What a request took comes back if it was not made, and once if the caller says so.
 func TestWhatARequestTookComesBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
-		l, err := connect().Limiter(t.Context(), "l", shardlimit.PerDay(10))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := declared(t, connect(), "l", shardlimit.PerDay(10))
 		used := func() int64 {
 			st, err := l.Peek(t.Context())
 			if err != nil {
@@ -116,14 +114,7 @@ func (l *lender) Settle(ctx context.Context, _ shardlimit.Decision, _ int64) err
 func TestARequestReturnsByItsContextWhenAPauseBegins(t *testing.T) {
 	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
 		other := connect()
-		pauses, err := httplimit.SharedPauses(t.Context(), connect(), "pauses", time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
-		theirs, err := httplimit.SharedPauses(t.Context(), other, "pauses", time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pauses, theirs := shared(t, connect()), shared(t, other)
 		turns, err := other.OpenFamily(t.Context(), "pauses.turns")
 		if err != nil {
 			t.Fatal(err)
@@ -156,40 +147,22 @@ func TestARequestReturnsByItsContextWhenAPauseBegins(t *testing.T) {
 // net/http makes a GET again whose reused connection broke. A server that has read it and is then
 // gone has been asked, so what the request took is used.
 func TestARequestThatTheServerReadIsUsedUp(t *testing.T) {
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	read := make(chan int)
-	go func() {
-		requests := 0
-		defer func() { read <- requests }()
-		conn, err := listener.Accept()
-		if err != nil {
-			return
+	var requests atomic.Int64
+	var web *httptest.Server
+	web = httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if requests.Add(1) == 2 {
+			_ = web.Listener.Close() // so the next attempt finds nobody
+			panic(http.ErrAbortHandler)
 		}
-		defer func() { _ = conn.Close() }()
-		in := bufio.NewReader(conn)
-		if _, err := http.ReadRequest(in); err != nil {
-			return
-		}
-		requests++
-		if _, err := conn.Write([]byte("HTTP/1.1 204 No Content\r\n\r\n")); err != nil {
-			return
-		}
-		if _, err := http.ReadRequest(in); err != nil {
-			return
-		}
-		requests++
-		_ = listener.Close() // so the next attempt finds nobody
-	}()
+	}))
+	defer web.Close()
 	base := &http.Transport{}
 	defer base.CloseIdleConnections()
 	w := &lender{got: func(int) {}}
 	client := http.Client{Transport: &httplimit.Transport{Base: base,
 		Permits: func(*http.Request) httplimit.Waiter { return w }}}
 	ask := func() error {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+listener.Addr().String(), nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, web.URL, nil)
 		if err != nil {
 			return err
 		}
@@ -202,9 +175,8 @@ func TestARequestThatTheServerReadIsUsedUp(t *testing.T) {
 	if err := ask(); err != nil {
 		t.Fatal(err)
 	}
-	err = ask()
-	if requests := <-read; err == nil || requests != 2 || w.asked != 2 || w.back != 0 {
-		t.Errorf("%v: the server read %d requests, %d were taken and %d given back", err, requests, w.asked, w.back)
+	if err := ask(); err == nil || requests.Load() != 2 || w.asked != 2 || w.back != 0 {
+		t.Errorf("%v: the server read %d requests, %d were taken and %d given back", err, requests.Load(), w.asked, w.back)
 	}
 	if err := ask(); err == nil || w.asked != 3 || w.back != 1 {
 		t.Errorf("nobody is there: %v, %d were taken and %d given back", err, w.asked, w.back)

@@ -3,12 +3,10 @@ package httplimit_test
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -16,15 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/alicebob/miniredis/v2/server"
-	"github.com/redis/rueidis"
-
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/shardlimit/shardlimit/httplimit"
-	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
 	"github.com/shardlimit/shardlimit/internal/race"
-	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // body tells whether it was closed.
@@ -319,16 +312,21 @@ func TestAFleetKeepsAPause(t *testing.T) {
 
 func fleetTransport(t *testing.T, client *shardlimit.Client, who string, server *picky) *httplimit.Transport {
 	t.Helper()
-	pauses, err := httplimit.SharedPauses(t.Context(), client, "pauses", time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
 	hosts, err := client.Family(t.Context(), "hosts", shardlimit.PerSecond(40))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &httplimit.Transport{Pauses: pauses, Permits: httplimit.WaitPerKey(hosts, httplimit.Host), Retries: 3,
+	return &httplimit.Transport{Pauses: shared(t, client), Permits: httplimit.WaitPerKey(hosts, httplimit.Host), Retries: 3,
 		Base: roundTripper(func(*http.Request) (*http.Response, error) { return server.call(who), nil })}
+}
+
+func shared(t *testing.T, client *shardlimit.Client) *httplimit.Pauses {
+	t.Helper()
+	pauses, err := httplimit.SharedPauses(t.Context(), client, "pauses", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pauses
 }
 
 // Pauses that several begin at once last as long as the longest of them, and no longer.
@@ -336,11 +334,7 @@ func TestPausesDoNotAddUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
 		var fleet []*httplimit.Pauses
 		for range 5 {
-			p, err := httplimit.SharedPauses(t.Context(), connect(), "pauses", time.Minute)
-			if err != nil {
-				t.Fatal(err)
-			}
-			fleet = append(fleet, p)
+			fleet = append(fleet, shared(t, connect()))
 		}
 		var all sync.WaitGroup
 		begun := time.Now()
@@ -374,37 +368,17 @@ func TestPausesDoNotAddUp(t *testing.T) {
 	})
 }
 
-// inBubble runs a test in a bubble of time, with a node whose clock is the bubble's. connect makes
-// a client of it, as each process has one.
+// inBubble runs a test in a bubble of time, with a node in it. connect makes a client of the node, as
+// each process has one.
 func inBubble(t *testing.T, test func(t *testing.T, connect func() *shardlimit.Client)) {
 	t.Helper()
 	race.OneProcessor(t)
 	synctest.Test(t, func(t *testing.T) {
-		node := redissim.NewServer(time.Now)
-		node.Restart()
-		front := miniredis.NewMiniRedis()
-		conn, err := front.Dial() // starts it, without a port
+		servers, err := embedded.StartInMemory(1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = conn.Close()
-		front.Server().SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
-			return node.Answer(c, cmd, args...)
-		})
-		test(t, func() *shardlimit.Client {
-			client, err := shardlimit.New(shardlimit.Config{CallTimeout: time.Second, Nodes: []shardlimit.Node{
-				{Name: "n", Redis: redistest.Slim(rueidis.ClientOption{
-					InitAddress: []string{"n:1"}, ForceSingleClient: true, DisableCache: true,
-					Dialer: net.Dialer{KeepAlive: time.Hour},
-					DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
-						return front.Dial()
-					},
-				})}}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(client.Close)
-			return client
-		})
+		t.Cleanup(servers.Close)
+		test(t, func() *shardlimit.Client { return connected(t, servers) })
 	})
 }
