@@ -19,7 +19,6 @@ import (
 	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/shardlimit/shardlimit/grpclimit"
 	"github.com/shardlimit/shardlimit/internal/race"
-	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 func TestWhatAnAnswerSays(t *testing.T) {
@@ -122,39 +121,26 @@ func TestDetailsName(t *testing.T) {
 
 // Whoever sleeps RetryInfo is served, and so is the retry policy of a gRPC client.
 func TestWhoSleepsRetryInfoIsServed(t *testing.T) {
-	nodes := map[string]func(t *testing.T) *shardlimit.Client{
-		"embedded": func(t *testing.T) *shardlimit.Client {
-			c, _ := open(t)
-			return c
-		},
-		"Redis": func(t *testing.T) *shardlimit.Client {
-			return connect(t, []shardlimit.Node{{Redis: redistest.Standalone(t).ClientOption()}})
-		},
+	client, _ := open(t)
+	l := declare(t, client, "l", shardlimit.Limit{Permits: 2, Per: 200 * time.Millisecond})
+	api := serve(t, &service{}, one(l, grpclimit.Options{}))
+	for range 4 {
+		err := call(t.Context(), api)
+		for ; err == nil; err = call(t.Context(), api) {
+		}
+		retry, _ := details(t, err)
+		time.Sleep(retry)
+		if err := call(t.Context(), api); err != nil {
+			t.Errorf("refused after a sleep of %s: %v", retry, err)
+		}
 	}
-	for name, client := range nodes {
-		t.Run(name, func(t *testing.T) {
-			l := declare(t, client(t), "l", shardlimit.Limit{Permits: 2, Per: 200 * time.Millisecond})
-			api := serve(t, &service{}, one(l, grpclimit.Options{}))
-			for range 4 {
-				err := call(t.Context(), api)
-				for ; err == nil; err = call(t.Context(), api) {
-				}
-				retry, _ := details(t, err)
-				time.Sleep(retry)
-				if err := call(t.Context(), api); err != nil {
-					t.Errorf("refused after a sleep of %s: %v", retry, err)
-				}
-			}
-			patient := serve(t, &service{}, one(l, grpclimit.Options{}),
-				grpc.WithDefaultServiceConfig(`{"methodConfig": [{
-				"name": [{}], "retryPolicy": {"maxAttempts": 2, "initialBackoff": "3600s", "maxBackoff": "3600s",
-				"backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}`))
-			for range 5 {
-				if err := call(t.Context(), patient); err != nil {
-					t.Error(err)
-				}
-			}
-		})
+	patient := serve(t, &service{}, one(l, grpclimit.Options{}), grpc.WithDefaultServiceConfig(`{"methodConfig": [{
+		"name": [{}], "retryPolicy": {"maxAttempts": 2, "initialBackoff": "3600s", "maxBackoff": "3600s",
+		"backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}`))
+	for range 5 {
+		if err := call(t.Context(), patient); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -173,8 +159,8 @@ func TestRefundGivesBackOfEveryLimit(t *testing.T) {
 		}
 		return nil
 	}}
-	api := serve(t, s, []*grpclimit.Interceptor{grpclimit.New(grpclimit.One(outer), grpclimit.Options{}),
-		grpclimit.New(grpclimit.One(grpclimit.All(grpclimit.Policy{Name: "i", Limiter: inner})), grpclimit.Options{})})
+	api := serve(t, s, append(one(outer, grpclimit.Options{}),
+		one(grpclimit.All(grpclimit.Policy{Name: "i", Limiter: inner}), grpclimit.Options{})...))
 	if err := call(t.Context(), api); err != nil {
 		t.Error(err)
 	}
@@ -236,34 +222,28 @@ func TestWhatWasTakenForAClientThatHasGone(t *testing.T) {
 	}
 }
 
+// What shadow lets pass is told: by the options or, of a decision that says so, by the mode of the
+// limit.
 func TestShadowLetsPassAndTells(t *testing.T) {
-	var denied []grpclimit.Denial
-	var failed []error
-	o := grpclimit.Options{Policy: "p", Shadow: true,
-		OnDenied: func(_ context.Context, _ grpclimit.Call, d grpclimit.Denial) { denied = append(denied, d) },
-		OnFailed: func(_ context.Context, _ grpclimit.Call, err error) { failed = append(failed, err) },
-	}
-	l := &says{d: shardlimit.Decision{RetryAfter: time.Hour}}
-	api := serve(t, &service{}, one(l, o))
-	err := call(t.Context(), api)
-	if err != nil || len(denied) != 1 || !denied[0].Shadow || denied[0].Policy != "p" {
-		t.Errorf("%v, %v", err, denied)
-	}
-	l.err = shardlimit.ErrUnavailable
-	if err := call(t.Context(), api); err != nil || len(failed) != 1 || !errors.Is(failed[0], l.err) {
-		t.Errorf("%v, %v", err, failed)
-	}
-}
-
-// A limit in Shadow mode allows what it would have denied, and says so.
-func TestALimitInShadowTells(t *testing.T) {
-	var denied []grpclimit.Denial
-	o := grpclimit.Options{
-		OnDenied: func(_ context.Context, _ grpclimit.Call, d grpclimit.Denial) { denied = append(denied, d) },
-	}
-	api := serve(t, &service{}, one(&says{d: shardlimit.Decision{Allowed: true, Shadowed: true}}, o))
-	if err := call(t.Context(), api); err != nil || len(denied) != 1 || !denied[0].Shadow {
-		t.Errorf("%v, %v", err, denied)
+	for _, c := range []struct {
+		says   says
+		shadow bool
+	}{
+		{says{d: shardlimit.Decision{RetryAfter: time.Hour}}, true},
+		{says{d: shardlimit.Decision{Allowed: true, Shadowed: true}}, false},
+		{says{err: shardlimit.ErrUnavailable}, true},
+	} {
+		var denied []grpclimit.Denial
+		var failed error
+		api := serve(t, &service{}, one(&c.says, grpclimit.Options{Policy: "p", Shadow: c.shadow,
+			OnDenied: func(_ context.Context, _ grpclimit.Call, d grpclimit.Denial) { denied = append(denied, d) },
+			OnFailed: func(_ context.Context, _ grpclimit.Call, err error) { failed = err },
+		}))
+		err := call(t.Context(), api)
+		told := len(denied) == 1 && denied[0].Shadow && denied[0].Policy == "p"
+		if err != nil || told != (c.says.err == nil) || !errors.Is(failed, c.says.err) {
+			t.Errorf("%+v: %v, told of %v, %v", c.says, err, denied, failed)
+		}
 	}
 }
 
@@ -324,13 +304,13 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 		"User":          func() { grpclimit.User(nil) },
 		"WaitPerKey, 2": func() { grpclimit.WaitPerKey(family, nil) },
 	} {
-		t.Run(name, func(t *testing.T) {
+		func() {
 			defer func() {
 				if recover() == nil {
-					t.Error("no panic")
+					t.Errorf("%s: no panic", name)
 				}
 			}()
 			f()
-		})
+		}()
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,64 +17,56 @@ import (
 	"github.com/shardlimit/shardlimit/grpclimit"
 )
 
-// recorder is a MeterProvider that counts what is recorded, by name and attributes.
-type recorder struct {
+// provider is a MeterProvider with one meter.
+type provider struct {
 	noop.MeterProvider
-	mu    sync.Mutex
-	seen  map[string]int
-	fails bool
+	meter *meter
 }
 
-func (r *recorder) Meter(string, ...metric.MeterOption) metric.Meter { return &meter{recorder: r} }
+func (p provider) Meter(string, ...metric.MeterOption) metric.Meter { return p.meter }
 
-func (r *recorder) record(name string, of attribute.Set) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.seen[name+"{"+of.Encoded(attribute.DefaultEncoder())+"}"]++
-}
-
+// meter counts what its instruments record, by name and attributes. Without a map it has none.
 type meter struct {
 	noop.Meter
-	*recorder
+	seen map[string]int
 }
 
 var errNoInstrument = errors.New("no instrument")
 
 func (m *meter) Float64Histogram(name string, _ ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
-	if m.fails {
+	if m.seen == nil {
 		return nil, errNoInstrument
 	}
-	return &histogram{recorder: m.recorder, name: name}, nil
+	return histogram{meter: m, name: name}, nil
 }
 
 func (m *meter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
-	return &counter{recorder: m.recorder, name: name}, nil
+	return counter{meter: m, name: name}, nil
 }
 
 type histogram struct {
 	noop.Float64Histogram
-	*recorder
-	name string
+	meter *meter
+	name  string
 }
 
-func (h *histogram) Record(_ context.Context, _ float64, o ...metric.RecordOption) {
-	h.record(h.name, metric.NewRecordConfig(o).Attributes())
+func (h histogram) Record(_ context.Context, _ float64, o ...metric.RecordOption) {
+	set := metric.NewRecordConfig(o).Attributes()
+	h.meter.seen[h.name+"{"+set.Encoded(attribute.DefaultEncoder())+"}"]++
 }
 
 type counter struct {
 	noop.Int64Counter
-	*recorder
-	name string
+	meter *meter
+	name  string
 }
 
-func (c *counter) Add(_ context.Context, _ int64, o ...metric.AddOption) {
-	c.record(c.name, metric.NewAddConfig(o).Attributes())
-}
+func (c counter) Add(context.Context, int64, ...metric.AddOption) { c.meter.seen[c.name+"{}"]++ }
 
 // A client's calls are told by what became of them, and the pauses by what asked for them, as those
 // of a Transport are.
 func TestCallsOfAClientAreMeasured(t *testing.T) {
-	r := &recorder{seen: map[string]int{}}
+	m := &meter{seen: map[string]int{}}
 	canceled, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("why"))
 	for _, c := range []struct {
@@ -85,13 +76,13 @@ func TestCallsOfAClientAreMeasured(t *testing.T) {
 		{t.Context(), shardlimit.ErrWaitTooLong}, {t.Context(), shardlimit.ErrExceedsLimit}, {canceled, nil},
 		{t.Context(), errors.New("broken")},
 	} {
-		client := &grpclimit.Client{MeterProvider: r, Permits: grpclimit.WaitOne(&waits{err: c.waiting})}
+		client := &grpclimit.Client{MeterProvider: provider{meter: m}, Permits: grpclimit.WaitOne(&waits{err: c.waiting})}
 		if err := through(c.ctx, client, fine); err == nil {
 			t.Errorf("%v: the call was made", c.waiting)
 		}
 	}
 	calls := 0
-	if err := through(t.Context(), &grpclimit.Client{MeterProvider: r, Retries: 1}, func() error {
+	if err := through(t.Context(), &grpclimit.Client{MeterProvider: provider{meter: m}, Retries: 1}, func() error {
 		if calls++; calls == 1 {
 			return asks(t, codes.ResourceExhausted, time.Millisecond)
 		}
@@ -109,8 +100,8 @@ func TestCallsOfAClientAreMeasured(t *testing.T) {
 		"ratelimit.grpc.pause.duration{outcome=ok,rpc.response.status_code=RESOURCE_EXHAUSTED}": 1,
 		"ratelimit.grpc.retries{}": 1,
 	} {
-		if r.seen[name] != want {
-			t.Errorf("%s: %d, want %d of %v", name, r.seen[name], want, r.seen)
+		if m.seen[name] != want {
+			t.Errorf("%s: %d, want %d of %v", name, m.seen[name], want, m.seen)
 		}
 		name, _, _ = strings.Cut(name, "{")
 		if sibling := strings.Replace(name, "grpc", "http", 1); !strings.Contains(string(page), "| `"+sibling+"` |") {
@@ -126,7 +117,7 @@ func TestCallsOfAClientAreMeasured(t *testing.T) {
 
 // A provider that makes no instruments fails the calls, as it does those of a Transport.
 func TestACallWithoutInstruments(t *testing.T) {
-	c := &grpclimit.Client{MeterProvider: &recorder{fails: true}}
+	c := &grpclimit.Client{MeterProvider: provider{meter: &meter{}}}
 	if err := through(t.Context(), c, fine); !errors.Is(err, errNoInstrument) {
 		t.Error(err)
 	}

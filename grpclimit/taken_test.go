@@ -4,19 +4,15 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	testpb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/shardlimit/shardlimit/grpclimit"
 	"github.com/shardlimit/shardlimit/httplimit"
-	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 // lender is a Waiter whose permits can be given back, which counts.
@@ -67,48 +63,6 @@ func TestACallThatIsNotMadeGivesBackWhatItTook(t *testing.T) {
 	if err := through(t.Context(), c, fine); err != nil || l.asked != 1 || l.back != 0 {
 		t.Errorf("a call that was made: %v, %d taken, %d given back", err, l.asked, l.back)
 	}
-}
-
-// A call whose time ends while it is not its turn to tell the fleet of a pause returns then.
-func TestACallReturnsByItsContextWhenAPauseBegins(t *testing.T) {
-	race.OneProcessor(t)
-	synctest.Test(t, func(t *testing.T) {
-		servers, err := embedded.StartInMemory(1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(servers.Close)
-		client, other := connect(t, servers.Nodes()), connect(t, servers.Nodes())
-		if _, err := httplimit.SharedPauses(t.Context(), other, "pauses", time.Minute); err != nil {
-			t.Fatal(err)
-		}
-		turns, err := other.OpenFamily(t.Context(), "pauses.turns")
-		if err != nil {
-			t.Fatal(err)
-		}
-		limit := turns.Limit()
-		limit.Mode, limit.Shards = shardlimit.Closed, 0 // it is never its turn
-		if err := turns.SetLimit(t.Context(), limit); err != nil {
-			t.Fatal(err)
-		}
-		pauses, err := httplimit.SharedPauses(t.Context(), client, "pauses", time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := &grpclimit.Client{Pauses: pauses, Key: grpclimit.Method}
-		var asked time.Time
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		defer cancel()
-		err = c.Unary(ctx, "/s/M", nil, nil, nil,
-			func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
-				asked = time.Now()
-				return asks(t, codes.ResourceExhausted, 50*time.Second)
-			})
-		if took := time.Since(asked); status.Code(err) != codes.ResourceExhausted || took > 205*time.Millisecond {
-			t.Errorf("%v after %s, its time was 200ms", err, took)
-		}
-		time.Sleep(time.Minute) // what goes on ends
-	})
 }
 
 // talk sends messages on a stream, and counts the answers until it ends.
