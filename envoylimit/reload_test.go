@@ -75,10 +75,9 @@ func until(t *testing.T, s asker, code rls.RateLimitResponse_Code) string {
 
 // A process that starts with another configuration than was stored has that one in force.
 func TestAnotherProcessChangesTheLimit(t *testing.T) {
-	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
-		until(t, start(t, client, per(1_000_000), envoylimit.Options{}), rls.RateLimitResponse_OK)
-		until(t, start(t, client, per(2), envoylimit.Options{}), rls.RateLimitResponse_OVER_LIMIT)
-	})
+	client := connect(t, local(t))
+	until(t, start(t, client, per(1_000_000), envoylimit.Options{}), rls.RateLimitResponse_OK)
+	until(t, start(t, client, per(2), envoylimit.Options{}), rls.RateLimitResponse_OVER_LIMIT)
 }
 
 // Configurations know no mode, so a limit that was closed stays closed when its number changes.
@@ -107,39 +106,37 @@ func TestAChangeKeepsTheMode(t *testing.T) {
 
 // Requests go on while the configuration changes: none fails, and none finds no rule.
 func TestReloadUnderLoad(t *testing.T) {
-	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
-		s := start(t, client, per(1000), envoylimit.Options{})
-		api := rls.NewRateLimitServiceClient(dial(t, s))
-		var asked atomic.Int64
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		var wg sync.WaitGroup
-		for c := range 8 {
-			wg.Go(func() {
-				for i := 0; ctx.Err() == nil; i++ {
-					a, err := api.ShouldRateLimit(t.Context(), ask("d", fmt.Sprintf("user=%d", c), "all=x"))
-					if err != nil || a.GetStatuses()[0].GetCurrentLimit() == nil ||
-						a.GetStatuses()[1].GetCurrentLimit() == nil {
-						t.Errorf("%v, %v", a, err)
-						return
-					}
-					asked.Add(1)
+	s := start(t, connect(t, local(t)), per(1000), envoylimit.Options{})
+	api := rls.NewRateLimitServiceClient(dial(t, s))
+	var asked atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var wg sync.WaitGroup
+	for c := range 8 {
+		wg.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				a, err := api.ShouldRateLimit(t.Context(), ask("d", fmt.Sprintf("user=%d", c), "all=x"))
+				if err != nil || a.GetStatuses()[0].GetCurrentLimit() == nil ||
+					a.GetStatuses()[1].GetCurrentLimit() == nil {
+					t.Errorf("%v, %v", a, err)
+					return
 				}
-			})
-		}
-		for i := range 30 {
-			for before := asked.Load(); asked.Load() < before+8 && !t.Failed(); {
-				if _, err := s.ShouldRateLimit(t.Context(), ask("d", "all=x")); err != nil {
-					t.Fatal(err)
-				}
+				asked.Add(1)
 			}
-			if err := s.Apply(t.Context(), parse(t, per(1000+i*7%50))); err != nil {
+		})
+	}
+	for i := range 10 {
+		for before := asked.Load(); asked.Load() < before+8 && !t.Failed(); {
+			if _, err := s.ShouldRateLimit(t.Context(), ask("d", "all=x")); err != nil {
 				t.Fatal(err)
 			}
 		}
-		stop()
-		wg.Wait()
-	})
+		if err := s.Apply(t.Context(), parse(t, per(1000+i*7%50))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	wg.Wait()
 }
 
 // follow has a service follow a source, and returns what its log says of each configuration.

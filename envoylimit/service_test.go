@@ -106,16 +106,24 @@ func TestVerdicts(t *testing.T) {
 	})
 }
 
-// Each charges what is there, whatever the others say.
+// Each charges what is there, whatever the others say. A fixed window is reset when it ends. That all
+// of this is as envoyproxy/ratelimit has it is for TestAnswersOfBothServices in bench.
 func TestEachIsCharged(t *testing.T) {
-	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
-		s := start(t, client, config, envoylimit.Options{Charge: envoylimit.Each})
-		play(t, s, []step{
-			{hits(ask("d", "user=ann"), 5), "OVER_LIMIT over:0"},
-			{ask("d", "all=x", "user=ann"), "OVER_LIMIT ok:2 over:0"},
-			{ask("d", "all=x"), "OK ok:1"},
-		})
+	s := start(t, connect(t, local(t)), config, envoylimit.Options{Charge: envoylimit.Each,
+		Algorithm: shardlimit.FixedWindow})
+	play(t, s, []step{
+		{hits(ask("d", "user=ann"), 5), "OVER_LIMIT over:0"},
+		{ask("d", "all=x", "user=ann"), "OVER_LIMIT ok:2 over:0"},
 	})
+	before := time.Now()
+	a, err := s.ShouldRateLimit(t.Context(), ask("d", "all=x"))
+	if err != nil || short(a) != "OK ok:1" {
+		t.Fatalf("%v, %v", a, err)
+	}
+	end, reset := before.Truncate(24*time.Hour).Add(24*time.Hour), a.GetStatuses()[0].GetDurationUntilReset().AsDuration()
+	if off := before.Add(reset).Sub(end); off < -time.Minute || off > time.Minute {
+		t.Errorf("it is reset in %s, and the day ends in %s", reset, end.Sub(before))
+	}
 }
 
 // Every answer goes by the mode of the limit, whether hits are asked for, looked at, more than the
@@ -212,72 +220,62 @@ descriptors:
 }
 
 func TestWhatAStatusSays(t *testing.T) {
-	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
-		s := start(t, client, config, envoylimit.Options{Headers: true})
-		for i, want := range []string{"2 1 3600", "2 0 3600", "2 0 3600"} {
-			a, err := s.ShouldRateLimit(t.Context(), ask("d", "all=x", "user=ann", "user=root"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			st := a.GetStatuses()[1]
-			l := st.GetCurrentLimit()
-			if l.GetName() != "users" || l.GetRequestsPerUnit() != 2 ||
-				l.GetUnit() != rls.RateLimitResponse_RateLimit_HOUR {
-				t.Errorf("%v", l)
-			}
-			if d := st.GetDurationUntilReset().AsDuration(); d <= 59*time.Minute || d > time.Hour {
-				t.Errorf("it is reset in %s", d)
-			}
-			var values []string
-			for _, h := range a.GetResponseHeadersToAdd() {
-				values = append(values, h.GetValue())
-			}
-			if got := strings.Join(values, " "); got != want && got != strings.Replace(want, "3600", "3599", 1) {
-				t.Errorf("step %d: headers %s, want %s", i, got, want)
-			}
+	s := start(t, connect(t, local(t)), config, envoylimit.Options{Headers: true})
+	for i, want := range []string{"2 1 3600", "2 0 3600", "2 0 3600"} {
+		a, err := s.ShouldRateLimit(t.Context(), ask("d", "all=x", "user=ann", "user=root"))
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
+		st := a.GetStatuses()[1]
+		l := st.GetCurrentLimit()
+		if l.GetName() != "users" || l.GetRequestsPerUnit() != 2 ||
+			l.GetUnit() != rls.RateLimitResponse_RateLimit_HOUR {
+			t.Errorf("%v", l)
+		}
+		if d := st.GetDurationUntilReset().AsDuration(); d <= 59*time.Minute || d > time.Hour {
+			t.Errorf("it is reset in %s", d)
+		}
+		var values []string
+		for _, h := range a.GetResponseHeadersToAdd() {
+			values = append(values, h.GetValue())
+		}
+		if got := strings.Join(values, " "); got != want && got != strings.Replace(want, "3600", "3599", 1) {
+			t.Errorf("step %d: headers %s, want %s", i, got, want)
+		}
+	}
 }
 
 func TestErrors(t *testing.T) {
 	client := connect(t, local(t))
-	empty := start(t, client, "", envoylimit.Options{})
-	s := start(t, client, config, envoylimit.Options{})
-	api := rls.NewRateLimitServiceClient(dial(t, s))
+	empty, s := start(t, client, "", envoylimit.Options{}), start(t, client, config, envoylimit.Options{})
+	year := override(typev3.RateLimitUnit_YEAR, 3)
 	for name, c := range map[string]struct {
-		s    asker
+		s    *envoylimit.Service
 		ask  *rls.RateLimitRequest
 		want error
+		code codes.Code
+		says string
 	}{
-		"no config":      {empty, ask("d", "user=ann"), envoylimit.ErrNoConfig},
-		"no domain":      {s, ask("", "user=ann"), envoylimit.ErrNoDomain},
-		"no descriptors": {s, ask("d"), envoylimit.ErrNoDescriptors},
+		"no config":      {empty, ask("d", "user=ann"), envoylimit.ErrNoConfig, codes.Unknown, ""},
+		"no domain":      {s, ask("", "user=ann"), envoylimit.ErrNoDomain, codes.Unknown, ""},
+		"no descriptors": {s, ask("d"), envoylimit.ErrNoDescriptors, codes.Unknown, "list must not be empty"},
 		"too many descriptors": {s, ask("d", slices.Repeat([]string{"other=x"}, envoylimit.MaxDescriptors+1)...),
-			envoylimit.ErrTooManyDescriptors},
-		"as many as may be": {s, ask("d", slices.Repeat([]string{"other=x"}, envoylimit.MaxDescriptors)...), nil},
-		"a limit per year": {s, override(typev3.RateLimitUnit_YEAR, 3),
-			envoylimit.ErrOverride},
+			envoylimit.ErrTooManyDescriptors, codes.InvalidArgument,
+			"desc = envoylimit: the request has too many descriptors: 257 descriptors"},
+		"as many as may be": {s, ask("d", slices.Repeat([]string{"other=x"}, envoylimit.MaxDescriptors)...), nil,
+			codes.OK, ""},
+		"a limit per year": {s, year, envoylimit.ErrOverride, codes.InvalidArgument, "its unit is YEAR; use second"},
 	} {
 		if _, err := c.s.ShouldRateLimit(t.Context(), c.ask); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-	if _, err := api.ShouldRateLimit(t.Context(), ask("d")); status.Code(err) != codes.Unknown ||
-		!strings.Contains(err.Error(), "descriptor list must not be empty") {
-		t.Error(err)
-	}
-	year := override(typev3.RateLimitUnit_YEAR, 3)
-	if _, err := api.ShouldRateLimit(t.Context(), year); status.Code(err) != codes.InvalidArgument ||
-		!strings.Contains(err.Error(), "its unit is YEAR; use second") {
-		t.Error(err)
-	}
-	many := ask("d", slices.Repeat([]string{"user=ann"}, envoylimit.MaxDescriptors+1)...)
-	if _, err := api.ShouldRateLimit(t.Context(), many); status.Code(err) != codes.InvalidArgument ||
-		!strings.Contains(err.Error(), "desc = envoylimit: the request has too many descriptors: 257 descriptors") {
-		t.Error(err)
+		_, err := rls.NewRateLimitServiceClient(dial(t, c.s)).ShouldRateLimit(t.Context(), c.ask)
+		if status.Code(err) != c.code || c.says != "" && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s, over gRPC: %v", name, err)
+		}
 	}
 	client.Close()
-	if _, err := api.ShouldRateLimit(t.Context(), ask("d", "user=ann")); status.Code(err) != codes.Unknown {
+	if _, err := s.ShouldRateLimit(t.Context(), ask("d", "user=ann")); !errors.Is(err, shardlimit.ErrClosed) {
 		t.Error(err)
 	}
 }
@@ -291,15 +289,13 @@ func override(unit typev3.RateLimitUnit, n uint32) *rls.RateLimitRequest {
 // A limit that a descriptor brings along goes before its rule, and counts apart from it. What was
 // used counts, too, once another limit is brought.
 func TestOverrides(t *testing.T) {
-	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
-		hour := func(n uint32) *rls.RateLimitRequest { return override(typev3.RateLimitUnit_HOUR, n) }
-		s := start(t, client, config, envoylimit.Options{})
-		play(t, s, []step{
-			{hour(1), "OK ok:0"}, {hour(1), "OVER_LIMIT over:0"}, {ask("d", "user=ann"), "OK ok:1"},
-			{hour(4), "OK ok:2"}, {hour(1), "OVER_LIMIT over:0"},
-			{override(typev3.RateLimitUnit_DAY, 4), "OK ok:3"},
-			{override(typev3.RateLimitUnit_DAY, 0), "OVER_LIMIT over:0"},
-		})
+	hour := func(n uint32) *rls.RateLimitRequest { return override(typev3.RateLimitUnit_HOUR, n) }
+	s := start(t, connect(t, local(t)), config, envoylimit.Options{})
+	play(t, s, []step{
+		{hour(1), "OK ok:0"}, {hour(1), "OVER_LIMIT over:0"}, {ask("d", "user=ann"), "OK ok:1"},
+		{hour(4), "OK ok:2"}, {hour(1), "OVER_LIMIT over:0"},
+		{override(typev3.RateLimitUnit_DAY, 4), "OK ok:3"},
+		{override(typev3.RateLimitUnit_DAY, 0), "OVER_LIMIT over:0"},
 	})
 }
 
@@ -418,9 +414,9 @@ func TestLongValues(t *testing.T) {
 }
 
 // Thousands of rules are loaded at once and each counts for itself, also when asked by many. Nodes
-// in this process take long for so many keys, so fewer are asked there.
+// in this process take long for so many keys, so every twentieth is asked.
 func TestManyDescriptors(t *testing.T) {
-	const many = 2000
+	const many, some, callers = 2000, 20, 8
 	var content strings.Builder
 	content.WriteString("domain: d\ndescriptors:\n")
 	for i := range many {
@@ -430,82 +426,72 @@ func TestManyDescriptors(t *testing.T) {
 		}
 		fmt.Fprintf(&content, "- {key: k%d%s, rate_limit: {unit: hour, requests_per_unit: 1}}\n", i, value)
 	}
-	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
-		s := start(t, client, content.String(), envoylimit.Options{})
-		api := remote{rls.NewRateLimitServiceClient(dial(t, s))}
-		some, callers := 4, 64
-		if strings.HasSuffix(t.Name(), "embedded") { // which is slow, and must answer before a layout ages
-			some, callers = 20, 8
-		}
-		var wg sync.WaitGroup
-		for c := range callers {
-			wg.Go(func() {
-				for i := c * some; i < many; i += callers * some {
-					q := ask("d", fmt.Sprintf("k%d=v", i))
-					for n, want := range []string{"OK ok:0", "OVER_LIMIT over:0"} {
-						if n == 1 && i%10 != 0 {
-							break
-						}
-						a, err := api.ShouldRateLimit(t.Context(), q)
-						if err != nil || short(a) != want {
-							t.Errorf("%d: %v %v", i, a, err)
-							return
-						}
+	s := start(t, connect(t, local(t)), content.String(), envoylimit.Options{})
+	api := remote{rls.NewRateLimitServiceClient(dial(t, s))}
+	var wg sync.WaitGroup
+	for c := range callers {
+		wg.Go(func() {
+			for i := c * some; i < many; i += callers * some {
+				q := ask("d", fmt.Sprintf("k%d=v", i))
+				for n, want := range []string{"OK ok:0", "OVER_LIMIT over:0"} {
+					if n == 1 && i%10 != 0 {
+						break
+					}
+					a, err := api.ShouldRateLimit(t.Context(), q)
+					if err != nil || short(a) != want {
+						t.Errorf("%d: %v %v", i, a, err)
+						return
 					}
 				}
-			})
-		}
-		wg.Wait()
-	})
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // Requests that a narrow limit refuses do not hold what a broad one has left for others: while they
 // go on, every lawful request passes.
 func TestABlockedUserHoldsNothingOfAll(t *testing.T) {
-	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
-		s := start(t, client, "domain: d\ndescriptors:\n"+
-			"- {key: user, value: mallory, rate_limit: {unit: hour, requests_per_unit: 1}}\n"+
-			"- {key: user, rate_limit: {unit: hour, requests_per_unit: 100}}\n"+
-			"- {key: all, value: x, rate_limit: {unit: hour, requests_per_unit: 21}}\n", envoylimit.Options{})
-		play(t, s, []step{{ask("d", "user=mallory", "all=x"), "OK ok:0 ok:20"}})
-		ctx, stop := context.WithCancel(t.Context())
-		var blocked sync.WaitGroup
-		for range 2 {
-			blocked.Go(func() {
-				for ctx.Err() == nil {
-					a, err := s.ShouldRateLimit(t.Context(), ask("d", "user=mallory", "all=x"))
-					if err != nil || a.GetOverallCode() != rls.RateLimitResponse_OVER_LIMIT {
-						t.Errorf("%v, %v", a, err)
-						return
-					}
+	s := start(t, connect(t, local(t)), "domain: d\ndescriptors:\n"+
+		"- {key: user, value: mallory, rate_limit: {unit: hour, requests_per_unit: 1}}\n"+
+		"- {key: user, rate_limit: {unit: hour, requests_per_unit: 100}}\n"+
+		"- {key: all, value: x, rate_limit: {unit: hour, requests_per_unit: 21}}\n", envoylimit.Options{})
+	play(t, s, []step{{ask("d", "user=mallory", "all=x"), "OK ok:0 ok:20"}})
+	ctx, stop := context.WithCancel(t.Context())
+	var blocked sync.WaitGroup
+	for range 2 {
+		blocked.Go(func() {
+			for ctx.Err() == nil {
+				a, err := s.ShouldRateLimit(t.Context(), ask("d", "user=mallory", "all=x"))
+				if err != nil || a.GetOverallCode() != rls.RateLimitResponse_OVER_LIMIT {
+					t.Errorf("%v, %v", a, err)
+					return
 				}
-			})
-		}
-		for i := range 20 {
-			a, err := s.ShouldRateLimit(t.Context(), ask("d", "user=ann", "all=x"))
-			if err != nil || a.GetOverallCode() != rls.RateLimitResponse_OK {
-				t.Errorf("request %d: %v, %v", i, a, err)
 			}
+		})
+	}
+	for i := range 20 {
+		a, err := s.ShouldRateLimit(t.Context(), ask("d", "user=ann", "all=x"))
+		if err != nil || a.GetOverallCode() != rls.RateLimitResponse_OK {
+			t.Errorf("request %d: %v, %v", i, a, err)
 		}
-		stop()
-		blocked.Wait()
-	})
+	}
+	stop()
+	blocked.Wait()
 }
 
 // Whatever refuses a request, it costs nothing: what a quota or a limit in shadow granted comes
 // back.
 func TestWhatIsRefusedCostsNothing(t *testing.T) {
-	everywhere(t, func(t *testing.T, client *shardlimit.Client) {
-		s := start(t, client, config, envoylimit.Options{})
-		play(t, s, []step{
-			{ask("d", "user=ann"), "OK ok:1"},
-			{hits(ask("d", "user=ann", "tried=x", "quota=b"), 2, 1, 1), "OVER_LIMIT over:1 ok:1 ok:2"},
-			{hits(ask("d", "user=ann", "all=x"), 1, 4), "OVER_LIMIT ok:1 over:3"},
-			{hits(ask("d", "user=ann", "quota=a"), 1, 2), "OVER_LIMIT ok:1 over:1"},
-			{ask("d", "user=ann", "user=ann"), "OVER_LIMIT over:1 over:1"},
-			{ask("d", "user=bob", "user=bob"), "OK ok:0 ok:0"},
-			{hits(ask("d", "all=x", "all=x"), 2, 2), "OVER_LIMIT over:3 over:3"},
-			{ask("d", "user=ann", "tried=x", "all=x", "quota=b"), "OK ok:0 ok:0 ok:2 ok:1"},
-		})
+	s := start(t, connect(t, local(t)), config, envoylimit.Options{})
+	play(t, s, []step{
+		{ask("d", "user=ann"), "OK ok:1"},
+		{hits(ask("d", "user=ann", "tried=x", "quota=b"), 2, 1, 1), "OVER_LIMIT over:1 ok:1 ok:2"},
+		{hits(ask("d", "user=ann", "all=x"), 1, 4), "OVER_LIMIT ok:1 over:3"},
+		{hits(ask("d", "user=ann", "quota=a"), 1, 2), "OVER_LIMIT ok:1 over:1"},
+		{ask("d", "user=ann", "user=ann"), "OVER_LIMIT over:1 over:1"},
+		{ask("d", "user=bob", "user=bob"), "OK ok:0 ok:0"},
+		{hits(ask("d", "all=x", "all=x"), 2, 2), "OVER_LIMIT over:3 over:3"},
+		{ask("d", "user=ann", "tried=x", "all=x", "quota=b"), "OK ok:0 ok:0 ok:2 ok:1"},
 	})
 }
