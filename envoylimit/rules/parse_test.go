@@ -2,6 +2,7 @@ package rules_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -10,62 +11,46 @@ import (
 
 // Whatever cannot be used is told with its place, and with what to do.
 func TestMistakes(t *testing.T) {
-	limit := func(fields string) string { return "domain: d\ndescriptors:\n- key: k\n  rate_limit: {" + fields + "}" }
-	for content, want := range map[string]string{
-		"": "f: the file is empty; begin with a domain",
-		"domain: d\n\tdescriptors:": "f:2: the file is not YAML: found a tab character that violates " +
-			"indentation; correct",
-		"- a":             "f:1: the file is not a mapping; write key: value",
-		"descriptors: []": "f:1: the file has no domain; ",
-		"domain: d\ndescriptor: " +
-			"[]": `f:2: the file has no field "descriptor"; use one of domain, descriptors`,
-		"domain: d\ndomain: e":                `f:2: the file has the field "domain" twice; `,
-		"domain: [d]":                         "f:1: a list or mapping stands where a text belongs; ",
-		"domain: d\n---\ndomain: e":           "f: the file has more than one YAML document; ",
-		"domain: d\n1: x":                     `f:2: the file has no field "1"; `,
-		"domain: d\ndescriptors: {key: k}":    "f:2: descriptors is not a list; ",
-		"domain: d\ndescriptors:\n- k":        "f:3: a descriptor is not a mapping; ",
-		"domain: d\ndescriptors:\n- value: v": "f:3: the descriptor has no key; ",
-		"domain: d\ndescriptors:\n- key: k\n- " +
-			"key: k": `f:4: the descriptor "k" with value "" is there twice; `,
-		"domain: d\ndescriptors:\n- {key: k, value: v}\n- {key: k, value: " +
-			"v}": `f:4: the descriptor "k" with value "v" is`,
-		"domain: d\ndescriptors:\n- {key: k, value: '*'}\n- {key: k, value: " +
-			"'*'}": `f:4: the descriptor "k" with value "*"`,
-		"domain: d\ndescriptors:\n- key: k\n  ratelimit: " +
-			"{}": `f:4: a descriptor has no field "ratelimit"; `,
-		"domain: d\ndescriptors:\n- key: k\n  shadow_mode: " +
-			"perhaps": `f:4: "perhaps" does not fit here; `,
-		"domain: d\ndescriptors:\n- key: k\n  share_threshold: " +
-			"true": `f:4: share_threshold is for a value with *, `,
-		"domain: d\ndescriptors:\n- key: k\n  rate_limit: 5": "f:4: rate_limit is not a mapping; ",
-		limit("requests_per_unit: 5"): "f:4: the limit has no unit; say " +
-			"second, ",
-		limit("unit: second"): "f:4: the limit has no " +
-			"requests_per_unit; ",
-		limit("unit: fortnight, " +
-			"requests_per_unit: 5"): `f:4: the unit "fortnight" is unknown; `,
-		limit("unit: year, requests_per_unit: 5"):                      "f:4: 1 × year is longer than 31 days",
-		limit("unit: day, unit_multiplier: 32, requests_per_unit: 5"):  "f:4: 32 × day is longer than 31 days",
-		limit("unit: day, unit_multiplier: 0, requests_per_unit: 5"):   "f:4: the window has no unit; ",
-		limit("unit: day, unit_multiplier: 1.5, requests_per_unit: 5"): `f:4: "1.5" does not fit here; `,
-		limit("unit: second, requests_per_unit: 0.9"):                  `f:4: "0.9" does not fit here; `,
-		limit("unit: second, requests_per_unit: 1e-3"):                 `f:4: "1e-3" does not fit here; `,
-		limit("unit: second, requests_per_unit: " +
-			"-5"): `f:4: "-5" does not fit here; write a whole`,
-		limit("unit: second, requests_per_unit: " +
-			"4294967296"): `f:4: "4294967296" does not fit here; `,
-		limit("unit: second, unlimited: true"): "f:4: the limit has a unit and is " +
-			"unlimited; ",
-		limit("unit: second, requests_per_unit: 5, " +
-			"per: 4"): `f:4: rate_limit has no field "per"; use one`,
-		limit("unit: second, requests_per_unit: 5, replaces: [{name: }]"): "f:4: an entry of replaces has no " +
-			"name; ",
-		limit("unit: day, requests_per_unit: 5, name: a, replaces: [{name: " +
-			"a}]"): `f:4: the limit "a" replaces itself; `,
-		"domain: d\ndescriptors: &all\n- key: k\n  descriptors: *all": "f:2: descriptors are nested more " +
-			"than 32 deep; ",
+	list := func(descriptors string) string { return "domain: d\ndescriptors:\n" + descriptors }
+	limit := func(fields string) string { return list("- key: k\n  rate_limit: {" + fields + "}") }
+	for _, c := range [][2]string{
+		{"", "f: the file is empty; begin with a domain"},
+		{"domain: d\n\tdescriptors:", "f:2: the file is not YAML: found a tab character that violates indentation; correct"},
+		{"- a", "f:1: the file is not a mapping; write key: value"},
+		{"descriptors: []", "f:1: the file has no domain; "},
+		{"domain: d\ndescriptor: []", `f:2: the file has no field "descriptor"; use one of domain, descriptors`},
+		{"domain: d\ndomain: e", `f:2: the file has the field "domain" twice; `},
+		{"domain: [d]", "f:1: a list or mapping stands where a text belongs; "},
+		{"domain: d\n---\ndomain: e", "f: the file has more than one YAML document; "},
+		{"domain: d\n1: x", `f:2: the file has no field "1"; `},
+		{"domain: d\ndescriptors: {key: k}", "f:2: descriptors is not a list; "},
+		{"domain: d\ndescriptors: &all\n- key: k\n  descriptors: *all", "f:2: descriptors are nested more than 32 deep; "},
+		{list("- k"), "f:3: a descriptor is not a mapping; "},
+		{list("- value: v"), "f:3: the descriptor has no key; "},
+		{list("- key: k\n- key: k"), `f:4: the descriptor "k" with value "" is there twice; `},
+		{list("- {key: k, value: v}\n- {key: k, value: v}"), `f:4: the descriptor "k" with value "v" is there twice; `},
+		{list("- {key: k, value: '*'}\n- {key: k, value: '*'}"), `f:4: the descriptor "k" with value "*" is there twice; `},
+		{list("- key: k\n  ratelimit: {}"), `f:4: a descriptor has no field "ratelimit"; `},
+		{list("- key: k\n  shadow_mode: perhaps"), `f:4: "perhaps" does not fit here; `},
+		{list("- key: k\n  share_threshold: true"), `f:4: share_threshold is for a value with *, `},
+		{list("- key: k\n  rate_limit: 5"), "f:4: rate_limit is not a mapping; "},
+		{limit("requests_per_unit: 5"), "f:4: the limit has no unit; say second, "},
+		{limit("unit: second"), "f:4: the limit has no requests_per_unit; "},
+		{limit("unit: fortnight, requests_per_unit: 5"), `f:4: the unit "fortnight" is unknown; `},
+		{limit("unit: year, requests_per_unit: 5"), "f:4: 1 × year is longer than 31 days"},
+		{limit("unit: day, unit_multiplier: 32, requests_per_unit: 5"), "f:4: 32 × day is longer than 31 days"},
+		{limit("unit: day, unit_multiplier: 0, requests_per_unit: 5"), "f:4: the window has no unit; "},
+		{limit("unit: day, unit_multiplier: 1.5, requests_per_unit: 5"), `f:4: "1.5" does not fit here; `},
+		{limit("unit: second, requests_per_unit: 0.9"), `f:4: "0.9" does not fit here; `},
+		{limit("unit: second, requests_per_unit: 1e-3"), `f:4: "1e-3" does not fit here; `},
+		{limit("unit: second, requests_per_unit: -5"), `f:4: "-5" does not fit here; write a whole`},
+		{limit("unit: second, requests_per_unit: 4294967296"), `f:4: "4294967296" does not fit here; `},
+		{limit("unit: second, unlimited: true"), "f:4: the limit has a unit and is unlimited; "},
+		{limit("unit: second, requests_per_unit: 5, per: 4"), `f:4: rate_limit has no field "per"; use one`},
+		{limit("unit: second, requests_per_unit: 5, replaces: [{name: }]"), "f:4: an entry of replaces has no name; "},
+		{limit("unit: day, requests_per_unit: 5, name: a, replaces: [{name: a}]"), `f:4: the limit "a" replaces itself; `},
 	} {
+		content, want := c[0], c[1]
 		_, err := rules.Parse([]rules.File{{Name: "f", Content: []byte(content)}}, rules.Options{})
 		var e *rules.Error
 		if !errors.Is(err, rules.ErrInvalid) || !errors.As(err, &e) || !strings.HasPrefix(err.Error(), want) {
@@ -77,26 +62,23 @@ func TestMistakes(t *testing.T) {
 		!strings.HasPrefix(err.Error(), `f:1: the domain "d" is in another file already; `) {
 		t.Error(err)
 	}
-	if _, err := rules.Parse(nil, rules.Options{}); err == nil || err.Error() != "there is no file; give at least one "+
-		"file with a domain" {
+	_, err := rules.Parse(nil, rules.Options{})
+	if err == nil || err.Error() != "there is no file; give at least one file with a domain" {
 		t.Error(err)
 	}
 }
 
 // Aliases that would make millions of descriptors are refused.
 func TestASmallFileStaysSmall(t *testing.T) {
-	var content strings.Builder
-	content.WriteString("domain: d\ndescriptors:\n")
+	content, inner := "domain: d\ndescriptors:\n", ""
 	for i := range 9 {
-		content.WriteString("- key: k" + string(rune('0'+i)) + "\n  descriptors: &a" + string(rune('0'+i)) + "\n")
+		content += fmt.Sprintf("- key: k%d\n  descriptors: &a%[1]d\n", i)
 		for j := range 10 {
-			content.WriteString("  - key: x" + string(rune('0'+j)) + "\n")
-			if i > 0 {
-				content.WriteString("    descriptors: *a" + string(rune('0'+i-1)) + "\n")
-			}
+			content += fmt.Sprintf("  - key: x%d\n%s", j, inner)
 		}
+		inner = fmt.Sprintf("    descriptors: *a%d\n", i)
 	}
-	_, err := rules.Parse([]rules.File{{Name: "f", Content: []byte(content.String())}}, rules.Options{})
+	_, err := rules.Parse([]rules.File{{Name: "f", Content: []byte(content)}}, rules.Options{})
 	if err == nil || !strings.Contains(err.Error(), "more than 262144 descriptors") {
 		t.Error(err)
 	}
