@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -13,185 +12,117 @@ import (
 
 // A wrong command line ends with 2 and says what to do; nothing is connected to.
 func TestUsage(t *testing.T) {
-	taken := filepath.Join(t.TempDir(), "taken")
-	if err := os.WriteFile(taken, []byte("lines\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	redis := []string{"--redis", "127.0.0.1:1"}
-	for _, c := range []struct {
-		args []string
-		says string
-	}{
-		{nil, "USAGE"},
-		{[]string{"tops"}, `no command "tops"; did you mean top?`},
-		{[]string{"shwo", "x", "--redis", "a:1"}, `no command "shwo"; did you mean show?`},
-		{[]string{"--json", "frobnicate"}, "flag provided but not defined: -json"},
-		{[]string{"show", "a", "--redis", "a:1,http://b:2"}, "--redis: a URL cannot be read"},
-		{[]string{"--redis", "a:1", "show", "mails"}, "not defined: -redis; flags come after the command; see"},
-		{[]string{"--vresion"}, "not defined: -vresion; flags come after the command"},
-		{append([]string{"show", "a", "--jsno"}, redis...),
-			"shardlimit: flag provided but not defined: -jsno; see shardlimit show --help"},
-		{[]string{"set", "a", "--rate"}, "flag needs an argument: --rate"},
-		{append([]string{"set", "a", "--shards", "many"}, redis...), `--shards: "many" is not a whole number`},
-		{append([]string{"allow", "a", "--weight", "much"}, redis...), `invalid value "much" for flag -weight`},
-		{append([]string{"top", "a", "--every", "5"}, redis...), `invalid value "5" for flag -every`},
-		{append([]string{"show", "a", "--json=perhaps"}, redis...), "for flag -json"},
-		{append([]string{"set", "a", "--algorithm", "tokenbucket"}, redis...), "is none of"},
-		{append([]string{"set", "a", "--algorithm", "mine"}, redis...), "fixed-window, leaky-bucket, sliding-"},
-		{append([]string{"set", "a", "--mode", "shadows"}, redis...), "is none of"},
-		{append([]string{"set", "a", "--family", "--rate", "1/s", "--shards", "2"}, redis...), "cannot be changed"},
-		{[]string{"completion"}, "needs the name of a shell"},
-		{[]string{"completion", "bash", "now"}, `got "now"`},
-		{[]string{"show"}, "say where Redis is"},
-		{append([]string{"allow"}, redis...), "needs the NAME"},
-		{append([]string{"allow", "a", "none"}, redis...), `N is "none"; it must be a whole number of permits`},
-		{append([]string{"allow", "a", "1", "2"}, redis...), "takes NAME [N], but also got \"2\""},
-		{[]string{"allow", "a"}, "say where Redis is"},
-		{append([]string{"run"}, redis...), "needs the NAME of a limit and a command"},
-		{append([]string{"run", "a"}, redis...), "needs the NAME of a limit and a command"},
-		{append([]string{"run", "a"}, append(redis, "--", "/no/such/command")...), `no command "/no/such/command"`},
-		{append([]string{"rebalance", "--family", "--all"}, redis...), "--family needs the NAME"},
-		{append([]string{"show", "--participant", "ann"}, redis...), "--participant needs the NAME"},
-		{append([]string{"rebalance"}, redis...), "needs one of the NAME"},
-		{append([]string{"rebalance", "a", "--all"}, redis...), "needs one of the NAME"},
-		{append([]string{"rebalance", "--all", "--drain", "127.0.0.1:1"}, redis...), "needs one of the NAME"},
-		{append([]string{"rebalance", "a", "--drain", "127.0.0.1:1"}, redis...), "needs one of the NAME"},
-		{append([]string{"rebalance", "--drain", "127.0.0.1:1"}, redis...), "lists one node only"},
-		{[]string{"rebalance", "--drain", "127.0.0.1:3", "--redis", "127.0.0.1:1,n2=127.0.0.1:2"},
+	taken := file(t, "taken", "lines\n")
+	const redis, paced = " --redis 127.0.0.1:1", "pace --name n --rate 5/s "
+	envoy, long := "serve --redis 127.0.0.1:1 --grpc :0 --config "+taken, strings.Repeat("n", 600)
+	for _, c := range [][2]string{
+		{"", "USAGE"},
+		{"tops", `no command "tops"; did you mean top?`},
+		{"shwo x --redis a:1", `no command "shwo"; did you mean show?`},
+		{"--json frobnicate", "flag provided but not defined: -json"},
+		{"--redis a:1 show mails", "not defined: -redis; flags come after the command; see"},
+		{"show a --jsno" + redis, "shardlimit: flag provided but not defined: -jsno; see shardlimit show --help"},
+		{"set a --rate", "flag needs an argument: --rate"},
+		{"set a --shards many" + redis, `--shards: "many" is not a whole number`},
+		{"allow a --weight much" + redis, `invalid value "much" for flag -weight`},
+		{"top a --every 5" + redis, `invalid value "5" for flag -every`},
+		{"show a --json=perhaps" + redis, "for flag -json"},
+		{"set a --algorithm tokenbucket" + redis, `"tokenbucket" is none of fixed-window, leaky-bucket, sliding-`},
+		{"set a --mode shadows" + redis, "is none of"},
+		{"set a --rate x" + redis, "no slash"},
+		{"set a" + redis, "nothing to set"},
+		{"set a --family --rate 1/s --shards 2" + redis, "cannot be changed"},
+		{"completion", "needs the name of a shell"},
+		{"completion bash now", `got "now"`},
+
+		{"show", "say where Redis is"},
+		{"allow a", "say where Redis is"},
+		{"serve --limit a=1/s", "say where Redis is"},
+		{"show a --redis a:1,http://b:2", "--redis: a URL cannot be read"},
+		{"show a --redis a:1 --cluster b:2", "say where Redis is with one of"},
+		{"serve --limit a=1/s --embedded --redis a:1", "--embedded needs no other server"},
+		{paced + "--redis a:1,a:1", "taken by an earlier node"},
+		{paced + "--redis a:1 --prefix {x}", "braces"},
+
+		{"allow" + redis, "needs the NAME"},
+		{"top" + redis, "needs the NAME"},
+		{"show --family" + redis, "needs the NAME"},
+		{"show --participant ann" + redis, "--participant needs the NAME"},
+		{"rebalance --family --all" + redis, "--family needs the NAME"},
+		{"allow a 1 2" + redis, `takes NAME [N], but also got "2"`},
+		{"set a 5/s --rate x" + redis, `got "5/s"`},
+		{"pace n --rate 5/s", `got "n"`},
+		{"allow a none" + redis, `N is "none"; it must be a whole number of permits`},
+		{"run" + redis, "needs the NAME of a limit and a command"},
+		{"run a" + redis, "needs the NAME of a limit and a command"},
+		{"run a" + redis + " -- /no/such/command", `no command "/no/such/command"`},
+		{"run mails --timeout -1s -- true", "at least 0s"},
+		{"top a --every 1ms" + redis, "at least 10ms"},
+
+		{"rebalance" + redis, "needs one of the NAME"},
+		{"rebalance a --all" + redis, "needs one of the NAME"},
+		{"rebalance --all --drain 127.0.0.1:1" + redis, "needs one of the NAME"},
+		{"rebalance a --drain 127.0.0.1:1" + redis, "needs one of the NAME"},
+		{"rebalance --drain 127.0.0.1:1" + redis, "lists one node only"},
+		{"rebalance --drain 127.0.0.1:3 --redis 127.0.0.1:1,n2=127.0.0.1:2",
 			`"127.0.0.1:3" is none of the nodes; they are 127.0.0.1:1, n2`},
-		{append([]string{"top"}, redis...), "needs the NAME"},
-		{append([]string{"top", "a", "--every", "1ms"}, redis...), "at least 10ms"},
-		{[]string{"top", "a"}, "say where Redis is"},
-		{append([]string{"serve"}, redis...), "nothing to serve"},
-		{append([]string{"serve", "--grpc", ":0"}, redis...), "needs both of --grpc"},
-		{append([]string{"serve", "--config", taken}, redis...), "needs both of --grpc"},
-		{append([]string{"serve", "--grpc", ":0", "--config", taken}, redis...),
-			taken + ":1: the file is not a mapping"},
-		{append([]string{"serve", "--grpc", ":0", "--config", "/no/such/file"}, redis...), "no such file"},
-		{append([]string{"serve", "--grpc", ":0", "--config", taken, "--algorithm", "x"}, redis...), "--algorithm: "},
-		{append([]string{"serve", "--grpc", ":0", "--config", taken, "--charge", "x"}, redis...), "--charge: "},
-		{append([]string{"serve", "--limit", "a=1/h", "--shadow"}, redis...),
-			"needs both of --grpc"},
-		{append([]string{"serve", "--limit", "a=1/h", "--charge", "each"}, redis...), "needs both of --grpc"},
-		{append([]string{"serve", "--limit", "a=1/h", "--response-headers"}, redis...), "needs both of --grpc"},
-		{append([]string{"serve", "--limit", "a=1/h", "--merge-domains"}, redis...), "needs both of --grpc"},
-		{append([]string{"serve", "--grpc", ":0", "--config", taken, "--algorithm", "leaky-bucket"}, redis...),
-			"--algorithm: "},
-		{append([]string{"serve", "--limit", "a=1/h", "--algorithm", "fixed-window"}, redis...), "needs both of --grpc"},
-		{append([]string{"serve", "--limit", "a=1/h", "--listen", "8080"}, redis...), `--listen is "8080"`},
-		{append([]string{"serve", "--limit", "a=1/h", "--listen", ":"}, redis...), `--listen is ":"`},
-		{append([]string{"serve", "mails"}, redis...), `got "mails"`},
-		{append([]string{"serve", "--limit", "mails"}, redis...), "is not NAME=RATE"},
-		{append([]string{"serve", "--per-key", "mails=5"}, redis...), "no slash"},
-		{append([]string{"serve", "--limit", "a=1/s", "--on-outage", "panic"}, redis...), "--on-outage"},
-		{append([]string{"serve", "--limit", "a=1/s", "--call-timeout", "1us"}, redis...), "CallTimeout"},
-		{[]string{"serve", "--limit", "a=1/s"}, "say where Redis is"},
-		{[]string{"serve", "--limit", "a=1/s", "--embedded", "--redis", "a:1"}, "--embedded needs no other server"},
-		{[]string{"serve", "--limit", "a=1/s", "--limit", "a=2/s", "--embedded"}, "used twice"},
-		{[]string{"serve", "--limit", "a=1/1us", "--embedded"}, "Per is 1"},
-		{[]string{"pace"}, "--name"},
-		{[]string{"pace", "--name", "n"}, "--rate: rate \"\" has no slash; write it as NUMBER/TIME, for example 500/s"},
-		{[]string{"pace", "--name", "n", "--rate", "5"}, "no slash"},
-		{[]string{"pace", "--name", "n", "--rate", "5/fortnight"}, "not a time"},
-		{[]string{"pace", "--name", "n", "--rate", "5/s"}, "say where Redis is"},
-		{[]string{"pace", "--name", "n", "--rate", "5/s", "--embedded", "--redis", "a:1"},
-			"--embedded needs no other server"},
-		{[]string{"pace", "--name", "n", "--rate", "5/s", "--embedded", "file"}, `got "file"`},
-		{[]string{"pace", "--name", "n", "--rate", "5/s", "--embedded", "--rest", taken}, "exists already"},
-		{[]string{"pace", "--name", "n", "--rate", "5/s", "--embedded", "--rest", taken + "/x"}, "not a directory"},
-		{[]string{"pace", "--name", "n", "--rate", "5/s", "--embedded", "--rest",
-			filepath.Join(filepath.Dir(taken), "no", "x")}, "no such file"},
-		{[]string{"pace", "--name", "n", "--rate", "5/1us", "--embedded"}, "Per is 1"},
-		{[]string{"pace", "--name", "n", "--rate", "5/s", "--embedded", "--shards", "1000"}, "Shards is 1000"},
-		{[]string{"pace", "--name", "n", "--rate", "5/s", "--embedded", "--shards", "many"}, "many"},
-		{[]string{"pace", "--name", strings.Repeat("n", 600), "--rate", "5/s", "--embedded"}, "name"},
-		{[]string{"pace", "--name", "n", "--rate", "5/s", "--redis", "a:1,a:1"}, "taken by an earlier node"},
-		{[]string{"pace", "--name", "n", "--rate", "5/s", "--redis", "a:1", "--prefix", "{x}"}, "braces"},
-		{[]string{"pace", "--speed", "5"}, "speed"},
-		{[]string{"pace", "--name", "n", "--rate", "5/s", "--embedded", "--weight", "0"}, "--weight is 0"},
-		{[]string{"serve", "--limit", "a=1/s", "--embedded", "--weight", "-2"}, "Weight is -2"},
-		{[]string{"serve", "--limit", "a=1/s", "--redis", "a:1", "--participant", strings.Repeat("n", 600)},
-			"Participant has 600"},
-		{append([]string{"show", "--family"}, redis...), "needs the NAME"},
-		{append([]string{"show", "a", "b"}, redis...), `"b"`},
-		{[]string{"show", "a"}, "say where Redis is"},
-		{append([]string{"set", "a"}, redis...), "nothing to set"},
-		{append([]string{"set", "a", "5/s"}, redis...), `got "5/s"`},
-		{append([]string{"set", "a", "5/s", "--rate", "x"}, redis...), `got "5/s"`},
-		{append([]string{"reset", "a", "b"}, redis...), `got "b"`},
-		{append([]string{"delete", "a", "b"}, redis...), `got "b"`},
-		{append([]string{"top", "a", "b", "--every", "1s"}, redis...), `got "b"`},
-		{[]string{"pace", "n", "--rate", "5/s"}, `got "n"`},
-		{[]string{"demo", "", "--nodes", "0"}, `got ""`},
-		{append([]string{"set", "a", "--rate", "x"}, redis...), "no slash"},
-		{append([]string{"reset"}, redis...), "needs the NAME"},
-		{append([]string{"delete"}, redis...), "needs the NAME"},
-		{[]string{"version"}, `no command "version"`},
-		{[]string{"demo", "--nodes", "0"}, "--nodes is 0"},
-		{[]string{"demo", "--nodes", "1000"}, "--nodes is 1000"},
-		{[]string{"demo", "--workers", "0"}, "--workers is 0"},
-		{[]string{"demo", "--for", "-1s"}, "at least 1s"},
-		{[]string{"demo", "--for", "soon"}, "soon"},
-		{[]string{"demo", "--rate", "0/s"}, "at least 1"},
-		{[]string{"demo", "--shards", "-1"}, "Shards is -1"},
-		{[]string{"demo", "--rate", "5/99ms"}, "must be at least 100ms"},
-		{[]string{"run", "mails", "--timeout", "-1s", "--", "true"}, "at least 0s"},
-		{[]string{"serve", "--limit", "a=5/s", "--grace", "-1s"}, "at least 0s"},
-		{[]string{"demo", "please"}, `"please"`},
+
+		{"serve" + redis, "nothing to serve"},
+		{"serve --grpc :0" + redis, "needs both of --grpc"},
+		{"serve --config " + taken + redis, "needs both of --grpc"},
+		{"serve --limit a=1/h --shadow" + redis, "needs both of --grpc"},
+		{"serve --limit a=1/h --algorithm fixed-window" + redis, "needs both of --grpc"},
+		{envoy, taken + ":1: the file is not a mapping"},
+		{"serve --grpc :0 --config /no/such/file" + redis, "no such file"},
+		{envoy + " --algorithm leaky-bucket", "--algorithm: "},
+		{envoy + " --charge x", "--charge: "},
+		{"serve --limit a=1/h --listen 8080" + redis, `--listen is "8080"`},
+		{"serve --limit a=1/h --listen :" + redis, `--listen is ":"`},
+		{"serve --limit mails" + redis, "is not NAME=RATE"},
+		{"serve --per-key mails=5" + redis, "no slash"},
+		{"serve --limit a=1/s --on-outage panic" + redis, "--on-outage"},
+		{"serve --limit a=1/s --call-timeout 1us" + redis, "CallTimeout"},
+		{"serve --limit a=1/s --limit a=2/s --embedded", "used twice"},
+		{"serve --limit a=1/1us --embedded", "Per is 1"},
+		{"serve --limit a=1/s --embedded --weight -2", "Weight is -2"},
+		{"serve --limit a=1/s --redis a:1 --participant " + long, "Participant has 600"},
+		{"serve --limit a=5/s --grace -1s", "at least 0s"},
+
+		{"pace", "--name"},
+		{"pace --name n", `--rate: rate "" has no slash; write it as NUMBER/TIME, for example 500/s`},
+		{paced + "--embedded --rest " + taken, "exists already"},
+		{paced + "--embedded --rest= ", "the name of the file is empty"},
+		{paced + "--embedded --rest " + taken + "/x", "not a directory"},
+		{paced + "--embedded --rest " + filepath.Dir(taken) + "/no/x", "no such file"},
+		{paced + "--embedded --shards 1000", "Shards is 1000"},
+		{paced + "--embedded --shards many", "many"},
+		{paced + "--embedded --weight 0", "--weight is 0"},
+		{"pace --rate 5/s --embedded --name " + long, "name"},
+		{"pace --speed 5", "speed"},
+
+		{"demo --nodes 0", "--nodes is 0"},
+		{"demo --nodes 1000", "--nodes is 1000"},
+		{"demo --workers 0", "--workers is 0"},
+		{"demo --for -1s", "at least 1s"},
+		{"demo --rate 0/s", "at least 1"},
+		{"demo --rate 5/99ms", "must be at least 100ms"},
+		{"demo --shards -1", "Shards is -1"},
+		{"demo please", `"please"`},
 	} {
-		text, code := runHere(t, c.args...)
-		if code != exitUsage || !strings.Contains(text, c.says) {
-			t.Errorf("%v ended with %d, want %d, and %q in: %s", c.args, code, exitUsage, c.says, text)
+		args, says := c[0], c[1]
+		text, code := runHere(t, strings.Fields(args)...)
+		if code != exitUsage || !strings.Contains(text, says) {
+			t.Errorf("%s ended with %d, want %d, and %q in: %s", args, code, exitUsage, says, text)
 		}
-		if len(c.args) > 0 && strings.Count(text, "\n") != 1 {
-			t.Errorf("%v: want one line that says what is wrong, got: %s", c.args, text)
+		if args != "" && strings.Count(text, "\n") != 1 {
+			t.Errorf("%s: want one line that says what is wrong, got: %s", args, text)
 		}
 		if strings.Contains(text, ": shardlimit: ") || strings.HasPrefix(text, "shardlimit: shardlimit") {
-			t.Errorf("%v: it says twice who speaks: %s", c.args, text)
+			t.Errorf("%s: it says twice who speaks: %s", args, text)
 		}
 	}
 	if got := read(t, taken); got != "lines\n" {
 		t.Errorf("the file that existed was changed to %q", got)
-	}
-}
-
-func TestHelp(t *testing.T) {
-	for _, c := range commands(console{}) {
-		text, code := runHere(t, c.Name, "--help")
-		if code != exitOK || !strings.Contains(text, "Example") || !strings.Contains(text, "  shardlimit "+c.Name) {
-			t.Errorf("%s --help ended with %d: %s", c.Name, code, text)
-		}
-	}
-	for _, args := range []string{"help allow", "allow pulls --help", "allow --help pulls", "run --help x -- y"} {
-		if text, code := runHere(t, strings.Fields(args)...); code != exitOK || !strings.Contains(text, "Example") {
-			t.Errorf("%s ended with %d: %s", args, code, text)
-		}
-	}
-	for _, args := range []string{"set --help", "run --help"} {
-		if text, _ := runHere(t, strings.Fields(args)...); strings.Contains(text, "(default: 0") {
-			t.Errorf("%s tells of defaults that are none: %s", args, text)
-		}
-	}
-	text, code := runHere(t, "--help")
-	if same, ended := runHere(t, "help"); same != text || ended != exitOK {
-		t.Errorf("help ended with %d: %s", ended, same)
-	}
-	if code != exitOK || !strings.Contains(text, "pace") || !strings.Contains(text, "demo") {
-		t.Errorf("--help ended with %d: %s", code, text)
-	}
-	for _, args := range [][]string{{"--version"}, {"-v"}} {
-		if text, code = runHere(t, args...); code != exitOK || !strings.HasPrefix(text, "shardlimit ") ||
-			strings.Count(text, "\n") != 1 {
-			t.Errorf("%v ended with %d: %s", args, code, text)
-		}
-	}
-}
-
-// A build says its version, wherever it was made.
-func TestVersionOfABuild(t *testing.T) {
-	out, err := exec.Command(built, "--version").Output()
-	if err != nil || string(out) != "shardlimit v1.2.3\n" {
-		t.Errorf("%v: %s", err, out)
 	}
 }
 
@@ -206,15 +137,43 @@ func TestHelpFitsATerminal(t *testing.T) {
 				}
 			}
 		}
-		out, code := runHere(t, append(strings.Fields(strings.TrimPrefix(c.Name, "shardlimit")), "--help")...)
+		name := strings.TrimPrefix(c.Name, "shardlimit")
+		out, code := runHere(t, append(strings.Fields(name), "--help")...)
 		for line := range strings.Lines(out) {
 			if len(strings.TrimSuffix(line, "\n")) > helpWidth {
 				t.Errorf("%s, %d columns: %s", c.Name, len(line), line)
 			}
 		}
-		if code != 0 || !strings.Contains(out, "OPTIONS:\n   --") {
+		if code != exitOK || !strings.Contains(out, "OPTIONS:\n   --") || !strings.Contains(out, "  shardlimit "+name) ||
+			(name == "set" || name == "run") && strings.Contains(out, "(default: 0") { // where 0 is none
 			t.Errorf("%s: %d, %s", c.Name, code, out)
 		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range []string{"help allow", "allow pulls --help", "allow --help pulls", "run --help x -- y"} {
+		if text, code := runHere(t, strings.Fields(args)...); code != exitOK || !strings.Contains(text, "Example") {
+			t.Errorf("%s ended with %d: %s", args, code, text)
+		}
+	}
+	text, code := runHere(t, "--help")
+	if same, ended := runHere(t, "help"); same != text || code != exitOK || ended != exitOK {
+		t.Errorf("help ended with %d and %d: %s", code, ended, same)
+	}
+	for _, args := range []string{"--version", "-v"} {
+		if text, code = runHere(t, args); code != exitOK || !strings.HasPrefix(text, "shardlimit ") ||
+			strings.Count(text, "\n") != 1 {
+			t.Errorf("%s ended with %d: %s", args, code, text)
+		}
+	}
+}
+
+// A build says its version, wherever it was made.
+func TestVersionOfABuild(t *testing.T) {
+	out, err := exec.Command(built, "--version").Output()
+	if err != nil || string(out) != "shardlimit v1.2.3\n" {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 
