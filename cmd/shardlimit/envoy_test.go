@@ -1,20 +1,18 @@
 package main
 
 import (
-	"encoding/binary"
 	"io"
 	"math"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -22,26 +20,16 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
-
-	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // What Envoy asked for is shown and reset by the values that it sent.
 func TestKeysOfEnvoy(t *testing.T) {
-	flags := []string{"--prefix", redistest.Prefix(t), "--redis", redistest.Standalone(t).Addr()}
-	file := filepath.Join(t.TempDir(), "d.yaml")
-	const config = "domain: d\ndescriptors:\n- key: user\n  rate_limit: {unit: hour, requests_per_unit: 1}\n" +
-		"  descriptors: [{key: path, rate_limit: {unit: day, requests_per_unit: 3}}]\n"
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd, says := launchServe(t, append(flags, "--grpc", "127.0.0.1:0", "--config", file)...)
-	address := says.address("serving Envoy on ")
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
+	_, flags := started(t, 1)
+	config := file(t, "d.yaml", "domain: d\ndescriptors:\n- key: user\n"+
+		"  rate_limit: {unit: hour, requests_per_unit: 1}\n"+
+		"  descriptors: [{key: path, rate_limit: {unit: day, requests_per_unit: 3}}]\n")
+	_, says := launchServe(t, append(flags, "--grpc", "127.0.0.1:0", "--config", config)...)
+	conn := dialled(t, says.address("serving Envoy on "))
 	user := &ratelimit.RateLimitDescriptor_Entry{Key: "user", Value: "ann"}
 	path := &ratelimit.RateLimitDescriptor_Entry{Key: "path", Value: "/a"}
 	five := &ratelimit.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 5, Unit: typev3.RateLimitUnit_HOUR}
@@ -52,44 +40,38 @@ func TestKeysOfEnvoy(t *testing.T) {
 	if _, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), ask); err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []struct {
-		args []string
-		says string
-	}{
-		{[]string{"show", "envoy/d/user", "--key", "ann"}, "in use or reserved 1 of 1"},
-		{[]string{"show", "envoy/d/user/path", "--key", "ann/%2Fa"}, "in use or reserved 1 of 3"},
-		{[]string{"show", "envoy/override/hour", "--key", "d/path=%2Fa"}, "in use or reserved 1 of"},
-		{[]string{"reset", "envoy/d/user", "--key", "ann"}, "usage forgotten"},
-	} {
-		text, code := runHere(t, append(step.args, flags...)...)
-		if code != exitOK || !strings.Contains(text, step.says) {
-			t.Errorf("%v ended with %d: %s", step.args, code, text)
-		}
-	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	walk(t, flags, []step{
+		{"show envoy/d/user --key ann", exitOK, []string{"in use or reserved 1 of 1"}},
+		{"show envoy/d/user/path --key ann/%2Fa", exitOK, []string{"in use or reserved 1 of 3"}},
+		{"show envoy/override/hour --key d/path=%2Fa", exitOK, []string{"in use or reserved 1 of"}},
+		{"reset envoy/d/user --key ann", exitOK, []string{"usage forgotten"}},
+	})
+}
+
+// dialled is a connection without TLS.
+func dialled(t *testing.T, address string) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait()
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }
 
 const envoyConfig = "domain: d\ndescriptors:\n- {key: user, rate_limit: {unit: hour, requests_per_unit: 1}}\n"
 
 func TestServeEnvoy(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "d.yaml")
+	config := file(t, "d.yaml", envoyConfig)
 	write := func(content string) {
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write(envoyConfig)
-	cmd, says := launchServe(t, "--embedded", "--grpc", "127.0.0.1:0", "--config", file, "--response-headers",
+	cmd, says := launchServe(t, "--embedded", "--grpc", "127.0.0.1:0", "--config", config, "--response-headers",
 		"--denied")
 	address, url := says.address("serving Envoy on "), says.address("serving HTTP on ")
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
+	conn := dialled(t, address)
 	hits := uint64(1)
 	ask := func(want rls.RateLimitResponse_Code) {
 		t.Helper()
@@ -141,91 +123,39 @@ func TestServeEnvoy(t *testing.T) {
 	}
 }
 
-// Frames of HTTP/2, and what a server tells with SETTINGS.
-const (
-	frameSettings                        = 4
-	settingStreams, settingHeader uint16 = 3, 6
-	preface                              = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-)
-
-// guarded is a server as serve makes it.
-func guarded(t *testing.T) string {
-	t.Helper()
-	server := grpc.NewServer(guard{}.grpc()...)
+// A client learns how many calls it may have under way, and is refused requests that are too large.
+func TestConnectionsOfEnvoyAreBounded(t *testing.T) {
+	server := grpc.NewServer(guard{}.grpc()...) // as serve makes it
 	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(l) }()
-	t.Cleanup(func() {
-		server.Stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	return l.Addr().String()
-}
-
-// frame reads on to a frame of that kind, and returns what it holds.
-func frame(t *testing.T, from io.Reader, kind byte) []byte {
-	t.Helper()
-	for {
-		var head [9]byte
-		if _, err := io.ReadFull(from, head[:]); err != nil {
-			t.Fatalf("no frame of kind %d: %v", kind, err)
-		}
-		body := make([]byte, int(head[0])<<16|int(head[1])<<8|int(head[2]))
-		if _, err := io.ReadFull(from, body); err != nil {
-			t.Fatal(err)
-		}
-		if head[3] == kind {
-			return body
-		}
+	go func() { _ = server.Serve(l) }()
+	defer server.Stop()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err == nil {
+		_, err = io.WriteString(conn, http2.ClientPreface)
 	}
-}
-
-// greet begins a connection and returns what the server says of itself.
-func greet(t *testing.T, address string) map[uint16]uint32 {
-	t.Helper()
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	empty := []byte{0, 0, 0, frameSettings, 0, 0, 0, 0, 0}
-	if _, err := conn.Write(append([]byte(preface), empty...)); err != nil {
-		t.Fatal(err)
-	}
-	said := map[uint16]uint32{}
-	for body := frame(t, conn, frameSettings); len(body) >= 6; body = body[6:] {
-		said[binary.BigEndian.Uint16(body)] = binary.BigEndian.Uint32(body[2:])
-	}
-	return said
-}
-
-// A client learns how many calls it may have under way.
-func TestConnectionsOfEnvoyAreBounded(t *testing.T) {
-	said := greet(t, guarded(t))
-	if said[settingStreams] != maxCalls || said[settingHeader] != maxHead {
-		t.Errorf("the server says %v", said)
-	}
-}
-
-func TestLargeRequestsOfEnvoyAreRefused(t *testing.T) {
-	conn, err := grpc.NewClient(guarded(t), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
+	framer := http2.NewFramer(conn, conn)
+	frame, err := framer.ReadFrame()
+	settings, ok := frame.(*http2.SettingsFrame)
+	if !ok {
+		t.Fatalf("%v, %v", frame, err)
+	}
+	calls, _ := settings.Value(http2.SettingMaxConcurrentStreams)
+	head, _ := settings.Value(http2.SettingMaxHeaderListSize)
+	if calls != maxCalls || head != maxHead {
+		t.Errorf("the server says %v", settings)
+	}
+	api := grpc_health_v1.NewHealthClient(dialled(t, l.Addr().String()))
 	for size, want := range map[int]codes.Code{maxMessage - 100: codes.NotFound,
 		maxMessage + 100: codes.ResourceExhausted} {
-		_, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(),
-			&grpc_health_v1.HealthCheckRequest{Service: strings.Repeat("x", size)})
+		_, err := api.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: strings.Repeat("x", size)})
 		if status.Code(err) != want {
 			t.Errorf("%d bytes: %v", size, err)
 		}
