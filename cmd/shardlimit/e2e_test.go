@@ -75,6 +75,14 @@ func (p *pacer) wait() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
+// released waits for the end of a process that releases a text, all of its input.
+func (p *pacer) released(text string) {
+	p.t.Helper()
+	if code, out := p.wait(), read(p.t, p.out); code != exitOK || out != text || read(p.t, p.rest) != "" {
+		p.t.Errorf("ended with %d, %d of %d bytes: %s", code, len(out), len(text), p.said())
+	}
+}
+
 func (p *pacer) said() string { return read(p.t, p.errs) }
 
 func create(t *testing.T, path string) *os.File {

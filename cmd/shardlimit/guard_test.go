@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -230,13 +229,10 @@ func TestServeTellsOfAMistake(t *testing.T) {
 
 // Who wanted a token and has none does not serve everybody.
 func TestAnEmptyTokenIsRefused(t *testing.T) {
-	t.Parallel()
 	for _, token := range []string{"", " \n"} {
-		cmd := exec.Command(built, "serve", "--embedded", "--limit", "a=1/s", "--listen", "127.0.0.1:1x")
-		cmd.Env = append(cleanEnv(), "SHARDLIMIT_TOKEN="+token)
-		text, _ := cmd.CombinedOutput()
-		if code := cmd.ProcessState.ExitCode(); code != exitUsage ||
-			!strings.Contains(string(text), "SHARDLIMIT_TOKEN: it has no token") {
+		t.Setenv("SHARDLIMIT_TOKEN", token)
+		text, code := runHere(t, "serve", "--embedded", "--limit", "a=1/s", "--listen", "127.0.0.1:1x")
+		if code != exitUsage || !strings.Contains(text, "SHARDLIMIT_TOKEN: it has no token") {
 			t.Errorf("%q ended with %d: %s", token, code, text)
 		}
 	}
@@ -245,24 +241,21 @@ func TestAnEmptyTokenIsRefused(t *testing.T) {
 func TestServeRefusesWhatItCannotRead(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCertificates(t)
-	for _, step := range []struct {
-		says string
-		args []string
-	}{
-		{"--settings: open /no/such/file", []string{"--settings", "/no/such/file"}},
-		{`/a: there is no setting "lissten"`, []string{"--settings", file(t, "a", "embedded: true\nlissten: x\n")}},
-		{`there is no setting "settings"`, []string{"--settings", file(t, "a", "settings: x\n")}},
-		{`/a: grace: time: missing unit`, []string{"--settings", file(t, "a", "grace: 5\n")}},
-		{`/a: denied: parse error`, []string{"--settings", file(t, "a", "denied: on\n")}},
-		{"need each other", []string{"--embedded", "--tls-cert", c.Cert}},
-		{"--tls-cert: ", []string{"--embedded", "--tls-cert", c.Cert, "--tls-key", c.CA}},
-		{"--token-file: open", []string{"--embedded", "--token-file", "/no/such/file"}},
-		{"line 1: the token has 5 bytes", []string{"--embedded", "--token-file", file(t, "a", "short\n")}},
-		{"there is nothing to serve", []string{"--settings", file(t, "a", "embedded: true\n")}},
+	for _, step := range [][2]string{
+		{"--settings /no/such/file", "--settings: open /no/such/file"},
+		{"--settings " + file(t, "a", "embedded: true\nlissten: x\n"), `/a: there is no setting "lissten"`},
+		{"--settings " + file(t, "a", "settings: x\n"), `there is no setting "settings"`},
+		{"--settings " + file(t, "a", "grace: 5\n"), `/a: grace: time: missing unit`},
+		{"--settings " + file(t, "a", "denied: on\n"), `/a: denied: parse error`},
+		{"--settings " + file(t, "a", "embedded: true\n"), "there is nothing to serve"},
+		{"--embedded --tls-cert " + c.Cert, "need each other"},
+		{"--embedded --tls-cert " + c.Cert + " --tls-key " + c.CA, "--tls-cert: "},
+		{"--embedded --token-file /no/such/file", "--token-file: open"},
+		{"--embedded --token-file " + file(t, "a", "short\n"), "line 1: the token has 5 bytes"},
 	} {
-		text, code := shardlimitRun(t, append([]string{"serve"}, step.args...)...)
-		if code != exitUsage || !strings.Contains(text, step.says) || strings.Count(text, "\n") != 1 {
-			t.Errorf("%v ended with %d: %s", step.args, code, text)
+		text, code := runHere(t, append([]string{"serve"}, strings.Fields(step[0])...)...)
+		if code != exitUsage || !strings.Contains(text, step[1]) || strings.Count(text, "\n") != 1 {
+			t.Errorf("%s ended with %d: %s", step[0], code, text)
 		}
 	}
 }

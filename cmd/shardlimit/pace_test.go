@@ -13,130 +13,87 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// inputLines is the size of the shared input, which SHARDLIMIT_PACE_LINES sets;
-// the full run has 200,000.
-func inputLines(t *testing.T) int {
-	s := os.Getenv("SHARDLIMIT_PACE_LINES")
-	if s == "" {
-		return 20_000
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 3 {
-		t.Fatalf("SHARDLIMIT_PACE_LINES is %q, want a number from 3", s)
-	}
-	return n
-}
-
-// sharedLimit is what several pace processes have in common.
-func sharedLimit(t *testing.T, rate string) []string {
-	t.Helper()
-	var addresses []string
-	for _, s := range redistest.Servers(t, 4) {
-		addresses = append(addresses, s.Addr())
-	}
-	return []string{"--name", "e2e", "--rate", rate, "--prefix", redistest.Prefix(t), "--redis",
-		strings.Join(addresses, ",")}
-}
-
 // Three processes share one rate over four servers: every line comes out once,
 // in order, and no sooner than the limit allows.
 func TestPaceSharesARate(t *testing.T) {
-	flags, dir, n := sharedLimit(t, "5000/s"), t.TempDir(), inputLines(t)
+	const lines = 20_000
+	_, flags := started(t, 4)
 	began := time.Now()
-	var pacers []*pacer
-	var texts []string
+	pacers, texts, _ := three(t, lines, flags)
+	for i, p := range pacers {
+		p.released(texts[i])
+	}
+	if took, least := time.Since(began), (lines/5000-1)*time.Second; took < least {
+		t.Errorf("%d lines took %s, which the limit allows in %s", lines, took, least)
+	}
+}
+
+// three starts processes that share 5,000 lines a second, with a third of the lines each.
+func three(t *testing.T, lines int, flags []string) (pacers []*pacer, texts []string, inputs []*os.File) {
+	t.Helper()
+	dir := t.TempDir()
 	for i := range 3 {
 		tag := strconv.Itoa(i)
-		text, stdin := input(t, dir, tag, i*n/3, (i+1)*n/3)
-		texts = append(texts, text)
-		pacers = append(pacers, startPace(t, dir, tag, stdin, flags...))
+		text, stdin := input(t, dir, tag, i*lines/3, (i+1)*lines/3)
+		texts, inputs = append(texts, text), append(inputs, stdin)
+		pacers = append(pacers, startPace(t, dir, tag, stdin, append([]string{"--name", "e2e", "--rate", "5000/s"},
+			flags...)...))
 	}
-	for i, p := range pacers {
-		if code := p.wait(); code != exitOK {
-			t.Errorf("process %d ended with %d: %s", i, code, p.said())
-		}
-		if read(t, p.out) != texts[i] {
-			t.Errorf("process %d: the output is not the input", i)
-		}
-		if rest := read(t, p.rest); rest != "" {
-			t.Errorf("process %d left a rest of %d bytes", i, len(rest))
-		}
-	}
-	if took, least := time.Since(began), time.Duration(n/5000-1)*time.Second; took < least {
-		t.Errorf("%d lines took %s, which the limit allows in %s", n, took, least)
-	}
+	return pacers, texts, inputs
+}
+
+// alone starts a process with so many lines, and returns them.
+func alone(t *testing.T, lines int, rate string, flags ...string) (p *pacer, text string) {
+	t.Helper()
+	dir := t.TempDir()
+	text, stdin := input(t, dir, "p", 0, lines)
+	return startPace(t, dir, "p", stdin, append([]string{"--name", "e2e", "--rate", rate}, flags...)...), text
 }
 
 // A limit that is stored with another rate holds, and pace says so.
 func TestPaceJoinsTheStoredLimit(t *testing.T) {
-	flags, dir := []string{"--prefix", redistest.Prefix(t), "--redis", redistest.Standalone(t).Addr()}, t.TempDir()
-	if text, code := shardlimitRun(t, append([]string{"set", "e2e", "--rate", "1000/s"}, flags...)...); code != exitOK {
-		t.Fatalf("set ended with %d: %s", code, text)
-	}
-	text, stdin := input(t, dir, "j", 0, 50)
-	p := startPace(t, dir, "j", stdin, append([]string{"--name", "e2e", "--rate", "1/h"}, flags...)...)
-	if code := p.wait(); code != exitOK || read(t, p.out) != text {
-		t.Errorf("ended with %d, %d of %d bytes: %s", code, len(read(t, p.out)), len(text), p.said())
-	}
-	if !strings.Contains(p.said(), "e2e is stored with 1000/s, sliding-log") {
+	_, flags := started(t, 1)
+	walk(t, flags, []step{{"set e2e --rate 1000/s", exitOK, nil}})
+	p, text := alone(t, 50, "1/h", flags...)
+	if p.released(text); !strings.Contains(p.said(), "e2e is stored with 1000/s, sliding-log") {
 		t.Errorf("standard error: %s", p.said())
 	}
 }
 
 // The same command works on a cluster.
 func TestPaceOnACluster(t *testing.T) {
-	cluster, dir := redistest.NewCluster(t, 3, 0), t.TempDir()
-	flags := []string{"--prefix", redistest.Prefix(t), "--cluster", strings.Join(cluster.Addrs(), ",")}
-	text, stdin := input(t, dir, "c", 0, 300)
-	p := startPace(t, dir, "c", stdin,
-		append([]string{"--name", "e2e", "--rate", "300/s", "--shards", "6"}, flags...)...)
-	if code := p.wait(); code != exitOK || read(t, p.out) != text {
-		t.Errorf("ended with %d, %d of %d bytes: %s", code, len(read(t, p.out)), len(text), p.said())
-	}
-	if text, code := shardlimitRun(t, append([]string{"show", "e2e"}, flags...)...); code != exitOK ||
-		!strings.Contains(text, "over 6 shards") {
-		t.Errorf("show ended with %d: %s", code, text)
-	}
+	flags := []string{"--prefix", redistest.Prefix(t), "--cluster",
+		strings.Join(redistest.NewCluster(t, 3, 0).Addrs(), ",")}
+	p, text := alone(t, 300, "300/s", append(flags, "--shards", "6")...)
+	p.released(text)
+	walk(t, flags, []step{{"show e2e", exitOK, []string{"over 6 shards"}}})
 }
 
 // And on a Sentinel set.
 func TestPaceOnASentinelSet(t *testing.T) {
-	set, dir := redistest.NewSentinel(t, 1), t.TempDir()
-	text, stdin := input(t, dir, "s", 0, 300)
-	p := startPace(t, dir, "s", stdin, "--name", "e2e", "--rate", "300/s", "--prefix", redistest.Prefix(t),
+	set := redistest.NewSentinel(t, 1)
+	p, text := alone(t, 300, "300/s", "--prefix", redistest.Prefix(t),
 		"--sentinel", set.MasterSet()+"@"+strings.Join(set.Addrs(), ","))
-	if code := p.wait(); code != exitOK || read(t, p.out) != text {
-		t.Errorf("ended with %d, %d of %d bytes: %s", code, len(read(t, p.out)), len(text), p.said())
-	}
+	p.released(text)
 }
 
 // One of three is interrupted, which loses nothing; the others take up its part.
 func TestPaceInterrupted(t *testing.T) {
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(sig.String(), func(t *testing.T) {
-			flags, dir, n := sharedLimit(t, "5000/s"), t.TempDir(), 18_000
-			var pacers []*pacer
-			var texts []string
-			var inputs []*os.File
-			for i := range 3 {
-				tag := strconv.Itoa(i)
-				text, stdin := input(t, dir, tag, i*n/3, (i+1)*n/3)
-				texts, inputs = append(texts, text), append(inputs, stdin)
-				pacers = append(pacers, startPace(t, dir, tag, stdin, flags...))
-			}
-			limittest.AwaitThat(t, "lines are released", func() bool { return read(t, pacers[0].out) != "" })
-			if err := pacers[0].cmd.Process.Signal(sig); err != nil {
+			_, flags := started(t, 4)
+			pacers, texts, inputs := three(t, 18_000, flags)
+			first := pacers[0]
+			limittest.AwaitThat(t, "lines are released", func() bool { return read(t, first.out) != "" })
+			if err := first.cmd.Process.Signal(sig); err != nil {
 				t.Fatal(err)
 			}
-			if code := pacers[0].wait(); code != exitFailed {
-				t.Errorf("the interrupted process ended with %d: %s", code, pacers[0].said())
+			if code := first.wait(); code != exitFailed {
+				t.Errorf("the interrupted process ended with %d: %s", code, first.said())
 			}
-			checkNothingLost(t, pacers[0], texts[0], unread(t, inputs[0], texts[0]))
+			checkNothingLost(t, first, texts[0], unread(t, inputs[0], texts[0]))
 			for i, p := range pacers[1:] {
-				if code := p.wait(); code != exitOK || read(t, p.out) != texts[i+1] {
-					t.Errorf("process %d ended with %d, the output has %d of %d bytes: %s",
-						i+1, code, len(read(t, p.out)), len(texts[i+1]), p.said())
-				}
+				p.released(texts[i+1])
 			}
 		})
 	}
@@ -178,17 +135,13 @@ func checkNothingLost(t *testing.T, p *pacer, text, unread string) {
 
 // While Redis is away, pace waits, says so, and goes on.
 func TestPaceWaitsForRedis(t *testing.T) {
-	server, dir := redistest.Standalone(t), t.TempDir()
-	server.Kill()
-	text, stdin := input(t, dir, "w", 0, 50)
-	p := startPace(t, dir, "w", stdin, "--name", "e2e", "--rate", "100/s", "--prefix", redistest.Prefix(t), "--redis",
-		server.Addr())
+	servers, flags := started(t, 1)
+	servers[0].Kill()
+	p, text := alone(t, 50, "100/s", flags...)
 	limittest.AwaitThat(t, "it tells of Redis", func() bool { return strings.Contains(p.said(), "cannot reach") })
 	if out := read(t, p.out); out != "" {
 		t.Errorf("%d bytes were released without Redis", len(out))
 	}
-	server.Restart()
-	if code := p.wait(); code != exitOK || read(t, p.out) != text {
-		t.Errorf("ended with %d, %d of %d bytes: %s", code, len(read(t, p.out)), len(text), p.said())
-	}
+	servers[0].Restart()
+	p.released(text)
 }

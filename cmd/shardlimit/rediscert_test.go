@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -18,29 +16,22 @@ func TestRedisWithTLS(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCertificates(t)
 	address := redistest.Standalone(t, redistest.TLS(t, c)).Addr()
-	all := []string{"--redis", "n=rediss://" + address, "--prefix", redistest.Prefix(t)}
-	set := []string{"set", "mails", "--rate", "5/m"}
-	ca, cert, key := []string{"--tls-ca", c.CA}, []string{"--tls-client-cert", c.Cert}, []string{"--tls-client-key",
-		c.Key}
+	all := " --redis n=rediss://" + address + " --prefix " + redistest.Prefix(t)
+	ca, own := " --tls-ca "+c.CA, " --tls-client-cert "+c.Cert+" --tls-client-key "+c.Key
 	for _, step := range []struct {
-		args [][]string
+		args string
 		code int
 		says string // a pattern
 	}{
-		{[][]string{set, all, ca, cert, key}, exitOK, "mails"},
-		{[][]string{{"show", "mails"}, all, ca, cert, key}, exitOK, "free 5"},
-		{[][]string{{"show", "mails"}, all}, exitFailed, "certificate"},
+		{"set mails --rate 5/m" + all + ca + own, exitOK, "mails"},
+		{"show mails" + all + ca + own, exitOK, "free 5"},
+		{"show mails" + all, exitFailed, "certificate"},
 		// the server says why, or has hung up before that is read
-		{[][]string{{"show", "mails"}, all, ca}, exitFailed,
-			"certificate required|cannot reach " + address},
+		{"show mails" + all + ca, exitFailed, "certificate required|cannot reach " + address},
 	} {
-		var args []string
-		for _, some := range step.args {
-			args = append(args, some...)
-		}
-		text, code := shardlimitRun(t, args...)
+		text, code := runHere(t, strings.Fields(step.args)...)
 		if code != step.code || !regexp.MustCompile(step.says).MatchString(text) {
-			t.Errorf("%v ended with %d: %s", args, code, text)
+			t.Errorf("%s ended with %d: %s", step.args, code, text)
 		}
 	}
 }
@@ -48,32 +39,22 @@ func TestRedisWithTLS(t *testing.T) {
 func TestProofsAreCheckedFirst(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCertificates(t)
-	empty := filepath.Join(t.TempDir(), "empty.pem")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, step := range []struct {
-		args []string
-		says string
-	}{
-		{[]string{"--redis", "rediss://a:1", "--tls-client-cert", c.Cert}, "need each other"},
-		{[]string{"--redis", "rediss://a:1", "--tls-client-key", c.Key}, "need each other"},
-		{[]string{"--redis", "rediss://a:1", "--tls-ca", "/no/such/file"}, "--tls-ca: open /no/such/file"},
-		{[]string{"--redis", "rediss://a:1", "--tls-ca", empty}, "no certificate in PEM"},
-		{[]string{"--redis", "rediss://a:1", "--tls-client-cert", c.CA, "--tls-client-key", c.Key},
-			"--tls-client-cert"},
-		{[]string{"--redis", "a:1", "--tls-ca", c.CA}, "write rediss://"},
-		{[]string{"--sentinel", "m@a:1", "--tls-ca", c.CA}, "write rediss://"},
-		{[]string{"--cluster", "a:1", "--tls-client-cert", c.Cert, "--tls-client-key", c.Key}, "write rediss://"},
+	cert, key := " --tls-client-cert "+c.Cert, " --tls-client-key "+c.Key
+	for _, step := range [][2]string{
+		{"show mails --redis rediss://a:1" + cert, "need each other"},
+		{"show mails --redis rediss://a:1" + key, "need each other"},
+		{"show mails --redis rediss://a:1 --tls-ca /no/such/file", "--tls-ca: open /no/such/file"},
+		{"show mails --redis rediss://a:1 --tls-ca " + file(t, "empty.pem", ""), "no certificate in PEM"},
+		{"show mails --redis rediss://a:1 --tls-client-cert " + c.CA + key, "--tls-client-cert"},
+		{"show mails --redis a:1 --tls-ca " + c.CA, "write rediss://"},
+		{"show mails --sentinel m@a:1 --tls-ca " + c.CA, "write rediss://"},
+		{"show mails --cluster a:1" + cert + key, "write rediss://"},
+		{"serve --limit a=1/s --embedded --tls-ca " + c.CA, "leave --tls-ca out"},
 	} {
-		text, code := shardlimitRun(t, append([]string{"show", "mails"}, step.args...)...)
-		if code != exitUsage || !strings.Contains(text, step.says) || strings.Count(text, "\n") != 1 {
-			t.Errorf("%v ended with %d: %s", step.args, code, text)
+		text, code := runHere(t, strings.Fields(step[0])...)
+		if code != exitUsage || !strings.Contains(text, step[1]) || strings.Count(text, "\n") != 1 {
+			t.Errorf("%s ended with %d: %s", step[0], code, text)
 		}
-	}
-	text, code := shardlimitRun(t, "serve", "--limit", "a=1/s", "--embedded", "--tls-ca", c.CA)
-	if code != exitUsage || !strings.Contains(text, "leave --tls-ca out") {
-		t.Errorf("--embedded ended with %d: %s", code, text)
 	}
 }
 
@@ -100,7 +81,7 @@ func TestSentinelWithUsers(t *testing.T) {
 		user, watch string
 		code        int
 	}{{"app:p%40ss", "l%25k", exitOK}, {"app:wrong", "l%25k", exitFailed}, {"app:p%40ss", "wrong", exitFailed}} {
-		text, code := shardlimitRun(t,
+		text, code := runHere(t,
 			append([]string{"set", "mails", "--rate", "5/m"}, target(step.user, step.watch)...)...)
 		if code != step.code || strings.Contains(text, "p@ss") {
 			t.Errorf("%+v ended with %d: %s", step, code, text)

@@ -70,12 +70,9 @@ func TestSettle(t *testing.T) {
 }
 
 func TestSaveRest(t *testing.T) {
-	dir := t.TempDir()
 	t.Setenv("TMPDIR", t.TempDir())
-	taken := filepath.Join(dir, "taken")
-	if err := os.WriteFile(taken, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	taken := file(t, "taken", "old")
+	dir := filepath.Dir(taken)
 	for _, path := range []string{filepath.Join(dir, "free"), taken, filepath.Join(dir, "gone", "x")} {
 		got, err := saveRest(path, []byte("rest"))
 		if err != nil || read(t, got) != "rest" {
@@ -91,24 +88,5 @@ func TestSaveRest(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(dir, "gone"))
 	if got, err := saveRest(filepath.Join(dir, "gone", "x"), []byte("rest")); err == nil {
 		t.Errorf("saved to %q, which cannot be", got)
-	}
-}
-
-func TestCheckRest(t *testing.T) {
-	dir := t.TempDir()
-	taken := filepath.Join(dir, "taken")
-	if err := os.WriteFile(taken, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]string{
-		"":                            "the name of the file is empty",
-		taken:                         "exists already",
-		filepath.Join(dir, "no", "x"): filepath.Join(dir, "no"),
-		filepath.Join(dir, "free"):    "",
-	} {
-		err := checkRest(path)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("checkRest(%q) = %v, want %q", path, err, want)
-		}
 	}
 }

@@ -5,9 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,31 +61,29 @@ func (l lines) address(after string) string {
 
 func post(t *testing.T, url, body string) (int, string) {
 	t.Helper()
-	r, err := http.Post(url+"/v1/allow", "application/json", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = r.Body.Close() }()
-	return r.StatusCode, text(t, r.Body)
+	return answer(t)(http.Post(url+"/v1/allow", "application/json", strings.NewReader(body)))
 }
 
 func fetch(t *testing.T, url string) (int, string) {
 	t.Helper()
-	r, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = r.Body.Close() }()
-	return r.StatusCode, text(t, r.Body)
+	return answer(t)(http.Get(url))
 }
 
-func text(t *testing.T, from io.Reader) string {
+// answer reads one.
+func answer(t *testing.T) func(*http.Response, error) (int, string) {
 	t.Helper()
-	b, err := io.ReadAll(from)
-	if err != nil {
-		t.Fatal(err)
+	return func(r *http.Response, err error) (int, string) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = r.Body.Close() }()
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.StatusCode, string(text)
 	}
-	return string(b)
 }
 
 // With --denied, serve tells callers with the token which keys are refused most.
@@ -113,12 +109,8 @@ func TestServeTellsWhoIsRefused(t *testing.T) {
 }
 
 func TestServe(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "settings.json")
-	const settings = `{"limits": [{"name": "users", "rate": "1/h", "per_key": true}]}`
-	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd, url := startServe(t, "--embedded", "--on-outage", "open", "--limit", "mails=2/h", "--settings", file)
+	settings := file(t, "settings.json", `{"limits": [{"name": "users", "rate": "1/h", "per_key": true}]}`)
+	cmd, url := startServe(t, "--embedded", "--on-outage", "open", "--limit", "mails=2/h", "--settings", settings)
 	for i, step := range []struct {
 		body string
 		code int
