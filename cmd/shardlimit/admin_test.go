@@ -11,7 +11,8 @@ import (
 // The demo keeps its promise when its output is no terminal.
 func TestDemo(t *testing.T) {
 	text, code := runHere(t, "demo", "--for", "2s", "--rate", "100/100ms", "--nodes", "2", "--workers", "3")
-	if code != exitOK || !strings.Contains(text, "never over") || strings.Contains(text, "\x1b") {
+	if code != exitOK || !strings.Contains(text, "never over") || strings.Contains(text, "\x1b") ||
+		!strings.Contains(text, "worker 3") || !strings.Contains(text, "node 2") {
 		t.Errorf("ended with %d: %s", code, text)
 	}
 }

@@ -124,14 +124,6 @@ func TestListAllowAndSet(t *testing.T) {
 	walk(t, flags, []step{{"show", exitFailed, []string{"users  family", "cannot reach " + servers[1].Addr()}}})
 }
 
-func TestListWithoutLimits(t *testing.T) {
-	_, flags := started(t, 1)
-	walk(t, flags, []step{
-		{"show", exitOK, []string{"no limits are stored under the prefix"}},
-		{"show --json", exitOK, nil},
-	})
-}
-
 // run waits for its permits, and then the command is what runs, with its exit code and signals.
 func TestRun(t *testing.T) {
 	_, flags := started(t, 1)

@@ -165,5 +165,5 @@ func TestServeBindsFirst(t *testing.T) {
 			t.Errorf("%v ended with %d: %s", args, code, text)
 		}
 	}
-	walk(t, flags, []step{{"show", exitOK, []string{"no limits are stored"}}})
+	walk(t, flags, []step{{"show", exitOK, []string{"no limits are stored under the prefix"}}, {"show --json", exitOK, nil}})
 }

@@ -159,8 +159,7 @@ func shoot(t *testing.T) {
 	t.Helper()
 	f := &film{}
 	v, err := Run(t.Context(), Config{For: 20 * time.Second, Rate: spelling.Rate{Permits: 2000, Per: time.Second},
-		Nodes:   4,
-		Workers: 8}, f.Show)
+		Nodes: 4, Workers: 8}, f.Show)
 	if f.end = v.String(); err != nil || !strings.Contains(f.end, ": fair\n") {
 		t.Fatal(v, err)
 	}
@@ -181,12 +180,7 @@ func TestFilm(t *testing.T) {
 	}
 	v := Verdict{Window: time.Second, Admitted: 2, findings: []finding{{limit: 2, ok: true}},
 		parts: []part{{name: "worker 1", wanted: 2, entitled: 2, got: 2}}}
-	checkFilm(t, film, append(frame(example(), filmColumns-1, filmRows-1), row{{plain, v.String()}}))
-}
-
-// checkFilm checks that a film is XML, and shows each word of the rows.
-func checkFilm(t *testing.T, film []byte, rows []row) {
-	t.Helper()
+	rows := append(frame(example(), filmColumns-1, filmRows-1), row{{plain, v.String()}})
 	for decoder := xml.NewDecoder(bytes.NewReader(film)); ; {
 		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
 			break
@@ -204,30 +198,5 @@ func checkFilm(t *testing.T, film []byte, rows []row) {
 		if !strings.Contains(html.UnescapeString(string(film)), word) {
 			t.Errorf("the film does not show %q; go test -run TestFilm -film plays it anew", word)
 		}
-	}
-}
-
-// A film draws once what all of its frames share. Its bars have the lengths of the frames, and the
-// verdict comes last.
-func TestFilmOfTwoFrames(t *testing.T) {
-	f := &film{}
-	for i := range 11 { // a tenth of a second apart
-		s := example()
-		s.Elapsed = time.Duration(i) * frameEvery
-		f.Show(s)
-	}
-	f.end = "never <over>\n"
-	svg := f.svg()
-	checkFilm(t, svg, []row{{{plain, "never <over>"}}})
-	if n := strings.Count(string(svg), `class="f"`); n != 3 {
-		t.Errorf("%d frames", n)
-	}
-	if n := strings.Count(string(svg), ">shardlimit demo<"); n != 2 { // below all frames, and above the verdict
-		t.Errorf("what all frames have is there %d times", n)
-	}
-	var b bytes.Buffer
-	cel{1, 2, green, "██▌"}.draw(&b)
-	if want := `<rect class="g" x="29.6" y="50.0" width="19.5" height="13"/>`; b.String() != want {
-		t.Errorf("%s, want %s", &b, want)
 	}
 }

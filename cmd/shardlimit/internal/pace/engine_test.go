@@ -25,7 +25,6 @@ type logGate struct {
 	raised  atomic.Int64 // if not 0, replaces permits
 	per     time.Duration
 	granted int64       // in all
-	settled []int64     // what was used, of each decision that was settled
 	used    []time.Time // one per permit
 	largest int64       // ask
 	asks    int
@@ -71,7 +70,6 @@ func (g *logGate) Acquire(ctx context.Context, n int64) (shardlimit.Decision, er
 }
 
 func (g *logGate) Settle(ctx context.Context, d shardlimit.Decision, used int64) error {
-	g.settled = append(g.settled, used)
 	g.granted += used - d.Granted
 	return ctx.Err()
 }
@@ -271,62 +269,6 @@ func TestARaisedLimitIsNoticed(t *testing.T) {
 		o := New(Options{Limiter: gate, In: strings.NewReader(numbered(900)), Out: out}).Run(t.Context())
 		if o.Err != nil || time.Since(began) > 20*time.Second || gate.largest != 10 {
 			t.Errorf("outcome %+v after %s, largest ask %d", o, time.Since(began), gate.largest)
-		}
-	})
-}
-
-func TestWriteFails(t *testing.T) {
-	const in = "aaaa\nbbbb\ncccc\n"
-	for accept := 1; accept < len(in); accept++ {
-		synctest.Test(t, func(t *testing.T) {
-			gate, out := &logGate{permits: 1000, per: time.Second}, &sink{fail: accept}
-			e := New(Options{Limiter: gate, In: strings.NewReader(in), Out: out})
-			o := e.Run(t.Context())
-			whole := accept - accept%5
-			if !errors.Is(o.Err, ErrWrite) || !errors.Is(o.Err, errSink) || string(o.Rest) != in[whole:] {
-				t.Errorf("after %d bytes: outcome %+v", accept, o)
-			}
-			if o.Repeated != accept%5 || o.Lines != int64(whole/5) ||
-				o.Bytes != int64(whole) {
-				t.Errorf("after %d bytes: outcome %+v", accept, o)
-			}
-		})
-	}
-}
-
-func TestPermitsOfAnUnwrittenBatchAreRefunded(t *testing.T) {
-	for accept, used := range map[int]int64{1: 0, 2: 1, 3: 1, 4: 2, 5: 2} {
-		synctest.Test(t, func(t *testing.T) {
-			gate, out := &logGate{permits: 1000, per: time.Second}, &sink{fail: accept}
-			o := New(Options{Limiter: gate, In: strings.NewReader("a\nb\nc\n"), Out: out}).Run(t.Context())
-			if !errors.Is(o.Err, ErrWrite) || o.Lines != used || gate.granted != used || len(gate.settled) != 1 {
-				t.Errorf("after %d bytes: outcome %+v, %d permits are spent, settled %v", accept, o, gate.granted,
-					gate.settled)
-			}
-		})
-	}
-}
-
-func TestWhatWasWrittenIsNotSettled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gate, in := &logGate{permits: 1000, per: time.Second}, numbered(100)+strings.Repeat("x", 99)
-		o := New(Options{Limiter: gate, In: strings.NewReader(in), Out: &sink{}, Backlog: 100}).Run(t.Context())
-		if o.Err != nil || len(gate.settled) > 0 || gate.granted != 101 {
-			t.Errorf("outcome %+v, %d permits are spent, settled %v", o, gate.granted, gate.settled)
-		}
-	})
-}
-
-// A line that is larger than the backlog is not begun; what was read of it is the rest.
-func TestALineThatIsTooLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gate, out, long := &logGate{permits: 1000, per: time.Second}, &sink{}, strings.Repeat("x", 300)+"\n"
-		in := strings.NewReader("a\n" + long + "b\n")
-		o := New(Options{Limiter: gate, In: in, Out: out, Backlog: 100}).Run(t.Context())
-		unread, _ := io.ReadAll(in)
-		if !errors.Is(o.Err, ErrLongLine) || out.String() != "a\n" || gate.granted != 1 ||
-			string(o.Rest)+string(unread) != long+"b\n" {
-			t.Errorf("outcome %+v, %d permits are spent, released %q", o, gate.granted, out)
 		}
 	})
 }

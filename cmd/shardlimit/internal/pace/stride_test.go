@@ -3,6 +3,7 @@ package pace
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"testing"
@@ -95,7 +96,10 @@ func TestStrideAfterAPause(t *testing.T) {
 }
 
 // generous grants what is asked for, and counts it.
-type generous struct{ granted int64 }
+type generous struct {
+	granted int64
+	settled bool
+}
 
 func (g *generous) Limit() shardlimit.Limit { return shardlimit.Limit{Permits: plenty, Per: 1} }
 
@@ -104,43 +108,53 @@ func (g *generous) Acquire(_ context.Context, n int64) (shardlimit.Decision, err
 	return shardlimit.Decision{Granted: n}, nil
 }
 
-func (g *generous) Settle(context.Context, shardlimit.Decision, int64) error { return nil }
+func (g *generous) Settle(_ context.Context, d shardlimit.Decision, used int64) error {
+	g.granted += used - d.Granted
+	g.settled = true
+	return nil
+}
 
 // plenty is a limit that a stride never holds back.
 const plenty = 1_000_000_000_000
 
-// FuzzRun: whatever the input, the size of the backlog and of the reads, all
-// lines come out unchanged, for a permit each; and if writing stops somewhere,
-// the output without a torn line's beginning, and the rest, are the input.
+// FuzzRun: whatever the input, the size of the backlog and of the reads, all lines come out
+// unchanged, for a permit each; and if writing stops somewhere, or a line is too long, the output
+// without a torn line's beginning, and the rest, are the input, and permits of lines that did not
+// come out are given back.
 func FuzzRun(f *testing.F) {
 	f.Add([]byte("a\nb\n\nlast"), uint8(4), false, uint8(0))
 	f.Add([]byte("a line that is longer than the backlog\nb\n"), uint8(5), true, uint8(3))
+	f.Add([]byte("a\nthis line is too long\nb\n"), uint8(10), false, uint8(0))
 	f.Add(bytes.Repeat([]byte("\n"), 100), uint8(1), false, uint8(50))
+	for accept := range uint8(15) {
+		f.Add([]byte("aaaa\nbbbb\ncccc\n"), uint8(0), false, accept)
+	}
 	f.Fuzz(func(t *testing.T, in []byte, backlog uint8, slow bool, accept uint8) {
 		var source io.Reader = bytes.NewReader(in)
 		if slow {
 			source = iotest.OneByteReader(source)
 		}
 		gate, out := &generous{}, &sink{fail: int(accept)}
-		o := New(Options{Limiter: gate, In: source, Out: out,
-			Backlog: int(backlog)}).Run(t.Context())
+		o := New(Options{Limiter: gate, In: source, Out: out, Backlog: int(backlog)}).Run(t.Context())
 		long := slices.ContainsFunc(bytes.Split(in, newline), func(line []byte) bool {
 			return backlog > 0 && len(line) >= int(backlog)
 		})
-		if !long && (accept == 0 || len(in) <= int(accept)) {
-			lines := int64(bytes.Count(in, newline))
-			if len(in) > 0 && in[len(in)-1] != '\n' {
-				lines++
-			}
-			if o.Err != nil || !bytes.Equal(out.Bytes(), in) || o.Lines != lines || gate.granted != lines {
-				t.Fatalf("%q: outcome %+v, %d permits, output %q", in, o, gate.granted, out.Bytes())
-			}
-			return
-		}
+		fails := accept > 0 && len(in) > int(accept)
 		unread, _ := io.ReadAll(source)
 		released := out.Bytes()[:out.Len()-o.Repeated]
-		if got := append(append(bytes.Clone(released), o.Rest...), unread...); o.Err == nil || !bytes.Equal(got, in) {
-			t.Fatalf("%q, writing stops after %d bytes: outcome %+v, together %q", in, accept, o, got)
+		lines := int64(bytes.Count(released, newline))
+		if len(in) > 0 && len(released) == len(in) && in[len(in)-1] != '\n' {
+			lines++
+		}
+		got := append(append(bytes.Clone(released), o.Rest...), unread...)
+		if !bytes.Equal(got, in) || o.Lines != lines || o.Bytes != int64(len(released)) || gate.granted != lines {
+			t.Fatalf("%q, writing stops after %d bytes: outcome %+v, %d permits, together %q", in, accept, o,
+				gate.granted, got)
+		}
+		expected := o.Err == nil && !long && !fails && !gate.settled ||
+			errors.Is(o.Err, ErrLongLine) && long || errors.Is(o.Err, errSink) && errors.Is(o.Err, ErrWrite) && fails
+		if !expected {
+			t.Fatalf("%q, writing stops after %d bytes: outcome %+v", in, accept, o)
 		}
 	})
 }

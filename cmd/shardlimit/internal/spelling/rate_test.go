@@ -17,7 +17,6 @@ func TestParseRate(t *testing.T) {
 		{" 500 / s ", Rate{500, time.Second}, "500/s"},
 		{"3/ms", Rate{3, time.Millisecond}, "3/ms"},
 		{"30/m", Rate{30, time.Minute}, "30/m"},
-		{"30/m", Rate{30, time.Minute}, "30/m"},
 		{"1000/h", Rate{1000, time.Hour}, "1000/h"},
 		{"9/d", Rate{9, day}, "9/d"},
 		{"9/7d", Rate{9, 7 * day}, "9/7d"},
