@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -21,8 +20,7 @@ func TestReadyIfANodeAnswers(t *testing.T) {
 		Log:   slog.New(slog.NewTextHandler(&log, nil)),
 		Ready: func(context.Context) []shardlimit.NodeState { return nodes }})
 	get := func(path string) (int, string) {
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		w := ask(s, http.MethodGet, path, "")
 		return w.Code, w.Body.String()
 	}
 	well, away := shardlimit.NodeState{Name: "a"}, shardlimit.NodeState{Name: "b", Err: errors.New("secret address")}

@@ -3,7 +3,6 @@ package serve_test
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -60,11 +59,7 @@ func TestATokenIsAskedFor(t *testing.T) {
 		{http.MethodPost, "/v1/denied", "", 405},
 		{http.MethodGet, "/healthz", "", 200}, {http.MethodGet, "/readyz", "", 200},
 	} {
-		w, r := httptest.NewRecorder(), httptest.NewRequest(step.method, step.path,
-			strings.NewReader(`{"limiter":"x"}`))
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Authorization", step.token)
-		s.ServeHTTP(w, r)
+		w := ask(s, step.method, step.path, `{"limiter":"x"}`, "Authorization", step.token)
 		if w.Code != step.code || (w.Code == 401) != (w.Header().Get("WWW-Authenticate") == "Bearer") {
 			t.Errorf("%+v: %d %q", step, w.Code, w.Header())
 		}
