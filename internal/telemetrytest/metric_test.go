@@ -21,33 +21,34 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
+// must fails unless permits are allowed as wanted.
+func must(t *testing.T, allowed bool) func(shardlimit.Decision, error) {
+	t.Helper()
+	return func(d shardlimit.Decision, err error) {
+		t.Helper()
+		if err != nil || d.Allowed != allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+}
+
 func TestDecisionsAndPermitsAreCountedByOutcomeAndSource(t *testing.T) {
 	p := newProbe(t, 1, func(c *shardlimit.Config) { c.OnOutage = shardlimit.FailOpen })
 	ctx := t.Context()
 	l := limittest.Limiter(t, p.client, "l", shardlimit.PerHour(5))
 	for _, n := range []int64{1, 1, 3} {
-		if d, err := l.AllowN(ctx, n); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
+		must(t, true)(l.AllowN(ctx, n))
 	}
 	for range 4 { // this process knows that nothing is left
-		if d, err := l.Allow(ctx); err != nil || d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
+		must(t, false)(l.Allow(ctx))
 	}
 	taken := limittest.Limiter(t, p.other, "taken", shardlimit.PerHour(2))
-	if d, err := taken.AllowN(ctx, 2); err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	if d, err := limittest.Limiter(t, p.client, "taken", shardlimit.PerHour(2)).Allow(ctx); err != nil || d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
+	must(t, true)(taken.AllowN(ctx, 2))
+	must(t, false)(limittest.Limiter(t, p.client, "taken", shardlimit.PerHour(2)).Allow(ctx))
 	leased := limittest.Limiter(t, p.client, "leased",
 		shardlimit.Limit{Permits: 1e6, Per: time.Hour, Lease: time.Minute, Shards: 1})
 	for range 100 {
-		if d, err := leased.Allow(ctx); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
+		must(t, true)(leased.Allow(ctx))
 	}
 	watched := limittest.Limiter(t, p.client, "watched",
 		shardlimit.Limit{Permits: 1, Per: time.Hour, Mode: shardlimit.Shadow})
@@ -56,9 +57,7 @@ func TestDecisionsAndPermitsAreCountedByOutcomeAndSource(t *testing.T) {
 		if d, err := watched.AllowN(ctx, 2); err != nil || !d.Shadowed {
 			t.Fatalf("%+v, %v", d, err)
 		}
-		if d, err := off.AllowN(ctx, 2); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
+		must(t, true)(off.AllowN(ctx, 2))
 	}
 	away := limittest.Limiter(t, p.client, "away", shardlimit.PerHour(5))
 	p.posts[0].Server.Kill()
@@ -169,9 +168,7 @@ func TestALimitOfEachParticipantIsNoLimitOfAll(t *testing.T) {
 func TestBatchesAndScriptCallsAreMeasured(t *testing.T) {
 	p := newProbe(t, 2)
 	l := limittest.Limiter(t, p.client, "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
-	if d, err := l.AllowN(t.Context(), 1000); err != nil || !d.Allowed { // two script calls and more
-		t.Fatalf("%+v, %v", d, err)
-	}
+	must(t, true)(l.AllowN(t.Context(), 1000)) // two script calls and more
 	n0 := p.value(t, "ratelimit.script.duration", "node=n0,operation=take,outcome=ok")
 	n1 := p.value(t, "ratelimit.script.duration", "node=n1,operation=take,outcome=ok")
 	if n0.count != 1 || n1.count != 1 || n0.value <= 0 || n1.value <= 0 {
@@ -469,9 +466,7 @@ func TestADenialFromMemoryAllocatesNothing(t *testing.T) {
 			defer c.Close()
 			l := limittest.Limiter(t, c, "l", shardlimit.PerHour(1))
 			ctx := t.Context()
-			if d, err := l.Allow(ctx); err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
-			}
+			must(t, true)(l.Allow(ctx))
 			allocations := testing.AllocsPerRun(1000, func() {
 				if d, err := l.Allow(ctx); err != nil || d.Allowed {
 					t.Errorf("%+v, %v", d, err)
@@ -505,12 +500,8 @@ func TestPermitsAddUp(t *testing.T) {
 	}
 	elsewhere := limittest.Limiter(t, p.other, "b", shardlimit.PerHour(1))
 	b := limittest.Limiter(t, p.client, "b", shardlimit.PerHour(1))
-	if d, err := elsewhere.Allow(ctx); err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	if d, err := shardlimit.All(a.N(5), own.N(6), b.N(1)).Allow(ctx); err != nil || d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
+	must(t, true)(elsewhere.Allow(ctx))
+	must(t, false)(shardlimit.All(a.N(5), own.N(6), b.N(1)).Allow(ctx))
 	for name, want := range map[string][3]float64{"a": {45, 22, 2}, "own": {46, 23, 2}} {
 		var got [3]float64
 		for i, outcome := range []string{"granted", "returned", "charged"} {
@@ -529,9 +520,7 @@ func TestPermitsAddUp(t *testing.T) {
 func TestLostNodesAreTold(t *testing.T) {
 	p := newProbe(t, 3, func(c *shardlimit.Config) { c.NodeTimeout = shardlimit.DefaultNodeTimeout })
 	l := limittest.Limiter(t, p.client, "l", shardlimit.PerHour(30))
-	if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
+	must(t, true)(l.Allow(t.Context()))
 	lost, ok := p.metrics(t)["ratelimit.node.lost"].Data.(metricdata.Gauge[int64])
 	if !ok || len(lost.DataPoints) != 3 {
 		t.Fatalf("%+v", lost)
