@@ -22,7 +22,6 @@ var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 // all of getting-started, and what grpc and envoy say beside it. What is cloned is this tree, and
 // what the Internet would say is in the module cache.
 func TestCommandsOfTheFirstPages(t *testing.T) {
-	t.Chdir("../..")
 	redistest.Shared(t) // skips where there can be none
 	if testing.Short() {
 		t.Skip("it builds programs")

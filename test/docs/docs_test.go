@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -14,24 +13,31 @@ import (
 	"testing"
 )
 
-// testNames are all tests and fuzz targets of the repository, those of nested modules too.
-func testNames(t *testing.T) (names []string) {
+// TestMain has all tests look from the root of the repository.
+func TestMain(m *testing.M) {
+	if err := os.Chdir("../.."); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// eachFile calls do with the path and text of each file of the repository whose name ends so.
+func eachFile(t *testing.T, end string, do func(path, text string)) {
 	t.Helper()
-	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+		if err == nil && d.IsDir() && d.Name() == ".git" {
+			return fs.SkipDir
+		}
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, end) {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		for _, m := range declared.FindAllSubmatch(text, -1) {
-			names = append(names, string(m[1]))
-		}
+		do(path, string(text))
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return names
 }
 
 // namedTests are the tests that a text names: whole, or only how they begin, with an ellipsis.
@@ -39,23 +45,14 @@ var namedTests = regexp.MustCompile("`((?:Test|Fuzz)[A-Z0-9]\\w+)(…?)`")
 
 // Pages that the code names are there: errors and comments send people to them.
 func TestPagesThatTheCodeNamesExist(t *testing.T) {
-	t.Chdir("../..")
 	named := regexp.MustCompile(`\bdocs/[\w./-]+\.md\b`)
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		for _, page := range named.FindAllString(string(text), -1) {
-			if _, failed := os.Stat(page); failed != nil {
+	eachFile(t, ".go", func(path, text string) {
+		for _, page := range named.FindAllString(text, -1) {
+			if _, err := os.Stat(page); err != nil && !strings.HasSuffix(path, "_test.go") {
 				t.Errorf("%s names %s", path, page)
 			}
 		}
-		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // documents are the pages below docs, by their paths there.
@@ -83,7 +80,6 @@ func document(t *testing.T, name string) string {
 }
 
 func TestEveryPromiseNamesItsTests(t *testing.T) {
-	t.Chdir("../..")
 	sections := strings.Split(document(t, "reference/promises.md"), "\n## ")[1:]
 	for i, want := range []string{"P1 ", "P2 ", "P3 ", "P4 ", "P5 ", "P6 ", "P7 ", "P8 "} {
 		if i >= len(sections) || !strings.HasPrefix(sections[i], want) {
@@ -100,8 +96,13 @@ func TestEveryPromiseNamesItsTests(t *testing.T) {
 }
 
 func TestTestsThatTheDocumentsNameExist(t *testing.T) {
-	t.Chdir("../..")
-	names := testNames(t)
+	var names []string // of all tests, those of nested modules too
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	eachFile(t, "_test.go", func(_, text string) {
+		for _, m := range declared.FindAllStringSubmatch(text, -1) {
+			names = append(names, m[1])
+		}
+	})
 	for _, file := range documents(t) {
 		for _, m := range namedTests.FindAllStringSubmatch(document(t, file), -1) {
 			exists := slices.ContainsFunc(names, func(name string) bool {
@@ -116,15 +117,8 @@ func TestTestsThatTheDocumentsNameExist(t *testing.T) {
 
 // A word of the glossary is explained in at most 25 words, and in a file that exists.
 func TestTheGlossaryIsShort(t *testing.T) {
-	t.Chdir("../..")
 	var files []string
-	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
-		files = append(files, "/"+filepath.ToSlash(path))
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	eachFile(t, "", func(path, _ string) { files = append(files, "/"+filepath.ToSlash(path)) })
 	words := regexp.MustCompile("(?m)^\\| ([^|]+) \\| ([^|]+) \\| `([^`|]+)` \\|$").
 		FindAllStringSubmatch(document(t, "design/glossary.md"), -1)
 	if len(words) < 50 || len(words) > 64 { // 50 of the code, and those of the API
@@ -143,7 +137,6 @@ func TestTheGlossaryIsShort(t *testing.T) {
 // A record of a decision says what was decided, why, what it costs and which test guards it, in at
 // most 80 words.
 func TestDecisionsAreShortRecords(t *testing.T) {
-	t.Chdir("../..")
 	var records []string
 	index := document(t, "design/decisions/README.md")
 	for _, page := range documents(t) {
@@ -180,24 +173,17 @@ func TestDecisionsAreShortRecords(t *testing.T) {
 
 // Every package of the repository says what it is for.
 func TestEveryPackageHasAComment(t *testing.T) {
-	t.Chdir("../..")
 	comments := map[string]bool{}
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() && d.Name() == "testdata" {
-			return cmp.Or(err, filepath.SkipDir)
+	eachFile(t, ".go", func(path, text string) {
+		if strings.HasSuffix(path, "_test.go") || strings.Contains(path, "testdata") {
+			return
 		}
-		if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
-			return nil
+		file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly|parser.ParseComments)
-		if err == nil {
-			comments[filepath.Dir(path)] = comments[filepath.Dir(path)] || file.Doc != nil
-		}
-		return err
+		comments[filepath.Dir(path)] = comments[filepath.Dir(path)] || file.Doc != nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for dir, has := range comments {
 		if !has {
 			t.Errorf("no comment of the package in %s", dir)
@@ -207,29 +193,19 @@ func TestEveryPackageHasAComment(t *testing.T) {
 
 // Each question of a contributor is answered by one file, which has what the table says.
 func TestFilesThatAnswerQuestionsDoSo(t *testing.T) {
-	t.Chdir("../..")
-	text, err := os.ReadFile("CONTRIBUTING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := regexp.MustCompile("(?m)^\\| [^|]+\\? \\| `([^`|]+)` \\| ([^|]+) \\|$").FindAllStringSubmatch(string(text),
-		-1)
+	rows := regexp.MustCompile("(?m)^\\| [^|]+\\? \\| `([^`|]+)` \\| ([^|]+) \\|$").
+		FindAllStringSubmatch(document(t, "../CONTRIBUTING.md"), -1)
 	if len(rows) < 10 {
 		t.Fatalf("%d questions", len(rows))
 	}
 	for _, row := range rows {
 		path := row[1]
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
 		names := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[2], -1)
 		if len(names) == 0 {
 			t.Errorf("%s: nothing to look for", path)
 		}
 		for _, name := range names {
-			found := strings.Contains(string(text), name[1])
+			found := strings.Contains(document(t, "../"+path), name[1])
 			if filepath.Ext(path) == ".go" {
 				found = declares(t, path, name[1])
 			}
@@ -241,39 +217,29 @@ func TestFilesThatAnswerQuestionsDoSo(t *testing.T) {
 }
 
 // declares reports whether a file declares a function, method, type, constant or variable.
-func declares(t *testing.T, path, name string) bool {
+func declares(t *testing.T, path, name string) (found bool) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range file.Decls {
-		switch d := d.(type) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
 		case *ast.FuncDecl:
-			if d.Name.Name == name {
-				return true
-			}
-		case *ast.GenDecl:
-			for _, s := range d.Specs {
-				switch s := s.(type) {
-				case *ast.TypeSpec:
-					if s.Name.Name == name {
-						return true
-					}
-				case *ast.ValueSpec:
-					if slices.ContainsFunc(s.Names, func(n *ast.Ident) bool { return n.Name == name }) {
-						return true
-					}
-				}
-			}
+			found = found || n.Name.Name == name
+			return false
+		case *ast.TypeSpec:
+			found = found || n.Name.Name == name
+		case *ast.ValueSpec:
+			found = found || slices.ContainsFunc(n.Names, func(n *ast.Ident) bool { return n.Name == name })
 		}
-	}
-	return false
+		return true
+	})
+	return found
 }
 
 // The table of packages names each file of the root once, and no other.
 func TestTheTableOfPackagesNamesTheFilesOfTheRoot(t *testing.T) {
-	t.Chdir("../..")
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
@@ -296,7 +262,6 @@ func TestTheTableOfPackagesNamesTheFilesOfTheRoot(t *testing.T) {
 
 // The table of packages names folders with Go, each once.
 func TestTheTableOfPackagesIsTrue(t *testing.T) {
-	t.Chdir("../..")
 	rows := regexp.MustCompile("(?m)^\\| `([a-z/]+)/` \\| [^|]+ \\|$").
 		FindAllStringSubmatch(document(t, "design/packages.md"), -1)
 	if len(rows) < 30 {

@@ -1,10 +1,6 @@
 package docs
 
 import (
-	"cmp"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,7 +21,6 @@ var mostWords = map[string]int{
 }
 
 func TestPagesAreShort(t *testing.T) {
-	t.Chdir("../..")
 	for _, page := range documents(t) {
 		folder := page[:strings.LastIndex(page, "/")+1]
 		most, known := mostWords[page]
@@ -45,25 +40,20 @@ func TestPagesAreShort(t *testing.T) {
 // All Markdown of the repository together has at most 40,000 words, its code with it, and what a
 // contributor reads 1,000.
 func TestAllPagesAreShort(t *testing.T) {
-	t.Chdir("../..")
 	total := 0
-	if err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
-		if filepath.Ext(path) == ".md" {
-			text, failed := os.ReadFile(path)
-			n := len(strings.Fields(string(text)))
-			if total, err = total+n, cmp.Or(err, failed); n > 1000 && path == "CONTRIBUTING.md" {
-				t.Errorf("%s has %d words", path, n)
-			}
+	eachFile(t, ".md", func(path, text string) {
+		n := len(strings.Fields(text))
+		if total += n; n > 1000 && path == "CONTRIBUTING.md" {
+			t.Errorf("%s has %d words", path, n)
 		}
-		return err
-	}); err != nil || total > 40_000 || total < 10_000 {
-		t.Errorf("%d words, %v", total, err)
+	})
+	if total > 40_000 || total < 10_000 {
+		t.Errorf("%d words", total)
 	}
 }
 
 // A blank line ends a table: what follows it would be shown as text.
 func TestNoTableHasAGap(t *testing.T) {
-	t.Chdir("../..")
 	gap := regexp.MustCompile(`(?m)^\|.*\|\n\n(\|.*\|)\n(?:[^|]|\|[^-\n])`)
 	for _, page := range documents(t) {
 		for _, row := range gap.FindAllStringSubmatch(document(t, page)+"\n", -1) {
@@ -74,7 +64,6 @@ func TestNoTableHasAGap(t *testing.T) {
 
 // A comment that begins a line ends the paragraph above it, so a figure would stand by itself.
 func TestNoFigureBreaksItsSentence(t *testing.T) {
-	t.Chdir("../..")
 	begins := regexp.MustCompile(`(?m)^[^|\n].*\n {0,3}(<!-- bench .*-->.*)$`)
 	for _, page := range append(documents(t), "../README.md") {
 		for _, figure := range begins.FindAllStringSubmatch(document(t, page), -1) {
@@ -85,7 +74,6 @@ func TestNoFigureBreaksItsSentence(t *testing.T) {
 
 // Each page is found from the table of contents.
 func TestTheTableOfContentsIsWhole(t *testing.T) {
-	t.Chdir("../..")
 	contents := document(t, "README.md")
 	for _, page := range documents(t) {
 		inner := strings.HasPrefix(page, "design/decisions/") && !strings.HasSuffix(page, "/README.md")
@@ -105,27 +93,18 @@ func words(text string) int {
 }
 
 func TestTheReadmeIsShort(t *testing.T) {
-	t.Chdir("../..")
-	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := len(strings.Fields(string(text))); n > 900 {
+	text := document(t, "../README.md")
+	if n := len(strings.Fields(text)); n > 900 {
 		t.Errorf("it has %d words, at most 900 are allowed", n)
 	}
-	if n := strings.Count(string(text), "\n"); n > 150 {
+	if n := strings.Count(text, "\n"); n > 150 {
 		t.Errorf("it has %d lines, at most 150 are allowed", n)
 	}
 }
 
 // The rates that the README tells are put there from stored results.
 func TestFiguresOfTheReadmeAreMeasured(t *testing.T) {
-	t.Chdir("../..")
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(readme), "\n## Performance\n")
+	_, section, _ := strings.Cut(document(t, "../README.md"), "\n## Performance\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	measured := regexp.MustCompile(`(?s)<!-- bench .*?<!-- /bench -->`)
 	if n := len(measured.FindAllString(section, -1)); n < 3 {
