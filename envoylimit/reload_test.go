@@ -148,15 +148,21 @@ func follow(t *testing.T, client *shardlimit.Client, path string) (s *envoylimit
 	if err := s.Load(t.Context(), src); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-loaded; err != nil {
-		t.Fatal(err)
-	}
+	loaded.well(t)
 	go s.Follow(t.Context(), src)
 	return s, loaded
 }
 
 // heard is a log of configurations: nil, or why one is not used.
 type heard chan error
+
+// well waits for one that is in force.
+func (h heard) well(t *testing.T) {
+	t.Helper()
+	if err := <-h; err != nil {
+		t.Fatal(err)
+	}
+}
 
 func (h heard) Handle(_ context.Context, r slog.Record) error {
 	var err error
@@ -193,9 +199,7 @@ func TestFollow(t *testing.T) {
 	play(t, s, []step{{ask("d", "user=ann"), "OK ok:2"}})
 
 	write(t, file, per(5))
-	if err := <-loaded; err != nil {
-		t.Fatal(err)
-	}
+	loaded.well(t)
 	play(t, s, []step{{ask("d", "user=ann"), "OK ok:3"}})
 
 	write(t, file, strings.Replace(per(9), "unit", "units", 1))
@@ -212,14 +216,10 @@ func TestFollow(t *testing.T) {
 		t.Error(err)
 	}
 	write(t, file, per(5))
-	if err := <-loaded; err != nil {
-		t.Error(err)
-	}
+	loaded.well(t)
 	write(t, filepath.Join(dir, "b.yml"),
 		"domain: e\ndescriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 0}}]")
-	if err := <-loaded; err != nil {
-		t.Error(err)
-	}
+	loaded.well(t)
 	play(t, s, []step{{ask("d", "user=ann"), "OK ok:1"}, {ask("e", "k=v"), "OVER_LIMIT over:0"}})
 }
 

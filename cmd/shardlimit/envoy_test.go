@@ -98,7 +98,8 @@ func TestServeEnvoy(t *testing.T) {
 		!strings.Contains(text, `result="error"`) || strings.Contains(text, "} -") {
 		t.Errorf("/metrics: %.3000s", text)
 	}
-	health, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+	api := grpc_health_v1.NewHealthClient(conn)
+	health, err := api.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 	if err != nil || health.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
 		t.Errorf("%v, %v", health, err)
 	}
@@ -106,7 +107,7 @@ func TestServeEnvoy(t *testing.T) {
 		`{"limiter":"envoy/d/user","calls":2,"keys":[{"key":"ann","calls":2,"over":0}]}`) {
 		t.Errorf("/v1/denied: %s", text)
 	}
-	watch, err := grpc_health_v1.NewHealthClient(conn).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+	watch, err := api.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 	if err == nil {
 		_, err = watch.Recv() // it is open when the signal comes
 	}

@@ -114,16 +114,8 @@ func carryOut(t *testing.T, servers []*redistest.Server, command string) {
 // declareShown makes the limits that pages name.
 func declareShown(t *testing.T, prefix string, addresses []string) {
 	t.Helper()
-	nodes, err := shardlimit.ParseNodes(strings.Join(addresses, ","))
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes, KeyPrefix: prefix, CallTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	_, err = client.Family(t.Context(), "users", shardlimit.PerMinute(30))
+	client := clientOf(t, []string{"--prefix", prefix, "--redis", strings.Join(addresses, ",")})
+	_, err := client.Family(t.Context(), "users", shardlimit.PerMinute(30))
 	for _, name := range []string{"mails", "import", "pulls"} {
 		_, failed := client.Limiter(t.Context(), name, shardlimit.PerSecond(500))
 		err = errors.Join(err, failed)

@@ -2,6 +2,7 @@ package telemetrytest
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -173,24 +174,13 @@ func TestEveryKindOfCallIsMeasured(t *testing.T) {
 	if err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if err := l.Settle(ctx, d, 0); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 { // the second has to be booked
-		if _, err := l.Reserve(ctx, 30); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := l.Peek(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Participants(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.SetLimit(ctx, shardlimit.Limit{Permits: 20, Per: time.Hour, Shards: 2}); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Reset(ctx); err != nil {
+	settled := l.Settle(ctx, d, 0)
+	_, reserved := l.Reserve(ctx, 30)
+	_, booked := l.Reserve(ctx, 30) // which has to be
+	_, peeked := l.Peek(ctx)
+	_, asked := l.Participants(ctx)
+	if err := errors.Join(settled, reserved, booked, peeked, asked,
+		l.SetLimit(ctx, shardlimit.Limit{Permits: 20, Per: time.Hour, Shards: 2}), l.Reset(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	p.posts[0].Server.Kill()
