@@ -106,8 +106,8 @@ func TestVerdicts(t *testing.T) {
 	})
 }
 
-// Each charges what is there, whatever the others say. A fixed window is reset when it ends. That all
-// of this is as envoyproxy/ratelimit has it is for TestAnswersOfBothServices in bench.
+// Each charges what is there, whatever the others say. A fixed window is reset when it ends.
+// TestAnswersOfBothServices in bench compares this with envoyproxy/ratelimit.
 func TestEachIsCharged(t *testing.T) {
 	s := start(t, connect(t, local(t)), config, envoylimit.Options{Charge: envoylimit.Each,
 		Algorithm: shardlimit.FixedWindow})
@@ -120,7 +120,8 @@ func TestEachIsCharged(t *testing.T) {
 	if err != nil || short(a) != "OK ok:1" {
 		t.Fatalf("%v, %v", a, err)
 	}
-	end, reset := before.Truncate(24*time.Hour).Add(24*time.Hour), a.GetStatuses()[0].GetDurationUntilReset().AsDuration()
+	end := before.Truncate(24 * time.Hour).Add(24 * time.Hour)
+	reset := a.GetStatuses()[0].GetDurationUntilReset().AsDuration()
 	if off := before.Add(reset).Sub(end); off < -time.Minute || off > time.Minute {
 		t.Errorf("it is reset in %s, and the day ends in %s", reset, end.Sub(before))
 	}

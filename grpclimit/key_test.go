@@ -17,10 +17,9 @@ import (
 	"github.com/shardlimit/shardlimit/httplimit"
 )
 
-// TestAddress: what proxies say is in the metadata; the rules are those of httplimit, which has tests
-// of them.
+// What proxies say is in the metadata. The rules are those of httplimit, which has tests of them.
 func TestAddress(t *testing.T) {
-	const forwarded = "x-forwarded-for"
+	const forwarded, from = "x-forwarded-for", "10.0.0.1:7"
 	unix := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.UnixAddr{Name: "@A"}})
 	said := metadata.Pairs(forwarded, "192.0.2.9")
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
@@ -36,13 +35,13 @@ func TestAddress(t *testing.T) {
 	}{
 		"IPv4":               {grpclimit.PeerIP, fromAddress("192.0.2.1:7"), "192.0.2.1"},
 		"a network of IPv6":  {grpclimit.PeerIP, fromAddress("[2001:db8::1:2]:7"), "2001:db8::/64"},
-		"said, not trusted":  {grpclimit.PeerIP, fromAddress("10.0.0.1:7", forwarded, "192.0.2.9"), "10.0.0.1"},
-		"behind proxies":     {xff, fromAddress("10.0.0.1:7", "X-Forwarded-For", "6.6.6.6, 192.0.2.9, 10.2.2.2"), "192.0.2.9"},
-		"the host":           {grpclimit.Metadata("Host"), fromAddress("10.0.0.1:7", ":authority", "Api.Example"), "api.example"},
+		"said, not trusted":  {grpclimit.PeerIP, fromAddress(from, forwarded, "192.0.2.9"), "10.0.0.1"},
+		"behind proxies":     {xff, fromAddress(from, "X-Forwarded-For", "6.6.6.6, 192.0.2.9"), "192.0.2.9"},
+		"the host":           {grpclimit.Metadata("Host"), fromAddress(from, ":authority", "A.Example"), "a.example"},
 		"behind a socket":    {socket, metadata.NewIncomingContext(unix, said), "192.0.2.9"},
-		"nothing said":       {xff, fromAddress("10.0.0.1:7"), "10.0.0.1"},
-		"Forwarded":          {behind(httplimit.Forwarded), fromAddress("10.0.0.1:7", "forwarded", "for=192.0.2.9"), "192.0.2.9"},
-		"X-Real-IP":          {behind(httplimit.XRealIP), fromAddress("10.0.0.1:7", "x-real-ip", "192.0.2.9"), "192.0.2.9"},
+		"nothing said":       {xff, fromAddress(from), "10.0.0.1"},
+		"Forwarded":          {behind(httplimit.Forwarded), fromAddress(from, "forwarded", "for=::9"), "::/64"},
+		"X-Real-IP":          {behind(httplimit.XRealIP), fromAddress(from, "x-real-ip", "192.0.2.9"), "192.0.2.9"},
 		"no peer":            {xff, t.Context(), ""},
 		"a peer without any": {xff, peer.NewContext(t.Context(), &peer.Peer{}), ""},
 		"a socket of Unix":   {xff, unix, "@a"},

@@ -76,7 +76,8 @@ func TestCallsOfAClientAreMeasured(t *testing.T) {
 		{t.Context(), shardlimit.ErrWaitTooLong}, {t.Context(), shardlimit.ErrExceedsLimit}, {canceled, nil},
 		{t.Context(), errors.New("broken")},
 	} {
-		client := &grpclimit.Client{MeterProvider: provider{meter: m}, Permits: grpclimit.WaitOne(&waits{err: c.waiting})}
+		client := &grpclimit.Client{MeterProvider: provider{meter: m},
+			Permits: grpclimit.WaitOne(&waits{err: c.waiting})}
 		if err := through(c.ctx, client, fine); err == nil {
 			t.Errorf("%v: the call was made", c.waiting)
 		}

@@ -41,7 +41,8 @@ func TestALimitThatRefusesNobodyThrottlesNobody(t *testing.T) {
 		c := connect()
 		for _, mode := range []shardlimit.Mode{shardlimit.Shadow, shardlimit.Off} {
 			for fields := range httplimit.NoFields {
-				l := declared(t, c, fmt.Sprint(mode, fields), shardlimit.Limit{Permits: 2, Per: time.Minute, Mode: mode})
+				l := declared(t, c, fmt.Sprint(mode, fields),
+					shardlimit.Limit{Permits: 2, Per: time.Minute, Mode: mode})
 				for what, limiter := range map[string]httplimit.Limiter{
 					"alone":  l,
 					"in All": httplimit.All(httplimit.Policy{Name: "l", Limiter: l}),
@@ -115,7 +116,8 @@ func TestAnswersTellNothingOfALimitThatFailed(t *testing.T) {
 		}
 		away := declared(t, connected(t, servers), "l", shardlimit.PerDay(1))
 		servers.Close()
-		all := httplimit.All(httplimit.Policy{Name: "away", Limiter: away}, httplimit.Policy{Name: "over", Limiter: over})
+		all := httplimit.All(httplimit.Policy{Name: "away", Limiter: away},
+			httplimit.Policy{Name: "over", Limiter: over})
 		got := get(httplimit.New(httplimit.One(all), httplimit.Options{})(ok)).Header()
 		has(t, got, "over and away", map[string]string{"Retry-After": "86400", "RateLimit": `"over";r=0;t=86400`,
 			"RateLimit-Policy": `"away";q=1;w=86400, "over";q=1;w=86400`})

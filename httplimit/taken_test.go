@@ -176,7 +176,8 @@ func TestARequestThatTheServerReadIsUsedUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := ask(); err == nil || requests.Load() != 2 || w.asked != 2 || w.back != 0 {
-		t.Errorf("%v: the server read %d requests, %d were taken and %d given back", err, requests.Load(), w.asked, w.back)
+		t.Errorf("%v: the server read %d requests, %d were taken and %d given back", err, requests.Load(), w.asked,
+			w.back)
 	}
 	if err := ask(); err == nil || w.asked != 3 || w.back != 1 {
 		t.Errorf("nobody is there: %v, %d were taken and %d given back", err, w.asked, w.back)

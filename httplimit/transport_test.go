@@ -316,8 +316,9 @@ func fleetTransport(t *testing.T, client *shardlimit.Client, who string, server 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &httplimit.Transport{Pauses: shared(t, client), Permits: httplimit.WaitPerKey(hosts, httplimit.Host), Retries: 3,
-		Base: roundTripper(func(*http.Request) (*http.Response, error) { return server.call(who), nil })}
+	return &httplimit.Transport{Pauses: shared(t, client), Retries: 3,
+		Permits: httplimit.WaitPerKey(hosts, httplimit.Host),
+		Base:    roundTripper(func(*http.Request) (*http.Response, error) { return server.call(who), nil })}
 }
 
 func shared(t *testing.T, client *shardlimit.Client) *httplimit.Pauses {
@@ -368,8 +369,8 @@ func TestPausesDoNotAddUp(t *testing.T) {
 	})
 }
 
-// inBubble runs a test in a bubble of time, with a node in it. connect makes a client of the node, as
-// each process has one.
+// inBubble runs a test in a bubble of time, with a node in it. connect makes a client of the node,
+// as each process has one.
 func inBubble(t *testing.T, test func(t *testing.T, connect func() *shardlimit.Client)) {
 	t.Helper()
 	race.OneProcessor(t)

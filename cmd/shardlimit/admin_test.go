@@ -43,7 +43,8 @@ func TestAdministration(t *testing.T) {
 // show and top tell who contends, by the names they were given.
 func TestShowsWhoContends(t *testing.T) {
 	_, flags := started(t, 1)
-	l, err := clientOf(t, flags).Limiter(t.Context(), "who", shardlimit.Limit{Permits: 100, Per: 24 * time.Hour, Shards: 1})
+	l, err := clientOf(t, flags).Limiter(t.Context(), "who",
+		shardlimit.Limit{Permits: 100, Per: 24 * time.Hour, Shards: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -165,5 +165,6 @@ func TestServeBindsFirst(t *testing.T) {
 			t.Errorf("%v ended with %d: %s", args, code, text)
 		}
 	}
-	walk(t, flags, []step{{"show", exitOK, []string{"no limits are stored under the prefix"}}, {"show --json", exitOK, nil}})
+	walk(t, flags, []step{{"show", exitOK, []string{"no limits are stored under the prefix"}},
+		{"show --json", exitOK, nil}})
 }

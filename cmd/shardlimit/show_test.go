@@ -97,7 +97,8 @@ func TestPrintJSON(t *testing.T) {
 		`"node":"n3","algorithm":"sliding_log","target":1000,"share":0,"used":0,"free":0,"quarantine_us":0,` +
 			`"error":"it is away"}],`,
 		`"participants":[{"id":"` + shardlimit.ParticipantID("ann") +
-			`","name":"ann","weight":2,"used":1000,"demand":2499.6,"entitlement":800},{"id":"00000000000000ff","weight":0.5,`,
+			`","name":"ann","weight":2,"used":1000,"demand":2499.6,"entitlement":800},` +
+			`{"id":"00000000000000ff","weight":0.5,`,
 		`{"id":"","weight":1,"used":50,"demand":50,"entitlement":16.7}]}`,
 	} {
 		if !strings.Contains(string(text), want) {

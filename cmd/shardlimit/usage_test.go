@@ -144,8 +144,8 @@ func TestHelpFitsATerminal(t *testing.T) {
 				t.Errorf("%s, %d columns: %s", c.Name, len(line), line)
 			}
 		}
-		if code != exitOK || !strings.Contains(out, "OPTIONS:\n   --") || !strings.Contains(out, "  shardlimit "+name) ||
-			(name == "set" || name == "run") && strings.Contains(out, "(default: 0") { // where 0 is none
+		if code != exitOK || !strings.Contains(out, "OPTIONS:\n   --") ||
+			!strings.Contains(out, "  shardlimit "+name) || (name == "set" || name == "run") && strings.Contains(out, "(default: 0") { // where 0 is none
 			t.Errorf("%s: %d, %s", c.Name, code, out)
 		}
 	}
