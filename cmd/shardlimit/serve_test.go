@@ -61,29 +61,31 @@ func (l lines) address(after string) string {
 
 func post(t *testing.T, url, body string) (int, string) {
 	t.Helper()
-	return answer(t)(http.Post(url+"/v1/allow", "application/json", strings.NewReader(body)))
+	return request(t, http.MethodPost, url+"/v1/allow", body)
 }
 
 func fetch(t *testing.T, url string) (int, string) {
 	t.Helper()
-	return answer(t)(http.Get(url))
+	return request(t, http.MethodGet, url, "")
 }
 
-// answer reads one.
-func answer(t *testing.T) func(*http.Response, error) (int, string) {
+func request(t *testing.T, method, url, body string) (int, string) {
 	t.Helper()
-	return func(r *http.Response, err error) (int, string) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = r.Body.Close() }()
-		text, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.StatusCode, string(text)
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
 	}
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
 }
 
 // With --denied, serve tells callers with the token which keys are refused most.
