@@ -301,14 +301,14 @@ func (p *process) handle(l *watched) *shardlimit.Limiter {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	if p.opens(l) {
-		start := p.world.now()
+		start, life := p.world.now(), p.life
 		h, err := p.client.Open(ctx, name)
 		if err == nil {
 			handles[name] = h
 			return h
 		}
 		if !errors.Is(err, shardlimit.ErrNotFound) {
-			if p.works() && p.near(l) && l.reachable(p) && p.world.well() {
+			if p.life == life && p.works() && p.near(l) && l.reachable(p) && p.world.well() {
 				p.world.found("outage", "p%d could not open %s while all nodes were well, at %s: %v", p.number, name,
 					time.Duration(start), err)
 			}
