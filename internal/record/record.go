@@ -223,8 +223,10 @@ func (r *Record) read(ctx context.Context, s *seat, participates, whole bool,
 		return value, fewer(s.places.Names, append(errs, clock.Ended(ctx)))
 	case verdict == majority.Unknown:
 		return value, fewer(s.places.Names, errs)
+	case err != nil: // what is there cannot be read
+		return value, err
 	case verdict == majority.Unsettled:
-		return value, errors.Join(errUnderWay, err)
+		return value, errUnderWay
 	case got.Blank:
 		s.blank.Store(true)
 		return value, ErrBlank
@@ -357,11 +359,11 @@ func (r *Record) change(ctx context.Context, next func(Reading) (string, error))
 }
 
 // Peek reads the record without writing anything. Of one that is not settled it tells what the next
-// change would go on with. Others may be moving it, or just beginning it.
+// change would go on with: nothing, if who began it has died. Others may be moving it.
 func (r *Record) Peek(ctx context.Context) (value Reading, err error) {
 	for range moves {
-		p, err := r.book.latest(r.book.pointers(ctx, 0, true))
-		if p == nil {
+		var p *Places
+		if p, err = r.book.latest(r.book.pointers(ctx, 0, true)); p == nil {
 			return Reading{}, err
 		}
 		value, err = r.read(ctx, r.seatAt(p, p.id()), false, false, func(Reading) error { return nil })
@@ -372,6 +374,9 @@ func (r *Record) Peek(ctx context.Context) (value Reading, err error) {
 			return value, err
 		}
 		clock.Sleep(ctx, mostPause/moves)
+	}
+	if errors.Is(err, errUnderWay) && ctx.Err() == nil {
+		return value, nil // a majority of the places has nothing
 	}
 	return value, errMoving
 }
