@@ -77,6 +77,9 @@ func readPaceJob(cmd *cli.Command) (*paceJob, error) {
 	if j.name == "" {
 		return nil, usagef("give the limit a name: --name mails")
 	}
+	if !cmd.IsSet("rate") {
+		return nil, usagef("give a rate: --rate 500/s")
+	}
 	r, err := spelling.ParseRate(cmd.String("rate"))
 	if err != nil {
 		return nil, usagef("--rate: %w", err)

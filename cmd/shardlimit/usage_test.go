@@ -89,7 +89,7 @@ func TestUsage(t *testing.T) {
 		{"serve --limit a=5/s --grace -1s", "at least 0s"},
 
 		{"pace", "--name"},
-		{"pace --name n", `--rate: rate "" has no slash; write it as NUMBER/TIME, for example 500/s`},
+		{"pace --name n", "give a rate: --rate 500/s"},
 		{paced + "--embedded --rest " + taken, "exists already"},
 		{paced + "--embedded --rest= ", "the name of the file is empty"},
 		{paced + "--embedded --rest " + taken + "/x", "not a directory"},
