@@ -222,8 +222,7 @@ func TestWhatWasTakenForAClientThatHasGone(t *testing.T) {
 	}
 }
 
-// What shadow lets pass is told: by the options or, of a decision that says so, by the mode of the
-// limit.
+// OnDenied hears of calls that only shadow let pass, be that an option or the mode of the limit.
 func TestShadowLetsPassAndTells(t *testing.T) {
 	for _, c := range []struct {
 		says   says

@@ -17,7 +17,7 @@ import (
 	"github.com/shardlimit/shardlimit/httplimit"
 )
 
-// What proxies say is in the metadata. The rules are those of httplimit, which has tests of them.
+// Proxies tell of the client in the metadata. The rules are those of httplimit, which tests them.
 func TestAddress(t *testing.T) {
 	const forwarded, from = "x-forwarded-for", "10.0.0.1:7"
 	unix := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.UnixAddr{Name: "@A"}})

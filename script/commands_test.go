@@ -32,6 +32,21 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
+// Scripts give commands only options that Redis 6.2 has, as its documentation says.
+func TestOptionsAreThoseOfRedis62(t *testing.T) {
+	known := append(scriptCommands(), "PX", "NX", "KEEPTTL", "LIMIT")
+	calls, words := regexp.MustCompile(`call\('[^\n]*`), regexp.MustCompile(`'([A-Z]{2,})'`)
+	for _, p := range programs {
+		for _, line := range calls.FindAllString(p.text, -1) {
+			for _, word := range words.FindAllStringSubmatch(line, -1) {
+				if !slices.Contains(known, word[1]) {
+					t.Errorf("%s: %s in %s", p.name, word[1], line)
+				}
+			}
+		}
+	}
+}
+
 var assembledFolder = flag.String("assembled", "", "write the whole text of every script to this folder")
 
 // Whole scripts can be written to a folder, to be read and to be linted: nothing that is meant for

@@ -88,7 +88,7 @@ func checkRefusal(t *testing.T, where string, err error) {
 // scriptCommands are those that scripts call.
 func scriptCommands() (names []string) {
 	for _, p := range programs {
-		calls := regexp.MustCompile(`redis\.p?call\('([A-Z]+)'|\{'(Z[A-Z]+)', KEYS`)
+		calls := regexp.MustCompile(`\bp?call\('([A-Z]+)'|\{'([A-Z]+)', KEYS`)
 		for _, call := range calls.FindAllStringSubmatch(p.text, -1) {
 			names = append(names, call[1]+call[2])
 		}

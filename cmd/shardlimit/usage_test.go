@@ -145,7 +145,8 @@ func TestHelpFitsATerminal(t *testing.T) {
 			}
 		}
 		if code != exitOK || !strings.Contains(out, "OPTIONS:\n   --") ||
-			!strings.Contains(out, "  shardlimit "+name) || (name == "set" || name == "run") && strings.Contains(out, "(default: 0") { // where 0 is none
+			!strings.Contains(out, "  shardlimit "+name) ||
+			(name == "set" || name == "run") && strings.Contains(out, "(default: 0") { // where 0 is none
 			t.Errorf("%s: %d, %s", c.Name, code, out)
 		}
 	}

@@ -24,7 +24,8 @@ func TestMistakes(t *testing.T) {
 		{"domain: d\n---\ndomain: e", "f: the file has more than one YAML document; "},
 		{"domain: d\n1: x", `f:2: the file has no field "1"; `},
 		{"domain: d\ndescriptors: {key: k}", "f:2: descriptors is not a list; "},
-		{"domain: d\ndescriptors: &all\n- key: k\n  descriptors: *all", "f:2: descriptors are nested more than 32 deep"},
+		{"domain: d\ndescriptors: &all\n- key: k\n  descriptors: *all",
+			"f:2: descriptors are nested more than 32 deep"},
 		{list("- k"), "f:3: a descriptor is not a mapping; "},
 		{list("- value: v"), "f:3: the descriptor has no key; "},
 		{list("- key: k\n- key: k"), `f:4: the descriptor "k" with value "" is there twice; `},
@@ -48,7 +49,8 @@ func TestMistakes(t *testing.T) {
 		{limit("unit: second, unlimited: true"), "f:4: the limit has a unit and is unlimited; "},
 		{limit("unit: second, requests_per_unit: 5, per: 4"), `f:4: rate_limit has no field "per"; use one`},
 		{limit("unit: second, requests_per_unit: 5, replaces: [{name: }]"), "f:4: an entry of replaces has no name; "},
-		{limit("unit: day, requests_per_unit: 5, name: a, replaces: [{name: a}]"), `f:4: the limit "a" replaces itself`},
+		{limit("unit: day, requests_per_unit: 5, name: a, replaces: [{name: a}]"),
+			`f:4: the limit "a" replaces itself`},
 	} {
 		content, want := c[0], c[1]
 		_, err := rules.Parse([]rules.File{{Name: "f", Content: []byte(content)}}, rules.Options{})

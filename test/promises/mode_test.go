@@ -83,8 +83,8 @@ func TestEveryProcessGoesByTheMode(t *testing.T) {
 	})
 }
 
-// Whoever waits for a closed limit waits until it is opened, by whichever process and in whichever
-// mode, or its deadline. Off and in shadow all pass, whatever they want.
+// Callers of a closed limit wait until any process opens it, in any mode, or until their deadline.
+// Off and in shadow all pass, whatever they want.
 func TestCallersWaitUntilTheLimitIsOpened(t *testing.T) {
 	for _, m := range []shardlimit.Mode{shardlimit.Enforced, shardlimit.Off, shardlimit.Shadow} {
 		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {

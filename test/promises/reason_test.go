@@ -35,7 +35,7 @@ func becauseOf(t *testing.T, l *shardlimit.Limiter, n int64, want shardlimit.Rea
 }
 
 // everyKind runs a test of limits, of keys and of what each participant has for itself, by each
-// algorithm. What is shared is opened by another process each time.
+// algorithm. Another process opens a limit each time, where processes share it.
 func everyKind(t *testing.T, permits int64, test func(t *testing.T, open func() *shardlimit.Limiter)) {
 	for _, a := range limittest.Algorithms {
 		for _, kind := range []string{"limit", "key", "own"} {

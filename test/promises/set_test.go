@@ -241,7 +241,8 @@ func TestALimitOfASetHasItsOwnPolicy(t *testing.T) {
 		open := limittest.Limiter(t, there.Client(t, limittest.OnOutage(shardlimit.FailOpen)), "there", hour)
 		nodes[0].Down.Store(true)
 		for range 5 {
-			if d, err := limittest.Set(3, local, closed).Allow(t.Context()); !errors.Is(err, shardlimit.ErrUnavailable) {
+			d, err := limittest.Set(3, local, closed).Allow(t.Context())
+			if !errors.Is(err, shardlimit.ErrUnavailable) {
 				t.Errorf("FailClosed: %+v, %v", d, err)
 			}
 		}

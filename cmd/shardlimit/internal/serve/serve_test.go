@@ -98,7 +98,7 @@ func allow(s *serve.Server, body string) *httptest.ResponseRecorder {
 	return ask(s, http.MethodPost, "/v1/allow", body)
 }
 
-// Who is named contends as himself: what he wants is in an account of his own, with his weight.
+// A named participant contends as itself: its demand is in an account of its own, with its weight.
 func TestParticipantsAreThoseOfTheRequests(t *testing.T) {
 	s, client := served(t, serve.Options{}, serve.Declaration{Name: "l", Limit: shardlimit.PerHour(3)})
 	for _, who := range []string{``, `, "participant": "ann"`, `, "participant": "bob", "weight": 2.5`} {

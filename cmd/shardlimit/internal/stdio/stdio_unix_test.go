@@ -46,7 +46,7 @@ func TestInputStopsAndTakesNothingMore(t *testing.T) {
 	}
 }
 
-// What is written to a pipe, more than it holds, is what is read from it.
+// A pipe passes on all that is written to it, also more than it holds.
 func TestOutputToAPipe(t *testing.T) {
 	r, w := pipe(t)
 	out := Output(t.Context(), w)
