@@ -2,7 +2,7 @@ package script
 
 import "fmt"
 
-// Algorithm says how a shard counts permits. Each has a Lua part and a Go twin of the same name.
+// Algorithm says how a shard counts permits. Each has a Lua part of the same name.
 type Algorithm uint8
 
 const (
@@ -42,35 +42,3 @@ func (a Algorithm) bursty() bool { return a == AlgorithmTokenBucket || a == Algo
 
 // letters tell the keys of the algorithms apart, and begin the strings under them.
 var letters = [algorithms]string{"l", "c", "w", "t", "q"}
-
-// Twin is a shard of any algorithm in this process, equal to the scripts result for result: the
-// oracle they are tested against, and the engine of limits that live in one process. It is not safe
-// for concurrent use, and unlike a shard in Redis it does not expire by itself.
-//
-// Every method takes now, the time of the shard's node in microseconds, and does what the method of
-// [Endpoint] of the same name does. Requests must be such as Endpoint accepts, and made for the
-// twin's algorithm.
-type Twin interface {
-	Take(now int64, r *TakeRequest) TakeReply
-	Reserve(now int64, r *ReserveRequest) ReserveReply
-	Settle(now int64, r SettleRequest) SettleReply
-	Peek(now int64) PeekReply
-	Clear(now int64)
-}
-
-// NewTwin returns absent state of a shard, nil if the algorithm is not one of ours.
-func NewTwin(a Algorithm) Twin {
-	switch a {
-	case AlgorithmSlidingLog:
-		return &packed[log[slidingLog], *log[slidingLog]]{}
-	case AlgorithmSlidingCounter:
-		return &packed[log[slidingCounter], *log[slidingCounter]]{}
-	case AlgorithmFixedWindow:
-		return &packed[log[fixedWindow], *log[fixedWindow]]{}
-	case AlgorithmTokenBucket:
-		return &packed[tokenBucket, *tokenBucket]{}
-	case AlgorithmLeakyBucket:
-		return &packed[leakyBucket, *leakyBucket]{}
-	}
-	return nil
-}

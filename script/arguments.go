@@ -3,7 +3,6 @@ package script
 import (
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
@@ -54,11 +53,3 @@ func (r *TakeRequest) reports() int64 {
 func (r *TakeRequest) known() int64 {
 	return min(max(int64(r.Known/time.Microsecond), 0), enough(r.Proposal.lasts))
 }
-
-// late reports whether the proposal creates no state at this time of the node, in microseconds.
-func (r *TakeRequest) late(now int64) bool {
-	return r.Proposal.epoch == 0 || r.Deadline < 0 || r.Deadline > 0 && clock.ServerTime(now) > r.Deadline
-}
-
-// fenced reports whether the call comes too late at this time of the node, in microseconds.
-func (r *TakeRequest) fenced(now int64) bool { return r.Fence > 0 && clock.ServerTime(now) > r.Fence }

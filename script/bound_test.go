@@ -123,7 +123,7 @@ func TestRatesDoNotDrift(t *testing.T) {
 		{999_999_999_989, 7 * time.Millisecond, 6_999, 2_000},
 	} {
 		for _, a := range []Algorithm{AlgorithmTokenBucket, AlgorithmLeakyBucket} {
-			twin := NewTwin(a)
+			twin := newTwin(a)
 			p := terms(t, Terms{Epoch: 1, Target: c.target, Floor: c.target, Window: c.window, Algorithm: a})
 			now, total := int64(epoch0), int64(0)
 			for range c.steps {
@@ -140,12 +140,12 @@ func TestRatesDoNotDrift(t *testing.T) {
 }
 
 // randomTwin is a twin after so many steps that a simulation drew.
-func randomTwin(t *rapid.T, a Algorithm, steps int) (twin Twin, p *Proposal, now int64) {
+func randomTwin(t *rapid.T, a Algorithm, steps int) (twin twin, p *Proposal, now int64) {
 	target := rapid.SampledFrom([]int64{1, 2, 17, 100, 999, 1_000_000}).Draw(t, "target")
 	window := rapid.SampledFrom([]time.Duration{time.Millisecond, 3 * time.Second, time.Hour}).Draw(t, "window")
 	burst := rapid.SampledFrom([]int64{0, 1, target/3 + 1, 3 * target}).Draw(t, "burst")
 	p = terms(t, Terms{Epoch: 1, Target: target, Floor: target, Window: window, Algorithm: a, Burst: burst})
-	twin, now = NewTwin(a), epoch0+rapid.Int64Range(0, 1e9).Draw(t, "now")
+	twin, now = newTwin(a), epoch0+rapid.Int64Range(0, 1e9).Draw(t, "now")
 	for range steps {
 		size := rapid.Int64Range(1, max(1, target/2)).Draw(t, "size")
 		twin.Take(now,

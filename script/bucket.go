@@ -2,12 +2,11 @@ package script
 
 import "math/bits"
 
-// bucket is the Go twin of bucket.lua, which explains it: what token and leaky bucket share.
-type bucket struct {
-	date, part  int64 // the bucket is full at date + part/share
-	room, level int64 // found by measure
-	retired     bool  // likewise: it leaves to another algorithm
-}
+const (
+	mostBookings = 128 // every call reads all of them
+	mostLacking  = 9_999_999_999_999
+	mostLows     = 8 // in so many stretches of time an empty bucket fills
+)
 
 // far bounds what is missing, and microseconds, where a queue meets quite another rate, so that
 // nothing overflows.
@@ -20,130 +19,4 @@ func mulDiv(a, b, c, d int64) (whole, rest int64) {
 	low, carry := bits.Add64(low, uint64(c), 0)
 	q, r := bits.Div64(high+carry, low, uint64(d))
 	return int64(q), int64(r)
-}
-
-// full returns when the bucket is full, rounded up.
-func (b *bucket) full() int64 {
-	if b.part > 0 {
-		return b.date + 1
-	}
-	return b.date
-}
-
-// measure finds what is in the bucket.
-func (b *bucket) measure(f *frame) {
-	b.room, b.retired = f.burst, f.retired()
-	if b.retired {
-		b.room = 0
-	}
-	if f.share < f.target {
-		b.room, _ = mulDiv(f.burst, f.share, 0, f.target)
-	}
-	if b.full() <= f.now {
-		b.date, b.part = f.now, 0
-	}
-	b.level = b.room
-	if f.share == 0 || b.retired {
-		b.level = 0
-	} else if b.date > f.now || b.part > 0 {
-		missing, more := int64(far), int64(0)
-		if float64(f.share)*float64(b.date-f.now)/float64(f.window) < far {
-			missing, more = mulDiv(f.share, b.date-f.now, b.part, f.window)
-		}
-		b.level -= missing
-		if more > 0 {
-			b.level--
-		}
-	}
-}
-
-// span returns how long n permits take, and more parts of a microsecond.
-func (b *bucket) span(f *frame, n, more int64) (us, part int64) {
-	if float64(f.window)*float64(n)/float64(f.share) < far {
-		return mulDiv(f.window, n, more, f.share)
-	}
-	return far, 0
-}
-
-// move takes n permits out.
-func (b *bucket) move(f *frame, n int64) {
-	us, part := b.span(f, n, b.part)
-	b.date, b.part, b.level = b.date+us, part, b.level-n
-}
-
-// overdraw returns as many of n permits as the bucket gains until it is full, if that is in us at
-// the latest.
-func (b *bucket) overdraw(f *frame, n, us int64) int64 {
-	left := f.now + us - b.full()
-	switch {
-	case left <= 0 || f.share == 0 || b.retired:
-		return 0
-	case float64(f.share)*float64(left)/float64(f.window) >= float64(n):
-		return n
-	}
-	most, _ := mulDiv(f.share, left, 0, f.window)
-	return min(n, most)
-}
-
-// back is the exact opposite of move, but for the level.
-func (b *bucket) back(f *frame, n int64) {
-	us, less := mulDiv(f.window, n, 0, f.share)
-	b.date, b.part = b.date-us, b.part-less
-	if b.part < 0 {
-		b.date, b.part = b.date-1, b.part+f.share
-	}
-}
-
-// regrid: how long a retired bucket keeps its share was counted in the old window.
-func (b *bucket) regrid(*frame, int64) { b.retired = false }
-
-func (b *bucket) reset(f *frame) int64 { return b.full() - f.now }
-
-// used is, of a shard that leaves to another algorithm, all that it keeps back.
-func (b *bucket) used(f *frame) int64 {
-	if b.retired {
-		return f.share
-	}
-	return b.room - b.level
-}
-
-func (b *bucket) free(f *frame) int64 {
-	if f.share > f.target {
-		return 0
-	}
-	return max(b.level, 0)
-}
-
-// wait returns the microseconds until n permits are in the bucket.
-func (b *bucket) wait(f *frame, n int64) int64 {
-	if n <= b.level {
-		return 0
-	}
-	us, less := mulDiv(f.window, b.room-n, 0, f.share)
-	if less < b.part {
-		us--
-	}
-	return b.date - us - f.now
-}
-
-// soonestBy is soonest, given the algorithm's retry.
-func (b *bucket) soonestBy(f *frame, retry func(*frame, int64) int64) int64 {
-	if b.level >= b.room {
-		return 0
-	}
-	if us := retry(f, max(b.level, 0)+1); us >= 0 {
-		return us
-	}
-	return b.reset(f)
-}
-
-// releasesBy is releases, given the algorithm's retry.
-func (b *bucket) releasesBy(f *frame, retry func(*frame, int64) int64) (releases []Release) {
-	step := (b.room - b.level + MaxReleases - 1) / MaxReleases
-	for from := b.level; from < b.room; {
-		to := min(from+step, b.room)
-		releases = append(releases, Release{In: duration(retry(f, to)), Permits: to - from})
-		from = to
-	}
-	return releases
 }

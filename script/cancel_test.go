@@ -15,7 +15,7 @@ import (
 // canceled. Beside the shard goes a twin that never books: after every few bookings the two must be
 // the same. A sliding counter is only compared with what it was before: what is booked ends a cell,
 // and finer cells come back sooner.
-func cancelWalk(t *testing.T, a Algorithm, random *rand.Rand, cancellations int, shard Twin) {
+func cancelWalk(t *testing.T, a Algorithm, random *rand.Rand, cancellations int, shard twin) {
 	t.Helper()
 	window := []time.Duration{50 * time.Millisecond, 3 * time.Second, time.Hour}[random.IntN(3)]
 	target := []int64{17, 100, 999_983}[random.IntN(3)]
@@ -26,9 +26,9 @@ func cancelWalk(t *testing.T, a Algorithm, random *rand.Rand, cancellations int,
 	if a.bursty() {
 		most = burst
 	}
-	plain, now, timeless := Twin(nil), int64(epoch0), a == AlgorithmSlidingCounter || a == AlgorithmLeakyBucket
+	plain, now, timeless := twin(nil), int64(epoch0), a == AlgorithmSlidingCounter || a == AlgorithmLeakyBucket
 	if a != AlgorithmSlidingCounter {
-		plain = NewTwin(a)
+		plain = newTwin(a)
 	}
 	for canceled := 0; canceled < cancellations; {
 		now += random.Int64N(int64(window / time.Microsecond))
@@ -64,7 +64,7 @@ func cancelWalk(t *testing.T, a Algorithm, random *rand.Rand, cancellations int,
 
 // cancelAll gives back what was booked, the last of it first, and sees that everything is taken
 // back.
-func cancelAll(t *testing.T, a Algorithm, random *rand.Rand, shard Twin, held []holding, now int64) {
+func cancelAll(t *testing.T, a Algorithm, random *rand.Rand, shard twin, held []holding, now int64) {
 	t.Helper()
 	for _, h := range slices.Backward(held) {
 		for h.permits > 0 {
@@ -82,7 +82,7 @@ func cancelAll(t *testing.T, a Algorithm, random *rand.Rand, shard Twin, held []
 
 // bookSome books ahead a few times, and returns what was booked, in this order, and when the first
 // of it is due.
-func bookSome(a Algorithm, random *rand.Rand, shard Twin, p *Proposal,
+func bookSome(a Algorithm, random *rand.Rand, shard twin, p *Proposal,
 	now, most int64) (held []holding, due int64) {
 	due = now + int64(duration(p.window)/time.Microsecond)
 	for range 1 + random.IntN(16) {
@@ -109,7 +109,7 @@ func TestAMillionCancellationsLeaveNoTrace(t *testing.T) {
 		t.Run(a.String(), func(t *testing.T) {
 			t.Parallel()
 			for seed := range extent.Some(uint64(40)) {
-				cancelWalk(t, a, rand.New(rand.NewPCG(seed, 5)), 5000, NewTwin(a))
+				cancelWalk(t, a, rand.New(rand.NewPCG(seed, 5)), 5000, newTwin(a))
 			}
 		})
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/shardlimit/shardlimit/fairness"
 )
 
-// constants are the numbers that scripts have in common with their twins, by the names that
-// scripts write behind "@". Those of the fairness rule are fairness.Constants.
+// constants are the numbers that scripts have in common with Go, by the names that scripts write
+// behind "@". Those of the fairness rule are fairness.Constants.
 var constants = func() map[string]string {
 	all := fairness.Constants()
 	for name, value := range map[string]int64{

@@ -17,7 +17,7 @@ func TestNoShareIsCreatedAfterTheDeadline(t *testing.T) {
 		p := func(epoch, floor int64) *Proposal {
 			return terms(t, Terms{Epoch: epoch, Target: 10, Floor: floor, Window: time.Minute, Algorithm: a})
 		}
-		twin := NewTwin(a)
+		twin := newTwin(a)
 		for _, step := range []struct {
 			name     string
 			proposal *Proposal
@@ -52,7 +52,7 @@ func TestNoShareIsCreatedAfterTheDeadline(t *testing.T) {
 // After its fence a call grants, adopts and writes nothing, also where there is a state.
 func TestNothingIsDoneAfterTheFence(t *testing.T) {
 	for a := range algorithms {
-		twin := NewTwin(a).(packedTwin)
+		twin := newTwin(a).(packedTwin)
 		first := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Minute, Algorithm: a})
 		next := terms(t, Terms{Epoch: 2, Target: 10, Floor: 10, Window: time.Minute, Algorithm: a})
 		twin.Take(epoch0, ones(first, 1))

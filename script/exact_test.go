@@ -13,7 +13,7 @@ import (
 // TestABookingWaitsForAllOfItsCredit: it is refused however little it comes before its credit pays
 // for it, and granted from then on.
 func TestABookingWaitsForAllOfItsCredit(t *testing.T) {
-	everywhere(t, func(t *testing.T, shard Twin, a Algorithm) {
+	everywhere(t, func(t *testing.T, shard twin, a Algorithm) {
 		r := newRivals(t, shard, a)
 		r.join(10, taker)
 		r.run(3)
@@ -72,7 +72,7 @@ func TestBoundWithRefunds(t *testing.T) {
 type holding struct{ permits, at, from, to int64 }
 
 func refundingWalk(t *rapid.T, a Algorithm, p *Proposal, burst int64) {
-	twin, now := NewTwin(a), int64(epoch0)
+	twin, now := newTwin(a), int64(epoch0)
 	var history []act
 	var held []holding
 	for range rapid.IntRange(1, 80).Draw(t, "steps") {
@@ -146,7 +146,7 @@ func TestARaiseIsFeltAtOnce(t *testing.T) {
 		}},
 	} {
 		for _, a := range allAlgorithms {
-			twin := NewTwin(a)
+			twin := newTwin(a)
 			ask := func(epoch, permits int64, window time.Duration, now int64) TakeReply {
 				return twin.Take(now, ones(terms(t, Terms{
 					Epoch: epoch, Target: permits, Floor: permits, Window: window, Algorithm: a,
@@ -177,7 +177,7 @@ func TestARaiseIsFeltAtOnce(t *testing.T) {
 // TestTheNextTurnIsAnIntervalAfterTheLast: turns given ahead stay, and those that follow come at
 // the rate that is in force when they are given, raised or lowered.
 func TestTheNextTurnIsAnIntervalAfterTheLast(t *testing.T) {
-	twin := NewTwin(AlgorithmLeakyBucket)
+	twin := newTwin(AlgorithmLeakyBucket)
 	for i, step := range []struct {
 		permits, take int64
 		at, first     time.Duration // when they are asked for, and when the first of them is due

@@ -209,12 +209,12 @@ func TestCallersAreChecked(t *testing.T) {
 // rising is a shard of 110 permits that is to have 200. Two participants contend for it, and one of
 // them is entitled to more than the shard has so far: its weight is nine times the other's.
 type rising struct {
-	shard    Twin
+	shard    twin
 	proposal *Proposal
 	now      int64
 }
 
-func newRising(t *testing.T, shard Twin, a Algorithm) *rising {
+func newRising(t *testing.T, shard twin, a Algorithm) *rising {
 	offer := Terms{Epoch: 1, Target: 200, Floor: 110, Window: time.Second, Algorithm: a}
 	if a == AlgorithmTokenBucket {
 		offer.Burst = 200
@@ -245,7 +245,7 @@ func (r *rising) take(who int, count int64) TakeReply {
 // TestARefundWhileAShareRisesCutsNoCredit: who gives permits back can take as many as before it had
 // them, and what is left of its credit behind a booking can be taken.
 func TestARefundWhileAShareRisesCutsNoCredit(t *testing.T) {
-	everywhere(t, func(t *testing.T, shard Twin, a Algorithm) {
+	everywhere(t, func(t *testing.T, shard twin, a Algorithm) {
 		r := newRising(t, shard, a)
 		taken := r.take(0, 3)
 		back := shard.Settle(r.now, SettleRequest{Back: 3, At: taken.At, Caller: r.caller(0)})
@@ -255,7 +255,7 @@ func TestARefundWhileAShareRisesCutsNoCredit(t *testing.T) {
 		if got := r.take(0, 25).Granted; got < 20 {
 			t.Errorf("%d of 25 granted", got)
 		}
-		r = newRising(t, NewTwin(a), a)
+		r = newRising(t, newTwin(a), a)
 		booked := r.shard.Reserve(r.now, &ReserveRequest{Proposal: r.proposal, Permits: 10, MaxDelay: time.Second,
 			Caller: r.caller(0)})
 		if booked.Granted != 10 {

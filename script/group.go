@@ -23,7 +23,7 @@ type Caller = fairness.Caller
 // Distribute is the rule by which free permits go to groups: in order, each group gets as many of
 // its asks granted, whole, as what is left allows. It appends the number of asks granted to dst,
 // one for each group, and returns the permits granted in all. It holds while nobody contends;
-// script, twin and client share it, so that a reply need only carry what was free. Sizes below 1
+// script and client share it, so that a reply need only carry what was free. Sizes below 1
 // are never granted.
 func Distribute(dst []int64, free int64, groups []Group) (perGroup []int64, granted int64) {
 	left := max(free, 0)

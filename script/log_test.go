@@ -47,7 +47,7 @@ func TestALongLogIsOneString(t *testing.T) {
 	for _, a := range logAlgorithms {
 		for _, share := range []int64{20, 100, 1000} {
 			p := terms(t, Terms{Epoch: 1, Target: share, Floor: share, Window: time.Second, Algorithm: a})
-			longest := longLog(t, a.String(), NewTwin(a).(packedTwin), onSimulated(1_000_000, a), p)
+			longest := longLog(t, a.String(), newTwin(a).(packedTwin), onSimulated(1_000_000, a), p)
 			if a == AlgorithmSlidingLog && share > 20 && longest < columns.Packed.Bytes()+70*columns.Entry.Bytes() ||
 				longest > columns.Packed.Bytes()+400*columns.Entry.Bytes() {
 				t.Errorf("%v of %d: up to %d bytes", a, share, longest)
@@ -106,7 +106,7 @@ func longLog(t *testing.T, name string, twin packedTwin, server clockedShard, p 
 func TestChargesAndBookingsDoNotLengthenALog(t *testing.T) {
 	t.Parallel()
 	for _, a := range []Algorithm{AlgorithmSlidingLog, AlgorithmSlidingCounter} {
-		server, twin, now := onSimulated(1_000_000, a), NewTwin(a).(packedTwin), int64(epoch0)
+		server, twin, now := onSimulated(1_000_000, a), newTwin(a).(packedTwin), int64(epoch0)
 		p := terms(t, Terms{Epoch: 1, Target: 100, Floor: 100, Window: time.Hour, Algorithm: a})
 		most := columns.Packed.Bytes() + (2*mostEntries+2*mostPending)*columns.Entry.Bytes()
 		for i := range 800 {
@@ -206,7 +206,7 @@ func TestTwinAgreesWithTheSimulatedServer(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				uptime := rapid.SampledFrom(ages).Draw(t, "uptime")
 				server := onSimulated(uptime, a)
-				twin := NewTwin(a).(packedTwin)
+				twin := newTwin(a).(packedTwin)
 				twin.runFor(time.Duration(uptime) * time.Second)
 				agreePacked(t, a, twin, simulatedShard{server})
 			})

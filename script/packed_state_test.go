@@ -216,7 +216,7 @@ func TestWhoIsBehindShortensNoLife(t *testing.T) {
 func TestPackedClock(t *testing.T) {
 	overPacked(t, func(t *testing.T, a Algorithm) {
 		const hour = 3_600_000_000
-		twin := NewTwin(a)
+		twin := newTwin(a)
 		p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: a})
 		all := func(now int64) int64 { return twin.Take(now, ones(p, 100)).Granted }
 		if n := all(epoch0); n != 10 {

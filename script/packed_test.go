@@ -21,7 +21,7 @@ var allAlgorithms = []Algorithm{AlgorithmSlidingLog, AlgorithmSlidingCounter, Al
 
 // packedTwin is a twin whose state tests can read.
 type packedTwin interface {
-	Twin
+	twin
 	head() string // as the scripts store it
 	Ledger(now int64) LedgerReply
 	ledger() *fairness.Ledger
@@ -57,7 +57,7 @@ func (m *packed[S, R]) head() string {
 
 func (m *packed[S, R]) letter() string {
 	for _, a := range allAlgorithms {
-		if reflect.TypeOf(NewTwin(a)) == reflect.TypeOf(m) {
+		if reflect.TypeOf(newTwin(a)) == reflect.TypeOf(m) {
 			return letters[a]
 		}
 	}
@@ -185,7 +185,7 @@ func TestPackedAgreesWithMiniredis(t *testing.T) {
 			endpoint := NewEndpoint(miniClient(t, m))
 			rapid.Check(t, func(t *rapid.T) {
 				m.FlushAll()
-				agreePacked(t, a, NewTwin(a).(packedTwin),
+				agreePacked(t, a, newTwin(a).(packedTwin),
 					emulated{server: m, endpoint: endpoint, ref: a.Keys("", "t", "limit")})
 			})
 		})
@@ -201,7 +201,7 @@ func TestPackedAgreesWithRedis(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				run++
 				uptime := rapid.SampledFrom([]int64{0, 1, 30, 1_000_000_000}).Draw(t, "uptime")
-				twin := NewTwin(a).(packedTwin)
+				twin := newTwin(a).(packedTwin)
 				twin.runFor(time.Duration(uptime) * time.Second)
 				ref := a.Keys("", strconv.Itoa(run), "limit") // with a mark of its own
 				agreePacked(t, a, twin, clocked{client: client, uptime: uptime, ref: ref})
@@ -220,7 +220,7 @@ func FuzzTakeSequence(f *testing.F) {
 	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) {
 		m.FlushAll()
 		a := rapid.SampledFrom(allAlgorithms).Draw(t, "algorithm")
-		agreePacked(t, a, NewTwin(a).(packedTwin),
+		agreePacked(t, a, newTwin(a).(packedTwin),
 			emulated{server: m, endpoint: endpoint, ref: a.Keys("", "t", "limit")})
 	}))
 }

@@ -128,7 +128,7 @@ func newBookings(tb testing.TB, seed uint64, share int64) *bookings {
 
 // step makes one random call on the log and compares it with the model: which must agree to the
 // permit where exact, and where not, the log must keep to the limit all the same.
-func (b *bookings) step(t testing.TB, log Twin, exact bool) {
+func (b *bookings) step(t testing.TB, log twin, exact bool) {
 	m := &b.model
 	gap, most := m.window/5, m.share
 	if !exact { // so many that entries merge
@@ -156,7 +156,7 @@ func (b *bookings) step(t testing.TB, log Twin, exact bool) {
 	}
 }
 
-func (b *bookings) reserve(t testing.TB, log Twin, n int64, exact bool) {
+func (b *bookings) reserve(t testing.TB, log twin, n int64, exact bool) {
 	m := &b.model
 	r := &ReserveRequest{
 		Proposal: b.terms, Permits: n, MaxDelay: time.Duration(b.random.IntN(300)) * time.Millisecond,
@@ -185,7 +185,7 @@ func (b *bookings) reserve(t testing.TB, log Twin, n int64, exact bool) {
 	}
 }
 
-func (b *bookings) giveBack(t testing.TB, log Twin, exact bool) {
+func (b *bookings) giveBack(t testing.TB, log twin, exact bool) {
 	if len(b.held) == 0 {
 		return
 	}

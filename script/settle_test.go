@@ -115,7 +115,7 @@ func TestAFullServerSettlesNothing(t *testing.T) {
 func TestABusyBucketTakesEverythingBack(t *testing.T) {
 	p := terms(t, Terms{Epoch: 1, Target: 1000, Floor: 1000, Window: time.Second, Algorithm: AlgorithmTokenBucket})
 	for seed := range uint64(20) {
-		random, twin, now := rand.New(rand.NewPCG(seed, 1)), NewTwin(AlgorithmTokenBucket), int64(epoch0)
+		random, twin, now := rand.New(rand.NewPCG(seed, 1)), newTwin(AlgorithmTokenBucket), int64(epoch0)
 		twin.Take(now, ones(p, 1000))
 		back, asked := int64(0), int64(0)
 		var held []holding
@@ -145,7 +145,7 @@ func TestABusyBucketTakesEverythingBack(t *testing.T) {
 func TestAnIdleBucketTakesBackWhatItDidNotGain(t *testing.T) {
 	p := terms(t, Terms{Epoch: 1, Target: 1000, Floor: 1000, Window: time.Second, Algorithm: AlgorithmTokenBucket})
 	for after, want := range map[int64]int64{0: 500, 100_000: 400, 499_000: 1, 500_000: 0, 2_000_000: 0} {
-		twin := NewTwin(AlgorithmTokenBucket)
+		twin := newTwin(AlgorithmTokenBucket)
 		taken := twin.Take(epoch0, ones(p, 500))
 		if reply := twin.Settle(epoch0+after, SettleRequest{Back: 500, At: taken.At}); reply.Back != want ||
 			after < 500_000 && reply.Free != 1000 {
@@ -160,7 +160,7 @@ func TestWhatWasGrantedAWindowAgoDoesNotComeBack(t *testing.T) {
 	const window, step = 3600 * second, 10 * second
 	for a := range algorithms {
 		p := terms(t, Terms{Epoch: 1, Target: 10_000, Floor: 10_000, Window: time.Hour, Algorithm: a})
-		twin, take := NewTwin(a), &TakeRequest{Proposal: p, Groups: []Group{{Size: 10, Count: 1}}}
+		twin, take := newTwin(a), &TakeRequest{Proposal: p, Groups: []Group{{Size: 10, Count: 1}}}
 		now := int64(epoch0)
 		takesUntil := func(end int64) {
 			for ; now < end; now += step {
@@ -183,7 +183,7 @@ func TestWhatWasGrantedAWindowAgoDoesNotComeBack(t *testing.T) {
 
 // TestTurnsOfAnotherRateDoNotComeBack: they are not as far apart as turns are now.
 func TestTurnsOfAnotherRateDoNotComeBack(t *testing.T) {
-	twin, now := NewTwin(AlgorithmLeakyBucket), int64(epoch0)
+	twin, now := newTwin(AlgorithmLeakyBucket), int64(epoch0)
 	bucket := Terms{Epoch: 1, Target: 10, Floor: 10, Burst: 1000, Window: time.Second, Algorithm: AlgorithmLeakyBucket}
 	given := twin.Take(now, &TakeRequest{Proposal: terms(t, bucket), Groups: []Group{{Size: 1000, Count: 1}}})
 	bucket.Epoch, bucket.Window = 2, 10*time.Second

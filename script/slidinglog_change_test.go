@@ -46,7 +46,7 @@ func TestLostMemory(t *testing.T) {
 				if a.bursty() && c.closed > 0 {
 					longer = time.Duration(burst-10) * 6 * time.Second
 				}
-				closed, twin := c.closed+longer, NewTwin(a).(packedTwin)
+				closed, twin := c.closed+longer, newTwin(a).(packedTwin)
 				if !c.unknown {
 					twin.runFor(c.uptime)
 				}
@@ -134,7 +134,7 @@ func TestAShorterWindowWhileCallsGoOn(t *testing.T) {
 	}
 }
 
-func shorten(t *testing.T, log Twin, seed uint64) {
+func shorten(t *testing.T, log twin, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 3))
 	b := newBookings(t, seed, 1+random.Int64N(exactShare))
 	for range 60 {

@@ -30,7 +30,7 @@ func newCrowd(t *rapid.T) *crowdOfShards {
 	for i := range rapid.IntRange(1, 6).Draw(t, "shards") {
 		a := rapid.SampledFrom(allAlgorithms).Draw(t, "algorithm")
 		c.stages = append(c.stages, newStage(t))
-		c.twins = append(c.twins, NewTwin(a).(packedTwin))
+		c.twins = append(c.twins, newTwin(a).(packedTwin))
 		c.refs = append(c.refs, a.Keys("", "t", fmt.Sprint("limit ", i)))
 	}
 	return c
@@ -81,7 +81,7 @@ func TestTakesFromSeveralShardsAgreeWithTheirTwins(t *testing.T) {
 			if i := rapid.IntRange(0, 8*len(c.refs)).Draw(t, "lost"); i < len(c.refs) {
 				m.Del(c.refs[i].head)
 				m.Del(c.refs[i].Ledger())
-				c.twins[i] = NewTwin(c.refs[i].algorithm).(packedTwin)
+				c.twins[i] = newTwin(c.refs[i].algorithm).(packedTwin)
 			}
 			sections, of := c.sections(t, now)
 			if err := endpoint.TakeAll(context.Background(), sections); err != nil {

@@ -22,7 +22,7 @@ type fleet struct {
 	now       int64
 	layout    shard.Layout
 	before    shard.Layout // what clients that are behind believe in
-	twins     map[place]Twin
+	twins     map[place]twin
 	history   []act
 	settled   int
 	settledAt int64       // the last time
@@ -80,7 +80,7 @@ func (f *fleet) propose(l shard.Layout, s shard.Shard, floor int64, groups ...Gr
 	at := place{s.Slot, a}
 	twin := f.twins[at]
 	if twin == nil {
-		twin = NewTwin(a)
+		twin = newTwin(a)
 		f.twins[at] = twin
 	}
 	reply := twin.Take(f.now, &TakeRequest{Proposal: p, Groups: groups})
@@ -198,7 +198,7 @@ func (f *fleet) run(steps int) {
 func newFleet(t *testing.T, a Algorithm, seed uint64) *fleet {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	f := &fleet{t: t, rng: rng, algorithm: a, permits: 8 + 2*rng.Int64N(40), ratio: 1 + rng.Int64N(4), now: epoch0,
-		twins: map[place]Twin{}}
+		twins: map[place]twin{}}
 	f.current, f.varied = f.permits, seed%2 == 1
 	return f
 }

@@ -257,7 +257,7 @@ func tidy(head string) string {
 }
 
 // play runs one step on twin and server; forget clears the twin's ledger.
-func (s *stage) play(step step, twin Twin, server clockedShard, forget func()) (want, got any, err error) {
+func (s *stage) play(step step, twin twin, server clockedShard, forget func()) (want, got any, err error) {
 	switch {
 	case step.take != nil:
 		reply := twin.Take(step.now, step.take)

@@ -44,6 +44,7 @@ type Origin struct {
 type special struct {
 	more    []dispatch.Part // when permits were collected from several shards
 	engine  *local.Engine   // when this process decided by itself
+	era     int64           // see local.Receipt
 	settled atomic.Bool     // with an engine
 	handed  *Handed         // when another process made it
 	lease   *lease          // when the permits were held in advance; ticket is then their place in it

@@ -219,8 +219,8 @@ func (d *Decision) firstOf(n int64) Decision { return d.cut(0, n, d.ticket) }
 func (d *Decision) cut(place, n int64, ticket uint64) Decision {
 	own := *d
 	own.Granted, own.first, own.special = 0, dispatch.Part{}, nil
-	if e := d.rarely().engine; e != nil {
-		own.special = &special{engine: e}
+	if s := d.rarely(); s.engine != nil {
+		own.special = &special{engine: s.engine, era: s.era}
 	}
 	own.addParts(dispatch.Cut(d.parts(), place, n), ticket)
 	return own

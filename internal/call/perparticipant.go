@@ -8,7 +8,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/local"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
-	"github.com/shardlimit/shardlimit/script"
 )
 
 // alone returns what decides for the participant in a limit of Scope PerParticipant.
@@ -26,21 +25,17 @@ func (m *Member) decidePerParticipant(limit *limit.Limit, n int64, upTo bool, d 
 }
 
 // Own returns what the participant has used of a limit of Scope PerParticipant.
-func (m *Member) Own(limit *limit.Limit) script.PeekReply { return m.alone().Peek(limit.Local()) }
+func (m *Member) Own(limit *limit.Limit) local.State { return m.alone().Peek(limit.Local()) }
 
 // peekPerParticipant returns the state of a limit of Scope PerParticipant: that of the participant.
 func peekPerParticipant(m *Member, limit limit.Limit, epoch int64) State {
 	c := m.Target
 	c.Refresh()
 	p := m.Own(&limit)
-	st := State{
+	return State{
 		Limit: limit, Epoch: epoch, Settled: true, Participants: c.Record().Participants.Load(),
-		Used: p.Used, Remaining: p.Free, ResetAfter: p.Reset,
+		Used: p.Used, Remaining: p.Free, ResetAfter: p.Reset, RetryAfter: p.Retry,
 	}
-	if p.Free == 0 {
-		st.RetryAfter = comesBack(&p, limit.Most())
-	}
-	return st
 }
 
 // resetPerParticipant does what Reset does, for a limit of Scope PerParticipant.
@@ -63,7 +58,7 @@ func resetPerParticipant(ctx context.Context, c *Target) error {
 // n.
 func decideHere(e *local.Engine, d *Decision, limit limit.Limit, n int64, upTo bool) {
 	g := e.Take(limit.Local(), n, upTo)
-	d.special = &special{engine: e}
+	d.special = &special{engine: e, era: g.Era}
 	d.Allowed, d.Granted, d.Delay = g.Granted > 0, g.Granted, g.Delay
 	d.Remaining, d.ResetAfter = g.Free, g.Reset
 	d.first = dispatch.Part{At: g.At, N: g.Granted}

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
-	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
@@ -91,9 +89,9 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64, d 
 	if d.Allowed {
 		return granted(*d, n, deadline)
 	}
-	var err error
-	made := &Reservation{Decision: *d, Permits: n}
 	if d.rarely().engine == nil {
+		var err error
+		made := &Reservation{Permits: n}
 		made.Decision, made.due, err = m.Book(ctx, r, Booking{N: n, Deadline: deadline, Since: start})
 		var away *awayError
 		switch {
@@ -109,24 +107,15 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64, d 
 		case !errors.As(err, &away):
 			return nil, err
 		}
-		if made.Decision, err = m.outage(r, n, false, away.cause); err != nil {
+		if *d, err = m.outage(r, n, false, away.cause); err != nil {
 			return nil, err
 		}
-		if made.Decision.Allowed {
-			return granted(made.Decision, n, deadline)
+		if d.Allowed {
+			return granted(*d, n, deadline)
 		}
 	}
-	g, due, in := made.Decision.special.engine.Book(n, deadline)
-	if in < 0 { // more than this process' part: a node may answer by then
-		in = node.BreakerMaxPause
-	}
-	if g.Granted == 0 {
-		return nil, (&Booking{Deadline: deadline}).late(in, c.Process.Now())
-	}
-	made.due, made.Decision.Allowed, made.Decision.Granted, made.Decision.RetryAfter = due, true, n, 0
-	made.Decision.Reason = 0
-	made.Decision.first = dispatch.Part{At: g.At, N: n}
-	return made, nil
+	d.Hint() // what a process decides by itself is not reserved ahead
+	return nil, (&Booking{Deadline: deadline}).late(d.RetryAfter, c.Process.Now())
 }
 
 // granted returns the reservation that a grant is, due at once or, under LeakyBucket, when it may

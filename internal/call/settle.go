@@ -13,6 +13,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/local"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -256,7 +257,7 @@ func (d *Decision) settleHere(used int64) error {
 	}
 	if used > d.Granted {
 		limit := d.Target.LimitNow()
-		d.settledHere(d.special.engine.Settle(0, 0, used-d.Granted, limit.Owed()))
+		d.settledHere(d.special.engine.Settle(0, local.Receipt{}, used-d.Granted, limit.Owed()))
 	} else {
 		d.settledHere(d.returnHere(d.Granted-used), 0)
 		d.Target.Members.Wake(false)
@@ -274,7 +275,7 @@ func (d *Decision) settledHere(returned, charged int64) {
 func (d *Decision) returnHere(unused int64) (back int64) {
 	for _, p := range slices.Backward(d.parts()) {
 		n := min(unused, p.N)
-		came, _ := d.special.engine.Settle(n, p.At, 0, 0)
+		came, _ := d.special.engine.Settle(n, local.Receipt{At: p.At, Era: d.special.era}, 0, 0)
 		back, unused = back+came, unused-n
 	}
 	return back

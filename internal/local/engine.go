@@ -1,7 +1,9 @@
-// Package local enforces a limit in one process alone, with the algorithm that the shards run.
+// Package local enforces a limit in one process alone: what a limit for each participant does, and
+// in an outage a part of one for all.
 package local
 
 import (
+	"math/bits"
 	"sync"
 	"time"
 
@@ -14,8 +16,51 @@ type Limit struct {
 	Permits   int64
 	Window    time.Duration
 	Algorithm script.Algorithm
-	Burst     int64         // 0: as Permits
-	Memory    time.Duration // for how long a grant can still count
+	Burst     int64 // 0: as Permits
+}
+
+// most is how many permits there are at once.
+func (l *Limit) most() int64 {
+	if l.bursty() && l.Burst > 0 {
+		return l.Burst
+	}
+	return l.Permits
+}
+
+func (l *Limit) bursty() bool {
+	return l.Algorithm == script.AlgorithmTokenBucket || l.Algorithm == script.AlgorithmLeakyBucket
+}
+
+// far bounds sums: those of a few stay below 2^63.
+const far = 1 << 60
+
+// mulDiv is (a*b + c) / d and what is left, which is below d; far if it would be more.
+func mulDiv(a, b, c, d int64) (whole, rest int64) {
+	high, low := bits.Mul64(uint64(a), uint64(b))
+	low, carry := bits.Add64(low, uint64(c), 0)
+	if high+carry >= uint64(d) {
+		return far, 0
+	}
+	q, r := bits.Div64(high+carry, low, uint64(d))
+	return int64(min(q, far)), int64(r)
+}
+
+// rule is how permits are counted. Instants are nanoseconds since 1970.
+type rule interface {
+	// change puts a limit of the same algorithm in force. What is used stays used.
+	change(now int64, limit Limit)
+	// used is how many permits count, and until when. free is how many can be granted.
+	used(now int64) (n, until int64)
+	free(now int64) int64
+	// earliest is the first instant at which n permits are free: not more than there are at once.
+	earliest(now, n int64) int64
+	// turn is when permit k acts, counted from 0, of those granted now.
+	turn(now, k int64) int64
+	// grant counts permits, which must be free unless they are charged. back knows them by at.
+	grant(now, n int64) (at int64)
+	// back returns how many of the permits it makes free again that were granted at that instant,
+	// under the limit in force.
+	back(now, at, n int64) int64
 }
 
 // Engine enforces a limit. The zero value with a clock is ready for use.
@@ -23,162 +68,165 @@ type Engine struct {
 	Clock *clock.Clock
 
 	mu    sync.Mutex
-	log   script.Twin
-	terms *script.Proposal
-	epoch int64
-	limit Limit // that terms are for
+	rule  rule // nil until there is a limit
+	limit Limit
+	era   int64 // see Receipt
 }
 
 // Grant is what an Engine said to one call.
 type Grant struct {
 	Granted int64
-	At      clock.ServerTime // what Settle needs
-	First   time.Duration    // until the first permit may act
-	Delay   time.Duration    // until the last permit may act
-	Free    int64            // after it
-	Reset   time.Duration
-	Retry   time.Duration // if refused: until it could be granted; below 0: never
-	Owes    bool          // see script.TakeReply
+	Receipt
+	First time.Duration // until the first permit may act
+	Delay time.Duration // until the last permit may act
+	Free  int64         // after it
+	Reset time.Duration
+	Retry time.Duration // if refused: until it could be granted; below 0: never
+	Owes  bool          // more was charged than there is
+}
+
+// Receipt is what Settle needs of a Grant.
+type Receipt struct {
+	// At is the time of the last permit: in microseconds when it may act, for a leaky bucket; else
+	// in nanoseconds when it was granted.
+	At clock.ServerTime
+	// Era tells apart what was granted before and after usage was forgotten, or counted anew.
+	Era int64
+}
+
+// State is what is used of a limit.
+type State struct {
+	Used, Free int64
+	Reset      time.Duration // until nothing is used
+	Retry      time.Duration // until a permit is free
+}
+
+// time is the time of day as a node tells it: a fixed window has its edges where people expect
+// them. It does not jump.
+func (e *Engine) time() int64 { return e.Clock.At(e.Clock.Now()).UnixNano() }
+
+// tune puts the limit in force. Usage stays; under another algorithm it counts as used now.
+func (e *Engine) tune(now int64, limit Limit) {
+	old := e.limit
+	switch {
+	case e.rule == nil:
+		e.begin(now, limit)
+	case old.Algorithm != limit.Algorithm:
+		used, _ := e.rule.used(now)
+		e.begin(now, limit)
+		e.note(now, used)
+	case old != limit:
+		e.limit = limit
+		if e.rule.change(now, limit); limit.bursty() || limit.Algorithm == script.AlgorithmFixedWindow {
+			e.era++
+		}
+	}
+}
+
+// begin forgets usage.
+func (e *Engine) begin(now int64, limit Limit) {
+	e.limit = limit
+	e.era++
+	if e.rule = new(window); limit.bursty() {
+		e.rule = new(bucket)
+	}
+	e.rule.change(now, limit)
+}
+
+// note counts as many permits as are free, up to n.
+func (e *Engine) note(now, n int64) {
+	if n = min(n, e.rule.free(now)); n > 0 {
+		e.rule.grant(now, n)
+	}
 }
 
 // Take grants n permits of the limit: all or nothing, or up to n.
 func (e *Engine) Take(limit Limit, n int64, upTo bool) (g Grant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	// Read under the lock: to the log, a caller that was overtaken on its way here
-	// is a clock that went back, for which it makes up by running ahead.
-	if !e.tune(limit) {
-		g.Retry = -1
-		return g
-	}
-	group := script.Group{Size: n, Count: 1}
+	now := e.time()
+	e.tune(now, limit)
+	free := e.rule.free(now)
 	if upTo {
-		group = script.Group{Size: 1, Count: n}
+		n = min(n, max(free, 1))
 	}
-	r := e.log.Take(e.time(), &script.TakeRequest{Proposal: e.terms, Groups: []script.Group{group}})
-	g.Granted, g.At, g.Free, g.Reset, g.Retry = r.Granted, r.At, r.Free, r.Reset, r.Retry
-	g.Owes = r.Owes(e.terms)
-	if r.Granted > 0 {
-		g.At, g.First, g.Delay = r.RefundAt(r.Granted-1), r.Delay, r.DelayOf(r.Granted-1)
+	if n <= free {
+		g.First, g.Delay = time.Duration(e.rule.turn(now, 0)-now), time.Duration(e.rule.turn(now, n-1)-now)
+		g.Granted, free = n, free-n
+		g.Receipt = Receipt{clock.ServerTime(e.rule.grant(now, n)), e.era}
+	} else if g.Retry = -1; n <= limit.most() {
+		g.Retry = time.Duration(e.rule.earliest(now, n) - now)
 	}
+	used, until := e.rule.used(now)
+	g.Free, g.Reset, g.Owes = free, time.Duration(until-now), used > limit.most()
 	return g
 }
 
-// time is the time of day in microseconds, as a node tells it: a fixed window has its edges where
-// people expect them. It does not jump.
-func (e *Engine) time() int64 { return e.Clock.Base.UnixMicro() + e.Clock.Now()/1000 }
-
-// tune brings the log up to date with the limit. Usage stays; under another
-// algorithm it counts as used now. It changes nothing and reports false for a limit that no log can
-// enforce.
-func (e *Engine) tune(limit Limit) bool {
-	old := e.limit
-	if e.log != nil && old == limit {
-		return true
-	}
-	window := limit.Window
-	if limit.Algorithm != script.AlgorithmFixedWindow {
-		// A grant is dated up to a microsecond early, because the log counts whole ones.
-		window = min(window+time.Microsecond, script.MaxWindow)
-	}
-	terms, err := script.Terms{
-		Epoch: e.epoch + 1, Target: limit.Permits, Floor: limit.Permits, Window: window,
-		Algorithm: limit.Algorithm, Burst: limit.Burst,
-	}.Proposal()
-	if err != nil {
-		return false
-	}
-	e.limit, e.terms, e.epoch = limit, terms, e.epoch+1
-	if e.log != nil && old.Algorithm == limit.Algorithm {
-		return true
-	}
-	var used int64
-	if e.log != nil {
-		used = e.log.Peek(e.time()).Used
-	}
-	e.log = script.NewTwin(limit.Algorithm)
-	e.enter(used)
-	return true
-}
-
-// enter takes as many permits as there are, up to n.
-func (e *Engine) enter(n int64) {
-	r := &script.TakeRequest{Proposal: e.terms}
-	if n > 0 {
-		r.Groups = []script.Group{{Size: 1, Count: n}}
-	}
-	e.log.Take(e.time(), r)
-}
-
-// Note enters n permits that were granted elsewhere.
+// Note counts n permits that were granted elsewhere.
 func (e *Engine) Note(limit Limit, n int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.tune(limit) {
-		e.enter(n)
-	}
+	now := e.time()
+	e.tune(now, limit)
+	e.note(now, n)
 }
 
-// Settle gives back permits that the Engine granted at that time, or charges permits of the limit
-// that was enforced last, as far as a bucket is full again within so long. It returns how many.
-func (e *Engine) Settle(back int64, at clock.ServerTime, charge int64, owed time.Duration) (came, charged int64) {
+// Settle gives back permits of a grant, or charges permits of the limit that was enforced last, of
+// a bucket as many as it gains within so long. It returns how many. Of what a sliding
+// window did not grant, nothing comes back after a change.
+func (e *Engine) Settle(back int64, of Receipt, charge int64, owed time.Duration) (came, charged int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.log == nil { // no limit could be enforced yet
+	if e.rule == nil { // nothing was granted
 		return 0, 0
 	}
-	r := e.log.Settle(e.time(), script.SettleRequest{Proposal: e.terms, Back: back, At: at, Charge: charge, Owed: owed})
-	return r.Back, r.Granted
+	now := e.time()
+	if back > 0 && of.Era == e.era {
+		came = e.rule.back(now, int64(of.At), back)
+	}
+	used, until := e.rule.used(now)
+	charged = min(charge, e.limit.Permits, far-used)
+	if e.limit.bursty() {
+		gained, _ := mulDiv(max(now+int64(owed)-until, 0), e.limit.Permits, 0, int64(e.limit.Window))
+		charged = min(charge, gained)
+	}
+	if charged > 0 {
+		e.rule.grant(now, charged)
+	}
+	return came, charged
 }
 
-// Peek looks without taking. Of a limit that no log can enforce nothing is free.
-func (e *Engine) Peek(limit Limit) script.PeekReply {
+// Peek looks without taking.
+func (e *Engine) Peek(limit Limit) (s State) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.tune(limit) {
-		return script.PeekReply{}
+	now := e.time()
+	e.tune(now, limit)
+	used, until := e.rule.used(now)
+	s = State{Used: used, Free: e.rule.free(now), Reset: time.Duration(until - now)}
+	if s.Free == 0 {
+		s.Retry = time.Duration(e.rule.earliest(now, 1) - now)
 	}
-	e.enter(0) // so that it knows the limit
-	return e.log.Peek(e.time())
+	return s
 }
 
-// Reset is the time until nothing counts that was granted, booked or charged.
+// Reset is the time until nothing counts that was granted or charged.
 func (e *Engine) Reset() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.log == nil {
+	if e.rule == nil {
 		return 0
 	}
-	return e.log.Peek(e.time()).Reset
+	now := e.time()
+	_, until := e.rule.used(now)
+	return time.Duration(until - now)
 }
 
 // Clear forgets usage.
 func (e *Engine) Clear() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.log != nil {
-		e.log.Clear(e.time())
+	if e.rule != nil {
+		e.begin(e.time(), e.limit)
 	}
-}
-
-// Book reserves n permits of the limit that was enforced last, for the earliest instant at which
-// there is room for them. It returns that instant, which is not after the deadline (0: none). If it
-// grants nothing, late is after how long the permits would come.
-func (e *Engine) Book(n, deadline int64) (g Grant, due int64, late time.Duration) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.log == nil { // no limit could be enforced yet
-		return g, 0, 0
-	}
-	req := &script.ReserveRequest{Proposal: e.terms, Permits: n, MaxDelay: script.MaxFill}
-	if deadline != 0 {
-		req.MaxDelay = min(req.MaxDelay, max(0, time.Duration(deadline-e.Clock.Now())))
-	}
-	r := e.log.Reserve(e.time(), req)
-	if r.Granted == 0 {
-		return g, 0, r.Retry
-	}
-	due = e.Clock.Now() + int64(r.Delay) + int64(time.Microsecond) // the log counts whole microseconds
-	g.Granted, g.At = n, r.At
-	return g, due, 0
 }

@@ -104,7 +104,7 @@ var pure = []string{"shard", "fairness", "internal/majority", "envoylimit/rules"
 
 // reserved says where a package is imported by what is no test, and nowhere else.
 var reserved = map[string][]string{
-	"github.com/alicebob/miniredis": {"embedded", "internal/limittest"},
+	"github.com/alicebob/miniredis": {"bench/internal/scenario", "embedded", "internal/limittest"},
 	module + "/internal/limittest":  {"internal/limittest"},
 	"testing":                       {"internal", "bench/internal"},
 }

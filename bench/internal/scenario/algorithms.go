@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -15,12 +18,12 @@ import (
 var algorithms = Scenario{
 	Name:  "algorithms",
 	Title: "what each algorithm makes of the same bursty demand",
-	Question: `Nothing is measured here: the Go twins of the scripts decide on a simulated clock, so every run draws the
-same pictures. Light demand, then a burst across the edge of a fixed window, a rest, and two seconds of two and a half
-times the limit. What stands above the limit "in the last second" is what slips through; under the leaky bucket a
-permit counts when its turn has come.`,
+	Question: `Nothing is measured here: the scripts decide on a simulated clock, so every run draws the same pictures.
+Light demand, then a burst across the edge of a fixed window, a rest, and two seconds of two and a half times the
+limit. What stands above the limit "in the last second" is what slips through; under the leaky bucket a permit counts
+when its turn has come.`,
 	X: "seconds",
-	Run: func(_ context.Context, s *Sheet) error {
+	Run: func(ctx context.Context, s *Sheet) error {
 		s.Result.Timeless = true
 		s.setting("Limit", "%d permits per second on one shard, Burst the same", shapePermits)
 		s.setting("Demand", "30/s until 1 s, 1500/s from 1.9 to 2.1 s, 250/s from 4 to 6 s, calls for one permit")
@@ -31,7 +34,7 @@ permit counts when its turn has come.`,
 		}
 		for _, a := range []script.Algorithm{script.AlgorithmSlidingLog, script.AlgorithmSlidingCounter,
 			script.AlgorithmFixedWindow, script.AlgorithmTokenBucket, script.AlgorithmLeakyBucket} {
-			acts, err := shapeOf(a)
+			acts, err := shapeOf(ctx, a)
 			if err != nil {
 				return fmt.Errorf("%v: %w", a, err)
 			}
@@ -65,7 +68,17 @@ func shapeDemand(at int64) int64 {
 }
 
 // shapeOf returns when the permits act that the algorithm grants, us from the beginning, in order.
-func shapeOf(a script.Algorithm) ([]int64, error) {
+func shapeOf(ctx context.Context, a script.Algorithm) ([]int64, error) {
+	server, err := miniredis.Run()
+	if err != nil {
+		return nil, err
+	}
+	defer server.Close()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
 	proposal, err := script.Terms{
 		Epoch: 1, Target: shapePermits, Floor: shapePermits, Window: time.Duration(shapeWindow) * time.Microsecond,
 		Keep: time.Minute, Algorithm: a,
@@ -74,14 +87,18 @@ func shapeOf(a script.Algorithm) ([]int64, error) {
 		return nil, err
 	}
 	var acts []int64
-	twin := script.NewTwin(a)
+	endpoint, ref := script.NewEndpoint(client), a.Keys("", "shape", "limit")
 	for at := int64(0); at < shapeEnd; at += shapeStep {
 		calls := shapeDemand(at)
 		if calls == 0 {
 			continue
 		}
-		reply := twin.Take(shapeBegin+at,
+		server.SetTime(time.UnixMicro(shapeBegin + at))
+		reply, err := endpoint.Take(ctx, ref,
 			&script.TakeRequest{Proposal: proposal, Groups: []script.Group{{Size: 1, Count: calls}}})
+		if err != nil {
+			return nil, err
+		}
 		for k := range reply.Granted {
 			acts = append(acts, at+int64(reply.DelayOf(k)/time.Microsecond))
 		}

@@ -173,7 +173,7 @@ func TestShapesKeepTheirBounds(t *testing.T) {
 		{script.AlgorithmLeakyBucket, shapeWindow, 100, 101},
 		{script.AlgorithmLeakyBucket, 200_000, 20, 21},
 	} {
-		acts, err := shapeOf(c.algorithm)
+		acts, err := shapeOf(t.Context(), c.algorithm)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,38 @@ import (
 	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
+// twin is a shard of any algorithm in this process, equal to the scripts result for result: the
+// oracle they are tested against. It is not safe for concurrent use, and unlike a shard in Redis it
+// does not expire by itself.
+//
+// Every method takes now, the time of the shard's node in microseconds, and does what the method of
+// [Endpoint] of the same name does. Requests must be such as Endpoint accepts, and made for the
+// twin's algorithm.
+type twin interface {
+	Take(now int64, r *TakeRequest) TakeReply
+	Reserve(now int64, r *ReserveRequest) ReserveReply
+	Settle(now int64, r SettleRequest) SettleReply
+	Peek(now int64) PeekReply
+	Clear(now int64)
+}
+
+// newTwin returns absent state of a shard, nil if the algorithm is not one of ours.
+func newTwin(a Algorithm) twin {
+	switch a {
+	case AlgorithmSlidingLog:
+		return &packed[log[slidingLog], *log[slidingLog]]{}
+	case AlgorithmSlidingCounter:
+		return &packed[log[slidingCounter], *log[slidingCounter]]{}
+	case AlgorithmFixedWindow:
+		return &packed[log[fixedWindow], *log[fixedWindow]]{}
+	case AlgorithmTokenBucket:
+		return &packed[tokenBucket, *tokenBucket]{}
+	case AlgorithmLeakyBucket:
+		return &packed[leakyBucket, *leakyBucket]{}
+	}
+	return nil
+}
+
 // packed is the Go twin of the algorithms that keep a shard in one string: what all have in common,
 // and what the algorithm keeps.
 type packed[S any, R ruleOf[S]] struct {
@@ -399,3 +431,11 @@ func (m *packed[S, R]) Clear(now int64) {
 	R(&v.own).begin(&v.frame)
 	m.store(&v)
 }
+
+// late reports whether the proposal creates no state at this time of the node, in microseconds.
+func (r *TakeRequest) late(now int64) bool {
+	return r.Proposal.epoch == 0 || r.Deadline < 0 || r.Deadline > 0 && clock.ServerTime(now) > r.Deadline
+}
+
+// fenced reports whether the call comes too late at this time of the node, in microseconds.
+func (r *TakeRequest) fenced(now int64) bool { return r.Fence > 0 && clock.ServerTime(now) > r.Fence }

@@ -18,12 +18,6 @@ type tokenBucket struct {
 // booking is a number of permits that may be used from date on.
 type booking struct{ date, permits int64 }
 
-const (
-	mostBookings = 128 // every call reads all of them
-	mostLacking  = 9_999_999_999_999
-	mostLows     = 8 // in so many stretches of time an empty bucket fills
-)
-
 func (t *tokenBucket) advance(f *frame) {
 	t.bare()
 	if f.target > 0 {
