@@ -23,9 +23,9 @@ type grant struct {
 	g  Grant
 }
 
-// TestRandomCalls: whatever is taken, charged, given back, changed and cleared, as much is free as a
-// naive count says, and no window or bucket holds more than the limit. Who comes again when told to
-// is served, and once nothing counts everything is free.
+// TestRandomCalls: whatever is taken, charged, given back, changed and cleared, as much is free as
+// a naive count says, and no window or bucket holds more than the limit. A caller that comes again
+// when told to is served, and once nothing counts everything is free.
 func TestRandomCalls(t *testing.T) {
 	for seed := range uint64(400) {
 		for _, a := range algorithms {
