@@ -198,7 +198,7 @@ func (g *collection) denied(ctx context.Context, d *Decision) error {
 	if err := c.Process.Gone(ctx, nil); err != nil {
 		return err
 	}
-	wait := time.Duration(now - g.since) // others collect, too
+	wait := max(time.Duration(now-g.since), g.view.heldFor(now)) // others collect, too
 	why := g.view.keeps(g.n, g.view.tally(now, g.since).why)
 	if g.outlook.Free < g.n {
 		wait, why = g.outlook.Await(c, g.view.Routes, g.n), max(why, g.outlook.why)

@@ -74,6 +74,17 @@ func (v *view) Pause(now int64) time.Duration {
 	return time.Duration(first)
 }
 
+// heldFor returns how long it takes until the first shard that holds permits for others may give
+// this participant some; 0: none does.
+func (v *view) heldFor(now int64) (long time.Duration) {
+	for _, s := range v.seats {
+		if left := time.Duration(s.PacedUntil() - now); left > 0 && (long == 0 || left < long) {
+			long = left
+		}
+	}
+	return long
+}
+
 // whole gets n permits or none, at one shard if one has them, else collected from several. Its
 // first ask is not put on a batch as it is: a batch may take the whole call timeout, and the call
 // may be late.

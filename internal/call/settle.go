@@ -275,7 +275,7 @@ func (d *Decision) settledHere(returned, charged int64) {
 func (d *Decision) returnHere(unused int64) (back int64) {
 	for _, p := range slices.Backward(d.parts()) {
 		n := min(unused, p.N)
-		came, _ := d.special.engine.Settle(n, local.Receipt{At: p.At, Era: d.special.era}, 0, 0)
+		came, _ := d.special.engine.Settle(n, local.Receipt{At: int64(p.At), Era: d.special.era}, 0, 0)
 		back, unused = back+came, unused-n
 	}
 	return back

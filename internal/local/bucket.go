@@ -6,8 +6,8 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// bucket gains permits evenly up to the burst. That of a leaky bucket is the room in its queue: a
-// permit acts once all before it have been gained.
+// bucket gains permits evenly up to the burst. The permits in a leaky bucket are the room in its
+// queue: one that is granted acts once all before it have been gained.
 type bucket struct {
 	limit Limit
 	// It is full at full + part/Permits, if nothing more is granted: no rounding adds up.
@@ -15,7 +15,7 @@ type bucket struct {
 	lows       []low // the newest last
 }
 
-// low is how many permits were missing before a grant.
+// low is what was missing before a grant or a change, as the time in which that comes.
 type low struct{ at, missing int64 }
 
 // mostLows bounds how much is remembered.
@@ -24,16 +24,23 @@ const mostLows = 64
 // change keeps what is in a token bucket: a raised burst comes empty. The turns that a leaky bucket
 // gave stay, and the next comes as long after them as the new limit says.
 func (b *bucket) change(now int64, limit Limit) {
-	old, missing := b.limit, float64(b.until(now)-now)
-	interval := func(l *Limit) float64 { return float64(l.Window) / float64(l.Permits) }
-	switch b.limit, b.part = limit, 0; {
-	case old.Permits == 0:
-	case limit.Algorithm != script.AlgorithmLeakyBucket:
-		missing = (missing/interval(&old) + float64(limit.most()-old.most())) * interval(&limit)
-	case missing > 0:
-		missing += interval(&limit) - interval(&old)
+	old := b.limit
+	if b.limit = limit; old.Permits == 0 { // it begins
+		return
 	}
-	b.full = now + int64(math.Ceil(min(max(missing, 0), far)))
+	interval := func(l *Limit) float64 { return float64(l.Window) / float64(l.Permits) }
+	full := b.full + min(b.part, 1)
+	b.part = 0
+	if limit.Algorithm == script.AlgorithmLeakyBucket {
+		b.full = full + int64(math.Ceil(interval(&limit)-interval(&old)))
+		return
+	}
+	b.remember(now + 1) // also for what was granted just now
+	for i := range b.lows {
+		b.lows[i].missing = int64(min(float64(b.lows[i].missing)/interval(&old)*interval(&limit), far))
+	}
+	missing := float64(max(full-now, 0))/interval(&old) + float64(limit.most()-old.most())
+	b.full = now + int64(math.Ceil(min(max(missing, 0)*interval(&limit), far)))
 }
 
 // until is when the bucket is full, rounded up.
@@ -49,7 +56,7 @@ func (b *bucket) until(now int64) int64 {
 
 // missing is how many permits are, and whether a part of one is beside them.
 func (b *bucket) missing(now int64) (whole int64, more bool) {
-	if b.full < now || b.limit.Permits == 0 {
+	if b.full < now {
 		return 0, false
 	}
 	whole, rest := mulDiv(b.full-now, b.limit.Permits, b.part, int64(b.limit.Window))
@@ -70,11 +77,7 @@ func (b *bucket) free(now int64) int64 {
 }
 
 func (b *bucket) earliest(now, n int64) int64 {
-	left := b.limit.most() - n // that may be missing then
-	if left == 0 {
-		return b.until(now)
-	}
-	ns, rest := mulDiv(left, int64(b.limit.Window), 0, b.limit.Permits)
+	ns, rest := mulDiv(b.limit.most()-n, int64(b.limit.Window), 0, b.limit.Permits) // may be missing then
 	if rest < b.part {
 		ns--
 	}
@@ -99,8 +102,14 @@ func (b *bucket) turn(now, k int64) int64 {
 }
 
 func (b *bucket) grant(now, n int64) (at int64) {
-	l := low{at: now}
-	l.missing, _ = b.missing(now)
+	b.remember(now)
+	b.full, b.part = b.after(now, n)
+	return b.last(now)
+}
+
+// remember notes what is missing at an instant, which is now, for grants before it.
+func (b *bucket) remember(at int64) {
+	l := low{at, max(b.full-at, 0)}
 	for len(b.lows) > 0 && b.lows[len(b.lows)-1].missing >= l.missing {
 		b.lows = b.lows[:len(b.lows)-1] // the new one says more
 	}
@@ -108,8 +117,6 @@ func (b *bucket) grant(now, n int64) (at int64) {
 		b.lows[1].missing = min(b.lows[0].missing, b.lows[1].missing)
 		b.lows = b.lows[1:]
 	}
-	b.full, b.part = b.after(now, n)
-	return b.last(now)
 }
 
 // last is how back knows permits that were granted now: of a leaky bucket by their last turn, in
@@ -121,29 +128,35 @@ func (b *bucket) last(now int64) int64 {
 	return (b.full - int64(b.limit.Window)/b.limit.Permits) / 1000
 }
 
-// back: a leaky bucket gives up its last turns only, before the last of them comes. A token bucket
-// gives back what was missing before every later grant: what would have flowed over meanwhile, had
-// the permits not been granted, does not come back.
+// back: a leaky bucket gives up its last turns only, to a microsecond, before the last of them
+// comes. A token bucket takes back what was missing before every later grant: what would have
+// flowed over meanwhile, had the permits not been granted, does not come back.
 func (b *bucket) back(now, at, n int64) int64 {
-	missing, _ := b.missing(now)
-	n = min(n, missing)
-	if last := b.last(now); b.limit.Algorithm != script.AlgorithmLeakyBucket {
+	had, _ := b.used(now)
+	most, last := max(b.full-now, 0), b.last(now)
+	if b.limit.Algorithm != script.AlgorithmLeakyBucket {
 		for _, l := range b.lows {
 			if l.at > at {
-				n = min(n, l.missing)
+				most = min(most, l.missing)
 			}
 		}
-	} else if at < last-1 || at > last+1 {
+	} else if whole, _ := b.missing(now); at >= last-1 && at <= last+1 {
+		n = min(n, whole)
+	} else {
 		return 0
+	}
+	ns, part := mulDiv(n, int64(b.limit.Window), 0, b.limit.Permits)
+	if ns > most || ns == most && part > b.part {
+		ns, part = most, 0
 	}
 	for i := range b.lows {
 		if l := &b.lows[i]; l.at > at {
-			l.missing = max(l.missing-n, 0)
+			l.missing = max(l.missing-ns-min(part, 1), 0)
 		}
 	}
-	ns, part := mulDiv(n, int64(b.limit.Window), 0, b.limit.Permits)
 	if b.full, b.part = b.full-ns, b.part-part; b.part < 0 {
 		b.full, b.part = b.full-1, b.part+b.limit.Permits
 	}
-	return n
+	left, _ := b.used(now)
+	return had - left
 }

@@ -89,7 +89,7 @@ type Grant struct {
 type Receipt struct {
 	// At is the time of the last permit: in microseconds when it may act, for a leaky bucket; else
 	// in nanoseconds when it was granted.
-	At clock.ServerTime
+	At int64
 	// Era tells apart what was granted before and after usage was forgotten, or counted anew.
 	Era int64
 }
@@ -103,23 +103,40 @@ type State struct {
 
 // time is the time of day as a node tells it: a fixed window has its edges where people expect
 // them. It does not jump.
-func (e *Engine) time() int64 { return e.Clock.At(e.Clock.Now()).UnixNano() }
+func (e *Engine) time() int64 { return e.Clock.Base.UnixNano() + e.Clock.Now() - 1 }
 
-// tune puts the limit in force. Usage stays; under another algorithm it counts as used now.
+// tune puts the limit in force. Usage stays.
 func (e *Engine) tune(now int64, limit Limit) {
 	old := e.limit
 	switch {
 	case e.rule == nil:
 		e.begin(now, limit)
 	case old.Algorithm != limit.Algorithm:
-		used, _ := e.rule.used(now)
-		e.begin(now, limit)
-		e.note(now, used)
+		e.convert(now, limit)
 	case old != limit:
 		e.limit = limit
-		if e.rule.change(now, limit); limit.bursty() || limit.Algorithm == script.AlgorithmFixedWindow {
+		e.rule.change(now, limit)
+		if limit.Algorithm == script.AlgorithmLeakyBucket ||
+			limit.Algorithm == script.AlgorithmFixedWindow && old.Window != limit.Window {
 			e.era++
 		}
+	}
+}
+
+// convert has another algorithm count what was used as used now. How much a bucket let through in a
+// window is not known: all that there may be, and a turn to come counts from when it comes.
+func (e *Engine) convert(now int64, limit Limit) {
+	old, before := e.limit, e.rule
+	used, until := before.used(now)
+	e.begin(now, limit)
+	from, bucket := before.(*bucket)
+	if w, ok := e.rule.(*window); !bucket || !ok {
+		e.note(now, used)
+	} else if from.full+int64(limit.Window) > now {
+		if old.Algorithm != script.AlgorithmLeakyBucket {
+			until = now
+		}
+		w.grant(until, limit.Permits)
 	}
 }
 
@@ -153,7 +170,7 @@ func (e *Engine) Take(limit Limit, n int64, upTo bool) (g Grant) {
 	if n <= free {
 		g.First, g.Delay = time.Duration(e.rule.turn(now, 0)-now), time.Duration(e.rule.turn(now, n-1)-now)
 		g.Granted, free = n, free-n
-		g.Receipt = Receipt{clock.ServerTime(e.rule.grant(now, n)), e.era}
+		g.Receipt = Receipt{e.rule.grant(now, n), e.era}
 	} else if g.Retry = -1; n <= limit.most() {
 		g.Retry = time.Duration(e.rule.earliest(now, n) - now)
 	}
@@ -171,9 +188,9 @@ func (e *Engine) Note(limit Limit, n int64) {
 	e.note(now, n)
 }
 
-// Settle gives back permits of a grant, or charges permits of the limit that was enforced last, of
-// a bucket as many as it gains within so long. It returns how many. Of what a sliding
-// window did not grant, nothing comes back after a change.
+// Settle gives back permits of a grant, or charges permits of the limit that was enforced last. A
+// bucket is charged what it gains within so long at the most. Settle returns how many. Nothing
+// comes back of another era.
 func (e *Engine) Settle(back int64, of Receipt, charge int64, owed time.Duration) (came, charged int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -182,7 +199,7 @@ func (e *Engine) Settle(back int64, of Receipt, charge int64, owed time.Duration
 	}
 	now := e.time()
 	if back > 0 && of.Era == e.era {
-		came = e.rule.back(now, int64(of.At), back)
+		came = e.rule.back(now, of.At, back)
 	}
 	used, until := e.rule.used(now)
 	charged = min(charge, e.limit.Permits, far-used)

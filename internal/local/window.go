@@ -22,12 +22,15 @@ type window struct {
 // entry is permits that count for a window from their date on.
 type entry struct{ at, n int64 }
 
-// change leaves what has left the old window out of the new one. What counts in a fixed window
-// counts in the one that now is in.
+// change leaves what has left the old window out of the new one. What counts in a fixed window of
+// another length counts in the one that now is in.
 func (w *window) change(now int64, limit Limit) {
 	w.advance(now)
-	w.limit = limit
-	if limit.Algorithm == script.AlgorithmFixedWindow && w.sum > 0 {
+	old := w.limit
+	if w.limit = limit; limit.Algorithm != script.AlgorithmFixedWindow || old.Window == limit.Window {
+		return
+	}
+	if w.gone = 0; w.sum > 0 {
 		w.entries = append(w.entries[:0], entry{w.date(now), w.sum})
 	}
 }
@@ -69,7 +72,7 @@ func (w *window) earliest(now, n int64) (at int64) {
 	w.advance(now)
 	at = now
 	over := w.sum + n - w.limit.Permits
-	for i := 0; over > 0; i++ {
+	for i := 0; over > 0 && i < len(w.entries); i++ {
 		over -= w.entries[i].n
 		at = w.ends(i)
 	}
@@ -80,7 +83,9 @@ func (w *window) turn(now, _ int64) int64 { return now }
 
 func (w *window) grant(now, n int64) int64 {
 	date, last := w.date(now), len(w.entries)-1
-	w.sum += n
+	if w.sum += n; last >= 0 {
+		date = max(date, w.entries[last].at) // what a leaky bucket let through acts later
+	}
 	part := max(int64(w.limit.Window)/parts, 1)
 	if last >= 0 && (w.entries[last].at == date || last >= exact && w.entries[last].at/part == date/part) {
 		w.entries[last] = entry{date, w.entries[last].n + n}

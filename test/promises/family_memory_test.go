@@ -141,49 +141,18 @@ func TestAParticipantOfAKeyIsTheKey(t *testing.T) {
 	}
 }
 
-// A process remembers what it decided by itself for a key as long as for a limit: bookings until
-// they are due and a window more, debts of a bucket until they are paid.
+// A process remembers what it decided by itself for a key as long as for a limit: debts of a bucket
+// until they are paid.
 func TestWhatAKeyCountsByItselfIsNotForgotten(t *testing.T) {
-	mine := shardlimit.Limit{Permits: 10, Per: time.Minute, Scope: shardlimit.PerParticipant}
-	owes := mine
-	owes.Algorithm = shardlimit.TokenBucket
-	for name, use := range map[string]struct {
-		limit shardlimit.Limit
-		by    func(*testing.T, *shardlimit.Limiter)
-	}{
-		"booked": {mine, func(t *testing.T, l *shardlimit.Limiter) {
-			r, err := l.Reserve(t.Context(), 10)
-			if err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(r.Delay() + 3*time.Second)
-		}},
-		"owed": {owes, func(t *testing.T, l *shardlimit.Limiter) {
-			d, err := l.AllowN(t.Context(), 1)
-			if err == nil {
-				err = l.Settle(t.Context(), d, 300)
-			}
-			if err != nil && !errors.Is(err, shardlimit.ErrSettled) {
-				t.Fatal(err)
-			}
-			time.Sleep(5 * time.Minute)
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ann := limittest.Family(t, limittest.Bubbled(t, 1).Client(t), "users", use.limit).Limiter("ann")
-				first := 10
-				if name == "owed" {
-					first = 9
-				}
-				for range first {
-					limittest.MustGet(t, ann, 1)
-				}
-				use.by(t, ann)
-				hasLeft(t, ann, 0)
-			})
-		})
-	}
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		ann := limittest.Family(t, f.Client(t), "users", shardlimit.Limit{Permits: 10, Per: time.Minute,
+			Scope: shardlimit.PerParticipant, Algorithm: shardlimit.TokenBucket}).Limiter("ann")
+		d, err := ann.AllowN(t.Context(), 10)
+		limittest.Must(t, err)
+		limittest.Must(t, ann.Settle(t.Context(), d, 300))
+		time.Sleep(5 * time.Minute)
+		hasLeft(t, ann, 0)
+	})
 }
 
 // From so far that there is no time for two calls a key is answered all the same.
