@@ -28,9 +28,9 @@ type Reservation struct {
 // The error is a *TooFarAheadError, which is an ErrTooFarAhead, if the permits come later than in a
 // window, or are more than the shards that answer have while others are away. It is ErrWaitTooLong
 // if that is after the deadline of ctx. Other errors are those of AllowN. While no shard answers,
-// OnOutage decides: FailLocal gives what is free of this process' part, FailOpen all. What a process
-// decides by itself, also under PerParticipant, is not reserved ahead of what is free: else the
-// error is an ErrTooFarAhead.
+// OnOutage decides: FailLocal gives what is free of this process' part, FailOpen all. What a
+// process decides by itself, also under PerParticipant, is not reserved before it is free: the
+// error is an ErrTooFarAhead then.
 //
 // Every algorithm can reserve, and its bound holds for permits that are used when they are due. A
 // FixedWindow has room in the next window. Under LeakyBucket every grant is a turn in a queue, so

@@ -296,8 +296,8 @@ func over(limit Limit, all []grant) error {
 	return nil
 }
 
-// TestATokenBucketForgetsARefund: once all is given back again, a bucket holds what another one does
-// that never granted it. What had flowed over by then stays out of it.
+// TestATokenBucketForgetsARefund: once all is given back again, a bucket holds what another one
+// does that never granted it. What had flowed over by then stays out of it.
 func TestATokenBucketForgetsARefund(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
