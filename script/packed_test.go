@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/internal/columns"
+	"github.com/shardlimit/shardlimit/internal/limittest/ledger"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -24,7 +25,7 @@ type packedTwin interface {
 	twin
 	head() string // as the scripts store it
 	Ledger(now int64) LedgerReply
-	ledger() *fairness.Ledger
+	ledger() *ledger.Ledger
 	runFor(uptime time.Duration)
 }
 
@@ -36,7 +37,9 @@ func (m *packed[S, R]) Ledger(now int64) LedgerReply {
 	v := m.look(now)
 	b := LedgerReply{Status: OK, Contended: v.fair.contended > 0 && v.fair.contended+2*v.window > v.now}
 	if b.Contended {
-		b.Standings = v.fair.ledger.Standings(v.term())
+		if read, err := fairness.ParseLedger(v.fair.ledger.Fields()); err == nil {
+			b.Standings = read.Standings(v.term())
+		}
 	}
 	return b
 }
@@ -64,7 +67,7 @@ func (m *packed[S, R]) letter() string {
 	panic("no such packed algorithm")
 }
 
-func (m *packed[S, R]) ledger() *fairness.Ledger { return &m.fair.ledger }
+func (m *packed[S, R]) ledger() *ledger.Ledger { return &m.fair.ledger }
 
 func (m *packed[S, R]) runFor(uptime time.Duration) { m.uptime, m.uptimeKnown = uptime, true }
 

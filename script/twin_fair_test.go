@@ -2,6 +2,7 @@ package script
 
 import (
 	"github.com/shardlimit/shardlimit/fairness"
+	"github.com/shardlimit/shardlimit/internal/limittest/ledger"
 )
 
 // fair is what a shard's twin knows of contention, under any algorithm: the twin of fair.lua.
@@ -9,7 +10,7 @@ type fair struct {
 	// when somebody was last refused or reported unmet demand, shard time in microseconds; 0:
 	// nobody contends
 	contended int64
-	ledger    fairness.Ledger
+	ledger    ledger.Ledger
 }
 
 // paced is the term of a ledger whose participants are paced by the share, or by what that rises
@@ -63,7 +64,7 @@ func (f *fair) grant(t fairness.Term, free, next int64, open bool, r *TakeReques
 }
 
 // due returns the microseconds until the participant's credit can pay for a booking; then charge
-// is to be called as [fairness.Ledger.Due] says. It is the twin of fair_charge.lua.
+// is to be called as [ledger.Ledger.Due] says. It is the twin of fair_charge.lua.
 func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest) (pay int64, charge func(granted, us int64)) {
 	if !open || r.Caller.ID == "" || !f.contends(t) {
 		return 0, func(int64, int64) {}

@@ -16,6 +16,8 @@ import (
 var algorithms = []script.Algorithm{script.AlgorithmSlidingLog, script.AlgorithmSlidingCounter,
 	script.AlgorithmFixedWindow, script.AlgorithmTokenBucket, script.AlgorithmLeakyBucket}
 
+func newEngine() *Engine { return &Engine{Clock: &clock.Clock{Base: time.Now()}} }
+
 // grant is permits that acted, or will act, at an instant.
 type grant struct {
 	at time.Time
@@ -241,7 +243,8 @@ func (p *play) judge() {
 	if p.algorithm == script.AlgorithmSlidingLog || p.algorithm == script.AlgorithmSlidingCounter {
 		return // what is free is compared exactly
 	}
-	if err := over(p.limit, slices.DeleteFunc(slices.Clone(p.grants), func(g grant) bool { return g.g.Granted == 0 })); err != nil {
+	charges := func(g grant) bool { return g.g.Granted == 0 }
+	if err := over(p.limit, slices.DeleteFunc(slices.Clone(p.grants), charges)); err != nil {
 		p.Fatal(err)
 	}
 }
@@ -304,7 +307,7 @@ func TestATokenBucketForgetsARefund(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 7))
 			limit := Limit{Permits: 1 + r.Int64N(20), Window: time.Duration(1+r.Int64N(1e9)) * 1000,
 				Algorithm: script.AlgorithmTokenBucket, Burst: 1 + r.Int64N(30)}
-			refunds, other := &Engine{Clock: &clock.Clock{Base: time.Now()}}, &Engine{Clock: &clock.Clock{Base: time.Now()}}
+			refunds, other := newEngine(), newEngine()
 			refunds.Peek(limit)
 			other.Peek(limit)
 			var unused []Grant
@@ -349,7 +352,7 @@ func TestATokenBucketForgetsARefund(t *testing.T) {
 func TestNote(t *testing.T) {
 	for _, a := range algorithms {
 		synctest.Test(t, func(t *testing.T) {
-			e := &Engine{Clock: &clock.Clock{Base: time.Now()}}
+			e := newEngine()
 			limit := Limit{Permits: 10, Window: time.Hour, Algorithm: a}
 			for _, step := range []struct{ note, free int64 }{{4, 6}, {0, 6}, {100, 0}} {
 				if e.Note(limit, step.note); e.Peek(limit).Free != step.free {
@@ -370,7 +373,7 @@ func TestNote(t *testing.T) {
 // however often it is changed meanwhile.
 func TestALeakyBucketAfterAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &Engine{Clock: &clock.Clock{Base: time.Now()}}
+		e := newEngine()
 		limit := Limit{Permits: 1, Window: time.Second, Algorithm: script.AlgorithmLeakyBucket}
 		e.Take(limit, 1, false)
 		time.Sleep(time.Second + time.Millisecond)
@@ -386,7 +389,7 @@ func TestALeakyBucketAfterAChange(t *testing.T) {
 // TestALeakyBucketBecomesALog: its turns count when they come.
 func TestALeakyBucketBecomesALog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &Engine{Clock: &clock.Clock{Base: time.Now()}}
+		e := newEngine()
 		limit := Limit{Permits: 10, Window: time.Hour, Algorithm: script.AlgorithmLeakyBucket, Burst: 40}
 		e.Take(limit, 40, false) // the last in 3.9 hours
 		limit = Limit{Permits: 10, Window: time.Hour}
@@ -406,7 +409,7 @@ func TestALeakyBucketBecomesALog(t *testing.T) {
 // TestAFixedWindowThatGrows: what was granted since comes back.
 func TestAFixedWindowThatGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &Engine{Clock: &clock.Clock{Base: time.Now()}}
+		e := newEngine()
 		time.Sleep(29 * time.Minute)
 		limit := Limit{Permits: 10, Window: time.Minute, Algorithm: script.AlgorithmFixedWindow}
 		e.Take(limit, 1, false)
@@ -426,7 +429,7 @@ func TestAFixedWindowThatGrows(t *testing.T) {
 func TestOddLimits(t *testing.T) {
 	for _, a := range algorithms {
 		for _, limit := range []Limit{{1, script.MaxWindow, a, 1e9}, {1e12, 1, a, 1e12}, {1e12, script.MaxWindow, a, 1}} {
-			e := &Engine{Clock: &clock.Clock{Base: time.Now()}}
+			e := newEngine()
 			g := e.Take(limit, limit.most(), false)
 			if g.Granted != limit.most() || g.Free != 0 || g.Reset < 0 {
 				t.Errorf("%+v: %+v", limit, g)
@@ -451,7 +454,7 @@ func TestAChangeKeepsWhatIsUsed(t *testing.T) {
 	for _, from := range algorithms {
 		for _, to := range algorithms {
 			synctest.Test(t, func(t *testing.T) {
-				e := &Engine{Clock: &clock.Clock{Base: time.Now()}}
+				e := newEngine()
 				limit := Limit{Permits: 10, Window: time.Hour, Algorithm: from}
 				if g := e.Take(limit, 8, true); g.Granted != 8 || e.Take(limit, 3, false).Granted != 0 {
 					t.Fatalf("%v: %+v", from, g)
@@ -496,7 +499,7 @@ func TestAChangeKeepsWhatIsUsed(t *testing.T) {
 // late, and never early. The first ones are exact.
 func TestALogIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &Engine{Clock: &clock.Clock{Base: time.Now()}}
+		e := newEngine()
 		limit := Limit{Permits: 3000, Window: time.Hour}
 		var one Grant // that shares an entry
 		for i := range limit.Permits {
@@ -524,7 +527,7 @@ func TestALogIsBounded(t *testing.T) {
 // TestManyGrantsLater: what a bucket no longer knows of one by one still counts.
 func TestManyGrantsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &Engine{Clock: &clock.Clock{Base: time.Now()}}
+		e := newEngine()
 		limit := Limit{Permits: 1000, Window: 1000 * time.Second, Algorithm: script.AlgorithmTokenBucket}
 		first := e.Take(limit, 100, false)
 		time.Sleep(90 * time.Second)

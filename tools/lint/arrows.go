@@ -88,6 +88,7 @@ var allowed = map[string][]string{
 		"internal/chance", "github.com/alicebob/miniredis/v2/server", "github.com/redis/rueidis",
 		"github.com/yuin/gopher-lua",
 	},
+	"internal/limittest/ledger": {"fairness", "internal/columns"},
 	"internal/limittest": {
 		"", "embedded", "internal/call", "internal/history", "internal/inside", "internal/limit",
 		"internal/limittest/redissim", "internal/race", "internal/redistest", "script",

@@ -1,54 +1,66 @@
-package fairness
+package ledger
 
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"reflect"
+	"slices"
 	"testing"
+
+	"github.com/shardlimit/shardlimit/fairness"
 )
 
 // crowd fills a ledger with participants who want more than there is.
-func crowd(people int, share int64) (*Ledger, Term) {
-	l, t := &Ledger{}, Term{Now: epoch, Window: simWindow, Share: share}
+func crowd(people int, share int64) (*Ledger, fairness.Term) {
+	l, t := &Ledger{}, fairness.Term{Now: epoch, Window: simWindow, Share: share}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 40 * people {
 		t.Now += 2 * simWindow / int64(40*people)
-		caller := Caller{ID: fmt.Sprintf("%016x", rng.IntN(people)), Weight: 1000, Unmet: 5000}
-		l.Grant(nil, nil, t, share, 0, []Caller{caller}, []Ask{{Size: 1, Count: share / 10}})
+		caller := fairness.Caller{ID: fmt.Sprintf("%016x", rng.IntN(people)), Weight: 1000, Unmet: 5000}
+		l.Grant(nil, nil, t, share, 0, []fairness.Caller{caller}, []fairness.Ask{{Size: 1, Count: share / 10}})
 	}
 	return l, t
 }
 
-func TestFieldsRoundTrip(t *testing.T) {
+// TestStandings: what is read of a ledger is what its participants are paced by.
+func TestStandings(t *testing.T) {
 	for _, people := range []int{1, 3, 40} {
 		l, term := crowd(people, 1000)
-		again, err := ParseLedger(l.Fields())
-		if err != nil || !maps.Equal(again.Fields(), l.Fields()) ||
-			!reflect.DeepEqual(again.Standings(term), l.Standings(term)) {
-			t.Errorf("%d people: %v\n%s\n%s", people, err, l.Fields(), again.Fields())
+		for _, later := range []int64{0, 1, 2, 5} { // half windows
+			term.Now += later * simWindow / 2
+			read, err := fairness.ParseLedger(l.Fields())
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := read.Standings(term)
+			if len(all) != people+1 || all[0].ID != "" {
+				t.Fatalf("%d people: %+v", people, all)
+			}
+			l.begin(term, "")
+			for _, s := range all[1:] {
+				a := l.accounts[s.ID]
+				if s.Weight != a.weight || s.Entitlement != float64(l.rate(term, a))/milli || later == 0 &&
+					(s.Demand != a.claim || s.Used == 0) || later == 5 && s.Demand != 0 {
+					t.Errorf("%d people, %d later: %+v, want %+v", people, later, s, a)
+				}
+			}
 		}
 	}
-	if l, err := ParseLedger(nil); err != nil || l.Fields() != nil {
+	l, err := fairness.ParseLedger(nil)
+	term := fairness.Term{Now: epoch, Window: simWindow}
+	if err != nil || len(l.Standings(term)) != 0 || (&Ledger{}).Fields() != nil {
 		t.Error(l, err)
 	}
 }
 
 func FuzzParseLedger(f *testing.F) {
-	l, _ := crowd(3, 1000)
+	l, term := crowd(3, 1000)
 	fields := l.Fields()
 	f.Add(fields[header], fields[shared], fmt.Sprintf("%016x", 1), fields[fmt.Sprintf("%016x", 1)])
 	f.Fuzz(func(t *testing.T, head, all, id, account string) {
-		l, err := ParseLedger(map[string]string{header: head, shared: all, id: account})
-		if err != nil {
-			if !errors.Is(err, ErrText) {
-				t.Fatal(err)
-			}
-			return
-		}
-		if again, err := ParseLedger(l.Fields()); err != nil || !maps.Equal(again.Fields(), l.Fields()) {
-			t.Fatalf("%q: %v", account, err)
+		l, err := fairness.ParseLedger(map[string]string{header: head, shared: all, id: account})
+		if err == nil && len(l.Standings(term)) != 2 || err != nil && !errors.Is(err, fairness.ErrText) {
+			t.Fatalf("%+v, %v", l, err)
 		}
 	})
 }
@@ -57,8 +69,8 @@ func FuzzParseLedger(f *testing.F) {
 // pays it back before it gets anything else.
 func TestLargeAsk(t *testing.T) {
 	l, term := crowd(4, 1000)
-	large := []Ask{{Size: 500, Count: 1}}
-	caller := []Caller{{ID: fmt.Sprintf("%016x", 1), Weight: 1000}}
+	large := []fairness.Ask{{Size: 500, Count: 1}}
+	caller := []fairness.Caller{{ID: fmt.Sprintf("%016x", 1), Weight: 1000}}
 	for tries := 0; ; tries++ {
 		grants, retry, _, _ := l.Grant(nil, nil, term, 600, 0, caller, large)
 		if grants[0] == 1 {
@@ -70,10 +82,10 @@ func TestLargeAsk(t *testing.T) {
 		term.Now += retry[0]
 	}
 	for i := range 4 { // it still wants more, and so do the others
-		other := []Caller{{ID: fmt.Sprintf("%016x", i), Weight: 1000, Unmet: 1_000_000}}
+		other := []fairness.Caller{{ID: fmt.Sprintf("%016x", i), Weight: 1000, Unmet: 1_000_000}}
 		l.Grant(nil, nil, term, 0, 0, other, nil)
 	}
-	if _, _, granted, _ := l.Grant(nil, nil, term, 600, 0, caller, []Ask{{Size: 1, Count: 1}}); granted != 0 {
+	if _, _, granted, _ := l.Grant(nil, nil, term, 600, 0, caller, []fairness.Ask{{Size: 1, Count: 1}}); granted != 0 {
 		t.Error("a debtor is served")
 	}
 }
@@ -82,15 +94,11 @@ func TestLargeAsk(t *testing.T) {
 // thousand is that of the definition.
 func TestTheLevelIsThatOfTheDefinition(t *testing.T) {
 	l, term := crowd(1000, 100_000)
-	var claims []Claim
+	var claims []fairness.Claim
 	for _, a := range l.accounts {
-		claims = append(claims, Claim{Demand: a.claim, Weight: a.weight})
+		claims = append(claims, fairness.Claim{Demand: a.claim, Weight: a.weight})
 	}
-	num, den := level(term.Share*milli, claims)
-	if den == 0 {
-		t.Fatal("all claims together are less than the share")
-	}
-	exact := milli * float64(num) / float64(den)
+	exact := float64(slices.Max(fairness.Shares(nil, term.Share*milli, claims)))
 	for id, a := range l.accounts {
 		if found := float64(a.rate); id != shared && (found < exact*0.9 || found > exact*1.1) {
 			t.Fatalf("rate %v, exact %v", found, exact)
@@ -101,7 +109,8 @@ func TestTheLevelIsThatOfTheDefinition(t *testing.T) {
 // TestAClaimIsBackedByUse: who used nothing claims four permits, whatever it reports.
 func TestAClaimIsBackedByUse(t *testing.T) {
 	l, term := crowd(4, 1000)
-	boaster := []Caller{{ID: fmt.Sprintf("%016x", 99), Weight: 1000, Unmet: MaxReport, Waiting: MaxReport}}
+	boaster := []fairness.Caller{{ID: fmt.Sprintf("%016x", 99), Weight: 1000, Unmet: fairness.MaxReport,
+		Waiting: fairness.MaxReport}}
 	for range 2 { // from the second ask on it has an account
 		l.Grant(nil, nil, term, 0, 0, boaster, nil)
 	}
@@ -115,14 +124,14 @@ func TestAClaimIsBackedByUse(t *testing.T) {
 func TestWhoWaitsAndLacksPermitsIsHeavy(t *testing.T) {
 	const share = 1000
 	for size, half := range map[int64]bool{1: true, share / largePart: true, share: false} {
-		l, term := &Ledger{}, Term{Now: epoch, Window: simWindow, Share: share}
-		all := Caller{ID: fmt.Sprintf("%016x", 1), Weight: 1000}
-		waits := []Caller{{ID: fmt.Sprintf("%016x", 2), Weight: 1000, Waiting: 4}}
+		l, term := &Ledger{}, fairness.Term{Now: epoch, Window: simWindow, Share: share}
+		all := fairness.Caller{ID: fmt.Sprintf("%016x", 1), Weight: 1000}
+		waits := []fairness.Caller{{ID: fmt.Sprintf("%016x", 2), Weight: 1000, Waiting: 4}}
 		for range 40 {
 			term.Now += simWindow / 8
 			_, charge := l.Due(term, all, share/8)
 			charge(share/8, 0)
-			l.Grant(nil, nil, term, 0, 1, waits, []Ask{{Size: size, Count: 1}})
+			l.Grant(nil, nil, term, 0, 1, waits, []fairness.Ask{{Size: size, Count: 1}})
 		}
 		if part := l.accounts[all.ID].purse(term).part; part <= share/2 != half {
 			t.Errorf("refused %d: the other has a part of %v", size, part)
@@ -140,7 +149,7 @@ func TestCreditStaysWhenTheRateChanges(t *testing.T) {
 		a.empty, a.stated = emptied(term, a.rate, credit), term.Now-simWindow/16
 		term.Share = 4000
 		before := a.rate
-		l.Grant(nil, nil, term, 0, 0, []Caller{{ID: id, Weight: 1000}}, nil)
+		l.Grant(nil, nil, term, 0, 0, []fairness.Caller{{ID: id, Weight: 1000}}, nil)
 		if got := a.purse(term).credit; a.rate < 2*before || got < credit-0.01 || got > credit+0.01 {
 			t.Errorf("at a rate of %d, before %d, it has %v permits, and had %v", a.rate, before, got, credit)
 		}
@@ -152,7 +161,8 @@ func TestCreditStaysWhenTheRateChanges(t *testing.T) {
 func TestANewNameIsServedFromTheSharedAccount(t *testing.T) {
 	l, term := crowd(4, 1000)
 	l.accounts[shared].used = 0
-	l.Grant(nil, nil, term, 1000, 0, []Caller{{ID: fmt.Sprintf("%016x", 99), Weight: 1000}}, []Ask{{Size: 1, Count: 1}})
+	l.Grant(nil, nil, term, 1000, 0, []fairness.Caller{{ID: fmt.Sprintf("%016x", 99), Weight: 1000}},
+		[]fairness.Ask{{Size: 1, Count: 1}})
 	own := l.accounts[fmt.Sprintf("%016x", 99)]
 	if l.accounts[shared].used != 2*milli || own.used != 0 || own.empty != term.Now || own.claim != 0 {
 		t.Errorf("shared %+v, own %+v", l.accounts[shared], own)
@@ -184,8 +194,8 @@ func TestAClockThatIsSetBackIsSurvived(t *testing.T) {
 		if i == 100 {
 			term.Now -= simWindow * 3 / 4
 		}
-		caller := Caller{ID: fmt.Sprintf("%016x", i%20), Weight: 1000, Unmet: 5000}
-		l.Grant(nil, nil, term, 1000, 0, []Caller{caller}, []Ask{{Size: 1, Count: 10}})
+		caller := fairness.Caller{ID: fmt.Sprintf("%016x", i%20), Weight: 1000, Unmet: 5000}
+		l.Grant(nil, nil, term, 1000, 0, []fairness.Caller{caller}, []fairness.Ask{{Size: 1, Count: 10}})
 		for _, s := range l.sums {
 			if s.light < 0 || s.heavy < 0 {
 				t.Fatalf("sums %+v", l.sums)

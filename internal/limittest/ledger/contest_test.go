@@ -1,4 +1,4 @@
-package fairness
+package ledger
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/shardlimit/shardlimit/fairness"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 // contest is a shard for whose permits rivals contend, in steps of a millisecond.
 type contest struct {
 	ledger    Ledger
-	term      Term
+	term      fairness.Term
 	free      int64
 	contended bool                       // somebody was refused: only then there is a ledger
 	log       [simWindow / simStep]int64 // what was granted in each step of the last window
@@ -29,7 +31,7 @@ type contest struct {
 
 // rival is a participant of a contest. It keeps away until its hint.
 type rival struct {
-	Caller
+	fairness.Caller
 	rate  float64 // permits a window that it wants
 	hasty bool    // it heeds no hint
 	boast int64   // thousandths of a permit that it claims to have denied for good, with every call
@@ -41,12 +43,12 @@ type rival struct {
 }
 
 func newContest(share int64) *contest {
-	return &contest{term: Term{Now: epoch, Window: simWindow, Share: share}, free: share,
+	return &contest{term: fairness.Term{Now: epoch, Window: simWindow, Share: share}, free: share,
 		rng: rand.New(rand.NewPCG(7, uint64(share)))}
 }
 
 func (c *contest) add(weight int64, rate float64) *rival {
-	r := &rival{Caller: Caller{ID: fmt.Sprintf("%016x", len(c.rivals)), Weight: weight}, rate: rate}
+	r := &rival{Caller: fairness.Caller{ID: fmt.Sprintf("%016x", len(c.rivals)), Weight: weight}, rate: rate}
 	c.rivals = append(c.rivals, r)
 	return r
 }
@@ -86,8 +88,8 @@ func (c *contest) step() {
 		}
 		next, n, retry := (c.oldest+window-now)*simStep, min(count, c.free), []int64{0}
 		if c.contended {
-			_, retry, n, _ = c.ledger.Grant(nil, nil, c.term, c.free, next, []Caller{r.Caller},
-				[]Ask{{Size: 1, Count: count}})
+			_, retry, n, _ = c.ledger.Grant(nil, nil, c.term, c.free, next, []fairness.Caller{r.Caller},
+				[]fairness.Ask{{Size: 1, Count: count}})
 		}
 		c.contended = c.contended || n < count
 		c.free, *granted, r.got = c.free-n, *granted+n, r.got+n
@@ -179,14 +181,14 @@ func TestNamesThatAreKeptAlive(t *testing.T) {
 		c := newContest(limit)
 		c.add(1000, 3*limit)
 		c.add(1000, 2*limit/tenants)
-		c.add(1000, perWindow*MaxAccounts).names = MaxAccounts
+		c.add(1000, perWindow*fairness.MaxAccounts).names = fairness.MaxAccounts
 		c.play(4)
 		for range tenants {
 			c.add(1000, 2*limit/tenants)
 		}
 		c.play(4)
 		c.play(4)
-		part := 4 * (limit - MaxAccounts*perWindow) / (tenants + 2)
+		part := 4 * (limit - fairness.MaxAccounts*perWindow) / (tenants + 2)
 		for i, r := range c.rivals {
 			if got := float64(r.got) / part; r.names == 0 && got < 0.97 {
 				t.Errorf("%.1f calls a window: tenant %d has %.2f of its part", perWindow, i, got)
