@@ -108,7 +108,7 @@ func (p *play) step() {
 			if g = e.Take(p.limit, n, false); g.Granted != 0 {
 				p.Fatalf("%+v: %d permits are there before it was told: %+v", p.limit, n, g)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			if g = e.Take(p.limit, n, false); g.Granted != n {
 				p.Fatalf("%+v: %d permits are not there when they were to be: %+v", p.limit, n, g)
 			}
@@ -331,11 +331,11 @@ func TestATokenBucketForgetsARefund(t *testing.T) {
 					}
 				case 4:
 					if r.IntN(10) == 0 {
-						time.Sleep(1)
+						time.Sleep(time.Nanosecond)
 						limit.Permits, limit.Burst = 1+r.Int64N(20), 1+r.Int64N(30)
 						refunds.Peek(limit)
 						other.Peek(limit)
-						time.Sleep(1)
+						time.Sleep(time.Nanosecond)
 					}
 				}
 				held, want := refunds.Reset(), other.Reset()
