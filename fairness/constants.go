@@ -19,13 +19,11 @@ const (
 	leastPart    = 1024  // and for no less than a window divided by this
 )
 
-// most is what averages may grow to, and us until something is paid.
-const most = 1_000_000_000_000_000
-
 // Constants returns the numbers of the rule by the names that the scripts have for them, as Lua
 // writes them.
 func Constants() map[string]string {
-	names := map[string]string{"LEDGER": header, "SHARED": shared, "MOST": "1e15"}
+	names := map[string]string{"LEDGER": header, "SHARED": shared,
+		"MOST": "1e15"} // what averages may grow to, and us until something is paid
 	for name, value := range map[string]float64{
 		"MILLI": milli, "MAX_ACCOUNTS": MaxAccounts, "STATEMENTS": statements,
 		"BACKED_TIMES": backedTimes, "BACKED_MORE": backedMore * milli,
