@@ -68,8 +68,8 @@ func TestOnlyWhatMovesMayTakeLonger(t *testing.T) {
 		"keys counted otherwise":   {family: true, next: counter},
 		"another number":           {family: true, next: shardlimit.Limit{Permits: 9, Per: time.Second}, near: true},
 	} {
-		l := &watched{world: &world{troubled: c.lost, plan: &plan{Procs: []processPlan{{NodeTimeout: time.Second}}}},
-			placed: c.placed}
+		l := &watched{placed: c.placed, world: &world{begun: time.Now().Add(-time.Hour), troubled: c.lost,
+			plan: &plan{Procs: []processPlan{{NodeTimeout: time.Second}}}}}
 		l.plan = limitPlan{Limit: shardlimit.Limit{Permits: 10, Per: time.Second}, Family: c.family}
 		l.declared(0)
 		if c.next.Permits > 0 {

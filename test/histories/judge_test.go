@@ -167,6 +167,12 @@ func (l *watched) allow(d time.Duration, permits int64, why string) {
 	l.extra = append(l.extra, allowance{now, now + int64(d), permits, why})
 }
 
+// changing reports whether a change may be under way, which a reader of the record finishes.
+func (l *watched) changing() bool {
+	last := len(l.versions) - 1
+	return last > 0 && l.world.now()-l.versions[last].called < int64(time.Second)
+}
+
 // moves reports whether keys of a family may be on their way, because they were placed over other
 // nodes, what a node had was taken over, or they are counted under another algorithm.
 func (l *watched) moves() bool {

@@ -396,7 +396,7 @@ func (p *process) judgeAnswer(l *watched, start int64, d shardlimit.Decision, er
 // its call timeout.
 func (p *process) near(l *watched) bool {
 	shards := max(l.current().Shards, 1)
-	if l.moves() || l.placed || l.relocated {
+	if l.moves() || l.placed || l.relocated || l.changing() {
 		// before the call the record is read, after a look where it has moved to, and a key's
 		// shards are asked and raised
 		shards += 3
