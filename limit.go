@@ -93,9 +93,9 @@ const (
 	// Decisions are made in this process by the same algorithm, without asking
 	// Redis and whether or not it is there. They keep to the limit, and are never
 	// Degraded. Of more than 128 grants in a window some come back late, by a
-	// 128th of it at most. Reserve gives only what is free. Only the declaration is shared, so a
-	// change reaches a process within 15 seconds of use, and then keeps what
-	// was used. Peek and Reset concern this process. What a process used is
+	// 128th of it at most. Reserve gives only what is free. Only the declaration
+	// is shared, so a change reaches a process within 15 seconds of use, and then
+	// keeps what was used. Peek and Reset concern this process. What a process used is
 	// forgotten when it ends; of the keys of a Family it remembers 65,536.
 	PerParticipant Scope = Scope(limit.PerParticipant)
 )

@@ -91,10 +91,23 @@ type Standing struct {
 	Entitlement float64 // permits a window at which it is paced; 0: nobody is held back
 }
 
+// vocal returns the ledger without those who give way where there is no room: who was silent for a
+// window.
+func (l *Ledger) vocal(t Term) *Ledger {
+	if l.count < MaxAccounts || t.Now*2/t.Window == l.half {
+		return l
+	}
+	rest := *l
+	rest.accounts = maps.Clone(l.accounts)
+	maps.DeleteFunc(rest.accounts, func(id string, a account) bool { return id != shared && t.Now-a.stated > t.Window })
+	rest.count = int64(len(rest.accounts)) - 1
+	return &rest
+}
+
 // Standings lists all accounts, the shared one first, the others in the order of their IDs.
 func (l *Ledger) Standings(t Term) []Standing {
 	var all []Standing
-	now := t.Now * 2 / t.Window
+	now, l := t.Now*2/t.Window, l.vocal(t)
 	for _, id := range slices.Sorted(maps.Keys(l.accounts)) {
 		a := l.accounts[id]
 		s := Standing{ID: id, Weight: a.weight, Entitlement: l.rate(t, &a),

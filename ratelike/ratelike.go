@@ -83,7 +83,8 @@ func (l *Limiter) WaitN(ctx context.Context, n int) error {
 // Reserve reserves one permit. See ReserveN.
 func (l *Limiter) Reserve() *Reservation { return l.ReserveN(time.Time{}, 1) }
 
-// ReserveN reserves n permits. It is not OK if they cannot be reserved, and Failed hears why.
+// ReserveN reserves n permits. It is not OK if they cannot be reserved, and Failed hears why: of a
+// limit of Scope PerParticipant only what is free can.
 func (l *Limiter) ReserveN(_ time.Time, n int) *Reservation {
 	if n < 1 {
 		return &Reservation{ok: true, limiter: l}

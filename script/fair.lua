@@ -13,8 +13,8 @@
 -- `contended` is 0 or when somebody was last refused; where it changes, that is written: `remark`.
 -- Gives how many permits were `granted` in all, the size of the first ask that was `refused`, and
 -- what is `told`: how many of each group were granted, then after how many us each caller should
--- come back. Arithmetic in the order of fairness.Ledger, to which it is equal bit for bit. A ledger
--- that is damaged is thrown away: then the call is served as if nobody contended.
+-- come back. Arithmetic in the order of internal/limittest/ledger, to which it is equal bit for
+-- bit. A ledger that is damaged is thrown away: then the call is served as if nobody contended.
 local asks, told = ARGV[3], {}
 local groups = sub(asks, @asks.groups..reports) + 0
 local reports = groups % 10 == 1

@@ -1,7 +1,7 @@
 -- Fairness: opens the account of a caller: what it reported, what it wants, and what credit it has.
 -- The ledger is a hash of a header and an account of each participant. What the numbers mean and
--- why says fairness/ledger.go, to which this is equal bit for bit. It stands inside of a function
--- under pcall: a ledger that is damaged is thrown away.
+-- why says internal/limittest/ledger, to which this is equal bit for bit. It stands inside of a
+-- function under pcall: a ledger that is damaged is thrown away.
 --
 -- Most calls read and write the account alone. The header is for those that state a claim, or are
 -- not held back.

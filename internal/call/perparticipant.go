@@ -61,6 +61,7 @@ func decideHere(e *local.Engine, d *Decision, limit limit.Limit, n int64, upTo b
 	d.special = &special{engine: e, era: g.Era}
 	d.Allowed, d.Granted, d.Delay = g.Granted > 0, g.Granted, g.Delay
 	d.Remaining, d.ResetAfter = g.Free, g.Reset
+	// No shard's time: the engine alone reads it.
 	d.first = dispatch.Part{At: clock.ServerTime(g.At), N: g.Granted}
 	if now := e.Clock.Now(); g.Delay > 0 {
 		d.first.First, d.first.Last = now+int64(g.First), now+int64(g.Delay)

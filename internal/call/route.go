@@ -74,11 +74,12 @@ func (v *view) Pause(now int64) time.Duration {
 	return time.Duration(first)
 }
 
-// heldFor returns how long it takes until the first shard that holds permits for others may give
-// this participant some; 0: none does.
+// heldFor returns after how long to ask again where a shard holds permits for others: when it may
+// give this participant some, or the others may have more; 0: none does.
 func (v *view) heldFor(now int64) (long time.Duration) {
 	for _, s := range v.seats {
-		if left := time.Duration(s.PacedUntil() - now); left > 0 && (long == 0 || left < long) {
+		left := min(time.Duration(s.PacedUntil()-now), Believed(v.Routes))
+		if s.Lane.Usable() && left > 0 && (long == 0 || left < long) {
 			long = left
 		}
 	}

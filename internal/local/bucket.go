@@ -12,6 +12,8 @@ type bucket struct {
 	limit Limit
 	// It is full at full + part/Permits, if nothing more is granted: no rounding adds up.
 	full, part int64
+	granted    int64 // when anything last was
+	changed    int64 // permits of the limit in force are dated no earlier
 	lows       []low // the newest last
 }
 
@@ -35,7 +37,8 @@ func (b *bucket) change(now int64, limit Limit) {
 		b.full = full + int64(math.Ceil(interval(&limit)-interval(&old)))
 		return
 	}
-	b.remember(now + 1) // also for what was granted just now
+	b.changed = max(now, b.changed) + 1 // than what was granted just now
+	b.remember(now, b.changed)
 	for i := range b.lows {
 		b.lows[i].missing = int64(min(float64(b.lows[i].missing)/interval(&old)*interval(&limit), far))
 	}
@@ -102,14 +105,18 @@ func (b *bucket) turn(now, k int64) int64 {
 }
 
 func (b *bucket) grant(now, n int64) (at int64) {
-	b.remember(now)
+	at = max(now, b.changed)
+	b.remember(now, at)
 	b.full, b.part = b.after(now, n)
-	return b.last(now)
+	if b.granted = now; b.limit.Algorithm == script.AlgorithmLeakyBucket {
+		return b.last()
+	}
+	return at
 }
 
-// remember notes what is missing at an instant, which is now, for grants before it.
-func (b *bucket) remember(at int64) {
-	l := low{at, max(b.full-at, 0)}
+// remember notes what is missing now, for grants with an earlier date.
+func (b *bucket) remember(now, at int64) {
+	l := low{at, max(b.full-now, 0)}
 	for len(b.lows) > 0 && b.lows[len(b.lows)-1].missing >= l.missing {
 		b.lows = b.lows[:len(b.lows)-1] // the new one says more
 	}
@@ -119,12 +126,8 @@ func (b *bucket) remember(at int64) {
 	}
 }
 
-// last is how back knows permits that were granted now: of a leaky bucket by their last turn, in
-// microseconds.
-func (b *bucket) last(now int64) int64 {
-	if b.limit.Algorithm != script.AlgorithmLeakyBucket {
-		return now
-	}
+// last is the last turn of a leaky bucket, in microseconds: so back knows the permits.
+func (b *bucket) last() int64 {
 	return (b.full - int64(b.limit.Window)/b.limit.Permits) / 1000
 }
 
@@ -133,19 +136,17 @@ func (b *bucket) last(now int64) int64 {
 // flowed over meanwhile, had the permits not been granted, does not come back.
 func (b *bucket) back(now, at, n int64) int64 {
 	had, _ := b.used(now)
-	most, last := max(b.full-now, 0), b.last(now)
-	if b.limit.Algorithm != script.AlgorithmLeakyBucket {
-		for _, l := range b.lows {
-			if l.at > at {
-				most = min(most, l.missing)
-			}
-		}
-	} else if whole, _ := b.missing(now); at >= last-1 && at <= last+1 {
-		n = min(n, whole)
-	} else {
+	most, last := max(b.full-now, 0), b.last()
+	leaky := b.limit.Algorithm == script.AlgorithmLeakyBucket
+	if whole, _ := b.missing(now); leaky && (at < last-1 || at > last+1) {
 		return 0
+	} else if leaky {
+		n = min(n, whole)
 	}
 	ns, part := mulDiv(n, int64(b.limit.Window), 0, b.limit.Permits)
+	if !leaky {
+		most = min(most, b.spare(now, at, ns))
+	}
 	if ns > most || ns == most && part > b.part {
 		ns, part = most, 0
 	}
@@ -159,4 +160,19 @@ func (b *bucket) back(now, at, n int64) int64 {
 	}
 	left, _ := b.used(now)
 	return had - left
+}
+
+// spare is how much of what was granted at that date would be in the bucket, as the time in which
+// so much comes. No more can have flowed over than came since.
+func (b *bucket) spare(now, at, ns int64) int64 {
+	least := int64(far)
+	for _, l := range b.lows {
+		if l.at > at {
+			least = min(least, l.missing)
+		}
+	}
+	if at >= b.changed {
+		least = max(least, ns-(now-at))
+	}
+	return least
 }

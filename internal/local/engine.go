@@ -71,6 +71,7 @@ type Engine struct {
 	rule  rule // nil until there is a limit
 	limit Limit
 	era   int64 // see Receipt
+	owes  int64 // until when more counts than there is, because it was charged
 }
 
 // Grant is what an Engine said to one call.
@@ -132,17 +133,16 @@ func (e *Engine) convert(now int64, limit Limit) {
 	from, bucket := before.(*bucket)
 	if w, ok := e.rule.(*window); !bucket || !ok {
 		e.note(now, used)
-	} else if from.full+int64(limit.Window) > now {
-		if old.Algorithm != script.AlgorithmLeakyBucket {
-			until = now
-		}
+	} else if old.Algorithm == script.AlgorithmLeakyBucket && from.full+int64(limit.Window) > now {
 		w.grant(until, limit.Permits)
+	} else if from.granted+int64(limit.Window) > now {
+		w.grant(now, limit.Permits)
 	}
 }
 
 // begin forgets usage.
 func (e *Engine) begin(now int64, limit Limit) {
-	e.limit = limit
+	e.limit, e.owes = limit, 0
 	e.era++
 	if e.rule = new(window); limit.bursty() {
 		e.rule = new(bucket)
@@ -175,7 +175,7 @@ func (e *Engine) Take(limit Limit, n int64, upTo bool) (g Grant) {
 		g.Retry = time.Duration(e.rule.earliest(now, n) - now)
 	}
 	used, until := e.rule.used(now)
-	g.Free, g.Reset, g.Owes = free, time.Duration(until-now), used > limit.most()
+	g.Free, g.Reset, g.Owes = free, time.Duration(until-now), now < e.owes && used > limit.most()
 	return g
 }
 
@@ -209,6 +209,7 @@ func (e *Engine) Settle(back int64, of Receipt, charge int64, owed time.Duration
 	}
 	if charged > 0 {
 		e.rule.grant(now, charged)
+		_, e.owes = e.rule.used(now)
 	}
 	return came, charged
 }

@@ -26,8 +26,8 @@ type grant struct {
 }
 
 // TestRandomCalls: whatever is taken, charged, given back, changed and cleared, as much is free as
-// a naive count says, and no window or bucket holds more than the limit. A caller that comes again
-// when told to is served, and once nothing counts everything is free.
+// a naive count says. No window or bucket holds more than the limit. A caller that comes again when
+// told to is served, and once nothing counts everything is free.
 func TestRandomCalls(t *testing.T) {
 	for seed := range uint64(400) {
 		for _, a := range algorithms {
@@ -331,11 +331,9 @@ func TestATokenBucketForgetsARefund(t *testing.T) {
 					}
 				case 4:
 					if r.IntN(10) == 0 {
-						time.Sleep(time.Nanosecond)
 						limit.Permits, limit.Burst = 1+r.Int64N(20), 1+r.Int64N(30)
 						refunds.Peek(limit)
 						other.Peek(limit)
-						time.Sleep(time.Nanosecond)
 					}
 				}
 				held, want := refunds.Reset(), other.Reset()
@@ -364,6 +362,20 @@ func TestNote(t *testing.T) {
 			if owes := e.Take(limit, 1, true); full.Owes || full.Retry <= 0 || !owes.Owes || owes.Retry <= full.Retry &&
 				limit.bursty() {
 				t.Errorf("%v: %+v, %+v", a, full, owes)
+			}
+		})
+	}
+}
+
+// TestALoweredLimitOwesNothing: only what was charged is owed.
+func TestALoweredLimitOwesNothing(t *testing.T) {
+	for _, a := range algorithms {
+		synctest.Test(t, func(t *testing.T) {
+			e, limit := newEngine(), Limit{Permits: 10, Window: time.Hour, Algorithm: a}
+			e.Take(limit, 10, false)
+			limit.Permits = 5
+			if g := e.Take(limit, 5, false); g.Granted != 0 || g.Owes {
+				t.Errorf("%v: %+v", a, g)
 			}
 		})
 	}
@@ -402,6 +414,35 @@ func TestALeakyBucketBecomesALog(t *testing.T) {
 		time.Sleep(5 * time.Hour)
 		if g := e.Take(limit, 10, true); g.Granted != 10 {
 			t.Errorf("%+v", g)
+		}
+	})
+}
+
+// TestALeakyBucketBecomesAFixedWindow: its turns still count when that gets another length.
+func TestALeakyBucketBecomesAFixedWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		e.Take(Limit{Permits: 10, Window: time.Hour, Algorithm: script.AlgorithmLeakyBucket, Burst: 40}, 40, false)
+		for _, window := range []time.Duration{time.Hour, time.Hour / 2} {
+			s := e.Peek(Limit{Permits: 10, Window: window, Algorithm: script.AlgorithmFixedWindow})
+			if s.Free != 0 || s.Retry < 4*time.Hour {
+				t.Errorf("%s: %+v", window, s)
+			}
+		}
+	})
+}
+
+// TestAnIdleBucketBecomesALog: nothing of it is used, though it was changed just before.
+func TestAnIdleBucketBecomesALog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, limit := newEngine(), Limit{Permits: 10, Window: time.Hour, Algorithm: script.AlgorithmTokenBucket}
+		e.Take(limit, 10, false)
+		time.Sleep(2 * time.Hour)
+		limit.Permits = 20
+		e.Peek(limit)
+		limit.Algorithm = script.AlgorithmSlidingLog
+		if s := e.Peek(limit); s.Free != 20 {
+			t.Errorf("%+v", s)
 		}
 	})
 }
@@ -536,6 +577,18 @@ func TestManyGrantsLater(t *testing.T) {
 		}
 		if came, _ := e.Settle(100, first.Receipt, 0, 0); came > 10 {
 			t.Errorf("%d came back, also what would have flowed over", came)
+		}
+		time.Sleep(time.Hour)
+		var grants []Grant
+		for range 500 {
+			time.Sleep(time.Microsecond)
+			grants = append(grants, e.Take(limit, 1, false))
+		}
+		for _, g := range grants {
+			e.Settle(1, g.Receipt, 0, 0)
+		}
+		if s := e.Peek(limit); s.Free < limit.Permits-1 {
+			t.Errorf("%+v after all was given back", s)
 		}
 	})
 }

@@ -31,7 +31,8 @@ func (w *window) change(now int64, limit Limit) {
 		return
 	}
 	if w.gone = 0; w.sum > 0 {
-		w.entries = append(w.entries[:0], entry{w.date(now), w.sum})
+		last := w.entries[len(w.entries)-1].at
+		w.entries = append(w.entries[:0], entry{max(w.date(now), w.date(last)), w.sum})
 	}
 }
 

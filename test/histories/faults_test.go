@@ -213,7 +213,7 @@ func (w *world) reboot(s step) {
 // A limit that is some seconds old counts as new.
 func (w *world) forgot() {
 	for _, l := range w.limit {
-		lasts := max(l.booked-w.now(), 0)
+		lasts, anew := max(l.booked-w.now(), 0), l.most()
 		for _, v := range l.versions {
 			if v.limit.Per > time.Minute && slices.ContainsFunc(w.procs, func(p *process) bool {
 				return p.plan.Loss != shardlimit.Quarantine
@@ -223,8 +223,9 @@ func (w *world) forgot() {
 		}
 		if len(l.versions) > 0 && w.now()-l.versions[0].called < int64(3*time.Second) {
 			lasts = max(lasts, int64(l.longest()))
+			anew *= int64(len(l.versions)) // a process that has not heard of a change begins the shard of before
 		}
-		l.allow(time.Duration(lasts), l.most(), "a lost memory")
+		l.allow(time.Duration(lasts), anew, "a lost memory")
 	}
 	w.lost()
 }

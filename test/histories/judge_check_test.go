@@ -1,6 +1,7 @@
 package histories
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -58,9 +59,11 @@ func TestOnlyWhatMovesMayTakeLonger(t *testing.T) {
 	for name, c := range map[string]struct {
 		family, placed, lost bool
 		next                 shardlimit.Limit
+		ago                  time.Duration // that it was changed; 0: an hour
 		near                 bool
 	}{
 		"a limit":                  {near: true, next: counter},
+		"a limit changed just now": {next: counter, ago: time.Millisecond},
 		"a limit placed elsewhere": {placed: true, next: counter},
 		"a family":                 {family: true, near: true},
 		"keys placed elsewhere":    {family: true, placed: true},
@@ -68,7 +71,7 @@ func TestOnlyWhatMovesMayTakeLonger(t *testing.T) {
 		"keys counted otherwise":   {family: true, next: counter},
 		"another number":           {family: true, next: shardlimit.Limit{Permits: 9, Per: time.Second}, near: true},
 	} {
-		l := &watched{placed: c.placed, world: &world{begun: time.Now().Add(-time.Hour), troubled: c.lost,
+		l := &watched{placed: c.placed, world: &world{begun: time.Now().Add(-cmp.Or(c.ago, time.Hour)), troubled: c.lost,
 			plan: &plan{Procs: []processPlan{{NodeTimeout: time.Second}}}}}
 		l.plan = limitPlan{Limit: shardlimit.Limit{Permits: 10, Per: time.Second}, Family: c.family}
 		l.declared(0)

@@ -105,7 +105,7 @@ func TestPermitsThatComeBackEarlyAreShared(t *testing.T) {
 		}
 		use := float64(c.busy.Load()) / float64(n*measured)
 		t.Logf("use %.3f, %v", use, served)
-		if use < 0.85 || slices.Min(served)*6 < slices.Max(served) {
+		if use < 0.85 || slices.Min(served)*6 < slices.Max(served) { // seen: 0.90 to 0.97
 			t.Error("somebody starves, or permits are unused")
 		}
 	})
