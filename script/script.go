@@ -6,8 +6,8 @@
 //
 // A shard counts by one [Algorithm], and is one string; while participants contend their accounts
 // stand in a hash beside it. [Endpoint] sends typed requests to the scripts and checks what comes
-// back. The tests have a twin of each algorithm in Go, equal to the Lua result for result. What they
-// store is equal too, but for entries that have left a log.
+// back. The tests have a twin of each algorithm in Go, equal to the Lua result for result. What
+// they store is equal too, but for entries that have left a log.
 //
 // All times inside scripts are integers in microseconds of the shard's own clock (the node's TIME,
 // made monotonic by the shard), so no clocks need agree. Durations cross the Go API as
