@@ -87,6 +87,9 @@ func (c *setCall) decide() (d call.Decision, err error) {
 	return d, err
 }
 
+// leastRest is the shortest time between two looks of a call that goes from line to line.
+const leastRest = time.Millisecond
+
 // stand waits in the line of the limit that refused for longest, of two the first.
 func (c *setCall) stand(said []call.Decision) (call.Decision, error) {
 	last := -1
@@ -101,6 +104,9 @@ func (c *setCall) stand(said []call.Decision) (call.Decision, error) {
 		Came: v.came, Ready: func() bool { return c.ready(v) }}, &v.said)
 	if errors.Is(v.err, wait.ErrElsewhere) {
 		v.err, v.turn = nil, true
+		if v.Target.Process.Now()-v.since < int64(leastRest) { // it may be sent back here at once, and again
+			clock.Sleep(c.ctx, leastRest)
+		}
 		return v.said, nil
 	}
 	v.asked = v.err == nil
