@@ -251,8 +251,8 @@ func (w *world) repay(s step) {
 				by = there
 			}
 		}
-		_ = by.Settle(context.Background(), what, used)
-		if used > 0 && used != k.decision.Granted { // to settle just what was granted does nothing
+		err := by.Settle(context.Background(), what, used)
+		if err == nil && used > 0 && used != k.decision.Granted { // to settle just what was granted does nothing
 			_ = k.from.Settle(context.Background(), k.decision, 0) // once more, for less
 		}
 	}
