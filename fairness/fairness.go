@@ -4,10 +4,10 @@
 // It is for shardlimit itself: no release promises anything of its API. See "Versions" in
 // CONTRIBUTING.md.
 //
-// [Shares] is the definition, exact and without state. What a shard of a limit does in practice are
-// the scripts fair*.lua of package script: they keep an account of each participant, estimate the
-// water level from what they used and wanted lately, and pace each one at its weight × level.
-// [Ledger] reads these accounts. The package does no I/O and reads no clock.
+// [Shares] is the definition, exact and without state. The scripts fair*.lua of package script come
+// close to it for a shard. They keep an account of each participant, estimate the level from what
+// was used and wanted lately, and pace each participant at its weight × level. [Ledger] reads these
+// accounts. The package does no I/O and reads no clock.
 package fairness
 
 const (

@@ -47,7 +47,7 @@ func mulDiv(a, b, c, d int64) (whole, rest int64) {
 
 // rule is how permits are counted. Instants are nanoseconds since 1970.
 type rule interface {
-	// change puts a limit of the same algorithm in force. What is used stays used.
+	// change puts a limit of the same algorithm in force. Used permits stay used.
 	change(now int64, limit Limit)
 	// used is how many permits count, and until when. free is how many can be granted.
 	used(now int64) (n, until int64)

@@ -284,7 +284,7 @@ func over(limit Limit, all []grant) error {
 				}
 			case script.AlgorithmTokenBucket:
 				most = limit.Burst + int64(float64(limit.Permits)*float64(long)/float64(limit.Window)+1e-6)
-			case script.AlgorithmLeakyBucket: // of which one act is at the beginning
+			case script.AlgorithmLeakyBucket: // one acts at the beginning
 				most = 1 + int64(float64(limit.Permits)*float64(long+100)/float64(limit.Window))
 			default:
 				if long >= limit.Window {
@@ -300,7 +300,7 @@ func over(limit Limit, all []grant) error {
 }
 
 // TestATokenBucketForgetsARefund: once all is given back again, a bucket holds what another one
-// does that never granted it. What had flowed over by then stays out of it.
+// does that never granted it. Permits that had flowed over by then stay out of it.
 func TestATokenBucketForgetsARefund(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
@@ -458,7 +458,7 @@ func TestAFixedWindowThatGrows(t *testing.T) {
 		e.Peek(limit)
 		limit.Window = time.Hour
 		g := e.Take(limit, 10, false)
-		limit.Permits = 11 // of which the other stays used
+		limit.Permits = 11 // one of them stays used
 		e.Peek(limit)
 		if came, _ := e.Settle(10, g.Receipt, 0, 0); came != 10 {
 			t.Errorf("%d came back", came)

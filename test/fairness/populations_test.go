@@ -131,25 +131,6 @@ func weighted(n int, demand float64, even bool) []role {
 	return members
 }
 
-// TestBatchesLargerThanAPart: machines have their parts, by weight, though none may save up as many
-// permits as it wants at once, and use all there is.
-func TestBatchesLargerThanAPart(t *testing.T) {
-	if race.Enabled {
-		return // an emulated Redis takes long under it
-	}
-	for _, c := range []struct {
-		machines int
-		size     int64
-		least    float64 // a batch more or less is 0.06 of a part of thirty
-	}{{4, 100, 0.93}, {11, 50, 0.9}, {30, 50, 0.75}} {
-		r := nightly(c.machines, c.size).play(t, 1, 0)
-		if t.Log(r); r.Least < c.least || r.Jain < 0.995 || r.Use < 0.99 {
-			t.Errorf("%d with %d: the least had %.3f of its part, Jain's index is %.4f, %.3f of the limit was used",
-				c.machines, c.size, r.Least, r.Jain, r.Use)
-		}
-	}
-}
-
 // TestBatchesGoWhereTheyCanBePaid: of two kinds of workers on four shards, those that wait for
 // twenty permits at once have about their part, although no shard's credit pays for twenty at once.
 func TestBatchesGoWhereTheyCanBePaid(t *testing.T) {

@@ -20,8 +20,8 @@ var algorithms = Scenario{
 	Title: "what each algorithm makes of the same bursty demand",
 	Question: `Nothing is measured here: the scripts decide on a simulated clock, so every run draws the same pictures.
 Light demand, then a burst across the edge of a fixed window, a rest, and two seconds of two and a half times the
-limit. What stands above the limit "in the last second" is what slips through; under the leaky bucket a permit counts
-when its turn has come.`,
+limit. Permits above the limit "in the last second" slip through; under the leaky bucket a permit counts when its
+turn has come.`,
 	X: "seconds",
 	Run: func(ctx context.Context, s *Sheet) error {
 		s.Result.Timeless = true
