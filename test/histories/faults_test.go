@@ -65,9 +65,10 @@ func (w *world) lost() {
 	w.forget()
 }
 
-// reborn allows for a shard that is flushed soon after a change, while no majority of the records
-// can be read: a process that relies on the layout before has it begin as it was. Of a flush
-// the server tells nothing, so it is no loss of memory for who had not used the shard just before.
+// reborn allows for a shard that is forgotten soon after a change, while no majority of the records
+// can be read: a process that relies on the layout before has it begin as it was. Of a flush the
+// server tells nothing, so it is no loss of memory for who had not used the shard just before. Of
+// another loss a process that resumes does not ask.
 func (w *world) reborn() {
 	unread := len(w.forgetful)
 	for i, n := range w.nodes {
@@ -75,16 +76,23 @@ func (w *world) reborn() {
 			unread++
 		}
 	}
-	if !w.flushed || unread < 2 {
+	if unread < 2 {
 		return
 	}
 	for _, l := range w.limit {
 		for _, v := range l.versions {
-			if w.relied(v) {
+			if w.relied(v) && (w.flushed || w.resumes(v)) {
 				v.ended = 0
 			}
 		}
 	}
+}
+
+// resumes reports whether a process begins a shard anew that was lost under this version.
+func (w *world) resumes(v *version) bool {
+	return v.limit.Per > time.Minute && slices.ContainsFunc(w.procs, func(p *process) bool {
+		return p.plan.Loss != shardlimit.Quarantine
+	})
 }
 
 // relied reports whether a version ended so lately that processes may still rely on it.
@@ -189,12 +197,7 @@ func (w *world) flush(s step) {
 		w.forgetful[i], w.flushed = true, true
 	}
 	w.forgot()
-	for _, l := range w.limit {
-		if slices.ContainsFunc(l.versions, w.relied) {
-			l.allow(node.Relied, l.most(), "a share that was given up, which is forgotten")
-		}
-	}
-	w.reborn()
+	w.regained(w.relied)
 	w.event("flush")
 }
 
@@ -205,7 +208,19 @@ func (w *world) reboot(s step) {
 		w.forgetful[i] = true
 	}
 	w.forgot()
+	w.regained(func(v *version) bool { return w.relied(v) && w.resumes(v) })
 	w.event("restart")
+}
+
+// regained allows for shares that were given up in a change, which is forgotten: those under such a
+// version.
+func (w *world) regained(such func(*version) bool) {
+	for _, l := range w.limit {
+		if slices.ContainsFunc(l.versions, such) {
+			l.allow(node.Relied, l.most(), "a share that was given up, which is forgotten")
+		}
+	}
+	w.reborn()
 }
 
 // forgot allows for what is documented of a node that forgot all: a share once more, beside what
@@ -215,9 +230,7 @@ func (w *world) forgot() {
 	for _, l := range w.limit {
 		lasts, anew := max(l.booked-w.now(), 0), l.most()
 		for _, v := range l.versions {
-			if v.limit.Per > time.Minute && slices.ContainsFunc(w.procs, func(p *process) bool {
-				return p.plan.Loss != shardlimit.Quarantine
-			}) {
+			if w.resumes(v) {
 				lasts = max(lasts, int64(v.limit.Lease))
 			}
 		}
