@@ -24,12 +24,17 @@ type Arrangement struct {
 
 // shard returns the shard of a key, without a share.
 func (a Arrangement) shard(id string) Shard {
-	slot := home(id)
-	if a.Slots > 0 {
-		slot -= slot % (Slots / a.Slots)
-	}
+	slot := a.slot(home(id))
 	host := a.Nodes[placeOne(id, a.Nodes)]
 	return Shard{Slot: slot, Node: host.Name, Life: host.Life}
+}
+
+// slot returns the slot of keys whose home that is.
+func (a Arrangement) slot(home int) int {
+	if a.Slots > 0 {
+		home -= home % (Slots / a.Slots)
+	}
+	return home
 }
 
 // on reports whether keys are placed on a node in this life of it.

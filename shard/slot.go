@@ -78,14 +78,17 @@ func Positions(name string, n int) []int {
 // home returns the first of the positions of a name.
 func home(name string) int { return int(xxhash.Sum64String(name) % Slots) }
 
-// Region returns in which of KeySlots equal parts of the slots the shard of key prefix+end lies.
-func Region(prefix, end string) int {
+// homeOf is home of the name prefix+end.
+func homeOf(prefix, end string) int {
 	var d xxhash.Digest
 	d.Reset()
 	_, _ = d.WriteString(prefix) // it never fails
 	_, _ = d.WriteString(end)
-	return RegionOf(int(d.Sum64() % Slots))
+	return int(d.Sum64() % Slots)
 }
+
+// Region returns in which of KeySlots equal parts of the slots the shard of key prefix+end lies.
+func Region(prefix, end string) int { return RegionOf(homeOf(prefix, end)) }
 
 // RegionOf returns in which of these parts a slot is.
 func RegionOf(slot int) int { return slot / (Slots / KeySlots) }

@@ -22,6 +22,10 @@ type call struct {
 	slept int64 // for how long the machine had been suspended by then, or later
 	by    int64 // see turnBy
 	turns bool  // see some
+	// asked is that a key was asked for before, alone, and failure why it did not answer; nil: that
+	// is not so, or it is to be asked otherwise.
+	asked   bool
+	failure error
 }
 
 // Decide decides every call that answers at once. since is when it began, 0: now. A call on several
@@ -32,16 +36,26 @@ type call struct {
 // longer than to make it.
 func (m *Member) Decide(ctx context.Context, n int64, upTo bool, since int64, d *Decision) error {
 	q := call{n: n, upTo: upTo, since: since}
-	if since == 0 {
-		q.since, q.slept = m.Target.Process.Clock.Look()
-	} else {
+	if since != 0 {
 		q.slept = m.Target.Process.Clock.Suspended()
+	}
+	return m.decide(ctx, q, d)
+}
+
+// decide does what Decide does.
+func (m *Member) decide(ctx context.Context, q call, d *Decision) error {
+	n, upTo, hints := q.n, q.upTo, q.since == 0 || q.asked
+	if q.since == 0 {
+		q.since, q.slept = m.Target.Process.Clock.Look()
 	}
 	r, late, err := m.Admit(ctx, n, upTo)
 	switch {
 	case err != nil:
 		return err
-	case r == nil || r.Limit.Mode != limit.Enforced || upTo || late || r.Limit.Lease > 0 ||
+	case r != nil && q.failure != nil && len(r.Lanes) == 1 && r.Limit.Mode == limit.Enforced:
+		v := m.View(r)
+		err = v.finish(ctx, &dispatch.Ask{N: n, Since: q.since, Seat: v.seats[0]}, q.failure, d)
+	case r == nil || q.asked || r.Limit.Mode != limit.Enforced || upTo || late || r.Limit.Lease > 0 ||
 		r.Limit.Scope == limit.PerParticipant:
 		err = m.serve(ctx, r, q, d)
 	default:
@@ -64,7 +78,7 @@ func (m *Member) Decide(ctx context.Context, n int64, upTo bool, since int64, d 
 		m.Unmet.Add(most - d.Granted) // nobody can want more than there are
 	}
 	err = m.answered(n, upTo, d, err)
-	if since == 0 { // else a Set may wait
+	if hints { // else a Set may wait
 		d.Hint()
 	}
 	m.Target.decided(ctx, d, n, q.since, err)

@@ -32,7 +32,8 @@ type Answer struct {
 type Origin struct {
 	Mode    limit.Mode // by which it was decided
 	Source  telemetry.Source
-	Target  *Target
+	Target  *Target       // of a key that was asked for alone, the family's
+	key     string        // that was; "": none
 	ticket  uint64        // of the first part; see origin
 	first   dispatch.Part // that a shard granted
 	asked   clock.Elapsed // who waited was not granted it before

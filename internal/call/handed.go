@@ -67,7 +67,7 @@ func (d *Decision) handOver() Handed {
 	if d.Target == nil {
 		return h
 	}
-	h.Limiter = xxhash.Sum64String(d.Target.ID)
+	h.Limiter = xxhash.Sum64String(d.id())
 	parts := d.parts()
 	if d.rarely().engine != nil || len(parts) == 0 {
 		return h

@@ -2,7 +2,6 @@ package call
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"math"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
-	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -45,9 +43,10 @@ const (
 type keyPart struct {
 	mu       sync.Mutex
 	targets  map[limit.Keyed]*Target
-	denied   map[string]denial // of keys without a target
-	idle     int               // targets that are held by nobody
-	sweeping bool              // it will be looked for those that can go
+	denied   map[string]denial   // of keys without a target
+	asked    map[uint64]struct{} // hashes of keys without a target that somebody asks for
+	idle     int                 // targets that are held by nobody
+	sweeping bool                // it will be looked for those that can go
 
 	_ [24]byte // so that no two share a cache line
 }
@@ -74,7 +73,7 @@ func (ks *keys) hold(f *Family, k limit.Keyed, invalid error) *Target {
 	if invalid != nil { // not remembered: it may be of any length
 		return f.newKey(limit.Keyed{}, invalid)
 	}
-	p := ks.part(k.Key)
+	p := ks.part(ks.hash(k.Key))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.targets[k]
@@ -104,43 +103,6 @@ func (p *keyPart) handOver(c *Target) {
 	if r := c.Known(); r != nil && c.From.Load() == d.of && len(r.Lanes) == 1 {
 		r.Lanes[0].Believe(&d.Denied)
 	}
-}
-
-// crowdedOut reports whether a call for one permit would be shed, without a look at where it would
-// go: what the process does for that takes the time of those that can be served. It is for a key of
-// which nothing is known.
-func (l *Limiter) crowdedOut(n int64) bool {
-	f := l.family
-	c := f.Target.Process
-	policy := c.Config.OnOutage
-	if n != 1 || !c.Lanes.Crowded(c.Nodes.Roster()) || policy == limit.FailOpen || policy == limit.FailLocal {
-		return false
-	}
-	r := f.Target.Routes.Load()
-	return r != nil && r.Limit.Mode == limit.Enforced && r.Limit.Scope == limit.Global && l.key.Terms().Mode == "" &&
-		l.invalid == nil && limit.CheckName("key", l.key.Key) == nil && !f.keys.has(l.key)
-}
-
-// shed ends a call that was crowded out.
-func (f *Family) shed(ctx context.Context, d *Decision) error {
-	since := f.Target.Process.Now()
-	err := f.Target.Process.Gone(ctx, nil)
-	if err == nil {
-		err = park(ctx, f.Target, since)
-	}
-	if err == nil {
-		err = errOverloaded
-	}
-	f.Target.decided(ctx, d, 1, since, err)
-	return err
-}
-
-// has reports whether the process has something of a key.
-func (ks *keys) has(k limit.Keyed) bool {
-	p := ks.part(k.Key)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.targets[k] != nil
 }
 
 // newKey returns what a process has of a key at first.
@@ -177,20 +139,29 @@ func (c *Target) Release() {
 	c.idle, c.counts = c.Process.Now(), 0
 	if d, denied := denialOf(c, c.idle); toRemember(c, c.idle, denied) {
 		p.idle++
+		p.remembers(c.Of)
 	} else if delete(p.targets, c.Key); denied {
-		if p.denied == nil {
-			p.denied = make(map[string]denial)
-		}
-		p.denied[c.Key.Key] = d
-	} else {
-		return
+		p.denies(c.Of, c.Key.Key, d)
 	}
-	if p.idle+len(p.denied) > c.Of.keys.most {
+}
+
+// denies remembers a denial of a key without a target. p.mu is held.
+func (p *keyPart) denies(of *Family, key string, d denial) {
+	if p.denied == nil {
+		p.denied = make(map[string]denial)
+	}
+	p.denied[key] = d
+	p.remembers(of)
+}
+
+// remembers bounds what is remembered, in number and in time. p.mu is held.
+func (p *keyPart) remembers(of *Family) {
+	if p.idle+len(p.denied) > of.keys.most {
 		p.dropOne()
 	}
 	if !p.sweeping {
 		p.sweeping = true
-		time.AfterFunc(keySweep, func() { p.sweep(c.Process) })
+		time.AfterFunc(keySweep, func() { p.sweep(of.Target.Process) })
 	}
 }
 
@@ -229,6 +200,9 @@ func (p *keyPart) sweep(of *limit.Process) {
 	}
 	if len(p.denied) == 0 {
 		p.denied = nil
+	}
+	if len(p.asked) == 0 {
+		p.asked = nil
 	}
 	if p.sweeping = p.idle+len(p.denied) > 0; p.sweeping {
 		time.AfterFunc(keySweep, func() { p.sweep(of) })
@@ -290,43 +264,16 @@ func denialOf(c *Target, now int64) (d denial, denied bool) {
 		r.Limit.Mode != limit.Enforced || r.Limit.Scope != limit.Global {
 		return d, false
 	}
-	d.Denied, denied = r.Lanes[0].Denied(now)
+	d.Denied, denied = r.Lanes[0].Known.Denied(now)
 	d.Place, d.of = r.Lanes[0].Place(), of
 	return d, denied
 }
 
-// deniedBefore denies a call for a key of which only that is remembered, if it has nothing free for
-// whoever asks.
-func (l *Limiter) deniedBefore(ctx context.Context, n int64, upTo bool, d *Decision) bool {
-	f := l.family
-	if n < 1 || n > limit.MaxPermits || n > 1 && !upTo || l.key.Came != (limit.Keyed{}).Came || l.invalid != nil {
-		return false
-	}
-	c, p := f.Target, f.keys.part(l.key.Key)
-	p.mu.Lock()
-	found, ok := p.denied[l.key.Key]
-	p.mu.Unlock()
-	if !ok {
-		return false
-	}
-	now := c.Process.Now()
-	elapsed := c.Process.Clock.ElapsedAt(now)
-	if found.Over(now) || found.of != c.Routes.Load() || !found.Usable() || ctx.Err() != nil ||
-		c.Process.Closed.Load() || c.Record().Expired(elapsed) {
-		return false
-	}
-	c.RefreshAt(elapsed)
-	*d = Decision{Answer{Limit: found.Target(), RetryAfter: max(time.Duration(found.FreeAt-now), minRetry),
-		ResetAfter: max(time.Duration(found.ResetAt-now), 0), Reason: found.Why()},
-		Origin{Source: telemetry.Memory, Target: c}}
-	c.decided(ctx, d, n, now, nil)
-	return true
-}
+// hash returns by what a key is told from most others.
+func (ks *keys) hash(key string) uint64 { return xxhash.Sum64String(key) * ks.spread }
 
-// part returns where what the process has of a key is.
-func (ks *keys) part(key string) *keyPart {
-	return &ks.parts[xxhash.Sum64String(key)*ks.spread>>(64-keyBits)]
-}
+// part returns where what the process has of a key with that hash is.
+func (ks *keys) part(hash uint64) *keyPart { return &ks.parts[hash>>(64-keyBits)] }
 
 // toRemember reports whether the next call for a key that nobody holds must find what the process
 // has of it: that nothing is free, unless that is remembered by itself, that a script call is under

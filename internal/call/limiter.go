@@ -85,15 +85,13 @@ func (l *Limiter) Allow(ctx context.Context, n int64, upTo bool, d *Decision) er
 	if l.family == nil {
 		return l.member.Decide(ctx, n, upTo, 0, d)
 	}
-	if l.deniedBefore(ctx, n, upTo, d) {
-		return nil
-	}
-	if l.crowdedOut(n) {
-		return l.family.shed(ctx, d)
+	q := call{n: n, upTo: upTo}
+	if answered, err := l.withoutTarget(ctx, &q, d); answered {
+		return err
 	}
 	m := l.Hold()
 	defer m.Target.Release()
-	return m.Decide(ctx, n, upTo, 0, d)
+	return m.decide(ctx, q, d)
 }
 
 // Limit returns the limit in force, as far as this process has heard.

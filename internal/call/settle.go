@@ -44,7 +44,7 @@ func (c *Target) settle(ctx context.Context, d *Decision, used int64, unpaid boo
 		return nil
 	case d.Joint != nil:
 		return fmt.Errorf("%w: settle it with its Set, not with %q", limit.ErrOtherLimiter, c.Title())
-	case d.Target != nil && (d.Target.Process != c.Process || d.Target.ID != c.ID),
+	case d.Target != nil && (d.Target.Process != c.Process || d.id() != c.ID),
 		d.rarely().handed != nil && d.rarely().handed.Limiter != xxhash.Sum64String(c.ID):
 		return fmt.Errorf("%w: settle it with the Limiter that made it, not with %q", limit.ErrOtherLimiter, c.Title())
 	case used == d.Granted:
@@ -56,6 +56,9 @@ func (c *Target) settle(ctx context.Context, d *Decision, used int64, unpaid boo
 	defer cancel()
 	s := settlement{target: c, used: used, unpaid: unpaid, by: d.Target,
 		keep: c.LimitNow().Memory() + time.Second}
+	if d.key != "" {
+		s.by = c
+	}
 	parts := s.parts(ctx, d)
 	switch {
 	case !slices.ContainsFunc(parts, there): // nobody counts it, or its shards are gone
@@ -64,6 +67,14 @@ func (c *Target) settle(ctx context.Context, d *Decision, used int64, unpaid boo
 		return s.charge(ctx, parts, used-d.Granted)
 	}
 	return s.giveBack(ctx, parts, d.Granted-used)
+}
+
+// id returns the id of the limit that decided.
+func (d *Decision) id() string {
+	if d.key != "" {
+		return d.Target.Of.keys.prefix + d.key
+	}
+	return d.Target.ID
 }
 
 // settlement is one Settle under way.
@@ -118,9 +129,12 @@ func (d *Decision) partsIn(c *Target) []dispatch.Part {
 	}
 	for i, p := range parts {
 		at := limit.SiteOf(p.Seat.Lane)
-		if l := c.LaneTo(shard.Shard{Slot: at.Slot, Node: at.Node, Algorithm: at.Algorithm, Life: at.Life}); l != nil &&
-			l != p.Seat.Lane {
+		l := c.LaneTo(shard.Shard{Slot: at.Slot, Node: at.Node, Algorithm: at.Algorithm, Life: at.Life})
+		switch {
+		case l != nil && l != p.Seat.Lane:
 			parts[i].Seat = p.Seat.At(l)
+		case l == nil && p.Seat.Lane.Ref == script.ShardRef{}: // it was asked alone, and its node is not known any more
+			parts[i].Seat = nil
 		}
 	}
 	return parts
@@ -330,8 +344,12 @@ func (c *Target) GiveBackAll(d Decision, unpaid bool) (back, lost int64) {
 	defer c.Release()
 	var all []dispatch.Settlement
 	for _, p := range d.partsIn(c) {
-		all = append(all, dispatch.Settlement{Seat: p.Seat, Unpaid: unpaid,
-			SettleRequest: script.SettleRequest{Back: p.N, At: p.At}})
+		if there(p) {
+			all = append(all, dispatch.Settlement{Seat: p.Seat, Unpaid: unpaid,
+				SettleRequest: script.SettleRequest{Back: p.N, At: p.At}})
+		} else {
+			lost += p.N
+		}
 	}
 	replies, errs := settleAll(ctx, c, all)
 	for i, err := range errs {

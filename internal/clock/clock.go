@@ -47,7 +47,7 @@ func (c *Clock) Elapsed() Elapsed { return c.ElapsedAt(c.Now()) }
 // ElapsedAt is Elapsed for who has just read Now: to read a clock is a large part of what a denial
 // from memory costs.
 func (c *Clock) ElapsedAt(now int64) Elapsed {
-	return Elapsed(now + c.asleepAt(now))
+	return Elapsed(now + c.SuspendedAt(now))
 }
 
 // Suspended is for how long the machine was suspended so far.
@@ -64,10 +64,11 @@ func (c *Clock) Suspended() int64 {
 // wall clock need not be read more often than every glance.
 func (c *Clock) Look() (now, asleep int64) {
 	now = c.Now()
-	return now, c.asleepAt(now)
+	return now, c.SuspendedAt(now)
 }
 
-func (c *Clock) asleepAt(now int64) int64 {
+// SuspendedAt is Suspended for who has just read Now.
+func (c *Clock) SuspendedAt(now int64) int64 {
 	if now-c.looked.Load() >= int64(glance) {
 		c.compare()
 		c.looked.Store(now)

@@ -51,7 +51,7 @@ func newFlight(o *outbox) *flight {
 // clear makes room for the next call.
 func (f *flight) clear() {
 	for _, s := range f.sections {
-		s.lane, s.batch, s.terms = nil, nil, nil
+		s.lane, s.batch, s.key, s.terms = nil, nil, nil, nil
 	}
 	clear(f.asks)
 	clear(f.served)
@@ -61,6 +61,28 @@ func (f *flight) clear() {
 
 // board adds a batch.
 func (f *flight) board(l *Lane, b *batch) {
+	s := f.section(l)
+	s.batch, s.groups = b, b.groups(s.groups[:0])
+	if n := len(f.sections); n == 1 || f.sections[n-2].lane != l {
+		f.shards++
+	}
+	f.links = append(f.links, b.links...)
+	f.serve(l, len(b.classes), b.calls(), b.oldest)
+}
+
+// boardKey adds an ask for a key.
+func (f *flight) boardKey(a *KeyAsk) {
+	s := f.section(a.lane())
+	s.key, s.groups = a, append(s.groups[:0], script.Group{Size: a.n, Count: 1})
+	f.shards++
+	if a.link != nil {
+		f.links = append(f.links, *a.link)
+	}
+	f.serve(a.lane(), 1, 1, a.since)
+}
+
+// section adds one for a shard that the lane leads to.
+func (f *flight) section(l *Lane) *section {
 	if len(f.sections) < cap(f.sections) {
 		f.sections = f.sections[:len(f.sections)+1]
 	} else {
@@ -71,24 +93,25 @@ func (f *flight) board(l *Lane, b *batch) {
 		s = &section{}
 		f.sections[len(f.sections)-1] = s
 	}
-	s.lane, s.batch, s.callers, s.groups = l, b, s.callers[:0], b.groups(s.groups[:0])
+	s.lane, s.callers = l, s.callers[:0]
 	s.sent.Store(false)
-	f.load += len(b.classes)
-	if n := len(f.sections); n == 1 || f.sections[n-2].lane != l {
-		f.shards++
-	}
-	if len(f.sections) == 1 || b.oldest < f.oldest {
-		f.oldest = b.oldest
+	return s
+}
+
+// serve counts the calls of the last section, which load so much and the oldest of which began then.
+func (f *flight) serve(l *Lane, load int, calls, oldest int64) {
+	f.load += load
+	if len(f.sections) == 1 || oldest < f.oldest {
+		f.oldest = oldest
 	}
 	f.split = f.split || l.Terms.Load().splitOver(l.Node)
-	f.links = append(f.links, b.links...)
 	for i := range f.serves {
 		if f.serves[i].Limiter == l.Metrics {
-			f.serves[i].Calls += b.calls()
+			f.serves[i].Calls += calls
 			return
 		}
 	}
-	f.serves = append(f.serves, telemetry.Served{Limiter: l.Metrics, Calls: b.calls()})
+	f.serves = append(f.serves, telemetry.Served{Limiter: l.Metrics, Calls: calls})
 }
 
 // run makes the call and hands out the answers. It returns the flight to use next, and whether that
@@ -127,9 +150,17 @@ func (f *flight) call(ctx context.Context) (received int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, s := range f.sections {
-		s.prepare(basis{s.lane, s.lane.Terms.Load()}, n.Sent)
-		f.asks = append(f.asks, script.Section{Ref: s.lane.Ref, Request: &s.req})
+	for i, s := range f.sections {
+		if i > 0 && s.key != nil && s.lane == f.sections[i-1].lane {
+			s.relyOn(f.sections[i-1])
+		} else {
+			s.prepare(basis{s.lane, s.lane.Terms.Load()}, n.Sent)
+		}
+		ref := s.lane.Ref
+		if s.key != nil {
+			ref = s.key.ref
+		}
+		f.asks = append(f.asks, script.Section{Ref: ref, Request: &s.req})
 		s.sent.Store(true)
 	}
 	f.sent.Store(true)
@@ -186,6 +217,8 @@ func (f *flight) land(received int64, err error) {
 			s.refuse(err)
 		case f.asks[i].Err != nil:
 			s.refuse(f.asks[i].Err)
+		case s.absent() && s.key != nil:
+			s.key.end(ErrNotPlain)
 		case s.absent():
 			go s.lane.detour(s.batch, told{s.reply.Status, s.reply.At}, slices.Clone(s.callers))
 		default:
@@ -206,7 +239,11 @@ func (f *flight) giveUp() {
 		}
 	}
 	for _, s := range f.sections {
-		s.batch.keep() // the goroutine of this one may come back late, and look
+		if s.key != nil {
+			s.key.kept = true
+		} else {
+			s.batch.keep() // the goroutine of this one may come back late, and look
+		}
 		s.refuse(cause)
 	}
 	if next := f.outbox.landed(f, false); next != nil {

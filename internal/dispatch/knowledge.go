@@ -155,10 +155,9 @@ type Denied struct {
 
 // Denied returns what is to be remembered of a shard that is known to have nothing to give. ok is
 // false if it has something, or lost its memory.
-func (l *Lane) Denied(now int64) (d Denied, ok bool) {
-	d = Denied{l.Known.shutUntil.Load(), l.Known.FreeAt.Load(), l.Known.ResetAt.Load(),
-		8*l.Known.Target.Load() + int64(l.Known.Why())}
-	return d, now < d.until && !l.Known.Closed(now)
+func (k *Knowledge) Denied(now int64) (d Denied, ok bool) {
+	d = Denied{k.shutUntil.Load(), k.FreeAt.Load(), k.ResetAt.Load(), 8*k.Target.Load() + int64(k.Why())}
+	return d, now < d.until && !k.Closed(now)
 }
 
 // Believe has a lane that has heard nothing of its shard know what was remembered without it.

@@ -72,6 +72,7 @@ type Env struct {
 	CallTimeout time.Duration
 
 	batches sync.Pool    // to be used again
+	keyAsks sync.Pool    // likewise
 	flights sync.Pool    // likewise
 	shed    atomic.Int64 // when a call was shed last
 	parked  parking

@@ -92,19 +92,22 @@ func (o *outbox) pops(since, now int64) {
 // excuses returns for how much of the last standstill a batch waited that was opened at that time.
 func (s *standstill) excuses(opened int64) int64 { return max(min(s.took, s.ended.Load()-opened), 0) }
 
-// waiting is a lane in an outbox, and since when asks wait there for a place.
+// waiting is a lane in an outbox, or an ask for a key that has none, and since when asks wait there
+// for a place.
 type waiting struct {
 	lane  *Lane
+	key   *KeyAsk
 	since int64
 }
 
 // whole is the part of a node that is no cluster.
 const whole = -1
 
-// add has the lane's batches sent. Its asks wait since that time.
-func (o *outbox) add(l *Lane, since int64) {
+// add has a lane's batches sent, or an ask for a key.
+func (o *outbox) add(w waiting) {
+	since := w.since
 	o.mu.Lock()
-	if o.waiting = append(o.waiting, waiting{l, since}); len(o.waiting) == o.gone+1 {
+	if o.waiting = append(o.waiting, w); len(o.waiting) == o.gone+1 {
 		o.oldest.Store(since)
 		if since-o.emptied > int64(o.env.CallTimeout/16) {
 			o.rested.Store(since)
@@ -277,14 +280,23 @@ func (o *outbox) landed(f *flight, again bool) *flight {
 // load puts what waits on the flight. What finds no room goes with another one at once.
 func (o *outbox) load(f *flight) {
 	now := o.env.Clock.Now()
+	var sure *Lane // see KeyAsk.ready
 	for {
-		l, more := o.pop(f, now)
-		if l == nil {
+		w, more := o.pop(f, now)
+		if w.lane == nil {
 			if more != nil {
 				go o.fly(more)
 			}
 			return
 		}
+		if w.key != nil {
+			if w.key.ready(o, now, sure) {
+				sure = w.lane
+				f.boardKey(w.key)
+			}
+			continue
+		}
+		l := w.lane
 		for range maxBatches {
 			b := l.depart(o)
 			if b == nil {
@@ -297,18 +309,18 @@ func (o *outbox) load(f *flight) {
 	}
 }
 
-// pop takes the lane that goes next; nil if there is none for which the flight has room. Then it
-// has loaded, and more is the flight that goes on with what waits, if any does.
-func (o *outbox) pop(f *flight, now int64) (l *Lane, more *flight) {
+// pop takes what goes next; nothing if there is none for which the flight has room. Then it has
+// loaded, and more is the flight that goes on with what waits, if any does.
+func (o *outbox) pop(f *flight, now int64) (next waiting, more *flight) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.gone == len(o.waiting) || f.load >= min(maxLoad, o.most-o.aboard) {
 		o.loading = false
 		o.aboard += f.load
-		return nil, o.next()
+		return waiting{}, o.next()
 	}
-	l = o.waiting[o.gone].lane
-	o.pops(o.waiting[o.gone].since, now)
+	next = o.waiting[o.gone]
+	o.pops(next.since, now)
 	o.waiting[o.gone] = waiting{}
 	if o.gone++; 2*o.gone >= len(o.waiting) { // or it would grow for ever if something always waits
 		left := copy(o.waiting, o.waiting[o.gone:])
@@ -330,5 +342,5 @@ func (o *outbox) pop(f *flight, now int64) (l *Lane, more *flight) {
 		o.left, o.pacedAt = 0, now
 	}
 	o.left++
-	return l, nil
+	return next, nil
 }

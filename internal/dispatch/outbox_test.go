@@ -13,10 +13,10 @@ import (
 func TestAQueueThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 	l := grounded(t)
 	o := &outbox{env: l.env, part: whole, flying: maxFlights, capacity: capacity{most: maxLoad}} // all flights are under way
-	o.add(l, 1)
+	o.add(waiting{lane: l, since: 1})
 	for range 100_000 {
-		o.add(l, 1)
-		if next, _ := o.pop(&flight{}, l.env.Clock.Now()); next == nil {
+		o.add(waiting{lane: l, since: 1})
+		if next, _ := o.pop(&flight{}, l.env.Clock.Now()); next.lane == nil {
 			t.Fatal("empty")
 		}
 	}
@@ -32,7 +32,7 @@ func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 		l := grounded(t)
 		o := l.outbox()
 		o.flying = maxFlights // nothing departs
-		o.add(l, l.env.Clock.Now())
+		o.add(waiting{lane: l, since: l.env.Clock.Now()})
 		first := l.call(t.Context(), 1, false)
 		time.Sleep(l.env.CallTimeout/2 + time.Millisecond)
 		o.popped.Store(l.env.Clock.Now()) // others leave all the time
@@ -71,7 +71,7 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 		o.flying = maxFlights // what leaves the line leaves by the test
 		add := func(n int) {
 			for range n {
-				o.add(l, e.Clock.Now())
+				o.add(waiting{lane: l, since: e.Clock.Now()})
 			}
 		}
 		leave := func(n int) {
@@ -148,8 +148,8 @@ func TestAStandstillIsNoOverload(t *testing.T) {
 			time.Sleep(3 * e.CallTimeout)
 			excused := func() int64 {
 				opened := e.Clock.Now()
-				o.add(l, opened)
-				o.add(l, opened)
+				o.add(waiting{lane: l, since: opened})
+				o.add(waiting{lane: l, since: opened})
 				time.Sleep(stands)
 				if o.overdue(e.Clock.Now()) {
 					t.Error("a standstill is taken for an overload")

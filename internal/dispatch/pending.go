@@ -62,7 +62,7 @@ func (q *pending) join(a *Ask) bool {
 	q.Waiting.Add(1)
 	if !q.boxed && q.away == 0 {
 		q.boxed = true
-		l.outbox().add(l, q.head.opened)
+		l.outbox().add(waiting{lane: l, since: q.head.opened})
 	}
 	return true
 }
@@ -139,7 +139,7 @@ func (q *pending) land(b *batch, asks []int64, err error) {
 	b.over.Store(true) // from here on somebody else may have the batch, but for its crowd
 	q.mu.Unlock()
 	if again {
-		l.outbox().add(l, opened)
+		l.outbox().add(waiting{lane: l, since: opened})
 	}
 	if lost > 0 {
 		// Nobody uses it, and it would be missing for a whole window. This ends soon.

@@ -11,10 +11,11 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// section is one batch's part of a script call.
+// section is one batch's part of a script call, or that of an ask for a key that has none.
 type section struct {
 	lane    *Lane
 	batch   *batch
+	key     *KeyAsk
 	groups  []script.Group  // its asks, as the script wants them
 	callers []script.Caller // those who ask
 	grants  []int64
@@ -27,11 +28,9 @@ type section struct {
 // prepare fills in the request, for a call that begins now.
 func (s *section) prepare(b basis, now int64) {
 	l, t := s.lane, b.terms()
-	if len(s.callers) == 0 {
+	if len(s.callers) == 0 && !l.Keyed {
 		for _, seat := range s.batch.seats {
-			if !l.Keyed {
-				s.callers = append(s.callers, seat.Report(t.Shards))
-			}
+			s.callers = append(s.callers, seat.Report(t.Shards))
 		}
 	}
 	s.terms = t
@@ -52,6 +51,13 @@ func (s *section) prepare(b basis, now int64) {
 	}
 }
 
+// relyOn fills in the request of an ask for a key as that of another one at the same place.
+func (s *section) relyOn(o *section) {
+	s.terms = o.terms
+	s.req = script.TakeRequest{Proposal: o.req.Proposal, Relied: o.req.Relied, Groups: s.groups, Room: s.grants[:0],
+		CallerRoom: s.req.CallerRoom[:0], Rare: o.req.Rare}
+}
+
 // learn takes in the reply.
 func (s *section) learn(c *call, received int64) {
 	if s.absent() {
@@ -59,6 +65,10 @@ func (s *section) learn(c *call, received int64) {
 		return
 	}
 	s.req.CallerRoom = s.reply.Callers
+	if s.key != nil {
+		s.key.learn(c, received, s)
+		return
+	}
 	c.heard(s.terms, received, &s.reply)
 	s.lane.Known.Rare.Store(s.req.Rare)
 	s.lane.Known.contended.Store(s.req.Contended)
@@ -77,12 +87,16 @@ func unserved(s script.Status) bool { return s == script.Absent || s == script.F
 // deliver hands the grants out, by the rule the script used.
 func (s *section) deliver(received int64) {
 	b, r := s.batch, &s.reply
+	s.grants = r.Grants
+	if s.key != nil {
+		s.key.deliver(s, received)
+		return
+	}
 	b.at, b.now, b.retry, b.rest = r.At, received, r.Retry, r.Free+elsewhere(s.lane, received)
 	if s.lane.Paced {
 		reply := *r
 		b.paced = &reply
 	}
-	s.grants = r.Grants
 	s.lane.land(b, r.Grants, nil)
 }
 
@@ -92,6 +106,10 @@ func (s *section) refuse(err error) {
 	l := s.lane
 	if s.sent.Load() && !script.NotExecuted(err) {
 		l.env.Telemetry.Lost(l.Metrics, s.wanted())
+	}
+	if s.key != nil {
+		s.key.end(err)
+		return
 	}
 	l.land(s.batch, nil, err)
 	l.endWaiting(err)

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"unique"
 
+	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -97,8 +98,39 @@ func (f *Family) planOf(c *Core, ft *Routes) (*Plan, error) {
 	p, err := c.plan(layout)
 	if err == nil && only {
 		f.plans.at[keyPlan{at, came}] = p
+		if came == (shard.Terms{}) {
+			p.Seat = f.seat(p)
+		}
 	}
 	return p, err
+}
+
+// seat returns the seat of keys that lie where the plan says; nil if each needs one of its own.
+func (f *Family) seat(p *Plan) *dispatch.Seat {
+	of := f.Of.Process
+	n := of.Nodes.Node(p.live[0].Node)
+	if n == nil || p.ways[0].Paced || p.Limit.Mode != Enforced || p.Limit.Scope != Global || of.Config.OnOutage == FailLocal {
+		return nil
+	}
+	l := (&dispatch.Lane{}).Lead(of.Lanes, p.ways[0], listener{f.Of}, script.ShardRef{}, n, p.terms[0])
+	return dispatch.NewSeat(&dispatch.Member{ID: of.Who.ID, Weight: of.Who.Weight}, l)
+}
+
+// PlaceOf returns the plan of a key whose calls bring no terms, and the name of its shard, under
+// the family's routes; nil if the key needs a Core.
+func (f *Family) PlaceOf(ft *Routes, prefix, key string) (*Plan, script.ShardRef) {
+	at, only := ft.Layout.Keys.OnlyOf(prefix, key)
+	if !only {
+		return nil, script.ShardRef{}
+	}
+	f.plans.mu.Lock()
+	p := f.plans.of(ft)[keyPlan{at: at}]
+	f.plans.mu.Unlock()
+	if p == nil || p.Seat == nil {
+		return nil, script.ShardRef{}
+	}
+	space := p.ways[0].Space
+	return p, space.KeysAt(space.Text(prefix, key))
 }
 
 // Keyed is a key with the terms that come with its calls, if any do.

@@ -1,0 +1,228 @@
+package call
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/shardlimit/shardlimit/internal/dispatch"
+	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// This file decides most calls for keys: those for a key of which the process has no Target, and
+// needs none. Either it remembers that nothing is free, or nobody else in it asks for the key, and
+// the shard is as it mostly is.
+
+// withoutTarget decides a call so. Where answered is false it goes on with a Target. Then q tells
+// since when, and why the shard did not answer if it was asked.
+func (l *Limiter) withoutTarget(ctx context.Context, q *call, d *Decision) (answered bool, err error) {
+	f, now := l.family, l.Target.Process.Now()
+	own := l.key.Came == (limit.Keyed{}).Came && l.invalid == nil && q.n > 0 && q.n <= limit.MaxPermits
+	hash := f.keys.hash(l.key.Key)
+	p := f.keys.part(hash)
+	found, denied, alone := p.look(l.key, hash, now, own && !q.upTo && limit.CheckName("key", l.key.Key) == nil)
+	switch {
+	case own && denied && (q.n == 1 || q.upTo) && f.denies(ctx, &found, q.n, now, d):
+		return true, nil
+	case l.crowdedOut(q.n):
+		if alone {
+			p.end(hash)
+		}
+		return true, f.shed(ctx, d)
+	case !alone:
+		return false, nil
+	}
+	a := asking{of: f, key: l.key, hash: hash, routes: f.Target.Routes.Load()}
+	if !f.mayAsk(ctx, now) || !a.place(q.n) {
+		p.end(hash)
+		return false, nil
+	}
+	return a.ask(ctx, q, now, d)
+}
+
+// asking is a key that is asked for alone.
+type asking struct {
+	of     *Family
+	key    limit.Keyed
+	hash   uint64
+	routes *limit.Routes // of the family
+	plan   *limit.Plan   // of the key
+	shard  script.ShardRef
+}
+
+// place finds out where the key is, and reports whether it can be asked there for n permits.
+func (a *asking) place(n int64) bool {
+	if a.routes == nil {
+		return false
+	}
+	a.plan, a.shard = a.of.PlaceOf(a.routes, a.of.keys.prefix, a.key.Key)
+	return a.plan != nil && (n == 1 || n <= a.plan.Limit.Most()) && a.plan.Seat.Lane.Usable()
+}
+
+// look returns the denial that is remembered of a key, if it is not over, and whether the key can be
+// asked for alone. With ask it notes that it is then, until end.
+func (p *keyPart) look(k limit.Keyed, hash uint64, now int64, ask bool) (found denial, denied, alone bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if found, denied = p.denied[k.Key]; denied && !found.Over(now) {
+		return found, true, false
+	}
+	if _, asked := p.asked[hash]; !ask || asked || p.targets[k] != nil {
+		return denial{}, false, false
+	}
+	if p.asked == nil {
+		p.asked = make(map[uint64]struct{})
+	}
+	p.asked[hash] = struct{}{}
+	return denial{}, false, true
+}
+
+// end notes that a key is not asked for alone any more.
+func (p *keyPart) end(hash uint64) {
+	p.mu.Lock()
+	delete(p.asked, hash)
+	p.mu.Unlock()
+}
+
+// mayAsk reports whether calls without a Target are answered now. The record is read again in good
+// time.
+func (f *Family) mayAsk(ctx context.Context, now int64) bool {
+	c := f.Target
+	elapsed := c.Process.Clock.ElapsedAt(now)
+	if ctx.Err() != nil || c.Process.Closed.Load() || c.Record().Expired(elapsed) {
+		return false
+	}
+	c.RefreshAt(elapsed)
+	return true
+}
+
+// denies denies a call from memory, if what is remembered holds for whoever asks.
+func (f *Family) denies(ctx context.Context, found *denial, n, now int64, d *Decision) bool {
+	c := f.Target
+	if found.of != c.Routes.Load() || !found.Usable() || !f.mayAsk(ctx, now) {
+		return false
+	}
+	*d = Decision{Answer{Limit: found.Target(), RetryAfter: max(time.Duration(found.FreeAt-now), minRetry),
+		ResetAfter: max(time.Duration(found.ResetAt-now), 0), Reason: found.Why()},
+		Origin{Source: telemetry.Memory, Target: c}}
+	c.decided(ctx, d, n, now, nil)
+	return true
+}
+
+// crowdedOut reports whether a call for one permit would be shed, without a look at where it would
+// go: what the process does for that takes the time of those that can be served. It is for a key of
+// which nothing is known.
+func (l *Limiter) crowdedOut(n int64) bool {
+	f := l.family
+	c := f.Target.Process
+	policy := c.Config.OnOutage
+	if n != 1 || !c.Lanes.Crowded(c.Nodes.Roster()) || policy == limit.FailOpen || policy == limit.FailLocal {
+		return false
+	}
+	r := f.Target.Routes.Load()
+	return r != nil && r.Limit.Mode == limit.Enforced && r.Limit.Scope == limit.Global && l.key.Terms().Mode == "" &&
+		l.invalid == nil && limit.CheckName("key", l.key.Key) == nil && !f.keys.has(l.key)
+}
+
+// shed ends a call that was crowded out.
+func (f *Family) shed(ctx context.Context, d *Decision) error {
+	since := f.Target.Process.Now()
+	err := f.Target.Process.Gone(ctx, nil)
+	if err == nil {
+		err = park(ctx, f.Target, since)
+	}
+	if err == nil {
+		err = errOverloaded
+	}
+	f.Target.decided(ctx, d, 1, since, err)
+	return err
+}
+
+// has reports whether the process has something of a key.
+func (ks *keys) has(k limit.Keyed) bool {
+	p := ks.part(ks.hash(k.Key))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.targets[k] != nil
+}
+
+// ask asks the key's shard.
+func (a *asking) ask(ctx context.Context, q *call, now int64, d *Decision) (answered bool, err error) {
+	c := a.of.Target
+	q.since, q.slept, q.asked = now, c.Process.Clock.SuspendedAt(now), true
+	ask, left, err := a.plan.Seat.AskKey(ctx, a.shard, q.n, now)
+	switch {
+	case left:
+		err = c.Process.Gone(ctx, err)
+		a.await(ask)
+	case err == nil:
+		a.answered(ask, d)
+	default:
+		a.of.keys.part(a.hash).end(a.hash)
+		if ask != nil {
+			ask.Free()
+		}
+		if !errors.Is(err, dispatch.ErrNotPlain) {
+			q.failure = err
+		}
+		return false, nil
+	}
+	c.decided(ctx, d, q.n, now, err)
+	return true, err
+}
+
+// answered fills in what the shard said, and remembers what a later call must know.
+func (a *asking) answered(ask *dispatch.KeyAsk, d *Decision) {
+	f, p, known, now := a.of, a.of.keys.part(a.hash), &ask.Known, ask.Now
+	next := time.Duration(known.FreeAt.Load() - now)
+	d.Limit = cmp.Or(known.Target.Load(), a.plan.Limit.Permits)
+	d.ResetAfter = max(time.Duration(known.ResetAt.Load()-now), 0)
+	d.Target = f.Target
+	p.mu.Lock()
+	delete(p.asked, a.hash)
+	if ask.Granted > 0 {
+		d.Allowed, d.Granted, d.Remaining, d.ticket, d.key = true, ask.Granted, ask.Rest, ask.Ticket, a.key.Key
+		d.first = dispatch.Part{Seat: a.plan.Seat, At: ask.At, N: ask.Granted}
+		if d.Remaining <= 0 {
+			d.NextAfter = max(next, 0)
+		}
+	} else {
+		d.RetryAfter, d.Reason = max(next, minRetry), known.Why()
+		if denied, ok := known.Denied(now); ok && p.targets[a.key] == nil {
+			p.denies(f, a.key.Key, denial{denied, a.plan.Seat.Lane.Place(), a.routes})
+		}
+	}
+	p.mu.Unlock()
+	if known.Rare.Load() { // the next call is for who knows that
+		c := f.keys.hold(f, a.key, nil)
+		if r := c.Known(); r != nil && len(r.Lanes) == 1 {
+			r.Lanes[0].Known.Rare.Store(true)
+		}
+		c.Release()
+	}
+	ask.Free()
+}
+
+// await waits for the answer of a caller who has left, and gives back what it was granted.
+func (a *asking) await(ask *dispatch.KeyAsk) {
+	giveBack := func() {
+		part := ask.Await()
+		a.of.keys.part(a.hash).end(a.hash)
+		ask.Free()
+		if part.N == 0 {
+			return
+		}
+		c := a.of.keys.hold(a.of, a.key, nil)
+		defer c.Release()
+		c.Known()
+		if lost := c.GiveBack([]dispatch.Part{part}); lost > 0 {
+			c.Process.Telemetry.Lost(c.Metrics, lost)
+		}
+	}
+	if !a.of.Target.Process.Spawn(func(context.Context) { giveBack() }) {
+		giveBack() // after Close nothing may go on behind the caller
+	}
+}

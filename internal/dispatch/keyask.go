@@ -1,0 +1,136 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/shardlimit/shardlimit/internal/chance"
+	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// KeyAsk is what one call wants of a key of a family of which the process has nothing else: it
+// goes without a lane of the key and without a batch. Of a million keys most are asked for so.
+type KeyAsk struct {
+	seat  *Seat // whose lane leads to all keys at the place
+	ref   script.ShardRef
+	n     int64
+	since int64 // when it began, on the process' clock
+	link  *trace.Link
+	left  atomic.Bool   // its caller has
+	over  chan struct{} // tells its caller that it is answered; who left reads it later
+	kept  bool          // it is not used again: a late reply may be told to it
+	err   error
+	Answer
+	Known Knowledge // what the reply told of the shard
+}
+
+// ErrNotPlain ends an ask whose shard is asked otherwise: its state or what a call relies on is not
+// as it mostly is.
+var ErrNotPlain = errors.New("the key is not asked for alone")
+
+// AskKey gets n permits or none of a key, at most until ctx ends. Its shard lies where the lane of
+// the seat leads to. After ErrNotPlain, nothing was granted.
+//
+// A caller that leaves does not hear the answer: then left is true, and Await must be called, and
+// else Free once the answer was read.
+func (s *Seat) AskKey(ctx context.Context, ref script.ShardRef, n, now int64) (a *KeyAsk, left bool, err error) {
+	l, o := s.Lane, s.Lane.outbox()
+	if o.overdue(now) {
+		o.sheds(now)
+		return nil, false, ErrOverloaded
+	}
+	a, used := l.env.keyAsks.Get().(*KeyAsk)
+	if !used {
+		a = &KeyAsk{over: make(chan struct{}, 1)}
+	}
+	a.seat, a.ref, a.n, a.since = s, ref, n, now
+	if l.env.Telemetry.Tracing {
+		a.link = telemetry.LinkTo(telemetry.SpanOf(ctx))
+	}
+	o.add(waiting{lane: l, key: a, since: now})
+	done := ctx.Done()
+	if done == nil {
+		<-a.over
+		return a, false, a.err
+	}
+	select {
+	case <-a.over:
+		return a, false, a.err
+	case <-done:
+		a.left.Store(true)
+		return a, true, clock.Ended(ctx)
+	}
+}
+
+// Await waits for the answer that the caller did not hear, and returns what was granted.
+func (a *KeyAsk) Await() Part {
+	<-a.over
+	return Part{Seat: a.seat, At: a.At, N: a.Granted}
+}
+
+// Free has the ask used again.
+func (a *KeyAsk) Free() {
+	if a.kept {
+		return
+	}
+	e := a.lane().env
+	a.seat, a.link, a.err, a.Answer, a.Known = nil, nil, nil, Answer{}, Knowledge{}
+	a.left.Store(false)
+	e.keyAsks.Put(a)
+}
+
+func (a *KeyAsk) lane() *Lane { return a.seat.Lane }
+
+// end answers the ask.
+func (a *KeyAsk) end(err error) {
+	a.err = err
+	a.over <- struct{}{}
+}
+
+// ready reports whether the ask can fly with others. Else it was ended. sure is a lane of which it is
+// known that what calls rely on has not expired.
+func (a *KeyAsk) ready(o *outbox, now int64, sure *Lane) bool {
+	l := a.lane()
+	e := l.env
+	switch {
+	case a.left.Load():
+		a.end(ErrNotPlain) // nobody hears it
+	case now-a.since > min(e.Boarding()+o.excuses(a.since), int64(e.CallTimeout/8*7)):
+		a.end(ErrOverloaded)
+	case !l.Node.Ready(l.Slot): // since it began to wait, others were not answered
+		a.end(&notSentError{cause: errBehind, reason: l.Node.Away(l.Slot)})
+	case l != sure && (basis{lane: l}.expired() || basis{lane: l}.unfenced()):
+		a.end(ErrNotPlain)
+	default:
+		return true
+	}
+	return false
+}
+
+// learn takes in the reply to a call that was sent and answered at these times.
+func (a *KeyAsk) learn(c *call, received int64, s *section) {
+	a.Known.learn(c.Sent, received, c.Began, s.terms, &s.reply)
+	a.Known.Rare.Store(s.req.Rare)
+	if s.reply.Status != script.Fresh || s.reply.Epoch != s.terms.Epoch {
+		c.tell(s.terms, s.reply.Status, s.reply.Epoch)
+	}
+}
+
+// deliver answers the ask with what the shard said. What it refused is heard only if it has nothing
+// and that is all there is to it.
+func (a *KeyAsk) deliver(s *section, received int64) {
+	r := &s.reply
+	a.Answer = Answer{Granted: r.Granted, At: r.At, Ticket: chance.Uint64() >> 1, Now: received, Rest: r.Free}
+	plain := r.Granted == a.n || a.n == 1 && r.Status == script.OK && r.Epoch == s.terms.Epoch && !s.req.Rare &&
+		a.Known.Why() == telemetry.Full
+	if !plain {
+		a.end(ErrNotPlain)
+		return
+	}
+	a.end(nil)
+}
