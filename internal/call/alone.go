@@ -59,7 +59,7 @@ func (a *asking) place(n int64) bool {
 		return false
 	}
 	a.plan, a.shard = a.of.PlaceOf(a.routes, a.of.keys.prefix, a.key.Key)
-	return a.plan != nil && (n == 1 || n <= a.plan.Limit.Most()) && a.plan.Seat.Lane.Usable()
+	return a.plan != nil && (n == 1 || n <= a.plan.Limit.Most()) && a.plan.Seat.AsksKeys()
 }
 
 // look returns the denial that is remembered of a key, if it is not over, and whether the key can be

@@ -33,6 +33,10 @@ type KeyAsk struct {
 // as it mostly is.
 var ErrNotPlain = errors.New("the key is not asked for alone")
 
+// AsksKeys reports whether keys may be asked for alone now: calls may be made there, and there is time
+// for another one where the first tells nothing.
+func (s *Seat) AsksKeys() bool { return s.Lane.Usable() && !s.Lane.outbox().far.Load() }
+
 // AskKey gets n permits or none of a key, at most until ctx ends. Its shard lies where the lane of
 // the seat leads to. After ErrNotPlain, nothing was granted.
 //
