@@ -137,6 +137,9 @@ func (s *Server) startLocked() error {
 		port = []string{"--port", "0", "--tls-port", strconv.Itoa(s.port)}
 	}
 	args := append(slices.Concat(s.all, port), "--bind", "127.0.0.1", "--dir", s.dir, "--daemonize", "no")
+	if s.clock != "" { // that thread sleeps until an instant of the set clock, which may be over by the real one
+		args = append(args, "--jemalloc-bg-thread", "no")
+	}
 	env, err := s.environment()
 	if err != nil {
 		return err
