@@ -19,28 +19,27 @@ import (
 // withoutTarget decides a call so. Where answered is false it goes on with a Target. Then q tells
 // since when, and why the shard did not answer if it was asked.
 func (l *Limiter) withoutTarget(ctx context.Context, q *call, d *Decision) (answered bool, err error) {
-	f, now := l.family, l.Target.Process.Now()
+	f, c := l.family, l.Target
+	now := c.Process.Now()
 	own := l.key.Came == (limit.Keyed{}).Came && l.invalid == nil && q.n > 0 && q.n <= limit.MaxPermits
 	hash := f.keys.hash(l.key.Key)
 	p := f.keys.part(hash)
 	found, denied, alone := p.look(l.key, hash, now, own && !q.upTo && limit.CheckName("key", l.key.Key) == nil)
-	switch {
-	case own && denied && (q.n == 1 || q.upTo) && f.denies(ctx, &found, q.n, now, d):
-		return true, nil
-	case l.crowdedOut(q.n):
-		if alone {
+	if !alone {
+		return own && denied && (q.n == 1 || q.upTo) && f.denies(ctx, &found, q.n, now, d), nil
+	}
+	a := asking{of: f, key: l.key, hash: hash, routes: c.Routes.Load()}
+	switch known := f.mayAsk(ctx, now) && a.place(q.n); {
+	case known && a.plan.Seat.Crowded(now):
+		if c.Process.Config.OnOutage != limit.FailOpen {
 			p.end(hash)
+			return true, a.shed(ctx, q.n, now, d)
 		}
-		return true, f.shed(ctx, d)
-	case !alone:
-		return false, nil
+	case known && a.plan.Seat.AsksKeys():
+		return a.ask(ctx, q, now, d)
 	}
-	a := asking{of: f, key: l.key, hash: hash, routes: f.Target.Routes.Load()}
-	if !f.mayAsk(ctx, now) || !a.place(q.n) {
-		p.end(hash)
-		return false, nil
-	}
-	return a.ask(ctx, q, now, d)
+	p.end(hash)
+	return false, nil
 }
 
 // asking is a key that is asked for alone.
@@ -59,7 +58,7 @@ func (a *asking) place(n int64) bool {
 		return false
 	}
 	a.plan, a.shard = a.of.PlaceOf(a.routes, a.of.keys.prefix, a.key.Key)
-	return a.plan != nil && (n == 1 || n <= a.plan.Limit.Most()) && a.plan.Seat.AsksKeys()
+	return a.plan != nil && (n == 1 || n <= a.plan.Limit.Most()) && a.plan.Seat.Lane.Usable()
 }
 
 // look returns the denial that is remembered of a key, if it is not over, and whether the key can be
@@ -112,46 +111,9 @@ func (f *Family) denies(ctx context.Context, found *denial, n, now int64, d *Dec
 	return true
 }
 
-// crowdedOut reports whether a call for one permit would be shed, without a look at where it would
-// go: what the process does for that takes the time of those that can be served. It is for a key of
-// which nothing is known.
-func (l *Limiter) crowdedOut(n int64) bool {
-	f := l.family
-	c := f.Target.Process
-	policy := c.Config.OnOutage
-	if n != 1 || !c.Lanes.Crowded(c.Nodes.Roster()) || policy == limit.FailOpen || policy == limit.FailLocal {
-		return false
-	}
-	r := f.Target.Routes.Load()
-	return r != nil && r.Limit.Mode == limit.Enforced && r.Limit.Scope == limit.Global && l.key.Terms().Mode == "" &&
-		l.invalid == nil && limit.CheckName("key", l.key.Key) == nil && !f.keys.has(l.key)
-}
-
-// shed ends a call that was crowded out.
-func (f *Family) shed(ctx context.Context, d *Decision) error {
-	since := f.Target.Process.Now()
-	err := f.Target.Process.Gone(ctx, nil)
-	if err == nil {
-		err = park(ctx, f.Target, since)
-	}
-	if err == nil {
-		err = errOverloaded
-	}
-	f.Target.decided(ctx, d, 1, since, err)
-	return err
-}
-
-// has reports whether the process has something of a key.
-func (ks *keys) has(k limit.Keyed) bool {
-	p := ks.part(ks.hash(k.Key))
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.targets[k] != nil
-}
-
 // ask asks the key's shard.
 func (a *asking) ask(ctx context.Context, q *call, now int64, d *Decision) (answered bool, err error) {
-	c := a.of.Target
+	c, p := a.of.Target, a.of.keys.part(a.hash)
 	q.since, q.slept, q.asked = now, c.Process.Clock.SuspendedAt(now), true
 	ask, left, err := a.plan.Seat.AskKey(ctx, a.shard, q.n, now)
 	switch {
@@ -161,10 +123,8 @@ func (a *asking) ask(ctx context.Context, q *call, now int64, d *Decision) (answ
 	case err == nil:
 		a.answered(ask, d)
 	default:
-		a.of.keys.part(a.hash).end(a.hash)
-		if ask != nil {
-			ask.Free()
-		}
+		p.end(a.hash)
+		ask.Free()
 		if !errors.Is(err, dispatch.ErrNotPlain) {
 			q.failure = err
 		}
@@ -172,6 +132,18 @@ func (a *asking) ask(ctx context.Context, q *call, now int64, d *Decision) (answ
 	}
 	c.decided(ctx, d, q.n, now, err)
 	return true, err
+}
+
+// shed ends a call that could not be answered in time: the process does nothing for it but let it
+// wait.
+func (a *asking) shed(ctx context.Context, n, now int64, d *Decision) error {
+	c := a.of.Target
+	err := park(ctx, c, now)
+	if err == nil {
+		err = errOverloaded
+	}
+	c.decided(ctx, d, n, now, err)
+	return err
 }
 
 // answered fills in what the shard said, and remembers what a later call must know.

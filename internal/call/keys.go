@@ -201,9 +201,6 @@ func (p *keyPart) sweep(of *limit.Process) {
 	if len(p.denied) == 0 {
 		p.denied = nil
 	}
-	if len(p.asked) == 0 {
-		p.asked = nil
-	}
 	if p.sweeping = p.idle+len(p.denied) > 0; p.sweeping {
 		time.AfterFunc(keySweep, func() { p.sweep(of) })
 	}

@@ -33,9 +33,19 @@ type KeyAsk struct {
 // as it mostly is.
 var ErrNotPlain = errors.New("the key is not asked for alone")
 
-// AsksKeys reports whether keys may be asked for alone now: calls may be made there, and there is time
-// for another one where the first tells nothing.
-func (s *Seat) AsksKeys() bool { return s.Lane.Usable() && !s.Lane.outbox().far.Load() }
+// AsksKeys reports whether keys may be asked for alone: there is time for another call where the first
+// tells nothing.
+func (s *Seat) AsksKeys() bool { return !s.Lane.outbox().far.Load() }
+
+// Crowded reports whether a call would be shed, and notes that it is.
+func (s *Seat) Crowded(now int64) bool {
+	o := s.Lane.outbox()
+	crowded := o.overdue(now)
+	if crowded {
+		o.sheds(now)
+	}
+	return crowded
+}
 
 // AskKey gets n permits or none of a key, at most until ctx ends. Its shard lies where the lane of
 // the seat leads to. After ErrNotPlain, nothing was granted.
@@ -43,11 +53,7 @@ func (s *Seat) AsksKeys() bool { return s.Lane.Usable() && !s.Lane.outbox().far.
 // A caller that leaves does not hear the answer: then left is true, and Await must be called, and
 // else Free once the answer was read.
 func (s *Seat) AskKey(ctx context.Context, ref script.ShardRef, n, now int64) (a *KeyAsk, left bool, err error) {
-	l, o := s.Lane, s.Lane.outbox()
-	if o.overdue(now) {
-		o.sheds(now)
-		return nil, false, ErrOverloaded
-	}
+	l := s.Lane
 	a, used := l.env.keyAsks.Get().(*KeyAsk)
 	if !used {
 		a = &KeyAsk{over: make(chan struct{}, 1)}
@@ -56,7 +62,7 @@ func (s *Seat) AskKey(ctx context.Context, ref script.ShardRef, n, now int64) (a
 	if l.env.Telemetry.Tracing {
 		a.link = telemetry.LinkTo(telemetry.SpanOf(ctx))
 	}
-	o.add(waiting{lane: l, key: a, since: now})
+	l.outbox().add(waiting{lane: l, key: a, since: now})
 	done := ctx.Done()
 	if done == nil {
 		<-a.over

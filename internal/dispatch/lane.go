@@ -71,10 +71,9 @@ type Env struct {
 	Telemetry   *telemetry.Telemetry
 	CallTimeout time.Duration
 
-	batches sync.Pool    // to be used again
-	keyAsks sync.Pool    // likewise
-	flights sync.Pool    // likewise
-	shed    atomic.Int64 // when a call was shed last
+	batches sync.Pool // to be used again
+	keyAsks sync.Pool // likewise
+	flights sync.Pool // likewise
 	parked  parking
 }
 

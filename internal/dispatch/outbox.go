@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
-	"github.com/shardlimit/shardlimit/internal/node"
 )
 
 const (
@@ -141,35 +140,7 @@ func (o *outbox) sheds(now int64) {
 	}
 	if last == 0 || now-last > most/spots { // very many are
 		o.shed.Store(now)
-		o.env.shed.Store(now)
 	}
-}
-
-// Crowded reports whether more waits for every node than can be sent in time: then it is time that
-// this process lacks, and a call need not find out where it would go.
-func (e *Env) Crowded(nodes *node.Roster) bool {
-	shed := e.shed.Load()
-	if shed == 0 {
-		return false
-	}
-	now := e.Clock.Now()
-	if now-shed > int64(e.CallTimeout) {
-		return false
-	}
-	for n := range nodes.Each {
-		crowded := false
-		for kept := range n.EachKept {
-			o := kept.(*outbox)
-			if crowded = o.overdue(now); !crowded {
-				return false
-			}
-			o.sheds(now)
-		}
-		if !crowded {
-			return false
-		}
-	}
-	return true
 }
 
 // next is the flight that is to load what waits; nil if one is about to, or nothing waits, or there

@@ -129,11 +129,6 @@ func (n *Node) Kept(key int, fresh func() any) any {
 	return kept
 }
 
-// EachKept calls use with everything that is kept with the node, until that is false.
-func (n *Node) EachKept(use func(any) bool) {
-	n.kept.Range(func(_, kept any) bool { return use(kept) })
-}
-
 // known returns the endpoint of a slot if the node was reached before, else nil.
 func (l *link) known(slot int) *Endpoint {
 	if c := l.client.Load(); c != nil {
