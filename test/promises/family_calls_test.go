@@ -1,6 +1,7 @@
 package promises
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -68,6 +69,51 @@ func TestADamagedKeyHarmsNoOtherOfItsCall(t *testing.T) {
 	if got := posts[0].Do(t, "GET", ref.Head()); got != "somebody else's" {
 		t.Errorf("it was overwritten: %q", got)
 	}
+}
+
+// A caller that leaves while its key is asked for takes nothing.
+func TestWhoLeavesAKeyTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const away = 20 * time.Millisecond
+		f, _ := limittest.Bubbled(t, 1).Distant(t, away)
+		users := limittest.Family(t, f.Client(t), "users", shardlimit.PerMinute(3))
+		hasLeft(t, users.Limiter("loads the scripts"), 3)
+		for range 3 {
+			_, err := users.Limiter("ann").Allow(limittest.Shortly(t, away/2))
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			time.Sleep(10 * away)
+		}
+		hasLeft(t, users.Limiter("ann"), 3)
+	})
+}
+
+// Of a key that is as it mostly is nothing is remembered. One whose state is other than its callers
+// propose is asked for that in one script call, once the process has seen it so.
+func TestAKeyWhoseStateIsRareIsAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, net := limittest.Bubbled(t, 1).Distant(t, time.Millisecond)
+		users := limittest.Family(t, f.Client(t), "users", shardlimit.PerMinute(5))
+		for _, key := range []string{"loads the scripts", "ann"} {
+			limittest.MustGet(t, users.LimiterWith(key, shardlimit.Limit{Permits: 9, Revision: 1}), 1)
+			time.Sleep(3 * time.Second)
+			if n := limittest.Known(users); n != 0 {
+				t.Errorf("%d keys are known before", n)
+			}
+			limittest.MustGet(t, users.Limiter(key), 1)
+		}
+		calls := net[0].Calls.Load()
+		limittest.MustGet(t, users.Limiter("ann"), 1)
+		if n := net[0].Calls.Load() - calls; n != 1 {
+			t.Errorf("%d script calls", n)
+		}
+		time.Sleep(3 * time.Second)
+		limittest.MustGet(t, users.Limiter("bob"), 1)
+		if n := limittest.Known(users); n != 0 {
+			t.Errorf("%d keys are known", n)
+		}
+	})
 }
 
 // refOf names the Redis keys of a key with one shard.

@@ -1,0 +1,160 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// askingKey is a lane of keys whose outbox is full: what is asked for waits until the test takes it.
+func askingKey(tb testing.TB) (*Lane, *outbox) {
+	l := grounded(tb)
+	l.Way.Keyed = true
+	o := l.outbox()
+	o.flying = maxFlights
+	return l, o
+}
+
+// answer has a flight carry the ask that waits, and take in a reply.
+func answer(tb testing.TB, o *outbox, reply script.TakeReply) (f *flight, s *section) {
+	tb.Helper()
+	p, err := script.Terms{Epoch: 3, Target: 5, Floor: 5, Window: time.Second}.Proposal()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	f = newFlight(o)
+	w, _ := o.pop(f, o.env.Clock.Now())
+	f.boardKey(w.key)
+	s = f.sections[0]
+	s.terms, s.reply = &Terms{Epoch: 3, Window: time.Second, Proposal: p}, reply
+	s.reply.Epoch, s.reply.Share, s.reply.Target = cmp.Or(reply.Epoch, 3), 5, 5
+	return f, s
+}
+
+// askKey asks for a permit of a key on a goroutine of its own.
+func (l *Lane) askKey(ctx context.Context) (ended func() (*KeyAsk, bool, error)) {
+	done := make(chan func() (*KeyAsk, bool, error), 1)
+	go func() {
+		a, left, err := l.seat().AskKey(ctx, script.ShardRef{}, 1, l.env.Clock.Now())
+		done <- func() (*KeyAsk, bool, error) { return a, left, err }
+	}()
+	synctest.Wait()
+	return func() (*KeyAsk, bool, error) { return (<-done)() }
+}
+
+// A call that the watchdog gave up may come back late, and tells the ask what it heard: so that is
+// not used again. Any other is, and has forgotten all.
+func TestAnAskForAKeyThatMayStillBeToldIsNotUsedAgain(t *testing.T) {
+	for _, givenUp := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			l, o := askingKey(t)
+			ended := l.askKey(t.Context())
+			f, s := answer(t, o, script.TakeReply{Status: script.OK, Granted: 1, At: 7})
+			late := &call{lane: l}
+			if givenUp {
+				f.giveUp()
+			} else {
+				s.learn(late, 5)
+				s.deliver(5)
+			}
+			a, left, err := ended()
+			if left || (err == nil) == givenUp || a.Granted != 1 == !givenUp {
+				t.Fatalf("given up %v: %+v, %v, %v", givenUp, a.Answer, left, err)
+			}
+			a.Free()
+			again, _ := l.env.keyAsks.Get().(*KeyAsk)
+			if (again == nil) != givenUp {
+				t.Fatalf("given up %v: %v is used again", givenUp, again)
+			}
+			if again != nil && (again.err != nil || again.Answer != Answer{} || again.Known.Answered(1) || len(again.over) > 0) {
+				t.Errorf("it remembers %+v", again)
+			}
+			if givenUp {
+				s.learn(late, 9)
+			}
+		})
+	}
+}
+
+// Who leaves before the call is not asked for; who leaves after hears of it all the same.
+func TestWhoLeavesAnAskForAKey(t *testing.T) {
+	for _, departed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			l, o := askingKey(t)
+			ctx, leave := context.WithCancel(t.Context())
+			ended := l.askKey(ctx)
+			f := newFlight(o)
+			w, _ := o.pop(f, l.env.Clock.Now())
+			if !departed {
+				leave()
+			}
+			synctest.Wait()
+			if w.key.ready(o, l.env.Clock.Now(), l) != departed {
+				t.Fatalf("departed %v", !departed)
+			}
+			leave()
+			a, left, err := ended()
+			if !left || !errors.Is(err, context.Canceled) {
+				t.Fatalf("%v, %v", left, err)
+			}
+			if departed {
+				w.key.deliver(&section{terms: &Terms{}, reply: script.TakeReply{Granted: 1, At: 7}}, 5)
+			}
+			if part := a.Await(); part.N == 1 != departed || departed && (part.At != 7 || part.Seat != l.seat()) {
+				t.Errorf("departed %v: %+v", departed, part)
+			}
+		})
+	}
+}
+
+// An ask that has waited for too long does not depart, nor one to a node that others had no answer
+// from.
+func TestAnAskForAKeyThatDoesNotDepart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, o := askingKey(t)
+		ended := l.askKey(t.Context())
+		w, _ := o.pop(newFlight(o), l.env.Clock.Now())
+		time.Sleep(l.env.CallTimeout * 4 / 5)
+		if w.key.ready(o, l.env.Clock.Now(), l) {
+			t.Fatal("it departs")
+		}
+		if _, _, err := ended(); !errors.Is(err, ErrOverloaded) {
+			t.Error(err)
+		}
+	})
+}
+
+// What a shard refuses is told where that is all there is to it. Anything else is for who knows more.
+func TestWhatAShardRefusesAKey(t *testing.T) {
+	for name, c := range map[string]struct {
+		n     int64
+		reply script.TakeReply
+		rare  bool
+		plain bool
+	}{
+		"full":           {n: 1, reply: script.TakeReply{Status: script.OK, Used: 5}, plain: true},
+		"several":        {n: 2, reply: script.TakeReply{Status: script.OK, Used: 5}},
+		"rare":           {n: 1, reply: script.TakeReply{Status: script.OK, Used: 5}, rare: true},
+		"a later layout": {n: 1, reply: script.TakeReply{Status: script.OK, InForce: script.InForce{Epoch: 4}, Used: 5}},
+		"lost":           {n: 1, reply: script.TakeReply{Status: script.Lost, Waits: script.Waits{Closed: time.Second}}},
+		"closed":         {n: 1, reply: script.TakeReply{Status: script.OK, Waits: script.Waits{Closed: time.Second}}},
+		"granted, rare":  {n: 1, reply: script.TakeReply{Status: script.OK, Granted: 1}, rare: true, plain: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l, o := askingKey(t)
+			ended := l.askKey(t.Context())
+			_, s := answer(t, o, c.reply)
+			s.key.n, s.req.Rare = c.n, c.rare
+			s.learn(&call{lane: l}, 5)
+			s.deliver(5)
+			if a, _, err := ended(); (err == nil) != c.plain || a.Known.Rare.Load() != c.rare {
+				t.Errorf("%s: %v, rare %v", name, err, a.Known.Rare.Load())
+			}
+		})
+	}
+}
