@@ -211,7 +211,7 @@ func (f *Family) Known() (n int) {
 	for i := range f.keys.parts {
 		p := &f.keys.parts[i]
 		p.mu.Lock()
-		n += len(p.targets) + len(p.denied)
+		n += len(p.targets) + len(p.denied) + len(p.asked)
 		p.mu.Unlock()
 	}
 	return n

@@ -38,6 +38,7 @@ type setCall struct {
 	lost   bool     // somebody refused: the rest need not be asked
 	waits  bool     // until all grant, and behind those who came before
 	futile int      // how often it gave back what it was granted
+	hasty  int      // how often in succession it stood in a line for hardly any time
 	places []func() // to give up those that it keeps
 }
 
@@ -87,8 +88,14 @@ func (c *setCall) decide() (d call.Decision, err error) {
 	return d, err
 }
 
-// leastRest is the shortest time between two looks of a call that goes from line to line.
-const leastRest = time.Millisecond
+// A call that goes from line to line may be served in each at once, and be refused elsewhere each
+// time: a line books what a call that does not wait is refused. Before it stands in the next one it
+// rests, for longer each time.
+const (
+	hastyStand = 10 * time.Millisecond // is shorter
+	leastRest  = time.Millisecond
+	mostRest   = 128 * leastRest
+)
 
 // stand waits in the line of the limit that refused for longest, of two the first.
 func (c *setCall) stand(said []call.Decision) (call.Decision, error) {
@@ -99,14 +106,17 @@ func (c *setCall) stand(said []call.Decision) (call.Decision, error) {
 		}
 	}
 	v := &c.votes[last]
+	if c.hasty > 0 {
+		clock.Sleep(c.ctx, min(leastRest<<min(c.hasty-1, 10), mostRest))
+	}
 	v.since = v.Target.Process.Now()
 	v.err = wait.Stand(c.ctx, v.Member, v.routes, wait.Place{N: v.n, Deadline: v.Target.Process.Deadline(c.ctx),
 		Came: v.came, Ready: func() bool { return c.ready(v) }}, &v.said)
+	if c.hasty++; v.Target.Process.Now()-v.since >= int64(hastyStand) {
+		c.hasty = 0
+	}
 	if errors.Is(v.err, wait.ErrElsewhere) {
 		v.err, v.turn = nil, true
-		if v.Target.Process.Now()-v.since < int64(leastRest) { // it may be sent back here at once, and again
-			clock.Sleep(c.ctx, leastRest)
-		}
 		return v.said, nil
 	}
 	v.asked = v.err == nil

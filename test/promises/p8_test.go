@@ -173,6 +173,20 @@ func TestWhatWaitedInAStandstillIsServed(t *testing.T) {
 	})
 }
 
+// Callers who ask for one key at once share what is asked.
+func TestCallersOfOneKeyShareWhatIsAsked(t *testing.T) {
+	onASlowNode(t, 1000, func(t *testing.T, users *shardlimit.Family, _ *limittest.BubbleNode) {
+		limittest.AtOnce(t.Context(), users, 0, 100)         // the process knows all places of keys
+		limittest.MustGet(t, users.Limiter("is not far"), 1) // and how quickly the node answers one
+		began := time.Now()
+		limittest.Together(300, func(int) (shardlimit.Decision, error) { return users.Limiter("ann").Allow(t.Context()) })
+		if took := time.Since(began); took > 5*time.Millisecond {
+			t.Errorf("it took %s", took)
+		}
+		hasLeft(t, users.Limiter("ann"), 700)
+	})
+}
+
 // Where a call would be shed, the process does nothing for it but let it wait.
 func TestWhoIsCrowdedOutCostsNothing(t *testing.T) {
 	onASlowNode(t, 10, func(t *testing.T, users *shardlimit.Family, _ *limittest.BubbleNode) {
