@@ -28,12 +28,12 @@ func (l *Limiter) withoutTarget(ctx context.Context, q *call, d *Decision) (answ
 	if !alone {
 		return own && denied && (q.n == 1 || q.upTo) && f.denies(ctx, &found, q.n, now, d), nil
 	}
-	a := asking{of: f, key: l.key, hash: hash, routes: c.Routes.Load()}
-	switch known := f.mayAsk(ctx, now) && a.place(q.n); {
+	a := asking{of: f, key: l.key, hash: hash, n: q.n, routes: c.Routes.Load()}
+	switch known := f.mayAsk(ctx, now) && a.place(); {
 	case known && a.plan.Seat.Crowded(now):
 		if c.Process.Config.OnOutage != limit.FailOpen {
 			p.end(hash)
-			return true, a.shed(ctx, q.n, now, d)
+			return true, a.shed(ctx, now, d)
 		}
 	case known && a.plan.Seat.AsksKeys():
 		return a.ask(ctx, q, now, d)
@@ -47,18 +47,19 @@ type asking struct {
 	of     *Family
 	key    limit.Keyed
 	hash   uint64
+	n      int64         // permits
 	routes *limit.Routes // of the family
 	plan   *limit.Plan   // of the key
 	shard  script.ShardRef
 }
 
-// place finds out where the key is, and reports whether it can be asked there for n permits.
-func (a *asking) place(n int64) bool {
+// place finds out where the key is, and reports whether it can be asked there for so many permits.
+func (a *asking) place() bool {
 	if a.routes == nil {
 		return false
 	}
 	a.plan, a.shard = a.of.PlaceOf(a.routes, a.of.keys.prefix, a.key.Key)
-	return a.plan != nil && (n == 1 || n <= a.plan.Limit.Most()) && a.plan.Seat.Lane.Usable()
+	return a.plan != nil && (a.n == 1 || a.n <= a.plan.Limit.Most()) && a.plan.Seat.Lane.Usable()
 }
 
 // look returns the denial that is remembered of a key, if it is not over, and whether the key can be
@@ -115,7 +116,7 @@ func (f *Family) denies(ctx context.Context, found *denial, n, now int64, d *Dec
 func (a *asking) ask(ctx context.Context, q *call, now int64, d *Decision) (answered bool, err error) {
 	c, p := a.of.Target, a.of.keys.part(a.hash)
 	q.since, q.slept, q.asked = now, c.Process.Clock.SuspendedAt(now), true
-	ask, left, err := a.plan.Seat.AskKey(ctx, a.shard, q.n, now)
+	ask, left, err := a.plan.Seat.AskKey(ctx, a.shard, a.n, now)
 	switch {
 	case left:
 		err = c.Process.Gone(ctx, err)
@@ -130,19 +131,19 @@ func (a *asking) ask(ctx context.Context, q *call, now int64, d *Decision) (answ
 		}
 		return false, nil
 	}
-	c.decided(ctx, d, q.n, now, err)
+	c.decided(ctx, d, a.n, now, err)
 	return true, err
 }
 
 // shed ends a call that could not be answered in time: the process does nothing for it but let it
 // wait.
-func (a *asking) shed(ctx context.Context, n, now int64, d *Decision) error {
+func (a *asking) shed(ctx context.Context, now int64, d *Decision) error {
 	c := a.of.Target
 	err := park(ctx, c, now)
 	if err == nil {
 		err = errOverloaded
 	}
-	c.decided(ctx, d, n, now, err)
+	c.decided(ctx, d, a.n, now, err)
 	return err
 }
 
@@ -162,6 +163,9 @@ func (a *asking) answered(ask *dispatch.KeyAsk, d *Decision) {
 			d.NextAfter = max(next, 0)
 		}
 	} else {
+		if d.Remaining = ask.Rest; a.n > 1 {
+			next = ask.Retry
+		}
 		d.RetryAfter, d.Reason = max(next, minRetry), known.Why()
 		if denied, ok := known.Denied(now); ok && p.targets[a.key] == nil {
 			p.denies(f, a.key.Key, denial{denied, a.plan.Seat.Lane.Place(), a.routes})

@@ -33,9 +33,9 @@ type KeyAsk struct {
 // as it mostly is.
 var ErrNotPlain = errors.New("the key is not asked for alone")
 
-// AsksKeys reports whether keys may be asked for alone: there is time for another call where the first
-// tells nothing.
-func (s *Seat) AsksKeys() bool { return !s.Lane.outbox().far.Load() }
+// AsksKeys reports whether keys may be asked for alone: there is time to ask otherwise where the first
+// call tells nothing.
+func (s *Seat) AsksKeys() bool { return s.Lane.outbox().near.Load() }
 
 // Crowded reports whether a call would be shed, and notes that it is.
 func (s *Seat) Crowded(now int64) bool {
@@ -131,12 +131,13 @@ func (a *KeyAsk) learn(c *call, received int64, s *section) {
 	}
 }
 
-// deliver answers the ask with what the shard said. What it refused is heard only if it has nothing
-// and that is all there is to it.
+// deliver answers the ask with what the shard said. What it refused is heard only if too much is in
+// use, and that is all there is to it.
 func (a *KeyAsk) deliver(s *section, received int64) {
 	r := &s.reply
-	a.Answer = Answer{Granted: r.Granted, At: r.At, Ticket: chance.Uint64() >> 1, Now: received, Rest: r.Free}
-	plain := r.Granted == a.n || a.n == 1 && r.Status == script.OK && r.Epoch == s.terms.Epoch && !s.req.Rare &&
+	a.Answer = Answer{Granted: r.Granted, At: r.At, Ticket: chance.Uint64() >> 1, Now: received, Rest: r.Free,
+		Retry: r.Retry}
+	plain := r.Granted == a.n || r.Status == script.OK && r.Epoch == s.terms.Epoch && !s.req.Rare && r.Retry > 0 &&
 		a.Known.Why() == telemetry.Full
 	if !plain {
 		a.end(ErrNotPlain)

@@ -32,6 +32,7 @@ func answer(tb testing.TB, o *outbox, reply script.TakeReply) (f *flight, s *sec
 	f.boardKey(w.key)
 	s = f.sections[0]
 	s.terms, s.reply = &Terms{Epoch: 3, Window: time.Second, Proposal: p}, reply
+	s.reply.Retry = cmp.Or(reply.Retry, time.Second)
 	s.reply.Epoch, s.reply.Share, s.reply.Target = cmp.Or(reply.Epoch, 3), 5, 5
 	return f, s
 }
@@ -138,7 +139,8 @@ func TestWhatAShardRefusesAKey(t *testing.T) {
 		plain bool
 	}{
 		"full":           {n: 1, reply: script.TakeReply{Status: script.OK, Used: 5}, plain: true},
-		"several":        {n: 2, reply: script.TakeReply{Status: script.OK, Used: 5}},
+		"several":        {n: 2, reply: script.TakeReply{Status: script.OK, Used: 4}, plain: true},
+		"never":          {n: 2, reply: script.TakeReply{Status: script.OK, Used: 5, Waits: script.Waits{Retry: -1}}},
 		"rare":           {n: 1, reply: script.TakeReply{Status: script.OK, Used: 5}, rare: true},
 		"a later layout": {n: 1, reply: script.TakeReply{Status: script.OK, InForce: script.InForce{Epoch: 4}, Used: 5}},
 		"lost":           {n: 1, reply: script.TakeReply{Status: script.Lost, Waits: script.Waits{Closed: time.Second}}},

@@ -51,6 +51,7 @@ type capacity struct {
 	lowered int64       // when that was last lowered: flights that began before tell nothing new
 	best    int64       // how long a flight takes that need not wait, nanoseconds
 	far     atomic.Bool // there may be no time for two calls one after the other
+	near    atomic.Bool // there is for four
 }
 
 // overload is whether more waits in an outbox than can be sent in time, and for how long.
@@ -222,6 +223,7 @@ func (o *capacity) unload(f *flight) {
 		o.best += (took - o.best) / 256
 	}
 	o.far.Store(o.best > timeout/4 || o.best == 0)
+	o.near.Store(o.best <= timeout/8 && o.best != 0)
 	waited, most := took-o.best, timeout/8
 	switch {
 	case waited > most:

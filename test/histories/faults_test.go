@@ -218,9 +218,21 @@ func (w *world) regained(such func(*version) bool) {
 	for _, l := range w.limit {
 		if slices.ContainsFunc(l.versions, such) {
 			l.allow(node.Relied, l.most(), "a share that was given up, which is forgotten")
+			l.regained = true
 		}
 	}
 	w.reborn()
+}
+
+// idle has nothing happen for a time. Whoever had not heard of a change by then uses such a share
+// until it has read the record.
+func (w *world) idle(s step) {
+	w.rest(s.For)
+	for _, l := range w.limit {
+		if l.regained && s.For >= node.Relied {
+			l.allow(l.longest()+time.Second, l.most(), "a share that was given up, for who has not heard of that")
+		}
+	}
 }
 
 // forgot allows for what is documented of a node that forgot all: a share once more, beside what
@@ -237,6 +249,7 @@ func (w *world) forgot() {
 		if len(l.versions) > 0 && w.now()-l.versions[0].called < int64(3*time.Second) {
 			lasts = max(lasts, int64(l.longest()))
 			anew *= int64(len(l.versions)) // a process that has not heard of a change begins the shard of before
+			l.regained = l.regained || len(l.versions) > 1
 		}
 		l.allow(time.Duration(lasts), anew, "a lost memory")
 	}

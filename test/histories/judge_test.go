@@ -29,6 +29,7 @@ type watched struct {
 	unrecorded bool
 	stepped    bool // the clock of a node that has something of it made a step
 	doubt      doubt
+	regained   bool  // a shard may be as it was before a change: see world.regained
 	relocated  bool  // it may be in force on other nodes, with as many shards
 	fresh      bool  // whatever disturbed it has been settled
 	placed     bool  // a family's keys have been, or are being, placed over other nodes

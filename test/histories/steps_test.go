@@ -14,7 +14,7 @@ import (
 
 // deeds are what steps do.
 var deeds = map[string]func(*world, step){
-	"rest":      func(w *world, s step) { w.rest(s.For) },
+	"rest":      (*world).idle,
 	"call":      (*world).call,
 	"take":      (*world).take,
 	"together":  (*world).together,
