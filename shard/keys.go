@@ -58,8 +58,8 @@ func (k *Keys) Only(id string) (at Location, ok bool) {
 	return Location{s.Slot, s.Node}, true
 }
 
-// OnlyOf is Only for the id prefix+end, of which end need not be put behind prefix first if there is
-// one node.
+// OnlyOf is Only for the id prefix+end, of which end need not be put behind prefix first if there
+// is one node.
 func (k *Keys) OnlyOf(prefix, end string) (at Location, ok bool) {
 	if k == nil || k.Moving() {
 		return Location{}, false

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
@@ -62,8 +63,8 @@ func (a *asking) place() bool {
 	return a.plan != nil && (a.n == 1 || a.n <= a.plan.Limit.Most()) && a.plan.Seat.Lane.Usable()
 }
 
-// look returns the denial that is remembered of a key, if it is not over, and whether the key can be
-// asked for alone. With ask it notes that it is then, until end.
+// look returns the denial that is remembered of a key, if it is not over, and whether the key can
+// be asked for alone. With ask it notes that it is then, until end.
 func (p *keyPart) look(k limit.Keyed, hash uint64, now int64, ask bool) (found denial, denied, alone bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,9 +75,9 @@ func (p *keyPart) look(k limit.Keyed, hash uint64, now int64, ask bool) (found d
 		return denial{}, false, false
 	}
 	if p.asked == nil {
-		p.asked = make(map[uint64]struct{})
+		p.asked = make(map[uint64]bool)
 	}
-	p.asked[hash] = struct{}{}
+	p.asked[hash] = false
 	return denial{}, false, true
 }
 
@@ -116,14 +117,16 @@ func (f *Family) denies(ctx context.Context, found *denial, n, now int64, d *Dec
 func (a *asking) ask(ctx context.Context, q *call, now int64, d *Decision) (answered bool, err error) {
 	c, p := a.of.Target, a.of.keys.part(a.hash)
 	q.since, q.slept, q.asked = now, c.Process.Clock.SuspendedAt(now), true
-	ask, left, err := a.plan.Seat.AskKey(ctx, a.shard, a.n, now)
-	switch {
-	case left:
-		err = c.Process.Gone(ctx, err)
-		a.await(ask)
-	case err == nil:
-		a.answered(ask, d)
-	default:
+	ask, heard := a.plan.Seat.AskKey(ctx, a.shard, a.n, now)
+	if !heard && ask.Leave(a.left(ask)) {
+		err = c.Process.Gone(ctx, clock.Ended(ctx))
+		c.decided(ctx, d, a.n, now, err)
+		return true, err
+	}
+	if err = ask.Err(); err == nil && ask.Granted == 0 && a.outdated() {
+		err = dispatch.ErrNotPlain
+	}
+	if err != nil {
 		p.end(a.hash)
 		ask.Free()
 		if !errors.Is(err, dispatch.ErrNotPlain) {
@@ -131,6 +134,7 @@ func (a *asking) ask(ctx context.Context, q *call, now int64, d *Decision) (answ
 		}
 		return false, nil
 	}
+	a.answered(ask, d)
 	c.decided(ctx, d, a.n, now, err)
 	return true, err
 }
@@ -155,6 +159,7 @@ func (a *asking) answered(ask *dispatch.KeyAsk, d *Decision) {
 	d.ResetAfter = max(time.Duration(known.ResetAt.Load()-now), 0)
 	d.Target = f.Target
 	p.mu.Lock()
+	disturbed := p.asked[a.hash] // it may have been reset since, or got permits back
 	delete(p.asked, a.hash)
 	if ask.Granted > 0 {
 		d.Allowed, d.Granted, d.Remaining, d.ticket, d.key = true, ask.Granted, ask.Rest, ask.Ticket, a.key.Key
@@ -167,7 +172,7 @@ func (a *asking) answered(ask *dispatch.KeyAsk, d *Decision) {
 			next = ask.Retry
 		}
 		d.RetryAfter, d.Reason = max(next, minRetry), known.Why()
-		if denied, ok := known.Denied(now); ok && p.targets[a.key] == nil {
+		if denied, ok := known.Denied(now); ok && !disturbed {
 			p.denies(f, a.key.Key, denial{denied, a.plan.Seat.Lane.Place(), a.routes})
 		}
 	}
@@ -182,23 +187,32 @@ func (a *asking) answered(ask *dispatch.KeyAsk, d *Decision) {
 	ask.Free()
 }
 
-// await waits for the answer of a caller who has left, and gives back what it was granted.
-func (a *asking) await(ask *dispatch.KeyAsk) {
-	giveBack := func() {
-		part := ask.Await()
-		a.of.keys.part(a.hash).end(a.hash)
+// outdated reports whether the family is known to have another limit by now.
+func (a *asking) outdated() bool {
+	c := a.of.Target
+	return c.Routes.Load() != a.routes || c.Record().Highest.Load() > a.plan.Layout.Epoch
+}
+
+// left returns what becomes of the answer of a caller who has left: what it was granted is given
+// back.
+func (a *asking) left(ask *dispatch.KeyAsk) func(dispatch.Part) {
+	f, key, hash := a.of, a.key, a.hash
+	return func(part dispatch.Part) {
+		f.keys.part(hash).end(hash)
 		ask.Free()
 		if part.N == 0 {
 			return
 		}
-		c := a.of.keys.hold(a.of, a.key, nil)
-		defer c.Release()
-		c.Known()
-		if lost := c.GiveBack([]dispatch.Part{part}); lost > 0 {
-			c.Process.Telemetry.Lost(c.Metrics, lost)
+		c := f.Target
+		if !c.Process.Spawn(func(context.Context) {
+			of := f.keys.hold(f, key, nil)
+			defer of.Release()
+			of.Known()
+			if lost := of.GiveBack([]dispatch.Part{part}); lost > 0 {
+				c.Process.Telemetry.Lost(c.Metrics, lost)
+			}
+		}) { // after Close
+			c.Process.Telemetry.Lost(c.Metrics, part.N)
 		}
-	}
-	if !a.of.Target.Process.Spawn(func(context.Context) { giveBack() }) {
-		giveBack() // after Close nothing may go on behind the caller
 	}
 }

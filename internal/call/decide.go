@@ -48,9 +48,19 @@ func (m *Member) decide(ctx context.Context, q call, d *Decision) error {
 	if q.since == 0 {
 		q.since, q.slept = m.Target.Process.Clock.Look()
 	}
-	r, late, err := m.Admit(ctx, n, upTo)
+	var r *limit.Routes
+	var late bool
+	var err error
+	if q.failure == nil {
+		r, late, err = m.Admit(ctx, n, upTo)
+	} else if err = m.Target.Process.Gone(ctx, nil); err == nil { // its time may be up
+		r = m.Target.Current()
+	}
 	switch {
 	case err != nil:
+		if q.asked {
+			m.Target.decided(ctx, d, n, q.since, err)
+		}
 		return err
 	case r != nil && q.failure != nil && len(r.Lanes) == 1 && r.Limit.Mode == limit.Enforced:
 		v := m.View(r)

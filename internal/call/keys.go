@@ -43,10 +43,10 @@ const (
 type keyPart struct {
 	mu       sync.Mutex
 	targets  map[limit.Keyed]*Target
-	denied   map[string]denial   // of keys without a target
-	asked    map[uint64]struct{} // hashes of keys without a target that somebody asks for
-	idle     int                 // targets that are held by nobody
-	sweeping bool                // it will be looked for those that can go
+	denied   map[string]denial // of keys without a target
+	asked    map[uint64]bool   // by hash: keys that are asked for alone, and whether they had a target since
+	idle     int               // targets that are held by nobody
+	sweeping bool              // it will be looked for those that can go
 
 	_ [24]byte // so that no two share a cache line
 }
@@ -73,9 +73,13 @@ func (ks *keys) hold(f *Family, k limit.Keyed, invalid error) *Target {
 	if invalid != nil { // not remembered: it may be of any length
 		return f.newKey(limit.Keyed{}, invalid)
 	}
-	p := ks.part(ks.hash(k.Key))
+	hash := ks.hash(k.Key)
+	p := ks.part(hash)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if _, asked := p.asked[hash]; asked {
+		p.asked[hash] = true
+	}
 	c := p.targets[k]
 	switch {
 	case c == nil:

@@ -14,6 +14,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/local"
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -61,6 +62,8 @@ func (c *Target) settle(ctx context.Context, d *Decision, used int64, unpaid boo
 	}
 	parts := s.parts(ctx, d)
 	switch {
+	case d.key != "" && !there(parts[0]): // it was asked alone, and its node is not known any more
+		return c.FailedAt(limit.SiteOf(d.first.Seat.Lane).Location, node.ErrAway)
 	case !slices.ContainsFunc(parts, there): // nobody counts it, or its shards are gone
 		return nil
 	case used > d.Granted:
@@ -133,7 +136,7 @@ func (d *Decision) partsIn(c *Target) []dispatch.Part {
 		switch {
 		case l != nil && l != p.Seat.Lane:
 			parts[i].Seat = p.Seat.At(l)
-		case l == nil && p.Seat.Lane.Ref == script.ShardRef{}: // it was asked alone, and its node is not known any more
+		case l == nil && p.Seat.Lane.Ref == script.ShardRef{}:
 			parts[i].Seat = nil
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
-	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -21,20 +20,28 @@ type KeyAsk struct {
 	n     int64
 	since int64 // when it began, on the process' clock
 	link  *trace.Link
-	left  atomic.Bool   // its caller has
-	over  chan struct{} // tells its caller that it is answered; who left reads it later
+	state atomic.Int32  // asks, answered or left
+	gone  func(Part)    // called if its caller has left
+	over  chan struct{} // tells its caller that it is answered
 	kept  bool          // it is not used again: a late reply may be told to it
 	err   error
 	Answer
 	Known Knowledge // what the reply told of the shard
 }
 
+// What becomes of an ask for a key.
+const (
+	asks = iota
+	answered
+	left // its caller has
+)
+
 // ErrNotPlain ends an ask whose shard is asked otherwise: its state or what a call relies on is not
 // as it mostly is.
 var ErrNotPlain = errors.New("the key is not asked for alone")
 
-// AsksKeys reports whether keys may be asked for alone: there is time to ask otherwise where the first
-// call tells nothing.
+// AsksKeys reports whether keys may be asked for alone: there is time to ask otherwise where the
+// first call tells nothing.
 func (s *Seat) AsksKeys() bool { return s.Lane.outbox().near.Load() }
 
 // Crowded reports whether a call would be shed, and notes that it is.
@@ -47,12 +54,10 @@ func (s *Seat) Crowded(now int64) bool {
 	return crowded
 }
 
-// AskKey gets n permits or none of a key, at most until ctx ends. Its shard lies where the lane of
-// the seat leads to. After ErrNotPlain, nothing was granted.
-//
-// A caller that leaves does not hear the answer: then left is true, and Await must be called, and
-// else Free once the answer was read.
-func (s *Seat) AskKey(ctx context.Context, ref script.ShardRef, n, now int64) (a *KeyAsk, left bool, err error) {
+// AskKey asks for n permits or none of a key, and waits for the answer or until ctx ends. Its shard
+// lies where the lane of the seat leads to. A caller that was not answered must call Leave. Once it
+// was answered it must call Free.
+func (s *Seat) AskKey(ctx context.Context, ref script.ShardRef, n, now int64) (a *KeyAsk, answered bool) {
 	l := s.Lane
 	a, used := l.env.keyAsks.Get().(*KeyAsk)
 	if !used {
@@ -63,25 +68,27 @@ func (s *Seat) AskKey(ctx context.Context, ref script.ShardRef, n, now int64) (a
 		a.link = telemetry.LinkTo(telemetry.SpanOf(ctx))
 	}
 	l.outbox().add(waiting{lane: l, key: a, since: now})
-	done := ctx.Done()
-	if done == nil {
-		<-a.over
-		return a, false, a.err
-	}
 	select {
 	case <-a.over:
-		return a, false, a.err
-	case <-done:
-		a.left.Store(true)
-		return a, true, clock.Ended(ctx)
+		return a, true
+	case <-ctx.Done():
+		return a, false
 	}
 }
 
-// Await waits for the answer that the caller did not hear, and returns what was granted.
-func (a *KeyAsk) Await() Part {
+// Leave has the caller not wait for the answer: gone is called in its stead, with what is granted.
+// It is false if the answer is there.
+func (a *KeyAsk) Leave(gone func(granted Part)) bool {
+	a.gone = gone
+	if a.state.CompareAndSwap(asks, left) {
+		return true
+	}
 	<-a.over
-	return Part{Seat: a.seat, At: a.At, N: a.Granted}
+	return false
 }
+
+// Err returns why there is no answer. After ErrNotPlain, nothing was granted.
+func (a *KeyAsk) Err() error { return a.err }
 
 // Free has the ask used again.
 func (a *KeyAsk) Free() {
@@ -89,8 +96,8 @@ func (a *KeyAsk) Free() {
 		return
 	}
 	e := a.lane().env
-	a.seat, a.link, a.err, a.Answer, a.Known = nil, nil, nil, Answer{}, Knowledge{}
-	a.left.Store(false)
+	a.seat, a.link, a.err, a.gone, a.Answer, a.Known = nil, nil, nil, nil, Answer{}, Knowledge{}
+	a.state.Store(asks)
 	e.keyAsks.Put(a)
 }
 
@@ -98,17 +105,20 @@ func (a *KeyAsk) lane() *Lane { return a.seat.Lane }
 
 // end answers the ask.
 func (a *KeyAsk) end(err error) {
-	a.err = err
-	a.over <- struct{}{}
+	if a.err = err; a.state.CompareAndSwap(asks, answered) {
+		a.over <- struct{}{}
+	} else {
+		a.gone(Part{Seat: a.seat, At: a.At, N: a.Granted})
+	}
 }
 
-// ready reports whether the ask can fly with others. Else it was ended. sure is a lane of which it is
-// known that what calls rely on has not expired.
+// ready reports whether the ask can fly with others. Else it was ended. sure is a lane of which it
+// is known that what calls rely on has not expired.
 func (a *KeyAsk) ready(o *outbox, now int64, sure *Lane) bool {
 	l := a.lane()
 	e := l.env
 	switch {
-	case a.left.Load():
+	case a.state.Load() == left:
 		a.end(ErrNotPlain) // nobody hears it
 	case now-a.since > min(e.Boarding()+o.excuses(a.since), int64(e.CallTimeout/8*7)):
 		a.end(ErrOverloaded)

@@ -11,7 +11,8 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// askingKey is a lane of keys whose outbox is full: what is asked for waits until the test takes it.
+// askingKey is a lane of keys whose outbox is full: what is asked for waits until the test takes
+// it.
 func askingKey(tb testing.TB) (*Lane, *outbox) {
 	l := grounded(tb)
 	l.Way.Keyed = true
@@ -38,14 +39,14 @@ func answer(tb testing.TB, o *outbox, reply script.TakeReply) (f *flight, s *sec
 }
 
 // askKey asks for a permit of a key on a goroutine of its own.
-func (l *Lane) askKey(ctx context.Context) (ended func() (*KeyAsk, bool, error)) {
-	done := make(chan func() (*KeyAsk, bool, error), 1)
+func (l *Lane) askKey(ctx context.Context) (ended func() (a *KeyAsk, answered bool)) {
+	done := make(chan func() (*KeyAsk, bool), 1)
 	go func() {
-		a, left, err := l.seat().AskKey(ctx, script.ShardRef{}, 1, l.env.Clock.Now())
-		done <- func() (*KeyAsk, bool, error) { return a, left, err }
+		a, answered := l.seat().AskKey(ctx, script.ShardRef{}, 1, l.env.Clock.Now())
+		done <- func() (*KeyAsk, bool) { return a, answered }
 	}()
 	synctest.Wait()
-	return func() (*KeyAsk, bool, error) { return (<-done)() }
+	return func() (*KeyAsk, bool) { return (<-done)() }
 }
 
 // A call that the watchdog gave up may come back late, and tells the ask what it heard: so that is
@@ -63,16 +64,16 @@ func TestAnAskForAKeyThatMayStillBeToldIsNotUsedAgain(t *testing.T) {
 				s.learn(late, 5)
 				s.deliver(5)
 			}
-			a, left, err := ended()
-			if left || (err == nil) == givenUp || a.Granted != 1 == !givenUp {
-				t.Fatalf("given up %v: %+v, %v, %v", givenUp, a.Answer, left, err)
+			a, answered := ended()
+			if !answered || (a.Err() == nil) == givenUp || a.Granted != 1 == !givenUp {
+				t.Fatalf("given up %v: %+v, %v, %v", givenUp, a.Answer, answered, a.Err())
 			}
 			a.Free()
 			again, _ := l.env.keyAsks.Get().(*KeyAsk)
 			if (again == nil) != givenUp {
 				t.Fatalf("given up %v: %v is used again", givenUp, again)
 			}
-			if again != nil && (again.err != nil || again.Answer != Answer{} || again.Known.Answered(1) || len(again.over) > 0) {
+			if again != nil && (again.err != nil || again.Answer != Answer{} || again.Known.Answered(1)) {
 				t.Errorf("it remembers %+v", again)
 			}
 			if givenUp {
@@ -82,32 +83,44 @@ func TestAnAskForAKeyThatMayStillBeToldIsNotUsedAgain(t *testing.T) {
 	}
 }
 
-// Who leaves before the call is not asked for; who leaves after hears of it all the same.
+// Who leaves before the call is not asked for. Who leaves after hears of it all the same, and who
+// leaves when the answer is there has it.
 func TestWhoLeavesAnAskForAKey(t *testing.T) {
-	for _, departed := range []bool{false, true} {
+	for _, when := range []string{"before", "after", "answered"} {
 		synctest.Test(t, func(t *testing.T) {
 			l, o := askingKey(t)
 			ctx, leave := context.WithCancel(t.Context())
 			ended := l.askKey(ctx)
-			f := newFlight(o)
-			w, _ := o.pop(f, l.env.Clock.Now())
-			if !departed {
+			w, _ := o.pop(newFlight(o), l.env.Clock.Now())
+			a, told, calls := w.key, Part{}, 0
+			goes := func() (left bool) {
 				leave()
+				if _, answered := ended(); answered {
+					t.Fatal(when, "answered")
+				}
+				return a.Leave(func(p Part) { told, calls = p, calls+1 })
 			}
-			synctest.Wait()
-			if w.key.ready(o, l.env.Clock.Now(), l) != departed {
-				t.Fatalf("departed %v", !departed)
+			answers := func() {
+				a.deliver(&section{terms: &Terms{}, reply: script.TakeReply{Granted: 1, At: 7}}, 5)
 			}
-			leave()
-			a, left, err := ended()
-			if !left || !errors.Is(err, context.Canceled) {
-				t.Fatalf("%v, %v", left, err)
-			}
-			if departed {
-				w.key.deliver(&section{terms: &Terms{}, reply: script.TakeReply{Granted: 1, At: 7}}, 5)
-			}
-			if part := a.Await(); part.N == 1 != departed || departed && (part.At != 7 || part.Seat != l.seat()) {
-				t.Errorf("departed %v: %+v", departed, part)
+			switch when {
+			case "before":
+				if !goes() || a.ready(o, l.env.Clock.Now(), l) || calls != 1 || told.N != 0 {
+					t.Error(when, told, calls)
+				}
+			case "after":
+				if !a.ready(o, l.env.Clock.Now(), l) || !goes() || calls != 0 {
+					t.Error(when, calls)
+				}
+				if answers(); calls != 1 || (told != Part{Seat: l.seat(), At: 7, N: 1}) {
+					t.Error(when, told, calls)
+				}
+			default:
+				leave()
+				synctest.Wait()
+				if answers(); goes() || calls != 0 || a.Granted != 1 {
+					t.Error(when, calls)
+				}
 			}
 		})
 	}
@@ -124,14 +137,16 @@ func TestAnAskForAKeyThatDoesNotDepart(t *testing.T) {
 		if w.key.ready(o, l.env.Clock.Now(), l) {
 			t.Fatal("it departs")
 		}
-		if _, _, err := ended(); !errors.Is(err, ErrOverloaded) {
-			t.Error(err)
+		if a, _ := ended(); !errors.Is(a.Err(), ErrOverloaded) {
+			t.Error(a.Err())
 		}
 	})
 }
 
-// What a shard refuses is told where that is all there is to it. Anything else is for who knows more.
+// What a shard refuses is told where that is all there is to it. Anything else is for who knows
+// more.
 func TestWhatAShardRefusesAKey(t *testing.T) {
+	closed := script.Waits{Closed: time.Second}
 	for name, c := range map[string]struct {
 		n     int64
 		reply script.TakeReply
@@ -142,9 +157,9 @@ func TestWhatAShardRefusesAKey(t *testing.T) {
 		"several":        {n: 2, reply: script.TakeReply{Status: script.OK, Used: 4}, plain: true},
 		"never":          {n: 2, reply: script.TakeReply{Status: script.OK, Used: 5, Waits: script.Waits{Retry: -1}}},
 		"rare":           {n: 1, reply: script.TakeReply{Status: script.OK, Used: 5}, rare: true},
-		"a later layout": {n: 1, reply: script.TakeReply{Status: script.OK, InForce: script.InForce{Epoch: 4}, Used: 5}},
-		"lost":           {n: 1, reply: script.TakeReply{Status: script.Lost, Waits: script.Waits{Closed: time.Second}}},
-		"closed":         {n: 1, reply: script.TakeReply{Status: script.OK, Waits: script.Waits{Closed: time.Second}}},
+		"a later layout": {n: 1, reply: script.TakeReply{Status: script.OK, InForce: script.InForce{Epoch: 4}}},
+		"lost":           {n: 1, reply: script.TakeReply{Status: script.Lost, Waits: closed}},
+		"closed":         {n: 1, reply: script.TakeReply{Status: script.OK, Waits: closed}},
 		"granted, rare":  {n: 1, reply: script.TakeReply{Status: script.OK, Granted: 1}, rare: true, plain: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -154,8 +169,8 @@ func TestWhatAShardRefusesAKey(t *testing.T) {
 			s.key.n, s.req.Rare = c.n, c.rare
 			s.learn(&call{lane: l}, 5)
 			s.deliver(5)
-			if a, _, err := ended(); (err == nil) != c.plain || a.Known.Rare.Load() != c.rare {
-				t.Errorf("%s: %v, rare %v", name, err, a.Known.Rare.Load())
+			if a, _ := ended(); (a.Err() == nil) != c.plain || a.Known.Rare.Load() != c.rare {
+				t.Errorf("%s: %v, rare %v", name, a.Err(), a.Known.Rare.Load())
 			}
 		})
 	}

@@ -211,7 +211,7 @@ func (o *capacity) unload(f *flight) {
 		return
 	}
 	now, timeout := f.env.Clock.Now(), int64(f.env.CallTimeout)
-	took := now - f.began
+	took := max(now-f.began, 1)
 	if !f.failed && (o.best == 0 || took < o.best) {
 		o.best = took
 	}

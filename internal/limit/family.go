@@ -109,7 +109,8 @@ func (f *Family) planOf(c *Core, ft *Routes) (*Plan, error) {
 func (f *Family) seat(p *Plan) *dispatch.Seat {
 	of := f.Of.Process
 	n := of.Nodes.Node(p.live[0].Node)
-	if n == nil || p.ways[0].Paced || p.Limit.Mode != Enforced || p.Limit.Scope != Global || of.Config.OnOutage == FailLocal {
+	plain := p.Limit.Mode == Enforced && p.Limit.Scope == Global && !p.ways[0].Paced
+	if n == nil || !plain || of.Config.OnOutage == FailLocal { // which counts what each key was granted
 		return nil
 	}
 	l := (&dispatch.Lane{}).Lead(of.Lanes, p.ways[0], listener{f.Of}, script.ShardRef{}, n, p.terms[0])
@@ -124,9 +125,13 @@ func (f *Family) PlaceOf(ft *Routes, prefix, key string) (*Plan, script.ShardRef
 		return nil, script.ShardRef{}
 	}
 	f.plans.mu.Lock()
+	defer f.plans.mu.Unlock()
 	p := f.plans.of(ft)[keyPlan{at: at}]
-	f.plans.mu.Unlock()
 	if p == nil || p.Seat == nil {
+		return nil, script.ShardRef{}
+	}
+	if p.Seat.Lane.Node != f.Of.Process.Nodes.Node(at.Node) { // it turned out to be called otherwise
+		delete(f.plans.at, keyPlan{at: at})
 		return nil, script.ShardRef{}
 	}
 	space := p.ways[0].Space

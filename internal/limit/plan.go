@@ -24,8 +24,8 @@ type Plan struct {
 	ways   []*dispatch.Way   // to each of these
 	fence  *membership.Fence // of the layout; nil: none
 	order  []int             // their places in this participant's order of preference
-	// Seat is where keys of the place are asked for of which the process has nothing else; nil unless
-	// the calls bring no terms, and an answer is all that they want.
+	// Seat is where keys of the place are asked for of which the process has nothing else; nil
+	// unless the calls bring no terms, and an answer is all that they want.
 	Seat *dispatch.Seat
 }
 

@@ -1,9 +1,13 @@
 package promises
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -256,6 +260,59 @@ func TestTheRecordOfAFamilyForgetsInTime(t *testing.T) {
 		}
 		if err := users.Rebalance(t.Context()); err != nil || epoch() != forgot {
 			t.Errorf("epoch %d, %v: there was nothing to do", epoch(), err)
+		}
+	})
+}
+
+// The address of a node leads to another server from some time on. That server has other keys: a
+// process that finds out grants nothing of the node's there.
+func TestKeysAreNotAskedForOnAnotherServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := limittest.Bubbled(t, 3).Far(0, time.Millisecond).Far(1, time.Millisecond).Far(2, time.Millisecond)
+		right := limittest.Family(t, f.Client(t), "users", shardlimit.PerHour(10))
+		moved := f.With(slices.Clone(f.Nodes)...)
+		var mu sync.Mutex
+		var conns []net.Conn
+		leadsTo := 0
+		moved.Nodes[0].Redis.DialCtxFn = func(ctx context.Context, a string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			conn, err := f.Nodes[leadsTo].Redis.DialCtxFn(ctx, a, d, c)
+			conns = append(conns, conn)
+			return conn, err
+		}
+		wrong := limittest.Family(t, moved.Client(t), "users", shardlimit.PerHour(10))
+		var keys []string
+		for i := 0; len(keys) < 6; i++ {
+			key := fmt.Sprint("user ", i)
+			if limittest.Peek(t, right.Limiter(key)).Shards[0].Node == f.Nodes[0].Name {
+				keys = append(keys, key)
+				limittest.MustGet(t, wrong.Limiter(key), 1)
+			}
+		}
+		mu.Lock()
+		leadsTo = 1
+		for _, c := range conns {
+			_ = c.Close()
+		}
+		mu.Unlock()
+		for range 12 { // it finds out
+			_, _ = wrong.Limiter(keys[0]).Allow(t.Context())
+			time.Sleep(500 * time.Millisecond)
+		}
+		for _, key := range keys[1:] {
+			granted := 1
+			for range 12 {
+				for _, l := range []*shardlimit.Limiter{right.Limiter(key), wrong.Limiter(key)} {
+					if d, err := l.Allow(t.Context()); err == nil && d.Allowed {
+						granted++
+					}
+				}
+				time.Sleep(500 * time.Millisecond)
+			}
+			if granted > 10 {
+				t.Errorf("%s: %d granted", key, granted)
+			}
 		}
 	})
 }

@@ -179,7 +179,9 @@ func TestCallersOfOneKeyShareWhatIsAsked(t *testing.T) {
 		limittest.AtOnce(t.Context(), users, 0, 100)         // the process knows all places of keys
 		limittest.MustGet(t, users.Limiter("is not far"), 1) // and how quickly the node answers one
 		began := time.Now()
-		limittest.Together(300, func(int) (shardlimit.Decision, error) { return users.Limiter("ann").Allow(t.Context()) })
+		limittest.Together(300, func(int) (shardlimit.Decision, error) {
+			return users.Limiter("ann").Allow(t.Context())
+		})
 		if took := time.Since(began); took > 5*time.Millisecond {
 			t.Errorf("it took %s", took)
 		}
