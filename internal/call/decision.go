@@ -106,6 +106,9 @@ func (v *view) denied(ctx context.Context, seen *attempt, n, since int64, upTo b
 			retry = v.Limit.Per // nobody knows how large a burst it has
 		}
 	}
+	if retry < 0 && seen.reached && n > 1 && !upTo { // a shard has less in force: more may be on its way there
+		retry = max(time.Duration(t.next-now), Believed(v.Routes))
+	}
 	if (n == 1 || upTo) && seen.by == 0 || retry <= 0 {
 		retry = time.Duration(t.next - now)
 		if t.reachable == 0 {

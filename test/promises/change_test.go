@@ -158,3 +158,23 @@ func TestDeleteWhileRedisIsAwayChangesNothing(t *testing.T) {
 		}
 	})
 }
+
+// While a share is on its way to another node, there is less of it there. Who wants more than that is
+// told to come after a pause.
+func TestMoreThanHasArrivedOfAShareIsAskedForAfterAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := limittest.Bubbled(t, 2)
+		limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1}
+		l := limittest.Limiter(t, f.Client(t), "l", limit)
+		limittest.MustGet(t, l, 7)
+		home := limittest.Peek(t, l).Shards[0].Node
+		nodes := limittest.Drained(f.Nodes, func(i int) bool { return f.Nodes[i].Name == home })
+		moved := limittest.Limiter(t, f.With(nodes...).Client(t), "l", limit)
+		limittest.Must(t, moved.Rebalance(t.Context()))
+		d, err := moved.AllowN(t.Context(), 5)
+		if err != nil || d.Allowed || d.RetryAfter < 10*time.Millisecond {
+			t.Errorf("%+v, %v", d, err)
+		}
+		hasLeft(t, moved, 3)
+	})
+}
