@@ -30,26 +30,14 @@ func (a Algorithm) Space(prefix, tag, life string) Space {
 }
 
 // Keys returns the keys of the shard of a limit, which may have any name.
-func (s Space) Keys(name string) ShardRef {
+func (s Space) Keys(name string) ShardRef { return s.KeysOf("", name) }
+
+// KeysOf is Keys for the name prefix+end.
+func (s Space) KeysOf(prefix, end string) ShardRef {
 	if s.head == "" {
 		return ShardRef{}
 	}
-	s.head += name
-	return ShardRef(s)
-}
-
-// Text returns the name prefix+end, and in one piece with it the key that KeysAt wants.
-func (s *Space) Text(prefix, end string) (text, name string) {
-	text = s.head + prefix + end
-	return text, text[len(s.head):]
-}
-
-// KeysAt is Keys for a name that came with a text, which is the key if it is of the same space.
-func (s Space) KeysAt(text, name string) ShardRef {
-	if s.head == "" || len(text) != len(s.head)+len(name) || text[:len(s.head)] != s.head {
-		return s.Keys(name)
-	}
-	s.head = text
+	s.head = s.head + prefix + end
 	return ShardRef(s)
 }
 

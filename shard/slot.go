@@ -87,12 +87,6 @@ func homeOf(prefix, end string) int {
 	return int(d.Sum64() % Slots)
 }
 
-// Region returns in which of KeySlots equal parts of the slots the shard of key prefix+end lies.
-func Region(prefix, end string) int { return RegionOf(homeOf(prefix, end)) }
-
-// RegionOf returns in which of these parts a slot is.
-func RegionOf(slot int) int { return slot / (Slots / KeySlots) }
-
 // offset returns how far position i of n is from the first.
 func offset(i, n int) int { return i * Slots / n }
 

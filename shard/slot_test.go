@@ -179,19 +179,23 @@ func TestPositionsMasters(t *testing.T) {
 	}
 }
 
-func TestRegionIsWhereTheShardOfTheKeyLies(t *testing.T) {
-	nodes := []shard.Node{{Name: "a", Weight: 1}}
-	keys := shard.Keys{Arrangement: shard.Arrangement{Slots: shard.KeySlots, Nodes: nodes}}
-	seen := map[int]bool{}
-	for i := range 1000 {
-		at, _ := keys.Only(fmt.Sprintf("k5:users:%d", i))
-		region := shard.Region("k5:users:", strconv.Itoa(i))
-		if seen[region] = true; region != shard.RegionOf(at.Slot) {
-			t.Fatalf("key %d is in slot %d, region %d", i, at.Slot, region)
+func TestOnlyOfIsOnlyOfTheName(t *testing.T) {
+	for n := range 4 {
+		keys := shard.Keys{Arrangement: shard.Arrangement{Slots: shard.KeySlots}}
+		for i := range n {
+			keys.Nodes = append(keys.Nodes, shard.Node{Name: strconv.Itoa(i), Weight: 1})
 		}
-	}
-	if len(seen) != shard.KeySlots {
-		t.Errorf("%d regions", len(seen))
+		seen := map[shard.Location]bool{}
+		for i := range 1000 * n {
+			at, ok := keys.Only(fmt.Sprintf("k5:users:%d", i))
+			if got, same := keys.OnlyOf("k5:users:", strconv.Itoa(i)); !ok || got != at || same != ok {
+				t.Fatalf("key %d of %d nodes: %v, %v", i, n, got, at)
+			}
+			seen[at] = true
+		}
+		if len(seen) != n*shard.KeySlots {
+			t.Errorf("%d places on %d nodes", len(seen), n)
+		}
 	}
 }
 

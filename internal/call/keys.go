@@ -13,8 +13,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
-	"github.com/shardlimit/shardlimit/script"
-	"github.com/shardlimit/shardlimit/shard"
 )
 
 // keys are the keys of a family of which a process has something: those that calls are under way
@@ -111,13 +109,8 @@ func (p *keyPart) handOver(c *Target) {
 
 // newKey returns what a process has of a key at first.
 func (f *Family) newKey(k limit.Keyed, invalid error) *Target {
-	space := f.Spaces[shard.Region(f.keys.prefix, k.Key)].Load()
-	if space == nil {
-		space = &script.Space{}
-	}
-	text, id := space.Text(f.keys.prefix, k.Key)
-	c := newTarget(f.Target.Process, "", id, limit.Limit{})
-	c.Of, c.Family, c.Key, c.Text, c.Invalid, c.Metrics = f, &f.Family, k, text, invalid, f.Target.Metrics
+	c := newTarget(f.Target.Process, "", f.keys.prefix+k.Key, limit.Limit{})
+	c.Of, c.Family, c.Key, c.Invalid, c.Metrics = f, &f.Family, k, invalid, f.Target.Metrics
 	return c
 }
 

@@ -133,18 +133,14 @@ func (a *Ask) Wake(ctx context.Context) error {
 		}
 		a.Sleep()
 	}
-	return a.read(ctx, true)
+	return a.read(ctx)
 }
 
 // read has the answer to an ask from its batch, which has landed. It asks again if the batch was
 // dissolved: the young go on another one. Those who waited for long would be in a hurry there, and
-// each would need a script call of its own. An ask that the landing did not wake recycles nothing.
-func (a *Ask) read(ctx context.Context, woken bool) error {
-	b := a.batch
-	err := b.read(a)
-	if woken {
-		b.recycle(a.Seat.Lane.env)
-	}
+// each would need a script call of its own.
+func (a *Ask) read(ctx context.Context) error {
+	err := a.batch.read(a)
 	if err != errDissolved { //nolint:errorlint // it is never wrapped: this is the hot path
 		return err
 	}

@@ -36,9 +36,8 @@ type batch struct {
 	over atomic.Bool // the outcome is there
 	outcome
 
-	sent   bool         // departed: who leaves now may have spent permits
-	number uint64       // of the call
-	done   atomic.Int32 // of a small batch: how many were woken by its landing and have read
+	sent   bool   // departed: who leaves now may have spent permits
+	number uint64 // of the call
 	links  []trace.Link
 	next   *batch // the one behind it
 }
@@ -53,10 +52,9 @@ type tally struct {
 
 // sleepers are those who wait for a batch to land.
 type sleepers struct {
-	watched  <-chan struct{} // the context that one caller watches for all of the crowd that have the same
-	crowd    sync.Cond       // those who need not watch a context of their own
-	landed   chan struct{}   // tells those who watch that it has landed; nil if nobody ever did
-	watchers int32           // who ever waited for landed: one is sent a token, for more it is closed
+	watched <-chan struct{} // the context that one caller watches for all of the crowd that have the same
+	crowd   sync.Cond       // those who need not watch a context of their own
+	landed  chan struct{}   // tells those who watch that it has landed; nil if nobody ever did
 }
 
 // outcome is what became of a batch.
@@ -69,11 +67,6 @@ type outcome struct {
 	rest    int64 // what was free as far as this process knows, before the first was granted
 	refused int64 // size of the first ask that was refused: the one retry is about; 0: none
 }
-
-// small is how many calls a batch may have carried to be used again. What is allocated
-// for a larger one is next to nothing for each of its calls, and to count
-// those who are done with it would cost each of them a line of memory.
-const small = 4
 
 // class is the asks of one size for one participant in a batch.
 type class struct {
@@ -97,39 +90,13 @@ type gate struct{ mu *sync.Mutex }
 func (g gate) Lock()   {}
 func (g gate) Unlock() { g.mu.Unlock() }
 
-// newBatch returns an empty batch of the lane, which another lane may have used before.
+// newBatch returns an empty batch of the lane.
 func newBatch(l *Lane) *batch {
-	b, used := l.env.batches.Get().(*batch)
-	if !used {
-		b = &batch{}
-		b.classes, b.seats = b.few.classes[:0], b.few.seats[:0]
-	}
+	b := &batch{}
+	b.classes, b.seats = b.few.classes[:0], b.few.seats[:0]
 	b.crowd.L = gate{&l.mu}
 	return b
 }
-
-// recycle is called by each caller whom the landing woke, after it has read. The last one
-// to do so puts a small batch by to be used again; whoever has left never does, so a batch
-// that somebody left is not used again. The lane may still wake the crowd then, for nothing:
-// whoever sleeps on the batch by then sleeps on.
-func (b *batch) recycle(e *Env) {
-	all := b.serials
-	if all > small || b.done.Add(1) != int32(all) {
-		return
-	}
-	if b.watchers > 1 {
-		b.landed = nil // it was closed
-	}
-	b.classes, b.seats, b.links = b.few.classes[:0], b.few.seats[:0], nil
-	b.serials, b.oldest, b.left, b.watchers, b.watched = 0, 0, 0, 0, nil
-	b.outcome, b.sent, b.next = outcome{}, false, nil
-	b.over.Store(false)
-	b.done.Store(0)
-	e.batches.Put(b)
-}
-
-// keep prevents that the batch is used again: somebody may read it at any time.
-func (b *batch) keep() { b.done.Store(-small - 1) }
 
 // link ties the call of the batch to the span of one of its callers.
 //
@@ -306,9 +273,8 @@ func (a *Ask) Sleep() { a.batch.crowd.Wait() }
 func (a *Ask) watch(ctx context.Context, done <-chan struct{}) error {
 	l, b := a.Seat.Lane, a.batch
 	if b.landed == nil {
-		b.landed = make(chan struct{}, 1)
+		b.landed = make(chan struct{})
 	}
-	b.watchers++
 	forAll := b.watched == nil
 	if forAll {
 		b.watched = done
@@ -316,7 +282,7 @@ func (a *Ask) watch(ctx context.Context, done <-chan struct{}) error {
 	l.mu.Unlock()
 	select {
 	case <-b.landed:
-		return a.read(ctx, true)
+		return a.read(ctx)
 	case <-done:
 	}
 	l.mu.Lock()
@@ -330,7 +296,7 @@ func (a *Ask) watch(ctx context.Context, done <-chan struct{}) error {
 	}
 	l.mu.Unlock()
 	if over {
-		return a.read(ctx, false)
+		return a.read(ctx)
 	}
 	return clock.Ended(ctx)
 }

@@ -250,7 +250,7 @@ func keepFlying(t *testing.T, l *Lane, many func() int64) (land func()) {
 				l.join(&extra)
 				l.mu.Unlock()
 				l.serve(many())
-				if err := extra.read(context.Background(), true); err != nil {
+				if err := extra.read(context.Background()); err != nil {
 					t.Error(err)
 				}
 				runtime.Gosched()

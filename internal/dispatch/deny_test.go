@@ -136,28 +136,6 @@ func TestWhenItCouldBeGrantedIsToldToThoseItIsAbout(t *testing.T) {
 	})
 }
 
-// Batches are used again, for other lanes: what one was told of its limit is not told to another.
-func TestADenialTellsNothingOfAnotherLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := grounded(t)
-		for range 50 {
-			l.call(t.Context(), 1, false)
-			b := l.next()
-			b.rest = 4711
-			l.land(b, []int64{1}, nil)
-			synctest.Wait()
-			behind := l.call(t.Context(), 5, true)
-			l.Known.shutUntil.Store(l.env.Clock.Now() + int64(time.Second))
-			l.flown()
-			synctest.Wait()
-			l.Known.shutUntil.Store(0)
-			if behind.Rest != 0 {
-				t.Fatalf("granted %d, rest %d", behind.Granted, behind.Rest)
-			}
-		}
-	})
-}
-
 // A call leaves time for other shards only if these are elsewhere.
 func TestACallLeavesTimeForShardsElsewhere(t *testing.T) {
 	l := grounded(t)

@@ -240,10 +240,8 @@ func (f *flight) giveUp() {
 		}
 	}
 	for _, s := range f.sections {
-		if s.key != nil {
+		if s.key != nil { // the goroutine of this call may come back late, and tell it what it heard
 			s.key.kept = true
-		} else {
-			s.batch.keep() // the goroutine of this one may come back late, and look
 		}
 		s.refuse(cause)
 	}

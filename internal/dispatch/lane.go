@@ -71,8 +71,7 @@ type Env struct {
 	Telemetry   *telemetry.Telemetry
 	CallTimeout time.Duration
 
-	batches sync.Pool // to be used again
-	keyAsks sync.Pool // likewise
+	keyAsks sync.Pool // to be used again
 	flights sync.Pool // likewise
 	parked  parking
 }

@@ -128,7 +128,6 @@ func (q *pending) land(b *batch, asks []int64, err error) {
 		lost = b.grant(asks)
 	}
 	q.Waiting.Add(-b.calls())
-	landed, watchers := b.landed, b.watchers
 	again, opened := false, int64(0)
 	if b.sent {
 		q.away--
@@ -136,7 +135,7 @@ func (q *pending) land(b *batch, asks []int64, err error) {
 			q.boxed, opened = true, q.head.opened
 		}
 	}
-	b.over.Store(true) // from here on somebody else may have the batch, but for its crowd
+	b.over.Store(true)
 	q.mu.Unlock()
 	if again {
 		l.outbox().add(waiting{lane: l, since: opened})
@@ -145,11 +144,8 @@ func (q *pending) land(b *batch, asks []int64, err error) {
 		// Nobody uses it, and it would be missing for a whole window. This ends soon.
 		go l.Limit.Learned(l, News{Unclaimed: b.unclaimed()})
 	}
-	switch {
-	case watchers == 1:
-		landed <- struct{}{}
-	case watchers > 1:
-		close(landed)
+	if b.landed != nil {
+		close(b.landed)
 	}
 	b.crowd.Broadcast()
 }

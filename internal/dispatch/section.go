@@ -188,7 +188,6 @@ func (d *detour) take(ctx context.Context, b basis) (received int64, err error) 
 
 // giveUp answers the asks of a call that does not come back.
 func (d *detour) giveUp() {
-	d.batch.keep() // the call may come back late, and look
 	if !d.sent.Load() {
 		d.refuse(node.ErrAway)
 		return

@@ -21,8 +21,7 @@ type identity struct {
 	// Only of a key of a family:
 	Family  *Family
 	Key     Keyed
-	Text    string // the id, behind how the keys of another one begin: see script.Space
-	Invalid error  // why the key cannot be used
+	Invalid error // why the key cannot be used
 }
 
 // Core is one limit as one process sees it: the layout in use, and the ways to its shards. Every

@@ -2,7 +2,6 @@ package limit
 
 import (
 	"fmt"
-	"sync/atomic"
 	"unique"
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
@@ -15,8 +14,6 @@ type Family struct {
 	Of *Core // holds the declaration; has no permits of its own
 
 	plans keyPlans
-	// Where keys of each region of the slots were last.
-	Spaces [shard.KeySlots]atomic.Pointer[script.Space]
 }
 
 // Terms returns the terms of a limit that comes with calls. After an error the record is looked at:
@@ -134,8 +131,7 @@ func (f *Family) PlaceOf(ft *Routes, prefix, key string) (*Plan, script.ShardRef
 		delete(f.plans.at, keyPlan{at: at})
 		return nil, script.ShardRef{}
 	}
-	space := p.ways[0].Space
-	return p, space.KeysAt(space.Text(prefix, key))
+	return p, p.ways[0].Space.KeysOf(prefix, key)
 }
 
 // Keyed is a key with the terms that come with its calls, if any do.

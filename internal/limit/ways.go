@@ -100,12 +100,7 @@ func (of *ways) lane(s shard.Shard, t *dispatch.Terms, w *dispatch.Way) *dispatc
 	} else {
 		l = &dispatch.Lane{}
 	}
-	l.Lead(of.core.Process.Lanes, w, listener{of.core}, w.Space.KeysAt(of.core.Text, of.core.ID), n, t)
-	if f := of.core.Family; f != nil {
-		if last := &f.Spaces[shard.RegionOf(s.Slot)]; last.Load() != &w.Space {
-			last.Store(&w.Space)
-		}
-	}
+	l.Lead(of.core.Process.Lanes, w, listener{of.core}, w.Space.Keys(of.core.ID), n, t)
 	if i < 0 {
 		of.Lanes = append(of.Lanes, l)
 	} else { // the node turned out to be called otherwise

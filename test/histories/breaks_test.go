@@ -122,8 +122,8 @@ var breakages = []breakage{
 	{
 		name: "time stands still while a machine is suspended", theme: "suspend", kind: "over", seeds: []uint64{72},
 		edits: []limittest.Edit{
-			{"\treturn Elapsed(now + c.asleepAt(now))\n",
-				"\tif BROKEN {\n\t\treturn Elapsed(now)\n\t}\n\treturn Elapsed(now + c.asleepAt(now))\n"},
+			{"\treturn Elapsed(now + c.SuspendedAt(now))\n",
+				"\tif BROKEN {\n\t\treturn Elapsed(now)\n\t}\n\treturn Elapsed(now + c.SuspendedAt(now))\n"},
 			{"(only || heard.since <= began)", "(BROKEN || only || heard.since <= began)"},
 			// else the time of the node tells
 		},
