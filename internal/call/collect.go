@@ -16,6 +16,10 @@ import (
 // collectTries is how often a collection asks if it has seen that everything it wants is free.
 const collectTries = 4
 
+// leastPause is between two collections of which the first found that all was free, and did not get
+// it: a shard may tell what it has, and not answer those who ask for it.
+const leastPause = time.Millisecond
+
 // collect collects n permits from several shards, and gives everything back if the sum falls short.
 //
 // It asks at once all shards that may have them, by what this process knows, and again those that
@@ -198,7 +202,7 @@ func (g *collection) denied(ctx context.Context, d *Decision) error {
 	if err := c.Process.Gone(ctx, nil); err != nil {
 		return err
 	}
-	wait := max(time.Duration(now-g.since), g.view.heldFor(now)) // others collect, too
+	wait := max(time.Duration(now-g.since), g.view.heldFor(now), leastPause) // others collect, too
 	why := g.view.keeps(g.n, g.view.tally(now, g.since).why)
 	if g.outlook.Free < g.n {
 		wait, why = g.outlook.Await(c, g.view.Routes, g.n), max(why, g.outlook.why)
