@@ -13,12 +13,12 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// This file decides most calls for keys: those for a key of which the process has no Target, and
-// needs none. Either it remembers that nothing is free, or nobody else in it asks for the key, and
-// the shard is as it mostly is.
-
-// withoutTarget decides a call so. Where answered is false it goes on with a Target. Then q tells
-// since when, and why the shard did not answer if it was asked.
+// withoutTarget decides a call for a key of which the process has no Target, as most are. Either a
+// denial is remembered, or the key's shard is asked for this call alone: nobody else in the process
+// asks for the key, and nothing of it is rare.
+//
+// Where answered is false the call goes on with a Target. Then q tells since when, and why the
+// shard did not answer if it was asked.
 func (l *Limiter) withoutTarget(ctx context.Context, q *call, d *Decision) (answered bool, err error) {
 	f, c := l.family, l.Target
 	now := c.Process.Now()

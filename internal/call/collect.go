@@ -16,8 +16,8 @@ import (
 // collectTries is how often a collection asks if it has seen that everything it wants is free.
 const collectTries = 4
 
-// leastPause is between two collections of which the first found that all was free, and did not get
-// it: a shard may tell what it has, and not answer those who ask for it.
+// leastPause is the shortest RetryAfter of a collection that was told that all is free, and did not
+// get it: a shard may answer a Peek and fail every ask.
 const leastPause = time.Millisecond
 
 // collect collects n permits from several shards, and gives everything back if the sum falls short.

@@ -98,8 +98,8 @@ func (f *flight) section(l *Lane) *section {
 	return s
 }
 
-// serve counts the calls of the last section, which load so much and the oldest of which began
-// then.
+// serve counts the calls of the last section: what it loads, how many they are, and when the oldest
+// of them began.
 func (f *flight) serve(l *Lane, load int, calls, oldest int64) {
 	f.load += load
 	if len(f.sections) == 1 || oldest < f.oldest {

@@ -12,8 +12,8 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// KeyAsk is what one call wants of a key of a family of which the process has nothing else: it
-// goes without a lane of the key and without a batch. Of a million keys most are asked for so.
+// KeyAsk is an ask that is a section of a flight by itself: it needs no lane to the key's shard and
+// no batch. Most calls for a million keys are such asks.
 type KeyAsk struct {
 	seat  *Seat // whose lane leads to all keys at the place
 	ref   script.ShardRef
@@ -29,19 +29,19 @@ type KeyAsk struct {
 	Known Knowledge // what the reply told of the shard
 }
 
-// What becomes of an ask for a key.
+// The states of a KeyAsk.
 const (
-	asks = iota
-	answered
-	left // its caller has
+	asks     = iota // its caller waits for the answer
+	answered        // the answer is there
+	left            // its caller does not wait any more
 )
 
-// ErrNotPlain ends an ask whose shard is asked otherwise: its state or what a call relies on is not
-// as it mostly is.
+// ErrNotPlain ends a KeyAsk whose call goes on with a lane: the shard's state is rare, or the
+// layout has to be confirmed first.
 var ErrNotPlain = errors.New("the key is not asked for alone")
 
-// AsksKeys reports whether keys may be asked for alone: there is time to ask otherwise where the
-// first call tells nothing.
+// AsksKeys reports whether AskKey may be used: the node is so near that there is time for another
+// ask after ErrNotPlain.
 func (s *Seat) AsksKeys() bool { return s.Lane.outbox().near.Load() }
 
 // Crowded reports whether a call would be shed, and notes that it is.
@@ -112,8 +112,8 @@ func (a *KeyAsk) end(err error) {
 	}
 }
 
-// ready reports whether the ask can fly with others. Else it was ended. sure is a lane of which it
-// is known that what calls rely on has not expired.
+// ready reports whether the ask can be a section of a flight; else it was ended. sure is a lane
+// whose layout and fence were just found to be confirmed.
 func (a *KeyAsk) ready(o *outbox, now int64, sure *Lane) bool {
 	l := a.lane()
 	e := l.env
