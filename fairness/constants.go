@@ -22,7 +22,7 @@ const (
 // Constants returns the numbers of the rule by the names that the scripts have for them, as Lua
 // writes them.
 func Constants() map[string]string {
-	names := map[string]string{"LEDGER": header, "SHARED": shared,
+	names := map[string]string{"LEDGER": header, "LEDGER_KIND": kind, "SHARED": shared,
 		"MOST": "1e15"} // what averages may grow to, and us until something is paid
 	for name, value := range map[string]float64{
 		"MILLI": milli, "MAX_ACCOUNTS": MaxAccounts, "STATEMENTS": statements,

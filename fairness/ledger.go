@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/shardlimit/shardlimit/internal/columns"
 )
@@ -13,6 +14,8 @@ const (
 	// header is the field of a ledger, in Redis a hash, that is no account (columns.Ledger). Each
 	// account (columns.Account) is under the id of its participant.
 	header = "ledger"
+	// kind is how the header begins, in front of its columns.
+	kind = "SLB9"
 	// shared is the id of the account of those who have none of their own: names seen for the first
 	// time, and names beyond [MaxAccounts].
 	shared = "****************"
@@ -53,30 +56,28 @@ func ParseLedger(fields map[string]string) (*Ledger, error) {
 	if len(fields) > MaxAccounts+2 {
 		return nil, ErrText
 	}
-	l, text := &Ledger{accounts: make(map[string]account)}, fields[header]
-	if len(text) != columns.Ledger.Bytes() {
+	l := &Ledger{accounts: make(map[string]account)}
+	text, ours := strings.CutPrefix(fields[header], kind)
+	var n [8]int64
+	if !ours || len(text) != columns.Ledger.Bytes()-len(kind) || !columns.Ledger.Numbers(text, n[:]) {
 		return nil, ErrText
 	}
-	r := columns.Ledger.Reader(text)
-	l.count, l.half = r.Number(), r.Number()
+	l.count, l.half = n[0], n[1]
 	for i := range l.sums {
-		l.sums[i].light, l.sums[i].heavy = float64(r.Number()), float64(r.Number())
+		l.sums[i].light, l.sums[i].heavy = float64(n[2+2*i]), float64(n[3+2*i])
 	}
-	bad := r.Bad()
 	for id, text := range fields {
 		if id == header {
 			continue
 		}
-		r := columns.Account.Reader(text)
 		var n [10]int64
-		for i := range n {
-			n[i] = r.Number()
+		if len(id) != IDLength || len(text) != columns.Account.Bytes() || !columns.Account.Numbers(text, n[:]) ||
+			n[0] < 1 || n[0] > MaxWeight {
+			return nil, ErrText
 		}
-		a := account{weight: n[0], stated: n[1], claim: n[2], heavy: n[5] > 0, longer: n[6], used: n[8]}
-		bad = bad || r.Bad() || len(id) != IDLength || a.weight < 1 || a.weight > MaxWeight || a.claim < 0
-		l.accounts[id] = a
+		l.accounts[id] = account{weight: n[0], stated: n[1], claim: n[2], heavy: n[5] > 0, longer: n[6], used: n[8]}
 	}
-	if _, ok := l.accounts[shared]; bad || !ok || l.count != int64(len(fields)-2) {
+	if _, ok := l.accounts[shared]; !ok || l.count != int64(len(fields)-2) {
 		return nil, ErrText
 	}
 	return l, nil

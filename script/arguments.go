@@ -23,7 +23,7 @@ func (r *TakeRequest) arguments(args []string) []string {
 
 // asks is who wants what: see fair.lua.
 func (r *TakeRequest) asks() string {
-	var room [4 + 2*(13+13+3) + 16 + 7 + 2*16]byte // most requests have one or two groups, of one participant
+	var room [2 + 2*(6+6+2) + 16 + 4 + 2*7]byte // most requests have one or two groups, of one participant
 	reports := r.reports()
 	text := columns.Asks.Append(room[:0], 0, int64(len(r.Groups)), reports)
 	for _, group := range r.Groups {

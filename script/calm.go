@@ -186,47 +186,50 @@ func (s *Section) readCalm(now int64, own string) {
 	s.Reply = t
 }
 
-// paced reports whether the paced take may serve the request: it knows of single permits only.
+// paced reports whether the paced take may serve the request: it knows of single permits only, and
+// of shares that are not on their way.
 func (r *TakeRequest) paced() bool {
-	return r.Contended && len(r.Callers) > 0 && len(r.Groups) > 0 && r.Proposal.calmText != "" &&
+	p := r.Proposal
+	return r.Contended && len(r.Callers) > 0 && len(r.Groups) > 0 && p.calmText != "" && p.floor == p.target &&
 		!slices.ContainsFunc(r.Groups, func(g Group) bool { return g.Size > 1 })
 }
 
-// pacedArguments returns what the paced take is told: what the full take is, and then what take.lua
-// is, but that nothing may be created.
+// pacedArguments returns what the paced take is told: who wants what, and then what take.lua is, but
+// that nothing may be created.
 func (r *TakeRequest) pacedArguments() []string {
 	c := calmTake{proposal: r.Proposal, fence: int64(r.Fence)}
-	return c.arguments(r.arguments(make([]string, 0, 3+calmTerms)))
+	return c.arguments(append(make([]string, 0, 1+calmTerms), r.asks()))
 }
 
 // readPaced takes in what the paced take replied; paced is false if it left all to the full take.
 func (s *Section) readPaced(reply []rueidis.RedisMessage) (paced bool, err error) {
 	p, r := &programs[pacedProgram], s.Request
-	if len(reply) < 2 {
-		return false, nil
+	if len(reply) != 1 {
+		return true, malformed(p, "wrong length")
 	}
 	text, err := reply[0].ToString()
-	var n [5]int64
-	if err != nil || len(text) != calmNow+columns.Told.Bytes() || !columns.Once.Numbers(text, n[:1]) ||
-		!columns.Told.Numbers(text[calmNow:], n[1:]) {
+	told := calmNow + columns.Told.Bytes()
+	switch {
+	case err == nil && (len(text) == calmNow || len(text) > calmNow && text[calmNow:] == calmLook): // the ledger is not ours, or it left it
+		return false, nil
+	case err != nil || len(text) != told+(2+len(r.Groups)+len(r.Callers))*columns.Paced.Bytes():
 		return true, malformed(p, "no numbers")
 	}
-	rest, err := reply[1].ToArray()
-	if err != nil {
-		return true, malformed(p, "no list")
+	var n [5]int64
+	var more [2 + MaxGroups + MaxCallers]int64
+	columns.Once.Numbers(text, n[:1])
+	columns.Told.Numbers(text[calmNow:], n[1:])
+	for i := range 2 + len(r.Groups) + len(r.Callers) {
+		columns.Paced.Numbers(text[told+i*columns.Paced.Bytes():], more[i:i+1])
 	}
-	var own [2]int64
-	if err := integers(p, rest, own[:]); err != nil {
-		return true, err
-	}
-	floor, granted, retry := r.Proposal.floor, own[0], own[1]
-	if !natural(own[:]) || n[1] > floor || granted > n[1] {
+	floor, granted, retry := r.Proposal.floor, more[0], more[1]
+	if n[0] > maxTime || n[1] > floor || granted > n[1] {
 		return true, malformed(p, "out of range")
 	}
 	t := TakeReply{Status: OK, InForce: r.Proposal.inForce(), Before: n[1], Granted: granted, Free: n[1] - granted,
 		Used: floor - n[1] + granted, At: clock.ServerTime(n[0]), Early: n[4] > 0, Grants: r.Room[:0],
 		Waits: Waits{Next: duration(n[2]), Retry: duration(retry), Reset: duration(n[3])}}
-	if err := t.parseContended(p, rest[len(own):], r); err != nil {
+	if err := t.parseContended(p, more[2:2+len(r.Groups)+len(r.Callers)], r); err != nil {
 		return true, err
 	}
 	s.Reply, s.Err = t, nil

@@ -11,7 +11,7 @@ local ledger = redis.pcall('HGET', KEYS[#KEYS], '@LEDGER')
 if type(ledger) == 'table' then
   return {-1, #KEYS, ledger.err}
 end
-if ledger and string.sub(ledger, @ledger.kind) ~= '@ledger.kind.form'
+if ledger and string.sub(ledger, 1, #'@LEDGER_KIND') ~= '@LEDGER_KIND'
   or not ledger and redis.pcall('EXISTS', KEYS[#KEYS]) == 1 then
   return {-1, #KEYS}
 end

@@ -2,7 +2,7 @@
 -- come back. Made to be put into the take of any algorithm.
 --
 -- KEYS, last  the ledger: see fair_open.lua
--- ARGV[3]  how many groups there are, and 1 if callers carry reports, else 0; the groups; the
+-- @ASKS    how many groups there are, and 1 if callers carry reports, else 0; the groups; the
 --          callers, whose weights are in thousandths.
 --          Only with reports: thousandths of a permit of unmet demand since the last report, and
 --          permits that blocked callers wait for.
@@ -15,13 +15,11 @@
 -- what is `told`: how many of each group were granted, then after how many us each caller should
 -- come back. Arithmetic in the order of internal/limittest/ledger, to which it is equal bit for
 -- bit. A ledger that is damaged is thrown away: then the call is served as if nobody contended.
-local asks, told = ARGV[3], {}
-local groups = sub(asks, @asks.groups..reports) + 0
-local reports = groups % 10 == 1
-groups = (groups - groups % 10) / 10
+local asks, told = @ASKS, {}
+local groups, reports = numbers('@asks.groups..reports.form', asks, 1)
+reports = reports == 1
 local last_group = @asks.rest + @group.bytes * (groups - 1)
 local callers_at, caller_bytes = last_group + @group.bytes, reports and @caller.bytes or @caller.unmet.at
-local alone = #asks < callers_at + caller_bytes
 local named, left, refused, begun, contending, marked = #asks >= callers_at, available, nil, false, false, contended
 if marked > 0 then
   if marked + 2 * window <= now then
@@ -35,7 +33,7 @@ if contending then
 end
 if not contending then
   for group = @asks.rest, last_group, @group.bytes do
-    local size, count = sub(asks, @group.size[group]) + 0, sub(asks, @group.count[group]) + 0
+    local size, count = numbers('@group.size..count.form', asks, group)
     local fit = (left - left % size) / size
     if fit < count then
       count, refused = fit, refused or size

@@ -10,7 +10,7 @@ local permits, pay, charge = ARGV[3] + 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] then
   local sound, foreign, us, finish = pcall(function()
     local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
-    local id, weight, unmet, waiting = ARGV[7], format('@account.weight.form', ARGV[8] + 0), 0, ARGV[9] + 0
+    local id, weight, unmet, waiting = ARGV[7], ARGV[8] + 0, 0, ARGV[9] + 0
     local goal = max(share, target)
     --@include fair_open
     local want, wait = min(permits, depth), 0

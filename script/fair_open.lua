@@ -5,77 +5,72 @@
 --
 -- Most calls read and write the account alone. The header is for those that state a claim, or are
 -- not held back.
--- Of each column: name(bytes), behind where it begins, counted from 1.
 --@layout ledger
 --@layout account
-local account, whose, changed, prefix, moved = redis.pcall('HGET', KEYS[#KEYS], id), id, unmet > 0, nil, false
-local stated, rate, states, head, half, passed, accounts, sums = 0, 0, true, nil, 0, 3, 0, nil
+local account, whose, changed, moved = redis.pcall('HGET', KEYS[#KEYS], id), id, unmet > 0, false
+local states, head, half, passed, accounts, sums = true, nil, 0, 3, 0, nil
+local known, stated, claim, waited, rate, heavy, longer, denied, used, empty = 0, 0, 0, 0, 0
 if account and #account == @account.bytes then
-  stated, rate = sub(account, @account.stated) + 0, sub(account, @account.rate) + 0
-  states = now < stated or (now - stated) * @STATEMENTS >= window or sub(account, @account.weight) ~= weight
+  known, stated, claim, waited, rate, heavy, longer, denied, used, empty = numbers('@account.form', account, 1)
+  states = now < stated or (now - stated) * @STATEMENTS >= window or known ~= weight
 end
 if states or rate == 0 then
   --@include fair_sums
   if not account then -- it is served from the account of all new names
-    local new = '@account.stated..used.zero' .. format('@account.empty.form', now)
+    local new = '@account.stated..used.zero' .. pack('@account.empty.form', now)
     whose, account = '@SHARED', redis.call('HGET', KEYS[#KEYS], '@SHARED')
-      or not head and format('@account.weight.form', @MILLI) .. new
+      or not head and pack('@account.weight.form', @MILLI) .. new
     if accounts < @MAX_ACCOUNTS then
       accounts, moved = accounts + 1, true
-      redis.pcall('HSET', KEYS[#KEYS], id, weight .. new)
+      redis.pcall('HSET', KEYS[#KEYS], id, pack('@account.weight.form', weight) .. new)
     end
-    stated, rate = sub(account, @account.stated) + 0, sub(account, @account.rate) + 0
-    states = now < stated or (now - stated) * @STATEMENTS >= window or sub(account, @account.weight) ~= weight
+    known, stated, claim, waited, rate, heavy, longer, denied, used, empty = numbers('@account.form', account, 1)
+    states = now < stated or (now - stated) * @STATEMENTS >= window or known ~= weight
   end
 end
-local flags = sub(account, @account.heavy..longer)
-local heavy, longer = flags == '10' or flags == '11', flags == '01' or flags == '11'
-local denied, used = sub(account, @account.unmet) + 2 * unmet, sub(account, @account.used) + 0
-local empty, part = sub(account, @account.empty) + 0, rate / @MILLI
-assert(stated + rate + denied + used + empty < 2 ^ 62 and #account == @account.bytes)
+assert(#account == @account.bytes and used <= @MOST and waited <= @MILLI)
+heavy, longer, denied = heavy == 1, longer == 1, denied + 2 * unmet
 denied = denied < @MOST and denied or @MOST
+local part, was = rate / @MILLI, rate
 local depth = max(@DEPTH_LEAST, @DEPTH_PART * part, @DEPTH_ROOT * sqrt(part))
 local credit = min((now - empty) * part / window, depth)
 if sums then
-  local was, mine = rate, weight + 0
   -- At which rate it is paced.
   local function paced()
     local light, among, all = sums[1] + sums[3] + sums[5], sums[2] + sums[4] + sums[6], goal * @MILLI
     local spare = all - light
-    if accounts < 2 or among == 0 and spare >= 0 or light == 0 and heavy and among <= mine then
+    if accounts < 2 or among == 0 and spare >= 0 or light == 0 and heavy and among <= weight then
       return 0
     elseif among == 0 or spare <= 0 then
       spare, among = all, accounts * @MILLI
     end
-    return max(1, floor(min(mine * spare / among, all)))
+    return max(1, floor(min(weight * spare / among, all)))
   end
   if states then -- it says what it wants
     local fades = window / (window + 2 * max(now - stated, 0))
-    local waited = floor(sub(account, @account.waited) * fades)
-    used, denied = floor(used * fades), floor(denied * fades)
+    used, denied, waited = floor(used * fades), floor(denied * fades), floor(waited * fades)
     if waiting > 0 then
       waited = waited + floor(@MILLI * (1 - fades))
     end
-    local claim = min(max(used + denied + waiting * @MILLI, floor(used * @MILLI / (@MILLI + 1 - waited))),
+    local wants = min(max(used + denied + waiting * @MILLI, floor(used * @MILLI / (@MILLI + 1 - waited))),
       used * @BACKED_TIMES + @BACKED_MORE)
     local i = (stated * 2 - stated * 2 % window) / window + (longer and 1 or 0) - half + 1
     local had = sums[4]
     moved = moved or not heavy or i ~= 1
     if i >= 0 and i <= 2 then
       i = 2 * i + (heavy and 2 or 1)
-      sums[i] = max(sums[i] - (heavy and sub(account, @account.weight) or sub(account, @account.claim)), 0)
+      sums[i] = max(sums[i] - (heavy and known or claim), 0)
     end
-    heavy, longer, sums[4] = true, false, sums[4] + mine
+    known, stated, claim, heavy, longer, sums[4] = weight, now, wants, true, false, sums[4] + weight
     moved, rate = moved or sums[4] ~= had, paced()
     if claim < rate or rate == 0 and denied == 0 then
-      heavy, moved, sums[3], sums[4] = false, true, sums[3] + claim, max(sums[4] - mine, 0)
+      heavy, moved, sums[3], sums[4] = false, true, sums[3] + claim, max(sums[4] - weight, 0)
       rate = paced()
     end
-    stated = now
-    prefix = weight .. format('@account.stated..rate.form', now, claim, waited, rate)
+    changed = true
   elseif rate == 0 then
     rate = paced()
-    prefix = rate > 0 and sub(account, @account.weight..waited) .. format('@account.rate.form', rate) or nil
+    changed = changed or rate > 0
   end
   if rate ~= was then
     part = rate / @MILLI

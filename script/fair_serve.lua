@@ -5,15 +5,17 @@ local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, m
 local goal = share > target and share or target
 local reserve, refused_ask = @HEADROOM_PART * goal >= 2 and @HEADROOM_PART * goal or 0, groups + 1
 for here = callers_at, #asks, caller_bytes do
-  local id, weight, unmet, waiting = sub(asks, @caller.id[here]), sub(asks, @caller.weight[here]), 0, 0
+  local id, weight, unmet, waiting = sub(asks, @caller.id[here]), nil, 0, 0
   if reports then
-    unmet, waiting = sub(asks, @caller.unmet[here]) + 0, sub(asks, @caller.waiting[here]) + 0
+    weight, unmet, waiting = numbers('@caller.weight..waiting.form', asks, here + @caller.weight.at)
+  else
+    weight = numbers('@caller.weight.form', asks, here + @caller.weight.at)
   end
   --@include fair_open
   local unserved, first, slope, nth, ask, paid = 0, 0, reserve / depth, (here - callers_at) / caller_bytes, 1, false
   for group = @asks.rest, last_group, @group.bytes do
-    if alone or sub(asks, @group.caller[group]) + 0 == nth then
-      local size, wanted = sub(asks, @group.size[group]) + 0, sub(asks, @group.count[group]) + 0
+    local size, wanted, by = numbers('@group.form', asks, group)
+    if by == nth then
       local got = (left - left % size) / size
       if got > wanted then
         got = wanted

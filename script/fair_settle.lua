@@ -1,4 +1,4 @@
--- Fairness, after the grants are written: tells how many of each group were granted, and after how
+-- Fairness, in a full take, after the grants are written: tells how many of each group were granted, and after how
 -- many us each caller should come back. The ledger lives as long as the head.
 if begun then
   redis.pcall('DEL', KEYS[#KEYS])
@@ -8,6 +8,6 @@ if contending then
     reply[#reply + 1] = told[i]
   end
   if remark then
-    redis.pcall('PEXPIRE', KEYS[#KEYS], format('%d', sub(ARGV[2], @terms.life) + 0))
+    redis.pcall('PEXPIRE', KEYS[#KEYS], format('%d', @LIFE + 0))
   end
 end

@@ -2,8 +2,7 @@
 -- booked. If that is after its claim ends, it does what it was told, and is not silent: it counts
 -- half a window longer. One whose callers waited is heavy until its next statement if it could have
 -- paid for the `first`, or never could, and they are not much of the share.
-local stands = prefix or account
-local lacks = not heavy and sub(stands, @account.waited) * 2 > @MILLI
+local lacks = not heavy and waited * 2 > @MILLI
   and (credit >= first or first > depth and first * @LARGE_PART <= goal)
 if lacks or not longer and (now + back) * 2 >= stated * 2 - stated * 2 % window + 2 * window then
   if not sums then
@@ -12,9 +11,9 @@ if lacks or not longer and (now + back) * 2 >= stated * 2 - stated * 2 % window 
   local i = (stated * 2 - stated * 2 % window) / window + (longer and 1 or 0) - half + 1
   for sign = -1, 1, 2 do
     if i >= 0 and i <= 2 then
-      local column, own = 2 * i + 1, sub(stands, @account.claim)
+      local column, own = 2 * i + 1, claim
       if heavy then
-        column, own = column + 1, weight
+        column, own = column + 1, known
       end
       sums[column] = max(sums[column] + sign * own, 0)
     end

@@ -2,27 +2,24 @@
 -- the next, of each what the light want and the weight of the heavy.
 head, half = redis.pcall('HGET', KEYS[#KEYS], '@LEDGER'), (now * 2 - now * 2 % window) / window
 sums = {0, 0, 0, 0, 0, 0}
-if type(head) == 'table' or head and sub(head, @ledger.kind) ~= '@ledger.kind.form'
+if type(head) == 'table' or head and sub(head, 1, #'@LEDGER_KIND') ~= '@LEDGER_KIND'
   or not head and redis.call('EXISTS', KEYS[#KEYS]) == 1 then
   return {-1, #KEYS, head and head.err or nil} -- it is not ours
 end
 if head then
-  accounts, passed = sub(head, @ledger.count) + 0, half - sub(head, @ledger.half)
-  local all = {
-    sub(head, @ledger.light_before) + 0, sub(head, @ledger.heavy_before) + 0, sub(head, @ledger.light) + 0,
-    sub(head, @ledger.heavy) + 0, sub(head, @ledger.light_next) + 0, sub(head, @ledger.heavy_next) + 0,
-  }
+  assert(#head == @ledger.bytes)
+  local all = {numbers('@ledger.form', head, @ledger.count.from)}
+  accounts, passed = all[1], half - all[2]
   for i = 1, passed >= 0 and 6 - 2 * passed or 0 do
-    sums[i] = all[i + 2 * passed]
+    sums[i] = all[2 + i + 2 * passed]
   end
-  assert(accounts + sums[1] + sums[2] + sums[3] + sums[4] + sums[5] + sums[6] < 2 ^ 62) -- not where one is no number
 end
 moved = moved or passed ~= 0
 if passed ~= 0 and accounts >= @MAX_ACCOUNTS then -- whoever was silent for a window gives way
   local all, gone = redis.call('HGETALL', KEYS[#KEYS]), {'HDEL', KEYS[#KEYS]}
   for i = 1, #all, 2 do
     if all[i] ~= id and all[i] ~= '@LEDGER' and all[i] ~= '@SHARED'
-      and now - sub(all[i + 1], @account.stated) > window then
+      and now - numbers('@account.stated.form', all[i + 1], @account.stated.from) > window then
       gone[#gone + 1] = all[i]
     end
   end

@@ -1,11 +1,14 @@
--- Take, the calm case while participants contend: what it tells beside the rest. That is how many
--- were granted, and when what was refused is there, us; then what fair_settle.lua adds.
+-- Take, the calm case while participants contend: what it tells beside the rest, as columns.Paced
+-- has it. That is how many were granted, and when what was refused is there, us; then how many of
+-- each group were granted, and after how many us each caller should come back.
 if n == 0 then
   soonest, reset = count > 0 and soonest or 0, count > 0 and newest + window - now or 0
 end
-local reply = {granted, refused and refused > left and soonest or 0}
-if remark then
-  redis.pcall('SETRANGE', KEYS[1], format('%d', behind - 18), format('%d', contended))
+local more = pack('@paced.form@paced.form', granted, refused and refused > left and soonest or 0)
+for i = 1, #told do
+  more = more .. pack('@paced.form', told[i])
 end
---@include fair_settle
-replies.told = reply
+if remark then
+  redis.pcall('SETRANGE', key, format('%d', behind - 18), format('%d', contended))
+  redis.pcall('PEXPIRE', KEYS[#KEYS], life)
+end

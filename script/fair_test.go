@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,18 +87,18 @@ func TestLedgerIsNoDanger(t *testing.T) {
 		if err != nil || len(good) != 3 {
 			t.Fatalf("%q %v", good, err)
 		}
-		id := caller(1).ID
+		id, full := caller(1).ID, strings.Repeat("\xff", 39)
 		for name, bad := range map[string][2]string{
-			"count":     {"ledger", "SLB8    x" + good["ledger"][9:]},
-			"huge":      {"ledger", "SLB899999" + good["ledger"][9:]},
-			"short":     {"ledger", good["ledger"][:60]},
-			"stub":      {"ledger", "SLB8"},
-			"half":      {"ledger", good["ledger"][:9] + "          nan" + good["ledger"][22:]},
-			"sum":       {"ledger", good["ledger"][:22] + "                 inf" + good["ledger"][42:]},
-			"far":       {"ledger", good["ledger"][:22] + "99999999999999999999" + good["ledger"][42:]},
-			"credit":    {id, good[id][:94] + "               x"},
-			"nan":       {id, good[id][:94] + "             nan"},
-			"no weight": {id, "      0" + good[id][7:]},
+			"count":     {"ledger", good["ledger"][:4] + full[:2] + good["ledger"][6:]},
+			"short":     {"ledger", good["ledger"][:40]},
+			"stub":      {"ledger", "SLB9"},
+			"half":      {"ledger", good["ledger"][:6] + full[:7] + good["ledger"][13:]},
+			"sums":      {"ledger", good["ledger"][:13] + full},
+			"all":       {id, full + full[:11]},
+			"credit":    {id, good[id][:43] + full[:7]},
+			"used":      {id, good[id][:36] + full[:7] + good[id][43:]},
+			"waited":    {id, good[id][:18] + "\x03\xe9" + good[id][20:]}, // a thousandth more than all the time
+			"no weight": {id, "\x00\x00\x00\x00" + good[id][4:]},
 			"cut":       {id, good[id][:20]},
 			"empty":     {id, ""},
 			"gone":      {},
@@ -112,7 +113,9 @@ func TestLedgerIsNoDanger(t *testing.T) {
 				command(t, client, "HSET", ref.Ledger(), bad[0], bad[1])
 			}
 			for n := range 6 {
-				reply, err := endpoint.Take(ctx, ref, asking(p, n, 2))
+				r := asking(p, n, 2)
+				r.Rare, r.Contended = true, n%2 > 0
+				reply, err := endpoint.Take(ctx, ref, r)
 				if err != nil || reply.Granted != 0 || reply.Used != 10 {
 					t.Errorf("%s: %+v %v", name, reply, err)
 				}
@@ -127,7 +130,13 @@ func TestLedgerIsNoDanger(t *testing.T) {
 			command(t, client, words...)
 			before := content(t, client, ref.Ledger())
 			for name, call := range map[string]func() error{
-				"take":   func() error { _, err := endpoint.Take(ctx, ref, asking(p, 1, 1)); return err },
+				"take": func() error { _, err := endpoint.Take(ctx, ref, asking(p, 1, 1)); return err },
+				"paced take": func() error {
+					r := asking(p, 1, 1)
+					r.Rare, r.Contended = true, true
+					_, err := endpoint.Take(ctx, ref, r)
+					return err
+				},
 				"ledger": func() error { _, err := endpoint.Ledger(ctx, ref); return err },
 				"drop":   func() error { return endpoint.Drop(ctx, ref) },
 			} {

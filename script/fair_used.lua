@@ -11,19 +11,18 @@ if unused ~= 0 and #(ARGV[9] or '') == 16 and contended > 0 and contended + 2 * 
       whose, text = '@SHARED', redis.call('HGET', KEYS[#KEYS], '@SHARED')
     end
     local floor, max, min = math.floor, math.max, math.min
-    local used = max(0, min(sub(text, @account.used) - 2 * unused * @MILLI, @MOST))
-    local part, empty = sub(text, @account.rate) / @MILLI, sub(text, @account.empty) + 0
-    local head = redis.call('HGET', KEYS[#KEYS], '@LEDGER')
-    assert(#text == @account.bytes and sub(head, @ledger.kind) == '@ledger.kind.form'
-      and used + part + empty < 2 ^ 62)
+    local known, stated, claim, waited, rate, heavy, longer, unmet, used, empty = numbers('@account.form', text, 1)
+    local part, head = rate / @MILLI, redis.call('HGET', KEYS[#KEYS], '@LEDGER')
+    assert(#text == @account.bytes and sub(head, 1, #'@LEDGER_KIND') == '@LEDGER_KIND')
+    used = max(0, min(used - 2 * unused * @MILLI, @MOST))
     if part > 0 then
       local depth = max(@DEPTH_LEAST, @DEPTH_PART * part, @DEPTH_ROOT * math.sqrt(part))
       local credit = min((now - empty) * part / window, depth) + unused
-      empty = max(now - max(floor(credit * @MILLI * window / sub(text, @account.rate) + 0.5), -@MOST), 0)
+      empty = max(now - max(floor(credit * @MILLI * window / rate + 0.5), -@MOST), 0)
     elseif unused > 0 then
       empty = min(empty, now)
     end
-    redis.call('HSET', KEYS[#KEYS], whose, sub(text, @account.weight..unmet)
-      .. format('@account.used..empty.form', used, empty))
+    redis.call('HSET', KEYS[#KEYS], whose,
+      pack('@account.form', known, stated, claim, waited, rate, heavy, longer, unmet, used, empty))
   end)
 end

@@ -8,7 +8,7 @@ local ledger = {}
 if contends then -- else it may be where it cannot be read
   ledger = redis.pcall('HGETALL', KEYS[#KEYS])
   local known = ledger.err or redis.call('HGET', KEYS[#KEYS], '@LEDGER') or ''
-  if ledger.err or #ledger > 0 and sub(known, @ledger.kind) ~= '@ledger.kind.form' then
+  if ledger.err or #ledger > 0 and sub(known, 1, #'@LEDGER_KIND') ~= '@LEDGER_KIND' then
     return {-1, #KEYS, ledger.err}
   end
 end

@@ -11,7 +11,7 @@ if renew or stepped or remark then
     -- Who is behind does not know how long a shard that was left is to be remembered.
     life = math.max(proposed == epoch and 0 or redis.call('PTTL', KEYS[1]),
       ceil(math.min(math.max(again, closed, window), @MAX_FILL) / 1000)
-        + math.max(sub(ARGV[2], @terms.head_life) + 0, ceil(window / 500)))
+        + math.max(sub(ARGV[2], @terms.life) + 0, ceil(window / 500)))
   end
   --@include packed_store
   if type(done) == 'table' and done.err and (renew or stepped) then -- else it harms fairness only

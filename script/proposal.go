@@ -17,9 +17,6 @@ const (
 	MaxEpoch = 1<<53 - 1
 	// minKeep is how much longer than two windows a shard's state lives at least.
 	minKeep = time.Second
-	// logKeep is how much longer than two windows a log and the participants' accounts live at
-	// most: all that they tell is of the last two.
-	logKeep = time.Minute
 )
 
 // Proposal is what every take carries: the layout as its caller knows it. The stored epoch decides
@@ -109,8 +106,7 @@ func (t Terms) Proposal() (*Proposal, error) {
 	if lasts = max(lasts, int64(t.Least/time.Microsecond)); !t.Quarantine {
 		lasts = 0
 	}
-	keep := milliseconds(max(t.Keep, minKeep))
-	life := 2*milliseconds(t.Window) + min(keep, milliseconds(logKeep))
+	life := 2*milliseconds(t.Window) + milliseconds(max(t.Keep, minKeep))
 	p := &Proposal{
 		epoch: t.Epoch, revision: t.Revision, target: t.Target, floor: t.Floor, window: us, lasts: lasts,
 		algorithm: t.Algorithm, burst: t.Burst, held: -1,
@@ -119,8 +115,8 @@ func (t Terms) Proposal() (*Proposal, error) {
 	if t.HeldKnown {
 		p.held = t.Held
 	}
-	p.lifeText = string(columns.Terms.Append(nil, 6, life, 2*milliseconds(t.Window)+keep))
-	p.calmText, p.calmLife = p.calmTexts(2*milliseconds(t.Window) + keep)
+	p.lifeText = string(columns.Terms.Append(nil, 6, life))
+	p.calmText, p.calmLife = p.calmTexts(life)
 	return p, nil
 }
 

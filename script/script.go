@@ -41,12 +41,12 @@ var recipes = withPacked([programCount]recipe{
 	voteProgram:   {name: "vote", file: "vote", parts: []string{"run", "vote"}},
 	placesProgram: {name: "places", file: "places", parts: []string{"run", "places"}},
 	calmProgram: {name: "calm take", file: "calm_take", parts: []string{"take"}, names: map[string]string{
-		"PLAN": "ARGV[1]", "FIRST": "2", "COUNT": "#keys - 1", "DECIDE": "take_whole", "TELL": "",
+		"PLAN": "ARGV[1]", "FIRST": "2", "COUNT": "#keys - 1", "DECIDE": "take_whole", "TELL": "", "MORE": "",
 		"SIGN": ";", "MARK": "0", "MEMORY": "keys[#keys]"}},
 	pacedProgram: {name: "paced take", file: "paced_take", parts: []string{"take"}, names: map[string]string{
-		"PLAN": "''", "FIRST": "4", "COUNT": "1", "DECIDE": "fair_take", "TELL": "fair_taken",
-		"SIGN": ":0 0 ", "MARK": "17", "MEMORY": "keys[#keys]", "SERVE": "fair_serve",
-		"NEXT": "(count > 0 and soonest or 0)"}},
+		"PLAN": "''", "FIRST": "2", "COUNT": "1", "DECIDE": "fair_take", "TELL": "fair_taken",
+		"SIGN": ":0 0 ", "MARK": "17", "MEMORY": "keys[#keys]", "SERVE": "fair_serve", "MORE": " .. more",
+		"ASKS": "ARGV[1]", "LIFE": "life", "NEXT": "(count > 0 and soonest or 0)"}},
 })
 
 var programs = func() (all [programCount]program) {

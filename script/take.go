@@ -219,8 +219,15 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 		return TakeReply{}, malformed(p, "more free than there can be")
 	}
 	granted := int64(0)
-	if len(reply) > length {
-		if err := t.parseContended(p, reply[length:], r); err != nil {
+	if more := len(reply) - length; more > 0 {
+		var n [MaxGroups + MaxCallers]int64
+		if len(r.Callers) == 0 || more != len(r.Groups)+len(r.Callers) {
+			return TakeReply{}, malformed(p, "wrong length")
+		}
+		if err := integers(p, reply[length:], n[:more]); err != nil {
+			return TakeReply{}, err
+		}
+		if err := t.parseContended(p, n[:more], r); err != nil {
 			return TakeReply{}, err
 		}
 	} else if t.Grants, granted = Distribute(t.Grants, t.Before, r.Groups); granted != t.Granted {
@@ -254,15 +261,7 @@ func common(n []int64) TakeReply {
 
 // parseContended reads what a contended take adds: the grants of each group, then the retry of
 // each caller.
-func (t *TakeReply) parseContended(p *program, reply []rueidis.RedisMessage, r *TakeRequest) error {
-	var n [MaxGroups + MaxCallers]int64
-	groups, callers := len(r.Groups), len(r.Callers)
-	if callers == 0 || len(reply) != groups+callers {
-		return malformed(p, "wrong length")
-	}
-	if err := integers(p, reply, n[:len(reply)]); err != nil {
-		return err
-	}
+func (t *TakeReply) parseContended(p *program, n []int64, r *TakeRequest) error {
 	t.Contended, t.Callers = true, r.CallerRoom[:0]
 	left := t.Before
 	for i, group := range r.Groups {
@@ -275,7 +274,7 @@ func (t *TakeReply) parseContended(p *program, reply []rueidis.RedisMessage, r *
 	if left != t.Free {
 		return malformed(p, "the grants do not add up")
 	}
-	for _, retry := range n[groups:len(reply)] {
+	for _, retry := range n[len(r.Groups):] {
 		if retry < 0 {
 			return malformed(p, "out of range")
 		}

@@ -132,7 +132,7 @@ local function each(now, replies, looked)
         end
       end
       --@include @TELL
-      answer = pack('@told.form', room, soonest, reset, returned > cut and 1 or 0)
+      answer = pack('@told.form', room, soonest, reset, returned > cut and 1 or 0)@MORE
     until true
     if not answer then
       looked[key] = true
@@ -148,5 +148,4 @@ while not pcall(each, now, replies, looked) do
   looked[KEYS[#replies]] = true
   replies[#replies + 1] = '\2'
 end
-local text = table.concat(replies)
-return replies.told and {text, replies.told} or text
+return table.concat(replies)

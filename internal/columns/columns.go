@@ -13,29 +13,19 @@ import (
 type Table struct {
 	Name    string // by which scripts know it
 	Before  int    // bytes in front of the first column
-	Binary  bool   // numbers are bytes; text stands last
+	Binary  bool   // numbers are bytes; text has no form
 	Columns []Column
 }
 
 // Column is one value.
 type Column struct {
 	Name  string
-	Width int    // bytes; 0: to the end of the string
-	Fixed string // what always stands there, instead of a width
-	Text  bool   // text of just that width; else an integer
-}
-
-func (c *Column) width() int {
-	if c.Fixed != "" {
-		return len(c.Fixed)
-	}
-	return c.Width
+	Width int  // bytes; 0: to the end of the string
+	Text  bool // text of just that width; else an integer
 }
 
 func (c *Column) form() string {
 	switch {
-	case c.Fixed != "":
-		return c.Fixed
 	case c.Text:
 		return "%s"
 	case c.Width == 0:
@@ -45,8 +35,8 @@ func (c *Column) form() string {
 }
 
 func (c *Column) zero() string {
-	if c.Text || c.Fixed != "" {
-		return c.Fixed
+	if c.Text {
+		return ""
 	}
 	return fmt.Sprintf("%*d", c.Width, 0)
 }
@@ -55,7 +45,7 @@ func (c *Column) zero() string {
 func (t *Table) Bytes() int {
 	size := t.Before
 	for i := range t.Columns {
-		size += t.Columns[i].width()
+		size += t.Columns[i].Width
 	}
 	return size
 }
@@ -73,14 +63,14 @@ func (t *Table) forms(from, to int) string {
 		switch c := &t.Columns[i]; {
 		case !t.Binary:
 			all.WriteString(c.form())
-		case c.Width > 0:
+		case c.Width > 0 && !c.Text:
 			all.WriteString("I" + strconv.Itoa(c.Width))
 		}
 	}
 	return all.String()
 }
 
-// Sprint writes the columns, of which those that are not fixed have the values. They are decimals.
+// Sprint writes the columns with the values. They are decimals.
 func (t *Table) Sprint(values ...any) string { return fmt.Sprintf(t.Form(), values...) }
 
 // Append writes as many columns as there are numbers, beginning with the one of that index, like
@@ -124,44 +114,4 @@ func pad(text []byte, n int64, width int) []byte {
 		text = append(text, blanks[:width-len(digits)]...)
 	}
 	return append(text, digits...)
-}
-
-// Reader reads the columns of a string one after the other.
-type Reader struct {
-	table *Table
-	text  string
-	next  int
-	bad   bool
-}
-
-// Reader returns a reader of a string that has the table's columns.
-func (t *Table) Reader(text string) *Reader { return &Reader{table: t, text: text} }
-
-// Bad reports whether anything that was read was not what belongs there.
-func (r *Reader) Bad() bool { return r.bad }
-
-// Text returns the next column as it stands there, past those that are fixed.
-func (r *Reader) Text() string {
-	for r.next < len(r.table.Columns) {
-		c := &r.table.Columns[r.next]
-		r.next++
-		if len(r.text) < c.width() {
-			break
-		}
-		cut := r.text[:c.width()]
-		r.text = r.text[c.width():]
-		if c.Fixed == "" {
-			return cut
-		}
-		r.bad = r.bad || cut != c.Fixed
-	}
-	r.bad = true
-	return ""
-}
-
-// Number returns the next column, past those that are fixed.
-func (r *Reader) Number() int64 {
-	n, err := strconv.ParseInt(strings.TrimLeft(r.Text(), " "), 10, 64)
-	r.bad = r.bad || err != nil
-	return n
 }

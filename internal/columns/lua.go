@@ -97,11 +97,11 @@ func (r run) lua(attribute, index string) (string, bool) {
 func (r run) bounds() (from, to int) {
 	from = r.table.Before + 1
 	for i := range r.first {
-		from += r.table.Columns[i].width()
+		from += r.table.Columns[i].Width
 	}
 	to = from - 1
 	for i := r.first; i <= r.last; i++ {
-		to += r.table.Columns[i].width()
+		to += r.table.Columns[i].Width
 	}
 	return from, to
 }
@@ -135,7 +135,7 @@ func (r run) place(from, to int, index string) string {
 
 // both writes where the run begins and ends; of one that reaches to the end, where it begins.
 func (r run) both(base string, from, to int) string {
-	if r.table.Columns[r.last].width() == 0 {
+	if r.table.Columns[r.last].Width == 0 {
 		return sum(base, from)
 	}
 	return sum(base, from) + ", " + sum(base, to)

@@ -3,7 +3,7 @@ package columns
 // tables are those that scripts know by name.
 var tables = []*Table{
 	&Packed, &Once, &Log, &Entry, &LeakyBucket, &TokenBucket, &Low, &Booking,
-	&Ledger, &Account, &Terms, &Asks, &Group, &Caller, &Calm, &Told,
+	&Ledger, &Account, &Terms, &Asks, &Group, &Caller, &Calm, &Told, &Paced,
 }
 
 // The columns that a shard keeps behind the proposal in force: Packed are those of all algorithms,
@@ -44,16 +44,16 @@ const own = 20
 var (
 	// Ledger: what the accounts add to the level whose claims are of the half window before, of
 	// that one and of the next.
-	Ledger = Table{Name: "ledger", Columns: []Column{
-		{Name: "kind", Fixed: "SLB8"}, {Name: "count", Width: 5}, {Name: "half", Width: 13},
-		{Name: "light_before", Width: 20}, {Name: "heavy_before", Width: 11}, {Name: "light", Width: 20},
-		{Name: "heavy", Width: 11}, {Name: "light_next", Width: 20}, {Name: "heavy_next", Width: 11},
+	Ledger = Table{Name: "ledger", Before: 4, Binary: true, Columns: []Column{
+		{Name: "count", Width: 2}, {Name: "half", Width: 7},
+		{Name: "light_before", Width: 8}, {Name: "heavy_before", Width: 5}, {Name: "light", Width: 8},
+		{Name: "heavy", Width: 5}, {Name: "light_next", Width: 8}, {Name: "heavy_next", Width: 5},
 	}}
 	// Account: what follows the rate changes between statements of its claim.
-	Account = Table{Name: "account", Columns: []Column{
-		{Name: "weight", Width: 7}, {Name: "stated", Width: 16}, {Name: "claim", Width: 16},
-		{Name: "waited", Width: 4}, {Name: "rate", Width: 17}, {Name: "heavy", Width: 1}, {Name: "longer", Width: 1},
-		{Name: "unmet", Width: 16}, {Name: "used", Width: 16}, {Name: "empty", Width: 16},
+	Account = Table{Name: "account", Binary: true, Columns: []Column{
+		{Name: "weight", Width: 4}, {Name: "stated", Width: 7}, {Name: "claim", Width: 7},
+		{Name: "waited", Width: 2}, {Name: "rate", Width: 7}, {Name: "heavy", Width: 1}, {Name: "longer", Width: 1},
+		{Name: "unmet", Width: 7}, {Name: "used", Width: 7}, {Name: "empty", Width: 7},
 	}}
 )
 
@@ -61,17 +61,17 @@ var (
 var (
 	Terms = Table{Name: "terms", Columns: []Column{
 		{Name: "seen", Width: 1}, {Name: "lasts", Width: 14}, {Name: "known", Width: 16}, {Name: "deadline", Width: 16},
-		{Name: "held", Width: 13}, {Name: "fence", Width: 16}, {Name: "life", Width: 13}, {Name: "head_life"},
+		{Name: "held", Width: 13}, {Name: "fence", Width: 16}, {Name: "life"},
 	}}
 	// Asks: the groups follow, and the callers follow them.
-	Asks = Table{Name: "asks",
-		Columns: []Column{{Name: "groups", Width: 3}, {Name: "reports", Width: 1}, {Name: "rest"}}}
-	Group = Table{Name: "group",
-		Columns: []Column{{Name: "size", Width: 13}, {Name: "count", Width: 13}, {Name: "caller", Width: 3}}}
+	Asks = Table{Name: "asks", Binary: true,
+		Columns: []Column{{Name: "groups", Width: 1}, {Name: "reports", Width: 1}, {Name: "rest"}}}
+	Group = Table{Name: "group", Binary: true,
+		Columns: []Column{{Name: "size", Width: 6}, {Name: "count", Width: 6}, {Name: "caller", Width: 2}}}
 	// Caller: unmet and waiting are there only with reports.
-	Caller = Table{Name: "caller", Columns: []Column{
-		{Name: "id", Width: 16, Text: true}, {Name: "weight", Width: 7},
-		{Name: "unmet", Width: 16}, {Name: "waiting", Width: 16},
+	Caller = Table{Name: "caller", Binary: true, Columns: []Column{
+		{Name: "id", Width: 16, Text: true}, {Name: "weight", Width: 4},
+		{Name: "unmet", Width: 7}, {Name: "waiting", Width: 7},
 	}}
 	// Calm is what take.lua is told.
 	Calm = Table{Name: "calm", Binary: true, Columns: []Column{
@@ -83,4 +83,6 @@ var (
 	Told = Table{Name: "told", Binary: true,
 		Columns: []Column{{Name: "free", Width: 6}, {Name: "next", Width: 6}, {Name: "reset", Width: 6},
 			{Name: "early", Width: 1}}}
+	// Paced is one number of those that the paced take tells behind that.
+	Paced = Table{Name: "paced", Binary: true, Columns: []Column{{Name: "number", Width: 6}}}
 )
