@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/httplimit"
+	"github.com/shardlimit/shardlimit/internal/adapter"
 )
 
 // Waiter waits for permits. *shardlimit.Limiter and *Policies do.
@@ -82,7 +84,7 @@ type Client struct {
 // begun is what a Client has from its first call on.
 type begun struct {
 	once   sync.Once
-	meters *meters
+	meters *adapter.Meters
 	faulty error             // why there are no meters
 	pauses *httplimit.Pauses // Pauses, or those of this Client alone
 }
@@ -103,7 +105,7 @@ func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *g
 		if at, ok := ctx.Deadline(); ok && time.Until(at) < pause {
 			return err
 		}
-		c.meters.retried(ctx)
+		c.meters.Retried(ctx)
 	}
 }
 
@@ -156,7 +158,7 @@ func (c *Client) admit(ctx context.Context, call Call) error {
 	}
 	began := time.Now()
 	err := c.hold(ctx, call)
-	c.meters.waited(ctx, time.Since(began), err)
+	c.meters.Waited(ctx, time.Since(began), err)
 	if err != nil {
 		return waitFailed(ctx, err)
 	}
@@ -187,7 +189,7 @@ func (c *Client) hold(ctx context.Context, call Call) error {
 }
 
 func (c *Client) begin() {
-	c.meters, c.faulty = newMeters(c.MeterProvider)
+	c.meters, c.faulty = adapter.NewMeters(c.MeterProvider, "grpc", "call")
 	if c.pauses = c.Pauses; c.pauses == nil {
 		c.pauses = httplimit.NewPauses(time.Minute)
 	}
@@ -209,7 +211,7 @@ type taken struct {
 // giveBack gives back what a call took that was not made.
 func (t *taken) giveBack(ctx context.Context) {
 	if t != nil {
-		giveBack(ctx, t.from, t.decision)
+		adapter.GiveBack(ctx, t.from, t.decision)
 	}
 }
 
@@ -236,6 +238,9 @@ func (c *Client) permits(ctx context.Context, call Call) (*taken, error) {
 	return nil, w.WaitN(ctx, cost)
 }
 
+// statuses are the names of the codes that ask for a pause.
+var statuses = map[codes.Code]string{codes.ResourceExhausted: "RESOURCE_EXHAUSTED", codes.Unavailable: "UNAVAILABLE"}
+
 // hear begins the pause that an answer asks for, and tells how long it is.
 func (c *Client) hear(ctx context.Context, call Call, answer error) (time.Duration, bool) {
 	code, pause := pauseOf(answer)
@@ -245,7 +250,7 @@ func (c *Client) hear(ctx context.Context, call Call, answer error) (time.Durati
 	key := c.keyOf(ctx, call)
 	err := c.pauses.Begin(ctx, key, pause)
 	left, _ := c.pauses.Left(ctx, key)
-	c.meters.paused(ctx, code, pause, err)
+	c.meters.Paused(ctx, attribute.String("rpc.response.status_code", statuses[code]), pause, err)
 	if c.OnPause != nil {
 		c.OnPause(ctx, call, code, pause, err)
 	}

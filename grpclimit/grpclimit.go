@@ -27,6 +27,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/httplimit"
+	"github.com/shardlimit/shardlimit/internal/adapter"
 )
 
 // Limiter decides about calls. *shardlimit.Limiter and *Policies do.
@@ -170,7 +171,7 @@ func (i *Interceptor) pass(ctx context.Context, call Call) (context.Context, err
 	if (!d.Allowed || d.Shadowed) && i.o.OnDenied != nil {
 		i.o.OnDenied(ctx, call, Denial{Policy: i.o.Policy, Cost: cost, Shadow: i.o.Shadow || d.Shadowed, Decision: d})
 	}
-	p := &passed{Context: ctx, limiter: limiter, decision: d}
+	p := &adapter.Passed{Context: ctx, Key: passedKey{}, Limiter: limiter, Decision: d}
 	if i.o.Shadow {
 		return p, nil
 	}
@@ -178,9 +179,7 @@ func (i *Interceptor) pass(ctx context.Context, call Call) (context.Context, err
 		return ctx, i.denied(limiter, &d)
 	}
 	if d.Delay > 0 && !sleep(ctx, d.Delay) {
-		if l, can := limiter.(settler); can {
-			giveBack(ctx, l, d)
-		}
+		adapter.GiveBack(ctx, limiter, d)
 		return i.undecided(ctx, call, context.Cause(ctx))
 	}
 	return p, nil

@@ -39,6 +39,7 @@ import (
 	"net/http"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/adapter"
 	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
@@ -128,13 +129,13 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		next.ServeHTTP(w, r)
 		return
 	}
-	p := &passed{Context: r.Context(), limiter: limiter}
+	p := &adapter.Passed{Context: r.Context(), Key: passedKey{}, Limiter: limiter}
 	var err error
-	if p.decision, err = limiter.AllowN(p.Context, cost); err != nil {
+	if p.Decision, err = limiter.AllowN(p.Context, cost); err != nil {
 		m.undecided(w, r, next, err)
 		return
 	}
-	d := &p.decision
+	d := &p.Decision
 	if (!d.Allowed || d.Shadowed) && m.OnDenied != nil {
 		m.OnDenied(r, Denial{Policy: m.Policy, Cost: cost, Shadow: m.Shadow || d.Shadowed, Decision: *d})
 	}
@@ -145,7 +146,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 			return
 		}
 		if d.Delay > 0 && !clock.Sleep(p.Context, d.Delay) {
-			p.giveBack()
+			adapter.GiveBack(p.Context, limiter, *d)
 			m.Failed(w, r, context.Cause(p.Context))
 			return
 		}

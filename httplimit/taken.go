@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/adapter"
 )
 
 // Acquirer is a Waiter whose permits can be settled, as *shardlimit.Limiter and *Policies are.
@@ -48,12 +49,11 @@ func (t *taken) settle(ctx context.Context, used int64) error {
 	return t.from.Settle(context.WithoutCancel(ctx), t.decision, used)
 }
 
-// giveBack is settle with 0 for a request that was not made. What does not come back leaves the
-// window in time.
+// giveBack gives back what a request took that was not made.
 func (t *taken) giveBack(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backWithin)
-	defer cancel()
-	_ = t.settle(ctx, 0)
+	if t != nil {
+		adapter.GiveBack(ctx, t.from, t.decision)
+	}
 }
 
 // failed hears how the request failed, and gives back what it took if surely nothing was sent. The

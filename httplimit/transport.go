@@ -9,9 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/adapter"
 )
 
 // Waiter waits for permits. *shardlimit.Limiter and *Policies do.
@@ -85,7 +87,7 @@ type Transport struct {
 type begun struct {
 	once   sync.Once
 	own    *Pauses
-	meters *meters
+	meters *adapter.Meters
 	faulty error // why there are no meters
 }
 
@@ -128,7 +130,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return answer, nil //nolint:nilerr // there is an answer, which the caller can have
 		}
 		drain(answer.Body)
-		t.meters.retried(r.Context())
+		t.meters.Retried(r.Context())
 		sent = again
 	}
 }
@@ -147,7 +149,7 @@ func (t *Transport) CloseIdleConnections() {
 // begin makes what the zero value lacks, when the first request is made.
 func (t *Transport) begin() {
 	t.own = NewPauses(time.Minute)
-	t.meters, t.faulty = newMeters(t.MeterProvider)
+	t.meters, t.faulty = adapter.NewMeters(t.MeterProvider, "http", "request")
 }
 
 func (t *Transport) pauses() *Pauses {
@@ -168,7 +170,7 @@ func (t *Transport) keyOf(r *http.Request) string {
 func (t *Transport) admit(r *http.Request, pauses *Pauses, key string) (*taken, error) {
 	began := time.Now()
 	got, err := t.hold(r, pauses, key)
-	t.meters.waited(r.Context(), time.Since(began), err)
+	t.meters.Waited(r.Context(), time.Since(began), err)
 	return got, err
 }
 
@@ -225,7 +227,7 @@ func (t *Transport) hear(r *http.Request, pauses *Pauses, key string, answer *ht
 		return 0, false
 	}
 	err := pauses.Begin(r.Context(), key, pause)
-	t.meters.paused(r.Context(), answer, pause, err)
+	t.meters.Paused(r.Context(), attribute.Int("http.response.status_code", answer.StatusCode), pause, err)
 	if t.OnPause != nil {
 		t.OnPause(r, answer.StatusCode, pause, err)
 	}

@@ -1,0 +1,71 @@
+// Package adapter is what httplimit and grpclimit have in common: what becomes of what a request
+// took, and the instruments of clients.
+package adapter
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+)
+
+// Passed is the context of a request that passed a limit of an adapter.
+type Passed struct {
+	context.Context
+	Key      any // of the adapter: a value of a type of its own
+	Limiter  any
+	Decision shardlimit.Decision
+}
+
+// Value finds the innermost limit that the request passed, and what others have put there.
+func (p *Passed) Value(key any) any {
+	if key == p.Key {
+		return p
+	}
+	return p.Context.Value(key)
+}
+
+// DecisionOf returns the decision of the innermost limit of the adapter that has the key, and false
+// if there was none.
+func DecisionOf(ctx context.Context, key any) (shardlimit.Decision, bool) {
+	p, ok := ctx.Value(key).(*Passed)
+	if !ok {
+		return shardlimit.Decision{}, false
+	}
+	return p.Decision, true
+}
+
+// Settle makes what the request took what it turned out to cost, of every limit of the adapter that
+// has the key.
+func Settle(ctx context.Context, key any, used int64) error {
+	var errs []error
+	for p, ok := ctx.Value(key).(*Passed); ok; p, ok = p.Context.Value(key).(*Passed) {
+		errs = append(errs, settle(ctx, p.Limiter, p.Decision, used))
+	}
+	return errors.Join(errs...)
+}
+
+func settle(ctx context.Context, limiter any, d shardlimit.Decision, used int64) error {
+	if d.Granted == 0 {
+		return nil
+	}
+	l, can := limiter.(interface {
+		Settle(ctx context.Context, d shardlimit.Decision, used int64) error
+	})
+	if !can {
+		return errors.ErrUnsupported
+	}
+	return l.Settle(ctx, d, used)
+}
+
+// backWithin bounds how long a request waits until what it took is back, whatever its limiter does.
+const backWithin = time.Second
+
+// GiveBack gives back what a request took that has ended, or was not made. What does not come back
+// leaves the window in time.
+func GiveBack(ctx context.Context, limiter any, d shardlimit.Decision) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backWithin)
+	defer cancel()
+	_ = settle(ctx, limiter, d, 0)
+}
