@@ -194,8 +194,8 @@ func (r *TakeRequest) paced() bool {
 		!slices.ContainsFunc(r.Groups, func(g Group) bool { return g.Size > 1 })
 }
 
-// pacedArguments returns what the paced take is told: who wants what, and then what take.lua is, but
-// that nothing may be created.
+// pacedArguments returns what the paced take is told: who wants what, and then what take.lua is,
+// but that nothing may be created.
 func (r *TakeRequest) pacedArguments() []string {
 	c := calmTake{proposal: r.Proposal, fence: int64(r.Fence)}
 	return c.arguments(append(make([]string, 0, 1+calmTerms), r.asks()))
@@ -210,8 +210,8 @@ func (s *Section) readPaced(reply []rueidis.RedisMessage) (paced bool, err error
 	text, err := reply[0].ToString()
 	told := calmNow + columns.Told.Bytes()
 	switch {
-	case err == nil && (len(text) == calmNow || len(text) > calmNow && text[calmNow:] == calmLook): // the ledger is not ours, or it left it
-		return false, nil
+	case err == nil && len(text) == calmNow, err == nil && len(text) == calmNow+1 && text[calmNow:] == calmLook:
+		return false, nil // nothing is told where the ledger is not ours
 	case err != nil || len(text) != told+(2+len(r.Groups)+len(r.Callers))*columns.Paced.Bytes():
 		return true, malformed(p, "no numbers")
 	}

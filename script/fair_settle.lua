@@ -1,5 +1,6 @@
--- Fairness, in a full take, after the grants are written: tells how many of each group were granted, and after how
--- many us each caller should come back. The ledger lives as long as the head.
+-- Fairness, in a full take, after the grants are written: tells how many of each group were
+-- granted, and after how many us each caller should come back. The ledger lives as long as the
+-- head.
 if begun then
   redis.pcall('DEL', KEYS[#KEYS])
 end

@@ -2,8 +2,8 @@
 -- but for that. The fragment fair.lua decides what it grants.
 --
 -- ARGV  1 who wants what: see fair.lua  2.. as take.lua has them of one terms
--- As the state has somebody refused, so it has "contended" in front of its columns. The share is the
--- target: else the full take decides.
+-- As the state has somebody refused, so it has "contended" in front of its columns. The share is
+-- the target: else the full take decides.
 local contended, remark, available = sub(state, behind - 17, behind - 2) + 0, false, room
 local target, closed = share, 0
 if not (contended > 0 and contended <= now and contended + 2 * window > now and room >= 0
