@@ -59,7 +59,8 @@ func ParseLedger(fields map[string]string) (*Ledger, error) {
 	l := &Ledger{accounts: make(map[string]account)}
 	text, ours := strings.CutPrefix(fields[header], kind)
 	var n [8]int64
-	if !ours || len(text) != columns.Ledger.Bytes()-len(kind) || !columns.Ledger.Numbers(text, n[:]) {
+	if !ours || len(text) != columns.Ledger.Bytes()-len(kind) || !columns.Ledger.Numbers(text, n[:]) ||
+		slices.Min(n[:]) < 0 {
 		return nil, ErrText
 	}
 	l.count, l.half = n[0], n[1]
@@ -72,7 +73,7 @@ func ParseLedger(fields map[string]string) (*Ledger, error) {
 		}
 		var n [10]int64
 		if len(id) != IDLength || len(text) != columns.Account.Bytes() || !columns.Account.Numbers(text, n[:]) ||
-			n[0] < 1 || n[0] > MaxWeight {
+			n[0] < 1 || n[0] > MaxWeight || n[3] > milli || max(n[5], n[6]) > 1 {
 			return nil, ErrText
 		}
 		l.accounts[id] = account{weight: n[0], stated: n[1], claim: n[2], heavy: n[5] > 0, longer: n[6], used: n[8]}

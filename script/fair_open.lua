@@ -61,7 +61,7 @@ if sums then
       i = 2 * i + (heavy and 2 or 1)
       sums[i] = max(sums[i] - (heavy and known or claim), 0)
     end
-    known, stated, claim, heavy, longer, sums[4] = weight, now, wants, true, false, sums[4] + weight
+    stated, claim, heavy, longer, sums[4] = now, wants, true, false, sums[4] + weight
     moved, rate = moved or sums[4] ~= had, paced()
     if claim < rate or rate == 0 and denied == 0 then
       heavy, moved, sums[3], sums[4] = false, true, sums[3] + claim, max(sums[4] - weight, 0)

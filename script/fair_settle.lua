@@ -1,6 +1,6 @@
 -- Fairness, in a full take, after the grants are written: tells how many of each group were
--- granted, and after how many us each caller should come back. The ledger lives as long as the
--- head.
+-- granted, and after how many us each caller should come back. The ledger lives for little more
+-- than two windows.
 if begun then
   redis.pcall('DEL', KEYS[#KEYS])
 end
@@ -9,6 +9,6 @@ if contending then
     reply[#reply + 1] = told[i]
   end
   if remark then
-    redis.pcall('PEXPIRE', KEYS[#KEYS], format('%d', @LIFE + 0))
+    redis.pcall('PEXPIRE', KEYS[#KEYS], @LIFE)
   end
 end

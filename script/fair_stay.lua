@@ -13,7 +13,7 @@ if lacks or not longer and (now + back) * 2 >= stated * 2 - stated * 2 % window 
     if i >= 0 and i <= 2 then
       local column, own = 2 * i + 1, claim
       if heavy then
-        column, own = column + 1, known
+        column, own = column + 1, weight
       end
       sums[column] = max(sums[column] + sign * own, 0)
     end

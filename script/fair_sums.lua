@@ -7,8 +7,8 @@ if type(head) == 'table' or head and sub(head, 1, #'@LEDGER_KIND') ~= '@LEDGER_K
   return {-1, #KEYS, head and head.err or nil} -- it is not ours
 end
 if head then
-  assert(#head == @ledger.bytes)
   local all = {numbers('@ledger.form', head, @ledger.count.from)}
+  assert(#head == @ledger.bytes and all[1] <= @MAX_ACCOUNTS and max(unpack(all)) < 2 ^ 62)
   accounts, passed = all[1], half - all[2]
   for i = 1, passed >= 0 and 6 - 2 * passed or 0 do
     sums[i] = all[2 + i + 2 * passed]
@@ -23,7 +23,7 @@ if passed ~= 0 and accounts >= @MAX_ACCOUNTS then -- whoever was silent for a wi
       gone[#gone + 1] = all[i]
     end
   end
-  accounts = accounts - (#gone - 2)
+  accounts = max(accounts - (#gone - 2), 0)
   if gone[3] then
     redis.call(unpack(gone))
   end

@@ -10,5 +10,5 @@ for i = 1, #told do
 end
 if remark then
   redis.pcall('SETRANGE', key, format('%d', behind - 18), format('%d', contended))
-  redis.pcall('PEXPIRE', KEYS[#KEYS], life)
+  redis.pcall('PEXPIRE', KEYS[#KEYS], @LIFE)
 end

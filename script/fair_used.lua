@@ -11,7 +11,8 @@ if unused ~= 0 and #(ARGV[9] or '') == 16 and contended > 0 and contended + 2 * 
       whose, text = '@SHARED', redis.call('HGET', KEYS[#KEYS], '@SHARED')
     end
     local floor, max, min = math.floor, math.max, math.min
-    local known, stated, claim, waited, rate, heavy, longer, unmet, used, empty = numbers('@account.form', text, 1)
+    local rate = numbers('@account.rate.form', text, @account.rate.from)
+    local used, empty = numbers('@account.used..empty.form', text, @account.used.from)
     local part, head = rate / @MILLI, redis.call('HGET', KEYS[#KEYS], '@LEDGER')
     assert(#text == @account.bytes and sub(head, 1, #'@LEDGER_KIND') == '@LEDGER_KIND')
     used = max(0, min(used - 2 * unused * @MILLI, @MOST))
@@ -22,7 +23,7 @@ if unused ~= 0 and #(ARGV[9] or '') == 16 and contended > 0 and contended + 2 * 
     elseif unused > 0 then
       empty = min(empty, now)
     end
-    redis.call('HSET', KEYS[#KEYS], whose,
-      pack('@account.form', known, stated, claim, waited, rate, heavy, longer, unmet, used, empty))
+    redis.call('HSET', KEYS[#KEYS], whose, sub(text, @account.weight..unmet)
+      .. pack('@account.used..empty.form', used, empty))
   end)
 end

@@ -38,7 +38,7 @@ func parseLedger(reply []rueidis.RedisMessage) (LedgerReply, error) {
 		return LedgerReply{}, err
 	}
 	fields, err := reply[len(n)].AsStrMap()
-	if err != nil || !natural(n[:]) || n[0] > int64(OK) || n[0] == int64(OK) && n[3] < 1 {
+	if err != nil || !natural(n[:]) || n[0] > int64(OK) || n[1] > 1 || max(n[0], n[1]) > 0 && n[3] < 1 {
 		return LedgerReply{}, malformed(p, "out of range")
 	}
 	b := LedgerReply{Status: Status(n[0]), Contended: n[1] == 1}

@@ -4,20 +4,17 @@ import (
 	"maps"
 	"strconv"
 	"strings"
-
-	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
 // withPacked fills in the recipes of the algorithms that keep a shard in one string.
 func withPacked(all [programCount]recipe) [programCount]recipe {
-	life, _ := columns.Lua("terms.life")
 	for a, file := range map[Algorithm]string{
 		AlgorithmSlidingLog: "log", AlgorithmSlidingCounter: "log", AlgorithmFixedWindow: "log",
 		AlgorithmTokenBucket: "tokenbucket", AlgorithmLeakyBucket: "leakybucket",
 	} {
 		add := func(operation int, name string, parts ...string) {
 			names := map[string]string{"MAGIC": letters[a], "NEXT": "soonest()", "SERVE": "fair_guarded", "MEMORY": "KEYS[2]",
-				"ASKS": "ARGV[3]", "LIFE": "sub(ARGV[2], " + life + ")",
+				"ASKS": "ARGV[3]",
 				"TAKES": strconv.FormatBool(operation == takeProgram)}
 			maps.Copy(names, logs[a].names())
 			all[ShardRef{algorithm: a}.program(operation)] = recipe{

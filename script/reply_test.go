@@ -77,6 +77,11 @@ func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
 	note(err)
 	_, err = parseTake(reply, &TakeRequest{Proposal: p, Groups: groups, Callers: make([]Caller, 2)})
 	note(err)
+	s := &Section{Request: &TakeRequest{Proposal: p, Groups: groups, Callers: make([]Caller, 1)}}
+	_, err = s.readPaced(reply)
+	note(err)
+	note(readCalm([]*Section{s}, reply))
+	note(s.Err)
 	_, err = parseVote(reply)
 	note(err)
 	_, err = parsePlaces(reply)

@@ -46,7 +46,7 @@ var recipes = withPacked([programCount]recipe{
 	pacedProgram: {name: "paced take", file: "paced_take", parts: []string{"take"}, names: map[string]string{
 		"PLAN": "''", "FIRST": "2", "COUNT": "1", "DECIDE": "fair_take", "TELL": "fair_taken",
 		"SIGN": ":0 0 ", "MARK": "17", "MEMORY": "keys[#keys]", "SERVE": "fair_serve", "MORE": " .. more",
-		"ASKS": "ARGV[1]", "LIFE": "life", "NEXT": "(count > 0 and soonest or 0)"}},
+		"ASKS": "ARGV[1]", "NEXT": "(count > 0 and soonest or 0)"}},
 })
 
 var programs = func() (all [programCount]program) {

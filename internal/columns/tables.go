@@ -43,11 +43,12 @@ const own = 20
 // What is kept of participants that contend: a header, and an account of each.
 var (
 	// Ledger: what the accounts add to the level whose claims are of the half window before, of
-	// that one and of the next.
+	// that one and of the next; its kind stands in front. It has more than 64 bytes: else a server
+	// keeps all as a list, and looks through that.
 	Ledger = Table{Name: "ledger", Before: 4, Binary: true, Columns: []Column{
-		{Name: "count", Width: 2}, {Name: "half", Width: 7},
-		{Name: "light_before", Width: 8}, {Name: "heavy_before", Width: 5}, {Name: "light", Width: 8},
-		{Name: "heavy", Width: 5}, {Name: "light_next", Width: 8}, {Name: "heavy_next", Width: 5},
+		{Name: "count", Width: 8}, {Name: "half", Width: 8},
+		{Name: "light_before", Width: 8}, {Name: "heavy_before", Width: 8}, {Name: "light", Width: 8},
+		{Name: "heavy", Width: 8}, {Name: "light_next", Width: 8}, {Name: "heavy_next", Width: 8},
 	}}
 	// Account: what follows the rate changes between statements of its claim.
 	Account = Table{Name: "account", Binary: true, Columns: []Column{
