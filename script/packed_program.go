@@ -14,7 +14,7 @@ func withPacked(all [programCount]recipe) [programCount]recipe {
 	} {
 		add := func(operation int, name string, parts ...string) {
 			names := map[string]string{"MAGIC": letters[a], "NEXT": "soonest()", "SERVE": "fair_guarded", "MEMORY": "KEYS[2]",
-				"ASKS": "ARGV[3]",
+				"ASKS":  "ARGV[3]",
 				"TAKES": strconv.FormatBool(operation == takeProgram)}
 			maps.Copy(names, logs[a].names())
 			all[ShardRef{algorithm: a}.program(operation)] = recipe{

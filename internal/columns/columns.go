@@ -70,11 +70,8 @@ func (t *Table) forms(from, to int) string {
 	return all.String()
 }
 
-// Sprint writes the columns with the values. They are decimals.
-func (t *Table) Sprint(values ...any) string { return fmt.Sprintf(t.Form(), values...) }
-
-// Append writes as many columns as there are numbers, beginning with the one of that index, like
-// Sprint but without allocating. Every number must fit.
+// Append writes as many columns as there are numbers, beginning with the one of that index. It
+// allocates nothing. Every number must fit.
 func (t *Table) Append(text []byte, first int, numbers ...int64) []byte {
 	for i, n := range numbers {
 		width := t.Columns[first+i].Width
