@@ -8,20 +8,6 @@ import (
 // maxWindows keeps a mistaken span from taking all memory.
 const maxWindows = 10_000_000
 
-// Span is when the first operation starts and the last one ends, 0 and 0 if
-// there are none.
-func Span(ops []Op) (first, last int64) {
-	for i, op := range ops {
-		if i == 0 || op.Start < first {
-			first = op.Start
-		}
-		if i == 0 || op.End > last {
-			last = op.End
-		}
-	}
-	return first, last
-}
-
 // PerWindow counts the permits in the consecutive windows from, from+window and
 // so on, as many as lie wholly before to. A call's permits count where the call
 // ends, so that each counts once; permits outside from..to are left out. It

@@ -6,17 +6,10 @@ import "crypto/tls"
 type Option func(*config)
 
 type config struct {
-	persistent bool
-	args       []string
-	clock      string      // the library that lets its clock be set; empty: none
-	tls        *tls.Config // of its clients; nil: it talks plain text
-	all        []string    // the command line without address and directory
-}
-
-// Persistent makes the server keep its data over Kill and Restart: every write
-// is in the append-only file before its reply is sent.
-func Persistent() Option {
-	return func(c *config) { c.persistent = true }
+	args  []string
+	clock string      // the library that lets its clock be set; empty: none
+	tls   *tls.Config // of its clients; nil: it talks plain text
+	all   []string    // the command line without address and directory
 }
 
 // Args adds redis-server arguments, as in Args("--maxmemory", "2mb"). They
@@ -36,9 +29,6 @@ func newConfig(opts []Option) config {
 // after is the configuration with its whole command line, which begins with what is given.
 func (c config) after(first ...string) config {
 	args := append(first, "--save", "", "--appendonly", "no")
-	if c.persistent {
-		args[len(args)-1] = "yes"
-	}
 	// A replica needs no seconds of grace for others to join its full sync.
 	args = append(args, "--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0")
 	c.all = append(args, c.args...)
