@@ -67,7 +67,8 @@ type TakeRequest struct {
 	// booked, contended, closed. Takes set it for the next one.
 	Rare bool
 	// Contended asks the paced take first. It serves a Rare take of a log where all that is other
-	// than proposed is that participants contend, and the share is the target. Takes set it for the next one.
+	// than proposed is that participants contend, and the share is the target. Takes set it for the
+	// next one.
 	Contended bool
 }
 
