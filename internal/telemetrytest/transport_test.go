@@ -31,7 +31,8 @@ func TestRequestsOfATransportAreMeasured(t *testing.T) {
 	defer server.Close()
 	reader := sdkmetric.NewManualReader()
 	outcomes := map[string]error{"/": nil, "/busy": nil, "/later": shardlimit.ErrWaitTooLong,
-		"/never": shardlimit.ErrExceedsLimit, "/left": context.Canceled, "/broken": errors.New("broken")}
+		"/never": shardlimit.ErrExceedsLimit, "/left": context.Canceled, "/broken": errors.New("broken"),
+		"/slow": context.DeadlineExceeded} // of a call, not of the caller
 	transport := &httplimit.Transport{
 		Retries:       1,
 		MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)),
@@ -40,7 +41,16 @@ func TestRequestsOfATransportAreMeasured(t *testing.T) {
 	client := http.Client{Transport: transport, Timeout: time.Minute}
 	defer client.CloseIdleConnections()
 	for path, want := range outcomes {
-		answer, err := client.Get(server.URL + path)
+		ctx, cancel := context.WithCancel(t.Context())
+		if path == "/left" {
+			cancel()
+		}
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := client.Do(r)
+		cancel()
 		if want == nil && err == nil {
 			_ = answer.Body.Close()
 			continue
@@ -66,7 +76,7 @@ func TestRequestsOfATransportAreMeasured(t *testing.T) {
 		{"ratelimit.http.wait.duration", "outcome=made", 3, -1}, // one of them twice
 		{"ratelimit.http.wait.duration", "outcome=denied", 2, -1},
 		{"ratelimit.http.wait.duration", "outcome=canceled", 1, -1},
-		{"ratelimit.http.wait.duration", "outcome=error", 1, -1},
+		{"ratelimit.http.wait.duration", "outcome=error", 2, -1},
 		{"ratelimit.http.pause.duration", "http.response.status_code=429,outcome=ok", 2, 0},
 		{"ratelimit.http.retries", "", 0, 1},
 	} {
