@@ -158,7 +158,7 @@ func (l *Limiter) Peek(ctx context.Context) (State, error) {
 // the accounts that shards keep from the first refusal until two windows after the last: at other
 // times nobody contends, and the list is empty. So it always is for a limit of Scope
 // PerParticipant. What was used before the first refusal is in no account. A shard has accounts for
-// at most 1,024 participants, which is up to 231 KB to read; nothing is written or consumed.
+// at most 1,024 participants, which is up to 83 KB to read; nothing is written or consumed.
 //
 // The error is a *ShardError for each shard that did not answer, and what the
 // others said is returned with it. ErrUnavailable and ErrClosed are as for Peek.

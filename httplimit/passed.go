@@ -8,7 +8,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/adapter"
 )
 
-// passedKey is under what a request's context has what it passed.
+// passedKey is the key under which a context holds what its request passed.
 type passedKey struct{}
 
 // DecisionOf returns the decision that let a request pass, of the innermost

@@ -1,6 +1,6 @@
 -- Fairness, in a full take, after the grants are written: tells how many of each group were
--- granted, and after how many us each caller should come back. The ledger lives for little more
--- than two windows.
+-- granted, and after how many us each caller should come back. The ledger lives for a little
+-- more than two windows.
 if begun then
   redis.pcall('DEL', KEYS[#KEYS])
 end

@@ -41,15 +41,14 @@ func DecisionOf(ctx context.Context, key any) (shardlimit.Decision, bool) {
 func Settle(ctx context.Context, key any, used int64) error {
 	var errs []error
 	for p, ok := ctx.Value(key).(*Passed); ok; p, ok = p.Context.Value(key).(*Passed) {
-		errs = append(errs, settle(ctx, p.Limiter, p.Decision, used))
+		if p.Decision.Granted > 0 {
+			errs = append(errs, settle(ctx, p.Limiter, p.Decision, used))
+		}
 	}
 	return errors.Join(errs...)
 }
 
 func settle(ctx context.Context, limiter any, d shardlimit.Decision, used int64) error {
-	if d.Granted == 0 {
-		return nil
-	}
 	l, can := limiter.(interface {
 		Settle(ctx context.Context, d shardlimit.Decision, used int64) error
 	})

@@ -63,8 +63,8 @@ func (s *Server) Kill() {
 }
 
 // Restart starts the server again on the same port, killing it first if it
-// runs, and returns when it serves. It comes back empty unless it was started
-// with Persistent; a node of a cluster comes back empty but as the same node.
+// runs, and returns when it serves. It comes back empty; a node of a cluster too, but as the same
+// node.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	s.mu.Lock()

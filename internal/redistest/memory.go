@@ -14,7 +14,7 @@ const dumpName = "dump.rdb"
 // Snapshot is what a server had in memory at one time.
 type Snapshot struct{ dump []byte }
 
-// Save takes a snapshot, for RestartFrom. The server must run, without Persistent.
+// Save takes a snapshot, for RestartFrom. The server must run.
 func (s *Server) Save() (Snapshot, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
 	defer cancel()
@@ -53,7 +53,7 @@ func (s *Server) RestartFrom(snapshot Snapshot) {
 }
 
 // RestartKept ends the server in good order and starts it again with all that it had: not a write
-// that was answered is missing. The server must run, without Persistent.
+// that was answered is missing. The server must run.
 func (s *Server) RestartKept() {
 	s.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)

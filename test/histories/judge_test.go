@@ -194,9 +194,9 @@ func (l *watched) beginsEmpty() bool {
 type doubt struct {
 	from, to int64 // 0, 0: there was none
 	open     bool
-	known    int64                       // when one that knows first used the limit, but see used; 0: none did
+	known    int64                       // since when one that knows uses the limit; 0: none does
 	last     int64                       // when one last did
-	rests    int                         // how often it rested meanwhile
+	rested   bool                        // it rested meanwhile
 	knowers  map[*shardlimit.Client]bool // those that had the limit open
 }
 
@@ -208,7 +208,7 @@ func (l *watched) doubted() {
 	if l.doubt.to == 0 {
 		l.doubt.from = now
 	}
-	l.doubt.open, l.doubt.known, l.doubt.rests = true, 0, 0
+	l.doubt.open, l.doubt.known, l.doubt.rested = true, 0, false
 	l.doubt.knowers = make(map[*shardlimit.Client]bool)
 	for _, p := range l.world.procs {
 		if p.client != nil && p.handles[l.name()] != nil {
@@ -218,8 +218,8 @@ func (l *watched) doubted() {
 	l.doubt.to = now + int64(l.longest()+75*time.Second)
 }
 
-// used notes that a process used the limit, which may end a doubt. One that rested begins again,
-// but once: what its first call read may not have come to the places that had lost it.
+// used notes that a process used the limit, which may end a doubt. One that rested uses it anew,
+// but only once: what its first call read may not have reached the places that had lost it.
 func (l *watched) used(p *process, h *shardlimit.Limiter) {
 	l.world.mu.Lock()
 	defer l.world.mu.Unlock()
@@ -230,9 +230,10 @@ func (l *watched) used(p *process, h *shardlimit.Limiter) {
 	l.doubt.to = now + int64(l.longest()+75*time.Second)
 	switch {
 	case !p.works() || !l.isCurrent(h.Limit()) || !l.knows(p):
-	case l.doubt.known == 0 || now-l.doubt.last > int64(25*time.Second) && l.doubt.rests < 2:
+	case l.doubt.known == 0:
 		l.doubt.known, l.doubt.last = now, now
-		l.doubt.rests++
+	case now-l.doubt.last > int64(20*time.Second) && !l.doubt.rested:
+		l.doubt.known, l.doubt.last, l.doubt.rested = now, now, true
 	case now-l.doubt.known > int64(20*time.Second):
 		l.doubt.open = false
 	default:

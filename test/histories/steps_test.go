@@ -281,7 +281,7 @@ func (w *world) settle(s step) {
 		w.ask(p, l, h, "allow", 1)
 	}
 	w.rest(2*window + time.Second)
-	l.fresh = !w.over() && !p.cut() && !l.doubt.open // else who rested may bring another layout
+	l.fresh = !w.over() && !p.cut() && !l.doubt.open // in doubt, who rested may bring another layout
 }
 
 // first asks for the first permit after a rest. If that ends in an error, which was judged by
