@@ -72,7 +72,7 @@ trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, "bash", "-c", text)
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = t.TempDir(), &out, os.Stderr, 10*time.Second
-	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOFLAGS=-trimpath -buildvcs=false", "GOWORK=",
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOFLAGS=-buildvcs=false", "GOWORK=",
 		"GOBIN="+filepath.Join(cmd.Dir, "bin"))
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v: %s", err, out.String())
