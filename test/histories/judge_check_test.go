@@ -52,12 +52,13 @@ func TestHistoriesAreJudged(t *testing.T) {
 	}
 }
 
-// A call has three round trips more only for keys that may be on their way, and where the records
-// may have moved. Of a family that stays where it is, the judge expects what it expects of a limit.
+// A call has three round trips more only for keys that may be on their way, where the records may
+// have moved, and for keys after a rest. Of a family that stays where it is, the judge expects what it expects of a limit.
 func TestOnlyWhatMovesMayTakeLonger(t *testing.T) {
 	counter := shardlimit.Limit{Permits: 10, Per: time.Second, Algorithm: shardlimit.SlidingCounter}
 	for name, c := range map[string]struct {
 		family, placed, lost bool
+		woke                 bool // the process rested before
 		next                 shardlimit.Limit
 		ago                  time.Duration // that it was changed; 0: an hour
 		near                 bool
@@ -67,6 +68,7 @@ func TestOnlyWhatMovesMayTakeLonger(t *testing.T) {
 		"a limit placed elsewhere": {placed: true, next: counter},
 		"a family":                 {family: true, near: true},
 		"keys placed elsewhere":    {family: true, placed: true},
+		"a family after a rest":    {family: true, woke: true},
 		"keys of a lost node":      {family: true, lost: true},
 		"keys counted otherwise":   {family: true, next: counter},
 		"another number":           {family: true, next: shardlimit.Limit{Permits: 9, Per: time.Second}, near: true},
@@ -79,7 +81,10 @@ func TestOnlyWhatMovesMayTakeLonger(t *testing.T) {
 			l.versions = append(l.versions, &version{limit: c.next})
 		}
 		// three trips of 10 ms are less than half of the call timeout, six are not
-		p := &process{plan: processPlan{Latency: []time.Duration{10 * time.Millisecond}}}
+		p := &process{world: l.world, plan: processPlan{Latency: []time.Duration{10 * time.Millisecond}}}
+		if c.woke {
+			p.woke = l.world.now()
+		}
 		if p.near(l) != c.near {
 			t.Errorf("%s: near is %t", name, !c.near)
 		}

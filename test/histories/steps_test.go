@@ -136,6 +136,12 @@ func (w *world) call(s step) {
 // ask makes one call and notes how it ended.
 func (w *world) ask(p *process, l *watched, h *shardlimit.Limiter, mode string, size int64) shardlimit.Decision {
 	start := w.now()
+	w.mu.Lock()
+	if start-p.asked > int64(time.Minute) {
+		p.woke = start
+	}
+	p.asked = start
+	w.mu.Unlock()
 	var d shardlimit.Decision
 	var err error
 	ctx := context.Background()

@@ -73,6 +73,8 @@ type process struct {
 	suspended int64                       // until
 	links     []linkState
 	kept      []kept // what may be given back
+	asked     int64  // when it last asked for permits
+	woke      int64  // when it first did after a rest of a minute
 }
 
 // kept is what a call got.
@@ -396,7 +398,11 @@ func (p *process) judgeAnswer(l *watched, start int64, d shardlimit.Decision, er
 // its call timeout.
 func (p *process) near(l *watched) bool {
 	shards := max(l.current().Shards, 1)
-	if l.moves() || l.placed || l.relocated || l.changing() {
+	w := p.world
+	w.mu.Lock()
+	woke := l.plan.Family && w.now()-p.woke < int64(time.Second)
+	w.mu.Unlock()
+	if l.moves() || l.placed || l.relocated || l.changing() || woke {
 		// before the call the record is read, after a look where it has moved to, and a key's
 		// shards are asked and raised
 		shards += 3
