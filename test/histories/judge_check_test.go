@@ -53,7 +53,8 @@ func TestHistoriesAreJudged(t *testing.T) {
 }
 
 // A call has three round trips more only for keys that may be on their way, where the records may
-// have moved, and for keys after a rest. Of a family that stays where it is, the judge expects what it expects of a limit.
+// have moved, and for keys after a rest. Of a family that stays where it is, the judge expects what
+// it expects of a limit.
 func TestOnlyWhatMovesMayTakeLonger(t *testing.T) {
 	counter := shardlimit.Limit{Permits: 10, Per: time.Second, Algorithm: shardlimit.SlidingCounter}
 	for name, c := range map[string]struct {
