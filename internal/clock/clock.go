@@ -95,7 +95,10 @@ func (c *Clock) compare() {
 
 // Suspend is what becomes of the clock of a machine that was suspended for so long: the monotonic
 // clock stood still but for a moment. It is for tests.
-func (c *Clock) Suspend(d time.Duration) { c.still.Add(int64(d - time.Millisecond)) }
+func (c *Clock) Suspend(d time.Duration) {
+	c.still.Add(int64(d - time.Millisecond))
+	c.looked.Store(0) // who looked meanwhile, which nobody does who is suspended, did so later than now
+}
 
 // Stop is what becomes of the clock of a machine that its hypervisor stopped for so long: both
 // clocks stood still. It is for tests.
