@@ -1,6 +1,10 @@
 package fairness
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/shardlimit/shardlimit/internal/columns"
+)
 
 // milli: demand, weight and rates are in thousandths.
 const milli = 1000
@@ -22,7 +26,7 @@ const (
 // Constants returns the numbers of the rule by the names that the scripts have for them, as Lua
 // writes them.
 func Constants() map[string]string {
-	names := map[string]string{"LEDGER": header, "LEDGER_KIND": kind, "SHARED": shared,
+	names := map[string]string{"LEDGER": header, "LEDGER_KIND": columns.LedgerKind, "SHARED": shared,
 		"MOST": "1e15"} // what averages may grow to, and us until something is paid
 	for name, value := range map[string]float64{
 		"MILLI": milli, "MAX_ACCOUNTS": MaxAccounts, "STATEMENTS": statements,

@@ -14,8 +14,6 @@ const (
 	// header is the field of a ledger, in Redis a hash, that is no account (columns.Ledger). Each
 	// account (columns.Account) is under the id of its participant.
 	header = "ledger"
-	// kind is how the header begins, in front of its columns.
-	kind = "SLB9"
 	// shared is the id of the account of those who have none of their own: names seen for the first
 	// time, and names beyond [MaxAccounts].
 	shared = "****************"
@@ -57,9 +55,9 @@ func ParseLedger(fields map[string]string) (*Ledger, error) {
 		return nil, ErrText
 	}
 	l := &Ledger{accounts: make(map[string]account)}
-	text, ours := strings.CutPrefix(fields[header], kind)
+	text, ours := strings.CutPrefix(fields[header], columns.LedgerKind)
 	var n [8]int64
-	if !ours || len(text) != columns.Ledger.Bytes()-len(kind) || !columns.Ledger.Numbers(text, n[:]) ||
+	if !ours || len(fields[header]) != columns.Ledger.Bytes() || !columns.Ledger.Numbers(text, n[:]) ||
 		slices.Min(n[:]) < 0 {
 		return nil, ErrText
 	}

@@ -61,8 +61,8 @@ func settle(ctx context.Context, limiter any, d shardlimit.Decision, used int64)
 // backWithin bounds how long a request waits until what it took is back, whatever its limiter does.
 const backWithin = time.Second
 
-// GiveBack gives back what a request took that has ended, or was not made. What does not come back
-// leaves the window in time.
+// GiveBack settles a decision with 0, for a request that was cut short or never made. Permits that
+// do not come back leave the window in time.
 func GiveBack(ctx context.Context, limiter any, d shardlimit.Decision) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backWithin)
 	defer cancel()

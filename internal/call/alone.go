@@ -13,12 +13,11 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// withoutTarget decides a call for a key of which the process has no Target, as most are. Either a
-// denial is remembered, or the key's shard is asked for this call alone: nobody else in the process
-// asks for the key, and nothing of it is rare.
+// withoutTarget decides a call for a key that has no Target in this process, as most keys have none.
+// A remembered denial answers it, or a key ask does, if nobody else in the process asks for the key.
 //
-// Where answered is false the call goes on with a Target. Then q tells since when, and why the
-// shard did not answer if it was asked.
+// A call goes on with a Target if answered is false. Then q tells since when, and why the shard did
+// not answer if it was asked.
 func (l *Limiter) withoutTarget(ctx context.Context, q *call, d *Decision) (answered bool, err error) {
 	f, c := l.family, l.Target
 	now := c.Process.Now()

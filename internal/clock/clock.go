@@ -97,7 +97,7 @@ func (c *Clock) compare() {
 // clock stood still but for a moment. It is for tests.
 func (c *Clock) Suspend(d time.Duration) {
 	c.still.Add(int64(d - time.Millisecond))
-	c.looked.Store(0) // who looked meanwhile, which nobody does who is suspended, did so later than now
+	c.looked.Store(0) // a test's goroutines go on meanwhile, and may have looked at what is the future now
 }
 
 // Stop is what becomes of the clock of a machine that its hypervisor stopped for so long: both

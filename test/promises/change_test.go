@@ -159,8 +159,8 @@ func TestDeleteWhileRedisIsAwayChangesNothing(t *testing.T) {
 	})
 }
 
-// While a share is on its way to another node, there is less of it there. Who wants more than that
-// is told to come after a pause.
+// A shard has less than its target while its share is on its way to another node. A call for more
+// than that is told to come after a pause.
 func TestMoreThanHasArrivedOfAShareIsAskedForAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := limittest.Bubbled(t, 2)

@@ -13,7 +13,6 @@ import (
 const (
 	// header is the field of what is no account.
 	header = "ledger"
-	kind   = "SLB9" // how that begins
 	// shared is the id of the account of those who have none of their own: names seen for the first
 	// time, and names beyond [fairness.MaxAccounts].
 	shared = "****************"
@@ -411,7 +410,7 @@ func (l *Ledger) Fields() map[string]string {
 		return nil
 	}
 	n := &l.sums
-	fields := map[string]string{header: string(columns.Ledger.Append([]byte(kind), 0, l.count, l.half,
+	fields := map[string]string{header: string(columns.Ledger.Append([]byte(columns.LedgerKind), 0, l.count, l.half,
 		int64(n[0].light), int64(n[0].heavy), int64(n[1].light), int64(n[1].heavy),
 		int64(n[2].light), int64(n[2].heavy)))}
 	for id, a := range l.accounts {
