@@ -15,7 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // A real Envoy with envoy/envoy.yaml, before a service and beside shardlimit serve, refuses what
@@ -84,15 +85,7 @@ func TestEnvoyAsksForItsLimits(t *testing.T) {
 		_ = answer.Body.Close()
 		return answer.StatusCode, answer.Header.Get("X-RateLimit-Remaining")
 	}
-	soon := func(what string, is func() bool) {
-		t.Helper()
-		for end := time.Now().Add(patience); !is(); time.Sleep(100 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal("not seen: ", what)
-			}
-		}
-	}
-	soon("an answer with a limit", func() bool {
+	limittest.AwaitThat(t, "an answer with a limit", func() bool {
 		status, left := ask(0, "/", "")
 		return status == http.StatusOK && left == "9"
 	})
@@ -108,7 +101,7 @@ func TestEnvoyAsksForItsLimits(t *testing.T) {
 			t.Errorf("%v: %d, %s left", other, status, left)
 		}
 	}
-	soon("an address that asks too often", func() bool {
+	limittest.AwaitThat(t, "an address that asks too often", func() bool {
 		var refused atomic.Bool
 		var all sync.WaitGroup
 		for range 50 {
@@ -140,9 +133,6 @@ func TestThePageShowsEnvoysFiles(t *testing.T) {
 		t.Errorf("envoy/envoy.yaml does not have\n%s", indented)
 	}
 }
-
-// patience is what a busy machine is given.
-const patience = 3 * time.Minute
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
