@@ -87,14 +87,14 @@ func TestLedgerIsNoDanger(t *testing.T) {
 		if err != nil || len(good) != 3 {
 			t.Fatalf("%q %v", good, err)
 		}
-		id, full := caller(1).ID, strings.Repeat("\xff", 39)
+		id, full := caller(1).ID, strings.Repeat("\xff", 50)
 		for name, bad := range map[string][2]string{
-			"count":     {"ledger", good["ledger"][:4] + full[:2] + good["ledger"][6:]},
+			"count":     {"ledger", good["ledger"][:4] + full[:8] + good["ledger"][12:]},
 			"short":     {"ledger", good["ledger"][:40]},
 			"stub":      {"ledger", "SLB9"},
-			"half":      {"ledger", good["ledger"][:6] + full[:7] + good["ledger"][13:]},
-			"sums":      {"ledger", good["ledger"][:13] + full},
-			"all":       {id, full + full[:11]},
+			"half":      {"ledger", good["ledger"][:12] + full[:8] + good["ledger"][20:]},
+			"sums":      {"ledger", good["ledger"][:20] + full[:48]},
+			"all":       {id, full[:50]},
 			"credit":    {id, good[id][:43] + full[:7]},
 			"used":      {id, good[id][:36] + full[:7] + good[id][43:]},
 			"waited":    {id, good[id][:18] + "\x03\xe9" + good[id][20:]}, // a thousandth more than all the time
@@ -122,6 +122,10 @@ func TestLedgerIsNoDanger(t *testing.T) {
 			}
 			if _, err := endpoint.Ledger(ctx, ref); err != nil {
 				t.Errorf("%s: %v", name, err)
+			}
+			kept, err := command(t, client, "HGETALL", ref.Ledger()).AsStrMap()
+			if _, damaged := fairness.ParseLedger(kept); err != nil || damaged != nil {
+				t.Errorf("%s: it is kept: %q %v", name, kept, err)
 			}
 		}
 		for _, words := range [][]string{{"SET", ref.Ledger(), "mine"}, {"HSET", ref.Ledger(), "mine", "too"},
