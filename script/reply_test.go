@@ -5,8 +5,11 @@ import (
 	"errors"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
 // message builds a reply of any shape from bytes, in the form in which rueidis keeps messages.
@@ -174,6 +177,38 @@ func TestALedgerWithoutAWindowIsMalformed(t *testing.T) {
 			binary.BigEndian.AppendUint64([]byte{'*'}, 0)})
 		if _, err := parseLedger(reply); sound != (err == nil) || !sound && !errors.Is(err, ErrMalformedReply) {
 			t.Errorf("%d us: %v", window, err)
+		}
+	}
+}
+
+func TestMalformedPacedReplies(t *testing.T) {
+	p, err := newProposal(1, 10, 10, MinWindow, 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const now, free, next, reset, early, granted, retry, grants, hint = 0, 1, 2, 3, 4, 5, 6, 7, 8
+	read := func(at int, n int64) error {
+		numbers := []int64{now: 1_700_000_000_000_000, free: 5, next: 10, reset: 20, granted: 1, grants: 1, hint: 0}
+		numbers[at] = n
+		told := columns.Told.Append(columns.Once.Append(nil, 0, numbers[now]), 0, numbers[free:granted]...)
+		for _, n := range numbers[granted:] {
+			told = columns.Paced.Append(told, 0, n)
+		}
+		s := Section{Request: &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 2}}, Callers: make([]Caller, 1)}}
+		_, err := s.readPaced(message(t, [][]byte{text('$', told)}))
+		return err
+	}
+	if err := read(free, 5); err != nil {
+		t.Fatal(err)
+	}
+	window := int64(MinWindow / time.Microsecond)
+	for name, change := range map[string][2]int64{
+		"more free than the share": {free, 11}, "other grants": {granted, 2}, "more grants than asks": {grants, 3},
+		"permits after all are there": {next, 21}, "all after a window": {reset, window + 1}, "no sign": {early, 2},
+		"a retry after a window": {retry, window + 1},
+	} {
+		if err := read(int(change[0]), change[1]); !errors.Is(err, ErrMalformedReply) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
