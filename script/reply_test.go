@@ -194,7 +194,7 @@ func TestMalformedPacedReplies(t *testing.T) {
 		for _, n := range numbers[granted:] {
 			told = columns.Paced.Append(told, 0, n)
 		}
-		s := Section{Request: &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 2}}, Callers: make([]Caller, 1)}}
+		s := Section{Request: asking(p, 1, 2)}
 		_, err := s.readPaced(message(t, [][]byte{text('$', told)}))
 		return err
 	}

@@ -13,8 +13,9 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// withoutTarget decides a call for a key that has no Target in this process, as most keys have none.
-// A remembered denial answers it, or a key ask does, if nobody else in the process asks for the key.
+// withoutTarget decides a call for a key that has no Target in this process, as most keys have
+// none. A remembered denial answers it, or a key ask does, if nobody else in the process asks for
+// the key.
 //
 // A call goes on with a Target if answered is false. Then q tells since when, and why the shard did
 // not answer if it was asked.
