@@ -33,6 +33,9 @@ type Plan struct {
 	Warm       time.Duration // runs first, not counted
 	For        time.Duration // counted
 	Timed      bool          // each call; else none
+	// Patience, if above For, is how long it is counted at most until there is a decision: for
+	// trials that are so short that a busy machine may answer nothing in them.
+	Patience time.Duration
 }
 
 const (
@@ -136,6 +139,12 @@ func observe(ctx context.Context, plan Plan, tallies []tally, counts *atomic.Boo
 		return Sample{}, err
 	}
 	last := sum(tallies)
+	for last.Decisions() == first.Decisions() && time.Since(began) < plan.Patience {
+		if err := Sleep(ctx, plan.For); err != nil {
+			return Sample{}, err
+		}
+		last = sum(tallies)
+	}
 	last.Elapsed = time.Since(began)
 	counts.Store(false)
 	last.CPU -= first.CPU

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -74,5 +75,27 @@ func TestRunAllocatesNothing(t *testing.T) {
 	})
 	if got > calls/1000 {
 		t.Errorf("%v allocations in %d calls", got, calls)
+	}
+}
+
+// TestRunWaitsForADecision where it has patience: here half a second passes before there is one.
+func TestRunWaitsForADecision(t *testing.T) {
+	for patience, want := range map[time.Duration]bool{0: false, time.Second: true} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			s, err := Run(t.Context(), Plan{Goroutines: 1, For: 50 * time.Millisecond, Patience: patience},
+				everywhere(func(ctx context.Context) (bool, error) {
+					if err := Sleep(ctx, 10*time.Millisecond); err != nil {
+						return false, err
+					}
+					if time.Since(began) < 500*time.Millisecond {
+						return false, context.DeadlineExceeded
+					}
+					return true, nil
+				}))
+			if err != nil || (s.Decisions() > 0) != want || s.Failed == 0 || s.Elapsed > 600*time.Millisecond {
+				t.Errorf("patience %s: %d decisions in %s, err %v", patience, s.Decisions(), s.Elapsed, err)
+			}
+		})
 	}
 }

@@ -28,6 +28,10 @@ type loop struct {
 	each func(caller int) load.Call
 }
 
+// smokePatience is how long a trial of a loop waits for its first decision: other scenarios are
+// tried beside it.
+const smokePatience = 20 * time.Second
+
 // closed runs a loop, warmed up for a quarter of its span unless it is cold, and says what a
 // decision cost. One that got no answer, because a rival is slow or a machine stands still, costs
 // the others nothing: it has no figures of that.
@@ -38,6 +42,9 @@ func (s *Sheet) closed(ctx context.Context, on server.Farm, l loop) (figures, er
 	plan := load.Plan{Goroutines: l.callers, Warm: l.span / 4, For: l.span, Timed: l.timed}
 	if l.cold {
 		plan.Warm = 0
+	}
+	if s.Smoke {
+		plan.Patience = smokePatience
 	}
 	runtime.GC() // the garbage of others is not to be collected in this turn
 	from, err := on.Usage(ctx)
