@@ -101,7 +101,7 @@ func Open(ctx context.Context, plan OpenPlan, serve func(context.Context, Due) (
 
 // dispatch starts every call when it is due, by a worker that is free. It returns how many were
 // due but not started: the calls of a backlog at the end, or those that were dropped.
-func dispatch(ctx context.Context, plan OpenPlan, began time.Time, m *metronome, free <-chan int,
+func dispatch(ctx context.Context, plan OpenPlan, began time.Time, m *metronome, free chan int,
 	start func(Due)) (unsent int64, err error) {
 	span := plan.Warm + plan.For
 	over := time.NewTimer(time.Until(began.Add(span)))
@@ -111,12 +111,18 @@ func dispatch(ctx context.Context, plan OpenPlan, began time.Time, m *metronome,
 		}
 		return n
 	}
+	var taken time.Time // until then no worker was free, and calls that were due are not made
 	for {
 		a := plan.Arrivals()
 		if a.At >= span {
 			return unsent, nil
 		}
-		at, now := began.Add(a.At), time.Now()
+		at := began.Add(a.At)
+		if at.Before(taken) {
+			unsent++
+			continue
+		}
+		now := time.Now()
 		for ; now.Before(at); now = time.Now() {
 			if err := ctx.Err(); err != nil {
 				return 0, err
@@ -134,17 +140,18 @@ func dispatch(ctx context.Context, plan OpenPlan, began time.Time, m *metronome,
 			continue
 		default:
 		}
-		if plan.Drop {
-			unsent++
-			continue
-		}
 		select {
 		case worker := <-free:
-			start(Due{a.Who, worker, at})
+			if !plan.Drop {
+				start(Due{a.Who, worker, at})
+				continue
+			}
+			free <- worker
+			unsent, taken = unsent+1, time.Now()
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		case <-over.C:
-			return rest(), nil
+			return unsent + rest(), nil
 		}
 	}
 }
