@@ -174,3 +174,39 @@ func TestAStandstillIsNoOverload(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatIsOnTheWayIsAnsweredInTime: flights carry less if they take more than a quarter of the
+// time that calls have beyond the way, and more while that is full and they do not.
+func TestWhatIsOnTheWayIsAnsweredInTime(t *testing.T) {
+	for _, way := range []time.Duration{time.Millisecond, 60 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			l := grounded(t)
+			e, o := l.env, &capacity{most: maxLoad}
+			fly := func(carries int, takes time.Duration) int {
+				f := &flight{outbox: l.outbox(), load: carries, began: e.Clock.Now()}
+				f.env = e
+				o.aboard += carries
+				time.Sleep(takes)
+				o.unload(f)
+				return o.most
+			}
+			fly(1, way)
+			most := (e.CallTimeout - way) / 4
+			if got := fly(maxLoad, way+most); got != maxLoad+leastAboard {
+				t.Errorf("way %s: after a flight in time there may be %d", way, got)
+			}
+			if got := fly(1, way+most); got != maxLoad+leastAboard {
+				t.Errorf("way %s: there may be %d, though there was room", way, got)
+			}
+			if got := fly(maxLoad, way+2*most); got != (maxLoad+leastAboard)/2 {
+				t.Errorf("way %s: after a flight that took twice as long there may be %d", way, got)
+			}
+			for range 1000 {
+				fly(o.most, way)
+			}
+			if o.most != maxAboard {
+				t.Errorf("way %s: there may be %d at most", way, o.most)
+			}
+		})
+	}
+}
