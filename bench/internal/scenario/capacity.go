@@ -8,7 +8,11 @@ import (
 
 	"github.com/shardlimit/shardlimit/bench/internal/load"
 	"github.com/shardlimit/shardlimit/bench/internal/report"
+	"github.com/shardlimit/shardlimit/bench/internal/rival"
 )
+
+// nobody answers each call at once.
+const nobody = "no limiter"
 
 var overloadCapacity = Scenario{
 	Name:  "overload-capacity",
@@ -16,7 +20,8 @@ var overloadCapacity = Scenario{
 	Question: `As keys, on 50,000 keys, with more load than can be served. Callers call in a loop and come back at once,
 also when a call has failed. Or calls come at random (Poisson), whatever is answered: at a multiple of the capacity,
 which is the most that the same limiter served callers in a loop in the same round. At most 20,000 of these calls are
-under way: one that finds so many is not made. Load, client and server share the machine, so calls that fail take CPU
+under way: one that finds so many is not made. "no limiter" is how many of shardlimit's calls the machine can
+make if each is answered at once. Load, client and server share the machine, so calls that fail take CPU
 from those that are served, as they do in a server that is short of it. Goodput is the decisions per second, without
 calls that failed.`,
 	X: "load",
@@ -58,12 +63,19 @@ calls that failed.`,
 						l.each = draws.calls(names, t.allow)
 						found[x], err = s.closed(ctx, t.on, l)
 						most = max(most, found[x]["rate"])
-					} else {
+						return err
+					}
+					flood := func(who string, allow rival.AllowKey) (figures, error) {
 						plan := load.OpenPlan{For: span, Workers: underWay, Drop: true}
 						plan.Arrivals = load.Poisson(max(1, most*times[x-len(c.callers)]), c.keys, uint64(round))
-						found[x], err = s.flood(ctx, r.Name, plan, func(ctx context.Context, d load.Due) (bool, error) {
-							return t.allow(ctx, names[d.Who])
+						return s.flood(ctx, who, plan, func(ctx context.Context, d load.Due) (bool, error) {
+							return allow(ctx, names[d.Who])
 						})
+					}
+					if found[x], err = flood(r.Name, t.allow); err == nil && r.Name == rival.Shardlimit.Name {
+						var made figures
+						made, err = flood(nobody, func(context.Context, string) (bool, error) { return true, nil })
+						s.Note(nobody, float64(x), made)
 					}
 					return err
 				})
