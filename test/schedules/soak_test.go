@@ -82,9 +82,15 @@ type soakRow struct {
 	errors         int64
 	most           [2]int64      // in any window: of the limit, of a hot key
 	mended         time.Duration // the longest until the limit was whole
-	heap           uint64        // bytes
-	goroutines     int
-	stored         int // keys on all nodes
+	left           soakLeft
+}
+
+// soakLeft is what was in use after a round: the least after any of a row, for rounds differ in what
+// is still being read, or is about to expire.
+type soakLeft struct {
+	heap       uint64 // bytes
+	goroutines int
+	stored     int // keys on all nodes
 }
 
 // round breaks servers and mends them while all are called.
@@ -149,9 +155,15 @@ func (s *soak) measure() {
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&m)
-	s.row.heap, s.row.goroutines, s.row.stored = m.HeapAlloc, runtime.NumGoroutine(), 0
+	now := soakLeft{heap: m.HeapAlloc, goroutines: runtime.NumGoroutine()}
 	for _, st := range s.stations {
-		s.row.stored += keysOn(s.T, st.post)
+		now.stored += keysOn(s.T, st.post)
+	}
+	if least := &s.row.left; *least == (soakLeft{}) {
+		*least = now
+	} else {
+		*least = soakLeft{min(least.heap, now.heap), min(least.goroutines, now.goroutines),
+			min(least.stored, now.stored)}
 	}
 }
 
@@ -177,9 +189,9 @@ func (s *soak) leaks() {
 		name string
 		of   func(soakRow) float64
 	}{
-		{"bytes of heap", func(r soakRow) float64 { return float64(r.heap) }},
-		{"goroutines", func(r soakRow) float64 { return float64(r.goroutines) }},
-		{"keys on the nodes", func(r soakRow) float64 { return float64(r.stored) }},
+		{"bytes of heap", func(r soakRow) float64 { return float64(r.left.heap) }},
+		{"goroutines", func(r soakRow) float64 { return float64(r.left.goroutines) }},
+		{"keys on the nodes", func(r soakRow) float64 { return float64(r.left.stored) }},
 	} {
 		if was, is := least(early, what.of), least(late, what.of); is > 1.5*was {
 			s.Errorf("%s grew from %.0f to %.0f", what.name, was, is)
