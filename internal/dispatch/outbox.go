@@ -12,9 +12,7 @@ const (
 	// part of a cluster. More of them would be emptier.
 	maxFlights = 16
 	// leastAboard and maxAboard bound how much they carry together, in what maxLoad counts.
-	leastAboard, maxAboard = 8, maxFlights * maxLoad
-	// little is what a node serves at once: with no more waiting, a line that rests is no overload.
-	little = 4 * maxLoad
+	leastAboard, maxAboard = 8, 4 * maxLoad
 	// clusterParts is in how many parts a cluster's slots are: what waits for any slot of a part
 	// flies together, in a command for each slot. With more parts a flight has less company; with
 	// fewer, more of it waits for a master that does not answer.
@@ -78,7 +76,7 @@ type standstill struct {
 
 // stands reports whether nothing that waits since that time has left for so long.
 func (o *outbox) stands(since, now int64) bool {
-	return o.line.Load() <= max(little, o.pace.Load()) && o.env.overdue(max(o.popped.Load(), since), now)
+	return o.line.Load() <= max(maxAboard, o.pace.Load()) && o.env.overdue(max(o.popped.Load(), since), now)
 }
 
 // pops notes that something leaves that waited since that time. A node that always takes so long
@@ -205,11 +203,9 @@ func (o *outbox) land(f *flight) bool {
 	return true
 }
 
-// unload counts what a flight carried as landed. What the node cannot serve within a quarter of the
-// time that a call has beyond the way waits here, where it can be shed, and not in the connection:
-// so flights that take longer have less carried, and quicker ones more, while something waits. With
-// less than a quarter, a process that is short of processors would send little at a time: its
-// replies are read late, which looks the same. o.mu is held.
+// unload counts what a flight carried as landed. What the node cannot serve within an eighth of the
+// call timeout waits here, where it can be shed, and not in the connection: so flights that take
+// longer have less carried, and quicker ones more, while something waits. o.mu is held.
 func (o *capacity) unload(f *flight) {
 	if f.load == 0 {
 		return
@@ -228,7 +224,7 @@ func (o *capacity) unload(f *flight) {
 	}
 	o.far.Store(o.best > timeout/4 || o.best == 0)
 	o.near.Store(o.best <= timeout/8 && o.best != 0)
-	waited, most := took-o.best, max(timeout-o.best, timeout/8)/4
+	waited, most := took-o.best, timeout/8
 	switch {
 	case waited > most:
 		if f.began >= o.lowered {

@@ -175,38 +175,53 @@ func TestAStandstillIsNoOverload(t *testing.T) {
 	}
 }
 
-// TestWhatIsOnTheWayIsAnsweredInTime: flights carry less if they take more than a quarter of the
-// time that calls have beyond the way, and more while that is full and they do not.
+// TestWhatIsOnTheWayIsAnsweredInTime: less may be on the way once flights take an eighth of the call
+// timeout longer than the way, and more while it is full and they do not.
 func TestWhatIsOnTheWayIsAnsweredInTime(t *testing.T) {
-	for _, way := range []time.Duration{time.Millisecond, 60 * time.Millisecond} {
-		synctest.Test(t, func(t *testing.T) {
-			l := grounded(t)
-			e, o := l.env, &capacity{most: maxLoad}
-			fly := func(carries int, takes time.Duration) int {
-				f := &flight{outbox: l.outbox(), load: carries, began: e.Clock.Now()}
-				f.env = e
-				o.aboard += carries
-				time.Sleep(takes)
-				o.unload(f)
-				return o.most
+	synctest.Test(t, func(t *testing.T) {
+		const way = 10 * time.Millisecond
+		l := grounded(t)
+		e, o := l.env, &capacity{most: maxLoad}
+		begin := func(carries int) *flight {
+			f := &flight{outbox: l.outbox(), load: carries, began: e.Clock.Now()}
+			f.env = e
+			o.aboard += carries
+			return f
+		}
+		fly := func(carries int, takes time.Duration) {
+			f := begin(carries)
+			time.Sleep(takes)
+			o.unload(f)
+		}
+		may := func(want int, after string) {
+			t.Helper()
+			if o.most != want || o.aboard != 0 {
+				t.Errorf("%s %d may be on the way, want %d; %d are", after, o.most, want, o.aboard)
 			}
-			fly(1, way)
-			most := (e.CallTimeout - way) / 4
-			if got := fly(maxLoad, way+most); got != maxLoad+leastAboard {
-				t.Errorf("way %s: after a flight in time there may be %d", way, got)
-			}
-			if got := fly(1, way+most); got != maxLoad+leastAboard {
-				t.Errorf("way %s: there may be %d, though there was room", way, got)
-			}
-			if got := fly(maxLoad, way+2*most); got != (maxLoad+leastAboard)/2 {
-				t.Errorf("way %s: after a flight that took twice as long there may be %d", way, got)
-			}
-			for range 1000 {
-				fly(o.most, way)
-			}
-			if o.most != maxAboard {
-				t.Errorf("way %s: there may be %d at most", way, o.most)
-			}
-		})
-	}
+		}
+		fly(1, way)
+		longest := e.CallTimeout / 8
+		fly(maxLoad, way+longest)
+		may(maxLoad+leastAboard, "after a flight in time")
+		fly(1, way+longest)
+		may(maxLoad+leastAboard, "after one for which there was room")
+		best, failed := o.best, begin(1)
+		failed.failed = true
+		o.unload(failed)
+		if o.best != best {
+			t.Errorf("a failed flight tells that the way takes %s", time.Duration(o.best))
+		}
+		others := []*flight{begin(maxLoad / 2), begin(maxLoad / 2)}
+		time.Sleep(way + 2*longest)
+		for _, f := range others {
+			o.unload(f)
+		}
+		may((maxLoad+leastAboard)/2, "after two at once that took twice as long")
+		fly(maxLoad, 1000*longest)
+		may(leastAboard, "after one that took for ever")
+		for range 1000 {
+			fly(o.most, way)
+		}
+		may(maxAboard, "after many that were full")
+	})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/history"
 )
 
-// Traffic is callers that take permits as hard as they can, in different ways
+// Traffic is callers that take far more permits than there are, in different ways
 // and sizes, and the history of what they were granted. A grant that was given
 // back does not count as admitted.
 type Traffic struct {
@@ -27,7 +27,7 @@ type Traffic struct {
 	Failures atomic.Int64
 	Admitted atomic.Int64  // permits, less those given back
 	Dying    bool          // a server is killed meanwhile: what it granted cannot be given back
-	Rest     time.Duration // of a caller after each call, which spares the processor
+	Rest     time.Duration // of a caller after each call, which spares the processor; 0: 1 ms
 	Nodding  time.Duration // the longest nap after a denial; 0: 20 ms
 	journal  io.Writer     // grants are written to it at once; nil: only recorded
 
@@ -89,9 +89,7 @@ func (t *Traffic) Start(callers int, limiters ...*shardlimit.Limiter) {
 				tally := t.Record.Tally()
 				for t.ending.Err() == nil {
 					t.call(h, rng, tally)
-					if t.Rest > 0 {
-						t.nap(t.Rest)
-					}
+					t.nap(cmp.Or(t.Rest, time.Millisecond))
 				}
 			})
 		}

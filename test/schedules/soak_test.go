@@ -46,7 +46,7 @@ func TestSoak(t *testing.T) {
 	}
 	for row := 1; time.Since(s.began) < *soakFor && !t.Failed(); row++ {
 		until := s.began.Add(*soakFor * time.Duration(row) / soakRows)
-		for time.Now().Before(until) && !t.Failed() {
+		for s.row.rounds == 0 || time.Now().Before(until) && !t.Failed() {
 			s.round(4 + s.IntN(6))
 			s.measure()
 		}
@@ -85,8 +85,8 @@ type soakRow struct {
 	left           soakLeft
 }
 
-// soakLeft is what was in use after a round: the least after any of a row, for rounds differ in what
-// is still being read, or is about to expire.
+// soakLeft is the least that was in use after any round of a row. After a single one more may be:
+// what is still being read, or about to expire.
 type soakLeft struct {
 	heap       uint64 // bytes
 	goroutines int
@@ -148,7 +148,7 @@ func (s *soak) judge(i int, limit shardlimit.Limit, calls *limittest.Traffic) in
 	return worst.Permits
 }
 
-// measure looks at what is in use once nothing is called, and what was is forgotten.
+// measure looks at what is in use while nothing is called. The least in a row is kept.
 func (s *soak) measure() {
 	var m runtime.MemStats
 	for range 2 { // a pool outlives one collection
