@@ -187,9 +187,11 @@ func TestMalformedPacedReplies(t *testing.T) {
 		t.Fatal(err)
 	}
 	const now, free, next, reset, early, granted, retry, grants, hint = 0, 1, 2, 3, 4, 5, 6, 7, 8
-	read := func(at int, n int64) error {
+	read := func(change map[int]int64) error {
 		numbers := []int64{now: 1_700_000_000_000_000, free: 5, next: 10, reset: 20, granted: 1, grants: 1, hint: 0}
-		numbers[at] = n
+		for at, n := range change {
+			numbers[at] = n
+		}
 		told := columns.Told.Append(columns.Once.Append(nil, 0, numbers[now]), 0, numbers[free:granted]...)
 		for _, n := range numbers[granted:] {
 			told = columns.Paced.Append(told, 0, n)
@@ -198,16 +200,19 @@ func TestMalformedPacedReplies(t *testing.T) {
 		_, err := s.readPaced(message(t, [][]byte{text('$', told)}))
 		return err
 	}
-	if err := read(free, 5); err != nil {
-		t.Fatal(err)
+	for _, good := range []map[int]int64{nil, {free: 10, reset: 20, next: 20}, {granted: 2, grants: 2, free: 2}} {
+		if err := read(good); err != nil {
+			t.Errorf("%v: %v", good, err)
+		}
 	}
 	window := int64(MinWindow / time.Microsecond)
-	for name, change := range map[string][2]int64{
-		"more free than the share": {free, 11}, "other grants": {granted, 2}, "more grants than asks": {grants, 3},
-		"permits after all are there": {next, 21}, "all after a window": {reset, window + 1}, "no sign": {early, 2},
-		"a retry after a window": {retry, window + 1},
+	for name, change := range map[string]map[int]int64{
+		"more free than the share": {free: 11}, "other grants": {granted: 2}, "more granted than free": {free: 0},
+		"more grants than asks": {granted: 3, grants: 3}, "a time that none has": {now: maxTime + 1},
+		"permits after all are there": {next: 21}, "all after a window": {reset: window + 1}, "no sign": {early: 2},
+		"a retry after a window": {retry: window + 1},
 	} {
-		if err := read(int(change[0]), change[1]); !errors.Is(err, ErrMalformedReply) {
+		if err := read(change); !errors.Is(err, ErrMalformedReply) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -175,8 +175,8 @@ func TestAStandstillIsNoOverload(t *testing.T) {
 	}
 }
 
-// TestWhatIsOnTheWayIsAnsweredInTime: less may be on the way once flights take an eighth of the call
-// timeout longer than the way, and more while it is full and they do not.
+// TestWhatIsOnTheWayIsAnsweredInTime: less may be on the way once flights take longer than the way
+// and an eighth of the call timeout, and more while it is full and they do not.
 func TestWhatIsOnTheWayIsAnsweredInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const way = 10 * time.Millisecond

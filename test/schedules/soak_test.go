@@ -159,12 +159,16 @@ func (s *soak) measure() {
 	for _, st := range s.stations {
 		now.stored += keysOn(s.T, st.post)
 	}
-	if least := &s.row.left; *least == (soakLeft{}) {
-		*least = now
-	} else {
-		*least = soakLeft{min(least.heap, now.heap), min(least.goroutines, now.goroutines),
-			min(least.stored, now.stored)}
+	s.row.left.keep(now)
+}
+
+// keep takes what was in use after a round into account.
+func (l *soakLeft) keep(now soakLeft) {
+	if *l == (soakLeft{}) {
+		*l = now
+		return
 	}
+	*l = soakLeft{min(l.heap, now.heap), min(l.goroutines, now.goroutines), min(l.stored, now.stored)}
 }
 
 // keysOn returns how many keys a node has.
@@ -179,12 +183,22 @@ func keysOn(tb testing.TB, p *limittest.ProxiedNode) (n int) {
 // leakAfter is how long a soak must be to tell a leak from pools that fill.
 const leakAfter = 10 * time.Minute
 
-// leaks fails the test if the last quarter of the rows needed half as much again as the second did.
+// leaks fails the test if something has grown.
 func (s *soak) leaks() {
-	if len(s.rows) < soakRows || *soakFor < leakAfter {
+	if *soakFor < leakAfter {
 		return
 	}
-	early, late := s.rows[soakRows/4:soakRows/2], s.rows[3*soakRows/4:]
+	for _, what := range grown(s.rows) {
+		s.Error(what)
+	}
+}
+
+// grown tells of what the last quarter of the rows needed half as much again as the second did.
+func grown(rows []soakRow) (found []string) {
+	if len(rows) < soakRows {
+		return nil
+	}
+	early, late := rows[soakRows/4:soakRows/2], rows[3*soakRows/4:]
 	for _, what := range []struct {
 		name string
 		of   func(soakRow) float64
@@ -194,7 +208,33 @@ func (s *soak) leaks() {
 		{"keys on the nodes", func(r soakRow) float64 { return float64(r.left.stored) }},
 	} {
 		if was, is := least(early, what.of), least(late, what.of); is > 1.5*was {
-			s.Errorf("%s grew from %.0f to %.0f", what.name, was, is)
+			found = append(found, fmt.Sprintf("%s grew from %.0f to %.0f", what.name, was, is))
+		}
+	}
+	return found
+}
+
+// TestASoakFindsLeaks: what swings is none.
+func TestASoakFindsLeaks(t *testing.T) {
+	for name, c := range map[string]struct {
+		heap func(row int) uint64
+		want int
+	}{
+		"grows":  {func(row int) uint64 { return 1000 + 200*uint64(row) }, 1},
+		"swings": {func(row int) uint64 { return 1000 + 5000*uint64(row%2) }, 0},
+	} {
+		rows := make([]soakRow, soakRows)
+		for i := range rows {
+			left := soakLeft{heap: c.heap(i), goroutines: 100, stored: 10}
+			rows[i].left.keep(soakLeft{left.heap + 1, 100, 900})
+			rows[i].left.keep(left)
+			rows[i].left.keep(soakLeft{left.heap * 9, 900, 11})
+			if rows[i].left != left {
+				t.Errorf("of row %d is kept %+v, want %+v", i, rows[i].left, left)
+			}
+		}
+		if found := grown(rows); len(found) != c.want {
+			t.Errorf("%s: %v", name, found)
 		}
 	}
 }

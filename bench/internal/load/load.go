@@ -140,7 +140,7 @@ func observe(ctx context.Context, plan Plan, tallies []tally, counts *atomic.Boo
 	}
 	last := sum(tallies)
 	for last.Decisions() == first.Decisions() && time.Since(began) < plan.Patience {
-		if err := Sleep(ctx, plan.For); err != nil {
+		if err := Sleep(ctx, min(plan.For, plan.Patience-time.Since(began))); err != nil {
 			return Sample{}, err
 		}
 		last = sum(tallies)

@@ -78,14 +78,16 @@ func TestRunAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestRunWaitsForADecision where it has patience: here half a second passes before there is one.
+// TestRunWaitsForADecision as long as it has patience: here half a second passes before there is
+// one.
 func TestRunWaitsForADecision(t *testing.T) {
-	for patience, want := range map[time.Duration]bool{0: false, time.Second: true} {
+	for patience, ends := range map[time.Duration]time.Duration{0: 50, 220: 220, 1000: 550} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			s, err := Run(t.Context(), Plan{Goroutines: 1, For: 50 * time.Millisecond, Patience: patience},
+			plan := Plan{Goroutines: 1, For: 50 * time.Millisecond, Patience: patience * time.Millisecond}
+			s, err := Run(t.Context(), plan,
 				everywhere(func(ctx context.Context) (bool, error) {
-					if err := Sleep(ctx, 10*time.Millisecond); err != nil {
+					if err := Sleep(ctx, 9*time.Millisecond); err != nil {
 						return false, err
 					}
 					if time.Since(began) < 500*time.Millisecond {
@@ -93,8 +95,9 @@ func TestRunWaitsForADecision(t *testing.T) {
 					}
 					return true, nil
 				}))
-			if err != nil || (s.Decisions() > 0) != want || s.Failed == 0 || s.Elapsed > 600*time.Millisecond {
-				t.Errorf("patience %s: %d decisions in %s, err %v", patience, s.Decisions(), s.Elapsed, err)
+			if err != nil || (s.Decisions() > 0) != (ends > 500) || s.Failed == 0 ||
+				s.Elapsed != ends*time.Millisecond {
+				t.Errorf("patience of %d ms: %d decisions in %s, err %v", patience, s.Decisions(), s.Elapsed, err)
 			}
 		})
 	}

@@ -39,7 +39,7 @@ type Due struct {
 // OpenSample is what became of the arrivals. Times count from when calls were due.
 type OpenSample struct {
 	Sample
-	Unsent int64 // due, but no worker came free before the end, or was free if calls are dropped
+	Unsent int64 // due, but not made
 }
 
 // Open serves every arrival that is due within the plan. It returns when all of
@@ -101,7 +101,7 @@ func Open(ctx context.Context, plan OpenPlan, serve func(context.Context, Due) (
 
 // dispatch starts every call when it is due, by a worker that is free. It returns how many were
 // due but not started: the calls of a backlog at the end, or those that were dropped.
-func dispatch(ctx context.Context, plan OpenPlan, began time.Time, m *metronome, free chan int,
+func dispatch(ctx context.Context, plan OpenPlan, began time.Time, m *metronome, free <-chan int,
 	start func(Due)) (unsent int64, err error) {
 	span := plan.Warm + plan.For
 	over := time.NewTimer(time.Until(began.Add(span)))
@@ -111,18 +111,12 @@ func dispatch(ctx context.Context, plan OpenPlan, began time.Time, m *metronome,
 		}
 		return n
 	}
-	var taken time.Time // until then no worker was free, and calls that were due are not made
 	for {
 		a := plan.Arrivals()
 		if a.At >= span {
 			return unsent, nil
 		}
-		at := began.Add(a.At)
-		if at.Before(taken) {
-			unsent++
-			continue
-		}
-		now := time.Now()
+		at, now := began.Add(a.At), time.Now()
 		for ; now.Before(at); now = time.Now() {
 			if err := ctx.Err(); err != nil {
 				return 0, err
@@ -140,18 +134,17 @@ func dispatch(ctx context.Context, plan OpenPlan, began time.Time, m *metronome,
 			continue
 		default:
 		}
+		if plan.Drop {
+			unsent++
+			continue
+		}
 		select {
 		case worker := <-free:
-			if !plan.Drop {
-				start(Due{a.Who, worker, at})
-				continue
-			}
-			free <- worker
-			unsent, taken = unsent+1, time.Now()
+			start(Due{a.Who, worker, at})
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		case <-over.C:
-			return unsent + rest(), nil
+			return rest(), nil
 		}
 	}
 }

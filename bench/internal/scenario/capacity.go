@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/shardlimit/shardlimit/bench/internal/load"
@@ -11,7 +12,7 @@ import (
 	"github.com/shardlimit/shardlimit/bench/internal/rival"
 )
 
-// nobody answers each call at once.
+// nobody is the series of calls that no limiter decides: each is answered at once.
 const nobody = "no limiter"
 
 var overloadCapacity = Scenario{
@@ -20,14 +21,14 @@ var overloadCapacity = Scenario{
 	Question: `As keys, on 50,000 keys, with more load than can be served. Callers call in a loop and come back at once,
 also when a call has failed. Or calls come at random (Poisson), whatever is answered: at a multiple of the capacity,
 which is the most that the same limiter served callers in a loop in the same round. At most 20,000 of these calls are
-under way: one that finds so many is not made. "no limiter" is how many of shardlimit's calls the machine can
-make if each is answered at once. Load, client and server share the machine, so calls that fail take CPU
+under way: one that finds so many is not made. "no limiter" is how many of the calls that shardlimit is offered the
+machine can make if each is answered at once. Load, client and server share the machine, so calls that fail take CPU
 from those that are served, as they do in a server that is short of it. Goodput is the decisions per second, without
 calls that failed.`,
 	X: "load",
 	Views: []report.View{
 		{Metric: "rate", Title: "Goodput", Head: "Goodput under overload", Unit: "decisions/s", Keep: true,
-			Drawn: compared,
+			Drawn: append(slices.Clip(compared), nobody),
 			At:    []string{"64 callers", "1000 callers", "10000 callers", "1 times", "2 times", "10 times"}},
 		{Metric: "kept", Title: "Goodput, % of the most that callers in a loop got in the round", Unit: "%"},
 	},
@@ -75,7 +76,9 @@ calls that failed.`,
 					if found[x], err = flood(r.Name, t.allow); err == nil && r.Name == rival.Shardlimit.Name {
 						var made figures
 						made, err = flood(nobody, func(context.Context, string) (bool, error) { return true, nil })
-						s.Note(nobody, float64(x), made)
+						if err == nil {
+							s.Note(nobody, float64(x), made)
+						}
 					}
 					return err
 				})

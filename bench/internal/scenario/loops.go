@@ -28,8 +28,8 @@ type loop struct {
 	each func(caller int) load.Call
 }
 
-// smokePatience is how long a trial of a loop waits for its first decision: other scenarios are
-// tried beside it.
+// smokePatience is how long a trial of a loop waits at most for its first decision: the machine is
+// busy with the other scenarios.
 const smokePatience = 20 * time.Second
 
 // closed runs a loop, warmed up for a quarter of its span unless it is cold, and says what a

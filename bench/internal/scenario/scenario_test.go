@@ -125,7 +125,7 @@ func TestALoopIsAccountedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer on.Close()
-	s.Smoke = false // which would wait for a decision
+	s.Smoke = false // a smoke run would wait for a decision
 	boom := errors.New("boom")
 	for remark, call := range map[string]load.Call{
 		"":                 func(context.Context) (bool, error) { return true, nil },
