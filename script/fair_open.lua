@@ -63,7 +63,7 @@ if sums then
     end
     stated, claim, heavy, longer, sums[4] = now, wants, true, false, sums[4] + weight
     moved, rate = moved or sums[4] ~= had, paced()
-    if claim < rate or rate == 0 and denied == 0 then
+    if claim < rate or rate == 0 and denied == 0 and claim <= goal * @MILLI then
       heavy, moved, sums[3], sums[4] = false, true, sums[3] + claim, max(sums[4] - weight, 0)
       rate = paced()
     end

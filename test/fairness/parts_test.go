@@ -28,6 +28,9 @@ func TestEachHasItsPart(t *testing.T) {
 		{"workers, weights", 1, 0.95, 0.97, 0.5},
 		{"workers that work", 1, 0.9, 0.97, 1.4},
 		{"newcomer, hog", 4, 0.92, 0.97, 1.2},
+		{"heir", 1, 0.98, 0.98, 1.1}, // of those who have left nothing remains
+		{"heir", 4, 0.98, 0.98, 1.5},
+		{"visitor", 1, 0.98, 0.98, 1.1},
 		{"lump", 1, 0.88, 0.97, 1.3},
 		{"4 with batches of 100", 1, 0.93, 0.99, 0.5},
 		{"11 with batches of 50", 1, 0.9, 0.99, 0.5},

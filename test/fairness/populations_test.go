@@ -41,6 +41,10 @@ func populations() []*population {
 		{name: "leavers", from: 7, windows: 2,
 			members: append(alike(4, role{rate: 1.5 * part, to: 6 * time.Second}),
 				alike(16, role{rate: 1.5 * part})...)},
+		{name: "heir", permits: 100, from: 6, members: []role{{rate: 300, to: 4 * time.Second},
+			{callers: 2, from: 3 * time.Second}}},
+		{name: "visitor", permits: 100, from: 6, members: []role{{callers: 2, size: 2},
+			{rate: 110, from: 2 * time.Second, to: 4 * time.Second}, {rate: 2, to: 5 * time.Second}}},
 		{name: "lump", permits: 400, from: 3, windows: 4, judged: first(4), members: append(
 			alike(4, role{rate: 40, even: true, from: 300 * time.Millisecond}), role{rate: 4000, even: true})},
 		{name: "large among singles", from: 6, windows: 16,

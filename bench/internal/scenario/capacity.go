@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/shardlimit/shardlimit/bench/internal/load"
@@ -28,7 +27,7 @@ calls that failed.`,
 	X: "load",
 	Views: []report.View{
 		{Metric: "rate", Title: "Goodput", Head: "Goodput under overload", Unit: "decisions/s", Keep: true,
-			Drawn: append(slices.Clip(compared), nobody),
+			Drawn: compared,
 			At:    []string{"64 callers", "1000 callers", "10000 callers", "1 times", "2 times", "10 times"}},
 		{Metric: "kept", Title: "Goodput, % of the most that callers in a loop got in the round", Unit: "%"},
 	},

@@ -185,7 +185,8 @@ func (l *Ledger) begin(t fairness.Term, asks string) {
 // state has an account say what it wants: what it used, was denied and waits for, or, if callers
 // waited for a part f of their time, use / (1 - f): who waits asks for nothing else meanwhile. The
 // ask under way is not in it, so that on average it is what is wanted and not one ask more. Use has
-// to back it, so that overstating gains nothing. It is heavy if it wants what it had as such.
+// to back it, so that overstating gains nothing. It is heavy if it wants what it had as such, or
+// more than there is: else one that is left alone would be paced as if all were there.
 func (l *Ledger) state(t fairness.Term, a *account, caller *fairness.Caller) {
 	kept := float64(t.Window) / float64(t.Window+2*max(t.Now-a.stated, 0))
 	a.used, a.unmet = int64(float64(a.used)*kept), int64(float64(a.unmet)*kept)
@@ -200,7 +201,7 @@ func (l *Ledger) state(t fairness.Term, a *account, caller *fairness.Caller) {
 	a.weight, a.stated, a.claim, a.heavy, a.longer = caller.Weight, t.Now, claim, 1, 0
 	l.add(t, a, 1)
 	a.rate = l.rate(t, a)
-	if claim < a.rate || a.rate == 0 && a.unmet == 0 {
+	if claim < a.rate || a.rate == 0 && a.unmet == 0 && claim <= t.Share*milli {
 		l.add(t, a, -1)
 		a.heavy = 0
 		l.add(t, a, 1)
