@@ -44,7 +44,7 @@ func target(cmd *cli.Command) ([]shardlimit.Node, error) {
 	redis, cluster, sentinel := cmd.String("redis"), cmd.String("cluster"), cmd.String("sentinel")
 	if (redis != "") == (cluster+sentinel != "") || cluster != "" && sentinel != "" {
 		return nil, usagef("say where Redis is with one of --redis host:port,host:port, --cluster host:port and " +
-			"--sentinel MASTER@host:port (or SHARDLIMIT_REDIS, ..._CLUSTER, ..._SENTINEL in the environment)")
+			"--sentinel MASTER@host:port; SHARDLIMIT_REDIS, ..._CLUSTER, ..._SENTINEL in the environment count")
 	}
 	all, err := nodes(redis, cluster, sentinel)
 	if err != nil {

@@ -19,8 +19,8 @@ func main() {
 	addresses := must(client.Family(context.Background(), "addresses", shardlimit.PerMinute(1200)))
 	keys := must(client.Family(context.Background(), "api-keys", shardlimit.PerMinute(600)))
 	// Keys may be made up.
-	first := httplimit.New(httplimit.PerKey(addresses, httplimit.RemoteIP), httplimit.Options{})
-	limit := httplimit.New(httplimit.PerKey(keys, httplimit.Header("X-API-Key")), httplimit.Options{})
+	first := httplimit.New(httplimit.PerKey(addresses, httplimit.RemoteIP), httplimit.Options{Policy: "address"})
+	limit := httplimit.New(httplimit.PerKey(keys, httplimit.Header("X-API-Key")), httplimit.Options{Policy: "key"})
 	http.Handle("POST /orders", first(limit(http.HandlerFunc(orders))))
 	log.Fatal(http.ListenAndServe(os.Getenv("LISTEN"), nil)) // :8080
 }
