@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -67,10 +68,13 @@ func (c *identity) Failed(l *dispatch.Lane, err error) error {
 	return c.FailedAt(SiteOf(l).Location, err)
 }
 
-// Absence returns why no shard was asked: the nodes are away, or the key moves.
+// Absence returns why no shard was asked: the nodes are away or unknown here, or the key moves.
 func (c *identity) Absence(r *Routes) error {
 	if r.closed != nil {
 		return r.closed
+	}
+	if len(r.Lanes) == 0 && len(r.live) > 0 {
+		return c.FailedAt(r.live[0].Site().Location, node.ErrStranger)
 	}
 	for _, l := range r.Lanes {
 		if !l.Node.Ready(l.Slot) {

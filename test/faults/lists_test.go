@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -200,4 +201,28 @@ func TestADeadServerIsReplacedByAnEmptyOne(t *testing.T) {
 	}
 	worst := limittest.KeepsTo(t, limit, ops)
 	t.Logf("%s; worst window: %d of %d", callers, worst.Permits, limit.Permits)
+}
+
+// TestANodeThatIsNotListedIsNamed: an error of a limit whose only shard is on such a node says so,
+// and which one it is.
+func TestANodeThatIsNotListedIsNamed(t *testing.T) {
+	f, _ := limittest.Independent(t, 2)
+	all := f.Client(t)
+	for i := range 100 {
+		name, limit := fmt.Sprint("l", i), shardlimit.PerSecond(10)
+		st := limittest.Peek(t, limittest.Limiter(t, all, name, limit))
+		other := st.Shards[0].Node
+		listed := slices.DeleteFunc(slices.Clone(f.Nodes), func(n shardlimit.Node) bool { return n.Name == other })
+		if !slices.Contains(st.Records, listed[0].Name) {
+			continue // nobody would know of the limit
+		}
+		_, err := limittest.Limiter(t, f.With(listed...).Client(t), name, limit).Allow(t.Context())
+		var at *shardlimit.ShardError
+		if !errors.Is(err, shardlimit.ErrUnavailable) || !errors.As(err, &at) || at.Node != other ||
+			!strings.Contains(err.Error(), "is not in this process' Config") {
+			t.Errorf("%v", err)
+		}
+		return
+	}
+	t.Error("all limits are on the node that keeps the records")
 }
