@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
+	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
 )
 
@@ -185,7 +186,10 @@ func (m *Member) peek(ctx context.Context) (State, error) {
 	st.Shards = make([]ShardState, len(r.Layout.Shards))
 	for i, s := range r.Layout.Shards {
 		st.Shards[i] = unanswered(s)
-		if n := c.Process.Nodes.Node(s.Node); n != nil && !n.Ready(s.Slot) {
+		switch n := c.Process.Nodes.Node(s.Node); {
+		case n == nil:
+			st.Shards[i].Err = node.ErrStranger
+		case !n.Ready(s.Slot):
 			st.Shards[i].Err = n.Away(s.Slot)
 		}
 	}

@@ -125,7 +125,7 @@ func (c *Core) EveryShard(ctx context.Context, most time.Duration, op func(conte
 	for i, s := range r.Layout.Shards {
 		ln := c.LaneTo(s)
 		wg.Go(func() {
-			err := node.ErrAway
+			err := node.ErrStranger
 			if _, unknown := AlgorithmNamed(s.Algorithm); unknown != nil {
 				err = unknown // this version does not know its keys
 			} else if ln != nil {

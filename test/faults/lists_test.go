@@ -216,11 +216,15 @@ func TestANodeThatIsNotListedIsNamed(t *testing.T) {
 		if !slices.Contains(st.Records, listed[0].Name) {
 			continue // nobody would know of the limit
 		}
-		_, err := limittest.Limiter(t, f.With(listed...).Client(t), name, limit).Allow(t.Context())
-		var at *shardlimit.ShardError
-		if !errors.Is(err, shardlimit.ErrUnavailable) || !errors.As(err, &at) || at.Node != other ||
-			!strings.Contains(err.Error(), "is not in this process' Config") {
-			t.Errorf("%v", err)
+		l := limittest.Limiter(t, f.With(listed...).Client(t), name, limit)
+		_, err := l.Allow(t.Context())
+		_, unseen := l.Peek(t.Context())
+		for of, err := range map[string]error{"Allow": err, "Peek": unseen, "Reset": l.Reset(t.Context())} {
+			var at *shardlimit.ShardError
+			if of == "Allow" && !errors.Is(err, shardlimit.ErrUnavailable) || !errors.As(err, &at) || at.Node != other ||
+				!strings.Contains(err.Error(), "is not in this process' Config") {
+				t.Errorf("%s: %v", of, err)
+			}
 		}
 		return
 	}
