@@ -221,8 +221,8 @@ func TestANodeThatIsNotListedIsNamed(t *testing.T) {
 		_, unseen := l.Peek(t.Context())
 		for of, err := range map[string]error{"Allow": err, "Peek": unseen, "Reset": l.Reset(t.Context())} {
 			var at *shardlimit.ShardError
-			if of == "Allow" && !errors.Is(err, shardlimit.ErrUnavailable) || !errors.As(err, &at) || at.Node != other ||
-				!strings.Contains(err.Error(), "is not in this process' Config") {
+			if of == "Allow" && !errors.Is(err, shardlimit.ErrUnavailable) || !errors.As(err, &at) ||
+				at.Node != other || !strings.Contains(err.Error(), "is not in this process' Config") {
 				t.Errorf("%s: %v", of, err)
 			}
 		}
