@@ -195,7 +195,7 @@ func TestGatewayKeepsItsPartInAnOutage(t *testing.T) {
 	post := func(key string) (status int, policy string) { return order(t, address, key) }
 	soon(t, "an answer that knows the limit", func() bool {
 		status, policy := post("ann")
-		return status == http.StatusAccepted && policy == `"default";q=600;w=60`
+		return status == http.StatusAccepted && policy == `"key";q=600;w=60`
 	})
 	servers.Close()
 	passed := 0
