@@ -223,7 +223,7 @@ func (s *Section) readPaced(reply []rueidis.RedisMessage) (paced bool, err error
 		columns.Paced.Numbers(text[told+i*columns.Paced.Bytes():], more[i:i+1])
 	}
 	floor, granted, retry, window := r.Proposal.floor, more[0], more[1], r.Proposal.window
-	if n[0] > maxTime || n[1] > floor || granted > n[1] || n[2] > n[3] || n[3] > window || n[4] > 1 || retry > window {
+	if n[0] > maxTime || n[1] > floor || n[2] > n[3] || n[3] > window || n[4] > 1 || retry > window {
 		return true, malformed(p, "out of range")
 	}
 	t := TakeReply{Status: OK, InForce: r.Proposal.inForce(), Before: n[1], Granted: granted, Free: n[1] - granted,
