@@ -6,18 +6,12 @@
 -- part of a microsecond is kept as the numerator over the share, so nothing is ever rounded and no
 -- rate drifts. The leaky bucket reads the same date as the instant at which the next permit may
 -- act.
---
--- A bucket that leaves to another algorithm (target 0, burst > 0) grants nothing. What it let
--- through counts in its windows but is not in it, and the others do not know of it, so it keeps its
--- share until `date`, when all of that has left its window.
 local date, part = 0, 0
 local retry -- each of the two has its own
 local give_back
 local FAR = @FAR -- bounds what is missing, and us, where a queue meets quite another rate: nothing overflows
--- the burst that goes with the share in force; the permits in the bucket: below zero what is
--- reserved
+-- The burst that goes with the share in force; the permits in the bucket that nobody has reserved.
 local room, level = 0, 0
-local retired = false    -- it leaves to another algorithm
 
 -- The whole part and the remainder of (a*b + c) / d, exact though the product may not be: c < d <
 -- 2^42, b < 2^50, the quotient < 2^53.
@@ -45,29 +39,26 @@ local function full()
   return part > 0 and date + 1 or date
 end
 
-local function measure()
-  room, retired = burst, target == 0 and burst > 0
-  if retired then
-    room = 0
-  elseif share < target then
-    room = muldiv(burst, share, 0, target)
+-- What is missing in the bucket at an instant: below zero what it gains from when it is full until
+-- then, as if it had room.
+local function missing(at)
+  if share == 0 then
+    return 0
+  elseif share * math.abs(date - at) / window >= FAR then
+    return date > at and FAR or -FAR
+  elseif date >= at then
+    local whole, more = muldiv(share, date - at, part, window)
+    return more > 0 and whole + 1 or whole
   end
+  return -muldiv(share, at - date - 1, share - part, window)
+end
+
+local function measure()
+  room = share == 0 and 0 or share < target and muldiv(burst, share, 0, target) or burst
   if full() <= now then
     date, part = now, 0
   end
-  level = room
-  if share == 0 or retired then
-    level = 0
-  elseif date > now or part > 0 then
-    local missing, more = FAR, 0
-    if share * (date - now) / window < FAR then
-      missing, more = muldiv(share, date - now, part, window)
-    end
-    level = room - missing
-    if more > 0 then
-      level = level - 1
-    end
-  end
+  level = room - missing(now)
 end
 
 -- How long n permits take, and `more` parts of a microsecond.
@@ -85,15 +76,11 @@ local function move(n)
 end
 
 local function used()
-  return retired and share or room - level -- who leaves to another algorithm keeps back what is in use
+  return closed_until > now and share or room - level -- who leaves to another algorithm keeps all of it
 end
 
 local function free()
   return share <= target and level > 0 and level or 0
-end
-
-local function reset()
-  return full() - now
 end
 
 -- Microseconds until n permits are in the bucket.
@@ -105,6 +92,10 @@ local function wait(n)
   return date - us + (less < part and 1 or 0) - now
 end
 
+local function reset()
+  return retry(room)
+end
+
 local function soonest()
   if level >= room then
     return 0
@@ -113,18 +104,11 @@ local function soonest()
   return us < 0 and reset() or us
 end
 
-if not as_proposed then
-  -- How long a retired bucket keeps its share was counted in the old window.
-  function regrid()
-    retired = false
-  end
-end
-
 if not TAKES then
   -- As many of n permits as the bucket gains until it is full, if that is in us at the latest.
   function overdraw(n, us)
     local left = now + us - full()
-    if left <= 0 or share == 0 or retired then
+    if left <= 0 or share == 0 then
       return 0
     end
     if share * left / window >= n then

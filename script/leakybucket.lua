@@ -23,7 +23,7 @@ end
 -- The date of the bucket is the next turn, or of one that leaves when it gives up its share.
 local function advance()
   date, part = last, last_part
-  if share > 0 and not (target == 0 and burst > 0) then
+  if share > 0 then
     move(1)
   end
   measure()
@@ -43,7 +43,12 @@ function retry(n)
   if n > room or n > burst then
     return -1
   end
-  return share > target and reset() or wait(n)
+  return share > target and full() - now or wait(n)
+end
+
+-- The last turn, rounded up.
+local function whole()
+  return last_part > 0 and last + 1 or last
 end
 
 if not as_proposed then
@@ -52,32 +57,21 @@ if not as_proposed then
     advance()
   end
 
-  -- Rounded up, as the part counts in another share.
-  local function whole()
-    last, last_part = last_part > 0 and last + 1 or last, 0
-  end
-
   -- Turns that were given closer together do not come back: where it is a microsecond later, nobody
   -- was given the last one.
   function regrid(was)
-    retired = false
     if window > was then
       last = last + 1
     end
   end
 
   function reshape()
-    whole()
-    if retired and not (target == 0 and burst > 0) then
-      last = last - window -- see retire
-    end
+    last, last_part = whole(), 0
     advance()
   end
 
-  function retire()
-    whole()
-    last = math.max(last + window, now)
-    date, part = last, 0
+  function ends()
+    return whole() + window - now
   end
 
   function held()
@@ -112,7 +106,7 @@ if not TAKES then
   -- Only the last turns given can be taken back: the others would leave holes. `at` is when the
   -- last permit of the grant acts.
   function refund(n, at)
-    if share == 0 or retired or at <= now or (last_part > 0 and last + 1 or last) ~= at then
+    if share == 0 or closed_until > now or at <= now or whole() ~= at then
       return 0
     end
     local had = level

@@ -62,18 +62,23 @@ local function alive(i)
   return (upto(i) - before) % @WRAP
 end
 
--- The first entry that is dated after an instant.
-local function after(instant)
+-- The first entry of which something that never falls is above a bound.
+local function first(of, bound)
   local low, high = 1, count + 1
   while low < high do
     local middle = floor((low + high) / 2)
-    if date(middle) > instant then
+    if of(middle) > bound then
       high = middle
     else
       low = middle + 1
     end
   end
   return low
+end
+
+-- The first entry that is dated after an instant.
+local function after(instant)
+  return first(date, instant)
 end
 
 if head then
@@ -152,16 +157,7 @@ end
 
 -- When so many permits have left.
 local function leave(gone)
-  local low, high = 1, count
-  while low < high do
-    local middle = floor((low + high) / 2)
-    if alive(middle) >= gone then
-      high = middle
-    else
-      low = middle + 1
-    end
-  end
-  return date(low) + window - now
+  return date(first(alive, gone - 1)) + window - now
 end
 
 -- The time until n permits are free: beside what is used then, and in every window that holds that
@@ -225,9 +221,6 @@ if not as_proposed then
       end
     end
     keep(table.concat(parts))
-  end
-
-  function retire()
   end
 
   function reshape()

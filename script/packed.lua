@@ -52,7 +52,7 @@ local epoch, revision, target, window, burst, share, start, closed_until, offset
   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 -- To make a function costs more than most calls of it, so those that few calls need are made only
 -- then.
-local begin, regrid, reshape, retire, held -- unless all is as proposed
+local begin, regrid, reshape, ends, held -- unless all is as proposed
 local refund, earliest, book, overdraw, releases -- unless the operation is a take: TAKES
 local pace, falls                -- where the algorithm has them
 local time = @TIME
@@ -94,8 +94,11 @@ if head then
     and touched < 1e16 and burst < 1e13 and contended < 1e16) then
     return {-1, 1}
   end
-  -- After a quarantine its share has to be confirmed anew: as if there were no state.
-  if closed_until > 0 and closed_until <= now + offset then
+  -- After a quarantine its share has to be confirmed anew: as if there were no state. One that left
+  -- to another algorithm has its share, which may fall now.
+  if closed_until > 0 and closed_until <= now + offset and share > 0 then
+    closed_until = 0
+  elseif closed_until > 0 and closed_until <= now + offset then
     head, as_proposed, share, offset, touched, contended, returned = nil, false, 0, 0, 0, 0, 0
   end
   now = now + offset

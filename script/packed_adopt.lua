@@ -90,12 +90,16 @@ elseif epoch < proposed
   else -- what the other terms had put in force may be in use elsewhere
     entitled = math.min(target, minimum)
   end
-  if window ~= was then
+  if window ~= was and regrid then
     regrid(was)
   end
-  -- Another algorithm takes over.
-  if target == 0 and burst > 0 and not (had[4] == 0 and had[3] > 0 and window == was) then
-    retire()
+  -- Another algorithm takes over, and does not know what this one let through: until that has left
+  -- the window it keeps its share, and grants nothing.
+  if share > 0 and target > 0 then
+    closed_until = 0
+  elseif share > 0 and burst > 0 and ends and (closed_until == 0 or window ~= was) then
+    local us = ends()
+    closed_until = us > 0 and now + us or 0
   end
 end
 local most = target > 0 and burst > 0 and burst or target -- permits that can ever be free

@@ -72,7 +72,6 @@ func (m *packed[S, R]) ledger() *ledger.Ledger { return &m.fair.ledger }
 func (m *packed[S, R]) runFor(uptime time.Duration) { m.uptime, m.uptimeKnown = uptime, true }
 
 func (t *tokenBucket) text() string {
-	t.bare()
 	text := columns.TokenBucket.Append(nil, 0, t.date, t.part, t.since)
 	for _, n := range t.lows {
 		text = columns.Low.Append(text, 0, n)

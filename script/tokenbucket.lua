@@ -16,16 +16,12 @@
 -- m at least before each grant since, then so would the lesser of m and n. The greater of the two
 -- comes back, and m is the less by n from then on: it tells of a bucket that had them.
 --
--- Permits booked ahead are taken out at once, and used when the level is back at 0. If others are
--- cancelled, or the rate rises, it is so earlier. Until they are used they are in the bucket all
--- the same, so up to each date the level must stay below `room` by what is booked from there on:
--- yield sees to that. It is not stored, because what is booked may be canceled before anything
--- flows over, and then leaves no trace.
+-- What is booked is taken out at its date. Until then the level is what nobody needs: what may be
+-- taken out now so that every booking finds its permits.
 --@include bucket
 local NO_LOWS = string.rep('@MOST_LACKING', @LOWS + 1)
 local since, lows, bookings = 0, NO_LOWS, ''
-local own_date, own_part, raised = 0, 0, false -- the date without what yield adds to it, while that is there
-local own_level = 0                            -- the level then
+local stock = 0 -- the permits in the bucket, reserved or not
 
 local function parse(state)
   date, part, since, lows, bookings =
@@ -37,8 +33,23 @@ local function parse(state)
 end
 
 local function text()
-  return format('@tokens.date..since.form', raised and own_date or date, raised and own_part or part, since) .. lows
-    .. bookings
+  return format('@tokens.date..since.form', date, part, since) .. lows .. bookings
+end
+
+-- A booking: its date, and its permits.
+local function booking(from)
+  return sub(bookings, @booking.date[from]) + 0, sub(bookings, @booking.permits[from]) + 0
+end
+
+local function look()
+  measure()
+  stock = level
+  local later = 0
+  for from = 1, #bookings, @booking.bytes do
+    local at, n = booking(from)
+    later = later + n
+    level = math.min(level, room - missing(at) - later)
+  end
 end
 
 -- How many stretches ago an instant was.
@@ -55,64 +66,13 @@ local function lower(from, lacking)
   end
 end
 
-local yield, bare, overflow, sum_booked -- made only where something may be booked
-
-local function prepare()
-  -- Keeps the level, up to the instant, below the room by so many permits.
-  local function at_least(instant, permits)
-    local us, rest = span(permits, 0)
-    local least = instant + us
-    if date < least or date == least and part < rest then
-      date, part = least, rest
-    end
+-- Takes permits out at an instant.
+local function draw(at, n)
+  lower(1, missing(at) - 1) -- a part of a permit counts as one
+  if full() <= at then
+    date, part = at, 0
   end
-
-  function sum_booked()
-    local sum = 0
-    for last = #bookings, 1, -@booking.bytes do
-      sum = sum + sub(bookings, @booking.permits[..last])
-    end
-    return sum
-  end
-
-  function yield()
-    own_date, own_part, raised = date, part, bookings ~= ''
-    if raised then
-      measure()
-      own_date, own_part, own_level = date, part, level
-    end
-    local later = 0
-    for last = #bookings, 1, -@booking.bytes do
-      later = later + sub(bookings, @booking.permits[..last])
-      at_least(sub(bookings, @booking.date[..last]) + 0, later)
-    end
-    measure()
-  end
-
-  -- Undoes yield.
-  function bare()
-    if raised then
-      date, part, raised = own_date, own_part, false
-    end
-  end
-
-  -- Drops the bookings that are due. What flowed over up to now, because the bucket was full with
-  -- what is booked, is gone.
-  function overflow()
-    local later, from = sum_booked(), 1
-    while from < #bookings and sub(bookings, @booking.date[from]) + 0 <= now do
-      at_least(sub(bookings, @booking.date[from]) + 0, later)
-      local due = sub(bookings, @booking.permits[from]) + 0
-      later = later - due
-      from = from + @booking.bytes
-    end
-    bookings = sub(bookings, from)
-    if later > 0 then
-      at_least(now, later)
-    end
-    measure()
-    lower(1, 0) -- what is booked needs room beside what is missing
-  end
+  move(n)
 end
 
 local function advance()
@@ -122,118 +82,100 @@ local function advance()
       lows = sub(string.rep('@MOST_LACKING', passed > @LOWS and @LOWS + 1 or passed) .. lows, 1, #lows)
     end
   end
-  measure()
-  if bookings ~= '' then
-    if TAKES and as_proposed then
-      prepare()
-    end
-    overflow()
-    yield()
+  while bookings ~= '' and booking(1) <= now do
+    draw(booking(1))
+    bookings = sub(bookings, @booking.bytes + 1)
   end
+  look()
 end
 
 local function grant(n)
-  lower(1, room - level - 1) -- a part of a permit counts as one
-  if bookings == '' and not raised then
-    return move(n)
+  draw(now, n)
+end
+
+-- Microseconds until n permits are in the bucket behind all that is booked.
+local function behind(n)
+  local last, rest, kept, us = date, part, lows, 0
+  for from = 1, #bookings, @booking.bytes do
+    local at = booking(from)
+    draw(booking(from))
+    us = at - now
   end
-  bare()
-  move(n)
-  yield()
+  level = n - 1 -- they are not there at once
+  us = math.max(us, wait(n))
+  date, part, lows = last, rest, kept
+  look()
+  return us
 end
 
 function retry(n)
   if n > room then
     return -1
   end
-  return wait(n)
-end
-
-if not (TAKES and as_proposed) then
-  prepare()
+  return n <= level and 0 or bookings == '' and wait(n) or behind(n)
 end
 
 if not as_proposed then
-  -- Nothing comes back of what was granted so far.
-  local function leave()
-    since, lows = now + 1, NO_LOWS
-  end
-
   function begin()
-    date, part, bookings, raised = now, 0, '', false
-    since, lows = now, NO_LOWS
-    measure()
+    date, part, bookings, since, lows = now, 0, '', now, NO_LOWS
+    look()
   end
 
   -- The same permits under another rate, as far as there is room. Of what was granted before
   -- nothing comes back: it is not known what the bucket gained.
   function reshape()
-    if target == 0 and burst > 0 then
-      return measure()
-    end
-    local had = raised and own_level or level -- under the old rate
-    bare()
-    leave()
-    date, part = now, 0
+    local had = stock
+    since, lows, date, part = now + 1, NO_LOWS, now, 0
     measure()
     if had < room and share > 0 then
       move(room - had)
     end
-    yield()
+    look()
   end
 
-  -- What it may have granted in the window that ends now is what is missing and what it gained.
-  function retire()
-    leave()
-    local us, rest = 0, 0
-    if level < share then
-      us, rest = span(share - level, 0)
-    end
-    date, part, bookings, raised = now + us + (rest > 0 and 1 or 0), 0, '', false
+  -- It has all that it let through if it is full for a window at the least.
+  function ends()
+    local last = bookings ~= '' and booking(#bookings - @booking.bytes + 1) - now or 0
+    return (last > 0 or level < share) and last + window or 0
   end
 
   -- What is reserved was dated at the rate in force.
   function held()
-    if target == 0 and burst > 0 then
-      return date > now and share or 0
-    end
     return (level < 0 or bookings ~= '') and share or 0
   end
 end
 
 if not TAKES then
   function earliest(n, after)
-    local us = retry(n)
-    return us >= 0 and us < after and after or us, share <= target and #bookings < @booking.bytes[@MOST_BOOKINGS]
+    if n > room then
+      return -1, false
+    end
+    local us = after == 0 and n <= level and 0 or math.max(after, behind(n))
+    return us, share <= target and #bookings < @booking.bytes[@MOST_BOOKINGS]
   end
 
   function book(n, us)
-    grant(n)
-    if us > 0 then
-      bare()
-      local last = #bookings
-      while last > 0 and sub(bookings, @booking.date[..last]) + 0 > now + us do
-        last = last - @booking.bytes
-      end
-      bookings = sub(bookings, 1, last) .. format('@booking.form', now + us, n) .. sub(bookings, last + 1)
-      yield() -- the date was rounded up
+    if us == 0 then
+      grant(n)
+    else
+      bookings = bookings .. format('@booking.form', now + us, n)
+      look()
     end
     return now + us
   end
 
   -- Takes up to n permits off the bookings with this date, and returns how many.
   local function cancel(n, at)
-    local canceled = 0
-    for last = #bookings, 1, -@booking.bytes do
-      if canceled < n and sub(bookings, @booking.date[..last]) + 0 == at then
-        local had = sub(bookings, @booking.permits[..last]) + 0
-        local taken = had < n - canceled and had or n - canceled
-        local entry =
-          taken < had and sub(bookings, @booking.date[..last]) .. format('@booking.permits.form', had - taken) or ''
-        bookings = sub(bookings, 1, last - @booking.bytes) .. entry .. sub(bookings, last + 1)
-        canceled = canceled + taken
+    local kept, canceled = '', 0
+    for from = 1, #bookings, @booking.bytes do
+      local date, had = booking(from)
+      local gone = date == at and math.min(had, n - canceled) or 0
+      canceled = canceled + gone
+      if gone < had then
+        kept = kept .. format('@booking.form', date, had - gone)
       end
     end
+    bookings = kept
     return canceled
   end
 
@@ -241,12 +183,8 @@ if not TAKES then
     if share == 0 or target == 0 or at < since then
       return 0
     end
-    bare()
-    measure()
-    local had, refunded = level, cancel(n, at)
-    if refunded > 0 then
-      give_back(refunded)
-    elseif at <= now then
+    local had, canceled = missing(now), cancel(n, at)
+    if canceled == 0 and at <= now then
       local last, least = 1 + stretches(at) * @low.bytes, n
       if last > #lows then
         last, least = #lows, 0
@@ -262,11 +200,11 @@ if not TAKES then
       elseif least > 0 then
         give_back(least)
       end
+      measure()
+      canceled = math.min(n, had - missing(now))
     end
-    measure()
-    refunded = n < level - had and n or level - had
-    yield()
-    return refunded
+    look()
+    return canceled
   end
 end
 --@include bucket_load

@@ -1,10 +1,11 @@
 package script
 
+import "math"
+
 // bucket is the Go twin of bucket.lua, which explains it: what token and leaky bucket share.
 type bucket struct {
 	date, part  int64 // the bucket is full at date + part/share
 	room, level int64 // found by measure
-	retired     bool  // likewise: it leaves to another algorithm
 }
 
 // full returns when the bucket is full, rounded up.
@@ -15,31 +16,36 @@ func (b *bucket) full() int64 {
 	return b.date
 }
 
+// missing returns what is missing in the bucket at an instant: below zero what it gains from when it
+// is full until then, as if it had room.
+func (b *bucket) missing(f *frame, at int64) int64 {
+	switch away := float64(f.share) * math.Abs(float64(b.date-at)) / float64(f.window); {
+	case f.share == 0:
+		return 0
+	case away >= far && b.date > at:
+		return far
+	case away >= far:
+		return -far
+	case b.date >= at:
+		whole, more := mulDiv(f.share, b.date-at, b.part, f.window)
+		return whole + min(more, 1)
+	}
+	gained, _ := mulDiv(f.share, at-b.date-1, f.share-b.part, f.window)
+	return -gained
+}
+
 // measure finds what is in the bucket.
 func (b *bucket) measure(f *frame) {
-	b.room, b.retired = f.burst, f.retired()
-	if b.retired {
+	b.room = f.burst
+	if f.share == 0 {
 		b.room = 0
-	}
-	if f.share < f.target {
+	} else if f.share < f.target {
 		b.room, _ = mulDiv(f.burst, f.share, 0, f.target)
 	}
 	if b.full() <= f.now {
 		b.date, b.part = f.now, 0
 	}
-	b.level = b.room
-	if f.share == 0 || b.retired {
-		b.level = 0
-	} else if b.date > f.now || b.part > 0 {
-		missing, more := int64(far), int64(0)
-		if float64(f.share)*float64(b.date-f.now)/float64(f.window) < far {
-			missing, more = mulDiv(f.share, b.date-f.now, b.part, f.window)
-		}
-		b.level -= missing
-		if more > 0 {
-			b.level--
-		}
-	}
+	b.level = b.room - b.missing(f, f.now)
 }
 
 // span returns how long n permits take, and more parts of a microsecond.
@@ -61,7 +67,7 @@ func (b *bucket) move(f *frame, n int64) {
 func (b *bucket) overdraw(f *frame, n, us int64) int64 {
 	left := f.now + us - b.full()
 	switch {
-	case left <= 0 || f.share == 0 || b.retired:
+	case left <= 0 || f.share == 0:
 		return 0
 	case float64(f.share)*float64(left)/float64(f.window) >= float64(n):
 		return n
@@ -79,14 +85,11 @@ func (b *bucket) back(f *frame, n int64) {
 	}
 }
 
-// regrid: how long a retired bucket keeps its share was counted in the old window.
-func (b *bucket) regrid(*frame, int64) { b.retired = false }
-
-func (b *bucket) reset(f *frame) int64 { return b.full() - f.now }
+func (b *bucket) regrid(*frame, int64) {}
 
 // used is, of a shard that leaves to another algorithm, all that it keeps back.
 func (b *bucket) used(f *frame) int64 {
-	if b.retired {
+	if f.quarantine() > 0 {
 		return f.share
 	}
 	return b.room - b.level
@@ -119,7 +122,7 @@ func (b *bucket) soonestBy(f *frame, retry func(*frame, int64) int64) int64 {
 	if us := retry(f, max(b.level, 0)+1); us >= 0 {
 		return us
 	}
-	return b.reset(f)
+	return retry(f, b.room)
 }
 
 // releasesBy is releases, given the algorithm's retry.

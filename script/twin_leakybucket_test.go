@@ -8,7 +8,7 @@ type leakyBucket struct {
 
 func (l *leakyBucket) advance(f *frame) {
 	l.date, l.part = l.last, l.lastPart
-	if f.share > 0 && !f.retired() {
+	if f.share > 0 {
 		l.move(f, 1)
 	}
 	l.measure(f)
@@ -34,7 +34,6 @@ func (l *leakyBucket) whole() int64 {
 }
 
 func (l *leakyBucket) regrid(f *frame, was int64) {
-	l.retired = false
 	if f.window > was {
 		l.last++
 	}
@@ -42,16 +41,10 @@ func (l *leakyBucket) regrid(f *frame, was int64) {
 
 func (l *leakyBucket) reshape(f *frame) {
 	l.last, l.lastPart = l.whole(), 0
-	if l.retired && !f.retired() {
-		l.last -= f.window // see retire
-	}
 	l.advance(f)
 }
 
-func (l *leakyBucket) retire(f *frame) {
-	l.last, l.lastPart = max(l.whole()+f.window, f.now), 0
-	l.date, l.part = l.last, 0
-}
+func (l *leakyBucket) ends(f *frame) int64 { return l.whole() + f.window - f.now }
 
 func (l *leakyBucket) held(f *frame) int64 {
 	if l.full() > f.now {
@@ -62,6 +55,7 @@ func (l *leakyBucket) held(f *frame) int64 {
 
 func (l *leakyBucket) pace(f *frame) (int64, int64) { return l.date - f.now, l.part }
 
+func (l *leakyBucket) reset(f *frame) int64        { return l.retry(f, l.room) }
 func (l *leakyBucket) soonest(f *frame) int64      { return l.soonestBy(f, l.retry) }
 func (l *leakyBucket) releases(f *frame) []Release { return l.releasesBy(f, l.retry) }
 
@@ -70,7 +64,7 @@ func (l *leakyBucket) retry(f *frame, n int64) int64 {
 	case n > l.room || n > f.burst:
 		return -1
 	case f.share > f.target:
-		return l.reset(f)
+		return l.full() - f.now
 	}
 	return l.wait(f, n)
 }
@@ -100,7 +94,7 @@ func (l *leakyBucket) book(f *frame, n, us int64) (at int64) {
 }
 
 func (l *leakyBucket) refund(f *frame, n, at int64) int64 {
-	if f.share == 0 || l.retired || at <= f.now || l.whole() != at {
+	if f.share == 0 || f.quarantine() > 0 || at <= f.now || l.whole() != at {
 		return 0
 	}
 	had := l.level

@@ -103,8 +103,8 @@ func (l *log[D]) regrid(f *frame, _ int64) {
 	l.advance(f)
 }
 
-func (l *log[D]) retire(*frame)  {}
-func (l *log[D]) reshape(*frame) {}
+func (l *log[D]) ends(*frame) int64 { return 0 }
+func (l *log[D]) reshape(*frame)    {}
 
 // within returns what is in the window that ends with entry i.
 func (l *series) within(window int64, i int) int64 {

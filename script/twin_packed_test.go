@@ -71,7 +71,7 @@ type rule interface {
 	advance(f *frame)
 	regrid(f *frame, was int64)
 	reshape(f *frame)
-	retire(f *frame)
+	ends(f *frame) int64
 	held(f *frame) int64
 	used(f *frame) int64
 	free(f *frame) int64
@@ -99,6 +99,9 @@ func (m *packed[S, R]) look(now int64) packed[S, R] {
 		return packed[S, R]{whole: m.whole, frame: frame{moment: moment{now: now}, closedUntil: m.closedUntil}}
 	}
 	v := *m
+	if v.over(now) {
+		v.closedUntil = 0 // its share may fall now
+	}
 	v.now, v.stepped = now, false
 	v.now += v.offset
 	if v.now < v.touched {
@@ -110,10 +113,13 @@ func (m *packed[S, R]) look(now int64) packed[S, R] {
 }
 
 // present reports whether there is a state. One whose quarantine is over is none: its share has to
-// be confirmed anew.
+// be confirmed anew. One that left to another algorithm has its share.
 func (m *packed[S, R]) present(now int64) bool {
-	return m.epoch != 0 && (m.closedUntil == 0 || now+m.offset < m.closedUntil)
+	return m.epoch != 0 && (!m.over(now) || m.share > 0)
 }
+
+// over reports whether the shard was closed and is so no more.
+func (f *frame) over(now int64) bool { return f.closedUntil > 0 && now+f.offset >= f.closedUntil }
 
 // store makes v the state, as if written just now.
 func (m *packed[S, R]) store(v *packed[S, R]) {
@@ -312,13 +318,17 @@ func (f *frame) otherTerms(p *Proposal) bool {
 		(p.revision > f.revision || f.target != p.target || f.burst != p.burst)
 }
 
-// retired reports whether the shard leaves and another algorithm takes over.
-func (f *frame) retired() bool { return f.target == 0 && f.burst > 0 }
-
-// retire begins that, unless it goes on under another epoch.
+// retire closes a shard that leaves to another algorithm, which does not know what this one let
+// through, until that has left the window.
 func (f *frame) retire(own rule, had frame) {
-	if f.retired() && !(had.retired() && had.window == f.window) {
-		own.retire(f)
+	switch {
+	case f.share > 0 && f.target > 0:
+		f.closedUntil = 0
+	case f.share > 0 && f.burst > 0 && (f.closedUntil == 0 || f.window != had.window):
+		f.closedUntil = 0
+		if us := own.ends(f); us > 0 {
+			f.closedUntil = f.now + us
+		}
 	}
 }
 
