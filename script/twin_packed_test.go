@@ -96,7 +96,7 @@ type ruleOf[S any] interface {
 // reason to.
 func (m *packed[S, R]) look(now int64) packed[S, R] {
 	if !m.present(now) {
-		return packed[S, R]{whole: m.whole, frame: frame{moment: moment{now: now}, closedUntil: m.closedUntil}}
+		return packed[S, R]{whole: m.whole, fair: m.fair, frame: frame{moment: moment{now: now}, closedUntil: m.closedUntil}}
 	}
 	v := *m
 	if v.over(now) {
@@ -351,7 +351,7 @@ func (m *packed[S, R]) create(r *TakeRequest) Status {
 	if m.closedUntil == 0 { // else a quarantine is over
 		left = m.shut(m.now, r)
 	}
-	m.fair = fair{}
+	m.fair.contended = 0
 	m.frame = frame{
 		epoch: p.epoch, revision: p.revision, target: p.target, burst: p.burst, window: p.window,
 		moment: moment{now: m.now},

@@ -21,7 +21,7 @@
 --
 -- Ballots are compared as text, which their leading zeros allow.
 local HEAD, NONE = 105, '00000000000000000000000000000000'
-local MOST, STEP = 10000, 64 -- participants, and those forgotten in one call
+local MOST = 10000 -- participants
 local PAGE = 128 -- records told in one call
 local LISTED, NEVER = '7776000000', 9000000000000000 -- a list lives so long, ms; the score of what has no end
 local sub, format = string.sub, string.format
@@ -66,7 +66,7 @@ if type(moved) == 'table' then
 end
 local final = moved -- what is in the list, too: it may be read just now
 moved = moved and ARGV[10] ~= '@SUCCESSOR'
--- list has the record in the list of those that are here, and forgets some whose time is over.
+-- list has the record in the list of those that are here, and forgets those whose time is over.
 local function list()
   if final then
     return
@@ -75,10 +75,7 @@ local function list()
   if type(added) == 'table' then
     return added.err
   end
-  local over = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', format('(%d', now), 'LIMIT', '0', STEP)
-  if #over > 0 then
-    redis.call('ZREM', KEYS[3], unpack(over))
-  end
+  redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', format('(%d', now))
   redis.call('PEXPIRE', KEYS[3], LISTED)
 end
 local participants = 0
@@ -104,25 +101,16 @@ elseif kind == '1' then
   if name ~= '' then
     -- One that was seen in the far future was seen before the clock went back: it is forgotten like
     -- one not seen for long.
-    local old = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', format('%d', now - ttl), 'LIMIT', '0', STEP)
-    local ahead = redis.call('ZRANGEBYSCORE', KEYS[2], format('(%d', now + ttl), '+inf', 'LIMIT', '0', STEP)
-    for _, other in ipairs(ahead) do
-      old[#old + 1] = other
-    end
-    if redis.call('ZCARD', KEYS[2]) < MOST or redis.call('ZSCORE', KEYS[2], name) or #old > 0 then
-      local added = redis.pcall('ZADD', KEYS[2], format('%d', now), name)
-      if type(added) == 'table' then
-        return {-2, added.err}
+    local gone = redis.pcall('ZREMRANGEBYSCORE', KEYS[2], '-inf', format('%d', now - ttl))
+    local added = type(gone) == 'table' and gone
+    if not added then
+      redis.call('ZREMRANGEBYSCORE', KEYS[2], format('(%d', now + ttl), '+inf')
+      if redis.call('ZCARD', KEYS[2]) < MOST or redis.call('ZSCORE', KEYS[2], name) then
+        added = redis.pcall('ZADD', KEYS[2], format('%d', now), name)
       end
     end
-    local gone = {}
-    for _, other in ipairs(old) do
-      if other ~= name then
-        gone[#gone + 1] = other
-      end
-    end
-    if #gone > 0 then
-      redis.call('ZREM', KEYS[2], unpack(gone))
+    if type(added) == 'table' then
+      return {-2, added.err}
     end
     redis.call('PEXPIRE', KEYS[2], format('%d', math.ceil(ttl / 1000)))
     if state and keep ~= '0' then

@@ -38,15 +38,15 @@ func init() { // commands run scripts, which run commands
 		"HGETALL":  {1, doHGetAll},
 		"HDEL":     {2, doHDel},
 		"ZADD":     {3, doZAdd},
-		"ZREM":     {2, doZRem},
 		"ZCARD":    {1, doZCard},
 		"ZSCORE":   {2, doZScore},
 		"ZCOUNT":   {3, doZCount},
 		"ZRANGE":   {3, doZRange},
 		"ZRANGEBYSCORE": {3,
 			func(s *Server, a []string) any { return doZByScore(s, a[0], a[1], a[2], a[3:]) }},
-		"EVAL":    {2, func(s *Server, a []string) any { return s.eval(a[0], a[1:]) }},
-		"EVALSHA": {2, doEvalSHA},
+		"ZREMRANGEBYSCORE": {3, doZRemByScore},
+		"EVAL":             {2, func(s *Server, a []string) any { return s.eval(a[0], a[1:]) }},
+		"EVALSHA":          {2, doEvalSHA},
 	}
 }
 

@@ -63,15 +63,6 @@ func (s *sortedSet) add(score float64, name string) bool {
 	return i < 0
 }
 
-// remove reports whether the member was there.
-func (s *sortedSet) remove(name string) bool {
-	i := s.find(name)
-	if i >= 0 {
-		s.members = slices.Delete(s.members, i, i+1)
-	}
-	return i >= 0
-}
-
 // between returns where the members within the bounds begin and end.
 func (s *sortedSet) between(low, high bound) (from, to int) {
 	from, _ = slices.BinarySearchFunc(s.members, low, func(m member, b bound) int {

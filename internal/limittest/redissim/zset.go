@@ -2,6 +2,7 @@ package redissim
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -46,19 +47,14 @@ func (s *Server) tidy(key string, set *sortedSet) {
 	}
 }
 
-func doZRem(s *Server, a []string) any {
-	set, fail := s.members(a[0])
+func doZRemByScore(s *Server, a []string) any {
+	set, from, to, fail := s.within(a[0], a[1], a[2])
 	if fail != nil {
 		return fail
 	}
-	n := int64(0)
-	for _, name := range a[1:] {
-		if set.remove(name) {
-			n++
-		}
-	}
+	set.members = slices.Delete(set.members, from, to)
 	s.tidy(a[0], set)
-	return n
+	return int64(to - from)
 }
 
 func doZCard(s *Server, a []string) any {
