@@ -54,11 +54,10 @@ if sums then
     end
     local wants = min(max(used + denied + waiting * @MILLI, floor(used * @MILLI / (@MILLI + 1 - waited))),
       used * @BACKED_TIMES + @BACKED_MORE)
-    local i = (stated * 2 - stated * 2 % window) / window + (longer and 1 or 0) - half + 1
+    local i = 2 * ((stated * 2 - stated * 2 % window) / window + (longer and 1 or 0) - half) + (heavy and 4 or 3)
     local had = sums[4]
-    moved = moved or not heavy or i ~= 1
-    if i >= 0 and i <= 2 then
-      i = 2 * i + (heavy and 2 or 1)
+    moved = moved or i ~= 4
+    if i >= 1 and i <= 6 then
       sums[i] = max(sums[i] - (heavy and known or claim), 0)
     end
     stated, claim, heavy, longer, sums[4] = now, wants, true, false, sums[4] + weight

@@ -8,16 +8,12 @@ if lacks or not longer and (now + back) * 2 >= stated * 2 - stated * 2 % window 
   if not sums then
     --@include fair_sums
   end
-  local i = (stated * 2 - stated * 2 % window) / window + (longer and 1 or 0) - half + 1
   for sign = -1, 1, 2 do
-    if i >= 0 and i <= 2 then
-      local column, own = 2 * i + 1, claim
-      if heavy then
-        column, own = column + 1, weight
-      end
-      sums[column] = max(sums[column] + sign * own, 0)
+    local i = 2 * ((stated * 2 - stated * 2 % window) / window + (longer and 1 or 0) - half) + (heavy and 4 or 3)
+    if i >= 1 and i <= 6 then
+      sums[i] = max(sums[i] + sign * (heavy and weight or claim), 0)
     end
-    i, longer, heavy = longer and i or i + 1, true, heavy or lacks
+    longer, heavy = true, heavy or lacks
   end
   changed, moved = true, true
 end

@@ -116,15 +116,20 @@ local function used()
   return alive(count)
 end
 
--- What can be granted now: beside what is used, and in every window that ends with a booking.
-local function free()
+-- The most in the window that ends now, and in those that end with a booking and begin before an
+-- instant.
+local function fullest(instant)
   local most = alive(past)
   for i = past + 1, count do
-    if date(i) - window < dated(now) then
+    if date(i) - window < instant then
       most = math.max(most, within(i))
     end
   end
-  return math.max(math.min(share, target) - most, 0)
+  return most
+end
+
+local function free()
+  return math.max(math.min(share, target) - fullest(dated(now)), 0)
 end
 
 -- Adds permits to every total of some entries.
@@ -198,10 +203,6 @@ local function soonest()
 end
 
 if not as_proposed then
-  function falls()
-    return date(1) + window - now
-  end
-
   function begin()
     since, before = now, 0
     keep('')
@@ -226,13 +227,8 @@ if not as_proposed then
   function reshape()
   end
 
-  -- The most that a window holds which ends now or with a booking.
   function held()
-    local most = alive(past)
-    for i = past + 1, count do
-      most = math.max(most, within(i))
-    end
-    return most
+    return fullest(math.huge)
   end
 end
 

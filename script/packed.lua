@@ -18,31 +18,27 @@
 -- offset that makes up for steps back: it never runs back past `touched`, when the string was last
 -- written. The numbers of all columns but those that buckets have of their own are bytes.
 --
--- Status codes, first in every reply:  -2 the server refused the first write (its text follows;
---                                      nothing was written)
---   -1 a value under key number reply[2] is not ours, or reply[3] is what the server said of it
---   instead
---   0 absent  1 ok  2 fresh  3 lost
+-- Status codes, first in every reply: 0 absent, 1 ok, 2 fresh, 3 lost, 4 fenced; -1 a value under key
+-- number reply[2] is not ours, or reply[3] is what the server said instead; -2 the server refused the
+-- first write, nothing was written, and its text follows.
 --
--- The algorithm's part defines, over the names below:
---   parse(head)  read its own fields; false or an error if they cannot be its own  text()
---                write them
---   begin()  the fields of a shard that was never used  advance()  bring them to `now`
---   regrid(was)  the window was `was` and is another now  reshape()  window, share or burst changed
---   held()  what the share must not fall below  used(), free()  permits
---   grant(n)  book n permits that are free  refund(n, at)  free up to n again; returns how many
---   overdraw(n, us)  how many of n that were used already are counted, so that a bucket is full
---                    within so many us; and the us that book needs for them
---   earliest(n, after)  us, at least `after`, until n may be used if booked now, -1 never; and
---                      whether they can be booked
---   book(n, us)  book them; returns what settle needs as `at`
---   soonest()  us until more is free, 0 if everything is  reset()  us until everything is
---              retry(n)  us until n are, -1 never
---   releases(reply) when what is used comes back: us and permits, added to the reply
---   falls()         us until a share above its target falls next, if that is not soonest() or
---                   reset()
---   pace()          delay of the first permit granted next, if it is not 0: us, and a part of a us
---                   over share
+-- The algorithm's part defines, over the names below (times are us from now):
+--   parse(own), text()    read its own columns, false or an error if they cannot be its own; write them
+--   begin(), advance()    those of a shard that was never used; bring them to now
+--   regrid(was)           the window was `was`, and is another
+--   reshape()             window, share, burst or target changed
+--   held()                what the share must not fall below
+--   ends()                until what was let through has left the window
+--   used(), free()        permits
+--   grant(n)              takes n that are free
+--   refund(n, at)         frees up to n of those granted at `at`; gives how many
+--   overdraw(n, us)       how many of n that were used already count, so that a bucket is full in us
+--   earliest(n, after)    until n may be used if booked now, -1: never; and whether they can be booked
+--   book(n, us)           books them; gives what settle needs as `at`
+--   soonest(), reset()    until more is free, until everything is; 0: it is
+--   retry(n)              until n are free; -1: never
+--   releases(reply)       adds to the reply when what is used comes back: us, and permits
+--   pace()                delay of the first permit granted next, and a part of a us over share
 -- TAKES tells whether the operation is a take.
 local TAKES = @TAKES
 --@include struct
@@ -54,7 +50,7 @@ local epoch, revision, target, window, burst, share, start, closed_until, offset
 -- then.
 local begin, regrid, reshape, ends, held -- unless all is as proposed
 local refund, earliest, book, overdraw, releases -- unless the operation is a take: TAKES
-local pace, falls                -- where the algorithm has them
+local pace                       -- where the algorithm has it
 local time = @TIME
 local now = time[1] * 1000000 + time[2]
 local head = redis.pcall('GET', KEYS[1]) or nil

@@ -23,9 +23,6 @@ if refused then
   end
 end
 --@include packed_reply
-if groups == 0 and falls and share > target and closed == 0 and again > 0 then
-  reply[@reply.next] = falls()
-end
 reply[@take.rare] = (not calm or booked or begun or contending) and 1 or 0
 if pace then
   reply[@take.delay], reply[@take.part], reply[@take.window] = delay, delay_part, window

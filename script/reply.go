@@ -69,8 +69,7 @@ const (
 
 // replyNames are the names that scripts write behind "@", for what they count from 1.
 var replyNames = map[string]int{
-	"reply.next": replyNext,
-	"take.rare":  takeRare, "take.delay": takeDelay, "take.part": takePart, "take.window": takeWindow,
+	"take.rare": takeRare, "take.delay": takeDelay, "take.part": takePart, "take.window": takeWindow,
 	"reserve.delay": reserveDelay, "reserve.paced": reservePaced,
 	"settle.back": settleBack, "settle.repeated": settleRepeated,
 }

@@ -48,8 +48,7 @@ func TestRetryIsExact(t *testing.T) {
 }
 
 // checkNext: where nothing is free, Next tells when one permit can be granted, and where the target
-// is none, when all have left. A caller that only looks at a share above its target is told when
-// the share can fall: then the first permits leave.
+// is none, when all have left.
 func checkNext(t *rapid.T, log *slidingTwin, step step, reply TakeReply) {
 	if reply.Closed > 0 || reply.Next == 0 {
 		return
@@ -58,18 +57,6 @@ func checkNext(t *rapid.T, log *slidingTwin, step step, reply TakeReply) {
 	look, err := newProposal(0, 0, 0, 0, 0, false)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if len(step.take.Groups) == 0 && reply.Share > reply.Target {
-		if log.own.past < len(log.own.entries) {
-			return // what is booked keeps the share up, or lets it fall before it has left
-		}
-		only := &TakeRequest{Proposal: look}
-		sooner, then := cloned(log).Take(at-1, only), cloned(log).Take(at, only)
-		if sooner.Share != reply.Share || then.Used >= sooner.Used ||
-			reply.Used <= reply.Share && then.Share >= reply.Share {
-			t.Fatalf("%s: %+v: just before Next %+v, then %+v", describe(step), reply, sooner, then)
-		}
-		return
 	}
 	one := &TakeRequest{Proposal: look, Groups: []Group{{Size: 1, Count: 1}}}
 	sooner, then := cloned(log).Take(at-1, one), cloned(log).Take(at, one)

@@ -110,9 +110,7 @@ type InForce struct {
 // Waits is when what is in use comes back.
 type Waits struct {
 	// Next is the time until the next permits leave the log, or, where none is free, until so many
-	// have left that one can be granted, or until the quarantine ends; 0: nothing is in the log. A
-	// request without Groups is told when a share above its target falls next instead. A bucket
-	// does not tell that.
+	// have left that one can be granted, or until the quarantine ends; 0: nothing is in the log.
 	Next time.Duration
 	// Retry is 0 if everything was granted, and otherwise the time after which the first refused
 	// ask finds enough permits free if nobody else takes any; -1 if it is larger than the share in

@@ -268,16 +268,13 @@ func (l *log[D]) soonest(f *frame) int64 {
 	case l.used(f) == 0:
 		return 0
 	case l.free(f) > 0:
-		return l.falls(f)
+		return l.entries[0].date + f.window - f.now
 	}
 	if us := l.retry(f, 1); us >= 0 {
 		return us
 	}
 	return l.reset(f)
 }
-
-// falls is when a share above its target falls next.
-func (l *log[D]) falls(f *frame) int64 { return l.entries[0].date + f.window - f.now }
 
 func (l *log[D]) reset(f *frame) int64 {
 	if len(l.entries) == 0 {

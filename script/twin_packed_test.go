@@ -180,16 +180,8 @@ func (m *packed[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 		reply.pace(delay, part, v.window)
 	}
 	m.fair = v.fair
-	if f, ok := any(own).(falling); ok && len(r.Groups) == 0 && v.share > v.target && v.quarantine() == 0 &&
-		reply.Reset > 0 {
-		reply.Next = duration(f.falls(&v.frame))
-	}
 	return reply
 }
-
-// falling is a packed shard whose share, while it is above its target, falls at instants that
-// soonest and reset do not tell.
-type falling interface{ falls(*frame) int64 }
 
 // available returns what can be granted.
 func (m *packed[S, R]) available() int64 {
