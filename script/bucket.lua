@@ -107,15 +107,7 @@ end
 if not TAKES then
   -- As many of n permits as the bucket gains until it is full, if that is in us at the latest.
   function overdraw(n, us)
-    local left = now + us - full()
-    if left <= 0 or share == 0 then
-      return 0
-    end
-    if share * left / window >= n then
-      return n
-    end
-    local most = muldiv(share, left, 0, window)
-    return most < n and most or n
+    return math.max(math.min(n, -missing(now + us)), 0)
   end
 
   -- The exact opposite of grant.
@@ -128,12 +120,10 @@ if not TAKES then
   end
 
   function releases(reply)
-    local from, step = level, ceil((room - level) / @MAX_RELEASES)
-    while from < room do
-      local to = from + step < room and from + step or room
-      reply[#reply + 1] = retry(to)
-      reply[#reply + 1] = to - from
-      from = to
+    local step = math.max(ceil((room - level) / @MAX_RELEASES), 1)
+    for from = level, room - 1, step do
+      local to = math.min(from + step, room)
+      reply[#reply + 1], reply[#reply + 2] = retry(to), to - from
     end
   end
 end

@@ -288,8 +288,7 @@ if not TAKES then
     for i = 1, count, step do
       local last = math.min(i + step - 1, count)
       if alive(last) > told then
-        reply[#reply + 1] = date(last) + window - now
-        reply[#reply + 1] = alive(last) - told
+        reply[#reply + 1], reply[#reply + 2] = date(last) + window - now, alive(last) - told
         told = alive(last)
       end
     end

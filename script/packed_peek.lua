@@ -16,5 +16,7 @@ if share > target and closed == 0 then
   end
 end
 local reply = {1, epoch, target, share, start, used(), window, closed, math.max(reset(), closed), closed > 0 and 0 or free()}
-releases(reply)
+if closed == 0 then
+  releases(reply)
+end
 return reply

@@ -21,7 +21,7 @@
 --@include bucket
 local NO_LOWS = string.rep('@MOST_LACKING', @LOWS + 1)
 local since, lows, bookings = 0, NO_LOWS, ''
-local stock = 0 -- the permits in the bucket, reserved or not
+local stock, spare = 0, FAR -- the permits in the bucket, reserved or not; what bookings leave of what will be
 
 local function parse(state)
   date, part, since, lows, bookings =
@@ -43,13 +43,14 @@ end
 
 local function look()
   measure()
-  stock = level
+  stock, spare = level, FAR
   local later = 0
   for from = 1, #bookings, @booking.bytes do
     local at, n = booking(from)
     later = later + n
-    level = math.min(level, room - missing(at) - later)
+    spare = math.min(spare, room - missing(at) - later)
   end
+  level = math.min(stock, spare)
 end
 
 -- How many stretches ago an instant was.
@@ -91,6 +92,7 @@ end
 
 local function grant(n)
   draw(now, n)
+  stock, spare = stock - n, spare - n
 end
 
 -- Microseconds until n permits are in the bucket behind all that is booked.
@@ -112,7 +114,7 @@ function retry(n)
   if n > room then
     return -1
   end
-  return n <= level and 0 or bookings == '' and wait(n) or behind(n)
+  return n <= spare and wait(n) or behind(n)
 end
 
 if not as_proposed then

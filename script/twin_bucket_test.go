@@ -65,15 +65,7 @@ func (b *bucket) move(f *frame, n int64) {
 // overdraw returns as many of n permits as the bucket gains until it is full, if that is in us at
 // the latest.
 func (b *bucket) overdraw(f *frame, n, us int64) int64 {
-	left := f.now + us - b.full()
-	switch {
-	case left <= 0 || f.share == 0:
-		return 0
-	case float64(f.share)*float64(left)/float64(f.window) >= float64(n):
-		return n
-	}
-	most, _ := mulDiv(f.share, left, 0, f.window)
-	return min(n, most)
+	return max(min(n, -b.missing(f, f.now+us)), 0)
 }
 
 // back is the exact opposite of move, but for the level.

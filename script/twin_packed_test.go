@@ -415,10 +415,9 @@ func (m *packed[S, R]) Peek(now int64) PeekReply {
 	p := PeekReply{
 		Status: OK, Epoch: v.epoch, Target: v.target, Share: v.share, Start: v.start, Used: own.used(&v.frame),
 		Window: duration(v.window), Closed: duration(closed), Reset: duration(max(own.reset(&v.frame), closed)),
-		Releases: own.releases(&v.frame),
 	}
 	if closed == 0 {
-		p.Free = own.free(&v.frame)
+		p.Free, p.Releases = own.free(&v.frame), own.releases(&v.frame)
 	}
 	return p
 }

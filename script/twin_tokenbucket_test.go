@@ -10,7 +10,8 @@ type tokenBucket struct {
 	lows     [mostLows + 1]int64
 	bookings []booking // what is booked ahead, by date; never changed in place, as copies of the state share it
 
-	stock int64 // the permits in the bucket, reserved or not: found by look
+	// found by look: the permits in the bucket, reserved or not; what bookings leave of what will be
+	stock, spare int64
 }
 
 // booking is a number of permits that may be used from date on.
@@ -19,12 +20,13 @@ type booking struct{ date, permits int64 }
 // look finds what is in the bucket: the level is what nobody needs.
 func (t *tokenBucket) look(f *frame) {
 	t.measure(f)
-	t.stock = t.level
+	t.stock, t.spare = t.level, far
 	later := int64(0)
 	for _, b := range t.bookings {
 		later += b.permits
-		t.level = min(t.level, t.room-t.missing(f, b.date)-later)
+		t.spare = min(t.spare, t.room-t.missing(f, b.date)-later)
 	}
+	t.level = min(t.stock, t.spare)
 }
 
 func (t *tokenBucket) advance(f *frame) {
@@ -68,7 +70,10 @@ func (t *tokenBucket) draw(f *frame, b booking) {
 	t.move(f, b.permits)
 }
 
-func (t *tokenBucket) grant(f *frame, n int64) { t.draw(f, booking{f.now, n}) }
+func (t *tokenBucket) grant(f *frame, n int64) {
+	t.draw(f, booking{f.now, n})
+	t.stock, t.spare = t.stock-n, t.spare-n
+}
 
 func (t *tokenBucket) begin(f *frame) {
 	*t = tokenBucket{bucket: bucket{date: f.now}, since: f.now, lows: noLows}
@@ -121,9 +126,7 @@ func (t *tokenBucket) retry(f *frame, n int64) int64 {
 	switch {
 	case n > t.room:
 		return -1
-	case n <= t.level:
-		return 0
-	case len(t.bookings) == 0:
+	case n <= t.spare:
 		return t.wait(f, n)
 	}
 	return t.behind(f, n)
