@@ -8,12 +8,9 @@ if head and (type(head) ~= 'string' or not string.find(head, '^@MAGIC%d+ ')) the
   return {-1, 1, head.err}
 end
 local ledger = redis.pcall('HGET', KEYS[#KEYS], '@LEDGER')
-if type(ledger) == 'table' then
-  return {-1, #KEYS, ledger.err}
-end
-if ledger and string.sub(ledger, 1, #'@LEDGER_KIND') ~= '@LEDGER_KIND'
+if type(ledger) == 'table' or ledger and string.sub(ledger, 1, #'@LEDGER_KIND') ~= '@LEDGER_KIND'
   or not ledger and redis.pcall('EXISTS', KEYS[#KEYS]) == 1 then
-  return {-1, #KEYS}
+  return {-1, #KEYS, ledger and ledger.err or nil}
 end
 local gone = redis.pcall('DEL', unpack(KEYS))
 if type(gone) == 'table' then

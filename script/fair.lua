@@ -1,5 +1,5 @@
--- Fairness: while participants contend, who gets which of the free permits, and when they should
--- come back. Made to be put into the take of any algorithm.
+-- Fairness, in the take of any algorithm: while participants contend, who gets which of the free
+-- permits, and when they should come back.
 --
 -- KEYS, last  the ledger: see fair_open.lua
 -- @ASKS    how many groups there are, and 1 if callers carry reports, else 0; the groups; the
@@ -21,12 +21,10 @@ reports = reports == 1
 local last_group = @asks.rest + @group.bytes * (groups - 1)
 local callers_at, caller_bytes = last_group + @group.bytes, reports and @caller.bytes or @caller.unmet.at
 local named, left, refused, begun, contending, marked = #asks >= callers_at, available, nil, false, false, contended
-if marked > 0 then
-  if marked + 2 * window <= now then
-    contended, remark = 0, true
-  else
-    contending = named and closed == 0
-  end
+if marked > 0 and marked + 2 * window <= now then
+  contended, remark = 0, true
+else
+  contending = marked > 0 and named and closed == 0
 end
 if contending then
   --@include @SERVE

@@ -17,8 +17,7 @@
 --@layout log
 --@layout entry
 local since, before = now, 0
-local entries, count = '', 0 -- those that are alive
-local past = 0               -- of them, those that are not booked ahead
+local entries, count, past = '', 0, 0 -- those that are alive; of them, those that are not booked ahead
 
 local function date(i)
   return (numbers('@entry.date.form', entries, @entry.date.from[..i * @entry.bytes]))
@@ -76,11 +75,6 @@ local function first(of, bound)
   return low
 end
 
--- The first entry that is dated after an instant.
-local function after(instant)
-  return first(date, instant)
-end
-
 if head then
   local newest, total, sound, dead, oldest
   if sign == ',' then
@@ -99,7 +93,7 @@ if head then
     entries = entries .. pack('@entry.form', newest, total)
   end
   keep(entries)
-  local gone = after(now - window) - 1
+  local gone = first(date, now - window) - 1
   if gone > 0 then
     since, before = date(gone) + (@FIXED and window or 1), upto(gone)
     keep(some(gone + 1, count))
@@ -109,7 +103,7 @@ end
 
 -- What is in the window that ends with entry i.
 local function within(i)
-  return (upto(i) - upto(after(date(i) - window) - 1)) % @WRAP
+  return (upto(i) - upto(first(date, date(i) - window) - 1)) % @WRAP
 end
 
 local function used()
@@ -202,95 +196,83 @@ local function soonest()
   return us < 0 and reset() or us
 end
 
-if not as_proposed then
-  function begin()
-    since, before = now, 0
-    keep('')
-  end
-
-  -- What left the old window stays forgotten. What a fixed window has granted counts in the new one
-  -- that is under way, and what is booked in the one that holds its beginning.
-  function regrid()
-    local parts = {}
-    for from = 1, #entries, @entry.bytes do
-      local when, sum = numbers('@entry.form', entries, from)
-      when = @FIXED and dated(math.max(when, now)) or when
-      if when <= now - window then
-        since, before = when + (@FIXED and window or 1), sum
-      else
-        parts[#parts + 1] = pack('@entry.form', when, sum)
-      end
-    end
-    keep(table.concat(parts))
-  end
-
-  function reshape()
-  end
-
-  function held()
-    return fullest(math.huge)
-  end
+function begin()
+  since, before = now, 0
+  keep('')
 end
 
-if not TAKES then
-  -- How many of n permits make a difference: with the share, nothing is free for a window.
-  function overdraw(n)
-    return math.max(math.min(n, math.max(share, target), @MOST_USED - alive(past)), 0)
-  end
-
-  -- What was granted a window ago does not come back, though its entry may be younger: nobody knows
-  -- any more whether it did before.
-  function refund(n, at)
-    local own = dated(at)
-    local i = after(own - 1)
-    if at < since or own <= now - window or i > count
-      or date(i) ~= own and (i > past or not together(date(i), own)) then
-      return 0
-    end
-    local held = (upto(i) - upto(i - 1)) % @WRAP
-    n = math.min(n, held)
-    keep(some(1, i - 1) .. shifted(some(n < held and i or i + 1, count), -n))
-    return n
-  end
-
-  -- Behind everything that is booked.
-  function earliest(n, least)
-    if least == 0 and n <= free() then
-      return 0, true
-    end
-    local most = math.min(share, target)
-    if n > most then
-      return -1, false
-    end
-    local us, gone = least, used() + n - most
-    if count > past then
-      us = math.max(us, date(count) - now)
-    end
-    if gone > 0 then
-      us = math.max(us, leave(gone))
-    end
-    return us, count - past < @MOST_PENDING and count < @MOST_ENTRIES + @MOST_PENDING
-  end
-
-  function book(n, us)
-    local at = dated(now + us)
-    if at <= now then
-      grant(n)
+-- What left the old window stays forgotten. What a fixed window has granted counts in the new one
+-- that is under way, and what is booked in the one that holds its beginning.
+function regrid()
+  local parts = {}
+  for from = 1, #entries, @entry.bytes do
+    local when, sum = numbers('@entry.form', entries, from)
+    when = @FIXED and dated(math.max(when, now)) or when
+    if when <= now - window then
+      since, before = when + (@FIXED and window or 1), sum
     else
-      local kept = count > past and date(count) == at and count - 1 or count
-      keep(some(1, kept) .. pack('@entry.form', at, (upto(count) + n) % @WRAP))
+      parts[#parts + 1] = pack('@entry.form', when, sum)
     end
-    return now + us
   end
+  keep(table.concat(parts))
+end
 
-  function releases(reply)
-    local step, told = math.max(ceil(count / @MAX_RELEASES), 1), 0
-    for i = 1, count, step do
-      local last = math.min(i + step - 1, count)
-      if alive(last) > told then
-        reply[#reply + 1], reply[#reply + 2] = date(last) + window - now, alive(last) - told
-        told = alive(last)
-      end
-    end
+function reshape() end
+
+function held()
+  return fullest(math.huge)
+end
+
+-- How many of n permits make a difference: with the share, nothing is free for a window.
+function overdraw(n)
+  return math.max(math.min(n, math.max(share, target), @MOST_USED - alive(past)), 0)
+end
+
+-- What was granted a window ago does not come back, though its entry may be younger: nobody knows
+-- any more whether it did before.
+function refund(n, at)
+  local own = dated(at)
+  local i = first(date, own - 1)
+  if at < since or own <= now - window or i > count
+    or date(i) ~= own and (i > past or not together(date(i), own)) then
+    return 0
+  end
+  local held = (upto(i) - upto(i - 1)) % @WRAP
+  n = math.min(n, held)
+  keep(some(1, i - 1) .. shifted(some(n < held and i or i + 1, count), -n))
+  return n
+end
+
+-- Behind everything that is booked.
+function earliest(n, least)
+  if least == 0 and n <= free() then
+    return 0, true
+  end
+  local most = math.min(share, target)
+  if n > most then
+    return -1, false
+  end
+  local gone = used() + n - most
+  local us = math.max(least, count > past and date(count) - now or 0, gone > 0 and leave(gone) or 0)
+  return us, count - past < @MOST_PENDING and count < @MOST_ENTRIES + @MOST_PENDING
+end
+
+function book(n, us)
+  local at = dated(now + us)
+  if at <= now then
+    grant(n)
+  else
+    local kept = count > past and date(count) == at and count - 1 or count
+    keep(some(1, kept) .. pack('@entry.form', at, (upto(count) + n) % @WRAP))
+  end
+  return now + us
+end
+
+function releases(reply)
+  local step, told = math.max(ceil(count / @MAX_RELEASES), 1), 0
+  for i = 1, count, step do
+    local last = math.min(i + step - 1, count)
+    reply[#reply + 1], reply[#reply + 2] = date(last) + window - now, alive(last) - told
+    told = alive(last)
   end
 end

@@ -4,8 +4,7 @@
 -- A key of its own tells since when, and when that was written. A call that creates state writes it
 -- again when it is a second old. If the server has it, and has not started since, or very soon
 -- after, it has the rest too: its memory came from its own file, or from another server.
--- Gives `kept`, for how long it has it, us; nil if that key is not ours. done.err is the server's
--- refusal.
+-- Gives `kept`, for how long it has it, us, nil if that key is not ours; done.err: a refusal.
 local mark, done, kept = redis.pcall('GET', @MEMORY) or '0 0', {}, nil
 local whole, seen = string.match(type(mark) == 'string' and mark or '', '^(%d+) (%d+)$')
 if seen and #mark <= @MARK_BYTES and whole + 0 <= seen + 0 then

@@ -10,7 +10,6 @@
 --      called once
 --   ;  the columns below
 --   :  closed_until, offset and contended (see fair.lua), a blank between them, ";" and the columns
--- Columns: name(bytes) of each, behind where it begins, counted from 1.
 --@layout packed
 --@layout once
 --
@@ -56,8 +55,8 @@ local now = time[1] * 1000000 + time[2]
 local head = redis.pcall('GET', KEYS[1]) or nil
 local as_proposed = false -- the string begins with what a take or a reservation proposes
 local layout, sign, base, own -- of the string: how it begins, and what is behind `base` bytes: see above
-local stepped, remark = false, false -- the clock went back; contended changed: that must be stored
-local booked = false -- something is, ahead
+-- The clock went back, contended changed: that must be stored; something is booked ahead.
+local stepped, remark, booked = false, false, false
 if head then
   if type(head) == 'string' then
     layout, epoch, revision, target, window, burst, share, sign, base = match(head, '^(@MAGIC@LAYOUT)([,:;])()')
@@ -67,7 +66,6 @@ if head then
   end
   as_proposed = layout == ARGV[1]
 end
-local calm = as_proposed and sign ~= ':' -- closed_until, offset and contended are 0
 if head then
   if sign == ':' then
     closed_until, offset, contended, base = match(head, '^(%d+) (%d+) (%d+);()', base)

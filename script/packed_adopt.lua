@@ -16,17 +16,12 @@ if fence ~= '@terms.fence.zero' and time[1] * 1000000 + time[2] > fence + 0 then
   return {4, 0, 0, 0, 0, time[1] * 1000000 + time[2], 0, 0, 0, 0, 0, 0, 0, 0}
 end
 local proposed, asked, came, minimum = epoch, nil, revision, share
-if not as_proposed then
+if not as_proposed then -- or nothing is: epoch 0
   local e, r, t, w, b, f = match(ARGV[1], '^@MAGIC@LAYOUT$')
-  proposed = 0
-  if e then
-    proposed, came, asked, minimum = e + 0, r + 0, {t + 0, w + 0, b + 0}, f + 0
-  end
+  proposed, came, asked, minimum = (e or 0) + 0, (r or 0) + 0, e and {t + 0, w + 0, b + 0}, (f or 0) + 0
 end
-local status = 1
-local renew = false -- the state must be written
+local status, renew, newer = 1, false, false -- the state must be written; the epoch is newer
 local entitled -- what the share falls to; nil: the target
-local newer = false -- the epoch is
 local had = not as_proposed and {share, window, burst, target}
 if not head or epoch < proposed then
   -- It would take the caller's word for its epoch and share, so only while that is confirmed. That
@@ -63,9 +58,7 @@ if not head then
       status, closed_until = 3, now + left
     end
   end
-  if status == 2 then
-    share = minimum
-  end
+  share = status == 2 and minimum or 0
   begin()
 elseif epoch < proposed
   or asked and epoch == proposed and came >= revision and target > 0 and asked[1] > 0 and asked[2] == window

@@ -8,12 +8,10 @@ if not head then
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 end
 local closed = math.max(closed_until - now, 0)
-if share > target and closed == 0 then
-  local least = math.max(held(), target)
-  if least < share then
-    share = least
-    reshape()
-  end
+local least = closed == 0 and math.max(held(), target) or share
+if least < share then
+  share = least
+  reshape()
 end
 local reply = {1, epoch, target, share, start, used(), window, closed, math.max(reset(), closed), closed > 0 and 0 or free()}
 if closed == 0 then

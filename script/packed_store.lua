@@ -5,9 +5,4 @@ local state = as_proposed and layout
 state = state
   .. (closed_until + offset + contended > 0 and format(':%d %d %d;', closed_until, offset, contended) or ';')
   .. pack('@packed.start..touched.form', start, returned, now) .. text()
-local done
-if life then
-  done = redis.pcall('SET', KEYS[1], state, 'PX', format('%d', life))
-else
-  done = redis.pcall('SET', KEYS[1], state, 'KEEPTTL')
-end
+local done = redis.pcall('SET', KEYS[1], state, unpack(life and {'PX', format('%d', life)} or {'KEEPTTL'}))

@@ -23,7 +23,7 @@ if refused then
   end
 end
 --@include packed_reply
-reply[@take.rare] = (not calm or booked or begun or contending) and 1 or 0
+reply[@take.rare] = (not as_proposed or sign == ':' or booked or begun or contending) and 1 or 0
 if pace then
   reply[@take.delay], reply[@take.part], reply[@take.window] = delay, delay_part, window
 end

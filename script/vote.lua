@@ -25,13 +25,14 @@ local MOST = 10000 -- participants
 local PAGE = 128 -- records told in one call
 local LISTED, NEVER = '7776000000', 9000000000000000 -- a list lives so long, ms; the score of what has no end
 local sub, format = string.sub, string.format
-local kind, keep, done = ARGV[1], ARGV[6], 0
+local kind, keep = ARGV[1], ARGV[6]
+local reads = kind == '1' or kind == '5'
+local done = reads and 1 or 0
 local state = redis.pcall('GET', KEYS[1])
 if type(state) == 'table' then
   return {-1, 1, state.err}
 end
-local promised, accepted, at, born, mark, value, was = NONE, NONE, 0, 0, '', '', ''
-local votes = '0'
+local promised, accepted, at, born, mark, value, was, votes = NONE, NONE, 0, 0, '', '', '', '0'
 if state then
   local _, digits = string.find(state, '^M2[01]%d+')
   local runs, marks = tonumber(sub(state, 100, 102)), tonumber(sub(state, 103, 105))
@@ -80,7 +81,6 @@ local function list()
 end
 local participants = 0
 if kind == '5' then
-  done = 1
   local page = moved and redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', '+inf', 'LIMIT', ARGV[11], PAGE) or {}
   for i, name in ipairs(page) do
     local ends = redis.call('ZSCORE', KEYS[3], name) + 0
@@ -88,10 +88,7 @@ if kind == '5' then
     page[i] = #name .. ':' .. name .. format('%d ', left)
   end
   value = table.concat(page)
-elseif kind == '1' and moved then
-  done = 1
-elseif kind == '1' then
-  done = 1
+elseif kind == '1' and not moved then
   local set = redis.call('TYPE', KEYS[2]).ok
   if set ~= 'none' and set ~= 'zset' then
     return {-1, 2}
@@ -122,14 +119,13 @@ elseif kind == '1' then
     end
   end
   participants = redis.call('ZCOUNT', KEYS[2], alive, '+inf')
-elseif moved then
-  done = 0
-elseif kind == '2' and promised < ARGV[2] then
+elseif kind == '2' and promised < ARGV[2] and not moved then
   done, promised = 1, ARGV[2]
   if mark == '' then
     was, mark = run, run .. '/' .. format('%.0f', now) .. '/' .. ARGV[2]
   end
-elseif (kind == '3' and votes == '1' or kind == '4') and mark ~= '' and mark == ARGV[3] and promised == ARGV[2] then
+elseif (kind == '3' and votes == '1' or kind == '4') and mark ~= '' and mark == ARGV[3] and promised == ARGV[2]
+  and not moved then
   local refused = list()
   if refused then
     return {-2, refused}
@@ -140,7 +136,7 @@ elseif (kind == '3' and votes == '1' or kind == '4') and mark ~= '' and mark == 
   born = math.max(math.min(born > 0 and born or now, now - ARGV[5]), 1)
   done, votes, accepted, value = 1, '1', ARGV[2], ARGV[4]
 end
-if done == 1 and kind ~= '1' and kind ~= '5' then
+if done == 1 and not reads then
   local head = 'M2' .. votes .. promised .. accepted .. format('%016.0f%016.0f%03d%03d', at, born, #was, #mark)
   local text = head .. was .. mark .. value
   local stored = keep == '0' and redis.pcall('SET', KEYS[1], text) or redis.pcall('SET', KEYS[1], text, 'PX', keep)
