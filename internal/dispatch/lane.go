@@ -73,7 +73,7 @@ type Env struct {
 
 	keyAsks sync.Pool // to be used again
 	flights sync.Pool // likewise
-	parked  parking
+	parked  atomic.Pointer[spot] // the last one
 }
 
 // Way is where a lane leads. Those to the keys of a family that lie at one place have it together.
