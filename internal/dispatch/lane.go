@@ -30,8 +30,7 @@ type Lane struct {
 	Ref   script.ShardRef
 	Nonce uint64                 // tells its tickets from those of every other lane, of any process
 	Terms *atomic.Pointer[Terms] // those of one shard have them together, if its node has moved
-	own   atomic.Pointer[Terms]
-	Gone  atomic.Bool // the process uses it no more; calls under way may go on
+	Gone  atomic.Bool            // the process uses it no more; calls under way may go on
 	// Others are the lanes to the shards of the limit, this one among them; nil: there is no other.
 	Others atomic.Pointer[[]*Lane]
 	Known  Knowledge
@@ -71,8 +70,8 @@ type Env struct {
 	Telemetry   *telemetry.Telemetry
 	CallTimeout time.Duration
 
-	keyAsks sync.Pool // to be used again
-	flights sync.Pool // likewise
+	keyAsks sync.Pool            // to be used again
+	flights sync.Pool            // likewise
 	parked  atomic.Pointer[spot] // the last one
 }
 
@@ -119,10 +118,9 @@ type News struct {
 	HasRoom         bool   // where a participant believed that there was no room for it
 }
 
-// Lead makes a zero lane the one of a limit, of that name in Redis, to its shard at a node.
-func (l *Lane) Lead(e *Env, w *Way, of Limit, ref script.ShardRef, n *node.Node, t *Terms) *Lane {
-	l.env, l.Way, l.Limit, l.Node, l.Ref, l.Nonce = e, w, of, n, ref, chance.Uint64()
-	l.Terms, l.pending.lane = &l.own, l
+// NewLane returns the lane of a limit, of that name in Redis, to its shard at a node.
+func NewLane(e *Env, w *Way, of Limit, ref script.ShardRef, n *node.Node, t *Terms) *Lane {
+	l := &Lane{env: e, Way: w, Limit: of, Node: n, Ref: ref, Nonce: chance.Uint64(), Terms: &atomic.Pointer[Terms]{}}
 	l.Terms.Store(t)
 	return l
 }

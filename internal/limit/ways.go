@@ -13,13 +13,6 @@ type ways struct {
 	core    *Core
 	Lanes   []*dispatch.Lane // every lane ever made, so that its memory survives a new layout
 	missing map[string]bool  // nodes that a layout names and the Config does not; the log was told of them
-
-	// The first ones, in one piece with the core: a key seldom has others.
-	first struct {
-		routes Routes
-		lane   dispatch.Lane
-		lanes  [1]*dispatch.Lane
-	}
 }
 
 // stranger tells the log, once, that a node of the layout is not in this process' Config. core.mu
@@ -94,13 +87,7 @@ func (of *ways) lane(s shard.Shard, t *dispatch.Terms, w *dispatch.Way) *dispatc
 	if t == nil {
 		t, w = noTerms(s.Algorithm), of.core.way(s)
 	}
-	l := &of.first.lane
-	if of.Lanes == nil {
-		of.Lanes = of.first.lanes[:0]
-	} else {
-		l = &dispatch.Lane{}
-	}
-	l.Lead(of.core.Process.Lanes, w, listener{of.core}, w.Space.Keys(of.core.ID), n, t)
+	l := dispatch.NewLane(of.core.Process.Lanes, w, listener{of.core}, w.Space.Keys(of.core.ID), n, t)
 	if i < 0 {
 		of.Lanes = append(of.Lanes, l)
 	} else { // the node turned out to be called otherwise
@@ -125,12 +112,7 @@ func (of *ways) newRoutes(p *Plan) *Routes {
 		of.leave(p.Layout)
 		of.forget(p.Layout)
 	}
-	r := &of.first.routes
-	if r.Plan != nil {
-		r = &Routes{}
-	}
-	r.Plan, r.Split, r.Record = p, len(p.live) > 1, of.core.Record()
-	r.Lanes = r.only[:0]
+	r := &Routes{Plan: p, Split: len(p.live) > 1, Record: of.core.Record()}
 	all := make([]*dispatch.Lane, len(p.live))
 	for i, s := range p.live {
 		if all[i] = of.lane(s, p.terms[i], p.ways[i]); all[i] == nil {
