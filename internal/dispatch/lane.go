@@ -70,8 +70,7 @@ type Env struct {
 	Telemetry   *telemetry.Telemetry
 	CallTimeout time.Duration
 
-	keyAsks sync.Pool            // to be used again
-	flights sync.Pool            // likewise
+	flights sync.Pool            // to be used again
 	parked  atomic.Pointer[spot] // the last one
 }
 
