@@ -102,7 +102,7 @@ func (a *Ask) Board(ctx context.Context) (boarded bool, err error) {
 	}
 	var link *trace.Link
 	if l.env.Telemetry.Tracing {
-		link = telemetry.LinkTo(telemetry.SpanOf(ctx))
+		link = telemetry.LinkTo(ctx)
 	}
 	if !l.join(a) {
 		return false, ErrOverloaded

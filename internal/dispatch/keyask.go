@@ -59,7 +59,7 @@ func (s *Seat) AskKey(ctx context.Context, ref script.ShardRef, n, now int64) (a
 	l := s.Lane
 	a = &KeyAsk{seat: s, ref: ref, n: n, since: now, over: make(chan struct{})}
 	if l.env.Telemetry.Tracing {
-		a.link = telemetry.LinkTo(telemetry.SpanOf(ctx))
+		a.link = telemetry.LinkTo(ctx)
 	}
 	l.outbox().add(waiting{lane: l, key: a, since: now})
 	select {

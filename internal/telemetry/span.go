@@ -16,20 +16,12 @@ import (
 // noSpan is what a context without a span carries.
 var noSpan = trace.SpanFromContext(context.Background())
 
-// SpanOf returns the span of a context, nil if it has none.
-func SpanOf(ctx context.Context) trace.Span {
+// LinkTo returns a link to the span of a context if that is sampled, nil otherwise.
+func LinkTo(ctx context.Context) *trace.Link {
 	if span := trace.SpanFromContext(ctx); span != noSpan {
-		return span
+		return sampled(span)
 	}
 	return nil
-}
-
-// LinkTo returns a link to a span if that is sampled, nil otherwise.
-func LinkTo(span trace.Span) *trace.Link {
-	if span == nil {
-		return nil
-	}
-	return sampled(span)
 }
 
 // sampled is LinkTo for a span that there is. A span's context is large: inlined,
@@ -70,7 +62,7 @@ func (t *Telemetry) Start(ctx context.Context, c *Call, links []trace.Link) (con
 		return ctx, nil
 	case len(links) > 0:
 		ctx = trace.ContextWithSpanContext(ctx, links[0].SpanContext)
-	case LinkTo(SpanOf(ctx)) == nil:
+	case LinkTo(ctx) == nil:
 		return ctx, nil
 	}
 	name := c.Operation.String()
