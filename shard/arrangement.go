@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -49,15 +50,7 @@ func normal(nodes []Node) []Node {
 	for i := range nodes {
 		nodes[i].Weight = weight(nodes[i])
 	}
-	slices.SortFunc(nodes, func(a, b Node) int {
-		switch {
-		case a.Name < b.Name:
-			return -1
-		case a.Name > b.Name:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	return nodes
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -41,36 +40,25 @@ func (l Layout) MarshalJSON() ([]byte, error) {
 // repeated or spelled otherwise, or a layout that is not valid is an error that wraps
 // ErrInvalidLayout and leaves l as it was.
 func (l *Layout) UnmarshalJSON(data []byte) error {
-	decoded, err := decode(data)
+	var stored layoutJSON
+	var compact bytes.Buffer
+	if err := cmp.Or(json.Unmarshal(data, &stored), json.Compact(&compact, data)); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidLayout, err)
+	}
+	if stored.Version != version {
+		return fmt.Errorf("%w: version %d, not %d", ErrInvalidLayout, stored.Version, version)
+	}
+	decoded := Layout(stored.plain)
+	for i := range decoded.Shards {
+		decoded.Shards[i].Algorithm = cmp.Or(decoded.Shards[i].Algorithm, decoded.Algorithm)
+	}
+	again, err := decoded.MarshalJSON()
 	if err != nil {
 		return err
 	}
+	if !bytes.Equal(again, compact.Bytes()) {
+		return fmt.Errorf("%w: not in the form this version writes", ErrInvalidLayout)
+	}
 	*l = decoded
 	return nil
-}
-
-func decode(data []byte) (Layout, error) {
-	var stored layoutJSON
-	if err := json.Unmarshal(data, &stored); err != nil {
-		return Layout{}, fmt.Errorf("%w: %w", ErrInvalidLayout, err)
-	}
-	if stored.Version != version {
-		return Layout{}, fmt.Errorf("%w: version %d, not %d", ErrInvalidLayout, stored.Version, version)
-	}
-	l := Layout(stored.plain)
-	for i := range l.Shards {
-		l.Shards[i].Algorithm = cmp.Or(l.Shards[i].Algorithm, l.Algorithm)
-	}
-	again, err := l.MarshalJSON()
-	if err != nil {
-		return Layout{}, err
-	}
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, data); err != nil {
-		return Layout{}, fmt.Errorf("%w: %w", ErrInvalidLayout, err)
-	}
-	if !bytes.Equal(again, compact.Bytes()) {
-		return Layout{}, fmt.Errorf("%w: %w", ErrInvalidLayout, errors.New("not in the form this version writes"))
-	}
-	return l, nil
 }

@@ -70,13 +70,8 @@ func bids(name string, n int, nodes []Node) []bid {
 		}
 	}
 	slices.SortFunc(all, func(a, b bid) int {
-		if a.score != b.score {
-			return cmp.Compare(b.score, a.score)
-		}
-		if a.shard != b.shard {
-			return cmp.Compare(a.shard, b.shard)
-		}
-		return cmp.Compare(nodes[a.node].Name, nodes[b.node].Name)
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.shard, b.shard),
+			cmp.Compare(nodes[a.node].Name, nodes[b.node].Name))
 	})
 	return all
 }

@@ -3,6 +3,7 @@ package shard
 import (
 	"cmp"
 	"math/bits"
+	"slices"
 )
 
 // Observation is what a driver last heard from a shard under the layout's
@@ -160,34 +161,22 @@ func portion(share int64, level uint64) int64 {
 // exist is created full with its floor: it gets none if that were more than its part of the burst
 // was before.
 func (l Layout) Opening(buckets bool) []int64 {
-	floors, before := l.Plan(nil).Raise, permitsBefore(l.Shards)
+	var before, capacity int64
+	for _, s := range l.Shards {
+		before, capacity = before+s.Start, capacity+s.capacity()
+	}
+	if slices.ContainsFunc(l.Shards, func(s Shard) bool { return s.Start == Unknown }) {
+		before = 0
+	}
+	floors := l.Plan(nil).Raise
 	for j, s := range l.Shards {
 		floors[j] = max(floors[j], s.kept())
 		if buckets && floors[j] > 0 &&
-			scale(s.capacity(), floors[j], s.Share) > scale(capacityOf(l.Shards), max(s.Start, 0), before) {
+			scale(s.capacity(), floors[j], s.Share) > scale(capacity, max(s.Start, 0), before) {
 			floors[j] = 0
 		}
 	}
 	return floors
-}
-
-// permitsBefore returns how many permits shards had before; 0 if that is not known.
-func permitsBefore(shards []Shard) (permits int64) {
-	for _, s := range shards {
-		if s.Start == Unknown {
-			return 0
-		}
-		permits += s.Start
-	}
-	return permits
-}
-
-// capacityOf returns the burst of all shards.
-func capacityOf(shards []Shard) (sum int64) {
-	for _, s := range shards {
-		sum += s.capacity()
-	}
-	return sum
 }
 
 func (s Shard) capacity() int64 { return cmp.Or(s.Burst, s.Share) }
