@@ -59,15 +59,6 @@ func (c *Core) InUse(ctx context.Context) (r *Routes, late bool) {
 	return c.Routes.Load(), true
 }
 
-// MayWait reports whether a call for a key may ask Redis something before it is sent.
-func (c *Core) MayWait() bool {
-	if c.Family == nil {
-		return false
-	}
-	r := c.Known()
-	return r == nil || !r.Layout.Settled || c.Record().Expired(c.Process.Clock.Elapsed())
-}
-
 // LimitNow returns the limit in force, as far as this process has heard.
 func (c *Core) LimitNow() Limit { return *c.LimitOf(c.Known()) }
 
