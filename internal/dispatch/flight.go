@@ -235,7 +235,7 @@ func (f *flight) giveUp() {
 		cause = context.DeadlineExceeded
 		if !f.hurry {
 			for _, l := range f.ranges(nil) { // the call may come back just now, and has a list of its own
-				l.Node.Silence(l.Slot)
+				l.Node.Heard(l.Slot, cause)
 			}
 		}
 	}

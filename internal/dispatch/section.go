@@ -193,7 +193,7 @@ func (d *detour) giveUp() {
 		return
 	}
 	if !d.hurry {
-		d.lane.Node.Silence(d.lane.Slot)
+		d.lane.Node.Heard(d.lane.Slot, context.DeadlineExceeded)
 	}
 	d.refuse(context.DeadlineExceeded)
 }

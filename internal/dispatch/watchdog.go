@@ -61,22 +61,12 @@ func (w *watchdog) finish() (awaited, ended bool) {
 // ring is the timer, and what Close does: first it ends the context of the call, then, if the call
 // does not heed that, it answers the asks without it.
 func (w *watchdog) ring() {
-	if w.expire() {
+	if !w.ended.Swap(true) {
+		close(w.done)
 		w.timer.Reset(watchGrace)
-		return
-	}
-	if w.over.CompareAndSwap(false, true) {
+	} else if w.over.CompareAndSwap(false, true) {
 		w.giveUp()
 	}
-}
-
-// expire ends the context and reports whether it had not ended before.
-func (w *watchdog) expire() bool {
-	if w.ended.Swap(true) {
-		return false
-	}
-	close(w.done)
-	return true
 }
 
 func (w *watchdog) Deadline() (time.Time, bool) { return w.at, true }

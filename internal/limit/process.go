@@ -107,13 +107,7 @@ func (p *Process) Plainly(err error) error {
 
 // quarantines reports whether a shard that lost its memory must wait.
 func (p *Process) quarantines(window time.Duration) bool {
-	switch p.Config.AfterLoss {
-	case Quarantine:
-		return true
-	case Resume:
-		return false
-	}
-	return window <= quarantined
+	return p.Config.AfterLoss == Quarantine || p.Config.AfterLoss != Resume && window <= quarantined
 }
 
 // quarantined is the longest window of which a shard that lost its memory is shut for all of it,

@@ -66,11 +66,9 @@ func (c *Call) Finish(ctx context.Context, err error) (received int64) {
 	return received
 }
 
-// Silence notes that a call to a slot was given up because it did not even heed the end of its
-// context. It may still come back, and Finish.
-func (n *Node) Silence(slot int) { n.Heard(slot, context.DeadlineExceeded) }
-
-// Heard notes what a call told of what serves a slot, beside that of the slot with which it began.
+// Heard notes what a call told of what serves a slot, beside that of the slot with which it began;
+// or that it was given up because it did not even heed the end of its context. Then it may still
+// come back, and Finish.
 func (n *Node) Heard(slot int, err error) {
 	if e := n.known(slot); e != nil {
 		e.report(slot, telemetry.Take, false, err)
