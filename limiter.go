@@ -98,7 +98,7 @@ func (l *Limiter) WaitN(ctx context.Context, n int64) error {
 // Settle gives back nothing of a turn that has come. Of permits of a TokenBucket that were reserved
 // first, as WaitN says, it may give back less: they count as used once they are due.
 func (l *Limiter) Acquire(ctx context.Context, n int64) (Decision, error) {
-	in, err := wait.Acquire(ctx, &l.in, n)
+	in, err := wait.Acquire(ctx, &l.in, n, false)
 	d := decisionOf(&in)
 	if errors.Is(err, ErrWaitTooLong) {
 		l.tell(ctx, n, &d)

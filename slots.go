@@ -37,11 +37,11 @@ func (c *Client) Slots(ctx context.Context, name string, n int64, maxHold time.D
 // can be divided. Errors are those of Limiter.Acquire, but never ErrWaitTooLong: when slots come
 // back nobody knows.
 func (s *Slots) Acquire(ctx context.Context) (*Slot, error) {
-	in, err := wait.AcquireSlot(ctx, s.in)
+	d, err := wait.Acquire(ctx, s.in, 1, true)
 	if err != nil {
 		return nil, err
 	}
-	return &Slot{in}, nil
+	return &Slot{call.NewSlot(s.in, d)}, nil
 }
 
 // Slot is one that is held. It is safe for concurrent use.

@@ -54,14 +54,10 @@ func lineOf(m *call.Member) *queue {
 	return m.Line(func() call.Line { return &queue{member: m} }).(*queue)
 }
 
-// Acquire blocks until n permits of a limit were granted together.
-func Acquire(ctx context.Context, l *call.Limiter, n int64) (d call.Decision, err error) {
-	return obtain(ctx, l, n, false)
-}
-
-// obtain does that. If it is patient it waits until ctx ends, however late permits are to come, and
-// takes it that they come back early.
-func obtain(ctx context.Context, l *call.Limiter, n int64, patient bool) (d call.Decision, err error) {
+// Acquire blocks until n permits of a limit were granted together. If it is patient it waits until
+// ctx ends, however late permits are to come, and takes it that they come back early: when others
+// release theirs nobody knows.
+func Acquire(ctx context.Context, l *call.Limiter, n int64, patient bool) (d call.Decision, err error) {
 	m := l.Hold()
 	defer m.Target.Release()
 	start := m.Target.Process.Now()
@@ -316,14 +312,4 @@ func (q *queue) wakeLocked() {
 	case q.poke <- struct{}{}:
 	default: // nobody pumps, or it has been poked already
 	}
-}
-
-// AcquireSlot blocks until a slot is free, however long that takes: when others release theirs
-// nobody knows.
-func AcquireSlot(ctx context.Context, l *call.Limiter) (*call.Slot, error) {
-	d, err := obtain(ctx, l, 1, true)
-	if err != nil {
-		return nil, err
-	}
-	return call.NewSlot(l, d), nil
 }
