@@ -42,7 +42,6 @@ func (m *Member) Decide(ctx context.Context, n int64, upTo bool, since int64, d 
 	return m.decide(ctx, q, d)
 }
 
-// decide does what Decide does.
 func (m *Member) decide(ctx context.Context, q call, d *Decision) error {
 	n, upTo, hints := q.n, q.upTo, q.since == 0 || q.asked
 	if q.since == 0 {
@@ -89,7 +88,7 @@ func (m *Member) decide(ctx context.Context, q call, d *Decision) error {
 	}
 	err = m.answered(n, upTo, d, err)
 	if hints { // else a Set may wait
-		d.Hint()
+		d.Hint(false)
 	}
 	m.Target.decided(ctx, d, n, q.since, err)
 	return err

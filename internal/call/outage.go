@@ -53,22 +53,13 @@ func (m *Member) outage(r *limit.Routes, n int64, upTo bool, cause error) (Decis
 	return Decision{}, register.Unavailable(cause)
 }
 
-// Hint has a caller who was denied by the outage policy come again when a node may answer.
-func (d *Decision) Hint() {
-	if d.Degraded {
+// Hint has a caller who was denied by the outage policy come again when a node may answer; one that
+// waits, also where only some nodes are away.
+func (d *Decision) Hint(waits bool) {
+	if d.Degraded || waits && d.Reason == telemetry.Outage {
 		d.RetryAfter = min(d.RetryAfter, node.BreakerMaxPause)
 	}
 }
-
-// HintInLine does what Hint does for a caller that waits, also where some nodes are away.
-func (d *Decision) HintInLine() {
-	if d.InOutage() {
-		d.RetryAfter = min(d.RetryAfter, node.BreakerMaxPause)
-	}
-}
-
-// InOutage reports whether a call was denied while nodes that it needs were away, some or all.
-func (d *Decision) InOutage() bool { return d.Degraded || d.Reason == telemetry.Outage }
 
 // mistaken returns what is wrong with the Config, if that keeps a call that failed so from every
 // shard of the limit, or from its record.

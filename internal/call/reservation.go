@@ -114,7 +114,7 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64, d 
 			return granted(*d, n, deadline)
 		}
 	}
-	d.Hint() // what a process decides by itself is not reserved ahead
+	d.Hint(false) // what a process decides by itself is not reserved ahead
 	return nil, (&Booking{Deadline: deadline}).late(d.RetryAfter, c.Process.Now())
 }
 

@@ -212,8 +212,8 @@ func (c *setCall) fromMemory() {
 			}
 		}
 		of := v.Target.LimitOf(v.routes)
-		if of.Mode.AsksNobody() || of.Scope == limit.PerParticipant ||
-			refuses(v.Member, v.routes, v.n, v.since) {
+		if of.Mode.AsksNobody() || of.Scope == limit.PerParticipant || v.routes != nil &&
+			!v.Leased(v.routes, v.n, v.since) && v.View(v.routes).KnownDenial(v.n, v.since, &call.Decision{}) {
 			v.asked = true
 			c.ask(v)
 			c.lost = c.lost || !v.said.Allowed
@@ -277,11 +277,7 @@ func (c *setCall) result() (call.Decision, error) {
 	for i := range c.votes {
 		v, one := &c.votes[i], &said[i]
 		*one = v.left(c.ctx)
-		if c.waits {
-			one.HintInLine()
-		} else {
-			one.Hint()
-		}
+		one.Hint(c.waits)
 		if v.asked && v.err == nil {
 			include(&d, one)
 		}
@@ -393,16 +389,6 @@ func (c *setCall) handBack() {
 	wg.Wait()
 }
 
-// refuses reports whether it is certain that n permits would be refused, without
-// asking Redis.
-func refuses(m *call.Member, r *limit.Routes, n, now int64) bool {
-	if r == nil || m.Leased(r, n, now) {
-		return false
-	}
-	var d call.Decision
-	return m.View(r).KnownDenial(n, now, &d)
-}
-
 // soonest returns how long it takes until a limit that is not known to refuse can grant n permits.
 // For more than one it may have to ask what the shards have ahead.
 func soonest(ctx context.Context, m *call.Member, r *limit.Routes, n, since int64) time.Duration {
@@ -422,9 +408,8 @@ func soonest(ctx context.Context, m *call.Member, r *limit.Routes, n, since int6
 // others of what waiting does not mend, only these are told.
 func allOf(errs []error) error {
 	away := func(err error) bool { return errors.Is(err, limit.ErrUnavailable) }
-	lasting := slices.DeleteFunc(slices.Clone(errs), away)
-	if len(lasting) > 0 {
-		return errors.Join(lasting...)
+	if lasting := slices.DeleteFunc(slices.Clone(errs), away); len(lasting) > 0 {
+		errs = lasting
 	}
 	return errors.Join(errs...)
 }
