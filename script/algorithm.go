@@ -26,19 +26,20 @@ const (
 	algorithms
 )
 
-var algorithmNames = [algorithms]string{"sliding log", "sliding counter", "fixed window", "token bucket",
-	"leaky bucket"}
+// AlgorithmNames are the names under which records hold the algorithms, in their order.
+var AlgorithmNames = [algorithms]string{"sliding_log", "sliding_counter", "fixed_window", "token_bucket",
+	"leaky_bucket"}
 
-// String returns the algorithm's name in words.
+// String returns the name under which the algorithm is stored and reported.
 func (a Algorithm) String() string {
 	if a < algorithms {
-		return algorithmNames[a]
+		return AlgorithmNames[a]
 	}
-	return fmt.Sprintf("algorithm %d", uint8(a))
+	return fmt.Sprintf("algorithm(%d)", uint8(a))
 }
 
-// bursty reports whether the algorithm has a burst.
-func (a Algorithm) bursty() bool { return a == AlgorithmTokenBucket || a == AlgorithmLeakyBucket }
+// Bursty reports whether the algorithm has a burst.
+func (a Algorithm) Bursty() bool { return a == AlgorithmTokenBucket || a == AlgorithmLeakyBucket }
 
 // letters tell the keys of the algorithms apart, and begin the strings under them.
 var letters = [algorithms]string{"l", "c", "w", "t", "q"}

@@ -167,7 +167,7 @@ func TestAllRetriesAreExact(t *testing.T) {
 				peek := twin.Peek(now)
 				if reset := int64(peek.Reset / time.Microsecond); reset > 0 {
 					full := max(p.burst, 0)
-					if !a.bursty() {
+					if !a.Bursty() {
 						full = p.target
 					}
 					if free := twin.Peek(now + reset).Free; free != full {
@@ -187,7 +187,7 @@ func TestAllRetriesAreExact(t *testing.T) {
 				reply := twin.Take(now, ask)
 				switch {
 				case reply.Retry < 0:
-					if most := max(p.burst, 0); a.bursty() && size <= most || !a.bursty() && size <= p.target {
+					if most := max(p.burst, 0); a.Bursty() && size <= most || !a.Bursty() && size <= p.target {
 						t.Fatalf("%d permits: never", size)
 					}
 				case reply.Retry > 0:

@@ -23,7 +23,7 @@ func cancelWalk(t *testing.T, a Algorithm, random *rand.Rand, cancellations int,
 	p := terms(t, Terms{Epoch: 1, Target: target, Floor: target, Window: window, Algorithm: a, Keep: time.Hour,
 		Burst: burst})
 	most := target
-	if a.bursty() {
+	if a.Bursty() {
 		most = burst
 	}
 	plain, now, timeless := twin(nil), int64(epoch0), a == AlgorithmSlidingCounter || a == AlgorithmLeakyBucket

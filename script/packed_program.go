@@ -18,7 +18,7 @@ func withPacked(all [programCount]recipe) [programCount]recipe {
 				"TAKES": strconv.FormatBool(operation == takeProgram)}
 			maps.Copy(names, logs[a].names())
 			all[ShardRef{algorithm: a}.program(operation)] = recipe{
-				name: name, file: strings.ReplaceAll(a.String(), " ", "") + "_" + name, parts: parts, names: names}
+				name: name, file: strings.ReplaceAll(a.String(), "_", "") + "_" + name, parts: parts, names: names}
 		}
 		add(takeProgram, "take", "packed", file, "packed_adopt", "packed_take")
 		add(reserveProgram, "reserve", "packed", file, "packed_adopt", "packed_reserve")

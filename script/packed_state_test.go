@@ -158,7 +158,7 @@ func TestPackedLifeIsRenewed(t *testing.T) {
 		c := newClock(t)
 		ctx, endpoint, ref := context.Background(), NewEndpoint(miniClient(t, c.Miniredis)), a.Keys("", "t", "limit")
 		offer := Terms{Epoch: 1, Target: 1_000, Floor: 1_000, Window: 16 * slice, Keep: keep, Algorithm: a}
-		if a.bursty() {
+		if a.Bursty() {
 			offer.Burst = 1_000_000
 		}
 		p, kept := terms(t, offer), 0

@@ -91,9 +91,9 @@ func (t Terms) Proposal() (*Proposal, error) {
 		return nil, err
 	}
 	switch {
-	case t.Algorithm.bursty() && t.Target == 0 && t.Retire:
+	case t.Algorithm.Bursty() && t.Target == 0 && t.Retire:
 		t.Burst = 1
-	case !t.Algorithm.bursty() || t.Target == 0:
+	case !t.Algorithm.Bursty() || t.Target == 0:
 		t.Burst = 0
 	case t.Burst == 0:
 		t.Burst = t.Target
@@ -155,7 +155,7 @@ func (t Terms) check(window int64) error {
 	}
 	// In floating point, as the product may overflow: what is a little too much is as good as what
 	// is not.
-	if t.Algorithm.bursty() && t.Target > 0 &&
+	if t.Algorithm.Bursty() && t.Target > 0 &&
 		float64(t.Burst)*float64(window) > float64(t.Target)*float64(MaxFill/time.Microsecond) {
 		return invalid("a burst of %d takes longer than %v to fill", t.Burst, MaxFill)
 	}

@@ -101,7 +101,7 @@ func scriptCommands() (names []string) {
 func hourly(t *testing.T, a Algorithm, epoch, target int64) *Proposal {
 	offer := Terms{Epoch: epoch, Target: target, Floor: target, Window: time.Hour, Keep: time.Hour, Quarantine: true,
 		Algorithm: a}
-	if a.bursty() {
+	if a.Bursty() {
 		offer.Burst = 20
 	}
 	return terms(t, offer)

@@ -2,6 +2,7 @@ package script
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -103,7 +104,8 @@ func readNumbers(p *program, reply []rueidis.RedisMessage, n []int64) error {
 	if err := integers(p, reply, n[:length]); err != nil {
 		return err
 	}
-	sound := natural(n[:replyRetry]) && n[replyRetry] >= -1 && natural(n[replyReset:]) && status(n)
+	sound := natural(n[:replyRetry]) && n[replyRetry] >= -1 && natural(n[replyReset:]) &&
+		(n[replyStatus] < int64(Fenced) || n[replyStatus] == int64(Fenced) && n[replyEpoch] == 0)
 	if !sound || absent != (Status(n[replyStatus]) == Absent || Status(n[replyStatus]) == Fenced) {
 		return malformed(p, "out of range")
 	}
@@ -112,10 +114,5 @@ func readNumbers(p *program, reply []rueidis.RedisMessage, n []int64) error {
 
 // natural reports whether no number is negative.
 func natural(numbers []int64) bool {
-	for _, n := range numbers {
-		if n < 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(numbers, func(n int64) bool { return n < 0 })
 }

@@ -65,7 +65,7 @@ func TestChargedBeyondWhatIsFree(t *testing.T) {
 	onServers(t, func(t *testing.T, e *Endpoint, ref ShardRef, p *Proposal) {
 		r := SettleRequest{Charge: 130, Owed: 2 * time.Hour, Proposal: p}
 		want := int64(100) // more makes no difference
-		if p.algorithm.bursty() {
+		if p.algorithm.Bursty() {
 			want = 130
 		}
 		if reply, err := e.Settle(t.Context(), ref, r); err != nil || reply.Status != Fresh || reply.Granted != want ||
@@ -76,7 +76,7 @@ func TestChargedBeyondWhatIsFree(t *testing.T) {
 			t.Errorf("%+v %v", reply, err)
 		}
 		r.Owed = time.Hour
-		if reply, err := e.Settle(t.Context(), ref, r); err != nil || p.algorithm.bursty() && reply.Granted != 0 {
+		if reply, err := e.Settle(t.Context(), ref, r); err != nil || p.algorithm.Bursty() && reply.Granted != 0 {
 			t.Errorf("%+v %v", reply, err)
 		}
 		if ms, err := command(t, e.client, "PTTL", ref.Head()).AsInt64(); err != nil || ms < 2*3_600_000 {

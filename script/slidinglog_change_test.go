@@ -43,7 +43,7 @@ func TestLostMemory(t *testing.T) {
 		for _, a := range allAlgorithms {
 			for _, burst := range []int64{10, 25} {
 				longer := time.Duration(0)
-				if a.bursty() && c.closed > 0 {
+				if a.Bursty() && c.closed > 0 {
 					longer = time.Duration(burst-10) * 6 * time.Second
 				}
 				closed, twin := c.closed+longer, newTwin(a).(packedTwin)

@@ -190,10 +190,10 @@ func TestWhatWasGivenBackSinceASnapshotIsInUseInIt(t *testing.T) {
 	} {
 		for _, a := range allAlgorithms {
 			want := int64(5)
-			if a.bursty() {
+			if a.Bursty() {
 				want = 10
 			}
-			if a.bursty() && name == "in a shorter window" {
+			if a.Bursty() && name == "in a shorter window" {
 				continue // its booking is as late, and a debt that is left is rare
 			}
 			r := newRestorable(t, a)

@@ -128,7 +128,7 @@ type Waits struct {
 // Owes reports whether what keeps permits from being free is that more is in use than there is:
 // some were booked ahead, or charged although none were free. The take proposed p.
 func (t *TakeReply) Owes(p *Proposal) bool {
-	if p.algorithm.bursty() { // else one permit comes in a part of the window
+	if p.algorithm.Bursty() { // else one permit comes in a part of the window
 		return t.Free == 0 && t.Share > 0 && t.Next > duration(p.window/t.Share+2)
 	}
 	return t.Used > t.Share
@@ -211,7 +211,7 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 	r.Contended = r.Rare && !r.Contended && len(reply) > length && asProposed
 	t.Grants = r.Room[:0]
 	most := t.Share
-	if r.Proposal.algorithm.bursty() {
+	if r.Proposal.algorithm.Bursty() {
 		most = MaxPermits
 	}
 	if t.Before > most {
@@ -239,11 +239,6 @@ func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) 
 		t.pace(n[takeDelay], n[takePart], n[takeWindow])
 	}
 	return t, nil
-}
-
-// status reports whether there is such a status; one of a call that did nothing has no epoch.
-func status(n []int64) bool {
-	return n[replyStatus] < int64(Fenced) || n[replyStatus] == int64(Fenced) && n[replyEpoch] == 0
 }
 
 // common is what the replies to takes and reservations have in common.

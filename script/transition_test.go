@@ -46,7 +46,7 @@ func (f *fleet) spec() shard.Spec {
 }
 
 func (f *fleet) burst(share int64) int64 {
-	if !f.algorithm.bursty() {
+	if !f.algorithm.Bursty() {
 		return 0
 	}
 	return share * f.ratio / 2
@@ -158,7 +158,7 @@ func (f *fleet) change() {
 	if f.varied {
 		f.current = 8 + 2*f.rng.Int64N(f.permits/2-3)
 	}
-	if len(f.others) > 0 && (!f.algorithm.bursty() || f.now >= f.settledAt+1_000_000) {
+	if len(f.others) > 0 && (!f.algorithm.Bursty() || f.now >= f.settledAt+1_000_000) {
 		// docs/reference/families.md: sooner, more can act
 		f.algorithm = f.others[f.rng.IntN(len(f.others))]
 	}

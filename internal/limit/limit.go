@@ -137,7 +137,7 @@ func (l Limit) Ahead() time.Duration {
 
 // Local returns the limit as an engine of this process enforces it.
 func (l Limit) Local() local.Limit {
-	return local.Limit{Permits: l.Permits, Window: l.Per, Algorithm: script.Algorithm(l.Algorithm), Burst: l.Burst}
+	return local.Limit{Permits: l.Permits, Window: l.Per, Algorithm: l.Algorithm, Burst: l.Burst}
 }
 
 // Most returns how many permits can be granted at once at the most.

@@ -11,30 +11,22 @@ import (
 )
 
 // Algorithm says how permits are counted, see shardlimit.Algorithm.
-type Algorithm uint8
+type Algorithm = script.Algorithm
 
-// The algorithms, as scripts number them.
+// The algorithms.
 const (
-	SlidingLog     = Algorithm(script.AlgorithmSlidingLog)
-	SlidingCounter = Algorithm(script.AlgorithmSlidingCounter)
-	FixedWindow    = Algorithm(script.AlgorithmFixedWindow)
-	TokenBucket    = Algorithm(script.AlgorithmTokenBucket)
-	LeakyBucket    = Algorithm(script.AlgorithmLeakyBucket)
+	SlidingLog     = script.AlgorithmSlidingLog
+	SlidingCounter = script.AlgorithmSlidingCounter
+	FixedWindow    = script.AlgorithmFixedWindow
+	TokenBucket    = script.AlgorithmTokenBucket
+	LeakyBucket    = script.AlgorithmLeakyBucket
 	Algorithms     = LeakyBucket + 1
 )
 
-var algorithmNames = names{"sliding_log", "sliding_counter", "fixed_window", register.TokenBucket, "leaky_bucket"}
-
-// String returns the name under which the algorithm is stored and reported.
-func (a Algorithm) String() string { return algorithmNames.of(uint8(a), "algorithm") }
-
 // AlgorithmNamed returns the algorithm of that name.
 func AlgorithmNamed(name string) (Algorithm, error) {
-	return named[Algorithm](algorithmNames, name, "algorithm")
+	return named[Algorithm](script.AlgorithmNames[:], name, "algorithm")
 }
-
-// Bursty reports whether the algorithm has a Burst.
-func (a Algorithm) Bursty() bool { return a == TokenBucket || a == LeakyBucket }
 
 // Scope says whom a Limit holds for, see shardlimit.Scope.
 type Scope uint8

@@ -82,7 +82,7 @@ func (c *identity) proposal(layout shard.Layout, s shard.Shard, floor int64) (*s
 	}
 	terms := script.Terms{
 		Epoch: layout.Epoch, Target: s.Share, Floor: floor, Window: layout.Span(), Keep: c.keep(s),
-		Algorithm: script.Algorithm(algorithm), Burst: s.Burst, Retire: s.Algorithm != layout.Algorithm,
+		Algorithm: algorithm, Burst: s.Burst, Retire: s.Algorithm != layout.Algorithm,
 		Quarantine: c.Process.quarantines(layout.Window), Least: node.Relied,
 	}
 	if !layout.Settled && s.Start != shard.Unknown {
@@ -116,7 +116,7 @@ func (c *identity) way(s shard.Shard) *dispatch.Way {
 		Metrics: c.Metrics, Slot: s.Slot, Home: s.Node, Algorithm: s.Algorithm, Life: s.Life, Keyed: c.Family != nil,
 	}
 	if a, err := AlgorithmNamed(s.Algorithm); err == nil { // else no call gets as far as to need the keys
-		w.Space = script.Algorithm(a).Space(c.Process.Config.KeyPrefix, shard.Tag(s.Slot), s.Life)
+		w.Space = a.Space(c.Process.Config.KeyPrefix, shard.Tag(s.Slot), s.Life)
 		w.Bursty, w.Paced = a.Bursty(), a == LeakyBucket
 	}
 	return w

@@ -21,14 +21,10 @@ type Limit struct {
 
 // most is how many permits there are at once.
 func (l *Limit) most() int64 {
-	if l.bursty() && l.Burst > 0 {
+	if l.Algorithm.Bursty() && l.Burst > 0 {
 		return l.Burst
 	}
 	return l.Permits
-}
-
-func (l *Limit) bursty() bool {
-	return l.Algorithm == script.AlgorithmTokenBucket || l.Algorithm == script.AlgorithmLeakyBucket
 }
 
 // far bounds sums: those of a few stay below 2^63.
@@ -140,11 +136,10 @@ func (e *Engine) convert(now int64, limit Limit) {
 	}
 }
 
-// begin forgets usage.
 func (e *Engine) begin(now int64, limit Limit) {
 	e.limit, e.owes = limit, 0
 	e.era++
-	if e.rule = new(window); limit.bursty() {
+	if e.rule = new(window); limit.Algorithm.Bursty() {
 		e.rule = new(bucket)
 	}
 	e.rule.change(now, limit)
@@ -203,7 +198,7 @@ func (e *Engine) Settle(back int64, of Receipt, charge int64, owed time.Duration
 	}
 	used, until := e.rule.used(now)
 	charged = min(charge, e.limit.Permits, far-used)
-	if e.limit.bursty() {
+	if e.limit.Algorithm.Bursty() {
 		gained, _ := mulDiv(max(now+int64(owed)-until, 0), e.limit.Permits, 0, int64(e.limit.Window))
 		charged = min(charge, gained)
 	}

@@ -73,7 +73,7 @@ func (p *play) change() {
 	defer func() { p.engine.Peek(p.limit) }() // so that it knows
 	old := p.limit
 	p.limit = Limit{Permits: 1 + p.Int64N(12), Window: time.Duration(1+p.Int64N(1e9)) * 7, Algorithm: p.algorithm}
-	if p.limit.bursty() {
+	if p.limit.Algorithm.Bursty() {
 		p.limit.Burst = 1 + p.Int64N(20)
 	}
 	switch {
@@ -119,7 +119,7 @@ func (p *play) step() {
 	case 7: // more than there is: what a bucket gains within a time at the most
 		_, charged := e.Settle(0, Receipt{}, n, p.limit.Window)
 		p.sink(charged)
-		if charged > 0 && p.limit.bursty() && e.Reset() > p.limit.Window {
+		if charged > 0 && p.limit.Algorithm.Bursty() && e.Reset() > p.limit.Window {
 			p.Fatalf("%+v: it is full in %s after a charge of %d", p.limit, e.Reset(), charged)
 		}
 		if p.algorithm != script.AlgorithmLeakyBucket { // in which nobody acts
@@ -229,7 +229,7 @@ func (p *play) compare() {
 		}
 	}
 	switch p.sink(0); {
-	case p.limit.bursty():
+	case p.limit.Algorithm.Bursty():
 		if math.Abs(float64(s.Free)+.5-max(p.level, 0)) > .6 {
 			p.Fatalf("%+v: %+v, want %f", p.limit, s, p.level)
 		}
@@ -360,7 +360,7 @@ func TestNote(t *testing.T) {
 			full := e.Take(limit, 5, true)
 			e.Settle(0, Receipt{}, 1, 2*time.Hour)
 			if owes := e.Take(limit, 1, true); full.Owes || full.Retry <= 0 || !owes.Owes || owes.Retry <= full.Retry &&
-				limit.bursty() {
+				limit.Algorithm.Bursty() {
 				t.Errorf("%v: %+v, %+v", a, full, owes)
 			}
 		})
@@ -479,7 +479,7 @@ func TestOddLimits(t *testing.T) {
 				t.Errorf("%+v: %+v", limit, g)
 			}
 			for range 100 {
-				if _, charged := e.Settle(0, Receipt{}, 1e15, script.MaxWindow); !limit.bursty() && charged != limit.Permits {
+				if _, charged := e.Settle(0, Receipt{}, 1e15, script.MaxWindow); !limit.Algorithm.Bursty() && charged != limit.Permits {
 					t.Errorf("%+v: %d charged", limit, charged)
 				}
 			}
@@ -509,7 +509,7 @@ func TestAChangeKeepsWhatIsUsed(t *testing.T) {
 					}
 				}
 				switch {
-				case limit.bursty() && to != script.AlgorithmTokenBucket && to != script.AlgorithmLeakyBucket:
+				case limit.Algorithm.Bursty() && to != script.AlgorithmTokenBucket && to != script.AlgorithmLeakyBucket:
 					changed(20, 20, 0) // for what was let through before is not known
 					changed(5, 20, 0)
 				case to == script.AlgorithmTokenBucket && from == to: // as many are in it as before
