@@ -110,7 +110,7 @@ func (f *Family) seat(p *Plan) *dispatch.Seat {
 	if n == nil || !plain || of.Config.OnOutage == FailLocal { // which counts what each key was granted
 		return nil
 	}
-	l := dispatch.NewLane(of.Lanes, p.ways[0], listener{f.Of}, script.ShardRef{}, n, p.terms[0])
+	l := dispatch.NewLane(of.Lanes, p.ways[0], f.Of, script.ShardRef{}, n, p.terms[0])
 	return dispatch.NewSeat(&dispatch.Member{ID: of.Who.ID, Weight: of.Who.Weight}, l)
 }
 

@@ -85,9 +85,12 @@ func (of *ways) lane(s shard.Shard, t *dispatch.Terms, w *dispatch.Way) *dispatc
 		return of.Lanes[i]
 	}
 	if t == nil {
-		t, w = noTerms(s.Algorithm), of.core.way(s)
+		// This process has no layout for the shard: calls find what is there and create nothing.
+		a, _ := AlgorithmNamed(s.Algorithm)
+		p, _ := script.Terms{Algorithm: a}.Proposal() // of epoch 0, which is always valid
+		t, w = &dispatch.Terms{Shards: 1, Proposal: p}, of.core.way(s)
 	}
-	l := dispatch.NewLane(of.core.Process.Lanes, w, listener{of.core}, w.Space.Keys(of.core.ID), n, t)
+	l := dispatch.NewLane(of.core.Process.Lanes, w, of.core, w.Space.Keys(of.core.ID), n, t)
 	if i < 0 {
 		of.Lanes = append(of.Lanes, l)
 	} else { // the node turned out to be called otherwise
@@ -96,14 +99,6 @@ func (of *ways) lane(s shard.Shard, t *dispatch.Terms, w *dispatch.Way) *dispatc
 		of.Lanes[i] = l
 	}
 	return l
-}
-
-// noTerms returns the terms of a shard that this process has no layout for: calls find what is
-// there and create nothing.
-func noTerms(algorithm string) *dispatch.Terms {
-	a, _ := AlgorithmNamed(algorithm)
-	p, _ := script.Terms{Algorithm: script.Algorithm(a)}.Proposal() // of epoch 0, which is always valid
-	return &dispatch.Terms{Shards: 1, Proposal: p}
 }
 
 // newRoutes makes the routes of a plan, and tells the lanes their terms. core.mu is held.
