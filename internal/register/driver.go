@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
@@ -28,23 +27,16 @@ const (
 // TokenBucket is the name under which records hold that algorithm.
 const TokenBucket = "token_bucket"
 
-// driver moves the capacity of a limit in the background until its layout is settled. The process
-// that made the layout leads; the others look on, rarely, and finish what it leaves.
-type driver struct {
-	register *Register
-	driving  atomic.Int64 // the epoch of the layout that it began with last; 0: it moves nothing
-}
-
-// begin has it move what is to be moved to the layout of this epoch.
-func (d *driver) begin(epoch int64) {
-	if d.driving.Swap(epoch) != epoch {
-		d.register.env.Nodes.Spawn(func(ctx context.Context) { d.drive(ctx, epoch) })
+// beginDriving has the capacity moved in the background until the layout of this epoch is settled.
+// The process that made the layout leads; the others look on, rarely, and finish what it leaves.
+func (r *Register) beginDriving(epoch int64) {
+	if r.driving.Swap(epoch) != epoch {
+		r.env.Nodes.Spawn(func(ctx context.Context) { r.driveOn(ctx, epoch) })
 	}
 }
 
-func (d *driver) drive(ctx context.Context, epoch int64) {
-	defer d.driving.CompareAndSwap(epoch, 0)
-	r := d.register
+func (r *Register) driveOn(ctx context.Context, epoch int64) {
+	defer r.driving.CompareAndSwap(epoch, 0)
 	var m *mover
 	failed := false
 	for pause := leastPause; ; {
@@ -56,7 +48,7 @@ func (d *driver) drive(ctx context.Context, epoch int64) {
 			m = newMover(r.Reader, r.Limit, *t)
 		} else {
 			before := slices.Clone(m.seen)
-			step, errs := d.round(ctx, m, false)
+			step, errs := r.round(ctx, m, false)
 			if failed = step.Superseded || errors.Join(errs...) != nil; step.Superseded {
 				_ = r.Ask(ctx, false)
 			}
@@ -85,7 +77,7 @@ func longestPause(window time.Duration) time.Duration {
 
 // round asks the shards that may have something new, or all of them, raises what may be raised, and
 // settles the layout when all capacity has arrived.
-func (d *driver) round(ctx context.Context, m *mover, all bool) (shard.Step, []error) {
+func (r *Register) round(ctx context.Context, m *mover, all bool) (shard.Step, []error) {
 	floors := m.layout.Opening(m.layout.Algorithm == TokenBucket)
 	for i, s := range m.layout.Shards {
 		if o := m.seen[i]; !all && o.Seen && o.Epoch == m.layout.Epoch && !o.Closed && o.Share <= s.Share {
@@ -95,7 +87,7 @@ func (d *driver) round(ctx context.Context, m *mover, all bool) (shard.Step, []e
 	m.forced = all
 	step, _, errs := m.round(ctx, floors, true)
 	if step.Done {
-		if err := d.register.settle(ctx, m.layout); err != nil {
+		if err := r.settle(ctx, m.layout); err != nil {
 			errs = append(errs, err)
 			step.Done = false
 		}

@@ -75,7 +75,7 @@ type Reader struct {
 // It is safe for concurrent use.
 type Register struct {
 	*Reader
-	driver    driver
+	driving   atomic.Int64  // the epoch of the layout to which capacity is moved; 0: nothing is
 	proposing chan struct{} // holds one token: one change at a time
 }
 
@@ -92,8 +92,7 @@ type Env struct {
 func New(env *Env, s Subject) *Register {
 	reader := &Reader{env: env, Subject: s}
 	r := &Register{Reader: reader, proposing: make(chan struct{}, 1)}
-	r.driver.register = r
-	r.drive = r.driver.begin
+	r.drive = r.beginDriving
 	every := confirmLimitEvery
 	if s.Family {
 		every = confirmFamilyEvery
