@@ -12,19 +12,14 @@ import (
 // MaxPointer is the longest text of a node's pointer, in bytes.
 const MaxPointer = 1 << 16
 
-// PlacesRef names the key of a node's pointer. The zero value names none.
-type PlacesRef struct{ key string }
-
-// PlacesKey returns the key of a node's pointer, under the same rules as [ShardKeys].
-func PlacesKey(prefix, tag string) PlacesRef {
+// PlacesKey returns the key of a node's pointer, under the same rules as [ShardKeys]; "": there is
+// none.
+func PlacesKey(prefix, tag string) string {
 	if !taggable(prefix, tag) {
-		return PlacesRef{}
+		return ""
 	}
-	return PlacesRef{key: prefix + "{" + tag + "}:p"}
+	return prefix + "{" + tag + "}:p"
 }
-
-// Key returns the key.
-func (p PlacesRef) Key() string { return p.key }
 
 // PlacesRequest reads the pointer of a node or, with a Text, writes it.
 type PlacesRequest struct {
@@ -46,7 +41,7 @@ type PlacesReply struct {
 
 // Places reads or writes the pointer of a node: a short text, with the run of the server that it
 // was written in. See [VoteRequest].
-func (e *Endpoint) Places(ctx context.Context, ref PlacesRef, r PlacesRequest) (PlacesReply, error) {
+func (e *Endpoint) Places(ctx context.Context, key string, r PlacesRequest) (PlacesReply, error) {
 	switch {
 	case len(r.Text) > MaxPointer || len(r.Expect) > MaxPointer:
 		return PlacesReply{}, invalid("a pointer of %d bytes after one of %d", len(r.Text), len(r.Expect))
@@ -54,7 +49,7 @@ func (e *Endpoint) Places(ctx context.Context, ref PlacesRef, r PlacesRequest) (
 		return PlacesReply{}, invalid("a pointer that lives %v", r.Keep)
 	}
 	args := [3]string{r.Text, r.Expect, number(milliseconds(r.Keep))}
-	reply, err := e.run(ctx, placesProgram, keyNames{ref.key}, args[:])
+	reply, err := e.run(ctx, placesProgram, keyNames{key}, args[:])
 	if err != nil {
 		return PlacesReply{}, err
 	}

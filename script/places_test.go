@@ -30,7 +30,7 @@ func TestAPointerIsComparedAndSet(t *testing.T) {
 		expect("one that expects another", PlacesRequest{Text: "c", Expect: "a"}, PlacesReply{Text: "a b", Whole: true})
 		expect("the next", PlacesRequest{Text: "c\x00\n", Expect: "a b"},
 			PlacesReply{Text: "c\x00\n", Whole: true})
-		command(t, client, "SET", ref.Key(), "before a b")
+		command(t, client, "SET", ref, "before a b")
 		expect("of another run", PlacesRequest{}, PlacesReply{Text: "a b"})
 		expect("not renewed", PlacesRequest{Text: "a b", Expect: "x"}, PlacesReply{Text: "a b"})
 		expect("renewed", PlacesRequest{Text: "a b", Expect: "a b"},
@@ -53,8 +53,8 @@ func TestPointerTimeToLive(t *testing.T) {
 		{PlacesRequest{Text: "b", Expect: "a"}, 0},
 	} {
 		c.forward(time.Second)
-		if _, err := endpoint.Places(t.Context(), ref, step.r); err != nil || c.TTL(ref.key) != step.want {
-			t.Errorf("step %d: it lives %v, want %v: %v", i, c.TTL(ref.key), step.want, err)
+		if _, err := endpoint.Places(t.Context(), ref, step.r); err != nil || c.TTL(ref) != step.want {
+			t.Errorf("step %d: it lives %v, want %v: %v", i, c.TTL(ref), step.want, err)
 		}
 	}
 }
@@ -72,18 +72,18 @@ func TestAForeignPointerIsTold(t *testing.T) {
 	onBoth(t, func(t *testing.T, client rueidis.Client) {
 		endpoint, ref := NewEndpoint(client), PlacesKey("test:", "1")
 		for _, words := range [][]string{
-			{"SET", ref.Key(), "x"}, {"SET", ref.Key(), ""}, {"SET", ref.Key(), " x"}, {"SET", ref.Key(), "run "},
-			{"HSET", ref.Key(), "a", "b"},
+			{"SET", ref, "x"}, {"SET", ref, ""}, {"SET", ref, " x"}, {"SET", ref, "run "},
+			{"HSET", ref, "a", "b"},
 		} {
-			command(t, client, "DEL", ref.Key())
+			command(t, client, "DEL", ref)
 			command(t, client, words...)
-			before := content(t, client, ref.Key())
+			before := content(t, client, ref)
 			for _, r := range []PlacesRequest{{}, {Keep: time.Hour}, {Text: "y"}, {Text: "y", Expect: "x"}} {
 				if _, err := endpoint.Places(t.Context(), ref, r); !errors.Is(err, ErrForeignState) {
 					t.Errorf("%+v on %q: %v", r, words, err)
 				}
 			}
-			if after := content(t, client, ref.Key()); !reflect.DeepEqual(after, before) {
+			if after := content(t, client, ref); !reflect.DeepEqual(after, before) {
 				t.Errorf("%q became %q", before, after)
 			}
 		}

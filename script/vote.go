@@ -90,7 +90,7 @@ func VoteKey(prefix, tag, group, name string) VoteRef {
 	start := prefix + "{" + tag + "}:"
 	of := group + ":" + name
 	return VoteRef{name: name, place: start + "m:" + of, participants: start + "p:" + of, list: start + "m:" + group,
-		pointer: PlacesKey(prefix, tag).key}
+		pointer: PlacesKey(prefix, tag)}
 }
 
 // Key returns the key of the place itself.
