@@ -78,7 +78,6 @@ func (n *Node) Heard(slot int, err error) {
 // Together reports whether two slots fail and recover as one.
 func (n *Node) Together(a, b int) bool { return n.known(a) == n.known(b) }
 
-// isSilence reports whether a call ended without an answer.
 func isSilence(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }

@@ -67,12 +67,8 @@ func detachedDial(inner dialFunc, timeout time.Duration) dialFunc {
 // demoted reports whether a server says that it is no master, or not yet: its address may lead to
 // another server now.
 func demoted(said string) bool {
-	for _, begins := range []string{notMaster, "MASTERDOWN", "LOADING"} {
-		if strings.HasPrefix(said, begins) {
-			return true
-		}
-	}
-	return false
+	code, _, _ := strings.Cut(said, " ")
+	return code == notMaster || code == "MASTERDOWN" || code == "LOADING"
 }
 
 // hangUp has a standalone server dialled anew. A cluster and Sentinel tell themselves where the
@@ -126,16 +122,6 @@ func talksPlain(ctx context.Context, network, addr string, d *net.Dialer) bool {
 func hungUp(err error) bool {
 	op := (*net.OpError)(nil)
 	return errors.Is(err, io.EOF) || errors.As(err, &op) && (op.Op == "read" || op.Op == "write") && !op.Timeout()
-}
-
-// hinted returns why no connection came about, with what may be behind it.
-func hinted(err error, tls bool) error {
-	if !tls && hungUp(err) {
-		// The cause is not wrapped: whoever looks for the innermost error would miss the hint.
-		return errors.New(err.Error() + ": the server hung up at once; it may want TLS, or have no connection left " +
-			"(maxclients)")
-	}
-	return err
 }
 
 // redialled calls after with every connection that dial makes.

@@ -102,15 +102,6 @@ func (r *Roster) ID(name string) (id string, ok bool) {
 	return id, n != nil && (id == "" || r.known[id] == n)
 }
 
-// Each calls use with every configured node, until that is false.
-func (r *Roster) Each(use func(*Node) bool) {
-	for i := range r.specs {
-		if !use(r.byName[r.specs[i].Name]) {
-			return
-		}
-	}
-}
-
 // Listed returns the configured node of that name.
 func (r *Roster) Listed(name string) *Node { return r.byName[name] }
 
@@ -218,7 +209,6 @@ func (f *Fleet) Greet(greet func(name string, e *script.Endpoint) error, reconne
 	f.greet, f.reconnected = greet, reconnected
 }
 
-// newNode makes a node.
 func (f *Fleet) newNode(s Spec) *Node {
 	made := New(s, &f.Settings)
 	made.greet = func(name string, e *script.Endpoint) error { return f.greet(name, e) }

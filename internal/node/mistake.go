@@ -109,8 +109,10 @@ func (m *Mistakes) Unwrap() []error { return m.each }
 // these are no majority. While it is not known which do, they are all nodes.
 func (f *Fleet) Mistaken(keep []string) error {
 	var nodes, all []*Node
-	for n := range f.Roster().Each {
-		if all = append(all, n); slices.Contains(keep, n.Name) {
+	roster := f.Roster()
+	for _, name := range roster.Names() {
+		n := roster.Listed(name)
+		if all = append(all, n); slices.Contains(keep, name) {
 			nodes = append(nodes, n)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -122,9 +121,6 @@ func (l *link) Spread() bool {
 // Kept returns what those who send calls keep with the node under a key; it is made if there is
 // nothing.
 func (n *Node) Kept(key int, fresh func() any) any {
-	if kept, ok := n.kept.Load(key); ok {
-		return kept
-	}
 	kept, _ := n.kept.LoadOrStore(key, fresh())
 	return kept
 }
@@ -217,13 +213,17 @@ func (l *link) dial(attempt chan struct{}) {
 	}
 }
 
-// reach connects to the node.
 func (l *link) reach() (*connected, error) {
 	client := l.given
 	if client == nil {
 		var err error
-		if client, err = newOwned(l.option); err != nil {
-			return nil, hinted(err, l.option.TLSConfig != nil)
+		if client, err = newOwned(l.option); err != nil && l.option.TLSConfig == nil && hungUp(err) {
+			// The cause is not wrapped: whoever looks for the innermost error would miss the hint.
+			err = errors.New(err.Error() +
+				": the server hung up at once; it may want TLS, or have no connection left (maxclients)")
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	ranges, clocks := 1, 1
@@ -291,14 +291,10 @@ func (l *link) Masters(ctx context.Context) int {
 	if err != nil {
 		return 1
 	}
-	for line := range strings.Lines(info) {
-		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "cluster_size:"); ok {
-			if size, err := strconv.Atoi(v); err == nil && size > 0 {
-				return size
-			}
-		}
-	}
-	return 1
+	_, after, _ := strings.Cut(info, "cluster_size:")
+	size := 1
+	_, _ = fmt.Sscan(after, &size) // else it stays 1
+	return max(size, 1)
 }
 
 func (l *link) Close() {

@@ -25,7 +25,15 @@ func (n *Node) Ping(ctx context.Context) error {
 	}
 	answers := make(chan error, len(slots))
 	for _, slot := range slots {
-		go func() { answers <- n.ping(ctx, slot) }()
+		go func() { // it looks at a shard that no limit has
+			about := telemetry.Call{Operation: telemetry.Probe, Shard: shard.Tag(slot)}
+			ctx, call, err := n.BeginUnlessAway(ctx, slot, about)
+			if err == nil {
+				_, err = call.Scripts.Peek(ctx, script.ShardKeys(n.env.Prefix, about.Shard, "ping"))
+				call.Finish(ctx, err)
+			}
+			answers <- err
+		}()
 	}
 	var err error
 	for range slots {
@@ -33,18 +41,5 @@ func (n *Node) Ping(ctx context.Context) error {
 			return nil
 		}
 	}
-	return err
-}
-
-// ping looks at a shard that no limit has.
-func (n *Node) ping(ctx context.Context, slot int) error {
-	ref := script.ShardKeys(n.env.Prefix, shard.Tag(slot), "ping")
-	about := telemetry.Call{Operation: telemetry.Probe, Shard: shard.Tag(slot)}
-	ctx, call, err := n.BeginUnlessAway(ctx, slot, about)
-	if err != nil {
-		return err
-	}
-	_, err = call.Scripts.Peek(ctx, ref)
-	call.Finish(ctx, err)
 	return err
 }

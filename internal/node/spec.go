@@ -61,7 +61,6 @@ func Check(specs []Spec, maxName int) (filled []Spec, problems []error) {
 	return filled, problems
 }
 
-// fill fills in the defaults.
 func (s *Spec) fill(maxName int) error {
 	if s.Client == nil && len(s.Option.InitAddress) == 0 {
 		return errors.New("set Redis.InitAddress or Client")
@@ -127,13 +126,11 @@ func CutName(s string) (name, address string) {
 	return "", s
 }
 
-// isHostPort reports whether it is host:port.
 func isHostPort(s string) bool {
 	host, port, err := net.SplitHostPort(s)
 	return err == nil && !strings.ContainsAny(host, "/?@") && validPort(port)
 }
 
-// validPort reports whether there can be such a port.
 func validPort(s string) bool {
 	port, err := strconv.ParseUint(s, 10, 16)
 	return err == nil && port > 0
