@@ -63,20 +63,12 @@ func decisionOf(in *call.Decision) (d Decision) {
 }
 
 // in returns the Decision as the engine has it.
-func (d *Decision) in() call.Decision {
-	return call.Decision{Origin: d.origin, Answer: call.Answer{
-		Allowed:    d.Allowed,
-		Granted:    d.Granted,
-		Limit:      d.Limit,
-		Remaining:  d.Remaining,
-		Delay:      d.Delay,
-		RetryAfter: d.RetryAfter,
-		NextAfter:  d.NextAfter,
-		ResetAfter: d.ResetAfter,
-		Degraded:   d.Degraded,
-		Shadowed:   d.Shadowed,
-		Reason:     telemetry.Reason(d.Reason),
-	}}
+func (d *Decision) in() (in call.Decision) {
+	in.Allowed, in.Degraded, in.Shadowed, in.Reason = d.Allowed, d.Degraded, d.Shadowed, telemetry.Reason(d.Reason)
+	in.Granted, in.Limit, in.Remaining = d.Granted, d.Limit, d.Remaining
+	in.Delay, in.RetryAfter, in.NextAfter, in.ResetAfter = d.Delay, d.RetryAfter, d.NextAfter, d.ResetAfter
+	in.Origin = d.origin
+	return in
 }
 
 // Mode returns the mode of the limit that decided. That of a Set is Closed if one of its limits is

@@ -10,6 +10,8 @@
 // accounts. The package does no I/O and reads no clock.
 package fairness
 
+import "strings"
+
 const (
 	// MaxAccounts is the most participants that have an account of their own; all others share one.
 	MaxAccounts = 1024
@@ -59,13 +61,5 @@ func (s *Caller) Valid() bool {
 
 // Named reports whether the caller tells whose it is, as ID and Slot demand.
 func (s *Caller) Named() bool {
-	if len(s.ID) != IDLength {
-		return false
-	}
-	for i := range len(s.ID) {
-		if c := s.ID[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
+	return len(s.ID) == IDLength && strings.Trim(s.ID, "0123456789abcdef") == ""
 }

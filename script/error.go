@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -70,28 +71,18 @@ func NotExecuted(err error) bool {
 	if err == nil {
 		return false
 	}
-	var broken *brokenError
-	if errors.As(err, &broken) {
+	if errors.As(err, new(*brokenError)) {
 		return false
 	}
-	var unsent *unsentError
-	var refused *RefusedError
-	if errors.As(err, &unsent) || errors.As(err, &refused) || errors.Is(err, ErrForeignState) ||
-		errors.Is(err, rueidis.ErrNoSlot) {
-		return true
-	}
 	var dial *net.OpError
-	if errors.As(err, &dial) && dial.Op == "dial" {
+	if errors.As(err, new(*unsentError)) || errors.As(err, new(*RefusedError)) || errors.Is(err, ErrForeignState) ||
+		errors.Is(err, rueidis.ErrNoSlot) || errors.As(err, &dial) && dial.Op == "dial" {
 		return true
 	}
 	var reply *rueidis.RedisError
 	if errors.As(err, &reply) {
-		text := reply.Error()
-		for _, refusal := range refusals {
-			if strings.HasPrefix(text, refusal) {
-				return true
-			}
-		}
+		said := reply.Error()
+		return slices.ContainsFunc(refusals[:], func(begins string) bool { return strings.HasPrefix(said, begins) })
 	}
 	return false
 }

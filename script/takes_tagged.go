@@ -137,7 +137,6 @@ func (e *Endpoint) makeAlone(ctx context.Context, c *takeCall) {
 	}
 }
 
-// makeCall makes one call.
 func (e *Endpoint) makeCall(ctx context.Context, c *takeCall) error {
 	for pause := tornPause; ; pause *= 2 {
 		reply, err := e.sendLoaded(ctx, c.number, c.keys, c.args)
@@ -155,7 +154,6 @@ func (e *Endpoint) makeCall(ctx context.Context, c *takeCall) error {
 	}
 }
 
-// read takes in the reply.
 func (c *takeCall) read(reply []rueidis.RedisMessage) error {
 	switch c.number {
 	case calmProgram:

@@ -113,7 +113,6 @@ func (f *Family) denies(ctx context.Context, found *denial, n, now int64, d *Dec
 	return true
 }
 
-// ask asks the key's shard.
 func (a *asking) ask(ctx context.Context, q *call, now int64, d *Decision) (answered bool, err error) {
 	c, p := a.of.Target, a.of.keys.part(a.hash)
 	q.since, q.slept, q.asked = now, c.Process.Clock.SuspendedAt(now), true

@@ -56,7 +56,10 @@ func (ls *leases) serve(ctx context.Context, r *limit.Routes, q call, d *Decisio
 		}
 		var held Decision
 		q.since, q.slept = ls.member.Target.Process.Clock.Look()
-		if q.n = min(q.n, l.left()); q.n > 0 && l.serve(ls.member.Target, r, q, &held) {
+		if l == nil {
+			return err
+		}
+		if q.n = min(q.n, l.Left.Load()); q.n > 0 && l.serve(ls.member.Target, r, q, &held) {
 			*d, err = held, nil
 		}
 		return err
@@ -65,14 +68,6 @@ func (ls *leases) serve(ctx context.Context, r *limit.Routes, q call, d *Decisio
 		return err
 	}
 	return ls.member.View(r).whole(ctx, q, d)
-}
-
-// left returns how many permits there are; 0: nil has none.
-func (l *lease) left() int64 {
-	if l == nil {
-		return 0
-	}
-	return l.Left.Load()
 }
 
 // take takes n of the permits, and returns the place of the first of them, which is how many are

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
+	"github.com/shardlimit/shardlimit/internal/forecast"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
@@ -207,7 +209,10 @@ func (m *Member) peek(ctx context.Context) (State, error) {
 			}
 			s.fill(&peek, r.Layout, cmp.Or(r.Layout.Shards[i].Burst, s.Target))
 			reopens(ln, &peek, r.Layout)
-			s.next, s.reset = comesBack(&peek, ln.Room(&peek)), peek.Reset
+			s.reset = peek.Reset
+			if releases := forecast.Releases(peek.Free, &peek, 0, ln.Room(&peek)); len(releases) > 0 {
+				s.next = time.Duration(releases[0].At)
+			}
 		}
 		return err
 	})

@@ -58,10 +58,8 @@ func (ms *members) all() []*Member {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	all := []*Member{ms.own}
-	if len(ms.others) > 0 {
-		for _, name := range slices.Sorted(maps.Keys(ms.others)) {
-			all = append(all, ms.others[name])
-		}
+	for _, name := range slices.Sorted(maps.Keys(ms.others)) {
+		all = append(all, ms.others[name])
 	}
 	return all
 }
@@ -82,7 +80,6 @@ func (ms *members) Ends(l Line) {
 	}
 }
 
-// waiting returns the lines in which callers wait.
 func (ms *members) waiting() []Line {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()

@@ -366,7 +366,6 @@ func (c *Target) GiveBackAll(d Decision, unpaid bool) (back, lost int64) {
 	return back, lost
 }
 
-// settleAll settles with all shards at once.
 func settleAll(ctx context.Context, c *Target, all []dispatch.Settlement) ([]script.SettleReply, []error) {
 	replies, errs := dispatch.SettleAll(ctx, all)
 	back := false

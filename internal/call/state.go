@@ -11,7 +11,6 @@ import (
 
 	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/internal/dispatch"
-	"github.com/shardlimit/shardlimit/internal/forecast"
 	"github.com/shardlimit/shardlimit/internal/limit"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
@@ -88,16 +87,6 @@ func (st *State) sum() (answered bool) {
 		st.RetryAfter = first
 	}
 	return answered
-}
-
-// comesBack returns when the next permit comes back on a shard that holds at most room; 0: none
-// does.
-func comesBack(found *script.PeekReply, room int64) time.Duration {
-	releases := forecast.Releases(found.Free, found, 0, room)
-	if len(releases) == 0 {
-		return 0
-	}
-	return time.Duration(releases[0].At)
 }
 
 // reopens gives a shard the share that its next call puts in force, after the quarantine if it is

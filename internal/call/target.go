@@ -92,7 +92,6 @@ type rare struct {
 	Courtesy
 }
 
-// rare returns it, and makes it if there is none.
 func (c *Target) rare() *rare {
 	return made(&c.seldom, func() *rare {
 		return &rare{own: local.Engine{Clock: &c.Process.Clock}, nonce: chance.Uint64(),

@@ -42,7 +42,6 @@ func (c *Client) gauges(g telemetry.Gauges) {
 	}
 }
 
-// decided reports one decision.
 func (c *Target) decided(ctx context.Context, d *Decision, n, start int64, err error) {
 	if !c.Process.Telemetry.Listens(ctx) {
 		return

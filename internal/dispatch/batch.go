@@ -90,7 +90,6 @@ type gate struct{ mu *sync.Mutex }
 func (g gate) Lock()   {}
 func (g gate) Unlock() { g.mu.Unlock() }
 
-// newBatch returns an empty batch of the lane.
 func newBatch(l *Lane) *batch {
 	b := &batch{}
 	b.classes, b.seats = b.few.classes[:0], b.few.seats[:0]
@@ -169,12 +168,7 @@ func (b *batch) singles() bool {
 
 // heldBack reports whether the shard wants to see nobody on board at this time.
 func (b *batch) heldBack(now int64) bool {
-	for _, s := range b.seats {
-		if !s.Paced(now) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(b.seats, func(s *Seat) bool { return !s.Paced(now) })
 }
 
 // groups appends the classes as the script wants them.

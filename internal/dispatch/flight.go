@@ -83,16 +83,12 @@ func (f *flight) boardKey(a *KeyAsk) {
 
 // section adds one for a shard that the lane leads to.
 func (f *flight) section(l *Lane) *section {
-	if len(f.sections) < cap(f.sections) {
-		f.sections = f.sections[:len(f.sections)+1]
-	} else {
-		f.sections = append(f.sections, nil)
+	n := len(f.sections)
+	f.sections = slices.Grow(f.sections, 1)[:n+1]
+	if f.sections[n] == nil {
+		f.sections[n] = &section{}
 	}
-	s := f.sections[len(f.sections)-1]
-	if s == nil {
-		s = &section{}
-		f.sections[len(f.sections)-1] = s
-	}
+	s := f.sections[n]
 	s.lane, s.callers = l, s.callers[:0]
 	s.sent.Store(false)
 	return s

@@ -83,7 +83,6 @@ func (a *KeyAsk) Leave(gone func(granted Part)) bool {
 
 func (a *KeyAsk) lane() *Lane { return a.seat.Lane }
 
-// end answers the ask.
 func (a *KeyAsk) end(err error) {
 	if a.Err = err; a.state.CompareAndSwap(asks, answered) {
 		close(a.over)

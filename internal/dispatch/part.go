@@ -68,7 +68,7 @@ func SettleAll(ctx context.Context, all []Settlement) (replies []script.SettleRe
 		if places[0] != first {
 			continue
 		}
-		settle := func() {
+		wg.Go(func() {
 			for _, i := range slices.Backward(places) {
 				r := all[i].SettleRequest
 				if !all[i].Unpaid {
@@ -76,12 +76,7 @@ func SettleAll(ctx context.Context, all []Settlement) (replies []script.SettleRe
 				}
 				replies[i], errs[i] = seat.Settle(ctx, r)
 			}
-		}
-		if len(bySeat) == 1 {
-			settle()
-		} else {
-			wg.Go(settle)
-		}
+		})
 	}
 	wg.Wait()
 	return replies, errs

@@ -158,7 +158,6 @@ func (l *Lane) endWaiting(cause error) {
 	}
 }
 
-// outbox is where the lane's batches leave from.
 func (l *Lane) outbox() *outbox {
 	part := whole
 	if l.Node.Spread() {

@@ -58,7 +58,6 @@ func (s *section) relyOn(o *section) {
 		CallerRoom: s.req.CallerRoom[:0], Rare: o.req.Rare}
 }
 
-// learn takes in the reply.
 func (s *section) learn(c *call, received int64) {
 	if s.absent() {
 		s.sent.Store(false) // nothing was executed

@@ -82,9 +82,13 @@ func NewProcess(cfg Config, errs Errors, events Events) (*Process, error) {
 
 // Close ends every call, the background and the connections. It may be called more than once.
 func (p *Process) Close() {
-	if !p.end() {
+	p.mu.Lock()
+	again := p.Closed.Swap(true)
+	p.mu.Unlock()
+	if again {
 		return
 	}
+	p.cancel()
 	p.Telemetry.Close()
 	p.Nodes.Close()
 	p.tasks.Wait()
@@ -145,17 +149,6 @@ type background struct {
 	Closed  atomic.Bool
 	mu      sync.Mutex // no task begins once it is closed
 	tasks   sync.WaitGroup
-}
-
-// end begins no task any more, and reports whether it did before.
-func (p *background) end() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.Closed.Swap(true) {
-		return false
-	}
-	p.cancel()
-	return true
 }
 
 // Spawn runs a task that ends with the process. It reports false if that is closed.

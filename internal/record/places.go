@@ -257,15 +257,13 @@ func (b *Book) identify(found []pointer) {
 		}
 		news = true
 		if _, used := b.nodes.Roster().ID(p.node); !used {
-			b.nodes.Log.Warn(usedOnce, "node", p.node)
+			b.nodes.Log.Warn("a node is the same server as another one of the Config, and used once", "node", p.node)
 		}
 	}
 	if news && b.Renamed != nil {
 		b.Renamed()
 	}
 }
-
-const usedOnce = "a node is the same server as another one of the Config, and used once"
 
 // greet asks a server that was connected who it is. One that says nothing is called as this process
 // calls it.

@@ -100,7 +100,6 @@ func (b *Book) point(ctx context.Context, name string, req script.PlacesRequest)
 	return got
 }
 
-// heard makes the call.
 func (b *Book) heard(ctx context.Context, name string, e *script.Endpoint, req script.PlacesRequest) pointer {
 	got := pointer{node: name}
 	reply, err := e.Places(ctx, script.PlacesKey(b.nodes.Prefix, homeTag), req)
