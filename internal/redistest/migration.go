@@ -113,9 +113,8 @@ func (c *Cluster) begin(ctx context.Context, first, last, to int) (*Migration, e
 		return nil, err
 	}
 	m := &Migration{c: c, from: map[*Server][]int{}, to: masters[to]}
-	owners := v.owners()
 	for slot := first; slot <= last; slot++ {
-		owner := c.byID[owners[slot]]
+		owner := c.byID[v.owner(slot)]
 		if owner == nil {
 			return nil, fmt.Errorf("slot %d has no owner", slot)
 		}

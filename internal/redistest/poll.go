@@ -13,11 +13,10 @@ type final struct{ error }
 func (f final) Unwrap() error { return f.error }
 
 // poll calls try until it returns nil or a final error, or ctx ends. The pause
-// between two tries only spares the processor: nothing is right because of it.
+// between two tries only spares the processor: nothing is right because of it. A server starts in
+// a moment, and a cluster agrees after seconds.
 func poll(ctx context.Context, try func() error) error {
-	pause := time.NewTicker(pollInterval)
-	defer pause.Stop()
-	for {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := try()
 		var end final
 		if err == nil || errors.As(err, &end) {
@@ -26,7 +25,7 @@ func poll(ctx context.Context, try func() error) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("redistest: gave up: %w (last: %w)", ctx.Err(), err)
-		case <-pause.C:
+		case <-time.After(pause):
 		}
 	}
 }

@@ -20,7 +20,8 @@ import (
 const (
 	startTimeout = 20 * time.Second // for one server; it takes some 20 ms
 	adminTimeout = 10 * time.Second // for one administrative command
-	pollInterval = 5 * time.Millisecond
+	firstPause   = 4 * time.Millisecond
+	longestPause = 32 * time.Millisecond
 	startTries   = 5 // a port can be lost to another process between choice and use
 	logShown     = 4 << 10
 )

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -75,17 +76,25 @@ func parseRange(s string) (slotRange, error) {
 	return slotRange{a, b}, nil
 }
 
-// owners maps each slot to the id of its owner, "" for none.
-func (v view) owners() *[slotCount]string {
-	var owner [slotCount]string
+// owner is the id of who owns a slot; "" if nobody does.
+func (v view) owner(slot int) string {
 	for id, m := range v {
-		for _, r := range m.slots {
-			for slot := r.first; slot <= r.last; slot++ {
-				owner[slot] = id
-			}
+		if slices.ContainsFunc(m.slots, func(r slotRange) bool { return r.first <= slot && slot <= r.last }) {
+			return id
 		}
 	}
-	return &owner
+	return ""
+}
+
+// sameOwners tells whether two views agree on the owner of every slot: servers tell ranges in order,
+// and as long as they can be.
+func (v view) sameOwners(other view) bool {
+	for id, m := range v {
+		if o := other[id]; len(m.slots) > 0 && (o == nil || !slices.Equal(m.slots, o.slots)) {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *Server) view(ctx context.Context) (view, error) {
@@ -108,8 +117,7 @@ func (s *Server) view(ctx context.Context) (view, error) {
 // knows of. Had it not heard of the last one, the old owner's next message would win
 // the slot back from it, and each of the two would name the other for good.
 func (c *Cluster) settled(ctx context.Context) error {
-	var agreed *[slotCount]string
-	var epochs map[string]int64
+	var first view
 	for _, s := range c.servers {
 		if !s.alive() {
 			continue
@@ -121,21 +129,20 @@ func (c *Cluster) settled(ctx context.Context) error {
 		if err := c.wellKnown(v); err != nil {
 			return fmt.Errorf("%s: %w", s.Addr(), err)
 		}
-		owners := v.owners()
-		if agreed != nil && *owners != *agreed {
+		if first == nil {
+			first = v
+		}
+		if !v.sameOwners(first) || !first.sameOwners(v) {
 			return fmt.Errorf("%s does not agree on the owners of the slots", s.Addr())
 		}
-		agreed = owners
-		known := c.epochs(v)
-		if epochs != nil && !maps.Equal(known, epochs) {
+		if !maps.Equal(c.epochs(v), c.epochs(first)) {
 			return fmt.Errorf("%s does not agree on the config epochs", s.Addr())
 		}
-		epochs = known
 		if err := s.clusterOK(ctx); err != nil {
 			return err
 		}
 	}
-	if agreed == nil {
+	if first == nil {
 		return final{errors.New("redistest: no node of the cluster is alive")}
 	}
 	return nil
@@ -208,7 +215,7 @@ func (c *Cluster) Owner(slot int) *Server {
 			if err != nil {
 				return err
 			}
-			owner = c.byID[v.owners()[slot]]
+			owner = c.byID[v.owner(slot)]
 			break
 		}
 		if owner == nil {
