@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 // Where a permit came back early, callers of other processes hear of the next one within 250 ms:
@@ -86,6 +87,9 @@ func TestWaitersDoNotPollForNothing(t *testing.T) {
 // Of a limit whose permits come back early each of ten processes is served all the time, and
 // hardly any permit is unused.
 func TestPermitsThatComeBackEarlyAreShared(t *testing.T) {
+	if race.Enabled {
+		return // TestSlotsAreUsedAndShared has as many wait
+	}
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		const n, processes, settles, measured = 20, 10, time.Minute, 2 * time.Minute
 		ctx, cancel := context.WithTimeout(t.Context(), settles+measured)
@@ -114,6 +118,9 @@ func TestPermitsThatComeBackEarlyAreShared(t *testing.T) {
 // Where fewer permits come back than participants wait, about half are used: one that was told to
 // keep away looks whether others leave them. Without that it is a third.
 func TestFewPermitsAreUsedByManyWhoWait(t *testing.T) {
+	if race.Enabled {
+		return // TestSlotsAreUsedAndShared has as many wait
+	}
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		const minutes = 100
 		ctx, cancel := context.WithTimeout(t.Context(), minutes*time.Minute)

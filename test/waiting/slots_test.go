@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 // mustHave opens slots.
@@ -83,7 +85,8 @@ func TestSlotsAreUsedAndShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, nodes := limittest.BubbledNodes(t, 1)
 		f.Punctual = true
-		const n, processes, settles, measured = 20, 10, 20 * time.Second, time.Minute
+		const n, processes, settles = 20, 10, 20 * time.Second
+		measured := time.Duration(extent.Fewer(60)) * time.Second
 		ctx, cancel := context.WithTimeout(t.Context(), settles+measured)
 		defer cancel()
 		c := &slotCrowd{begun: time.Now().Add(settles), served: make([]atomic.Int64, processes)}
@@ -100,7 +103,7 @@ func TestSlotsAreUsedAndShared(t *testing.T) {
 		use, share := float64(c.busy.Load())/float64(n*measured), float64(least*processes)/float64(all)
 		t.Logf("use %.3f, least %.3f of the mean, %.2f script calls a slot", use, share,
 			float64(nodes[0].Calls.Load()-calls)/float64(all))
-		if use < 0.97 || share < 0.9 || c.most.Load() > n {
+		if c.most.Load() > n || !race.Enabled && (use < 0.97 || share < 0.9) { // of few rounds they say little
 			t.Errorf("at most %d held", c.most.Load())
 		}
 	})
