@@ -27,7 +27,7 @@ type Traffic struct {
 	Failures atomic.Int64
 	Admitted atomic.Int64  // permits, less those given back
 	Dying    bool          // a server is killed meanwhile: what it granted cannot be given back
-	Rest     time.Duration // of a caller after each call, which spares the processor; 0: 1 ms
+	Rest     time.Duration // of a caller after each call, which spares the processor; 0: 4 ms
 	Nodding  time.Duration // the longest nap after a denial; 0: 20 ms
 	journal  io.Writer     // grants are written to it at once; nil: only recorded
 
@@ -89,7 +89,7 @@ func (t *Traffic) Start(callers int, limiters ...*shardlimit.Limiter) {
 				tally := t.Record.Tally()
 				for t.ending.Err() == nil {
 					t.call(h, rng, tally)
-					t.nap(cmp.Or(t.Rest, time.Millisecond))
+					t.nap(cmp.Or(t.Rest, 4*time.Millisecond))
 				}
 			})
 		}

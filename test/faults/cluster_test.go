@@ -84,7 +84,7 @@ func migrateUnderLoad(t *testing.T, f limittest.Fleet, cluster *redistest.Cluste
 						return
 					}
 					tally.Add(start, history.Now(), d.Granted)
-					time.Sleep(time.Millisecond) // spares the processor
+					time.Sleep(5 * time.Millisecond) // spares the processor
 				}
 			})
 		}

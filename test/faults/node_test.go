@@ -63,7 +63,7 @@ func oneOfFourBreaks(t *testing.T, f limittest.NodeFailure) {
 					return
 				}
 				calls.Add(1)
-				time.Sleep(time.Millisecond) // spares the processor
+				time.Sleep(5 * time.Millisecond) // spares the processor
 			}
 		})
 	}

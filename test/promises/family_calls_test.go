@@ -136,7 +136,6 @@ func TestKeysAreNotOverWhileTheirSlotMoves(t *testing.T) {
 		st := limittest.Peek(t, one.Limiter(key))
 		slots[st.Shards[0].Slot] = st
 		callers[i] = limittest.NewTraffic(t)
-		callers[i].Rest = 5 * time.Millisecond
 		callers[i].Start(1, one.Limiter(key), other.Limiter(key))
 	}
 	used := func(when string) {

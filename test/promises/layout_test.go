@@ -36,7 +36,6 @@ func TestMixedDeclarationsConvergeOnOneLayout(t *testing.T) {
 				clients[i] = f.Client(t)
 			}
 			callers := limittest.NewTraffic(t)
-			callers.Rest = 2 * time.Millisecond
 			var wg sync.WaitGroup
 			for i, c := range clients { // all at once, and in use from the first moment
 				wg.Go(func() {
@@ -80,7 +79,6 @@ func TestSetLimitNeverExceedsTheGreaterLimit(t *testing.T) {
 	limit := shardlimit.Limit{Permits: 1000, Per: w, Shards: 4}
 	limiters := f.Group(t, 4, "l", limit)
 	callers := limittest.NewTraffic(t)
-	callers.Rest = 2 * time.Millisecond
 	callers.Start(2, limiters...)
 	type change struct {
 		limit            shardlimit.Limit

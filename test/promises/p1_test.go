@@ -42,6 +42,7 @@ func TestNoWindowHoldsMoreThanTheLimit(t *testing.T) {
 func watch(t *testing.T, f limittest.Fleet, limit shardlimit.Limit, d time.Duration) {
 	limiters := f.Group(t, 4, fmt.Sprint(limit), limit)
 	callers := limittest.NewTraffic(t)
+	callers.Rest = time.Millisecond
 	callers.Start(3, limiters...)
 	// less shows nothing
 	limittest.AwaitThat(t, "more than the limit was admitted",
