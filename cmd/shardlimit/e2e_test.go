@@ -31,8 +31,7 @@ func buildAndTest(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	built = filepath.Join(dir, "shardlimit")
-	build := exec.Command("go", "build", "-ldflags", "-X main.version=v1.2.3", "-o",
-		built, ".")
+	build := exec.Command("go", "build", "-ldflags", "-s -w -X main.version=v1.2.3", "-o", built, ".")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "building the program:", err)

@@ -60,8 +60,8 @@ func BuildChanged(t *testing.T, changes []SwitchOff, added map[string]string) (b
 		t.Fatal(err)
 	}
 	binary = filepath.Join(dir, "broken.test")
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", put(string(text)), "-o", binary,
-		".")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay",
+		put(string(text)), "-o", binary, ".")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("the changed source does not build: %v\n%s", err, out)
 	}
