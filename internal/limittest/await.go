@@ -13,13 +13,15 @@ const Patience = 2 * time.Minute
 // looks it rests for a sixteenth of what it has waited, which spares the processor.
 func AwaitWithin(tb testing.TB, most time.Duration, what string, holds func() bool, seen ...func() string) {
 	tb.Helper()
-	for begun := time.Now(); !holds(); time.Sleep(min(max(time.Since(begun)/16, time.Millisecond), 100*time.Millisecond)) {
-		if time.Since(begun) > most {
+	for begun := time.Now(); !holds(); {
+		waited := time.Since(begun)
+		if waited > most {
 			for _, tell := range seen {
 				what += ": " + tell()
 			}
 			tb.Fatalf("after %s still not: %s", most, what)
 		}
+		time.Sleep(min(max(waited/16, time.Millisecond), 100*time.Millisecond))
 	}
 }
 

@@ -86,8 +86,8 @@ func (v view) owner(slot int) string {
 	return ""
 }
 
-// sameOwners tells whether two views agree on the owner of every slot: servers tell ranges in order,
-// and as long as they can be.
+// sameOwners tells whether another view has all owners of slots that this one has. Servers tell
+// ranges in order, and each as long as it can be.
 func (v view) sameOwners(other view) bool {
 	for id, m := range v {
 		if o := other[id]; len(m.slots) > 0 && (o == nil || !slices.Equal(m.slots, o.slots)) {
