@@ -133,35 +133,35 @@ func TestTheLimitHoldsAcrossAFailover(t *testing.T) {
 	t.Parallel()
 	f, cluster := limittest.Clustered(t, 1, redistest.Args("--cluster-require-full-coverage", "no"))
 	limit := shardlimit.Limit{Permits: 600, Per: 500 * time.Millisecond, Shards: 6}
-	across := func(name string, lost int64, failover func()) {
+	across := func(name string, lost int64, loss shardlimit.LossPolicy, failover func()) {
 		t.Run(name, func(t *testing.T) {
-			limiters := f.Group(t, 3, name, limit)
+			limiters := f.Group(t, 3, name, limit, limittest.AfterLoss(loss))
 			callers := limittest.NewTraffic(t)
 			callers.Dying = lost > 0
 			callers.Start(2, limiters...)
 			awaitAllShards(t, limiters[0])
 			failover()
-			from := history.Now()
+			before := callers.Admitted.Load()
 			awaitAllShards(t, limiters[1])
-			ops, err := callers.During(3 * limit.Per)
+			limittest.AwaitThat(t, "the whole limit is admitted once more",
+				func() bool { return callers.Admitted.Load()-before >= limit.Permits })
+			ops, err := callers.During(limit.Per)
 			if err != nil {
 				t.Errorf("a call failed: %v", err)
 			}
 			most := limit
 			most.Permits += lost
 			worst := limittest.KeepsTo(t, most, ops)
-			if after := history.Total(limittest.Since(from, ops)); after < limit.Permits {
-				t.Errorf("only %d permits were admitted after the failover", after)
-			}
 			t.Logf("%s; worst window: %d of %d", callers, worst.Permits, limit.Permits)
 		})
 	}
-	across("planned", 0, func() {
+	// What a planned failover loses by mistake, no quarantine may hide.
+	across("planned", 0, shardlimit.Resume, func() {
 		for part := range 3 {
 			cluster.Failover(part)
 		}
 	})
-	across("killed", limit.Permits/3, func() {
+	across("killed", limit.Permits/3, shardlimit.Quarantine, func() {
 		cluster.Masters()[0].Kill()
 		cluster.Failover(0)
 	})
