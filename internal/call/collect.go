@@ -16,9 +16,9 @@ import (
 // collectTries is how often a collection asks if it has seen that everything it wants is free.
 const collectTries = 4
 
-// leastPause is the shortest RetryAfter of a collection that was told that all is free, and did not
+// LeastPause is the shortest RetryAfter of a collection that was told that all is free, and did not
 // get it: a shard may answer a Peek and fail every ask.
-const leastPause = time.Millisecond
+const LeastPause = time.Millisecond
 
 // collect collects n permits from several shards, and gives everything back if the sum falls short.
 //
@@ -202,7 +202,7 @@ func (g *collection) denied(ctx context.Context, d *Decision) error {
 	if err := c.Process.Gone(ctx, nil); err != nil {
 		return err
 	}
-	wait := max(time.Duration(now-g.since), g.view.heldFor(now), leastPause) // others collect, too
+	wait := max(time.Duration(now-g.since), g.view.heldFor(now), LeastPause) // others collect, too
 	why := g.view.keeps(g.n, g.view.tally(now, g.since).why)
 	if g.outlook.Free < g.n {
 		wait, why = g.outlook.Await(c, g.view.Routes, g.n), max(why, g.outlook.why)

@@ -122,7 +122,7 @@ func useRoutes(co *Target, n int64, reply *script.PeekReply) {
 	v.KnownDenial(max(n, 1), now, &d)
 	v.ShutOut(now)
 	v.Pause(now)
-	v.dueElsewhere(n, now)
+	v.dueElsewhere(n, &attempt{now: now})
 	r.Spare()
 	_ = co.Absence(r)
 	if len(v.seats) > 1 {

@@ -220,7 +220,8 @@ func (v *view) finish(ctx context.Context, next *dispatch.Ask, err error, d *Dec
 func (v *view) unserved(ctx context.Context, n, since int64, seen *attempt, d *Decision) (err error) {
 	if n > 1 {
 		// Without having asked: nothing is free, but not when n permits will be.
-		if empty, _ := v.ShutOut(seen.now); (v.Split || empty && !seen.reached) && !v.dueElsewhere(n, seen.now) {
+		empty, _ := v.ShutOut(seen.now)
+		if (v.Split || empty && !seen.reached) && !v.dueElsewhere(n, seen) {
 			return v.collect(ctx, n, since, seen, d)
 		}
 	}
@@ -230,11 +231,22 @@ func (v *view) unserved(ctx context.Context, n, since int64, seen *attempt, d *D
 // dueElsewhere reports whether this participant is paced, and n permits are such
 // as one shard can grant. Then it gets them there when it is due for them. To
 // collect them would cost part of its credit at every shard, mostly in vain.
-func (v *view) dueElsewhere(n, now int64) bool {
-	paced, fits := false, false
-	for _, s := range v.seats {
-		paced = paced || s.Paced(now)
-		fits = fits || s.Lane.Most() >= n
+//
+// Then seen takes in when one that was not asked is to be. Others may have permits by now.
+func (v *view) dueElsewhere(n int64, seen *attempt) bool {
+	paced, fits, elsewhere := false, false, attempt{retry: dispatch.UnknownRetry}
+	for i, s := range v.seats {
+		paced = paced || s.Paced(seen.now)
+		if s.Lane.Most() < n {
+			continue
+		}
+		fits = true
+		if due := max(s.PacedUntil(), s.Lane.Known.FreeAt.Load()) - seen.now; !seen.done.has(i) {
+			elsewhere.told(max(min(time.Duration(due), Believed(v.Routes)), LeastPause))
+		}
+	}
+	if paced && elsewhere.retry > 0 {
+		seen.told(elsewhere.retry)
 	}
 	return paced && fits
 }

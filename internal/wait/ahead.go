@@ -29,7 +29,9 @@ func (q *pump) bookHead(r *limit.Routes, n int64, singles bool, restarts uint64,
 		if ahead := r.Limit.Ahead(); far.Delay > ahead {
 			return false, far.Delay - ahead
 		}
-		return false, max(0, far.Delay) // it may book long before a call finds room
+		// It may book long before a call finds room. A shard that keeps all the bookings it can may
+		// have the permits at once.
+		return false, max(call.LeastPause, far.Delay)
 	}
 	if err != nil {
 		return false, retry
