@@ -17,12 +17,12 @@
 -- offset that makes up for steps back: it never runs back past `touched`, when the string was last
 -- written. The numbers of all columns but those that buckets have of their own are bytes.
 --
--- Status codes, first in every reply: 0 absent, 1 ok, 2 fresh, 3 lost, 4 fenced; -1 a value under key
--- number reply[2] is not ours, or reply[3] is what the server said instead; -2 the server refused the
--- first write, nothing was written, and its text follows.
+-- Status codes, first in every reply: 0 absent, 1 ok, 2 fresh, 3 lost, 4 fenced; -1 a value under
+-- key number reply[2] is not ours, or reply[3] is what the server said instead; -2 the server
+-- refused the first write, nothing was written, and its text follows.
 --
 -- The algorithm's part defines, over the names below (times are us from now):
---   parse(own), text()    read its own columns, false or an error if they cannot be its own; write them
+--   parse(own), text()    read its own columns, false or an error if they are not its own; write
 --   begin(), advance()    those of a shard that was never used; bring them to now
 --   regrid(was)           the window was `was`, and is another
 --   reshape()             window, share, burst or target changed
@@ -31,8 +31,8 @@
 --   used(), free()        permits
 --   grant(n)              takes n that are free
 --   refund(n, at)         frees up to n of those granted at `at`; gives how many
---   overdraw(n, us)       how many of n that were used already count, so that a bucket is full in us
---   earliest(n, after)    until n may be used if booked now, -1: never; and whether they can be booked
+--   overdraw(n, us)       how many of n that were used count, so that a bucket is full in us
+--   earliest(n, after)    until n may be used if booked now, -1: never; and if they can be booked
 --   book(n, us)           books them; gives what settle needs as `at`
 --   soonest(), reset()    until more is free, until everything is; 0: it is
 --   retry(n)              until n are free; -1: never

@@ -16,8 +16,8 @@ func (b *bucket) full() int64 {
 	return b.date
 }
 
-// missing returns what is missing in the bucket at an instant: below zero what it gains from when it
-// is full until then, as if it had room.
+// missing returns what is missing in the bucket at an instant: below zero what it gains from when
+// it is full until then, as if it had room.
 func (b *bucket) missing(f *frame, at int64) int64 {
 	switch away := float64(f.share) * math.Abs(float64(b.date-at)) / float64(f.window); {
 	case f.share == 0:

@@ -96,7 +96,8 @@ type ruleOf[S any] interface {
 // reason to.
 func (m *packed[S, R]) look(now int64) packed[S, R] {
 	if !m.present(now) {
-		return packed[S, R]{whole: m.whole, fair: m.fair, frame: frame{moment: moment{now: now}, closedUntil: m.closedUntil}}
+		absent := frame{moment: moment{now: now}, closedUntil: m.closedUntil}
+		return packed[S, R]{whole: m.whole, fair: m.fair, frame: absent}
 	}
 	v := *m
 	if v.over(now) {

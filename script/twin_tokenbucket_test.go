@@ -10,7 +10,7 @@ type tokenBucket struct {
 	lows     [mostLows + 1]int64
 	bookings []booking // what is booked ahead, by date; never changed in place, as copies of the state share it
 
-	// found by look: the permits in the bucket, reserved or not; what bookings leave of what will be
+	// found by look: the permits in the bucket, reserved or not; what bookings leave of those to be
 	stock, spare int64
 }
 
