@@ -217,6 +217,15 @@ func TestInvalidRequests(t *testing.T) {
 	}
 }
 
+// A name in two pieces has the same keys as in one.
+func TestKeysOfAreThoseOfTheName(t *testing.T) {
+	for _, s := range []Space{AlgorithmSlidingLog.Space("p", "t", ""), AlgorithmFixedWindow.Space("p", "u", "7"), {}} {
+		if got, want := s.KeysOf("k5:users:", "u1"), s.Keys("k5:users:u1"); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}
+
 // TestWhatCountsAsLoaded: a script is loaded once the server has run it, whatever it found, and not
 // if its caller gave up or the server refused.
 func TestWhatCountsAsLoaded(t *testing.T) {

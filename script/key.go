@@ -30,10 +30,14 @@ func (a Algorithm) Space(prefix, tag, life string) Space {
 }
 
 // Keys returns the keys of the shard of a limit, which may have any name.
-func (s Space) Keys(name string) ShardRef {
-	if s.head != "" {
-		s.head += name
+func (s Space) Keys(name string) ShardRef { return s.KeysOf("", name) }
+
+// KeysOf is Keys for the name prefix+end.
+func (s Space) KeysOf(prefix, end string) ShardRef {
+	if s.head == "" {
+		return ShardRef{}
 	}
+	s.head = s.head + prefix + end
 	return ShardRef(s)
 }
 

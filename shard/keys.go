@@ -58,6 +58,18 @@ func (k *Keys) Only(id string) (at Location, ok bool) {
 	return Location{s.Slot, s.Node}, true
 }
 
+// OnlyOf is Only for the id prefix+end, of which end need not be put behind prefix first if there
+// is one node.
+func (k *Keys) OnlyOf(prefix, end string) (at Location, ok bool) {
+	if k == nil || k.Moving() {
+		return Location{}, false
+	}
+	if len(k.Nodes) > 1 {
+		return k.Only(prefix + end)
+	}
+	return Location{k.slot(homeOf(prefix, end)), k.Nodes[0].Name}, true
+}
+
 // Over reports whether keys are placed over just these nodes.
 func (k *Keys) Over(nodes []Node) bool { return slices.Equal(k.Nodes, normal(nodes)) }
 

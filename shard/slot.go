@@ -78,6 +78,15 @@ func Positions(name string, n int) []int {
 // home returns the first of the positions of a name.
 func home(name string) int { return int(xxhash.Sum64String(name) % Slots) }
 
+// homeOf is home of the name prefix+end.
+func homeOf(prefix, end string) int {
+	var d xxhash.Digest
+	d.Reset()
+	_, _ = d.WriteString(prefix) // it never fails
+	_, _ = d.WriteString(end)
+	return int(d.Sum64() % Slots)
+}
+
 // offset returns how far position i of n is from the first.
 func offset(i, n int) int { return i * Slots / n }
 

@@ -179,7 +179,7 @@ func TestPositionsMasters(t *testing.T) {
 	}
 }
 
-func TestKeysLieInFewPlaces(t *testing.T) {
+func TestOnlyOfIsOnlyOfTheName(t *testing.T) {
 	for n := range 4 {
 		keys := shard.Keys{Arrangement: shard.Arrangement{Slots: shard.KeySlots}}
 		for i := range n {
@@ -188,8 +188,8 @@ func TestKeysLieInFewPlaces(t *testing.T) {
 		seen := map[shard.Location]bool{}
 		for i := range 1000 * n {
 			at, ok := keys.Only(fmt.Sprintf("k5:users:%d", i))
-			if !ok {
-				t.Fatalf("key %d of %d nodes is nowhere", i, n)
+			if got, same := keys.OnlyOf("k5:users:", strconv.Itoa(i)); !ok || got != at || same != ok {
+				t.Fatalf("key %d of %d nodes: %v, %v", i, n, got, at)
 			}
 			seen[at] = true
 		}

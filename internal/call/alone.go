@@ -59,7 +59,7 @@ func (a *asking) place() bool {
 	if a.routes == nil {
 		return false
 	}
-	a.plan, a.shard = a.of.PlaceOf(a.routes, a.of.keys.prefix+a.key.Key)
+	a.plan, a.shard = a.of.PlaceOf(a.routes, a.of.keys.prefix, a.key.Key)
 	return a.plan != nil && (a.n == 1 || a.n <= a.plan.Limit.Most()) && a.plan.Seat.Lane.Usable()
 }
 
@@ -117,16 +117,17 @@ func (a *asking) ask(ctx context.Context, q *call, now int64, d *Decision) (answ
 	c, p := a.of.Target, a.of.keys.part(a.hash)
 	q.since, q.slept, q.asked = now, c.Process.Clock.SuspendedAt(now), true
 	ask, heard := a.plan.Seat.AskKey(ctx, a.shard, a.n, now)
-	if !heard && ask.Leave(a.left) {
+	if !heard && ask.Leave(a.left(ask)) {
 		err = c.Process.Gone(ctx, clock.Ended(ctx))
 		c.decided(ctx, d, a.n, now, err)
 		return true, err
 	}
-	if err = ask.Err; err == nil && ask.Granted == 0 && a.outdated() {
+	if err = ask.Err(); err == nil && ask.Granted == 0 && a.outdated() {
 		err = dispatch.ErrNotPlain
 	}
 	if err != nil {
 		p.end(a.hash)
+		ask.Free()
 		if !errors.Is(err, dispatch.ErrNotPlain) {
 			q.failure = err
 		}
@@ -182,6 +183,7 @@ func (a *asking) answered(ask *dispatch.KeyAsk, d *Decision) {
 		}
 		c.Release()
 	}
+	ask.Free()
 }
 
 // outdated reports whether the family is known to have another limit by now.
@@ -190,21 +192,26 @@ func (a *asking) outdated() bool {
 	return c.Routes.Load() != a.routes || c.Record().Highest.Load() > a.plan.Layout.Epoch
 }
 
-// left gives back what a caller was granted who has left.
-func (a *asking) left(part dispatch.Part) {
-	f, c := a.of, a.of.Target
-	f.keys.part(a.hash).end(a.hash)
-	if part.N == 0 {
-		return
-	}
-	if !c.Process.Spawn(func(context.Context) {
-		of := f.keys.hold(f, a.key, nil)
-		defer of.Release()
-		of.Known()
-		if lost := of.GiveBack([]dispatch.Part{part}); lost > 0 {
-			c.Process.Telemetry.Lost(c.Metrics, lost)
+// left returns what becomes of the answer of a caller who has left: what it was granted is given
+// back.
+func (a *asking) left(ask *dispatch.KeyAsk) func(dispatch.Part) {
+	f, key, hash := a.of, a.key, a.hash
+	return func(part dispatch.Part) {
+		f.keys.part(hash).end(hash)
+		ask.Free()
+		if part.N == 0 {
+			return
 		}
-	}) { // after Close
-		c.Process.Telemetry.Lost(c.Metrics, part.N)
+		c := f.Target
+		if !c.Process.Spawn(func(context.Context) {
+			of := f.keys.hold(f, key, nil)
+			defer of.Release()
+			of.Known()
+			if lost := of.GiveBack([]dispatch.Part{part}); lost > 0 {
+				c.Process.Telemetry.Lost(c.Metrics, lost)
+			}
+		}) { // after Close
+			c.Process.Telemetry.Lost(c.Metrics, part.N)
+		}
 	}
 }

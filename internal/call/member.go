@@ -24,6 +24,11 @@ type Member struct {
 	mu              sync.Mutex
 	Seats           []*dispatch.Seat // at every shard
 	dispatch.Member                  // what shards are told of it: denials write there, and nothing above
+	first           struct {         // in one piece with the member
+		view  view
+		seat  dispatch.Seat
+		seats [1]*dispatch.Seat
+	}
 }
 
 // NewMember returns the member of a limit that stands for a participant.
@@ -46,7 +51,8 @@ func (m *Member) is(who limit.Participant, c *Target) {
 type view struct {
 	*limit.Routes
 	member *Member
-	seats  []*dispatch.Seat // in the order of preference
+	seats  []*dispatch.Seat  // in the order of preference
+	only   [1]*dispatch.Seat // of seats, as a rule
 }
 
 // View returns the member's view of routes.
@@ -56,7 +62,11 @@ func (m *Member) View(r *limit.Routes) *view {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v := &view{Routes: r, member: m}
+	v := &m.first.view
+	if v.member != nil {
+		v = &view{}
+	}
+	v.Routes, v.member, v.seats = r, m, v.only[:0]
 	m.Seats = slices.DeleteFunc(m.Seats, func(s *dispatch.Seat) bool { return s.Lane.Gone.Load() })
 	for _, l := range r.Order {
 		v.seats = append(v.seats, m.seat(l))
@@ -78,8 +88,13 @@ func (m *Member) seat(l *dispatch.Lane) *dispatch.Seat {
 			return s
 		}
 	}
-	s := dispatch.NewSeat(&m.Member, l)
-	m.Seats = append(m.Seats, s)
+	s := &m.first.seat
+	if m.Seats == nil {
+		m.Seats = m.first.seats[:0]
+	} else {
+		s = &dispatch.Seat{}
+	}
+	m.Seats = append(m.Seats, s.Take(&m.Member, l))
 	return s
 }
 

@@ -26,7 +26,7 @@ func fleetOf(participants, shards int) []*view {
 		r := &limit.Routes{Plan: &limit.Plan{}, Record: record}
 		for _, i := range shard.Rank(fmt.Sprint("participant-", p), layout) {
 			way, terms := &dispatch.Way{Slot: i}, &dispatch.Terms{Most: 1}
-			l := dispatch.NewLane(nil, way, nil, script.ShardRef{}, &node.Node{}, terms)
+			l := (&dispatch.Lane{}).Lead(nil, way, nil, script.ShardRef{}, &node.Node{}, terms)
 			r.Order = append(r.Order, l)
 		}
 		views[p] = NewMember(nil, limit.NewParticipant("p", 1)).View(r)

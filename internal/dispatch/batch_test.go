@@ -32,7 +32,7 @@ func grounded(tb testing.TB) *Lane {
 	n := node.New(node.Spec{Name: "n"}, &node.Settings{Clock: e.Clock, Telemetry: e.Telemetry})
 	n.Close() // it cannot be reached
 	way := &Way{Metrics: telemetry.NewLimiter("l", "sliding_log")}
-	l := NewLane(e, way, &quietLimit{}, script.ShardRef{}, n, &Terms{Most: 1})
+	l := (&Lane{}).Lead(e, way, &quietLimit{}, script.ShardRef{}, n, &Terms{Most: 1})
 	l.away = 1 // as if a batch were under way for ever: so it goes into no outbox
 	l.Limit.(*quietLimit).own = NewSeat(&Member{ID: "p", Weight: 1000}, l)
 	return l

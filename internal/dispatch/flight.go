@@ -236,6 +236,9 @@ func (f *flight) giveUp() {
 		}
 	}
 	for _, s := range f.sections {
+		if s.key != nil { // the goroutine of this call may come back late, and tell it what it heard
+			s.key.kept = true
+		}
 		s.refuse(cause)
 	}
 	if next := f.outbox.landed(f, false); next != nil {

@@ -23,7 +23,8 @@ type KeyAsk struct {
 	state atomic.Int32  // asks, answered or left
 	gone  func(Part)    // called if its caller has left
 	over  chan struct{} // tells its caller that it is answered
-	Err   error         // why there is no answer; after ErrNotPlain, nothing was granted
+	kept  bool          // it is not used again: a late reply may be told to it
+	err   error
 	Answer
 	Known Knowledge // what the reply told of the shard
 }
@@ -54,10 +55,15 @@ func (s *Seat) Crowded(now int64) bool {
 }
 
 // AskKey asks for n permits or none of a key, and waits for the answer or until ctx ends. Its shard
-// lies where the lane of the seat leads to. A caller that was not answered must call Leave.
+// lies where the lane of the seat leads to. A caller that was not answered must call Leave. Once it
+// was answered it must call Free.
 func (s *Seat) AskKey(ctx context.Context, ref script.ShardRef, n, now int64) (a *KeyAsk, answered bool) {
 	l := s.Lane
-	a = &KeyAsk{seat: s, ref: ref, n: n, since: now, over: make(chan struct{})}
+	a, used := l.env.keyAsks.Get().(*KeyAsk)
+	if !used {
+		a = &KeyAsk{over: make(chan struct{}, 1)}
+	}
+	a.seat, a.ref, a.n, a.since = s, ref, n, now
 	if l.env.Telemetry.Tracing {
 		a.link = telemetry.LinkTo(ctx)
 	}
@@ -81,11 +87,25 @@ func (a *KeyAsk) Leave(gone func(granted Part)) bool {
 	return false
 }
 
+// Err returns why there is no answer. After ErrNotPlain, nothing was granted.
+func (a *KeyAsk) Err() error { return a.err }
+
+// Free has the ask used again.
+func (a *KeyAsk) Free() {
+	if a.kept {
+		return
+	}
+	e := a.lane().env
+	a.seat, a.link, a.err, a.gone, a.Answer, a.Known = nil, nil, nil, nil, Answer{}, Knowledge{}
+	a.state.Store(asks)
+	e.keyAsks.Put(a)
+}
+
 func (a *KeyAsk) lane() *Lane { return a.seat.Lane }
 
 func (a *KeyAsk) end(err error) {
-	if a.Err = err; a.state.CompareAndSwap(asks, answered) {
-		close(a.over)
+	if a.err = err; a.state.CompareAndSwap(asks, answered) {
+		a.over <- struct{}{}
 	} else {
 		a.gone(Part{Seat: a.seat, At: a.At, N: a.Granted})
 	}

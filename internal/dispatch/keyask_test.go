@@ -49,6 +49,40 @@ func (l *Lane) askKey(ctx context.Context) (ended func() (a *KeyAsk, answered bo
 	return func() (*KeyAsk, bool) { return (<-done)() }
 }
 
+// A call that the watchdog gave up may come back late, and tells the ask what it heard: so that is
+// not used again. Any other is, and has forgotten all.
+func TestAnAskForAKeyThatMayStillBeToldIsNotUsedAgain(t *testing.T) {
+	for _, givenUp := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			l, o := askingKey(t)
+			ended := l.askKey(t.Context())
+			f, s := answer(t, o, script.TakeReply{Status: script.OK, Granted: 1, At: 7})
+			late := &call{lane: l}
+			if givenUp {
+				f.giveUp()
+			} else {
+				s.learn(late, 5)
+				s.deliver(5)
+			}
+			a, answered := ended()
+			if !answered || (a.Err() == nil) == givenUp || a.Granted != 1 == !givenUp {
+				t.Fatalf("given up %v: %+v, %v, %v", givenUp, a.Answer, answered, a.Err())
+			}
+			a.Free()
+			again, _ := l.env.keyAsks.Get().(*KeyAsk)
+			if givenUp && again != nil {
+				t.Fatalf("%v is used again", again)
+			}
+			if again != nil && (again.err != nil || again.Answer != Answer{} || again.Known.Answered(1)) {
+				t.Errorf("it remembers %+v", again)
+			}
+			if givenUp {
+				s.learn(late, 9)
+			}
+		})
+	}
+}
+
 // Who leaves before the call is not asked for. Who leaves after hears of it all the same, and who
 // leaves when the answer is there has it.
 func TestWhoLeavesAnAskForAKey(t *testing.T) {
@@ -103,8 +137,8 @@ func TestAnAskForAKeyThatDoesNotDepart(t *testing.T) {
 		if w.key.ready(o, l.env.Clock.Now(), l) {
 			t.Fatal("it departs")
 		}
-		if a, _ := ended(); !errors.Is(a.Err, ErrOverloaded) {
-			t.Error(a.Err)
+		if a, _ := ended(); !errors.Is(a.Err(), ErrOverloaded) {
+			t.Error(a.Err())
 		}
 	})
 }
@@ -135,8 +169,8 @@ func TestWhatAShardRefusesAKey(t *testing.T) {
 			s.key.n, s.req.Rare = c.n, c.rare
 			s.learn(&call{lane: l}, 5)
 			s.deliver(5)
-			if a, _ := ended(); (a.Err == nil) != c.plain || a.Known.Rare.Load() != c.rare {
-				t.Errorf("%s: %v, rare %v", name, a.Err, a.Known.Rare.Load())
+			if a, _ := ended(); (a.Err() == nil) != c.plain || a.Known.Rare.Load() != c.rare {
+				t.Errorf("%s: %v, rare %v", name, a.Err(), a.Known.Rare.Load())
 			}
 		})
 	}

@@ -30,7 +30,8 @@ type Lane struct {
 	Ref   script.ShardRef
 	Nonce uint64                 // tells its tickets from those of every other lane, of any process
 	Terms *atomic.Pointer[Terms] // those of one shard have them together, if its node has moved
-	Gone  atomic.Bool            // the process uses it no more; calls under way may go on
+	own   atomic.Pointer[Terms]
+	Gone  atomic.Bool // the process uses it no more; calls under way may go on
 	// Others are the lanes to the shards of the limit, this one among them; nil: there is no other.
 	Others atomic.Pointer[[]*Lane]
 	Known  Knowledge
@@ -70,7 +71,8 @@ type Env struct {
 	Telemetry   *telemetry.Telemetry
 	CallTimeout time.Duration
 
-	flights sync.Pool            // to be used again
+	keyAsks sync.Pool            // to be used again
+	flights sync.Pool            // likewise
 	parked  atomic.Pointer[spot] // the last one
 }
 
@@ -117,9 +119,10 @@ type News struct {
 	HasRoom         bool   // where a participant believed that there was no room for it
 }
 
-// NewLane returns the lane of a limit, of that name in Redis, to its shard at a node.
-func NewLane(e *Env, w *Way, of Limit, ref script.ShardRef, n *node.Node, t *Terms) *Lane {
-	l := &Lane{env: e, Way: w, Limit: of, Node: n, Ref: ref, Nonce: chance.Uint64(), Terms: &atomic.Pointer[Terms]{}}
+// Lead makes a zero lane the one of a limit, of that name in Redis, to its shard at a node.
+func (l *Lane) Lead(e *Env, w *Way, of Limit, ref script.ShardRef, n *node.Node, t *Terms) *Lane {
+	l.env, l.Way, l.Limit, l.Node, l.Ref, l.Nonce = e, w, of, n, ref, chance.Uint64()
+	l.Terms, l.pending.lane = &l.own, l
 	l.Terms.Store(t)
 	return l
 }

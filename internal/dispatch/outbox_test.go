@@ -38,7 +38,7 @@ func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 		o.popped.Store(l.env.Clock.Now()) // others leave all the time
 		with := l.call(t.Context(), 1, false)
 		limit := &quietLimit{} // of another shard of the node
-		other := NewLane(l.env, l.Way, limit, script.ShardRef{}, l.Node, &Terms{})
+		other := (&Lane{}).Lead(l.env, l.Way, limit, script.ShardRef{}, l.Node, &Terms{})
 		other.away = 1
 		limit.own = NewSeat(&Member{ID: "p", Weight: 1000}, other)
 		if late := other.call(t.Context(), 1, false); !errors.Is(late.err, ErrOverloaded) || other.Waiting.Load() != 0 {

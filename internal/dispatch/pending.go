@@ -32,106 +32,111 @@ type pending struct {
 	away     int32        // batches that have departed and not landed
 	boxed    bool         // in the outbox
 	departed uint64       // batches so far; makes tickets unique
+	lane     *Lane
 	box      atomic.Pointer[outbox]
 }
 
 // join puts the ask on the batch that departs next, and keeps the lane's lock: the caller is to be
 // among the sleepers before the batch can depart. It reports false, and does not keep the lock, if
 // what waits already for the lane's node is more than can be sent in time.
-func (l *Lane) join(a *Ask) bool {
-	l.mu.Lock()
-	if l.tail == nil || !l.tail.take(a) {
+func (q *pending) join(a *Ask) bool {
+	l := q.lane
+	q.mu.Lock()
+	if q.tail == nil || !q.tail.take(a) {
 		now := l.env.Clock.Now()
-		if o := l.outbox(); l.head != nil && l.env.overdue(l.head.opened, now) || o.overdue(now) {
-			l.mu.Unlock()
+		if o := l.outbox(); q.head != nil && l.env.overdue(q.head.opened, now) || o.overdue(now) {
+			q.mu.Unlock()
 			o.sheds(now)
 			return false
 		}
 		b := newBatch(l)
 		b.opened = now
-		if l.tail == nil {
-			l.head = b
+		if q.tail == nil {
+			q.head = b
 		} else {
-			l.tail.next = b
+			q.tail.next = b
 		}
-		l.tail = b
+		q.tail = b
 		b.take(a)
 	}
-	l.Waiting.Add(1)
-	if !l.boxed && l.away == 0 {
-		l.boxed = true
-		l.outbox().add(waiting{lane: l, since: l.head.opened})
+	q.Waiting.Add(1)
+	if !q.boxed && q.away == 0 {
+		q.boxed = true
+		l.outbox().add(waiting{lane: l, since: q.head.opened})
 	}
 	return true
 }
 
 // quit is for an ask whose caller leaves before the batch has landed. l.mu is held.
-func (l *Lane) quit(a *Ask) {
+func (q *pending) quit(a *Ask) {
 	a.batch.leave(a)
 	if a.unsent = !a.batch.sent; a.unsent {
-		l.Waiting.Add(-1)
+		q.Waiting.Add(-1)
 	}
 }
 
 // depart takes the batch that goes next; nil if nobody waits. A batch for which some call has
 // waited for so long that the answer could come after its timeout is dissolved: its callers find
 // another, if there is time. After a standstill it goes all the same.
-func (l *Lane) depart(o *outbox) *batch {
+func (q *pending) depart(o *outbox) *batch {
+	l := q.lane
 	for {
-		l.mu.Lock()
-		l.boxed = false
-		b := l.head
+		q.mu.Lock()
+		q.boxed = false
+		b := q.head
 		if b == nil {
-			l.mu.Unlock()
+			q.mu.Unlock()
 			return nil
 		}
-		l.head, b.next = b.next, nil
-		if l.head == nil {
-			l.tail = nil
+		q.head, b.next = b.next, nil
+		if q.head == nil {
+			q.tail = nil
 		}
 		if b.calls() == 0 {
-			l.mu.Unlock()
+			q.mu.Unlock()
 			continue
 		}
-		l.departed++
-		l.away++
-		b.sent, b.number = true, l.departed
-		l.mu.Unlock()
+		q.departed++
+		q.away++
+		b.sent, b.number = true, q.departed
+		q.mu.Unlock()
 		now, e := l.env.Clock.Now(), l.env
 		excused := o.excuses(b.opened)
 		if now-b.oldest <= min(e.Boarding()+excused, int64(e.CallTimeout/8*7)) {
 			return b
 		}
-		l.land(b, nil, errDissolved)
+		q.land(b, nil, errDissolved)
 	}
 }
 
 // deny answers a batch that boarded while the call before it was under way, which has
 // found that nothing is free for a while, or not for those on board: to ask again would be in vain.
 // So it is where the limit has left the shard.
-func (l *Lane) deny(b *batch, now int64) {
+func (q *pending) deny(b *batch, now int64) {
+	l := q.lane
 	b.now, b.retry, b.rest = now, UnknownRetry, elsewhere(l, now) // from what is known of all shards
-	l.land(b, make([]int64, len(b.classes)), nil)
+	q.land(b, make([]int64, len(b.classes)), nil)
 }
 
 // land wakes everybody on board. asks are those granted of each of its groups, or err tells
 // why there are none. A lane where others wait by then goes into the outbox.
-func (l *Lane) land(b *batch, asks []int64, err error) {
-	l.mu.Lock()
+func (q *pending) land(b *batch, asks []int64, err error) {
+	l := q.lane
+	q.mu.Lock()
 	lost := int64(0)
 	if b.err = err; err == nil {
 		lost = b.grant(asks)
 	}
-	l.Waiting.Add(-b.calls())
+	q.Waiting.Add(-b.calls())
 	again, opened := false, int64(0)
 	if b.sent {
-		l.away--
-		if again = l.head != nil && l.away == 0 && !l.boxed; again {
-			l.boxed, opened = true, l.head.opened
+		q.away--
+		if again = q.head != nil && q.away == 0 && !q.boxed; again {
+			q.boxed, opened = true, q.head.opened
 		}
 	}
 	b.over.Store(true)
-	l.mu.Unlock()
+	q.mu.Unlock()
 	if again {
 		l.outbox().add(waiting{lane: l, since: opened})
 	}
@@ -146,43 +151,46 @@ func (l *Lane) land(b *batch, asks []int64, err error) {
 }
 
 // endWaiting ends the asks that wait behind a call that failed. They were not sent.
-func (l *Lane) endWaiting(cause error) {
-	l.mu.Lock()
-	b := l.head
-	l.head, l.tail = nil, nil
-	l.mu.Unlock()
+func (q *pending) endWaiting(cause error) {
+	q.mu.Lock()
+	b := q.head
+	q.head, q.tail = nil, nil
+	q.mu.Unlock()
 	for b != nil {
 		next, err := b.next, &notSentError{cause: errBehind, reason: cause}
-		l.land(b, nil, err)
+		q.land(b, nil, err)
 		b = next
 	}
 }
 
-func (l *Lane) outbox() *outbox {
+// outbox is where the lane's batches leave from.
+func (q *pending) outbox() *outbox {
+	l := q.lane
 	part := whole
 	if l.Node.Spread() {
 		part = l.Slot * clusterParts / shard.Slots
 	}
-	o := l.box.Load()
+	o := q.box.Load()
 	if o == nil || o.part != part {
 		o = l.Node.Kept(part, func() any {
 			return &outbox{env: l.env, part: part, capacity: capacity{most: maxLoad}}
 		}).(*outbox)
-		l.box.Store(o)
+		q.box.Store(o)
 	}
 	return o
 }
 
 // ready reports whether a batch can fly with others. Else it was answered, or goes by itself.
-func (l *Lane) ready(b *batch) bool {
+func (q *pending) ready(b *batch) bool {
+	l := q.lane
 	now := l.env.Clock.Now()
 	switch {
 	case !l.Node.Ready(l.Slot): // since they joined, others were not answered
 		away := l.Node.Away(l.Slot)
-		l.land(b, nil, &notSentError{cause: errBehind, reason: away})
-		l.endWaiting(away)
+		q.land(b, nil, &notSentError{cause: errBehind, reason: away})
+		q.endWaiting(away)
 	case l.left(), b.singles() && (l.Known.Shut(now) || b.heldBack(now)):
-		l.deny(b, now)
+		q.deny(b, now)
 	case l.Keyed && basis{lane: l}.expired(), basis{lane: l}.unfenced():
 		go l.detour(b, told{}, nil)
 	default:

@@ -28,7 +28,7 @@ func TestACallOnAReplacedLaneGetsNewTerms(t *testing.T) {
 	first.Terms.Store(&Terms{Epoch: 1})
 	limit := &replacedLimit{}
 	first.Limit = limit
-	second := NewLane(first.env, first.Way, limit, script.ShardRef{}, first.Node, &Terms{})
+	second := (&Lane{}).Lead(first.env, first.Way, limit, script.ShardRef{}, first.Node, &Terms{})
 	second.Follows(first)
 	limit.confirmed = func() { second.Terms.Store(&Terms{Epoch: 2}) }
 	var asked []int64

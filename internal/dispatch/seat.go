@@ -35,7 +35,15 @@ type Seat struct {
 }
 
 // NewSeat returns the seat of a member at the shard that a lane leads to.
-func NewSeat(m *Member, l *Lane) *Seat { return &Seat{member: m, Lane: l} }
+func NewSeat(m *Member, l *Lane) *Seat {
+	return (&Seat{}).Take(m, l)
+}
+
+// Take makes a zero seat that of a member at the shard that a lane leads to.
+func (s *Seat) Take(m *Member, l *Lane) *Seat {
+	s.member, s.Lane = m, l
+	return s
+}
 
 // PacedUntil is when the shard wants to see this participant again.
 func (s *Seat) PacedUntil() int64 { return s.notBefore.Load() }

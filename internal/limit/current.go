@@ -45,7 +45,7 @@ func (c *Core) InUse(ctx context.Context) (r *Routes, late bool) {
 		within, cancel := context.WithTimeout(ctx, c.Process.Config.CallTimeout*3/4) // the rest is for the call itself
 		defer cancel()
 		half, done := context.WithTimeout(within, c.Process.Config.CallTimeout/2)
-		_ = c.Confirm(half, 0)
+		_ = listener{c}.Confirm(half, 0)
 		done()
 		ctx, late, r = within, true, c.Routes.Load()
 	}
@@ -55,7 +55,7 @@ func (c *Core) InUse(ctx context.Context) (r *Routes, late bool) {
 	if c.move.Load() == nil {
 		c.move.CompareAndSwap(nil, register.NewMove())
 	}
-	c.move.Load().Follow(ctx, c.Record(), c)
+	c.move.Load().Follow(ctx, c.Record(), recorded{c})
 	return c.Routes.Load(), true
 }
 

@@ -110,14 +110,14 @@ func (f *Family) seat(p *Plan) *dispatch.Seat {
 	if n == nil || !plain || of.Config.OnOutage == FailLocal { // which counts what each key was granted
 		return nil
 	}
-	l := dispatch.NewLane(of.Lanes, p.ways[0], f.Of, script.ShardRef{}, n, p.terms[0])
+	l := (&dispatch.Lane{}).Lead(of.Lanes, p.ways[0], listener{f.Of}, script.ShardRef{}, n, p.terms[0])
 	return dispatch.NewSeat(&dispatch.Member{ID: of.Who.ID, Weight: of.Who.Weight}, l)
 }
 
-// PlaceOf returns the plan of a key whose calls bring no terms, by its id, and the name of its
-// shard, under the family's routes; nil if the key needs a Core.
-func (f *Family) PlaceOf(ft *Routes, id string) (*Plan, script.ShardRef) {
-	at, only := ft.Layout.Keys.Only(id)
+// PlaceOf returns the plan of a key whose calls bring no terms, and the name of its shard, under
+// the family's routes; nil if the key needs a Core.
+func (f *Family) PlaceOf(ft *Routes, prefix, key string) (*Plan, script.ShardRef) {
+	at, only := ft.Layout.Keys.OnlyOf(prefix, key)
 	if !only {
 		return nil, script.ShardRef{}
 	}
@@ -131,7 +131,7 @@ func (f *Family) PlaceOf(ft *Routes, id string) (*Plan, script.ShardRef) {
 		delete(f.plans.at, keyPlan{at: at})
 		return nil, script.ShardRef{}
 	}
-	return p, p.ways[0].Space.Keys(id)
+	return p, p.ways[0].Space.KeysOf(prefix, key)
 }
 
 // Keyed is a key with the terms that come with its calls, if any do.

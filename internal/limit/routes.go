@@ -17,7 +17,8 @@ type Routes struct {
 	Split  bool             // whether the limit has more than one shard
 	closed error            // why no shard can be used though nodes answer; nil: none is kept from use
 
-	Record *register.Reader // that holds the layout, or what it follows from
+	Record *register.Reader  // that holds the layout, or what it follows from
+	only   [1]*dispatch.Lane // of lanes, as a rule
 }
 
 // Free adds up what was free on the shards this process has heard from.

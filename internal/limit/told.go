@@ -13,12 +13,15 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
+// recorded is a limit as its register asks and tells it something, and a key as its move does.
+type recorded struct{ *Core }
+
 // Wanted returns the limit as the code declares it.
-func (c *Core) Wanted() register.Wanted { return c.Declaration().Wanted() }
+func (c recorded) Wanted() register.Wanted { return c.Declaration().Wanted() }
 
 // Layout returns the layout of the routes in force, nil if there are none. That of a key is the one
 // that the record of its family gives it.
-func (c *Core) Layout() *shard.Layout {
+func (c recorded) Layout() *shard.Layout {
 	if r := c.Known(); r != nil {
 		return &r.Layout
 	}
@@ -26,7 +29,7 @@ func (c *Core) Layout() *shard.Layout {
 }
 
 // Adopt makes the layout the one this process works with, unless it has a newer one.
-func (c *Core) Adopt(layout shard.Layout) error {
+func (c recorded) Adopt(layout shard.Layout) error {
 	p, err := c.plan(layout)
 	if err != nil {
 		return fmt.Errorf("%w: %w", register.ErrUnreadable, err)
@@ -35,7 +38,7 @@ func (c *Core) Adopt(layout shard.Layout) error {
 }
 
 // Propose makes an offer to a shard, without asking for permits.
-func (c *Core) Propose(ctx context.Context, o *register.Offer) (reply script.TakeReply, err error) {
+func (c recorded) Propose(ctx context.Context, o *register.Offer) (reply script.TakeReply, err error) {
 	proposal, err := c.proposal(o.Layout, o.Shard, o.Floor)
 	if l := c.LaneTo(o.Shard); l == nil || !o.Forced && !l.Node.Reachable(l.Slot) {
 		err = node.ErrAway
@@ -49,7 +52,7 @@ func (c *Core) Propose(ctx context.Context, o *register.Offer) (reply script.Tak
 }
 
 // Moved takes in what came of a step of a key's move.
-func (c *Core) Moved(s register.Step) {
+func (c recorded) Moved(s register.Step) {
 	if s.Layout.Settled && c.Adopt(s.Layout) == nil {
 		c.callers.Freed(true)
 		return
@@ -64,7 +67,7 @@ func (c *Core) Moved(s register.Step) {
 
 // shut has the outage policy answer for a key while it is under the layout of this epoch, because
 // of a shard that cannot be asked what is in use. With nil it opens the key.
-func (c *Core) shut(epoch int64, cause error) {
+func (c recorded) shut(epoch int64, cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.Routes.Load()
@@ -80,6 +83,9 @@ func (c *Core) shut(epoch int64, cause error) {
 	c.callers.Freed(true)
 }
 
+// listener is a limit as its lanes ask and tell it something.
+type listener struct{ *Core }
+
 // Refresh has the limit's record read again in good time.
 func (c *Core) Refresh() { c.RefreshAt(c.Process.Clock.Elapsed()) }
 
@@ -92,7 +98,7 @@ func (c *Core) RefreshAt(elapsed clock.Elapsed) {
 }
 
 // Belief returns what a call relies on that works with the layout of this epoch.
-func (c *Core) Belief(epoch int64, elapsed clock.Elapsed) dispatch.Belief {
+func (c listener) Belief(epoch int64, elapsed clock.Elapsed) dispatch.Belief {
 	c.RefreshAt(elapsed)
 	r := c.Record()
 	return dispatch.Belief{Until: r.Believed(epoch, elapsed), Known: r.Age(), Expired: r.Expired(elapsed)}
@@ -101,7 +107,7 @@ func (c *Core) Belief(epoch int64, elapsed clock.Elapsed) dispatch.Belief {
 // Confirm makes sure that the layout of this process may be relied on, at most until ctx ends,
 // since a read that began at that time elapsed or later. A key takes over what follows from its
 // family's record then: the layout may have become another one.
-func (c *Core) Confirm(ctx context.Context, since clock.Elapsed) error {
+func (c listener) Confirm(ctx context.Context, since clock.Elapsed) error {
 	err := c.Record().ConfirmSince(ctx, since)
 	if err == nil {
 		c.Current()
@@ -111,7 +117,7 @@ func (c *Core) Confirm(ctx context.Context, since clock.Elapsed) error {
 
 // Learned compares what a shard said with what the process believed, and gives back what was
 // granted for callers who had left.
-func (c *Core) Learned(l *dispatch.Lane, n dispatch.News) {
+func (c listener) Learned(l *dispatch.Lane, n dispatch.News) {
 	switch {
 	case n.HasRoom:
 		c.callers.Freed(true)

@@ -13,6 +13,13 @@ type ways struct {
 	core    *Core
 	Lanes   []*dispatch.Lane // every lane ever made, so that its memory survives a new layout
 	missing map[string]bool  // nodes that a layout names and the Config does not; the log was told of them
+
+	// The first ones, in one piece with the core: a key seldom has others.
+	first struct {
+		routes Routes
+		lane   dispatch.Lane
+		lanes  [1]*dispatch.Lane
+	}
 }
 
 // stranger tells the log, once, that a node of the layout is not in this process' Config. core.mu
@@ -85,12 +92,15 @@ func (of *ways) lane(s shard.Shard, t *dispatch.Terms, w *dispatch.Way) *dispatc
 		return of.Lanes[i]
 	}
 	if t == nil {
-		// This process has no layout for the shard: calls find what is there and create nothing.
-		a, _ := AlgorithmNamed(s.Algorithm)
-		p, _ := script.Terms{Algorithm: a}.Proposal() // of epoch 0, which is always valid
-		t, w = &dispatch.Terms{Shards: 1, Proposal: p}, of.core.way(s)
+		t, w = noTerms(s.Algorithm), of.core.way(s)
 	}
-	l := dispatch.NewLane(of.core.Process.Lanes, w, of.core, w.Space.Keys(of.core.ID), n, t)
+	l := &of.first.lane
+	if of.Lanes == nil {
+		of.Lanes = of.first.lanes[:0]
+	} else {
+		l = &dispatch.Lane{}
+	}
+	l.Lead(of.core.Process.Lanes, w, listener{of.core}, w.Space.Keys(of.core.ID), n, t)
 	if i < 0 {
 		of.Lanes = append(of.Lanes, l)
 	} else { // the node turned out to be called otherwise
@@ -101,13 +111,26 @@ func (of *ways) lane(s shard.Shard, t *dispatch.Terms, w *dispatch.Way) *dispatc
 	return l
 }
 
+// noTerms returns the terms of a shard that this process has no layout for: calls find what is
+// there and create nothing.
+func noTerms(algorithm string) *dispatch.Terms {
+	a, _ := AlgorithmNamed(algorithm)
+	p, _ := script.Terms{Algorithm: script.Algorithm(a)}.Proposal() // of epoch 0, which is always valid
+	return &dispatch.Terms{Shards: 1, Proposal: p}
+}
+
 // newRoutes makes the routes of a plan, and tells the lanes their terms. core.mu is held.
 func (of *ways) newRoutes(p *Plan) *Routes {
 	if len(of.Lanes) > 0 {
 		of.leave(p.Layout)
 		of.forget(p.Layout)
 	}
-	r := &Routes{Plan: p, Split: len(p.live) > 1, Record: of.core.Record()}
+	r := &of.first.routes
+	if r.Plan != nil {
+		r = &Routes{}
+	}
+	r.Plan, r.Split, r.Record = p, len(p.live) > 1, of.core.Record()
+	r.Lanes = r.only[:0]
 	all := make([]*dispatch.Lane, len(p.live))
 	for i, s := range p.live {
 		if all[i] = of.lane(s, p.terms[i], p.ways[i]); all[i] == nil {
