@@ -115,7 +115,7 @@ func (of *ways) lane(s shard.Shard, t *dispatch.Terms, w *dispatch.Way) *dispatc
 // there and create nothing.
 func noTerms(algorithm string) *dispatch.Terms {
 	a, _ := AlgorithmNamed(algorithm)
-	p, _ := script.Terms{Algorithm: script.Algorithm(a)}.Proposal() // of epoch 0, which is always valid
+	p, _ := script.Terms{Algorithm: a}.Proposal() // of epoch 0, which is always valid
 	return &dispatch.Terms{Shards: 1, Proposal: p}
 }
 
