@@ -44,7 +44,7 @@ end
 local function missing(at)
   if share == 0 then
     return 0
-  elseif share * math.abs(date - at) / window >= FAR then
+  elseif share * math.max(date - at, at - date) / window >= FAR then
     return date > at and FAR or -FAR
   elseif date >= at then
     local whole, more = muldiv(share, date - at, part, window)

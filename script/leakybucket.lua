@@ -47,7 +47,7 @@ function retry(n)
 end
 
 -- The last turn, rounded up.
-local function whole()
+local function last_turn()
   return last_part > 0 and last + 1 or last
 end
 
@@ -66,12 +66,12 @@ if not as_proposed then
   end
 
   function reshape()
-    last, last_part = whole(), 0
+    last, last_part = last_turn(), 0
     advance()
   end
 
   function ends()
-    return whole() + window - now
+    return last_turn() + window - now
   end
 
   function held()
@@ -106,7 +106,7 @@ if not TAKES then
   -- Only the last turns given can be taken back: the others would leave holes. `at` is when the
   -- last permit of the grant acts.
   function refund(n, at)
-    if share == 0 or closed_until > now or at <= now or whole() ~= at then
+    if share == 0 or closed_until > now or at <= now or last_turn() ~= at then
       return 0
     end
     local had = level

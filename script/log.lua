@@ -220,7 +220,7 @@ end
 function reshape() end
 
 function held()
-  return fullest(math.huge)
+  return fullest(2 ^ 53)
 end
 
 -- How many of n permits make a difference: with the share, nothing is free for a window.
