@@ -49,8 +49,7 @@ type ShardState struct {
 	Share     int64     // share it has now
 	Used      int64     // permits in its window, and reserved for later, as in State
 	Free      int64     // permits it would grant now
-	// Quarantine is how long the shard stays shut because its node lost its memory, or because it
-	// is a bucket that another algorithm replaces.
+	// Quarantine is how long the shard stays shut because its node lost its memory.
 	Quarantine time.Duration
 	// Err is set if the shard did not answer; the numbers are then zero.
 	Err error

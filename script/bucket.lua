@@ -10,8 +10,8 @@ local date, part = 0, 0
 local retry -- each of the two has its own
 local give_back
 local FAR = @FAR -- bounds what is missing, and us, where a queue meets quite another rate: nothing overflows
--- The burst that goes with the share in force; the permits in the bucket that nobody has reserved.
-local room, level = 0, 0
+local room, level = 0, 0 -- the burst that goes with the share in force; what nobody has reserved of it
+local reserved = 0       -- permits that are booked ahead
 
 -- The whole part and the remainder of (a*b + c) / d, exact though the product may not be: c < d <
 -- 2^42, b < 2^50, the quotient < 2^53.
@@ -107,7 +107,7 @@ end
 if not TAKES then
   -- As many of n permits as the bucket gains until it is full, if that is in us at the latest.
   function overdraw(n, us)
-    return math.max(math.min(n, -missing(now + us)), 0)
+    return math.max(math.min(n, -missing(now + us) - reserved), 0)
   end
 
   -- The exact opposite of grant.

@@ -156,7 +156,7 @@ end
 
 -- When so many permits have left.
 local function leave(gone)
-  return date(first(alive, gone - 1)) + window - now
+  return date(math.min(first(alive, gone - 1), count)) + window - now
 end
 
 -- The time until n permits are free: beside what is used then, and in every window that holds that

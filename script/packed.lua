@@ -17,9 +17,9 @@
 -- offset that makes up for steps back: it never runs back past `touched`, when the string was last
 -- written. The numbers of all columns but those that buckets have of their own are bytes.
 --
--- Status codes, first in every reply: 0 absent, 1 ok, 2 fresh, 3 lost, 4 fenced; -1 a value under
--- key number reply[2] is not ours, or reply[3] is what the server said instead; -2 the server
--- refused the first write, nothing was written, and its text follows.
+-- Status codes, first in every reply: 0 absent, 1 ok, 2 fresh, 3 lost, 4 fenced. With -1, a value
+-- under key number reply[2] is not ours, or reply[3] is what the server said instead. With -2 the
+-- server refused the first write, whose text follows: nothing was written.
 --
 -- The algorithm's part defines, over the names below (times are us from now):
 --   parse(own), text()    read its own columns, false or an error if they are not its own; write
@@ -45,8 +45,8 @@ local sub, find, match, format = string.sub, string.find, string.match, string.f
 local floor, ceil = math.floor, math.ceil
 local epoch, revision, target, window, burst, share, start, closed_until, offset, touched, contended, returned =
   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
--- To make a function costs more than most calls of it, so those that few calls need are made only
--- then.
+-- To make a function costs more than most calls of it, so buckets make those that few calls need
+-- only then.
 local begin, regrid, reshape, ends, held -- unless all is as proposed
 local refund, earliest, book, overdraw, releases -- unless the operation is a take: TAKES
 local pace                       -- where the algorithm has it

@@ -97,7 +97,7 @@ elseif epoch < proposed
 end
 local most = target > 0 and burst > 0 and burst or target -- permits that can ever be free
 local closed = math.max(closed_until - now, 0) -- what is left of the quarantine, us
--- In quarantine the state does not tell what is in use, so the share does not rise. It is 0.
+-- In quarantine the state does not tell what is in use, so the share, 0, does not rise.
 if closed == 0 and not as_proposed then
   local bottom = entitled or target
   if share > bottom then

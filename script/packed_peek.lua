@@ -13,7 +13,8 @@ if least < share then
   share = least
   reshape()
 end
-local reply = {1, epoch, target, share, start, used(), window, closed, math.max(reset(), closed), closed > 0 and 0 or free()}
+local reply = {1, epoch, target, share, start, used(), window, share == 0 and closed or 0,
+  math.max(reset(), closed), closed > 0 and 0 or free()}
 if closed == 0 then
   releases(reply)
 end

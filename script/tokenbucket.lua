@@ -29,7 +29,7 @@ local function parse(state)
       sub(state, @tokens.lows), sub(state, @tokens.bookings)
   return #state >= @tokens.lows.to and not find(lows, '[^ %d]') and #bookings % @booking.bytes == 0
     and #bookings <= @booking.bytes[@MOST_BOOKINGS] and date < 1e16 and part >= 0 and (part < share or part == 0)
-    and since < 1e16
+    and since < 1e16 and (share > 0 or bookings == '')
 end
 
 local function text()
@@ -43,12 +43,11 @@ end
 
 local function look()
   measure()
-  stock, spare = level, FAR
-  local later = 0
+  stock, spare, reserved = level, FAR, 0
   for from = 1, #bookings, @booking.bytes do
     local at, n = booking(from)
-    later = later + n
-    spare = math.min(spare, room - missing(at) - later)
+    reserved = reserved + n
+    spare = math.min(spare, room - missing(at) - reserved)
   end
   level = math.min(stock, spare)
 end
@@ -135,15 +134,15 @@ if not as_proposed then
     look()
   end
 
-  -- It has all that it let through if it is full for a window at the least.
+  -- What it may have granted in the window that ends now is what is missing and what it gained.
   function ends()
-    local last = bookings ~= '' and booking(#bookings - @booking.bytes + 1) - now or 0
-    return (last > 0 or level < share) and last + window or 0
+    return bookings ~= '' and booking(#bookings - @booking.bytes + 1) - now + window
+      or level < share and math.min(span(share - level, 0) + 1, window) or 0
   end
 
   -- What is reserved was dated at the rate in force.
   function held()
-    return (level < 0 or bookings ~= '') and share or 0
+    return (target > 0 or burst == 0) and (level < 0 or bookings ~= '') and share or 0
   end
 end
 
@@ -170,11 +169,11 @@ if not TAKES then
   local function cancel(n, at)
     local kept, canceled = '', 0
     for from = 1, #bookings, @booking.bytes do
-      local date, had = booking(from)
-      local gone = date == at and math.min(had, n - canceled) or 0
+      local due, had = booking(from)
+      local gone = due == at and math.min(had, n - canceled) or 0
       canceled = canceled + gone
       if gone < had then
-        kept = kept .. format('@booking.form', date, had - gone)
+        kept = kept .. format('@booking.form', due, had - gone)
       end
     end
     bookings = kept

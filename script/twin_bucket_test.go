@@ -6,6 +6,7 @@ import "math"
 type bucket struct {
 	date, part  int64 // the bucket is full at date + part/share
 	room, level int64 // found by measure
+	reserved    int64 // permits that are booked ahead
 }
 
 // full returns when the bucket is full, rounded up.
@@ -65,7 +66,7 @@ func (b *bucket) move(f *frame, n int64) {
 // overdraw returns as many of n permits as the bucket gains until it is full, if that is in us at
 // the latest.
 func (b *bucket) overdraw(f *frame, n, us int64) int64 {
-	return max(min(n, -b.missing(f, f.now+us)), 0)
+	return max(min(n, -b.missing(f, f.now+us)-b.reserved), 0)
 }
 
 // back is the exact opposite of move, but for the level.

@@ -143,6 +143,14 @@ func (f *frame) ahead() int64 {
 
 func (f *frame) quarantine() int64 { return max(f.closedUntil-f.now, 0) }
 
+// told is what is told of a quarantine: nothing of a shard that leaves to another algorithm.
+func (f *frame) told(closed int64) time.Duration {
+	if f.share > 0 {
+		return 0
+	}
+	return duration(closed)
+}
+
 // Take proposes a share and takes permits, as [Endpoint.Take] does.
 func (m *packed[S, R]) Take(now int64, r *TakeRequest) TakeReply {
 	if r.fenced(now) {
@@ -217,7 +225,7 @@ func (m *packed[S, R]) reply(v *packed[S, R], renew bool) TakeReply {
 	}
 	return TakeReply{
 		InForce: InForce{Epoch: v.epoch, Target: v.target, Share: v.share}, Used: own.used(&v.frame),
-		Waits: Waits{Next: duration(next), Reset: duration(again), Closed: duration(closed)},
+		Waits: Waits{Next: duration(next), Reset: duration(again), Closed: v.told(closed)},
 		Early: v.returned > v.now-v.window,
 	}
 }
@@ -415,7 +423,7 @@ func (m *packed[S, R]) Peek(now int64) PeekReply {
 	own, closed := R(&v.own), v.quarantine()
 	p := PeekReply{
 		Status: OK, Epoch: v.epoch, Target: v.target, Share: v.share, Start: v.start, Used: own.used(&v.frame),
-		Window: duration(v.window), Closed: duration(closed), Reset: duration(max(own.reset(&v.frame), closed)),
+		Window: duration(v.window), Closed: v.told(closed), Reset: duration(max(own.reset(&v.frame), closed)),
 	}
 	if closed == 0 {
 		p.Free, p.Releases = own.free(&v.frame), own.releases(&v.frame)

@@ -20,11 +20,10 @@ type booking struct{ date, permits int64 }
 // look finds what is in the bucket: the level is what nobody needs.
 func (t *tokenBucket) look(f *frame) {
 	t.measure(f)
-	t.stock, t.spare = t.level, far
-	later := int64(0)
+	t.stock, t.spare, t.reserved = t.level, far, 0
 	for _, b := range t.bookings {
-		later += b.permits
-		t.spare = min(t.spare, t.room-t.missing(f, b.date)-later)
+		t.reserved += b.permits
+		t.spare = min(t.spare, t.room-t.missing(f, b.date)-t.reserved)
 	}
 	t.level = min(t.stock, t.spare)
 }
@@ -94,13 +93,14 @@ func (t *tokenBucket) ends(f *frame) int64 {
 	if len(t.bookings) > 0 {
 		return t.bookings[len(t.bookings)-1].date - f.now + f.window
 	} else if t.level < f.share {
-		return f.window
+		us, _ := t.span(f, f.share-t.level, 0)
+		return min(us+1, f.window)
 	}
 	return 0
 }
 
 func (t *tokenBucket) held(f *frame) int64 {
-	if t.level < 0 || len(t.bookings) > 0 {
+	if (f.target > 0 || f.burst == 0) && (t.level < 0 || len(t.bookings) > 0) {
 		return f.share
 	}
 	return 0

@@ -237,7 +237,7 @@ func (v *view) dueElsewhere(n int64, seen *attempt) bool {
 	paced, fits, elsewhere := false, false, attempt{retry: dispatch.UnknownRetry}
 	for i, s := range v.seats {
 		paced = paced || s.Paced(seen.now)
-		if s.Lane.Most() < n {
+		if s.Lane.Most() < n || !s.Lane.Usable() {
 			continue
 		}
 		fits = true

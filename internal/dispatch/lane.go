@@ -71,9 +71,9 @@ type Env struct {
 	Telemetry   *telemetry.Telemetry
 	CallTimeout time.Duration
 
-	keyAsks sync.Pool            // to be used again
-	flights sync.Pool            // likewise
-	parked  atomic.Pointer[spot] // the last one
+	keyAsks sync.Pool // to be used again
+	flights sync.Pool // likewise
+	parked  parking
 }
 
 // Way is where a lane leads. Those to the keys of a family that lie at one place have it together.

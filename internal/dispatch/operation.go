@@ -83,7 +83,7 @@ func (l *Lane) Propose(ctx context.Context, t *Terms) (reply script.TakeReply, e
 		case err != nil || unserved(reply.Status):
 		case reply.Share <= reply.Target:
 			c.heard(t, received, &reply) // a raised share is used at once
-		default: // Next does not tell when a permit is free
+		default: // it gives its share up
 			c.tell(t, reply.Status, reply.Epoch)
 		}
 		return reply.Status, reply.At, err

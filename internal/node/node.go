@@ -121,6 +121,9 @@ func (l *link) Spread() bool {
 // Kept returns what those who send calls keep with the node under a key; it is made if there is
 // nothing.
 func (n *Node) Kept(key int, fresh func() any) any {
+	if kept, ok := n.kept.Load(key); ok {
+		return kept
+	}
 	kept, _ := n.kept.LoadOrStore(key, fresh())
 	return kept
 }
