@@ -242,7 +242,7 @@ func (v *view) dueElsewhere(n int64, seen *attempt) bool {
 		}
 		fits = true
 		if due := max(s.PacedUntil(), s.Lane.Known.FreeAt.Load()) - seen.now; !seen.done.has(i) {
-			elsewhere.told(max(min(time.Duration(due), Believed(v.Routes)), LeastPause))
+			elsewhere.told(max(time.Duration(due), LeastPause))
 		}
 	}
 	if paced && elsewhere.retry > 0 {

@@ -245,10 +245,10 @@ func TestLimiterReturnsByItsContext(t *testing.T) {
 	t.Parallel()
 	fl, posts := limittest.Proxied(t, 1)
 	c := fl.Client(t, limittest.PatientFor(20*time.Second))
-	limittest.Limiter(t, c, "other", shardlimit.PerMinute(10)) // connects
+	limittest.Settled(t, limittest.Limiter(t, c, "other", shardlimit.PerMinute(10))) // connects; nothing goes on
+	sent := posts[0].Reads.Load()
 	posts[0].Proxy.Stall(true)
 	defer posts[0].Proxy.Stall(false)
-	sent := posts[0].Reads.Load()
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan struct{})
 	go func() {
