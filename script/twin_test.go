@@ -83,7 +83,8 @@ func clockedText(number int) string {
 	if strings.Contains(text, "'INFO'") {
 		panic("what reads INFO is not isolated")
 	}
-	return text
+	// A ledger lives by the server's clock, which stands still for nobody.
+	return strings.ReplaceAll(text, constants["LIFE"], "3600000")
 }
 
 // pacedTakes is how many the paced take served.

@@ -30,7 +30,8 @@ func TestWaitOutAnOutage(t *testing.T) {
 			go func() { done <- limittest.Set(1, l).Wait(t.Context()) }()
 			for range 2 {
 				err, took := <-done, time.Since(began)
-				waited := err == nil && took >= 10*time.Second && took < 13*time.Second
+				// Two naps and two pauses of a node may come one after the other.
+				waited := err == nil && took >= 10*time.Second && took < 15*time.Second
 				refused := errors.Is(err, shardlimit.ErrUnavailable) && took < time.Second
 				if waits := policy == shardlimit.WaitOut; waits && !waited || !waits && !refused {
 					t.Errorf("%v: %v after %s", policy, err, took)
