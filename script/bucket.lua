@@ -39,8 +39,8 @@ local function full()
   return part > 0 and date + 1 or date
 end
 
--- What is missing in the bucket at an instant: below zero what it gains from when it is full until
--- then, as if it had room.
+-- missing returns the permits that the bucket lacks at an instant. Of one that is full by then they
+-- are below zero: what has flowed over.
 local function missing(at)
   if share == 0 then
     return 0

@@ -61,7 +61,7 @@ local function alive(i)
   return (upto(i) - before) % @WRAP
 end
 
--- The first entry of which something that never falls is above a bound.
+-- first returns the first entry that is above a bound, by its date or by the permits up to it.
 local function first(of, bound)
   local low, high = 1, count + 1
   while low < high do
@@ -201,8 +201,8 @@ function begin()
   keep('')
 end
 
--- What left the old window stays forgotten. What a fixed window has granted counts in the new one
--- that is under way, and what is booked in the one that holds its beginning.
+-- regrid takes the entries over into another window. Those that left the old one stay forgotten. A
+-- fixed window counts its grants in the new one that is under way, and a booking where it begins.
 function regrid()
   local parts = {}
   for from = 1, #entries, @entry.bytes do
@@ -228,8 +228,8 @@ function overdraw(n)
   return math.max(math.min(n, math.max(share, target), @MOST_USED - alive(past)), 0)
 end
 
--- What was granted a window ago does not come back, though its entry may be younger: nobody knows
--- any more whether it did before.
+-- refund gives permits of an entry back. A grant of a window ago gives nothing back, although its
+-- entry may be younger: nobody knows any more whether it did so before.
 function refund(n, at)
   local own = dated(at)
   local i = first(date, own - 1)

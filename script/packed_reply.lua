@@ -23,5 +23,5 @@ local next_us = soonest()
 if closed > 0 then
   next_us, again = closed, math.max(again, closed)
 end
-local reply = {status, start, available, granted, used(), at, next_us, retry_in, again, share == 0 and closed or 0, epoch, target, share,
-  returned > now - window and 1 or 0}
+local reply = {status, start, available, granted, used(), at, next_us, retry_in, again,
+  share == 0 and closed or 0, epoch, target, share, returned > now - window and 1 or 0}

@@ -2,7 +2,7 @@
 -- proposed, nothing is booked and nobody contends; or there is no state, and the caller's word is
 -- good for one. For any other section the reply is LOOK: nothing was written, and the full take of
 -- the algorithm decides. It stands beside that, equal to it result for result where the state is
--- sound. What a log keeps say packed.lua and log.lua.
+-- sound. The comments of packed.lua and log.lua say what a log keeps.
 --
 -- KEYS  the state of each section's shard, one may come again; last since when the memory is whole
 -- ARGV  1 a byte for each section: the terms that it comes with, '0' those that stand first; empty

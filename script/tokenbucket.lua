@@ -16,8 +16,8 @@
 -- m at least before each grant since, then so would the lesser of m and n. The greater of the two
 -- comes back, and m is the less by n from then on: it tells of a bucket that had them.
 --
--- What is booked is taken out at its date. Until then the level is what nobody needs: what may be
--- taken out now so that every booking finds its permits.
+-- A booking is taken out at its date. Until then the level is what may be taken out now so that
+-- every booking finds its permits.
 --@include bucket
 local NO_LOWS = string.rep('@MOST_LACKING', @LOWS + 1)
 local since, lows, bookings = 0, NO_LOWS, ''

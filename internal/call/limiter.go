@@ -180,21 +180,7 @@ func (m *Member) peek(ctx context.Context) (State, error) {
 	if r.Limit.Scope == limit.PerParticipant {
 		return peekPerParticipant(m, r.Limit, r.Layout.Epoch), nil
 	}
-	st := State{Limit: r.Limit, Epoch: r.Layout.Epoch, Settled: r.Layout.Settled,
-		Participants: c.Record().Participants.Load(), Records: slices.Clone(c.Process.Records.Book.Nodes())}
-	if f := r.Layout.Fence; f != nil {
-		st.Takeover, st.Lost = true, slices.Clone(f.Lost)
-	}
-	st.Shards = make([]ShardState, len(r.Layout.Shards))
-	for i, s := range r.Layout.Shards {
-		st.Shards[i] = unanswered(s)
-		switch n := c.Process.Nodes.Node(s.Node); {
-		case n == nil:
-			st.Shards[i].Err = node.ErrStranger
-		case !n.Ready(s.Slot):
-			st.Shards[i].Err = n.Away(s.Slot)
-		}
-	}
+	st := c.unasked(r)
 	err = c.EveryShard(ctx, c.Process.Config.CallTimeout, func(ctx context.Context, ln *dispatch.Lane) error {
 		peek, err := ln.Peek(ctx, c.Process.Config.CallTimeout)
 		i := r.Layout.Index(limit.SiteOf(ln))
@@ -220,6 +206,26 @@ func (m *Member) peek(ctx context.Context) (State, error) {
 		return st, c.Process.Plainly(register.Unavailable(err))
 	}
 	return st, nil
+}
+
+// unasked returns the state of a limit whose shards have told nothing yet.
+func (c *Target) unasked(r *limit.Routes) State {
+	st := State{Limit: r.Limit, Epoch: r.Layout.Epoch, Settled: r.Layout.Settled,
+		Participants: c.Record().Participants.Load(), Records: slices.Clone(c.Process.Records.Book.Nodes())}
+	if f := r.Layout.Fence; f != nil {
+		st.Takeover, st.Lost = true, slices.Clone(f.Lost)
+	}
+	st.Shards = make([]ShardState, len(r.Layout.Shards))
+	for i, s := range r.Layout.Shards {
+		st.Shards[i] = unanswered(s)
+		switch n := c.Process.Nodes.Node(s.Node); {
+		case n == nil:
+			st.Shards[i].Err = node.ErrStranger
+		case !n.Ready(s.Slot):
+			st.Shards[i].Err = n.Away(s.Slot)
+		}
+	}
+	return st
 }
 
 // Delete removes the limit and its usage from Redis.

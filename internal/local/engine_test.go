@@ -479,7 +479,8 @@ func TestOddLimits(t *testing.T) {
 				t.Errorf("%+v: %+v", limit, g)
 			}
 			for range 100 {
-				if _, charged := e.Settle(0, Receipt{}, 1e15, script.MaxWindow); !limit.Algorithm.Bursty() && charged != limit.Permits {
+				_, charged := e.Settle(0, Receipt{}, 1e15, script.MaxWindow)
+				if !limit.Algorithm.Bursty() && charged != limit.Permits {
 					t.Errorf("%+v: %d charged", limit, charged)
 				}
 			}

@@ -68,6 +68,32 @@ func TestRetryAfterForSeveralPermitsHeedsThePart(t *testing.T) {
 	})
 }
 
+// A node that is away is no place to come back to: who is paced elsewhere is told when that is.
+func TestRetryAfterHeedsThePartBesideANodeThatIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 2)
+		limit := shardlimit.Limit{Permits: 200, Per: time.Second, Shards: 2}
+		hog := limittest.Limiter(t, f.Client(t), "l", limit)
+		others := limittest.NewDemand(t, 4*time.Millisecond, limittest.Limiter(t, f.Client(t), "l", limit))
+		time.Sleep(time.Second)
+		nodes[1].Down.Store(true)
+		denied, soon := 0, 0
+		for range 3000 {
+			time.Sleep(time.Millisecond)
+			if d, err := hog.AllowN(t.Context(), 20); err == nil && !d.Allowed && !d.Degraded {
+				denied++
+				if d.RetryAfter < 2*time.Millisecond {
+					soon++
+				}
+			}
+		}
+		others.Stop()
+		if denied < 2000 || soon > denied/20 {
+			t.Errorf("%d denied, and %d told to come again at once", denied, soon)
+		}
+	})
+}
+
 // For every number of permits and of shards: a caller that sleeps RetryAfter and is alone
 // succeeds, one that comes 5 % earlier does not. Everybody who asks is new, so nothing but the
 // reply can tell.
