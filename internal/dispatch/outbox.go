@@ -12,7 +12,9 @@ const (
 	// part of a cluster. More of them would be emptier.
 	maxFlights = 16
 	// leastAboard and maxAboard bound how much they carry together, in what maxLoad counts.
-	leastAboard, maxAboard = 8, 4 * maxLoad
+	leastAboard, maxAboard = 8, 8 * maxLoad
+	// shortLine is how many may wait in an outbox that is held up by a standstill, not by them.
+	shortLine = 4 * maxLoad
 	// clusterParts is in how many parts a cluster's slots are: what waits for any slot of a part
 	// flies together, in a command for each slot. With more parts a flight has less company; with
 	// fewer, more of it waits for a master that does not answer.
@@ -76,7 +78,7 @@ type standstill struct {
 
 // stands reports whether nothing that waits since that time has left for so long.
 func (o *outbox) stands(since, now int64) bool {
-	return o.line.Load() <= max(maxAboard, o.pace.Load()) && o.env.overdue(max(o.popped.Load(), since), now)
+	return o.line.Load() <= max(shortLine, o.pace.Load()) && o.env.overdue(max(o.popped.Load(), since), now)
 }
 
 // pops notes that something leaves that waited since that time. A node that always takes so long
@@ -157,10 +159,7 @@ func (o *outbox) next() *flight {
 
 // fly sends what waits until nothing does, or another flight is about to.
 func (o *outbox) fly(f *flight) {
-	o.mu.Lock()
-	others := o.flying > 1
-	o.mu.Unlock()
-	if others {
+	if o.gathers() {
 		o.yield() // those who are about to call come along
 	}
 	for f != nil {
@@ -183,11 +182,29 @@ func (o *outbox) fly(f *flight) {
 	}
 }
 
-// yield lets others run first, unless something waits already for long: then many others would.
+// gathers reports whether the next flight had better wait for company: others are under way, or
+// participants contend for the first shard. Then calls cost most, and permits are what is short.
+func (o *outbox) gathers() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.flying > 1 || o.gone == len(o.waiting) {
+		return o.flying > 1
+	}
+	return o.waiting[o.gone].lane.Known.contended.Load()
+}
+
+// yield lets others run first, who may come along.
 func (o *outbox) yield() {
-	if since := o.oldest.Load(); since == 0 || o.env.Clock.Now()-since < int64(o.env.CallTimeout/16) {
+	if !o.full() {
 		chance.Yield()
 	}
+}
+
+// full reports whether a flight needs no company: enough for one waits, or something for so long
+// that very many others would run first.
+func (o *outbox) full() bool {
+	since := o.oldest.Load()
+	return o.line.Load() >= maxLoad || since != 0 && o.env.Clock.Now()-since >= int64(o.env.CallTimeout/16)
 }
 
 // land is called before the answers of a flight are handed out, and reports whether it is to go on

@@ -25,6 +25,32 @@ func TestAQueueThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 	}
 }
 
+// A flight waits for company while others are under way or participants contend, and not once there
+// is enough for a whole one.
+func TestAFlightWaitsForCompany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		o := &outbox{env: l.env, part: whole, flying: 1, loading: true, capacity: capacity{most: maxLoad}}
+		o.add(waiting{lane: l, since: l.env.Clock.Now()})
+		if o.gathers() {
+			t.Error("a lone call waits for company")
+		}
+		if o.flying = 2; !o.gathers() {
+			t.Error("beside another flight it does not")
+		}
+		o.flying = 1
+		if l.Known.contended.Store(true); !o.gathers() || o.full() {
+			t.Error("while participants contend it does not")
+		}
+		for range maxLoad - 1 {
+			o.add(waiting{lane: l, since: l.env.Clock.Now()})
+		}
+		if !o.full() {
+			t.Error("a whole flight waits")
+		}
+	})
+}
+
 // Who comes while what waits is more than can be sent in time is refused at once, but not who can
 // go with what waits already. When the line is shorter, calls are taken again.
 func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {

@@ -2,10 +2,12 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
 
+	"github.com/shardlimit/shardlimit/bench/internal/cgroup"
 	"github.com/shardlimit/shardlimit/bench/internal/load"
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/bench/internal/rival"
@@ -31,74 +33,125 @@ calls that failed.`,
 			At:    []string{"64 callers", "1000 callers", "10000 callers", "1 times", "2 times", "10 times"}},
 		{Metric: "kept", Title: "Goodput, % of the most that callers in a loop got in the round", Unit: "%"},
 	},
+	Run: func(ctx context.Context, s *Sheet) error { return s.overload(ctx, cgroup.Quota{}) },
+}
+
+var overloadServer = Scenario{
+	Name:  "overload-server",
+	Title: "load above what the server can serve",
+	Question: `As overload-capacity, but the server gets a tenth of a core. So the server is what is short, and not the
+process that makes the calls.`,
+	X: "load",
+	Views: []report.View{
+		{Metric: "rate", Title: "Goodput", Unit: "decisions/s"},
+		{Metric: "kept", Title: "Goodput, % of the most that callers in a loop got in the round", Unit: "%"},
+	},
 	Run: func(ctx context.Context, s *Sheet) error {
-		c := keysCase{name: "50k", keys: 50_000, limit: keysUsual, callers: s.numbers(16, 64, 1000, 10_000)}
-		times, underWay := []float64{.5, 1, 2, 10}, 20_000
-		if s.Smoke {
-			c.keys, times, underWay = 200, []float64{2}, 64
-		}
-		rounds, span := s.turns(2), s.span(4*time.Second)
-		s.setting("Limit of a key", "%d permits per %s, not reached; %d keys", c.limit.Permits, c.limit.Per, c.keys)
-		s.setting("Rounds", "%d of %s for each point, each with a new client and an empty server", rounds, span)
-		s.setting("Calls under way", "at most %d of those that come whatever is answered", underWay)
-		var columns []string
-		for _, n := range c.callers {
-			columns = append(columns, fmt.Sprintf("%d callers", n))
-		}
-		for _, n := range times {
-			columns = append(columns, fmt.Sprintf("%v times", n))
-		}
-		s.cases(columns...)
-		if err := s.keyed(ctx); err != nil {
-			return err
-		}
-		names := keyNames(c.keys)
-		return s.inTurns(rounds, len(s.Rivals), func(round, i int) error {
-			r, draws, most := s.Rivals[i], draws{c.keys, uint64(round)}, 0.0
-			found := make([]figures, len(columns))
-			for x := range columns {
-				err := s.fresh(ctx, nil, r, c.limit, func(t turn) (err error) {
-					if x < len(c.callers) {
-						l := loop{who: r.Name, callers: c.callers[x], span: span, cold: true}
-						l.each = draws.calls(names, t.allow)
-						found[x], err = s.closed(ctx, t.on, l)
-						most = max(most, found[x]["rate"])
-						return err
-					}
-					flood := func(who string, allow rival.AllowKey) (figures, error) {
-						plan := load.OpenPlan{For: span, Workers: underWay, Drop: true}
-						plan.Arrivals = load.Poisson(max(1, most*times[x-len(c.callers)]), c.keys, uint64(round))
-						return s.flood(ctx, who, plan, func(ctx context.Context, d load.Due) (bool, error) {
-							return allow(ctx, names[d.Who])
-						})
-					}
-					if found[x], err = flood(r.Name, t.allow); err == nil && r.Name == rival.Shardlimit.Name {
-						var made figures
-						made, err = flood(nobody, func(context.Context, string) (bool, error) { return true, nil })
-						if err == nil {
-							s.Note(nobody, float64(x), made)
-						}
-					}
-					return err
-				})
-				if err != nil {
-					return fmt.Errorf("%s: %w", columns[x], err)
-				}
-			}
-			for x := range found {
-				found[x]["kept"] = 100 * found[x]["rate"] / max(1, most)
-				s.Note(r.Name, float64(x), found[x])
-			}
+		q := cgroup.Quota{Time: time.Millisecond, Period: 10 * time.Millisecond}
+		g, err := cgroup.New(q)
+		if err != nil {
+			s.Result.Views = nil
+			s.Result.Remark("Skipped: a server of small capacity needs a cgroup with a CPU quota. %v.", err)
 			return nil
-		})
+		}
+		_ = g.Close()
+		s.setting("Server", "%s of CPU time in every %s", q.Time, q.Period)
+		return s.overload(ctx, q)
 	},
 }
 
-// flood has calls come whatever is answered.
-func (s *Sheet) flood(ctx context.Context, who string, plan load.OpenPlan,
-	serve func(context.Context, load.Due) (bool, error)) (figures, error) {
+// overload plays loads from callers in a loop to ten times what they got, on servers that are
+// capped if there is a quota.
+func (s *Sheet) overload(ctx context.Context, quota cgroup.Quota) error {
+	c := keysCase{name: "50k", keys: 50_000, limit: keysUsual, callers: s.numbers(16, 64, 1000, 10_000)}
+	times := []float64{.5, 1, 2, 10}
+	if s.Smoke {
+		c.keys, times = 200, []float64{2}
+	}
+	rounds, span := s.turns(2), s.span(4*time.Second)
+	s.setting("Limit of a key", "%d permits per %s, not reached; %d keys", c.limit.Permits, c.limit.Per, c.keys)
+	s.setting("Rounds", "%d of %s for each point, each with a new client and an empty server", rounds, span)
+	s.setting("Calls under way", "at most %d of those that come whatever is answered", s.underWay())
+	var columns []string
+	for _, n := range c.callers {
+		columns = append(columns, fmt.Sprintf("%d callers", n))
+	}
+	for _, n := range times {
+		columns = append(columns, fmt.Sprintf("%v times", n))
+	}
+	s.cases(columns...)
+	if err := s.keyed(ctx); err != nil {
+		return err
+	}
+	names := keyNames(c.keys)
+	return s.inTurns(rounds, len(s.Rivals), func(round, i int) error {
+		r, draws, most := s.Rivals[i], draws{c.keys, uint64(round)}, 0.0
+		found := make([]figures, len(columns))
+		for x := range columns {
+			err := s.fresh(ctx, nil, r, c.limit, func(t turn) (err error) {
+				end, err := t.cap(quota)
+				if err != nil {
+					return err
+				}
+				defer end()
+				if x < len(c.callers) {
+					l := loop{who: r.Name, callers: c.callers[x], span: span, cold: true}
+					l.each = draws.calls(names, t.allow)
+					found[x], err = s.closed(ctx, t.on, l)
+					most = max(most, found[x]["rate"])
+					return err
+				}
+				rate := max(1, most*times[x-len(c.callers)])
+				found[x], err = s.flood(ctx, r.Name, rate, span, names, uint64(round), t.allow)
+				if err == nil && r.Name == rival.Shardlimit.Name {
+					var made figures
+					made, err = s.flood(ctx, nobody, rate, span, names, uint64(round), atOnce)
+					s.Note(nobody, float64(x), made)
+				}
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", columns[x], err)
+			}
+		}
+		for x := range found {
+			found[x]["kept"] = 100 * found[x]["rate"] / max(1, most)
+			s.Note(r.Name, float64(x), found[x])
+		}
+		return nil
+	})
+}
+
+// cap gives the servers of a turn a small part of a core, until end is called; without a quota it
+// does nothing.
+func (t turn) cap(q cgroup.Quota) (end func(), err error) {
+	if q == (cgroup.Quota{}) {
+		return func() {}, nil
+	}
+	g, err := cgroup.New(q)
+	if err != nil {
+		return nil, err
+	}
+	for _, node := range t.on {
+		err = errors.Join(err, g.Add(node.PID()))
+	}
+	return func() { _ = g.Close() }, err // the next run sweeps up what could not be removed
+}
+
+// flood has so many calls a second come, whatever is answered.
+func (s *Sheet) flood(ctx context.Context, who string, rate float64, span time.Duration, names []string, seed uint64,
+	allow rival.AllowKey) (figures, error) {
+	plan := load.OpenPlan{Arrivals: load.Poisson(rate, len(names), seed), For: span, Workers: s.underWay(), Drop: true}
 	runtime.GC() // as before a loop
-	got, err := load.Open(ctx, plan, serve)
+	got, err := load.Open(ctx, plan, func(ctx context.Context, d load.Due) (bool, error) {
+		return allow(ctx, names[d.Who])
+	})
 	s.example(who, got.Err)
 	return figures{"rate": float64(got.Decisions()) / got.Elapsed.Seconds()}, err
 }
+
+// underWay is how many calls of a flood can be, at the most.
+func (s *Sheet) underWay() int { return s.numbers(64, 20_000)[0] }
+
+// atOnce answers at once.
+func atOnce(context.Context, string) (bool, error) { return true, nil }
