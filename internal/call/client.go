@@ -81,8 +81,8 @@ func (c *Client) Open(ctx context.Context, kind, name string) (*Target, error) {
 	if err := limit.CheckName("name", name); err != nil {
 		return nil, err
 	}
-	if c.Closed.Load() {
-		return nil, limit.ErrClosed
+	if err := c.Gone(ctx, nil); err != nil {
+		return nil, err
 	}
 	c.mu.Lock()
 	co := c.known[kind+name]

@@ -28,8 +28,8 @@ func newFamily(t *Target, keys int) *Family {
 
 // SetLimit changes the limit of every key whose calls bring none.
 func (f *Family) SetLimit(ctx context.Context, to limit.Limit) error {
-	if f.Target.Process.Closed.Load() {
-		return limit.ErrClosed
+	if err := f.Target.Process.Gone(ctx, nil); err != nil {
+		return err
 	}
 	to, err := to.ForKeys()
 	if err != nil {
@@ -58,8 +58,8 @@ func (f *Family) LimiterWith(key string, with limit.Limit) Limiter {
 
 // Rebalance places the keys anew over the nodes that do not drain.
 func (f *Family) Rebalance(ctx context.Context) error {
-	if f.Target.Process.Closed.Load() {
-		return limit.ErrClosed
+	if err := f.Target.Process.Gone(ctx, nil); err != nil {
+		return err
 	}
 	return f.Target.Process.Plainly(f.Target.Register.Rebalance(ctx))
 }

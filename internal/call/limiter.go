@@ -113,7 +113,7 @@ func (l *Limiter) Peek(ctx context.Context) (State, error) {
 
 // SetLimit changes the limit for every process.
 func (l *Limiter) SetLimit(ctx context.Context, limit limit.Limit) error {
-	if err := l.standsAlone("SetLimit"); err != nil {
+	if err := l.standsAlone(ctx, "SetLimit"); err != nil {
 		return err
 	}
 	if err := limit.Validate(); err != nil {
@@ -147,9 +147,9 @@ func (l *Limiter) Reset(ctx context.Context) error {
 	})
 }
 
-func (l *Limiter) standsAlone(method string) error {
-	if l.Target.Process.Closed.Load() {
-		return limit.ErrClosed
+func (l *Limiter) standsAlone(ctx context.Context, method string) error {
+	if err := l.Target.Process.Gone(ctx, nil); err != nil {
+		return err
 	}
 	if f := l.family; f != nil {
 		return fmt.Errorf("%w: %s of a key of family %q: the limit of a key comes with its calls (LimiterWith), and "+
@@ -163,11 +163,11 @@ func (m *Member) peek(ctx context.Context) (State, error) {
 	if c.Invalid != nil {
 		return State{}, c.Invalid
 	}
+	if err := c.Process.Gone(ctx, nil); err != nil {
+		return State{}, err
+	}
 	r, err := c.Stored()
 	if r == nil {
-		if c.Process.Closed.Load() {
-			return State{}, limit.ErrClosed
-		}
 		if errors.Is(err, register.ErrDeleted) {
 			return State{}, err
 		}
@@ -230,7 +230,7 @@ func (c *Target) unasked(r *limit.Routes) State {
 
 // Delete removes the limit and its usage from Redis.
 func (l *Limiter) Delete(ctx context.Context) error {
-	if err := l.standsAlone("Delete"); err != nil {
+	if err := l.standsAlone(ctx, "Delete"); err != nil {
 		return err
 	}
 	return l.Target.Process.Plainly(l.Target.Delete(ctx))
@@ -238,7 +238,7 @@ func (l *Limiter) Delete(ctx context.Context) error {
 
 // Rebalance arranges the limit anew over the nodes that do not drain.
 func (l *Limiter) Rebalance(ctx context.Context) error {
-	if err := l.standsAlone("Rebalance"); err != nil {
+	if err := l.standsAlone(ctx, "Rebalance"); err != nil {
 		return err
 	}
 	return l.Target.Process.Plainly(l.Target.Register.Rebalance(ctx))

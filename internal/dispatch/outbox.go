@@ -11,7 +11,8 @@ const (
 	// maxFlights is how many flights of one outbox may be under way at once: to one node, or to one
 	// part of a cluster. More of them would be emptier.
 	maxFlights = 16
-	// leastAboard and maxAboard bound how much they carry together, in what maxLoad counts.
+	// leastAboard and maxAboard bound how much they carry together, in what maxLoad counts. With
+	// half of that, 1,000 callers on many keys made some 5 % fewer decisions.
 	leastAboard, maxAboard = 8, 8 * maxLoad
 	// shortLine is how many may wait in an outbox that is held up by a standstill, not by them.
 	shortLine = 4 * maxLoad
@@ -29,8 +30,8 @@ const (
 )
 
 // outbox is the lanes whose asks wait to be sent to one node, in the order in which they came. A
-// script call leaves as soon as one of them waits, and takes along what waits for any of their
-// shards by then.
+// script call leaves when one of them waits, or a yield later, and takes along what waits for any
+// of their shards by then.
 type outbox struct {
 	env  *Env
 	part int // of the cluster that the node is; whole: it is none

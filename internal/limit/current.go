@@ -102,8 +102,8 @@ func (c *Core) EveryShard(ctx context.Context, most time.Duration, op func(conte
 	if c.Invalid != nil {
 		return c.Invalid
 	}
-	if c.Process.Closed.Load() {
-		return ErrClosed
+	if err := c.Process.Gone(ctx, nil); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()

@@ -48,6 +48,9 @@ const lacks = "the server lacks a command, or it is renamed, or it is a Sentinel
 // process it is a mistake to list it; else it was a master, and another one takes its place.
 const notMaster = "READONLY"
 
+// noRedis is what rueidis says of an answer that is not in the protocol of Redis.
+const noRedis = "received unknown message type"
+
 // moved is what one node of a cluster answers. Of a client that follows it, it is no mistake.
 const moved = "MOVED"
 
@@ -78,6 +81,8 @@ func mistaken(err error, written bool) *mistake {
 		return &mistake{err, "the server does not speak TLS there: write redis://, set no TLSConfig, or check the port"}
 	case errors.Is(err, errWantsTLS):
 		return &mistake{err, "write rediss://, or set TLSConfig"}
+	case err != nil && !written && strings.Contains(err.Error(), noRedis):
+		return &mistake{err, "what answers there is not Redis: check host and port"}
 	}
 	text, ok := script.Said(err)
 	if !ok {

@@ -154,6 +154,8 @@ func TestMistakesAreTold(t *testing.T) {
 		{"another alert", &net.OpError{Op: "remote error", Err: errors.New("tls: internal error")}, true, false},
 		{"TLS to a plain port", fmt.Errorf("dial: %w", tls.RecordHeaderError{Msg: "plain text"}), true, true},
 		{"plain text to a port of TLS", fmt.Errorf("dial: %w", errWantsTLS), true, true},
+		{"a server of the web", fmt.Errorf("%s: %d", noRedis, 'H'), false, true},
+		{"noise from one that wrote", fmt.Errorf("%s: %d", noRedis, 'H'), true, false},
 		{"a master that was demoted", said("READONLY You can't write against a read only replica."), true, false},
 		{"loading", said("LOADING Redis is loading the dataset in memory"), false, false},
 		{"full", said("OOM command not allowed when used memory > 'maxmemory'"), false, false},

@@ -236,3 +236,31 @@ func TestEveryCallWorksInEveryState(t *testing.T) {
 		}
 	}
 }
+
+// Who comes with a context that has ended hears why it has, and of no outage: nothing was asked.
+func TestAnEndedContextIsNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := limittest.Bubbled(t, 1).Client(t)
+		l := limittest.Limiter(t, client, "l", shardlimit.PerSecond(10))
+		f := limittest.Family(t, client, "f", shardlimit.PerSecond(10))
+		cause := errors.New("the user has left")
+		ctx, end := context.WithCancelCause(t.Context())
+		end(cause)
+		for name, call := range map[string]func() error{
+			"Peek":             func() error { _, err := l.Peek(ctx); return err },
+			"Participants":     func() error { _, err := l.Participants(ctx); return err },
+			"Reset":            func() error { return l.Reset(ctx) },
+			"SetLimit":         func() error { return l.SetLimit(ctx, shardlimit.PerSecond(20)) },
+			"Rebalance":        func() error { return l.Rebalance(ctx) },
+			"Delete":           func() error { return l.Delete(ctx) },
+			"Open":             func() error { _, err := client.Open(ctx, "l"); return err },
+			"Family.SetLimit":  func() error { return f.SetLimit(ctx, shardlimit.PerSecond(20)) },
+			"Family.Rebalance": func() error { return f.Rebalance(ctx) },
+		} {
+			if err := call(); !errors.Is(err, cause) || !errors.Is(err, context.Canceled) ||
+				errors.Is(err, shardlimit.ErrUnavailable) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}

@@ -102,12 +102,12 @@ func (s *Sheet) quota() cgroup.Quota {
 
 // startCapped starts n servers and caps each. An error that wraps
 // cgroup.ErrUnsupported means that nothing can be capped here.
-func (s *Sheet) startCapped(ctx context.Context, n int) (c capped, err error) {
+func (s *Sheet) startCapped(ctx context.Context, n int, q cgroup.Quota) (c capped, err error) {
 	if c.Farm, err = s.start(ctx, n); err != nil {
 		return c, err
 	}
 	for _, node := range c.Farm {
-		g, err := cgroup.New(s.quota())
+		g, err := cgroup.New(q)
 		if err == nil {
 			c.groups = append(c.groups, g)
 			err = g.Add(node.PID())
@@ -152,7 +152,7 @@ func runScale(ctx context.Context, s *Sheet) error {
 	s.setting("Node", "%s of CPU time in every %s", s.quota().Time, s.quota().Period)
 	s.setting("Rounds", "%d of %s for each point, after %s to warm up, a limit that is never reached", rounds, span,
 		warm)
-	c, err := s.startCapped(ctx, slices.Max(nodes))
+	c, err := s.startCapped(ctx, slices.Max(nodes), s.quota())
 	if errors.Is(err, cgroup.ErrUnsupported) {
 		s.Result.Views = nil
 		s.Result.Remark("Skipped: nodes of equal and small capacity need a cgroup with a CPU quota. %v.", err)
