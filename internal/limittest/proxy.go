@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -151,22 +152,31 @@ func (f Fleet) Far(node int, delay time.Duration) Fleet {
 	near := option.DialCtxFn
 	option.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
 		conn, err := near(ctx, addr, d, c)
-		return &distant{conn, delay}, err
+		open, end := context.WithCancel(context.Background())
+		return &distant{conn, delay, open, end}, err
 	}
 	return f
 }
 
-// distant is a connection on which a script call takes a while.
+// distant is a connection on which a script call takes a while, unless it is closed: rueidis waits
+// for the end of a write without rest, and then the time of a bubble stands still.
 type distant struct {
 	net.Conn
 	delay time.Duration
+	open  context.Context
+	end   context.CancelFunc
 }
 
 func (d *distant) Write(b []byte) (int, error) {
 	if bytes.Contains(b, []byte("EVALSHA")) {
-		time.Sleep(d.delay)
+		clock.Sleep(d.open, d.delay)
 	}
 	return d.Conn.Write(b)
+}
+
+func (d *distant) Close() error {
+	d.end()
+	return d.Conn.Close()
 }
 
 // CutBy is the fleet for a process that reaches nobody once cut is set.
