@@ -14,7 +14,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -169,7 +168,9 @@ type distant struct {
 
 func (d *distant) Write(b []byte) (int, error) {
 	if bytes.Contains(b, []byte("EVALSHA")) {
-		clock.Sleep(d.open, d.delay)
+		written, done := context.WithTimeout(d.open, d.delay)
+		<-written.Done()
+		done()
 	}
 	return d.Conn.Write(b)
 }
