@@ -2,6 +2,8 @@ package dispatch
 
 import (
 	"errors"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,30 +27,42 @@ func TestAQueueThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 	}
 }
 
-// A flight waits for company while others are under way or participants contend, and not once there
-// is enough for a whole one.
+// A flight lets those who are about to call run first while others are under way or participants
+// contend, and not once there is enough for a whole one.
 func TestAFlightWaitsForCompany(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := grounded(t)
-		o := &outbox{env: l.env, part: whole, flying: 1, loading: true, capacity: capacity{most: maxLoad}}
-		o.add(waiting{lane: l, since: l.env.Clock.Now()})
-		if o.gathers() {
-			t.Error("a lone call waits for company")
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	l := grounded(t)
+	for _, c := range []struct {
+		name            string
+		flying, waiting int
+		contended       bool
+		first           bool // others run first
+	}{
+		{"a lone call", 1, 1, false, false},
+		{"a call beside another flight", 2, 1, false, true},
+		{"a call of participants that contend", 1, 1, true, true},
+		{"a whole flight of participants that contend", 1, maxLoad, true, false},
+	} {
+		l.Known.contended.Store(c.contended)
+		first := 0
+		for range 20 { // the scheduler may decide otherwise once in a while
+			o := &outbox{env: l.env, part: whole, flying: c.flying, loading: true, capacity: capacity{most: maxLoad}}
+			for range c.waiting {
+				o.add(waiting{lane: l, since: l.env.Clock.Now()})
+			}
+			var came atomic.Bool
+			others := make(chan struct{})
+			go func() { came.Store(true); close(others) }()
+			o.fly(newFlight(o))
+			if came.Load() {
+				first++
+			}
+			<-others
 		}
-		if o.flying = 2; !o.gathers() {
-			t.Error("beside another flight it does not")
+		if c.first && first < 15 || !c.first && first > 5 {
+			t.Errorf("%s: others ran first %d times of 20", c.name, first)
 		}
-		o.flying = 1
-		if l.Known.contended.Store(true); !o.gathers() || o.full() {
-			t.Error("while participants contend it does not")
-		}
-		for range maxLoad - 1 {
-			o.add(waiting{lane: l, since: l.env.Clock.Now()})
-		}
-		if !o.full() {
-			t.Error("a whole flight waits")
-		}
-	})
+	}
 }
 
 // Who comes while what waits is more than can be sent in time is refused at once, but not who can

@@ -42,7 +42,7 @@ func TestAMistakeIsNoOutage(t *testing.T) {
 	permit(t, s.Client(t), "SETUSER", "app", "on", ">secret", "~*", "+@all")
 	permit(t, s.Client(t), "SETUSER", "reader", "on", ">secret", "~*", "+@all", "-set")
 	permit(t, s.Client(t), "SETUSER", "other", "on", ">secret", "~other:*", "+@all")
-	alert := answering(t, "\x15\x03\x01\x00\x02\x02\x46")
+	alert, web := answering(t, "\x15\x03\x01\x00\x02\x02\x46"), answering(t, "HTTP/1.1 400 Bad Request\r\n\r\n")
 	replica := redistest.NewSentinel(t, 1)
 	_, cluster := limittest.Clustered(t, 0)
 	with := func(change func(*rueidis.ClientOption)) rueidis.ClientOption {
@@ -62,6 +62,7 @@ func TestAMistakeIsNoOutage(t *testing.T) {
 		"plain text to a port that answers with an alert": with(func(o *rueidis.ClientOption) {
 			o.InitAddress = []string{alert}
 		}),
+		"a server of the web": with(func(o *rueidis.ClientOption) { o.InitAddress = []string{web} }),
 		"a replica": with(func(o *rueidis.ClientOption) {
 			for _, r := range replica.Servers() {
 				if r != replica.Master() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -237,7 +238,7 @@ func TestEveryCallWorksInEveryState(t *testing.T) {
 	}
 }
 
-// Who comes with a context that has ended hears why it has, and of no outage: nothing was asked.
+// A call whose context has ended returns the cause, and no outage: no node was asked.
 func TestAnEndedContextIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := limittest.Bubbled(t, 1).Client(t)
@@ -261,6 +262,31 @@ func TestAnEndedContextIsNoOutage(t *testing.T) {
 				errors.Is(err, shardlimit.ErrUnavailable) {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+	})
+}
+
+// Callers that come back as soon as they are answered share their next script call.
+func TestCallersThatComeBackShareACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, nodes := limittest.BubbledNodes(t, 1)
+		f.Punctual = true
+		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 1_000_000, Per: time.Hour, Shards: 1})
+		const callers, rounds = 16, 100
+		before := nodes[0].Calls.Load()
+		var all sync.WaitGroup
+		for range callers {
+			all.Go(func() {
+				for range rounds {
+					if _, err := l.Allow(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if n := nodes[0].Calls.Load() - before; n > rounds*callers/12 {
+			t.Errorf("%d decisions took %d script calls", rounds*callers, n)
 		}
 	})
 }

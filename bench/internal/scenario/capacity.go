@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -49,13 +48,7 @@ process that makes the calls.`,
 	Run: func(ctx context.Context, s *Sheet) error {
 		q := cgroup.Quota{Time: time.Millisecond, Period: 10 * time.Millisecond}
 		s.setting("Server", "%s of CPU time in every %s", q.Time, q.Period)
-		err := s.overload(ctx, q)
-		if errors.Is(err, cgroup.ErrUnsupported) {
-			s.Result.Views = nil
-			s.Result.Remark("Skipped: a server of small capacity needs a cgroup with a CPU quota. %v.", err)
-			return nil
-		}
-		return err
+		return s.unlessUncapped(s.overload(ctx, q))
 	},
 }
 

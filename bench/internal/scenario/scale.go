@@ -120,6 +120,17 @@ func (s *Sheet) startCapped(ctx context.Context, n int, q cgroup.Quota) (c cappe
 	return c, nil
 }
 
+// unlessUncapped returns the error, or nil if it is that nothing can be capped here: then the
+// scenario is skipped.
+func (s *Sheet) unlessUncapped(err error) error {
+	if !errors.Is(err, cgroup.ErrUnsupported) {
+		return err
+	}
+	s.Result.Views = nil
+	s.Result.Remark("Skipped: a server of small capacity needs a cgroup with a CPU quota. %v.", err)
+	return nil
+}
+
 func (c capped) close() {
 	c.Close()
 	for _, g := range c.groups {
@@ -153,13 +164,8 @@ func runScale(ctx context.Context, s *Sheet) error {
 	s.setting("Rounds", "%d of %s for each point, after %s to warm up, a limit that is never reached", rounds, span,
 		warm)
 	c, err := s.startCapped(ctx, slices.Max(nodes), s.quota())
-	if errors.Is(err, cgroup.ErrUnsupported) {
-		s.Result.Views = nil
-		s.Result.Remark("Skipped: nodes of equal and small capacity need a cgroup with a CPU quota. %v.", err)
-		return nil
-	}
 	if err != nil {
-		return err
+		return s.unlessUncapped(err)
 	}
 	defer c.close()
 	f, err := fleet.Start(processes)
