@@ -19,10 +19,11 @@ type seeded struct {
 // source is nil unless a test has seeded it.
 var source atomic.Pointer[seeded]
 
-// Seed makes all numbers that follow depend on the seed alone. It is for tests that play something
-// again, in a process where nothing else draws.
-func Seed(seed uint64) {
+// Seed makes all numbers depend on the seed alone, until end is called. It is for tests that play
+// something again, in a process where nothing else draws.
+func Seed(seed uint64) (end func()) {
 	source.Store(&seeded{source: rand.New(rand.NewPCG(seed, seed))})
+	return func() { source.Store(nil) }
 }
 
 // Uint64 returns a random number.

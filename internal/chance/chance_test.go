@@ -4,8 +4,7 @@ import "testing"
 
 func TestSeed(t *testing.T) {
 	draw := func(seed uint64) (drawn [8]uint64) {
-		Seed(seed)
-		defer source.Store(nil)
+		defer Seed(seed)()
 		for i := range drawn {
 			drawn[i] = N(uint64(1000)) + Uint64()
 		}

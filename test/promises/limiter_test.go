@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 	"github.com/shardlimit/shardlimit/script"
@@ -268,6 +269,7 @@ func TestAnEndedContextIsNoOutage(t *testing.T) {
 
 // Callers that come back as soon as they are answered share their next script call.
 func TestCallersThatComeBackShareACall(t *testing.T) {
+	defer chance.Seed(1)() // a yield lasts until all have called
 	synctest.Test(t, func(t *testing.T) {
 		f, nodes := limittest.BubbledNodes(t, 1)
 		f.Punctual = true
@@ -285,6 +287,7 @@ func TestCallersThatComeBackShareACall(t *testing.T) {
 			})
 		}
 		all.Wait()
+		time.Sleep(time.Second) // the last flight yields, too
 		if n := nodes[0].Calls.Load() - before; n > rounds*callers/12 {
 			t.Errorf("%d decisions took %d script calls", rounds*callers, n)
 		}
