@@ -23,7 +23,6 @@ func TestAdministration(t *testing.T) {
 	none := []string{`no limit "adm"`}
 	walk(t, flags, []step{
 		{"show adm", exitFailed, []string{`no limit "adm"`, "shardlimit set"}},
-		{"top adm", exitFailed, none},
 		{"reset adm", exitFailed, none},
 		{"delete adm", exitFailed, none},
 		{"set adm --shards 2", exitFailed, none},
@@ -33,14 +32,13 @@ func TestAdministration(t *testing.T) {
 		{"set adm --rate 20/m", exitOK, []string{"20/m, sliding-log over 2 shards (before: 10/m, "}},
 		{"show adm --json", exitOK, []string{`"permits": 20`, `"per_us": 60000000`, `"remaining": 20`,
 			`"shards": [`, `"participants": []`}},
-		{"top adm --count 2 --every 10ms", exitOK, []string{"free 20\n", "\n\nadm  20/m"}},
 		{"reset adm", exitOK, []string{"forgotten"}},
 		{"delete adm", exitOK, []string{"deleted"}},
 		{"show adm", exitFailed, none},
 	})
 }
 
-// show and top tell who contends, by the names they were given.
+// show tells who contends, by the names it was given.
 func TestShowsWhoContends(t *testing.T) {
 	_, flags := started(t, 1)
 	l, err := clientOf(t, flags).Limiter(t.Context(), "who",
@@ -62,7 +60,6 @@ func TestShowsWhoContends(t *testing.T) {
 	walk(t, flags, []step{
 		{"show who --participant ann", exitOK, []string{"\nann                      2           7 ",
 			"\n" + shardlimit.ParticipantID("stranger") + "         1           1 "}},
-		{"top who --participant ann --count 1", exitOK, []string{"\nann                      2           7 "}},
 		{"show who --json --participant ann", exitOK, []string{`"name": "ann"`, `"used": 7`,
 			`"id": "` + shardlimit.ParticipantID("stranger")}},
 		{"show who", exitOK, []string{"\n" + shardlimit.ParticipantID("ann") + "         2           7 "}},

@@ -94,8 +94,7 @@ func newApp(con console) *cli.Command {
 func commands(con console) []*cli.Command {
 	return []*cli.Command{
 		demoCommand(con), allowCommand(con), runCommand(con), paceCommand(con), serveCommand(con),
-		showCommand(con), topCommand(con), setCommand(con), resetCommand(con), deleteCommand(con),
-		rebalanceCommand(con),
+		showCommand(con), setCommand(con), resetCommand(con), deleteCommand(con), rebalanceCommand(con),
 	}
 }
 

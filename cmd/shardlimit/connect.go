@@ -75,10 +75,6 @@ func keyFlag() cli.Flag {
 			"of the same revision has it until its next call"}
 }
 
-func familyFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "family", Usage: "NAME is a family: what holds for each of its keys"}
-}
-
 // open opens the limit that NAME and --key say, within adminTimeout.
 func open(ctx context.Context, cmd *cli.Command, client *shardlimit.Client, name string) (*shardlimit.Limiter, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
@@ -91,16 +87,6 @@ func open(ctx context.Context, cmd *cli.Command, client *shardlimit.Client, name
 		return family.Limiter(cmd.String("key")), nil
 	}
 	return client.Open(ctx, name)
-}
-
-// openStored opens the limit or, with --family, the family of that name.
-func openStored(ctx context.Context, cmd *cli.Command, client *shardlimit.Client, name string) (stored, error) {
-	s := stored{name: name, kind: kindLimit}
-	if cmd.Bool("family") {
-		s.kind = kindFamily
-	}
-	s.open(ctx, client)
-	return s, s.err
 }
 
 const embeddedNodes = 4

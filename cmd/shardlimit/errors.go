@@ -47,7 +47,7 @@ func explain(err error, name string) error {
 		errors.Is(err, shardlimit.ErrInvalidPermits):
 		return usageError{err}
 	case errors.Is(err, shardlimit.ErrNotFound):
-		return fmt.Errorf("no limit %[1]q is stored there, or with --key and --family no family %[1]q; "+
+		return fmt.Errorf("no limit %[1]q is stored there, or with --key or --family no family %[1]q; "+
 			"shardlimit show lists what is there, shardlimit set creates limits", name)
 	case errors.Is(err, context.Canceled):
 		return errors.New("interrupted")

@@ -102,7 +102,7 @@ func carryOut(t *testing.T, servers []*redistest.Server, command string) {
 	cmd.Env = append(cleanEnv(), "SHARDLIMIT_PREFIX="+prefix, "SHARDLIMIT_REDIS="+strings.Join(addresses, ","),
 		"PATH="+folder+":"+os.Getenv("PATH"))
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	if regexp.MustCompile("^shardlimit (serve|top|demo)").MatchString(command) {
+	if regexp.MustCompile("^shardlimit (serve|demo)|--every").MatchString(command) {
 		time.AfterFunc(2*time.Second, cancel) // it does not end by itself
 	}
 	out, err := cmd.CombinedOutput()

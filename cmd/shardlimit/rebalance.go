@@ -14,10 +14,10 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-const rebalanceHelp = `Arranges a limit, or with --all every limit and family of the prefix, over
-the nodes as they are now. The capacity follows as what was used leaves the
-window; the command ends when all has moved. If it is interrupted, the move
-goes on. Keys of a family move as they are used.
+const rebalanceHelp = `Arranges every limit and family of the prefix over the nodes that --redis
+lists. The capacity follows as what was used leaves the window; the command
+ends when all has moved. If it is interrupted, the move goes on. Keys of a
+family move as they are used.
 
 With --drain everything moves off a node, which is one of those that --redis
 lists: by its NAME if it has one there, else by its address. Let processes
@@ -26,20 +26,16 @@ command has ended, take the node out of every list.
 
 Examples:
 
-  shardlimit rebalance mails --redis 10.0.0.1:6379,10.0.0.2:6379
-  shardlimit rebalance --all --redis 10.0.0.1:6379,10.0.0.2:6379
+  shardlimit rebalance --redis 10.0.0.1:6379,10.0.0.2:6379
   shardlimit rebalance --drain 10.0.0.3:6379 \
     --redis 10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379`
 
 func rebalanceCommand(con console) *cli.Command {
 	return &cli.Command{
 		Name:        "rebalance",
-		Usage:       "arrange limits over the nodes as they are now, or off one of them",
-		ArgsUsage:   "[NAME]",
+		Usage:       "arrange all limits over the nodes as they are now, or off one of them",
 		Description: rebalanceHelp,
 		Flags: append([]cli.Flag{
-			familyFlag(),
-			&cli.BoolFlag{Name: "all", Usage: "move every limit and family of the prefix"},
 			&cli.StringFlag{Name: "drain", Usage: "move everything off this `NODE`, as --redis has it"},
 		}, targetFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error { return rebalance(ctx, cmd, con) },
@@ -47,15 +43,7 @@ func rebalanceCommand(con console) *cli.Command {
 }
 
 func rebalance(ctx context.Context, cmd *cli.Command, con console) error {
-	named, every, drain := cmd.Args().Len() > 0, cmd.Bool("all"), cmd.String("drain")
-	switch {
-	case named == (every || drain != "") || every && drain != "":
-		return usagef("rebalance needs one of the NAME of a limit, --all and --drain NODE")
-	case named:
-		return rebalanceOne(ctx, cmd, con)
-	case cmd.Bool("family"):
-		return usagef("--family needs the NAME of a family")
-	}
+	drain := cmd.String("drain")
 	all, err := target(cmd)
 	if err == nil && drain != "" {
 		err = markDrained(all, drain)
@@ -73,17 +61,6 @@ func rebalance(ctx context.Context, cmd *cli.Command, con console) error {
 			}
 			return (&move{con: con, away: drain}).run(ctx, client, found)
 		})
-}
-
-// rebalanceOne arranges the limit or family of a name. It looks at no other key.
-func rebalanceOne(ctx context.Context, cmd *cli.Command, con console) error {
-	return withClient(ctx, cmd, forLong, func(ctx context.Context, client *shardlimit.Client, name string) error {
-		s, err := openStored(ctx, cmd, client, name)
-		if err != nil {
-			return err
-		}
-		return (&move{con: con}).run(ctx, client, []stored{s})
-	})
 }
 
 // markDrained marks the node that goes.

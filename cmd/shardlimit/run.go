@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
@@ -37,7 +38,7 @@ func runCommand(con console) *cli.Command {
 		Flags: append([]cli.Flag{
 			keyFlag(),
 			&cli.Int64Flag{Name: "n", Value: 1, Usage: "wait for this `NUMBER` of permits"},
-			&cli.DurationFlag{Name: "timeout", HideDefault: true, Validator: atLeast(0),
+			&cli.DurationFlag{Name: "timeout", HideDefault: true, Validator: atLeast(time.Millisecond),
 				Usage: "give up if they do not come within this `TIME`; left out: wait for ever"},
 		}, askerFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error { return runWithPermit(ctx, cmd, con) },

@@ -35,7 +35,7 @@ func setCommand(con console) *cli.Command {
 		ArgsUsage:   "NAME",
 		Description: setHelp,
 		Flags: append([]cli.Flag{
-			familyFlag(),
+			&cli.BoolFlag{Name: "family", Usage: "NAME is a family: what holds for each of its keys"},
 			&cli.StringFlag{Name: "rate", Usage: rateHelp},
 			&cli.StringFlag{Name: "algorithm", Usage: "`HOW` to count: " + spelling.List(spelling.Algorithms())},
 			&cli.StringFlag{Name: "mode", Usage: "`WHAT` becomes of calls: " + spelling.List(spelling.Modes())},
@@ -57,16 +57,20 @@ func set(ctx context.Context, cmd *cli.Command, con console) error {
 		return err
 	}
 	return withClient(ctx, cmd, adminTimeout, func(ctx context.Context, client *shardlimit.Client, name string) error {
-		s, err := openStored(ctx, cmd, client, name)
-		if errors.Is(err, shardlimit.ErrNotFound) && s.kind == kindLimit && cmd.IsSet("rate") {
+		s := stored{name: name, kind: kindLimit}
+		if cmd.Bool("family") {
+			s.kind = kindFamily
+		}
+		s.open(ctx, client)
+		if errors.Is(s.err, shardlimit.ErrNotFound) && s.kind == kindLimit && cmd.IsSet("rate") {
 			var limit shardlimit.Limit
 			if err := change(cmd, &limit); err != nil {
 				return err
 			}
 			return declare(ctx, cmd, client, con, name, limit)
 		}
-		if err != nil {
-			return err
+		if s.err != nil {
+			return s.err
 		}
 		if cmd.IsSet("node-timeout") {
 			return usagef("%s is there already; --node-timeout is for a limit that is created", draw.Name(name))
@@ -79,7 +83,7 @@ func set(ctx context.Context, cmd *cli.Command, con console) error {
 		if err := s.handle.SetLimit(ctx, now); err != nil {
 			return notSet(err, s)
 		}
-		_, err = fmt.Fprintf(con.out, "%s: %s (before: %s)\n", draw.Name(name), describe(s.handle.Limit()),
+		_, err := fmt.Fprintf(con.out, "%s: %s (before: %s)\n", draw.Name(name), describe(s.handle.Limit()),
 			describe(before))
 		return err
 	})
@@ -100,13 +104,9 @@ func change(cmd *cli.Command, l *shardlimit.Limit) error {
 
 // notSet says of a change that failed whether it is stored.
 func notSet(err error, s stored) error {
-	flag := ""
-	if s.kind == kindFamily {
-		flag = " --family"
-	}
 	if errors.As(err, new(*shardlimit.ShardError)) {
-		return fmt.Errorf("%[1]s: stored, but not every shard has adopted it: %[2]s; shardlimit rebalance %[1]s%[3]s "+
-			"finishes the change when all answer", draw.Name(s.name), oneLine(err), flag)
+		return fmt.Errorf("%s: stored, but not every shard has adopted it: %s; shardlimit rebalance finishes the "+
+			"change when all answer", draw.Name(s.name), oneLine(err))
 	}
 	if errors.Is(err, shardlimit.ErrUnavailable) {
 		return fmt.Errorf("the record did not answer, so look whether anything changed with shardlimit show: %s",

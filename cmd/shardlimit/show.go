@@ -9,67 +9,112 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
+	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/urfave/cli/v3"
 )
 
+const showHelp = `Nothing is consumed and nothing is written. If a shard does not answer, the
+exit code is 1. With --every it shows the limit again and again, until
+interrupted.
+
+Without NAME it lists the limits and families of the prefix. For that it
+looks at the keys of every server with SCAN, which slows nobody down, but
+takes long where there are many keys.
+
+Examples:
+
+  shardlimit show --redis 10.0.0.1:6379,10.0.0.2:6379
+  shardlimit show mails --participant ann --redis 10.0.0.1:6379
+  shardlimit show mails --every 1s --redis 10.0.0.1:6379`
+
 func showCommand(con console) *cli.Command {
 	return &cli.Command{
-		Name:      "show",
-		Usage:     "show a limit: its shards, what is in use, who contends for it; or list all",
-		ArgsUsage: "[NAME]",
-		Description: "Nothing is consumed and nothing is written. If a shard does not answer, the exit code " +
-			"is 1.\n\nWithout NAME it lists the limits and families of the " +
-			"prefix. For that it looks at the keys of every server with SCAN, which slows nobody down, but takes " +
-			"long where there are many keys.\n\nExamples:\n\n" +
-			"  shardlimit show --redis 10.0.0.1:6379,10.0.0.2:6379\n" +
-			"  shardlimit show mails --participant ann --redis 10.0.0.1:6379",
+		Name:        "show",
+		Usage:       "show a limit: its shards, what is in use, who contends for it; or list all",
+		ArgsUsage:   "[NAME]",
+		Description: showHelp,
 		Flags: append([]cli.Flag{
-			familyFlag(), keyFlag(), participantFlag(),
+			keyFlag(),
+			&cli.StringSliceFlag{Name: "participant", Usage: "show the participant of this `NAME` by its name; may be " +
+				"repeated (Redis knows only a hash of it)"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON: an object, or one a line for each that is listed; times " +
 				"are in microseconds"},
+			&cli.DurationFlag{Name: "every", HideDefault: true, Validator: atLeast(10 * time.Millisecond),
+				Usage: "show it again and again, after this `TIME`"},
 		}, targetFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
-			named := cmd.Args().Len() > 0 || cmd.Bool("family") || cmd.IsSet("key")
+			for _, flag := range []string{"key", "participant", "every"} {
+				if cmd.Args().Len() == 0 && cmd.IsSet(flag) {
+					return usagef("--%s needs the NAME of a limit", flag)
+				}
+			}
 			switch {
-			case !named && cmd.IsSet("participant"):
-				return usagef("--participant needs the NAME of a limit")
-			case !named:
+			case cmd.IsSet("every") && cmd.Bool("json"):
+				return usagef("--every is for people, and --json for programs")
+			case cmd.Args().Len() == 0:
 				return list(ctx, cmd, con)
-			case cmd.Bool("family"):
-				return withClient(ctx, cmd, adminTimeout, func(ctx context.Context, client *shardlimit.Client,
-					name string) error {
-					family, err := openStored(ctx, cmd, client, name)
-					if err != nil {
-						return err
-					}
-					return printAll(con.out, cmd.Bool("json"), []stored{family})
+			case cmd.IsSet("every"):
+				return withLimit(ctx, cmd, forLong, func(ctx context.Context, l *shardlimit.Limiter) error {
+					return watch(ctx, cmd, con, l)
 				})
 			}
 			return withLimit(ctx, cmd, adminTimeout, func(ctx context.Context, l *shardlimit.Limiter) error {
-				k := lookAt(ctx, l, cmd.StringSlice("participant"))
-				if len(k.state.Shards) == 0 && k.err != nil {
-					return k.err
-				}
-				var err error
-				if cmd.Bool("json") {
-					encoder := json.NewEncoder(con.out)
-					encoder.SetIndent("", "  ")
-					err = encoder.Encode(k.json())
-				} else {
-					_, err = io.WriteString(con.out, k.text())
-				}
-				if err == nil && unseen(k.name, k.state) != nil {
-					return errTold
-				}
-				return errors.Join(err, k.err)
+				return show(ctx, cmd, con, l)
 			})
 		},
 	}
+}
+
+func show(ctx context.Context, cmd *cli.Command, con console, l *shardlimit.Limiter) (err error) {
+	k := lookAt(ctx, l, cmd.StringSlice("participant"))
+	if len(k.state.Shards) == 0 && k.err != nil {
+		return k.err
+	}
+	if cmd.Bool("json") {
+		encoder := json.NewEncoder(con.out)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(k.json())
+	} else {
+		_, err = io.WriteString(con.out, k.text())
+	}
+	if err == nil && unseen(k.name, k.state) != nil {
+		return errTold
+	}
+	return errors.Join(err, k.err)
+}
+
+// watch shows a limit again and again, until ctx is done.
+func watch(ctx context.Context, cmd *cli.Command, con console, l *shardlimit.Limiter) error {
+	page := draw.NewPage(con.out)
+	defer page.Close()
+	for {
+		saw := lookAt(ctx, l, cmd.StringSlice("participant"))
+		if ctx.Err() != nil { // it was cut short, and says nothing
+			return nil
+		}
+		if err := page.Show(saw.rows(page)); err != nil {
+			return err
+		}
+		clock.Sleep(ctx, cmd.Duration("every"))
+	}
+}
+
+// rows are the text, as a page has room for it.
+func (k *look) rows(page *draw.Page) []string {
+	width, _ := page.Size()
+	rows := strings.Split(strings.TrimSuffix(k.text(), "\n"), "\n")
+	if page.Terminal {
+		for i, row := range rows {
+			rows[i] = draw.Clip(row, width)
+		}
+	}
+	return rows
 }
 
 // look is the state of a limit at one moment, and of its participants. Its error ends no program,
@@ -280,11 +325,6 @@ func remark(s shardlimit.ShardState, algorithm shardlimit.Algorithm) string {
 
 // maxRows is how many participants are shown one by one.
 const maxRows = 20
-
-func participantFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "participant",
-		Usage: "show the participant of this `NAME` by its name; may be repeated (Redis knows only a hash of it)"}
-}
 
 // crowd is who contends for a limit: the greatest users, and how many more there are.
 type crowd struct {

@@ -14,7 +14,7 @@ import (
 )
 
 // A narrow terminal shows the beginning of long lines.
-func TestTopFitsTheTerminal(t *testing.T) {
+func TestShowFitsTheTerminal(t *testing.T) {
 	k := look{name: "mails", state: exampleState(), who: exampleCrowd()}
 	for _, row := range k.rows(&draw.Page{Terminal: true}) { // what is no terminal has the usual size
 		if n := utf8.RuneCountInString(row); n > 79 {
@@ -24,13 +24,13 @@ func TestTopFitsTheTerminal(t *testing.T) {
 }
 
 // An interrupt in the middle of a look ends it without a page of errors.
-func TestTopEndsOnWhatItShowed(t *testing.T) {
+func TestShowEndsOnWhatItShowed(t *testing.T) {
 	servers, flags := started(t, 1)
 	walk(t, flags, []step{{"set mails --rate 10/h", exitOK, nil}})
 	proxy := redistest.NewProxy(t, servers[0].Addr())
 	flags[len(flags)-1] = proxy.Addr()
 	out := create(t, t.TempDir()+"/out")
-	cmd := exec.Command(built, append([]string{"top", "mails", "--every", "10ms"}, flags...)...)
+	cmd := exec.Command(built, append([]string{"show", "mails", "--every", "10ms"}, flags...)...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = cleanEnv(), out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -53,10 +53,10 @@ func TestTopEndsOnWhatItShowed(t *testing.T) {
 }
 
 // A reader that has enough ends it quietly.
-func TestTopThroughHead(t *testing.T) {
+func TestShowThroughHead(t *testing.T) {
 	_, flags := started(t, 1)
 	walk(t, flags, []step{{"set mails --rate 10/h", exitOK, nil}})
-	args := append([]string{"-c", `"$@" | head -1`, "sh", built, "top", "mails", "--every", "10ms"}, flags...)
+	args := append([]string{"-c", `"$@" | head -1`, "sh", built, "show", "mails", "--every", "10ms"}, flags...)
 	var errs bytes.Buffer
 	cmd := exec.Command("sh", args...)
 	cmd.Env, cmd.Stderr = cleanEnv(), &errs
