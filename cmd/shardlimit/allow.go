@@ -38,9 +38,7 @@ func allow(ctx context.Context, cmd *cli.Command, con console) error {
 			return usagef("N is %q; it must be a whole number of permits", text)
 		}
 	}
-	ctx, stop := interruptible(ctx)
-	defer stop()
-	return withAsker(ctx, cmd, nil, func(limiter *shardlimit.Limiter) error {
+	return withLimit(ctx, cmd, forLong, nil, func(ctx context.Context, limiter *shardlimit.Limiter) error {
 		d, err := limiter.AllowN(ctx, n)
 		if err != nil {
 			return err

@@ -21,34 +21,30 @@ const forLong = 100 * 24 * time.Hour
 // adminCall bounds one look at a shard by such a command, which may have to connect first.
 const adminCall = 2 * time.Second
 
-// interruptible is a context until an interrupt.
+// interruptible is a context until an interrupt. It ignores no signal: a command that run becomes
+// would inherit that.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 }
 
-// connect makes a client for the nodes that the flags name.
-func connect(cmd *cli.Command) (*shardlimit.Client, error) {
-	all, err := target(cmd)
-	if err != nil {
-		return nil, err
-	}
-	return newClient(shardlimit.Config{Nodes: all, KeyPrefix: cmd.String("prefix"), CallTimeout: adminCall,
-		NodeTimeout: cmd.Duration("node-timeout")})
-}
-
-// withClient calls do with the NAME of a command on what is stored, within a time and until
-// interrupted.
-func withClient(ctx context.Context, cmd *cli.Command, within time.Duration,
+// withClient calls do with a client and the NAME of a command, within a time and until interrupted.
+// log hears of nodes that go and come; nil: nobody does.
+func withClient(ctx context.Context, cmd *cli.Command, within time.Duration, log *slog.Logger,
 	do func(context.Context, *shardlimit.Client, string) error) error {
 	name, err := nameArgument(cmd)
 	if err != nil {
 		return err
 	}
-	client, err := connect(cmd)
+	p, err := readProcess(cmd)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	p.config.CallTimeout, p.config.OnOutage, p.config.Logger = adminCall, shardlimit.WaitOut, log
+	client, closeAll, err := p.start()
+	if err != nil {
+		return err
+	}
+	defer closeAll()
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -57,9 +53,9 @@ func withClient(ctx context.Context, cmd *cli.Command, within time.Duration,
 }
 
 // withLimit calls do with the limit that NAME and --key say, likewise.
-func withLimit(ctx context.Context, cmd *cli.Command, within time.Duration,
+func withLimit(ctx context.Context, cmd *cli.Command, within time.Duration, log *slog.Logger,
 	do func(context.Context, *shardlimit.Limiter) error) error {
-	return withClient(ctx, cmd, within, func(ctx context.Context, client *shardlimit.Client, name string) error {
+	return withClient(ctx, cmd, within, log, func(ctx context.Context, client *shardlimit.Client, name string) error {
 		limiter, err := open(ctx, cmd, client, name)
 		if err != nil {
 			return err
@@ -122,35 +118,11 @@ func askerFlags() []cli.Flag {
 	}, targetFlags()...)
 }
 
-// withAsker opens the limit that NAME and --key say, for a command that asks for permits of it. log
-// hears of nodes that go and come; nil: nobody does.
-func withAsker(ctx context.Context, cmd *cli.Command, log *slog.Logger, do func(*shardlimit.Limiter) error) error {
-	name, err := nameArgument(cmd)
-	if err != nil {
-		return err
-	}
-	p, err := readProcess(cmd)
-	if err != nil {
-		return err
-	}
-	p.config.CallTimeout, p.config.OnOutage, p.config.Logger = adminCall, shardlimit.WaitOut, log
-	client, closeAll, err := p.start()
-	if err != nil {
-		return err
-	}
-	defer closeAll()
-	limiter, err := open(ctx, cmd, client, name)
-	if err == nil {
-		err = do(limiter)
-	}
-	return explain(err, name)
-}
-
 func readProcess(cmd *cli.Command) (process, error) {
 	p := process{embedded: cmd.Bool("embedded")}
 	p.config = shardlimit.Config{KeyPrefix: cmd.String("prefix"), Participant: cmd.String("participant"),
 		Weight: cmd.Float("weight"), NodeTimeout: cmd.Duration("node-timeout")}
-	if p.config.Weight == 0 {
+	if cmd.IsSet("weight") && p.config.Weight == 0 {
 		// in the library that means 1
 		return p, usagef("--weight is 0; it must be %v to %v", shardlimit.MinWeight, shardlimit.MaxWeight)
 	}

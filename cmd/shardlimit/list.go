@@ -120,24 +120,19 @@ const scanStep = 1000
 // families, each once and in order. A server that cannot be asked is an error, beside the names
 // that the others have.
 func scan(ctx context.Context, nodes []shardlimit.Node, prefix string) ([]stored, error) {
-	s := scanner{prefix: prefix, found: map[stored]bool{}}
+	found := map[stored]bool{}
 	var errs []error
 	for i := range nodes {
-		errs = append(errs, s.node(ctx, &nodes[i]))
+		errs = append(errs, scanNode(ctx, &nodes[i], prefix, found))
 	}
-	all := slices.SortedFunc(maps.Keys(s.found), func(a, b stored) int {
+	all := slices.SortedFunc(maps.Keys(found), func(a, b stored) int {
 		return cmp.Or(cmp.Compare(b.kind, a.kind), cmp.Compare(a.name, b.name))
 	})
 	return all, errors.Join(errs...)
 }
 
-type scanner struct {
-	prefix string
-	found  map[stored]bool
-}
-
-// node looks at one node, which in a cluster is many servers.
-func (s *scanner) node(ctx context.Context, n *shardlimit.Node) error {
+// scanNode looks at one node, which in a cluster is many servers.
+func scanNode(ctx context.Context, n *shardlimit.Node, prefix string, found map[stored]bool) error {
 	option := n.Redis
 	option.DisableCache = true // not every server has it
 	client, err := rueidis.NewClient(option)
@@ -145,51 +140,39 @@ func (s *scanner) node(ctx context.Context, n *shardlimit.Node) error {
 		return fmt.Errorf("cannot reach %s: %w", strings.Join(option.InitAddress, ", "), err)
 	}
 	defer client.Close()
-	servers := map[string]rueidis.Client{option.InitAddress[0]: client}
-	if client.Mode() == rueidis.ClientModeCluster {
-		servers = client.Nodes()
-	}
-	for address, server := range servers {
-		if err := s.server(ctx, server); err != nil {
-			return fmt.Errorf("cannot list the keys of %s: %w", address, err)
+	match := escape(prefix) + "{*}:m:*:limit:*"
+	for address, server := range client.Nodes() {
+		for cursor := uint64(0); ; {
+			look := server.B().Scan().Cursor(cursor).Match(match).Count(scanStep).Build()
+			entry, err := server.Do(ctx, look).AsScanEntry()
+			if err != nil {
+				return fmt.Errorf("cannot list the keys of %s: %w", address, err)
+			}
+			for _, key := range entry.Elements {
+				if s, ok := record(strings.TrimPrefix(key, prefix)); ok {
+					found[s] = true
+				}
+			}
+			if cursor = entry.Cursor; cursor == 0 {
+				break
+			}
 		}
 	}
 	return nil
 }
 
-func (s *scanner) server(ctx context.Context, server rueidis.Client) error {
-	match := escape(s.prefix) + "{*}:m:*:limit:*"
-	for cursor := uint64(0); ; {
-		look := server.B().Scan().Cursor(cursor).Match(match).Count(scanStep).Build()
-		entry, err := server.Do(ctx, look).AsScanEntry()
-		if err != nil {
-			return err
-		}
-		for _, key := range entry.Elements {
-			s.note(key)
-		}
-		if cursor = entry.Cursor; cursor == 0 {
-			return nil
-		}
-	}
-}
-
-// note takes the name from the key of a place of a record:
-// <prefix>{<tag>}:m:<places>:limit:n:<limit> or :limit:f:<family>. It may be that of one that was
-// deleted.
-func (s *scanner) note(key string) {
-	_, rest, _ := strings.Cut(strings.TrimPrefix(key, s.prefix), "}") // a tag has no braces
+// record takes the name from the key of a place of a record, without the prefix:
+// {<tag>}:m:<places>:limit:n:<limit> or :limit:f:<family>. It may be that of one that was deleted.
+func record(key string) (s stored, ok bool) {
+	_, rest, _ := strings.Cut(key, "}") // a tag has no braces
 	rest, ours := strings.CutPrefix(rest, ":m:")
 	_, rest, _ = strings.Cut(rest, ":") // where its records are has no colon
-	name, found := strings.CutPrefix(rest, "limit:")
-	if !ours || !found {
-		return
+	if s.name, ok = strings.CutPrefix(rest, "limit:n:"); ok {
+		s.kind = kindLimit
+	} else if s.name, ok = strings.CutPrefix(rest, "limit:f:"); ok {
+		s.kind = kindFamily
 	}
-	if limit, ok := strings.CutPrefix(name, "n:"); ok {
-		s.found[stored{name: limit, kind: kindLimit}] = true
-	} else if family, ok := strings.CutPrefix(name, "f:"); ok {
-		s.found[stored{name: family, kind: kindFamily}] = true
-	}
+	return s, ok && ours
 }
 
 // escape has a server take every character of a pattern as it is.

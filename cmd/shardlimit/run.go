@@ -66,10 +66,8 @@ func runWithPermit(ctx context.Context, cmd *cli.Command, con console) error {
 
 // waitForPermit returns when the permits are granted.
 func waitForPermit(ctx context.Context, cmd *cli.Command, con console) error {
-	// Nothing is ignored here: the command would inherit that.
-	ctx, stop := interruptible(ctx)
-	defer stop()
-	return withAsker(ctx, cmd, slog.New(slog.NewTextHandler(con.err, nil)), func(limiter *shardlimit.Limiter) error {
+	log := slog.New(slog.NewTextHandler(con.err, nil))
+	return withLimit(ctx, cmd, forLong, log, func(ctx context.Context, limiter *shardlimit.Limiter) error {
 		n, name := cmd.Int64("n"), draw.Name(limiter.Name())
 		if !cmd.IsSet("timeout") {
 			return limiter.WaitN(ctx, n)

@@ -56,7 +56,8 @@ func set(ctx context.Context, cmd *cli.Command, con console) error {
 	if err := checkSet(cmd); err != nil {
 		return err
 	}
-	return withClient(ctx, cmd, adminTimeout, func(ctx context.Context, client *shardlimit.Client, name string) error {
+	return withClient(ctx, cmd, adminTimeout, nil, func(ctx context.Context, client *shardlimit.Client,
+		name string) error {
 		s := stored{name: name, kind: kindLimit}
 		if cmd.Bool("family") {
 			s.kind = kindFamily
@@ -178,7 +179,7 @@ func deleteCommand(con console) *cli.Command {
 // doing is a command that does one thing to a limit, and says so.
 func doing(con console, do func(*shardlimit.Limiter, context.Context) error, done string) cli.ActionFunc {
 	return func(ctx context.Context, cmd *cli.Command) error {
-		return withLimit(ctx, cmd, adminTimeout, func(ctx context.Context, l *shardlimit.Limiter) error {
+		return withLimit(ctx, cmd, adminTimeout, nil, func(ctx context.Context, l *shardlimit.Limiter) error {
 			err := do(l, ctx)
 			if err == nil {
 				_, err = fmt.Fprintf(con.out, "%s: %s\n", draw.Name(l.Name()), done)

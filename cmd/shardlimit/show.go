@@ -60,11 +60,11 @@ func showCommand(con console) *cli.Command {
 			case cmd.Args().Len() == 0:
 				return list(ctx, cmd, con)
 			case cmd.IsSet("every"):
-				return withLimit(ctx, cmd, forLong, func(ctx context.Context, l *shardlimit.Limiter) error {
+				return withLimit(ctx, cmd, forLong, nil, func(ctx context.Context, l *shardlimit.Limiter) error {
 					return watch(ctx, cmd, con, l)
 				})
 			}
-			return withLimit(ctx, cmd, adminTimeout, func(ctx context.Context, l *shardlimit.Limiter) error {
+			return withLimit(ctx, cmd, adminTimeout, nil, func(ctx context.Context, l *shardlimit.Limiter) error {
 				return show(ctx, cmd, con, l)
 			})
 		},
