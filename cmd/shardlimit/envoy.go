@@ -99,25 +99,10 @@ func (j *envoyJob) start(interrupts *interrupts, client *shardlimit.Client, mete
 		serve: func() error { return server.Serve(j.listener) },
 		stop: func(ctx context.Context) error {
 			service.Leave()
-			return stopServer(ctx, server)
+			defer context.AfterFunc(ctx, server.Stop)()
+			server.GracefulStop() // until it has stopped in either way
+			return ctx.Err()
 		}}, nil
-}
-
-// stopServer ends in good order, at the end of ctx at once.
-func stopServer(ctx context.Context, server *grpc.Server) error {
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		server.GracefulStop()
-	}()
-	select {
-	case <-stopped:
-		return nil
-	case <-ctx.Done():
-		server.Stop()
-		<-stopped
-		return ctx.Err()
-	}
 }
 
 // Bounds keep one client of Envoy's service from holding all that there is. Those of HTTP are in
