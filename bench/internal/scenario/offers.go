@@ -29,35 +29,16 @@ more than 100 % is a broken limit, and there is no false alarm.`,
 	Run:   runAccuracy,
 }
 
-var overload = Scenario{
-	Name:  "overload",
-	Title: "what a demand far beyond the limit costs, and whom",
-	Question: `Several clients call evenly, in turn, at 1, 10 and 100 times the limit, one after the other, whatever is
-answered, after a first window that fills the log. Script calls are those of all servers together, for each permit that
-was granted: what a denial costs the server shows in how they grow with the demand.`,
-	X: "demand, times the limit",
-	Views: []report.View{{Metric: "calls", Title: "Script calls per granted permit", Unit: "calls", Nominal: true,
-		LogY: true, Keep: true,
-		Drawn: []string{"shardlimit, 1 node", "shardlimit, 4 nodes", "script", "redis_rate", "rueidislimiter",
-			"ulule"}}},
-	Run: runOverload,
-}
-
-// demand is calls that several clients make whatever is answered.
+// demand is calls that several clients make at random, whatever is answered.
 type demand struct {
 	rate    float64 // calls per second of all clients
 	clients int
-	seed    uint64 // 0: evenly, in turn; else at random
+	seed    uint64
 	span    time.Duration
-	workers int // calls under way at once, of all clients
 }
 
-func (d demand) arrivals() load.Arrivals {
-	if d.seed == 0 {
-		return load.Even(d.rate, d.clients)
-	}
-	return load.Poisson(d.rate, d.clients, d.seed)
-}
+// demandWorkers is how many calls of a demand can be under way.
+const demandWorkers = 64
 
 // outcome is what became of a demand.
 type outcome struct {
@@ -68,11 +49,11 @@ type outcome struct {
 // offer makes the calls of the demand.
 func (d demand) offer(ctx context.Context, allows []rival.Allow) (o outcome, err error) {
 	var record history.Recorder
-	tallies := make([]*history.Tally, d.workers)
+	tallies := make([]*history.Tally, demandWorkers)
 	for i := range tallies {
 		tallies[i] = record.Tally()
 	}
-	plan := load.OpenPlan{Arrivals: d.arrivals(), For: d.span, Workers: d.workers}
+	plan := load.OpenPlan{Arrivals: load.Poisson(d.rate, d.clients, d.seed), For: d.span, Workers: demandWorkers}
 	o.OpenSample, err = load.Open(ctx, plan, func(ctx context.Context, due load.Due) (bool, error) {
 		start := history.Now()
 		ok, err := allows[due.Who](ctx)
@@ -174,7 +155,7 @@ func runAccuracy(ctx context.Context, s *Sheet) error {
 	defer closeCrews(crews)
 	return s.inTurns(rounds, len(demands), func(round, i int) error {
 		d := demand{rate: demands[i] * float64(limit.Permits), clients: clients,
-			seed: uint64(round*len(demands) + i + 1), span: span, workers: 64}
+			seed: uint64(round*len(demands) + i + 1), span: span}
 		outcomes, err := d.offerAll(ctx, crews, fmt.Sprintf("accuracy-%d-%d", round, i))
 		if err != nil {
 			return err
@@ -223,55 +204,4 @@ func (d demand) offerAll(ctx context.Context, crews []crew, name string) (map[st
 	}
 	wg.Wait()
 	return outcomes, failed
-}
-
-func runOverload(ctx context.Context, s *Sheet) error {
-	const clients = 4
-	// small enough for a hundred times of it to be possible with one script call a decision
-	limit := rival.Limit{Permits: 200, Per: time.Second}
-	demands, nodes := []float64{1, 10, 100}, []int{1, 4}
-	// until the log is full, and after that
-	fill, span := limit.Per+limit.Per/10, time.Duration(s.windows(1))*limit.Per
-	if s.Smoke { // the permits of the first window, which come as soon as they are asked for
-		demands, nodes, fill, span = []float64{10}, []int{1}, 0, limit.Per/5
-	}
-	rounds := s.turns(3)
-	s.setting("Limit", "%d permits per %s, %d clients", limit.Permits, limit.Per, clients)
-	s.setting("Rounds", "%d of %s for each point", rounds, span)
-	on, crews, err := s.crews(ctx, limit, clients, nodes)
-	if err != nil {
-		return err
-	}
-	defer on.Close()
-	defer closeCrews(crews)
-	return s.inTurns(rounds, len(crews), func(round, i int) error {
-		allows, err := crews[i].limiters(ctx, fmt.Sprintf("overload-%d", round))
-		if err != nil {
-			return err
-		}
-		of := func(times float64, span time.Duration) (outcome, server.Usage, error) {
-			before, err := on.Usage(ctx)
-			if err != nil {
-				return outcome{}, before, err
-			}
-			d := demand{rate: times * float64(limit.Permits), clients: clients, span: span, workers: 1024}
-			o, failed := d.offer(ctx, allows)
-			after, err := on.Usage(ctx)
-			return o, after.Since(before), errors.Join(failed, err)
-		}
-		if _, _, err := of(1, fill); err != nil {
-			return err
-		}
-		for _, times := range demands {
-			o, used, err := of(times, span)
-			if err != nil {
-				return fmt.Errorf("%s at %v times the limit: %w", crews[i].name, times, err)
-			}
-			if granted := float64(history.Total(o.admitted)); granted > 0 {
-				s.Note(crews[i].name, times, figures{"calls": float64(used.Scripts) / granted})
-			}
-			s.lost(crews[i].name, times, o)
-		}
-		return nil
-	})
 }

@@ -26,7 +26,7 @@ type Scenario struct {
 // All lists the scenarios in the order in which they are run.
 func All() []Scenario {
 	return []Scenario{exact, keys, cluster, proxy, overloadCapacity, overloadServer, gateway, envoy, lone, latency, size,
-		scale, overload, denial, accuracy, fairness, algorithms}
+		scale, denial, accuracy, fairness, algorithms}
 }
 
 // Measure runs the scenario and adds what it finds to the result, also what it found before it
