@@ -13,15 +13,7 @@ type bucket struct {
 	// It is full at full + part/Permits, if nothing more is granted: no rounding adds up.
 	full, part int64
 	granted    int64 // when anything last was
-	changed    int64 // permits of the limit in force are dated no earlier
-	lows       []low // the newest last
 }
-
-// low is what was missing before a grant or a change, as the time in which that comes.
-type low struct{ at, missing int64 }
-
-// mostLows bounds how much is remembered.
-const mostLows = 64
 
 // change keeps what is in a token bucket: a raised burst comes empty. The turns that a leaky bucket
 // gave stay, and the next comes as long after them as the new limit says.
@@ -36,11 +28,6 @@ func (b *bucket) change(now int64, limit Limit) {
 	if limit.Algorithm == script.AlgorithmLeakyBucket {
 		b.full = full + int64(math.Ceil(interval(&limit)-interval(&old)))
 		return
-	}
-	b.changed = max(now, b.changed) + 1 // than what was granted just now
-	b.remember(now, b.changed)
-	for i := range b.lows {
-		b.lows[i].missing = int64(min(float64(b.lows[i].missing)/interval(&old)*interval(&limit), far))
 	}
 	missing := float64(max(full-now, 0))/interval(&old) + float64(limit.most()-old.most())
 	b.full = now + int64(math.Ceil(min(max(missing, 0)*interval(&limit), far)))
@@ -105,25 +92,11 @@ func (b *bucket) turn(now, k int64) int64 {
 }
 
 func (b *bucket) grant(now, n int64) (at int64) {
-	at = max(now, b.changed)
-	b.remember(now, at)
 	b.full, b.part = b.after(now, n)
 	if b.granted = now; b.limit.Algorithm == script.AlgorithmLeakyBucket {
 		return b.last()
 	}
-	return at
-}
-
-// remember notes what is missing now, for grants with an earlier date.
-func (b *bucket) remember(now, at int64) {
-	l := low{at, max(b.full-now, 0)}
-	for len(b.lows) > 0 && b.lows[len(b.lows)-1].missing >= l.missing {
-		b.lows = b.lows[:len(b.lows)-1] // the new one says more
-	}
-	if b.lows = append(b.lows, l); len(b.lows) > mostLows {
-		b.lows[1].missing = min(b.lows[0].missing, b.lows[1].missing)
-		b.lows = b.lows[1:]
-	}
+	return now
 }
 
 // last is the last turn of a leaky bucket, in microseconds: so back knows the permits.
@@ -132,47 +105,27 @@ func (b *bucket) last() int64 {
 }
 
 // back: a leaky bucket gives up its last turns only, to a microsecond, before the last of them
-// comes. A token bucket takes back what was missing before every later grant: what would have
-// flowed over meanwhile, had the permits not been granted, does not come back.
+// comes. Into a token bucket nothing comes back that it has gained since, as that may have flowed
+// over.
 func (b *bucket) back(now, at, n int64) int64 {
 	had, _ := b.used(now)
-	most, last := max(b.full-now, 0), b.last()
 	leaky := b.limit.Algorithm == script.AlgorithmLeakyBucket
-	if whole, _ := b.missing(now); leaky && (at < last-1 || at > last+1) {
+	if last := b.last(); leaky && (at < last-1 || at > last+1) {
 		return 0
-	} else if leaky {
+	} else if whole, _ := b.missing(now); leaky {
 		n = min(n, whole)
 	}
+	most := max(b.full-now, 0)
 	ns, part := mulDiv(n, int64(b.limit.Window), 0, b.limit.Permits)
 	if !leaky {
-		most = min(most, b.spare(now, at, ns))
+		most = min(most, max(ns-(now-at), 0))
 	}
 	if ns > most || ns == most && part > b.part {
 		ns, part = most, 0
-	}
-	for i := range b.lows {
-		if l := &b.lows[i]; l.at > at {
-			l.missing = max(l.missing-ns-min(part, 1), 0)
-		}
 	}
 	if b.full, b.part = b.full-ns, b.part-part; b.part < 0 {
 		b.full, b.part = b.full-1, b.part+b.limit.Permits
 	}
 	left, _ := b.used(now)
 	return had - left
-}
-
-// spare is how much of what was granted at that date would be in the bucket, as the time in which
-// so much comes. No more can have flowed over than came since.
-func (b *bucket) spare(now, at, ns int64) int64 {
-	least := int64(far)
-	for _, l := range b.lows {
-		if l.at > at {
-			least = min(least, l.missing)
-		}
-	}
-	if at >= b.changed {
-		least = max(least, ns-(now-at))
-	}
-	return least
 }

@@ -113,7 +113,7 @@ func (e *Engine) tune(now int64, limit Limit) {
 	case old != limit:
 		e.limit = limit
 		e.rule.change(now, limit)
-		if limit.Algorithm == script.AlgorithmLeakyBucket ||
+		if limit.Algorithm.Bursty() ||
 			limit.Algorithm == script.AlgorithmFixedWindow && old.Window != limit.Window {
 			e.era++
 		}
