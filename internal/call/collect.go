@@ -203,7 +203,7 @@ func (g *collection) denied(ctx context.Context, d *Decision) error {
 		return err
 	}
 	wait := max(time.Duration(now-g.since), g.view.heldFor(now), LeastPause) // others collect, too
-	why := g.view.keeps(g.n, g.view.tally(now, g.since).why)
+	why := g.view.tally(now, g.since).why
 	if g.outlook.Free < g.n {
 		wait, why = g.outlook.Await(c, g.view.Routes, g.n), max(why, g.outlook.why)
 	}

@@ -133,7 +133,8 @@ func (m *Member) informed(ctx context.Context, r *limit.Routes, q call, d *Decis
 // later returns the routes with which a denied call goes on, if a shard has told of another layout;
 // nil if the denial stands. It is an error if the limit is now less than the call wants.
 func (c *Target) later(ctx context.Context, r *limit.Routes, q call) (newer *limit.Routes, err error) {
-	newer, record := c.Routes.Load(), c.Record()
+	record := c.Record()
+	newer = c.Routes.Load()
 	if newer == r && record.Highest.Load() <= r.Layout.Epoch {
 		return nil, nil
 	}
@@ -142,14 +143,10 @@ func (c *Target) later(ctx context.Context, r *limit.Routes, q call) (newer *lim
 	defer cancel()
 	if newer == nil || newer.Layout.Epoch <= r.Layout.Epoch {
 		_ = record.ConfirmSince(within, 0) // the denial stands
-		newer = c.Current()
-	}
-	if newer == nil || newer.Layout.Epoch <= r.Layout.Epoch {
-		return nil, nil
 	}
 	newer, _ = c.InUse(within) // a key has nothing where it is now before a step was made
-	if newer == nil {          // it was deleted just now
-		return nil, nil
+	if newer == nil || newer.Layout.Epoch <= r.Layout.Epoch {
+		return nil, nil // also if it was deleted just now
 	}
 	if permits := newer.Limit.Most(); newer.Limit.Mode == limit.Enforced && q.n > permits && !q.upTo {
 		err = c.TooMany(q.n, permits)

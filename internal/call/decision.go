@@ -123,10 +123,7 @@ func (v *view) denied(ctx context.Context, seen *attempt, n, since int64, upTo b
 	case seen.failure != nil && !seen.reached:
 		retry = v.member.Target.Process.Config.CallTimeout
 	}
-	if upTo {
-		n = 1
-	}
-	v.member.Target.Deny(v.Routes, now, retry, seen.why(v.keeps(n, t.why)), d)
+	v.member.Target.Deny(v.Routes, now, retry, seen.why(t.why), d)
 	return nil
 }
 

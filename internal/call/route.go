@@ -50,17 +50,9 @@ func (v *view) tally(now, since int64) (t tally) {
 
 // known returns why n permits are believed not to be free, where that is all that is known of it.
 func (v *view) known(n, now int64) telemetry.Reason {
-	why := v.keeps(n, v.tally(now, now+1).why)
+	why := v.tally(now, now+1).why
 	if o := v.member.Target.ahead.Load(); n > 1 && o != nil && now < o.until {
 		why = max(why, o.why)
-	}
-	return why
-}
-
-// keeps returns why, but not that n permits are kept for others of which there are not as many.
-func (v *view) keeps(n int64, why telemetry.Reason) telemetry.Reason {
-	if why == telemetry.HeldForOthers && n > 1 && n > v.Free() {
-		return telemetry.Full
 	}
 	return why
 }

@@ -97,8 +97,7 @@ func TestADenialBesideAReservationSaysOwes(t *testing.T) {
 	}
 }
 
-// Who has had its part while others contend is told that what is free is kept for them. Nobody is
-// told so of more than is free.
+// Who has had its part while others contend is told that what is free is kept for them.
 func TestADenialSaysHeldForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := limittest.Bubbled(t, 1).Client(t)
@@ -128,11 +127,6 @@ func TestADenialSaysHeldForOthers(t *testing.T) {
 		n := reasons[shardlimit.ReasonHeldForOthers]
 		if n < 1000 || reasons[0]+n+reasons[shardlimit.ReasonFull] < 2500 {
 			t.Error(reasons)
-		}
-		for range 3 {
-			if d := denial(t, l.As("tenant 0", 1), 100); d.Reason != shardlimit.ReasonFull {
-				t.Errorf("all of it: %q", d.Reason)
-			}
 		}
 	})
 }
