@@ -38,7 +38,7 @@ type setCall struct {
 	lost   bool     // somebody refused: the rest need not be asked
 	waits  bool     // until all grant, and behind those who came before
 	futile int      // how often it gave back what it was granted
-	hasty  int      // how often in succession it stood in a line for hardly any time
+	hasty  bool     // it stood in a line for hardly any time
 	places []func() // to give up those that it keeps
 }
 
@@ -90,12 +90,8 @@ func (c *setCall) decide() (d call.Decision, err error) {
 
 // A call that goes from line to line may be served in each at once, and be refused elsewhere each
 // time: a line books what a call that does not wait is refused. Before it stands in the next one it
-// rests, for longer each time.
-const (
-	hastyStand = 10 * time.Millisecond // is shorter
-	leastRest  = time.Millisecond
-	mostRest   = 128 * leastRest
-)
+// rests.
+const hasty = 10 * time.Millisecond
 
 // stand waits in the line of the limit that refused for longest, of two the first.
 func (c *setCall) stand(said []call.Decision) (call.Decision, error) {
@@ -106,15 +102,13 @@ func (c *setCall) stand(said []call.Decision) (call.Decision, error) {
 		}
 	}
 	v := &c.votes[last]
-	if c.hasty > 0 {
-		clock.Sleep(c.ctx, min(leastRest<<min(c.hasty-1, 10), mostRest))
+	if c.hasty {
+		clock.Sleep(c.ctx, hasty)
 	}
 	v.since = v.Target.Process.Now()
 	v.err = wait.Stand(c.ctx, v.Member, v.routes, wait.Place{N: v.n, Deadline: v.Target.Process.Deadline(c.ctx),
 		Came: v.came, Ready: func() bool { return c.ready(v) }}, &v.said)
-	if c.hasty++; v.Target.Process.Now()-v.since >= int64(hastyStand) {
-		c.hasty = 0
-	}
+	c.hasty = v.Target.Process.Now()-v.since < int64(hasty)
 	if errors.Is(v.err, wait.ErrElsewhere) {
 		v.err, v.turn = nil, true
 		return v.said, nil
@@ -316,18 +310,6 @@ func (v *vote) left(ctx context.Context) call.Decision {
 		d.Reason = v.Why(v.routes, v.n)
 	}
 	return d
-}
-
-// waitsOn reports whether callers wait on after what failed, each limit by its own policy.
-func (c *setCall) waitsOn() (waits bool) {
-	for i := range c.votes {
-		if v := &c.votes[i]; v.err != nil {
-			if waits = v.Target.WaitsOn(v.err); !waits {
-				break
-			}
-		}
-	}
-	return waits
 }
 
 // unlimited has the decision tell of limits in Shadow if no other limit had anything to say.

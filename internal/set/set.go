@@ -105,7 +105,7 @@ func (s *Set) Acquire(ctx context.Context) (call.Decision, error) {
 	for c.waits = true; ; {
 		d, err := c.decide()
 		switch {
-		case err != nil && c.waitsOn():
+		case err != nil && !slices.ContainsFunc(c.votes, ends):
 			if !clock.Sleep(ctx, wait.OutageNap/2+chance.N(wait.OutageNap)) {
 				return call.Decision{}, clock.Ended(ctx)
 			}
@@ -115,8 +115,10 @@ func (s *Set) Acquire(ctx context.Context) (call.Decision, error) {
 		case d.Allowed:
 			return c.sleepOut(ctx, d)
 		}
-		if err := canGoOn(ctx, &d); err != nil {
-			return d, err
+		if d.Mode != limit.Closed { // else nobody knows when it opens
+			if err := inTime(ctx, d.RetryAfter); err != nil {
+				return d, err
+			}
 		}
 		if d, err := c.stand(*d.Joint); err != nil {
 			return d, err
@@ -212,14 +214,8 @@ func (s *Set) Settle(ctx context.Context, d *call.Decision, used []int64) error 
 	return errors.Join(errs...)
 }
 
-// canGoOn returns ErrWaitTooLong if ctx ends sooner than another try can succeed. When a limit will
-// be opened nobody knows.
-func canGoOn(ctx context.Context, d *call.Decision) error {
-	if d.Mode == limit.Closed {
-		return nil
-	}
-	return inTime(ctx, d.RetryAfter)
-}
+// ends reports whether callers do not wait on after what failed, by the limit's own policy.
+func ends(v vote) bool { return v.err != nil && !v.Target.WaitsOn(v.err) }
 
 // inTime returns ErrWaitTooLong if ctx ends sooner than that.
 func inTime(ctx context.Context, wait time.Duration) error {
