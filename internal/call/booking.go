@@ -156,7 +156,7 @@ func (b *Booking) all(ctx context.Context, wanted []dispatch.Part) ([]booked, er
 		now := c.Process.Now()
 		due = max(due, now+now-began) // the next round, too, takes its time
 		if b.Deadline != 0 && due > b.Deadline {
-			return nil, b.late(time.Duration(due-now), now)
+			return nil, late(time.Duration(due-now), b.Deadline, now)
 		}
 		b.at = due
 	}
@@ -216,7 +216,7 @@ func (b *Booking) part(ctx context.Context, s *dispatch.Seat, n int64) (booked, 
 	case r.Granted == 0 && r.Retry < 0:
 		return booked{}, errTooFew
 	case r.Granted == 0:
-		return booked{}, b.late(r.Retry, now)
+		return booked{}, late(r.Retry, b.Deadline, now)
 	}
 	part := dispatch.Part{Seat: s, At: r.At, N: n}
 	return booked{part, sent + int64(r.Delay), received + int64(r.Delay)}, nil
@@ -224,8 +224,8 @@ func (b *Booking) part(ctx context.Context, s *dispatch.Seat, n int64) (booked, 
 
 // late returns why permits that come after a delay are not booked: that is after the deadline, or
 // too far ahead.
-func (b *Booking) late(delay time.Duration, now int64) error {
-	if b.Deadline != 0 && int64(delay) > b.Deadline-now {
+func late(delay time.Duration, deadline, now int64) error {
+	if deadline != 0 && int64(delay) > deadline-now {
 		return fmt.Errorf("%w: the permits can come in %s", limit.ErrWaitTooLong, delay)
 	}
 	return &limit.TooFarAheadError{Delay: delay}

@@ -3,7 +3,6 @@ package call
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,10 +35,8 @@ type lease struct {
 type leases struct {
 	member  *Member
 	Current atomic.Pointer[lease]
-	asking  atomic.Bool // one refill at a time
-
-	mu   sync.Mutex
-	need int64 // permits that the next lease shall have
+	asking  atomic.Bool  // one refill at a time
+	need    atomic.Int64 // permits that the next lease shall have
 }
 
 // serve gets n permits or none, of a limit that has leases: from the lease, or from Redis. Up to n
@@ -51,14 +48,11 @@ func (ls *leases) serve(ctx context.Context, r *limit.Routes, q call, d *Decisio
 	}
 	if q.upTo {
 		err := ls.member.View(r).some(ctx, q, d)
-		if d.Granted > 0 || err != nil && !errors.Is(err, limit.ErrUnavailable) {
+		if d.Granted > 0 || l == nil || err != nil && !errors.Is(err, limit.ErrUnavailable) {
 			return err
 		}
 		var held Decision
 		q.since, q.slept = ls.member.Target.Process.Clock.Look()
-		if l == nil {
-			return err
-		}
 		if q.n = min(q.n, l.Left.Load()); q.n > 0 && l.serve(ls.member.Target, r, q, &held) {
 			*d, err = held, nil
 		}
@@ -81,9 +75,11 @@ func (l *lease) take(n int64) (place int64, ok bool) {
 	return 0, false
 }
 
-// serve serves a call from the lease, and reports whether that has so many permits.
+// serve serves a call from the lease, and reports whether that has so many permits. It does while
+// the lease is what the shards hold it for: the layout is the same, and the machine was not
+// suspended. Else its permits may be free again before the lease seems over.
 func (l *lease) serve(c *Target, r *limit.Routes, q call, d *Decision) bool {
-	if q.since >= l.Until || !l.holds(r, q.slept) {
+	if q.since >= l.Until || l.epoch != r.Layout.Epoch || l.slept != q.slept {
 		return false
 	}
 	place, ok := l.take(q.n)
@@ -138,17 +134,8 @@ func (ls *leases) refill(ctx context.Context, r *limit.Routes, q call, d *Decisi
 // size returns how many permits the next lease should have: what is needed, but no more than a fair
 // part of what is free, so that a process does not hoard what others will be denied.
 func (ls *leases) size(r *limit.Routes) int64 {
-	ls.mu.Lock()
-	need := max(ls.need, 1)
-	ls.mu.Unlock()
 	fair := r.Free() / (2 * ls.member.Target.Record().Participants.Load())
-	return min(need, fair)
-}
-
-// holds reports whether the lease is still what the shards hold it for: the layout is the same, and
-// the machine was not suspended. Else its permits may be free again before the lease seems over.
-func (l *lease) holds(r *limit.Routes, slept int64) bool {
-	return l.epoch == r.Layout.Epoch && l.slept == slept
+	return min(max(ls.need.Load(), 1), fair)
 }
 
 // begin puts a lease in force. It ends Lease after the call that asked for its permits began,
@@ -160,7 +147,7 @@ func (ls *leases) begin(r *limit.Routes, grant Decision, q call) {
 		nonce: chance.Uint64(), size: grant.Granted, grant: grant}
 	if l.Until <= c.Process.Now() || c.Record().Highest.Load() > l.epoch || c.Process.Clock.Suspended() != q.slept {
 		// or the answer took longer than the lease
-		ls.member.Target.Process.Spawn(func(context.Context) { ls.member.Target.GiveBackAll(grant, false) })
+		c.Process.Spawn(func(context.Context) { c.GiveBackAll(grant, false) })
 		return
 	}
 	l.Left.Store(grant.Granted)
@@ -202,9 +189,7 @@ func (ls *leases) learn(l *lease, left int64) {
 		atThatSpeed := int64(float64(used) * float64(span) / float64(lasted))
 		need = min(max(atThatSpeed, used), 8*used+8)
 	}
-	ls.mu.Lock()
-	ls.need = need
-	ls.mu.Unlock()
+	ls.need.Store(need)
 }
 
 // firstOf returns the decision with only its first n permits; Last has the others.

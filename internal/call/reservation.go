@@ -86,10 +86,7 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64, d 
 	if d.Mode == limit.Closed {
 		return nil, fmt.Errorf("%w: limiter %q", limit.ErrLimitClosed, c.Title())
 	}
-	if d.Allowed {
-		return granted(*d, n, deadline)
-	}
-	if d.rarely().engine == nil {
+	if !d.Allowed && d.rarely().engine == nil { // what a process decides by itself is not reserved ahead
 		var err error
 		made := &Reservation{Permits: n}
 		made.Decision, made.due, err = m.Book(ctx, r, Booking{N: n, Deadline: deadline, Since: start})
@@ -100,7 +97,7 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64, d 
 		case errors.Is(err, errTooFew):
 			newer, err := c.later(ctx, r, call{n: n, since: start})
 			if newer == nil || err != nil {
-				return nil, cmp.Or(err, (&Booking{Deadline: deadline}).late(d.RetryAfter, c.Process.Now()))
+				return nil, cmp.Or(err, late(d.RetryAfter, deadline, c.Process.Now()))
 			}
 			*d = Decision{}
 			return m.obtain(ctx, newer, n, start, d)
@@ -110,12 +107,12 @@ func (m *Member) obtain(ctx context.Context, r *limit.Routes, n, start int64, d 
 		if *d, err = m.outage(r, n, false, away.cause); err != nil {
 			return nil, err
 		}
-		if d.Allowed {
-			return granted(*d, n, deadline)
-		}
 	}
-	d.Hint(false) // what a process decides by itself is not reserved ahead
-	return nil, (&Booking{Deadline: deadline}).late(d.RetryAfter, c.Process.Now())
+	if d.Allowed {
+		return granted(*d, n, deadline)
+	}
+	d.Hint(false)
+	return nil, late(d.RetryAfter, deadline, c.Process.Now())
 }
 
 // granted returns the reservation that a grant is, due at once or, under LeakyBucket, when it may

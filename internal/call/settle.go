@@ -194,7 +194,7 @@ func (s *settlement) giveBack(ctx context.Context, parts []dispatch.Part, unused
 }
 
 // charge divides n permits over the shards by what each can have. The shard that knows whether the
-// decision was settled before goes first: that of the last part, or if it has left the first one.
+// decision was settled before goes first: that of the last part, or if it has left the last one.
 func (s *settlement) charge(ctx context.Context, parts []dispatch.Part, n int64) error {
 	r, _ := s.target.InUse(ctx)
 	if r == nil {
@@ -210,7 +210,7 @@ func (s *settlement) charge(ctx context.Context, parts []dispatch.Part, n int64)
 	for _, l := range r.Lanes {
 		sum += float64(l.Most())
 	}
-	var all []dispatch.Settlement
+	var all, first []dispatch.Settlement
 	for _, l := range r.Lanes {
 		most, part := float64(l.Most()), n
 		if most < sum {
@@ -220,19 +220,15 @@ func (s *settlement) charge(ctx context.Context, parts []dispatch.Part, n int64)
 		if part == 0 && l != last.Lane {
 			continue
 		}
-		seat := last
-		if l != last.Lane {
-			seat = last.At(l)
-		}
-		one := s.request(seat, len(parts)-1)
+		one := s.request(last.At(l), len(parts)-1)
 		one.Charge, one.Owed = part, r.Limit.Owed()
-		all = append(all, one)
-		if l == last.Lane { // it goes first
-			k := len(all) - 1
-			all[0], all[k] = all[k], all[0]
+		if l == last.Lane {
+			first = append(first, one)
+		} else {
+			all = append(all, one)
 		}
 	}
-	slices.Reverse(all)
+	all = append(all, first...)
 	err := s.run(ctx, all)
 	if err == nil {
 		s.target.ahead.Store(nil)
@@ -272,21 +268,14 @@ func (d *Decision) settleHere(used int64) error {
 	if !d.special.settled.CompareAndSwap(false, true) {
 		return limit.ErrSettled
 	}
-	if used > d.Granted {
-		limit := d.Target.LimitNow()
-		d.settledHere(d.special.engine.Settle(0, local.Receipt{}, used-d.Granted, limit.Owed()))
-	} else {
-		d.settledHere(d.returnHere(d.Granted-used), 0)
-		d.Target.Members.Wake(false)
+	c, of := d.Target, d.Target.LimitNow()
+	back := d.returnHere(max(d.Granted-used, 0))
+	_, charged := d.special.engine.Settle(0, local.Receipt{}, max(used-d.Granted, 0), of.Owed())
+	if !d.Degraded { // metrics count what the outage policy grants apart
+		c.Process.Telemetry.Settled(c.Metrics, back, charged)
 	}
+	c.Members.Wake(false)
 	return nil
-}
-
-// settledHere tells the metrics, which count what the outage policy grants apart.
-func (d *Decision) settledHere(returned, charged int64) {
-	if !d.Degraded {
-		d.Target.Process.Telemetry.Settled(d.Target.Metrics, returned, charged)
-	}
 }
 
 func (d *Decision) returnHere(unused int64) (back int64) {
@@ -304,22 +293,14 @@ func (d *Decision) returnHere(unused int64) (back int64) {
 // is that metrics were told of the grant.
 func (c *Target) HandBack(ctx context.Context, d Decision, since int64, told bool) (back <-chan struct{}) {
 	done := make(chan struct{})
-	giveBack := func() {
+	giveBack := func(context.Context) { // ends soon: see GiveBackAll
+		defer close(done)
 		if back, _ := c.GiveBackAll(d, false); told && !d.Degraded {
 			c.Process.Telemetry.Settled(c.Metrics, back, 0)
 		}
 	}
-	if d.Granted == 0 {
-		close(done)
-		return done
-	}
-	if !c.Process.Spawn(func(context.Context) { // ends soon: see GiveBackAll
-		defer close(done)
-		giveBack()
-	}) {
-		giveBack() // after Close nothing may go on behind the caller
-		close(done)
-		return done
+	if !c.Process.Spawn(giveBack) {
+		giveBack(ctx) // after Close nothing may go on behind the caller
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Process.Config.CallTimeout-time.Duration(c.Process.Now()-since))
 	defer cancel()
