@@ -152,29 +152,28 @@ func (c *Client) reconsider() {
 	}
 }
 
-// wake has whoever waits look again: a node is back.
-func (c *Client) wake() {
+// each does something with every limit and family, and with the keys that it has, or that are held.
+func (c *Client) each(held bool, do func(*Target)) {
 	for _, co := range c.all() {
-		co.Members.Wake(false)
+		do(co)
 		if co.Of != nil {
-			for _, key := range co.Of.keys.all(true) {
-				key.Members.Wake(false)
+			for _, key := range co.Of.keys.all(held) {
+				do(key)
 			}
 		}
 	}
 }
 
+// wake has whoever waits look again: a node is back.
+func (c *Client) wake() { c.each(true, func(co *Target) { co.Members.Wake(false) }) }
+
 // renew has all limits and keys find the nodes of their shards anew.
 func (c *Client) renew() {
-	for _, co := range c.all() {
-		if co.Of == nil {
+	c.each(false, func(co *Target) {
+		if co.Of == nil || co.Family != nil { // a family by itself has no shards
 			co.Renew()
-			continue
 		}
-		for _, key := range co.Of.keys.all(false) {
-			key.Renew()
-		}
-	}
+	})
 }
 
 // Rebalance does so for every limit and family that this Client has opened.

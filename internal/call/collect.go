@@ -42,7 +42,7 @@ func (v *view) collect(ctx context.Context, n, since int64, seen *attempt, d *De
 	} else if err != nil {
 		return err
 	}
-	defer g.leave()
+	defer func() { <-c.rare().collect }()
 	if v.KnownDenial(n, c.Process.Now(), d) {
 		return nil // the collection before this one has found out
 	}
@@ -55,7 +55,10 @@ func (v *view) collect(ctx context.Context, n, since int64, seen *attempt, d *De
 			c.complete(d, v.Routes, v.Expected(now), now)
 			return nil
 		}
-		g.giveBack(ctx)
+		if g.got.Granted > 0 {
+			c.HandBack(ctx, g.got, since, false)
+			g.got = Decision{}
+		}
 		if err != nil {
 			return err
 		}
@@ -95,20 +98,8 @@ type collection struct {
 	since   int64
 	seen    *attempt
 	got     Decision
-	empty   tried           // by place in view.seats: asked, and had less than was asked for
-	outlook *outlook        // the last look at the shards
-	back    <-chan struct{} // closed once what was given back is there again
-}
-
-// leave lets the next collection begin. That one would see too little while permits are on their
-// way back.
-func (g *collection) leave() {
-	done := func() { <-g.target.rare().collect }
-	if g.back == nil {
-		done()
-		return
-	}
-	go func() { <-g.back; done() }() // ends soon: see GiveBackAll
+	empty   tried    // by place in view.seats: asked, and had less than was asked for
+	outlook *outlook // the last look at the shards
 }
 
 // lacks returns how many permits it has not got yet.
@@ -163,11 +154,8 @@ func (g *collection) ask(ctx context.Context, wanted []dispatch.Part) (ended err
 	var wg sync.WaitGroup
 	for i, w := range wanted {
 		asks[i] = dispatch.Ask{N: w.N, UpTo: true, Since: g.since}
-		if i > 0 {
-			wg.Go(func() { errs[i] = w.Seat.Ask(ctx, &asks[i], now) })
-		}
+		wg.Go(func() { errs[i] = w.Seat.Ask(ctx, &asks[i], now) })
 	}
-	errs[0] = wanted[0].Seat.Ask(ctx, &asks[0], now)
 	wg.Wait()
 	for i, w := range wanted {
 		switch e := g.target.Process.Gone(ctx, errs[i]); {
@@ -184,13 +172,6 @@ func (g *collection) ask(ctx context.Context, wanted []dispatch.Part) (ended err
 		}
 	}
 	return ended
-}
-
-// giveBack returns what was collected in vain.
-func (g *collection) giveBack(ctx context.Context) {
-	if g.got.Granted > 0 {
-		g.back, g.got = g.target.HandBack(ctx, g.got, g.since, false), Decision{}
-	}
 }
 
 // denied ends a collection that did not come to n permits.

@@ -289,9 +289,9 @@ func (d *Decision) returnHere(unused int64) (back int64) {
 
 // HandBack does what GiveBackAll does, on behalf of a call that began at since. It goes on in the
 // background when ctx ends or the call has used up its timeout, so that a node that stalls
-// meanwhile does not hold the caller up. Close waits for that. back is closed once it is done. told
-// is that metrics were told of the grant.
-func (c *Target) HandBack(ctx context.Context, d Decision, since int64, told bool) (back <-chan struct{}) {
+// meanwhile does not hold the caller up. Close waits for that. told is that metrics were told of the
+// grant.
+func (c *Target) HandBack(ctx context.Context, d Decision, since int64, told bool) {
 	done := make(chan struct{})
 	giveBack := func(context.Context) { // ends soon: see GiveBackAll
 		defer close(done)
@@ -308,7 +308,6 @@ func (c *Target) HandBack(ctx context.Context, d Decision, since int64, told boo
 	case <-done:
 	case <-ctx.Done():
 	}
-	return done
 }
 
 // GiveBackAll returns the parts of a decision that did not come to anything. It tells how many

@@ -371,19 +371,13 @@ func (c *setCall) handBack() {
 	wg.Wait()
 }
 
-// soonest returns how long it takes until a limit that is not known to refuse can grant n permits.
-// For more than one it may have to ask what the shards have ahead.
+// soonest returns how long it takes until a limit that was not asked can grant n permits. For more
+// than one it may have to ask what the shards have ahead.
 func soonest(ctx context.Context, m *call.Member, r *limit.Routes, n, since int64) time.Duration {
-	if n == 0 || r.Spare() >= n {
-		return 0
+	if n < 2 || r.Spare() >= n {
+		return m.Lacks(r, n)
 	}
-	if n == 1 { // when one comes is known for longer than it is believed that there is none
-		now := m.Target.Process.Now()
-		_, next := m.View(r).ShutOut(now)
-		return max(0, time.Duration(next-now))
-	}
-	o := m.Target.Look(ctx, r, since)
-	return max(0, o.Await(m.Target, r, n))
+	return max(0, m.Target.Look(ctx, r, since).Await(m.Target, r, n))
 }
 
 // allOf joins the errors of a call. Where some tell of limits that are unavailable at present and
