@@ -103,7 +103,7 @@ func (f *Family) mayAsk(ctx context.Context, now int64) bool {
 // denies denies a call from memory, if what is remembered holds for whoever asks.
 func (f *Family) denies(ctx context.Context, found *denial, n, now int64, d *Decision) bool {
 	c := f.Target
-	if found.of != c.Routes.Load() || !found.Usable() || !f.mayAsk(ctx, now) {
+	if found.of != c.Routes.Load() || !f.mayAsk(ctx, now) {
 		return false
 	}
 	*d = Decision{Answer{Limit: found.Target(), RetryAfter: max(time.Duration(found.FreeAt-now), minRetry),
@@ -172,7 +172,7 @@ func (a *asking) answered(ask *dispatch.KeyAsk, d *Decision) {
 		}
 		d.RetryAfter, d.Reason = max(next, minRetry), known.Why()
 		if denied, ok := known.Denied(now); ok && !disturbed {
-			p.denies(f, a.key.Key, denial{denied, a.plan.Seat.Lane.Place(), a.routes})
+			p.denies(f, a.key.Key, denial{denied, a.routes})
 		}
 	}
 	p.mu.Unlock()

@@ -52,7 +52,6 @@ type keyPart struct {
 // denial is that a key has nothing free, and all that a process remembers of it.
 type denial struct {
 	dispatch.Denied
-	dispatch.Place
 	of *limit.Routes // the family's
 }
 

@@ -24,7 +24,7 @@ func (q *pump) bookHead(r *limit.Routes, n int64, singles bool, restarts uint64,
 	if w == nil {
 		return true, 0
 	}
-	d, due, err := q.member.Book(q.ctx, r, call.Booking{N: n, Deadline: w.deadline, Since: c.Process.Now()})
+	d, due, err := q.member.Book(q.ctx, r, call.Booking{N: n, Deadline: w.Deadline, Since: c.Process.Now()})
 	if far := (*limit.TooFarAheadError)(nil); errors.As(err, &far) {
 		if ahead := r.Limit.Ahead(); far.Delay > ahead {
 			return false, far.Delay - ahead
@@ -70,7 +70,7 @@ func (q *queue) first(n int64) (*waiter, uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e := q.line.Front()
-	if e == nil || e.Value.(*waiter).n != n {
+	if e == nil || e.Value.(*waiter).N != n {
 		return nil, q.restarts
 	}
 	return e.Value.(*waiter), q.restarts

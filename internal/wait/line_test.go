@@ -98,7 +98,7 @@ func TestLeavingTheLineLosesNobodysPlace(t *testing.T) {
 	if q.leave(waiters[0]) {
 		t.Error("left after having been served")
 	}
-	if late, err := q.join(Place{N: 1}); err != nil || q.line.Back() != late.place {
+	if late, err := q.join(Place{N: 1}); err != nil || q.line.Back() != late.in {
 		t.Errorf("a newcomer is not last: %v", err)
 	}
 }
@@ -150,7 +150,7 @@ func TestADenialTellsWhoWaitsInVain(t *testing.T) {
 	q, waiters := queueFor(10, 10, 5, 5, 10)
 	for i, deadline := range []time.Duration{3 * minute, 0, 2 * minute, 4*minute + minute/2} {
 		if deadline != 0 {
-			waiters[i].deadline = in(q, deadline)
+			waiters[i].Deadline = in(q, deadline)
 		}
 	}
 	q.head(nil)
@@ -173,7 +173,7 @@ func TestADenialTellsWhoWaitsInVain(t *testing.T) {
 	}
 	// A head that waits in vain makes room for the one behind it, who may want less.
 	q, waiters = queueFor(10, 10, 1)
-	waiters[0].deadline, waiters[1].deadline = in(q, minute), in(q, minute)
+	waiters[0].Deadline, waiters[1].Deadline = in(q, minute), in(q, minute)
 	q.head(nil)
 	q.dismissHopeless(nil, in(q, 2*minute))
 	if got := hopeless(waiters); !slices.Equal(got, []int{0}) {
@@ -218,7 +218,7 @@ func TestPlacesAreByArrival(t *testing.T) {
 	}
 	var order []int64
 	for e := q.line.Front(); e != nil; e = e.Next() {
-		order = append(order, e.Value.(*waiter).n)
+		order = append(order, e.Value.(*waiter).N)
 	}
 	if !slices.Equal(order, []int64{1, 4, 3, 2}) || !Behind(q.member, 6) || Behind(q.member, 5) {
 		t.Errorf("the line is %v, the first came %d", order, q.oldest.Load())

@@ -205,20 +205,20 @@ func (q *queue) head(r *limit.Routes) (n int64, singles, ok bool) {
 	q.woken = false
 	for e := q.line.Front(); e != nil; e = q.line.Front() {
 		w := e.Value.(*waiter)
-		if r == nil || w.n <= r.Limit.Most() || r.Limit.Mode.Lenient() {
-			if w.ready == nil {
+		if r == nil || w.N <= r.Limit.Most() || r.Limit.Mode.Lenient() {
+			if w.Ready == nil {
 				break
 			}
-			if q.member.Lacks(r, w.n) > 0 {
+			if q.member.Lacks(r, w.N) > 0 {
 				return 0, false, true
 			}
-			if w.ready() {
+			if w.Ready() {
 				break
 			}
 			q.dismiss(w, ErrElsewhere)
 			continue
 		}
-		q.dismiss(w, fmt.Errorf("%w: %d asked for, the limit is now %d", limit.ErrExceedsLimit, w.n, r.Limit.Most()))
+		q.dismiss(w, fmt.Errorf("%w: %d asked for, the limit is now %d", limit.ErrExceedsLimit, w.N, r.Limit.Most()))
 	}
 	e := q.line.Front()
 	if e == nil {
@@ -227,10 +227,10 @@ func (q *queue) head(r *limit.Routes) (n int64, singles, ok bool) {
 		q.member.Target.Members.Ends(q)
 		return 0, false, false
 	}
-	if first := e.Value.(*waiter); first.n > 1 {
-		return first.n, false, true
+	if first := e.Value.(*waiter); first.N > 1 {
+		return first.N, false, true
 	}
-	for ; e != nil && e.Value.(*waiter).n == 1 && n < limit.MaxPermits; e = e.Next() {
+	for ; e != nil && e.Value.(*waiter).N == 1 && n < limit.MaxPermits; e = e.Next() {
 		n++
 	}
 	return n, true, true
@@ -245,26 +245,26 @@ func (q *queue) hand(d call.Decision, singles bool) {
 	q.notBefore = 0
 	for e := q.line.Front(); e != nil && left > 0; e = q.line.Front() {
 		w := e.Value.(*waiter)
-		if w.n > left || w.n == 0 || singles && w.n != 1 {
+		if w.N > left || w.N == 0 || singles && w.N != 1 {
 			break
 		}
-		if w.ready != nil && !w.ready() {
+		if w.Ready != nil && !w.Ready() {
 			q.dismiss(w, ErrElsewhere)
 			continue
 		}
 		served := d
-		if w.n < d.Granted {
-			served = d.Piece(d.Granted-left, w.n, c.OwnTicket())
+		if w.N < d.Granted {
+			served = d.Piece(d.Granted-left, w.N, c.OwnTicket())
 		}
 		if d.Delay > 0 {
 			w.due = cmp.Or(served.Due(), now+int64(served.Delay))
 			served.Delay = time.Duration(max(0, w.due-now))
 		}
-		if w.deadline != 0 && w.due > w.deadline {
+		if w.Deadline != 0 && w.due > w.Deadline {
 			q.dismiss(w, fmt.Errorf("%w: its turn comes in %s", limit.ErrWaitTooLong, served.Delay))
 			continue
 		}
-		w.served, left = served, left-w.n
+		w.served, left = served, left-w.N
 		q.dismiss(w, nil)
 	}
 	q.mu.Unlock()
@@ -292,8 +292,8 @@ func (q *queue) dismissHopeless(r *limit.Routes, next int64) {
 	for e := q.line.Front(); e != nil; {
 		w := e.Value.(*waiter)
 		e = e.Next()
-		if w.deadline == 0 || q.inTime(wanted+w.n, w.deadline, of) {
-			wanted += w.n
+		if w.Deadline == 0 || q.inTime(wanted+w.N, w.Deadline, of) {
+			wanted += w.N
 			continue
 		}
 		q.dismiss(w, fmt.Errorf("%w: the next try can succeed in %s, and %d permits are wanted before",

@@ -39,14 +39,11 @@ type queue struct {
 
 // waiter is one blocked call.
 type waiter struct {
-	n        int64         // 0: nothing yet, see Keep
-	came     int64         // on the client's clock
-	deadline int64         // on the client's clock; 0: none
-	ready    func() bool   // whether it may be served; nil: yes
-	done     chan error    // one value
-	due      int64         // when what it was served may act, on the client's clock; 0: at once
-	served   call.Decision // what that is
-	place    *list.Element
+	Place
+	done   chan error    // one value
+	due    int64         // when what it was served may act, on the client's clock; 0: at once
+	served call.Decision // what that is
+	in     *list.Element // of the line; nil: it is in none
 }
 
 // lineOf returns the member's line of waiters.
@@ -107,7 +104,7 @@ func acquire(ctx context.Context, m *call.Member, r *limit.Routes, p Place, d *c
 
 // Place is that of a caller in a line.
 type Place struct {
-	N        int64 // permits that it wants
+	N        int64 // permits that it wants; 0: nothing yet, see Keep
 	Deadline int64 // on the client's clock; 0: none
 	Came     int64 // likewise
 	Patient  bool  // permits are taken to come back early
@@ -220,23 +217,23 @@ func (q *queue) join(p Place) (*waiter, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	before, wanted := q.line.Back(), q.wanted+p.N
-	for before != nil && before.Value.(*waiter).came > p.Came {
-		wanted -= before.Value.(*waiter).n
+	for before != nil && before.Value.(*waiter).Came > p.Came {
+		wanted -= before.Value.(*waiter).N
 		before = before.Prev()
 	}
 	if p.Deadline != 0 && !q.inTime(wanted, p.Deadline, of) {
 		return nil, fmt.Errorf("%w: %d permits are wanted before", limit.ErrWaitTooLong, wanted-p.N)
 	}
-	w := &waiter{n: p.N, came: p.Came, deadline: p.Deadline, ready: p.Ready, done: make(chan error, 1)}
+	w := &waiter{Place: p, done: make(chan error, 1)}
 	q.wanted, q.patient = q.wanted+p.N, q.patient || p.Patient
 	switch first := q.line.Front(); {
 	case before != nil:
-		w.place = q.line.InsertAfter(w, before)
-	case first != nil && first.Value.(*waiter).n != p.N:
+		w.in = q.line.InsertAfter(w, before)
+	case first != nil && first.Value.(*waiter).N != p.N:
 		q.wakeLocked() // for the head wants something else
 		fallthrough
 	default:
-		w.place = q.line.PushFront(w)
+		w.in = q.line.PushFront(w)
 		q.oldest.Store(p.Came)
 	}
 	if !q.pumping {
@@ -270,10 +267,10 @@ func (q *queue) inTime(permits, deadline int64, limit limit.Limit) bool {
 func (q *queue) leave(w *waiter) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if w.place == nil {
+	if w.in == nil {
 		return false
 	}
-	atHead := q.line.Front() == w.place
+	atHead := q.line.Front() == w.in
 	q.remove(w)
 	if atHead {
 		q.wakeLocked() // the next one may want less
@@ -282,12 +279,12 @@ func (q *queue) leave(w *waiter) bool {
 }
 
 func (q *queue) remove(w *waiter) {
-	q.line.Remove(w.place)
-	w.place = nil
-	q.wanted -= w.n
+	q.line.Remove(w.in)
+	w.in = nil
+	q.wanted -= w.N
 	q.oldest.Store(0)
 	if first := q.line.Front(); first != nil {
-		q.oldest.Store(first.Value.(*waiter).came)
+		q.oldest.Store(first.Value.(*waiter).Came)
 	}
 }
 
