@@ -58,8 +58,6 @@ func (f *Family) LimiterWith(key string, with limit.Limit) Limiter {
 
 // Rebalance places the keys anew over the nodes that do not drain.
 func (f *Family) Rebalance(ctx context.Context) error {
-	if err := f.Target.Process.Gone(ctx, nil); err != nil {
-		return err
-	}
-	return f.Target.Process.Plainly(f.Target.Register.Rebalance(ctx))
+	all := f.Target.Limiter()
+	return all.Rebalance(ctx)
 }

@@ -117,18 +117,14 @@ func (d *Decision) UnmarshalText(text []byte) error {
 	case binary.BigEndian.Uint32(data[1:]) != uint32(xxhash.Sum64(data[handedBegin:])):
 		return invalid("the checksum is another")
 	}
-	rest := data[handedBegin:]
-	if len(rest) < 8 {
-		return invalid("cut off")
-	}
-	granted := int64(binary.BigEndian.Uint64(rest))
-	bad := granted < 0 || granted > limit.MaxPermits
+	rest := bytes.NewReader(data[handedBegin:])
+	var granted int64
+	bad := binary.Read(rest, binary.BigEndian, &granted) != nil || granted < 0 || granted > limit.MaxPermits
 	var all []Decision
-	for rest = rest[8:]; len(rest) > 0 && !bad; {
+	for rest.Len() > 0 && !bad {
 		h := &Handed{}
-		if rest, bad = h.read(rest); !bad {
-			all = append(all, Decision{Answer{Granted: h.Granted}, Origin{special: &special{handed: h}}})
-		}
+		bad = !h.read(rest)
+		all = append(all, Decision{Answer{Granted: h.Granted}, Origin{special: &special{handed: h}}})
 	}
 	if bad {
 		return invalid("cut off or out of range")
@@ -142,23 +138,23 @@ func (d *Decision) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// read takes the numbers from the front of data that may be anything, and returns the rest.
-func (h *Handed) read(data []byte) (rest []byte, bad bool) {
-	size, err := binary.Decode(data, binary.BigEndian, &h.handedHead)
-	data = data[size:]
-	if err != nil || h.Granted < 0 || h.Granted > limit.MaxPermits || len(data) < int(h.Parts) {
-		return nil, true
+// read takes the numbers from the front of data that may be anything, and reports whether they can
+// be such.
+func (h *Handed) read(data *bytes.Reader) bool {
+	if binary.Read(data, binary.BigEndian, &h.handedHead) != nil || h.Granted < 0 || h.Granted > limit.MaxPermits ||
+		data.Len() < int(h.Parts) {
+		return false
 	}
 	h.parts = make([]handedPart, h.Parts)
-	if size, err = binary.Decode(data, binary.BigEndian, h.parts); err != nil {
-		return nil, true
+	if binary.Read(data, binary.BigEndian, h.parts) != nil {
+		return false
 	}
 	left := h.Granted
 	for _, p := range h.parts {
 		if p.N < 1 || p.N > left || p.At < 0 || p.At > script.MaxEpoch {
-			return nil, true
+			return false
 		}
 		left -= p.N
 	}
-	return data[size:], false
+	return true
 }

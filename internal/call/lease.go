@@ -157,8 +157,7 @@ func (ls *leases) begin(r *limit.Routes, grant Decision, q call) {
 // put makes the lease the current one until it ends.
 func (ls *leases) put(l *lease) {
 	l.origin.lease = l
-	l.Timer = time.AfterFunc(time.Hour, func() { ls.retire(l) })
-	l.Timer.Reset(time.Duration(l.Until - ls.member.Target.Process.Now())) // not sooner: the function needs the timer
+	l.Timer = time.AfterFunc(time.Duration(l.Until-ls.member.Target.Process.Now()), func() { ls.retire(l) })
 	ls.Current.Store(l)
 }
 
@@ -168,7 +167,6 @@ func (ls *leases) retire(l *lease) {
 	if left < 0 {
 		return
 	}
-	l.Timer.Stop()
 	ls.Current.CompareAndSwap(l, nil)
 	ls.learn(l, left)
 	if left > 0 {

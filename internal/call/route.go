@@ -48,13 +48,19 @@ func (v *view) tally(now, since int64) (t tally) {
 	return t
 }
 
-// known returns why n permits are believed not to be free, where that is all that is known of it.
-func (v *view) known(n, now int64) telemetry.Reason {
-	why := v.tally(now, now+1).why
-	if o := v.member.Target.ahead.Load(); n > 1 && o != nil && now < o.until {
-		why = max(why, o.why)
+// foresees returns when n permits are next free by what is known, and why they are not. sure is that
+// they are not. For more than one it takes an outlook, because only that tells when they will be.
+func (v *view) foresees(n, now int64) (next int64, why telemetry.Reason, sure bool) {
+	c, t := v.member.Target, v.tally(now, now+1)
+	if n == 1 {
+		return t.next, t.why, t.empty()
 	}
-	return why
+	o := c.ahead.Load()
+	if o == nil || now >= o.until || n > inForce(c, v.Routes) { // that is not to be waited for
+		return 0, t.why, false
+	}
+	next = o.when(n, v.Limit.Per)
+	return max(next, now+int64(v.Pause(now))), max(t.why, o.why), next > now
 }
 
 // Pause returns how long it takes until the first shard wants to see this participant again.
@@ -288,27 +294,15 @@ func (v *view) some(ctx context.Context, q call, d *Decision) error {
 }
 
 // KnownDenial answers without asking Redis if it is certain that n permits are
-// not free. For more than one it takes an outlook, because only that tells when
-// they will be.
+// not free.
 func (v *view) KnownDenial(n, now int64, d *Decision) bool {
 	c := v.member.Target
-	var next int64
-	var why telemetry.Reason
-	if n == 1 {
-		t := v.tally(now, now+1)
-		if !t.empty() {
-			return false
-		}
-		next, why = t.next, t.why
-	} else {
-		o := c.ahead.Load()
-		if o == nil || now >= o.until || n > inForce(c, v.Routes) { // that is not to be waited for
-			return false
-		}
-		if next = o.when(n, v.Limit.Per); next <= now {
-			return false
-		}
-		next, why = max(next, now+int64(v.Pause(now))), v.known(n, now)
+	if n > 1 && c.ahead.Load() == nil {
+		return false
+	}
+	next, why, sure := v.foresees(n, now)
+	if !sure {
+		return false
 	}
 	c.RefreshAt(c.Process.Clock.ElapsedAt(now)) // else one that is paced for long hears of no change
 	for _, s := range v.seats {
@@ -321,7 +315,8 @@ func (v *view) KnownDenial(n, now int64, d *Decision) bool {
 
 // Why returns why n permits of a limit are believed not to be free.
 func (m *Member) Why(r *limit.Routes, n int64) telemetry.Reason {
-	return m.View(r).known(n, m.Target.Process.Now())
+	_, why, _ := m.View(r).foresees(n, m.Target.Process.Now())
+	return why
 }
 
 // Leased reports whether a lease has n permits.
@@ -363,12 +358,6 @@ func (m *Member) Lacks(r *limit.Routes, n int64) time.Duration {
 	if r == nil || r.Limit.Mode.Lenient() || r.Spare() >= n || m.Leased(r, n, now) {
 		return 0
 	}
-	if n == 1 {
-		_, next := m.View(r).ShutOut(now)
-		return time.Duration(max(0, next-now))
-	}
-	if o := m.Target.ahead.Load(); o != nil && now < o.until {
-		return time.Duration(max(0, o.when(n, r.Limit.Per)-now))
-	}
-	return 0
+	next, _, _ := m.View(r).foresees(n, now)
+	return time.Duration(max(0, next-now))
 }
