@@ -48,8 +48,9 @@ func (v *view) tally(now, since int64) (t tally) {
 	return t
 }
 
-// foresees returns when n permits are next free by what is known, and why they are not. sure is that
-// they are not. For more than one it takes an outlook, because only that tells when they will be.
+// foresees returns when n permits are next free by what is known, and why they are not. sure is
+// that they are not. For more than one it takes an outlook, because only that tells when they will
+// be.
 func (v *view) foresees(n, now int64) (next int64, why telemetry.Reason, sure bool) {
 	c, t := v.member.Target, v.tally(now, now+1)
 	if n == 1 {

@@ -289,8 +289,8 @@ func (d *Decision) returnHere(unused int64) (back int64) {
 
 // HandBack does what GiveBackAll does, on behalf of a call that began at since. It goes on in the
 // background when ctx ends or the call has used up its timeout, so that a node that stalls
-// meanwhile does not hold the caller up. Close waits for that. told is that metrics were told of the
-// grant.
+// meanwhile does not hold the caller up. Close waits for that. told is that metrics were told of
+// the grant.
 func (c *Target) HandBack(ctx context.Context, d Decision, since int64, told bool) {
 	done := make(chan struct{})
 	giveBack := func(context.Context) { // ends soon: see GiveBackAll
