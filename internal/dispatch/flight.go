@@ -143,7 +143,7 @@ func (f *flight) call(ctx context.Context) (received int64, err error) {
 	if f.shards == 1 {
 		about.Shard = first.Tag()
 	}
-	ctx, n, err := first.Node.Begin(ctx, first.Slot, about, f.least(), f.links)
+	ctx, n, err := first.Node.Begin(ctx, first.Slot, about, f.links)
 	if err != nil {
 		return 0, err
 	}
@@ -229,10 +229,8 @@ func (f *flight) giveUp() {
 	cause := node.ErrAway
 	if f.sent.Load() {
 		cause = context.DeadlineExceeded
-		if !f.hurry {
-			for _, l := range f.ranges(nil) { // the call may come back just now, and has a list of its own
-				l.Node.Heard(l.Slot, cause)
-			}
+		for _, l := range f.ranges(nil) { // the call may come back just now, and has a list of its own
+			l.Node.Heard(l.Slot, cause)
 		}
 	}
 	for _, s := range f.sections {

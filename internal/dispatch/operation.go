@@ -15,13 +15,9 @@ import (
 
 // This file has the calls to a shard that are not for permits at once: those are in flight.go.
 
-// haste is the part of the call timeout that a call must have had for its silence to tell anything
-// of the node: what a call has at least that nobody hurries.
-func (e *Env) haste() time.Duration { return e.CallTimeout / 2 }
-
 // run makes a call, without more.
 func (l *Lane) run(ctx context.Context, op telemetry.Operation, call func(context.Context, *call) error) error {
-	ctx, c, err := l.begin(ctx, op, 0, l.env.haste(), nil)
+	ctx, c, err := l.begin(ctx, op, 0, nil)
 	if err != nil {
 		return err
 	}
@@ -73,7 +69,7 @@ func (l *Lane) Propose(ctx context.Context, t *Terms) (reply script.TakeReply, e
 	ctx, cancel := context.WithTimeout(ctx, l.env.CallTimeout)
 	defer cancel()
 	err = basis{l, t}.present(ctx, told{}, func(on basis) (script.Status, clock.ServerTime, error) {
-		ctx, c, err := l.begin(ctx, telemetry.Propose, 0, l.env.haste(), nil)
+		ctx, c, err := l.begin(ctx, telemetry.Propose, 0, nil)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -107,7 +103,7 @@ func (s *Seat) Reserve(ctx context.Context,
 	b Booking) (reply script.ReserveReply, sent, received int64, err error) {
 	l := s.Lane
 	err = basis{lane: l}.present(ctx, told{}, func(on basis) (script.Status, clock.ServerTime, error) {
-		ctx, c, err := l.begin(ctx, telemetry.Reserve, 1, l.env.haste(), nil)
+		ctx, c, err := l.begin(ctx, telemetry.Reserve, 1, nil)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -185,7 +181,7 @@ func (s *Seat) Settle(ctx context.Context, r script.SettleRequest) (reply script
 		return reply, l.Node.Away(l.Slot)
 	}
 	once := func(on basis) (script.Status, clock.ServerTime, error) {
-		ctx, c, err := l.begin(ctx, telemetry.Settle, 0, l.env.haste(), nil)
+		ctx, c, err := l.begin(ctx, telemetry.Settle, 0, nil)
 		if err != nil {
 			return 0, 0, err
 		}

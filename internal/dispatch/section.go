@@ -171,7 +171,7 @@ func (e *Env) budget(age int64, split bool) time.Duration {
 // take makes one script call on this basis, and learns from the reply.
 func (d *detour) take(ctx context.Context, b basis) (received int64, err error) {
 	l := d.lane
-	ctx, c, err := l.begin(ctx, telemetry.Take, d.batch.calls(), d.least(), d.batch.links)
+	ctx, c, err := l.begin(ctx, telemetry.Take, d.batch.calls(), d.batch.links)
 	if err != nil {
 		return 0, err
 	}
@@ -191,8 +191,6 @@ func (d *detour) giveUp() {
 		d.refuse(node.ErrAway)
 		return
 	}
-	if !d.hurry {
-		d.lane.Node.Heard(d.lane.Slot, context.DeadlineExceeded)
-	}
+	d.lane.Node.Heard(d.lane.Slot, context.DeadlineExceeded)
 	d.refuse(context.DeadlineExceeded)
 }

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"math"
 	"sync/atomic"
 	"time"
 )
@@ -17,7 +16,6 @@ const watchGrace = 5 * time.Millisecond
 type watchdog struct {
 	env    *Env
 	at     time.Time // when the context of the call under way ends
-	hurry  bool      // it has so little time that its silence tells nothing of the node
 	done   chan struct{}
 	ended  atomic.Bool
 	over   atomic.Bool // the call was answered, or given up
@@ -37,17 +35,8 @@ func (w *watchdog) watch(e *Env, giveUp func()) {
 func (w *watchdog) begin(now int64, budget time.Duration) {
 	w.over.Store(false)
 	w.at = w.env.Clock.At(now + int64(budget))
-	w.hurry = w.env.Hurried(budget)
 	w.timer.Reset(budget)
 	w.calm = context.AfterFunc(w.env.Ctx, w.ring)
-}
-
-// least returns how much time a call must have had for its silence to tell something of the node.
-func (w *watchdog) least() time.Duration {
-	if w.hurry {
-		return math.MaxInt64
-	}
-	return 0
 }
 
 // finish tells that the call has come back, and whether anybody waits for it: its asks are to be

@@ -21,16 +21,15 @@ type Call struct {
 
 	about    telemetry.Call
 	slot     int
-	least    time.Duration
 	probes   bool // it looks whether the node is back, or answers at all
+	unjudged bool // how it ends tells nothing of the node
 	endpoint *Endpoint
 	span     trace.Span
 }
 
 // Begin begins a call to what serves a slot, connecting first if need be, at most until ctx ends.
-// That there is no answer counts against the node only if the call had at least so much time: else
-// its caller was in haste. The context returned is that of the call.
-func (n *Node) Begin(ctx context.Context, slot int, about telemetry.Call, least time.Duration,
+// The context returned is that of the call.
+func (n *Node) Begin(ctx context.Context, slot int, about telemetry.Call,
 	links []trace.Link) (context.Context, Call, error) {
 	if err := ctx.Err(); err != nil { // what is not sent any more must not count as a timeout of the node
 		return ctx, Call{}, err
@@ -39,15 +38,15 @@ func (n *Node) Begin(ctx context.Context, slot int, about telemetry.Call, least 
 	if err != nil {
 		return ctx, Call{}, err
 	}
-	ctx, c := e.begin(ctx, slot, about, least, links)
+	ctx, c := e.begin(ctx, slot, about, links)
 	return ctx, c, nil
 }
 
-func (e *Endpoint) begin(ctx context.Context, slot int, about telemetry.Call, least time.Duration,
+func (e *Endpoint) begin(ctx context.Context, slot int, about telemetry.Call,
 	links []trace.Link) (context.Context, Call) {
 	n := e.node
 	about.Node = n.sets
-	c := Call{Scripts: e.scripts, about: about, slot: slot, least: least, endpoint: e}
+	c := Call{Scripts: e.scripts, about: about, slot: slot, endpoint: e}
 	ctx, c.span = n.env.Telemetry.Start(ctx, &c.about, links)
 	now, asleep := n.env.Clock.Look()
 	c.Sent, c.Began = now, clock.Elapsed(now+asleep)
@@ -58,11 +57,10 @@ func (e *Endpoint) begin(ctx context.Context, slot int, about telemetry.Call, le
 func (c *Call) Finish(ctx context.Context, err error) (received int64) {
 	n := c.endpoint.node
 	received = n.env.Clock.Now()
-	took := time.Duration(received - c.Sent)
-	if took >= c.least || !isSilence(err) {
+	if !c.unjudged {
 		c.endpoint.report(c.slot, c.about.Operation, c.probes, err)
 	}
-	n.env.Telemetry.End(ctx, c.span, &c.about, took, err)
+	n.env.Telemetry.End(ctx, c.span, &c.about, time.Duration(received-c.Sent), err)
 	return received
 }
 
@@ -133,5 +131,5 @@ func (n *Node) BeginUnlessAway(ctx context.Context, slot int, about telemetry.Ca
 	if err != nil {
 		return ctx, Call{}, err
 	}
-	return n.Begin(ctx, slot, about, 0, nil)
+	return n.Begin(ctx, slot, about, nil)
 }

@@ -59,7 +59,7 @@ func reached(tb testing.TB) (*Node, *standalone, telemetry.Call) {
 func silent(tb testing.TB) (*Node, *standalone, telemetry.Call) {
 	tb.Helper()
 	n, client, about := reached(tb)
-	ctx, call, err := n.Begin(tb.Context(), 0, about, 0, nil)
+	ctx, call, err := n.Begin(tb.Context(), 0, about, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -68,21 +68,17 @@ func silent(tb testing.TB) (*Node, *standalone, telemetry.Call) {
 }
 
 // A call of any kind without an answer has the node looked at, and the silence of that look keeps
-// further calls away. A call that had too little time, or whose caller left, tells nothing, and
-// neither does an answer that is a refusal.
-func TestSilenceKeepsCallsAwayUnlessTheCallerWasInHaste(t *testing.T) {
-	const least = 50 * time.Millisecond
+// further calls away. An answer that is a refusal tells nothing.
+func TestSilenceOfALookKeepsCallsAway(t *testing.T) {
 	for name, c := range map[string]struct {
-		took time.Duration
 		err  error
 		look error // what is said to the look; nil: nothing
 		want bool  // whether calls may still be sent
 	}{
-		"silent":          {took: least, err: context.DeadlineExceeded},
-		"silent, answers": {took: least, err: context.DeadlineExceeded, look: script.ErrForeignState, want: true},
-		"silent, broken":  {took: least, err: context.DeadlineExceeded, look: errors.New("connection reset")},
-		"cancelled late":  {took: least, err: context.Canceled},
-		"in haste":        {took: least - 1, err: context.DeadlineExceeded, want: true},
+		"silent":          {err: context.DeadlineExceeded},
+		"silent, answers": {err: context.DeadlineExceeded, look: script.ErrForeignState, want: true},
+		"silent, broken":  {err: context.DeadlineExceeded, look: errors.New("connection reset")},
+		"cancelled late":  {err: context.Canceled},
 		"answered":        {want: true},
 		"broken":          {err: errors.New("connection reset")},
 	} {
@@ -90,11 +86,10 @@ func TestSilenceKeepsCallsAwayUnlessTheCallerWasInHaste(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n, client, about := reached(t)
 				client.answer = c.look
-				ctx, call, err := n.Begin(t.Context(), 0, about, least, nil)
+				ctx, call, err := n.Begin(t.Context(), 0, about, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(c.took)
 				call.Finish(ctx, c.err)
 				time.Sleep(n.env.CallTimeout + time.Millisecond)
 				if got := n.Ready(0); got != c.want {
@@ -182,7 +177,7 @@ func TestACallThatIsOverIsNotSent(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := n.Begin(ctx, 7, about, 0, nil); !errors.Is(err, context.Canceled) {
+	if _, _, err := n.Begin(ctx, 7, about, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -71,16 +71,14 @@ func (e *Endpoint) failed(slot int, about telemetry.Operation, err error) {
 func (e *Endpoint) look(ctx context.Context, slot int) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ctx, c := e.begin(ctx, slot, telemetry.Call{Operation: telemetry.Probe, Shard: shard.Tag(slot)}, 0, nil)
+	ctx, c := e.begin(ctx, slot, telemetry.Call{Operation: telemetry.Probe, Shard: shard.Tag(slot)}, nil)
 	c.probes = true
 	answer := make(chan error, 1)
 	go func() {
 		answer <- e.scripts.Probe(ctx, e.node.env.Prefix, shard.Tag(slot))
 	}()
 	judged, err := e.patiently(ctx, answer)
-	if !judged && e.breaker.ready() {
-		c.least = math.MaxInt64
-	}
+	c.unjudged = !judged && e.breaker.ready()
 	c.Finish(ctx, err)
 }
 

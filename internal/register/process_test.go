@@ -128,7 +128,7 @@ func (p *process) epochAt(t *testing.T, s shard.Shard) (epoch int64) {
 func (p *process) ask(ctx context.Context, s shard.Shard,
 	do func(context.Context, *script.Endpoint, script.ShardRef) error) error {
 	ctx, call, err := p.env.Nodes.Node(s.Node).Begin(ctx, s.Slot,
-		telemetry.Call{Operation: telemetry.Propose, Limiter: p.register.Metrics}, 0, nil)
+		telemetry.Call{Operation: telemetry.Propose, Limiter: p.register.Metrics}, nil)
 	if err != nil {
 		return err
 	}
