@@ -76,7 +76,7 @@ func (d *Decision) handOver() Handed {
 	h.Participant, _ = strconv.ParseUint(parts[0].Seat.ID(), 16, 64)
 	h.Parts = uint16(len(parts))
 	for _, p := range parts {
-		h.parts = append(h.parts, handedPart{siteHash(limit.SiteOf(p.Seat.Lane)), int64(p.At), p.N})
+		h.parts = append(h.parts, handedPart{siteHash(p.Seat.Lane.Site), int64(p.At), p.N})
 	}
 	return h
 }

@@ -183,7 +183,7 @@ func (m *Member) peek(ctx context.Context) (State, error) {
 	st := c.unasked(r)
 	err = c.EveryShard(ctx, c.Process.Config.CallTimeout, func(ctx context.Context, ln *dispatch.Lane) error {
 		peek, err := ln.Peek(ctx, c.Process.Config.CallTimeout)
-		i := r.Layout.Index(limit.SiteOf(ln))
+		i := r.Layout.Index(ln.Site)
 		if i < 0 {
 			return err // the layout changed in between
 		}

@@ -113,7 +113,7 @@ func useRoutes(co *Target, n int64, reply *script.PeekReply) {
 		v.seats[i].Report(1)
 	}
 	for _, s := range r.Layout.Shards {
-		if l := co.LaneTo(s); l != nil {
+		if l := co.LaneTo(s.Site()); l != nil {
 			l.Room(reply)
 		}
 		unanswered(s)

@@ -25,7 +25,7 @@ func fleetOf(participants, shards int) []*view {
 	for p := range views {
 		r := &limit.Routes{Plan: &limit.Plan{}, Record: record}
 		for _, i := range shard.Rank(fmt.Sprint("participant-", p), layout) {
-			way, terms := &dispatch.Way{Slot: i}, &dispatch.Terms{Most: 1}
+			way, terms := &dispatch.Way{Site: shard.Site{Location: shard.Location{Slot: i}}}, &dispatch.Terms{Most: 1}
 			l := (&dispatch.Lane{}).Lead(nil, way, nil, script.ShardRef{}, &node.Node{}, terms)
 			r.Order = append(r.Order, l)
 		}

@@ -63,7 +63,7 @@ func (c *Target) settle(ctx context.Context, d *Decision, used int64, unpaid boo
 	parts := s.parts(ctx, d)
 	switch {
 	case d.key != "" && !there(parts[0]): // it was asked alone, and its node is not known any more
-		return c.FailedAt(limit.SiteOf(d.first.Seat.Lane).Location, node.ErrAway)
+		return c.FailedAt(d.first.Seat.Lane.Site.Location, node.ErrAway)
 	case !slices.ContainsFunc(parts, there): // nobody counts it, or its shards are gone
 		return nil
 	case used > d.Granted:
@@ -114,7 +114,7 @@ func (s *settlement) parts(ctx context.Context, d *Decision) (parts []dispatch.P
 		part := dispatch.Part{At: clock.ServerTime(p.At), N: p.N}
 		i := slices.IndexFunc(r.Layout.Shards, func(s shard.Shard) bool { return siteHash(s.Site()) == p.Site })
 		if i >= 0 {
-			if l := s.target.LaneTo(r.Layout.Shards[i]); l != nil {
+			if l := s.target.LaneTo(r.Layout.Shards[i].Site()); l != nil {
 				part.Seat = dispatch.NewSeat(who, l)
 			}
 		}
@@ -131,8 +131,7 @@ func (d *Decision) partsIn(c *Target) []dispatch.Part {
 		return parts
 	}
 	for i, p := range parts {
-		at := limit.SiteOf(p.Seat.Lane)
-		l := c.LaneTo(shard.Shard{Slot: at.Slot, Node: at.Node, Algorithm: at.Algorithm, Life: at.Life})
+		l := c.LaneTo(p.Seat.Lane.Site)
 		switch {
 		case l != nil && l != p.Seat.Lane:
 			parts[i].Seat = p.Seat.At(l)

@@ -37,7 +37,7 @@ func (c *Client) gauges(g telemetry.Gauges) {
 			if !heard {
 				free = -1
 			}
-			g.Shard(co.Name, l.Tag(), l.Home, l.Node.Ready(l.Slot), free)
+			g.Shard(co.Name, l.Tag(), l.Site.Node, l.Node.Ready(l.Slot), free)
 		}
 	}
 }

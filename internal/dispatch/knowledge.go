@@ -198,5 +198,5 @@ func (l *Lane) Place() Place { return Place{l.Node, l.Way, l.Terms.Load()} }
 // Usable reports whether calls for permits may be made there now: its node is in, and believed to
 // answer.
 func (p Place) Usable() bool {
-	return (p.terms.Fence == nil || !p.terms.Fence.Bars(p.way.Home, p.way.Life)) && p.node.Reachable(p.way.Slot)
+	return (p.terms.Fence == nil || !p.terms.Fence.Bars(p.way.Node, p.way.Life)) && p.node.Reachable(p.way.Slot)
 }

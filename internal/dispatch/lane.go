@@ -77,15 +77,12 @@ type Env struct {
 
 // Way is where a lane leads. Those to the keys of a family that lie at one place have it together.
 type Way struct {
-	Metrics   *telemetry.Limiter
-	Slot      int
-	Home      string // the node, as the layout calls it
-	Algorithm string
-	Life      string       // the life of the node that it is of; "": it may always be asked
-	Space     script.Space // of the shard's keys
-	Bursty    bool         // its algorithm has a burst
-	Paced     bool         // its permits have turns: a leaky bucket
-	Keyed     bool         // it is of a key of a family: shared by nobody, and nobody tells the shard that it left
+	shard.Site // with the node as the layout calls it
+	Metrics    *telemetry.Limiter
+	Space      script.Space // of the shard's keys
+	Bursty     bool         // its algorithm has a burst
+	Paced      bool         // its permits have turns: a leaky bucket
+	Keyed      bool         // it is of a key of a family: shared by nobody, and nobody tells the shard that it left
 }
 
 // Limit is the limit that a lane is of. It is asked and told something with a script call, never

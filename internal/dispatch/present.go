@@ -93,7 +93,7 @@ func (b basis) fence() clock.ServerTime {
 	switch {
 	case f == nil:
 		return 0
-	case f.Bars(b.lane.Home, b.lane.Life):
+	case f.Bars(b.lane.Site.Node, b.lane.Life):
 		return refused
 	}
 	now := b.now()
@@ -184,7 +184,7 @@ func (b basis) insist(ctx context.Context, before told, tries int) error {
 	var err error
 	if before.status == script.Fenced {
 		err = errBarred
-		if f != nil && !f.Bars(l.Home, l.Life) {
+		if f != nil && !f.Bars(l.Site.Node, l.Life) {
 			var both sync.WaitGroup
 			if l.Keyed { // it may well have no state: what that takes is done at the same time
 				both.Go(func() { _ = l.Limit.Confirm(ctx, since(b.deadline())) })

@@ -114,7 +114,7 @@ func (c *Core) EveryShard(ctx context.Context, most time.Duration, op func(conte
 	errs := make([]error, len(r.Layout.Shards))
 	var wg sync.WaitGroup
 	for i, s := range r.Layout.Shards {
-		ln := c.LaneTo(s)
+		ln := c.LaneTo(s.Site())
 		wg.Go(func() {
 			err := node.ErrStranger
 			if _, unknown := AlgorithmNamed(s.Algorithm); unknown != nil {

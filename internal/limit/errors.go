@@ -65,7 +65,7 @@ func (c *identity) FailedAt(at shard.Location, err error) error {
 
 // Failed returns the error of a call to a shard as callers see it.
 func (c *identity) Failed(l *dispatch.Lane, err error) error {
-	return c.FailedAt(SiteOf(l).Location, err)
+	return c.FailedAt(l.Site.Location, err)
 }
 
 // Absence returns why no shard was asked: the nodes are away or unknown here, or the key moves.

@@ -44,7 +44,7 @@ func (c *identity) plan(layout shard.Layout) (*Plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.terms, p.ways = append(p.terms, terms), append(p.ways, c.way(s))
+		p.terms, p.ways = append(p.terms, terms), append(p.ways, c.way(s.Site()))
 	}
 	p.order = shard.Rank(c.Process.Config.Participant, p.live)
 	return p, nil
@@ -111,12 +111,10 @@ func (c *identity) keep(s shard.Shard) time.Duration {
 }
 
 // way returns the way of a lane to a shard.
-func (c *identity) way(s shard.Shard) *dispatch.Way {
-	w := &dispatch.Way{
-		Metrics: c.Metrics, Slot: s.Slot, Home: s.Node, Algorithm: s.Algorithm, Life: s.Life, Keyed: c.Family != nil,
-	}
-	if a, err := AlgorithmNamed(s.Algorithm); err == nil { // else no call gets as far as to need the keys
-		w.Space = a.Space(c.Process.Config.KeyPrefix, shard.Tag(s.Slot), s.Life)
+func (c *identity) way(to shard.Site) *dispatch.Way {
+	w := &dispatch.Way{Site: to, Metrics: c.Metrics, Keyed: c.Family != nil}
+	if a, err := AlgorithmNamed(to.Algorithm); err == nil { // else no call gets as far as to need the keys
+		w.Space = a.Space(c.Process.Config.KeyPrefix, shard.Tag(to.Slot), to.Life)
 		w.Bursty, w.Paced = a.Bursty(), a == LeakyBucket
 	}
 	return w

@@ -30,6 +30,7 @@ type Process struct {
 	Telemetry *telemetry.Telemetry
 	errors    Errors
 	deleted   func(*Core)
+	strangers sync.Map // the nodes that a layout names and Config does not; the log was told of them
 	background
 }
 

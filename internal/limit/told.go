@@ -40,7 +40,7 @@ func (c recorded) Adopt(layout shard.Layout) error {
 // Propose makes an offer to a shard, without asking for permits.
 func (c recorded) Propose(ctx context.Context, o *register.Offer) (reply script.TakeReply, err error) {
 	proposal, err := c.proposal(o.Layout, o.Shard, o.Floor)
-	if l := c.LaneTo(o.Shard); l == nil || !o.Forced && !l.Node.Reachable(l.Slot) {
+	if l := c.LaneTo(o.Shard.Site()); l == nil || !o.Forced && !l.Node.Reachable(l.Slot) {
 		err = node.ErrAway
 	} else if err == nil {
 		reply, err = l.Propose(ctx, &dispatch.Terms{Epoch: o.Layout.Epoch, Window: o.Layout.Span(), Proposal: proposal})
@@ -136,7 +136,7 @@ func (c listener) Learned(l *dispatch.Lane, n dispatch.News) {
 	}
 	if n.Status == script.Lost {
 		c.Process.Config.Logger.Warn("shard had lost its memory",
-			"limiter", c.Title(), "shard", l.Tag(), "node", l.Home)
+			"limiter", c.Title(), "shard", l.Tag(), "node", l.Site.Node)
 	}
 	if r := c.Routes.Load(); n.Epoch > n.Believed && r != nil && n.Epoch > r.Layout.Epoch {
 		c.Record().Behind(n.Epoch)

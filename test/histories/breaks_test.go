@@ -89,8 +89,8 @@ var breakages = []breakage{
 		name: "a fence is left out", theme: "lost", kind: "over", seeds: []uint64{136},
 		edits: []limittest.Edit{
 			{"\tcase f == nil:\n\t\treturn 0\n", "\tcase BROKEN || f == nil:\n\t\treturn 0\n"},
-			{"return (p.terms.Fence == nil || !p.terms.Fence.Bars(p.way.Home, p.way.Life)) &&",
-				"return (BROKEN || p.terms.Fence == nil || !p.terms.Fence.Bars(p.way.Home, p.way.Life)) &&"},
+			{"return (p.terms.Fence == nil || !p.terms.Fence.Bars(p.way.Node, p.way.Life)) &&",
+				"return (BROKEN || p.terms.Fence == nil || !p.terms.Fence.Bars(p.way.Node, p.way.Life)) &&"},
 			{"return f != nil && f.Until(b.now()) == 0",
 				"return !BROKEN && f != nil && f.Until(b.now()) == 0"},
 		},
