@@ -30,7 +30,6 @@ type flight struct {
 
 // summary is what is told of those whom a flight serves.
 type summary struct {
-	shards int // of the sections: those of one lane follow each other
 	oldest int64
 	split  bool // some limit has shards to go to instead
 	serves []telemetry.Served
@@ -63,9 +62,6 @@ func (f *flight) clear() {
 func (f *flight) board(l *Lane, b *batch) {
 	s := f.section(l)
 	s.batch, s.groups = b, b.groups(s.groups[:0])
-	if n := len(f.sections); n == 1 || f.sections[n-2].lane != l {
-		f.shards++
-	}
 	f.links = append(f.links, b.links...)
 	f.serve(l, len(b.classes), b.calls(), b.oldest)
 }
@@ -74,7 +70,6 @@ func (f *flight) board(l *Lane, b *batch) {
 func (f *flight) boardKey(a *KeyAsk) {
 	s := f.section(a.lane())
 	s.key, s.groups = a, append(s.groups[:0], script.Group{Size: a.n, Count: 1})
-	f.shards++
 	if a.link != nil {
 		f.links = append(f.links, *a.link)
 	}
@@ -136,11 +131,8 @@ func (f *flight) run() (next *flight, goesOn bool) {
 // call makes the script call, and learns from the reply.
 func (f *flight) call(ctx context.Context) (received int64, err error) {
 	first := f.sections[0].lane
-	about := telemetry.Call{Operation: telemetry.Take, Limiter: first.Metrics, Served: f.serves, Shards: f.shards}
-	for i := range f.serves {
-		about.Serves += f.serves[i].Calls
-	}
-	if f.shards == 1 {
+	about := telemetry.Call{Operation: telemetry.Take, Limiter: first.Metrics, Served: f.serves, Shards: len(f.sections)}
+	if about.Shards == 1 {
 		about.Shard = first.Tag()
 	}
 	ctx, n, err := first.Node.Begin(ctx, first.Slot, about, f.links)

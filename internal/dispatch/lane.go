@@ -208,7 +208,10 @@ type call struct {
 // begin begins a call that serves so many callers. See node.Begin.
 func (l *Lane) begin(ctx context.Context, op telemetry.Operation, serves int64,
 	links []trace.Link) (context.Context, call, error) {
-	about := telemetry.Call{Operation: op, Limiter: l.Metrics, Shard: l.Tag(), Serves: serves}
+	about := telemetry.Call{Operation: op, Limiter: l.Metrics, Shard: l.Tag()}
+	if serves > 0 {
+		about.Served = []telemetry.Served{{Limiter: l.Metrics, Calls: serves}}
+	}
 	ctx, c, err := l.Node.Begin(ctx, l.Slot, about, links)
 	return ctx, call{c, l, op}, err
 }

@@ -40,12 +40,9 @@ type Call struct {
 	Operation Operation
 	Limiter   *Limiter // nil: it is for none
 	Node      *Node
-	Shard     string // hash tag of its keys
-	Serves    int64  // how many callers; 0 if it is for none of them in particular
-	// Of a call for several shards: how many they are, and the callers of each limiter, the first
-	// of which is Limiter.
-	Shards int
-	Served []Served
+	Shard     string   // hash tag of its keys
+	Shards    int      // how many they are, of a call for several
+	Served    []Served // the callers of each limiter; nil if it is for none of them in particular
 }
 
 // Served is how many callers of one limiter a script call serves.
@@ -80,8 +77,12 @@ func (t *Telemetry) Start(ctx context.Context, c *Call, links []trace.Link) (con
 	} else {
 		attrs = append(attrs, attribute.String("ratelimit.shard", c.Shard))
 	}
-	if c.Serves > 1 {
-		attrs = append(attrs, attribute.Int64("db.operation.batch.size", c.Serves))
+	calls := int64(0)
+	for _, s := range c.Served {
+		calls += s.Calls
+	}
+	if calls > 1 {
+		attrs = append(attrs, attribute.Int64("db.operation.batch.size", calls))
 	}
 	return t.tracer.Start(ctx, "EVALSHA "+name, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithLinks(links...), trace.WithAttributes(attrs...))
@@ -96,10 +97,7 @@ func (t *Telemetry) End(ctx context.Context, span trace.Span, c *Call, took time
 	if t.script.Enabled(ctx) {
 		t.script.Record(ctx, took.Seconds(), c.Node.took[c.Operation][failed]...)
 	}
-	if c.Serves > 0 && t.batch.Enabled(ctx) {
-		if len(c.Served) == 0 {
-			t.batch.Record(ctx, c.Serves, c.Limiter.batch...)
-		}
+	if t.batch.Enabled(ctx) {
 		for _, s := range c.Served {
 			t.batch.Record(ctx, s.Calls, s.Limiter.batch...)
 		}
