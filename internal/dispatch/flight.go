@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -25,7 +24,6 @@ type flight struct {
 	failed   bool    // without a good answer
 	summary
 	watchdog
-	sent atomic.Bool
 }
 
 // summary is what is told of those whom a flight serves.
@@ -84,7 +82,7 @@ func (f *flight) section(l *Lane) *section {
 		f.sections[n] = &section{}
 	}
 	s := f.sections[n]
-	s.lane, s.callers = l, s.callers[:0]
+	s.lane = l
 	s.sent.Store(false)
 	return s
 }
@@ -111,7 +109,6 @@ func (f *flight) serve(l *Lane, load int, calls, oldest int64) {
 func (f *flight) run() (next *flight, goesOn bool) {
 	now := f.env.Clock.Now()
 	f.began, f.failed = now, false
-	f.sent.Store(false)
 	f.begin(now, f.env.budget(now-f.oldest, f.split))
 	received, err := f.call(f)
 	awaited, ended := f.finish()
@@ -152,7 +149,6 @@ func (f *flight) call(ctx context.Context) (received int64, err error) {
 		f.asks = append(f.asks, script.Section{Ref: ref, Request: &s.req})
 		s.sent.Store(true)
 	}
-	f.sent.Store(true)
 	err = n.Scripts.TakeAll(ctx, f.asks)
 	received = n.Finish(ctx, f.verdict(first, err))
 	f.served = f.ranges(f.served[:0])
@@ -209,7 +205,7 @@ func (f *flight) land(received int64, err error) {
 		case s.absent() && s.key != nil:
 			s.key.end(ErrNotPlain)
 		case s.absent():
-			go s.lane.detour(s.batch, told{s.reply.Status, s.reply.At}, slices.Clone(s.callers))
+			go s.lane.detour(s.batch, told{s.reply.Status, s.reply.At})
 		default:
 			s.deliver(received)
 		}
@@ -219,7 +215,7 @@ func (f *flight) land(received int64, err error) {
 // giveUp answers the asks of a call that does not come back.
 func (f *flight) giveUp() {
 	cause := node.ErrAway
-	if f.sent.Load() {
+	if f.sections[0].sent.Load() {
 		cause = context.DeadlineExceeded
 		for _, l := range f.ranges(nil) { // the call may come back just now, and has a list of its own
 			l.Node.Heard(l.Slot, cause)

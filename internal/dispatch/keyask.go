@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"go.opentelemetry.io/otel/trace"
@@ -89,8 +90,7 @@ func (a *KeyAsk) Free() {
 		return
 	}
 	e := a.lane().env
-	a.seat, a.link, a.err, a.gone, a.Answer, a.Known = nil, nil, nil, nil, Answer{}, Knowledge{}
-	a.state.Store(asks)
+	*a = KeyAsk{over: a.over}
 	e.keyAsks.Put(a)
 }
 
@@ -115,7 +115,7 @@ func (a *KeyAsk) ready(o *outbox, now int64, sure *Lane) bool {
 	case now-a.since > min(e.Boarding()+o.excuses(a.since), int64(e.CallTimeout/8*7)):
 		a.end(ErrOverloaded)
 	case !l.Node.Ready(l.Slot): // since it began to wait, others were not answered
-		a.end(&notSentError{cause: errBehind, reason: l.Node.Away(l.Slot)})
+		a.end(fmt.Errorf("%w: %w", errBehind, l.Node.Away(l.Slot)))
 	case l != sure && (basis{lane: l}.expired() || basis{lane: l}.unfenced()):
 		a.end(ErrNotPlain)
 	default:

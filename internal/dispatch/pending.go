@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -156,7 +157,7 @@ func (q *pending) endWaiting(cause error) {
 	q.head, q.tail = nil, nil
 	q.mu.Unlock()
 	for b != nil {
-		next, err := b.next, &notSentError{cause: errBehind, reason: cause}
+		next, err := b.next, fmt.Errorf("%w: %w", errBehind, cause)
 		q.land(b, nil, err)
 		b = next
 	}
@@ -186,20 +187,14 @@ func (q *pending) ready(b *batch) bool {
 	switch {
 	case !l.Node.Ready(l.Slot): // since they joined, others were not answered
 		away := l.Node.Away(l.Slot)
-		q.land(b, nil, &notSentError{cause: errBehind, reason: away})
+		q.land(b, nil, fmt.Errorf("%w: %w", errBehind, away))
 		q.endWaiting(away)
 	case l.left(), b.singles() && (l.Known.Shut(now) || b.heldBack(now)):
 		q.deny(b, now)
 	case l.Keyed && basis{lane: l}.expired(), basis{lane: l}.unfenced():
-		go l.detour(b, told{}, nil)
+		go l.detour(b, told{})
 	default:
 		return true
 	}
 	return false
 }
-
-// notSentError is an ask that surely was not executed.
-type notSentError struct{ cause, reason error }
-
-func (e *notSentError) Error() string   { return e.cause.Error() + ": " + e.reason.Error() }
-func (e *notSentError) Unwrap() []error { return []error{e.cause, e.reason} }

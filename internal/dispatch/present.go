@@ -26,16 +26,11 @@ var errAbsent = errors.New("the shard has no state")
 // errBarred is why a shard is not asked: others take over, or took over, what its node has.
 var errBarred = errors.New("the shard's node is out")
 
-// unconfirmedError is why: nobody could tell what the share is.
-type unconfirmedError struct{ cause error }
-
-func (e *unconfirmedError) Error() string {
-	return fmt.Sprintf("what a call relies on could not be confirmed: %v", e.cause)
-}
-func (e *unconfirmedError) Unwrap() error { return e.cause }
+// errUnconfirmed is why: nobody could tell what the share is.
+var errUnconfirmed = errors.New("what a call relies on could not be confirmed")
 
 // Unconfirmed reports whether a call failed because what it relies on could not be confirmed.
-func Unconfirmed(err error) bool { return errors.As(err, new(*unconfirmedError)) }
+func Unconfirmed(err error) bool { return errors.Is(err, errUnconfirmed) }
 
 // basis is what a call to a shard relies on: its terms, and until when they may be believed.
 type basis struct {
@@ -64,13 +59,6 @@ func (b basis) told(until, now clock.Elapsed, unknown clock.ServerTime) clock.Se
 	return unknown
 }
 
-// deadline is until when the shard may begin with a share under a layout of this epoch, in the time
-// of its node.
-func (b basis) deadline() clock.ServerTime {
-	now := b.now()
-	return b.told(b.lane.Limit.Belief(b.terms().Epoch, now).Until, now, script.Unconfirmed)
-}
-
 // expired reports whether the layout was confirmed too long ago.
 func (b basis) expired() bool { return b.lane.Limit.Belief(0, b.now()).Expired }
 
@@ -81,7 +69,8 @@ func (b basis) tell() script.Relied {
 	// Whether this process saw the shard's state so lately that it cannot have expired since: what
 	// has an entry in its log lives a window longer, also while this machine is suspended.
 	seen := used != 0 && time.Duration(int64(now)-used) < b.lane.Terms.Load().Window
-	return script.Relied{Known: believed.Known, Seen: seen, Deadline: b.told(believed.Until, now, script.Unconfirmed), Fence: b.fence()}
+	return script.Relied{Known: believed.Known, Seen: seen, Fence: b.fence(),
+		Deadline: b.told(believed.Until, now, script.Unconfirmed)}
 }
 
 // refused is a time of any node that is over: a call that has it as its fence does nothing.
@@ -170,7 +159,7 @@ func (b basis) reassure(ctx context.Context) {
 func (b basis) insist(ctx context.Context, before told, tries int) error {
 	l := b.lane
 	if tries == confirmTries {
-		return &notSentError{cause: errAbsent, reason: errors.New("the time of its node keeps changing")}
+		return fmt.Errorf("%w: the time of its node keeps changing", errAbsent)
 	}
 	now := b.now()
 	b.clock().Learn(now, before.at)
@@ -180,26 +169,26 @@ func (b basis) insist(ctx context.Context, before told, tries int) error {
 		}
 		return now
 	}
-	f := b.terms().Fence
+	f, relied := b.terms().Fence, b.tell()
 	var err error
 	if before.status == script.Fenced {
 		err = errBarred
 		if f != nil && !f.Bars(l.Site.Node, l.Life) {
 			var both sync.WaitGroup
 			if l.Keyed { // it may well have no state: what that takes is done at the same time
-				both.Go(func() { _ = l.Limit.Confirm(ctx, since(b.deadline())) })
+				both.Go(func() { _ = l.Limit.Confirm(ctx, since(relied.Deadline)) })
 			}
-			err = f.ConfirmSince(ctx, since(b.fence()))
+			err = f.ConfirmSince(ctx, since(relied.Fence))
 			both.Wait()
 		}
 	} else {
-		err = l.Limit.Confirm(ctx, since(b.deadline()))
+		err = l.Limit.Confirm(ctx, since(relied.Deadline))
 	}
 	if err == nil && ctx.Err() != nil { // that took all its time
 		err = clock.Ended(ctx)
 	}
 	if err != nil {
-		return &notSentError{cause: errAbsent, reason: &unconfirmedError{err}}
+		return fmt.Errorf("%w: %w: %w", errAbsent, errUnconfirmed, err)
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func TestALeftShardIsAskedNoMore(t *testing.T) {
 			absent := l.next()
 			behind := l.call(t.Context(), 2, false)
 			l.Limit = &leavingLimit{quietLimit{l.seat()}, l, err}
-			l.detour(absent, told{script.Absent, 1}, nil)
+			l.detour(absent, told{script.Absent, 1})
 			l.flown()
 			synctest.Wait()
 			for name, o := range map[string]*outcomeOf{"first": first, "behind": behind} {

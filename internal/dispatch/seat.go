@@ -29,9 +29,7 @@ type Seat struct {
 	// process' clock: until then its part is used up, though permits may be free.
 	notBefore atomic.Int64
 	lookAt    atomic.Int64 // when the shard is looked at although the participant is paced
-	contended atomic.Bool  // whether participants contended at the last reply
 	reported  atomic.Int64 // of Member.Unmet
-	sentAt    atomic.Int64 // when the call was sent that this was last heard in reply to
 }
 
 // NewSeat returns the seat of a member at the shard that a lane leads to.
@@ -110,19 +108,12 @@ func (s *Seat) Report(shards int64) script.Caller {
 // While the share is on its way from or to other shards, or where permits come back early, the wait
 // is no longer than what is believed of a shard that is empty: there may be more long before.
 func (s *Seat) learn(sent, received int64, r *script.TakeReply, i int) {
-	if sent < s.sentAt.Load() { // calls overlap: this reply tells of what was before
-		return
+	if s.notBefore.Load() != 0 {
+		s.notBefore.Store(0)
 	}
-	s.sentAt.Store(sent)
 	if !r.Contended {
-		if s.contended.Load() {
-			s.contended.Store(false)
-			s.notBefore.Store(0)
-		}
 		return
 	}
-	s.contended.Store(true)
-	s.notBefore.Store(0)
 	if wait := r.Callers[i]; wait > 0 {
 		if r.Share != r.Target || r.Early {
 			wait = min(wait, s.Lane.Known.ShutCap(s.Lane.Terms.Load().Window))

@@ -28,7 +28,7 @@ type section struct {
 // prepare fills in the request, for a call that begins now.
 func (s *section) prepare(b basis, now int64) {
 	l, t := s.lane, b.terms()
-	if len(s.callers) == 0 && !l.Keyed {
+	if s.callers = s.callers[:0]; !l.Keyed {
 		for _, seat := range s.batch.seats {
 			s.callers = append(s.callers, seat.Report(t.Shards))
 		}
@@ -129,10 +129,9 @@ type detour struct {
 	watchdog
 }
 
-// detour sends a batch alone. If its shard was asked already and did nothing, callers are what it
-// was told of those who ask.
-func (l *Lane) detour(b *batch, before told, callers []script.Caller) {
-	d := &detour{section: section{lane: l, batch: b, callers: callers}}
+// detour sends a batch alone, whose shard was asked before or not.
+func (l *Lane) detour(b *batch, before told) {
+	d := &detour{section: section{lane: l, batch: b}}
 	d.watch(l.env, d.giveUp)
 	now := l.env.Clock.Now()
 	d.groups = b.groups(nil)
