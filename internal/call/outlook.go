@@ -75,7 +75,9 @@ func (o *outlook) include(r *limit.Routes, found *dispatch.Sight) {
 	case found.Used > max(found.Share, found.Lane.Room(&found.PeekReply)):
 		o.why = max(o.why, telemetry.Owes)
 	}
-	o.Add(free, forecast.Releases(free, &found.PeekReply, found.Received, found.Lane.Room(&found.PeekReply)))
+	o.Free += free
+	o.Releases = append(o.Releases,
+		forecast.Releases(free, &found.PeekReply, found.Received, found.Lane.Room(&found.PeekReply))...)
 }
 
 // when returns the time at which n permits are free together. Permits that no shard which answered

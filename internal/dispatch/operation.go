@@ -159,10 +159,7 @@ func (s *Seat) turnBy(ctx context.Context, a *Ask, now int64) error {
 		Delay: r.Delay, Retry: r.Retry}
 	switch {
 	case r.Granted > 0:
-		l.mu.Lock()
-		l.departed++
-		a.Ticket = l.departed << 20
-		l.mu.Unlock()
+		a.Ticket = l.departed.Add(1) << 20
 	case r.Paced > 0:
 		a.Retry = r.Paced
 	case r.Retry > 0 && received+int64(r.Retry) <= a.By && r.Share > 0 && r.Share <= r.Target:

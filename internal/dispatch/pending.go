@@ -27,12 +27,12 @@ var errDissolved = errors.New("the batch was dissolved")
 // many shards. No lock is held while Redis is waited for.
 type pending struct {
 	mu       sync.Mutex
-	Waiting  atomic.Int64 // asks that wait or are in flight
-	head     *batch       // departs next; nil if nobody waits
-	tail     *batch       // takes newcomers: head, unless that is full
-	away     int32        // batches that have departed and not landed
-	boxed    bool         // in the outbox
-	departed uint64       // batches so far; makes tickets unique
+	Waiting  atomic.Int64  // asks that wait or are in flight
+	head     *batch        // departs next; nil if nobody waits
+	tail     *batch        // takes newcomers: head, unless that is full
+	away     int32         // batches that have departed and not landed
+	boxed    bool          // in the outbox
+	departed atomic.Uint64 // batches so far; makes tickets unique
 	lane     *Lane
 	box      atomic.Pointer[outbox]
 }
@@ -96,9 +96,8 @@ func (q *pending) depart(o *outbox) *batch {
 			q.mu.Unlock()
 			continue
 		}
-		q.departed++
 		q.away++
-		b.sent, b.number = true, q.departed
+		b.sent, b.number = true, q.departed.Add(1)
 		q.mu.Unlock()
 		now, e := l.env.Clock.Now(), l.env
 		excused := o.excuses(b.opened)

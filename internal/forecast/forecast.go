@@ -35,12 +35,6 @@ func Releases(free int64, found *script.PeekReply, received, room int64) (releas
 	}
 }
 
-// Add puts in what one more shard has. Sort follows the last of them.
-func (o *Outlook) Add(free int64, releases []Release) {
-	o.Free += free
-	o.Releases = append(o.Releases, releases...)
-}
-
 // Sort brings the releases into order.
 func (o *Outlook) Sort() {
 	slices.SortFunc(o.Releases, func(a, b Release) int { return cmp.Compare(a.At, b.At) })
@@ -90,9 +84,9 @@ func Split(offers []Offer, n int64) (parts []int64) {
 	var all Outlook
 	for i := range offers {
 		o := &offers[i]
-		all.Add(0, []Release{{o.After, o.Free}})
+		all.Releases = append(all.Releases, Release{o.After, o.Free})
 		for _, r := range o.Releases {
-			all.Add(0, []Release{{max(r.At, o.After), r.Permits}})
+			all.Releases = append(all.Releases, Release{max(r.At, o.After), r.Permits})
 		}
 	}
 	all.Sort()

@@ -34,7 +34,8 @@ func TestOutlookFollowsWhatComesBack(t *testing.T) {
 		const made = 7
 		var o Outlook
 		for _, p := range c.shards {
-			o.Add(p.Free, Releases(p.Free, &p, made, 10))
+			o.Free += p.Free
+			o.Releases = append(o.Releases, Releases(p.Free, &p, made, 10)...)
 		}
 		o.Sort()
 		for n, want := range c.want {

@@ -97,7 +97,7 @@ func (c *Core) adopt(p *Plan) error {
 		c.Overruled(c.declared, p.Limit)
 	}
 	c.Metrics.CountsBy(p.Limit.Algorithm.String())
-	if p.fence != nil && c.Register != nil {
+	if layout.Fence != nil && c.Register != nil {
 		c.Register.ReconsiderSoon() // nodes may be lost, or back, that it does not know of
 	}
 	if old != nil && old.Layout.Epoch != layout.Epoch {

@@ -73,8 +73,8 @@ func (c *identity) Absence(r *Routes) error {
 	if r.closed != nil {
 		return r.closed
 	}
-	if len(r.Lanes) == 0 && len(r.live) > 0 {
-		return c.FailedAt(r.live[0].Site().Location, node.ErrStranger)
+	if live := r.Layout.Live(); len(r.Lanes) == 0 && len(live) > 0 {
+		return c.FailedAt(live[0].Site().Location, node.ErrStranger)
 	}
 	for _, l := range r.Lanes {
 		if !l.Node.Ready(l.Slot) {

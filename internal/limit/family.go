@@ -105,7 +105,7 @@ func (f *Family) planOf(c *Core, ft *Routes) (*Plan, error) {
 // seat returns the seat of keys that lie where the plan says; nil if each needs one of its own.
 func (f *Family) seat(p *Plan) *dispatch.Seat {
 	of := f.Of.Process
-	n := of.Nodes.Node(p.live[0].Node)
+	n := of.Nodes.Node(p.ways[0].Node)
 	plain := p.Limit.Mode == Enforced && p.Limit.Scope == Global && !p.ways[0].Paced
 	if n == nil || !plain || of.Config.OnOutage == FailLocal { // which counts what each key was granted
 		return nil

@@ -125,15 +125,17 @@ func (l Limit) DividedBy(participants int64) Limit {
 
 // Owed returns within what time a bucket must have gained what it is charged.
 func (l *Limit) Owed() time.Duration {
-	fill := time.Duration(float64(l.Most()) / float64(l.Permits) * float64(l.Per))
-	return min(max(time.Hour, 2*fill), 10*script.MaxWindow)
+	return min(max(time.Hour, 2*l.fill()), 10*script.MaxWindow)
+}
+
+// fill returns how long a burst takes to come.
+func (l Limit) fill() time.Duration {
+	return time.Duration(float64(l.Most()) / float64(l.Permits) * float64(l.Per))
 }
 
 // Ahead returns how far ahead permits of the limit may be dated: a window, or as long as a burst
 // takes to come if that is longer.
-func (l Limit) Ahead() time.Duration {
-	return max(l.Per, time.Duration(float64(l.Most())/float64(l.Permits)*float64(l.Per)))
-}
+func (l Limit) Ahead() time.Duration { return max(l.Per, l.fill()) }
 
 // Local returns the limit as an engine of this process enforces it.
 func (l Limit) Local() local.Limit {
@@ -168,7 +170,7 @@ func (l Limit) Soonest(permits int64) time.Duration {
 // Memory returns for how long something that was granted can still count.
 func (l Limit) Memory() time.Duration {
 	if l.Algorithm.Bursty() {
-		return 2*l.Per + time.Duration(float64(l.Most())/float64(l.Permits)*float64(l.Per))
+		return 2*l.Per + l.fill()
 	}
 	return l.Per + l.Lease
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
-	"github.com/shardlimit/shardlimit/internal/membership"
 	"github.com/shardlimit/shardlimit/internal/node"
 	"github.com/shardlimit/shardlimit/internal/register"
 	"github.com/shardlimit/shardlimit/script"
@@ -19,10 +18,8 @@ import (
 type Plan struct {
 	Layout shard.Layout
 	Limit  Limit
-	live   []shard.Shard     // of the layout
-	terms  []*dispatch.Terms // of each of these
+	terms  []*dispatch.Terms // of each live shard of the layout
 	ways   []*dispatch.Way   // to each of these
-	fence  *membership.Fence // of the layout; nil: none
 	order  []int             // their places in this participant's order of preference
 	// Seat is where keys of the place are asked for of which the process has nothing else; nil
 	// unless the calls bring no terms, and an answer is all that they want.
@@ -35,18 +32,15 @@ func (c *identity) plan(layout shard.Layout) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Layout: layout, Limit: limit, live: layout.Live()}
-	if layout.Fence != nil {
-		p.fence = c.Process.Records.Fence
-	}
-	for _, s := range p.live {
+	p := &Plan{Layout: layout, Limit: limit}
+	for _, s := range layout.Live() {
 		terms, err := c.terms(layout, s)
 		if err != nil {
 			return nil, err
 		}
 		p.terms, p.ways = append(p.terms, terms), append(p.ways, c.way(s.Site()))
 	}
-	p.order = shard.Rank(c.Process.Config.Participant, p.live)
+	p.order = shard.Rank(c.Process.Config.Participant, layout.Live())
 	return p, nil
 }
 

@@ -92,8 +92,8 @@ func (c *Core) Refresh() { c.RefreshAt(c.Process.Clock.Elapsed()) }
 // RefreshAt does so at this time elapsed.
 func (c *Core) RefreshAt(elapsed clock.Elapsed) {
 	c.Record().RefreshAt(elapsed)
-	if r := c.Routes.Load(); r != nil && r.fence != nil {
-		r.fence.RefreshAt(elapsed)
+	if r := c.Routes.Load(); r != nil && r.Layout.Fence != nil {
+		c.Process.Records.Fence.RefreshAt(elapsed)
 	}
 }
 

@@ -100,10 +100,10 @@ func (of *ways) newRoutes(p *Plan) *Routes {
 	if r.Plan != nil {
 		r = &Routes{}
 	}
-	r.Plan, r.Split, r.Record = p, len(p.live) > 1, of.core.Record()
+	r.Plan, r.Split, r.Record = p, len(p.terms) > 1, of.core.Record()
 	r.Lanes = r.only[:0]
-	all := make([]*dispatch.Lane, len(p.live))
-	for i, s := range p.live {
+	all := make([]*dispatch.Lane, len(p.terms))
+	for i, s := range p.Layout.Live() {
 		if all[i] = of.lane(s.Site(), p.terms[i], p.ways[i]); all[i] == nil {
 			if _, told := of.core.Process.strangers.LoadOrStore(s.Node, true); !told {
 				of.core.Process.Config.Logger.Warn("limiter has shards on a node that is not in Config.Nodes; this process "+
