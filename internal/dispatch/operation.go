@@ -68,7 +68,7 @@ func (l *Lane) Participants(ctx context.Context) (r script.LedgerReply, err erro
 func (l *Lane) Propose(ctx context.Context, t *Terms) (reply script.TakeReply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.env.CallTimeout)
 	defer cancel()
-	err = basis{l, t}.present(ctx, told{}, func(on basis) (script.Status, clock.ServerTime, error) {
+	err = basis{l, t}.present(ctx, func(on basis) (script.Status, clock.ServerTime, error) {
 		ctx, c, err := l.begin(ctx, telemetry.Propose, 0, nil)
 		if err != nil {
 			return 0, 0, err
@@ -102,7 +102,7 @@ type Booking struct {
 func (s *Seat) Reserve(ctx context.Context,
 	b Booking) (reply script.ReserveReply, sent, received int64, err error) {
 	l := s.Lane
-	err = basis{lane: l}.present(ctx, told{}, func(on basis) (script.Status, clock.ServerTime, error) {
+	err = basis{lane: l}.present(ctx, func(on basis) (script.Status, clock.ServerTime, error) {
 		ctx, c, err := l.begin(ctx, telemetry.Reserve, 1, nil)
 		if err != nil {
 			return 0, 0, err
@@ -198,7 +198,7 @@ func (s *Seat) Settle(ctx context.Context, r script.SettleRequest) (reply script
 		return reply.Status, reply.At, err
 	}
 	if r.Charge > 0 {
-		err = basis{lane: l}.present(ctx, told{}, once)
+		err = basis{lane: l}.present(ctx, once)
 	} else {
 		_, _, err = once(basis{lane: l})
 	}

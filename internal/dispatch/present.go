@@ -105,19 +105,12 @@ type told struct {
 // present makes a call, and again while the shard has no state and was given none, or was asked
 // after the fence: it does what that takes in between, until what the call relies on is confirmed
 // and the time of the node known.
-func (b basis) present(ctx context.Context, before told,
+func (b basis) present(ctx context.Context,
 	once func(basis) (status script.Status, at clock.ServerTime, err error)) error {
-	tries := 1
-	switch {
-	case before != told{}:
-		if err := b.insist(ctx, before, tries); err != nil {
-			return err
-		}
-		tries++
-	case b.fixed == nil:
+	if b.fixed == nil {
 		b.reassure(ctx)
 	}
-	for ; ; tries++ {
+	for tries := 1; ; tries++ {
 		under := basis{b.lane, b.terms()}
 		status, at, err := once(under)
 		if err != nil || !unserved(status) || under.fixed.Epoch == 0 {
