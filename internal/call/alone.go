@@ -106,8 +106,8 @@ func (f *Family) denies(ctx context.Context, found *denial, n, now int64, d *Dec
 	if found.of != c.Routes.Load() || !f.mayAsk(ctx, now) {
 		return false
 	}
-	*d = Decision{Answer{Limit: found.Target(), RetryAfter: max(time.Duration(found.FreeAt-now), minRetry),
-		ResetAfter: max(time.Duration(found.ResetAt-now), 0), Reason: found.Why()},
+	*d = Decision{Answer{Limit: found.Target, RetryAfter: max(time.Duration(found.FreeAt-now), minRetry),
+		ResetAfter: max(time.Duration(found.ResetAt-now), 0), Reason: found.Why},
 		Origin{Source: telemetry.Memory, Target: c}}
 	c.decided(ctx, d, n, now, nil)
 	return true

@@ -150,13 +150,14 @@ type Denied struct {
 	until   int64 // that it is believed
 	FreeAt  int64 // when a permit comes back
 	ResetAt int64 // when the shard is unused again
-	told    int64 // eight times what its share is to be, and why it refuses: a key has no room to spare
+	Target  int64 // what its share is to be
+	Why     telemetry.Reason
 }
 
 // Denied returns what is to be remembered of a shard that is known to have nothing to give. ok is
 // false if it has something, or lost its memory.
 func (k *Knowledge) Denied(now int64) (d Denied, ok bool) {
-	d = Denied{k.shutUntil.Load(), k.FreeAt.Load(), k.ResetAt.Load(), 8*k.Target.Load() + int64(k.Why())}
+	d = Denied{k.shutUntil.Load(), k.FreeAt.Load(), k.ResetAt.Load(), k.Target.Load(), k.Why()}
 	return d, now < d.until && !k.Closed(now)
 }
 
@@ -172,15 +173,9 @@ func (l *Lane) Believe(d *Denied) {
 	k.shutUntil.Store(d.until)
 	k.FreeAt.Store(d.FreeAt)
 	k.ResetAt.Store(d.ResetAt)
-	k.Target.Store(d.Target())
-	k.why.Store(int32(d.Why()))
+	k.Target.Store(d.Target)
+	k.why.Store(int32(d.Why))
 }
-
-// Target returns what the share of the shard is to be.
-func (d *Denied) Target() int64 { return d.told / 8 }
-
-// Why returns why it refuses.
-func (d *Denied) Why() telemetry.Reason { return telemetry.Reason(d.told % 8) }
 
 // Over reports whether it is believed no more.
 func (d *Denied) Over(now int64) bool { return now >= d.until }

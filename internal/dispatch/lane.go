@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/node"
@@ -205,14 +203,10 @@ type call struct {
 	operation telemetry.Operation
 }
 
-// begin begins a call that serves so many callers. See node.Begin.
-func (l *Lane) begin(ctx context.Context, op telemetry.Operation, serves int64,
-	links []trace.Link) (context.Context, call, error) {
+// begin begins a call of no batch. See node.Begin.
+func (l *Lane) begin(ctx context.Context, op telemetry.Operation) (context.Context, call, error) {
 	about := telemetry.Call{Operation: op, Limiter: l.Metrics, Shard: l.Tag()}
-	if serves > 0 {
-		about.Served = []telemetry.Served{{Limiter: l.Metrics, Calls: serves}}
-	}
-	ctx, c, err := l.Node.Begin(ctx, l.Slot, about, links)
+	ctx, c, err := l.Node.Begin(ctx, l.Slot, about, nil)
 	return ctx, call{c, l, op}, err
 }
 

@@ -17,7 +17,7 @@ import (
 
 // run makes a call, without more.
 func (l *Lane) run(ctx context.Context, op telemetry.Operation, call func(context.Context, *call) error) error {
-	ctx, c, err := l.begin(ctx, op, 0, nil)
+	ctx, c, err := l.begin(ctx, op)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (l *Lane) Propose(ctx context.Context, t *Terms) (reply script.TakeReply, e
 	ctx, cancel := context.WithTimeout(ctx, l.env.CallTimeout)
 	defer cancel()
 	err = basis{l, t}.present(ctx, func(on basis) (script.Status, clock.ServerTime, error) {
-		ctx, c, err := l.begin(ctx, telemetry.Propose, 0, nil)
+		ctx, c, err := l.begin(ctx, telemetry.Propose)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -103,7 +103,7 @@ func (s *Seat) Reserve(ctx context.Context,
 	b Booking) (reply script.ReserveReply, sent, received int64, err error) {
 	l := s.Lane
 	err = basis{lane: l}.present(ctx, func(on basis) (script.Status, clock.ServerTime, error) {
-		ctx, c, err := l.begin(ctx, telemetry.Reserve, 1, nil)
+		ctx, c, err := l.begin(ctx, telemetry.Reserve)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -178,7 +178,7 @@ func (s *Seat) Settle(ctx context.Context, r script.SettleRequest) (reply script
 		return reply, l.Node.Away(l.Slot)
 	}
 	once := func(on basis) (script.Status, clock.ServerTime, error) {
-		ctx, c, err := l.begin(ctx, telemetry.Settle, 0, nil)
+		ctx, c, err := l.begin(ctx, telemetry.Settle)
 		if err != nil {
 			return 0, 0, err
 		}
