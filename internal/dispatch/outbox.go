@@ -110,8 +110,8 @@ func (o *outbox) add(w waiting) {
 	}
 }
 
-// overdue reports whether what waits is more than can be sent in time: the first has waited for half
-// of a call timeout while others left. So would newcomers.
+// overdue reports whether what waits is more than can be sent in time: the first has waited for
+// half of a call timeout while others left. So would newcomers.
 func (o *outbox) overdue(now int64) bool {
 	since := o.oldest.Load()
 	return since != 0 && o.env.overdue(max(since, o.ended.Load()), now) && !o.stands(since, now)

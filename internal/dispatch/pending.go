@@ -200,9 +200,9 @@ func (q *pending) ready(b *batch) bool {
 	return false
 }
 
-// again has a batch fly later whose shard did nothing, or must not be asked yet: what its call relies
-// on is confirmed first. It has no more time for that than to board, for the sake of the others who
-// fly with it.
+// again has a batch fly later whose shard did nothing, or must not be asked yet: what its call
+// relies on is confirmed first. It has no more time for that than to board, for the sake of the
+// others who fly with it.
 func (q *pending) again(b *batch, said told) {
 	l := q.lane
 	age := l.env.Clock.Now() - b.oldest
