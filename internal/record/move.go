@@ -117,9 +117,7 @@ func (b *Book) most(of *Places, found []pointer, are func(pointer) bool) error {
 	so, n := make(map[string]bool), 0
 	var errs []error
 	for _, p := range found {
-		if so[b.called(p)] = p.err == nil && are(p); p.err != nil {
-			errs = append(errs, fmt.Errorf("node %s: %w", p.node, p.err))
-		}
+		so[b.called(p)], errs = p.err == nil && are(p), append(errs, p.err)
 	}
 	for _, name := range of.Names {
 		if so[name] {
@@ -187,7 +185,8 @@ func (r *Record) final(ctx context.Context, from *Places,
 	s := r.seatAt(from, from.id())
 	answers := make([]*majority.Answer, len(from.Names))
 	var errs []error
-	if err = majority.ErrNoMajority; gather(ctx, len(answers), func(i int) (got placeReply) {
+	err = majority.ErrNoMajority
+	gather(ctx, len(answers), func(i int) (got placeReply) {
 		for all := []script.VoteRecord(nil); ; {
 			got = r.voteAt(ctx, s, i, script.VoteRequest{Kind: kind, After: len(all)})
 			if all = append(all, got.records...); len(got.records) == 0 {
@@ -196,20 +195,16 @@ func (r *Record) final(ctx context.Context, from *Places,
 			}
 		}
 	}, func(i int, reply placeReply) step {
-		if reply.err != nil {
-			errs = append(errs, fmt.Errorf("node %s: %w", from.Names[i], reply.err))
-		} else if reply.moved {
+		if errs = append(errs, reply.err); reply.err == nil && reply.moved {
 			answers[i], records = reply.answer, append(records, reply.records...)
 		}
 		if kept, err = majority.Final(answers); err == nil {
 			return hurry
 		}
 		return wait
-	}) {
-		errs = append(errs, clock.Ended(ctx))
-	}
+	})
 	if err != nil {
-		err = fewer(from.Names, errs)
+		err = fewer(from.Names, append(errs, clock.Ended(ctx)))
 	}
 	return kept, records, err
 }

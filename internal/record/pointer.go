@@ -51,7 +51,7 @@ func (b *Book) pointers(ctx context.Context, keep time.Duration, patient bool) [
 	nodes := b.nodes.Roster().Names()
 	found := make([]pointer, len(nodes))
 	for i, name := range nodes {
-		found[i] = pointer{node: name, err: errLate}
+		found[i] = pointer{node: name, err: fmt.Errorf("node %s: it answers later than others", name)}
 	}
 	answered := 0
 	gather(ctx, len(nodes), func(i int) pointer {
@@ -67,8 +67,6 @@ func (b *Book) pointers(ctx context.Context, keep time.Duration, patient bool) [
 	})
 	return found
 }
-
-var errLate = errors.New("it answers later than others")
 
 // write writes a text to the nodes that answered and are to have it, if each still says what it
 // said.
@@ -96,7 +94,9 @@ func (b *Book) point(ctx context.Context, name string, req script.PlacesRequest)
 			}
 			return got.err
 		})
-	got.node, got.err = name, cmp.Or(err, got.err)
+	if got.node, got.err = name, cmp.Or(err, got.err); got.err != nil {
+		got.err = fmt.Errorf("node %s: %w", name, got.err)
+	}
 	return got
 }
 

@@ -196,9 +196,7 @@ func (r *Record) read(ctx context.Context, s *seat, participates, whole bool,
 	var now, participants int64
 	ended := gather(ctx, len(names), func(i int) placeReply { return r.vote(r.book.nodes.Ctx, s, i, req) },
 		func(i int, reply placeReply) step {
-			if answers[i] = reply.answer; reply.err != nil {
-				errs = append(errs, fmt.Errorf("node %s: %w", names[i], reply.err))
-			}
+			answers[i], errs = reply.answer, append(errs, reply.err)
 			now, participants = max(now, reply.now), max(participants, reply.participants)
 			if got, verdict = majority.Confirm(answers); verdict == majority.Unknown {
 				return wait
@@ -219,10 +217,8 @@ func (r *Record) read(ctx context.Context, s *seat, participates, whole bool,
 	switch {
 	case over || ended && told:
 		return value, err
-	case ended:
-		return value, fewer(s.places.Names, append(errs, clock.Ended(ctx)))
-	case verdict == majority.Unknown:
-		return value, fewer(s.places.Names, errs)
+	case ended || verdict == majority.Unknown:
+		return value, fewer(names, append(errs, clock.Ended(ctx)))
 	case err != nil: // what is there cannot be read
 		return value, err
 	case verdict == majority.Unsettled:
@@ -237,24 +233,22 @@ func (r *Record) read(ctx context.Context, s *seat, participates, whole bool,
 // fewer is an ErrNoMajority of these places, with why they gave no answer, as far as that is known.
 // It is an ErrForeignState if so many hold what is foreign that the rest is no majority.
 func fewer(places []string, errs []error) error {
-	what := strings.Join(places, ", ")
-	if len(errs) == 0 {
-		return fmt.Errorf("%w (%s)", ErrNoMajority, what)
-	}
-	foreign := 0
-	for _, err := range errs {
+	var foreign []int
+	for i, err := range errs {
 		if errors.Is(err, script.ErrForeignState) {
-			foreign++
+			foreign = append(foreign, i)
 		}
 	}
-	if len(places)-foreign >= majority.Majority(len(places)) {
-		for i, err := range errs {
-			if errors.Is(err, script.ErrForeignState) {
-				errs[i] = errors.New(err.Error())
-			}
+	if len(places)-len(foreign) >= majority.Majority(len(places)) {
+		for _, i := range foreign {
+			errs[i] = errors.New(errs[i].Error())
 		}
 	}
-	return fmt.Errorf("%w: %w (%s)", errors.Join(errs...), ErrNoMajority, what)
+	err := fmt.Errorf("%w (%s)", ErrNoMajority, strings.Join(places, ", "))
+	if cause := errors.Join(errs...); cause != nil {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
 }
 
 // placeReply is what came of a message to a place.
@@ -270,7 +264,7 @@ type placeReply struct {
 func (r *Record) vote(ctx context.Context, s *seat, place int, req script.VoteRequest) placeReply {
 	got := r.voteAt(ctx, s, place, req)
 	if got.err == nil && got.moved {
-		got.answer, got.err = nil, errMoved
+		got.answer, got.err = nil, fmt.Errorf("node %s: %w", s.places.Names[place], errMoved)
 		if known := r.book.Known(); known != nil && known.id() == s.places.id() {
 			r.book.help(s.places) // a majority may go on without it
 		}
@@ -280,7 +274,8 @@ func (r *Record) vote(ctx context.Context, s *seat, place int, req script.VoteRe
 
 // voteAt is vote, with the answer of a place that has moved.
 func (r *Record) voteAt(ctx context.Context, s *seat, place int, req script.VoteRequest) (got placeReply) {
-	n := r.book.nodes.Node(s.places.Names[place])
+	name := s.places.Names[place]
+	n := r.book.nodes.Node(name)
 	about := telemetry.Call{Operation: telemetry.Vote, Limiter: r.metrics, Shard: homeTag}
 	got.err = r.book.call(ctx, n, about, func(ctx context.Context, e *script.Endpoint) error {
 		req.Keep, req.Alone, req.ParticipantTTL = r.keep(), s.alone, participantTTL
@@ -298,6 +293,9 @@ func (r *Record) voteAt(ctx context.Context, s *seat, place int, req script.Vote
 		}
 		return err
 	})
+	if got.err != nil {
+		got.err = fmt.Errorf("node %s: %w", name, got.err)
+	}
 	return got
 }
 

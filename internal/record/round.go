@@ -76,13 +76,13 @@ type sending struct {
 // send sends messages, and has the answers heeded. A patient one waits for all of them.
 func (p *sending) send(ctx context.Context, to []majority.Addressed, heed func(place int, a majority.Answer)) {
 	settled, known := 0, p.known // those that are not blank: to go on without a vote takes all
-	ended := gather(ctx, len(to), func(i int) placeReply {
+	gather(ctx, len(to), func(i int) placeReply {
 		m := &to[i].Message
 		return p.record.vote(ctx, p.seat, to[i].Place, script.VoteRequest{Kind: int(m.Kind),
 			Ballot: script.VoteBallot(m.Ballot), Mark: m.Mark, Value: m.Value, Known: known})
 	}, func(i int, reply placeReply) step {
 		if reply.err != nil {
-			p.errs = append(p.errs, fmt.Errorf("node %s: %w", p.seat.places.Names[to[i].Place], reply.err))
+			p.errs = append(p.errs, reply.err)
 			return wait
 		}
 		p.now = max(p.now, reply.now)
@@ -95,9 +95,7 @@ func (p *sending) send(ctx context.Context, to []majority.Addressed, heed func(p
 		}
 		return wait
 	})
-	if ended {
-		p.errs = append(p.errs, clock.Ended(ctx))
-	}
+	p.errs = append(p.errs, clock.Ended(ctx))
 }
 
 // step is what becomes of the rest when one of several tasks is done.
