@@ -12,7 +12,6 @@ package membership
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -52,7 +51,6 @@ type Env struct {
 type Fence struct {
 	*record.Watch
 	env   *Env
-	log   *slog.Logger
 	known atomic.Pointer[knowledge] // of generation 0: nothing was ever confirmed
 	least int64                     // the generation that there must be; only of who holds the token
 	nodes map[string]*watched       // only of who holds the token
@@ -70,7 +68,7 @@ type knowledge struct {
 
 // New returns the fence of a key prefix, of which nothing is known yet.
 func New(env *Env) *Fence {
-	f := &Fence{env: env, log: env.Nodes.Log, least: 1, nodes: make(map[string]*watched),
+	f := &Fence{env: env, least: 1, nodes: make(map[string]*watched),
 		Moves: make(chan struct{}, movesAtOnce)}
 	f.known.Store(&knowledge{})
 	f.Watch = env.Book.New("nodes", nil, nil, nil).Watch(record.Watched{Every: confirmEvery, Number: f.Generation,
@@ -270,7 +268,7 @@ func (f *Fence) Follow(ctx context.Context, nodes []shard.Node) error {
 	f.least = generation + 1
 	err := f.Exchange(ctx, false)
 	if err == nil {
-		f.log.Warn("the membership of the nodes was lost; it began anew", "generation", f.Generation())
+		f.env.Nodes.Log.Warn("the membership of the nodes was lost; it began anew", "generation", f.Generation())
 	}
 	return err
 }

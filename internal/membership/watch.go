@@ -41,9 +41,9 @@ func (f *Fence) tell(m majority.Membership) {
 				w.falls = 0
 			}
 			w.fell, w.falls, w.answers = now, w.falls+1, 0
-			f.log.Warn("node is put out; what it has is taken over", "node", n.Name, "generation", m.Generation)
+			f.env.Nodes.Log.Warn("node is put out; what it has is taken over", "node", n.Name, "generation", m.Generation)
 		case !n.Out && w.out:
-			f.log.Info("node is in again", "node", n.Name, "generation", m.Generation)
+			f.env.Nodes.Log.Info("node is in again", "node", n.Name, "generation", m.Generation)
 		}
 		if w.missed && !n.Missed && !n.Out {
 			w.reached = now
@@ -164,6 +164,6 @@ func (f *Fence) move(ctx context.Context, how change) {
 		}
 		return how(m, held)
 	})); err != nil {
-		f.log.Warn("the membership could not be changed", "err", err)
+		f.env.Nodes.Log.Warn("the membership could not be changed", "err", err)
 	}
 }

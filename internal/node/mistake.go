@@ -113,16 +113,17 @@ func (m *Mistakes) Unwrap() []error { return m.each }
 // Mistaken returns what is wrong with the nodes of the Config that keep records, if the others of
 // these are no majority. While it is not known which do, they are all nodes.
 func (f *Fleet) Mistaken(keep []string) error {
-	var nodes, all []*Node
+	var nodes []*Node
 	roster := f.Roster()
-	for _, name := range roster.Names() {
-		n := roster.Listed(name)
-		if all = append(all, n); slices.Contains(keep, name) {
+	for _, name := range keep {
+		if n := roster.Node(name); n != nil {
 			nodes = append(nodes, n)
 		}
 	}
 	if len(nodes) == 0 {
-		nodes = all
+		for _, name := range roster.Names() {
+			nodes = append(nodes, roster.Listed(name))
+		}
 	}
 	return mistakes(nodes, len(nodes)/2+1, func(n *Node) *mistake { return cmp.Or(n.mistake.Load(), n.votes.Load()) })
 }

@@ -46,7 +46,7 @@ const Least = few
 type Places struct {
 	// Generation grows whenever they change. The first one is the time of day in milliseconds, so
 	// that no places have the generation of others that everybody forgot.
-	Generation int64    `json:"generation"`
+	Generation int64    `json:"generation"` // 0: there are none
 	Names      []string `json:"places"` // of nodes, in order
 }
 
@@ -76,10 +76,9 @@ func (p *Places) validate() error {
 	return nil
 }
 
-// follows reports whether these are later than others; nil: than none. Of two that began at once,
-// it is one for all.
+// follows reports whether these are later than others. Of two that began at once, it is one for all.
 func (p *Places) follows(q *Places) bool {
-	return q == nil || q.Generation < p.Generation || q.Generation == p.Generation && p.id() < q.id()
+	return q.Generation < p.Generation || q.Generation == p.Generation && p.id() < q.id()
 }
 
 // choose returns which of the nodes are to keep the records: those that do so now go on.
@@ -131,8 +130,9 @@ type Book struct {
 // participant.
 func NewBook(nodes *node.Fleet, participant string) *Book {
 	b := &Book{participant: participant, silent: make(map[string]int64)}
+	b.known.Store(&Places{})
 	b.Belief = Belief{nodes: nodes, every: lookEvery, number: b.number,
-		ask:  func(ctx context.Context, whole bool) error { return b.look(ctx, whole && b.Known() != nil) },
+		ask:  func(ctx context.Context, whole bool) error { return b.look(ctx, whole && b.number() != 0) },
 		soon: func(ctx context.Context) error { return b.Ask(ctx, true) }}
 	b.init()
 	// To look connects anew where that failed, and so leads here again.
@@ -141,36 +141,23 @@ func NewBook(nodes *node.Fleet, participant string) *Book {
 }
 
 // number is the generation of the places that are known; 0: none are.
-func (b *Book) number() int64 {
-	if p := b.known.Load(); p != nil {
-		return p.Generation
-	}
-	return 0
-}
+func (b *Book) number() int64 { return b.Known().Generation }
 
 // Places returns where the records are. Nodes are asked for it once, and looked after then and now.
 func (b *Book) Places(ctx context.Context) (*Places, error) {
-	if p := b.known.Load(); p != nil {
+	if b.number() != 0 {
 		b.Refresh()
-		return p, nil
+	} else if err := b.ConfirmSince(ctx, 0); b.number() == 0 {
+		return nil, err
 	}
-	err := b.ConfirmSince(ctx, 0)
-	if p := b.known.Load(); p != nil {
-		return p, nil
-	}
-	return nil, err
+	return b.Known(), nil
 }
 
-// Known returns where the records are, as last heard; nil: not yet.
+// Known returns where the records are, as last heard.
 func (b *Book) Known() *Places { return b.known.Load() }
 
 // Nodes are the names of the nodes that keep the records.
-func (b *Book) Nodes() []string {
-	if p := b.known.Load(); p != nil {
-		return p.Names
-	}
-	return nil
-}
+func (b *Book) Nodes() []string { return b.Known().Names }
 
 // follow notes later places.
 func (b *Book) follow(p *Places) {
@@ -206,7 +193,7 @@ func (b *Book) look(ctx context.Context, patient bool) (err error) {
 		if err != nil {
 			return err
 		}
-		if at != nil {
+		if at.Generation != 0 {
 			b.follow(at)
 			if b.spread(ctx, found, at) {
 				return nil
@@ -221,7 +208,7 @@ func (b *Book) look(ctx context.Context, patient bool) (err error) {
 	return errMoving
 }
 
-// latest returns the latest places that nodes tell of, or this process knows; nil: there are none.
+// latest returns the latest places that nodes tell of, or this process knows.
 func (b *Book) latest(found []pointer) (*Places, error) {
 	at, answered := b.known.Load(), 0
 	var errs []error
@@ -235,8 +222,8 @@ func (b *Book) latest(found []pointer) (*Places, error) {
 			at = &p.said.Places
 		}
 	}
-	if at == nil && 2*answered <= len(found) {
-		return nil, fewer(b.nodes.Roster().Names(), errs)
+	if at.Generation == 0 && 2*answered <= len(found) {
+		return at, fewer(b.nodes.Roster().Names(), errs)
 	}
 	return at, nil
 }

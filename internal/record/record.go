@@ -254,7 +254,7 @@ func (r *Record) vote(ctx context.Context, s *seat, place int, req script.VoteRe
 	got := r.voteAt(ctx, s, place, req)
 	if got.err == nil && got.moved {
 		got.answer, got.err = nil, fmt.Errorf("node %s: %w", s.places.Names[place], errMoved)
-		if known := r.book.Known(); known != nil && known.id() == s.places.id() {
+		if known := r.book.Known(); known.id() == s.places.id() {
 			r.book.help(s.places) // a majority may go on without it
 		}
 	}
@@ -350,7 +350,7 @@ func (r *Record) change(ctx context.Context, next func(Reading) (string, error))
 func (r *Record) Peek(ctx context.Context) (value Reading, err error) {
 	for range moves {
 		var p *Places
-		if p, err = r.book.latest(r.book.pointers(ctx, 0, true)); p == nil {
+		if p, err = r.book.latest(r.book.pointers(ctx, 0, true)); p.Generation == 0 {
 			return Reading{}, err
 		}
 		value, err = r.read(ctx, r.seatAt(p, p.id()), false, false, func(Reading) error { return nil })

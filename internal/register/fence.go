@@ -31,8 +31,7 @@ func (r *Reader) fenceOf(layout shard.Layout) *membership.Fence {
 // newFence is the fence under which this process declares the limit; nil: under none, because it is
 // not to be taken over, there are too few nodes for a majority without one, or no shard is asked.
 func (r *Reader) newFence(declared Wanted) *shard.Fence {
-	at := r.env.Book.Known()
-	if !r.env.Takeover || at == nil || len(at.Names) < record.Least || declared.Scope != "" {
+	if !r.env.Takeover || len(r.env.Book.Known().Names) < record.Least || declared.Scope != "" {
 		return nil
 	}
 	return &shard.Fence{}
