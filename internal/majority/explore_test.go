@@ -79,7 +79,7 @@ func (e *explorer) key(w *world) [2]uint64 {
 		h.Write([]byte{byte(w.forgot), byte(w.restarted), byte(w.stored), byte(w.renewed)})
 		for k := range w.plays {
 			p := &w.plays[k]
-			h.Write([]byte{flags(p.begun, p.round.closed, p.round.revived, p.round.chosen, p.won), byte(p.deaf)})
+			h.Write([]byte{flags(p.begun, p.round.closed, p.round.revived, p.round.chosen(), p.won), byte(p.deaf)})
 			h.WriteString(p.round.value)
 		}
 		for _, l := range w.looks {
@@ -109,7 +109,7 @@ func (w *world) column(b []byte, i int) []byte {
 	for k := range w.plays {
 		p := &w.plays[k]
 		b = p.round.promises[i].append(b)
-		b = append(b, flags(p.round.taken[i], p.acceptBy>>i&1 == 1, sentTo(p.accepts, i)))
+		b = append(b, flags(p.round.taken>>i&1 == 1, p.acceptBy>>i&1 == 1, sentTo(p.accepts, i)))
 		for _, m := range p.round.known {
 			if m[0] == byte('A'+i) {
 				b = append(append(b, m[1:]...), 0)
@@ -124,8 +124,8 @@ func (w *world) column(b []byte, i int) []byte {
 	return b
 }
 
-func sentTo(to []Addressed, i int) bool {
-	return slices.ContainsFunc(to, func(a Addressed) bool { return a.Place == i })
+func sentTo(to []Message, i int) bool {
+	return slices.ContainsFunc(to, func(a Message) bool { return a.Place == i })
 }
 
 // tail is a name of a run or mark without the letter that tells which place it is.

@@ -42,15 +42,15 @@ func (s *servers) write(t *testing.T, p *Proposer, change Change) (rounds int) {
 		rounds++
 		r := p.Begin()
 		for i := range s.places {
-			r.Promise(i, s.tell(i, r.Prepares()[i].Message))
+			r.Promise(i, s.tell(i, r.Prepares()[i]))
 		}
 		accepts, err := r.Choose(change)
 		if err == nil {
 			for _, m := range accepts {
-				r.Accepted(m.Place, s.tell(m.Place, m.Message))
+				r.Accepted(m.Place, s.tell(m.Place, m))
 			}
 			for _, m := range r.Restores() {
-				r.Accepted(m.Place, s.tell(m.Place, m.Message))
+				r.Accepted(m.Place, s.tell(m.Place, m))
 			}
 			err = r.Err()
 		}
@@ -168,7 +168,7 @@ func TestANewRegisterNeedsAMajority(t *testing.T) {
 	}
 	r := p.Begin()
 	for i := range 2 {
-		r.Promise(i, s.tell(i, r.Prepares()[i].Message))
+		r.Promise(i, s.tell(i, r.Prepares()[i]))
 	}
 	accepts, err := r.Choose(func(f Found) (string, error) {
 		if f != (Found{}) {
@@ -177,7 +177,7 @@ func TestANewRegisterNeedsAMajority(t *testing.T) {
 		return "a", nil
 	})
 	for _, m := range accepts {
-		r.Accepted(m.Place, s.tell(m.Place, m.Message))
+		r.Accepted(m.Place, s.tell(m.Place, m))
 	}
 	if err != nil || r.Err() != nil {
 		t.Fatal(err, r.Err())

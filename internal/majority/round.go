@@ -3,6 +3,7 @@ package majority
 import (
 	"cmp"
 	"errors"
+	"math/bits"
 	"slices"
 	"time"
 )
@@ -67,6 +68,7 @@ const (
 
 // Message is what a place is asked.
 type Message struct {
+	Place  int // whom it is for
 	Kind   Kind
 	Ballot Ballot
 	Mark   string // of Accept and Restore: the life of the place that promised the ballot
@@ -101,12 +103,6 @@ type Found struct {
 // be called for a value that is not chosen in the end.
 type Change func(Found) (string, error)
 
-// Addressed is a message for one place.
-type Addressed struct {
-	Place   int
-	Message Message
-}
-
 // Round is one try to change a value. Its messages may be lost, late or doubled. What it is told of
 // answers may come in any order.
 type Round struct {
@@ -114,24 +110,22 @@ type Round struct {
 	quorum   int
 	known    []string  // blank places that were seen before the round began
 	promises []*Answer // by place; they never change
-	taken    []bool
-	chosen   bool
-	closed   bool // a value was proposed, or never will be
-	revived  bool // too few places vote: blank ones accept as well
+	taken    uint64    // the places that have accepted, a bit each
+	closed   bool      // a value was proposed, or never will be
+	revived  bool      // too few places vote: blank ones accept as well
 	refused  bool
 	value    string
 	highest  Ballot
 }
 
 func newRound(b Ballot, places int, known []string) *Round {
-	return &Round{ballot: b, quorum: Majority(places), known: slices.Clone(known), promises: make([]*Answer, places),
-		taken: make([]bool, places)}
+	return &Round{ballot: b, quorum: Majority(places), known: slices.Clone(known), promises: make([]*Answer, places)}
 }
 
 // Prepares returns the messages with which the round begins.
-func (r *Round) Prepares() (out []Addressed) {
+func (r *Round) Prepares() (out []Message) {
 	for i := range r.promises {
-		out = append(out, Addressed{Place: i, Message: Message{Kind: Prepare, Ballot: r.ballot}})
+		out = append(out, Message{Place: i, Kind: Prepare, Ballot: r.ballot})
 	}
 	return out
 }
@@ -157,7 +151,7 @@ func (r *Round) Heard() bool { return !slices.Contains(r.promises, nil) }
 
 // Choose makes the choice from the answers so far, and returns whom to ask to accept it. It can be
 // called once.
-func (r *Round) Choose(change Change) ([]Addressed, error) {
+func (r *Round) Choose(change Change) ([]Message, error) {
 	if r.closed {
 		return nil, ErrOvertaken
 	}
@@ -216,13 +210,7 @@ func (r *Round) found() (Found, Ballot) {
 	if best == nil {
 		return Found{Known: longest(r.promises)}, Ballot{}
 	}
-	promised := slices.Clone(r.promises)
-	for i, a := range promised {
-		if a != nil && !a.OK {
-			promised[i] = nil
-		}
-	}
-	held, _ := heldBy(r.quorum, promised, best.Accepted)
+	held, _ := heldBy(r.quorum, r.promises, best.Accepted)
 	return Found{Exists: true, Value: best.Value, Held: held, Known: longest(r.promises)}, best.Accepted
 }
 
@@ -237,43 +225,37 @@ func longest(answers []*Answer) (known time.Duration) {
 }
 
 // messages are for those places whose promise the choice has heeded.
-func (r *Round) messages(to func(*Answer) bool) (out []Addressed) {
+func (r *Round) messages(to func(*Answer) bool) (out []Message) {
 	for i, a := range r.promises {
 		if a == nil || !a.OK || !to(a) {
 			continue
 		}
-		m := Message{Kind: Accept, Ballot: r.ballot, Mark: a.Mark, Value: r.value,
+		m := Message{Place: i, Kind: Accept, Ballot: r.ballot, Mark: a.Mark, Value: r.value,
 			Known: longest(r.promises)}
 		if !a.Votes {
 			m.Kind = Restore
 		}
-		out = append(out, Addressed{Place: i, Message: m})
+		out = append(out, m)
 	}
 	return out
 }
 
 // Accepted tells what a place answered to a message of Choose.
 func (r *Round) Accepted(place int, a Answer) {
-	r.learn(a)
-	if !a.OK {
+	if r.learn(a); a.OK {
+		r.taken |= 1 << place
+	} else {
 		r.refused = true
-		return
-	}
-	if r.taken[place] = true; !r.chosen {
-		n := 0
-		for _, t := range r.taken {
-			if t {
-				n++
-			}
-		}
-		r.chosen = n >= r.quorum
 	}
 }
+
+// chosen reports whether a majority has accepted the value.
+func (r *Round) chosen() bool { return bits.OnesCount64(r.taken) >= r.quorum }
 
 // Err returns why the value is not known to be chosen, nil if it is.
 func (r *Round) Err() error {
 	switch {
-	case r.chosen:
+	case r.chosen():
 		return nil
 	case r.refused:
 		return ErrOvertaken
@@ -283,8 +265,8 @@ func (r *Round) Err() error {
 
 // Restores returns the messages by which blank places vote again, once the value is chosen. Before,
 // it may be older than one that a blank place helped to choose.
-func (r *Round) Restores() []Addressed {
-	if !r.chosen || r.revived {
+func (r *Round) Restores() []Message {
+	if !r.chosen() || r.revived {
 		return nil
 	}
 	return r.messages(func(a *Answer) bool { return !a.Votes })

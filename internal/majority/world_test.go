@@ -64,7 +64,7 @@ type node struct {
 type play struct {
 	begun    bool
 	round    Round
-	accepts  []Addressed
+	accepts  []Message
 	deaf     int
 	acceptBy uint8 // places that ever accepted
 	won      bool
@@ -204,7 +204,7 @@ func (w *world) stepsOf(k int, add func(what byte, k, i int)) {
 	}
 	for j, to := range p.accepts {
 		server := w.server(to.Place)
-		place, m := w.broken(w.nodes[to.Place].place, to.Message, server)
+		place, m := w.broken(w.nodes[to.Place].place, to, server)
 		if _, a := place.Hear(m, server); a.OK { // else nothing comes of it
 			add(accept, k, j)
 		}
@@ -214,7 +214,7 @@ func (w *world) stepsOf(k int, add func(what byte, k, i int)) {
 	}
 }
 
-func (w *world) restores(p *play) []Addressed {
+func (w *world) restores(p *play) []Message {
 	if w.earlyRestore && p.round.value != "" {
 		return p.round.messages(func(a *Answer) bool { return !a.Votes })
 	}
@@ -281,7 +281,7 @@ func (w world) after(s step) (world, error) {
 			}
 		}
 	case prepare, unheard:
-		a := w.send(s.i, p.round.Prepares()[s.i].Message)
+		a := w.send(s.i, p.round.Prepares()[s.i])
 		if s.what == unheard {
 			p.deaf++
 			break
@@ -299,8 +299,7 @@ func (w world) after(s step) (world, error) {
 		if s.what == restore {
 			to = w.restores(p)
 		}
-		a := w.send(to[s.i].Place, to[s.i].Message)
-		p.round.taken = slices.Clone(p.round.taken)
+		a := w.send(to[s.i].Place, to[s.i])
 		if s.what == accept {
 			p.round.Accepted(to[s.i].Place, a)
 			if a.OK {

@@ -47,7 +47,7 @@ type Places struct {
 	// Generation grows whenever they change. The first one is the time of day in milliseconds, so
 	// that no places have the generation of others that everybody forgot.
 	Generation int64    `json:"generation"` // 0: there are none
-	Names      []string `json:"places"` // of nodes, in order
+	Names      []string `json:"places"`     // of nodes, in order
 }
 
 func (p *Places) String() string { return strings.Join(p.Names, ", ") }

@@ -74,10 +74,10 @@ type sending struct {
 }
 
 // send sends messages, and has the answers heeded. A patient one waits for all of them.
-func (p *sending) send(ctx context.Context, to []majority.Addressed, heed func(place int, a majority.Answer)) {
+func (p *sending) send(ctx context.Context, to []majority.Message, heed func(place int, a majority.Answer)) {
 	settled, known := 0, p.known // those that are not blank: to go on without a vote takes all
 	gather(ctx, len(to), func(i int) placeReply {
-		m := &to[i].Message
+		m := &to[i]
 		return p.record.vote(ctx, p.seat, to[i].Place, script.VoteRequest{Kind: int(m.Kind),
 			Ballot: script.VoteBallot(m.Ballot), Mark: m.Mark, Value: m.Value, Known: known})
 	}, func(i int, reply placeReply) step {
