@@ -59,16 +59,20 @@ type Roster struct {
 	specs  []Spec           // as configured
 	byName map[string]*Node // likewise
 	known  map[string]*Node // by the names under which the records know servers
-	ids    map[*Node]string // the one of these by which a node is placed
-	// what servers said of themselves
-	servers map[*Node]Server
+	placed map[*Node]placed // those whose servers were asked
+}
+
+// placed is the one of the names of a node by which it is placed, and what its server said of itself.
+type placed struct {
+	id string
+	Server
 }
 
 // NewFleet returns nodes that are connected when they are first used.
 func NewFleet(settings Settings, specs []Spec) *Fleet {
 	f := &Fleet{Settings: settings, greet: func(string, *script.Endpoint) error { return nil }, reconnected: func() {}}
 	r := &Roster{specs: specs, byName: make(map[string]*Node, len(specs)), known: make(map[string]*Node),
-		ids: make(map[*Node]string), servers: make(map[*Node]Server)}
+		placed: make(map[*Node]placed)}
 	for _, s := range specs {
 		r.byName[s.Name] = f.newNode(s)
 	}
@@ -88,7 +92,7 @@ func (r *Roster) Node(name string) *Node {
 	if n := r.known[name]; n != nil {
 		return n
 	}
-	if n := r.byName[name]; n != nil && r.ids[n] == "" {
+	if n := r.byName[name]; n != nil && r.placed[n].id == "" {
 		return n
 	}
 	return nil
@@ -98,7 +102,7 @@ func (r *Roster) Node(name string) *Node {
 // false for one that is the same server as another.
 func (r *Roster) ID(name string) (id string, ok bool) {
 	n := r.byName[name]
-	id = r.ids[n]
+	id = r.placed[n].id
 	return id, n != nil && (id == "" || r.known[id] == n)
 }
 
@@ -137,8 +141,7 @@ func (r *Roster) placeable(specs []Spec) (placed []shard.Node) {
 
 // next is a roster that follows, as it is.
 func (r *Roster) next() *Roster {
-	return &Roster{specs: r.specs, byName: r.byName, known: maps.Clone(r.known), ids: maps.Clone(r.ids),
-		servers: maps.Clone(r.servers)}
+	return &Roster{specs: r.specs, byName: r.byName, known: maps.Clone(r.known), placed: maps.Clone(r.placed)}
 }
 
 // Server is what a server says of itself.
@@ -165,40 +168,35 @@ func (f *Fleet) Identify(name string, s Server) (news, copied bool) {
 	if n == nil {
 		return false, false
 	}
-	id, names := cmp.Or(next.ids[n], s.Names[0]), s.Names
+	before, had := next.placed[n]
+	id, names := cmp.Or(before.id, s.Names[0]), s.Names
 	s.at = f.Clock.Now()
-	before, had := next.servers[n]
 	other := next.known[s.Names[0]]
-	switch {
-	case had && before.Run != s.Run && s.Up > time.Duration(s.at-before.at)+upSlack:
-		// It ran already when the one that was here was heard last: the address leads elsewhere
-		// now.
-		next.forget(n)
-		id = s.Names[0]
-	case other != nil && other != n && next.servers[other].Run == s.Run: // they are one server
+	// If it ran already when the one that was here was heard last, the address leads elsewhere now.
+	elsewhere := had && before.Run != s.Run && s.Up > time.Duration(s.at-before.at)+upSlack
+	if elsewhere || other != nil && other != n && next.placed[other].Run == s.Run { // they are one server
 		next.forget(n)
 		id = s.Names[0]
 	}
 	if !s.Whole && s.Names[0] != name && next.byName[s.Names[0]] != nil {
 		copied = true // another node of the Config is called so
 	}
-	if other = next.known[id]; other != nil && other != n && next.servers[other].Run != s.Run {
-		if copied = copied || !s.Whole || next.servers[other].Whole; !copied {
-			next.ids[other], next.known[other.Name], next.known[id] = other.Name, other, n
+	if other = next.known[id]; other != nil && other != n && next.placed[other].Run != s.Run {
+		if copied = copied || !s.Whole || next.placed[other].Whole; !copied {
+			next.placed[other] = placed{other.Name, next.placed[other].Server}
+			next.known[other.Name], next.known[id] = other, n
 		}
 	}
 	if copied {
 		id, names = name, nil
 	}
-	if next.ids[n] != id {
-		next.ids[n], news = id, true
-	}
+	news = next.placed[n].id != id
 	for _, known := range append([]string{id}, names...) {
 		if next.known[known] == nil {
 			next.known[known], news = n, true
 		}
 	}
-	next.servers[n] = s
+	next.placed[n] = placed{id, s}
 	f.roster.Store(next)
 	return news, copied
 }
@@ -224,8 +222,7 @@ func (f *Fleet) newNode(s Spec) *Node {
 
 // forget forgets what the records call a node.
 func (r *Roster) forget(n *Node) {
-	delete(r.ids, n)
-	delete(r.servers, n)
+	delete(r.placed, n)
 	maps.DeleteFunc(r.known, func(_ string, known *Node) bool { return known == n })
 }
 

@@ -106,10 +106,10 @@ func (b *Book) ready(ctx context.Context, from, to *Places) error {
 	found := b.pointers(ctx, pointerKeep, true)
 	wrote := b.write(ctx, found, func(p pointer) bool {
 		id := b.called(p)
-		return !p.whole && slices.Contains(to.Names, id) && !slices.Contains(from.Names, id)
+		return !p.Whole && slices.Contains(to.Names, id) && !slices.Contains(from.Names, id)
 	}, from)
 	b.identify(wrote)
-	return b.most(to, append(found, wrote...), func(p pointer) bool { return p.whole })
+	return b.most(to, append(found, wrote...), func(p pointer) bool { return p.Whole })
 }
 
 // most returns why there is no majority of places whose last pointers are so; nil: there is one.
@@ -235,6 +235,6 @@ func (b *Book) copy(ctx context.Context, record script.VoteRecord, from, to *Pla
 // tell where the records are.
 func (b *Book) announce(ctx context.Context, to *Places) error {
 	found := b.pointers(ctx, pointerKeep, true)
-	wrote := b.write(ctx, found, func(p pointer) bool { return p.whole && to.follows(&p.said.Places) }, to)
-	return b.most(to, append(found, wrote...), func(p pointer) bool { return p.whole && !to.follows(&p.said.Places) })
+	wrote := b.write(ctx, found, func(p pointer) bool { return p.Whole && to.follows(&p.said.Places) }, to)
+	return b.most(to, append(found, wrote...), func(p pointer) bool { return p.Whole && !to.follows(&p.said.Places) })
 }

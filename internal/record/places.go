@@ -237,8 +237,8 @@ func (b *Book) identify(found []pointer) {
 			continue
 		}
 		var new bool
-		new, p.copied = b.nodes.Identify(p.node, node.Server{Run: p.run, Names: p.said.Called, Whole: p.whole,
-			Up: p.uptime})
+		new, p.copied = b.nodes.Identify(p.node, node.Server{Run: p.Run, Names: p.said.Called, Whole: p.Whole,
+			Up: p.Uptime})
 		if !new {
 			continue
 		}
@@ -323,7 +323,7 @@ func (b *Book) spread(ctx context.Context, found []pointer, at *Places) bool {
 		} else {
 			silent++
 		}
-		if _, seen := b.silent[p.node]; p.tells() && p.whole {
+		if _, seen := b.silent[p.node]; p.tells() && p.Whole {
 			delete(b.silent, p.node)
 		} else if !seen {
 			b.silent[p.node] = now
@@ -333,9 +333,9 @@ func (b *Book) spread(ctx context.Context, found []pointer, at *Places) bool {
 	left := b.moved.Load() // places that have moved cannot be restored
 	stays := left == nil || left.id() != at.id()
 	wrote := b.write(ctx, found, func(p pointer) bool {
-		knows := p.said != nil && p.said.id() == at.id() && p.whole && slices.Contains(p.said.Called, b.called(p))
+		knows := p.said != nil && p.said.id() == at.id() && p.Whole && slices.Contains(p.said.Called, b.called(p))
 		since, forgot := b.silent[p.node]
-		restored := p.uptime > restoredAfter && (!forgot || now-since > int64(restoredAfter))
+		restored := p.Uptime > restoredAfter && (!forgot || now-since > int64(restoredAfter))
 		return !knows && (nobody || restored) && (stays || !slices.Contains(at.Names, b.called(p)))
 	}, at)
 	b.identify(wrote)

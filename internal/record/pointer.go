@@ -26,13 +26,10 @@ const mostNames = 8
 
 // pointer is what a node says of where the records are, and of itself.
 type pointer struct {
-	node   string        // as it is called in this process
-	text   string        // "" if it says nothing
-	whole  bool          // it has forgotten nothing since
-	uptime time.Duration // of its server
-	run    string        // of its server
-	said   *said         // nil if it says nothing
-	copied bool          // its names are another server's
+	script.PlacesReply
+	node   string // as it is called in this process
+	said   *said  // nil if it says nothing
+	copied bool   // its names are another server's
 	err    error
 }
 
@@ -75,7 +72,7 @@ func (b *Book) write(ctx context.Context, found []pointer, to func(pointer) bool
 	wrote := make([]pointer, 0, len(found))
 	gather(ctx, len(found), func(i int) pointer {
 		p := &found[i]
-		return b.point(ctx, p.node, script.PlacesRequest{Text: b.text(*p, at), Expect: p.text, Keep: pointerKeep})
+		return b.point(ctx, p.node, script.PlacesRequest{Text: b.text(*p, at), Expect: p.Text, Keep: pointerKeep})
 	}, func(_ int, got pointer) step {
 		wrote = append(wrote, got)
 		return wait
@@ -102,17 +99,14 @@ func (b *Book) point(ctx context.Context, name string, req script.PlacesRequest)
 
 func (b *Book) heard(ctx context.Context, name string, e *script.Endpoint, req script.PlacesRequest) pointer {
 	got := pointer{node: name}
-	reply, err := e.Places(ctx, script.PlacesKey(b.nodes.Prefix, homeTag), req)
-	if err != nil {
-		got.err = err
+	if got.PlacesReply, got.err = e.Places(ctx, script.PlacesKey(b.nodes.Prefix, homeTag), req); got.err != nil {
 		return got
 	}
 	if n := b.nodes.Roster().Listed(name); n != nil {
-		n.ServerClock(HomeSlot).Learn(b.nodes.Clock.Elapsed(), reply.Now)
+		n.ServerClock(HomeSlot).Learn(b.nodes.Clock.Elapsed(), got.Now)
 	}
-	got.text, got.whole, got.uptime, got.run = reply.Text, reply.Whole, reply.Uptime, reply.Run
-	if got.text != "" {
-		got.said, got.err = decodeSaid(got.text)
+	if got.Text != "" {
+		got.said, got.err = decodeSaid(got.Text)
 	}
 	return got
 }
