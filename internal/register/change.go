@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/membership"
 	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -60,40 +61,34 @@ func (r *Register) revise(ctx context.Context) error {
 	if declared.Revision <= t.Revision {
 		return nil
 	}
-	return r.succeed(ctx, func(old shard.Layout) (maker, error) {
+	return r.succeed(ctx, func(old shard.Layout, f *membership.Fence) (maker, error) {
 		if old.Revision >= declared.Revision {
 			return nil, nil
 		}
-		return r.become(ctx, declared, old)
+		return r.become(ctx, declared, old, f), nil
 	})
 }
 
 // Change stores a new layout for the limit and starts the move of its capacity.
 // It returns when every shard that can be reached has adopted the layout or a later one.
 func (r *Register) Change(ctx context.Context, want Wanted) error {
-	return r.succeed(ctx, func(old shard.Layout) (maker, error) { return r.become(ctx, want, old) })
+	return r.succeed(ctx, func(old shard.Layout, f *membership.Fence) (maker, error) {
+		return r.become(ctx, want, old, f), nil
+	})
 }
 
 // become makes a layout the one of the limit as somebody asked for it.
-func (r *Register) become(ctx context.Context, want Wanted, old shard.Layout) (maker, error) {
+func (r *Register) become(ctx context.Context, want Wanted, old shard.Layout, f *membership.Fence) maker {
 	if r.Family {
 		want.Shards, want.Auto = 1, false
 	}
 	want.Revision = max(want.Revision, old.Revision) // else code of that revision would undo the change
-	f, err := r.enter(ctx, old.Fence)
-	if err != nil {
-		return nil, err
-	}
-	return asked(r.changed(ctx, old, want, f)), nil
+	return asked(r.changed(ctx, old, want, f))
 }
 
 // Rebalance arranges the same limit over the nodes as they are now, and has the records kept there.
 func (r *Register) Rebalance(ctx context.Context) error {
-	return r.succeed(ctx, func(old shard.Layout) (maker, error) {
-		f, err := r.enter(ctx, old.Fence)
-		if err != nil {
-			return nil, err
-		}
+	return r.succeed(ctx, func(old shard.Layout, f *membership.Fence) (maker, error) {
 		if err := r.env.Book.Move(ctx, r.open(f)); err != nil {
 			return nil, Unavailable(err)
 		}
@@ -108,9 +103,11 @@ func (r *Register) Rebalance(ctx context.Context) error {
 	})
 }
 
-// succeed replaces the stored layout by what follow makes of it, nil for nothing, and puts that in
-// force.
-func (r *Register) succeed(ctx context.Context, follow func(old shard.Layout) (maker, error)) error {
+// follower makes what follows a layout, given its membership if it is under one: nil for nothing.
+type follower func(old shard.Layout, f *membership.Fence) (maker, error)
+
+// succeed replaces the stored layout by what follows it, and puts that in force.
+func (r *Register) succeed(ctx context.Context, follow follower) error {
 	next, err := r.propose(ctx, follow)
 	if err != nil || next == nil {
 		return err
@@ -138,7 +135,7 @@ func (r *Register) putInForce(ctx context.Context, next shard.Layout) error {
 
 // propose stores the layout that follow makes of the stored one, again and again while other
 // processes change it too; nil: nothing is to be done.
-func (r *Register) propose(ctx context.Context, follow func(old shard.Layout) (maker, error)) (*shard.Layout, error) {
+func (r *Register) propose(ctx context.Context, follow follower) (*shard.Layout, error) {
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		if err := r.Ask(ctx, false); errors.Is(err, ErrDeleted) {
 			return nil, err
@@ -153,7 +150,11 @@ func (r *Register) propose(ctx context.Context, follow func(old shard.Layout) (m
 		if t == nil {
 			return nil, ErrDeleted // just now
 		}
-		next, err := follow(*t)
+		f, err := r.enter(ctx, t.Fence)
+		if err != nil {
+			return nil, err
+		}
+		next, err := follow(*t, f)
 		if err != nil || next == nil {
 			return nil, err
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/shardlimit/shardlimit/internal/membership"
 	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -86,14 +87,14 @@ func TestAChangeThatLostIsMadeOnTop(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			err := mine.register.succeed(t.Context(), func(old shard.Layout) (maker, error) {
+			err := mine.register.succeed(t.Context(), func(old shard.Layout, f *membership.Fence) (maker, error) {
 				tries++
-				next, err := mine.register.become(t.Context(), wanted(20, 2), old)
+				next := mine.register.become(t.Context(), wanted(20, 2), old, f)
 				meanwhile(false)
 				return func(found record.Reading) (shard.Layout, error) {
 					meanwhile(true)
 					return next(found)
-				}, err
+				}, nil
 			})
 			if err != nil || tries != 2 {
 				t.Errorf("within %v: %v after %d tries", within, err, tries)

@@ -128,8 +128,7 @@ func (r *Register) reconsider(ctx context.Context) error {
 	if err := r.env.Fence.ConfirmSince(ctx, 0); err != nil {
 		return err // this process may be the one that is cut off
 	}
-	next, err := r.propose(ctx, func(old shard.Layout) (maker, error) {
-		f := r.fenceOf(old)
+	next, err := r.propose(ctx, func(old shard.Layout, f *membership.Fence) (maker, error) {
 		if f == nil || !ended(f, old) && !r.returned(f, old) {
 			return nil, nil // somebody was faster
 		}

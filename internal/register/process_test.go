@@ -85,8 +85,8 @@ func (p *process) Wanted() Wanted { return p.declared }
 
 // propose stores a layout of the limit as somebody asks for it, and tells no shard.
 func (p *process) propose(ctx context.Context, want Wanted) (*shard.Layout, error) {
-	return p.register.propose(ctx, func(old shard.Layout) (maker, error) {
-		return p.register.become(ctx, want, old)
+	return p.register.propose(ctx, func(old shard.Layout, f *membership.Fence) (maker, error) {
+		return p.register.become(ctx, want, old, f), nil
 	})
 }
 
