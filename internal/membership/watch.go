@@ -28,7 +28,7 @@ type watched struct {
 
 // tell notes what became of the nodes.
 func (f *Fence) tell(m majority.Membership) {
-	now := f.env.Nodes.Clock.Now()
+	now, log := f.env.Nodes.Clock.Now(), f.env.Nodes.Log
 	for _, n := range m.Nodes {
 		w := f.nodes[n.Name]
 		if w == nil {
@@ -41,9 +41,9 @@ func (f *Fence) tell(m majority.Membership) {
 				w.falls = 0
 			}
 			w.fell, w.falls, w.answers = now, w.falls+1, 0
-			f.env.Nodes.Log.Warn("node is put out; what it has is taken over", "node", n.Name, "generation", m.Generation)
+			log.Warn("node is put out; what it has is taken over", "node", n.Name, "generation", m.Generation)
 		case !n.Out && w.out:
-			f.env.Nodes.Log.Info("node is in again", "node", n.Name, "generation", m.Generation)
+			log.Info("node is in again", "node", n.Name, "generation", m.Generation)
 		}
 		if w.missed && !n.Missed && !n.Out {
 			w.reached = now

@@ -62,7 +62,7 @@ type Roster struct {
 	placed map[*Node]placed // those whose servers were asked
 }
 
-// placed is the one of the names of a node by which it is placed, and what its server said of itself.
+// placed is the name by which a node is placed, and what its server said of itself.
 type placed struct {
 	id string
 	Server

@@ -76,7 +76,7 @@ func (p *Places) validate() error {
 	return nil
 }
 
-// follows reports whether these are later than others. Of two that began at once, it is one for all.
+// follows reports whether these are later than others. Of two that began at once one is, for all.
 func (p *Places) follows(q *Places) bool {
 	return q.Generation < p.Generation || q.Generation == p.Generation && p.id() < q.id()
 }
