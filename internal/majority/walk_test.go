@@ -43,8 +43,8 @@ func drawn(seed uint64) *rules {
 	r.rounds = r.proposers * (1 + random.IntN(4))
 	r.forgets, r.restarts, r.saves = random.IntN(5), random.IntN(4), random.IntN(6)
 	r.deaf, r.reads = random.IntN(3), random.IntN(3)
-	r.fresh, r.confirms = random.IntN(4) == 0, random.IntN(2) == 0
-	r.absent, r.renews = !r.fresh && random.IntN(2) == 0, random.IntN(4)
+	r.confirms = random.IntN(2) == 0
+	r.absent, r.renews = random.IntN(8) < 5, random.IntN(4)
 	r.bare, r.unused = random.IntN(2) == 0, random.IntN(2) == 0
 	return &r
 }

@@ -18,7 +18,6 @@ type rules struct {
 	places, proposers, rounds int // rounds of all proposers, who take turns in the list
 	forgets, restarts, saves  int // how often
 	deaf                      int // how many promises a round does not hear of
-	fresh                     bool
 	reads                     int
 	// The servers have pointers of their first run, and the register is nowhere. A pointer can be
 	// renewed so often.
@@ -99,7 +98,7 @@ func newWorld(r *rules) world {
 			continue
 		} else if r.absent {
 			n.pointer, n.savedPointer = 1, 1
-		} else if !r.fresh {
+		} else {
 			first := Ballot{Round: 1, Proposer: 1}
 			n.place = Place{Run: w.server(i).Run, Mark: w.server(i).Run + "/", Votes: true, Promised: first,
 				Accepted: first, Value: base}
