@@ -47,7 +47,10 @@ func newTown(tb testing.TB) *town {
 }
 
 // process is a fence of a process that can reach the servers that are not down.
-func (w *town) process(tb testing.TB) *Fence {
+func (w *town) process(tb testing.TB) *Fence { return w.listing(tb, len(w.servers)) }
+
+// listing is process for one that lists so many of the servers.
+func (w *town) listing(tb testing.TB, n int) *Fence {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	spawn := func(task func(context.Context)) bool { go task(ctx); return true }
@@ -59,7 +62,7 @@ func (w *town) process(tb testing.TB) *Fence {
 		tb.Fatal(err)
 	}
 	var specs []node.Spec
-	for i, server := range w.servers {
+	for i, server := range w.servers[:n] {
 		link := redissim.NewLink(server, func([]string) redissim.Fate {
 			return redissim.Fate{Refused: w.down[i].Load(), There: 250 * time.Microsecond, Back: 250 * time.Microsecond}
 		}, func() {})
@@ -201,6 +204,28 @@ func TestAMembershipThatAllPlacesForgot(t *testing.T) {
 		}
 		if err := a.ConfirmSince(t.Context(), 0); err != nil || a.Generation() != b.Generation() {
 			t.Errorf("generations %d and %d, %v", a.Generation(), b.Generation(), err)
+		}
+	})
+}
+
+// A process that does not list a node misses it once, and not again when others can reach it.
+func TestWhoListsLessMissesANodeOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t)
+		all, fewer := w.process(t), w.listing(t, len(places))
+		for _, f := range []*Fence{all, fewer} {
+			if err := f.ConfirmSince(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first := all.Generation()
+		for range 300 {
+			all.Refresh()
+			fewer.Refresh()
+			time.Sleep(200 * time.Millisecond)
+		}
+		if n := all.Generation() - first; n < 1 || n > 3 || all.Out("n3") {
+			t.Errorf("%d changes in a minute, out: %v", n, all.Out("n3"))
 		}
 	})
 }
