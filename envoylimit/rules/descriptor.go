@@ -1,26 +1,15 @@
 package rules
 
 import (
+	"slices"
 	"strings"
 	"time"
-
-	"gopkg.in/yaml.v3"
 )
 
 // descriptors takes a list of descriptors in.
-func (p *parser) descriptors(n *yaml.Node, into *level, at *place) error {
-	items, err := p.list(n, "descriptors")
-	if err != nil {
-		return err
-	}
-	if len(items) > 0 && at.depth == MaxDepth {
-		return p.bad(n, "nest fewer", "descriptors are nested more than %d deep", MaxDepth)
-	}
-	for _, item := range items {
-		if p.count++; p.count > MaxDescriptors {
-			return p.bad(item, "leave some out", "there are more than %d descriptors", MaxDescriptors)
-		}
-		if err := p.descriptor(item, into, at); err != nil {
+func (p *parser) descriptors(all []descriptor, into *level, at *place) error {
+	for i := range all {
+		if err := p.descriptor(&all[i], into, at); err != nil {
 			return err
 		}
 	}
@@ -28,167 +17,104 @@ func (p *parser) descriptors(n *yaml.Node, into *level, at *place) error {
 }
 
 // descriptor takes one descriptor in, with those within it.
-func (p *parser) descriptor(n *yaml.Node, into *level, above *place) error {
-	f, err := p.fields(n, "a descriptor", "key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode",
-		"detailed_metric", "value_to_metric", "share_threshold", "metadata")
-	if err != nil {
-		return err
-	}
-	l := &level{}
-	if l.key, err = p.text(f["key"]); err != nil {
-		return err
-	}
-	if l.key == "" {
-		return p.bad(n, "give it a key", "the descriptor has no key")
-	}
-	if l.value, err = p.text(f["value"]); err != nil {
-		return err
-	}
+func (p *parser) descriptor(d *descriptor, into *level, above *place) error {
+	l := &level{key: d.Key.value, value: d.Value, share: d.Share, valueToMetric: d.ValueToMetric}
 	if strings.Contains(l.value, "*") {
 		l.parts = strings.Split(l.value, "*")
 	}
-	flags := map[string]*bool{"value_to_metric": &l.valueToMetric, "share_threshold": &l.share}
-	rule := &Rule{Domain: above.domain}
-	flags["shadow_mode"], flags["quota_mode"], flags["detailed_metric"] = &rule.Shadow, &rule.Quota, &rule.detailed
-	for name, flag := range flags {
-		if err := p.flag(f[name], flag); err != nil {
-			return err
-		}
-	}
-	if l.share && l.parts == nil {
-		return p.bad(f["share_threshold"], "give it such a value or remove share_threshold",
+	switch {
+	case l.key == "":
+		return p.bad(0, "give it a key", "a descriptor of %s has no key", above.id)
+	case l.share && l.parts == nil:
+		return p.bad(d.Key.line, "give it such a value or remove share_threshold",
 			"share_threshold is for a value with *, but %q has none", l.value)
-	}
-	if err := p.add(n, l, into); err != nil {
-		return err
+	case !into.add(l):
+		return p.bad(d.Key.line, "remove one of the two", "the descriptor %q with value %q is there twice", l.key, l.value)
 	}
 	at := above.below(l)
-	if err := p.limit(f["rate_limit"], l, rule, at); err != nil {
-		return err
+	if d.Limit != nil {
+		var err error
+		if l.rule, err = p.rule(d, at); err != nil {
+			return err
+		}
+		p.config.rules = append(p.config.rules, l.rule)
 	}
-	return p.descriptors(f["descriptors"], l, at)
+	return p.descriptors(d.Descriptors, l, at)
 }
 
-// add puts a level below another.
-func (p *parser) add(n *yaml.Node, l, into *level) error {
-	twice := func() error {
-		return p.bad(n, "remove one of the two", "the descriptor %q with value %q is there twice", l.key, l.value)
+// add puts a level below another, and reports whether there was none like it.
+func (l *level) add(below *level) bool {
+	if below.parts != nil {
+		if slices.ContainsFunc(l.wild, func(o *level) bool { return o.key == below.key && o.value == below.value }) {
+			return false
+		}
+		l.wild = append(l.wild, below)
+		return true
 	}
-	switch {
-	case l.value == "":
-		if into.open[l.key] != nil {
-			return twice()
-		}
-		if into.open == nil {
-			into.open = make(map[string]*level)
-		}
-		into.open[l.key] = l
-	case l.parts != nil:
-		for _, other := range into.wild {
-			if other.key == l.key && other.value == l.value {
-				return twice()
-			}
-		}
-		into.wild = append(into.wild, l)
-	default:
-		e := Entry{Key: l.key, Value: l.value}
-		if into.exact[e] != nil {
-			return twice()
-		}
-		if into.exact == nil {
-			into.exact = make(map[Entry]*level)
-		}
-		into.exact[e] = l
+	e := Entry{Key: below.key, Value: below.value}
+	if l.exact[e] != nil {
+		return false
 	}
-	return nil
+	if l.exact == nil {
+		l.exact = make(map[Entry]*level)
+	}
+	l.exact[e] = below
+	return true
 }
 
-// limit takes a rate_limit in.
-func (p *parser) limit(n *yaml.Node, l *level, rule *Rule, at *place) error {
-	if absent(n) {
-		return nil
+// rule returns the rule of the limit of a descriptor.
+func (p *parser) rule(d *descriptor, at *place) (*Rule, error) {
+	limit := d.Limit
+	rule := &Rule{ID: at.id, Domain: at.domain, Name: limit.Name, Unlimited: limit.Unlimited, Open: at.open,
+		Shadow: d.Shadow, Quota: d.Quota, detailed: d.Detailed}
+	if limit.Requests != nil {
+		rule.Requests = uint32(*limit.Requests)
 	}
-	f, err := p.fields(n, "rate_limit", "unit", "unit_multiplier", "requests_per_unit",
-		"unlimited", "name", "replaces")
-	if err != nil {
-		return err
-	}
-	if err := p.flag(f["unlimited"], &rule.Unlimited); err != nil {
-		return err
-	}
-	if err := p.rate(n, f, rule); err != nil {
-		return err
-	}
-	if rule.Name, err = p.text(f["name"]); err != nil {
-		return err
-	}
-	if err := p.replaces(f["replaces"], rule); err != nil {
-		return err
-	}
-	rule.ID, rule.Open = at.id, at.open
 	if !at.varies && !(rule.detailed && at.open) {
 		rule.metric = at.metric
 	}
-	l.rule = rule
-	p.config.rules = append(p.config.rules, rule)
-	return nil
+	if err := p.window(d, rule); err != nil {
+		return nil, err
+	}
+	for _, other := range limit.Replaces {
+		switch other.Name {
+		case "":
+			return nil, p.bad(d.Key.line, "name the limit to replace", "an entry of replaces has no name")
+		case rule.Name:
+			return nil, p.bad(d.Key.line, "name another limit", "the limit %q replaces itself", other.Name)
+		}
+		rule.Replaces = append(rule.Replaces, other.Name)
+	}
+	return rule, nil
 }
 
-// rate reads how many requests may pass in which time.
-func (p *parser) rate(n *yaml.Node, f map[string]*yaml.Node, rule *Rule) error {
-	name, err := p.text(f["unit"])
-	if err != nil {
-		return err
-	}
-	unit, known := UnitNamed(name)
+// window finds out in which time the requests may pass.
+func (p *parser) window(d *descriptor, rule *Rule) error {
+	limit, line := d.Limit, d.Key.line
+	unit, known := UnitNamed(limit.Unit)
 	switch {
 	case rule.Unlimited && known:
-		return p.bad(f["unit"], "remove one of the two", "the limit has a unit and is unlimited")
+		return p.bad(line, "remove one of the two", "the limit has a unit and is unlimited")
 	case rule.Unlimited:
-		return p.number(f["requests_per_unit"], &rule.Requests)
-	case name == "":
-		return p.bad(n, "say second, minute, hour, day, week or month", "the limit has no unit")
+		return nil
+	case limit.Unit == "":
+		return p.bad(line, "say second, minute, hour, day, week or month", "the limit has no unit")
 	case !known:
-		return p.bad(f["unit"], "say second, minute, hour, day, week or month", "the unit %q is unknown", name)
-	case absent(f["requests_per_unit"]):
-		return p.bad(n, "say how many, or 0 for none", "the limit has no requests_per_unit")
+		return p.bad(line, "say second, minute, hour, day, week or month", "the unit %q is unknown", limit.Unit)
+	case limit.Requests == nil:
+		return p.bad(line, "say how many, or 0 for none", "the limit has no requests_per_unit")
 	}
-	units := uint32(1)
-	if err := p.number(f["unit_multiplier"], &units); err != nil {
-		return err
+	units := time.Duration(1)
+	if limit.Multiplier != nil {
+		units = time.Duration(*limit.Multiplier)
 	}
-	rule.Unit, rule.Window = unit, time.Duration(units)*unit.Duration()
 	switch {
 	case units == 0:
-		return p.bad(f["unit_multiplier"], "say 1 or more, or leave it out", "the window has no unit")
-	case time.Duration(units) > maxWindow/unit.Duration():
-		return p.bad(f["unit"], "say month, with so much less of requests",
+		return p.bad(line, "say 1 or more, or leave it out", "the window has no unit")
+	case units > maxWindow/unit.Duration():
+		return p.bad(line, "say month, with so much less of requests",
 			"%d × %s is longer than 31 days, the longest window", units, unit)
 	}
-	return p.number(f["requests_per_unit"], &rule.Requests)
-}
-
-// replaces reads the names of other rules.
-func (p *parser) replaces(n *yaml.Node, rule *Rule) error {
-	items, err := p.list(n, "replaces")
-	if err != nil {
-		return err
-	}
-	for _, item := range items {
-		f, err := p.fields(item, "an entry of replaces", "name")
-		if err != nil {
-			return err
-		}
-		name, err := p.text(f["name"])
-		switch {
-		case err != nil:
-			return err
-		case name == "":
-			return p.bad(item, "name the limit to replace", "an entry of replaces has no name")
-		case name == rule.Name:
-			return p.bad(item, "name another limit", "the limit %q replaces itself", name)
-		}
-		rule.Replaces = append(rule.Replaces, name)
-	}
+	rule.Unit, rule.Window = unit, units*unit.Duration()
 	return nil
 }

@@ -13,7 +13,7 @@ descriptors:
   - key: sender
     rate_limit: {unit: minuet, requests_per_unit: 5}`)}}, rules.Options{})
 	fmt.Println(errors.Is(err, rules.ErrInvalid), err)
-	// Output: true mail.yaml:4: the unit "minuet" is unknown; say second, minute, hour, day, week or month
+	// Output: true mail.yaml:3: the unit "minuet" is unknown; say second, minute, hour, day, week or month
 }
 
 func ExampleConfig_Match() {

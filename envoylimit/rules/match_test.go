@@ -48,6 +48,8 @@ descriptors:
   - {key: k, value: value*, rate_limit: {unit: minute, requests_per_unit: 1}}
   - {key: k, value: /api/*/resource/*/action, rate_limit: {unit: minute, requests_per_unit: 2}}
   - {key: k, value: value1, rate_limit: {unit: minute, requests_per_unit: 3}}
+  - {key: any, value: '*', rate_limit: {unit: minute, requests_per_unit: 4}}
+  - {key: any, rate_limit: {unit: minute, requests_per_unit: 5}}
   - {key: files, value: files/*, share_threshold: true, rate_limit: {unit: hour, requests_per_unit: 10}}
   - key: route
     value: api/*
@@ -127,6 +129,7 @@ func TestTheMostSpecificRuleApplies(t *testing.T) {
 				"k_/api/*/resource/*/action"},
 		{"stars", "k=/api/v1/resource/action", "none"},
 		{"stars", "k=/api/v1/resource/7/other", "none"},
+		{"stars", "any=", "4/minute stars/any=* [\"] any_*"},
 		{"stars", "files=files/a.pdf", "10/hour stars/files=files%2F* [] files_files/*"},
 		{"stars", "route=api/v1,method=GET", "60/minute stars/route=api%2F*/method [GET] route_api/*.method"},
 		{"metrics", "key1=x", "10/minute metrics/key1 [x] key1_x"},

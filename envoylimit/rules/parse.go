@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,12 +10,6 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
-)
-
-// Bounds of a configuration, so that a small file with aliases cannot become a huge one.
-const (
-	MaxDepth       = 32      // descriptors within each other
-	MaxDescriptors = 1 << 18 // in all files together
 )
 
 // File is a file of a configuration.
@@ -51,64 +46,59 @@ type parser struct {
 	o      Options
 	config *Config
 	file   string
-	count  int // descriptors so far
 }
 
-func (p *parser) bad(n *yaml.Node, do, what string, args ...any) error {
-	e := &Error{File: p.file, What: fmt.Sprintf(what, args...), Do: do}
-	if n != nil {
-		e.Line = n.Line
-	}
-	return e
+// bad returns the error about a line; 0: about the whole file.
+func (p *parser) bad(line int, do, what string, args ...any) error {
+	return &Error{File: p.file, Line: line, What: fmt.Sprintf(what, args...), Do: do}
 }
-
-var lineOf = regexp.MustCompile(`line (\d+): `)
 
 // read takes one file in.
 func (p *parser) read(content []byte) error {
-	var document yaml.Node
-	decoder := yaml.NewDecoder(strings.NewReader(string(content)))
-	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
-		return p.bad(nil, "begin with a domain", "the file is empty")
+	decoder := yaml.NewDecoder(bytes.NewReader(content))
+	decoder.KnownFields(true)
+	var f file
+	if err := decoder.Decode(&f); errors.Is(err, io.EOF) {
+		return p.bad(0, "begin with a domain", "the file is empty")
 	} else if err != nil {
 		return p.syntax(err)
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return p.bad(nil, "give each domain a file of its own", "the file has more than one YAML document")
+		return p.bad(0, "give each domain a file of its own", "the file has more than one YAML document")
 	}
-	root := document.Content[0]
-	f, err := p.fields(root, "the file", "domain", "descriptors")
-	if err != nil {
-		return err
-	}
-	domain, err := p.text(f["domain"])
-	if err != nil {
-		return err
-	}
+	domain := f.Domain.value
 	if domain == "" {
-		return p.bad(root, "give it a domain, which requests name", "the file has no domain")
+		return p.bad(0, "give it a domain, which requests name", "the file has no domain")
 	}
 	top := p.config.domains[domain]
 	if top != nil && !p.o.MergeDomains {
-		return p.bad(f["domain"], "give each file a domain of its own, or have domains merged",
+		return p.bad(f.Domain.line, "give each file a domain of its own, or have domains merged",
 			"the domain %q is in another file already", domain)
 	}
 	if top == nil {
 		top = &level{}
 		p.config.domains[domain] = top
 	}
-	return p.descriptors(f["descriptors"], top, &place{domain: domain, id: escape(domain)})
+	return p.descriptors(f.Descriptors, top, &place{domain: domain, id: escape(domain)})
 }
 
-// syntax is an error about what is no YAML.
+var (
+	lineOf = regexp.MustCompile(`line (\d+): `)
+	typeOf = regexp.MustCompile(` in(to| type) \S*rules\.\w+$`)
+)
+
+// syntax is an error about what is no YAML, or does not fit where it stands.
 func (p *parser) syntax(err error) error {
-	e := &Error{File: p.file, Do: "correct the YAML"}
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	if at := lineOf.FindStringSubmatch(text); at != nil {
-		e.Line, _ = strconv.Atoi(at[1]) // digits
-		text = strings.Replace(text, at[0], "", 1)
+	e := &Error{File: p.file, Do: "correct the YAML",
+		What: "the file is not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
+	if several := (*yaml.TypeError)(nil); errors.As(err, &several) {
+		e.What = several.Errors[0]
 	}
-	e.What = "the file is not YAML: " + text
+	if at := lineOf.FindStringSubmatch(e.What); at != nil {
+		e.Line, _ = strconv.Atoi(at[1]) // digits
+		e.What = strings.Replace(e.What, at[0], "", 1)
+	}
+	e.What = typeOf.ReplaceAllString(e.What, "")
 	return e
 }
 
@@ -119,7 +109,6 @@ type place struct {
 	metric string
 	open   bool // a level above leaves values open
 	varies bool // so that metrics depend on values
-	depth  int
 }
 
 // below is the place of a level.
@@ -135,7 +124,6 @@ func (at *place) below(l *level) *place {
 	next.metric = name.String()
 	next.open = at.open || l.varies()
 	next.varies = at.varies || l.varies() && l.valueToMetric
-	next.depth++
 	return &next
 }
 

@@ -70,26 +70,23 @@ type level struct {
 	share         bool
 	valueToMetric bool
 
-	rule  *Rule             // nil if it has no limit
-	exact map[Entry]*level  // by key and value
-	wild  []*level          // values with *, in the order of the file
-	open  map[string]*level // by key
+	rule  *Rule            // nil if it has no limit
+	exact map[Entry]*level // by key and value; the value "" is open
+	wild  []*level         // values with *, in the order of the file
 }
 
 // among finds the level below that an entry belongs to: that of its value, else the first pattern
 // that fits, else that of its key alone.
 func (l *level) among(e Entry) *level {
-	if e.Value != "" {
-		if next := l.exact[e]; next != nil {
-			return next
-		}
+	if next := l.exact[e]; next != nil && e.Value != "" {
+		return next
 	}
 	for _, next := range l.wild {
 		if next.key == e.Key && fits(next.parts, e.Value) {
 			return next
 		}
 	}
-	return l.open[e.Key]
+	return l.exact[Entry{Key: e.Key}]
 }
 
 // varies reports whether each value at this level has a limit of its own.
