@@ -223,35 +223,6 @@ func TestFollow(t *testing.T) {
 	play(t, s, []step{{ask("d", "user=ann"), "OK ok:1"}, {ask("e", "k=v"), "OVER_LIMIT over:0"}})
 }
 
-// A file that goes between the listing of its folder and its reading is no error.
-func TestFilesThatGoWhileTheyAreRead(t *testing.T) {
-	dir := t.TempDir()
-	a, b := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")
-	write(t, filepath.Join(dir, "c.yaml"), per(1))
-	write(t, a, per(1))
-	from, to := a, b
-	for range 1000 {
-		var renaming sync.WaitGroup
-		renaming.Go(func() {
-			if err := os.Rename(from, to); err != nil {
-				t.Error(err)
-			}
-		})
-		files, err := envoylimit.Source{Path: dir}.Read()
-		renaming.Wait()
-		if err != nil || len(files) == 0 {
-			t.Fatal(len(files), err)
-		}
-		from, to = to, from
-	}
-	if err := os.Symlink(filepath.Join(dir, "gone"), filepath.Join(dir, "z.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := (envoylimit.Source{Path: dir}).Read(); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a link that leads nowhere: %v", err)
-	}
-}
-
 // What editors and archives leave in a folder, and folders in it, are no configuration.
 func TestWhatIsNoConfiguration(t *testing.T) {
 	dir := t.TempDir()

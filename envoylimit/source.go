@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,22 +27,22 @@ type Source struct {
 	Every time.Duration
 }
 
-// listings is how often a folder is listed whose files go while they are read.
-const listings = 10
-
 // Read reads the files of the source. The error is of the operating system, or a *rules.Error if a
-// folder has no such file.
-func (src Source) Read() (files []rules.File, err error) {
-	for range listings {
-		var paths []string
-		if paths, err = src.paths(); err != nil {
+// folder has no such file. A file that goes meanwhile is one, too.
+func (src Source) Read() ([]rules.File, error) {
+	paths, err := src.paths()
+	if err != nil {
+		return nil, err
+	}
+	files := make([]rules.File, len(paths))
+	for i, path := range paths {
+		content, err := os.ReadFile(path)
+		if err != nil {
 			return nil, err
 		}
-		if files, err = read(paths); err == nil || !errors.Is(err, fs.ErrNotExist) {
-			return files, err
-		}
+		files[i] = rules.File{Name: path, Content: content}
 	}
-	return nil, err
+	return files, nil
 }
 
 // paths are the files of the source.
@@ -74,18 +72,6 @@ func (src Source) paths() (paths []string, err error) {
 		return nil, &rules.Error{File: src.Path, What: "the folder has no file *.yaml", Do: "put one there"}
 	}
 	return paths, nil
-}
-
-func read(paths []string) ([]rules.File, error) {
-	files := make([]rules.File, len(paths))
-	for i, path := range paths {
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		files[i] = rules.File{Name: path, Content: content}
-	}
-	return files, nil
 }
 
 // Load reads a configuration and applies it. If it cannot be read or is wrong, the former one stays
