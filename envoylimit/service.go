@@ -94,8 +94,7 @@ type Service struct {
 	client *shardlimit.Client
 	o      Options
 	meters *meters
-	health watched
-	leave  context.CancelFunc
+	health checks
 
 	live      atomic.Pointer[generation] // nil before the first configuration
 	seen      atomic.Pointer[reading]    // by Load and Follow
@@ -131,8 +130,7 @@ func New(client *shardlimit.Client, o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	left, leave := context.WithCancel(context.Background())
-	s := &Service{client: client, o: o, meters: m, health: watched{health.NewServer(), left}, leave: leave}
+	s := &Service{client: client, o: o, meters: m, health: checks{health.NewServer()}}
 	s.serving(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	return s, nil
 }
@@ -145,11 +143,17 @@ func (s *Service) Register(server grpc.ServiceRegistrar) {
 	grpc_health_v1.RegisterHealthServer(server, s.health)
 }
 
-// Leave has the health service say NOT_SERVING from now on, so that no new work is sent, and ends
-// the streams of those who watch it. Requests are still answered. It may be called more than once.
-func (s *Service) Leave() {
-	s.health.Shutdown()
-	s.leave()
+// Leave has the health service say NOT_SERVING from now on, so that no new work is sent. Requests
+// are still answered. It may be called more than once.
+func (s *Service) Leave() { s.health.Shutdown() }
+
+// checks is the health service without Watch: a server cannot stop in good order while a stream is
+// open.
+type checks struct{ *health.Server }
+
+// Watch tells clients, as the protocol has it, that there is none.
+func (checks) Watch(*grpc_health_v1.HealthCheckRequest, grpc_health_v1.Health_WatchServer) error {
+	return status.Error(codes.Unimplemented, "ask with Check")
 }
 
 func (s *Service) serving(as grpc_health_v1.HealthCheckResponse_ServingStatus) {

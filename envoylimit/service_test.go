@@ -345,28 +345,15 @@ func TestHealth(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("SERVING")
-	var watches []grpc_health_v1.Health_WatchClient
-	for _, name := range []string{"", "nobody"} {
-		w, err := api.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: name})
-		if err == nil {
-			_, err = w.Recv()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		watches = append(watches, w)
+	w, err := api.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+	if err == nil {
+		_, err = w.Recv()
+	}
+	if status.Code(err) != codes.Unimplemented { // a stream would hold up the end of the server
+		t.Error(err)
 	}
 	s.Leave()
 	check("NOT_SERVING")
-	for _, w := range watches { // they would hold up the end of the server
-		a, err := w.Recv()
-		for last := a; err == nil; last, err = w.Recv() {
-			a = last
-		}
-		if a.GetStatus() != grpc_health_v1.HealthCheckResponse_NOT_SERVING || status.Code(err) != codes.Unavailable {
-			t.Errorf("%v, %v", a, err)
-		}
-	}
 }
 
 // Envoy may send fields of a later version, such as one that has hits given back: what they ask for
