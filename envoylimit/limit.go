@@ -2,8 +2,6 @@ package envoylimit
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/envoylimit/rules"
+	"github.com/shardlimit/shardlimit/internal/adapter"
 )
 
 const (
@@ -90,15 +89,15 @@ func (l *limit) limiter(ctx context.Context, key string) (*shardlimit.Limiter, e
 	}
 	switch {
 	case l.brought:
-		return d.each.LimiterWith(bounded(key), l.want), nil
+		return d.each.LimiterWith(adapter.Bounded(key), l.want), nil
 	case d.each != nil:
-		return d.each.Limiter(bounded(key)), nil
+		return d.each.Limiter(adapter.Bounded(key)), nil
 	}
 	return d.one, nil
 }
 
 func (l *limit) declare(ctx context.Context) (*declared, error) {
-	d, name := &declared{}, bounded("envoy/"+l.rule.ID)
+	d, name := &declared{}, adapter.Bounded("envoy/"+l.rule.ID)
 	var err error
 	switch {
 	case l.brought:
@@ -193,14 +192,4 @@ func enforceAll(ctx context.Context, changed []*limit) error {
 	}
 	wg.Wait()
 	return errors.Join(errs...)
-}
-
-// bounded is a name or key of at most MaxName bytes. A longer one is known by its hash.
-func bounded(name string) string {
-	if len(name) <= shardlimit.MaxName {
-		return name
-	}
-	sum := sha256.Sum256([]byte(name))
-	hash := "#" + hex.EncodeToString(sum[:])
-	return strings.ToValidUTF8(name[:shardlimit.MaxName-len(hash)], "") + hash
 }

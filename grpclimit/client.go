@@ -23,16 +23,15 @@ type Waiter = httplimit.Waiter
 
 // WaitOne has all calls wait for permits of one limit. It panics if that is nil.
 func WaitOne(w Waiter) func(context.Context, Call) Waiter {
-	mustBe(w, "WaitOne needs a Waiter")
+	adapter.MustBe(w, "grpclimit: WaitOne needs a Waiter")
 	return func(context.Context, Call) Waiter { return w }
 }
 
 // WaitPerKey has calls wait for permits of the limit that their key has, such as Target. It panics
 // if family or key is nil.
 func WaitPerKey(family *shardlimit.Family, key Key) func(context.Context, Call) Waiter {
-	if family == nil || key == nil {
-		panic("grpclimit: WaitPerKey needs a Family and a key")
-	}
+	adapter.MustBe(family, "grpclimit: WaitPerKey needs a Family")
+	adapter.MustBe(key, "grpclimit: WaitPerKey needs a key")
 	return func(ctx context.Context, call Call) Waiter { return family.Limiter(key(ctx, call)) }
 }
 
@@ -156,36 +155,17 @@ func (c *Client) admit(ctx context.Context, call Call) error {
 	if c.faulty != nil {
 		return waitFailed(ctx, c.faulty)
 	}
-	began := time.Now()
-	err := c.hold(ctx, call)
-	c.meters.Waited(ctx, time.Since(began), err)
-	if err != nil {
+	w, cost := Waiter(nil), int64(1)
+	if c.Permits != nil {
+		w = c.Permits(ctx, call)
+	}
+	if c.Cost != nil {
+		cost = c.Cost(ctx, call)
+	}
+	if _, err := c.meters.Hold(ctx, c.pauses, c.keyOf(ctx, call), w, cost); err != nil {
 		return waitFailed(ctx, err)
 	}
 	return nil
-}
-
-// hold returns when there are a permit and no pause. Only when a call has its permit is Redis asked
-// for pauses, because one can have begun meanwhile.
-func (c *Client) hold(ctx context.Context, call Call) error {
-	key := c.keyOf(ctx, call)
-	for {
-		if err := c.pauses.Wait(ctx, key); err != nil {
-			return err
-		}
-		got, err := c.permits(ctx, call)
-		if err != nil {
-			return err
-		}
-		left, _ := c.pauses.Left(ctx, key) // with an error it is what this process knows
-		if left == 0 && ctx.Err() == nil {
-			return nil
-		}
-		got.giveBack(ctx)
-		if left == 0 {
-			return context.Cause(ctx)
-		}
-	}
 }
 
 func (c *Client) begin() {
@@ -200,42 +180,6 @@ func (c *Client) keyOf(ctx context.Context, call Call) string {
 		return c.Key(ctx, call)
 	}
 	return Target(ctx, call)
-}
-
-// taken is what a call took; nil is nothing.
-type taken struct {
-	from     httplimit.Acquirer
-	decision shardlimit.Decision
-}
-
-// giveBack gives back what a call took that was not made.
-func (t *taken) giveBack(ctx context.Context) {
-	if t != nil {
-		adapter.GiveBack(ctx, t.from, t.decision)
-	}
-}
-
-// permits waits for the permits of a call; nil if it needs none or they cannot be given back.
-func (c *Client) permits(ctx context.Context, call Call) (*taken, error) {
-	if c.Permits == nil {
-		return nil, nil
-	}
-	cost := int64(1)
-	if c.Cost != nil {
-		cost = c.Cost(ctx, call)
-	}
-	w := c.Permits(ctx, call)
-	if w == nil || cost == 0 {
-		return nil, nil
-	}
-	if a, can := w.(httplimit.Acquirer); can {
-		d, err := a.Acquire(ctx, cost)
-		if err != nil {
-			return nil, err
-		}
-		return &taken{a, d}, nil
-	}
-	return nil, w.WaitN(ctx, cost)
 }
 
 // statuses are the names of the codes that ask for a pause.

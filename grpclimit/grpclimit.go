@@ -20,14 +20,13 @@ package grpclimit
 import (
 	"context"
 	"errors"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
-	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/httplimit"
 	"github.com/shardlimit/shardlimit/internal/adapter"
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // Limiter decides about calls. *shardlimit.Limiter and *Policies do.
@@ -88,9 +87,7 @@ type Interceptor struct {
 // New returns the interceptors of a limit. It panics if choose is nil, or TooCostly has no such
 // value, because these are mistakes of the program.
 func New(choose Chooser, o Options) *Interceptor {
-	if choose == nil {
-		panic("grpclimit: no Chooser")
-	}
+	adapter.MustBe(choose, "grpclimit: no Chooser")
 	switch o.TooCostly {
 	case codes.OK:
 		o.TooCostly = codes.InvalidArgument
@@ -178,7 +175,7 @@ func (i *Interceptor) pass(ctx context.Context, call Call) (context.Context, err
 	if !d.Allowed {
 		return ctx, i.denied(limiter, &d)
 	}
-	if d.Delay > 0 && !sleep(ctx, d.Delay) {
+	if d.Delay > 0 && !clock.Sleep(ctx, d.Delay) {
 		adapter.GiveBack(ctx, limiter, d)
 		return i.undecided(ctx, call, context.Cause(ctx))
 	}
@@ -196,44 +193,15 @@ func (i *Interceptor) undecided(ctx context.Context, call Call, err error) (cont
 	return ctx, i.failed(ctx, err)
 }
 
-// sleep waits, and reports false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // Policy is a limit with the name under which QuotaFailure tells of it.
 type Policy = httplimit.Policy
 
 // Policies is a Limiter: several limits that a call must pass together, as shardlimit.All has them,
 // each with its name. It is safe for concurrent use.
-type Policies struct {
-	*httplimit.Policies
-	all []Policy
-}
+type Policies = httplimit.Policies
 
 // All returns limits that a call must pass together. QuotaFailure names the one that refuses for
 // longest; of two that do so for as long the first. A Chooser may make it for each call, such
 // as one limit for all and one for the user. It panics if a Limiter is nil, or a name is empty or
 // has been there.
-func All(policies ...Policy) *Policies {
-	return &Policies{Policies: httplimit.All(policies...), all: policies}
-}
-
-// refused is the limit that refuses for longest, and its permits.
-func (p *Policies) refused(d *shardlimit.Decision) (name string, permits int64, found bool) {
-	longest := time.Duration(0)
-	for i, said := range p.Each(*d) {
-		if !said.Allowed && said.RetryAfter > longest {
-			longest = said.RetryAfter
-			name, permits, found = p.all[i].Name, said.Limit, true
-		}
-	}
-	return name, permits, found
-}
+func All(policies ...Policy) *Policies { return httplimit.All(policies...) }

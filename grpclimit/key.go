@@ -3,8 +3,6 @@ package grpclimit
 import (
 	"context"
 	"net/http"
-	"reflect"
-	"strconv"
 	"strings"
 
 	"google.golang.org/grpc/metadata"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/httplimit"
+	"github.com/shardlimit/shardlimit/internal/adapter"
 )
 
 // Key makes the key of a call, for PerKey and Client. It is called by many goroutines at the same
@@ -23,7 +22,7 @@ type Key = func(context.Context, Call) string
 
 // One has all calls share one limiter. It panics if that is nil.
 func One(l Limiter) Chooser {
-	mustBe(l, "One needs a Limiter")
+	adapter.MustBe(l, "grpclimit: One needs a Limiter")
 	return func(context.Context, Call) Limiter { return l }
 }
 
@@ -31,17 +30,9 @@ func One(l Limiter) Chooser {
 // or longer than shardlimit.MaxName bytes fails with ErrInvalidName; wrap the Chooser to treat it
 // in another way. It panics if family or key is nil.
 func PerKey(family *shardlimit.Family, key Key) Chooser {
-	if family == nil || key == nil {
-		panic("grpclimit: PerKey needs a Family and a key")
-	}
+	adapter.MustBe(family, "grpclimit: PerKey needs a Family")
+	adapter.MustBe(key, "grpclimit: PerKey needs a key")
 	return func(ctx context.Context, call Call) Limiter { return family.Limiter(key(ctx, call)) }
-}
-
-// mustBe panics if v is nil, or a nil pointer.
-func mustBe(v any, why string) {
-	if p := reflect.ValueOf(v); v == nil || p.Kind() == reflect.Pointer && p.IsNil() {
-		panic("grpclimit: " + why)
-	}
 }
 
 // Metadata is the value of a key of the metadata that the client sent, such as an API key; of
@@ -52,11 +43,13 @@ func mustBe(v any, why string) {
 func Metadata(name string) Key {
 	if strings.EqualFold(name, "host") {
 		authority := Metadata(":authority")
-		return func(ctx context.Context, call Call) string { return bounded(strings.ToLower(authority(ctx, call))) }
+		return func(ctx context.Context, call Call) string {
+			return adapter.Bounded(strings.ToLower(authority(ctx, call)))
+		}
 	}
 	return func(ctx context.Context, _ Call) string {
 		if values := metadata.ValueFromIncomingContext(ctx, name); len(values) > 0 {
-			return bounded(values[0])
+			return adapter.Bounded(values[0])
 		}
 		return ""
 	}
@@ -65,17 +58,17 @@ func Metadata(name string) Key {
 // User is what id makes of a call, such as the subject of a verified token, within the bounds of
 // Key. It panics if id is nil.
 func User(id func(context.Context, Call) string) Key {
-	if id == nil {
-		panic("grpclimit: no function that tells the user")
-	}
-	return func(ctx context.Context, call Call) string { return bounded(id(ctx, call)) }
+	adapter.MustBe(id, "grpclimit: no function that tells the user")
+	return func(ctx context.Context, call Call) string { return adapter.Bounded(id(ctx, call)) }
 }
 
 // Method is the whole name of the method. Behind a grpc.UnknownServiceHandler clients make it up.
-func Method(_ context.Context, call Call) string { return bounded(call.Method) }
+func Method(_ context.Context, call Call) string { return adapter.Bounded(call.Method) }
 
 // Target is what the client dialled, in lower case.
-func Target(_ context.Context, call Call) string { return bounded(strings.ToLower(call.Target)) }
+func Target(_ context.Context, call Call) string {
+	return adapter.Bounded(strings.ToLower(call.Target))
+}
 
 // metadataOf are the names that metadata has for the fields of proxies.
 var metadataOf = map[httplimit.AddressField][2]string{
@@ -112,45 +105,17 @@ func PeerIP(ctx context.Context, call Call) string { return peerIP(ctx, call) }
 // Join makes one key of several, such as user and method. Different parts never make the same key.
 // It is empty if one part is. It panics if a key is nil.
 func Join(keys ...Key) Key {
-	mustBeKeys(keys)
+	joined := adapter.Joined("grpclimit", keys)
 	return func(ctx context.Context, call Call) string {
-		var joined strings.Builder
-		for _, key := range keys {
-			part := key(ctx, call)
-			if part == "" {
-				return ""
-			}
-			joined.WriteString(strconv.Itoa(len(part)))
-			joined.WriteByte(':')
-			joined.WriteString(part)
-		}
-		return bounded(joined.String())
+		return joined(func(key Key) string { return key(ctx, call) })
 	}
 }
 
 // FirstOf is the first key that is not empty, such as the user and, if nobody is logged in, the
 // address. Keys of different places are never the same. It panics if a key is nil.
 func FirstOf(keys ...Key) Key {
-	mustBeKeys(keys)
+	first := adapter.FirstOf("grpclimit", keys)
 	return func(ctx context.Context, call Call) string {
-		for i, key := range keys {
-			if part := key(ctx, call); part != "" {
-				return bounded(strconv.Itoa(i) + ":" + part)
-			}
-		}
-		return ""
+		return first(func(key Key) string { return key(ctx, call) })
 	}
-}
-
-func mustBeKeys(keys []Key) {
-	for i, key := range keys {
-		if key == nil {
-			panic("grpclimit: key number " + strconv.Itoa(i+1) + " is nil")
-		}
-	}
-}
-
-// bounded is a key that is not too long, as httplimit makes it.
-func bounded(key string) string {
-	return httplimit.User(func(*http.Request) string { return key })(nil)
 }

@@ -39,8 +39,8 @@ func (r *refusal) Unwrap() error { return r.cause }
 func (i *Interceptor) denied(limiter Limiter, d *shardlimit.Decision) error {
 	name, permits := i.o.Policy, d.Limit
 	if p, ok := limiter.(*Policies); ok {
-		if of, its, found := p.refused(d); found {
-			name, permits = of, its
+		if policies, said := p.Refused(*d); len(said) > 0 {
+			name, permits = policies[0].Name, said[0].Limit
 		}
 	}
 	name = strings.ToValidUTF8(name, "\uFFFD") // else the details could not be sent

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/shardlimit/shardlimit/internal/adapter"
 )
 
 // AddressField is the header field in which proxies tell whom they speak for.
@@ -88,7 +90,7 @@ func (a *addresses) of(r *http.Request) string {
 			ip = a.behind(r.Header, netip.Addr{})
 		}
 		if !ip.IsValid() {
-			return bounded(strings.ToLower(r.RemoteAddr))
+			return adapter.Bounded(strings.ToLower(r.RemoteAddr))
 		}
 		return a.key(ip)
 	}

@@ -2,16 +2,14 @@ package httplimit
 
 import (
 	"net/http"
-	"reflect"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/adapter"
 )
 
 // One has all requests share one limiter. It panics if that is nil.
 func One(l Limiter) Chooser {
-	if v := reflect.ValueOf(l); l == nil || v.Kind() == reflect.Pointer && v.IsNil() {
-		panic("httplimit: no Limiter")
-	}
+	adapter.MustBe(l, "httplimit: One needs a Limiter")
 	return func(*http.Request) Limiter { return l }
 }
 
@@ -19,9 +17,8 @@ func One(l Limiter) Chooser {
 // empty or longer than shardlimit.MaxName bytes fails with ErrInvalidName; wrap the Chooser to
 // treat it in another way. It panics if family or key is nil.
 func PerKey(family *shardlimit.Family, key func(*http.Request) string) Chooser {
-	if family == nil || key == nil {
-		panic("httplimit: PerKey needs a Family and a key")
-	}
+	adapter.MustBe(family, "httplimit: PerKey needs a Family")
+	adapter.MustBe(key, "httplimit: PerKey needs a key")
 	return func(r *http.Request) Limiter { return family.Limiter(key(r)) }
 }
 

@@ -88,9 +88,7 @@ type Options struct {
 // New returns a middleware: a function that wraps a handler. It panics if choose is nil, or
 // TooCostly or Fields have no such value, because these are mistakes of the program.
 func New(choose Chooser, o Options) func(http.Handler) http.Handler {
-	if choose == nil {
-		panic("httplimit: no Chooser")
-	}
+	adapter.MustBe(choose, "httplimit: no Chooser")
 	switch o.TooCostly {
 	case 0:
 		o.TooCostly = http.StatusBadRequest

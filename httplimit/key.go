@@ -1,13 +1,10 @@
 package httplimit
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
-	"strconv"
 	"strings"
 
-	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/adapter"
 )
 
 // Key makes the key of a request, for PerKey and Transport. It is called by many goroutines at the
@@ -25,11 +22,11 @@ type Key = func(*http.Request) string
 func Header(name string) Key {
 	name = http.CanonicalHeaderKey(name)
 	if name == "Host" {
-		return func(r *http.Request) string { return bounded(strings.ToLower(r.Host)) }
+		return func(r *http.Request) string { return adapter.Bounded(strings.ToLower(r.Host)) }
 	}
 	return func(r *http.Request) string {
 		if lines := r.Header[name]; len(lines) > 0 {
-			return bounded(lines[0])
+			return adapter.Bounded(lines[0])
 		}
 		return ""
 	}
@@ -42,81 +39,39 @@ func Cookie(name string) Key {
 		if err != nil {
 			return ""
 		}
-		return bounded(c.Value)
+		return adapter.Bounded(c.Value)
 	}
 }
 
 // User is what id makes of a request, such as the subject of a verified token, within the bounds of
 // Key. It panics if id is nil.
 func User(id func(*http.Request) string) Key {
-	if id == nil {
-		panic("httplimit: no function that tells the user")
-	}
-	return func(r *http.Request) string { return bounded(id(r)) }
+	adapter.MustBe(id, "httplimit: no function that tells the user")
+	return func(r *http.Request) string { return adapter.Bounded(id(r)) }
 }
 
 // Route is the pattern that a ServeMux found for the request: all orders together, not each by its
 // number. Only a handler behind the mux knows it, so wrap the handlers and not the mux.
-func Route(r *http.Request) string { return bounded(r.Pattern) }
+func Route(r *http.Request) string { return adapter.Bounded(r.Pattern) }
 
 // Method is the method of the request: GET, POST and so on.
 func Method(r *http.Request) string {
 	if r.Method == "" { // so requests of clients say GET
 		return http.MethodGet
 	}
-	return bounded(r.Method)
+	return adapter.Bounded(r.Method)
 }
 
 // Join makes one key of several, such as user and route. Different parts never make the same key.
 // It is empty if one part is. It panics if a key is nil.
 func Join(keys ...Key) Key {
-	mustBeKeys(keys)
-	return func(r *http.Request) string {
-		var joined strings.Builder
-		for _, key := range keys {
-			part := key(r)
-			if part == "" {
-				return ""
-			}
-			joined.WriteString(strconv.Itoa(len(part)))
-			joined.WriteByte(':')
-			joined.WriteString(part)
-		}
-		return bounded(joined.String())
-	}
+	joined := adapter.Joined("httplimit", keys)
+	return func(r *http.Request) string { return joined(func(key Key) string { return key(r) }) }
 }
 
 // FirstOf is the first key that is not empty, such as the user and, if nobody is logged in, the
 // address. Keys of different places are never the same. It panics if a key is nil.
 func FirstOf(keys ...Key) Key {
-	mustBeKeys(keys)
-	return func(r *http.Request) string {
-		for i, key := range keys {
-			if part := key(r); part != "" {
-				return bounded(strconv.Itoa(i) + ":" + part)
-			}
-		}
-		return ""
-	}
-}
-
-func mustBeKeys(keys []Key) {
-	for i, key := range keys {
-		if key == nil {
-			panic("httplimit: key number " + strconv.Itoa(i+1) + " is nil")
-		}
-	}
-}
-
-// hashed begins the keys that stand for longer ones.
-const hashed = "sha256:"
-
-// bounded is a key that is not too long. One that looks like a hash is hashed too, so that nobody
-// can send the hash of another's key.
-func bounded(key string) string {
-	if len(key) <= shardlimit.MaxName && !strings.HasPrefix(key, hashed) {
-		return key
-	}
-	sum := sha256.Sum256([]byte(key))
-	return hashed + hex.EncodeToString(sum[:])
+	first := adapter.FirstOf("httplimit", keys)
+	return func(r *http.Request) string { return first(func(key Key) string { return key(r) }) }
 }

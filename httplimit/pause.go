@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/adapter"
 	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
@@ -86,13 +87,13 @@ func (p *Pauses) Begin(ctx context.Context, key string, d time.Duration) error {
 	go func() { // ends soon, see beginWithin
 		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), beginWithin)
 		defer cancel()
-		told <- p.tell(own, bounded(key), end)
+		told <- p.tell(own, adapter.Bounded(key), end)
 	}()
 	select {
 	case err := <-told:
 		return err
 	case <-ctx.Done():
-		return errors.Join(ctx.Err(), context.Cause(ctx))
+		return clock.Ended(ctx)
 	}
 }
 
@@ -112,7 +113,7 @@ func (p *Pauses) tell(ctx context.Context, key string, end time.Time) error {
 			return errors.Join(err, p.turns.Limiter(key).Settle(ctx, turn, 0))
 		}
 		if !clock.Sleep(ctx, min(turn.RetryAfter, turnLasts/5)) {
-			return errors.Join(ctx.Err(), context.Cause(ctx))
+			return clock.Ended(ctx)
 		}
 	}
 	return p.lengthen(ctx, key, end) // rather a pause that is too long than none
@@ -141,7 +142,7 @@ func (p *Pauses) Left(ctx context.Context, key string) (time.Duration, error) {
 	if p.family == nil {
 		return p.heard(key), nil
 	}
-	st, err := p.family.Limiter(bounded(key)).Peek(ctx)
+	st, err := p.family.Limiter(adapter.Bounded(key)).Peek(ctx)
 	if err == nil && len(st.Shards) > 0 && st.Shards[0].Err != nil {
 		err = st.Shards[0].Err
 	}
@@ -201,7 +202,7 @@ func (p *Pauses) Wait(ctx context.Context, key string) error {
 				left)
 		}
 		if !clock.Sleep(ctx, left) {
-			return errors.Join(ctx.Err(), context.Cause(ctx))
+			return clock.Ended(ctx)
 		}
 	}
 }

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/problem"
 )
 
 // Policy is a limit with the name under which answers tell of it, as Options.Policy says.
@@ -87,18 +85,18 @@ func (p *Policies) Settle(ctx context.Context, d shardlimit.Decision, used int64
 // Each returns what each limit said of a decision, in the order of All, as shardlimit.Set does.
 func (p *Policies) Each(d shardlimit.Decision) []shardlimit.Decision { return p.set(1).Each(d) }
 
-// refused is the names of the policies that refused, the one that does so for longest first.
-func (p *Policies) refused(d shardlimit.Decision) (names []string) {
-	longest := time.Duration(0)
-	for i, said := range p.Each(d) {
-		switch {
-		case said.Allowed:
-		case said.RetryAfter > longest:
-			longest = said.RetryAfter
-			names = slices.Insert(names, 0, problem.Policy(p.all[i].Name))
-		default:
-			names = append(names, problem.Policy(p.all[i].Name))
+// Refused returns the policies that refused a decision, and what each said. The one that does so for
+// longest comes first.
+func (p *Policies) Refused(d shardlimit.Decision) (refused []Policy, said []shardlimit.Decision) {
+	for i, one := range p.Each(d) {
+		if one.Allowed || one.RetryAfter == 0 { // the latter failed
+			continue
 		}
+		at := len(said)
+		if at > 0 && one.RetryAfter > said[0].RetryAfter {
+			at = 0
+		}
+		refused, said = slices.Insert(refused, at, p.all[i]), slices.Insert(said, at, one)
 	}
-	return names
+	return refused, said
 }

@@ -19,14 +19,17 @@ type refusal struct {
 
 // denied answers a request that a limit refused.
 func (m *middleware) denied(w http.ResponseWriter, limiter Limiter, d *shardlimit.Decision) {
-	name := problem.Policy(m.Policy)
-	p := refusal{Details: problem.QuotaExceeded("too many requests"), Policy: name,
-		Violated: []string{name}, RetryAfter: seconds(max(d.RetryAfter, 1)), Reason: d.Reason.String()}
+	violated := []string{problem.Policy(m.Policy)}
 	if l, ok := limiter.(*Policies); ok {
-		if refused := l.refused(*d); len(refused) > 0 {
-			p.Policy, p.Violated = refused[0], refused
+		if refused, _ := l.Refused(*d); len(refused) > 0 {
+			violated = nil
+			for _, policy := range refused {
+				violated = append(violated, problem.Policy(policy.Name))
+			}
 		}
 	}
+	p := refusal{Details: problem.QuotaExceeded("too many requests"), Policy: violated[0],
+		Violated: violated, RetryAfter: seconds(max(d.RetryAfter, 1)), Reason: d.Reason.String()}
 	problem.Write(w, p.Status, p)
 }
 

@@ -19,11 +19,10 @@ type Acquirer interface {
 	Settle(ctx context.Context, d shardlimit.Decision, used int64) error
 }
 
-// taken is what a request of a Transport took; nil is nothing.
+// taken is what an attempt of a Transport took.
 type taken struct {
-	from      Acquirer
-	decision  shardlimit.Decision
-	connected atomic.Bool // an attempt had a connection, so that something may have been sent
+	*adapter.Taken
+	connected atomic.Bool // it had a connection, so that something may have been sent
 }
 
 type takenKey struct{}
@@ -31,37 +30,22 @@ type takenKey struct{}
 // with is the request with what it took in its context, which notes whether it had a connection.
 func (t *taken) with(r *http.Request) *http.Request {
 	ctx := r.Context()
-	if t == nil && ctx.Value(takenKey{}) == nil {
+	if t.Taken == nil && ctx.Value(takenKey{}) == nil {
 		return r
 	}
-	if t != nil {
+	if t.Taken != nil {
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 			GotConn: func(httptrace.GotConnInfo) { t.connected.Store(true) }})
 	}
 	return r.WithContext(context.WithValue(ctx, takenKey{}, t))
 }
 
-// settle makes it what was used, though the request has ended.
-func (t *taken) settle(ctx context.Context, used int64) error {
-	if t == nil {
-		return nil
-	}
-	return t.from.Settle(context.WithoutCancel(ctx), t.decision, used)
-}
-
-// giveBack gives back what a request took that was not made.
-func (t *taken) giveBack(ctx context.Context) {
-	if t != nil {
-		adapter.GiveBack(ctx, t.from, t.decision)
-	}
-}
-
 // failed hears how the request failed, and gives back what it took if surely nothing was sent. The
 // error of the last attempt does not say that: when a reused connection breaks, net/http makes some
 // requests again, which the server may have read.
 func (t *taken) failed(ctx context.Context, err error) {
-	if op := (*net.OpError)(nil); t != nil && !t.connected.Load() && errors.As(err, &op) && op.Op == "dial" {
-		t.giveBack(ctx)
+	if op := (*net.OpError)(nil); !t.connected.Load() && errors.As(err, &op) && op.Op == "dial" {
+		t.GiveBack(ctx)
 	}
 }
 
@@ -73,6 +57,9 @@ func SettleSent(ctx context.Context, answer *http.Response, used int64) error {
 	if answer == nil || answer.Request == nil {
 		return nil
 	}
-	t, _ := answer.Request.Context().Value(takenKey{}).(*taken)
-	return t.settle(ctx, used)
+	t, ok := answer.Request.Context().Value(takenKey{}).(*taken)
+	if !ok {
+		return nil
+	}
+	return t.Settle(ctx, used)
 }

@@ -2,7 +2,6 @@ package httplimit
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -24,18 +23,17 @@ type Waiter interface {
 // WaitPerKey has requests wait for permits of the limit that their key has, such as Host. It
 // panics if family or key is nil.
 func WaitPerKey(family *shardlimit.Family, key Key) func(*http.Request) Waiter {
-	if family == nil || key == nil {
-		panic("httplimit: WaitPerKey needs a Family and a key")
-	}
+	adapter.MustBe(family, "httplimit: WaitPerKey needs a Family")
+	adapter.MustBe(key, "httplimit: WaitPerKey needs a key")
 	return func(r *http.Request) Waiter { return family.Limiter(key(r)) }
 }
 
 // Host is the key of an outgoing request: host and port of its URL, in lower case.
 func Host(r *http.Request) string {
 	if r.URL == nil {
-		return bounded(strings.ToLower(r.Host))
+		return adapter.Bounded(strings.ToLower(r.Host))
 	}
-	return bounded(strings.ToLower(r.URL.Host))
+	return adapter.Bounded(strings.ToLower(r.URL.Host))
 }
 
 // Transport is an http.RoundTripper for a fleet of clients: each request waits for a permit, and
@@ -109,10 +107,11 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 			return nil, err
 		}
-		sent = got.with(sent)
+		took := &taken{Taken: got}
+		sent = took.with(sent)
 		answer, err := base.RoundTrip(sent)
 		if err != nil {
-			got.failed(sent.Context(), err)
+			took.failed(sent.Context(), err)
 			return answer, err
 		}
 		if answer.Request == nil {
@@ -167,57 +166,15 @@ func (t *Transport) keyOf(r *http.Request) string {
 }
 
 // admit returns when the request may be made, and what it took.
-func (t *Transport) admit(r *http.Request, pauses *Pauses, key string) (*taken, error) {
-	began := time.Now()
-	got, err := t.hold(r, pauses, key)
-	t.meters.Waited(r.Context(), time.Since(began), err)
-	return got, err
-}
-
-// hold returns when there are a permit and no pause. Only when a request has its permit is Redis
-// asked for pauses, because one can have begun meanwhile.
-func (t *Transport) hold(r *http.Request, pauses *Pauses, key string) (*taken, error) {
-	ctx := r.Context()
-	for {
-		if err := pauses.Wait(ctx, key); err != nil {
-			return nil, err
-		}
-		got, err := t.permits(r)
-		if err != nil {
-			return nil, err
-		}
-		left, _ := pauses.Left(ctx, key) // with an error it is what this process knows
-		if left == 0 && ctx.Err() == nil {
-			return got, nil
-		}
-		got.giveBack(ctx)
-		if left == 0 {
-			return nil, errors.Join(ctx.Err(), context.Cause(ctx))
-		}
+func (t *Transport) admit(r *http.Request, pauses *Pauses, key string) (*adapter.Taken, error) {
+	w, cost := Waiter(nil), int64(1)
+	if t.Permits != nil {
+		w = t.Permits(r)
 	}
-}
-
-// permits waits for the permits of a request; nil if it needs none or they cannot be given back.
-func (t *Transport) permits(r *http.Request) (*taken, error) {
-	if t.Permits == nil {
-		return nil, nil
-	}
-	cost := int64(1)
 	if t.Cost != nil {
 		cost = t.Cost(r)
 	}
-	w := t.Permits(r)
-	if w == nil || cost == 0 {
-		return nil, nil
-	}
-	if a, can := w.(Acquirer); can {
-		d, err := a.Acquire(r.Context(), cost)
-		if err != nil {
-			return nil, err
-		}
-		return &taken{from: a, decision: d}, nil
-	}
-	return nil, w.WaitN(r.Context(), cost)
+	return t.meters.Hold(r.Context(), pauses, key, w, cost)
 }
 
 // hear begins the pause that an answer asks for.

@@ -45,8 +45,8 @@ func NewMeters(provider metric.MeterProvider, protocol, unit string) (*Meters, e
 	return &all, errors.Join(errs[:]...)
 }
 
-// Waited reports how long something was held, and whether it was made. ctx is that of its caller.
-func (m *Meters) Waited(ctx context.Context, held time.Duration, err error) {
+// waited reports how long something was held, and whether it was made. ctx is that of its caller.
+func (m *Meters) waited(ctx context.Context, held time.Duration, err error) {
 	outcome := "made"
 	switch {
 	case err == nil:

@@ -1,5 +1,5 @@
-// Package adapter is what httplimit and grpclimit have in common: what becomes of what a request
-// took, and the instruments of clients.
+// Package adapter is what httplimit and grpclimit have in common: keys, what becomes of what a
+// request took, and how clients are held.
 package adapter
 
 import (

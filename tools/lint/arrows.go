@@ -68,15 +68,15 @@ var allowed = map[string][]string{
 		"internal/call", "internal/chance", "internal/clock", "internal/limit", "internal/wait",
 	},
 	"ratelike":         {""},
-	"internal/adapter": {"", "go.opentelemetry.io/otel"},
+	"internal/adapter": {"", "internal/clock", "go.opentelemetry.io/otel"},
 	"httplimit":        {"", "internal/adapter", "internal/clock", "internal/problem", "go.opentelemetry.io/otel"},
 	"grpclimit": {
-		"", "httplimit", "internal/adapter", "go.opentelemetry.io/otel",
+		"", "httplimit", "internal/adapter", "internal/clock", "go.opentelemetry.io/otel",
 		"google.golang.org/genproto/googleapis/rpc/errdetails", "google.golang.org/grpc",
 		"google.golang.org/protobuf/types/known/durationpb",
 	},
 	"envoylimit": {
-		"", "envoylimit/rules", "github.com/envoyproxy/go-control-plane/envoy",
+		"", "envoylimit/rules", "internal/adapter", "github.com/envoyproxy/go-control-plane/envoy",
 		"go.opentelemetry.io/otel", "google.golang.org/grpc",
 		"google.golang.org/protobuf/types/known/durationpb",
 	},

@@ -1,0 +1,95 @@
+package adapter
+
+import (
+	"context"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/clock"
+)
+
+// Waiter waits for permits.
+type Waiter interface {
+	WaitN(ctx context.Context, n int64) error
+}
+
+// Acquirer is a Waiter whose permits can be settled.
+type Acquirer interface {
+	Waiter
+	Acquire(ctx context.Context, n int64) (shardlimit.Decision, error)
+	Settle(ctx context.Context, d shardlimit.Decision, used int64) error
+}
+
+// Pauses are those that servers asked for.
+type Pauses interface {
+	Wait(ctx context.Context, key string) error
+	Left(ctx context.Context, key string) (time.Duration, error)
+}
+
+// Taken is what a request took; nil is nothing.
+type Taken struct {
+	from     Acquirer
+	decision shardlimit.Decision
+}
+
+// Settle makes it what was used, though the request has ended.
+func (t *Taken) Settle(ctx context.Context, used int64) error {
+	if t == nil {
+		return nil
+	}
+	return t.from.Settle(context.WithoutCancel(ctx), t.decision, used)
+}
+
+// GiveBack gives back what a request took that was not made.
+func (t *Taken) GiveBack(ctx context.Context) {
+	if t != nil {
+		GiveBack(ctx, t.from, t.decision)
+	}
+}
+
+// Hold returns when a request has its permits, of which a nil Waiter wants none, and there is no
+// pause. It reports how long that took.
+func (m *Meters) Hold(ctx context.Context, pauses Pauses, key string, w Waiter, cost int64) (*Taken, error) {
+	began := time.Now()
+	got, err := hold(ctx, pauses, key, w, cost)
+	m.waited(ctx, time.Since(began), err)
+	return got, err
+}
+
+// hold asks Redis for pauses only when the request has its permits, because one can have begun
+// meanwhile.
+func hold(ctx context.Context, pauses Pauses, key string, w Waiter, cost int64) (*Taken, error) {
+	for {
+		if err := pauses.Wait(ctx, key); err != nil {
+			return nil, err
+		}
+		got, err := permits(ctx, w, cost)
+		if err != nil {
+			return nil, err
+		}
+		left, _ := pauses.Left(ctx, key) // with an error it is what this process knows
+		if left == 0 && ctx.Err() == nil {
+			return got, nil
+		}
+		got.GiveBack(ctx)
+		if left == 0 {
+			return nil, clock.Ended(ctx)
+		}
+	}
+}
+
+// permits waits for permits; nil if none are needed or they cannot be given back.
+func permits(ctx context.Context, w Waiter, cost int64) (*Taken, error) {
+	if w == nil || cost == 0 {
+		return nil, nil
+	}
+	a, can := w.(Acquirer)
+	if !can {
+		return nil, w.WaitN(ctx, cost)
+	}
+	d, err := a.Acquire(ctx, cost)
+	if err != nil {
+		return nil, err
+	}
+	return &Taken{a, d}, nil
+}
