@@ -22,7 +22,6 @@ import (
 	"errors"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 
 	"github.com/shardlimit/shardlimit/httplimit"
 	"github.com/shardlimit/shardlimit/internal/adapter"
@@ -47,7 +46,7 @@ type Call struct {
 // many goroutines at the same time.
 type Chooser func(context.Context, Call) Limiter
 
-// Denial is a call that was refused, or would have been if it were not for Options.Shadow.
+// Denial is a call that was refused, or would have been were its limit not in Shadow.
 type Denial = httplimit.Denial
 
 // Options are what else can be said of a limit. The zero value is ready for use.
@@ -58,19 +57,13 @@ type Options struct {
 	// Cost is how many permits a call takes; nil means one. A call that costs 0 passes without
 	// asking; a negative cost is ErrInvalidPermits. Call.Request is nil at the begin of a stream.
 	Cost func(context.Context, Call) int64
-	// TooCostly is the code of a call that costs more than its whole limit has, which no waiting
-	// helps: InvalidArgument, which 0 means, or ResourceExhausted.
-	TooCostly codes.Code
 	// EachMessage has each message that a stream receives take permits, too, beside those of its
 	// begin. RecvMsg returns the refusal of a message, which is lost; a handler that returns that
 	// error ends its call so, one that reads on gets the next message.
 	EachMessage bool
-	// Shadow lets every call pass, at once. Calls take their permits, and OnDenied and OnFailed
-	// hear what would have happened.
-	Shadow bool
-	// OnDenied hears of every call or message that is refused, or in shadow would be, also that of
-	// a limit. It hears before that is answered, from many goroutines at the same time, and the
-	// call waits for it.
+	// OnDenied hears of every call or message that is refused, or would be by a limit in Shadow. It
+	// hears before that is answered, from many goroutines at the same time, and the call waits for
+	// it.
 	OnDenied func(context.Context, Call, Denial)
 	// OnFailed hears of calls and messages about which nothing could be decided, and why; clients
 	// are not told. It is called like OnDenied.
@@ -84,17 +77,10 @@ type Interceptor struct {
 	choose Chooser
 }
 
-// New returns the interceptors of a limit. It panics if choose is nil, or TooCostly has no such
-// value, because these are mistakes of the program.
+// New returns the interceptors of a limit. It panics if choose is nil, because that is a mistake of
+// the program.
 func New(choose Chooser, o Options) *Interceptor {
 	adapter.MustBe(choose, "grpclimit: no Chooser")
-	switch o.TooCostly {
-	case codes.OK:
-		o.TooCostly = codes.InvalidArgument
-	case codes.InvalidArgument, codes.ResourceExhausted:
-	default:
-		panic("grpclimit: TooCostly must be InvalidArgument or ResourceExhausted")
-	}
 	if o.Policy == "" {
 		o.Policy = "default"
 	}
@@ -163,34 +149,19 @@ func (i *Interceptor) pass(ctx context.Context, call Call) (context.Context, err
 	}
 	d, err := limiter.AllowN(ctx, cost)
 	if err != nil {
-		return i.undecided(ctx, call, err)
+		return ctx, i.failed(ctx, call, err)
 	}
 	if (!d.Allowed || d.Shadowed) && i.o.OnDenied != nil {
-		i.o.OnDenied(ctx, call, Denial{Policy: i.o.Policy, Cost: cost, Shadow: i.o.Shadow || d.Shadowed, Decision: d})
-	}
-	p := &adapter.Passed{Context: ctx, Key: passedKey{}, Limiter: limiter, Decision: d}
-	if i.o.Shadow {
-		return p, nil
+		i.o.OnDenied(ctx, call, Denial{Policy: i.o.Policy, Cost: cost, Decision: d})
 	}
 	if !d.Allowed {
 		return ctx, i.denied(limiter, &d)
 	}
 	if d.Delay > 0 && !clock.Sleep(ctx, d.Delay) {
 		adapter.GiveBack(ctx, limiter, d)
-		return i.undecided(ctx, call, context.Cause(ctx))
+		return ctx, i.failed(ctx, call, context.Cause(ctx))
 	}
-	return p, nil
-}
-
-// undecided is what becomes of a call about which nothing could be decided.
-func (i *Interceptor) undecided(ctx context.Context, call Call, err error) (context.Context, error) {
-	if i.o.OnFailed != nil {
-		i.o.OnFailed(ctx, call, err)
-	}
-	if i.o.Shadow {
-		return ctx, nil
-	}
-	return ctx, i.failed(ctx, err)
+	return &adapter.Passed{Context: ctx, Key: passedKey{}, Limiter: limiter, Decision: d}, nil
 }
 
 // Policy is a limit with the name under which QuotaFailure tells of it.

@@ -24,7 +24,6 @@ import (
 func TestWhatAnAnswerSays(t *testing.T) {
 	for name, c := range map[string]struct {
 		says     says
-		o        grpclimit.Options
 		code     codes.Code
 		pushback string
 	}{
@@ -43,14 +42,12 @@ func TestWhatAnAnswerSays(t *testing.T) {
 			pushback: "-1"},
 		"the client was closed": {says: says{err: shardlimit.ErrClosed}, code: codes.Unavailable},
 		"a plan that cannot be": {says: says{err: fmt.Errorf("%w: why", shardlimit.ErrInvalidLimit)}, code: codes.Internal},
-		"more, in another way": {says: says{err: shardlimit.ErrExceedsLimit},
-			o: grpclimit.Options{TooCostly: codes.ResourceExhausted}, code: 8, pushback: "-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var failed error
-			c.o.OnFailed = func(_ context.Context, _ grpclimit.Call, err error) { failed = err }
+			o := grpclimit.Options{OnFailed: func(_ context.Context, _ grpclimit.Call, err error) { failed = err }}
 			s := &service{}
-			client := serve(t, s, one(&c.says, c.o))
+			client := serve(t, s, one(&c.says, o))
 			var trailer metadata.MD
 			err := call(t.Context(), client, grpc.Trailer(&trailer))
 			if status.Code(err) != c.code || s.served.Load() == 1 != (c.code == codes.OK) {
@@ -222,27 +219,15 @@ func TestWhatWasTakenForAClientThatHasGone(t *testing.T) {
 	}
 }
 
-// OnDenied hears of calls that only shadow let pass, be that an option or the mode of the limit.
-func TestShadowLetsPassAndTells(t *testing.T) {
-	for _, c := range []struct {
-		says   says
-		shadow bool
-	}{
-		{says{d: shardlimit.Decision{RetryAfter: time.Hour}}, true},
-		{says{d: shardlimit.Decision{Allowed: true, Shadowed: true}}, false},
-		{says{err: shardlimit.ErrUnavailable}, true},
-	} {
-		var denied []grpclimit.Denial
-		var failed error
-		api := serve(t, &service{}, one(&c.says, grpclimit.Options{Policy: "p", Shadow: c.shadow,
-			OnDenied: func(_ context.Context, _ grpclimit.Call, d grpclimit.Denial) { denied = append(denied, d) },
-			OnFailed: func(_ context.Context, _ grpclimit.Call, err error) { failed = err },
-		}))
-		err := call(t.Context(), api)
-		told := len(denied) == 1 && denied[0].Shadow && denied[0].Policy == "p"
-		if err != nil || told != (c.says.err == nil) || !errors.Is(failed, c.says.err) {
-			t.Errorf("%+v: %v, told of %v, %v", c.says, err, denied, failed)
-		}
+// OnDenied hears of calls that only the mode of the limit let pass.
+func TestAShadowedCallIsTold(t *testing.T) {
+	var denied []grpclimit.Denial
+	l := &says{d: shardlimit.Decision{Allowed: true, Shadowed: true}}
+	api := serve(t, &service{}, one(l, grpclimit.Options{Policy: "p",
+		OnDenied: func(_ context.Context, _ grpclimit.Call, d grpclimit.Denial) { denied = append(denied, d) }}))
+	if err := call(t.Context(), api); err != nil || len(denied) != 1 || !denied[0].Decision.Shadowed ||
+		denied[0].Policy != "p" {
+		t.Errorf("%v, told of %v", err, denied)
 	}
 }
 
@@ -290,7 +275,6 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 	family, key := &shardlimit.Family{}, grpclimit.Method
 	for name, f := range map[string]func(){
 		"no Chooser":    func() { grpclimit.New(nil, grpclimit.Options{}) },
-		"TooCostly":     func() { grpclimit.New(grpclimit.One(&says{}), grpclimit.Options{TooCostly: codes.Aborted}) },
 		"One":           func() { grpclimit.One(nil) },
 		"One, typed":    func() { grpclimit.One(none) },
 		"WaitOne":       func() { grpclimit.WaitOne(none) },

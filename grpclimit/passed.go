@@ -11,8 +11,7 @@ import (
 type passedKey struct{}
 
 // DecisionOf returns the decision that let a call pass, of the innermost limit of this package, and
-// false if there was none: no limiter was chosen, or the call cost nothing. In shadow it may be a
-// denial.
+// false if there was none: no limiter was chosen, or the call cost nothing.
 func DecisionOf(ctx context.Context) (shardlimit.Decision, bool) {
 	return adapter.DecisionOf(ctx, passedKey{})
 }

@@ -58,21 +58,24 @@ func (i *Interceptor) denied(limiter Limiter, d *shardlimit.Decision) error {
 }
 
 // failed is the answer to a call about which nothing could be decided.
-func (i *Interceptor) failed(ctx context.Context, err error) error {
+func (i *Interceptor) failed(ctx context.Context, call Call, err error) error {
+	if i.o.OnFailed != nil {
+		i.o.OnFailed(ctx, call, err)
+	}
 	if ended := ctx.Err(); ended != nil {
 		return &refusal{status: status.FromContextError(ended), cause: err}
 	}
+	code, why, retry := codes.InvalidArgument, "this call cannot be rated", time.Duration(0)
 	switch {
 	case errors.Is(err, shardlimit.ErrExceedsLimit):
-		st := status.New(i.o.TooCostly, "this call costs more than its whole limit")
-		return &refusal{status: st, cause: err, retry: -1}
+		why, retry = "this call costs more than its whole limit", -1
 	case errors.Is(err, shardlimit.ErrInvalidName), errors.Is(err, shardlimit.ErrInvalidPermits):
-		return &refusal{status: status.New(codes.InvalidArgument, "this call cannot be rated"), cause: err}
 	case errors.Is(err, shardlimit.ErrInvalidLimit), errors.Is(err, shardlimit.ErrInvalidConfig):
-		st := status.New(codes.Internal, "this server has no limit that can be for this call")
-		return &refusal{status: st, cause: err}
+		code, why = codes.Internal, "this server has no limit that can be for this call"
+	default:
+		code, why = codes.Unavailable, "no decision about this call was possible"
 	}
-	return &refusal{status: status.New(codes.Unavailable, "no decision about this call was possible"), cause: err}
+	return &refusal{status: status.New(code, why), cause: err, retry: retry}
 }
 
 // pushback is the trailer of gRFC A6: milliseconds, or -1 for no retry.

@@ -88,7 +88,7 @@ func talk(t *testing.T, api testpb.TestServiceClient, n int) (answers int, err e
 
 func TestStreams(t *testing.T) {
 	client, _ := open(t)
-	each, shadow := grpclimit.Options{EachMessage: true}, grpclimit.Options{EachMessage: true, Shadow: true}
+	each := grpclimit.Options{EachMessage: true}
 	double := grpclimit.Options{EachMessage: true, Cost: twoForMessages}
 	free := grpclimit.Options{EachMessage: true, Cost: begins}
 	for name, c := range map[string]struct {
@@ -102,7 +102,6 @@ func TestStreams(t *testing.T) {
 		"a permit at its begin":      {permits: 1, answers: 5, used: 1},
 		"one for each message":       {o: each, permits: 6, answers: 5, used: 6},
 		"too many messages":          {o: each, permits: 4, answers: 3, used: 4, refused: true},
-		"too many, in shadow":        {o: shadow, permits: 4, answers: 5, used: 4},
 		"a handler that reads on":    {o: each, reads: true, permits: 4, answers: 3, used: 4},
 		"a message that costs two":   {o: double, permits: 11, answers: 5, used: 11},
 		"a message that costs never": {o: free, permits: 1, answers: 5, used: 1},

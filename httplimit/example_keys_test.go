@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -122,21 +120,20 @@ func ExamplePerKey() {
 	// {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"The quota of a policy is exceeded","status":429,"detail":"too many requests","policy":"default","violated-policies":["default"],"retry_after":60,"reason":"full"}
 }
 
-// A limit that is tried in shadow refuses nobody, and its denials are in the log.
+// A limit that is tried in Shadow refuses nobody, and what it would refuse is told.
 func ExampleNew() {
-	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
-		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return a
-		}}))
-	limiter := &says{d: shardlimit.Decision{Limit: 100, RetryAfter: time.Second, Reason: shardlimit.ReasonOwes}}
-	limit := httplimit.New(httplimit.One(limiter), httplimit.Options{Shadow: true,
-		OnDenied: func(_ *http.Request, d httplimit.Denial) { logger.Info("too many", "denial", d) }})
-	fmt.Println(get(limit(ok)).Body)
+	client, closed := exampleClient()
+	defer closed()
+	tried := must(client.Limiter(context.Background(), "tried",
+		shardlimit.Limit{Permits: 1, Per: time.Hour, Mode: shardlimit.Shadow}))
+	limit := httplimit.New(httplimit.One(tried), httplimit.Options{
+		OnDenied: func(_ *http.Request, d httplimit.Denial) { fmt.Println("too many for", d.Policy) }})
+	for range 2 {
+		fmt.Println(get(limit(ok)).Body)
+	}
 	// Output:
-	// level=INFO msg="too many" denial.policy=default denial.cost=1 denial.limit=100 denial.remaining=0 denial.retry_after=1s denial.degraded=false denial.shadow=true denial.reason=owes
+	// served
+	// too many for default
 	// served
 }
 

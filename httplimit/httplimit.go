@@ -35,7 +35,6 @@ package httplimit
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/shardlimit/shardlimit"
@@ -60,42 +59,26 @@ type Options struct {
 	// Cost is how many permits a request takes; nil means one. A request that costs 0 passes
 	// without asking; a negative cost is ErrInvalidPermits.
 	Cost func(*http.Request) int64
-	// TooCostly is the status of a request that costs more than its whole limit has, which no
-	// waiting helps: 400, which 0 means, or 429.
-	TooCostly int
 	// Fields are the header fields that tell what is left; the zero value is those of the IETF
 	// draft.
 	Fields Fields
-	// Shadow lets every request pass, at once, with no field in its answer. Requests take their
-	// permits, and OnDenied and OnFailed hear what would have happened.
-	Shadow bool
-	// OnDenied hears of every request that is refused, or would be by this middleware or a limit in
-	// shadow, before it is answered. It is called by many goroutines at the same time, and the
-	// request waits for it.
+	// OnDenied hears of every request that is refused, or would be by a limit in Shadow, before it
+	// is answered. It is called by many goroutines at the same time, and the request waits for it.
 	OnDenied func(*http.Request, Denial)
-	// OnFailed hears, in shadow, of requests about which nothing could be decided.
-	OnFailed func(*http.Request, error)
 	// Denied answers a request that was refused, in place of a problem with status 429. The header
 	// has Retry-After and the RateLimit fields already.
 	Denied func(http.ResponseWriter, *http.Request, shardlimit.Decision)
 	// Failed answers a request about which nothing could be decided, in place of a problem with
-	// status 400 if the key or the cost is impossible (ErrInvalidName, ErrInvalidPermits, and
-	// ErrExceedsLimit if TooCostly says no other), 500 if the limit or the participant is
-	// (ErrInvalidLimit, ErrInvalidConfig), else 503.
+	// status 400 if the key or the cost is impossible (ErrInvalidName, ErrInvalidPermits,
+	// ErrExceedsLimit), 500 if the limit or the participant is (ErrInvalidLimit,
+	// ErrInvalidConfig), else 503.
 	Failed func(http.ResponseWriter, *http.Request, error)
 }
 
-// New returns a middleware: a function that wraps a handler. It panics if choose is nil, or
-// TooCostly or Fields have no such value, because these are mistakes of the program.
+// New returns a middleware: a function that wraps a handler. It panics if choose is nil or there are
+// no such Fields, because these are mistakes of the program.
 func New(choose Chooser, o Options) func(http.Handler) http.Handler {
 	adapter.MustBe(choose, "httplimit: no Chooser")
-	switch o.TooCostly {
-	case 0:
-		o.TooCostly = http.StatusBadRequest
-	case http.StatusBadRequest, http.StatusTooManyRequests:
-	default:
-		panic("httplimit: TooCostly must be 400 or 429")
-	}
 	if o.Fields < Draft || o.Fields > NoFields {
 		panic("httplimit: there are no such Fields")
 	}
@@ -104,7 +87,7 @@ func New(choose Chooser, o Options) func(http.Handler) http.Handler {
 	}
 	m := &middleware{Options: o, choose: choose, name: quoted(o.Policy)}
 	if m.Failed == nil {
-		m.Failed = m.failed
+		m.Failed = failed
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
@@ -130,26 +113,24 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	p := &adapter.Passed{Context: r.Context(), Key: passedKey{}, Limiter: limiter}
 	var err error
 	if p.Decision, err = limiter.AllowN(p.Context, cost); err != nil {
-		m.undecided(w, r, next, err)
+		m.Failed(w, r, err)
 		return
 	}
 	d := &p.Decision
 	if (!d.Allowed || d.Shadowed) && m.OnDenied != nil {
-		m.OnDenied(r, Denial{Policy: m.Policy, Cost: cost, Shadow: m.Shadow || d.Shadowed, Decision: *d})
+		m.OnDenied(r, Denial{Policy: m.Policy, Cost: cost, Decision: *d})
 	}
-	if !m.Shadow {
-		if !d.Allowed {
-			m.describe(w.Header(), limiter, d, 0)
-			m.refuse(w, r, limiter, d)
-			return
-		}
-		if d.Delay > 0 && !clock.Sleep(p.Context, d.Delay) {
-			adapter.GiveBack(p.Context, limiter, *d)
-			m.Failed(w, r, context.Cause(p.Context))
-			return
-		}
-		m.describe(w.Header(), limiter, d, d.Delay)
+	if !d.Allowed {
+		m.describe(w.Header(), limiter, d, 0)
+		m.refuse(w, r, limiter, d)
+		return
 	}
+	if d.Delay > 0 && !clock.Sleep(p.Context, d.Delay) {
+		adapter.GiveBack(p.Context, limiter, *d)
+		m.Failed(w, r, context.Cause(p.Context))
+		return
+	}
+	m.describe(w.Header(), limiter, d, d.Delay)
 	next.ServeHTTP(w, r.WithContext(p))
 }
 
@@ -160,29 +141,4 @@ func (m *middleware) refuse(w http.ResponseWriter, r *http.Request, limiter Limi
 		return
 	}
 	m.denied(w, limiter, d)
-}
-
-// undecided answers a request about which nothing could be decided.
-func (m *middleware) undecided(w http.ResponseWriter, r *http.Request, next http.Handler, err error) {
-	if !m.Shadow {
-		m.Failed(w, r, err)
-		return
-	}
-	if m.OnFailed != nil {
-		m.OnFailed(r, err)
-	}
-	next.ServeHTTP(w, r)
-}
-
-// status is that of the answer to a request about which nothing could be decided.
-func (m *middleware) status(err error) int {
-	switch {
-	case errors.Is(err, shardlimit.ErrExceedsLimit):
-		return m.TooCostly
-	case errors.Is(err, shardlimit.ErrInvalidName), errors.Is(err, shardlimit.ErrInvalidPermits):
-		return http.StatusBadRequest
-	case errors.Is(err, shardlimit.ErrInvalidLimit), errors.Is(err, shardlimit.ErrInvalidConfig):
-		return http.StatusInternalServerError
-	}
-	return http.StatusServiceUnavailable
 }

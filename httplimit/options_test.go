@@ -15,19 +15,12 @@ import (
 	"github.com/shardlimit/shardlimit/httplimit"
 )
 
-func TestACostOfNothingAsksNobodyAndOneTooHighIsRefusedAsChosen(t *testing.T) {
+func TestACostOfNothingAsksNobody(t *testing.T) {
 	l := &says{err: shardlimit.ErrExceedsLimit}
 	cost := int64(0)
 	o := httplimit.Options{Cost: func(*http.Request) int64 { return cost }}
 	if w := get(httplimit.New(httplimit.One(l), o)(ok)); w.Code != 200 || l.asked != 0 {
 		t.Errorf("for nothing: %d, asked for %d", w.Code, l.asked)
-	}
-	cost = 11
-	for status, want := range map[int]int{0: 400, 400: 400, 429: 429} {
-		o.TooCostly = status
-		if w := get(httplimit.New(httplimit.One(l), o)(ok)); w.Code != want || w.Header().Get("Retry-After") != "" {
-			t.Errorf("TooCostly %d: %d %v", status, w.Code, w.Header())
-		}
 	}
 	one := declared(t, open(t), "one", shardlimit.PerHour(5))
 	cost = -1
@@ -118,9 +111,9 @@ func TestProblemDetails(t *testing.T) {
 		"unavailable": {says{err: shardlimit.ErrUnavailable}, 503, "no decision about this request was possible", 0},
 		"no key":      {says{err: shardlimit.ErrInvalidName}, 400, "this request has no key to count it by", 0},
 		"no permits":  {says{err: shardlimit.ErrInvalidPermits}, 400, "this request cannot be rated", 0},
-		"too costly":  {says{err: shardlimit.ErrExceedsLimit}, 429, "this request costs more than its whole limit", 0},
+		"too costly":  {says{err: shardlimit.ErrExceedsLimit}, 400, "this request costs more than its whole limit", 0},
 	} {
-		w := get(httplimit.New(httplimit.One(&c.says), httplimit.Options{TooCostly: 429, Policy: "p"})(ok))
+		w := get(httplimit.New(httplimit.One(&c.says), httplimit.Options{Policy: "p"})(ok))
 		var body struct {
 			Type, Title, Detail, Policy string
 			Status                      int
@@ -161,30 +154,22 @@ func TestNamesThatNoHeaderCanHave(t *testing.T) {
 	}
 }
 
-func TestInShadowEverythingPassesAndIsTold(t *testing.T) {
-	var told []httplimit.Denial
-	var failures []error
-	o := httplimit.Options{Shadow: true, Policy: "new", Cost: func(*http.Request) int64 { return 3 },
-		OnDenied: func(_ *http.Request, d httplimit.Denial) { told = append(told, d) },
-		OnFailed: func(_ *http.Request, err error) { failures = append(failures, err) }}
-	for _, l := range []*says{{d: shardlimit.Decision{Limit: 9, RetryAfter: time.Second, Reason: shardlimit.ReasonLate}},
-		{d: shardlimit.Decision{Allowed: true, Delay: time.Hour}}, {err: shardlimit.ErrUnavailable}} {
-		if w := get(httplimit.New(httplimit.One(l), o)(ok)); w.Body.String() != "served" || len(w.Header()) != 1 ||
-			l.asked != 3 {
-			t.Errorf("%+v: %d %v", l, w.Code, w.Header())
-		}
-	}
-	if len(told) != 1 || !told[0].Shadow || told[0].Cost != 3 || told[0].Policy != "new" ||
-		told[0].Decision.Limit != 9 {
-		t.Errorf("told of %+v", told)
-	}
-	if len(failures) != 1 || !errors.Is(failures[0], shardlimit.ErrUnavailable) {
-		t.Errorf("failures: %v", failures)
-	}
+// Who is refused, and who would be, is told.
+func TestWhoIsToldOfRefusals(t *testing.T) {
 	var line bytes.Buffer
-	slog.New(slog.NewTextHandler(&line, nil)).Info("refused", "denial", told[0])
-	if !strings.Contains(line.String(), "denial.retry_after=1s denial.degraded=false denial.shadow=true denial.reason=late") {
-		t.Errorf("the log has %s", &line)
+	log := slog.New(slog.NewTextHandler(&line, nil))
+	o := httplimit.Options{Policy: "new", Cost: func(*http.Request) int64 { return 3 },
+		OnDenied: func(_ *http.Request, d httplimit.Denial) { log.Info("refused", "denial", d) }}
+	for _, l := range []*says{{d: shardlimit.Decision{Limit: 9, RetryAfter: time.Second, Reason: shardlimit.ReasonLate}},
+		{d: shardlimit.Decision{Allowed: true, Shadowed: true}}, {d: shardlimit.Decision{Allowed: true}},
+		{err: shardlimit.ErrUnavailable}} {
+		get(httplimit.New(httplimit.One(l), o)(ok))
+	}
+	told := line.String()
+	if strings.Count(told, "\n") != 2 || !strings.Contains(told, "denial.policy=new denial.cost=3 denial.limit=9") ||
+		!strings.Contains(told, "denial.retry_after=1s denial.degraded=false denial.shadowed=false denial.reason=late") ||
+		!strings.Contains(told, "denial.shadowed=true") {
+		t.Errorf("the log has %s", told)
 	}
 }
 

@@ -13,7 +13,7 @@ type passedKey struct{}
 
 // DecisionOf returns the decision that let a request pass, of the innermost
 // middleware of this package, and false if there was none: no limiter was chosen, or the request
-// cost nothing. In shadow it may be a denial.
+// cost nothing.
 func DecisionOf(ctx context.Context) (shardlimit.Decision, bool) {
 	return adapter.DecisionOf(ctx, passedKey{})
 }
@@ -28,12 +28,11 @@ func Settle(ctx context.Context, used int64) error {
 	return adapter.Settle(ctx, passedKey{}, used)
 }
 
-// Denial is a request that was refused, or would have been if it were not for Options.Shadow. It
-// has no key of the client, which may be a secret; OnDenied has the request.
+// Denial is a request that was refused, or would have been were its limit not in Shadow. It has no
+// key of the client, which may be a secret; OnDenied has the request.
 type Denial struct {
 	Policy   string // Options.Policy
 	Cost     int64  // permits that were asked for
-	Shadow   bool   // it passed nevertheless
 	Decision shardlimit.Decision
 }
 
@@ -42,5 +41,5 @@ func (d Denial) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("policy", d.Policy), slog.Int64("cost", d.Cost),
 		slog.Int64("limit", d.Decision.Limit), slog.Int64("remaining", d.Decision.Remaining),
 		slog.Duration("retry_after", d.Decision.RetryAfter), slog.Bool("degraded", d.Decision.Degraded),
-		slog.Bool("shadow", d.Shadow), slog.String("reason", d.Decision.Reason.String()))
+		slog.Bool("shadowed", d.Decision.Shadowed), slog.String("reason", d.Decision.Reason.String()))
 }

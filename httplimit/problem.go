@@ -33,18 +33,19 @@ func (m *middleware) denied(w http.ResponseWriter, limiter Limiter, d *shardlimi
 	problem.Write(w, p.Status, p)
 }
 
-func (m *middleware) failed(w http.ResponseWriter, _ *http.Request, err error) {
-	status, detail := m.status(err), "no decision about this request was possible"
-	switch status {
-	case http.StatusBadRequest:
-		detail = "this request cannot be rated"
-		if errors.Is(err, shardlimit.ErrInvalidName) {
-			detail = "this request has no key to count it by"
-		}
-	case http.StatusInternalServerError:
-		detail = "this server has no limit that can be for this request"
-	case http.StatusTooManyRequests:
+// failed answers a request about which nothing could be decided.
+func failed(w http.ResponseWriter, _ *http.Request, err error) {
+	status, detail := http.StatusBadRequest, "this request cannot be rated"
+	switch {
+	case errors.Is(err, shardlimit.ErrExceedsLimit):
 		detail = "this request costs more than its whole limit"
+	case errors.Is(err, shardlimit.ErrInvalidName):
+		detail = "this request has no key to count it by"
+	case errors.Is(err, shardlimit.ErrInvalidPermits):
+	case errors.Is(err, shardlimit.ErrInvalidLimit), errors.Is(err, shardlimit.ErrInvalidConfig):
+		status, detail = http.StatusInternalServerError, "this server has no limit that can be for this request"
+	default:
+		status, detail = http.StatusServiceUnavailable, "no decision about this request was possible"
 	}
 	problem.Write(w, status, problem.Of(status, detail))
 }
