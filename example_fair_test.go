@@ -1,29 +1,20 @@
 package shardlimit_test
 
 import (
-	"context"
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
 )
 
 func ExampleLimiter_As() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
-	limiter, err := client.Limiter(ctx, "exports", shardlimit.PerHour(100))
-	if err != nil {
-		log.Fatal(err)
-	}
+	limiter := must(client.Limiter(ctx, "exports", shardlimit.PerHour(100)))
 	// While more is asked than there is, gold gets three times what free gets.
 	gold, free := limiter.As("customer-17", 3), limiter.As("customer-42", 1)
 	for _, l := range []*shardlimit.Limiter{gold, free} {
-		d, err := l.Allow(ctx)
-		if err != nil {
-			log.Fatal(err)
-		}
+		d := must(l.Allow(ctx))
 		fmt.Println(d.Allowed)
 	}
 	// Output:
@@ -32,15 +23,11 @@ func ExampleLimiter_As() {
 }
 
 func ExampleLimit_tokenBucket() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
-	limiter, err := client.Limiter(ctx, "search", shardlimit.Limit{
+	limiter := must(client.Limiter(ctx, "search", shardlimit.Limit{
 		Permits: 60, Per: time.Hour, Algorithm: shardlimit.TokenBucket, Burst: 10, Shards: 1,
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	d, _ := limiter.AllowUpTo(ctx, 20)
 	fmt.Println(d.Granted, "at once")
 	d, _ = limiter.Allow(ctx)
@@ -51,15 +38,11 @@ func ExampleLimit_tokenBucket() {
 }
 
 func ExampleLimit_leakyBucket() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
-	limiter, err := client.Limiter(ctx, "printer", shardlimit.Limit{
+	limiter := must(client.Limiter(ctx, "printer", shardlimit.Limit{
 		Permits: 60, Per: time.Hour, Algorithm: shardlimit.LeakyBucket, Shards: 1,
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	for range 3 {
 		d, _ := limiter.Allow(ctx)
 		fmt.Println(d.Allowed, "in", d.Delay.Round(time.Minute)) // Wait would sleep that long

@@ -1,9 +1,7 @@
 package shardlimit_test
 
 import (
-	"context"
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -11,20 +9,14 @@ import (
 
 // A limit is tried on real traffic before it is enforced, and stops everything in an emergency.
 func ExampleMode() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
-	limiter, err := client.Limiter(ctx, "orders", shardlimit.Limit{Permits: 1, Per: time.Hour, Shards: 1,
-		Mode: shardlimit.Shadow})
-	if err != nil {
-		log.Fatal(err)
-	}
+	limiter := must(client.Limiter(ctx, "orders", shardlimit.Limit{Permits: 1, Per: time.Hour, Shards: 1,
+		Mode: shardlimit.Shadow}))
 	limit := limiter.Limit()
 	for _, limit.Mode = range []shardlimit.Mode{shardlimit.Shadow, shardlimit.Off, shardlimit.Closed,
 		shardlimit.Enforced} {
-		if err := limiter.SetLimit(ctx, limit); err != nil {
-			log.Fatal(err)
-		}
+		check(limiter.SetLimit(ctx, limit))
 		d, err := limiter.AllowUpTo(ctx, 3)
 		fmt.Println(d.Mode(), "granted", d.Granted, "shadowed", d.Shadowed, err)
 	}
@@ -37,14 +29,10 @@ func ExampleMode() {
 
 // One customer is blocked, another one exempt from the limit of all.
 func ExampleMode_family() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
 	perMinute := shardlimit.PerMinute(100)
-	family, err := client.Family(ctx, "customers", perMinute)
-	if err != nil {
-		log.Fatal(err)
-	}
+	family := must(client.Family(ctx, "customers", perMinute))
 	modes := map[string]shardlimit.Mode{"mallory": shardlimit.Closed, "ann": shardlimit.Off} // from a database
 	for _, customer := range []string{"ann", "bob", "mallory"} {
 		limit := perMinute
@@ -59,19 +47,12 @@ func ExampleMode_family() {
 }
 
 func ExampleReservation_Shadowed() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
-	limiter, err := client.Limiter(ctx, "reports", shardlimit.Limit{Permits: 1, Per: time.Hour, Shards: 1,
-		Mode: shardlimit.Shadow})
-	if err != nil {
-		log.Fatal(err)
-	}
+	limiter := must(client.Limiter(ctx, "reports", shardlimit.Limit{Permits: 1, Per: time.Hour, Shards: 1,
+		Mode: shardlimit.Shadow}))
 	for range 2 {
-		r, err := limiter.Reserve(ctx, 1)
-		if err != nil {
-			log.Fatal(err)
-		}
+		r := must(limiter.Reserve(ctx, 1))
 		fmt.Println("in", r.Delay(), "shadowed", r.Shadowed())
 	}
 	// Output:
@@ -80,23 +61,13 @@ func ExampleReservation_Shadowed() {
 }
 
 func ExampleSet_Each() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
-	second, err := client.Limiter(ctx, "per minute", shardlimit.PerMinute(2))
-	if err != nil {
-		log.Fatal(err)
-	}
-	day, err := client.Limiter(ctx, "per day", shardlimit.PerDay(50))
-	if err != nil {
-		log.Fatal(err)
-	}
+	second := must(client.Limiter(ctx, "per minute", shardlimit.PerMinute(2)))
+	day := must(client.Limiter(ctx, "per day", shardlimit.PerDay(50)))
 	both := shardlimit.All(second.N(2), day.N(2))
 	for range 2 {
-		d, err := both.Allow(ctx)
-		if err != nil {
-			log.Fatal(err)
-		}
+		d := must(both.Allow(ctx))
 		for i, said := range both.Each(d) {
 			fmt.Println("limit", i, "has room:", said.Allowed, "left:", said.Remaining)
 		}
@@ -110,20 +81,14 @@ func ExampleSet_Each() {
 
 // A service that has just started gets its full rate in steps.
 func ExampleLimiter_SetLimit_warmUp() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
 	full := shardlimit.PerMinute(1000)
-	limiter, err := client.Limiter(ctx, "cold", full)
-	if err != nil {
-		log.Fatal(err)
-	}
+	limiter := must(client.Limiter(ctx, "cold", full))
 	for _, percent := range []int64{25, 50, 100} {
 		step := full
 		step.Permits = full.Permits * percent / 100
-		if err := limiter.SetLimit(ctx, step); err != nil {
-			log.Fatal(err)
-		}
+		check(limiter.SetLimit(ctx, step))
 		d, err := limiter.AllowUpTo(ctx, full.Permits)
 		fmt.Println(limiter.Limit().Permits, "a minute,", d.Granted, "of them now", err)
 		// time.Sleep(time.Minute)
@@ -136,14 +101,10 @@ func ExampleLimiter_SetLimit_warmUp() {
 
 // A bucket that nobody has used is full. Who sets it up takes out what shall be missing at first.
 func ExampleLimit_tokenBucketThatBeginsWithLess() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
-	bucket, err := client.Limiter(ctx, "mails", shardlimit.Limit{Permits: 1, Per: time.Hour, Burst: 500, Shards: 1,
-		Algorithm: shardlimit.TokenBucket})
-	if err != nil {
-		log.Fatal(err)
-	}
+	bucket := must(client.Limiter(ctx, "mails", shardlimit.Limit{Permits: 1, Per: time.Hour, Burst: 500, Shards: 1,
+		Algorithm: shardlimit.TokenBucket}))
 	d, err := bucket.AllowUpTo(ctx, 400) // once, when it is declared
 	fmt.Println("begins with", d.Remaining, err)
 	// Output: begins with 100 <nil>

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -12,18 +11,11 @@ import (
 
 // At most two exports run at once, in all processes together.
 func ExampleClient_Slots() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
-	exports, err := client.Slots(ctx, "exports", 2, 5*time.Minute)
-	if err != nil {
-		log.Fatal(err)
-	}
+	exports := must(client.Slots(ctx, "exports", 2, 5*time.Minute))
 	for range 3 {
-		slot, err := exports.Acquire(ctx)
-		if err != nil {
-			log.Fatal(err)
-		}
+		slot := must(exports.Acquire(ctx))
 		fmt.Println("export")
 		fmt.Println(slot.Release(ctx))
 	}
@@ -38,20 +30,13 @@ func ExampleClient_Slots() {
 
 // Who waits for a slot gets it when it is released, or gives up when ctx ends.
 func ExampleSlots_Acquire() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
-	exports, err := client.Slots(ctx, "exports", 1, 5*time.Minute)
-	if err != nil {
-		log.Fatal(err)
-	}
-	held, err := exports.Acquire(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	exports := must(client.Slots(ctx, "exports", 1, 5*time.Minute))
+	held := must(exports.Acquire(ctx))
 	soon, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
-	_, err = exports.Acquire(soon)
+	_, err := exports.Acquire(soon)
 	fmt.Println(errors.Is(err, context.DeadlineExceeded))
 	time.AfterFunc(20*time.Millisecond, func() { _ = held.Release(ctx) })
 	slot, err := exports.Acquire(ctx)
@@ -63,34 +48,20 @@ func ExampleSlots_Acquire() {
 
 // A slot that was released is free for others at once. To release it again changes nothing.
 func ExampleSlot_Release() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
-	imports, err := client.Slots(ctx, "imports", 1, time.Minute)
-	if err != nil {
-		log.Fatal(err)
-	}
-	slot, err := imports.Acquire(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	imports := must(client.Slots(ctx, "imports", 1, time.Minute))
+	slot := must(imports.Acquire(ctx))
 	fmt.Println(slot.Release(ctx), slot.Release(ctx))
 	// Output: <nil> <nil>
 }
 
 // A run ends before its slot frees itself.
 func ExampleSlot_Until() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
-	reports, err := client.Slots(ctx, "reports", 3, time.Minute)
-	if err != nil {
-		log.Fatal(err)
-	}
-	slot, err := reports.Acquire(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	reports := must(client.Slots(ctx, "reports", 3, time.Minute))
+	slot := must(reports.Acquire(ctx))
 	within, cancel := context.WithDeadline(ctx, slot.Until())
 	defer cancel()
 	end, _ := within.Deadline()
@@ -100,22 +71,13 @@ func ExampleSlot_Until() {
 
 // A run that takes longer than maxHold extends its slot.
 func ExampleSlot_Extend() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
-	backups, err := client.Slots(ctx, "backups", 1, time.Minute)
-	if err != nil {
-		log.Fatal(err)
-	}
-	slot, err := backups.Acquire(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	backups := must(client.Slots(ctx, "backups", 1, time.Minute))
+	slot := must(backups.Acquire(ctx))
 	for part := range 3 {
 		fmt.Println("part", part) // takes less than a minute
-		if err := slot.Extend(ctx); err != nil {
-			log.Fatal(err)
-		}
+		check(slot.Extend(ctx))
 	}
 	fmt.Println(slot.Release(ctx))
 	fmt.Println(errors.Is(slot.Extend(ctx), shardlimit.ErrSlotLost))

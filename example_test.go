@@ -14,33 +14,40 @@ import (
 )
 
 // start returns a client on two in-process nodes.
-func start() (client *shardlimit.Client, stop func()) {
-	servers, err := embedded.Start(2)
-	if err != nil {
-		log.Fatal(err)
-	}
-	client, err = shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(),
-		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
-	if err != nil {
-		log.Fatal(err)
-	}
-	return client, func() {
+func start() (client *shardlimit.Client, ctx context.Context, stop func()) {
+	servers := must(embedded.Start(2))
+	client = connect(servers.Nodes())
+	return client, context.Background(), func() {
 		client.Close()
 		servers.Close()
 	}
 }
 
+// connect returns a client with the patience of a test, which programs leave out.
+func connect(nodes []shardlimit.Node) *shardlimit.Client {
+	return must(shardlimit.New(shardlimit.Config{Nodes: nodes, CallTimeout: time.Minute}))
+}
+
+// must returns what a call returned that must not fail.
+func must[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
 func ExampleNew() {
-	client, err := shardlimit.New(shardlimit.Config{
+	client := must(shardlimit.New(shardlimit.Config{
 		Nodes: []shardlimit.Node{
 			{Name: "a", Redis: rueidis.ClientOption{InitAddress: []string{"10.0.0.1:6379"}}},
 			{Name: "b", Redis: rueidis.ClientOption{InitAddress: []string{"10.0.0.2:6379"}}},
 		},
 		OnOutage: shardlimit.FailLocal,
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	defer client.Close()
 	fmt.Println("connects on first use")
 	// Output: connects on first use
@@ -56,22 +63,19 @@ func ExampleNew_invalid() {
 }
 
 func ExampleClient_Limiter() {
-	client, stop := start()
+	client, _, stop := start()
 	defer stop()
-	limiter, err := client.Limiter(context.Background(), "reports", shardlimit.Limit{
+	limiter := must(client.Limiter(context.Background(), "reports", shardlimit.Limit{
 		Permits: 1000,
 		Per:     time.Minute,
 		Shards:  4,
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	fmt.Println(limiter.Name(), limiter.Limit())
 	// Output: reports 1000 permits per 1m0s over 4 shards
 }
 
 func ExampleClient_Open() {
-	client, stop := start()
+	client, _, stop := start()
 	defer stop()
 	_, err := client.Open(context.Background(), "nobody declared this")
 	fmt.Println(errors.Is(err, shardlimit.ErrNotFound))
@@ -79,15 +83,11 @@ func ExampleClient_Open() {
 }
 
 func ExampleLimiter_Allow() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
 	limiter, _ := client.Limiter(ctx, "logins", shardlimit.PerMinute(2))
 	for range 3 {
-		d, err := limiter.Allow(ctx)
-		if err != nil {
-			log.Fatal(err)
-		}
+		d := must(limiter.Allow(ctx))
 		fmt.Println(d.Allowed, d.RetryAfter > 0)
 	}
 	// Output:
@@ -97,9 +97,8 @@ func ExampleLimiter_Allow() {
 }
 
 func ExampleLimiter_AllowN() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
 	limiter, _ := client.Limiter(ctx, "bytes", shardlimit.PerHour(100))
 	first, _ := limiter.AllowN(ctx, 80)
 	second, _ := limiter.AllowN(ctx, 30) // all or nothing: only 20 are left
@@ -109,9 +108,8 @@ func ExampleLimiter_AllowN() {
 }
 
 func ExampleLimiter_AllowUpTo() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
 	limiter, _ := client.Limiter(ctx, "rows", shardlimit.PerHour(100))
 	first, _ := limiter.AllowUpTo(ctx, 80)
 	second, _ := limiter.AllowUpTo(ctx, 80)
@@ -120,22 +118,19 @@ func ExampleLimiter_AllowUpTo() {
 }
 
 func ExampleLimiter_Wait() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
 	limiter, _ := client.Limiter(ctx, "pulls", shardlimit.Limit{Permits: 2, Per: 50 * time.Millisecond})
 	began := time.Now()
 	for range 3 {
-		if err := limiter.Wait(ctx); err != nil {
-			log.Fatal(err)
-		}
+		check(limiter.Wait(ctx))
 	}
 	fmt.Println(time.Since(began) >= 45*time.Millisecond) // the third had to wait for the first to leave the window
 	// Output: true
 }
 
 func ExampleLimiter_WaitN() {
-	client, stop := start()
+	client, _, stop := start()
 	defer stop()
 	limiter, _ := client.Limiter(context.Background(), "pages", shardlimit.PerHour(10))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -149,44 +144,26 @@ func ExampleLimiter_WaitN() {
 }
 
 func ExampleLimiter_Reserve() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
-	limiter, err := client.Limiter(ctx, "imports", shardlimit.PerHour(100))
-	if err != nil {
-		log.Fatal(err)
-	}
-	now, err := limiter.Reserve(ctx, 80)
-	if err != nil {
-		log.Fatal(err)
-	}
-	later, err := limiter.Reserve(ctx, 50)
-	if err != nil {
-		log.Fatal(err)
-	}
+	limiter := must(client.Limiter(ctx, "imports", shardlimit.PerHour(100)))
+	now := must(limiter.Reserve(ctx, 80))
+	later := must(limiter.Reserve(ctx, 50))
 	fmt.Println(now.Delay(), later.Delay().Round(10*time.Minute))
-	if err := later.Cancel(ctx); err != nil { // not worth the wait
-		log.Fatal(err)
-	}
+	check(later.Cancel(ctx)) // not worth the wait
 	// Output: 0s 1h0m0s
 }
 
 // A gateway takes what it expects a request to cost, and a worker settles what it did cost.
 func ExampleLimiter_Settle() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
 	limit := shardlimit.Limit{Permits: 1000, Per: time.Hour, Algorithm: shardlimit.SlidingLog}
 	tokens, _ := client.Limiter(ctx, "tokens", limit)
 	d, _ := tokens.AllowN(ctx, 800) // the estimate
-	text, err := d.MarshalText()    // goes to the worker with the request
-	if err != nil {
-		log.Fatal(err)
-	}
+	text := must(d.MarshalText())   // goes to the worker with the request
 	var handed shardlimit.Decision
-	if err := handed.UnmarshalText(text); err != nil {
-		log.Fatal(err)
-	}
+	check(handed.UnmarshalText(text))
 	fmt.Println(tokens.Settle(ctx, handed, 300)) // the rest comes back
 	fmt.Println(errors.Is(tokens.Settle(ctx, d, 0), shardlimit.ErrSettled))
 	state, _ := tokens.Peek(ctx)
@@ -198,73 +175,56 @@ func ExampleLimiter_Settle() {
 }
 
 func ExampleLimiter_Peek() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
 	limiter, _ := client.Limiter(ctx, "mails", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
 	_, _ = limiter.AllowN(ctx, 60)
-	state, err := limiter.Peek(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	state := must(limiter.Peek(ctx))
 	fmt.Println(state.Used, "used,", state.Remaining, "free on", len(state.Shards), "shards")
 	// Output:
 	// 60 used, 40 free on 2 shards
 }
 
 func ExampleLimiter_SetLimit() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
 	limiter, _ := client.Limiter(ctx, "jobs", shardlimit.PerHour(10))
 	_, _ = limiter.AllowN(ctx, 4)
-	if err := limiter.SetLimit(ctx, shardlimit.PerHour(5)); err != nil {
-		log.Fatal(err)
-	}
+	check(limiter.SetLimit(ctx, shardlimit.PerHour(5)))
 	state, _ := limiter.Peek(ctx)
 	fmt.Println(state.Limit.Permits, "permits,", state.Used, "used")
 	// Output: 5 permits, 4 used
 }
 
 func ExampleLimiter_Reset() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
 	limiter, _ := client.Limiter(ctx, "tries", shardlimit.PerHour(1))
 	_, _ = limiter.Allow(ctx)
-	if err := limiter.Reset(ctx); err != nil {
-		log.Fatal(err)
-	}
+	check(limiter.Reset(ctx))
 	d, _ := limiter.Allow(ctx)
 	fmt.Println(d.Allowed)
 	// Output: true
 }
 
 func ExampleLimiter_Delete() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
 	limiter, _ := client.Limiter(ctx, "old", shardlimit.PerHour(1))
-	if err := limiter.Delete(ctx); err != nil {
-		log.Fatal(err)
-	}
+	check(limiter.Delete(ctx))
 	_, err := client.Open(ctx, "old")
 	fmt.Println(errors.Is(err, shardlimit.ErrNotFound))
 	// Output: true
 }
 
 func ExampleAll() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
 	requests, _ := client.Limiter(ctx, "requests", shardlimit.PerMinute(2))
 	tokens, _ := client.Limiter(ctx, "tokens", shardlimit.PerMinute(10_000))
 	for _, estimate := range []int64{3000, 8000, 4000} {
 		call := shardlimit.All(requests.N(1), tokens.N(estimate)) // as each call costs
-		d, err := call.Allow(ctx)
-		if err != nil {
-			log.Fatal(err)
-		}
+		d := must(call.Allow(ctx))
 		each := call.Each(d)
 		fmt.Println(d.Allowed, each[0].Remaining, each[1].Remaining)
 	}
@@ -275,9 +235,8 @@ func ExampleAll() {
 }
 
 func ExampleLimiter_N() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
 	hosts, _ := client.Family(ctx, "hosts", shardlimit.PerMinute(1))
 	crawl, _ := client.Limiter(ctx, "crawl", shardlimit.PerMinute(100))
 	for _, host := range []string{"a.example", "a.example", "b.example"} {
@@ -291,9 +250,8 @@ func ExampleLimiter_N() {
 }
 
 func ExampleSet_Settle() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
 	requests, _ := client.Limiter(ctx, "requests", shardlimit.PerHour(100))
 	tokens, _ := client.Limiter(ctx, "tokens", shardlimit.PerHour(10_000))
 	call := shardlimit.All(requests.N(1), tokens.N(3000))
@@ -305,9 +263,8 @@ func ExampleSet_Settle() {
 }
 
 func ExampleClient_Limiter_perParticipant() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
 	limiter, _ := client.Limiter(ctx, "disk",
 		shardlimit.Limit{Permits: 50, Per: time.Second, Scope: shardlimit.PerParticipant})
 	d, _ := limiter.Allow(ctx) // decided in this process
@@ -316,13 +273,9 @@ func ExampleClient_Limiter_perParticipant() {
 }
 
 func ExampleClient_Family() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
-	users, err := client.Family(ctx, "users", shardlimit.PerMinute(1))
-	if err != nil {
-		log.Fatal(err)
-	}
+	users := must(client.Family(ctx, "users", shardlimit.PerMinute(1)))
 	for _, user := range []string{"ann", "bob", "ann"} {
 		d, _ := users.Limiter(user).Allow(ctx)
 		fmt.Println(user, d.Allowed)
@@ -334,9 +287,8 @@ func ExampleClient_Family() {
 }
 
 func ExampleClient_OpenFamily() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
 	_, err := client.OpenFamily(ctx, "users")
 	fmt.Println(errors.Is(err, shardlimit.ErrNotFound))
 	_, _ = client.Family(ctx, "users", shardlimit.PerMinute(60))
@@ -348,14 +300,11 @@ func ExampleClient_OpenFamily() {
 }
 
 func ExampleFamily_SetLimit() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
 	users, _ := client.Family(ctx, "users", shardlimit.PerMinute(1))
 	_, _ = users.Limiter("ann").Allow(ctx)
-	if err := users.SetLimit(ctx, shardlimit.PerMinute(2)); err != nil {
-		log.Fatal(err)
-	}
+	check(users.SetLimit(ctx, shardlimit.PerMinute(2)))
 	d, _ := users.Limiter("ann").Allow(ctx)
 	fmt.Println(d.Allowed, users.Limit())
 	// Output: true 2 permits per 1m0s on 1 shard
@@ -367,10 +316,7 @@ func ExamplePerDay() {
 }
 
 func ExampleParseNodes() {
-	nodes, err := shardlimit.ParseNodes("a=redis-a:6379,b=rediss://user:password@redis-b:6380")
-	if err != nil {
-		log.Fatal(err)
-	}
+	nodes := must(shardlimit.ParseNodes("a=redis-a:6379,b=rediss://user:password@redis-b:6380"))
 	for _, n := range nodes {
 		fmt.Println(n.Name, n.Redis.InitAddress[0], n.Redis.TLSConfig != nil)
 	}
@@ -380,17 +326,13 @@ func ExampleParseNodes() {
 }
 
 func ExampleFamily_LimiterWith() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
 	users, _ := client.Family(ctx, "users", shardlimit.PerMinute(60))
 	// From a database: what the customer's plan says, and when that was changed last.
 	plan := shardlimit.PerMinute(600)
 	plan.Revision = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
-	d, err := users.LimiterWith("ann", plan).AllowN(ctx, 100)
-	if err != nil {
-		log.Fatal(err)
-	}
+	d := must(users.LimiterWith("ann", plan).AllowN(ctx, 100))
 	fmt.Println(d.Allowed, d.Remaining, "of", d.Limit)
 
 	// A caller that knows an older plan changes nothing.
@@ -403,9 +345,8 @@ func ExampleFamily_LimiterWith() {
 }
 
 func ExampleLimiter_Participants() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
 	limiter, _ := client.Limiter(ctx, "exports", shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1})
 	ann := limiter.As("ann", 2)
 	_, _ = ann.AllowN(ctx, 6)
@@ -427,37 +368,24 @@ func ExampleLimiter_Participants() {
 
 // A customer asks why he was refused.
 func ExampleReason() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
-	limiter, err := client.Limiter(ctx, "tokens", shardlimit.PerHour(100))
-	if err != nil {
-		log.Fatal(err)
-	}
-	d, err := limiter.AllowN(ctx, 90) // what the request may cost
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := limiter.Settle(ctx, d, 130); err != nil { // what it did cost
-		log.Fatal(err)
-	}
-	d, err = limiter.Allow(ctx)
+	limiter := must(client.Limiter(ctx, "tokens", shardlimit.PerHour(100)))
+	d := must(limiter.AllowN(ctx, 90))                  // what the request may cost
+	check(limiter.Settle(ctx, d, 130)) // what it did cost
+	d, err := limiter.Allow(ctx)
 	fmt.Println(d.Allowed, d.Limiter(), d.Reason, d.Reason == shardlimit.ReasonOwes, err)
 	// Output: false tokens owes true <nil>
 }
 
 // Who is refused, and why, goes into a log.
 func ExampleClient_OnRefusal() {
-	client, stop := start()
+	client, ctx, stop := start()
 	defer stop()
-	ctx := context.Background()
 	client.OnRefusal(func(_ context.Context, r shardlimit.Refusal) {
 		fmt.Println(r.Limiter, r.Key, "refused", r.Permits, "because it is", r.Decision.Reason)
 	})
-	users, err := client.Family(ctx, "users", shardlimit.PerHour(1))
-	if err != nil {
-		log.Fatal(err)
-	}
+	users := must(client.Family(ctx, "users", shardlimit.PerHour(1)))
 	for range 2 {
 		d, err := users.Limiter("ann").Allow(ctx)
 		fmt.Println(d.Allowed, err)
