@@ -371,7 +371,7 @@ func ExampleReason() {
 	client, ctx, stop := start()
 	defer stop()
 	limiter := must(client.Limiter(ctx, "tokens", shardlimit.PerHour(100)))
-	d := must(limiter.AllowN(ctx, 90))                  // what the request may cost
+	d := must(limiter.AllowN(ctx, 90)) // what the request may cost
 	check(limiter.Settle(ctx, d, 130)) // what it did cost
 	d, err := limiter.Allow(ctx)
 	fmt.Println(d.Allowed, d.Limiter(), d.Reason, d.Reason == shardlimit.ReasonOwes, err)

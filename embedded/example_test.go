@@ -3,6 +3,7 @@ package embedded_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"net"
 	"time"
 
@@ -10,12 +11,16 @@ import (
 	"github.com/shardlimit/shardlimit/embedded"
 )
 
-func Example() {
-	servers, err := embedded.Start(3)
+// must returns what a call returned that must not fail.
+func must[T any](value T, err error) T {
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
+	return value
+}
+
+func Example() {
+	servers := must(embedded.Start(3))
 	defer servers.Close()
 
 	cfg := shardlimit.Config{Nodes: servers.Nodes()} // for shardlimit.New
@@ -24,11 +29,7 @@ func Example() {
 }
 
 func ExampleServers_Stop() {
-	servers, err := embedded.Start(2)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	servers := must(embedded.Start(2))
 	defer servers.Close()
 
 	reach := func() {
@@ -49,25 +50,13 @@ func ExampleServers_Stop() {
 
 // A node that comes back empty is what a limiter has to notice: see Config.AfterLoss.
 func ExampleServers_Lose() {
-	servers, err := embedded.Start(1)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	servers := must(embedded.Start(1))
 	defer servers.Close()
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), AfterLoss: shardlimit.Quarantine,
-		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	client := must(shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), AfterLoss: shardlimit.Quarantine,
+		CallTimeout: time.Minute})) // the patience of a test; programs leave it out
 	defer client.Close()
 	ctx := context.Background()
-	limiter, err := client.Limiter(ctx, "mails", shardlimit.PerHour(5))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	limiter := must(client.Limiter(ctx, "mails", shardlimit.PerHour(5)))
 	d, err := limiter.AllowN(ctx, 3)
 	fmt.Println(d.Allowed, err)
 	_ = servers.Lose(0)
@@ -82,25 +71,13 @@ func ExampleServers_Lose() {
 
 // In a bubble of testing/synctest the same nodes are in the time of the test.
 func ExampleStartInMemory() {
-	servers, err := embedded.StartInMemory(1)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	servers := must(embedded.StartInMemory(1))
 	defer servers.Close()
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(),
-		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	client := must(shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(),
+		CallTimeout: time.Minute})) // the patience of a test; programs leave it out
 	defer client.Close()
 	ctx := context.Background()
-	limiter, err := client.Limiter(ctx, "mails", shardlimit.PerHour(5))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	limiter := must(client.Limiter(ctx, "mails", shardlimit.PerHour(5)))
 	d, err := limiter.AllowN(ctx, 3)
 	fmt.Println(d.Remaining, "left", err)
 	// Output: 2 left <nil>

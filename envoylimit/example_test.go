@@ -18,20 +18,19 @@ import (
 
 // exampleService is a service of nodes in this process, and how to close both.
 func exampleService() (*envoylimit.Service, func()) {
-	servers, err := embedded.Start(1)
-	if err != nil {
-		log.Fatal(err)
-	}
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(),
-		CallTimeout: time.Minute}) // the patience of a test; programs leave it out
-	if err != nil {
-		log.Fatal(err)
-	}
-	service, err := envoylimit.New(client, envoylimit.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	servers := must(embedded.Start(1))
+	client := must(shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(),
+		CallTimeout: time.Minute})) // the patience of a test; programs leave it out
+	service := must(envoylimit.New(client, envoylimit.Options{}))
 	return service, func() { client.Close(); servers.Close() }
+}
+
+// must returns what a call returned that must not fail.
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
 }
 
 const exampleConfig = `
@@ -44,18 +43,12 @@ descriptors:
 func ExampleNew() {
 	service, done := exampleService()
 	defer done()
-	config, err := rules.Parse([]rules.File{{Name: "shop.yaml", Content: []byte(exampleConfig)}}, rules.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	config := must(rules.Parse([]rules.File{{Name: "shop.yaml", Content: []byte(exampleConfig)}}, rules.Options{}))
 	if err := service.Apply(context.Background(), config); err != nil {
 		log.Fatal(err)
 	}
 	for range 2 {
-		answer, err := service.ShouldRateLimit(context.Background(), ask("shop", "remote_address=192.0.2.7"))
-		if err != nil {
-			log.Fatal(err)
-		}
+		answer := must(service.ShouldRateLimit(context.Background(), ask("shop", "remote_address=192.0.2.7")))
 		fmt.Println(answer.GetOverallCode())
 	}
 	// Output:

@@ -33,25 +33,24 @@ var _ shape = (*ratelike.Limiter)(nil)
 
 // exampleClient is a client of a node in this process, and how to close both.
 func exampleClient() (*shardlimit.Client, func()) {
-	servers, err := embedded.Start(1)
-	if err != nil {
-		log.Fatal(err)
-	}
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
-	if err != nil {
-		log.Fatal(err)
-	}
+	servers := must(embedded.Start(1))
+	client := must(shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute}))
 	return client, func() { client.Close(); servers.Close() }
+}
+
+// must returns what a call returned that must not fail.
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
 }
 
 func ExampleNew() {
 	client, stop := exampleClient()
 	defer stop()
-	shared, err := client.Limiter(context.Background(), "mails", shardlimit.Limit{
-		Permits: 1, Per: time.Hour, Algorithm: shardlimit.TokenBucket, Burst: 2})
-	if err != nil {
-		log.Fatal(err)
-	}
+	shared := must(client.Limiter(context.Background(), "mails", shardlimit.Limit{
+		Permits: 1, Per: time.Hour, Algorithm: shardlimit.TokenBucket, Burst: 2}))
 	var limiter interface{ Allow() bool } = ratelike.New(shared)
 	fmt.Println(limiter.Allow(), limiter.Allow(), limiter.Allow())
 	// Output: true true false
@@ -60,11 +59,8 @@ func ExampleNew() {
 func ExampleLimiter_ReserveN() {
 	client, stop := exampleClient()
 	defer stop()
-	shared, err := client.Limiter(context.Background(), "calls", shardlimit.Limit{
-		Permits: 60, Per: time.Hour, Algorithm: shardlimit.TokenBucket, Burst: 1})
-	if err != nil {
-		log.Fatal(err)
-	}
+	shared := must(client.Limiter(context.Background(), "calls", shardlimit.Limit{
+		Permits: 60, Per: time.Hour, Algorithm: shardlimit.TokenBucket, Burst: 1}))
 	limiter := ratelike.New(shared)
 	for range 3 {
 		r := limiter.ReserveN(time.Now(), 1)
