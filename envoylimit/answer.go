@@ -40,7 +40,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitReq
 	}
 	if err != nil {
 		giveBack(ctx, asks)
-		s.meters.failed(ctx)
+		s.meters.errors.Add(ctx, 1)
 		return nil, err
 	}
 	refused := s.refused(asks)

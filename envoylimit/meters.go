@@ -49,22 +49,13 @@ func newMeters(provider metric.MeterProvider) (*meters, error) {
 	}
 	// A counter that begins with its first event has not risen for those who watch how it rises.
 	for _, result := range []string{loadOK, loadFailed} {
-		m.load(context.Background(), result, 0)
+		m.loaded(context.Background(), result, 0)
 	}
 	return m, nil
 }
 
-func (m *meters) failed(ctx context.Context) { m.errors.Add(ctx, 1) }
-
-func (m *meters) loaded(ctx context.Context, err error) {
-	if err != nil {
-		m.load(ctx, loadFailed, 1)
-		return
-	}
-	m.load(ctx, loadOK, 1)
-}
-
-func (m *meters) load(ctx context.Context, result string, n int64) {
+// loaded counts configurations that were loaded, with or without an error.
+func (m *meters) loaded(ctx context.Context, result string, n int64) {
 	m.loads.Add(ctx, n, metric.WithAttributes(attribute.String("result", result)))
 }
 

@@ -86,11 +86,12 @@ func (s *Service) use(ctx context.Context, src Source, found *reading) error {
 	if err == nil {
 		config, err = rules.Parse(found.files, src.Rules)
 	}
-	s.meters.loaded(ctx, err)
 	if err != nil {
+		s.meters.loaded(ctx, loadFailed, 1)
 		s.o.Logger.Error("the configuration is not used; the former one stays in force", "path", src.Path, "err", err)
 		return err
 	}
+	s.meters.loaded(ctx, loadOK, 1)
 	within, cancel := context.WithTimeout(ctx, enforceTime)
 	defer cancel()
 	if err := s.Apply(within, config); err != nil {

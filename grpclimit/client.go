@@ -2,7 +2,6 @@ package grpclimit
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -83,9 +82,9 @@ type Client struct {
 // begun is what a Client has from its first call on.
 type begun struct {
 	once   sync.Once
+	key    Key
+	pauses *httplimit.Pauses
 	meters *adapter.Meters
-	faulty error             // why there are no meters
-	pauses *httplimit.Pauses // Pauses, or those of this Client alone
 }
 
 // Unary is a grpc.UnaryClientInterceptor.
@@ -152,9 +151,6 @@ func target(cc *grpc.ClientConn) string {
 // admit returns when the call may be made.
 func (c *Client) admit(ctx context.Context, call Call) error {
 	c.once.Do(c.begin)
-	if c.faulty != nil {
-		return waitFailed(ctx, c.faulty)
-	}
 	w, cost := Waiter(nil), int64(1)
 	if c.Permits != nil {
 		w = c.Permits(ctx, call)
@@ -162,24 +158,21 @@ func (c *Client) admit(ctx context.Context, call Call) error {
 	if c.Cost != nil {
 		cost = c.Cost(ctx, call)
 	}
-	if _, err := c.meters.Hold(ctx, c.pauses, c.keyOf(ctx, call), w, cost); err != nil {
-		return waitFailed(ctx, err)
+	if _, err := c.meters.Hold(ctx, c.pauses, c.key(ctx, call), w, cost); err != nil {
+		return &refusal{status: status.New(codeOf(ctx, err), err.Error()), cause: err}
 	}
 	return nil
 }
 
 func (c *Client) begin() {
-	c.meters, c.faulty = adapter.NewMeters(c.MeterProvider, "grpc", "call")
-	if c.pauses = c.Pauses; c.pauses == nil {
+	c.key, c.pauses = c.Key, c.Pauses
+	if c.key == nil {
+		c.key = Target
+	}
+	if c.pauses == nil {
 		c.pauses = httplimit.NewPauses(time.Minute)
 	}
-}
-
-func (c *Client) keyOf(ctx context.Context, call Call) string {
-	if c.Key != nil {
-		return c.Key(ctx, call)
-	}
-	return Target(ctx, call)
+	c.meters = adapter.NewMeters(c.MeterProvider, "grpc", "call")
 }
 
 // statuses are the names of the codes that ask for a pause.
@@ -191,10 +184,9 @@ func (c *Client) hear(ctx context.Context, call Call, answer error) (time.Durati
 	if pause <= 0 {
 		return 0, false
 	}
-	key := c.keyOf(ctx, call)
-	err := c.pauses.Begin(ctx, key, pause)
+	key := c.key(ctx, call)
+	err := c.meters.Pause(ctx, c.pauses, key, pause, attribute.String("rpc.response.status_code", statuses[code]))
 	left, _ := c.pauses.Left(ctx, key)
-	c.meters.Paused(ctx, attribute.String("rpc.response.status_code", statuses[code]), pause, err)
 	if c.OnPause != nil {
 		c.OnPause(ctx, call, code, pause, err)
 	}
@@ -223,21 +215,4 @@ func pauseOf(answer error) (codes.Code, time.Duration) {
 // repeatable reports whether a call may be made again after such an answer.
 func (c *Client) repeatable(ctx context.Context, call Call, answer error) bool {
 	return status.Code(answer) == codes.ResourceExhausted || c.Idempotent != nil && c.Idempotent(ctx, call)
-}
-
-// waitFailed is the status of a call that was not made.
-func waitFailed(ctx context.Context, err error) error {
-	code := codes.Unavailable
-	switch {
-	case errors.Is(err, shardlimit.ErrWaitTooLong):
-		code = codes.DeadlineExceeded
-	case ctx.Err() != nil:
-		code = status.FromContextError(ctx.Err()).Code()
-	case errors.Is(err, shardlimit.ErrExceedsLimit), errors.Is(err, shardlimit.ErrInvalidName),
-		errors.Is(err, shardlimit.ErrInvalidPermits):
-		code = codes.InvalidArgument
-	case errors.Is(err, shardlimit.ErrInvalidLimit), errors.Is(err, shardlimit.ErrInvalidConfig):
-		code = codes.Internal
-	}
-	return &refusal{status: status.New(code, err.Error()), cause: err}
 }

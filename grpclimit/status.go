@@ -62,20 +62,36 @@ func (i *Interceptor) failed(ctx context.Context, call Call, err error) error {
 	if i.o.OnFailed != nil {
 		i.o.OnFailed(ctx, call, err)
 	}
-	if ended := ctx.Err(); ended != nil {
-		return &refusal{status: status.FromContextError(ended), cause: err}
-	}
-	code, why, retry := codes.InvalidArgument, "this call cannot be rated", time.Duration(0)
+	r, code := &refusal{cause: err}, codeOf(ctx, err)
+	why := "no decision about this call was possible"
 	switch {
+	case ctx.Err() != nil:
+		why = ctx.Err().Error()
 	case errors.Is(err, shardlimit.ErrExceedsLimit):
-		why, retry = "this call costs more than its whole limit", -1
-	case errors.Is(err, shardlimit.ErrInvalidName), errors.Is(err, shardlimit.ErrInvalidPermits):
-	case errors.Is(err, shardlimit.ErrInvalidLimit), errors.Is(err, shardlimit.ErrInvalidConfig):
-		code, why = codes.Internal, "this server has no limit that can be for this call"
-	default:
-		code, why = codes.Unavailable, "no decision about this call was possible"
+		why, r.retry = "this call costs more than its whole limit", -1
+	case code == codes.InvalidArgument:
+		why = "this call cannot be rated"
+	case code == codes.Internal:
+		why = "this server has no limit that can be for this call"
 	}
-	return &refusal{status: status.New(code, why), cause: err, retry: retry}
+	r.status = status.New(code, why)
+	return r
+}
+
+// codeOf is the code of a call about which nothing could be decided, or that was not made.
+func codeOf(ctx context.Context, err error) codes.Code {
+	switch {
+	case errors.Is(err, shardlimit.ErrWaitTooLong):
+		return codes.DeadlineExceeded
+	case ctx.Err() != nil:
+		return status.FromContextError(ctx.Err()).Code()
+	case errors.Is(err, shardlimit.ErrExceedsLimit), errors.Is(err, shardlimit.ErrInvalidName),
+		errors.Is(err, shardlimit.ErrInvalidPermits):
+		return codes.InvalidArgument
+	case errors.Is(err, shardlimit.ErrInvalidLimit), errors.Is(err, shardlimit.ErrInvalidConfig):
+		return codes.Internal
+	}
+	return codes.Unavailable
 }
 
 // pushback is the trailer of gRFC A6: milliseconds, or -1 for no retry.

@@ -1,10 +1,12 @@
 package httplimit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -115,27 +117,13 @@ func (k *RefusedKeys) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 func told(former, now map[string]*sketch, most int) []refusedLimit {
 	all := []refusedLimit{}
 	none := &sketch{}
-	for _, name := range names(former, now) {
-		a, b := former[name], now[name]
-		if a == nil {
-			a = none
-		}
-		if b == nil {
-			b = none
-		}
+	names := slices.AppendSeq(slices.Collect(maps.Keys(former)), maps.Keys(now))
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		a, b := cmp.Or(former[name], none), cmp.Or(now[name], none)
 		all = append(all, refusedLimit{Limiter: name, Calls: a.calls + b.calls, Keys: top(a, b, most)})
 	}
 	return all
-}
-
-func names(maps ...map[string]*sketch) (all []string) {
-	for _, m := range maps {
-		for name := range m {
-			all = append(all, name)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // Log writes a line a minute for each limit that refused keys, until ctx ends.

@@ -84,23 +84,18 @@ type Transport struct {
 // begun is what a Transport has from its first request on.
 type begun struct {
 	once   sync.Once
-	own    *Pauses
+	base   http.RoundTripper
+	key    Key
+	pauses *Pauses
 	meters *adapter.Meters
-	faulty error // why there are no meters
 }
 
 // RoundTrip makes a request when it may be made. See Transport.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.once.Do(t.begin)
-	if t.faulty != nil {
-		return nil, t.faulty
-	}
-	pauses, key, base := t.pauses(), t.keyOf(r), t.Base
-	if base == nil {
-		base = http.DefaultTransport
-	}
+	key := t.key(r)
 	for attempt, sent := 0, r; ; attempt++ {
-		got, err := t.admit(sent, pauses, key)
+		got, err := t.admit(sent, key)
 		if err != nil {
 			if sent.Body != nil {
 				_ = sent.Body.Close()
@@ -109,7 +104,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		took := &taken{Taken: got}
 		sent = took.with(sent)
-		answer, err := base.RoundTrip(sent)
+		answer, err := t.base.RoundTrip(sent)
 		if err != nil {
 			took.failed(sent.Context(), err)
 			return answer, err
@@ -117,8 +112,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if answer.Request == nil {
 			answer.Request = sent
 		}
-		pause, asked := t.hear(sent, pauses, key, answer)
-		if !asked || attempt >= t.Retries || pause > pauses.longest || !repeatable(r, answer.StatusCode) {
+		pause, asked := t.hear(sent, key, answer)
+		if !asked || attempt >= t.Retries || pause > t.pauses.longest || !repeatable(r, answer.StatusCode) {
 			return answer, nil
 		}
 		if at, ok := r.Context().Deadline(); ok && time.Until(at) < pause {
@@ -136,37 +131,29 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // CloseIdleConnections closes those of Base, for http.Client.CloseIdleConnections.
 func (t *Transport) CloseIdleConnections() {
-	base := t.Base
-	if base == nil {
-		base = http.DefaultTransport
-	}
-	if c, ok := base.(interface{ CloseIdleConnections() }); ok {
+	t.once.Do(t.begin)
+	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
 // begin makes what the zero value lacks, when the first request is made.
 func (t *Transport) begin() {
-	t.own = NewPauses(time.Minute)
-	t.meters, t.faulty = adapter.NewMeters(t.MeterProvider, "http", "request")
-}
-
-func (t *Transport) pauses() *Pauses {
-	if t.Pauses != nil {
-		return t.Pauses
+	t.base, t.key, t.pauses = t.Base, t.Key, t.Pauses
+	if t.base == nil {
+		t.base = http.DefaultTransport
 	}
-	return t.own
-}
-
-func (t *Transport) keyOf(r *http.Request) string {
-	if t.Key != nil {
-		return t.Key(r)
+	if t.key == nil {
+		t.key = Host
 	}
-	return Host(r)
+	if t.pauses == nil {
+		t.pauses = NewPauses(time.Minute)
+	}
+	t.meters = adapter.NewMeters(t.MeterProvider, "http", "request")
 }
 
 // admit returns when the request may be made, and what it took.
-func (t *Transport) admit(r *http.Request, pauses *Pauses, key string) (*adapter.Taken, error) {
+func (t *Transport) admit(r *http.Request, key string) (*adapter.Taken, error) {
 	w, cost := Waiter(nil), int64(1)
 	if t.Permits != nil {
 		w = t.Permits(r)
@@ -174,17 +161,17 @@ func (t *Transport) admit(r *http.Request, pauses *Pauses, key string) (*adapter
 	if t.Cost != nil {
 		cost = t.Cost(r)
 	}
-	return t.meters.Hold(r.Context(), pauses, key, w, cost)
+	return t.meters.Hold(r.Context(), t.pauses, key, w, cost)
 }
 
 // hear begins the pause that an answer asks for.
-func (t *Transport) hear(r *http.Request, pauses *Pauses, key string, answer *http.Response) (time.Duration, bool) {
+func (t *Transport) hear(r *http.Request, key string, answer *http.Response) (time.Duration, bool) {
 	pause, asked := pauseOf(answer, time.Now())
 	if !asked {
 		return 0, false
 	}
-	err := pauses.Begin(r.Context(), key, pause)
-	t.meters.Paused(r.Context(), attribute.Int("http.response.status_code", answer.StatusCode), pause, err)
+	err := t.meters.Pause(r.Context(), t.pauses, key, pause,
+		attribute.Int("http.response.status_code", answer.StatusCode))
 	if t.OnPause != nil {
 		t.OnPause(r, answer.StatusCode, pause, err)
 	}

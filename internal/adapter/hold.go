@@ -24,6 +24,7 @@ type Acquirer interface {
 type Pauses interface {
 	Wait(ctx context.Context, key string) error
 	Left(ctx context.Context, key string) (time.Duration, error)
+	Begin(ctx context.Context, key string, d time.Duration) error
 }
 
 // Taken is what a request took; nil is nothing.

@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/shardlimit/shardlimit"
 )
@@ -27,8 +28,9 @@ type Meters struct {
 }
 
 // NewMeters makes the instruments of a protocol, http or grpc, which counts requests or calls. No
-// provider means the global one.
-func NewMeters(provider metric.MeterProvider, protocol, unit string) (*Meters, error) {
+// provider means the global one. One that cannot make them is told of as OpenTelemetry has it, and
+// nothing is measured.
+func NewMeters(provider metric.MeterProvider, protocol, unit string) *Meters {
 	if provider == nil {
 		provider = otel.GetMeterProvider()
 	}
@@ -42,7 +44,11 @@ func NewMeters(provider metric.MeterProvider, protocol, unit string) (*Meters, e
 		metric.WithDescription("Pauses that answers asked for."), metric.WithExplicitBucketBoundaries(pauseBounds...))
 	all.retries, errs[2] = m.Int64Counter("ratelimit."+protocol+".retries", metric.WithUnit("{"+unit+"}"),
 		metric.WithDescription("How often a "+unit+" was made again after a pause."))
-	return &all, errors.Join(errs[:]...)
+	if err := errors.Join(errs[:]...); err != nil {
+		otel.Handle(err)
+		return NewMeters(noop.NewMeterProvider(), protocol, unit)
+	}
+	return &all
 }
 
 // waited reports how long something was held, and whether it was made. ctx is that of its caller.
@@ -60,14 +66,16 @@ func (m *Meters) waited(ctx context.Context, held time.Duration, err error) {
 	m.held.Record(ctx, held.Seconds(), metric.WithAttributes(attribute.String("outcome", outcome)))
 }
 
-// Paused reports a pause that an answer of that status asked for, and whether the fleet can know of
-// it.
-func (m *Meters) Paused(ctx context.Context, status attribute.KeyValue, pause time.Duration, err error) {
-	outcome := "ok"
+// Pause begins a pause that an answer of that status asked for, and reports it. The error is why the
+// fleet may not know of it.
+func (m *Meters) Pause(ctx context.Context, pauses Pauses, key string, pause time.Duration,
+	status attribute.KeyValue) error {
+	outcome, err := "ok", pauses.Begin(ctx, key, pause)
 	if err != nil {
 		outcome = "error"
 	}
 	m.pauses.Record(ctx, pause.Seconds(), metric.WithAttributes(status, attribute.String("outcome", outcome)))
+	return err
 }
 
 // Retried counts what is made again.
