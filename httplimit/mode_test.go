@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,8 +119,11 @@ func TestAnswersTellNothingOfALimitThatFailed(t *testing.T) {
 		servers.Close()
 		all := httplimit.All(httplimit.Policy{Name: "away", Limiter: away},
 			httplimit.Policy{Name: "over", Limiter: over})
-		got := get(httplimit.New(httplimit.One(all), httplimit.Options{})(ok)).Header()
-		has(t, got, "over and away", map[string]string{"Retry-After": "86400", "RateLimit": `"over";r=0;t=86400`,
+		got := get(httplimit.New(httplimit.One(all), httplimit.Options{})(ok))
+		if !strings.Contains(got.Body.String(), `"violated-policies":["over"]`) {
+			t.Errorf("the problem is %s", got.Body)
+		}
+		has(t, got.Header(), "over and away", map[string]string{"Retry-After": "86400", "RateLimit": `"over";r=0;t=86400`,
 			"RateLimit-Policy": `"away";q=1;w=86400, "over";q=1;w=86400`})
 	})
 }

@@ -57,23 +57,23 @@ func TestPoliciesTellOfEachLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
 		c := connect()
 		h := httplimit.New(httplimit.One(httplimit.All(
-			httplimit.Policy{Name: "minute", Limiter: declared(t, c, "minute", shardlimit.PerMinute(3))},
+			httplimit.Policy{Name: "minute", Limiter: declared(t, c, "minute", shardlimit.PerMinute(2))},
 			httplimit.Policy{Name: `"hour"`, Limiter: declared(t, c, "hour", shardlimit.PerHour(2))})),
 			httplimit.Options{})(ok)
 		var last string
-		for i, want := range []string{`"minute";r=2;t=60, "\"hour\"";r=1;t=3600`,
-			`"minute";r=1;t=60, "\"hour\"";r=0;t=3600`,
-			`"minute";r=1;t=60, "\"hour\"";r=0;t=3600`} {
+		for i, want := range []string{`"minute";r=1;t=60, "\"hour\"";r=1;t=3600`,
+			`"minute";r=0;t=60, "\"hour\"";r=0;t=3600`,
+			`"minute";r=0;t=60, "\"hour\"";r=0;t=3600`} {
 			w := get(h)
 			if got := w.Header().Get("RateLimit"); got != want {
 				t.Errorf("request %d: %s, want %s", i, got, want)
 			}
-			if got := w.Header().Get("RateLimit-Policy"); got != `"minute";q=3;w=60, "\"hour\"";q=2;w=3600` {
+			if got := w.Header().Get("RateLimit-Policy"); got != `"minute";q=2;w=60, "\"hour\"";q=2;w=3600` {
 				t.Errorf("request %d: the policies are %s", i, got)
 			}
 			last = w.Body.String()
 		}
-		if !strings.Contains(last, `"violated-policies":["\"hour\""]`) {
+		if !strings.Contains(last, `"violated-policies":["\"hour\"","minute"]`) {
 			t.Errorf("the problem is %s", last)
 		}
 	})
