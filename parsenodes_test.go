@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -33,15 +34,6 @@ func TestParseNodes(t *testing.T) {
 		c.Redis.SelectDB != 2 || c.Redis.TLSConfig == nil {
 		t.Errorf("%+v", c)
 	}
-	for _, bad := range []string{"", "a:6379,,b:6379", "host:port:port", "http://a", "redis://ann:secret@%zz",
-		"redis://a:1?addr=b:2", "redis-a:0", "redis-a:65536", "::1", "::1:6379", "redis://::1:6379",
-		"redis://ann:secret@a/-1", "redis://ann:secret@a:99999"} {
-		nodes, err := shardlimit.ParseNodes(bad)
-		if !errors.Is(err, shardlimit.ErrInvalidConfig) || nodes != nil || strings.ContainsAny(err.Error(), "\n") ||
-			strings.Contains(err.Error(), "secret") {
-			t.Errorf("%q: %v, %v", bad, nodes, err)
-		}
-	}
 }
 
 // What is wrong with an address is told with what to write, and without a password.
@@ -50,11 +42,13 @@ func TestParseNodesTellsWhatToWrite(t *testing.T) {
 		"127.0.0.1:1;127.0.0.1:2", "127.0.0.1:1 127.0.0.1:2", "redis://ann:secret@a:1;redis://ann:secret@b:2",
 		"::1", "::1:31001", "redis://2001:db8::1:1", "/tmp/x.sock", "=127.0.0.1:1", "host:port:port",
 		"redis://10.0.0.1:1:2", "ann:secret%zz@a", "redis://ann:top;secret/ret@a:1", "redis://:my secret?word@a:1",
+		"a:6379,,b:6379", "http://a", "redis://ann:secret@%zz", "redis://a:1?addr=b:2", "redis-a:0", "redis-a:65536",
+		"redis://::1:6379", "redis://ann:secret@a/-1", "redis://ann:secret@a:99999",
 	} {
-		_, err := shardlimit.ParseNodes(bad)
-		if err == nil || !strings.Contains(err.Error(), "cannot be read; write host:port") ||
-			strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v", bad, err)
+		nodes, err := shardlimit.ParseNodes(bad)
+		if !errors.Is(err, shardlimit.ErrInvalidConfig) || nodes != nil || strings.ContainsAny(err.Error(), "\n") ||
+			!regexp.MustCompile("; (write host:port|list )").MatchString(err.Error()) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, %v", bad, nodes, err)
 		}
 	}
 }
@@ -156,33 +150,6 @@ func TestCallsForImpossiblePermitsSendNothing(t *testing.T) {
 		if err := l.WaitN(ctx, n); !errors.Is(err, shardlimit.ErrExceedsLimit) {
 			t.Errorf("WaitN(%d): %v", n, err)
 		}
-	}
-	if n := posts[0].Takes.Load() - sent; n != 0 {
-		t.Errorf("%d script calls", n)
-	}
-}
-
-// A nil context is a mistake of the program, and panics as in the standard library: before anything
-// is sent.
-func TestANilContextPanicsBeforeAnythingIsSent(t *testing.T) {
-	fl, posts := limittest.Proxied(t, 1)
-	l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerSecond(10))
-	sent := posts[0].Takes.Load()
-	var none context.Context
-	for name, call := range map[string]func(){
-		"Allow":   func() { _, _ = l.Allow(none) },
-		"Wait":    func() { _ = l.Wait(none) },
-		"Reserve": func() { _, _ = l.Reserve(none, 1) },
-		"a Set":   func() { _, _ = shardlimit.All(l.N(1)).Allow(none) },
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: no panic", name)
-				}
-			}()
-			call()
-		}()
 	}
 	if n := posts[0].Takes.Load() - sent; n != 0 {
 		t.Errorf("%d script calls", n)

@@ -121,17 +121,10 @@ func TestCallsThatAreNotMade(t *testing.T) {
 	}
 }
 
-// A pause that one of the fleet is asked for holds back all, calls and streams.
+// A pause that one client is asked for holds back all that share it, calls and streams.
 func TestTheFleetPauses(t *testing.T) {
-	_, servers := open(t)
-	fleet := make([]*grpclimit.Client, 2)
-	for i := range fleet {
-		pauses, err := httplimit.SharedPauses(t.Context(), connect(t, servers.Nodes()), "pauses", time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fleet[i] = &grpclimit.Client{Pauses: pauses, Key: grpclimit.Method}
-	}
+	pauses := httplimit.NewPauses(time.Minute)
+	fleet := []*grpclimit.Client{{Pauses: pauses, Key: grpclimit.Method}, {Pauses: pauses, Key: grpclimit.Method}}
 	if err := through(t.Context(), fleet[1], fine); err != nil {
 		t.Error(err)
 	}
@@ -236,25 +229,6 @@ func TestHostileDetails(t *testing.T) {
 			heard != c.want {
 			t.Errorf("%s: %v, heard %v", name, err, heard)
 		}
-	}
-}
-
-// A stream that the server of this package refuses is a pause, which a call sits out.
-func TestAStreamThatIsRefusedIsAPause(t *testing.T) {
-	client, _ := open(t)
-	l := declare(t, client, "l", shardlimit.Limit{Permits: 1, Per: 300 * time.Millisecond})
-	paused := 0
-	c := &grpclimit.Client{Retries: 3}
-	c.OnPause = func(context.Context, grpclimit.Call, codes.Code, time.Duration, error) { paused++ }
-	api := serve(t, &service{}, one(l, grpclimit.Options{}), dialled(c)...)
-	for i := 0; paused == 0 && i < 100; i++ {
-		_, _ = talk(t, api, 1)
-	}
-	if paused == 0 {
-		t.Error("no stream was refused")
-	}
-	if err := call(t.Context(), api); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -2,7 +2,6 @@ package grpclimit_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -12,58 +11,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/grpclimit"
-	"github.com/shardlimit/shardlimit/httplimit"
 )
-
-// lender is a Waiter whose permits can be given back, which counts.
-type lender struct {
-	got         func(asked int)
-	asked, back int
-}
-
-func (*lender) WaitN(context.Context, int64) error { panic("it has Acquire") }
-
-func (l *lender) Acquire(context.Context, int64) (shardlimit.Decision, error) {
-	l.asked++
-	if l.got != nil {
-		l.got(l.asked)
-	}
-	return shardlimit.Decision{Allowed: true, Granted: 1}, nil
-}
-
-func (l *lender) Settle(ctx context.Context, _ shardlimit.Decision, _ int64) error {
-	l.back++
-	return ctx.Err() // the end of the call does not reach it
-}
-
-// A call that runs into a pause, or whose context ends, after it has got its permits gives them
-// back.
-func TestACallThatIsNotMadeGivesBackWhatItTook(t *testing.T) {
-	pauses := httplimit.NewPauses(time.Minute)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
-	why := errors.New("why")
-	l := &lender{got: func(asked int) {
-		if asked == 1 { // the server asks for a pause meanwhile
-			if err := pauses.Begin(t.Context(), "/s/M", 20*time.Millisecond); err != nil {
-				t.Error(err)
-			}
-			return
-		}
-		cancel(why)
-	}}
-	c := &grpclimit.Client{Pauses: pauses, Key: grpclimit.Method, Permits: grpclimit.WaitOne(l)}
-	made := false
-	err := through(ctx, c, func() error { made = true; return nil })
-	if !errors.Is(err, why) || status.Code(err) != codes.Canceled || made || l.asked != 2 || l.back != 2 {
-		t.Errorf("%v, made %v: %d taken, %d given back", err, made, l.asked, l.back)
-	}
-	l = &lender{}
-	c = &grpclimit.Client{Permits: grpclimit.WaitOne(l)}
-	if err := through(t.Context(), c, fine); err != nil || l.asked != 1 || l.back != 0 {
-		t.Errorf("a call that was made: %v, %d taken, %d given back", err, l.asked, l.back)
-	}
-}
 
 // talk sends messages on a stream, and counts the answers until it ends.
 func talk(t *testing.T, api testpb.TestServiceClient, n int) (answers int, err error) {

@@ -202,15 +202,3 @@ func TestBurstInTwoChanges(t *testing.T) {
 		}
 	})
 }
-
-// TestBurstsCanSumToMoreThanEither is what those two conditions are for.
-func TestBurstsCanSumToMoreThanEither(t *testing.T) {
-	old := bursting(t, shard.Layout{}, 100, 400, on("a", 90, "b", 10))
-	w := startTubs(old, bursting(t, old, 200, 300, on("a", 10, "b", 190)))
-	w.hear(1)
-	w.look(1)
-	w.raise(1)
-	if got := w.inForce(); got != 360+165 {
-		t.Errorf("bursts of %d are in force", got)
-	}
-}

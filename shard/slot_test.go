@@ -95,19 +95,6 @@ func TestTagGolden(t *testing.T) {
 	}
 }
 
-func TestTagOutside(t *testing.T) {
-	for _, slot := range []int{-1, shard.Slots} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("Tag(%d) does not panic", slot)
-				}
-			}()
-			shard.Tag(slot)
-		}()
-	}
-}
-
 func TestPositions(t *testing.T) {
 	for _, name := range []string{"", "orders", "a\x00b", strings.Repeat("x", 1<<16)} {
 		home := shard.Positions(name, 1)[0]
