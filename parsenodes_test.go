@@ -36,6 +36,8 @@ func TestParseNodes(t *testing.T) {
 	}
 }
 
+var whatToDo = regexp.MustCompile("; (write host:port|list )")
+
 // What is wrong with an address is told with what to write, and without a password.
 func TestParseNodesTellsWhatToWrite(t *testing.T) {
 	for _, bad := range []string{
@@ -47,7 +49,7 @@ func TestParseNodesTellsWhatToWrite(t *testing.T) {
 	} {
 		nodes, err := shardlimit.ParseNodes(bad)
 		if !errors.Is(err, shardlimit.ErrInvalidConfig) || nodes != nil || strings.ContainsAny(err.Error(), "\n") ||
-			!regexp.MustCompile("; (write host:port|list )").MatchString(err.Error()) || strings.Contains(err.Error(), "secret") {
+			!whatToDo.MatchString(err.Error()) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, %v", bad, nodes, err)
 		}
 	}
@@ -75,52 +77,45 @@ func TestParseNodesFindsNames(t *testing.T) {
 }
 
 func TestNewRefusesAConfigThatCannotWork(t *testing.T) {
-	node := func(change func(*shardlimit.Node)) shardlimit.Config {
-		n := shardlimit.Node{Name: "n", Redis: rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}}}
-		change(&n)
-		return shardlimit.Config{Nodes: []shardlimit.Node{n}}
+	type change = func(*shardlimit.Config, *shardlimit.Node)
+	at := func(addresses ...string) change {
+		return func(_ *shardlimit.Config, n *shardlimit.Node) { n.Redis.InitAddress = addresses }
 	}
-	with := func(change func(*shardlimit.Config)) shardlimit.Config {
-		c := node(func(*shardlimit.Node) {})
-		change(&c)
-		return c
+	weight := func(w float64) change { return func(_ *shardlimit.Config, n *shardlimit.Node) { n.Weight = w } }
+	with := func(do func(c *shardlimit.Config)) change {
+		return func(c *shardlimit.Config, _ *shardlimit.Node) { do(c) }
 	}
-	for name, cfg := range map[string]shardlimit.Config{
-		"no nodes": {},
-		"no host or port": node(func(n *shardlimit.Node) {
-			n.Redis.InitAddress = []string{"10.0.0.1:6379",
-				"10.0.0.2"}
-		}),
-		"empty address": node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{""} }),
-		"no port":       node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{"localhost:"} }),
-		"a " +
-			"URL": node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{"redis://localhost:6379"} }),
-		"path":                         node(func(n *shardlimit.Node) { n.Redis.InitAddress = []string{"/r.sock"} }),
-		"no address":                   node(func(n *shardlimit.Node) { n.Redis.InitAddress = nil }),
-		"NaN":                          node(func(n *shardlimit.Node) { n.Weight = math.NaN() }),
-		"negative number of processes": with(func(c *shardlimit.Config) { c.Participants = -1 }),
-		"negative weight":              node(func(n *shardlimit.Node) { n.Weight = -1 }),
-		"infinite weight":              node(func(n *shardlimit.Node) { n.Weight = math.Inf(1) }),
-		"long node name": node(func(n *shardlimit.Node) {
-			n.Name = strings.Repeat("n",
-				shardlimit.MaxName+1)
-		}),
-		"two clients": node(func(n *shardlimit.Node) { n.Client = limittest.RefuseAll{TB: t} }),
-		"nameless " +
-			"client": node(func(n *shardlimit.Node) { *n = shardlimit.Node{Client: limittest.RefuseAll{TB: t}} }),
-		"same names":    with(func(c *shardlimit.Config) { c.Nodes = append(c.Nodes, c.Nodes[0]) }),
-		"open brace":    with(func(c *shardlimit.Config) { c.KeyPrefix = "a{" }),
-		"closing brace": with(func(c *shardlimit.Config) { c.KeyPrefix = "}a" }),
-		"long prefix": with(func(c *shardlimit.Config) {
-			c.KeyPrefix = strings.Repeat("p",
-				shardlimit.MaxName+1)
-		}),
-		"participant":   with(func(c *shardlimit.Config) { c.Participant = strings.Repeat("p", 1<<20) }),
-		"negative time": with(func(c *shardlimit.Config) { c.CallTimeout = -time.Second }),
-		"short time":    with(func(c *shardlimit.Config) { c.CallTimeout = time.Microsecond }),
-		"outage policy": with(func(c *shardlimit.Config) { c.OnOutage = 99 }),
-		"loss policy":   with(func(c *shardlimit.Config) { c.AfterLoss = 99 }),
+	long := strings.Repeat("p", shardlimit.MaxName+1)
+	for name, change := range map[string]change{
+		"no nodes":        with(func(c *shardlimit.Config) { c.Nodes = nil }),
+		"no host or port": at("10.0.0.1:6379", "10.0.0.2"),
+		"empty address":   at(""),
+		"no port":         at("localhost:"),
+		"a URL":           at("redis://localhost:6379"),
+		"path":            at("/r.sock"),
+		"no address":      at(),
+		"NaN":             weight(math.NaN()),
+		"negative weight": weight(-1),
+		"infinite weight": weight(math.Inf(1)),
+		"long node name":  func(_ *shardlimit.Config, n *shardlimit.Node) { n.Name = long },
+		"two clients":     func(_ *shardlimit.Config, n *shardlimit.Node) { n.Client = limittest.RefuseAll{TB: t} },
+		"nameless client": func(_ *shardlimit.Config, n *shardlimit.Node) {
+			*n = shardlimit.Node{Client: limittest.RefuseAll{TB: t}}
+		},
+		"same names":         with(func(c *shardlimit.Config) { c.Nodes = append(c.Nodes, c.Nodes[0]) }),
+		"negative processes": with(func(c *shardlimit.Config) { c.Participants = -1 }),
+		"open brace":         with(func(c *shardlimit.Config) { c.KeyPrefix = "a{" }),
+		"closing brace":      with(func(c *shardlimit.Config) { c.KeyPrefix = "}a" }),
+		"long prefix":        with(func(c *shardlimit.Config) { c.KeyPrefix = long }),
+		"participant":        with(func(c *shardlimit.Config) { c.Participant = strings.Repeat("p", 1<<20) }),
+		"negative time":      with(func(c *shardlimit.Config) { c.CallTimeout = -time.Second }),
+		"short time":         with(func(c *shardlimit.Config) { c.CallTimeout = time.Microsecond }),
+		"outage policy":      with(func(c *shardlimit.Config) { c.OnOutage = 99 }),
+		"loss policy":        with(func(c *shardlimit.Config) { c.AfterLoss = 99 }),
 	} {
+		cfg := shardlimit.Config{Nodes: []shardlimit.Node{
+			{Name: "n", Redis: rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}}}}}
+		change(&cfg, &cfg.Nodes[0])
 		if c, err := shardlimit.New(cfg); c != nil || !errors.Is(err, shardlimit.ErrInvalidConfig) {
 			t.Errorf("%s: %v, %v", name, c, err)
 		}

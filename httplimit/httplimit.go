@@ -133,12 +133,3 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	m.describe(w.Header(), limiter, d, d.Delay)
 	next.ServeHTTP(w, r.WithContext(p))
 }
-
-// refuse answers a request that a limit refused.
-func (m *middleware) refuse(w http.ResponseWriter, r *http.Request, limiter Limiter, d *shardlimit.Decision) {
-	if m.Denied != nil {
-		m.Denied(w, r, *d)
-		return
-	}
-	m.denied(w, limiter, d)
-}

@@ -17,8 +17,12 @@ type refusal struct {
 	Reason     string   `json:"reason,omitempty"`
 }
 
-// denied answers a request that a limit refused.
-func (m *middleware) denied(w http.ResponseWriter, limiter Limiter, d *shardlimit.Decision) {
+// refuse answers a request that a limit refused.
+func (m *middleware) refuse(w http.ResponseWriter, r *http.Request, limiter Limiter, d *shardlimit.Decision) {
+	if m.Denied != nil {
+		m.Denied(w, r, *d)
+		return
+	}
 	violated := []string{problem.Policy(m.Policy)}
 	if l, ok := limiter.(*Policies); ok {
 		if refused, _ := l.Refused(*d); len(refused) > 0 {

@@ -140,13 +140,7 @@ func (l Layout) Outlast(epoch int64, found Layout) (Layout, error) {
 	if err != nil {
 		return Layout{}, err
 	}
-	listed := places(next.Shards)
-	for _, s := range found.Shards {
-		if _, ok := listed[s.Site()]; !ok {
-			s.Share, s.Burst, s.Start = 0, 0, Unknown
-			next.Shards = append(next.Shards, s)
-		}
-	}
+	next.Shards = withLeaving(next.Shards, found.Shards, holds(l))
 	return checked(counting(next, found, 0))
 }
 
@@ -164,14 +158,7 @@ func (l Layout) follow(epoch int64, s Spec, shards []Shard, keys *Keys, held tim
 		return checked(counting(next, l, held))
 	}
 	start := holds(l)
-	next.Shards = withStart(shards, start)
-	listed := places(shards)
-	for _, s := range l.Shards {
-		if _, ok := listed[s.Site()]; !ok {
-			s.Share, s.Burst, s.Start = 0, 0, start(s)
-			next.Shards = append(next.Shards, s)
-		}
-	}
+	next.Shards = withLeaving(withStart(shards, start), l.Shards, start)
 	return checked(counting(next, l, held))
 }
 
@@ -373,6 +360,19 @@ func withStart(shards []Shard, start func(Shard) int64) []Shard {
 		copied[i].Start = start(copied[i])
 	}
 	return copied
+}
+
+// withLeaving returns shards with those of before that are not among them, leaving, with Start set
+// by start.
+func withLeaving(shards, before []Shard, start func(Shard) int64) []Shard {
+	listed := places(shards)
+	for _, s := range before {
+		if _, ok := listed[s.Site()]; !ok {
+			s.Share, s.Burst, s.Start = 0, 0, start(s)
+			shards = append(shards, s)
+		}
+	}
+	return shards
 }
 
 // places returns the index of every shard by its place.
