@@ -197,6 +197,17 @@ func TestAnew(t *testing.T) {
 	}
 }
 
+// TestOutlast: who goes on where a record forgot lists the shards of both, and knows of none what it
+// has.
+func TestOutlast(t *testing.T) {
+	found := must(t)(shard.New(nil, 5, spec(30), on("a", 10, "b", 20)))
+	l := must(t)(shard.New(nil, 3, spec(40), on("a", 20, "c", 20)))
+	next := must(t)(l.Outlast(9, found))
+	if got := show(next); next.Settled || next.Permits != 40 || got != "a:20<-1 c:20<-1 b:0<-1" {
+		t.Errorf("%+v", next)
+	}
+}
+
 // TestChangeSettled: a change is settled at once only if nothing moves.
 func TestChangeSettled(t *testing.T) {
 	old := must(t)(shard.New(nil, 5, spec(30), on("a", 10, "b", 20)))
