@@ -41,7 +41,7 @@ func TestWhatAnAnswerSays(t *testing.T) {
 		"more than there is": {says: says{err: fmt.Errorf("%w: why", shardlimit.ErrExceedsLimit)}, code: 3,
 			pushback: "-1"},
 		"the client was closed": {says: says{err: shardlimit.ErrClosed}, code: codes.Unavailable},
-		"a plan that cannot be": {says: says{err: fmt.Errorf("%w: why", shardlimit.ErrInvalidLimit)}, code: codes.Internal},
+		"a plan that cannot be": {says: says{err: fmt.Errorf("%w: why", shardlimit.ErrInvalidLimit)}, code: 13},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var failed error
@@ -185,7 +185,8 @@ func TestWhoLeavesBeforeItsTurnUsesNothing(t *testing.T) {
 				return nil, nil
 			})
 		}
-		if st, failed := l.Peek(t.Context()); failed != nil || st.Used != 1 || status.Code(err) != codes.DeadlineExceeded {
+		st, failed := l.Peek(t.Context())
+		if failed != nil || st.Used != 1 || status.Code(err) != codes.DeadlineExceeded {
 			t.Errorf("%d used, %v, %v", st.Used, failed, err)
 		}
 	})

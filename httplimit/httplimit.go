@@ -75,8 +75,8 @@ type Options struct {
 	Failed func(http.ResponseWriter, *http.Request, error)
 }
 
-// New returns a middleware: a function that wraps a handler. It panics if choose is nil or there are
-// no such Fields, because these are mistakes of the program.
+// New returns a middleware: a function that wraps a handler. It panics if choose is nil, or there
+// are no such Fields, because these are mistakes of the program.
 func New(choose Chooser, o Options) func(http.Handler) http.Handler {
 	adapter.MustBe(choose, "httplimit: no Chooser")
 	if o.Fields < Draft || o.Fields > NoFields {

@@ -160,14 +160,14 @@ func TestWhoIsToldOfRefusals(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(&line, nil))
 	o := httplimit.Options{Policy: "new", Cost: func(*http.Request) int64 { return 3 },
 		OnDenied: func(_ *http.Request, d httplimit.Denial) { log.Info("refused", "denial", d) }}
-	for _, l := range []*says{{d: shardlimit.Decision{Limit: 9, RetryAfter: time.Second, Reason: shardlimit.ReasonLate}},
-		{d: shardlimit.Decision{Allowed: true, Shadowed: true}}, {d: shardlimit.Decision{Allowed: true}},
-		{err: shardlimit.ErrUnavailable}} {
+	late := shardlimit.Decision{Limit: 9, RetryAfter: time.Second, Reason: shardlimit.ReasonLate}
+	for _, l := range []*says{{d: late}, {d: shardlimit.Decision{Allowed: true, Shadowed: true}},
+		{d: shardlimit.Decision{Allowed: true}}, {err: shardlimit.ErrUnavailable}} {
 		get(httplimit.New(httplimit.One(l), o)(ok))
 	}
 	told := line.String()
 	if strings.Count(told, "\n") != 2 || !strings.Contains(told, "denial.policy=new denial.cost=3 denial.limit=9") ||
-		!strings.Contains(told, "denial.retry_after=1s denial.degraded=false denial.shadowed=false denial.reason=late") ||
+		!strings.Contains(told, "retry_after=1s denial.degraded=false denial.shadowed=false denial.reason=late") ||
 		!strings.Contains(told, "denial.shadowed=true") {
 		t.Errorf("the log has %s", told)
 	}

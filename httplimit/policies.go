@@ -85,8 +85,8 @@ func (p *Policies) Settle(ctx context.Context, d shardlimit.Decision, used int64
 // Each returns what each limit said of a decision, in the order of All, as shardlimit.Set does.
 func (p *Policies) Each(d shardlimit.Decision) []shardlimit.Decision { return p.set(1).Each(d) }
 
-// Refused returns the policies that refused a decision, and what each said. The one that does so for
-// longest comes first.
+// Refused returns the policies that refused a decision, and what each said. The one that does so
+// for longest comes first.
 func (p *Policies) Refused(d shardlimit.Decision) (refused []Policy, said []shardlimit.Decision) {
 	for i, one := range p.Each(d) {
 		if one.Allowed || one.RetryAfter == 0 { // the latter failed

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// KeySlots is in how many slots the shards of keys of a family lie. So many masters of a cluster can
-// have a part.
+// KeySlots is in how many slots the shards of keys of a family lie. So many masters of a cluster
+// can have a part.
 const KeySlots = 16
 
 // Arrangement says where the keys of a family have their shards. Every process computes the

@@ -49,8 +49,8 @@ type Keys struct {
 func (k *Keys) Moving() bool { return k != nil && len(k.Before) > 0 }
 
 // Only returns where the shard of the key prefix+id is, which need not be put together if there is
-// one node; ok is false if the key may have to move. The layouts of all keys with the same place and
-// terms differ in nothing.
+// one node; ok is false if the key may have to move. The layouts of all keys with the same place
+// and terms differ in nothing.
 func (k *Keys) Only(prefix, id string) (at Location, ok bool) {
 	if k == nil || k.Moving() {
 		return Location{}, false
@@ -101,14 +101,14 @@ func (k *Keys) aged(held time.Duration) *Keys {
 	return &next
 }
 
-// Forgettable reports whether all arrangements before were left for so long. To forget a part of them
-// would have the shards of every key asked once more.
+// Forgettable reports whether all arrangements before were left for so long. To forget a part of
+// them would have the shards of every key asked once more.
 func (l Layout) Forgettable(held, after time.Duration) bool {
 	return l.Keys.Moving() && l.Keys.aged(held).Before[len(l.Keys.Before)-1].LeftFor >= after
 }
 
-// Forget returns the layout of a family that is to follow l, without the arrangements before, all of
-// which were left for so long.
+// Forget returns the layout of a family that is to follow l, without the arrangements before, all
+// of which were left for so long.
 func (l Layout) Forget(epoch int64, held, after time.Duration) (Layout, error) {
 	if !l.Forgettable(held, after) {
 		return Layout{}, fmt.Errorf("%w: nothing can be forgotten", ErrInvalidLayout)

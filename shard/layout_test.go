@@ -197,8 +197,8 @@ func TestAnew(t *testing.T) {
 	}
 }
 
-// TestOutlast: who goes on where a record forgot lists the shards of both, and knows of none what it
-// has.
+// TestOutlast: who goes on where a record forgot lists the shards of both, and knows of none what
+// it has.
 func TestOutlast(t *testing.T) {
 	found := must(t)(shard.New(nil, 5, spec(30), on("a", 10, "b", 20)))
 	l := must(t)(shard.New(nil, 3, spec(40), on("a", 20, "c", 20)))

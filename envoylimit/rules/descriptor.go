@@ -29,7 +29,8 @@ func (p *parser) descriptor(d *descriptor, into *level, above *place) error {
 		return p.bad(d.Key.line, "give it such a value or remove share_threshold",
 			"share_threshold is for a value with *, but %q has none", l.value)
 	case !into.add(l):
-		return p.bad(d.Key.line, "remove one of the two", "the descriptor %q with value %q is there twice", l.key, l.value)
+		return p.bad(d.Key.line, "remove one of the two",
+			"the descriptor %q with value %q is there twice", l.key, l.value)
 	}
 	at := above.below(l)
 	if d.Limit != nil {

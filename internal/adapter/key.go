@@ -60,8 +60,8 @@ func mustBeKeys[K any](adapter string, keys []K) {
 // hashed begins the keys that stand for longer ones.
 const hashed = "sha256:"
 
-// Bounded returns a key of at most shardlimit.MaxName bytes, a SHA-256 in place of a longer one. One
-// that looks like a hash is hashed too, so that nobody can send the hash of another's key.
+// Bounded returns a key of at most shardlimit.MaxName bytes, a SHA-256 in place of a longer one.
+// One that looks like a hash is hashed too, so that nobody can send the hash of another's key.
 func Bounded(key string) string {
 	if len(key) <= shardlimit.MaxName && !strings.HasPrefix(key, hashed) {
 		return key

@@ -66,8 +66,8 @@ func (m *Meters) waited(ctx context.Context, held time.Duration, err error) {
 	m.held.Record(ctx, held.Seconds(), metric.WithAttributes(attribute.String("outcome", outcome)))
 }
 
-// Pause begins a pause that an answer of that status asked for, and reports it. The error is why the
-// fleet may not know of it.
+// Pause begins a pause that an answer of that status asked for, and reports it. The error is why
+// the fleet may not know of it.
 func (m *Meters) Pause(ctx context.Context, pauses Pauses, key string, pause time.Duration,
 	status attribute.KeyValue) error {
 	outcome, err := "ok", pauses.Begin(ctx, key, pause)
