@@ -28,88 +28,69 @@ const (
 	inclusion = directive + "include "
 )
 
-// recipe says what a script is made of.
-type recipe struct {
+// program is a script: what it is made of, and what of that is sent to servers.
+type program struct {
 	name  string            // in error messages
 	file  string            // of the whole text, without its ending
 	parts []string          // fragments in a row, by the names of their files without ".lua"
 	names map[string]string // what "@NAME" means in this script alone
+
+	text, sha string // sha is the name under which servers cache the text
 }
 
-// program is a script ready to be sent: its text and the name under which servers cache it.
-type program struct {
-	name string
-	text string
-	sha  string
-}
-
-func newProgram(name, text string) program {
-	sum := sha1.Sum([]byte(text)) // the name Redis gives it, not a secret
-	return program{name: name, text: text, sha: hex.EncodeToString(sum[:])}
-}
-
-func (r *recipe) program() program {
-	a := assembly{recipe: r}
-	a.line("-- " + r.file)
-	for _, part := range r.parts {
-		a.add(part, "")
+func (p *program) assemble() {
+	text := []byte("-- " + p.file + "\n")
+	for _, part := range p.parts {
+		text = p.add(text, part, "")
 	}
-	return newProgram(r.name, a.text.String())
+	sum := sha1.Sum(text) // the name Redis gives it, not a secret
+	p.text, p.sha = string(text), hex.EncodeToString(sum[:])
 }
 
-// assembly is a script under construction.
-type assembly struct {
-	recipe *recipe
-	text   strings.Builder
-}
-
-func (a *assembly) line(line string) { a.text.WriteString(line + "\n") }
-
-// add puts a fragment, indented like the line that includes it.
-func (a *assembly) add(name, indent string) {
-	text, err := fragments.ReadFile(name + ".lua")
+// add appends a fragment, indented like the line that includes it.
+func (p *program) add(text []byte, name, indent string) []byte {
+	fragment, err := fragments.ReadFile(name + ".lua")
 	if err != nil {
 		panic(err) // the tests assemble every script
 	}
-	a.line(indent + "-- [" + name + ".lua]")
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSuffix(line, "\n")
+	text = append(text, indent+"-- ["+name+".lua]\n"...)
+	for line := range strings.Lines(string(fragment)) {
 		bare := strings.TrimLeft(line, " ")
 		other, includes := strings.CutPrefix(bare, inclusion)
 		switch {
 		case includes:
-			if other = a.recipe.expand(other); other != "" {
-				a.add(other, indent+line[:len(line)-len(bare)])
+			if other = p.expand(strings.TrimSuffix(other, "\n")); other != "" {
+				text = p.add(text, other, indent+line[:len(line)-len(bare)])
 			}
 		case strings.HasPrefix(bare, directive+"layout "):
+		case line == "\n":
+			text = append(text, line...)
 		default:
-			if line != "" {
-				line = indent + a.recipe.expand(line)
-			}
-			a.line(line)
+			text = append(text, indent+p.expand(line)...)
 		}
 	}
+	return text
 }
 
 // expand replaces the names that begin with "@" by what they stand for: that of a column of a
 // string (see columns.Lua), of a value of a reply, or of a constant.
-func (r *recipe) expand(line string) string {
+func (p *program) expand(line string) string {
 	at := strings.IndexByte(line, '@')
 	if at < 0 {
 		return line
 	}
 	end := at + len(atName.FindString(line[at:]))
-	value, known := r.meaning(line[at+1 : end])
+	value, known := p.meaning(line[at+1 : end])
 	if !known {
-		panic("script: " + r.file + " has an unknown name: " + line)
+		panic("script: " + p.file + " has an unknown name: " + line)
 	}
-	return line[:at] + value + r.expand(line[end:])
+	return line[:at] + value + p.expand(line[end:])
 }
 
 var atName = regexp.MustCompile(`^@(?:[A-Z_]+|[a-z_]+\.[a-z_]+(?:\.\.[a-z_]+)?(?:\.[a-z]+)?(?:\[[^]]+\])?)`)
 
-func (r *recipe) meaning(name string) (string, bool) {
-	if value, known := r.names[name]; known {
+func (p *program) meaning(name string) (string, bool) {
+	if value, known := p.names[name]; known {
 		return value, true
 	}
 	if value, known := constants[name]; known {
@@ -119,7 +100,7 @@ func (r *recipe) meaning(name string) (string, bool) {
 		return strconv.Itoa(i + 1), true
 	}
 	if i := strings.IndexByte(name, '@'); i > 0 {
-		name = name[:i] + r.expand(name[i:])
+		name = name[:i] + p.expand(name[i:])
 	}
 	return columns.Lua(name)
 }

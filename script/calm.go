@@ -109,34 +109,38 @@ func existing(s *Section) (keys, args []string) {
 	return []string{s.Ref.head, s.Ref.head}, c.arguments([]string{""})
 }
 
-// readCalm takes in what take.lua replied, and marks the sections that it left to the full take.
-func readCalm(sections []*Section, reply []rueidis.RedisMessage) error {
-	p := &programs[calmProgram]
+// readTime reads the text that take.lua replies: the time, and what it tells of sections.
+func (p *program) readTime(reply []rueidis.RedisMessage) (now clock.ServerTime, rest string, err error) {
 	if len(reply) != 1 {
-		return malformed(p, "wrong length")
+		return 0, "", malformed(p, "wrong length")
 	}
 	text, err := reply[0].ToString()
+	var us [1]int64
+	if err != nil || !columns.Once.Numbers(text, us[:]) || us[0] > maxTime {
+		return 0, "", malformed(p, "no time")
+	}
+	return clock.ServerTime(us[0]), text[columns.Once.Columns[0].Width:], nil
+}
+
+// readCalm takes in what take.lua replied, and marks the sections that it left to the full take.
+func readCalm(sections []*Section, reply []rueidis.RedisMessage) error {
+	now, text, err := calmScript.readTime(reply)
 	if err != nil {
-		return malformed(p, "no text")
+		return err
 	}
-	var now [1]int64
-	if !columns.Once.Numbers(text, now[:]) || now[0] > maxTime {
-		return malformed(p, "no time")
-	}
-	text = text[calmNow:]
 	for _, s := range sections {
 		if text == "" {
-			return malformed(p, "too short")
+			return malformed(calmScript, "too short")
 		}
 		own := 1
 		if text[0] == 0 {
 			own = min(columns.Told.Bytes(), len(text))
 		}
-		s.readCalm(now[0], text[:own])
+		s.readCalm(now, text[:own])
 		text = text[own:]
 	}
 	if text != "" {
-		return malformed(p, "too long")
+		return malformed(calmScript, "too long")
 	}
 	return nil
 }
@@ -147,38 +151,48 @@ const (
 	calmLook    = "\x02" // it left the section to the full take
 )
 
-// calmNow is how many bytes there are in front of the sections, which tell the time.
-var calmNow = columns.Once.Columns[0].Width
+// told is the reply where all is as proposed: columns.Told of the state, or of a new one. It tells of
+// no grants.
+func (p *Proposal) told(now clock.ServerTime, own string) (t TakeReply, sound bool) {
+	var n [4]int64
+	if t.Status = OK; own == calmCreated {
+		t.Status, n[0], n[2] = Fresh, p.floor, p.window
+		if logs[p.algorithm].fixed {
+			n[2] -= int64(now) % p.window
+		}
+		n[1] = n[2]
+	} else if !columns.Told.Numbers(own, n[:]) {
+		return t, false
+	}
+	t.InForce, t.At = InForce{Epoch: p.epoch, Target: p.target, Share: p.floor}, now
+	t.Before, t.Next, t.Reset, t.Early = n[0], duration(n[1]), duration(n[2]), n[3] > 0
+	return t, n[0] <= p.floor && n[1] <= n[2] && n[3] <= 1
+}
 
-// readCalm takes in the free permits, the time until more are, that until all are, and whether some
-// came back early.
-func (s *Section) readCalm(now int64, own string) {
+// gives notes how many permits were granted.
+func (t *TakeReply) gives(granted int64) {
+	t.Granted, t.Free, t.Used = granted, t.Before-granted, t.Share-t.Before+granted
+}
+
+func (s *Section) readCalm(now clock.ServerTime, own string) {
 	r := s.Request
-	p := r.Proposal
 	s.Reply, s.Err, s.full = TakeReply{}, nil, own == calmLook
 	if s.full {
 		return
 	}
-	t := TakeReply{Status: OK, InForce: p.inForce(), At: clock.ServerTime(now)}
-	var n [4]int64
-	if own == calmCreated {
-		t.Status, n[0], n[2] = Fresh, p.floor, p.window
-		if logs[p.algorithm].fixed {
-			n[2] -= now % p.window
-		}
-		n[1] = n[2]
-	} else if !columns.Told.Numbers(own, n[:]) || n[0] > p.floor || n[1] < 1 || n[1] > n[2] || n[3] > 1 {
-		s.Err = malformed(&programs[calmProgram], "out of range")
+	t, sound := r.Proposal.told(now, own)
+	if !sound || t.Next == 0 {
+		s.Err = malformed(calmScript, "out of range")
 		return
 	}
-	t.Before, t.Next, t.Reset, t.Early = n[0], duration(n[1]), duration(n[2]), n[3] > 0
-	t.Grants, t.Granted = Distribute(r.Room[:0], t.Before, r.Groups)
-	t.Free, t.Used = t.Before-t.Granted, p.floor-t.Before+t.Granted
+	var granted int64
+	t.Grants, granted = Distribute(r.Room[:0], t.Before, r.Groups)
+	t.gives(granted)
 	for i, g := range r.Groups {
 		if t.Grants[i] < g.Count {
 			t.Retry = t.Next
 			if len(r.Groups) > 1 || g.Size > 1 || len(r.Callers) > 0 {
-				s.Err = malformed(&programs[calmProgram], "it refuses what it must not")
+				s.Err = malformed(calmScript, "it refuses what it must not")
 				return
 			}
 		}
@@ -203,33 +217,27 @@ func (r *TakeRequest) pacedArguments() []string {
 
 // readPaced takes in what the paced take replied; paced is false if it left all to the full take.
 func (s *Section) readPaced(reply []rueidis.RedisMessage) (paced bool, err error) {
-	p, r := &programs[pacedProgram], s.Request
-	if len(reply) != 1 {
-		return true, malformed(p, "wrong length")
-	}
-	text, err := reply[0].ToString()
-	told := calmNow + columns.Told.Bytes()
-	switch {
-	case err == nil && len(text) == calmNow, err == nil && len(text) == calmNow+1 && text[calmNow:] == calmLook:
+	r := s.Request
+	now, text, err := pacedScript.readTime(reply)
+	if err == nil && (text == "" || text == calmLook) {
 		return false, nil // nothing is told where the ledger is not ours
-	case err != nil || len(text) != told+(2+len(r.Groups)+len(r.Callers))*columns.Paced.Bytes():
-		return true, malformed(p, "no numbers")
 	}
-	var n [5]int64
-	var more [2 + MaxGroups + MaxCallers]int64
-	columns.Once.Numbers(text, n[:1])
-	columns.Told.Numbers(text[calmNow:], n[1:])
-	for i := range 2 + len(r.Groups) + len(r.Callers) {
-		columns.Paced.Numbers(text[told+i*columns.Paced.Bytes():], more[i:i+1])
+	told, count := columns.Told.Bytes(), 2+len(r.Groups)+len(r.Callers)
+	if err != nil || len(text) != told+count*columns.Paced.Bytes() {
+		return true, malformed(pacedScript, "no numbers")
 	}
-	floor, granted, retry, window := r.Proposal.floor, more[0], more[1], r.Proposal.window
-	if n[0] > maxTime || n[1] > floor || n[2] > n[3] || n[3] > window || n[4] > 1 || retry > window {
-		return true, malformed(p, "out of range")
+	t, sound := r.Proposal.told(now, text[:told])
+	var n [2 + MaxGroups + MaxCallers]int64
+	for i := range count {
+		columns.Paced.Numbers(text[told+i*columns.Paced.Bytes():], n[i:i+1])
 	}
-	t := TakeReply{Status: OK, InForce: r.Proposal.inForce(), Before: n[1], Granted: granted, Free: n[1] - granted,
-		Used: floor - n[1] + granted, At: clock.ServerTime(n[0]), Early: n[4] > 0, Grants: r.Room[:0],
-		Waits: Waits{Next: duration(n[2]), Retry: duration(retry), Reset: duration(n[3])}}
-	if err := t.parseContended(p, more[2:2+len(r.Groups)+len(r.Callers)], r); err != nil {
+	t.gives(n[0])
+	t.Retry = duration(n[1])
+	if window := duration(r.Proposal.window); !sound || t.Reset > window || t.Retry > window {
+		return true, malformed(pacedScript, "out of range")
+	}
+	t.Grants = r.Room[:0]
+	if err := t.parseContended(pacedScript, n[2:count], r); err != nil {
 		return true, err
 	}
 	s.Reply, s.Err = t, nil

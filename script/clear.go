@@ -1,10 +1,6 @@
 package script
 
-import (
-	"context"
-
-	"github.com/redis/rueidis"
-)
+import "context"
 
 // Clear forgets what was used, and ends a quarantine within five seconds. Epoch and share stay,
 // except that a share above its target has nothing left to wait for and comes down to it. It
@@ -21,16 +17,10 @@ func (e *Endpoint) Drop(ctx context.Context, s ShardRef) error {
 
 // tell runs an operation whose reply tells no more than that it was done.
 func (e *Endpoint) tell(ctx context.Context, s ShardRef, operation int) error {
-	reply, err := e.run(ctx, s.program(operation), s.keys(), nil)
-	if err != nil {
-		return err
-	}
-	return parseDone(&programs[recordPrograms+operation], reply)
-}
-
-func parseDone(p *program, reply []rueidis.RedisMessage) error {
-	if len(reply) != 1 {
+	p := s.algorithm.programOf(operation)
+	reply, err := e.run(ctx, p, s.keys(), nil)
+	if err == nil && len(reply) != 1 {
 		return malformed(p, "wrong length")
 	}
-	return nil
+	return err
 }

@@ -60,8 +60,8 @@ func TestAssembled(t *testing.T) {
 		t.Fatal(err)
 	}
 	texts := map[string]string{}
-	for i, p := range programs {
-		texts[recipes[i].file] = p.text
+	for _, p := range programs {
+		texts[p.file] = p.text
 	}
 	for name, text := range texts {
 		if strings.Contains(text, directive) || !strings.HasPrefix(text, "-- "+name+"\n") {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -12,27 +11,17 @@ import (
 	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
-// reloads bounds how often one call finds that its script is gone before it sends the full text
-// without waiting for others.
-const reloads = 3
-
-// Endpoint sends scripts to one Redis endpoint (a standalone node, a sentinel set, or one slot
-// range of a cluster) and remembers which of them the endpoint has. It is safe for concurrent use
-// and holds no resources of its own; the client stays the caller's.
+// Endpoint sends scripts to one Redis endpoint: a standalone node, a sentinel set, or one slot range
+// of a cluster. It is safe for concurrent use and holds no resources of its own; the client stays
+// the caller's.
 //
 // Commands go out as writes that rueidis never re-sends after a lost connection. The one exception
 // is rueidis' ClientOption.ConnLifetime, after which even such commands are sent again: clients
 // given to an Endpoint must not set it.
-type Endpoint struct {
-	client  rueidis.Client
-	loaded  [programCount]atomic.Uint64 // how often each script was loaded; 0: never
-	loading chan struct{}               // holds one token: one load at a time
-}
+type Endpoint struct{ client rueidis.Client }
 
 // NewEndpoint returns an Endpoint over client, which must outlive it.
-func NewEndpoint(client rueidis.Client) *Endpoint {
-	return &Endpoint{client: client, loading: make(chan struct{}, 1)}
-}
+func NewEndpoint(client rueidis.Client) *Endpoint { return &Endpoint{client} }
 
 var errNoKey = invalid("no key: prefix and tag must not hold braces, the tag must not be empty")
 
@@ -46,22 +35,15 @@ func (e *Endpoint) Probe(ctx context.Context, prefix, tag string) error {
 	return e.client.Do(ctx, e.client.B().Eval().Script(probeText).Numkeys(1).Key(key).Build()).Error()
 }
 
-// run sends one script: by name where the endpoint has it. Where it has not (first use, restart,
-// SCRIPT FLUSH, failover), one caller sends the full text as its own call and the others wait for
-// it, so that each loss costs one load and not one for every caller. keys are those that are
-// declared, none: those that the script names by number. Statuses below zero become errors.
-func (e *Endpoint) run(ctx context.Context, number int, named keyNames, args []string,
-	keys ...string) ([]rueidis.RedisMessage, error) {
-	if named[0] == "" {
+// run sends one script, again while a slot is on its way. Statuses below zero become errors.
+func (e *Endpoint) run(ctx context.Context, p *program, keys, args []string) ([]rueidis.RedisMessage, error) {
+	if keys[0] == "" {
 		return nil, errNoKey
 	}
-	if len(keys) == 0 {
-		keys = named[:countKeys(named)]
-	}
 	for pause := tornPause; ; pause *= 2 {
-		reply, err := e.sendLoaded(ctx, number, keys, args)
+		reply, err := e.send(ctx, p, keys, args)
 		if err == nil {
-			err = failure(&programs[number], reply, named)
+			err = failure(p, reply, keys)
 		}
 		if !isTorn(err) || !rest(ctx, pause) {
 			return reply, err
@@ -87,59 +69,25 @@ func rest(ctx context.Context, pause time.Duration) bool {
 	return clock.Sleep(ctx, pause)
 }
 
-// sendLoaded sends a script by name, or its text if the endpoint does not have it and nobody else
-// has loaded it meanwhile.
-func (e *Endpoint) sendLoaded(ctx context.Context, number int, keys,
-	args []string) ([]rueidis.RedisMessage, error) {
-	p, loaded := &programs[number], &e.loaded[number]
-	for range reloads {
-		before := loaded.Load()
-		if before > 0 {
-			reply, err := e.send(ctx, false, p, keys, args)
-			if !noScript(err) { // else it was surely not executed, so that sending it again is safe
-				return reply, err
-			}
-		}
-		select {
-		case e.loading <- struct{}{}:
-		case <-ctx.Done():
-			return nil, &unsentError{ctx.Err()}
-		}
-		if loaded.Load() == before {
-			return e.load(ctx, number, keys, args)
-		}
-		<-e.loading
+// send makes one round trip, and one more with the full text where the endpoint does not have the
+// script: first use, restart, SCRIPT FLUSH, failover. It never repeats what may have been executed,
+// and rueidis does not either: EVALSHA and EVAL are not marked as retryable.
+func (e *Endpoint) send(ctx context.Context, p *program, keys, args []string) ([]rueidis.RedisMessage, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, &unsentError{err}
 	}
-	return e.send(ctx, true, p, keys, args)
-}
-
-// load sends the full text. The token is held, and given back.
-func (e *Endpoint) load(ctx context.Context, number int, keys, args []string) ([]rueidis.RedisMessage, error) {
-	defer func() { <-e.loading }()
-	reply, err := e.send(ctx, true, &programs[number], keys, args)
-	if err == nil {
-		e.loaded[number].Add(1)
+	reply, err := p.read(e.client.Do(ctx, e.command(p, false, keys, args)))
+	if noScript(err) { // surely not executed
+		return p.read(e.client.Do(ctx, e.command(p, true, keys, args)))
 	}
 	return reply, err
 }
 
-// send makes one round trip. It never repeats itself, and rueidis does not either: EVALSHA and EVAL
-// are not marked as retryable.
-func (e *Endpoint) send(ctx context.Context, full bool, p *program, keys,
-	args []string) ([]rueidis.RedisMessage, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, &unsentError{err}
-	}
-	var cmd rueidis.Completed
+// command is a script by name, or its full text.
+func (e *Endpoint) command(p *program, full bool, keys, args []string) rueidis.Completed {
 	if full {
-		cmd = e.client.B().Eval().Script(p.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
-	} else {
-		cmd = e.evalsha(p, keys, args)
+		return e.client.B().Eval().Script(p.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
 	}
-	return p.read(e.client.Do(ctx, cmd))
-}
-
-func (e *Endpoint) evalsha(p *program, keys, args []string) rueidis.Completed {
 	return e.client.B().Evalsha().Sha1(p.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
 }
 
@@ -158,28 +106,13 @@ func (p *program) read(result rueidis.RedisResult) ([]rueidis.RedisMessage, erro
 	return reply, nil
 }
 
-// keyNames are the keys that a call for one shard or record declares, and "" after them.
-type keyNames [4]string
-
-// countKeys counts keys, which come without gaps.
-func countKeys(keys keyNames) int {
-	used := 1
-	for used < len(keys) && keys[used] != "" {
-		used++
-	}
-	return used
-}
-
 func noScript(err error) bool {
-	if err == nil {
-		return false
-	}
 	reply, ok := rueidis.IsRedisErr(err)
 	return ok && strings.HasPrefix(reply.Error(), "NOSCRIPT")
 }
 
 // failure turns the statuses below zero into errors.
-func failure(p *program, reply []rueidis.RedisMessage, keys keyNames) error {
+func failure(p *program, reply []rueidis.RedisMessage, keys []string) error {
 	if len(reply) == 0 {
 		return malformed(p, "empty")
 	}
@@ -196,7 +129,7 @@ func failure(p *program, reply []rueidis.RedisMessage, keys keyNames) error {
 	switch status {
 	case -1:
 		number, err := reply[1].ToInt64()
-		if err != nil || number < 1 || number > int64(countKeys(keys)) {
+		if err != nil || number < 1 || number > int64(len(keys)) {
 			return malformed(p, "wrong key number")
 		}
 		if len(reply) == 3 {

@@ -6,15 +6,11 @@ import (
 	"fmt"
 	"net"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit/internal/redistest"
@@ -79,73 +75,6 @@ func command(tb testing.TB, client rueidis.Client, words ...string) rueidis.Redi
 		tb.Fatalf("%q: %v", words, err)
 	}
 	return result
-}
-
-// TestOneLoadForAll: first use and SCRIPT FLUSH cost one EVAL, however many callers there are, and
-// every caller is served exactly once.
-func TestOneLoadForAll(t *testing.T) {
-	const callers = 200
-	client := redistest.Standalone(t).Client(t)
-	endpoint, ref, p := NewEndpoint(client), ShardKeys("", "t", "limit"), proposal(t, 1, 1000, time.Hour)
-	for round, name := range []string{"first use", "flush", "second flush"} {
-		if round > 0 {
-			command(t, client, "SCRIPT", "FLUSH")
-		}
-		command(t, client, "CONFIG", "RESETSTAT")
-		var all sync.WaitGroup
-		var granted atomic.Int64
-		for range callers {
-			all.Go(func() {
-				reply, err := endpoint.Take(context.Background(), ref, ones(p, 1))
-				if err != nil {
-					t.Error(err)
-				}
-				granted.Add(reply.Granted)
-			})
-		}
-		all.Wait()
-		if n := calls(t, client, "eval"); n != 1 {
-			t.Errorf("%s: %d loads", name, n)
-		}
-		peek, err := endpoint.Peek(context.Background(), ref)
-		if want := int64(callers * (round + 1)); err != nil || granted.Load() != callers || peek.Used != want {
-			t.Errorf("%s: %d granted, %d used, want %d in all: %v", name, granted.Load(), peek.Used, want, err)
-		}
-	}
-}
-
-// TestLoadIsBoundedByContext: who waits for another's load leaves when its own context ends, and
-// surely was not executed.
-func TestLoadIsBoundedByContext(t *testing.T) {
-	server := redistest.Standalone(t)
-	proxy, client := behindProxy(t, server)
-	endpoint, ref, p := NewEndpoint(client), ShardKeys("", "t", "limit"), proposal(t, 1, 10, time.Hour)
-	proxy.Stall(true)
-	loaded := make(chan error, 1)
-	go func() {
-		_, err := endpoint.Take(context.Background(), ref, ones(p, 1))
-		loaded <- err
-	}()
-	for len(endpoint.loading) == 0 {
-		runtime.Gosched()
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	waited := make(chan error, 1)
-	go func() {
-		_, err := endpoint.Take(ctx, ref, ones(p, 1))
-		waited <- err
-	}()
-	cancel()
-	if err := <-waited; !errors.Is(err, context.Canceled) || !NotExecuted(err) {
-		t.Errorf("the waiter: %v", err)
-	}
-	proxy.Stall(false)
-	if err := <-loaded; err != nil {
-		t.Errorf("the loader: %v", err)
-	}
-	if reply, err := endpoint.Take(context.Background(), ref, ones(p, 9)); err != nil || reply.Used != 10 {
-		t.Errorf("%+v %v", reply, err)
-	}
 }
 
 func TestNotExecuted(t *testing.T) {
@@ -223,36 +152,5 @@ func TestKeysOfAreThoseOfTheName(t *testing.T) {
 		if got, want := s.KeysOf("k5:users:", "u1"), s.Keys("k5:users:u1"); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
-	}
-}
-
-// TestWhatCountsAsLoaded: a script is loaded once the server has run it, whatever it found, and not
-// if its caller gave up or the server refused.
-func TestWhatCountsAsLoaded(t *testing.T) {
-	m := miniredis.RunT(t)
-	endpoint, ref := NewEndpoint(miniClient(t, m)), ShardKeys("", "t", "limit")
-	loaded := func(ctx context.Context) bool {
-		number := ref.program(peekProgram)
-		endpoint.loaded[number].Store(0)
-		_, _ = endpoint.Peek(ctx, ref)
-		return endpoint.loaded[number].Load() > 0
-	}
-	if !loaded(t.Context()) {
-		t.Error("a load does not count")
-	}
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	if loaded(gone) {
-		t.Error("one that gave up counts")
-	}
-	if err := m.Set(ref.head, "foreign"); err != nil {
-		t.Fatal(err)
-	}
-	if !loaded(t.Context()) {
-		t.Error("one whose script found foreign state does not count")
-	}
-	m.SetError("LOADING")
-	if loaded(t.Context()) {
-		t.Error("one that the server refused counts")
 	}
 }

@@ -28,7 +28,7 @@ func asking(p *Proposal, number int, count int64) *TakeRequest {
 
 func TestContentionBeginsAndEnds(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
-	log := clocked{client: client, uptime: 1_000_000, ref: ShardKeys(redistest.Prefix(t), "t", "limit")}
+	log := onClocked(client, 1_000_000, ShardKeys(redistest.Prefix(t), "t", "limit"))
 	p := proposal(t, 1, 10, time.Second)
 	now := int64(1_700_000_000_000_000)
 	take := func(r *TakeRequest, contended bool) TakeReply {

@@ -53,11 +53,11 @@ func ShardKeys(prefix, tag, name string) ShardRef {
 }
 
 // keys returns the keys in the order in which the scripts declare them.
-func (s ShardRef) keys() keyNames { return keyNames{s.head, s.Ledger()} }
+func (s ShardRef) keys() []string { return []string{s.head, s.Ledger()} }
 
 // creating returns the keys of a script that may create the shard's state.
-func (s ShardRef) creating(r *TakeRequest) keyNames {
-	return keyNames{s.head, s.whole(r), s.Ledger()}
+func (s ShardRef) creating(r *TakeRequest) []string {
+	return []string{s.head, s.whole(r), s.Ledger()}
 }
 
 // whole returns the key that tells since when the server has its memory, which is that of all
@@ -73,11 +73,6 @@ func (s ShardRef) whole(r *TakeRequest) string {
 
 // Head returns the key of the shard's state.
 func (s ShardRef) Head() string { return s.head }
-
-// program returns the number of the program for an operation on the shard.
-func (s ShardRef) program(operation int) int {
-	return recordPrograms + int(s.algorithm)*shardOperations + operation
-}
 
 // Ledger returns the key of the accounts that participants have while they contend.
 func (s ShardRef) Ledger() string {

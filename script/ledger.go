@@ -21,24 +21,21 @@ type LedgerReply struct {
 // nothing and creates nothing. A shard whose participants do not contend, or whose ledger is
 // damaged, has no standings.
 func (e *Endpoint) Ledger(ctx context.Context, s ShardRef) (LedgerReply, error) {
-	reply, err := e.run(ctx, s.program(ledgerProgram), s.keys(), nil)
+	p := s.algorithm.programOf(ledgerProgram)
+	reply, err := e.run(ctx, p, s.keys(), nil)
 	if err != nil {
 		return LedgerReply{}, err
 	}
-	return parseLedger(reply)
+	return parseLedger(p, reply)
 }
 
-func parseLedger(reply []rueidis.RedisMessage) (LedgerReply, error) {
-	p := &programs[recordPrograms+ledgerProgram]
+func parseLedger(p *program, reply []rueidis.RedisMessage) (LedgerReply, error) {
 	var n [5]int64
-	if len(reply) != len(n)+1 {
-		return LedgerReply{}, malformed(p, "wrong length")
-	}
-	if err := integers(p, reply, n[:]); err != nil {
+	if err := counts(p, reply, n[:], 1); err != nil {
 		return LedgerReply{}, err
 	}
 	fields, err := reply[len(n)].AsStrMap()
-	if err != nil || !natural(n[:]) || n[0] > int64(OK) || n[1] > 1 || max(n[0], n[1]) > 0 && n[3] < 1 {
+	if err != nil || n[0] > int64(OK) || n[1] > 1 || max(n[0], n[1]) > 0 && n[3] < 1 {
 		return LedgerReply{}, malformed(p, "out of range")
 	}
 	b := LedgerReply{Status: Status(n[0]), Contended: n[1] == 1}

@@ -58,7 +58,7 @@ func TestALongLogIsOneString(t *testing.T) {
 
 // longLog plays takes, and some settlements and reservations, and returns how long the string came
 // to be.
-func longLog(t *testing.T, name string, twin packedTwin, server clockedShard, p *Proposal) (longest int) {
+func longLog(t *testing.T, name string, twin packedTwin, server timed, p *Proposal) (longest int) {
 	t.Helper()
 	random, now, last := rand.New(rand.NewPCG(1, uint64(p.target))), int64(epoch0), int64(0)
 	for i := range 1200 {
@@ -143,7 +143,7 @@ func TestDamagedBookingsEndALoop(t *testing.T) {
 	if err := m.Set(ref.head, twin.head()); err != nil {
 		t.Fatal(err)
 	}
-	server := emulated{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ref}
+	server := timed{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ref}
 	if reply, err := server.take(now, ones(p, 1)); err == nil && reply.Granted != 0 {
 		t.Errorf("%+v", reply)
 	}
@@ -186,15 +186,10 @@ func (s *simulated) SetTime(now time.Time) {
 	s.now = now
 }
 
-// simulatedShard is a shard on such a server. How long its keys live is not compared.
-type simulatedShard struct{ emulated }
-
-func (simulatedShard) lives() []int64 { return nil }
-
-func onSimulated(uptime int64, a Algorithm) emulated {
+func onSimulated(uptime int64, a Algorithm) timed {
 	ref := a.Keys("", "t", "limit")
 	s := newSimulated(uptime, ref.head, ref.Ledger())
-	return emulated{server: s, endpoint: NewEndpoint(s.client), ref: ref}
+	return timed{server: s, endpoint: NewEndpoint(s.client), ref: ref}
 }
 
 // TestTwinAgreesWithTheSimulatedServer: what histories find on the simulated server holds for real
@@ -205,10 +200,9 @@ func TestTwinAgreesWithTheSimulatedServer(t *testing.T) {
 		t.Run(a.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				uptime := rapid.SampledFrom(ages).Draw(t, "uptime")
-				server := onSimulated(uptime, a)
 				twin := newTwin(a).(packedTwin)
 				twin.runFor(time.Duration(uptime) * time.Second)
-				agreePacked(t, a, twin, simulatedShard{server})
+				agreePacked(t, twin, onSimulated(uptime, a), false)
 			})
 		})
 	}

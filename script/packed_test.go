@@ -86,112 +86,50 @@ func (l *leakyBucket) text() string {
 	return string(columns.LeakyBucket.Append(nil, 0, l.last, l.lastPart))
 }
 
-// packedStage draws sequences for an algorithm.
-type packedStage struct {
-	*stage
-	algorithm Algorithm
-	burst     map[int64]int64 // by epoch: it does not change under one
-	retire    map[int64]bool  // epochs in which the shard leaves to another algorithm
-}
-
-// fit makes a step of the stage one of the algorithm.
-func (s *packedStage) fit(st *step) {
-	switch {
-	case st.take != nil:
-		copied := *st.take
-		copied.Proposal = s.fitted(copied.Proposal)
-		st.take = &copied
-	case st.book != nil:
-		copied := *st.book
-		copied.Proposal = s.fitted(copied.Proposal)
-		st.book = &copied
-	case st.settle != nil && st.settle.Proposal != nil:
-		copied := *st.settle
-		copied.Proposal = s.fitted(copied.Proposal)
-		st.settle = &copied
-	}
-}
-
-func (s *packedStage) fitted(p *Proposal) *Proposal {
-	burst, drawn := s.burst[p.epoch]
-	if !drawn {
-		s.retire[p.epoch] = rapid.IntRange(0, 4).Draw(s.t, "retire") == 0
-		burst = rapid.SampledFrom([]int64{0, 0, 1, 3, p.target/2 + 1, 2 * p.target, 7*p.target + 3}).Draw(s.t, "burst")
-		s.burst[p.epoch] = burst
-	}
-	terms := Terms{
-		Epoch: p.epoch, Target: p.target, Floor: p.floor, Window: duration(p.window), Keep: keep,
-		Algorithm: s.algorithm,
-		Burst:     min(burst, MaxPermits), Quarantine: p.lasts > 0,
-		Held: max(p.held, 0), HeldKnown: p.held >= 0,
-	}
-	if s.retire[p.epoch] {
-		terms.Target, terms.Floor, terms.Retire = 0, 0, true
-	}
-	fitted, err := terms.Proposal()
-	if err != nil {
-		terms.Burst = 0
-		if fitted, err = terms.Proposal(); err != nil {
-			s.t.Fatal(err)
-		}
-	}
-	return fitted
-}
-
-// aimTurn makes refunds of a leaky bucket aim at turns.
-func (s *packedStage) aimTurn(st *step) {
-	if st.settle == nil || st.settle.Back == 0 || s.algorithm != AlgorithmLeakyBucket || len(s.grants) == 0 {
-		return
-	}
-	last := s.grants[len(s.grants)-1]
-	st.settle = &SettleRequest{Back: st.settle.Back, At: last.RefundAt(last.Granted - 1), Caller: st.settle.Caller}
-}
-
 // agreePacked runs one generated sequence on twin and server and compares every reply, and every
 // byte that is stored.
-func agreePacked(t *rapid.T, a Algorithm, twin packedTwin, server clockedShard) {
-	s := &packedStage{stage: newStage(t), algorithm: a, burst: map[int64]int64{}, retire: map[int64]bool{}}
+func agreePacked(t *rapid.T, twin packedTwin, server timed, expires bool) {
+	a := server.ref.algorithm
+	s := newStage(t, a)
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {
 		for _, step := range s.steps() {
-			s.fit(&step)
-			s.aimTurn(&step)
 			was := twin.head()
-			want, got, err := s.play(step, twin, server, twin.ledger().Clear)
-			if err != nil {
-				head, ledger := server.stored()
-				t.Fatalf("%v: %s: %v\nstored %q %q\ntwin   %q", a, describe(step), err, head, ledger, twin.head())
-			}
-			if !reflect.DeepEqual(want, got) {
-				t.Fatalf("%v: %s:\ntwin   %+v\nserver %+v\nwas %q\nis  %q", a, describe(step), want, got, was,
-					twin.head())
-			}
-			if head, ledger := server.stored(); head != twin.head() || ledger != fmt.Sprint(twin.ledger().Fields()) {
-				t.Fatalf("%v: %s:\nreply %+v\nwas    %q\ntwin   %q %q\nserver %q %q", a, describe(step), want, was,
-					twin.head(), twin.ledger().Fields(), head, ledger)
+			want, got, err := s.play(step, twin, server)
+			head, ledger := server.stored()
+			if err != nil || !reflect.DeepEqual(want, got) || head != twin.head() ||
+				ledger != fmt.Sprint(twin.ledger().Fields()) {
+				t.Fatalf("%v: %s: %v\ntwin   %+v\nserver %+v\nwas    %q\ntwin   %q %q\nserver %q %q", a, step, err,
+					want, got, was, twin.head(), twin.ledger().Fields(), head, ledger)
 			}
 		}
-		for _, ms := range server.lives() {
-			if ms <= 0 || ms > milliseconds(12*MaxWindow+MaxFill+keep) {
+		for _, ms := range lives(server.endpoint.client, server.ref) {
+			if expires && (ms <= 0 || ms > milliseconds(12*MaxWindow+MaxFill+keep)) {
 				t.Fatalf("%v: a key lives %d ms", a, ms)
 			}
 		}
-		if got, err := server.standings(s.node); err != nil || !reflect.DeepEqual(got, twin.Ledger(s.node)) {
+		if got, err := server.endpoint.Ledger(server.at(s.node), server.ref); err != nil || !reflect.DeepEqual(got, twin.Ledger(s.node)) {
 			t.Fatalf("%v: standings: %v\ntwin   %+v\nserver %+v", a, err, twin.Ledger(s.node), got)
 		}
 	}
 }
 
+// agreeOnMiniredis is slow. So it plays one algorithm at a time, where a real server plays all.
+func agreeOnMiniredis(tb testing.TB) func(*rapid.T) {
+	m := miniredis.RunT(tb)
+	endpoint := NewEndpoint(miniClient(tb, m))
+	return func(t *rapid.T) {
+		m.FlushAll()
+		a := rapid.SampledFrom(allAlgorithms).Draw(t, "algorithm")
+		agreePacked(t, newTwin(a).(packedTwin), timed{m, endpoint, a.Keys("", "t", "limit")}, true)
+	}
+}
+
 func TestPackedAgreesWithMiniredis(t *testing.T) {
 	t.Parallel()
-	m := miniredis.RunT(t)
-	endpoint := NewEndpoint(miniClient(t, m))
-	rapid.Check(t, func(t *rapid.T) { // it is slow: one algorithm at a time, where a real server plays all
-		m.FlushAll()
-		a := rapid.SampledFrom(allAlgorithms[:]).Draw(t, "algorithm")
-		agreePacked(t, a, newTwin(a).(packedTwin),
-			emulated{server: m, endpoint: endpoint, ref: a.Keys("", "t", "limit")})
-	})
+	rapid.Check(t, agreeOnMiniredis(t))
 }
+
+func FuzzTakeSequence(f *testing.F) { f.Fuzz(rapid.MakeFuzz(agreeOnMiniredis(f))) }
 
 func TestPackedAgreesWithRedis(t *testing.T) {
 	t.Parallel()
@@ -201,11 +139,11 @@ func TestPackedAgreesWithRedis(t *testing.T) {
 		t.Run(a.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				run++
-				uptime := rapid.SampledFrom([]int64{0, 1, 30, 1_000_000_000}).Draw(t, "uptime")
+				uptime := rapid.SampledFrom(ages).Draw(t, "uptime")
 				twin := newTwin(a).(packedTwin)
 				twin.runFor(time.Duration(uptime) * time.Second)
 				ref := a.Keys("", strconv.Itoa(run), "limit") // with a mark of its own
-				agreePacked(t, a, twin, clocked{client: client, uptime: uptime, ref: ref})
+				agreePacked(t, twin, onClocked(client, uptime, ref), true)
 				client.Do(context.Background(), client.B().Del().Key(ref.head, ref.Ledger()).Build())
 			})
 		})
@@ -213,15 +151,4 @@ func TestPackedAgreesWithRedis(t *testing.T) {
 	if run > 100 && pacedTakes.Load() == 0 { // of fewer plays it may be that none has such a take
 		t.Error("no take was paced")
 	}
-}
-
-func FuzzTakeSequence(f *testing.F) {
-	m := miniredis.RunT(f)
-	endpoint := NewEndpoint(miniClient(f, m))
-	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) {
-		m.FlushAll()
-		a := rapid.SampledFrom(allAlgorithms).Draw(t, "algorithm")
-		agreePacked(t, a, newTwin(a).(packedTwin),
-			emulated{server: m, endpoint: endpoint, ref: a.Keys("", "t", "limit")})
-	}))
 }

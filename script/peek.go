@@ -32,11 +32,12 @@ type PeekReply struct {
 
 // Peek looks at a shard. It writes nothing and creates nothing.
 func (e *Endpoint) Peek(ctx context.Context, s ShardRef) (PeekReply, error) {
-	reply, err := e.run(ctx, s.program(peekProgram), s.keys(), nil)
+	p := s.algorithm.programOf(peekProgram)
+	reply, err := e.run(ctx, p, s.keys(), nil)
 	if err != nil {
 		return PeekReply{}, err
 	}
-	return parsePeek(&programs[s.program(peekProgram)], reply)
+	return parsePeek(p, reply)
 }
 
 func parsePeek(p *program, reply []rueidis.RedisMessage) (PeekReply, error) {
@@ -45,10 +46,10 @@ func parsePeek(p *program, reply []rueidis.RedisMessage) (PeekReply, error) {
 		return PeekReply{}, malformed(p, "wrong length")
 	}
 	numbers := n[:len(reply)]
-	if err := integers(p, reply, numbers); err != nil {
+	if err := counts(p, reply, numbers, 0); err != nil {
 		return PeekReply{}, err
 	}
-	if !natural(numbers) || n[peekStatus] > int64(OK) {
+	if n[peekStatus] > int64(OK) {
 		return PeekReply{}, malformed(p, "out of range")
 	}
 	peek := PeekReply{

@@ -49,7 +49,7 @@ func (e *Endpoint) Places(ctx context.Context, key string, r PlacesRequest) (Pla
 		return PlacesReply{}, invalid("a pointer that lives %v", r.Keep)
 	}
 	args := [3]string{r.Text, r.Expect, number(milliseconds(r.Keep))}
-	reply, err := e.run(ctx, placesProgram, keyNames{key}, args[:])
+	reply, err := e.run(ctx, &programs[placesProgram], []string{key}, args[:])
 	if err != nil {
 		return PlacesReply{}, err
 	}
@@ -59,17 +59,16 @@ func (e *Endpoint) Places(ctx context.Context, key string, r PlacesRequest) (Pla
 func parsePlaces(reply []rueidis.RedisMessage) (PlacesReply, error) {
 	p := &programs[placesProgram]
 	var n [4]int64
-	if len(reply) != len(n)+2 {
-		return PlacesReply{}, malformed(p, "wrong length")
-	}
-	if err := integers(p, reply, n[:]); err != nil {
+	var texts [2]string
+	if err := counts(p, reply, n[:], len(texts)); err != nil {
 		return PlacesReply{}, err
 	}
-	text, err := reply[len(n)].ToString()
-	run, none := reply[len(n)+1].ToString()
-	if err != nil || none != nil || !natural(n[:]) || n[1] > 1 || n[2] > maxTime/second {
+	if err := readTexts(p, reply[len(n):], texts[:]); err != nil {
+		return PlacesReply{}, err
+	}
+	if n[1] > 1 || n[2] > maxTime/second {
 		return PlacesReply{}, malformed(p, "out of range")
 	}
-	return PlacesReply{Text: text, Whole: n[1] == 1, Uptime: time.Duration(n[2]) * time.Second,
-		Now: clock.ServerTime(n[3]), Run: run}, nil
+	return PlacesReply{Text: texts[0], Whole: n[1] == 1, Uptime: time.Duration(n[2]) * time.Second,
+		Now: clock.ServerTime(n[3]), Run: texts[1]}, nil
 }

@@ -120,11 +120,6 @@ func (t Terms) Proposal() (*Proposal, error) {
 	return p, nil
 }
 
-// inForce returns what a shard goes by where all that is proposed is in force.
-func (p *Proposal) inForce() InForce {
-	return InForce{Epoch: p.epoch, Target: p.target, Share: p.floor}
-}
-
 // layoutText is how a shard's state begins where all that is proposed is in force.
 func layoutText(t Terms, window int64) string {
 	if t.Epoch == 0 {

@@ -32,8 +32,7 @@ func TestAMissingPermissionIsToldInTheServersOwnWords(t *testing.T) {
 		}
 		e := NewEndpoint(client)
 		for a := range algorithms {
-			if !strings.Contains(programs[ShardRef{algorithm: a}.program(takeProgram)].text+
-				programs[ShardRef{algorithm: a}.program(dropProgram)].text, "'"+denied+"'") {
+			if !strings.Contains(a.programOf(takeProgram).text+a.programOf(dropProgram).text, "'"+denied+"'") {
 				continue // it does without
 			}
 			for state, prepare := range states {

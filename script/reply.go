@@ -112,6 +112,31 @@ func readNumbers(p *program, reply []rueidis.RedisMessage, n []int64) error {
 	return nil
 }
 
+// counts reads a reply of len(dst) integers, none of them negative, in front of so many other
+// elements.
+func counts(p *program, reply []rueidis.RedisMessage, dst []int64, others int) error {
+	if len(reply) != len(dst)+others {
+		return malformed(p, "wrong length")
+	}
+	if err := integers(p, reply, dst); err != nil {
+		return err
+	}
+	if !natural(dst) {
+		return malformed(p, "out of range")
+	}
+	return nil
+}
+
+// readTexts reads elements that are texts.
+func readTexts(p *program, reply []rueidis.RedisMessage, dst []string) (err error) {
+	for i := range dst {
+		if dst[i], err = reply[i].ToString(); err != nil {
+			return malformed(p, "a text is none")
+		}
+	}
+	return nil
+}
+
 // natural reports whether no number is negative.
 func natural(numbers []int64) bool {
 	return !slices.ContainsFunc(numbers, func(n int64) bool { return n < 0 })

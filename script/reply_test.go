@@ -66,19 +66,20 @@ func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
 	var errs []error
 	note := func(err error) { errs = append(errs, err) }
 	for i := range programs {
-		note(failure(&programs[i], reply, keyNames{"a", "b"}))
+		note(failure(&programs[i], reply, []string{"a", "b"}))
 	}
 	p, err := newProposal(1, 1, 1, MinWindow, 0, false)
 	note(err)
-	_, err = parseTake(reply, &TakeRequest{Proposal: p, Groups: groups})
+	take := AlgorithmSlidingLog.programOf(takeProgram) // its name stands for all
+	_, err = parseTake(take, reply, &TakeRequest{Proposal: p, Groups: groups})
 	note(err)
-	_, err = parseSettle(reply, &SettleRequest{Back: 1, Charge: 1})
+	_, err = parseSettle(take, reply, &SettleRequest{Back: 1, Charge: 1})
 	note(err)
-	_, err = parsePeek(&programs[recordPrograms+peekProgram], reply)
+	_, err = parsePeek(take, reply)
 	note(err)
-	_, err = parseLedger(reply)
+	_, err = parseLedger(take, reply)
 	note(err)
-	_, err = parseTake(reply, &TakeRequest{Proposal: p, Groups: groups, Callers: make([]Caller, 2)})
+	_, err = parseTake(take, reply, &TakeRequest{Proposal: p, Groups: groups, Callers: make([]Caller, 2)})
 	note(err)
 	s := &Section{Request: &TakeRequest{Proposal: p, Groups: groups, Callers: make([]Caller, 1)}}
 	_, err = s.readPaced(reply)
@@ -89,7 +90,6 @@ func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
 	note(err)
 	_, err = parsePlaces(reply)
 	note(err)
-	note(parseDone(&programs[recordPrograms+dropProgram], reply))
 	return errs
 }
 
@@ -125,7 +125,7 @@ func TestMalformedTakeReplies(t *testing.T) {
 	set := func(i int, n int64) func([]int64) []int64 {
 		return func(reply []int64) []int64 { reply[i] = n; return reply }
 	}
-	if reply, err := parseTake(build(set(0, 1)), r); err != nil || reply.Granted != 4 || reply.Free != 1 {
+	if reply, err := parseTake(&program{}, build(set(0, 1)), r); err != nil || reply.Granted != 4 || reply.Free != 1 {
 		t.Fatalf("%+v %v", reply, err)
 	}
 	for name, change := range map[string]func([]int64) []int64{
@@ -141,29 +141,29 @@ func TestMalformedTakeReplies(t *testing.T) {
 		"a time that would overflow":  set(5, math.MaxInt64),
 		"a delay that would overflow": set(6, math.MaxInt64/1000+1),
 	} {
-		if reply, err := parseTake(build(change), r); !errors.Is(err, ErrMalformedReply) {
+		if reply, err := parseTake(&program{}, build(change), r); !errors.Is(err, ErrMalformedReply) {
 			t.Errorf("%s: %+v %v", name, reply, err)
 		}
 	}
 }
 
 func TestStatusesBelowZero(t *testing.T) {
-	p := &programs[recordPrograms+takeProgram]
+	p := AlgorithmSlidingLog.programOf(takeProgram)
 	var state *StateError
 	if err := failure(p, message(t, [][]byte{integer(-1), integer(2)}),
-		keyNames{"a", "b"}); !errors.As(err, &state) || state.Key != "b" || !NotExecuted(err) {
+		[]string{"a", "b"}); !errors.As(err, &state) || state.Key != "b" || !NotExecuted(err) {
 		t.Error(err)
 	}
 	var refused *RefusedError
 	if err := failure(p, message(t, [][]byte{integer(-2), text('$', []byte("OOM"))}),
-		keyNames{"a", "b"}); !errors.As(err, &refused) || !NotExecuted(err) {
+		[]string{"a", "b"}); !errors.As(err, &refused) || !NotExecuted(err) {
 		t.Error(err)
 	}
 	for _, reply := range [][][]byte{
 		{}, {null()}, {integer(-1)}, {integer(-1), integer(4)}, {integer(-1), null()}, {integer(-2), integer(1)},
 		{integer(-3), integer(1)},
 	} {
-		if err := failure(p, message(t, reply), keyNames{"a", "b"}); !errors.Is(err, ErrMalformedReply) ||
+		if err := failure(p, message(t, reply), []string{"a", "b"}); !errors.Is(err, ErrMalformedReply) ||
 			NotExecuted(err) {
 			t.Errorf("%q: %v", reply, err)
 		}
@@ -175,7 +175,7 @@ func TestALedgerWithoutAWindowIsMalformed(t *testing.T) {
 	for window, sound := range map[int64]bool{0: false, 1: true} {
 		reply := message(t, [][]byte{integer(int64(Absent)), integer(1), integer(1), integer(window), integer(1),
 			binary.BigEndian.AppendUint64([]byte{'*'}, 0)})
-		if _, err := parseLedger(reply); sound != (err == nil) || !sound && !errors.Is(err, ErrMalformedReply) {
+		if _, err := parseLedger(&program{}, reply); sound != (err == nil) || !sound && !errors.Is(err, ErrMalformedReply) {
 			t.Errorf("%d us: %v", window, err)
 		}
 	}

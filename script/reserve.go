@@ -54,11 +54,12 @@ func (e *Endpoint) Reserve(ctx context.Context, s ShardRef, r *ReserveRequest) (
 		return ReserveReply{}, err
 	}
 	var room [10]string
-	reply, err := e.run(ctx, s.program(reserveProgram), s.creating(r.take()), r.arguments(room[:0]))
+	p := s.algorithm.programOf(reserveProgram)
+	reply, err := e.run(ctx, p, s.creating(r.take()), r.arguments(room[:0]))
 	if err != nil {
 		return ReserveReply{}, err
 	}
-	return parseReserve(reply, r)
+	return parseReserve(p, reply, r)
 }
 
 func (r *ReserveRequest) check(s ShardRef) error {
@@ -94,8 +95,7 @@ func (r *ReserveRequest) after() int64 {
 	return min(int64((min(r.MinDelay, 10*MaxWindow)+time.Microsecond-1)/time.Microsecond), r.maxDelay())
 }
 
-func parseReserve(reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply, error) {
-	p := &programs[recordPrograms+reserveProgram]
+func parseReserve(p *program, reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply, error) {
 	var n [reserveNumbers]int64
 	if err := readNumbers(p, reply, n[:]); err != nil {
 		return ReserveReply{}, err

@@ -14,9 +14,14 @@
 // [time.Duration].
 package script
 
-// Every program has a place of its own in an endpoint's memory of what is loaded.
+import (
+	"maps"
+	"strconv"
+	"strings"
+)
+
+// Operations on a shard. Each algorithm has a program for each of them.
 const (
-	// Operations on a shard, of each algorithm in this order. See ShardRef.program.
 	takeProgram = iota
 	reserveProgram
 	settleProgram
@@ -36,22 +41,43 @@ const (
 	programCount = recordPrograms + int(algorithms)*shardOperations
 )
 
-// recipes are what the programs are made of.
-var recipes = withPacked([programCount]recipe{
-	voteProgram:   {name: "vote", file: "vote", parts: []string{"run", "vote"}},
-	placesProgram: {name: "places", file: "places", parts: []string{"run", "places"}},
-	calmProgram: {name: "calm take", file: "calm_take", parts: []string{"take"}, names: map[string]string{
+// programs are all scripts. Those of the shards follow in the order of their algorithms: see
+// programOf.
+var programs = func() (all [programCount]program) {
+	all[voteProgram] = program{name: "vote", file: "vote", parts: []string{"run", "vote"}}
+	all[placesProgram] = program{name: "places", file: "places", parts: []string{"run", "places"}}
+	all[calmProgram] = program{name: "calm take", file: "calm_take", parts: []string{"take"}, names: map[string]string{
 		"PLAN": "ARGV[1]", "FIRST": "2", "COUNT": "#keys - 1", "DECIDE": "take_whole", "TELL": "", "MORE": "",
-		"SIGN": ";", "MARK": "0", "MEMORY": "keys[#keys]"}},
-	pacedProgram: {name: "paced take", file: "paced_take", parts: []string{"take"}, names: map[string]string{
+		"SIGN": ";", "MARK": "0", "MEMORY": "keys[#keys]"}}
+	all[pacedProgram] = program{name: "paced take", file: "paced_take", parts: []string{"take"}, names: map[string]string{
 		"PLAN": "''", "FIRST": "2", "COUNT": "1", "DECIDE": "fair_take", "TELL": "fair_taken",
 		"SIGN": ":0 0 ", "MARK": "17", "MEMORY": "keys[#keys]", "SERVE": "fair_serve", "MORE": " .. more",
-		"ASKS": "ARGV[1]", "NEXT": "(count > 0 and soonest or 0)"}},
-})
-
-var programs = func() (all [programCount]program) {
-	for i := range recipes {
-		all[i] = recipes[i].program()
+		"ASKS": "ARGV[1]", "NEXT": "(count > 0 and soonest or 0)"}}
+	for a, file := range [algorithms]string{"log", "log", "log", "tokenbucket", "leakybucket"} {
+		a := Algorithm(a)
+		for operation, parts := range [shardOperations][]string{
+			takeProgram:    {"take", "packed", file, "packed_adopt", "packed_take"},
+			reserveProgram: {"reserve", "packed", file, "packed_adopt", "packed_reserve"},
+			settleProgram:  {"settle", "packed", file, "packed_adopt", "packed_settle"},
+			peekProgram:    {"peek", "packed", file, "packed_peek"},
+			clearProgram:   {"clear", "packed", file, "packed_clear"},
+			ledgerProgram:  {"ledger", "packed", file, "ledger"},
+			dropProgram:    {"drop", "drop"},
+		} {
+			names := map[string]string{"MAGIC": letters[a], "NEXT": "soonest()", "SERVE": "fair_guarded",
+				"MEMORY": "KEYS[2]", "ASKS": "ARGV[3]", "TAKES": strconv.FormatBool(operation == takeProgram)}
+			maps.Copy(names, logs[a].names())
+			all[recordPrograms+int(a)*shardOperations+operation] = program{name: parts[0],
+				file: strings.ReplaceAll(a.String(), "_", "") + "_" + parts[0], parts: parts[1:], names: names}
+		}
+	}
+	for i := range all {
+		all[i].assemble()
 	}
 	return all
 }()
+
+// programOf returns the program for an operation on a shard that counts by the algorithm.
+func (a Algorithm) programOf(operation int) *program {
+	return &programs[recordPrograms+int(a)*shardOperations+operation]
+}

@@ -13,24 +13,25 @@ import (
 // stage is a random walk over everything a shard can be asked, at chosen times: the source of all
 // generated sequences.
 type stage struct {
-	t      *rapid.T
-	node   int64 // the node's clock, us
-	epoch  int64 // highest epoch proposed
-	target int64
-	window time.Duration
-	grants []TakeReply // those that granted something
-	next   time.Duration
-	names  int // how many participants there are
+	t         *rapid.T
+	algorithm Algorithm
+	node      int64 // the node's clock, us
+	epoch     int64 // highest epoch proposed
+	target    int64
+	window    time.Duration
+	bursts    map[int64]int64 // by epoch; below 0: the shard leaves to another algorithm
+	grants    []TakeReply     // those that granted something
+	next      time.Duration
+	names     int // how many participants there are
 }
 
-// step is one operation of a sequence.
+// step is one operation of a sequence; one without any is a look.
 type step struct {
 	now    int64
 	take   *TakeRequest
 	book   *ReserveRequest
 	settle *SettleRequest
 	clear  bool
-	peek   bool
 	lose   bool // the ledger is evicted
 }
 
@@ -41,9 +42,9 @@ var (
 
 const keep = 1000 * time.Hour // long enough for nothing to expire on a server whose clock the test does not hold
 
-func newStage(t *rapid.T) *stage {
+func newStage(t *rapid.T, a Algorithm) *stage {
 	s := &stage{
-		t: t, node: 1_700_000_000_000_000 + rapid.Int64Range(0, 1e12).Draw(t, "node"),
+		t: t, algorithm: a, node: epoch0 + rapid.Int64Range(0, 1e12).Draw(t, "node"), bursts: map[int64]int64{},
 		names: rapid.SampledFrom([]int{1, 2, 5, 14, 60}).Draw(t, "names"),
 	}
 	s.reshape()
@@ -80,15 +81,25 @@ func (s *stage) proposal() *Proposal {
 			window = rapid.SampledFrom(windows).Draw(s.t, "window of the call")
 		}
 	}
-	terms := Terms{Epoch: epoch, Revision: rapid.Int64Range(0, 2).Draw(s.t, "revision"), Target: target, Floor: floor,
-		Window: window, Keep: keep,
+	offer := Terms{Epoch: epoch, Revision: rapid.Int64Range(0, 2).Draw(s.t, "revision"), Target: target, Floor: floor,
+		Window: window, Keep: keep, Algorithm: s.algorithm,
 		Quarantine: rapid.IntRange(0, 2).Draw(s.t, "quarantine") == 0}
-	if terms.HeldKnown = rapid.IntRange(0, 2).Draw(s.t, "held is known") == 0; terms.HeldKnown {
-		terms.Held = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, s.target)).Draw(s.t, "held")
+	if offer.HeldKnown = rapid.IntRange(0, 2).Draw(s.t, "held is known") == 0; offer.HeldKnown {
+		offer.Held = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, s.target)).Draw(s.t, "held")
 	}
-	p, err := terms.Proposal()
-	if err != nil {
-		s.t.Fatal(err)
+	burst, drawn := s.bursts[epoch]
+	if !drawn {
+		burst = rapid.SampledFrom([]int64{0, 0, 1, 3, target/2 + 1, 2 * target, 7*target + 3, -1, -1}).Draw(s.t, "burst")
+		s.bursts[epoch] = burst
+	}
+	if burst < 0 {
+		offer.Target, offer.Floor, offer.Retire = 0, 0, true
+	}
+	offer.Burst = min(max(burst, 0), MaxPermits)
+	p, err := offer.Proposal()
+	if err != nil { // it takes too long to fill
+		offer.Burst = 0
+		return terms(s.t, offer)
 	}
 	return p
 }
@@ -133,7 +144,7 @@ func (s *stage) advance() {
 	}
 }
 
-// steps draws the next operations: mostly one, sometimes a burst that fills the log.
+// steps draws the next operations: mostly one, sometimes many that fill the log.
 func (s *stage) steps() []step {
 	if rapid.IntRange(0, 11).Draw(s.t, "reshape") == 0 {
 		s.reshape()
@@ -141,34 +152,37 @@ func (s *stage) steps() []step {
 	s.advance()
 	switch rapid.IntRange(0, 14).Draw(s.t, "operation") {
 	case 0:
-		return []step{{now: s.node, peek: true}}
+		return []step{{now: s.node}}
 	case 1:
-		if rapid.IntRange(0, 3).Draw(s.t, "lose the ledger") == 0 {
-			return []step{{now: s.node, lose: true}}
-		}
-		if rapid.IntRange(0, 3).Draw(s.t, "really clear") == 0 {
-			return []step{{now: s.node, clear: true}}
-		}
-		return []step{{now: s.node, peek: true}}
+		kind := rapid.IntRange(0, 7).Draw(s.t, "lose the ledger, or clear")
+		return []step{{now: s.node, lose: kind < 2, clear: kind == 2}}
 	case 2, 3, 4:
 		if settle := s.aim(); settle != nil {
 			return []step{{now: s.node, settle: settle}}
 		}
-	case 5:
-		return s.burst()
+	case 5, 9:
+		return s.crowd()
 	case 6, 7, 8:
 		return s.bookings()
-	case 9:
-		return s.crowd()
 	}
 	callers := s.callers(rapid.IntRange(0, 3).Draw(s.t, "callers"))
-	return []step{{now: s.node, take: &TakeRequest{
-		Proposal: s.proposal(), Groups: s.groups(4, len(callers)), Callers: callers,
-		Relied: Relied{Seen: rapid.Bool().Draw(s.t, "seen"),
-			Deadline: clock.ServerTime(s.deadline()), Fence: clock.ServerTime(s.fence()),
-			Known: rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Second, time.Minute, MaxWindow,
-				3 * MaxWindow}).Draw(s.t, "known")},
-	}}}
+	r := &TakeRequest{Proposal: s.proposal(), Groups: s.groups(4, len(callers)), Callers: callers, Relied: s.relied()}
+	r.Known = rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Second, time.Minute, MaxWindow,
+		3 * MaxWindow}).Draw(s.t, "known")
+	return s.takes(nil, r)
+}
+
+// takes appends a take now, which may ask the paced take or the full one at once.
+func (s *stage) takes(all []step, r *TakeRequest) []step {
+	r.Rare = rapid.IntRange(0, 2).Draw(s.t, "rare") == 0
+	r.Contended = r.Rare && rapid.Bool().Draw(s.t, "paced")
+	return append(all, step{now: s.node, take: r})
+}
+
+// relied is what a call relies on, but for how long the limit is known.
+func (s *stage) relied() Relied {
+	return Relied{Seen: rapid.Bool().Draw(s.t, "seen"), Deadline: clock.ServerTime(s.deadline()),
+		Fence: clock.ServerTime(s.fence())}
 }
 
 // deadline is mostly none: else not at all, just over, just not, or far.
@@ -195,9 +209,7 @@ func (s *stage) aim() *SettleRequest {
 			Charge: rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(1, max(s.target/20, 1)),
 				rapid.Int64Range(1, min(3*s.target+1, MaxPermits))).Draw(s.t, "charged"),
 			Owed:     rapid.SampledFrom([]time.Duration{0, s.window, 3 * s.window, 9 * s.window}).Draw(s.t, "owed"),
-			Proposal: s.proposal(), Relied: Relied{Seen: rapid.Bool().Draw(s.t, "seen"),
-				Deadline: clock.ServerTime(s.deadline()), Fence: clock.ServerTime(s.fence())},
-			Caller: s.somebody(),
+			Proposal: s.proposal(), Relied: s.relied(), Caller: s.somebody(),
 		}
 	}
 	if len(s.grants) == 0 {
@@ -206,7 +218,10 @@ func (s *stage) aim() *SettleRequest {
 	recent := s.grants[max(len(s.grants)-40, 0):]
 	grant := recent[rapid.IntRange(0, len(recent)-1).Draw(s.t, "grant")]
 	at := grant.At
-	if rapid.IntRange(0, 4).Draw(s.t, "miss") == 0 {
+	if s.algorithm == AlgorithmLeakyBucket {
+		last := s.grants[len(s.grants)-1]
+		at = last.RefundAt(last.Granted - 1)
+	} else if rapid.IntRange(0, 4).Draw(s.t, "miss") == 0 {
 		at += clock.ServerTime(rapid.Int64Range(-2, 2).Draw(s.t, "off by"))
 	}
 	permits := grant.Granted
@@ -224,37 +239,17 @@ func (s *stage) somebody() (caller Caller) {
 	return caller
 }
 
-func (s *stage) burst() (steps []step) {
-	p := s.proposal()
-	count := rapid.IntRange(20, 80).Draw(s.t, "burst")
-	us := int64(s.window / time.Microsecond)
-	gap := rapid.OneOf(rapid.Int64Range(0, us/100), rapid.Just(us/logCells)).Draw(s.t, "gap")
-	size := rapid.Int64Range(1, max(s.target/100, 1)).Draw(s.t, "burst size")
-	each := rapid.IntRange(0, 2).Draw(s.t, "burst callers")
-	for range count {
-		s.node += gap
-		r := &TakeRequest{Proposal: p, Callers: s.callers(each)}
-		for i := range max(each, 1) {
-			r.Groups = append(r.Groups, Group{Size: size, Count: 1, Caller: i})
-		}
-		steps = append(steps, step{now: s.node, take: r})
-	}
-	return steps
-}
-
 // bookings draws one reservation or a few close together.
 func (s *stage) bookings() (steps []step) {
 	p := s.proposal()
 	for range rapid.OneOf(rapid.Just(1), rapid.IntRange(1, 50)).Draw(s.t, "bookings") {
 		book := &ReserveRequest{
-			Proposal: p, Relied: Relied{Seen: rapid.Bool().Draw(s.t, "seen"),
-				Deadline: clock.ServerTime(s.deadline()), Fence: clock.ServerTime(s.fence())},
+			Proposal: p, Relied: s.relied(), Caller: s.somebody(),
 			Permits: rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(1, max(s.target/20, 1)),
 				rapid.Int64Range(1, min(max(s.target, 1)+1, MaxPermits))).Draw(s.t, "booked permits"),
 			MaxDelay: rapid.SampledFrom([]time.Duration{0, s.window / 2, s.window, 3 * s.window,
 				100 * s.window}).Draw(s.t, "most delay"),
 		}
-		book.Caller = s.somebody()
 		if rapid.IntRange(0, 3).Draw(s.t, "not at once") == 0 {
 			book.MinDelay = time.Duration(rapid.Int64Range(0, int64(book.MaxDelay)).Draw(s.t, "least delay"))
 		}
@@ -266,22 +261,24 @@ func (s *stage) bookings() (steps []step) {
 	return steps
 }
 
-// crowd is participants who want more than there is, for long enough to be held back.
+// crowd is many takes in a row: of participants who want more than there is, for long enough to be
+// held back, or of nobody.
 func (s *stage) crowd() (steps []step) {
-	p := s.proposal()
-	us := int64(s.window / time.Microsecond)
-	gap := rapid.Int64Range(1, us/20).Draw(s.t, "gap")
+	p, us := s.proposal(), int64(s.window/time.Microsecond)
+	gap := rapid.OneOf(rapid.Int64Range(0, us/100), rapid.Just(us/logCells), rapid.Int64Range(1, us/20)).Draw(s.t, "gap")
+	most := rapid.Int64Range(1, max(s.target/20, 1)).Draw(s.t, "size at most")
+	several := rapid.IntRange(0, 4).Draw(s.t, "callers at most")
 	for range rapid.IntRange(20, 100).Draw(s.t, "crowd") {
 		s.node += gap
-		r := &TakeRequest{Proposal: p, Callers: s.callers(rapid.IntRange(1, 4).Draw(s.t, "callers"))}
-		for range rapid.IntRange(0, 6).Draw(s.t, "groups") {
+		r := &TakeRequest{Proposal: p, Callers: s.callers(several)}
+		for range rapid.IntRange(min(several, 1), 1+several).Draw(s.t, "groups") {
 			r.Groups = append(r.Groups, Group{
-				Size:   rapid.Int64Range(1, max(s.target/20, 1)).Draw(s.t, "size"),
+				Size:   rapid.Int64Range(1, most).Draw(s.t, "size"),
 				Count:  rapid.Int64Range(1, 5).Draw(s.t, "count"),
-				Caller: rapid.IntRange(0, len(r.Callers)-1).Draw(s.t, "caller"),
+				Caller: rapid.IntRange(0, max(several-1, 0)).Draw(s.t, "caller"),
 			})
 		}
-		steps = append(steps, step{now: s.node, take: r})
+		steps = s.takes(steps, r)
 	}
 	return steps
 }
@@ -303,8 +300,8 @@ func (s *stage) callers(count int) (callers []Caller) {
 	return callers
 }
 
-// saw tells the stage what a take brought, so that later steps can aim.
-func (s *stage) saw(r *TakeRequest, reply TakeReply) {
+// saw tells the stage what a take or a reservation brought, so that later steps can aim.
+func (s *stage) saw(reply TakeReply) {
 	s.next = reply.Next
 	if reply.Retry > 0 {
 		s.next = reply.Retry

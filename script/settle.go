@@ -3,6 +3,7 @@ package script
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,24 +68,23 @@ func (e *Endpoint) Settle(ctx context.Context, s ShardRef, r SettleRequest) (Set
 		return SettleReply{}, err
 	}
 	var room [10]string
-	number, named := s.program(settleProgram), s.creating(r.take(s.algorithm)) // which names no mark
-	reply, err := e.run(ctx, number, named, r.arguments(s.algorithm, room[:0]), s.settleKeys(&r)...)
+	p := s.algorithm.programOf(settleProgram)
+	reply, err := e.run(ctx, p, s.settleKeys(&r), r.arguments(s.algorithm, room[:0]))
 	if err != nil {
 		return SettleReply{}, err
 	}
-	return parseSettle(reply, &r)
+	return parseSettle(p, reply, &r)
 }
 
 // settleKeys returns the keys in the order in which the script declares them: the mark is the last
 // but one.
-func (s ShardRef) settleKeys(r *SettleRequest) (keys []string) {
-	own := s.creating(r.take(s.algorithm))
-	keys = own[:countKeys(own)]
+func (s ShardRef) settleKeys(r *SettleRequest) []string {
+	keys := s.creating(r.take(s.algorithm))
 	if r.Mark == "" {
 		return keys
 	}
 	slot := s.head[:strings.IndexByte(s.head, '}')+2]
-	return append(append([]string{}, keys[:len(keys)-1]...), slot+"s:"+r.Mark, s.Ledger())
+	return slices.Insert(keys, len(keys)-1, slot+"s:"+r.Mark)
 }
 
 func (r *SettleRequest) arguments(a Algorithm, args []string) []string {
@@ -133,8 +133,7 @@ func (r *SettleRequest) check(s ShardRef) error {
 // mostMark is how long a mark may be.
 const mostMark = 64
 
-func parseSettle(reply []rueidis.RedisMessage, r *SettleRequest) (SettleReply, error) {
-	p := &programs[recordPrograms+settleProgram]
+func parseSettle(p *program, reply []rueidis.RedisMessage, r *SettleRequest) (SettleReply, error) {
 	var n [settleNumbers]int64
 	if err := readNumbers(p, reply, n[:]); err != nil {
 		return SettleReply{}, err

@@ -11,7 +11,7 @@ import (
 // what it asked for, one that comes a microsecond earlier does not.
 func TestRetryIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		log, s := &slidingTwin{}, newStage(t)
+		log, s := &slidingTwin{}, newStage(t, AlgorithmSlidingLog)
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			for _, step := range s.steps() {
 				if step.take == nil {
@@ -19,17 +19,17 @@ func TestRetryIsExact(t *testing.T) {
 						log.Settle(step.now, *step.settle)
 					}
 					if step.book != nil {
-						s.saw(&TakeRequest{}, log.Reserve(step.now, step.book).TakeReply)
+						s.saw(log.Reserve(step.now, step.book).TakeReply)
 					}
 					continue
 				}
 				reply := log.Take(step.now, step.take)
-				s.saw(step.take, reply)
+				s.saw(reply)
 				checkRetry(t, log, step, reply)
 				if reply.Reset > 0 {
 					later := cloned(log).Peek(step.now + int64(reply.Reset/time.Microsecond))
 					if later.Used != 0 || later.Closed != 0 {
-						t.Fatalf("%s: not empty after Reset: %+v", describe(step), later)
+						t.Fatalf("%s: not empty after Reset: %+v", step, later)
 					}
 				}
 				if reply.Free == 0 {
@@ -38,7 +38,7 @@ func TestRetryIsExact(t *testing.T) {
 					at := step.now + int64(reply.Next/time.Microsecond)
 					if sooner, then := cloned(log).Peek(at-1), cloned(log).Peek(at); sooner.Used != reply.Used ||
 						then.Used >= reply.Used {
-						t.Fatalf("%s: Next %v: used %d, just before %d, then %d", describe(step), reply.Next,
+						t.Fatalf("%s: Next %v: used %d, just before %d, then %d", step, reply.Next,
 							reply.Used, sooner.Used, then.Used)
 					}
 				}
@@ -62,7 +62,7 @@ func checkNext(t *rapid.T, log *slidingTwin, step step, reply TakeReply) {
 	sooner, then := cloned(log).Take(at-1, one), cloned(log).Take(at, one)
 	if most := min(reply.Share, reply.Target); sooner.Granted != 0 || then.Granted != min(most, 1) ||
 		most == 0 && then.Used != 0 {
-		t.Fatalf("%s: %+v: just before Next %+v, then %+v", describe(step), reply, sooner, then)
+		t.Fatalf("%s: %+v: just before Next %+v, then %+v", step, reply, sooner, then)
 	}
 }
 
@@ -71,7 +71,7 @@ func checkRetry(t *rapid.T, log *slidingTwin, step step, reply TakeReply) {
 	if reply.Contended {
 		asks = reply.Grants
 	} else if granted != reply.Granted {
-		t.Fatalf("%s: %d granted, Distribute says %d", describe(step), reply.Granted, granted)
+		t.Fatalf("%s: %d granted, Distribute says %d", step, reply.Granted, granted)
 	}
 	refused := int64(0)
 	for i, group := range step.take.Groups {
@@ -93,13 +93,13 @@ func checkRetry(t *rapid.T, log *slidingTwin, step step, reply TakeReply) {
 			want = -1
 		}
 		if reply.Retry != want {
-			t.Fatalf("%s: retry %v, want %v", describe(step), reply.Retry, want)
+			t.Fatalf("%s: retry %v, want %v", step, reply.Retry, want)
 		}
 		return
 	}
 	if reply.Contended && refused <= reply.Free {
 		if reply.Retry != 0 {
-			t.Fatalf("%s: %+v: enough is free, retry %v", describe(step), reply, reply.Retry)
+			t.Fatalf("%s: %+v: enough is free, retry %v", step, reply, reply.Retry)
 		}
 		return
 	}
@@ -113,10 +113,10 @@ func checkRetry(t *rapid.T, log *slidingTwin, step step, reply TakeReply) {
 	again := &TakeRequest{Proposal: look, Groups: []Group{{Size: refused, Count: 1}}}
 	at := step.now + int64(reply.Retry/time.Microsecond)
 	if reply.Retry <= 0 || cloned(log).Take(at, again).Granted != refused {
-		t.Fatalf("%s: %+v: an ask of %d after Retry is refused", describe(step), reply, refused)
+		t.Fatalf("%s: %+v: an ask of %d after Retry is refused", step, reply, refused)
 	}
 	if cloned(log).Take(at-1, again).Granted != 0 {
-		t.Fatalf("%s: %+v: an ask of %d before Retry is granted", describe(step), reply, refused)
+		t.Fatalf("%s: %+v: an ask of %d before Retry is granted", step, reply, refused)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // restorable is a shard on a server that can be put back to what it was.
 type restorable struct {
-	emulated
+	timed
 	t         interface{ Fatal(...any) }
 	algorithm Algorithm
 	now       int64
@@ -21,7 +21,7 @@ type restorable struct {
 }
 
 func newRestorable(t interface{ Fatal(...any) }, a Algorithm) *restorable {
-	return &restorable{emulated: onSimulated(1_000_000, a), t: t, algorithm: a, now: epoch0}
+	return &restorable{timed: onSimulated(1_000_000, a), t: t, algorithm: a, now: epoch0}
 }
 
 func (r *restorable) proposal(offer Terms) *Proposal {
@@ -74,7 +74,7 @@ func (r *restorable) givesBack() {
 	}
 }
 
-func (r *restorable) server() *redissim.Server { return r.emulated.server.(*simulated).Server }
+func (r *restorable) server() *redissim.Server { return r.timed.server.(*simulated).Server }
 
 func everyKey(string) bool { return true }
 
@@ -179,7 +179,7 @@ func TestWhatWasGivenBackSinceASnapshotIsInUseInIt(t *testing.T) {
 			r.empties(Terms{Epoch: 2})
 		},
 		"reset": func(r *restorable) {
-			if err := r.clear(r.now); err != nil {
+			if err := r.endpoint.Clear(r.at(r.now), r.ref); err != nil {
 				r.t.Fatal(err)
 			}
 			r.empties(Terms{Epoch: 2})

@@ -188,8 +188,7 @@ func (r *Relied) check(s ShardRef, p *Proposal) error {
 	return nil
 }
 
-func parseTake(reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) {
-	p := &programs[recordPrograms+takeProgram]
+func parseTake(p *program, reply []rueidis.RedisMessage, r *TakeRequest) (TakeReply, error) {
 	var n [takeWindow + 1]int64
 	length := takeRare + 1
 	if r.Proposal.algorithm == AlgorithmLeakyBucket {

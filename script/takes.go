@@ -65,7 +65,7 @@ func (e *Endpoint) takeTogether(ctx context.Context, sections []*Section) error 
 	var left []*Section
 	for i := range commands {
 		for _, s := range commands[i].sections {
-			if n := commands[i].number; s.full && n == calmProgram || n == pacedProgram && !s.paced && s.Err == nil {
+			if p := commands[i].program; s.full && p == calmScript || p == pacedScript && !s.paced && s.Err == nil {
 				left = append(left, s)
 			}
 		}
@@ -116,11 +116,4 @@ func wholeOf(sections []*Section) string {
 		}
 	}
 	return sections[0].Ref.head
-}
-
-// read takes in what a full take replied.
-func (s *Section) read(reply []rueidis.RedisMessage) {
-	if s.Err = failure(&programs[s.Ref.program(takeProgram)], reply, s.Ref.creating(s.Request)); s.Err == nil {
-		s.Reply, s.Err = parseTake(reply, s.Request)
-	}
 }

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -9,10 +10,13 @@ import (
 	"github.com/redis/rueidis"
 )
 
+// These scripts serve takes before the full one of the algorithm is asked.
+var calmScript, pacedScript = &programs[calmProgram], &programs[pacedProgram]
+
 // takeCall is one script call for the takes of some sections, whose keys lie in one slot.
 type takeCall struct {
 	sections   []*Section
-	number     int // of the program
+	program    *program
 	keys, args []string
 }
 
@@ -34,7 +38,7 @@ func commandsFor(sections []*Section, cluster bool) (all []takeCall) {
 	for _, some := range tagged {
 		if len(some) > 0 {
 			keys, args := newCalmCall(some)
-			all = append(all, takeCall{some, calmProgram, keys, args})
+			all = append(all, takeCall{some, calmScript, keys, args})
 		}
 	}
 	return all
@@ -42,11 +46,11 @@ func commandsFor(sections []*Section, cluster bool) (all []takeCall) {
 
 // fullCall returns the call of the full take, or of the paced one.
 func (s *Section) fullCall() takeCall {
-	number, keys, args := s.Ref.program(takeProgram), s.Ref.creating(s.Request), s.Request.arguments(nil)
 	if s.paced {
-		number, keys, args = pacedProgram, s.Ref.keys(), s.Request.pacedArguments()
+		return takeCall{[]*Section{s}, pacedScript, s.Ref.keys(), s.Request.pacedArguments()}
 	}
-	return takeCall{[]*Section{s}, number, keys[:countKeys(keys)], args}
+	p := s.Ref.algorithm.programOf(takeProgram)
+	return takeCall{[]*Section{s}, p, s.Ref.creating(s.Request), s.Request.arguments(nil)}
 }
 
 // byTag returns the sections by the hash tag of their keys, each in their order.
@@ -71,82 +75,67 @@ func (e *Endpoint) makeCalls(ctx context.Context, all []takeCall) error {
 	if len(all) == 1 {
 		return e.makeCall(ctx, &all[0])
 	}
-	e.pipe(ctx, all)
+	e.pipe(ctx, all, false)
 	return nil
 }
 
-// pipe makes calls in one pipeline. A script that the endpoint does not have yet comes with one
-// call, which goes by itself, and before the others.
+// pipe makes calls in one pipeline. With load the first of each script comes with its full text.
 //
-// A command that a server surely did not execute is sent again alone: the server lacks the script,
-// or the slot is on its way. Nothing is sent of a pipeline, either, while one of its slots has no
-// server: then the others are served alone.
-func (e *Endpoint) pipe(ctx context.Context, all []takeCall) {
-	if len(all) == 0 {
-		return
-	}
-	var piped, unloaded []takeCall
-	var built rueidis.Commands
-	for _, c := range all {
-		if e.loaded[c.number].Load() > 0 {
-			piped, built = append(piped, c), append(built, e.evalsha(&programs[c.number], c.keys, c.args))
-		} else {
-			unloaded = append(unloaded, c)
-		}
-	}
+// A command that a server surely did not execute is sent again: as the server lacks the script, in
+// another pipeline, or, while the slot is on its way, alone. Nothing is sent of a pipeline, either,
+// while one of its slots has no server: then the others are served alone.
+func (e *Endpoint) pipe(ctx context.Context, all []takeCall, load bool) {
 	if err := ctx.Err(); err != nil {
-		for _, c := range all {
-			fail(c.sections, &unsentError{err})
+		for i := range all {
+			fail(all[i].sections, &unsentError{err})
 		}
 		return
 	}
-	inOrder := make(map[string][]*takeCall) // those that go alone, of each shard
+	loaded, built := make(map[*program]bool), make(rueidis.Commands, len(all))
+	for i := range all {
+		c := &all[i]
+		built[i] = e.command(c.program, load && !loaded[c.program], c.keys, c.args)
+		loaded[c.program] = true
+	}
+	var unloaded []takeCall
+	alone := make(map[string][]*takeCall) // of each shard, in their order
 	for i, result := range e.client.DoMulti(ctx, built...) {
-		c := &piped[i]
-		reply, err := programs[c.number].read(result)
-		if noScript(err) || isTorn(err) || errors.Is(err, rueidis.ErrNoSlot) {
-			inOrder[c.keys[0]] = append(inOrder[c.keys[0]], c)
-			continue
-		}
-		if err == nil {
-			err = c.read(reply)
-		}
-		if err != nil {
+		c := &all[i]
+		switch reply, err := c.program.read(result); {
+		case noScript(err):
+			unloaded = append(unloaded, *c)
+		case isTorn(err) || errors.Is(err, rueidis.ErrNoSlot):
+			alone[c.keys[0]] = append(alone[c.keys[0]], c)
+		case err != nil:
 			fail(c.sections, err)
+		default:
+			fail(c.sections, c.read(reply))
 		}
 	}
 	var wg sync.WaitGroup
-	for _, calls := range inOrder {
+	for _, calls := range alone {
 		wg.Go(func() {
 			for _, c := range calls {
-				e.makeAlone(ctx, c)
+				fail(c.sections, e.makeCall(ctx, c))
 			}
 		})
 	}
 	wg.Wait()
 	if len(unloaded) > 0 {
-		e.makeAlone(ctx, &unloaded[0])
-		e.pipe(ctx, unloaded[1:])
-	}
-}
-
-// makeAlone makes one call of several, and tells its sections what fails.
-func (e *Endpoint) makeAlone(ctx context.Context, c *takeCall) {
-	if err := e.makeCall(ctx, c); err != nil {
-		fail(c.sections, err)
+		e.pipe(ctx, unloaded, true)
 	}
 }
 
 func (e *Endpoint) makeCall(ctx context.Context, c *takeCall) error {
 	for pause := tornPause; ; pause *= 2 {
-		reply, err := e.sendLoaded(ctx, c.number, c.keys, c.args)
+		reply, err := e.send(ctx, c.program, c.keys, c.args)
 		switch {
 		case err == nil:
 			return c.read(reply)
 		case isTorn(err) && len(c.sections) > 1:
 			e.takeEach(ctx, c.sections)
 			return nil
-		case isTorn(err) && c.number == calmProgram && c.keys[1] != c.keys[0]:
+		case isTorn(err) && c.program == calmScript && c.keys[1] != c.keys[0]:
 			c.keys, c.args = existing(c.sections[0])
 		case !isTorn(err) || !rest(ctx, pause):
 			return err
@@ -154,21 +143,23 @@ func (e *Endpoint) makeCall(ctx context.Context, c *takeCall) error {
 	}
 }
 
+// read takes in a reply.
 func (c *takeCall) read(reply []rueidis.RedisMessage) error {
-	switch c.number {
-	case calmProgram:
+	if c.program == calmScript {
 		return readCalm(c.sections, reply)
-	case pacedProgram:
-		s := c.sections[0]
-		s.paced, s.Err = s.readPaced(reply)
-		return nil
 	}
-	c.sections[0].read(reply)
+	s := c.sections[0]
+	if c.program == pacedScript {
+		s.paced, s.Err = s.readPaced(reply)
+	} else if s.Err = failure(c.program, reply, c.keys); s.Err == nil {
+		s.Reply, s.Err = parseTake(c.program, reply, s.Request)
+	}
 	return nil
 }
 
+// fail tells the sections what failed, if anything did.
 func fail(sections []*Section, err error) {
 	for _, s := range sections {
-		s.Err = err
+		s.Err = cmp.Or(err, s.Err)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
 
-	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -29,7 +28,7 @@ func newCrowd(t *rapid.T) *crowdOfShards {
 	c := &crowdOfShards{asked: map[Algorithm]*TakeRequest{}}
 	for i := range rapid.IntRange(1, 6).Draw(t, "shards") {
 		a := rapid.SampledFrom(allAlgorithms).Draw(t, "algorithm")
-		c.stages = append(c.stages, newStage(t))
+		c.stages = append(c.stages, newStage(t, a))
 		c.twins = append(c.twins, newTwin(a).(packedTwin))
 		c.refs = append(c.refs, a.Keys("", "t", fmt.Sprint("limit ", i)))
 	}
@@ -46,7 +45,7 @@ func (c *crowdOfShards) sections(t *rapid.T, now int64) (sections []Section, of 
 		a := c.refs[i].algorithm
 		for range rapid.IntRange(0, 2).Draw(t, "sections") {
 			if c.asked[a] == nil || rapid.Bool().Draw(t, "another request") {
-				c.asked[a] = c.request(t, s, a)
+				c.asked[a] = c.request(t, s)
 			}
 			sections, of = append(sections, Section{Ref: c.refs[i], Request: c.asked[a]}), append(of, i)
 		}
@@ -54,15 +53,11 @@ func (c *crowdOfShards) sections(t *rapid.T, now int64) (sections []Section, of 
 	return sections, of
 }
 
-func (c *crowdOfShards) request(t *rapid.T, s *stage, a Algorithm) *TakeRequest {
-	callers, p := s.callers(rapid.IntRange(0, 3).Draw(t, "callers")), s.proposal()
-	return &TakeRequest{
-		Proposal: terms(t, Terms{Epoch: p.epoch, Target: p.target, Floor: p.floor, Window: duration(p.window),
-			Keep: keep, Algorithm: a, Quarantine: p.lasts > 0, Held: max(p.held, 0), HeldKnown: p.held >= 0}),
-		Groups: s.groups(3, len(callers)), Callers: callers,
-		Relied: Relied{Seen: rapid.Bool().Draw(t, "seen"), Known: time.Minute,
-			Deadline: clock.ServerTime(s.deadline()), Fence: clock.ServerTime(s.fence())},
-	}
+func (c *crowdOfShards) request(t *rapid.T, s *stage) *TakeRequest {
+	callers := s.callers(rapid.IntRange(0, 3).Draw(t, "callers"))
+	r := &TakeRequest{Proposal: s.proposal(), Groups: s.groups(3, len(callers)), Callers: callers, Relied: s.relied()}
+	r.Known = time.Minute
+	return r
 }
 
 // What is taken from several shards in one call is, byte for byte, what would be taken from each
@@ -89,7 +84,7 @@ func TestTakesFromSeveralShardsAgreeWithTheirTwins(t *testing.T) {
 			}
 			for k, s := range sections {
 				want := c.twins[of[k]].Take(now, s.Request)
-				c.stages[of[k]].saw(s.Request, want)
+				c.stages[of[k]].saw(want)
 				if s.Err != nil || !reflect.DeepEqual(want, s.Reply) {
 					t.Fatalf("section %d of %d, %v:\ntwin   %+v\nserver %+v, %v", k, len(sections), s.Ref.algorithm,
 						want, s.Reply, s.Err)

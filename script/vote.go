@@ -26,9 +26,6 @@ const (
 	MaxVoteValue = 1 << 20
 	// MaxParticipant is the longest name of a participant, in bytes.
 	MaxParticipant = 512
-	// MaxParticipants is how many participants a place counts at most. A newcomer beyond is not
-	// counted until one of them is forgotten.
-	MaxParticipants = 10_000
 	// VoteSuccessor is the record that closes a place: one that has accepted a value of it takes
 	// nothing else any more.
 	VoteSuccessor = "successor"
@@ -71,7 +68,7 @@ type VoteReply struct {
 	Age                time.Duration // for how long it has held the value, by its own clock
 	Known              time.Duration // for how long at least the register has had a value, likewise
 	Now                clock.ServerTime
-	Participants       int64 // how many were alive, up to MaxParticipants; only a read counts them
+	Participants       int64 // how many were alive, up to 10,000; only a read counts them
 	Moved              bool  // the place takes nothing any more: see VoteSuccessor
 	Promised, Accepted VoteBallot
 	Mark, Value        string
@@ -99,11 +96,11 @@ func (v VoteRef) Key() string { return v.place }
 // Pointer returns the key of the node's pointer.
 func (v VoteRef) Pointer() string { return v.pointer }
 
-func (v VoteRef) keys(alone bool) keyNames {
+func (v VoteRef) keys(alone bool) []string {
 	if alone {
-		return keyNames{v.place, v.participants, v.list}
+		return []string{v.place, v.participants, v.list}
 	}
-	return keyNames{v.place, v.participants, v.list, v.pointer}
+	return []string{v.place, v.participants, v.list, v.pointer}
 }
 
 // Vote asks one place of a register. What the messages mean says internal/majority.
@@ -117,7 +114,7 @@ func (e *Endpoint) Vote(ctx context.Context, ref VoteRef, r VoteRequest) (VoteRe
 	if r.Alone {
 		args[6] = "1"
 	}
-	reply, err := e.run(ctx, voteProgram, ref.keys(r.Alone), args[:])
+	reply, err := e.run(ctx, &programs[voteProgram], ref.keys(r.Alone), args[:])
 	if err != nil {
 		return VoteReply{}, err
 	}
@@ -157,23 +154,16 @@ func (b VoteBallot) text() string { return fmt.Sprintf("%016d%016d", b.Round, b.
 func parseVote(reply []rueidis.RedisMessage) (VoteReply, error) {
 	p := &programs[voteProgram]
 	var n [8]int64
-	if len(reply) != len(n)+4 {
-		return VoteReply{}, malformed(p, "wrong length")
-	}
-	if err := integers(p, reply, n[:]); err != nil {
+	var texts [4]string
+	if err := counts(p, reply, n[:], len(texts)); err != nil {
 		return VoteReply{}, err
 	}
-	var texts [4]string
-	for i := range texts {
-		text, err := reply[len(n)+i].ToString()
-		if err != nil {
-			return VoteReply{}, malformed(p, "a text is none")
-		}
-		texts[i] = text
+	if err := readTexts(p, reply[len(n):], texts[:]); err != nil {
+		return VoteReply{}, err
 	}
 	promised, sound := voteBallot(texts[0])
 	accepted, also := voteBallot(texts[1])
-	if !sound || !also || !natural(n[:]) || n[1] > 1 || n[2] > 1 || n[7] > 1 {
+	if !sound || !also || n[1] > 1 || n[2] > 1 || n[7] > 1 {
 		return VoteReply{}, malformed(p, "out of range")
 	}
 	return VoteReply{Done: n[1] == 1, Votes: n[2] == 1, Age: duration(n[3]), Now: clock.ServerTime(n[4]),

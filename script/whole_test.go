@@ -43,7 +43,7 @@ func TestTheMarkTellsSinceWhenAServerHasItsMemory(t *testing.T) {
 					if i == 0 {
 						r.Known = 30 * time.Second // the limit is new
 					}
-					shard := clocked{client: client, uptime: at.up, ref: ShardKeys("", tag, string(rune('a'+i)))}
+					shard := onClocked(client, at.up, ShardKeys("", tag, string(rune('a'+i))))
 					got, err := shard.take(at.now, r)
 					if err != nil || got.Status != at.status {
 						t.Errorf("full %v: %v of %+v, %v", full, at.status, got, err)
@@ -154,9 +154,7 @@ func TestAServerThatKeptItsMemoryIsNotTakenForLost(t *testing.T) {
 // so. A denial writes nothing and goes on.
 func TestServerRefusesToWrite(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
-	shard := func(name string) clocked {
-		return clocked{client: client, uptime: 1_000_000, ref: ShardKeys("", "t", name)}
-	}
+	shard := func(name string) timed { return onClocked(client, 1_000_000, ShardKeys("", "t", name)) }
 	one, other := shard("limit"), shard("other")
 	p, err := newProposal(1, 200, 200, time.Second, time.Hour, false)
 	if err != nil {
@@ -181,7 +179,7 @@ func TestServerRefusesToWrite(t *testing.T) {
 	refused := map[string]func() error{
 		"trim, then open": take(120), "create": func() error { _, err := other.take(at(0), ones(p, 1)); return err },
 		"settle, open entry": settle(49), "settle, closed entry": settle(20),
-		"clear": func() error { return one.clear(at(50)) },
+		"clear": func() error { return one.endpoint.Clear(one.at(at(50)), one.ref) },
 	}
 	for name, words := range map[string][2][]string{
 		"full":      {{"CONFIG", "SET", "maxmemory", "1"}, {"CONFIG", "SET", "maxmemory", "0"}},
