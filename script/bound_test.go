@@ -139,65 +139,32 @@ func TestRatesDoNotDrift(t *testing.T) {
 	}
 }
 
-// randomTwin is a twin after so many steps that a simulation drew.
-func randomTwin(t *rapid.T, a Algorithm, steps int) (twin twin, p *Proposal, now int64) {
-	target := rapid.SampledFrom([]int64{1, 2, 17, 100, 999, 1_000_000}).Draw(t, "target")
-	window := rapid.SampledFrom([]time.Duration{time.Millisecond, 3 * time.Second, time.Hour}).Draw(t, "window")
-	burst := rapid.SampledFrom([]int64{0, 1, target/3 + 1, 3 * target}).Draw(t, "burst")
-	p = terms(t, Terms{Epoch: 1, Target: target, Floor: target, Window: window, Algorithm: a, Burst: burst})
-	twin, now = newTwin(a), epoch0+rapid.Int64Range(0, 1e9).Draw(t, "now")
-	for range steps {
-		size := rapid.Int64Range(1, max(1, target/2)).Draw(t, "size")
-		twin.Take(now,
-			&TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: rapid.Int64Range(1, 3).Draw(t, "count")}}})
-		now += rapid.Int64Range(0, int64(window/time.Microsecond)/4).Draw(t, "gap")
-	}
-	return twin, p, now
-}
-
-// TestAllRetriesAreExact: whoever comes back after Retry, alone, is served; a microsecond earlier
-// he is not. Reset likewise.
+// TestAllRetriesAreExact: so are they under every algorithm; and what a look says comes back is what
+// is in use.
 func TestAllRetriesAreExact(t *testing.T) {
 	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				twin, p, now := randomTwin(t, a, rapid.IntRange(1, 40).Draw(t, "steps"))
-				size := rapid.Int64Range(1, max(p.burst, p.target)+1).Draw(t, "want")
-				ask := &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: 1}}}
-				peek := twin.Peek(now)
-				if reset := int64(peek.Reset / time.Microsecond); reset > 0 {
-					full := max(p.burst, 0)
-					if !a.Bursty() {
-						full = p.target
+				target := rapid.SampledFrom([]int64{1, 2, 17, 100, 999, 1_000_000}).Draw(t, "target")
+				window := rapid.SampledFrom([]time.Duration{time.Millisecond, 3 * time.Second, time.Hour}).Draw(t, "window")
+				burst := rapid.SampledFrom([]int64{0, 1, target/3 + 1, 3 * target}).Draw(t, "burst")
+				p := terms(t, Terms{Epoch: 1, Target: target, Floor: target, Window: window, Algorithm: a, Burst: burst})
+				twin, now := newTwin(a), epoch0+rapid.Int64Range(0, 1e9).Draw(t, "now")
+				for range rapid.IntRange(1, 40).Draw(t, "steps") {
+					r := &TakeRequest{Proposal: p, Groups: []Group{{
+						Size:  rapid.Int64Range(1, max(p.burst, target)+1).Draw(t, "size"),
+						Count: rapid.Int64Range(1, 3).Draw(t, "count"),
+					}}}
+					reply := twin.Take(now, r)
+					exact(t, twin, now, r, &reply)
+					peek := twin.Peek(now)
+					for _, r := range peek.Releases {
+						peek.Used -= r.Permits
 					}
-					if free := twin.Peek(now + reset).Free; free != full {
-						t.Fatalf("%d free after Reset, not %d", free, full)
+					if peek.Used != 0 {
+						t.Fatalf("all but %d permits come back", peek.Used)
 					}
-					if free := twin.Peek(now + reset - 1).Free; free == full {
-						t.Fatal("everything is free before Reset")
-					}
-				}
-				total := int64(0)
-				for _, r := range peek.Releases {
-					total += r.Permits
-				}
-				if total != peek.Used {
-					t.Fatalf("releases of %d, used %d", total, peek.Used)
-				}
-				reply := twin.Take(now, ask)
-				switch {
-				case reply.Retry < 0:
-					if most := max(p.burst, 0); a.Bursty() && size <= most || !a.Bursty() && size <= p.target {
-						t.Fatalf("%d permits: never", size)
-					}
-				case reply.Retry > 0:
-					retry := int64(reply.Retry / time.Microsecond)
-					if early := twin.Peek(now + retry - 1).Free; early >= size {
-						t.Fatalf("%d are free a microsecond before Retry, %d were wanted", early, size)
-					}
-					if again := twin.Take(now+retry, ask); again.Granted != size {
-						t.Fatalf("after Retry: %+v", again)
-					}
+					now += rapid.Int64Range(0, int64(window/time.Microsecond)/4).Draw(t, "gap")
 				}
 			})
 		})

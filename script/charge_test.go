@@ -3,8 +3,6 @@ package script
 import (
 	"testing"
 	"time"
-
-	"github.com/shardlimit/shardlimit/fairness"
 )
 
 // everywhere runs a test on the twins of all algorithms but the leaky bucket, which books nothing
@@ -152,25 +150,4 @@ func TestRefundsRestoreCredit(t *testing.T) {
 			t.Errorf("the one that gives back kept %d of its %d, the others %v", got[9], part, got[:9])
 		}
 	})
-}
-
-// However much is booked, the ledger stays what the scripts can read.
-func TestHugeBookingsFitTheirFields(t *testing.T) {
-	p, now := proposal(t, 1, MaxPermits, time.Millisecond), int64(1_700_000_000_000_000)
-	log := &slidingTwin{}
-	for range 40 {
-		for who := range 3 {
-			r := asking(p, who, MaxPermits)
-			r.Callers[0].Waiting = fairness.MaxReport
-			log.Take(now, r)
-			log.Reserve(now,
-				&ReserveRequest{Proposal: p, Permits: MaxPermits, MaxDelay: time.Hour, MinDelay: time.Minute,
-					Caller: caller(who)})
-		}
-		now += 50
-		fields := log.fair.ledger.Fields()
-		if _, err := fairness.ParseLedger(fields); err != nil {
-			t.Fatalf("%v: %q", err, fields)
-		}
-	}
 }

@@ -34,10 +34,23 @@ func (l *log[D]) text() string {
 	return string(text)
 }
 
-func cloned(l *slidingTwin) *slidingTwin {
-	twin := *l
-	twin.own.entries, twin.fair.ledger = slices.Clone(l.own.entries), l.fair.ledger.Clone()
-	return &twin
+func (l *log[D]) detach() { l.entries = slices.Clone(l.entries) }
+
+// lengthen plays steps on a server and on the twin, and returns how long the string came to be.
+func lengthen(t *testing.T, a Algorithm, steps int, draw func(i int) step) (longest int) {
+	t.Helper()
+	s, server, twin := &stage{}, onSimulated(1_000_000, a), newTwin(a).(packedTwin)
+	for i := range steps {
+		step := draw(i)
+		want, got, err := s.play(step, twin, server)
+		head, _ := server.stored()
+		if err != nil || !reflect.DeepEqual(want, got) || head != twin.head() {
+			t.Fatalf("%v, %d: %s: %v\ntwin   %+v\nserver %+v\ntwin   %q\nserver %q", a, i, step, err, want, got,
+				twin.head(), head)
+		}
+		longest = max(longest, len(head))
+	}
+	return longest
 }
 
 // TestALongLogIsOneString: of a long log takes read and write parts, and come to the same as the
@@ -47,7 +60,27 @@ func TestALongLogIsOneString(t *testing.T) {
 	for _, a := range logAlgorithms {
 		for _, share := range []int64{20, 100, 1000} {
 			p := terms(t, Terms{Epoch: 1, Target: share, Floor: share, Window: time.Second, Algorithm: a})
-			longest := longLog(t, a.String(), newTwin(a).(packedTwin), onSimulated(1_000_000, a), p)
+			random, now, last := rand.New(rand.NewPCG(1, uint64(share))), int64(epoch0), int64(0)
+			longest := lengthen(t, a, 1200, func(i int) step {
+				gap, size := int64(random.IntN(int(2_000_000/min(share, 150)))), int64(1)
+				switch random.IntN(60) {
+				case 0:
+					gap = 300_000 + random.Int64N(500_000)
+				case 1, 2:
+					size = 1 + random.Int64N(share)
+				case 3:
+					gap = 0
+				}
+				now += gap
+				switch {
+				case i%97 == 96:
+					return step{now: now, settle: &SettleRequest{Back: 1, At: clock.ServerTime(last)}}
+				case i%301 == 300:
+					return step{now: now, book: &ReserveRequest{Proposal: p, Permits: 1 + share/2, MaxDelay: time.Second}}
+				}
+				last = now
+				return step{now: now, take: &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: 1}}}}
+			})
 			if a == AlgorithmSlidingLog && share > 20 && longest < columns.Packed.Bytes()+70*columns.Entry.Bytes() ||
 				longest > columns.Packed.Bytes()+400*columns.Entry.Bytes() {
 				t.Errorf("%v of %d: up to %d bytes", a, share, longest)
@@ -56,78 +89,21 @@ func TestALongLogIsOneString(t *testing.T) {
 	}
 }
 
-// longLog plays takes, and some settlements and reservations, and returns how long the string came
-// to be.
-func longLog(t *testing.T, name string, twin packedTwin, server timed, p *Proposal) (longest int) {
-	t.Helper()
-	random, now, last := rand.New(rand.NewPCG(1, uint64(p.target))), int64(epoch0), int64(0)
-	for i := range 1200 {
-		gap, size := int64(random.IntN(int(2_000_000/min(p.target, 150)))), int64(1)
-		switch random.IntN(60) {
-		case 0:
-			gap = 300_000 + random.Int64N(500_000)
-		case 1, 2:
-			size = 1 + random.Int64N(p.target)
-		case 3:
-			gap = 0
-		}
-		now += gap
-		var want, got any
-		var err error
-		switch r := ones(p, 1); {
-		case i%97 == 96:
-			settle := SettleRequest{Back: 1, At: clock.ServerTime(last)}
-			want = twin.Settle(now, settle)
-			got, err = server.settle(now, settle)
-		case i%301 == 300:
-			book := &ReserveRequest{Proposal: p, Permits: 1 + p.target/2, MaxDelay: time.Second}
-			want = twin.Reserve(now, book)
-			got, err = server.reserve(now, book)
-		default:
-			r.Groups[0].Size = size
-			take := twin.Take(now, r)
-			want, last = take, int64(take.At)
-			got, err = server.take(now, r)
-		}
-		if err != nil || !reflect.DeepEqual(want, got) {
-			t.Fatalf("%s, step %d: %v\ntwin   %+v\nserver %+v", name, i, err, want, got)
-		}
-		head, _ := server.stored()
-		if head != twin.head() {
-			t.Fatalf("%s, step %d: stored\n%q\ntwin\n%q", name, i, head, twin.head())
-		}
-		longest = max(longest, len(head))
-	}
-	return longest
-}
-
 // What is charged beyond the share, and what is booked and comes to be past, makes no log longer
 // than it may be, and none that cannot be read.
 func TestChargesAndBookingsDoNotLengthenALog(t *testing.T) {
 	t.Parallel()
 	for _, a := range []Algorithm{AlgorithmSlidingLog, AlgorithmSlidingCounter} {
-		server, twin, now := onSimulated(1_000_000, a), newTwin(a).(packedTwin), int64(epoch0)
 		p := terms(t, Terms{Epoch: 1, Target: 100, Floor: 100, Window: time.Hour, Algorithm: a})
-		most := columns.Packed.Bytes() + (2*mostEntries+2*mostPending)*columns.Entry.Bytes()
-		for i := range 800 {
-			now += 7_000_000
-			var want, got any
-			var err error
+		longest := lengthen(t, a, 800, func(i int) step {
+			now := epoch0 + int64(i)*7_000_000
 			if i%2 == 0 {
-				charge := SettleRequest{Proposal: p, Charge: 1}
-				want = twin.Settle(now, charge)
-				got, err = server.settle(now, charge)
-			} else {
-				book := &ReserveRequest{Proposal: p, Permits: 1, MinDelay: time.Second, MaxDelay: time.Hour}
-				want = twin.Reserve(now, book)
-				got, err = server.reserve(now, book)
+				return step{now: now, settle: &SettleRequest{Proposal: p, Charge: 1}}
 			}
-			if err != nil || !reflect.DeepEqual(want, got) {
-				t.Fatalf("%v, step %d: %v\ntwin   %+v\nserver %+v", a, i, err, want, got)
-			}
-			if head, _ := server.stored(); len(head) > most {
-				t.Fatalf("%v, step %d: %d bytes, at most %d", a, i, len(head), most)
-			}
+			return step{now: now, book: &ReserveRequest{Proposal: p, Permits: 1, MinDelay: time.Second, MaxDelay: time.Hour}}
+		})
+		if most := columns.Packed.Bytes() + (2*mostEntries+2*mostPending)*columns.Entry.Bytes(); longest > most {
+			t.Errorf("%v: %d bytes, at most %d", a, longest, most)
 		}
 	}
 }

@@ -27,6 +27,16 @@ type packedTwin interface {
 	Ledger(now int64) LedgerReply
 	ledger() *ledger.Ledger
 	runFor(uptime time.Duration)
+	clone() packedTwin
+}
+
+func (m *packed[S, R]) clone() packedTwin {
+	other := *m
+	other.fair.ledger = m.fair.ledger.Clone()
+	if own, shares := any(&other.own).(interface{ detach() }); shares {
+		own.detach()
+	}
+	return &other
 }
 
 // Ledger lists the participants, as [Endpoint.Ledger] does.
@@ -37,9 +47,11 @@ func (m *packed[S, R]) Ledger(now int64) LedgerReply {
 	v := m.look(now)
 	b := LedgerReply{Status: OK, Contended: v.fair.contended > 0 && v.fair.contended+2*v.window > v.now}
 	if b.Contended {
-		if read, err := fairness.ParseLedger(v.fair.ledger.Fields()); err == nil {
-			b.Standings = read.Standings(v.term())
+		read, err := fairness.ParseLedger(v.fair.ledger.Fields())
+		if err != nil {
+			panic(err) // whatever is used and reported, the scripts can read what they wrote
 		}
+		b.Standings = read.Standings(v.term())
 	}
 	return b
 }

@@ -2,26 +2,25 @@ package script
 
 import (
 	"cmp"
+	"slices"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
-
-	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
 )
 
-// restorable is a shard on a server that can be put back to what it was.
+// restorable is a shard that can be put back to what it was: its twin is.
 type restorable struct {
-	timed
+	packedTwin
 	t         interface{ Fatal(...any) }
 	algorithm Algorithm
 	now       int64
 	burst     int64
-	granted   []ReserveReply
+	granted   []TakeReply
 }
 
 func newRestorable(t interface{ Fatal(...any) }, a Algorithm) *restorable {
-	return &restorable{timed: onSimulated(1_000_000, a), t: t, algorithm: a, now: epoch0}
+	return &restorable{packedTwin: newTwin(a).(packedTwin), t: t, algorithm: a, now: epoch0}
 }
 
 func (r *restorable) proposal(offer Terms) *Proposal {
@@ -38,45 +37,24 @@ func (r *restorable) takes(terms Terms, n int64) TakeReply {
 	if n > 0 {
 		request.Groups = []Group{{Size: 1, Count: n}}
 	}
-	reply, err := r.take(r.now, request)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if n > 0 {
-		r.granted = append(r.granted, ReserveReply{TakeReply: reply})
-	}
-	return reply
-}
-
-func (r *restorable) books(terms Terms, n int64) ReserveReply {
-	reply, err := r.reserve(r.now, &ReserveRequest{Proposal: r.proposal(terms), Permits: n, MaxDelay: time.Minute})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	reply := r.Take(r.now, request)
 	r.granted = append(r.granted, reply)
 	return reply
 }
 
-// givesBack refunds and cancels all that can be.
+func (r *restorable) books(terms Terms, n int64) {
+	book := &ReserveRequest{Proposal: r.proposal(terms), Permits: n, MaxDelay: time.Minute}
+	r.granted = append(r.granted, r.Reserve(r.now, book).TakeReply)
+}
+
+// givesBack refunds and cancels all that can be, the last first.
 func (r *restorable) givesBack() {
-	for i := range r.granted {
-		g := r.granted[len(r.granted)-1-i]
-		at := g.At
-		if r.algorithm == AlgorithmLeakyBucket && g.Granted > 0 {
-			at = g.RefundAt(g.Granted - 1)
-		}
-		if g.Granted == 0 {
-			continue
-		}
-		if _, err := r.settle(r.now, SettleRequest{Back: g.Granted, At: at}); err != nil {
-			r.t.Fatal(err)
+	for _, g := range slices.Backward(r.granted) {
+		if g.Granted > 0 {
+			r.Settle(r.now, SettleRequest{Back: g.Granted, At: g.RefundAt(g.Granted - 1)})
 		}
 	}
 }
-
-func (r *restorable) server() *redissim.Server { return r.timed.server.(*simulated).Server }
-
-func everyKey(string) bool { return true }
 
 // empties waits until a layout that leaves the shard nothing has all of its share.
 func (r *restorable) empties(terms Terms) {
@@ -120,12 +98,11 @@ func bringsNoShareBack(t *rapid.T, a Algorithm) {
 		}
 	}
 	walk(8)
-	image := r.server().Save(everyKey)
+	image := r.clone()
 	walk(4)
 	window := rapid.SampledFrom([]time.Duration{time.Second, 3 * time.Second}).Draw(t, "window")
 	r.empties(Terms{Epoch: 2, Retire: rapid.Bool().Draw(t, "retire"), Window: window})
-	r.at(r.now)
-	r.server().Load(image, everyKey)
+	r.packedTwin = image
 	held := rapid.Int64Range(0, 3).Draw(t, "held")
 	third := Terms{Epoch: 3, Target: 8, Held: held, HeldKnown: true,
 		Window: rapid.SampledFrom([]time.Duration{time.Second, window}).Draw(t, "last window")}
@@ -179,9 +156,7 @@ func TestWhatWasGivenBackSinceASnapshotIsInUseInIt(t *testing.T) {
 			r.empties(Terms{Epoch: 2})
 		},
 		"reset": func(r *restorable) {
-			if err := r.endpoint.Clear(r.at(r.now), r.ref); err != nil {
-				r.t.Fatal(err)
-			}
+			r.Clear(r.now)
 			r.empties(Terms{Epoch: 2})
 		},
 		"in a shorter window": func(r *restorable) {
@@ -202,10 +177,9 @@ func TestWhatWasGivenBackSinceASnapshotIsInUseInIt(t *testing.T) {
 				r.takes(Terms{Epoch: 1, Target: 10, Floor: 10}, 10)
 			}
 			r.books(Terms{Epoch: 1, Target: 10, Floor: 10}, 5)
-			image := r.server().Save(everyKey)
+			image := r.clone()
 			settles(r)
-			r.at(r.now)
-			r.server().Load(image, everyKey)
+			r.packedTwin = image
 			third := Terms{Epoch: 3, Target: 8, HeldKnown: true}
 			if reply := r.takes(third, 8); reply.Share != want || reply.Granted > 0 {
 				t.Errorf("%v, %s: adopted %+v", a, name, reply)
