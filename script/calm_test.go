@@ -3,7 +3,6 @@ package script
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
@@ -172,15 +171,6 @@ func TestWhatIsKnownToBeRareIsAskedOnce(t *testing.T) {
 	}
 }
 
-// quoted is a text as Lua writes it.
-func quoted(text string) string {
-	all := "'"
-	for _, c := range []byte(text) {
-		all += fmt.Sprintf(`\%03d`, c)
-	}
-	return all + "'"
-}
-
 // What is not a reply of take.lua is no answer.
 func TestMalformedCalmReplies(t *testing.T) {
 	p := proposal(t, 1, 5, time.Hour)
@@ -196,8 +186,8 @@ func TestMalformedCalmReplies(t *testing.T) {
 		told(5, 9, 0, 0): false, told(5, 0, 9, 0): false,
 		told(5, 9, 8, 0): false, told(5, 9, 9, 2): false, "7,5 9 9": false,
 	} {
-		s := Section{Ref: ShardKeys("", "t", "limit"), Request: ones(p, 1)}
-		err := readCalm([]*Section{&s}, replyOf(t, "return {"+quoted(text)+"}"))
+		s := Section{Request: ones(p, 1)}
+		err := readCalm([]*Section{&s}, message(t, [][]byte{element('$', []byte(text))}))
 		if err == nil {
 			err = s.Err
 		}
@@ -205,14 +195,14 @@ func TestMalformedCalmReplies(t *testing.T) {
 			t.Errorf("%q: %v, %+v", text, err, s.Reply)
 		}
 	}
-	for _, text := range []string{"return {}", "return {7}", "return {" + quoted(good) + "," + quoted(good) + "}"} {
-		s := Section{Ref: ShardKeys("", "t", "limit"), Request: ones(p, 1)}
-		if err := readCalm([]*Section{&s}, replyOf(t, text)); !errors.Is(err, ErrMalformedReply) {
-			t.Errorf("%s: %v", text, err)
+	whole := element('$', []byte(good))
+	for _, reply := range [][][]byte{{}, {integer(7)}, {whole, whole}} {
+		if err := readCalm([]*Section{{Request: ones(p, 1)}}, message(t, reply)); !errors.Is(err, ErrMalformedReply) {
+			t.Errorf("%q: %v", reply, err)
 		}
 	}
-	s := Section{Ref: ShardKeys("", "t", "limit"), Request: asking(p, 1, 2)}
-	err := readCalm([]*Section{&s}, replyOf(t, "return {"+quoted(told(1, 9, 9))+"}"))
+	s := Section{Request: asking(p, 1, 2)}
+	err := readCalm([]*Section{&s}, message(t, [][]byte{element('$', []byte(told(1, 9, 9, 0)))}))
 	if err != nil || !errors.Is(s.Err, ErrMalformedReply) {
 		t.Errorf("less than all for who has a name: %v, %+v", s.Err, s.Reply)
 	}

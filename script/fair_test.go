@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"pgregory.net/rapid"
 
 	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/internal/race"
@@ -27,46 +26,36 @@ func asking(p *Proposal, number int, count int64) *TakeRequest {
 }
 
 func TestContentionBeginsAndEnds(t *testing.T) {
-	client := redistest.Standalone(t).Client(t)
-	log := onClocked(client, 1_000_000, ShardKeys(redistest.Prefix(t), "t", "limit"))
 	p := proposal(t, 1, 10, time.Second)
-	now := int64(1_700_000_000_000_000)
-	take := func(r *TakeRequest, contended bool) TakeReply {
-		t.Helper()
-		reply, err := log.take(now, r)
-		if err != nil || reply.Contended != contended ||
-			len(reply.Callers) != map[bool]int{true: len(r.Callers)}[contended] {
-			t.Fatalf("%+v %v", reply, err)
+	reporting := func(unmet, waiting int64) *TakeRequest {
+		r := asking(p, 1, 1)
+		r.Callers[0].Unmet, r.Callers[0].Waiting = unmet, waiting
+		return r
+	}
+	twin, now := &slidingTwin{}, int64(epoch0)
+	for i, step := range []struct {
+		later     int64 // us
+		r         *TakeRequest
+		contended bool
+	}{
+		{0, asking(p, 1, 10), false},
+		{0, ones(p, 1), false},      // nobody is told of an anonymous caller's refusal
+		{0, asking(p, 2, 1), false}, // the first refusal only begins it
+		{1000, asking(p, 2, 1), true},
+		{0, ones(p, 1), false},
+		{2_000_000 - 1000, asking(p, 2, 1), false}, // two windows after the mark, which was not yet due to be moved
+		{0, reporting(0, 1), false},
+		{0, asking(p, 1, 1), true},
+		{1_900_000, reporting(1, 0), true}, // demand that was not met keeps it up
+		{1_900_000, asking(p, 1, 1), true},
+	} {
+		now += step.later
+		reply := twin.Take(now, step.r)
+		if reply.Contended != step.contended || (len(reply.Callers) > 0) != step.contended ||
+			i == 3 && (reply.Granted != 0 || reply.Callers[0] != 0) {
+			t.Errorf("step %d: %+v", i, reply)
 		}
-		return reply
 	}
-	keys := func(want int64) {
-		t.Helper()
-		if n, err := command(t, client, "EXISTS", log.ref.Ledger()).AsInt64(); err != nil || n != want {
-			t.Fatalf("%d ledgers: %v", n, err)
-		}
-	}
-	take(asking(p, 1, 10), false)
-	take(ones(p, 1), false)      // nobody is told of an anonymous caller's refusal
-	take(asking(p, 2, 1), false) // the first refusal only begins it
-	keys(0)
-	now += 1000
-	if reply := take(asking(p, 2, 1), true); reply.Granted != 0 || reply.Callers[0] != 0 {
-		t.Fatalf("%+v", reply)
-	}
-	keys(1)
-	take(ones(p, 1), false)
-	now += 2_000_000 - 1000 // two windows after the mark, which was not yet due to be moved
-	take(asking(p, 2, 1), false)
-	r := asking(p, 1, 1)
-	r.Callers[0].Waiting = 1
-	take(r, false)
-	take(asking(p, 1, 1), true)
-	now += 1_900_000
-	r.Callers[0].Waiting, r.Callers[0].Unmet = 0, 1
-	take(r, true) // demand that was not met keeps it up
-	now += 1_900_000
-	take(asking(p, 1, 1), true)
 }
 
 // TestLedgerIsNoDanger: whatever happens to the ledger, nothing is granted that is not free, and
@@ -132,7 +121,7 @@ func TestLedgerIsNoDanger(t *testing.T) {
 			{"HSET", ref.Ledger(), "ledger", "of a later version"}} {
 			command(t, client, "DEL", ref.Ledger())
 			command(t, client, words...)
-			before := content(t, client, ref.Ledger())
+			before := everything(t, client)
 			for name, call := range map[string]func() error{
 				"take": func() error { _, err := endpoint.Take(ctx, ref, asking(p, 1, 1)); return err },
 				"paced take": func() error {
@@ -149,7 +138,7 @@ func TestLedgerIsNoDanger(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-			if after := content(t, client, ref.Ledger()); !reflect.DeepEqual(before, after) {
+			if after := everything(t, client); before != after {
 				t.Errorf("%v became %v", before, after)
 			}
 		}
@@ -276,35 +265,6 @@ func TestARefundWhileAShareRisesCutsNoCredit(t *testing.T) {
 		}
 		if got := r.take(0, 15).Granted; got < 10 {
 			t.Errorf("%d of 15 granted behind a booking", got)
-		}
-	})
-}
-
-// TestDistributeOneByOne: groups are only a short way to write asks one by one.
-func TestDistributeOneByOne(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		free := rapid.Int64Range(0, 50).Draw(t, "free")
-		var groups, single []Group
-		for range rapid.IntRange(0, 5).Draw(t, "groups") {
-			g := Group{Size: rapid.Int64Range(1, 9).Draw(t, "size"), Count: rapid.Int64Range(1, 9).Draw(t, "count")}
-			groups = append(groups, g)
-			for range g.Count {
-				single = append(single, Group{Size: g.Size, Count: 1})
-			}
-		}
-		each, granted := Distribute(nil, free, groups)
-		ones, same := Distribute(nil, free, single)
-		if granted != same || granted > free {
-			t.Fatalf("%d, one by one %d", granted, same)
-		}
-		for i, g := range groups {
-			sum := int64(0)
-			for _, n := range ones[:g.Count] {
-				sum += n
-			}
-			if ones = ones[g.Count:]; sum != each[i] {
-				t.Fatalf("group %d: %d asks, one by one %d", i, each[i], sum)
-			}
 		}
 	})
 }

@@ -33,7 +33,7 @@ func message(tb testing.TB, elements [][]byte) []rueidis.RedisMessage {
 
 func integer(n int64) []byte { return binary.BigEndian.AppendUint64([]byte{':'}, uint64(n)) }
 
-func text(kind byte, s []byte) []byte {
+func element(kind byte, s []byte) []byte {
 	return append(binary.BigEndian.AppendUint64([]byte{kind}, uint64(len(s))), s...)
 }
 
@@ -47,9 +47,9 @@ func elements(data []byte) (out [][]byte) {
 		part := data[1 : 1+n]
 		switch kind & 7 {
 		case 5:
-			out = append(out, text('$', part))
+			out = append(out, element('$', part))
 		case 6:
-			out = append(out, null(), text('-', part))
+			out = append(out, null(), element('-', part))
 		case 7:
 			out = append(out, append(binary.BigEndian.AppendUint64([]byte{'*'}, 1), integer(1)...))
 		default:
@@ -155,7 +155,7 @@ func TestStatusesBelowZero(t *testing.T) {
 		t.Error(err)
 	}
 	var refused *RefusedError
-	if err := failure(p, message(t, [][]byte{integer(-2), text('$', []byte("OOM"))}),
+	if err := failure(p, message(t, [][]byte{integer(-2), element('$', []byte("OOM"))}),
 		[]string{"a", "b"}); !errors.As(err, &refused) || !NotExecuted(err) {
 		t.Error(err)
 	}
@@ -197,7 +197,7 @@ func TestMalformedPacedReplies(t *testing.T) {
 			told = columns.Paced.Append(told, 0, n)
 		}
 		s := Section{Request: asking(p, 1, 2)}
-		_, err := s.readPaced(message(t, [][]byte{text('$', told)}))
+		_, err := s.readPaced(message(t, [][]byte{element('$', told)}))
 		return err
 	}
 	for _, good := range []map[int]int64{nil, {free: 10, reset: 20, next: 20}, {granted: 2, grants: 2, free: 2}} {

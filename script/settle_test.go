@@ -1,7 +1,6 @@
 package script
 
 import (
-	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -83,31 +82,6 @@ func TestChargedBeyondWhatIsFree(t *testing.T) {
 			t.Errorf("the state lives %d ms, %v", ms, err)
 		}
 	})
-}
-
-// TestAFullServerSettlesNothing: where the mark cannot be written, nothing is.
-func TestAFullServerSettlesNothing(t *testing.T) {
-	server := redistest.Standalone(t)
-	client := server.Client(t)
-	e := NewEndpoint(client)
-	for _, a := range allAlgorithms {
-		p := terms(t, Terms{Epoch: 1, Target: 100, Floor: 100, Window: time.Hour, Algorithm: a})
-		ref := a.Keys("", "t", "limit")
-		taken, err := e.Take(t.Context(), ref, ones(p, 10))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := SettleRequest{Back: 10, At: taken.RefundAt(9), Mark: "m" + a.String(), MarkFor: time.Minute}
-		command(t, client, "CONFIG", "SET", "maxmemory", "1")
-		var refused *RefusedError
-		if reply, err := e.Settle(t.Context(), ref, r); !errors.As(err, &refused) {
-			t.Errorf("%v: %+v %v", a, reply, err)
-		}
-		command(t, client, "CONFIG", "SET", "maxmemory", "0")
-		if reply, err := e.Settle(t.Context(), ref, r); err != nil || reply.Back != 10 || reply.Free != 100 {
-			t.Errorf("%v: %+v %v", a, reply, err)
-		}
-	}
 }
 
 // TestABusyBucketTakesEverythingBack: permits of a token bucket that is never full come back whole,

@@ -18,30 +18,6 @@ func onBoth(t *testing.T, test func(t *testing.T, client rueidis.Client)) {
 	t.Run("redis", func(t *testing.T) { test(t, redistest.Standalone(t).Client(t)) })
 }
 
-// content reads whatever a key holds, in a form that can be compared.
-func content(t *testing.T, client rueidis.Client, key string) any {
-	t.Helper()
-	kind, err := command(t, client, "TYPE", key).ToString()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var value any
-	switch kind {
-	case "string":
-		value, err = command(t, client, "GET", key).ToString()
-	case "hash":
-		value, err = command(t, client, "HGETALL", key).AsStrMap()
-	case "list":
-		value, err = command(t, client, "LRANGE", key, "0", "-1").AsStrSlice()
-	case "zset":
-		value, err = command(t, client, "ZRANGE", key, "0", "-1", "WITHSCORES").ToAny()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return []any{kind, value}
-}
-
 // stillRedis is a miniredis whose time, and with it every time to live, stands still unless moved.
 type stillRedis struct {
 	*miniredis.Miniredis

@@ -152,17 +152,6 @@ func TestAShardThatFailsHarmsNoOtherOfItsCall(t *testing.T) {
 	}
 }
 
-// replyOf is what a script on miniredis replies.
-func replyOf(t *testing.T, text string) []rueidis.RedisMessage {
-	t.Helper()
-	client := miniClient(t, miniredis.RunT(t))
-	reply, err := client.Do(context.Background(), client.B().Eval().Script(text).Numkeys(0).Build()).ToArray()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply
-}
-
 // trips is a client that counts what it waits for.
 type trips struct {
 	rueidis.Client

@@ -7,9 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 
-	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -55,30 +53,6 @@ func TestTheMarkTellsSinceWhenAServerHasItsMemory(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// A user without the right to INFO is told so, and no state begins: the server may have lost it.
-func TestWithoutINFONoStateBegins(t *testing.T) {
-	server := redistest.Standalone(t)
-	command(t, server.Client(t), "ACL", "SETUSER", "uninformed", "on", "nopass", "~*", "+@all", "-info")
-	option := server.ClientOption()
-	option.Username, option.Password = "uninformed", "any"
-	client, err := rueidis.NewClient(option)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	for a := range algorithms {
-		for _, full := range []bool{false, true} {
-			p := Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Hour, Quarantine: true, Algorithm: a}
-			r := ones(terms(t, p), 1)
-			r.Rare, r.Known = full, 24*time.Hour
-			reply, err := NewEndpoint(client).Take(t.Context(), a.Keys("", "t", "limit"), r)
-			if text, said := Said(err); !said || !strings.HasSuffix(text, "(INFO)") || !NotExecuted(err) {
-				t.Errorf("%v, full %v: %+v, %v", a, full, reply, err)
-			}
-		}
 	}
 }
 
@@ -147,61 +121,5 @@ func TestAServerThatKeptItsMemoryIsNotTakenForLost(t *testing.T) {
 		if r := take(on, "second", 2*time.Hour); r.Status != Lost {
 			t.Errorf("without its memory: %+v", r)
 		}
-	}
-}
-
-// TestServerRefusesToWrite: a full or read-only server refuses before anything is written, and says
-// so. A denial writes nothing and goes on.
-func TestServerRefusesToWrite(t *testing.T) {
-	client := redistest.Standalone(t).Client(t)
-	shard := func(name string) timed { return onClocked(client, 1_000_000, ShardKeys("", "t", name)) }
-	one, other := shard("limit"), shard("other")
-	p, err := newProposal(1, 200, 200, time.Second, time.Hour, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := int64(1_700_000_000_000_000)
-	at := func(step int64) int64 { return start + step*10_000 }
-	for step := range int64(50) {
-		if reply, err := one.take(at(step), ones(p, 4)); err != nil || reply.Granted != 4 {
-			t.Fatal(reply, err)
-		}
-	}
-	take := func(step int64) func() error {
-		return func() error { _, err := one.take(at(step), ones(p, 1)); return err }
-	}
-	settle := func(step int64) func() error {
-		return func() error {
-			_, err := one.settle(at(49), SettleRequest{Back: 4, At: clock.ServerTime(at(step))})
-			return err
-		}
-	}
-	refused := map[string]func() error{
-		"trim, then open": take(120), "create": func() error { _, err := other.take(at(0), ones(p, 1)); return err },
-		"settle, open entry": settle(49), "settle, closed entry": settle(20),
-		"clear": func() error { return one.endpoint.Clear(one.at(at(50)), one.ref) },
-	}
-	for name, words := range map[string][2][]string{
-		"full":      {{"CONFIG", "SET", "maxmemory", "1"}, {"CONFIG", "SET", "maxmemory", "0"}},
-		"read-only": {{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}},
-	} {
-		head, _ := one.stored()
-		command(t, client, words[0]...)
-		for operation, call := range refused {
-			var refusal *RefusedError
-			if err := call(); !errors.As(err, &refusal) || !NotExecuted(err) {
-				t.Errorf("%s, %s: %v", name, operation, err)
-			}
-			if h, _ := one.stored(); h != head {
-				t.Fatalf("%s, %s: the state changed to %q", name, operation, h)
-			}
-		}
-		if err := take(49)(); err != nil {
-			t.Errorf("%s, a denial: %v", name, err)
-		}
-		command(t, client, words[1]...)
-	}
-	if reply, err := one.take(at(120), ones(p, 200)); err != nil || reply.Granted != 84 {
-		t.Errorf("afterwards: %+v %v", reply, err)
 	}
 }
