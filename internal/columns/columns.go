@@ -3,7 +3,6 @@
 package columns
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 )
@@ -24,7 +23,7 @@ type Column struct {
 	Text  bool // text of just that width; else an integer
 }
 
-func (c *Column) form() string {
+func (c Column) form() string {
 	switch {
 	case c.Text:
 		return "%s"
@@ -34,18 +33,14 @@ func (c *Column) form() string {
 	return "%" + strconv.Itoa(c.Width) + "d"
 }
 
-func (c *Column) zero() string {
-	if c.Text {
-		return ""
-	}
-	return fmt.Sprintf("%*d", c.Width, 0)
-}
-
 // Bytes is the number of bytes up to the end of the last column.
-func (t *Table) Bytes() int {
+func (t *Table) Bytes() int { return t.upTo(len(t.Columns)) }
+
+// upTo is the number of bytes in front of column i.
+func (t *Table) upTo(i int) int {
 	size := t.Before
-	for i := range t.Columns {
-		size += t.Columns[i].Width
+	for _, c := range t.Columns[:i] {
+		size += c.Width
 	}
 	return size
 }
@@ -59,8 +54,8 @@ func (t *Table) forms(from, to int) string {
 	if t.Binary {
 		all.WriteByte('>')
 	}
-	for i := from; i < to; i++ {
-		switch c := &t.Columns[i]; {
+	for _, c := range t.Columns[from:to] {
+		switch {
 		case !t.Binary:
 			all.WriteString(c.form())
 		case c.Width > 0 && !c.Text:

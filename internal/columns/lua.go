@@ -1,6 +1,8 @@
 package columns
 
 import (
+	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -34,22 +36,17 @@ func Lua(name string) (value string, known bool) {
 	t, column, last, attribute, index := tables[i], part[2], part[3], part[4], part[5]
 	switch {
 	case last != "" || attribute != "":
-	case column == "bytes" && index != "":
-		n, err := strconv.Atoi(strings.Trim(index, "[]"))
-		return strconv.Itoa(n * t.Bytes()), err == nil
 	case column == "bytes":
-		return strconv.Itoa(t.Bytes()), true
+		n, err := strconv.Atoi(strings.Trim(cmp.Or(index, "1"), "[]"))
+		return strconv.Itoa(n * t.Bytes()), err == nil
 	case column == "form" && index == "":
 		return t.Form(), true
 	}
-	if last == "" {
-		last = column
-	}
-	r := run{table: t, first: t.index(column), last: t.index(last)}
-	if r.first < 0 || r.last < r.first {
+	first, end := t.index(column), t.index(cmp.Or(last, column))+1
+	if first < 0 || end <= first {
 		return "", false
 	}
-	return r.lua(attribute, index)
+	return t.lua(first, end, attribute, index)
 }
 
 var luaName = regexp.MustCompile(`^([a-z_]+)\.([a-z_]+)(?:\.\.([a-z_]+))?(?:\.([a-z]+))?(\[[^]]+\])?$`)
@@ -58,98 +55,71 @@ func (t *Table) index(column string) int {
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == column })
 }
 
-// run is some columns in a row.
-type run struct {
-	table       *Table
-	first, last int
-}
-
-// lua returns an attribute of the run, or if there is none where it lies.
-func (r run) lua(attribute, index string) (string, bool) {
-	from, to := r.bounds()
+// lua returns an attribute of some columns in a row, or if there is none where they lie.
+func (t *Table) lua(first, end int, attribute, index string) (string, bool) {
+	from, to := t.upTo(first)+1, t.upTo(end)
 	switch attribute {
-	case "":
-		place := r.place(from, to, index)
-		return place, place != ""
-	case "from":
-		first, _, _ := strings.Cut(r.place(from, to, index), ",")
-		return first, first != ""
+	case "", "from":
+		ends := []int{from, to}
+		if attribute == "from" || t.Columns[end-1].Width == 0 {
+			ends = ends[:1]
+		}
+		return t.shifted(index, ends)
 	case "to":
 		return strconv.Itoa(to), true
 	case "at":
 		return strconv.Itoa(from - 1), true
 	case "form":
-		return r.table.forms(r.first, r.last+1), true
+		return t.forms(first, end), true
 	case "zero":
-		zero := ""
-		if r.table.Binary {
+		if t.Binary {
 			return strings.Repeat(`\0`, to-from+1), true
 		}
-		for i := r.first; i <= r.last; i++ {
-			zero += r.table.Columns[i].zero()
+		zero := ""
+		for _, c := range t.Columns[first:end] {
+			zero += fmt.Sprintf("%*d", c.Width, 0)
 		}
 		return zero, true
 	}
 	return "", false
 }
 
-// bounds are the first and the last byte, counted from 1.
-func (r run) bounds() (from, to int) {
-	from = r.table.Before + 1
-	for i := range r.first {
-		from += r.table.Columns[i].Width
+// shifted writes places in a string that lies where the index says in another one; false if that is
+// none.
+func (t *Table) shifted(index string, places []int) (string, bool) {
+	base, shift := strings.Trim(index, "[]"), 0
+	if base != "" {
+		shift = -1
 	}
-	to = from - 1
-	for i := r.first; i <= r.last; i++ {
-		to += r.table.Columns[i].Width
-	}
-	return from, to
-}
-
-// place is what string.sub takes; "" if the index is none.
-func (r run) place(from, to int, index string) string {
-	if index == "" {
-		return r.both("", from, to)
-	}
-	index = index[1 : len(index)-1]
-	shift := -1
-	if end, ends := strings.CutPrefix(index, ".."); ends {
-		index, shift = end, -r.table.Bytes()
+	if end, ends := strings.CutPrefix(base, ".."); ends {
+		base, shift = end, -t.Bytes()
 	}
 	for _, sign := range []string{" + ", " - "} {
-		name, number, found := strings.Cut(index, sign)
+		name, number, found := strings.Cut(base, sign)
 		if !found {
 			continue
 		}
 		n, err := strconv.Atoi(sign[1:2] + number)
 		if err != nil {
-			return ""
+			return "", false
 		}
-		index, shift = name, shift+n
+		base, shift = name, shift+n
 	}
-	if n, err := strconv.Atoi(index); err == nil {
-		index, shift = "", shift+n
+	if n, err := strconv.Atoi(base); err == nil {
+		base, shift = "", shift+n
 	}
-	return r.both(index, from+shift, to+shift)
-}
-
-// both writes where the run begins and ends; of one that reaches to the end, where it begins.
-func (r run) both(base string, from, to int) string {
-	if r.table.Columns[r.last].Width == 0 {
-		return sum(base, from)
+	all := make([]string, len(places))
+	for i, place := range places {
+		switch n := place + shift; {
+		case base == "":
+			all[i] = strconv.Itoa(n)
+		case n > 0:
+			all[i] = base + " + " + strconv.Itoa(n)
+		case n < 0:
+			all[i] = base + " - " + strconv.Itoa(-n)
+		default:
+			all[i] = base
+		}
 	}
-	return sum(base, from) + ", " + sum(base, to)
-}
-
-// sum writes the sum of a name, if there is one, and a number.
-func sum(name string, n int) string {
-	switch {
-	case name == "":
-		return strconv.Itoa(n)
-	case n > 0:
-		return name + " + " + strconv.Itoa(n)
-	case n < 0:
-		return name + " - " + strconv.Itoa(-n)
-	}
-	return name
+	return strings.Join(all, ", "), true
 }
