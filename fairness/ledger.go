@@ -22,11 +22,10 @@ const (
 // ErrText tells that a hash is not that of a ledger.
 var ErrText = errors.New("fairness: not a ledger")
 
-// Ledger is what a shard knows of the participants that contend for it, as read by [ParseLedger].
-// The scripts keep it: each account paces its participant by a bucket of credit, which fills at
-// weight × level. The log of the shard decides how much may be granted at all: a ledger that is
-// wrong harms fairness only.
-type Ledger struct {
+// ledger is what a shard knows of the participants that contend for it. The scripts keep it: each
+// account paces its participant by a bucket of credit, which fills at weight × level. The log of the
+// shard decides how much may be granted at all: a ledger that is wrong harms fairness only.
+type ledger struct {
 	accounts map[string]account
 	count    int64       // accounts, without the shared one
 	half     int64       // the half window of the last statement, counted from 0
@@ -46,22 +45,14 @@ type account struct {
 	used   int64 // a window
 }
 
-// ParseLedger reads the hash that a shard keeps. The error is [ErrText].
-func ParseLedger(fields map[string]string) (*Ledger, error) {
-	if len(fields) == 0 {
-		return &Ledger{}, nil
-	}
-	if len(fields) > MaxAccounts+2 {
-		return nil, ErrText
-	}
-	l := &Ledger{accounts: make(map[string]account)}
+func parse(fields map[string]string) (*ledger, error) {
 	text, ours := strings.CutPrefix(fields[header], columns.LedgerKind)
 	var n [8]int64
 	if !ours || len(fields[header]) != columns.Ledger.Bytes() || !columns.Ledger.Numbers(text, n[:]) ||
-		slices.Min(n[:]) < 0 {
+		slices.Min(n[:]) < 0 || len(fields) > MaxAccounts+2 {
 		return nil, ErrText
 	}
-	l.count, l.half = n[0], n[1]
+	l := &ledger{accounts: make(map[string]account), count: n[0], half: n[1]}
 	for i := range l.sums {
 		l.sums[i].light, l.sums[i].heavy = float64(n[2+2*i]), float64(n[3+2*i])
 	}
@@ -91,23 +82,22 @@ type Standing struct {
 	Entitlement float64 // permits a window at which it is paced; 0: nobody is held back
 }
 
-// vocal returns the ledger without those who give way where there is no room: who was silent for a
-// window.
-func (l *Ledger) vocal(t Term) *Ledger {
-	if l.count < MaxAccounts || t.Now*2/t.Window == l.half {
-		return l
+// Standings reads the hash that a shard keeps of its participants, and lists all accounts: the
+// shared one first, the others in the order of their IDs. The error is [ErrText].
+func Standings(fields map[string]string, t Term) ([]Standing, error) {
+	if len(fields) == 0 {
+		return nil, nil
 	}
-	rest := *l
-	rest.accounts = maps.Clone(l.accounts)
-	maps.DeleteFunc(rest.accounts, func(id string, a account) bool { return id != shared && t.Now-a.stated > t.Window })
-	rest.count = int64(len(rest.accounts)) - 1
-	return &rest
-}
-
-// Standings lists all accounts, the shared one first, the others in the order of their IDs.
-func (l *Ledger) Standings(t Term) []Standing {
-	var all []Standing
-	now, l := t.Now*2/t.Window, l.vocal(t)
+	l, err := parse(fields)
+	if err != nil {
+		return nil, err
+	}
+	now := t.Now * 2 / t.Window
+	if l.count >= MaxAccounts && now != l.half { // who was silent for a window gives way
+		maps.DeleteFunc(l.accounts, func(id string, a account) bool { return id != shared && t.Now-a.stated > t.Window })
+		l.count = int64(len(l.accounts)) - 1
+	}
+	all := make([]Standing, 0, len(l.accounts))
 	for _, id := range slices.Sorted(maps.Keys(l.accounts)) {
 		a := l.accounts[id]
 		s := Standing{ID: id, Weight: a.weight, Entitlement: l.rate(t, &a),
@@ -121,7 +111,7 @@ func (l *Ledger) Standings(t Term) []Standing {
 		}
 		all = append(all, s)
 	}
-	return all
+	return all, nil
 }
 
 // rate returns at how many permits a window an account is paced, 0: it need not be held back. It is
@@ -129,7 +119,7 @@ func (l *Ledger) Standings(t Term) []Standing {
 // division into light and heavy that is no higher than the true one, and whoever wants its part or
 // more finds that out when it next states its claim. So it climbs to the true level: Newton's
 // iteration, one participant at a time.
-func (l *Ledger) rate(t Term, a *account) float64 {
+func (l *ledger) rate(t Term, a *account) float64 {
 	var light, heavy float64
 	if passed := t.Now*2/t.Window - l.half; passed >= 0 && passed < int64(len(l.sums)) { // else long ago
 		for _, s := range l.sums[passed:] {

@@ -39,8 +39,8 @@ func parseLedger(p *program, reply []rueidis.RedisMessage) (LedgerReply, error) 
 		return LedgerReply{}, malformed(p, "out of range")
 	}
 	b := LedgerReply{Status: Status(n[0]), Contended: n[1] == 1}
-	if ledger, err := fairness.ParseLedger(fields); err == nil && b.Contended {
-		b.Standings = ledger.Standings(fairness.Term{Now: n[2], Window: n[3], Share: n[4]})
+	if b.Contended {
+		b.Standings, _ = fairness.Standings(fields, fairness.Term{Now: n[2], Window: n[3], Share: n[4]})
 	}
 	return b, nil
 }

@@ -47,11 +47,10 @@ func (m *packed[S, R]) Ledger(now int64) LedgerReply {
 	v := m.look(now)
 	b := LedgerReply{Status: OK, Contended: v.fair.contended > 0 && v.fair.contended+2*v.window > v.now}
 	if b.Contended {
-		read, err := fairness.ParseLedger(v.fair.ledger.Fields())
-		if err != nil {
+		var err error
+		if b.Standings, err = fairness.Standings(v.fair.ledger.Fields(), v.term()); err != nil {
 			panic(err) // whatever is used and reported, the scripts can read what they wrote
 		}
-		b.Standings = read.Standings(v.term())
 	}
 	return b
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
