@@ -16,10 +16,10 @@ const calmTerms = 2
 
 // calmTake is what take.lua is told of sections that propose and ask the same.
 type calmTake struct {
-	proposal    *Proposal
-	n, part     int64 // permits: all of them, or with part 1 as many as there are
-	fence       int64
-	until, need int64 // when state may be created
+	layout, terms, life string // of the proposal: see texts
+	n, part             int64  // permits: all of them, or with part 1 as many as there are
+	fence               int64
+	until, need         int64 // when state may be created
 }
 
 // calmTexts are what take.lua is told of a proposal: the first columns, and the time to live.
@@ -43,7 +43,7 @@ func (r *TakeRequest) calm() (c calmTake, ok bool) {
 	if r.Rare || p.calmText == "" || len(r.Groups) == 0 || r.reports() == 1 {
 		return c, false
 	}
-	c = calmTake{proposal: p, fence: int64(r.Fence), until: maxTime}
+	c = calmTake{layout: p.layoutText, terms: p.calmText, life: p.calmLife, fence: int64(r.Fence), until: maxTime}
 	if first := r.Groups[0]; len(r.Groups) == 1 && first.Size == 1 && len(r.Callers) == 0 {
 		c.n, c.part = min(first.Count, p.floor), 1
 	} else {
@@ -64,17 +64,10 @@ func (r *TakeRequest) calm() (c calmTake, ok bool) {
 	return c, true
 }
 
-// alike reports whether both are told the same.
-func (c *calmTake) alike(other *calmTake) bool {
-	return c.n == other.n && c.part == other.part && c.until == other.until && c.fence == other.fence &&
-		c.need == other.need && (c.proposal == other.proposal || c.proposal.layoutText == other.proposal.layoutText &&
-		c.proposal.calmText == other.proposal.calmText && c.proposal.calmLife == other.proposal.calmLife)
-}
-
 func (c *calmTake) arguments(args []string) []string {
 	var room [256]byte
-	text := columns.Calm.Append(append(room[:0], c.proposal.calmText...), 4, c.n, c.part, c.fence, c.until, c.need)
-	return append(args, string(append(text, c.proposal.layoutText...)), c.proposal.calmLife)
+	text := columns.Calm.Append(append(room[:0], c.terms...), 4, c.n, c.part, c.fence, c.until, c.need)
+	return append(args, string(append(text, c.layout...)), c.life)
 }
 
 // newCalmCall returns what a call of take.lua for the sections consists of.
@@ -86,10 +79,7 @@ func newCalmCall(sections []*Section) (keys, args []string) {
 	for i, s := range sections {
 		keys[i] = s.Ref.head
 		now, _ := s.Request.calm()
-		at := len(told) - 1
-		for at >= 0 && !told[at].alike(&now) {
-			at--
-		}
+		at := slices.Index(told, now)
 		if at < 0 {
 			at, told, args = len(told), append(told, now), now.arguments(args)
 		}
@@ -211,7 +201,8 @@ func (r *TakeRequest) paced() bool {
 // pacedArguments returns what the paced take is told: who wants what, and then what take.lua is,
 // but that nothing may be created.
 func (r *TakeRequest) pacedArguments() []string {
-	c := calmTake{proposal: r.Proposal, fence: int64(r.Fence)}
+	p := r.Proposal
+	c := calmTake{layout: p.layoutText, terms: p.calmText, life: p.calmLife, fence: int64(r.Fence)}
 	return c.arguments(append(make([]string, 0, 1+calmTerms), r.asks()))
 }
 

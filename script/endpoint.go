@@ -51,6 +51,17 @@ func (e *Endpoint) run(ctx context.Context, p *program, keys, args []string) ([]
 	}
 }
 
+// ask runs a script, and reads what it replies.
+func ask[R any](ctx context.Context, e *Endpoint, p *program, keys, args []string,
+	parse func(*program, []rueidis.RedisMessage) (R, error)) (R, error) {
+	reply, err := e.run(ctx, p, keys, args)
+	if err != nil {
+		var none R
+		return none, err
+	}
+	return parse(p, reply)
+}
+
 // While a slot of a cluster is on its way to another server, a call that declares several keys is
 // answered with TRYAGAIN unless all of them are at the same one. Then it was not executed, and is
 // sent again after a pause, twice as long each time, while the call has time.
@@ -117,39 +128,27 @@ func failure(p *program, reply []rueidis.RedisMessage, keys []string) error {
 		return malformed(p, "empty")
 	}
 	status, err := reply[0].ToInt64()
-	if err != nil {
+	switch {
+	case err != nil:
 		return malformed(p, "the status is not an integer")
-	}
-	if status >= 0 {
+	case status >= 0:
 		return nil
-	}
-	if len(reply) != 2 && !(status == -1 && len(reply) == 3) {
-		return malformed(p, "wrong length")
-	}
-	switch status {
-	case -1:
-		number, err := reply[1].ToInt64()
-		if err != nil || number < 1 || number > int64(len(keys)) {
-			return malformed(p, "wrong key number")
-		}
-		if len(reply) == 3 {
-			reason, err := reply[2].ToString()
-			if err != nil {
-				return malformed(p, "what was said of the key is not a string")
-			}
-			if reason = cleaned(reason); !strings.HasPrefix(reason, "WRONGTYPE") {
-				return &RefusedError{Reason: reason}
-			}
-		}
-		return &StateError{Key: keys[number-1], Detail: "found by " + p.name}
-	case -2:
-		reason, err := reply[1].ToString()
+	case status == -2 && len(reply) == 2, status == -1 && len(reply) == 3:
+		said, err := reply[len(reply)-1].ToString()
 		if err != nil {
-			return malformed(p, "the refusal is not a string")
+			return malformed(p, "what the server said is not a string")
 		}
-		return &RefusedError{Reason: cleaned(reason)}
+		if said = cleaned(said); status == -2 || !strings.HasPrefix(said, "WRONGTYPE") {
+			return &RefusedError{Reason: said}
+		}
+	case status != -1 || len(reply) != 2:
+		return malformed(p, "unknown status")
 	}
-	return malformed(p, "unknown status")
+	number, err := reply[1].ToInt64()
+	if err != nil || number < 1 || number > int64(len(keys)) {
+		return malformed(p, "wrong key number")
+	}
+	return &StateError{Key: keys[number-1], Detail: "found by " + p.name}
 }
 
 // replyError carries what was wrong with a reply; it matches [ErrMalformedReply].

@@ -21,12 +21,7 @@ type LedgerReply struct {
 // nothing and creates nothing. A shard whose participants do not contend, or whose ledger is
 // damaged, has no standings.
 func (e *Endpoint) Ledger(ctx context.Context, s ShardRef) (LedgerReply, error) {
-	p := s.algorithm.programOf(ledgerProgram)
-	reply, err := e.run(ctx, p, s.keys(), nil)
-	if err != nil {
-		return LedgerReply{}, err
-	}
-	return parseLedger(p, reply)
+	return ask(ctx, e, s.algorithm.programOf(ledgerProgram), s.keys(), nil, parseLedger)
 }
 
 func parseLedger(p *program, reply []rueidis.RedisMessage) (LedgerReply, error) {

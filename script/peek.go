@@ -32,12 +32,7 @@ type PeekReply struct {
 
 // Peek looks at a shard. It writes nothing and creates nothing.
 func (e *Endpoint) Peek(ctx context.Context, s ShardRef) (PeekReply, error) {
-	p := s.algorithm.programOf(peekProgram)
-	reply, err := e.run(ctx, p, s.keys(), nil)
-	if err != nil {
-		return PeekReply{}, err
-	}
-	return parsePeek(p, reply)
+	return ask(ctx, e, s.algorithm.programOf(peekProgram), s.keys(), nil, parsePeek)
 }
 
 func parsePeek(p *program, reply []rueidis.RedisMessage) (PeekReply, error) {

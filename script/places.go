@@ -49,15 +49,10 @@ func (e *Endpoint) Places(ctx context.Context, key string, r PlacesRequest) (Pla
 		return PlacesReply{}, invalid("a pointer that lives %v", r.Keep)
 	}
 	args := [3]string{r.Text, r.Expect, number(milliseconds(r.Keep))}
-	reply, err := e.run(ctx, &programs[placesProgram], []string{key}, args[:])
-	if err != nil {
-		return PlacesReply{}, err
-	}
-	return parsePlaces(reply)
+	return ask(ctx, e, &programs[placesProgram], []string{key}, args[:], parsePlaces)
 }
 
-func parsePlaces(reply []rueidis.RedisMessage) (PlacesReply, error) {
-	p := &programs[placesProgram]
+func parsePlaces(p *program, reply []rueidis.RedisMessage) (PlacesReply, error) {
 	var n [4]int64
 	var texts [2]string
 	if err := counts(p, reply, n[:], len(texts)); err != nil {

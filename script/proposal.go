@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -130,23 +131,12 @@ func layoutText(t Terms, window int64) string {
 }
 
 func (t Terms) check(window int64) error {
-	switch {
-	case t.Epoch < 0 || t.Epoch > MaxEpoch:
-		return invalid("epoch %d", t.Epoch)
-	case t.Revision < 0 || t.Revision > MaxEpoch:
-		return invalid("revision %d", t.Revision)
-	case t.Floor < 0 || t.Floor > t.Target || t.Target > MaxPermits:
-		return invalid("floor %d, target %d", t.Floor, t.Target)
-	case t.Held < 0 || t.Held > MaxPermits:
-		return invalid("held %d", t.Held)
-	case t.Window < MinWindow || t.Window > MaxWindow:
-		return invalid("window %v", t.Window)
-	case t.Keep < 0 || t.Keep > 10*MaxWindow:
-		return invalid("keep %v", t.Keep)
-	case t.Algorithm >= algorithms:
-		return invalid("%v", t.Algorithm)
-	case t.Burst < 0 || t.Burst > MaxPermits:
-		return invalid("burst %d", t.Burst)
+	if err := cmp.Or(within("epoch", t.Epoch, 0, MaxEpoch), within("revision", t.Revision, 0, MaxEpoch),
+		within("target", t.Target, 0, MaxPermits), within("floor", t.Floor, 0, t.Target),
+		within("held", t.Held, 0, MaxPermits), within("window", t.Window, MinWindow, MaxWindow),
+		within("keep", t.Keep, 0, 10*MaxWindow), within("algorithm", t.Algorithm, 0, algorithms-1),
+		within("burst", t.Burst, 0, MaxPermits)); err != nil {
+		return err
 	}
 	// In floating point, as the product may overflow: what is a little too much is as good as what
 	// is not.

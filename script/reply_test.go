@@ -73,7 +73,7 @@ func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
 	take := AlgorithmSlidingLog.programOf(takeProgram) // its name stands for all
 	_, err = parseTake(take, reply, &TakeRequest{Proposal: p, Groups: groups})
 	note(err)
-	_, err = parseSettle(take, reply, &SettleRequest{Back: 1, Charge: 1})
+	_, err = (&SettleRequest{Back: 1, Charge: 1}).parse(take, reply)
 	note(err)
 	_, err = parsePeek(take, reply)
 	note(err)
@@ -86,9 +86,9 @@ func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
 	note(err)
 	note(readCalm([]*Section{s}, reply))
 	note(s.Err)
-	_, err = parseVote(reply)
+	_, err = parseVote(take, reply)
 	note(err)
-	_, err = parsePlaces(reply)
+	_, err = parsePlaces(take, reply)
 	note(err)
 	return errs
 }

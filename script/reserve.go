@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -55,21 +56,15 @@ func (e *Endpoint) Reserve(ctx context.Context, s ShardRef, r *ReserveRequest) (
 	}
 	var room [10]string
 	p := s.algorithm.programOf(reserveProgram)
-	reply, err := e.run(ctx, p, s.creating(r.take()), r.arguments(room[:0]))
-	if err != nil {
-		return ReserveReply{}, err
-	}
-	return parseReserve(p, reply, r)
+	return ask(ctx, e, p, s.creating(r.take()), r.arguments(room[:0]), r.parse)
 }
 
 func (r *ReserveRequest) check(s ShardRef) error {
-	switch {
-	case r.Permits < 1 || r.Permits > MaxPermits || r.MinDelay < 0 || r.MinDelay > r.MaxDelay:
-		return invalid("a reservation of %d permits in %v to %v", r.Permits, r.MinDelay, r.MaxDelay)
-	case r.Caller.ID != "" && !r.Caller.Valid():
+	if r.Caller.ID != "" && !r.Caller.Valid() {
 		return invalid("a reservation on a caller %+v", r.Caller)
 	}
-	return r.Relied.check(s, r.Proposal)
+	return cmp.Or(within("permits", r.Permits, 1, MaxPermits), within("least delay", r.MinDelay, 0, r.MaxDelay),
+		r.Relied.check(s, r.Proposal))
 }
 
 // take is the take that proposes the same.
@@ -95,7 +90,7 @@ func (r *ReserveRequest) after() int64 {
 	return min(int64((min(r.MinDelay, 10*MaxWindow)+time.Microsecond-1)/time.Microsecond), r.maxDelay())
 }
 
-func parseReserve(p *program, reply []rueidis.RedisMessage, r *ReserveRequest) (ReserveReply, error) {
+func (r *ReserveRequest) parse(p *program, reply []rueidis.RedisMessage) (ReserveReply, error) {
 	var n [reserveNumbers]int64
 	if err := readNumbers(p, reply, n[:]); err != nil {
 		return ReserveReply{}, err

@@ -69,11 +69,7 @@ func (e *Endpoint) Settle(ctx context.Context, s ShardRef, r SettleRequest) (Set
 	}
 	var room [10]string
 	p := s.algorithm.programOf(settleProgram)
-	reply, err := e.run(ctx, p, s.settleKeys(&r), r.arguments(s.algorithm, room[:0]))
-	if err != nil {
-		return SettleReply{}, err
-	}
-	return parseSettle(p, reply, &r)
+	return ask(ctx, e, p, s.settleKeys(&r), r.arguments(s.algorithm, room[:0]), r.parse)
 }
 
 // settleKeys returns the keys in the order in which the script declares them: the mark is the last
@@ -117,23 +113,21 @@ func (r *SettleRequest) check(s ShardRef) error {
 	switch {
 	case r.Proposal == nil && r.Charge > 0:
 		return invalid("a charge without a proposal")
-	case r.Back < 0 || r.Back > MaxPermits || r.At < 0 || r.At > MaxEpoch:
-		return invalid("%d permits granted at %d come back", r.Back, r.At)
-	case r.Charge < 0 || r.Charge > MaxPermits || r.Owed < 0 || r.Owed > 10*MaxWindow:
-		return invalid("a charge of %d, full after %v", r.Charge, r.Owed)
-	case r.Used < 0 || r.Used > MaxEpoch || len(r.Mark) > mostMark || strings.ContainsAny(r.Mark, "{}") ||
-		r.MarkFor < 0 || r.MarkFor > 20*MaxWindow:
-		return invalid("a mark %q for %v of %d", r.Mark, r.MarkFor, r.Used)
+	case len(r.Mark) > mostMark || strings.ContainsAny(r.Mark, "{}"):
+		return invalid("a mark %q", r.Mark)
 	case r.Caller.ID != "" && !r.Caller.Named():
 		return invalid("permits settled by a caller %+v", r.Caller)
 	}
-	return r.Relied.check(s, cmp.Or(r.Proposal, nothing[s.algorithm]))
+	return cmp.Or(within("permits that come back", r.Back, 0, MaxPermits), within("time of the grant", r.At, 0, MaxEpoch),
+		within("charge", r.Charge, 0, MaxPermits), within("time to pay", r.Owed, 0, 10*MaxWindow),
+		within("use", r.Used, 0, MaxEpoch), within("life of a mark", r.MarkFor, 0, 20*MaxWindow),
+		r.Relied.check(s, cmp.Or(r.Proposal, nothing[s.algorithm])))
 }
 
 // mostMark is how long a mark may be.
 const mostMark = 64
 
-func parseSettle(p *program, reply []rueidis.RedisMessage, r *SettleRequest) (SettleReply, error) {
+func (r *SettleRequest) parse(p *program, reply []rueidis.RedisMessage) (SettleReply, error) {
 	var n [settleNumbers]int64
 	if err := readNumbers(p, reply, n[:]); err != nil {
 		return SettleReply{}, err

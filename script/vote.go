@@ -1,8 +1,10 @@
 package script
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -114,30 +116,27 @@ func (e *Endpoint) Vote(ctx context.Context, ref VoteRef, r VoteRequest) (VoteRe
 	if r.Alone {
 		args[6] = "1"
 	}
-	reply, err := e.run(ctx, &programs[voteProgram], ref.keys(r.Alone), args[:])
-	if err != nil {
-		return VoteReply{}, err
-	}
-	return parseVote(reply)
+	return ask(ctx, e, &programs[voteProgram], ref.keys(r.Alone), args[:], parseVote)
 }
 
 func (r VoteRequest) check() error {
-	switch {
-	case r.Kind < VoteRead || r.Kind > VoteList:
-		return invalid("a vote of kind %d", r.Kind)
-	case !r.Ballot.valid() || r.Kind >= VotePrepare && r.Kind <= VoteRestore && r.Ballot == (VoteBallot{}):
-		return invalid("ballot %d of %d", r.Ballot.Round, r.Ballot.Proposer)
-	case len(r.Mark) > maxVoteMark || len(r.Value) > MaxVoteValue:
-		return invalid("a mark of %d bytes, a value of %d", len(r.Mark), len(r.Value))
-	case r.Known < 0 || !keepable(r.Keep):
-		return invalid("a register known for %v that lives %v", r.Known, r.Keep)
-	case len(r.Participant) > MaxParticipant || r.Participant != "" && r.Kind != VoteRead:
-		return invalid("a participant of %d bytes in a vote of kind %d", len(r.Participant), r.Kind)
-	case r.ParticipantTTL < 0 || r.ParticipantTTL > 100*MaxWindow ||
-		r.Participant != "" && r.ParticipantTTL < time.Millisecond:
-		return invalid("participants live %v", r.ParticipantTTL)
+	leastTTL := time.Duration(0)
+	if r.Participant != "" {
+		leastTTL = time.Millisecond
 	}
-	return nil
+	switch {
+	case r.Kind >= VotePrepare && r.Kind <= VoteRestore && r.Ballot == (VoteBallot{}):
+		return invalid("no ballot")
+	case r.Participant != "" && r.Kind != VoteRead:
+		return invalid("a participant in a vote of kind %d", r.Kind)
+	case !keepable(r.Keep):
+		return invalid("a register that lives %v", r.Keep)
+	}
+	return cmp.Or(within("kind of vote", r.Kind, VoteRead, VoteList), within("round", r.Ballot.Round, 0, MaxEpoch),
+		within("proposer", r.Ballot.Proposer, 0, MaxEpoch), within("bytes of a mark", len(r.Mark), 0, maxVoteMark),
+		within("bytes of a value", len(r.Value), 0, MaxVoteValue), within("time known", r.Known, 0, math.MaxInt64),
+		within("bytes of a participant", len(r.Participant), 0, MaxParticipant),
+		within("life of participants", r.ParticipantTTL, leastTTL, 100*MaxWindow))
 }
 
 // keepable reports whether a key can live for so long, where 0 is without an end.
@@ -151,8 +150,7 @@ func (b VoteBallot) valid() bool {
 
 func (b VoteBallot) text() string { return fmt.Sprintf("%016d%016d", b.Round, b.Proposer) }
 
-func parseVote(reply []rueidis.RedisMessage) (VoteReply, error) {
-	p := &programs[voteProgram]
+func parseVote(p *program, reply []rueidis.RedisMessage) (VoteReply, error) {
 	var n [8]int64
 	var texts [4]string
 	if err := counts(p, reply, n[:], len(texts)); err != nil {
