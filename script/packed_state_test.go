@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"pgregory.net/rapid"
 
 	"github.com/shardlimit/shardlimit/internal/columns"
 	"github.com/shardlimit/shardlimit/internal/redistest"
@@ -19,6 +20,14 @@ func overPacked(t *testing.T, test func(t *testing.T, a Algorithm)) {
 	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) { test(t, a) })
 	}
+}
+
+// overClock runs a test for every algorithm on a server whose clock the test moves.
+func overClock(t *testing.T, test func(t *testing.T, c *stillRedis, e *Endpoint, ref ShardRef)) {
+	overPacked(t, func(t *testing.T, a Algorithm) {
+		c := newClock(t)
+		test(t, c, NewEndpoint(miniClient(t, c.Miniredis)), a.Keys("", "t", "limit"))
+	})
 }
 
 // damaged is a state with a byte all over a column.
@@ -110,33 +119,31 @@ func TestForeignPacked(t *testing.T) {
 // TestPackedTimeToLive: state lives for two windows and keep after it is unused again, and denials,
 // refunds and looks do not prolong it.
 func TestPackedTimeToLive(t *testing.T) {
-	overPacked(t, func(t *testing.T, a Algorithm) {
-		c := newClock(t)
-		ctx, endpoint, ref := context.Background(), NewEndpoint(miniClient(t, c.Miniredis)), a.Keys("", "t", "limit")
+	overClock(t, func(t *testing.T, c *stillRedis, endpoint *Endpoint, ref ShardRef) {
 		p := terms(t,
-			Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Keep: 10 * time.Second, Algorithm: a,
+			Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Keep: 10 * time.Second, Algorithm: ref.algorithm,
 				Burst: 100})
 		burst := max(p.burst, p.target)
-		reply, err := endpoint.Take(ctx, ref, ones(p, burst))
+		reply, err := endpoint.Take(t.Context(), ref, ones(p, burst))
 		want := 12*time.Second + reply.Reset
 		if err != nil || reply.Granted != burst || c.TTL(ref.head) != want ||
 			reply.Reset < time.Duration(burst/10)*time.Second {
 			t.Fatalf("lives %v, expected %v: %+v %v", c.TTL(ref.head), want, reply, err)
 		}
 		c.forward(100 * time.Millisecond)
-		if reply, err = endpoint.Take(ctx, ref, ones(p, burst)); err != nil || reply.Granted == burst {
+		if reply, err = endpoint.Take(t.Context(), ref, ones(p, burst)); err != nil || reply.Granted == burst {
 			t.Fatal(reply, err)
 		}
 		ttl := c.TTL(ref.head)
 		c.forward(10 * time.Millisecond)
-		if _, err := endpoint.Settle(ctx, ref,
+		if _, err := endpoint.Settle(t.Context(), ref,
 			SettleRequest{Back: 1, At: reply.RefundAt(max(reply.Granted-1, 0))}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := endpoint.Peek(ctx, ref); err != nil {
+		if _, err := endpoint.Peek(t.Context(), ref); err != nil {
 			t.Fatal(err)
 		}
-		if err := endpoint.Clear(ctx, ref); err != nil {
+		if err := endpoint.Clear(t.Context(), ref); err != nil {
 			t.Fatal(err)
 		}
 		if left := c.TTL(ref.head); left != ttl-10*time.Millisecond {
@@ -152,12 +159,10 @@ func TestPackedTimeToLive(t *testing.T) {
 // TestPackedLifeIsRenewed: only the first grant of a sixteenth of a window prolongs the life of a
 // state, and the others leave it long enough.
 func TestPackedLifeIsRenewed(t *testing.T) {
-	overPacked(t, func(t *testing.T, a Algorithm) {
+	overClock(t, func(t *testing.T, c *stillRedis, endpoint *Endpoint, ref ShardRef) {
 		const keep, slice = time.Minute, 100 * time.Millisecond
-		c := newClock(t)
-		ctx, endpoint, ref := context.Background(), NewEndpoint(miniClient(t, c.Miniredis)), a.Keys("", "t", "limit")
-		offer := Terms{Epoch: 1, Target: 1_000, Floor: 1_000, Window: 16 * slice, Keep: keep, Algorithm: a}
-		if a.Bursty() {
+		offer := Terms{Epoch: 1, Target: 1_000, Floor: 1_000, Window: 16 * slice, Keep: keep, Algorithm: ref.algorithm}
+		if ref.algorithm.Bursty() {
 			offer.Burst = 1_000_000
 		}
 		p, kept := terms(t, offer), 0
@@ -169,7 +174,7 @@ func TestPackedLifeIsRenewed(t *testing.T) {
 				permits = max(offer.Burst, offer.Target) / 2
 			}
 			before := c.TTL(ref.head)
-			reply, err := endpoint.Take(ctx, ref, ones(p, permits))
+			reply, err := endpoint.Take(t.Context(), ref, ones(p, permits))
 			if err != nil || reply.Granted != permits {
 				t.Fatalf("%d: %+v %v", i, reply, err)
 			}
@@ -191,16 +196,14 @@ func TestPackedLifeIsRenewed(t *testing.T) {
 // TestWhoIsBehindShortensNoLife: a shard that is left is remembered for as long as who moved its
 // share said, also if somebody calls who has not heard of that.
 func TestWhoIsBehindShortensNoLife(t *testing.T) {
-	overPacked(t, func(t *testing.T, a Algorithm) {
-		c := newClock(t)
-		ctx, endpoint, ref := context.Background(), NewEndpoint(miniClient(t, c.Miniredis)), a.Keys("", "t", "limit")
-		before := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: a})
-		left := terms(t, Terms{Epoch: 2, Window: time.Second, Keep: time.Minute, Algorithm: a, Retire: true})
+	overClock(t, func(t *testing.T, c *stillRedis, endpoint *Endpoint, ref ShardRef) {
+		before := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: ref.algorithm})
+		left := terms(t, Terms{Epoch: 2, Window: time.Second, Keep: time.Minute, Algorithm: ref.algorithm, Retire: true})
 		for i, p := range []*Proposal{before, left, before} {
 			if i == 2 {
 				c.forward(3 * time.Second) // what was granted is free, so the share can be given up
 			}
-			if _, err := endpoint.Take(ctx, ref, ones(p, 10)); err != nil {
+			if _, err := endpoint.Take(t.Context(), ref, ones(p, 10)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -236,64 +239,41 @@ func TestPackedClock(t *testing.T) {
 	})
 }
 
-// Takes rely on the time to live that was set in the same sixteenth of a window. A settlement that
-// comes first in each of them leaves the state a life that is long enough for what follows.
-func TestAStateThatWasSettledLivesLongEnough(t *testing.T) {
-	overPacked(t, func(t *testing.T, a Algorithm) {
-		c := newClock(t)
-		ctx, endpoint, ref := context.Background(), NewEndpoint(miniClient(t, c.Miniredis)), a.Keys("", "t", "limit")
-		p := terms(t, Terms{Epoch: 1, Target: 1000, Floor: 1000, Burst: 1000, Window: 1600 * time.Millisecond,
-			Keep: 5 * time.Second, Algorithm: a})
-		last, came := TakeReply{}, int64(0)
-		for i := range 150 {
-			if i > 0 {
-				reply, err := endpoint.Settle(ctx, ref, SettleRequest{Back: 1, At: last.RefundAt(last.Granted - 1)})
-				if came += reply.Back; err != nil {
-					t.Fatalf("%d: %v", i, err)
+// TestNothingInUseExpires: whatever is taken, given back, charged or looked at, and whatever the limit
+// becomes, the state lives until all that it counts is free.
+func TestNothingInUseExpires(t *testing.T) {
+	overClock(t, func(t *testing.T, c *stillRedis, e *Endpoint, ref ShardRef) {
+		rapid.Check(t, func(r *rapid.T) {
+			c.FlushAll()
+			permits, last := rapid.Int64Range(1, 1000), TakeReply{}
+			offer := Terms{Window: time.Hour, Algorithm: ref.algorithm}
+			for range rapid.IntRange(2, 30).Draw(r, "steps") {
+				if offer.Epoch == 0 || rapid.IntRange(0, 5).Draw(r, "change") == 0 {
+					offer.Epoch, offer.Target = offer.Epoch+1, permits.Draw(r, "target")
+					offer.Floor, offer.Burst = offer.Target, rapid.Int64Range(1, 3*offer.Target).Draw(r, "burst")
 				}
+				p, err := terms(r, offer), error(nil)
+				switch rapid.IntRange(0, 6).Draw(r, "operation") {
+				case 0:
+					back := SettleRequest{Back: 1, At: last.RefundAt(max(last.Granted-1, 0))}
+					_, err = e.Settle(t.Context(), ref, back)
+				case 1:
+					charge := SettleRequest{Charge: permits.Draw(r, "charged"), Owed: 3 * time.Hour, Proposal: p}
+					_, err = e.Settle(t.Context(), ref, charge)
+				case 2:
+					err = e.Clear(t.Context(), ref)
+				default:
+					last, err = e.Take(t.Context(), ref, ones(p, permits.Draw(r, "asked")))
+				}
+				if err != nil {
+					r.Fatal(err)
+				}
+				if peek, err := e.Peek(t.Context(), ref); err != nil || c.TTL(ref.head) < peek.Reset {
+					r.Fatalf("it lives %v: %+v %v", c.TTL(ref.head), peek, err)
+				}
+				c.forward(rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Minute, 40 * time.Minute,
+					2 * time.Hour}).Draw(r, "gap"))
 			}
-			reply, err := endpoint.Take(ctx, ref, ones(p, 10))
-			if err != nil || reply.Granted != 10 {
-				t.Fatalf("%d: %+v %v", i, reply, err)
-			}
-			if life := c.TTL(ref.head); life < reply.Reset {
-				t.Fatalf("%d: lives %v; all is free in %v", i, life, reply.Reset)
-			}
-			last = reply
-			c.forward(110 * time.Millisecond)
-		}
-		if a == AlgorithmSlidingLog && came != 149 {
-			t.Errorf("%d of 149 came back", came)
-		}
-	})
-}
-
-// A settlement knows nothing of the limit's window. A state that it stores lives as long as what is
-// granted after it counts.
-func TestASettlementThatLowersAShareLeavesALongEnoughLife(t *testing.T) {
-	overPacked(t, func(t *testing.T, a Algorithm) {
-		c := newClock(t)
-		ctx, endpoint, ref := context.Background(), NewEndpoint(miniClient(t, c.Miniredis)), a.Keys("", "t", "limit")
-		offer := Terms{Epoch: 1, Target: 10, Floor: 10, Burst: 10, Window: time.Hour, Keep: 24 * time.Hour, Algorithm: a}
-		first, err := endpoint.Take(ctx, ref, ones(terms(t, offer), 10))
-		if err != nil || first.Granted != 10 {
-			t.Fatalf("%+v %v", first, err)
-		}
-		offer.Epoch, offer.Target, offer.Floor, offer.Burst = 2, 5, 5, 5
-		lower := terms(t, offer)
-		if _, err := endpoint.Take(ctx, ref, &TakeRequest{Proposal: lower}); err != nil {
-			t.Fatal(err)
-		}
-		c.forward(2 * time.Hour)
-		if _, err := endpoint.Settle(ctx, ref, SettleRequest{Back: 1, At: first.RefundAt(9)}); err != nil {
-			t.Fatal(err)
-		}
-		reply, err := endpoint.Take(ctx, ref, ones(lower, 5))
-		if err != nil || reply.Granted == 0 {
-			t.Fatalf("%+v %v", reply, err)
-		}
-		if life := c.TTL(ref.head); life < reply.Reset {
-			t.Errorf("lives %v; all is free in %v", life, reply.Reset)
-		}
+		})
 	})
 }
