@@ -16,20 +16,10 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// newProposal returns a proposal for a sliding log: see [Terms], whose fields of the same name its
-// arguments are.
-func newProposal(epoch, target, floor int64, window, keep time.Duration, quarantine bool) (*Proposal, error) {
-	return Terms{Epoch: epoch, Target: target, Floor: floor, Window: window, Keep: keep,
-		Quarantine: quarantine}.Proposal()
-}
-
+// proposal is one for a sliding log.
 func proposal(tb testing.TB, epoch, share int64, window time.Duration) *Proposal {
 	tb.Helper()
-	p, err := newProposal(epoch, share, share, window, 0, true)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return p
+	return terms(tb, Terms{Epoch: epoch, Target: share, Floor: share, Window: window, Quarantine: true})
 }
 
 func ones(p *Proposal, count int64) *TakeRequest {
@@ -109,7 +99,7 @@ func TestInvalidRequests(t *testing.T) {
 	take := func(r *TakeRequest) error { _, err := endpoint.Take(ctx, ref, r); return err }
 	settle := func(r SettleRequest) error { _, err := endpoint.Settle(ctx, ref, r); return err }
 	propose := func(epoch, target, floor int64, window, keep time.Duration) error {
-		_, err := newProposal(epoch, target, floor, window, keep, false)
+		_, err := Terms{Epoch: epoch, Target: target, Floor: floor, Window: window, Keep: keep}.Proposal()
 		return err
 	}
 	_, braces := endpoint.Peek(ctx, ShardKeys("a{b", "t", "limit"))

@@ -3,6 +3,7 @@ package script
 import (
 	"cmp"
 	"fmt"
+	"math/bits"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/columns"
@@ -158,3 +159,12 @@ const second = int64(time.Second / time.Microsecond)
 func milliseconds(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
 func duration(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
+
+// mulDiv returns the whole part and the remainder of (a*b + c) / d; the whole part must be below
+// 2^63.
+func mulDiv(a, b, c, d int64) (whole, rest int64) {
+	high, low := bits.Mul64(uint64(a), uint64(b))
+	low, carry := bits.Add64(low, uint64(c), 0)
+	q, r := bits.Div64(high+carry, low, uint64(d))
+	return int64(q), int64(r)
+}

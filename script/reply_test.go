@@ -62,16 +62,14 @@ func elements(data []byte) (out [][]byte) {
 	return out
 }
 
-func parseAll(reply []rueidis.RedisMessage, groups []Group) []error {
+func parseAll(tb testing.TB, reply []rueidis.RedisMessage, groups []Group) []error {
 	var errs []error
 	note := func(err error) { errs = append(errs, err) }
 	for i := range programs {
 		note(failure(&programs[i], reply, []string{"a", "b"}))
 	}
-	p, err := newProposal(1, 1, 1, MinWindow, 0, false)
-	note(err)
-	take := AlgorithmSlidingLog.programOf(takeProgram) // its name stands for all
-	_, err = parseTake(take, reply, &TakeRequest{Proposal: p, Groups: groups})
+	p, take := proposal(tb, 1, 1, MinWindow), AlgorithmSlidingLog.programOf(takeProgram) // its name stands for all
+	_, err := parseTake(take, reply, &TakeRequest{Proposal: p, Groups: groups})
 	note(err)
 	_, err = (&SettleRequest{Back: 1, Charge: 1}).parse(take, reply)
 	note(err)
@@ -99,7 +97,7 @@ func FuzzReply(f *testing.F) {
 	f.Add([]byte("\x80\xff\xff\xff\xff\xff\xff\xff\xff\x15b"), int64(-1), int64(math.MinInt64))
 	f.Add([]byte("\x80\xff\xff\xff\xff\xff\xff\xff\xfc"), int64(-1), int64(math.MinInt64))
 	f.Fuzz(func(t *testing.T, data []byte, size, count int64) {
-		for _, err := range parseAll(message(t, elements(data)), []Group{{Size: size, Count: count}}) {
+		for _, err := range parseAll(t, message(t, elements(data)), []Group{{Size: size, Count: count}}) {
 			known := errors.Is(err, ErrMalformedReply) || errors.Is(err, ErrForeignState)
 			if refused := (*RefusedError)(nil); err != nil && !known && !errors.As(err, &refused) {
 				t.Fatalf("an error of another kind: %v", err)
@@ -109,10 +107,7 @@ func FuzzReply(f *testing.F) {
 }
 
 func TestMalformedTakeReplies(t *testing.T) {
-	p, err := newProposal(1, 10, 10, MinWindow, 0, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := proposal(t, 1, 10, MinWindow)
 	r := &TakeRequest{Proposal: p, Groups: []Group{{Size: 2, Count: 3}}}
 	good := []int64{1, 0, 5, 4, 9, 1_700_000_000_000_000, 10, 10, 10, 0, 1, 10, 10, 0, 0}
 	build := func(change func(reply []int64) []int64) []rueidis.RedisMessage {
@@ -182,10 +177,7 @@ func TestALedgerWithoutAWindowIsMalformed(t *testing.T) {
 }
 
 func TestMalformedPacedReplies(t *testing.T) {
-	p, err := newProposal(1, 10, 10, MinWindow, 0, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := proposal(t, 1, 10, MinWindow)
 	const now, free, next, reset, early, granted, retry, grants, hint = 0, 1, 2, 3, 4, 5, 6, 7, 8
 	read := func(change map[int]int64) error {
 		numbers := []int64{now: 1_700_000_000_000_000, free: 5, next: 10, reset: 20, granted: 1, grants: 1, hint: 0}

@@ -116,10 +116,7 @@ type bookings struct {
 }
 
 func newBookings(tb testing.TB, seed uint64, share int64) *bookings {
-	p, err := newProposal(1, share, share, 100*time.Millisecond, keep, false)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	p := terms(tb, Terms{Epoch: 1, Target: share, Floor: share, Window: 100 * time.Millisecond})
 	return &bookings{
 		random: rand.New(rand.NewPCG(seed, uint64(share))), now: 1_700_000_000_000_000,
 		model: naive{share: share, window: 100_000}, terms: p,

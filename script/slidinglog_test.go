@@ -81,11 +81,7 @@ type table struct {
 
 func (b *table) propose(epoch, target, floor int64, window time.Duration, quarantine bool) *Proposal {
 	b.t.Helper()
-	p, err := newProposal(epoch, target, floor, window, 0, quarantine)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return p
+	return terms(b.t, Terms{Epoch: epoch, Target: target, Floor: floor, Window: window, Quarantine: quarantine})
 }
 
 func (b *table) take(now int64, p *Proposal, permits, granted int64) TakeReply {

@@ -40,11 +40,7 @@ func (c *stillRedis) forward(d time.Duration) {
 func TestNothingIsCreated(t *testing.T) {
 	onBoth(t, func(t *testing.T, client rueidis.Client) {
 		ctx, endpoint, ref := context.Background(), NewEndpoint(client), ShardKeys("", "t", "limit")
-		look, err := newProposal(0, 0, 0, 0, 0, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if reply, err := endpoint.Take(ctx, ref, ones(look, 1)); err != nil || reply.Status != Absent ||
+		if reply, err := endpoint.Take(ctx, ref, ones(terms(t, Terms{}), 1)); err != nil || reply.Status != Absent ||
 			reply.Granted != 0 {
 			t.Errorf("%+v %v", reply, err)
 		}

@@ -19,11 +19,7 @@ func TestAFreshShardCostsNoInfo(t *testing.T) {
 	endpoint := NewEndpoint(client)
 	for i := range 3 {
 		s := taking(t, AlgorithmSlidingLog, fmt.Sprint(i))
-		var err error
-		s.Request.Known = time.Hour
-		if s.Request.Proposal, err = newProposal(1, 5, 5, time.Second, 0, true); err != nil {
-			t.Fatal(err)
-		}
+		s.Request.Known, s.Request.Proposal = time.Hour, proposal(t, 1, 5, time.Second)
 		before := calls(t, client, "info")
 		if r, err := endpoint.Take(t.Context(), s.Ref, s.Request); err != nil || r.Status == Absent {
 			t.Fatalf("%+v, %v", r, err)

@@ -104,10 +104,7 @@ func TestTakesFromSeveralShardsAgreeWithTheirTwins(t *testing.T) {
 
 func taking(t *testing.T, a Algorithm, name string) Section {
 	t.Helper()
-	p, err := Terms{Epoch: 1, Target: 5, Floor: 5, Window: time.Minute, Algorithm: a}.Proposal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := terms(t, Terms{Epoch: 1, Target: 5, Floor: 5, Window: time.Minute, Algorithm: a})
 	return Section{Ref: a.Keys("", "t", name), Request: &TakeRequest{Proposal: p, Groups: []Group{{Size: 2, Count: 2}}}}
 }
 
