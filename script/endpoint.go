@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -151,15 +152,7 @@ func failure(p *program, reply []rueidis.RedisMessage, keys []string) error {
 	return &StateError{Key: keys[number-1], Detail: "found by " + p.name}
 }
 
-// replyError carries what was wrong with a reply; it matches [ErrMalformedReply].
-type replyError struct {
-	program string
-	detail  string
+// malformed tells what was wrong with a reply.
+func malformed(p *program, detail string) error {
+	return fmt.Errorf("%w to %s: %s", ErrMalformedReply, p.name, detail)
 }
-
-func (e *replyError) Error() string {
-	return ErrMalformedReply.Error() + " to " + e.program + ": " + e.detail
-}
-func (e *replyError) Is(target error) bool { return target == ErrMalformedReply }
-
-func malformed(p *program, detail string) error { return &replyError{program: p.name, detail: detail} }

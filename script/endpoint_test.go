@@ -83,7 +83,7 @@ func TestNotExecuted(t *testing.T) {
 		{&unsentError{context.Canceled}, true},
 		{&StateError{Key: "k"}, true},
 		{&RefusedError{Reason: "OOM"}, true},
-		{&replyError{}, false},
+		{malformed(&program{}, "x"), false},
 		{invalid("x"), true},
 	} {
 		if got := NotExecuted(c.err); got != c.want {
@@ -132,15 +132,6 @@ func TestInvalidRequests(t *testing.T) {
 	} {
 		if !errors.Is(err, ErrInvalidRequest) || !NotExecuted(err) {
 			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-// A name in two pieces has the same keys as in one.
-func TestKeysOfAreThoseOfTheName(t *testing.T) {
-	for _, s := range []Space{AlgorithmSlidingLog.Space("p", "t", ""), AlgorithmFixedWindow.Space("p", "u", "7"), {}} {
-		if got, want := s.KeysOf("k5:users:", "u1"), s.Keys("k5:users:u1"); got != want {
-			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
 }

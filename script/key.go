@@ -29,11 +29,8 @@ func (a Algorithm) Space(prefix, tag, life string) Space {
 	return Space{algorithm: a, head: start + letters[a] + ":", kind: len(start)}
 }
 
-// Keys returns the keys of the shard of a limit, which may have any name.
-func (s Space) Keys(name string) ShardRef { return s.KeysOf("", name) }
-
-// KeysOf is Keys for the name prefix+end.
-func (s Space) KeysOf(prefix, end string) ShardRef {
+// Keys returns the keys of the shard of a limit, which may have any name: prefix+end.
+func (s Space) Keys(prefix, end string) ShardRef {
 	if s.head == "" {
 		return ShardRef{}
 	}
@@ -44,7 +41,7 @@ func (s Space) KeysOf(prefix, end string) ShardRef {
 // Keys returns the keys of one shard that counts by this algorithm; those of different algorithms
 // differ.
 func (a Algorithm) Keys(prefix, tag, name string) ShardRef {
-	return a.Space(prefix, tag, "").Keys(name)
+	return a.Space(prefix, tag, "").Keys("", name)
 }
 
 // ShardKeys returns the keys of one shard that counts by a sliding log: see [Algorithm.Keys].

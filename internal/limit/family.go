@@ -131,7 +131,7 @@ func (f *Family) PlaceOf(ft *Routes, prefix, key string) (*Plan, script.ShardRef
 		delete(f.plans.at, keyPlan{at: at})
 		return nil, script.ShardRef{}
 	}
-	return p, p.ways[0].Space.KeysOf(prefix, key)
+	return p, p.ways[0].Space.Keys(prefix, key)
 }
 
 // Keyed is a key with the terms that come with its calls, if any do.

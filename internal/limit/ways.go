@@ -74,7 +74,7 @@ func (of *ways) lane(at shard.Site, t *dispatch.Terms, w *dispatch.Way) *dispatc
 	} else {
 		l = &dispatch.Lane{}
 	}
-	l.Lead(of.core.Process.Lanes, w, listener{of.core}, w.Space.Keys(of.core.ID), n, t)
+	l.Lead(of.core.Process.Lanes, w, listener{of.core}, w.Space.Keys("", of.core.ID), n, t)
 	if i < 0 {
 		of.Lanes = append(of.Lanes, l)
 	} else { // the node turned out to be called otherwise
