@@ -6,8 +6,8 @@
 //
 // [Shares] is the definition, exact and without state. The scripts fair*.lua of package script come
 // close to it for a shard. They keep an account of each participant, estimate the level from what
-// was used and wanted lately, and pace each participant at its weight × level. [Standings] reads these
-// accounts. The package does no I/O and reads no clock.
+// was used and wanted lately, and pace each participant at its weight × level. [Standings] reads
+// these accounts. The package does no I/O and reads no clock.
 package fairness
 
 import "strings"

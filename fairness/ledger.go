@@ -23,8 +23,8 @@ const (
 var ErrText = errors.New("fairness: not a ledger")
 
 // ledger is what a shard knows of the participants that contend for it. The scripts keep it: each
-// account paces its participant by a bucket of credit, which fills at weight × level. The log of the
-// shard decides how much may be granted at all: a ledger that is wrong harms fairness only.
+// account paces its participant by a bucket of credit, which fills at weight × level. The log of
+// the shard decides how much may be granted at all: a ledger that is wrong harms fairness only.
 type ledger struct {
 	accounts map[string]account
 	count    int64       // accounts, without the shared one
@@ -94,7 +94,9 @@ func Standings(fields map[string]string, t Term) ([]Standing, error) {
 	}
 	now := t.Now * 2 / t.Window
 	if l.count >= MaxAccounts && now != l.half { // who was silent for a window gives way
-		maps.DeleteFunc(l.accounts, func(id string, a account) bool { return id != shared && t.Now-a.stated > t.Window })
+		maps.DeleteFunc(l.accounts, func(id string, a account) bool {
+			return id != shared && t.Now-a.stated > t.Window
+		})
 		l.count = int64(len(l.accounts)) - 1
 	}
 	all := make([]Standing, 0, len(l.accounts))

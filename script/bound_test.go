@@ -139,16 +139,18 @@ func TestRatesDoNotDrift(t *testing.T) {
 	}
 }
 
-// TestAllRetriesAreExact: so are they under every algorithm; and what a look says comes back is what
-// is in use.
+// TestAllRetriesAreExact: so they are under every algorithm; and what a look says comes back is
+// what is in use.
 func TestAllRetriesAreExact(t *testing.T) {
 	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				target := rapid.SampledFrom([]int64{1, 2, 17, 100, 999, 1_000_000}).Draw(t, "target")
-				window := rapid.SampledFrom([]time.Duration{time.Millisecond, 3 * time.Second, time.Hour}).Draw(t, "window")
+				window := rapid.SampledFrom([]time.Duration{time.Millisecond, 3 * time.Second,
+					time.Hour}).Draw(t, "window")
 				burst := rapid.SampledFrom([]int64{0, 1, target/3 + 1, 3 * target}).Draw(t, "burst")
-				p := terms(t, Terms{Epoch: 1, Target: target, Floor: target, Window: window, Algorithm: a, Burst: burst})
+				p := terms(t, Terms{Epoch: 1, Target: target, Floor: target, Window: window, Algorithm: a,
+					Burst: burst})
 				twin, now := newTwin(a), epoch0+rapid.Int64Range(0, 1e9).Draw(t, "now")
 				for range rapid.IntRange(1, 40).Draw(t, "steps") {
 					r := &TakeRequest{Proposal: p, Groups: []Group{{

@@ -141,8 +141,8 @@ const (
 	calmLook    = "\x02" // it left the section to the full take
 )
 
-// told is the reply where all is as proposed: columns.Told of the state, or of a new one. It tells of
-// no grants.
+// told is the reply where all is as proposed: columns.Told of the state, or of a new one. It tells
+// of no grants.
 func (p *Proposal) told(now clock.ServerTime, own string) (t TakeReply, sound bool) {
 	var n [4]int64
 	if t.Status = OK; own == calmCreated {

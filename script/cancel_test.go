@@ -40,10 +40,12 @@ func cancelWalk(t *rapid.T, a Algorithm, shard packedTwin) {
 			random.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
 		}
 		for _, h := range slices.Backward(held) {
-			for part := h.n; h.n > 0; h.n -= part {
-				if part = h.n; a != AlgorithmLeakyBucket {
+			for h.n > 0 {
+				part := h.n
+				if a != AlgorithmLeakyBucket {
 					part = 1 + random.Int64N(h.n)
 				}
+				h.n -= part
 				if got := shard.Settle(now, SettleRequest{Back: part, At: clock.ServerTime(h.at)}).Back; got != part {
 					t.Fatalf("%d of %d came back", got, part)
 				}

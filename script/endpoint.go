@@ -12,9 +12,9 @@ import (
 	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
-// Endpoint sends scripts to one Redis endpoint: a standalone node, a sentinel set, or one slot range
-// of a cluster. It is safe for concurrent use and holds no resources of its own; the client stays
-// the caller's.
+// Endpoint sends scripts to one Redis endpoint: a standalone node, a sentinel set, or one slot
+// range of a cluster. It is safe for concurrent use and holds no resources of its own; the client
+// stays the caller's.
 //
 // Commands go out as writes that rueidis never re-sends after a lost connection. The one exception
 // is rueidis' ClientOption.ConnLifetime, after which even such commands are sent again: clients

@@ -76,7 +76,8 @@ func TestALongLogIsOneString(t *testing.T) {
 				case i%97 == 96:
 					return step{now: now, settle: &SettleRequest{Back: 1, At: clock.ServerTime(last)}}
 				case i%301 == 300:
-					return step{now: now, book: &ReserveRequest{Proposal: p, Permits: 1 + share/2, MaxDelay: time.Second}}
+					book := &ReserveRequest{Proposal: p, Permits: 1 + share/2, MaxDelay: time.Second}
+					return step{now: now, book: book}
 				}
 				last = now
 				return step{now: now, take: &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: 1}}}}
@@ -100,7 +101,8 @@ func TestChargesAndBookingsDoNotLengthenALog(t *testing.T) {
 			if i%2 == 0 {
 				return step{now: now, settle: &SettleRequest{Proposal: p, Charge: 1}}
 			}
-			return step{now: now, book: &ReserveRequest{Proposal: p, Permits: 1, MinDelay: time.Second, MaxDelay: time.Hour}}
+			book := &ReserveRequest{Proposal: p, Permits: 1, MinDelay: time.Second, MaxDelay: time.Hour}
+			return step{now: now, book: book}
 		})
 		if most := columns.Packed.Bytes() + (2*mostEntries+2*mostPending)*columns.Entry.Bytes(); longest > most {
 			t.Errorf("%v: %d bytes, at most %d", a, longest, most)

@@ -121,8 +121,8 @@ func TestForeignPacked(t *testing.T) {
 func TestPackedTimeToLive(t *testing.T) {
 	overClock(t, func(t *testing.T, c *stillRedis, endpoint *Endpoint, ref ShardRef) {
 		p := terms(t,
-			Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Keep: 10 * time.Second, Algorithm: ref.algorithm,
-				Burst: 100})
+			Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Keep: 10 * time.Second,
+				Algorithm: ref.algorithm, Burst: 100})
 		burst := max(p.burst, p.target)
 		reply, err := endpoint.Take(t.Context(), ref, ones(p, burst))
 		want := 12*time.Second + reply.Reset
@@ -198,7 +198,8 @@ func TestPackedLifeIsRenewed(t *testing.T) {
 func TestWhoIsBehindShortensNoLife(t *testing.T) {
 	overClock(t, func(t *testing.T, c *stillRedis, endpoint *Endpoint, ref ShardRef) {
 		before := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Second, Algorithm: ref.algorithm})
-		left := terms(t, Terms{Epoch: 2, Window: time.Second, Keep: time.Minute, Algorithm: ref.algorithm, Retire: true})
+		left := terms(t, Terms{Epoch: 2, Window: time.Second, Keep: time.Minute, Algorithm: ref.algorithm,
+			Retire: true})
 		for i, p := range []*Proposal{before, left, before} {
 			if i == 2 {
 				c.forward(3 * time.Second) // what was granted is free, so the share can be given up
@@ -239,8 +240,8 @@ func TestPackedClock(t *testing.T) {
 	})
 }
 
-// TestNothingInUseExpires: whatever is taken, given back, charged or looked at, and whatever the limit
-// becomes, the state lives until all that it counts is free.
+// TestNothingInUseExpires: whatever is taken, given back, charged or cleared, and whatever the
+// limit becomes, the state lives until all that it counts is free.
 func TestNothingInUseExpires(t *testing.T) {
 	overClock(t, func(t *testing.T, c *stillRedis, e *Endpoint, ref ShardRef) {
 		rapid.Check(t, func(r *rapid.T) {

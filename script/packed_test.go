@@ -118,7 +118,8 @@ func agreePacked(t *rapid.T, twin packedTwin, server timed, expires bool) {
 				t.Fatalf("%v: a key lives %d ms", a, ms)
 			}
 		}
-		if got, err := server.endpoint.Ledger(server.at(s.node), server.ref); err != nil || !reflect.DeepEqual(got, twin.Ledger(s.node)) {
+		got, err := server.endpoint.Ledger(server.at(s.node), server.ref)
+		if err != nil || !reflect.DeepEqual(got, twin.Ledger(s.node)) {
 			t.Fatalf("%v: standings: %v\ntwin   %+v\nserver %+v", a, err, twin.Ledger(s.node), got)
 		}
 	}

@@ -76,7 +76,8 @@ func TestAMissingPermissionIsToldInTheServersOwnWords(t *testing.T) {
 	for a := range algorithms {
 		try("full", a, NewEndpoint(admin), []string{"CONFIG", "SET", "maxmemory", "1"},
 			[]string{"CONFIG", "SET", "maxmemory", "0"})
-		try("replica", a, NewEndpoint(admin), []string{"REPLICAOF", "127.0.0.1", "1"}, []string{"REPLICAOF", "NO", "ONE"})
+		try("replica", a, NewEndpoint(admin), []string{"REPLICAOF", "127.0.0.1", "1"},
+			[]string{"REPLICAOF", "NO", "ONE"})
 	}
 	for _, name := range []string{"GET", "SET", "DEL", "HGET", "INFO", "full", "replica"} {
 		if sure[name] == 0 {
@@ -163,7 +164,8 @@ var operations = map[string]func(*testing.T, *Endpoint, ShardRef) error{
 	},
 	"reserve": reserve,
 	"settle": func(t *testing.T, e *Endpoint, ref ShardRef) error {
-		_, err := e.Settle(t.Context(), ref, SettleRequest{Back: 1, At: taken.RefundAt(0), Mark: "m", MarkFor: time.Hour})
+		r := SettleRequest{Back: 1, At: taken.RefundAt(0), Mark: "m", MarkFor: time.Hour}
+		_, err := e.Settle(t.Context(), ref, r)
 		return err
 	},
 	"peek":   func(t *testing.T, e *Endpoint, ref ShardRef) error { _, err := e.Peek(t.Context(), ref); return err },

@@ -170,7 +170,8 @@ func TestALedgerWithoutAWindowIsMalformed(t *testing.T) {
 	for window, sound := range map[int64]bool{0: false, 1: true} {
 		reply := message(t, [][]byte{integer(int64(Absent)), integer(1), integer(1), integer(window), integer(1),
 			binary.BigEndian.AppendUint64([]byte{'*'}, 0)})
-		if _, err := parseLedger(&program{}, reply); sound != (err == nil) || !sound && !errors.Is(err, ErrMalformedReply) {
+		_, err := parseLedger(&program{}, reply)
+		if sound != (err == nil) || !sound && !errors.Is(err, ErrMalformedReply) {
 			t.Errorf("%d us: %v", window, err)
 		}
 	}

@@ -89,7 +89,8 @@ func (s *stage) proposal() *Proposal {
 	}
 	burst, drawn := s.bursts[epoch]
 	if !drawn {
-		burst = rapid.SampledFrom([]int64{0, 0, 1, 3, target/2 + 1, 2 * target, 7*target + 3, -1, -1}).Draw(s.t, "burst")
+		burst = rapid.SampledFrom([]int64{0, 0, 1, 3, target/2 + 1, 2 * target, 7*target + 3, -1, -1}).Draw(s.t,
+			"burst")
 		s.bursts[epoch] = burst
 	}
 	if burst < 0 {
@@ -265,7 +266,8 @@ func (s *stage) bookings() (steps []step) {
 // held back, or of nobody.
 func (s *stage) crowd() (steps []step) {
 	p, us := s.proposal(), int64(s.window/time.Microsecond)
-	gap := rapid.OneOf(rapid.Int64Range(0, us/100), rapid.Just(us/logCells), rapid.Int64Range(1, us/20)).Draw(s.t, "gap")
+	gap := rapid.OneOf(rapid.Int64Range(0, us/100), rapid.Just(us/logCells), rapid.Int64Range(1, us/20)).Draw(s.t,
+		"gap")
 	most := rapid.Int64Range(1, max(s.target/20, 1)).Draw(s.t, "size at most")
 	several := rapid.IntRange(0, 4).Draw(s.t, "callers at most")
 	for range rapid.IntRange(20, 100).Draw(s.t, "crowd") {

@@ -118,7 +118,7 @@ func (r *SettleRequest) check(s ShardRef) error {
 	case r.Caller.ID != "" && !r.Caller.Named():
 		return invalid("permits settled by a caller %+v", r.Caller)
 	}
-	return cmp.Or(within("permits that come back", r.Back, 0, MaxPermits), within("time of the grant", r.At, 0, MaxEpoch),
+	return cmp.Or(within("permits that come back", r.Back, 0, MaxPermits), within("date", r.At, 0, MaxEpoch),
 		within("charge", r.Charge, 0, MaxPermits), within("time to pay", r.Owed, 0, 10*MaxWindow),
 		within("use", r.Used, 0, MaxEpoch), within("life of a mark", r.MarkFor, 0, 20*MaxWindow),
 		r.Relied.check(s, cmp.Or(r.Proposal, nothing[s.algorithm])))

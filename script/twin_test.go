@@ -17,7 +17,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
-// timed is a shard on a server whose clock a test holds: miniredis, that of histories, or a real one.
+// timed is a shard on a server whose clock a test holds: miniredis, the one of histories, or a real
+// one.
 type timed struct {
 	server   interface{ SetTime(time.Time) }
 	endpoint *Endpoint
@@ -48,8 +49,8 @@ func (m timed) settle(now int64, r SettleRequest) (SettleReply, error) {
 }
 func (m timed) stored() (head, ledger string) { return stored(m.endpoint.client, m.ref) }
 
-// clocked is a client of a real server. Scripts are told TIME and uptime by it, and are otherwise the
-// same.
+// clocked is a client of a real server. Scripts are told TIME and uptime by it, and are otherwise
+// the same.
 type clocked struct {
 	rueidis.Client
 	now, uptime int64
@@ -77,8 +78,8 @@ const timeRead = "= redis.call('TIME')\n" // into a local of which every script 
 
 var infoRead = regexp.MustCompile(`(?:redis\.p?)?call\('INFO', 'server'\)`)
 
-// clockedTexts are the scripts of shards that read TIME, by the names under which servers cache them
-// as they are. Every one must read it exactly once.
+// clockedTexts are the scripts of shards that read TIME, by the names under which servers cache
+// them as they are. Every one must read it exactly once.
 var clockedTexts = func() map[string]*rueidis.Lua {
 	texts := map[string]*rueidis.Lua{}
 	for _, p := range programs[calmProgram:] {
