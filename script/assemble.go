@@ -35,6 +35,7 @@ type program struct {
 	parts []string          // fragments in a row, by the names of their files without ".lua"
 	names map[string]string // what "@NAME" means in this script alone
 
+	number    int    // in programs
 	text, sha string // sha is the name under which servers cache the text
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -19,10 +20,13 @@ import (
 // Commands go out as writes that rueidis never re-sends after a lost connection. The one exception
 // is rueidis' ClientOption.ConnLifetime, after which even such commands are sent again: clients
 // given to an Endpoint must not set it.
-type Endpoint struct{ client rueidis.Client }
+type Endpoint struct {
+	client rueidis.Client
+	loaded [programCount]atomic.Bool // it had the script once
+}
 
 // NewEndpoint returns an Endpoint over client, which must outlive it.
-func NewEndpoint(client rueidis.Client) *Endpoint { return &Endpoint{client} }
+func NewEndpoint(client rueidis.Client) *Endpoint { return &Endpoint{client: client} }
 
 var errNoKey = invalid("no key: prefix and tag must not hold braces, the tag must not be empty")
 
@@ -81,16 +85,22 @@ func rest(ctx context.Context, pause time.Duration) bool {
 	return clock.Sleep(ctx, pause)
 }
 
-// send makes one round trip, and one more with the full text where the endpoint does not have the
-// script: first use, restart, SCRIPT FLUSH, failover. It never repeats what may have been executed,
-// and rueidis does not either: EVALSHA and EVAL are not marked as retryable.
+// send makes one round trip, at first with the full text; and one more where the endpoint does not
+// have the script any more: restart, SCRIPT FLUSH, failover. It never repeats what may have been
+// executed, and rueidis does not either: EVALSHA and EVAL are not marked as retryable.
 func (e *Endpoint) send(ctx context.Context, p *program, keys, args []string) ([]rueidis.RedisMessage, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &unsentError{err}
 	}
-	reply, err := p.read(e.client.Do(ctx, e.command(p, false, keys, args)))
-	if noScript(err) { // surely not executed
-		return p.read(e.client.Do(ctx, e.command(p, true, keys, args)))
+	if e.loaded[p.number].Load() {
+		reply, err := p.read(e.client.Do(ctx, e.command(p, false, keys, args)))
+		if !noScript(err) { // else it was surely not executed
+			return reply, err
+		}
+	}
+	reply, err := p.read(e.client.Do(ctx, e.command(p, true, keys, args)))
+	if err == nil {
+		e.loaded[p.number].Store(true)
 	}
 	return reply, err
 }

@@ -74,6 +74,7 @@ var programs = func() (all [programCount]program) {
 		}
 	}
 	for i := range all {
+		all[i].number = i
 		all[i].assemble()
 	}
 	return all

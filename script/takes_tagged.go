@@ -79,7 +79,8 @@ func (e *Endpoint) makeCalls(ctx context.Context, all []takeCall) error {
 	return nil
 }
 
-// pipe makes calls in one pipeline. With load the first of each script comes with its full text.
+// pipe makes calls in one pipeline. The first of each script comes with its full text if the script
+// is new, and with load always.
 //
 // A command that a server surely did not execute is sent again: as the server lacks the script, in
 // another pipeline, or, while the slot is on its way, alone. Nothing is sent of a pipeline, either,
@@ -91,11 +92,11 @@ func (e *Endpoint) pipe(ctx context.Context, all []takeCall, load bool) {
 		}
 		return
 	}
-	loaded, built := make(map[*program]bool), make(rueidis.Commands, len(all))
+	known, built := make(map[*program]bool), make(rueidis.Commands, len(all))
 	for i := range all {
 		c := &all[i]
-		built[i] = e.command(c.program, load && !loaded[c.program], c.keys, c.args)
-		loaded[c.program] = true
+		full := !known[c.program] && (load || !e.loaded[c.program.number].Load())
+		built[i], known[c.program] = e.command(c.program, full, c.keys, c.args), true
 	}
 	var unloaded []takeCall
 	alone := make(map[string][]*takeCall) // of each shard, in their order
@@ -109,6 +110,7 @@ func (e *Endpoint) pipe(ctx context.Context, all []takeCall, load bool) {
 		case err != nil:
 			fail(c.sections, err)
 		default:
+			e.loaded[c.program.number].Store(true)
 			fail(c.sections, c.read(reply))
 		}
 	}

@@ -78,8 +78,8 @@ const timeRead = "= redis.call('TIME')\n" // into a local of which every script 
 
 var infoRead = regexp.MustCompile(`(?:redis\.p?)?call\('INFO', 'server'\)`)
 
-// clockedTexts are the scripts of shards that read TIME, by the names under which servers cache
-// them as they are. Every one must read it exactly once.
+// clockedTexts are the scripts of shards that read TIME, by what they are as they are, and by the
+// names under which servers cache that. Every one must read it exactly once.
 var clockedTexts = func() map[string]*rueidis.Lua {
 	texts := map[string]*rueidis.Lua{}
 	for _, p := range programs[calmProgram:] {
@@ -96,6 +96,7 @@ var clockedTexts = func() map[string]*rueidis.Lua {
 		}
 		// A ledger lives by the server's clock, which stands still for nobody.
 		texts[p.sha] = rueidis.NewLuaScript(strings.ReplaceAll(text, constants["LIFE"], "3600000"))
+		texts[p.text] = texts[p.sha]
 	}
 	return texts
 }()
