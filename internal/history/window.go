@@ -1,9 +1,7 @@
 package history
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -37,33 +35,9 @@ func Busiest(window time.Duration, ops []Op) Window {
 	if window <= 0 {
 		panic(fmt.Sprintf("history: window %v is not positive", window))
 	}
-	Total(ops) // panics if it must; the sums below cannot overflow then
-	byStart := fitting(window, ops)
-	byEnd := slices.Clone(byStart)
-	slices.SortFunc(byStart, func(a, b Op) int { return cmp.Compare(a.Start, b.Start) })
-	slices.SortFunc(byEnd, func(a, b Op) int { return cmp.Compare(a.End, b.End) })
-
-	// Some window with the most permits begins at the start of a call: shifted
-	// later until it does so it loses none of the calls inside.
-	best := Window{Width: window}
-	var inside int64
-	entered := 0 // of byEnd
-	for left := 0; left < len(byStart); {
-		start := byStart[left].Start
-		for entered < len(byEnd) && byEnd[entered].End-start < int64(window) {
-			inside += byEnd[entered].Permits
-			entered++
-		}
-		if inside > best.Permits {
-			best.Start, best.Permits = start, inside
-		}
-		// Whatever starts here has entered: it is shorter than the window.
-		for left < len(byStart) && byStart[left].Start == start {
-			inside -= byStart[left].Permits
-			left++
-		}
-	}
-	return best
+	Total(ops) // panics if it must; the sums cannot overflow then
+	worst, _ := CheckBy(window, func(int64) int64 { return 0 }, ops)
+	return worst
 }
 
 // fitting returns the operations that fit into some window.

@@ -130,6 +130,51 @@ func MustGet(tb testing.TB, l *shardlimit.Limiter, n int64) shardlimit.Decision 
 	return d
 }
 
+// Served takes n permits by what a node says, not by the outage policy.
+func Served(tb testing.TB, l *shardlimit.Limiter, n int64) shardlimit.Decision {
+	tb.Helper()
+	d := MustGet(tb, l, n)
+	if d.Degraded {
+		tb.Fatalf("%s: %d permits: %+v", l.Name(), n, d)
+	}
+	return d
+}
+
+// Denied asks for n permits, of which none may be granted.
+func Denied(tb testing.TB, l *shardlimit.Limiter, n int64) shardlimit.Decision {
+	tb.Helper()
+	d, err := l.AllowN(tb.Context(), n)
+	if err != nil || d.Allowed {
+		tb.Fatalf("%s: %d permits: %+v, %v", l.Name(), n, d, err)
+	}
+	return d
+}
+
+// asked is a limiter or a set.
+type asked interface {
+	Allow(ctx context.Context) (shardlimit.Decision, error)
+}
+
+// Passes makes a call that must be allowed.
+func Passes(tb testing.TB, who asked) shardlimit.Decision {
+	tb.Helper()
+	d, err := who.Allow(tb.Context())
+	if err != nil || !d.Allowed {
+		tb.Fatalf("%+v, %v", d, err)
+	}
+	return d
+}
+
+// Refuses makes a call that must be denied.
+func Refuses(tb testing.TB, who asked) shardlimit.Decision {
+	tb.Helper()
+	d, err := who.Allow(tb.Context())
+	if err != nil || d.Allowed {
+		tb.Fatalf("%+v, %v", d, err)
+	}
+	return d
+}
+
 // Must ends the test if there is an error.
 func Must(tb testing.TB, err error) {
 	tb.Helper()
@@ -182,4 +227,38 @@ func Set(n int64, limits ...*shardlimit.Limiter) *shardlimit.Set {
 		parts = append(parts, l.N(n))
 	}
 	return shardlimit.All(parts...)
+}
+
+// Calls are all calls of a limiter that may send something, for n permits where they take some;
+// granted is what it settles.
+func Calls(l *shardlimit.Limiter, n int64, granted shardlimit.Decision) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"Allow":        func(ctx context.Context) error { _, err := l.Allow(ctx); return err },
+		"AllowN":       func(ctx context.Context) error { _, err := l.AllowN(ctx, n); return err },
+		"AllowUpTo":    func(ctx context.Context) error { _, err := l.AllowUpTo(ctx, n); return err },
+		"Wait":         l.Wait,
+		"WaitN":        func(ctx context.Context) error { return l.WaitN(ctx, n) },
+		"Reserve":      func(ctx context.Context) error { _, err := l.Reserve(ctx, n); return err },
+		"Settle":       func(ctx context.Context) error { return l.Settle(ctx, granted, 0) },
+		"Set.Allow":    func(ctx context.Context) error { _, err := Set(1, l).Allow(ctx); return err },
+		"Set.Wait":     func(ctx context.Context) error { return Set(1, l).Wait(ctx) },
+		"Peek":         func(ctx context.Context) error { _, err := l.Peek(ctx); return err },
+		"Participants": func(ctx context.Context) error { _, err := l.Participants(ctx); return err },
+		"SetLimit":     func(ctx context.Context) error { return l.SetLimit(ctx, shardlimit.PerSecond(20)) },
+		"Reset":        l.Reset,
+		"Rebalance":    l.Rebalance,
+		"Delete":       l.Delete,
+	}
+}
+
+// Opens are the calls of a client that open a limit of any kind, which it may know or not.
+func Opens(c *shardlimit.Client, name string) map[string]func(context.Context) error {
+	limit := shardlimit.PerHour(10)
+	return map[string]func(context.Context) error{
+		"Limiter":    func(ctx context.Context) error { _, err := c.Limiter(ctx, name, limit); return err },
+		"Family":     func(ctx context.Context) error { _, err := c.Family(ctx, name, limit); return err },
+		"Slots":      func(ctx context.Context) error { _, err := c.Slots(ctx, name, 2, time.Minute); return err },
+		"Open":       func(ctx context.Context) error { _, err := c.Open(ctx, name); return err },
+		"OpenFamily": func(ctx context.Context) error { _, err := c.OpenFamily(ctx, name); return err },
+	}
 }

@@ -21,7 +21,8 @@ import (
 type Fleet struct {
 	Nodes    []shardlimit.Node
 	Prefix   string
-	Punctual bool // clients have the default call timeout, as in production
+	Punctual bool          // clients have the default call timeout, as in production
+	Bubble   []*BubbleNode // the nodes themselves, of a bubbled fleet
 }
 
 // Standalone is a fleet on the one server that tests have in common.

@@ -19,12 +19,11 @@ import (
 
 // ProxiedNode is a node of its own for one test, behind a proxy that breaks the net.
 type ProxiedNode struct {
-	Name   string
-	Server *redistest.Server
-	Proxy  *redistest.Proxy
-	Takes  atomic.Int64   // calls to shards that clients have written to it
-	Reads  atomic.Int64   // calls for records
-	admin  rueidis.Client // past the proxy; nil until it is used
+	*redistest.Server
+	Name  string
+	Proxy *redistest.Proxy
+	Takes atomic.Int64 // calls to shards that clients have written to it
+	Reads atomic.Int64 // calls for records
 }
 
 // Proxied starts n independent nodes n0, n1, ... that a test may break.
@@ -66,26 +65,6 @@ func (c *Counted) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// Do sends one command to the server itself, past the proxy, and returns the reply: a text, or a
-// number as one. If the server was restarted, the first connection is lost, and it is sent again.
-func (p *ProxiedNode) Do(tb testing.TB, args ...string) (text string) {
-	tb.Helper()
-	if p.admin == nil {
-		p.admin = p.Server.Client(tb)
-	}
-	AwaitThat(tb, fmt.Sprintf("%s answers %q", p.Name, args), func() bool {
-		reply, err := p.admin.Do(tb.Context(), p.admin.B().Arbitrary(args...).Build()).ToAny()
-		if _, says := rueidis.IsRedisErr(err); says && !rueidis.IsRedisNil(err) {
-			tb.Fatalf("%s: %q: %v", p.Name, args, err)
-		}
-		if text = ""; reply != nil {
-			text = fmt.Sprint(reply)
-		}
-		return err == nil || rueidis.IsRedisNil(err)
-	})
-	return text
-}
-
 // RefuseAll is a Redis client that must not be used: every command fails the
 // test, or panics because the client behind it is nil.
 type RefuseAll struct {
@@ -125,7 +104,7 @@ func (d *Distance) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisR
 // Distant puts the nodes of a bubbled fleet so far away.
 func (f Fleet) Distant(t *testing.T, takes time.Duration) (Fleet, []*Distance) {
 	t.Helper()
-	far := Fleet{Prefix: f.Prefix, Punctual: true}
+	far := Fleet{Prefix: f.Prefix, Punctual: true, Bubble: f.Bubble}
 	var all []*Distance
 	for _, n := range f.Nodes {
 		inner, err := rueidis.NewClient(n.Redis)

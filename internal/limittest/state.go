@@ -42,6 +42,14 @@ func Peek(tb testing.TB, l *shardlimit.Limiter) shardlimit.State {
 	return st
 }
 
+// Uses fails the test unless so many permits are in use.
+func Uses(tb testing.TB, l *shardlimit.Limiter, want int64) {
+	tb.Helper()
+	if used := Peek(tb, l).Used; used != want {
+		tb.Errorf("%s: %d permits are used, want %d", l.Name(), used, want)
+	}
+}
+
 // ShardOn is the shard that a node holds; the test fails unless it is one.
 func ShardOn(tb testing.TB, st shardlimit.State, node string) (found shardlimit.ShardState) {
 	tb.Helper()

@@ -105,12 +105,24 @@ func (t *Traffic) Stop() ([]history.Op, error) {
 	return t.Record.Ops(), t.failure
 }
 
-// During runs the traffic for a while.
-func (t *Traffic) During(d time.Duration) ([]history.Op, error) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	<-timer.C
-	return t.Stop()
+// Ended ends all callers, none of which may have met an error, and returns the history.
+func (t *Traffic) Ended(tb testing.TB) []history.Op {
+	tb.Helper()
+	ops, err := t.Stop()
+	if err != nil {
+		tb.Errorf("a call failed: %v", err)
+	}
+	tb.Log(t)
+	return ops
+}
+
+// KeepsTo ends all callers after a while. None may have met an error, nor may any window hold more
+// than the limit.
+func (t *Traffic) KeepsTo(tb testing.TB, limit shardlimit.Limit, after time.Duration) {
+	tb.Helper()
+	time.Sleep(after)
+	worst := KeepsTo(tb, limit, t.Ended(tb))
+	tb.Logf("worst window: %d of %d", worst.Permits, limit.Permits)
 }
 
 func (t *Traffic) call(h *handle, rng *rand.Rand, tally *history.Tally) {
@@ -160,7 +172,7 @@ func (t *Traffic) write(op history.Op) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := history.Write(t.journal, []history.Op{op}); err != nil && t.failure == nil {
+	if err := history.Write(t.journal, op); err != nil && t.failure == nil {
 		t.failure = err
 	}
 }

@@ -21,16 +21,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// Bubbled is a fleet for a test under testing/synctest: nodes on pipes whose clock is the bubble's.
-// Processes, scripts and the moves of capacity are the real ones; only time is not, so that minutes
-// of a limit pass in seconds, and a busy machine changes nothing.
-func Bubbled(t *testing.T, nodes int) Fleet {
-	t.Helper()
-	f, _ := BubbledNodes(t, nodes)
-	f.Punctual = true
-	return f
-}
-
 // BubbleNode is a node of a bubbled fleet that a test can break.
 type BubbleNode struct {
 	Redis  *redissim.Server
@@ -55,16 +45,18 @@ func (n *BubbleNode) hook(c *server.Peer, cmd string, args ...string) bool {
 	return n.Redis.Answer(c, cmd, args...)
 }
 
-// BubbledNodes is Bubbled, with a hand on the nodes.
-func BubbledNodes(t *testing.T, nodes int) (Fleet, []*BubbleNode) {
+// Bubbled is a fleet for a test under testing/synctest: nodes on pipes whose clock is the bubble's.
+// Processes, scripts and the moves of capacity are the real ones; only time is not, so that minutes
+// of a limit pass in seconds, and a busy machine changes nothing.
+func Bubbled(t *testing.T, nodes int) Fleet {
 	t.Helper()
 	race.OneProcessor(t)
-	f, broken := Fleet{Prefix: "b:"}, []*BubbleNode{}
+	f := Fleet{Prefix: "b:", Punctual: true}
 	for i := range nodes {
 		node := &BubbleNode{Redis: redissim.NewServer(time.Now)}
 		node.Redis.Restart() // it has just been started
 		dial := fronted(t, node.hook)
-		broken = append(broken, node)
+		f.Bubble = append(f.Bubble, node)
 		f.Nodes = append(f.Nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Redis: redistest.Slim(rueidis.ClientOption{
 			InitAddress: []string{fmt.Sprint("n", i, ":1")}, ForceSingleClient: true, DisableCache: true,
 			Dialer: net.Dialer{KeepAlive: time.Hour}, // a ping a second would be most of what a rest of days costs
@@ -74,7 +66,7 @@ func BubbledNodes(t *testing.T, nodes int) (Fleet, []*BubbleNode) {
 			},
 		})})
 	}
-	return f, broken
+	return f
 }
 
 // fronted returns how to connect to a server whose commands the hook carries out.
@@ -118,4 +110,10 @@ func Frozen(tb testing.TB, n int) (f Fleet, set func(time.Time)) {
 func InBubble(t *testing.T, nodes int, test func(t *testing.T, f Fleet)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(t, Bubbled(t, nodes)) })
+}
+
+// RunInBubble runs a part of a test on nodes in a bubble of time.
+func RunInBubble(t *testing.T, name string, nodes int, test func(t *testing.T, f Fleet)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { InBubble(t, nodes, test) })
 }

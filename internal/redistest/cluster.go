@@ -73,11 +73,7 @@ func NewCluster(tb testing.TB, masters, replicasPerMaster int, opts ...Option) *
 // form makes a cluster of the empty servers.
 func (c *Cluster) form(ctx context.Context) error {
 	for _, s := range c.servers {
-		reply, err := s.do(ctx, "CLUSTER", "MYID")
-		if err != nil {
-			return err
-		}
-		id, err := reply.ToString()
+		id, err := s.text(ctx, "CLUSTER", "MYID")
 		if err != nil {
 			return err
 		}
@@ -171,11 +167,7 @@ func (c *Cluster) follows(ctx context.Context, replica, master *Server) error {
 
 // linkUp tells whether a replica has its master's data and follows it.
 func (s *Server) linkUp(ctx context.Context) error {
-	reply, err := s.do(ctx, "INFO", "replication")
-	if err != nil {
-		return err
-	}
-	info, err := reply.ToString()
+	info, err := s.text(ctx, "INFO", "replication")
 	if err != nil {
 		return err
 	}
@@ -239,14 +231,12 @@ func (c *Cluster) Servers() []*Server { return slices.Clone(c.servers) }
 
 // Masters are the masters now, Masters()[i] that of part i. At least one node
 // must be alive.
-func (c *Cluster) Masters() []*Server {
+func (c *Cluster) Masters() (masters []*Server) {
 	c.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
-	defer cancel()
-	masters, err := c.masters(ctx)
-	if err != nil {
-		c.tb.Errorf("redistest: masters: %v", err)
-	}
+	within(c.tb, clusterTimeout, "masters", func(ctx context.Context) (err error) {
+		masters, err = c.masters(ctx)
+		return err
+	})
 	return masters
 }
 

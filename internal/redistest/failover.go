@@ -12,11 +12,7 @@ import (
 // or paused the replica takes over at once without a vote, with what it has.
 func (c *Cluster) Failover(i int) {
 	c.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
-	defer cancel()
-	if err := c.failover(ctx, i); err != nil {
-		c.tb.Errorf("redistest: failover of part %d: %v", i, err)
-	}
+	within(c.tb, clusterTimeout, "failover", func(ctx context.Context) error { return c.failover(ctx, i) })
 }
 
 func (c *Cluster) failover(ctx context.Context, i int) error {
@@ -59,9 +55,5 @@ func (c *Cluster) failover(ctx context.Context, i int) error {
 // Restart or Resume.
 func (c *Cluster) AwaitSettled() {
 	c.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
-	defer cancel()
-	if err := c.await(ctx, c.settled, c.replicated); err != nil {
-		c.tb.Errorf("redistest: cluster does not settle: %v", err)
-	}
+	within(c.tb, clusterTimeout, "settle", func(ctx context.Context) error { return c.await(ctx, c.settled, c.replicated) })
 }

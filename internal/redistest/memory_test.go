@@ -1,22 +1,19 @@
 package redistest
 
 import (
-	"strconv"
+	"fmt"
 	"testing"
 	"time"
-
-	"github.com/redis/rueidis"
 )
 
 func TestAServerComesBackWithWhatItIsToRemember(t *testing.T) {
 	s := Standalone(t)
-	c := s.Client(t)
-	set(t, c, "a", "old")
+	s.Do(t, "SET", "a", "old")
 	old, err := s.Save()
 	if err != nil {
 		t.Fatal(err)
 	}
-	set(t, c, "a", "new")
+	s.Do(t, "SET", "a", "new")
 	for _, step := range []struct {
 		name, want string
 		restart    func()
@@ -26,7 +23,7 @@ func TestAServerComesBackWithWhatItIsToRemember(t *testing.T) {
 		{"empty", "", s.Restart},
 	} {
 		step.restart()
-		if got := get(t, s.Client(t), "a"); got != step.want {
+		if got := s.Do(t, "GET", "a"); got != step.want {
 			t.Errorf("%s: %q, want %q", step.name, got, step.want)
 		}
 	}
@@ -38,28 +35,22 @@ func TestTheClockOfAServerSteps(t *testing.T) {
 		t.Log("it cannot")
 		return
 	}
-	c := s.Client(t)
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Minute} {
 		s.StepClock(ahead - s.ahead)
-		if off := clockOf(t, c) - float64(time.Now().Add(ahead).Unix()); off < -20 || off > 20 {
+		if off := clockOf(t, s) - float64(time.Now().Add(ahead).Unix()); off < -20 || off > 20 {
 			t.Errorf("set to %v, the clock is %v s off", ahead, off)
 		}
 	}
 	s.Restart()
-	if off := clockOf(t, s.Client(t)) - float64(time.Now().Unix()); off > -20 {
+	if off := clockOf(t, s) - float64(time.Now().Unix()); off > -20 {
 		t.Errorf("started again, the clock is %v s off", off)
 	}
 }
 
 // clockOf reads a server's clock, in seconds since 1970.
-func clockOf(t *testing.T, c rueidis.Client) float64 {
+func clockOf(t *testing.T, s *Server) (seconds float64) {
 	t.Helper()
-	reply, err := c.Do(t.Context(), c.B().Time().Build()).AsStrSlice()
-	if err != nil {
-		t.Fatal(err)
-	}
-	seconds, err := strconv.ParseFloat(reply[0], 64)
-	if err != nil {
+	if _, err := fmt.Sscanf(s.Do(t, "TIME"), "[%g", &seconds); err != nil {
 		t.Fatal(err)
 	}
 	return seconds

@@ -19,11 +19,7 @@ const (
 // are there already stay. It returns when all living nodes agree.
 func (c *Cluster) Migrate(first, last, to int) {
 	c.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
-	defer cancel()
-	if err := c.migrate(ctx, first, last, to); err != nil {
-		c.tb.Errorf("redistest: migrate slots %d..%d to master %d: %v", first, last, to, err)
-	}
+	within(c.tb, clusterTimeout, "migrate", func(ctx context.Context) error { return c.migrate(ctx, first, last, to) })
 }
 
 func (c *Cluster) migrate(ctx context.Context, first, last, to int) error {
@@ -36,10 +32,7 @@ func (c *Cluster) migrate(ctx context.Context, first, last, to int) error {
 		if err != nil {
 			return err
 		}
-		if err := m.moveKeys(ctx); err != nil {
-			return err
-		}
-		if err := m.finish(ctx); err != nil {
+		if err := m.complete(ctx); err != nil {
 			return err
 		}
 	}
@@ -75,29 +68,19 @@ func (c *Cluster) BeginMigration(first, last, to int) *Migration {
 // MoveKeys moves all keys the slots have. Their next command gets ASK.
 func (m *Migration) MoveKeys() {
 	m.c.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
-	defer cancel()
-	if err := m.moveKeys(ctx); err != nil {
-		m.c.tb.Errorf("redistest: move keys: %v", err)
-	}
+	within(m.c.tb, clusterTimeout, "move keys", m.moveKeys)
 }
 
 // Finish moves the keys that are left and gives the slots to their new master.
 // It returns when all living nodes agree.
 func (m *Migration) Finish() {
 	m.c.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
-	defer cancel()
-	err := m.moveKeys(ctx)
-	if err == nil {
-		err = m.finish(ctx)
-	}
-	if err == nil {
-		err = m.c.await(ctx, m.c.settled)
-	}
-	if err != nil {
-		m.c.tb.Errorf("redistest: finish migration: %v", err)
-	}
+	within(m.c.tb, clusterTimeout, "finish migration", func(ctx context.Context) error {
+		if err := m.complete(ctx); err != nil {
+			return err
+		}
+		return m.c.await(ctx, m.c.settled)
+	})
 }
 
 func (c *Cluster) begin(ctx context.Context, first, last, to int) (*Migration, error) {
@@ -181,9 +164,12 @@ func (m *Migration) moveSlot(ctx context.Context, from *Server, slot int) error 
 	}
 }
 
-// finish tells the new master first: would the old one forget the slots before,
+// complete moves all keys and tells the new master first: would the old one forget the slots before,
 // nobody had them for a moment. The other masters only hear it sooner.
-func (m *Migration) finish(ctx context.Context) error {
+func (m *Migration) complete(ctx context.Context) error {
+	if err := m.moveKeys(ctx); err != nil {
+		return err
+	}
 	for from, slots := range m.from {
 		for _, s := range append([]*Server{m.to, from}, m.others...) {
 			if err := setSlots(ctx, s, slots, "NODE", m.c.ids[m.to]); err != nil {

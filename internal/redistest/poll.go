@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"testing"
 	"time"
 )
 
@@ -11,6 +12,16 @@ import (
 type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
+
+// within does something in good time. That it fails is an error of the test.
+func within(tb testing.TB, most time.Duration, what string, do func(ctx context.Context) error) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
+	if err := do(ctx); err != nil {
+		tb.Errorf("redistest: %s: %v", what, err)
+	}
+}
 
 // poll calls try until it returns nil or a final error, or ctx ends. The pause
 // between two tries only spares the processor: nothing is right because of it. A server starts in

@@ -142,14 +142,12 @@ func (s *Sentinel) Addrs() []string { return []string{s.watcher.Addr()} }
 func (s *Sentinel) Servers() []*Server { return slices.Clone(s.servers) }
 
 // Master is the server that the sentinel takes for the master now.
-func (s *Sentinel) Master() *Server {
+func (s *Sentinel) Master() (master *Server) {
 	s.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), sentinelTimeout)
-	defer cancel()
-	master, err := s.findMaster(ctx)
-	if err != nil {
-		s.tb.Errorf("redistest: master: %v", err)
-	}
+	within(s.tb, sentinelTimeout, "master", func(ctx context.Context) (err error) {
+		master, err = s.findMaster(ctx)
+		return err
+	})
 	return master
 }
 
@@ -157,40 +155,32 @@ func (s *Sentinel) Master() *Server {
 // whichever connection. The command WAIT covers only what its own connection wrote.
 func (s *Sentinel) AwaitReplicated() {
 	s.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), sentinelTimeout)
-	defer cancel()
-	master, err := s.findMaster(ctx)
-	var written int64
-	if err == nil {
-		written, err = master.replicationOffset(ctx, "master_repl_offset")
-	}
-	for _, r := range s.servers {
+	within(s.tb, sentinelTimeout, "await replicated", func(ctx context.Context) error {
+		master, err := s.findMaster(ctx)
 		if err != nil {
-			break
-		}
-		if r == master || !r.alive() {
-			continue
-		}
-		err = poll(ctx, func() error {
-			has, err := r.replicationOffset(ctx, "slave_repl_offset")
-			if err == nil && has < written {
-				err = fmt.Errorf("redistest: %s has %d of %d bytes", r.Addr(), has, written)
-			}
 			return err
+		}
+		written, err := master.replicationOffset(ctx, "master_repl_offset")
+		if err != nil {
+			return err
+		}
+		return poll(ctx, func() error {
+			for _, r := range s.servers {
+				if r == master || !r.alive() {
+					continue
+				}
+				if has, err := r.replicationOffset(ctx, "slave_repl_offset"); err != nil || has < written {
+					return fmt.Errorf("%s has %d of %d bytes, %w", r.Addr(), has, written, err)
+				}
+			}
+			return nil
 		})
-	}
-	if err != nil {
-		s.tb.Errorf("redistest: await replicated: %v", err)
-	}
+	})
 }
 
 // replicationOffset reads a number of bytes from INFO replication.
 func (s *Server) replicationOffset(ctx context.Context, field string) (int64, error) {
-	reply, err := s.do(ctx, "INFO", "replication")
-	if err != nil {
-		return 0, err
-	}
-	info, err := reply.ToString()
+	info, err := s.text(ctx, "INFO", "replication")
 	if err != nil {
 		return 0, err
 	}
@@ -202,35 +192,35 @@ func (s *Server) replicationOffset(ctx context.Context, field string) (int64, er
 	return 0, fmt.Errorf("redistest: %s does not tell its %s", s.Addr(), field)
 }
 
+// Do sends one command to the sentinel.
+func (s *Sentinel) Do(tb testing.TB, args ...string) string {
+	tb.Helper()
+	return s.watcher.Do(tb, args...)
+}
+
 // Failover has the sentinel replace the living master by a replica, and returns
 // when the other replicas follow the new one. The old master goes on as a master
 // that clients should no longer find, until the sentinel, some 10 s later, makes
 // it a replica.
 func (s *Sentinel) Failover() {
 	s.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), sentinelTimeout)
-	defer cancel()
-	old, err := s.findMaster(ctx)
-	if err == nil {
-		_, err = s.watcher.do(ctx, "SENTINEL", "FAILOVER", masterSet)
-	}
-	if err == nil {
-		err = s.awaitChange(ctx, old)
-	}
-	if err != nil {
-		s.tb.Errorf("redistest: failover: %v", err)
-	}
+	within(s.tb, sentinelTimeout, "failover", func(ctx context.Context) error {
+		old, err := s.findMaster(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := s.watcher.do(ctx, "SENTINEL", "FAILOVER", masterSet); err != nil {
+			return err
+		}
+		return s.awaitChange(ctx, old)
+	})
 }
 
 // AwaitFailover waits until the sentinel has by itself replaced old, a master
 // killed or paused, and the living replicas follow the new one.
 func (s *Sentinel) AwaitFailover(old *Server) {
 	s.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), sentinelTimeout)
-	defer cancel()
-	if err := s.awaitChange(ctx, old); err != nil {
-		s.tb.Errorf("redistest: await failover: %v", err)
-	}
+	within(s.tb, sentinelTimeout, "await failover", func(ctx context.Context) error { return s.awaitChange(ctx, old) })
 }
 
 // awaitChange waits until the sentinel has finished replacing old.
@@ -261,21 +251,17 @@ func (s *Sentinel) awaitChange(ctx context.Context, old *Server) error {
 // the sentinel takes it for one that it could fail over to.
 func (s *Sentinel) Rejoin(old *Server) {
 	s.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), sentinelTimeout)
-	defer cancel()
-	master, err := s.findMaster(ctx)
-	if err == nil {
+	within(s.tb, sentinelTimeout, "rejoin", func(ctx context.Context) error {
+		master, err := s.findMaster(ctx)
+		if err != nil {
+			return err
+		}
 		host, port, _ := net.SplitHostPort(master.Addr())
-		_, err = old.do(ctx, "REPLICAOF", host, port)
-	}
-	if err == nil {
-		err = poll(ctx, func() error {
-			return errors.Join(s.linked(ctx, master), s.watched(ctx, master))
-		})
-	}
-	if err != nil {
-		s.tb.Errorf("redistest: rejoin: %v", err)
-	}
+		if _, err := old.do(ctx, "REPLICAOF", host, port); err != nil {
+			return err
+		}
+		return poll(ctx, func() error { return errors.Join(s.linked(ctx, master), s.watched(ctx, master)) })
+	})
 }
 
 // ClientOption is a rueidis configuration that finds the master by the sentinel.

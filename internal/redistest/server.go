@@ -208,6 +208,15 @@ func (s *Server) do(ctx context.Context, args ...string) (rueidis.RedisMessage, 
 	return replies[0], nil
 }
 
+// text sends one administrative command that answers with text.
+func (s *Server) text(ctx context.Context, args ...string) (string, error) {
+	reply, err := s.do(ctx, args...)
+	if err != nil {
+		return "", err
+	}
+	return reply.ToString()
+}
+
 // doMulti sends administrative commands in one go, in order. All are sent even
 // if one fails; the error is that of the first that failed.
 func (s *Server) doMulti(ctx context.Context, commands ...[]string) ([]rueidis.RedisMessage, error) {
@@ -232,6 +241,20 @@ func (s *Server) doMulti(ctx context.Context, commands ...[]string) ([]rueidis.R
 		replies[i] = reply
 	}
 	return replies, nil
+}
+
+// Do sends one command and returns the reply as text, or "" if there is none. The server must run.
+func (s *Server) Do(tb testing.TB, args ...string) string {
+	tb.Helper()
+	message, err := s.do(context.Background(), args...)
+	reply, failed := message.ToAny()
+	if err != nil || failed != nil && !rueidis.IsRedisNil(failed) {
+		tb.Fatalf("redistest: %s: %.200q: %v", s.Addr(), args, errors.Join(err, failed))
+	}
+	if reply == nil {
+		return ""
+	}
+	return fmt.Sprint(reply)
 }
 
 // Addr is the server's address, host:port. It never changes.

@@ -3,20 +3,13 @@
 package redistest
 
 import (
-	"context"
 	"os"
 	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-
-	"github.com/redis/rueidis"
 )
-
-func ping(ctx context.Context, c rueidis.Client) error {
-	return c.Do(ctx, c.B().Ping().Build()).Error()
-}
 
 // running tells whether a process exists; a reaped one does not.
 func running(pid int) bool { return syscall.Kill(pid, 0) == nil }

@@ -98,11 +98,7 @@ func (v view) sameOwners(other view) bool {
 }
 
 func (s *Server) view(ctx context.Context) (view, error) {
-	reply, err := s.do(ctx, "CLUSTER", "NODES")
-	if err != nil {
-		return nil, err
-	}
-	text, err := reply.ToString()
+	text, err := s.text(ctx, "CLUSTER", "NODES")
 	if err != nil {
 		return nil, err
 	}
@@ -186,11 +182,7 @@ func (c *Cluster) wellKnown(v view) error {
 }
 
 func (s *Server) clusterOK(ctx context.Context) error {
-	reply, err := s.do(ctx, "CLUSTER", "INFO")
-	if err != nil {
-		return err
-	}
-	info, err := reply.ToString()
+	info, err := s.text(ctx, "CLUSTER", "INFO")
 	if err != nil {
 		return err
 	}
@@ -201,30 +193,20 @@ func (s *Server) clusterOK(ctx context.Context) error {
 }
 
 // Owner is the server that answers for a slot now. Some node must be alive.
-func (c *Cluster) Owner(slot int) *Server {
+func (c *Cluster) Owner(slot int) (owner *Server) {
 	c.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
-	defer cancel()
-	var owner *Server
-	err := poll(ctx, func() error {
-		for _, s := range c.servers {
-			if !s.alive() {
-				continue
-			}
-			v, err := s.view(ctx)
+	within(c.tb, clusterTimeout, fmt.Sprint("owner of slot ", slot), func(ctx context.Context) error {
+		return poll(ctx, func() error {
+			i := slices.IndexFunc(c.servers, (*Server).alive)
+			v, err := c.servers[max(i, 0)].view(ctx)
 			if err != nil {
 				return err
 			}
-			owner = c.byID[v.owner(slot)]
-			break
-		}
-		if owner == nil {
-			return errors.New("nobody owns it")
-		}
-		return nil
+			if owner = c.byID[v.owner(slot)]; owner == nil {
+				return errors.New("nobody owns it")
+			}
+			return nil
+		})
 	})
-	if err != nil {
-		c.tb.Errorf("redistest: owner of slot %d: %v", slot, err)
-	}
 	return owner
 }

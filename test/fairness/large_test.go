@@ -6,14 +6,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
-	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 // TestALargeWaiterIsNotStarved: others take each permit as it comes back, and yet half of the limit
@@ -60,54 +58,6 @@ func waitsAmongSingles(t *testing.T, f limittest.Fleet, limit shardlimit.Limit) 
 	}
 	d.end()
 	limittest.KeepsTo(t, limittest.Ceiling(limit), d.record.Ops())
-}
-
-// TestHalvesOfALimitLeaveTheOtherHalf: of two participants one always wants half of the
-// limit at once, and the other, with few callers, all it can get in single permits. The first has
-// its half, and the other goes on: it has about half of its part, see docs/fairness.md.
-func TestHalvesOfALimitLeaveTheOtherHalf(t *testing.T) {
-	for _, shards := range []int{1, 4, 8} {
-		for _, ahead := range []time.Duration{0, 3 * time.Second} {
-			if !extent.Full && (ahead > 0 || shards != 4) || race.Enabled {
-				// An emulated Redis takes long: one of them; SHARDLIMIT_FULL plays all. The race
-				// detector has the same calls to watch in the test before.
-				continue
-			}
-			t.Run(fmt.Sprint(shards, " shards, the large one ", ahead, " ahead"), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { bothHaveTheirHalf(t, shards, ahead) })
-			})
-		}
-	}
-}
-
-func bothHaveTheirHalf(t *testing.T, shards int, ahead time.Duration) {
-	limit := shardlimit.Limit{Permits: 1000, Per: time.Second, Shards: shards}
-	limiters := limittest.Bubbled(t, 1).Group(t, 2, "l", limit)
-	d := newDiary(t)
-	defer d.end()
-	var singles, halves atomic.Int64
-	d.goOn(limiters[0], limit.Permits/2, &halves)
-	time.Sleep(ahead)
-	for range 4 {
-		d.goOn(limiters[1], 1, &singles)
-	}
-	time.Sleep(6 * limit.Per)
-	const windows = 40
-	single, half := singles.Load(), halves.Load()
-	var each []int64
-	for range windows {
-		before := singles.Load()
-		time.Sleep(limit.Per)
-		each = append(each, singles.Load()-before)
-	}
-	single, half = singles.Load()-single, halves.Load()-half
-	t.Logf("%d for the large one, %d singles: %d", half, single, each)
-	// In 24 plays of 20 windows the other had 0.34 to 0.98 of its part, as a rule half.
-	if part := windows * limit.Permits / 2; half < part*4/5 || single < part/4 {
-		t.Errorf("the large one had %d permits, the other %d; each part is %d", half, single, part)
-	}
-	d.end()
-	limittest.KeepsTo(t, limit, d.record.Ops())
 }
 
 // diary keeps the history of callers that wait.

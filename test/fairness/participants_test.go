@@ -47,9 +47,7 @@ func TestParticipantsSumsOverTheShards(t *testing.T) {
 				t.Errorf("nobody contends, but there are %+v", got)
 			}
 			for range 2 { // once to be refused, once to be seen again
-				if d, err := ann.AllowN(t.Context(), 300); err != nil || d.Allowed {
-					t.Fatalf("%+v, %v", d, err)
-				}
+				limittest.Denied(t, ann, 300)
 			}
 			granted := map[string]int64{}
 			for range 40 {
@@ -79,9 +77,8 @@ func TestAsMayGiveTheProcessAnotherWeight(t *testing.T) {
 	own := limittest.Limiter(t, client, "l", shardlimit.Limit{Permits: 10, Per: 30 * 24 * time.Hour, Shards: 1})
 	for _, weight := range []float64{1, 3, 1} {
 		for range 3 { // to be granted once, to be refused, to be seen again
-			if _, err := own.As("me", weight).AllowN(t.Context(), 9); err != nil {
-				t.Fatal(err)
-			}
+			_, err := own.As("me", weight).AllowN(t.Context(), 9)
+			limittest.Must(t, err)
 		}
 		if got := standings(t, own, "me")["me"].Weight; got != weight {
 			t.Errorf("weight %v, want %v", got, weight)
@@ -97,9 +94,8 @@ func TestParticipantsTellsEntitlements(t *testing.T) {
 		limittest.AwaitThat(t, "bob is entitled to three times what ann is, all in all to the limit", func() bool {
 			for range 10 {
 				for _, who := range []*shardlimit.Limiter{ann, bob} {
-					if _, err := who.Allow(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					_, err := who.Allow(t.Context())
+					limittest.Must(t, err)
 				}
 			}
 			got := standings(t, l, "ann", "bob")
@@ -110,8 +106,7 @@ func TestParticipantsTellsEntitlements(t *testing.T) {
 }
 
 func TestParticipantsOfWhatDoesNotAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 2)
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
 		client := f.Client(t)
 		l := limittest.Limiter(t, client, "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
 		all := limittest.MustGet(t, l, 100)
@@ -124,14 +119,14 @@ func TestParticipantsOfWhatDoesNotAnswer(t *testing.T) {
 		if list, err := l.Participants(t.Context()); err != nil || usedBy(list) != 100 {
 			t.Fatalf("%+v, %v", list, err)
 		}
-		nodes[0].Down.Store(true)
+		f.Bubble[0].Down.Store(true)
 		var missing *shardlimit.ShardError
 		list, err := l.Participants(t.Context())
 		if !errors.As(err, &missing) || missing.Node != "n0" || errors.Is(err, shardlimit.ErrUnavailable) ||
 			usedBy(list) != 50 {
 			t.Errorf("without n0: %+v, %v", list, err)
 		}
-		nodes[1].Down.Store(true)
+		f.Bubble[1].Down.Store(true)
 		if list, err := l.Participants(t.Context()); !errors.Is(err, shardlimit.ErrUnavailable) || len(list) != 0 {
 			t.Errorf("without any: %+v, %v", list, err)
 		}
@@ -155,9 +150,8 @@ func TestParticipantsOfOtherScopes(t *testing.T) {
 	l := limittest.Limiter(t, client, "l", shardlimit.Limit{Permits: 1, Per: time.Hour,
 		Scope: shardlimit.PerParticipant})
 	for range 3 {
-		if _, err := l.Allow(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		_, err := l.Allow(t.Context())
+		limittest.Must(t, err)
 	}
 	if list, err := l.Participants(t.Context()); err != nil || len(list) != 0 {
 		t.Errorf("everybody has a limit of his own, but there are %+v, %v", list, err)

@@ -64,22 +64,16 @@ func besides(t *testing.T, place string) (rules []string) {
 	return rules
 }
 
-// permit makes a user that may do only what is documented.
-func permit(t *testing.T, c rueidis.Client, rules ...string) {
+// permit makes a user that may do only what is documented for a place.
+func permit(t *testing.T, s *redistest.Server, prefix, place string) {
 	t.Helper()
-	if err := c.Do(t.Context(), c.B().Arbitrary("ACL").Args(rules...).Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	s.Do(t, append([]string{"ACL"}, append(documentedUser(t, 1, prefix), besides(t, place)...)...)...)
 }
 
 // called adds the commands that the user has called on a server, within scripts or not.
-func called(t *testing.T, c rueidis.Client, all map[string]bool) {
+func called(t *testing.T, s *redistest.Server, all map[string]bool) {
 	t.Helper()
-	text, err := c.Do(t.Context(), c.B().Info().Section("commandstats").Build()).ToString()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(s.Do(t, "INFO", "commandstats")) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":")
 		all[strings.ToLower(name)] = true
 	}
@@ -110,13 +104,8 @@ func useAll(t *testing.T, f limittest.Fleet) {
 	useEveryAlgorithm(t, f)
 	l := limittest.Limiter(t, f.Client(t), "l",
 		shardlimit.Limit{Permits: 20, Per: shardlimit.PerHour(1).Per, Shards: 3})
-	d, err := l.AllowN(t.Context(), 5)
-	if err != nil || !d.Allowed || d.Degraded {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	if err := l.Settle(t.Context(), d, 0); err != nil {
-		t.Error(err)
-	}
+	d := limittest.Served(t, l, 5)
+	limittest.Must(t, l.Settle(t.Context(), d, 0))
 	if _, err := l.AllowUpTo(t.Context(), 20); err != nil {
 		t.Error(err)
 	}
@@ -141,13 +130,9 @@ func useAll(t *testing.T, f limittest.Fleet) {
 		shardlimit.Limit{Permits: 30, Per: shardlimit.PerHour(1).Per, Shards: 2}); err != nil {
 		t.Error(err)
 	}
-	if err := l.Reset(t.Context()); err != nil {
-		t.Error(err)
-	}
+	limittest.Must(t, l.Reset(t.Context()))
 	limittest.Settled(t, l)
-	if err := l.Delete(t.Context()); err != nil {
-		t.Error(err)
-	}
+	limittest.Must(t, l.Delete(t.Context()))
 }
 
 // useEveryAlgorithm takes, books and gives back under each of them.
@@ -158,10 +143,7 @@ func useEveryAlgorithm(t *testing.T, f limittest.Fleet) {
 		shardlimit.FixedWindow, shardlimit.TokenBucket, shardlimit.LeakyBucket} {
 		l := limittest.Limiter(t, c, algorithm.String(), shardlimit.Limit{Permits: 20, Per: shardlimit.PerHour(1).Per,
 			Algorithm: algorithm, Shards: 1})
-		d, err := l.AllowN(t.Context(), 10)
-		if err != nil || !d.Allowed {
-			t.Fatalf("%s: %+v, %v", algorithm, d, err)
-		}
+		d := limittest.MustGet(t, l, 10)
 		if err := l.Settle(t.Context(), d, 0); err != nil {
 			t.Errorf("%s: %v", algorithm, err)
 		}
@@ -196,14 +178,14 @@ func TestTheDocumentedPermissionsSuffice(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, s := range servers {
-			called(t, s.Client(t), used)
+			called(t, s, used)
 		}
 	}
 	t.Run("all", func(t *testing.T) {
 		t.Run("a database other than 0", func(t *testing.T) {
 			t.Parallel()
 			s, prefix := redistest.Standalone(t), redistest.Prefix(t)
-			permit(t, s.Client(t), append(documentedUser(t, 1, prefix), besides(t, "database")...)...)
+			permit(t, s, prefix, "database")
 			o := as(s.ClientOption())
 			o.SelectDB = 3
 			useAll(t, limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: o}}, Prefix: prefix})
@@ -213,16 +195,9 @@ func TestTheDocumentedPermissionsSuffice(t *testing.T) {
 			t.Parallel()
 			set, prefix := redistest.NewSentinel(t, 1), redistest.Prefix(t)
 			for _, s := range set.Servers() {
-				permit(t, s.Client(t), append(documentedUser(t, 1, prefix), besides(t, "Sentinel")...)...)
+				permit(t, s, prefix, "Sentinel")
 			}
-			watcher, err := rueidis.NewClient(rueidis.ClientOption{
-				InitAddress: set.Addrs(), ForceSingleClient: true, DisableCache: true,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer watcher.Close()
-			permit(t, watcher, documentedUser(t, 2, "")...)
+			set.Do(t, append([]string{"ACL"}, documentedUser(t, 2, "")...)...)
 			o := as(set.ClientOption())
 			o.Sentinel.Username, o.Sentinel.Password = "app", "secret"
 			useAll(t, limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: o}}, Prefix: prefix})
@@ -230,7 +205,7 @@ func TestTheDocumentedPermissionsSuffice(t *testing.T) {
 		t.Run("a cluster with a slot on its way", func(t *testing.T) {
 			f, cluster := limittest.Clustered(t, 0)
 			for _, s := range cluster.Servers() {
-				permit(t, s.Client(t), append(documentedUser(t, 1, f.Prefix), besides(t, "cluster")...)...)
+				permit(t, s, f.Prefix, "cluster")
 			}
 			f.Nodes[0].Redis = as(f.Nodes[0].Redis)
 			useAll(t, f)

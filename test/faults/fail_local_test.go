@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,8 +45,7 @@ func TestProcessesStartedDuringAnOutageShare(t *testing.T) {
 // TestTheGreaterNumberOfProcessesCounts: those that are expected, or those that were heard of.
 func TestTheGreaterNumberOfProcessesCounts(t *testing.T) {
 	for expected, most := range map[int64]int64{0: 25, 2: 25, 10: 10} {
-		synctest.Test(t, func(t *testing.T) {
-			f := limittest.Bubbled(t, 1)
+		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 			var l *shardlimit.Limiter
 			for range 4 {
 				l = limittest.Limiter(t, f.Client(t, limittest.OnOutage(shardlimit.FailLocal), expecting(expected)),
@@ -99,9 +97,7 @@ func TestEveryPartOfALimitCanBeEnforced(t *testing.T) {
 // Ten processes were given one Participant name. Where each enforces a part of the limit, the parts
 // add up to no more than the limit.
 func TestFailLocalCountsProcesses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fl, nodes := limittest.BubbledNodes(t, 1)
-		fl.Punctual = true
+	limittest.InBubble(t, 1, func(t *testing.T, fl limittest.Fleet) {
 		limit := shardlimit.Limit{Permits: 100, Per: time.Second, Shards: 1}
 		var limiters []*shardlimit.Limiter
 		for range 10 {
@@ -114,7 +110,7 @@ func TestFailLocalCountsProcesses(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		nodes[0].Down.Store(true)
+		fl.Bubble[0].Down.Store(true)
 		got := int64(0)
 		for _, l := range limiters {
 			d, _ := l.AllowUpTo(t.Context(), limit.Permits)
@@ -124,18 +120,4 @@ func TestFailLocalCountsProcesses(t *testing.T) {
 			t.Errorf("%d of %d permits", got, limit.Permits)
 		}
 	})
-}
-
-// More than the part of a process can come once a node answers. Reserve tells when to look again.
-func TestReserveMoreThanTheLocalPart(t *testing.T) {
-	for _, a := range limittest.Algorithms {
-		synctest.Test(t, func(t *testing.T) {
-			c := limittest.Away().Client(t, limittest.OnOutage(shardlimit.FailLocal), expecting(5))
-			l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 10, Per: time.Minute, Algorithm: a})
-			far := (*shardlimit.TooFarAheadError)(nil)
-			if r, err := l.Reserve(t.Context(), 5); !errors.As(err, &far) || far.Delay != time.Second {
-				t.Errorf("%v: %v, %v", a, r, err)
-			}
-		})
-	}
 }

@@ -43,9 +43,7 @@ func TestForeignStateIsReportedAndLeftAlone(t *testing.T) {
 			fl, posts := limittest.Proxied(t, 2)
 			l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
 			for range 10 { // so much that there is a log
-				if _, err := l.AllowN(t.Context(), 8); err != nil {
-					t.Fatal(err)
-				}
+				limittest.MustGet(t, l, 8)
 			}
 			bad := posts[0]
 			if st := limittest.Peek(t, l); limittest.ShardOn(t, st, bad.Name).Used < limittest.ShardOn(t, st,
@@ -57,9 +55,7 @@ func TestForeignStateIsReportedAndLeftAlone(t *testing.T) {
 			before := dump(t, bad)
 
 			for range 200 {
-				if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || d.Degraded {
-					t.Fatalf("%+v, %v", d, err)
-				}
+				limittest.Served(t, l, 1)
 			}
 			st, err := l.Peek(t.Context())
 			if err != nil {
@@ -102,27 +98,6 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 table.sort(all)
 return table.concat(all, '\n')`, "0")
-}
-
-func TestForeignStateOfTheOnlyShardIsReported(t *testing.T) {
-	t.Parallel()
-	fl, posts := limittest.Proxied(t, 1)
-	l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerHour(1000))
-	if _, err := l.Allow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	intruders["a text for the head"](t, posts[0], fl, limittest.Peek(t, l).Shards[0].Tag)
-	for i := range 200 {
-		d, err := l.AllowN(t.Context(), int64(1+i%2))
-		var where *shardlimit.ShardError
-		if d.Allowed || !errors.As(err, &where) || !errors.Is(err, script.ErrForeignState) ||
-			!errors.Is(err, shardlimit.ErrUnavailable) {
-			t.Fatalf("call %d: %+v, %v", i, d, err)
-		}
-		if where.Limiter != "l" || where.Node != "n0" || where.Shard == "" {
-			t.Fatalf("%+v", where)
-		}
-	}
 }
 
 func TestAForeignRecordIsReportedAndLeftAlone(t *testing.T) {
@@ -187,9 +162,7 @@ func TestADamagedTimeHarmsNoOtherLimitOfItsNode(t *testing.T) {
 	good, bad := limittest.Limiter(t, c, "good", shardlimit.PerHour(1_000_000)),
 		limittest.Limiter(t, c, "bad", shardlimit.PerHour(5))
 	for _, l := range []*shardlimit.Limiter{good, bad} {
-		if _, err := l.Allow(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		limittest.MustGet(t, l, 1)
 	}
 	head := f.Prefix + "{" + limittest.Peek(t, bad).Shards[0].Tag + "}l:n:bad"
 	text := posts[0].Do(t, "GET", head)
@@ -206,9 +179,7 @@ func TestADamagedTimeHarmsNoOtherLimitOfItsNode(t *testing.T) {
 		}
 	}
 	for range 50 {
-		if d, err := good.Allow(t.Context()); err != nil || !d.Allowed {
-			t.Fatalf("the sound limit: %+v, %v", d, err)
-		}
+		limittest.MustGet(t, good, 1)
 	}
 }
 
@@ -246,9 +217,7 @@ func TestARecordThatCannotBeHeldIsReported(t *testing.T) {
 				InitAddress: []string{redis.Addr()}, ForceSingleClient: true, DisableCache: true,
 			}}}}
 			l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerMinute(5))
-			if _, err := l.Allow(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			limittest.MustGet(t, l, 1)
 			planted := 0
 			for _, key := range redis.Keys() {
 				if place, _ := redis.Get(key); isLayout(key) && place != "" {

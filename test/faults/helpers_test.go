@@ -10,7 +10,6 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
-	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
 )
 
 // awaitAllShards waits until every shard of a limit in use has granted something
@@ -24,9 +23,6 @@ func awaitAllShards(t *testing.T, l *shardlimit.Limiter) {
 		})
 	})
 }
-
-// snapshot is the records of limits on a server, as they were at one time.
-type snapshot struct{ redissim.Image }
 
 func isRecord(key string) bool { return strings.Contains(key, "}:m:") }
 
@@ -68,30 +64,6 @@ func splitPlace(t *testing.T, place string) (head, value string) {
 		n += length
 	}
 	return place[:n], place[n:]
-}
-
-// recordsOn takes a snapshot of a server's records.
-func recordsOn(t *testing.T, m *redissim.Server) snapshot {
-	t.Helper()
-	taken := snapshot{m.Save(isRecord)}
-	if len(taken.Image) == 0 {
-		t.Fatal("there are no records on the server")
-	}
-	return taken
-}
-
-// restore puts a server's records back to a snapshot; the rest stays as it is.
-func (s snapshot) restore(m *redissim.Server) { m.Load(s.Image, isRecord) }
-
-// bubbledServers is limittest.Bubbled with the servers of the nodes.
-func bubbledServers(t *testing.T, nodes int) (limittest.Fleet, []*redissim.Server) {
-	t.Helper()
-	f, made := limittest.BubbledNodes(t, nodes)
-	var servers []*redissim.Server
-	for _, n := range made {
-		servers = append(servers, n.Redis)
-	}
-	return f, servers
 }
 
 func TestMain(m *testing.M) { os.Exit(limittest.Main(m)) }

@@ -8,42 +8,15 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-// A process calls the server of another one by another name, as by its address: it shares the
-// limit.
-func TestAServerUnderTwoNamesDoesNotGrantTwice(t *testing.T) {
-	f := limittest.Standalone(t)
-	limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1}
-	first := limittest.Limiter(t, f.Called("127.0.0.1:6379").Client(t), "l", limit)
-	if d, err := first.AllowN(t.Context(), 9); err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	for i, other := range []string{"localhost:6379", "redis", "0.0.0.0:6379"} {
-		l := limittest.Limiter(t, f.Called(other).Client(t), "l", limit)
-		if d, err := l.Allow(t.Context()); err != nil || d.Allowed != (i == 0) {
-			t.Errorf("as %s: %+v, %v", other, d, err)
-		}
-		if st := limittest.Peek(t, l); st.Shards[0].Node != "127.0.0.1:6379" {
-			t.Errorf("as %s its shard is on %s", other, st.Shards[0].Node)
-		}
-	}
-	other := f.Called("redis")
-	other.Prefix += "other:"
-	if d, err := limittest.Limiter(t, other.Client(t), "l", limit).AllowN(t.Context(), 10); err != nil || !d.Allowed {
-		t.Errorf("under another prefix: %+v, %v", d, err)
-	}
-}
-
 // One server is listed twice, by addresses that do not look alike. It is used once.
 func TestAServerThatIsListedTwiceServesOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := limittest.Bubbled(t, 1)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		limit := shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 4}
 		l := limittest.Limiter(t, f.With(f.Nodes[0], f.Nodes[0]).Called("a", "b").Client(t), "l", limit)
 		got := limittest.Exhaust(t, l, 100)
@@ -53,22 +26,6 @@ func TestAServerThatIsListedTwiceServesOnce(t *testing.T) {
 		}
 		if st := limittest.Peek(t, l); got != 100 || len(limittest.Hosts(st)) != 1 {
 			t.Errorf("%d of 100 permits from %v", got, limittest.Hosts(st))
-		}
-	})
-}
-
-// A server forgot its name with everything else, and a process comes first that calls it otherwise.
-// Both go on, and share what is there.
-func TestANameThatAnotherProcessTookIsNoticed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, servers := bubbledServers(t, 1)
-		limit := shardlimit.Limit{Permits: 10, Per: time.Second, Shards: 1}
-		older := limittest.Limiter(t, f.Called("older").Client(t), "l", limit)
-		servers[0].Flush()
-		newer := limittest.Limiter(t, f.Called("newer").Client(t), "l", limit)
-		time.Sleep(5 * time.Minute)
-		if got := limittest.Exhaust(t, newer, 6) + limittest.Exhaust(t, older, 10); got != 10 {
-			t.Errorf("%d of 10 permits", got)
 		}
 	})
 }
@@ -100,8 +57,7 @@ func TestAConfigThatListsAServerTwiceIsRefused(t *testing.T) {
 // A server goes on to take connections, and closes them before it has said anything. It is not
 // connected anew and anew to ask for its name.
 func TestAServerThatDropsConnectionsIsLeftAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := limittest.Bubbled(t, 1)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		dial := f.Nodes[0].Redis.DialCtxFn
 		var mu sync.Mutex
 		var made []net.Conn
@@ -125,9 +81,7 @@ func TestAServerThatDropsConnectionsIsLeftAlone(t *testing.T) {
 			return here, nil
 		}
 		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerMinute(10))
-		if _, err := l.Allow(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		limittest.MustGet(t, l, 1)
 		time.Sleep(10 * time.Second)
 		mu.Lock()
 		dials, drops = 0, true
@@ -184,8 +138,7 @@ func share(t *testing.T, one, two limittest.Fleet) {
 // One process calls the servers by names of its own. It harms nobody, also where it comes first to
 // servers that were restarted empty, one after the other.
 func TestMisnamedProcessShutsNobodyOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, servers := bubbledServers(t, 3)
+	limittest.InBubble(t, 3, func(t *testing.T, f limittest.Fleet) {
 		limit := shardlimit.Limit{Permits: 300, Per: time.Second, Shards: 3}
 		right := limittest.Limiter(t, f.Client(t, limittest.TakesOver), "l", limit)
 		limittest.Settled(t, right)
@@ -199,8 +152,8 @@ func TestMisnamedProcessShutsNobodyOut(t *testing.T) {
 				}
 			}
 		}
-		for _, s := range servers {
-			s.Restart()
+		for _, node := range f.Bubble {
+			node.Redis.Restart()
 			if l, err := canary.Limiter(t.Context(), "l", limit); err == nil {
 				_, _ = l.Allow(t.Context())
 			}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -113,9 +112,7 @@ func TestAfterLossDefaultsByTheLengthOfTheWindow(t *testing.T) {
 			t.Parallel()
 			fl, posts := limittest.Proxied(t, 1)
 			l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.Limit{Permits: 10, Per: window})
-			if _, err := l.Allow(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			limittest.MustGet(t, l, 1)
 			posts[0].Do(t, "FLUSHALL")
 			d, err := l.Allow(t.Context())
 			if err != nil || d.Allowed == shut || shut && d.RetryAfter < window*9/10 {
@@ -133,9 +130,7 @@ func TestANewProcessNoticesTheRestartToo(t *testing.T) {
 	limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 2}
 	first := fl.Client(t, limittest.AfterLoss(shardlimit.Quarantine))
 	l := limittest.Limiter(t, first, "l", limit)
-	if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
+	limittest.MustGet(t, l, 10)
 	began := time.Now()
 	limittest.AwaitThat(t, "the limit is older than the seconds that uptimes are told in", func() bool {
 		return time.Since(began) > 2*time.Second
@@ -146,9 +141,7 @@ func TestANewProcessNoticesTheRestartToo(t *testing.T) {
 	second := limittest.Limiter(t, fl.Client(t, limittest.AfterLoss(shardlimit.Quarantine)), "l", limit)
 	limittest.Settled(t, second)
 	for range 5 {
-		if d, err := second.Allow(t.Context()); err != nil || d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
+		limittest.Denied(t, second, 1)
 	}
 	if s := limittest.ShardOn(t, limittest.Peek(t, second), posts[gone].Name); s.Quarantine < 58*time.Minute {
 		t.Errorf("%+v", s)
@@ -159,28 +152,24 @@ func TestANewProcessNoticesTheRestartToo(t *testing.T) {
 // so what is told to be free counts it.
 func TestWhatAQuarantineShutIsToldAfterIt(t *testing.T) {
 	for _, a := range limittest.Algorithms {
-		t.Run(a.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				fl, nodes := limittest.BubbledNodes(t, 2)
-				fl.Punctual = true
-				limit := shardlimit.Limit{Permits: 20, Per: time.Second, Shards: 2, Algorithm: a}
-				l := limittest.Limiter(t, fl.Client(t), "l", limit)
-				limittest.Settled(t, l)
-				time.Sleep(10 * time.Second) // else nobody takes it for a loss
-				limittest.DrainSlowly(t, l)
-				nodes[0].Redis.Flush()
-				nodes[0].Redis.Restart()
-				for range 40 {
-					_, _ = l.Allow(t.Context())
-					time.Sleep(10 * time.Millisecond)
-				}
-				time.Sleep(5 * time.Second)
-				st := limittest.Peek(t, l)
-				d, err := l.AllowUpTo(t.Context(), limit.Permits)
-				if err != nil || d.Granted != st.Remaining || d.Granted != limit.Permits {
-					t.Errorf("%d are free, as told by %+v; %d are granted, %v", st.Remaining, st.Shards, d.Granted, err)
-				}
-			})
+		limittest.RunInBubble(t, a.String(), 2, func(t *testing.T, fl limittest.Fleet) {
+			limit := shardlimit.Limit{Permits: 20, Per: time.Second, Shards: 2, Algorithm: a}
+			l := limittest.Limiter(t, fl.Client(t), "l", limit)
+			limittest.Settled(t, l)
+			time.Sleep(10 * time.Second) // else nobody takes it for a loss
+			limittest.DrainSlowly(t, l)
+			fl.Bubble[0].Redis.Flush()
+			fl.Bubble[0].Redis.Restart()
+			for range 40 {
+				_, _ = l.Allow(t.Context())
+				time.Sleep(10 * time.Millisecond)
+			}
+			time.Sleep(5 * time.Second)
+			st := limittest.Peek(t, l)
+			d, err := l.AllowUpTo(t.Context(), limit.Permits)
+			if err != nil || d.Granted != st.Remaining || d.Granted != limit.Permits {
+				t.Errorf("%d are free, as told by %+v; %d are granted, %v", st.Remaining, st.Shards, d.Granted, err)
+			}
 		})
 	}
 }
@@ -192,37 +181,31 @@ func TestAClosedShardIsAnsweredByThePolicy(t *testing.T) {
 	for what, family := range map[string]bool{"a limit": false, "a key": true} {
 		for name, policy := range map[string]shardlimit.OutagePolicy{"closed": shardlimit.FailClosed,
 			"open": shardlimit.FailOpen, "local": shardlimit.FailLocal} {
-			t.Run(what+" fails "+name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					fl, nodes := limittest.BubbledNodes(t, 1)
-					fl.Punctual = true
-					c := fl.Client(t, limittest.OnOutage(policy), limittest.AfterLoss(shardlimit.Quarantine))
-					time.Sleep(5 * time.Minute)
-					l := func() *shardlimit.Limiter {
-						if family {
-							return limittest.Family(t, c, "f", limit).Limiter("user")
-						}
-						return limittest.Limiter(t, c, "l", limit)
-					}()
-					if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
-						t.Fatalf("%+v, %v", d, err)
+			limittest.RunInBubble(t, what+" fails "+name, 1, func(t *testing.T, fl limittest.Fleet) {
+				c := fl.Client(t, limittest.OnOutage(policy), limittest.AfterLoss(shardlimit.Quarantine))
+				time.Sleep(5 * time.Minute)
+				l := func() *shardlimit.Limiter {
+					if family {
+						return limittest.Family(t, c, "f", limit).Limiter("user")
 					}
-					time.Sleep(5 * time.Second)
-					nodes[0].Redis.Restart()
-					time.Sleep(time.Second)
-					passes := policy != shardlimit.FailClosed
-					for range 2 { // it asks, and then it knows
-						d, err := l.Allow(t.Context())
-						if err != nil || d.Allowed != passes || d.Degraded != passes {
-							t.Errorf("%+v, %v", d, err)
-						}
+					return limittest.Limiter(t, c, "l", limit)
+				}()
+				limittest.MustGet(t, l, 1)
+				time.Sleep(5 * time.Second)
+				fl.Bubble[0].Redis.Restart()
+				time.Sleep(time.Second)
+				passes := policy != shardlimit.FailClosed
+				for range 2 { // it asks, and then it knows
+					d, err := l.Allow(t.Context())
+					if err != nil || d.Allowed != passes || d.Degraded != passes {
+						t.Errorf("%+v, %v", d, err)
 					}
-					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-					defer cancel()
-					if err := l.Wait(ctx); passes != (err == nil) {
-						t.Errorf("Wait: %v", err)
-					}
-				})
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				if err := l.Wait(ctx); passes != (err == nil) {
+					t.Errorf("Wait: %v", err)
+				}
 			})
 		}
 	}

@@ -35,9 +35,7 @@ func oneOfFourBreaks(t *testing.T, f limittest.NodeFailure) {
 		return err == nil && d.Allowed && l.Settle(t.Context(), d, 0) == nil
 	})
 	for range 100 { // one at a time, they go to the shard that this process likes best
-		if _, err := l.Allow(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		limittest.MustGet(t, l, 1)
 	}
 	broken := posts[0]
 	for _, p := range posts {
@@ -103,30 +101,15 @@ func TestCallsReturnByTheirContextInAStall(t *testing.T) {
 	c := fl.Client(t, limittest.PatientFor(30*time.Second))
 	// An hour: the calls may begin long after this, when other tests have ended.
 	l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
-	d, err := l.AllowN(t.Context(), 100)
-	if err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	if err := l.Settle(t.Context(), d, 0); err != nil {
-		t.Fatal(err)
-	}
-	again, err := l.AllowN(t.Context(), 10)
-	if err != nil || !again.Allowed {
-		t.Fatalf("%+v, %v", again, err)
-	}
+	d := limittest.MustGet(t, l, 100)
+	limittest.Must(t, l.Settle(t.Context(), d, 0))
+	again := limittest.MustGet(t, l, 10)
 	for _, p := range posts {
 		p.Proxy.Stall(true)
 	}
+	calls := limittest.Calls(l, 80, again)
 	for name, call := range map[string]func(context.Context) error{
-		"Allow":     func(ctx context.Context) error { _, err := l.Allow(ctx); return err },
-		"AllowN":    func(ctx context.Context) error { _, err := l.AllowN(ctx, 80); return err },
-		"AllowUpTo": func(ctx context.Context) error { _, err := l.AllowUpTo(ctx, 80); return err },
-		"Wait":      func(ctx context.Context) error { return l.Wait(ctx) },
-		"Settle":    func(ctx context.Context) error { return l.Settle(ctx, again, 0) },
-		"Peek":      func(ctx context.Context) error { _, err := l.Peek(ctx); return err },
-		"Reset":     func(ctx context.Context) error { return l.Reset(ctx) },
-		"SetLimit":  func(ctx context.Context) error { return l.SetLimit(ctx, shardlimit.PerSecond(1)) },
-		"Open":      func(ctx context.Context) error { _, err := c.Open(ctx, "other"); return err },
+		"Open": func(ctx context.Context) error { _, err := c.Open(ctx, "other"); return err },
 		"Limiter": func(ctx context.Context) error {
 			_, err := c.Limiter(ctx, "another", shardlimit.PerSecond(1))
 			return errors.Join(err, errReturned)
@@ -136,6 +119,9 @@ func TestCallsReturnByTheirContextInAStall(t *testing.T) {
 			return errors.Join(err, errReturned)
 		},
 	} {
+		calls[name] = call
+	}
+	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := limittest.Shortly(t, 50*time.Millisecond)
@@ -156,56 +142,11 @@ func TestCallsReturnByTheirContextInAStall(t *testing.T) {
 	})
 }
 
-func TestACallReturnsItsContextsCause(t *testing.T) {
-	t.Parallel()
-	fl, posts := limittest.Proxied(t, 1)
-	l := limittest.Limiter(t, fl.Client(t, limittest.PatientFor(30*time.Second)), "l", shardlimit.PerMinute(10))
-	if _, err := l.Allow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	posts[0].Proxy.Stall(true)
-	defer posts[0].Proxy.Stall(false)
-	reason := errors.New("the user went home")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	sent := posts[0].Takes.Load()
-	go func() {
-		limittest.AwaitThat(t, "the call is sent", func() bool { return posts[0].Takes.Load() > sent })
-		cancel(reason)
-	}()
-	if _, err := l.Allow(ctx); !errors.Is(err, reason) {
-		t.Errorf("%v", err)
-	}
-}
-
-func TestAContextThatHasEndedSpendsAndSendsNothing(t *testing.T) {
-	fl, posts := limittest.Proxied(t, 1)
-	l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerHour(10))
-	sent := posts[0].Takes.Load()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for range 3 {
-		if _, err := l.Allow(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("Allow: %v", err)
-		}
-		if _, err := l.AllowUpTo(ctx, 3); !errors.Is(err, context.Canceled) {
-			t.Errorf("AllowUpTo: %v", err)
-		}
-		if err := l.Wait(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("Wait: %v", err)
-		}
-	}
-	if n := posts[0].Takes.Load() - sent; n != 0 {
-		t.Errorf("%d script calls", n)
-	}
-}
-
 func TestACallerThatLeavesHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	fl, posts := limittest.Proxied(t, 1)
 	l := limittest.Limiter(t, fl.Client(t, limittest.PatientFor(20*time.Second)), "l", shardlimit.PerMinute(100))
-	if _, err := l.Allow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	limittest.MustGet(t, l, 1)
 	// The record is read in the background then. A stall in the middle of that would break the
 	// connection before the call is sent.
 	limittest.AwaitThat(t, "the record was read", func() bool {
@@ -215,7 +156,8 @@ func TestACallerThatLeavesHoldsNobodyUp(t *testing.T) {
 	})
 	posts[0].Proxy.Stall(true)
 	sent := posts[0].Takes.Load()
-	ctx, leave := context.WithCancel(t.Context())
+	reason := errors.New("the user went home")
+	ctx, leave := context.WithCancelCause(t.Context())
 	left := make(chan error, 1)
 	go func() { _, err := l.Allow(ctx); left <- err }()
 	limittest.AwaitThat(t, "the call is sent", func() bool { return posts[0].Takes.Load() > sent })
@@ -229,8 +171,8 @@ func TestACallerThatLeavesHoldsNobodyUp(t *testing.T) {
 			staying <- err
 		}()
 	}
-	leave()
-	if err := <-left; !errors.Is(err, context.Canceled) {
+	leave(reason)
+	if err := <-left; !errors.Is(err, reason) {
 		t.Errorf("the caller that left: %v", err)
 	}
 	posts[0].Proxy.Stall(false)
@@ -250,9 +192,7 @@ func TestALostReplyIsSpentOnce(t *testing.T) {
 	fl, posts := limittest.Proxied(t, 2)
 	l := limittest.Limiter(t, fl.Client(t, limittest.PatientFor(5*time.Second)), "l",
 		shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
-	if _, err := l.AllowN(t.Context(), 7); err != nil {
-		t.Fatal(err)
-	}
+	limittest.MustGet(t, l, 7)
 	lossy, other := posts[0], posts[1]
 	if limittest.ShardOn(t, limittest.Peek(t, l), lossy.Name).Used == 0 {
 		lossy, other = other, lossy
@@ -260,9 +200,7 @@ func TestALostReplyIsSpentOnce(t *testing.T) {
 	lossy.Proxy.DropReplies(true)
 	calls := int64(0)
 	for sent := lossy.Takes.Load(); lossy.Takes.Load() == sent; calls++ { // until it is that one's turn
-		if d, err := l.AllowN(t.Context(), 5); err != nil || !d.Allowed || d.Degraded {
-			t.Fatalf("%+v, %v", d, err)
-		}
+		limittest.Served(t, l, 5)
 		if calls == 18 {
 			t.Fatal("no call went to the node whose replies are lost")
 		}
@@ -313,9 +251,7 @@ func TestScriptFlushCausesNoErrorOrDoubleSpend(t *testing.T) {
 	}
 	stop()
 	wg.Wait()
-	if used := limittest.Peek(t, limiters[0]).Used; used != granted.Load() {
-		t.Errorf("%d permits are spent, callers got %d", used, granted.Load())
-	}
+	limittest.Uses(t, limiters[0], granted.Load())
 }
 
 // What a server refuses to do it has not done: the caller goes on to another
@@ -332,9 +268,7 @@ func TestANodeThatRefusesToWriteIsSkipped(t *testing.T) {
 			t.Parallel()
 			fl, posts := limittest.Proxied(t, 2)
 			l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
-			if _, err := l.Allow(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			limittest.MustGet(t, l, 1)
 			bad := posts[0]
 			if limittest.ShardOn(t, limittest.Peek(t, l), bad.Name).Used == 0 {
 				bad = posts[1]
@@ -342,16 +276,12 @@ func TestANodeThatRefusesToWriteIsSkipped(t *testing.T) {
 			bad.Do(t, refusal[0]...)
 			sent := bad.Takes.Load()
 			for range 100 {
-				if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || d.Degraded {
-					t.Fatalf("%+v, %v", d, err)
-				}
+				limittest.Served(t, l, 1)
 			}
 			if n := bad.Takes.Load() - sent; n > 50 {
 				t.Errorf("%d calls went to the node during 100 decisions", n)
 			}
-			if used := limittest.Peek(t, l).Used; used != 101 {
-				t.Errorf("%d permits are used, want 101", used)
-			}
+			limittest.Uses(t, l, 101)
 			bad.Do(t, refusal[1]...)
 			limittest.AwaitThat(t, "the whole limit can be had", func() bool {
 				d, err := l.AllowN(t.Context(), 899)
@@ -371,18 +301,13 @@ func TestAShardThatFailsMakesNoOutageOfADenial(t *testing.T) {
 	l := limittest.Limiter(t, fl.Client(t, limittest.PatientFor(time.Second)), "l",
 		shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
 	limittest.Settled(t, l)
-	some, err := l.AllowN(t.Context(), 30)
-	if err != nil || !some.Allowed {
-		t.Fatalf("%+v, %v", some, err)
-	}
+	some := limittest.MustGet(t, l, 30)
 	failing := posts[0]
 	if limittest.ShardOn(t, limittest.Peek(t, l), failing.Name).Used == 0 {
 		failing = posts[1]
 	}
 	limittest.DrainSlowly(t, l)
-	if err := l.Settle(t.Context(), some, 0); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, l.Settle(t.Context(), some, 0))
 	failing.Proxy.Stall(true)
 	defer failing.Proxy.Stall(false)
 	d, err := l.Allow(t.Context())
@@ -400,16 +325,12 @@ func TestANodeWithoutRoomForConnectionsIsSkipped(t *testing.T) {
 	if err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if err := first.Settle(t.Context(), d, 0); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, first.Settle(t.Context(), d, 0))
 	for _, full := range posts {
 		full.Do(t, "CONFIG", "SET", "maxclients", "1")
 		l := limittest.Limiter(t, fl.Client(t), "l", limit)
 		for range 20 {
-			if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || d.Degraded {
-				t.Fatalf("with %s full: %+v, %v", full.Name, d, err)
-			}
+			limittest.Served(t, l, 1)
 		}
 		full.Do(t, "CONFIG", "SET", "maxclients", "1000")
 		full.Do(t, "CONFIG", "SET", "maxclients", "1000")
@@ -424,7 +345,7 @@ func TestAStalledNodeAmongDistantOnes(t *testing.T) {
 }
 
 func stalledAmongDistant(t *testing.T) {
-	f, nodes := limittest.BubbledNodes(t, 4)
+	f := limittest.Bubbled(t, 4)
 	f, _ = f.Distant(t, 24*time.Millisecond)
 	c := f.Client(t)
 	defer c.Close()
@@ -434,7 +355,7 @@ func stalledAmongDistant(t *testing.T) {
 	}
 	const stall = 2 * time.Second
 	ends := time.Now().Add(stall)
-	nodes[0].Paused.Store(ends.UnixNano())
+	f.Bubble[0].Paused.Store(ends.UnixNano())
 	var calls, failed atomic.Int64
 	var all sync.WaitGroup
 	for range 40 {

@@ -20,22 +20,18 @@ import (
 func TestFailClosedReturnsErrUnavailable(t *testing.T) {
 	t.Parallel()
 	l, _ := limittest.WithoutNodes(t, shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
-	for name, call := range map[string]func() error{
-		"Allow":     func() error { return second(l.Allow(t.Context())) },
-		"AllowN":    func() error { return second(l.AllowN(t.Context(), 3)) },
-		"AllowUpTo": func() error { return second(l.AllowUpTo(t.Context(), 5)) },
-		"Wait":      func() error { return l.Wait(t.Context()) },
-		"Reserve":   func() error { return second(l.Reserve(t.Context(), 1)) },
-		"Peek":      func() error { return second(l.Peek(t.Context())) },
-	} {
+	calls := limittest.Calls(l, 3, shardlimit.Decision{})
+	for _, name := range []string{"Allow", "AllowN", "AllowUpTo", "Wait", "Reserve", "Peek", "Participants"} {
 		var where *shardlimit.ShardError
-		if err := call(); !errors.Is(err, shardlimit.ErrUnavailable) || !errors.As(err, &where) ||
+		if err := calls[name](t.Context()); !errors.Is(err, shardlimit.ErrUnavailable) || !errors.As(err, &where) ||
 			where.Limiter != "l" || where.Node == "" {
 			t.Errorf("%s does not tell which shard failed: %v", name, err)
 		}
 	}
-	if err := l.SetLimit(t.Context(), shardlimit.PerSecond(1)); !errors.Is(err, shardlimit.ErrUnavailable) {
-		t.Errorf("SetLimit: %v", err)
+	for _, name := range []string{"SetLimit", "Delete"} {
+		if err := calls[name](t.Context()); !errors.Is(err, shardlimit.ErrUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -58,81 +54,6 @@ func TestAnOutageTellsItsCause(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-	}
-}
-
-func TestFailOpenAllowsDegradedWhenAllNodesAreGone(t *testing.T) {
-	t.Parallel()
-	l, posts := limittest.WithoutNodes(t, shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2},
-		limittest.OnOutage(shardlimit.FailOpen), limittest.AfterLoss(shardlimit.Resume))
-	for i := range 100 {
-		n := int64(1 + i%3)
-		d, err := l.AllowN(t.Context(), n)
-		if err != nil || !d.Allowed || !d.Degraded || d.Granted != n || d.Limit != 10 {
-			t.Fatalf("call %d: %+v, %v", i, d, err)
-		}
-		if err := l.Settle(t.Context(), d, 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := l.WaitN(t.Context(), 3); err != nil {
-		t.Error(err)
-	}
-	for _, p := range posts {
-		p.Server.Restart()
-	}
-	limittest.AwaitThat(t, "Redis decides again", func() bool {
-		d, err := l.Allow(t.Context())
-		return err == nil && !d.Degraded
-	})
-}
-
-func TestFailLocalCountsWhatRedisGranted(t *testing.T) {
-	t.Parallel()
-	fl, posts := limittest.Proxied(t, 2)
-	limit := shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2}
-	var l *shardlimit.Limiter
-	for range 4 { // four participants, of which the last knows of all
-		l = limittest.Limiter(t, fl.Client(t, limittest.OnOutage(shardlimit.FailLocal)), "l", limit)
-	}
-	if got := limittest.Peek(t, l).Participants; got != 4 {
-		t.Fatalf("%d participants", got)
-	}
-	for range 10 {
-		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || d.Degraded {
-			t.Fatalf("%+v, %v", d, err)
-		}
-	}
-	for _, p := range posts {
-		p.Server.Kill()
-	}
-	for i := range 15 {
-		d, err := l.Allow(t.Context())
-		if err != nil || !d.Allowed || !d.Degraded {
-			t.Fatalf("call %d: %+v, %v", i, d, err)
-		}
-		if i == 0 { // what was not used goes back to the local part
-			if err := errors.Join(l.Settle(t.Context(), d, 0),
-				limittest.Once(l.Settle(t.Context(), d, 0))); err != nil {
-				t.Fatal(err)
-			}
-			if d, _ = l.Allow(t.Context()); !d.Allowed {
-				t.Fatalf("after a refund: %+v", d)
-			}
-		}
-	}
-	d, err := l.Allow(t.Context())
-	if err != nil || d.Allowed || !d.Degraded || d.Granted != 0 {
-		t.Fatalf("call 26 of 100 for 4 participants: %+v, %v", d, err)
-	}
-	if d.RetryAfter <= 0 || d.RetryAfter > time.Hour {
-		t.Errorf("RetryAfter is %s", d.RetryAfter)
-	}
-	if d, err := l.AllowN(t.Context(), 26); err != nil || d.Allowed || d.RetryAfter <= 0 {
-		t.Errorf("more than the part: %+v, %v", d, err)
-	}
-	if d, err := l.AllowUpTo(t.Context(), 26); err != nil || d.Allowed {
-		t.Errorf("AllowUpTo: %+v, %v", d, err)
 	}
 }
 
@@ -236,39 +157,7 @@ func TestFirstUseDoesNotWaitForRedis(t *testing.T) {
 	})
 	posts[0].Server.Restart()
 	limittest.Settled(t, l)
-	if d, err := l.AllowN(t.Context(), 10); err != nil || !d.Allowed {
-		t.Errorf("%+v, %v", d, err)
-	}
-}
-
-func TestLimiterReturnsByItsContext(t *testing.T) {
-	t.Parallel()
-	fl, posts := limittest.Proxied(t, 1)
-	c := fl.Client(t, limittest.PatientFor(20*time.Second))
-	limittest.Settled(t, limittest.Limiter(t, c, "other", shardlimit.PerMinute(10))) // connects; nothing goes on
-	sent := posts[0].Reads.Load()
-	posts[0].Proxy.Stall(true)
-	defer posts[0].Proxy.Stall(false)
-	ctx, cancel := context.WithCancel(t.Context())
-	first := make(chan struct{})
-	go func() {
-		_, _ = c.Limiter(ctx, "l", shardlimit.PerMinute(10))
-		close(first)
-	}()
-	limittest.AwaitThat(t, "the record is asked for", func() bool { return posts[0].Reads.Load() > sent })
-	second := make(chan struct{})
-	go func() {
-		_, _ = c.Limiter(limittest.Shortly(t, time.Millisecond), "l", shardlimit.PerMinute(10))
-		close(second)
-	}()
-	select {
-	case <-second:
-	case <-first:
-		t.Error("it waited for the other call")
-	}
-	cancel()
-	<-first
-	<-second
+	limittest.MustGet(t, l, 10)
 }
 
 // While no node answers, whether it refuses or is silent, any number of calls costs neither memory

@@ -58,14 +58,10 @@ func TestAPacedParticipantHearsOfRoom(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					a, b, granted := paced(t)
-					if err := c.room(t, b, granted); err != nil {
-						t.Fatal(err)
-					}
+					limittest.Must(t, c.room(t, b, granted))
 					begun := time.Now()
 					if waits {
-						if err := a.Wait(t.Context()); err != nil {
-							t.Fatal(err)
-						}
+						limittest.Must(t, a.Wait(t.Context()))
 					} else {
 						for d, err := a.Allow(t.Context()); err != nil || !d.Allowed; d, err = a.Allow(t.Context()) {
 							if err != nil {
@@ -101,16 +97,14 @@ func TestAPacedParticipantIsCounted(t *testing.T) {
 
 // A key that expired while this machine was suspended was not lost by its server.
 func TestAKeyThatExpiredInASleepIsServed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := limittest.Bubbled(t, 1).Client(t)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
 		k := limittest.Family(t, c, "users", shardlimit.Limit{Permits: 5, Per: 30 * time.Second}).Limiter("k")
 		time.Sleep(2 * time.Minute) // the server is up for long
 		for _, rest := range []time.Duration{0, 10 * time.Minute} {
 			time.Sleep(rest)
 			limittest.Suspend(c, rest)
-			if d, err := k.Allow(t.Context()); err != nil || !d.Allowed {
-				t.Errorf("after %s: %+v, %v", rest, d, err)
-			}
+			limittest.MustGet(t, k, 1)
 		}
 	})
 }

@@ -22,9 +22,7 @@ func TestAFailoverOfSentinelKeepsTheLog(t *testing.T) {
 	}
 	l := limittest.Limiter(t, f.Client(t, limittest.AfterLoss(shardlimit.Quarantine)), "l", shardlimit.PerHour(100))
 	limittest.Settled(t, l)
-	if d, err := l.AllowN(t.Context(), 60); err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
+	limittest.MustGet(t, l, 60)
 	old := set.Master()
 	set.AwaitReplicated()
 	old.Kill()
@@ -72,10 +70,7 @@ func TestAMasterDemotedPastSentinelIsLeft(t *testing.T) {
 	}
 	limittest.AwaitThat(t, "it serves", serves)
 	old := set.Master()
-	admin := old.Client(t)
-	if err := admin.Do(t.Context(), admin.B().Arbitrary("FAILOVER").Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	old.Do(t, "FAILOVER")
 	limittest.AwaitThat(t, "the master is demoted", func() bool { return !serves() })
 	limittest.AwaitThat(t, "Sentinel names the new one", func() bool { return set.Master() != old })
 	limittest.AwaitThat(t, "it serves", serves)
@@ -121,11 +116,7 @@ func TestAPausedMasterFailsOverCleanly(t *testing.T) {
 	}
 	take(first, 100)
 	take(behind, 100)
-	admin := old.Client(t)
-	pause := admin.B().Arbitrary("CLIENT", "PAUSE", "30000", "WRITE").Build()
-	if err := admin.Do(t.Context(), pause).Error(); err != nil {
-		t.Fatal(err)
-	}
+	old.Do(t, "CLIENT", "PAUSE", "30000", "WRITE")
 	set.AwaitReplicated()
 	set.Failover()
 	take(behind, limit.Permits)

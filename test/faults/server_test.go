@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -54,15 +53,13 @@ var ofThree = shardlimit.Limit{Permits: 300, Per: 30 * time.Second, Shards: 3}
 // A server was started with a snapshot of another one, and has its name by that. No two servers
 // serve one shard.
 func TestAServerWithASnapshotOfAnother(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fl, nodes := limittest.BubbledNodes(t, 3)
-		fl.Punctual = true
+	limittest.InBubble(t, 3, func(t *testing.T, fl limittest.Fleet) {
 		old := limittest.Limiter(t, fl.Client(t, limittest.TakesOver), "l", ofThree)
 		use(t, old)
 		everything := func(string) bool { return true }
-		image := nodes[1].Redis.Save(everything)
-		nodes[0].Redis.Restart()
-		nodes[0].Redis.Load(image, everything)
+		image := fl.Bubble[1].Redis.Save(everything)
+		fl.Bubble[0].Redis.Restart()
+		fl.Bubble[0].Redis.Load(image, everything)
 		for range 4 { // whichever node a process reaches first
 			fresh := limittest.Limiter(t, fl.Client(t, limittest.TakesOver), "l", ofThree)
 			use(t, old, fresh)
@@ -77,9 +74,7 @@ func TestAServerWithASnapshotOfAnother(t *testing.T) {
 // The address of one node leads a process to the server of another for a while. Neither then nor
 // later do two servers serve one shard.
 func TestAnAddressThatLeadsToAnotherServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fl, _ := limittest.BubbledNodes(t, 3)
-		fl.Punctual = true
+	limittest.InBubble(t, 3, func(t *testing.T, fl limittest.Fleet) {
 		right := limittest.Limiter(t, fl.Client(t, limittest.TakesOver), "l", ofThree)
 		var astray atomic.Bool
 		var mu sync.Mutex
@@ -130,7 +125,7 @@ func TestAnAddressThatLeadsToAnotherServer(t *testing.T) {
 func TestAServerIsMovedByReplication(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Servers(t, 2)
-	from, to := servers[0].Client(t), servers[1].Client(t)
+	from, to := servers[0], servers[1]
 	f := limittest.Fleet{Prefix: redistest.Prefix(t)}
 	limit := shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 1}
 	got := map[string]int64{}
@@ -150,32 +145,22 @@ func TestAServerIsMovedByReplication(t *testing.T) {
 		}
 		c.Close()
 	}
-	do := func(c rueidis.Client, command ...string) string {
-		said, err := c.Do(t.Context(), c.B().Arbitrary(command...).Build()).ToString()
-		if err != nil {
-			t.Fatalf("%v: %v", command, err)
-		}
-		return said
+	offset := func(s *redistest.Server, field string) string {
+		return regexp.MustCompile(field + `:(\d+)`).FindString(s.Do(t, "INFO", "replication"))[len(field):]
 	}
-	offset := func(c rueidis.Client, field string) string {
-		return regexp.MustCompile(field + `:(\d+)`).FindString(do(c, "INFO", "replication"))[len(field):]
-	}
-	take(servers[0], 40)
-	host, port, err := net.SplitHostPort(servers[0].Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	do(to, "REPLICAOF", host, port)
+	take(from, 40)
+	host, port, _ := net.SplitHostPort(from.Addr())
+	to.Do(t, "REPLICAOF", host, port)
 	limittest.AwaitThat(t, "it is a replica", func() bool {
-		return regexp.MustCompile("master_link_status:up").MatchString(do(to, "INFO", "replication"))
+		return strings.Contains(to.Do(t, "INFO", "replication"), "master_link_status:up")
 	})
-	take(servers[0], 10)
-	do(from, "CLIENT", "PAUSE", "30000", "WRITE")
+	take(from, 10)
+	from.Do(t, "CLIENT", "PAUSE", "30000", "WRITE")
 	limittest.AwaitThat(t, "it has the last grants", func() bool {
 		return offset(from, "master_repl_offset") == offset(to, "slave_repl_offset")
 	})
-	do(to, "REPLICAOF", "NO", "ONE")
-	take(servers[1], limit.Permits)
+	to.Do(t, "REPLICAOF", "NO", "ONE")
+	take(to, limit.Permits)
 	for name, n := range got {
 		if n != limit.Permits {
 			t.Errorf("%s: %d of %d permits", name, n, limit.Permits)
@@ -214,7 +199,7 @@ func TestEveryKindOfServer(t *testing.T) {
 			}
 			f, cluster := limittest.Clustered(t, 0, redistest.TLS(t, certificates))
 			for _, s := range cluster.Servers() {
-				permit(t, s.Client(t), append(documentedUser(t, 1, f.Prefix), besides(t, "cluster")...)...)
+				permit(t, s, f.Prefix, "cluster")
 			}
 			f.Nodes[0].Redis = as(f.Nodes[0].Redis)
 			useAll(t, f)
@@ -230,9 +215,7 @@ func TestEveryKindOfServer(t *testing.T) {
 			}
 			c := s.Client(t)
 			bind := c.B().ConfigSet().ParameterValue().ParameterValue("bind", "127.0.0.1 ::1").Build()
-			if err := c.Do(t.Context(), bind).Error(); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, c.Do(t.Context(), bind).Error())
 			return parsed(t, strings.Replace(s.Addr(), "127.0.0.1", "[::1]", 1))
 		}),
 		// As managed ones are set up.

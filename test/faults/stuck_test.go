@@ -13,7 +13,6 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
-	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
 	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
@@ -75,52 +74,6 @@ func TestALostCallDoesNotBlockItsShard(t *testing.T) {
 	}
 }
 
-// A call of a limit with takeover that is stuck on its way acts as long as its process may rely on
-// what it knew when it sent it, and does nothing after: by then others may have taken the node's
-// share over.
-func TestACallThatIsStuckDoesNothingLater(t *testing.T) {
-	for _, c := range []struct {
-		stuck time.Duration
-		acts  bool
-	}{{2 * time.Second, true}, {6 * time.Second, false}, {time.Minute, false}} {
-		t.Run(c.stuck.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				race.OneProcessor(t)
-				if used := usedByAStuckCall(t, c.stuck); (used > 0) != c.acts {
-					t.Errorf("a call that was stuck for %v used %d permits", c.stuck, used)
-				}
-			})
-		})
-	}
-}
-
-func usedByAStuckCall(t *testing.T, stuck time.Duration) int64 {
-	var late atomic.Int64 // more on the way there
-	f := limittest.Fleet{Prefix: "b:", Punctual: true}
-	for i := range 3 {
-		s := redissim.NewServer(time.Now)
-		go s.Serve()
-		defer s.Close()
-		link := redissim.NewLink(s, func(args []string) redissim.Fate {
-			return redissim.Fate{There: time.Millisecond + time.Duration(late.Load()), Back: time.Millisecond}
-		}, func() {})
-		f.Nodes = append(f.Nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Client: link})
-	}
-	l := limittest.Limiter(t, f.Client(t, limittest.TakesOver), "l",
-		shardlimit.Limit{Permits: 90, Per: 10 * time.Minute, Shards: 3})
-	if d, err := l.AllowN(t.Context(), 70); err != nil || !d.Allowed { // every shard has state
-		t.Fatalf("%+v, %v", d, err)
-	}
-	before := limittest.Peek(t, l).Used
-	late.Store(int64(stuck))
-	if d, err := l.Allow(limittest.Shortly(t, 200*time.Millisecond)); err == nil && d.Allowed {
-		t.Fatalf("a call that is stuck was answered: %+v", d)
-	}
-	late.Store(0)
-	time.Sleep(stuck)
-	return limittest.Peek(t, l).Used - before
-}
-
 // sluggish is a Redis client to which every script call takes so long.
 type sluggish struct {
 	rueidis.Client
@@ -136,8 +89,7 @@ func (s sluggish) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRe
 
 // What was collected in vain is given back by nodes that are as slow as a call allows them to be.
 func TestWhatWasCollectedInVainIsGivenBackLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := limittest.Bubbled(t, 4)
+	limittest.InBubble(t, 4, func(t *testing.T, f limittest.Fleet) {
 		for i, n := range f.Nodes {
 			inner, err := rueidis.NewClient(n.Redis)
 			if err != nil {
@@ -149,12 +101,8 @@ func TestWhatWasCollectedInVainIsGivenBackLate(t *testing.T) {
 		l := limittest.Limiter(t, f.Client(t, limittest.PatientFor(limittest.Patience)), "l",
 			shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: 4})
 		limittest.MustGet(t, l, 20)
-		if d, err := l.AllowN(t.Context(), 30); err != nil || d.Allowed {
-			t.Fatalf("30 of 20: %+v, %v", d, err)
-		}
-		if used := limittest.Peek(t, l).Used; used != 20 {
-			t.Errorf("%d permits are used, want 20", used)
-		}
+		limittest.Denied(t, l, 30)
+		limittest.Uses(t, l, 20)
 	})
 }
 
@@ -175,8 +123,7 @@ func TestStragglersAreNotWaitedFor(t *testing.T) {
 }
 
 func straggler(t *testing.T, timeout time.Duration, place int) {
-	fl, nodes := limittest.BubbledNodes(t, 5)
-	fl.Punctual = true
+	fl := limittest.Bubbled(t, 5)
 	c := fl.Client(t, limittest.PatientFor(timeout))
 	users := limittest.Family(t, c, "users", shardlimit.PerMinute(10))
 	stalls := limittest.RecordNodes(c)[place]
@@ -191,7 +138,7 @@ func straggler(t *testing.T, timeout time.Duration, place int) {
 	}
 	for i, n := range fl.Nodes {
 		if n.Name == stalls {
-			nodes[i].Paused.Store(time.Now().Add(time.Minute).UnixNano())
+			fl.Bubble[i].Paused.Store(time.Now().Add(time.Minute).UnixNano())
 		}
 	}
 	bad, slowest := 0, time.Duration(0)

@@ -71,22 +71,6 @@ func TestPerParticipantDecisionsDoNotAskRedis(t *testing.T) {
 	}
 }
 
-func TestALimitForEachServesItsWaiters(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		l := limittest.Limiter(t, f.Client(t), "l", limittest.PerParticipant(2, time.Second))
-		began := time.Now()
-		for range 5 {
-			limittest.Must(t, l.WaitN(t.Context(), 2))
-		}
-		if took := time.Since(began).Round(time.Millisecond); took != 4*time.Second {
-			t.Errorf("5 windows' worth of permits in %s", took)
-		}
-		if err := l.Wait(limittest.Shortly(t, time.Second/20)); !errors.Is(err, shardlimit.ErrWaitTooLong) {
-			t.Errorf("a deadline that cannot be met: %v", err)
-		}
-	})
-}
-
 func TestALimitForEachIsChangedEverywhere(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		a := limittest.Limiter(t, f.Client(t), "l", limittest.PerParticipant(10, time.Hour))

@@ -2,11 +2,9 @@ package promises
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -62,31 +60,6 @@ func givesWhatThereIs(t *testing.T, c *shardlimit.Client, limit shardlimit.Limit
 	limittest.MustGet(t, l, most)
 }
 
-// What is in use under one algorithm is not free under the next.
-func TestAChangeOfAlgorithmForgetsNothing(t *testing.T) {
-	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
-		c := f.Client(t)
-		for _, from := range limittest.Algorithms {
-			for _, to := range limittest.Algorithms {
-				if from == to {
-					continue
-				}
-				limit := shardlimit.Limit{Permits: 80, Per: time.Hour, Algorithm: from, Shards: 4}
-				l := limittest.Limiter(t, c, fmt.Sprint(from, " to ", to), limit)
-				limittest.MustGet(t, l, 80)
-				limit.Algorithm = to
-				limittest.Must(t, l.SetLimit(t.Context(), limit))
-				if d, err := l.AllowUpTo(t.Context(), 80); err != nil || d.Allowed || l.Limit() != limit {
-					t.Errorf("%s: %+v, %v, %v is in force", l.Name(), d, err, l.Limit())
-				}
-				limittest.Must(t, l.Reset(t.Context())) // the old shards are empty then, and all capacity moves
-				limittest.Settled(t, l)
-				limittest.SharesSumTo(t, l, 80)
-			}
-		}
-	})
-}
-
 func TestEveryAlgorithmKeepsItsBound(t *testing.T) {
 	t.Parallel()
 	f, _ := limittest.Independent(t, 3)
@@ -114,10 +87,7 @@ func TestEveryAlgorithmKeepsItsBound(t *testing.T) {
 		limittest.AwaitThat(t, "it is in use",
 			func() bool { return history.Total(callers.Record.Ops()) >= had+limit.Permits })
 	}
-	ops, err := callers.Stop()
-	if err != nil {
-		t.Errorf("a call failed: %v", err)
-	}
+	ops := callers.Ended(t)
 	for _, p := range phases {
 		limittest.KeepsTo(t, limittest.Ceiling(p.limit), between(p.from, p.to, ops))
 	}
@@ -153,8 +123,7 @@ func TestLeakyBucketGivesTurns(t *testing.T) {
 // While Redis is away each process goes on with its own part, by the same algorithm.
 func TestFailLocalCountsByTheAlgorithm(t *testing.T) {
 	for _, a := range limittest.Algorithms {
-		synctest.Test(t, func(t *testing.T) {
-			f, nodes := limittest.BubbledNodes(t, 1)
+		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 			limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Algorithm: a, Shards: 1}
 			want := limit.Permits
 			if limittest.Bursty(a) {
@@ -162,7 +131,7 @@ func TestFailLocalCountsByTheAlgorithm(t *testing.T) {
 			}
 			l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(shardlimit.FailLocal)), "l", limit)
 			limittest.MustGet(t, l, 10)
-			nodes[0].Down.Store(true)
+			f.Bubble[0].Down.Store(true)
 			d, err := l.AllowUpTo(t.Context(), want)
 			if err != nil || !d.Degraded || d.Granted != want-10 || (d.Delay > 0) != (a == shardlimit.LeakyBucket) {
 				t.Errorf("%s: of %d, 10 in use: %+v, %v", a, want, d, err)
@@ -170,29 +139,6 @@ func TestFailLocalCountsByTheAlgorithm(t *testing.T) {
 			if d, err := l.Allow(t.Context()); err != nil || d.Allowed || d.RetryAfter <= 0 {
 				t.Errorf("%s: one more: %+v, %v", a, d, err)
 			}
-		})
-	}
-}
-
-// A burst larger than what a window gives comes back when the bucket says.
-func TestRetryAfterOfALargeBurst(t *testing.T) {
-	for _, c := range []struct {
-		limit   shardlimit.Limit
-		n, less int64
-	}{
-		{shardlimit.Limit{Permits: 60, Per: time.Minute, Burst: 200, Algorithm: shardlimit.TokenBucket}, 61, 140},
-		{shardlimit.Limit{Permits: 2, Per: 10 * time.Second, Burst: 4, Algorithm: shardlimit.LeakyBucket}, 3, 2},
-	} {
-		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-			c.limit.Shards = 1
-			l := limittest.Limiter(t, f.Client(t), "l", c.limit)
-			limittest.MustGet(t, l, c.less)
-			d, err := l.AllowN(t.Context(), c.n)
-			if err != nil || d.Allowed || d.RetryAfter > c.limit.Per/2 {
-				t.Errorf("%+v, %v", d, err)
-			}
-			time.Sleep(d.RetryAfter)
-			limittest.MustGet(t, l, c.n)
 		})
 	}
 }

@@ -80,20 +80,10 @@ func TestAHandleEndsWithItsLimit(t *testing.T) {
 				t.Errorf("who waited: %v", err)
 			}
 		}
-		for name, call := range map[string]func() error{
-			"Allow":        func() error { _, err := again.Allow(ctx); return err },
-			"AllowUpTo":    func() error { _, err := l.AllowUpTo(ctx, 3); return err },
-			"WaitN":        func() error { return l.WaitN(ctx, 3) },
-			"Reserve":      func() error { _, err := l.Reserve(ctx, 3); return err },
-			"a Set":        func() error { _, err := limittest.Set(1, l).Allow(ctx); return err },
-			"Peek":         func() error { _, err := l.Peek(ctx); return err },
-			"Participants": func() error { _, err := l.Participants(ctx); return err },
-			"SetLimit":     func() error { return l.SetLimit(ctx, shardlimit.PerMinute(5)) },
-			"Reset":        func() error { return l.Reset(ctx) },
-			"Rebalance":    func() error { return l.Rebalance(ctx) },
-			"Delete":       func() error { return l.Delete(ctx) },
-		} {
-			if err := call(); !errors.Is(err, shardlimit.ErrNotFound) {
+		calls := limittest.Calls(again, 3, shardlimit.Decision{})
+		delete(calls, "Settle") // of nothing
+		for name, call := range calls {
+			if err := call(ctx); !errors.Is(err, shardlimit.ErrNotFound) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -105,9 +95,7 @@ func TestAHandleEndsWithItsLimit(t *testing.T) {
 			t.Errorf("Open: %v", err)
 		}
 		l = limittest.Limiter(t, c, "l", shardlimit.PerMinute(7))
-		if d, err := l.AllowN(ctx, 7); err != nil || !d.Allowed {
-			t.Errorf("%+v, %v", d, err)
-		}
+		limittest.MustGet(t, l, 7)
 		if _, err := again.Allow(ctx); !errors.Is(err, shardlimit.ErrNotFound) {
 			t.Errorf("a handle of before: %v", err)
 		}
@@ -121,16 +109,13 @@ func TestALimitInUseIsStoredAgainAfterDelete(t *testing.T) {
 		c := f.Client(t)
 		l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
 		other := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerMinute(7))
-		if _, err := other.Allow(ctx); err != nil {
-			t.Fatal(err)
-		}
+		limittest.MustGet(t, other, 1)
 		synctest.Wait() // the other process has read the record; else it could store it after Delete
 		limittest.Must(t, l.Delete(ctx))
 		for range 31 {
 			time.Sleep(500 * time.Millisecond)
-			if _, err := other.Allow(ctx); err != nil {
-				t.Fatal(err)
-			}
+			_, err := other.Allow(ctx)
+			limittest.Must(t, err)
 		}
 		synctest.Wait()
 		if l, err := c.Open(ctx, "l"); err != nil || l.Limit().Permits != 10 {
@@ -139,31 +124,10 @@ func TestALimitInUseIsStoredAgainAfterDelete(t *testing.T) {
 	})
 }
 
-// With every node away nothing is deleted, and the limit is in force as before.
-func TestDeleteWhileRedisIsAwayChangesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 2)
-		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 2})
-		limittest.MustGet(t, l, 10)
-		nodes[0].Down.Store(true)
-		nodes[1].Down.Store(true)
-		if err := l.Delete(t.Context()); !errors.Is(err, shardlimit.ErrUnavailable) {
-			t.Errorf("Delete: %v", err)
-		}
-		nodes[0].Down.Store(false)
-		nodes[1].Down.Store(false)
-		time.Sleep(5 * time.Second)
-		if st := limittest.Peek(t, l); st.Used != 10 {
-			t.Errorf("%+v", st)
-		}
-	})
-}
-
 // A shard has less than its target while its share is on its way to another node. A call for more
 // than that is told to come after a pause.
 func TestMoreThanHasArrivedOfAShareIsAskedForAfterAPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := limittest.Bubbled(t, 2)
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
 		limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1}
 		l := limittest.Limiter(t, f.Client(t), "l", limit)
 		limittest.MustGet(t, l, 7)

@@ -25,7 +25,7 @@ func TestADriverAsksSeldom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const window = 4 * time.Hour
-				f, nodes := limittest.BubbledNodes(t, 1)
+				f := limittest.Bubbled(t, 1)
 				ctx := t.Context()
 				shards := int64(4)
 				if extent.Full {
@@ -47,9 +47,9 @@ func TestADriverAsksSeldom(t *testing.T) {
 				limittest.Must(t, l.SetLimit(ctx, limit))
 				time.Sleep(10 * time.Second)
 				for minute := range 10 {
-					before := nodes[0].Calls.Load()
+					before := f.Bubble[0].Calls.Load()
 					time.Sleep(time.Minute)
-					if n := nodes[0].Calls.Load() - before; n > 8*shards {
+					if n := f.Bubble[0].Calls.Load() - before; n > 8*shards {
 						t.Fatalf("minute %d: %d script calls", minute, n)
 					}
 				}
@@ -73,10 +73,7 @@ func TestADriverNoticesARefund(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		ctx := t.Context()
 		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 100, Per: 24 * time.Hour, Shards: 2})
-		d, err := l.AllowN(ctx, 100)
-		if err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
+		d := limittest.MustGet(t, l, 100)
 		limittest.Must(t, l.SetLimit(ctx, shardlimit.Limit{Permits: 50, Per: 24 * time.Hour, Shards: 2}))
 		time.Sleep(time.Minute)
 		if st, err := l.Peek(ctx); err != nil || st.Settled {
@@ -93,20 +90,17 @@ func TestADriverNoticesARefund(t *testing.T) {
 // While a node is away that a change waits for, the process that made the change asks the others a
 // few times a second at the most, and completes the change some seconds after the node is back.
 func TestADriverBacksOffWhileANodeIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 3)
+	limittest.InBubble(t, 3, func(t *testing.T, f limittest.Fleet) {
 		ctx := t.Context()
 		c := f.Client(t, limittest.PatientFor(100*time.Millisecond))
 		limit := shardlimit.Limit{Permits: 1200, Per: 100 * time.Millisecond, Shards: 12}
 		var all []*shardlimit.Limiter
 		for i := range 9 {
 			all = append(all, limittest.Limiter(t, c, fmt.Sprint("l", i), limit))
-			if d, err := all[i].AllowN(ctx, 1200); err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
-			}
+			limittest.MustGet(t, all[i], 1200)
 		}
 		time.Sleep(5 * time.Second) // they are not new any more
-		nodes[2].Down.Store(true)
+		f.Bubble[2].Down.Store(true)
 		var l *shardlimit.Limiter
 		for _, l = range all {
 			limit.Permits, limit.Shards = 1600, 16
@@ -120,9 +114,9 @@ func TestADriverBacksOffWhileANodeIsAway(t *testing.T) {
 			t.Fatal("no limit could be changed")
 		}
 		time.Sleep(10 * time.Second)
-		before := nodes[0].Calls.Load() + nodes[1].Calls.Load()
+		before := f.Bubble[0].Calls.Load() + f.Bubble[1].Calls.Load()
 		time.Sleep(time.Minute)
-		n := nodes[0].Calls.Load() + nodes[1].Calls.Load() - before
+		n := f.Bubble[0].Calls.Load() + f.Bubble[1].Calls.Load() - before
 		t.Logf("%d script calls in a minute", n)
 		if n > 240 {
 			t.Errorf("%d script calls in a minute while a node is away", n)
@@ -130,7 +124,7 @@ func TestADriverBacksOffWhileANodeIsAway(t *testing.T) {
 		if st, err := l.Peek(ctx); err != nil || st.Settled {
 			t.Errorf("while the node is away: settled %t, %v", st.Settled, err)
 		}
-		nodes[2].Down.Store(false)
+		f.Bubble[2].Down.Store(false)
 		time.Sleep(12 * time.Second)
 		if st, err := l.Peek(ctx); err != nil || !st.Settled {
 			t.Errorf("after the node is back: settled %t, %v", st.Settled, err)

@@ -26,24 +26,22 @@ func TestWaitersOfKeysHearOfAChange(t *testing.T) {
 		"off elsewhere": {in(shardlimit.Off, ten), 1, true, 5 * time.Second},
 		"raised there":  {shardlimit.PerDay(100), 1, true, 5 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-				fam, by := limittest.Family(t, f.Client(t), "f", ten), limittest.Family(t, f.Client(t), "f", ten)
-				if !c.other {
-					by = fam
-				}
-				mustDecide(t, fam.Limiter("k"), 10, true, false)
-				ctx, cancel := context.WithCancel(t.Context()) // a deadline would end the wait at once
-				time.AfterFunc(time.Minute, cancel)
-				waited := make(chan error)
-				go func() { waited <- fam.Limiter("k").WaitN(ctx, c.n) }()
-				synctest.Wait()
-				began := time.Now()
-				limittest.Must(t, by.SetLimit(t.Context(), c.to))
-				if err := <-waited; err != nil || time.Since(began) > c.most {
-					t.Errorf("%v after %v", err, time.Since(began))
-				}
-			})
+		limittest.RunInBubble(t, name, 1, func(t *testing.T, f limittest.Fleet) {
+			fam, by := limittest.Family(t, f.Client(t), "f", ten), limittest.Family(t, f.Client(t), "f", ten)
+			if !c.other {
+				by = fam
+			}
+			mustDecide(t, fam.Limiter("k"), 10, true, false)
+			ctx, cancel := context.WithCancel(t.Context()) // a deadline would end the wait at once
+			time.AfterFunc(time.Minute, cancel)
+			waited := make(chan error)
+			go func() { waited <- fam.Limiter("k").WaitN(ctx, c.n) }()
+			synctest.Wait()
+			began := time.Now()
+			limittest.Must(t, by.SetLimit(t.Context(), c.to))
+			if err := <-waited; err != nil || time.Since(began) > c.most {
+				t.Errorf("%v after %v", err, time.Since(began))
+			}
 		})
 	}
 }

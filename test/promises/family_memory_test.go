@@ -68,8 +68,8 @@ func TestAKeyThatIsWaitedForIsKept(t *testing.T) {
 
 // Of more keys than may be remembered some are forgotten, and their next call asks Redis.
 func TestOnlySoManyKeysAreRemembered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := limittest.Bubbled(t, 1).Client(t)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
 		limittest.RememberKeys(c, 100)
 		users := limittest.Family(t, c, "users", shardlimit.PerHour(1))
 		most := 0
@@ -89,13 +89,12 @@ func TestOnlySoManyKeysAreRemembered(t *testing.T) {
 
 // What a process was granted counts in an outage under FailLocal, for a window.
 func TestWhatAKeyWasGrantedIsRememberedForAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 1)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		c := f.Client(t, func(c *shardlimit.Config) { c.OnOutage = shardlimit.FailLocal })
 		users := limittest.Family(t, c, "users", shardlimit.PerMinute(5))
 		limittest.MustGet(t, users.Limiter("ann"), 3)
 		time.Sleep(30 * time.Second)
-		nodes[0].Down.Store(true)
+		f.Bubble[0].Down.Store(true)
 		hasLeft(t, users.Limiter("ann"), 2)
 		time.Sleep(2 * time.Minute)
 		if n := limittest.Known(users); n != 0 {
@@ -133,9 +132,7 @@ func TestAParticipantOfAKeyIsTheKey(t *testing.T) {
 		t.Errorf("a tenant without a name: %v", err)
 	}
 	hasLeft(t, ann.As("tenant", 3), 5)
-	if d, err := ann.Allow(t.Context()); err != nil || d.Allowed {
-		t.Errorf("%+v (%v)", d, err)
-	}
+	limittest.Denied(t, ann, 1)
 	if list, err := ann.Participants(t.Context()); err != nil || len(list) != 0 {
 		t.Errorf("%v contend for a key (%v)", list, err)
 	}

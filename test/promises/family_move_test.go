@@ -38,8 +38,7 @@ func TestSetLimitOfAFamilyIsNeverOver(t *testing.T) {
 // Another algorithm counts elsewhere. What a key used under the one before is not free under the
 // next.
 func TestAFamilyChangesItsAlgorithmAndKeepsUse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := limittest.Bubbled(t, 2)
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
 		users := limittest.Family(t, f.Client(t), "users", shardlimit.PerMinute(10))
 		ann, there := users.Limiter("ann"), limittest.Family(t, f.Client(t), "users",
 			shardlimit.PerMinute(10)).Limiter("ann")
@@ -78,8 +77,7 @@ func hour(t *testing.T, want int64, families ...*shardlimit.Family) {
 // Processes that learnt of a node at different times, or not yet, place keys alike. Nothing moves
 // before Rebalance.
 func TestKeysArePlacedAlikeWhateverIsListed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := limittest.Bubbled(t, 3)
+	limittest.InBubble(t, 3, func(t *testing.T, f limittest.Fleet) {
 		limit := shardlimit.PerMinute(10)
 		var families []*shardlimit.Family
 		var clients []*shardlimit.Client
@@ -157,9 +155,7 @@ func moveUnderLoad(t *testing.T) {
 	}
 	var quiet time.Time
 	rebalance := func(want ...string) {
-		if err := clients[1].Rebalance(t.Context()); err != nil {
-			t.Error(err)
-		}
+		limittest.Must(t, clients[1].Rebalance(t.Context()))
 		time.Sleep(45 * time.Second)
 		if got := limittest.HomesOfKeys(t, families[0]); !slices.Equal(got, want) {
 			t.Errorf("keys are on %v, want %v", got, want)
@@ -198,8 +194,7 @@ func moveUnderLoad(t *testing.T) {
 // While the node that a key is to leave cannot be asked, nobody knows what is in use there: the
 // outage policy answers. When it cannot matter any more, the key is served where it is to be.
 func TestAKeyWhoseOldHomeIsAwayIsDegraded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := limittest.Bubbled(t, 3)
+	limittest.InBubble(t, 3, func(t *testing.T, f limittest.Fleet) {
 		users := limittest.Family(t, f.With(f.Nodes[:2]...).Client(t), "users", shardlimit.PerMinute(10))
 		hour(t, 10, users)
 		mover := f.With(limittest.Drained(f.Nodes, func(i int) bool { return i == 0 })...).Client(t)
@@ -232,17 +227,14 @@ func TestAKeyWhoseOldHomeIsAwayIsDegraded(t *testing.T) {
 // The record remembers where keys were for as long as something may be held there, and no longer
 // than it takes to look.
 func TestTheRecordOfAFamilyForgetsInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := limittest.Bubbled(t, 3)
+	limittest.InBubble(t, 3, func(t *testing.T, f limittest.Fleet) {
 		limit := shardlimit.Limit{Permits: 10, Per: 10 * time.Second}
 		limittest.Family(t, f.With(f.Nodes[:2]...).Client(t), "users", limit)
 		users := limittest.Family(t, f.Client(t), "users", limit)
 		epoch := func() int64 { return limittest.Peek(t, users.Limiter("ann")).Epoch }
 		during := func(d time.Duration) {
 			for range d / time.Second {
-				if _, err := users.Limiter("ann").Allow(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				limittest.MustGet(t, users.Limiter("ann"), 1)
 				time.Sleep(time.Second)
 			}
 		}
@@ -267,8 +259,8 @@ func TestTheRecordOfAFamilyForgetsInTime(t *testing.T) {
 // The address of a node leads to another server from some time on. That server has other keys: a
 // process that finds out grants nothing of the node's there.
 func TestKeysAreNotAskedForOnAnotherServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := limittest.Bubbled(t, 3).Far(0, time.Millisecond).Far(1, time.Millisecond).Far(2, time.Millisecond)
+	limittest.InBubble(t, 3, func(t *testing.T, f limittest.Fleet) {
+		f = f.Far(0, time.Millisecond).Far(1, time.Millisecond).Far(2, time.Millisecond)
 		right := limittest.Family(t, f.Client(t), "users", shardlimit.PerHour(10))
 		moved := f.With(slices.Clone(f.Nodes)...)
 		var mu sync.Mutex

@@ -3,7 +3,6 @@ package promises
 import (
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -110,12 +109,8 @@ func TestMoreThanTheLimitInForceIsRefused(t *testing.T) {
 func TestALimitThatCannotComeWithACall(t *testing.T) {
 	bucket := shardlimit.Limit{Permits: 10, Per: time.Minute, Algorithm: shardlimit.TokenBucket, Burst: 20}
 	users := limittest.Family(t, limittest.InProcess(t, 1).Client(t), "users", bucket)
-	if d, err := users.LimiterWith("ann", users.Limit()).AllowN(t.Context(), 20); err != nil || !d.Allowed {
-		t.Errorf("its family's own limit: %+v (%v)", d, err)
-	}
-	if d, err := users.LimiterWith("bob", shardlimit.PerMinute(5)).AllowN(t.Context(), 5); err != nil || !d.Allowed {
-		t.Errorf("the algorithm is the family's: %+v (%v)", d, err)
-	}
+	limittest.MustGet(t, users.LimiterWith("ann", users.Limit()), 20)
+	limittest.MustGet(t, users.LimiterWith("bob", shardlimit.PerMinute(5)), 5)
 	changed := func(change func(*shardlimit.Limit)) shardlimit.Limit {
 		l := bucket
 		change(&l)
@@ -151,36 +146,6 @@ func TestALimitThatCannotComeWithACall(t *testing.T) {
 	if err := users.SetLimit(t.Context(), leased); !errors.Is(err, shardlimit.ErrInvalidLimit) {
 		t.Errorf("a lease of a family: %v", err)
 	}
-}
-
-// A caller that is behind makes a step of a key's move, and is served where the key is now: nothing
-// there tells of the other limit. Who comes with the higher revision then has no more than is left
-// of it, which is nothing.
-func TestAKeyMovedByOneThatIsBehindHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := limittest.Bubbled(t, 3)
-		newer, older := revised(shardlimit.PerMinute(100), 2), revised(shardlimit.PerMinute(300), 1)
-		limittest.Family(t, f.With(f.Nodes[:1]...).Client(t), "users", shardlimit.PerMinute(1000))
-		var users []*shardlimit.Family
-		for range 2 {
-			users = append(users, limittest.Family(t, f.Client(t), "users", shardlimit.PerMinute(1000)))
-		}
-		keys := []string{"a", "b", "c", "d", "e", "f"}
-		for _, key := range keys {
-			hasLeft(t, users[0].LimiterWith(key, newer), 100)
-		}
-		time.Sleep(2 * time.Second)
-		limittest.Must(t, users[1].Rebalance(t.Context()))
-		for _, key := range keys {
-			for range 3 {
-				if _, err := users[1].LimiterWith(key, older).Allow(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-			}
-			time.Sleep(time.Second / 10)
-			hasLeft(t, users[0].LimiterWith(key, newer), 0)
-		}
-	})
 }
 
 // A limiter that brings a limit of another Per than the family has by now goes by the family's:

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -50,10 +49,8 @@ func TestMixedDeclarationsConvergeOnOneLayout(t *testing.T) {
 			wg.Wait()
 			limittest.AwaitOneLayout(t, limiters)
 			from := history.Now()
-			ops, err := callers.During(3 * max(base.Per, other.Per))
-			if err != nil {
-				t.Errorf("a call failed: %v", err)
-			}
+			time.Sleep(3 * max(base.Per, other.Per))
+			ops := callers.Ended(t)
 			inForce := limiters[0].Limit()
 			if other.Revision > 0 && inForce != other {
 				t.Errorf("%s is in force, the highest revision is %s", inForce, other)
@@ -107,10 +104,7 @@ func TestSetLimitNeverExceedsTheGreaterLimit(t *testing.T) {
 		limittest.SharesSumTo(t, limiters[i%len(limiters)], next.Permits)
 	}
 	time.Sleep(6 * w)
-	ops, err := callers.Stop()
-	if err != nil {
-		t.Errorf("a call failed: %v", err)
-	}
+	ops := callers.Ended(t)
 	t.Log(callers)
 	changes = append(changes, change{called: history.Now()})
 	for i, c := range changes[1 : len(changes)-1] {
@@ -192,8 +186,7 @@ func TestAChangeWhoseProcessDiedIsFinishedByOthers(t *testing.T) {
 // A process forgets the shards of a layout with it, however often a limit moves. Shards of an
 // algorithm that the limit had before never return.
 func TestShardsOfEarlierLayoutsAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := limittest.Bubbled(t, 3)
+	limittest.InBubble(t, 3, func(t *testing.T, f limittest.Fleet) {
 		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 30, Per: time.Second, Shards: 3})
 		for i := range 8 {
 			next := shardlimit.Limit{Permits: 30, Per: time.Second, Shards: 3,

@@ -100,25 +100,22 @@ func TestWhoAsksForTooMuchHearsOfARaise(t *testing.T) {
 			return f.Limiter("k"), func() error { return f.SetLimit(t.Context(), high) }
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				fl := limittest.Bubbled(t, 1)
-				_, raise := open(t, fl.Client(t))
-				other, _ := open(t, fl.Client(t))
-				limittest.MustGet(t, other, 2)
-				limittest.Must(t, raise())
-				for second := range 20 {
-					time.Sleep(time.Second)
-					d, err := other.AllowN(t.Context(), 50)
-					switch {
-					case err == nil && d.Allowed:
-						return
-					case !errors.Is(err, shardlimit.ErrExceedsLimit):
-						t.Fatalf("after %d s: %+v, %v", second+1, d, err)
-					}
+		limittest.RunInBubble(t, name, 1, func(t *testing.T, fl limittest.Fleet) {
+			_, raise := open(t, fl.Client(t))
+			other, _ := open(t, fl.Client(t))
+			limittest.MustGet(t, other, 2)
+			limittest.Must(t, raise())
+			for second := range 20 {
+				time.Sleep(time.Second)
+				d, err := other.AllowN(t.Context(), 50)
+				switch {
+				case err == nil && d.Allowed:
+					return
+				case !errors.Is(err, shardlimit.ErrExceedsLimit):
+					t.Fatalf("after %d s: %+v, %v", second+1, d, err)
 				}
-				t.Error("after 20 s it has not heard")
-			})
+			}
+			t.Error("after 20 s it has not heard")
 		})
 	}
 }
@@ -241,28 +238,26 @@ func TestEveryCallWorksInEveryState(t *testing.T) {
 
 // A call whose context has ended returns the cause, and no outage: no node was asked.
 func TestAnEndedContextIsNoOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client := limittest.Bubbled(t, 1).Client(t)
-		l := limittest.Limiter(t, client, "l", shardlimit.PerSecond(10))
+	limittest.InBubble(t, 1, func(t *testing.T, fl limittest.Fleet) {
+		client := fl.Client(t)
 		f := limittest.Family(t, client, "f", shardlimit.PerSecond(10))
+		calls := limittest.Calls(limittest.Limiter(t, client, "l", shardlimit.PerSecond(10)), 3, shardlimit.Decision{})
+		delete(calls, "Settle") // goes on
+		calls["Open"] = func(ctx context.Context) error { _, err := client.Open(ctx, "l"); return err }
+		calls["Family.SetLimit"] = func(ctx context.Context) error { return f.SetLimit(ctx, shardlimit.PerSecond(20)) }
+		calls["Family.Rebalance"] = f.Rebalance
 		cause := errors.New("the user has left")
 		ctx, end := context.WithCancelCause(t.Context())
 		end(cause)
-		for name, call := range map[string]func() error{
-			"Peek":             func() error { _, err := l.Peek(ctx); return err },
-			"Participants":     func() error { _, err := l.Participants(ctx); return err },
-			"Reset":            func() error { return l.Reset(ctx) },
-			"SetLimit":         func() error { return l.SetLimit(ctx, shardlimit.PerSecond(20)) },
-			"Rebalance":        func() error { return l.Rebalance(ctx) },
-			"Delete":           func() error { return l.Delete(ctx) },
-			"Open":             func() error { _, err := client.Open(ctx, "l"); return err },
-			"Family.SetLimit":  func() error { return f.SetLimit(ctx, shardlimit.PerSecond(20)) },
-			"Family.Rebalance": func() error { return f.Rebalance(ctx) },
-		} {
-			if err := call(); !errors.Is(err, cause) || !errors.Is(err, context.Canceled) ||
+		sent := fl.Bubble[0].Calls.Load()
+		for name, call := range calls {
+			if err := call(ctx); !errors.Is(err, cause) || !errors.Is(err, context.Canceled) ||
 				errors.Is(err, shardlimit.ErrUnavailable) {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+		if n := fl.Bubble[0].Calls.Load() - sent; n != 0 {
+			t.Errorf("%d script calls", n)
 		}
 	})
 }
@@ -270,12 +265,10 @@ func TestAnEndedContextIsNoOutage(t *testing.T) {
 // Callers that come back as soon as they are answered share their next script call.
 func TestCallersThatComeBackShareACall(t *testing.T) {
 	defer chance.Seed(1)() // a yield lasts until all have called
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 1)
-		f.Punctual = true
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 1_000_000, Per: time.Hour, Shards: 1})
 		const callers, rounds = 16, 100
-		before := nodes[0].Calls.Load()
+		before := f.Bubble[0].Calls.Load()
 		var all sync.WaitGroup
 		for range callers {
 			all.Go(func() {
@@ -288,7 +281,7 @@ func TestCallersThatComeBackShareACall(t *testing.T) {
 		}
 		all.Wait()
 		time.Sleep(time.Second) // the last flight yields, too
-		if n := nodes[0].Calls.Load() - before; n > rounds*callers/12 {
+		if n := f.Bubble[0].Calls.Load() - before; n > rounds*callers/12 {
 			t.Errorf("%d decisions took %d script calls", rounds*callers, n)
 		}
 	})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -311,18 +310,14 @@ func TestModesInASet(t *testing.T) {
 		if err != nil || d.Allowed || d.RetryAfter != 15*time.Second || d.Mode() != shardlimit.Closed {
 			t.Errorf("with a closed one: %+v, %v", d, err)
 		}
-		if used := limittest.Peek(t, strict).Used; used != 1 {
-			t.Errorf("%d permits were not given back", used)
-		}
+		limittest.Uses(t, strict, 1)
 	})
 }
 
 // A limit that is only watched neither delays those who wait for a Set nor is asked before the
 // others, however much it lacks.
 func TestAWatchedLimitHoldsUpNoSet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 2)
-		f.Punctual = true
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
 		c := f.Client(t)
 		strict := limittest.Limiter(t, c, "strict", shardlimit.Limit{Permits: 2, Per: time.Minute, Shards: 1})
 		watched := strict
@@ -335,7 +330,7 @@ func TestAWatchedLimitHoldsUpNoSet(t *testing.T) {
 		mustDecide(t, strict, 1, true, false)
 		mustDecide(t, watched, 1, true, false)
 		time.Sleep(time.Second) // nothing is under way any more
-		for _, n := range nodes {
+		for _, n := range f.Bubble {
 			n.Stuck.Store(int64(time.Millisecond))
 		}
 		began := time.Now()

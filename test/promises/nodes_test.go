@@ -64,12 +64,7 @@ func TestNodesComeAndGoUnderLoad(t *testing.T) {
 	if st := limittest.AwaitOneLayout(t, limiters); st.Epoch <= before {
 		t.Errorf("epoch %d does not follow %d", st.Epoch, before)
 	}
-	ops, err := callers.During(3 * limit.Per)
-	if err != nil {
-		t.Errorf("a call failed: %v", err)
-	}
-	worst := limittest.KeepsTo(t, limit, ops)
-	t.Logf("%s; worst window: %d of %d", callers, worst.Permits, limit.Permits)
+	callers.KeepsTo(t, limit, 3*limit.Per)
 }
 
 // With Shards 0 a limit gets a shard on a node that is added, with a number of its own it does not.

@@ -18,15 +18,12 @@ import (
 
 func TestSharesSumToTheLimitForOddLimits(t *testing.T) {
 	c := limittest.Standalone(t).Client(t)
-	ctx := t.Context()
 	for _, permits := range []int64{1, 2, 7, 11, 9_999_991} {
 		for shards := 1; shards <= 16; shards++ {
 			l := limittest.Limiter(t, c, fmt.Sprint(permits, "/", shards),
 				shardlimit.Limit{Permits: permits, Per: time.Minute, Shards: shards})
 			limittest.SharesSumTo(t, l, permits) // nothing used yet
-			if d, err := l.AllowN(ctx, permits); err != nil || !d.Allowed {
-				t.Fatalf("%d permits over %d shards: the whole limit: %+v, %v", permits, shards, d, err)
-			}
+			limittest.MustGet(t, l, permits)
 			if st := limittest.SharesSumTo(t, l, permits); st.Used != permits || st.Remaining != 0 {
 				t.Errorf("%d permits over %d shards: %d used, %d remain", permits, shards, st.Used, st.Remaining)
 			}
@@ -41,16 +38,14 @@ func TestTheLastPermitIsFoundWhereverItIs(t *testing.T) {
 	for _, shards := range []int{1, 2, 7, 16} {
 		limit := shardlimit.Limit{Permits: 48, Per: time.Minute, Shards: shards}
 		spender := limittest.Limiter(t, f.Client(t), fmt.Sprint(shards), limit)
-		for round := range 8 {
+		for range 8 {
 			limittest.Must(t, spender.Reset(t.Context()))
 			for range limit.Permits - 1 {
 				limittest.MustGet(t, spender, 1)
 			}
 			newcomer := limittest.Limiter(t, f.Client(t), fmt.Sprint(shards), limit)
 			limittest.MustGet(t, newcomer, 1)
-			if d, err := newcomer.Allow(t.Context()); err != nil || d.Allowed {
-				t.Fatalf("%d shards, round %d: one too many: %+v, %v", shards, round, d, err)
-			}
+			limittest.Denied(t, newcomer, 1)
 		}
 	}
 }
@@ -141,23 +136,21 @@ func TestALoweredLimitIsUsed(t *testing.T) {
 			if race.Enabled && processes == 1 {
 				continue // what runs side by side is the same with more
 			}
-			t.Run(fmt.Sprint(a, ", ", processes, " processes"), func(t *testing.T) {
-				limittest.InBubble(t, shards, func(t *testing.T, f limittest.Fleet) {
-					limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: shards, Algorithm: a}
-					limiters := f.Group(t, processes, "l", limit)
-					demand := limittest.NewDemand(t, 1500*time.Microsecond, limiters...)
-					time.Sleep(2 * time.Second) // of the bubble's time
-					limit.Permits = 240
-					limittest.Must(t, limiters[0].SetLimit(t.Context(), limit))
-					lowered := demand.Now()
-					time.Sleep(3 * time.Second)
-					ops := limittest.Since(lowered, demand.Stop())
-					limittest.KeepsTo(t, limit, ops)
-					used := history.PerWindow(limit.Per, lowered, lowered+int64(time.Second), ops)[0]
-					if used < 210 || processes == 1 && used < 238 {
-						t.Errorf("%d of 240 were used in the second after", used)
-					}
-				})
+			limittest.RunInBubble(t, fmt.Sprint(a, ", ", processes, " processes"), shards, func(t *testing.T, f limittest.Fleet) {
+				limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: shards, Algorithm: a}
+				limiters := f.Group(t, processes, "l", limit)
+				demand := limittest.NewDemand(t, 1500*time.Microsecond, limiters...)
+				time.Sleep(2 * time.Second) // of the bubble's time
+				limit.Permits = 240
+				limittest.Must(t, limiters[0].SetLimit(t.Context(), limit))
+				lowered := demand.Now()
+				time.Sleep(3 * time.Second)
+				ops := limittest.Since(lowered, demand.Stop())
+				limittest.KeepsTo(t, limit, ops)
+				used := history.PerWindow(limit.Per, lowered, lowered+int64(time.Second), ops)[0]
+				if used < 210 || processes == 1 && used < 238 {
+					t.Errorf("%d of 240 were used in the second after", used)
+				}
 			})
 		}
 	}

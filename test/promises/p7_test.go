@@ -25,7 +25,7 @@ func TestSleepingRetryAfterSucceeds(t *testing.T) {
 					limittest.DrainSlowly(t, l)
 					var d shardlimit.Decision
 					for range 4 { // the later answers come from memory
-						if d = denial(t, l, n); d.RetryAfter <= 0 || d.RetryAfter > 250*time.Millisecond {
+						if d = limittest.Denied(t, l, n); d.RetryAfter <= 0 || d.RetryAfter > 250*time.Millisecond {
 							t.Fatalf("%+v", d)
 						}
 					}
@@ -37,46 +37,14 @@ func TestSleepingRetryAfterSucceeds(t *testing.T) {
 	}
 }
 
-// A participant that has had its part and asks for several permits is told when it is due for them
-// again, not when the shard has as many: until then they are for others.
-func TestRetryAfterForSeveralPermitsHeedsThePart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := limittest.Bubbled(t, 1)
-		limit := shardlimit.Limit{Permits: 200, Per: time.Second, Shards: 1}
-		hog := limittest.Limiter(t, f.Client(t), "l", limit)
-		others := limittest.NewDemand(t, 4*time.Millisecond, limittest.Limiter(t, f.Client(t), "l", limit))
-		held := 0
-		for range 3000 {
-			time.Sleep(time.Millisecond)
-			many, err := hog.AllowN(t.Context(), 20)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if many.Allowed {
-				continue
-			}
-			if paced := limittest.Paced(hog); many.RetryAfter < paced {
-				t.Errorf("twenty permits in %s, and none for %s", many.RetryAfter, paced)
-			} else if paced > 0 {
-				held++
-			}
-		}
-		others.Stop()
-		if held == 0 {
-			t.Error("it was never paced")
-		}
-	})
-}
-
 // A node that is away is no place to come back to: who is paced elsewhere is told when that is.
 func TestRetryAfterHeedsThePartBesideANodeThatIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 2)
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
 		limit := shardlimit.Limit{Permits: 200, Per: time.Second, Shards: 2}
 		hog := limittest.Limiter(t, f.Client(t), "l", limit)
 		others := limittest.NewDemand(t, 4*time.Millisecond, limittest.Limiter(t, f.Client(t), "l", limit))
 		time.Sleep(time.Second)
-		nodes[1].Down.Store(true)
+		f.Bubble[1].Down.Store(true)
 		denied, soon := 0, 0
 		for range 3000 {
 			time.Sleep(time.Millisecond)
@@ -134,9 +102,7 @@ func TestNPermitsComeWhenRetryAfterSays(t *testing.T) {
 				}
 				early, when := d.RetryAfter-d.RetryAfter/20, d.RetryAfter+time.Since(begun) // by its own clock
 				set(now.Add(early.Truncate(time.Microsecond)))
-				if d, err := one().AllowN(t.Context(), n); err != nil || d.Allowed {
-					t.Fatalf("%d permits %s early: %+v, %v", n, when-early, d, err)
-				}
+				limittest.Denied(t, one(), n)
 				set(now.Add(when))
 				if d, err = one().AllowN(t.Context(), n); err != nil || !d.Allowed {
 					t.Fatalf("%d permits after %s: %+v, %v", n, when, d, err)
@@ -144,24 +110,6 @@ func TestNPermitsComeWhenRetryAfterSays(t *testing.T) {
 				now = now.Add(2 * time.Hour)
 			}
 		})
-	}
-}
-
-// What leaves the log of a lowered limit does not become free until enough has left.
-func TestPeekOfALoweredLimitCountsWhatGetsFree(t *testing.T) {
-	f, set := limittest.Frozen(t, 1)
-	now := time.Unix(1_800_000_000, 0)
-	set(now)
-	l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerHour(10))
-	for range 10 { // one each minute
-		limittest.MustGet(t, l, 1)
-		now = now.Add(time.Minute)
-		set(now)
-	}
-	limittest.Must(t, l.SetLimit(t.Context(), shardlimit.PerHour(3)))
-	st := limittest.Peek(t, l)
-	if st.RetryAfter != 57*time.Minute {
-		t.Errorf("the first in %s", st.RetryAfter)
 	}
 }
 
@@ -178,28 +126,26 @@ func TestRemainingOfGrantsThatComeTogether(t *testing.T) {
 		},
 	} {
 		for _, algorithm := range limittest.Algorithms {
-			t.Run(fmt.Sprint(name, " ", algorithm), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					f, _ := limittest.Bubbled(t, 1).Distant(t, time.Millisecond)
-					limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1, Algorithm: algorithm}
-					l := limittest.Limiter(t, f.Client(t), "l", limit)
-					var mu sync.Mutex
-					var left []int64
-					limittest.Together(10, func(int) (shardlimit.Decision, error) { // the first alone, nine behind it
-						d, err := call(t, l)
-						if err != nil || !d.Allowed {
-							t.Errorf("%+v, %v", d, err)
-						}
-						mu.Lock()
-						defer mu.Unlock()
-						left = append(left, d.Remaining)
-						return d, err
-					})
-					slices.Sort(left)
-					if !slices.Equal(left, []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}) {
-						t.Errorf("%v are left", left)
+			limittest.RunInBubble(t, fmt.Sprint(name, " ", algorithm), 1, func(t *testing.T, f limittest.Fleet) {
+				f, _ = f.Distant(t, time.Millisecond)
+				limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1, Algorithm: algorithm}
+				l := limittest.Limiter(t, f.Client(t), "l", limit)
+				var mu sync.Mutex
+				var left []int64
+				limittest.Together(10, func(int) (shardlimit.Decision, error) { // the first alone, nine behind it
+					d, err := call(t, l)
+					if err != nil || !d.Allowed {
+						t.Errorf("%+v, %v", d, err)
 					}
+					mu.Lock()
+					defer mu.Unlock()
+					left = append(left, d.Remaining)
+					return d, err
 				})
+				slices.Sort(left)
+				if !slices.Equal(left, []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}) {
+					t.Errorf("%v are left", left)
+				}
 			})
 		}
 	}

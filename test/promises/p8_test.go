@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -21,15 +20,11 @@ func onASlowNode(t *testing.T, permits int64,
 	play func(t *testing.T, users *shardlimit.Family, node *limittest.BubbleNode)) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 1)
-		f.Punctual = true
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		users := limittest.Family(t, f.Client(t), "users", shardlimit.PerMinute(permits))
-		if _, err := users.Limiter("loads the script").Allow(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		nodes[0].Each.Store(int64(time.Millisecond) / 3)
-		play(t, users, nodes[0])
+		limittest.MustGet(t, users.Limiter("loads the script"), 1)
+		f.Bubble[0].Each.Store(int64(time.Millisecond) / 3)
+		play(t, users, f.Bubble[0])
 	})
 }
 
@@ -98,9 +93,7 @@ func TestLoadAboveWhatCanBeServedIsShed(t *testing.T) {
 			}
 			return true
 		})
-		if d, err := users.Limiter("after").Allow(t.Context()); err != nil || !d.Allowed {
-			t.Errorf("after that: %+v, %v", d, err)
-		}
+		limittest.MustGet(t, users.Limiter("after"), 1)
 	})
 }
 
@@ -189,48 +182,17 @@ func TestCallersOfOneKeyShareWhatIsAsked(t *testing.T) {
 	})
 }
 
-// Where a call would be shed, the process does nothing for it but let it wait.
-func TestWhoIsCrowdedOutCostsNothing(t *testing.T) {
-	onASlowNode(t, 10, func(t *testing.T, users *shardlimit.Family, _ *limittest.BubbleNode) {
-		var crowd sync.WaitGroup
-		call := func(name string) {
-			crowd.Go(func() { _, _ = users.Limiter(name).Allow(t.Context()) })
-		}
-		for i := range 600 {
-			call(fmt.Sprint("user ", i))
-		}
-		time.Sleep(shardlimit.DefaultCallTimeout * 11 / 20)
-		call("shed")
-		synctest.Wait()
-		known := limittest.Known(users)
-		for i := range 300 {
-			call(fmt.Sprint("late ", i))
-		}
-		synctest.Wait()
-		if n := limittest.Known(users); n > known {
-			t.Errorf("%d keys are known, and %d before the others were crowded out", n, known)
-		}
-		if _, err := users.Limiter("").Allow(t.Context()); !errors.Is(err, shardlimit.ErrInvalidName) {
-			t.Errorf("without a name: %v", err)
-		}
-		crowd.Wait()
-		hasLeft(t, users.Limiter("after"), 10)
-	})
-}
-
 // A call that is shed is answered by the outage policy before its context ends, and ends when its
 // client is closed.
 func TestAShedCallHearsItsContextAndClient(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 1)
-		f.Punctual = true
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		client := f.Client(t, limittest.OnOutage(shardlimit.FailOpen))
 		users := limittest.Family(t, client, "users", shardlimit.PerMinute(10))
 		if _, err := users.Limiter("first").Allow(t.Context()); err != nil { // loads the scripts
 			t.Fatal(err)
 		}
-		nodes[0].Each.Store(int64(time.Millisecond))
+		f.Bubble[0].Each.Store(int64(time.Millisecond))
 		var crowd sync.WaitGroup
 		for i := range 600 {
 			crowd.Go(func() { _, _ = users.Limiter(fmt.Sprint("user ", i)).Allow(t.Context()) })

@@ -28,7 +28,7 @@ func denial(t *testing.T, l *shardlimit.Limiter, n int64) shardlimit.Decision {
 func becauseOf(t *testing.T, l *shardlimit.Limiter, n int64, want shardlimit.Reason) {
 	t.Helper()
 	for _, from := range []string{"a shard", "memory"} {
-		if d := denial(t, l, n); d.Reason != want {
+		if d := limittest.Denied(t, l, n); d.Reason != want {
 			t.Errorf("denied by %s: %q, want %q", from, d.Reason, want)
 		}
 	}
@@ -39,19 +39,17 @@ func becauseOf(t *testing.T, l *shardlimit.Limiter, n int64, want shardlimit.Rea
 func everyKind(t *testing.T, permits int64, test func(t *testing.T, open func() *shardlimit.Limiter)) {
 	for _, a := range limittest.Algorithms {
 		for _, kind := range []string{"limit", "key", "own"} {
-			t.Run(a.String()+" "+kind, func(t *testing.T) {
-				limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-					limit, own := shardlimit.Limit{Permits: permits, Per: time.Hour, Algorithm: a}, f.Client(t)
-					test(t, func() *shardlimit.Limiter {
-						switch kind {
-						case "key":
-							return limittest.Family(t, f.Client(t), "f", limit).Limiter("ann")
-						case "own":
-							limit.Scope = shardlimit.PerParticipant
-							return limittest.Limiter(t, own, "l", limit)
-						}
-						return limittest.Limiter(t, f.Client(t), "l", limit)
-					})
+			limittest.RunInBubble(t, a.String()+" "+kind, 1, func(t *testing.T, f limittest.Fleet) {
+				limit, own := shardlimit.Limit{Permits: permits, Per: time.Hour, Algorithm: a}, f.Client(t)
+				test(t, func() *shardlimit.Limiter {
+					switch kind {
+					case "key":
+						return limittest.Family(t, f.Client(t), "f", limit).Limiter("ann")
+					case "own":
+						limit.Scope = shardlimit.PerParticipant
+						return limittest.Limiter(t, own, "l", limit)
+					}
+					return limittest.Limiter(t, f.Client(t), "l", limit)
 				})
 			})
 		}
@@ -83,24 +81,22 @@ func TestADenialBesideAReservationSaysOwes(t *testing.T) {
 		if a == shardlimit.LeakyBucket {
 			continue // a reservation is a turn like any other
 		}
-		t.Run(a.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := limittest.Bubbled(t, 1).Client(t)
-				l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 4, Per: time.Hour, Algorithm: a})
-				limittest.MustGet(t, l, 3)
-				if _, err := l.Reserve(t.Context(), 3); err != nil {
-					t.Fatal(err)
-				}
-				becauseOf(t, l, 2, shardlimit.ReasonOwes)
-			})
+		limittest.RunInBubble(t, a.String(), 1, func(t *testing.T, f limittest.Fleet) {
+			c := f.Client(t)
+			l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 4, Per: time.Hour, Algorithm: a})
+			limittest.MustGet(t, l, 3)
+			if _, err := l.Reserve(t.Context(), 3); err != nil {
+				t.Fatal(err)
+			}
+			becauseOf(t, l, 2, shardlimit.ReasonOwes)
 		})
 	}
 }
 
 // Who has had its part while others contend is told that what is free is kept for them.
 func TestADenialSaysHeldForOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := limittest.Bubbled(t, 1).Client(t)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
 		l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 100, Per: time.Second})
 		var counts [8]atomic.Int64
 		var both sync.WaitGroup
@@ -133,8 +129,7 @@ func TestADenialSaysHeldForOthers(t *testing.T) {
 
 // A limit that is closed, or whose node lost its memory, says so.
 func TestADenialSaysClosedOrLostMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 1)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		c := f.Client(t, limittest.AfterLoss(shardlimit.Quarantine))
 		time.Sleep(5 * time.Minute)
 		limit := shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 1}
@@ -142,7 +137,7 @@ func TestADenialSaysClosedOrLostMemory(t *testing.T) {
 		limittest.MustGet(t, l, 1)
 		limittest.MustGet(t, key, 1)
 		time.Sleep(5 * time.Second)
-		nodes[0].Redis.Restart()
+		f.Bubble[0].Redis.Restart()
 		time.Sleep(time.Second)
 		becauseOf(t, l, 1, shardlimit.ReasonLostMemory)
 		becauseOf(t, l, 2, shardlimit.ReasonLostMemory)
@@ -160,14 +155,13 @@ func TestADenialSaysClosedOrLostMemory(t *testing.T) {
 
 // Where a node is away, the reason is not that the rest is used up.
 func TestADenialSaysOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 2)
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
 		l := limittest.Limiter(t, f.Client(t, limittest.PatientFor(shardlimit.DefaultCallTimeout)), "l",
 			shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 2})
 		limittest.MustGet(t, l, 1)
-		nodes[0].Paused.Store(time.Now().Add(10 * time.Second).UnixNano())
+		f.Bubble[0].Paused.Store(time.Now().Add(10 * time.Second).UnixNano())
 		defer time.Sleep(20 * time.Second)
-		if d := denial(t, l, 10); d.Reason != shardlimit.ReasonOutage || d.Remaining == 0 {
+		if d := limittest.Denied(t, l, 10); d.Reason != shardlimit.ReasonOutage || d.Remaining == 0 {
 			t.Errorf("of more than the other has: %q, %d left", d.Reason, d.Remaining)
 		}
 		for d, err := l.Allow(t.Context()); ; d, err = l.Allow(t.Context()) {
@@ -212,8 +206,8 @@ func TestADenialSaysLate(t *testing.T) {
 
 // The denial of a Set names the limit that refuses for longest, and why.
 func TestADenialOfASetNamesTheLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := limittest.Bubbled(t, 1).Client(t)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
 		wide := limittest.Limiter(t, c, "wide", shardlimit.PerHour(100))
 		users := limittest.Family(t, c, "users", shardlimit.PerMinute(1))
 		slow := limittest.Limiter(t, c, "slow", shardlimit.PerDay(1))
@@ -234,7 +228,7 @@ func TestADenialOfASetNamesTheLimit(t *testing.T) {
 				}
 			}
 		}
-		if d := denial(t, users.Limiter("ann"), 1); d.Limiter() != "users" {
+		if d := limittest.Denied(t, users.Limiter("ann"), 1); d.Limiter() != "users" {
 			t.Error(d.Limiter())
 		}
 	})

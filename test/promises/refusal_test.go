@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -15,8 +14,8 @@ import (
 
 // Every call that is refused is told of, once, with who asked for what and why; no other is.
 func TestEveryRefusalIsHeardOf(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := limittest.Bubbled(t, 1).Client(t)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
 		var heard []string
 		c.OnRefusal(func(_ context.Context, r shardlimit.Refusal) {
 			heard = append(heard, fmt.Sprintf("%s/%s of %s: %d %s", r.Limiter, r.Key, r.Participant, r.Permits,
@@ -90,8 +89,8 @@ func TestEveryRefusalIsHeardOf(t *testing.T) {
 // Who hears of a refusal may ask a limit, of the same key too. A panic there is the caller's, who
 // finds the limit as it was.
 func TestAHookIsCalledWithoutLocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := limittest.Bubbled(t, 1).Client(t)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
 		users := limittest.Family(t, c, "users", shardlimit.PerMinute(1))
 		ann := users.Limiter("ann")
 		limittest.MustGet(t, ann, 1)
@@ -125,8 +124,8 @@ func TestAHookIsCalledWithoutLocks(t *testing.T) {
 func TestARefusalAllocatesNothing(t *testing.T) {
 	l := limittest.Limiter(t, limittest.InProcess(t, 1).Client(t), "l", shardlimit.PerHour(1))
 	limittest.MustGet(t, l, 1)
-	denial(t, l, 1)
-	if n := testing.AllocsPerRun(100, func() { denial(t, l, 1) }); n != 0 {
+	limittest.Denied(t, l, 1)
+	if n := testing.AllocsPerRun(100, func() { limittest.Denied(t, l, 1) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -22,9 +22,7 @@ func TestEachLimitOfASetHasItsCost(t *testing.T) {
 		used := func(want ...int64) {
 			t.Helper()
 			for i, l := range []*shardlimit.Limiter{requests, tokens, later} {
-				if got := limittest.Peek(t, l).Used; got != want[i] {
-					t.Errorf("%d of %s used, want %d", got, l.Name(), want[i])
-				}
+				limittest.Uses(t, l, want[i])
 			}
 		}
 		set := shardlimit.All(requests.N(1), tokens.As("customer", 4).N(700), later.N(0))
@@ -79,17 +77,13 @@ func TestALimitTwiceInASetCountsTheSum(t *testing.T) {
 		if err != nil || !d.Allowed || d.Granted != 4 {
 			t.Fatalf("%+v, %v", d, err)
 		}
-		if used := limittest.Peek(t, family.Limiter("a")).Used; used != 3 {
-			t.Errorf("%d used", used)
-		}
+		limittest.Uses(t, family.Limiter("a"), 3)
 		if denied, err := set.Allow(t.Context()); err != nil || denied.Allowed || set.Each(denied)[2].Allowed ||
 			!set.Each(denied)[1].Allowed {
 			t.Errorf("%+v, %v", denied, err)
 		}
 		limittest.Must(t, set.Settle(t.Context(), d, 1, 1, 1))
-		if used := limittest.Peek(t, family.Limiter("a")).Used; used != 2 {
-			t.Errorf("%d used after it was settled for two", used)
-		}
+		limittest.Uses(t, family.Limiter("a"), 2)
 		_, err = shardlimit.All(family.Limiter("a").N(3), family.Limiter("a").N(3)).Allow(t.Context())
 		if !errors.Is(err, shardlimit.ErrExceedsLimit) {
 			t.Errorf("six of five: %v", err)
@@ -120,10 +114,7 @@ func TestEachLimitOfASetTellsWhatIsLeft(t *testing.T) {
 				}
 			}
 		}
-		d, err := set.Allow(t.Context())
-		if err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
+		d := limittest.Passes(t, set)
 		says(d, []int64{3, 2, 3, 4}, 6, 1, 6, 1)
 		part := set.Each(d)[0]
 		limittest.Must(t, hour.Settle(t.Context(), part, 0))
@@ -182,27 +173,21 @@ func TestAPartOfZeroTellsWhatIsLeft(t *testing.T) {
 
 // A limit that has nothing to be settled with hides from nobody that the others had it before.
 func TestASetIsSettledOnceWhateverItsParts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := limittest.Bubbled(t, 1).Client(t)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
 		hour := limittest.Limiter(t, c, "hour", shardlimit.PerHour(10))
 		second := limittest.Limiter(t, c, "second", shardlimit.PerSecond(10))
 		off := limittest.Limiter(t, c, "off", in(shardlimit.Off, shardlimit.PerHour(10)))
-		away, down := limittest.BubbledNodes(t, 1)
+		away := limittest.Bubbled(t, 1)
 		pass := away.Client(t, limittest.OnOutage(shardlimit.FailOpen))
 		open := limittest.Limiter(t, pass, "open", shardlimit.PerHour(10))
 		closed := limittest.Limiter(t, away.Client(t), "closed", shardlimit.PerHour(10))
 		both := limittest.Set(1, hour, closed)
-		got, err := both.Allow(t.Context())
-		if err != nil || !got.Allowed {
-			t.Fatalf("%+v, %v", got, err)
-		}
-		down[0].Down.Store(true)
+		got := limittest.Passes(t, both)
+		away.Bubble[0].Down.Store(true)
 		for _, other := range []*shardlimit.Limiter{second, off, open} {
 			set := limittest.Set(5, other, hour)
-			d, err := set.Allow(t.Context())
-			if err != nil || !d.Allowed {
-				t.Fatalf("%s: %+v, %v", other.Name(), d, err)
-			}
+			d := limittest.Passes(t, set)
 			handed := handOver(t, d)
 			time.Sleep(3 * time.Second) // the second is over
 			if err := set.Settle(t.Context(), d, 1, 0); err != nil {
@@ -218,7 +203,7 @@ func TestASetIsSettledOnceWhateverItsParts(t *testing.T) {
 		if err := both.Settle(t.Context(), got, 0, 0); err == nil {
 			t.Error("no error while a node is away")
 		}
-		down[0].Down.Store(false)
+		away.Bubble[0].Down.Store(false)
 		limittest.AwaitThat(t, "the node is back", func() bool {
 			_, err := closed.Allow(t.Context())
 			return err == nil
@@ -260,56 +245,15 @@ func TestWaitOfASetSleepsUntilItsTurn(t *testing.T) {
 			t.Fatalf("Wait returned %v before its turn, after %s", err, time.Since(begun))
 		default:
 		}
-		if used := limittest.Peek(t, roomy).Used; used != 2 {
-			t.Errorf("%d permits are used while it sleeps, want 2", used)
-		}
+		limittest.Uses(t, roomy, 2)
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("Wait ended with %v before its turn", err)
 		}
 		synctest.Wait() // what it had is given back behind the caller
-		if used := limittest.Peek(t, roomy).Used; used != 1 {
-			t.Errorf("%d permits are used after the caller left, want 1", used)
-		}
+		limittest.Uses(t, roomy, 1)
 		if d, err := leaky.Allow(t.Context()); err != nil || d.Delay > time.Second {
 			t.Errorf("the turn was not given back: %+v, %v", d, err)
-		}
-	})
-}
-
-func TestWaitOfASetGivesBackATurnThatComesTooLate(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		set, _, roomy := queued(t, f)
-		if err := set.Wait(limittest.Shortly(t, 5*time.Second)); !errors.Is(err, shardlimit.ErrWaitTooLong) {
-			t.Errorf("Wait: %v", err)
-		}
-		if used := limittest.Peek(t, roomy).Used; used != 1 {
-			t.Errorf("%d permits are used, want 1", used)
-		}
-	})
-}
-
-// A limit that nobody used has no state at its shards. It can be lowered all the same while a node
-// does not answer: the other shards keep what of their shares is to stay.
-func TestAnUnusedLimitIsLoweredAlthoughANodeIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 3)
-		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 900, Per: time.Hour, Shards: 3})
-		nodes[0].Down.Store(true)
-		var away *shardlimit.ShardError
-		err := l.SetLimit(t.Context(), shardlimit.Limit{Permits: 300, Per: time.Hour, Shards: 3})
-		if !errors.As(err, &away) || errors.Is(err, shardlimit.ErrUnavailable) {
-			t.Fatalf("%v", err)
-		}
-		var granted int64
-		for range 60 {
-			if d, err := l.AllowUpTo(t.Context(), 300); err == nil {
-				granted += d.Granted
-			}
-			time.Sleep(time.Second)
-		}
-		if granted != 200 {
-			t.Errorf("%d granted, two of three shards have 200", granted)
 		}
 	})
 }

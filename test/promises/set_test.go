@@ -36,9 +36,7 @@ func TestASetPassesOnlyWhatEveryLimitHasRoomFor(t *testing.T) {
 		}
 	}
 	for _, l := range []*shardlimit.Limiter{small, large, mine} {
-		if used := limittest.Peek(t, l).Used; used != 5 {
-			t.Errorf("%s: %d permits are used, want 5", l.Name(), used)
-		}
+		limittest.Uses(t, l, 5)
 	}
 	keys := limittest.Family(t, c, "keys", shardlimit.PerHour(10))
 	plan := shardlimit.Limit{Permits: 5}
@@ -76,9 +74,7 @@ func TestRetryAfterOfASetIsThatOfItsLastLimit(t *testing.T) {
 		limittest.Must(t, errors.Join(minute.Reset(t.Context()), hour.Reset(t.Context())))
 		set := limittest.Set(1, order...)
 		for range 10 {
-			if d, err := set.Allow(t.Context()); err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
-			}
+			limittest.Passes(t, set)
 		}
 		if d, err := set.Allow(t.Context()); err != nil || d.Allowed || d.RetryAfter > time.Minute {
 			t.Errorf("one more: %+v, %v", d, err) // only the minute is full
@@ -110,9 +106,7 @@ func TestSleepingRetryAfterOfASetSucceeds(t *testing.T) {
 				}
 				denied++
 				time.Sleep(d.RetryAfter)
-				if d, err := set.Allow(t.Context()); err != nil || !d.Allowed {
-					t.Fatalf("after RetryAfter: %+v, %v", d, err)
-				}
+				limittest.Passes(t, set)
 			}
 		})
 	}
@@ -137,25 +131,20 @@ func TestTheLimitsOfASetAreAskedAtTheSameTime(t *testing.T) {
 
 // A limit that is known to be empty refuses for the others, also for those that might refuse, too.
 func TestASetAsksNobodyWhileOneLimitIsEmpty(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 1)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		c := f.Client(t)
 		empty := limittest.Limiter(t, c, "empty", shardlimit.Limit{Permits: 5, Per: time.Hour, Shards: 1})
 		scarce := limittest.Limiter(t, c, "scarce", shardlimit.Limit{Permits: 6, Per: time.Hour, Shards: 1})
 		plenty := limittest.Limiter(t, c, "plenty", shardlimit.PerHour(1000))
-		if d, err := limittest.Set(5, empty, scarce, plenty).Allow(t.Context()); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
-		denial(t, empty, 2)
+		limittest.Passes(t, limittest.Set(5, empty, scarce, plenty))
+		limittest.Denied(t, empty, 2)
 		// This process believes that one permit is left there, and would be granted two.
 		other := limittest.Limiter(t, f.Client(t), "scarce", shardlimit.PerHour(6))
 		limittest.Must(t, other.Reset(t.Context()))
 		synctest.Wait()
-		sent := nodes[0].Calls.Load()
-		if d, err := limittest.Set(2, empty, scarce, plenty).Allow(t.Context()); err != nil || d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
-		if n := nodes[0].Calls.Load() - sent; n > 1 { // one looks when the scarce one can grant so many
+		sent := f.Bubble[0].Calls.Load()
+		limittest.Refuses(t, limittest.Set(2, empty, scarce, plenty))
+		if n := f.Bubble[0].Calls.Load() - sent; n > 1 { // one looks when the scarce one can grant so many
 			t.Errorf("%d script calls for a refusal that is certain", n)
 		}
 	})
@@ -233,34 +222,27 @@ func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
 }
 
 func TestALimitOfASetHasItsOwnPolicy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		there, nodes := limittest.BubbledNodes(t, 1)
+	limittest.InBubble(t, 1, func(t *testing.T, there limittest.Fleet) {
 		hour := shardlimit.PerHour(10)
 		local := limittest.Limiter(t, limittest.Bubbled(t, 1).Client(t), "here", hour)
 		closed := limittest.Limiter(t, there.Client(t), "there", hour)
 		open := limittest.Limiter(t, there.Client(t, limittest.OnOutage(shardlimit.FailOpen)), "there", hour)
-		nodes[0].Down.Store(true)
+		there.Bubble[0].Down.Store(true)
 		for range 5 {
 			d, err := limittest.Set(3, local, closed).Allow(t.Context())
 			if !errors.Is(err, shardlimit.ErrUnavailable) {
 				t.Errorf("FailClosed: %+v, %v", d, err)
 			}
 		}
-		if used := limittest.Peek(t, local).Used; used != 0 {
-			t.Errorf("%d permits are used that nobody got", used)
-		}
+		limittest.Uses(t, local, 0)
 		d, err := limittest.Set(3, local, open).Allow(t.Context())
 		if err != nil || !d.Allowed || !d.Degraded || d.Granted != 6 {
 			t.Errorf("FailOpen: %+v, %v", d, err)
 		}
-		if used := limittest.Peek(t, local).Used; used != 3 {
-			t.Errorf("%d permits are used, want 3", used)
-		}
+		limittest.Uses(t, local, 3)
 		limittest.MustGet(t, local, 7)
 		for _, set := range []*shardlimit.Set{limittest.Set(1, local, closed), limittest.Set(1, closed, local)} {
-			if d, err := set.Allow(t.Context()); err != nil || d.Allowed {
-				t.Errorf("one refuses, the other is away: %+v, %v", d, err)
-			}
+			limittest.Refuses(t, set)
 		}
 	})
 }

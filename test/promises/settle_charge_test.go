@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -49,9 +48,7 @@ func TestMoreUsedThanGrantedIsMissing(t *testing.T) {
 				if st := limittest.Peek(t, other); st.Used != 45 || st.Remaining != 0 {
 					t.Errorf("%s: %d used, %d free", name, st.Used, st.Remaining)
 				}
-				if d, err := l.Allow(t.Context()); err != nil || d.Allowed {
-					t.Errorf("%s: what is owed is granted: %+v, %v", name, d, err)
-				}
+				limittest.Denied(t, l, 1)
 			}
 		}
 	})
@@ -62,26 +59,22 @@ func TestHowLongAnExcessIsOwed(t *testing.T) {
 	for _, a := range limittest.Algorithms {
 		for _, shards := range []int{1, 2} {
 			for _, late := range []time.Duration{0, 5 * time.Minute} {
-				t.Run(fmt.Sprint(a, shards, late), func(t *testing.T) {
-					limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-						limit := shardlimit.Limit{Permits: 60, Per: time.Minute, Algorithm: a, Shards: shards}
-						l := limittest.Limiter(t, f.Client(t), "l", limit)
-						d := limittest.MustGet(t, l, 10)
-						time.Sleep(late)
-						limittest.Must(t, l.Settle(t.Context(), d, 310))
-						owed := time.Minute
-						if limittest.Bursty(a) {
-							owed = 4 * time.Minute // 300 at 60 a minute, of which 60 were free
-						}
-						time.Sleep(owed - 10*time.Second)
-						if d, err := l.AllowN(t.Context(), 2); err != nil || d.Allowed && a != shardlimit.FixedWindow {
-							t.Errorf("too early: %+v, %v", d, err)
-						}
-						time.Sleep(time.Minute)
-						if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
-							t.Errorf("it is paid: %+v, %v", d, err)
-						}
-					})
+				limittest.RunInBubble(t, fmt.Sprint(a, shards, late), 1, func(t *testing.T, f limittest.Fleet) {
+					limit := shardlimit.Limit{Permits: 60, Per: time.Minute, Algorithm: a, Shards: shards}
+					l := limittest.Limiter(t, f.Client(t), "l", limit)
+					d := limittest.MustGet(t, l, 10)
+					time.Sleep(late)
+					limittest.Must(t, l.Settle(t.Context(), d, 310))
+					owed := time.Minute
+					if limittest.Bursty(a) {
+						owed = 4 * time.Minute // 300 at 60 a minute, of which 60 were free
+					}
+					time.Sleep(owed - 10*time.Second)
+					if d, err := l.AllowN(t.Context(), 2); err != nil || d.Allowed && a != shardlimit.FixedWindow {
+						t.Errorf("too early: %+v, %v", d, err)
+					}
+					time.Sleep(time.Minute)
+					limittest.MustGet(t, l, 1)
 				})
 			}
 		}
@@ -109,29 +102,23 @@ func TestSettleOfWhatThisProcessDecided(t *testing.T) {
 				t.Errorf("%v; %d left of what was charged", err, left())
 			}
 		}
-		t.Run(fmt.Sprint(a, "per participant"), func(t *testing.T) {
-			limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-				own := limit
-				own.Scope = shardlimit.PerParticipant
-				l := limittest.Limiter(t, f.Client(t), "l", own)
-				settles(t, l, func() int64 { return limittest.Peek(t, l).Remaining })
-			})
+		limittest.RunInBubble(t, fmt.Sprint(a, "per participant"), 1, func(t *testing.T, f limittest.Fleet) {
+			own := limit
+			own.Scope = shardlimit.PerParticipant
+			l := limittest.Limiter(t, f.Client(t), "l", own)
+			settles(t, l, func() int64 { return limittest.Peek(t, l).Remaining })
 		})
-		t.Run(fmt.Sprint(a, "during an outage"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f, nodes := limittest.BubbledNodes(t, 1)
-				f.Punctual = true
-				l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(shardlimit.FailLocal)), "l", limit)
-				limittest.Settled(t, l)
-				nodes[0].Down.Store(true)
-				settles(t, l, func() int64 {
-					d, err := l.AllowUpTo(t.Context(), 30)
-					if err != nil || !d.Degraded {
-						t.Fatalf("%+v, %v", d, err)
-					}
-					limittest.Must(t, l.Settle(t.Context(), d, 0))
-					return d.Granted
-				})
+		limittest.RunInBubble(t, fmt.Sprint(a, "during an outage"), 1, func(t *testing.T, f limittest.Fleet) {
+			l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(shardlimit.FailLocal)), "l", limit)
+			limittest.Settled(t, l)
+			f.Bubble[0].Down.Store(true)
+			settles(t, l, func() int64 {
+				d, err := l.AllowUpTo(t.Context(), 30)
+				if err != nil || !d.Degraded {
+					t.Fatalf("%+v, %v", d, err)
+				}
+				limittest.Must(t, l.Settle(t.Context(), d, 0))
+				return d.Granted
 			})
 		})
 	}
@@ -169,9 +156,7 @@ func TestEverythingSettlesWhatWasHandedOver(t *testing.T) {
 				}
 			}
 			time.Sleep(2 * time.Second) // what the lease holds comes back
-			if used := limittest.Peek(t, p.to).Used; used != 3 {
-				t.Errorf("%s: %d used", name, used)
-			}
+			limittest.Uses(t, p.to, 3)
 		}
 		one, other := limittest.Limiter(t, a, "x", shardlimit.PerHour(10)),
 			limittest.Limiter(t, a, "y", shardlimit.PerHour(20))
@@ -223,15 +208,13 @@ func TestOneOfManySettles(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if used := limittest.Peek(t, l).Used; used != won {
-			t.Errorf("%d used, it was settled for %d", used, won)
-		}
+		limittest.Uses(t, l, won)
 	})
 }
 
 func TestErrorsOfSettle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := limittest.Bubbled(t, 1).Client(t)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
 		l := limittest.Limiter(t, c, "l", shardlimit.PerMinute(10))
 		d, err := l.AllowN(t.Context(), 5)
 		if err != nil {
@@ -243,9 +226,7 @@ func TestErrorsOfSettle(t *testing.T) {
 			}
 		}
 		limittest.Must(t, errors.Join(l.Settle(t.Context(), d, 5), l.Settle(t.Context(), d, 5)))
-		if used := limittest.Peek(t, l).Used; used != 5 {
-			t.Errorf("%d used", used)
-		}
+		limittest.Uses(t, l, 5)
 		limittest.Must(t, l.SetLimit(t.Context(), shardlimit.PerMinute(7)))
 		if err := l.Settle(t.Context(), d, 1); err != nil || limittest.Peek(t, l).Used != 1 {
 			t.Errorf("under another limit: %v, %d used", err, limittest.Peek(t, l).Used)
@@ -278,28 +259,6 @@ func FuzzDecisionText(f *testing.F) {
 		}
 		if again, err := d.MarshalText(); err != nil || string(again) != string(text) {
 			t.Errorf("%q became %q, %v", text, again, err)
-		}
-	})
-}
-
-// What came back of shards that have left since does not come back of those that stay, as well.
-func TestSettledOnceThoughShardsLeave(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		a, b := f.Client(t), f.Client(t)
-		for i := range int64(24) { // two of four shards each, of which two will stay
-			name, unused := fmt.Sprint("l", i), 10+10*(i%2)
-			limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: 4}
-			l := limittest.Limiter(t, a, name, limit)
-			d := limittest.MustGet(t, l, 20)
-			handed := handOver(t, d)
-			limittest.Must(t, l.Settle(t.Context(), d, 20-unused))
-			limit.Shards = 2
-			limittest.Must(t, l.SetLimit(t.Context(), limit))
-			err := limittest.Limiter(t, b, name, limit).Settle(t.Context(), handed, 20-unused)
-			limittest.Must(t, limittest.Once(err))
-			if used := limittest.Peek(t, l).Used; used != 20-unused {
-				t.Errorf("%d used, %d came back of 20: %v", used, unused, err)
-			}
 		}
 	})
 }

@@ -219,9 +219,9 @@ func (g *guarded) judge() {
 }
 
 func (g *guarded) judgeBy(width time.Duration, ops []history.Op) {
-	worst, excess := history.CheckBy(width, func(from int64) (int64, bool) {
+	worst, excess := history.CheckBy(width, func(from int64) int64 {
 		permits, _ := g.allowed(from, width)
-		return permits, true
+		return permits
 	}, ops)
 	if excess > 0 {
 		_, whys := g.allowed(worst.Start, width)
@@ -229,7 +229,7 @@ func (g *guarded) judgeBy(width time.Duration, ops []history.Op) {
 			g.versions)
 		return
 	}
-	_, beyond := history.CheckBy(width, func(from int64) (int64, bool) { return g.inForce(from, width), true }, ops)
+	_, beyond := history.CheckBy(width, func(from int64) int64 { return g.inForce(from, width) }, ops)
 	if beyond > 0 {
 		for _, e := range g.excuses {
 			e.used = true

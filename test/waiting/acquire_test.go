@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -18,13 +17,11 @@ import (
 // hears of it at once.
 func TestWaitOutAnOutage(t *testing.T) {
 	for _, policy := range []shardlimit.OutagePolicy{shardlimit.WaitOut, shardlimit.FailClosed} {
-		synctest.Test(t, func(t *testing.T) {
-			f, nodes := limittest.BubbledNodes(t, 1)
-			f.Punctual = true
+		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 			l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(policy)), "l", shardlimit.PerHour(1000))
 			limittest.MustGet(t, l, 1)
-			nodes[0].Down.Store(true)
-			time.AfterFunc(10*time.Second, func() { nodes[0].Down.Store(false) })
+			f.Bubble[0].Down.Store(true)
+			time.AfterFunc(10*time.Second, func() { f.Bubble[0].Down.Store(false) })
 			began, done := time.Now(), make(chan error)
 			go func() { done <- l.Wait(t.Context()) }()
 			go func() { done <- limittest.Set(1, l).Wait(t.Context()) }()
@@ -102,36 +99,34 @@ func TestAcquireUnderEveryAlgorithm(t *testing.T) {
 				if !extent.Plays(int(a) + 2*shards + int(n)/2) {
 					continue
 				}
-				t.Run(fmt.Sprint(a, shards, n), func(t *testing.T) {
-					limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
-						limit := shardlimit.Limit{Permits: 4, Per: time.Minute, Algorithm: a, Shards: shards}
-						l := limittest.Limiter(t, f.Client(t), "l", limit)
-						limittest.MustGet(t, l, 4)
-						began := time.Now()
-						d, err := l.Acquire(t.Context(), n)
-						if err != nil || !d.Allowed || d.Granted != n || d.Delay != 0 ||
-							time.Since(began) < time.Second {
-							t.Fatalf("%+v, %v after %s", d, err, time.Since(began))
+				limittest.RunInBubble(t, fmt.Sprint(a, shards, n), 2, func(t *testing.T, f limittest.Fleet) {
+					limit := shardlimit.Limit{Permits: 4, Per: time.Minute, Algorithm: a, Shards: shards}
+					l := limittest.Limiter(t, f.Client(t), "l", limit)
+					limittest.MustGet(t, l, 4)
+					began := time.Now()
+					d, err := l.Acquire(t.Context(), n)
+					if err != nil || !d.Allowed || d.Granted != n || d.Delay != 0 ||
+						time.Since(began) < time.Second {
+						t.Fatalf("%+v, %v after %s", d, err, time.Since(began))
+					}
+					used := limittest.Peek(t, l).Used
+					if err := errors.Join(l.Settle(t.Context(), d, 0),
+						limittest.Once(l.Settle(t.Context(), d, 0))); err != nil {
+						t.Error(err)
+					}
+					back := used - limittest.Peek(t, l).Used
+					switch { // docs of Acquire
+					case a == shardlimit.LeakyBucket:
+						if back != 0 {
+							t.Errorf("a turn that has come gave %d back", back)
 						}
-						used := limittest.Peek(t, l).Used
-						if err := errors.Join(l.Settle(t.Context(), d, 0),
-							limittest.Once(l.Settle(t.Context(), d, 0))); err != nil {
-							t.Error(err)
-						}
-						back := used - limittest.Peek(t, l).Used
-						switch { // docs of Acquire
-						case a == shardlimit.LeakyBucket:
-							if back != 0 {
-								t.Errorf("a turn that has come gave %d back", back)
-							}
-						case a == shardlimit.TokenBucket && n > 1:
-							if back > n {
-								t.Errorf("%d of %d came back", back, n)
-							}
-						case back != n:
+					case a == shardlimit.TokenBucket && n > 1:
+						if back > n {
 							t.Errorf("%d of %d came back", back, n)
 						}
-					})
+					case back != n:
+						t.Errorf("%d of %d came back", back, n)
+					}
 				})
 			}
 		}
@@ -139,8 +134,8 @@ func TestAcquireUnderEveryAlgorithm(t *testing.T) {
 }
 
 func TestErrorsOfAcquire(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := limittest.Bubbled(t, 1).Client(t)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
 		l := limittest.Limiter(t, c, "l", shardlimit.PerMinute(2))
 		m := limittest.Limiter(t, c, "m", shardlimit.PerHour(2))
 		limittest.MustGet(t, l, 2)
@@ -174,8 +169,8 @@ func TestErrorsOfAcquire(t *testing.T) {
 }
 
 func TestASetGivesBackWhatItAcquired(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := limittest.Bubbled(t, 1).Client(t)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
 		l := limittest.Limiter(t, c, "l", shardlimit.PerMinute(2))
 		evenly := limittest.Limiter(t, c, "m",
 			shardlimit.Limit{Permits: 60, Per: time.Minute, Algorithm: shardlimit.LeakyBucket})
@@ -189,9 +184,7 @@ func TestASetGivesBackWhatItAcquired(t *testing.T) {
 		for range 2 {
 			limittest.Must(t, limittest.Once(set.Settle(t.Context(), d, 0, 0, 0)))
 		}
-		if used := limittest.Peek(t, l).Used; used != 0 {
-			t.Errorf("%d used", used)
-		}
+		limittest.Uses(t, l, 0)
 		if d, err := set.Acquire(t.Context()); err != nil || !d.Allowed {
 			t.Errorf("%+v, %v", d, err)
 		}

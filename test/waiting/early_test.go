@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -21,10 +19,8 @@ func TestASettleIsHeardElsewhere(t *testing.T) {
 	for _, n := range []int64{1, 10} {
 		for _, shards := range []int{1, 3} {
 			for _, waits := range []bool{true, false} {
-				t.Run(fmt.Sprint(n, shards, waits), func(t *testing.T) {
-					limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-						heardElsewhere(t, f, n, shards, waits)
-					})
+				limittest.RunInBubble(t, fmt.Sprint(n, shards, waits), 1, func(t *testing.T, f limittest.Fleet) {
+					heardElsewhere(t, f, n, shards, waits)
 				})
 			}
 		}
@@ -42,9 +38,7 @@ func heardElsewhere(t *testing.T, f limittest.Fleet, n int64, shards int, waits 
 		return d
 	}
 	settle := func(d shardlimit.Decision) {
-		if err := a.Settle(t.Context(), d, 0); err != nil {
-			t.Error(err)
-		}
+		limittest.Must(t, a.Settle(t.Context(), d, 0))
 	}
 	settle(take())
 	all := take()
@@ -68,17 +62,15 @@ func heardElsewhere(t *testing.T, f limittest.Fleet, n int64, shards int, waits 
 
 // Where nothing comes back early nobody asks for it.
 func TestWaitersDoNotPollForNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 1)
-		f.Punctual = true
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		limit := shardlimit.Limit{Permits: 5, Per: time.Minute, Shards: 1}
 		l := limittest.Limiter(t, f.Client(t), "l", limit)
 		limittest.MustGet(t, l, 5)
-		calls := nodes[0].Calls.Load()
+		calls := f.Bubble[0].Calls.Load()
 		if _, err := l.Acquire(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
-		if n := nodes[0].Calls.Load() - calls; n > 30 { // looks at 3.75 s, and reads of the record
+		if n := f.Bubble[0].Calls.Load() - calls; n > 30 { // looks at 3.75 s, and reads of the record
 			t.Errorf("%d script calls", n)
 		}
 	})
@@ -111,37 +103,6 @@ func TestPermitsThatComeBackEarlyAreShared(t *testing.T) {
 		t.Logf("use %.3f, %v", use, served)
 		if use < 0.85 || slices.Min(served)*6 < slices.Max(served) { // seen: 0.90 to 0.97
 			t.Error("somebody starves, or permits are unused")
-		}
-	})
-}
-
-// Where fewer permits come back than participants wait, about half are used: one that was told to
-// keep away looks whether others leave them. Without that it is a third.
-func TestFewPermitsAreUsedByManyWhoWait(t *testing.T) {
-	if race.Enabled {
-		return // TestSlotsAreUsedAndShared has as many wait
-	}
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		const minutes = 100
-		ctx, cancel := context.WithTimeout(t.Context(), minutes*time.Minute)
-		defer cancel()
-		begun := time.Now()
-		var granted atomic.Int64 // in the second half
-		var all sync.WaitGroup
-		for i := range 10 {
-			l := limittest.Limiter(t, f.Client(t, func(c *shardlimit.Config) { c.Participant = fmt.Sprint(i) }), "l",
-				shardlimit.PerMinute(2))
-			all.Go(func() {
-				for l.Wait(ctx) == nil {
-					if time.Since(begun) > minutes/2*time.Minute {
-						granted.Add(1)
-					}
-				}
-			})
-		}
-		all.Wait()
-		if n := granted.Load(); n < minutes*4/10 {
-			t.Errorf("%d of %d permits are used", n, minutes)
 		}
 	})
 }

@@ -46,9 +46,7 @@ func reserveAndUse(t *testing.T, l *shardlimit.Limiter, rng *rand.Rand, tally *h
 	if delay > 0 {
 		ahead.Add(1)
 		if rng.IntN(3) == 0 {
-			if err := r.Cancel(context.Background()); err != nil {
-				t.Error(err)
-			}
+			limittest.Must(t, r.Cancel(context.Background()))
 			cancelled.Add(1)
 			return
 		}

@@ -4,7 +4,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -32,16 +31,15 @@ func TestLeasesNeverExceedTheLimit(t *testing.T) {
 
 // A lease is there to answer without Redis.
 func TestLeaseAnswersManyCallsWithFewScripts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 1)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		l := limittest.Limiter(t, f.Client(t), "held",
 			shardlimit.Limit{Permits: 100_000, Per: time.Minute, Lease: 30 * time.Second, Shards: 1})
-		before := nodes[0].Calls.Load()
+		before := f.Bubble[0].Calls.Load()
 		const calls = 2000
 		for range calls {
 			limittest.MustGet(t, l, 1)
 		}
-		if scripts := nodes[0].Calls.Load() - before; scripts == 0 || scripts > calls/20 {
+		if scripts := f.Bubble[0].Calls.Load() - before; scripts == 0 || scripts > calls/20 {
 			t.Errorf("%d calls took %d scripts", calls, scripts)
 		}
 	})

@@ -3,7 +3,6 @@ package waiting
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -18,9 +17,7 @@ func TestWaitersHearThatANodeIsBack(t *testing.T) {
 		for _, n := range []int64{1, 2} {
 			for _, kind := range []string{"limiter", "key"}[:3-nodes] { // a key has one shard
 				t.Run(fmt.Sprintf("%d nodes, %d permits of a %s", nodes, n, kind), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						f, broken := limittest.BubbledNodes(t, nodes)
-						f.Punctual = true
+					limittest.InBubble(t, nodes, func(t *testing.T, f limittest.Fleet) {
 						c := f.Client(t, limittest.OnOutage(shardlimit.FailLocal),
 							func(c *shardlimit.Config) { c.Participants = 1000 })
 						l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: nodes})
@@ -28,10 +25,10 @@ func TestWaitersHearThatANodeIsBack(t *testing.T) {
 							l = limittest.Family(t, c, "f", shardlimit.PerHour(100)).Limiter("k")
 						}
 						limittest.MustGet(t, l, 1)
-						broken[nodes-1].Down.Store(true)
+						f.Bubble[nodes-1].Down.Store(true)
 						limittest.Exhaust(t, l, 100)
 						back := time.Now().Add(5 * time.Second)
-						time.AfterFunc(time.Until(back), func() { broken[nodes-1].Down.Store(false) })
+						time.AfterFunc(time.Until(back), func() { f.Bubble[nodes-1].Down.Store(false) })
 						for _, wait := range []func() error{
 							func() error { return l.WaitN(limittest.Shortly(t, time.Minute), n) },
 							func() error { return l.WaitN(t.Context(), n) },

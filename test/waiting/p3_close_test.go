@@ -3,6 +3,7 @@ package waiting
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -115,9 +116,7 @@ func TestCloseEndsCallsOnAClientThatIsNotItsOwn(t *testing.T) {
 	fl.Nodes = []shardlimit.Node{{Name: "n0", Client: given}}
 	c := fl.Client(t, limittest.PatientFor(5*time.Minute))
 	l := limittest.Limiter(t, c, "l", shardlimit.PerHour(10))
-	if _, err := l.Allow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	limittest.MustGet(t, l, 1)
 	posts[0].Proxy.Stall(true)
 	sent := posts[0].Takes.Load()
 	ended := make(chan error, 1)
@@ -150,31 +149,16 @@ func TestCallsAfterCloseReturnErrClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := family.Limiter("known")
+	known := family.Limiter("known")
 	c.Close()
 	c.Close()
-	ctx := t.Context()
-	for name, call := range map[string]func() error{
-		"Allow":           func() error { _, err := l.Allow(ctx); return err },
-		"AllowN":          func() error { _, err := l.AllowN(ctx, 2); return err },
-		"AllowUpTo":       func() error { _, err := l.AllowUpTo(ctx, 2); return err },
-		"Wait":            func() error { return l.Wait(ctx) },
-		"Settle":          func() error { return l.Settle(ctx, d, 0) },
-		"Peek":            func() error { _, err := l.Peek(ctx); return err },
-		"SetLimit":        func() error { return l.SetLimit(ctx, shardlimit.PerHour(1)) },
-		"Reset":           func() error { return l.Reset(ctx) },
-		"Delete":          func() error { return l.Delete(ctx) },
-		"Limiter":         func() error { _, err := c.Limiter(ctx, "l", shardlimit.PerHour(10)); return err },
-		"Limiter, new":    func() error { _, err := c.Limiter(ctx, "m", shardlimit.PerHour(10)); return err },
-		"Family":          func() error { _, err := c.Family(ctx, "f", shardlimit.PerHour(10)); return err },
-		"Family, new":     func() error { _, err := c.Family(ctx, "g", shardlimit.PerHour(10)); return err },
-		"Family.SetLimit": func() error { return family.SetLimit(ctx, shardlimit.PerHour(1)) },
-		"Open":            func() error { _, err := c.Open(ctx, "l"); return err },
-		"Open, unknown":   func() error { _, err := c.Open(ctx, "m"); return err },
-		"a known key":     func() error { _, err := key.Allow(ctx); return err },
-		"a new key":       func() error { _, err := family.Limiter("new").Allow(ctx); return err },
-	} {
-		if err := call(); !errors.Is(err, shardlimit.ErrClosed) {
+	calls := limittest.Calls(l, 2, d)
+	maps.Copy(calls, limittest.Opens(c, "m"))
+	calls["a known key"] = func(ctx context.Context) error { _, err := known.Allow(ctx); return err }
+	calls["a new key"] = func(ctx context.Context) error { _, err := family.Limiter("new").Allow(ctx); return err }
+	calls["Family.SetLimit"] = func(ctx context.Context) error { return family.SetLimit(ctx, shardlimit.PerHour(1)) }
+	for name, call := range calls {
+		if err := call(t.Context()); !errors.Is(err, shardlimit.ErrClosed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -141,9 +141,7 @@ func TestARefundSkipsNodesThatAreAway(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			return l.Settle(t.Context(), d, 0) == nil
 		})
-		if used := limittest.Peek(t, l).Used; used != 0 {
-			t.Errorf("%d permits are used", used)
-		}
+		limittest.Uses(t, l, 0)
 	})
 }
 
@@ -191,34 +189,32 @@ func TestASetHasOneDeadlineAfterARest(t *testing.T) {
 		},
 	} {
 		for _, rest := range []time.Duration{0, 6 * time.Second, 70 * time.Second, time.Hour} {
-			t.Run(fmt.Sprint(what, " after ", rest), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					f, net := limittest.Bubbled(t, 3).Distant(t, time.Millisecond)
-					c := f.Client(t)
-					var all []*shardlimit.Limiter
-					for i := range 8 {
-						l := make(t, c, i)
-						_, _ = l.Allow(t.Context())
-						all = append(all, l)
+			limittest.RunInBubble(t, fmt.Sprint(what, " after ", rest), 3, func(t *testing.T, f limittest.Fleet) {
+				f, net := f.Distant(t, time.Millisecond)
+				c := f.Client(t)
+				var all []*shardlimit.Limiter
+				for i := range 8 {
+					l := make(t, c, i)
+					_, _ = l.Allow(t.Context())
+					all = append(all, l)
+				}
+				set := limittest.Set(1, all...)
+				_, _ = set.Allow(t.Context())
+				time.Sleep(rest)
+				for _, n := range net {
+					n.Stalled.Store(true)
+				}
+				for range 3 {
+					began := time.Now()
+					_, err := set.Allow(t.Context())
+					if took := time.Since(began); took > atMost {
+						t.Errorf("returned after %v: %v", took, err)
 					}
-					set := limittest.Set(1, all...)
-					_, _ = set.Allow(t.Context())
-					time.Sleep(rest)
-					for _, n := range net {
-						n.Stalled.Store(true)
-					}
-					for range 3 {
-						began := time.Now()
-						_, err := set.Allow(t.Context())
-						if took := time.Since(began); took > atMost {
-							t.Errorf("returned after %v: %v", took, err)
-						}
-					}
-					for _, n := range net {
-						n.Stalled.Store(false)
-					}
-					time.Sleep(3 * time.Second)
-				})
+				}
+				for _, n := range net {
+					n.Stalled.Store(false)
+				}
+				time.Sleep(3 * time.Second)
 			})
 		}
 	}

@@ -21,10 +21,9 @@ func TestAThousandWaitersNeedFewScriptCalls(t *testing.T) {
 		{Permits: 50, Per: 50 * time.Millisecond, Shards: 1}:                                      1000,
 		{Permits: 500, Per: time.Second, Shards: 4, Algorithm: shardlimit.LeakyBucket, Burst: 50}: 200,
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			f, nodes := limittest.BubbledNodes(t, 1)
+		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 			l := limittest.Limiter(t, f.Client(t), "l", limit)
-			before, begun := nodes[0].Calls.Load(), time.Now()
+			before, begun := f.Bubble[0].Calls.Load(), time.Now()
 			var wg sync.WaitGroup
 			for range waiters {
 				wg.Go(func() {
@@ -34,7 +33,7 @@ func TestAThousandWaitersNeedFewScriptCalls(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			calls, took := nodes[0].Calls.Load()-before, time.Since(begun)
+			calls, took := f.Bubble[0].Calls.Load()-before, time.Since(begun)
 			t.Logf("%s: %d script calls for %d permits, in %s", limit, calls, waiters, took)
 			if calls > waiters*11/10 {
 				t.Errorf("%d script calls for %d permits", calls, waiters)
@@ -220,37 +219,35 @@ func TestAQueueInTheProcessIsNoOutage(t *testing.T) {
 	} {
 		for policy, name := range map[shardlimit.OutagePolicy]string{shardlimit.FailClosed: "closed",
 			shardlimit.FailOpen: "open"} {
-			t.Run(fmt.Sprint(c.name, ", fails ", name), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					f, _ := limittest.Bubbled(t, 2).Distant(t, c.rtt)
-					l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(policy)), "l",
-						shardlimit.Limit{Permits: million, Per: time.Minute, Shards: c.shards})
-					shed := func(d shardlimit.Decision, err error) (shardlimit.Decision, error) {
-						if c.tenants && (errors.Is(err, shardlimit.ErrOverloaded) || d.Degraded) {
-							return shardlimit.Decision{RetryAfter: time.Second}, nil
-						}
-						return d, err
+			limittest.RunInBubble(t, fmt.Sprint(c.name, ", fails ", name), 2, func(t *testing.T, f limittest.Fleet) {
+				f, _ = f.Distant(t, c.rtt)
+				l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(policy)), "l",
+					shardlimit.Limit{Permits: million, Per: time.Minute, Shards: c.shards})
+				shed := func(d shardlimit.Decision, err error) (shardlimit.Decision, error) {
+					if c.tenants && (errors.Is(err, shardlimit.ErrOverloaded) || d.Degraded) {
+						return shardlimit.Decision{RetryAfter: time.Second}, nil
 					}
-					s := limittest.Together(c.callers, func(i int) (shardlimit.Decision, error) {
-						if c.tenants {
-							return shed(l.As(fmt.Sprint("tenant", i), 1).AllowN(t.Context(), c.n))
-						}
-						return l.AllowN(t.Context(), c.n)
-					})
-					if d, err := l.AllowUpTo(t.Context(), 1); err != nil || d.Degraded {
-						t.Errorf("the next call: %+v, %v", d, err)
+					return d, err
+				}
+				s := limittest.Together(c.callers, func(i int) (shardlimit.Decision, error) {
+					if c.tenants {
+						return shed(l.As(fmt.Sprint("tenant", i), 1).AllowN(t.Context(), c.n))
 					}
-					if s.Failed+s.Degraded > 0 || s.Allowed < c.allowed || s.Permits > million {
-						t.Errorf("%d allowed, %d denied, %d degraded, %d failed: %v", s.Allowed, s.Denied, s.Degraded,
-							s.Failed, s.Err)
-					}
-					if s.Denied > 0 && s.Least < time.Millisecond {
-						t.Errorf("one is denied and told to come back after %s", s.Least)
-					}
-					if s.Slowest > 110*time.Millisecond {
-						t.Errorf("a call took %s", s.Slowest)
-					}
+					return l.AllowN(t.Context(), c.n)
 				})
+				if d, err := l.AllowUpTo(t.Context(), 1); err != nil || d.Degraded {
+					t.Errorf("the next call: %+v, %v", d, err)
+				}
+				if s.Failed+s.Degraded > 0 || s.Allowed < c.allowed || s.Permits > million {
+					t.Errorf("%d allowed, %d denied, %d degraded, %d failed: %v", s.Allowed, s.Denied, s.Degraded,
+						s.Failed, s.Err)
+				}
+				if s.Denied > 0 && s.Least < time.Millisecond {
+					t.Errorf("one is denied and told to come back after %s", s.Least)
+				}
+				if s.Slowest > 110*time.Millisecond {
+					t.Errorf("a call took %s", s.Slowest)
+				}
 			})
 		}
 	}

@@ -37,9 +37,7 @@ func TestWhatCannotBeReservedIsToldAtOnce(t *testing.T) {
 				t.Errorf("%s: %v, %v", what, r, err)
 			}
 		}
-		if used := limittest.Peek(t, l).Used; used != 10 {
-			t.Errorf("what was refused left %d permits behind", used-10)
-		}
+		limittest.Uses(t, l, 10)
 		first := mustReserve(t, l, 4)
 		second := mustReserve(t, l, 6)
 		if r, err := l.Reserve(t.Context(), 1); !errors.Is(err, shardlimit.ErrTooFarAhead) {
@@ -48,23 +46,20 @@ func TestWhatCannotBeReservedIsToldAtOnce(t *testing.T) {
 		for _, r := range []*shardlimit.Reservation{first, second} {
 			limittest.Must(t, r.Cancel(t.Context()))
 		}
-		if used := limittest.Peek(t, l).Used; used != 10 {
-			t.Errorf("%d permits are used, want 10", used)
-		}
+		limittest.Uses(t, l, 10)
 	}
 }
 
 func TestReservationsWhileAllNodesAreGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 2)
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
 		by := map[shardlimit.OutagePolicy]*shardlimit.Limiter{}
 		for _, p := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen, shardlimit.FailLocal} {
 			by[p] = limittest.Limiter(t, f.Client(t, limittest.OnOutage(p)), fmt.Sprint(p),
 				shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
 			limittest.Settled(t, by[p])
 		}
-		nodes[0].Down.Store(true)
-		nodes[1].Down.Store(true)
+		f.Bubble[0].Down.Store(true)
+		f.Bubble[1].Down.Store(true)
 		if r, err := by[shardlimit.FailClosed].Reserve(t.Context(), 1); !errors.Is(err, shardlimit.ErrUnavailable) {
 			t.Errorf("FailClosed: %v, %v", r, err)
 		}
@@ -105,13 +100,12 @@ func TestReserveHearsThatTheLimitWasLowered(t *testing.T) {
 // While a shard answers there is no outage, though those that answer never have so many permits.
 func TestReserveMoreThanIsLeftByALostNode(t *testing.T) {
 	for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen, shardlimit.FailLocal} {
-		synctest.Test(t, func(t *testing.T) {
-			f, nodes := limittest.BubbledNodes(t, 2)
+		limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
 			l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(policy)), "l",
 				shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 2})
 			limittest.Settled(t, l)
 			limittest.MustGet(t, l, 1)
-			nodes[1].Down.Store(true)
+			f.Bubble[1].Down.Store(true)
 			d, err := l.AllowN(t.Context(), 60)
 			if err != nil || d.Allowed || d.Degraded {
 				t.Fatalf("%v: %+v, %v", policy, d, err)
@@ -164,10 +158,7 @@ func TestNoWindowIsOverWithReservations(t *testing.T) {
 			limittest.AwaitThat(t, "some are made ahead, and some of those cancelled",
 				func() bool { return ahead.Load() > 1 && cancelled.Load() > 0 })
 			end()
-			ops, err := callers.Stop()
-			if err != nil {
-				t.Error(err)
-			}
+			ops := callers.Ended(t)
 			worst := limittest.KeepsTo(t, limit, ops)
 			t.Logf("%d reservations, %d ahead, %d cancelled; worst window: %d of %d", made.Load(), ahead.Load(),
 				cancelled.Load(), worst.Permits, limit.Permits)
@@ -231,10 +222,8 @@ func TestALargeWaiterThatLeavesGivesAllBack(t *testing.T) {
 func reservable(t *testing.T, test func(t *testing.T, f limittest.Fleet, limit shardlimit.Limit)) {
 	for _, a := range limittest.Algorithms {
 		for _, shards := range []int{1, 4} {
-			t.Run(fmt.Sprint(a, " over ", shards), func(t *testing.T) {
-				limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-					test(t, f, shardlimit.Limit{Permits: 80, Per: time.Hour, Algorithm: a, Shards: shards})
-				})
+			limittest.RunInBubble(t, fmt.Sprint(a, " over ", shards), 1, func(t *testing.T, f limittest.Fleet) {
+				test(t, f, shardlimit.Limit{Permits: 80, Per: time.Hour, Algorithm: a, Shards: shards})
 			})
 		}
 	}
@@ -266,9 +255,7 @@ func TestEveryAlgorithmReservesAndTakesBack(t *testing.T) {
 				far.Delay <= limit.Per && (a != shardlimit.LeakyBucket || far.Delay < r.Delay()) {
 				t.Fatalf("behind all permits: %v", err)
 			}
-			if d, err := other.Allow(t.Context()); err != nil || d.Allowed {
-				t.Fatalf("beside all permits another is granted: %+v, %v", d, err)
-			}
+			limittest.Denied(t, other, 1)
 			limittest.Must(t, r.Cancel(t.Context()))
 			// A bucket gains a permit in 45 s. It was held back until all shards were due, so what
 			// each lacks can have been rounded up.
@@ -296,38 +283,6 @@ func TestWhatComesAfterTheDeadlineIsNotReserved(t *testing.T) {
 		if r, err := l.Reserve(ctx, limit.Permits/2); !errors.Is(err, shardlimit.ErrWaitTooLong) {
 			t.Errorf("%v, %v", r, err)
 		}
-		if now := limittest.Peek(t, l).Used; now != used {
-			t.Errorf("%d permits are in use, want %d", now, used)
-		}
-	})
-}
-
-// What a reservation waits for may come while its parts are moved to one date.
-func TestReservationsInWindowsOfARoundTrip(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 2)
-		limit := shardlimit.Limit{Permits: 12, Per: 17 * time.Millisecond, Shards: 4}
-		l := limittest.Limiter(t, f.Client(t), "l", limit)
-		for i, n := range nodes {
-			n.Stuck.Store(int64(3+2*i) * int64(time.Millisecond))
-		}
-		reserved, tries := 0, 0
-		for ; reserved < 5 && tries < 200; tries++ { // some five of twenty are, but that varies
-			if _, err := l.AllowN(t.Context(), 12); err != nil {
-				t.Fatal(err)
-			}
-			switch r, err := l.Reserve(t.Context(), 10); {
-			case errors.Is(err, shardlimit.ErrTooFarAhead): // what the one before booked is still due
-			case err != nil:
-				t.Error(err)
-			case r.Delay() > 2*limit.Per:
-				t.Errorf("it comes in %s", r.Delay())
-			default:
-				reserved++
-			}
-		}
-		if reserved < 5 {
-			t.Errorf("%d of %d", reserved, tries)
-		}
+		limittest.Uses(t, l, used)
 	})
 }

@@ -48,8 +48,8 @@ func TestWaitersOfASetLeaveInEveryWay(t *testing.T) {
 
 // Who waits for a limit alone and who waits in a Set, and any Set, stand in one line.
 func TestSetsAndOthersWaitInOneLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := limittest.Bubbled(t, 1).Client(t)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
 		one := limittest.Limiter(t, c, "one", shardlimit.Limit{Permits: 1, Per: 10 * time.Second})
 		limittest.MustGet(t, one, 1)
 		served := make(chan int, 6)
@@ -82,8 +82,8 @@ func TestSetsAndOthersWaitInOneLine(t *testing.T) {
 
 // A Set takes nothing that is free past somebody who waits for more.
 func TestASetOvertakesNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := limittest.Bubbled(t, 1).Client(t)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
 		l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 5, Per: 10 * time.Second, Shards: 1})
 		limittest.MustGet(t, l, 3)
 		served := make(chan string, 2)
@@ -99,15 +99,13 @@ func TestASetOvertakesNobody(t *testing.T) {
 
 // Who leaves while it asks the others gives back what its line served it.
 func TestWhoLeavesASetGivesBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 1)
-		f.Punctual = true
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		c := f.Client(t)
 		one := limittest.Limiter(t, c, "one", shardlimit.Limit{Permits: 1, Per: 10 * time.Second})
 		other := limittest.Limiter(t, c, "other", shardlimit.PerHour(90))
 		limittest.MustGet(t, one, 1)
 		limittest.MustGet(t, other, 1) // so that its shard has state: the first call takes as long as a call may
-		nodes[0].Stuck.Store(int64(20 * time.Millisecond))
+		f.Bubble[0].Stuck.Store(int64(20 * time.Millisecond))
 		for late := range 5 {
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
@@ -154,41 +152,38 @@ func TestASetWaitsByThePolicyOfEachLimit(t *testing.T) {
 		nodes  int
 		policy shardlimit.OutagePolicy
 	}{"all, WaitOut": {1, shardlimit.WaitOut}, "all, FailLocal": {1, shardlimit.FailLocal}, "half": {nodes: 2}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				away, nodes := limittest.BubbledNodes(t, of.nodes)
-				here, _ := limittest.BubbledNodes(t, 1)
-				away.Punctual, here.Punctual = true, true
-				one := limittest.Limiter(t, away.Client(t, limittest.OnOutage(of.policy), func(c *shardlimit.Config) {
-					c.Participants = 10
-				}), "one", shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: of.nodes})
-				every := shardlimit.Limit{Permits: 1, Per: 8 * time.Second}
-				other := limittest.Limiter(t, here.Client(t), "other", every)
-				limittest.Settled(t, one)
-				limittest.MustGet(t, one, 1) // its own part, in an outage
-				nodes[of.nodes-1].Down.Store(true)
-				time.AfterFunc(5*time.Second, func() { nodes[of.nodes-1].Down.Store(false) })
-				switch name {
-				case "all, FailLocal": // each limit refuses when it is asked
-					limittest.MustGet(t, limittest.Limiter(t, here.Client(t), "other", every), 1)
-				case "half": // each is known to refuse
-					limittest.MustGet(t, other, 1)
-					limittest.Exhaust(t, one, 1)
-				}
-				var calls sync.WaitGroup
-				calls.Go(func() {
-					for range 7 { // so that its process has heard that the node is back
-						time.Sleep(time.Second)
-						_, _ = one.Allow(t.Context())
-					}
-				})
-				defer calls.Wait()
-				began := time.Now()
-				err := limittest.Set(1, one, other).Wait(limittest.Shortly(t, time.Minute))
-				if took := time.Since(began); err != nil || took > 15*time.Second {
-					t.Errorf("after %v: %v", took, err)
+		limittest.RunInBubble(t, name, of.nodes, func(t *testing.T, away limittest.Fleet) {
+			here := limittest.Bubbled(t, 1)
+			away.Punctual, here.Punctual = true, true
+			one := limittest.Limiter(t, away.Client(t, limittest.OnOutage(of.policy), func(c *shardlimit.Config) {
+				c.Participants = 10
+			}), "one", shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: of.nodes})
+			every := shardlimit.Limit{Permits: 1, Per: 8 * time.Second}
+			other := limittest.Limiter(t, here.Client(t), "other", every)
+			limittest.Settled(t, one)
+			limittest.MustGet(t, one, 1) // its own part, in an outage
+			away.Bubble[of.nodes-1].Down.Store(true)
+			time.AfterFunc(5*time.Second, func() { away.Bubble[of.nodes-1].Down.Store(false) })
+			switch name {
+			case "all, FailLocal": // each limit refuses when it is asked
+				limittest.MustGet(t, limittest.Limiter(t, here.Client(t), "other", every), 1)
+			case "half": // each is known to refuse
+				limittest.MustGet(t, other, 1)
+				limittest.Exhaust(t, one, 1)
+			}
+			var calls sync.WaitGroup
+			calls.Go(func() {
+				for range 7 { // so that its process has heard that the node is back
+					time.Sleep(time.Second)
+					_, _ = one.Allow(t.Context())
 				}
 			})
+			defer calls.Wait()
+			began := time.Now()
+			err := limittest.Set(1, one, other).Wait(limittest.Shortly(t, time.Minute))
+			if took := time.Since(began); err != nil || took > 15*time.Second {
+				t.Errorf("after %v: %v", took, err)
+			}
 		})
 	}
 }

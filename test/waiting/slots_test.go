@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -82,9 +81,7 @@ func (c *slotCrowd) joins(ctx context.Context, process, callers int, hold time.D
 
 // Ten processes that want four slots each of twenty have two each, and hardly any slot is free.
 func TestSlotsAreUsedAndShared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 1)
-		f.Punctual = true
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		const n, processes, settles = 20, 10, 20 * time.Second
 		measured := time.Duration(extent.Fewer(60)) * time.Second
 		ctx, cancel := context.WithTimeout(t.Context(), settles+measured)
@@ -94,7 +91,7 @@ func TestSlotsAreUsedAndShared(t *testing.T) {
 			c.join(ctx, mustHave(t, f.Client(t), "s", n, 15*time.Minute), i, 4, 300*time.Millisecond)
 		}
 		time.Sleep(settles)
-		calls := nodes[0].Calls.Load()
+		calls := f.Bubble[0].Calls.Load()
 		c.wg.Wait()
 		all, least := int64(0), int64(1<<62)
 		for i := range c.served {
@@ -102,7 +99,7 @@ func TestSlotsAreUsedAndShared(t *testing.T) {
 		}
 		use, share := float64(c.busy.Load())/float64(n*measured), float64(least*processes)/float64(all)
 		t.Logf("use %.3f, least %.3f of the mean, %.2f script calls a slot", use, share,
-			float64(nodes[0].Calls.Load()-calls)/float64(all))
+			float64(f.Bubble[0].Calls.Load()-calls)/float64(all))
 		if c.most.Load() > n || !race.Enabled && (use < 0.97 || share < 0.9) { // of few rounds they say little
 			t.Errorf("at most %d held", c.most.Load())
 		}
@@ -112,8 +109,7 @@ func TestSlotsAreUsedAndShared(t *testing.T) {
 // A waiter hears within 250 ms that another process has released a slot, however long one may be
 // held.
 func TestAReleaseIsHeardElsewhere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := limittest.Bubbled(t, 1)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		a, b := mustHave(t, f.Client(t), "s", 1, 24*time.Hour), mustHave(t, f.Client(t), "s", 1, 24*time.Hour)
 		for range 20 {
 			held, err := a.Acquire(t.Context())
@@ -140,8 +136,7 @@ func TestAReleaseIsHeardElsewhere(t *testing.T) {
 // long from then on, though no other is free, and only while it is held.
 func TestExtend(t *testing.T) {
 	for extended := range int64(4) {
-		synctest.Test(t, func(t *testing.T) {
-			f := limittest.Bubbled(t, 1)
+		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 			const maxHold = 10 * time.Second
 			s, other := mustHave(t, f.Client(t), "s", 2, maxHold), mustHave(t, f.Client(t), "s", 2, maxHold)
 			first, last := mustAcquire(t, s), mustAcquire(t, s)
@@ -181,63 +176,6 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-// A slot that is extended goes along when its key moves to another node. What stayed behind would
-// be forgotten in the end, and one more would be held. If its process cannot hear where the key is,
-// the slot ends.
-func TestAnExtendedSlotMovesWithItsKey(t *testing.T) {
-	for name, deaf := range map[string]bool{"it hears": false, "it does not hear": true} {
-		t.Run(name, func(t *testing.T) {
-			limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
-				const n, maxHold = 2, time.Second
-				var cuts [2]atomic.Bool
-				c := f.With(f.CutBy(&cuts[0]).Nodes[0], f.CutBy(&cuts[1]).Nodes[1]).Client(t)
-				slot := mustAcquire(t, mustHave(t, c, "s", n, maxHold))
-				family := familyOf(t, c, "s")
-				at := f.Index(limittest.Peek(t, family.Limiter("slots")).Shards[0].Node)
-				cuts[1-at].Store(deaf)
-				mover := f.With(limittest.Drained(f.Nodes, func(i int) bool { return i == at })...).Client(t)
-				others := mustHave(t, mover, "s", n, maxHold)
-				limittest.Must(t, mover.Rebalance(t.Context()))
-				extendWhileOthersHold(t, slot, others, n, maxHold, deaf)
-				if used := limittest.Peek(t, family.Limiter("slots")).Used; deaf && used > 0 {
-					t.Errorf("%d in use where the key was", used)
-				}
-			})
-		})
-	}
-}
-
-// extendWhileOthersHold extends a slot for half a minute, while others take as many of n as they
-// can get. The slot may end.
-func extendWhileOthersHold(t *testing.T, slot *shardlimit.Slot, others *shardlimit.Slots, n int,
-	maxHold time.Duration, ends bool) {
-	had := 0
-	for begun := time.Now(); time.Since(begun) < 30*time.Second; time.Sleep(maxHold / 4) {
-		if err := slot.Extend(t.Context()); err != nil && !ends {
-			t.Fatalf("after %s: %v", time.Since(begun), err)
-		}
-		var held []*shardlimit.Slot
-		for range n {
-			ctx, cancel := context.WithTimeout(t.Context(), maxHold/8)
-			if s, err := others.Acquire(ctx); err == nil {
-				held = append(held, s)
-			}
-			cancel()
-		}
-		if had += len(held); len(held) >= n && time.Now().Before(slot.Until()) {
-			t.Fatalf("%d of %d are held after %s", len(held)+1, n, time.Since(begun))
-		}
-		for _, s := range held {
-			if err := s.Release(t.Context()); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	if had < 50 {
-		t.Errorf("the others had %d", had)
-	}
-}
-
 // A node that stalls in the middle of an Extend holds it up for a call timeout. The slot is held on
 // unless it was lost meanwhile.
 func TestAnExtendEndsInTime(t *testing.T) {
@@ -267,9 +205,7 @@ func TestAnExtendEndsInTime(t *testing.T) {
 // A slot whose release failed is held no more. It is free once it is released again, also if the
 // reply was all that was lost.
 func TestAReleaseThatFailsIsTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 1)
-		f.Punctual = true
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		c := f.Client(t)
 		s := mustHave(t, c, "s", 1, time.Hour)
 		family := familyOf(t, c, "s")
@@ -277,9 +213,9 @@ func TestAReleaseThatFailsIsTriedAgain(t *testing.T) {
 		end()
 		for _, done := range []bool{false, true} {
 			slot := mustAcquire(t, s)
-			nodes[0].Down.Store(!done)
+			f.Bubble[0].Down.Store(!done)
 			if done {
-				nodes[0].Stuck.Store(int64(300 * time.Millisecond))
+				f.Bubble[0].Stuck.Store(int64(300 * time.Millisecond))
 			}
 			begun := time.Now()
 			err := slot.Release(ended)
@@ -290,24 +226,22 @@ func TestAReleaseThatFailsIsTriedAgain(t *testing.T) {
 			if err := slot.Extend(t.Context()); !errors.Is(err, shardlimit.ErrSlotLost) {
 				t.Error("extended: ", err)
 			}
-			nodes[0].Down.Store(false)
-			nodes[0].Stuck.Store(0)
+			f.Bubble[0].Down.Store(false)
+			f.Bubble[0].Stuck.Store(0)
 			limittest.AwaitThat(t, "it is released", func() bool { return slot.Release(ended) == nil })
-			if used := limittest.Peek(t, family.Limiter("slots")).Used; used != 0 {
-				t.Errorf("%d in use", used)
-			}
+			limittest.Uses(t, family.Limiter("slots"), 0)
 			time.Sleep(time.Minute)
-			calls := nodes[0].Calls.Load()
-			if err := slot.Release(ended); err != nil || nodes[0].Calls.Load() != calls {
-				t.Errorf("once free: %v, %d calls", err, nodes[0].Calls.Load()-calls)
+			calls := f.Bubble[0].Calls.Load()
+			if err := slot.Release(ended); err != nil || f.Bubble[0].Calls.Load() != calls {
+				t.Errorf("once free: %v, %d calls", err, f.Bubble[0].Calls.Load()-calls)
 			}
 		}
 		slot, other := mustAcquire(t, s), mustAcquire(t, mustHave(t, c, "other", 1, time.Hour))
-		nodes[0].Down.Store(true)
+		f.Bubble[0].Down.Store(true)
 		if err := slot.Release(ended); err == nil {
 			t.Error("released without a node")
 		}
-		nodes[0].Down.Store(false)
+		f.Bubble[0].Down.Store(false)
 		time.Sleep(31 * time.Second)
 		if err := slot.Release(ended); !errors.Is(err, shardlimit.ErrSlotLost) {
 			t.Error("half a minute later: ", err)
@@ -398,9 +332,7 @@ func TestASlotThatNobodyTakesIsFree(t *testing.T) {
 					left++
 				}
 				time.Sleep(time.Second)
-				if used := limittest.Peek(t, family.Limiter("slots")).Used; used != 0 {
-					t.Fatalf("%d in use, the context ended after %s: %v", used, after, err)
-				}
+				limittest.Uses(t, family.Limiter("slots"), 0)
 			}
 		}
 		if left < 10 || left > 110 {
@@ -427,45 +359,39 @@ func TestASlotEndsWhileItsMachineIsSuspended(t *testing.T) {
 func TestASlotOfAnOutageIsAskedForAfterIt(t *testing.T) {
 	for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailOpen, shardlimit.FailLocal} {
 		for held := range 3 {
-			t.Run(fmt.Sprint(policy, held), func(t *testing.T) {
-				limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-					var cut atomic.Bool
-					const n, maxHold = 2, 20 * time.Second
-					c := f.CutBy(&cut).Client(t, limittest.OnOutage(policy))
-					s, others := mustHave(t, c, "s", n, maxHold), mustHave(t, f.Client(t), "s", n, maxHold)
-					cut.Store(true)
-					slot := mustAcquire(t, s)
-					gone := mustAcquire(t, s)
-					if err := gone.Release(t.Context()); err != nil { // FailLocal has room for two
-						t.Error(err)
-					}
-					gone = mustAcquire(t, s)
-					time.Sleep(maxHold / 2)
-					if err := slot.Extend(t.Context()); err != nil || time.Until(slot.Until()) < maxHold-time.Second {
-						t.Fatal("in the outage: ", slot.Until(), err)
-					}
-					for range held {
-						mustAcquire(t, others)
-					}
-					cut.Store(false)
-					time.Sleep(5 * time.Second)
-					err := slot.Extend(t.Context())
-					if free := held < n; free != (err == nil) || !free && !errors.Is(err, shardlimit.ErrSlotLost) {
-						t.Errorf("%d of %d held elsewhere: %v", held, n, err)
-					}
-					family := familyOf(t, c, "s")
-					if used := limittest.Peek(t, family.Limiter("slots")).Used; used != int64(min(held+1, n)) {
-						t.Errorf("%d in use, %d held elsewhere", used, held)
-					}
-					limittest.Must(t, errors.Join(slot.Release(t.Context()), slot.Release(t.Context())))
-					if used := limittest.Peek(t, family.Limiter("slots")).Used; used != int64(held) {
-						t.Errorf("released: %d in use, %d held elsewhere", used, held)
-					}
-					time.Sleep(maxHold)
-					if err := gone.Extend(t.Context()); !errors.Is(err, shardlimit.ErrSlotLost) {
-						t.Error("after maxHold: ", err)
-					}
-				})
+			limittest.RunInBubble(t, fmt.Sprint(policy, held), 1, func(t *testing.T, f limittest.Fleet) {
+				var cut atomic.Bool
+				const n, maxHold = 2, 20 * time.Second
+				c := f.CutBy(&cut).Client(t, limittest.OnOutage(policy))
+				s, others := mustHave(t, c, "s", n, maxHold), mustHave(t, f.Client(t), "s", n, maxHold)
+				cut.Store(true)
+				slot := mustAcquire(t, s)
+				gone := mustAcquire(t, s)
+				if err := gone.Release(t.Context()); err != nil { // FailLocal has room for two
+					t.Error(err)
+				}
+				gone = mustAcquire(t, s)
+				time.Sleep(maxHold / 2)
+				if err := slot.Extend(t.Context()); err != nil || time.Until(slot.Until()) < maxHold-time.Second {
+					t.Fatal("in the outage: ", slot.Until(), err)
+				}
+				for range held {
+					mustAcquire(t, others)
+				}
+				cut.Store(false)
+				time.Sleep(5 * time.Second)
+				err := slot.Extend(t.Context())
+				if free := held < n; free != (err == nil) || !free && !errors.Is(err, shardlimit.ErrSlotLost) {
+					t.Errorf("%d of %d held elsewhere: %v", held, n, err)
+				}
+				family := familyOf(t, c, "s")
+				limittest.Uses(t, family.Limiter("slots"), int64(min(held+1, n)))
+				limittest.Must(t, errors.Join(slot.Release(t.Context()), slot.Release(t.Context())))
+				limittest.Uses(t, family.Limiter("slots"), int64(held))
+				time.Sleep(maxHold)
+				if err := gone.Extend(t.Context()); !errors.Is(err, shardlimit.ErrSlotLost) {
+					t.Error("after maxHold: ", err)
+				}
 			})
 		}
 	}
@@ -484,9 +410,7 @@ func TestASlotThatWasForgottenIsLost(t *testing.T) {
 			t.Error(policy, err)
 		}
 		family := familyOf(t, c, fmt.Sprint(policy))
-		if used := limittest.Peek(t, family.Limiter("slots")).Used; used != 0 {
-			t.Errorf("%v: %d in use", policy, used)
-		}
+		limittest.Uses(t, family.Limiter("slots"), 0)
 		limittest.Must(t, slot.Release(t.Context()))
 	}
 }
@@ -513,9 +437,7 @@ func mustAcquire(tb testing.TB, s *shardlimit.Slots) *shardlimit.Slot {
 func flush(tb testing.TB, f limittest.Fleet) {
 	tb.Helper()
 	c := f.Admin(tb)
-	if err := c.Do(context.Background(), c.B().Flushall().Build()).Error(); err != nil {
-		tb.Fatal(err)
-	}
+	limittest.Must(tb, c.Do(context.Background(), c.B().Flushall().Build()).Error())
 }
 
 // span is for how long somebody held a slot.
@@ -541,8 +463,7 @@ func atOnce(spans []span, from time.Time) (most int) {
 // Never more slots are held than there are: n is lowered, a process ends that releases nothing, and
 // the node is lost. Then the others serve them.
 func TestNeverTooManySlots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, nodes := limittest.BubbledNodes(t, 3)
+	limittest.InBubble(t, 3, func(t *testing.T, f limittest.Fleet) {
 		const n, lowered, maxHold = 6, 3, time.Second
 		var mu sync.Mutex
 		var spans []span
@@ -599,7 +520,7 @@ func TestNeverTooManySlots(t *testing.T) {
 		few := time.Now().Add(maxHold)
 		time.Sleep(3 * maxHold)
 		state := limittest.Peek(t, family.Limiter("slots"))
-		nodes[f.Index(state.Shards[0].Node)].Down.Store(true)
+		f.Bubble[f.Index(state.Shards[0].Node)].Down.Store(true)
 		time.Sleep(limittest.TakenOverWithin / 10)
 		before := served()
 		time.Sleep(5 * time.Second)

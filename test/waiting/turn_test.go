@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -43,19 +42,16 @@ func TestPollersOfALeakyBucketGetEveryTurn(t *testing.T) {
 			if race.Enabled && shards > 1 {
 				continue // the detector finds the same
 			}
-			t.Run(fmt.Sprint(name, " on ", shards), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					f := limittest.Bubbled(t, 1)
-					limit := shardlimit.Limit{
-						Permits: 12, Per: time.Second, Algorithm: shardlimit.LeakyBucket, Shards: shards,
-					}
-					const long = 5 * time.Second
-					most := limit.Permits*int64(long/limit.Per) + int64(shards)
-					got, late := polled(t, f, limit, long, poll), limit.Permits/2 // the last wait on for a while
-					if t.Logf("%d turns of %d", got, most); got > most+late || got < most*9/10 {
-						t.Error("too many or too few")
-					}
-				})
+			limittest.RunInBubble(t, fmt.Sprint(name, " on ", shards), 1, func(t *testing.T, f limittest.Fleet) {
+				limit := shardlimit.Limit{
+					Permits: 12, Per: time.Second, Algorithm: shardlimit.LeakyBucket, Shards: shards,
+				}
+				const long = 5 * time.Second
+				most := limit.Permits*int64(long/limit.Per) + int64(shards)
+				got, late := polled(t, f, limit, long, poll), limit.Permits/2 // the last wait on for a while
+				if t.Logf("%d turns of %d", got, most); got > most+late || got < most*9/10 {
+					t.Error("too many or too few")
+				}
 			})
 		}
 	}
@@ -89,17 +85,13 @@ func polled(t *testing.T, f limittest.Fleet, limit shardlimit.Limit, long time.D
 // A process that rested while the queue of a bucket was made shorter takes no turn farther ahead
 // than the new one has: a takeover does not wait for more.
 func TestWhoRestedTakesTurnsByTheLimitInForce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fl, nodes := limittest.BubbledNodes(t, 3)
-		fl.Punctual = true
+	limittest.InBubble(t, 3, func(t *testing.T, fl limittest.Fleet) {
 		before := shardlimit.Limit{Permits: 10, Per: time.Minute, Burst: 25, Shards: 1,
 			Algorithm: shardlimit.LeakyBucket}
 		rests, other := limittest.Limiter(t, fl.Client(t, limittest.TakesOver), "l", before),
 			limittest.Limiter(t, fl.Client(t, limittest.TakesOver), "l", before)
 		limittest.Settled(t, other)
-		if _, err := rests.Allow(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		limittest.MustGet(t, rests, 1)
 		after := before
 		after.Burst = 2
 		limittest.Must(t, other.SetLimit(t.Context(), after))
@@ -121,7 +113,7 @@ func TestWhoRestedTakesTurnsByTheLimitInForce(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		for i, n := range fl.Nodes {
-			nodes[i].Down.Store(n.Name == limittest.Peek(t, other).Shards[0].Node)
+			fl.Bubble[i].Down.Store(n.Name == limittest.Peek(t, other).Shards[0].Node)
 		}
 		for time.Since(begun) < 5*time.Minute {
 			if d, err := other.Allow(t.Context()); err == nil && d.Allowed {

@@ -6,28 +6,17 @@ import (
 )
 
 func doHGet(s *Server, a []string) any {
-	got := doHMGet(s, a[:2])
-	if all, ok := got.([]any); ok {
-		return all[0]
-	}
-	return got
-}
-
-func doHMGet(s *Server, a []string) any {
 	v := s.get(a[0])
-	if v != nil && v.hash == nil {
+	if v == nil {
+		return nil
+	}
+	if v.hash == nil {
 		return wrongType
 	}
-	all := make([]any, len(a)-1)
-	for i, field := range a[1:] {
-		if v == nil {
-			continue
-		}
-		if text, ok := v.hash[field]; ok {
-			all[i] = text
-		}
+	if text, ok := v.hash[a[1]]; ok {
+		return text
 	}
-	return all
+	return nil
 }
 
 func doHSet(s *Server, a []string) any {

@@ -55,17 +55,6 @@ func doSet(s *Server, a []string) any {
 	return status("OK")
 }
 
-func doLen(s *Server, a []string) any {
-	v, fail := s.text(a[0])
-	if fail != nil {
-		return fail
-	}
-	if v == nil {
-		return int64(0)
-	}
-	return int64(len(v.text))
-}
-
 // span turns first and last, from the end if below 0, into a slice's bounds.
 func span(first, last string, length int) (from, to int, fail any) {
 	from, e1 := strconv.Atoi(first)
