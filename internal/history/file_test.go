@@ -1,7 +1,6 @@
 package history
 
 import (
-	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -49,8 +48,10 @@ func TestReadRejects(t *testing.T) {
 func TestFilesOfProcessesMerge(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
-	if err := errors.Join(os.WriteFile(a, []byte("0 1 4\n"), 0o600), os.WriteFile(b, []byte("2 3 4\n"), 0o600)); err != nil {
-		t.Fatal(err)
+	for name, text := range map[string]string{a: "0 1 4\n", b: "2 3 4\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ops, err := ReadFiles(a, b)
 	if err != nil {

@@ -183,6 +183,17 @@ func Must(tb testing.TB, err error) {
 	}
 }
 
+// Err is the error of a call that returns something else, too.
+func Err[T any](_ T, err error) error { return err }
+
+// ErrorIs fails the test unless an error is the one that is wanted.
+func ErrorIs(tb testing.TB, err, want error, of ...any) {
+	tb.Helper()
+	if !errors.Is(err, want) {
+		tb.Errorf("%v: %v, want %v", of, err, want)
+	}
+}
+
 // Exhaust takes as many permits as there are.
 func Exhaust(tb testing.TB, l *shardlimit.Limiter, most int64) (n int64) {
 	tb.Helper()

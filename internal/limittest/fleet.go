@@ -83,6 +83,18 @@ func Limiter(tb testing.TB, c *shardlimit.Client, name string, limit shardlimit.
 	return l
 }
 
+// Limiter is a process of the fleet with a limit that is called "l".
+func (f Fleet) Limiter(tb testing.TB, l shardlimit.Limit, change ...func(*shardlimit.Config)) *shardlimit.Limiter {
+	tb.Helper()
+	return Limiter(tb, f.Client(tb, change...), "l", l)
+}
+
+// Family is a process of the fleet with a family that is called "users".
+func (f Fleet) Family(tb testing.TB, l shardlimit.Limit, change ...func(*shardlimit.Config)) *shardlimit.Family {
+	tb.Helper()
+	return Family(tb, f.Client(tb, change...), "users", l)
+}
+
 // Clustered is a fleet on a Redis Cluster of three masters.
 func Clustered(tb testing.TB, replicas int, opts ...redistest.Option) (Fleet, *redistest.Cluster) {
 	tb.Helper()

@@ -60,8 +60,7 @@ func Bubbled(t *testing.T, nodes int) Fleet {
 		f.Nodes = append(f.Nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Redis: redistest.Slim(rueidis.ClientOption{
 			InitAddress: []string{fmt.Sprint("n", i, ":1")}, ForceSingleClient: true, DisableCache: true,
 			Dialer: net.Dialer{KeepAlive: time.Hour}, // a ping a second would be most of what a rest of days costs
-			DialCtxFn: func(context.Context, string, *net.Dialer,
-				*tls.Config) (net.Conn, error) {
+			DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 				return dial()
 			},
 		})})

@@ -55,5 +55,6 @@ func (c *Cluster) failover(ctx context.Context, i int) error {
 // Restart or Resume.
 func (c *Cluster) AwaitSettled() {
 	c.tb.Helper()
-	within(c.tb, clusterTimeout, "settle", func(ctx context.Context) error { return c.await(ctx, c.settled, c.replicated) })
+	within(c.tb, clusterTimeout, "settle",
+		func(ctx context.Context) error { return c.await(ctx, c.settled, c.replicated) })
 }

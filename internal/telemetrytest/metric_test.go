@@ -21,34 +21,23 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// must fails unless permits are allowed as wanted.
-func must(t *testing.T, allowed bool) func(shardlimit.Decision, error) {
-	t.Helper()
-	return func(d shardlimit.Decision, err error) {
-		t.Helper()
-		if err != nil || d.Allowed != allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
-	}
-}
-
 func TestDecisionsAndPermitsAreCountedByOutcomeAndSource(t *testing.T) {
 	p := newProbe(t, 1, func(c *shardlimit.Config) { c.OnOutage = shardlimit.FailOpen })
 	ctx := t.Context()
 	l := limittest.Limiter(t, p.client, "l", shardlimit.PerHour(5))
 	for _, n := range []int64{1, 1, 3} {
-		must(t, true)(l.AllowN(ctx, n))
+		limittest.MustGet(t, l, n)
 	}
 	for range 4 { // this process knows that nothing is left
-		must(t, false)(l.Allow(ctx))
+		limittest.Refuses(t, l)
 	}
 	taken := limittest.Limiter(t, p.other, "taken", shardlimit.PerHour(2))
-	must(t, true)(taken.AllowN(ctx, 2))
-	must(t, false)(limittest.Limiter(t, p.client, "taken", shardlimit.PerHour(2)).Allow(ctx))
+	limittest.MustGet(t, taken, 2)
+	limittest.Refuses(t, limittest.Limiter(t, p.client, "taken", shardlimit.PerHour(2)))
 	leased := limittest.Limiter(t, p.client, "leased",
 		shardlimit.Limit{Permits: 1e6, Per: time.Hour, Lease: time.Minute, Shards: 1})
 	for range 100 {
-		must(t, true)(leased.Allow(ctx))
+		limittest.MustGet(t, leased, 1)
 	}
 	watched := limittest.Limiter(t, p.client, "watched",
 		shardlimit.Limit{Permits: 1, Per: time.Hour, Mode: shardlimit.Shadow})
@@ -57,7 +46,7 @@ func TestDecisionsAndPermitsAreCountedByOutcomeAndSource(t *testing.T) {
 		if d, err := watched.AllowN(ctx, 2); err != nil || !d.Shadowed {
 			t.Fatalf("%+v, %v", d, err)
 		}
-		must(t, true)(off.AllowN(ctx, 2))
+		limittest.MustGet(t, off, 2)
 	}
 	away := limittest.Limiter(t, p.client, "away", shardlimit.PerHour(5))
 	p.posts[0].Server.Kill()
@@ -105,28 +94,11 @@ func TestDecisionsAndPermitsAreCountedByOutcomeAndSource(t *testing.T) {
 	}
 }
 
-func TestAnUnansweredDecisionCountsAsAnError(t *testing.T) {
-	p := newProbe(t, 1)
-	l := limittest.Limiter(t, p.client, "l", shardlimit.PerHour(5))
-	p.posts[0].Server.Kill()
-	for range 3 {
-		if _, err := l.Allow(t.Context()); err == nil {
-			t.Fatal("a call succeeded without Redis")
-		}
-	}
-	if got := p.value(t, "ratelimit.decisions",
-		"algorithm=sliding_log,limiter=l,outcome=error,source=redis").value; got != 3 {
-		t.Errorf("%v errors, want 3", got)
-	}
-}
-
 // A caller that left is no outage, and what it asked for was refused by nobody.
 func TestACallerThatLeftIsNoError(t *testing.T) {
 	p := newProbe(t, 1)
 	l := limittest.Limiter(t, p.client, "l", shardlimit.PerHour(5))
-	if _, err := l.Allow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	limittest.MustGet(t, l, 1)
 	p.posts[0].Server.Pause()
 	const canceled = "algorithm=sliding_log,limiter=l,outcome=canceled,source=redis"
 	limittest.AwaitThat(t, "a call of a caller that left is counted", func() bool { // unless it left before it asked
@@ -168,7 +140,7 @@ func TestALimitOfEachParticipantIsNoLimitOfAll(t *testing.T) {
 func TestBatchesAndScriptCallsAreMeasured(t *testing.T) {
 	p := newProbe(t, 2)
 	l := limittest.Limiter(t, p.client, "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
-	must(t, true)(l.AllowN(t.Context(), 1000)) // two script calls and more
+	limittest.MustGet(t, l, 1000) // two script calls and more
 	n0 := p.value(t, "ratelimit.script.duration", "node=n0,operation=take,outcome=ok")
 	n1 := p.value(t, "ratelimit.script.duration", "node=n1,operation=take,outcome=ok")
 	if n0.count != 1 || n1.count != 1 || n0.value <= 0 || n1.value <= 0 {
@@ -178,9 +150,7 @@ func TestBatchesAndScriptCallsAreMeasured(t *testing.T) {
 		t.Errorf("batch.size: %+v", got)
 	}
 	single := limittest.Limiter(t, p.client, "single", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 1})
-	if _, err := single.Allow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	limittest.MustGet(t, single, 1)
 	batched(t, p, single, 7, func() context.Context { return t.Context() })
 	if got := p.value(t, "ratelimit.batch.size", "limiter=single"); got.count != 3 || got.value != 9 {
 		t.Errorf("batch.size after 1, 1 and 7 calls: %+v", got)
@@ -202,23 +172,16 @@ func batched(t *testing.T, p *probe, l *shardlimit.Limiter, n int, caller func()
 	limittest.AwaitThat(t, "the others wait", func() bool { return asking() == n+1 })
 	p.stall(false)
 	for range n + 1 {
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, <-ended)
 	}
 }
 
-func TestPermitsOfLostRepliesAreCountedAsUnknownAndThoseOfCallersThatLeftAreGivenBack(t *testing.T) {
+func TestPermitsOfLostRepliesAreCountedAsUnknown(t *testing.T) {
 	// half of it for each shard: more than a machine stalls
 	p := newProbe(t, 2, func(c *shardlimit.Config) { c.CallTimeout = 5 * time.Second })
 	l := limittest.Limiter(t, p.client, "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
-	d, err := l.AllowN(t.Context(), 1000)
-	if err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	if err := l.Settle(t.Context(), d, 0); err != nil {
-		t.Fatal(err)
-	}
+	d := limittest.MustGet(t, l, 1000)
+	limittest.Must(t, l.Settle(t.Context(), d, 0))
 	for _, x := range p.posts {
 		x.Proxy.DropReplies(true)
 	}
@@ -233,38 +196,12 @@ func TestPermitsOfLostRepliesAreCountedAsUnknownAndThoseOfCallersThatLeftAreGive
 			return p.value(t, "ratelimit.script.duration", "node="+node+",operation=take,outcome=error").count == 1
 		})
 	}
-	for _, x := range p.posts {
-		x.Proxy.DropReplies(false)
-	}
-
-	other := newProbe(t, 1, func(c *shardlimit.Config) { c.CallTimeout = limittest.Patience })
-	l = limittest.Limiter(t, other.client, "m", shardlimit.PerHour(100))
-	if _, err := l.Allow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	other.posts[0].Proxy.Stall(true)
-	ctx, leave := context.WithCancel(t.Context())
-	left := make(chan error, 1)
-	sent := other.sent()
-	go func() { _, err := l.AllowN(ctx, 3); left <- err }()
-	limittest.AwaitThat(t, "the call is under way", func() bool { return other.sent() > sent })
-	leave()
-	if err := <-left; !errors.Is(err, context.Canceled) {
-		t.Errorf("the caller left with %v", err)
-	}
-	other.posts[0].Proxy.Stall(false)
-	limittest.AwaitThat(t, "what the caller left is given back", func() bool {
-		st, err := l.Peek(t.Context())
-		return err == nil && st.Used == 1
-	})
 }
 
 func TestWaitersAndTheirTimeAreMeasured(t *testing.T) {
 	p := newProbe(t, 1)
 	l := limittest.Limiter(t, p.client, "l", shardlimit.PerHour(1))
-	if _, err := l.Allow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	limittest.MustGet(t, l, 1)
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 2)
 	for range cap(left) {
@@ -283,9 +220,7 @@ func TestWaitersAndTheirTimeAreMeasured(t *testing.T) {
 	if got := p.value(t, "ratelimit.wait.duration", "limiter=l,outcome=canceled"); got.count != 2 || got.value <= 0 {
 		t.Errorf("wait.duration: %+v", got)
 	}
-	if err := limittest.Limiter(t, p.client, "free", shardlimit.PerHour(1)).Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, limittest.Limiter(t, p.client, "free", shardlimit.PerHour(1)).Wait(t.Context()))
 	if got := p.value(t, "ratelimit.wait.duration", "limiter=free,outcome=allowed"); got.count != 1 {
 		t.Errorf("wait.duration of a call that was served: %+v", got)
 	}
@@ -345,9 +280,8 @@ func TestNoParticipantAndNoKeyBecomesAnAttribute(t *testing.T) {
 	}
 	ctx, span := p.traces.Tracer("test").Start(t.Context(), "request")
 	for range 4 {
-		if _, err := f.Limiter(secret).Allow(ctx); err != nil {
-			t.Fatal(err)
-		}
+		_, err := f.Limiter(secret).Allow(ctx)
+		limittest.Must(t, err)
 	}
 	_ = f.Limiter(secret).Wait(limittest.Shortly(t, time.Millisecond))
 	_ = limittest.Limiter(t, p.client, "l", shardlimit.PerHour(2)).Wait(ctx)
@@ -466,7 +400,7 @@ func TestADenialFromMemoryAllocatesNothing(t *testing.T) {
 			defer c.Close()
 			l := limittest.Limiter(t, c, "l", shardlimit.PerHour(1))
 			ctx := t.Context()
-			must(t, true)(l.Allow(ctx))
+			limittest.MustGet(t, l, 1)
 			allocations := testing.AllocsPerRun(1000, func() {
 				if d, err := l.Allow(ctx); err != nil || d.Allowed {
 					t.Errorf("%+v, %v", d, err)
@@ -500,8 +434,8 @@ func TestPermitsAddUp(t *testing.T) {
 	}
 	elsewhere := limittest.Limiter(t, p.other, "b", shardlimit.PerHour(1))
 	b := limittest.Limiter(t, p.client, "b", shardlimit.PerHour(1))
-	must(t, true)(elsewhere.Allow(ctx))
-	must(t, false)(shardlimit.All(a.N(5), own.N(6), b.N(1)).Allow(ctx))
+	limittest.MustGet(t, elsewhere, 1)
+	limittest.Refuses(t, shardlimit.All(a.N(5), own.N(6), b.N(1)))
 	for name, want := range map[string][3]float64{"a": {45, 22, 2}, "own": {46, 23, 2}} {
 		var got [3]float64
 		for i, outcome := range []string{"granted", "returned", "charged"} {
@@ -513,21 +447,5 @@ func TestPermitsAddUp(t *testing.T) {
 	}
 	if st, err := a.Peek(ctx); err != nil || st.Used != 25 {
 		t.Errorf("%d used, %v", st.Used, err)
-	}
-}
-
-// Of limits with takeover a gauge tells for each node whether it is lost.
-func TestLostNodesAreTold(t *testing.T) {
-	p := newProbe(t, 3, func(c *shardlimit.Config) { c.NodeTimeout = shardlimit.DefaultNodeTimeout })
-	l := limittest.Limiter(t, p.client, "l", shardlimit.PerHour(30))
-	must(t, true)(l.Allow(t.Context()))
-	lost, ok := p.metrics(t)["ratelimit.node.lost"].Data.(metricdata.Gauge[int64])
-	if !ok || len(lost.DataPoints) != 3 {
-		t.Fatalf("%+v", lost)
-	}
-	for _, point := range lost.DataPoints {
-		if point.Value != 0 {
-			t.Errorf("%v is lost", point.Attributes)
-		}
 	}
 }

@@ -83,9 +83,7 @@ func asking() (n int) {
 func (p *probe) metrics(tb testing.TB) map[string]metricdata.Metrics {
 	tb.Helper()
 	var all metricdata.ResourceMetrics
-	if err := p.reader.Collect(context.Background(), &all); err != nil {
-		tb.Fatal(err)
-	}
+	limittest.Must(tb, p.reader.Collect(context.Background(), &all))
 	found := map[string]metricdata.Metrics{}
 	for _, scope := range all.ScopeMetrics {
 		if scope.Scope.Name != "github.com/shardlimit/shardlimit" {

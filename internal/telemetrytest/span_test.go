@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
@@ -90,9 +91,8 @@ func TestTheCallersSpanTellsTheDecision(t *testing.T) {
 	l := limittest.Limiter(t, p.client, "l", shardlimit.PerHour(5))
 	request := func(n int64) map[string]string {
 		ctx, span := p.traces.Tracer("test").Start(t.Context(), "request")
-		if _, err := l.AllowN(ctx, n); err != nil {
-			t.Fatal(err)
-		}
+		_, err := l.AllowN(ctx, n)
+		limittest.Must(t, err)
 		span.End()
 		return attributes(span.(sdktrace.ReadOnlySpan))
 	}
@@ -135,11 +135,7 @@ func TestAFailedScriptCallMarksItsSpan(t *testing.T) {
 	if s := p.scripts()[0]; s.Status().Code != codes.Error || attributes(s)["error.type"] != "timeout" {
 		t.Errorf("%v, %v", s.Status(), attributes(s))
 	}
-	client := p.posts[0].Server.Client(t)
-	if err := client.Do(t.Context(),
-		client.B().Arbitrary("CONFIG", "SET", "maxmemory", "1").Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	p.posts[0].Do(t, "CONFIG", "SET", "maxmemory", "1")
 	limittest.AwaitThat(t, "the refusal is traced", func() bool {
 		_, _ = l.Allow(ctx)
 		for _, s := range p.scripts() {
@@ -171,9 +167,7 @@ func TestEveryKindOfCallIsMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, err := l.AllowN(ctx, 25)
-	if err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
+	limittest.Must(t, err)
 	settled := l.Settle(ctx, d, 0)
 	_, reserved := l.Reserve(ctx, 30)
 	_, booked := l.Reserve(ctx, 30) // which has to be
@@ -188,13 +182,15 @@ func TestEveryKindOfCallIsMeasured(t *testing.T) {
 	limittest.AwaitThat(t, "a node is away", away)
 	p.posts[0].Server.Restart()
 	limittest.AwaitThat(t, "it is back", func() bool { return !away() })
-	if err := l.Delete(ctx); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, l.Delete(ctx))
 	span.End()
 	timed, spans := p.timed(t), map[string]bool{}
 	for _, s := range p.scripts() {
 		spans[attributes(s)["db.stored_procedure.name"]] = s.Parent().SpanID() == span.SpanContext().SpanID()
+	}
+	lost, _ := p.metrics(t)["ratelimit.node.lost"].Data.(metricdata.Gauge[int64])
+	if len(lost.DataPoints) != 3 || lost.DataPoints[2].Value != 0 {
+		t.Errorf("a gauge tells for each node whether it is lost: %+v", lost)
 	}
 	// of a driver, and of the membership
 	background := map[string]bool{"propose": true, "vote": true}

@@ -51,7 +51,7 @@ func TestOneParticipantAloneGetsTheWholeLimit(t *testing.T) {
 }
 
 func TestParticipantsThatCannotBe(t *testing.T) {
-	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l", shardlimit.PerSecond(10))
+	l := limittest.Standalone(t).Limiter(t, shardlimit.PerSecond(10))
 	for name, as := range map[string]*shardlimit.Limiter{
 		"no name":        l.As("", 1),
 		"a long name":    l.As(strings.Repeat("x", shardlimit.MaxName+1), 1),

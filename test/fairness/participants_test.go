@@ -40,7 +40,7 @@ func TestParticipantsSumsOverTheShards(t *testing.T) {
 	for place, shards := range map[string]int{"embedded": 1, "cluster": 4} {
 		t.Run(place, func(t *testing.T) {
 			limit := shardlimit.Limit{Permits: 400, Per: 30 * 24 * time.Hour, Shards: shards}
-			l := limittest.Limiter(t, limittest.Places[place](t).Client(t), "l", limit)
+			l := limittest.Places[place](t).Limiter(t, limit)
 			ann, bob := l.As("ann", 1), l.As("bob", 3)
 			limittest.MustGet(t, ann, 200)
 			if got := standings(t, l); len(got) != 0 {
@@ -88,8 +88,7 @@ func TestAsMayGiveTheProcessAnotherWeight(t *testing.T) {
 
 func TestParticipantsTellsEntitlements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // where a busy machine asks for as much as any
-		l := limittest.Limiter(t, limittest.Bubbled(t, 2).Client(t), "l",
-			shardlimit.Limit{Permits: 200, Per: 2 * time.Second, Shards: 2})
+		l := limittest.Bubbled(t, 2).Limiter(t, shardlimit.Limit{Permits: 200, Per: 2 * time.Second, Shards: 2})
 		ann, bob := l.As("ann", 1), l.As("bob", 3)
 		limittest.AwaitThat(t, "bob is entitled to three times what ann is, all in all to the limit", func() bool {
 			for range 10 {
@@ -131,9 +130,7 @@ func TestParticipantsOfWhatDoesNotAnswer(t *testing.T) {
 			t.Errorf("without any: %+v, %v", list, err)
 		}
 		client.Close()
-		if _, err := l.Participants(t.Context()); !errors.Is(err, shardlimit.ErrClosed) {
-			t.Errorf("closed: %v", err)
-		}
+		limittest.ErrorIs(t, limittest.Err(l.Participants(t.Context())), shardlimit.ErrClosed, "closed")
 	})
 }
 

@@ -40,8 +40,7 @@ func TestEachHasItsPart(t *testing.T) {
 	} {
 		all := append(populations(), nightly(4, 100), nightly(11, 50), nightly(30, 50))
 		p := all[slices.IndexFunc(all, func(p *population) bool { return p.name == c.name })]
-		if r := p.play(t, c.shards, 0); r.Least < c.least || r.Use < c.use || r.Jain < 0.995 ||
-			r.Calls > c.calls {
+		if r := p.play(t, c.shards, 0); r.Least < c.least || r.Use < c.use || r.Jain < 0.995 || r.Calls > c.calls {
 			t.Errorf("%s on %d: %s", c.name, c.shards, r)
 		}
 	}

@@ -102,8 +102,7 @@ func inScripts(t *testing.T, command string) bool {
 func useAll(t *testing.T, f limittest.Fleet) {
 	t.Helper()
 	useEveryAlgorithm(t, f)
-	l := limittest.Limiter(t, f.Client(t), "l",
-		shardlimit.Limit{Permits: 20, Per: shardlimit.PerHour(1).Per, Shards: 3})
+	l := f.Limiter(t, shardlimit.Limit{Permits: 20, Per: shardlimit.PerHour(1).Per, Shards: 3})
 	d := limittest.Served(t, l, 5)
 	limittest.Must(t, l.Settle(t.Context(), d, 0))
 	if _, err := l.AllowUpTo(t.Context(), 20); err != nil {
@@ -117,7 +116,7 @@ func useAll(t *testing.T, f limittest.Fleet) {
 	if st := limittest.Peek(t, l); st.Used != 20 {
 		t.Errorf("%+v", st)
 	}
-	users := limittest.Family(t, f.Client(t), "users", shardlimit.PerHour(5))
+	users := f.Family(t, shardlimit.PerHour(5))
 	for range 2 { // keys that are new share a state, and the next call finds it
 		granted, errs := limittest.AtOnce(t.Context(), users, 0, 60)
 		for i, err := range errs {

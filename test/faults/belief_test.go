@@ -98,7 +98,8 @@ func TestWhoRestedTakesNothingOfOldShards(t *testing.T) {
 				if !extent.Plays(3*slow + i + 1) {
 					continue
 				}
-				limittest.RunInBubble(t, fmt.Sprint(name, slow, suspended, rest), 2, func(t *testing.T, f limittest.Fleet) {
+				what := fmt.Sprint(name, slow, suspended, rest)
+				limittest.RunInBubble(t, what, 2, func(t *testing.T, f limittest.Fleet) {
 					ca, cb := f.Client(t), f.Client(t)
 					defer ca.Close()
 					defer cb.Close()

@@ -15,7 +15,7 @@ import (
 // one that came later.
 func TestATakeoverWhileAClockIsSetBack(t *testing.T) {
 	for _, keeps := range []bool{true, false} {
-		limittest.RunInBubble(t, fmt.Sprint("the lost one keeps it: ", keeps), 4, func(t *testing.T, fl limittest.Fleet) {
+		limittest.RunInBubble(t, fmt.Sprint("the lost one: ", keeps), 4, func(t *testing.T, fl limittest.Fleet) {
 			limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 4}
 			c := fl.Client(t, limittest.TakesOver)
 			l := limittest.Limiter(t, c, "l", limit)
@@ -65,7 +65,7 @@ func TestSkewForgetsNoReservation(t *testing.T) {
 				}
 			}
 			long := shardlimit.Limit{Permits: 400, Per: 30 * time.Second, Shards: 4}
-			l := limittest.Limiter(t, fl.Client(t, limittest.Wary), "l", long)
+			l := fl.Limiter(t, long, limittest.Wary)
 			limittest.Settled(t, l)
 			limittest.DrainSlowly(t, l)
 			r, err := l.Reserve(t.Context(), long.Permits)
@@ -126,7 +126,7 @@ func TestStepElsewhereFreesNoKey(t *testing.T) {
 			time.Sleep(time.Second)
 			_, _ = users.Limiter("other").Allow(t.Context())
 		}
-		users = limittest.Family(t, fl.Client(t), "users", users.Limit()) // of a process that remembers no denial
+		users = fl.Family(t, users.Limit()) // of a process that remembers no denial
 		for i := range 40 {
 			if was := before[i]; was == fl.Nodes[gone].Name {
 				got := limittest.Exhaust(t, users.Limiter(name(i)), 10)

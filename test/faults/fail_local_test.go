@@ -21,8 +21,7 @@ func TestProcessesStartedDuringAnOutageShare(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f, granted := limittest.Away(), int64(0)
 			for range 10 {
-				l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(shardlimit.FailLocal), expecting(expected)),
-					"l", limit)
+				l := f.Limiter(t, limit, limittest.OnOutage(shardlimit.FailLocal), expecting(expected))
 				for range 3 * permits {
 					d, err := l.Allow(t.Context())
 					if err != nil || !d.Degraded || d.Allowed == (d.RetryAfter > 0) || d.RetryAfter > time.Second {
@@ -48,8 +47,8 @@ func TestTheGreaterNumberOfProcessesCounts(t *testing.T) {
 		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 			var l *shardlimit.Limiter
 			for range 4 {
-				l = limittest.Limiter(t, f.Client(t, limittest.OnOutage(shardlimit.FailLocal), expecting(expected)),
-					"l", shardlimit.PerMinute(100))
+				l = f.Limiter(t,
+					shardlimit.PerMinute(100), limittest.OnOutage(shardlimit.FailLocal), expecting(expected))
 				limittest.Settled(t, l)
 			}
 			if got := limittest.LocalPermits(l); got != most {

@@ -66,7 +66,7 @@ func TestALostNodeIsTakenOver(t *testing.T) {
 			far.Nodes = append(far.Nodes, fl.Nodes[1:]...)
 			var limiters []*shardlimit.Limiter
 			for _, f := range []limittest.Fleet{far, fl, fl} {
-				limiters = append(limiters, limittest.Limiter(t, f.Client(t, limittest.TakesOver), "l", limit))
+				limiters = append(limiters, f.Limiter(t, limit, limittest.TakesOver))
 				limittest.Settled(t, limiters[len(limiters)-1])
 			}
 			served := wanting(t, limittest.AsOne(limiters))

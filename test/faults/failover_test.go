@@ -16,8 +16,9 @@ import (
 func TestWithoutAMajorityNobodyIsServed(t *testing.T) {
 	t.Parallel()
 	fl, posts := limittest.Proxied(t, 3)
-	l := limittest.Limiter(t, fl.Client(t, limittest.PatientFor(250*time.Millisecond), limittest.Wary), "l",
-		shardlimit.Limit{Permits: 3000, Per: time.Second, Shards: 3})
+	l := fl.Limiter(t,
+		shardlimit.Limit{Permits: 3000, Per: time.Second, Shards: 3},
+		limittest.PatientFor(250*time.Millisecond), limittest.Wary)
 	limittest.Settled(t, l)
 	for _, p := range posts[:2] {
 		p.Proxy.Stall(true)
@@ -86,7 +87,7 @@ func lostUnseen(t *testing.T) (limittest.Fleet, shardlimit.Limit) {
 func TestAnUnlistedNodeIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fl, limit := lostUnseen(t)
-		l := limittest.Limiter(t, fl.With(fl.Nodes[:3]...).Client(t, limittest.TakesOver), "l", limit)
+		l := fl.With(fl.Nodes[:3]...).Limiter(t, limit, limittest.TakesOver)
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 			_, _ = l.Allow(t.Context())
 		}
@@ -164,7 +165,7 @@ func TestWhoHasNoNodeTimeoutObeysATakeover(t *testing.T) {
 		limit := shardlimit.Limit{Permits: 30, Per: time.Second, Shards: 3}
 		declares := fl.Client(t, limittest.Wary)
 		limittest.Settled(t, limittest.Limiter(t, declares, "l", limit))
-		l := limittest.Limiter(t, fl.Client(t), "l", limit)
+		l := fl.Limiter(t, limit)
 		limittest.Settled(t, l)
 		declares.Close()
 		fl.Bubble[0].Down.Store(true)
@@ -182,7 +183,7 @@ func TestWhoHasNoNodeTimeoutObeysATakeover(t *testing.T) {
 func TestATakeoverNeedsThreeNodes(t *testing.T) {
 	t.Parallel()
 	fl, _ := limittest.Independent(t, 2)
-	l := limittest.Limiter(t, fl.Client(t, limittest.TakesOver), "l", shardlimit.Limit{Permits: 10, Per: time.Second})
+	l := fl.Limiter(t, shardlimit.Limit{Permits: 10, Per: time.Second}, limittest.TakesOver)
 	limittest.MustGet(t, l, 1)
 	if limittest.Peek(t, l).Takeover {
 		t.Error("the limit claims a takeover")

@@ -41,7 +41,7 @@ func TestForeignStateIsReportedAndLeftAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			fl, posts := limittest.Proxied(t, 2)
-			l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
+			l := fl.Limiter(t, shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
 			for range 10 { // so much that there is a log
 				limittest.MustGet(t, l, 8)
 			}
@@ -110,7 +110,7 @@ func TestAForeignRecordIsReportedAndLeftAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			fl, posts := limittest.Proxied(t, 1)
-			limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerHour(10))
+			fl.Limiter(t, shardlimit.PerHour(10))
 			keys := strings.Fields(posts[0].Do(t, "EVAL",
 				`return table.concat(redis.call('KEYS', '*:m:*:limit:n:l'), ' ')`, "0"))
 			if len(keys) == 0 {
@@ -216,7 +216,7 @@ func TestARecordThatCannotBeHeldIsReported(t *testing.T) {
 			f := limittest.Fleet{Prefix: "c:", Nodes: []shardlimit.Node{{Name: "n0", Redis: rueidis.ClientOption{
 				InitAddress: []string{redis.Addr()}, ForceSingleClient: true, DisableCache: true,
 			}}}}
-			l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerMinute(5))
+			l := f.Limiter(t, shardlimit.PerMinute(5))
 			limittest.MustGet(t, l, 1)
 			planted := 0
 			for _, key := range redis.Keys() {

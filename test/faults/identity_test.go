@@ -18,11 +18,10 @@ import (
 func TestAServerThatIsListedTwiceServesOnce(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		limit := shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 4}
-		l := limittest.Limiter(t, f.With(f.Nodes[0], f.Nodes[0]).Called("a", "b").Client(t), "l", limit)
+		l := f.With(f.Nodes[0], f.Nodes[0]).Called("a", "b").Limiter(t, limit)
 		got := limittest.Exhaust(t, l, 100)
 		for _, names := range [][]string{{"b", "a"}, {"c", "d"}} {
-			got += limittest.Exhaust(t, limittest.Limiter(t, f.With(f.Nodes[0], f.Nodes[0]).Called(names...).Client(t),
-				"l", limit), 10)
+			got += limittest.Exhaust(t, f.With(f.Nodes[0], f.Nodes[0]).Called(names...).Limiter(t, limit), 10)
 		}
 		if st := limittest.Peek(t, l); got != 100 || len(limittest.Hosts(st)) != 1 {
 			t.Errorf("%d of 100 permits from %v", got, limittest.Hosts(st))
@@ -80,7 +79,7 @@ func TestAServerThatDropsConnectionsIsLeftAlone(t *testing.T) {
 			_ = there.Close()
 			return here, nil
 		}
-		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerMinute(10))
+		l := f.Limiter(t, shardlimit.PerMinute(10))
 		limittest.MustGet(t, l, 1)
 		time.Sleep(10 * time.Second)
 		mu.Lock()
@@ -121,7 +120,7 @@ func TestSeedsComeInAnyOrder(t *testing.T) {
 func share(t *testing.T, one, two limittest.Fleet) {
 	t.Helper()
 	limit := shardlimit.Limit{Permits: 30, Per: time.Hour, Shards: 3}
-	a, b := limittest.Limiter(t, one.Client(t), "l", limit), limittest.Limiter(t, two.Client(t), "l", limit)
+	a, b := one.Limiter(t, limit), two.Limiter(t, limit)
 	got := int64(0)
 	for _, l := range []*shardlimit.Limiter{a, b, a, b} {
 		d, err := l.AllowUpTo(t.Context(), 10)
@@ -140,7 +139,7 @@ func share(t *testing.T, one, two limittest.Fleet) {
 func TestMisnamedProcessShutsNobodyOut(t *testing.T) {
 	limittest.InBubble(t, 3, func(t *testing.T, f limittest.Fleet) {
 		limit := shardlimit.Limit{Permits: 300, Per: time.Second, Shards: 3}
-		right := limittest.Limiter(t, f.Client(t, limittest.TakesOver), "l", limit)
+		right := f.Limiter(t, limit, limittest.TakesOver)
 		limittest.Settled(t, right)
 		canary := f.Called("x", "y", "z").Client(t, limittest.TakesOver)
 		calls, failed := 0, 0

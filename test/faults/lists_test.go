@@ -3,90 +3,18 @@ package faults
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/limittest"
-	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
 	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 // This file is about processes that list different nodes.
-
-// Many processes, with the old list of nodes and with the new one, begin at once under a key prefix
-// that nobody has used, and for a second what they read and write of records comes late or not at
-// all. Nobody uses a layout of its own beside that of others.
-func TestDeclarationsThatMissEachOther(t *testing.T) {
-	for round := range uint64(extent.Fewer(60)) {
-		synctest.Test(t, func(t *testing.T) { declarationsMiss(t, rand.New(rand.NewPCG(round, 1))) })
-	}
-}
-
-func declarationsMiss(t *testing.T, chance *rand.Rand) {
-	var mu sync.Mutex
-	begun := time.Now()
-	lag := func() time.Duration { return time.Duration(chance.ExpFloat64() * float64(4*time.Millisecond)) }
-	fate := func(words []string) (f redissim.Fate) {
-		mu.Lock()
-		defer mu.Unlock()
-		f = redissim.Fate{There: lag(), Back: lag()}
-		if time.Since(begun) < time.Second && len(words) > 3 && limittest.IsOfARecord(words[3]) {
-			lost := chance.IntN(12)
-			f.Refused, f.Lost, f.ReplyLost = lost == 0, lost == 1, lost == 2
-		}
-		return f
-	}
-	var servers []*redissim.Server
-	for range 4 {
-		s := redissim.NewServer(time.Now)
-		servers = append(servers, s)
-		go s.Serve()
-		defer s.Close()
-	}
-	limit := shardlimit.Limit{Permits: 60, Per: time.Hour, Shards: 4}
-	var total atomic.Int64
-	var wg sync.WaitGroup
-	for i := range 6 {
-		p := limittest.Fleet{Prefix: "b:", Punctual: true}
-		for k, s := range servers[:3+i%2] {
-			link := redissim.NewLink(s, fate, func() {})
-			p.Nodes = append(p.Nodes, shardlimit.Node{Name: fmt.Sprint("n", k), Client: link})
-		}
-		c := p.Client(t)
-		wg.Go(func() {
-			defer c.Close()
-			l, err := c.Limiter(t.Context(), "l", limit)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			var failure error // of the last call
-			for range 200 {
-				var d shardlimit.Decision
-				d, failure = l.AllowUpTo(t.Context(), limit.Permits) // as long as the limit is not known
-				total.Add(d.Granted)
-				time.Sleep(50 * time.Millisecond)
-			}
-			if total.Load() == 0 {
-				t.Errorf("none is granted: %v", failure)
-			}
-		})
-	}
-	wg.Wait()
-	time.Sleep(5 * time.Second) // what was under way ends
-	// The share of one shard may be served later: its first call may have been lost.
-	if n := total.Load(); n > limit.Permits || n < limit.Permits/4*3 {
-		t.Errorf("%d of %d permits were granted", total.Load(), limit.Permits)
-	}
-}
 
 // A limit begins while one node is away. A process that lists all nodes but another one comes when
 // it is back, and finds the record.
@@ -111,7 +39,7 @@ func beginsWhileANodeIsAway(t *testing.T, nodes, away, unlisted int) {
 	f := limittest.Bubbled(t, nodes)
 	limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: 2}
 	f.Bubble[away].Down.Store(true)
-	limiters := []*shardlimit.Limiter{limittest.Limiter(t, f.Client(t), "l", limit)}
+	limiters := []*shardlimit.Limiter{f.Limiter(t, limit)}
 	if _, err := limiters[0].Peek(t.Context()); err != nil {
 		var partial *shardlimit.ShardError
 		if !errors.As(err, &partial) {

@@ -124,10 +124,11 @@ func TestAServerWithoutINFOIsAMistake(t *testing.T) {
 			for _, policy := range policies {
 				c := f.Client(t, limittest.OnOutage(policy))
 				for what, err := range map[string]error{
-					"Limiter": second(c.Limiter(t.Context(), "l", shardlimit.PerHour(5))),
-					"Family":  second(c.Family(t.Context(), "f", shardlimit.PerHour(5))),
-					"Slots":   second(c.Slots(t.Context(), "s", 5, time.Minute)),
-					"Open":    second(c.Open(t.Context(), "l")), "OpenFamily": second(c.OpenFamily(t.Context(), "f")),
+					"Limiter":    limittest.Err(c.Limiter(t.Context(), "l", shardlimit.PerHour(5))),
+					"Family":     limittest.Err(c.Family(t.Context(), "f", shardlimit.PerHour(5))),
+					"Slots":      limittest.Err(c.Slots(t.Context(), "s", 5, time.Minute)),
+					"Open":       limittest.Err(c.Open(t.Context(), "l")),
+					"OpenFamily": limittest.Err(c.OpenFamily(t.Context(), "f")),
 				} {
 					isMistake(t, what, err)
 					if err != nil && !strings.Contains(err.Error(), "INFO") {
@@ -138,8 +139,6 @@ func TestAServerWithoutINFOIsAMistake(t *testing.T) {
 		})
 	}
 }
-
-func second[T any](_ T, err error) error { return err }
 
 // A right that is taken from a process in use may be one that only reads of records need, or only
 // new keys: while others are served, those are told the mistake, and no policy lets them through.
@@ -296,7 +295,7 @@ func TestAPasswordIsRotated(t *testing.T) {
 		return rueidis.AuthCredentials{Username: "app", Password: password.Load().(string)}, nil
 	}
 	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: o}}, Prefix: redistest.Prefix(t)}
-	l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerSecond(1000))
+	l := f.Limiter(t, shardlimit.PerSecond(1000))
 	s.Do(t, "ACL", "SETUSER", "app", "resetpass", ">new")
 	for range 20 {
 		limittest.MustGet(t, l, 1)
@@ -349,7 +348,7 @@ func TestADemotedMasterIsDialledAnew(t *testing.T) {
 	o := limittest.Unhurried(old.ClientOption())
 	o.InitAddress = []string{proxy.Addr()}
 	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: o}}, Prefix: redistest.Prefix(t)}
-	l := limittest.Limiter(t, f.Client(t, limittest.AfterLoss(shardlimit.Resume)), "l", shardlimit.PerSecond(1000))
+	l := f.Limiter(t, shardlimit.PerSecond(1000), limittest.AfterLoss(shardlimit.Resume))
 	limittest.MustGet(t, l, 1)
 	proxy.Lead(next.Addr())
 	host, port, _ := net.SplitHostPort(next.Addr())

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -145,7 +144,7 @@ func TestCallsReturnByTheirContextInAStall(t *testing.T) {
 func TestACallerThatLeavesHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	fl, posts := limittest.Proxied(t, 1)
-	l := limittest.Limiter(t, fl.Client(t, limittest.PatientFor(20*time.Second)), "l", shardlimit.PerMinute(100))
+	l := fl.Limiter(t, shardlimit.PerMinute(100), limittest.PatientFor(20*time.Second))
 	limittest.MustGet(t, l, 1)
 	// The record is read in the background then. A stall in the middle of that would break the
 	// connection before the call is sent.
@@ -172,9 +171,7 @@ func TestACallerThatLeavesHoldsNobodyUp(t *testing.T) {
 		}()
 	}
 	leave(reason)
-	if err := <-left; !errors.Is(err, reason) {
-		t.Errorf("the caller that left: %v", err)
-	}
+	limittest.ErrorIs(t, <-left, reason, "the caller that left")
 	posts[0].Proxy.Stall(false)
 	for range cap(staying) {
 		if err := <-staying; err != nil {
@@ -190,8 +187,7 @@ func TestACallerThatLeavesHoldsNobodyUp(t *testing.T) {
 func TestALostReplyIsSpentOnce(t *testing.T) {
 	t.Parallel()
 	fl, posts := limittest.Proxied(t, 2)
-	l := limittest.Limiter(t, fl.Client(t, limittest.PatientFor(5*time.Second)), "l",
-		shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
+	l := fl.Limiter(t, shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2}, limittest.PatientFor(5*time.Second))
 	limittest.MustGet(t, l, 7)
 	lossy, other := posts[0], posts[1]
 	if limittest.ShardOn(t, limittest.Peek(t, l), lossy.Name).Used == 0 {
@@ -224,8 +220,8 @@ func TestScriptFlushCausesNoErrorOrDoubleSpend(t *testing.T) {
 	var limiters []*shardlimit.Limiter
 	for range 2 {
 		limiters = append(limiters,
-			limittest.Limiter(t, fl.Client(t, limittest.PatientFor(10*time.Second)), "l",
-				shardlimit.Limit{Permits: 1e6, Per: time.Hour, Shards: 4}))
+			fl.Limiter(t,
+				shardlimit.Limit{Permits: 1e6, Per: time.Hour, Shards: 4}, limittest.PatientFor(10*time.Second)))
 	}
 	var granted atomic.Int64
 	ctx, stop := context.WithCancel(t.Context())
@@ -267,7 +263,7 @@ func TestANodeThatRefusesToWriteIsSkipped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			fl, posts := limittest.Proxied(t, 2)
-			l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
+			l := fl.Limiter(t, shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
 			limittest.MustGet(t, l, 1)
 			bad := posts[0]
 			if limittest.ShardOn(t, limittest.Peek(t, l), bad.Name).Used == 0 {
@@ -294,33 +290,11 @@ func TestANodeThatRefusesToWriteIsSkipped(t *testing.T) {
 	}
 }
 
-// What the other shards have told stands while one fails: a denial, and no outage.
-func TestAShardThatFailsMakesNoOutageOfADenial(t *testing.T) {
-	t.Parallel()
-	fl, posts := limittest.Proxied(t, 2)
-	l := limittest.Limiter(t, fl.Client(t, limittest.PatientFor(time.Second)), "l",
-		shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
-	limittest.Settled(t, l)
-	some := limittest.MustGet(t, l, 30)
-	failing := posts[0]
-	if limittest.ShardOn(t, limittest.Peek(t, l), failing.Name).Used == 0 {
-		failing = posts[1]
-	}
-	limittest.DrainSlowly(t, l)
-	limittest.Must(t, l.Settle(t.Context(), some, 0))
-	failing.Proxy.Stall(true)
-	defer failing.Proxy.Stall(false)
-	d, err := l.Allow(t.Context())
-	if err != nil || d.Allowed || d.Degraded || d.RetryAfter < time.Second/2 || d.RetryAfter > time.Minute {
-		t.Errorf("while the other has nothing for an hour: %+v, %v", d, err)
-	}
-}
-
 func TestANodeWithoutRoomForConnectionsIsSkipped(t *testing.T) {
 	t.Parallel()
 	fl, posts := limittest.Proxied(t, 3)
 	limit := shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 3}
-	first := limittest.Limiter(t, fl.Client(t), "l", limit)
+	first := fl.Limiter(t, limit)
 	d, err := first.AllowN(t.Context(), 1000) // so that every shard has its share
 	if err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
@@ -328,48 +302,11 @@ func TestANodeWithoutRoomForConnectionsIsSkipped(t *testing.T) {
 	limittest.Must(t, first.Settle(t.Context(), d, 0))
 	for _, full := range posts {
 		full.Do(t, "CONFIG", "SET", "maxclients", "1")
-		l := limittest.Limiter(t, fl.Client(t), "l", limit)
+		l := fl.Limiter(t, limit)
 		for range 20 {
 			limittest.Served(t, l, 1)
 		}
 		full.Do(t, "CONFIG", "SET", "maxclients", "1000")
 		full.Do(t, "CONFIG", "SET", "maxclients", "1000")
-	}
-}
-
-// While one of several nodes that are not next door stalls, calls find another one in time.
-func TestAStalledNodeAmongDistantOnes(t *testing.T) {
-	for range 5 { // chance decides which calls meet
-		synctest.Test(t, stalledAmongDistant)
-	}
-}
-
-func stalledAmongDistant(t *testing.T) {
-	f := limittest.Bubbled(t, 4)
-	f, _ = f.Distant(t, 24*time.Millisecond)
-	c := f.Client(t)
-	defer c.Close()
-	l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 1e9, Per: time.Minute, Shards: 4})
-	for range 40 {
-		limittest.MustGet(t, l, 1)
-	}
-	const stall = 2 * time.Second
-	ends := time.Now().Add(stall)
-	f.Bubble[0].Paused.Store(ends.UnixNano())
-	var calls, failed atomic.Int64
-	var all sync.WaitGroup
-	for range 40 {
-		all.Go(func() {
-			for time.Now().Before(ends) {
-				if _, err := l.Allow(t.Context()); err != nil {
-					failed.Add(1)
-				}
-				calls.Add(1)
-			}
-		})
-	}
-	all.Wait()
-	if n := failed.Load(); n*20 > calls.Load() {
-		t.Errorf("%d of %d calls failed", n, calls.Load())
 	}
 }

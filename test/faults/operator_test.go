@@ -30,7 +30,7 @@ func TestWhatAnOperatorDoesToSingleKeys(t *testing.T) {
 				t.Parallel()
 				fl, posts := limittest.Proxied(t, 3)
 				limit := shardlimit.Limit{Permits: permits, Per: time.Hour, Shards: 3}
-				l := limittest.Limiter(t, fl.Client(t), "l", limit)
+				l := fl.Limiter(t, limit)
 				limittest.Settled(t, l)
 				granted := taken(t, l, permits/2)
 				bad := posts[0]
@@ -53,7 +53,7 @@ func TestWhatAnOperatorDoesToSingleKeys(t *testing.T) {
 					t.Errorf("%d permits of %d, and %d may come back", granted, permits, most-permits)
 				}
 				// A process that comes now finds the limit, and changes it.
-				late := limittest.Limiter(t, fl.Client(t), "l", limit)
+				late := fl.Limiter(t, limit)
 				raised := limit
 				raised.Permits += 60
 				limittest.Must(t, late.SetLimit(t.Context(), raised))
@@ -73,7 +73,7 @@ func TestWhatAnOperatorDoesToSingleKeys(t *testing.T) {
 func TestAShardThatWasPersistedEnds(t *testing.T) {
 	t.Parallel()
 	fl, posts := limittest.Proxied(t, 1)
-	l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.Limit{Permits: 1000, Per: 16 * time.Second / 10, Shards: 1})
+	l := fl.Limiter(t, shardlimit.Limit{Permits: 1000, Per: 16 * time.Second / 10, Shards: 1})
 	limittest.MustGet(t, l, 1)
 	for _, key := range limittest.KeysUnder(t, posts[0].Server.Client(t), fl.Prefix) {
 		if !strings.HasSuffix(key, "}l:n:l") {

@@ -29,9 +29,7 @@ func TestFailClosedReturnsErrUnavailable(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"SetLimit", "Delete"} {
-		if err := calls[name](t.Context()); !errors.Is(err, shardlimit.ErrUnavailable) {
-			t.Errorf("%s: %v", name, err)
-		}
+		limittest.ErrorIs(t, calls[name](t.Context()), shardlimit.ErrUnavailable, name)
 	}
 }
 
@@ -40,13 +38,13 @@ func TestFailClosedReturnsErrUnavailable(t *testing.T) {
 func TestAnOutageTellsItsCause(t *testing.T) {
 	t.Parallel()
 	fl, posts := limittest.Proxied(t, 1)
-	l := limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerSecond(5))
+	l := fl.Limiter(t, shardlimit.PerSecond(5))
 	limittest.Settled(t, l)
 	posts[0].Do(t, "CONFIG", "SET", "maxmemory", "1")
 	for range 3 { // with the first the breaker opens
 		for name, err := range map[string]error{
-			"Allow": second(l.Allow(t.Context())), "Wait": l.Wait(t.Context()),
-			"Reserve": second(l.Reserve(t.Context(), 1)),
+			"Allow": limittest.Err(l.Allow(t.Context())), "Wait": l.Wait(t.Context()),
+			"Reserve": limittest.Err(l.Reserve(t.Context(), 1)),
 		} {
 			text := fmt.Sprint(err)
 			if !errors.Is(err, shardlimit.ErrUnavailable) || !strings.Contains(text, "node n0") ||
@@ -103,8 +101,7 @@ func TestAProcessMayStartWhileRedisIsAway(t *testing.T) {
 			for _, p := range posts {
 				p.Server.Kill()
 			}
-			l := limittest.Limiter(t, fl.Client(t, limittest.OnOutage(policy)), "l",
-				shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
+			l := fl.Limiter(t, shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2}, limittest.OnOutage(policy))
 			if got := l.Limit(); got.Permits != 10 || got.Per != time.Minute {
 				t.Errorf("before it is declared: %v", got)
 			}
@@ -135,7 +132,7 @@ func TestAProcessMayStartWhileRedisIsAway(t *testing.T) {
 				d, err := l.Allow(t.Context())
 				return err == nil && !d.Degraded
 			})
-			other := limittest.Limiter(t, fl.Client(t), "l", shardlimit.PerSecond(1))
+			other := fl.Limiter(t, shardlimit.PerSecond(1))
 			if got := other.Limit(); got.Permits != 10 || got.Shards != 2 {
 				t.Errorf("another process found %v", got)
 			}
@@ -149,7 +146,7 @@ func TestFirstUseDoesNotWaitForRedis(t *testing.T) {
 	t.Parallel()
 	fl, posts := limittest.Proxied(t, 1)
 	posts[0].Server.Kill()
-	l := limittest.Limiter(t, fl.Client(t, limittest.AfterLoss(shardlimit.Quarantine)), "l", shardlimit.PerMinute(10))
+	l := fl.Limiter(t, shardlimit.PerMinute(10), limittest.AfterLoss(shardlimit.Quarantine))
 	began := time.Now()
 	limittest.AwaitThat(t, "it has waited for more than the second that uptimes are told in", func() bool {
 		_, _ = l.Allow(t.Context())

@@ -15,7 +15,7 @@ import (
 func paced(t *testing.T) (a, b *shardlimit.Limiter, granted []shardlimit.Decision) {
 	f := limittest.Bubbled(t, 1)
 	limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: 1}
-	a, b = limittest.Limiter(t, f.Client(t), "l", limit), limittest.Limiter(t, f.Client(t), "l", limit)
+	a, b = f.Limiter(t, limit), f.Limiter(t, limit)
 	for range 4000 {
 		_, _ = a.Allow(t.Context())
 		if d, _ := b.Allow(t.Context()); d.Allowed {

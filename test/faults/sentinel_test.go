@@ -20,7 +20,7 @@ func TestAFailoverOfSentinelKeepsTheLog(t *testing.T) {
 		Nodes:  []shardlimit.Node{{Name: "set", Redis: set.ClientOption()}},
 		Prefix: redistest.Prefix(t),
 	}
-	l := limittest.Limiter(t, f.Client(t, limittest.AfterLoss(shardlimit.Quarantine)), "l", shardlimit.PerHour(100))
+	l := f.Limiter(t, shardlimit.PerHour(100), limittest.AfterLoss(shardlimit.Quarantine))
 	limittest.Settled(t, l)
 	limittest.MustGet(t, l, 60)
 	old := set.Master()
@@ -60,7 +60,7 @@ func TestAMasterDemotedPastSentinelIsLeft(t *testing.T) {
 	hastenSentinel(t, set)
 	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "set", Redis: set.ClientOption()}},
 		Prefix: redistest.Prefix(t), Punctual: true}
-	l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerMinute(1e6))
+	l := f.Limiter(t, shardlimit.PerMinute(1e6))
 	serves := func() bool {
 		d, err := l.Allow(t.Context())
 		if errors.As(err, new(*shardlimit.ConfigError)) {
@@ -103,9 +103,9 @@ func TestAPausedMasterFailsOverCleanly(t *testing.T) {
 		InitAddress: []string{old.Addr()}, ForceSingleClient: true, DisableCache: true})})
 	limit := shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 1}
 	quick := limittest.PatientFor(2 * time.Second)
-	first := limittest.Limiter(t, f.Client(t, quick), "l", limit)
+	first := f.Limiter(t, limit, quick)
 	limittest.Settled(t, first)
-	behind := limittest.Limiter(t, late.Client(t, quick), "l", limit)
+	behind := late.Limiter(t, limit, quick)
 	got := int64(0)
 	take := func(l *shardlimit.Limiter, n int64) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)

@@ -54,14 +54,14 @@ var ofThree = shardlimit.Limit{Permits: 300, Per: 30 * time.Second, Shards: 3}
 // serve one shard.
 func TestAServerWithASnapshotOfAnother(t *testing.T) {
 	limittest.InBubble(t, 3, func(t *testing.T, fl limittest.Fleet) {
-		old := limittest.Limiter(t, fl.Client(t, limittest.TakesOver), "l", ofThree)
+		old := fl.Limiter(t, ofThree, limittest.TakesOver)
 		use(t, old)
 		everything := func(string) bool { return true }
 		image := fl.Bubble[1].Redis.Save(everything)
 		fl.Bubble[0].Redis.Restart()
 		fl.Bubble[0].Redis.Load(image, everything)
 		for range 4 { // whichever node a process reaches first
-			fresh := limittest.Limiter(t, fl.Client(t, limittest.TakesOver), "l", ofThree)
+			fresh := fl.Limiter(t, ofThree, limittest.TakesOver)
 			use(t, old, fresh)
 			if got := grantedTo(t, old, fresh, old); got > ofThree.Permits {
 				t.Errorf("%d of %d permits", got, ofThree.Permits)
@@ -75,7 +75,7 @@ func TestAServerWithASnapshotOfAnother(t *testing.T) {
 // later do two servers serve one shard.
 func TestAnAddressThatLeadsToAnotherServer(t *testing.T) {
 	limittest.InBubble(t, 3, func(t *testing.T, fl limittest.Fleet) {
-		right := limittest.Limiter(t, fl.Client(t, limittest.TakesOver), "l", ofThree)
+		right := fl.Limiter(t, ofThree, limittest.TakesOver)
 		var astray atomic.Bool
 		var mu sync.Mutex
 		var open []net.Conn
@@ -104,12 +104,12 @@ func TestAnAddressThatLeadsToAnotherServer(t *testing.T) {
 			}
 			open = nil
 		}
-		led := limittest.Limiter(t, other.Client(t, limittest.TakesOver), "l", ofThree)
+		led := other.Limiter(t, ofThree, limittest.TakesOver)
 		use(t, right, led)
 		for _, wrong := range []bool{true, false} {
 			lead(wrong)
 			use(t, right, led)
-			fresh := limittest.Limiter(t, fl.Client(t, limittest.TakesOver), "l", ofThree)
+			fresh := fl.Limiter(t, ofThree, limittest.TakesOver)
 			use(t, right, fresh)
 			if got := grantedTo(t, right, led, fresh); got > ofThree.Permits {
 				t.Errorf("led to the wrong server %v: %d of %d permits", wrong, got, ofThree.Permits)

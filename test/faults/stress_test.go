@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -169,12 +170,11 @@ func (s *stress) one(c *shardlimit.Client) {
 		return
 	}
 	n := 1 + rand.Int64N(30)
-	calls := map[string]func(context.Context) error{
-		"Allow":     func(ctx context.Context) error { _, err := l.Allow(ctx); return err },
-		"AllowN":    func(ctx context.Context) error { _, err := l.AllowN(ctx, n); return err },
-		"AllowUpTo": func(ctx context.Context) error { _, err := l.AllowUpTo(ctx, n); return err },
-		"Wait":      func(ctx context.Context) error { return l.Wait(ctx) },
-		"WaitN":     func(ctx context.Context) error { return l.WaitN(ctx, n) },
+	calls := limittest.Calls(l, n, shardlimit.Decision{})
+	for _, name := range []string{"SetLimit", "Reset", "Rebalance", "Delete"} {
+		delete(calls, name) // these are changes
+	}
+	maps.Copy(calls, map[string]func(context.Context) error{
 		"Settle": func(ctx context.Context) error {
 			d, err := l.AllowN(ctx, n)
 			return errors.Join(err, l.Settle(ctx, d, 0), limittest.Once(l.Settle(ctx, d, 0)))
@@ -186,8 +186,6 @@ func (s *stress) one(c *shardlimit.Client) {
 			}
 			return err
 		},
-		"Peek":         func(ctx context.Context) error { _, err := l.Peek(ctx); return err },
-		"Participants": func(ctx context.Context) error { _, err := l.Participants(ctx); return err },
 		"Set": func(ctx context.Context) error {
 			other := s.limiter(c)
 			if other == nil {
@@ -207,7 +205,7 @@ func (s *stress) one(c *shardlimit.Client) {
 			_, looked := key.Peek(ctx)
 			return errors.Join(err, looked, key.Wait(ctx))
 		},
-	}
+	})
 	for name, call := range calls { // any of them
 		s.within(name, rand.N(200*time.Millisecond)+time.Millisecond, call)
 		return

@@ -43,8 +43,8 @@ func TestALostCallDoesNotBlockItsShard(t *testing.T) {
 	d := &deaf{Client: s.Client(t), release: make(chan struct{})}
 	d.hang.Store(-1 << 40)
 	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "solo", Client: d}}, Prefix: redistest.Prefix(t)}
-	l := limittest.Limiter(t, f.Client(t, limittest.PatientFor(200*time.Millisecond)), "l",
-		shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 1})
+	l := f.Limiter(t,
+		shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 1}, limittest.PatientFor(200*time.Millisecond))
 	t.Cleanup(func() { close(d.release) }) // before the client is closed
 	limittest.AwaitThat(t, "it is served in time",
 		func() bool { a, err := l.Allow(t.Context()); return err == nil && a.Allowed })
@@ -74,32 +74,12 @@ func TestALostCallDoesNotBlockItsShard(t *testing.T) {
 	}
 }
 
-// sluggish is a Redis client to which every script call takes so long.
-type sluggish struct {
-	rueidis.Client
-	takes time.Duration
-}
-
-func (s sluggish) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
-	if name := cmd.Commands()[0]; name == "EVALSHA" || name == "EVAL" {
-		limittest.Pause(ctx, s.takes)
-	}
-	return s.Client.Do(ctx, cmd)
-}
-
 // What was collected in vain is given back by nodes that are as slow as a call allows them to be.
 func TestWhatWasCollectedInVainIsGivenBackLate(t *testing.T) {
 	limittest.InBubble(t, 4, func(t *testing.T, f limittest.Fleet) {
-		for i, n := range f.Nodes {
-			inner, err := rueidis.NewClient(n.Redis)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer inner.Close()
-			f.Nodes[i] = shardlimit.Node{Name: n.Name, Client: sluggish{inner, 700 * time.Millisecond}}
-		}
-		l := limittest.Limiter(t, f.Client(t, limittest.PatientFor(limittest.Patience)), "l",
-			shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: 4})
+		f, _ = f.Distant(t, 700*time.Millisecond)
+		l := f.Limiter(t,
+			shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: 4}, limittest.PatientFor(limittest.Patience))
 		limittest.MustGet(t, l, 20)
 		limittest.Denied(t, l, 30)
 		limittest.Uses(t, l, 20)
@@ -167,7 +147,7 @@ func TestConnectionsThatFellSilentAreReplaced(t *testing.T) {
 	o := server.ClientOption()
 	o.InitAddress = []string{address.Addr()}
 	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: o}}, Prefix: redistest.Prefix(t), Punctual: true}
-	l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerMinute(1e6))
+	l := f.Limiter(t, shardlimit.PerMinute(1e6))
 	serves := func() bool {
 		d, err := l.Allow(t.Context())
 		return err == nil && d.Allowed
@@ -189,7 +169,7 @@ func TestAClusterThatIsReplacedIsFound(t *testing.T) {
 	o.InitAddress = []string{address.Addr()}
 	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "c", Redis: o}}, Prefix: redistest.Prefix(t), Punctual: true}
 	limit := shardlimit.Limit{Permits: 1e6, Per: time.Hour} // the policy after a loss is to go on
-	l := limittest.Limiter(t, f.Client(t), "l", limit)
+	l := f.Limiter(t, limit)
 	serves := func() bool {
 		d, err := l.Allow(t.Context())
 		return err == nil && d.Allowed

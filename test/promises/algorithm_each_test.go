@@ -37,7 +37,7 @@ func TestWhatIsUnusedSurvivesAChange(t *testing.T) {
 		"from a log, some used":               {log, bucketOf(1000, 0, 1), 300, 0},
 	} {
 		limittest.RunInBubble(t, name, 4, func(t *testing.T, f limittest.Fleet) {
-			l := limittest.Limiter(t, f.Client(t), "l", c.from)
+			l := f.Limiter(t, c.from)
 			if c.used > 0 {
 				limittest.MustGet(t, l, c.used)
 			}
@@ -57,8 +57,7 @@ func TestFixedWindowsEndAtTheClocksEdgeOnEveryNode(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	set(now)
 	begun := time.Now()
-	l := limittest.Limiter(t, f.Client(t), "l",
-		shardlimit.Limit{Permits: 80, Per: window, Algorithm: shardlimit.FixedWindow, Shards: 16})
+	l := f.Limiter(t, shardlimit.Limit{Permits: 80, Per: window, Algorithm: shardlimit.FixedWindow, Shards: 16})
 	limittest.MustGet(t, l, 80)
 	d := limittest.Denied(t, l, 1)
 	edge := now.Add(window - time.Duration(now.UnixNano()%int64(window)))
@@ -80,9 +79,7 @@ func TestARaiseIsFeltByWhoeverComesNext(t *testing.T) {
 			"shorter": {Permits: 1, Per: 600 * time.Millisecond, Algorithm: a, Shards: 1},
 		} {
 			limittest.RunInBubble(t, fmt.Sprint(a, " ", name), 1, func(t *testing.T, f limittest.Fleet) {
-				l := limittest.Limiter(t, f.Client(t), "l",
-					shardlimit.Limit{Permits: 1, Per: time.Minute,
-						Algorithm: a, Shards: 1})
+				l := f.Limiter(t, shardlimit.Limit{Permits: 1, Per: time.Minute, Algorithm: a, Shards: 1})
 				limittest.MustGet(t, l, 1)
 				time.Sleep(time.Second) // of the bubble's time
 				limittest.Must(t, l.SetLimit(t.Context(), to))

@@ -14,8 +14,8 @@ import (
 
 func TestEachParticipantHasALimitForItself(t *testing.T) {
 	f := limittest.Standalone(t)
-	first := limittest.Limiter(t, f.Client(t), "l", limittest.PerParticipant(10, time.Hour))
-	second := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerHour(99)) // joins what is stored, with its scope
+	first := f.Limiter(t, limittest.PerParticipant(10, time.Hour))
+	second := f.Limiter(t, shardlimit.PerHour(99)) // joins what is stored, with its scope
 	if got := second.Limit(); got.Scope != shardlimit.PerParticipant || got.Permits != 10 {
 		t.Fatalf("joined %v", got)
 	}
@@ -73,8 +73,8 @@ func TestPerParticipantDecisionsDoNotAskRedis(t *testing.T) {
 
 func TestALimitForEachIsChangedEverywhere(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		a := limittest.Limiter(t, f.Client(t), "l", limittest.PerParticipant(10, time.Hour))
-		b := limittest.Limiter(t, f.Client(t), "l", limittest.PerParticipant(10, time.Hour))
+		a := f.Limiter(t, limittest.PerParticipant(10, time.Hour))
+		b := f.Limiter(t, limittest.PerParticipant(10, time.Hour))
 		limittest.MustGet(t, a, 8)
 		limittest.MustGet(t, b, 8)
 		change := func(to shardlimit.Limit) {
@@ -109,8 +109,8 @@ func TestALimitForEachBecomesOneForAll(t *testing.T) {
 		limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
 			const learns, slack = 15 * time.Second, 250 * time.Millisecond
 			limit := shardlimit.PerSecond(20)
-			a := limittest.Limiter(t, f.Client(t), "l", limittest.PerParticipant(20, time.Second))
-			b := limittest.Limiter(t, f.Client(t), "l", limittest.PerParticipant(20, time.Second))
+			a := f.Limiter(t, limittest.PerParticipant(20, time.Second))
+			b := f.Limiter(t, limittest.PerParticipant(20, time.Second))
 			busy := limittest.NewDemand(t, 15*time.Millisecond, a, b)
 			time.Sleep(after)
 			limittest.Must(t, a.SetLimit(t.Context(), limit))
@@ -135,7 +135,7 @@ func TestALimitForEachBecomesOneForAll(t *testing.T) {
 // Other participants of a process have the limit for themselves, too, until a reset. Each has it
 // once, whatever weight it gives, and so has the process.
 func TestParticipantsHaveTheirOwnEngines(t *testing.T) {
-	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l", limittest.PerParticipant(5, time.Hour))
+	l := limittest.Standalone(t).Limiter(t, limittest.PerParticipant(5, time.Hour))
 	granted := func(names ...string) (each []int64) {
 		for i, name := range names {
 			d, err := l.As(name, float64(1+i)).AllowUpTo(t.Context(), 3)

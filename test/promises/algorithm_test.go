@@ -101,7 +101,7 @@ func TestEveryAlgorithmKeepsItsBound(t *testing.T) {
 func TestLeakyBucketGivesTurns(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		const interval = 20 * time.Second
-		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 3, Per: 3 * interval,
+		l := f.Limiter(t, shardlimit.Limit{Permits: 3, Per: 3 * interval,
 			Algorithm: shardlimit.LeakyBucket, Burst: 50, Shards: 1})
 		turn := -interval // the first may act at once
 		for _, n := range []int64{1, 1, 5, 1, 10} {
@@ -129,7 +129,7 @@ func TestFailLocalCountsByTheAlgorithm(t *testing.T) {
 			if limittest.Bursty(a) {
 				limit.Burst, want = 60, 60
 			}
-			l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(shardlimit.FailLocal)), "l", limit)
+			l := f.Limiter(t, limit, limittest.OnOutage(shardlimit.FailLocal))
 			limittest.MustGet(t, l, 10)
 			f.Bubble[0].Down.Store(true)
 			d, err := l.AllowUpTo(t.Context(), want)

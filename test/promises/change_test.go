@@ -16,7 +16,7 @@ import (
 func TestALimitIsUsedWhileItsShardsMove(t *testing.T) {
 	limittest.InBubble(t, 4, func(t *testing.T, f limittest.Fleet) {
 		limit := shardlimit.Limit{Permits: 200, Per: time.Second, Shards: 6}
-		limittest.Limiter(t, f.With(f.Nodes[:3]...).Client(t), "l", limit)
+		f.With(f.Nodes[:3]...).Limiter(t, limit)
 		moved := f.Group(t, 2, "l", limit)
 		drains := limittest.Limiter(t, f.With(limittest.Drained(f.Nodes,
 			func(i int) bool { return i == 0 })...).Client(t), "l", limit)
@@ -50,7 +50,7 @@ func TestALimitIsUsedWhileItsShardsMove(t *testing.T) {
 // A limit that was deleted while a change moves its capacity is gone; nothing goes on to move it.
 func TestDeleteWhileCapacityMoves(t *testing.T) {
 	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
-		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 40, Per: 10 * time.Second, Shards: 2})
+		l := f.Limiter(t, shardlimit.Limit{Permits: 40, Per: 10 * time.Second, Shards: 2})
 		limittest.MustGet(t, l, 40)
 		limittest.Must(t, l.SetLimit(t.Context(), shardlimit.Limit{Permits: 20, Per: 10 * time.Second, Shards: 4}))
 		limittest.Must(t, l.Delete(t.Context()))
@@ -76,29 +76,21 @@ func TestAHandleEndsWithItsLimit(t *testing.T) {
 		time.Sleep(time.Second)
 		limittest.Must(t, l.Delete(ctx))
 		for range 2 {
-			if err := <-waited; !errors.Is(err, shardlimit.ErrNotFound) {
-				t.Errorf("who waited: %v", err)
-			}
+			limittest.ErrorIs(t, <-waited, shardlimit.ErrNotFound, "who waited")
 		}
 		calls := limittest.Calls(again, 3, shardlimit.Decision{})
 		delete(calls, "Settle") // of nothing
 		for name, call := range calls {
-			if err := call(ctx); !errors.Is(err, shardlimit.ErrNotFound) {
-				t.Errorf("%s: %v", name, err)
-			}
+			limittest.ErrorIs(t, call(ctx), shardlimit.ErrNotFound, name)
 		}
 		if err := c.Rebalance(ctx); err != nil {
 			t.Errorf("Client.Rebalance: %v", err)
 		}
 		time.Sleep(20 * time.Second) // nothing declares it in the background
-		if _, err := c.Open(ctx, "l"); !errors.Is(err, shardlimit.ErrNotFound) {
-			t.Errorf("Open: %v", err)
-		}
+		limittest.ErrorIs(t, limittest.Err(c.Open(ctx, "l")), shardlimit.ErrNotFound, "Open")
 		l = limittest.Limiter(t, c, "l", shardlimit.PerMinute(7))
 		limittest.MustGet(t, l, 7)
-		if _, err := again.Allow(ctx); !errors.Is(err, shardlimit.ErrNotFound) {
-			t.Errorf("a handle of before: %v", err)
-		}
+		limittest.ErrorIs(t, limittest.Err(again.Allow(ctx)), shardlimit.ErrNotFound, "a handle of before")
 	})
 }
 
@@ -108,7 +100,7 @@ func TestALimitInUseIsStoredAgainAfterDelete(t *testing.T) {
 		ctx := t.Context()
 		c := f.Client(t)
 		l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
-		other := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerMinute(7))
+		other := f.Limiter(t, shardlimit.PerMinute(7))
 		limittest.MustGet(t, other, 1)
 		synctest.Wait() // the other process has read the record; else it could store it after Delete
 		limittest.Must(t, l.Delete(ctx))
@@ -129,11 +121,11 @@ func TestALimitInUseIsStoredAgainAfterDelete(t *testing.T) {
 func TestMoreThanHasArrivedOfAShareIsAskedForAfterAPause(t *testing.T) {
 	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
 		limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1}
-		l := limittest.Limiter(t, f.Client(t), "l", limit)
+		l := f.Limiter(t, limit)
 		limittest.MustGet(t, l, 7)
 		home := limittest.Peek(t, l).Shards[0].Node
 		nodes := limittest.Drained(f.Nodes, func(i int) bool { return f.Nodes[i].Name == home })
-		moved := limittest.Limiter(t, f.With(nodes...).Client(t), "l", limit)
+		moved := f.With(nodes...).Limiter(t, limit)
 		limittest.Must(t, moved.Rebalance(t.Context()))
 		d, err := moved.AllowN(t.Context(), 5)
 		if err != nil || d.Allowed || d.RetryAfter < 10*time.Millisecond {

@@ -33,7 +33,7 @@ func TestADriverAsksSeldom(t *testing.T) {
 				}
 				all := 100 * shards
 				limit := shardlimit.Limit{Permits: all, Per: window, Shards: int(shards), Algorithm: algorithm}
-				l := limittest.Limiter(t, f.Client(t), "l", limit)
+				l := f.Limiter(t, limit)
 				var last time.Time
 				for range 8 { // an eighth of the shards each time
 					if d, err := l.AllowUpTo(ctx, all/8); err != nil || d.Granted != all/8 {
@@ -72,7 +72,7 @@ func TestADriverAsksSeldom(t *testing.T) {
 func TestADriverNoticesARefund(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		ctx := t.Context()
-		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 100, Per: 24 * time.Hour, Shards: 2})
+		l := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: 24 * time.Hour, Shards: 2})
 		d := limittest.MustGet(t, l, 100)
 		limittest.Must(t, l.SetLimit(ctx, shardlimit.Limit{Permits: 50, Per: 24 * time.Hour, Shards: 2}))
 		time.Sleep(time.Minute)
@@ -136,7 +136,7 @@ func TestADriverBacksOffWhileANodeIsAway(t *testing.T) {
 func TestAChangeAfterAChangeIsFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := shardlimit.Limit{Permits: 1600, Per: 4 * time.Hour, Shards: 4}
-		l := limittest.Limiter(t, limittest.Bubbled(t, 1).Client(t), "l", limit)
+		l := limittest.Bubbled(t, 1).Limiter(t, limit)
 		limittest.MustGet(t, l, 1600)
 		for _, limit.Permits = range []int64{400, 200} {
 			limittest.Must(t, l.SetLimit(t.Context(), limit))

@@ -22,8 +22,7 @@ func TestCallsForManyKeysGoTogetherAndAtOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const away, together = 20 * time.Millisecond, 300 / 4
 			f, net := limittest.Bubbled(t, 1).Distant(t, away)
-			users := limittest.Family(t, f.Client(t, limittest.PatientFor(time.Second)), "users",
-				shardlimit.PerMinute(3))
+			users := f.Family(t, shardlimit.PerMinute(3), limittest.PatientFor(time.Second))
 			for round := range 3 {
 				calls, began := net[0].Calls.Load(), time.Now()
 				granted, errs := limittest.AtOnce(t.Context(), users, 0, keys)
@@ -51,7 +50,7 @@ func TestCallsForManyKeysGoTogetherAndAtOnce(t *testing.T) {
 func TestADamagedKeyHarmsNoOtherOfItsCall(t *testing.T) {
 	t.Parallel()
 	f, posts := limittest.Proxied(t, 1)
-	users := limittest.Family(t, f.Client(t), "users", shardlimit.PerMinute(3))
+	users := f.Family(t, shardlimit.PerMinute(3))
 	const keys, bad = 100, 17
 	ref := refOf(t, f, users, fmt.Sprint("user ", bad))
 	posts[0].Do(t, "SET", ref.Head(), "somebody else's")
@@ -76,7 +75,7 @@ func TestWhoLeavesAKeyTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const away = 20 * time.Millisecond
 		f, _ := limittest.Bubbled(t, 1).Distant(t, away)
-		users := limittest.Family(t, f.Client(t), "users", shardlimit.PerMinute(3))
+		users := f.Family(t, shardlimit.PerMinute(3))
 		limittest.AtOnce(t.Context(), users, 0, 100) // the process knows all places of keys
 		for range 3 {
 			_, err := users.Limiter("ann").Allow(limittest.Shortly(t, away/2))
@@ -94,7 +93,7 @@ func TestWhoLeavesAKeyTakesNothing(t *testing.T) {
 func TestAKeyWhoseStateIsRareIsAskedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, net := limittest.Bubbled(t, 1).Distant(t, time.Millisecond)
-		users := limittest.Family(t, f.Client(t), "users", shardlimit.PerMinute(5))
+		users := f.Family(t, shardlimit.PerMinute(5))
 		limittest.AtOnce(t.Context(), users, 0, 100) // the process knows all places of keys
 		for _, key := range []string{"loads the scripts", "ann"} {
 			limittest.MustGet(t, users.LimiterWith(key, shardlimit.Limit{Permits: 9, Revision: 1}), 1)
@@ -129,7 +128,7 @@ func refOf(t *testing.T, f limittest.Fleet, users *shardlimit.Family, key string
 func TestKeysAreNotOverWhileTheirSlotMoves(t *testing.T) {
 	f, cluster := limittest.Clustered(t, 0)
 	limit := shardlimit.Limit{Permits: 4, Per: 500 * time.Millisecond}
-	one, other := limittest.Family(t, f.Client(t), "users", limit), limittest.Family(t, f.Client(t), "users", limit)
+	one, other := f.Family(t, limit), f.Family(t, limit)
 	callers, slots := make([]*limittest.Traffic, 12), map[int]shardlimit.State{} // several keys lie in one
 	for i := range callers {
 		key := fmt.Sprint("user ", i)

@@ -19,7 +19,7 @@ import (
 func TestADenialOfAKeyIsRememberedAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, net := limittest.Bubbled(t, 1).Distant(t, time.Millisecond)
-		users := limittest.Family(t, f.Client(t), "users", shardlimit.PerHour(1))
+		users := f.Family(t, shardlimit.PerHour(1))
 		hasLeft(t, users.Limiter("ann"), 1)
 		calls := net[0].Calls.Load()
 		for range 100 {
@@ -38,7 +38,7 @@ func TestADenialOfAKeyIsRememberedAWhile(t *testing.T) {
 // All callers who wait for a key are in one line, whichever Limiter they called.
 func TestAKeyThatIsWaitedForIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		users := limittest.Family(t, limittest.Bubbled(t, 1).Client(t), "users", shardlimit.PerMinute(1))
+		users := limittest.Bubbled(t, 1).Family(t, shardlimit.PerMinute(1))
 		hasLeft(t, users.Limiter("ann"), 1)
 		var order []int
 		var mu sync.Mutex
@@ -105,7 +105,7 @@ func TestWhatAKeyWasGrantedIsRememberedForAnOutage(t *testing.T) {
 
 // However many participants call for a limit, a bounded number of them is remembered.
 func TestParticipantsOfALimitAreBoundedInMemory(t *testing.T) {
-	l := limittest.Limiter(t, limittest.InProcess(t, 1).Client(t), "l", shardlimit.PerHour(5))
+	l := limittest.InProcess(t, 1).Limiter(t, shardlimit.PerHour(5))
 	tenants := func(from int) int64 {
 		for tenant := range 40_000 {
 			l.As(fmt.Sprint("tenant ", from+tenant), 1)
@@ -123,7 +123,7 @@ func TestParticipantsOfALimitAreBoundedInMemory(t *testing.T) {
 
 // Keys know no participants.
 func TestAParticipantOfAKeyIsTheKey(t *testing.T) {
-	users := limittest.Family(t, limittest.InProcess(t, 1).Client(t), "users", shardlimit.PerHour(5))
+	users := limittest.InProcess(t, 1).Family(t, shardlimit.PerHour(5))
 	ann := users.Limiter("ann")
 	if ann.As("tenant", 3) != ann {
 		t.Error("another limiter")
@@ -142,7 +142,7 @@ func TestAParticipantOfAKeyIsTheKey(t *testing.T) {
 // until they are paid.
 func TestWhatAKeyCountsByItselfIsNotForgotten(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		ann := limittest.Family(t, f.Client(t), "users", shardlimit.Limit{Permits: 10, Per: time.Minute,
+		ann := f.Family(t, shardlimit.Limit{Permits: 10, Per: time.Minute,
 			Scope: shardlimit.PerParticipant, Algorithm: shardlimit.TokenBucket}).Limiter("ann")
 		d, err := ann.AllowN(t.Context(), 10)
 		limittest.Must(t, err)
@@ -156,7 +156,7 @@ func TestWhatAKeyCountsByItselfIsNotForgotten(t *testing.T) {
 func TestAKeyIsAnsweredFromAfar(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := limittest.Bubbled(t, 1).Distant(t, 60*time.Millisecond)
-		users := limittest.Family(t, f.Client(t), "users", shardlimit.PerMinute(10))
+		users := f.Family(t, shardlimit.PerMinute(10))
 		ask := func(l *shardlimit.Limiter, n int64, allowed bool) {
 			t.Helper()
 			if d, err := l.AllowN(t.Context(), n); err != nil || d.Allowed != allowed {

@@ -44,7 +44,7 @@ func TestKeysWhoseNamesCouldRunTogetherDoNot(t *testing.T) {
 // The limiter of a key comes without I/O, whatever the key is. One out of bounds is refused.
 func TestKeysOutOfBoundsAreRefused(t *testing.T) {
 	fl, posts := limittest.Proxied(t, 1)
-	users := limittest.Family(t, fl.Client(t), "users", shardlimit.PerHour(5))
+	users := fl.Family(t, shardlimit.PerHour(5))
 	posts[0].Proxy.Stall(true)
 	defer posts[0].Proxy.Stall(false)
 	sent := posts[0].Takes.Load()
@@ -125,12 +125,12 @@ func TestMemoryStaysWhileKeysComeAndGo(t *testing.T) {
 func behindAMove(t *testing.T, limit shardlimit.Limit) (behind []*shardlimit.Limiter, users *shardlimit.Family) {
 	f := limittest.Bubbled(t, 4)
 	for i := range 8 {
-		l := limittest.Family(t, f.Client(t), "users", limit).Limiter(fmt.Sprint("user ", i))
+		l := f.Family(t, limit).Limiter(fmt.Sprint("user ", i))
 		limittest.MustGet(t, l, 1)
 		behind = append(behind, l)
 	}
 	f.Nodes = limittest.Drained(f.Nodes, func(i int) bool { return i < 2 })
-	users = limittest.Family(t, f.Client(t), "users", limit)
+	users = f.Family(t, limit)
 	limittest.Must(t, users.Rebalance(t.Context()))
 	return behind, users
 }

@@ -52,9 +52,7 @@ func TestTheNewestLimitOfAKeyHolds(t *testing.T) {
 // A lower limit holds in every window that begins after the call that brought it, whoever calls.
 func TestALowerLimitOfAKeyHoldsInEveryWindow(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		users, other := limittest.Family(t, f.Client(t), "users", shardlimit.PerMinute(60)),
-			limittest.Family(t, f.Client(t), "users",
-				shardlimit.PerMinute(60))
+		users, other := f.Family(t, shardlimit.PerMinute(60)), f.Family(t, shardlimit.PerMinute(60))
 		hasLeft(t, users.Limiter("ann"), 60)
 		time.Sleep(50 * time.Second)
 		lower := users.LimiterWith("ann", revised(shardlimit.PerMinute(5), 1))
@@ -95,12 +93,8 @@ func TestMoreThanTheLimitInForceIsRefused(t *testing.T) {
 				!errors.Is(err, shardlimit.ErrExceedsLimit) {
 				t.Errorf("%+v (%v)", d, err)
 			}
-			if _, err := behind.Reserve(t.Context(), 50); !errors.Is(err, shardlimit.ErrExceedsLimit) {
-				t.Error(err)
-			}
-			if err := behind.WaitN(t.Context(), 50); !errors.Is(err, shardlimit.ErrExceedsLimit) {
-				t.Error(err)
-			}
+			limittest.ErrorIs(t, limittest.Err(behind.Reserve(t.Context(), 50)), shardlimit.ErrExceedsLimit)
+			limittest.ErrorIs(t, behind.WaitN(t.Context(), 50), shardlimit.ErrExceedsLimit)
 		}
 	})
 }
@@ -108,7 +102,7 @@ func TestMoreThanTheLimitInForceIsRefused(t *testing.T) {
 // A limit that cannot come with a call is refused before anything is sent.
 func TestALimitThatCannotComeWithACall(t *testing.T) {
 	bucket := shardlimit.Limit{Permits: 10, Per: time.Minute, Algorithm: shardlimit.TokenBucket, Burst: 20}
-	users := limittest.Family(t, limittest.InProcess(t, 1).Client(t), "users", bucket)
+	users := limittest.InProcess(t, 1).Family(t, bucket)
 	limittest.MustGet(t, users.LimiterWith("ann", users.Limit()), 20)
 	limittest.MustGet(t, users.LimiterWith("bob", shardlimit.PerMinute(5)), 5)
 	changed := func(change func(*shardlimit.Limit)) shardlimit.Limit {
@@ -139,20 +133,16 @@ func TestALimitThatCannotComeWithACall(t *testing.T) {
 	if err := users.Limiter("ann").SetLimit(t.Context(), bucket); !errors.Is(err, shardlimit.ErrFamilyLimit) {
 		t.Errorf("SetLimit of a key: %v", err)
 	}
-	if err := users.Limiter("ann").Delete(t.Context()); !errors.Is(err, shardlimit.ErrFamilyLimit) {
-		t.Errorf("Delete of a key: %v", err)
-	}
+	limittest.ErrorIs(t, users.Limiter("ann").Delete(t.Context()), shardlimit.ErrFamilyLimit, "Delete of a key")
 	leased := shardlimit.Limit{Permits: 5, Per: time.Minute, Lease: time.Second}
-	if err := users.SetLimit(t.Context(), leased); !errors.Is(err, shardlimit.ErrInvalidLimit) {
-		t.Errorf("a lease of a family: %v", err)
-	}
+	limittest.ErrorIs(t, users.SetLimit(t.Context(), leased), shardlimit.ErrInvalidLimit, "a lease of a family")
 }
 
 // A limiter that brings a limit of another Per than the family has by now goes by the family's:
 // what was used counts, whatever the window was.
 func TestALimitOfAPerThatTheFamilyHadGivesWay(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		here, there := limittest.Family(t, f.Client(t), "users", shardlimit.PerMinute(60)), f.Client(t)
+		here, there := f.Family(t, shardlimit.PerMinute(60)), f.Client(t)
 		old := here.LimiterWith("ann", revised(shardlimit.PerMinute(100), 7))
 		hasLeft(t, old, 100)
 		more := 0

@@ -187,7 +187,7 @@ func TestAChangeWhoseProcessDiedIsFinishedByOthers(t *testing.T) {
 // algorithm that the limit had before never return.
 func TestShardsOfEarlierLayoutsAreForgotten(t *testing.T) {
 	limittest.InBubble(t, 3, func(t *testing.T, f limittest.Fleet) {
-		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 30, Per: time.Second, Shards: 3})
+		l := f.Limiter(t, shardlimit.Limit{Permits: 30, Per: time.Second, Shards: 3})
 		for i := range 8 {
 			next := shardlimit.Limit{Permits: 30, Per: time.Second, Shards: 3,
 				Algorithm: []shardlimit.Algorithm{shardlimit.SlidingCounter, shardlimit.SlidingLog,

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -69,9 +68,7 @@ func TestErrorsComeBeforeIO(t *testing.T) {
 		"lease of each": {Permits: 1, Per: time.Second, Scope: shardlimit.PerParticipant,
 			Lease: time.Millisecond},
 	} {
-		if _, err := c.Limiter(ctx, "x", limit); !errors.Is(err, shardlimit.ErrInvalidLimit) {
-			t.Errorf("%s: %v", name, err)
-		}
+		limittest.ErrorIs(t, limittest.Err(c.Limiter(ctx, "x", limit)), shardlimit.ErrInvalidLimit, name)
 		if _, err := c.Family(ctx, "x", limit); !errors.Is(err, shardlimit.ErrInvalidLimit) {
 			t.Errorf("family, %s: %v", name, err)
 		}
@@ -120,54 +117,6 @@ func TestWhoAsksForTooMuchHearsOfARaise(t *testing.T) {
 	}
 }
 
-func TestPeekTakesAsLongAsACallMayTake(t *testing.T) {
-	for _, most := range []time.Duration{50 * time.Millisecond, 5 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			f, net := limittest.Bubbled(t, 1).Distant(t, 0)
-			l := limittest.Limiter(t, f.Client(t, limittest.PatientFor(most)), "l", shardlimit.PerHour(10))
-			net[0].Stalled.Store(true)
-			for name, look := range map[string]func() error{
-				"Peek":         func() error { _, err := l.Peek(t.Context()); return err },
-				"Participants": func() error { _, err := l.Participants(t.Context()); return err },
-			} {
-				begun := time.Now()
-				if err := look(); !errors.Is(err, shardlimit.ErrUnavailable) || time.Since(begun) != most {
-					t.Errorf("%s ended after %s: %v", name, time.Since(begun), err)
-				}
-			}
-			begun := time.Now()
-			if err := l.Reset(t.Context()); err == nil || time.Since(begun) != max(most, 2*time.Second) {
-				t.Errorf("Reset ended after %s: %v", time.Since(begun), err)
-			}
-		})
-	}
-}
-
-// A shard in quarantine has all of its share when that ends, and State knows when.
-func TestPeekCountsAShardInQuarantineFromItsEnd(t *testing.T) {
-	for _, a := range []shardlimit.Algorithm{shardlimit.SlidingLog, shardlimit.TokenBucket} {
-		t.Run(a.String(), func(t *testing.T) {
-			fl, posts := limittest.Proxied(t, 1)
-			l := limittest.Limiter(t, fl.Client(t, limittest.AfterLoss(shardlimit.Quarantine)), "l",
-				shardlimit.Limit{Permits: 10, Per: time.Hour, Algorithm: a})
-			limittest.MustGet(t, l, 3)
-			posts[0].Do(t, "FLUSHALL")
-			limittest.AwaitThat(t, "the loss is noticed", func() bool {
-				d, err := l.Allow(t.Context())
-				return err == nil && !d.Allowed
-			})
-			st := limittest.Peek(t, l)
-			for st.Shards[0].Quarantine == time.Hour { // not yet a microsecond later
-				st = limittest.Peek(t, l)
-			}
-			left := st.Shards[0].Quarantine
-			if left == 0 || st.RetryAfter != left {
-				t.Errorf("the first in %s, quarantine for %s", st.RetryAfter, left)
-			}
-		})
-	}
-}
-
 // A bucket that leaves to another algorithm keeps back what it let through: that is in use. A
 // process that never knew it as anything but leaving can look at it, too.
 func TestPeekTellsWhatALeavingBucketKeepsBack(t *testing.T) {
@@ -175,11 +124,11 @@ func TestPeekTellsWhatALeavingBucketKeepsBack(t *testing.T) {
 		t.Run(a.String(), func(t *testing.T) {
 			f := limittest.Standalone(t)
 			limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Algorithm: a, Shards: 1}
-			l := limittest.Limiter(t, f.Client(t), "l", limit)
+			l := f.Limiter(t, limit)
 			limittest.MustGet(t, l, 8)
 			limit.Algorithm = shardlimit.SlidingLog
 			limittest.Must(t, l.SetLimit(t.Context(), limit))
-			for _, who := range []*shardlimit.Limiter{l, limittest.Limiter(t, f.Client(t), "l", limit)} {
+			for _, who := range []*shardlimit.Limiter{l, f.Limiter(t, limit)} {
 				st := limittest.Peek(t, who)
 				old := st.Shards[len(st.Shards)-1]
 				if len(st.Shards) != 2 || old.Share < 8 || old.Used != old.Share ||
@@ -206,7 +155,7 @@ func TestPeekLearnsOfAnotherLayout(t *testing.T) {
 // TestEveryCallWorksInEveryState: also on a limit that was never used, or that lost its keys.
 func TestEveryCallWorksInEveryState(t *testing.T) {
 	f, admin := limittest.Standalone(t), redistest.Shared(t).Client(t)
-	l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerMinute(50))
+	l := f.Limiter(t, shardlimit.PerMinute(50))
 	var granted shardlimit.Decision
 	calls := map[string]func(context.Context) error{
 		"Settle":    func(ctx context.Context) error { return limittest.Once(l.Settle(ctx, granted, 0)) },
@@ -266,7 +215,7 @@ func TestAnEndedContextIsNoOutage(t *testing.T) {
 func TestCallersThatComeBackShareACall(t *testing.T) {
 	defer chance.Seed(1)() // a yield lasts until all have called
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 1_000_000, Per: time.Hour, Shards: 1})
+		l := f.Limiter(t, shardlimit.Limit{Permits: 1_000_000, Per: time.Hour, Shards: 1})
 		const callers, rounds = 16, 100
 		before := f.Bubble[0].Calls.Load()
 		var all sync.WaitGroup

@@ -45,8 +45,8 @@ func mustDecide(t *testing.T, l *shardlimit.Limiter, n int64, allowed, shadowed 
 func TestEveryProcessGoesByTheMode(t *testing.T) {
 	t.Parallel()
 	limittest.OnEither(t, func(t *testing.T, f limittest.Fleet) {
-		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 20, Per: time.Hour, Shards: 2})
-		other := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerHour(1))
+		l := f.Limiter(t, shardlimit.Limit{Permits: 20, Per: time.Hour, Shards: 2})
+		other := f.Limiter(t, shardlimit.PerHour(1))
 		mustDecide(t, l, 7, true, false)
 		switchTo(t, shardlimit.Off, l, other)
 		before := limittest.Peek(t, l).Used
@@ -76,9 +76,7 @@ func TestEveryProcessGoesByTheMode(t *testing.T) {
 		if st := limittest.Peek(t, l); st.Used != 20 {
 			t.Errorf("%d permits are in use", st.Used)
 		}
-		if _, err := l.AllowN(t.Context(), 1_000); !errors.Is(err, shardlimit.ErrExceedsLimit) {
-			t.Errorf("too many: %v", err)
-		}
+		limittest.ErrorIs(t, limittest.Err(l.AllowN(t.Context(), 1_000)), shardlimit.ErrExceedsLimit, "too many")
 	})
 }
 
@@ -88,7 +86,7 @@ func TestCallersWaitUntilTheLimitIsOpened(t *testing.T) {
 	for _, m := range []shardlimit.Mode{shardlimit.Enforced, shardlimit.Off, shardlimit.Shadow} {
 		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 			closed := in(shardlimit.Closed, shardlimit.PerDay(5))
-			l, other := limittest.Limiter(t, f.Client(t), "l", closed), limittest.Limiter(t, f.Client(t), "l", closed)
+			l, other := f.Limiter(t, closed), f.Limiter(t, closed)
 			for _, wait := range []func(context.Context) error{l.Wait, limittest.Set(1, l).Wait} {
 				began := time.Now()
 				if err := wait(limittest.Shortly(t, 10*time.Second)); !errors.Is(err, context.DeadlineExceeded) ||
@@ -141,9 +139,8 @@ func TestCallersWaitUntilTheLimitIsOpened(t *testing.T) {
 // In shadow nobody is delayed, and what would have been says so.
 func TestShadowDelaysNobody(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		l := limittest.Limiter(t, f.Client(t), "l",
-			in(shardlimit.Shadow, shardlimit.Limit{Permits: 10, Per: 10 * time.Second,
-				Burst: 3, Algorithm: shardlimit.LeakyBucket, Shards: 1}))
+		l := f.Limiter(t, in(shardlimit.Shadow, shardlimit.Limit{Permits: 10, Per: 10 * time.Second,
+			Burst: 3, Algorithm: shardlimit.LeakyBucket, Shards: 1}))
 		began := time.Now()
 		for i := range 5 {
 			d := mustDecide(t, l, 1, true, i > 0)
@@ -169,8 +166,7 @@ func TestModesWhileNodesAreAway(t *testing.T) {
 	for m, want := range map[shardlimit.Mode]struct{ allowed, shadowed, degraded bool }{
 		shardlimit.Off: {allowed: true}, shardlimit.Closed: {}, shardlimit.Shadow: {true, true, true},
 	} {
-		l := limittest.Limiter(t, limittest.Away().Client(t, limittest.PatientFor(50*time.Millisecond)), "l",
-			in(m, shardlimit.PerMinute(5)))
+		l := limittest.Away().Limiter(t, in(m, shardlimit.PerMinute(5)), limittest.PatientFor(50*time.Millisecond))
 		d, err := l.Allow(t.Context())
 		if err != nil || d.Allowed != want.allowed || d.Shadowed != want.shadowed || d.Degraded != want.degraded {
 			t.Errorf("%v: %+v, %v", m, d, err)
@@ -187,8 +183,7 @@ func TestModesWhileNodesAreAway(t *testing.T) {
 // Every participant has the whole limit for itself, in the mode of all.
 func TestModesOfALimitPerParticipant(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 1, Per: time.Hour,
-			Scope: shardlimit.PerParticipant})
+		l := f.Limiter(t, shardlimit.Limit{Permits: 1, Per: time.Hour, Scope: shardlimit.PerParticipant})
 		mustDecide(t, l, 1, true, false)
 		mustDecide(t, l, 1, false, false)
 		switchTo(t, shardlimit.Shadow, l)
@@ -202,34 +197,10 @@ func TestModesOfALimitPerParticipant(t *testing.T) {
 	})
 }
 
-// A mode that grants whatever is asked for grants no more than a limit can have, which is what the
-// text of a decision can tell.
-func TestNoModeGrantsMoreThanMaxPermits(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerHour(10))
-		for _, m := range []shardlimit.Mode{shardlimit.Off, shardlimit.Shadow} {
-			switchTo(t, m, l)
-			for _, call := range []func(context.Context, int64) (shardlimit.Decision, error){l.AllowN, l.AllowUpTo} {
-				d, err := call(t.Context(), shardlimit.MaxPermits)
-				if handed := handOver(t, d); err != nil || handed.Granted != d.Granted {
-					t.Errorf("%v: %+v, %v", m, d, err)
-				}
-				if d, err := call(t.Context(), shardlimit.MaxPermits+1); !errors.Is(err, shardlimit.ErrInvalidPermits) {
-					t.Errorf("%v: %+v, %v", m, d, err)
-				}
-			}
-			if r, err := l.Reserve(t.Context(), 100); err != nil || r.Delay() != 0 || r.Permits() != 100 {
-				t.Errorf("%v: %+v, %v", m, r, err)
-			}
-		}
-	})
-}
-
 // A lease that was begun before the limit was closed serves nobody.
 func TestALeaseEndsWithTheMode(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		l := limittest.Limiter(t, f.Client(t), "l",
-			shardlimit.Limit{Permits: 1_000, Per: time.Hour, Lease: time.Minute})
+		l := f.Limiter(t, shardlimit.Limit{Permits: 1_000, Per: time.Hour, Lease: time.Minute})
 		for range 20 {
 			mustDecide(t, l, 1, true, false)
 		}
@@ -262,7 +233,7 @@ func TestModesOfKeys(t *testing.T) {
 func TestARefusedCallGoesByTheModeThatItHearsOf(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1}
-		l, other := limittest.Limiter(t, f.Client(t), "l", limit), limittest.Limiter(t, f.Client(t), "l", limit)
+		l, other := f.Limiter(t, limit), f.Limiter(t, limit)
 		mustDecide(t, other, 1, true, false)
 		time.Sleep(time.Second) // it has read the record
 		mustDecide(t, l, 9, true, false)

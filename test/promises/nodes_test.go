@@ -54,7 +54,7 @@ func TestNodesComeAndGoUnderLoad(t *testing.T) {
 	everywhere(f.Nodes[1:]...)
 	servers[0].Kill()
 	// With the node gone the limit can be used, joined and changed as before.
-	late := limittest.Limiter(t, f.With(f.Nodes[1:]...).Client(t), "l", limit)
+	late := f.With(f.Nodes[1:]...).Limiter(t, limit)
 	limiters = append(limiters, late)
 	callers.Start(2, late)
 	before = limittest.Peek(t, late).Epoch
@@ -88,7 +88,7 @@ func TestRebalanceKeepsAGivenNumberOfShards(t *testing.T) {
 func TestTheNumberOfShardsFollowsTheParticipants(t *testing.T) {
 	f := limittest.InProcess(t, 4)
 	limit := shardlimit.PerMinute(1000)
-	first := limittest.Limiter(t, f.Client(t), "l", limit)
+	first := f.Limiter(t, limit)
 	if n := first.Limit().Shards; n != 2 {
 		t.Errorf("%d shards for the 16 participants that a new limit is taken to have, want 2", n)
 	}

@@ -17,11 +17,10 @@ import (
 func TestALargeCallIsServedFromManyShards(t *testing.T) {
 	for shards, rtt := range map[int]time.Duration{8: 10 * time.Millisecond, 32: 3 * time.Millisecond,
 		64: time.Millisecond, 256: 0} {
-		limittest.RunInBubble(t, fmt.Sprint(shards, " shards ", rtt, " away"), 2, func(t *testing.T, f limittest.Fleet) {
+		limittest.RunInBubble(t, fmt.Sprint(shards, " shards ", rtt), 2, func(t *testing.T, f limittest.Fleet) {
 			f, _ = f.Distant(t, rtt)
 			c := f.Client(t)
-			l := limittest.Limiter(t, c, "l",
-				shardlimit.Limit{Permits: 1_000_000, Per: time.Minute, Shards: shards})
+			l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 1_000_000, Per: time.Minute, Shards: shards})
 			for range extent.Some(5) {
 				d := limittest.Served(t, l, 900_000)
 				if d, err := l.AllowN(t.Context(), 100_001); err != nil || d.Allowed ||
@@ -44,7 +43,7 @@ func TestALargeCallIsServedWhateverWasBelieved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := limittest.Bubbled(t, 2).Distant(t, 2*time.Millisecond)
 		limit := shardlimit.Limit{Permits: 3200, Per: time.Minute, Shards: 32}
-		mine, other := limittest.Limiter(t, f.Client(t), "l", limit), limittest.Limiter(t, f.Client(t), "l", limit)
+		mine, other := f.Limiter(t, limit), f.Limiter(t, limit)
 		all := limittest.MustGet(t, other, 3200)
 		limittest.Denied(t, mine, 1600)
 		limittest.Must(t, other.Settle(t.Context(), all, 0))
@@ -66,13 +65,12 @@ func TestOfRivalsWhoCollectOneIsServed(t *testing.T) {
 			if !extent.Full && rivals == 8 || race.Enabled && rtt == 0 {
 				continue
 			}
-			limittest.RunInBubble(t, fmt.Sprint(rivals, " rivals ", rtt, " away"), 2, func(t *testing.T, f limittest.Fleet) {
+			limittest.RunInBubble(t, fmt.Sprint(rivals, " rivals ", rtt), 2, func(t *testing.T, f limittest.Fleet) {
 				f, _ = f.Distant(t, rtt)
 				var all []*shardlimit.Limiter
 				for range rivals {
 					all = append(all,
-						limittest.Limiter(t, f.Client(t, replica), "l",
-							shardlimit.Limit{Permits: 3200, Per: time.Minute, Shards: 32}))
+						f.Limiter(t, shardlimit.Limit{Permits: 3200, Per: time.Minute, Shards: 32}, replica))
 				}
 				served := 0
 				for range 10 {

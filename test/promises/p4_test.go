@@ -136,7 +136,7 @@ func TestALoweredLimitIsUsed(t *testing.T) {
 			if race.Enabled && processes == 1 {
 				continue // what runs side by side is the same with more
 			}
-			limittest.RunInBubble(t, fmt.Sprint(a, ", ", processes, " processes"), shards, func(t *testing.T, f limittest.Fleet) {
+			limittest.RunInBubble(t, fmt.Sprint(a, " of ", processes), shards, func(t *testing.T, f limittest.Fleet) {
 				limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: shards, Algorithm: a}
 				limiters := f.Group(t, processes, "l", limit)
 				demand := limittest.NewDemand(t, 1500*time.Microsecond, limiters...)
@@ -162,7 +162,7 @@ func TestASlowNodeIsAskedLessAndKeepsItsPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, net := limittest.Bubbled(t, 4).Distant(t, time.Millisecond)
 		limit := shardlimit.Limit{Permits: 400_000, Per: time.Second, Shards: 4}
-		l := limittest.Limiter(t, f.Client(t), "l", limit)
+		l := f.Limiter(t, limit)
 		limittest.Settled(t, l)
 		slow := net[0]
 		slow.Takes.Store(int64(40 * time.Millisecond))

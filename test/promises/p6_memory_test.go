@@ -140,7 +140,7 @@ func TestEveryKeyExpires(t *testing.T) {
 		limittest.AwaitOneLayout(t, []*shardlimit.Limiter{l})
 		expires("the end of SetLimit", nil)
 	}
-	other := limittest.Limiter(t, f.Client(t), "l", limit)
+	other := f.Limiter(t, limit)
 	_, err = other.AllowUpTo(ctx, 10)
 	expires("another process", err)
 	family, err := c.Family(ctx, "f", shardlimit.PerSecond(10))

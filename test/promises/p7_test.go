@@ -19,8 +19,7 @@ func TestSleepingRetryAfterSucceeds(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		for _, n := range []int64{1, 3, 7, 10} {
 			limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-				l := limittest.Limiter(t, f.Client(t), "l",
-					shardlimit.Limit{Permits: 10, Per: 200 * time.Millisecond, Shards: shards})
+				l := f.Limiter(t, shardlimit.Limit{Permits: 10, Per: 200 * time.Millisecond, Shards: shards})
 				for range 3 {
 					limittest.DrainSlowly(t, l)
 					var d shardlimit.Decision
@@ -41,8 +40,8 @@ func TestSleepingRetryAfterSucceeds(t *testing.T) {
 func TestRetryAfterHeedsThePartBesideANodeThatIsAway(t *testing.T) {
 	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
 		limit := shardlimit.Limit{Permits: 200, Per: time.Second, Shards: 2}
-		hog := limittest.Limiter(t, f.Client(t), "l", limit)
-		others := limittest.NewDemand(t, 4*time.Millisecond, limittest.Limiter(t, f.Client(t), "l", limit))
+		hog := f.Limiter(t, limit)
+		others := limittest.NewDemand(t, 4*time.Millisecond, f.Limiter(t, limit))
 		time.Sleep(time.Second)
 		f.Bubble[1].Down.Store(true)
 		denied, soon := 0, 0
@@ -129,7 +128,7 @@ func TestRemainingOfGrantsThatComeTogether(t *testing.T) {
 			limittest.RunInBubble(t, fmt.Sprint(name, " ", algorithm), 1, func(t *testing.T, f limittest.Fleet) {
 				f, _ = f.Distant(t, time.Millisecond)
 				limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1, Algorithm: algorithm}
-				l := limittest.Limiter(t, f.Client(t), "l", limit)
+				l := f.Limiter(t, limit)
 				var mu sync.Mutex
 				var left []int64
 				limittest.Together(10, func(int) (shardlimit.Decision, error) { // the first alone, nine behind it
@@ -156,7 +155,7 @@ func TestRemainingOfGrantsThatComeTogether(t *testing.T) {
 func TestRemainingOfGrantsOnSeveralShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := limittest.Bubbled(t, 2).Distant(t, time.Millisecond)
-		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 4})
+		l := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 4})
 		if d, err := l.AllowN(t.Context(), 60); err != nil || d.Remaining > 40 {
 			t.Errorf("%+v, %v", d, err)
 		}
@@ -184,7 +183,7 @@ func TestRemainingOfGrantsOnSeveralShards(t *testing.T) {
 func TestRemainingOfAFewShardsIsThatOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := limittest.Bubbled(t, 4).Distant(t, time.Millisecond)
-		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 4})
+		l := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 4})
 		for i := range int64(100) {
 			d, err := l.Allow(t.Context())
 			if err != nil || !d.Allowed || d.Remaining != 99-i {
@@ -197,7 +196,7 @@ func TestRemainingOfAFewShardsIsThatOfAll(t *testing.T) {
 		if d, err := l.Allow(t.Context()); err != nil || d.Allowed || d.Remaining != 0 || d.NextAfter != 0 {
 			t.Errorf("%+v, %v", d, err)
 		}
-		other := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 4})
+		other := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 4})
 		if d, err := other.Allow(t.Context()); err != nil || d.Allowed || d.Remaining != 0 {
 			t.Errorf("another process: %+v, %v", d, err)
 		}
@@ -214,8 +213,7 @@ func TestWhenThereIsAPermitAgain(t *testing.T) {
 		shardlimit.FixedWindow, shardlimit.TokenBucket} {
 		synctest.Test(t, func(t *testing.T) {
 			f, _ := limittest.Bubbled(t, 1).Distant(t, time.Millisecond)
-			l := limittest.Limiter(t, f.Client(t), "l",
-				shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 1, Algorithm: algorithm})
+			l := f.Limiter(t, shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 1, Algorithm: algorithm})
 			var d shardlimit.Decision
 			for d.Remaining = 1; d.Remaining > 0; {
 				var err error
@@ -241,7 +239,7 @@ func TestWhenThereIsAPermitAgain(t *testing.T) {
 func TestRemainingIsWithoutNodesThatAreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, nodes := limittest.Bubbled(t, 2).Distant(t, time.Millisecond)
-		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
+		l := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
 		if d, err := l.Allow(t.Context()); err != nil || d.Remaining != 99 {
 			t.Fatalf("%+v, %v", d, err)
 		}

@@ -21,7 +21,7 @@ func onASlowNode(t *testing.T, permits int64,
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		users := limittest.Family(t, f.Client(t), "users", shardlimit.PerMinute(permits))
+		users := f.Family(t, shardlimit.PerMinute(permits))
 		limittest.MustGet(t, users.Limiter("loads the script"), 1)
 		f.Bubble[0].Each.Store(int64(time.Millisecond) / 3)
 		play(t, users, f.Bubble[0])

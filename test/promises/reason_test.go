@@ -49,7 +49,7 @@ func everyKind(t *testing.T, permits int64, test func(t *testing.T, open func() 
 						limit.Scope = shardlimit.PerParticipant
 						return limittest.Limiter(t, own, "l", limit)
 					}
-					return limittest.Limiter(t, f.Client(t), "l", limit)
+					return f.Limiter(t, limit)
 				})
 			})
 		}
@@ -156,8 +156,7 @@ func TestADenialSaysClosedOrLostMemory(t *testing.T) {
 // Where a node is away, the reason is not that the rest is used up.
 func TestADenialSaysOutage(t *testing.T) {
 	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
-		l := limittest.Limiter(t, f.Client(t, limittest.PatientFor(shardlimit.DefaultCallTimeout)), "l",
-			shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 2})
+		l := f.Limiter(t, shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 2})
 		limittest.MustGet(t, l, 1)
 		f.Bubble[0].Paused.Store(time.Now().Add(10 * time.Second).UnixNano())
 		defer time.Sleep(20 * time.Second)
@@ -174,8 +173,7 @@ func TestADenialSaysOutage(t *testing.T) {
 		}
 		becauseOf(t, l, 1, shardlimit.ReasonOutage)
 
-		local := limittest.Limiter(t, limittest.Away().Client(t, limittest.OnOutage(shardlimit.FailLocal)), "l",
-			shardlimit.PerHour(1))
+		local := limittest.Away().Limiter(t, shardlimit.PerHour(1), limittest.OnOutage(shardlimit.FailLocal))
 		limittest.MustGet(t, local, 1)
 		becauseOf(t, local, 1, shardlimit.ReasonOutage)
 	})
@@ -185,8 +183,7 @@ func TestADenialSaysOutage(t *testing.T) {
 func TestADenialSaysLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := limittest.Bubbled(t, 2).Distant(t, 20*time.Millisecond)
-		l := limittest.Limiter(t, f.Client(t), "l",
-			shardlimit.Limit{Permits: 1_000_000, Per: time.Minute, Shards: 8})
+		l := f.Limiter(t, shardlimit.Limit{Permits: 1_000_000, Per: time.Minute, Shards: 8})
 		var late atomic.Int64
 		limittest.Together(200, func(int) (shardlimit.Decision, error) {
 			d, err := l.AllowN(context.WithoutCancel(t.Context()), 150_000)

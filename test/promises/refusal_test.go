@@ -122,7 +122,7 @@ func TestAHookIsCalledWithoutLocks(t *testing.T) {
 
 // To hear of nothing costs nothing: a denial from memory allocates nothing, whoever listens.
 func TestARefusalAllocatesNothing(t *testing.T) {
-	l := limittest.Limiter(t, limittest.InProcess(t, 1).Client(t), "l", shardlimit.PerHour(1))
+	l := limittest.InProcess(t, 1).Limiter(t, shardlimit.PerHour(1))
 	limittest.MustGet(t, l, 1)
 	limittest.Denied(t, l, 1)
 	if n := testing.AllocsPerRun(100, func() { limittest.Denied(t, l, 1) }); n != 0 {

@@ -50,9 +50,7 @@ func TestEachLimitOfASetHasItsCost(t *testing.T) {
 		there := shardlimit.All(requests.N(1), tokens.N(1), later.N(5))
 		limittest.Must(t, there.Settle(t.Context(), handOver(t, d), 1, 250, 7))
 		used(1, 250, 0)
-		if err := set.Settle(t.Context(), d, 1, 0, 0); !errors.Is(err, shardlimit.ErrSettled) {
-			t.Errorf("settled twice: %v", err)
-		}
+		limittest.ErrorIs(t, set.Settle(t.Context(), d, 1, 0, 0), shardlimit.ErrSettled, "settled twice")
 		used(1, 250, 0)
 		if d, err = set.Allow(t.Context()); err != nil || d.Allowed { // 700 more are too many
 			t.Errorf("%+v, %v", d, err)
@@ -158,19 +156,6 @@ func TestADeniedSetTellsWhatIsLeftAfterIt(t *testing.T) {
 	})
 }
 
-// A part of 0 permits says what this process has left of a limit that is not shared.
-func TestAPartOfZeroTellsWhatIsLeft(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		mine := limittest.Limiter(t, f.Client(t), "mine", limittest.PerParticipant(10, time.Minute))
-		limittest.MustGet(t, mine, 7)
-		set := shardlimit.All(mine.N(0))
-		d, err := set.Allow(t.Context())
-		if each := set.Each(d); err != nil || !each[0].Allowed || each[0].Remaining != 3 || each[0].ResetAfter == 0 {
-			t.Errorf("%+v, %v: %+v", d, err, each)
-		}
-	})
-}
-
 // A limit that has nothing to be settled with hides from nobody that the others had it before.
 func TestASetIsSettledOnceWhateverItsParts(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
@@ -211,9 +196,7 @@ func TestASetIsSettledOnceWhateverItsParts(t *testing.T) {
 		if err := both.Settle(t.Context(), got, 0, 0); err != nil {
 			t.Errorf("once the node is back: %v", err)
 		}
-		if err := both.Settle(t.Context(), got, 0, 0); !errors.Is(err, shardlimit.ErrSettled) {
-			t.Errorf("all once more: %v", err)
-		}
+		limittest.ErrorIs(t, both.Settle(t.Context(), got, 0, 0), shardlimit.ErrSettled, "all once more")
 	})
 }
 

@@ -61,7 +61,7 @@ func TestHowLongAnExcessIsOwed(t *testing.T) {
 			for _, late := range []time.Duration{0, 5 * time.Minute} {
 				limittest.RunInBubble(t, fmt.Sprint(a, shards, late), 1, func(t *testing.T, f limittest.Fleet) {
 					limit := shardlimit.Limit{Permits: 60, Per: time.Minute, Algorithm: a, Shards: shards}
-					l := limittest.Limiter(t, f.Client(t), "l", limit)
+					l := f.Limiter(t, limit)
 					d := limittest.MustGet(t, l, 10)
 					time.Sleep(late)
 					limittest.Must(t, l.Settle(t.Context(), d, 310))
@@ -94,9 +94,7 @@ func TestSettleOfWhatThisProcessDecided(t *testing.T) {
 			if err := l.Settle(t.Context(), d, 4); err != nil || left() != 26 && a != shardlimit.LeakyBucket {
 				t.Errorf("%v; %d left, want 26", err, left())
 			}
-			if err := l.Settle(t.Context(), d, 0); !errors.Is(err, shardlimit.ErrSettled) {
-				t.Errorf("once more: %v", err)
-			}
+			limittest.ErrorIs(t, l.Settle(t.Context(), d, 0), shardlimit.ErrSettled, "once more")
 			d = limittest.MustGet(t, l, 1)
 			if err := l.Settle(t.Context(), d, 40); err != nil || left() != 0 {
 				t.Errorf("%v; %d left of what was charged", err, left())
@@ -105,11 +103,11 @@ func TestSettleOfWhatThisProcessDecided(t *testing.T) {
 		limittest.RunInBubble(t, fmt.Sprint(a, "per participant"), 1, func(t *testing.T, f limittest.Fleet) {
 			own := limit
 			own.Scope = shardlimit.PerParticipant
-			l := limittest.Limiter(t, f.Client(t), "l", own)
+			l := f.Limiter(t, own)
 			settles(t, l, func() int64 { return limittest.Peek(t, l).Remaining })
 		})
 		limittest.RunInBubble(t, fmt.Sprint(a, "during an outage"), 1, func(t *testing.T, f limittest.Fleet) {
-			l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(shardlimit.FailLocal)), "l", limit)
+			l := f.Limiter(t, limit, limittest.OnOutage(shardlimit.FailLocal))
 			limittest.Settled(t, l)
 			f.Bubble[0].Down.Store(true)
 			settles(t, l, func() int64 {
@@ -167,13 +165,9 @@ func TestEverythingSettlesWhatWasHandedOver(t *testing.T) {
 		}
 		there := limittest.Set(1, limittest.Limiter(t, b, "x", shardlimit.PerHour(10)),
 			limittest.Limiter(t, b, "y", shardlimit.PerHour(20)))
-		if err := one.Settle(t.Context(), handOver(t, d), 2); !errors.Is(err, shardlimit.ErrOtherLimiter) {
-			t.Error(err)
-		}
+		limittest.ErrorIs(t, one.Settle(t.Context(), handOver(t, d), 2), shardlimit.ErrOtherLimiter)
 		limittest.Must(t, there.Settle(t.Context(), handOver(t, d), 2, 9))
-		if err := set.Settle(t.Context(), d, 2, 9); !errors.Is(err, shardlimit.ErrSettled) {
-			t.Error(err)
-		}
+		limittest.ErrorIs(t, set.Settle(t.Context(), d, 2, 9), shardlimit.ErrSettled)
 		if x, y := limittest.Peek(t, one).Used, limittest.Peek(t, other).Used; x != 2 || y != 9 {
 			t.Errorf("%d and %d used", x, y)
 		}
@@ -185,7 +179,7 @@ func TestOneOfManySettles(t *testing.T) {
 	t.Parallel()
 	limittest.OnEither(t, func(t *testing.T, f limittest.Fleet) {
 		limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: 4}
-		l, other := limittest.Limiter(t, f.Client(t), "l", limit), limittest.Limiter(t, f.Client(t), "l", limit)
+		l, other := f.Limiter(t, limit), f.Limiter(t, limit)
 		d := limittest.MustGet(t, l, 30)
 		handed := handOver(t, d)
 		var wg sync.WaitGroup
@@ -232,9 +226,7 @@ func TestErrorsOfSettle(t *testing.T) {
 			t.Errorf("under another limit: %v, %d used", err, limittest.Peek(t, l).Used)
 		}
 		c.Close()
-		if err := l.Settle(t.Context(), d, 0); !errors.Is(err, shardlimit.ErrClosed) {
-			t.Error(err)
-		}
+		limittest.ErrorIs(t, l.Settle(t.Context(), d, 0), shardlimit.ErrClosed)
 	})
 }
 

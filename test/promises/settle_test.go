@@ -44,8 +44,7 @@ func TestWhatWasNotGrantedIsNotSettled(t *testing.T) {
 // Grants that share an entry of the log: giving one back twice would take what
 // another caller still uses.
 func TestSettleNeverTakesWhatOthersWereGranted(t *testing.T) {
-	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l",
-		shardlimit.Limit{Permits: 10_000, Per: time.Hour, Shards: 1})
+	l := limittest.Standalone(t).Limiter(t, shardlimit.Limit{Permits: 10_000, Per: time.Hour, Shards: 1})
 	for range 40 { // from here on, what is granted within half a minute is one entry
 		limittest.MustGet(t, l, 1)
 	}
@@ -71,7 +70,7 @@ func TestSettleNeverTakesWhatOthersWereGranted(t *testing.T) {
 // What a call took is settled though its context has ended: a request that was cancelled is
 // settled, too.
 func TestSettleGoesOnAfterTheEndOfAContext(t *testing.T) {
-	l := limittest.Limiter(t, limittest.Standalone(t).Client(t), "l", shardlimit.PerHour(10))
+	l := limittest.Standalone(t).Limiter(t, shardlimit.PerHour(10))
 	ended, end := context.WithCancel(t.Context())
 	granted := limittest.MustGet(t, l, 5)
 	end()
@@ -85,7 +84,7 @@ func TestTakingAndGivingBackChangesNothing(t *testing.T) {
 	for _, a := range limittest.Algorithms {
 		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 			limit := shardlimit.Limit{Permits: 10, Per: time.Second, Algorithm: a, Shards: 1}
-			l := limittest.Limiter(t, f.Client(t), "l", limit)
+			l := f.Limiter(t, limit)
 			for round := range 100 {
 				d, err := l.AllowUpTo(t.Context(), 2*limit.Permits)
 				if err == nil {

@@ -85,8 +85,7 @@ func (s *schedule) begin(limit shardlimit.Limit) {
 		s.clients = append(s.clients, fl.Client(s.T, change...))
 	}
 	s.main = s.guard("l", limit, func(c *shardlimit.Client) *shardlimit.Limiter {
-		return limittest.Limiter(s.T, c, "l",
-			limit)
+		return limittest.Limiter(s.T, c, "l", limit)
 	})
 	for _, l := range s.main.limiters {
 		limittest.Settled(s.T, l)

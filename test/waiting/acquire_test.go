@@ -18,7 +18,7 @@ import (
 func TestWaitOutAnOutage(t *testing.T) {
 	for _, policy := range []shardlimit.OutagePolicy{shardlimit.WaitOut, shardlimit.FailClosed} {
 		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-			l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(policy)), "l", shardlimit.PerHour(1000))
+			l := f.Limiter(t, shardlimit.PerHour(1000), limittest.OnOutage(policy))
 			limittest.MustGet(t, l, 1)
 			f.Bubble[0].Down.Store(true)
 			time.AfterFunc(10*time.Second, func() { f.Bubble[0].Down.Store(false) })
@@ -101,12 +101,11 @@ func TestAcquireUnderEveryAlgorithm(t *testing.T) {
 				}
 				limittest.RunInBubble(t, fmt.Sprint(a, shards, n), 2, func(t *testing.T, f limittest.Fleet) {
 					limit := shardlimit.Limit{Permits: 4, Per: time.Minute, Algorithm: a, Shards: shards}
-					l := limittest.Limiter(t, f.Client(t), "l", limit)
+					l := f.Limiter(t, limit)
 					limittest.MustGet(t, l, 4)
 					began := time.Now()
 					d, err := l.Acquire(t.Context(), n)
-					if err != nil || !d.Allowed || d.Granted != n || d.Delay != 0 ||
-						time.Since(began) < time.Second {
+					if err != nil || !d.Allowed || d.Granted != n || d.Delay != 0 || time.Since(began) < time.Second {
 						t.Fatalf("%+v, %v after %s", d, err, time.Since(began))
 					}
 					used := limittest.Peek(t, l).Used
@@ -162,9 +161,7 @@ func TestErrorsOfAcquire(t *testing.T) {
 			}
 		}
 		c.Close()
-		if _, err := l.Acquire(t.Context(), 1); !errors.Is(err, shardlimit.ErrClosed) {
-			t.Errorf("closed: %v", err)
-		}
+		limittest.ErrorIs(t, limittest.Err(l.Acquire(t.Context(), 1)), shardlimit.ErrClosed, "closed")
 	})
 }
 

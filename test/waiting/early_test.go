@@ -29,7 +29,7 @@ func TestASettleIsHeardElsewhere(t *testing.T) {
 
 func heardElsewhere(t *testing.T, f limittest.Fleet, n int64, shards int, waits bool) {
 	limit := shardlimit.Limit{Permits: 6 * n, Per: time.Hour, Shards: shards}
-	a, b := limittest.Limiter(t, f.Client(t), "l", limit), limittest.Limiter(t, f.Client(t), "l", limit)
+	a, b := f.Limiter(t, limit), f.Limiter(t, limit)
 	take := func() shardlimit.Decision {
 		d, err := a.AllowUpTo(t.Context(), limit.Permits)
 		if err != nil || d.Granted != limit.Permits {
@@ -64,7 +64,7 @@ func heardElsewhere(t *testing.T, f limittest.Fleet, n int64, shards int, waits 
 func TestWaitersDoNotPollForNothing(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		limit := shardlimit.Limit{Permits: 5, Per: time.Minute, Shards: 1}
-		l := limittest.Limiter(t, f.Client(t), "l", limit)
+		l := f.Limiter(t, limit)
 		limittest.MustGet(t, l, 5)
 		calls := f.Bubble[0].Calls.Load()
 		if _, err := l.Acquire(t.Context(), 1); err != nil {
@@ -88,7 +88,7 @@ func TestPermitsThatComeBackEarlyAreShared(t *testing.T) {
 		defer cancel()
 		c := &slotCrowd{begun: time.Now().Add(settles), served: make([]atomic.Int64, processes)}
 		for i := range processes {
-			l := limittest.Limiter(t, f.Client(t), "l", shardlimit.PerMinute(n))
+			l := f.Limiter(t, shardlimit.PerMinute(n))
 			c.joins(ctx, i, 4, time.Second, func() (func() error, error) {
 				d, err := l.Acquire(ctx, 1)
 				return func() error { return l.Settle(ctx, d, 0) }, err

@@ -74,7 +74,7 @@ func TestLeasesThatEndInUseReturnTheRest(t *testing.T) {
 func TestAllowUpToGetsWhatIsLeased(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		limit := shardlimit.Limit{Permits: 100, Per: 10 * time.Second, Lease: 5 * time.Second, Shards: 1}
-		a, b := limittest.Limiter(t, f.Client(t), "l", limit), limittest.Limiter(t, f.Client(t), "l", limit)
+		a, b := f.Limiter(t, limit), f.Limiter(t, limit)
 		had := int64(0)
 		for range 12 {
 			limittest.MustGet(t, a, 1)

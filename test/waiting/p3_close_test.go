@@ -158,9 +158,7 @@ func TestCallsAfterCloseReturnErrClosed(t *testing.T) {
 	calls["a new key"] = func(ctx context.Context) error { _, err := family.Limiter("new").Allow(ctx); return err }
 	calls["Family.SetLimit"] = func(ctx context.Context) error { return family.SetLimit(ctx, shardlimit.PerHour(1)) }
 	for name, call := range calls {
-		if err := call(t.Context()); !errors.Is(err, shardlimit.ErrClosed) {
-			t.Errorf("%s: %v", name, err)
-		}
+		limittest.ErrorIs(t, call(t.Context()), shardlimit.ErrClosed, name)
 	}
 }
 

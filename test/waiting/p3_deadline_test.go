@@ -21,19 +21,20 @@ const atMost = shardlimit.DefaultCallTimeout + 10*time.Millisecond
 func everyCall(l *shardlimit.Limiter, set func(n int64) *shardlimit.Set, refund func() shardlimit.Decision,
 	r *shardlimit.Reservation) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
-		"Allow":      func(ctx context.Context) error { _, err := l.Allow(ctx); return err },
-		"AllowN":     func(ctx context.Context) error { _, err := l.AllowN(ctx, 10); return err },
-		"AllowN all": func(ctx context.Context) error { _, err := l.AllowN(ctx, 700); return err },
-		"AllowUpTo":  func(ctx context.Context) error { _, err := l.AllowUpTo(ctx, 700); return err },
-		"Wait":       func(ctx context.Context) error { return l.Wait(ctx) },
-		"WaitN":      func(ctx context.Context) error { return l.WaitN(ctx, 700) },
-		"Reserve":    func(ctx context.Context) error { _, err := l.Reserve(ctx, 700); return err },
-		"Cancel":     func(ctx context.Context) error { return r.Cancel(ctx) },
-		"Settle":     func(ctx context.Context) error { return l.Settle(ctx, refund(), 0) },
-		"Peek":       func(ctx context.Context) error { _, err := l.Peek(ctx); return err },
-		"Set.Allow":  func(ctx context.Context) error { _, err := set(1).Allow(ctx); return err },
-		"Set of 700": func(ctx context.Context) error { _, err := set(700).Allow(ctx); return err },
-		"Set.Wait":   func(ctx context.Context) error { return set(1).Wait(ctx) },
+		"Allow":        func(ctx context.Context) error { _, err := l.Allow(ctx); return err },
+		"AllowN":       func(ctx context.Context) error { _, err := l.AllowN(ctx, 10); return err },
+		"AllowN all":   func(ctx context.Context) error { _, err := l.AllowN(ctx, 700); return err },
+		"AllowUpTo":    func(ctx context.Context) error { _, err := l.AllowUpTo(ctx, 700); return err },
+		"Wait":         func(ctx context.Context) error { return l.Wait(ctx) },
+		"WaitN":        func(ctx context.Context) error { return l.WaitN(ctx, 700) },
+		"Reserve":      func(ctx context.Context) error { _, err := l.Reserve(ctx, 700); return err },
+		"Cancel":       func(ctx context.Context) error { return r.Cancel(ctx) },
+		"Settle":       func(ctx context.Context) error { return l.Settle(ctx, refund(), 0) },
+		"Peek":         func(ctx context.Context) error { _, err := l.Peek(ctx); return err },
+		"Participants": func(ctx context.Context) error { _, err := l.Participants(ctx); return err },
+		"Set.Allow":    func(ctx context.Context) error { _, err := set(1).Allow(ctx); return err },
+		"Set of 700":   func(ctx context.Context) error { _, err := set(700).Allow(ctx); return err },
+		"Set.Wait":     func(ctx context.Context) error { return set(1).Wait(ctx) },
 	}
 }
 
@@ -116,7 +117,7 @@ func returnInTime(t *testing.T, shards int, patience time.Duration) {
 func TestARefundSkipsNodesThatAreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, net := limittest.Bubbled(t, 2).Distant(t, time.Millisecond)
-		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 16})
+		l := f.Limiter(t, shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 16})
 		d := limittest.MustGet(t, l, 1000)
 		net[0].Stalled.Store(true)
 		for range 3 { // until the breaker is open

@@ -72,10 +72,9 @@ const farInterval = 10 * time.Millisecond
 // default call timeout, and when the last of its turns comes, all of which are taken.
 func farAway(t *testing.T, turns int64) (l *shardlimit.Limiter, last time.Time) {
 	t.Helper()
-	l = limittest.Limiter(t, limittest.Bubbled(t, 1).Far(0, 5*farInterval).Client(t,
-		limittest.PatientFor(limittest.Patience)), "l", shardlimit.Limit{
-		Permits: 100, Per: 100 * farInterval, Algorithm: shardlimit.LeakyBucket, Burst: turns, Shards: 1,
-	})
+	f := limittest.Bubbled(t, 1).Far(0, 5*farInterval)
+	l = f.Limiter(t, shardlimit.Limit{Permits: 100, Per: 100 * farInterval, Algorithm: shardlimit.LeakyBucket,
+		Burst: turns, Shards: 1}, limittest.PatientFor(limittest.Patience))
 	d := limittest.MustGet(t, l, turns)
 	return l, time.Now().Add(d.Delay)
 }
@@ -184,9 +183,8 @@ func TestALateNodeHoldsNobodysTurnUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers = 60
 		f := limittest.Bubbled(t, 2).Far(0, 20*farInterval)
-		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{
-			Permits: 100, Per: 100 * farInterval, Algorithm: shardlimit.LeakyBucket, Burst: 10, Shards: 2,
-		})
+		l := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: 100 * farInterval, Algorithm: shardlimit.LeakyBucket,
+			Burst: 10, Shards: 2})
 		if d, err := l.AllowUpTo(t.Context(), 10); err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
 		}

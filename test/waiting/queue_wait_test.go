@@ -22,7 +22,7 @@ func TestAThousandWaitersNeedFewScriptCalls(t *testing.T) {
 		{Permits: 500, Per: time.Second, Shards: 4, Algorithm: shardlimit.LeakyBucket, Burst: 50}: 200,
 	} {
 		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-			l := limittest.Limiter(t, f.Client(t), "l", limit)
+			l := f.Limiter(t, limit)
 			before, begun := f.Bubble[0].Calls.Load(), time.Now()
 			var wg sync.WaitGroup
 			for range waiters {
@@ -95,9 +95,7 @@ func TestCancelledWaitersLeaveNoGoroutine(t *testing.T) {
 	limittest.AwaitThat(t, "all wait", func() bool { return limittest.Waiting(l) == cap(errs) })
 	cancel(reason)
 	for range cap(errs) {
-		if err := <-errs; !errors.Is(err, reason) {
-			t.Fatal(err)
-		}
+		limittest.ErrorIs(t, <-errs, reason)
 	}
 	if n := limittest.Waiting(l); n != 0 {
 		t.Errorf("%d wait still", n)
@@ -133,9 +131,7 @@ func TestAHopelessDeadlineIsToldAtOnce(t *testing.T) {
 	limittest.AwaitThat(t, "the head of the line was denied", func() bool { return limittest.NotBefore(l) != 0 })
 	hopeless("behind others", 4, 90*time.Minute) // one window for them, another for us
 	cancel()
-	if err := <-left; !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	limittest.ErrorIs(t, <-left, context.Canceled)
 }
 
 // Callers that give up at the moment when a permit comes do not take it with them: four callers
@@ -164,7 +160,7 @@ func TestNoPermitIsLostToCallersWhoGiveUp(t *testing.T) {
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				f, _ := limittest.Bubbled(t, 1).Distant(t, c.rtt)
-				l := limittest.Limiter(t, f.Client(t), "l", limit)
+				l := f.Limiter(t, limit)
 				if got := servedOfFour(t, waiting(l), c.patience, lasts); got < least {
 					t.Errorf("%s, %s away, for %s: a %s got %d permits, want %d", c.algorithm, c.rtt, c.patience, name,
 						got, least)
@@ -221,8 +217,8 @@ func TestAQueueInTheProcessIsNoOutage(t *testing.T) {
 			shardlimit.FailOpen: "open"} {
 			limittest.RunInBubble(t, fmt.Sprint(c.name, ", fails ", name), 2, func(t *testing.T, f limittest.Fleet) {
 				f, _ = f.Distant(t, c.rtt)
-				l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(policy)), "l",
-					shardlimit.Limit{Permits: million, Per: time.Minute, Shards: c.shards})
+				l := f.Limiter(t,
+					shardlimit.Limit{Permits: million, Per: time.Minute, Shards: c.shards}, limittest.OnOutage(policy))
 				shed := func(d shardlimit.Decision, err error) (shardlimit.Decision, error) {
 					if c.tenants && (errors.Is(err, shardlimit.ErrOverloaded) || d.Degraded) {
 						return shardlimit.Decision{RetryAfter: time.Second}, nil
@@ -257,8 +253,8 @@ func TestAQueueInTheProcessIsNoOutage(t *testing.T) {
 func TestAQueueOfReservationsIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := limittest.Bubbled(t, 2).Distant(t, 20*time.Millisecond)
-		l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(shardlimit.FailOpen)), "l",
-			shardlimit.Limit{Permits: 1000, Per: time.Minute, Shards: 8})
+		l := f.Limiter(t,
+			shardlimit.Limit{Permits: 1000, Per: time.Minute, Shards: 8}, limittest.OnOutage(shardlimit.FailOpen))
 		s := limittest.Together(50, func(int) (shardlimit.Decision, error) {
 			r, err := l.Reserve(t.Context(), 300)
 			if errors.Is(err, shardlimit.ErrTooFarAhead) || errors.Is(err, shardlimit.ErrWaitTooLong) {

@@ -21,7 +21,7 @@ func TestPeekSaysWhatACallGetsBesideAReservation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := nodes(t)
-			l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1})
+			l := f.Limiter(t, shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1})
 			limittest.MustGet(t, l, 6)
 			booking, err := l.Reserve(t.Context(), 8) // behind the six
 			if err != nil || booking.Delay() < 50*time.Minute {

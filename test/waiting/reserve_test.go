@@ -19,7 +19,7 @@ func TestWhatCannotBeReservedIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{1, 5} {
 		f := limittest.Standalone(t)
-		l := limittest.Limiter(t, f.Client(t), "l", shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: shards})
+		l := f.Limiter(t, shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: shards})
 		limittest.MustGet(t, l, 10)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -40,9 +40,7 @@ func TestWhatCannotBeReservedIsToldAtOnce(t *testing.T) {
 		limittest.Uses(t, l, 10)
 		first := mustReserve(t, l, 4)
 		second := mustReserve(t, l, 6)
-		if r, err := l.Reserve(t.Context(), 1); !errors.Is(err, shardlimit.ErrTooFarAhead) {
-			t.Errorf("an eleventh: %v, %v", r, err)
-		}
+		limittest.ErrorIs(t, limittest.Err(l.Reserve(t.Context(), 1)), shardlimit.ErrTooFarAhead, "an eleventh")
 		for _, r := range []*shardlimit.Reservation{first, second} {
 			limittest.Must(t, r.Cancel(t.Context()))
 		}
@@ -85,10 +83,10 @@ func TestReserveHearsThatTheLimitWasLowered(t *testing.T) {
 		for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen} {
 			limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
 				limit := shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: shards}
-				l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(policy)), "l", limit)
+				l := f.Limiter(t, limit, limittest.OnOutage(policy))
 				limittest.MustGet(t, l, 1)
 				limit.Permits = 10
-				limittest.Must(t, limittest.Limiter(t, f.Client(t), "l", limit).SetLimit(t.Context(), limit))
+				limittest.Must(t, f.Limiter(t, limit).SetLimit(t.Context(), limit))
 				if r, err := l.Reserve(t.Context(), 50); !errors.Is(err, shardlimit.ErrExceedsLimit) {
 					t.Errorf("%d shards, %v: %v, %v", shards, policy, r, err)
 				}
@@ -101,8 +99,7 @@ func TestReserveHearsThatTheLimitWasLowered(t *testing.T) {
 func TestReserveMoreThanIsLeftByALostNode(t *testing.T) {
 	for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen, shardlimit.FailLocal} {
 		limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
-			l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(policy)), "l",
-				shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 2})
+			l := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 2}, limittest.OnOutage(policy))
 			limittest.Settled(t, l)
 			limittest.MustGet(t, l, 1)
 			f.Bubble[1].Down.Store(true)
@@ -171,7 +168,7 @@ func TestNoWindowIsOverWithReservations(t *testing.T) {
 func TestWhatFitsBeforeAReservationIsGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 1}
-		l := limittest.Limiter(t, limittest.Bubbled(t, 1).Client(t), "l", limit).As("one", 1)
+		l := limittest.Bubbled(t, 1).Limiter(t, limit).As("one", 1)
 		begun := time.Now()
 		at := func(minutes int) { time.Sleep(time.Until(begun.Add(time.Duration(minutes) * time.Minute))) }
 		limittest.MustGet(t, l, 50)
@@ -204,16 +201,14 @@ func TestALargeWaiterThatLeavesGivesAllBack(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		f := limittest.Standalone(t)
 		limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: shards}
-		l, other := limittest.Limiter(t, f.Client(t), "l", limit), limittest.Limiter(t, f.Client(t), "l", limit)
+		l, other := f.Limiter(t, limit), f.Limiter(t, limit)
 		limittest.MustGet(t, l, 30)
 		ctx, cancel := context.WithCancel(t.Context())
 		left := make(chan error, 1)
 		joinLine(t, ctx, l, 35, func(err error) { left <- err })
 		limittest.AwaitThat(t, "it has reserved", func() bool { return limittest.Peek(t, other).Used == 65 })
 		cancel()
-		if err := <-left; !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		limittest.ErrorIs(t, <-left, context.Canceled)
 		limittest.AwaitThat(t, "it is given back", func() bool { return limittest.Peek(t, other).Used == 30 })
 	}
 }
@@ -232,7 +227,7 @@ func reservable(t *testing.T, test func(t *testing.T, f limittest.Fleet, limit s
 func TestEveryAlgorithmReservesAndTakesBack(t *testing.T) {
 	reservable(t, func(t *testing.T, f limittest.Fleet, limit shardlimit.Limit) {
 		a := limit.Algorithm
-		l, other := limittest.Limiter(t, f.Client(t), "l", limit), limittest.Limiter(t, f.Client(t), "l", limit)
+		l, other := f.Limiter(t, limit), f.Limiter(t, limit)
 		least, most := 59*time.Minute, 65*time.Minute
 		switch a {
 		case shardlimit.FixedWindow:
@@ -272,7 +267,7 @@ func TestEveryAlgorithmReservesAndTakesBack(t *testing.T) {
 func TestWhatComesAfterTheDeadlineIsNotReserved(t *testing.T) {
 	reservable(t, func(t *testing.T, f limittest.Fleet, limit shardlimit.Limit) {
 		limit.Per = 31 * 24 * time.Hour
-		l := limittest.Limiter(t, f.Client(t), "l", limit)
+		l := f.Limiter(t, limit)
 		used := int64(0)
 		if limit.Algorithm != shardlimit.LeakyBucket {
 			limittest.MustGet(t, l, limit.Permits)
@@ -280,9 +275,7 @@ func TestWhatComesAfterTheDeadlineIsNotReserved(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if r, err := l.Reserve(ctx, limit.Permits/2); !errors.Is(err, shardlimit.ErrWaitTooLong) {
-			t.Errorf("%v, %v", r, err)
-		}
+		limittest.ErrorIs(t, limittest.Err(l.Reserve(ctx, limit.Permits/2)), shardlimit.ErrWaitTooLong)
 		limittest.Uses(t, l, used)
 	})
 }

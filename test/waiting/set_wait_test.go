@@ -17,8 +17,7 @@ func TestWaitersOfASetLeaveInEveryWay(t *testing.T) {
 	t.Parallel()
 	c := limittest.Standalone(t).Client(t)
 	one := limittest.Limiter(t, c, "a", shardlimit.PerHour(1))
-	set := limittest.Set(1, one,
-		limittest.Limiter(t, c, "b", shardlimit.PerHour(5)))
+	set := limittest.Set(1, one, limittest.Limiter(t, c, "b", shardlimit.PerHour(5)))
 	limittest.Must(t, set.Wait(t.Context()))
 	if err := set.Wait(limittest.Shortly(t, time.Minute)); !errors.Is(err, shardlimit.ErrWaitTooLong) {
 		t.Errorf("a deadline that cannot be met: %v", err)
@@ -34,16 +33,10 @@ func TestWaitersOfASetLeaveInEveryWay(t *testing.T) {
 		t.Errorf("behind another, a deadline that cannot be met: %v", err)
 	}
 	cancel()
-	if err := <-errs; !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
+	limittest.ErrorIs(t, <-errs, context.Canceled, "cancelled")
 	c.Close()
-	if err := <-errs; !errors.Is(err, shardlimit.ErrClosed) {
-		t.Errorf("closed: %v", err)
-	}
-	if _, err := set.Allow(t.Context()); !errors.Is(err, shardlimit.ErrClosed) {
-		t.Errorf("after Close: %v", err)
-	}
+	limittest.ErrorIs(t, <-errs, shardlimit.ErrClosed, "closed")
+	limittest.ErrorIs(t, limittest.Err(set.Allow(t.Context())), shardlimit.ErrClosed, "after Close")
 }
 
 // Who waits for a limit alone and who waits in a Set, and any Set, stand in one line.

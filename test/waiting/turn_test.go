@@ -64,7 +64,7 @@ func polled(t *testing.T, f limittest.Fleet, limit shardlimit.Limit, long time.D
 	var wg sync.WaitGroup
 	end := time.Now().Add(long)
 	for p := range 2 {
-		l := limittest.Limiter(t, f.Client(t), "l", limit)
+		l := f.Limiter(t, limit)
 		limittest.Settled(t, l)
 		for k := range 8 {
 			wg.Go(func() {
@@ -88,8 +88,7 @@ func TestWhoRestedTakesTurnsByTheLimitInForce(t *testing.T) {
 	limittest.InBubble(t, 3, func(t *testing.T, fl limittest.Fleet) {
 		before := shardlimit.Limit{Permits: 10, Per: time.Minute, Burst: 25, Shards: 1,
 			Algorithm: shardlimit.LeakyBucket}
-		rests, other := limittest.Limiter(t, fl.Client(t, limittest.TakesOver), "l", before),
-			limittest.Limiter(t, fl.Client(t, limittest.TakesOver), "l", before)
+		rests, other := fl.Limiter(t, before, limittest.TakesOver), fl.Limiter(t, before, limittest.TakesOver)
 		limittest.Settled(t, other)
 		limittest.MustGet(t, rests, 1)
 		after := before
