@@ -169,19 +169,6 @@ func TestImpossibleHistoriesPanic(t *testing.T) {
 	}
 }
 
-func TestCheckByAgreesWithCheck(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		ops := opsGen().Draw(t, "ops")
-		width, limit := time.Duration(rapid.Int64Range(1, 20).Draw(t, "window")), rapid.Int64Range(0, 50).Draw(t,
-			"limit")
-		worst, ok := Check(width, limit, ops)
-		_, excess := CheckBy(width, func(int64) int64 { return limit }, ops)
-		if want := max(worst.Permits-limit, 0); excess != want || ok != (excess == 0) {
-			t.Fatalf("excess %d, want %d", excess, want)
-		}
-	})
-}
-
 func TestCheckByAllowsWhatTheBoundSays(t *testing.T) {
 	ops := []Op{{0, 1, 3}, {10, 11, 3}, {100, 101, 3}}
 	bound := func(start int64) int64 { return max(6-start/20, 2) } // more is allowed early

@@ -4,13 +4,10 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -66,37 +63,6 @@ func TestServersDieWithACrashedBinary(t *testing.T) {
 			t.Errorf("server %d: %v", pid, err)
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-	}
-}
-
-// TestServerOutlivesTheThreadOfItsStarter would fail if the server were forked
-// on the caller's thread: the kernel would kill it with that thread.
-func TestServerOutlivesTheThreadOfItsStarter(t *testing.T) {
-	s := Standalone(t)
-	tid := 0
-	for tid == 0 || tid == os.Getpid() { // the first thread of a process never ends
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-			if tid = syscall.Gettid(); tid != os.Getpid() {
-				s.Restart()
-			}
-		})
-		wg.Wait()
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	err := poll(ctx, func() error {
-		if _, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tid)); err == nil {
-			return errors.New("the thread still lives")
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.Do(t, "PING"); !s.alive() {
-		t.Error("the server died with the thread")
 	}
 }
 

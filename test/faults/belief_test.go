@@ -32,17 +32,6 @@ func (l *takings) take(t *testing.T, lim *shardlimit.Limiter, n int64) int64 {
 	return d.Granted
 }
 
-// call is take for one permit, that may come from a lease.
-func (l *takings) call(t *testing.T, lim *shardlimit.Limiter) {
-	t.Helper()
-	start := time.Since(l.begun)
-	d, err := lim.Allow(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.ops = append(l.ops, history.Op{Start: int64(start), End: int64(time.Since(l.begun)), Permits: d.Granted})
-}
-
 func (l *takings) holds(t *testing.T, limit shardlimit.Limit) {
 	t.Helper()
 	if worst, ok := history.Check(limit.Per, limit.Permits, l.ops); !ok {
@@ -151,33 +140,6 @@ func TestWhoRestedTakesNothingOfOldShards(t *testing.T) {
 			}
 		}
 	}
-}
-
-// A machine is suspended while its process holds a lease.
-func TestNoLeaseOutlivesASuspension(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		limit := shardlimit.Limit{Permits: 1000, Per: time.Second, Lease: time.Second, Shards: 1}
-		ca, cb := f.Client(t), f.Client(t)
-		defer ca.Close()
-		defer cb.Close()
-		a, b := limittest.Limiter(t, ca, "l", limit), limittest.Limiter(t, cb, "l", limit)
-		all := takings{begun: time.Now()}
-		for range 3 {
-			for range 300 {
-				all.call(t, a)
-			}
-			time.Sleep(2100 * time.Millisecond)
-		}
-		all.call(t, a)         // begins a lease
-		limittest.HaltLease(a) // timers stand still, too
-		time.Sleep(30 * time.Second)
-		limittest.Suspend(ca, 30*time.Second)
-		all.take(t, b, 1000)
-		for range 300 {
-			all.call(t, a)
-		}
-		all.holds(t, limit)
-	})
 }
 
 // A call tells its deadline in the time of its node, however far that is from the client's.

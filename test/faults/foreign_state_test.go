@@ -154,35 +154,6 @@ func TestAForeignRecordIsReportedAndLeftAlone(t *testing.T) {
 	}
 }
 
-// A reply that makes no sense tells of the state that it came from: no other limit of its node is
-// away because of it.
-func TestADamagedTimeHarmsNoOtherLimitOfItsNode(t *testing.T) {
-	f, posts := limittest.Proxied(t, 1)
-	c := f.Client(t)
-	good, bad := limittest.Limiter(t, c, "good", shardlimit.PerHour(1_000_000)),
-		limittest.Limiter(t, c, "bad", shardlimit.PerHour(5))
-	for _, l := range []*shardlimit.Limiter{good, bad} {
-		limittest.MustGet(t, l, 1)
-	}
-	head := f.Prefix + "{" + limittest.Peek(t, bad).Shards[0].Tag + "}l:n:bad"
-	text := posts[0].Do(t, "GET", head)
-	proposed, own, found := strings.Cut(text, ",")
-	if !found || own == "" {
-		t.Fatalf("no time in %q", text)
-	}
-	damaged := []byte(own)
-	damaged[0] = 0x22 // its time lies further ahead than can be
-	posts[0].Do(t, "SET", head, proposed+","+string(damaged))
-	for range 50 {
-		if _, err := bad.Allow(t.Context()); err == nil {
-			t.Fatal("a damaged state was served")
-		}
-	}
-	for range 50 {
-		limittest.MustGet(t, good, 1)
-	}
-}
-
 // layoutOf is a stored layout in the making, which no version of this package would store: one of
 // so many shards with other texts in the places of some.
 func layoutOf(shards int, instead ...string) []byte {

@@ -1,6 +1,7 @@
 package promises
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -46,48 +47,6 @@ func hour(t *testing.T, want int64, families ...*shardlimit.Family) {
 			t.Errorf("key %d had %d of %d permits", k, got, want)
 		}
 	}
-}
-
-// Processes that learnt of a node at different times, or not yet, place keys alike. Nothing moves
-// before Rebalance.
-func TestKeysArePlacedAlikeWhateverIsListed(t *testing.T) {
-	limittest.InBubble(t, 3, func(t *testing.T, f limittest.Fleet) {
-		limit := shardlimit.PerMinute(10)
-		var families []*shardlimit.Family
-		var clients []*shardlimit.Client
-		join := func(nodes ...shardlimit.Node) {
-			c := f.With(nodes...).Client(t)
-			clients, families = append(clients, c), append(families, limittest.Family(t, c, "users", limit))
-		}
-		join(f.Nodes[:2]...)
-		join(f.Nodes[:2]...)
-		hour(t, 10, families...)
-		f.Restart(t, clients, f.Nodes,
-			func(i int, c *shardlimit.Client) { families[i] = limittest.Family(t, c, "users", limit) })
-		time.Sleep(4 * time.Minute)
-		join(f.Nodes...)
-		slices.Reverse(families)
-		hour(t, 10, families...)
-		if got := limittest.HomesOfKeys(t, families[0]); slices.Contains(got, "n2") {
-			t.Errorf("keys moved without being asked to: %v", got)
-		}
-		time.Sleep(4 * time.Minute)
-		hour(t, 10, families...)
-		limittest.Must(t, families[1].Rebalance(t.Context()))
-		for k := range 30 { // what was used where the key was counts
-			if got := limittest.Exhaust(t, families[1].Limiter(fmt.Sprint("user ", k)), 10); got != 0 {
-				t.Errorf("key %d had %d permits more after it moved", k, got)
-			}
-		}
-		for range 3 {
-			time.Sleep(61 * time.Second)
-			hour(t, 10, families...)
-			slices.Reverse(families)
-		}
-		if got := limittest.HomesOfKeys(t, families[0]); !slices.Contains(got, "n2") {
-			t.Errorf("no key is on the new node: %v", got)
-		}
-	})
 }
 
 // A node is added, another drained, and the last renamed while three processes use thirty keys and
@@ -228,4 +187,40 @@ func TestTheRecordOfAFamilyForgetsInTime(t *testing.T) {
 			t.Errorf("epoch %d, %v: there was nothing to do", epoch(), err)
 		}
 	})
+}
+
+// Callers who wait for a key hear that its family has another limit, however long the window is: at
+// once in the process that changes it, and soon in another one.
+func TestWaitersOfKeysHearOfAChange(t *testing.T) {
+	ten := shardlimit.PerDay(10)
+	for name, c := range map[string]struct {
+		to    shardlimit.Limit
+		n     int64 // that the caller wants
+		other bool  // process changes it
+		most  time.Duration
+	}{
+		"raised":        {shardlimit.PerDay(100), 1, false, time.Second},
+		"raised, many":  {shardlimit.PerDay(100), 3, false, time.Second},
+		"off":           {in(shardlimit.Off, ten), 1, false, time.Second},
+		"off elsewhere": {in(shardlimit.Off, ten), 1, true, 5 * time.Second},
+		"raised there":  {shardlimit.PerDay(100), 1, true, 5 * time.Second},
+	} {
+		limittest.RunInBubble(t, name, 1, func(t *testing.T, f limittest.Fleet) {
+			fam, by := limittest.Family(t, f.Client(t), "f", ten), limittest.Family(t, f.Client(t), "f", ten)
+			if !c.other {
+				by = fam
+			}
+			mustDecide(t, fam.Limiter("k"), 10, true, false)
+			ctx, cancel := context.WithCancel(t.Context()) // a deadline would end the wait at once
+			time.AfterFunc(time.Minute, cancel)
+			waited := make(chan error)
+			go func() { waited <- fam.Limiter("k").WaitN(ctx, c.n) }()
+			synctest.Wait()
+			began := time.Now()
+			limittest.Must(t, by.SetLimit(t.Context(), c.to))
+			if err := <-waited; err != nil || time.Since(began) > c.most {
+				t.Errorf("%v after %v", err, time.Since(began))
+			}
+		})
+	}
 }

@@ -36,6 +36,34 @@ func TestSleepingRetryAfterSucceeds(t *testing.T) {
 	}
 }
 
+// A participant that has had its part and asks for several permits is told when it is due for them
+// again, not when the shard has as many: until then they are for others.
+func TestRetryAfterForSeveralPermitsHeedsThePart(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		limit := shardlimit.Limit{Permits: 200, Per: time.Second, Shards: 1}
+		hog := f.Limiter(t, limit)
+		others := limittest.NewDemand(t, 4*time.Millisecond, f.Limiter(t, limit))
+		held := 0
+		for range 3000 {
+			time.Sleep(time.Millisecond)
+			many, err := hog.AllowN(t.Context(), 20)
+			limittest.Must(t, err)
+			if many.Allowed {
+				continue
+			}
+			if paced := limittest.Paced(hog); many.RetryAfter < paced {
+				t.Errorf("twenty permits in %s, and none for %s", many.RetryAfter, paced)
+			} else if paced > 0 {
+				held++
+			}
+		}
+		others.Stop()
+		if held == 0 {
+			t.Error("it was never paced")
+		}
+	})
+}
+
 // A node that is away is no place to come back to: who is paced elsewhere is told when that is.
 func TestRetryAfterHeedsThePartBesideANodeThatIsAway(t *testing.T) {
 	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {

@@ -3,6 +3,7 @@ package promises
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,250 @@ import (
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
+
+// handOver is the decision as another process gets it.
+func handOver(tb testing.TB, d shardlimit.Decision) (handed shardlimit.Decision) {
+	tb.Helper()
+	text, err := d.MarshalText()
+	if err == nil {
+		err = handed.UnmarshalText(text)
+	}
+	if err != nil {
+		tb.Fatalf("%q: %v", text, err)
+	}
+	return handed
+}
+
+// What was used beyond what was granted is missing afterwards, once, whoever settles it: on real
+// servers and embedded ones.
+func TestMoreUsedThanGrantedIsMissing(t *testing.T) {
+	t.Parallel()
+	limittest.OnEither(t, func(t *testing.T, f limittest.Fleet) {
+		for _, a := range limittest.Algorithms {
+			for _, shards := range []int{1, 3} {
+				name := fmt.Sprint(a, shards)
+				limit := shardlimit.Limit{Permits: 30, Per: time.Hour, Algorithm: a, Shards: shards}
+				l, other := limittest.Limiter(t, f.Client(t), name, limit),
+					limittest.Limiter(t, f.Client(t), name, limit)
+				limittest.MustGet(t, l, 20)
+				d := limittest.MustGet(t, l, 4)
+				if err := other.Settle(t.Context(), handOver(t, d), 25); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				for _, again := range []int64{25, 3, 0, 29} {
+					if err := l.Settle(t.Context(), d, again); !errors.Is(err, shardlimit.ErrSettled) {
+						t.Errorf("%s: once more: %v", name, err)
+					}
+				}
+				if st := limittest.Peek(t, other); st.Used != 45 || st.Remaining != 0 {
+					t.Errorf("%s: %d used, %d free", name, st.Used, st.Remaining)
+				}
+				limittest.Denied(t, l, 1)
+			}
+		}
+	})
+}
+
+// Debts come back when the algorithm says so, also those of a decision that has left the window.
+func TestHowLongAnExcessIsOwed(t *testing.T) {
+	for _, a := range limittest.Algorithms {
+		for _, shards := range []int{1, 2} {
+			for _, late := range []time.Duration{0, 5 * time.Minute} {
+				limittest.RunInBubble(t, fmt.Sprint(a, shards, late), 1, func(t *testing.T, f limittest.Fleet) {
+					limit := shardlimit.Limit{Permits: 60, Per: time.Minute, Algorithm: a, Shards: shards}
+					l := f.Limiter(t, limit)
+					d := limittest.MustGet(t, l, 10)
+					time.Sleep(late)
+					limittest.Must(t, l.Settle(t.Context(), d, 310))
+					owed := time.Minute
+					if limittest.Bursty(a) {
+						owed = 4 * time.Minute // 300 at 60 a minute, of which 60 were free
+					}
+					time.Sleep(owed - 10*time.Second)
+					if d, err := l.AllowN(t.Context(), 2); err != nil || d.Allowed && a != shardlimit.FixedWindow {
+						t.Errorf("too early: %+v, %v", d, err)
+					}
+					time.Sleep(time.Minute)
+					limittest.MustGet(t, l, 1)
+				})
+			}
+		}
+	}
+}
+
+// What this process decides by itself is settled by it alone, once.
+func TestSettleOfWhatThisProcessDecided(t *testing.T) {
+	for _, a := range limittest.Algorithms {
+		limit := shardlimit.Limit{Permits: 30, Per: time.Hour, Algorithm: a}
+		settles := func(t *testing.T, l *shardlimit.Limiter, left func() int64) {
+			t.Helper()
+			d := limittest.MustGet(t, l, 10)
+			if err := l.Settle(t.Context(), handOver(t, d), 0); err != nil || left() != 20 {
+				t.Errorf("handed over: %v; %d left", err, left())
+			}
+			if err := l.Settle(t.Context(), d, 4); err != nil || left() != 26 && a != shardlimit.LeakyBucket {
+				t.Errorf("%v; %d left, want 26", err, left())
+			}
+			limittest.ErrorIs(t, l.Settle(t.Context(), d, 0), shardlimit.ErrSettled, "once more")
+			d = limittest.MustGet(t, l, 1)
+			if err := l.Settle(t.Context(), d, 40); err != nil || left() != 0 {
+				t.Errorf("%v; %d left of what was charged", err, left())
+			}
+		}
+		limittest.RunInBubble(t, fmt.Sprint(a, "per participant"), 1, func(t *testing.T, f limittest.Fleet) {
+			own := limit
+			own.Scope = shardlimit.PerParticipant
+			l := f.Limiter(t, own)
+			settles(t, l, func() int64 { return limittest.Peek(t, l).Remaining })
+		})
+		limittest.RunInBubble(t, fmt.Sprint(a, "during an outage"), 1, func(t *testing.T, f limittest.Fleet) {
+			l := f.Limiter(t, limit, limittest.OnOutage(shardlimit.FailLocal))
+			limittest.Settled(t, l)
+			f.Bubble[0].Down.Store(true)
+			settles(t, l, func() int64 {
+				d, err := l.AllowUpTo(t.Context(), 30)
+				if err != nil || !d.Degraded {
+					t.Fatalf("%+v, %v", d, err)
+				}
+				limittest.Must(t, l.Settle(t.Context(), d, 0))
+				return d.Granted
+			})
+		})
+	}
+}
+
+// Keys of families, other participants, leases and sets settle what was handed over, too.
+func TestEverythingSettlesWhatWasHandedOver(t *testing.T) {
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
+		a, b := f.Client(t), f.Client(t)
+		family := shardlimit.Limit{Permits: 10, Per: time.Hour}
+		leased := shardlimit.Limit{Permits: 100, Per: time.Hour, Lease: time.Second}
+		type pair struct{ from, to *shardlimit.Limiter }
+		for name, p := range map[string]pair{
+			"key": {limittest.Family(t, a, "f", family).Limiter("ann"),
+				limittest.Family(t, b, "f", family).Limiter("ann")},
+			"participant": {limittest.Limiter(t, a, "l", shardlimit.PerHour(10)).As("tenant", 1),
+				limittest.Limiter(t, b, "l", shardlimit.PerHour(10))},
+			"lease": {limittest.Limiter(t, a, "leased", leased), limittest.Limiter(t, b, "leased", leased)},
+		} {
+			var all []shardlimit.Decision
+			for range 3 {
+				d := limittest.MustGet(t, p.from, 3)
+				all = append(all, d)
+			}
+			for _, d := range all {
+				handed := handOver(t, d)
+				if handed.Granted != 3 || !handed.Allowed {
+					t.Errorf("%s: %+v", name, handed)
+				}
+				if err := p.to.Settle(t.Context(), handed, 1); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				if err := p.from.Settle(t.Context(), d, 1); !errors.Is(err, shardlimit.ErrSettled) {
+					t.Errorf("%s, once more: %v", name, err)
+				}
+			}
+			time.Sleep(2 * time.Second) // what the lease holds comes back
+			limittest.Uses(t, p.to, 3)
+		}
+		one, other := limittest.Limiter(t, a, "x", shardlimit.PerHour(10)),
+			limittest.Limiter(t, a, "y", shardlimit.PerHour(20))
+		set := shardlimit.All(one.N(5), other.N(7))
+		d, err := set.Allow(t.Context())
+		if err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		there := limittest.Set(1, limittest.Limiter(t, b, "x", shardlimit.PerHour(10)),
+			limittest.Limiter(t, b, "y", shardlimit.PerHour(20)))
+		limittest.ErrorIs(t, one.Settle(t.Context(), handOver(t, d), 2), shardlimit.ErrOtherLimiter)
+		limittest.Must(t, there.Settle(t.Context(), handOver(t, d), 2, 9))
+		limittest.ErrorIs(t, set.Settle(t.Context(), d, 2, 9), shardlimit.ErrSettled)
+		if x, y := limittest.Peek(t, one).Used, limittest.Peek(t, other).Used; x != 2 || y != 9 {
+			t.Errorf("%d and %d used", x, y)
+		}
+	})
+}
+
+// Of many who settle a decision of several shards, each for another use, one does.
+func TestOneOfManySettles(t *testing.T) {
+	t.Parallel()
+	limittest.OnEither(t, func(t *testing.T, f limittest.Fleet) {
+		limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: 4}
+		l, other := f.Limiter(t, limit), f.Limiter(t, limit)
+		d := limittest.MustGet(t, l, 30)
+		handed := handOver(t, d)
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		won := int64(-1)
+		for used := range int64(15) {
+			wg.Go(func() {
+				by, what := l, d
+				if used%2 == 0 {
+					by, what = other, handed
+				}
+				err := by.Settle(t.Context(), what, 2*used)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil && won < 0 {
+					won = 2 * used
+				} else if !errors.Is(err, shardlimit.ErrSettled) {
+					t.Errorf("%d used: %v, after one for %d", 2*used, err, won)
+				}
+			})
+		}
+		wg.Wait()
+		limittest.Uses(t, l, won)
+	})
+}
+
+func TestErrorsOfSettle(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
+		l := limittest.Limiter(t, c, "l", shardlimit.PerMinute(10))
+		d, err := l.AllowN(t.Context(), 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, used := range []int64{-1, shardlimit.MaxPermits + 1} {
+			if err := l.Settle(t.Context(), d, used); !errors.Is(err, shardlimit.ErrInvalidPermits) {
+				t.Errorf("%d used: %v", used, err)
+			}
+		}
+		limittest.Must(t, errors.Join(l.Settle(t.Context(), d, 5), l.Settle(t.Context(), d, 5)))
+		limittest.Uses(t, l, 5)
+		limittest.Must(t, l.SetLimit(t.Context(), shardlimit.PerMinute(7)))
+		if err := l.Settle(t.Context(), d, 1); err != nil || limittest.Peek(t, l).Used != 1 {
+			t.Errorf("under another limit: %v, %d used", err, limittest.Peek(t, l).Used)
+		}
+		c.Close()
+		limittest.ErrorIs(t, l.Settle(t.Context(), d, 0), shardlimit.ErrClosed)
+	})
+}
+
+// FuzzDecisionText: any text is a decision or ErrInvalidDecision, and what was read is written the
+// same.
+func FuzzDecisionText(f *testing.F) {
+	inProcess := shardlimit.Decision{Granted: 3}
+	text, err := inProcess.MarshalText()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte("AQAAAAAA"))
+	f.Add([]byte("ASMYsrkDAAAAAAAAAAA\rAAAAAAAAAAAAAAAAAAAAAAAMA"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var d shardlimit.Decision
+		if err := d.UnmarshalText(text); err != nil {
+			if !errors.Is(err, shardlimit.ErrInvalidDecision) || d.Granted != 0 {
+				t.Errorf("%q: %+v, %v", text, d, err)
+			}
+			return
+		}
+		if again, err := d.MarshalText(); err != nil || string(again) != string(text) {
+			t.Errorf("%q became %q, %v", text, again, err)
+		}
+	})
+}
 
 func TestWhatWasNotGrantedIsNotSettled(t *testing.T) {
 	c := limittest.Standalone(t).Client(t)

@@ -148,6 +148,61 @@ func TestExtend(t *testing.T) {
 	}
 }
 
+// A slot that is extended goes along when its key moves to another node. What stayed behind would
+// be forgotten in the end, and one more would be held. If its process cannot hear where the key is,
+// the slot ends.
+func TestAnExtendedSlotMovesWithItsKey(t *testing.T) {
+	for name, deaf := range map[string]bool{"it hears": false, "it does not hear": true} {
+		limittest.RunInBubble(t, name, 2, func(t *testing.T, f limittest.Fleet) {
+			const n, maxHold = 2, time.Second
+			var cuts [2]atomic.Bool
+			c := f.With(f.CutBy(&cuts[0]).Nodes[0], f.CutBy(&cuts[1]).Nodes[1]).Client(t)
+			slot := mustAcquire(t, mustHave(t, c, "s", n, maxHold))
+			family := familyOf(t, c, "s")
+			at := f.Index(limittest.Peek(t, family.Limiter("slots")).Shards[0].Node)
+			cuts[1-at].Store(deaf)
+			mover := f.With(limittest.Drained(f.Nodes, func(i int) bool { return i == at })...).Client(t)
+			others := mustHave(t, mover, "s", n, maxHold)
+			limittest.Must(t, mover.Rebalance(t.Context()))
+			extendWhileOthersHold(t, slot, others, n, maxHold, deaf)
+			if used := limittest.Peek(t, family.Limiter("slots")).Used; deaf && used > 0 {
+				t.Errorf("%d in use where the key was", used)
+			}
+		})
+	}
+}
+
+// extendWhileOthersHold extends a slot for half a minute, while others take as many of n as they
+// can get. The slot may end.
+func extendWhileOthersHold(t *testing.T, slot *shardlimit.Slot, others *shardlimit.Slots, n int,
+	maxHold time.Duration, ends bool) {
+	had := 0
+	for begun := time.Now(); time.Since(begun) < 30*time.Second; time.Sleep(maxHold / 4) {
+		if err := slot.Extend(t.Context()); err != nil && !ends {
+			t.Fatalf("after %s: %v", time.Since(begun), err)
+		}
+		var held []*shardlimit.Slot
+		for range n {
+			ctx, cancel := context.WithTimeout(t.Context(), maxHold/8)
+			if s, err := others.Acquire(ctx); err == nil {
+				held = append(held, s)
+			}
+			cancel()
+		}
+		if had += len(held); len(held) >= n && time.Now().Before(slot.Until()) {
+			t.Fatalf("%d of %d are held after %s", len(held)+1, n, time.Since(begun))
+		}
+		for _, s := range held {
+			if err := s.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if had < 50 {
+		t.Errorf("the others had %d", had)
+	}
+}
+
 // A node that stalls in the middle of an Extend holds it up for a call timeout. The slot is held on
 // unless it was lost meanwhile.
 func TestAnExtendEndsInTime(t *testing.T) {

@@ -2,11 +2,13 @@ package waiting
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -15,6 +17,198 @@ import (
 	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/ratelike"
 )
+
+// act is a caller whose turn has come, or who has failed.
+type act struct {
+	place int // in the line
+	at    time.Time
+	err   error
+}
+
+// acts is who acts when.
+type acts struct {
+	wg   sync.WaitGroup
+	mu   sync.Mutex
+	list []act
+}
+
+// join has a caller wait.
+func (a *acts) join(ctx context.Context, l *shardlimit.Limiter, place int) {
+	a.wg.Go(func() {
+		err := l.Wait(ctx)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.list = append(a.list, act{place, time.Now(), err})
+	})
+}
+
+// lineUp has so many callers wait for a turn of a bucket that has none left, one after the other.
+func lineUp(t *testing.T, l *shardlimit.Limiter, callers int, ctx func(place int) context.Context) *acts {
+	t.Helper()
+	a := &acts{}
+	for place := range callers {
+		a.join(ctx(place), l, place)
+		synctest.Wait() // it stands in the line
+	}
+	if n := limittest.Waiting(l); n != callers {
+		t.Fatalf("%d stand in the line, want %d", n, callers)
+	}
+	return a
+}
+
+// turns waits for the end of all and returns those who had a turn, and why the others had none, by
+// their places.
+func (a *acts) turns() (served []act, failed map[int]error) {
+	a.wg.Wait()
+	failed = make(map[int]error)
+	for _, act := range a.list {
+		if act.err != nil {
+			failed[act.place] = act.err
+		} else {
+			served = append(served, act)
+		}
+	}
+	return served, failed
+}
+
+// farInterval is the distance of the turns of farAway.
+const farInterval = 10 * time.Millisecond
+
+// farAway is a leaky bucket of which a call takes as long as five turns, which is half of the
+// default call timeout, and when the last of its turns comes, all of which are taken.
+func farAway(t *testing.T, turns int64) (l *shardlimit.Limiter, last time.Time) {
+	t.Helper()
+	f := limittest.Bubbled(t, 1).Far(0, 5*farInterval)
+	l = f.Limiter(t, shardlimit.Limit{Permits: 100, Per: 100 * farInterval, Algorithm: shardlimit.LeakyBucket,
+		Burst: turns, Shards: 1}, limittest.PatientFor(limittest.Patience))
+	d := limittest.MustGet(t, l, turns)
+	return l, time.Now().Add(d.Delay)
+}
+
+// followOn checks that the callers act in the order of their places, the first an interval after
+// last and each an interval after the one before.
+func followOn(t *testing.T, last time.Time, served []act) {
+	t.Helper()
+	place := -1
+	for i, s := range served {
+		if s.place < place {
+			t.Errorf("number %d to act is the one at place %d, after that at %d", i, s.place, place)
+		}
+		if apart := s.at.Sub(last); apart != farInterval {
+			t.Errorf("number %d acts %s after the one before, want %s", i, apart, farInterval)
+		}
+		place, last = s.place, s.at
+	}
+}
+
+// Those who wait have their turns one after the other, however long a call takes.
+func TestTurnsComeFasterThanCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, last := farAway(t, 30)
+		served, failed := lineUp(t, l, 80, func(int) context.Context { return t.Context() }).turns()
+		if len(failed) > 0 {
+			t.Errorf("failed: %v", failed)
+		}
+		followOn(t, last, served)
+	})
+}
+
+// Who cannot wait until its turn leaves it to those behind, and who leaves the line takes nobody's.
+func TestNoTurnIsLostToThoseWhoDoNotWaitForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, last := farAway(t, 60)
+		// It ends before the first turn of the line, and long after all have been told of their
+		// turns: how many calls of five intervals that takes depends on which asks happen to share
+		// one.
+		hasty, cancelHasty := context.WithTimeout(t.Context(), 50*farInterval)
+		defer cancelHasty()
+		leaver, leave := context.WithCancel(t.Context())
+		a := lineUp(t, l, 80, func(place int) context.Context {
+			switch place {
+			case 1, 2, 3: // with nobody before it, it would not stand in the line
+				return hasty
+			case 40, 79:
+				return leaver
+			}
+			return t.Context()
+		})
+		leave()
+		served, failed := a.turns()
+		if len(served) != 75 {
+			t.Errorf("%d were served, want 75", len(served))
+		}
+		followOn(t, last, served)
+		for _, place := range []int{1, 2, 3} {
+			if err := failed[place]; !errors.Is(err, shardlimit.ErrWaitTooLong) {
+				t.Errorf("place %d, who has too little time: %v", place, err)
+			}
+		}
+		for _, place := range []int{40, 79} {
+			if err := failed[place]; !errors.Is(err, context.Canceled) {
+				t.Errorf("place %d, who left: %v", place, err)
+			}
+		}
+	})
+}
+
+// The whole line leaves while the pump asks for several turns, and then the last who has got one:
+// the turns are given back, and whoever comes next has the first of them.
+func TestTurnsThatNobodyWantsAnyMoreAreGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, last := farAway(t, 300)
+		ctxs, leave := make([]context.Context, 80), make([]func(), 80)
+		for i := range ctxs {
+			ctxs[i], leave[i] = context.WithCancel(t.Context())
+		}
+		a := lineUp(t, l, len(ctxs), func(place int) context.Context { return ctxs[place] })
+		for limittest.Waiting(l) > 50 {
+			time.Sleep(farInterval)
+		}
+		time.Sleep(farInterval) // now the next call is under way, of those who stay none is in the line
+		staying := len(ctxs) - limittest.Waiting(l)
+		for _, f := range leave[staying:] {
+			f()
+		}
+		time.Sleep(100 * farInterval) // the time of twenty calls
+		staying--
+		leave[staying]() // who sleeps until its turn, the last that is given
+		time.Sleep(10 * farInterval)
+		d, err := l.Allow(t.Context())
+		next := time.Now().Add(d.Delay)
+		served, failed := a.turns()
+		if len(served) != staying || len(failed) != len(ctxs)-staying {
+			t.Errorf("%d were served and %d have left, want %d served", len(served), len(failed), staying)
+		}
+		followOn(t, last, append(served, act{len(ctxs), next, err}))
+	})
+}
+
+// One of two nodes answers late. Nobody whom the other one serves is kept from its turn meanwhile:
+// of each shard one acts at a time.
+func TestALateNodeHoldsNobodysTurnUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const callers = 60
+		f := limittest.Bubbled(t, 2).Far(0, 20*farInterval)
+		l := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: 100 * farInterval, Algorithm: shardlimit.LeakyBucket,
+			Burst: 10, Shards: 2})
+		if d, err := l.AllowUpTo(t.Context(), 10); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		a := &acts{}
+		for range callers {
+			a.join(t.Context(), l, 0)
+		}
+		served, failed := a.turns()
+		if len(failed) > 0 {
+			t.Errorf("failed: %v", failed)
+		}
+		for i := range served[:max(0, len(served)-2)] {
+			if apart := served[i+2].at.Sub(served[i].at); apart < 2*farInterval-time.Microsecond {
+				t.Errorf("three act within %s", apart)
+			}
+		}
+	})
+}
 
 // Whatever was refused has left no hole: whoever polls a leaky bucket for turns that come soon gets
 // all of them, however many poll.
