@@ -164,8 +164,8 @@ func (m *Migration) moveSlot(ctx context.Context, from *Server, slot int) error 
 	}
 }
 
-// complete moves all keys and tells the new master first: would the old one forget the slots before,
-// nobody had them for a moment. The other masters only hear it sooner.
+// complete moves all keys and tells the new master first: would the old one forget the slots
+// before, nobody had them for a moment. The other masters only hear it sooner.
 func (m *Migration) complete(ctx context.Context) error {
 	if err := m.moveKeys(ctx); err != nil {
 		return err

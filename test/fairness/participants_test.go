@@ -77,8 +77,7 @@ func TestAsMayGiveTheProcessAnotherWeight(t *testing.T) {
 	own := limittest.Limiter(t, client, "l", shardlimit.Limit{Permits: 10, Per: 30 * 24 * time.Hour, Shards: 1})
 	for _, weight := range []float64{1, 3, 1} {
 		for range 3 { // to be granted once, to be refused, to be seen again
-			_, err := own.As("me", weight).AllowN(t.Context(), 9)
-			limittest.Must(t, err)
+			limittest.Must(t, limittest.Err(own.As("me", weight).AllowN(t.Context(), 9)))
 		}
 		if got := standings(t, own, "me")["me"].Weight; got != weight {
 			t.Errorf("weight %v, want %v", got, weight)
@@ -93,8 +92,7 @@ func TestParticipantsTellsEntitlements(t *testing.T) {
 		limittest.AwaitThat(t, "bob is entitled to three times what ann is, all in all to the limit", func() bool {
 			for range 10 {
 				for _, who := range []*shardlimit.Limiter{ann, bob} {
-					_, err := who.Allow(t.Context())
-					limittest.Must(t, err)
+					limittest.Must(t, limittest.Err(who.Allow(t.Context())))
 				}
 			}
 			got := standings(t, l, "ann", "bob")
@@ -147,8 +145,7 @@ func TestParticipantsOfOtherScopes(t *testing.T) {
 	l := limittest.Limiter(t, client, "l", shardlimit.Limit{Permits: 1, Per: time.Hour,
 		Scope: shardlimit.PerParticipant})
 	for range 3 {
-		_, err := l.Allow(t.Context())
-		limittest.Must(t, err)
+		limittest.Must(t, limittest.Err(l.Allow(t.Context())))
 	}
 	if list, err := l.Participants(t.Context()); err != nil || len(list) != 0 {
 		t.Errorf("everybody has a limit of his own, but there are %+v, %v", list, err)

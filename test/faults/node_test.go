@@ -79,9 +79,7 @@ func oneOfFourBreaks(t *testing.T, f limittest.NodeFailure) {
 	limittest.AwaitThat(t, "calls go to it again", func() bool { return broken.Takes.Load() > sent+50 || t.Failed() })
 	stop()
 	wg.Wait()
-	if _, err := l.AllowUpTo(t.Context(), 4e6); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, limittest.Err(l.AllowUpTo(t.Context(), 4e6)))
 	if s := limittest.ShardOn(t, limittest.Peek(t, l), broken.Name); s.Used != s.Target {
 		t.Errorf("after all permits were taken, its shard has %d of %d left", s.Target-s.Used, s.Target)
 	}

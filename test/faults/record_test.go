@@ -61,7 +61,6 @@ func TestANewLimitWhileAnyNodeIsDown(t *testing.T) {
 // Servers that were started again with all that they had, or whose replicas were promoted, have
 // limits that Open finds, whoever asks first: a job that only opens need not wait for another one.
 func TestALimitIsOpenedAfterItsServersWereRestarted(t *testing.T) {
-	all := func(string) bool { return true }
 	for _, nodes := range []int{1, 3} {
 		limittest.RunInBubble(t, fmt.Sprint(nodes, " nodes"), nodes, func(t *testing.T, f limittest.Fleet) {
 			first := f.Client(t)
@@ -69,9 +68,9 @@ func TestALimitIsOpenedAfterItsServersWereRestarted(t *testing.T) {
 			limittest.MustGet(t, l, 4)
 			first.Close()
 			for _, s := range f.Bubble {
-				image := s.Redis.Save(all)
+				image := s.Redis.Save(everyKey)
 				s.Redis.Restart()
-				s.Redis.Load(image, all)
+				s.Redis.Load(image, everyKey)
 			}
 			time.Sleep(time.Minute)
 			l, err := f.Client(t).Open(t.Context(), "l")

@@ -56,10 +56,9 @@ func TestAServerWithASnapshotOfAnother(t *testing.T) {
 	limittest.InBubble(t, 3, func(t *testing.T, fl limittest.Fleet) {
 		old := fl.Limiter(t, ofThree, limittest.TakesOver)
 		use(t, old)
-		everything := func(string) bool { return true }
-		image := fl.Bubble[1].Redis.Save(everything)
+		image := fl.Bubble[1].Redis.Save(everyKey)
 		fl.Bubble[0].Redis.Restart()
-		fl.Bubble[0].Redis.Load(image, everything)
+		fl.Bubble[0].Redis.Load(image, everyKey)
 		for range 4 { // whichever node a process reaches first
 			fresh := fl.Limiter(t, ofThree, limittest.TakesOver)
 			use(t, old, fresh)

@@ -86,9 +86,7 @@ func TestADenialBesideAReservationSaysOwes(t *testing.T) {
 			c := f.Client(t)
 			l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 4, Per: time.Hour, Algorithm: a})
 			limittest.MustGet(t, l, 3)
-			if _, err := l.Reserve(t.Context(), 3); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, limittest.Err(l.Reserve(t.Context(), 3)))
 			becauseOf(t, l, 2, shardlimit.ReasonOwes)
 		})
 	}

@@ -174,9 +174,7 @@ func (l *soakLeft) keep(now soakLeft) {
 // keysOn returns how many keys a node has.
 func keysOn(tb testing.TB, p *limittest.ProxiedNode) (n int) {
 	tb.Helper()
-	if _, err := fmt.Sscan(p.Do(tb, "DBSIZE"), &n); err != nil {
-		tb.Fatal(err)
-	}
+	limittest.Must(tb, limittest.Err(fmt.Sscan(p.Do(tb, "DBSIZE"), &n)))
 	return n
 }
 

@@ -74,9 +74,7 @@ func TestAResetWhileTheLineAsksStrandsNobody(t *testing.T) {
 			}
 		}
 		limittest.AwaitThat(t, "what Reset forgot of the collection is used", func() bool {
-			if _, err := l.AllowUpTo(t.Context(), 3); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, limittest.Err(l.AllowUpTo(t.Context(), 3)))
 			st, err := l.Peek(t.Context())
 			return err == nil && st.Remaining == 0
 		})
