@@ -21,7 +21,8 @@ func keeperFirst(t *testing.T, servers []*redistest.Server) []*redistest.Server 
 	return servers
 }
 
-// In an outage every command says which server cannot be reached, once, before anything else.
+// In an outage every command says which server cannot be reached, once, before anything else. run
+// tells of it, and the command runs all the same.
 func TestCommandsWhileAServerIsAway(t *testing.T) {
 	servers, flags := started(t, 2)
 	walk(t, flags, []step{{"set split --rate 10/h --shards 2", exitOK, nil}, {"set one --rate 5/h", exitOK, nil}})
@@ -46,15 +47,12 @@ func TestCommandsWhileAServerIsAway(t *testing.T) {
 			t.Errorf("show does not list what is to be read: %s", text)
 		}
 	}
-}
-
-// A change of a limit whose record cannot be reached says why.
-func TestSetWithoutTheRecord(t *testing.T) {
-	servers, flags := started(t, 1)
-	walk(t, flags, []step{{"set mails --rate 10/h", exitOK, nil}})
-	servers[0].Kill()
-	walk(t, flags, []step{{"set mails --rate 20/h", exitFailed,
-		[]string{"cannot reach " + servers[0].Addr()}}})
+	text, code := shardlimitRun(t, append(append([]string{"run", "split"}, flags...), "--", "echo", "done")...)
+	if code != exitOK || !strings.Contains(text, "node="+servers[1].Addr()) || !strings.HasSuffix(text, "done\n") {
+		t.Errorf("run ended with %d: %s", code, text)
+	}
+	servers[0].Kill() // which has the record
+	walk(t, flags, []step{{"set split --rate 20/h", exitFailed, []string{"cannot reach " + servers[0].Addr()}}})
 }
 
 // What is said of a name cannot steer a terminal.
@@ -67,33 +65,5 @@ func TestNamesReachNoTerminal(t *testing.T) {
 		if code != exitOK || strings.Contains(text, "\x1b") || !strings.Contains(text, `"a\x1b[2Jb"`) {
 			t.Errorf("%s ended with %d: %q", args[0], code, text)
 		}
-	}
-}
-
-func TestWhatDecisionsAndCommandsSay(t *testing.T) {
-	_, flags := started(t, 1)
-	walk(t, flags, []step{
-		{"set jobs --rate 10/s --shards 2 --mode closed", exitOK, nil},
-		{"allow jobs", exitFailed, []string{"jobs: denied 1 permit (closed)"}},
-		{"set jobs --mode enforced --algorithm sliding_counter", exitOK, nil},
-		{"pace --name jobs --rate 10/s --shards 5", exitOK,
-			[]string{"jobs is stored with 10/s, sliding-counter over 2 shards, which holds"}},
-		{"set jobs --rate 1/32d", exitUsage, []string{"31 days"}},
-	})
-	if text, _ := runHere(t, append([]string{"set", "jobs", "--rate", "1/32d"}, flags...)...); strings.Contains(text,
-		"744h") {
-		t.Errorf("it counts hours: %s", text)
-	}
-}
-
-// run tells which node is away while it waits, and the command runs all the same.
-func TestRunTellsOfANodeThatIsAway(t *testing.T) {
-	servers, flags := started(t, 2)
-	walk(t, flags, []step{{"set split --rate 10/h --shards 2", exitOK, nil}})
-	servers = keeperFirst(t, servers)
-	servers[1].Kill()
-	text, code := shardlimitRun(t, append(append([]string{"run", "split"}, flags...), "--", "echo", "done")...)
-	if code != exitOK || !strings.Contains(text, "node="+servers[1].Addr()) || !strings.HasSuffix(text, "done\n") {
-		t.Errorf("ended with %d: %s", code, text)
 	}
 }

@@ -237,25 +237,3 @@ func TestAnEmptyTokenIsRefused(t *testing.T) {
 		}
 	}
 }
-
-func TestServeRefusesWhatItCannotRead(t *testing.T) {
-	t.Parallel()
-	c := redistest.NewCertificates(t)
-	for _, step := range [][2]string{
-		{"--settings /no/such/file", "--settings: open /no/such/file"},
-		{"--settings " + file(t, "a", "embedded: true\nlissten: x\n"), `/a: there is no setting "lissten"`},
-		{"--settings " + file(t, "a", "settings: x\n"), `there is no setting "settings"`},
-		{"--settings " + file(t, "a", "grace: 5\n"), `/a: grace: time: missing unit`},
-		{"--settings " + file(t, "a", "denied: on\n"), `/a: denied: parse error`},
-		{"--settings " + file(t, "a", "embedded: true\n"), "there is nothing to serve"},
-		{"--embedded --tls-cert " + c.Cert, "need each other"},
-		{"--embedded --tls-cert " + c.Cert + " --tls-key " + c.CA, "--tls-cert: "},
-		{"--embedded --token-file /no/such/file", "--token-file: open"},
-		{"--embedded --token-file " + file(t, "a", "short\n"), "line 1: the token has 5 bytes"},
-	} {
-		text, code := runHere(t, append([]string{"serve"}, strings.Fields(step[0])...)...)
-		if code != exitUsage || !strings.Contains(text, step[1]) || strings.Count(text, "\n") != 1 {
-			t.Errorf("%s ended with %d: %s", step[0], code, text)
-		}
-	}
-}

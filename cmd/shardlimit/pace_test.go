@@ -69,14 +69,6 @@ func TestPaceOnACluster(t *testing.T) {
 	walk(t, flags, []step{{"show e2e", exitOK, []string{"over 6 shards"}}})
 }
 
-// And on a Sentinel set.
-func TestPaceOnASentinelSet(t *testing.T) {
-	set := redistest.NewSentinel(t, 1)
-	p, text := alone(t, 300, "300/s", "--prefix", redistest.Prefix(t),
-		"--sentinel", set.MasterSet()+"@"+strings.Join(set.Addrs(), ","))
-	p.released(text)
-}
-
 // One of three is interrupted, which loses nothing; the others take up its part.
 func TestPaceInterrupted(t *testing.T) {
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {

@@ -36,28 +36,6 @@ func TestRedisWithTLS(t *testing.T) {
 	}
 }
 
-func TestProofsAreCheckedFirst(t *testing.T) {
-	t.Parallel()
-	c := redistest.NewCertificates(t)
-	cert, key := " --tls-client-cert "+c.Cert, " --tls-client-key "+c.Key
-	for _, step := range [][2]string{
-		{"show mails --redis rediss://a:1" + cert, "need each other"},
-		{"show mails --redis rediss://a:1" + key, "need each other"},
-		{"show mails --redis rediss://a:1 --tls-ca /no/such/file", "--tls-ca: open /no/such/file"},
-		{"show mails --redis rediss://a:1 --tls-ca " + file(t, "empty.pem", ""), "no certificate in PEM"},
-		{"show mails --redis rediss://a:1 --tls-client-cert " + c.CA + key, "--tls-client-cert"},
-		{"show mails --redis a:1 --tls-ca " + c.CA, "write rediss://"},
-		{"show mails --sentinel m@a:1 --tls-ca " + c.CA, "write rediss://"},
-		{"show mails --cluster a:1" + cert + key, "write rediss://"},
-		{"serve --limit a=1/s --embedded --tls-ca " + c.CA, "leave --tls-ca out"},
-	} {
-		text, code := runHere(t, strings.Fields(step[0])...)
-		if code != exitUsage || !strings.Contains(text, step[1]) || strings.Count(text, "\n") != 1 {
-			t.Errorf("%s ended with %d: %s", step[0], code, text)
-		}
-	}
-}
-
 // Servers behind Sentinel and the sentinels are logged in to with users of their own, from one URL.
 func TestSentinelWithUsers(t *testing.T) {
 	t.Parallel()

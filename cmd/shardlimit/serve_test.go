@@ -88,28 +88,6 @@ func request(t *testing.T, method, url, body string) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-// With --denied, serve tells callers with the token which keys are refused most.
-func TestServeTellsWhoIsRefused(t *testing.T) {
-	_, quiet := startServe(t, "--embedded", "--per-key", "users=1/h")
-	if code, text := fetch(t, quiet+"/v1/denied"); code != 404 {
-		t.Errorf("%d %s", code, text)
-	}
-	_, url := startServe(t, "--embedded", "--per-key", "users=1/h", "--limit", "mails=1/h", "--denied")
-	for body, calls := range map[string]int{`{"limiter": "users", "key": "ann"}`: 2, `{"limiter": "mails"}`: 3,
-		`{"limiter": "users", "key": "b\"ob"}`: 4} {
-		for range calls {
-			post(t, url, body)
-		}
-		post(t, url, strings.Replace(body, "}", `, "n": 0}`, 1)) // who looks is not refused
-	}
-	code, text := fetch(t, url+"/v1/denied")
-	const want = `"limiters":[{"limiter":"users","calls":4,"keys":[{"key":"b\"ob","calls":3,"over":0},` +
-		`{"key":"ann","calls":1,"over":0}]}]}`
-	if code != 200 || !strings.HasPrefix(text, `{"since":"2`) || !strings.HasSuffix(text, want+"\n") {
-		t.Errorf("%d %s, want %s", code, text, want)
-	}
-}
-
 func TestServe(t *testing.T) {
 	settings := file(t, "settings.json", `{"limits": [{"name": "users", "rate": "1/h", "per_key": true}]}`)
 	cmd, url := startServe(t, "--embedded", "--on-outage", "open", "--limit", "mails=2/h", "--settings", settings)

@@ -61,16 +61,11 @@ func TestSentinelsAndTheirServersAreLoggedInToApart(t *testing.T) {
 	if o.TLSConfig == nil || o.Sentinel.TLSConfig == nil || o.TLSConfig.ServerName != "" {
 		t.Errorf("TLS: %+v, %+v", o.TLSConfig, o.Sentinel.TLSConfig)
 	}
+	if all, err = nodes("", "rediss://a:1,b:2", ""); err != nil || all[0].Redis.TLSConfig.ServerName != "" {
+		t.Errorf("each server of a cluster shows a certificate for its own name: %+v, %v", all, err)
+	}
 	if all, err = nodes("", "", "m@redis://a:1"); err != nil || all[0].Redis.Sentinel.TLSConfig != nil ||
 		all[0].Redis.Sentinel.Password != "" {
-		t.Errorf("%+v, %v", all, err)
-	}
-}
-
-// Each server of a cluster shows a certificate for its own name.
-func TestAClusterHasNoServerName(t *testing.T) {
-	all, err := nodes("", "rediss://a:1,b:2", "")
-	if err != nil || all[0].Redis.TLSConfig.ServerName != "" {
 		t.Errorf("%+v, %v", all, err)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -49,19 +48,5 @@ func TestShowEndsOnWhatItShowed(t *testing.T) {
 		if strings.Contains(text, not) {
 			t.Errorf("it ends with %q: %s", not, text[max(0, len(text)-500):])
 		}
-	}
-}
-
-// A reader that has enough ends it quietly.
-func TestShowThroughHead(t *testing.T) {
-	_, flags := started(t, 1)
-	walk(t, flags, []step{{"set mails --rate 10/h", exitOK, nil}})
-	args := append([]string{"-c", `"$@" | head -1`, "sh", built, "show", "mails", "--every", "10ms"}, flags...)
-	var errs bytes.Buffer
-	cmd := exec.Command("sh", args...)
-	cmd.Env, cmd.Stderr = cleanEnv(), &errs
-	out, err := cmd.Output()
-	if err != nil || errs.Len() > 0 || !strings.HasPrefix(string(out), "mails") {
-		t.Errorf("%v: %s%s", err, out, errs.String())
 	}
 }

@@ -73,17 +73,6 @@ func TestRunEndsWhenItIsInterrupted(t *testing.T) {
 	}
 }
 
-func TestRunRefuses(t *testing.T) {
-	for name, c := range map[string]Config{
-		"no nodes": {For: time.Second, Rate: spelling.Rate{Permits: 1, Per: time.Second}, Workers: 1},
-		"window":   {For: time.Second, Rate: spelling.Rate{Permits: 1, Per: time.Microsecond}, Nodes: 1, Workers: 1},
-	} {
-		if _, err := Run(t.Context(), c, func(Snapshot) {}); err == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-}
-
 func TestVerdictOfAnExceededLimit(t *testing.T) {
 	v := Verdict{Window: time.Second, Admitted: 21, findings: judge(time.Second, lowered(), ops(7, 1500, 1600, 1700))}
 	if v.OK() || !strings.Contains(v.String(), "most in any window 21 of 6 (350.0 %): OVER THE LIMIT") {
