@@ -15,16 +15,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-// denial is what a call is denied with.
-func denial(t *testing.T, l *shardlimit.Limiter, n int64) shardlimit.Decision {
-	t.Helper()
-	d, err := l.AllowN(t.Context(), n)
-	if err != nil || d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	return d
-}
-
 // becauseOf denies n permits by a shard, and then from memory, for that reason.
 func becauseOf(t *testing.T, l *shardlimit.Limiter, n int64, want shardlimit.Reason) {
 	t.Helper()
