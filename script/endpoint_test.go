@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-
-	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // proposal is one for a sliding log.
@@ -24,20 +22,6 @@ func proposal(tb testing.TB, epoch, share int64, window time.Duration) *Proposal
 
 func ones(p *Proposal, count int64) *TakeRequest {
 	return &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: count}}}
-}
-
-// behindProxy returns a client of server that has one connection, through a proxy.
-func behindProxy(tb testing.TB, server *redistest.Server) (*redistest.Proxy, rueidis.Client) {
-	tb.Helper()
-	proxy := redistest.NewProxy(tb, server.Addr())
-	option := server.ClientOption()
-	option.InitAddress, option.AlwaysPipelining, option.PipelineMultiplex = []string{proxy.Addr()}, true, -1
-	client, err := rueidis.NewClient(option)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(client.Close)
-	return proxy, client
 }
 
 // calls reads how often a server has executed a command.

@@ -135,6 +135,7 @@ func TestAFailedScriptCallMarksItsSpan(t *testing.T) {
 	if s := p.scripts()[0]; s.Status().Code != codes.Error || attributes(s)["error.type"] != "timeout" {
 		t.Errorf("%v, %v", s.Status(), attributes(s))
 	}
+	limittest.AwaitThat(t, "it answers", func() bool { _, err := l.Allow(t.Context()); return err == nil })
 	p.posts[0].Do(t, "CONFIG", "SET", "maxmemory", "1")
 	limittest.AwaitThat(t, "the refusal is traced", func() bool {
 		_, _ = l.Allow(ctx)

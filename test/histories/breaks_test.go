@@ -38,8 +38,7 @@ var breakages = []breakage{
 	{
 		name: "a lease lasts as long as under the limit before", theme: "lease", kind: "over", seeds: []uint64{10},
 		edits: []limittest.Edit{
-			{"return l.epoch == r.Layout.Epoch && l.slept == slept",
-				"return (BROKEN || l.epoch == r.Layout.Epoch) && l.slept == slept"},
+			{"q.since >= l.Until || l.epoch != r.Layout.Epoch ||", "q.since >= l.Until || !BROKEN && l.epoch != r.Layout.Epoch ||"},
 			{"c.Record().Highest.Load() > l.epoch ||", "!BROKEN && c.Record().Highest.Load() > l.epoch ||"},
 			{"l != nil && l.epoch != r.Layout.Epoch {", "l != nil && !BROKEN && l.epoch != r.Layout.Epoch {"},
 		},
