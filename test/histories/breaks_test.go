@@ -52,7 +52,7 @@ var breakages = []breakage{
 		},
 	},
 	{
-		name: "a queue of the process is taken for an outage", theme: "crowd", kind: "outage", seeds: []uint64{139},
+		name: "a queue of the process is taken for an outage", theme: "crowd", kind: "outage", seeds: []uint64{415},
 		edits: []limittest.Edit{
 			{"case least > 1 && s.Lane.Known.Answered(since+1):",
 				"case !BROKEN && least > 1 && s.Lane.Known.Answered(since+1):"},
@@ -74,7 +74,7 @@ var breakages = []breakage{
 			"\t\tif !BROKEN {\n\t\t\tterms.Revision = layout.Revision\n\t\t}\n"}},
 	},
 	{
-		name: "a quarantine lasts a window only", theme: "change", kind: "over", seeds: []uint64{2},
+		name: "a quarantine lasts a window only", theme: "change", kind: "over", seeds: []uint64{49},
 		edits: []limittest.Edit{{"(layout.Window), Least: node.Relied,\n\t}\n",
 			"(layout.Window),\n\t}\n\tif !BROKEN {\n\t\tterms.Least = node.Relied\n\t}\n"}},
 	},
