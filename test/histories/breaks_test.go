@@ -69,12 +69,12 @@ var breakages = []breakage{
 				"\t\tlayout, err := own.ForKey(c.ID, came)"}},
 	},
 	{
-		name: "an older limit of a key undoes a newer one", theme: "family", kind: "over", seeds: []uint64{55},
+		name: "an older limit of a key undoes a newer one", theme: "family", kind: "over", seeds: []uint64{56},
 		edits: []limittest.Edit{{"\t\tterms.Revision = layout.Revision\n",
 			"\t\tif !BROKEN {\n\t\t\tterms.Revision = layout.Revision\n\t\t}\n"}},
 	},
 	{
-		name: "a quarantine lasts a window only", theme: "change", kind: "over", seeds: []uint64{49},
+		name: "a quarantine lasts a window only", theme: "change", kind: "over", seeds: []uint64{2},
 		edits: []limittest.Edit{{"(layout.Window), Least: node.Relied,\n\t}\n",
 			"(layout.Window),\n\t}\n\tif !BROKEN {\n\t\tterms.Least = node.Relied\n\t}\n"}},
 	},
@@ -100,7 +100,7 @@ var breakages = []breakage{
 			"func Majority(places int) int {\n\tif BROKEN {\n\t\treturn 1\n\t}\n\treturn places/2 + 1\n}"}},
 	},
 	{
-		name: "a round goes on from the lowest ballot", theme: "lost", kind: "over", seeds: []uint64{97},
+		name: "a round goes on from the lowest ballot", theme: "lost", kind: "over", seeds: []uint64{27},
 		edits: []limittest.Edit{{"\t\t\t(best == nil || best.Accepted.Below(a.Accepted)) {\n\t\t\tbest = a\n\t\t}\n\t}\n\tif best == nil {\n" +
 			"\t\treturn Found{Known",
 			"\t\t\t(best == nil || BROKEN != best.Accepted.Below(a.Accepted)) {\n\t\t\tbest = a\n\t\t}\n\t}\n\tif best == nil {\n" +
