@@ -38,7 +38,6 @@ type batch struct {
 
 	sent   bool   // departed: who leaves now may have spent permits
 	number uint64 // of the call
-	tries  int    // how often what it relies on had to be confirmed, or is being
 	links  []trace.Link
 	next   *batch // the one behind it
 }

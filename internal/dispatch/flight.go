@@ -194,7 +194,7 @@ func (f *flight) ranges(lanes []*Lane) []*Lane {
 	return lanes
 }
 
-// land answers everybody on board, but those whose shard has no state: they fly again.
+// land answers everybody on board, but those whose shard has no state: they go on by themselves.
 func (f *flight) land(received int64, err error) {
 	for i, s := range f.sections {
 		switch {
@@ -205,7 +205,7 @@ func (f *flight) land(received int64, err error) {
 		case s.absent() && s.key != nil:
 			s.key.end(ErrNotPlain)
 		case s.absent():
-			go s.lane.again(s.batch, told{s.reply.Status, s.reply.At})
+			go s.lane.detour(s.batch, told{s.reply.Status, s.reply.At})
 		default:
 			s.deliver(received)
 		}

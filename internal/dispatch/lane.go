@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/node"
@@ -203,10 +205,14 @@ type call struct {
 	operation telemetry.Operation
 }
 
-// begin begins a call of no batch. See node.Begin.
-func (l *Lane) begin(ctx context.Context, op telemetry.Operation) (context.Context, call, error) {
+// begin begins a call, on behalf of a batch if there is one. See node.Begin.
+func (l *Lane) begin(ctx context.Context, op telemetry.Operation, of *batch) (context.Context, call, error) {
 	about := telemetry.Call{Operation: op, Limiter: l.Metrics, Shard: l.Tag()}
-	ctx, c, err := l.Node.Begin(ctx, l.Slot, about, nil)
+	var links []trace.Link
+	if of != nil {
+		about.Served, links = []telemetry.Served{{Limiter: l.Metrics, Calls: of.calls()}}, of.links
+	}
+	ctx, c, err := l.Node.Begin(ctx, l.Slot, about, links)
 	return ctx, call{c, l, op}, err
 }
 

@@ -17,7 +17,7 @@ import (
 
 // run makes a call, without more.
 func (l *Lane) run(ctx context.Context, op telemetry.Operation, call func(context.Context, *call) error) error {
-	ctx, c, err := l.begin(ctx, op)
+	ctx, c, err := l.begin(ctx, op, nil)
 	if err != nil {
 		return err
 	}
@@ -68,8 +68,8 @@ func (l *Lane) Participants(ctx context.Context) (r script.LedgerReply, err erro
 func (l *Lane) Propose(ctx context.Context, t *Terms) (reply script.TakeReply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.env.CallTimeout)
 	defer cancel()
-	err = basis{l, t}.present(ctx, func(on basis) (script.Status, clock.ServerTime, error) {
-		ctx, c, err := l.begin(ctx, telemetry.Propose)
+	err = basis{l, t}.present(ctx, told{}, func(on basis) (script.Status, clock.ServerTime, error) {
+		ctx, c, err := l.begin(ctx, telemetry.Propose, nil)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -102,8 +102,8 @@ type Booking struct {
 func (s *Seat) Reserve(ctx context.Context,
 	b Booking) (reply script.ReserveReply, sent, received int64, err error) {
 	l := s.Lane
-	err = basis{lane: l}.present(ctx, func(on basis) (script.Status, clock.ServerTime, error) {
-		ctx, c, err := l.begin(ctx, telemetry.Reserve)
+	err = basis{lane: l}.present(ctx, told{}, func(on basis) (script.Status, clock.ServerTime, error) {
+		ctx, c, err := l.begin(ctx, telemetry.Reserve, nil)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -178,7 +178,7 @@ func (s *Seat) Settle(ctx context.Context, r script.SettleRequest) (reply script
 		return reply, l.Node.Away(l.Slot)
 	}
 	once := func(on basis) (script.Status, clock.ServerTime, error) {
-		ctx, c, err := l.begin(ctx, telemetry.Settle)
+		ctx, c, err := l.begin(ctx, telemetry.Settle, nil)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -198,7 +198,7 @@ func (s *Seat) Settle(ctx context.Context, r script.SettleRequest) (reply script
 		return reply.Status, reply.At, err
 	}
 	if r.Charge > 0 {
-		err = basis{lane: l}.present(ctx, once)
+		err = basis{lane: l}.present(ctx, told{}, once)
 	} else {
 		_, _, err = once(basis{lane: l})
 	}

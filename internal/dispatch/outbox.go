@@ -83,11 +83,10 @@ func (o *outbox) pops(since, now int64) {
 // excuses returns for how much of the last standstill a batch waited that was opened at that time.
 func (s *standstill) excuses(opened int64) int64 { return max(min(s.took, s.ended.Load()-opened), 0) }
 
-// waiting is a lane in an outbox, one of its batches that flies again, or an ask for a key that has
-// none, and since when asks wait there for a place.
+// waiting is a lane in an outbox, or an ask for a key that has none, and since when asks wait there
+// for a place.
 type waiting struct {
 	lane  *Lane
-	batch *batch
 	key   *KeyAsk
 	since int64
 }
@@ -258,12 +257,6 @@ func (o *outbox) load(f *flight) {
 			continue
 		}
 		l := w.lane
-		if w.batch != nil {
-			if l.ready(w.batch) {
-				f.board(l, w.batch)
-			}
-			continue
-		}
 		for range maxBatches {
 			b := l.depart(o)
 			if b == nil {

@@ -1,12 +1,10 @@
 package dispatch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -181,7 +179,7 @@ func (q *pending) outbox() *outbox {
 	return o
 }
 
-// ready reports whether a batch can fly now. Else it was answered, or flies later.
+// ready reports whether a batch can fly with others. Else it was answered, or goes by itself.
 func (q *pending) ready(b *batch) bool {
 	l := q.lane
 	now := l.env.Clock.Now()
@@ -192,39 +190,10 @@ func (q *pending) ready(b *batch) bool {
 		q.endWaiting(away)
 	case l.left(), b.singles() && (l.Known.Shut(now) || b.heldBack(now)):
 		q.deny(b, now)
-	case b.tries == 0 && (l.Keyed && basis{lane: l}.expired() || basis{lane: l}.unfenced()):
-		go l.again(b, told{})
+	case l.Keyed && basis{lane: l}.expired(), basis{lane: l}.unfenced():
+		go l.detour(b, told{})
 	default:
 		return true
 	}
 	return false
-}
-
-// again has a batch fly later whose shard did nothing, or must not be asked yet: what its call
-// relies on is confirmed first. It has no more time for that than to board, for the sake of the
-// others who fly with it.
-func (q *pending) again(b *batch, said told) {
-	l := q.lane
-	age := l.env.Clock.Now() - b.oldest
-	left := min(l.env.budget(age, l.Terms.Load().splitOver(l.Node)), time.Duration(l.env.Boarding()-age))
-	ctx, cancel := context.WithTimeout(l.env.Ctx, left)
-	defer cancel()
-	var err error
-	b.tries = max(b.tries, 1)
-	if on := (basis{lane: l}); said == (told{}) {
-		on.reassure(ctx)
-	} else {
-		err = on.insist(ctx, said, b.tries)
-		b.tries++
-	}
-	now := l.env.Clock.Now()
-	switch {
-	case l.left(): // as was read meanwhile
-		q.deny(b, now)
-	case err != nil:
-		q.land(b, nil, err)
-		q.endWaiting(err)
-	default:
-		l.outbox().add(waiting{lane: l, batch: b, since: now})
-	}
 }

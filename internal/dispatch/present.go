@@ -105,12 +105,19 @@ type told struct {
 // present makes a call, and again while the shard has no state and was given none, or was asked
 // after the fence: it does what that takes in between, until what the call relies on is confirmed
 // and the time of the node known.
-func (b basis) present(ctx context.Context,
+func (b basis) present(ctx context.Context, before told,
 	once func(basis) (status script.Status, at clock.ServerTime, err error)) error {
-	if b.fixed == nil {
+	tries := 1
+	switch {
+	case before != told{}:
+		if err := b.insist(ctx, before, tries); err != nil {
+			return err
+		}
+		tries++
+	case b.fixed == nil:
 		b.reassure(ctx)
 	}
-	for tries := 1; ; tries++ {
+	for ; ; tries++ {
 		under := basis{b.lane, b.terms()}
 		status, at, err := once(under)
 		if err != nil || !unserved(status) || under.fixed.Epoch == 0 {

@@ -32,7 +32,7 @@ func TestACallOnAReplacedLaneGetsNewTerms(t *testing.T) {
 	second.Follows(first)
 	limit.confirmed = func() { second.Terms.Store(&Terms{Epoch: 2}) }
 	var asked []int64
-	err := basis{lane: first}.present(t.Context(), func(on basis) (script.Status, clock.ServerTime, error) {
+	err := basis{lane: first}.present(t.Context(), told{}, func(on basis) (script.Status, clock.ServerTime, error) {
 		asked = append(asked, on.fixed.Epoch)
 		if on.fixed.Epoch == 2 {
 			return script.Fresh, 1, nil
@@ -69,7 +69,7 @@ func TestALeftShardIsAskedNoMore(t *testing.T) {
 			absent := l.next()
 			behind := l.call(t.Context(), 2, false)
 			l.Limit = &leavingLimit{quietLimit{l.seat()}, l, err}
-			l.again(absent, told{script.Absent, 1})
+			l.detour(absent, told{script.Absent, 1})
 			l.flown()
 			synctest.Wait()
 			for name, o := range map[string]*outcomeOf{"first": first, "behind": behind} {
@@ -102,7 +102,7 @@ func TestAShardThatNobodyTellsIsAskedAfterALookAtTheRecord(t *testing.T) {
 		l := grounded(t)
 		l.Limit, l.Keyed = limit, untold
 		asked := 0
-		err := basis{lane: l}.present(t.Context(), func(basis) (script.Status, clock.ServerTime, error) {
+		err := basis{lane: l}.present(t.Context(), told{}, func(basis) (script.Status, clock.ServerTime, error) {
 			asked++
 			return script.OK, 1, nil
 		})
@@ -128,7 +128,7 @@ func TestTheFirstCallUnderAFenceAsksTheTime(t *testing.T) {
 	l.Limit, l.Keyed = limit, true
 	l.Terms.Store(&Terms{Epoch: 1, Most: 1, Fence: unconfirmedFence{}})
 	calls := 0
-	err := basis{lane: l}.present(t.Context(), func(on basis) (script.Status, clock.ServerTime, error) {
+	err := basis{lane: l}.present(t.Context(), told{}, func(on basis) (script.Status, clock.ServerTime, error) {
 		s := section{lane: l, batch: newBatch(l)}
 		s.prepare(on, l.env.Clock.Now())
 		if calls++; !s.req.Rare {
