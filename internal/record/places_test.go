@@ -170,6 +170,14 @@ func TestForeignValues(t *testing.T) {
 				t.Errorf("another process: %+v", got)
 			}
 			before := w.content()["b "+key]
+			w["c"].down.Store(true) // that it comes back would do
+			time.Sleep(time.Second)
+			if err := limit(b).Read(t.Context(), true, false, func(Reading) error { return nil }); !errors.Is(err,
+				ErrNoMajority) || errors.Is(err, script.ErrForeignState) || !strings.Contains(err.Error(), "node b:") {
+				t.Errorf("one is foreign, one is down: %v", err)
+			}
+			w["c"].down.Store(false)
+			time.Sleep(2 * time.Second)
 			put("c", key)
 			err := limit(b).Read(t.Context(), true, false, func(Reading) error { return nil })
 			if !errors.Is(err, ErrNoMajority) || !errors.Is(err, script.ErrForeignState) {

@@ -231,8 +231,19 @@ func (r *Record) read(ctx context.Context, s *seat, participates, whole bool,
 }
 
 // fewer is an ErrNoMajority of these places, with why they gave no answer, as far as that is known.
-// It is an ErrForeignState as well if one of them holds what is foreign.
+// It is an ErrForeignState if so many hold what is foreign that the rest is no majority.
 func fewer(places []string, errs []error) error {
+	var foreign []int
+	for i, err := range errs {
+		if errors.Is(err, script.ErrForeignState) {
+			foreign = append(foreign, i)
+		}
+	}
+	if len(places)-len(foreign) >= majority.Majority(len(places)) {
+		for _, i := range foreign {
+			errs[i] = errors.New(errs[i].Error())
+		}
+	}
 	err := fmt.Errorf("%w (%s)", ErrNoMajority, strings.Join(places, ", "))
 	if cause := errors.Join(errs...); cause != nil {
 		return fmt.Errorf("%w: %w", cause, err)
