@@ -134,8 +134,15 @@ func (r *Register) putInForce(ctx context.Context, next shard.Layout) error {
 }
 
 // propose stores the layout that follow makes of the stored one, again and again while other
-// processes change it too; nil: nothing is to be done.
+// processes change it too; nil: nothing is to be done. Of one process only one does this at a time:
+// each attempt but one would be in vain.
 func (r *Register) propose(ctx context.Context, follow follower) (*shard.Layout, error) {
+	select {
+	case r.proposing <- struct{}{}:
+		defer func() { <-r.proposing }()
+	case <-ctx.Done():
+		return nil, clock.Ended(ctx)
+	}
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		if err := r.Ask(ctx, false); errors.Is(err, ErrDeleted) {
 			return nil, err

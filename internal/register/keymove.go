@@ -91,20 +91,20 @@ func (m *Move) due(l *shard.Layout, now int64) bool {
 
 // begin takes the token, and waits for it if nothing is known of the layout of this epoch.
 func (m *Move) begin(ctx context.Context, epoch int64) bool {
+	select {
+	case m.token <- struct{}{}:
+		return true
+	default:
+	}
 	if m.epoch.Load() == epoch {
-		select {
-		case m.token <- struct{}{}:
-			return true
-		default:
-			return false
-		}
+		return false
 	}
 	select {
 	case m.token <- struct{}{}:
 		return true
 	case <-ctx.Done():
-		return false
 	}
+	return false
 }
 
 // step asks the shards of an unsettled key what they hold. Unless there is a doubt that the

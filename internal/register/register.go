@@ -75,7 +75,8 @@ type Reader struct {
 // It is safe for concurrent use.
 type Register struct {
 	*Reader
-	driving atomic.Int64 // the epoch of the layout to which capacity is moved; 0: nothing is
+	driving   atomic.Int64  // the epoch of the layout to which capacity is moved; 0: nothing is
+	proposing chan struct{} // holds one token: one change at a time
 }
 
 // Env is what the registers of a process share.
@@ -90,7 +91,7 @@ type Env struct {
 // New returns the register of a limit that was not looked up yet. It does no I/O.
 func New(env *Env, s Subject) *Register {
 	reader := &Reader{env: env, Subject: s}
-	r := &Register{Reader: reader}
+	r := &Register{Reader: reader, proposing: make(chan struct{}, 1)}
 	r.drive = r.beginDriving
 	every := confirmLimitEvery
 	if s.Family {
