@@ -9,16 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// KeySlots is in how many slots the shards of keys of a family lie. So many masters of a cluster
-// can have a part.
+// KeySlots is in how many slots the shards of keys lie in a new family. So many masters of a
+// cluster can have a part.
 const KeySlots = 16
 
 // Arrangement says where the keys of a family have their shards. Every process computes the
 // shards of a key from it, and from nothing else.
 type Arrangement struct {
 	// Slots is in how many slots, evenly spaced over all, the shards of keys lie: few, so that on a
-	// cluster one script call has to do with many keys. It divides the number of all slots.
-	Slots int    `json:"slots"`
+	// cluster one script call has to do with many keys. It divides the number of all slots. 0: in
+	// any.
+	Slots int    `json:"slots,omitempty"`
 	Nodes []Node `json:"nodes"` // over which the keys are placed; never changed in place
 }
 
@@ -30,7 +31,12 @@ func (a Arrangement) shard(id string) Shard {
 }
 
 // slot returns the slot of keys whose home that is.
-func (a Arrangement) slot(home int) int { return home - home%(Slots/a.Slots) }
+func (a Arrangement) slot(home int) int {
+	if a.Slots > 0 {
+		home -= home % (Slots / a.Slots)
+	}
+	return home
+}
 
 // on reports whether keys are placed on a node in this life of it.
 func (a Arrangement) on(n Node) bool {
@@ -52,7 +58,7 @@ func normal(nodes []Node) []Node {
 func (a Arrangement) fenced() bool { return len(a.Nodes) > 0 && a.Nodes[0].Life != "" }
 
 func (a Arrangement) validate() error {
-	if a.Slots < 1 || Slots%a.Slots != 0 {
+	if a.Slots < 0 || a.Slots > 0 && Slots%a.Slots != 0 {
 		return fmt.Errorf("keys in %d slots", a.Slots)
 	}
 	if len(a.Nodes) == 0 {

@@ -16,30 +16,39 @@ func moved(t *testing.T) shard.Layout {
 	return must(t)(l.Rearrange(l.Epoch+1, someNodes(3)[2:], 100*time.Hour)).Settle(100 * time.Minute)
 }
 
-// What was before is forgotten once all of it was left for long enough, whatever has changed since.
+// What was before is forgotten once it was left for long enough, whatever has changed since; what
+// was left later is not. A part is forgotten alone only if there is much of it.
 func TestWhatWasLeftLongAgoIsForgotten(t *testing.T) {
 	l := moved(t)
 	l = must(t)(l.Rearrange(l.Epoch+1, someNodes(4)[3:], 0))
 	for _, c := range []struct {
 		held, after time.Duration
 		forgettable bool
+		left        int
 	}{
-		{0, 99 * time.Minute, false},
-		{time.Hour, 100 * time.Minute, false},
-		{100 * time.Minute, 99*time.Minute + 1, false},
-		{100 * time.Minute, 99 * time.Minute, true},
-		{-time.Hour, 0, true},
-		{-time.Hour, 1, false},
+		{0, 99*time.Hour + 99*time.Minute + 1, false, -1},
+		{0, 99*time.Minute + 1, false, 2},
+		{0, 99 * time.Minute, false, 1},
+		{time.Hour, 100 * time.Minute, false, 1},
+		{100 * time.Minute, 99*time.Minute + 1, false, 1},
+		{100 * time.Minute, 99 * time.Minute, true, 0},
+		{-time.Hour, 99*time.Minute + 1, false, 2},
 	} {
 		if got := l.Forgettable(c.held, c.after); got != c.forgettable {
 			t.Errorf("%+v: %v", c, got)
 		}
 		next, err := l.Forget(l.Epoch+1, c.held, c.after)
-		if c.forgettable != (err == nil) || err != nil && !errors.Is(err, shard.ErrInvalidLayout) {
+		if (err != nil) != (c.left < 0) || err != nil && !errors.Is(err, shard.ErrInvalidLayout) {
 			t.Errorf("%+v: %v", c, err)
-		} else if err == nil && (next.Keys.Moving() || !next.Settled) {
+		} else if err == nil && (len(next.Keys.Before) != c.left || !next.Settled) {
 			t.Errorf("%+v: %+v", c, next.Keys)
 		}
+	}
+	for i := range 6 {
+		l = must(t)(l.Rearrange(l.Epoch+1, someNodes(5 + i)[4+i:], 0))
+	}
+	if !l.Forgettable(time.Hour, 99*time.Minute) {
+		t.Error("a part of many is not forgotten")
 	}
 }
 
@@ -49,14 +58,31 @@ func TestAnArrangementThatCameBackIsRememberedFromThenOn(t *testing.T) {
 		return must(t)(l.Rearrange(l.Epoch+1, someNodes(4)[node:node+1], time.Hour))
 	}
 	l := at(at(at(at(family(t, 1, spec(10), someNodes(1)), 1), 0), 2), 3)
-	hour := time.Hour * 99 / 100
-	for i, want := range []struct {
-		node int
-		left time.Duration
-	}{{1, 2 * hour}, {0, hour}, {2, 0}} {
-		if p := l.Keys.Before[i]; p.Nodes[0] != someNodes(4)[want.node] || p.LeftFor != want.left {
-			t.Errorf("%d: %+v, want %+v", i, p, want)
+	k := keyed(t, must(t)(l.Forget(l.Epoch+1, 0, 100*time.Minute)), "k")
+	for i, n := range someNodes(4) {
+		listed := slices.ContainsFunc(k.Shards, func(s shard.Shard) bool { return s.Node == n.Name })
+		if listed != (i != 1) {
+			t.Errorf("%s is listed by %+v: %v", n.Name, k, listed)
 		}
+	}
+}
+
+// Once some of what was before is forgotten, the rest does not tell what shards have: capacity was
+// on its way between them.
+func TestWhatIsLeftOfWhatWasBeforeIsUnknown(t *testing.T) {
+	l := succeed(t, moved(t), spec(30), someNodes(4)[3:])
+	l = must(t)(l.Forget(l.Epoch+1, 0, time.Hour))
+	k := keyed(t, l, "k")
+	if len(k.Shards) < 2 || k.Settled {
+		t.Errorf("nothing is left: %+v", k)
+	}
+	for _, s := range k.Shards {
+		if s.Start != shard.Unknown {
+			t.Errorf("%+v of %+v is known", s, k)
+		}
+	}
+	if l = must(t)(l.Forget(l.Epoch+1, 2*time.Hour, time.Hour)); l.Keys.Cut || !keyed(t, l, "k").Settled {
+		t.Errorf("after a while: %+v", l.Keys)
 	}
 }
 
@@ -70,9 +96,6 @@ func TestAFamilyAnewKnowsOfNoShare(t *testing.T) {
 	}
 	if l.Keys.Before[0].LeftFor <= moved(t).Keys.Before[0].LeftFor {
 		t.Error("the time for which it was held is forgotten")
-	}
-	if l = must(t)(l.Settle(0).Forget(11, 2*time.Hour, time.Hour)); l.Keys.Cut || !keyed(t, l, "k").Settled {
-		t.Errorf("after a while: %+v", l.Keys)
 	}
 }
 

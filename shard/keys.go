@@ -40,26 +40,34 @@ type Keys struct {
 	// Longest is how long a grant of a key can count, under any limit that the family ever had. No
 	// limit that comes with a call may make it longer.
 	Longest time.Duration `json:"longest_ns"`
-	// Cut tells that the record may have forgotten some of what was before, so that what shards
-	// have is unknown.
+	// Cut tells that some of what was before was forgotten: what shards have of the rest is
+	// unknown.
 	Cut bool `json:"cut,omitempty"`
 }
 
 // Moving reports whether all keys may still have to be moved.
 func (k *Keys) Moving() bool { return k != nil && len(k.Before) > 0 }
 
-// Only returns where the shard of the key prefix+id is, which need not be put together if there is
-// one node; ok is false if the key may have to move. The layouts of all keys with the same place
-// and terms differ in nothing.
-func (k *Keys) Only(prefix, id string) (at Location, ok bool) {
+// Only returns where the shard of a key is; ok is false if the key may have to move. The layouts of
+// all keys with the same place and terms differ in nothing.
+func (k *Keys) Only(id string) (at Location, ok bool) {
 	if k == nil || k.Moving() {
 		return Location{}, false
 	}
-	if len(k.Nodes) == 1 {
-		return Location{k.slot(homeOf(prefix, id)), k.Nodes[0].Name}, true
-	}
-	s := k.shard(prefix + id)
+	s := k.shard(id)
 	return Location{s.Slot, s.Node}, true
+}
+
+// OnlyOf is Only for the id prefix+end, of which end need not be put behind prefix first if there
+// is one node.
+func (k *Keys) OnlyOf(prefix, end string) (at Location, ok bool) {
+	if k == nil || k.Moving() {
+		return Location{}, false
+	}
+	if len(k.Nodes) > 1 {
+		return k.Only(prefix + end)
+	}
+	return Location{k.slot(homeOf(prefix, end)), k.Nodes[0].Name}, true
 }
 
 // Over reports whether keys are placed over just these nodes.
@@ -101,20 +109,36 @@ func (k *Keys) aged(held time.Duration) *Keys {
 	return &next
 }
 
-// Forgettable reports whether all arrangements before were left for so long. To forget a part of
-// them would have the shards of every key asked once more.
+// Forgettable reports whether arrangements before were left for so long, and it is worth a new
+// record to forget them. To forget a part has the shards of every key asked once more: while there
+// are few, that waits until all can be forgotten.
 func (l Layout) Forgettable(held, after time.Duration) bool {
-	return l.Keys.Moving() && l.Keys.aged(held).Before[len(l.Keys.Before)-1].LeftFor >= after
+	if !l.Keys.Moving() {
+		return false
+	}
+	before := l.Keys.aged(held).Before
+	n := leftFor(before, after)
+	return n == len(before) || n > 0 && len(before) > maxBefore/2
 }
 
-// Forget returns the layout of a family that is to follow l, without the arrangements before, all
-// of which were left for so long.
+// leftFor returns how many of the pasts, oldest first, were left for so long.
+func leftFor(before []Past, after time.Duration) int {
+	n := slices.IndexFunc(before, func(p Past) bool { return p.LeftFor < after })
+	if n < 0 {
+		return len(before)
+	}
+	return n
+}
+
+// Forget returns the layout of a family that is to follow l, without the arrangements before that
+// were left for so long.
 func (l Layout) Forget(epoch int64, held, after time.Duration) (Layout, error) {
-	if !l.Forgettable(held, after) {
+	keys := l.Keys.aged(held)
+	if !keys.Moving() || leftFor(keys.Before, after) == 0 {
 		return Layout{}, fmt.Errorf("%w: nothing can be forgotten", ErrInvalidLayout)
 	}
-	keys := l.Keys.aged(held)
-	keys.Before, keys.Cut = nil, false
+	keys.Before = slices.Clone(keys.Before[leftFor(keys.Before, after):])
+	keys.Cut = keys.Moving()
 	return l.follow(epoch, l.Spec, l.Live(), keys, held)
 }
 

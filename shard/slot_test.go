@@ -13,6 +13,20 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
+func ExampleTag() {
+	key := "limit:{" + shard.Tag(12739) + "}:orders"
+	fmt.Println(key, shard.Slot(key))
+	// Output: limit:{74C}:orders 12739
+}
+
+func ExamplePositions() {
+	fmt.Println(shard.Positions("orders", 1))
+	fmt.Println(shard.Positions("orders", 4))
+	// Output:
+	// [10101]
+	// [10101 14197 1909 6005]
+}
+
 func TestSlot(t *testing.T) {
 	for key, want := range map[string]int{
 		"":                     0,
@@ -152,17 +166,16 @@ func TestPositionsMasters(t *testing.T) {
 	}
 }
 
-// The name of a key need not be put together to find its place.
-func TestOnlyOfAPrefix(t *testing.T) {
-	for n := 1; n < 4; n++ {
+func TestOnlyOfIsOnlyOfTheName(t *testing.T) {
+	for n := range 4 {
 		keys := shard.Keys{Arrangement: shard.Arrangement{Slots: shard.KeySlots}}
 		for i := range n {
 			keys.Nodes = append(keys.Nodes, shard.Node{Name: strconv.Itoa(i), Weight: 1})
 		}
 		seen := map[shard.Location]bool{}
 		for i := range 1000 * n {
-			at, ok := keys.Only("", fmt.Sprintf("k5:users:%d", i))
-			if got, same := keys.Only("k5:users:", strconv.Itoa(i)); !ok || got != at || same != ok {
+			at, ok := keys.Only(fmt.Sprintf("k5:users:%d", i))
+			if got, same := keys.OnlyOf("k5:users:", strconv.Itoa(i)); !ok || got != at || same != ok {
 				t.Fatalf("key %d of %d nodes: %v, %v", i, n, got, at)
 			}
 			seen[at] = true
@@ -171,6 +184,21 @@ func TestOnlyOfAPrefix(t *testing.T) {
 			t.Errorf("%d places on %d nodes", len(seen), n)
 		}
 	}
+}
+
+func ExampleSplit() {
+	fmt.Println(shard.Split(11, 4))
+	// Output: [3 3 3 2]
+}
+
+func ExampleAuto() {
+	fmt.Println(shard.Auto(10_000, 3, 16), shard.Auto(1000, 3, 16), shard.Auto(1000, 3, 100))
+	// Output: 3 2 1
+}
+
+func ExampleFit() {
+	fmt.Println(shard.Fit(5, 8, 16), shard.Fit(500, 8, 16))
+	// Output: 5 8
 }
 
 func TestFit(t *testing.T) {

@@ -1,6 +1,9 @@
 package shard
 
-import "slices"
+import (
+	"math/bits"
+	"slices"
+)
 
 // granularity is the number of permits per window and participant below which a
 // shard is too coarse to be divided fairly: see [Auto].
@@ -57,8 +60,10 @@ func apportion(total int64, shares []Shard) []int64 {
 	parts := make([]int64, len(shares))
 	for i, s := range shares {
 		shared += s.Share
-		upTo := scale(total, shared, sum)
-		parts[i], given = upTo-given, upTo
+		high, low := bits.Mul64(uint64(total), uint64(shared))
+		upTo, _ := bits.Div64(high, low, uint64(sum))
+		parts[i] = int64(upTo) - given
+		given = int64(upTo)
 	}
 	for i := range parts {
 		if parts[i] == 0 {

@@ -80,7 +80,7 @@ func (f *Family) planOf(c *Core, ft *Routes) (*Plan, error) {
 			came = shard.Terms{} // so LimiterWith would say now
 		}
 	}
-	at, only := ft.Layout.Keys.Only("", c.ID)
+	at, only := ft.Layout.Keys.Only(c.ID)
 	if only {
 		f.plans.mu.Lock()
 		defer f.plans.mu.Unlock()
@@ -117,7 +117,7 @@ func (f *Family) seat(p *Plan) *dispatch.Seat {
 // PlaceOf returns the plan of a key whose calls bring no terms, and the name of its shard, under
 // the family's routes; nil if the key needs a Core.
 func (f *Family) PlaceOf(ft *Routes, prefix, key string) (*Plan, script.ShardRef) {
-	at, only := ft.Layout.Keys.Only(prefix, key)
+	at, only := ft.Layout.Keys.OnlyOf(prefix, key)
 	if !only {
 		return nil, script.ShardRef{}
 	}
