@@ -45,8 +45,15 @@ var ErrNotPlain = errors.New("the key is not asked for alone")
 // ask after ErrNotPlain.
 func (s *Seat) AsksKeys() bool { return s.Lane.outbox().near.Load() }
 
-// Crowded reports whether a call would be shed.
-func (s *Seat) Crowded(now int64) bool { return s.Lane.outbox().overdue(now) }
+// Crowded reports whether a call would be shed, and notes that it is.
+func (s *Seat) Crowded(now int64) bool {
+	o := s.Lane.outbox()
+	crowded := o.overdue(now)
+	if crowded {
+		o.sheds(now)
+	}
+	return crowded
+}
 
 // AskKey asks for n permits or none of a key, and waits for the answer or until ctx ends. Its shard
 // lies where the lane of the seat leads to. A caller that was not answered must call Leave. Once it

@@ -42,8 +42,8 @@ type outbox struct {
 	flying  int          // flights under way
 	loading bool         // one of them has still to take what waits
 	oldest  atomic.Int64 // when the first that waits began to; 0: nothing waits
-	line    atomic.Int64 // how many wait
 	capacity
+	overload
 	standstill
 }
 
@@ -57,6 +57,18 @@ type capacity struct {
 	near    atomic.Bool // there is for four
 }
 
+// overload is whether more waits in an outbox than can be sent in time, and for how long.
+type overload struct {
+	line     atomic.Int64 // how many wait
+	pace     atomic.Int64 // how many left the line in a quarter of a call timeout
+	left     int64        // how many did since pacedAt
+	pacedAt  int64
+	emptied  int64        // when the last left it
+	rested   atomic.Int64 // until when it was empty for a while
+	shed     atomic.Int64 // when a call for it was shed last
+	shedding atomic.Int64 // and since when, without a pause of a call timeout
+}
+
 // standstill tells when an outbox stood still last: nothing left it for half of a call timeout
 // though little waited. Then the process stood still, or the node did. That is no overload.
 type standstill struct {
@@ -67,7 +79,7 @@ type standstill struct {
 
 // stands reports whether nothing that waits since that time has left for so long.
 func (o *outbox) stands(since, now int64) bool {
-	return o.line.Load() <= shortLine && o.env.overdue(max(o.popped.Load(), since), now)
+	return o.line.Load() <= max(shortLine, o.pace.Load()) && o.env.overdue(max(o.popped.Load(), since), now)
 }
 
 // pops notes that something leaves that waited since that time. A node that always takes so long
@@ -100,6 +112,9 @@ func (o *outbox) add(w waiting) {
 	o.mu.Lock()
 	if o.waiting = append(o.waiting, w); len(o.waiting) == o.gone+1 {
 		o.oldest.Store(since)
+		if since-o.emptied > int64(o.env.CallTimeout/16) {
+			o.rested.Store(since)
+		}
 	}
 	o.line.Store(int64(len(o.waiting) - o.gone))
 	f := o.next()
@@ -109,11 +124,27 @@ func (o *outbox) add(w waiting) {
 	}
 }
 
-// overdue reports whether what waits is more than can be sent in time: the first has waited for
-// half of a call timeout while others left. So would newcomers.
+// overdue reports whether what waits is more than can be sent in time. If the first has waited for
+// half of a call timeout while others left, newcomers would. Where much more comes than can be
+// served, the first tells that too late: then no more may wait than left the line in a quarter of a
+// call timeout. So it is once calls have been shed for a call timeout, without a pause as long as
+// that, and the line was never empty for a while. Between bursts that can be served it is.
 func (o *outbox) overdue(now int64) bool {
-	since := o.oldest.Load()
-	return since != 0 && o.env.overdue(max(since, o.ended.Load()), now) && !o.stands(since, now)
+	since, most := o.oldest.Load(), int64(o.env.CallTimeout)
+	return since != 0 && (o.env.overdue(max(since, o.ended.Load()), now) && !o.stands(since, now) ||
+		now-o.shed.Load() <= most && now-o.shedding.Load() > most && now-o.rested.Load() > most &&
+			o.line.Load() > max(o.pace.Load(), maxLoad))
+}
+
+// sheds notes that a call is shed, because the line is overdue.
+func (o *outbox) sheds(now int64) {
+	last, most := o.shed.Load(), int64(o.env.CallTimeout)
+	if last == 0 || now-last > most {
+		o.shedding.Store(now)
+	}
+	if last == 0 || now-last > most/64 { // very many are
+		o.shed.Store(now)
+	}
 }
 
 // next is the flight that is to load what waits; nil if one is about to, or nothing waits, or there
@@ -291,6 +322,16 @@ func (o *outbox) pop(f *flight, now int64) (next waiting, more *flight) {
 	if o.gone < len(o.waiting) {
 		o.oldest.Store(o.waiting[o.gone].since)
 	}
-	o.line.Store(int64(len(o.waiting) - o.gone))
+	line := int64(len(o.waiting) - o.gone)
+	if o.line.Store(line); line == 0 {
+		o.emptied = now
+	}
+	if each, took := int64(o.env.CallTimeout/4), now-o.pacedAt; took >= each {
+		if took < 2*each { // else nothing left for a while: that is no pace
+			o.pace.Store(o.left * each / took)
+		}
+		o.left, o.pacedAt = 0, now
+	}
+	o.left++
 	return next, nil
 }

@@ -101,6 +101,79 @@ func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
+// While more comes than can be served for long, and not only after a burst, a line is too long if
+// it would take more than a quarter of the call timeout, though its first has not waited for long.
+func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const quarter = 3 * maxLoad // leave the line in a quarter of the call timeout
+		l := grounded(t)
+		e, o := l.env, l.outbox()
+		o.flying = maxFlights // what leaves the line leaves by the test
+		add := func(n int) {
+			for range n {
+				o.add(waiting{lane: l, since: e.Clock.Now()})
+			}
+		}
+		leave := func(n int) {
+			for range n {
+				o.pop(&flight{}, e.Clock.Now())
+			}
+		}
+		pass := func() {
+			time.Sleep(e.CallTimeout / 4)
+			add(quarter)
+			leave(quarter)
+		}
+		overload := func() {
+			for range 5 {
+				o.sheds(e.Clock.Now())
+				pass()
+			}
+			o.sheds(e.Clock.Now())
+		}
+		add(1) // the line is never empty
+		for range 4 {
+			o.sheds(e.Clock.Now())
+			pass()
+		}
+		add(10 * quarter)
+		if o.overdue(e.Clock.Now()) {
+			t.Error("calls were shed for no longer than a call timeout, and the line is too long")
+		}
+		leave(10 * quarter)
+		overload()
+		add(quarter - 1)
+		if o.overdue(e.Clock.Now()) {
+			t.Errorf("%d wait, and the line is too long", o.line.Load())
+		}
+		add(1)
+		if !o.overdue(e.Clock.Now()) {
+			t.Errorf("%d wait, and the line is not too long", o.line.Load())
+		}
+		leave(quarter + 1)
+		time.Sleep(e.CallTimeout / 8)
+		o.sheds(e.Clock.Now())
+		add(10 * quarter)
+		if o.overdue(e.Clock.Now()) {
+			t.Error("the line was empty for a while, and is too long")
+		}
+		leave(10*quarter - 1)
+		overload()
+		time.Sleep(e.CallTimeout / 3) // nobody is shed
+		leave(1)
+		add(1)
+		time.Sleep(e.CallTimeout / 3)
+		leave(1)
+		add(1)
+		time.Sleep(e.CallTimeout / 2)
+		leave(1)
+		add(10 * quarter)
+		if o.overdue(e.Clock.Now()) {
+			t.Error("long after that the line is too long")
+		}
+	})
+}
+
 // Nothing leaves the line while the process, or the node, stands still. That is no overload: who
 // comes then, or just after it, is not shed, and who waited is excused for as long, unless the node
 // is far or stood still just before.

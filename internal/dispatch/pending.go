@@ -45,8 +45,9 @@ func (q *pending) join(a *Ask) bool {
 	q.mu.Lock()
 	if q.tail == nil || !q.tail.take(a) {
 		now := l.env.Clock.Now()
-		if q.head != nil && l.env.overdue(q.head.opened, now) || l.outbox().overdue(now) {
+		if o := l.outbox(); q.head != nil && l.env.overdue(q.head.opened, now) || o.overdue(now) {
 			q.mu.Unlock()
+			o.sheds(now)
 			return false
 		}
 		b := newBatch(l)
