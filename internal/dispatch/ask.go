@@ -150,19 +150,6 @@ func (a *Ask) read(ctx context.Context) error {
 	return a.fill(ctx)
 }
 
-// Park keeps a call that was shed for so long, at most a call timeout, or until ctx or the client
-// ends. A caller that is refused at once comes back at once, and then refusals, and not the calls
-// that are served, have the processor.
-func (e *Env) Park(ctx context.Context, left time.Duration) {
-	timer := time.NewTimer(min(left, e.CallTimeout))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	case <-e.Ctx.Done():
-	}
-}
-
 // Boarding is the age of a call above which it does not depart any more: more
 // than half of the call timeout, or a call that a stalled shard has held up for
 // half its time could not be served by another; less than all, for the sake of

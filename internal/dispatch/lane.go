@@ -73,6 +73,7 @@ type Env struct {
 
 	keyAsks sync.Pool // to be used again
 	flights sync.Pool // likewise
+	parked  parking
 }
 
 // Way is where a lane leads. Those to the keys of a family that lie at one place have it together.

@@ -142,7 +142,7 @@ func (o *outbox) sheds(now int64) {
 	if last == 0 || now-last > most {
 		o.shedding.Store(now)
 	}
-	if last == 0 || now-last > most/64 { // very many are
+	if last == 0 || now-last > most/spots { // very many are
 		o.shed.Store(now)
 	}
 }
