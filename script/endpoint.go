@@ -22,7 +22,7 @@ import (
 // given to an Endpoint must not set it.
 type Endpoint struct {
 	client rueidis.Client
-	loaded [programCount]atomic.Bool // it had the script once
+	loaded [programCount]atomic.Int64 // it had the script once
 }
 
 // NewEndpoint returns an Endpoint over client, which must outlive it.
@@ -92,17 +92,18 @@ func (e *Endpoint) send(ctx context.Context, p *program, keys, args []string) ([
 	if err := ctx.Err(); err != nil {
 		return nil, &unsentError{err}
 	}
-	if e.loaded[p.number].Load() {
-		reply, err := p.read(e.client.Do(ctx, e.command(p, false, keys, args)))
+	loaded := &e.loaded[p.number] // how often its text was brought
+	before := loaded.Load()
+	full := before == 0 && loaded.CompareAndSwap(0, 1)
+	for range 3 {
+		reply, err := p.read(e.client.Do(ctx, e.command(p, full, keys, args)))
 		if !noScript(err) { // else it was surely not executed
 			return reply, err
 		}
+		full = loaded.CompareAndSwap(before, before+1) // the first brings the text, the others come behind it
+		before = loaded.Load()
 	}
-	reply, err := p.read(e.client.Do(ctx, e.command(p, true, keys, args)))
-	if err == nil {
-		e.loaded[p.number].Store(true)
-	}
-	return reply, err
+	return p.read(e.client.Do(ctx, e.command(p, true, keys, args)))
 }
 
 // command is a script by name, or its full text.
