@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,36 +33,36 @@ type Booking struct {
 	Deadline int64 // the latest one; 0: none
 	Since    int64 // when the call began
 	view     *view
-	answered bool // shards have answered a look
+	answered bool // a shard has answered a look
 }
 
-// Book reserves permits at the earliest instant at which there is room for them: on one shard that
-// has all of them then, else on several, all for one instant.
+// Book reserves permits at the earliest instant at which there is room for them: on one shard if
+// one can have so many, else on several, all for one instant.
 func (m *Member) Book(ctx context.Context, r *limit.Routes, b Booking) (Decision, int64, error) {
 	c := m.Target
 	b.view = m.View(r)
-	wanted, err := b.choose(ctx)
-	if err == nil {
-		var parts []booked
-		if parts, err = b.all(ctx, wanted); err == nil {
+	failure := cmp.Or(c.Absence(r), node.ErrAway)
+	for _, wanted := range b.choices(ctx) {
+		b.at = 0
+		parts, err := b.all(ctx, wanted)
+		if err == nil {
 			d, due := b.decision(parts)
 			return d, due, nil
 		}
-	}
-	if e := c.Process.Gone(ctx, err); e != nil {
-		return Decision{}, 0, e
-	}
-	if away := (*awayError)(nil); !IsRefusal(err) && errors.As(err, &away) {
-		if c.Process.Lanes.Hurried(b.left(c.Process.Now())) || errors.Is(err, dispatch.ErrOverloaded) {
-			err = dispatch.ErrOverloaded
-		} else if b.answered {
-			err = errTooFew
+		if dead := (*partError)(nil); !errors.As(err, &dead) || IsRefusal(err) {
+			return Decision{}, 0, b.failed(ctx, err)
 		}
+		failure = err
 	}
-	if errors.Is(err, dispatch.ErrOverloaded) {
-		err = fmt.Errorf("%w: %w", limit.ErrWaitTooLong, dispatch.ErrOverloaded)
+	switch {
+	case c.Process.Lanes.Hurried(b.left(c.Process.Now())), errors.Is(failure, dispatch.ErrOverloaded):
+		failure = dispatch.ErrOverloaded
+	case b.answered:
+		failure = errTooFew
+	case !errors.Is(failure, errTooFew):
+		failure = &awayError{failure}
 	}
-	return Decision{}, 0, err
+	return Decision{}, 0, b.failed(ctx, failure)
 }
 
 // left returns how much of its time the call has left.
@@ -69,9 +70,10 @@ func (b *Booking) left(now int64) time.Duration {
 	return b.view.member.Target.Process.Config.CallTimeout - time.Duration(now-b.Since)
 }
 
-// choose returns what to book on which shard.
-func (b *Booking) choose(ctx context.Context) (wanted []dispatch.Part, err error) {
-	c := b.view.member.Target
+// choices returns what may be booked: each shard that can have n permits by itself, the one that
+// has them first in front. If none can, there is one choice, of several shards; none if all that
+// answer have less.
+func (b *Booking) choices(ctx context.Context) (choices [][]dispatch.Part) {
 	var seats []*dispatch.Seat
 	var lanes []*dispatch.Lane
 	for _, s := range b.view.seats {
@@ -80,27 +82,37 @@ func (b *Booking) choose(ctx context.Context) (wanted []dispatch.Part, err error
 		}
 	}
 	if len(seats) == 1 && seats[0].Lane.Most() >= b.N {
-		return []dispatch.Part{{Seat: seats[0], N: b.N}}, nil // the shard itself knows when
+		return [][]dispatch.Part{{{Seat: seats[0], N: b.N}}} // the shard itself knows when
 	}
 	var offers []forecast.Offer
 	var asked []*dispatch.Seat
-	for i, found := range dispatch.Look(ctx, lanes, b.left(c.Process.Now())/2) {
-		if found.Err == nil {
-			offers, asked = append(offers, offerOf(&found)), append(asked, seats[i])
+	var times []int64
+	for i, found := range dispatch.Look(ctx, lanes, b.left(b.view.member.Target.Process.Now())/2) {
+		if found.Err != nil {
+			continue
+		}
+		b.answered = true
+		o := offerOf(&found)
+		offers, asked = append(offers, o), append(asked, seats[i])
+		if at, ok := o.Soonest(b.N); ok {
+			k, _ := slices.BinarySearch(times, at+1) // behind those that have them as soon
+			times = slices.Insert(times, k, at)
+			choices = slices.Insert(choices, k, []dispatch.Part{{Seat: seats[i], N: b.N}})
 		}
 	}
-	if b.answered = len(offers) > 0; !b.answered {
-		return nil, &awayError{cmp.Or(c.Absence(b.view.Routes), node.ErrAway)}
+	if choices != nil {
+		return choices
 	}
+	var wanted []dispatch.Part
 	for i, n := range forecast.Split(offers, b.N) {
 		if n > 0 {
 			wanted = append(wanted, dispatch.Part{Seat: asked[i], N: n})
 		}
 	}
-	if wanted == nil {
-		err = errTooFew
+	if wanted != nil {
+		choices = [][]dispatch.Part{wanted}
 	}
-	return wanted, err
+	return choices
 }
 
 // offerOf returns what a shard has to give, on the client's clock.
@@ -121,11 +133,26 @@ func offerOf(found *dispatch.Sight) forecast.Offer {
 	return o
 }
 
-// awayError is why a shard could not be booked. If none answered, the outage policy decides.
+// partError is why a shard could not be booked, so that the others are tried.
+type partError struct{ error }
+
+func (e *partError) Unwrap() error { return e.error }
+
+// failed returns why there is no booking, which is the end of the caller if that has come.
+func (b *Booking) failed(ctx context.Context, err error) error {
+	if e := b.view.member.Target.Process.Gone(ctx, err); e != nil {
+		return e
+	}
+	if errors.Is(err, dispatch.ErrOverloaded) {
+		return fmt.Errorf("%w: %w", limit.ErrWaitTooLong, dispatch.ErrOverloaded)
+	}
+	return err
+}
+
+// awayError is why no shard could be booked; the outage policy decides.
 type awayError struct{ cause error }
 
-func (e *awayError) Error() string { return fmt.Sprint("a shard could not be booked: ", e.cause) }
-func (e *awayError) Unwrap() error { return e.cause }
+func (e *awayError) Error() string { return fmt.Sprint("no shard could be booked: ", e.cause) }
 
 // IsRefusal reports whether an error of Reserve means that the permits are not to be had.
 func IsRefusal(err error) bool {
@@ -208,13 +235,13 @@ func (b *Booking) part(ctx context.Context, s *dispatch.Seat, n int64) (booked, 
 		!script.NotExecuted(err):
 		return booked{}, dispatch.ErrOverloaded
 	case err != nil:
-		return booked{}, &awayError{c.Failed(s.Lane, err)}
+		return booked{}, &partError{c.Failed(s.Lane, err)}
 	case r.Paced > 0:
 		return booked{}, &limit.TooFarAheadError{Delay: r.Paced}
 	case r.Granted == 0 && r.Retry < 0 && c.Family != nil: // another caller has brought another limit
 		return booked{}, c.TooMany(n, r.Target)
 	case r.Granted == 0 && r.Retry < 0:
-		return booked{}, errTooFew
+		return booked{}, &partError{errTooFew}
 	case r.Granted == 0:
 		return booked{}, late(r.Retry, b.Deadline, now)
 	}

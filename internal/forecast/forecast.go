@@ -63,6 +63,12 @@ type Offer struct {
 	Weight int64 // of the shard, when permits are split over several
 }
 
+// Soonest is when n permits can be booked. ok is false if they never can.
+func (o *Offer) Soonest(n int64) (at int64, ok bool) {
+	at, ok = o.When(n)
+	return max(at, o.After), ok
+}
+
 // by is how many permits can be booked for an instant.
 func (o *Offer) by(at int64) (n int64) {
 	if at < o.After {
@@ -78,8 +84,8 @@ func (o *Offer) by(at int64) (n int64) {
 }
 
 // Split spreads n permits over shards for the earliest instant at which they have so many together:
-// on one that has all then, else by weighted max-min fairness, so that no shard is asked for more
-// than its part while another one has room. It returns nil if there is no such instant.
+// by weighted max-min fairness, so that no shard is asked for more than its part while another one
+// has room. It returns nil if there is no such instant.
 func Split(offers []Offer, n int64) (parts []int64) {
 	var all Outlook
 	for i := range offers {
@@ -97,11 +103,6 @@ func Split(offers []Offer, n int64) (parts []int64) {
 	claims := make([]fairness.Claim, len(offers))
 	for i := range offers {
 		claims[i] = fairness.Claim{Demand: offers[i].by(at), Weight: offers[i].Weight}
-		if claims[i].Demand >= n {
-			parts = make([]int64, len(offers))
-			parts[i] = n
-			return parts
-		}
 	}
 	return fairness.Shares(nil, n, claims)
 }
