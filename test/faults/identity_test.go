@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -104,6 +105,83 @@ func TestAServerThatDropsConnectionsIsLeftAlone(t *testing.T) {
 func TestNamesAreLabels(t *testing.T) {
 	f, _ := limittest.Independent(t, 3)
 	share(t, f.Called("127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"), f.Called("localhost:1", "redis-b:1", "redis-c:1"))
+}
+
+// The address of a node leads to another server from some time on, one of the Config or not. That
+// server has other keys: a process that finds out grants nothing of the node's there.
+func TestKeysAreNotAskedForOnAnotherServer(t *testing.T) {
+	for name, to := range map[string]int{"of another node, just started": 1, "of no node": 3} {
+		limittest.RunInBubble(t, name, 4, func(t *testing.T, f limittest.Fleet) {
+			if to == 3 {
+				time.Sleep(time.Minute) // it has run for a while
+			}
+			for i := range f.Nodes {
+				f.Far(i, time.Millisecond)
+			}
+			right := f.Family(t, shardlimit.PerHour(10))
+			moved := f.With(slices.Clone(f.Nodes[:3])...)
+			var mu sync.Mutex
+			var conns []net.Conn
+			leadsTo := 0
+			moved.Nodes[0].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer,
+				cfg *tls.Config) (net.Conn, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				conn, err := f.Nodes[leadsTo].Redis.DialCtxFn(ctx, addr, d, cfg)
+				conns = append(conns, conn)
+				return conn, err
+			}
+			wrong := moved.Family(t, shardlimit.PerHour(10))
+			var keys []string
+			for i := 0; len(keys) < 6; i++ {
+				key := fmt.Sprint("user ", i)
+				if limittest.Peek(t, right.Limiter(key)).Shards[0].Node == "n0" {
+					keys = append(keys, key)
+					limittest.MustGet(t, wrong.Limiter(key), 1)
+				}
+			}
+			mu.Lock()
+			leadsTo = to
+			for _, conn := range conns {
+				_ = conn.Close()
+			}
+			mu.Unlock()
+			for range 12 { // it finds out
+				_, _ = wrong.Limiter(keys[0]).Allow(t.Context())
+				time.Sleep(500 * time.Millisecond)
+			}
+			for _, key := range keys[1:] {
+				granted := int64(1)
+				for range 24 {
+					for _, users := range []*shardlimit.Family{right, wrong} {
+						if d, err := users.Limiter(key).Allow(t.Context()); err == nil {
+							granted += d.Granted
+						}
+					}
+				}
+				if granted > 10 {
+					t.Errorf("%s: %d granted", key, granted)
+				}
+			}
+		})
+	}
+}
+
+// Processes call one server by other names, as by its address: they share the limit, one under each
+// prefix.
+func TestAServerUnderTwoNamesDoesNotGrantTwice(t *testing.T) {
+	f := limittest.Standalone(t)
+	limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1}
+	limittest.Served(t, f.Called("127.0.0.1:6379").Limiter(t, limit), 9)
+	for i, other := range []string{"localhost:6379", "redis"} {
+		l := f.Called(other).Limiter(t, limit)
+		got, at := limittest.Grants(t, l), limittest.Peek(t, l).Shards[0].Node
+		if got != 1-i || at != "127.0.0.1:6379" {
+			t.Errorf("as %s: %d granted by %s", other, got, at)
+		}
+	}
+	f.Prefix += "other:"
+	limittest.Served(t, f.Called("redis").Limiter(t, limit), 10)
 }
 
 // The seeds of a cluster may be listed in any order, and without a name.
