@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -248,8 +250,9 @@ func TestScriptFlushCausesNoErrorOrDoubleSpend(t *testing.T) {
 	limittest.Uses(t, limiters[0], granted.Load())
 }
 
-// What a server refuses to do it has not done: the caller goes on to another
-// shard, nothing is lost, and the shard returns when the server writes again.
+// What a server refuses to do it has not done, be it full, busy with a foreign script, or unable to
+// write its file: the caller goes on to another shard, nothing is lost, and the shard returns when
+// the server writes again.
 func TestANodeThatRefusesToWriteIsSkipped(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string][2][]string{
@@ -257,6 +260,8 @@ func TestANodeThatRefusesToWriteIsSkipped(t *testing.T) {
 		"READONLY": {{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}},
 		"NOREPLICAS": {{"CONFIG", "SET", "min-replicas-to-write", "1"},
 			{"CONFIG", "SET", "min-replicas-to-write", "0"}},
+		"MISCONF": {{"BGSAVE"}, {"CONFIG", "SET", "stop-writes-on-bgsave-error", "no"}},
+		"BUSY":    {{"EVAL", "while true do end", "0"}, {"SCRIPT", "KILL"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -267,21 +272,37 @@ func TestANodeThatRefusesToWriteIsSkipped(t *testing.T) {
 			if limittest.ShardOn(t, limittest.Peek(t, l), bad.Name).Used == 0 {
 				bad = posts[1]
 			}
-			bad.Do(t, refusal[0]...)
+			bad.Do(t, "CONFIG", "SET", "lua-time-limit", "20")
+			if name == "MISCONF" {
+				_, folder, _ := strings.Cut(bad.Do(t, "CONFIG", "GET", "dir"), " ")
+				limittest.Must(t, os.RemoveAll(strings.TrimSuffix(folder, "]")))
+				bad.Do(t, "CONFIG", "SET", "save", "3600 1")
+			}
+			said := func(command ...string) error {
+				c := bad.Server.Client(t)
+				return c.Do(context.Background(), c.B().Arbitrary(command...).Build()).Error()
+			}
+			var busy sync.WaitGroup
+			busy.Go(func() { _ = said(refusal[0]...) })
+			limittest.AwaitThat(t, "it refuses", func() bool {
+				err := said("SET", "x", "1")
+				return err != nil && strings.Contains(err.Error(), name)
+			})
 			sent := bad.Takes.Load()
 			for range 100 {
 				limittest.Served(t, l, 1)
 			}
-			if n := bad.Takes.Load() - sent; n > 50 {
+			if n := bad.Takes.Load() - sent; n > 20 {
 				t.Errorf("%d calls went to the node during 100 decisions", n)
 			}
-			limittest.Uses(t, l, 101)
+			if name != "BUSY" { // which answers no look
+				limittest.Uses(t, l, 101)
+			}
 			bad.Do(t, refusal[1]...)
+			busy.Wait()
 			limittest.AwaitThat(t, "the whole limit can be had", func() bool {
 				d, err := l.AllowN(t.Context(), 899)
-				if err != nil {
-					t.Fatal(err)
-				}
+				limittest.Must(t, err)
 				return d.Allowed
 			})
 		})
@@ -306,5 +327,35 @@ func TestANodeWithoutRoomForConnectionsIsSkipped(t *testing.T) {
 		}
 		full.Do(t, "CONFIG", "SET", "maxclients", "1000")
 		full.Do(t, "CONFIG", "SET", "maxclients", "1000")
+	}
+}
+
+// While one of several nodes that are not next door stalls, calls find another one in time.
+func TestAStalledNodeAmongDistantOnes(t *testing.T) {
+	for range 5 { // chance decides which calls meet
+		limittest.InBubble(t, 4, func(t *testing.T, f limittest.Fleet) {
+			far, _ := f.Distant(t, 24*time.Millisecond)
+			l := far.Limiter(t, shardlimit.Limit{Permits: 1e9, Per: time.Minute, Shards: 4})
+			for range 40 {
+				limittest.MustGet(t, l, 1)
+			}
+			ends := time.Now().Add(2 * time.Second)
+			f.Bubble[0].Paused.Store(ends.UnixNano())
+			var calls, failed atomic.Int64
+			var all sync.WaitGroup
+			for range 40 {
+				all.Go(func() {
+					for ; time.Now().Before(ends); calls.Add(1) {
+						if _, err := l.Allow(t.Context()); err != nil {
+							failed.Add(1)
+						}
+					}
+				})
+			}
+			all.Wait()
+			if n := failed.Load(); n*20 > calls.Load() {
+				t.Errorf("%d of %d calls failed", n, calls.Load())
+			}
+		})
 	}
 }
