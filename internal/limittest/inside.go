@@ -70,6 +70,13 @@ func ForgetDenials(l *shardlimit.Limiter) {
 // DoubtLayout has the limiter believe that its layout was last confirmed too long ago.
 func DoubtLayout(l *shardlimit.Limiter) { has(l).Target.Record().Doubt() }
 
+// HaltLease stops the timer that ends the current lease of the limiter.
+func HaltLease(l *shardlimit.Limiter) {
+	if lease := has(l).Leases.Current.Load(); lease != nil {
+		lease.Timer.Stop()
+	}
+}
+
 // LocalPermits returns the process' part of the limit under FailLocal.
 func LocalPermits(l *shardlimit.Limiter) int64 {
 	c := has(l).Target

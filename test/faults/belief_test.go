@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,6 +140,52 @@ func TestWhoRestedTakesNothingOfOldShards(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// A process that holds permits ahead uses them no longer than it may: not after its machine was
+// suspended, when timers stood still, too, and not when the shard that grants them tells of a
+// layout without leases, while it cannot read the record.
+func TestNoLeaseIsUsedTooLong(t *testing.T) {
+	for _, suspended := range []bool{true, false} {
+		limittest.RunInBubble(t, fmt.Sprint("suspended: ", suspended), 2, func(t *testing.T, f limittest.Fleet) {
+			var cut atomic.Bool
+			limit := shardlimit.Limit{Permits: 1000, Per: time.Second, Lease: time.Second, Shards: 1}
+			ca, b := f.With(f.Nodes[0], f.CutBy(&cut).Nodes[1]).Client(t), f.Limiter(t, limit)
+			a := limittest.Limiter(t, ca, "l", limit)
+			if at := limittest.Peek(t, b).Shards[0].Node; at != "n0" || limittest.RecordNodes(ca)[0] != "n1" {
+				t.Fatalf("the shard is on %s, records are on %s", at, limittest.RecordNodes(ca))
+			}
+			all := takings{begun: time.Now()}
+			call := func(n int) {
+				for range n {
+					at := int64(time.Since(all.begun))
+					d, err := a.Allow(t.Context())
+					limittest.Must(t, err)
+					all.ops = append(all.ops, history.Op{Start: at, End: int64(time.Since(all.begun)), Permits: d.Granted})
+				}
+			}
+			for range 3 { // it learns to hold many
+				call(300)
+				time.Sleep(2100 * time.Millisecond)
+			}
+			if suspended {
+				call(1) // begins a lease
+				limittest.HaltLease(a)
+				time.Sleep(30 * time.Second)
+				limittest.Suspend(ca, 30*time.Second)
+			} else {
+				cut.Store(true)
+				limit.Lease = 0
+				limittest.Must(t, b.SetLimit(t.Context(), limit))
+				call(1)
+				time.Sleep(950 * time.Millisecond)
+			}
+			call(300)
+			time.Sleep(100 * time.Millisecond)
+			all.take(t, b, 1000)
+			all.holds(t, limit)
+		})
 	}
 }
 
