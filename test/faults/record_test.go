@@ -244,3 +244,32 @@ func TestANodeThatIsNotListedIsNamed(t *testing.T) {
 	}
 	t.Error("all limits are on the node that keeps the records")
 }
+
+// A later version gives a limit an algorithm that this one does not know. A process of this version
+// reads that again and again. It uses its old shards for as long as they have state, and begins
+// none anew.
+func TestARecordOfALaterVersionConfirmsNothing(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		redis := f.Bubble[0].Redis
+		l := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: 100 * time.Millisecond, Shards: 1})
+		limittest.MustGet(t, l, 100)
+		epoch := limittest.Peek(t, l).Epoch
+		later := strings.NewReplacer(fmt.Sprintf(`"epoch":%d`, epoch), fmt.Sprintf(`"epoch":%d`, epoch+1),
+			"sliding_log", "of_the_future")
+		for _, key := range slices.DeleteFunc(redis.Keys(), func(key string) bool { return !isLayout(key) }) {
+			place := fmt.Sprint(redis.Do([]string{"GET", key}))
+			redis.Do([]string{"SET", key, withLayout(t, place, later.Replace(layoutAt(t, place)))})
+		}
+		time.Sleep(100 * time.Millisecond)
+		limittest.MustGet(t, l, 100)
+		time.Sleep(6 * time.Second) // what was believed before is over
+		// as if the later version had taken the capacity, and that had been forgotten
+		redis.Drop(func(key string) bool { return !isRecord(key) })
+		for range 60 {
+			if d, _ := l.AllowUpTo(t.Context(), 100); d.Granted > 0 {
+				t.Fatalf("%d permits of a shard that began anew", d.Granted)
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+	})
+}
