@@ -196,6 +196,52 @@ func TestWhatFitsBeforeAReservationIsGranted(t *testing.T) {
 	})
 }
 
+// What a reservation waits for may come while its parts are moved to one date.
+func TestReservationsInWindowsOfARoundTrip(t *testing.T) {
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
+		limit := shardlimit.Limit{Permits: 12, Per: 17 * time.Millisecond, Shards: 4}
+		l := f.Limiter(t, limit)
+		for i, n := range f.Bubble {
+			n.Stuck.Store(int64(3+2*i) * int64(time.Millisecond))
+		}
+		reserved, tries := 0, 0
+		for ; reserved < 5 && tries < 200; tries++ { // some five of twenty are, but that varies
+			limittest.Must(t, limittest.Err(l.AllowN(t.Context(), 12)))
+			switch r, err := l.Reserve(t.Context(), 10); {
+			case errors.Is(err, shardlimit.ErrTooFarAhead): // what the one before booked is still due
+			case err != nil:
+				t.Error(err)
+			case r.Delay() > 2*limit.Per:
+				t.Errorf("it comes in %s", r.Delay())
+			default:
+				reserved++
+			}
+		}
+		if reserved < 5 {
+			t.Errorf("%d of %d", reserved, tries)
+		}
+	})
+}
+
+// The parts of a reservation count from one date, when the last of them is due: one that was dated
+// earlier would come back while the others have just been used.
+func TestThePartsOfAReservationHaveOneDate(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		l := f.Limiter(t, shardlimit.Limit{Permits: 20, Per: time.Hour, Shards: 2}).As("one", 1)
+		for range 2 { // the one shard's, and then the other's
+			limittest.MustGet(t, l, 10)
+			time.Sleep(30 * time.Minute)
+		}
+		if delay := mustReserve(t, l, 20).Delay().Round(time.Second); delay != 30*time.Minute {
+			t.Errorf("it is due in %s", delay)
+		}
+		time.Sleep(89 * time.Minute) // the window after it is not over
+		limittest.Denied(t, l, 1)
+		time.Sleep(2 * time.Minute)
+		limittest.MustGet(t, l, 20)
+	})
+}
+
 func TestALargeWaiterThatLeavesGivesAllBack(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{1, 4} {
