@@ -272,3 +272,47 @@ func TestAChangeAfterAChangeIsFinished(t *testing.T) {
 		}
 	})
 }
+
+// What a bucket gained while something was reserved is there after the limit was changed and the
+// reservation cancelled.
+func TestACancelAfterAChangeGivesBackWhatWasGained(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		limit := shardlimit.Limit{Permits: 10, Per: time.Second, Burst: 10, Shards: 1}
+		limit.Algorithm = shardlimit.TokenBucket
+		l := f.Limiter(t, limit)
+		limittest.MustGet(t, l, 10)
+		booked, err := l.Reserve(t.Context(), 10) // due in a second
+		limittest.Must(t, err)
+		for _, limit.Permits = range []int64{30, 31} {
+			time.Sleep(300 * time.Millisecond)
+			limittest.Must(t, l.SetLimit(t.Context(), limit))
+		}
+		limittest.Must(t, booked.Cancel(t.Context()))
+		if st := limittest.Peek(t, l); st.Remaining != 10 { // 3 and 9 were gained
+			t.Errorf("%d are there: %+v", st.Remaining, st)
+		}
+	})
+}
+
+// A limit that nobody used has no state at its shards. It can be lowered all the same while a node
+// does not answer: the other shards keep what of their shares is to stay.
+func TestAnUnusedLimitIsLoweredAlthoughANodeIsAway(t *testing.T) {
+	limittest.InBubble(t, 3, func(t *testing.T, f limittest.Fleet) {
+		l := f.Limiter(t, shardlimit.Limit{Permits: 900, Per: time.Hour, Shards: 3})
+		f.Bubble[0].Down.Store(true)
+		err := l.SetLimit(t.Context(), shardlimit.Limit{Permits: 300, Per: time.Hour, Shards: 3})
+		if !errors.As(err, new(*shardlimit.ShardError)) || errors.Is(err, shardlimit.ErrUnavailable) {
+			t.Fatalf("%v", err)
+		}
+		var granted int64
+		for range 60 {
+			if d, err := l.AllowUpTo(t.Context(), 300); err == nil {
+				granted += d.Granted
+			}
+			time.Sleep(time.Second)
+		}
+		if granted != 200 {
+			t.Errorf("%d granted, two of three shards have 200", granted)
+		}
+	})
+}

@@ -161,6 +161,28 @@ func TestShadowDelaysNobody(t *testing.T) {
 	})
 }
 
+// A mode that grants whatever is asked for grants no more than a limit can have, which is what the
+// text of a decision can tell.
+func TestNoModeGrantsMoreThanMaxPermits(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		l := f.Limiter(t, shardlimit.PerHour(10))
+		for _, m := range []shardlimit.Mode{shardlimit.Off, shardlimit.Shadow} {
+			switchTo(t, m, l)
+			for _, call := range []func(context.Context, int64) (shardlimit.Decision, error){l.AllowN, l.AllowUpTo} {
+				d, err := call(t.Context(), shardlimit.MaxPermits)
+				if handed := handOver(t, d); err != nil || handed.Granted != d.Granted {
+					t.Errorf("%v: %+v, %v", m, d, err)
+				}
+				_, err = call(t.Context(), shardlimit.MaxPermits+1)
+				limittest.ErrorIs(t, err, shardlimit.ErrInvalidPermits, m)
+			}
+			if r, err := l.Reserve(t.Context(), 100); err != nil || r.Delay() != 0 || r.Permits() != 100 {
+				t.Errorf("%v: %+v, %v", m, r, err)
+			}
+		}
+	})
+}
+
 // While no node answers the modes hold as last heard, or as declared.
 func TestModesWhileNodesAreAway(t *testing.T) {
 	for m, want := range map[shardlimit.Mode]struct{ allowed, shadowed, degraded bool }{

@@ -224,6 +224,42 @@ func TestALargeCallIsServedFromManyShards(t *testing.T) {
 	}
 }
 
+// What a process knows of the shards may be old: others have used them, or given back.
+func TestALargeCallIsServedWhateverWasBelieved(t *testing.T) {
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
+		f, _ = f.Distant(t, 2*time.Millisecond)
+		limit := shardlimit.Limit{Permits: 3200, Per: time.Minute, Shards: 32}
+		mine, other := f.Limiter(t, limit), f.Limiter(t, limit)
+		all := limittest.MustGet(t, other, 3200)
+		limittest.Denied(t, mine, 1600)
+		limittest.Must(t, other.Settle(t.Context(), all, 0))
+		time.Sleep(2 * time.Second) // longer than an outlook is believed
+		limittest.MustGet(t, mine, 3200)
+		time.Sleep(time.Minute)
+		limittest.MustGet(t, other, 2000)
+		limittest.MustGet(t, mine, 1200) // the rest, beside what another process took
+	})
+}
+
+// What a process did not see may be free: nobody is refused for that from memory.
+func TestWhoDidNotSeeEveryShardRefusesNobody(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		f, net := f.Distant(t, time.Millisecond)
+		l := f.Limiter(t, shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 8})
+		limittest.MustGet(t, l, 200)
+		if d := limittest.Denied(t, l, 900); d.RetryAfter < 50*time.Minute {
+			t.Errorf("100 are missing: %+v", d)
+		}
+		time.Sleep(5 * time.Second)
+		net[0].Takes.Store(int64(37 * time.Millisecond)) // to collect and give back: hardly any is left for a look
+		if d := limittest.Denied(t, l, 900); d.RetryAfter > time.Second && d.RetryAfter < 50*time.Minute {
+			t.Errorf("100 are missing, and it may not know: %+v", d)
+		}
+		net[0].Takes.Store(int64(time.Millisecond))
+		limittest.MustGet(t, l, 800)
+	})
+}
+
 // replica makes processes one participant, so that fairness does not keep permits for one of them.
 func replica(c *shardlimit.Config) { c.Participant = "service" }
 

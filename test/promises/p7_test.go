@@ -140,6 +140,21 @@ func TestNPermitsComeWhenRetryAfterSays(t *testing.T) {
 	}
 }
 
+// What leaves the log of a lowered limit does not become free until enough has left.
+func TestPeekOfALoweredLimitCountsWhatGetsFree(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		l := f.Limiter(t, shardlimit.PerHour(10))
+		for range 10 { // one each minute
+			limittest.MustGet(t, l, 1)
+			time.Sleep(time.Minute)
+		}
+		limittest.Must(t, l.SetLimit(t.Context(), shardlimit.PerHour(3)))
+		if after := limittest.Peek(t, l).RetryAfter; after != 57*time.Minute {
+			t.Errorf("the first in %s", after)
+		}
+	})
+}
+
 // Of grants that one reply brings, each says what is left after it: exactly one caller sees the
 // quota used up.
 func TestRemainingOfGrantsThatComeTogether(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -179,6 +180,31 @@ func TestCallersOfOneKeyShareWhatIsAsked(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 		hasLeft(t, users.Limiter("ann"), 700)
+	})
+}
+
+// Where a call would be shed, the process does nothing for it but let it wait.
+func TestWhoIsCrowdedOutCostsNothing(t *testing.T) {
+	onASlowNode(t, 10, func(t *testing.T, users *shardlimit.Family, _ *limittest.BubbleNode) {
+		var crowd sync.WaitGroup
+		call := func(from, n int) {
+			for i := range n {
+				crowd.Go(func() { _, _ = users.Limiter(fmt.Sprint("user ", from+i)).Allow(t.Context()) })
+			}
+		}
+		call(0, 600)
+		time.Sleep(shardlimit.DefaultCallTimeout * 11 / 20)
+		call(600, 1) // which is shed
+		synctest.Wait()
+		known := limittest.Known(users)
+		call(1000, 300)
+		synctest.Wait()
+		if n := limittest.Known(users); n > known {
+			t.Errorf("%d keys are known, and %d before the others were crowded out", n, known)
+		}
+		limittest.ErrorIs(t, limittest.Err(users.Limiter("").Allow(t.Context())), shardlimit.ErrInvalidName)
+		crowd.Wait()
+		hasLeft(t, users.Limiter("after"), 10)
 	})
 }
 
