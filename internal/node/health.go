@@ -49,10 +49,19 @@ func (e *Endpoint) failed(slot int, about telemetry.Operation, err error) {
 	news := e.breaker.broke(e.node.env.Clock.Now())
 	e.cause.Store(&err)
 	mistake := e.node.blame(about, err)
-	if text, said := script.Said(err); said && demoted(text) {
+	text, said := script.Said(err)
+	if said && demoted(text) {
 		e.node.hangUp()
 	}
-	if news && !mistake {
+	if !news || mistake {
+		return
+	}
+	switch {
+	case said:
+		e.node.tell("node refuses calls", slot, err)
+	case isSilence(err):
+		e.node.tell("node does not answer", slot, err)
+	default:
 		e.node.tell("node is away", slot, err)
 	}
 }
