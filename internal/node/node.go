@@ -30,7 +30,8 @@ const (
 
 // Why a call was not sent.
 var (
-	ErrAway     = errors.New("the node is away; its breaker is open")
+	ErrAway     = errors.New("the node does not answer; its breaker is open")
+	errRefuses  = errors.New("the node refuses calls; its breaker is open")
 	errClosed   = errors.New("the client is closed")
 	ErrStranger = errors.New("the node is not in this process' Config")
 )
@@ -244,7 +245,7 @@ func (n *Node) Away(slot int) error {
 	if e := n.known(slot); e != nil {
 		if cause := e.cause.Load(); cause != nil {
 			if text, said := script.Said(*cause); said {
-				return because(errors.New(text), ErrAway)
+				return because(errors.New(text), errRefuses)
 			}
 			return because(*cause, ErrAway)
 		}

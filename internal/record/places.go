@@ -214,7 +214,7 @@ func (b *Book) latest(found []pointer) (*Places, error) {
 	var errs []error
 	for _, p := range found {
 		if p.err != nil {
-			errs = append(errs, fmt.Errorf("node %s: %w", p.node, p.err))
+			errs = append(errs, p.err)
 			continue
 		}
 		answered++
