@@ -132,11 +132,12 @@ func (c *Target) Release() {
 	if c.uses--; c.uses > 0 {
 		return
 	}
-	if c.idle = c.Process.Now(); toRemember(c, c.idle) {
+	c.idle, c.counts = c.Process.Now(), 0
+	if d, denied := denialOf(c, c.idle); toRemember(c, c.idle, denied) {
 		p.idle++
 		p.remembers(c.Of)
-	} else {
-		delete(p.targets, c.Key)
+	} else if delete(p.targets, c.Key); denied {
+		p.denies(c.Of, c.Key.Key, d)
 	}
 }
 
@@ -166,11 +167,19 @@ func (p *keyPart) dropOne() {
 		delete(p.denied, k)
 		return
 	}
+	p.drop(func(*Target) bool { return true }, 1)
+}
+
+// drop forgets keys that nobody holds and that may go, at most so many. p.mu is held.
+func (p *keyPart) drop(may func(*Target) bool, most int) {
 	for k, c := range p.targets {
-		if c.uses == 0 {
+		if most == 0 {
+			return
+		}
+		if c.uses == 0 && may(c) {
 			delete(p.targets, k)
 			p.idle--
-			return
+			most--
 		}
 	}
 }
@@ -180,13 +189,7 @@ func (p *keyPart) sweep(of *limit.Process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := of.Now()
-	maps.DeleteFunc(p.targets, func(_ limit.Keyed, c *Target) bool {
-		gone := c.uses == 0 && (of.Closed.Load() || !toRemember(c, now))
-		if gone {
-			p.idle--
-		}
-		return gone
-	})
+	p.drop(func(c *Target) bool { return of.Closed.Load() || !toRemember(c, now, false) }, p.idle)
 	maps.DeleteFunc(p.denied, func(_ string, d denial) bool { return of.Closed.Load() || d.Over(now) })
 	if len(p.targets) == 0 {
 		p.targets = nil // a map keeps the room that it once had
@@ -246,6 +249,19 @@ func (c *Target) alike() []*Target {
 	return all
 }
 
+// denialOf returns that nothing is free, if that is all to remember of it. A key whose limit comes
+// with the calls has a target for a while anyway.
+func denialOf(c *Target, now int64) (d denial, denied bool) {
+	of, r := c.Of.Target.Routes.Load(), c.Routes.Load()
+	if of == nil || r == nil || c.From.Load() != of || len(r.Lanes) != 1 || c.Key.Came != (limit.Keyed{}).Came ||
+		r.Limit.Mode != limit.Enforced || r.Limit.Scope != limit.Global {
+		return d, false
+	}
+	d.Denied, denied = r.Lanes[0].Known.Denied(now)
+	d.of = of
+	return d, denied
+}
+
 // hash returns by what a key is told from most others.
 func (ks *keys) hash(key string) uint64 { return xxhash.Sum64String(key) * ks.spread }
 
@@ -253,10 +269,11 @@ func (ks *keys) hash(key string) uint64 { return xxhash.Sum64String(key) * ks.sp
 func (ks *keys) part(hash uint64) *keyPart { return &ks.parts[hash>>(64-keyBits)] }
 
 // toRemember reports whether the next call for a key that nobody holds must find what the process
-// has of it: that nothing is free, that a script call is under way, how far a move is, or what this
-// process counts by itself. For a while it is better if it does: a limit that comes with the calls
-// costs more to look at than a call, and a state that is rare costs two.
-func toRemember(c *Target, now int64) bool {
+// has of it: that nothing is free, unless that is remembered by itself, that a script call is under
+// way, how far a move is, or what this process counts by itself. For a while it is better if it
+// does: a limit that comes with the calls costs more to look at than a call, and a state that is
+// rare costs two.
+func toRemember(c *Target, now int64, denied bool) bool {
 	of, r := c.Of.Target.Routes.Load(), c.Routes.Load()
 	if of != nil && of.Layout.Keys.Moving() {
 		return true
@@ -267,18 +284,24 @@ func toRemember(c *Target, now int64) bool {
 	rare := c.Key.Came != (limit.Keyed{}).Came
 	if r != nil {
 		for _, l := range r.Lanes {
-			if l.Known.Shut(now) || l.Waiting.Load() > 0 {
+			if !denied && l.Known.Shut(now) || l.Waiting.Load() > 0 {
 				return true
 			}
 			rare = rare || l.Known.Rare.Load()
 		}
 	}
-	if rare && now < c.idle+int64(keyIdle) {
+	if rare && now < c.idle+int64(keyIdle) || now < c.counts {
 		return true
 	}
-	if s := c.seldom.Load(); s != nil && s.own.Reset() > 0 {
-		return true
+	left := time.Duration(0)
+	if s := c.seldom.Load(); s != nil {
+		left = s.own.Reset()
 	}
-	e := c.member.engine.Load()
-	return e != nil && e.Reset() > 0
+	if e := c.member.engine.Load(); e != nil {
+		left = max(left, e.Reset())
+	}
+	if left > 0 {
+		c.counts = now + int64(left)
+	}
+	return left > 0
 }

@@ -20,9 +20,10 @@ type Target struct {
 	member  Member               // the process itself, in one piece with the target
 
 	// Only for a key:
-	part *keyPart // of the family's keys that it is in
-	uses int      // how many hold it; see keys
-	idle int64    // since when nobody does, on the client's clock
+	part   *keyPart // of the family's keys that it is in
+	uses   int      // how many hold it; see keys
+	idle   int64    // since when nobody does, on the client's clock
+	counts int64    // until when what the process counts by itself does
 }
 
 func newTarget(c *limit.Process, name, id string, declared limit.Limit) *Target {
