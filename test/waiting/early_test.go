@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -101,6 +102,39 @@ func TestPermitsThatComeBackEarlyAreShared(t *testing.T) {
 		t.Logf("use %.3f, %v", use, served)
 		if use < 0.85 || slices.Min(served)*6 < slices.Max(served) { // seen: 0.90 to 0.97
 			t.Error("somebody starves, or permits are unused")
+		}
+	})
+}
+
+// Where fewer permits come back than participants wait, all are used, and by all: one that was told
+// to keep away leaves them to those whose turn it is.
+func TestFewPermitsAreUsedByManyWhoWait(t *testing.T) {
+	if race.Enabled {
+		return // TestSlotsAreUsedAndShared has as many wait
+	}
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		const minutes, waiters = 100, 10
+		ctx, cancel := context.WithTimeout(t.Context(), minutes*time.Minute)
+		defer cancel()
+		begun := time.Now()
+		var granted [waiters]atomic.Int64 // in the second half
+		var all sync.WaitGroup
+		for i := range granted {
+			l := limittest.Limiter(t, f.Client(t, func(c *shardlimit.Config) { c.Participant = fmt.Sprint(i) }), "l",
+				shardlimit.PerMinute(2))
+			all.Go(func() {
+				for l.Wait(ctx) == nil {
+					if time.Since(begun) > minutes/2*time.Minute {
+						granted[i].Add(1)
+					}
+				}
+			})
+		}
+		all.Wait()
+		for i := range granted {
+			if n := granted[i].Load(); n < minutes/waiters*7/10 {
+				t.Errorf("participant %d got %d of %d permits", i, n, minutes)
+			}
 		}
 	})
 }
