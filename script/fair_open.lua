@@ -8,7 +8,7 @@
 --@layout ledger
 --@layout account
 local account, whose, changed, moved = redis.pcall('HGET', KEYS[#KEYS], id), id, unmet > 0, false
-local states, head, half, passed, accounts, sums = true, nil, 0, 3, 0, nil
+local states, head, half, passed, accounts, opened, sums = true, nil, 0, 3, 0, now, nil
 local known, stated, claim, waited, rate, heavy, longer, denied, used, empty = 0, 0, 0, 0, 0
 if account and #account == @account.bytes then
   known, stated, claim, waited, rate, heavy, longer, denied, used, empty = numbers('@account.form', account, 1)
@@ -17,12 +17,12 @@ end
 if states or rate == 0 then
   --@include fair_sums
   if not account then -- it is served from the account of all new names
-    local new = '@account.stated..used.zero' .. pack('@account.empty.form', now)
     whose, account = '@SHARED', redis.call('HGET', KEYS[#KEYS], '@SHARED')
-      or not head and pack('@account.weight.form', @MILLI) .. new
+      or not head and pack('@account.form', @MILLI, 0, 0, 0, 0, 0, 0, 0, 0, now)
     if accounts < @MAX_ACCOUNTS then
       accounts, moved = accounts + 1, true
-      redis.pcall('HSET', KEYS[#KEYS], id, pack('@account.weight.form', weight) .. new)
+      local turn = accounts > goal and now - opened < window and floor(accounts * window / max(goal, 1)) or 0
+      redis.pcall('HSET', KEYS[#KEYS], id, pack('@account.form', weight, 0, 0, 0, 0, 0, 0, 0, 0, max(now - turn, 0)))
     end
     known, stated, claim, waited, rate, heavy, longer, denied, used, empty = numbers('@account.form', account, 1)
     states = now < stated or (now - stated) * @STATEMENTS >= window or known ~= weight

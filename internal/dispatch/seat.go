@@ -51,8 +51,7 @@ func (s *Seat) Paced(now int64) bool { return now < s.notBefore.Load() }
 
 // LookAgain looks at the shard if the participant has been paced for long, and lifts the pace if a
 // quarter of the share is free. Else it would not notice that others gave permits back, or that the
-// shard was cleared. One permit of several is left to those whose turn it is. To ask for permits
-// would report the participant as refused.
+// shard was cleared. To ask for permits would report the participant as refused.
 func (s *Seat) LookAgain(now int64) {
 	l, at := s.Lane, s.lookAt.Load()
 	if !s.Paced(now) || now < at || !s.lookAt.CompareAndSwap(at, now+int64(lookPause(l.Terms.Load().Window))) {
@@ -61,7 +60,7 @@ func (s *Seat) LookAgain(now int64) {
 	paced := s.notBefore.Load()
 	go func() {
 		r, err := l.Peek(context.Background(), l.env.CallTimeout)
-		if err == nil && r.Free >= max(1, r.Share/4, min(r.Share, 2)) && s.notBefore.CompareAndSwap(paced, 0) {
+		if err == nil && r.Free >= max(1, r.Share/4) && s.notBefore.CompareAndSwap(paced, 0) {
 			l.Limit.Learned(l, News{HasRoom: true})
 		}
 	}()

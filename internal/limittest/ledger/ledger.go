@@ -48,6 +48,7 @@ type Ledger struct {
 	accounts map[string]*account // nil: the ledger is empty
 	count    int64               // accounts, without the shared one
 	half     int64               // the half window of the last statement, counted from 0
+	opened   int64               // when the ledger was, us
 	sums     [3]sum              // of the half window before, of that one and of the next
 }
 
@@ -139,7 +140,7 @@ func (l *Ledger) open(t fairness.Term, caller *fairness.Caller) *account {
 		l.begin(t, caller.ID)
 		if l.count < fairness.MaxAccounts {
 			l.count++
-			l.accounts[caller.ID] = &account{weight: caller.Weight, empty: t.Now}
+			l.accounts[caller.ID] = &account{weight: caller.Weight, empty: max(t.Now-l.turn(t), 0)}
 		}
 		a = l.accounts[shared]
 	}
@@ -156,11 +157,21 @@ func (l *Ledger) open(t fairness.Term, caller *fairness.Caller) *account {
 	return a
 }
 
+// turn returns for how long the last account seems to have gathered credit when it is new. Where
+// there are more participants than permits, those of the first window are so served in turn: else
+// nobody would have a permit's credit for many windows.
+func (l *Ledger) turn(t fairness.Term) int64 {
+	if l.count <= t.Share || t.Now-l.opened >= t.Window {
+		return 0
+	}
+	return l.count * t.Window / max(t.Share, 1)
+}
+
 // begin brings the sums to the half window of a statement. Then whoever was silent for a window
 // gives way if there is no room.
 func (l *Ledger) begin(t fairness.Term, asks string) {
 	if l.accounts == nil {
-		l.accounts = map[string]*account{shared: {weight: milli, empty: t.Now}}
+		l.accounts, l.opened = map[string]*account{shared: {weight: milli, empty: t.Now}}, t.Now
 	}
 	half := t.Now * 2 / t.Window
 	if half == l.half {
@@ -411,7 +422,7 @@ func (l *Ledger) Fields() map[string]string {
 		return nil
 	}
 	n := &l.sums
-	fields := map[string]string{header: string(columns.Ledger.Append([]byte(columns.LedgerKind), 0, l.count, l.half,
+	fields := map[string]string{header: string(columns.Ledger.Append([]byte(columns.LedgerKind), 0, l.count, l.half, l.opened,
 		int64(n[0].light), int64(n[0].heavy), int64(n[1].light), int64(n[1].heavy),
 		int64(n[2].light), int64(n[2].heavy)))}
 	for id, a := range l.accounts {
