@@ -20,20 +20,20 @@ type Acquirer interface {
 	Settle(ctx context.Context, d shardlimit.Decision, used int64) error
 }
 
-// Pauses are those that servers asked for.
+// Pauses are the pauses that servers asked for.
 type Pauses interface {
 	Wait(ctx context.Context, key string) error
 	Left(ctx context.Context, key string) (time.Duration, error)
 	Begin(ctx context.Context, key string, d time.Duration) error
 }
 
-// Taken is what a request took; nil is nothing.
+// Taken is what a request took. Nil means that it took nothing.
 type Taken struct {
 	from     Acquirer
 	decision shardlimit.Decision
 }
 
-// Settle makes it what was used, though the request has ended.
+// Settle turns what was taken into what was used, even if the request has ended.
 func (t *Taken) Settle(ctx context.Context, used int64) error {
 	if t == nil {
 		return nil
@@ -48,8 +48,8 @@ func (t *Taken) GiveBack(ctx context.Context) {
 	}
 }
 
-// Hold returns when a request has its permits, of which a nil Waiter wants none, and there is no
-// pause. It reports how long that took.
+// Hold returns when a request has its permits and there is no pause. A nil Waiter wants no permits.
+// Hold records how long that took.
 func (m *Meters) Hold(ctx context.Context, pauses Pauses, key string, w Waiter, cost int64) (*Taken, error) {
 	began := time.Now()
 	got, err := hold(ctx, pauses, key, w, cost)
