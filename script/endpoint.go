@@ -85,10 +85,11 @@ func rest(ctx context.Context, pause time.Duration) bool {
 	return clock.Sleep(ctx, pause)
 }
 
-// send makes one round trip, the first one with the full text. It makes more where the endpoint does
-// not have the script any more: restart, SCRIPT FLUSH, failover. The first call that hears of that
-// brings the text, and the others come behind it by name, up to three times. It never repeats what
-// may have been executed, and rueidis does not either: EVALSHA and EVAL are not marked as retryable.
+// send makes one round trip, the first one with the full text. It makes more where the endpoint
+// does not have the script any more: restart, SCRIPT FLUSH, failover. The first call that hears of
+// that brings the text, and the others come behind it by name, up to three times. It never repeats
+// what may have been executed, and rueidis does not either: EVALSHA and EVAL are not marked as
+// retryable.
 func (e *Endpoint) send(ctx context.Context, p *program, keys, args []string) ([]rueidis.RedisMessage, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &unsentError{err}
@@ -161,7 +162,8 @@ func failure(p *program, reply []rueidis.RedisMessage, keys []string) error {
 	if err != nil || number < 1 || number > int64(len(keys)) {
 		return malformed(p, "wrong key number")
 	}
-	return &StateError{Key: keys[number-1], Detail: "found by " + p.name}
+	return &StateError{Key: keys[number-1],
+		Detail: "found by " + p.name + "; if it is nobody's delete it, else use another KeyPrefix"}
 }
 
 // malformed tells what was wrong with a reply.

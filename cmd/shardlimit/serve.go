@@ -71,7 +71,7 @@ func serveCommand(con console) *cli.Command {
 			&cli.StringFlag{Name: "settings", Usage: "read what else is not said here from this `FILE`"},
 			&cli.StringFlag{Name: "on-outage", Value: "closed",
 				Usage: "when no node answers: closed, open or local (`POLICY`)"},
-			&cli.DurationFlag{Name: "call-timeout", Value: 100 * time.Millisecond,
+			&cli.DurationFlag{Name: "call-timeout", Value: 100 * time.Millisecond, Validator: atLeast(time.Millisecond),
 				Usage: "how long one decision may take, `TIME`; then --on-outage says what it is"},
 			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second, Validator: atLeast(0),
 				Usage: "how long calls may take to end after an interrupt, `TIME`"},

@@ -82,7 +82,7 @@ func TestUsage(t *testing.T) {
 		{"serve --limit mails" + redis, "is not NAME=RATE"},
 		{"serve --per-key mails=5" + redis, "no slash"},
 		{"serve --limit a=1/s --on-outage panic" + redis, "--on-outage"},
-		{"serve --limit a=1/s --call-timeout 1us" + redis, "CallTimeout"},
+		{"serve --limit a=1/s --call-timeout 0s" + redis, "at least 1ms"},
 		{"serve --limit a=1/s --limit a=2/s --embedded", "used twice"},
 		{"serve --limit a=1/1us --embedded", "Per is 1"},
 		{"serve --limit a=1/s --embedded --weight -2", "Weight is -2"},

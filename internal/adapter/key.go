@@ -19,8 +19,8 @@ func MustBe(v any, why string) {
 	}
 }
 
-// Joined returns a function that makes one key of all keys of an adapter; of reads a part from each.
-// Different parts never make the same key. The key is empty if one part is.
+// Joined returns a function that makes one key of all keys of an adapter. Its argument reads a part
+// from each. Different parts never make the same key. The key is empty if one part is.
 func Joined[K any](adapter string, keys []K) func(of func(K) string) string {
 	mustBeKeys(adapter, keys)
 	return func(of func(K) string) string {
@@ -38,8 +38,8 @@ func Joined[K any](adapter string, keys []K) func(of func(K) string) string {
 	}
 }
 
-// FirstOf returns a function that finds the first part that is not empty, with its place; of reads
-// a part from each key.
+// FirstOf returns a function that finds the first part that is not empty, with its place. Its
+// argument reads a part from each key.
 func FirstOf[K any](adapter string, keys []K) func(of func(K) string) string {
 	mustBeKeys(adapter, keys)
 	return func(of func(K) string) string {

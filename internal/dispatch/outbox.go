@@ -1,8 +1,10 @@
 package dispatch
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
 )
@@ -37,10 +39,11 @@ type outbox struct {
 	part int // of the cluster that the node is; whole: it is none
 
 	mu      sync.Mutex
-	waiting []waiting // in the order in which they came; `gone` of them have left
+	waiting []waiting // the one that waits for longest first; `gone` of them have left
 	gone    int
 	flying  int          // flights under way
 	loading bool         // one of them has still to take what waits
+	watched bool         // see watch
 	oldest  atomic.Int64 // when the first that waits began to; 0: nothing waits
 	capacity
 	overload
@@ -106,16 +109,19 @@ type waiting struct {
 // whole is the part of a node that is no cluster.
 const whole = -1
 
-// add has a lane's batches sent, or an ask for a key.
+// add has a lane's batches sent, or an ask for a key. Asks that waited for another call of their
+// lane stand before those who came after them.
 func (o *outbox) add(w waiting) {
-	since := w.since
 	o.mu.Lock()
-	if o.waiting = append(o.waiting, w); len(o.waiting) == o.gone+1 {
-		o.oldest.Store(since)
-		if since-o.emptied > int64(o.env.CallTimeout/16) {
-			o.rested.Store(since)
-		}
+	at := len(o.waiting)
+	if at == o.gone && w.since-o.emptied > int64(o.env.CallTimeout/16) {
+		o.rested.Store(w.since)
 	}
+	for at > o.gone && o.waiting[at-1].since > w.since {
+		at--
+	}
+	o.waiting = slices.Insert(o.waiting, at, w)
+	o.oldest.Store(o.waiting[o.gone].since)
 	o.line.Store(int64(len(o.waiting) - o.gone))
 	f := o.next()
 	o.mu.Unlock()
@@ -150,12 +156,46 @@ func (o *outbox) sheds(now int64) {
 // next is the flight that is to load what waits; nil if one is about to, or nothing waits, or there
 // is enough under way. o.mu is held.
 func (o *outbox) next() *flight {
-	if o.loading || o.gone == len(o.waiting) || o.flying == maxFlights || o.aboard >= o.most {
+	if o.loading || o.gone == len(o.waiting) {
+		return nil
+	}
+	if o.flying == maxFlights || o.aboard >= o.most {
+		o.watch()
 		return nil
 	}
 	o.loading = true
 	o.flying++
 	return newFlight(o)
+}
+
+// watch has what waits answered in time though nothing under way lands: it may have departed after
+// that. o.mu is held.
+func (o *outbox) watch() {
+	if !o.watched && o.gone < len(o.waiting) {
+		o.watched = true
+		left := o.waiting[o.gone].since + int64(o.env.CallTimeout/8*7) - o.env.Clock.Now()
+		time.AfterFunc(time.Duration(left+1), o.expire)
+	}
+}
+
+// expire ends what has waited for so long that it does not depart any more.
+func (o *outbox) expire() {
+	for now := o.env.Clock.Now(); ; {
+		o.mu.Lock()
+		if o.gone == len(o.waiting) || now-o.waiting[o.gone].since <= int64(o.env.CallTimeout/8*7) {
+			o.watched = false
+			o.watch()
+			o.mu.Unlock()
+			return
+		}
+		w := o.first(now)
+		o.mu.Unlock()
+		if w.key != nil {
+			w.key.end(ErrOverloaded)
+		} else if b := w.lane.depart(o); b != nil { // the others on its lane were too late
+			go w.lane.detour(b, told{})
+		}
+	}
 }
 
 // fly sends what waits until nothing does, or another flight is about to.
@@ -310,7 +350,12 @@ func (o *outbox) pop(f *flight, now int64) (next waiting, more *flight) {
 		o.aboard += f.load
 		return waiting{}, o.next()
 	}
-	next = o.waiting[o.gone]
+	return o.first(now), nil
+}
+
+// first takes what has waited for longest. o.mu is held.
+func (o *outbox) first(now int64) waiting {
+	next := o.waiting[o.gone]
 	o.pops(next.since, now)
 	o.waiting[o.gone] = waiting{}
 	if o.gone++; 2*o.gone >= len(o.waiting) { // or it would grow for ever if something always waits
@@ -333,5 +378,5 @@ func (o *outbox) pop(f *flight, now int64) (next waiting, more *flight) {
 		o.left, o.pacedAt = 0, now
 	}
 	o.left++
-	return next, nil
+	return next
 }

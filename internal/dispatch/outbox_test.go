@@ -27,6 +27,37 @@ func TestAQueueThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 	}
 }
 
+// Who waits is answered in time though everything that may be under way is, and does not land: it
+// can have departed after he came. What waited for longer departs first, however late it stood in
+// line.
+func TestWhatWaitsIsAnsweredThoughNothingLands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		e, o := l.env, l.outbox()
+		o.flying = maxFlights // which never land
+		time.Sleep(e.CallTimeout)
+		began := e.Clock.Now()
+		l.away = 0
+		call := l.call(t.Context(), 1, false)
+		key, answered := l.seat().AskKey(t.Context(), script.ShardRef{}, 1, began+1)
+		if took := time.Duration(e.Clock.Now() - began); !answered || !errors.Is(key.Err(), ErrOverloaded) ||
+			!errors.Is(call.err, ErrOverloaded) || took > e.CallTimeout {
+			t.Errorf("%s: %v, %v, %v", took, answered, key.Err(), call.err)
+		}
+		for _, since := range []int64{3, 1, 2} {
+			o.add(waiting{lane: l, since: began + since})
+		}
+		if o.oldest.Load() != began+1 {
+			t.Errorf("the oldest came at %d", o.oldest.Load()-began)
+		}
+		for want := range int64(3) {
+			if next, _ := o.pop(&flight{}, began+4); next.since != began+want+1 {
+				t.Errorf("number %d came at %d", want+1, next.since-began)
+			}
+		}
+	})
+}
+
 // A flight lets those who are about to call run first while others are under way or participants
 // contend, and not once there is enough for a whole one.
 func TestAFlightWaitsForCompany(t *testing.T) {

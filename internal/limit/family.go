@@ -96,7 +96,9 @@ func (f *Family) planOf(c *Core, ft *Routes) (*Plan, error) {
 	if err == nil && only {
 		f.plans.at[keyPlan{at, came}] = p
 		if came == (shard.Terms{}) {
-			p.Seat = f.seat(p)
+			if p.Seat = f.seat(p); p.Seat != nil {
+				f.plans.offer(at, p)
+			}
 		}
 	}
 	return p, err
@@ -121,14 +123,16 @@ func (f *Family) PlaceOf(ft *Routes, prefix, key string) (*Plan, script.ShardRef
 	if !only {
 		return nil, script.ShardRef{}
 	}
-	f.plans.mu.Lock()
-	defer f.plans.mu.Unlock()
-	p := f.plans.of(ft)[keyPlan{at: at}]
-	if p == nil || p.Seat == nil {
+	plain := f.plans.plain.Load()
+	if plain == nil || plain.from != ft {
+		return nil, script.ShardRef{}
+	}
+	p := plain.at[at]
+	if p == nil {
 		return nil, script.ShardRef{}
 	}
 	if p.Seat.Lane.Node != f.Of.Process.Nodes.Node(at.Node) { // it turned out to be called otherwise
-		delete(f.plans.at, keyPlan{at: at})
+		f.plans.forget()
 		return nil, script.ShardRef{}
 	}
 	return p, p.ways[0].Space.Keys(prefix, key)

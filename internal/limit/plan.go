@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
@@ -117,9 +118,16 @@ func (c *identity) way(to shard.Site) *dispatch.Way {
 // keyPlans are the plans of keys with a single shard, by where that is and what comes with their
 // calls, under the family's routes.
 type keyPlans struct {
-	mu   sync.Mutex
+	mu    sync.Mutex
+	from  *Routes
+	at    map[keyPlan]*Plan
+	plain atomic.Pointer[plainPlans] // most calls read no others, and take no lock
+}
+
+// plainPlans are those with a Seat. They never change.
+type plainPlans struct {
 	from *Routes
-	at   map[keyPlan]*Plan
+	at   map[shard.Location]*Plan
 }
 
 type keyPlan struct {
@@ -137,4 +145,25 @@ func (k *keyPlans) of(from *Routes) map[keyPlan]*Plan {
 		k.from, k.at = from, make(map[keyPlan]*Plan)
 	}
 	return k.at
+}
+
+// forget has all plans made anew.
+func (k *keyPlans) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.from = nil
+	k.plain.Store(nil)
+}
+
+// offer has calls for keys at a place find their plan. k.mu is held.
+func (k *keyPlans) offer(at shard.Location, p *Plan) {
+	all := &plainPlans{k.from, map[shard.Location]*Plan{at: p}}
+	if old := k.plain.Load(); old != nil && old.from == k.from {
+		for other, p := range old.at {
+			if other != at {
+				all.at[other] = p
+			}
+		}
+	}
+	k.plain.Store(all)
 }
