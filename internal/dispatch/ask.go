@@ -144,10 +144,12 @@ func (a *Ask) read(ctx context.Context) error {
 	if err != errDissolved { //nolint:errorlint // it is never wrapped: this is the hot path
 		return err
 	}
-	if e := a.Seat.Lane.env; time.Duration(e.Clock.Now()-a.Since) > e.CallTimeout/2 {
+	e := a.Seat.Lane.env
+	now := e.Clock.Now()
+	if time.Duration(now-a.Since) > e.CallTimeout/2 {
 		return ErrOverloaded
 	}
-	return a.fill(ctx)
+	return a.Seat.Ask(ctx, a, now) // it may stand behind who is younger
 }
 
 // Boarding is the age of a call above which it does not depart any more: more

@@ -210,6 +210,26 @@ func TestABatchIsDissolvedWhenSomebodyHasWaitedTooLong(t *testing.T) {
 	})
 }
 
+// Who goes on from a dissolved batch may stand behind who is younger, and is answered in time all
+// the same.
+func TestWhoGoesOnFromADissolvedBatchIsAnsweredInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		l.call(t.Context(), 1, false)
+		time.Sleep(40 * time.Millisecond)
+		young := l.call(t.Context(), 1, false)
+		time.Sleep(40 * time.Millisecond)
+		if l.depart(l.outbox()) != nil {
+			t.Error("a call departed too late")
+		}
+		time.Sleep(l.env.CallTimeout - 40*time.Millisecond) // nothing lands any more
+		synctest.Wait()
+		if !young.ended.Load() || !errors.Is(young.err, ErrOverloaded) {
+			t.Errorf("ended %t: %v", young.ended.Load(), young.err)
+		}
+	})
+}
+
 func TestMoreSizesThanACallCarriesGoInSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := grounded(t)

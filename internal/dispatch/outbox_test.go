@@ -40,6 +40,7 @@ func TestWhatWaitsIsAnsweredThoughNothingLands(t *testing.T) {
 		l.away = 0
 		call := l.call(t.Context(), 1, false)
 		key, answered := l.seat().AskKey(t.Context(), script.ShardRef{}, 1, began+1)
+		synctest.Wait()
 		if took := time.Duration(e.Clock.Now() - began); !answered || !errors.Is(key.Err(), ErrOverloaded) ||
 			!errors.Is(call.err, ErrOverloaded) || took > e.CallTimeout {
 			t.Errorf("%s: %v, %v, %v", took, answered, key.Err(), call.err)
