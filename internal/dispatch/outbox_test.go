@@ -15,9 +15,10 @@ import (
 func TestAQueueThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 	l := grounded(t)
 	o := &outbox{env: l.env, part: whole, flying: maxFlights, capacity: capacity{most: maxLoad}} // all flights are under way
-	o.add(waiting{lane: l, since: 1})
+	soon := l.env.Clock.Now() + int64(time.Hour) // no timer ends what waits
+	o.add(waiting{lane: l, since: soon})
 	for range 100_000 {
-		o.add(waiting{lane: l, since: 1})
+		o.add(waiting{lane: l, since: soon})
 		if next, _ := o.pop(&flight{}, l.env.Clock.Now()); next.lane == nil {
 			t.Fatal("empty")
 		}
