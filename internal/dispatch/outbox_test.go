@@ -15,7 +15,7 @@ import (
 func TestAQueueThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 	l := grounded(t)
 	o := &outbox{env: l.env, part: whole, flying: maxFlights, capacity: capacity{most: maxLoad}} // all flights are under way
-	soon := l.env.Clock.Now() + int64(time.Hour) // no timer ends what waits
+	soon := l.env.Clock.Now() + int64(time.Hour)                                                 // no timer ends what waits
 	o.add(waiting{lane: l, since: soon})
 	for range 100_000 {
 		o.add(waiting{lane: l, since: soon})
