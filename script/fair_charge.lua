@@ -11,7 +11,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] th
   local sound, foreign, us, finish = pcall(function()
     local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
     local id, weight, unmet, waiting = ARGV[7], ARGV[8] + 0, 0, ARGV[9] + 0
-    local goal = max(share, target)
+    local goal, batch = max(share, target), permits
     --@include fair_open
     local want, wait = min(permits, depth), 0
     if part > 0 and credit < want and (heavy or credit < 0) then

@@ -21,16 +21,16 @@ if states or rate == 0 then
       or not head and pack('@account.form', @MILLI, 0, 0, 0, 0, 0, 0, 0, 0, now)
     if accounts < @MAX_ACCOUNTS then
       accounts, moved = accounts + 1, true
-      local turn = accounts > goal and now - opened < window and floor(accounts * window / max(goal, 1)) or 0
-      redis.pcall('HSET', KEYS[#KEYS], id, pack('@account.form', weight, 0, 0, 0, 0, 0, 0, 0, 0, max(now - turn, 0)))
+      local turn = accounts * batch > goal and now - opened < window and accounts * batch * window / max(goal, 1) or 0
+      redis.pcall('HSET', KEYS[#KEYS], id, pack('@account.form', weight, 0, 0, 0, 0, 0, 0, 0, 0,
+        max(now - floor(turn), 0)))
     end
     known, stated, claim, waited, rate, heavy, longer, denied, used, empty = numbers('@account.form', account, 1)
     states = now < stated or (now - stated) * @STATEMENTS >= window or known ~= weight
   end
 end
 assert(#account == @account.bytes and used <= @MOST and waited <= @MILLI)
-heavy, longer, denied = heavy == 1, longer == 1, denied + 2 * unmet
-denied = denied < @MOST and denied or @MOST
+heavy, longer, denied = heavy == 1, longer == 1, min(denied + 2 * unmet, @MOST)
 local part, was = rate / @MILLI, rate
 local depth = max(@DEPTH_LEAST, @DEPTH_PART * part, @DEPTH_ROOT * sqrt(part))
 local credit = min((now - empty) * part / window, depth)

@@ -3,7 +3,8 @@ local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, m
 -- While a share rises to its target, permits leave the window elsewhere as fast as if it were all
 -- here, and come here at once. So it is as if it were.
 local goal = share > target and share or target
-local reserve, refused_ask = @HEADROOM_PART * goal >= 2 and @HEADROOM_PART * goal or 0, groups + 1
+local batch, refused_ask = groups > 0 and numbers('@group.size.form', asks, @asks.rest) or 1, groups + 1
+local reserve = @HEADROOM_PART * goal >= 2 and @HEADROOM_PART * goal or 0
 for here = callers_at, #asks, caller_bytes do
   local id, weight, unmet, waiting = sub(asks, @caller.id[here]), nil, 0, 0
   if reports then
@@ -12,14 +13,12 @@ for here = callers_at, #asks, caller_bytes do
     weight = numbers('@caller.weight.form', asks, here + @caller.weight.at)
   end
   --@include fair_open
-  local unserved, first, slope, nth, ask, paid = 0, 0, reserve / depth, (here - callers_at) / caller_bytes, 1, false
+  local unserved, first, retry, ask, paid = 0, 0, 0, 1, false
+  local slope, nth = reserve / depth, (here - callers_at) / caller_bytes
   for group = @asks.rest, last_group, @group.bytes do
     local size, wanted, by = numbers('@group.form', asks, group)
     if by == nth then
-      local got = (left - left % size) / size
-      if got > wanted then
-        got = wanted
-      end
+      local got = min((left - left % size) / size, wanted)
       if part > 0 and got > 0 then
         -- The emptier the credit, the more must stay free.
         local may = (left - reserve + slope * (credit + 1)) / (1 + slope)
@@ -31,8 +30,8 @@ for here = callers_at, #asks, caller_bytes do
         got = got < may and got or may
       end
       if got > 0 then
-        left, used, credit, paid = left - got * size, used + 2 * got * size * @MILLI, credit - got * size, true
-        used = used < @MOST and used or @MOST
+        left, credit, paid = left - got * size, credit - got * size, true
+        used = min(used + 2 * got * size * @MILLI, @MOST)
       end
       if got < wanted then
         unserved, first = unserved + (wanted - got) * size, first > 0 and first or size
@@ -44,7 +43,6 @@ for here = callers_at, #asks, caller_bytes do
     end
     ask = ask + 1
   end
-  local retry = 0
   changed = changed or paid
   if part > 0 then
     if paid then

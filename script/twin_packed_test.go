@@ -384,7 +384,8 @@ func (m *packed[S, R]) Settle(now int64, r SettleRequest) SettleReply {
 	status, renew := v.adopt(take)
 	back, charged := int64(0), int64(0)
 	if r.Back > 0 {
-		if back = own.refund(&v.frame, r.Back, int64(r.At)); back > 0 && (r.Mark != "" || int64(r.At) > v.now) {
+		_, turns := any(own).(*leakyBucket)
+		if back = own.refund(&v.frame, r.Back, int64(r.At)); back > 0 && (r.Mark != "" || turns && int64(r.At) > v.now) {
 			v.returned = v.now
 		}
 	}

@@ -14,8 +14,9 @@ import (
 // A queue in which something always waits takes no more room than what waits.
 func TestAQueueThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 	l := grounded(t)
-	o := &outbox{env: l.env, part: whole, flying: maxFlights, capacity: capacity{most: maxLoad}} // all flights are under way
-	soon := l.env.Clock.Now() + int64(time.Hour)                                                 // no timer ends what waits
+	// All flights are under way, and no timer ends what waits.
+	o := &outbox{env: l.env, part: whole, flying: maxFlights, capacity: capacity{most: maxLoad}}
+	soon := l.env.Clock.Now() + int64(time.Hour)
 	o.add(waiting{lane: l, since: soon})
 	for range 100_000 {
 		o.add(waiting{lane: l, since: soon})

@@ -106,38 +106,63 @@ func TestPermitsThatComeBackEarlyAreShared(t *testing.T) {
 	})
 }
 
-// Where fewer permits come back than participants wait, all are used from the beginning on, and by
-// all in turn.
+// Where fewer permits come back than participants wait for, all are used from the beginning on, and
+// by all in turn.
 func TestFewPermitsAreUsedByManyWhoWait(t *testing.T) {
 	if race.Enabled {
 		return // TestSlotsAreUsedAndShared has as many wait
 	}
-	for _, permits := range []int64{1, 2} {
-		limittest.RunInBubble(t, fmt.Sprint(permits), 1, func(t *testing.T, f limittest.Fleet) {
+	for _, c := range []struct{ permits, n int64 }{{1, 1}, {2, 1}, {2, 2}} {
+		limittest.RunInBubble(t, fmt.Sprint(c), 1, func(t *testing.T, f limittest.Fleet) {
 			const minutes, waiters = 50, 10
-			ctx, cancel := context.WithTimeout(t.Context(), minutes*time.Minute)
-			defer cancel()
-			var granted [waiters]int64
-			var all sync.WaitGroup
-			for i := range granted {
-				l := limittest.Limiter(t, f.Client(t, func(c *shardlimit.Config) { c.Participant = fmt.Sprint(i) }), "l",
-					shardlimit.PerMinute(permits))
-				all.Go(func() {
-					for l.Wait(ctx) == nil {
-						granted[i]++
-					}
-				})
-			}
-			all.Wait()
-			sum := int64(0)
+			granted, sum, _ := takeTurns(t, f, waiters, minutes, c.n, shardlimit.PerMinute(c.permits))
 			for i, n := range granted {
-				if sum += n; n < minutes*permits/waiters*6/10 {
+				if n < minutes*c.permits/waiters*6/10 {
 					t.Errorf("participant %d got %d permits", i, n)
 				}
 			}
-			if sum < minutes*permits*94/100 {
-				t.Errorf("%d of %d permits were used", sum, minutes*permits)
+			if sum < minutes*c.permits*94/100 {
+				t.Errorf("%d of %d permits were used", sum, minutes*c.permits)
 			}
 		})
 	}
+}
+
+// Who waits for more than a shard has books at several. What one cannot keep is given back at once,
+// and no sign for the others to look again and again.
+func TestRivalsForMoreThanAShardHasAskSeldom(t *testing.T) {
+	limittest.InBubble(t, 3, func(t *testing.T, f limittest.Fleet) {
+		const minutes, waiters = 8, 6
+		granted, sum, calls := takeTurns(t, f, waiters, minutes, 300, shardlimit.Limit{Permits: 600, Per: time.Minute, Shards: 3})
+		t.Logf("%d permits, %d script calls: %v", sum, calls, granted)
+		if calls > 12_000 || sum < minutes*600*95/100 { // seen: 6,400
+			t.Error("they ask too often, or permits are unused")
+		}
+	})
+}
+
+// takeTurns has participants wait for n permits each, again and again. It returns what each got,
+// all of that, and the script calls that it took.
+func takeTurns(t *testing.T, f limittest.Fleet, waiters int, minutes time.Duration, n int64,
+	limit shardlimit.Limit) (granted []int64, sum, calls int64) {
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(minutes*time.Minute, cancel)
+	granted = make([]int64, waiters)
+	var all sync.WaitGroup
+	for i := range granted {
+		l := limittest.Limiter(t, f.Client(t, func(c *shardlimit.Config) { c.Participant = fmt.Sprint(i) }), "l", limit)
+		all.Go(func() {
+			for l.WaitN(ctx, n) == nil {
+				granted[i] += n
+			}
+		})
+	}
+	all.Wait()
+	for i := range granted {
+		sum += granted[i]
+	}
+	for _, node := range f.Bubble {
+		calls += node.Calls.Load()
+	}
+	return granted, sum, calls
 }

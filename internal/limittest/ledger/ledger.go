@@ -94,10 +94,13 @@ func (l *Ledger) Clear() { *l = Ledger{} }
 // and asks must be valid, and every ask's caller must exist.
 func (l *Ledger) Grant(grants, retry []int64, t fairness.Term, free, next int64, callers []fairness.Caller,
 	asks []fairness.Ask) (perAsk, perCaller []int64, granted, refused int64) {
-	left, from, refusedAsk := free, len(grants), len(asks)
+	left, from, refusedAsk, wants := free, len(grants), len(asks), int64(1)
+	if len(asks) > 0 {
+		wants = asks[0].Size
+	}
 	grants = append(grants, make([]int64, len(asks))...)
 	for i := range callers {
-		a := l.open(t, &callers[i])
+		a := l.open(t, &callers[i], wants)
 		p := a.purse(t)
 		first := int64(0)
 		for n, ask := range asks {
@@ -134,13 +137,13 @@ func (l *Ledger) Grant(grants, retry []int64, t fairness.Term, free, next int64,
 // open returns the account of a caller, which states its claim at most sixteen times a window. One
 // that was not held back asks whether it still need not be. A name that has no account is served
 // from the shared one, and gets one for the next time.
-func (l *Ledger) open(t fairness.Term, caller *fairness.Caller) *account {
+func (l *Ledger) open(t fairness.Term, caller *fairness.Caller, wants int64) *account {
 	a := l.accounts[caller.ID]
 	if a == nil {
 		l.begin(t, caller.ID)
 		if l.count < fairness.MaxAccounts {
 			l.count++
-			l.accounts[caller.ID] = &account{weight: caller.Weight, empty: max(t.Now-l.turn(t), 0)}
+			l.accounts[caller.ID] = &account{weight: caller.Weight, empty: max(t.Now-l.turn(t, wants), 0)}
 		}
 		a = l.accounts[shared]
 	}
@@ -157,14 +160,14 @@ func (l *Ledger) open(t fairness.Term, caller *fairness.Caller) *account {
 	return a
 }
 
-// turn returns for how long the last account seems to have gathered credit when it is new. Where
-// there are more participants than permits, those of the first window are so served in turn: else
-// nobody would have a permit's credit for many windows.
-func (l *Ledger) turn(t fairness.Term) int64 {
-	if l.count <= t.Share || t.Now-l.opened >= t.Window {
+// turn returns for how long the last account seems to have gathered credit when it is new, and
+// wants so many permits. Where all cannot have as many in a window, those of the first window are
+// so served in turn: else nobody could pay for many windows.
+func (l *Ledger) turn(t fairness.Term, wants int64) int64 {
+	if l.count*wants <= t.Share || t.Now-l.opened >= t.Window {
 		return 0
 	}
-	return l.count * t.Window / max(t.Share, 1)
+	return int64(math.Floor(float64(l.count*wants) * float64(t.Window) / float64(max(t.Share, 1))))
 }
 
 // begin brings the sums to the half window of a statement. Then whoever was silent for a window
@@ -390,7 +393,7 @@ func (p *purse) hint(t fairness.Term, left, next, refused int64) int64 {
 // full account pays for more than it can hold. Of the reports only Waiting counts.
 func (l *Ledger) Due(t fairness.Term, caller fairness.Caller, permits int64) (us int64, charge func(booked, in int64)) {
 	caller.Unmet = 0
-	p := l.open(t, &caller).purse(t)
+	p := l.open(t, &caller, permits).purse(t)
 	want := min(float64(permits), p.depth)
 	if p.part > 0 && p.credit < want && !p.beyond() {
 		us = int64(math.Ceil(min(float64(want-p.credit)*float64(t.Window)/p.part, most)))
