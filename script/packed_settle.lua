@@ -22,8 +22,8 @@ end
 local refunded = back > 0 and refund(back, ARGV[4] + 0) or 0
 if refunded > 0 then
   renew = true
-  if ARGV[8] ~= '0' or pace and ARGV[4] + 0 > now then
-    returned = now -- not what a call gave back that came to nothing, as parts of a booking
+  if ARGV[8] ~= '0' or (pace or not ARGV[9]) and ARGV[4] + 0 > now then
+    returned = now -- not what a call gave back that came to nothing
   end
 end
 local available, granted, retry_in, at = closed > 0 and 0 or free(), 0, 0, now

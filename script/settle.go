@@ -33,6 +33,8 @@ type SettleRequest struct {
 	Used int64
 	// Caller is the participant to which it was granted. While participants contend, its credit has
 	// what comes back, and pays what is charged. Only ID and Slot are looked at; no ID: anonymous.
+	// So is what was booked and is not wanted any more: others hear that it comes back early. Parts
+	// that a booking gives back at once have an ID, and nobody hears of them.
 	Caller Caller
 	// These are as in TakeRequest, and must be there for a Charge. Without a Proposal nothing is
 	// created or adopted.

@@ -171,6 +171,32 @@ func TestTurnsOfAnotherRateDoNotComeBack(t *testing.T) {
 	}
 }
 
+// TestABookingThatIsGivenUpComesBackEarly: others hear of it, and not of the parts that a booking
+// gives back at once, which name their participant.
+func TestABookingThatIsGivenUpComesBackEarly(t *testing.T) {
+	onServers(t, func(t *testing.T, e *Endpoint, ref ShardRef, p *Proposal) {
+		for _, id := range []string{"0123456789abcdef", ""} {
+			if _, err := e.Take(t.Context(), ref, ones(p, 100)); err != nil {
+				t.Fatal(err)
+			}
+			booked, err := e.Reserve(t.Context(), ref, &ReserveRequest{Proposal: p, Permits: 1, MaxDelay: 10 * MaxWindow})
+			if p.algorithm == AlgorithmLeakyBucket {
+				return // its turns are bookings
+			}
+			if err != nil || booked.Granted != 1 {
+				t.Fatal(booked, err)
+			}
+			back, err := e.Settle(t.Context(), ref, SettleRequest{Back: 1, At: booked.At, Caller: Caller{ID: id}})
+			if err != nil || back.Back != 1 || back.Early != (id == "") {
+				t.Errorf("%q: %+v %v", id, back, err)
+			}
+			if err := e.Clear(t.Context(), ref); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 // TestADenialTellsThatPermitsCameBackEarly: if they were settled, and not if a call that came to
 // nothing gave them back before they were due.
 func TestADenialTellsThatPermitsCameBackEarly(t *testing.T) {

@@ -385,7 +385,8 @@ func (m *packed[S, R]) Settle(now int64, r SettleRequest) SettleReply {
 	back, charged := int64(0), int64(0)
 	if r.Back > 0 {
 		_, turns := any(own).(*leakyBucket)
-		if back = own.refund(&v.frame, r.Back, int64(r.At)); back > 0 && (r.Mark != "" || turns && int64(r.At) > v.now) {
+		heard := r.Mark != "" || (turns || r.Caller.ID == "") && int64(r.At) > v.now
+		if back = own.refund(&v.frame, r.Back, int64(r.At)); back > 0 && heard {
 			v.returned = v.now
 		}
 	}

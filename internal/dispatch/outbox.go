@@ -4,7 +4,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
 )
@@ -43,7 +42,6 @@ type outbox struct {
 	gone    int
 	flying  int          // flights under way
 	loading bool         // one of them has still to take what waits
-	watched bool         // see watch
 	oldest  atomic.Int64 // when the first that waits began to; 0: nothing waits
 	capacity
 	overload
@@ -156,46 +154,12 @@ func (o *outbox) sheds(now int64) {
 // next is the flight that is to load what waits; nil if one is about to, or nothing waits, or there
 // is enough under way. o.mu is held.
 func (o *outbox) next() *flight {
-	if o.loading || o.gone == len(o.waiting) {
-		return nil
-	}
-	if o.flying == maxFlights || o.aboard >= o.most {
-		o.watch()
+	if o.loading || o.gone == len(o.waiting) || o.flying == maxFlights || o.aboard >= o.most {
 		return nil
 	}
 	o.loading = true
 	o.flying++
 	return newFlight(o)
-}
-
-// watch has what waits answered in time though nothing under way lands: it may have departed after
-// that. o.mu is held.
-func (o *outbox) watch() {
-	if !o.watched && o.gone < len(o.waiting) {
-		o.watched = true
-		left := o.waiting[o.gone].since + int64(o.env.CallTimeout/8*7) - o.env.Clock.Now()
-		time.AfterFunc(time.Duration(left+1), o.expire)
-	}
-}
-
-// expire ends what has waited for so long that it does not depart any more.
-func (o *outbox) expire() {
-	for now := o.env.Clock.Now(); ; {
-		o.mu.Lock()
-		if o.gone == len(o.waiting) || now-o.waiting[o.gone].since <= int64(o.env.CallTimeout/8*7) {
-			o.watched = false
-			o.watch()
-			o.mu.Unlock()
-			return
-		}
-		w := o.first(now)
-		o.mu.Unlock()
-		if w.key != nil {
-			w.key.end(ErrOverloaded)
-		} else if b := w.lane.depart(o); b != nil { // the others on its lane were too late
-			go w.lane.detour(b, told{})
-		}
-	}
 }
 
 // fly sends what waits until nothing does, or another flight is about to.
@@ -350,12 +314,7 @@ func (o *outbox) pop(f *flight, now int64) (next waiting, more *flight) {
 		o.aboard += f.load
 		return waiting{}, o.next()
 	}
-	return o.first(now), nil
-}
-
-// first takes what has waited for longest. o.mu is held.
-func (o *outbox) first(now int64) waiting {
-	next := o.waiting[o.gone]
+	next = o.waiting[o.gone]
 	o.pops(next.since, now)
 	o.waiting[o.gone] = waiting{}
 	if o.gone++; 2*o.gone >= len(o.waiting) { // or it would grow for ever if something always waits
@@ -378,5 +337,5 @@ func (o *outbox) first(now int64) waiting {
 		o.left, o.pacedAt = 0, now
 	}
 	o.left++
-	return next
+	return next, nil
 }

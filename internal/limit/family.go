@@ -132,7 +132,7 @@ func (f *Family) PlaceOf(ft *Routes, prefix, key string) (*Plan, script.ShardRef
 		return nil, script.ShardRef{}
 	}
 	if p.Seat.Lane.Node != f.Of.Process.Nodes.Node(at.Node) { // it turned out to be called otherwise
-		f.plans.forget()
+		f.plans.forget(plain)
 		return nil, script.ShardRef{}
 	}
 	return p, p.ways[0].Space.Keys(prefix, key)

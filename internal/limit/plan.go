@@ -147,12 +147,13 @@ func (k *keyPlans) of(from *Routes) map[keyPlan]*Plan {
 	return k.at
 }
 
-// forget has all plans made anew.
-func (k *keyPlans) forget() {
+// forget has all plans made anew, unless they were since these were found.
+func (k *keyPlans) forget(found *plainPlans) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.from = nil
-	k.plain.Store(nil)
+	if k.plain.CompareAndSwap(found, nil) {
+		k.from = nil
+	}
 }
 
 // offer has calls for keys at a place find their plan. k.mu is held.

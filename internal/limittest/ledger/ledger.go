@@ -167,7 +167,8 @@ func (l *Ledger) turn(t fairness.Term, wants int64) int64 {
 	if l.count*wants <= t.Share || t.Now-l.opened >= t.Window {
 		return 0
 	}
-	return int64(math.Floor(float64(l.count*wants) * float64(t.Window) / float64(max(t.Share, 1))))
+	us := math.Floor(float64(l.count*wants) * float64(t.Window) / float64(max(t.Share, 1)))
+	return int64(min(us, float64(t.Now))) // else it might be no int64
 }
 
 // begin brings the sums to the half window of a statement. Then whoever was silent for a window
