@@ -210,8 +210,8 @@ func TestABatchIsDissolvedWhenSomebodyHasWaitedTooLong(t *testing.T) {
 	})
 }
 
-// Who goes on from a dissolved batch may stand behind who is younger, and is answered in time all
-// the same.
+// TestWhoGoesOnFromADissolvedBatchIsAnsweredInTime: a caller of a dissolved batch joins another
+// one, perhaps behind a younger caller. Its own timer ends it in time.
 func TestWhoGoesOnFromADissolvedBatchIsAnsweredInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := grounded(t)

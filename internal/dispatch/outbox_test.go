@@ -27,8 +27,8 @@ func TestAQueueThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 	}
 }
 
-// What waits for longest departs first, however late it stood in line: it may have waited for
-// another call of its lane.
+// TestWhatWaitsForLongestDepartsFirst: the line of a node is in the order of age. A lane may come
+// late into it, because its asks waited for another call of the lane.
 func TestWhatWaitsForLongestDepartsFirst(t *testing.T) {
 	l := grounded(t)
 	o := &outbox{env: l.env, part: whole, flying: maxFlights, capacity: capacity{most: maxLoad}}

@@ -128,12 +128,13 @@ func TestFewPermitsAreUsedByManyWhoWait(t *testing.T) {
 	}
 }
 
-// Who waits for more than a shard has books at several. What one cannot keep is given back at once,
-// and no sign for the others to look again and again.
+// TestRivalsForMoreThanAShardHasAskSeldom: callers that wait for more than a shard has book at
+// several shards. A part that is given back at once does not make the others look again.
 func TestRivalsForMoreThanAShardHasAskSeldom(t *testing.T) {
 	limittest.InBubble(t, 3, func(t *testing.T, f limittest.Fleet) {
 		const minutes, waiters = 8, 6
-		granted, sum, calls := takeTurns(t, f, waiters, minutes, 300, shardlimit.Limit{Permits: 600, Per: time.Minute, Shards: 3})
+		limit := shardlimit.Limit{Permits: 600, Per: time.Minute, Shards: 3}
+		granted, sum, calls := takeTurns(t, f, waiters, minutes, 300, limit)
 		t.Logf("%d permits, %d script calls: %v", sum, calls, granted)
 		if calls > 12_000 || sum < minutes*600*95/100 { // seen: 6,400
 			t.Error("they ask too often, or permits are unused")

@@ -426,8 +426,8 @@ func (l *Ledger) Fields() map[string]string {
 		return nil
 	}
 	n := &l.sums
-	fields := map[string]string{header: string(columns.Ledger.Append([]byte(columns.LedgerKind), 0, l.count, l.half, l.opened,
-		int64(n[0].light), int64(n[0].heavy), int64(n[1].light), int64(n[1].heavy),
+	fields := map[string]string{header: string(columns.Ledger.Append([]byte(columns.LedgerKind), 0, l.count, l.half,
+		l.opened, int64(n[0].light), int64(n[0].heavy), int64(n[1].light), int64(n[1].heavy),
 		int64(n[2].light), int64(n[2].heavy)))}
 	for id, a := range l.accounts {
 		fields[id] = string(columns.Account.Append(nil, 0, a.weight, a.stated, a.claim, a.waited, a.rate, a.heavy,
