@@ -128,7 +128,10 @@ func (a *asking) ask(ctx context.Context, q *call, now int64, d *Decision) (answ
 	if err != nil {
 		p.end(a.hash)
 		ask.Free()
-		if !errors.Is(err, dispatch.ErrNotPlain) {
+		switch {
+		case errors.Is(err, dispatch.ErrOverloaded) && c.Process.Config.OnOutage != limit.FailOpen:
+			return true, a.shed(ctx, now, d)
+		case !errors.Is(err, dispatch.ErrNotPlain):
 			q.failure = err
 		}
 		return false, nil

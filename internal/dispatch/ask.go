@@ -152,15 +152,8 @@ func (a *Ask) read(ctx context.Context) error {
 	return a.Seat.Ask(ctx, a, now) // it may stand behind who is younger
 }
 
-// Boarding is the age of a call above which it does not depart any more: more
-// than half of the call timeout, or a call that a stalled shard has held up for
-// half its time could not be served by another; less than all, for the sake of
-// the others on board.
-func (e *Env) Boarding() int64 { return int64(e.CallTimeout / 4 * 3) }
-
-// overdue reports whether what waits since that time has done so for more than half of the call
-// timeout. Who comes behind it would wait as long: it would be answered late, or not sent.
-func (e *Env) overdue(since, now int64) bool { return now-since > int64(e.CallTimeout/2) }
+// LastAsk is the age of a call above which it is not to ask one more shard.
+func (e *Env) LastAsk() int64 { return int64(e.CallTimeout / 4 * 3) }
 
 // Hurried reports whether a call has so little time left that it must have waited in a queue of
 // this process before. What was held up by one stalled shard has about a half.

@@ -216,13 +216,13 @@ func TestWhoGoesOnFromADissolvedBatchIsAnsweredInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := grounded(t)
 		l.call(t.Context(), 1, false)
-		time.Sleep(40 * time.Millisecond)
+		time.Sleep(45 * time.Millisecond)
 		young := l.call(t.Context(), 1, false)
-		time.Sleep(40 * time.Millisecond)
+		time.Sleep(45 * time.Millisecond)
 		if l.depart(l.outbox()) != nil {
 			t.Error("a call departed too late")
 		}
-		time.Sleep(l.env.CallTimeout - 40*time.Millisecond) // nothing lands any more
+		time.Sleep(l.env.CallTimeout - 45*time.Millisecond) // nothing lands any more
 		synctest.Wait()
 		if !young.ended.Load() || !errors.Is(young.err, ErrOverloaded) {
 			t.Errorf("ended %t: %v", young.ended.Load(), young.err)

@@ -43,7 +43,7 @@ var ErrNotPlain = errors.New("the key is not asked for alone")
 
 // AsksKeys reports whether AskKey may be used: the node is so near that there is time for another
 // ask after ErrNotPlain.
-func (s *Seat) AsksKeys() bool { return s.Lane.outbox().near.Load() }
+func (s *Seat) AsksKeys() bool { return s.Lane.outbox().near() }
 
 // Crowded reports whether a call would be shed, and notes that it is.
 func (s *Seat) Crowded(now int64) bool {
@@ -115,11 +115,10 @@ func (a *KeyAsk) end(err error) {
 // whose layout and fence were just found to be confirmed.
 func (a *KeyAsk) ready(o *outbox, now int64, sure *Lane) bool {
 	l := a.lane()
-	e := l.env
 	switch {
 	case a.state.Load() == left:
 		a.end(ErrNotPlain) // nobody hears it
-	case now-a.since > min(e.Boarding()+o.excuses(a.since), int64(e.CallTimeout/8*7)):
+	case now-a.since > o.latest():
 		a.end(ErrOverloaded)
 	case !l.Node.Ready(l.Slot): // since it began to wait, others were not answered
 		a.end(fmt.Errorf("%w: %w", errBehind, l.Node.Away(l.Slot)))

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,12 +16,10 @@ const (
 	// leastAboard and maxAboard bound how much they carry together, in what maxLoad counts. With
 	// half of that, 1,000 callers on many keys made some 5 % fewer decisions.
 	leastAboard, maxAboard = 8, 8 * maxLoad
-	// shortLine is how many may wait in an outbox that is held up by a standstill, not by them.
-	shortLine = 4 * maxLoad
 	// clusterParts is in how many parts a cluster's slots are: what waits for any slot of a part
 	// flies together, in a command for each slot. With more parts a flight has less company; with
-	// fewer, more of it waits for a master that does not answer.
-	clusterParts = 4
+	// fewer, it has more commands, and more of it waits for a master that does not answer.
+	clusterParts = 16
 	// maxBatches is how many full batches of one lane a flight takes along: 256 participants who
 	// call at once. The first flight of a process takes several round trips: then calls that it
 	// does not take along have no time left.
@@ -45,17 +44,38 @@ type outbox struct {
 	oldest  atomic.Int64 // when the first that waits began to; 0: nothing waits
 	capacity
 	overload
-	standstill
 }
 
 // capacity is how much the flights of an outbox may carry, so that the node answers in time.
 type capacity struct {
-	aboard  int         // what they carry
-	most    int         // that they may
-	lowered int64       // when that was last lowered: flights that began before tell nothing new
-	best    int64       // how long a flight takes that need not wait, nanoseconds
-	far     atomic.Bool // there may be no time for two calls one after the other
-	near    atomic.Bool // there is for four
+	aboard  int          // what they carry
+	most    int          // that they may
+	lowered int64        // when that was last lowered: flights that began before tell nothing new
+	way     atomic.Int64 // how long a flight takes that need not wait, nanoseconds; 0: not known
+	pause   int64        // how long it takes from one landing to the next, likewise
+	landing int64        // when the last one was
+}
+
+// far reports whether there may be no time for two calls one after the other.
+func (o *outbox) far() bool { return o.way.Load() > int64(o.env.CallTimeout/4) }
+
+// near reports whether there is time for four.
+func (o *outbox) near() bool {
+	way := o.way.Load()
+	return way != 0 && way <= int64(o.env.CallTimeout/8)
+}
+
+// behind reports whether what waits since that time can hardly depart in time any more.
+func (o *outbox) behind(since, now int64) bool {
+	return now-since > o.latest()-int64(o.env.CallTimeout/16)
+}
+
+// latest returns the age of a call above which it does not depart: else the others on board would
+// not be answered in time, either. What is left of its call timeout is the way, and half more than
+// a flight is to wait at the node: see unload. Half of a call timeout is soon enough for any way.
+func (o *outbox) latest() int64 {
+	timeout := int64(o.env.CallTimeout)
+	return max(timeout/16*13-cmp.Or(o.way.Load(), timeout/8), timeout/2)
 }
 
 // overload is whether more waits in an outbox than can be sent in time, and for how long.
@@ -69,32 +89,6 @@ type overload struct {
 	shed     atomic.Int64 // when a call for it was shed last
 	shedding atomic.Int64 // and since when, without a pause of a call timeout
 }
-
-// standstill tells when an outbox stood still last: nothing left it for half of a call timeout
-// though little waited. Then the process stood still, or the node did. That is no overload.
-type standstill struct {
-	popped atomic.Int64 // when something left the outbox last
-	took   int64        // how long the last standstill was; only who loads uses it
-	ended  atomic.Int64 // when it ended
-}
-
-// stands reports whether nothing that waits since that time has left for so long.
-func (o *outbox) stands(since, now int64) bool {
-	return o.line.Load() <= max(shortLine, o.pace.Load()) && o.env.overdue(max(o.popped.Load(), since), now)
-}
-
-// pops notes that something leaves that waited since that time. A node that always takes so long
-// does not stand still.
-func (o *outbox) pops(since, now int64) {
-	if o.stands(since, now) && !o.far.Load() && now-o.ended.Load() > 2*int64(o.env.CallTimeout) {
-		o.took = now - max(o.popped.Load(), since)
-		o.ended.Store(now)
-	}
-	o.popped.Store(now)
-}
-
-// excuses returns for how much of the last standstill a batch waited that was opened at that time.
-func (s *standstill) excuses(opened int64) int64 { return max(min(s.took, s.ended.Load()-opened), 0) }
 
 // waiting is a lane in an outbox, or an ask for a key that has none, and since when asks wait there
 // for a place.
@@ -128,16 +122,16 @@ func (o *outbox) add(w waiting) {
 	}
 }
 
-// overdue reports whether what waits is more than can be sent in time. If the first has waited for
-// half of a call timeout while others left, newcomers would. Where much more comes than can be
-// served, the first tells that too late: then no more may wait than left the line in a quarter of a
-// call timeout. So it is once calls have been shed for a call timeout, without a pause as long as
-// that, and the line was never empty for a while. Between bursts that can be served it is.
+// overdue reports whether what waits is more than can be sent in time. If the first can hardly
+// depart in time any more, newcomers could not. Where much more comes than
+// can be served, the first tells that too late: then no more may wait than left the line in three
+// quarters of a call timeout. So it is once calls have been shed for a call timeout, without a pause as long as that, and
+// the line was never empty for a while. Between bursts that can be served it is.
 func (o *outbox) overdue(now int64) bool {
 	since, most := o.oldest.Load(), int64(o.env.CallTimeout)
-	return since != 0 && (o.env.overdue(max(since, o.ended.Load()), now) && !o.stands(since, now) ||
+	return since != 0 && (o.behind(since, now) ||
 		now-o.shed.Load() <= most && now-o.shedding.Load() > most && now-o.rested.Load() > most &&
-			o.line.Load() > max(o.pace.Load(), maxLoad))
+			o.line.Load() > max(3*o.pace.Load(), maxLoad))
 }
 
 // sheds notes that a call is shed, because the line is overdue.
@@ -154,7 +148,7 @@ func (o *outbox) sheds(now int64) {
 // next is the flight that is to load what waits; nil if one is about to, or nothing waits, or there
 // is enough under way. o.mu is held.
 func (o *outbox) next() *flight {
-	if o.loading || o.gone == len(o.waiting) || o.flying == maxFlights || o.aboard >= o.most {
+	if o.loading || o.gone == len(o.waiting) || o.flying >= o.flights() || o.aboard >= o.most {
 		return nil
 	}
 	o.loading = true
@@ -234,19 +228,21 @@ func (o *capacity) unload(f *flight) {
 	}
 	now, timeout := f.env.Clock.Now(), int64(f.env.CallTimeout)
 	took := max(now-f.began, 1)
-	if !f.failed && (o.best == 0 || took < o.best) {
-		o.best = took
+	o.pause += (min(now-o.landing, took) - o.pause) / 8
+	o.landing = now
+	way := o.way.Load()
+	if !f.failed && (way == 0 || took < way) {
+		way = took
 	}
 	switch { // The way may have become longer. What waited for other flights of this process does not tell.
 	case f.failed:
 	case o.most == leastAboard:
-		o.best += (took - o.best) / 8
+		way += (took - way) / 8
 	case f.load <= leastAboard && o.aboard == f.load:
-		o.best += (took - o.best) / 256
+		way += (took - way) / 256
 	}
-	o.far.Store(o.best > timeout/4 || o.best == 0)
-	o.near.Store(o.best <= timeout/8 && o.best != 0)
-	waited, most := took-o.best, timeout/8
+	o.way.Store(way)
+	waited, most := took-way, timeout/8
 	switch {
 	case waited > most:
 		if f.began >= o.lowered {
@@ -257,6 +253,16 @@ func (o *capacity) unload(f *flight) {
 	}
 	o.aboard -= f.load
 	f.load = 0
+}
+
+// flights returns how many may be under way. To a part of a cluster, whose masters serve several
+// parts at a time, it is as many as fill the way, and one that waits there: with more, each of them
+// carries less. o.mu is held.
+func (o *outbox) flights() int {
+	if o.part == whole || o.pause == 0 {
+		return maxFlights
+	}
+	return int(min(1+o.way.Load()/o.pause, maxFlights))
 }
 
 // landed puts a flight by, to be used again or not, and returns the one to go on with, if something
@@ -315,7 +321,6 @@ func (o *outbox) pop(f *flight, now int64) (next waiting, more *flight) {
 		return waiting{}, o.next()
 	}
 	next = o.waiting[o.gone]
-	o.pops(next.since, now)
 	o.waiting[o.gone] = waiting{}
 	if o.gone++; 2*o.gone >= len(o.waiting) { // or it would grow for ever if something always waits
 		left := copy(o.waiting, o.waiting[o.gone:])

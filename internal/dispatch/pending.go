@@ -45,7 +45,7 @@ func (q *pending) join(a *Ask) bool {
 	q.mu.Lock()
 	if q.tail == nil || !q.tail.take(a) {
 		now := l.env.Clock.Now()
-		if o := l.outbox(); q.head != nil && l.env.overdue(q.head.opened, now) || o.overdue(now) {
+		if o := l.outbox(); q.head != nil && o.behind(q.head.opened, now) || o.overdue(now) {
 			q.mu.Unlock()
 			o.sheds(now)
 			return false
@@ -78,7 +78,7 @@ func (q *pending) quit(a *Ask) {
 
 // depart takes the batch that goes next; nil if nobody waits. A batch for which some call has
 // waited for so long that the answer could come after its timeout is dissolved: its callers find
-// another, if there is time. After a standstill it goes all the same.
+// another, if there is time.
 func (q *pending) depart(o *outbox) *batch {
 	l := q.lane
 	for {
@@ -100,9 +100,7 @@ func (q *pending) depart(o *outbox) *batch {
 		q.away++
 		b.sent, b.number = true, q.departed.Add(1)
 		q.mu.Unlock()
-		now, e := l.env.Clock.Now(), l.env
-		excused := o.excuses(b.opened)
-		if now-b.oldest <= min(e.Boarding()+excused, int64(e.CallTimeout/8*7)) {
+		if l.env.Clock.Now()-b.oldest <= o.latest() {
 			return b
 		}
 		q.land(b, nil, errDissolved)

@@ -45,7 +45,7 @@ func (s *section) prepare(b basis, now int64) {
 		s.req.Fence != 0 && s.req.Deadline == script.Unconfirmed
 	s.req.Contended = l.Known.contended.Load() && l.Known.Answered(now-int64(time.Second))
 	if l.Keyed {
-		s.req.Rare = s.req.Rare || l.outbox().far.Load()
+		s.req.Rare = s.req.Rare || l.outbox().far()
 	} else if !l.Known.Answered(now-int64(time.Second)) || s.wanted() > l.Expected(now) {
 		s.req.Rare = true
 	}
