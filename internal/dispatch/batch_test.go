@@ -190,7 +190,7 @@ func TestABatchIsDissolvedWhenSomebodyHasWaitedTooLong(t *testing.T) {
 		old := l.call(t.Context(), 1, false)
 		time.Sleep(60 * time.Millisecond)
 		young := l.call(t.Context(), 1, false)
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(25 * time.Millisecond)
 		behind := newBatch(l) // so that the lane goes on
 		behind.opened = l.env.Clock.Now()
 		behind.take(&Ask{N: 1, Seat: l.seat(), Since: l.env.Clock.Now()})

@@ -133,7 +133,7 @@ func TestAnAskForAKeyThatDoesNotDepart(t *testing.T) {
 		l, o := askingKey(t)
 		ended := l.askKey(t.Context())
 		w, _ := o.pop(newFlight(o), l.env.Clock.Now())
-		time.Sleep(l.env.CallTimeout * 4 / 5)
+		time.Sleep(l.env.CallTimeout / 8 * 7)
 		if w.key.ready(o, l.env.Clock.Now(), l) {
 			t.Fatal("it departs")
 		}

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -70,12 +69,13 @@ func (o *outbox) behind(since, now int64) bool {
 	return now-since > o.latest()-int64(o.env.CallTimeout/16)
 }
 
-// latest returns the age of a call above which it does not depart: else the others on board would
-// not be answered in time, either. What is left of its call timeout is the way, and half more than
-// a flight is to wait at the node: see unload. Half of a call timeout is soon enough for any way.
+// latest returns the age of a call above which it does not depart: what is left of its call timeout
+// is less than half more than a flight is to wait at the node (see unload), or than the way. Then
+// the others on board would not be answered in time, either. Half of a call timeout is soon enough
+// for any way.
 func (o *outbox) latest() int64 {
 	timeout := int64(o.env.CallTimeout)
-	return max(timeout/16*13-cmp.Or(o.way.Load(), timeout/8), timeout/2)
+	return max(min(timeout/16*13, timeout/64*63-o.way.Load()), timeout/2)
 }
 
 // overload is whether more waits in an outbox than can be sent in time, and for how long.
@@ -123,10 +123,10 @@ func (o *outbox) add(w waiting) {
 }
 
 // overdue reports whether what waits is more than can be sent in time. If the first can hardly
-// depart in time any more, newcomers could not. Where much more comes than
-// can be served, the first tells that too late: then no more may wait than left the line in three
-// quarters of a call timeout. So it is once calls have been shed for a call timeout, without a pause as long as that, and
-// the line was never empty for a while. Between bursts that can be served it is.
+// depart in time any more, newcomers could not. Where much more comes than can be served, the first
+// tells that too late: then no more may wait than left the line in three quarters of a call
+// timeout. So it is once calls have been shed for a call timeout, without a pause as long as that,
+// and the line was never empty for a while. Between bursts that can be served it is.
 func (o *outbox) overdue(now int64) bool {
 	since, most := o.oldest.Load(), int64(o.env.CallTimeout)
 	return since != 0 && (o.behind(since, now) ||

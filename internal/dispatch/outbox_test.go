@@ -120,7 +120,8 @@ func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 }
 
 // While more comes than can be served for long, and not only after a burst, a line is too long if
-// it would take more than three quarters of the call timeout, though its first has not waited for long.
+// it would take more than three quarters of the call timeout, though its first has not waited for
+// long.
 func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const quarter = 3 * maxLoad // leave the line in a quarter of the call timeout
