@@ -129,7 +129,7 @@ func (a *asking) ask(ctx context.Context, q *call, now int64, d *Decision) (answ
 		p.end(a.hash)
 		ask.Free()
 		switch {
-		case errors.Is(err, dispatch.ErrOverloaded) && c.Process.Config.OnOutage != limit.FailOpen:
+		case errors.Is(err, dispatch.ErrOverloaded) && c.Process.Config.OnOutage != limit.FailOpen && !a.outdated():
 			return true, a.shed(ctx, now, d)
 		case !errors.Is(err, dispatch.ErrNotPlain):
 			q.failure = err

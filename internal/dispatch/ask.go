@@ -152,8 +152,9 @@ func (a *Ask) read(ctx context.Context) error {
 	return a.Seat.Ask(ctx, a, now) // it may stand behind who is younger
 }
 
-// LastAsk is the age of a call above which it is not to ask one more shard.
-func (e *Env) LastAsk() int64 { return int64(e.CallTimeout / 4 * 3) }
+// Boarding is the age of a call above which it does not depart any more: less than the call
+// timeout, for the sake of the others on board.
+func (e *Env) Boarding() int64 { return int64(e.CallTimeout / 4 * 3) }
 
 // Hurried reports whether a call has so little time left that it must have waited in a queue of
 // this process before. What was held up by one stalled shard has about a half.

@@ -46,7 +46,7 @@ func (*quietLimit) Confirm(context.Context, clock.Elapsed) error { return nil }
 func (*quietLimit) Learned(*Lane, News)                          {}
 
 // next is the batch that departs next.
-func (l *Lane) next() *batch { return l.depart(l.outbox()) }
+func (l *Lane) next() *batch { return l.depart() }
 
 // serve lets the next batch depart and land with so many permits free.
 func (l *Lane) serve(free int64) *batch {
@@ -190,7 +190,7 @@ func TestABatchIsDissolvedWhenSomebodyHasWaitedTooLong(t *testing.T) {
 		old := l.call(t.Context(), 1, false)
 		time.Sleep(60 * time.Millisecond)
 		young := l.call(t.Context(), 1, false)
-		time.Sleep(25 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond)
 		behind := newBatch(l) // so that the lane goes on
 		behind.opened = l.env.Clock.Now()
 		behind.take(&Ask{N: 1, Seat: l.seat(), Since: l.env.Clock.Now()})
@@ -216,13 +216,13 @@ func TestWhoGoesOnFromADissolvedBatchIsAnsweredInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := grounded(t)
 		l.call(t.Context(), 1, false)
-		time.Sleep(45 * time.Millisecond)
+		time.Sleep(40 * time.Millisecond)
 		young := l.call(t.Context(), 1, false)
-		time.Sleep(45 * time.Millisecond)
-		if l.depart(l.outbox()) != nil {
+		time.Sleep(40 * time.Millisecond)
+		if l.depart() != nil {
 			t.Error("a call departed too late")
 		}
-		time.Sleep(l.env.CallTimeout - 45*time.Millisecond) // nothing lands any more
+		time.Sleep(l.env.CallTimeout - 40*time.Millisecond) // nothing lands any more
 		synctest.Wait()
 		if !young.ended.Load() || !errors.Is(young.err, ErrOverloaded) {
 			t.Errorf("ended %t: %v", young.ended.Load(), young.err)

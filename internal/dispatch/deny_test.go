@@ -13,7 +13,7 @@ import (
 
 // flown has everything that waits looked at by who would put it on a flight.
 func (l *Lane) flown() {
-	for b := l.depart(l.outbox()); b != nil; b = l.depart(l.outbox()) {
+	for b := l.depart(); b != nil; b = l.depart() {
 		l.ready(b)
 	}
 }

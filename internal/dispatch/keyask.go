@@ -43,7 +43,7 @@ var ErrNotPlain = errors.New("the key is not asked for alone")
 
 // AsksKeys reports whether AskKey may be used: the node is so near that there is time for another
 // ask after ErrNotPlain.
-func (s *Seat) AsksKeys() bool { return s.Lane.outbox().near() }
+func (s *Seat) AsksKeys() bool { return s.Lane.outbox().near(8) }
 
 // Crowded reports whether a call would be shed, and notes that it is.
 func (s *Seat) Crowded(now int64) bool {
@@ -113,12 +113,12 @@ func (a *KeyAsk) end(err error) {
 
 // ready reports whether the ask can be a section of a flight; else it was ended. sure is a lane
 // whose layout and fence were just found to be confirmed.
-func (a *KeyAsk) ready(o *outbox, now int64, sure *Lane) bool {
+func (a *KeyAsk) ready(now int64, sure *Lane) bool {
 	l := a.lane()
 	switch {
 	case a.state.Load() == left:
 		a.end(ErrNotPlain) // nobody hears it
-	case now-a.since > o.latest():
+	case now-a.since > l.env.Boarding():
 		a.end(ErrOverloaded)
 	case !l.Node.Ready(l.Slot): // since it began to wait, others were not answered
 		a.end(fmt.Errorf("%w: %w", errBehind, l.Node.Away(l.Slot)))

@@ -105,11 +105,11 @@ func TestWhoLeavesAnAskForAKey(t *testing.T) {
 			}
 			switch when {
 			case "before":
-				if !goes() || a.ready(o, l.env.Clock.Now(), l) || calls != 1 || told.N != 0 {
+				if !goes() || a.ready(l.env.Clock.Now(), l) || calls != 1 || told.N != 0 {
 					t.Error(when, told, calls)
 				}
 			case "after":
-				if !a.ready(o, l.env.Clock.Now(), l) || !goes() || calls != 0 {
+				if !a.ready(l.env.Clock.Now(), l) || !goes() || calls != 0 {
 					t.Error(when, calls)
 				}
 				if answers(); calls != 1 || (told != Part{Seat: l.seat(), At: 7, N: 1}) {
@@ -133,8 +133,8 @@ func TestAnAskForAKeyThatDoesNotDepart(t *testing.T) {
 		l, o := askingKey(t)
 		ended := l.askKey(t.Context())
 		w, _ := o.pop(newFlight(o), l.env.Clock.Now())
-		time.Sleep(l.env.CallTimeout / 8 * 7)
-		if w.key.ready(o, l.env.Clock.Now(), l) {
+		time.Sleep(l.env.CallTimeout * 4 / 5)
+		if w.key.ready(l.env.Clock.Now(), l) {
 			t.Fatal("it departs")
 		}
 		if a, _ := ended(); !errors.Is(a.Err(), ErrOverloaded) {

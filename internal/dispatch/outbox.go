@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/shardlimit/shardlimit/internal/chance"
 )
@@ -23,6 +24,9 @@ const (
 	// call at once. The first flight of a process takes several round trips: then calls that it
 	// does not take along have no time left.
 	maxBatches = 8
+	// nextDoor is how many flights one after the other fit into a call timeout to a node whose way
+	// is no part of what a call takes.
+	nextDoor = 64
 	// maxLoad bounds how much a flight carries, so that a script call runs no longer than about a
 	// millisecond: so many sections, or groups of asks. The batches of the last lane may be more.
 	maxLoad = 100
@@ -51,31 +55,29 @@ type capacity struct {
 	most    int          // that they may
 	lowered int64        // when that was last lowered: flights that began before tell nothing new
 	way     atomic.Int64 // how long a flight takes that need not wait, nanoseconds; 0: not known
-	pause   int64        // how long it takes from one landing to the next, likewise
-	landing int64        // when the last one was
 }
 
-// far reports whether there may be no time for two calls one after the other.
+// far reports whether it is known that there is no time for four flights one after the other.
 func (o *outbox) far() bool { return o.way.Load() > int64(o.env.CallTimeout/4) }
 
-// near reports whether there is time for four.
-func (o *outbox) near() bool {
+// near reports whether it is known that there is time for so many flights one after the other.
+func (o *outbox) near(flights time.Duration) bool {
 	way := o.way.Load()
-	return way != 0 && way <= int64(o.env.CallTimeout/8)
+	return way != 0 && way <= int64(o.env.CallTimeout/flights)
 }
 
-// behind reports whether what waits since that time can hardly depart in time any more.
+// quarters returns for how many quarters of a call timeout an ask may wait in the line. From next
+// door nearly all of the rest is left for the node to answer.
+func (o *outbox) quarters() int64 {
+	if o.near(nextDoor) {
+		return 3
+	}
+	return 2
+}
+
+// behind reports whether what waits since that time does so for longer than it may.
 func (o *outbox) behind(since, now int64) bool {
-	return now-since > o.latest()-int64(o.env.CallTimeout/16)
-}
-
-// latest returns the age of a call above which it does not depart: what is left of its call timeout
-// is less than half more than a flight is to wait at the node (see unload), or than the way. Then
-// the others on board would not be answered in time, either. Half of a call timeout is soon enough
-// for any way.
-func (o *outbox) latest() int64 {
-	timeout := int64(o.env.CallTimeout)
-	return max(min(timeout/16*13, timeout/64*63-o.way.Load()), timeout/2)
+	return now-since > o.quarters()*int64(o.env.CallTimeout/4)
 }
 
 // overload is whether more waits in an outbox than can be sent in time, and for how long.
@@ -122,16 +124,16 @@ func (o *outbox) add(w waiting) {
 	}
 }
 
-// overdue reports whether what waits is more than can be sent in time. If the first can hardly
-// depart in time any more, newcomers could not. Where much more comes than can be served, the first
-// tells that too late: then no more may wait than left the line in three quarters of a call
-// timeout. So it is once calls have been shed for a call timeout, without a pause as long as that,
-// and the line was never empty for a while. Between bursts that can be served it is.
+// overdue reports whether what waits is more than can be sent in time. If the first waits for
+// longer than it may, newcomers would. Where much more comes than can be served, the first tells
+// that too late: then no more may wait than left the line in a quarter of a call timeout less. So
+// it is once calls have been shed for a call timeout, without a pause as long as that, and the line
+// was never empty for a while. Between bursts that can be served it is.
 func (o *outbox) overdue(now int64) bool {
 	since, most := o.oldest.Load(), int64(o.env.CallTimeout)
 	return since != 0 && (o.behind(since, now) ||
 		now-o.shed.Load() <= most && now-o.shedding.Load() > most && now-o.rested.Load() > most &&
-			o.line.Load() > max(3*o.pace.Load(), maxLoad))
+			o.line.Load() > max((o.quarters()-1)*o.pace.Load(), maxLoad))
 }
 
 // sheds notes that a call is shed, because the line is overdue.
@@ -228,8 +230,6 @@ func (o *capacity) unload(f *flight) {
 	}
 	now, timeout := f.env.Clock.Now(), int64(f.env.CallTimeout)
 	took := max(now-f.began, 1)
-	o.pause += (min(now-o.landing, took) - o.pause) / 8
-	o.landing = now
 	way := o.way.Load()
 	if !f.failed && (way == 0 || took < way) {
 		way = took
@@ -255,14 +255,14 @@ func (o *capacity) unload(f *flight) {
 	f.load = 0
 }
 
-// flights returns how many may be under way. To a part of a cluster, whose masters serve several
-// parts at a time, it is as many as fill the way, and one that waits there: with more, each of them
-// carries less. o.mu is held.
+// flights returns how many may be under way. To a part of a cluster that is not known to be farther
+// than next door, a second one is enough to have it work all the time: with more, each of them
+// carries less.
 func (o *outbox) flights() int {
-	if o.part == whole || o.pause == 0 {
-		return maxFlights
+	if o.part != whole && o.way.Load() <= int64(o.env.CallTimeout/nextDoor) {
+		return 2
 	}
-	return int(min(1+o.way.Load()/o.pause, maxFlights))
+	return maxFlights
 }
 
 // landed puts a flight by, to be used again or not, and returns the one to go on with, if something
@@ -291,7 +291,7 @@ func (o *outbox) load(f *flight) {
 			return
 		}
 		if w.key != nil {
-			if w.key.ready(o, now, sure) {
+			if w.key.ready(now, sure) {
 				sure = w.lane
 				f.boardKey(w.key)
 			}
@@ -299,7 +299,7 @@ func (o *outbox) load(f *flight) {
 		}
 		l := w.lane
 		for range maxBatches {
-			b := l.depart(o)
+			b := l.depart()
 			if b == nil {
 				break
 			}

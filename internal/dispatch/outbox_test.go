@@ -90,10 +90,9 @@ func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 		l := grounded(t)
 		o := l.outbox()
 		o.flying = maxFlights // nothing departs
-		o.way.Store(1)
 		o.add(waiting{lane: l, since: l.env.Clock.Now()})
 		first := l.call(t.Context(), 1, false)
-		time.Sleep(l.env.CallTimeout/4*3 + time.Millisecond)
+		time.Sleep(l.env.CallTimeout/2 + time.Millisecond)
 		with := l.call(t.Context(), 1, false)
 		limit := &quietLimit{} // of another shard of the node
 		other := (&Lane{}).Lead(l.env, l.Way, limit, script.ShardRef{}, l.Node, &Terms{})
@@ -120,8 +119,8 @@ func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 }
 
 // While more comes than can be served for long, and not only after a burst, a line is too long if
-// it would take more than three quarters of the call timeout, though its first has not waited for
-// long.
+// it would take more than a quarter of the call timeout, though its first has not waited for long.
+// To a node next door it may take two.
 func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const quarter = 3 * maxLoad // leave the line in a quarter of the call timeout
@@ -161,15 +160,23 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 		}
 		leave(10 * quarter)
 		overload()
-		add(3*quarter - 1)
-		if o.overdue(e.Clock.Now()) {
-			t.Errorf("%d wait, and the line is too long", o.line.Load())
+		way := e.CallTimeout / nextDoor
+		for _, c := range []struct {
+			way  time.Duration
+			more int
+		}{{0, quarter}, {way + 1, 0}, {way, quarter + 1}} {
+			o.way.Store(int64(c.way))
+			add(c.more - 1)
+			if o.overdue(e.Clock.Now()) {
+				t.Errorf("%s away: %d wait, and the line is too long", c.way, o.line.Load())
+			}
+			add(1)
+			if !o.overdue(e.Clock.Now()) {
+				t.Errorf("%s away: %d wait, and the line is not too long", c.way, o.line.Load())
+			}
+			leave(1)
 		}
-		add(1)
-		if !o.overdue(e.Clock.Now()) {
-			t.Errorf("%d wait, and the line is not too long", o.line.Load())
-		}
-		leave(3*quarter + 1)
+		leave(2 * quarter)
 		time.Sleep(e.CallTimeout / 8)
 		o.sheds(e.Clock.Now())
 		add(10 * quarter)
@@ -191,6 +198,26 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 			t.Error("long after that the line is too long")
 		}
 	})
+}
+
+// The first of a line may wait for half of a call timeout, and from next door for three quarters. A
+// part of a cluster next door has two flights.
+func TestFromNextDoorMoreIsInTime(t *testing.T) {
+	l := grounded(t)
+	way := int64(l.env.CallTimeout / nextDoor)
+	for _, c := range []struct {
+		way      int64
+		part     int
+		flights  int
+		quarters int64
+	}{{0, whole, maxFlights, 2}, {way, whole, maxFlights, 3}, {0, 0, 2, 2}, {way, 0, 2, 3}, {way + 1, 0, maxFlights, 2}} {
+		o := &outbox{env: l.env, part: c.part}
+		o.way.Store(c.way)
+		longest := c.quarters * int64(l.env.CallTimeout/4)
+		if o.flights() != c.flights || o.behind(7, 7+longest) || !o.behind(7, 8+longest) {
+			t.Errorf("%+v: %d flights, too long %v, %v", c, o.flights(), o.behind(7, 7+longest), o.behind(7, 8+longest))
+		}
+	}
 }
 
 // TestWhatIsOnTheWayIsAnsweredInTime: less may be on the way once flights take longer than the way

@@ -79,7 +79,7 @@ func (q *pending) quit(a *Ask) {
 // depart takes the batch that goes next; nil if nobody waits. A batch for which some call has
 // waited for so long that the answer could come after its timeout is dissolved: its callers find
 // another, if there is time.
-func (q *pending) depart(o *outbox) *batch {
+func (q *pending) depart() *batch {
 	l := q.lane
 	for {
 		q.mu.Lock()
@@ -100,7 +100,7 @@ func (q *pending) depart(o *outbox) *batch {
 		q.away++
 		b.sent, b.number = true, q.departed.Add(1)
 		q.mu.Unlock()
-		if l.env.Clock.Now()-b.oldest <= o.latest() {
+		if l.env.Clock.Now()-b.oldest <= l.env.Boarding() {
 			return b
 		}
 		q.land(b, nil, errDissolved)

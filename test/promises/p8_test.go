@@ -193,7 +193,7 @@ func TestWhoIsCrowdedOutCostsNothing(t *testing.T) {
 			}
 		}
 		call(0, 600)
-		time.Sleep(shardlimit.DefaultCallTimeout * 4 / 5)
+		time.Sleep(shardlimit.DefaultCallTimeout/4*3 + time.Microsecond)
 		call(600, 1) // which is shed
 		synctest.Wait()
 		known := limittest.Known(users)
@@ -223,7 +223,7 @@ func TestAShedCallHearsItsContextAndClient(t *testing.T) {
 		for i := range 600 {
 			crowd.Go(func() { _, _ = users.Limiter(fmt.Sprint("user ", i)).Allow(t.Context()) })
 		}
-		time.Sleep(shardlimit.DefaultCallTimeout * 4 / 5)
+		time.Sleep(shardlimit.DefaultCallTimeout/4*3 + time.Microsecond)
 		hasty, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		if d, err := users.Limiter("hasty").Allow(hasty); err != nil || !d.Degraded {
