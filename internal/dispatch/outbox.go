@@ -55,6 +55,7 @@ type capacity struct {
 	most    int          // that they may
 	lowered int64        // when that was last lowered: flights that began before tell nothing new
 	way     atomic.Int64 // how long a flight takes that need not wait, nanoseconds; 0: not known
+	came    atomic.Int64 // when a flight came back last that was answered
 }
 
 // far reports whether it is known that there is no time for four flights one after the other.
@@ -125,13 +126,14 @@ func (o *outbox) add(w waiting) {
 }
 
 // overdue reports whether what waits is more than can be sent in time. If the first waits for
-// longer than it may, newcomers would. Where much more comes than can be served, the first tells
+// longer than it may, newcomers would, unless nothing came back since: then the node or the process
+// stands still, and that is no overload. Where much more comes than can be served, the first tells
 // that too late: then no more may wait than left the line in a quarter of a call timeout less. So
 // it is once calls have been shed for a call timeout, without a pause as long as that, and the line
 // was never empty for a while. Between bursts that can be served it is.
 func (o *outbox) overdue(now int64) bool {
 	since, most := o.oldest.Load(), int64(o.env.CallTimeout)
-	return since != 0 && (o.behind(since, now) ||
+	return since != 0 && (o.behind(since, now) && o.came.Load() > since ||
 		now-o.shed.Load() <= most && now-o.shedding.Load() > most && now-o.rested.Load() > most &&
 			o.line.Load() > max((o.quarters()-1)*o.pace.Load(), maxLoad))
 }
@@ -231,8 +233,11 @@ func (o *capacity) unload(f *flight) {
 	now, timeout := f.env.Clock.Now(), int64(f.env.CallTimeout)
 	took := max(now-f.began, 1)
 	way := o.way.Load()
-	if !f.failed && (way == 0 || took < way) {
-		way = took
+	if !f.failed {
+		o.came.Store(now)
+		if way == 0 || took < way {
+			way = took
+		}
 	}
 	switch { // The way may have become longer. What waited for other flights of this process does not tell.
 	case f.failed:

@@ -84,7 +84,8 @@ func TestAFlightWaitsForCompany(t *testing.T) {
 }
 
 // Who comes while what waits is more than can be sent in time is refused at once, but not who can
-// go with what waits already. When the line is shorter, calls are taken again.
+// go with what waits already. When the line is shorter, calls are taken again. While nothing comes
+// back, that is no overload.
 func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := grounded(t)
@@ -93,6 +94,10 @@ func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 		o.add(waiting{lane: l, since: l.env.Clock.Now()})
 		first := l.call(t.Context(), 1, false)
 		time.Sleep(l.env.CallTimeout/2 + time.Millisecond)
+		if o.overdue(l.env.Clock.Now()) {
+			t.Error("a standstill is taken for an overload")
+		}
+		o.came.Store(l.env.Clock.Now())
 		with := l.call(t.Context(), 1, false)
 		limit := &quietLimit{} // of another shard of the node
 		other := (&Lane{}).Lead(l.env, l.Way, limit, script.ShardRef{}, l.Node, &Terms{})

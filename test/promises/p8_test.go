@@ -221,6 +221,9 @@ func TestAShedCallHearsItsContextAndClient(t *testing.T) {
 		f.Bubble[0].Each.Store(int64(time.Millisecond))
 		var crowd sync.WaitGroup
 		for i := range 600 {
+			if i == 30 { // they come back while the others wait
+				time.Sleep(time.Millisecond)
+			}
 			crowd.Go(func() { _, _ = users.Limiter(fmt.Sprint("user ", i)).Allow(t.Context()) })
 		}
 		time.Sleep(shardlimit.DefaultCallTimeout/4*3 + time.Microsecond)
