@@ -214,6 +214,7 @@ func (f *flight) land(received int64, err error) {
 
 // giveUp answers the asks of a call that does not come back.
 func (f *flight) giveUp() {
+	f.failed = true
 	cause := node.ErrAway
 	if f.sections[0].sent.Load() {
 		cause = context.DeadlineExceeded

@@ -24,8 +24,8 @@ const (
 	// call at once. The first flight of a process takes several round trips: then calls that it
 	// does not take along have no time left.
 	maxBatches = 8
-	// nextDoor is how many flights one after the other fit into a call timeout to a node whose way
-	// is no part of what a call takes.
+	// nextDoor is how many flights one after the other fit into a call timeout at least, if the way
+	// to the node is as good as none.
 	nextDoor = 64
 	// maxLoad bounds how much a flight carries, so that a script call runs no longer than about a
 	// millisecond: so many sections, or groups of asks. The batches of the last lane may be more.
@@ -56,6 +56,13 @@ type capacity struct {
 	lowered int64        // when that was last lowered: flights that began before tell nothing new
 	way     atomic.Int64 // how long a flight takes that need not wait, nanoseconds; 0: not known
 	came    atomic.Int64 // when a flight came back last that was answered
+	stood   atomic.Int64 // when one did after a standstill
+}
+
+// stands reports whether nothing has come back for half of a call timeout: the node or the process
+// stands still, or nobody asked. From afar that is nothing special.
+func (o *capacity) stands(now int64, timeout time.Duration) bool {
+	return now-o.came.Load() > int64(timeout/2) && o.way.Load() <= int64(timeout/4)
 }
 
 // far reports whether it is known that there is no time for four flights one after the other.
@@ -126,14 +133,14 @@ func (o *outbox) add(w waiting) {
 }
 
 // overdue reports whether what waits is more than can be sent in time. If the first waits for
-// longer than it may, newcomers would, unless nothing came back since: then the node or the process
-// stands still, and that is no overload. Where much more comes than can be served, the first tells
-// that too late: then no more may wait than left the line in a quarter of a call timeout less. So
-// it is once calls have been shed for a call timeout, without a pause as long as that, and the line
-// was never empty for a while. Between bursts that can be served it is.
+// longer than it may, newcomers would; a standstill does not count. Where much more comes than can
+// be served, the first tells that too late: then no more may wait than leaves the line in a quarter
+// of a call timeout, or in two from next door. So it is once calls have been shed for a call
+// timeout, without a pause as long as that, and the line was never empty for a while. Between
+// bursts that can be served it is.
 func (o *outbox) overdue(now int64) bool {
 	since, most := o.oldest.Load(), int64(o.env.CallTimeout)
-	return since != 0 && (o.behind(since, now) && o.came.Load() > since ||
+	return since != 0 && (o.behind(max(since, o.stood.Load()), now) && !o.stands(now, o.env.CallTimeout) ||
 		now-o.shed.Load() <= most && now-o.shedding.Load() > most && now-o.rested.Load() > most &&
 			o.line.Load() > max((o.quarters()-1)*o.pace.Load(), maxLoad))
 }
@@ -234,6 +241,9 @@ func (o *capacity) unload(f *flight) {
 	took := max(now-f.began, 1)
 	way := o.way.Load()
 	if !f.failed {
+		if o.stands(now, f.env.CallTimeout) {
+			o.stood.Store(now)
+		}
 		o.came.Store(now)
 		if way == 0 || took < way {
 			way = took

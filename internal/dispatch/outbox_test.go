@@ -97,7 +97,12 @@ func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 		if o.overdue(l.env.Clock.Now()) {
 			t.Error("a standstill is taken for an overload")
 		}
-		o.came.Store(l.env.Clock.Now())
+		f := &flight{outbox: o, load: 1}
+		f.env = l.env
+		if o.unload(f); o.overdue(l.env.Clock.Now()) {
+			t.Error("after a standstill what waited in it is taken for an overload")
+		}
+		o.stood.Store(0)
 		with := l.call(t.Context(), 1, false)
 		limit := &quietLimit{} // of another shard of the node
 		other := (&Lane{}).Lead(l.env, l.Way, limit, script.ShardRef{}, l.Node, &Terms{})

@@ -20,9 +20,17 @@ import (
 func onASlowNode(t *testing.T, permits int64,
 	play func(t *testing.T, users *shardlimit.Family, node *limittest.BubbleNode)) {
 	t.Helper()
+	onASlowNodeAway(t, 0, permits, play)
+}
+
+// onASlowNodeAway is that with a node so far away.
+func onASlowNodeAway(t *testing.T, away time.Duration, permits int64,
+	play func(t *testing.T, users *shardlimit.Family, node *limittest.BubbleNode)) {
+	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		users := f.Family(t, shardlimit.PerMinute(permits))
+		far, _ := f.Distant(t, away)
+		users := far.Family(t, shardlimit.PerMinute(permits))
 		limittest.MustGet(t, users.Limiter("loads the script"), 1)
 		f.Bubble[0].Each.Store(int64(time.Millisecond) / 3)
 		play(t, users, f.Bubble[0])
@@ -140,13 +148,18 @@ func TestBurstsAreServedAfterAnOverload(t *testing.T) {
 // What waits behind a standstill is no overload: once the node, or the process, goes on, it is
 // served in the time that it has left. So is who comes then.
 func TestWhatWaitedInAStandstillIsServed(t *testing.T) {
-	onASlowNode(t, 1_000_000, func(t *testing.T, users *shardlimit.Family, node *limittest.BubbleNode) {
+	whatWaitedInAStandstill(t, 200, 0, 65*time.Millisecond)
+	whatWaitedInAStandstill(t, 600, 2*time.Millisecond, 55*time.Millisecond)
+}
+
+func whatWaitedInAStandstill(t *testing.T, callers int, away, lasts time.Duration) {
+	onASlowNodeAway(t, away, 1_000_000, func(t *testing.T, users *shardlimit.Family, node *limittest.BubbleNode) {
 		node.Each.Store(int64(20 * time.Microsecond))
-		var callers sync.WaitGroup
+		var all sync.WaitGroup
 		var failed, served atomic.Int64
 		end := time.Now().Add(2 * time.Second)
-		for i := range 200 {
-			callers.Go(func() {
+		for i := range callers {
+			all.Go(func() {
 				for n := i; time.Now().Before(end); n += 7919 {
 					if _, err := users.Limiter(fmt.Sprint("user ", n%1000)).Allow(t.Context()); err != nil {
 						failed.Add(1)
@@ -158,11 +171,11 @@ func TestWhatWaitedInAStandstillIsServed(t *testing.T) {
 		}
 		for range 3 {
 			time.Sleep(500 * time.Millisecond)
-			node.Paused.Store(time.Now().Add(65 * time.Millisecond).UnixNano())
+			node.Paused.Store(time.Now().Add(lasts).UnixNano())
 		}
-		callers.Wait()
+		all.Wait()
 		if failed.Load() > 0 || served.Load() < 1000 {
-			t.Errorf("%d calls were served, and %d failed", served.Load(), failed.Load())
+			t.Errorf("%s away: %d calls were served, and %d failed", away, served.Load(), failed.Load())
 		}
 	})
 }
