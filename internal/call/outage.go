@@ -67,6 +67,9 @@ func mistaken(c *Target, r *limit.Routes, cause error) error {
 	if r == nil || len(r.Lanes) == 0 || dispatch.Unconfirmed(cause) {
 		return c.Process.Mistaken()
 	}
+	if l := r.Lanes[0]; cause == nil && len(r.Lanes) == 1 { // it was not asked: other calls may have been served since
+		cause = l.Node.Refusal(l.Slot)
+	}
 	var few [8]*node.Node
 	nodes := few[:0]
 	for _, l := range r.Lanes {

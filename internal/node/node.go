@@ -256,6 +256,16 @@ func (n *Node) Away(slot int) error {
 	return n.unconnected()
 }
 
+// Refusal returns why no call for the slot was served last; nil if that is not known.
+func (n *Node) Refusal(slot int) error {
+	if e := n.known(slot); e != nil {
+		if cause := e.cause.Load(); cause != nil {
+			return *cause
+		}
+	}
+	return nil
+}
+
 // Ready reports whether calls for the slot may be sent now; connecting counts as ready.
 func (n *Node) Ready(slot int) bool {
 	if e := n.known(slot); e != nil {
