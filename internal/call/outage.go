@@ -67,9 +67,6 @@ func mistaken(c *Target, r *limit.Routes, cause error) error {
 	if r == nil || len(r.Lanes) == 0 || dispatch.Unconfirmed(cause) {
 		return c.Process.Mistaken()
 	}
-	if l := r.Lanes[0]; cause == nil && len(r.Lanes) == 1 { // it was not asked: other calls may have been served since
-		cause = l.Node.Refusal(l.Slot)
-	}
 	var few [8]*node.Node
 	nodes := few[:0]
 	for _, l := range r.Lanes {
@@ -77,7 +74,17 @@ func mistaken(c *Target, r *limit.Routes, cause error) error {
 			nodes = append(nodes, l.Node)
 		}
 	}
-	return node.Mistaken(nodes, cause)
+	return node.Mistaken(nodes, func(n *node.Node) error {
+		if cause != nil && len(nodes) == 1 {
+			return cause
+		}
+		for _, l := range r.Lanes {
+			if err := l.Node.Refusal(l.Slot); l.Node == n && err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // answered returns how a call ends for its caller, by the outage policy and the limit's mode. The

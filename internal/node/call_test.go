@@ -101,6 +101,36 @@ func TestSilenceOfALookKeepsCallsAway(t *testing.T) {
 	}
 }
 
+// Why a node was not called until just now is told although another call was served there
+// meanwhile. Long after that it is not.
+func TestARefusalIsToldWhileCallsAreNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, _, about := reached(t)
+		n.env.Mistake = func(_ string, cause error, _ string) error { return cause }
+		about.Operation = telemetry.Take
+		begin := func() func(error) {
+			ctx, call, err := n.Begin(t.Context(), 0, about, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func(err error) { call.Finish(ctx, err) }
+		}
+		known := func(n *Node) error { return n.Refusal(0) }
+		begin()(&script.RefusedError{Reason: "NOPERM no permissions"})
+		n.serves(false, telemetry.Take) // a call that needs no such right
+		for range 2 {
+			if err := Mistaken([]*Node{n, n}, known); err == nil {
+				t.Errorf("nothing is told, calls may be sent: %t", n.Ready(0))
+			}
+			n.known(0).breaker.succeeded(n.env.Clock.Now())
+		}
+		time.Sleep(BreakerMaxPause + time.Millisecond)
+		if err := Mistaken([]*Node{n, n}, known); err != nil || n.Refusal(0) != nil {
+			t.Errorf("it is called again, and %v, %v", err, n.Refusal(0))
+		}
+	})
+}
+
 // A process whose own timers are late judges nobody: it may be that replies lie there unread. When
 // it is punctual again, the silence counts.
 func TestAProcessThatIsLateJudgesNobody(t *testing.T) {
