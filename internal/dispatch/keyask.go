@@ -118,7 +118,7 @@ func (a *KeyAsk) ready(now int64, sure *Lane) bool {
 	switch {
 	case a.state.Load() == left:
 		a.end(ErrNotPlain) // nobody hears it
-	case now-a.since > l.env.Boarding():
+	case now-a.since > l.outbox().boarding():
 		a.end(ErrOverloaded)
 	case !l.Node.Ready(l.Slot): // since it began to wait, others were not answered
 		a.end(fmt.Errorf("%w: %w", errBehind, l.Node.Away(l.Slot)))

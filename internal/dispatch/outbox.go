@@ -27,6 +27,12 @@ const (
 	// nextDoor is how many flights one after the other fit into a call timeout at least, if the way
 	// to the node is as good as none.
 	nextDoor = 64
+	// farthest is how many times as long as that the way is, at the most, that flights are made for.
+	farthest = 16
+	// longWay is from where on up to farBatches of one lane are under way at once, and not one: so who
+	// calls waits for a part of the way until a batch departs, and not for half of it.
+	longWay    = 500 * time.Microsecond
+	farBatches = 4
 	// maxLoad bounds how much a flight carries, so that a script call runs no longer than about a
 	// millisecond: so many sections, or groups of asks. The batches of the last lane may be more.
 	maxLoad = 100
@@ -55,6 +61,7 @@ type capacity struct {
 	most    int          // that they may
 	lowered int64        // when that was last lowered: flights that began before tell nothing new
 	way     atomic.Int64 // how long a flight takes that need not wait, nanoseconds; 0: not known
+	slow    atomic.Bool  // the last took twice as long, or more
 	came    atomic.Int64 // when a flight came back last that was answered
 	stood   atomic.Int64 // when one did after a standstill
 }
@@ -85,7 +92,26 @@ func (o *outbox) quarters() int64 {
 
 // behind reports whether what waits since that time does so for longer than it may.
 func (o *outbox) behind(since, now int64) bool {
-	return now-since > o.quarters()*int64(o.env.CallTimeout/4)
+	return now-since > min(o.quarters()*int64(o.env.CallTimeout/4), o.boarding())
+}
+
+// boarding returns the age of a call above which it does not depart any more: it is answered in time,
+// and holds up nobody on board.
+func (o *outbox) boarding() int64 {
+	timeout := int64(o.env.CallTimeout)
+	return max(min(o.env.Boarding(), timeout-o.way.Load()-timeout/16), timeout/8)
+}
+
+// reach returns how many times as much may be under way as next door: what is on a long way does not
+// keep the node busy.
+func (o *capacity) reach(timeout time.Duration) int {
+	return int(min(max(o.way.Load()/int64(timeout/nextDoor), 1), farthest))
+}
+
+// waitsForTheWay reports whether it may be the way that takes long, and not the node.
+func (o *outbox) waitsForTheWay() bool {
+	way := o.way.Load()
+	return way == 0 || way >= int64(longWay) && !o.slow.Load()
 }
 
 // overload is whether more waits in an outbox than can be sent in time, and for how long.
@@ -245,9 +271,14 @@ func (o *capacity) unload(f *flight) {
 			o.stood.Store(now)
 		}
 		o.came.Store(now)
+		if way == 0 {
+			o.way.Store(took)
+			o.most = max(o.most, maxLoad*min(o.reach(f.env.CallTimeout), 4))
+		}
 		if way == 0 || took < way {
 			way = took
 		}
+		o.slow.Store(took > 2*way)
 	}
 	switch { // The way may have become longer. What waited for other flights of this process does not tell.
 	case f.failed:
@@ -264,7 +295,11 @@ func (o *capacity) unload(f *flight) {
 			o.most, o.lowered = max(int(int64(o.most)*most/waited), leastAboard), now
 		}
 	case o.aboard >= o.most:
-		o.most = min(o.most+leastAboard, maxAboard)
+		more := leastAboard
+		if waited <= most/2 {
+			more = max(2*f.load, more) // from afar there is no time for small steps
+		}
+		o.most = min(o.most+more, maxAboard*o.reach(f.env.CallTimeout))
 	}
 	o.aboard -= f.load
 	f.load = 0
@@ -274,7 +309,10 @@ func (o *capacity) unload(f *flight) {
 // than next door, a second one is enough to have it work all the time: with more, each of them
 // carries less.
 func (o *outbox) flights() int {
-	if o.part != whole && o.way.Load() <= int64(o.env.CallTimeout/nextDoor) {
+	switch {
+	case o.part == whole:
+		return maxFlights * min(o.reach(o.env.CallTimeout), 4)
+	case o.way.Load() <= int64(o.env.CallTimeout/nextDoor):
 		return 2
 	}
 	return maxFlights

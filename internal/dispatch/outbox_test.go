@@ -3,6 +3,7 @@ package dispatch
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -97,6 +98,7 @@ func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 		if o.overdue(l.env.Clock.Now()) {
 			t.Error("a standstill is taken for an overload")
 		}
+		o.way.Store(int64(2 * time.Millisecond))
 		f := &flight{outbox: o, load: 1}
 		f.env = l.env
 		if o.unload(f); o.overdue(l.env.Clock.Now()) {
@@ -234,7 +236,7 @@ func TestFromNextDoorMoreIsInTime(t *testing.T) {
 // and an eighth of the call timeout, and more while it is full and they do not.
 func TestWhatIsOnTheWayIsAnsweredInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const way = 10 * time.Millisecond
+		const way = time.Millisecond
 		l := grounded(t)
 		e, o := l.env, &capacity{most: maxLoad}
 		begin := func(carries int) *flight {
@@ -279,4 +281,92 @@ func TestWhatIsOnTheWayIsAnsweredInTime(t *testing.T) {
 		}
 		may(maxAboard, "after many that were full")
 	})
+}
+
+// TestFromAfarMoreIsUnderWay: what is on a long way does not keep the node busy. So more may be under
+// way from the first answer on, and much more soon; and a call departs only while its answer can come
+// in time.
+func TestFromAfarMoreIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		timeout := l.env.CallTimeout
+		for _, c := range []struct {
+			way                     time.Duration
+			first, then, most, each int
+			boarding                time.Duration
+		}{
+			{time.Millisecond, maxLoad, 3 * maxLoad, maxAboard, maxFlights, timeout * 3 / 4},
+			{timeout / 32, 2 * maxLoad, 4 * maxLoad, 2 * maxAboard, 2 * maxFlights, timeout * 3 / 4},
+			{timeout / 4, 4 * maxLoad, 6 * maxLoad, farthest * maxAboard, 4 * maxFlights, timeout * 11 / 16},
+			{timeout * 9 / 10, 4 * maxLoad, 6 * maxLoad, farthest * maxAboard, 4 * maxFlights, timeout / 8},
+		} {
+			o := &outbox{env: l.env, part: whole, capacity: capacity{most: maxLoad}}
+			var may []int
+			for i, carries := range append([]int{1}, slices.Repeat([]int{maxLoad}, 1000)...) {
+				if i > 0 {
+					o.aboard = o.most // others are under way
+				}
+				f := &flight{outbox: o, load: carries, began: l.env.Clock.Now()}
+				f.env = l.env
+				time.Sleep(c.way)
+				o.unload(f)
+				may = append(may, o.most)
+			}
+			if may[0] != c.first || may[1] != c.then || o.most != c.most || o.flights() != c.each ||
+				o.boarding() != int64(c.boarding) {
+				t.Errorf("%s away %v may be under way, then %d in %d flights; a call departs until %s", c.way, may[:2], o.most,
+					o.flights(), time.Duration(o.boarding()))
+			}
+		}
+	})
+}
+
+// TestFromAfarSeveralBatchesAreUnderWay: a call need not wait until the one before it is answered,
+// unless the way is short or the node slow, participants contend, or nothing is answered.
+func TestFromAfarSeveralBatchesAreUnderWay(t *testing.T) {
+	const way = 10 * time.Millisecond
+	for _, c := range []struct {
+		name            string
+		way, since      time.Duration // since the last was answered
+		slow, contended bool
+		want, later     int
+	}{
+		{name: "not known", want: farBatches, later: farBatches},
+		{name: "short", way: longWay - 1, want: 1, later: 1},
+		{name: "long", way: way, want: farBatches, later: farBatches + 1},
+		{name: "slow", way: way, slow: true, want: 1, later: 1},
+		{name: "contended", way: way, contended: true, want: 1, later: 1},
+		{name: "silent", way: way, since: 2*way + 1, want: 1, later: 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := grounded(t)
+			o := l.outbox()
+			o.flying = 8 * maxFlights // what departs departs by the test
+			o.way.Store(int64(c.way))
+			o.slow.Store(c.slow)
+			l.Known.contended.Store(c.contended)
+			time.Sleep(time.Second)
+			l.away, l.moved = 1, l.env.Clock.Now()-int64(c.since)
+			depart := func() {
+				if o.line.Load() > 0 {
+					o.pop(&flight{}, l.env.Clock.Now())
+					l.depart()
+				}
+			}
+			for range 2 * farBatches {
+				l.call(t.Context(), 1, false)
+				depart()
+			}
+			if int(l.away) != c.want {
+				t.Errorf("%s: %d under way, want %d", c.name, l.away, c.want)
+			}
+			time.Sleep(way / farBatches)
+			synctest.Wait()
+			depart()
+			if int(l.away) != c.later {
+				t.Errorf("%s: later %d under way, want %d", c.name, l.away, c.later)
+			}
+			l.Waiting.Store(0)
+		})
+	}
 }

@@ -3,8 +3,10 @@ package dispatch
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -31,6 +33,7 @@ type pending struct {
 	head     *batch        // departs next; nil if nobody waits
 	tail     *batch        // takes newcomers: head, unless that is full
 	away     int32         // batches that have departed and not landed
+	moved    int64         // when one landed last, or departed while no other one was away
 	boxed    bool          // in the outbox
 	departed atomic.Uint64 // batches so far; makes tickets unique
 	lane     *Lane
@@ -43,29 +46,54 @@ type pending struct {
 func (q *pending) join(a *Ask) bool {
 	l := q.lane
 	q.mu.Lock()
-	if q.tail == nil || !q.tail.take(a) {
-		now := l.env.Clock.Now()
-		if o := l.outbox(); q.head != nil && o.behind(q.head.opened, now) || o.overdue(now) {
-			q.mu.Unlock()
-			o.sheds(now)
-			return false
-		}
-		b := newBatch(l)
-		b.opened = now
-		if q.tail == nil {
-			q.head = b
-		} else {
-			q.tail.next = b
-		}
-		q.tail = b
-		b.take(a)
+	if q.tail != nil && q.tail.take(a) {
+		q.Waiting.Add(1)
+		return true
 	}
+	now, o := l.env.Clock.Now(), l.outbox()
+	if q.head != nil && o.behind(q.head.opened, now) || o.overdue(now) {
+		q.mu.Unlock()
+		o.sheds(now)
+		return false
+	}
+	b := newBatch(l)
+	b.opened = now
+	if q.tail == nil {
+		q.head = b
+	} else {
+		q.tail.next = b
+	}
+	q.tail = b
+	b.take(a)
 	q.Waiting.Add(1)
-	if !q.boxed && q.away == 0 {
-		q.boxed = true
-		l.outbox().add(waiting{lane: l, since: q.head.opened})
+	q.goesOn(farBatches, now)
+	if way := o.way.Load(); !q.boxed && way != 0 && o.waitsForTheWay() { // nothing may land for all of the way
+		time.AfterFunc(time.Duration(way/farBatches), q.goesOnAnyway)
 	}
 	return true
+}
+
+// goesOn has what waits depart, unless as many batches as that are under way, or one is and the way
+// is short: then more callers go together. So it is while participants contend, when calls cost most
+// and permits are what is short, and while nothing lands. q.mu is held.
+func (q *pending) goesOn(most int32, now int64) {
+	l, o := q.lane, q.lane.outbox()
+	if q.head == nil || q.boxed {
+		return
+	}
+	if way := o.way.Load(); q.away > 0 && (q.away >= most || !o.waitsForTheWay() || l.Known.contended.Load() ||
+		way != 0 && now-q.moved > 2*way) {
+		return
+	}
+	q.boxed = true
+	o.add(waiting{lane: l, since: q.head.opened})
+}
+
+// goesOnAnyway does so however many batches are under way.
+func (q *pending) goesOnAnyway() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.goesOn(math.MaxInt32, q.lane.env.Clock.Now())
 }
 
 // quit is for an ask whose caller leaves before the batch has landed. l.mu is held.
@@ -82,6 +110,7 @@ func (q *pending) quit(a *Ask) {
 func (q *pending) depart() *batch {
 	l := q.lane
 	for {
+		now := l.env.Clock.Now()
 		q.mu.Lock()
 		q.boxed = false
 		b := q.head
@@ -97,10 +126,12 @@ func (q *pending) depart() *batch {
 			q.mu.Unlock()
 			continue
 		}
-		q.away++
+		if q.away++; q.away == 1 {
+			q.moved = now
+		}
 		b.sent, b.number = true, q.departed.Add(1)
 		q.mu.Unlock()
-		if l.env.Clock.Now()-b.oldest <= l.env.Boarding() {
+		if now-b.oldest <= l.outbox().boarding() {
 			return b
 		}
 		q.land(b, nil, errDissolved)
@@ -126,18 +157,16 @@ func (q *pending) land(b *batch, asks []int64, err error) {
 		lost = b.grant(asks)
 	}
 	q.Waiting.Add(-b.calls())
-	again, opened := false, int64(0)
-	if b.sent {
-		q.away--
-		if again = q.head != nil && q.away == 0 && !q.boxed; again {
-			q.boxed, opened = true, q.head.opened
-		}
-	}
 	b.over.Store(true)
-	q.mu.Unlock()
-	if again {
-		l.outbox().add(waiting{lane: l, since: opened})
+	if b.sent {
+		now := l.env.Clock.Now()
+		q.away--
+		if err == nil {
+			q.moved = now
+		}
+		q.goesOn(farBatches, now)
 	}
+	q.mu.Unlock()
 	if lost > 0 {
 		// Nobody uses it, and it would be missing for a whole window. This ends soon.
 		go l.Limit.Learned(l, News{Unclaimed: b.unclaimed()})

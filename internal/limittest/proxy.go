@@ -90,15 +90,26 @@ type Distance struct {
 }
 
 func (d *Distance) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
-	if name := cmd.Commands()[0]; name == "EVALSHA" || name == "EVAL" {
-		d.Calls.Add(1)
-		if d.Stalled.Load() {
-			<-ctx.Done()
-		} else {
-			Pause(ctx, time.Duration(d.Takes.Load()))
-		}
-	}
+	d.travel(ctx, cmd)
 	return d.Client.Do(ctx, cmd)
+}
+
+func (d *Distance) DoMulti(ctx context.Context, all ...rueidis.Completed) []rueidis.RedisResult {
+	d.travel(ctx, all[0])
+	return d.Client.DoMulti(ctx, all...)
+}
+
+// travel takes as long as the way of script calls that go together, of which one is given.
+func (d *Distance) travel(ctx context.Context, cmd rueidis.Completed) {
+	if name := cmd.Commands()[0]; name != "EVALSHA" && name != "EVAL" {
+		return
+	}
+	d.Calls.Add(1)
+	if d.Stalled.Load() {
+		<-ctx.Done()
+	} else {
+		Pause(ctx, time.Duration(d.Takes.Load()))
+	}
 }
 
 // Distant puts the nodes of a bubbled fleet so far away.
