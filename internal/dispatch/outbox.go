@@ -27,8 +27,9 @@ const (
 	// nextDoor is how many flights one after the other fit into a call timeout at least, if the way
 	// to the node is as good as none.
 	nextDoor = 64
-	// farthest is how many times as long as that the way is, at the most, that flights are made for.
-	farthest = 16
+	// farthest is how many times as long as that the way is, at the most, that flights are made for;
+	// firstReach, at first, and as far as their number goes.
+	farthest, firstReach = 16, 4
 	// longWay is from where on up to farBatches of one lane are under way at once, and not one: so who
 	// calls waits for a part of the way until a batch departs, and not for half of it.
 	longWay    = 500 * time.Microsecond
@@ -273,7 +274,7 @@ func (o *capacity) unload(f *flight) {
 		o.came.Store(now)
 		if way == 0 {
 			o.way.Store(took)
-			o.most = max(o.most, maxLoad*min(o.reach(f.env.CallTimeout), 4))
+			o.most = maxLoad * min(o.reach(f.env.CallTimeout), firstReach)
 		}
 		if way == 0 || took < way {
 			way = took
@@ -311,7 +312,7 @@ func (o *capacity) unload(f *flight) {
 func (o *outbox) flights() int {
 	switch {
 	case o.part == whole:
-		return maxFlights * min(o.reach(o.env.CallTimeout), 4)
+		return maxFlights * min(o.reach(o.env.CallTimeout), firstReach)
 	case o.way.Load() <= int64(o.env.CallTimeout/nextDoor):
 		return 2
 	}

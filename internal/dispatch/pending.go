@@ -200,7 +200,7 @@ func (q *pending) outbox() *outbox {
 	o := q.box.Load()
 	if o == nil || o.part != part {
 		o = l.Node.Kept(part, func() any {
-			return &outbox{env: l.env, part: part, capacity: capacity{most: maxLoad}}
+			return &outbox{env: l.env, part: part, capacity: capacity{most: firstReach * maxLoad}}
 		}).(*outbox)
 		q.box.Store(o)
 	}

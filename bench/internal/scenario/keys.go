@@ -86,6 +86,35 @@ to any cluster. A script call can have to do with one slot only.`,
 	},
 }
 
+var far = Scenario{
+	Name:  "far",
+	Title: "one limit and many keys, far from the server",
+	Question: `As keys, on a way to the server that takes a while there and back, for one limit (one key) and for many
+keys. The way allows each caller as many decisions a second as round trips fit into it.`,
+	X: keys.X,
+	Views: []report.View{{Metric: "rate", Title: "Decisions per second",
+		Unit: "decisions/s, without calls that failed"}},
+	Run: func(ctx context.Context, s *Sheet) error {
+		if err := s.keyed(ctx); err != nil {
+			return err
+		}
+		var cases []keysCase
+		for _, way := range []time.Duration{2 * time.Millisecond, 10 * time.Millisecond, 40 * time.Millisecond} {
+			one := keysCase{name: fmt.Sprintf("one limit %s away", way), keys: 1, limit: keysNever,
+				callers: []int{10, 1000}, way: way}
+			many := one
+			many.name, many.keys, many.limit = fmt.Sprintf("50k %s away", way), 50_000, keysUsual
+			cases = append(cases, one, many)
+		}
+		if s.Smoke {
+			cases = cases[2:4]
+			cases[1].keys = 200
+		}
+		_, err := s.keys(ctx, nil, cases)
+		return err
+	},
+}
+
 const (
 	keysFew     = 50_000 // keys of a rival that are called once: enough to see what one takes
 	keysFillers = 64     // callers that call every key once
@@ -97,6 +126,7 @@ type keysCase struct {
 	keys    int
 	limit   rival.Limit
 	callers []int
+	way     time.Duration // to the server and back
 }
 
 // The limits of a key. Long windows do not end meanwhile, but for rivals whose windows end with the
@@ -123,6 +153,7 @@ func (s *Sheet) keys(ctx context.Context, cluster server.Farm, cases []keysCase)
 	s.setting("Rounds", "%d of %s for each point, from the first call on, with the same draws", rounds, span)
 	names, x := keyNames(most), 0
 	for _, c := range cases {
+		s.way = c.way
 		for _, callers := range c.callers {
 			err := s.inTurns(rounds, len(s.Rivals), func(round, i int) error {
 				draws := draws{c.keys, uint64(round)}
@@ -165,7 +196,16 @@ func (s *Sheet) fresh(ctx context.Context, cluster server.Farm, r rival.Rival, l
 		}
 		defer on.Close()
 	}
-	o, err := open(ctx, r.Name, func() (rival.Handle, error) { return r.Open(ctx, on.Addr(), limit) })
+	addr := on.Addr()
+	if s.way > 0 {
+		d, err := server.At(addr, s.way)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		addr = d.Addr()
+	}
+	o, err := open(ctx, r.Name, func() (rival.Handle, error) { return r.Open(ctx, addr, limit) })
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ type Scenario struct {
 
 // All lists the scenarios in the order in which they are run.
 func All() []Scenario {
-	return []Scenario{exact, keys, cluster, proxy, overloadCapacity, overloadServer, gateway, envoy, lone, latency, size,
+	return []Scenario{exact, keys, cluster, far, proxy, overloadCapacity, overloadServer, gateway, envoy, lone, latency, size,
 		scale, denial, accuracy, fairness, algorithms}
 }
 
@@ -90,6 +90,7 @@ type Sheet struct {
 	Result *report.Result
 	order  []point
 	rounds map[point][]float64
+	way    time.Duration // to the servers and back, of limiters with one to themselves
 }
 
 // point is a place on the sheet.
