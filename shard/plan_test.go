@@ -25,7 +25,7 @@ func TestPlan(t *testing.T) {
 		return o
 	}
 	closed, later := seen(0, 0), seen(30, 30)
-	closed.Closed, later.Epoch = true, 9
+	closed.Closed, later.Epoch = true, 3
 	type obs = []shard.Observation
 	for name, c := range map[string]struct {
 		l    shard.Layout
