@@ -91,14 +91,13 @@ func (m Membership) PutOut(name string, held time.Duration, places []string) (Me
 // Add has a node in that is new, or was out.
 func (m Membership) Add(name string, held time.Duration) (Membership, error) {
 	if _, known := m.Node(name); !known {
-		next := m.next(held)
-		next.Nodes = append(next.Nodes, Node{Name: name, Since: next.Generation})
-		slices.SortFunc(next.Nodes, byName)
-		return next, next.Validate()
+		m.Nodes = append(slices.Clone(m.Nodes), Node{Name: name, Out: true})
+		slices.SortFunc(m.Nodes, byName)
 	}
 	next, n, err := m.change(name, held, func(n *Node) bool { return n.Out })
 	if err == nil {
 		*n = Node{Name: name, Since: next.Generation}
+		err = next.Validate()
 	}
 	return next, err
 }

@@ -2,12 +2,10 @@ package membership
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,41 +130,6 @@ func TestANodeGoesOutForAllAndComesBack(t *testing.T) {
 		}
 		if _, known := a.GivenUpIn("n3", life, time.Second); known {
 			t.Error("a node that is in need not be given up")
-		}
-	})
-}
-
-// What is known may be relied on for five seconds from when it was asked for, and not longer where
-// no majority answers.
-func TestWhatIsKnownEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newTown(t)
-		f := w.listing(t, len(w.servers))
-		if f.Until(1) != 0 {
-			t.Error("nothing is known yet")
-		}
-		if err := f.ConfirmSince(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
-		w.down[0].Store(true)
-		w.down[1].Store(true)
-		f.calls(t.Context(), 4*time.Second)
-		elapsed := f.env.Nodes.Clock.Elapsed
-		if f.Until(elapsed()) == 0 {
-			t.Error("over too early")
-		}
-		time.Sleep(1100 * time.Millisecond)
-		if f.Until(elapsed()) != 0 {
-			t.Error("relied on for too long")
-		}
-		err := f.ConfirmSince(t.Context(), 0)
-		if !errors.Is(err, record.ErrNoMajority) || !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("%v", err)
-		}
-		w.down[0].Store(false)
-		time.Sleep(2 * time.Second)
-		if err := f.ConfirmSince(t.Context(), 0); err != nil || f.Until(elapsed()) == 0 {
-			t.Errorf("%v", err)
 		}
 	})
 }
