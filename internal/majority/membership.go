@@ -40,7 +40,7 @@ type Node struct {
 }
 
 // Membership is which nodes of a key prefix are in. It is the value of one register. A method that
-// changes it returns the next generation; it never changes m.
+// changes it returns the next generation, which Encode validates; it never changes m.
 type Membership struct {
 	Generation int64  `json:"generation"`
 	Nodes      []Node `json:"nodes"` // by name
@@ -97,7 +97,6 @@ func (m Membership) Add(name string, held time.Duration) (Membership, error) {
 	next, n, err := m.change(name, held, func(n *Node) bool { return n.Out })
 	if err == nil {
 		*n = Node{Name: name, Since: next.Generation}
-		err = next.Validate()
 	}
 	return next, err
 }
