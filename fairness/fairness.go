@@ -59,7 +59,7 @@ func (s *Caller) Valid() bool {
 		s.Unmet >= 0 && s.Unmet <= MaxReport && s.Waiting >= 0 && s.Waiting <= MaxReport
 }
 
-// Named reports whether the caller tells whose it is, as ID and Slot demand.
+// Named reports whether the caller tells whose it is, as ID demands.
 func (s *Caller) Named() bool {
 	return len(s.ID) == IDLength && strings.Trim(s.ID, "0123456789abcdef") == ""
 }

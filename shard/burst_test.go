@@ -111,27 +111,13 @@ func (w *tubs) play(t *rapid.T) int64 {
 	return most
 }
 
-// drawShares draws 1 to 6 of 6 places, each with a share.
-func drawShares(t *rapid.T) (shards []shard.Shard, permits int64) {
-	for slot, share := range rapid.SliceOfN(rapid.Int64Range(0,
-		rapid.SampledFrom([]int64{3, 60, 10_000}).Draw(t, "greatest")), 6, 6).Draw(t, "shares") {
-		if share > 0 {
-			shards = append(shards, shard.Shard{Slot: slot, Node: "a", Share: share})
-			permits += share
-		}
-	}
-	if len(shards) == 0 {
-		return []shard.Shard{{Slot: 0, Node: "a", Share: 1}}, 1
-	}
-	return shards, permits
-}
-
 // drawBurst draws a burst, small or large beside the permits.
 func drawBurst(t *rapid.T, shards int, permits int64) int64 {
 	return rapid.OneOf(rapid.Int64Range(int64(shards), int64(shards)+permits),
 		rapid.Int64Range(int64(shards), int64(shards)+9*permits)).Draw(t, "burst")
 }
 
+// bursting returns the layout that follows an old one: the zero one if there is none.
 func bursting(t interface{ Fatal(...any) }, old shard.Layout, permits, burst int64, shards []shard.Shard) shard.Layout {
 	s := spec(permits)
 	s.Burst = burst
@@ -150,8 +136,8 @@ func bursting(t interface{ Fatal(...any) }, old shard.Layout, permits, burst int
 // and ratio of burst to permits do not go opposite ways, or if each shard keeps its fraction.
 func TestBurstInTransition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		from, p := drawShares(t)
-		to, q := drawShares(t)
+		from, p := drawShards(t, 3, 60, 10_000)
+		to, q := drawShards(t, 3, 60, 10_000)
 		same := rapid.IntRange(0, 3).Draw(t, "same fractions") == 0
 		if same {
 			a, b := rapid.Int64Range(1, 9).Draw(t, "times"), rapid.Int64Range(1, 9).Draw(t, "times then")
@@ -179,8 +165,8 @@ func TestBurstInTransition(t *testing.T) {
 // burst if the change is made by way of the lower permits at the lower ratio.
 func TestBurstInTwoChanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		from, p := drawShares(t)
-		to, q := drawShares(t)
+		from, p := drawShards(t, 3, 60, 10_000)
+		to, q := drawShards(t, 3, 60, 10_000)
 		old := bursting(t, shard.Layout{}, p, drawBurst(t, len(from), p), from)
 		burst := drawBurst(t, len(to), q)
 		between, permits := from, p // lower the ratio, then raise the permits

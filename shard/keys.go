@@ -48,26 +48,18 @@ type Keys struct {
 // Moving reports whether all keys may still have to be moved.
 func (k *Keys) Moving() bool { return k != nil && len(k.Before) > 0 }
 
-// Only returns where the shard of a key is; ok is false if the key may have to move. The layouts of
-// all keys with the same place and terms differ in nothing.
-func (k *Keys) Only(id string) (at Location, ok bool) {
-	if k == nil || k.Moving() {
-		return Location{}, false
-	}
-	s := k.shard(id)
-	return Location{s.Slot, s.Node}, true
-}
-
-// OnlyOf is Only for the id prefix+end, of which end need not be put behind prefix first if there
-// is one node.
+// OnlyOf returns where the shard of the key prefix+end is; ok is false if the key may have to move.
+// The layouts of all keys with the same place and terms differ in nothing. The two are put together
+// only where there are several nodes.
 func (k *Keys) OnlyOf(prefix, end string) (at Location, ok bool) {
 	if k == nil || k.Moving() {
 		return Location{}, false
 	}
+	host := 0
 	if len(k.Nodes) > 1 {
-		return k.Only(prefix + end)
+		host = placeOne(prefix+end, k.Nodes)
 	}
-	return Location{k.slot(homeOf(prefix, end)), k.Nodes[0].Name}, true
+	return Location{k.slot(homeOf(prefix, end)), k.Nodes[host].Name}, true
 }
 
 // Over reports whether keys are placed over just these nodes.

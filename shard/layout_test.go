@@ -214,8 +214,8 @@ func TestChangeSettled(t *testing.T) {
 	unsettled := must(t)(old.Change(6, spec(60), on("a", 20, "b", 40), 0))
 	slower, other, revised := spec(30), spec(30), spec(30)
 	slower.Window, other.Algorithm, revised.Revision = time.Minute, "tokenbucket", 3
-	bursting := spec(30)
-	bursting.Burst = 90
+	bursting, off := spec(30), spec(30)
+	bursting.Burst, off.Mode = 90, "off"
 	for name, c := range map[string]struct {
 		from    shard.Layout
 		spec    shard.Spec
@@ -231,6 +231,7 @@ func TestChangeSettled(t *testing.T) {
 		"more":               {old, spec(31), on("a", 10, "b", 20, "c", 1), false},
 		"window":             {old, slower, on("a", 10, "b", 20), false},
 		"burst":              {old, bursting, on("a", 10, "b", 20), false},
+		"mode":               {old, off, on("a", 10, "b", 20), false}, // each shard is told of it
 		"algorithm":          {old, other, on("a", 10, "b", 20), false},
 		"unsettled and same": {unsettled, spec(60), on("a", 20, "b", 40), false},
 	} {
@@ -266,6 +267,7 @@ func TestInvalid(t *testing.T) {
 		"leaving burst":       func(l *shard.Layout) { l.Burst, l.Shards[0].Burst, l.Shards[1].Burst = 30, 29, 1 },
 		"lasts alone":         func(l *shard.Layout) { l.Lasts = time.Hour },
 		"left alone":          func(l *shard.Layout) { l.Left = time.Hour },
+		"left too long":       func(l *shard.Layout) { l.Lasts, l.Left = time.Hour, 1<<63-1 },
 		"left, negative":      func(l *shard.Layout) { l.Lasts, l.Left = time.Hour, -1 },
 		"fence, no shards":    func(l *shard.Layout) { l.Fence = &shard.Fence{} },
 		"fence, no name":      func(l *shard.Layout) { l.Fence = &shard.Fence{Lost: []string{""}} },
@@ -313,6 +315,9 @@ func TestInvalidChange(t *testing.T) {
 		"new, leaves": func() (shard.Layout, error) { return shard.New(nil, 1, spec(30), on("a", 30, "b", 0)) },
 		"new, none":   func() (shard.Layout, error) { return shard.New(nil, 1, spec(30), nil) },
 		"new, epoch":  func() (shard.Layout, error) { return shard.New(nil, 0, spec(30), on("a", 30)) },
+		"no family":   func() (shard.Layout, error) { return l.Rearrange(6, someNodes(1), 0) },
+		"no pasts":    func() (shard.Layout, error) { return l.Forget(6, 0, 0) },
+		"no key":      func() (shard.Layout, error) { return l.ForKey("k", shard.Terms{}) },
 	} {
 		if got, err := try(); !errors.Is(err, shard.ErrInvalidLayout) || got.Epoch != 0 {
 			t.Errorf("%s: %+v, %v", name, got, err)

@@ -20,13 +20,7 @@ func Place(name string, n int, nodes []Node) []int {
 		return nil
 	}
 	n = min(max(n, 0), Slots)
-	placed := make([]int, n)
-	if len(nodes) == 1 {
-		return placed
-	}
-	for i := range placed {
-		placed[i] = -1
-	}
+	placed := slices.Repeat([]int{-1}, n)
 	room := newQuota(n, nodes)
 	for _, b := range bids(name, n, nodes) {
 		if placed[b.shard] < 0 && room.take(b.node) {

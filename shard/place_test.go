@@ -44,22 +44,33 @@ func loads(t *testing.T, placed []int, nodes int) []int {
 	return count
 }
 
-// TestPlaceEqual: equal nodes get floor(n/m) or ceil(n/m) shards each, so all are used when n >= m,
-// also if their weight is not exact in binary.
-func TestPlaceEqual(t *testing.T) {
-	for m := 1; m <= 60; m++ {
-		nodes := someNodes(m)
-		for j := range nodes {
-			nodes[j].Weight = 0.1
+// checkParts fails unless each node gets its part of n shards by weight, rounded down or up: so all
+// nodes of one weight are used when n is no less than they are. Weights are so many times the unit.
+func checkParts(t *testing.T, name string, n int, unit float64, weights []int) {
+	t.Helper()
+	nodes, sum := someNodes(len(weights)), 0
+	for j, w := range weights {
+		nodes[j].Weight, sum = unit*float64(w), sum+w
+	}
+	for j, c := range loads(t, shard.Place(name, n, nodes), len(nodes)) {
+		if part := n * weights[j]; c != part/sum && c != (part+sum-1)/sum {
+			t.Fatalf("%s: node %d has %d of %d shards, its part is %d/%d", name, j, c, n, part, sum)
 		}
+	}
+}
+
+// TestPlaceParts: also where a weight is not exact in binary, and where 1/49*49 is less than 1.
+func TestPlaceParts(t *testing.T) {
+	for m := 1; m <= 60; m++ {
 		for _, n := range []int{0, 1, m - 1, m, m + 1, 2*m - 1, 2 * m, 3*m + 2} {
 			for k := range extent.Some(10) {
-				count := loads(t, shard.Place(fmt.Sprint("limit", k), n, nodes), m)
-				if low, high := slices.Min(count), slices.Max(count); low != n/m || high != (n+m-1)/m {
-					t.Fatalf("%d shards on %d nodes: %v", n, m, count)
-				}
+				checkParts(t, fmt.Sprint("limit", k), n, 0.1, slices.Repeat([]int{1}, m))
 			}
 		}
+	}
+	for k := range 20 {
+		checkParts(t, fmt.Sprint("limit", k), 49, 0.5, slices.Concat(slices.Repeat([]int{2}, 25),
+			slices.Repeat([]int{1}, 48)))
 	}
 }
 
@@ -79,43 +90,21 @@ func TestArrange(t *testing.T) {
 	}
 }
 
-// TestPlaceMixed: a node whose part is a whole number gets exactly that, although
-// 1/49*49 is less than 1 in floating point.
-func TestPlaceMixed(t *testing.T) {
-	nodes := someNodes(73)
-	for j := range nodes {
-		nodes[j].Weight = 0.5
-		if j < 25 {
-			nodes[j].Weight = 1
-		}
-	}
-	for k := range 20 {
-		for j, c := range loads(t, shard.Place(fmt.Sprint("limit", k), 49, nodes), len(nodes))[:25] {
-			if c != 1 {
-				t.Fatalf("node %d has %d shards, its part is 1", j, c)
-			}
-		}
-	}
-}
-
 func FuzzPlace(f *testing.F) {
 	f.Add("limit", uint16(7), uint8(3), uint64(1))
 	f.Fuzz(func(t *testing.T, name string, n uint16, m uint8, seed uint64) {
 		rng := rand.New(rand.NewPCG(seed, 2))
-		nodes := someNodes(int(m%20) + 1)
-		sum := 0.0
-		for j := range nodes {
-			nodes[j].Weight = math.Exp2(float64(rng.IntN(20)-10)) * (1 + rng.Float64())
-			sum += nodes[j].Weight
+		weights := make([]int, m%20+1)
+		for j := range weights {
+			weights[j] = 1 + rng.IntN(1<<rng.IntN(20))
 		}
 		n %= 200
-		placed := shard.Place(name, int(n), nodes)
-		for j, c := range loads(t, placed, len(nodes)) {
-			exact := nodes[j].Weight / sum * float64(n)
-			if float64(c) < math.Floor(exact-1e-6) || float64(c) > math.Ceil(exact+1e-6) {
-				t.Errorf("node %d has %d of %d, its part is %g", j, c, n, exact)
-			}
+		checkParts(t, name, int(n), 0.001, weights)
+		nodes := someNodes(len(weights))
+		for j := range nodes {
+			nodes[j].Weight = float64(weights[j])
 		}
+		placed := shard.Place(name, int(n), nodes)
 		shuffled := slices.Clone(nodes)
 		rng.Shuffle(len(nodes), func(a, b int) { shuffled[a], shuffled[b] = shuffled[b], shuffled[a] })
 		for i, j := range shard.Place(name, int(n), shuffled) {

@@ -80,7 +80,7 @@ func (f *Family) planOf(c *Core, ft *Routes) (*Plan, error) {
 			came = shard.Terms{} // so LimiterWith would say now
 		}
 	}
-	at, only := ft.Layout.Keys.Only(c.ID)
+	at, only := ft.Layout.Keys.OnlyOf("", c.ID)
 	if only {
 		f.plans.mu.Lock()
 		defer f.plans.mu.Unlock()

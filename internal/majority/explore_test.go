@@ -67,28 +67,17 @@ func (e *explorer) key(w *world) [2]uint64 {
 	}
 	order := slices.Clone(columns)
 	slices.SortFunc(order, bytes.Compare)
-	var sum [2]uint64
-	for j := range sum {
-		var h maphash.Hash
-		h.SetSeed(e.seeds[j])
-		for _, c := range order {
-			h.Write(c)
-			h.WriteByte(0xff)
-		}
-		h.WriteString(w.chosen + "/" + w.final)
-		h.Write([]byte{byte(w.forgot), byte(w.restarted), byte(w.stored), byte(w.renewed)})
-		for k := range w.plays {
-			p := &w.plays[k]
-			h.Write([]byte{flags(p.begun, p.round.closed, p.round.revived, p.round.chosen(), p.won), byte(p.deaf)})
-			h.WriteString(p.round.value)
-		}
-		for _, l := range w.looks {
-			h.Write([]byte{flags(l.begun)})
-			h.WriteString(l.floor)
-		}
-		sum[j] = h.Sum64()
+	b := append(bytes.Join(order, []byte{0xff}), w.chosen+"/"+w.final...)
+	b = append(b, byte(w.forgot), byte(w.restarted), byte(w.stored), byte(w.renewed))
+	for k := range w.plays {
+		p := &w.plays[k]
+		b = append(b, flags(p.begun, p.round.closed, p.round.revived, p.round.chosen(), p.won), byte(p.deaf))
+		b = append(b, p.round.value...)
 	}
-	return sum
+	for _, l := range w.looks {
+		b = append(append(b, flags(l.begun)), l.floor...)
+	}
+	return [2]uint64{maphash.Bytes(e.seeds[0], b), maphash.Bytes(e.seeds[1], b)}
 }
 
 func flags(set ...bool) (b byte) {
@@ -160,64 +149,45 @@ func TestEveryInterleaving(t *testing.T) {
 		rules
 		size size
 	}{
-		{"three proposers", rules{places: 3, proposers: 3, rounds: 3}, small},
-		{"three proposers, an answer is lost", rules{places: 3, proposers: 3, rounds: 3, deaf: 1}, middle},
-		{"three proposers, a place forgets", rules{places: 3, proposers: 3, rounds: 3, forgets: 1}, middle},
-		{"and comes back from a snapshot", rules{places: 3, proposers: 3, rounds: 3, forgets: 1, saves: 1}, large},
-		{"a place comes back from a snapshot", rules{places: 3, proposers: 2, rounds: 2, forgets: 1, saves: 1}, small},
-		{"places forget in turn", rules{places: 3, proposers: 2, rounds: 2, forgets: 2, saves: 1}, middle},
-		{"places forget and restart", rules{places: 3, proposers: 2, rounds: 2, forgets: 1, restarts: 1}, small},
-		{"most restart, one forgets", rules{places: 3, proposers: 2, rounds: 2, forgets: 1, restarts: 2, saves: 1},
-			large},
-		{"all restart", rules{places: 3, proposers: 1, rounds: 3, restarts: 3}, large},
-		{"a new register", rules{places: 3, proposers: 2, rounds: 3, absent: true, bare: true}, small},
-		{"two begin a new register", rules{places: 3, proposers: 2, rounds: 4, absent: true, bare: true}, middle},
-		{"a new register, a place forgets", rules{places: 3, proposers: 2, rounds: 3, absent: true, bare: true,
-			forgets: 1}, middle},
-		{"an absent register", rules{places: 3, proposers: 2, rounds: 2, absent: true}, small},
-		{"three begin an absent register", rules{places: 3, proposers: 3, rounds: 3, absent: true}, middle},
-		{"an absent register, a place forgets", rules{places: 3, proposers: 2, rounds: 2, absent: true, forgets: 1,
-			renews: 1}, small},
-		{"an absent register, servers restart", rules{places: 3, proposers: 2, rounds: 2, absent: true, restarts: 2,
-			renews: 1}, middle},
-		{"an absent register, a snapshot", rules{places: 3, proposers: 2, rounds: 2, absent: true, forgets: 1, saves: 1,
-			renews: 1}, middle},
-		{"an absent register, a read", rules{places: 3, proposers: 2, rounds: 2, absent: true, forgets: 1,
-			reads: 1}, middle},
-		{"an absent register, a read, a pointer is renewed", rules{places: 3, proposers: 2, rounds: 2, absent: true,
-			forgets: 1, renews: 1, reads: 1}, large},
-		{"an absent register, places forget in turn", rules{places: 3, proposers: 2, rounds: 2, absent: true,
-			forgets: 2, renews: 2}, large},
-		{"an absent register, three proposers, a place forgets", rules{places: 3, proposers: 3, rounds: 3, absent: true,
-			forgets: 1, renews: 1}, large},
-		{"an absent register, pointers come late", rules{places: 3, proposers: 2, rounds: 2, absent: true, bare: true,
-			renews: 3}, small},
-		{"an absent register, pointers come late, a place forgets", rules{places: 3, proposers: 2, rounds: 2,
-			absent: true, bare: true, unused: true, forgets: 1, renews: 3}, middle},
-		{"an absent register, pointers come late, three rounds", rules{places: 3, proposers: 2, rounds: 3,
-			absent: true, bare: true, renews: 3}, large},
-		{"an absent register, pointers come late, servers restart", rules{places: 3, proposers: 2, rounds: 2,
-			absent: true, bare: true, restarts: 1, renews: 3}, middle},
-		{"a place forgets, its pointer is renewed", rules{places: 3, proposers: 2, rounds: 2, forgets: 1, renews: 1},
-			small},
-		{"five places, an absent register", rules{places: 5, proposers: 2, rounds: 2, absent: true}, large},
-		{"a read", rules{places: 3, proposers: 2, rounds: 2, reads: 1}, small},
-		{"a read, a place forgets", rules{places: 3, proposers: 2, rounds: 2, reads: 1, forgets: 1}, middle},
-		{"a read, a snapshot", rules{places: 3, proposers: 2, rounds: 2, reads: 1, forgets: 1, saves: 1}, large},
-		{"places move", rules{places: 3, proposers: 2, rounds: 2, reads: 1, moves: true}, small},
-		{"places move, a place forgets", rules{places: 3, proposers: 2, rounds: 2, reads: 1, moves: true, forgets: 1},
-			middle},
-		{"places move, a place comes back from a snapshot", rules{places: 3, proposers: 2, rounds: 2, reads: 1,
-			moves: true, forgets: 1, saves: 1}, large},
-		{"places move, servers restart", rules{places: 3, proposers: 2, rounds: 2, reads: 1, moves: true, restarts: 2},
-			middle},
-		{"places move, a place forgets, its pointer is renewed", rules{places: 3, proposers: 2, rounds: 2, reads: 1,
-			moves: true, forgets: 1, renews: 1}, middle},
-		{"places move, an absent register", rules{places: 3, proposers: 2, rounds: 2, reads: 1, moves: true,
-			absent: true, forgets: 1}, middle},
-		{"five places", rules{places: 5, proposers: 2, rounds: 2}, small},
-		{"one of five places forgets", rules{places: 5, proposers: 2, rounds: 2, forgets: 1}, middle},
-		{"two of five places forget", rules{places: 5, proposers: 2, rounds: 2, forgets: 2}, large},
+		{"three proposers", rules{proposers: 3}, small},
+		{"three proposers, an answer is lost", rules{proposers: 3, deaf: 1}, middle},
+		{"three proposers, a place forgets", rules{proposers: 3, forgets: 1}, middle},
+		{"and comes back from a snapshot", rules{proposers: 3, forgets: 1, saves: 1}, large},
+		{"a place comes back from a snapshot", rules{forgets: 1, saves: 1}, small},
+		{"places forget in turn", rules{forgets: 2, saves: 1}, middle},
+		{"places forget and restart", rules{forgets: 1, restarts: 1}, small},
+		{"most restart, one forgets", rules{forgets: 1, restarts: 2, saves: 1}, large},
+		{"all restart", rules{proposers: 1, rounds: 3, restarts: 3}, large},
+		{"a new register", rules{rounds: 3, absent: true, bare: true}, small},
+		{"two begin a new register", rules{rounds: 4, absent: true, bare: true}, middle},
+		{"a new register, a place forgets", rules{rounds: 3, absent: true, bare: true, forgets: 1}, middle},
+		{"an absent register", rules{absent: true}, small},
+		{"three begin an absent register", rules{proposers: 3, absent: true}, middle},
+		{"an absent register, a place forgets", rules{absent: true, forgets: 1, renews: 1}, small},
+		{"an absent register, servers restart", rules{absent: true, restarts: 2, renews: 1}, middle},
+		{"an absent register, a snapshot", rules{absent: true, forgets: 1, saves: 1, renews: 1}, middle},
+		{"an absent register, a read", rules{absent: true, forgets: 1, reads: 1}, middle},
+		{"an absent register, a read, a pointer renewed", rules{absent: true, forgets: 1, renews: 1, reads: 1}, large},
+		{"an absent register, places forget in turn", rules{absent: true, forgets: 2, renews: 2}, large},
+		{"three begin one, a place forgets", rules{proposers: 3, absent: true, forgets: 1, renews: 1}, large},
+		{"pointers come late", rules{absent: true, bare: true, renews: 3}, small},
+		{"late pointers, a place forgets", rules{absent: true, bare: true, unused: true, forgets: 1, renews: 3}, middle},
+		{"pointers come late, three rounds", rules{rounds: 3, absent: true, bare: true, renews: 3}, large},
+		{"pointers come late, servers restart", rules{absent: true, bare: true, restarts: 1, renews: 3}, middle},
+		{"a place forgets, its pointer is renewed", rules{forgets: 1, renews: 1}, small},
+		{"five places, an absent register", rules{places: 5, absent: true}, large},
+		{"a read", rules{reads: 1}, small},
+		{"a read, a place forgets", rules{reads: 1, forgets: 1}, middle},
+		{"a read, a snapshot", rules{reads: 1, forgets: 1, saves: 1}, large},
+		{"places move", rules{reads: 1, moves: true}, small},
+		{"places move, a place forgets", rules{reads: 1, moves: true, forgets: 1}, middle},
+		{"places move, a place comes back from a snapshot", rules{reads: 1, moves: true, forgets: 1, saves: 1}, large},
+		{"places move, servers restart", rules{reads: 1, moves: true, restarts: 2}, middle},
+		{"places move, one forgets, its pointer renewed", rules{reads: 1, moves: true, forgets: 1, renews: 1}, middle},
+		{"places move, an absent register", rules{reads: 1, moves: true, absent: true, forgets: 1}, middle},
+		{"five places", rules{places: 5}, small},
+		{"one of five places forgets", rules{places: 5, forgets: 1}, middle},
+		{"two of five places forget", rules{places: 5, forgets: 2}, large},
 	} {
 		if c.size == large && !*deep || c.size == middle && !extent.Full {
 			continue

@@ -40,7 +40,7 @@ type Node struct {
 }
 
 // Membership is which nodes of a key prefix are in. It is the value of one register. A method that
-// changes it returns the next generation; it never changes m.
+// changes it returns the next generation, which Encode validates; it never changes m.
 type Membership struct {
 	Generation int64  `json:"generation"`
 	Nodes      []Node `json:"nodes"` // by name
@@ -91,10 +91,8 @@ func (m Membership) PutOut(name string, held time.Duration, places []string) (Me
 // Add has a node in that is new, or was out.
 func (m Membership) Add(name string, held time.Duration) (Membership, error) {
 	if _, known := m.Node(name); !known {
-		next := m.next(held)
-		next.Nodes = append(next.Nodes, Node{Name: name, Since: next.Generation})
-		slices.SortFunc(next.Nodes, byName)
-		return next, next.Validate()
+		m.Nodes = append(slices.Clone(m.Nodes), Node{Name: name, Out: true})
+		slices.SortFunc(m.Nodes, byName)
 	}
 	next, n, err := m.change(name, held, func(n *Node) bool { return n.Out })
 	if err == nil {

@@ -41,52 +41,32 @@ func TestNoMoreNodesGoOutThanLeaveAMajorityOfPlaces(t *testing.T) {
 	}
 }
 
-func TestSomeNodeStaysIn(t *testing.T) {
-	m, err := NewMembership(1, "a", "b")
-	if err == nil {
-		m, err = m.PutOut("b", 0, []string{"a"})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := m.PutOut("a", 0, []string{"a"}); !errors.Is(err, ErrTooFewPlaces) {
-		t.Errorf("the last node goes out: %v", err)
-	}
-}
-
 // How a node stands after each transition, and what may be asked of it.
 func TestANodeGoesOutAndComesBack(t *testing.T) {
 	m := five(t)
 	for _, s := range []struct {
-		what   string
-		do     func(Membership, string, time.Duration) (Membership, error)
-		serves bool
-		since  int64
+		what  string
+		do    func(Membership, string, time.Duration) (Membership, error)
+		out   bool
+		since int64
 	}{
-		{"put out", putOut, false, 2},
-		{"come back", Membership.Add, true, 3},
-		{"put out again", putOut, false, 4},
-		{"come back again", Membership.Add, true, 5},
+		{"put out", putOut, true, 2},
+		{"come back", Membership.Add, false, 3},
+		{"put out again", putOut, true, 4},
 	} {
-		before := m
-		saved := slices.Clone(before.Nodes)
-		next, err := s.do(m, "d", time.Second)
-		if err != nil {
+		before, saved := m, slices.Clone(m.Nodes)
+		var err error
+		if m, err = s.do(m, "d", time.Second); err != nil {
 			t.Fatalf("%s: %v", s.what, err)
 		}
-		if m = next; m.Generation != before.Generation+1 || !slices.Equal(before.Nodes, saved) {
+		if m.Generation != before.Generation+1 || !slices.Equal(before.Nodes, saved) {
 			t.Errorf("%s: generation %d after %d, which is now %+v", s.what, m.Generation, before.Generation, before)
 		}
-		n, _ := m.Node("d")
-		if m.Serves("d", n.Since) != s.serves || n.Since != s.since || m.Serves("d", n.Since-1) ||
-			m.Serves("d", m.Generation+1) {
-			t.Errorf("%s: serves %v, %+v", s.what, m.Serves("d", m.Generation), n)
+		if n, known := m.Node("d"); !known || n.Out != s.out || n.Since != s.since {
+			t.Errorf("%s: %+v", s.what, n)
 		}
 	}
-	if m.OutFor("d", time.Hour) != 0 {
-		t.Error("a node that is in is out")
-	}
-	if _, err := m.Add("d", 0); !errors.Is(err, ErrStanding) {
+	if _, err := m.Add("e", 0); !errors.Is(err, ErrStanding) {
 		t.Errorf("add of a node that is in: %v", err)
 	}
 	if _, err := putOut(m, "x", 0); !errors.Is(err, ErrStanding) {
@@ -110,20 +90,12 @@ func TestHowLongANodeHasBeenOut(t *testing.T) {
 }
 
 func TestTerms(t *testing.T) {
-	if got := GivenUp(5*time.Second, 0); got != 5050*time.Millisecond {
-		t.Errorf("fenced after %v", got)
+	for _, c := range []struct{ confirm, lasts, want time.Duration }{
+		{5 * time.Second, 182 * time.Second, 188_870 * time.Millisecond}, // 187 s and 1 %
+		{time.Nanosecond, 0, time.Microsecond},
+	} {
+		if got := GivenUp(c.confirm, c.lasts); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
 	}
-	if got := GivenUp(5*time.Second, 182*time.Second); got != 188_870*time.Millisecond { // 187 s and 1 %
-		t.Errorf("given up after %v", got)
-	}
-	if got := GivenUp(time.Nanosecond, 0); got != time.Microsecond {
-		t.Errorf("a nanosecond may take %v", got)
-	}
-}
-
-// Serves reports whether a process that has confirmed the generation may ask a shard for permits
-// that is of the life of a node which began in generation since.
-func (m Membership) Serves(name string, since int64) bool {
-	n, known := m.Node(name)
-	return known && !n.Out && n.Since == since
 }

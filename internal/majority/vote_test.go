@@ -1,7 +1,6 @@
 package majority
 
 import (
-	"context"
 	"regexp"
 	"testing"
 	"time"
@@ -85,44 +84,30 @@ func testVotes(t *testing.T, client rueidis.Client) {
 			if place.Promised != (Ballot{}) && rapid.Bool().Draw(t, "fitting") {
 				m.Ballot, m.Mark = place.Promised, place.Mark
 			}
-			got, err := endpoint.Vote(ctx, ref,
-				script.VoteRequest{
-					Kind: int(m.Kind), Ballot: script.VoteBallot(m.Ballot), Mark: m.Mark, Value: m.Value,
-					Known: m.Known, Alone: alone, Keep: keep,
-				})
+			got, err := endpoint.Vote(ctx, ref, script.VoteRequest{Kind: int(m.Kind), Mark: m.Mark, Value: m.Value,
+				Ballot: script.VoteBallot(m.Ballot), Known: m.Known, Alone: alone, Keep: keep})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var want Answer
 			place, want = place.Hear(m, Server{Run: run, Whole: alone || pointer == run, Now: int64(got.Now)})
-			if answer := (Answer{OK: got.Done, Votes: got.Votes, Mark: got.Mark,
-				Promised: Ballot(got.Promised),
-				Accepted: Ballot(got.Accepted), Value: got.Value, Age: got.Age,
-				Known: got.Known}); answer != want {
+			if answer := (Answer{OK: got.Done, Votes: got.Votes, Mark: got.Mark, Promised: Ballot(got.Promised),
+				Accepted: Ballot(got.Accepted), Value: got.Value, Age: got.Age, Known: got.Known}); answer != want {
 				t.Fatalf("%+v: answered %+v, want %+v", m, answer, want)
 			}
 			marks = append(marks, got.Mark)
 			text, err := client.Do(ctx, client.B().Get().Key(ref.Key()).Build()).ToString()
-			if err != nil && !rueidis.IsRedisNil(err) {
-				t.Fatal(err)
+			if err != nil && !rueidis.IsRedisNil(err) || place == (Place{}) && text != "" ||
+				place != (Place{}) && text != place.stored() {
+				t.Fatalf("%+v: stored %q, want %+v (%v)", m, text, place, err)
 			}
-			if text != "" && m.Kind != Read && got.Done && lives(t, client, ref.Key()) != keep {
-				t.Fatalf("%+v: it lives %v, want %v", m, lives(t, client, ref.Key()), keep)
-			}
-			if place == (Place{}) && text != "" || place != (Place{}) && text != place.stored() {
-				t.Fatalf("%+v: stored %q, want %+v", m, text, place)
+			ms, err := client.Do(ctx, client.B().Pttl().Key(ref.Key()).Build()).AsInt64()
+			if lives := (time.Duration(max(ms, 0)) * time.Millisecond).Round(time.Hour); err != nil ||
+				text != "" && m.Kind != Read && got.Done && lives != keep { // 0: it does not end by itself
+				t.Fatalf("%+v: it lives %v, want %v (%v)", m, lives, keep, err)
 			}
 		}
 	})
-}
-
-// lives is how long a key lives, to the hour; 0: it does not end by itself.
-func lives(t *rapid.T, client rueidis.Client, key string) time.Duration {
-	ms, err := client.Do(context.Background(), client.B().Pttl().Key(key).Build()).AsInt64()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return (time.Duration(max(ms, 0)) * time.Millisecond).Round(time.Hour)
 }
 
 // miniature is a client of a server in this process.

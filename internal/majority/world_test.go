@@ -15,10 +15,12 @@ import (
 
 // rules are the size of a world, and what is broken in it.
 type rules struct {
-	places, proposers, rounds int // rounds of all proposers, who take turns in the list
-	forgets, restarts, saves  int // how often
-	deaf                      int // how many promises a round does not hear of
-	reads                     int
+	places                   int // 0: three
+	proposers                int // 0: two
+	rounds                   int // of all proposers, who take turns in the list; 0: one of each
+	forgets, restarts, saves int // how often
+	deaf                     int // how many promises a round does not hear of
+	reads                    int
 	// The servers have pointers of their first run, and the register is nowhere. A pointer can be
 	// renewed so often.
 	absent   bool
@@ -90,6 +92,8 @@ type world struct {
 const base = "0"
 
 func newWorld(r *rules) world {
+	r.places, r.proposers = cmp.Or(r.places, 3), cmp.Or(r.proposers, 2)
+	r.rounds = cmp.Or(r.rounds, r.proposers)
 	w := world{rules: r, nodes: make([]node, r.places), plays: make([]play, r.rounds), looks: make([]look, r.reads)}
 	for i := range w.nodes {
 		n := &w.nodes[i]
@@ -274,11 +278,7 @@ func (w world) after(s step) (world, error) {
 	switch s.what {
 	case begin:
 		p.begun = true
-		for _, a := range w.plays[s.k-w.proposers].round.promises {
-			if a != nil && a.OK && !a.Votes {
-				p.round.known = append(slices.Clip(p.round.known), a.Mark)
-			}
-		}
+		p.know(w.plays[s.k-w.proposers].round.promises)
 	case prepare, unheard:
 		a := w.send(s.i, p.round.Prepares()[s.i])
 		if s.what == unheard {
@@ -310,13 +310,18 @@ func (w world) after(s step) (world, error) {
 	return w, nil
 }
 
+// know notes the blank places among those that gave these promises.
+func (p *play) know(promises []*Answer) {
+	for _, a := range promises {
+		if a != nil && a.OK && !a.Votes {
+			p.round.known = append(slices.Clip(p.round.known), a.Mark)
+		}
+	}
+}
+
 func (w *world) choose(k int, p *play) {
 	if w.hastyRevival {
-		for _, a := range p.round.promises {
-			if a != nil && a.OK && !a.Votes {
-				p.round.known = append(slices.Clip(p.round.known), a.Mark)
-			}
-		}
+		p.know(p.round.promises)
 	}
 	if w.fewRevive && !p.round.Heard() {
 		p.round.promises = slices.Clone(p.round.promises)

@@ -2,12 +2,10 @@ package membership
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,10 +44,18 @@ func newTown(tb testing.TB) *town {
 	return w
 }
 
-// process is a fence of a process that can reach the servers that are not down.
-func (w *town) process(tb testing.TB) *Fence { return w.listing(tb, len(w.servers)) }
+// process is a fence of a process that can reach the servers that are not down, and has confirmed
+// the membership.
+func (w *town) process(tb testing.TB) *Fence {
+	tb.Helper()
+	f := w.listing(tb, len(w.servers))
+	if err := f.ConfirmSince(tb.Context(), 0); err != nil {
+		tb.Fatal(err)
+	}
+	return f
+}
 
-// listing is process for one that lists so many of the servers.
+// listing is one of a process that lists so many of the servers, of which nothing is known yet.
 func (w *town) listing(tb testing.TB, n int) *Fence {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -90,11 +96,8 @@ func TestANodeGoesOutForAllAndComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t)
 		a, b := w.process(t), w.process(t)
-		for _, f := range []*Fence{a, b} {
-			err := f.ConfirmSince(t.Context(), 0)
-			if ago := time.Now().UnixMilli() - f.Generation(); err != nil || ago < 0 || ago > 100 {
-				t.Fatalf("generation %d, %v", f.Generation(), err)
-			}
+		if ago := time.Now().UnixMilli() - a.Generation(); ago < 0 || ago > 100 || a.Generation() != b.Generation() {
+			t.Fatalf("generations %d and %d", a.Generation(), b.Generation())
 		}
 		life := a.Life("n3")
 		if life == "" || life != b.Life("n3") || a.Bars("n3", life) || !a.Bars("n3", "another") || a.Out("n3") {
@@ -131,50 +134,12 @@ func TestANodeGoesOutForAllAndComesBack(t *testing.T) {
 	})
 }
 
-// What is known may be relied on for five seconds from when it was asked for, and not longer where
-// no majority answers.
-func TestWhatIsKnownEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newTown(t)
-		f := w.process(t)
-		if f.Until(1) != 0 {
-			t.Error("nothing is known yet")
-		}
-		if err := f.ConfirmSince(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
-		w.down[0].Store(true)
-		w.down[1].Store(true)
-		f.calls(t.Context(), 4*time.Second)
-		elapsed := f.env.Nodes.Clock.Elapsed
-		if f.Until(elapsed()) == 0 {
-			t.Error("over too early")
-		}
-		time.Sleep(1100 * time.Millisecond)
-		if f.Until(elapsed()) != 0 {
-			t.Error("relied on for too long")
-		}
-		err := f.ConfirmSince(t.Context(), 0)
-		if !errors.Is(err, record.ErrNoMajority) || !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("%v", err)
-		}
-		w.down[0].Store(false)
-		time.Sleep(2 * time.Second)
-		if err := f.ConfirmSince(t.Context(), 0); err != nil || f.Until(elapsed()) == 0 {
-			t.Errorf("%v", err)
-		}
-	})
-}
-
 // A membership that every place forgot goes on as a process knows it. One who does not know it, and
 // sees lives that are later, begins one that follows them.
 func TestAMembershipThatAllPlacesForgot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t)
 		a := w.process(t)
-		if err := a.ConfirmSince(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
 		w.down[3].Store(true)
 		a.calls(t.Context(), 6*time.Second)
 		generation, life := a.Generation(), a.Life("n0")
@@ -191,7 +156,7 @@ func TestAMembershipThatAllPlacesForgot(t *testing.T) {
 		}
 		generation = a.Generation()
 		forget()
-		b := w.process(t)
+		b := w.listing(t, len(w.servers))
 		late := strconv.FormatInt(generation, 36)
 		lives := []shard.Node{{Life: "strange-9"}, {Life: late}}
 		if err := b.Follow(t.Context(), lives); err != nil || b.Generation() <= generation {
@@ -213,10 +178,8 @@ func TestWhoListsLessMissesANodeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t)
 		all, fewer := w.process(t), w.listing(t, len(places))
-		for _, f := range []*Fence{all, fewer} {
-			if err := f.ConfirmSince(t.Context(), 0); err != nil {
-				t.Fatal(err)
-			}
+		if err := fewer.ConfirmSince(t.Context(), 0); err != nil {
+			t.Fatal(err)
 		}
 		first := all.Generation()
 		for range 300 {
@@ -232,7 +195,7 @@ func TestWhoListsLessMissesANodeOnce(t *testing.T) {
 
 func TestANodeIsAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTown(t).process(t)
+		f := newTown(t).listing(t, 4)
 		nodes := []shard.Node{{Name: "n0"}, {Name: "new"}}
 		if err := f.Admit(t.Context(), nodes); err != nil || f.Life("new") == "" || f.Life("n3") == "" {
 			t.Errorf("%+v, %v", f.known.Load(), err)
@@ -258,9 +221,6 @@ func TestAWallClockThatIsSetForwardGivesNothingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t)
 		f := w.process(t)
-		if err := f.ConfirmSince(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
 		life := f.Life("n3")
 		w.down[3].Store(true)
 		for !f.Out("n3") {
@@ -281,9 +241,6 @@ func TestNoLifeComesTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t)
 		a := w.process(t)
-		if err := a.ConfirmSince(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
 		life := a.Life("n3")
 		w.down[3].Store(true)
 		a.calls(t.Context(), 20*time.Second)
@@ -294,11 +251,8 @@ func TestNoLifeComesTwice(t *testing.T) {
 			s.Flush()
 		}
 		w.down[3].Store(false)
-		b := w.process(t)
-		if err := b.ConfirmSince(t.Context(), 0); err != nil || b.Generation() <= a.Generation() ||
-			b.Life("n3") == life {
-			t.Errorf("generation %d after %d, life %q after %q, %v", b.Generation(), a.Generation(), b.Life("n3"), life,
-				err)
+		if b := w.process(t); b.Generation() <= a.Generation() || b.Life("n3") == life {
+			t.Errorf("generation %d after %d, life %q after %q", b.Generation(), a.Generation(), b.Life("n3"), life)
 		}
 	})
 }
@@ -331,7 +285,7 @@ func TestAMembershipThatWasNotFoundWasNotHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, found := newTown(t).process(t), record.Reading{Exists: true, Value: text, Held: time.Hour}
+	f, found := newTown(t).listing(t, 4), record.Reading{Exists: true, Value: text, Held: time.Hour}
 	if got, held, err := f.begin(found); err != nil || got.Generation != 7 || held != time.Hour {
 		t.Errorf("the one that was found: %+v, %v, %v", got, held, err)
 	}

@@ -23,8 +23,13 @@ type slowly struct {
 
 var errFails = errors.New("it fails")
 
-func newSlowly(t *testing.T) *slowly {
+// slowlyRead has a test take place in simulated time.
+func slowlyRead(t *testing.T, test func(t *testing.T, b *slowly)) {
 	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newSlowly(t)) })
+}
+
+func newSlowly(t *testing.T) *slowly {
 	b := &slowly{}
 	nodes := processOf(t, "p", []node.Spec{{Name: "a", Weight: 1}}).nodes
 	b.Belief = Belief{nodes: nodes, every: time.Minute, number: func() int64 { return 7 }}
@@ -48,8 +53,7 @@ func (b *slowly) until() clock.Elapsed { return b.Until(7, b.nodes.Clock.Elapsed
 
 // What was read is relied on for five seconds from when the read began, and for nothing else.
 func TestABeliefEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newSlowly(t)
+	slowlyRead(t, func(t *testing.T, b *slowly) {
 		if b.until() != 0 || b.Expired(b.nodes.Clock.Elapsed()) {
 			t.Error("nothing was read")
 		}
@@ -79,11 +83,13 @@ func TestABeliefEnds(t *testing.T) {
 	})
 }
 
-// What does not answer is waited for once, by the first of several calls. Then it is read on in the
-// background, and it is relied on as soon as it answers.
+// What does not answer is waited for once, by the first of several calls, also where it was read
+// before: to calls that go on without, that has not expired until a while after the last try. It is
+// read on in the background, and is relied on as soon as it answers.
 func TestWhatDoesNotAnswerIsWaitedForOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newSlowly(t)
+	slowlyRead(t, func(t *testing.T, b *slowly) {
+		b.Learn(7, b.nodes.Clock.Elapsed())
+		time.Sleep(2 * node.Relied)
 		b.slow.Store(true)
 		for call, want := range []time.Duration{b.nodes.CallTimeout / 2, 0, 0} {
 			began := time.Now()
@@ -91,6 +97,9 @@ func TestWhatDoesNotAnswerIsWaitedForOnce(t *testing.T) {
 			if took := time.Since(began); err == nil || errors.Is(err, ErrBusy) || took != want || b.Failure() == nil {
 				t.Errorf("call %d: %v after %s, want %s", call, err, took, want)
 			}
+		}
+		if now := b.nodes.Clock.Elapsed(); b.Expired(now) || !b.Expired(now+clock.Elapsed(failedFor)) {
+			t.Error("every call would try it again, or none ever")
 		}
 		b.slow.Store(false)
 		time.Sleep(11 * time.Second)
@@ -102,8 +111,7 @@ func TestWhatDoesNotAnswerIsWaitedForOnce(t *testing.T) {
 
 // What fails is asked for again after a pause by calls, and in the background.
 func TestWhatFailsIsAskedForInTheBackground(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newSlowly(t)
+	slowlyRead(t, func(t *testing.T, b *slowly) {
 		b.fails.Store(true)
 		for range 3 {
 			if err := b.ConfirmSince(t.Context(), 0); !errors.Is(err, errFails) {
@@ -124,8 +132,7 @@ func TestWhatFailsIsAskedForInTheBackground(t *testing.T) {
 
 // A caller who has less time, and a queue of this process, tell nothing of what is asked.
 func TestWhoLeavesEarlyTellsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newSlowly(t)
+	slowlyRead(t, func(t *testing.T, b *slowly) {
 		b.slow.Store(true)
 		ctx, cancel := context.WithTimeout(t.Context(), b.nodes.CallTimeout/4)
 		defer cancel()
@@ -146,8 +153,7 @@ func TestWhoLeavesEarlyTellsNothing(t *testing.T) {
 // Who waits for another exchange of this process goes on when that has learned something, though it
 // is not over.
 func TestWhoWaitsGoesOnWhenSomethingIsLearned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newSlowly(t)
+	slowlyRead(t, func(t *testing.T, b *slowly) {
 		if err := b.Begin(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -160,33 +166,10 @@ func TestWhoWaitsGoesOnWhenSomethingIsLearned(t *testing.T) {
 	})
 }
 
-// While something cannot be read, calls that can go on without do not wait for it, one after the
-// other. A while after the last try they do.
-func TestWhatIsOutOfReachIsNotAskedForByEveryCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newSlowly(t)
-		b.Learn(7, b.nodes.Clock.Elapsed())
-		time.Sleep(2 * node.Relied)
-		b.slow.Store(true)
-		if err := b.ConfirmWithin(t.Context()); err == nil {
-			t.Fatal("what does not answer was read")
-		}
-		if b.Expired(b.nodes.Clock.Elapsed()) {
-			t.Error("every call would try it again")
-		}
-		if !b.Expired(b.nodes.Clock.Elapsed() + clock.Elapsed(failedFor)) {
-			t.Error("nobody tries it again")
-		}
-	})
-}
-
 // A read in the background that waits for a place that does not answer keeps nobody from reading
 // what a majority has.
 func TestALatePlaceHoldsNoCallUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		at := newTown(t, "abc")
-		b := at.process(t, "abc")
-		write(t, limit(b), "v")
+	inTown(t, "abc", func(t *testing.T, at town, b *Book) {
 		var w *Watch
 		w = limit(b).Watch(Watched{Every: time.Minute, Number: func() int64 { return 7 },
 			Heard: func(_ context.Context, _ Reading, began clock.Elapsed) error {
@@ -220,8 +203,7 @@ func TestALatePlaceHoldsNoCallUp(t *testing.T) {
 // A process that read in vain for longer than it reads in the background anyway reads once when
 // that ends. The answer is used at once, and asks for no other read, which would never end.
 func TestASuccessIsNotReadAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newSlowly(t)
+	slowlyRead(t, func(t *testing.T, b *slowly) {
 		b.soon = func(ctx context.Context) error {
 			err := b.Ask(ctx, true)
 			time.Sleep(time.Millisecond)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
@@ -44,6 +45,18 @@ func newTown(t *testing.T, names string) town {
 		t.Cleanup(w[name].Close)
 	}
 	return w
+}
+
+// inTown has a test take place in simulated time, in a town in which a process has written "v" to
+// its limit.
+func inTown(t *testing.T, names string, test func(t *testing.T, w town, b *Book)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, names)
+		b := w.process(t, names)
+		write(t, limit(b), "v")
+		test(t, w, b)
+	})
 }
 
 // process is one with nodes of these names, of one letter each.
@@ -88,19 +101,26 @@ func limit(b *Book) *Record {
 	return b.New("limit:l", func() time.Duration { return time.Hour }, nil, nil)
 }
 
+// kept is what a key holds, and for how much longer.
+type kept struct {
+	value string
+	ms    int64
+}
+
 // content is what the servers hold, beside the names of nodes.
-func (w town) content() map[string]string {
-	all := map[string]string{}
+func (w town) content() map[string]kept {
+	all := map[string]kept{}
 	for name, p := range w {
 		for _, key := range p.Keys() {
 			if strings.HasSuffix(key, ":i") {
 				continue
 			}
 			value := p.Do([]string{"GET", key})
-			if members := p.Do([]string{"ZRANGE", key, "0", "-1"}); p.Do([]string{"TYPE", key}) == "zset" {
-				value = members
+			if p.Do([]string{"TYPE", key}) == "zset" {
+				value = p.Do([]string{"ZRANGE", key, "0", "-1"})
 			}
-			all[name+" "+key] = fmt.Sprint(value, p.Do([]string{"PTTL", key}))
+			ms, _ := p.Do([]string{"PTTL", key}).(int64)
+			all[name+" "+key] = kept{fmt.Sprint(value), ms}
 		}
 	}
 	return all
@@ -138,10 +158,27 @@ func add(ctx context.Context, r *Record, text string) error {
 	return err
 }
 
-// read is what a majority confirms, if need be after a change that changes nothing.
-func read(t *testing.T, r *Record) (got Reading) {
+// found is what a change finds that changes nothing.
+func found(t *testing.T, r *Record) Reading {
 	t.Helper()
-	err := r.Read(t.Context(), true, false, func(found Reading) error { got = found; return nil })
+	got, err := r.Change(t.Context(), func(got Reading) (string, error) { return got.Value, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// look reads a record once. A whole look hears every place.
+func look(t *testing.T, r *Record, whole bool) (got Reading, err error) {
+	t.Helper()
+	err = r.Read(t.Context(), true, whole, func(found Reading) error { got = found; return nil })
+	return got, err
+}
+
+// read is what a majority confirms.
+func read(t *testing.T, r *Record) Reading {
+	t.Helper()
+	got, err := look(t, r, false)
 	if err != nil || !got.Exists {
 		t.Fatalf("%+v, %v", got, err)
 	}

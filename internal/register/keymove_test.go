@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/shardlimit/shardlimit/script"
@@ -24,7 +23,6 @@ type movingKey struct {
 	raised  atomic.Int32 // of these, with a floor
 	shut    error        // why the outage policy answers
 	adopted bool
-	told    bool // Arrived
 }
 
 // moving is a key whose layout has this epoch.
@@ -46,7 +44,7 @@ func (k *movingKey) Layout() *shard.Layout { return &k.layout }
 
 func (k *movingKey) Moved(s Step) {
 	if s.Layout.Settled {
-		k.adopted, k.told, k.layout = true, true, s.Layout
+		k.adopted, k.layout = true, s.Layout
 	} else if s.Known {
 		k.shut = s.Stuck
 	}
@@ -70,29 +68,31 @@ func (k *movingKey) Propose(ctx context.Context, o *Offer) (script.TakeReply, er
 	return reply, nil
 }
 
-// slowly is a process on a server that takes ten seconds over each command while it is slow.
-func slowly(t *testing.T) (p *process, slow *atomic.Bool) {
+// inDoubt has a test take place in simulated time, with a process that may rely on nothing any more.
+// Its server takes ten seconds over each command while it is slow.
+func inDoubt(t *testing.T, test func(t *testing.T, p *process, slow *atomic.Bool)) {
 	t.Helper()
-	slow = new(atomic.Bool)
-	redis := miniredis.NewMiniRedis()
-	redis.ClockTTL(true)
-	p = processOn(t, redis, wanted(10, 1))
-	redis.Server().SetPreHook(func(*server.Peer, string, ...string) bool {
-		if slow.Load() {
-			time.Sleep(10 * time.Second)
-		}
-		return false
+	synctest.Test(t, func(t *testing.T) {
+		redis, slow := newRedis(), new(atomic.Bool)
+		p := processOn(t, redis, wanted(10, 1))
+		redis.Server().SetPreHook(func(*server.Peer, string, ...string) bool {
+			if slow.Load() {
+				time.Sleep(10 * time.Second)
+			}
+			return false
+		})
+		p.register.Doubt()
+		test(t, p, slow)
+		slow.Store(false)
+		time.Sleep(time.Minute) // until the server has done what it was told
 	})
-	return p, slow
 }
 
 func TestAKeyMovesOnceTheRecordOfItsFamilyIsConfirmed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, _ := slowly(t)
-		p.register.Doubt()
+	inDoubt(t, func(t *testing.T, p *process, _ *atomic.Bool) {
 		k := moving(t, p.Layout().Epoch)
 		NewMove().Follow(t.Context(), p.register.Reader, k)
-		if k.raised.Load() != 1 || !k.adopted || !k.told || k.shut != nil || !p.believes() {
+		if k.raised.Load() != 1 || !k.adopted || k.shut != nil || !p.believes() {
 			t.Errorf("%+v", k)
 		}
 	})
@@ -100,9 +100,7 @@ func TestAKeyMovesOnceTheRecordOfItsFamilyIsConfirmed(t *testing.T) {
 
 // While others of the process read the record, a call cannot have it confirmed. That is no outage.
 func TestTheQueueForTheRecordIsNoOutageForAKeyThatMoves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, _ := slowly(t)
-		p.register.Doubt()
+	inDoubt(t, func(t *testing.T, p *process, _ *atomic.Bool) {
 		k, m := moving(t, p.Layout().Epoch), NewMove()
 		if err := p.register.Begin(t.Context()); err != nil {
 			t.Fatal(err)
@@ -122,9 +120,7 @@ func TestTheQueueForTheRecordIsNoOutageForAKeyThatMoves(t *testing.T) {
 // A call that has spent its time on waiting for the step of another, and then on the record, asks
 // no shard: that none would answer any more tells nothing of them.
 func TestACallWithoutTimeMakesNoStep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, slow := slowly(t)
-		p.register.Doubt()
+	inDoubt(t, func(t *testing.T, p *process, slow *atomic.Bool) {
 		slow.Store(true)
 		k, m := moving(t, p.Layout().Epoch), NewMove()
 		m.token <- struct{}{}
@@ -133,23 +129,19 @@ func TestACallWithoutTimeMakesNoStep(t *testing.T) {
 		if k.asked.Load() > 0 || k.shut != nil || p.register.Failure() != nil {
 			t.Errorf("%+v, %v", k, p.register.Failure())
 		}
-		slow.Store(false)
-		time.Sleep(time.Minute) // until the server has done what it was told
 	})
 }
 
 // A record that does not answer leaves a doubt: nothing is raised, and what has arrived is not put
 // in force. The next call does not wait for it as long.
 func TestAKeyDoesNotMoveWhileItsFamilyIsInDoubt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, arrived := range []bool{false, true} {
-			p, slow := slowly(t)
-			p.register.Doubt()
+	for _, arrived := range []bool{false, true} {
+		inDoubt(t, func(t *testing.T, p *process, slow *atomic.Bool) {
 			slow.Store(true)
 			k, m, begun := moving(t, p.Layout().Epoch), NewMove(), time.Now()
 			k.arrived = arrived
 			m.Follow(t.Context(), p.register.Reader, k)
-			if k.asked.Load() == 0 || k.raised.Load() > 0 || k.adopted || k.told || (k.shut == nil) != arrived {
+			if k.asked.Load() == 0 || k.raised.Load() > 0 || k.adopted || (k.shut == nil) != arrived {
 				t.Errorf("arrived %v: %+v", arrived, k)
 			}
 			if took := time.Since(begun); took < p.env.Nodes.CallTimeout/2 || p.register.Failure() == nil {
@@ -160,26 +152,20 @@ func TestAKeyDoesNotMoveWhileItsFamilyIsInDoubt(t *testing.T) {
 			if m.Follow(t.Context(), p.register.Reader, k); time.Since(begun) > 0 {
 				t.Errorf("the next call took %s", time.Since(begun))
 			}
-			slow.Store(false)
-			time.Sleep(time.Minute) // until the server has done what it was told
-		}
-	})
+		})
+	}
 }
 
 // What was confirmed is the family's layout. A key whose own follows from another one is in doubt.
 func TestAKeyThatIsBehindItsFamilyDoesNotMove(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, _ := slowly(t)
-		k := moving(t, p.Layout().Epoch-1)
-		k.arrived = true
-		NewMove().Follow(t.Context(), p.register.Reader, k)
-		if k.raised.Load() > 0 || k.adopted || k.told {
-			t.Errorf("%+v", k)
-		}
-		k = moving(t, p.Layout().Epoch-1)
-		NewMove().Follow(t.Context(), p.register.Reader, k)
-		if k.raised.Load() > 0 || k.adopted || !errors.Is(k.shut, errBehind) {
-			t.Errorf("%+v", k)
+	inDoubt(t, func(t *testing.T, p *process, _ *atomic.Bool) {
+		for _, arrived := range []bool{false, true} {
+			k := moving(t, p.Layout().Epoch-1)
+			k.arrived = arrived
+			NewMove().Follow(t.Context(), p.register.Reader, k)
+			if k.raised.Load() > 0 || k.adopted || !arrived && !errors.Is(k.shut, errBehind) {
+				t.Errorf("arrived %v: %+v", arrived, k)
+			}
 		}
 	})
 }

@@ -31,28 +31,32 @@ type process struct {
 	register *Register
 }
 
+// newRedis is a server that processes reach by served.
+func newRedis() *miniredis.Miniredis {
+	redis := miniredis.NewMiniRedis()
+	redis.ClockTTL(true)
+	return redis
+}
+
+// served is a node on a server.
+func served(name string, redis *miniredis.Miniredis) node.Spec {
+	dial := func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return redis.Dial() }
+	return node.Spec{Name: name, Weight: 1, Option: rueidis.ClientOption{InitAddress: []string{name + ":1"},
+		ForceSingleClient: true, DialCtxFn: dial}}
+}
+
 // processOn is a process that has joined a limit on a server.
 func processOn(t *testing.T, redis *miniredis.Miniredis, declared Wanted) *process {
 	t.Helper()
-	p := offline(t, declared, func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
-		return redis.Dial()
-	})
+	p := listing(t, declared, served("n", redis))
 	if err := p.register.Join(t.Context()); err != nil || p.Layout() == nil {
 		t.Fatalf("%+v, %v", p.Layout(), err)
 	}
 	return p
 }
 
-// offline is a process that has not asked its nodes for anything.
-func offline(tb testing.TB, declared Wanted,
-	dial func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)) *process {
-	tb.Helper()
-	return listing(tb, Subject{Name: "l", ID: "n:l"}, declared, node.Spec{Name: "n", Weight: 1,
-		Option: rueidis.ClientOption{InitAddress: []string{"n:1"}, ForceSingleClient: true, DialCtxFn: dial}})
-}
-
 // listing is a process with these nodes that has not asked them for anything.
-func listing(tb testing.TB, subject Subject, declared Wanted, nodes ...node.Spec) *process {
+func listing(tb testing.TB, declared Wanted, nodes ...node.Spec) *process {
 	tb.Helper()
 	s := node.Settings{Ctx: tb.Context(), Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler),
 		CallTimeout: time.Second, Spawn: func(func(context.Context)) bool { return false }}
@@ -66,8 +70,7 @@ func listing(tb testing.TB, subject Subject, declared Wanted, nodes ...node.Spec
 	book := record.NewBook(fleet, "p")
 	p := &process{declared: declared, env: &Env{Nodes: fleet, Closed: new(atomic.Bool), Book: book, Takeover: true,
 		Fence: membership.New(&membership.Env{Nodes: fleet, Book: book, After: time.Second})}}
-	subject.Limit, subject.Metrics = p, telemetry.NewLimiter("l", "sliding_log")
-	p.register = New(p.env, subject)
+	p.register = New(p.env, Subject{Limit: p, Name: "l", ID: "n:l", Metrics: telemetry.NewLimiter("l", "sliding_log")})
 	return p
 }
 
@@ -135,13 +138,4 @@ func (p *process) ask(ctx context.Context, s shard.Shard,
 	err = do(ctx, call.Scripts, script.ShardKeys("", shard.Tag(s.Slot), "n:l"))
 	call.Finish(ctx, err)
 	return err
-}
-
-// served is a node on a server of its own.
-func served(name string) node.Spec {
-	redis := miniredis.NewMiniRedis()
-	redis.ClockTTL(true)
-	dial := func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return redis.Dial() }
-	return node.Spec{Name: name, Weight: 1, Option: rueidis.ClientOption{InitAddress: []string{name + ":1"},
-		ForceSingleClient: true, DialCtxFn: dial}}
 }

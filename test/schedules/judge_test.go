@@ -55,7 +55,7 @@ func (s *schedule) guard(name string, limit shardlimit.Limit,
 
 // start has the limit called.
 func (g *guarded) start() {
-	g.calls = limittest.NewTraffic(g.T)
+	g.calls = limittest.MakeTraffic()
 	g.calls.Dying, g.calls.Nodding, g.calls.Rest = true, 3*time.Millisecond, 3*time.Millisecond
 	callers := 3
 	if g.one {
@@ -122,7 +122,9 @@ func (g *guarded) found(limit shardlimit.Limit) {
 	if !slices.ContainsFunc(g.versions, func(v inForce) bool { return limittest.Same(v.limit, limit) }) {
 		g.Errorf("%s: nobody asked for %v: %+v", g.name, limit, g.versions)
 	}
-	g.versions = append(g.versions, inForce{limit: limit, from: history.Now()})
+	if !limittest.Same(g.versions[len(g.versions)-1].limit, limit) {
+		g.versions = append(g.versions, inForce{limit: limit, from: history.Now()})
+	}
 }
 
 // excuse notes what is allowed from now on. What is returned ends that after a while.

@@ -3,6 +3,7 @@ package schedules
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,24 +32,35 @@ func (s *schedule) play() {
 	s.takeover = s.IntN(4) > 0
 	s.begin(s.drawLimit())
 	if s.IntN(3) == 0 {
-		s.guardKeys()
+		s.guardKeys(2, shardlimit.Limit{Permits: 20 + s.Int64N(40), Per: time.Second,
+			Algorithm: limittest.Algorithms[s.IntN(len(limittest.Algorithms))]})
 	}
 	s.guardDeleted()
-	for _, g := range s.limits {
-		g.start()
-	}
+	s.start()
 	s.hireHands(1 + s.IntN(2))
-	for _, e := range s.plan.events {
-		s.happens(e)
-		time.Sleep(e.pause)
-	}
-	s.heal()
+	s.disturb(s.plan.events)
 	s.dismissHands()
 	for _, g := range s.limits {
 		g.stop()
 		g.nothingIsStranded()
 		g.judge()
 	}
+}
+
+// start has all limits called.
+func (s *schedule) start() {
+	for _, g := range s.limits {
+		g.start()
+	}
+}
+
+// disturb has events happen, and then all mended.
+func (s *schedule) disturb(events []disturbance) {
+	for _, e := range events {
+		s.happens(e)
+		time.Sleep(e.pause)
+	}
+	s.heal()
 }
 
 func (s *schedule) drawLimit() shardlimit.Limit {
@@ -93,22 +105,28 @@ func (s *schedule) begin(limit shardlimit.Limit) {
 	for _, st := range s.stations {
 		st.remember()
 	}
+	s.Cleanup(func() { // in case the test failed before it looked
+		for _, g := range s.limits {
+			if g.calls != nil {
+				_, _ = g.calls.Stop()
+			}
+		}
+	})
 }
 
-// guardKeys has two keys of a family called, too.
-func (s *schedule) guardKeys() {
-	limit := shardlimit.Limit{Permits: 20 + s.Int64N(40), Per: time.Second,
-		Algorithm: limittest.Algorithms[s.IntN(len(limittest.Algorithms))]}
+// guardKeys has so many keys of a family called, too. It returns the family in each process.
+func (s *schedule) guardKeys(n int, limit shardlimit.Limit) (families []*shardlimit.Family) {
 	s.Logf("keys: %v, %v", limit, limit.Algorithm)
-	families := map[*shardlimit.Client]*shardlimit.Family{}
 	for _, c := range s.clients {
-		families[c] = limittest.Family(s.T, c, "f", limit)
+		families = append(families, limittest.Family(s.T, c, "f", limit))
 	}
-	for i := range 2 {
+	for i := range n {
 		key := fmt.Sprint("k", i)
-		s.guard("key "+key, limit,
-			func(c *shardlimit.Client) *shardlimit.Limiter { return families[c].Limiter(key) }).one = true
+		s.guard("key "+key, limit, func(c *shardlimit.Client) *shardlimit.Limiter {
+			return families[slices.Index(s.clients, c)].Limiter(key)
+		}).one = true
 	}
+	return families
 }
 
 // guardDeleted has a limit called that is deleted now and then.

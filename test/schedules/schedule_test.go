@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,8 +24,6 @@ var (
 		"which servers they have: one of "+strings.Join(scheduleKinds, ", ")+"; any if empty")
 	schedulesOnly = flag.String("schedules.only", "",
 		"the numbers of the events that are played, with commas between; all if empty")
-	schedulesShrink = flag.Bool("schedules.shrink", false,
-		"play a schedule that failed again and again, with fewer events")
 )
 
 // scheduleKinds are the servers that a schedule may have: four that stand alone; a Redis Cluster,
@@ -63,15 +60,9 @@ func playSchedule(t *testing.T, all *tally, p *schedulePlan) {
 		t.Parallel()
 		s := &schedule{T: t, Rand: rand.New(rand.NewPCG(p.seed, 0)), plan: p, tally: all}
 		t.Cleanup(func() { // also after Fatal
-			all.schedule(t.Failed())
-			if !t.Failed() {
-				return
-			}
-			t.Logf("play it again: -schedules 1 -schedules.seed %d -schedules.kind %s -schedules.only %s", p.seed,
-				p.kind,
-				p.numbers())
-			if *schedulesShrink {
-				t.Logf("it needs no more than: -schedules.only %s", shrunk(p).numbers())
+			if all.schedule(t.Failed()); t.Failed() {
+				t.Logf("play it again, if need be with fewer events: -schedules 1 -schedules.seed %d -schedules.kind %s "+
+					"-schedules.only %s", p.seed, p.kind, p.numbers())
 			}
 		})
 		s.play()
@@ -135,34 +126,7 @@ func (p *schedulePlan) numbers() string {
 	for _, e := range p.events {
 		list = append(list, strconv.Itoa(e.number))
 	}
-	if list == nil {
-		return "none"
-	}
 	return strings.Join(list, ",")
-}
-
-// shrunk leaves out one event after the other, as long as the schedule fails without it. Real
-// servers differ from run to run, so each is played up to three times.
-func shrunk(p *schedulePlan) *schedulePlan {
-	least := *p
-	for _, e := range p.events {
-		fewer := least
-		fewer.events = slices.DeleteFunc(slices.Clone(least.events),
-			func(other disturbance) bool { return other.number == e.number })
-		for range 3 {
-			if fewer.failsAgain() {
-				least = fewer
-				break
-			}
-		}
-	}
-	return &least
-}
-
-// failsAgain plays the schedule in a process of its own.
-func (p *schedulePlan) failsAgain() bool {
-	return exec.Command(os.Args[0], "-test.run", "^TestRandomSchedules$", "-schedules", "1", "-schedules.seed",
-		strconv.FormatUint(p.seed, 10), "-schedules.kind", p.kind, "-schedules.only", p.numbers()).Run() != nil
 }
 
 // tally is what was seen in all schedules together.

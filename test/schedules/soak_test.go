@@ -9,13 +9,19 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 var (
 	soakFor  = flag.Duration("soak", 0, "how long TestSoak goes on; with 0 it plays one short round")
 	soakKeys = flag.Int("soak.keys", 10_000, "how many keys TestSoak calls now and then")
+)
+
+const (
+	soakRows = 12 // in how many parts a soak is looked at
+	hotKeys  = 4  // how many keys are called all the time
+	// leakAfter is how long a soak must be to tell a leak from pools that fill.
+	leakAfter = 10 * time.Minute
 )
 
 // TestSoak keeps four real servers, three processes, a limit and the keys of a family in use while
@@ -25,234 +31,130 @@ func TestSoak(t *testing.T) {
 	if *soakFor == 0 {
 		t.Parallel()
 	}
-	s := &soak{began: time.Now(), schedule: schedule{
-		T: t, Rand: rand.New(rand.NewPCG(*schedulesSeed, 1)), mild: true, takeover: true, tally: &tally{},
-		plan: &schedulePlan{kind: "standalone"},
-	}}
-	s.limit = shardlimit.Limit{Permits: 600, Per: time.Second, Shards: 4}
-	s.begin(s.limit)
-	for _, c := range s.clients {
-		s.families = append(s.families, limittest.Family(t, c, "f", soakedKey))
-	}
+	s := &soak{schedule: schedule{T: t, Rand: rand.New(rand.NewPCG(*schedulesSeed, 1)), mild: true, takeover: true,
+		tally: &tally{}, plan: &schedulePlan{kind: "standalone"}}}
+	began := time.Now()
+	s.begin(shardlimit.Limit{Permits: 600, Per: time.Second, Shards: 4})
+	s.families = s.guardKeys(hotKeys, shardlimit.Limit{Permits: 20, Per: time.Second})
 	if *soakFor == 0 {
 		s.round(2)
-		s.measure()
+		s.left()
 		return
 	}
 	for i := range *soakKeys { // what a process remembers of a key is no leak
 		for _, f := range s.families {
-			_, _ = f.Limiter(fmt.Sprint("cool ", i)).Allow(t.Context())
+			s.cool(f, i)
 		}
 	}
-	for row := 1; time.Since(s.began) < *soakFor && !t.Failed(); row++ {
-		until := s.began.Add(*soakFor * time.Duration(row) / soakRows)
-		for s.row.rounds == 0 || time.Now().Before(until) && !t.Failed() {
+	var rows []left
+	for row := 1; row <= soakRows && !t.Failed(); row++ {
+		s.round(4 + s.IntN(6))
+		least := s.left()
+		for time.Since(began) < *soakFor*time.Duration(row)/soakRows && !t.Failed() {
 			s.round(4 + s.IntN(6))
-			s.measure()
+			least = least.and(s.left())
 		}
-		s.report()
+		rows = append(rows, least)
+		t.Logf("after %v: %+v; %v", time.Since(began), least, s.tally)
 	}
-	s.leaks()
+	if *soakFor >= leakAfter && !t.Failed() {
+		if what := grown(rows); what != "" {
+			t.Error(what)
+		}
+	}
 }
-
-// soakRows is in how many parts a soak is looked at.
-const soakRows = 12
-
-var soakedKey = shardlimit.Limit{Permits: 20, Per: time.Second}
 
 // soak is a soak under way.
 type soak struct {
 	schedule
-	limit    shardlimit.Limit
-	families []*shardlimit.Family
-	began    time.Time
-	carried  [hotKeys + 1][]history.Op // the last window of the limit, and of each hot key
-	row      soakRow
-	rows     []soakRow
-}
-
-// hotKeys is how many keys are called all the time.
-const hotKeys = 4
-
-// soakRow is what was seen in a number of rounds.
-type soakRow struct {
-	until          time.Duration
-	rounds         int
-	calls, permits int64
-	errors         int64
-	most           [2]int64      // in any window: of the limit, of a hot key
-	mended         time.Duration // the longest until the limit was whole
-	left           soakLeft
-}
-
-// soakLeft is the least that was in use after any round of a row. After a single one more may be:
-// what is still being read, or about to expire.
-type soakLeft struct {
-	heap       uint64 // bytes
-	goroutines int
-	stored     int // keys on all nodes
+	families []*shardlimit.Family // of each process
 }
 
 // round breaks servers and mends them while all are called.
 func (s *soak) round(events int) {
-	calls := [hotKeys + 1]*limittest.Traffic{}
-	for i := range calls {
-		calls[i] = limittest.MakeTraffic()
-		calls[i].Dying, calls[i].Rest = true, 5*time.Millisecond
-		defer calls[i].End() // in case the test fails before it has looked
-	}
-	calls[0].Start(3, s.main.limiters...)
-	for i := range hotKeys {
-		for _, f := range s.families {
-			calls[i+1].Start(1, f.Limiter(fmt.Sprint("hot ", i)))
-		}
-	}
+	s.start()
 	for range 500 {
-		_, _ = s.families[s.IntN(3)].Limiter(fmt.Sprint("cool ", s.IntN(*soakKeys))).Allow(s.Context())
+		s.cool(s.families[s.IntN(len(s.families))], s.IntN(*soakKeys))
 	}
+	var happen []disturbance
 	for i := range events {
-		e := drawDisturbance(s.Rand, i)
-		s.happens(e)
-		time.Sleep(e.pause)
+		happen = append(happen, drawDisturbance(s.Rand, i))
 	}
-	healing := time.Now()
-	s.heal()
-	s.row.mended = max(s.row.mended, time.Since(healing))
-	for i, c := range calls {
-		limit := soakedKey
-		if i == 0 {
-			limit = s.limit
-		}
-		s.row.most[min(i, 1)] = max(s.row.most[min(i, 1)], s.judge(i, limit, c))
+	s.disturb(happen)
+	for _, g := range s.limits {
+		g.stop()
+		g.judge()
 	}
-	s.row.rounds++
 }
 
-// judge ends the traffic and returns the most that any window held. The last window of the round
-// before counts, too.
-func (s *soak) judge(i int, limit shardlimit.Limit, calls *limittest.Traffic) int64 {
-	ops, err := calls.Stop()
-	if err != nil && !limittest.IsOutage(err) {
-		s.Error(err)
-	}
-	s.row.calls += calls.Calls.Load()
-	s.row.permits += calls.Admitted.Load()
-	s.row.errors += calls.Failures.Load()
-	worst := limittest.KeepsTo(s.T, limit, append(s.carried[i], ops...))
-	s.carried[i] = nil
-	for _, op := range ops {
-		if op.End > history.Now()-int64(limit.Per) {
-			s.carried[i] = append(s.carried[i], op)
-		}
-	}
-	return worst.Permits
+// cool calls a key that is called now and then.
+func (s *soak) cool(f *shardlimit.Family, key int) {
+	_, _ = f.Limiter(fmt.Sprint("cool ", key)).Allow(s.Context())
 }
 
-// measure looks at what is in use while nothing is called. The least in a row is kept.
-func (s *soak) measure() {
+// left is what is in use while nothing is called. After a single round more may be than stays: what
+// is still being read, or about to expire. So the least of several counts.
+type left struct {
+	heap       float64 // bytes
+	goroutines float64
+	stored     float64 // keys on all nodes
+}
+
+func (s *soak) left() left {
 	var m runtime.MemStats
 	for range 2 { // a pool outlives one collection
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&m)
-	now := soakLeft{heap: m.HeapAlloc, goroutines: runtime.NumGoroutine()}
+	now := left{heap: float64(m.HeapAlloc), goroutines: float64(runtime.NumGoroutine())}
 	for _, st := range s.stations {
-		now.stored += keysOn(s.T, st.post)
+		var keys float64
+		limittest.Must(s.T, limittest.Err(fmt.Sscan(st.post.Do(s.T, "DBSIZE"), &keys)))
+		now.stored += keys
 	}
-	s.row.left.keep(now)
+	return now
 }
 
-// keep takes what was in use after a round into account.
-func (l *soakLeft) keep(now soakLeft) {
-	if *l == (soakLeft{}) {
-		*l = now
-		return
-	}
-	*l = soakLeft{min(l.heap, now.heap), min(l.goroutines, now.goroutines), min(l.stored, now.stored)}
+// and is the least of two.
+func (l left) and(m left) left {
+	return left{min(l.heap, m.heap), min(l.goroutines, m.goroutines), min(l.stored, m.stored)}
 }
 
-// keysOn returns how many keys a node has.
-func keysOn(tb testing.TB, p *limittest.ProxiedNode) (n int) {
-	tb.Helper()
-	limittest.Must(tb, limittest.Err(fmt.Sscan(p.Do(tb, "DBSIZE"), &n)))
-	return n
-}
-
-// leakAfter is how long a soak must be to tell a leak from pools that fill.
-const leakAfter = 10 * time.Minute
-
-// leaks fails the test if something has grown.
-func (s *soak) leaks() {
-	if *soakFor < leakAfter {
-		return
-	}
-	for _, what := range grown(s.rows) {
-		s.Error(what)
-	}
-}
-
-// grown tells of what the last quarter of the rows needed half as much again as the second did. A
+// grown tells, if anything grew, of what the last quarter of the rows needed half as much again as the second did. A
 // few keys more are none that stay: those that were called last have not expired.
-func grown(rows []soakRow) (found []string) {
-	if len(rows) < soakRows {
-		return nil
-	}
-	early, late := rows[soakRows/4:soakRows/2], rows[3*soakRows/4:]
-	for _, what := range []struct {
-		name string
-		more float64
-		of   func(soakRow) float64
-	}{
-		{"bytes of heap", 0, func(r soakRow) float64 { return float64(r.left.heap) }},
-		{"goroutines", 0, func(r soakRow) float64 { return float64(r.left.goroutines) }},
-		{"keys on the nodes", 200, func(r soakRow) float64 { return float64(r.left.stored) }},
-	} {
-		if was, is := least(early, what.of), least(late, what.of); is > 1.5*was+what.more {
-			found = append(found, fmt.Sprintf("%s grew from %.0f to %.0f", what.name, was, is))
+func grown(rows []left) string {
+	least := func(rows []left) (l left) {
+		for l = rows[0]; len(rows) > 0; rows = rows[1:] {
+			l = l.and(rows[0])
 		}
+		return l
 	}
-	return found
+	was, is := least(rows[soakRows/4:soakRows/2]), least(rows[3*soakRows/4:])
+	if is.heap > 1.5*was.heap || is.goroutines > 1.5*was.goroutines || is.stored > 1.5*was.stored+200 {
+		return fmt.Sprintf("%+v became %+v", was, is)
+	}
+	return ""
 }
 
 // TestASoakFindsLeaks: what swings is none.
 func TestASoakFindsLeaks(t *testing.T) {
 	for name, c := range map[string]struct {
-		left func(row int) soakLeft
-		want int
+		left  func(row float64) left
+		leaks bool
 	}{
-		"memory grows": {func(row int) soakLeft { return soakLeft{heap: 1000 + 200*uint64(row)} }, 1},
-		"keys stay":    {func(row int) soakLeft { return soakLeft{stored: 100 * row} }, 1},
-		"it swings":    {func(row int) soakLeft { return soakLeft{1000 + 5000*uint64(row%2), 9, 20 + 30*row%180} }, 0},
+		"memory grows":    {func(row float64) left { return left{heap: 1000 + 200*row} }, true},
+		"goroutines stay": {func(row float64) left { return left{goroutines: 9 + 2*row} }, true},
+		"keys stay":       {func(row float64) left { return left{stored: 100 * row} }, true},
+		"it swings": {func(row float64) left {
+			return left{1000 + 5000*float64(int(row)%2), 9, float64(20 + 30*int(row)%180)}
+		}, false},
 	} {
-		rows := make([]soakRow, soakRows)
-		for i := range rows {
-			left := c.left(i)
-			left.goroutines = 100
-			rows[i].left.keep(soakLeft{left.heap + 1, 100, left.stored + 900})
-			rows[i].left.keep(left)
-			rows[i].left.keep(soakLeft{left.heap * 9, 900, left.stored + 1})
-			if rows[i].left != left {
-				t.Errorf("of row %d is kept %+v, want %+v", i, rows[i].left, left)
-			}
+		var rows []left
+		for row := range soakRows {
+			rows = append(rows, c.left(float64(row)))
 		}
-		if found := grown(rows); len(found) != c.want {
+		if found := grown(rows); (found != "") != c.leaks {
 			t.Errorf("%s: %v", name, found)
 		}
 	}
-}
-
-func least(rows []soakRow, of func(soakRow) float64) float64 {
-	x := of(rows[0])
-	for _, r := range rows {
-		x = min(x, of(r))
-	}
-	return x
-}
-
-// report closes a row and logs it.
-func (s *soak) report() {
-	s.row.until = time.Since(s.began)
-	s.Logf("%+v", s.row)
-	s.rows = append(s.rows, s.row)
-	s.row = soakRow{}
 }
