@@ -32,7 +32,7 @@ func TestContentionBeginsAndEnds(t *testing.T) {
 		r.Callers[0].Unmet, r.Callers[0].Waiting = unmet, waiting
 		return r
 	}
-	twin, now := &slidingTwin{}, int64(epoch0)
+	twin, now := newTwin(AlgorithmSlidingLog), int64(epoch0)
 	for i, step := range []struct {
 		later     int64 // us
 		r         *TakeRequest
@@ -159,7 +159,7 @@ func TestLedgerIsNoDanger(t *testing.T) {
 // room while there is none; twin and script agree all along.
 func TestMoreNamesThanAccounts(t *testing.T) {
 	server := onSimulated(1_000_000, AlgorithmSlidingLog)
-	twin, p, now := &slidingTwin{}, proposal(t, 1, 50, time.Second), int64(1_700_000_000_000_000)
+	twin, p, now := newTwin(AlgorithmSlidingLog), proposal(t, 1, 50, time.Second), int64(1_700_000_000_000_000)
 	fullest, many, left := 0, 2600, 400
 	if race.Enabled {
 		many = 1300 // everybody comes once instead of twice
@@ -211,12 +211,12 @@ func TestCallersAreChecked(t *testing.T) {
 // rising is a shard of 110 permits that is to have 200. Two participants contend for it, and one of
 // them is entitled to more than the shard has so far: its weight is nine times the other's.
 type rising struct {
-	shard    twin
+	shard    *twin
 	proposal *Proposal
 	now      int64
 }
 
-func newRising(t *testing.T, shard twin, a Algorithm) *rising {
+func newRising(t *testing.T, shard *twin, a Algorithm) *rising {
 	offer := Terms{Epoch: 1, Target: 200, Floor: 110, Window: time.Second, Algorithm: a}
 	if a == AlgorithmTokenBucket {
 		offer.Burst = 200
@@ -247,7 +247,7 @@ func (r *rising) take(who int, count int64) TakeReply {
 // TestARefundWhileAShareRisesCutsNoCredit: who gives permits back can take as many as before it had
 // them, and what is left of its credit behind a booking can be taken.
 func TestARefundWhileAShareRisesCutsNoCredit(t *testing.T) {
-	everywhere(t, func(t *testing.T, shard twin, a Algorithm) {
+	everywhere(t, func(t *testing.T, shard *twin, a Algorithm) {
 		r := newRising(t, shard, a)
 		taken := r.take(0, 3)
 		back := shard.Settle(r.now, SettleRequest{Back: 3, At: taken.At, Caller: r.caller(0)})

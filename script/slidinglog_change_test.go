@@ -46,7 +46,7 @@ func TestLostMemory(t *testing.T) {
 				if a.Bursty() && c.closed > 0 {
 					longer = time.Duration(burst-10) * 6 * time.Second
 				}
-				closed, twin := c.closed+longer, newTwin(a).(packedTwin)
+				closed, twin := c.closed+longer, newTwin(a)
 				if !c.unknown {
 					twin.runFor(c.uptime)
 				}
@@ -69,7 +69,7 @@ func TestLostMemory(t *testing.T) {
 
 // TestQuarantineTakesNoFloors: what is proposed meanwhile may be older than the loss.
 func TestQuarantineTakesNoFloors(t *testing.T) {
-	b := &table{t: t}
+	b := newTable(t)
 	b.log.Take(0, &TakeRequest{Proposal: b.propose(1, 100, 100, time.Second, true), Relied: Relied{Seen: true}})
 	next := b.propose(2, 20, 20, time.Second, true)
 	if r := b.take(500_000, next, 1, 0); r.Share != 0 || r.Closed != 500*time.Millisecond || r.Retry != r.Closed {
@@ -83,7 +83,7 @@ func TestQuarantineTakesNoFloors(t *testing.T) {
 // A quarantine ends soon after a clear, and not before nobody relies on what was read before the
 // loss. Then the share has to be confirmed.
 func TestClearShortensQuarantine(t *testing.T) {
-	b := &table{t: t}
+	b := newTable(t)
 	p := b.propose(1, 10, 10, time.Minute, true)
 	b.log.Take(0, &TakeRequest{Proposal: p, Relied: Relied{Seen: true}})
 	b.take(1, p, 1, 0)
@@ -106,7 +106,7 @@ func TestClearShortensQuarantine(t *testing.T) {
 // when the window is shortened, and holds nothing back until it is less than a new one ahead.
 func TestAShorterWindowBesideReservations(t *testing.T) {
 	for _, booked := range []int64{1, 10} {
-		b := &table{t: t}
+		b := newTable(t)
 		old, short := b.propose(1, 10, 10, time.Hour, false), b.propose(2, 10, 10, time.Second, false)
 		b.take(0, old, 10, 10)
 		const due = 3600_000_000
@@ -130,11 +130,11 @@ func TestAShorterWindowBesideReservations(t *testing.T) {
 // TestAShorterWindowWhileCallsGoOn plays random calls before and after the window was shortened.
 func TestAShorterWindowWhileCallsGoOn(t *testing.T) {
 	for seed := range extent.Some(uint64(240)) {
-		shorten(t, &slidingTwin{}, seed)
+		shorten(t, newTwin(AlgorithmSlidingLog), seed)
 	}
 }
 
-func shorten(t *testing.T, log twin, seed uint64) {
+func shorten(t *testing.T, log *twin, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 3))
 	b := newBookings(t, seed, 1+random.Int64N(exactShare))
 	for range 60 {
@@ -171,7 +171,7 @@ func shorten(t *testing.T, log twin, seed uint64) {
 // TestAShareIsKeptForWhatIsFarAhead: what is booked more than a window ahead will count, so the
 // share for it serves nowhere else before.
 func TestAShareIsKeptForWhatIsFarAhead(t *testing.T) {
-	b := &table{t: t}
+	b := newTable(t)
 	old, short := b.propose(1, 10, 10, time.Hour, false), b.propose(2, 10, 10, time.Second, false)
 	gone := b.propose(3, 0, 0, time.Second, false)
 	b.take(0, old, 10, 10)

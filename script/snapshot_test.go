@@ -11,7 +11,7 @@ import (
 
 // restorable is a shard that can be put back to what it was: its twin is.
 type restorable struct {
-	packedTwin
+	*twin
 	t         interface{ Fatal(...any) }
 	algorithm Algorithm
 	now       int64
@@ -20,7 +20,7 @@ type restorable struct {
 }
 
 func newRestorable(t interface{ Fatal(...any) }, a Algorithm) *restorable {
-	return &restorable{packedTwin: newTwin(a).(packedTwin), t: t, algorithm: a, now: epoch0}
+	return &restorable{twin: newTwin(a), t: t, algorithm: a, now: epoch0}
 }
 
 func (r *restorable) proposal(offer Terms) *Proposal {
@@ -102,7 +102,7 @@ func bringsNoShareBack(t *rapid.T, a Algorithm) {
 	walk(4)
 	window := rapid.SampledFrom([]time.Duration{time.Second, 3 * time.Second}).Draw(t, "window")
 	r.empties(Terms{Epoch: 2, Retire: rapid.Bool().Draw(t, "retire"), Window: window})
-	r.packedTwin = image
+	r.twin = image
 	held := rapid.Int64Range(0, 3).Draw(t, "held")
 	third := Terms{Epoch: 3, Target: 8, Held: held, HeldKnown: true,
 		Window: rapid.SampledFrom([]time.Duration{time.Second, window}).Draw(t, "last window")}
@@ -179,7 +179,7 @@ func TestWhatWasGivenBackSinceASnapshotIsInUseInIt(t *testing.T) {
 			r.books(Terms{Epoch: 1, Target: 10, Floor: 10}, 5)
 			image := r.clone()
 			settles(r)
-			r.packedTwin = image
+			r.twin = image
 			third := Terms{Epoch: 3, Target: 8, HeldKnown: true}
 			if reply := r.takes(third, 8); reply.Share != want || reply.Granted > 0 {
 				t.Errorf("%v, %s: adopted %+v", a, name, reply)

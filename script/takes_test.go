@@ -19,7 +19,7 @@ import (
 // crowdOfShards are shards of all algorithms on one server, each with its twin.
 type crowdOfShards struct {
 	stages []*stage
-	twins  []packedTwin
+	twins  []*twin
 	refs   []ShardRef
 	asked  map[Algorithm]*TakeRequest // the last one
 }
@@ -29,7 +29,7 @@ func newCrowd(t *rapid.T) *crowdOfShards {
 	for i := range rapid.IntRange(1, 6).Draw(t, "shards") {
 		a := rapid.SampledFrom(allAlgorithms).Draw(t, "algorithm")
 		c.stages = append(c.stages, newStage(t, a))
-		c.twins = append(c.twins, newTwin(a).(packedTwin))
+		c.twins = append(c.twins, newTwin(a))
 		c.refs = append(c.refs, a.Keys("", "t", fmt.Sprint("limit ", i)))
 	}
 	return c
@@ -76,7 +76,7 @@ func TestTakesFromSeveralShardsAgreeWithTheirTwins(t *testing.T) {
 			if i := rapid.IntRange(0, 8*len(c.refs)).Draw(t, "lost"); i < len(c.refs) {
 				m.Del(c.refs[i].head)
 				m.Del(c.refs[i].Ledger())
-				c.twins[i] = newTwin(c.refs[i].algorithm).(packedTwin)
+				c.twins[i] = newTwin(c.refs[i].algorithm)
 			}
 			sections, of := c.sections(t, now)
 			if err := endpoint.TakeAll(context.Background(), sections); err != nil {
@@ -93,8 +93,8 @@ func TestTakesFromSeveralShardsAgreeWithTheirTwins(t *testing.T) {
 			for i, ref := range c.refs {
 				twin := c.twins[i]
 				if head, ledger := stored(endpoint.client, ref); head != twin.head() ||
-					ledger != fmt.Sprint(twin.ledger().Fields()) {
-					t.Fatalf("%v:\ntwin   %q %q\nserver %q %q", ref.algorithm, twin.head(), twin.ledger().Fields(),
+					ledger != fmt.Sprint(twin.fair.ledger.Fields()) {
+					t.Fatalf("%v:\ntwin   %q %q\nserver %q %q", ref.algorithm, twin.head(), twin.fair.ledger.Fields(),
 						head, ledger)
 				}
 			}

@@ -22,7 +22,7 @@ type fleet struct {
 	now       int64
 	layout    shard.Layout
 	before    shard.Layout // what clients that are behind believe in
-	twins     map[place]twin
+	twins     map[place]*twin
 	history   []act
 	settled   int
 	settledAt int64       // the last time
@@ -198,7 +198,7 @@ func (f *fleet) run(steps int) {
 func newFleet(t *testing.T, a Algorithm, seed uint64) *fleet {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	f := &fleet{t: t, rng: rng, algorithm: a, permits: 8 + 2*rng.Int64N(40), ratio: 1 + rng.Int64N(4), now: epoch0,
-		twins: map[place]twin{}}
+		twins: map[place]*twin{}}
 	f.current, f.varied = f.permits, seed%2 == 1
 	return f
 }

@@ -166,7 +166,7 @@ func tidy(head string) string {
 }
 
 // play runs one step on twin and server.
-func (s *stage) play(step step, twin packedTwin, server timed) (want, got any, err error) {
+func (s *stage) play(step step, twin *twin, server timed) (want, got any, err error) {
 	switch {
 	case step.take != nil:
 		reply := twin.Take(step.now, step.take)
@@ -183,7 +183,7 @@ func (s *stage) play(step step, twin packedTwin, server timed) (want, got any, e
 		got, err = server.settle(step.now, *step.settle)
 	case step.lose:
 		lose(server.endpoint.client, server.ref)
-		twin.ledger().Clear()
+		twin.fair.ledger.Clear()
 	case step.clear:
 		twin.Clear(step.now)
 		err = server.endpoint.Clear(server.at(step.now), server.ref)

@@ -45,7 +45,7 @@ func TestTheMarkTellsSinceWhenAServerHasItsMemory(t *testing.T) {
 					if err != nil || got.Status != at.status {
 						t.Errorf("full %v: %v of %+v, %v", full, at.status, got, err)
 					}
-					twin.uptime, twin.uptimeKnown = time.Duration(at.up)*time.Second, true
+					twin.runFor(time.Duration(at.up) * time.Second)
 					if closed := duration(twin.shut(at.now, r)); closed != got.Closed {
 						t.Errorf("full %v: closed for %v, the twin for %v", full, got.Closed, closed)
 					}
