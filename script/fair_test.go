@@ -187,27 +187,6 @@ func TestMoreNamesThanAccounts(t *testing.T) {
 	}
 }
 
-func TestCallersAreChecked(t *testing.T) {
-	endpoint, ref, p := NewEndpoint(nil), ShardKeys("", "t", "limit"), proposal(t, 1, 10, time.Second)
-	for name, change := range map[string]func(r *TakeRequest){
-		"id":       func(r *TakeRequest) { r.Callers[0].ID = "me" },
-		"capital":  func(r *TakeRequest) { r.Callers[0].ID = "00000000000000FF" },
-		"weight":   func(r *TakeRequest) { r.Callers[0].Weight = 0 },
-		"heavy":    func(r *TakeRequest) { r.Callers[0].Weight = fairness.MaxWeight + 1 },
-		"unmet":    func(r *TakeRequest) { r.Callers[0].Unmet = -1 },
-		"waiting":  func(r *TakeRequest) { r.Callers[0].Waiting = fairness.MaxReport + 1 },
-		"caller":   func(r *TakeRequest) { r.Groups[0].Caller = 1 },
-		"negative": func(r *TakeRequest) { r.Groups[0].Caller = -1 },
-		"too many": func(r *TakeRequest) { r.Callers = make([]Caller, MaxCallers+1) },
-	} {
-		r := asking(p, 1, 1)
-		change(r)
-		if _, err := endpoint.Take(context.Background(), ref, r); !errors.Is(err, ErrInvalidRequest) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // rising is a shard of 110 permits that is to have 200. Two participants contend for it, and one of
 // them is entitled to more than the shard has so far: its weight is nine times the other's.
 type rising struct {

@@ -189,16 +189,6 @@ func TestTheFirstTakesOfAScriptTakeTwoTrips(t *testing.T) {
 	}
 }
 
-func TestTooManySectionsAreNotSent(t *testing.T) {
-	endpoint := NewEndpoint(miniClient(t, miniredis.RunT(t)))
-	if err := endpoint.TakeAll(context.Background(), make([]Section, MaxSections+1)); !NotExecuted(err) {
-		t.Error(err)
-	}
-	if err := endpoint.TakeAll(context.Background(), nil); err != nil {
-		t.Error(err)
-	}
-}
-
 // In a cluster, shards of several slots are taken from one by one: no command can name their keys
 // together.
 func TestTakesFromShardsOfSeveralSlots(t *testing.T) {
