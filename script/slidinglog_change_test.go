@@ -67,19 +67,6 @@ func TestLostMemory(t *testing.T) {
 	}
 }
 
-// TestQuarantineTakesNoFloors: what is proposed meanwhile may be older than the loss.
-func TestQuarantineTakesNoFloors(t *testing.T) {
-	b := newTable(t)
-	b.log.Take(0, &TakeRequest{Proposal: b.propose(1, 100, 100, time.Second, true), Relied: Relied{Seen: true}})
-	next := b.propose(2, 20, 20, time.Second, true)
-	if r := b.take(500_000, next, 1, 0); r.Share != 0 || r.Closed != 500*time.Millisecond || r.Retry != r.Closed {
-		t.Fatalf("%+v", r)
-	}
-	if r := b.take(1_000_000, next, 1, 1); r.Share != 20 || r.Start != 0 {
-		t.Fatalf("%+v", r)
-	}
-}
-
 // A quarantine ends soon after a clear, and not before nobody relies on what was read before the
 // loss. Then the share has to be confirmed.
 func TestClearShortensQuarantine(t *testing.T) {

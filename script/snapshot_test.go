@@ -187,16 +187,3 @@ func TestWhatWasGivenBackSinceASnapshotIsInUseInIt(t *testing.T) {
 		}
 	}
 }
-
-// TestABucketOfAnOldSnapshotBringsNoPermits: a bucket left, and an old snapshot brings it back
-// full. When it is given a share again, what is in it came by that: nothing.
-func TestABucketOfAnOldSnapshotBringsNoPermits(t *testing.T) {
-	here := newRestorable(t, AlgorithmTokenBucket)
-	here.burst = 20
-	here.takes(Terms{Epoch: 1, Target: 10, Floor: 10}, 0)
-	here.burst = 10
-	here.takes(Terms{Epoch: 3, Target: 5, HeldKnown: true}, 0)
-	if reply := here.takes(Terms{Epoch: 3, Target: 5, Floor: 5}, 10); reply.Share != 5 || reply.Granted > 0 {
-		t.Errorf("%d permits are there, of a share of %d", reply.Granted, reply.Share)
-	}
-}
