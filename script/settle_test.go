@@ -37,6 +37,13 @@ func TestSettledOnce(t *testing.T) {
 			if reply, err := e.Settle(t.Context(), ref, r); err != nil || reply.Granted != 0 || reply.Repeated != Again {
 				t.Errorf("charged although it was settled: %+v %v", reply, err)
 			}
+			for i, left := range []int64{94, 0, 0} { // of a log the full take serves the last one
+				take := ones(p, 94)
+				take.Rare = i == 2
+				if reply, err := e.Take(t.Context(), ref, take); err != nil || reply.Granted != left || !reply.Early {
+					t.Errorf("take %d: %+v %v", i, reply, err)
+				}
+			}
 			key := ref.settleKeys(&SettleRequest{Mark: "m"})
 			if ms, err := command(t, client, "PTTL", key[len(key)-2]).AsInt64(); err != nil || ms < 1 || ms > 60_000 {
 				t.Errorf("the mark lives %d ms, %v", ms, err)
