@@ -31,17 +31,13 @@ func ones(p *Proposal, count int64) *TakeRequest {
 func calls(tb testing.TB, client rueidis.Client, command string) int64 {
 	tb.Helper()
 	info, err := client.Do(context.Background(), client.B().Info().Section("commandstats").Build()).ToString()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	match := regexp.MustCompile("cmdstat_" + command + ":calls=([0-9]+)").FindStringSubmatch(info)
 	if match == nil {
 		return 0
 	}
 	n, err := strconv.ParseInt(match[1], 10, 64)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return n
 }
 

@@ -3,7 +3,6 @@ package script
 import (
 	"context"
 	"math/rand/v2"
-	"reflect"
 	"testing"
 	"time"
 
@@ -21,14 +20,7 @@ func lengthen(t *testing.T, a Algorithm, steps int, draw func(i int) step) (long
 	t.Helper()
 	s, server, twin := &stage{}, onSimulated(1_000_000, a), newTwin(a)
 	for i := range steps {
-		step := draw(i)
-		want, got, err := s.play(step, twin, server)
-		head, _ := server.stored()
-		if err != nil || !reflect.DeepEqual(want, got) || head != twin.head() {
-			t.Fatalf("%v, %d: %s: %v\ntwin   %+v\nserver %+v\ntwin   %q\nserver %q", a, i, step, err, want, got,
-				twin.head(), head)
-		}
-		longest = max(longest, len(head))
+		longest = max(longest, len(s.agree(t, draw(i), twin, server)))
 	}
 	return longest
 }
@@ -99,9 +91,7 @@ func TestDamagedBookingsEndALoop(t *testing.T) {
 	twin.Take(now, ones(p, 100))
 	own := twin.own.(*log)
 	own.entries = append(own.entries, entry{now + 1e12, 110}, entry{now + 10, 120})
-	if err := m.Set(ref.head, twin.head()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.Set(ref.head, twin.head()))
 	server := timed{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ref}
 	if reply, err := server.take(now, ones(p, 1)); err == nil && reply.Granted != 0 {
 		t.Errorf("%+v", reply)

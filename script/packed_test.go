@@ -2,7 +2,6 @@ package script
 
 import (
 	"context"
-	"fmt"
 	"reflect"
 	"strconv"
 	"testing"
@@ -24,14 +23,7 @@ func agreePacked(t *rapid.T, twin *twin, server timed, expires bool) {
 	s := newStage(t, a)
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {
 		for _, step := range s.steps() {
-			was := twin.head()
-			want, got, err := s.play(step, twin, server)
-			head, ledger := server.stored()
-			if err != nil || !reflect.DeepEqual(want, got) || head != twin.head() ||
-				ledger != fmt.Sprint(twin.fair.ledger.Fields()) {
-				t.Fatalf("%v: %s: %v\ntwin   %+v\nserver %+v\nwas    %q\ntwin   %q %q\nserver %q %q", a, step, err,
-					want, got, was, twin.head(), twin.fair.ledger.Fields(), head, ledger)
-			}
+			s.agree(t, step, twin, server)
 		}
 		for _, ms := range lives(server.endpoint.client, server.ref) {
 			if expires && (ms <= 0 || ms > milliseconds(12*MaxWindow+MaxFill+keep)) {

@@ -71,7 +71,7 @@ func TestLostMemory(t *testing.T) {
 // loss. Then the share has to be confirmed.
 func TestClearShortensQuarantine(t *testing.T) {
 	b := newTable(t)
-	p := b.propose(1, 10, 10, time.Minute, true)
+	p := proposal(t, 1, 10, time.Minute)
 	b.log.Take(0, &TakeRequest{Proposal: p, Relied: Relied{Seen: true}})
 	b.take(1, p, 1, 0)
 	b.log.Clear(2)
@@ -94,7 +94,7 @@ func TestClearShortensQuarantine(t *testing.T) {
 func TestAShorterWindowBesideReservations(t *testing.T) {
 	for _, booked := range []int64{1, 10} {
 		b := newTable(t)
-		old, short := b.propose(1, 10, 10, time.Hour, false), b.propose(2, 10, 10, time.Second, false)
+		old, short := proposal(t, 1, 10, time.Hour), proposal(t, 2, 10, time.Second)
 		b.take(0, old, 10, 10)
 		const due = 3600_000_000
 		r := b.log.Reserve(1000, &ReserveRequest{Proposal: old, Permits: booked, MaxDelay: time.Hour})
@@ -159,8 +159,8 @@ func shorten(t *testing.T, log *twin, seed uint64) {
 // share for it serves nowhere else before.
 func TestAShareIsKeptForWhatIsFarAhead(t *testing.T) {
 	b := newTable(t)
-	old, short := b.propose(1, 10, 10, time.Hour, false), b.propose(2, 10, 10, time.Second, false)
-	gone := b.propose(3, 0, 0, time.Second, false)
+	old, short := proposal(t, 1, 10, time.Hour), proposal(t, 2, 10, time.Second)
+	gone := proposal(t, 3, 0, time.Second)
 	b.take(0, old, 10, 10)
 	r := b.log.Reserve(1000, &ReserveRequest{Proposal: old, Permits: 4, MaxDelay: time.Hour})
 	b.take(2_000_000, short, 0, 0)

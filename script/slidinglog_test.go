@@ -81,11 +81,6 @@ type table struct {
 
 func newTable(t *testing.T) *table { return &table{t: t, log: newTwin(AlgorithmSlidingLog)} }
 
-func (b *table) propose(epoch, target, floor int64, window time.Duration, quarantine bool) *Proposal {
-	b.t.Helper()
-	return terms(b.t, Terms{Epoch: epoch, Target: target, Floor: floor, Window: window, Quarantine: quarantine})
-}
-
 func (b *table) take(now int64, p *Proposal, permits, granted int64) TakeReply {
 	b.t.Helper()
 	r := &TakeRequest{Proposal: p}
@@ -102,7 +97,7 @@ func (b *table) take(now int64, p *Proposal, permits, granted int64) TakeReply {
 func TestLogIsBounded(t *testing.T) {
 	for _, share := range []int64{1, 100, 128, 129, 1000, 10_000_000} {
 		b, most := newTable(t), 0
-		p := b.propose(1, share, share, time.Second, false)
+		p := proposal(t, 1, share, time.Second)
 		for now := int64(0); now < 4_000_000; now += 211 {
 			b.log.Take(now, ones(p, 1))
 			most = max(most, len(b.log.own.(*log).entries))

@@ -12,15 +12,14 @@ import (
 // restorable is a shard that can be put back to what it was: its twin is.
 type restorable struct {
 	*twin
-	t         interface{ Fatal(...any) }
-	algorithm Algorithm
-	now       int64
-	burst     int64
-	granted   []TakeReply
+	t       tester
+	now     int64
+	burst   int64
+	granted []TakeReply
 }
 
-func newRestorable(t interface{ Fatal(...any) }, a Algorithm) *restorable {
-	return &restorable{twin: newTwin(a), t: t, algorithm: a, now: epoch0}
+func newRestorable(t tester, a Algorithm) *restorable {
+	return &restorable{twin: newTwin(a), t: t, now: epoch0}
 }
 
 func (r *restorable) proposal(offer Terms) *Proposal {

@@ -163,17 +163,13 @@ func (f *fleet) change() {
 		f.algorithm = f.others[f.rng.IntN(len(f.others))]
 	}
 	next, err := f.layout.Change(f.layout.Epoch+1, f.spec(), f.arrangement(), f.held())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	f.before, f.layout = f.layout, next
 }
 
 func (f *fleet) run(steps int) {
 	layout, err := shard.New(nil, 1, f.spec(), f.arrangement())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	f.layout, f.before, f.storedAt = layout, layout, f.now
 	for range steps {
 		f.now += f.rng.Int64N(20_000)

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"math"
 	"slices"
 	"sort"
 
@@ -109,27 +110,26 @@ func (l *log) within(f *frame, i int) int64 {
 	return mod(l.total(i) - l.total(l.after(l.entries[i].date-f.window)-1))
 }
 
-// held is the most that a window holds which ends now or with a booking.
-func (l *log) held(f *frame) int64 {
+// fullest is the most that a window holds which ends now, or with a booking and begins before an
+// instant.
+func (l *log) fullest(f *frame, instant int64) int64 {
 	most := l.alive(l.past - 1)
 	for i := l.past; i < len(l.entries); i++ {
-		most = max(most, l.within(f, i))
+		if l.entries[i].date-f.window < instant {
+			most = max(most, l.within(f, i))
+		}
 	}
 	return most
 }
+
+func (l *log) held(f *frame) int64 { return l.fullest(f, math.MaxInt64) }
 
 func (l *log) used(*frame) int64 { return l.alive(len(l.entries) - 1) }
 
 // free is what can be granted now: beside what is used, and in every window that ends with a
 // booking.
 func (l *log) free(f *frame) int64 {
-	most := l.alive(l.past - 1)
-	for i := l.past; i < len(l.entries); i++ {
-		if l.entries[i].date-f.window < l.dated(f, f.now) {
-			most = max(most, l.within(f, i))
-		}
-	}
-	return max(min(f.share, f.target)-most, 0)
+	return max(min(f.share, f.target)-l.fullest(f, l.dated(f, f.now)), 0)
 }
 
 // together reports whether a grant of one date may share an entry with one of another.

@@ -147,9 +147,11 @@ func (m *twin) store(v *twin) {
 	*m = *v
 }
 
-// term is what the ledger is told at the operation under way.
+// term is what the ledger is told: its participants are paced by the share, or by what that rises
+// to. While a share rises, permits leave the window elsewhere as fast as if it were all here, and
+// come here at once.
 func (f *frame) term() fairness.Term {
-	return paced(f.now, f.window, f.share, f.target)
+	return fairness.Term{Now: f.now, Window: f.window, Share: max(f.share, f.target)}
 }
 
 // ahead is how far ahead permits may be booked, us: a window, or as long as a burst takes to come.

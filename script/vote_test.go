@@ -45,9 +45,7 @@ func TestAForeignPlaceIsTold(t *testing.T) {
 		ctx, endpoint, ref := t.Context(), NewEndpoint(client), VoteKey("test:", "1", "g", "nodes")
 		elect(t, endpoint, ref, VoteRequest{Value: "v"})
 		good, err := command(t, client, "GET", ref.Key()).ToString()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		cases := [][]string{
 			{"SET", ref.Key(), "x"}, {"SET", ref.Key(), "M2"}, {"SET", ref.Key(), "M20" + string(make([]byte, 200))},
 			{"SET", ref.Key(), "M1" + good[2:]}, {"SET", ref.Key(), "M22" + good[3:]},
@@ -62,19 +60,14 @@ func TestAForeignPlaceIsTold(t *testing.T) {
 		for _, words := range cases {
 			command(t, client, "DEL", ref.Key(), ref.participants, ref.Pointer(), ref.list)
 			command(t, client, words...)
-			before := everything(t, client)
 			for kind := VoteRead; kind <= VoteRestore; kind++ {
 				if kind != VoteRead && words[1] == ref.participants {
 					continue // only a read looks at them
 				}
-				_, err := endpoint.Vote(ctx, ref, VoteRequest{Kind: kind, Ballot: VoteBallot{1, 1}})
-				var state *StateError
-				if !errors.As(err, &state) || state.Key != words[1] {
-					t.Errorf("kind %d of %q: %v", kind, words, err)
-				}
-			}
-			if after := everything(t, client); before != after {
-				t.Errorf("%q became %q", before, after)
+				foreign(t, client, fmt.Sprintf("kind %d of %q", kind, words), words[1], func() error {
+					_, err := endpoint.Vote(ctx, ref, VoteRequest{Kind: kind, Ballot: one})
+					return err
+				})
 			}
 		}
 	})
@@ -134,9 +127,7 @@ func TestAPlaceThatHasMoved(t *testing.T) {
 				t.Fatalf("%+v %v", got, err)
 			}
 			page, err := got.Records()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if all = append(all, page...); len(page) == 0 {
 				return all, got.Moved
 			}
@@ -172,9 +163,7 @@ func TestAPlaceThatHasMoved(t *testing.T) {
 		t.Errorf("%d records: %v", len(all), keep)
 	}
 	before, err := c.Get(key("some: 7").place)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mark := before[strings.LastIndex(before, "none/") : len(before)-1]
 	for kind := VoteRead; kind <= VoteRestore; kind++ {
 		for _, name := range []string{"some: 7", "another"} {
@@ -222,9 +211,7 @@ func TestParticipants(t *testing.T) {
 	heartbeat := func(name string) int64 {
 		t.Helper()
 		r, err := endpoint.Vote(t.Context(), ref, reader(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return r.Participants
 	}
 	for i := range 200 {
