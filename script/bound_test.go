@@ -99,11 +99,24 @@ func sortActs(history []act) []act {
 
 const epoch0 = 1_700_000_000_000_000 // where most simulated clocks begin
 
-func terms(tb interface{ Fatal(...any) }, t Terms) *Proposal {
-	p, err := t.Proposal()
+// tester is a test, or a draw of one.
+type tester interface {
+	Helper()
+	Fatal(...any)
+}
+
+// must ends a test that cannot go on.
+func must(t tester, err error) {
+	t.Helper()
 	if err != nil {
-		tb.Fatal(err)
+		t.Fatal(err)
 	}
+}
+
+func terms(t tester, terms Terms) *Proposal {
+	t.Helper()
+	p, err := terms.Proposal()
+	must(t, err)
 	return p
 }
 

@@ -16,7 +16,7 @@ const calmTerms = 2
 
 // calmTake is what take.lua is told of sections that propose and ask the same.
 type calmTake struct {
-	layout, terms, life string // of the proposal: see texts
+	layout, terms, life string // of the proposal
 	n, part             int64  // permits: all of them, or with part 1 as many as there are
 	fence               int64
 	until, need         int64 // when state may be created

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit/internal/columns"
 	"github.com/shardlimit/shardlimit/internal/redistest"
@@ -23,13 +22,6 @@ func rare(r *TakeRequest) *TakeRequest {
 	other := *r
 	other.Rare = true
 	return &other
-}
-
-func put(t *testing.T, client rueidis.Client, key, text string) {
-	t.Helper()
-	if err := client.Do(t.Context(), client.B().Set().Key(key).Value(text).Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // Whatever byte of a state is damaged, the sections before and behind it are served. If it is one
@@ -46,15 +38,11 @@ func TestADamagedByteIsLeftToTheFullTake(t *testing.T) {
 		grants := func(n int64) (state string) {
 			for i := range n {
 				timed{m, endpoint, ref("good")}.at(now + (30-n+i)*60_000)
-				if err := endpoint.TakeAll(t.Context(), []Section{{Ref: ref("good"), Request: ones(p, 2)}}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, endpoint.TakeAll(t.Context(), []Section{{Ref: ref("good"), Request: ones(p, 2)}}))
 			}
 			m.SetTime(time.UnixMicro(now + 30*60_000 + 1))
-			state, err := client.Do(t.Context(), client.B().Getdel().Key(ref("good").head).Build()).ToString()
-			if err != nil {
-				t.Fatal(err)
-			}
+			state, err := command(t, client, "GETDEL", ref("good").head).ToString()
+			must(t, err)
 			return state
 		}
 		once, long := grants(1), grants(30) // entries in front that have left, and more than are read at first
@@ -78,16 +66,14 @@ func TestADamagedByteIsLeftToTheFullTake(t *testing.T) {
 				for _, other := range []byte(others) {
 					bad := good[:at] + string([]byte{other}) + good[at+1:]
 					for _, name := range []string{"before", "behind"} {
-						put(t, client, ref(name).head, good)
+						command(t, client, "SET", ref(name).head, good)
 					}
-					put(t, client, ref("calm").head, bad)
-					put(t, client, ref("full").head, bad)
+					command(t, client, "SET", ref("calm").head, bad)
+					command(t, client, "SET", ref("full").head, bad)
 					full, fullErr := endpoint.Take(t.Context(), ref("full"), rare(ones(p, 2)))
 					all := []Section{{Ref: ref("before"), Request: ones(p, 1)}, {Ref: ref("calm"), Request: ones(p, 2)},
 						{Ref: ref("behind"), Request: ones(p, 1)}}
-					if err := endpoint.TakeAll(t.Context(), all); err != nil {
-						t.Fatal(err)
-					}
+					must(t, endpoint.TakeAll(t.Context(), all))
 					// Only the full take reads all entries. So it alone sees that there are more
 					// than `count` says, or less than `dead` does.
 					unseen := entries && (column == 0 && other < 7 || column == 1 && other == 255)
@@ -161,9 +147,7 @@ func TestWhatIsKnownToBeRareIsAskedOnce(t *testing.T) {
 			t.Errorf("contended, call %d: %d calls of the server, want %d, rare %v", i, n, want, r.Rare)
 		}
 	}
-	if err := endpoint.Clear(context.Background(), ref); err != nil {
-		t.Fatal(err)
-	}
+	must(t, endpoint.Clear(context.Background(), ref))
 	for i := range 2 {
 		if n := asks(ones(p, 1)); n != 1 {
 			t.Errorf("calm again, call %d: %d calls of the server", i, n)

@@ -18,12 +18,12 @@ import (
 func TestCancellationsLeaveNoTrace(t *testing.T) {
 	for _, a := range allAlgorithms {
 		t.Run(a.String(), func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) { cancelWalk(t, a, newTwin(a).(packedTwin)) })
+			rapid.Check(t, func(t *rapid.T) { cancelWalk(t, a, newTwin(a)) })
 		})
 	}
 }
 
-func cancelWalk(t *rapid.T, a Algorithm, shard packedTwin) {
+func cancelWalk(t *rapid.T, a Algorithm, shard *twin) {
 	window := rapid.SampledFrom([]time.Duration{50 * time.Millisecond, 3 * time.Second, time.Hour}).Draw(t, "window")
 	target := rapid.SampledFrom([]int64{17, 100, 999_983}).Draw(t, "target")
 	p := terms(t, Terms{Epoch: 1, Target: target, Floor: target, Window: window, Algorithm: a,
@@ -59,7 +59,7 @@ func cancelWalk(t *rapid.T, a Algorithm, shard packedTwin) {
 
 // bookSome books ahead a few times, and returns what was booked, in this order, and when the first
 // of it is due.
-func bookSome(random *rand.Rand, shard twin, p *Proposal, now, most int64) (held []dated, due int64) {
+func bookSome(random *rand.Rand, shard *twin, p *Proposal, now, most int64) (held []dated, due int64) {
 	due = now + p.window
 	for range 1 + random.IntN(16) {
 		r := &ReserveRequest{Proposal: p, Permits: 1 + random.Int64N(max(most/4, 1)), MaxDelay: 4 * duration(p.window)}

@@ -7,7 +7,7 @@ import (
 
 // everywhere runs a test on the twins of all algorithms but the leaky bucket, which books nothing
 // ahead of its queue and takes back only the last turns it gave.
-func everywhere(t *testing.T, test func(t *testing.T, twin twin, a Algorithm)) {
+func everywhere(t *testing.T, test func(t *testing.T, twin *twin, a Algorithm)) {
 	for a := range AlgorithmLeakyBucket {
 		t.Run(a.String(), func(t *testing.T) { test(t, newTwin(a), a) })
 	}
@@ -16,7 +16,7 @@ func everywhere(t *testing.T, test func(t *testing.T, twin twin, a Algorithm)) {
 // rivals are participants of one shard with equal weights who all want more than there is, each in
 // its own way.
 type rivals struct {
-	shard    twin
+	shard    *twin
 	proposal *Proposal
 	now      int64
 	behave   []func(r *rivals, who int) (retry time.Duration)
@@ -26,7 +26,7 @@ type rivals struct {
 
 const rivalShare = 200 // permits per second
 
-func newRivals(t *testing.T, shard twin, a Algorithm) *rivals {
+func newRivals(t *testing.T, shard *twin, a Algorithm) *rivals {
 	offer := Terms{Epoch: 1, Target: rivalShare, Floor: rivalShare, Window: time.Second, Algorithm: a}
 	if a == AlgorithmTokenBucket {
 		offer.Burst = rivalShare / 4
@@ -105,7 +105,7 @@ func TestBookingsAreNoWayAroundAPart(t *testing.T) {
 	for name, behave := range map[string]func(*rivals, int) time.Duration{"books": booker,
 		"takes and books": alternate} {
 		t.Run(name, func(t *testing.T) {
-			everywhere(t, func(t *testing.T, shard twin, a Algorithm) {
+			everywhere(t, func(t *testing.T, shard *twin, a Algorithm) {
 				r := newRivals(t, shard, a)
 				r.join(9, taker)
 				r.join(1, behave)
@@ -130,7 +130,7 @@ func TestBookingsAreNoWayAroundAPart(t *testing.T) {
 // What is given back restores the credit: who gives half of everything back keeps as many as the
 // others.
 func TestRefundsRestoreCredit(t *testing.T) {
-	everywhere(t, func(t *testing.T, shard twin, a Algorithm) {
+	everywhere(t, func(t *testing.T, shard *twin, a Algorithm) {
 		r := newRivals(t, shard, a)
 		r.join(9, taker)
 		grants := 0

@@ -16,9 +16,7 @@ import (
 // The documentation names every command that a user of the server must be allowed.
 func TestDocumentedCommands(t *testing.T) {
 	text, err := os.ReadFile("../docs/howto/secure.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, block, _ := strings.Cut(string(text), "ACL SETUSER")
 	block, _, found := strings.Cut(block, "```")
 	if !found {
@@ -56,9 +54,7 @@ func TestAssembled(t *testing.T) {
 	if folder == "" {
 		folder = t.TempDir()
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(folder, 0o755))
 	texts := map[string]string{}
 	for _, p := range programs {
 		texts[p.file] = p.text
@@ -67,9 +63,7 @@ func TestAssembled(t *testing.T) {
 		if strings.Contains(text, directive) || !strings.HasPrefix(text, "-- "+name+"\n") {
 			t.Errorf("%s is not ready to be sent", name)
 		}
-		if err := os.WriteFile(filepath.Join(folder, name+".lua"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(folder, name+".lua"), []byte(text), 0o600))
 	}
 	if len(texts) != programCount {
 		t.Errorf("%d texts of %d scripts", len(texts), programCount)
@@ -84,14 +78,10 @@ func TestNothingIsLeftOver(t *testing.T) {
 		whole.WriteString(p.text)
 	}
 	files, err := fragments.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range files {
 		text, err := fragments.ReadFile(file.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		written.Write(text)
 		if !strings.Contains(whole.String(), "-- ["+file.Name()+"]\n") {
 			t.Errorf("%s is in no script", file.Name())
@@ -119,9 +109,7 @@ func TestNumbersKeepAllTheirBits(t *testing.T) {
 		l := lua.NewState()
 		defer l.Close()
 		text, err := fragments.ReadFile("struct.lua")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := l.DoString(server + string(text) + `
 			assert(pack('>I7I2', 1700000000000001, 513) == '\6\10\36\24\30\64\1\2\1', 'bytes')
 			local date, n = numbers('>I7I2', 'x\6\10\36\24\30\64\1\2\1', 2)

@@ -52,7 +52,7 @@ func TestNoShareIsCreatedAfterTheDeadline(t *testing.T) {
 // After its fence a call grants, adopts and writes nothing, also where there is a state.
 func TestNothingIsDoneAfterTheFence(t *testing.T) {
 	for a := range algorithms {
-		twin := newTwin(a).(packedTwin)
+		twin := newTwin(a)
 		first := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Minute, Algorithm: a})
 		next := terms(t, Terms{Epoch: 2, Target: 10, Floor: 10, Window: time.Minute, Algorithm: a})
 		twin.Take(epoch0, ones(first, 1))

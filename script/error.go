@@ -77,9 +77,6 @@ var refusals = [...]string{
 // does [rueidis.ErrClosing]: Close gives it also to commands that are already written to the
 // connection.
 func NotExecuted(err error) bool {
-	if err == nil {
-		return false
-	}
 	if errors.As(err, new(*brokenError)) {
 		return false
 	}

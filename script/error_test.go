@@ -45,18 +45,16 @@ func TestAScriptThatEndedInSomeLineMayHaveWritten(t *testing.T) {
 	}{
 		"Redis 6.2, permission":           {old(cannot), cannot},
 		"Redis 6.2, memory":               {old("-" + full + "  "), full}, // the end of the line became blanks
-		"Redis 6.2, replica":              {old("-" + fixed + "  "), fixed},
 		"Redis 6.2, permission, returned": {returned(cannot), cannot},
 		"Redis 6.2, memory, returned":     {returned("-" + full + "  "), full},
 		"Redis 6.2, a command's own error": {func(line int) string {
 			return fmt.Sprintf("ERR Error running script (call to f_%s): @user_script:%d: %s", sum, line, wrong)
 		}, wrong},
 		"Redis 7.0, permission":            {behind("ERR " + cannot), cannot},
-		"Redis 7.0, memory":                {behind(full), full},
+		"Redis 7, Valkey 8, memory":        {behind(full), full},
 		"Redis 7.0, replica":               {behind(fixed), fixed},
 		"Redis 7.0, a command's own error": {behind(wrong), wrong},
 		"Redis 7.2, Valkey 8, permission":  {behind("ERR " + denied), denied},
-		"Redis 7.2, Valkey 8, memory":      {behind(full), full},
 		"Valkey 9, permission":             {module("ERR " + denied), denied},
 		"Valkey 9, memory":                 {module(full), full},
 	} {

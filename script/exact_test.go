@@ -13,7 +13,7 @@ import (
 // TestABookingWaitsForAllOfItsCredit: it is refused however little it comes before its credit pays
 // for it, and granted from then on.
 func TestABookingWaitsForAllOfItsCredit(t *testing.T) {
-	everywhere(t, func(t *testing.T, shard twin, a Algorithm) {
+	everywhere(t, func(t *testing.T, shard *twin, a Algorithm) {
 		r := newRivals(t, shard, a)
 		r.join(10, taker)
 		r.run(3)

@@ -2,7 +2,6 @@ package script
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -32,7 +31,7 @@ func TestContentionBeginsAndEnds(t *testing.T) {
 		r.Callers[0].Unmet, r.Callers[0].Waiting = unmet, waiting
 		return r
 	}
-	twin, now := &slidingTwin{}, int64(epoch0)
+	twin, now := newTwin(AlgorithmSlidingLog), int64(epoch0)
 	for i, step := range []struct {
 		later     int64 // us
 		r         *TakeRequest
@@ -76,6 +75,11 @@ func TestLedgerIsNoDanger(t *testing.T) {
 		if err != nil || len(good) != 3 {
 			t.Fatalf("%q %v", good, err)
 		}
+		restore := func() {
+			for field, text := range good {
+				command(t, client, "HSET", ref.Ledger(), field, text)
+			}
+		}
 		id, full := caller(1).ID, strings.Repeat("\xff", 50)
 		for name, bad := range map[string][2]string{
 			"count":     {"ledger", good["ledger"][:4] + full[:8] + good["ledger"][12:]},
@@ -93,12 +97,8 @@ func TestLedgerIsNoDanger(t *testing.T) {
 			"gone":      {},
 		} {
 			command(t, client, "DEL", ref.Ledger())
-			for field, text := range good {
-				command(t, client, "HSET", ref.Ledger(), field, text)
-			}
-			if name == "gone" {
-				command(t, client, "DEL", ref.Ledger())
-			} else {
+			if name != "gone" {
+				restore()
 				command(t, client, "HSET", ref.Ledger(), bad[0], bad[1])
 			}
 			for n := range 6 {
@@ -121,7 +121,6 @@ func TestLedgerIsNoDanger(t *testing.T) {
 			{"HSET", ref.Ledger(), "ledger", "of a later version"}} {
 			command(t, client, "DEL", ref.Ledger())
 			command(t, client, words...)
-			before := everything(t, client)
 			for name, call := range map[string]func() error{
 				"take": func() error { _, err := endpoint.Take(ctx, ref, asking(p, 1, 1)); return err },
 				"paced take": func() error {
@@ -133,19 +132,11 @@ func TestLedgerIsNoDanger(t *testing.T) {
 				"ledger": func() error { _, err := endpoint.Ledger(ctx, ref); return err },
 				"drop":   func() error { return endpoint.Drop(ctx, ref) },
 			} {
-				var state *StateError
-				if err := call(); !errors.As(err, &state) || state.Key != ref.Ledger() || !NotExecuted(err) {
-					t.Errorf("%s: %v", name, err)
-				}
-			}
-			if after := everything(t, client); before != after {
-				t.Errorf("%v became %v", before, after)
+				foreign(t, client, fmt.Sprint(name, " of ", words), ref.Ledger(), call)
 			}
 		}
 		command(t, client, "DEL", ref.Ledger())
-		for field, text := range good {
-			command(t, client, "HSET", ref.Ledger(), field, text)
-		}
+		restore()
 		if err := endpoint.Drop(ctx, ref); err != nil {
 			t.Error(err)
 		}
@@ -159,7 +150,7 @@ func TestLedgerIsNoDanger(t *testing.T) {
 // room while there is none; twin and script agree all along.
 func TestMoreNamesThanAccounts(t *testing.T) {
 	server := onSimulated(1_000_000, AlgorithmSlidingLog)
-	twin, p, now := &slidingTwin{}, proposal(t, 1, 50, time.Second), int64(1_700_000_000_000_000)
+	twin, p, now := newTwin(AlgorithmSlidingLog), proposal(t, 1, 50, time.Second), int64(1_700_000_000_000_000)
 	fullest, many, left := 0, 2600, 400
 	if race.Enabled {
 		many = 1300 // everybody comes once instead of twice
@@ -187,36 +178,15 @@ func TestMoreNamesThanAccounts(t *testing.T) {
 	}
 }
 
-func TestCallersAreChecked(t *testing.T) {
-	endpoint, ref, p := NewEndpoint(nil), ShardKeys("", "t", "limit"), proposal(t, 1, 10, time.Second)
-	for name, change := range map[string]func(r *TakeRequest){
-		"id":       func(r *TakeRequest) { r.Callers[0].ID = "me" },
-		"capital":  func(r *TakeRequest) { r.Callers[0].ID = "00000000000000FF" },
-		"weight":   func(r *TakeRequest) { r.Callers[0].Weight = 0 },
-		"heavy":    func(r *TakeRequest) { r.Callers[0].Weight = fairness.MaxWeight + 1 },
-		"unmet":    func(r *TakeRequest) { r.Callers[0].Unmet = -1 },
-		"waiting":  func(r *TakeRequest) { r.Callers[0].Waiting = fairness.MaxReport + 1 },
-		"caller":   func(r *TakeRequest) { r.Groups[0].Caller = 1 },
-		"negative": func(r *TakeRequest) { r.Groups[0].Caller = -1 },
-		"too many": func(r *TakeRequest) { r.Callers = make([]Caller, MaxCallers+1) },
-	} {
-		r := asking(p, 1, 1)
-		change(r)
-		if _, err := endpoint.Take(context.Background(), ref, r); !errors.Is(err, ErrInvalidRequest) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // rising is a shard of 110 permits that is to have 200. Two participants contend for it, and one of
 // them is entitled to more than the shard has so far: its weight is nine times the other's.
 type rising struct {
-	shard    twin
+	shard    *twin
 	proposal *Proposal
 	now      int64
 }
 
-func newRising(t *testing.T, shard twin, a Algorithm) *rising {
+func newRising(t *testing.T, shard *twin, a Algorithm) *rising {
 	offer := Terms{Epoch: 1, Target: 200, Floor: 110, Window: time.Second, Algorithm: a}
 	if a == AlgorithmTokenBucket {
 		offer.Burst = 200
@@ -247,7 +217,7 @@ func (r *rising) take(who int, count int64) TakeReply {
 // TestARefundWhileAShareRisesCutsNoCredit: who gives permits back can take as many as before it had
 // them, and what is left of its credit behind a booking can be taken.
 func TestARefundWhileAShareRisesCutsNoCredit(t *testing.T) {
-	everywhere(t, func(t *testing.T, shard twin, a Algorithm) {
+	everywhere(t, func(t *testing.T, shard *twin, a Algorithm) {
 		r := newRising(t, shard, a)
 		taken := r.take(0, 3)
 		back := shard.Settle(r.now, SettleRequest{Back: 3, At: taken.At, Caller: r.caller(0)})

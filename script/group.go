@@ -109,9 +109,10 @@ func (r *TakeRequest) reports() int64 {
 	return 0
 }
 
-// known returns Known in microseconds, cut off where more of it changes nothing.
+// known returns Known in microseconds, cut off where more of it changes nothing: a node that has
+// been up for less than a quarantine lasts is then surely younger than the limit.
 func (r *TakeRequest) known() int64 {
-	return min(max(int64(r.Known/time.Microsecond), 0), enough(r.Proposal.lasts))
+	return min(max(int64(r.Known/time.Microsecond), 0), r.Proposal.lasts+slack)
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }

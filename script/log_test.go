@@ -3,8 +3,6 @@ package script
 import (
 	"context"
 	"math/rand/v2"
-	"reflect"
-	"slices"
 	"testing"
 	"time"
 
@@ -17,38 +15,12 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
 )
 
-// slidingTwin is the twin of a sliding log.
-type slidingTwin = packed[log[slidingLog], *log[slidingLog]]
-
-// text renders the log as the scripts store it when they write the whole of it.
-func (l *log[D]) text() string {
-	count, newest := int64(len(l.entries)), entry{total: l.before}
-	oldest := newest
-	if count > 0 {
-		oldest, newest = l.entries[0], l.entries[count-1]
-	}
-	text := columns.Log.Append(nil, 0, count, newest.date, newest.total, l.since, l.before, 0, oldest.date)
-	for _, e := range l.entries[:max(count-1, 0)] {
-		text = columns.Entry.Append(text, 0, e.date, e.total)
-	}
-	return string(text)
-}
-
-func (l *log[D]) detach() { l.entries = slices.Clone(l.entries) }
-
 // lengthen plays steps on a server and on the twin, and returns how long the string came to be.
 func lengthen(t *testing.T, a Algorithm, steps int, draw func(i int) step) (longest int) {
 	t.Helper()
-	s, server, twin := &stage{}, onSimulated(1_000_000, a), newTwin(a).(packedTwin)
+	s, server, twin := &stage{}, onSimulated(1_000_000, a), newTwin(a)
 	for i := range steps {
-		step := draw(i)
-		want, got, err := s.play(step, twin, server)
-		head, _ := server.stored()
-		if err != nil || !reflect.DeepEqual(want, got) || head != twin.head() {
-			t.Fatalf("%v, %d: %s: %v\ntwin   %+v\nserver %+v\ntwin   %q\nserver %q", a, i, step, err, want, got,
-				twin.head(), head)
-		}
-		longest = max(longest, len(head))
+		longest = max(longest, len(s.agree(t, draw(i), twin, server)))
 	}
 	return longest
 }
@@ -114,13 +86,12 @@ func TestChargesAndBookingsDoNotLengthenALog(t *testing.T) {
 // busy for ever.
 func TestDamagedBookingsEndALoop(t *testing.T) {
 	m := miniredis.RunT(t)
-	ref, twin, now := AlgorithmSlidingLog.Keys("", "t", "limit"), &slidingTwin{}, int64(epoch0)
+	ref, twin, now := AlgorithmSlidingLog.Keys("", "t", "limit"), newTwin(AlgorithmSlidingLog), int64(epoch0)
 	p := terms(t, Terms{Epoch: 1, Target: 100, Floor: 100, Window: time.Hour})
 	twin.Take(now, ones(p, 100))
-	twin.own.entries = append(twin.own.entries, entry{now + 1e12, 110}, entry{now + 10, 120})
-	if err := m.Set(ref.head, twin.head()); err != nil {
-		t.Fatal(err)
-	}
+	own := twin.own.(*log)
+	own.entries = append(own.entries, entry{now + 1e12, 110}, entry{now + 10, 120})
+	must(t, m.Set(ref.head, twin.head()))
 	server := timed{server: m, endpoint: NewEndpoint(miniClient(t, m)), ref: ref}
 	if reply, err := server.take(now, ones(p, 1)); err == nil && reply.Granted != 0 {
 		t.Errorf("%+v", reply)
@@ -178,7 +149,7 @@ func TestTwinAgreesWithTheSimulatedServer(t *testing.T) {
 		t.Run(a.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				uptime := rapid.SampledFrom(ages).Draw(t, "uptime")
-				twin := newTwin(a).(packedTwin)
+				twin := newTwin(a)
 				twin.runFor(time.Duration(uptime) * time.Second)
 				agreePacked(t, twin, onSimulated(uptime, a), false)
 			})

@@ -10,7 +10,7 @@ local whole, seen = string.match(type(mark) == 'string' and mark or '', '^(%d+) 
 if seen and #mark <= @MARK_BYTES and whole + 0 <= seen + 0 then
   seen = seen - now <= 1000000 and seen + 0 or 0
   if now - seen > @GAP then
-    local info = @INFO -- the uptime is a difference of whole seconds, and may not be told
+    local info = redis.pcall('INFO', 'server') -- the uptime is a difference of whole seconds, and may not be told
     if type(info) == 'table' and not string.find(info.err, 'not supported', 1, true) then
       done = {err = info.err .. ' (INFO)'} -- it may have started just now
     end

@@ -50,7 +50,7 @@ local epoch, revision, target, window, burst, share, start, closed_until, offset
 local begin, regrid, reshape, ends, held -- unless all is as proposed
 local refund, earliest, book, overdraw, releases -- unless the operation is a take: TAKES
 local pace                       -- where the algorithm has it
-local time = @TIME
+local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local head = redis.pcall('GET', KEYS[1]) or nil
 local as_proposed = false -- the string begins with what a take or a reservation proposes

@@ -2,7 +2,6 @@ package script
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"strings"
 	"testing"
@@ -95,14 +94,7 @@ func TestForeignPacked(t *testing.T) {
 					}
 					command(t, client, "DEL", ref.head)
 					command(t, client, words...)
-					before := everything(t, client)
-					var state *StateError
-					if err := call(); !errors.As(err, &state) || state.Key != ref.head || !NotExecuted(err) {
-						t.Errorf("%s, %s: %v", name, operation, err)
-					}
-					if after := everything(t, client); before != after {
-						t.Errorf("%s: %s changed %v to %v", name, operation, before, after)
-					}
+					foreign(t, client, name+", "+operation, ref.head, call)
 				}
 			}
 			command(t, client, "SET", ref.head, good)
@@ -143,9 +135,7 @@ func TestPackedTimeToLive(t *testing.T) {
 		if _, err := endpoint.Peek(t.Context(), ref); err != nil {
 			t.Fatal(err)
 		}
-		if err := endpoint.Clear(t.Context(), ref); err != nil {
-			t.Fatal(err)
-		}
+		must(t, endpoint.Clear(t.Context(), ref))
 		if left := c.TTL(ref.head); left != ttl-10*time.Millisecond {
 			t.Errorf("lives %v, was %v", left, ttl)
 		}
@@ -266,9 +256,7 @@ func TestNothingInUseExpires(t *testing.T) {
 				default:
 					last, err = e.Take(t.Context(), ref, ones(p, permits.Draw(r, "asked")))
 				}
-				if err != nil {
-					r.Fatal(err)
-				}
+				must(r, err)
 				if peek, err := e.Peek(t.Context(), ref); err != nil || c.TTL(ref.head) < peek.Reset {
 					r.Fatalf("it lives %v: %+v %v", c.TTL(ref.head), peek, err)
 				}

@@ -36,23 +36,23 @@ func (e *Endpoint) Peek(ctx context.Context, s ShardRef) (PeekReply, error) {
 }
 
 func parsePeek(p *program, reply []rueidis.RedisMessage) (PeekReply, error) {
-	var n [peekFree + 1 + 2*MaxReleases]int64
-	if len(reply) <= peekFree || len(reply) > len(n) || (len(reply)-peekFree)%2 != 1 {
+	const first = 10 // of the numbers of releases
+	var n [first + 2*MaxReleases]int64
+	if len(reply) < first || len(reply) > len(n) || (len(reply)-first)%2 != 0 {
 		return PeekReply{}, malformed(p, "wrong length")
 	}
 	numbers := n[:len(reply)]
 	if err := counts(p, reply, numbers, 0); err != nil {
 		return PeekReply{}, err
 	}
-	if n[peekStatus] > int64(OK) {
+	if n[0] > int64(OK) {
 		return PeekReply{}, malformed(p, "out of range")
 	}
 	peek := PeekReply{
-		Status: Status(n[peekStatus]), Epoch: n[peekEpoch], Target: n[peekTarget], Share: n[peekShare],
-		Start: n[peekStart], Used: n[peekUsed], Free: n[peekFree], Window: duration(n[peekWindow]),
-		Closed: duration(n[peekClosed]), Reset: duration(n[peekReset]),
+		Status: Status(n[0]), Epoch: n[1], Target: n[2], Share: n[3], Start: n[4], Used: n[5],
+		Window: duration(n[6]), Closed: duration(n[7]), Reset: duration(n[8]), Free: n[9],
 	}
-	for i := peekFree + 1; i < len(numbers); i += 2 {
+	for i := first; i < len(numbers); i += 2 {
 		peek.Releases = append(peek.Releases, Release{In: duration(n[i]), Permits: n[i+1]})
 	}
 	return peek, nil

@@ -32,13 +32,9 @@ type Proposal struct {
 	algorithm       Algorithm
 	burst           int64 // 0 for algorithms that have none
 	held            int64 // the most that a state of an older epoch can hold; -1: anything
-	texts
-}
-
-// texts are what the scripts are told of a proposal.
-type texts struct {
-	layoutText, lifeText string // as the full scripts want them
-	calmText, calmLife   string // as take.lua wants them; empty: it cannot serve what is proposed
+	// What the scripts are told of it: the full ones, and take.lua; empty: that cannot serve it.
+	layoutText, lifeText string
+	calmText, calmLife   string
 }
 
 // Terms is what a [Proposal] is made of: the share Target under Epoch, of which Floor may be put in
@@ -111,8 +107,7 @@ func (t Terms) Proposal() (*Proposal, error) {
 	life := 2*milliseconds(t.Window) + milliseconds(max(t.Keep, minKeep))
 	p := &Proposal{
 		epoch: t.Epoch, revision: t.Revision, target: t.Target, floor: t.Floor, window: us, lasts: lasts,
-		algorithm: t.Algorithm, burst: t.Burst, held: -1,
-		texts: texts{layoutText: layoutText(t, us)},
+		algorithm: t.Algorithm, burst: t.Burst, held: -1, layoutText: layoutText(t, us),
 	}
 	if t.HeldKnown {
 		p.held = t.Held
@@ -147,11 +142,6 @@ func (t Terms) check(window int64) error {
 	}
 	return nil
 }
-
-// enough is the time from which on it does not matter how much longer a limit has been known: a
-// node that has been up for less than the window is then surely younger than the limit.
-// Microseconds.
-func enough(window int64) int64 { return window + 2*second }
 
 const second = int64(time.Second / time.Microsecond)
 

@@ -63,9 +63,7 @@ func TestAMissingPermissionIsToldInTheServersOwnWords(t *testing.T) {
 		option := server.ClientOption()
 		option.Username, option.Password = "no-"+denied, "any"
 		client, err := rueidis.NewClient(option)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for a := range algorithms {
 			if strings.Contains(a.programOf(takeProgram).text+a.programOf(dropProgram).text, "'"+denied+"'") {
 				try(denied, a, NewEndpoint(client), []string{"PING"}, []string{"PING"})
@@ -183,13 +181,6 @@ var operations = map[string]func(*testing.T, *Endpoint, ShardRef) error{
 	},
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // taken is what was granted last.
 var taken TakeReply
 
@@ -226,8 +217,6 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 table.sort(all)
 return table.concat(all, '\n')`, "0").ToString()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }

@@ -54,20 +54,6 @@ const (
 	settleNumbers
 )
 
-// Of a look.
-const (
-	peekStatus = iota
-	peekEpoch
-	peekTarget
-	peekShare
-	peekStart
-	peekUsed
-	peekWindow
-	peekClosed
-	peekReset
-	peekFree // the releases follow
-)
-
 // replyNames are the names that scripts write behind "@", for what they count from 1.
 var replyNames = map[string]int{
 	"take.rare": takeRare, "take.delay": takeDelay, "take.part": takePart, "take.window": takeWindow,

@@ -21,13 +21,9 @@ func message(tb testing.TB, elements [][]byte) []rueidis.RedisMessage {
 		buffer = append(buffer, e...)
 	}
 	var m rueidis.RedisMessage
-	if err := m.CacheUnmarshalView(buffer); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, m.CacheUnmarshalView(buffer))
 	values, err := m.ToArray()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return values
 }
 

@@ -125,7 +125,7 @@ func newBookings(tb testing.TB, seed uint64, share int64) *bookings {
 
 // step makes one random call on the log and compares it with the model: which must agree to the
 // permit where exact, and where not, the log must keep to the limit all the same.
-func (b *bookings) step(t testing.TB, log twin, exact bool) {
+func (b *bookings) step(t testing.TB, log *twin, exact bool) {
 	m := &b.model
 	gap, most := m.window/5, m.share
 	if !exact { // so many that entries merge
@@ -153,7 +153,7 @@ func (b *bookings) step(t testing.TB, log twin, exact bool) {
 	}
 }
 
-func (b *bookings) reserve(t testing.TB, log twin, n int64, exact bool) {
+func (b *bookings) reserve(t testing.TB, log *twin, n int64, exact bool) {
 	m := &b.model
 	r := &ReserveRequest{
 		Proposal: b.terms, Permits: n, MaxDelay: time.Duration(b.random.IntN(300)) * time.Millisecond,
@@ -182,7 +182,7 @@ func (b *bookings) reserve(t testing.TB, log twin, n int64, exact bool) {
 	}
 }
 
-func (b *bookings) giveBack(t testing.TB, log twin, exact bool) {
+func (b *bookings) giveBack(t testing.TB, log *twin, exact bool) {
 	if len(b.held) == 0 {
 		return
 	}
@@ -227,18 +227,19 @@ func TestReservationsAgreeWithANaiveModel(t *testing.T) {
 	for _, share := range []int64{1, 3, 10, 60, 128, 1000} { // above 128 entries merge
 		t.Run(strconv.FormatInt(share, 10), func(t *testing.T) {
 			t.Parallel()
-			b, log, steps := newBookings(t, 1, share), &slidingTwin{}, steps
+			b, shard, steps := newBookings(t, 1, share), newTwin(AlgorithmSlidingLog), steps
 			if share > exactShare {
 				steps /= 8 // the model keeps many more permits apart
 			}
 			for range steps {
-				b.step(t, log, share <= exactShare)
-				if n := len(log.own.entries); n > 2*(exactShare+logCells) || n-log.own.past > exactShare+2 {
+				b.step(t, shard, share <= exactShare)
+				own := shard.own.(*log)
+				if n := len(own.entries); n > 2*(exactShare+logCells) || n-own.past > exactShare+2 {
 					t.Fatalf("%d entries", n)
 				}
 			}
 			b.now += 1000 * b.model.window
-			if r := log.Peek(b.now); r.Used != 0 {
+			if r := shard.Peek(b.now); r.Used != 0 {
 				t.Fatalf("%d permits are left over", r.Used)
 			}
 		})
@@ -250,7 +251,7 @@ func TestReservationsAgreeWithANaiveModel(t *testing.T) {
 func TestStepsBackWithReservations(t *testing.T) {
 	p := proposal(t, 1, 10, time.Second)
 	rapid.Check(t, func(t *rapid.T) {
-		log := &slidingTwin{}
+		log := newTwin(AlgorithmSlidingLog)
 		log.Take(1_000_000_000, ones(p, 10))
 		ahead := log.Reserve(1_000_000_000,
 			&ReserveRequest{Proposal: p, Permits: 4, MaxDelay: time.Hour})
@@ -288,7 +289,7 @@ func TestAStepBackThatIsNotNoticed(t *testing.T) {
 // takes all there is for some windows.
 func stepBackUnnoticed(t *testing.T, delay, passed, back int64) {
 	const begun, tick, share, window = 1_000_000_000, 20_000, 10, 1_000_000
-	log, p := &slidingTwin{}, proposal(t, 1, share, time.Second)
+	log, p := newTwin(AlgorithmSlidingLog), proposal(t, 1, share, time.Second)
 	r := log.Reserve(begun, &ReserveRequest{Proposal: p, Permits: share, MaxDelay: time.Hour,
 		MinDelay: duration(delay)})
 	if r.Granted != share || r.Delay != duration(delay) {

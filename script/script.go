@@ -48,11 +48,11 @@ var programs = func() (all [programCount]program) {
 	all[placesProgram] = program{name: "places", file: "places", parts: []string{"run", "places"}}
 	all[calmProgram] = program{name: "calm take", file: "calm_take", parts: []string{"take"}}
 	all[calmProgram].names = map[string]string{
-		"PLAN": "ARGV[1]", "FIRST": "2", "COUNT": "#keys - 1", "DECIDE": "take_whole", "TELL": "", "MORE": "",
-		"SIGN": ";", "MARK": "0", "MEMORY": "keys[#keys]"}
+		"PLAN": "ARGV[1]", "COUNT": "#keys - 1", "DECIDE": "take_whole", "TELL": "", "MORE": "", "SIGN": ";", "MARK": "0",
+		"MEMORY": "keys[#keys]"}
 	all[pacedProgram] = program{name: "paced take", file: "paced_take", parts: []string{"take"}}
 	all[pacedProgram].names = map[string]string{
-		"PLAN": "''", "FIRST": "2", "COUNT": "1", "DECIDE": "fair_take", "TELL": "fair_taken",
+		"PLAN": "''", "COUNT": "1", "DECIDE": "fair_take", "TELL": "fair_taken",
 		"SIGN": ":0 0 ", "MARK": "17", "MEMORY": "keys[#keys]", "SERVE": "fair_serve", "MORE": " .. more",
 		"ASKS": "ARGV[1]", "NEXT": "(count > 0 and soonest or 0)"}
 	for a, file := range [algorithms]string{"log", "log", "log", "tokenbucket", "leakybucket"} {

@@ -166,11 +166,16 @@ func (s *stage) steps() []step {
 	case 6, 7, 8:
 		return s.bookings()
 	}
+	return s.takes(nil, s.request())
+}
+
+// request draws what a take asks for.
+func (s *stage) request() *TakeRequest {
 	callers := s.callers(rapid.IntRange(0, 3).Draw(s.t, "callers"))
 	r := &TakeRequest{Proposal: s.proposal(), Groups: s.groups(4, len(callers)), Callers: callers, Relied: s.relied()}
 	r.Known = rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Second, time.Minute, MaxWindow,
 		3 * MaxWindow}).Draw(s.t, "known")
-	return s.takes(nil, r)
+	return r
 }
 
 // takes appends a take now, which may ask the paced take or the full one at once.

@@ -5,83 +5,74 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// onServers runs a test on a shard of each algorithm, on miniredis and on Redis.
-func onServers(t *testing.T, test func(t *testing.T, e *Endpoint, ref ShardRef, p *Proposal)) {
-	m, server := miniredis.RunT(t), redistest.Standalone(t)
-	endpoints := map[string]*Endpoint{
-		"miniredis": NewEndpoint(miniClient(t, m)), "redis": NewEndpoint(server.Client(t)),
-	}
-	for name, endpoint := range endpoints {
-		for _, a := range allAlgorithms {
-			t.Run(name+" "+a.String(), func(t *testing.T) {
-				p := terms(t, Terms{
-					Epoch: 1, Target: 100, Floor: 100, Window: time.Hour, Keep: time.Hour, Algorithm: a,
-				})
-				test(t, endpoint, a.Keys(redistest.Prefix(t), "t", "limit"), p)
-			})
-		}
-	}
-}
-
-// TestSettledOnce: a mark has something settled once, and tells the same again from another.
+// TestSettledOnce: a mark has something settled once, and tells the same again from another. Others
+// hear of it.
 func TestSettledOnce(t *testing.T) {
-	onServers(t, func(t *testing.T, e *Endpoint, ref ShardRef, p *Proposal) {
-		taken, err := e.Take(t.Context(), ref, ones(p, 10))
-		if err != nil || taken.Granted != 10 {
-			t.Fatal(taken, err)
-		}
-		r := SettleRequest{Back: 4, At: taken.RefundAt(9), Mark: "m", MarkFor: time.Minute, Used: 6}
-		for _, c := range []struct {
-			used, back int64
-			repeated   Repeated
-		}{{6, 4, First}, {6, 0, Again}, {7, 0, Another}, {6, 0, Again}} {
-			r.Used = c.used
-			if reply, err := e.Settle(t.Context(), ref, r); err != nil || reply.Back != c.back ||
-				reply.Repeated != c.repeated || reply.Used != 6 || reply.Free != 94 {
-				t.Errorf("%d: %+v %v", c.used, reply, err)
+	onBoth(t, func(t *testing.T, client rueidis.Client) {
+		overPacked(t, func(t *testing.T, a Algorithm) {
+			e, ref := NewEndpoint(client), a.Keys(redistest.Prefix(t), "t", "limit")
+			p := terms(t, Terms{Epoch: 1, Target: 100, Floor: 100, Window: time.Hour, Algorithm: a})
+			taken, err := e.Take(t.Context(), ref, ones(p, 10))
+			if err != nil || taken.Granted != 10 || taken.Early {
+				t.Fatal(taken, err)
 			}
-		}
-		r.Back, r.Charge, r.Proposal = 0, 5, p
-		if reply, err := e.Settle(t.Context(), ref, r); err != nil || reply.Granted != 0 || reply.Repeated != Again {
-			t.Errorf("charged although it was settled: %+v %v", reply, err)
-		}
-		key := ref.settleKeys(&SettleRequest{Mark: "m"})
-		if ms, err := command(t, e.client, "PTTL", key[len(key)-2]).AsInt64(); err != nil || ms < 1 || ms > 60_000 {
-			t.Errorf("the mark lives %d ms, %v", ms, err)
-		}
+			r := SettleRequest{Back: 4, At: taken.RefundAt(9), Mark: "m", MarkFor: time.Minute}
+			for _, c := range []struct {
+				used, back int64
+				repeated   Repeated
+			}{{6, 4, First}, {6, 0, Again}, {7, 0, Another}, {6, 0, Again}} {
+				r.Used = c.used
+				if reply, err := e.Settle(t.Context(), ref, r); err != nil || reply.Back != c.back ||
+					reply.Repeated != c.repeated || reply.Used != 6 || reply.Free != 94 || !reply.Early {
+					t.Errorf("%d: %+v %v", c.used, reply, err)
+				}
+			}
+			r.Back, r.Charge, r.Proposal = 0, 5, p
+			if reply, err := e.Settle(t.Context(), ref, r); err != nil || reply.Granted != 0 || reply.Repeated != Again {
+				t.Errorf("charged although it was settled: %+v %v", reply, err)
+			}
+			for i, left := range []int64{94, 0, 0} { // of a log the full take serves the last one
+				take := ones(p, 94)
+				take.Rare = i == 2
+				if reply, err := e.Take(t.Context(), ref, take); err != nil || reply.Granted != left || !reply.Early {
+					t.Errorf("take %d: %+v %v", i, reply, err)
+				}
+			}
+			key := ref.settleKeys(&SettleRequest{Mark: "m"})
+			if ms, err := command(t, client, "PTTL", key[len(key)-2]).AsInt64(); err != nil || ms < 1 || ms > 60_000 {
+				t.Errorf("the mark lives %d ms, %v", ms, err)
+			}
+		})
 	})
 }
 
 // TestChargedBeyondWhatIsFree: later takes are denied until what was charged is paid, also where
 // the shard had no state.
 func TestChargedBeyondWhatIsFree(t *testing.T) {
-	onServers(t, func(t *testing.T, e *Endpoint, ref ShardRef, p *Proposal) {
-		r := SettleRequest{Charge: 130, Owed: 2 * time.Hour, Proposal: p}
-		want := int64(100) // more makes no difference
-		if p.algorithm.Bursty() {
+	for a := range algorithms {
+		twin, want := newTwin(a), int64(100) // more makes no difference
+		if a.Bursty() {
 			want = 130
 		}
-		if reply, err := e.Settle(t.Context(), ref, r); err != nil || reply.Status != Fresh || reply.Granted != want ||
-			reply.Free != 0 {
-			t.Fatalf("%+v %v", reply, err)
+		p := terms(t, Terms{Epoch: 1, Target: 100, Floor: 100, Window: time.Hour, Algorithm: a})
+		r := SettleRequest{Charge: 130, Owed: 2 * time.Hour, Proposal: p}
+		if reply := twin.Settle(epoch0, r); reply.Status != Fresh || reply.Granted != want || reply.Free != 0 {
+			t.Fatalf("%v: %+v", a, reply)
 		}
-		if reply, err := e.Take(t.Context(), ref, ones(p, 1)); err != nil || reply.Granted != 0 || reply.Retry <= 0 {
-			t.Errorf("%+v %v", reply, err)
+		if reply := twin.Take(epoch0, ones(p, 1)); reply.Granted != 0 || reply.Retry <= 0 {
+			t.Errorf("%v: %+v", a, reply)
 		}
 		r.Owed = time.Hour
-		if reply, err := e.Settle(t.Context(), ref, r); err != nil || p.algorithm.Bursty() && reply.Granted != 0 {
-			t.Errorf("%+v %v", reply, err)
+		if reply := twin.Settle(epoch0, r); a.Bursty() && reply.Granted != 0 {
+			t.Errorf("%v: %+v", a, reply)
 		}
-		if ms, err := command(t, e.client, "PTTL", ref.Head()).AsInt64(); err != nil || ms < 2*3_600_000 {
-			t.Errorf("the state lives %d ms, %v", ms, err)
-		}
-	})
+	}
 }
 
 // TestABusyBucketTakesEverythingBack: permits of a token bucket that is never full come back whole,
@@ -171,61 +162,31 @@ func TestTurnsOfAnotherRateDoNotComeBack(t *testing.T) {
 	}
 }
 
-// TestABookingThatIsGivenUpComesBackEarly: others hear of it, and not of the parts that a booking
-// gives back at once, which name their participant.
-func TestABookingThatIsGivenUpComesBackEarly(t *testing.T) {
-	onServers(t, func(t *testing.T, e *Endpoint, ref ShardRef, p *Proposal) {
-		for _, id := range []string{"0123456789abcdef", ""} {
-			if _, err := e.Take(t.Context(), ref, ones(p, 100)); err != nil {
-				t.Fatal(err)
+// TestWhatComesBackEarlyIsTold: others hear of what was settled, and of a booking that is given up,
+// as all turns of a leaky bucket are. They do not hear of what a call that came to nothing gives
+// back, nor of the parts that a booking gives back at once, which name their participant.
+func TestWhatComesBackEarlyIsTold(t *testing.T) {
+	for a := range algorithms {
+		p := terms(t, Terms{Epoch: 1, Target: 100, Floor: 100, Window: time.Hour, Algorithm: a})
+		for _, c := range []struct {
+			booked, early bool
+			back          SettleRequest
+		}{
+			{back: SettleRequest{}},
+			{early: true, back: SettleRequest{Mark: "m"}},
+			{booked: true, early: true, back: SettleRequest{}},
+			{booked: true, back: SettleRequest{Caller: caller(1)}},
+		} {
+			twin := newTwin(a)
+			got := twin.Take(epoch0, ones(p, 100))
+			if c.booked && a != AlgorithmLeakyBucket {
+				got = twin.Reserve(epoch0, &ReserveRequest{Proposal: p, Permits: 1, MaxDelay: 10 * MaxWindow}).TakeReply
 			}
-			booked, err := e.Reserve(t.Context(), ref, &ReserveRequest{Proposal: p, Permits: 1, MaxDelay: 10 * MaxWindow})
-			if p.algorithm == AlgorithmLeakyBucket {
-				return // its turns are bookings
-			}
-			if err != nil || booked.Granted != 1 {
-				t.Fatal(booked, err)
-			}
-			back, err := e.Settle(t.Context(), ref, SettleRequest{Back: 1, At: booked.At, Caller: Caller{ID: id}})
-			if err != nil || back.Back != 1 || back.Early != (id == "") {
-				t.Errorf("%q: %+v %v", id, back, err)
-			}
-			if err := e.Clear(t.Context(), ref); err != nil {
-				t.Fatal(err)
-			}
-		}
-	})
-}
-
-// TestADenialTellsThatPermitsCameBackEarly: if they were settled, and not if a call that came to
-// nothing gave them back before they were due.
-func TestADenialTellsThatPermitsCameBackEarly(t *testing.T) {
-	onServers(t, func(t *testing.T, e *Endpoint, ref ShardRef, p *Proposal) {
-		for _, mark := range []string{"", "m"} {
-			taken, err := e.Take(t.Context(), ref, ones(p, 100))
-			if err != nil || taken.Early {
-				t.Fatal(taken, err)
-			}
-			r := SettleRequest{Back: 1, At: taken.RefundAt(taken.Granted - 1), Mark: mark, MarkFor: time.Minute}
-			settled, err := e.Settle(t.Context(), ref, r)
-			if err != nil || settled.Back != 1 {
-				t.Fatal(settled, err)
-			}
-			if p.algorithm == AlgorithmLeakyBucket {
-				mark = "a turn that is not due"
-			}
-			for range 2 {
-				for _, rare := range []bool{false, true} { // by the calm take and by the full one
-					take := ones(p, 2)
-					take.Rare = rare
-					if reply, err := e.Take(t.Context(), ref, take); err != nil || reply.Early != (mark != "") {
-						t.Errorf("marked %q, rare %t: %+v %v", mark, rare, reply, err)
-					}
-				}
-			}
-			if err := e.Clear(t.Context(), ref); err != nil || p.algorithm == AlgorithmLeakyBucket {
-				return
+			c.back.Back, c.back.At = 1, got.RefundAt(got.Granted-1)
+			back, later := twin.Settle(epoch0, c.back), twin.Take(epoch0, ones(p, 2))
+			if early := c.early || a == AlgorithmLeakyBucket; back.Back != 1 || back.Early != early || later.Early != early {
+				t.Errorf("%v, %+v: %+v, %+v", a, c, back, later)
 			}
 		}
-	})
+	}
 }

@@ -46,7 +46,7 @@ func TestLostMemory(t *testing.T) {
 				if a.Bursty() && c.closed > 0 {
 					longer = time.Duration(burst-10) * 6 * time.Second
 				}
-				closed, twin := c.closed+longer, newTwin(a).(packedTwin)
+				closed, twin := c.closed+longer, newTwin(a)
 				if !c.unknown {
 					twin.runFor(c.uptime)
 				}
@@ -67,24 +67,11 @@ func TestLostMemory(t *testing.T) {
 	}
 }
 
-// TestQuarantineTakesNoFloors: what is proposed meanwhile may be older than the loss.
-func TestQuarantineTakesNoFloors(t *testing.T) {
-	b := &table{t: t}
-	b.log.Take(0, &TakeRequest{Proposal: b.propose(1, 100, 100, time.Second, true), Relied: Relied{Seen: true}})
-	next := b.propose(2, 20, 20, time.Second, true)
-	if r := b.take(500_000, next, 1, 0); r.Share != 0 || r.Closed != 500*time.Millisecond || r.Retry != r.Closed {
-		t.Fatalf("%+v", r)
-	}
-	if r := b.take(1_000_000, next, 1, 1); r.Share != 20 || r.Start != 0 {
-		t.Fatalf("%+v", r)
-	}
-}
-
 // A quarantine ends soon after a clear, and not before nobody relies on what was read before the
 // loss. Then the share has to be confirmed.
 func TestClearShortensQuarantine(t *testing.T) {
-	b := &table{t: t}
-	p := b.propose(1, 10, 10, time.Minute, true)
+	b := newTable(t)
+	p := proposal(t, 1, 10, time.Minute)
 	b.log.Take(0, &TakeRequest{Proposal: p, Relied: Relied{Seen: true}})
 	b.take(1, p, 1, 0)
 	b.log.Clear(2)
@@ -106,8 +93,8 @@ func TestClearShortensQuarantine(t *testing.T) {
 // when the window is shortened, and holds nothing back until it is less than a new one ahead.
 func TestAShorterWindowBesideReservations(t *testing.T) {
 	for _, booked := range []int64{1, 10} {
-		b := &table{t: t}
-		old, short := b.propose(1, 10, 10, time.Hour, false), b.propose(2, 10, 10, time.Second, false)
+		b := newTable(t)
+		old, short := proposal(t, 1, 10, time.Hour), proposal(t, 2, 10, time.Second)
 		b.take(0, old, 10, 10)
 		const due = 3600_000_000
 		r := b.log.Reserve(1000, &ReserveRequest{Proposal: old, Permits: booked, MaxDelay: time.Hour})
@@ -130,11 +117,11 @@ func TestAShorterWindowBesideReservations(t *testing.T) {
 // TestAShorterWindowWhileCallsGoOn plays random calls before and after the window was shortened.
 func TestAShorterWindowWhileCallsGoOn(t *testing.T) {
 	for seed := range extent.Some(uint64(240)) {
-		shorten(t, &slidingTwin{}, seed)
+		shorten(t, newTwin(AlgorithmSlidingLog), seed)
 	}
 }
 
-func shorten(t *testing.T, log twin, seed uint64) {
+func shorten(t *testing.T, log *twin, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 3))
 	b := newBookings(t, seed, 1+random.Int64N(exactShare))
 	for range 60 {
@@ -171,9 +158,9 @@ func shorten(t *testing.T, log twin, seed uint64) {
 // TestAShareIsKeptForWhatIsFarAhead: what is booked more than a window ahead will count, so the
 // share for it serves nowhere else before.
 func TestAShareIsKeptForWhatIsFarAhead(t *testing.T) {
-	b := &table{t: t}
-	old, short := b.propose(1, 10, 10, time.Hour, false), b.propose(2, 10, 10, time.Second, false)
-	gone := b.propose(3, 0, 0, time.Second, false)
+	b := newTable(t)
+	old, short := proposal(t, 1, 10, time.Hour), proposal(t, 2, 10, time.Second)
+	gone := proposal(t, 3, 0, time.Second)
 	b.take(0, old, 10, 10)
 	r := b.log.Reserve(1000, &ReserveRequest{Proposal: old, Permits: 4, MaxDelay: time.Hour})
 	b.take(2_000_000, short, 0, 0)

@@ -33,7 +33,7 @@ func TestRetryIsExact(t *testing.T) {
 // it asked for, one that comes a microsecond earlier does not. What is in use comes back from Next
 // on, or where nothing is free, so much that a permit is; until Reset all has. TestLostMemory is
 // about the quarantine.
-func exact(t *rapid.T, shard twin, now int64, r *TakeRequest, reply *TakeReply) {
+func exact(t *rapid.T, shard *twin, now int64, r *TakeRequest, reply *TakeReply) {
 	if reply.Status == Absent || reply.Status == Fenced || reply.Closed > 0 {
 		return
 	}
@@ -76,13 +76,10 @@ func exact(t *rapid.T, shard twin, now int64, r *TakeRequest, reply *TakeReply) 
 // table is a readable sequence of calls on one log.
 type table struct {
 	t   *testing.T
-	log slidingTwin
+	log *twin
 }
 
-func (b *table) propose(epoch, target, floor int64, window time.Duration, quarantine bool) *Proposal {
-	b.t.Helper()
-	return terms(b.t, Terms{Epoch: epoch, Target: target, Floor: floor, Window: window, Quarantine: quarantine})
-}
+func newTable(t *testing.T) *table { return &table{t: t, log: newTwin(AlgorithmSlidingLog)} }
 
 func (b *table) take(now int64, p *Proposal, permits, granted int64) TakeReply {
 	b.t.Helper()
@@ -99,11 +96,11 @@ func (b *table) take(now int64, p *Proposal, permits, granted int64) TakeReply {
 
 func TestLogIsBounded(t *testing.T) {
 	for _, share := range []int64{1, 100, 128, 129, 1000, 10_000_000} {
-		b, most := &table{t: t}, 0
-		p := b.propose(1, share, share, time.Second, false)
+		b, most := newTable(t), 0
+		p := proposal(t, 1, share, time.Second)
 		for now := int64(0); now < 4_000_000; now += 211 {
 			b.log.Take(now, ones(p, 1))
-			most = max(most, len(b.log.own.entries))
+			most = max(most, len(b.log.own.(*log).entries))
 		}
 		if most > exactLive+logCells+1 {
 			t.Errorf("share %d: up to %d entries", share, most)

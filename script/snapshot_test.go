@@ -11,16 +11,15 @@ import (
 
 // restorable is a shard that can be put back to what it was: its twin is.
 type restorable struct {
-	packedTwin
-	t         interface{ Fatal(...any) }
-	algorithm Algorithm
-	now       int64
-	burst     int64
-	granted   []TakeReply
+	*twin
+	t       tester
+	now     int64
+	burst   int64
+	granted []TakeReply
 }
 
-func newRestorable(t interface{ Fatal(...any) }, a Algorithm) *restorable {
-	return &restorable{packedTwin: newTwin(a).(packedTwin), t: t, algorithm: a, now: epoch0}
+func newRestorable(t tester, a Algorithm) *restorable {
+	return &restorable{twin: newTwin(a), t: t, now: epoch0}
 }
 
 func (r *restorable) proposal(offer Terms) *Proposal {
@@ -102,7 +101,7 @@ func bringsNoShareBack(t *rapid.T, a Algorithm) {
 	walk(4)
 	window := rapid.SampledFrom([]time.Duration{time.Second, 3 * time.Second}).Draw(t, "window")
 	r.empties(Terms{Epoch: 2, Retire: rapid.Bool().Draw(t, "retire"), Window: window})
-	r.packedTwin = image
+	r.twin = image
 	held := rapid.Int64Range(0, 3).Draw(t, "held")
 	third := Terms{Epoch: 3, Target: 8, Held: held, HeldKnown: true,
 		Window: rapid.SampledFrom([]time.Duration{time.Second, window}).Draw(t, "last window")}
@@ -179,24 +178,11 @@ func TestWhatWasGivenBackSinceASnapshotIsInUseInIt(t *testing.T) {
 			r.books(Terms{Epoch: 1, Target: 10, Floor: 10}, 5)
 			image := r.clone()
 			settles(r)
-			r.packedTwin = image
+			r.twin = image
 			third := Terms{Epoch: 3, Target: 8, HeldKnown: true}
 			if reply := r.takes(third, 8); reply.Share != want || reply.Granted > 0 {
 				t.Errorf("%v, %s: adopted %+v", a, name, reply)
 			}
 		}
-	}
-}
-
-// TestABucketOfAnOldSnapshotBringsNoPermits: a bucket left, and an old snapshot brings it back
-// full. When it is given a share again, what is in it came by that: nothing.
-func TestABucketOfAnOldSnapshotBringsNoPermits(t *testing.T) {
-	here := newRestorable(t, AlgorithmTokenBucket)
-	here.burst = 20
-	here.takes(Terms{Epoch: 1, Target: 10, Floor: 10}, 0)
-	here.burst = 10
-	here.takes(Terms{Epoch: 3, Target: 5, HeldKnown: true}, 0)
-	if reply := here.takes(Terms{Epoch: 3, Target: 5, Floor: 5}, 10); reply.Share != 5 || reply.Granted > 0 {
-		t.Errorf("%d permits are there, of a share of %d", reply.Granted, reply.Share)
 	}
 }

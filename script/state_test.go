@@ -2,6 +2,7 @@ package script
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"testing"
 	"time"
@@ -16,6 +17,19 @@ import (
 func onBoth(t *testing.T, test func(t *testing.T, client rueidis.Client)) {
 	t.Run("miniredis", func(t *testing.T) { test(t, miniClient(t, miniredis.RunT(t))) })
 	t.Run("redis", func(t *testing.T) { test(t, redistest.Standalone(t).Client(t)) })
+}
+
+// foreign sees that a call finds something under a key that is not ours, and changes nothing.
+func foreign(t *testing.T, client rueidis.Client, what, key string, call func() error) {
+	t.Helper()
+	before := everything(t, client)
+	var state *StateError
+	if err := call(); !errors.As(err, &state) || state.Key != key || !NotExecuted(err) {
+		t.Errorf("%s: %v", what, err)
+	}
+	if after := everything(t, client); before != after {
+		t.Errorf("%s: %q became %q", what, before, after)
+	}
 }
 
 // stillRedis is a miniredis whose time, and with it every time to live, stands still unless moved.

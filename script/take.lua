@@ -28,8 +28,8 @@ local function each(now, replies, looked)
   for at = served, @COUNT do
     local key, answer, which = keys[at], nil, plan == '' and 48 or string.byte(plan, at)
     if which ~= its then
-      local terms = ARGV[which * 2 - 96 + @FIRST]
-      its, life, fresh = which, ARGV[which * 2 - 95 + @FIRST], nil
+      local terms = ARGV[which * 2 - 94]
+      its, life, fresh = which, ARGV[which * 2 - 93], nil
       share, window, cell, exact, asked, some, fence, till, lasting = numbers('@calm.form', terms, 1)
       once, begin = sub(terms, @calm.state) .. ',', sub(terms, @calm.state) .. '@SIGN'
       open, fixed, cut, behind = fence == 0 or now <= fence, cell == window, now - window, #begin + @MARK + 1

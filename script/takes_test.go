@@ -19,7 +19,7 @@ import (
 // crowdOfShards are shards of all algorithms on one server, each with its twin.
 type crowdOfShards struct {
 	stages []*stage
-	twins  []packedTwin
+	twins  []*twin
 	refs   []ShardRef
 	asked  map[Algorithm]*TakeRequest // the last one
 }
@@ -29,7 +29,7 @@ func newCrowd(t *rapid.T) *crowdOfShards {
 	for i := range rapid.IntRange(1, 6).Draw(t, "shards") {
 		a := rapid.SampledFrom(allAlgorithms).Draw(t, "algorithm")
 		c.stages = append(c.stages, newStage(t, a))
-		c.twins = append(c.twins, newTwin(a).(packedTwin))
+		c.twins = append(c.twins, newTwin(a))
 		c.refs = append(c.refs, a.Keys("", "t", fmt.Sprint("limit ", i)))
 	}
 	return c
@@ -45,19 +45,12 @@ func (c *crowdOfShards) sections(t *rapid.T, now int64) (sections []Section, of 
 		a := c.refs[i].algorithm
 		for range rapid.IntRange(0, 2).Draw(t, "sections") {
 			if c.asked[a] == nil || rapid.Bool().Draw(t, "another request") {
-				c.asked[a] = c.request(t, s)
+				c.asked[a] = s.request()
 			}
 			sections, of = append(sections, Section{Ref: c.refs[i], Request: c.asked[a]}), append(of, i)
 		}
 	}
 	return sections, of
-}
-
-func (c *crowdOfShards) request(t *rapid.T, s *stage) *TakeRequest {
-	callers := s.callers(rapid.IntRange(0, 3).Draw(t, "callers"))
-	r := &TakeRequest{Proposal: s.proposal(), Groups: s.groups(3, len(callers)), Callers: callers, Relied: s.relied()}
-	r.Known = time.Minute
-	return r
 }
 
 // What is taken from several shards in one call is, byte for byte, what would be taken from each
@@ -76,12 +69,10 @@ func TestTakesFromSeveralShardsAgreeWithTheirTwins(t *testing.T) {
 			if i := rapid.IntRange(0, 8*len(c.refs)).Draw(t, "lost"); i < len(c.refs) {
 				m.Del(c.refs[i].head)
 				m.Del(c.refs[i].Ledger())
-				c.twins[i] = newTwin(c.refs[i].algorithm).(packedTwin)
+				c.twins[i] = newTwin(c.refs[i].algorithm)
 			}
 			sections, of := c.sections(t, now)
-			if err := endpoint.TakeAll(context.Background(), sections); err != nil {
-				t.Fatal(err)
-			}
+			must(t, endpoint.TakeAll(context.Background(), sections))
 			for k, s := range sections {
 				want := c.twins[of[k]].Take(now, s.Request)
 				c.stages[of[k]].saw(want)
@@ -93,8 +84,8 @@ func TestTakesFromSeveralShardsAgreeWithTheirTwins(t *testing.T) {
 			for i, ref := range c.refs {
 				twin := c.twins[i]
 				if head, ledger := stored(endpoint.client, ref); head != twin.head() ||
-					ledger != fmt.Sprint(twin.ledger().Fields()) {
-					t.Fatalf("%v:\ntwin   %q %q\nserver %q %q", ref.algorithm, twin.head(), twin.ledger().Fields(),
+					ledger != fmt.Sprint(twin.fair.ledger.Fields()) {
+					t.Fatalf("%v:\ntwin   %q %q\nserver %q %q", ref.algorithm, twin.head(), twin.fair.ledger.Fields(),
 						head, ledger)
 				}
 			}
@@ -116,24 +107,16 @@ func TestAShardThatFailsHarmsNoOtherOfItsCall(t *testing.T) {
 	sound, foreign, torn, raising := taking(t, AlgorithmSlidingLog, "sound"),
 		taking(t, AlgorithmTokenBucket, "foreign"), taking(t, AlgorithmSlidingLog, "torn"),
 		taking(t, AlgorithmFixedWindow, "raising")
-	for _, cmd := range []rueidis.Completed{
-		client.B().Set().Key(foreign.Ref.head).Value("somebody's").Build(),
-		client.B().Rpush().Key(torn.Ref.head).Element("a list").Build(),
-		// What begins like a state of ours and holds no numbers.
-		client.B().Set().Key(raising.Ref.head).Value(letters[AlgorithmFixedWindow] + strings.Repeat("x", 400)).Build(),
-	} {
-		if err := client.Do(ctx, cmd).Error(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	command(t, client, "SET", foreign.Ref.head, "somebody's")
+	command(t, client, "RPUSH", torn.Ref.head, "a list")
+	// What begins like a state of ours and holds no numbers.
+	command(t, client, "SET", raising.Ref.head, letters[AlgorithmFixedWindow]+strings.Repeat("x", 400))
 	invalid := taking(t, AlgorithmSlidingLog, "invalid")
 	invalid.Request.Groups[0].Size = 0
 	unnamed := taking(t, AlgorithmSlidingLog, "unnamed")
 	unnamed.Ref = ShardRef{}
 	all := []Section{foreign, sound, invalid, torn, unnamed, raising, taking(t, AlgorithmLeakyBucket, "another"), sound}
-	if err := endpoint.TakeAll(ctx, all); err != nil {
-		t.Fatal(err)
-	}
+	must(t, endpoint.TakeAll(ctx, all))
 	for i, want := range []error{ErrForeignState, nil, ErrInvalidRequest, ErrForeignState, ErrInvalidRequest,
 		ErrForeignState, nil, nil} {
 		if s := all[i]; !errors.Is(s.Err, want) || (s.Err == nil) != (want == nil) {
@@ -176,9 +159,7 @@ func TestTheFirstTakesOfAScriptTakeTwoTrips(t *testing.T) {
 		sections[i].Request.Rare = true
 		sections[i].Request.Groups[0] = Group{Size: 1, Count: int64(i + 1)}
 	}
-	if err := NewEndpoint(client).TakeAll(t.Context(), sections); err != nil {
-		t.Fatal(err)
-	}
+	must(t, NewEndpoint(client).TakeAll(t.Context(), sections))
 	for i, want := range []int64{1, 2, 2, 0, 0} { // of five, in their order
 		if s := sections[i]; s.Err != nil || s.Reply.Granted != want {
 			t.Errorf("section %d: %d granted, %v", i, s.Reply.Granted, s.Err)
@@ -189,14 +170,14 @@ func TestTheFirstTakesOfAScriptTakeTwoTrips(t *testing.T) {
 	}
 }
 
-func TestTooManySectionsAreNotSent(t *testing.T) {
-	endpoint := NewEndpoint(miniClient(t, miniredis.RunT(t)))
-	if err := endpoint.TakeAll(context.Background(), make([]Section, MaxSections+1)); !NotExecuted(err) {
-		t.Error(err)
+// tagged is a section for each of so many shards, which have a hash tag each.
+func tagged(t *testing.T, shards int) (sections []Section) {
+	for i := range shards {
+		s := taking(t, AlgorithmSlidingLog, "limit")
+		s.Ref = ShardKeys("", fmt.Sprint("tag ", i), "limit")
+		sections = append(sections, s)
 	}
-	if err := endpoint.TakeAll(context.Background(), nil); err != nil {
-		t.Error(err)
-	}
+	return sections
 }
 
 // In a cluster, shards of several slots are taken from one by one: no command can name their keys
@@ -204,24 +185,14 @@ func TestTooManySectionsAreNotSent(t *testing.T) {
 func TestTakesFromShardsOfSeveralSlots(t *testing.T) {
 	cluster := redistest.NewCluster(t, 3, 0)
 	endpoint := NewEndpoint(cluster.Client(t))
-	var sections []Section
-	for i := range 20 {
-		s := taking(t, AlgorithmSlidingLog, "limit")
-		s.Ref = ShardKeys("", fmt.Sprint("tag ", i%10), "limit")
-		sections = append(sections, s)
-	}
+	sections := append(tagged(t, 10), tagged(t, 10)...)
 	for i, want := range []int64{4, 0, 0} { // five permits a shard, asked for by twos, and each shard twice
 		if i == 2 { // a cluster that lost its scripts says so of each command
 			for _, s := range cluster.Servers() {
-				client := s.Client(t)
-				if err := client.Do(t.Context(), client.B().ScriptFlush().Build()).Error(); err != nil {
-					t.Fatal(err)
-				}
+				command(t, s.Client(t), "SCRIPT", "FLUSH")
 			}
 		}
-		if err := endpoint.TakeAll(t.Context(), sections); err != nil {
-			t.Fatal(err)
-		}
+		must(t, endpoint.TakeAll(t.Context(), sections))
 		sum := int64(0)
 		for _, s := range sections {
 			if s.Err != nil {
@@ -241,21 +212,12 @@ func TestTakesFromAClusterThatLostAMaster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.NewCluster(t, 3, 0, redistest.Args("--cluster-require-full-coverage", "no"))
 	endpoint := NewEndpoint(cluster.Client(t))
-	var sections []Section
-	for i := range 30 {
-		s := taking(t, AlgorithmSlidingLog, "limit")
-		s.Ref = ShardKeys("", fmt.Sprint("tag ", i), "limit")
-		sections = append(sections, s)
-	}
-	if err := endpoint.TakeAll(t.Context(), sections); err != nil {
-		t.Fatal(err)
-	}
+	sections := tagged(t, 30)
+	must(t, endpoint.TakeAll(t.Context(), sections))
 	cluster.Masters()[0].Kill()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	if err := endpoint.TakeAll(ctx, sections); err != nil {
-		t.Fatal(err)
-	}
+	must(t, endpoint.TakeAll(ctx, sections))
 	failed := 0
 	for _, s := range sections {
 		if s.Err != nil {

@@ -22,7 +22,7 @@ type fleet struct {
 	now       int64
 	layout    shard.Layout
 	before    shard.Layout // what clients that are behind believe in
-	twins     map[place]twin
+	twins     map[place]*twin
 	history   []act
 	settled   int
 	settledAt int64       // the last time
@@ -163,17 +163,13 @@ func (f *fleet) change() {
 		f.algorithm = f.others[f.rng.IntN(len(f.others))]
 	}
 	next, err := f.layout.Change(f.layout.Epoch+1, f.spec(), f.arrangement(), f.held())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	f.before, f.layout = f.layout, next
 }
 
 func (f *fleet) run(steps int) {
 	layout, err := shard.New(nil, 1, f.spec(), f.arrangement())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	f.layout, f.before, f.storedAt = layout, layout, f.now
 	for range steps {
 		f.now += f.rng.Int64N(20_000)
@@ -198,7 +194,7 @@ func (f *fleet) run(steps int) {
 func newFleet(t *testing.T, a Algorithm, seed uint64) *fleet {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	f := &fleet{t: t, rng: rng, algorithm: a, permits: 8 + 2*rng.Int64N(40), ratio: 1 + rng.Int64N(4), now: epoch0,
-		twins: map[place]twin{}}
+		twins: map[place]*twin{}}
 	f.current, f.varied = f.permits, seed%2 == 1
 	return f
 }

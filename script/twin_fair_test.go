@@ -13,13 +13,6 @@ type fair struct {
 	ledger    ledger.Ledger
 }
 
-// paced is the term of a ledger whose participants are paced by the share, or by what that rises
-// to. While a share rises, permits leave the window elsewhere as fast as if it were all here, and
-// come here at once.
-func paced(now, window, share, target int64) fairness.Term {
-	return fairness.Term{Now: now, Window: window, Share: max(share, target)}
-}
-
 // contends reports whether the ledger is in use for a caller.
 func (f *fair) contends(t fairness.Term) bool {
 	return f.contended > 0 && f.contended+2*t.Window > t.Now

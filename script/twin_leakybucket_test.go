@@ -1,9 +1,20 @@
 package script
 
+import "github.com/shardlimit/shardlimit/internal/columns"
+
 // leakyBucket is the Go twin of leakybucket.lua, which explains it.
 type leakyBucket struct {
 	bucket
 	last, lastPart int64 // the last turn given
+}
+
+func (l *leakyBucket) clone() rule {
+	own := *l
+	return &own
+}
+
+func (l *leakyBucket) text() string {
+	return string(columns.LeakyBucket.Append(nil, 0, l.last, l.lastPart))
 }
 
 func (l *leakyBucket) advance(f *frame) {

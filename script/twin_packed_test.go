@@ -1,51 +1,58 @@
 package script
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/shardlimit/shardlimit/fairness"
 	"github.com/shardlimit/shardlimit/internal/clock"
+	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
 // twin is a shard of any algorithm in this process, equal to the scripts result for result: the
 // oracle they are tested against. It is not safe for concurrent use, and unlike a shard in Redis it
 // does not expire by itself.
 //
-// Every method takes now, the time of the shard's node in microseconds, and does what the method of
+// Every method that takes now, the time of the shard's node in microseconds, does what the method of
 // [Endpoint] of the same name does. Requests must be such as Endpoint accepts, and made for the
 // twin's algorithm.
-type twin interface {
-	Take(now int64, r *TakeRequest) TakeReply
-	Reserve(now int64, r *ReserveRequest) ReserveReply
-	Settle(now int64, r SettleRequest) SettleReply
-	Peek(now int64) PeekReply
-	Clear(now int64)
-}
-
-// newTwin returns absent state of a shard, nil if the algorithm is not one of ours.
-func newTwin(a Algorithm) twin {
-	switch a {
-	case AlgorithmSlidingLog:
-		return &packed[log[slidingLog], *log[slidingLog]]{}
-	case AlgorithmSlidingCounter:
-		return &packed[log[slidingCounter], *log[slidingCounter]]{}
-	case AlgorithmFixedWindow:
-		return &packed[log[fixedWindow], *log[fixedWindow]]{}
-	case AlgorithmTokenBucket:
-		return &packed[tokenBucket, *tokenBucket]{}
-	case AlgorithmLeakyBucket:
-		return &packed[leakyBucket, *leakyBucket]{}
-	}
-	return nil
-}
-
-// packed is the Go twin of the algorithms that keep a shard in one string: what all have in common,
-// and what the algorithm keeps.
-type packed[S any, R ruleOf[S]] struct {
+type twin struct {
+	algorithm Algorithm
 	whole
 	frame
-	own  S
+	own  rule
 	fair fair
+}
+
+// newTwin returns absent state of a shard.
+func newTwin(a Algorithm) *twin {
+	switch a {
+	case AlgorithmTokenBucket:
+		return &twin{algorithm: a, own: &tokenBucket{}}
+	case AlgorithmLeakyBucket:
+		return &twin{algorithm: a, own: &leakyBucket{}}
+	}
+	return &twin{algorithm: a, own: &log{dates: logs[a]}}
+}
+
+// clone returns a copy that shares nothing with m.
+func (m *twin) clone() *twin {
+	other := *m
+	other.own, other.fair.ledger = m.own.clone(), m.fair.ledger.Clone()
+	return &other
+}
+
+// head renders the state as the scripts store it.
+func (m *twin) head() string {
+	if m.epoch == 0 {
+		return ""
+	}
+	sign := ";"
+	if m.closedUntil+m.offset+m.fair.contended > 0 {
+		sign = fmt.Sprintf(":%d %d %d;", m.closedUntil, m.offset, m.fair.contended)
+	}
+	return fmt.Sprintf("%s%d %d %d %d %d %d", letters[m.algorithm], m.epoch, m.revision, m.target, m.window, m.burst,
+		m.share) + string(columns.Packed.Append([]byte(sign), 0, m.start, m.returned, m.touched)) + m.own.text()
 }
 
 // frame is what every algorithm keeps. Times are shard time in microseconds.
@@ -67,6 +74,8 @@ type moment struct {
 
 // rule is what an algorithm adds: the functions of its Lua part, by the same names.
 type rule interface {
+	clone() rule
+	text() string
 	begin(f *frame)
 	advance(f *frame)
 	regrid(f *frame, was int64)
@@ -87,35 +96,45 @@ type rule interface {
 	releases(f *frame) []Release
 }
 
-type ruleOf[S any] interface {
-	*S
-	rule
-}
-
 // look returns a copy of the state brought to now: what an operation works on, and stores if it has
-// reason to.
-func (m *packed[S, R]) look(now int64) packed[S, R] {
-	if !m.present(now) {
-		absent := frame{moment: moment{now: now}, closedUntil: m.closedUntil}
-		return packed[S, R]{whole: m.whole, fair: m.fair, frame: absent}
-	}
+// reason to. It shares the ledger.
+func (m *twin) look(now int64) *twin {
 	v := *m
+	v.own = m.own.clone()
+	if !m.present(now) {
+		v.frame = frame{moment: moment{now: now}, closedUntil: m.closedUntil}
+		return &v
+	}
 	if v.over(now) {
 		v.closedUntil = 0 // its share may fall now
 	}
-	v.now, v.stepped = now, false
-	v.now += v.offset
+	v.now, v.stepped = now+v.offset, false
 	if v.now < v.touched {
 		v.offset += v.touched - v.now
 		v.now, v.stepped = v.touched, true
 	}
-	R(&v.own).advance(&v.frame)
-	return v
+	v.own.advance(&v.frame)
+	return &v
+}
+
+// open returns a copy of the state brought to now, which has adopted what a call proposes. There is
+// none if the call does nothing: it comes too late, or too late for its word to be taken for what
+// would be new.
+func (m *twin) open(now int64, r *TakeRequest) (v *twin, status Status, renew bool) {
+	switch {
+	case r.Fence > 0 && clock.ServerTime(now) > r.Fence:
+		return nil, Fenced, false
+	case (!m.present(now) || m.epoch < r.Proposal.epoch) && r.late(now):
+		return nil, Absent, false
+	}
+	v = m.look(now)
+	status, renew = v.adopt(r)
+	return v, status, renew
 }
 
 // present reports whether there is a state. One whose quarantine is over is none: its share has to
 // be confirmed anew. One that left to another algorithm has its share.
-func (m *packed[S, R]) present(now int64) bool {
+func (m *twin) present(now int64) bool {
 	return m.epoch != 0 && (!m.over(now) || m.share > 0)
 }
 
@@ -123,14 +142,16 @@ func (m *packed[S, R]) present(now int64) bool {
 func (f *frame) over(now int64) bool { return f.closedUntil > 0 && now+f.offset >= f.closedUntil }
 
 // store makes v the state, as if written just now.
-func (m *packed[S, R]) store(v *packed[S, R]) {
+func (m *twin) store(v *twin) {
 	v.touched = v.now
 	*m = *v
 }
 
-// term is what the ledger is told at the operation under way.
+// term is what the ledger is told: its participants are paced by the share, or by what that rises
+// to. While a share rises, permits leave the window elsewhere as fast as if it were all here, and
+// come here at once.
 func (f *frame) term() fairness.Term {
-	return paced(f.now, f.window, f.share, f.target)
+	return fairness.Term{Now: f.now, Window: f.window, Share: max(f.share, f.target)}
 }
 
 // ahead is how far ahead permits may be booked, us: a window, or as long as a burst takes to come.
@@ -152,52 +173,41 @@ func (f *frame) told(closed int64) time.Duration {
 }
 
 // Take proposes a share and takes permits, as [Endpoint.Take] does.
-func (m *packed[S, R]) Take(now int64, r *TakeRequest) TakeReply {
-	if r.fenced(now) {
+func (m *twin) Take(now int64, r *TakeRequest) TakeReply {
+	v, status, renew := m.open(now, r)
+	if v == nil {
 		grants, _ := Distribute(r.Room[:0], 0, r.Groups)
-		return TakeReply{Status: Fenced, At: clock.ServerTime(now), Grants: grants}
+		return TakeReply{Status: status, At: clock.ServerTime(now), Grants: grants}
 	}
-	if m.unserved(now, r) {
-		grants, _ := Distribute(r.Room[:0], 0, r.Groups)
-		return TakeReply{At: clock.ServerTime(now), Grants: grants}
-	}
-	v := m.look(now)
-	own := R(&v.own)
-	status, renew := v.adopt(r)
-	available, closed := v.available(), v.quarantine()
-	term := v.term()
-	given, refused := v.fair.grant(term, available, own.soonest(&v.frame), closed == 0, r)
-	granted := given.Granted
+	closed := v.quarantine()
+	reply, refused := v.fair.grant(v.term(), v.available(), v.own.soonest(&v.frame), closed == 0, r)
 	var delay, part, retry int64
-	if granted > 0 {
-		delay, part = own.pace(&v.frame)
-		own.grant(&v.frame, granted)
+	if reply.Granted > 0 {
+		delay, part = v.own.pace(&v.frame)
+		v.own.grant(&v.frame, reply.Granted)
 	}
 	if refused > 0 {
-		if retry = own.retry(&v.frame, refused); closed > 0 {
+		if retry = v.own.retry(&v.frame, refused); closed > 0 {
 			retry = v.reopening(refused)
 		}
 	}
-	reply := m.reply(&v, granted > 0 || renew)
-	reply.Status, reply.Before, reply.Granted, reply.Free = status, available, granted, available-granted
-	reply.Grants, reply.Callers, reply.Contended = given.Grants, given.Callers, given.Contended
-	reply.At, reply.Retry = clock.ServerTime(v.now), wait(retry)
+	reply.Status, reply.At, reply.Retry = status, clock.ServerTime(v.now), wait(retry)
+	reply = m.reply(v, reply.Granted > 0 || renew, reply)
 	if len(r.Groups) == 0 {
 		reply.Start = v.start
 	}
-	if granted > 0 && r.Proposal.algorithm == AlgorithmLeakyBucket {
+	if reply.Granted > 0 && m.algorithm == AlgorithmLeakyBucket {
 		reply.pace(delay, part, v.window)
 	}
-	m.fair = v.fair
 	return reply
 }
 
 // available returns what can be granted.
-func (m *packed[S, R]) available() int64 {
+func (m *twin) available() int64 {
 	if m.quarantine() > 0 {
 		return 0
 	}
-	return R(&m.own).free(&m.frame)
+	return m.own.free(&m.frame)
 }
 
 // reopening returns when n permits may be asked for again in quarantine, us; -1: never, as there
@@ -213,60 +223,53 @@ func (f *frame) reopening(n int64) int64 {
 	return f.quarantine()
 }
 
-// reply stores v if it must be, and says of it what takes and reservations have in common.
-func (m *packed[S, R]) reply(v *packed[S, R], renew bool) TakeReply {
+// reply stores v if it must be, and adds what all replies say of it.
+func (m *twin) reply(v *twin, renew bool, reply TakeReply) TakeReply {
 	if renew || v.stepped || v.fair.contended != m.fair.contended {
 		m.store(v)
 	}
-	own, closed := R(&v.own), v.quarantine()
-	next, again := own.soonest(&v.frame), own.reset(&v.frame)
+	m.fair = v.fair
+	closed, next, again := v.quarantine(), v.own.soonest(&v.frame), v.own.reset(&v.frame)
 	if closed > 0 {
 		next, again = closed, max(again, closed)
 	}
-	return TakeReply{
-		InForce: InForce{Epoch: v.epoch, Target: v.target, Share: v.share}, Used: own.used(&v.frame),
-		Waits: Waits{Next: duration(next), Reset: duration(again), Closed: v.told(closed)},
-		Early: v.returned > v.now-v.window,
-	}
+	reply.Epoch, reply.Target, reply.Share, reply.Used = v.epoch, v.target, v.share, v.own.used(&v.frame)
+	reply.Free = max(reply.Before-reply.Granted, 0)
+	reply.Next, reply.Reset, reply.Closed = duration(next), duration(again), v.told(closed)
+	reply.Early = v.returned > v.now-v.window
+	return reply
 }
 
 // Reserve takes permits at the first instant at which there is room for them, as [Endpoint.Reserve]
 // does.
-func (m *packed[S, R]) Reserve(now int64, r *ReserveRequest) ReserveReply {
-	if r.take().fenced(now) {
-		return ReserveReply{TakeReply: TakeReply{Status: Fenced, At: clock.ServerTime(now)}}
+func (m *twin) Reserve(now int64, r *ReserveRequest) ReserveReply {
+	v, status, renew := m.open(now, r.take())
+	if v == nil {
+		return ReserveReply{TakeReply: TakeReply{Status: status, At: clock.ServerTime(now)}}
 	}
-	if m.unserved(now, r.take()) {
-		return ReserveReply{TakeReply: TakeReply{At: clock.ServerTime(now)}}
-	}
-	v := m.look(now)
-	own := R(&v.own)
-	status, renew := v.adopt(r.take())
 	available, at, granted, retry, delay, paced := v.available(), v.now, int64(0), int64(0), int64(0), int64(0)
 	pay, charge := v.fair.due(v.term(), v.quarantine() == 0, r)
 	if v.quarantine() > 0 {
 		retry = v.reopening(r.Permits)
-	} else if us, room := own.earliest(&v.frame, r.Permits, r.after()); us >= 0 && us < pay {
+	} else if us, room := v.own.earliest(&v.frame, r.Permits, r.after()); us >= 0 && us < pay {
 		paced = pay
 		retry = paced
-	} else if us == 0 ||
-		room && us > 0 && us <= min(r.maxDelay(), v.ahead()) {
+	} else if us == 0 || room && us > 0 && us <= min(r.maxDelay(), v.ahead()) {
 		granted, delay = r.Permits, us
-		at = own.book(&v.frame, granted, us)
+		at = v.own.book(&v.frame, granted, us)
 	} else {
 		retry = us
 	}
-	reply := ReserveReply{TakeReply: m.reply(&v, granted > 0 || renew), Paced: duration(paced)}
-	reply.Status, reply.Before, reply.Granted, reply.Free = status, available, granted, max(available-granted, 0)
-	reply.At, reply.Retry, reply.Delay = clock.ServerTime(at), wait(retry), duration(delay)
 	charge(granted, max(delay, retry))
-	m.fair = v.fair
+	reply := ReserveReply{TakeReply: m.reply(v, granted > 0 || renew, TakeReply{Status: status, Before: available,
+		Granted: granted, At: clock.ServerTime(at), Waits: Waits{Retry: wait(retry)}}), Paced: duration(paced)}
+	reply.Delay = duration(delay)
 	return reply
 }
 
 // adopt creates the state or takes over a newer epoch, and moves the share.
-func (m *packed[S, R]) adopt(r *TakeRequest) (status Status, renew bool) {
-	p, own, had := r.Proposal, R(&m.own), m.frame
+func (m *twin) adopt(r *TakeRequest) (status Status, renew bool) {
+	p, own, had := r.Proposal, m.own, m.frame
 	status = OK
 	goal := m.target // what the share falls to
 	switch {
@@ -338,15 +341,9 @@ func (f *frame) lower(own rule, goal int64) {
 	f.share = min(f.share, max(goal, own.held(f)))
 }
 
-// unserved reports whether a call does nothing: what it proposes is newer than the state, or there
-// is none, and it comes too late for its word to be taken.
-func (m *packed[S, R]) unserved(now int64, r *TakeRequest) bool {
-	return (!m.present(now) || m.epoch < r.Proposal.epoch) && r.late(now)
-}
-
 // create makes the state of a shard that has none: fresh, or in quarantine if the node forgot what
 // may still be in use.
-func (m *packed[S, R]) create(r *TakeRequest) Status {
+func (m *twin) create(r *TakeRequest) Status {
 	p := r.Proposal
 	left := int64(0)
 	if m.closedUntil == 0 { // else a quarantine is over
@@ -357,8 +354,6 @@ func (m *packed[S, R]) create(r *TakeRequest) Status {
 		epoch: p.epoch, revision: p.revision, target: p.target, burst: p.burst, window: p.window,
 		moment: moment{now: m.now},
 	}
-	var unused S
-	m.own = unused
 	status := Fresh
 	if left > 0 {
 		m.closedUntil = m.now + left
@@ -366,88 +361,85 @@ func (m *packed[S, R]) create(r *TakeRequest) Status {
 	} else {
 		m.share = min(p.floor, p.target)
 	}
-	R(&m.own).begin(&m.frame)
+	m.own.begin(&m.frame)
 	return status
 }
 
 // Settle gives permits back or charges them, as [Endpoint.Settle] does, but keeps no marks.
-func (m *packed[S, R]) Settle(now int64, r SettleRequest) SettleReply {
-	take := r.take(AlgorithmSlidingLog) // a twin does not look at which
-	if take.fenced(now) {
-		return SettleReply{TakeReply: TakeReply{Status: Fenced, At: clock.ServerTime(now)}}
+func (m *twin) Settle(now int64, r SettleRequest) SettleReply {
+	v, status, renew := m.open(now, r.take(m.algorithm))
+	if v == nil {
+		return SettleReply{TakeReply: TakeReply{Status: status, At: clock.ServerTime(now)}}
 	}
-	if m.unserved(now, take) {
-		return SettleReply{TakeReply: TakeReply{At: clock.ServerTime(now)}}
-	}
-	v := m.look(now)
-	own := R(&v.own)
-	status, renew := v.adopt(take)
 	back, charged := int64(0), int64(0)
 	if r.Back > 0 {
-		_, turns := any(own).(*leakyBucket)
+		turns := m.algorithm == AlgorithmLeakyBucket
 		heard := r.Mark != "" || (turns || r.Caller.ID == "") && int64(r.At) > v.now
-		if back = own.refund(&v.frame, r.Back, int64(r.At)); back > 0 && heard {
+		if back = v.own.refund(&v.frame, r.Back, int64(r.At)); back > 0 && heard {
 			v.returned = v.now
 		}
 	}
 	available := v.available()
 	if r.Charge > 0 && v.quarantine() == 0 {
-		if charged = own.overdraw(&v.frame, r.Charge, int64(r.Owed/time.Microsecond)); charged > 0 {
-			own.grant(&v.frame, charged)
+		if charged = v.own.overdraw(&v.frame, r.Charge, int64(r.Owed/time.Microsecond)); charged > 0 {
+			v.own.grant(&v.frame, charged)
 		}
 	}
 	v.fair.restore(v.term(), &r.Caller, back-charged)
-	reply := SettleReply{TakeReply: m.reply(&v, charged > 0 || back > 0 || renew), Back: back}
-	reply.Status, reply.Before, reply.Granted, reply.Free = status, available, charged, max(available-charged, 0)
-	reply.At, m.fair = clock.ServerTime(v.now), v.fair
-	return reply
-}
-
-// settle lowers the share as far as it may now, where nothing is proposed.
-func (m *packed[S, R]) settle() (lowered bool) {
-	had, own := m.share, R(&m.own)
-	if m.share > m.target && m.quarantine() == 0 {
-		m.lower(own, m.target)
-	}
-	if m.share != had {
-		own.reshape(&m.frame)
-	}
-	return m.share != had
+	return SettleReply{TakeReply: m.reply(v, charged > 0 || back > 0 || renew, TakeReply{Status: status, Before: available,
+		Granted: charged, At: clock.ServerTime(v.now)}), Back: back}
 }
 
 // Peek looks, as [Endpoint.Peek] does.
-func (m *packed[S, R]) Peek(now int64) PeekReply {
+func (m *twin) Peek(now int64) PeekReply {
 	if !m.present(now) {
 		return PeekReply{}
 	}
 	v := m.look(now)
-	v.settle()
-	own, closed := R(&v.own), v.quarantine()
+	closed := v.quarantine()
+	if had := v.share; had > v.target && closed == 0 { // it falls as far as it may
+		if v.lower(v.own, v.target); v.share != had {
+			v.own.reshape(&v.frame)
+		}
+	}
 	p := PeekReply{
-		Status: OK, Epoch: v.epoch, Target: v.target, Share: v.share, Start: v.start, Used: own.used(&v.frame),
-		Window: duration(v.window), Closed: v.told(closed), Reset: duration(max(own.reset(&v.frame), closed)),
+		Status: OK, Epoch: v.epoch, Target: v.target, Share: v.share, Start: v.start, Used: v.own.used(&v.frame),
+		Window: duration(v.window), Closed: v.told(closed), Reset: duration(max(v.own.reset(&v.frame), closed)),
 	}
 	if closed == 0 {
-		p.Free, p.Releases = own.free(&v.frame), own.releases(&v.frame)
+		p.Free, p.Releases = v.own.free(&v.frame), v.own.releases(&v.frame)
 	}
 	return p
 }
 
 // Clear forgets usage, as [Endpoint.Clear] does.
-func (m *packed[S, R]) Clear(now int64) {
+func (m *twin) Clear(now int64) {
 	if !m.present(now) {
 		return
 	}
 	v := m.look(now)
 	v.share, v.closedUntil, v.fair.contended = min(v.share, v.target), min(v.closedUntil, v.now+liftedAfter), 0
-	R(&v.own).begin(&v.frame)
-	m.store(&v)
+	v.own.begin(&v.frame)
+	m.store(v)
+}
+
+// Ledger lists the participants, as [Endpoint.Ledger] does.
+func (m *twin) Ledger(now int64) LedgerReply {
+	if !m.present(now) {
+		return LedgerReply{}
+	}
+	v := m.look(now)
+	b := LedgerReply{Status: OK, Contended: v.fair.contends(v.term())}
+	if b.Contended {
+		var err error
+		if b.Standings, err = fairness.Standings(v.fair.ledger.Fields(), v.term()); err != nil {
+			panic(err) // whatever is used and reported, the scripts can read what they wrote
+		}
+	}
+	return b
 }
 
 // late reports whether the proposal creates no state at this time of the node, in microseconds.
 func (r *TakeRequest) late(now int64) bool {
 	return r.Proposal.epoch == 0 || r.Deadline < 0 || r.Deadline > 0 && clock.ServerTime(now) > r.Deadline
 }
-
-// fenced reports whether the call comes too late at this time of the node, in microseconds.
-func (r *TakeRequest) fenced(now int64) bool { return r.Fence > 0 && clock.ServerTime(now) > r.Fence }

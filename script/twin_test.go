@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -165,8 +166,22 @@ func tidy(head string) string {
 	return text + own[from:from+max(int(n[0])-1, 0)*columns.Entry.Bytes()]
 }
 
+// agree runs one step on twin and server, and compares the replies and every byte that is stored. It
+// returns the state.
+func (s *stage) agree(t interface{ Fatalf(string, ...any) }, step step, twin *twin, server timed) (head string) {
+	was := twin.head()
+	want, got, err := s.play(step, twin, server)
+	head, ledger := server.stored()
+	if err != nil || !reflect.DeepEqual(want, got) || head != twin.head() ||
+		ledger != fmt.Sprint(twin.fair.ledger.Fields()) {
+		t.Fatalf("%v: %s: %v\ntwin   %+v\nserver %+v\nwas    %q\ntwin   %q %q\nserver %q %q", twin.algorithm, step, err,
+			want, got, was, twin.head(), twin.fair.ledger.Fields(), head, ledger)
+	}
+	return head
+}
+
 // play runs one step on twin and server.
-func (s *stage) play(step step, twin packedTwin, server timed) (want, got any, err error) {
+func (s *stage) play(step step, twin *twin, server timed) (want, got any, err error) {
 	switch {
 	case step.take != nil:
 		reply := twin.Take(step.now, step.take)
@@ -183,7 +198,7 @@ func (s *stage) play(step step, twin packedTwin, server timed) (want, got any, e
 		got, err = server.settle(step.now, *step.settle)
 	case step.lose:
 		lose(server.endpoint.client, server.ref)
-		twin.ledger().Clear()
+		twin.fair.ledger.Clear()
 	case step.clear:
 		twin.Clear(step.now)
 		err = server.endpoint.Clear(server.at(step.now), server.ref)
@@ -213,9 +228,7 @@ func miniClient(tb testing.TB, m *miniredis.Miniredis) rueidis.Client {
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{m.Addr()}, DisableCache: true, ForceSingleClient: true, AlwaysPipelining: true,
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(client.Close)
 	return client
 }

@@ -1,6 +1,10 @@
 package script
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/shardlimit/shardlimit/internal/columns"
+)
 
 // tokenBucket is the Go twin of tokenbucket.lua, which explains it.
 type tokenBucket struct {
@@ -16,6 +20,22 @@ type tokenBucket struct {
 
 // booking is a number of permits that may be used from date on.
 type booking struct{ date, permits int64 }
+
+func (t *tokenBucket) clone() rule {
+	own := *t
+	return &own
+}
+
+func (t *tokenBucket) text() string {
+	text := columns.TokenBucket.Append(nil, 0, t.date, t.part, t.since)
+	for _, n := range t.lows {
+		text = columns.Low.Append(text, 0, n)
+	}
+	for _, b := range t.bookings {
+		text = columns.Booking.Append(text, 0, b.date, b.permits)
+	}
+	return string(text)
+}
 
 // look finds what is in the bucket: the level is what nobody needs.
 func (t *tokenBucket) look(f *frame) {

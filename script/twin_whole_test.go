@@ -10,6 +10,8 @@ type whole struct {
 	since, seen int64 // the mark: since when, and when it was written; seen 0: there is none
 }
 
+func (w *whole) runFor(uptime time.Duration) { w.uptime, w.uptimeKnown = uptime, true }
+
 // kept returns for how long the server has its memory, and writes the mark.
 func (w *whole) kept(now int64) int64 {
 	since, seen := w.since, w.seen

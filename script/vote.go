@@ -144,10 +144,6 @@ func keepable(keep time.Duration) bool {
 	return keep == 0 || keep >= time.Millisecond && keep <= 1000*MaxWindow
 }
 
-func (b VoteBallot) valid() bool {
-	return b.Round >= 0 && b.Round <= MaxEpoch && b.Proposer >= 0 && b.Proposer <= MaxEpoch
-}
-
 func (b VoteBallot) text() string { return fmt.Sprintf("%016d%016d", b.Round, b.Proposer) }
 
 func parseVote(p *program, reply []rueidis.RedisMessage) (VoteReply, error) {
@@ -191,8 +187,7 @@ func voteBallot(text string) (b VoteBallot, sound bool) {
 	if len(text) != 32 {
 		return b, false
 	}
-	round, bad := strconv.ParseUint(text[:16], 10, 63)
-	proposer, worse := strconv.ParseUint(text[16:], 10, 63)
-	b = VoteBallot{int64(round), int64(proposer)}
-	return b, bad == nil && worse == nil && b.valid()
+	round, bad := strconv.ParseUint(text[:16], 10, 53)
+	proposer, worse := strconv.ParseUint(text[16:], 10, 53)
+	return VoteBallot{int64(round), int64(proposer)}, bad == nil && worse == nil
 }

@@ -45,9 +45,7 @@ func TestAForeignPlaceIsTold(t *testing.T) {
 		ctx, endpoint, ref := t.Context(), NewEndpoint(client), VoteKey("test:", "1", "g", "nodes")
 		elect(t, endpoint, ref, VoteRequest{Value: "v"})
 		good, err := command(t, client, "GET", ref.Key()).ToString()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		cases := [][]string{
 			{"SET", ref.Key(), "x"}, {"SET", ref.Key(), "M2"}, {"SET", ref.Key(), "M20" + string(make([]byte, 200))},
 			{"SET", ref.Key(), "M1" + good[2:]}, {"SET", ref.Key(), "M22" + good[3:]},
@@ -62,19 +60,14 @@ func TestAForeignPlaceIsTold(t *testing.T) {
 		for _, words := range cases {
 			command(t, client, "DEL", ref.Key(), ref.participants, ref.Pointer(), ref.list)
 			command(t, client, words...)
-			before := everything(t, client)
 			for kind := VoteRead; kind <= VoteRestore; kind++ {
 				if kind != VoteRead && words[1] == ref.participants {
 					continue // only a read looks at them
 				}
-				_, err := endpoint.Vote(ctx, ref, VoteRequest{Kind: kind, Ballot: VoteBallot{1, 1}})
-				var state *StateError
-				if !errors.As(err, &state) || state.Key != words[1] {
-					t.Errorf("kind %d of %q: %v", kind, words, err)
-				}
-			}
-			if after := everything(t, client); before != after {
-				t.Errorf("%q became %q", before, after)
+				foreign(t, client, fmt.Sprintf("kind %d of %q", kind, words), words[1], func() error {
+					_, err := endpoint.Vote(ctx, ref, VoteRequest{Kind: kind, Ballot: one})
+					return err
+				})
 			}
 		}
 	})
@@ -134,9 +127,7 @@ func TestAPlaceThatHasMoved(t *testing.T) {
 				t.Fatalf("%+v %v", got, err)
 			}
 			page, err := got.Records()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if all = append(all, page...); len(page) == 0 {
 				return all, got.Moved
 			}
@@ -172,9 +163,7 @@ func TestAPlaceThatHasMoved(t *testing.T) {
 		t.Errorf("%d records: %v", len(all), keep)
 	}
 	before, err := c.Get(key("some: 7").place)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mark := before[strings.LastIndex(before, "none/") : len(before)-1]
 	for kind := VoteRead; kind <= VoteRestore; kind++ {
 		for _, name := range []string{"some: 7", "another"} {
@@ -222,9 +211,7 @@ func TestParticipants(t *testing.T) {
 	heartbeat := func(name string) int64 {
 		t.Helper()
 		r, err := endpoint.Vote(t.Context(), ref, reader(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return r.Participants
 	}
 	for i := range 200 {
@@ -266,47 +253,6 @@ func TestParticipantsAreCapped(t *testing.T) {
 			VoteRequest{Kind: VoteRead, Participant: name, ParticipantTTL: time.Hour, Keep: time.Hour})
 		if err != nil || r.Participants != most {
 			t.Errorf("%d: %d participants: %v", i, r.Participants, err)
-		}
-	}
-}
-
-func TestInvalidVotes(t *testing.T) {
-	endpoint, ref := NewEndpoint(nil), VoteKey("", "t", "g", "limit") // a nil client: nothing may be sent
-	long := strings.Repeat("x", MaxVoteValue+1)
-	requests := map[string]VoteRequest{
-		"kind":                {Kind: 6},
-		"no kind":             {},
-		"no ballot":           {Kind: VotePrepare},
-		"ballot below 0":      {Kind: VotePrepare, Ballot: VoteBallot{-1, 1}},
-		"ballot":              {Kind: VotePrepare, Ballot: VoteBallot{1, MaxEpoch + 1}},
-		"mark":                {Kind: VoteAccept, Ballot: one, Mark: long[:maxVoteMark+1]},
-		"value":               {Kind: VoteAccept, Ballot: one, Value: long},
-		"known":               {Kind: VoteAccept, Ballot: one, Known: -1},
-		"negative keep":       {Kind: VoteRead, Keep: -1},
-		"short keep":          {Kind: VoteRead, Keep: time.Microsecond},
-		"long keep":           {Kind: VoteRead, Keep: 1000*MaxWindow + 1},
-		"participant":         {Kind: VoteRead, Participant: long[:MaxParticipant+1], ParticipantTTL: time.Second},
-		"participant's":       {Kind: VoteRead, Participant: "p"},
-		"participants below":  {Kind: VoteRead, ParticipantTTL: -1},
-		"participants":        {Kind: VoteRead, ParticipantTTL: 100*MaxWindow + 1},
-		"participant prepare": {Kind: VotePrepare, Ballot: one, Participant: "p", ParticipantTTL: time.Second},
-	}
-	errs := map[string]error{}
-	for name, r := range requests {
-		_, errs[name] = endpoint.Vote(t.Context(), ref, r)
-	}
-	_, errs["braces"] = endpoint.Vote(t.Context(), VoteKey("a{b", "t", "g", "limit"), VoteRequest{Kind: VoteRead})
-	_, errs["no tag"] = endpoint.Vote(t.Context(), VoteKey("a", "", "g", "limit"), VoteRequest{Kind: VoteRead})
-	for name, r := range map[string]PlacesRequest{
-		"pointer": {Text: long[:MaxPointer+1]}, "expect": {Text: "x", Expect: long[:MaxPointer+1]},
-		"pointer's keep": {Keep: -1}, "pointer's short keep": {Text: "x", Keep: time.Microsecond},
-	} {
-		_, errs[name] = endpoint.Places(t.Context(), PlacesKey("", "t"), r)
-	}
-	_, errs["pointer's tag"] = endpoint.Places(t.Context(), PlacesKey("", ""), PlacesRequest{})
-	for name, err := range errs {
-		if !errors.Is(err, ErrInvalidRequest) || !NotExecuted(err) {
-			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

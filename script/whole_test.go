@@ -1,7 +1,6 @@
 package script
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -45,7 +44,7 @@ func TestTheMarkTellsSinceWhenAServerHasItsMemory(t *testing.T) {
 					if err != nil || got.Status != at.status {
 						t.Errorf("full %v: %v of %+v, %v", full, at.status, got, err)
 					}
-					twin.uptime, twin.uptimeKnown = time.Duration(at.up)*time.Second, true
+					twin.runFor(time.Duration(at.up) * time.Second)
 					if closed := duration(twin.shut(at.now, r)); closed != got.Closed {
 						t.Errorf("full %v: closed for %v, the twin for %v", full, got.Closed, closed)
 					}
@@ -66,14 +65,10 @@ func TestADamagedMarkIsToldOf(t *testing.T) {
 			command(t, client, write...)
 			r := ones(terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Hour, Quarantine: true}), 1)
 			r.Known = time.Hour
-			_, err := NewEndpoint(client).Take(t.Context(), ref, r)
-			var state *StateError
-			if !errors.As(err, &state) || state.Key != mark {
-				t.Errorf("%v: %v", write, err)
-			}
-			if n, err := command(t, client, "EXISTS", ref.Head()).AsInt64(); err != nil || n != 0 {
-				t.Errorf("%v: there is state, %v", write, err)
-			}
+			foreign(t, client, fmt.Sprint(write), mark, func() error {
+				_, err := NewEndpoint(client).Take(t.Context(), ref, r)
+				return err
+			})
 		}
 	}
 }
@@ -87,9 +82,7 @@ func TestAServerThatKeptItsMemoryIsNotTakenForLost(t *testing.T) {
 		r := ones(p, 1)
 		r.Known = known
 		reply, err := NewEndpoint(on.Client(t)).Take(t.Context(), ShardKeys("", "t", name), r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return reply
 	}
 	// The old one has been up for long.

@@ -64,7 +64,7 @@ func (t *Table) lua(first, end int, attribute, index string) (string, bool) {
 		if attribute == "from" || t.Columns[end-1].Width == 0 {
 			ends = ends[:1]
 		}
-		return t.shifted(index, ends)
+		return t.shifted(index, ends), true
 	case "to":
 		return strconv.Itoa(to), true
 	case "at":
@@ -84,29 +84,13 @@ func (t *Table) lua(first, end int, attribute, index string) (string, bool) {
 	return "", false
 }
 
-// shifted writes places in a string that lies where the index says in another one; false if that is
-// none.
-func (t *Table) shifted(index string, places []int) (string, bool) {
+// shifted writes places in a string that lies where the index says in another one.
+func (t *Table) shifted(index string, places []int) string {
 	base, shift := strings.Trim(index, "[]"), 0
-	if base != "" {
-		shift = -1
-	}
 	if end, ends := strings.CutPrefix(base, ".."); ends {
 		base, shift = end, -t.Bytes()
-	}
-	for _, sign := range []string{" + ", " - "} {
-		name, number, found := strings.Cut(base, sign)
-		if !found {
-			continue
-		}
-		n, err := strconv.Atoi(sign[1:2] + number)
-		if err != nil {
-			return "", false
-		}
-		base, shift = name, shift+n
-	}
-	if n, err := strconv.Atoi(base); err == nil {
-		base, shift = "", shift+n
+	} else if base != "" {
+		shift = -1
 	}
 	all := make([]string, len(places))
 	for i, place := range places {
@@ -121,5 +105,5 @@ func (t *Table) shifted(index string, places []int) (string, bool) {
 			all[i] = base
 		}
 	}
-	return strings.Join(all, ", "), true
+	return strings.Join(all, ", ")
 }
