@@ -31,7 +31,6 @@ func TestReadyIfANodeAnswers(t *testing.T) {
 		code  int
 		says  string
 	}{
-		{[]shardlimit.NodeState{well}, 200, "ok\n"},
 		{[]shardlimit.NodeState{away, well}, 200, "ok\n"},
 		{[]shardlimit.NodeState{away}, 503, `"detail":"no node answers"`},
 		{[]shardlimit.NodeState{away, wrong}, 503, `"detail":"no node answers"`},
@@ -54,7 +53,9 @@ func TestReadyIfANodeAnswers(t *testing.T) {
 	}
 	nodes = []shardlimit.NodeState{well}
 	s.Leave()
-	if code, _ := get("/readyz"); code != 503 {
-		t.Errorf("/readyz while it shuts down: %d", code)
+	for _, path := range []string{"/readyz", "/healthz"} {
+		if code, text := get(path); code != 503 || !strings.Contains(text, `"detail":"shutting down"`) {
+			t.Errorf("%s while it shuts down: %d %s", path, code, text)
+		}
 	}
 }
