@@ -17,27 +17,6 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// show, set, reset and delete on a stored limit.
-func TestAdministration(t *testing.T) {
-	_, flags := started(t, 1)
-	none := []string{`no limit "adm"`}
-	walk(t, flags, []step{
-		{"show adm", exitFailed, []string{`no limit "adm"`, "shardlimit set"}},
-		{"reset adm", exitFailed, none},
-		{"delete adm", exitFailed, none},
-		{"set adm --shards 2", exitFailed, none},
-		{"set adm --rate 10/m --shards 2", exitOK, []string{"adm: 10/m, sliding-log over 2 shards (new)"}},
-		{"show adm", exitOK, []string{"adm  10/m, sliding-log over 2 shards",
-			"in use or reserved 0 of 10, free 10", "participants do not contend"}},
-		{"set adm --rate 20/m", exitOK, []string{"20/m, sliding-log over 2 shards (before: 10/m, "}},
-		{"show adm --json", exitOK, []string{`"permits": 20`, `"per_us": 60000000`, `"remaining": 20`,
-			`"shards": [`, `"participants": []`}},
-		{"reset adm", exitOK, []string{"forgotten"}},
-		{"delete adm", exitOK, []string{"deleted"}},
-		{"show adm", exitFailed, none},
-	})
-}
-
 // show tells who contends, by the names it was given.
 func TestShowsWhoContends(t *testing.T) {
 	_, flags := started(t, 1)
