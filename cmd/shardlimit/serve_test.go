@@ -84,7 +84,7 @@ func request(t *testing.T, method, url, body string) (int, string) {
 // Limits of the command line and of a file are served, and the command line comes before the file.
 // Metrics tell of limits and not of keys. An interrupt ends it well.
 func TestServe(t *testing.T) {
-	settings := file(t, "serve.yaml", "redis: [127.0.0.1:1, 127.0.0.1:2]\nlisten: 127.0.0.1:1\nlimit: [a=5/h, b=6/h]\n"+
+	settings := file(t, "serve.yaml", "redis: [127.0.0.1:1, 127.0.0.1:2]\nlisten: nowhere\nlimit: [a=5/h, b=6/h]\n"+
 		"limits: [{name: users, rate: 1/h, per_key: true}]\n")
 	cmd, says := launchServe(t, "--settings", settings, "--embedded", "--on-outage", "open", "--per-key", "c=7/h")
 	url := says.address("serving HTTP on ")
