@@ -47,7 +47,8 @@ func TestCommandsWhileAServerIsAway(t *testing.T) {
 	run := exec.Command(built, append(append([]string{"run", "split"}, flags...), "--", "echo", "done")...)
 	run.Env = cleanEnv()
 	text, err := run.CombinedOutput()
-	if err != nil || !strings.Contains(string(text), "node="+servers[1].Addr()) || !bytes.HasSuffix(text, []byte("done\n")) {
+	if err != nil || !strings.Contains(string(text), "node="+servers[1].Addr()) ||
+		!bytes.HasSuffix(text, []byte("done\n")) {
 		t.Errorf("run: %v: %s", err, text)
 	}
 	servers[0].Kill() // which has the record

@@ -123,8 +123,8 @@ func TestRetryAfter(t *testing.T) {
 // Each page shows what is here. That Go stands here is looked at with all other pages.
 func TestPagesShowTheCode(t *testing.T) {
 	blocks := regexp.MustCompile("(?ms)^```(go|java)\n(.*?)^```$")
-	for page, file := range map[string]string{"redis_rate.md": "", "redisson.md": "RedissonWorker.java", "x-time-rate.md": "",
-		"bucket4j.md": "Bucket4jOrders.java"} {
+	for page, file := range map[string]string{"redis_rate.md": "", "redisson.md": "RedissonWorker.java",
+		"x-time-rate.md": "", "bucket4j.md": "Bucket4jOrders.java"} {
 		text, err := os.ReadFile("../../../docs/migrate/" + page)
 		if err != nil {
 			t.Fatal(err)
