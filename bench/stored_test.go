@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/bench/internal/scenario"
@@ -113,8 +112,8 @@ func TestWhatWasMeasuredIsKept(t *testing.T) {
 	}}
 	none := scenario.Scenario{Name: "none",
 		Run: func(context.Context, *scenario.Sheet) error { return boom }}
-	j := &job{scenarios: []scenario.Scenario{none, half}, results: t.TempDir(), out: &strings.Builder{}, busy: mark,
-		watch: watch{sleep: func(context.Context, time.Duration) {}}}
+	j, _ := (&machine{loads: []string{"unknown"}, others: []int{0}}).on(t, mark)
+	j.scenarios = []scenario.Scenario{none, half}
 	if err := j.do(t.Context()); !errors.Is(err, boom) {
 		t.Errorf("err %v, want that of the scenarios", err)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/shardlimit/shardlimit"
 )
@@ -17,51 +16,22 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// show, set, reset and delete on a stored limit.
-func TestAdministration(t *testing.T) {
-	_, flags := started(t, 1)
-	none := []string{`no limit "adm"`}
-	walk(t, flags, []step{
-		{"show adm", exitFailed, []string{`no limit "adm"`, "shardlimit set"}},
-		{"reset adm", exitFailed, none},
-		{"delete adm", exitFailed, none},
-		{"set adm --shards 2", exitFailed, none},
-		{"set adm --rate 10/m --shards 2", exitOK, []string{"adm: 10/m, sliding-log over 2 shards (new)"}},
-		{"show adm", exitOK, []string{"adm  10/m, sliding-log over 2 shards",
-			"in use or reserved 0 of 10, free 10", "participants do not contend"}},
-		{"set adm --rate 20/m", exitOK, []string{"20/m, sliding-log over 2 shards (before: 10/m, "}},
-		{"show adm --json", exitOK, []string{`"permits": 20`, `"per_us": 60000000`, `"remaining": 20`,
-			`"shards": [`, `"participants": []`}},
-		{"reset adm", exitOK, []string{"forgotten"}},
-		{"delete adm", exitOK, []string{"deleted"}},
-		{"show adm", exitFailed, none},
-	})
-}
-
-// show tells who contends, by the names it was given.
+// Calls are those of the participant that they name, with its weight, and show tells who contends, by
+// the names it was given.
 func TestShowsWhoContends(t *testing.T) {
 	_, flags := started(t, 1)
-	l, err := clientOf(t, flags).Limiter(t.Context(), "who",
-		shardlimit.Limit{Permits: 100, Per: 24 * time.Hour, Shards: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ann, stranger := l.As("ann", 2), l.As("stranger", 1)
-	for _, n := range []int64{60, 60, 7, 7} { // the second is refused
-		if _, err := ann.AllowN(t.Context(), n); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for range 2 {
-		if _, err := stranger.Allow(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	stranger := shardlimit.ParticipantID("stranger")
 	walk(t, flags, []step{
-		{"show who --participant ann", exitOK, []string{"\nann                      2           7 ",
-			"\n" + shardlimit.ParticipantID("stranger") + "         1           1 "}},
-		{"show who --json --participant ann", exitOK, []string{`"name": "ann"`, `"used": 7`,
-			`"id": "` + shardlimit.ParticipantID("stranger")}},
-		{"show who", exitOK, []string{"\n" + shardlimit.ParticipantID("ann") + "         2           7 "}},
+		{"set who --rate 100/d --shards 1", exitOK, nil},
+		{"allow who 60 --participant ann --weight 2.5", exitOK, nil},
+		{"allow who 60 --participant ann --weight 2.5", exitFailed, nil},
+		{"allow who 7 --participant ann --weight 2.5", exitOK, nil},
+		{"allow who 7 --participant ann --weight 2.5", exitOK, nil},
+		{"allow who --participant stranger", exitOK, nil},
+		{"allow who --participant stranger", exitOK, nil},
+		{"show who --participant ann", exitOK, []string{"\nann                    2.5           7 ",
+			"\n" + stranger + "         1           1 "}},
+		{"show who --json --participant ann", exitOK, []string{`"name": "ann"`, `"used": 7`, `"id": "` + stranger}},
+		{"show who", exitOK, []string{"\n" + shardlimit.ParticipantID("ann") + "       2.5           7 "}},
 	})
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -47,13 +46,12 @@ type pacer struct {
 	out, rest, errs string
 }
 
-// startPace runs pace in dir, reading from stdin. Everything it writes goes to
-// files whose names begin with tag.
-func startPace(t *testing.T, dir, tag string, stdin *os.File, args ...string) *pacer {
+// startPace runs pace, reading from stdin. Everything it writes goes to files.
+func startPace(t *testing.T, stdin *os.File, rate string, flags ...string) *pacer {
 	t.Helper()
-	at := func(kind string) string { return filepath.Join(dir, tag+"."+kind) }
-	p := &pacer{t: t, out: at("out"), rest: at("rest"), errs: at("err")}
-	p.cmd = exec.Command(built, append([]string{"pace", "--rest", p.rest}, args...)...)
+	dir := t.TempDir()
+	p := &pacer{t: t, out: filepath.Join(dir, "out"), rest: filepath.Join(dir, "rest"), errs: filepath.Join(dir, "err")}
+	p.cmd = exec.Command(built, append([]string{"pace", "--rest", p.rest, "--name", "e2e", "--rate", rate}, flags...)...)
 	p.cmd.Env, p.cmd.Stdin = cleanEnv(), stdin
 	p.cmd.Stdout, p.cmd.Stderr = create(t, p.out), create(t, p.errs)
 	if err := p.cmd.Start(); err != nil {
@@ -66,9 +64,7 @@ func startPace(t *testing.T, dir, tag string, stdin *os.File, args ...string) *p
 // wait returns the exit code.
 func (p *pacer) wait() int {
 	p.t.Helper()
-	err := p.cmd.Wait()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if err := p.cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 		p.t.Fatal(err)
 	}
 	return p.cmd.ProcessState.ExitCode()
@@ -105,17 +101,13 @@ func read(t *testing.T, path string) string {
 }
 
 // input writes the lines from..to of the common input to a file and opens it.
-func input(t *testing.T, dir, tag string, from, to int) (text string, f *os.File) {
+func input(t *testing.T, from, to int) (text string, f *os.File) {
 	t.Helper()
-	var b bytes.Buffer
+	var b strings.Builder
 	for i := from; i < to; i++ {
 		fmt.Fprintf(&b, "line %d of the input\n", i)
 	}
-	path := filepath.Join(dir, tag+".in")
-	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(path)
+	f, err := os.Open(file(t, "in", b.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,21 +120,8 @@ func cleanEnv() []string {
 	return slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "SHARDLIMIT_") })
 }
 
-// shardlimitRun runs the program, without this environment's settings for it, and
-// returns everything it wrote.
-func shardlimitRun(t *testing.T, args ...string) (text string, code int) {
-	t.Helper()
-	cmd := exec.Command(built, args...)
-	cmd.Env = cleanEnv()
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	return string(out), cmd.ProcessState.ExitCode()
-}
-
-// runHere is shardlimitRun inside of this process, which is much faster.
+// runHere runs a command line inside of this process, which is much faster than a process of its
+// own, and returns all that it wrote.
 func runHere(t *testing.T, args ...string) (text string, code int) {
 	t.Helper()
 	nothing, err := os.Open(os.DevNull)

@@ -20,32 +20,6 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// What Envoy asked for is shown and reset by the values that it sent.
-func TestKeysOfEnvoy(t *testing.T) {
-	_, flags := started(t, 1)
-	config := file(t, "d.yaml", "domain: d\ndescriptors:\n- key: user\n"+
-		"  rate_limit: {unit: hour, requests_per_unit: 1}\n"+
-		"  descriptors: [{key: path, rate_limit: {unit: day, requests_per_unit: 3}}]\n")
-	_, says := launchServe(t, append(flags, "--grpc", "127.0.0.1:0", "--config", config)...)
-	conn := dialled(t, says.address("serving Envoy on "))
-	user := &ratelimit.RateLimitDescriptor_Entry{Key: "user", Value: "ann"}
-	path := &ratelimit.RateLimitDescriptor_Entry{Key: "path", Value: "/a"}
-	five := &ratelimit.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 5, Unit: typev3.RateLimitUnit_HOUR}
-	ask := &rls.RateLimitRequest{Domain: "d", Descriptors: []*ratelimit.RateLimitDescriptor{
-		{Entries: []*ratelimit.RateLimitDescriptor_Entry{user}},
-		{Entries: []*ratelimit.RateLimitDescriptor_Entry{user, path}},
-		{Entries: []*ratelimit.RateLimitDescriptor_Entry{path}, Limit: five}}}
-	if _, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), ask); err != nil {
-		t.Fatal(err)
-	}
-	walk(t, flags, []step{
-		{"show envoy/d/user --key ann", exitOK, []string{"in use or reserved 1 of 1"}},
-		{"show envoy/d/user/path --key ann/%2Fa", exitOK, []string{"in use or reserved 1 of 3"}},
-		{"show envoy/override/hour --key d/path=%2Fa", exitOK, []string{"in use or reserved 1 of"}},
-		{"reset envoy/d/user --key ann", exitOK, []string{"usage forgotten"}},
-	})
-}
-
 // dialled is a connection without TLS.
 func dialled(t *testing.T, address string) *grpc.ClientConn {
 	t.Helper()
@@ -57,8 +31,11 @@ func dialled(t *testing.T, address string) *grpc.ClientConn {
 	return conn
 }
 
-const envoyConfig = "domain: d\ndescriptors:\n- {key: user, rate_limit: {unit: hour, requests_per_unit: 1}}\n"
+const envoyConfig = "domain: d\ndescriptors:\n- {key: user, rate_limit: {unit: hour, requests_per_unit: 1},\n" +
+	"  descriptors: [{key: path, rate_limit: {unit: day, requests_per_unit: 3}}]}\n"
 
+// Envoy is answered by a configuration that may change. What it asked for is told, and shown and
+// reset by the values that it sent.
 func TestServeEnvoy(t *testing.T) {
 	config := file(t, "d.yaml", envoyConfig)
 	write := func(content string) {
@@ -66,16 +43,18 @@ func TestServeEnvoy(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd, says := launchServe(t, "--embedded", "--grpc", "127.0.0.1:0", "--config", config, "--response-headers",
-		"--denied")
+	_, flags := started(t, 1)
+	cmd, says := launchServe(t, append(flags, "--grpc", "127.0.0.1:0", "--config", config, "--response-headers",
+		"--denied")...)
 	address, url := says.address("serving Envoy on "), says.address("serving HTTP on ")
 	conn := dialled(t, address)
-	hits := uint64(1)
+	user := &ratelimit.RateLimitDescriptor_Entry{Key: "user", Value: "ann"}
+	path := &ratelimit.RateLimitDescriptor_Entry{Key: "path", Value: "/a"}
+	asked := &ratelimit.RateLimitDescriptor{Entries: []*ratelimit.RateLimitDescriptor_Entry{user}}
 	ask := func(want rls.RateLimitResponse_Code) {
 		t.Helper()
 		a, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rls.RateLimitRequest{Domain: "d",
-			Descriptors: []*ratelimit.RateLimitDescriptor{{HitsAddend: wrapperspb.UInt64(hits),
-				Entries: []*ratelimit.RateLimitDescriptor_Entry{{Key: "user", Value: "ann"}}}}})
+			Descriptors: []*ratelimit.RateLimitDescriptor{asked}})
 		if err != nil || a.GetOverallCode() != want || len(a.GetResponseHeadersToAdd()) != 3 {
 			t.Errorf("%v, %v", a, err)
 		}
@@ -90,7 +69,7 @@ func TestServeEnvoy(t *testing.T) {
 		t.Error(line)
 	}
 	ask(rls.RateLimitResponse_OVER_LIMIT)
-	hits = math.MaxUint64 // counters do not wrap
+	asked.HitsAddend = wrapperspb.UInt64(math.MaxUint64) // counters do not wrap
 	ask(rls.RateLimitResponse_OVER_LIMIT)
 	if _, text := fetch(t, url+"/metrics"); !strings.Contains(text, "ratelimit_service_over_limit") ||
 		!strings.Contains(text, `result="error"`) || strings.Contains(text, "} -") {
@@ -105,6 +84,17 @@ func TestServeEnvoy(t *testing.T) {
 		`{"limiter":"envoy/d/user","calls":2,"keys":[{"key":"ann","calls":2,"over":0}]}`) {
 		t.Errorf("/v1/denied: %s", text)
 	}
+	asked.Entries, asked.HitsAddend = append(asked.Entries, path), nil
+	ask(rls.RateLimitResponse_OK)
+	asked.Entries = asked.Entries[1:]
+	asked.Limit = &ratelimit.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 5, Unit: typev3.RateLimitUnit_HOUR}
+	ask(rls.RateLimitResponse_OK)
+	walk(t, flags, []step{
+		{"show envoy/d/user --key ann", exitOK, []string{"in use or reserved 2 of 2"}},
+		{"show envoy/d/user/path --key ann/%2Fa", exitOK, []string{"in use or reserved 1 of 3"}},
+		{"show envoy/override/hour --key d/path=%2Fa", exitOK, []string{"in use or reserved 1 of"}},
+		{"reset envoy/d/user --key ann", exitOK, []string{"usage forgotten"}},
+	})
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -145,19 +145,6 @@ func TestACertificateIsReadAgain(t *testing.T) {
 	}
 }
 
-// The command line comes before the file.
-func TestTheCommandLineComesBeforeTheSettings(t *testing.T) {
-	t.Parallel()
-	settings := file(t, "serve.yaml", "redis: [127.0.0.1:1, 127.0.0.1:2]\nlisten: 127.0.0.1:1\nlimit: [a=5/h, b=6/h]\n")
-	_, url := startServe(t, "--settings", settings, "--embedded", "--on-outage", "open", "--per-key", "c=7/h")
-	for body, limit := range map[string]string{`{"limiter": "a"}`: "5", `{"limiter": "b"}`: "6",
-		`{"limiter": "c", "key": "k"}`: "7"} {
-		if code, text := post(t, url, body); code != 200 || !strings.Contains(text, `"limit":`+limit) {
-			t.Errorf("%s: %d %s", body, code, text)
-		}
-	}
-}
-
 // While no node answers it is not ready, and says why.
 func TestServeTellsOfAnOutage(t *testing.T) {
 	t.Parallel()
@@ -190,20 +177,13 @@ func TestServeTellsOfAnOutage(t *testing.T) {
 func TestServeTellsOfAMistake(t *testing.T) {
 	t.Parallel()
 	server := redistest.Servers(t, 1)[0]
-	c := server.Client(t)
-	do := func(words ...string) {
-		t.Helper()
-		if err := c.Do(t.Context(), c.B().Arbitrary(words...).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	do("ACL", "SETUSER", "ann", "on", ">pw", "~*", "&*", "+@all")
+	server.Do(t, "ACL", "SETUSER", "ann", "on", ">pw", "~*", "&*", "+@all")
 	_, says := launchServe(t, "--redis", "redis://ann:pw@"+server.Addr(), "--limit", "a=5/h", "--on-outage", "open")
 	url := says.address("serving HTTP on ")
 	if code, text := post(t, url, `{"limiter": "a"}`); code != 200 {
 		t.Fatal(code, text)
 	}
-	do("ACL", "DELUSER", "ann")
+	server.Do(t, "ACL", "DELUSER", "ann")
 	limittest.AwaitThat(t, "it has dialled anew", func() bool {
 		code, _ := post(t, url, `{"limiter": "a"}`)
 		return code == 503
@@ -211,7 +191,7 @@ func TestServeTellsOfAMistake(t *testing.T) {
 	if code, text := fetch(t, url+"/readyz"); code != 503 || !strings.Contains(text, "a mistake in the configuration") {
 		t.Fatalf("/readyz: %d %s", code, text)
 	}
-	do("ACL", "SETUSER", "ann", "on", ">pw", "~*", "&*", "+@all")
+	server.Do(t, "ACL", "SETUSER", "ann", "on", ">pw", "~*", "&*", "+@all")
 	limittest.AwaitThat(t, "it is ready", func() bool {
 		code, _ := fetch(t, url+"/readyz")
 		return code == 200

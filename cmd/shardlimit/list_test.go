@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/embedded"
@@ -18,13 +17,9 @@ func TestScanFindsEveryName(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer servers.Close()
+	addresses := []string{servers.Addr(0), servers.Addr(1), servers.Addr(2)}
 	declare := func(prefix string, limits, families []string) {
-		client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), KeyPrefix: prefix,
-			CallTimeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
+		client := clientOf(t, []string{"--prefix", prefix, "--redis", strings.Join(addresses, ",")})
 		for _, name := range limits {
 			if _, err := client.Limiter(t.Context(), name, shardlimit.PerHour(10)); err != nil {
 				t.Fatal(err)
@@ -59,7 +54,7 @@ func TestScanFindsEveryName(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err = names("pq:")
-	if err == nil || !strings.Contains(err.Error(), "cannot reach "+servers.Nodes()[1].Redis.InitAddress[0]) ||
+	if err == nil || !strings.Contains(err.Error(), "cannot reach "+addresses[1]) ||
 		!slices.Equal(got, []string{"limit another"}) {
 		t.Errorf("with a node away: %+v, %v", got, err)
 	}

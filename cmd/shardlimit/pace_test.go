@@ -2,8 +2,8 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,41 +13,11 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// Three processes share one rate over four servers: every line comes out once,
-// in order, and no sooner than the limit allows.
-func TestPaceSharesARate(t *testing.T) {
-	const lines = 20_000
-	_, flags := started(t, 4)
-	began := time.Now()
-	pacers, texts, _ := three(t, lines, flags)
-	for i, p := range pacers {
-		p.released(texts[i])
-	}
-	if took, least := time.Since(began), (lines/5000-1)*time.Second; took < least {
-		t.Errorf("%d lines took %s, which the limit allows in %s", lines, took, least)
-	}
-}
-
-// three starts processes that share 5,000 lines a second, with a third of the lines each.
-func three(t *testing.T, lines int, flags []string) (pacers []*pacer, texts []string, inputs []*os.File) {
-	t.Helper()
-	dir := t.TempDir()
-	for i := range 3 {
-		tag := strconv.Itoa(i)
-		text, stdin := input(t, dir, tag, i*lines/3, (i+1)*lines/3)
-		texts, inputs = append(texts, text), append(inputs, stdin)
-		pacers = append(pacers, startPace(t, dir, tag, stdin, append([]string{"--name", "e2e", "--rate", "5000/s"},
-			flags...)...))
-	}
-	return pacers, texts, inputs
-}
-
 // alone starts a process with so many lines, and returns them.
 func alone(t *testing.T, lines int, rate string, flags ...string) (p *pacer, text string) {
 	t.Helper()
-	dir := t.TempDir()
-	text, stdin := input(t, dir, "p", 0, lines)
-	return startPace(t, dir, "p", stdin, append([]string{"--name", "e2e", "--rate", rate}, flags...)...), text
+	text, stdin := input(t, 0, lines)
+	return startPace(t, stdin, rate, flags...), text
 }
 
 // A limit that is stored with another rate holds, and pace says so.
@@ -69,12 +39,22 @@ func TestPaceOnACluster(t *testing.T) {
 	walk(t, flags, []step{{"show e2e", exitOK, []string{"over 6 shards"}}})
 }
 
-// One of three is interrupted, which loses nothing; the others take up its part.
-func TestPaceInterrupted(t *testing.T) {
+// Three processes share one rate over four servers: every line comes out once, in order, and no
+// sooner than the limit allows. One is interrupted, which loses nothing; the others take up its part.
+func TestPaceIsSharedAndInterrupted(t *testing.T) {
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(sig.String(), func(t *testing.T) {
+			const each, perSecond = 6000, 5000
 			_, flags := started(t, 4)
-			pacers, texts, inputs := three(t, 18_000, flags)
+			began := time.Now()
+			var pacers []*pacer
+			var texts []string
+			var inputs []*os.File
+			for i := range 3 {
+				text, stdin := input(t, i*each, (i+1)*each)
+				texts, inputs = append(texts, text), append(inputs, stdin)
+				pacers = append(pacers, startPace(t, stdin, fmt.Sprintf("%d/s", perSecond), flags...))
+			}
 			first := pacers[0]
 			limittest.AwaitThat(t, "lines are released", func() bool { return read(t, first.out) != "" })
 			if err := first.cmd.Process.Signal(sig); err != nil {
@@ -83,45 +63,36 @@ func TestPaceInterrupted(t *testing.T) {
 			if code := first.wait(); code != exitFailed {
 				t.Errorf("the interrupted process ended with %d: %s", code, first.said())
 			}
-			checkNothingLost(t, first, texts[0], unread(t, inputs[0], texts[0]))
+			first.lostNothing(texts[0], inputs[0])
 			for i, p := range pacers[1:] {
 				p.released(texts[i+1])
+			}
+			if took, least := time.Since(began), (2*each/perSecond-1)*time.Second; took < least {
+				t.Errorf("%d lines and more took %s, which the limit allows in %s", 2*each, took, least)
 			}
 		})
 	}
 }
 
-// unread is what the shared offset of a file leaves of its text.
-func unread(t *testing.T, f *os.File, text string) string {
-	t.Helper()
-	offset, err := f.Seek(0, 1)
+// lostNothing checks an interrupted process: its output, its rest and what it has not read are its
+// input, and it says so.
+func (p *pacer) lostNothing(text string, in *os.File) {
+	p.t.Helper()
+	offset, err := in.Seek(0, io.SeekCurrent) // the process shares it
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	return text[offset:]
-}
-
-// checkNothingLost checks an interrupted process: its output, its rest and what
-// it has not read are its input, and it says so.
-func checkNothingLost(t *testing.T, p *pacer, text, unread string) {
-	t.Helper()
-	released, rest := read(t, p.out), read(t, p.rest)
-	if released+rest+unread != text {
-		t.Errorf("released %d + rest %d + unread %d bytes are not the input of %d", len(released), len(rest),
-			len(unread), len(text))
+	out, rest, said := read(p.t, p.out), read(p.t, p.rest), p.said()
+	if out+rest+text[offset:] != text {
+		p.t.Errorf("released %d + rest %d bytes + what is not read from %d on are not the input of %d", len(out), len(rest),
+			offset, len(text))
 	}
-	if released == text || released == "" || !strings.HasSuffix(released, "\n") {
-		t.Errorf("%d of %d bytes were released: the test shows nothing, or half a line came out", len(released),
-			len(text))
+	if out == text || out == "" || !strings.HasSuffix(out, "\n") {
+		p.t.Errorf("%d of %d bytes were released: the test shows nothing, or half a line came out", len(out), len(text))
 	}
-	said := p.said()
-	if rest != "" && !strings.Contains(said, p.rest) {
-		t.Errorf("standard error does not name the rest file: %s", said)
-	}
-	next := fmt.Sprintf("line %d of the input, at byte %d: tail -c +%d", strings.Count(released, "\n")+1, len(released),
-		len(released)+1)
-	if _, err := os.Stat(strings.TrimSuffix(p.out, "out") + "in"); err == nil && !strings.Contains(said, next) {
-		t.Errorf("standard error does not say %q: %s", next, said)
+	next := fmt.Sprintf("line %d of the input, at byte %d: tail -c +%d", strings.Count(out, "\n")+1, len(out), len(out)+1)
+	if rest != "" && !strings.Contains(said, p.rest) || !strings.Contains(said, next) {
+		p.t.Errorf("standard error does not say %q, or where the rest is: %s", next, said)
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/rueidis"
-
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -40,15 +38,9 @@ func TestRedisWithTLS(t *testing.T) {
 func TestSentinelWithUsers(t *testing.T) {
 	t.Parallel()
 	set := redistest.NewSentinel(t, 1)
-	watcher, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: set.Addrs(), ForceSingleClient: true,
-		DisableCache: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer watcher.Close()
-	setUser(t, watcher, "watch", "l%k")
+	set.Do(t, "ACL", "SETUSER", "watch", "on", ">l%k", "~*", "&*", "+@all")
 	for _, s := range set.Servers() {
-		setUser(t, s.Client(t), "app", "p@ss")
+		s.Do(t, "ACL", "SETUSER", "app", "on", ">p@ss", "~*", "&*", "+@all")
 	}
 	master := set.ClientOption().Sentinel.MasterSet
 	target := func(user, watch string) []string {
@@ -64,14 +56,5 @@ func TestSentinelWithUsers(t *testing.T) {
 		if code != step.code || strings.Contains(text, "p@ss") {
 			t.Errorf("%+v ended with %d: %s", step, code, text)
 		}
-	}
-}
-
-// setUser adds a user to a server.
-func setUser(t *testing.T, c rueidis.Client, name, password string) {
-	t.Helper()
-	rules := []string{"SETUSER", name, "on", ">" + password, "~*", "&*", "+@all"}
-	if err := c.Do(t.Context(), c.B().Arbitrary("ACL").Args(rules...).Build()).Error(); err != nil {
-		t.Fatal(err)
 	}
 }

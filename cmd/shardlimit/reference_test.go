@@ -20,7 +20,8 @@ const (
 	pagesOfHelp = "../../docs/reference/commands"
 )
 
-// Each command has a page, which is its help, and there are no others.
+// Each command has a page, which is its help and fits a terminal, and there are no others. Help is
+// asked for in several ways.
 func TestPagesOfHelp(t *testing.T) {
 	want := map[string]string{}
 	for _, c := range append(commands(console{}), &cli.Command{Name: "completion"}) {
@@ -29,6 +30,14 @@ func TestPagesOfHelp(t *testing.T) {
 			t.Errorf("%s --help ended with %d", c.Name, code)
 		}
 		want[c.Name+".txt"] = text
+		fits(t, c.Name, text)
+	}
+	for _, args := range []string{"", "--help", "help", "help allow", "allow pulls --help", "allow --help pulls",
+		"run --help x -- y"} {
+		text, code := runHere(t, strings.Fields(args)...)
+		if fits(t, args, text); code != exitOK && args != "" || !strings.Contains(text, "shardlimit ") {
+			t.Errorf("%s ended with %d: %s", args, code, text)
+		}
 	}
 	if *update {
 		for name, text := range want {
@@ -44,6 +53,16 @@ func TestPagesOfHelp(t *testing.T) {
 	for _, page := range there {
 		if read(t, filepath.Join(pagesOfHelp, page.Name())) != want[page.Name()] {
 			t.Errorf("%s is not what go test -run TestPage -update writes", page.Name())
+		}
+	}
+}
+
+// fits checks that a page of help fits a terminal.
+func fits(t *testing.T, name, page string) {
+	t.Helper()
+	for line := range strings.Lines(page) {
+		if len(strings.TrimSuffix(line, "\n")) > helpWidth {
+			t.Errorf("%s, %d columns: %s", name, len(line), line)
 		}
 	}
 }
@@ -92,17 +111,10 @@ func tableOfCommands() string {
 	return b.String()
 }
 
-func names(flags []cli.Flag) (all []string) {
-	for _, f := range flags {
-		all = append(all, f.Names()[0])
-	}
-	return all
-}
-
 func quoted(flags []cli.Flag) string {
 	var all []string
-	for _, name := range names(flags) {
-		all = append(all, "`--"+name+"`")
+	for _, f := range flags {
+		all = append(all, "`--"+f.Names()[0]+"`")
 	}
 	return strings.Join(all, " ")
 }

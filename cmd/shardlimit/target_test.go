@@ -72,12 +72,10 @@ func TestSentinelsAndTheirServersAreLoggedInToApart(t *testing.T) {
 
 func TestNodesRefuse(t *testing.T) {
 	for _, c := range []struct{ redis, cluster, sentinel, says string }{
-		{"http://a:1", "", "", "cannot be read"},
 		{"", "a:1,b", "", "not host:port"},
 		{"", "", "a:1", "not MASTER@"},
 		{"", "", "@a:1", "not MASTER@"},
 		{"", "", "m@", "an address is empty"},
-		{"", "", "m@a:1,b", "not host:port"},
 		{"", "", "m@redis://u:pass word%zz@a:1", "cannot be read"},
 	} {
 		_, err := nodes(c.redis, c.cluster, c.sentinel)

@@ -48,7 +48,7 @@ func New(q Quota) (*Group, error) {
 	if !ok {
 		return nil, ErrUnsupported
 	}
-	sweep(parent, alive)
+	sweep(parent)
 	g := &Group{
 		dir: filepath.Join(parent, fmt.Sprintf("%s%d-%d", prefix, os.Getpid(), made.Add(1))),
 		v2:  v2,
@@ -116,7 +116,7 @@ func (g *Group) Close() error {
 
 // sweep removes the groups whose makers are gone. The kernel refuses to remove
 // one in which a process lives.
-func sweep(parent string, alive func(pid int) bool) {
+func sweep(parent string) {
 	stale, err := filepath.Glob(filepath.Join(parent, prefix+"*"))
 	if err != nil {
 		return

@@ -39,17 +39,13 @@ func (l *Latencies) Add(worker int, d time.Duration) {
 	_ = part.h.RecordValue(min(max(int64(d), shortestTime), longestTime)) // fails outside of these bounds only
 }
 
-// Percentiles returns the times below which the given percentages (0 to 100) lie.
-func (l *Latencies) Percentiles(percentages ...float64) []time.Duration {
+// Percentile returns the time below which so many per cent (0 to 100) of all lie.
+func (l *Latencies) Percentile(percent float64) time.Duration {
 	all := hdrhistogram.New(shortestTime, longestTime, 3)
 	for i := range l.parts {
 		l.parts[i].mu.Lock()
 		all.Merge(l.parts[i].h)
 		l.parts[i].mu.Unlock()
 	}
-	times := make([]time.Duration, len(percentages))
-	for i, p := range percentages {
-		times[i] = time.Duration(all.ValueAtQuantile(p))
-	}
-	return times
+	return time.Duration(all.ValueAtQuantile(percent))
 }

@@ -3,6 +3,7 @@ package picture
 import (
 	"math"
 	"strconv"
+	"strings"
 )
 
 // axis is a scale from values to pixels.
@@ -105,11 +106,19 @@ func number(v float64) string {
 	if rounded := strconv.FormatFloat(v, 'g', 6, 64); len(rounded) < len(text) && math.Abs(v) < 1e6 {
 		text = rounded
 	}
-	if v != math.Trunc(v) || math.Abs(v) < 10_000 {
+	if v != math.Trunc(v) {
 		return text
 	}
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + " " + text[i:]
+	return Group(text)
+}
+
+// Group puts a space between groups of three digits of a whole number with at least five.
+func Group(digits string) string {
+	if len(strings.TrimPrefix(digits, "-")) < 5 {
+		return digits
 	}
-	return text
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + " " + digits[i:]
+	}
+	return digits
 }

@@ -91,22 +91,28 @@ func read(proc string) (r Reading, err error) {
 	user, nice, system, idle, wait, irq, soft := ticks[0], ticks[1], ticks[2], ticks[3], ticks[4], ticks[5], ticks[6]
 	r.busy, r.steal = user+nice+system+irq+soft, ticks[7]
 	r.all = r.busy + r.steal + idle + wait
-	self, err := firstLine(proc, filepath.Join("self", "stat"))
+	own, children, err := Times(proc, "self")
+	r.own = own + children
+	return r, err
+}
+
+// Times are how many ticks a process has used that is told of under proc, in user and system time,
+// and the children that it has waited for.
+func Times(proc, process string) (own, children float64, err error) {
+	stat, err := firstLine(proc, filepath.Join(process, "stat"))
 	if err != nil {
-		return r, err
+		return 0, 0, err
 	}
-	_, fields, _ := strings.Cut(self[strings.LastIndexByte(self, ')')+1:], " ") // a name may have spaces
-	const before = 11                                                           // from the state to the four times
-	words := strings.Fields(fields)
+	const before = 11                                                  // from the state to the four times
+	words := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]) // a name may have spaces
 	if len(words) < before {
-		return r, errUnknown
+		return 0, 0, errUnknown
 	}
 	times, err := numbers(words[before:], 4)
 	if err != nil {
-		return r, err
+		return 0, 0, err
 	}
-	r.own = times[0] + times[1] + times[2] + times[3]
-	return r, nil
+	return times[0] + times[1], times[2] + times[3], nil
 }
 
 // since is how much others and the machine below used since an earlier reading, in percent of all

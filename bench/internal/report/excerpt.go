@@ -35,7 +35,9 @@ var excerpt = regexp.MustCompile(`(?s)(<!-- bench\s+(\S+)\s+(?:run|(\S+?):\s+([^
 	`(\n?)(.*?)(<!--\s+/bench\s+-->)`)
 
 // Pages brings README.md and all Markdown pages in docs below a folder up to date with the results
-// that are stored in dir.
+// that are stored in dir. Each figure is a median. One whose scenario has no stored result stays as
+// it is; one that asks for what the result does not have is an error, and then its page is not
+// changed.
 func Pages(folder, dir string) error {
 	pages := []string{filepath.Join(folder, "README.md")}
 	failed := []error{filepath.WalkDir(filepath.Join(folder, "docs"),
@@ -46,15 +48,13 @@ func Pages(folder, dir string) error {
 			return err
 		})}
 	for _, page := range pages {
-		failed = append(failed, Excerpts(page, dir))
+		failed = append(failed, excerpts(page, dir))
 	}
 	return errors.Join(failed...)
 }
 
-// Excerpts brings what a page shows of results up to date with those that are stored in dir. Each
-// figure is a median. One whose scenario has no stored result stays as it is; one that asks for
-// what the result does not have is an error, and then the page is not changed.
-func Excerpts(file, dir string) error {
+// excerpts brings one page up to date.
+func excerpts(file, dir string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err

@@ -4,7 +4,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
+
+	"github.com/shardlimit/shardlimit/bench/internal/picture"
 )
 
 // Stat is one quantity measured in several rounds. Rounds are few and disturbed by whatever else
@@ -37,29 +38,13 @@ func figure(x float64) string {
 		return strconv.FormatFloat(x, 'f', min(digits, 4), 64)
 	}
 	unit := math.Pow10(-digits)
-	return group(int64(math.Round(x/unit) * unit))
+	return picture.Group(strconv.FormatInt(int64(math.Round(x/unit)*unit), 10))
 }
 
 // Count prints a number that was chosen, in full.
 func Count(x float64) string {
 	if x == math.Trunc(x) && math.Abs(x) < 1e15 {
-		return group(int64(x))
+		return picture.Group(strconv.FormatInt(int64(x), 10))
 	}
 	return strconv.FormatFloat(x, 'g', -1, 64)
-}
-
-// group puts a space between groups of three digits of numbers with at least five.
-func group(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	if n > -10_000 && n < 10_000 {
-		return digits
-	}
-	var b strings.Builder
-	for i, c := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
-			b.WriteByte(' ')
-		}
-		b.WriteRune(c)
-	}
-	return b.String()
 }

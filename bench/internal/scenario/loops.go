@@ -83,7 +83,7 @@ func (s *Sheet) closed(ctx context.Context, on server.Farm, l loop) (figures, er
 	found["cpu-ns"], found["cpu"], found["script"] = cpu, cpu/1e3, float64(used.ScriptMicro)/all
 	found["scripts"] = float64(used.Scripts) / all
 	if l.timed {
-		found["p99"] = micros(got.Times.Percentiles(99)[0])
+		found["p99"] = micros(got.Times.Percentile(99))
 	}
 	s.wrong(who, got, l.denied)
 	return found, nil
@@ -137,19 +137,14 @@ func until(ctx context.Context, want bool, call load.Call) error {
 	}
 }
 
-// opened is a limiter that is connected.
-type opened struct {
-	name string
-	rival.Handle
-}
-
 // open connects a limiter and makes one call of a limit that nobody measures, so that the server
 // knows the script: a herd of calls that all find it missing is an outage to go-zero's circuit
 // breaker.
-func open(ctx context.Context, name string, connect func() (rival.Handle, error)) (opened, error) {
+func open(ctx context.Context, name string, connect func() (rival.Handle, error)) (rival.Handle,
+	error) {
 	h, err := connect()
 	if err != nil {
-		return opened{}, fmt.Errorf("open %s: %w", name, err)
+		return h, fmt.Errorf("open %s: %w", name, err)
 	}
 	err = until(ctx, true, func(ctx context.Context) (bool, error) {
 		allow, err := h.Limiter(ctx, "warm-up-"+strings.ReplaceAll(name, " ", "_"))
@@ -161,9 +156,9 @@ func open(ctx context.Context, name string, connect func() (rival.Handle, error)
 	})
 	if err != nil {
 		h.Close()
-		return opened{}, fmt.Errorf("warm up %s: %w", name, err)
+		return h, fmt.Errorf("warm up %s: %w", name, err)
 	}
-	return opened{name, h}, nil
+	return h, nil
 }
 
 // rivals connects all rivals to one server, and lets play have each of them in its turns. Each has
@@ -175,7 +170,7 @@ func (s *Sheet) rivals(ctx context.Context, limit rival.Limit, rounds int,
 		return err
 	}
 	defer on.Close()
-	var all []opened
+	var all []rival.Handle
 	defer func() {
 		for _, o := range all {
 			o.Close()
@@ -191,10 +186,10 @@ func (s *Sheet) rivals(ctx context.Context, limit rival.Limit, rounds int,
 	return s.inTurns(rounds, len(all), func(round, i int) error {
 		allow, err := all[i].Limiter(ctx, fmt.Sprintf("%s-%d", s.Result.Scenario, round))
 		if err == nil {
-			err = play(on, all[i].name, round, allow)
+			err = play(on, s.Rivals[i].Name, round, allow)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", all[i].name, err)
+			return fmt.Errorf("%s: %w", s.Rivals[i].Name, err)
 		}
 		return nil
 	})

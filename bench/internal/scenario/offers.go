@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -70,7 +69,7 @@ func (d demand) offer(ctx context.Context, allows []rival.Allow) (o outcome, err
 // several processes would have them.
 type crew struct {
 	name    string
-	members []opened
+	members []rival.Handle
 }
 
 // limiters returns each client's view of the limit with this name. Crews that
@@ -88,7 +87,8 @@ func (c crew) limiters(ctx context.Context, name string) ([]rival.Allow, error) 
 }
 
 // crews starts servers, as many as the last number of nodes, and opens a crew for every rival, each
-// on one of them, and for shardlimit one for each number of nodes.
+// on one of them, and for shardlimit one for each number of nodes. They are in the order of their
+// names.
 func (s *Sheet) crews(ctx context.Context, limit rival.Limit, clients int, nodes []int) (on server.Farm, all []crew,
 	err error) {
 	if on, err = s.start(ctx, nodes[len(nodes)-1]); err != nil {
@@ -97,7 +97,7 @@ func (s *Sheet) crews(ctx context.Context, limit rival.Limit, clients int, nodes
 	add := func(name string, connect func() (rival.Handle, error)) {
 		c := crew{name: name}
 		for len(c.members) < clients && err == nil {
-			var o opened
+			var o rival.Handle
 			if o, err = open(ctx, name, connect); err == nil {
 				c.members = append(c.members, o)
 			}
@@ -122,6 +122,7 @@ func (s *Sheet) crews(ctx context.Context, limit rival.Limit, clients int, nodes
 		closeCrews(all)
 		on.Close()
 	}
+	slices.SortFunc(all, func(a, b crew) int { return strings.Compare(a.name, b.name) })
 	return on, all, err
 }
 
@@ -160,11 +161,10 @@ func runAccuracy(ctx context.Context, s *Sheet) error {
 		if err != nil {
 			return err
 		}
-		for _, name := range slices.Sorted(maps.Keys(outcomes)) {
-			o := outcomes[name]
+		for k, o := range outcomes {
 			most := history.Busiest(limit.Per, o.admitted).Permits
-			s.Note(name, demands[i], figures{"most-random": 100 * float64(most) / float64(limit.Permits)})
-			s.lost(name, demands[i], o)
+			s.Note(crews[k].name, demands[i], figures{"most-random": 100 * float64(most) / float64(limit.Permits)})
+			s.lost(crews[k].name, demands[i], o)
 		}
 		return nil
 	})
@@ -180,28 +180,16 @@ func (s *Sheet) lost(name string, times float64, o outcome) {
 }
 
 // offerAll lets all limiters meet the same demand at the same time.
-func (d demand) offerAll(ctx context.Context, crews []crew, name string) (map[string]outcome, error) {
-	var (
-		wg       sync.WaitGroup
-		mu       sync.Mutex
-		failed   error
-		outcomes = make(map[string]outcome)
-	)
-	note := func(name string, o outcome, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		outcomes[name], failed = o, errors.Join(failed, err)
-	}
-	for _, c := range crews {
+func (d demand) offerAll(ctx context.Context, crews []crew, name string) ([]outcome, error) {
+	var wg sync.WaitGroup
+	outcomes, errs := make([]outcome, len(crews)), make([]error, len(crews))
+	for i, c := range crews {
 		allows, err := c.limiters(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		wg.Go(func() {
-			o, err := d.offer(ctx, allows)
-			note(c.name, o, err)
-		})
+		wg.Go(func() { outcomes[i], errs[i] = d.offer(ctx, allows) })
 	}
 	wg.Wait()
-	return outcomes, failed
+	return outcomes, errors.Join(errs...)
 }

@@ -145,7 +145,7 @@ func (s *Sheet) paced(who string, got load.OpenSample, denied bool) figures {
 		s.Result.Remark("%s could not keep the pace: %d of %d calls were not made.", who, got.Unsent,
 			got.Unsent+got.Decisions()+got.Failed)
 	}
-	return figures{"p99": micros(got.Times.Percentiles(99)[0]),
+	return figures{"p99": micros(got.Times.Percentile(99)),
 		"rate": float64(got.Decisions()) / got.Elapsed.Seconds()}
 }
 
@@ -206,7 +206,7 @@ a bare EVALSHA with ready-made arguments on a connection of its own. They take t
 				}
 			}
 			for i, name := range names {
-				s.Note(name, 50, figures{"latency": micros(times[i].Percentiles(50)[0])})
+				s.Note(name, 50, figures{"latency": micros(times[i].Percentile(50))})
 			}
 			s.Progress("round %d of %d done", round+1, rounds)
 		}

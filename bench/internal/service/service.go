@@ -11,11 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/shardlimit/shardlimit/bench/internal/quiet"
 	"github.com/shardlimit/shardlimit/bench/internal/server"
 )
 
@@ -175,31 +174,11 @@ func (p *Process) await(ctx context.Context) error {
 // Dial makes the connections of so many callers.
 func (p *Process) Dial(callers int) (Callers, error) { return p.kind.dial(p.addr, callers) }
 
-// CPU is the processor time that the service has used so far, user and system. Only Linux tells.
+// CPU is the processor time that the service has used so far, user and system. Only Linux tells, in
+// hundredths of a second.
 func (p *Process) CPU() (time.Duration, error) {
-	return cpuOf(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "stat"))
-}
-
-// cpuOf reads the times of a process, which Linux counts in hundredths of a second.
-func cpuOf(file string) (time.Duration, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:])) // a name may have spaces
-	const user, system = 11, 12
-	if len(fields) <= system {
-		return 0, fmt.Errorf("%s has %d fields", file, len(fields))
-	}
-	var sum time.Duration
-	for _, field := range []string{fields[user], fields[system]} {
-		ticks, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		sum += time.Duration(ticks) * 10 * time.Millisecond
-	}
-	return sum, nil
+	ticks, _, err := quiet.Times(quiet.Proc, strconv.Itoa(p.cmd.Process.Pid))
+	return time.Duration(ticks) * 10 * time.Millisecond, err
 }
 
 // Close ends the service.

@@ -68,7 +68,6 @@ func TestWhatTheOtherServiceIsGiven(t *testing.T) {
 		}
 	}
 	if text, err := os.ReadFile(filepath.Join(folder, "rules", "config", "bench.yaml")); err != nil ||
-
 		string(text) != j.config() || !strings.Contains(string(text), "unit: minute, requests_per_unit: 3") {
 		t.Errorf("its configuration is %q, %v", text, err)
 	}

@@ -13,20 +13,14 @@ func TestParseRate(t *testing.T) {
 		want Rate
 		text string // as String writes it
 	}{
-		{"500/s", Rate{500, time.Second}, "500/s"},
 		{" 500 / s ", Rate{500, time.Second}, "500/s"},
 		{"3/ms", Rate{3, time.Millisecond}, "3/ms"},
-		{"30/m", Rate{30, time.Minute}, "30/m"},
-		{"1000/h", Rate{1000, time.Hour}, "1000/h"},
 		{"9/d", Rate{9, day}, "9/d"},
 		{"9/7d", Rate{9, 7 * day}, "9/7d"},
 		{"100/10s", Rate{100, 10 * time.Second}, "100/10s"},
-		{"20/100ms", Rate{20, 100 * time.Millisecond}, "20/100ms"},
 		{"1/1m30s", Rate{1, 90 * time.Second}, "1/1m30s"},
 		{"1/120s", Rate{1, 2 * time.Minute}, "1/2m"},
-		{"1/120m", Rate{1, 2 * time.Hour}, "1/2h"},
 		{"1/90m", Rate{1, 90 * time.Minute}, "1/1h30m"},
-		{"1/60s", Rate{1, time.Minute}, "1/m"},
 		{"9223372036854775807/s", Rate{1<<63 - 1, time.Second}, "9223372036854775807/s"},
 	} {
 		got, err := ParseRate(c.in)
@@ -41,18 +35,12 @@ func TestParseRate(t *testing.T) {
 
 func TestParseRateRefuses(t *testing.T) {
 	for _, c := range []struct{ in, says string }{
-		{"", "no slash"},
 		{"500", "no slash"},
-		{"/s", "not a whole number"},
-		{"x/s", "not a whole number"},
 		{"1.5/s", "not a whole number"},
 		{"_5/s", "not a whole number"},
 		{"0/s", "the mode closed lets nothing through, off everything"},
-		{"-3/s", "at least 1"},
 		{"9223372036854775808/s", "too large"},
 		{"5/", "not a time"},
-		{"5/s/s", "not a time"},
-		{"5/week", "not a time"},
 		{"5/0d", "not a time"},
 		{"5/10", "not a time"},
 		{"5/0s", "not a time"},
