@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // rulesOf are the expressions of the rules by their names; those of alerts without the threshold.
@@ -21,9 +23,7 @@ func rulesOf(t *testing.T) map[string]string {
 			}
 		}
 	}
-	if err := yaml.Unmarshal(content(t, "prometheus/rules.yml"), &file); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, yaml.Unmarshal(content(t, "prometheus/rules.yml"), &file))
 	threshold := regexp.MustCompile(` [<>] [0-9.]+$`)
 	guide := string(content(t, "../docs/howto/monitor.md"))
 	found := map[string]string{}
@@ -143,9 +143,7 @@ func TestEveryAlertHasACaseInWhichItFires(t *testing.T) {
 			} `yaml:"promql_expr_test"`
 		}
 	}
-	if err := yaml.Unmarshal(content(t, "prometheus/rules_test.yml"), &file); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, yaml.Unmarshal(content(t, "prometheus/rules_test.yml"), &file))
 	fire := map[string]bool{}
 	for _, test := range file.Tests {
 		for _, check := range test.Checks {
