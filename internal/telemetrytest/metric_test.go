@@ -95,13 +95,8 @@ func TestACallerThatLeftIsNoError(t *testing.T) {
 	const canceled = "algorithm=sliding_log,limiter=l,outcome=canceled,source=redis"
 	limittest.AwaitThat(t, "a call of a caller that left is counted", func() bool { // unless it left before it asked
 		gone, leave := context.WithCancel(t.Context())
-		left := make(chan error)
-		go func() {
-			_, err := l.Allow(gone)
-			left <- err
-		}()
 		time.AfterFunc(time.Millisecond, leave)
-		if err := <-left; !errors.Is(err, context.Canceled) {
+		if _, err := l.Allow(gone); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 		return p.value(t, "ratelimit.decisions", canceled).value > 0
@@ -109,22 +104,6 @@ func TestACallerThatLeftIsNoError(t *testing.T) {
 	for attributes := range points(p.metrics(t)["ratelimit.decisions"]) {
 		if strings.Contains(attributes, "error") {
 			t.Errorf("there is %s", attributes)
-		}
-	}
-}
-
-// A limit of each participant is not one of all together, so it is not told as such: what all of
-// them use of it would be more than there is.
-func TestALimitOfEachParticipantIsNoLimitOfAll(t *testing.T) {
-	p := newProbe(t, 1)
-	limit := shardlimit.PerHour(5)
-	limittest.Limiter(t, p.client, "all", limit)
-	limit.Scope = shardlimit.PerParticipant
-	limittest.Limiter(t, p.client, "each", limit)
-	for _, name := range []string{"ratelimit.limit", "ratelimit.limit.window"} {
-		told := points(p.metrics(t)[name])
-		if _, all := told["limiter=all"]; !all || len(told) != 1 {
-			t.Errorf("%s is told of %v", name, told)
 		}
 	}
 }
@@ -222,14 +201,20 @@ func TestShardsTellWhatIsLeftAndWhetherTheirNodeAnswers(t *testing.T) {
 	if d, err := l.AllowUpTo(t.Context(), 60); err != nil || d.Granted != 60 {
 		t.Fatalf("%+v, %v", d, err)
 	}
+	// A limit of each participant is not one of all together, so it is not told as such: what all of
+	// them use of it would be more than there is.
+	limittest.Limiter(t, p.client, "each", limittest.PerParticipant(5, time.Hour))
 	st := limittest.Peek(t, l)
 	attributes := func(s shardlimit.ShardState) string { return "limiter=l,node=" + s.Node + ",shard=" + s.Tag }
 	for _, s := range st.Shards {
 		p.tells(t, "ratelimit.shard.remaining", map[string]float64{attributes(s): float64(s.Free)})
 		p.tells(t, "ratelimit.shard.available", map[string]float64{attributes(s): 1})
 	}
-	p.tells(t, "ratelimit.limit", map[string]float64{"limiter=l": 100})
-	p.tells(t, "ratelimit.limit.window", map[string]float64{"limiter=l": 3600})
+	for name, want := range map[string]float64{"ratelimit.limit": 100, "ratelimit.limit.window": 3600} {
+		if told := points(p.metrics(t)[name]); len(told) != 1 || told["limiter=l"].value != want {
+			t.Errorf("%s is told of %v, want %v of l alone", name, told, want)
+		}
+	}
 	down := st.Shards[0]
 	p.posts[int(down.Node[1]-'0')].Server.Kill()
 	limittest.AwaitThat(t, "the shard of the node that is gone is not available", func() bool {
