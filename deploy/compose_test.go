@@ -13,20 +13,18 @@ import (
 	"github.com/compose-spec/compose-go/v2/loader"
 	"github.com/compose-spec/compose-go/v2/types"
 	"gopkg.in/yaml.v3"
+
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // project is compose.yaml as Docker Compose itself reads it, checked against its schema.
 func project(t *testing.T) *types.Project {
 	t.Helper()
 	dir, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	p, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{WorkingDir: dir,
 		ConfigFiles: []types.ConfigFile{{Filename: "compose.yaml", Content: content(t, "compose.yaml")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	return p
 }
 
@@ -73,9 +71,7 @@ func TestTheFilesAgree(t *testing.T) {
 	var settings struct{ Redis []string }
 	for file, into := range map[string]any{"prometheus/prometheus.yml": &scraped, "serve.yaml": &settings,
 		"grafana/provisioning/datasources/prometheus.yaml": &asked} {
-		if err := yaml.Unmarshal(content(t, file), into); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, yaml.Unmarshal(content(t, file), into))
 	}
 	addresses := []string{strings.TrimPrefix(asked.Datasources[0].URL, "http://")}
 	for _, c := range scraped.ScrapeConfigs {
@@ -130,9 +126,7 @@ func TestTheUnitWaitsAndHandsSecretsOver(t *testing.T) {
 		t.Fatalf("%v, %q, %q of %s", err, grace, wait, text)
 	}
 	most, err := time.ParseDuration(string(grace[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	if least, err := time.ParseDuration(wait[1] + "s"); err != nil || least <= most {
 		t.Errorf("systemd waits %s, and calls may take %s", least, most)
 	}
@@ -154,9 +148,7 @@ func TestSystemdReadsTheUnit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "shardlimit.service")
 	unit := strings.NewReplacer("/usr/local/bin/shardlimit", "/bin/true", "#LoadCredential", "LoadCredential").
 		Replace(string(content(t, "shardlimit.service")))
-	if err := os.WriteFile(file, []byte(unit), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, os.WriteFile(file, []byte(unit), 0o600))
 	for _, args := range [][]string{{"verify", file}, {"security", "--offline=yes", "--threshold=20", file}} {
 		if text, err := exec.Command(analyze, args...).CombinedOutput(); err != nil ||
 			args[0] == "verify" && len(text) > 0 {

@@ -10,6 +10,8 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/cog/plugins"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 const dashboardFile = "grafana/dashboard.json"
@@ -17,9 +19,7 @@ const dashboardFile = "grafana/dashboard.json"
 func content(t *testing.T, file string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	return text
 }
 
@@ -52,9 +52,7 @@ type board struct {
 
 func readBoard(t *testing.T) (b board) {
 	t.Helper()
-	if err := json.Unmarshal(content(t, dashboardFile), &b); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, json.Unmarshal(content(t, dashboardFile), &b))
 	return b
 }
 

@@ -47,18 +47,12 @@ func TestEnvoyAsksForItsLimits(t *testing.T) {
 		text = strings.Replace(text, "port_value: "+port+"}", "port_value: "+is+"}", 1)
 	}
 	file := filepath.Join(t.TempDir(), "envoy.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	proxy := exec.Command(envoy, "-c", file, "--disable-hot-restart", "--concurrency", "1", "-l", "warning")
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	proxy.Stdout, proxy.Stderr = log, log
-	if err := proxy.Start(); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, proxy.Start())
 	defer func() {
 		_ = proxy.Process.Kill()
 		_ = proxy.Wait()
@@ -69,9 +63,7 @@ func TestEnvoyAsksForItsLimits(t *testing.T) {
 	}()
 	ask := func(from int, path, user string) (status int, left string) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+front+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		request.Close = true
 		if user != "" {
 			request.Header.Set("X-User", user)
@@ -139,9 +131,7 @@ func TestThePageShowsEnvoysFiles(t *testing.T) {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	defer func() { _ = l.Close() }()
 	return l.Addr().String()
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/shardlimit/shardlimit/embedded"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // manifests are those in deploy/kubernetes.
@@ -39,18 +40,14 @@ func kubernetes(t *testing.T) *manifests {
 	for _, file := range []string{"kubernetes/serve.yaml", "kubernetes/batch.yaml"} {
 		for _, text := range bytes.Split(content(t, file), []byte("\n---\n")) {
 			var of struct{ APIVersion, Kind string }
-			if err := yaml.Unmarshal(text, &of); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, yaml.Unmarshal(text, &of))
 			kind := of.APIVersion + " " + of.Kind
 			into, known := missing[kind]
 			if !known {
 				t.Fatalf("%s: there is another %s, or it is not known here", file, kind)
 			}
 			data, err := yaml.YAMLToJSONStrict(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, err)
 			if strict, err := json.UnmarshalStrict(data, into); err != nil || len(strict) > 0 {
 				t.Fatalf("%s, %s: %v %v", file, kind, err, strict)
 			}
@@ -127,9 +124,7 @@ func TestTheToolStartsAsManifestsSay(t *testing.T) {
 	t.Parallel()
 	m, tool, dir := kubernetes(t), buildTool(t), t.TempDir()
 	servers, err := embedded.Start(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	defer servers.Close()
 	secrets := map[string]string{"redis": "a=" + servers.Addr(0) + ",b=" + servers.Addr(1), "token": "0123456789abcdef"}
 	env := func(c *core.Container) (all []string) {
@@ -140,9 +135,7 @@ func TestTheToolStartsAsManifestsSay(t *testing.T) {
 	}
 	serve := &m.deployment.Spec.Template.Spec.Containers[0]
 	for name, text := range m.settings.Data {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	if port := m.service.Spec.Ports[0].Port; port != serve.Ports[0].ContainerPort ||
 		!strings.Contains(m.settings.Data["serve.yaml"], "listen: 0.0.0.0:8080\n") || port != 8080 {
@@ -155,9 +148,7 @@ func TestTheToolStartsAsManifestsSay(t *testing.T) {
 	address, _ := started(t, cmd, "limits declared: 2; serving HTTP on ")
 	for _, path := range []string{serve.LivenessProbe.HTTPGet.Path, serve.ReadinessProbe.HTTPGet.Path} {
 		answer, err := http.Get(address + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		_ = answer.Body.Close()
 		if answer.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s", path, answer.Status)
@@ -165,13 +156,9 @@ func TestTheToolStartsAsManifestsSay(t *testing.T) {
 	}
 
 	piece := &m.job.Spec.Template.Spec.Containers[0]
-	if err := os.Symlink(tool, filepath.Join(dir, piece.Command[0])); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, os.Symlink(tool, filepath.Join(dir, piece.Command[0])))
 	program := filepath.Join(dir, piece.Command[len(piece.Command)-1]) // the work, which takes no arguments
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho sent\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, os.WriteFile(program, []byte("#!/bin/sh\necho sent\n"), 0o700))
 	run := exec.Command(filepath.Join(dir, piece.Command[0]), piece.Command[1:]...)
 	run.Env = env(piece)
 	if out, err := run.CombinedOutput(); err != nil || string(out) != "sent\n" {

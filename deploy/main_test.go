@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // toolDir is where the tool is built.
@@ -41,9 +43,7 @@ var builtTool = sync.OnceValues(func() (string, error) {
 func buildTool(t *testing.T) string {
 	t.Helper()
 	path, err := builtTool()
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	return path
 }
 
@@ -55,9 +55,7 @@ func started(t *testing.T, serve *exec.Cmd, text string) (found string, end func
 	if err == nil {
 		err = serve.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	end = sync.OnceFunc(func() { _ = serve.Process.Signal(syscall.SIGTERM); _ = serve.Wait() })
 	t.Cleanup(end)
 	for lines := bufio.NewScanner(says); lines.Scan(); {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/embedded"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // pages says which page shows a program.
@@ -33,17 +34,13 @@ var pages = map[string]string{
 func TestPagesShowThePrograms(t *testing.T) {
 	for program, page := range pages {
 		text, err := os.ReadFile(filepath.Join(program, "main.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		_, whole, _ := strings.Cut(string(text), "\n")
 		_, main, _ := strings.Cut(whole, "func main() {\n")
 		main, _, _ = strings.Cut(main, "\n}\n")
 		main = "func main() {\n" + main + "\n}\n"
 		document, err := os.ReadFile(filepath.Join("..", page))
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		if !strings.Contains(string(document), "```go\n"+whole+"```\n") &&
 			!strings.Contains(string(document), "```go\n"+main+"```\n") {
 			t.Errorf("%s does not show examples/%s/main.go", page, program)
@@ -78,6 +75,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// command is a program that can be started.
+func command(ctx context.Context, t *testing.T, program string, env ...string) *exec.Cmd {
+	t.Helper()
+	folder, err := programs()
+	limittest.Must(t, err)
+	cmd := exec.CommandContext(ctx, filepath.Join(folder, program))
+	cmd.Env = append(os.Environ(), env...)
+	return cmd
+}
+
 // run starts a program. What it returns ends it by an interrupt, and says what it wrote; else the
 // end of the test kills it.
 func run(t *testing.T, program string, env ...string) (interrupt func() string) {
@@ -85,16 +92,10 @@ func run(t *testing.T, program string, env ...string) (interrupt func() string) 
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no interrupts to send")
 	}
-	folder, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), filepath.Join(folder, program))
-	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), env...), &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd := command(t.Context(), t, program, env...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	limittest.Must(t, cmd.Start())
 	wait := sync.OnceValue(cmd.Wait)
 	t.Cleanup(func() { _ = wait() }) // the context of the test has ended by now
 	return func() string {
@@ -109,61 +110,30 @@ func run(t *testing.T, program string, env ...string) (interrupt func() string) 
 func start(t *testing.T) (*embedded.Servers, string) {
 	t.Helper()
 	servers, err := embedded.Start(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(servers.Close)
 	return servers, "REDIS=" + servers.Addr(0) + "," + servers.Addr(1)
-}
-
-// soon waits until something is so, and fails if that takes too long for any machine.
-func soon(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("not seen within a minute: ", what)
-		}
-	}
 }
 
 // The page to begin with shows what the quick start prints.
 func TestQuickStart(t *testing.T) {
 	document, err := os.ReadFile("../docs/getting-started.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	out := finish(t, "quickstart")
 	if strings.Count(out, "true ") != 2 || !strings.Contains(string(document), "```text\n"+out+"```\n") {
 		t.Errorf("getting-started.md does not show what the quick start prints:\n%s", out)
 	}
 }
 
-// What one process used, another one finds used: the counts are in the nodes.
-func TestServersKeepTheCounts(t *testing.T) {
-	soon(t, "a machine that is quick enough for the call timeout", func() bool {
-		_, redis := start(t)
-		for _, allowed := range []int{2, 0} {
-			out, err := output(t, "servers", redis)
-			if strings.Contains(out, context.DeadlineExceeded.Error()) {
-				return false
-			}
-			if err != nil || strings.Count(out, "true ") != allowed || strings.Count(out, "false ") != 3-allowed {
-				t.Errorf("%v, want %d allowed: %s", err, allowed, out)
-			}
-		}
-		return true
-	})
-}
-
 func TestWorkerPullsUntilItIsInterrupted(t *testing.T) {
 	servers, redis := start(t)
 	interrupt := run(t, "worker", redis)
-	client, err := shardlimit.New(shardlimit.Config{Nodes: addressed(servers), CallTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes, err := shardlimit.ParseNodes(strings.TrimPrefix(redis, "REDIS="))
+	limittest.Must(t, err)
+	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes, CallTimeout: time.Minute})
+	limittest.Must(t, err)
 	defer client.Close()
-	soon(t, "permits in use", func() bool {
+	limittest.AwaitThat(t, "permits in use", func() bool {
 		pulls, err := client.Open(t.Context(), "pulls")
 		if err != nil {
 			return false
@@ -177,30 +147,20 @@ func TestWorkerPullsUntilItIsInterrupted(t *testing.T) {
 	}
 }
 
-// addressed are the nodes by the names that programs give them: their addresses.
-func addressed(servers *embedded.Servers) []shardlimit.Node {
-	nodes := servers.Nodes()
-	for i := range nodes {
-		nodes[i].Name = servers.Addr(i)
-	}
-	return nodes
-}
-
 // While nodes answer a request says what is left of 600 a minute. In an outage a gateway of twenty
 // lets 30 pass.
 func TestGatewayKeepsItsPartInAnOutage(t *testing.T) {
 	servers, redis := start(t)
 	address := free(t)
 	run(t, "gateway", redis, "LISTEN="+address)
-	post := func(key string) (status int, policy string) { return order(t, address, key) }
-	soon(t, "an answer that knows the limit", func() bool {
-		status, policy := post("ann")
+	limittest.AwaitThat(t, "an answer that knows the limit", func() bool {
+		status, policy := order(t, address, "ann")
 		return status == http.StatusAccepted && policy == `"key";q=600;w=60`
 	})
 	servers.Close()
 	passed := 0
-	soon(t, "a refusal in the outage", func() bool {
-		status, _ := post("bob")
+	limittest.AwaitThat(t, "a refusal in the outage", func() bool {
+		status, _ := order(t, address, "bob")
 		if status == http.StatusAccepted {
 			passed++
 		}
@@ -216,7 +176,7 @@ func TestGatewayRefusesWhoMakesUpKeys(t *testing.T) {
 	_, redis := start(t)
 	address := free(t)
 	run(t, "gateway", redis, "LISTEN="+address)
-	soon(t, "an answer", func() bool {
+	limittest.AwaitThat(t, "an answer", func() bool {
 		status, _ := order(t, address, "ann")
 		return status == http.StatusAccepted
 	})
@@ -232,9 +192,7 @@ func TestGatewayRefusesWhoMakesUpKeys(t *testing.T) {
 func order(t *testing.T, address, key string) (status int, policy string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/orders", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	request.Header.Set("X-API-Key", key)
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
@@ -249,9 +207,7 @@ func order(t *testing.T, address, key string) (status int, policy string) {
 func free(t *testing.T) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	defer func() { _ = listener.Close() }()
 	return listener.Addr().String()
 }
@@ -268,41 +224,28 @@ func TestFleetKeepsAPause(t *testing.T) {
 	}))
 	defer server.Close()
 	interrupt := run(t, "fleet", redis, "URL="+server.URL)
-	soon(t, "three calls", func() bool { return calls.Load() >= 3 })
+	limittest.AwaitThat(t, "three calls", func() bool { return calls.Load() >= 3 })
 	if out := interrupt(); calls.Load() != 3 || strings.Contains(out, "unavailable") {
 		t.Errorf("%d calls, it says %q", calls.Load(), out)
 	}
 }
 
-// output runs a program to its end and returns what it wrote.
-func output(t *testing.T, program string, env ...string) (string, error) {
-	t.Helper()
-	folder, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(folder, program))
-	cmd.Env = append(os.Environ(), env...)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
-
-// finish is output of a program that must succeed.
+// finish runs a program to its end, which must be a success, and returns what it wrote.
 func finish(t *testing.T, program string, env ...string) string {
 	t.Helper()
-	out, err := output(t, program, env...)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	out, err := command(ctx, t, program, env...).CombinedOutput()
 	if err != nil {
 		t.Errorf("%s: %v: %s", program, err, out)
 	}
-	return out
+	return string(out)
 }
 
 // The proxy answers as OpenAI does, gives back what an estimate had too much, and says which limit
 // refused.
 func TestProxyCountsRequestsAndTokens(t *testing.T) {
-	soon(t, "a machine that is quick enough for the call timeout", func() bool {
+	limittest.AwaitThat(t, "a machine that is quick enough for the call timeout", func() bool {
 		_, redis := start(t)
 		out := finish(t, "llmproxy", redis)
 		if strings.Contains(out, "503 Service Unavailable") {

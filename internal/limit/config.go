@@ -3,7 +3,6 @@ package limit
 import (
 	"cmp"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -78,9 +77,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.TracerProvider == nil {
 		c.TracerProvider = otel.GetTracerProvider()
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c, c.check(problems)
 }
 
@@ -130,10 +127,7 @@ func defaultParticipant() string {
 	}
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails: crypto/rand aborts the program instead
-	if len(host) > 64 {
-		host = host[:64]
-	}
-	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), hex.EncodeToString(random[:]))
+	return fmt.Sprintf("%s-%d-%x", host[:min(len(host), 64)], os.Getpid(), random)
 }
 
 // CheckName returns an error if the name has an impossible length. what says whose name it is.

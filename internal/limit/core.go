@@ -12,8 +12,10 @@ import (
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
-// identity is what a limit is called and where it belongs. It does not change.
-type identity struct {
+// Core is one limit as one process sees it: the layout in use, and the lanes to its shards. Every
+// handle on the name shares it, so that all callers share its lanes.
+type Core struct {
+	// What the limit is called and where it belongs. It does not change.
 	Process *Process
 	Name    string // as the user wrote it; not set for a key
 	ID      string // as it stands in Redis keys
@@ -22,12 +24,7 @@ type identity struct {
 	Family  *Family
 	Key     Keyed
 	Invalid error // why the key cannot be used
-}
 
-// Core is one limit as one process sees it: the layout in use, and the ways to its shards. Every
-// handle on the name shares it, so that all callers share its lanes.
-type Core struct {
-	identity
 	callers  Callers
 	Routes   atomic.Pointer[Routes]        // nil until the limit has been declared or joined
 	Register *register.Register            // nil for a key of a family
@@ -37,7 +34,14 @@ type Core struct {
 	mu       sync.Mutex
 	declared Limit       // by the code, at the highest revision
 	told     atomic.Bool // the log was told that the declaration is not in force
-	ways
+	// Every lane to a shard ever made, so that its memory survives a new layout. mu guards them.
+	Lanes []*dispatch.Lane
+	// The first ones, in one piece with the core: a key seldom has others.
+	first struct {
+		routes Routes
+		lane   dispatch.Lane
+		lanes  [1]*dispatch.Lane
+	}
 }
 
 // Callers are those who call for permits of a limit, and what they remember of it.
@@ -53,7 +57,7 @@ type Callers interface {
 
 // Init makes a zero Core that of a limit, as it is declared.
 func (c *Core) Init(p *Process, callers Callers, name, id string, declared Limit) {
-	c.Process, c.callers, c.Name, c.ID, c.declared, c.ways.core = p, callers, name, id, declared, c
+	c.Process, c.callers, c.Name, c.ID, c.declared = p, callers, name, id, declared
 }
 
 // Declaration returns what the code declares, at the highest revision. For a key, that is the

@@ -47,7 +47,7 @@ func (e *TooFarAheadError) Unwrap() error { return ErrTooFarAhead }
 
 // Title returns the name under which the limit was declared; of a key, its family: the key may be a
 // secret.
-func (c *identity) Title() string {
+func (c *Core) Title() string {
 	if c.Family != nil {
 		return c.Family.Of.Name
 	}
@@ -56,7 +56,7 @@ func (c *identity) Title() string {
 
 // FailedAt returns the error of a call to a shard, or a place of the record, as callers see it.
 // After Close it is ErrClosed.
-func (c *identity) FailedAt(at shard.Location, err error) error {
+func (c *Core) FailedAt(at shard.Location, err error) error {
 	if c.Process.Closed.Load() {
 		return ErrClosed
 	}
@@ -64,12 +64,12 @@ func (c *identity) FailedAt(at shard.Location, err error) error {
 }
 
 // Failed returns the error of a call to a shard as callers see it.
-func (c *identity) Failed(l *dispatch.Lane, err error) error {
+func (c *Core) Failed(l *dispatch.Lane, err error) error {
 	return c.FailedAt(l.Site.Location, err)
 }
 
 // Absence returns why no shard was asked: the nodes are away or unknown here, or the key moves.
-func (c *identity) Absence(r *Routes) error {
+func (c *Core) Absence(r *Routes) error {
 	if r.closed != nil {
 		return r.closed
 	}

@@ -118,22 +118,16 @@ func (f *Family) seat(p *Plan) *dispatch.Seat {
 
 // PlaceOf returns the plan of a key whose calls bring no terms, and the name of its shard, under
 // the family's routes; nil if the key needs a Core.
-func (f *Family) PlaceOf(ft *Routes, prefix, key string) (*Plan, script.ShardRef) {
+func (f *Family) PlaceOf(ft *Routes, prefix, key string) (p *Plan, named script.ShardRef) {
 	at, only := ft.Layout.Keys.OnlyOf(prefix, key)
-	if !only {
-		return nil, script.ShardRef{}
-	}
 	plain := f.plans.plain.Load()
-	if plain == nil || plain.from != ft {
-		return nil, script.ShardRef{}
+	if !only || plain == nil || plain.from != ft || plain.at[at] == nil {
+		return nil, named
 	}
-	p := plain.at[at]
-	if p == nil {
-		return nil, script.ShardRef{}
-	}
+	p = plain.at[at]
 	if p.Seat.Lane.Node != f.Of.Process.Nodes.Node(at.Node) { // it turned out to be called otherwise
 		f.plans.forget(plain)
-		return nil, script.ShardRef{}
+		return nil, named
 	}
 	return p, p.ways[0].Space.Keys(prefix, key)
 }

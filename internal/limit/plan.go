@@ -2,6 +2,7 @@ package limit
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -28,7 +29,7 @@ type Plan struct {
 }
 
 // plan returns the plan of a layout of the limit.
-func (c *identity) plan(layout shard.Layout) (*Plan, error) {
+func (c *Core) plan(layout shard.Layout) (*Plan, error) {
 	limit, err := LimitOf(layout)
 	if err != nil {
 		return nil, err
@@ -47,7 +48,7 @@ func (c *identity) plan(layout shard.Layout) (*Plan, error) {
 
 // terms returns what to propose to a shard of the layout. Only a settled layout entitles a shard
 // to its share at once; else its capacity comes from a Plan.
-func (c *identity) terms(layout shard.Layout, s shard.Shard) (*dispatch.Terms, error) {
+func (c *Core) terms(layout shard.Layout, s shard.Shard) (*dispatch.Terms, error) {
 	var floor int64
 	if layout.Settled {
 		floor = s.Share
@@ -70,7 +71,7 @@ func (c *identity) terms(layout shard.Layout, s shard.Shard) (*dispatch.Terms, e
 // proposal offers a layout to one of its shards, with the share that it may put in force at once.
 // While the layout is not settled, it says what the one before left to the shard: what a state of
 // an old snapshot holds beyond that is in force elsewhere.
-func (c *identity) proposal(layout shard.Layout, s shard.Shard, floor int64) (*script.Proposal, error) {
+func (c *Core) proposal(layout shard.Layout, s shard.Shard, floor int64) (*script.Proposal, error) {
 	algorithm, err := AlgorithmNamed(s.Algorithm)
 	if err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ const headKeep = 24 * time.Hour
 
 // keep returns how much longer than two windows a shard's state lives after its last use. A family
 // has so many keys that those of live shards do not outlive what they tell.
-func (c *identity) keep(s shard.Shard) time.Duration {
+func (c *Core) keep(s shard.Shard) time.Duration {
 	switch {
 	case s.Share == 0:
 		return register.StateKeep
@@ -106,7 +107,7 @@ func (c *identity) keep(s shard.Shard) time.Duration {
 }
 
 // way returns the way of a lane to a shard.
-func (c *identity) way(to shard.Site) *dispatch.Way {
+func (c *Core) way(to shard.Site) *dispatch.Way {
 	w := &dispatch.Way{Site: to, Metrics: c.Metrics, Keyed: c.Family != nil}
 	if a, err := AlgorithmNamed(to.Algorithm); err == nil { // else no call gets as far as to need the keys
 		w.Space = a.Space(c.Process.Config.KeyPrefix, shard.Tag(to.Slot), to.Life)
@@ -158,13 +159,10 @@ func (k *keyPlans) forget(found *plainPlans) {
 
 // offer has calls for keys at a place find their plan. k.mu is held.
 func (k *keyPlans) offer(at shard.Location, p *Plan) {
-	all := &plainPlans{k.from, map[shard.Location]*Plan{at: p}}
+	all := make(map[shard.Location]*Plan)
 	if old := k.plain.Load(); old != nil && old.from == k.from {
-		for other, p := range old.at {
-			if other != at {
-				all.at[other] = p
-			}
-		}
+		maps.Copy(all, old.at)
 	}
-	k.plain.Store(all)
+	all[at] = p
+	k.plain.Store(&plainPlans{k.from, all})
 }

@@ -31,7 +31,12 @@ type Process struct {
 	errors    Errors
 	deleted   func(*Core)
 	strangers sync.Map // the nodes that a layout names and Config does not; the log was told of them
-	background
+
+	Context context.Context // of tasks in the background; ends with Close
+	cancel  context.CancelFunc
+	Closed  atomic.Bool
+	mu      sync.Mutex // no task begins once it is closed
+	tasks   sync.WaitGroup
 }
 
 // Errors make the errors that callers see.
@@ -143,17 +148,8 @@ func (p *Process) Gone(ctx context.Context, err error) error {
 	return nil
 }
 
-// background is the tasks of a process.
-type background struct {
-	Context context.Context // ends with Close
-	cancel  context.CancelFunc
-	Closed  atomic.Bool
-	mu      sync.Mutex // no task begins once it is closed
-	tasks   sync.WaitGroup
-}
-
 // Spawn runs a task that ends with the process. It reports false if that is closed.
-func (p *background) Spawn(task func(ctx context.Context)) bool {
+func (p *Process) Spawn(task func(ctx context.Context)) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.Closed.Load() {
@@ -164,6 +160,6 @@ func (p *background) Spawn(task func(ctx context.Context)) bool {
 }
 
 // inBackground returns what has a task run in the background.
-func (p *background) inBackground(task func()) func() {
+func (p *Process) inBackground(task func()) func() {
 	return func() { p.Spawn(func(context.Context) { task() }) }
 }

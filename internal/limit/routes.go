@@ -1,7 +1,6 @@
 package limit
 
 import (
-	"math"
 	"time"
 
 	"github.com/shardlimit/shardlimit/internal/dispatch"
@@ -42,16 +41,13 @@ func (r *Routes) Expected(now int64) (n int64) {
 // NextAfter returns the time until one of the shards that have nothing has a permit again, 0 if
 // that is not known.
 func (r *Routes) NextAfter(now int64) time.Duration {
-	first := int64(math.MaxInt64)
+	var next time.Duration
 	for _, l := range r.Lanes {
-		if at := l.Known.FreeAt.Load(); at > now {
-			first = min(first, at)
+		if after := time.Duration(l.Known.FreeAt.Load() - now); after > 0 && (next == 0 || after < next) {
+			next = after
 		}
 	}
-	if first == math.MaxInt64 {
-		return 0
-	}
-	return time.Duration(first - now)
+	return next
 }
 
 // ResetAfter returns the time until no shard that this process has heard from has a permit in its

@@ -8,31 +8,18 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// ways are the lanes of a limit to its shards. core.mu guards them.
-type ways struct {
-	core  *Core
-	Lanes []*dispatch.Lane // every lane ever made, so that its memory survives a new layout
-
-	// The first ones, in one piece with the core: a key seldom has others.
-	first struct {
-		routes Routes
-		lane   dispatch.Lane
-		lanes  [1]*dispatch.Lane
-	}
-}
-
 // leave tells the lanes that the layout has no live shard for: calls that are on their way to them
 // find what is there, and claim nothing. A lane for which it has no shard at all is dropped once no
-// call waits there: a node that falls and returns has other shards each time. core.mu is held.
-func (of *ways) leave(layout shard.Layout) {
-	of.Lanes = slices.DeleteFunc(of.Lanes, func(l *dispatch.Lane) bool {
+// call waits there: a node that falls and returns has other shards each time. c.mu is held.
+func (c *Core) leave(layout shard.Layout) {
+	c.Lanes = slices.DeleteFunc(c.Lanes, func(l *dispatch.Lane) bool {
 		i := layout.Index(l.Site)
 		if i >= 0 && i < len(layout.Live()) {
 			return false
 		}
 		if old := l.Terms.Load(); old.Epoch != layout.Epoch {
 			left := shard.Shard{Slot: l.Slot, Node: l.Site.Node, Algorithm: l.Algorithm, Life: l.Life, Start: shard.Unknown}
-			if t, err := of.core.terms(layout, left); err == nil { // a shard of an unknown algorithm has no keys
+			if t, err := c.terms(layout, left); err == nil { // a shard of an unknown algorithm has no keys
 				if t.Fence = old.Fence; l.Life == "" {
 					t.Fence = nil
 				}
@@ -48,39 +35,39 @@ func (of *ways) leave(layout shard.Layout) {
 }
 
 // LaneTo returns the lane to a shard, nil if its node is not configured.
-func (of *ways) LaneTo(at shard.Site) *dispatch.Lane {
-	of.core.mu.Lock()
-	defer of.core.mu.Unlock()
-	return of.lane(at, nil, nil)
+func (c *Core) LaneTo(at shard.Site) *dispatch.Lane {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lane(at, nil, nil)
 }
 
-// lane does what LaneTo does, with core.mu held. A new lane gets the terms, or, where they are nil,
+// lane does what LaneTo does, with c.mu held. A new lane gets the terms, or, where they are nil,
 // such as propose nothing, and likewise the way to it.
-func (of *ways) lane(at shard.Site, t *dispatch.Terms, w *dispatch.Way) *dispatch.Lane {
-	n := of.core.Process.Nodes.Node(at.Node)
+func (c *Core) lane(at shard.Site, t *dispatch.Terms, w *dispatch.Way) *dispatch.Lane {
+	n := c.Process.Nodes.Node(at.Node)
 	if n == nil {
 		return nil
 	}
-	i := slices.IndexFunc(of.Lanes, func(l *dispatch.Lane) bool { return l.Site == at })
-	if i >= 0 && of.Lanes[i].Node == n {
-		return of.Lanes[i]
+	i := slices.IndexFunc(c.Lanes, func(l *dispatch.Lane) bool { return l.Site == at })
+	if i >= 0 && c.Lanes[i].Node == n {
+		return c.Lanes[i]
 	}
 	if t == nil {
-		t, w = noTerms(at.Algorithm), of.core.way(at)
+		t, w = noTerms(at.Algorithm), c.way(at)
 	}
-	l := &of.first.lane
-	if of.Lanes == nil {
-		of.Lanes = of.first.lanes[:0]
+	l := &c.first.lane
+	if c.Lanes == nil {
+		c.Lanes = c.first.lanes[:0]
 	} else {
 		l = &dispatch.Lane{}
 	}
-	l.Lead(of.core.Process.Lanes, w, listener{of.core}, w.Space.Keys("", of.core.ID), n, t)
+	l.Lead(c.Process.Lanes, w, listener{c}, w.Space.Keys("", c.ID), n, t)
 	if i < 0 {
-		of.Lanes = append(of.Lanes, l)
+		c.Lanes = append(c.Lanes, l)
 	} else { // the node turned out to be called otherwise
-		l.Follows(of.Lanes[i])
-		of.Lanes[i].Gone.Store(true)
-		of.Lanes[i] = l
+		l.Follows(c.Lanes[i])
+		c.Lanes[i].Gone.Store(true)
+		c.Lanes[i] = l
 	}
 	return l
 }
@@ -93,21 +80,21 @@ func noTerms(algorithm string) *dispatch.Terms {
 	return &dispatch.Terms{Shards: 1, Proposal: p}
 }
 
-// newRoutes makes the routes of a plan, and tells the lanes their terms. core.mu is held.
-func (of *ways) newRoutes(p *Plan) *Routes {
-	of.leave(p.Layout)
-	r := &of.first.routes
+// newRoutes makes the routes of a plan, and tells the lanes their terms. c.mu is held.
+func (c *Core) newRoutes(p *Plan) *Routes {
+	c.leave(p.Layout)
+	r := &c.first.routes
 	if r.Plan != nil {
 		r = &Routes{}
 	}
-	r.Plan, r.Split, r.Record = p, len(p.terms) > 1, of.core.Record()
+	r.Plan, r.Split, r.Record = p, len(p.terms) > 1, c.Record()
 	r.Lanes = r.only[:0]
 	all := make([]*dispatch.Lane, len(p.terms))
 	for i, s := range p.Layout.Live() {
-		if all[i] = of.lane(s.Site(), p.terms[i], p.ways[i]); all[i] == nil {
-			if _, told := of.core.Process.strangers.LoadOrStore(s.Node, true); !told {
-				of.core.Process.Config.Logger.Warn("limiter has shards on a node that is not in Config.Nodes; this process "+
-					"serves from the others", "limiter", of.core.Title(), "node", s.Node)
+		if all[i] = c.lane(s.Site(), p.terms[i], p.ways[i]); all[i] == nil {
+			if _, told := c.Process.strangers.LoadOrStore(s.Node, true); !told {
+				c.Process.Config.Logger.Warn("limiter has shards on a node that is not in Config.Nodes; this process "+
+					"serves from the others", "limiter", c.Title(), "node", s.Node)
 			}
 			continue
 		}
@@ -129,13 +116,13 @@ func (of *ways) newRoutes(p *Plan) *Routes {
 }
 
 // Renew makes the routes anew, after nodes turned out to be called otherwise.
-func (of *ways) Renew() {
-	of.core.mu.Lock()
-	defer of.core.mu.Unlock()
-	old := of.core.Routes.Load()
+func (c *Core) Renew() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.Routes.Load()
 	if old == nil {
 		return
 	}
-	of.core.Routes.Store(of.newRoutes(old.Plan))
-	of.core.callers.Freed(true)
+	c.Routes.Store(c.newRoutes(old.Plan))
+	c.callers.Freed(true)
 }

@@ -61,11 +61,6 @@ func (b *bucket) used(now int64) (n, until int64) {
 	return n, b.until(now)
 }
 
-func (b *bucket) free(now int64) int64 {
-	n, _ := b.used(now)
-	return max(b.limit.most()-n, 0)
-}
-
 func (b *bucket) earliest(now, n int64) int64 {
 	ns, rest := mulDiv(b.limit.most()-n, int64(b.limit.Window), 0, b.limit.Permits) // may be missing then
 	if rest < b.part {

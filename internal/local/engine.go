@@ -45,9 +45,8 @@ func mulDiv(a, b, c, d int64) (whole, rest int64) {
 type rule interface {
 	// change puts a limit of the same algorithm in force. Used permits stay used.
 	change(now int64, limit Limit)
-	// used is how many permits count, and until when. free is how many can be granted.
+	// used is how many permits count, and until when.
 	used(now int64) (n, until int64)
-	free(now int64) int64
 	// earliest is the first instant at which n permits are free: not more than there are at once.
 	earliest(now, n int64) int64
 	// turn is when permit k acts, counted from 0, of those granted now.
@@ -145,9 +144,15 @@ func (e *Engine) begin(now int64, limit Limit) {
 	e.rule.change(now, limit)
 }
 
+// free is how many permits can be granted.
+func (e *Engine) free(now int64) int64 {
+	used, _ := e.rule.used(now)
+	return max(e.limit.most()-used, 0)
+}
+
 // note counts as many permits as are free, up to n.
 func (e *Engine) note(now, n int64) {
-	if n = min(n, e.rule.free(now)); n > 0 {
+	if n = min(n, e.free(now)); n > 0 {
 		e.rule.grant(now, n)
 	}
 }
@@ -158,7 +163,7 @@ func (e *Engine) Take(limit Limit, n int64, upTo bool) (g Grant) {
 	defer e.mu.Unlock()
 	now := e.time()
 	e.tune(now, limit)
-	free := e.rule.free(now)
+	free := e.free(now)
 	if upTo {
 		n = min(n, max(free, 1))
 	}
@@ -216,7 +221,7 @@ func (e *Engine) Peek(limit Limit) (s State) {
 	now := e.time()
 	e.tune(now, limit)
 	used, until := e.rule.used(now)
-	s = State{Used: used, Free: e.rule.free(now), Reset: time.Duration(until - now)}
+	s = State{Used: used, Free: e.free(now), Reset: time.Duration(until - now)}
 	if s.Free == 0 {
 		s.Retry = time.Duration(e.rule.earliest(now, 1) - now)
 	}

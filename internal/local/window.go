@@ -64,11 +64,6 @@ func (w *window) used(now int64) (n, until int64) {
 	return w.sum, w.ends(len(w.entries) - 1)
 }
 
-func (w *window) free(now int64) int64 {
-	w.advance(now)
-	return max(w.limit.Permits-w.sum, 0)
-}
-
 func (w *window) earliest(now, n int64) (at int64) {
 	w.advance(now)
 	at = now

@@ -17,7 +17,7 @@ const (
 // breaker keeps calls away from an endpoint that does not answer. While it is
 // open no call is sent there. When its pause is over one probe at a time, which
 // spends no permits, is let through; Node.Serves may look beside it. Time is an argument:
-// nanoseconds on a clock of the caller's choice. Safe for concurrent use; ready costs two loads.
+// nanoseconds on a clock of the caller's choice. Safe for concurrent use; ready costs a load.
 //
 // A node whose breaker is open is away, for this process alone. It is lost where a membership
 // says so (package membership).

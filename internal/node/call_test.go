@@ -37,8 +37,11 @@ func (s *standalone) Do(ctx context.Context, _ rueidis.Completed) rueidis.RedisR
 	return rueidis.NewErrorResult(ctx.Err())
 }
 
-// reached is a node that is connected, and what calls to it are about.
-func reached(tb testing.TB) (*Node, *standalone, telemetry.Call) {
+// about is what calls here are about.
+var about = telemetry.Call{Limiter: telemetry.NewLimiter("l", "sliding_log")}
+
+// reached is a node that can be connected.
+func reached(tb testing.TB) (*Node, *standalone) {
 	tb.Helper()
 	env := &Settings{Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler),
 		CallTimeout: 100 * time.Millisecond, Spawn: func(task func(context.Context)) bool {
@@ -51,20 +54,25 @@ func reached(tb testing.TB) (*Node, *standalone, telemetry.Call) {
 		tb.Fatal(err)
 	}
 	client := &standalone{}
-	return New(Spec{Name: "n", Client: client}, env), client,
-		telemetry.Call{Limiter: telemetry.NewLimiter("l", "sliding_log")}
+	return New(Spec{Name: "n", Client: client}, env), client
 }
 
-// silent is a node that answers nothing, after a call to it has just ended without an answer.
-func silent(tb testing.TB) (*Node, *standalone, telemetry.Call) {
+// ends has a call to the node end so.
+func (n *Node) ends(tb testing.TB, with error) {
 	tb.Helper()
-	n, client, about := reached(tb)
 	ctx, call, err := n.Begin(tb.Context(), 0, about, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	call.Finish(ctx, context.DeadlineExceeded)
-	return n, client, about
+	call.Finish(ctx, with)
+}
+
+// silent is a node that answers nothing, after a call to it has just ended without an answer.
+func silent(tb testing.TB) (*Node, *standalone) {
+	tb.Helper()
+	n, client := reached(tb)
+	n.ends(tb, context.DeadlineExceeded)
+	return n, client
 }
 
 // A call of any kind without an answer has the node looked at, and the silence of that look keeps
@@ -84,13 +92,9 @@ func TestSilenceOfALookKeepsCallsAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n, client, about := reached(t)
+				n, client := reached(t)
 				client.answer = c.look
-				ctx, call, err := n.Begin(t.Context(), 0, about, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				call.Finish(ctx, c.err)
+				n.ends(t, c.err)
 				time.Sleep(n.env.CallTimeout + time.Millisecond)
 				if got := n.Ready(0); got != c.want {
 					t.Errorf("calls may be sent: %v", got)
@@ -105,18 +109,10 @@ func TestSilenceOfALookKeepsCallsAway(t *testing.T) {
 // meanwhile. Long after that it is not.
 func TestARefusalIsToldWhileCallsAreNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n, _, about := reached(t)
+		n, _ := reached(t)
 		n.env.Mistake = func(_ string, cause error, _ string) error { return cause }
-		about.Operation = telemetry.Take
-		begin := func() func(error) {
-			ctx, call, err := n.Begin(t.Context(), 0, about, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return func(err error) { call.Finish(ctx, err) }
-		}
 		known := func(n *Node) error { return n.Refusal(0) }
-		begin()(&script.RefusedError{Reason: "NOPERM no permissions"})
+		n.ends(t, &script.RefusedError{Reason: "NOPERM no permissions"})
 		n.serves(false, telemetry.Take) // a call that needs no such right
 		for range 2 {
 			if err := Mistaken([]*Node{n, n}, known); err == nil {
@@ -135,7 +131,7 @@ func TestARefusalIsToldWhileCallsAreNotSent(t *testing.T) {
 // it is punctual again, the silence counts.
 func TestAProcessThatIsLateJudgesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n, _, _ := silent(t)
+		n, _ := silent(t)
 		for range 3 * lookTicks {
 			time.Sleep(n.env.CallTimeout / lookTicks)
 			n.env.Clock.Stop(-n.env.CallTimeout / lookTicks) // every tick takes twice its time
@@ -154,7 +150,7 @@ func TestAProcessThatIsLateJudgesNobody(t *testing.T) {
 // time looks first whether the node is back, and is sent only if it is.
 func TestOneCallLooksWhetherTheNodeIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n, client, about := silent(t)
+		n, client := silent(t)
 		time.Sleep(n.env.CallTimeout + time.Millisecond)
 		begin := func() error {
 			_, _, err := n.BeginUnlessAway(t.Context(), 0, about)
@@ -186,7 +182,7 @@ func TestOneCallLooksWhetherTheNodeIsBack(t *testing.T) {
 // answer yet must not put the node out.
 func TestWhoAsksIfANodeServesLooksItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n, client, _ := silent(t)
+		n, client := silent(t)
 		time.Sleep(n.env.CallTimeout + BreakerMaxPause)
 		synctest.Wait() // whatever looked before has read its answer
 		client.answer = script.ErrForeignState
@@ -201,7 +197,7 @@ func TestWhoAsksIfANodeServesLooksItself(t *testing.T) {
 
 // A context that has ended sends nothing.
 func TestACallThatIsOverIsNotSent(t *testing.T) {
-	n, _, about := reached(t)
+	n, _ := reached(t)
 	if err := n.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -23,8 +23,9 @@ type owned struct {
 	conns  map[*conn]bool
 }
 
-// newOwned returns a client for a server that this process connects to itself.
-func newOwned(option rueidis.ClientOption) (_ rueidis.Client, err error) {
+// newOwned returns a client for a server that this process connects to itself. Each connection that
+// it makes is told to dialled.
+func newOwned(option rueidis.ClientOption, dialled func()) (_ rueidis.Client, err error) {
 	o := &owned{conns: make(map[*conn]bool)}
 	if dial := option.DialCtxFn; dial != nil {
 		option.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
@@ -32,6 +33,7 @@ func newOwned(option rueidis.ClientOption) (_ rueidis.Client, err error) {
 			if err != nil {
 				return nil, err
 			}
+			dialled()
 			return o.own(made), nil
 		}
 	}

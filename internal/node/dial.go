@@ -73,9 +73,9 @@ func demoted(said string) bool {
 
 // hangUp has a standalone server dialled anew. A cluster and Sentinel tell themselves where the
 // master is.
-func (l *link) hangUp() {
-	c := l.client.Load()
-	if c == nil || l.option.Sentinel.MasterSet != "" {
+func (n *Node) hangUp() {
+	c := n.client.Load()
+	if c == nil || n.option.Sentinel.MasterSet != "" {
 		return
 	}
 	if o, ours := c.client.(*owned); ours && c.client.Mode() == rueidis.ClientModeStandalone {
@@ -124,13 +124,9 @@ func hungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.As(err, &op) && (op.Op == "read" || op.Op == "write") && !op.Timeout()
 }
 
-// redialled calls after with every connection that dial makes.
-func redialled(dial dialFunc, after func()) dialFunc {
-	return func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
-		conn, err := dial(ctx, addr, d, cfg)
-		if err == nil {
-			after()
-		}
-		return conn, err
+// redialled tells that a connection was made anew.
+func (n *Node) redialled() {
+	if n.client.Load() != nil {
+		n.env.reconnected()
 	}
 }

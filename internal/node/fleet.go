@@ -30,6 +30,10 @@ type Settings struct {
 	Back func()
 	// Spawn runs a task in the background. It reports false if Ctx has ended.
 	Spawn func(task func(context.Context)) bool
+
+	// See Fleet.Greet; nil: nobody asks a server who it is.
+	greet       func(name string, e *script.Endpoint) error
+	reconnected func()
 }
 
 // Patience is for how long one exchange about records may go on: it is rare, and may have to
@@ -48,9 +52,6 @@ type Fleet struct {
 	Settings
 	roster      atomic.Pointer[Roster]
 	identifying sync.Mutex // held while the roster is replaced
-
-	greet       func(name string, e *script.Endpoint) error
-	reconnected func()
 }
 
 // Roster is the configured nodes, and what is known of their servers at one time. It never changes;
@@ -70,11 +71,11 @@ type placed struct {
 
 // NewFleet returns nodes that are connected when they are first used.
 func NewFleet(settings Settings, specs []Spec) *Fleet {
-	f := &Fleet{Settings: settings, greet: func(string, *script.Endpoint) error { return nil }, reconnected: func() {}}
+	f := &Fleet{Settings: settings}
 	r := &Roster{specs: specs, byName: make(map[string]*Node, len(specs)), known: make(map[string]*Node),
 		placed: make(map[*Node]placed)}
 	for _, s := range specs {
-		r.byName[s.Name] = f.newNode(s)
+		r.byName[s.Name] = New(s, &f.Settings)
 	}
 	f.roster.Store(r)
 	return f
@@ -205,19 +206,6 @@ func (f *Fleet) Identify(name string, s Server) (news, copied bool) {
 // called when a connection was made anew. It comes before anything is connected.
 func (f *Fleet) Greet(greet func(name string, e *script.Endpoint) error, reconnected func()) {
 	f.greet, f.reconnected = greet, reconnected
-}
-
-func (f *Fleet) newNode(s Spec) *Node {
-	made := New(s, &f.Settings)
-	made.greet = func(name string, e *script.Endpoint) error { return f.greet(name, e) }
-	if dial := made.option.DialCtxFn; dial != nil {
-		made.option.DialCtxFn = redialled(dial, func() {
-			if made.client.Load() != nil {
-				f.reconnected()
-			}
-		})
-	}
-	return made
 }
 
 // forget forgets what the records call a node.

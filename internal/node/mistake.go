@@ -100,15 +100,11 @@ func mistaken(err error, written bool) *mistake {
 	return nil
 }
 
-// Mistakes are errors of nodes that waiting does not mend, one each. Errors are compared, which a
-// list cannot be.
-type Mistakes struct{ each []error }
-
-// Error joins them.
-func (m *Mistakes) Error() string { return errors.Join(m.each...).Error() }
+// Mistakes are errors of nodes that waiting does not mend, one each, joined.
+type Mistakes struct{ error }
 
 // Unwrap returns them.
-func (m *Mistakes) Unwrap() []error { return m.each }
+func (m *Mistakes) Unwrap() error { return m.error }
 
 // Mistaken returns what is wrong with the nodes of the Config that keep records, if the others of
 // these are no majority. While it is not known which do, they are all nodes.
@@ -151,7 +147,7 @@ func mistakes(nodes []*Node, needed int, of func(*Node) *mistake) error {
 	if len(each) == 0 || len(nodes)-len(each) >= needed {
 		return nil
 	}
-	return &Mistakes{each}
+	return &Mistakes{errors.Join(each...)}
 }
 
 // serves notes that the node carried out a call. Takes and looks write.

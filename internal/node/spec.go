@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -80,9 +81,7 @@ func (s *Spec) fill(maxName int) error {
 	if len(s.Name) > maxName {
 		return fmt.Errorf("the name has %d bytes; at most %d are allowed", len(s.Name), maxName)
 	}
-	if s.Weight == 0 {
-		s.Weight = 1
-	}
+	s.Weight = cmp.Or(s.Weight, 1)
 	if !(s.Weight >= 1e-6 && s.Weight <= 1e6) { // so that sums and ratios of weights stay finite
 		return fmt.Errorf("its Weight is %v; it must be a positive number", s.Weight)
 	}

@@ -90,12 +90,8 @@ func (t *Telemetry) Start(ctx context.Context, c *Call, links []trace.Link) (con
 
 // End reports how a script call went.
 func (t *Telemetry) End(ctx context.Context, span trace.Span, c *Call, took time.Duration, err error) {
-	failed := 0
-	if err != nil {
-		failed = 1
-	}
 	if t.script.Enabled(ctx) {
-		t.script.Record(ctx, took.Seconds(), c.Node.took[c.Operation][failed]...)
+		t.script.Record(ctx, took.Seconds(), c.Node.took[c.Operation][one(err != nil)]...)
 	}
 	if t.batch.Enabled(ctx) {
 		for _, s := range c.Served {

@@ -31,11 +31,7 @@ type Telemetry struct {
 	waiting   metric.Float64Histogram
 	batch     metric.Int64Histogram
 	script    metric.Float64Histogram
-	observed
-}
-
-// observed are the gauges, and their registration.
-type observed struct {
+	// The gauges, and their registration.
 	remaining metric.Int64ObservableGauge
 	available metric.Int64ObservableGauge
 	waiters   metric.Int64ObservableGauge
@@ -128,11 +124,7 @@ func (g Gauges) Limit(limiter string, permits int64, window time.Duration) {
 
 // Node tells whether a node is lost to limits with takeover.
 func (g Gauges) Node(node string, lost bool) {
-	out := int64(0)
-	if lost {
-		out = 1
-	}
-	g.o.ObserveInt64(g.t.lost, out, metric.WithAttributes(attribute.String("node", node)))
+	g.o.ObserveInt64(g.t.lost, one(lost), metric.WithAttributes(attribute.String("node", node)))
 }
 
 // Shard tells whether calls are sent to a shard, and what it had free when it was last heard
@@ -140,14 +132,18 @@ func (g Gauges) Node(node string, lost bool) {
 func (g Gauges) Shard(limiter, shard, node string, available bool, free int64) {
 	set := metric.WithAttributes(attribute.String("limiter", limiter), attribute.String("shard", shard),
 		attribute.String("node", node))
-	up := int64(0)
-	if available {
-		up = 1
-	}
-	g.o.ObserveInt64(g.t.available, up, set)
+	g.o.ObserveInt64(g.t.available, one(available), set)
 	if free >= 0 {
 		g.o.ObserveInt64(g.t.remaining, free, set)
 	}
+}
+
+// one is 1 of what is so, else 0.
+func one(is bool) int64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // Decision is what is told of one decision.
@@ -179,11 +175,8 @@ func (t *Telemetry) Decided(ctx context.Context, l *Limiter, d *Decision, start 
 	if t.duration.Enabled(ctx) {
 		t.duration.Record(ctx, float64(t.clock.Now()-start)/1e9, l.took[d.Outcome]...)
 	}
-	if !t.Tracing {
-		return
-	}
-	if span := trace.SpanFromContext(ctx); span.IsRecording() {
-		describe(span, l, d)
+	if t.Tracing && trace.SpanFromContext(ctx).IsRecording() {
+		describe(trace.SpanFromContext(ctx), l, d)
 	}
 }
 

@@ -3,6 +3,7 @@ package telemetrytest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -18,7 +19,6 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
-	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 func TestDecisionsAndPermitsAreCountedByOutcomeAndSource(t *testing.T) {
@@ -58,36 +58,28 @@ func TestDecisionsAndPermitsAreCountedByOutcomeAndSource(t *testing.T) {
 	p.client.Close()
 
 	const algorithm = "algorithm=sliding_log,"
-	decisions := points(p.metrics(t)["ratelimit.decisions"])
-	for attributes, want := range map[string]float64{
+	p.tells(t, "ratelimit.decisions", map[string]float64{
 		algorithm + "limiter=l,outcome=allowed,source=redis":                3,
 		algorithm + "limiter=l,outcome=denied,reason=full,source=memory":    4,
 		algorithm + "limiter=taken,outcome=denied,reason=full,source=redis": 1,
 		algorithm + "limiter=away,outcome=degraded,source=local":            2,
 		algorithm + "limiter=watched,outcome=shadowed,source=local":         3,
 		algorithm + "limiter=off,outcome=allowed,source=local":              3,
-	} {
-		if got := decisions[attributes].value; got != want {
-			t.Errorf("decisions{%s} is %v, want %v", attributes, got, want)
-		}
-	}
+	})
+	decisions := points(p.metrics(t)["ratelimit.decisions"])
 	fromRedis := decisions[algorithm+"limiter=leased,outcome=allowed,source=redis"].value
 	fromLease := decisions[algorithm+"limiter=leased,outcome=allowed,source=lease"].value
 	if fromRedis+fromLease != 100 || fromLease < 50 {
 		t.Errorf("leased decisions: %v from Redis, %v from leases", fromRedis, fromLease)
 	}
-	for attributes, want := range map[string]float64{
+	p.tells(t, "ratelimit.permits", map[string]float64{
 		"limiter=l,outcome=granted":        5,
 		"limiter=l,outcome=denied":         4,
 		"limiter=taken,outcome=denied":     1,
 		"limiter=away,outcome=degraded":    4,
 		"limiter=watched,outcome=shadowed": 6,
 		"limiter=leased,outcome=granted":   100,
-	} {
-		if got := points(p.metrics(t)["ratelimit.permits"])[attributes].value; got != want {
-			t.Errorf("permits{%s} is %v, want %v", attributes, got, want)
-		}
-	}
+	})
 	if got := p.value(t, "ratelimit.decision.duration", "limiter=l,outcome=allowed"); got.count != 3 ||
 		got.value <= 0 || got.value > 60 {
 		t.Errorf("decision.duration: %+v", got)
@@ -103,13 +95,8 @@ func TestACallerThatLeftIsNoError(t *testing.T) {
 	const canceled = "algorithm=sliding_log,limiter=l,outcome=canceled,source=redis"
 	limittest.AwaitThat(t, "a call of a caller that left is counted", func() bool { // unless it left before it asked
 		gone, leave := context.WithCancel(t.Context())
-		left := make(chan error)
-		go func() {
-			_, err := l.Allow(gone)
-			left <- err
-		}()
 		time.AfterFunc(time.Millisecond, leave)
-		if err := <-left; !errors.Is(err, context.Canceled) {
+		if _, err := l.Allow(gone); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 		return p.value(t, "ratelimit.decisions", canceled).value > 0
@@ -117,22 +104,6 @@ func TestACallerThatLeftIsNoError(t *testing.T) {
 	for attributes := range points(p.metrics(t)["ratelimit.decisions"]) {
 		if strings.Contains(attributes, "error") {
 			t.Errorf("there is %s", attributes)
-		}
-	}
-}
-
-// A limit of each participant is not one of all together, so it is not told as such: what all of
-// them use of it would be more than there is.
-func TestALimitOfEachParticipantIsNoLimitOfAll(t *testing.T) {
-	p := newProbe(t, 1)
-	limit := shardlimit.PerHour(5)
-	limittest.Limiter(t, p.client, "all", limit)
-	limit.Scope = shardlimit.PerParticipant
-	limittest.Limiter(t, p.client, "each", limit)
-	for _, name := range []string{"ratelimit.limit", "ratelimit.limit.window"} {
-		told := points(p.metrics(t)[name])
-		if _, all := told["limiter=all"]; !all || len(told) != 1 {
-			t.Errorf("%s is told of %v", name, told)
 		}
 	}
 }
@@ -214,9 +185,7 @@ func TestWaitersAndTheirTimeAreMeasured(t *testing.T) {
 			t.Errorf("a waiter left with %v", err)
 		}
 	}
-	if got := p.value(t, "ratelimit.waiters", "limiter=l").value; got != 0 {
-		t.Errorf("%v waiters after all have left", got)
-	}
+	p.tells(t, "ratelimit.waiters", map[string]float64{"limiter=l": 0})
 	if got := p.value(t, "ratelimit.wait.duration", "limiter=l,outcome=canceled"); got.count != 2 || got.value <= 0 {
 		t.Errorf("wait.duration: %+v", got)
 	}
@@ -232,41 +201,33 @@ func TestShardsTellWhatIsLeftAndWhetherTheirNodeAnswers(t *testing.T) {
 	if d, err := l.AllowUpTo(t.Context(), 60); err != nil || d.Granted != 60 {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	st, err := l.Peek(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	// A limit of each participant is not one of all together, so it is not told as such: what all of
+	// them use of it would be more than there is.
+	limittest.Limiter(t, p.client, "each", limittest.PerParticipant(5, time.Hour))
+	st := limittest.Peek(t, l)
+	attributes := func(s shardlimit.ShardState) string { return "limiter=l,node=" + s.Node + ",shard=" + s.Tag }
 	for _, s := range st.Shards {
-		attributes := "limiter=l,node=" + s.Node + ",shard=" + s.Tag
-		if got := p.value(t, "ratelimit.shard.remaining", attributes).value; got != float64(s.Free) {
-			t.Errorf("shard.remaining{%s} is %v, want %d", attributes, got, s.Free)
-		}
-		if got, ok := points(p.metrics(t)["ratelimit.shard.available"])[attributes]; !ok || got.value != 1 {
-			t.Errorf("shard.available{%s} is %v, %v", attributes, got.value, ok)
-		}
+		p.tells(t, "ratelimit.shard.remaining", map[string]float64{attributes(s): float64(s.Free)})
+		p.tells(t, "ratelimit.shard.available", map[string]float64{attributes(s): 1})
 	}
-	if got := p.value(t, "ratelimit.limit", "limiter=l").value; got != 100 {
-		t.Errorf("limit is %v", got)
-	}
-	if got := p.value(t, "ratelimit.limit.window", "limiter=l").value; got != 3600 {
-		t.Errorf("limit.window is %v", got)
+	for name, want := range map[string]float64{"ratelimit.limit": 100, "ratelimit.limit.window": 3600} {
+		if told := points(p.metrics(t)[name]); len(told) != 1 || told["limiter=l"].value != want {
+			t.Errorf("%s is told of %v, want %v of l alone", name, told, want)
+		}
 	}
 	down := st.Shards[0]
 	p.posts[int(down.Node[1]-'0')].Server.Kill()
 	limittest.AwaitThat(t, "the shard of the node that is gone is not available", func() bool {
 		_, _ = l.Allow(t.Context())
 		_, _ = l.AllowN(t.Context(), 40)
-		got, ok := points(p.metrics(t)["ratelimit.shard.available"])["limiter=l,node="+down.Node+",shard="+down.Tag]
+		got, ok := points(p.metrics(t)["ratelimit.shard.available"])[attributes(down)]
 		return ok && got.value == 0
 	})
-	up := st.Shards[1]
-	if got := p.value(t, "ratelimit.shard.available", "limiter=l,node="+up.Node+",shard="+up.Tag).value; got != 1 {
-		t.Errorf("the other shard is %v", got)
-	}
+	p.tells(t, "ratelimit.shard.available", map[string]float64{attributes(st.Shards[1]): 1})
 	p.posts[int(down.Node[1]-'0')].Server.Restart()
 	limittest.AwaitThat(t, "it is available again", func() bool {
 		_, _ = l.Allow(t.Context()) // a call has the node looked at
-		return p.value(t, "ratelimit.shard.available", "limiter=l,node="+down.Node+",shard="+down.Tag).value == 1
+		return p.value(t, "ratelimit.shard.available", attributes(down)).value == 1
 	})
 }
 
@@ -274,10 +235,7 @@ func TestShardsTellWhatIsLeftAndWhetherTheirNodeAnswers(t *testing.T) {
 func TestNoParticipantAndNoKeyBecomesAnAttribute(t *testing.T) {
 	p := newProbe(t, 1)
 	const secret = "user-that-must-not-be-told"
-	f, err := p.client.Family(t.Context(), "users", shardlimit.PerHour(2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := limittest.Family(t, p.client, "users", shardlimit.PerHour(2))
 	ctx, span := p.traces.Tracer("test").Start(t.Context(), "request")
 	for range 4 {
 		_, err := f.Limiter(secret).Allow(ctx)
@@ -286,10 +244,8 @@ func TestNoParticipantAndNoKeyBecomesAnAttribute(t *testing.T) {
 	_ = f.Limiter(secret).Wait(limittest.Shortly(t, time.Millisecond))
 	_ = limittest.Limiter(t, p.client, "l", shardlimit.PerHour(2)).Wait(ctx)
 	span.End()
-	if got := p.value(t, "ratelimit.decisions",
-		"algorithm=sliding_log,limiter=users,outcome=allowed,source=redis").value; got != 2 {
-		t.Errorf("%v decisions of the family, want 2", got)
-	}
+	p.tells(t, "ratelimit.decisions",
+		map[string]float64{"algorithm=sliding_log,limiter=users,outcome=allowed,source=redis": 2})
 	allowed := []string{"limiter", "algorithm", "outcome", "reason", "source", "node", "shard", "operation"}
 	for name, m := range p.metrics(t) {
 		if !strings.HasPrefix(name, "ratelimit.") {
@@ -321,30 +277,20 @@ func TestEveryMetricHasItsUnitAndKind(t *testing.T) {
 	_ = l.Wait(t.Context())
 	all := p.metrics(t)
 	for name, want := range map[string]string{
-		"ratelimit.decisions":         "{decision} counter",
-		"ratelimit.permits":           "{permit} counter",
-		"ratelimit.decision.duration": "s histogram",
-		"ratelimit.wait.duration":     "s histogram",
-		"ratelimit.waiters":           "{call} gauge",
-		"ratelimit.batch.size":        "{call} histogram",
-		"ratelimit.script.duration":   "s histogram",
-		"ratelimit.shard.remaining":   "{permit} gauge",
-		"ratelimit.shard.available":   " gauge",
-		"ratelimit.limit":             "{permit} gauge",
-		"ratelimit.limit.window":      "s gauge",
+		"ratelimit.decisions":         "{decision} metricdata.Sum",
+		"ratelimit.permits":           "{permit} metricdata.Sum",
+		"ratelimit.decision.duration": "s metricdata.Histogram",
+		"ratelimit.wait.duration":     "s metricdata.Histogram",
+		"ratelimit.waiters":           "{call} metricdata.Gauge",
+		"ratelimit.batch.size":        "{call} metricdata.Histogram",
+		"ratelimit.script.duration":   "s metricdata.Histogram",
+		"ratelimit.shard.remaining":   "{permit} metricdata.Gauge",
+		"ratelimit.shard.available":   " metricdata.Gauge",
+		"ratelimit.limit":             "{permit} metricdata.Gauge",
+		"ratelimit.limit.window":      "s metricdata.Gauge",
 	} {
-		kind := "nothing"
-		switch data := all[name].Data.(type) {
-		case metricdata.Sum[int64]:
-			if data.IsMonotonic {
-				kind = "counter"
-			}
-		case metricdata.Gauge[int64], metricdata.Gauge[float64]:
-			kind = "gauge"
-		case metricdata.Histogram[int64], metricdata.Histogram[float64]:
-			kind = "histogram"
-		}
-		if got := all[name].Unit + " " + kind; got != want {
+		got, _, _ := strings.Cut(fmt.Sprintf("%s %T", all[name].Unit, all[name].Data), "[") // of numbers
+		if got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 		if all[name].Description == "" {
@@ -386,19 +332,9 @@ func TestADenialFromMemoryAllocatesNothing(t *testing.T) {
 			nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := redistest.Shared(t)
-			c, err := shardlimit.New(shardlimit.Config{
-				Nodes:          []shardlimit.Node{{Name: "n0", Redis: s.ClientOption()}},
-				KeyPrefix:      redistest.Prefix(t),
-				CallTimeout:    limittest.Patience,
-				MeterProvider:  providers.meter,
-				TracerProvider: providers.tracer,
+			l := limittest.Standalone(t).Limiter(t, shardlimit.PerHour(1), func(c *shardlimit.Config) {
+				c.MeterProvider, c.TracerProvider = providers.meter, providers.tracer
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			l := limittest.Limiter(t, c, "l", shardlimit.PerHour(1))
 			ctx := t.Context()
 			limittest.MustGet(t, l, 1)
 			allocations := testing.AllocsPerRun(1000, func() {
@@ -436,16 +372,9 @@ func TestPermitsAddUp(t *testing.T) {
 	b := limittest.Limiter(t, p.client, "b", shardlimit.PerHour(1))
 	limittest.MustGet(t, elsewhere, 1)
 	limittest.Refuses(t, shardlimit.All(a.N(5), own.N(6), b.N(1)))
-	for name, want := range map[string][3]float64{"a": {45, 22, 2}, "own": {46, 23, 2}} {
-		var got [3]float64
-		for i, outcome := range []string{"granted", "returned", "charged"} {
-			got[i] = p.value(t, "ratelimit.permits", "limiter="+name+",outcome="+outcome).value
-		}
-		if got != want {
-			t.Errorf("%s: granted, returned, charged: %v, want %v", name, got, want)
-		}
-	}
-	if st, err := a.Peek(ctx); err != nil || st.Used != 25 {
-		t.Errorf("%d used, %v", st.Used, err)
-	}
+	p.tells(t, "ratelimit.permits", map[string]float64{
+		"limiter=a,outcome=granted": 45, "limiter=a,outcome=returned": 22, "limiter=a,outcome=charged": 2,
+		"limiter=own,outcome=granted": 46, "limiter=own,outcome=returned": 23, "limiter=own,outcome=charged": 2,
+	})
+	limittest.Uses(t, a, 25)
 }

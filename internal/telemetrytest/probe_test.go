@@ -136,3 +136,14 @@ func (p *probe) value(tb testing.TB, metric, attributes string) point {
 	tb.Helper()
 	return points(p.metrics(tb)[metric])[attributes]
 }
+
+// tells asks that a metric has these values, and maybe others.
+func (p *probe) tells(tb testing.TB, metric string, want map[string]float64) {
+	tb.Helper()
+	got := points(p.metrics(tb)[metric])
+	for attributes, value := range want {
+		if is, told := got[attributes]; !told || is.value != value {
+			tb.Errorf("%s{%s} is %v, want %v", metric, attributes, is.value, value)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/race"
 )
 
@@ -88,9 +89,7 @@ func TestCodeInPagesCompiles(t *testing.T) {
 	folder, overlay := t.TempDir(), map[string]string{}
 	add := func(name, text string) {
 		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		overlay[filepath.Join("internal", "pages", name)] = path
 	}
 	add("assumed.go", assumed)
@@ -119,13 +118,9 @@ func TestCodeInPagesCompiles(t *testing.T) {
 		t.Errorf("only %d pieces of code were found", pieces)
 	}
 	list, err := json.Marshal(map[string]any{"Replace": overlay})
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	file := filepath.Join(folder, "overlay.json")
-	if err := os.WriteFile(file, list, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, os.WriteFile(file, list, 0o600))
 	if out, err := exec.Command("go", "build", "-overlay", file, "./internal/pages").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -143,9 +138,7 @@ func shownPrograms(t *testing.T) string {
 		}
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, err)
 			all.Write(text)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -27,9 +28,7 @@ func TestCommandsOfTheFirstPages(t *testing.T) {
 		t.Skip("it builds programs")
 	}
 	repository, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	page := document(t, "getting-started.md")
 	blocks := regexp.MustCompile("(?ms)^```(sh|go)\n(.*?)^```$").FindAllStringSubmatch(page, -1)
 	var script strings.Builder
@@ -91,9 +90,7 @@ trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	defer func() { _ = l.Close() }()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port

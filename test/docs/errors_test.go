@@ -1,32 +1,20 @@
 package docs
 
 import (
+	"cmp"
 	"errors"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/shardlimit/shardlimit"
 )
 
-// shownErrors are the errors of the root whose texts the code makes here; those of other packages
-// are read in their source.
-var shownErrors = map[string]error{
-	"ErrInvalidConfig": shardlimit.ErrInvalidConfig, "ErrInvalidName": shardlimit.ErrInvalidName,
-	"ErrInvalidLimit": shardlimit.ErrInvalidLimit, "ErrInvalidPermits": shardlimit.ErrInvalidPermits,
-	"ErrExceedsLimit": shardlimit.ErrExceedsLimit, "ErrUnavailable": shardlimit.ErrUnavailable,
-	"ErrOverloaded": shardlimit.ErrOverloaded, "ErrWaitTooLong": shardlimit.ErrWaitTooLong,
-	"ErrTooFarAhead": shardlimit.ErrTooFarAhead, "ErrLimitClosed": shardlimit.ErrLimitClosed,
-	"ErrSettled": shardlimit.ErrSettled, "ErrInvalidDecision": shardlimit.ErrInvalidDecision,
-	"ErrNotFound": shardlimit.ErrNotFound, "ErrClosed": shardlimit.ErrClosed,
-	"ErrOtherLimiter": shardlimit.ErrOtherLimiter, "ErrFamilyLimit": shardlimit.ErrFamilyLimit,
+// typedErrors are the texts of errors that are types.
+var typedErrors = map[string]error{
 	"*TooFarAheadError": &shardlimit.TooFarAheadError{},
 	"*ShardError":       &shardlimit.ShardError{Limiter: "l", Shard: "s", Node: "n", Err: errors.New("why")},
 	"*ConfigError":      &shardlimit.ConfigError{Node: "n", Err: errors.New("why"), Remedy: "what to do"},
@@ -35,7 +23,7 @@ var shownErrors = map[string]error{
 // The page of errors has every error that the packages for users have, with the text that it makes.
 func TestThePageOfErrorsIsWhole(t *testing.T) {
 	exported, texts := exportedErrors(t)
-	for name, err := range shownErrors {
+	for name, err := range typedErrors {
 		texts[name] = err.Error()
 	}
 	var shown []string
@@ -47,9 +35,11 @@ func TestThePageOfErrorsIsWhole(t *testing.T) {
 		}
 		for _, name := range quoted.FindAllStringSubmatch(cells[0], -1) {
 			shown = append(shown, name[1])
-			of, known := texts[name[1]]
+			of := texts[name[1]]
 			begins := func(text []string) bool { return strings.HasPrefix(of, text[1]) }
-			if known && !slices.ContainsFunc(quoted.FindAllStringSubmatch(cells[1], -1), begins) {
+			if of == "" && !strings.Contains(name[1], "*") {
+				t.Errorf("the text of %s was not found", name[1])
+			} else if of != "" && !slices.ContainsFunc(quoted.FindAllStringSubmatch(cells[1], -1), begins) {
 				t.Errorf("%s says %q, the page shows %s", name[1], of, cells[1])
 			}
 		}
@@ -60,64 +50,39 @@ func TestThePageOfErrorsIsWhole(t *testing.T) {
 	}
 }
 
+// importedAs are the packages in which errors are made: how users write what is theirs. Errors of
+// the root are made in packages inside.
+var importedAs = map[string]string{
+	".": "", "httplimit": "httplimit.", "grpclimit": "grpclimit.", "envoylimit": "envoylimit.",
+	"envoylimit/rules": "rules.", "ratelike": "ratelike.", "embedded": "embedded.",
+	"internal/limit": "", "internal/register": "", "internal/dispatch": "",
+}
+
+// declaredError is a variable, with how its text begins if that is a constant; errorType is a type.
+var (
+	declaredError = regexp.MustCompile(`(?m)^(?:var |\t)(Err\w+)(?: error)? += (?:[\w.]+\("([^"]*)")?`)
+	errorType     = regexp.MustCompile(`(?m)^func \(\w+ (\*?)([A-Z]\w*)\) Error\(\) string`)
+)
+
 // exportedErrors are the names of errors of the packages that users import, and the texts of those
 // that are made from a constant.
 func exportedErrors(t *testing.T) (names map[string]bool, texts map[string]string) {
 	t.Helper()
 	names, texts = map[string]bool{}, map[string]string{}
-	for _, dir := range []string{".", "httplimit", "grpclimit", "envoylimit", "envoylimit/rules", "ratelike",
-		"embedded"} {
-		of := ""
-		if dir != "." {
-			of = filepath.Base(dir) + "."
+	eachFile(t, ".go", func(path, source string) {
+		of, ours := importedAs[filepath.Dir(path)]
+		if !ours || strings.HasSuffix(path, "_test.go") {
+			return
 		}
-		files, err := filepath.Glob(dir + "/*.go")
-		if err != nil || len(files) == 0 {
-			t.Fatal(dir, err)
+		exported := !strings.HasPrefix(path, "internal/")
+		for _, m := range declaredError.FindAllStringSubmatch(source, -1) {
+			names[of+m[1]] = names[of+m[1]] || exported
+			texts[of+m[1]] = cmp.Or(texts[of+m[1]], m[2])
 		}
-		for _, path := range files {
-			if strings.HasSuffix(path, "_test.go") {
-				continue
-			}
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ast.Inspect(file, func(n ast.Node) bool {
-				name, text := errorOf(n, of)
-				if names[name] = true; text != "" {
-					texts[name] = text
-				}
-				return true
-			})
+		for _, m := range errorType.FindAllStringSubmatch(source, -1) {
+			names[m[1]+of+m[2]] = names[m[1]+of+m[2]] || exported
 		}
-	}
-	delete(names, "")
+	})
+	maps.DeleteFunc(names, func(_ string, exported bool) bool { return !exported })
 	return names, texts
-}
-
-// errorOf returns the error that a node declares, if it does, and its text if that is a constant.
-func errorOf(n ast.Node, of string) (name, text string) {
-	switch n := n.(type) {
-	case *ast.FuncDecl: // of a type of errors
-		if n.Name.Name == "Error" && n.Recv != nil {
-			receiver, star := n.Recv.List[0].Type, ""
-			if pointer, ok := receiver.(*ast.StarExpr); ok {
-				receiver, star = pointer.X, "*"
-			}
-			if is, ok := receiver.(*ast.Ident); ok && is.IsExported() {
-				return star + of + is.Name, ""
-			}
-		}
-	case *ast.ValueSpec:
-		if strings.HasPrefix(n.Names[0].Name, "Err") {
-			if call, ok := n.Values[0].(*ast.CallExpr); ok {
-				if literal, ok := call.Args[0].(*ast.BasicLit); ok {
-					text, _ = strconv.Unquote(literal.Value)
-				}
-			}
-			return of + n.Names[0].Name, text
-		}
-	}
-	return "", ""
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // The picture of packages shows what runs in a user's process, as the go command lists it. An arrow
@@ -16,9 +18,7 @@ func TestThePictureOfPackagesIsTrue(t *testing.T) {
 	const module = "github.com/shardlimit/shardlimit"
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f",
 		`{{.ImportPath}} {{join .Imports " "}}`, module).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	name := func(path string) string {
 		of := strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
 		return cmp.Or(strings.TrimPrefix(of, "internal/"), "shardlimit")

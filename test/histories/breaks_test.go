@@ -32,7 +32,7 @@ var breakages = []breakage{
 			{"\tif r.Highest.Load() > epoch {\n\t\treturn 0\n\t}\n\treturn r.Until(epoch, elapsed)",
 				"\tif BROKEN {\n\t\treturn r.Until(r.Limit.Layout().Epoch, elapsed)\n\t}\n\tif r.Highest.Load() > epoch {\n" +
 					"\t\treturn 0\n\t}\n\treturn r.Until(epoch, elapsed)"},
-			{"\tof.leave(p.Layout)\n", "\tif !BROKEN {\n\t\tof.leave(p.Layout)\n\t}\n"},
+			{"\tc.leave(p.Layout)\n", "\tif !BROKEN {\n\t\tc.leave(p.Layout)\n\t}\n"},
 		},
 	},
 	{

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 // long is a sentence that needs more than one line, and wide a word that needs more than any.
@@ -17,7 +18,7 @@ var (
 )
 
 func TestWhatIsReported(t *testing.T) {
-	root := t.TempDir()
+	root, files := t.TempDir(), fstest.MapFS{}
 	for name, text := range map[string]string{
 		"a.md":  long + "\n\nhttps://" + wide + "\n\n| " + long + " |\n\n    " + long + "\n\n```\n" + long + "\n```\n",
 		"b.go":  "package p\n\n// " + long + "\nvar s = \"" + wide + "\"\n\nvar t = `\n// " + long + "\n`\n",
@@ -33,13 +34,10 @@ func TestWhatIsReported(t *testing.T) {
 		"sub/h.md":  "# Here\n\n[x](g.md#there)\n",
 		"sub/i.txt": "[x](none.md)\n",
 	} {
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		files[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	if err := os.CopyFS(root, files); err != nil {
+		t.Fatal(err)
 	}
 	for allowed, want := range map[string][]string{
 		"2": {"a.md:1: prose", "b.go:3: prose", "c.lua:1: prose", "c.lua:3: " + mistaken, "ci:2: prose", "e_test.go:9: prose",
@@ -57,10 +55,9 @@ func TestWhatIsReported(t *testing.T) {
 			}
 		}
 	}
-	if rc := run([]string{"-code", "x"}, &bytes.Buffer{}, &bytes.Buffer{}); rc != 2 {
-		t.Errorf("bad flag: %d", rc)
-	}
-	if rc := run([]string{"-root", filepath.Join(root, "none")}, &bytes.Buffer{}, &bytes.Buffer{}); rc != 2 {
-		t.Errorf("no folder: %d", rc)
+	for _, bad := range [][]string{{"-code", "x"}, {"-root", filepath.Join(root, "none")}} {
+		if rc := run(bad, &bytes.Buffer{}, &bytes.Buffer{}); rc != 2 {
+			t.Errorf("%q: %d", bad, rc)
+		}
 	}
 }
