@@ -17,25 +17,19 @@ import (
 // atMost is how long a call may take by its call timeout: the watchdog's grace is on top of it.
 const atMost = shardlimit.DefaultCallTimeout + 10*time.Millisecond
 
-// everyCall is every kind of call on a limit of 1,000 permits.
-func everyCall(l *shardlimit.Limiter, set func(n int64) *shardlimit.Set, refund func() shardlimit.Decision,
+// everyCall is every kind of call on a limit of 1,000 permits, but for changes of it.
+func everyCall(l *shardlimit.Limiter, set func(n int64) *shardlimit.Set, refund shardlimit.Decision,
 	r *shardlimit.Reservation) map[string]func(context.Context) error {
-	return map[string]func(context.Context) error{
-		"Allow":        func(ctx context.Context) error { _, err := l.Allow(ctx); return err },
-		"AllowN":       func(ctx context.Context) error { _, err := l.AllowN(ctx, 10); return err },
-		"AllowN all":   func(ctx context.Context) error { _, err := l.AllowN(ctx, 700); return err },
-		"AllowUpTo":    func(ctx context.Context) error { _, err := l.AllowUpTo(ctx, 700); return err },
-		"Wait":         func(ctx context.Context) error { return l.Wait(ctx) },
-		"WaitN":        func(ctx context.Context) error { return l.WaitN(ctx, 700) },
-		"Reserve":      func(ctx context.Context) error { _, err := l.Reserve(ctx, 700); return err },
-		"Cancel":       func(ctx context.Context) error { return r.Cancel(ctx) },
-		"Settle":       func(ctx context.Context) error { return l.Settle(ctx, refund(), 0) },
-		"Peek":         func(ctx context.Context) error { _, err := l.Peek(ctx); return err },
-		"Participants": func(ctx context.Context) error { _, err := l.Participants(ctx); return err },
-		"Set.Allow":    func(ctx context.Context) error { _, err := set(1).Allow(ctx); return err },
-		"Set of 700":   func(ctx context.Context) error { _, err := set(700).Allow(ctx); return err },
-		"Set.Wait":     func(ctx context.Context) error { return set(1).Wait(ctx) },
+	calls := limittest.Calls(l, 700, refund)
+	for _, name := range []string{"SetLimit", "Reset", "Rebalance", "Delete"} {
+		delete(calls, name)
 	}
+	calls["AllowN of few"] = func(ctx context.Context) error { return limittest.Err(l.AllowN(ctx, 10)) }
+	calls["Cancel"] = r.Cancel
+	calls["Set.Allow"] = func(ctx context.Context) error { return limittest.Err(set(1).Allow(ctx)) }
+	calls["Set of 700"] = func(ctx context.Context) error { return limittest.Err(set(700).Allow(ctx)) }
+	calls["Set.Wait"] = func(ctx context.Context) error { return set(1).Wait(ctx) }
+	return calls
 }
 
 // Whatever nodes do, a call returns within the call timeout, or by its context if that ends sooner.
@@ -63,7 +57,7 @@ func returnInTime(t *testing.T, shards int, patience time.Duration) {
 			limittest.Limiter(t, c, fmt.Sprint("other", i), shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2}))
 	}
 	set := func(n int64) *shardlimit.Set { return limittest.Set(n, all...) }
-	for name := range everyCall(nil, nil, nil, nil) {
+	for name := range everyCall(l, set, shardlimit.Decision{}, nil) {
 		if patience == 0 && strings.Contains(name, "Wait") {
 			continue // it has no end but that of its context
 		}
@@ -98,7 +92,7 @@ func returnInTime(t *testing.T, shards int, patience time.Duration) {
 				}
 			}
 			began := time.Now()
-			err = everyCall(l, set, func() shardlimit.Decision { return d }, r)[name](ctx)
+			err = everyCall(l, set, d, r)[name](ctx)
 			if took := time.Since(began); took > limit {
 				t.Errorf("%s: %d of 2 nodes stall: returned after %s: %v", name, stalled, took, err)
 			}

@@ -12,46 +12,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-// What Peek calls free is what a call is granted, also while permits are reserved for later: those
-// do not take up room before they are due.
-func TestPeekSaysWhatACallGetsBesideAReservation(t *testing.T) {
-	for name, nodes := range map[string]func(testing.TB) limittest.Fleet{
-		"emulated": func(tb testing.TB) limittest.Fleet { f, _ := limittest.Frozen(tb, 1); return f },
-		"redis":    limittest.Standalone,
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := nodes(t)
-			l := f.Limiter(t, shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1})
-			limittest.MustGet(t, l, 6)
-			booking, err := l.Reserve(t.Context(), 8) // behind the six
-			if err != nil || booking.Delay() < 50*time.Minute {
-				t.Fatalf("%+v, %v", booking, err)
-			}
-			st := limittest.Peek(t, l)
-			if st.Remaining != 2 || st.RetryAfter != 0 || st.Used != 14 || st.Shards[0].Free != 2 {
-				t.Errorf("%d free, the first in %s; used %d: %+v", st.Remaining, st.RetryAfter, st.Used, st.Shards)
-			}
-			// Three fit only behind the eight, and then all ten do.
-			d, err := l.AllowN(t.Context(), 3)
-			if late := st.ResetAfter - d.RetryAfter; err != nil || d.Allowed || late < 0 || late > time.Minute ||
-				st.ResetAfter <= booking.Delay()+50*time.Minute {
-				t.Errorf("three in %s, reset in %s: %v", d.RetryAfter, st.ResetAfter, err)
-			}
-			two, err := l.AllowN(t.Context(), 2)
-			if err != nil || !two.Allowed || two.Remaining != 0 {
-				t.Fatalf("%+v, %v", two, err)
-			}
-			if st := limittest.Peek(t, l); st.Remaining != 0 || st.RetryAfter <= booking.Delay() {
-				t.Errorf("%d free, the first in %s", st.Remaining, st.RetryAfter)
-			}
-			limittest.Must(t, l.Settle(t.Context(), two, 0))
-			if st := limittest.Peek(t, l); st.Remaining != 2 || st.RetryAfter != 0 {
-				t.Errorf("after a refund %d are free, the first in %s", st.Remaining, st.RetryAfter)
-			}
-		})
-	}
-}
-
 // For every algorithm, beside whatever is reserved: a call gets what Peek says is free and not one
 // more, and a denied call says when n permits are free together. Everybody who asks is new, so
 // nothing but the replies can tell.

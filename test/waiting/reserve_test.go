@@ -48,74 +48,58 @@ func TestWhatCannotBeReservedIsToldAtOnce(t *testing.T) {
 	}
 }
 
+// While no node answers the outage policy says what a reservation is.
 func TestReservationsWhileAllNodesAreGone(t *testing.T) {
-	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
-		by := map[shardlimit.OutagePolicy]*shardlimit.Limiter{}
-		for _, p := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen, shardlimit.FailLocal} {
-			by[p] = limittest.Limiter(t, f.Client(t, limittest.OnOutage(p)), fmt.Sprint(p),
-				shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
-			limittest.Settled(t, by[p])
-		}
-		f.Bubble[0].Down.Store(true)
-		f.Bubble[1].Down.Store(true)
-		if r, err := by[shardlimit.FailClosed].Reserve(t.Context(), 1); !errors.Is(err, shardlimit.ErrUnavailable) {
-			t.Errorf("FailClosed: %v, %v", r, err)
-		}
-		for range 3 {
-			r, err := by[shardlimit.FailOpen].Reserve(t.Context(), 10)
-			if err != nil || r.Delay() != 0 || !r.Degraded() {
-				t.Errorf("FailOpen: %v, %v", r, err)
-			}
-		}
-		local, far := by[shardlimit.FailLocal], (*shardlimit.TooFarAheadError)(nil)
-		if r, err := local.Reserve(t.Context(), 10); err != nil || !r.Degraded() || r.Delay() != 0 {
-			t.Errorf("FailLocal: %v, %v", r, err)
-		}
-		if _, err := local.Reserve(t.Context(), 10); !errors.As(err, &far) || far.Delay != time.Second {
-			t.Errorf("FailLocal, ahead: %v", err) // by then a node may answer
-		}
-	})
-}
-
-// That another process has lowered the limit, unheard, is no outage: every node answers.
-func TestReserveHearsThatTheLimitWasLowered(t *testing.T) {
-	for _, shards := range []int{1, 2} {
-		for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen} {
-			limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
-				limit := shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: shards}
-				l := f.Limiter(t, limit, limittest.OnOutage(policy))
-				limittest.MustGet(t, l, 1)
-				limit.Permits = 10
-				limittest.Must(t, f.Limiter(t, limit).SetLimit(t.Context(), limit))
-				if r, err := l.Reserve(t.Context(), 50); !errors.Is(err, shardlimit.ErrExceedsLimit) {
-					t.Errorf("%d shards, %v: %v, %v", shards, policy, r, err)
+	for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen, shardlimit.FailLocal} {
+		limittest.RunInBubble(t, fmt.Sprint(policy), 2, func(t *testing.T, f limittest.Fleet) {
+			l := f.Limiter(t, shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2}, limittest.OnOutage(policy))
+			limittest.Settled(t, l)
+			f.Bubble[0].Down.Store(true)
+			f.Bubble[1].Down.Store(true)
+			for i := range 3 {
+				r, err := l.Reserve(t.Context(), 10)
+				far := (*shardlimit.TooFarAheadError)(nil)
+				switch {
+				case policy == shardlimit.FailClosed:
+					limittest.ErrorIs(t, err, shardlimit.ErrUnavailable)
+				case policy == shardlimit.FailLocal && i > 0:
+					if !errors.As(err, &far) || far.Delay != time.Second { // by then a node may answer
+						t.Errorf("ahead: %v", err)
+					}
+				case err != nil || r.Delay() != 0 || !r.Degraded():
+					t.Errorf("%v, %v", r, err)
 				}
-			})
-		}
+			}
+		})
 	}
 }
 
-// While a shard answers there is no outage, though those that answer never have so many permits.
-func TestReserveMoreThanIsLeftByALostNode(t *testing.T) {
+// While a shard answers there is no outage: not where another process has lowered the limit,
+// unheard, and not where those that answer never have so many permits.
+func TestReserveHearsThatTheLimitWasLowered(t *testing.T) {
 	for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen, shardlimit.FailLocal} {
-		limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
+		limittest.RunInBubble(t, fmt.Sprint(policy), 2, func(t *testing.T, f limittest.Fleet) {
+			for shards := 1; shards <= 2; shards++ {
+				name, limit := fmt.Sprint(shards), shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: shards}
+				l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(policy)), name, limit)
+				limittest.MustGet(t, l, 1)
+				limit.Permits = 10
+				limittest.Must(t, limittest.Limiter(t, f.Client(t), name, limit).SetLimit(t.Context(), limit))
+				r, err := l.Reserve(t.Context(), 50)
+				limittest.ErrorIs(t, err, shardlimit.ErrExceedsLimit, shards, "shards: ", r)
+			}
 			l := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 2}, limittest.OnOutage(policy))
 			limittest.Settled(t, l)
-			limittest.MustGet(t, l, 1)
 			f.Bubble[1].Down.Store(true)
-			d, err := l.AllowN(t.Context(), 60)
-			if err != nil || d.Allowed || d.Degraded {
-				t.Fatalf("%v: %+v, %v", policy, d, err)
+			if limittest.Denied(t, l, 60).Degraded {
+				t.Error("the outage policy answered")
 			}
 			far := (*shardlimit.TooFarAheadError)(nil)
-			r, err := l.Reserve(t.Context(), 60)
-			if !errors.As(err, &far) || far.Delay <= 0 || far.Delay > time.Minute {
-				t.Errorf("%v: %v, %v", policy, r, err)
+			if r, err := l.Reserve(t.Context(), 60); !errors.As(err, &far) || far.Delay <= 0 || far.Delay > time.Minute {
+				t.Errorf("%v, %v", r, err)
 			}
-			r, err = l.Reserve(limittest.Shortly(t, time.Millisecond), 60)
-			if !errors.Is(err, shardlimit.ErrWaitTooLong) {
-				t.Errorf("%v, with a deadline: %v, %v", policy, r, err)
-			}
+			r, err := l.Reserve(limittest.Shortly(t, time.Millisecond), 60)
+			limittest.ErrorIs(t, err, shardlimit.ErrWaitTooLong, "with a deadline: ", r)
 		})
 	}
 }

@@ -195,12 +195,12 @@ func TestACrowdOfSetsSharesALimit(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%d processes, %d callers a host, %d a minute", c.processes, c.callers, c.host),
 			func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { crowd(t, c.processes, c.callers, c.host) })
+				synctest.Test(t, func(t *testing.T) { crowdOfSets(t, c.processes, c.callers, c.host) })
 			})
 	}
 }
 
-func crowd(t *testing.T, processes, callers int, perHost int64) {
+func crowdOfSets(t *testing.T, processes, callers int, perHost int64) {
 	const hosts, rate, takes = 60, 30, 20 * time.Second
 	f := limittest.Bubbled(t, 1)
 	f.Bubble[0].Stuck.Store(int64(time.Millisecond))

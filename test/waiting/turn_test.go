@@ -101,19 +101,8 @@ func followOn(t *testing.T, last time.Time, served []act) {
 	}
 }
 
-// Those who wait have their turns one after the other, however long a call takes.
-func TestTurnsComeFasterThanCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, last := farAway(t, 30)
-		served, failed := lineUp(t, l, 80, func(int) context.Context { return t.Context() }).turns()
-		if len(failed) > 0 {
-			t.Errorf("failed: %v", failed)
-		}
-		followOn(t, last, served)
-	})
-}
-
-// Who cannot wait until its turn leaves it to those behind, and who leaves the line takes nobody's.
+// Those who wait have their turns one after the other, however long a call takes. Who cannot wait
+// until its turn leaves it to those behind, and who leaves the line takes nobody's.
 func TestNoTurnIsLostToThoseWhoDoNotWaitForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, last := farAway(t, 60)
