@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
@@ -26,15 +25,9 @@ func TestShardsMoveWithTheirSlots(t *testing.T) {
 			for _, shards := range []int{0, 3, 4, 16} {
 				l := limittest.Limiter(t, c, fmt.Sprint("place-", i, "-", shards),
 					shardlimit.Limit{Permits: 3000, Per: time.Minute, Shards: shards})
-				if d, err := l.AllowN(t.Context(), 3000); err != nil || !d.Allowed { // so that every shard has state
-					t.Fatalf("%+v, %v", d, err)
-				}
-				held := make(map[int]int64) // permits by master
-				st, err := l.Peek(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, s := range st.Shards {
+				limittest.MustGet(t, l, 3000) // so that every shard has state
+				held := make(map[int]int64)   // permits by master
+				for _, s := range limittest.Peek(t, l).Shards {
 					held[s.Slot*3/16384] += s.Used
 				}
 				if len(held) != 3 {
@@ -68,60 +61,23 @@ func migrateUnderLoad(t *testing.T, f limittest.Fleet, cluster *redistest.Cluste
 	limiters := f.Group(t, 3, "long", limit, patient)
 	tight := shardlimit.Limit{Permits: 500, Per: 300 * time.Millisecond, Shards: 6}
 	tights := f.Group(t, 3, "tight", tight)
-	var record history.Recorder
-	ctx, stop := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer stop()
-	for _, l := range limiters {
-		for range 2 {
-			wg.Go(func() {
-				tally := record.Tally()
-				for i := int64(0); ctx.Err() == nil; i++ {
-					start := history.Now()
-					d, err := l.AllowN(context.Background(), 1+i%3)
-					if err != nil || !d.Allowed {
-						t.Errorf("%+v, %v", d, err)
-						return
-					}
-					tally.Add(start, history.Now(), d.Granted)
-					time.Sleep(5 * time.Millisecond) // spares the processor
-				}
-			})
-		}
-	}
+	long := busy(t, 6, 5*time.Millisecond, func(who int, i int64) (shardlimit.Decision, error) {
+		return limiters[who/2].AllowN(context.Background(), 1+i%3)
+	})
 	callers := limittest.NewTraffic(t)
 	callers.Start(2, tights...)
-	lone := limittest.NewTraffic(t)
-	lone.Start(1, f.Group(t, 2, "lone", shardlimit.Limit{Permits: 100, Per: 50 * time.Millisecond, Shards: 1})...)
 	for to := range 3 { // slots of the first shard of each, and of some others
 		cluster.Migrate(to*5000, to*5000+500, (to+1)%3)
 	}
 	for _, l := range []*shardlimit.Limiter{limiters[0], tights[0]} {
-		st, err := l.Peek(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, s := range st.Shards {
+		for i, s := range limittest.Peek(t, l).Shards {
 			cluster.Migrate(s.Slot, s.Slot, i%3)
 		}
 	}
-	stop()
-	wg.Wait()
-	ops := callers.Ended(t)
-	loneOps, err := lone.Stop()
-	limittest.KeepsTo(t, shardlimit.Limit{Permits: 100, Per: 50 * time.Millisecond}, loneOps)
-	t.Logf("a limit of one shard: %s, first failure: %v", lone, err)
-	worst := limittest.KeepsTo(t, tight, ops)
-	st, err := limiters[0].Peek(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if admitted := history.Total(record.Ops()); st.Used != admitted {
-		t.Errorf("callers were granted %d permits, the shards hold %d", admitted, st.Used)
-	}
-	t.Logf("%d calls, %d permits; beside them: %s; worst window: %d of %d", len(record.Ops()), st.Used, callers,
-		worst.Permits, tight.Permits)
+	long.stop()
+	worst := limittest.KeepsTo(t, tight, callers.Ended(t))
+	limittest.Uses(t, limiters[0], long.granted.Load())
+	t.Logf("%d calls; beside them: %s; worst window: %d of %d", long.calls.Load(), callers, worst.Permits, tight.Permits)
 }
 
 // Calls that meet a change of masters are served by the shards of the others. A planned failover
@@ -167,18 +123,11 @@ func TestTheLimitHoldsAcrossAFailover(t *testing.T) {
 func TestTheLogNamesASlotOfWhatIsAway(t *testing.T) {
 	t.Parallel()
 	f, cluster := limittest.Clustered(t, 0)
-	var log syncBuffer
-	c := f.Client(t, func(c *shardlimit.Config) {
-		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	})
-	users := limittest.Family(t, c, "users", shardlimit.PerSecond(100))
+	log, logs := logged(slog.LevelInfo)
+	users := f.Family(t, shardlimit.PerSecond(100), logs)
 	call := func() (failed int) {
-		for i := range 100 {
-			if _, err := users.Limiter(fmt.Sprint("user ", i)).Allow(t.Context()); err != nil {
-				failed++
-			}
-		}
-		return failed
+		_, errs := limittest.AtOnce(t.Context(), users, 0, 100)
+		return len(slices.DeleteFunc(errs, func(err error) bool { return err == nil }))
 	}
 	call()
 	cluster.Masters()[0].Kill()

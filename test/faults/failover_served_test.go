@@ -1,10 +1,10 @@
 package faults
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -48,8 +48,6 @@ var losses = []struct {
 	{"cut off from one of three processes", func(w *lossWorld) { w.cut.Store(true) },
 		func(w *lossWorld) { w.cut.Store(false) }, servedAgain + 4*time.Second},
 }
-
-func everyKey(string) bool { return true }
 
 // With DefaultNodeTimeout, what a lost node has of a limit a second is served by the others within
 // 20 s. Once it is back, whether it remembers or not, it has a part again within 30 s. No window is
@@ -138,20 +136,15 @@ func wanting(t *testing.T, limiters []*shardlimit.Limiter) func() ([]history.Op,
 // counts. The keys follow all the same, and are served once that time is over.
 func TestKeysFollowANodeThatFlaps(t *testing.T) {
 	limittest.InBubble(t, 3, func(t *testing.T, fl limittest.Fleet) {
-		var log syncBuffer
-		logs := func(c *shardlimit.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }
-		client := fl.Client(t, limittest.TakesOver, logs)
+		log, logs := logged(slog.LevelInfo)
 		falls, limit := 20, shardlimit.Limit{Permits: 10, Per: time.Hour}
 		if race.Enabled { // what the detector can find is in the first
 			falls, limit.Per = 3, 10*time.Minute
 		}
-		users := limittest.Family(t, client, "users", limit)
-		key := func(i int) *shardlimit.Limiter { return users.Limiter(fmt.Sprint("user ", i)) }
+		users := fl.Family(t, limit, limittest.TakesOver, logs)
 		call := func(after time.Duration) {
 			time.Sleep(after)
-			for i := range 3 {
-				_, _ = key(i).Allow(t.Context())
-			}
+			_, _ = limittest.AtOnce(t.Context(), users, 0, 3)
 		}
 		until := func(line string, n int) {
 			for begun := time.Now(); log.count(line) < n; call(2 * time.Second) {
@@ -169,17 +162,11 @@ func TestKeysFollowANodeThatFlaps(t *testing.T) {
 		if lost := log.count("too many arrangements"); lost > 0 {
 			t.Errorf("%d times: %s", lost, log.buf.String())
 		}
-		dead := map[int]bool{}
 		for end := time.Now().Add(2*limit.Per + 30*time.Second); time.Now().Before(end); {
 			call(30 * time.Second)
 		}
-		for i := range 30 {
-			if d, err := users.Limiter(fmt.Sprint("new ", i)).Allow(t.Context()); err != nil || !d.Allowed {
-				dead[i] = true
-			}
-		}
-		if len(dead) > 0 {
-			t.Errorf("%d of 30 keys are dead two windows after the last return", len(dead))
+		if granted, errs := limittest.AtOnce(t.Context(), users, 100, 30); slices.Contains(granted, 0) {
+			t.Errorf("keys are dead two windows after the last return: %v, %v", granted, errs)
 		}
 	})
 }
@@ -193,41 +180,24 @@ func TestANodeThatRefusesWritesIsLost(t *testing.T) {
 	} {
 		code, _, _ := strings.Cut(says, " ")
 		limittest.RunInBubble(t, code, 4, func(t *testing.T, fl limittest.Fleet) {
-			var log syncBuffer
-			client := fl.Client(t, limittest.TakesOver, func(c *shardlimit.Config) {
-				c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-			})
-			limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 4}
-			l := limittest.Limiter(t, client, "l", limit)
+			log, logs := logged(slog.LevelInfo)
+			client := fl.Client(t, limittest.TakesOver, logs)
+			l := limittest.Limiter(t, client, "l", shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 4})
 			users := limittest.Family(t, client, "users", shardlimit.PerSecond(10))
-			var key *shardlimit.Limiter
+			key := users.Limiter("user 0")
 			time.Sleep(5 * time.Minute)
-			for i := 0; key == nil; i++ {
-				k := users.Limiter(fmt.Sprint("user ", i))
-				limittest.MustGet(t, k, 1)
-				if limittest.Peek(t, k).Shards[0].Node == "n0" {
-					key = k
-				}
+			for i := 1; limittest.Peek(t, key).Shards[0].Node != "n0"; i++ {
+				key = users.Limiter(fmt.Sprint("user ", i))
 			}
+			limittest.MustGet(t, key, 1)
 			limittest.Settled(t, l)
 			fl.Bubble[0].Redis.Refuse(says)
-			calls, bad, elsewhere, begun := 0, 0, 0, time.Now()
-			for time.Since(begun) < 3*time.Minute {
-				_, err := key.Allow(t.Context())
-				_, limitErr := l.Allow(t.Context())
-				if time.Since(begun) > 30*time.Second {
-					calls++
-					if err != nil {
-						bad++
-					}
-					if limitErr != nil {
-						elsewhere++
-					}
+			use(t, 30*time.Second, key, l)
+			for range 1500 {
+				if !serves(t, key) || !serves(t, l) {
+					t.Fatal("after 30 s a call of a key or of a limit failed")
 				}
 				time.Sleep(100 * time.Millisecond)
-			}
-			if bad+elsewhere > 0 {
-				t.Errorf("after 30 s, of %d calls %d of a key and %d of a limit failed", calls, bad, elsewhere)
 			}
 			if out := log.count("node is put out"); out != 1 {
 				t.Errorf("it was put out %d times", out)
@@ -236,30 +206,10 @@ func TestANodeThatRefusesWritesIsLost(t *testing.T) {
 				t.Errorf("%d lines of log", lines)
 			}
 			fl.Bubble[0].Redis.Refuse("")
-			for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Second / 10) {
-				_, _ = l.Allow(t.Context())
-			}
+			use(t, 30*time.Second, l)
 			if st := limittest.Peek(t, l); !st.Settled || len(limittest.Hosts(st)) != 4 {
 				t.Errorf("30 s after it writes again the limit is on %v", limittest.Hosts(st))
 			}
 		})
 	}
-}
-
-// syncBuffer is a log that many write to.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) count(text string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Count(b.buf.String(), text)
 }

@@ -54,47 +54,67 @@ func TestAConfigThatListsAServerTwiceIsRefused(t *testing.T) {
 	}
 }
 
+// dial connects to a server.
+type dial = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
+
+// address is what leads a process to the server of a node.
+type address struct {
+	mu   sync.Mutex
+	to   dial
+	open []net.Conn
+}
+
+// addressOf is the address of the first node of a fleet for a process of its own.
+func addressOf(f limittest.Fleet) (limittest.Fleet, *address) {
+	f = f.With(slices.Clone(f.Nodes)...)
+	a := &address{to: f.Nodes[0].Redis.DialCtxFn}
+	f.Nodes[0].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer,
+		cfg *tls.Config) (net.Conn, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		conn, err := a.to(ctx, addr, d, cfg)
+		if err == nil {
+			a.open = append(a.open, conn)
+		}
+		return conn, err
+	}
+	return f, a
+}
+
+// leads has the address lead elsewhere from now on. Connections that there are end.
+func (a *address) leads(to dial) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.to = to
+	for _, conn := range a.open {
+		_ = conn.Close()
+	}
+	a.open = nil
+}
+
 // A server goes on to take connections, and closes them before it has said anything. It is not
 // connected anew and anew to ask for its name.
 func TestAServerThatDropsConnectionsIsLeftAlone(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		dial := f.Nodes[0].Redis.DialCtxFn
-		var mu sync.Mutex
-		var made []net.Conn
-		var drops bool
+		f, address := addressOf(f)
+		l := f.Limiter(t, shardlimit.PerMinute(10))
+		limittest.MustGet(t, l, 1)
+		time.Sleep(10 * time.Second)
 		dials := 0
-		f.Nodes[0].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer,
-			cfg *tls.Config) (net.Conn, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			dials++
-			if !drops {
-				conn, err := dial(ctx, addr, d, cfg)
-				made = append(made, conn)
-				return conn, err
-			}
-			if dials > 1000 {
+		address.leads(func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+			if dials++; dials > 1000 {
 				return nil, errors.New("enough") // or the time of the bubble would stand still
 			}
 			here, there := net.Pipe()
 			_ = there.Close()
 			return here, nil
-		}
-		l := f.Limiter(t, shardlimit.PerMinute(10))
-		limittest.MustGet(t, l, 1)
-		time.Sleep(10 * time.Second)
-		mu.Lock()
-		dials, drops = 0, true
-		for _, conn := range made {
-			_ = conn.Close()
-		}
-		mu.Unlock()
+		})
 		for range 10 {
 			_, _ = l.Allow(t.Context())
 			time.Sleep(time.Second)
 		}
-		mu.Lock()
-		defer mu.Unlock()
+		address.mu.Lock()
+		defer address.mu.Unlock()
 		if dials == 0 || dials > 100 {
 			t.Errorf("it was connected %d times in 10 s", dials)
 		}
@@ -119,18 +139,7 @@ func TestKeysAreNotAskedForOnAnotherServer(t *testing.T) {
 				f.Far(i, time.Millisecond)
 			}
 			right := f.Family(t, shardlimit.PerHour(10))
-			moved := f.With(slices.Clone(f.Nodes[:3])...)
-			var mu sync.Mutex
-			var conns []net.Conn
-			leadsTo := 0
-			moved.Nodes[0].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer,
-				cfg *tls.Config) (net.Conn, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				conn, err := f.Nodes[leadsTo].Redis.DialCtxFn(ctx, addr, d, cfg)
-				conns = append(conns, conn)
-				return conn, err
-			}
+			moved, address := addressOf(f.With(f.Nodes[:3]...))
 			wrong := moved.Family(t, shardlimit.PerHour(10))
 			var keys []string
 			for i := 0; len(keys) < 6; i++ {
@@ -140,12 +149,7 @@ func TestKeysAreNotAskedForOnAnotherServer(t *testing.T) {
 					limittest.MustGet(t, wrong.Limiter(key), 1)
 				}
 			}
-			mu.Lock()
-			leadsTo = to
-			for _, conn := range conns {
-				_ = conn.Close()
-			}
-			mu.Unlock()
+			address.leads(f.Nodes[to].Redis.DialCtxFn)
 			for range 12 { // it finds out
 				_, _ = wrong.Limiter(keys[0]).Allow(t.Context())
 				time.Sleep(500 * time.Millisecond)

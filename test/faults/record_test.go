@@ -256,10 +256,7 @@ func TestARecordOfALaterVersionConfirmsNothing(t *testing.T) {
 		epoch := limittest.Peek(t, l).Epoch
 		later := strings.NewReplacer(fmt.Sprintf(`"epoch":%d`, epoch), fmt.Sprintf(`"epoch":%d`, epoch+1),
 			"sliding_log", "of_the_future")
-		for _, key := range slices.DeleteFunc(redis.Keys(), func(key string) bool { return !isLayout(key) }) {
-			place := fmt.Sprint(redis.Do([]string{"GET", key}))
-			redis.Do([]string{"SET", key, withLayout(t, place, later.Replace(layoutAt(t, place)))})
-		}
+		rewriteLayouts(t, redis, later.Replace)
 		time.Sleep(100 * time.Millisecond)
 		limittest.MustGet(t, l, 100)
 		time.Sleep(6 * time.Second) // what was believed before is over

@@ -1,16 +1,11 @@
 package faults
 
 import (
-	"context"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,8 +30,8 @@ func grantedTo(t *testing.T, limiters ...*shardlimit.Limiter) (got int64) {
 	return got
 }
 
-// use has limiters called now and then for a while, and then leave what they used behind.
-func use(t *testing.T, limiters ...*shardlimit.Limiter) {
+// useAndRest has limiters called now and then for a while, and then leave what they used behind.
+func useAndRest(t *testing.T, limiters ...*shardlimit.Limiter) {
 	t.Helper()
 	for range 12 {
 		for _, l := range limiters {
@@ -55,13 +50,13 @@ var ofThree = shardlimit.Limit{Permits: 300, Per: 30 * time.Second, Shards: 3}
 func TestAServerWithASnapshotOfAnother(t *testing.T) {
 	limittest.InBubble(t, 3, func(t *testing.T, fl limittest.Fleet) {
 		old := fl.Limiter(t, ofThree, limittest.TakesOver)
-		use(t, old)
+		useAndRest(t, old)
 		image := fl.Bubble[1].Redis.Save(everyKey)
 		fl.Bubble[0].Redis.Restart()
 		fl.Bubble[0].Redis.Load(image, everyKey)
 		for range 4 { // whichever node a process reaches first
 			fresh := fl.Limiter(t, ofThree, limittest.TakesOver)
-			use(t, old, fresh)
+			useAndRest(t, old, fresh)
 			if got := grantedTo(t, old, fresh, old); got > ofThree.Permits {
 				t.Errorf("%d of %d permits", got, ofThree.Permits)
 			}
@@ -75,43 +70,16 @@ func TestAServerWithASnapshotOfAnother(t *testing.T) {
 func TestAnAddressThatLeadsToAnotherServer(t *testing.T) {
 	limittest.InBubble(t, 3, func(t *testing.T, fl limittest.Fleet) {
 		right := fl.Limiter(t, ofThree, limittest.TakesOver)
-		var astray atomic.Bool
-		var mu sync.Mutex
-		var open []net.Conn
-		other := fl.With(slices.Clone(fl.Nodes)...)
-		zero, one := fl.Nodes[0].Redis.DialCtxFn, fl.Nodes[1].Redis.DialCtxFn
-		other.Nodes[0].Redis.DialCtxFn = func(ctx context.Context, a string, d *net.Dialer, c *tls.Config) (net.Conn,
-			error) {
-			dial := zero
-			if astray.Load() {
-				dial = one
-			}
-			conn, err := dial(ctx, a, d, c)
-			if err == nil {
-				mu.Lock()
-				defer mu.Unlock()
-				open = append(open, conn)
-			}
-			return conn, err
-		}
-		lead := func(wrong bool) {
-			astray.Store(wrong)
-			mu.Lock()
-			defer mu.Unlock()
-			for _, c := range open {
-				_ = c.Close()
-			}
-			open = nil
-		}
+		other, address := addressOf(fl)
 		led := other.Limiter(t, ofThree, limittest.TakesOver)
-		use(t, right, led)
-		for _, wrong := range []bool{true, false} {
-			lead(wrong)
-			use(t, right, led)
+		useAndRest(t, right, led)
+		for _, to := range []int{1, 0} {
+			address.leads(fl.Nodes[to].Redis.DialCtxFn)
+			useAndRest(t, right, led)
 			fresh := fl.Limiter(t, ofThree, limittest.TakesOver)
-			use(t, right, fresh)
+			useAndRest(t, right, fresh)
 			if got := grantedTo(t, right, led, fresh); got > ofThree.Permits {
-				t.Errorf("led to the wrong server %v: %d of %d permits", wrong, got, ofThree.Permits)
+				t.Errorf("led to server %d: %d of %d permits", to, got, ofThree.Permits)
 			}
 			time.Sleep(31 * time.Second)
 		}
@@ -125,11 +93,11 @@ func TestAServerIsMovedByReplication(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Servers(t, 2)
 	from, to := servers[0], servers[1]
-	f := limittest.Fleet{Prefix: redistest.Prefix(t)}
+	before := alone(t, from.ClientOption())
 	limit := shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 1}
 	got := map[string]int64{}
 	take := func(s *redistest.Server, n int64) {
-		c := f.With(shardlimit.Node{Name: "n", Redis: limittest.Unhurried(s.ClientOption())}).Client(t)
+		c := before.With(alone(t, s.ClientOption()).Nodes...).Client(t)
 		users := limittest.Family(t, c, "users", limit)
 		limiters := []*shardlimit.Limiter{limittest.Limiter(t, c, "l", limit)}
 		for i := range 20 {
@@ -172,13 +140,9 @@ func TestAServerIsMovedByReplication(t *testing.T) {
 func TestEveryKindOfServer(t *testing.T) {
 	t.Parallel()
 	certificates := redistest.NewCertificates(t)
-	use := func(t *testing.T, o rueidis.ClientOption) {
-		node := shardlimit.Node{Name: "n", Redis: limittest.Unhurried(o)}
-		useAll(t, limittest.Fleet{Nodes: []shardlimit.Node{node}, Prefix: redistest.Prefix(t)})
-	}
 	type reached = func(*testing.T, *redistest.Server) rueidis.ClientOption
 	one := func(how reached, opts ...redistest.Option) func(*testing.T) {
-		return func(t *testing.T) { use(t, how(t, redistest.Standalone(t, opts...))) }
+		return func(t *testing.T) { useAll(t, alone(t, how(t, redistest.Standalone(t, opts...)))) }
 	}
 	plain := func(_ *testing.T, s *redistest.Server) rueidis.ClientOption { return s.ClientOption() }
 	socket := filepath.Join(t.TempDir(), "redis.sock")
@@ -189,7 +153,7 @@ func TestEveryKindOfServer(t *testing.T) {
 			useAll(t, f)
 		},
 		"Sentinel": func(t *testing.T) {
-			use(t, redistest.NewSentinel(t, 1).ClientOption())
+			useAll(t, alone(t, redistest.NewSentinel(t, 1).ClientOption()))
 		},
 		"TLS, a cluster with a user": func(t *testing.T) {
 			if !redistest.HasTLS(t) {
