@@ -2,7 +2,6 @@ package waiting
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -27,10 +26,13 @@ func TestCloseEndsBlockedCallsWithErrClosed(t *testing.T) {
 	limittest.MustGet(t, key, 1)
 	slot := mustAcquire(t, mustHave(t, c, "held", 2, time.Minute))
 	calls := map[string]func(context.Context) error{
-		"in a line": full.Wait,
-		"a key":     func(ctx context.Context) error { return limittest.Err(key.Allow(ctx)) },
-		"Slots":     func(ctx context.Context) error { return limittest.Err(c.Slots(ctx, "slots", 2, time.Minute)) },
-		"Extend":    slot.Extend,
+		"in a line":       full.Wait,
+		"a Set in a line": limittest.Set(1, key, full).Wait,
+		"a key":           func(ctx context.Context) error { return limittest.Err(key.Allow(ctx)) },
+		"Slots": func(ctx context.Context) error {
+			return limittest.Err(c.Slots(ctx, "slots", 2, time.Minute))
+		},
+		"Extend": slot.Extend,
 	}
 	for shards := 1; shards <= 2; shards++ {
 		l := limittest.Limiter(t, c, fmt.Sprint(shards), shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: shards})
@@ -83,9 +85,7 @@ func TestCloseEndsCallsOnAClientThatIsNotItsOwn(t *testing.T) {
 	option.AlwaysPipelining = true
 	option.ConnWriteTimeout, option.Dialer.KeepAlive = time.Hour, time.Hour // it will not give the connection up
 	given, err := rueidis.NewClient(option)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	defer given.Close()
 	fl.Nodes = []shardlimit.Node{{Name: "n0", Client: given}}
 	c := fl.Client(t, limittest.PatientFor(5*time.Minute))
@@ -99,9 +99,7 @@ func TestCloseEndsCallsOnAClientThatIsNotItsOwn(t *testing.T) {
 	c.Close()
 	select {
 	case err := <-ended:
-		if !errors.Is(err, shardlimit.ErrClosed) {
-			t.Error(err)
-		}
+		limittest.ErrorIs(t, err, shardlimit.ErrClosed)
 	case <-time.After(limittest.Patience):
 		t.Error("the call goes on after Close")
 	}

@@ -2,7 +2,6 @@ package waiting
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -14,32 +13,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
-
-func TestWaitersOfASetLeaveInEveryWay(t *testing.T) {
-	t.Parallel()
-	c := limittest.Standalone(t).Client(t)
-	one := limittest.Limiter(t, c, "a", shardlimit.PerHour(1))
-	set := limittest.Set(1, one, limittest.Limiter(t, c, "b", shardlimit.PerHour(5)))
-	limittest.Must(t, set.Wait(t.Context()))
-	if err := set.Wait(limittest.Shortly(t, time.Minute)); !errors.Is(err, shardlimit.ErrWaitTooLong) {
-		t.Errorf("a deadline that cannot be met: %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	errs := make(chan error, 2)
-	for i, ctx := range []context.Context{t.Context(), ctx} {
-		go func() { errs <- set.Wait(ctx) }()
-		limittest.AwaitThat(t, "it waits", func() bool { return limittest.Waiting(one) == i+1 })
-	}
-	limittest.AwaitThat(t, "the head knows how long", func() bool { return limittest.NotBefore(one) > 0 })
-	if err := set.Wait(limittest.Shortly(t, time.Minute)); !errors.Is(err, shardlimit.ErrWaitTooLong) {
-		t.Errorf("behind another, a deadline that cannot be met: %v", err)
-	}
-	cancel()
-	limittest.ErrorIs(t, <-errs, context.Canceled, "cancelled")
-	c.Close()
-	limittest.ErrorIs(t, <-errs, shardlimit.ErrClosed, "closed")
-	limittest.ErrorIs(t, limittest.Err(set.Allow(t.Context())), shardlimit.ErrClosed, "after Close")
-}
 
 // Who waits for a limit alone and who waits in a Set, and any Set, stand in one line.
 func TestSetsAndOthersWaitInOneLine(t *testing.T) {
@@ -63,10 +36,8 @@ func TestSetsAndOthersWaitInOneLine(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(time.Millisecond)
 		}
-		if err := shardlimit.All(one.N(1)).Wait(limittest.Shortly(t, 50*time.Second)); !errors.Is(err,
-			shardlimit.ErrWaitTooLong) {
-			t.Errorf("a deadline that those before make impossible: %v", err)
-		}
+		limittest.ErrorIs(t, shardlimit.All(one.N(1)).Wait(limittest.Shortly(t, 50*time.Second)),
+			shardlimit.ErrWaitTooLong, "a deadline that those before make impossible")
 		for want := range cap(served) {
 			if i := <-served; i != want {
 				t.Errorf("caller %d was served in place of %d", i, want)

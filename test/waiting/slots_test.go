@@ -35,6 +35,14 @@ type crowd struct {
 	wg         sync.WaitGroup
 }
 
+func (c *crowd) enter() {
+	now := c.held.Add(1)
+	for most := c.most.Load(); now > most && !c.most.CompareAndSwap(most, now); most = c.most.Load() {
+	}
+}
+
+func (c *crowd) leave() { c.held.Add(-1) }
+
 // join has callers of another process acquire and release, after hold on average, until ctx ends.
 func (c *crowd) join(ctx context.Context, process, callers int, hold time.Duration,
 	acquire func() (release func() error, err error)) {
@@ -45,16 +53,14 @@ func (c *crowd) join(ctx context.Context, process, callers int, hold time.Durati
 				if err != nil {
 					return
 				}
-				now := c.held.Add(1)
-				for most := c.most.Load(); now > most && !c.most.CompareAndSwap(most, now); most = c.most.Load() {
-				}
+				c.enter()
 				got := time.Now()
 				limittest.Pause(ctx, rand.N(2*hold))
 				if from := max(0, c.begun.Sub(got)); ctx.Err() == nil && time.Since(got) > from {
 					c.busy.Add(int64(time.Since(got) - from))
 					c.served[process].Add(1)
 				}
-				c.held.Add(-1)
+				c.leave()
 				_ = release()
 			}
 		})
@@ -198,9 +204,7 @@ func extendWhileOthersHold(t *testing.T, slot *shardlimit.Slot, others *shardlim
 			t.Fatalf("%d of %d are held after %s", len(held)+1, n, time.Since(begun))
 		}
 		for _, s := range held {
-			if err := s.Release(t.Context()); err != nil {
-				t.Error(err)
-			}
+			limittest.Must(t, s.Release(t.Context()))
 		}
 	}
 	if had < 50 {
@@ -255,9 +259,7 @@ func TestAReleaseThatFailsIsTriedAgain(t *testing.T) {
 			if !errors.As(err, &failed) || took > 110*time.Millisecond {
 				t.Errorf("after %s: %v", took, err)
 			}
-			if err := slot.Extend(t.Context()); !errors.Is(err, shardlimit.ErrSlotLost) {
-				t.Error("extended: ", err)
-			}
+			limittest.ErrorIs(t, slot.Extend(t.Context()), shardlimit.ErrSlotLost, "extended")
 			f.Bubble[0].Down.Store(false)
 			f.Bubble[0].Stuck.Store(0)
 			limittest.AwaitThat(t, "it is released", func() bool { return slot.Release(ended) == nil })
@@ -275,15 +277,10 @@ func TestAReleaseThatFailsIsTriedAgain(t *testing.T) {
 		}
 		f.Bubble[0].Down.Store(false)
 		time.Sleep(31 * time.Second)
-		if err := slot.Release(ended); !errors.Is(err, shardlimit.ErrSlotLost) {
-			t.Error("half a minute later: ", err)
-		}
+		limittest.ErrorIs(t, slot.Release(ended), shardlimit.ErrSlotLost, "half a minute later")
 		c.Close()
-		for _, err := range []error{other.Extend(t.Context()), other.Release(t.Context())} {
-			if !errors.Is(err, shardlimit.ErrClosed) {
-				t.Error("closed: ", err)
-			}
-		}
+		limittest.ErrorIs(t, other.Extend(t.Context()), shardlimit.ErrClosed, "Extend")
+		limittest.ErrorIs(t, other.Release(t.Context()), shardlimit.ErrClosed, "Release")
 	})
 }
 
@@ -329,9 +326,8 @@ func TestAnotherFamilyIsNoSlots(t *testing.T) {
 		"own":    {Permits: 2, Per: time.Minute, Scope: shardlimit.PerParticipant},
 	} {
 		limittest.Family(t, c, name, limit)
-		if _, err := c.Slots(t.Context(), name, 2, time.Minute); !errors.Is(err, shardlimit.ErrInvalidLimit) {
-			t.Error(name, err)
-		}
+		err := limittest.Err(c.Slots(t.Context(), name, 2, time.Minute))
+		limittest.ErrorIs(t, err, shardlimit.ErrInvalidLimit, name)
 	}
 }
 
@@ -343,22 +339,18 @@ func TestASlotThatNobodyTakesIsFree(t *testing.T) {
 		c := f.Client(t)
 		s := mustHave(t, c, "s", 1, time.Hour)
 		family := familyOf(t, c, "s")
-		mustRelease := func(slot *shardlimit.Slot) {
-			limittest.Must(t, slot.Release(t.Context()))
-		}
 		left := 0
 		for after := time.Duration(0); after < 60*time.Millisecond; after += time.Millisecond {
 			for _, taken := range []bool{false, true} {
-				var first *shardlimit.Slot
 				if taken {
-					first = mustAcquire(t, s)
-					time.AfterFunc(15*time.Millisecond, func() { mustRelease(first) })
+					first := mustAcquire(t, s)
+					time.AfterFunc(15*time.Millisecond, func() { limittest.Must(t, first.Release(t.Context())) })
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), after)
 				slot, err := s.Acquire(ctx)
 				cancel()
 				if err == nil {
-					mustRelease(slot)
+					limittest.Must(t, slot.Release(t.Context()))
 				} else {
 					left++
 				}
@@ -397,11 +389,8 @@ func TestASlotOfAnOutageIsAskedForAfterIt(t *testing.T) {
 				s, others := mustHave(t, c, "s", n, maxHold), mustHave(t, f.Client(t), "s", n, maxHold)
 				cut.Store(true)
 				slot := mustAcquire(t, s)
+				limittest.Must(t, mustAcquire(t, s).Release(t.Context())) // FailLocal has room for two
 				gone := mustAcquire(t, s)
-				if err := gone.Release(t.Context()); err != nil { // FailLocal has room for two
-					t.Error(err)
-				}
-				gone = mustAcquire(t, s)
 				time.Sleep(maxHold / 2)
 				if err := slot.Extend(t.Context()); err != nil || time.Until(slot.Until()) < maxHold-time.Second {
 					t.Fatal("in the outage: ", slot.Until(), err)
@@ -420,9 +409,7 @@ func TestASlotOfAnOutageIsAskedForAfterIt(t *testing.T) {
 				limittest.Must(t, errors.Join(slot.Release(t.Context()), slot.Release(t.Context())))
 				limittest.Uses(t, family.Limiter("slots"), int64(held))
 				time.Sleep(maxHold)
-				if err := gone.Extend(t.Context()); !errors.Is(err, shardlimit.ErrSlotLost) {
-					t.Error("after maxHold: ", err)
-				}
+				limittest.ErrorIs(t, gone.Extend(t.Context()), shardlimit.ErrSlotLost, "after maxHold")
 			})
 		}
 	}
@@ -462,40 +449,19 @@ func mustAcquire(tb testing.TB, s *shardlimit.Slots) *shardlimit.Slot {
 	return slot
 }
 
-// span is for how long somebody held a slot.
-type span struct{ from, to time.Time }
-
-// atOnce returns how many of the spans there are at one instant at the most, from that time on.
-func atOnce(spans []span, from time.Time) (most int) {
-	for _, s := range spans {
-		at, n := s.from, 0
-		if at.Before(from) {
-			at = from
-		}
-		for _, o := range spans {
-			if !o.from.After(at) && o.to.After(at) {
-				n++
-			}
-		}
-		most = max(most, n)
-	}
-	return most
-}
-
 // Never more slots are held than there are: n is lowered, a process ends that releases nothing, and
 // the node is lost. Then the others serve them.
 func TestNeverTooManySlots(t *testing.T) {
 	limittest.InBubble(t, 3, func(t *testing.T, f limittest.Fleet) {
 		const n, lowered, maxHold = 6, 3, time.Second
-		var mu sync.Mutex
-		var spans []span
+		var all crowd
+		var served atomic.Int64
 		ctx, cancel := context.WithCancel(t.Context())
-		var callers sync.WaitGroup
 		process := func(dies bool) *shardlimit.Client {
 			client := f.Client(t, limittest.PatientFor(250*time.Millisecond), limittest.Wary)
 			s := mustHave(t, client, "s", n, maxHold)
 			for range 3 {
-				callers.Go(func() {
+				all.wg.Go(func() {
 					for ctx.Err() == nil {
 						slot, err := s.Acquire(ctx)
 						if errors.Is(err, shardlimit.ErrClosed) {
@@ -504,54 +470,46 @@ func TestNeverTooManySlots(t *testing.T) {
 							limittest.Pause(ctx, 20*time.Millisecond)
 							continue
 						}
-						held := span{from: time.Now(), to: slot.Until()}
-						if !dies {
-							time.Sleep(rand.N(60 * time.Millisecond))
-							if err := slot.Extend(ctx); err == nil {
-								held.to = slot.Until()
-								time.Sleep(rand.N(60 * time.Millisecond))
-							}
-							if now := time.Now(); now.Before(held.to) {
-								held.to = now
-							}
-							_ = slot.Release(ctx)
+						all.enter()
+						served.Add(1)
+						if dies { // nobody releases it
+							time.AfterFunc(time.Until(slot.Until()), all.leave)
+							continue
 						}
-						mu.Lock()
-						spans = append(spans, held)
-						mu.Unlock()
+						time.Sleep(rand.N(60 * time.Millisecond))
+						if slot.Extend(ctx) == nil {
+							time.Sleep(rand.N(60 * time.Millisecond))
+						}
+						all.leave()
+						_ = slot.Release(ctx)
 					}
 				})
 			}
 			return client
 		}
-		served := func() int {
-			mu.Lock()
-			defer mu.Unlock()
-			return len(spans)
-		}
-		clients := []*shardlimit.Client{process(false), process(false), process(false)}
+		first, _, _ := process(false), process(false), process(false)
 		time.Sleep(time.Second)
 		dying := process(true)
 		time.Sleep(maxHold / 2)
 		dying.Close()
-		family := familyOf(t, clients[0], "s")
+		family := familyOf(t, first, "s")
 		limit := family.Limit()
 		limit.Permits = lowered
 		limittest.Must(t, family.SetLimit(t.Context(), limit))
-		time.Sleep(2 * time.Second) // until all have heard of it
-		few := time.Now().Add(maxHold)
-		time.Sleep(3 * maxHold)
-		state := limittest.Peek(t, family.Limiter("slots"))
-		f.Bubble[f.Index(state.Shards[0].Node)].Down.Store(true)
+		time.Sleep(2*time.Second + maxHold) // until all have heard of it
+		whole := all.most.Swap(0)
+		time.Sleep(2 * maxHold)
+		home := limittest.Peek(t, family.Limiter("slots")).Shards[0].Node
+		f.Bubble[f.Index(home)].Down.Store(true)
 		time.Sleep(limittest.TakenOverWithin / 10)
-		before := served()
+		before := served.Load()
 		time.Sleep(5 * time.Second)
-		if n := served() - before; n < 100 {
+		if n := served.Load() - before; n < 100 {
 			t.Errorf("the others served %d slots", n)
 		}
 		cancel()
-		callers.Wait()
-		if whole, rest := atOnce(spans, time.Time{}), atOnce(spans, few); whole > n || whole < n || rest > lowered {
+		all.wg.Wait()
+		if rest := all.most.Load(); whole != n || rest > lowered {
 			t.Errorf("%d of %d held at once, then %d of %d", whole, n, rest, lowered)
 		}
 	})
