@@ -168,19 +168,6 @@ func InProcess(tb testing.TB, n int) Fleet {
 	return f
 }
 
-// WithoutNodes is a limiter that has lost all its nodes.
-func WithoutNodes(tb testing.TB, limit shardlimit.Limit,
-	change ...func(*shardlimit.Config)) (*shardlimit.Limiter, []*ProxiedNode) {
-	tb.Helper()
-	fl, posts := Proxied(tb, 2)
-	l := Limiter(tb, fl.Client(tb, change...), "l", limit)
-	Settled(tb, l)
-	for _, p := range posts {
-		p.Server.Kill()
-	}
-	return l, posts
-}
-
 // Family is the family of that name; the test fails if there is none.
 func Family(tb testing.TB, c *shardlimit.Client, name string, limit shardlimit.Limit) *shardlimit.Family {
 	tb.Helper()

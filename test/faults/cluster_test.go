@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -15,45 +14,12 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
+// Every slot moves to another master and back while the limit is in use. The window is so long that
+// nothing leaves it: what callers were granted and kept must be exactly what the shards hold at the
+// end.
 func TestShardsMoveWithTheirSlots(t *testing.T) {
 	t.Parallel()
 	f, cluster := limittest.Clustered(t, 0)
-	t.Run("every master", func(t *testing.T) {
-		c := f.Client(t)
-		const limits = 5
-		for i := range limits {
-			for _, shards := range []int{0, 3, 4, 16} {
-				l := limittest.Limiter(t, c, fmt.Sprint("place-", i, "-", shards),
-					shardlimit.Limit{Permits: 3000, Per: time.Minute, Shards: shards})
-				limittest.MustGet(t, l, 3000) // so that every shard has state
-				held := make(map[int]int64)   // permits by master
-				for _, s := range limittest.Peek(t, l).Shards {
-					held[s.Slot*3/16384] += s.Used
-				}
-				if len(held) != 3 {
-					t.Errorf("%s: permits by master: %v", l.Limit(), held)
-				}
-				for m, n := range held {
-					if n < 3000/5 {
-						t.Errorf("%s: master %d has %d of 3000 permits", l.Limit(), m, n)
-					}
-				}
-			}
-		}
-		for m, s := range cluster.Masters() { // what the servers themselves say
-			size, err := strconv.Atoi(s.Do(t, "DBSIZE"))
-			if err != nil || size < 2*limits {
-				t.Errorf("master %d holds %d keys, %v", m, size, err)
-			}
-		}
-	})
-	t.Run("migration", func(t *testing.T) { migrateUnderLoad(t, f, cluster) })
-}
-
-// migrateUnderLoad moves every slot to another master and back while the limit
-// is in use. The window is so long that nothing leaves it: what callers were
-// granted and kept must be exactly what the shards hold at the end.
-func migrateUnderLoad(t *testing.T, f limittest.Fleet, cluster *redistest.Cluster) {
 	limit := shardlimit.Limit{Permits: 50_000_000, Per: 10 * time.Minute, Shards: 6}
 	// A call that is given up by its timeout may have spent its permits: they
 	// would be held without having been granted, and not for want of care.
@@ -77,7 +43,8 @@ func migrateUnderLoad(t *testing.T, f limittest.Fleet, cluster *redistest.Cluste
 	long.stop()
 	worst := limittest.KeepsTo(t, tight, callers.Ended(t))
 	limittest.Uses(t, limiters[0], long.granted.Load())
-	t.Logf("%d calls; beside them: %s; worst window: %d of %d", long.calls.Load(), callers, worst.Permits, tight.Permits)
+	t.Logf("%d calls; beside them: %s; worst window: %d of %d", long.calls.Load(), callers, worst.Permits,
+		tight.Permits)
 }
 
 // Calls that meet a change of masters are served by the shards of the others. A planned failover
@@ -140,36 +107,11 @@ func TestTheLogNamesASlotOfWhatIsAway(t *testing.T) {
 
 // A cluster moves slots the classic way: a server executes no call with several keys of which some
 // are missing. Whatever happens while all slots of a limit are on their way, the shards hold in the
-// end what callers were granted, and the rest is to be had.
+// end what callers were granted, of logs and of buckets, and the rest is to be had. A call whose
+// slot is on its way tries until its time is up.
 func TestNothingIsLostOrDoubledWhileAllSlotsMove(t *testing.T) {
 	t.Parallel() // it waits most of its time: for the servers, which tell each other of a migration
 	f, cluster := limittest.Clustered(t, 0)
-	moveAllSlots(t, f, cluster)
-}
-
-// movedLimit is a limit all of whose slots move.
-type movedLimit struct {
-	*shardlimit.Limiter
-	granted, unknown int64 // unknown: what calls asked for that got no answer
-}
-
-// call takes permits, as many as can be had in some calls.
-func (m *movedLimit) call(t *testing.T, calls int) {
-	t.Helper()
-	for range calls {
-		d, err := m.Allow(t.Context())
-		if err != nil && !errors.Is(err, shardlimit.ErrUnavailable) || err == nil && !d.Allowed {
-			t.Fatalf("%s after %d permits: %+v, %v", m.Limit().Algorithm, m.granted, d, err)
-		}
-		if m.granted += d.Granted; err != nil {
-			m.unknown++
-		}
-	}
-}
-
-// moveAllSlots takes permits of a log and of buckets before and during a migration. A call whose
-// slot is on its way tries until its time is up.
-func moveAllSlots(t *testing.T, f limittest.Fleet, cluster *redistest.Cluster) {
 	var limits []*movedLimit
 	add := func(algorithm shardlimit.Algorithm, used int) {
 		limit := shardlimit.Limit{Permits: 240, Per: 24 * time.Hour, Shards: 1, Algorithm: algorithm}
@@ -199,6 +141,26 @@ func moveAllSlots(t *testing.T, f limittest.Fleet, cluster *redistest.Cluster) {
 		m.granted += d.Granted
 		if want := m.Limit().Permits; err != nil || m.granted > want || m.granted+m.unknown < want {
 			t.Errorf("%s: %d of %d permits granted, %d unknown, %+v, %v", m.Name(), m.granted, want, m.unknown, d, err)
+		}
+	}
+}
+
+// movedLimit is a limit all of whose slots move.
+type movedLimit struct {
+	*shardlimit.Limiter
+	granted, unknown int64 // unknown: what calls asked for that got no answer
+}
+
+// call takes permits, as many as can be had in some calls.
+func (m *movedLimit) call(t *testing.T, calls int) {
+	t.Helper()
+	for range calls {
+		d, err := m.Allow(t.Context())
+		if err != nil && !errors.Is(err, shardlimit.ErrUnavailable) || err == nil && !d.Allowed {
+			t.Fatalf("%s after %d permits: %+v, %v", m.Limit().Algorithm, m.granted, d, err)
+		}
+		if m.granted += d.Granted; err != nil {
+			m.unknown++
 		}
 	}
 }

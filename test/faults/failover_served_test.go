@@ -76,10 +76,10 @@ func TestALostNodeIsTakenOver(t *testing.T) {
 			back := time.Now()
 			l.cure(w)
 			time.Sleep(servedBack + 4*time.Second)
-			ops, begun := served()
-			limittest.KeepsTo(t, limit, ops)
+			all := served()
+			limittest.KeepsTo(t, limit, all.ops)
 			judge := func(what string, from, to time.Time, within time.Duration) {
-				counts := history.PerWindow(limit.Per, int64(from.Sub(begun)), int64(to.Sub(begun)), ops)
+				counts := history.PerWindow(limit.Per, int64(from.Sub(all.begun)), int64(to.Sub(all.begun)), all.ops)
 				after := restored(limit.Permits, counts)
 				t.Logf("%s: all of it is served after %v: %v", what, after, counts)
 				if after > within {
@@ -106,29 +106,25 @@ func restored(permits int64, counts []int64) time.Duration {
 }
 
 // wanting has every limiter asked for more than its part, evenly spread. What is returned ends that
-// and tells what they got, and since when.
-func wanting(t *testing.T, limiters []*shardlimit.Limiter) func() ([]history.Op, time.Time) {
-	var record history.Recorder
-	begun := time.Now()
+// and tells what they got.
+func wanting(t *testing.T, limiters []*shardlimit.Limiter) func() *takings {
+	all := &takings{begun: time.Now()}
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for i, l := range limiters {
 		for k := range 4 {
 			wg.Go(func() {
-				tally := record.Tally()
 				time.Sleep(time.Duration(i+3*k) * 8 * time.Millisecond)
 				for limittest.Pause(ctx, 96*time.Millisecond) {
-					start := time.Since(begun)
-					d, _ := l.AllowUpTo(t.Context(), 2) // an error while the node is lost
-					tally.Add(int64(start), int64(time.Since(begun)), d.Granted)
+					_ = all.upTo(l, 2) // an error while the node is lost
 				}
 			})
 		}
 	}
-	return func() ([]history.Op, time.Time) {
+	return func() *takings {
 		stop()
 		wg.Wait()
-		return record.Ops(), begun
+		return all
 	}
 }
 

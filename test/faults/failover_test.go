@@ -201,9 +201,7 @@ func TestSkewForgetsNoReservation(t *testing.T) {
 			limittest.Settled(t, l)
 			limittest.DrainSlowly(t, l)
 			r, err := l.Reserve(t.Context(), long.Permits)
-			if err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, err)
 			short := long
 			short.Per = time.Second
 			limittest.Must(t, l.SetLimit(t.Context(), short))
