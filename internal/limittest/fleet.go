@@ -185,19 +185,6 @@ func OnEither(t *testing.T, test func(t *testing.T, f Fleet)) {
 	t.Run("embedded", func(t *testing.T) { t.Parallel(); test(t, InProcess(t, 1)) })
 }
 
-// Admin is a connection to the first node past every limiter.
-func (f Fleet) Admin(tb testing.TB) rueidis.Client {
-	tb.Helper()
-	option := f.Nodes[0].Redis
-	option.ForceSingleClient, option.DisableCache = true, true
-	c, err := rueidis.NewClient(option)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(c.Close)
-	return c
-}
-
 // Called is the fleet with other names for its nodes, in their order.
 func (f Fleet) Called(names ...string) Fleet {
 	nodes := make([]shardlimit.Node, len(names))
