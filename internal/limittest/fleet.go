@@ -168,19 +168,6 @@ func InProcess(tb testing.TB, n int) Fleet {
 	return f
 }
 
-// WithoutNodes is a limiter that has lost all its nodes.
-func WithoutNodes(tb testing.TB, limit shardlimit.Limit,
-	change ...func(*shardlimit.Config)) (*shardlimit.Limiter, []*ProxiedNode) {
-	tb.Helper()
-	fl, posts := Proxied(tb, 2)
-	l := Limiter(tb, fl.Client(tb, change...), "l", limit)
-	Settled(tb, l)
-	for _, p := range posts {
-		p.Server.Kill()
-	}
-	return l, posts
-}
-
 // Family is the family of that name; the test fails if there is none.
 func Family(tb testing.TB, c *shardlimit.Client, name string, limit shardlimit.Limit) *shardlimit.Family {
 	tb.Helper()
@@ -196,19 +183,6 @@ func OnEither(t *testing.T, test func(t *testing.T, f Fleet)) {
 	t.Helper()
 	t.Run("redis", func(t *testing.T) { t.Parallel(); test(t, Standalone(t)) })
 	t.Run("embedded", func(t *testing.T) { t.Parallel(); test(t, InProcess(t, 1)) })
-}
-
-// Admin is a connection to the first node past every limiter.
-func (f Fleet) Admin(tb testing.TB) rueidis.Client {
-	tb.Helper()
-	option := f.Nodes[0].Redis
-	option.ForceSingleClient, option.DisableCache = true, true
-	c, err := rueidis.NewClient(option)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(c.Close)
-	return c
 }
 
 // Called is the fleet with other names for its nodes, in their order.

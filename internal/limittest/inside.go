@@ -77,12 +77,6 @@ func HaltLease(l *shardlimit.Limiter) {
 	}
 }
 
-// LocalPermits returns the process' part of the limit under FailLocal.
-func LocalPermits(l *shardlimit.Limiter) int64 {
-	c := has(l).Target
-	return c.OwnPart(c.Routes.Load().Limit).Permits
-}
-
 // PartOf returns the permits and the burst that each of so many processes has of a limit under
 // FailLocal. The error tells that it is none that could be enforced.
 func PartOf(of shardlimit.Limit, processes int64) (shardlimit.Limit, error) {

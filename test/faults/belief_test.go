@@ -3,58 +3,54 @@ package faults
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/race"
 )
 
 // These tests are about what a process believes of a limit, and for how long: in a bubble, where a
 // rest of hours takes no time.
 
-// takings notes what calls got, for the checker.
+// takings is what calls got in a bubble, for the checker.
 type takings struct {
 	begun time.Time
+	mu    sync.Mutex
 	ops   []history.Op
 }
 
-func (l *takings) take(t *testing.T, lim *shardlimit.Limiter, n int64) int64 {
-	t.Helper()
+// call notes what a call gets. One that fails gets nothing.
+func (l *takings) call(ask func() (shardlimit.Decision, error)) error {
 	start := time.Since(l.begun)
-	d, err := lim.AllowUpTo(context.Background(), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d, err := ask()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.ops = append(l.ops, history.Op{Start: int64(start), End: int64(time.Since(l.begun)), Permits: d.Granted})
-	return d.Granted
+	return err
 }
 
-func (l *takings) holds(t *testing.T, limit shardlimit.Limit) {
-	t.Helper()
-	if worst, ok := history.Check(limit.Per, limit.Permits, l.ops); !ok {
-		t.Errorf("%d of %d permits in one window: %+v", worst.Permits, limit.Permits, worst)
-	}
+// upTo has a limiter asked for up to n permits.
+func (l *takings) upTo(lim *shardlimit.Limiter, n int64) error {
+	return l.call(func() (shardlimit.Decision, error) { return lim.AllowUpTo(context.Background(), n) })
 }
 
 // A limit that nobody used for a while, however long, grants what it has to the first calls.
 func TestTheFirstCallAfterARestIsGranted(t *testing.T) {
-	for _, algorithm := range []shardlimit.Algorithm{
-		shardlimit.SlidingLog, shardlimit.SlidingCounter, shardlimit.FixedWindow, shardlimit.TokenBucket,
-		shardlimit.LeakyBucket,
-	} {
+	for _, algorithm := range limittest.Algorithms {
 		for i, shards := range []int{1, 4} {
 			if !extent.Plays(2*int(algorithm) + 3*i) { // both numbers of shards, different algorithms
 				continue
 			}
 			limittest.RunInBubble(t, fmt.Sprint(algorithm, shards), 2, func(t *testing.T, f limittest.Fleet) {
 				limit := shardlimit.Limit{Permits: 100, Per: time.Second, Algorithm: algorithm, Shards: shards}
-				c := f.Client(t)
-				defer c.Close()
-				l := limittest.Limiter(t, c, "l", limit)
+				l := f.Limiter(t, limit)
 				for _, rest := range []time.Duration{0, 5 * time.Minute, 63 * time.Second, 2 * time.Hour,
 					25 * time.Hour} {
 					time.Sleep(rest)
@@ -90,53 +86,35 @@ func TestWhoRestedTakesNothingOfOldShards(t *testing.T) {
 				}
 				what := fmt.Sprint(name, slow, suspended, rest)
 				limittest.RunInBubble(t, what, 2, func(t *testing.T, f limittest.Fleet) {
-					ca, cb := f.Client(t), f.Client(t)
-					defer ca.Close()
-					defer cb.Close()
-					a, b := limittest.Limiter(t, ca, "l", second), limittest.Limiter(t, cb, "l", second)
+					ca := f.Client(t)
+					a, b := limittest.Limiter(t, ca, "l", second), f.Limiter(t, second)
 					all := takings{begun: time.Now()}
-					all.take(t, a, 10)
+					limittest.Must(t, all.upTo(a, 10))
 					time.Sleep(time.Second)
 					limittest.Must(t, b.SetLimit(t.Context(), next))
 					limittest.Settled(t, b)
 					for until := time.Now().Add(rest); time.Now().Before(until); time.Sleep(rest / 20) {
-						all.take(t, b, 1)
+						limittest.Must(t, all.upTo(b, 1))
 					}
 					if suspended {
 						limittest.Suspend(ca, rest)
 					}
 					all.ops = nil
 					f.Bubble[slow].Stuck.Store(int64(20 * time.Millisecond))
-					done := make(chan struct{})
-					ops := make(chan history.Op, 1000)
+					var callers sync.WaitGroup
 					for i := range 150 { // tenants: more than one batch has room for
-						go func() {
-							defer func() { done <- struct{}{} }()
-							l := a.As(fmt.Sprint("tenant", i), 1)
+						callers.Go(func() {
 							for range 3 {
-								start := int64(time.Since(all.begun))
-								d, err := l.AllowUpTo(context.Background(), 10)
-								if err == nil {
-									ops <- history.Op{Start: start, End: int64(time.Since(all.begun)),
-										Permits: d.Granted}
-								}
+								_ = all.upTo(a.As(fmt.Sprint("tenant", i), 1), 10)
 							}
-						}()
+						})
 					}
-					all.take(t, b, 200)
-					for range 150 {
-						<-done
+					limittest.Must(t, all.upTo(b, 200))
+					callers.Wait()
+					if next.Algorithm == shardlimit.SlidingCounter {
+						next.Permits *= 2 // it estimates the window before: two windows' worth is its bound
 					}
-					close(ops)
-					for op := range ops {
-						all.ops = append(all.ops, op)
-					}
-					if next.Algorithm == shardlimit.SlidingLog {
-						all.holds(t, next)
-					} else { // a counter estimates the window before: two windows' worth is its bound
-						next.Permits *= 2
-						all.holds(t, next)
-					}
+					limittest.KeepsTo(t, next, all.ops)
 				})
 			}
 		}
@@ -159,10 +137,7 @@ func TestNoLeaseIsUsedTooLong(t *testing.T) {
 			all := takings{begun: time.Now()}
 			call := func(n int) {
 				for range n {
-					at := int64(time.Since(all.begun))
-					d, err := a.Allow(t.Context())
-					limittest.Must(t, err)
-					all.ops = append(all.ops, history.Op{Start: at, End: int64(time.Since(all.begun)), Permits: d.Granted})
+					limittest.Must(t, all.call(func() (shardlimit.Decision, error) { return a.Allow(t.Context()) }))
 				}
 			}
 			for range 3 { // it learns to hold many
@@ -183,23 +158,103 @@ func TestNoLeaseIsUsedTooLong(t *testing.T) {
 			}
 			call(300)
 			time.Sleep(100 * time.Millisecond)
-			all.take(t, b, 1000)
-			all.holds(t, limit)
+			limittest.Must(t, all.upTo(b, 1000))
+			limittest.KeepsTo(t, limit, all.ops)
 		})
 	}
 }
 
-// A call tells its deadline in the time of its node, however far that is from the client's.
-func TestTheDeadlineOfACallIsTheNodesTime(t *testing.T) {
-	for _, away := range []time.Duration{-20 * 365 * 24 * time.Hour, 20 * 365 * 24 * time.Hour} {
-		limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
-			f.Bubble[1].Redis.Step(away)
-			c := f.Client(t)
-			defer c.Close()
-			l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 40, Per: time.Minute, Shards: 4})
-			if d, err := l.AllowUpTo(t.Context(), 40); err != nil || d.Granted != 40 {
-				t.Errorf("a node is %v away: %+v, %v", away, d, err)
-			}
-		})
+// paced returns two limiters of a limit of 40 an hour, of which the first is paced for more than
+// five minutes, and what the other was granted.
+func paced(t *testing.T) (a, b *shardlimit.Limiter, granted []shardlimit.Decision) {
+	f := limittest.Bubbled(t, 1)
+	limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Shards: 1}
+	a, b = f.Limiter(t, limit), f.Limiter(t, limit)
+	for range 4000 {
+		_, _ = a.Allow(t.Context())
+		if d, _ := b.Allow(t.Context()); d.Allowed {
+			granted = append(granted, d)
+		}
+		time.Sleep(3 * time.Second)
+		if limittest.Paced(a) > 5*time.Minute {
+			return a, b, granted
+		}
 	}
+	t.Fatal("nobody was paced")
+	return nil, nil, nil
+}
+
+// A participant that is paced for long hears of what makes room for it.
+func TestAPacedParticipantHearsOfRoom(t *testing.T) {
+	for name, c := range map[string]struct {
+		room func(t *testing.T, b *shardlimit.Limiter, granted []shardlimit.Decision) error
+		most time.Duration // until it is served
+	}{
+		"a limit that was raised": {func(t *testing.T, b *shardlimit.Limiter, _ []shardlimit.Decision) error {
+			return b.SetLimit(t.Context(), shardlimit.Limit{Permits: 4000, Per: time.Hour, Shards: 1})
+		}, 20 * time.Second},
+		"a limit that was reset": {func(t *testing.T, b *shardlimit.Limiter, _ []shardlimit.Decision) error {
+			return b.Reset(t.Context())
+		}, time.Hour/16 + 2*time.Second},
+		"refunds": {func(t *testing.T, b *shardlimit.Limiter, granted []shardlimit.Decision) error {
+			for _, d := range granted {
+				if err := b.Settle(t.Context(), d, 0); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, time.Hour/16 + 2*time.Second},
+	} {
+		for _, waits := range []bool{false, true} {
+			if race.Enabled && !waits {
+				continue // it asks again and again
+			}
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					a, b, granted := paced(t)
+					limittest.Must(t, c.room(t, b, granted))
+					begun := time.Now()
+					if waits {
+						limittest.Must(t, a.Wait(t.Context()))
+					}
+					for !waits && !serves(t, a) && time.Since(begun) <= c.most {
+						time.Sleep(time.Second)
+					}
+					if took := time.Since(begun); took > c.most {
+						t.Errorf("waits %v: served after %s, want %s at the most", waits, took, c.most)
+					}
+				})
+			})
+		}
+	}
+}
+
+// One that asks all the time counts as a participant, also while it is answered from memory. Else
+// FailLocal would divide the limit among too few.
+func TestAPacedParticipantIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b, _ := paced(t)
+		for range 60 {
+			_, _ = a.Allow(t.Context())
+			_, _ = b.Allow(t.Context())
+			time.Sleep(2 * time.Second)
+		}
+		if n := limittest.Peek(t, b).Participants; n != 2 {
+			t.Errorf("%d participants, want 2", n)
+		}
+	})
+}
+
+// A key that expired while this machine was suspended was not lost by its server.
+func TestAKeyThatExpiredInASleepIsServed(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
+		k := limittest.Family(t, c, "users", shardlimit.Limit{Permits: 5, Per: 30 * time.Second}).Limiter("k")
+		time.Sleep(2 * time.Minute) // the server is up for long
+		for _, rest := range []time.Duration{0, 10 * time.Minute} {
+			time.Sleep(rest)
+			limittest.Suspend(c, rest)
+			limittest.MustGet(t, k, 1)
+		}
+	})
 }

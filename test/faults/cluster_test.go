@@ -5,62 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
-	"sync"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
+// Every slot moves to another master and back while the limit is in use. The window is so long that
+// nothing leaves it: what callers were granted and kept must be exactly what the shards hold at the
+// end.
 func TestShardsMoveWithTheirSlots(t *testing.T) {
 	t.Parallel()
 	f, cluster := limittest.Clustered(t, 0)
-	t.Run("every master", func(t *testing.T) {
-		c := f.Client(t)
-		const limits = 5
-		for i := range limits {
-			for _, shards := range []int{0, 3, 4, 16} {
-				l := limittest.Limiter(t, c, fmt.Sprint("place-", i, "-", shards),
-					shardlimit.Limit{Permits: 3000, Per: time.Minute, Shards: shards})
-				if d, err := l.AllowN(t.Context(), 3000); err != nil || !d.Allowed { // so that every shard has state
-					t.Fatalf("%+v, %v", d, err)
-				}
-				held := make(map[int]int64) // permits by master
-				st, err := l.Peek(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, s := range st.Shards {
-					held[s.Slot*3/16384] += s.Used
-				}
-				if len(held) != 3 {
-					t.Errorf("%s: permits by master: %v", l.Limit(), held)
-				}
-				for m, n := range held {
-					if n < 3000/5 {
-						t.Errorf("%s: master %d has %d of 3000 permits", l.Limit(), m, n)
-					}
-				}
-			}
-		}
-		for m, s := range cluster.Masters() { // what the servers themselves say
-			size, err := strconv.Atoi(s.Do(t, "DBSIZE"))
-			if err != nil || size < 2*limits {
-				t.Errorf("master %d holds %d keys, %v", m, size, err)
-			}
-		}
-	})
-	t.Run("migration", func(t *testing.T) { migrateUnderLoad(t, f, cluster) })
-}
-
-// migrateUnderLoad moves every slot to another master and back while the limit
-// is in use. The window is so long that nothing leaves it: what callers were
-// granted and kept must be exactly what the shards hold at the end.
-func migrateUnderLoad(t *testing.T, f limittest.Fleet, cluster *redistest.Cluster) {
 	limit := shardlimit.Limit{Permits: 50_000_000, Per: 10 * time.Minute, Shards: 6}
 	// A call that is given up by its timeout may have spent its permits: they
 	// would be held without having been granted, and not for want of care.
@@ -68,60 +27,24 @@ func migrateUnderLoad(t *testing.T, f limittest.Fleet, cluster *redistest.Cluste
 	limiters := f.Group(t, 3, "long", limit, patient)
 	tight := shardlimit.Limit{Permits: 500, Per: 300 * time.Millisecond, Shards: 6}
 	tights := f.Group(t, 3, "tight", tight)
-	var record history.Recorder
-	ctx, stop := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer stop()
-	for _, l := range limiters {
-		for range 2 {
-			wg.Go(func() {
-				tally := record.Tally()
-				for i := int64(0); ctx.Err() == nil; i++ {
-					start := history.Now()
-					d, err := l.AllowN(context.Background(), 1+i%3)
-					if err != nil || !d.Allowed {
-						t.Errorf("%+v, %v", d, err)
-						return
-					}
-					tally.Add(start, history.Now(), d.Granted)
-					time.Sleep(5 * time.Millisecond) // spares the processor
-				}
-			})
-		}
-	}
+	long := busy(t, 6, 5*time.Millisecond, func(who int, i int64) (shardlimit.Decision, error) {
+		return limiters[who/2].AllowN(context.Background(), 1+i%3)
+	})
 	callers := limittest.NewTraffic(t)
 	callers.Start(2, tights...)
-	lone := limittest.NewTraffic(t)
-	lone.Start(1, f.Group(t, 2, "lone", shardlimit.Limit{Permits: 100, Per: 50 * time.Millisecond, Shards: 1})...)
 	for to := range 3 { // slots of the first shard of each, and of some others
 		cluster.Migrate(to*5000, to*5000+500, (to+1)%3)
 	}
 	for _, l := range []*shardlimit.Limiter{limiters[0], tights[0]} {
-		st, err := l.Peek(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, s := range st.Shards {
+		for i, s := range limittest.Peek(t, l).Shards {
 			cluster.Migrate(s.Slot, s.Slot, i%3)
 		}
 	}
-	stop()
-	wg.Wait()
-	ops := callers.Ended(t)
-	loneOps, err := lone.Stop()
-	limittest.KeepsTo(t, shardlimit.Limit{Permits: 100, Per: 50 * time.Millisecond}, loneOps)
-	t.Logf("a limit of one shard: %s, first failure: %v", lone, err)
-	worst := limittest.KeepsTo(t, tight, ops)
-	st, err := limiters[0].Peek(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if admitted := history.Total(record.Ops()); st.Used != admitted {
-		t.Errorf("callers were granted %d permits, the shards hold %d", admitted, st.Used)
-	}
-	t.Logf("%d calls, %d permits; beside them: %s; worst window: %d of %d", len(record.Ops()), st.Used, callers,
-		worst.Permits, tight.Permits)
+	long.stop()
+	worst := limittest.KeepsTo(t, tight, callers.Ended(t))
+	limittest.Uses(t, limiters[0], long.granted.Load())
+	t.Logf("%d calls; beside them: %s; worst window: %d of %d", long.calls.Load(), callers, worst.Permits,
+		tight.Permits)
 }
 
 // Calls that meet a change of masters are served by the shards of the others. A planned failover
@@ -167,18 +90,11 @@ func TestTheLimitHoldsAcrossAFailover(t *testing.T) {
 func TestTheLogNamesASlotOfWhatIsAway(t *testing.T) {
 	t.Parallel()
 	f, cluster := limittest.Clustered(t, 0)
-	var log syncBuffer
-	c := f.Client(t, func(c *shardlimit.Config) {
-		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	})
-	users := limittest.Family(t, c, "users", shardlimit.PerSecond(100))
+	log, logs := logged(slog.LevelInfo)
+	users := f.Family(t, shardlimit.PerSecond(100), logs)
 	call := func() (failed int) {
-		for i := range 100 {
-			if _, err := users.Limiter(fmt.Sprint("user ", i)).Allow(t.Context()); err != nil {
-				failed++
-			}
-		}
-		return failed
+		_, errs := limittest.AtOnce(t.Context(), users, 0, 100)
+		return len(slices.DeleteFunc(errs, func(err error) bool { return err == nil }))
 	}
 	call()
 	cluster.Masters()[0].Kill()
@@ -191,36 +107,11 @@ func TestTheLogNamesASlotOfWhatIsAway(t *testing.T) {
 
 // A cluster moves slots the classic way: a server executes no call with several keys of which some
 // are missing. Whatever happens while all slots of a limit are on their way, the shards hold in the
-// end what callers were granted, and the rest is to be had.
+// end what callers were granted, of logs and of buckets, and the rest is to be had. A call whose
+// slot is on its way tries until its time is up.
 func TestNothingIsLostOrDoubledWhileAllSlotsMove(t *testing.T) {
 	t.Parallel() // it waits most of its time: for the servers, which tell each other of a migration
 	f, cluster := limittest.Clustered(t, 0)
-	moveAllSlots(t, f, cluster)
-}
-
-// movedLimit is a limit all of whose slots move.
-type movedLimit struct {
-	*shardlimit.Limiter
-	granted, unknown int64 // unknown: what calls asked for that got no answer
-}
-
-// call takes permits, as many as can be had in some calls.
-func (m *movedLimit) call(t *testing.T, calls int) {
-	t.Helper()
-	for range calls {
-		d, err := m.Allow(t.Context())
-		if err != nil && !errors.Is(err, shardlimit.ErrUnavailable) || err == nil && !d.Allowed {
-			t.Fatalf("%s after %d permits: %+v, %v", m.Limit().Algorithm, m.granted, d, err)
-		}
-		if m.granted += d.Granted; err != nil {
-			m.unknown++
-		}
-	}
-}
-
-// moveAllSlots takes permits of a log and of buckets before and during a migration. A call whose
-// slot is on its way tries until its time is up.
-func moveAllSlots(t *testing.T, f limittest.Fleet, cluster *redistest.Cluster) {
 	var limits []*movedLimit
 	add := func(algorithm shardlimit.Algorithm, used int) {
 		limit := shardlimit.Limit{Permits: 240, Per: 24 * time.Hour, Shards: 1, Algorithm: algorithm}
@@ -250,6 +141,26 @@ func moveAllSlots(t *testing.T, f limittest.Fleet, cluster *redistest.Cluster) {
 		m.granted += d.Granted
 		if want := m.Limit().Permits; err != nil || m.granted > want || m.granted+m.unknown < want {
 			t.Errorf("%s: %d of %d permits granted, %d unknown, %+v, %v", m.Name(), m.granted, want, m.unknown, d, err)
+		}
+	}
+}
+
+// movedLimit is a limit all of whose slots move.
+type movedLimit struct {
+	*shardlimit.Limiter
+	granted, unknown int64 // unknown: what calls asked for that got no answer
+}
+
+// call takes permits, as many as can be had in some calls.
+func (m *movedLimit) call(t *testing.T, calls int) {
+	t.Helper()
+	for range calls {
+		d, err := m.Allow(t.Context())
+		if err != nil && !errors.Is(err, shardlimit.ErrUnavailable) || err == nil && !d.Allowed {
+			t.Fatalf("%s after %d permits: %+v, %v", m.Limit().Algorithm, m.granted, d, err)
+		}
+		if m.granted += d.Granted; err != nil {
+			m.unknown++
 		}
 	}
 }

@@ -1,10 +1,10 @@
 package faults
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,8 +49,6 @@ var losses = []struct {
 		func(w *lossWorld) { w.cut.Store(false) }, servedAgain + 4*time.Second},
 }
 
-func everyKey(string) bool { return true }
-
 // With DefaultNodeTimeout, what a lost node has of a limit a second is served by the others within
 // 20 s. Once it is back, whether it remembers or not, it has a part again within 30 s. No window is
 // ever over.
@@ -78,10 +76,10 @@ func TestALostNodeIsTakenOver(t *testing.T) {
 			back := time.Now()
 			l.cure(w)
 			time.Sleep(servedBack + 4*time.Second)
-			ops, begun := served()
-			limittest.KeepsTo(t, limit, ops)
+			all := served()
+			limittest.KeepsTo(t, limit, all.ops)
 			judge := func(what string, from, to time.Time, within time.Duration) {
-				counts := history.PerWindow(limit.Per, int64(from.Sub(begun)), int64(to.Sub(begun)), ops)
+				counts := history.PerWindow(limit.Per, int64(from.Sub(all.begun)), int64(to.Sub(all.begun)), all.ops)
 				after := restored(limit.Permits, counts)
 				t.Logf("%s: all of it is served after %v: %v", what, after, counts)
 				if after > within {
@@ -108,29 +106,25 @@ func restored(permits int64, counts []int64) time.Duration {
 }
 
 // wanting has every limiter asked for more than its part, evenly spread. What is returned ends that
-// and tells what they got, and since when.
-func wanting(t *testing.T, limiters []*shardlimit.Limiter) func() ([]history.Op, time.Time) {
-	var record history.Recorder
-	begun := time.Now()
+// and tells what they got.
+func wanting(t *testing.T, limiters []*shardlimit.Limiter) func() *takings {
+	all := &takings{begun: time.Now()}
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for i, l := range limiters {
 		for k := range 4 {
 			wg.Go(func() {
-				tally := record.Tally()
 				time.Sleep(time.Duration(i+3*k) * 8 * time.Millisecond)
 				for limittest.Pause(ctx, 96*time.Millisecond) {
-					start := time.Since(begun)
-					d, _ := l.AllowUpTo(t.Context(), 2) // an error while the node is lost
-					tally.Add(int64(start), int64(time.Since(begun)), d.Granted)
+					_ = all.upTo(l, 2) // an error while the node is lost
 				}
 			})
 		}
 	}
-	return func() ([]history.Op, time.Time) {
+	return func() *takings {
 		stop()
 		wg.Wait()
-		return record.Ops(), begun
+		return all
 	}
 }
 
@@ -138,20 +132,15 @@ func wanting(t *testing.T, limiters []*shardlimit.Limiter) func() ([]history.Op,
 // counts. The keys follow all the same, and are served once that time is over.
 func TestKeysFollowANodeThatFlaps(t *testing.T) {
 	limittest.InBubble(t, 3, func(t *testing.T, fl limittest.Fleet) {
-		var log syncBuffer
-		logs := func(c *shardlimit.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }
-		client := fl.Client(t, limittest.TakesOver, logs)
+		log, logs := logged(slog.LevelInfo)
 		falls, limit := 20, shardlimit.Limit{Permits: 10, Per: time.Hour}
 		if race.Enabled { // what the detector can find is in the first
 			falls, limit.Per = 3, 10*time.Minute
 		}
-		users := limittest.Family(t, client, "users", limit)
-		key := func(i int) *shardlimit.Limiter { return users.Limiter(fmt.Sprint("user ", i)) }
+		users := fl.Family(t, limit, limittest.TakesOver, logs)
 		call := func(after time.Duration) {
 			time.Sleep(after)
-			for i := range 3 {
-				_, _ = key(i).Allow(t.Context())
-			}
+			_, _ = limittest.AtOnce(t.Context(), users, 0, 3)
 		}
 		until := func(line string, n int) {
 			for begun := time.Now(); log.count(line) < n; call(2 * time.Second) {
@@ -169,17 +158,11 @@ func TestKeysFollowANodeThatFlaps(t *testing.T) {
 		if lost := log.count("too many arrangements"); lost > 0 {
 			t.Errorf("%d times: %s", lost, log.buf.String())
 		}
-		dead := map[int]bool{}
 		for end := time.Now().Add(2*limit.Per + 30*time.Second); time.Now().Before(end); {
 			call(30 * time.Second)
 		}
-		for i := range 30 {
-			if d, err := users.Limiter(fmt.Sprint("new ", i)).Allow(t.Context()); err != nil || !d.Allowed {
-				dead[i] = true
-			}
-		}
-		if len(dead) > 0 {
-			t.Errorf("%d of 30 keys are dead two windows after the last return", len(dead))
+		if granted, errs := limittest.AtOnce(t.Context(), users, 100, 30); slices.Contains(granted, 0) {
+			t.Errorf("keys are dead two windows after the last return: %v, %v", granted, errs)
 		}
 	})
 }
@@ -193,41 +176,24 @@ func TestANodeThatRefusesWritesIsLost(t *testing.T) {
 	} {
 		code, _, _ := strings.Cut(says, " ")
 		limittest.RunInBubble(t, code, 4, func(t *testing.T, fl limittest.Fleet) {
-			var log syncBuffer
-			client := fl.Client(t, limittest.TakesOver, func(c *shardlimit.Config) {
-				c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-			})
-			limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 4}
-			l := limittest.Limiter(t, client, "l", limit)
+			log, logs := logged(slog.LevelInfo)
+			client := fl.Client(t, limittest.TakesOver, logs)
+			l := limittest.Limiter(t, client, "l", shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 4})
 			users := limittest.Family(t, client, "users", shardlimit.PerSecond(10))
-			var key *shardlimit.Limiter
+			key := users.Limiter("user 0")
 			time.Sleep(5 * time.Minute)
-			for i := 0; key == nil; i++ {
-				k := users.Limiter(fmt.Sprint("user ", i))
-				limittest.MustGet(t, k, 1)
-				if limittest.Peek(t, k).Shards[0].Node == "n0" {
-					key = k
-				}
+			for i := 1; limittest.Peek(t, key).Shards[0].Node != "n0"; i++ {
+				key = users.Limiter(fmt.Sprint("user ", i))
 			}
+			limittest.MustGet(t, key, 1)
 			limittest.Settled(t, l)
 			fl.Bubble[0].Redis.Refuse(says)
-			calls, bad, elsewhere, begun := 0, 0, 0, time.Now()
-			for time.Since(begun) < 3*time.Minute {
-				_, err := key.Allow(t.Context())
-				_, limitErr := l.Allow(t.Context())
-				if time.Since(begun) > 30*time.Second {
-					calls++
-					if err != nil {
-						bad++
-					}
-					if limitErr != nil {
-						elsewhere++
-					}
+			use(t, 30*time.Second, key, l)
+			for range 1500 {
+				if !serves(t, key) || !serves(t, l) {
+					t.Fatal("after 30 s a call of a key or of a limit failed")
 				}
 				time.Sleep(100 * time.Millisecond)
-			}
-			if bad+elsewhere > 0 {
-				t.Errorf("after 30 s, of %d calls %d of a key and %d of a limit failed", calls, bad, elsewhere)
 			}
 			if out := log.count("node is put out"); out != 1 {
 				t.Errorf("it was put out %d times", out)
@@ -236,30 +202,10 @@ func TestANodeThatRefusesWritesIsLost(t *testing.T) {
 				t.Errorf("%d lines of log", lines)
 			}
 			fl.Bubble[0].Redis.Refuse("")
-			for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Second / 10) {
-				_, _ = l.Allow(t.Context())
-			}
+			use(t, 30*time.Second, l)
 			if st := limittest.Peek(t, l); !st.Settled || len(limittest.Hosts(st)) != 4 {
 				t.Errorf("30 s after it writes again the limit is on %v", limittest.Hosts(st))
 			}
 		})
 	}
-}
-
-// syncBuffer is a log that many write to.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) count(text string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Count(b.buf.String(), text)
 }

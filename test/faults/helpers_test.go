@@ -1,15 +1,25 @@
 package faults
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
+	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // awaitAllShards waits until every shard of a limit in use has granted something
@@ -23,6 +33,95 @@ func awaitAllShards(t *testing.T, l *shardlimit.Limiter) {
 		})
 	})
 }
+
+// alone is a fleet of one node, which no test takes to be away because the machine is busy.
+func alone(t *testing.T, o rueidis.ClientOption) limittest.Fleet {
+	t.Helper()
+	return limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: limittest.Unhurried(o)}},
+		Prefix: redistest.Prefix(t)}
+}
+
+// serves reports whether a call is allowed, by what a node says.
+func serves(t *testing.T, l *shardlimit.Limiter) bool {
+	t.Helper()
+	d, err := l.Allow(t.Context())
+	return err == nil && d.Allowed && !d.Degraded
+}
+
+// use has limiters called ten times a second for so long, whatever comes of it.
+func use(t *testing.T, long time.Duration, limiters ...*shardlimit.Limiter) {
+	t.Helper()
+	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		for _, l := range limiters {
+			_, _ = l.Allow(t.Context())
+		}
+	}
+}
+
+// loseHome has that node down, of a fleet in a bubble, which has the only shard of a limiter.
+func loseHome(t *testing.T, fl limittest.Fleet, l *shardlimit.Limiter) {
+	t.Helper()
+	fl.Bubble[fl.Index(limittest.Peek(t, l).Shards[0].Node)].Down.Store(true)
+}
+
+// callers are goroutines that call until they are stopped. Each call must be allowed.
+type callers struct {
+	calls, granted atomic.Int64
+	stop           func()
+}
+
+// busy has so many goroutines call, each with the numbers of its calls, and rest after each.
+func busy(t *testing.T, n int, rest time.Duration,
+	call func(who int, i int64) (shardlimit.Decision, error)) *callers {
+	t.Helper()
+	c := &callers{}
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	c.stop = func() { cancel(); all.Wait() }
+	t.Cleanup(c.stop)
+	for who := range n {
+		all.Go(func() {
+			for i := int64(0); ctx.Err() == nil; i++ {
+				d, err := call(who, i)
+				if err != nil || !d.Allowed {
+					t.Errorf("%+v, %v", d, err)
+					return
+				}
+				c.calls.Add(1)
+				c.granted.Add(d.Granted)
+				limittest.Pause(ctx, rest)
+			}
+		})
+	}
+	return c
+}
+
+// syncBuffer is a log that many write to.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) count(text string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Count(b.buf.String(), text)
+}
+
+// logged has clients write to a log, what is of that level or above it.
+func logged(level slog.Level) (*syncBuffer, func(*shardlimit.Config)) {
+	log := &syncBuffer{}
+	handler := slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})
+	return log, func(c *shardlimit.Config) { c.Logger = slog.New(handler) }
+}
+
+func everyKey(string) bool { return true }
 
 func isRecord(key string) bool { return strings.Contains(key, "}:m:") }
 
@@ -43,11 +142,19 @@ func layoutAt(t *testing.T, place string) string {
 	return value[1:]
 }
 
-// withLayout is a place of a record that has accepted another layout, and is else as it was.
-func withLayout(t *testing.T, place, layout string) string {
+// rewriteLayouts has the places of records on a node have accepted other layouts. They are else as
+// they were.
+func rewriteLayouts(t *testing.T, redis *redissim.Server, other func(layout string) string) {
 	t.Helper()
-	head, _ := splitPlace(t, place)
-	return head + "v" + layout
+	keys := slices.DeleteFunc(redis.Keys(), func(key string) bool { return !isLayout(key) })
+	if len(keys) == 0 {
+		t.Fatal("no record was found")
+	}
+	for _, key := range keys {
+		place := fmt.Sprint(redis.Do([]string{"GET", key}))
+		head, _ := splitPlace(t, place)
+		redis.Do([]string{"SET", key, head + "v" + other(layoutAt(t, place))})
+	}
 }
 
 func splitPlace(t *testing.T, place string) (head, value string) {

@@ -6,13 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 // One server is listed twice, by addresses that do not look alike. It is used once.
@@ -30,21 +35,22 @@ func TestAServerThatIsListedTwiceServesOnce(t *testing.T) {
 	})
 }
 
+// A Config that lists a server twice is refused where that shows.
 func TestAConfigThatListsAServerTwiceIsRefused(t *testing.T) {
 	f, servers := limittest.Independent(t, 2)
-	client := servers[0].Client(t)
-	other := f.Nodes[0]
-	other.Redis.SelectDB = 1
+	client := shardlimit.Node{Client: servers[0].Client(t)}
+	database := f.Nodes[0]
+	database.Redis.SelectDB = 1
 	for name, c := range map[string]struct {
-		nodes []shardlimit.Node
+		of    limittest.Fleet
 		valid bool
 	}{
-		"address":          {f.With(f.Nodes[0], f.Nodes[0]).Called("a", "b").Nodes, false},
-		"client":           {[]shardlimit.Node{{Name: "a", Client: client}, {Name: "b", Client: client}}, false},
-		"another":          {f.With(f.Nodes[0], f.Nodes[1]).Called("a", "b").Nodes, true},
-		"another database": {f.With(f.Nodes[0], other).Called("a", "b").Nodes, true},
+		"address":          {f.With(f.Nodes[0], f.Nodes[0]), false},
+		"client":           {f.With(client, client), false},
+		"another":          {f, true},
+		"another database": {f.With(f.Nodes[0], database), true},
 	} {
-		made, err := shardlimit.New(shardlimit.Config{Nodes: c.nodes})
+		made, err := shardlimit.New(shardlimit.Config{Nodes: c.of.Called("a", "b").Nodes})
 		if c.valid != (err == nil) || !c.valid && !errors.Is(err, shardlimit.ErrInvalidConfig) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -54,47 +60,67 @@ func TestAConfigThatListsAServerTwiceIsRefused(t *testing.T) {
 	}
 }
 
+// dial connects to a server.
+type dial = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
+
+// address is what leads a process to the server of a node.
+type address struct {
+	mu   sync.Mutex
+	to   dial
+	open []net.Conn
+}
+
+// addressOf is the address of the first node of a fleet for a process of its own.
+func addressOf(f limittest.Fleet) (limittest.Fleet, *address) {
+	f = f.With(slices.Clone(f.Nodes)...)
+	a := &address{to: f.Nodes[0].Redis.DialCtxFn}
+	f.Nodes[0].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer,
+		cfg *tls.Config) (net.Conn, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		conn, err := a.to(ctx, addr, d, cfg)
+		if err == nil {
+			a.open = append(a.open, conn)
+		}
+		return conn, err
+	}
+	return f, a
+}
+
+// leads has the address lead elsewhere from now on. Connections that there are end.
+func (a *address) leads(to dial) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.to = to
+	for _, conn := range a.open {
+		_ = conn.Close()
+	}
+	a.open = nil
+}
+
 // A server goes on to take connections, and closes them before it has said anything. It is not
 // connected anew and anew to ask for its name.
 func TestAServerThatDropsConnectionsIsLeftAlone(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		dial := f.Nodes[0].Redis.DialCtxFn
-		var mu sync.Mutex
-		var made []net.Conn
-		var drops bool
+		f, address := addressOf(f)
+		l := f.Limiter(t, shardlimit.PerMinute(10))
+		limittest.MustGet(t, l, 1)
+		time.Sleep(10 * time.Second)
 		dials := 0
-		f.Nodes[0].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer,
-			cfg *tls.Config) (net.Conn, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			dials++
-			if !drops {
-				conn, err := dial(ctx, addr, d, cfg)
-				made = append(made, conn)
-				return conn, err
-			}
-			if dials > 1000 {
+		address.leads(func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+			if dials++; dials > 1000 {
 				return nil, errors.New("enough") // or the time of the bubble would stand still
 			}
 			here, there := net.Pipe()
 			_ = there.Close()
 			return here, nil
-		}
-		l := f.Limiter(t, shardlimit.PerMinute(10))
-		limittest.MustGet(t, l, 1)
-		time.Sleep(10 * time.Second)
-		mu.Lock()
-		dials, drops = 0, true
-		for _, conn := range made {
-			_ = conn.Close()
-		}
-		mu.Unlock()
+		})
 		for range 10 {
 			_, _ = l.Allow(t.Context())
 			time.Sleep(time.Second)
 		}
-		mu.Lock()
-		defer mu.Unlock()
+		address.mu.Lock()
+		defer address.mu.Unlock()
 		if dials == 0 || dials > 100 {
 			t.Errorf("it was connected %d times in 10 s", dials)
 		}
@@ -105,6 +131,8 @@ func TestAServerThatDropsConnectionsIsLeftAlone(t *testing.T) {
 func TestNamesAreLabels(t *testing.T) {
 	f, _ := limittest.Independent(t, 3)
 	share(t, f.Called("127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"), f.Called("localhost:1", "redis-b:1", "redis-c:1"))
+	f = limittest.Standalone(t)
+	share(t, f.Called("127.0.0.1:6379"), f.Called("redis"))
 }
 
 // The address of a node leads to another server from some time on, one of the Config or not. That
@@ -119,18 +147,7 @@ func TestKeysAreNotAskedForOnAnotherServer(t *testing.T) {
 				f.Far(i, time.Millisecond)
 			}
 			right := f.Family(t, shardlimit.PerHour(10))
-			moved := f.With(slices.Clone(f.Nodes[:3])...)
-			var mu sync.Mutex
-			var conns []net.Conn
-			leadsTo := 0
-			moved.Nodes[0].Redis.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer,
-				cfg *tls.Config) (net.Conn, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				conn, err := f.Nodes[leadsTo].Redis.DialCtxFn(ctx, addr, d, cfg)
-				conns = append(conns, conn)
-				return conn, err
-			}
+			moved, address := addressOf(f.With(f.Nodes[:3]...))
 			wrong := moved.Family(t, shardlimit.PerHour(10))
 			var keys []string
 			for i := 0; len(keys) < 6; i++ {
@@ -140,12 +157,7 @@ func TestKeysAreNotAskedForOnAnotherServer(t *testing.T) {
 					limittest.MustGet(t, wrong.Limiter(key), 1)
 				}
 			}
-			mu.Lock()
-			leadsTo = to
-			for _, conn := range conns {
-				_ = conn.Close()
-			}
-			mu.Unlock()
+			address.leads(f.Nodes[to].Redis.DialCtxFn)
 			for range 12 { // it finds out
 				_, _ = wrong.Limiter(keys[0]).Allow(t.Context())
 				time.Sleep(500 * time.Millisecond)
@@ -167,23 +179,6 @@ func TestKeysAreNotAskedForOnAnotherServer(t *testing.T) {
 	}
 }
 
-// Processes call one server by other names, as by its address: they share the limit, one under each
-// prefix.
-func TestAServerUnderTwoNamesDoesNotGrantTwice(t *testing.T) {
-	f := limittest.Standalone(t)
-	limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1}
-	limittest.Served(t, f.Called("127.0.0.1:6379").Limiter(t, limit), 9)
-	for i, other := range []string{"localhost:6379", "redis"} {
-		l := f.Called(other).Limiter(t, limit)
-		got, at := limittest.Grants(t, l), limittest.Peek(t, l).Shards[0].Node
-		if got != 1-i || at != "127.0.0.1:6379" {
-			t.Errorf("as %s: %d granted by %s", other, got, at)
-		}
-	}
-	f.Prefix += "other:"
-	limittest.Served(t, f.Called("redis").Limiter(t, limit), 10)
-}
-
 // The seeds of a cluster may be listed in any order, and without a name.
 func TestSeedsComeInAnyOrder(t *testing.T) {
 	f, _ := limittest.Clustered(t, 0)
@@ -194,7 +189,8 @@ func TestSeedsComeInAnyOrder(t *testing.T) {
 	share(t, f, other)
 }
 
-// share checks that two processes have one limit together.
+// share checks that processes of two fleets have one limit together, on the nodes as the first calls
+// them.
 func share(t *testing.T, one, two limittest.Fleet) {
 	t.Helper()
 	limit := shardlimit.Limit{Permits: 30, Per: time.Hour, Shards: 3}
@@ -202,13 +198,12 @@ func share(t *testing.T, one, two limittest.Fleet) {
 	got := int64(0)
 	for _, l := range []*shardlimit.Limiter{a, b, a, b} {
 		d, err := l.AllowUpTo(t.Context(), 10)
-		if err != nil {
-			t.Fatalf("after %d: %v", got, err)
-		}
+		limittest.Must(t, err)
 		got += d.Granted
 	}
-	if got != 30 {
-		t.Errorf("%d of 30 permits", got)
+	as, other := limittest.Hosts(limittest.Peek(t, a)), limittest.Hosts(limittest.Peek(t, b))
+	if got != 30 || !slices.Equal(as, other) {
+		t.Errorf("%d of 30 permits, of %v and %v", got, as, other)
 	}
 }
 
@@ -220,13 +215,9 @@ func TestMisnamedProcessShutsNobodyOut(t *testing.T) {
 		right := f.Limiter(t, limit, limittest.TakesOver)
 		limittest.Settled(t, right)
 		canary := f.Called("x", "y", "z").Client(t, limittest.TakesOver)
-		calls, failed := 0, 0
 		serve := func(d time.Duration) {
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
-				calls++
-				if _, err := right.Allow(t.Context()); err != nil {
-					failed++
-				}
+				limittest.Must(t, limittest.Err(right.Allow(t.Context())))
 			}
 		}
 		for _, node := range f.Bubble {
@@ -238,8 +229,142 @@ func TestMisnamedProcessShutsNobodyOut(t *testing.T) {
 		}
 		canary.Close()
 		serve(time.Minute)
-		if failed > 0 {
-			t.Errorf("%d of %d calls of the process with the right names failed", failed, calls)
+	})
+}
+
+// grantedTo is what limiters are granted one after the other, each in twelve calls.
+func grantedTo(t *testing.T, limiters ...*shardlimit.Limiter) (got int64) {
+	t.Helper()
+	for _, l := range limiters {
+		for range 12 {
+			if d, err := l.AllowUpTo(t.Context(), 300); err == nil {
+				got += d.Granted
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	return got
+}
+
+// useAndRest has limiters called now and then for a while, and then leave what they used behind.
+func useAndRest(t *testing.T, limiters ...*shardlimit.Limiter) {
+	t.Helper()
+	for range 12 {
+		for _, l := range limiters {
+			_, _ = l.Allow(t.Context())
+		}
+		time.Sleep(10 * time.Second)
+	}
+	time.Sleep(31 * time.Second)
+}
+
+// ofThree is a limit with a shard on each of three nodes.
+var ofThree = shardlimit.Limit{Permits: 300, Per: 30 * time.Second, Shards: 3}
+
+// A server was started with a snapshot of another one, and has its name by that. No two servers
+// serve one shard.
+func TestAServerWithASnapshotOfAnother(t *testing.T) {
+	limittest.InBubble(t, 3, func(t *testing.T, fl limittest.Fleet) {
+		old := fl.Limiter(t, ofThree, limittest.TakesOver)
+		useAndRest(t, old)
+		image := fl.Bubble[1].Redis.Save(everyKey)
+		fl.Bubble[0].Redis.Restart()
+		fl.Bubble[0].Redis.Load(image, everyKey)
+		for range 4 { // whichever node a process reaches first
+			fresh := fl.Limiter(t, ofThree, limittest.TakesOver)
+			useAndRest(t, old, fresh)
+			if got := grantedTo(t, old, fresh, old); got > ofThree.Permits {
+				t.Errorf("%d of %d permits", got, ofThree.Permits)
+			}
+			time.Sleep(31 * time.Second)
 		}
 	})
+}
+
+// The address of one node leads a process to the server of another for a while. Neither then nor
+// later do two servers serve one shard.
+func TestAnAddressThatLeadsToAnotherServer(t *testing.T) {
+	limittest.InBubble(t, 3, func(t *testing.T, fl limittest.Fleet) {
+		right := fl.Limiter(t, ofThree, limittest.TakesOver)
+		other, address := addressOf(fl)
+		led := other.Limiter(t, ofThree, limittest.TakesOver)
+		useAndRest(t, right, led)
+		for _, to := range []int{1, 0} {
+			address.leads(fl.Nodes[to].Redis.DialCtxFn)
+			useAndRest(t, right, led)
+			fresh := fl.Limiter(t, ofThree, limittest.TakesOver)
+			useAndRest(t, right, fresh)
+			if got := grantedTo(t, right, led, fresh); got > ofThree.Permits {
+				t.Errorf("led to server %d: %d of %d permits", to, got, ofThree.Permits)
+			}
+			time.Sleep(31 * time.Second)
+		}
+	})
+}
+
+// Every call works on each kind of server that users have. CI runs this on the servers of a table
+// in docs/howto/deploy-redis.md.
+func TestEveryKindOfServer(t *testing.T) {
+	t.Parallel()
+	certificates := redistest.NewCertificates(t)
+	type reached = func(*testing.T, *redistest.Server) rueidis.ClientOption
+	one := func(how reached, opts ...redistest.Option) func(*testing.T) {
+		return func(t *testing.T) { useAll(t, alone(t, how(t, redistest.Standalone(t, opts...)))) }
+	}
+	plain := func(_ *testing.T, s *redistest.Server) rueidis.ClientOption { return s.ClientOption() }
+	socket := filepath.Join(t.TempDir(), "redis.sock")
+	for name, kind := range map[string]func(*testing.T){
+		"standalone": one(plain),
+		"cluster": func(t *testing.T) {
+			f, _ := limittest.Clustered(t, 0)
+			useAll(t, f)
+		},
+		"Sentinel": func(t *testing.T) {
+			useAll(t, alone(t, redistest.NewSentinel(t, 1).ClientOption()))
+		},
+		"TLS, a cluster with a user": func(t *testing.T) {
+			if !redistest.HasTLS(t) {
+				t.Log("the program has no TLS")
+				return
+			}
+			f, cluster := limittest.Clustered(t, 0, redistest.TLS(t, certificates))
+			for _, s := range cluster.Servers() {
+				permit(t, s, f.Prefix, "cluster")
+			}
+			f.Nodes[0].Redis = as(f.Nodes[0].Redis)
+			useAll(t, f)
+		},
+		"Unix socket": one(func(t *testing.T, _ *redistest.Server) rueidis.ClientOption {
+			return parsed(t, "unix://"+socket)
+		}, redistest.Args("--unixsocket", socket)),
+		"IPv6": one(func(t *testing.T, s *redistest.Server) rueidis.ClientOption {
+			l, err := net.Listen("tcp", "[::1]:0")
+			if err != nil {
+				t.Skip(err)
+			}
+			limittest.Must(t, l.Close())
+			c := s.Client(t)
+			bind := c.B().ConfigSet().ParameterValue().ParameterValue("bind", "127.0.0.1 ::1").Build()
+			limittest.Must(t, c.Do(t.Context(), bind).Error())
+			return parsed(t, strings.Replace(s.Addr(), "127.0.0.1", "[::1]", 1))
+		}),
+		// As managed ones are set up.
+		"no CONFIG, volatile-lru": one(plain, redistest.Args("--maxmemory", "100mb",
+			"--maxmemory-policy", "volatile-lru",
+			"--rename-command", "CONFIG", "", "--rename-command", "SCRIPT", "", "--rename-command", "WAIT", "",
+			"--rename-command", "DEBUG", "", "--rename-command", "KEYS", "", "--rename-command", "FLUSHALL", "")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kind(t)
+		})
+	}
+}
+
+// parsed is the configuration of a node as people write it.
+func parsed(t *testing.T, node string) rueidis.ClientOption {
+	t.Helper()
+	nodes, err := shardlimit.ParseNodes(node)
+	limittest.Must(t, err)
+	return nodes[0].Redis
 }

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -27,10 +26,7 @@ func TestQuarantineKeepsToTheLimit(t *testing.T) {
 	for name, lose := range forget {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ops := whileForgetting(t, lose, shardlimit.Quarantine)
-			if worst, ok := history.Check(lossLimit.Per, lossLimit.Permits, ops); !ok {
-				t.Errorf("a window holds %v, the limit is %d", worst, lossLimit.Permits)
-			}
+			limittest.KeepsTo(t, lossLimit, whileForgetting(t, lose, shardlimit.Quarantine))
 		})
 	}
 }
@@ -55,10 +51,7 @@ var lossLimit = shardlimit.Limit{Permits: 40, Per: 1200 * time.Millisecond, Shar
 func whileForgetting(t *testing.T, lose func(testing.TB, *limittest.ProxiedNode),
 	policy shardlimit.LossPolicy) []history.Op {
 	fl, posts := limittest.Proxied(t, 2)
-	var limiters []*shardlimit.Limiter
-	for range 2 {
-		limiters = append(limiters, fl.Limiter(t, lossLimit, limittest.AfterLoss(policy)))
-	}
+	limiters := fl.Group(t, 2, "l", lossLimit, limittest.AfterLoss(policy))
 	limittest.Settled(t, limiters[0])
 	calls := limittest.NewTraffic(t)
 	calls.Dying, calls.Rest, calls.Nodding = true, time.Millisecond, 10*time.Millisecond
@@ -79,19 +72,17 @@ func whileForgetting(t *testing.T, lose func(testing.TB, *limittest.ProxiedNode)
 	return ops
 }
 
+// By default a shard that has lost its memory is shut if its window is no longer than a minute.
 func TestAfterLossDefaultsByTheLengthOfTheWindow(t *testing.T) {
-	t.Parallel()
 	for window, shut := range map[time.Duration]bool{
 		time.Minute:                    true,
 		time.Minute + time.Millisecond: false,
 		31 * 24 * time.Hour:            false,
 	} {
-		t.Run(fmt.Sprint(window), func(t *testing.T) {
-			t.Parallel()
-			fl, posts := limittest.Proxied(t, 1)
+		limittest.RunInBubble(t, fmt.Sprint(window), 1, func(t *testing.T, fl limittest.Fleet) {
 			l := fl.Limiter(t, shardlimit.Limit{Permits: 10, Per: window})
 			limittest.MustGet(t, l, 1)
-			posts[0].Do(t, "FLUSHALL")
+			fl.Bubble[0].Redis.Flush()
 			d, err := l.Allow(t.Context())
 			if err != nil || d.Allowed == shut || shut && d.RetryAfter < window*9/10 {
 				t.Errorf("shut: %v wanted: %+v, %v", shut, d, err)
@@ -103,27 +94,24 @@ func TestAfterLossDefaultsByTheLengthOfTheWindow(t *testing.T) {
 // A process that never used the shard learns of the loss from the node's uptime
 // and from how long the record says that the limit has existed.
 func TestANewProcessNoticesTheRestartToo(t *testing.T) {
-	t.Parallel()
-	fl, posts := limittest.Proxied(t, 3) // two others have the record
-	limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 2}
-	first := fl.Client(t, limittest.AfterLoss(shardlimit.Quarantine))
-	l := limittest.Limiter(t, first, "l", limit)
-	limittest.MustGet(t, l, 10)
-	began := time.Now()
-	limittest.AwaitThat(t, "the limit is older than the seconds that uptimes are told in", func() bool {
-		return time.Since(began) > 2*time.Second
+	limittest.InBubble(t, 3, func(t *testing.T, fl limittest.Fleet) { // two others have the record
+		limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 2}
+		first := fl.Client(t, limittest.AfterLoss(shardlimit.Quarantine))
+		l := limittest.Limiter(t, first, "l", limit)
+		limittest.MustGet(t, l, 10)
+		time.Sleep(10 * time.Second) // the limit is older than the seconds that uptimes are told in
+		gone := limittest.Peek(t, l).Shards[0].Node
+		first.Close()
+		fl.Bubble[fl.Index(gone)].Redis.Restart()
+		second := fl.Limiter(t, limit, limittest.AfterLoss(shardlimit.Quarantine))
+		limittest.Settled(t, second)
+		for range 5 {
+			limittest.Denied(t, second, 1)
+		}
+		if s := limittest.ShardOn(t, limittest.Peek(t, second), gone); s.Quarantine < 58*time.Minute {
+			t.Errorf("%+v", s)
+		}
 	})
-	gone := fl.Index(limittest.Peek(t, l).Shards[0].Node)
-	first.Close()
-	posts[gone].Server.Restart()
-	second := fl.Limiter(t, limit, limittest.AfterLoss(shardlimit.Quarantine))
-	limittest.Settled(t, second)
-	for range 5 {
-		limittest.Denied(t, second, 1)
-	}
-	if s := limittest.ShardOn(t, limittest.Peek(t, second), posts[gone].Name); s.Quarantine < 58*time.Minute {
-		t.Errorf("%+v", s)
-	}
 }
 
 // Of a shard in quarantine is told when that ends. One that nobody has called since then has its
@@ -161,17 +149,14 @@ func TestWhatAQuarantineShutIsTold(t *testing.T) {
 func TestAClosedShardIsAnsweredByThePolicy(t *testing.T) {
 	limit := shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 1}
 	for what, family := range map[string]bool{"a limit": false, "a key": true} {
-		for name, policy := range map[string]shardlimit.OutagePolicy{"closed": shardlimit.FailClosed,
-			"open": shardlimit.FailOpen, "local": shardlimit.FailLocal} {
-			limittest.RunInBubble(t, what+" fails "+name, 1, func(t *testing.T, fl limittest.Fleet) {
+		for _, policy := range policies[:3] {
+			limittest.RunInBubble(t, fmt.Sprint(what, ", ", policy), 1, func(t *testing.T, fl limittest.Fleet) {
 				c := fl.Client(t, limittest.OnOutage(policy), limittest.AfterLoss(shardlimit.Quarantine))
 				time.Sleep(5 * time.Minute)
-				l := func() *shardlimit.Limiter {
-					if family {
-						return limittest.Family(t, c, "f", limit).Limiter("user")
-					}
-					return limittest.Limiter(t, c, "l", limit)
-				}()
+				l := limittest.Limiter(t, c, "l", limit)
+				if family {
+					l = limittest.Family(t, c, "f", limit).Limiter("user")
+				}
 				limittest.MustGet(t, l, 1)
 				time.Sleep(5 * time.Second)
 				fl.Bubble[0].Redis.Restart()
@@ -183,9 +168,7 @@ func TestAClosedShardIsAnsweredByThePolicy(t *testing.T) {
 						t.Errorf("%+v, %v", d, err)
 					}
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-				defer cancel()
-				if err := l.Wait(ctx); passes != (err == nil) {
+				if err := l.Wait(limittest.Shortly(t, 10*time.Second)); passes != (err == nil) {
 					t.Errorf("Wait: %v", err)
 				}
 			})

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -35,6 +34,22 @@ func isMistake(t *testing.T, what string, err error) {
 	}
 }
 
+// isAlwaysMistake checks that each call that opens a limit says what to do, whatever the outage
+// policy, and by what words if there are some.
+func isAlwaysMistake(t *testing.T, o rueidis.ClientOption, words string) {
+	t.Helper()
+	for _, policy := range policies {
+		calls := limittest.Opens(alone(t, o).Client(t, limittest.OnOutage(policy)), "l")
+		for _, what := range []string{"Limiter", "Family", "Slots", "Open", "OpenFamily"} { // the last two only read
+			err := calls[what](t.Context())
+			isMistake(t, what, err)
+			if err != nil && !strings.Contains(err.Error(), words) {
+				t.Errorf("%s does not say what is missing: %v", what, err)
+			}
+		}
+	}
+}
+
 // A Config that no waiting mends is an error at once, whatever the outage policy.
 func TestAMistakeIsNoOutage(t *testing.T) {
 	t.Parallel()
@@ -42,64 +57,51 @@ func TestAMistakeIsNoOutage(t *testing.T) {
 	s.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all")
 	s.Do(t, "ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@all", "-set")
 	s.Do(t, "ACL", "SETUSER", "other", "on", ">secret", "~other:*", "+@all")
-	alert, web := answering(t, "\x15\x03\x01\x00\x02\x02\x46"), answering(t, "HTTP/1.1 400 Bad Request\r\n\r\n")
 	replica := redistest.NewSentinel(t, 1)
 	_, cluster := limittest.Clustered(t, 0)
-	with := func(change func(*rueidis.ClientOption)) rueidis.ClientOption {
-		o := limittest.Unhurried(s.ClientOption())
+	options := map[string]rueidis.ClientOption{}
+	with := func(name string, change func(*rueidis.ClientOption)) {
+		o := s.ClientOption()
 		change(&o)
-		return o
+		options[name] = o
 	}
-	options := map[string]rueidis.ClientOption{
-		"a wrong password": with(func(o *rueidis.ClientOption) { o.Username, o.Password = "app", "wrong" }),
-		"an unknown user":  with(func(o *rueidis.ClientOption) { o.Username, o.Password = "nobody", "secret" }),
-		"no right to SET":  with(func(o *rueidis.ClientOption) { o.Username, o.Password = "reader", "secret" }),
-		"no right to keys": with(func(o *rueidis.ClientOption) { o.Username, o.Password = "other", "secret" }),
-		"no such database": with(func(o *rueidis.ClientOption) { o.SelectDB = 99 }),
-		"TLS to a plain port": with(func(o *rueidis.ClientOption) {
-			o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-		}),
-		"plain text to a port that answers with an alert": with(func(o *rueidis.ClientOption) {
-			o.InitAddress = []string{alert}
-		}),
-		"a server of the web": with(func(o *rueidis.ClientOption) { o.InitAddress = []string{web} }),
-		"a replica": with(func(o *rueidis.ClientOption) {
-			for _, r := range replica.Servers() {
-				if r != replica.Master() {
-					o.InitAddress = []string{r.Addr()}
-				}
-			}
-		}),
-		"one node of a cluster": with(func(o *rueidis.ClientOption) {
-			o.InitAddress, o.ForceSingleClient = cluster.Addrs()[:1], true
-		}),
-		"no cluster": with(func(o *rueidis.ClientOption) {
-			o.InitAddress, o.ForceSingleClient = []string{s.Addr(), replica.Master().Addr()}, false
-		}),
-		"no such set": with(func(o *rueidis.ClientOption) {
-			o.InitAddress, o.Sentinel.MasterSet = replica.Addrs(), "another"
-		}),
+	user := func(name, user, password string) {
+		with(name, func(o *rueidis.ClientOption) { o.Username, o.Password = user, password })
 	}
+	at := func(name string, addrs ...string) {
+		with(name, func(o *rueidis.ClientOption) {
+			o.InitAddress, o.ForceSingleClient = addrs, len(addrs) == 1
+		})
+	}
+	user("a wrong password", "app", "wrong")
+	user("an unknown user", "nobody", "secret")
+	user("no right to SET", "reader", "secret")
+	user("no right to keys", "other", "secret")
+	with("no such database", func(o *rueidis.ClientOption) { o.SelectDB = 99 })
+	with("TLS to a plain port", func(o *rueidis.ClientOption) {
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	})
+	at("plain text to a port that answers with an alert", answering(t, "\x15\x03\x01\x00\x02\x02\x46"))
+	at("a server of the web", answering(t, "HTTP/1.1 400 Bad Request\r\n\r\n"))
+	for _, r := range replica.Servers() {
+		if r != replica.Master() {
+			at("a replica", r.Addr())
+		}
+	}
+	at("one node of a cluster", cluster.Addrs()[0])
+	at("no cluster", s.Addr(), replica.Master().Addr())
+	with("no such set", func(o *rueidis.ClientOption) {
+		o.InitAddress, o.Sentinel.MasterSet = replica.Addrs(), "another"
+	})
 	if redistest.HasTLS(t) {
 		encrypted := redistest.Standalone(t, redistest.TLS(t, redistest.NewCertificates(t))).ClientOption()
-		options["TLS without a certificate"] = with(func(o *rueidis.ClientOption) {
+		with("TLS without a certificate", func(o *rueidis.ClientOption) {
 			o.InitAddress, o.TLSConfig = encrypted.InitAddress, encrypted.TLSConfig.Clone()
 			o.TLSConfig.Certificates = nil
 		})
 	}
 	for name, option := range options {
-		t.Run(name, func(t *testing.T) {
-			f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: option}}, Prefix: redistest.Prefix(t)}
-			for _, policy := range policies {
-				c := f.Client(t, limittest.OnOutage(policy))
-				_, err := c.Limiter(t.Context(), "l", shardlimit.PerHour(5))
-				isMistake(t, "Limiter", err)
-				_, err = c.Family(t.Context(), "f", shardlimit.PerHour(5))
-				isMistake(t, "Family", err)
-				_, err = c.Open(t.Context(), "l")
-				isMistake(t, "Open", err)
-			}
-		})
+		t.Run(name, func(t *testing.T) { isAlwaysMistake(t, option, "") })
 	}
 }
 
@@ -116,27 +118,9 @@ func TestAServerWithoutINFOIsAMistake(t *testing.T) {
 	}
 	for name, option := range map[string]rueidis.ClientOption{
 		"a user": as(s.ClientOption()), "a cluster": as(f.Nodes[0].Redis),
-		"renamed": limittest.Unhurried(
-			redistest.Standalone(t, redistest.Args("--rename-command", "INFO", "")).ClientOption()),
+		"renamed": redistest.Standalone(t, redistest.Args("--rename-command", "INFO", "")).ClientOption(),
 	} {
-		t.Run(name, func(t *testing.T) {
-			f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: option}}, Prefix: redistest.Prefix(t)}
-			for _, policy := range policies {
-				c := f.Client(t, limittest.OnOutage(policy))
-				for what, err := range map[string]error{
-					"Limiter":    limittest.Err(c.Limiter(t.Context(), "l", shardlimit.PerHour(5))),
-					"Family":     limittest.Err(c.Family(t.Context(), "f", shardlimit.PerHour(5))),
-					"Slots":      limittest.Err(c.Slots(t.Context(), "s", 5, time.Minute)),
-					"Open":       limittest.Err(c.Open(t.Context(), "l")),
-					"OpenFamily": limittest.Err(c.OpenFamily(t.Context(), "f")),
-				} {
-					isMistake(t, what, err)
-					if err != nil && !strings.Contains(err.Error(), "INFO") {
-						t.Errorf("%s does not say what is missing: %v", what, err)
-					}
-				}
-			}
-		})
+		t.Run(name, func(t *testing.T) { isAlwaysMistake(t, option, "INFO") })
 	}
 }
 
@@ -205,9 +189,7 @@ func TestARightIsTakenAway(t *testing.T) {
 func answering(t *testing.T, answer string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -230,8 +212,7 @@ func TestAServerThatHangsUpIsExplained(t *testing.T) {
 	t.Parallel()
 	full := redistest.Standalone(t, redistest.Args("--maxclients", "1")).Addr()
 	for name, addr := range map[string]string{"no room": full, "nothing": answering(t, "")} {
-		f := limittest.Fleet{Prefix: redistest.Prefix(t), Nodes: []shardlimit.Node{{Name: "n",
-			Redis: limittest.Unhurried(rueidis.ClientOption{InitAddress: []string{addr}})}}}
+		f := alone(t, rueidis.ClientOption{InitAddress: []string{addr}})
 		_, err := f.Client(t).Open(t.Context(), "l")
 		if text := err.Error(); !errors.Is(err, shardlimit.ErrUnavailable) || strings.Contains(text, "\n") ||
 			!strings.HasPrefix(text, "shardlimit: node n: ") ||
@@ -241,24 +222,29 @@ func TestAServerThatHangsUpIsExplained(t *testing.T) {
 	}
 }
 
-// A password that is changed while the process runs is an error of each call, and no longer once it
-// is put right.
+// A password is changed while processes run: connections that are there go on. With the next ones
+// each call tells the mistake, and no longer once the process has the password that is right.
 func TestAMistakeIsMended(t *testing.T) {
 	t.Parallel()
 	s := redistest.Standalone(t)
 	s.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all")
-	o := limittest.Unhurried(s.ClientOption())
-	o.Username, o.Password = "app", "secret"
-	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: o}}, Prefix: redistest.Prefix(t)}
+	var password atomic.Value
+	password.Store("secret")
+	o := s.ClientOption()
+	o.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+		return rueidis.AuthCredentials{Username: "app", Password: password.Load().(string)}, nil
+	}
+	f := alone(t, o)
 	var limiters []*shardlimit.Limiter
 	for _, policy := range policies {
-		c := f.Client(t, limittest.OnOutage(policy))
-		limiters = append(limiters, limittest.Limiter(t, c, "l", shardlimit.PerSecond(1000)))
+		l := f.Limiter(t, shardlimit.PerSecond(1000), limittest.OnOutage(policy))
+		limittest.Served(t, l, 1)
+		limiters = append(limiters, l)
 	}
+	s.Do(t, "ACL", "SETUSER", "app", "resetpass", ">other")
 	for _, l := range limiters {
 		limittest.Served(t, l, 1)
 	}
-	s.Do(t, "ACL", "SETUSER", "app", "resetpass", ">other")
 	s.Do(t, "CLIENT", "KILL", "USER", "app")
 	for _, l := range limiters {
 		var err error
@@ -274,42 +260,9 @@ func TestAMistakeIsMended(t *testing.T) {
 		_, err = l.Peek(t.Context())
 		isMistake(t, "Peek", err)
 	}
-	s.Do(t, "ACL", "SETUSER", "app", "resetpass", ">secret")
+	password.Store("other")
 	for _, l := range limiters {
-		limittest.AwaitThat(t, "it serves again", func() bool {
-			d, err := l.Allow(t.Context())
-			return err == nil && d.Allowed && !d.Degraded
-		})
-	}
-}
-
-// A password is rotated: connections that are there go on, the next ones ask for the password that
-// is right then.
-func TestAPasswordIsRotated(t *testing.T) {
-	t.Parallel()
-	s := redistest.Standalone(t)
-	s.Do(t, "ACL", "SETUSER", "app", "on", ">old", "~*", "+@all")
-	var password atomic.Value
-	password.Store("old")
-	o := limittest.Unhurried(s.ClientOption())
-	o.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-		return rueidis.AuthCredentials{Username: "app", Password: password.Load().(string)}, nil
-	}
-	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: o}}, Prefix: redistest.Prefix(t)}
-	l := f.Limiter(t, shardlimit.PerSecond(1000))
-	s.Do(t, "ACL", "SETUSER", "app", "resetpass", ">new")
-	for range 20 {
-		limittest.MustGet(t, l, 1)
-	}
-	password.Store("new")
-	s.Do(t, "CLIENT", "KILL", "USER", "app")
-	var mistake *shardlimit.ConfigError
-	limittest.AwaitThat(t, "it serves by a new connection", func() bool {
-		d, err := l.Allow(t.Context())
-		return errors.As(err, &mistake) || err == nil && d.Allowed
-	})
-	if mistake != nil {
-		t.Errorf("the old password was used: %v", mistake)
+		limittest.AwaitThat(t, "it serves again", func() bool { return serves(t, l) })
 	}
 }
 
@@ -320,8 +273,8 @@ func TestAMistakeElsewhereHidesNoOutage(t *testing.T) {
 	f, servers := limittest.Independent(t, 3)
 	f.Nodes[2].Redis.Username, f.Nodes[2].Redis.Password = "nobody", "wrong"
 	f.Punctual = true
-	c := f.Client(t, limittest.OnOutage(shardlimit.FailOpen))
-	l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 3000, Per: time.Hour, Shards: 3})
+	l := f.Limiter(t, shardlimit.Limit{Permits: 3000, Per: time.Hour, Shards: 3},
+		limittest.OnOutage(shardlimit.FailOpen))
 	for range 30 {
 		limittest.MustGet(t, l, 1)
 	}
@@ -346,19 +299,16 @@ func TestADemotedMasterIsDialledAnew(t *testing.T) {
 	t.Parallel()
 	old, next := redistest.Standalone(t), redistest.Standalone(t)
 	proxy := redistest.NewProxy(t, old.Addr())
-	o := limittest.Unhurried(old.ClientOption())
+	o := old.ClientOption()
 	o.InitAddress = []string{proxy.Addr()}
-	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: o}}, Prefix: redistest.Prefix(t)}
-	l := f.Limiter(t, shardlimit.PerSecond(1000), limittest.AfterLoss(shardlimit.Resume))
+	l := alone(t, o).Limiter(t, shardlimit.PerSecond(1000), limittest.AfterLoss(shardlimit.Resume))
 	limittest.MustGet(t, l, 1)
 	proxy.Lead(next.Addr())
 	host, port, _ := net.SplitHostPort(next.Addr())
 	old.Do(t, "REPLICAOF", host, port)
-	ctx, cancel := context.WithTimeout(t.Context(), limittest.Patience)
-	defer cancel()
 	told := false
 	limittest.AwaitThat(t, "the new master serves", func() bool {
-		d, err := l.Allow(ctx)
+		d, err := l.Allow(t.Context())
 		told = told || errors.As(err, new(*shardlimit.ConfigError))
 		return err == nil && d.Allowed
 	})

@@ -3,7 +3,7 @@ package faults
 import (
 	"context"
 	"errors"
-	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -28,8 +28,8 @@ func TestABrokenNodeCausesNoError(t *testing.T) {
 func oneOfFourBreaks(t *testing.T, f limittest.NodeFailure) {
 	const callTimeout = 6 * time.Second // a script call has half of it: what is left is more than a machine stalls
 	fl, posts := limittest.Proxied(t, 4)
-	c := fl.Client(t, limittest.PatientFor(callTimeout), limittest.AfterLoss(shardlimit.Resume))
-	l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 4e6, Per: time.Minute, Shards: 4})
+	l := fl.Limiter(t, shardlimit.Limit{Permits: 4e6, Per: time.Minute, Shards: 4},
+		limittest.PatientFor(callTimeout), limittest.AfterLoss(shardlimit.Resume))
 	limittest.Settled(t, l)
 	limittest.AwaitThat(t, "all four are connected", func() bool {
 		d, err := l.AllowN(t.Context(), 4e6)
@@ -44,56 +44,35 @@ func oneOfFourBreaks(t *testing.T, f limittest.NodeFailure) {
 			broken = p
 		}
 	}
-
-	var calls atomic.Int64
-	var slowest atomic.Int64
-	ctx, stop := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				began := time.Now()
-				d, err := l.Allow(context.Background())
-				took := int64(time.Since(began))
-				for old := slowest.Load(); took > old && !slowest.CompareAndSwap(old, took); old = slowest.Load() {
-				}
-				if err != nil || !d.Allowed || d.Degraded {
-					t.Errorf("call: %+v, %v", d, err)
-					return
-				}
-				calls.Add(1)
-				time.Sleep(5 * time.Millisecond) // spares the processor
-			}
-		})
-	}
+	callers := busy(t, 8, 5*time.Millisecond, func(int, int64) (shardlimit.Decision, error) {
+		d, err := l.Allow(context.Background())
+		if d.Degraded {
+			t.Errorf("the outage policy answers: %+v", d)
+		}
+		return d, err
+	})
 	f.Cause(broken)
 	limittest.AwaitThat(t, "the breaker is open", func() bool {
 		st, err := l.Peek(limittest.Shortly(t, callTimeout))
 		return err == nil && limittest.ShardOn(t, st, broken.Name).Err != nil
 	})
-	before, sent := calls.Load(), broken.Takes.Load()
-	limittest.AwaitThat(t, "the others serve", func() bool { return calls.Load() > before+400 || t.Failed() })
+	before, sent := callers.calls.Load(), broken.Takes.Load()
+	limittest.AwaitThat(t, "the others serve", func() bool { return callers.calls.Load() > before+400 || t.Failed() })
 	if n := broken.Takes.Load() - sent; n > 40 {
 		t.Errorf("%d script calls were sent to the broken node during 400 decisions", n)
 	}
 	f.Cure(broken)
 	sent = broken.Takes.Load()
 	limittest.AwaitThat(t, "calls go to it again", func() bool { return broken.Takes.Load() > sent+50 || t.Failed() })
-	stop()
-	wg.Wait()
+	callers.stop()
 	limittest.Must(t, limittest.Err(l.AllowUpTo(t.Context(), 4e6)))
 	if s := limittest.ShardOn(t, limittest.Peek(t, l), broken.Name); s.Used != s.Target {
 		t.Errorf("after all permits were taken, its shard has %d of %d left", s.Target-s.Used, s.Target)
 	}
-	if got := time.Duration(slowest.Load()); got > 10*callTimeout {
-		t.Errorf("a call took %s with a call timeout of %s", got, callTimeout)
-	}
 }
 
-// errReturned stands for the success of Limiter and Family while Redis is away:
-// they return a handle, at the end of their context or as soon as a connection breaks.
-var errReturned = errors.New("returned a handle")
-
+// While all nodes stall each call returns by its context. Only Limiter, Family and Slots return a
+// handle then.
 func TestCallsReturnByTheirContextInAStall(t *testing.T) {
 	t.Parallel()
 	fl, posts := limittest.Proxied(t, 2)
@@ -106,27 +85,15 @@ func TestCallsReturnByTheirContextInAStall(t *testing.T) {
 	for _, p := range posts {
 		p.Proxy.Stall(true)
 	}
-	calls := limittest.Calls(l, 80, again)
-	for name, call := range map[string]func(context.Context) error{
-		"Open": func(ctx context.Context) error { _, err := c.Open(ctx, "other"); return err },
-		"Limiter": func(ctx context.Context) error {
-			_, err := c.Limiter(ctx, "another", shardlimit.PerSecond(1))
-			return errors.Join(err, errReturned)
-		},
-		"Family": func(ctx context.Context) error {
-			_, err := c.Family(ctx, "family", shardlimit.PerSecond(1))
-			return errors.Join(err, errReturned)
-		},
-	} {
-		calls[name] = call
-	}
+	calls, opens := limittest.Calls(l, 80, again), limittest.Opens(c, "another")
+	maps.Copy(calls, opens)
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := limittest.Shortly(t, 50*time.Millisecond)
 			began := time.Now()
 			err := call(ctx)
-			if err == nil {
+			if opens[name] == nil && err == nil {
 				t.Error("it succeeded")
 			}
 			if took := time.Since(began); took > 10*time.Second {
@@ -160,23 +127,15 @@ func TestACallerThatLeavesHoldsNobodyUp(t *testing.T) {
 	left := make(chan error, 1)
 	go func() { _, err := l.Allow(ctx); left <- err }()
 	limittest.AwaitThat(t, "the call is sent", func() bool { return posts[0].Takes.Load() > sent })
-	staying := make(chan error, 3)
-	for range cap(staying) {
-		go func() {
-			d, err := l.Allow(t.Context())
-			if err == nil && !d.Allowed {
-				err = fmt.Errorf("%+v", d)
-			}
-			staying <- err
-		}()
-	}
+	staying := make(chan *limittest.Answers, 1)
+	go func() {
+		staying <- limittest.Together(3, func(int) (shardlimit.Decision, error) { return l.Allow(t.Context()) })
+	}()
 	leave(reason)
 	limittest.ErrorIs(t, <-left, reason, "the caller that left")
 	posts[0].Proxy.Stall(false)
-	for range cap(staying) {
-		if err := <-staying; err != nil {
-			t.Errorf("a caller behind it: %v", err)
-		}
+	if s := <-staying; s.Allowed != 3 {
+		t.Errorf("of 3 callers behind it %d were served: %v", s.Allowed, s.Err)
 	}
 	limittest.AwaitThat(t, "what was sent for the caller that left is given back",
 		func() bool { return limittest.Peek(t, l).Used == 4 })
@@ -214,40 +173,24 @@ func TestALostReplyIsSpentOnce(t *testing.T) {
 	}
 }
 
+// Servers forget their scripts again and again: no call fails, and none is spent twice.
 func TestScriptFlushCausesNoErrorOrDoubleSpend(t *testing.T) {
 	t.Parallel()
 	fl, posts := limittest.Proxied(t, 2)
-	var limiters []*shardlimit.Limiter
-	for range 2 {
-		limiters = append(limiters,
-			fl.Limiter(t,
-				shardlimit.Limit{Permits: 1e6, Per: time.Hour, Shards: 4}, limittest.PatientFor(10*time.Second)))
-	}
-	var granted atomic.Int64
-	ctx, stop := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	for i := range 16 {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				d, err := limiters[i%2].AllowN(context.Background(), int64(1+i%3))
-				if err != nil || !d.Allowed || d.Degraded {
-					t.Errorf("%+v, %v", d, err)
-					return
-				}
-				granted.Add(d.Granted)
-			}
-		})
-	}
+	limiters := fl.Group(t, 2, "l", shardlimit.Limit{Permits: 1e6, Per: time.Hour, Shards: 4},
+		limittest.PatientFor(10*time.Second))
+	callers := busy(t, 16, 0, func(who int, i int64) (shardlimit.Decision, error) {
+		return limiters[who%2].AllowN(context.Background(), 1+i%3)
+	})
 	for range 40 {
-		before := granted.Load()
+		before := callers.granted.Load()
 		for _, p := range posts {
 			p.Do(t, "SCRIPT", "FLUSH")
 		}
-		limittest.AwaitThat(t, "calls go on", func() bool { return granted.Load() > before+10 || t.Failed() })
+		limittest.AwaitThat(t, "calls go on", func() bool { return callers.granted.Load() > before+10 || t.Failed() })
 	}
-	stop()
-	wg.Wait()
-	limittest.Uses(t, limiters[0], granted.Load())
+	callers.stop()
+	limittest.Uses(t, limiters[0], callers.granted.Load())
 }
 
 // What a server refuses to do it has not done, be it full, busy with a foreign script, or unable to
@@ -314,10 +257,7 @@ func TestANodeWithoutRoomForConnectionsIsSkipped(t *testing.T) {
 	fl, posts := limittest.Proxied(t, 3)
 	limit := shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 3}
 	first := fl.Limiter(t, limit)
-	d, err := first.AllowN(t.Context(), 1000) // so that every shard has its share
-	if err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
-	}
+	d := limittest.MustGet(t, first, 1000) // so that every shard has its share
 	limittest.Must(t, first.Settle(t.Context(), d, 0))
 	for _, full := range posts {
 		full.Do(t, "CONFIG", "SET", "maxclients", "1")
@@ -325,7 +265,6 @@ func TestANodeWithoutRoomForConnectionsIsSkipped(t *testing.T) {
 		for range 20 {
 			limittest.Served(t, l, 1)
 		}
-		full.Do(t, "CONFIG", "SET", "maxclients", "1000")
 		full.Do(t, "CONFIG", "SET", "maxclients", "1000")
 	}
 }

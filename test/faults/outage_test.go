@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,87 +17,50 @@ import (
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
+// Under FailClosed each call tells of an outage, and those to shards which of them failed, and why: a
+// server that is full answers, and callers read what it said.
 func TestFailClosedReturnsErrUnavailable(t *testing.T) {
-	t.Parallel()
-	l, _ := limittest.WithoutNodes(t, shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
-	calls := limittest.Calls(l, 3, shardlimit.Decision{})
-	for _, name := range []string{"Allow", "AllowN", "AllowUpTo", "Wait", "Reserve", "Peek", "Participants"} {
-		var where *shardlimit.ShardError
-		if err := calls[name](t.Context()); !errors.Is(err, shardlimit.ErrUnavailable) || !errors.As(err, &where) ||
-			where.Limiter != "l" || where.Node == "" {
-			t.Errorf("%s does not tell which shard failed: %v", name, err)
-		}
-	}
-	for _, name := range []string{"SetLimit", "Delete"} {
-		limittest.ErrorIs(t, calls[name](t.Context()), shardlimit.ErrUnavailable, name)
-	}
-}
-
-// An error that tells of an outage tells why: a server that is full answers, and callers read what
-// it said.
-func TestAnOutageTellsItsCause(t *testing.T) {
-	t.Parallel()
-	fl, posts := limittest.Proxied(t, 1)
-	l := fl.Limiter(t, shardlimit.PerSecond(5))
-	limittest.Settled(t, l)
-	posts[0].Do(t, "CONFIG", "SET", "maxmemory", "1")
-	for range 3 { // with the first the breaker opens
-		for name, err := range map[string]error{
-			"Allow": limittest.Err(l.Allow(t.Context())), "Wait": l.Wait(t.Context()),
-			"Reserve": limittest.Err(l.Reserve(t.Context(), 1)),
-		} {
-			text := fmt.Sprint(err)
-			if !errors.Is(err, shardlimit.ErrUnavailable) || !strings.Contains(text, "node n0") ||
-				!strings.Contains(text, "OOM command not allowed") || strings.Contains(text, "does not answer") {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-	}
-}
-
-// Callers that were overtaken on their way must not make the local clock run
-// fast: its windows would become shorter than the limit's.
-func TestFailLocalNeverExceedsItsPart(t *testing.T) {
-	t.Parallel()
-	const permits, window = 50, 300 * time.Millisecond
-	l, _ := limittest.WithoutNodes(t, shardlimit.Limit{Permits: permits, Per: window, Shards: 2},
-		limittest.OnOutage(shardlimit.FailLocal))
-	var granted atomic.Int64
-	ctx, stop := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	began := time.Now()
-	for range 64 {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				d, err := l.Allow(context.Background())
-				if err != nil || !d.Degraded {
-					t.Errorf("%+v, %v", d, err)
-					return
+	limittest.InBubble(t, 2, func(t *testing.T, fl limittest.Fleet) {
+		l := fl.Limiter(t, shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
+		limittest.Settled(t, l)
+		calls := limittest.Calls(l, 3, shardlimit.Decision{})
+		tell := func(why string, names ...string) {
+			for _, name := range names {
+				var where *shardlimit.ShardError
+				err := calls[name](t.Context())
+				if text := fmt.Sprint(err); !errors.Is(err, shardlimit.ErrUnavailable) || !errors.As(err, &where) ||
+					where.Limiter != "l" || where.Node == "" || !strings.Contains(text, why) ||
+					why != "" && strings.Contains(text, "does not answer") {
+					t.Errorf("%s does not tell which shard failed, or why: %v", name, err)
 				}
-				granted.Add(d.Granted)
 			}
-		})
-	}
-	limittest.AwaitThat(t, "ten windows have passed",
-		func() bool { return time.Since(began) > 10*window || t.Failed() })
-	stop()
-	wg.Wait()
-	windows := int64(time.Since(began)/window) + 1
-	if got := granted.Load(); got > windows*permits {
-		t.Errorf("%d permits in %d windows of %d", got, windows, permits)
-	}
+		}
+		for _, n := range fl.Bubble {
+			n.Redis.Refuse("OOM command not allowed when used memory > 'maxmemory'.")
+		}
+		for range 3 { // with the first the breaker opens
+			tell("OOM command not allowed", "Allow", "AllowN", "AllowUpTo", "Wait", "Reserve")
+		}
+		for _, n := range fl.Bubble {
+			n.Down.Store(true)
+		}
+		tell("", "Peek", "Participants")
+		for _, name := range []string{"SetLimit", "Delete"} {
+			limittest.ErrorIs(t, calls[name](t.Context()), shardlimit.ErrUnavailable, name)
+		}
+	})
 }
 
+// A process that starts while no node answers goes by the outage policy, and declares its limit
+// once they do.
 func TestAProcessMayStartWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
-	for name, policy := range map[string]shardlimit.OutagePolicy{
-		"FailClosed": shardlimit.FailClosed,
-		"FailOpen":   shardlimit.FailOpen,
-		"FailLocal":  shardlimit.FailLocal,
-	} {
-		t.Run(name, func(t *testing.T) {
+	for policy, want := range map[shardlimit.OutagePolicy]int64{shardlimit.FailClosed: 0, shardlimit.FailOpen: 20,
+		shardlimit.FailLocal: 10} {
+		t.Run(fmt.Sprint(policy), func(t *testing.T) {
 			t.Parallel()
 			fl, posts := limittest.Proxied(t, 2)
 			for _, p := range posts {
@@ -108,29 +70,22 @@ func TestAProcessMayStartWhileRedisIsAway(t *testing.T) {
 			if got := l.Limit(); got.Permits != 10 || got.Per != time.Minute {
 				t.Errorf("before it is declared: %v", got)
 			}
-			allowed := 0
+			allowed := int64(0)
 			for range 20 {
 				d, err := l.Allow(t.Context())
-				if policy == shardlimit.FailClosed {
-					if !errors.Is(err, shardlimit.ErrUnavailable) {
-						t.Fatalf("%+v, %v", d, err)
-					}
-					continue
-				}
-				if err != nil || !d.Degraded {
+				if closed := policy == shardlimit.FailClosed; closed != errors.Is(err, shardlimit.ErrUnavailable) ||
+					closed == d.Degraded {
 					t.Fatalf("%+v, %v", d, err)
 				}
-				allowed += int(d.Granted)
+				allowed += d.Granted
 			}
-			if want := map[shardlimit.OutagePolicy]int{shardlimit.FailOpen: 20,
-				shardlimit.FailLocal: 10}[policy]; allowed != want {
+			if allowed != want {
 				t.Errorf("%d of 20 calls were allowed, want %d", allowed, want)
 			}
 			for _, p := range posts {
 				p.Server.Restart()
 			}
-			limittest.AwaitThat(t, "it declares itself",
-				func() bool { st, err := l.Peek(t.Context()); return err == nil && st.Settled })
+			limittest.Settled(t, l)
 			limittest.AwaitThat(t, "Redis decides", func() bool {
 				d, err := l.Allow(t.Context())
 				return err == nil && !d.Degraded
@@ -169,11 +124,8 @@ func TestAnOutageCostsNeitherMemoryNorGoroutines(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, posts := limittest.Proxied(t, 3)
-			c := f.Client(t, func(c *shardlimit.Config) {
-				// a message to a place of a record is waited for so long, and there is one in a
-				// second
-				c.OnOutage, c.CallTimeout = shardlimit.FailOpen, time.Second
-			})
+			// A message to a place of a record is waited for so long, and there is one in a second.
+			c := f.Client(t, limittest.OnOutage(shardlimit.FailOpen), limittest.PatientFor(time.Second))
 			limittest.RememberKeys(c, 1000)
 			l, users := limittest.Limiter(t, c, "l", shardlimit.PerSecond(1000)),
 				limittest.Family(t, c, "users", shardlimit.PerSecond(10))
@@ -184,15 +136,14 @@ func TestAnOutageCostsNeitherMemoryNorGoroutines(t *testing.T) {
 				d, err := l.Allow(t.Context())
 				return err == nil && d.Degraded
 			})
-			calls := func(n int64) (bytes int64, goroutines int) {
-				var next atomic.Int64
+			calls := func(n int) (bytes int64, goroutines int) {
 				var wg sync.WaitGroup
-				for range 64 {
+				for first := range 64 {
 					wg.Go(func() {
-						for i := next.Add(1); i <= n; i = next.Add(1) {
+						for i := first; i < n; i += 64 {
 							d, err := l.Allow(t.Context())
 							if i%2 == 0 {
-								d, err = users.Limiter(strconv.FormatInt(i%5000, 10)).Allow(t.Context())
+								d, err = users.Limiter(strconv.Itoa(i % 5000)).Allow(t.Context())
 							}
 							if err != nil || !d.Allowed {
 								t.Errorf("%+v, %v", d, err)
@@ -204,8 +155,8 @@ func TestAnOutageCostsNeitherMemoryNorGoroutines(t *testing.T) {
 				wg.Wait()
 				return limittest.HeapInUse(), runtime.NumGoroutine()
 			}
-			first, few := calls(int64(extent.Fewer(20_000)))
-			last, many := calls(int64(extent.Fewer(100_000)))
+			first, few := calls(extent.Fewer(20_000))
+			last, many := calls(extent.Fewer(100_000))
 			t.Logf("heap %d KB and then %d, goroutines %d and then %d", first>>10, last>>10, few, many)
 			if last-first > 2<<20 { // 100 bytes for each of the calls more, under the race detector
 				t.Errorf("the heap grew by %d bytes", last-first)
@@ -248,23 +199,6 @@ func TestProcessesStartedDuringAnOutageShare(t *testing.T) {
 	}
 }
 
-// TestTheGreaterNumberOfProcessesCounts: those that are expected, or those that were heard of.
-func TestTheGreaterNumberOfProcessesCounts(t *testing.T) {
-	for expected, most := range map[int64]int64{0: 25, 2: 25, 10: 10} {
-		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-			var l *shardlimit.Limiter
-			for range 4 {
-				l = f.Limiter(t,
-					shardlimit.PerMinute(100), limittest.OnOutage(shardlimit.FailLocal), expecting(expected))
-				limittest.Settled(t, l)
-			}
-			if got := limittest.LocalPermits(l); got != most {
-				t.Errorf("%d expected, 4 heard of: a part of %d, want %d", expected, got, most)
-			}
-		})
-	}
-}
-
 func expecting(n int64) func(*shardlimit.Config) {
 	return func(c *shardlimit.Config) { c.Participants = n }
 }
@@ -301,29 +235,128 @@ func TestEveryPartOfALimitCanBeEnforced(t *testing.T) {
 }
 
 // Ten processes were given one Participant name. Where each enforces a part of the limit, the parts
-// add up to no more than the limit.
+// add up to no more than the limit, also where fewer processes are expected than were heard of.
 func TestFailLocalCountsProcesses(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, fl limittest.Fleet) {
-		limit := shardlimit.Limit{Permits: 100, Per: time.Second, Shards: 1}
-		var limiters []*shardlimit.Limiter
-		for range 10 {
-			limiters = append(limiters, limittest.Limiter(t, fl.Client(t, limittest.OnOutage(shardlimit.FailLocal),
-				func(c *shardlimit.Config) { c.Participant = "web" }), "l", limit))
-		}
-		for range 40 {
+	for _, expected := range []int64{0, 2} {
+		limittest.InBubble(t, 1, func(t *testing.T, fl limittest.Fleet) {
+			limit := shardlimit.Limit{Permits: 100, Per: time.Second, Shards: 1}
+			limiters := fl.Group(t, 10, "l", limit, limittest.OnOutage(shardlimit.FailLocal), expecting(expected),
+				func(c *shardlimit.Config) { c.Participant = "web" })
+			use(t, 40*time.Second, limiters...)
+			time.Sleep(limit.Per) // what they were granted counts no more
+			fl.Bubble[0].Down.Store(true)
+			got := int64(0)
 			for _, l := range limiters {
-				_, _ = l.Allow(t.Context())
+				d, _ := l.AllowUpTo(t.Context(), limit.Permits)
+				got += d.Granted
 			}
-			time.Sleep(time.Second)
-		}
-		fl.Bubble[0].Down.Store(true)
-		got := int64(0)
-		for _, l := range limiters {
-			d, _ := l.AllowUpTo(t.Context(), limit.Permits)
-			got += d.Granted
-		}
-		if got > limit.Permits || got < limit.Permits/2 {
-			t.Errorf("%d of %d permits", got, limit.Permits)
-		}
+			if got > limit.Permits || got < limit.Permits/2 {
+				t.Errorf("%d expected: %d of %d permits", expected, got, limit.Permits)
+			}
+		})
+	}
+}
+
+// outages are the columns of the table of what a worker does, with what it does when nobody
+// answers.
+var outages = map[shardlimit.OutagePolicy]string{
+	shardlimit.FailClosed: "ends: unavailable", shardlimit.WaitOut: "waits",
+	shardlimit.FailOpen: "goes on without a limit", shardlimit.FailLocal: "takes 3",
+}
+
+// A worker does what the table in docs/howto/batch-worker.md says, whether all, some or none of its
+// nodes answer. It is one of four participants that share 12 permits.
+func TestWhatAWorkerDoes(t *testing.T) {
+	t.Parallel()
+	for name, nodes := range map[string]int{"one node": 1, "two nodes": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, servers := limittest.Independent(t, nodes)
+			at := func(s shardlimit.ShardState) int { return f.Index(s.Node) }
+			workersMeet(t, f, servers, at)
+		})
+	}
+	t.Run("a cluster", func(t *testing.T) {
+		t.Parallel()
+		f, c := limittest.Clustered(t, 0, redistest.Args("--cluster-require-full-coverage", "no"))
+		workersMeet(t, f, c.Masters(), func(s shardlimit.ShardState) int { return s.Slot * 3 / 16384 })
 	})
+}
+
+// workersMeet has workers meet all servers, all but the first, and none.
+func workersMeet(t *testing.T, f limittest.Fleet, servers []*redistest.Server, at func(shardlimit.ShardState) int) {
+	t.Helper()
+	type meeting struct {
+		what string
+		l    *shardlimit.Limiter
+		want string
+	}
+	var before, less, none []meeting
+	for policy, outage := range outages {
+		c := f.Client(t, limittest.OnOutage(policy), func(c *shardlimit.Config) { c.Participants = 4 })
+		limit := shardlimit.Limit{Permits: 12, Per: time.Hour, Shards: len(servers)}
+		spread := func(what string) *shardlimit.Limiter {
+			return limittest.Limiter(t, c, fmt.Sprint(what, policy), limit)
+		}
+		before = append(before, meeting{"all", spread("all"), "takes 12"})
+		none = append(none, meeting{"none", spread("none"), outage})
+		if len(servers) == 1 {
+			continue
+		}
+		l := spread("less")
+		share := 0
+		for _, s := range limittest.Peek(t, l).Shards {
+			if at(s) != 0 {
+				share += int(s.Share)
+			}
+		}
+		less = append(less, meeting{"the others", l, fmt.Sprint("takes ", share)})
+		limit.Shards = 1
+		for i := 0; ; i++ {
+			if l = spread(fmt.Sprint("lone", i)); at(limittest.Peek(t, l).Shards[0]) == 0 {
+				break
+			}
+		}
+		less = append(less, meeting{"the others, its only node away", l, outage})
+	}
+	meet := func(all []meeting) {
+		var wg sync.WaitGroup
+		for _, m := range all {
+			wg.Go(func() {
+				if got := work(t, m.l); got != m.want {
+					t.Errorf("%s, %s: %s, want %s", m.l.Name(), m.what, got, m.want)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	meet(before)
+	servers[0].Kill()
+	meet(less)
+	for _, s := range servers[1:] {
+		s.Kill()
+	}
+	meet(none)
+}
+
+// work tells what becomes of one that waits for a permit again and again.
+func work(t *testing.T, l *shardlimit.Limiter) string {
+	t.Helper()
+	for i := range 30 {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		err := l.Wait(ctx)
+		cancel()
+		switch {
+		case err == nil:
+		case errors.Is(err, shardlimit.ErrWaitTooLong), errors.Is(err, context.DeadlineExceeded) && i > 0:
+			return fmt.Sprint("takes ", i) // with a node away more might come in time
+		case errors.Is(err, shardlimit.ErrUnavailable):
+			return "ends: unavailable"
+		case errors.Is(err, context.DeadlineExceeded):
+			return "waits"
+		default:
+			return err.Error()
+		}
+	}
+	return "goes on without a limit"
 }

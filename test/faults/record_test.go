@@ -23,34 +23,21 @@ func TestANewLimitWhileAnyNodeIsDown(t *testing.T) {
 				for i, n := range fl.Bubble {
 					n.Down.Store(i == down)
 				}
-				client, dead, unchanged := fl.Client(t, change), 0, 0
-				var last *shardlimit.Limiter
+				client := fl.Client(t, change)
+				var l *shardlimit.Limiter
 				for i := range 8 {
 					limit := shardlimit.Limit{Permits: 300, Per: time.Second, Shards: 3}
-					l := limittest.Limiter(t, client, fmt.Sprint("l", down, i), limit)
-					last = l
-					begun := time.Now()
-					for d, err := l.Allow(t.Context()); err != nil || !d.Allowed; d, err = l.Allow(t.Context()) {
-						if time.Since(begun) > time.Second {
-							dead++
-							break
-						}
-						time.Sleep(20 * time.Millisecond)
-					}
+					l = limittest.Limiter(t, client, fmt.Sprint("l", down, i), limit)
+					limittest.AwaitWithin(t, time.Second, "a new limit is served", func() bool { return serves(t, l) })
 					limit.Permits = 600
 					if err := l.SetLimit(t.Context(), limit); l.Limit().Permits != 600 {
-						unchanged++
-						_ = err
+						t.Errorf("with n%d down a new limit is not changed: %v", down, err)
 					}
-				}
-				if dead > 0 || unchanged > 0 {
-					t.Errorf("with n%d down: of 8 new limits %d are dead, %d cannot be changed", down, dead,
-						unchanged)
 				}
 				fl.Bubble[down].Down.Store(false)
 				for range 12 { // who is back is told where the records are by those that go on
 					time.Sleep(10 * time.Second)
-					_, _ = last.Allow(t.Context())
+					_, _ = l.Allow(t.Context())
 				}
 				client.Close()
 			}
@@ -74,12 +61,8 @@ func TestALimitIsOpenedAfterItsServersWereRestarted(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			l, err := f.Client(t).Open(t.Context(), "l")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if s, err := l.Peek(t.Context()); err != nil || s.Used != 4 {
-				t.Errorf("%d used, %v", s.Used, err)
-			}
+			limittest.Must(t, err)
+			limittest.Uses(t, l, 4)
 			limittest.Must(t, l.SetLimit(t.Context(), shardlimit.Limit{Permits: 20, Per: time.Hour}))
 		})
 	}
@@ -102,9 +85,7 @@ func TestADeletedLimitDoesNotComeBack(t *testing.T) {
 			time.Sleep(3 * time.Millisecond)
 			limittest.Must(t, l.Delete(t.Context()))
 			time.Sleep(2 * time.Second)
-			if _, err := f.Client(t).Open(t.Context(), "l"); !errors.Is(err, shardlimit.ErrNotFound) {
-				t.Errorf("it is back: %v", err)
-			}
+			limittest.ErrorIs(t, limittest.Err(f.Client(t).Open(t.Context(), "l")), shardlimit.ErrNotFound)
 		})
 	}
 }
@@ -123,23 +104,9 @@ func TestDrainedPlacesMayStop(t *testing.T) {
 		for i, c := range clients {
 			open(2*i, c)
 		}
-		call := func(d time.Duration) (calls, served int) {
-			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-				for _, l := range limiters {
-					calls++
-					if d, err := l.Allow(t.Context()); err == nil && d.Allowed {
-						served++
-					}
-				}
-			}
-			return calls, served
-		}
-		call(5 * time.Second)
+		use(t, 5*time.Second, limiters...)
 		going := limittest.RecordNodes(clients[0])[:2]
-		list := slices.Clone(fl.Nodes)
-		for i := range list {
-			list[i].Drain = slices.Contains(going, list[i].Name)
-		}
+		list := limittest.Drained(fl.Nodes, func(i int) bool { return slices.Contains(going, fl.Nodes[i].Name) })
 		everywhere := func(list []shardlimit.Node) {
 			fl.Restart(t, clients, list, func(i int, c *shardlimit.Client) { open(2*i, c) }, limittest.TakesOver)
 		}
@@ -147,19 +114,28 @@ func TestDrainedPlacesMayStop(t *testing.T) {
 		for _, c := range clients {
 			limittest.Must(t, c.Rebalance(t.Context()))
 		}
-		call(30 * time.Second)
+		use(t, 30*time.Second, limiters...)
 		for i := 0; i < len(limiters); i += 2 {
 			if st := limittest.Peek(t, limiters[i]); !st.Settled || len(limittest.Hosts(st)) != 4 {
-				t.Fatal(fmt.Sprint("after the drain: ", limittest.Hosts(st), " settled: ", st.Settled))
+				t.Fatal("after the drain: ", limittest.Hosts(st), " settled: ", st.Settled)
 			}
 		}
 		everywhere(slices.DeleteFunc(list, func(n shardlimit.Node) bool { return n.Drain }))
 		for i, n := range fl.Nodes {
 			fl.Bubble[i].Down.Store(slices.Contains(going, n.Name))
 		}
-		call(30 * time.Second)
-		if calls, served := call(10 * time.Second); served < calls*99/100 {
-			t.Errorf("%d of %d calls are served", served, calls)
+		use(t, 30*time.Second, limiters...)
+		failed := 0
+		for range 100 {
+			for _, l := range limiters {
+				if !serves(t, l) {
+					failed++
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if failed > 4 {
+			t.Errorf("%d of 400 calls are not served", failed)
 		}
 	})
 }
@@ -256,10 +232,7 @@ func TestARecordOfALaterVersionConfirmsNothing(t *testing.T) {
 		epoch := limittest.Peek(t, l).Epoch
 		later := strings.NewReplacer(fmt.Sprintf(`"epoch":%d`, epoch), fmt.Sprintf(`"epoch":%d`, epoch+1),
 			"sliding_log", "of_the_future")
-		for _, key := range slices.DeleteFunc(redis.Keys(), func(key string) bool { return !isLayout(key) }) {
-			place := fmt.Sprint(redis.Do([]string{"GET", key}))
-			redis.Do([]string{"SET", key, withLayout(t, place, later.Replace(layoutAt(t, place)))})
-		}
+		rewriteLayouts(t, redis, later.Replace)
 		time.Sleep(100 * time.Millisecond)
 		limittest.MustGet(t, l, 100)
 		time.Sleep(6 * time.Second) // what was believed before is over

@@ -27,13 +27,14 @@ func mustReserve(t *testing.T, l *shardlimit.Limiter, n int64) *shardlimit.Reser
 	return r
 }
 
-func reserveAndUse(t *testing.T, l *shardlimit.Limiter, rng *rand.Rand, tally *history.Tally, limit shardlimit.Limit,
-	made, cancelled, ahead *atomic.Int64) {
-	n := 1 + rng.Int64N(limit.Permits/2)
+// reserveAndUse reserves some permits and uses them when they are due, or cancels that now and then.
+func reserveAndUse(t *testing.T, l *shardlimit.Limiter, rng *rand.Rand, tally *history.Tally,
+	ahead, cancelled *atomic.Int64) {
+	n := 1 + rng.Int64N(l.Limit().Permits/2)
 	start := history.Now()
 	r, err := l.Reserve(context.Background(), n)
 	if errors.Is(err, shardlimit.ErrTooFarAhead) || errors.Is(err, shardlimit.ErrWaitTooLong) {
-		time.Sleep(limit.Per / 10) // spares the processor
+		time.Sleep(l.Limit().Per / 10) // spares the processor
 		return
 	}
 	if err != nil {
@@ -42,7 +43,6 @@ func reserveAndUse(t *testing.T, l *shardlimit.Limiter, rng *rand.Rand, tally *h
 	}
 	delay := r.Delay()
 	end := history.Now()
-	made.Add(1)
 	if delay > 0 {
 		ahead.Add(1)
 		if rng.IntN(3) == 0 {
@@ -54,11 +54,11 @@ func reserveAndUse(t *testing.T, l *shardlimit.Limiter, rng *rand.Rand, tally *h
 	tally.Add(start+int64(delay), end+int64(delay), n)
 }
 
-// joinLine begins to wait for n permits and returns when the caller stands in the line.
-func joinLine(t *testing.T, ctx context.Context, l *shardlimit.Limiter, n int64, then func(error)) {
+// joinLine has somebody wait for permits and returns when it stands in the line.
+func joinLine(t *testing.T, l *shardlimit.Limiter, wait func()) {
 	t.Helper()
 	place := limittest.Waiting(l) + 1
-	go func() { then(l.WaitN(ctx, n)) }()
+	go wait()
 	limittest.AwaitThat(t, "one more waits", func() bool { return limittest.Waiting(l) == place })
 }
 

@@ -2,7 +2,7 @@ package waiting
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"maps"
 	"sync"
 	"testing"
@@ -15,58 +15,42 @@ import (
 	"github.com/shardlimit/shardlimit/internal/race"
 )
 
+// Close ends with ErrClosed every call that nodes hold up, and everybody who waits in a line.
 func TestCloseEndsBlockedCallsWithErrClosed(t *testing.T) {
 	t.Parallel()
 	fl, posts := limittest.Proxied(t, 2)
 	c := fl.Client(t, limittest.PatientFor(5*time.Minute)) // longer than the test: only Close can end them
 	full := limittest.Limiter(t, c, "full", shardlimit.PerHour(1))
 	limittest.MustGet(t, full, 1)
-	split := limittest.Limiter(t, c, "split", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
-	single := limittest.Limiter(t, c, "single", shardlimit.PerHour(100))
-	family, err := c.Family(t.Context(), "family", shardlimit.PerHour(100))
-	if err != nil {
-		t.Fatal(err)
+	key := limittest.Family(t, c, "family", shardlimit.PerHour(100)).Limiter("key")
+	limittest.MustGet(t, key, 1)
+	slot := mustAcquire(t, mustHave(t, c, "held", 2, time.Minute))
+	calls := map[string]func(context.Context) error{
+		"in a line":       full.Wait,
+		"a Set in a line": limittest.Set(1, key, full).Wait,
+		"a key":           func(ctx context.Context) error { return limittest.Err(key.Allow(ctx)) },
+		"Slots": func(ctx context.Context) error {
+			return limittest.Err(c.Slots(ctx, "slots", 2, time.Minute))
+		},
+		"Extend": slot.Extend,
 	}
-	key := family.Limiter("key")
-	var granted shardlimit.Decision
-	for _, l := range []*shardlimit.Limiter{split, key, single} {
-		if granted, err = l.Allow(t.Context()); err != nil {
-			t.Fatal(err)
+	for shards := 1; shards <= 2; shards++ {
+		l := limittest.Limiter(t, c, fmt.Sprint(shards), shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: shards})
+		granted := limittest.MustGet(t, l, 1)
+		for name, call := range limittest.Calls(l, 99, granted) {
+			calls[fmt.Sprint(name, " on ", shards)] = call
 		}
+		calls[fmt.Sprint("a Set with a key on ", shards)] = limittest.Set(1, l, key).Wait
 	}
-	slots, err := c.Slots(t.Context(), "held", 2, time.Minute)
-	if err != nil {
-		t.Fatal(err)
+	taken := func() (all int64) {
+		for _, p := range posts {
+			all += p.Takes.Load()
+		}
+		return all
 	}
-	slot, err := slots.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	warm := limittest.Limiter(t, c, "warm", shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 2})
-	if d, err := warm.AllowUpTo(t.Context(), 1000); err != nil ||
-		d.Granted != 10 { // it has both nodes load the full take
-		t.Fatalf("%+v, %v", d, err)
-	}
-	var sent int64
+	sent := taken()
 	for _, p := range posts {
 		p.Proxy.Stall(true)
-		sent += p.Takes.Load()
-	}
-	calls := map[string]func() error{
-		"Wait":         func() error { return full.Wait(context.Background()) },
-		"Allow":        func() error { _, err := single.Allow(context.Background()); return err },
-		"AllowN":       func() error { _, err := split.AllowN(context.Background(), 99); return err },
-		"AllowUpTo":    func() error { _, err := split.AllowUpTo(context.Background(), 99); return err },
-		"a key":        func() error { _, err := key.Allow(context.Background()); return err },
-		"Reserve":      func() error { _, err := split.Reserve(context.Background(), 99); return err },
-		"Set":          func() error { return limittest.Set(1, single, key).Wait(context.Background()) },
-		"Settle":       func() error { return single.Settle(context.Background(), granted, 0) },
-		"Reset":        func() error { return split.Reset(context.Background()) },
-		"Peek":         func() error { _, err := split.Peek(context.Background()); return err },
-		"SetLimit":     func() error { return split.SetLimit(context.Background(), shardlimit.PerHour(50)) },
-		"Participants": func() error { _, err := split.Participants(context.Background()); return err },
-		"Slots":        func() error { _, err := c.Slots(context.Background(), "slots", 2, time.Minute); return err },
-		"Extend":       func() error { return slot.Extend(context.Background()) },
 	}
 	type end struct {
 		name string
@@ -75,16 +59,10 @@ func TestCloseEndsBlockedCallsWithErrClosed(t *testing.T) {
 	ends := make(chan end, 2*len(calls))
 	for name, call := range calls {
 		for range 2 { // the second waits behind the first
-			go func() { ends <- end{name, call()} }()
+			go func() { ends <- end{name, call(context.Background())} }()
 		}
 	}
-	limittest.AwaitThat(t, "calls are under way", func() bool {
-		now := int64(0)
-		for _, p := range posts {
-			now += p.Takes.Load()
-		}
-		return now >= sent+3
-	})
+	limittest.AwaitThat(t, "calls are under way", func() bool { return taken() >= sent+3 })
 	began := time.Now()
 	c.Close()
 	if took := time.Since(began); took > time.Minute {
@@ -93,9 +71,7 @@ func TestCloseEndsBlockedCallsWithErrClosed(t *testing.T) {
 	for range cap(ends) {
 		select {
 		case e := <-ends:
-			if !errors.Is(e.err, shardlimit.ErrClosed) {
-				t.Errorf("%s: %v", e.name, e.err)
-			}
+			limittest.ErrorIs(t, e.err, shardlimit.ErrClosed, e.name)
 		case <-time.After(limittest.Patience):
 			t.Fatal("a call goes on after Close")
 		}
@@ -109,9 +85,7 @@ func TestCloseEndsCallsOnAClientThatIsNotItsOwn(t *testing.T) {
 	option.AlwaysPipelining = true
 	option.ConnWriteTimeout, option.Dialer.KeepAlive = time.Hour, time.Hour // it will not give the connection up
 	given, err := rueidis.NewClient(option)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	defer given.Close()
 	fl.Nodes = []shardlimit.Node{{Name: "n0", Client: given}}
 	c := fl.Client(t, limittest.PatientFor(5*time.Minute))
@@ -125,9 +99,7 @@ func TestCloseEndsCallsOnAClientThatIsNotItsOwn(t *testing.T) {
 	c.Close()
 	select {
 	case err := <-ended:
-		if !errors.Is(err, shardlimit.ErrClosed) {
-			t.Error(err)
-		}
+		limittest.ErrorIs(t, err, shardlimit.ErrClosed)
 	case <-time.After(limittest.Patience):
 		t.Error("the call goes on after Close")
 	}
@@ -141,14 +113,8 @@ func TestCallsAfterCloseReturnErrClosed(t *testing.T) {
 	f := limittest.Standalone(t)
 	c := f.Client(t)
 	l := limittest.Limiter(t, c, "l", shardlimit.PerHour(10))
-	d, err := l.Allow(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	family, err := c.Family(t.Context(), "f", shardlimit.PerHour(10))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := limittest.MustGet(t, l, 1)
+	family := limittest.Family(t, c, "f", shardlimit.PerHour(10))
 	known := family.Limiter("known")
 	c.Close()
 	c.Close()

@@ -17,25 +17,19 @@ import (
 // atMost is how long a call may take by its call timeout: the watchdog's grace is on top of it.
 const atMost = shardlimit.DefaultCallTimeout + 10*time.Millisecond
 
-// everyCall is every kind of call on a limit of 1,000 permits.
-func everyCall(l *shardlimit.Limiter, set func(n int64) *shardlimit.Set, refund func() shardlimit.Decision,
+// everyCall is every kind of call on a limit of 1,000 permits, but for changes of it.
+func everyCall(l *shardlimit.Limiter, set func(n int64) *shardlimit.Set, refund shardlimit.Decision,
 	r *shardlimit.Reservation) map[string]func(context.Context) error {
-	return map[string]func(context.Context) error{
-		"Allow":        func(ctx context.Context) error { _, err := l.Allow(ctx); return err },
-		"AllowN":       func(ctx context.Context) error { _, err := l.AllowN(ctx, 10); return err },
-		"AllowN all":   func(ctx context.Context) error { _, err := l.AllowN(ctx, 700); return err },
-		"AllowUpTo":    func(ctx context.Context) error { _, err := l.AllowUpTo(ctx, 700); return err },
-		"Wait":         func(ctx context.Context) error { return l.Wait(ctx) },
-		"WaitN":        func(ctx context.Context) error { return l.WaitN(ctx, 700) },
-		"Reserve":      func(ctx context.Context) error { _, err := l.Reserve(ctx, 700); return err },
-		"Cancel":       func(ctx context.Context) error { return r.Cancel(ctx) },
-		"Settle":       func(ctx context.Context) error { return l.Settle(ctx, refund(), 0) },
-		"Peek":         func(ctx context.Context) error { _, err := l.Peek(ctx); return err },
-		"Participants": func(ctx context.Context) error { _, err := l.Participants(ctx); return err },
-		"Set.Allow":    func(ctx context.Context) error { _, err := set(1).Allow(ctx); return err },
-		"Set of 700":   func(ctx context.Context) error { _, err := set(700).Allow(ctx); return err },
-		"Set.Wait":     func(ctx context.Context) error { return set(1).Wait(ctx) },
+	calls := limittest.Calls(l, 700, refund)
+	for _, name := range []string{"SetLimit", "Reset", "Rebalance", "Delete"} {
+		delete(calls, name)
 	}
+	calls["AllowN of few"] = func(ctx context.Context) error { return limittest.Err(l.AllowN(ctx, 10)) }
+	calls["Cancel"] = r.Cancel
+	calls["Set.Allow"] = func(ctx context.Context) error { return limittest.Err(set(1).Allow(ctx)) }
+	calls["Set of 700"] = func(ctx context.Context) error { return limittest.Err(set(700).Allow(ctx)) }
+	calls["Set.Wait"] = func(ctx context.Context) error { return set(1).Wait(ctx) }
+	return calls
 }
 
 // Whatever nodes do, a call returns within the call timeout, or by its context if that ends sooner.
@@ -45,70 +39,51 @@ func TestEveryCallHasOneDeadline(t *testing.T) {
 		if !extent.Plays(i + 3) {
 			continue
 		}
-		for what, patience := range map[string]time.Duration{"call timeout": 0, "context": 30 * time.Millisecond} {
-			t.Run(fmt.Sprintf("%s, %d shards", what, shards), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { returnInTime(t, shards, patience) })
-			})
+		for name := range everyCall(nil, nil, shardlimit.Decision{}, nil) {
+			for stalled := 1; stalled <= 2; stalled++ {
+				for _, patience := range []time.Duration{0, 30 * time.Millisecond} {
+					if patience == 0 && strings.Contains(name, "Wait") {
+						continue // it has no end but that of its context
+					}
+					what := fmt.Sprintf("%s on %d shards, %d of 2 nodes stall, %s", name, shards, stalled, patience)
+					t.Run(what, func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) { returnsInTime(t, name, shards, stalled, patience) })
+					})
+				}
+			}
 		}
 	}
 }
 
-func returnInTime(t *testing.T, shards int, patience time.Duration) {
+func returnsInTime(t *testing.T, name string, shards, stalled int, patience time.Duration) {
 	f, net := limittest.Bubbled(t, 2).Distant(t, time.Millisecond)
 	c := f.Client(t)
 	l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: shards})
+	d := limittest.MustGet(t, l, 500) // half of each is used then, so all are likely to refuse 700
 	all := []*shardlimit.Limiter{l}
 	for i := range 8 {
-		all = append(all,
-			limittest.Limiter(t, c, fmt.Sprint("other", i), shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2}))
+		other := limittest.Limiter(t, c, fmt.Sprint("other", i),
+			shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 2})
+		limittest.MustGet(t, other, 500)
+		all = append(all, other)
+	}
+	r, err := l.Reserve(t.Context(), 700)
+	limittest.Must(t, err)
+	for _, n := range net[:stalled] {
+		n.Stalled.Store(true)
+	}
+	ctx, limit := t.Context(), atMost
+	if patience > 0 {
+		ctx = limittest.Shortly(t, patience)
+		if name != "Settle" && name != "Cancel" { // which go on after the end of a context
+			limit = patience + time.Millisecond
+		}
 	}
 	set := func(n int64) *shardlimit.Set { return limittest.Set(n, all...) }
-	for name := range everyCall(nil, nil, nil, nil) {
-		if patience == 0 && strings.Contains(name, "Wait") {
-			continue // it has no end but that of its context
-		}
-		for stalled := 1; stalled <= len(net); stalled++ {
-			var d shardlimit.Decision
-			for i, l := range all {
-				// after the nodes were away; half of each is used then, so all are likely to refuse
-				// 700
-				limittest.AwaitThat(t, "every shard answers", func() bool {
-					if l.Reset(t.Context()) != nil {
-						return false
-					}
-					got, err := l.AllowN(t.Context(), 500)
-					if i == 0 {
-						d = got
-					}
-					return err == nil && got.Allowed
-				})
-			}
-			r, err := l.Reserve(t.Context(), 700)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, n := range net[:stalled] {
-				n.Stalled.Store(true)
-			}
-			ctx, cancel, limit := t.Context(), context.CancelFunc(func() {}), atMost
-			if patience > 0 {
-				ctx, cancel = context.WithTimeout(ctx, patience)
-				if name != "Settle" && name != "Cancel" { // which go on after the end of a context
-					limit = patience + time.Millisecond
-				}
-			}
-			began := time.Now()
-			err = everyCall(l, set, func() shardlimit.Decision { return d }, r)[name](ctx)
-			if took := time.Since(began); took > limit {
-				t.Errorf("%s: %d of 2 nodes stall: returned after %s: %v", name, stalled, took, err)
-			}
-			cancel()
-			for _, n := range net {
-				n.Stalled.Store(false)
-			}
-			time.Sleep(3 * time.Second) // breakers probe, and what hangs ends
-			limittest.AwaitThat(t, "the reservation is cancelled", func() bool { return r.Cancel(t.Context()) == nil })
-		}
+	began := time.Now()
+	err = everyCall(l, set, d, r)[name](ctx)
+	if took := time.Since(began); took > limit {
+		t.Errorf("returned after %s: %v", took, err)
 	}
 }
 

@@ -60,7 +60,7 @@ func TestAResetWhileTheLineAsksStrandsNobody(t *testing.T) {
 	for round := range 40 {
 		served := make(chan error, 2)
 		for _, n := range []int64{1, 3} {
-			joinLine(t, t.Context(), l, n, func(err error) { served <- err })
+			joinLine(t, l, func() { served <- l.WaitN(t.Context(), n) })
 		}
 		for range 2 { // the first is served, and while the second collects, there is another Reset
 			limittest.Must(t, l.Reset(t.Context()))
@@ -111,8 +111,7 @@ func TestAHopelessDeadlineIsToldAtOnce(t *testing.T) {
 	l := exhausted(t, limittest.Standalone(t).Client(t), shardlimit.Limit{Permits: 4, Per: time.Hour, Shards: 2})
 	hopeless := func(what string, n int64, deadline time.Duration) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), deadline)
-		defer cancel()
+		ctx := limittest.Shortly(t, deadline)
 		err := l.WaitN(ctx, n)
 		if !errors.Is(err, shardlimit.ErrWaitTooLong) || ctx.Err() != nil {
 			t.Errorf("%s: %v, context: %v", what, err, ctx.Err())
@@ -125,7 +124,7 @@ func TestAHopelessDeadlineIsToldAtOnce(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error, 1)
-	joinLine(t, ctx, l, 4, func(err error) { left <- err })
+	joinLine(t, l, func() { left <- l.WaitN(ctx, 4) })
 	limittest.AwaitThat(t, "the head of the line was denied", func() bool { return limittest.NotBefore(l) != 0 })
 	hopeless("behind others", 4, 90*time.Minute) // one window for them, another for us
 	cancel()
@@ -173,9 +172,9 @@ func servedOfFour(t *testing.T, wait func(context.Context) error, patience, last
 	t.Helper()
 	var served atomic.Int64
 	end := time.Now().Add(lasts)
-	done := make(chan struct{})
+	var callers sync.WaitGroup
 	for range 4 {
-		go func() {
+		callers.Go(func() {
 			for time.Now().Before(end) {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				if wait(ctx) == nil {
@@ -184,50 +183,58 @@ func servedOfFour(t *testing.T, wait func(context.Context) error, patience, last
 				cancel()
 				time.Sleep(time.Millisecond) // of the bubble: who is refused at once comes again
 			}
-			done <- struct{}{}
-		}()
+		})
 	}
-	for range 4 {
-		<-done
-	}
+	callers.Wait()
 	return served.Load()
 }
 
 // Calls that wait for each other in a process wait, or it says that it has too many, which the
-// outage policy answers. Nodes that answer are not taken for away.
+// outage policy answers. Reservations that wait for their turn to collect are refused in the end.
+// Nodes that answer are not taken for away, and nothing is given away.
 func TestAQueueInTheProcessIsNoOutage(t *testing.T) {
 	const million = 1_000_000
+	allow := func(n int64) func(context.Context, *shardlimit.Limiter, int) (shardlimit.Decision, error) {
+		return func(ctx context.Context, l *shardlimit.Limiter, _ int) (shardlimit.Decision, error) {
+			return l.AllowN(ctx, n)
+		}
+	}
+	refused := shardlimit.Decision{RetryAfter: time.Second}
+	tenant := func(ctx context.Context, l *shardlimit.Limiter, i int) (shardlimit.Decision, error) {
+		d, err := l.As(fmt.Sprint("tenant", i), 1).Allow(ctx)
+		if errors.Is(err, shardlimit.ErrOverloaded) || d.Degraded {
+			return refused, nil
+		}
+		return d, err
+	}
+	reserve := func(ctx context.Context, l *shardlimit.Limiter, _ int) (shardlimit.Decision, error) {
+		r, err := l.Reserve(ctx, 300_000)
+		if errors.Is(err, shardlimit.ErrTooFarAhead) || errors.Is(err, shardlimit.ErrWaitTooLong) {
+			return refused, nil
+		}
+		return shardlimit.Decision{Allowed: true, Degraded: err == nil && r.Degraded()}, err
+	}
 	for _, c := range []struct {
 		name    string
 		rtt     time.Duration
 		shards  int
 		callers int
-		n       int64
-		tenants bool
+		call    func(ctx context.Context, l *shardlimit.Limiter, i int) (shardlimit.Decision, error)
 		allowed int // at least
 	}{
-		{"a thousand tenants", 5 * time.Millisecond, 1, 1000, 1, true, 1000},
-		{"four thousand tenants on a slow net", 20 * time.Millisecond, 1, 4000, 1, true, 300},
-		{"large calls on a slow net", 20 * time.Millisecond, 8, 200, 150_000, false, 2},
-		{"large calls, no distance", 0, 8, 200, 150_000, false, 6},
+		{"a thousand tenants", 5 * time.Millisecond, 1, 1000, tenant, 1000},
+		{"four thousand tenants on a slow net", 20 * time.Millisecond, 1, 4000, tenant, 300},
+		{"large calls on a slow net", 20 * time.Millisecond, 8, 200, allow(150_000), 2},
+		{"large calls, no distance", 0, 8, 200, allow(150_000), 6},
+		{"reservations", 20 * time.Millisecond, 8, 50, reserve, 1},
 	} {
-		for policy, name := range map[shardlimit.OutagePolicy]string{shardlimit.FailClosed: "closed",
-			shardlimit.FailOpen: "open"} {
-			limittest.RunInBubble(t, fmt.Sprint(c.name, ", fails ", name), 2, func(t *testing.T, f limittest.Fleet) {
+		for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen} {
+			limittest.RunInBubble(t, fmt.Sprint(c.name, ", ", policy), 2, func(t *testing.T, f limittest.Fleet) {
 				f, _ = f.Distant(t, c.rtt)
 				l := f.Limiter(t,
 					shardlimit.Limit{Permits: million, Per: time.Minute, Shards: c.shards}, limittest.OnOutage(policy))
-				shed := func(d shardlimit.Decision, err error) (shardlimit.Decision, error) {
-					if c.tenants && (errors.Is(err, shardlimit.ErrOverloaded) || d.Degraded) {
-						return shardlimit.Decision{RetryAfter: time.Second}, nil
-					}
-					return d, err
-				}
 				s := limittest.Together(c.callers, func(i int) (shardlimit.Decision, error) {
-					if c.tenants {
-						return shed(l.As(fmt.Sprint("tenant", i), 1).AllowN(t.Context(), c.n))
-					}
-					return l.AllowN(t.Context(), c.n)
+					return c.call(t.Context(), l, i)
 				})
 				if d, err := l.AllowUpTo(t.Context(), 1); err != nil || d.Degraded {
 					t.Errorf("the next call: %+v, %v", d, err)
@@ -245,27 +252,4 @@ func TestAQueueInTheProcessIsNoOutage(t *testing.T) {
 			})
 		}
 	}
-}
-
-// Reservations that wait for their turn to collect are refused in the end. They are not given away.
-func TestAQueueOfReservationsIsNoOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, _ := limittest.Bubbled(t, 2).Distant(t, 20*time.Millisecond)
-		l := f.Limiter(t,
-			shardlimit.Limit{Permits: 1000, Per: time.Minute, Shards: 8}, limittest.OnOutage(shardlimit.FailOpen))
-		s := limittest.Together(50, func(int) (shardlimit.Decision, error) {
-			r, err := l.Reserve(t.Context(), 300)
-			if errors.Is(err, shardlimit.ErrTooFarAhead) || errors.Is(err, shardlimit.ErrWaitTooLong) {
-				return shardlimit.Decision{RetryAfter: time.Second}, nil
-			}
-			if err != nil {
-				return shardlimit.Decision{}, err
-			}
-			return shardlimit.Decision{Allowed: true, Degraded: r.Degraded()}, nil
-		})
-		if s.Failed+s.Degraded > 0 || s.Allowed == 0 {
-			t.Errorf("%d reserved, %d refused, %d degraded, %d failed: %v", s.Allowed, s.Denied, s.Degraded, s.Failed,
-				s.Err)
-		}
-	})
 }

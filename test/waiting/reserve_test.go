@@ -12,110 +12,84 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
+// What cannot be reserved, or not before a deadline, takes nothing. What is cancelled is free again.
 func TestWhatCannotBeReservedIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{1, 5} {
-		f := limittest.Standalone(t)
-		l := f.Limiter(t, shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: shards})
+		l := limittest.Standalone(t).Limiter(t, shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: shards})
 		limittest.MustGet(t, l, 10)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		for what, c := range map[string]struct {
-			ctx  context.Context
-			n    int64
-			want error
-		}{
-			"none":              {t.Context(), 0, shardlimit.ErrInvalidPermits},
-			"more than all":     {t.Context(), 11, shardlimit.ErrExceedsLimit},
-			"before a deadline": {ctx, 1, shardlimit.ErrWaitTooLong},
-			"many before it":    {ctx, 9, shardlimit.ErrWaitTooLong},
-		} {
-			if r, err := l.Reserve(c.ctx, c.n); !errors.Is(err, c.want) || r != nil {
-				t.Errorf("%s: %v, %v", what, r, err)
-			}
+		soon := limittest.Shortly(t, time.Minute)
+		for n, want := range map[int64]error{0: shardlimit.ErrInvalidPermits, 11: shardlimit.ErrExceedsLimit,
+			1: shardlimit.ErrWaitTooLong, 9: shardlimit.ErrWaitTooLong} {
+			r, err := l.Reserve(soon, n)
+			limittest.ErrorIs(t, err, want, n, r)
 		}
 		limittest.Uses(t, l, 10)
-		first := mustReserve(t, l, 4)
-		second := mustReserve(t, l, 6)
+		first, second := mustReserve(t, l, 4), mustReserve(t, l, 6)
 		limittest.ErrorIs(t, limittest.Err(l.Reserve(t.Context(), 1)), shardlimit.ErrTooFarAhead, "an eleventh")
-		for _, r := range []*shardlimit.Reservation{first, second} {
-			limittest.Must(t, r.Cancel(t.Context()))
-		}
+		limittest.Must(t, first.Cancel(t.Context()))
+		limittest.Must(t, second.Cancel(t.Context()))
 		limittest.Uses(t, l, 10)
 	}
 }
 
+// While no node answers the outage policy says what a reservation is.
 func TestReservationsWhileAllNodesAreGone(t *testing.T) {
-	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
-		by := map[shardlimit.OutagePolicy]*shardlimit.Limiter{}
-		for _, p := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen, shardlimit.FailLocal} {
-			by[p] = limittest.Limiter(t, f.Client(t, limittest.OnOutage(p)), fmt.Sprint(p),
-				shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
-			limittest.Settled(t, by[p])
-		}
-		f.Bubble[0].Down.Store(true)
-		f.Bubble[1].Down.Store(true)
-		if r, err := by[shardlimit.FailClosed].Reserve(t.Context(), 1); !errors.Is(err, shardlimit.ErrUnavailable) {
-			t.Errorf("FailClosed: %v, %v", r, err)
-		}
-		for range 3 {
-			r, err := by[shardlimit.FailOpen].Reserve(t.Context(), 10)
-			if err != nil || r.Delay() != 0 || !r.Degraded() {
-				t.Errorf("FailOpen: %v, %v", r, err)
+	for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen, shardlimit.FailLocal} {
+		limittest.RunInBubble(t, fmt.Sprint(policy), 2, func(t *testing.T, f limittest.Fleet) {
+			l := f.Limiter(t, shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2}, limittest.OnOutage(policy))
+			limittest.Settled(t, l)
+			f.Bubble[0].Down.Store(true)
+			f.Bubble[1].Down.Store(true)
+			for i := range 3 {
+				r, err := l.Reserve(t.Context(), 10)
+				far := (*shardlimit.TooFarAheadError)(nil)
+				switch {
+				case policy == shardlimit.FailClosed:
+					limittest.ErrorIs(t, err, shardlimit.ErrUnavailable)
+				case policy == shardlimit.FailLocal && i > 0:
+					if !errors.As(err, &far) || far.Delay != time.Second { // by then a node may answer
+						t.Errorf("ahead: %v", err)
+					}
+				case err != nil || r.Delay() != 0 || !r.Degraded():
+					t.Errorf("%v, %v", r, err)
+				}
 			}
-		}
-		local, far := by[shardlimit.FailLocal], (*shardlimit.TooFarAheadError)(nil)
-		if r, err := local.Reserve(t.Context(), 10); err != nil || !r.Degraded() || r.Delay() != 0 {
-			t.Errorf("FailLocal: %v, %v", r, err)
-		}
-		if _, err := local.Reserve(t.Context(), 10); !errors.As(err, &far) || far.Delay != time.Second {
-			t.Errorf("FailLocal, ahead: %v", err) // by then a node may answer
-		}
-	})
+		})
+	}
 }
 
-// That another process has lowered the limit, unheard, is no outage: every node answers.
+// While a shard answers there is no outage: not where another process has lowered the limit,
+// unheard, and not where those that answer never have so many permits.
 func TestReserveHearsThatTheLimitWasLowered(t *testing.T) {
-	for _, shards := range []int{1, 2} {
-		for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen} {
-			limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
-				limit := shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: shards}
-				l := f.Limiter(t, limit, limittest.OnOutage(policy))
+	for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen, shardlimit.FailLocal} {
+		limittest.RunInBubble(t, fmt.Sprint(policy), 2, func(t *testing.T, f limittest.Fleet) {
+			for shards := 1; shards <= 2; shards++ {
+				name, limit := fmt.Sprint(shards), shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: shards}
+				l := limittest.Limiter(t, f.Client(t, limittest.OnOutage(policy)), name, limit)
 				limittest.MustGet(t, l, 1)
 				limit.Permits = 10
-				limittest.Must(t, f.Limiter(t, limit).SetLimit(t.Context(), limit))
-				if r, err := l.Reserve(t.Context(), 50); !errors.Is(err, shardlimit.ErrExceedsLimit) {
-					t.Errorf("%d shards, %v: %v, %v", shards, policy, r, err)
-				}
-			})
-		}
-	}
-}
-
-// While a shard answers there is no outage, though those that answer never have so many permits.
-func TestReserveMoreThanIsLeftByALostNode(t *testing.T) {
-	for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen, shardlimit.FailLocal} {
-		limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
+				limittest.Must(t, limittest.Limiter(t, f.Client(t), name, limit).SetLimit(t.Context(), limit))
+				r, err := l.Reserve(t.Context(), 50)
+				limittest.ErrorIs(t, err, shardlimit.ErrExceedsLimit, shards, "shards: ", r)
+			}
 			l := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 2}, limittest.OnOutage(policy))
 			limittest.Settled(t, l)
-			limittest.MustGet(t, l, 1)
 			f.Bubble[1].Down.Store(true)
-			d, err := l.AllowN(t.Context(), 60)
-			if err != nil || d.Allowed || d.Degraded {
-				t.Fatalf("%v: %+v, %v", policy, d, err)
+			if limittest.Denied(t, l, 60).Degraded {
+				t.Error("the outage policy answered")
 			}
 			far := (*shardlimit.TooFarAheadError)(nil)
 			r, err := l.Reserve(t.Context(), 60)
 			if !errors.As(err, &far) || far.Delay <= 0 || far.Delay > time.Minute {
-				t.Errorf("%v: %v, %v", policy, r, err)
+				t.Errorf("%v, %v", r, err)
 			}
 			r, err = l.Reserve(limittest.Shortly(t, time.Millisecond), 60)
-			if !errors.Is(err, shardlimit.ErrWaitTooLong) {
-				t.Errorf("%v, with a deadline: %v, %v", policy, r, err)
-			}
+			limittest.ErrorIs(t, err, shardlimit.ErrWaitTooLong, "with a deadline: ", r)
 		})
 	}
 }
@@ -133,32 +107,25 @@ func TestNoWindowIsOverWithReservations(t *testing.T) {
 			limiters := limittest.Standalone(t).Group(t, 3, fmt.Sprint(limit), limit)
 			callers := limittest.NewTraffic(t)
 			callers.Start(2, limiters...)
-			var made, cancelled, ahead atomic.Int64
+			var ahead, cancelled atomic.Int64
+			ctx, stop := context.WithCancel(t.Context())
 			var wg sync.WaitGroup
-			stop := make(chan struct{})
 			for i, l := range limiters {
 				wg.Go(func() {
 					rng, tally := rand.New(rand.NewPCG(1, uint64(i))), callers.Record.Tally()
-					for {
-						select {
-						case <-stop:
-							return
-						default:
-							reserveAndUse(t, l, rng, tally, limit, &made, &cancelled, &ahead)
-						}
+					for ctx.Err() == nil {
+						reserveAndUse(t, l, rng, tally, &ahead, &cancelled)
 					}
 				})
 			}
-			end := sync.OnceFunc(func() { close(stop); wg.Wait() })
-			defer end()
 			time.Sleep(max(8*limit.Per, time.Second)) // how long they work; nothing is right because of it
 			limittest.AwaitThat(t, "some are made ahead, and some of those cancelled",
 				func() bool { return ahead.Load() > 1 && cancelled.Load() > 0 })
-			end()
-			ops := callers.Ended(t)
-			worst := limittest.KeepsTo(t, limit, ops)
-			t.Logf("%d reservations, %d ahead, %d cancelled; worst window: %d of %d", made.Load(), ahead.Load(),
-				cancelled.Load(), worst.Permits, limit.Permits)
+			stop()
+			wg.Wait()
+			worst := limittest.KeepsTo(t, limit, callers.Ended(t))
+			t.Logf("%d reservations ahead, %d cancelled; worst window: %d of %d", ahead.Load(), cancelled.Load(),
+				worst.Permits, limit.Permits)
 		})
 	}
 }
@@ -251,7 +218,7 @@ func TestALargeWaiterThatLeavesGivesAllBack(t *testing.T) {
 		limittest.MustGet(t, l, 30)
 		ctx, cancel := context.WithCancel(t.Context())
 		left := make(chan error, 1)
-		joinLine(t, ctx, l, 35, func(err error) { left <- err })
+		joinLine(t, l, func() { left <- l.WaitN(ctx, 35) })
 		limittest.AwaitThat(t, "it has reserved", func() bool { return limittest.Peek(t, other).Used == 65 })
 		cancel()
 		limittest.ErrorIs(t, <-left, context.Canceled)
@@ -259,69 +226,162 @@ func TestALargeWaiterThatLeavesGivesAllBack(t *testing.T) {
 	}
 }
 
-// reservable runs a test over all algorithms, on 1 and 4 shards.
-func reservable(t *testing.T, test func(t *testing.T, f limittest.Fleet, limit shardlimit.Limit)) {
+// Under every algorithm all permits can be reserved at once, and nothing behind them or for a
+// deadline before them. What is cancelled is free again.
+func TestEveryAlgorithmReservesAndTakesBack(t *testing.T) {
 	for _, a := range limittest.Algorithms {
 		for _, shards := range []int{1, 4} {
 			limittest.RunInBubble(t, fmt.Sprint(a, " over ", shards), 1, func(t *testing.T, f limittest.Fleet) {
-				test(t, f, shardlimit.Limit{Permits: 80, Per: time.Hour, Algorithm: a, Shards: shards})
+				reservesAndTakesBack(t, f, shardlimit.Limit{Permits: 80, Per: time.Hour, Algorithm: a, Shards: shards})
 			})
 		}
 	}
 }
 
-func TestEveryAlgorithmReservesAndTakesBack(t *testing.T) {
-	reservable(t, func(t *testing.T, f limittest.Fleet, limit shardlimit.Limit) {
-		a := limit.Algorithm
-		l, other := f.Limiter(t, limit), f.Limiter(t, limit)
-		least, most := 59*time.Minute, 65*time.Minute
-		switch a {
-		case shardlimit.FixedWindow:
-			least = 1
-		case shardlimit.LeakyBucket: // the last of 80 or of 20 turns
-			least = 56 * time.Minute
+func reservesAndTakesBack(t *testing.T, f limittest.Fleet, limit shardlimit.Limit) {
+	a := limit.Algorithm
+	l, other := f.Limiter(t, limit), f.Limiter(t, limit)
+	least, most := 59*time.Minute, 65*time.Minute
+	switch a {
+	case shardlimit.FixedWindow:
+		least = 1
+	case shardlimit.LeakyBucket: // the last of 80 or of 20 turns
+		least = 56 * time.Minute
+	}
+	if a != shardlimit.LeakyBucket {
+		limittest.MustGet(t, l, limit.Permits)
+	}
+	used := limittest.Peek(t, other).Used
+	soon := limittest.Shortly(t, time.Minute)
+	limittest.ErrorIs(t, limittest.Err(l.Reserve(soon, limit.Permits/2)), shardlimit.ErrWaitTooLong)
+	limittest.Uses(t, l, used)
+	for range 3 {
+		r := mustReserve(t, l, limit.Permits)
+		if d := r.Delay(); d < least || d > most {
+			t.Fatalf("all permits come in %s", d)
 		}
-		if a != shardlimit.LeakyBucket {
-			limittest.MustGet(t, l, limit.Permits)
+		// A turn that there is no room for would come just behind the others.
+		far := (*shardlimit.TooFarAheadError)(nil)
+		if _, err := other.Reserve(t.Context(), 1); !errors.As(err, &far) ||
+			far.Delay <= limit.Per && (a != shardlimit.LeakyBucket || far.Delay < r.Delay()) {
+			t.Fatalf("behind all permits: %v", err)
 		}
-		used := limittest.Peek(t, other).Used
-		for range 3 {
-			r := mustReserve(t, l, limit.Permits)
-			if d := r.Delay(); d < least || d > most {
-				t.Fatalf("all permits come in %s", d)
-			}
-			// A turn that there is no room for would come just behind the others.
-			far := (*shardlimit.TooFarAheadError)(nil)
-			if _, err := other.Reserve(t.Context(), 1); !errors.As(err, &far) ||
-				far.Delay <= limit.Per && (a != shardlimit.LeakyBucket || far.Delay < r.Delay()) {
-				t.Fatalf("behind all permits: %v", err)
-			}
-			limittest.Denied(t, other, 1)
-			limittest.Must(t, r.Cancel(t.Context()))
-			// A bucket gains a permit in 45 s. It was held back until all shards were due, so what
-			// each lacks can have been rounded up.
-			if st := limittest.Peek(t, other); st.Used < used-1 || st.Used > used && a != shardlimit.TokenBucket ||
-				st.Used > used+int64(limit.Shards) {
-				t.Fatalf("%d permits are in use after it was cancelled, want %d", st.Used, used)
-			}
-			l, other = other, l
-			limittest.ForgetDenials(l) // what it heard of the shards before
+		limittest.Denied(t, other, 1)
+		limittest.Must(t, r.Cancel(t.Context()))
+		// A bucket gains a permit in 45 s. It was held back until all shards were due, so what
+		// each lacks can have been rounded up.
+		if st := limittest.Peek(t, other); st.Used < used-1 || st.Used > used && a != shardlimit.TokenBucket ||
+			st.Used > used+int64(limit.Shards) {
+			t.Fatalf("%d permits are in use after it was cancelled, want %d", st.Used, used)
 		}
-	})
+		l, other = other, l
+		limittest.ForgetDenials(l) // what it heard of the shards before
+	}
 }
 
-func TestWhatComesAfterTheDeadlineIsNotReserved(t *testing.T) {
-	reservable(t, func(t *testing.T, f limittest.Fleet, limit shardlimit.Limit) {
-		limit.Per = 31 * 24 * time.Hour
-		l := f.Limiter(t, limit)
-		used := int64(0)
-		if limit.Algorithm != shardlimit.LeakyBucket {
-			limittest.MustGet(t, l, limit.Permits)
-			used = limit.Permits
+// For every algorithm, beside whatever is reserved: a call gets what Peek says is free and not one
+// more, and a denied call says when n permits are free together. Everybody who asks is new, so
+// nothing but the replies can tell.
+func TestNPermitsComeWhenSaidBesideReservations(t *testing.T) {
+	t.Parallel()
+	for i, a := range limittest.Algorithms {
+		for k, shards := range []int{1, 3} {
+			if !extent.Plays(i + 2*k) { // one goroutine calls
+				continue
+			}
+			if a == shardlimit.SlidingCounter && shards > 1 {
+				continue // what was collected and given back ends a cell later
+			}
+			t.Run(fmt.Sprint(a, " on ", shards), func(t *testing.T) {
+				t.Parallel()
+				f, set := limittest.Frozen(t, shards)
+				w := &besideWalk{
+					f: f, set: set, rng: rand.New(rand.NewPCG(3, uint64(shards))), now: time.Unix(1_800_000_000, 0),
+					limit: shardlimit.Limit{Permits: 20, Per: time.Hour, Algorithm: a, Shards: shards},
+				}
+				for round := range 5 {
+					w.round(t, fmt.Sprint(round))
+				}
+				if w.beside == 0 && shards == 1 && (a == shardlimit.SlidingLog || a == shardlimit.FixedWindow) {
+					t.Error("nothing was ever free beside a reservation")
+				}
+			})
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		limittest.ErrorIs(t, limittest.Err(l.Reserve(ctx, limit.Permits/2)), shardlimit.ErrWaitTooLong)
-		limittest.Uses(t, l, used)
-	})
+	}
+}
+
+// besideWalk takes and reserves at random, and looks.
+type besideWalk struct {
+	f      limittest.Fleet
+	set    func(time.Time)
+	rng    *rand.Rand
+	now    time.Time
+	limit  shardlimit.Limit
+	beside int // looks at which something was free, and something reserved
+}
+
+func (w *besideWalk) one(t *testing.T, name string) *shardlimit.Limiter {
+	alone := func(c *shardlimit.Config) { c.Participant = "somebody" }
+	return limittest.Limiter(t, w.f.Client(t, limittest.PatientFor(30*time.Second), alone), name, w.limit)
+}
+
+func (w *besideWalk) pass(most time.Duration) {
+	w.now = w.now.Add(time.Duration(1+w.rng.Int64N(int64(most/time.Microsecond))) * time.Microsecond)
+	w.set(w.now)
+}
+
+func (w *besideWalk) round(t *testing.T, name string) {
+	w.set(w.now)
+	reserved := false
+	for range 4 + w.rng.IntN(8) {
+		n := 1 + w.rng.Int64N(9)
+		if w.rng.IntN(3) == 0 {
+			r, err := w.one(t, name).Reserve(t.Context(), n)
+			if err != nil && !errors.Is(err, shardlimit.ErrTooFarAhead) &&
+				!errors.Is(err, shardlimit.ErrWaitTooLong) {
+				t.Fatal(err)
+			}
+			reserved = reserved || err == nil && r.Delay() > time.Second
+		} else if _, err := w.one(t, name).AllowN(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(10 * time.Minute)
+	}
+	st := limittest.Peek(t, w.one(t, name))
+	if reserved && st.Remaining > 0 {
+		w.beside++
+	}
+	if n := st.Remaining + 1; n <= 20 {
+		w.comes(t, name, n+w.rng.Int64N(20-n+1), st)
+	} else if d, err := w.one(t, name).AllowN(t.Context(), 20); err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v: %+v", d, err, st)
+	}
+	w.now = w.now.Add(10 * time.Hour)
+}
+
+// comes sees that n permits come when a denied call is told, and until then those that are free.
+func (w *besideWalk) comes(t *testing.T, name string, n int64, st shardlimit.State) {
+	begun := time.Now()
+	d, err := w.one(t, name).AllowN(t.Context(), n)
+	if err != nil || d.Allowed {
+		t.Fatalf("%d permits: %+v, %v: %+v", n, d, err, st)
+	}
+	if n == 1 && st.RetryAfter != 0 && (d.RetryAfter > st.RetryAfter ||
+		st.RetryAfter-d.RetryAfter > time.Since(begun)) {
+		t.Errorf("RetryAfter is %s, Peek says %s", d.RetryAfter, st.RetryAfter)
+	}
+	if (st.Remaining == 0) != (st.RetryAfter > 0) {
+		t.Errorf("%d are free, RetryAfter is %s: %+v", st.Remaining, st.RetryAfter, st)
+	}
+	if w.rng.IntN(2) == 0 {
+		if d, err := w.one(t, name).AllowUpTo(t.Context(), 20); err != nil || d.Granted != st.Remaining {
+			t.Fatalf("%+v, %v: %+v", d, err, st)
+		}
+		return
+	}
+	early, when := d.RetryAfter-d.RetryAfter/20, d.RetryAfter+time.Since(begun) // its own clock went on
+	w.set(w.now.Add(early))
+	limittest.Denied(t, w.one(t, name), n)
+	w.set(w.now.Add(when))
+	limittest.MustGet(t, w.one(t, name), n)
 }

@@ -2,7 +2,6 @@ package waiting
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -14,32 +13,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/extent"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
-
-func TestWaitersOfASetLeaveInEveryWay(t *testing.T) {
-	t.Parallel()
-	c := limittest.Standalone(t).Client(t)
-	one := limittest.Limiter(t, c, "a", shardlimit.PerHour(1))
-	set := limittest.Set(1, one, limittest.Limiter(t, c, "b", shardlimit.PerHour(5)))
-	limittest.Must(t, set.Wait(t.Context()))
-	if err := set.Wait(limittest.Shortly(t, time.Minute)); !errors.Is(err, shardlimit.ErrWaitTooLong) {
-		t.Errorf("a deadline that cannot be met: %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	errs := make(chan error, 2)
-	for i, ctx := range []context.Context{t.Context(), ctx} {
-		go func() { errs <- set.Wait(ctx) }()
-		limittest.AwaitThat(t, "it waits", func() bool { return limittest.Waiting(one) == i+1 })
-	}
-	limittest.AwaitThat(t, "the head knows how long", func() bool { return limittest.NotBefore(one) > 0 })
-	if err := set.Wait(limittest.Shortly(t, time.Minute)); !errors.Is(err, shardlimit.ErrWaitTooLong) {
-		t.Errorf("behind another, a deadline that cannot be met: %v", err)
-	}
-	cancel()
-	limittest.ErrorIs(t, <-errs, context.Canceled, "cancelled")
-	c.Close()
-	limittest.ErrorIs(t, <-errs, shardlimit.ErrClosed, "closed")
-	limittest.ErrorIs(t, limittest.Err(set.Allow(t.Context())), shardlimit.ErrClosed, "after Close")
-}
 
 // Who waits for a limit alone and who waits in a Set, and any Set, stand in one line.
 func TestSetsAndOthersWaitInOneLine(t *testing.T) {
@@ -63,31 +36,12 @@ func TestSetsAndOthersWaitInOneLine(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(time.Millisecond)
 		}
-		if err := shardlimit.All(one.N(1)).Wait(limittest.Shortly(t, 50*time.Second)); !errors.Is(err,
-			shardlimit.ErrWaitTooLong) {
-			t.Errorf("a deadline that those before make impossible: %v", err)
-		}
+		limittest.ErrorIs(t, shardlimit.All(one.N(1)).Wait(limittest.Shortly(t, 50*time.Second)),
+			shardlimit.ErrWaitTooLong, "a deadline that those before make impossible")
 		for want := range cap(served) {
 			if i := <-served; i != want {
 				t.Errorf("caller %d was served in place of %d", i, want)
 			}
-		}
-	})
-}
-
-// A Set takes nothing that is free past somebody who waits for more.
-func TestASetOvertakesNobody(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		c := f.Client(t)
-		l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 5, Per: 10 * time.Second, Shards: 1})
-		limittest.MustGet(t, l, 3)
-		served := make(chan string, 2)
-		go func() { served <- fmt.Sprint("alone ", l.WaitN(t.Context(), 5)) }()
-		synctest.Wait()
-		time.Sleep(time.Millisecond)
-		go func() { served <- fmt.Sprint("set ", shardlimit.All(l.N(1)).Wait(t.Context())) }()
-		if first, second := <-served, <-served; first != "alone <nil>" || second != "set <nil>" {
-			t.Errorf("%s came before %s", first, second)
 		}
 	})
 }
@@ -195,12 +149,12 @@ func TestACrowdOfSetsSharesALimit(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%d processes, %d callers a host, %d a minute", c.processes, c.callers, c.host),
 			func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { crowd(t, c.processes, c.callers, c.host) })
+				synctest.Test(t, func(t *testing.T) { crowdOfSets(t, c.processes, c.callers, c.host) })
 			})
 	}
 }
 
-func crowd(t *testing.T, processes, callers int, perHost int64) {
+func crowdOfSets(t *testing.T, processes, callers int, perHost int64) {
 	const hosts, rate, takes = 60, 30, 20 * time.Second
 	f := limittest.Bubbled(t, 1)
 	f.Bubble[0].Stuck.Store(int64(time.Millisecond))
@@ -307,37 +261,4 @@ func TestASetGetsBetweenThoseWhoWaitForOneLimit(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Beside callers that wait for several permits, which no shard may have together, Sets that want
-// one come in their turn.
-func TestSetsOfOneComeInTurn(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		var sets, alone atomic.Int64
-		loop := func(n *atomic.Int64, wait func() error) {
-			for range 5 {
-				wg.Go(func() {
-					for wait() == nil {
-						n.Add(1)
-						time.Sleep(25 * time.Millisecond)
-					}
-				})
-			}
-		}
-		for range 2 {
-			limit := shardlimit.Limit{Permits: 20, Per: time.Second, Algorithm: shardlimit.LeakyBucket, Shards: 4}
-			l := f.Limiter(t, limit)
-			loop(&alone, func() error { return l.WaitN(ctx, 3) })
-			loop(&sets, func() error { return limittest.Set(1, l).Wait(ctx) })
-		}
-		time.Sleep(2 * time.Minute)
-		cancel()
-		wg.Wait()
-		// Seen: 1.14 to 1.17 times; where Sets pass by those who wait, 1.54 to 1.58.
-		if t.Log(sets.Load(), alone.Load()); float64(sets.Load()) > 1.38*float64(alone.Load()) {
-			t.Errorf("Sets were served %d times, as many callers alone %d times", sets.Load(), alone.Load())
-		}
-	})
 }

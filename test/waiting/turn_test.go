@@ -2,7 +2,6 @@ package waiting
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -25,50 +24,34 @@ type act struct {
 	err   error
 }
 
-// acts is who acts when.
-type acts struct {
-	wg   sync.WaitGroup
-	mu   sync.Mutex
-	list []act
-}
-
-// join has a caller wait.
-func (a *acts) join(ctx context.Context, l *shardlimit.Limiter, place int) {
-	a.wg.Go(func() {
-		err := l.Wait(ctx)
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.list = append(a.list, act{place, time.Now(), err})
-	})
-}
-
 // lineUp has so many callers wait for a turn of a bucket that has none left, one after the other.
-func lineUp(t *testing.T, l *shardlimit.Limiter, callers int, ctx func(place int) context.Context) *acts {
+// What it returns waits for the end of all and tells who had a turn, and why the others had none, by
+// their places.
+func lineUp(t *testing.T, l *shardlimit.Limiter, callers int,
+	ctx func(place int) context.Context) (turns func() (served []act, failed map[int]error)) {
 	t.Helper()
-	a := &acts{}
+	acts := make(chan act, callers)
 	for place := range callers {
-		a.join(ctx(place), l, place)
+		go func() {
+			err := l.Wait(ctx(place))
+			acts <- act{place, time.Now(), err}
+		}()
 		synctest.Wait() // it stands in the line
 	}
 	if n := limittest.Waiting(l); n != callers {
 		t.Fatalf("%d stand in the line, want %d", n, callers)
 	}
-	return a
-}
-
-// turns waits for the end of all and returns those who had a turn, and why the others had none, by
-// their places.
-func (a *acts) turns() (served []act, failed map[int]error) {
-	a.wg.Wait()
-	failed = make(map[int]error)
-	for _, act := range a.list {
-		if act.err != nil {
-			failed[act.place] = act.err
-		} else {
-			served = append(served, act)
+	return func() (served []act, failed map[int]error) {
+		failed = make(map[int]error)
+		for range callers {
+			if a := <-acts; a.err != nil {
+				failed[a.place] = a.err
+			} else {
+				served = append(served, a)
+			}
 		}
+		return served, failed
 	}
-	return served, failed
 }
 
 // farInterval is the distance of the turns of farAway.
@@ -101,29 +84,17 @@ func followOn(t *testing.T, last time.Time, served []act) {
 	}
 }
 
-// Those who wait have their turns one after the other, however long a call takes.
-func TestTurnsComeFasterThanCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, last := farAway(t, 30)
-		served, failed := lineUp(t, l, 80, func(int) context.Context { return t.Context() }).turns()
-		if len(failed) > 0 {
-			t.Errorf("failed: %v", failed)
-		}
-		followOn(t, last, served)
-	})
-}
-
-// Who cannot wait until its turn leaves it to those behind, and who leaves the line takes nobody's.
+// Those who wait have their turns one after the other, however long a call takes. Who cannot wait
+// until its turn leaves it to those behind, and who leaves the line takes nobody's.
 func TestNoTurnIsLostToThoseWhoDoNotWaitForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, last := farAway(t, 60)
 		// It ends before the first turn of the line, and long after all have been told of their
 		// turns: how many calls of five intervals that takes depends on which asks happen to share
 		// one.
-		hasty, cancelHasty := context.WithTimeout(t.Context(), 50*farInterval)
-		defer cancelHasty()
+		hasty := limittest.Shortly(t, 50*farInterval)
 		leaver, leave := context.WithCancel(t.Context())
-		a := lineUp(t, l, 80, func(place int) context.Context {
+		turns := lineUp(t, l, 80, func(place int) context.Context {
 			switch place {
 			case 1, 2, 3: // with nobody before it, it would not stand in the line
 				return hasty
@@ -133,20 +104,16 @@ func TestNoTurnIsLostToThoseWhoDoNotWaitForIt(t *testing.T) {
 			return t.Context()
 		})
 		leave()
-		served, failed := a.turns()
+		served, failed := turns()
 		if len(served) != 75 {
 			t.Errorf("%d were served, want 75", len(served))
 		}
 		followOn(t, last, served)
 		for _, place := range []int{1, 2, 3} {
-			if err := failed[place]; !errors.Is(err, shardlimit.ErrWaitTooLong) {
-				t.Errorf("place %d, who has too little time: %v", place, err)
-			}
+			limittest.ErrorIs(t, failed[place], shardlimit.ErrWaitTooLong, "too little time at place", place)
 		}
 		for _, place := range []int{40, 79} {
-			if err := failed[place]; !errors.Is(err, context.Canceled) {
-				t.Errorf("place %d, who left: %v", place, err)
-			}
+			limittest.ErrorIs(t, failed[place], context.Canceled, "who left at place", place)
 		}
 	})
 }
@@ -160,7 +127,7 @@ func TestTurnsThatNobodyWantsAnyMoreAreGivenBack(t *testing.T) {
 		for i := range ctxs {
 			ctxs[i], leave[i] = context.WithCancel(t.Context())
 		}
-		a := lineUp(t, l, len(ctxs), func(place int) context.Context { return ctxs[place] })
+		turns := lineUp(t, l, len(ctxs), func(place int) context.Context { return ctxs[place] })
 		for limittest.Waiting(l) > 50 {
 			time.Sleep(farInterval)
 		}
@@ -175,7 +142,7 @@ func TestTurnsThatNobodyWantsAnyMoreAreGivenBack(t *testing.T) {
 		time.Sleep(10 * farInterval)
 		d, err := l.Allow(t.Context())
 		next := time.Now().Add(d.Delay)
-		served, failed := a.turns()
+		served, failed := turns()
 		if len(served) != staying || len(failed) != len(ctxs)-staying {
 			t.Errorf("%d were served and %d have left, want %d served", len(served), len(failed), staying)
 		}
@@ -194,18 +161,22 @@ func TestALateNodeHoldsNobodysTurnUp(t *testing.T) {
 		if d, err := l.AllowUpTo(t.Context(), 10); err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
 		}
-		a := &acts{}
+		acts := make(chan time.Time, callers)
 		for range callers {
-			a.join(t.Context(), l, 0)
+			go func() {
+				if err := l.Wait(t.Context()); err != nil {
+					t.Error(err)
+				}
+				acts <- time.Now()
+			}()
 		}
-		served, failed := a.turns()
-		if len(failed) > 0 {
-			t.Errorf("failed: %v", failed)
-		}
-		for i := range served[:max(0, len(served)-2)] {
-			if apart := served[i+2].at.Sub(served[i].at); apart < 2*farInterval-time.Microsecond {
+		first, second := <-acts, <-acts
+		for range callers - 2 {
+			third := <-acts
+			if apart := third.Sub(first); apart < 2*farInterval-time.Microsecond {
 				t.Errorf("three act within %s", apart)
 			}
+			first, second = second, third
 		}
 	})
 }
@@ -213,24 +184,19 @@ func TestALateNodeHoldsNobodysTurnUp(t *testing.T) {
 // Whatever was refused has left no hole: whoever polls a leaky bucket for turns that come soon gets
 // all of them, however many poll.
 func TestPollersOfALeakyBucketGetEveryTurn(t *testing.T) {
-	for name, poll := range map[string]func(context.Context, *shardlimit.Limiter) bool{
-		"ratelike.Allow": func(_ context.Context, l *shardlimit.Limiter) bool { return ratelike.New(l).Allow() },
-		"Wait": func(ctx context.Context, l *shardlimit.Limiter) bool {
-			ctx, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
-			defer cancel()
-			return l.Wait(ctx) == nil
-		},
-		"Wait for longer": func(ctx context.Context, l *shardlimit.Limiter) bool {
-			ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
-			defer cancel()
-			return l.Wait(ctx) == nil
-		},
-		"Reserve": func(ctx context.Context, l *shardlimit.Limiter) bool {
-			ctx, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
-			defer cancel()
-			_, err := l.Reserve(ctx, 1)
-			return err == nil
-		},
+	wait := func(ctx context.Context, l *shardlimit.Limiter) bool { return l.Wait(ctx) == nil }
+	for name, c := range map[string]struct {
+		patience time.Duration
+		poll     func(context.Context, *shardlimit.Limiter) bool
+	}{
+		"Wait":            {5 * time.Millisecond, wait},
+		"Wait for longer": {300 * time.Millisecond, wait},
+		"Reserve": {5 * time.Millisecond, func(ctx context.Context, l *shardlimit.Limiter) bool {
+			return limittest.Err(l.Reserve(ctx, 1)) == nil
+		}},
+		"ratelike.Allow": {time.Hour, func(_ context.Context, l *shardlimit.Limiter) bool {
+			return ratelike.New(l).Allow()
+		}},
 	} {
 		for _, shards := range []int{1, 3} {
 			if race.Enabled && shards > 1 {
@@ -242,7 +208,8 @@ func TestPollersOfALeakyBucketGetEveryTurn(t *testing.T) {
 				}
 				const long = 5 * time.Second
 				most := limit.Permits*int64(long/limit.Per) + int64(shards)
-				got, late := polled(t, f, limit, long, poll), limit.Permits/2 // the last wait on for a while
+				got := polled(t, f, limit, long, c.patience, c.poll)
+				late := limit.Permits / 2 // the last wait on for a while
 				if t.Logf("%d turns of %d", got, most); got > most+late || got < most*9/10 {
 					t.Error("too many or too few")
 				}
@@ -252,7 +219,7 @@ func TestPollersOfALeakyBucketGetEveryTurn(t *testing.T) {
 }
 
 // polled is how many turns two processes with eight pollers each get.
-func polled(t *testing.T, f limittest.Fleet, limit shardlimit.Limit, long time.Duration,
+func polled(t *testing.T, f limittest.Fleet, limit shardlimit.Limit, long, patience time.Duration,
 	poll func(context.Context, *shardlimit.Limiter) bool) int64 {
 	var got atomic.Int64
 	var wg sync.WaitGroup
@@ -264,9 +231,11 @@ func polled(t *testing.T, f limittest.Fleet, limit shardlimit.Limit, long time.D
 			wg.Go(func() {
 				rng := rand.New(rand.NewPCG(uint64(p), uint64(k)))
 				for time.Sleep(time.Duration(rng.IntN(40)) * time.Millisecond); time.Now().Before(end); {
-					if poll(t.Context(), l) {
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					if poll(ctx, l) {
 						got.Add(1)
 					}
+					cancel()
 					time.Sleep(time.Duration(1+rng.IntN(40)) * time.Millisecond)
 				}
 			})
@@ -294,8 +263,7 @@ func TestWhoRestedTakesTurnsByTheLimitInForce(t *testing.T) {
 		var record history.Recorder
 		tally := record.Tally()
 		used := func() { tally.Add(int64(time.Since(begun)), int64(time.Since(begun)), 1) }
-		ctx, cancel := context.WithTimeout(t.Context(), 149*time.Second)
-		defer cancel()
+		ctx := limittest.Shortly(t, 149*time.Second)
 		var turns sync.WaitGroup
 		for range 25 {
 			turns.Go(func() {
@@ -305,9 +273,7 @@ func TestWhoRestedTakesTurnsByTheLimitInForce(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Second)
-		for i, n := range fl.Nodes {
-			fl.Bubble[i].Down.Store(n.Name == limittest.Peek(t, other).Shards[0].Node)
-		}
+		fl.Bubble[fl.Index(limittest.Peek(t, other).Shards[0].Node)].Down.Store(true)
 		for time.Since(begun) < 5*time.Minute {
 			if d, err := other.Allow(t.Context()); err == nil && d.Allowed {
 				turns.Go(func() {
