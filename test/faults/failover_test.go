@@ -12,6 +12,40 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
+// What a server that was killed has of a limit is served by the others, and no window is ever over.
+// When it is back, empty, it has a part again.
+func TestAKilledServerIsTakenOver(t *testing.T) {
+	t.Parallel()
+	limit := shardlimit.Limit{Permits: 400, Per: time.Second, Shards: 4}
+	fl, posts := limittest.Proxied(t, 4)
+	lost := posts[0].Name
+	limiters := fl.Group(t, 3, "l", limit, limittest.PatientFor(250*time.Millisecond), limittest.Wary)
+	limittest.Settled(t, limiters[0])
+	calls := limittest.NewTraffic(t)
+	calls.Dying, calls.Rest, calls.Nodding = true, 80*time.Millisecond, 80*time.Millisecond // spares the processor
+	calls.Start(2, limiters...)
+	everywhere := func(what string, taken bool) {
+		t.Helper()
+		for _, l := range limiters {
+			limittest.AwaitWithin(t, limittest.TakenOverWithin, what, func() bool {
+				st, _ := l.Peek(t.Context())
+				others := limittest.SumOn(st, lost)
+				return st.Settled && limittest.SumOn(st, "") == limit.Permits && (others == limit.Permits) == taken
+			}, func() string { return limittest.StateText(l.Peek(t.Context())) })
+		}
+	}
+	posts[0].Server.Kill()
+	posts[0].Proxy.Cut()
+	everywhere("the others have all of it", true)
+	posts[0].Server.Restart()
+	everywhere("it has a part again", false)
+	ops, err := calls.Stop()
+	if !limittest.Harmless(err) { // the machine may be busy
+		t.Error(err)
+	}
+	limittest.KeepsTo(t, limit, ops)
+}
+
 // Where no majority of the nodes can be reached, the outage policy answers after at most five
 // seconds, although a shard is there; and no longer once there is a majority again.
 func TestWithoutAMajorityNobodyIsServed(t *testing.T) {
