@@ -7,17 +7,19 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/shardlimit/shardlimit/httplimit"
-	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // body tells whether it was closed.
@@ -273,12 +275,12 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // Five processes that share a Redis: nobody calls in a pause that one of them heard of, all go on
 // when it is over, and every request is served.
 func TestAFleetKeepsAPause(t *testing.T) {
-	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		server := &picky{served: map[string]int{}, resumed: map[string]bool{}}
 		var all sync.WaitGroup
 		const callers, each = 4, 20
 		for process := range 5 {
-			transport := fleetTransport(t, connect(), fmt.Sprint("process ", process), server)
+			transport := fleetTransport(t, f.Client(t), fmt.Sprint("process ", process), server)
 			for caller := range callers {
 				all.Go(func() {
 					time.Sleep(time.Duration(5*caller+process) * 7 * time.Millisecond)
@@ -312,10 +314,7 @@ func TestAFleetKeepsAPause(t *testing.T) {
 
 func fleetTransport(t *testing.T, client *shardlimit.Client, who string, server *picky) *httplimit.Transport {
 	t.Helper()
-	hosts, err := client.Family(t.Context(), "hosts", shardlimit.PerSecond(40))
-	if err != nil {
-		t.Fatal(err)
-	}
+	hosts := limittest.Family(t, client, "hosts", shardlimit.PerSecond(40))
 	return &httplimit.Transport{Pauses: shared(t, client), Retries: 3,
 		Permits: httplimit.WaitPerKey(hosts, httplimit.Host),
 		Base:    roundTripper(func(*http.Request) (*http.Response, error) { return server.call(who), nil })}
@@ -324,18 +323,16 @@ func fleetTransport(t *testing.T, client *shardlimit.Client, who string, server 
 func shared(t *testing.T, client *shardlimit.Client) *httplimit.Pauses {
 	t.Helper()
 	pauses, err := httplimit.SharedPauses(t.Context(), client, "pauses", time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	return pauses
 }
 
 // Pauses that several begin at once last as long as the longest of them, and no longer.
 func TestPausesDoNotAddUp(t *testing.T) {
-	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		var fleet []*httplimit.Pauses
 		for range 5 {
-			fleet = append(fleet, shared(t, connect()))
+			fleet = append(fleet, shared(t, f.Client(t)))
 		}
 		var all sync.WaitGroup
 		begun := time.Now()
@@ -369,17 +366,34 @@ func TestPausesDoNotAddUp(t *testing.T) {
 	})
 }
 
-// inBubble runs a test in a bubble of time, with a node in it. connect makes a client of the node,
-// as each process has one.
-func inBubble(t *testing.T, test func(t *testing.T, connect func() *shardlimit.Client)) {
-	t.Helper()
-	race.OneProcessor(t)
-	synctest.Test(t, func(t *testing.T) {
-		servers, err := embedded.StartInMemory(1)
-		if err != nil {
-			t.Fatal(err)
+// Over a port: a refused request is made again on the same connection, with its body.
+func TestARetryKeepsItsConnection(t *testing.T) {
+	var asked, connections atomic.Int64
+	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || string(body) != "a body" {
+			t.Errorf("the body is %q, %v", body, err)
 		}
-		t.Cleanup(servers.Close)
-		test(t, func() *shardlimit.Client { return connected(t, servers) })
-	})
+		if asked.Add(1) == 1 {
+			w.Header().Set("Retry-After", "0")
+			http.Error(w, strings.Repeat("later ", 5000), http.StatusTooManyRequests)
+		}
+	}))
+	web.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	web.Start()
+	defer web.Close()
+	client := http.Client{Transport: &httplimit.Transport{Retries: 1, Base: &http.Transport{}}}
+	defer client.CloseIdleConnections()
+	answer, err := client.Post(web.URL, "text/plain", strings.NewReader("a body"))
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%v, %v", answer, err)
+	}
+	_ = answer.Body.Close()
+	if asked.Load() != 2 || connections.Load() != 1 {
+		t.Errorf("asked %d times on %d connections, want 2 on 1", asked.Load(), connections.Load())
+	}
 }
