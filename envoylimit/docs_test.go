@@ -29,7 +29,7 @@ func TestTheConfigurationOfTheDocument(t *testing.T) {
 	}
 	_, shown, _ := strings.Cut(string(document), "```yaml\n")
 	shown, _, _ = strings.Cut(shown, "```")
-	play(t, start(t, connect(t, local(t)), shown, envoylimit.Options{}), []step{
+	play(t, start(t, connect(t), shown, envoylimit.Options{}), []step{
 		{ask("shop", "remote_address=192.0.2.66"), "OVER_LIMIT over:0"},
 		{ask("shop", "remote_address=192.0.2.7"), "OK ok:9"},
 		{ask("shop", "remote_address=192.0.2.8"), "OK ok:9"},
