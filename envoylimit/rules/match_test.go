@@ -61,7 +61,6 @@ descriptors:
 domain: metrics
 descriptors:
   - {key: key1, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 10}}
-  - {key: key1, value: value1, rate_limit: {unit: minute, requests_per_unit: 20}}
   - key: route
     value_to_metric: true
     descriptors:
@@ -110,20 +109,15 @@ func TestTheMostSpecificRuleApplies(t *testing.T) {
 			"5/day messaging/message_type=marketing/to_number [206]" +
 				" message_type_marketing.to_number"},
 		{"messaging", "to_number=206", "100/day messaging/to_number [206] to_number"},
-		{"messaging", "message_type=marketing", "none"},
 		{"messaging", "message_type=other,to_number=206", "none"},
-		{"proxy", "remote_address=50.0.0.1", "10/second proxy/remote_address [50.0.0.1] remote_address"},
 		{"proxy", "remote_address=50.0.0.5", "0/second proxy/remote_address=50.0.0.5 [] remote_address_50.0.0.5"},
-		{"proxy", "remote_address=", "10/second proxy/remote_address [\"] remote_address"},
 		{"proxy", "ldap=x", "unlimited proxy/ldap [x] ldap"},
 		{"depth", "key=value", "300/second depth/key=value [] key_value"},
 		{"depth", "key=value,subkey=s", "30/week depth/key=value/subkey [s] key_value.subkey"},
 		{"depth", "key=value,subkey=s,more=m", "none"},
-		{"depth", "key=value,other=s", "none"},
 		{"nowhere", "key=value", "none"},
 		{"stars", "k=value1", "3/minute stars/k=value1 [] k_value1"},
 		{"stars", "k=value", "1/minute stars/k=value* [value] k_value*"},
-		{"stars", "k=value2", "1/minute stars/k=value* [value2] k_value*"},
 		{"stars", "k=/api/v1/resource/7/action",
 			"2/minute stars/k=%2Fapi%2F*%2Fresource%2F*%2Faction [/api/v1/resource/7/action] " +
 				"k_/api/*/resource/*/action"},
@@ -133,7 +127,6 @@ func TestTheMostSpecificRuleApplies(t *testing.T) {
 		{"stars", "files=files/a.pdf", "10/hour stars/files=files%2F* [] files_files/*"},
 		{"stars", "route=api/v1,method=GET", "60/minute stars/route=api%2F*/method [GET] route_api/*.method"},
 		{"metrics", "key1=x", "10/minute metrics/key1 [x] key1_x"},
-		{"metrics", "key1=value1", "20/minute metrics/key1=value1 [] key1_value1"},
 		{"metrics", "route=r,action=readfile,subject=s",
 			"60/minute metrics/route/action=read*/subject [r/readfile/s] route_r.action_readfile.subject"},
 		{"shadow", "service=s,user=a", "10/second shadow/service/user=a [s] service.user_a shadow"},
@@ -207,12 +200,14 @@ descriptors:
 	}
 }
 
+// Several files may tell of one domain, if that is wanted.
 func TestDomainsCanBeMerged(t *testing.T) {
-	one := rules.File{Name: "1",
-		Content: []byte("domain: d\ndescriptors:\n- &k {key: a, rate_limit: {unit: hour, requests_per_unit: 1}}")}
-	two := rules.File{Name: "2",
-		Content: []byte("domain: d\ndescriptors:\n- {key: b, rate_limit: {unit: Hour, requests_per_unit: 1}}")}
-	c, err := rules.Parse([]rules.File{one, two}, rules.Options{MergeDomains: true})
+	var files []rules.File
+	for _, key := range []string{"a", "b"} {
+		files = append(files, rules.File{Name: key, Content: []byte("domain: d\ndescriptors:\n- &k {key: " + key +
+			", rate_limit: {unit: Hour, requests_per_unit: 1}}")})
+	}
+	c, err := rules.Parse(files, rules.Options{MergeDomains: true})
 	if err != nil || len(c.Rules()) != 2 {
 		t.Fatal(err)
 	}
