@@ -153,15 +153,6 @@ func TestAnswersGoByTheModeOfTheLimit(t *testing.T) {
 	}
 }
 
-// The global shadow mode lets everything pass, and charges it.
-func TestGlobalShadow(t *testing.T) {
-	s := start(t, connect(t), config, envoylimit.Options{Shadow: true})
-	play(t, s, []step{
-		{ask("d", "user=none", "all=x"), "OK over:0 ok:2"},
-		{ask("d", "user=none", "all=x"), "OK over:0 ok:1"},
-	})
-}
-
 // While Redis is away, a limit in shadow harms no request, and one that is surely over refuses it.
 func TestWithoutRedis(t *testing.T) {
 	const text = `domain: d
@@ -272,19 +263,6 @@ func override(unit typev3.RateLimitUnit, n uint32) *rls.RateLimitRequest {
 	return q
 }
 
-// A limit that a descriptor brings along goes before its rule, and counts apart from it. What was
-// used counts, too, once another limit is brought.
-func TestOverrides(t *testing.T) {
-	hour := func(n uint32) *rls.RateLimitRequest { return override(typev3.RateLimitUnit_HOUR, n) }
-	s := start(t, connect(t), config, envoylimit.Options{})
-	play(t, s, []step{
-		{hour(1), "OK ok:0"}, {hour(1), "OVER_LIMIT over:0"}, {ask("d", "user=ann"), "OK ok:1"},
-		{hour(4), "OK ok:2"}, {hour(1), "OVER_LIMIT over:0"},
-		{override(typev3.RateLimitUnit_DAY, 4), "OK ok:3"},
-		{override(typev3.RateLimitUnit_DAY, 0), "OVER_LIMIT over:0"},
-	})
-}
-
 func TestInvalidOptions(t *testing.T) {
 	client := connect(t)
 	for _, o := range []envoylimit.Options{{Algorithm: shardlimit.LeakyBucket}, {Charge: 2}} {
@@ -344,16 +322,6 @@ func TestUnknownFieldsAreRefused(t *testing.T) {
 	}
 }
 
-// Long values are told apart, too.
-func TestLongValues(t *testing.T) {
-	s := start(t, connect(t), config, envoylimit.Options{})
-	long := strings.Repeat("ä", 5000)
-	play(t, s, []step{
-		{ask("d", "user="+long), "OK ok:1"}, {ask("d", "user="+long), "OK ok:0"},
-		{ask("d", "user="+long+"b"), "OK ok:1"}, {ask("d", "user="+long), "OVER_LIMIT over:0"},
-	})
-}
-
 // Requests that a narrow limit refuses do not hold what a broad one has left for others: while they
 // go on, every lawful request passes.
 func TestABlockedUserHoldsNothingOfAll(t *testing.T) {
@@ -385,18 +353,44 @@ func TestABlockedUserHoldsNothingOfAll(t *testing.T) {
 	blocked.Wait()
 }
 
-// Whatever refuses a request, it costs nothing: what a quota or a limit in shadow granted comes
-// back.
-func TestWhatIsRefusedCostsNothing(t *testing.T) {
-	s := start(t, connect(t), config, envoylimit.Options{})
-	play(t, s, []step{
-		{ask("d", "user=ann"), "OK ok:1"},
-		{hits(ask("d", "user=ann", "tried=x", "quota=b"), 2, 1, 1), "OVER_LIMIT over:1 ok:1 ok:2"},
-		{hits(ask("d", "user=ann", "all=x"), 1, 4), "OVER_LIMIT ok:1 over:3"},
-		{hits(ask("d", "user=ann", "quota=a"), 1, 2), "OVER_LIMIT ok:1 over:1"},
-		{ask("d", "user=ann", "user=ann"), "OVER_LIMIT over:1 over:1"},
-		{ask("d", "user=bob", "user=bob"), "OK ok:0 ok:0"},
-		{hits(ask("d", "all=x", "all=x"), 2, 2), "OVER_LIMIT over:3 over:3"},
-		{ask("d", "user=ann", "tried=x", "all=x", "quota=b"), "OK ok:0 ok:0 ok:2 ok:1"},
-	})
+func TestWhatIsCharged(t *testing.T) {
+	hour := func(n uint32) *rls.RateLimitRequest { return override(typev3.RateLimitUnit_HOUR, n) }
+	long := strings.Repeat("ä", 5000)
+	for i, c := range []struct {
+		o     envoylimit.Options
+		steps []step
+	}{
+		// Whatever refuses a request, it costs nothing: what a quota or a limit in shadow granted comes
+		// back.
+		{steps: []step{
+			{ask("d", "user=ann"), "OK ok:1"},
+			{hits(ask("d", "user=ann", "tried=x", "quota=b"), 2, 1, 1), "OVER_LIMIT over:1 ok:1 ok:2"},
+			{hits(ask("d", "user=ann", "all=x"), 1, 4), "OVER_LIMIT ok:1 over:3"},
+			{hits(ask("d", "user=ann", "quota=a"), 1, 2), "OVER_LIMIT ok:1 over:1"},
+			{ask("d", "user=ann", "user=ann"), "OVER_LIMIT over:1 over:1"},
+			{ask("d", "user=bob", "user=bob"), "OK ok:0 ok:0"},
+			{hits(ask("d", "all=x", "all=x"), 2, 2), "OVER_LIMIT over:3 over:3"},
+			{ask("d", "user=ann", "tried=x", "all=x", "quota=b"), "OK ok:0 ok:0 ok:2 ok:1"},
+		}},
+		// The global shadow mode lets everything pass, and charges it.
+		{envoylimit.Options{Shadow: true}, []step{
+			{ask("d", "user=none", "all=x"), "OK over:0 ok:2"},
+			{ask("d", "user=none", "all=x"), "OK over:0 ok:1"},
+		}},
+		// A limit that a descriptor brings along goes before its rule, and counts apart from it. What
+		// was used counts, too, once another limit is brought.
+		{steps: []step{
+			{hour(1), "OK ok:0"}, {hour(1), "OVER_LIMIT over:0"}, {ask("d", "user=ann"), "OK ok:1"},
+			{hour(4), "OK ok:2"}, {hour(1), "OVER_LIMIT over:0"},
+			{override(typev3.RateLimitUnit_DAY, 4), "OK ok:3"},
+			{override(typev3.RateLimitUnit_DAY, 0), "OVER_LIMIT over:0"},
+		}},
+		// Long values are told apart, too.
+		{steps: []step{
+			{ask("d", "user="+long), "OK ok:1"}, {ask("d", "user="+long), "OK ok:0"},
+			{ask("d", "user="+long+"b"), "OK ok:1"}, {ask("d", "user="+long), "OVER_LIMIT over:0"},
+		}},
+	} {
+		t.Run(strconv.Itoa(i), func(t *testing.T) { play(t, start(t, connect(t), config, c.o), c.steps) })
+	}
 }

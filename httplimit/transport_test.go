@@ -83,15 +83,14 @@ func TestHowLongAnAnswerHasCallersPause(t *testing.T) {
 		"a date":      {answer(429, "Retry-After", in5), 5 * time.Second},
 		"a date by their clock": {answer(429, "Retry-After", in5, "Date",
 			now.Add(3*time.Second).Format(http.TimeFormat)), 2 * time.Second},
-		"a date that is over":    {answer(429, "Retry-After", now.Add(-time.Hour).Format(http.TimeFormat)), 0},
-		"more than is honoured":  {answer(429, "Retry-After", strings.Repeat("9", 40)), time.Minute},
-		"no number":              {answer(429, "Retry-After", "-1"), 0},
-		"served":                 {answer(200, "Retry-After", "7"), 0},
-		"refused without a time": {answer(429), 0},
-		"nothing remains":        {answer(200, "RateLimit", `"a";r=0;t=4`), 4 * time.Second},
-		"from a cache":           {answer(200, "RateLimit", `"a";r=0;t=4`, "Age", "1"), 0},
-		"through a cache":        {answer(200, "RateLimit", `"a";r=0;t=4`, "Age", "0"), 4 * time.Second},
-		"something remains":      {answer(200, "RateLimit", `"a";r=1;t=4`), 0},
+		"a date that is over":   {answer(429, "Retry-After", now.Add(-time.Hour).Format(http.TimeFormat)), 0},
+		"more than is honoured": {answer(429, "Retry-After", strings.Repeat("9", 40)), time.Minute},
+		"no number":             {answer(429, "Retry-After", "-1"), 0},
+		"served":                {answer(200, "Retry-After", "7"), 0},
+		"nothing remains":       {answer(200, "RateLimit", `"a";r=0;t=4`), 4 * time.Second},
+		"from a cache":          {answer(200, "RateLimit", `"a";r=0;t=4`, "Age", "1"), 0},
+		"through a cache":       {answer(200, "RateLimit", `"a";r=0;t=4`, "Age", "0"), 4 * time.Second},
+		"something remains":     {answer(200, "RateLimit", `"a";r=1;t=4`), 0},
 		"of several policies": {answer(200, "RateLimit", `"a";r=1;t=9, "b";r=0;t=4 ,c; r=0;t=3;pk=:YQ==:;x`),
 			4 * time.Second},
 		"in several lines": {answer(200, "RateLimit", `"a";r=1;t=9`, "RateLimit", `"b";r=0;t=4`),
@@ -118,34 +117,27 @@ func TestHowLongAnAnswerHasCallersPause(t *testing.T) {
 
 func TestWhatIsRetried(t *testing.T) {
 	for name, c := range map[string]struct {
-		method, status string
+		method         string
+		status         int
+		pause          string
 		retries, asked int
 		change         func(*http.Request)
 	}{
-		"nothing by itself": {method: "GET", status: "429", asked: 1},
-		"once":              {method: "GET", status: "429", retries: 1, asked: 2},
-		"as often as told":  {method: "POST", status: "429", retries: 3, asked: 4},
-		"idempotent":        {method: "PUT", status: "503", retries: 1, asked: 2},
-		"not idempotent":    {method: "POST", status: "503", retries: 1, asked: 1},
-		"idempotent by a key": {method: "POST", status: "503", retries: 1, asked: 2,
-			change: func(r *http.Request) { r.Header.Set("Idempotency-Key", "k") }},
-		"a body that is gone": {method: "PUT", status: "429", retries: 1, asked: 1,
-			change: func(r *http.Request) { r.GetBody = nil }},
-		"too little time": {method: "GET", status: "429", retries: 1, asked: 1,
-			change: withTimeout(time.Second)},
-		"longer than is honoured": {method: "GET", status: "429 long", retries: 1, asked: 1},
+		"nothing by itself": {"GET", 429, "2", 0, 1, nil},
+		"once":              {"GET", 429, "2", 1, 2, nil},
+		"as often as told":  {"POST", 429, "2", 3, 4, nil},
+		"idempotent":        {"PUT", 503, "2", 1, 2, nil},
+		"not idempotent":    {"POST", 503, "2", 1, 1, nil},
+		"idempotent by a key": {"POST", 503, "2", 1, 2,
+			func(r *http.Request) { r.Header.Set("Idempotency-Key", "k") }},
+		"a body that is gone":     {"PUT", 429, "2", 1, 1, func(r *http.Request) { r.GetBody = nil }},
+		"too little time":         {"GET", 429, "2", 1, 1, withTimeout(time.Second)},
+		"longer than is honoured": {"GET", 429, "61", 1, 1, nil},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			status, pause := 429, "2"
-			if c.status == "503" {
-				status = 503
-			}
-			if c.status == "429 long" {
-				pause = "61"
-			}
 			server := &answers{}
 			for range 5 {
-				server.all = append(server.all, answer(status, "Retry-After", pause))
+				server.all = append(server.all, answer(c.status, "Retry-After", c.pause))
 			}
 			r := request(t, c.method, "hello")
 			if c.change != nil {
@@ -153,7 +145,7 @@ func TestWhatIsRetried(t *testing.T) {
 			}
 			before := r.Clone(r.Context())
 			got, err := (&httplimit.Transport{Base: server, Retries: c.retries}).RoundTrip(r)
-			if err != nil || server.asked != c.asked || got.StatusCode != status {
+			if err != nil || server.asked != c.asked || got.StatusCode != c.status {
 				t.Fatalf("%s: asked %d times, want %d: %v", name, server.asked, c.asked, err)
 			}
 			for i, text := range server.bodies {

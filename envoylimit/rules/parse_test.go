@@ -77,9 +77,7 @@ func TestASmallFileStaysSmall(t *testing.T) {
 // FuzzParse has the parser read anything: it returns a configuration or an *Error, and what it
 // returns can be asked.
 func FuzzParse(f *testing.F) {
-	for _, content := range documented {
-		f.Add(content)
-	}
+	f.Add(documented)
 	f.Add("domain: d\ndescriptors: &a\n- {key: k, value: 5, descriptors: *a, metadata: {x: [1]}}")
 	f.Fuzz(func(t *testing.T, content string) {
 		c, err := rules.Parse([]rules.File{{Name: "f", Content: []byte(content)}}, rules.Options{})
