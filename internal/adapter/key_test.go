@@ -15,6 +15,7 @@ func itself(part string) string { return part }
 // FuzzJoin: different parts make different keys, which are no longer than keys may be.
 func FuzzJoin(f *testing.F) {
 	f.Add("ann", "bob")
+	f.Add("", "b")
 	f.Add("1:a", "b1:c")
 	f.Add(strings.Repeat("a", shardlimit.MaxName), "b")
 	f.Fuzz(func(t *testing.T, a, b string) {
