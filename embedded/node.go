@@ -24,7 +24,7 @@ type node struct {
 	pipes  *pipes                       // nil: it listens on a port
 	listen func() (net.Listener, error) // at addr
 
-	mu       sync.Mutex // held over a whole stop, resume, lose or close
+	mu       sync.Mutex // held over a whole change: stop, resume, lose or close
 	redis    *miniredis.Miniredis
 	listener *listener // nil while stopped
 	closed   bool
@@ -76,19 +76,17 @@ func about(since time.Time) server.Hook {
 	}
 }
 
-// unlessClosed has a change of the node made, one at a time.
-func (n *node) unlessClosed(change func() error) error {
+// change has one change of the node made at a time, and none once it is closed.
+func (n *node) change(how func(*node) error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
 		return ErrClosed
 	}
-	return change()
+	return how(n)
 }
 
-func (n *node) stop() error { return n.unlessClosed(n.stopped) }
-
-func (n *node) stopped() error {
+func (n *node) stop() error {
 	if n.listener == nil {
 		return nil
 	}
@@ -100,9 +98,7 @@ func (n *node) stopped() error {
 	return nil
 }
 
-func (n *node) resume() error { return n.unlessClosed(n.resumed) }
-
-func (n *node) resumed() error {
+func (n *node) resume() error {
 	if n.listener != nil {
 		return nil
 	}
@@ -116,28 +112,25 @@ func (n *node) resumed() error {
 
 // lose puts an empty server in place of the one there is, if any.
 func (n *node) lose() error {
-	return n.unlessClosed(func() error {
-		empty, err := newRedis()
-		if err != nil {
-			return err
-		}
-		n.end()
-		n.redis = empty
-		return n.resumed()
-	})
+	empty, err := newRedis()
+	if err != nil {
+		return err
+	}
+	n.end()
+	n.redis = empty
+	return n.resume()
 }
 
-func (n *node) close() {
-	_ = n.unlessClosed(func() error {
-		n.closed = true
-		n.end()
-		return nil
-	})
+// close ends the node for ever.
+func (n *node) close() error {
+	n.closed = true
+	n.end()
+	return nil
 }
 
 // end ends the server, if there is one.
 func (n *node) end() {
-	_ = n.stopped()
+	_ = n.stop()
 	if n.redis != nil {
 		n.redis.Close()
 	}

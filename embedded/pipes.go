@@ -36,7 +36,8 @@ func (p *pipes) dial(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Con
 	case e.incoming <- theirs:
 		return ours, nil
 	case <-e.open.Done():
-		return nil, &net.OpError{Op: "dial", Net: "pipe", Addr: name(addr), Err: syscall.ECONNREFUSED}
+		return nil, &net.OpError{Op: "dial", Net: "pipe", Addr: &net.UnixAddr{Name: addr, Net: "pipe"},
+			Err: syscall.ECONNREFUSED}
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -59,10 +60,4 @@ func (e *entrance) Close() error {
 }
 
 // Addr tells nothing: the node knows its name.
-func (e *entrance) Addr() net.Addr { return name("") }
-
-// name is the address of a node that has no port.
-type name string
-
-func (name) Network() string  { return "pipe" }
-func (n name) String() string { return string(n) }
+func (e *entrance) Addr() net.Addr { return &net.UnixAddr{Net: "pipe"} }

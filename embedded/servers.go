@@ -103,20 +103,20 @@ func (s *Servers) Addr(i int) string { return s.nodes[i].addr }
 // Stop makes node i go away: connections are cut and new ones refused, until
 // Resume. Commands it has begun are finished first. It keeps its data, and time
 // goes on for it. Stopping a stopped node does nothing.
-func (s *Servers) Stop(i int) error { return s.nodes[i].stop() }
+func (s *Servers) Stop(i int) error { return s.nodes[i].change((*node).stop) }
 
 // Resume brings node i back with its data, less what expired meanwhile. It does
 // nothing to a node that runs. It fails if another program has taken the port.
-func (s *Servers) Resume(i int) error { return s.nodes[i].resume() }
+func (s *Servers) Resume(i int) error { return s.nodes[i].change((*node).resume) }
 
 // Lose makes node i come back empty, at the same address, as a Redis without
 // persistence does when it is restarted: data and scripts are gone, connections
 // cut, and its uptime begins anew. It may be stopped or running before.
-func (s *Servers) Lose(i int) error { return s.nodes[i].lose() }
+func (s *Servers) Lose(i int) error { return s.nodes[i].change((*node).lose) }
 
 // Close ends all nodes and frees their memory. It may be called again.
 func (s *Servers) Close() {
 	for _, n := range s.nodes {
-		n.close()
+		_ = n.change((*node).close)
 	}
 }

@@ -48,9 +48,9 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitReq
 		giveBack(ctx, asks)
 	}
 	answer := &rls.RateLimitResponse{OverallCode: rls.RateLimitResponse_OK}
-	for i := range asks {
-		s.count(ctx, &asks[i])
-		answer.Statuses = append(answer.Statuses, asks[i].status())
+	for _, a := range asks {
+		s.count(ctx, a)
+		answer.Statuses = append(answer.Statuses, a.status())
 	}
 	switch {
 	case refused && s.o.Shadow:
@@ -65,10 +65,9 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitReq
 }
 
 // refused reports whether the limits refuse a request.
-func (s *Service) refused(asks []ask) bool {
+func (s *Service) refused(asks []*ask) bool {
 	quotas, used := 0, 0
-	for i := range asks {
-		a := &asks[i]
+	for _, a := range asks {
 		over := a.refuses()
 		if a.Rule != nil && a.Quota {
 			quotas++
@@ -105,10 +104,9 @@ func (a *ask) status() *rls.RateLimitResponse_DescriptorStatus {
 // headersOf tells of the descriptor that matters most: of those that refuse the one that does so
 // for longest, else the one that has least left. Limits in shadow have clients do nothing, and what
 // the outage policy says tells nothing of a limit.
-func headersOf(asks []ask) []*core.HeaderValue {
+func headersOf(asks []*ask) []*core.HeaderValue {
 	var most *ask
-	for i := range asks {
-		a := &asks[i]
+	for _, a := range asks {
 		if a.Rule == nil || a.Unlimited || a.Shadow || a.degraded || a.err != nil {
 			continue
 		}

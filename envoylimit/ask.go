@@ -32,7 +32,7 @@ type ask struct {
 }
 
 // asksOf finds the limits of a request.
-func (s *Service) asksOf(request *rls.RateLimitRequest) ([]ask, error) {
+func (s *Service) asksOf(request *rls.RateLimitRequest) ([]*ask, error) {
 	g := s.live.Load()
 	switch {
 	case g == nil:
@@ -45,14 +45,14 @@ func (s *Service) asksOf(request *rls.RateLimitRequest) ([]ask, error) {
 		return nil, fmt.Errorf("%w: %d descriptors, and at most %d are possible", ErrTooManyDescriptors,
 			len(request.GetDescriptors()), MaxDescriptors)
 	}
-	asks := make([]ask, len(request.GetDescriptors()))
+	asks := make([]*ask, len(request.GetDescriptors()))
 	replaced := make(map[string]bool)
 	for i, d := range request.GetDescriptors() {
-		a := &asks[i]
 		if !known(d) {
 			return nil, ErrUnknownField
 		}
-		a.hits = hitsOf(request, d)
+		a := &ask{hits: hitsOf(request, d)}
+		asks[i] = a
 		if err := s.find(a, g, request.GetDomain(), d); err != nil {
 			return nil, err
 		}
@@ -62,9 +62,9 @@ func (s *Service) asksOf(request *rls.RateLimitRequest) ([]ask, error) {
 			}
 		}
 	}
-	for i := range asks {
-		if r := asks[i].Rule; r != nil && !r.Unlimited && r.Name != "" && replaced[r.Name] {
-			asks[i].Match, asks[i].limit = rules.Match{}, nil
+	for _, a := range asks {
+		if r := a.Rule; r != nil && !r.Unlimited && r.Name != "" && replaced[r.Name] {
+			a.Match, a.limit = rules.Match{}, nil
 		}
 	}
 	return asks, nil
@@ -110,10 +110,9 @@ func hitsOf(request *rls.RateLimitRequest, d *ratelimit.RateLimitDescriptor) int
 // decideAll asks all limits of a request. Those that can refuse it by themselves are a Set, which
 // is asked last, and only if nothing else refuses the request or fails. What could not be decided
 // in shadow is no error.
-func (s *Service) decideAll(ctx context.Context, asks []ask) error {
+func (s *Service) decideAll(ctx context.Context, asks []*ask) error {
 	var first, beside, together []*ask
-	for i := range asks {
-		a := &asks[i]
+	for _, a := range asks {
 		switch {
 		case s.begin(ctx, a):
 		case s.o.Charge == Each || s.o.Shadow || a.Shadow:
@@ -144,8 +143,8 @@ func (s *Service) decideAll(ctx context.Context, asks []ask) error {
 		allow(ctx, together)
 	}
 	rest.Wait()
-	for i := range asks {
-		if a := &asks[i]; a.limiter != nil && a.err == nil && !a.degraded {
+	for _, a := range asks {
+		if a.limiter != nil && a.err == nil && !a.degraded {
 			a.limit.heard(ctx)
 		}
 	}
@@ -153,10 +152,10 @@ func (s *Service) decideAll(ctx context.Context, asks []ask) error {
 }
 
 // failed returns why limits could not be asked that are not in shadow.
-func (s *Service) failed(asks []ask) error {
+func (s *Service) failed(asks []*ask) error {
 	var errs []error
-	for i := range asks {
-		if a := &asks[i]; a.err != nil && !s.o.Shadow && !a.Shadow {
+	for _, a := range asks {
+		if a.err != nil && !s.o.Shadow && !a.Shadow {
 			errs = append(errs, a.err)
 		}
 	}
@@ -199,18 +198,12 @@ func neverGranted(asks []*ask) {
 		handle *handle
 		key    string
 	}
-	of := func(a *ask) one {
-		if a.limit.handle.declared.Load().one != nil {
-			return one{handle: a.limit.handle}
-		}
-		return one{a.limit.handle, a.Key}
-	}
 	sums := make(map[one]int64, len(asks))
 	for _, a := range asks {
-		sums[of(a)] += a.hits
+		sums[one{a.limit.handle, a.Key}] += a.hits
 	}
 	for _, a := range asks {
-		if a.exceeds(sums[of(a)]) {
+		if a.exceeds(sums[one{a.limit.handle, a.Key}]) {
 			a.never, a.over = true, true
 		}
 	}
@@ -324,19 +317,11 @@ func (a *ask) look(ctx context.Context) {
 }
 
 // giveBack returns what limits granted that were asked alone, to a request that others refused.
-func giveBack(ctx context.Context, asks []ask) {
-	var wg sync.WaitGroup
-	for i := range asks {
-		a := &asks[i]
-		if a.decision.Granted == 0 {
-			continue
+func giveBack(ctx context.Context, asks []*ask) {
+	each(asks, func(a *ask) {
+		// if Redis is away now, it leaves the window by itself
+		if a.decision.Granted > 0 && a.limiter.Settle(ctx, a.decision, 0) == nil {
+			a.remaining += a.decision.Granted
 		}
-		wg.Go(func() {
-			// if Redis is away now, it leaves the window by itself
-			if a.limiter.Settle(ctx, a.decision, 0) == nil {
-				a.remaining += a.decision.Granted
-			}
-		})
-	}
-	wg.Wait()
+	})
 }

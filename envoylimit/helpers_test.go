@@ -5,7 +5,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -14,50 +13,30 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/shardlimit/shardlimit/envoylimit"
 	"github.com/shardlimit/shardlimit/envoylimit/rules"
-	"github.com/shardlimit/shardlimit/internal/redistest"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // everywhere runs a test on nodes in this process and on real servers.
 func everywhere(t *testing.T, test func(*testing.T, *shardlimit.Client)) {
-	t.Run("embedded", func(t *testing.T) { test(t, connect(t, local(t))) })
+	t.Run("embedded", func(t *testing.T) { test(t, connect(t)) })
 	t.Run("redis", func(t *testing.T) {
-		var nodes []shardlimit.Node
-		for _, s := range redistest.Servers(t, 2) {
-			nodes = append(nodes, shardlimit.Node{Redis: s.ClientOption()})
-		}
-		test(t, connect(t, nodes))
+		f, _ := limittest.Independent(t, 2)
+		test(t, f.Client(t))
 	})
 }
 
-func local(t testing.TB) []shardlimit.Node {
+// connect is a client of nodes in this process.
+func connect(t testing.TB) *shardlimit.Client {
 	t.Helper()
-	servers, err := embedded.Start(2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(servers.Close)
-	return servers.Nodes()
-}
-
-func connect(t testing.TB, nodes []shardlimit.Node) *shardlimit.Client {
-	t.Helper()
-	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes, CallTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	return client
+	return limittest.InProcess(t, 2).Client(t)
 }
 
 func parse(t testing.TB, content string) *rules.Config {
 	t.Helper()
 	c, err := rules.Parse([]rules.File{{Name: "f.yaml", Content: []byte(content)}}, rules.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	return c
 }
 
@@ -65,13 +44,9 @@ func parse(t testing.TB, content string) *rules.Config {
 func start(t testing.TB, client *shardlimit.Client, content string, o envoylimit.Options) *envoylimit.Service {
 	t.Helper()
 	s, err := envoylimit.New(client, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	if content != "" {
-		if err := s.Apply(t.Context(), parse(t, content)); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, s.Apply(t.Context(), parse(t, content)))
 	}
 	return s
 }
@@ -82,9 +57,7 @@ func dial(t testing.TB, s *envoylimit.Service) *grpc.ClientConn {
 	server := grpc.NewServer()
 	s.Register(server)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	t.Cleanup(func() {
@@ -94,9 +67,7 @@ func dial(t testing.TB, s *envoylimit.Service) *grpc.ClientConn {
 		}
 	})
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -139,9 +110,7 @@ func (r remote) ShouldRateLimit(ctx context.Context, q *rls.RateLimitRequest) (*
 func verdict(t testing.TB, s asker, q *rls.RateLimitRequest) string {
 	t.Helper()
 	a, err := s.ShouldRateLimit(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	return short(a)
 }
 

@@ -97,15 +97,15 @@ func (l *limit) limiter(ctx context.Context, key string) (*shardlimit.Limiter, e
 }
 
 func (l *limit) declare(ctx context.Context) (*declared, error) {
-	d, name := &declared{}, adapter.Bounded("envoy/"+l.rule.ID)
+	d, name, want := &declared{}, adapter.Bounded("envoy/"+l.rule.ID), l.want
+	if l.brought {
+		want.Permits = 1 // of keys that bring no limit: there are none
+	}
 	var err error
-	switch {
-	case l.brought:
-		d.each, err = l.service.client.Family(ctx, name, l.unbrought())
-	case l.rule.Open:
-		d.each, err = l.service.client.Family(ctx, name, l.want)
-	default:
-		d.one, err = l.service.client.Limiter(ctx, name, l.want)
+	if l.rule.Open {
+		d.each, err = l.service.client.Family(ctx, name, want)
+	} else {
+		d.one, err = l.service.client.Limiter(ctx, name, want)
 	}
 	if err != nil {
 		return nil, err
@@ -127,9 +127,6 @@ func (l *limit) wanted() bool {
 	is := l.handle.declared.Load().limit()
 	return is.Permits == l.want.Permits && is.Per == l.want.Per && is.Algorithm == l.want.Algorithm
 }
-
-// inForce reports whether no later configuration has replaced the limit.
-func (l *limit) inForce() bool { return l.service.live.Load().limits[l.rule] == l }
 
 // heard is called when Redis has decided. The first time it makes sure, beside the request, that
 // the limit is the one of the configuration, and not one that was stored before.
@@ -156,7 +153,7 @@ func (l *limit) heard(ctx context.Context) {
 // none. A request that came before the configuration was replaced changes nothing any more.
 // handle.setting is held.
 func (l *limit) set(ctx context.Context) error {
-	if !l.inForce() {
+	if l.service.live.Load().limits[l.rule] != l {
 		return nil
 	}
 	var err error

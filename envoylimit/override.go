@@ -6,7 +6,6 @@ import (
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 
-	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/envoylimit/rules"
 )
 
@@ -28,9 +27,4 @@ func (s *Service) override(domain string, entries []rules.Entry,
 		keys[i] = e.Key
 	}
 	return l, rules.Match{Rule: l.rule, Key: rules.Path(domain, entries), Metric: strings.Join(keys, ".")}, nil
-}
-
-// unbrought is what the family of overrides holds for keys that bring no limit: there are none.
-func (l *limit) unbrought() shardlimit.Limit {
-	return shardlimit.Limit{Permits: 1, Per: l.want.Per, Algorithm: l.want.Algorithm}
 }

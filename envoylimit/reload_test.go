@@ -19,6 +19,7 @@ import (
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/envoylimit"
 	"github.com/shardlimit/shardlimit/envoylimit/rules"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // per is a configuration that lets each user and all make so many requests an hour.
@@ -38,9 +39,7 @@ func TestCountsOutliveAChange(t *testing.T) {
 			{3, "OK ok:2 ok:2"}, {5, "OK ok:3 ok:3"}, {2, "OVER_LIMIT ok:2 over:0"}, {3, "OK ok:0 ok:0"},
 			{0, "OVER_LIMIT over:0 over:0"}, {4, "OK ok:0 ok:0"},
 		} {
-			if err := s.Apply(t.Context(), parse(t, per(change.n))); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, s.Apply(t.Context(), parse(t, per(change.n))))
 			q := ask("d", "user=ann", "all=x")
 			if change.n == 4 { // the configuration before had no such limit, so the first use changes it
 				if got := until(t, s, rls.RateLimitResponse_OK); got != change.want {
@@ -62,9 +61,7 @@ func until(t *testing.T, s asker, code rls.RateLimitResponse_Code) string {
 	t.Helper()
 	for range 100_000 {
 		a, err := s.ShouldRateLimit(t.Context(), ask("d", "user=ann", "all=x"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		if a.GetOverallCode() == code {
 			return short(a)
 		}
@@ -75,29 +72,20 @@ func until(t *testing.T, s asker, code rls.RateLimitResponse_Code) string {
 
 // A process that starts with another configuration than was stored has that one in force.
 func TestAnotherProcessChangesTheLimit(t *testing.T) {
-	client := connect(t, local(t))
+	client := connect(t)
 	until(t, start(t, client, per(1_000_000), envoylimit.Options{}), rls.RateLimitResponse_OK)
 	until(t, start(t, client, per(2), envoylimit.Options{}), rls.RateLimitResponse_OVER_LIMIT)
 }
 
 // Configurations know no mode, so a limit that was closed stays closed when its number changes.
 func TestAChangeKeepsTheMode(t *testing.T) {
-	client := connect(t, local(t))
+	client := connect(t)
 	limit := shardlimit.PerHour(1)
 	limit.Mode = shardlimit.Closed
-	all, err := client.Limiter(t.Context(), "envoy/d/all=x", limit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	one := func(n int) string {
-		return fmt.Sprintf("domain: d\ndescriptors: "+
-			"[{key: all, value: x, rate_limit: {unit: hour, requests_per_unit: %d}}]", n)
-	}
-	s := start(t, client, one(1), envoylimit.Options{})
+	all := limittest.Limiter(t, client, "envoy/d/all=x", limit)
+	s := start(t, client, per(1), envoylimit.Options{})
 	play(t, s, []step{{ask("d", "all=x"), "OVER_LIMIT over:0"}})
-	if err := s.Apply(t.Context(), parse(t, one(9))); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, s.Apply(t.Context(), parse(t, per(9))))
 	play(t, s, []step{{ask("d", "all=x"), "OVER_LIMIT over:0"}})
 	if now := all.Limit(); now.Permits != 9 || now.Mode != shardlimit.Closed {
 		t.Errorf("%+v", now)
@@ -106,7 +94,7 @@ func TestAChangeKeepsTheMode(t *testing.T) {
 
 // Requests go on while the configuration changes: none fails, and none finds no rule.
 func TestReloadUnderLoad(t *testing.T) {
-	s := start(t, connect(t, local(t)), per(1000), envoylimit.Options{})
+	s := start(t, connect(t), per(1000), envoylimit.Options{})
 	api := rls.NewRateLimitServiceClient(dial(t, s))
 	var asked atomic.Int64
 	ctx, stop := context.WithCancel(t.Context())
@@ -127,13 +115,9 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 	for i := range 10 {
 		for before := asked.Load(); asked.Load() < before+8 && !t.Failed(); {
-			if _, err := s.ShouldRateLimit(t.Context(), ask("d", "all=x")); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, limittest.Err(s.ShouldRateLimit(t.Context(), ask("d", "all=x"))))
 		}
-		if err := s.Apply(t.Context(), parse(t, per(1000+i*7%50))); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, s.Apply(t.Context(), parse(t, per(1000+i*7%50))))
 	}
 	stop()
 	wg.Wait()
@@ -145,9 +129,7 @@ func follow(t *testing.T, client *shardlimit.Client, path string) (s *envoylimit
 	loaded = make(heard, 100)
 	s = start(t, client, "", envoylimit.Options{Logger: slog.New(loaded)})
 	src := envoylimit.Source{Path: path, Every: time.Millisecond}
-	if err := s.Load(t.Context(), src); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, s.Load(t.Context(), src))
 	loaded.well(t)
 	go s.Follow(t.Context(), src)
 	return s, loaded
@@ -159,9 +141,7 @@ type heard chan error
 // well waits for one that is in force.
 func (h heard) well(t *testing.T) {
 	t.Helper()
-	if err := <-h; err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, <-h)
 }
 
 func (h heard) Handle(_ context.Context, r slog.Record) error {
@@ -182,12 +162,8 @@ func (h heard) WithGroup(string) slog.Handler          { return h }
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.WriteFile(path+".new", []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, os.WriteFile(path+".new", []byte(content), 0o600))
+	limittest.Must(t, os.Rename(path+".new", path))
 }
 
 // A configuration is followed; a bad one is told of and leaves the former one in force.
@@ -195,7 +171,7 @@ func TestFollow(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a.yaml")
 	write(t, file, per(3))
-	s, loaded := follow(t, connect(t, local(t)), dir)
+	s, loaded := follow(t, connect(t), dir)
 	play(t, s, []step{{ask("d", "user=ann"), "OK ok:2"}})
 
 	write(t, file, per(5))
@@ -209,9 +185,7 @@ func TestFollow(t *testing.T) {
 	}
 	play(t, s, []step{{ask("d", "user=ann"), "OK ok:2"}})
 
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, os.Remove(file))
 	if err := <-loaded; !errors.Is(err, rules.ErrInvalid) || !strings.Contains(err.Error(), "has no file *.yaml") {
 		t.Error(err)
 	}
@@ -230,19 +204,11 @@ func TestWhatIsNoConfiguration(t *testing.T) {
 	for _, name := range []string{".#a.yaml", "._a.yaml"} {
 		write(t, filepath.Join(dir, name), "no: [configuration")
 	}
-	if err := os.Mkdir(filepath.Join(dir, "old.yaml"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, os.Mkdir(filepath.Join(dir, "old.yaml"), 0o755))
 	files, err := envoylimit.Source{Path: dir}.Read()
 	if err != nil || len(files) != 1 {
 		t.Errorf("%d files, %v", len(files), err)
 	}
-}
-
-func TestLoadWithoutAFile(t *testing.T) {
-	s := start(t, connect(t, local(t)), "", envoylimit.Options{})
-	src := envoylimit.Source{Path: filepath.Join(t.TempDir(), "none.yaml")}
-	if err := s.Load(t.Context(), src); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
-	}
+	_, err = envoylimit.Source{Path: filepath.Join(dir, "none.yaml")}.Read()
+	limittest.ErrorIs(t, err, fs.ErrNotExist)
 }

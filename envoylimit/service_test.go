@@ -22,8 +22,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/shardlimit/shardlimit/envoylimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 func number(n uint32) string {
@@ -42,6 +42,7 @@ descriptors:
   - {key: all, rate_limit: {unit: day, requests_per_unit: 3}}
   - {key: path, value: x/*, share_threshold: true, rate_limit: {unit: month, requests_per_unit: 1}}
   - {key: path, value: y/*, rate_limit: {unit: week, requests_per_unit: 1}}
+  - {key: long, rate_limit: {unit: hour, unit_multiplier: 3, requests_per_unit: 0}}
   - {key: tried, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
   - {key: special, rate_limit: {unit: hour, requests_per_unit: 5, replaces: [{name: users}]}}
   - {key: quota, value: a, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
@@ -109,7 +110,7 @@ func TestVerdicts(t *testing.T) {
 // Each charges what is there, whatever the others say. A fixed window is reset when it ends.
 // TestAnswersOfBothServices in bench compares this with envoyproxy/ratelimit.
 func TestEachIsCharged(t *testing.T) {
-	s := start(t, connect(t, local(t)), config, envoylimit.Options{Charge: envoylimit.Each,
+	s := start(t, connect(t), config, envoylimit.Options{Charge: envoylimit.Each,
 		Algorithm: shardlimit.FixedWindow})
 	play(t, s, []step{
 		{hits(ask("d", "user=ann"), 5), "OVER_LIMIT over:0"},
@@ -130,15 +131,13 @@ func TestEachIsCharged(t *testing.T) {
 // Every answer goes by the mode of the limit, whether hits are asked for, looked at, more than the
 // limit has, or not charged because another limit refuses.
 func TestAnswersGoByTheModeOfTheLimit(t *testing.T) {
-	client := connect(t, local(t))
+	client := connect(t)
 	for mode, want := range map[shardlimit.Mode]string{shardlimit.Off: "ok:1", shardlimit.Shadow: "ok:0",
 		shardlimit.Closed: "over:0"} {
 		for _, charge := range []envoylimit.Charge{envoylimit.Together, envoylimit.Each} {
 			limit := shardlimit.Limit{Permits: 1, Per: time.Hour, Mode: mode}
 			value := fmt.Sprint(mode, charge)
-			if _, err := client.Limiter(t.Context(), "envoy/d/all="+value, limit); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Limiter(t, client, "envoy/d/all="+value, limit)
 			s := start(t, client, config+"  - {key: all, value: "+value+
 				", rate_limit: {unit: hour, requests_per_unit: 1}}\n", envoylimit.Options{Charge: charge})
 			code := "OK "
@@ -154,15 +153,6 @@ func TestAnswersGoByTheModeOfTheLimit(t *testing.T) {
 	}
 }
 
-// The global shadow mode lets everything pass, and charges it.
-func TestGlobalShadow(t *testing.T) {
-	s := start(t, connect(t, local(t)), config, envoylimit.Options{Shadow: true})
-	play(t, s, []step{
-		{ask("d", "user=none", "all=x"), "OK over:0 ok:2"},
-		{ask("d", "user=none", "all=x"), "OK over:0 ok:1"},
-	})
-}
-
 // While Redis is away, a limit in shadow harms no request, and one that is surely over refuses it.
 func TestWithoutRedis(t *testing.T) {
 	const text = `domain: d
@@ -174,34 +164,17 @@ descriptors:
     shadow_mode: true
   - key: none
     rate_limit: {unit: hour, requests_per_unit: 0}`
-	servers, err := embedded.Start(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	nodes := servers.Nodes()
-	servers.Close()
-	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	s := start(t, client, text, envoylimit.Options{Headers: true})
-	_, err = s.ShouldRateLimit(t.Context(), ask("d", "user=ann", "tried=x"))
-	if !errors.Is(err, shardlimit.ErrUnavailable) {
-		t.Errorf("%v", err)
-	}
+	o := envoylimit.Options{Headers: true}
+	s := start(t, limittest.Away().Client(t), text, o)
+	_, err := s.ShouldRateLimit(t.Context(), ask("d", "user=ann", "tried=x"))
+	limittest.ErrorIs(t, err, shardlimit.ErrUnavailable)
 	play(t, s, []step{
 		{ask("d", "tried=x"), "OK ok:0"},
 		{ask("d", "user=ann", "none=x"), "OVER_LIMIT ok:0 over:0"},
 	})
 	for policy, want := range map[shardlimit.OutagePolicy][2]string{shardlimit.FailOpen: {"OK ok:0", "OK ok:0"},
 		shardlimit.FailLocal: {"OK ok:4", "OVER_LIMIT over:0"}} {
-		client, err := shardlimit.New(shardlimit.Config{Nodes: nodes, OnOutage: policy})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(client.Close)
-		s := start(t, client, text, envoylimit.Options{Headers: true})
+		s := start(t, limittest.Away().Client(t, limittest.OnOutage(policy)), text, o)
 		a, err := s.ShouldRateLimit(t.Context(), hits(ask("d", "user=ann"), 0))
 		if err != nil || len(a.GetResponseHeadersToAdd()) > 0 {
 			t.Errorf("%v, %v", a, err)
@@ -213,20 +186,19 @@ descriptors:
 			{hits(ask("d", "user=ann"), 0), want[1]},
 		})
 	}
-	shadow := start(t, client, text, envoylimit.Options{Headers: true, Shadow: true})
-	a, err := shadow.ShouldRateLimit(t.Context(), ask("d", "user=ann", "none=x"))
+	o.Shadow = true
+	a, err := start(t, limittest.Away().Client(t), text, o).ShouldRateLimit(t.Context(), ask("d", "user=ann", "none=x"))
 	if err != nil || a.GetOverallCode() != rls.RateLimitResponse_OK || len(a.GetResponseHeadersToAdd()) > 0 {
 		t.Errorf("%v, %v", a, err)
 	}
 }
 
+// A status names the limit, what is left of it and until when. A window may be several units.
 func TestWhatAStatusSays(t *testing.T) {
-	s := start(t, connect(t, local(t)), config, envoylimit.Options{Headers: true})
+	s := start(t, connect(t), config, envoylimit.Options{Headers: true})
 	for i, want := range []string{"2 1 3600", "2 0 3600", "2 0 3600"} {
 		a, err := s.ShouldRateLimit(t.Context(), ask("d", "all=x", "user=ann", "user=root"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		st := a.GetStatuses()[1]
 		l := st.GetCurrentLimit()
 		if l.GetName() != "users" || l.GetRequestsPerUnit() != 2 ||
@@ -244,10 +216,14 @@ func TestWhatAStatusSays(t *testing.T) {
 			t.Errorf("step %d: headers %s, want %s", i, got, want)
 		}
 	}
+	a, err := s.ShouldRateLimit(t.Context(), ask("d", "long=x"))
+	if reset := a.GetStatuses()[0].GetDurationUntilReset().AsDuration(); err != nil || reset != 3*time.Hour {
+		t.Errorf("it is free again in %v, %v", reset, err)
+	}
 }
 
 func TestErrors(t *testing.T) {
-	client := connect(t, local(t))
+	client := connect(t)
 	empty, s := start(t, client, "", envoylimit.Options{}), start(t, client, config, envoylimit.Options{})
 	year := override(typev3.RateLimitUnit_YEAR, 3)
 	for name, c := range map[string]struct {
@@ -287,49 +263,16 @@ func override(unit typev3.RateLimitUnit, n uint32) *rls.RateLimitRequest {
 	return q
 }
 
-// A limit that a descriptor brings along goes before its rule, and counts apart from it. What was
-// used counts, too, once another limit is brought.
-func TestOverrides(t *testing.T) {
-	hour := func(n uint32) *rls.RateLimitRequest { return override(typev3.RateLimitUnit_HOUR, n) }
-	s := start(t, connect(t, local(t)), config, envoylimit.Options{})
-	play(t, s, []step{
-		{hour(1), "OK ok:0"}, {hour(1), "OVER_LIMIT over:0"}, {ask("d", "user=ann"), "OK ok:1"},
-		{hour(4), "OK ok:2"}, {hour(1), "OVER_LIMIT over:0"},
-		{override(typev3.RateLimitUnit_DAY, 4), "OK ok:3"},
-		{override(typev3.RateLimitUnit_DAY, 0), "OVER_LIMIT over:0"},
-	})
-}
-
-// A window may be several units.
-func TestUnitMultiplier(t *testing.T) {
-	s := start(t, connect(t, local(t)), `domain: d
-descriptors:
-  - key: user
-    rate_limit: {unit: hour, unit_multiplier: 3, requests_per_unit: 1}`, envoylimit.Options{})
-	play(t, s, []step{{ask("d", "user=ann"), "OK ok:0"}})
-	a, err := s.ShouldRateLimit(t.Context(), ask("d", "user=ann"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if reset := a.GetStatuses()[0].GetDurationUntilReset().AsDuration(); reset < 2*time.Hour || reset > 3*time.Hour {
-		t.Errorf("it is free again in %v", reset)
-	}
-}
-
 func TestInvalidOptions(t *testing.T) {
-	client := connect(t, local(t))
+	client := connect(t)
 	for _, o := range []envoylimit.Options{{Algorithm: shardlimit.LeakyBucket}, {Charge: 2}} {
-		if _, err := envoylimit.New(client, o); !errors.Is(err, envoylimit.ErrInvalidOptions) {
-			t.Errorf("%+v: %v", o, err)
-		}
+		limittest.ErrorIs(t, limittest.Err(envoylimit.New(client, o)), envoylimit.ErrInvalidOptions, o)
 	}
-	if _, err := envoylimit.New(nil, envoylimit.Options{}); !errors.Is(err, envoylimit.ErrInvalidOptions) {
-		t.Error(err)
-	}
+	limittest.ErrorIs(t, limittest.Err(envoylimit.New(nil, envoylimit.Options{})), envoylimit.ErrInvalidOptions)
 }
 
 func TestHealth(t *testing.T) {
-	s := start(t, connect(t, local(t)), "", envoylimit.Options{})
+	s := start(t, connect(t), "", envoylimit.Options{})
 	api := grpc_health_v1.NewHealthClient(dial(t, s))
 	check := func(want string) {
 		t.Helper()
@@ -341,9 +284,7 @@ func TestHealth(t *testing.T) {
 		}
 	}
 	check("NOT_SERVING")
-	if err := s.Apply(t.Context(), parse(t, config)); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, s.Apply(t.Context(), parse(t, config)))
 	check("SERVING")
 	w, err := api.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 	if err == nil {
@@ -359,88 +300,32 @@ func TestHealth(t *testing.T) {
 // Envoy may send fields of a later version, such as one that has hits given back: what they ask for
 // is not done, so nothing is.
 func TestUnknownFieldsAreRefused(t *testing.T) {
-	s := start(t, connect(t, local(t)), config, envoylimit.Options{})
+	s := start(t, connect(t), config, envoylimit.Options{})
 	api := rls.NewRateLimitServiceClient(dial(t, s))
-	set := protowire.AppendVarint(protowire.AppendTag(nil, 200, protowire.VarintType), 1)
 	type descriptor = *ratelimit.RateLimitDescriptor
 	for name, of := range map[string]func(descriptor) protoreflect.Message{
 		"descriptor": func(d descriptor) protoreflect.Message { return d.ProtoReflect() },
 		"entry":      func(d descriptor) protoreflect.Message { return d.GetEntries()[0].ProtoReflect() },
 		"limit":      func(d descriptor) protoreflect.Message { return d.GetLimit().ProtoReflect() },
 	} {
-		q := ask("d", "user="+name)
-		if name == "limit" {
-			q = override(typev3.RateLimitUnit_HOUR, 3)
-		}
-		of(q.GetDescriptors()[0]).SetUnknown(set)
+		q := override(typev3.RateLimitUnit_HOUR, 3)
+		q.Descriptors[0].Entries[0].Value = name
+		// is_negative_hits, by its number: once it is known here it needs an answer of its own
+		of(q.Descriptors[0]).SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 4, protowire.VarintType), 1))
 		if _, err := api.ShouldRateLimit(t.Context(), q); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("%s: %v", name, err)
 		}
-		of(q.GetDescriptors()[0]).SetUnknown(nil)
-		if a, err := api.ShouldRateLimit(t.Context(), q); err != nil || a.GetStatuses()[0].GetLimitRemaining()+1 !=
-			a.GetStatuses()[0].GetCurrentLimit().GetRequestsPerUnit() {
-			t.Errorf("%s, which was refused, was charged: %v, %v", name, a, err)
+		of(q.Descriptors[0]).SetUnknown(nil)
+		if got := verdict(t, remote{api}, q); got != "OK ok:2" {
+			t.Errorf("%s, which was refused, was charged: %s", name, got)
 		}
 	}
-	// is_negative_hits, by its number: once it is known here it needs an answer of its own
-	q := ask("d", "user=ann")
-	set = protowire.AppendVarint(protowire.AppendTag(nil, 4, protowire.VarintType), 1)
-	q.Descriptors[0].ProtoReflect().SetUnknown(set)
-	if _, err := api.ShouldRateLimit(t.Context(), q); status.Code(err) != codes.InvalidArgument {
-		t.Error(err)
-	}
-}
-
-// Long values are told apart, too.
-func TestLongValues(t *testing.T) {
-	s := start(t, connect(t, local(t)), config, envoylimit.Options{})
-	long := strings.Repeat("ä", 5000)
-	play(t, s, []step{
-		{ask("d", "user="+long), "OK ok:1"}, {ask("d", "user="+long), "OK ok:0"},
-		{ask("d", "user="+long+"b"), "OK ok:1"}, {ask("d", "user="+long), "OVER_LIMIT over:0"},
-	})
-}
-
-// Thousands of rules are loaded at once and each counts for itself, also when asked by many. Nodes
-// in this process take long for so many keys, so every twentieth is asked.
-func TestManyDescriptors(t *testing.T) {
-	const many, some, callers = 2000, 20, 8
-	var content strings.Builder
-	content.WriteString("domain: d\ndescriptors:\n")
-	for i := range many {
-		value := ""
-		if i%2 == 0 {
-			value = ", value: v"
-		}
-		fmt.Fprintf(&content, "- {key: k%d%s, rate_limit: {unit: hour, requests_per_unit: 1}}\n", i, value)
-	}
-	s := start(t, connect(t, local(t)), content.String(), envoylimit.Options{})
-	api := remote{rls.NewRateLimitServiceClient(dial(t, s))}
-	var wg sync.WaitGroup
-	for c := range callers {
-		wg.Go(func() {
-			for i := c * some; i < many; i += callers * some {
-				q := ask("d", fmt.Sprintf("k%d=v", i))
-				for n, want := range []string{"OK ok:0", "OVER_LIMIT over:0"} {
-					if n == 1 && i%10 != 0 {
-						break
-					}
-					a, err := api.ShouldRateLimit(t.Context(), q)
-					if err != nil || short(a) != want {
-						t.Errorf("%d: %v %v", i, a, err)
-						return
-					}
-				}
-			}
-		})
-	}
-	wg.Wait()
 }
 
 // Requests that a narrow limit refuses do not hold what a broad one has left for others: while they
 // go on, every lawful request passes.
 func TestABlockedUserHoldsNothingOfAll(t *testing.T) {
-	s := start(t, connect(t, local(t)), "domain: d\ndescriptors:\n"+
+	s := start(t, connect(t), "domain: d\ndescriptors:\n"+
 		"- {key: user, value: mallory, rate_limit: {unit: hour, requests_per_unit: 1}}\n"+
 		"- {key: user, rate_limit: {unit: hour, requests_per_unit: 100}}\n"+
 		"- {key: all, value: x, rate_limit: {unit: hour, requests_per_unit: 6}}\n", envoylimit.Options{})
@@ -468,18 +353,44 @@ func TestABlockedUserHoldsNothingOfAll(t *testing.T) {
 	blocked.Wait()
 }
 
-// Whatever refuses a request, it costs nothing: what a quota or a limit in shadow granted comes
-// back.
-func TestWhatIsRefusedCostsNothing(t *testing.T) {
-	s := start(t, connect(t, local(t)), config, envoylimit.Options{})
-	play(t, s, []step{
-		{ask("d", "user=ann"), "OK ok:1"},
-		{hits(ask("d", "user=ann", "tried=x", "quota=b"), 2, 1, 1), "OVER_LIMIT over:1 ok:1 ok:2"},
-		{hits(ask("d", "user=ann", "all=x"), 1, 4), "OVER_LIMIT ok:1 over:3"},
-		{hits(ask("d", "user=ann", "quota=a"), 1, 2), "OVER_LIMIT ok:1 over:1"},
-		{ask("d", "user=ann", "user=ann"), "OVER_LIMIT over:1 over:1"},
-		{ask("d", "user=bob", "user=bob"), "OK ok:0 ok:0"},
-		{hits(ask("d", "all=x", "all=x"), 2, 2), "OVER_LIMIT over:3 over:3"},
-		{ask("d", "user=ann", "tried=x", "all=x", "quota=b"), "OK ok:0 ok:0 ok:2 ok:1"},
-	})
+func TestWhatIsCharged(t *testing.T) {
+	hour := func(n uint32) *rls.RateLimitRequest { return override(typev3.RateLimitUnit_HOUR, n) }
+	long := strings.Repeat("ä", 5000)
+	for i, c := range []struct {
+		o     envoylimit.Options
+		steps []step
+	}{
+		// Whatever refuses a request, it costs nothing: what a quota or a limit in shadow granted comes
+		// back.
+		{steps: []step{
+			{ask("d", "user=ann"), "OK ok:1"},
+			{hits(ask("d", "user=ann", "tried=x", "quota=b"), 2, 1, 1), "OVER_LIMIT over:1 ok:1 ok:2"},
+			{hits(ask("d", "user=ann", "all=x"), 1, 4), "OVER_LIMIT ok:1 over:3"},
+			{hits(ask("d", "user=ann", "quota=a"), 1, 2), "OVER_LIMIT ok:1 over:1"},
+			{ask("d", "user=ann", "user=ann"), "OVER_LIMIT over:1 over:1"},
+			{ask("d", "user=bob", "user=bob"), "OK ok:0 ok:0"},
+			{hits(ask("d", "all=x", "all=x"), 2, 2), "OVER_LIMIT over:3 over:3"},
+			{ask("d", "user=ann", "tried=x", "all=x", "quota=b"), "OK ok:0 ok:0 ok:2 ok:1"},
+		}},
+		// The global shadow mode lets everything pass, and charges it.
+		{envoylimit.Options{Shadow: true}, []step{
+			{ask("d", "user=none", "all=x"), "OK over:0 ok:2"},
+			{ask("d", "user=none", "all=x"), "OK over:0 ok:1"},
+		}},
+		// A limit that a descriptor brings along goes before its rule, and counts apart from it. What
+		// was used counts, too, once another limit is brought.
+		{steps: []step{
+			{hour(1), "OK ok:0"}, {hour(1), "OVER_LIMIT over:0"}, {ask("d", "user=ann"), "OK ok:1"},
+			{hour(4), "OK ok:2"}, {hour(1), "OVER_LIMIT over:0"},
+			{override(typev3.RateLimitUnit_DAY, 4), "OK ok:3"},
+			{override(typev3.RateLimitUnit_DAY, 0), "OVER_LIMIT over:0"},
+		}},
+		// Long values are told apart, too.
+		{steps: []step{
+			{ask("d", "user="+long), "OK ok:1"}, {ask("d", "user="+long), "OK ok:0"},
+			{ask("d", "user="+long+"b"), "OK ok:1"}, {ask("d", "user="+long), "OVER_LIMIT over:0"},
+		}},
+	} {
+		t.Run(strconv.Itoa(i), func(t *testing.T) { play(t, start(t, connect(t), config, c.o), c.steps) })
+	}
 }

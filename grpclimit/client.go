@@ -1,6 +1,7 @@
 package grpclimit
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -165,12 +166,9 @@ func (c *Client) admit(ctx context.Context, call Call) error {
 }
 
 func (c *Client) begin() {
-	c.key, c.pauses = c.Key, c.Pauses
+	c.key, c.pauses = c.Key, cmp.Or(c.Pauses, httplimit.NewPauses(time.Minute))
 	if c.key == nil {
 		c.key = Target
-	}
-	if c.pauses == nil {
-		c.pauses = httplimit.NewPauses(time.Minute)
 	}
 	c.meters = adapter.NewMeters(c.MeterProvider, "grpc", "call")
 }

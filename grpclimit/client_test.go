@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -18,6 +19,7 @@ import (
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/grpclimit"
 	"github.com/shardlimit/shardlimit/httplimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // asks is a status that asks for a pause.
@@ -90,33 +92,30 @@ func TestCallsWaitForPermits(t *testing.T) {
 	}
 }
 
+// The status of a call that is not made unwraps to why.
 func TestCallsThatAreNotMade(t *testing.T) {
 	canceled, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("why")
 	cancel(why)
-	for name, c := range map[string]struct {
+	for _, c := range []struct {
 		ctx context.Context
 		err error
 		is  error
 		as  codes.Code
 	}{
-		"too long":     {t.Context(), shardlimit.ErrWaitTooLong, shardlimit.ErrWaitTooLong, codes.DeadlineExceeded},
-		"an outage":    {t.Context(), shardlimit.ErrUnavailable, shardlimit.ErrUnavailable, codes.Unavailable},
-		"no key":       {t.Context(), shardlimit.ErrInvalidName, shardlimit.ErrInvalidName, codes.InvalidArgument},
-		"no such plan": {t.Context(), shardlimit.ErrInvalidLimit, shardlimit.ErrInvalidLimit, codes.Internal},
-		"too much":     {t.Context(), shardlimit.ErrExceedsLimit, shardlimit.ErrExceedsLimit, codes.InvalidArgument},
-		"it ended":     {canceled, nil, why, codes.Canceled},
-		"it ended, 2":  {canceled, shardlimit.ErrUnavailable, why, codes.Canceled},
+		{t.Context(), shardlimit.ErrWaitTooLong, shardlimit.ErrWaitTooLong, codes.DeadlineExceeded},
+		{t.Context(), shardlimit.ErrUnavailable, shardlimit.ErrUnavailable, codes.Unavailable},
+		{canceled, nil, why, codes.Canceled},
 	} {
 		made := false
 		client := &grpclimit.Client{Permits: grpclimit.WaitOne(&waits{err: c.err})}
 		err := through(c.ctx, client, func() error { made = true; return nil })
 		if !errors.Is(err, c.is) || status.Code(err) != c.as || made {
-			t.Errorf("%s: %v, made %v", name, err, made)
+			t.Errorf("%v, made %v", err, made)
 		}
 		_, err = client.Stream(c.ctx, nil, nil, "/s/M", nil)
 		if !errors.Is(err, c.is) || status.Code(err) != c.as {
-			t.Errorf("%s: a stream %v", name, err)
+			t.Errorf("a stream: %v", err)
 		}
 	}
 }
@@ -125,79 +124,59 @@ func TestCallsThatAreNotMade(t *testing.T) {
 func TestTheFleetPauses(t *testing.T) {
 	pauses := httplimit.NewPauses(time.Minute)
 	fleet := []*grpclimit.Client{{Pauses: pauses, Key: grpclimit.Method}, {Pauses: pauses, Key: grpclimit.Method}}
-	if err := through(t.Context(), fleet[1], fine); err != nil {
-		t.Error(err)
-	}
+	limittest.Must(t, through(t.Context(), fleet[1], fine))
 	err := through(t.Context(), fleet[0], func() error { return asks(t, codes.ResourceExhausted, 50*time.Second) })
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Error(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
+	ctx := limittest.Shortly(t, 20*time.Second)
 	for i, c := range fleet {
-		for range 2 {
-			err := through(ctx, c, fine)
-			if !errors.Is(err, shardlimit.ErrWaitTooLong) || status.Code(err) != codes.DeadlineExceeded {
-				t.Errorf("client %d: %v", i, err)
-			}
-		}
-		if _, err := c.Stream(ctx, nil, nil, "/s/M", nil); !errors.Is(err, shardlimit.ErrWaitTooLong) {
-			t.Errorf("client %d, a stream: %v", i, err)
-		}
+		limittest.ErrorIs(t, through(ctx, c, fine), shardlimit.ErrWaitTooLong, "client", i)
+		limittest.ErrorIs(t, limittest.Err(c.Stream(ctx, nil, nil, "/s/M", nil)), shardlimit.ErrWaitTooLong, "stream", i)
 	}
 }
 
+// A call is made again after the pause that its answer asked for, if there is time for that.
 func TestRetriesAfterThePause(t *testing.T) {
-	const pause = 30 * time.Millisecond
+	const pause = 30 * time.Second
+	yes := func(context.Context, grpclimit.Call) bool { return true }
 	for name, c := range map[string]struct {
 		client *grpclimit.Client
 		code   codes.Code
 		calls  int
+		time   time.Duration
 	}{
-		"none":                     {&grpclimit.Client{}, codes.ResourceExhausted, 1},
-		"one":                      {&grpclimit.Client{Retries: 1}, codes.ResourceExhausted, 2},
-		"until it succeeds":        {&grpclimit.Client{Retries: 9}, codes.ResourceExhausted, 3},
-		"UNAVAILABLE":              {&grpclimit.Client{Retries: 9}, codes.Unavailable, 1},
-		"UNAVAILABLE, idempotent":  {&grpclimit.Client{Retries: 9, Idempotent: yes}, codes.Unavailable, 3},
-		"a code that asks nothing": {&grpclimit.Client{Retries: 9, Idempotent: yes}, codes.Aborted, 1},
+		"none":                     {&grpclimit.Client{}, codes.ResourceExhausted, 1, time.Hour},
+		"one":                      {&grpclimit.Client{Retries: 1}, codes.ResourceExhausted, 2, time.Hour},
+		"until it succeeds":        {&grpclimit.Client{Retries: 9}, codes.ResourceExhausted, 3, time.Hour},
+		"UNAVAILABLE":              {&grpclimit.Client{Retries: 9}, codes.Unavailable, 1, time.Hour},
+		"UNAVAILABLE, idempotent":  {&grpclimit.Client{Retries: 9, Idempotent: yes}, codes.Unavailable, 3, time.Hour},
+		"a code that asks nothing": {&grpclimit.Client{Retries: 9, Idempotent: yes}, codes.Aborted, 1, time.Hour},
+		"too little time":          {&grpclimit.Client{Retries: 3}, codes.ResourceExhausted, 2, pause * 3 / 2},
 	} {
-		t.Run(name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			calls, paused, began := 0, 0, time.Now()
 			c.client.OnPause = func(_ context.Context, _ grpclimit.Call, code codes.Code, d time.Duration, err error) {
 				if paused++; code != c.code || d != pause || err != nil {
-					t.Errorf("a pause of %s for %s, %v", d, code, err)
+					t.Errorf("%s: a pause of %s for %s, %v", name, d, code, err)
 				}
 			}
-			err := through(t.Context(), c.client, func() error {
+			err := through(limittest.Shortly(t, c.time), c.client, func() error {
 				if calls++; calls == 3 {
 					return nil
 				}
 				return asks(t, c.code, pause)
 			})
-			if calls != c.calls || (err == nil) != (calls == 3) {
-				t.Errorf("%d calls, %v", calls, err)
+			if calls != c.calls || status.Code(err) != c.code && calls < 3 || err != nil && calls == 3 {
+				t.Errorf("%s: %d calls, %v", name, calls, err)
 			}
-			if took := time.Since(began); took < time.Duration(calls-1)*pause {
-				t.Errorf("%d calls within %s", calls, took)
+			if took := time.Since(began); took != time.Duration(calls-1)*pause {
+				t.Errorf("%s: %d calls within %s", name, calls, took)
 			}
 			if (paused > 0) != (c.code != codes.Aborted) {
-				t.Errorf("%d pauses", paused)
+				t.Errorf("%s: %d pauses", name, paused)
 			}
 		})
-	}
-}
-
-func yes(context.Context, grpclimit.Call) bool { return true }
-
-// A call whose pause outlasts its deadline is answered at once.
-func TestNoRetryAfterTheDeadline(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	err := through(ctx, &grpclimit.Client{Retries: 3}, func() error {
-		return asks(t, codes.ResourceExhausted, time.Hour)
-	})
-	if status.Code(err) != codes.ResourceExhausted || ctx.Err() != nil {
-		t.Error(err)
 	}
 }
 
@@ -249,13 +228,9 @@ func TestAnEndOfAStreamIsOnePause(t *testing.T) {
 		string, ...grpc.CallOption) (grpc.ClientStream, error) {
 		return end, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	for range 2 {
-		if err := stream.RecvMsg(nil); !errors.Is(err, end.err) {
-			t.Error(err)
-		}
+		limittest.ErrorIs(t, stream.RecvMsg(nil), end.err)
 	}
 	if heard != 1 {
 		t.Errorf("%d pauses", heard)

@@ -23,9 +23,9 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/httplimit"
 	"github.com/shardlimit/shardlimit/internal/adapter"
-	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // Limiter decides about calls. *shardlimit.Limiter and *Policies do.
@@ -147,21 +147,18 @@ func (i *Interceptor) pass(ctx context.Context, call Call) (context.Context, err
 	if limiter == nil || cost == 0 {
 		return ctx, nil
 	}
-	d, err := limiter.AllowN(ctx, cost)
-	if err != nil {
+	p, err := adapter.Pass(ctx, passedKey{}, limiter, cost, func(d shardlimit.Decision) {
+		if i.o.OnDenied != nil {
+			i.o.OnDenied(ctx, call, Denial{Policy: i.o.Policy, Cost: cost, Decision: d})
+		}
+	})
+	switch {
+	case err != nil:
 		return ctx, i.failed(ctx, call, err)
+	case !p.Decision.Allowed:
+		return ctx, i.denied(limiter, &p.Decision)
 	}
-	if (!d.Allowed || d.Shadowed) && i.o.OnDenied != nil {
-		i.o.OnDenied(ctx, call, Denial{Policy: i.o.Policy, Cost: cost, Decision: d})
-	}
-	if !d.Allowed {
-		return ctx, i.denied(limiter, &d)
-	}
-	if d.Delay > 0 && !clock.Sleep(ctx, d.Delay) {
-		adapter.GiveBack(ctx, limiter, d)
-		return ctx, i.failed(ctx, call, context.Cause(ctx))
-	}
-	return &adapter.Passed{Context: ctx, Key: passedKey{}, Limiter: limiter, Decision: d}, nil
+	return p, nil
 }
 
 // Policy is a limit with the name under which QuotaFailure tells of it.

@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/shardlimit/shardlimit/grpclimit"
 )
 
@@ -26,15 +25,10 @@ type says struct {
 	d     shardlimit.Decision
 	err   error
 	asked int64
-	wait  bool // until the context ends
 }
 
-func (s *says) AllowN(ctx context.Context, n int64) (shardlimit.Decision, error) {
+func (s *says) AllowN(_ context.Context, n int64) (shardlimit.Decision, error) {
 	s.asked = n
-	if s.wait {
-		<-ctx.Done()
-		return s.d, context.Cause(ctx)
-	}
 	return s.d, s.err
 }
 
@@ -124,36 +118,6 @@ func one(l grpclimit.Limiter, o grpclimit.Options) []*grpclimit.Interceptor {
 func call(ctx context.Context, c testpb.TestServiceClient, opts ...grpc.CallOption) error {
 	_, err := c.UnaryCall(ctx, &testpb.SimpleRequest{}, opts...)
 	return err
-}
-
-// open is a client of embedded nodes.
-func open(t testing.TB) (*shardlimit.Client, *embedded.Servers) {
-	t.Helper()
-	servers, err := embedded.Start(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(servers.Close)
-	return connect(t, servers.Nodes()), servers
-}
-
-func connect(t testing.TB, nodes []shardlimit.Node) *shardlimit.Client {
-	t.Helper()
-	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes, CallTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	return client
-}
-
-func declare(t testing.TB, c *shardlimit.Client, name string, limit shardlimit.Limit) *shardlimit.Limiter {
-	t.Helper()
-	l, err := c.Limiter(t.Context(), name, limit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
 }
 
 // details are those of a refusal.

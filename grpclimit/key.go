@@ -70,18 +70,17 @@ func Target(_ context.Context, call Call) string {
 	return adapter.Bounded(strings.ToLower(call.Target))
 }
 
-// metadataOf are the names that metadata has for the fields of proxies.
-var metadataOf = map[httplimit.AddressField][2]string{
-	httplimit.XForwardedFor: {"x-forwarded-for", "X-Forwarded-For"},
-	httplimit.Forwarded:     {"forwarded", "Forwarded"},
-	httplimit.XRealIP:       {"x-real-ip", "X-Real-Ip"},
-}
+// fields are the names of the fields of proxies, as net/http keeps them. Metadata is read by them in
+// any case.
+var fields = [...]string{
+	httplimit.XForwardedFor: "X-Forwarded-For", httplimit.Forwarded: "Forwarded", httplimit.XRealIP: "X-Real-Ip"}
 
 // Address is the key of the client's address behind trusted proxies, by the rules of
 // httplimit.Address: an IPv6 address stands for its network of 64 bits, and an IPv4 address has one
 // key as such or within IPv6. What proxies say is read in the metadata. It panics as that does.
 func Address(o httplimit.AddressOptions) Key {
-	address, field := httplimit.Address(o), metadataOf[o.Field]
+	address := httplimit.Address(o)
+	field := fields[o.Field]
 	return func(ctx context.Context, _ Call) string {
 		from, ok := peer.FromContext(ctx)
 		if !ok || from.Addr == nil {
@@ -89,7 +88,7 @@ func Address(o httplimit.AddressOptions) Key {
 		}
 		r := &http.Request{RemoteAddr: from.Addr.String()}
 		if len(o.Trusted) > 0 || o.TrustUnix {
-			r.Header = http.Header{field[1]: metadata.ValueFromIncomingContext(ctx, field[0])}
+			r.Header = http.Header{field: metadata.ValueFromIncomingContext(ctx, field)}
 		}
 		return address(r)
 	}
@@ -105,17 +104,17 @@ func PeerIP(ctx context.Context, call Call) string { return peerIP(ctx, call) }
 // Join makes one key of several, such as user and method. Different parts never make the same key.
 // It is empty if one part is. It panics if a key is nil.
 func Join(keys ...Key) Key {
-	joined := adapter.Joined("grpclimit", keys)
+	adapter.MustBeKeys("grpclimit", keys)
 	return func(ctx context.Context, call Call) string {
-		return joined(func(key Key) string { return key(ctx, call) })
+		return adapter.Join(keys, func(key Key) string { return key(ctx, call) })
 	}
 }
 
 // FirstOf is the first key that is not empty, such as the user and, if nobody is logged in, the
 // address. Keys of different places are never the same. It panics if a key is nil.
 func FirstOf(keys ...Key) Key {
-	first := adapter.FirstOf("grpclimit", keys)
+	adapter.MustBeKeys("grpclimit", keys)
 	return func(ctx context.Context, call Call) string {
-		return first(func(key Key) string { return key(ctx, call) })
+		return adapter.FirstOf(keys, func(key Key) string { return key(ctx, call) })
 	}
 }

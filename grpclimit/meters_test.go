@@ -10,88 +10,80 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/embedded"
 	"go.opentelemetry.io/otel/metric/noop"
 	"google.golang.org/grpc/codes"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/grpclimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // provider is a MeterProvider with one meter.
 type provider struct {
 	noop.MeterProvider
-	meter *meter
+	meter
 }
 
 func (p provider) Meter(string, ...metric.MeterOption) metric.Meter { return p.meter }
 
-// meter counts what its instruments record, by name and attributes. Without a map it has none.
+// meter makes instruments that count in a map, by name and attributes. Without one it makes none.
 type meter struct {
 	noop.Meter
 	seen map[string]int
 }
 
-var errNoInstrument = errors.New("no instrument")
-
-func (m *meter) Float64Histogram(name string, _ ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+func (m meter) Float64Histogram(name string, _ ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
 	if m.seen == nil {
-		return nil, errNoInstrument
+		return nil, errors.New("no instrument")
 	}
-	return histogram{meter: m, name: name}, nil
+	return instrument{name: name, seen: m.seen}, nil
 }
 
-func (m *meter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
-	return counter{meter: m, name: name}, nil
+func (m meter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return instrument{name: name, seen: m.seen}, nil
 }
 
-type histogram struct {
-	noop.Float64Histogram
-	meter *meter
-	name  string
+// instrument is a histogram and a counter.
+type instrument struct {
+	embedded.Float64Histogram
+	embedded.Int64Counter
+	name string
+	seen map[string]int
 }
 
-func (h histogram) Record(_ context.Context, _ float64, o ...metric.RecordOption) {
+func (instrument) Enabled(context.Context) bool { return true }
+
+func (i instrument) Record(_ context.Context, _ float64, o ...metric.RecordOption) {
 	set := metric.NewRecordConfig(o).Attributes()
-	h.meter.seen[h.name+"{"+set.Encoded(attribute.DefaultEncoder())+"}"]++
+	i.seen[i.name+"{"+set.Encoded(attribute.DefaultEncoder())+"}"]++
 }
 
-type counter struct {
-	noop.Int64Counter
-	meter *meter
-	name  string
-}
-
-func (c counter) Add(context.Context, int64, ...metric.AddOption) { c.meter.seen[c.name+"{}"]++ }
+func (i instrument) Add(context.Context, int64, ...metric.AddOption) { i.seen[i.name+"{}"]++ }
 
 // A client's calls are told by what became of them, and the pauses by what asked for them, as those
 // of a Transport are.
 func TestCallsOfAClientAreMeasured(t *testing.T) {
-	m := &meter{seen: map[string]int{}}
-	client := &grpclimit.Client{MeterProvider: provider{meter: m},
-		Permits: grpclimit.WaitOne(&waits{err: shardlimit.ErrWaitTooLong})}
-	if err := through(t.Context(), client, fine); err == nil {
+	seen := map[string]int{}
+	own := provider{meter: meter{seen: seen}}
+	later := grpclimit.WaitOne(&waits{err: shardlimit.ErrWaitTooLong})
+	if err := through(t.Context(), &grpclimit.Client{MeterProvider: own, Permits: later}, fine); err == nil {
 		t.Error("the call was made")
 	}
-	calls := 0
-	if err := through(t.Context(), &grpclimit.Client{MeterProvider: provider{meter: m}, Retries: 1}, func() error {
-		if calls++; calls == 1 {
-			return asks(t, codes.ResourceExhausted, time.Millisecond)
-		}
-		return nil
-	}); err != nil || calls != 2 {
-		t.Errorf("%v after %d calls", err, calls)
-	}
+	answers := []error{asks(t, codes.ResourceExhausted, time.Millisecond), nil}
+	limittest.Must(t, through(t.Context(), &grpclimit.Client{MeterProvider: own, Retries: 1}, func() error {
+		defer func() { answers = answers[1:] }()
+		return answers[0]
+	}))
 	page, err := os.ReadFile("../docs/reference/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	for name, want := range map[string]int{
 		"ratelimit.grpc.wait.duration{outcome=made}": 2, "ratelimit.grpc.wait.duration{outcome=denied}": 1,
 		"ratelimit.grpc.pause.duration{outcome=ok,rpc.response.status_code=RESOURCE_EXHAUSTED}": 1,
 		"ratelimit.grpc.retries{}": 1,
 	} {
-		if m.seen[name] != want {
-			t.Errorf("%s: %d, want %d of %v", name, m.seen[name], want, m.seen)
+		if seen[name] != want {
+			t.Errorf("%s: %d, want %d of %v", name, seen[name], want, seen)
 		}
 		name, _, _ = strings.Cut(name, "{")
 		if sibling := strings.Replace(name, "grpc", "http", 1); !strings.Contains(string(page), "| `"+sibling+"` |") {
@@ -107,8 +99,5 @@ func TestCallsOfAClientAreMeasured(t *testing.T) {
 
 // A call is made though its provider makes no instruments.
 func TestACallWithoutInstruments(t *testing.T) {
-	c := &grpclimit.Client{MeterProvider: provider{meter: &meter{}}}
-	if err := through(t.Context(), c, fine); err != nil {
-		t.Error(err)
-	}
+	limittest.Must(t, through(t.Context(), &grpclimit.Client{MeterProvider: provider{}}, fine))
 }

@@ -1,7 +1,9 @@
 package grpclimit_test
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/grpclimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // talk sends messages on a stream, and counts the answers until it ends.
@@ -34,29 +37,31 @@ func talk(t *testing.T, api testpb.TestServiceClient, n int) (answers int, err e
 	}
 }
 
+// The begin of a stream takes permits, and each message if that is wanted. A handler can settle what
+// the begin took.
 func TestStreams(t *testing.T) {
-	client, _ := open(t)
+	client := limittest.InProcess(t, 1).Client(t)
 	each := grpclimit.Options{EachMessage: true}
 	double := grpclimit.Options{EachMessage: true, Cost: twoForMessages}
-	free := grpclimit.Options{EachMessage: true, Cost: begins}
 	for name, c := range map[string]struct {
 		o       grpclimit.Options
-		reads   bool
+		service *service
 		permits int64
 		answers int
 		used    int64
 		refused bool
 	}{
-		"a permit at its begin":      {permits: 1, answers: 5, used: 1},
-		"one for each message":       {o: each, permits: 6, answers: 5, used: 6},
-		"too many messages":          {o: each, permits: 4, answers: 3, used: 4, refused: true},
-		"a handler that reads on":    {o: each, reads: true, permits: 4, answers: 3, used: 4},
-		"a message that costs two":   {o: double, permits: 11, answers: 5, used: 11},
-		"a message that costs never": {o: free, permits: 1, answers: 5, used: 1},
+		"a permit at its begin": {permits: 1, answers: 5, used: 1},
+		"settled": {permits: 1, answers: 5,
+			service: &service{do: func(ctx context.Context) error { return grpclimit.Settle(ctx, 0) }}},
+		"one for each message":     {o: each, permits: 6, answers: 5, used: 6},
+		"too many messages":        {o: each, permits: 4, answers: 3, used: 4, refused: true},
+		"a handler that reads on":  {o: each, service: &service{reads: true}, permits: 4, answers: 3, used: 4},
+		"a message that costs two": {o: double, permits: 11, answers: 5, used: 11},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := declare(t, client, name, shardlimit.PerHour(c.permits))
-			answers, err := talk(t, serve(t, &service{reads: c.reads}, one(l, c.o)), 5)
+			l := limittest.Limiter(t, client, name, shardlimit.PerHour(c.permits))
+			answers, err := talk(t, serve(t, cmp.Or(c.service, &service{}), one(l, c.o)), 5)
 			if answers != c.answers || status.Code(err) == codes.ResourceExhausted != c.refused {
 				t.Errorf("%d answers, %v", answers, err)
 			}
@@ -65,9 +70,7 @@ func TestStreams(t *testing.T) {
 					t.Errorf("RetryInfo %s, %v", retry, quota)
 				}
 			}
-			if st, err := l.Peek(t.Context()); err != nil || st.Used != c.used {
-				t.Errorf("%d used, %v", st.Used, err)
-			}
+			limittest.Uses(t, l, c.used)
 		})
 	}
 }
@@ -75,18 +78,15 @@ func TestStreams(t *testing.T) {
 // A stream that ends with the refusal of a message tells once when to try again, however many
 // limits it passed.
 func TestTheTrailerOfARefusedMessage(t *testing.T) {
-	client, _ := open(t)
-	each := grpclimit.Options{EachMessage: true}
-	limits := append(one(declare(t, client, "outer", shardlimit.PerHour(5)), each),
-		append(one(declare(t, client, "l", shardlimit.PerHour(1)), each),
-			one(declare(t, client, "inner", shardlimit.PerHour(5)), each)...)...)
+	client := limittest.InProcess(t, 1).Client(t)
+	var limits []*grpclimit.Interceptor
+	for i, permits := range []int64{5, 1, 5} {
+		l := limittest.Limiter(t, client, fmt.Sprint(i), shardlimit.PerHour(permits))
+		limits = append(limits, one(l, grpclimit.Options{EachMessage: true})...)
+	}
 	stream, err := serve(t, &service{}, limits).FullDuplexCall(t.Context())
-	if err == nil {
-		err = stream.Send(&testpb.StreamingOutputCallRequest{})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
+	limittest.Must(t, stream.Send(&testpb.StreamingOutputCallRequest{}))
 	_, err = stream.Recv()
 	after := stream.Trailer().Get("grpc-retry-pushback-ms")
 	if status.Code(err) != codes.ResourceExhausted || len(after) != 1 || len(after[0]) != len("3600000") {
@@ -99,11 +99,4 @@ func twoForMessages(_ context.Context, c grpclimit.Call) int64 {
 		return 2
 	}
 	return 1
-}
-
-func begins(_ context.Context, c grpclimit.Call) int64 {
-	if c.Request == nil {
-		return 1
-	}
-	return 0
 }

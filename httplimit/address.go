@@ -1,10 +1,12 @@
 package httplimit
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/shardlimit/shardlimit/internal/adapter"
@@ -50,55 +52,35 @@ type AddressOptions struct {
 // it stands, in lower case, unless TrustUnix has another found. It panics if bits are out of range,
 // a prefix is invalid, or Field is none.
 func Address(o AddressOptions) Key {
-	a := &addresses{field: o.Field, unix: o.TrustUnix, v4: o.IPv4Bits, v6: o.IPv6Bits}
-	if a.v4 == 0 {
-		a.v4 = 32
-	}
-	if a.v6 == 0 {
-		a.v6 = 64
-	}
-	if a.v4 < 1 || a.v4 > 32 || a.v6 < 1 || a.v6 > 128 || o.Field < XForwardedFor || o.Field > XRealIP {
+	o.IPv4Bits, o.IPv6Bits = cmp.Or(o.IPv4Bits, 32), cmp.Or(o.IPv6Bits, 64)
+	if o.IPv4Bits < 1 || o.IPv4Bits > 32 || o.IPv6Bits < 1 || o.IPv6Bits > 128 ||
+		o.Field < XForwardedFor || o.Field > XRealIP {
 		panic(fmt.Sprintf("httplimit: an address cannot be told by %d bits of IPv4, %d of IPv6, field %d",
 			o.IPv4Bits, o.IPv6Bits, o.Field))
 	}
-	for _, p := range o.Trusted {
+	o.Trusted = slices.Clone(o.Trusted)
+	for i, p := range o.Trusted {
 		if p.Addr().Is4In6() && p.Bits() >= 96 {
 			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 		}
 		if !p.IsValid() {
 			panic("httplimit: one of the trusted prefixes is invalid")
 		}
-		a.trusted = append(a.trusted, p.Masked())
+		o.Trusted[i] = p
 	}
-	return a.of
+	return o.of
 }
 
-type addresses struct {
-	trusted []netip.Prefix
-	unix    bool
-	field   AddressField
-	v4, v6  int
-}
-
-// maxHops bounds how many proxies are walked over. More are no chain that somebody built.
-const maxHops = 64
-
-func (a *addresses) of(r *http.Request) string {
-	ip, err := parseIP(r.RemoteAddr)
-	if err != nil {
-		if a.unix && onSocket(r) {
-			ip = a.behind(r.Header, netip.Addr{})
-		}
-		if !ip.IsValid() {
-			return adapter.Bounded(strings.ToLower(r.RemoteAddr))
-		}
-		return a.key(ip)
+// of is the key of the address of a request. All bits are set, and Trusted has IPv4 as such.
+func (o *AddressOptions) of(r *http.Request) string {
+	ip := parseIP(r.RemoteAddr)
+	if ip.IsValid() && o.trusts(ip) || !ip.IsValid() && o.TrustUnix && onSocket(r) {
+		ip = o.behind(r.Header, ip)
 	}
-	ip = plain(ip)
-	if len(a.trusted) > 0 && a.trusts(ip) {
-		ip = a.behind(r.Header, ip)
+	if !ip.IsValid() {
+		return adapter.Bounded(strings.ToLower(r.RemoteAddr))
 	}
-	return a.key(ip)
+	return o.key(ip)
 }
 
 // onSocket reports whether a peer without an address is on a Unix socket. The server knows; else it
@@ -110,87 +92,77 @@ func onSocket(r *http.Request) bool {
 	return r.RemoteAddr == "" || r.RemoteAddr[0] == '@' || r.RemoteAddr[0] == '/'
 }
 
+// maxHops bounds how many proxies are walked over. More are no chain that somebody built.
+const maxHops = 64
+
 // behind walks to the left over trusted proxies, beginning at one; the zero address is one that has
 // none.
-func (a *addresses) behind(h http.Header, ip netip.Addr) netip.Addr {
-	var walk walk
-	switch a.field {
+func (o *AddressOptions) behind(h http.Header, ip netip.Addr) netip.Addr {
+	var said []string
+	switch o.Field {
 	case XForwardedFor:
-		walk.lines = h["X-Forwarded-For"]
+		said = h["X-Forwarded-For"]
 	case Forwarded:
-		walk.lines = h["Forwarded"]
+		said = h["Forwarded"]
 	case XRealIP:
 		if lines := h["X-Real-Ip"]; len(lines) > 0 {
-			if next, err := parseIP(lines[len(lines)-1]); err == nil {
-				return plain(next)
+			if next := parseIP(lines[len(lines)-1]); next.IsValid() {
+				return next
 			}
 		}
 		return ip
 	}
-	for range maxHops {
-		entry, ok := walk.next()
-		if !ok {
-			break
-		}
-		if a.field == Forwarded {
+	hops := 0
+	for entry := range fromRight(said, ',') {
+		if o.Field == Forwarded {
 			entry = forwardedFor(entry)
 		}
-		next, err := parseIP(entry)
-		if err != nil {
+		next := parseIP(entry)
+		if !next.IsValid() {
 			break
 		}
-		if ip = plain(next); !a.trusts(ip) {
+		ip = next
+		if hops++; hops == maxHops || !o.trusts(ip) {
 			break
 		}
 	}
 	return ip
 }
 
-func (a *addresses) trusts(ip netip.Addr) bool {
-	for _, p := range a.trusted {
-		if p.Contains(ip) {
-			return true
-		}
-	}
-	return false
+func (o *AddressOptions) trusts(ip netip.Addr) bool {
+	return slices.ContainsFunc(o.Trusted, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
 // nat64 is the network of IPv6 in which translators put the addresses of IPv4 (RFC 6052).
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-func (a *addresses) key(ip netip.Addr) string {
+func (o *AddressOptions) key(ip netip.Addr) string {
 	if nat64.Contains(ip) { // else all these clients were one
 		all := ip.As16()
 		ip = netip.AddrFrom4([4]byte(all[12:]))
 	}
-	bits := a.v4
+	bits := o.IPv4Bits
 	if ip.Is6() {
-		bits = a.v6
+		bits = o.IPv6Bits
 	}
 	if bits == ip.BitLen() {
 		return ip.String()
 	}
-	network, err := ip.Prefix(bits)
-	if err != nil { // cannot be: it has as many bits
-		return ip.String()
-	}
-	return network.String()
+	return netip.PrefixFrom(ip, bits).Masked().String()
 }
 
-// plain is the address without a zone, and an IPv4 address as such.
-func plain(ip netip.Addr) netip.Addr { return ip.Unmap().WithZone("") }
-
-// parseIP reads an address with or without port and brackets.
-func parseIP(s string) (netip.Addr, error) {
+// parseIP reads an address with or without port and brackets; the zero address if it is none. It has
+// no zone, and an IPv4 address is as such.
+func parseIP(s string) netip.Addr {
 	s = strings.TrimSpace(s)
-	if at, err := netip.ParseAddrPort(s); err == nil {
-		return at.Addr(), nil
+	withPort := s
+	if strings.HasSuffix(s, "]") {
+		withPort += ":0"
 	}
-	if inner, found := strings.CutPrefix(s, "["); found {
-		inner, found = strings.CutSuffix(inner, "]")
-		if ip, err := netip.ParseAddr(inner); found && err == nil && ip.Is6() {
-			return ip, nil
-		}
+	at, err := netip.ParseAddrPort(withPort)
+	ip := at.Addr()
+	if err != nil {
+		ip, _ = netip.ParseAddr(s)
 	}
-	return netip.ParseAddr(s)
+	return ip.Unmap().WithZone("")
 }

@@ -51,10 +51,7 @@ func wholeNumber(text string) (int64, bool) {
 	if text == "" || strings.Trim(text, "0123456789") != "" {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return math.MaxInt64, true
-	}
+	n, _ := strconv.ParseInt(text, 10, 64) // of too many digits it is the most
 	return n, true
 }
 

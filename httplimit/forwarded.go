@@ -1,32 +1,24 @@
 package httplimit
 
-import "strings"
+import (
+	"iter"
+	"slices"
+	"strings"
+)
 
-// walk goes through the elements of a list field from the last to the first.
-type walk struct {
-	lines []string // not walked yet
-	line  string   // what is left of the line
-	in    bool     // line is one
-}
-
-// next is the next element to the left, without the white space around it. Empty ones are passed.
-func (w *walk) next() (string, bool) {
-	for {
-		if !w.in {
-			if len(w.lines) == 0 {
-				return "", false
+// fromRight goes through the elements of a list from the last to the first, without the white space
+// around them. Empty ones are passed.
+func fromRight(lines []string, separator byte) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, line := range slices.Backward(lines) {
+			for at := len(line); at >= 0; {
+				line = line[:at]
+				at = lastOutside(line, separator)
+				element := strings.Trim(line[at+1:], " \t")
+				if element != "" && !yield(element) {
+					return
+				}
 			}
-			w.line, w.lines, w.in = w.lines[len(w.lines)-1], w.lines[:len(w.lines)-1], true
-		}
-		at := lastOutside(w.line, ',')
-		element := strings.Trim(w.line[at+1:], " \t")
-		if at < 0 {
-			w.in = false
-		} else {
-			w.line = w.line[:at]
-		}
-		if element != "" {
-			return element, true
 		}
 	}
 }
@@ -58,16 +50,15 @@ func lastOutside(s string, separator byte) int {
 
 // forwardedFor is the address in an element of Forwarded, "" if it has none or several.
 func forwardedFor(element string) (node string) {
-	for rest := element; rest != ""; {
-		at := lastOutside(rest, ';')
-		name, value, _ := strings.Cut(rest[at+1:], "=")
-		if strings.EqualFold(strings.Trim(name, " \t"), "for") {
-			if node != "" {
-				return ""
-			}
-			node = unquoted(strings.Trim(value, " \t"))
+	for parameter := range fromRight([]string{element}, ';') {
+		name, value, _ := strings.Cut(parameter, "=")
+		if !strings.EqualFold(strings.TrimRight(name, " \t"), "for") {
+			continue
 		}
-		rest = rest[:max(at, 0)]
+		if node != "" {
+			return ""
+		}
+		node = unquoted(strings.TrimLeft(value, " \t"))
 	}
 	if at := strings.LastIndex(node, ":_"); at >= 0 { // a port that is hidden
 		node = node[:at]

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -39,11 +38,6 @@ const (
 	retryAfter      = "Retry-After"
 )
 
-var triples = map[Fields][3]string{
-	Triple:  {"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"},
-	XTriple: {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
-}
-
 // Describe sets the fields of a kind that tell of a decision about the limit of a policy, and
 // Retry-After if it was refused: what a middleware of this package sets, for handlers that decide
 // by themselves. It changes no other field, and must come before WriteHeader. A Decision of the
@@ -60,30 +54,34 @@ func (m *middleware) describe(h http.Header, limiter Limiter, d *shardlimit.Deci
 	if !d.Allowed {
 		h[retryAfter] = []string{strconv.FormatInt(seconds(max(d.RetryAfter, 1)), 10)}
 	}
-	if d.Degraded || m.Fields == NoFields || lenient(d) {
+	if d.Degraded || lenient(d) {
 		return
 	}
-	if m.Fields == OpenAI {
-		m.openAI(h, limiter, d, ago)
-		return
-	}
-	if m.Fields != Draft {
-		values := []string{strconv.FormatInt(d.Limit, 10), strconv.FormatInt(max(d.Remaining, 0), 10),
-			strconv.FormatInt(seconds(until(d, ago)), 10)}
-		for i, field := range triples[m.Fields] {
-			h[field] = values[i : i+1 : i+1]
+	switch m.Fields {
+	case Draft:
+		var room [128]byte
+		text, policies := m.draft(room[:0], limiter, d, ago)
+		values := [2]string{string(text[:policies]), string(text[policies:])}
+		if values[0] != "" {
+			h[rateLimitPolicy] = values[:1:1]
 		}
-		return
+		if values[1] != "" {
+			h[rateLimit] = values[1:]
+		}
+	case Triple:
+		three(h, "RateLimit-", "", d, strconv.FormatInt(seconds(until(d, ago)), 10))
+	case XTriple:
+		three(h, "X-RateLimit-", "", d, strconv.FormatInt(seconds(until(d, ago)), 10))
+	case OpenAI:
+		m.openAI(h, limiter, d, ago)
 	}
-	var room [128]byte
-	text, policies := m.draft(room[:0], limiter, d, ago)
-	values := [2]string{string(text[:policies]), string(text[policies:])}
-	if values[0] != "" {
-		h[rateLimitPolicy] = values[:1:1]
-	}
-	if values[1] != "" {
-		h[rateLimit] = values[1:]
-	}
+}
+
+// three sets the fields of a limit that has three.
+func three(h http.Header, prefix, suffix string, d *shardlimit.Decision, reset string) {
+	h.Set(prefix+"Limit"+suffix, strconv.FormatInt(d.Limit, 10))
+	h.Set(prefix+"Remaining"+suffix, strconv.FormatInt(max(d.Remaining, 0), 10))
+	h.Set(prefix+"Reset"+suffix, reset)
 }
 
 // openAI sets the three fields of each policy.
@@ -101,9 +99,7 @@ func (m *middleware) openAI(h http.Header, limiter Limiter, d *shardlimit.Decisi
 			continue
 		}
 		reset := max(0, said.ResetAfter-ago+time.Millisecond-1).Truncate(time.Millisecond)
-		h.Set("X-RateLimit-Limit-"+names[i], strconv.FormatInt(said.Limit, 10))
-		h.Set("X-RateLimit-Remaining-"+names[i], strconv.FormatInt(max(said.Remaining, 0), 10))
-		h.Set("X-RateLimit-Reset-"+names[i], reset.String())
+		three(h, "X-RateLimit-", "-"+names[i], said, reset.String())
 	}
 }
 
@@ -193,7 +189,6 @@ func seconds(d time.Duration) int64 {
 	return whole
 }
 
-var escaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
-
-// quoted is the name of a policy as a string of RFC 9651 (structured fields).
-func quoted(name string) string { return `"` + escaper.Replace(problem.Policy(name)) + `"` }
+// quoted is the name of a policy as a string of RFC 9651 (structured fields), which escapes printable
+// ASCII as Go does.
+func quoted(name string) string { return strconv.Quote(problem.Policy(name)) }

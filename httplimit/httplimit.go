@@ -39,7 +39,6 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/adapter"
-	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // Limiter decides about requests. *shardlimit.Limiter and *Policies do.
@@ -110,24 +109,19 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		next.ServeHTTP(w, r)
 		return
 	}
-	p := &adapter.Passed{Context: r.Context(), Key: passedKey{}, Limiter: limiter}
-	var err error
-	if p.Decision, err = limiter.AllowN(p.Context, cost); err != nil {
+	p, err := adapter.Pass(r.Context(), passedKey{}, limiter, cost, func(d shardlimit.Decision) {
+		if m.OnDenied != nil {
+			m.OnDenied(r, Denial{Policy: m.Policy, Cost: cost, Decision: d})
+		}
+	})
+	if err != nil {
 		m.Failed(w, r, err)
 		return
 	}
 	d := &p.Decision
-	if (!d.Allowed || d.Shadowed) && m.OnDenied != nil {
-		m.OnDenied(r, Denial{Policy: m.Policy, Cost: cost, Decision: *d})
-	}
 	if !d.Allowed {
 		m.describe(w.Header(), limiter, d, 0)
 		m.refuse(w, r, limiter, d)
-		return
-	}
-	if d.Delay > 0 && !clock.Sleep(p.Context, d.Delay) {
-		adapter.GiveBack(p.Context, limiter, *d)
-		m.Failed(w, r, context.Cause(p.Context))
 		return
 	}
 	m.describe(w.Header(), limiter, d, d.Delay)

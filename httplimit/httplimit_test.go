@@ -2,17 +2,19 @@ package httplimit_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/shardlimit/shardlimit/httplimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // says is a limiter that gives a fixed answer, and the number of permits it was asked for.
@@ -39,80 +41,116 @@ func get(h http.Handler, change ...func(*http.Request)) *httptest.ResponseRecord
 	return w
 }
 
-func TestWhatAnAnswerSays(t *testing.T) {
-	for name, c := range map[string]struct {
-		says   says
-		policy string
-		status int
-		retry  string
-		limit  string
-		rules  string
-	}{
-		"allowed": {says: says{d: shardlimit.Decision{Allowed: true, Limit: 10, Remaining: 4,
-			ResetAfter: 1500 * time.Millisecond}},
-			status: 200, limit: `"default";r=4;t=2`, rules: `"default";q=10`},
-		"allowed and unused before": {says: says{d: shardlimit.Decision{Allowed: true, Limit: 10, Remaining: 10}},
-			status: 200, limit: `"default";r=10;t=0`, rules: `"default";q=10`},
-		"denied": {says: says{d: shardlimit.Decision{Limit: 10, RetryAfter: 2*time.Second + 1, ResetAfter: time.Hour}},
-			status: 429, retry: "3", limit: `"default";r=0;t=3`, rules: `"default";q=10`},
-		"denied for whole seconds": {says: says{d: shardlimit.Decision{Limit: 10, RetryAfter: 2 * time.Second}},
-			status: 429, retry: "2", limit: `"default";r=0;t=2`, rules: `"default";q=10`},
-		"denied for an instant": {says: says{d: shardlimit.Decision{Limit: 10, RetryAfter: 1}},
-			status: 429, retry: "1", limit: `"default";r=0;t=1`, rules: `"default";q=10`},
-		"never a negative remainder": {says: says{d: shardlimit.Decision{Limit: 10, Remaining: -2,
-			RetryAfter: time.Second}},
-			status: 429, retry: "1", limit: `"default";r=0;t=1`, rules: `"default";q=10`},
-		"a name that needs quoting": {policy: `a "b" \`, says: says{d: shardlimit.Decision{Allowed: true, Limit: 1}},
-			status: 200, limit: `"a \"b\" \\";r=0;t=0`, rules: `"a \"b\" \\";q=1`},
-		"open while Redis is away": {says: says{d: shardlimit.Decision{Allowed: true, Degraded: true, Limit: 10}},
-			status: 200},
-		"denied while Redis is away": {says: says{d: shardlimit.Decision{Degraded: true, Limit: 10,
-			RetryAfter: time.Minute}},
-			status: 429, retry: "60"},
-		"nobody answered":       {says: says{err: fmt.Errorf("%w: why", shardlimit.ErrUnavailable)}, status: 503},
-		"no key":                {says: says{err: fmt.Errorf("%w: empty", shardlimit.ErrInvalidName)}, status: 400},
-		"more than there is":    {says: says{err: fmt.Errorf("%w: 11", shardlimit.ErrExceedsLimit)}, status: 400},
-		"the client was closed": {says: says{err: shardlimit.ErrClosed}, status: 503},
-		"a plan that cannot be": {says: says{err: fmt.Errorf("%w: why", shardlimit.ErrInvalidLimit)}, status: 500},
-		"a negative weight":     {says: says{err: fmt.Errorf("%w: why", shardlimit.ErrInvalidConfig)}, status: 500},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := get(httplimit.New(httplimit.One(&c.says), httplimit.Options{Policy: c.policy})(ok))
-			if w.Code != c.status || (w.Body.String() == "served") != (c.status == 200) {
-				t.Errorf("status %d, %q", w.Code, w.Body)
-			}
-			for field, want := range map[string]string{"Retry-After": c.retry, "RateLimit": c.limit,
-				"RateLimit-Policy": c.rules} {
-				if got := w.Header().Get(field); got != want {
-					t.Errorf("%s is %q, want %q", field, got, want)
-				}
-			}
-			if strings.Contains(w.Body.String(), "why") {
-				t.Errorf("the cause is told to the client: %q", w.Body)
-			}
-		})
+// behind answers a request with a limit in front of a handler.
+func behind(l httplimit.Limiter, o httplimit.Options) *httptest.ResponseRecorder {
+	return get(httplimit.New(httplimit.One(l), o)(ok))
+}
+
+// has fails the test unless these fields, and no other ones, tell of a limit.
+func has(t *testing.T, h http.Header, what string, want map[string]string) {
+	t.Helper()
+	told := 0
+	for name := range h {
+		if strings.Contains(strings.ToLower(name), "ratelimit") || name == "Retry-After" {
+			told++
+		}
+	}
+	for name, value := range want {
+		if got := h.Get(name); got != value {
+			t.Errorf("%s: %s is %q, want %q", what, name, got, value)
+		}
+	}
+	if told != len(want) {
+		t.Errorf("%s: %d fields of %v tell of a limit, want %d", what, told, h, len(want))
 	}
 }
 
-func TestCostAndDecisionAndNoLimiter(t *testing.T) {
-	l := &says{d: shardlimit.Decision{Allowed: true, Granted: 7, Limit: 10}}
-	var seen shardlimit.Decision
-	var there bool
-	h := httplimit.New(httplimit.One(l), httplimit.Options{Cost: func(*http.Request) int64 { return 7 }})(
-		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			seen, there = httplimit.DecisionOf(r.Context())
-		}))
-	get(h)
-	if l.asked != 7 || !there || seen.Granted != 7 {
-		t.Errorf("asked for %d; the handler saw %v %+v", l.asked, there, seen)
+// An answer has the status, fields and details of the decision, and nothing of the cause.
+func TestWhatAnAnswerSays(t *testing.T) {
+	allowed := func(left int64, reset time.Duration) says {
+		return says{d: shardlimit.Decision{Allowed: true, Limit: 10, Remaining: left, ResetAfter: reset}}
 	}
-	if _, there := httplimit.DecisionOf(t.Context()); there {
-		t.Error("a decision where none was made")
+	denied := func(left int64, retry time.Duration) says {
+		return says{d: shardlimit.Decision{Limit: 10, Remaining: left, RetryAfter: retry, ResetAfter: time.Hour}}
+	}
+	failed := func(err error) says { return says{err: fmt.Errorf("%w: why", err)} }
+	for name, c := range map[string]struct {
+		says   says
+		status int
+		retry  int
+		limit  string
+		detail string
+	}{
+		"allowed":               {says: allowed(4, 1500*time.Millisecond), status: 200, limit: "r=4;t=2"},
+		"denied":                {denied(0, 2*time.Second+1), 429, 3, "r=0;t=3", "too many requests"},
+		"for whole seconds":     {denied(0, 2*time.Second), 429, 2, "r=0;t=2", "too many requests"},
+		"no negative remainder": {denied(-2, time.Second), 429, 1, "r=0;t=1", "too many requests"},
+		"denied while Redis is away": {says{d: shardlimit.Decision{Degraded: true, RetryAfter: time.Minute}}, 429, 60,
+			"", "too many requests"},
+		"nobody answered": {failed(shardlimit.ErrUnavailable), 503, 0, "", "no decision about this request was possible"},
+		"no key":          {failed(shardlimit.ErrInvalidName), 400, 0, "", "this request has no key to count it by"},
+		"no permits":      {failed(shardlimit.ErrInvalidPermits), 400, 0, "", "this request cannot be rated"},
+		"too costly": {failed(shardlimit.ErrExceedsLimit), 400, 0, "",
+			"this request costs more than its whole limit"},
+		"a plan that cannot be": {failed(shardlimit.ErrInvalidLimit), 500, 0, "",
+			"this server has no limit that can be for this request"},
+		"a negative weight": {failed(shardlimit.ErrInvalidConfig), 500, 0, "",
+			"this server has no limit that can be for this request"},
+	} {
+		w, want := behind(&c.says, httplimit.Options{Policy: "p"}), map[string]string{}
+		if c.limit != "" {
+			want["RateLimit"], want["RateLimit-Policy"] = `"p";`+c.limit, `"p";q=10`
+		}
+		if c.status == http.StatusTooManyRequests {
+			want["Retry-After"] = fmt.Sprint(c.retry)
+		}
+		has(t, w.Header(), name, want)
+		if c.status == http.StatusOK {
+			if w.Code != c.status || w.Body.String() != "served" {
+				t.Errorf("%s: status %d, %q", name, w.Code, w.Body)
+			}
+			continue
+		}
+		var body struct {
+			Type, Title, Detail, Policy string
+			Status                      int
+			RetryAfter                  int      `json:"retry_after"`
+			Violated                    []string `json:"violated-policies"`
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+			t.Fatalf("%s: %v in %q", name, err, w.Body)
+		}
+		typed := body.Type == "about:blank" && body.Title == http.StatusText(c.status) && body.Violated == nil
+		if c.status == http.StatusTooManyRequests {
+			typed = strings.HasSuffix(body.Type, "#quota-exceeded") && body.Title != http.StatusText(c.status) &&
+				body.Policy == "p" && slices.Equal(body.Violated, []string{"p"})
+		}
+		if w.Code != c.status || body.Status != c.status || !typed || body.Detail != c.detail ||
+			body.RetryAfter != c.retry || w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %d %v %+v", name, w.Code, w.Header(), body)
+		}
+	}
+}
+
+// A request takes what it costs, and the handler knows what was decided. One that costs nothing, or
+// has no limiter, passes without asking.
+func TestCosts(t *testing.T) {
+	l := &says{d: shardlimit.Decision{Allowed: true, Limit: 10}}
+	for _, cost := range []int64{7, 0} {
+		l.asked = 0
+		_, before := httplimit.DecisionOf(t.Context())
+		get(httplimit.New(httplimit.One(l), httplimit.Options{Cost: func(*http.Request) int64 { return cost }})(
+			http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if d, there := httplimit.DecisionOf(r.Context()); there != (cost > 0) || there && d.Limit != 10 || before {
+					t.Errorf("a cost of %d: %v, %v, %v", cost, there, d, before)
+				}
+			})))
+		if l.asked != cost {
+			t.Errorf("asked for %d of %d", l.asked, cost)
+		}
 	}
 	w := get(httplimit.New(func(*http.Request) httplimit.Limiter { return nil }, httplimit.Options{})(ok))
-	if w.Code != 200 || w.Header().Get("RateLimit") != "" {
-		t.Errorf("without a limiter: %d %v", w.Code, w.Header())
-	}
+	has(t, w.Header(), "without a limiter", nil)
 }
 
 func TestTheAnswersCanBeReplaced(t *testing.T) {
@@ -125,39 +163,12 @@ func TestTheAnswersCanBeReplaced(t *testing.T) {
 			http.Error(w, err.Error(), http.StatusUnauthorized)
 		},
 	}
-	w := get(httplimit.New(httplimit.One(&says{d: shardlimit.Decision{RetryAfter: time.Minute}}), o)(ok))
+	w := behind(&says{d: shardlimit.Decision{RetryAfter: time.Minute}}, o)
 	if w.Code != http.StatusTeapot || w.Body.String() != "1m0s" || w.Header().Get("Retry-After") != "60" {
 		t.Errorf("denied: %d %q %v", w.Code, w.Body, w.Header())
 	}
-	w = get(httplimit.New(httplimit.One(&says{err: shardlimit.ErrInvalidName}), o)(ok))
-	if w.Code != http.StatusUnauthorized {
+	if w = behind(&says{err: shardlimit.ErrInvalidName}, o); w.Code != http.StatusUnauthorized {
 		t.Errorf("failed: %d", w.Code)
-	}
-}
-
-func TestRemoteIP(t *testing.T) {
-	for in, want := range map[string]string{
-		"192.0.2.7":                  "192.0.2.7",
-		" 192.0.2.7 ":                "192.0.2.7",
-		"[::ffff:192.0.2.7]:80":      "192.0.2.7",
-		"::FFFF:C000:207":            "192.0.2.7",
-		"[::ffff:192.0.2.7%eth0]:80": "192.0.2.7",
-		"[2001:db8:1:2:3:4:5:6]:1":   "2001:db8:1:2::/64",
-		"[2001:db8:1:2:3:4:5:6]":     "2001:db8:1:2::/64",
-		"2001:DB8:1:2::1":            "2001:db8:1:2::/64",
-		"[fe80::1%eth0]:1":           "fe80::/64",
-		"fe80::1%ETH1":               "fe80::/64",
-		"fe80::1%":                   "fe80::1%",
-		"192.0.2.07":                 "192.0.2.07",
-		"[192.0.2.7]":                "[192.0.2.7]",
-		"192.0.2.7:http":             "192.0.2.7:http",
-		"Unix.Example:1":             "unix.example:1",
-		"@":                          "@", // a Unix socket
-		"":                           "",
-	} {
-		if got := httplimit.RemoteIP(&http.Request{RemoteAddr: in}); got != want {
-			t.Errorf("%s: %s, want %s", in, got, want)
-		}
 	}
 }
 
@@ -183,23 +194,17 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 	}
 }
 
-// open is a client of a node on a port.
-func open(t *testing.T) *shardlimit.Client {
-	t.Helper()
-	servers, err := embedded.Start(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(servers.Close)
-	return connected(t, servers)
-}
-
-func connected(t *testing.T, servers *embedded.Servers) *shardlimit.Client {
-	t.Helper()
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	return client
+// Who has waited for its turn is told what is left from then on.
+func TestTheTimesAreThoseAfterTheTurn(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		l := f.Limiter(t, shardlimit.Limit{Algorithm: shardlimit.LeakyBucket, Permits: 6, Per: time.Minute, Burst: 2})
+		behind(l, httplimit.Options{})
+		began := time.Now()
+		got := behind(l, httplimit.Options{})
+		if waited := time.Since(began).Round(time.Second); waited != 10*time.Second {
+			t.Fatalf("the turn came after %s", waited)
+		}
+		has(t, got.Header(), "after the turn", map[string]string{"RateLimit": `"default";r=0;t=0`,
+			"RateLimit-Policy": `"default";q=6;w=60`})
+	})
 }

@@ -24,12 +24,7 @@ func Header(name string) Key {
 	if name == "Host" {
 		return func(r *http.Request) string { return adapter.Bounded(strings.ToLower(r.Host)) }
 	}
-	return func(r *http.Request) string {
-		if lines := r.Header[name]; len(lines) > 0 {
-			return adapter.Bounded(lines[0])
-		}
-		return ""
-	}
+	return func(r *http.Request) string { return adapter.Bounded(r.Header.Get(name)) }
 }
 
 // Cookie is the value of a cookie; of several of that name the first.
@@ -65,13 +60,17 @@ func Method(r *http.Request) string {
 // Join makes one key of several, such as user and route. Different parts never make the same key.
 // It is empty if one part is. It panics if a key is nil.
 func Join(keys ...Key) Key {
-	joined := adapter.Joined("httplimit", keys)
-	return func(r *http.Request) string { return joined(func(key Key) string { return key(r) }) }
+	adapter.MustBeKeys("httplimit", keys)
+	return func(r *http.Request) string {
+		return adapter.Join(keys, func(key Key) string { return key(r) })
+	}
 }
 
 // FirstOf is the first key that is not empty, such as the user and, if nobody is logged in, the
 // address. Keys of different places are never the same. It panics if a key is nil.
 func FirstOf(keys ...Key) Key {
-	first := adapter.FirstOf("httplimit", keys)
-	return func(r *http.Request) string { return first(func(key Key) string { return key(r) }) }
+	adapter.MustBeKeys("httplimit", keys)
+	return func(r *http.Request) string {
+		return adapter.FirstOf(keys, func(key Key) string { return key(r) })
+	}
 }

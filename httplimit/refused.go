@@ -150,12 +150,9 @@ func (k *RefusedKeys) Log(ctx context.Context, log *slog.Logger) {
 
 // line is keys with their counts, such as "ann" 12, "bob" 3.
 func line(keys []refusedKey) string {
-	var b strings.Builder
+	counts := make([]string, len(keys))
 	for i, k := range keys {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "%q %d", k.Key, k.Calls)
+		counts[i] = fmt.Sprintf("%q %d", k.Key, k.Calls)
 	}
-	return b.String()
+	return strings.Join(counts, ", ")
 }

@@ -14,19 +14,13 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/httplimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // What a request took comes back if it was not made, and once if the caller says so.
 func TestWhatARequestTookComesBack(t *testing.T) {
-	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
-		l := declared(t, connect(), "l", shardlimit.PerDay(10))
-		used := func() int64 {
-			st, err := l.Peek(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return st.Used
-		}
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		l := f.Limiter(t, shardlimit.PerDay(10))
 		dial := &net.OpError{Op: "dial", Err: errors.New("refused")}
 		read := &net.OpError{Op: "read", Err: errors.New("reset")}
 		for name, c := range map[string]struct {
@@ -38,25 +32,20 @@ func TestWhatARequestTookComesBack(t *testing.T) {
 			"no connection": {err: dial},
 			"lost":          {err: read, used: 2},
 		} {
-			if err := l.Reset(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, l.Reset(t.Context()))
 			transport := &httplimit.Transport{
 				Base:    roundTripper(func(*http.Request) (*http.Response, error) { return c.answer, c.err }),
 				Permits: func(*http.Request) httplimit.Waiter { return l },
 				Cost:    func(*http.Request) int64 { return 2 },
 			}
 			got, err := transport.RoundTrip(request(t, http.MethodGet, ""))
-			if !errors.Is(err, c.err) || used() != c.used {
-				t.Errorf("%s: %v, %d used, want %d", name, err, used(), c.used)
-			}
+			limittest.ErrorIs(t, err, c.err, name)
+			limittest.Uses(t, l, c.used)
 			for range 2 {
-				if err := httplimit.SettleSent(t.Context(), got, 0); err != nil && !errors.Is(err, shardlimit.ErrSettled) {
-					t.Errorf("%s: %v", name, err)
-				}
+				limittest.Must(t, limittest.Once(httplimit.SettleSent(t.Context(), got, 0)))
 			}
-			if got != nil && used() != 0 {
-				t.Errorf("%s: %d used after the refund", name, used())
+			if got != nil {
+				limittest.Uses(t, l, 0)
 			}
 		}
 	})
@@ -72,9 +61,7 @@ func TestARequestThatIsHeldGivesBackWhatItTook(t *testing.T) {
 		boom := errors.New("boom")
 		w := &lender{got: func(asked int) {
 			if asked == 1 { // the server asks for a pause meanwhile
-				if err := pauses.Begin(t.Context(), "h", time.Second); err != nil {
-					t.Error(err)
-				}
+				limittest.Must(t, pauses.Begin(t.Context(), "h", time.Second))
 				return
 			}
 			cancel(boom)
@@ -112,16 +99,12 @@ func (l *lender) Settle(ctx context.Context, _ shardlimit.Decision, _ int64) err
 // A request whose time ends while it is not its turn to tell the fleet of a pause is answered then,
 // and the fleet hears of the pause nevertheless.
 func TestARequestReturnsByItsContextWhenAPauseBegins(t *testing.T) {
-	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
-		other := connect()
-		pauses, theirs := shared(t, connect()), shared(t, other)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		other := f.Client(t)
+		pauses, theirs := shared(t, f.Client(t)), shared(t, other)
 		turns, err := other.OpenFamily(t.Context(), "pauses.turns")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d, err := turns.Limiter("h").Allow(t.Context()); err != nil || !d.Allowed { // it is another's turn
-			t.Fatalf("%+v, %v", d, err)
-		}
+		limittest.Must(t, err)
+		limittest.Passes(t, turns.Limiter("h")) // it is another's turn
 		var told error
 		transport := &httplimit.Transport{Pauses: pauses, Key: func(*http.Request) string { return "h" },
 			Base:    &answers{all: []*http.Response{answer(429, "Retry-After", "7")}}, //nolint:bodyclose // got is closed
@@ -172,9 +155,7 @@ func TestARequestThatTheServerReadIsUsedUp(t *testing.T) {
 		}
 		return err
 	}
-	if err := ask(); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, ask())
 	if err := ask(); err == nil || requests.Load() != 2 || w.asked != 2 || w.back != 0 {
 		t.Errorf("%v: the server read %d requests, %d were taken and %d given back", err, requests.Load(), w.asked,
 			w.back)

@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -139,15 +140,12 @@ func (t *Transport) CloseIdleConnections() {
 
 // begin makes what the zero value lacks, when the first request is made.
 func (t *Transport) begin() {
-	t.base, t.key, t.pauses = t.Base, t.Key, t.Pauses
+	t.base, t.key, t.pauses = t.Base, t.Key, cmp.Or(t.Pauses, NewPauses(time.Minute))
 	if t.base == nil {
 		t.base = http.DefaultTransport
 	}
 	if t.key == nil {
 		t.key = Host
-	}
-	if t.pauses == nil {
-		t.pauses = NewPauses(time.Minute)
 	}
 	t.meters = adapter.NewMeters(t.MeterProvider, "http", "request")
 }

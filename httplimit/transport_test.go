@@ -7,17 +7,19 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/shardlimit/shardlimit/httplimit"
-	"github.com/shardlimit/shardlimit/internal/race"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // body tells whether it was closed.
@@ -81,15 +83,14 @@ func TestHowLongAnAnswerHasCallersPause(t *testing.T) {
 		"a date":      {answer(429, "Retry-After", in5), 5 * time.Second},
 		"a date by their clock": {answer(429, "Retry-After", in5, "Date",
 			now.Add(3*time.Second).Format(http.TimeFormat)), 2 * time.Second},
-		"a date that is over":    {answer(429, "Retry-After", now.Add(-time.Hour).Format(http.TimeFormat)), 0},
-		"more than is honoured":  {answer(429, "Retry-After", strings.Repeat("9", 40)), time.Minute},
-		"no number":              {answer(429, "Retry-After", "-1"), 0},
-		"served":                 {answer(200, "Retry-After", "7"), 0},
-		"refused without a time": {answer(429), 0},
-		"nothing remains":        {answer(200, "RateLimit", `"a";r=0;t=4`), 4 * time.Second},
-		"from a cache":           {answer(200, "RateLimit", `"a";r=0;t=4`, "Age", "1"), 0},
-		"through a cache":        {answer(200, "RateLimit", `"a";r=0;t=4`, "Age", "0"), 4 * time.Second},
-		"something remains":      {answer(200, "RateLimit", `"a";r=1;t=4`), 0},
+		"a date that is over":   {answer(429, "Retry-After", now.Add(-time.Hour).Format(http.TimeFormat)), 0},
+		"more than is honoured": {answer(429, "Retry-After", strings.Repeat("9", 40)), time.Minute},
+		"no number":             {answer(429, "Retry-After", "-1"), 0},
+		"served":                {answer(200, "Retry-After", "7"), 0},
+		"nothing remains":       {answer(200, "RateLimit", `"a";r=0;t=4`), 4 * time.Second},
+		"from a cache":          {answer(200, "RateLimit", `"a";r=0;t=4`, "Age", "1"), 0},
+		"through a cache":       {answer(200, "RateLimit", `"a";r=0;t=4`, "Age", "0"), 4 * time.Second},
+		"something remains":     {answer(200, "RateLimit", `"a";r=1;t=4`), 0},
 		"of several policies": {answer(200, "RateLimit", `"a";r=1;t=9, "b";r=0;t=4 ,c; r=0;t=3;pk=:YQ==:;x`),
 			4 * time.Second},
 		"in several lines": {answer(200, "RateLimit", `"a";r=1;t=9`, "RateLimit", `"b";r=0;t=4`),
@@ -116,34 +117,27 @@ func TestHowLongAnAnswerHasCallersPause(t *testing.T) {
 
 func TestWhatIsRetried(t *testing.T) {
 	for name, c := range map[string]struct {
-		method, status string
+		method         string
+		status         int
+		pause          string
 		retries, asked int
 		change         func(*http.Request)
 	}{
-		"nothing by itself": {method: "GET", status: "429", asked: 1},
-		"once":              {method: "GET", status: "429", retries: 1, asked: 2},
-		"as often as told":  {method: "POST", status: "429", retries: 3, asked: 4},
-		"idempotent":        {method: "PUT", status: "503", retries: 1, asked: 2},
-		"not idempotent":    {method: "POST", status: "503", retries: 1, asked: 1},
-		"idempotent by a key": {method: "POST", status: "503", retries: 1, asked: 2,
-			change: func(r *http.Request) { r.Header.Set("Idempotency-Key", "k") }},
-		"a body that is gone": {method: "PUT", status: "429", retries: 1, asked: 1,
-			change: func(r *http.Request) { r.GetBody = nil }},
-		"too little time": {method: "GET", status: "429", retries: 1, asked: 1,
-			change: withTimeout(time.Second)},
-		"longer than is honoured": {method: "GET", status: "429 long", retries: 1, asked: 1},
+		"nothing by itself": {"GET", 429, "2", 0, 1, nil},
+		"once":              {"GET", 429, "2", 1, 2, nil},
+		"as often as told":  {"POST", 429, "2", 3, 4, nil},
+		"idempotent":        {"PUT", 503, "2", 1, 2, nil},
+		"not idempotent":    {"POST", 503, "2", 1, 1, nil},
+		"idempotent by a key": {"POST", 503, "2", 1, 2,
+			func(r *http.Request) { r.Header.Set("Idempotency-Key", "k") }},
+		"a body that is gone":     {"PUT", 429, "2", 1, 1, func(r *http.Request) { r.GetBody = nil }},
+		"too little time":         {"GET", 429, "2", 1, 1, withTimeout(time.Second)},
+		"longer than is honoured": {"GET", 429, "61", 1, 1, nil},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			status, pause := 429, "2"
-			if c.status == "503" {
-				status = 503
-			}
-			if c.status == "429 long" {
-				pause = "61"
-			}
 			server := &answers{}
 			for range 5 {
-				server.all = append(server.all, answer(status, "Retry-After", pause))
+				server.all = append(server.all, answer(c.status, "Retry-After", c.pause))
 			}
 			r := request(t, c.method, "hello")
 			if c.change != nil {
@@ -151,7 +145,7 @@ func TestWhatIsRetried(t *testing.T) {
 			}
 			before := r.Clone(r.Context())
 			got, err := (&httplimit.Transport{Base: server, Retries: c.retries}).RoundTrip(r)
-			if err != nil || server.asked != c.asked || got.StatusCode != status {
+			if err != nil || server.asked != c.asked || got.StatusCode != c.status {
 				t.Fatalf("%s: asked %d times, want %d: %v", name, server.asked, c.asked, err)
 			}
 			for i, text := range server.bodies {
@@ -273,12 +267,12 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // Five processes that share a Redis: nobody calls in a pause that one of them heard of, all go on
 // when it is over, and every request is served.
 func TestAFleetKeepsAPause(t *testing.T) {
-	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		server := &picky{served: map[string]int{}, resumed: map[string]bool{}}
 		var all sync.WaitGroup
 		const callers, each = 4, 20
 		for process := range 5 {
-			transport := fleetTransport(t, connect(), fmt.Sprint("process ", process), server)
+			transport := fleetTransport(t, f.Client(t), fmt.Sprint("process ", process), server)
 			for caller := range callers {
 				all.Go(func() {
 					time.Sleep(time.Duration(5*caller+process) * 7 * time.Millisecond)
@@ -312,10 +306,7 @@ func TestAFleetKeepsAPause(t *testing.T) {
 
 func fleetTransport(t *testing.T, client *shardlimit.Client, who string, server *picky) *httplimit.Transport {
 	t.Helper()
-	hosts, err := client.Family(t.Context(), "hosts", shardlimit.PerSecond(40))
-	if err != nil {
-		t.Fatal(err)
-	}
+	hosts := limittest.Family(t, client, "hosts", shardlimit.PerSecond(40))
 	return &httplimit.Transport{Pauses: shared(t, client), Retries: 3,
 		Permits: httplimit.WaitPerKey(hosts, httplimit.Host),
 		Base:    roundTripper(func(*http.Request) (*http.Response, error) { return server.call(who), nil })}
@@ -324,18 +315,16 @@ func fleetTransport(t *testing.T, client *shardlimit.Client, who string, server 
 func shared(t *testing.T, client *shardlimit.Client) *httplimit.Pauses {
 	t.Helper()
 	pauses, err := httplimit.SharedPauses(t.Context(), client, "pauses", time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	return pauses
 }
 
 // Pauses that several begin at once last as long as the longest of them, and no longer.
 func TestPausesDoNotAddUp(t *testing.T) {
-	inBubble(t, func(t *testing.T, connect func() *shardlimit.Client) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		var fleet []*httplimit.Pauses
 		for range 5 {
-			fleet = append(fleet, shared(t, connect()))
+			fleet = append(fleet, shared(t, f.Client(t)))
 		}
 		var all sync.WaitGroup
 		begun := time.Now()
@@ -369,17 +358,34 @@ func TestPausesDoNotAddUp(t *testing.T) {
 	})
 }
 
-// inBubble runs a test in a bubble of time, with a node in it. connect makes a client of the node,
-// as each process has one.
-func inBubble(t *testing.T, test func(t *testing.T, connect func() *shardlimit.Client)) {
-	t.Helper()
-	race.OneProcessor(t)
-	synctest.Test(t, func(t *testing.T) {
-		servers, err := embedded.StartInMemory(1)
-		if err != nil {
-			t.Fatal(err)
+// Over a port: a refused request is made again on the same connection, with its body.
+func TestARetryKeepsItsConnection(t *testing.T) {
+	var asked, connections atomic.Int64
+	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || string(body) != "a body" {
+			t.Errorf("the body is %q, %v", body, err)
 		}
-		t.Cleanup(servers.Close)
-		test(t, func() *shardlimit.Client { return connected(t, servers) })
-	})
+		if asked.Add(1) == 1 {
+			w.Header().Set("Retry-After", "0")
+			http.Error(w, strings.Repeat("later ", 5000), http.StatusTooManyRequests)
+		}
+	}))
+	web.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	web.Start()
+	defer web.Close()
+	client := http.Client{Transport: &httplimit.Transport{Retries: 1, Base: &http.Transport{}}}
+	defer client.CloseIdleConnections()
+	answer, err := client.Post(web.URL, "text/plain", strings.NewReader("a body"))
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%v, %v", answer, err)
+	}
+	_ = answer.Body.Close()
+	if asked.Load() != 2 || connections.Load() != 1 {
+		t.Errorf("asked %d times on %d connections, want 2 on 1", asked.Load(), connections.Load())
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
 // Limiter has the methods of *rate.Limiter, but for those that change it: use Limiter.SetLimit of
@@ -71,11 +72,7 @@ func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // With n below 1 it is nil, unless ctx has ended.
 func (l *Limiter) WaitN(ctx context.Context, n int) error {
 	if n < 1 {
-		cause, err := context.Cause(ctx), ctx.Err()
-		if errors.Is(cause, err) { // a plain cancel, or none
-			return cause
-		}
-		return errors.Join(err, cause)
+		return clock.Ended(ctx)
 	}
 	return l.limiter.WaitN(ctx, int64(n))
 }

@@ -8,13 +8,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/embedded"
-	"github.com/shardlimit/shardlimit/internal/race"
-	"github.com/shardlimit/shardlimit/internal/redistest"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/ratelike"
 )
 
@@ -73,19 +71,10 @@ func ExampleLimiter_ReserveN() {
 }
 
 func TestItBehavesLikeARateLimiter(t *testing.T) {
-	client, err := shardlimit.New(shardlimit.Config{KeyPrefix: redistest.Prefix(t), CallTimeout: time.Minute,
-		Nodes: []shardlimit.Node{{Name: "n", Redis: redistest.Slim(redistest.Shared(t).ClientOption())}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	limit := shardlimit.Limit{Permits: 60, Per: time.Hour, Algorithm: shardlimit.TokenBucket, Burst: 3}
-	shared, err := client.Limiter(t.Context(), "l", limit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := limittest.Standalone(t).Client(t)
 	var failures []error
-	l := ratelike.New(shared)
+	l := ratelike.New(limittest.Limiter(t, client, "l", shardlimit.Limit{
+		Permits: 60, Per: time.Hour, Algorithm: shardlimit.TokenBucket, Burst: 3}))
 	l.Failed = func(err error) { failures = append(failures, err) }
 	now := time.Now()
 	if l.Limit() != 1.0/60 || l.Burst() != 3 || l.Tokens() != 3 {
@@ -102,11 +91,7 @@ func TestItBehavesLikeARateLimiter(t *testing.T) {
 	if again := l.Reserve(); again.Delay().Round(time.Minute) != 2*time.Minute {
 		t.Errorf("after a cancellation: %s", again.Delay())
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := l.Wait(ctx); !errors.Is(err, shardlimit.ErrWaitTooLong) {
-		t.Errorf("%v", err)
-	}
+	limittest.ErrorIs(t, l.Wait(limittest.Shortly(t, time.Minute)), shardlimit.ErrWaitTooLong)
 	if r := l.ReserveN(now, 4); r.OK() || r.Delay() != ratelike.InfDuration ||
 		r.DelayFrom(now) != ratelike.InfDuration ||
 		!errors.Is(errors.Join(failures...), shardlimit.ErrExceedsLimit) {
@@ -124,24 +109,9 @@ func TestItBehavesLikeARateLimiter(t *testing.T) {
 
 // Under a LeakyBucket only a turn that has come is a yes, and the others stay free.
 func TestATurnThatIsLaterIsANo(t *testing.T) {
-	race.OneProcessor(t)
-	synctest.Test(t, func(t *testing.T) {
-		servers, err := embedded.StartInMemory(1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer servers.Close()
-		client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		shared, err := client.Limiter(t.Context(), "l", shardlimit.Limit{
-			Permits: 10, Per: time.Hour, Algorithm: shardlimit.LeakyBucket})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := ratelike.New(shared)
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		l := ratelike.New(f.Limiter(t, shardlimit.Limit{
+			Permits: 10, Per: time.Hour, Algorithm: shardlimit.LeakyBucket}))
 		var yes atomic.Int64
 		var wg sync.WaitGroup
 		for range 8 {
@@ -160,20 +130,12 @@ func TestATurnThatIsLaterIsANo(t *testing.T) {
 	})
 }
 
-// A wait for nothing ends as ctx did, and says it once.
+// A wait for nothing ends as ctx did.
 func TestAWaitForNothingEndsWithItsContext(t *testing.T) {
 	l, boom := ratelike.New(&shardlimit.Limiter{}), errors.New("boom")
-	if err := l.WaitN(t.Context(), 0); err != nil {
-		t.Error(err)
-	}
-	plain, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := l.WaitN(plain, 0); !errors.Is(err, context.Canceled) || err.Error() != context.Canceled.Error() {
-		t.Errorf("%q", err)
-	}
-	caused, cancelFor := context.WithCancelCause(t.Context())
-	cancelFor(boom)
-	if err := l.WaitN(caused, 0); !errors.Is(err, context.Canceled) || !errors.Is(err, boom) {
-		t.Errorf("%q", err)
-	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	limittest.Must(t, l.WaitN(ctx, 0))
+	cancel(boom)
+	limittest.ErrorIs(t, l.WaitN(ctx, 0), boom)
+	limittest.ErrorIs(t, l.WaitN(ctx, 0), context.Canceled)
 }

@@ -64,26 +64,26 @@ func Path(domain string, descriptor []Entry) string {
 
 // metricOf is how metrics name a rule whose name depends on values.
 func metricOf(path []*level, descriptor []Entry, detailed bool) string {
-	var name strings.Builder
+	name := ""
 	for i, l := range path {
 		value := l.value
 		if l.varies() && (detailed || l.valueToMetric) {
 			value = descriptor[i].Value
 		}
-		addMetric(&name, l.key, value)
+		name = addMetric(name, l.key, value)
 	}
-	return name.String()
+	return name
 }
 
-func addMetric(name *strings.Builder, key, value string) {
-	if name.Len() > 0 {
-		name.WriteByte('.')
+// addMetric is how metrics name what is below.
+func addMetric(name, key, value string) string {
+	if name != "" {
+		name += "."
 	}
-	name.WriteString(key)
 	if value != "" {
-		name.WriteByte('_')
-		name.WriteString(value)
+		key += "_" + value
 	}
+	return name + key
 }
 
 // fits reports whether a value is that of a pattern. parts is what stands around its stars, of

@@ -118,10 +118,7 @@ func (at *place) below(l *level) *place {
 	if l.value != "" {
 		next.id += "=" + escape(l.value)
 	}
-	var name strings.Builder
-	name.WriteString(at.metric)
-	addMetric(&name, l.key, l.value)
-	next.metric = name.String()
+	next.metric = addMetric(at.metric, l.key, l.value)
 	next.open = at.open || l.varies()
 	next.varies = at.varies || l.varies() && l.valueToMetric
 	return &next

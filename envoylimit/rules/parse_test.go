@@ -19,35 +19,23 @@ func TestMistakes(t *testing.T) {
 		{"- a", "f:1: cannot unmarshal !!seq; correct the YAML"},
 		{"descriptors: []", "f: the file has no domain; "},
 		{"domain: d\ndescriptor: []", "f:2: field descriptor not found; "},
-		{"domain: d\ndomain: e", `f:2: mapping key "domain" already defined at line 1; `},
 		{"domain: [d]", "f:1: cannot unmarshal !!seq into string; "},
 		{"domain: d\n---\ndomain: e", "f: the file has more than one YAML document; "},
-		{"domain: d\n1: x", "f:2: field 1 not found; "},
-		{"domain: d\ndescriptors: {key: k}", "f:2: cannot unmarshal !!map; "},
 		{"domain: d\ndescriptors: &all\n- key: k\n  descriptors: *all",
 			"f: the file is not YAML: anchor 'all' value contains itself; "},
 		{list("- k"), "f:3: cannot unmarshal !!str `k`; "},
 		{list("- value: v"), "f: a descriptor of d has no key; "},
-		{list("- key: k\n- key: k"), `f:4: the descriptor "k" with value "" is there twice; `},
 		{list("- {key: k, value: v}\n- {key: k, value: v}"), `f:4: the descriptor "k" with value "v" is there twice; `},
 		{list("- {key: k, value: '*'}\n- {key: k, value: '*'}"), `f:4: the descriptor "k" with value "*" is there`},
-		{list("- key: k\n  ratelimit: {}"), "f:4: field ratelimit not found; "},
-		{list("- key: k\n  shadow_mode: perhaps"), "f:4: cannot unmarshal !!str `perhaps` into bool; "},
 		{list("- key: k\n  share_threshold: true"), `f:3: share_threshold is for a value with *, `},
-		{list("- key: k\n  rate_limit: 5"), "f:4: cannot unmarshal !!int `5`; "},
 		{limit("requests_per_unit: 5"), "f:3: the limit has no unit; say second, "},
 		{limit("unit: second"), "f:3: the limit has no requests_per_unit; "},
 		{limit("unit: fortnight, requests_per_unit: 5"), `f:3: the unit "fortnight" is unknown; `},
-		{limit("unit: year, requests_per_unit: 5"), "f:3: 1 × year is longer than 31 days"},
 		{limit("unit: day, unit_multiplier: 32, requests_per_unit: 5"), "f:3: 32 × day is longer than 31 days"},
 		{limit("unit: day, unit_multiplier: 0, requests_per_unit: 5"), "f:3: the window has no unit; "},
-		{limit("unit: day, unit_multiplier: 1.5, requests_per_unit: 5"), `f:4: "1.5" is no whole number`},
 		{limit("unit: second, requests_per_unit: 0.9"), `f:4: "0.9" is no whole number`},
-		{limit("unit: second, requests_per_unit: 1e-3"), `f:4: "1e-3" is no whole number`},
-		{limit("unit: second, requests_per_unit: -5"), `f:4: "-5" is no whole number`},
 		{limit("unit: second, requests_per_unit: 4294967296"), `f:4: "4294967296" is no whole number`},
 		{limit("unit: second, unlimited: true"), "f:3: the limit has a unit and is unlimited; "},
-		{limit("unit: second, requests_per_unit: 5, per: 4"), "f:4: field per not found; "},
 		{limit("unit: second, requests_per_unit: 5, replaces: [{name: }]"), "f:3: an entry of replaces has no name; "},
 		{limit("unit: day, requests_per_unit: 5, name: a, replaces: [{name: a}]"),
 			`f:3: the limit "a" replaces itself`},
@@ -89,9 +77,7 @@ func TestASmallFileStaysSmall(t *testing.T) {
 // FuzzParse has the parser read anything: it returns a configuration or an *Error, and what it
 // returns can be asked.
 func FuzzParse(f *testing.F) {
-	for _, content := range documented {
-		f.Add(content)
-	}
+	f.Add(documented)
 	f.Add("domain: d\ndescriptors: &a\n- {key: k, value: 5, descriptors: *a, metadata: {x: [1]}}")
 	f.Fuzz(func(t *testing.T, content string) {
 		c, err := rules.Parse([]rules.File{{Name: "f", Content: []byte(content)}}, rules.Options{})

@@ -19,40 +19,34 @@ func MustBe(v any, why string) {
 	}
 }
 
-// Joined returns a function that makes one key of all keys of an adapter. Its argument reads a part
-// from each. Different parts never make the same key. The key is empty if one part is.
-func Joined[K any](adapter string, keys []K) func(of func(K) string) string {
-	mustBeKeys(adapter, keys)
-	return func(of func(K) string) string {
-		var joined strings.Builder
-		for _, key := range keys {
-			part := of(key)
-			if part == "" {
-				return ""
-			}
-			joined.WriteString(strconv.Itoa(len(part)))
-			joined.WriteByte(':')
-			joined.WriteString(part)
+// Join makes one key of the parts that of reads from each key. Different parts never make the same
+// key. The key is empty if one part is.
+func Join[K any](keys []K, of func(K) string) string {
+	var joined strings.Builder
+	for _, key := range keys {
+		part := of(key)
+		if part == "" {
+			return ""
 		}
-		return Bounded(joined.String())
+		joined.WriteString(strconv.Itoa(len(part)))
+		joined.WriteByte(':')
+		joined.WriteString(part)
 	}
+	return Bounded(joined.String())
 }
 
-// FirstOf returns a function that finds the first part that is not empty, with its place. Its
-// argument reads a part from each key.
-func FirstOf[K any](adapter string, keys []K) func(of func(K) string) string {
-	mustBeKeys(adapter, keys)
-	return func(of func(K) string) string {
-		for i, key := range keys {
-			if part := of(key); part != "" {
-				return Bounded(strconv.Itoa(i) + ":" + part)
-			}
+// FirstOf is the first part that is not empty, with its place, of those that of reads from each key.
+func FirstOf[K any](keys []K, of func(K) string) string {
+	for i, key := range keys {
+		if part := of(key); part != "" {
+			return Bounded(strconv.Itoa(i) + ":" + part)
 		}
-		return ""
 	}
+	return ""
 }
 
-func mustBeKeys[K any](adapter string, keys []K) {
+// MustBeKeys panics if one of the keys of an adapter is nil.
+func MustBeKeys[K any](adapter string, keys []K) {
 	for i, key := range keys {
 		MustBe(key, fmt.Sprintf("%s: key number %d is nil", adapter, i+1))
 	}

@@ -1,5 +1,5 @@
-// Package adapter is what httplimit and grpclimit have in common: keys, what becomes of what a
-// request took, and how clients are held.
+// Package adapter is what httplimit and grpclimit have in common: keys, how a request passes a
+// limit, what becomes of what it took, and how clients are held.
 package adapter
 
 import (
@@ -8,14 +8,39 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/clock"
 )
+
+// Limiter decides about requests.
+type Limiter interface {
+	AllowN(ctx context.Context, n int64) (shardlimit.Decision, error)
+}
 
 // Passed is the context of a request that passed a limit of an adapter.
 type Passed struct {
 	context.Context
 	Key      any // of the adapter: a value of a type of its own
-	Limiter  any
+	Limiter  Limiter
 	Decision shardlimit.Decision
+}
+
+// Pass asks a limiter of the adapter that has the key for what a request costs, and waits for its
+// turn; one that ends before gives back what it took. denied hears of a request that is refused, or
+// would be by a limit in Shadow. The request passed if its Decision says so and there is no error.
+func Pass(ctx context.Context, key any, limiter Limiter, cost int64,
+	denied func(shardlimit.Decision)) (*Passed, error) {
+	d, err := limiter.AllowN(ctx, cost)
+	if err != nil {
+		return nil, err
+	}
+	if !d.Allowed || d.Shadowed {
+		denied(d)
+	}
+	if d.Allowed && d.Delay > 0 && !clock.Sleep(ctx, d.Delay) {
+		GiveBack(ctx, limiter, d)
+		return nil, context.Cause(ctx)
+	}
+	return &Passed{Context: ctx, Key: key, Limiter: limiter, Decision: d}, nil
 }
 
 // Value finds the innermost limit that the request passed, and what others have put there.

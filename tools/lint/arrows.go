@@ -67,11 +67,11 @@ var allowed = map[string][]string{
 	"internal/set": {
 		"internal/call", "internal/chance", "internal/clock", "internal/limit", "internal/wait",
 	},
-	"ratelike":         {""},
+	"ratelike":         {"", "internal/clock"},
 	"internal/adapter": {"", "internal/clock", "go.opentelemetry.io/otel"},
 	"httplimit":        {"", "internal/adapter", "internal/clock", "internal/problem", "go.opentelemetry.io/otel"},
 	"grpclimit": {
-		"", "httplimit", "internal/adapter", "internal/clock", "go.opentelemetry.io/otel",
+		"", "httplimit", "internal/adapter", "go.opentelemetry.io/otel",
 		"google.golang.org/genproto/googleapis/rpc/errdetails", "google.golang.org/grpc",
 		"google.golang.org/protobuf/types/known/durationpb",
 	},
