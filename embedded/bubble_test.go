@@ -63,3 +63,40 @@ func TestNodesInMemoryFail(t *testing.T) {
 		}
 	})
 }
+
+// A lost node is noticed by others of a limit with takeover, which need to know one run of a
+// server from the next.
+func TestALostNodeIsTakenOverInABubble(t *testing.T) {
+	race.OneProcessor(t)
+	synctest.Test(t, func(t *testing.T) {
+		servers, err := embedded.StartInMemory(3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer servers.Close()
+		client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), NodeTimeout: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		limit := shardlimit.Limit{Permits: 30, Per: time.Second, Shards: 3}
+		l, err := client.Limiter(t.Context(), "l", limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err := l.AllowN(t.Context(), 30); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if err := servers.Stop(0); err != nil {
+			t.Fatal(err)
+		}
+		for range 200 { // somebody calls, so the loss is noticed
+			time.Sleep(200 * time.Millisecond)
+			_, _ = l.Allow(t.Context())
+		}
+		time.Sleep(2 * time.Second)
+		if d, err := l.AllowN(t.Context(), 30); err != nil || !d.Allowed {
+			t.Errorf("%+v, %v", d, err)
+		}
+	})
+}

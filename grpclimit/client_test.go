@@ -236,3 +236,15 @@ func TestAnEndOfAStreamIsOnePause(t *testing.T) {
 		t.Errorf("%d pauses", heard)
 	}
 }
+
+// A call whose pause outlasts its deadline is answered at once.
+func TestNoRetryAfterTheDeadline(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	err := through(ctx, &grpclimit.Client{Retries: 3}, func() error {
+		return asks(t, codes.ResourceExhausted, time.Hour)
+	})
+	if status.Code(err) != codes.ResourceExhausted || ctx.Err() != nil {
+		t.Error(err)
+	}
+}

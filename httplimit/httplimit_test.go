@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -207,4 +208,36 @@ func TestTheTimesAreThoseAfterTheTurn(t *testing.T) {
 		has(t, got.Header(), "after the turn", map[string]string{"RateLimit": `"default";r=0;t=0`,
 			"RateLimit-Policy": `"default";q=6;w=60`})
 	})
+}
+
+// A client that sleeps for Retry-After succeeds, and one that comes a second earlier does not.
+func TestWhoSleepsRetryAfterUnderEachAlgorithm(t *testing.T) {
+	for _, limit := range []shardlimit.Limit{
+		{Permits: 3, Per: time.Minute}, {Permits: 40, Per: time.Minute, Shards: 4},
+		{Permits: 3, Per: time.Minute, Algorithm: shardlimit.SlidingCounter},
+		{Permits: 3, Per: time.Minute, Algorithm: shardlimit.FixedWindow},
+		{Permits: 3, Per: time.Minute, Algorithm: shardlimit.TokenBucket, Burst: 3},
+	} {
+		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+			ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+			h := httplimit.New(httplimit.One(f.Limiter(t, limit)), httplimit.Options{})(ok)
+			answer := get(h)
+			for answer.Code == http.StatusOK {
+				time.Sleep(100 * time.Millisecond)
+				answer = get(h)
+			}
+			seconds, err := strconv.Atoi(answer.Header().Get("Retry-After"))
+			if err != nil || seconds < 1 {
+				t.Fatalf("%v: Retry-After is %q", limit, answer.Header().Get("Retry-After"))
+			}
+			time.Sleep(time.Duration(seconds-1) * time.Second)
+			if early := get(h); early.Code != http.StatusTooManyRequests {
+				t.Errorf("%v: a second early: %d", limit, early.Code)
+			}
+			time.Sleep(time.Second)
+			if again := get(h); again.Code != http.StatusOK {
+				t.Errorf("%v: after Retry-After: %d %v", limit, again.Code, again.Header())
+			}
+		})
+	}
 }
