@@ -17,7 +17,6 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/fairness"
-	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
 	"github.com/shardlimit/shardlimit/internal/race"
@@ -25,10 +24,11 @@ import (
 
 // population is a way for participants to want different things of one limit.
 type population struct {
-	name    string
-	permits int64 // a second; 0: 800
-	gateway bool  // all call through one process
-	members []role
+	name      string
+	permits   int64 // a second; 0: 800
+	algorithm shardlimit.Algorithm
+	gateway   bool // all call through one process
+	members   []role
 	// What counts: from, windows long, and of these members only, if not of all.
 	from    int64
 	windows int64
@@ -97,7 +97,7 @@ func (p *population) play(t *testing.T, shards int, seed uint64) (r played) {
 		defer server.Close()
 		defer time.Sleep(time.Second) // calls under way end
 		fork := &chance{Rand: rand.New(rand.NewPCG(seed, 1))}
-		limit := shardlimit.Limit{Permits: p.limit(), Per: measuredWindow, Shards: shards}
+		limit := shardlimit.Limit{Permits: p.limit(), Per: measuredWindow, Shards: shards, Algorithm: p.algorithm}
 		name := fmt.Sprint(p.name, " ", shards, " ", seed)
 		for i := range p.members {
 			if p.gateway && i > 0 {
@@ -114,9 +114,7 @@ func (p *population) play(t *testing.T, shards int, seed uint64) (r played) {
 				Weight: p.members[i].share(), KeyPrefix: "a:",
 				MeterProvider: metricnoop.NewMeterProvider(), TracerProvider: tracenoop.NewTracerProvider(),
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, err)
 			defer client.Close()
 			w.clients = append(w.clients, limittest.Limiter(t, client, name, limit))
 		}
@@ -255,52 +253,3 @@ func alike(n int, m role) (all []role) {
 
 func first(n int) func(int) bool { return func(i int) bool { return i < n } }
 func last(n int) func(int) bool  { return func(i int) bool { return i == n-1 } }
-
-// demander is a participant that asks for single permits at a steady rate.
-type demander struct {
-	limiter *shardlimit.Limiter
-	rate    float64 // permits per second
-	granted atomic.Int64
-}
-
-// contend lets everybody ask for as long as that, counts what each was granted after the warm-up,
-// and fails the test if any window held more than the limit.
-func contend(t *testing.T, limit shardlimit.Limit, warmUp, measured time.Duration, all ...*demander) {
-	t.Helper()
-	var wg sync.WaitGroup
-	var record history.Recorder
-	begin := time.Now()
-	for _, p := range all {
-		wg.Go(func() {
-			tally := record.Tally()
-			done := 0.0
-			for start := time.Since(begin); start < warmUp+measured; start = time.Since(begin) {
-				if done >= p.rate*start.Seconds() {
-					time.Sleep(time.Millisecond)
-					continue
-				}
-				done++
-				d, err := p.limiter.Allow(context.Background())
-				if err != nil {
-					t.Errorf("a call failed: %v", err)
-					return
-				}
-				tally.Add(int64(start), int64(time.Since(begin)), d.Granted)
-				if start >= warmUp {
-					p.granted.Add(d.Granted)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	limittest.KeepsTo(t, limit, record.Ops())
-}
-
-// inBubble plays a trial where time is the bubble's, unless the race detector watches: an emulated
-// Redis takes long under it. That watches a trial on a server.
-func inBubble(t *testing.T, trial func(t *testing.T, f limittest.Fleet)) {
-	t.Helper()
-	if !race.Enabled {
-		limittest.InBubble(t, 1, trial)
-	}
-}
