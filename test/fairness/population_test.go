@@ -52,26 +52,6 @@ type played struct {
 	Jain, Least, Most, Use, Calls float64
 }
 
-// simLink is a way to a simulated node that takes a quarter of a millisecond or little more.
-type simLink struct {
-	*redissim.Link
-	chance *chance
-	calls  *atomic.Int64
-}
-
-type chance struct {
-	sync.Mutex
-	*rand.Rand
-}
-
-// Way is how long a call and its reply take.
-func (n simLink) Way() (there, back time.Duration) {
-	n.calls.Add(1)
-	n.chance.Lock()
-	defer n.chance.Unlock()
-	return time.Duration(200_000 + n.chance.Int64N(100_000)), time.Duration(200_000 + n.chance.Int64N(100_000))
-}
-
 const measuredWindow = time.Second
 
 // populace is a population in a bubble.
@@ -96,7 +76,15 @@ func (p *population) play(t *testing.T, shards int, seed uint64) (r played) {
 		go server.Serve()
 		defer server.Close()
 		defer time.Sleep(time.Second) // calls under way end
-		fork := &chance{Rand: rand.New(rand.NewPCG(seed, 1))}
+		var mu sync.Mutex
+		chance := rand.New(rand.NewPCG(seed, 1))
+		way := func([]string) redissim.Fate { // to the node and back: a quarter of a millisecond or little more
+			w.calls.Add(1)
+			mu.Lock()
+			defer mu.Unlock()
+			return redissim.Fate{There: time.Duration(200_000 + chance.Int64N(100_000)),
+				Back: time.Duration(200_000 + chance.Int64N(100_000))}
+		}
 		limit := shardlimit.Limit{Permits: p.limit(), Per: measuredWindow, Shards: shards, Algorithm: p.algorithm}
 		name := fmt.Sprint(p.name, " ", shards, " ", seed)
 		for i := range p.members {
@@ -104,14 +92,9 @@ func (p *population) play(t *testing.T, shards int, seed uint64) (r played) {
 				w.clients = append(w.clients, w.clients[0].As(fmt.Sprint("tenant-", i), p.members[i].share()))
 				continue
 			}
-			link := simLink{chance: fork, calls: &w.calls}
-			link.Link = redissim.NewLink(server, func([]string) redissim.Fate {
-				there, back := link.Way()
-				return redissim.Fate{There: there, Back: back}
-			}, func() {})
 			client, err := shardlimit.New(shardlimit.Config{
-				Nodes: []shardlimit.Node{{Name: "n", Client: link}}, Participant: fmt.Sprint("p", i, " ", seed),
-				Weight: p.members[i].share(), KeyPrefix: "a:",
+				Nodes:       []shardlimit.Node{{Name: "n", Client: redissim.NewLink(server, way, func() {})}},
+				Participant: fmt.Sprint("p", i, " ", seed), Weight: p.members[i].share(), KeyPrefix: "a:",
 				MeterProvider: metricnoop.NewMeterProvider(), TracerProvider: tracenoop.NewTracerProvider(),
 			})
 			limittest.Must(t, err)
