@@ -78,18 +78,3 @@ func Since(from int64, ops []history.Op) (later []history.Op) {
 	}
 	return later
 }
-
-// Admits is the most that may be used in so many windows' time of permits that are used when they
-// are due.
-func Admits(limit shardlimit.Limit, windows int64) int64 {
-	most := windows * limit.Permits
-	switch limit.Algorithm {
-	case shardlimit.FixedWindow: // it may begin and end inside of one
-		most += limit.Permits
-	case shardlimit.TokenBucket:
-		most += limit.Burst
-	case shardlimit.LeakyBucket: // who has several turns acts with the last of them
-		most += limit.Permits / 2
-	}
-	return most
-}

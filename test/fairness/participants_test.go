@@ -15,9 +15,7 @@ import (
 func standings(t *testing.T, l *shardlimit.Limiter, names ...string) map[string]shardlimit.ParticipantState {
 	t.Helper()
 	list, err := l.Participants(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	known := map[string]string{"": "newcomers"}
 	for _, name := range names {
 		known[shardlimit.ParticipantID(name)] = name
@@ -53,9 +51,7 @@ func TestParticipantsSumsOverTheShards(t *testing.T) {
 			for range 40 {
 				for name, who := range map[string]*shardlimit.Limiter{"ann": ann, "bob": bob} {
 					d, err := who.AllowUpTo(t.Context(), 5)
-					if err != nil {
-						t.Fatal(err)
-					}
+					limittest.Must(t, err)
 					granted[name] += d.Granted
 				}
 			}
@@ -108,9 +104,7 @@ func TestParticipantsOfWhatDoesNotAnswer(t *testing.T) {
 		l := limittest.Limiter(t, client, "l", shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
 		all := limittest.MustGet(t, l, 100)
 		limittest.ForgetDenials(l)
-		if d, err := l.Allow(t.Context()); err != nil || d.Allowed { // refused by both: from here on they keep accounts
-			t.Fatalf("%+v, %v", d, err)
-		}
+		limittest.Denied(t, l, 1) // refused by both: from here on they keep accounts
 		limittest.Must(t, l.Settle(t.Context(), all, 0))
 		limittest.MustGet(t, l, 100)
 		if list, err := l.Participants(t.Context()); err != nil || usedBy(list) != 100 {
@@ -138,16 +132,4 @@ func usedBy(list []shardlimit.ParticipantState) (n int64) {
 		n += p.Used
 	}
 	return n
-}
-
-func TestParticipantsOfOtherScopes(t *testing.T) {
-	client := limittest.Standalone(t).Client(t)
-	l := limittest.Limiter(t, client, "l", shardlimit.Limit{Permits: 1, Per: time.Hour,
-		Scope: shardlimit.PerParticipant})
-	for range 3 {
-		limittest.Must(t, limittest.Err(l.Allow(t.Context())))
-	}
-	if list, err := l.Participants(t.Context()); err != nil || len(list) != 0 {
-		t.Errorf("everybody has a limit of his own, but there are %+v, %v", list, err)
-	}
 }

@@ -25,10 +25,11 @@ import (
 
 // population is a way for participants to want different things of one limit.
 type population struct {
-	name    string
-	permits int64 // a second; 0: 800
-	gateway bool  // all call through one process
-	members []role
+	name      string
+	permits   int64 // a second; 0: 800
+	algorithm shardlimit.Algorithm
+	gateway   bool // all call through one process
+	members   []role
 	// What counts: from, windows long, and of these members only, if not of all.
 	from    int64
 	windows int64
@@ -50,26 +51,6 @@ type role struct {
 // played is what came of a population.
 type played struct {
 	Jain, Least, Most, Use, Calls float64
-}
-
-// simLink is a way to a simulated node that takes a quarter of a millisecond or little more.
-type simLink struct {
-	*redissim.Link
-	chance *chance
-	calls  *atomic.Int64
-}
-
-type chance struct {
-	sync.Mutex
-	*rand.Rand
-}
-
-// Way is how long a call and its reply take.
-func (n simLink) Way() (there, back time.Duration) {
-	n.calls.Add(1)
-	n.chance.Lock()
-	defer n.chance.Unlock()
-	return time.Duration(200_000 + n.chance.Int64N(100_000)), time.Duration(200_000 + n.chance.Int64N(100_000))
 }
 
 const measuredWindow = time.Second
@@ -96,27 +77,28 @@ func (p *population) play(t *testing.T, shards int, seed uint64) (r played) {
 		go server.Serve()
 		defer server.Close()
 		defer time.Sleep(time.Second) // calls under way end
-		fork := &chance{Rand: rand.New(rand.NewPCG(seed, 1))}
-		limit := shardlimit.Limit{Permits: p.limit(), Per: measuredWindow, Shards: shards}
+		var mu sync.Mutex
+		chance := rand.New(rand.NewPCG(seed, 1))
+		way := func([]string) redissim.Fate { // to the node and back: a quarter of a millisecond or little more
+			w.calls.Add(1)
+			mu.Lock()
+			defer mu.Unlock()
+			return redissim.Fate{There: time.Duration(200_000 + chance.Int64N(100_000)),
+				Back: time.Duration(200_000 + chance.Int64N(100_000))}
+		}
+		limit := shardlimit.Limit{Permits: p.limit(), Per: measuredWindow, Shards: shards, Algorithm: p.algorithm}
 		name := fmt.Sprint(p.name, " ", shards, " ", seed)
 		for i := range p.members {
 			if p.gateway && i > 0 {
 				w.clients = append(w.clients, w.clients[0].As(fmt.Sprint("tenant-", i), p.members[i].share()))
 				continue
 			}
-			link := simLink{chance: fork, calls: &w.calls}
-			link.Link = redissim.NewLink(server, func([]string) redissim.Fate {
-				there, back := link.Way()
-				return redissim.Fate{There: there, Back: back}
-			}, func() {})
 			client, err := shardlimit.New(shardlimit.Config{
-				Nodes: []shardlimit.Node{{Name: "n", Client: link}}, Participant: fmt.Sprint("p", i, " ", seed),
-				Weight: p.members[i].share(), KeyPrefix: "a:",
+				Nodes:       []shardlimit.Node{{Name: "n", Client: redissim.NewLink(server, way, func() {})}},
+				Participant: fmt.Sprint("p", i, " ", seed), Weight: p.members[i].share(), KeyPrefix: "a:",
 				MeterProvider: metricnoop.NewMeterProvider(), TracerProvider: tracenoop.NewTracerProvider(),
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, err)
 			defer client.Close()
 			w.clients = append(w.clients, limittest.Limiter(t, client, name, limit))
 		}
@@ -294,13 +276,4 @@ func contend(t *testing.T, limit shardlimit.Limit, warmUp, measured time.Duratio
 	}
 	wg.Wait()
 	limittest.KeepsTo(t, limit, record.Ops())
-}
-
-// inBubble plays a trial where time is the bubble's, unless the race detector watches: an emulated
-// Redis takes long under it. That watches a trial on a server.
-func inBubble(t *testing.T, trial func(t *testing.T, f limittest.Fleet)) {
-	t.Helper()
-	if !race.Enabled {
-		limittest.InBubble(t, 1, trial)
-	}
 }

@@ -20,26 +20,23 @@ func TestEachParticipantHasALimitForItself(t *testing.T) {
 		t.Fatalf("joined %v", got)
 	}
 	for i, l := range []*shardlimit.Limiter{first, second} {
-		d, err := l.AllowN(t.Context(), 4)
-		if err != nil || !d.Allowed || d.Degraded || d.Remaining != 6 || d.Limit != 10 || d.ResetAfter < time.Hour ||
-			d.ResetAfter > time.Hour+time.Millisecond {
-			t.Fatalf("process %d: %+v, %v", i, d, err)
+		d := limittest.Served(t, l, 4)
+		if d.Remaining != 6 || d.Limit != 10 || d.ResetAfter < time.Hour || d.ResetAfter > time.Hour+time.Millisecond {
+			t.Errorf("process %d: %+v", i, d)
 		}
-		if got := limittest.Grants(t, l); got != 6 {
-			t.Errorf("process %d had %d of the 6 permits left", i, got)
-		}
+		hasLeft(t, l, 6)
 		st := limittest.Peek(t, l)
 		if st.Used != 10 || st.Remaining != 0 || st.RetryAfter <= 0 || st.ResetAfter <= 0 || len(st.Shards) != 0 {
 			t.Errorf("process %d: %+v", i, st)
 		}
-		if _, err := l.AllowN(t.Context(), 11); !errors.Is(err, shardlimit.ErrExceedsLimit) {
-			t.Errorf("process %d: 11 of 10: %v", i, err)
+		limittest.ErrorIs(t, limittest.Err(l.AllowN(t.Context(), 11)), shardlimit.ErrExceedsLimit, "11 of 10")
+		if list, err := l.Participants(t.Context()); err != nil || len(list) != 0 {
+			t.Errorf("process %d: %+v contend, %v", i, list, err)
 		}
 	}
 	limittest.Must(t, first.Reset(t.Context()))
-	if a, b := limittest.Grants(t, first), limittest.Grants(t, second); a != 10 || b != 0 {
-		t.Errorf("after a reset of the first: %d and %d permits", a, b)
-	}
+	hasLeft(t, first, 10)
+	hasLeft(t, second, 0)
 }
 
 func TestPerParticipantDecisionsDoNotAskRedis(t *testing.T) {
@@ -49,26 +46,18 @@ func TestPerParticipantDecisionsDoNotAskRedis(t *testing.T) {
 	users := limittest.Family(t, c, "users", limittest.PerParticipant(3, time.Hour))
 	posts[0].Proxy.Stall(true) // whoever asks would wait
 	defer posts[0].Proxy.Stall(false)
-	sent := posts[0].Takes.Load()
+	atMost := sends(&posts[0].Takes)
 	for range 300 {
 		d := limittest.MustGet(t, l, 3)
 		limittest.Must(t, l.Settle(t.Context(), d, 0))
 		limittest.Must(t, l.WaitN(t.Context(), 2))
-		if d, err := l.AllowUpTo(t.Context(), 1); err != nil || d.Granted != 1 {
-			t.Fatalf("%+v, %v", d, err)
-		}
+		limittest.Must(t, limittest.Err(l.AllowUpTo(t.Context(), 1)))
 	}
-	if st := limittest.Peek(t, l); st.Used != 900 || st.Remaining != 100 {
-		t.Errorf("%+v", st)
-	}
+	limittest.Uses(t, l, 900)
 	for i := range 20 {
-		if got := limittest.Grants(t, users.Limiter(fmt.Sprint(i))); got != 3 {
-			t.Errorf("key %d had %d permits, want 3", i, got)
-		}
+		hasLeft(t, users.Limiter(fmt.Sprint(i)), 3)
 	}
-	if n := posts[0].Takes.Load() - sent; n != 0 {
-		t.Errorf("%d script calls", n)
-	}
+	atMost(t, 0)
 }
 
 func TestALimitForEachIsChangedEverywhere(t *testing.T) {
@@ -87,17 +76,14 @@ func TestALimitForEachIsChangedEverywhere(t *testing.T) {
 			}
 		}
 		change(limittest.PerParticipant(20, time.Hour))
-		if x, y := limittest.Grants(t, a), limittest.Grants(t, b); x != 12 || y != 12 {
-			t.Errorf("raised to 20 with 8 used: %d and %d more", x, y)
-		}
+		hasLeft(t, a, 12)
+		hasLeft(t, b, 12)
 		change(limittest.PerParticipant(5, time.Hour))
-		if st := limittest.Peek(t, b); st.Used != 20 || st.Remaining != 0 || limittest.Grants(t, b) != 0 {
-			t.Errorf("lowered to 5 with 20 used: %+v", st)
-		}
+		limittest.Uses(t, b, 20)
+		hasLeft(t, b, 0)
 		change(shardlimit.PerHour(6)) // one limit for both
-		if x, y := limittest.Grants(t, a), limittest.Grants(t, b); x != 6 || y != 0 {
-			t.Errorf("6 for both together: %d and %d", x, y)
-		}
+		hasLeft(t, a, 6)
+		hasLeft(t, b, 0)
 	})
 }
 
@@ -139,9 +125,7 @@ func TestParticipantsHaveTheirOwnEngines(t *testing.T) {
 	granted := func(names ...string) (each []int64) {
 		for i, name := range names {
 			d, err := l.As(name, float64(1+i)).AllowUpTo(t.Context(), 3)
-			if err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, err)
 			each = append(each, d.Granted)
 		}
 		return each

@@ -26,7 +26,7 @@ func TestCallsForManyKeysGoTogetherAndAtOnce(t *testing.T) {
 			f, net := limittest.Bubbled(t, 1).Distant(t, away)
 			users := f.Family(t, shardlimit.PerMinute(3), limittest.PatientFor(time.Second))
 			for round := range 3 {
-				calls, began := net[0].Calls.Load(), time.Now()
+				atMost, began := sends(&net[0].Calls), time.Now()
 				granted, errs := limittest.AtOnce(t.Context(), users, 0, keys)
 				took := time.Since(began)
 				for i := range keys {
@@ -34,9 +34,7 @@ func TestCallsForManyKeysGoTogetherAndAtOnce(t *testing.T) {
 						t.Fatalf("key %d: %d granted, %v", i, granted[i], errs[i])
 					}
 				}
-				if n := net[0].Calls.Load() - calls; n > together {
-					t.Errorf("round %d: %d script calls for %d keys", round, n, keys)
-				}
+				atMost(t, together, "round", round)
 				// The first loads the scripts, and another one that is new to the node takes a
 				// trip.
 				if round > 0 && took > trips*away {
@@ -81,9 +79,7 @@ func TestWhoLeavesAKeyTakesNothing(t *testing.T) {
 		limittest.AtOnce(t.Context(), users, 0, 100) // the process knows all places of keys
 		for range 3 {
 			_, err := users.Limiter("ann").Allow(limittest.Shortly(t, away/2))
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Error(err)
-			}
+			limittest.ErrorIs(t, err, context.DeadlineExceeded)
 			time.Sleep(10 * away)
 		}
 		hasLeft(t, users.Limiter("ann"), 3)
@@ -100,21 +96,15 @@ func TestAKeyWhoseStateIsRareIsAskedOnce(t *testing.T) {
 		for _, key := range []string{"loads the scripts", "ann"} {
 			limittest.MustGet(t, users.LimiterWith(key, shardlimit.Limit{Permits: 9, Revision: 1}), 1)
 			time.Sleep(3 * time.Second)
-			if n := limittest.Known(users); n != 0 {
-				t.Errorf("%d keys are known before", n)
-			}
+			knows(t, users, 0)
 			limittest.MustGet(t, users.Limiter(key), 1)
 		}
-		calls := net[0].Calls.Load()
+		atMost := sends(&net[0].Calls)
 		limittest.MustGet(t, users.Limiter("ann"), 1)
-		if n := net[0].Calls.Load() - calls; n != 1 {
-			t.Errorf("%d script calls", n)
-		}
+		atMost(t, 1)
 		time.Sleep(3 * time.Second)
 		limittest.MustGet(t, users.Limiter("bob"), 1)
-		if n := limittest.Known(users); n != 0 {
-			t.Errorf("%d keys are known", n)
-		}
+		knows(t, users, 0)
 	})
 }
 
@@ -153,13 +143,11 @@ func TestKeysAreNotOverWhileTheirSlotMoves(t *testing.T) {
 	for _, st := range slots {
 		migrations = append(migrations, limittest.BeginMigrations(cluster, st)...)
 	}
-	time.Sleep(300 * time.Millisecond)
-	for _, m := range migrations {
-		m.MoveKeys()
-	}
-	time.Sleep(300 * time.Millisecond)
-	for _, m := range migrations {
-		m.Finish()
+	for _, step := range []func(*redistest.Migration){(*redistest.Migration).MoveKeys, (*redistest.Migration).Finish} {
+		time.Sleep(300 * time.Millisecond)
+		for _, m := range migrations {
+			step(m)
+		}
 	}
 	used("once they have moved")
 	for _, c := range callers {
@@ -175,17 +163,14 @@ func TestADenialOfAKeyIsRememberedAWhile(t *testing.T) {
 		f, net := limittest.Bubbled(t, 1).Distant(t, time.Millisecond)
 		users := f.Family(t, shardlimit.PerHour(1))
 		hasLeft(t, users.Limiter("ann"), 1)
-		calls := net[0].Calls.Load()
+		atMost := sends(&net[0].Calls)
 		for range 100 {
 			hasLeft(t, users.Limiter("ann"), 0)
 		}
-		if n := net[0].Calls.Load() - calls; n != 0 || limittest.Known(users) != 1 {
-			t.Errorf("%d script calls for what is known, %d keys are remembered", n, limittest.Known(users))
-		}
+		atMost(t, 0)
+		knows(t, users, 1)
 		time.Sleep(13 * time.Second)
-		if n := limittest.Known(users); n != 0 {
-			t.Errorf("%d keys are remembered when nothing is known of them", n)
-		}
+		knows(t, users, 0)
 	})
 }
 
@@ -200,22 +185,23 @@ func TestAKeyThatIsWaitedForIsKept(t *testing.T) {
 		for i := range 3 {
 			all.Go(func() {
 				time.Sleep(time.Duration(i) * time.Second)
-				if err := users.Limiter("ann").Wait(t.Context()); err != nil {
-					t.Error(err)
-				}
+				err := users.Limiter("ann").Wait(t.Context())
 				mu.Lock()
 				defer mu.Unlock()
+				limittest.ErrorIs(t, err, nil)
 				order = append(order, i)
 			})
 		}
 		time.Sleep(10 * time.Second)
-		if n := limittest.Waiting(users.Limiter("ann")); n != 3 || limittest.Known(users) != 1 {
-			t.Errorf("%d wait in the line of the key, %d keys are known", n, limittest.Known(users))
+		if n := limittest.Waiting(users.Limiter("ann")); n != 3 {
+			t.Errorf("%d wait in the line of the key", n)
 		}
+		knows(t, users, 1)
 		all.Wait()
 		time.Sleep(13 * time.Second)
-		if !slices.Equal(order, []int{0, 1, 2}) || limittest.Known(users) != 0 {
-			t.Errorf("served in the order %v, %d keys are known then", order, limittest.Known(users))
+		knows(t, users, 0)
+		if !slices.Equal(order, []int{0, 1, 2}) {
+			t.Errorf("served in the order %v", order)
 		}
 	})
 }
@@ -229,9 +215,8 @@ func TestOnlySoManyKeysAreRemembered(t *testing.T) {
 		most := 0
 		for i := range 20 {
 			for range 2 {
-				if _, errs := limittest.AtOnce(t.Context(), users, 100*i, 100); errors.Join(errs...) != nil {
-					t.Fatal(errors.Join(errs...))
-				}
+				_, errs := limittest.AtOnce(t.Context(), users, 100*i, 100)
+				limittest.Must(t, errors.Join(errs...))
 			}
 			most = max(most, limittest.Known(users))
 		}
@@ -244,16 +229,13 @@ func TestOnlySoManyKeysAreRemembered(t *testing.T) {
 // What a process was granted counts in an outage under FailLocal, for a window.
 func TestWhatAKeyWasGrantedIsRememberedForAnOutage(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		c := f.Client(t, func(c *shardlimit.Config) { c.OnOutage = shardlimit.FailLocal })
-		users := limittest.Family(t, c, "users", shardlimit.PerMinute(5))
+		users := f.Family(t, shardlimit.PerMinute(5), limittest.OnOutage(shardlimit.FailLocal))
 		limittest.MustGet(t, users.Limiter("ann"), 3)
 		time.Sleep(30 * time.Second)
 		f.Bubble[0].Down.Store(true)
 		hasLeft(t, users.Limiter("ann"), 2)
 		time.Sleep(2 * time.Minute)
-		if n := limittest.Known(users); n != 0 {
-			t.Errorf("%d keys are remembered after a window", n)
-		}
+		knows(t, users, 0)
 	})
 }
 
@@ -282,9 +264,7 @@ func TestAParticipantOfAKeyIsTheKey(t *testing.T) {
 	if ann.As("tenant", 3) != ann {
 		t.Error("another limiter")
 	}
-	if _, err := ann.As("", 1).Allow(t.Context()); !errors.Is(err, shardlimit.ErrInvalidName) {
-		t.Errorf("a tenant without a name: %v", err)
-	}
+	limittest.ErrorIs(t, limittest.Err(ann.As("", 1).Allow(t.Context())), shardlimit.ErrInvalidName)
 	hasLeft(t, ann.As("tenant", 3), 5)
 	limittest.Denied(t, ann, 1)
 	if list, err := ann.Participants(t.Context()); err != nil || len(list) != 0 {
@@ -298,9 +278,7 @@ func TestWhatAKeyCountsByItselfIsNotForgotten(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		ann := f.Family(t, shardlimit.Limit{Permits: 10, Per: time.Minute,
 			Scope: shardlimit.PerParticipant, Algorithm: shardlimit.TokenBucket}).Limiter("ann")
-		d, err := ann.AllowN(t.Context(), 10)
-		limittest.Must(t, err)
-		limittest.Must(t, ann.Settle(t.Context(), d, 300))
+		limittest.Must(t, ann.Settle(t.Context(), limittest.MustGet(t, ann, 10), 300))
 		time.Sleep(5 * time.Minute)
 		hasLeft(t, ann, 0)
 	})
@@ -311,16 +289,10 @@ func TestAKeyIsAnsweredFromAfar(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := limittest.Bubbled(t, 1).Distant(t, 60*time.Millisecond)
 		users := f.Family(t, shardlimit.PerMinute(10))
-		ask := func(l *shardlimit.Limiter, n int64, allowed bool) {
-			t.Helper()
-			if d, err := l.AllowN(t.Context(), n); err != nil || d.Allowed != allowed {
-				t.Errorf("%d permits: %+v, %v", n, d, err)
-			}
-		}
-		ask(users.Limiter("ann"), 7, true)
-		ask(users.Limiter("ann"), 9, false)
-		ask(users.LimiterWith("bob", shardlimit.Limit{Permits: 100, Revision: 9}), 1, true)
+		limittest.MustGet(t, users.Limiter("ann"), 7)
+		limittest.Denied(t, users.Limiter("ann"), 9)
+		limittest.MustGet(t, users.LimiterWith("bob", shardlimit.Limit{Permits: 100, Revision: 9}), 1)
 		time.Sleep(3 * time.Second)
-		ask(users.Limiter("bob"), 1, true)
+		limittest.MustGet(t, users.Limiter("bob"), 1)
 	})
 }

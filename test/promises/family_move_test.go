@@ -34,29 +34,11 @@ func TestSetLimitOfAFamilyIsNeverOver(t *testing.T) {
 	}
 }
 
-// hour takes all permits of every key by every process in turn, and fails if any key had more than
-// its limit.
-func hour(t *testing.T, want int64, families ...*shardlimit.Family) {
-	t.Helper()
-	for k := range 30 {
-		var got int64
-		for _, f := range families {
-			got += limittest.Exhaust(t, f.Limiter(fmt.Sprint("user ", k)), want)
-		}
-		if got != want {
-			t.Errorf("key %d had %d of %d permits", k, got, want)
-		}
-	}
-}
-
 // A node is added, another drained, and the last renamed while three processes use thirty keys and
 // learn of it at different times.
-func TestKeysOfAFamilyMoveUnderLoad(t *testing.T) {
-	synctest.Test(t, moveUnderLoad)
-}
+func TestKeysOfAFamilyMoveUnderLoad(t *testing.T) { limittest.InBubble(t, 5, moveUnderLoad) }
 
-func moveUnderLoad(t *testing.T) {
-	f := limittest.Bubbled(t, 5)
+func moveUnderLoad(t *testing.T, f limittest.Fleet) {
 	limit := shardlimit.Limit{Permits: 6, Per: 10 * time.Second}
 	clients := make([]*shardlimit.Client, 3)
 	families := make([]*shardlimit.Family, 3)
@@ -100,25 +82,15 @@ func moveUnderLoad(t *testing.T) {
 	everywhere(limittest.Draining(f.Nodes[0]), f.Nodes[1], f.Nodes[2])
 	rebalance("n1", "n2")
 	everywhere(f.Nodes[1:4]...)
-	if err := clients[0].Rebalance(t.Context()); err != nil { // and at once again, over another node
-		t.Error(err)
-	}
+	limittest.Must(t, clients[0].Rebalance(t.Context())) // and at once again, over another node
 	time.Sleep(2 * time.Second)
 	everywhere(f.Nodes[1:]...)
 	rebalance("n1", "n2", "n3", "n4")
 	time.Sleep(3 * limit.Per)
 	for k, d := range demands {
 		ops := d.Stop()
-		if worst, ok := history.Check(limit.Per, limit.Permits, ops); !ok {
-			t.Errorf("key %d: %s", k, worst)
-		}
-		var late int64
-		for _, op := range ops {
-			if d.Begun.Add(time.Duration(op.Start)).After(quiet) {
-				late += op.Permits
-			}
-		}
-		if late < 2 {
+		limittest.KeepsTo(t, limit, ops)
+		if late := history.Total(limittest.Since(int64(quiet.Sub(d.Begun)), ops)); late < 2 {
 			t.Errorf("key %d had %d permits in three windows after the last move", k, late)
 		}
 	}
@@ -129,7 +101,12 @@ func moveUnderLoad(t *testing.T) {
 func TestAKeyWhoseOldHomeIsAwayIsDegraded(t *testing.T) {
 	limittest.InBubble(t, 3, func(t *testing.T, f limittest.Fleet) {
 		users := f.With(f.Nodes[:2]...).Family(t, shardlimit.PerMinute(10))
-		hour(t, 10, users)
+		have := func(users *shardlimit.Family, n int) {
+			for k := range 30 {
+				hasLeft(t, users.Limiter(fmt.Sprint("user ", k)), n)
+			}
+		}
+		have(users, 10)
 		mover := f.With(limittest.Drained(f.Nodes, func(i int) bool { return i == 0 })...).Client(t)
 		limittest.Must(t, limittest.Family(t, mover, "users", shardlimit.PerMinute(10)).Rebalance(t.Context()))
 		// A process that cannot ask the node that is left.
@@ -153,7 +130,7 @@ func TestAKeyWhoseOldHomeIsAwayIsDegraded(t *testing.T) {
 			_, _ = rest.Limiter("another").Allow(t.Context())
 			time.Sleep(time.Minute)
 		}
-		hour(t, 10, rest)
+		have(rest, 10)
 	})
 }
 

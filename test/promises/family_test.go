@@ -1,8 +1,6 @@
 package promises
 
 import (
-	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"runtime"
@@ -18,26 +16,15 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
+// Keys and limits whose names could run together share nothing.
 func TestKeysWhoseNamesCouldRunTogetherDoNot(t *testing.T) {
 	c := limittest.Standalone(t).Client(t)
-	limiters := []*shardlimit.Limiter{
-		limittest.Family(t, c, "a", shardlimit.PerHour(2)).Limiter("b:c"),
-		limittest.Family(t, c, "a:b", shardlimit.PerHour(2)).Limiter("c"),
-		limittest.Family(t, c, "a:b", shardlimit.PerHour(2)).Limiter("c}"),
-		limittest.Family(t, c, "a:b", shardlimit.PerHour(2)).Limiter("{c"),
-		limittest.Family(t, c, "1:a", shardlimit.PerHour(2)).Limiter("b"),
-		limittest.Family(t, c, "1", shardlimit.PerHour(2)).Limiter("a:b"),
-		limittest.Family(t, c, "a", shardlimit.PerHour(2)).Limiter("b/c"),
-		limittest.Family(t, c, "a/b", shardlimit.PerHour(2)).Limiter("c"),
-		limittest.Family(t, c, "a", shardlimit.PerHour(2)).Limiter("\x00\xff"),
-		limittest.Limiter(t, c, "a", shardlimit.PerHour(2)),
-		limittest.Limiter(t, c, "a:b:c", shardlimit.PerHour(2)),
-		limittest.Limiter(t, c, "1:a:b:c", shardlimit.PerHour(2)),
+	for _, name := range [][2]string{{"a", "b:c"}, {"a:b", "c"}, {"a:b", "c}"}, {"a:b", "{c"}, {"1:a", "b"}, {"1", "a:b"},
+		{"a", "b/c"}, {"a/b", "c"}, {"a", "\x00\xff"}} {
+		hasLeft(t, limittest.Family(t, c, name[0], shardlimit.PerHour(2)).Limiter(name[1]), 2)
 	}
-	for i, l := range limiters {
-		if got := limittest.Grants(t, l); got != 2 {
-			t.Errorf("limiter %d (%s) had %d permits, want 2: it shares them with another", i, l.Name(), got)
-		}
+	for _, name := range []string{"a", "a:b:c", "1:a:b:c"} {
+		hasLeft(t, limittest.Limiter(t, c, name, shardlimit.PerHour(2)), 2)
 	}
 }
 
@@ -47,7 +34,7 @@ func TestKeysOutOfBoundsAreRefused(t *testing.T) {
 	users := fl.Family(t, shardlimit.PerHour(5))
 	posts[0].Proxy.Stall(true)
 	defer posts[0].Proxy.Stall(false)
-	sent := posts[0].Takes.Load()
+	atMost := sends(&posts[0].Takes)
 	for i := range 1000 {
 		if l := users.Limiter(fmt.Sprint(i)); l.Limit().Permits != 5 {
 			t.Fatalf("%v", l.Limit())
@@ -55,17 +42,9 @@ func TestKeysOutOfBoundsAreRefused(t *testing.T) {
 	}
 	for _, n := range []int{0, shardlimit.MaxName + 1, 1 << 20} {
 		l := users.Limiter(strings.Repeat("k", n))
-		if _, err := l.Allow(t.Context()); !errors.Is(err, shardlimit.ErrInvalidName) {
-			t.Errorf("Allow on a key of %d bytes: %v", n, err)
-		}
-		if err := l.Wait(t.Context()); !errors.Is(err, shardlimit.ErrInvalidName) {
-			t.Errorf("Wait on a key of %d bytes: %v", n, err)
-		}
-		if err := l.Reset(t.Context()); !errors.Is(err, shardlimit.ErrInvalidName) {
-			t.Errorf("Reset on a key of %d bytes: %v", n, err)
-		}
-		if _, err := l.Peek(t.Context()); !errors.Is(err, shardlimit.ErrInvalidName) {
-			t.Errorf("Peek on a key of %d bytes: %v", n, err)
+		calls := limittest.Calls(l, 1, shardlimit.Decision{})
+		for _, name := range []string{"Allow", "Wait", "Reset", "Peek"} {
+			limittest.ErrorIs(t, calls[name](t.Context()), shardlimit.ErrInvalidName, name, n)
 		}
 	}
 	before := limittest.HeapInUse()
@@ -75,9 +54,7 @@ func TestKeysOutOfBoundsAreRefused(t *testing.T) {
 	if grown := limittest.HeapInUse() - before; grown > 16<<20 {
 		t.Errorf("64 keys of a megabyte hold %d MiB", grown>>20)
 	}
-	if n := posts[0].Takes.Load() - sent; n != 0 {
-		t.Errorf("%d script calls", n)
-	}
+	atMost(t, 0)
 	runtime.KeepAlive(users)
 }
 
@@ -138,30 +115,8 @@ func behindAMove(t *testing.T, limit shardlimit.Limit) (behind []*shardlimit.Lim
 // The keys of a family moved to other nodes while a process rested. Its first call hears of that,
 // and is served: what is free at the old shards is free.
 func TestAProcessThatRestedIsServedWhereKeysAreNow(t *testing.T) {
-	type call = func(context.Context, *shardlimit.Limiter) (shardlimit.Decision, error)
-	for name, first := range map[string]call{
-		"Allow": func(ctx context.Context, l *shardlimit.Limiter) (shardlimit.Decision, error) {
-			return l.Allow(ctx)
-		},
-		"AllowN": func(ctx context.Context, l *shardlimit.Limiter) (shardlimit.Decision, error) {
-			return l.AllowN(ctx, 3)
-		},
-		"AllowUpTo": func(ctx context.Context, l *shardlimit.Limiter) (shardlimit.Decision, error) {
-			return l.AllowUpTo(ctx, 3)
-		},
-		"a set": func(ctx context.Context, l *shardlimit.Limiter) (shardlimit.Decision, error) {
-			return limittest.Set(1, l).Allow(ctx)
-		},
-		"Acquire": func(ctx context.Context, l *shardlimit.Limiter) (shardlimit.Decision, error) {
-			ctx, cancel := context.WithTimeout(ctx, time.Second)
-			defer cancel()
-			return l.Acquire(ctx, 1)
-		},
-		"Reserve": func(ctx context.Context, l *shardlimit.Limiter) (shardlimit.Decision, error) {
-			r, err := l.Reserve(ctx, 1)
-			return shardlimit.Decision{Allowed: err == nil && r.Delay() == 0}, err
-		},
-	} {
+	for name, takes := range map[string]int64{"Allow": 1, "AllowN": 3, "AllowUpTo": 3, "Set.Allow": 1, "Wait": 1,
+		"Reserve": 3} {
 		for a := shardlimit.SlidingLog; a <= shardlimit.FixedWindow; a++ {
 			if a != shardlimit.SlidingLog && name != "Allow" {
 				continue // what the others do differently is the way of the call, not the algorithm
@@ -170,10 +125,10 @@ func TestAProcessThatRestedIsServedWhereKeysAreNow(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					rested, _ := behindAMove(t, shardlimit.Limit{Permits: 10, Per: time.Hour, Algorithm: a})
 					time.Sleep(time.Minute)
-					for i, l := range rested {
-						if d, err := first(t.Context(), l); err != nil || !d.Allowed || d.Degraded {
-							t.Errorf("key %d: %+v, %v", i, d, err)
-						}
+					for _, l := range rested {
+						call := limittest.Calls(l, takes, shardlimit.Decision{})[name]
+						limittest.ErrorIs(t, call(limittest.Shortly(t, time.Second)), nil, l.Name())
+						limittest.Uses(t, l, 1+takes)
 					}
 				})
 			})

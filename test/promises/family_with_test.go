@@ -36,9 +36,8 @@ func TestTheNewestLimitOfAKeyHolds(t *testing.T) {
 			there := limittest.Family(t, f.Client(t), a.String(), limit(3, 0))
 			hasLeft(t, here.Limiter("ann"), 3)
 			hasLeft(t, there.LimiterWith("ann", limit(10, 5)), 7)
-			d, err := here.LimiterWith("ann", limit(8, 4)).Allow(t.Context())
-			if err != nil || d.Allowed || d.Limit != 10 {
-				t.Errorf("%v: a caller that is behind got %+v (%v)", a, d, err)
+			if d := limittest.Denied(t, here.LimiterWith("ann", limit(8, 4)), 1); d.Limit != 10 {
+				t.Errorf("%v: a caller that is behind got %+v", a, d)
 			}
 			hasLeft(t, here.LimiterWith("ann", limit(12, 6)), 2)
 			hasLeft(t, there.LimiterWith("ann", limit(10, 5)), 0)
@@ -70,12 +69,11 @@ func TestALowerLimitOfAKeyHoldsInEveryWindow(t *testing.T) {
 func TestABurstComesWithTheCall(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		bucket := shardlimit.Limit{Permits: 10, Per: time.Minute, Algorithm: shardlimit.TokenBucket, Burst: 30}
-		tokens := limittest.Family(t, f.Client(t), "tokens", bucket)
+		tokens := f.Family(t, bucket)
 		hasLeft(t, tokens.Limiter("ann"), 30)
-		smaller := bucket
-		smaller.Burst = 2
+		bucket.Burst = 2
 		time.Sleep(time.Minute)
-		hasLeft(t, tokens.LimiterWith("ann", smaller), 2)
+		hasLeft(t, tokens.LimiterWith("ann", bucket), 2)
 	})
 }
 
@@ -83,8 +81,7 @@ func TestABurstComesWithTheCall(t *testing.T) {
 // the shard is known to be empty, a denial from memory may tell when it is worth to ask.
 func TestMoreThanTheLimitInForceIsRefused(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		c := f.Client(t)
-		users := limittest.Family(t, c, "users", shardlimit.PerMinute(100))
+		users := f.Family(t, shardlimit.PerMinute(100))
 		hasLeft(t, users.LimiterWith("ann", revised(shardlimit.PerMinute(2), 2)), 2)
 		behind := users.Limiter("ann")
 		for round := range 3 {
@@ -123,16 +120,11 @@ func TestALimitThatCannotComeWithACall(t *testing.T) {
 		"negative revision": changed(func(l *shardlimit.Limit) { l.Revision = -1 }),
 		"huge revision":     changed(func(l *shardlimit.Limit) { l.Revision = shardlimit.MaxRevision + 1 }),
 	} {
-		if _, err := users.LimiterWith("ann", limit).Allow(t.Context()); !errors.Is(err, shardlimit.ErrInvalidLimit) {
-			t.Errorf("%s: %v", name, err)
-		}
+		ann := users.LimiterWith("ann", limit)
+		limittest.ErrorIs(t, limittest.Err(ann.Allow(t.Context())), shardlimit.ErrInvalidLimit, name)
 	}
-	if _, err := users.LimiterWith("", bucket).Allow(t.Context()); !errors.Is(err, shardlimit.ErrInvalidName) {
-		t.Errorf("an empty key: %v", err)
-	}
-	if err := users.Limiter("ann").SetLimit(t.Context(), bucket); !errors.Is(err, shardlimit.ErrFamilyLimit) {
-		t.Errorf("SetLimit of a key: %v", err)
-	}
+	limittest.ErrorIs(t, limittest.Err(users.LimiterWith("", bucket).Allow(t.Context())), shardlimit.ErrInvalidName)
+	limittest.ErrorIs(t, users.Limiter("ann").SetLimit(t.Context(), bucket), shardlimit.ErrFamilyLimit)
 	limittest.ErrorIs(t, users.Limiter("ann").Delete(t.Context()), shardlimit.ErrFamilyLimit, "Delete of a key")
 	leased := shardlimit.Limit{Permits: 5, Per: time.Minute, Lease: time.Second}
 	limittest.ErrorIs(t, users.SetLimit(t.Context(), leased), shardlimit.ErrInvalidLimit, "a lease of a family")
@@ -142,15 +134,11 @@ func TestALimitThatCannotComeWithACall(t *testing.T) {
 // what was used counts, whatever the window was.
 func TestALimitOfAPerThatTheFamilyHadGivesWay(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		here, there := f.Family(t, shardlimit.PerMinute(60)), f.Client(t)
+		here, there := f.Family(t, shardlimit.PerMinute(60)), f.Family(t, shardlimit.PerMinute(60))
 		old := here.LimiterWith("ann", revised(shardlimit.PerMinute(100), 7))
 		hasLeft(t, old, 100)
 		more := 0
-		err := limittest.Family(t, there, "users", shardlimit.PerMinute(60)).SetLimit(t.Context(),
-			shardlimit.PerHour(300))
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, there.SetLimit(t.Context(), shardlimit.PerHour(300)))
 		for range 10 { // a process in use hears of it
 			time.Sleep(time.Second)
 			more += limittest.Grants(t, old)
@@ -160,10 +148,8 @@ func TestALimitOfAPerThatTheFamilyHadGivesWay(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		hasLeft(t, old, 0) // 300 an hour, and no more 100 a minute
-		if _, err := here.LimiterWith("ann", shardlimit.PerMinute(100)).Allow(t.Context()); !errors.Is(err,
-			shardlimit.ErrInvalidLimit) {
-			t.Error(err)
-		}
+		another := here.LimiterWith("ann", shardlimit.PerMinute(100))
+		limittest.ErrorIs(t, limittest.Err(another.Allow(t.Context())), shardlimit.ErrInvalidLimit)
 		hasLeft(t, here.LimiterWith("ann", revised(shardlimit.Limit{Permits: 350}, 8)), 50)
 	})
 }

@@ -19,56 +19,53 @@ import (
 	"github.com/shardlimit/shardlimit/internal/race"
 )
 
+// Processes that declare different limits, all at once and in use from the first moment, go by one
+// of these: that of the highest revision, if one has a revision.
 func TestMixedDeclarationsConvergeOnOneLayout(t *testing.T) {
-	t.Parallel()
 	base := shardlimit.Limit{Permits: 400, Per: 200 * time.Millisecond, Shards: 4}
-	f, _ := limittest.Independent(t, 4)
 	for name, other := range map[string]shardlimit.Limit{
 		"limit":    {Permits: 900, Per: 500 * time.Millisecond, Shards: 8},
 		"revision": {Permits: 150, Per: 200 * time.Millisecond, Shards: 8, Revision: 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			const processes = 6
-			limiters := make([]*shardlimit.Limiter, processes)
-			clients := make([]*shardlimit.Client, processes)
-			for i := range clients {
-				clients[i] = f.Client(t)
-			}
-			callers := limittest.NewTraffic(t)
+		limittest.RunInBubble(t, name, 4, func(t *testing.T, f limittest.Fleet) {
+			var limiters [6]*shardlimit.Limiter
+			var demands [6]*limittest.Demand
+			begun := time.Now()
 			var wg sync.WaitGroup
-			for i, c := range clients { // all at once, and in use from the first moment
+			for i := range limiters {
+				c, declared := f.Client(t), base
+				if i%2 == 1 {
+					declared = other
+				}
 				wg.Go(func() {
-					declared := base
-					if i%2 == 1 {
-						declared = other
-					}
-					limiters[i] = limittest.Limiter(t, c, name, declared)
-					callers.Start(2, limiters[i])
+					limiters[i] = limittest.Limiter(t, c, "l", declared)
+					demands[i] = limittest.NewDemand(t, time.Millisecond, limiters[i])
 				})
 			}
 			wg.Wait()
-			limittest.AwaitOneLayout(t, limiters)
-			from := history.Now()
+			inForce := limittest.AwaitOneLayout(t, limiters[:]).Limit
+			from := int64(time.Since(begun))
 			time.Sleep(3 * max(base.Per, other.Per))
-			ops := callers.Ended(t)
-			inForce := limiters[0].Limit()
-			if other.Revision > 0 && inForce != other {
-				t.Errorf("%s is in force, the highest revision is %s", inForce, other)
+			var ops []history.Op
+			for _, d := range demands {
+				for _, op := range d.Stop() {
+					since := int64(d.Begun.Sub(begun))
+					ops = append(ops, history.Op{Start: op.Start + since, End: op.End + since, Permits: op.Permits})
+				}
 			}
-			if inForce != base && inForce != other {
-				t.Errorf("nobody declared %s", inForce)
+			if inForce != other && (inForce != base || other.Revision > 0) {
+				t.Errorf("%s is in force", inForce)
 			}
-			worst := limittest.KeepsTo(t, inForce, limittest.Since(from, ops))
-			if other.Revision == 0 { // never anything else was in force
-				worst = limittest.KeepsTo(t, inForce, ops)
+			if other.Revision > 0 { // before, the other one may have been in force
+				ops = limittest.Since(from, ops)
 			}
-			t.Logf("%s; worst window: %d; %s", inForce, worst.Permits, callers)
+			limittest.KeepsTo(t, inForce, ops)
 		})
 	}
 }
 
 // TestSetLimitNeverExceedsTheGreaterLimit: under load, no window that overlaps a change holds more
-// than the greater limit, and none after it more than the new one.
+// than the greater limit, and none after it more than the new one, whatever the algorithm.
 func TestSetLimitNeverExceedsTheGreaterLimit(t *testing.T) {
 	t.Parallel()
 	const w = 150 * time.Millisecond
@@ -88,6 +85,11 @@ func TestSetLimitNeverExceedsTheGreaterLimit(t *testing.T) {
 		{Permits: 500, Per: 2 * w, Shards: 4},  // longer window
 		{Permits: 500, Per: w, Shards: 16},     // shorter window, more shards
 		{Permits: 2000, Per: 2 * w, Shards: 3}, // fewer shards
+		{Permits: 300, Per: w, Shards: 1, Algorithm: shardlimit.SlidingCounter},
+		{Permits: 300, Per: w, Shards: 6, Algorithm: shardlimit.FixedWindow},
+		{Permits: 300, Per: w, Shards: 4, Algorithm: shardlimit.TokenBucket},
+		{Permits: 300, Per: w, Shards: 2, Algorithm: shardlimit.LeakyBucket},
+		{Permits: 300, Per: w, Shards: 7},
 	} {
 		limittest.AwaitThat(t, "half of the limit is in use", func() bool {
 			st, err := limiters[0].Peek(context.Background())
@@ -105,14 +107,16 @@ func TestSetLimitNeverExceedsTheGreaterLimit(t *testing.T) {
 	}
 	time.Sleep(6 * w)
 	ops := callers.Ended(t)
-	t.Log(callers)
 	changes = append(changes, change{called: history.Now()})
 	for i, c := range changes[1 : len(changes)-1] {
-		before, until := changes[i], changes[i+2].called
-		greater := shardlimit.Limit{Permits: max(before.limit.Permits, c.limit.Permits),
-			Per: min(before.limit.Per, c.limit.Per)}
-		limittest.KeepsTo(t, greater, between(before.returned, until, ops))
-		limittest.KeepsTo(t, c.limit, between(c.returned, until, ops))
+		before, until := limittest.Ceiling(changes[i].limit), changes[i+2].called
+		after := limittest.Ceiling(c.limit)
+		greater := shardlimit.Limit{Permits: max(before.Permits, after.Permits), Per: min(before.Per, after.Per)}
+		if before.Algorithm != after.Algorithm { // as where a token bucket gives way to something else
+			greater.Permits = max(greater.Permits, 3*c.limit.Permits)
+		}
+		limittest.KeepsTo(t, greater, between(changes[i].returned, until, ops))
+		limittest.KeepsTo(t, after, between(c.returned, until, ops))
 	}
 }
 
@@ -209,33 +213,25 @@ func TestShardsOfEarlierLayoutsAreForgotten(t *testing.T) {
 func TestADeclarationThatIsNotInForceSaysSo(t *testing.T) {
 	servers := limittest.Standalone(t)
 	stored := shardlimit.PerHour(2000)
-	first := servers.Client(t)
-	limittest.Limiter(t, first, "l", stored)
-	limittest.Family(t, first, "f", stored)
-	for name, c := range map[string]struct {
-		declared shardlimit.Limit
-		inForce  bool
-	}{
-		"the same":       {stored, true},
-		"another number": {shardlimit.PerHour(500), false},
-		"another algorithm": {shardlimit.Limit{Permits: 2000, Per: time.Hour, Algorithm: shardlimit.FixedWindow},
-			false},
+	limittest.Family(t, servers.Client(t), "f", stored)
+	servers.Limiter(t, stored)
+	for lines, declared := range map[int][]shardlimit.Limit{
+		0: {stored},
+		2: { // one of the limit, one of the family
+			shardlimit.PerHour(500), {Permits: 2000, Per: time.Hour, Algorithm: shardlimit.FixedWindow},
+		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		for _, limit := range declared {
 			var log bytes.Buffer
 			client := servers.Client(t,
 				func(cfg *shardlimit.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 			for range 2 {
-				limittest.Limiter(t, client, "l", c.declared)
-				limittest.Family(t, client, "f", c.declared)
+				limittest.Limiter(t, client, "l", limit)
+				limittest.Family(t, client, "f", limit)
 			}
-			want := 2 // one of the limit, one of the family
-			if c.inForce {
-				want = 0
+			if n := strings.Count(log.String(), "is not in force"); n != lines {
+				t.Errorf("%s: %d lines in the log, want %d: %s", limit, n, lines, log.String())
 			}
-			if n := strings.Count(log.String(), "is not in force"); n != want {
-				t.Errorf("%d lines in the log, want %d: %s", n, want, log.String())
-			}
-		})
+		}
 	}
 }

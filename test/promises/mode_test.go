@@ -58,8 +58,7 @@ func TestEveryProcessGoesByTheMode(t *testing.T) {
 		if st := limittest.Peek(t, l); st.Used != before || st.Limit.Mode != shardlimit.Closed || !st.Settled {
 			t.Errorf("while the limit was off %d permits became %d: %+v", before, st.Used, st)
 		}
-		d := mustDecide(t, l, 1, false, false)
-		if d.RetryAfter != 15*time.Second || d.Remaining != 0 {
+		if d := mustDecide(t, l, 1, false, false); d.RetryAfter != 15*time.Second || d.Remaining != 0 {
 			t.Errorf("closed: %+v", d)
 		}
 		switchTo(t, shardlimit.Shadow, l)
@@ -73,9 +72,7 @@ func TestEveryProcessGoesByTheMode(t *testing.T) {
 		}
 		switchTo(t, shardlimit.Enforced, l)
 		mustDecide(t, l, 1, false, false)
-		if st := limittest.Peek(t, l); st.Used != 20 {
-			t.Errorf("%d permits are in use", st.Used)
-		}
+		limittest.Uses(t, l, 20)
 		limittest.ErrorIs(t, limittest.Err(l.AllowN(t.Context(), 1_000)), shardlimit.ErrExceedsLimit, "too many")
 	})
 }
@@ -119,10 +116,8 @@ func TestCallersWaitUntilTheLimitIsOpened(t *testing.T) {
 			if took := time.Since(opened); took > 20*time.Second {
 				t.Errorf("it took %v until waiters heard that the limit was opened", took)
 			}
-			if st := limittest.Peek(t, l); m == shardlimit.Enforced {
-				if st.Used != 3 {
-					t.Errorf("%d permits are in use, not 3", st.Used)
-				}
+			if m == shardlimit.Enforced {
+				limittest.Uses(t, l, 3)
 				return
 			}
 			opened = time.Now()
@@ -193,43 +188,33 @@ func TestModesWhileNodesAreAway(t *testing.T) {
 		if err != nil || d.Allowed != want.allowed || d.Shadowed != want.shadowed || d.Degraded != want.degraded {
 			t.Errorf("%v: %+v, %v", m, d, err)
 		}
-		if m == shardlimit.Closed {
-			continue
-		}
-		if err := l.Wait(t.Context()); err != nil {
-			t.Errorf("%v: Wait returns %v", m, err)
+		if m != shardlimit.Closed {
+			limittest.ErrorIs(t, l.Wait(t.Context()), nil, m)
 		}
 	}
 }
 
-// Every participant has the whole limit for itself, in the mode of all.
-func TestModesOfALimitPerParticipant(t *testing.T) {
+// What a process decides by itself goes by the mode: what each participant has for itself, and what is
+// left of a lease.
+func TestModesOfWhatAProcessDecidesByItself(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		l := f.Limiter(t, shardlimit.Limit{Permits: 1, Per: time.Hour, Scope: shardlimit.PerParticipant})
-		mustDecide(t, l, 1, true, false)
-		mustDecide(t, l, 1, false, false)
-		switchTo(t, shardlimit.Shadow, l)
-		mustDecide(t, l, 1, true, true)
-		switchTo(t, shardlimit.Off, l)
-		mustDecide(t, l, 1, true, false)
-		switchTo(t, shardlimit.Closed, l)
-		mustDecide(t, l.As("other", 1), 1, false, false)
-		switchTo(t, shardlimit.Enforced, l)
-		mustDecide(t, l, 1, false, false)
-	})
-}
-
-// A lease that was begun before the limit was closed serves nobody.
-func TestALeaseEndsWithTheMode(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		l := f.Limiter(t, shardlimit.Limit{Permits: 1_000, Per: time.Hour, Lease: time.Minute})
+		c := f.Client(t)
+		own := limittest.Limiter(t, c, "own", limittest.PerParticipant(1, time.Hour))
+		mustDecide(t, own, 1, true, false)
+		mustDecide(t, own, 1, false, false)
+		leased := limittest.Limiter(t, c, "leased", shardlimit.Limit{Permits: 1_000, Per: time.Hour, Lease: time.Minute})
 		for range 20 {
-			mustDecide(t, l, 1, true, false)
+			mustDecide(t, leased, 1, true, false)
 		}
-		switchTo(t, shardlimit.Closed, l)
-		mustDecide(t, l, 1, false, false)
-		switchTo(t, shardlimit.Shadow, l)
-		mustDecide(t, l, 1, true, false)
+		for _, m := range []shardlimit.Mode{shardlimit.Shadow, shardlimit.Off, shardlimit.Closed, shardlimit.Enforced} {
+			switchTo(t, m, own)
+			switchTo(t, m, leased)
+			mustDecide(t, own, 1, m == shardlimit.Shadow || m == shardlimit.Off, m == shardlimit.Shadow)
+			mustDecide(t, leased, 1, m != shardlimit.Closed, false)
+			if m == shardlimit.Closed {
+				mustDecide(t, own.As("other", 1), 1, false, false)
+			}
+		}
 	})
 }
 
@@ -273,35 +258,34 @@ func TestModesInASet(t *testing.T) {
 		off := limittest.Limiter(t, c, "off", in(shardlimit.Off, shardlimit.PerHour(1)))
 		watched := limittest.Limiter(t, c, "watched", in(shardlimit.Shadow, shardlimit.PerHour(1)))
 		closed := limittest.Limiter(t, c, "closed", in(shardlimit.Closed, shardlimit.PerHour(9)))
-		for i := range 2 {
+		for range 2 {
 			set := limittest.Set(2, strict, off, watched)
-			d, err := set.Allow(t.Context())
-			if err != nil || !d.Allowed || !d.Shadowed {
-				t.Errorf("call %d: %+v, %v", i, d, err)
+			d := limittest.Passes(t, set)
+			if !d.Shadowed {
+				t.Errorf("%+v", d)
 			}
 			limittest.Must(t, set.Settle(t.Context(), d, 0, 0, 0))
 		}
-		if d, err := limittest.Set(1, off, strict).Allow(t.Context()); err != nil || d.Limit != 5 || d.Remaining != 4 {
-			t.Errorf("with one that is off: %+v, %v", d, err)
+		passes := func(limit, remaining int64, mode shardlimit.Mode, set *shardlimit.Set) shardlimit.Decision {
+			t.Helper()
+			d := limittest.Passes(t, set)
+			if d.Limit != limit || d.Remaining != remaining || d.Mode() != mode {
+				t.Errorf("%+v, want %d of %d left, %v", d, remaining, limit, mode)
+			}
+			return d
 		}
-		if d, err := limittest.Set(1, off).Allow(t.Context()); err != nil || !d.Allowed || d.Remaining != d.Limit ||
-			d.Mode() != shardlimit.Off {
-			t.Errorf("only one that is off: %+v, %v", d, err)
-		}
-		if d, err := limittest.Set(1, watched, off).Allow(t.Context()); err != nil || d.Limit != 1 || d.Remaining != 0 ||
-			d.Mode() != shardlimit.Shadow {
-			t.Errorf("only one in shadow and one that is off: %+v, %v", d, err)
-		}
+		passes(5, 4, shardlimit.Enforced, limittest.Set(1, off, strict))
+		passes(shardlimit.MaxPermits, shardlimit.MaxPermits, shardlimit.Off, limittest.Set(1, off))
+		passes(1, 0, shardlimit.Shadow, limittest.Set(1, watched, off))
 		set := limittest.Set(1, strict, off, watched)
-		if d, err := set.Allow(t.Context()); err != nil || d.Limit != 5 || d.Remaining != 3 ||
-			d.Mode() != shardlimit.Enforced || set.Each(d)[2].Mode() != shardlimit.Shadow {
-			t.Errorf("with one in shadow: %+v, %v", d, err)
-		} else if err := set.Settle(t.Context(), d, 0, 0, 0); err != nil {
-			t.Error(err)
+		d := passes(5, 3, shardlimit.Enforced, set)
+		if each := set.Each(d); each[2].Mode() != shardlimit.Shadow {
+			t.Errorf("%+v", each)
 		}
-		d, err := limittest.Set(1, strict, closed).Allow(t.Context())
-		if err != nil || d.Allowed || d.RetryAfter != 15*time.Second || d.Mode() != shardlimit.Closed {
-			t.Errorf("with a closed one: %+v, %v", d, err)
+		limittest.Must(t, set.Settle(t.Context(), d, 0, 0, 0))
+		d = limittest.Refuses(t, limittest.Set(1, strict, closed))
+		if d.RetryAfter != 15*time.Second || d.Mode() != shardlimit.Closed {
+			t.Errorf("with a closed one: %+v", d)
 		}
 		limittest.Uses(t, strict, 1)
 	})
@@ -315,9 +299,8 @@ func TestAWatchedLimitHoldsUpNoSet(t *testing.T) {
 		strict := limittest.Limiter(t, c, "strict", shardlimit.Limit{Permits: 2, Per: time.Minute, Shards: 1})
 		watched := strict
 		for i := 0; limittest.Peek(t, watched).Shards[0].Node == limittest.Peek(t, strict).Shards[0].Node; i++ {
-			watched = limittest.Limiter(t, c, fmt.Sprint(i),
-				in(shardlimit.Shadow, shardlimit.Limit{Permits: 1, Per: time.Hour,
-					Shards: 1}))
+			watched = limittest.Limiter(t, c, fmt.Sprint(i), shardlimit.Limit{Permits: 1, Per: time.Hour, Shards: 1,
+				Mode: shardlimit.Shadow})
 		}
 		set := limittest.Set(1, strict, watched)
 		mustDecide(t, strict, 1, true, false)
@@ -327,19 +310,17 @@ func TestAWatchedLimitHoldsUpNoSet(t *testing.T) {
 			n.Stuck.Store(int64(time.Millisecond))
 		}
 		began := time.Now()
-		if d, err := set.Allow(t.Context()); err != nil || !d.Allowed || !d.Shadowed {
-			t.Fatalf("%+v, %v", d, err)
+		if d := limittest.Passes(t, set); !d.Shadowed {
+			t.Errorf("%+v", d)
 		}
 		if took := time.Since(began); took > 3*time.Millisecond/2 {
 			t.Errorf("it took %v, of which a script call is a millisecond", took)
 		}
 		for i := range 2 { // the second is denied from memory
-			d, err := set.Allow(t.Context())
-			if err != nil || d.Allowed || d.RetryAfter > time.Minute {
-				t.Errorf("denial %d: %+v, %v", i, d, err)
-			}
-			if each := set.Each(d); each[0].Allowed || !each[1].Allowed || each[1].RetryAfter != 0 {
-				t.Errorf("denial %d: %+v", i, each)
+			d := limittest.Refuses(t, set)
+			if each := set.Each(d); d.RetryAfter > time.Minute || each[0].Allowed || !each[1].Allowed ||
+				each[1].RetryAfter != 0 {
+				t.Errorf("denial %d: %+v, of each %+v", i, d, each)
 			}
 		}
 		limittest.Must(t, set.Wait(limittest.Shortly(t, 2*time.Minute)))

@@ -88,23 +88,21 @@ func TestRebalanceKeepsAGivenNumberOfShards(t *testing.T) {
 func TestTheNumberOfShardsFollowsTheParticipants(t *testing.T) {
 	f := limittest.InProcess(t, 4)
 	limit := shardlimit.PerMinute(1000)
-	first := f.Limiter(t, limit)
-	if n := first.Limit().Shards; n != 2 {
-		t.Errorf("%d shards for the 16 participants that a new limit is taken to have, want 2", n)
+	has := func(l *shardlimit.Limiter, want int, of string) {
+		t.Helper()
+		if n := l.Limit().Shards; n != want {
+			t.Errorf("%d shards, want %d %s", n, want, of)
+		}
 	}
+	first := f.Limiter(t, limit)
+	has(first, 2, "for the 16 participants that a new limit is taken to have")
 	slower := first.Limit()
 	slower.Permits = 900
 	limittest.Must(t, first.SetLimit(t.Context(), slower))
-	if n := first.Limit().Shards; n != 2 {
-		t.Errorf("%d shards after a change that keeps them, want 2", n)
-	}
+	has(first, 2, "after a change that keeps them")
 	limittest.Must(t, first.SetLimit(t.Context(), limit))
-	if n := first.Limit().Shards; n != 4 {
-		t.Errorf("%d shards for a single participant, want 4", n)
-	}
+	has(first, 4, "for a single participant")
 	others := f.Group(t, 12, "l", limit) // each 25 permits on 3 shards
 	limittest.Must(t, others[0].Rebalance(t.Context()))
-	if n := others[0].Limit().Shards; n != 3 {
-		t.Errorf("%d shards for 13 participants, want 3", n)
-	}
+	has(others[0], 3, "for 13 participants")
 }

@@ -34,9 +34,7 @@ func TestNoWindowIsOverAcrossProcesses(t *testing.T) {
 		files = append(files, w.Dismiss(t))
 	}
 	ops, err := history.ReadFiles(files...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	worst := limittest.KeepsTo(t, j.Limit, ops)
 	for _, file := range files {
 		if info, err := os.Stat(file); err != nil || info.Size() == 0 {

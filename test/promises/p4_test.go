@@ -1,7 +1,6 @@
 package promises
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -84,48 +83,20 @@ func TestConcurrentCallersLeaveNothingBehind(t *testing.T) {
 // The demand is half as much again as the limit and comes from ten processes, each of which knows
 // only what its own calls have told it. Time is the bubble's: a machine that is slow or stalls
 // would not ask for the whole limit.
-func TestUnderOverloadTheWholeLimitIsUsed(t *testing.T) { synctest.Test(t, overload) }
-
-func overload(t *testing.T) {
-	const (
-		processes = 10
-		demand    = 1500 // permits a second
-		ask       = 5    // permits a call
-	)
-	windows := extent.Some(int64(3)) // that count
-	limit := shardlimit.Limit{Permits: 1000, Per: time.Second, Shards: 8}
-	// what nobody else may have is to be used, late or not
-	limiters := limittest.AsOne(limittest.Bubbled(t, 2).Group(t, processes, "l", limit))
-	var record history.Recorder
-	begin := time.Now()
-	var wg sync.WaitGroup
-	for i, l := range limiters {
-		wg.Go(func() {
-			tally := record.Tally()
-			const every = time.Second * processes * ask / demand
-			due := begin.Add(every * time.Duration(i) / processes)
-			for end := begin.Add(time.Duration(windows+1) * limit.Per); due.Before(end); due = due.Add(every) {
-				time.Sleep(time.Until(due.Truncate(time.Microsecond))) // as a node's TIME tells it
-				start := time.Since(begin)
-				d, err := l.AllowUpTo(context.Background(), ask)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				tally.Add(int64(start), int64(time.Since(begin)), d.Granted)
-			}
-		})
-	}
-	wg.Wait()
-	ops := record.Ops()
-	limittest.KeepsTo(t, limit, ops)
-	counts := history.PerWindow(limit.Per, int64(limit.Per), (windows+1)*int64(limit.Per), ops)
-	least := float64(slices.Min(counts)) / float64(limit.Permits)
-	t.Logf("admitted by window: %v; least %.2f %%, mean %.2f %%", counts, 100*least,
-		100*history.Utilisation(limit.Permits, counts))
-	if least < 0.97 {
-		t.Errorf("a window had %.1f %% of the limit", 100*least)
-	}
+func TestUnderOverloadTheWholeLimitIsUsed(t *testing.T) {
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
+		windows := extent.Some(int64(8)) // that count
+		limit := shardlimit.Limit{Permits: 1000, Per: time.Second, Shards: 8}
+		// what nobody else may have is to be used, late or not
+		demand := limittest.NewDemand(t, 666*time.Microsecond, limittest.AsOne(f.Group(t, 10, "l", limit))...)
+		time.Sleep(time.Duration(windows+1) * limit.Per)
+		ops := demand.Stop()
+		limittest.KeepsTo(t, limit, ops)
+		counts := history.PerWindow(limit.Per, int64(limit.Per), (windows+1)*int64(limit.Per), ops)
+		if t.Log(counts); slices.Min(counts) < limit.Permits*97/100 {
+			t.Errorf("admitted by window: %v", counts)
+		}
+	})
 }
 
 // TestALoweredLimitIsUsed: in the second after a limit was lowered, nearly all that the new limit
@@ -167,30 +138,25 @@ func TestASlowNodeIsAskedLessAndKeepsItsPermits(t *testing.T) {
 		limittest.Settled(t, l)
 		slow := net[0]
 		slow.Takes.Store(int64(40 * time.Millisecond))
-		var took [16][200]time.Duration
-		var callers sync.WaitGroup
-		for c := range took {
-			callers.Go(func() {
-				for i := range took[c] {
+		const callers, rounds = 16, 200
+		var quick atomic.Int64
+		var all sync.WaitGroup
+		for range callers {
+			all.Go(func() {
+				for range rounds {
 					began := time.Now()
 					if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
 						t.Errorf("%+v, %v", d, err)
 					}
-					took[c][i] = time.Since(began)
+					if time.Since(began) <= 3*time.Millisecond {
+						quick.Add(1)
+					}
 				}
 			})
 		}
-		callers.Wait()
-		quick := 0
-		for c := range took {
-			for _, d := range took[c] {
-				if d <= 3*time.Millisecond {
-					quick++
-				}
-			}
-		}
-		if all := len(took) * len(took[0]); quick < all*9/10 {
-			t.Errorf("%d of %d calls were not held up by it", quick, all)
+		all.Wait()
+		if quick.Load() < callers*rounds*9/10 {
+			t.Errorf("%d of %d calls were not held up by it", quick.Load(), callers*rounds)
 		}
 		time.Sleep(time.Second)
 		if got := limittest.Exhaust(t, l, limit.Permits); got != limit.Permits {
@@ -205,18 +171,13 @@ func TestALargeCallIsServedFromManyShards(t *testing.T) {
 		64: time.Millisecond, 256: 0} {
 		limittest.RunInBubble(t, fmt.Sprint(shards, " shards ", rtt), 2, func(t *testing.T, f limittest.Fleet) {
 			f, _ = f.Distant(t, rtt)
-			c := f.Client(t)
-			l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 1_000_000, Per: time.Minute, Shards: shards})
+			l := f.Limiter(t, shardlimit.Limit{Permits: 1_000_000, Per: time.Minute, Shards: shards})
 			for range extent.Some(5) {
 				d := limittest.Served(t, l, 900_000)
-				if d, err := l.AllowN(t.Context(), 100_001); err != nil || d.Allowed ||
-					d.RetryAfter < 50*time.Second {
-					t.Errorf("more than there is: %+v, %v", d, err)
+				if more := limittest.Denied(t, l, 100_001); more.RetryAfter < 50*time.Second {
+					t.Errorf("more than there is: %+v", more)
 				}
-				if d, err := l.AllowN(t.Context(), 100_000); err != nil || !d.Allowed ||
-					l.Settle(t.Context(), d, 0) != nil {
-					t.Errorf("the rest: %+v, %v", d, err)
-				}
+				limittest.Must(t, l.Settle(t.Context(), limittest.MustGet(t, l, 100_000), 0))
 				limittest.Must(t, l.Settle(t.Context(), d, 0))
 				time.Sleep(time.Second)
 			}
@@ -260,10 +221,8 @@ func TestWhoDidNotSeeEveryShardRefusesNobody(t *testing.T) {
 	})
 }
 
-// replica makes processes one participant, so that fairness does not keep permits for one of them.
-func replica(c *shardlimit.Config) { c.Participant = "service" }
-
-// Of processes that collect at the same time one is served, and none of them holds on to a part.
+// Of processes that collect at the same time one is served, and none of them holds on to a part. They
+// call for one participant, so that fairness does not keep permits for one of them.
 func TestOfRivalsWhoCollectOneIsServed(t *testing.T) {
 	for _, rivals := range []int{2, 3, 8} {
 		for _, rtt := range []time.Duration{0, 2 * time.Millisecond} {
@@ -272,11 +231,8 @@ func TestOfRivalsWhoCollectOneIsServed(t *testing.T) {
 			}
 			limittest.RunInBubble(t, fmt.Sprint(rivals, " rivals ", rtt), 2, func(t *testing.T, f limittest.Fleet) {
 				f, _ = f.Distant(t, rtt)
-				var all []*shardlimit.Limiter
-				for range rivals {
-					all = append(all,
-						f.Limiter(t, shardlimit.Limit{Permits: 3200, Per: time.Minute, Shards: 32}, replica))
-				}
+				limit := shardlimit.Limit{Permits: 3200, Per: time.Minute, Shards: 32}
+				all := limittest.AsOne(f.Group(t, rivals, "l", limit))
 				served := 0
 				for range 10 {
 					var winner atomic.Pointer[shardlimit.Decision]

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,54 +36,39 @@ func TestSleepingRetryAfterSucceeds(t *testing.T) {
 }
 
 // A participant that has had its part and asks for several permits is told when it is due for them
-// again, not when the shard has as many: until then they are for others.
-func TestRetryAfterForSeveralPermitsHeedsThePart(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		limit := shardlimit.Limit{Permits: 200, Per: time.Second, Shards: 1}
-		hog := f.Limiter(t, limit)
-		others := limittest.NewDemand(t, 4*time.Millisecond, f.Limiter(t, limit))
-		held := 0
-		for range 3000 {
-			time.Sleep(time.Millisecond)
-			many, err := hog.AllowN(t.Context(), 20)
-			limittest.Must(t, err)
-			if many.Allowed {
-				continue
-			}
-			if paced := limittest.Paced(hog); many.RetryAfter < paced {
-				t.Errorf("twenty permits in %s, and none for %s", many.RetryAfter, paced)
-			} else if paced > 0 {
-				held++
-			}
-		}
-		others.Stop()
-		if held == 0 {
-			t.Error("it was never paced")
-		}
-	})
-}
-
-// A node that is away is no place to come back to: who is paced elsewhere is told when that is.
+// again, not when the shard has as many: until then they are for others. A node that is away is no
+// place to come back to: who is paced elsewhere is told when that is.
 func TestRetryAfterHeedsThePartBesideANodeThatIsAway(t *testing.T) {
 	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
 		limit := shardlimit.Limit{Permits: 200, Per: time.Second, Shards: 2}
 		hog := f.Limiter(t, limit)
 		others := limittest.NewDemand(t, 4*time.Millisecond, f.Limiter(t, limit))
-		time.Sleep(time.Second)
-		f.Bubble[1].Down.Store(true)
-		denied, soon := 0, 0
-		for range 3000 {
-			time.Sleep(time.Millisecond)
-			if d, err := hog.AllowN(t.Context(), 20); err == nil && !d.Allowed && !d.Degraded {
-				denied++
-				if d.RetryAfter < 2*time.Millisecond {
-					soon++
+		held, denied, soon := 0, 0, 0
+		ask := func(seen func(many shardlimit.Decision)) {
+			for range 3000 {
+				time.Sleep(time.Millisecond)
+				if d, err := hog.AllowN(t.Context(), 20); err == nil && !d.Allowed && !d.Degraded {
+					seen(d)
 				}
 			}
 		}
+		ask(func(many shardlimit.Decision) {
+			if paced := limittest.Paced(hog); many.RetryAfter < paced {
+				t.Errorf("twenty permits in %s, and none for %s", many.RetryAfter, paced)
+			} else if paced > 0 {
+				held++
+			}
+		})
+		f.Bubble[1].Down.Store(true)
+		ask(func(many shardlimit.Decision) {
+			denied++
+			if many.RetryAfter < 2*time.Millisecond {
+				soon++
+			}
+		})
 		others.Stop()
-		if denied < 2000 || soon > denied/20 {
-			t.Errorf("%d denied, and %d told to come again at once", denied, soon)
+		if held == 0 || denied < 2000 || soon > denied/20 {
+			t.Errorf("%d times paced; then %d denied, and %d told to come again at once", held, denied, soon)
 		}
 	})
 }
@@ -123,17 +107,12 @@ func TestNPermitsComeWhenRetryAfterSays(t *testing.T) {
 					t.Fatalf("used %d: %+v", used, st)
 				}
 				begun := time.Now()
-				d, err := one().AllowN(t.Context(), n)
-				if err != nil || d.Allowed {
-					t.Fatalf("%d of %d free: %+v, %v", n, 40-used, d, err)
-				}
+				d := limittest.Denied(t, one(), n)
 				early, when := d.RetryAfter-d.RetryAfter/20, d.RetryAfter+time.Since(begun) // by its own clock
 				set(now.Add(early.Truncate(time.Microsecond)))
 				limittest.Denied(t, one(), n)
 				set(now.Add(when))
-				if d, err = one().AllowN(t.Context(), n); err != nil || !d.Allowed {
-					t.Fatalf("%d permits after %s: %+v, %v", n, when, d, err)
-				}
+				limittest.MustGet(t, one(), n)
 				now = now.Add(2 * time.Hour)
 			}
 		})
@@ -155,6 +134,22 @@ func TestPeekOfALoweredLimitCountsWhatGetsFree(t *testing.T) {
 	})
 }
 
+// leftAfterEach makes ten calls at once that must be allowed, and returns what they said is left, in
+// order.
+func leftAfterEach(t *testing.T, call func() (shardlimit.Decision, error)) (left []int64) {
+	t.Helper()
+	var each [10]int64
+	s := limittest.Together(10, func(i int) (shardlimit.Decision, error) {
+		d, err := call()
+		each[i] = d.Remaining
+		return d, err
+	})
+	if s.Allowed != 10 {
+		t.Errorf("%d of ten were allowed; %v", s.Allowed, s.Err)
+	}
+	return slices.Sorted(slices.Values(each[:]))
+}
+
 // Of grants that one reply brings, each says what is left after it: exactly one caller sees the
 // quota used up.
 func TestRemainingOfGrantsThatComeTogether(t *testing.T) {
@@ -172,20 +167,8 @@ func TestRemainingOfGrantsThatComeTogether(t *testing.T) {
 				f, _ = f.Distant(t, time.Millisecond)
 				limit := shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: 1, Algorithm: algorithm}
 				l := f.Limiter(t, limit)
-				var mu sync.Mutex
-				var left []int64
-				limittest.Together(10, func(int) (shardlimit.Decision, error) { // the first alone, nine behind it
-					d, err := call(t, l)
-					if err != nil || !d.Allowed {
-						t.Errorf("%+v, %v", d, err)
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					left = append(left, d.Remaining)
-					return d, err
-				})
-				slices.Sort(left)
-				if !slices.Equal(left, []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}) {
+				left := leftAfterEach(t, func() (shardlimit.Decision, error) { return call(t, l) })
+				if !slices.Equal(left, []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}) { // the first alone, nine behind it
 					t.Errorf("%v are left", left)
 				}
 			})
@@ -205,18 +188,9 @@ func TestRemainingOfGrantsOnSeveralShards(t *testing.T) {
 		if d, err := l.AllowUpTo(t.Context(), 30); err != nil || d.Remaining != 10 {
 			t.Errorf("%+v, %v", d, err)
 		}
-		var mu sync.Mutex
-		var left []int64
-		s := limittest.Together(10, func(int) (shardlimit.Decision, error) {
-			d, err := l.Allow(t.Context())
-			mu.Lock()
-			defer mu.Unlock()
-			left = append(left, d.Remaining)
-			return d, err
-		})
-		slices.Sort(left)
-		if s.Allowed != 10 || left[0] != 0 || left[9] > 9 {
-			t.Errorf("%d allowed, %v are left", s.Allowed, left)
+		left := leftAfterEach(t, func() (shardlimit.Decision, error) { return l.Allow(t.Context()) })
+		if left[0] != 0 || left[9] > 9 {
+			t.Errorf("%v are left", left)
 		}
 	})
 }
@@ -236,44 +210,34 @@ func TestRemainingOfAFewShardsIsThatOfAll(t *testing.T) {
 				t.Errorf("call %d: the next in %s, all in %s", i, d.NextAfter, d.ResetAfter)
 			}
 		}
-		if d, err := l.Allow(t.Context()); err != nil || d.Allowed || d.Remaining != 0 || d.NextAfter != 0 {
-			t.Errorf("%+v, %v", d, err)
-		}
 		other := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 4})
-		if d, err := other.Allow(t.Context()); err != nil || d.Allowed || d.Remaining != 0 {
-			t.Errorf("another process: %+v, %v", d, err)
+		for _, who := range []*shardlimit.Limiter{l, other} {
+			if d := limittest.Denied(t, who, 1); d.Remaining != 0 || d.NextAfter != 0 {
+				t.Errorf("%+v", d)
+			}
 		}
 		time.Sleep(time.Hour) // all is free again, and nobody was asked
-		if d, err := l.Allow(t.Context()); err != nil || !d.Allowed || d.Remaining != 99 {
-			t.Errorf("after a rest: %+v, %v", d, err)
+		if d := limittest.MustGet(t, l, 1); d.Remaining != 99 {
+			t.Errorf("after a rest: %+v", d)
 		}
 	})
 }
 
 // When the last permit was granted it is told when there is one again: then, and not before.
 func TestWhenThereIsAPermitAgain(t *testing.T) {
-	for _, algorithm := range []shardlimit.Algorithm{shardlimit.SlidingLog, shardlimit.SlidingCounter,
-		shardlimit.FixedWindow, shardlimit.TokenBucket} {
-		synctest.Test(t, func(t *testing.T) {
-			f, _ := limittest.Bubbled(t, 1).Distant(t, time.Millisecond)
+	for algorithm := shardlimit.SlidingLog; algorithm <= shardlimit.TokenBucket; algorithm++ {
+		limittest.RunInBubble(t, algorithm.String(), 1, func(t *testing.T, f limittest.Fleet) {
+			f, _ = f.Distant(t, time.Millisecond)
 			l := f.Limiter(t, shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 1, Algorithm: algorithm})
 			var d shardlimit.Decision
 			for d.Remaining = 1; d.Remaining > 0; {
-				var err error
-				if d, err = l.Allow(t.Context()); err != nil || !d.Allowed {
-					t.Fatalf("%v: %+v, %v", algorithm, d, err)
-				}
+				d = limittest.MustGet(t, l, 1)
 				time.Sleep(time.Second / 10)
 			}
-			early := d.NextAfter - time.Second/10 - time.Second/5
-			time.Sleep(early)
-			if denied, err := l.Allow(t.Context()); err != nil || denied.Allowed {
-				t.Errorf("%v: %s before the time: %+v, %v", algorithm, time.Second/5, denied, err)
-			}
+			time.Sleep(d.NextAfter - time.Second/10 - time.Second/5)
+			limittest.Denied(t, l, 1)
 			time.Sleep(time.Second / 5)
-			if again, err := l.Allow(t.Context()); err != nil || !again.Allowed {
-				t.Errorf("%v: after %s: %+v, %v", algorithm, d.NextAfter, again, err)
-			}
+			limittest.MustGet(t, l, 1)
 		})
 	}
 }
@@ -283,8 +247,8 @@ func TestRemainingIsWithoutNodesThatAreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, nodes := limittest.Bubbled(t, 2).Distant(t, time.Millisecond)
 		l := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 2})
-		if d, err := l.Allow(t.Context()); err != nil || d.Remaining != 99 {
-			t.Fatalf("%+v, %v", d, err)
+		if d := limittest.MustGet(t, l, 1); d.Remaining != 99 {
+			t.Fatalf("%+v", d)
 		}
 		nodes[1].Stalled.Store(true)
 		left := int64(100)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -52,10 +51,7 @@ func everyKind(t *testing.T, permits int64, test func(t *testing.T, open func() 
 func TestADenialSaysFullOrOwes(t *testing.T) {
 	everyKind(t, 3, func(t *testing.T, open func() *shardlimit.Limiter) {
 		l := open()
-		d, err := l.AllowN(t.Context(), 3)
-		if err != nil || !d.Allowed || d.Reason != 0 {
-			t.Fatalf("%+v, %v", d, err)
-		}
+		d := limittest.MustGet(t, l, 3)
 		becauseOf(t, l, 1, shardlimit.ReasonFull)
 		becauseOf(t, l, 2, shardlimit.ReasonFull)
 		limittest.Must(t, l.Settle(t.Context(), d, 5))
@@ -87,28 +83,17 @@ func TestADenialSaysHeldForOthers(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		c := f.Client(t)
 		l := limittest.Limiter(t, c, "l", shardlimit.Limit{Permits: 100, Per: time.Second})
-		var counts [8]atomic.Int64
-		var both sync.WaitGroup
-		for i, pause := range []time.Duration{2 * time.Millisecond, 30 * time.Millisecond} {
-			both.Go(func() {
-				who := l.As(fmt.Sprint("tenant ", i), 1)
-				for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(pause) {
-					d, err := who.Allow(t.Context())
-					if err != nil || d.Allowed != (d.Reason == 0) {
-						t.Errorf("%+v, %v", d, err)
-					}
-					counts[d.Reason].Add(1)
-					if d.Remaining > 0 && d.Reason == shardlimit.ReasonFull {
-						t.Errorf("full with %d left", d.Remaining)
-					}
-				}
-			})
+		other := limittest.NewDemand(t, 30*time.Millisecond, l.As("tenant", 1))
+		var reasons [8]int
+		for range 2500 {
+			time.Sleep(2 * time.Millisecond)
+			d, err := l.Allow(t.Context())
+			if err != nil || d.Allowed != (d.Reason == 0) || d.Remaining > 0 && d.Reason == shardlimit.ReasonFull {
+				t.Errorf("%+v, %v", d, err)
+			}
+			reasons[d.Reason]++
 		}
-		both.Wait()
-		var reasons [8]int64
-		for i := range counts {
-			reasons[i] = counts[i].Load()
-		}
+		other.Stop()
 		n := reasons[shardlimit.ReasonHeldForOthers]
 		if n < 1000 || reasons[0]+n+reasons[shardlimit.ReasonFull] < 2500 {
 			t.Error(reasons)
@@ -135,10 +120,7 @@ func TestADenialSaysClosedOrLostMemory(t *testing.T) {
 		limit.Mode = shardlimit.Closed
 		closed := limittest.Limiter(t, c, "closed", limit)
 		becauseOf(t, closed, 1, shardlimit.ReasonClosed)
-		_, err := closed.Reserve(t.Context(), 1)
-		if !errors.Is(err, shardlimit.ErrLimitClosed) {
-			t.Error(err)
-		}
+		limittest.ErrorIs(t, limittest.Err(closed.Reserve(t.Context(), 1)), shardlimit.ErrLimitClosed)
 	})
 }
 
@@ -152,14 +134,7 @@ func TestADenialSaysOutage(t *testing.T) {
 		if d := limittest.Denied(t, l, 10); d.Reason != shardlimit.ReasonOutage || d.Remaining == 0 {
 			t.Errorf("of more than the other has: %q, %d left", d.Reason, d.Remaining)
 		}
-		for d, err := l.Allow(t.Context()); ; d, err = l.Allow(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !d.Allowed {
-				break
-			}
-		}
+		limittest.Grants(t, l)
 		becauseOf(t, l, 1, shardlimit.ReasonOutage)
 
 		local := limittest.Away().Limiter(t, shardlimit.PerHour(1), limittest.OnOutage(shardlimit.FailLocal))
@@ -198,15 +173,14 @@ func TestADenialOfASetNamesTheLimit(t *testing.T) {
 		users := limittest.Family(t, c, "users", shardlimit.PerMinute(1))
 		slow := limittest.Limiter(t, c, "slow", shardlimit.PerDay(1))
 		set := shardlimit.All(wide.N(1), users.Limiter("ann").N(1), slow.N(1))
-		d, err := set.Allow(t.Context())
-		if err != nil || !d.Allowed || d.Limiter() != "" || d.Reason != 0 {
-			t.Fatalf("%+v, %v", d, err)
+		if d := limittest.Passes(t, set); d.Limiter() != "" || d.Reason != 0 {
+			t.Errorf("%+v", d)
 		}
 		for name, set := range map[string]*shardlimit.Set{"slow": set,
 			"users": shardlimit.All(wide.N(1), users.Limiter("ann").N(1))} {
-			d, err := set.Allow(t.Context())
-			if err != nil || d.Allowed || d.Limiter() != name || d.Reason != shardlimit.ReasonFull {
-				t.Errorf("%s: %q of %q, %v", name, d.Reason, d.Limiter(), err)
+			d := limittest.Refuses(t, set)
+			if d.Limiter() != name || d.Reason != shardlimit.ReasonFull {
+				t.Errorf("%s: %q of %q", name, d.Reason, d.Limiter())
 			}
 			for i, said := range set.Each(d) {
 				if want := said.Allowed; want != (said.Reason == 0) {
@@ -237,59 +211,35 @@ func TestEveryRefusalIsHeardOf(t *testing.T) {
 		limittest.MustGet(t, l, 1)
 		limittest.MustGet(t, ann, 1)
 		limittest.MustGet(t, leaky, 1)
-		refused := func(what string, want string, call func() error) {
-			t.Helper()
+		set, turns, none := shardlimit.All(l.N(1), ann.N(1)), shardlimit.All(l.N(1), leaky.N(1)), shardlimit.Decision{}
+		refused := func(want string, wantErr error) (answer func(shardlimit.Decision, error)) {
 			heard = nil
-			if err := call(); err != nil {
-				t.Errorf("%s: %v", what, err)
-			}
-			if len(heard) != 1 || heard[0] != want {
-				t.Errorf("%s: heard of %q, want %q", what, heard, want)
+			return func(d shardlimit.Decision, err error) {
+				t.Helper()
+				if d.Allowed || !errors.Is(err, wantErr) || len(heard) != 1 || heard[0] != want {
+					t.Errorf("%+v, %v; heard of %q, want %q", d, err, heard, want)
+				}
 			}
 		}
-		denied := func(d shardlimit.Decision, err error) error {
-			if d.Allowed {
-				return errors.New("it is allowed")
-			}
-			return err
-		}
-		is := func(err, want error) error {
-			if !errors.Is(err, want) {
-				return fmt.Errorf("%w, want %w", err, want)
-			}
-			return nil
-		}
-		set := shardlimit.All(l.N(1), ann.N(1))
-		turns := shardlimit.All(l.N(1), leaky.N(1))
-		refused("AllowN", "l/ of shop: 2 full", func() error { return denied(l.AllowN(ctx, 2)) })
-		refused("Allow", "users/ann of : 1 full", func() error { return denied(ann.Allow(ctx)) })
-		refused("AllowUpTo", "users/ann of : 9 full", func() error { return denied(ann.AllowUpTo(ctx, 9)) })
-		refused("a Set", "users/ann of : 1 full", func() error { return denied(set.Allow(ctx)) })
-		refused("WaitN", "l/ of shop: 2 full", func() error { return is(l.WaitN(soon, 2), shardlimit.ErrWaitTooLong) })
-		refused("Wait of a Set", "users/ann of : 1 full",
-			func() error { return is(set.Wait(soon), shardlimit.ErrWaitTooLong) })
-		refused("a turn of a Set", "leaky/ of shop: 1 full",
-			func() error { return is(turns.Wait(soon), shardlimit.ErrWaitTooLong) })
-		refused("Reserve", "l/ of shop: 2 full", func() error {
-			_, err := l.Reserve(soon, 2)
-			return is(err, shardlimit.ErrWaitTooLong)
-		})
-		refused("a turn", "leaky/ of shop: 1 full", func() error {
-			_, err := leaky.Reserve(soon, 1)
-			return is(err, shardlimit.ErrWaitTooLong)
-		})
+		refused("l/ of shop: 2 full", nil)(l.AllowN(ctx, 2))
+		refused("users/ann of : 1 full", nil)(ann.Allow(ctx))
+		refused("users/ann of : 9 full", nil)(ann.AllowUpTo(ctx, 9))
+		refused("users/ann of : 1 full", nil)(set.Allow(ctx))
+		refused("l/ of shop: 2 full", shardlimit.ErrWaitTooLong)(none, l.WaitN(soon, 2))
+		refused("users/ann of : 1 full", shardlimit.ErrWaitTooLong)(none, set.Wait(soon))
+		refused("leaky/ of shop: 1 full", shardlimit.ErrWaitTooLong)(none, turns.Wait(soon))
+		refused("l/ of shop: 2 full", shardlimit.ErrWaitTooLong)(none, limittest.Err(l.Reserve(soon, 2)))
+		refused("leaky/ of shop: 1 full", shardlimit.ErrWaitTooLong)(none, limittest.Err(leaky.Reserve(soon, 1)))
 
 		heard = nil
 		gone, leave := context.WithCancel(ctx)
 		leave()
-		_, none := l.Allow(gone)
-		_, many := l.AllowN(ctx, 3)
-		if d, err := l.Allow(ctx); err != nil || !d.Allowed || none == nil || many == nil || len(heard) > 0 {
-			t.Errorf("%+v, %v; %v; %v; heard of %q", d, err, none, many, heard)
-		}
+		limittest.ErrorIs(t, limittest.Err(l.Allow(gone)), context.Canceled)
+		limittest.ErrorIs(t, limittest.Err(l.AllowN(ctx, 3)), shardlimit.ErrExceedsLimit)
+		limittest.Passes(t, l)
 		c.OnRefusal(nil)
-		if err := denied(l.Allow(ctx)); err != nil || len(heard) > 0 {
-			t.Errorf("%v; heard of %q", err, heard)
+		if limittest.Refuses(t, l); len(heard) > 0 {
+			t.Errorf("heard of %q", heard)
 		}
 	})
 }
@@ -326,14 +276,4 @@ func TestAHookIsCalledWithoutLocks(t *testing.T) {
 			t.Errorf("%d keys are known", n)
 		}
 	})
-}
-
-// To hear of nothing costs nothing: a denial from memory allocates nothing, whoever listens.
-func TestARefusalAllocatesNothing(t *testing.T) {
-	l := limittest.InProcess(t, 1).Limiter(t, shardlimit.PerHour(1))
-	limittest.MustGet(t, l, 1)
-	limittest.Denied(t, l, 1)
-	if n := testing.AllocsPerRun(100, func() { limittest.Denied(t, l, 1) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
 }

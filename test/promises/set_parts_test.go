@@ -26,40 +26,28 @@ func TestEachLimitOfASetHasItsCost(t *testing.T) {
 			}
 		}
 		set := shardlimit.All(requests.N(1), tokens.As("customer", 4).N(700), later.N(0))
-		d, err := set.Allow(t.Context())
-		if err != nil || !d.Allowed || d.Granted != 701 {
-			t.Fatalf("%+v, %v", d, err)
-		}
+		d := limittest.Passes(t, set)
 		used(1, 700, 0)
 		if each := set.Each(d); each[1].Granted != 700 || each[2].Granted != 0 || !each[2].Allowed ||
-			each[2].Limit != 50 || each[2].Remaining != 50 {
-			t.Errorf("%+v", each)
+			each[2].Limit != 50 || each[2].Remaining != 50 || d.Granted != 701 {
+			t.Errorf("%+v: %+v", d, each)
 		}
-		denied, err := set.Allow(t.Context())
-		each := set.Each(denied)
-		if err != nil || denied.Allowed || !each[0].Allowed || each[1].Allowed || each[1].RetryAfter <= 0 ||
-			!each[2].Allowed {
-			t.Errorf("%+v, %v: %+v", denied, err, each)
+		each := set.Each(limittest.Refuses(t, set))
+		if !each[0].Allowed || each[1].Allowed || each[1].RetryAfter <= 0 || !each[2].Allowed {
+			t.Errorf("%+v", each)
 		}
 		used(1, 700, 0)
 		for _, numbers := range [][]int64{nil, {1, 2}, {1, 2, 3, 4}, {1, -2, 0}} {
-			if err := set.Settle(t.Context(), d, numbers...); !errors.Is(err, shardlimit.ErrInvalidPermits) {
-				t.Errorf("settled for %v: %v", numbers, err)
-			}
+			limittest.ErrorIs(t, set.Settle(t.Context(), d, numbers...), shardlimit.ErrInvalidPermits, numbers)
 		}
 		there := shardlimit.All(requests.N(1), tokens.N(1), later.N(5))
 		limittest.Must(t, there.Settle(t.Context(), handOver(t, d), 1, 250, 7))
 		used(1, 250, 0)
 		limittest.ErrorIs(t, set.Settle(t.Context(), d, 1, 0, 0), shardlimit.ErrSettled, "settled twice")
 		used(1, 250, 0)
-		if d, err = set.Allow(t.Context()); err != nil || d.Allowed { // 700 more are too many
-			t.Errorf("%+v, %v", d, err)
-		}
+		limittest.Refuses(t, set) // 700 more are too many
 		set = shardlimit.All(requests.N(2), tokens.N(100))
-		if d, err = set.Allow(t.Context()); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
-		limittest.Must(t, set.Settle(t.Context(), d, 0, 180))
+		limittest.Must(t, set.Settle(t.Context(), limittest.Passes(t, set), 0, 180))
 		used(1, 430, 0)
 	})
 }
@@ -71,21 +59,16 @@ func TestALimitTwiceInASetCountsTheSum(t *testing.T) {
 		c := f.Client(t)
 		family := limittest.Family(t, c, "f", shardlimit.PerHour(5))
 		set := shardlimit.All(family.Limiter("a").N(2), family.Limiter("b").N(1), family.Limiter("a").N(1))
-		d, err := set.Allow(t.Context())
-		if err != nil || !d.Allowed || d.Granted != 4 {
-			t.Fatalf("%+v, %v", d, err)
-		}
+		d := limittest.Passes(t, set)
 		limittest.Uses(t, family.Limiter("a"), 3)
-		if denied, err := set.Allow(t.Context()); err != nil || denied.Allowed || set.Each(denied)[2].Allowed ||
-			!set.Each(denied)[1].Allowed {
-			t.Errorf("%+v, %v", denied, err)
+		each := set.Each(limittest.Refuses(t, set))
+		if d.Granted != 4 || each[2].Allowed || !each[1].Allowed {
+			t.Errorf("%+v, then %+v", d, each)
 		}
 		limittest.Must(t, set.Settle(t.Context(), d, 1, 1, 1))
 		limittest.Uses(t, family.Limiter("a"), 2)
-		_, err = shardlimit.All(family.Limiter("a").N(3), family.Limiter("a").N(3)).Allow(t.Context())
-		if !errors.Is(err, shardlimit.ErrExceedsLimit) {
-			t.Errorf("six of five: %v", err)
-		}
+		six := shardlimit.All(family.Limiter("a").N(3), family.Limiter("a").N(3))
+		limittest.ErrorIs(t, limittest.Err(six.Allow(t.Context())), shardlimit.ErrExceedsLimit, "six of five")
 	})
 }
 
@@ -114,13 +97,9 @@ func TestEachLimitOfASetTellsWhatIsLeft(t *testing.T) {
 		}
 		d := limittest.Passes(t, set)
 		says(d, []int64{3, 2, 3, 4}, 6, 1, 6, 1)
-		part := set.Each(d)[0]
-		limittest.Must(t, hour.Settle(t.Context(), part, 0))
+		limittest.Must(t, hour.Settle(t.Context(), set.Each(d)[0], 0))
 		for range 3 { // as heard from the shards, and as remembered
-			d, err := set.Allow(t.Context())
-			if err != nil || d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
-			}
+			d := limittest.Refuses(t, set)
 			says(d, make([]int64, 4), 6, 1, 6, 1)
 			if each := set.Each(d); each[1].Allowed || !each[0].Allowed || each[3].Allowed {
 				t.Errorf("%+v", each)
@@ -144,9 +123,9 @@ func TestADeniedSetTellsWhatIsLeftAfterIt(t *testing.T) {
 		limittest.MustGet(t, turns, 1)
 		limittest.MustGet(t, limittest.Limiter(t, f.Client(t), "ten", shardlimit.PerMinute(10)), 7) // unheard of by c
 		set := shardlimit.All(one.N(1), turns.N(2), ten.N(5))
-		d, err := set.Allow(t.Context())
-		if err != nil || d.Allowed || d.Limit != 1 || d.Remaining != 1 || d.NextAfter != 0 || d.Delay != 0 {
-			t.Errorf("%+v, %v", d, err)
+		d := limittest.Refuses(t, set)
+		if d.Limit != 1 || d.Remaining != 1 || d.NextAfter != 0 || d.Delay != 0 {
+			t.Errorf("%+v", d)
 		}
 		for i, said := range set.Each(d) {
 			if said.Remaining != []int64{1, 5, 3}[i] || said.NextAfter != 0 || said.Delay != 0 {
@@ -175,12 +154,8 @@ func TestASetIsSettledOnceWhateverItsParts(t *testing.T) {
 			d := limittest.Passes(t, set)
 			handed := handOver(t, d)
 			time.Sleep(3 * time.Second) // the second is over
-			if err := set.Settle(t.Context(), d, 1, 0); err != nil {
-				t.Errorf("%s: %v", other.Name(), err)
-			}
-			if err := set.Settle(t.Context(), d, 1, 0); !errors.Is(err, shardlimit.ErrSettled) {
-				t.Errorf("%s: again: %v", other.Name(), err)
-			}
+			limittest.ErrorIs(t, set.Settle(t.Context(), d, 1, 0), nil, other.Name())
+			limittest.ErrorIs(t, set.Settle(t.Context(), d, 1, 0), shardlimit.ErrSettled, "again", other.Name())
 			if err := set.Settle(t.Context(), handed, 1, 0); other != second && !errors.Is(err, shardlimit.ErrSettled) {
 				t.Errorf("%s: handed over: %v", other.Name(), err)
 			}
@@ -193,50 +168,33 @@ func TestASetIsSettledOnceWhateverItsParts(t *testing.T) {
 			_, err := closed.Allow(t.Context())
 			return err == nil
 		})
-		if err := both.Settle(t.Context(), got, 0, 0); err != nil {
-			t.Errorf("once the node is back: %v", err)
-		}
+		limittest.Must(t, both.Settle(t.Context(), got, 0, 0))
 		limittest.ErrorIs(t, both.Settle(t.Context(), got, 0, 0), shardlimit.ErrSettled, "all once more")
 	})
 }
 
-// queued is a set of a leaky bucket with a turn every ten seconds, of which the
-// first is taken, and of a limit that has room.
-func queued(t *testing.T, f limittest.Fleet) (set *shardlimit.Set, leaky, roomy *shardlimit.Limiter) {
-	t.Helper()
-	c := f.Client(t)
-	leaky = limittest.Limiter(t, c, "leaky", shardlimit.Limit{
-		Permits: 6, Per: time.Minute, Algorithm: shardlimit.LeakyBucket, Burst: 6, Shards: 1,
-	})
-	roomy = limittest.Limiter(t, c, "roomy", shardlimit.PerMinute(100))
-	set = limittest.Set(1, leaky, roomy)
-	limittest.Must(t, set.Wait(t.Context()))
-	return set, leaky, roomy
-}
-
+// A Set that has a turn sleeps until then. Who leaves before it gives back what it had.
 func TestWaitOfASetSleepsUntilItsTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		set, leaky, roomy := queued(t, limittest.Bubbled(t, 1))
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
+		leaky := limittest.Limiter(t, c, "leaky", shardlimit.Limit{
+			Permits: 6, Per: time.Minute, Algorithm: shardlimit.LeakyBucket, Burst: 6, Shards: 1,
+		})
+		roomy := limittest.Limiter(t, c, "roomy", shardlimit.PerMinute(100))
+		set := limittest.Set(1, leaky, roomy)
+		limittest.Must(t, set.Wait(t.Context())) // the next turn is in ten seconds
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		begun := time.Now()
 		go func() { ended <- set.Wait(ctx) }()
 		time.Sleep(9 * time.Second)
 		synctest.Wait()
-		select {
-		case err := <-ended:
-			t.Fatalf("Wait returned %v before its turn, after %s", err, time.Since(begun))
-		default:
-		}
 		limittest.Uses(t, roomy, 2)
 		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("Wait ended with %v before its turn", err)
-		}
+		limittest.ErrorIs(t, <-ended, context.Canceled, "before its turn")
 		synctest.Wait() // what it had is given back behind the caller
 		limittest.Uses(t, roomy, 1)
-		if d, err := leaky.Allow(t.Context()); err != nil || d.Delay > time.Second {
-			t.Errorf("the turn was not given back: %+v, %v", d, err)
+		if d := limittest.MustGet(t, leaky, 1); d.Delay > time.Second {
+			t.Errorf("the turn was not given back: %+v", d)
 		}
 	})
 }

@@ -22,17 +22,15 @@ func TestASetPassesOnlyWhatEveryLimitHasRoomFor(t *testing.T) {
 	mine := limittest.Limiter(t, c, "mine", limittest.PerParticipant(50, time.Hour))
 	set := shardlimit.All(large.N(1), small.N(1), mine.N(1))
 	for i := range 5 {
-		d, err := set.Allow(t.Context())
-		if err != nil || !d.Allowed || d.Granted != 3 || d.Limit != 5 || d.Remaining != int64(4-i) ||
-			d.RetryAfter != 0 || d.ResetAfter < time.Minute {
-			t.Fatalf("call %d: %+v, %v", i, d, err)
+		d := limittest.Passes(t, set)
+		if d.Granted != 3 || d.Limit != 5 || d.Remaining != int64(4-i) || d.RetryAfter != 0 || d.ResetAfter < time.Minute {
+			t.Fatalf("call %d: %+v", i, d)
 		}
 	}
 	for i := range 20 {
-		d, err := limittest.Set(int64(1+i%4), large, small, mine).Allow(t.Context())
-		if err != nil || d.Allowed || d.Granted != 0 || d.Remaining != 0 || d.RetryAfter <= 0 ||
-			d.RetryAfter > time.Minute {
-			t.Fatalf("call %d: %+v, %v", i, d, err)
+		d := limittest.Refuses(t, limittest.Set(int64(1+i%4), large, small, mine))
+		if d.Granted != 0 || d.Remaining != 0 || d.RetryAfter <= 0 || d.RetryAfter > time.Minute {
+			t.Fatalf("call %d: %+v", i, d)
 		}
 	}
 	for _, l := range []*shardlimit.Limiter{small, large, mine} {
@@ -47,14 +45,11 @@ func TestASetPassesOnlyWhatEveryLimitHasRoomFor(t *testing.T) {
 		{shardlimit.All(large.N(1), small.N(3), small.N(3)), shardlimit.ErrExceedsLimit}, // the sum of one limit
 		{shardlimit.All(large.N(1), small.N(-1)), shardlimit.ErrInvalidPermits},
 		{shardlimit.All(large.N(1), shardlimit.Part{}), shardlimit.ErrInvalidLimit},
-		{limittest.Set(1, nil), shardlimit.ErrInvalidLimit},
 		{limittest.Set(1, large, nil), shardlimit.ErrInvalidLimit},
 		{shardlimit.All(keys.LimiterWith("k", plan).N(1), keys.Limiter("k").N(1)), shardlimit.ErrInvalidLimit},
 	} {
-		_, err := bad.set.Allow(t.Context())
-		if !errors.Is(err, bad.want) || !errors.Is(bad.set.Wait(t.Context()), bad.want) {
-			t.Errorf("%v, want %v", err, bad.want)
-		}
+		limittest.ErrorIs(t, limittest.Err(bad.set.Allow(t.Context())), bad.want)
+		limittest.ErrorIs(t, bad.set.Wait(t.Context()), bad.want)
 		if err := bad.set.Settle(t.Context(), shardlimit.Decision{}); err == nil {
 			t.Errorf("settled, want %v", bad.want)
 		}
@@ -74,13 +69,12 @@ func TestRetryAfterOfASetIsThatOfItsLastLimit(t *testing.T) {
 		for range 10 {
 			limittest.Passes(t, set)
 		}
-		if d, err := set.Allow(t.Context()); err != nil || d.Allowed || d.RetryAfter > time.Minute {
-			t.Errorf("one more: %+v, %v", d, err) // only the minute is full
+		if d := limittest.Refuses(t, set); d.RetryAfter > time.Minute {
+			t.Errorf("one more: %+v", d) // only the minute is full
 		}
 		for i := range 3 { // both are: the hour has 5 left
-			if d, err := limittest.Set(6, order...).Allow(t.Context()); err != nil || d.Allowed ||
-				d.RetryAfter < 50*time.Minute {
-				t.Errorf("six more, answer %d: %+v, %v", i, d, err)
+			if d := limittest.Refuses(t, limittest.Set(6, order...)); d.RetryAfter < 50*time.Minute {
+				t.Errorf("six more, answer %d: %+v", i, d)
 			}
 		}
 	}
@@ -96,32 +90,29 @@ func TestSleepingRetryAfterOfASetSucceeds(t *testing.T) {
 				limittest.Limiter(t, c, "mine", limittest.PerParticipant(5, 500*time.Millisecond)))
 			for denied := 0; denied < 20; {
 				d, err := set.Allow(t.Context())
-				if err != nil {
-					t.Fatal(err)
+				limittest.Must(t, err)
+				if !d.Allowed {
+					denied++
+					time.Sleep(d.RetryAfter)
+					limittest.Passes(t, set)
 				}
-				if d.Allowed {
-					continue
-				}
-				denied++
-				time.Sleep(d.RetryAfter)
-				limittest.Passes(t, set)
 			}
 		})
 	}
 }
 
 func TestTheLimitsOfASetAreAskedAtTheSameTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		const away = 10 * time.Millisecond
-		f, _ := limittest.Bubbled(t, 1).Distant(t, away)
+		f, _ = f.Distant(t, away)
 		c := f.Client(t)
 		set := limittest.Set(1, limittest.Family(t, c, "second", shardlimit.PerSecond(1000)).Limiter("ann"),
 			limittest.Family(t, c, "hour", shardlimit.PerHour(1000)).Limiter("ann"),
 			limittest.Limiter(t, c, "all", shardlimit.PerHour(100)))
 		for _, most := range []time.Duration{5 * away, away} { // the first loads the script
 			began := time.Now()
-			if d, err := set.Allow(t.Context()); err != nil || !d.Allowed || time.Since(began) > most {
-				t.Errorf("after %s: %+v, %v", time.Since(began), d, err)
+			if limittest.Passes(t, set); time.Since(began) > most {
+				t.Errorf("after %s", time.Since(began))
 			}
 		}
 	})
@@ -140,11 +131,9 @@ func TestASetAsksNobodyWhileOneLimitIsEmpty(t *testing.T) {
 		other := limittest.Limiter(t, f.Client(t), "scarce", shardlimit.PerHour(6))
 		limittest.Must(t, other.Reset(t.Context()))
 		synctest.Wait()
-		sent := f.Bubble[0].Calls.Load()
+		atMost := sends(&f.Bubble[0].Calls)
 		limittest.Refuses(t, limittest.Set(2, empty, scarce, plenty))
-		if n := f.Bubble[0].Calls.Load() - sent; n > 1 { // one looks when the scarce one can grant so many
-			t.Errorf("%d script calls for a refusal that is certain", n)
-		}
+		atMost(t, 1, "a refusal that is certain: one looks when the scarce one can grant so many")
 	})
 }
 
@@ -160,7 +149,8 @@ func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
 			day := limittest.Limiter(t, c, "day", shardlimit.Limit{Permits: 300, Per: 24 * time.Hour, Shards: 3})
 			mine := limittest.Limiter(t, c, "mine", limittest.PerParticipant(350, time.Hour))
 			kinds := [][]*shardlimit.Limiter{{hour, day, mine}, {mine, hour}, {day, hour}, {hour}}
-			var left, hours, days, mines atomic.Int64
+			kept := map[*shardlimit.Limiter]*atomic.Int64{hour: {}, day: {}, mine: {}}
+			var left atomic.Int64
 			left.Store(calls)
 			var wg sync.WaitGroup
 			for worker := range 16 {
@@ -168,11 +158,10 @@ func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
 					rng := rand.New(rand.NewPCG(7, uint64(worker)))
 					var held []func()
 					for left.Add(-1) >= 0 {
-						kind := rng.IntN(len(kinds))
-						sums := [][]*atomic.Int64{{&hours, &days, &mines}, {&mines, &hours}, {&days, &hours}, {&hours}}[kind]
+						kind := kinds[rng.IntN(len(kinds))]
 						var parts []shardlimit.Part
 						var got, used []int64
-						for _, l := range kinds[kind] {
+						for _, l := range kind {
 							n := rng.Int64N(7)
 							parts, got, used = append(parts, l.N(n)), append(got, n), append(used, rng.Int64N(n+1))
 						}
@@ -183,17 +172,15 @@ func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
 							return
 						}
 						if d.Allowed {
-							for i, sum := range sums {
-								sum.Add(got[i])
+							for i, l := range kind {
+								kept[l].Add(got[i])
 							}
 							held = append(held, func() {
 								for range 2 {
-									if err := limittest.Once(set.Settle(context.Background(), d, used...)); err != nil {
-										t.Error(err)
-									}
+									limittest.ErrorIs(t, limittest.Once(set.Settle(context.Background(), d, used...)), nil)
 								}
-								for i, sum := range sums {
-									sum.Add(used[i] - got[i])
+								for i, l := range kind {
+									kept[l].Add(used[i] - got[i])
 								}
 							})
 						}
@@ -205,14 +192,11 @@ func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			for _, want := range []struct {
-				l    *shardlimit.Limiter
-				used int64
-			}{{hour, hours.Load()}, {day, days.Load()}, {mine, mines.Load()}} {
-				st := limittest.Peek(t, want.l)
-				if st.Used != want.used || st.Used+st.Remaining != st.Limit.Permits {
-					t.Errorf("%s: %d used and %d free of %d; %d were granted and kept", want.l.Name(), st.Used,
-						st.Remaining, st.Limit.Permits, want.used)
+			for l, n := range kept {
+				st := limittest.Peek(t, l)
+				if st.Used != n.Load() || st.Used+st.Remaining != st.Limit.Permits {
+					t.Errorf("%s: %d used and %d free of %d; %d were granted and kept", l.Name(), st.Used, st.Remaining,
+						st.Limit.Permits, n.Load())
 				}
 			}
 		})
@@ -227,15 +211,12 @@ func TestALimitOfASetHasItsOwnPolicy(t *testing.T) {
 		open := limittest.Limiter(t, there.Client(t, limittest.OnOutage(shardlimit.FailOpen)), "there", hour)
 		there.Bubble[0].Down.Store(true)
 		for range 5 {
-			d, err := limittest.Set(3, local, closed).Allow(t.Context())
-			if !errors.Is(err, shardlimit.ErrUnavailable) {
-				t.Errorf("FailClosed: %+v, %v", d, err)
-			}
+			err := limittest.Err(limittest.Set(3, local, closed).Allow(t.Context()))
+			limittest.ErrorIs(t, err, shardlimit.ErrUnavailable, "FailClosed")
 		}
 		limittest.Uses(t, local, 0)
-		d, err := limittest.Set(3, local, open).Allow(t.Context())
-		if err != nil || !d.Allowed || !d.Degraded || d.Granted != 6 {
-			t.Errorf("FailOpen: %+v, %v", d, err)
+		if d := limittest.Passes(t, limittest.Set(3, local, open)); !d.Degraded || d.Granted != 6 {
+			t.Errorf("FailOpen: %+v", d)
 		}
 		limittest.Uses(t, local, 3)
 		limittest.MustGet(t, local, 7)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,12 +17,8 @@ import (
 func handOver(tb testing.TB, d shardlimit.Decision) (handed shardlimit.Decision) {
 	tb.Helper()
 	text, err := d.MarshalText()
-	if err == nil {
-		err = handed.UnmarshalText(text)
-	}
-	if err != nil {
-		tb.Fatalf("%q: %v", text, err)
-	}
+	limittest.Must(tb, err)
+	limittest.Must(tb, handed.UnmarshalText(text))
 	return handed
 }
 
@@ -41,17 +37,11 @@ func TestMoreUsedThanGrantedIsMissing(t *testing.T) {
 				limittest.Must(t, l.Settle(t.Context(), less, 19))
 				limittest.ErrorIs(t, l.Settle(t.Context(), less, 40), shardlimit.ErrSettled, name)
 				d := limittest.MustGet(t, l, 4)
-				if err := other.Settle(t.Context(), handOver(t, d), 25); err != nil {
-					t.Fatalf("%s: %v", name, err)
-				}
+				limittest.Must(t, other.Settle(t.Context(), handOver(t, d), 25))
 				for _, again := range []int64{25, 3, 0, 29} {
-					if err := l.Settle(t.Context(), d, again); !errors.Is(err, shardlimit.ErrSettled) {
-						t.Errorf("%s: once more: %v", name, err)
-					}
+					limittest.ErrorIs(t, l.Settle(t.Context(), d, again), shardlimit.ErrSettled, "once more", name)
 				}
-				if st := limittest.Peek(t, other); st.Used != 44 || st.Remaining != 0 {
-					t.Errorf("%s: %d used, %d free", name, st.Used, st.Remaining)
-				}
+				limittest.Uses(t, other, 44)
 				limittest.Denied(t, l, 1)
 			}
 		}
@@ -140,22 +130,17 @@ func TestEverythingSettlesWhatWasHandedOver(t *testing.T) {
 				limittest.Limiter(t, b, "l", shardlimit.PerHour(10))},
 			"lease": {limittest.Limiter(t, a, "leased", leased), limittest.Limiter(t, b, "leased", leased)},
 		} {
-			var all []shardlimit.Decision
-			for range 3 {
-				d := limittest.MustGet(t, p.from, 3)
-				all = append(all, d)
+			var all [3]shardlimit.Decision
+			for i := range all {
+				all[i] = limittest.MustGet(t, p.from, 3)
 			}
 			for _, d := range all {
 				handed := handOver(t, d)
 				if handed.Granted != 3 || !handed.Allowed {
 					t.Errorf("%s: %+v", name, handed)
 				}
-				if err := p.to.Settle(t.Context(), handed, 1); err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
-				if err := p.from.Settle(t.Context(), d, 1); !errors.Is(err, shardlimit.ErrSettled) {
-					t.Errorf("%s, once more: %v", name, err)
-				}
+				limittest.ErrorIs(t, p.to.Settle(t.Context(), handed, 1), nil, name)
+				limittest.ErrorIs(t, p.from.Settle(t.Context(), d, 1), shardlimit.ErrSettled, "once more", name)
 			}
 			time.Sleep(2 * time.Second) // what the lease holds comes back
 			limittest.Uses(t, p.to, 3)
@@ -163,18 +148,14 @@ func TestEverythingSettlesWhatWasHandedOver(t *testing.T) {
 		one, other := limittest.Limiter(t, a, "x", shardlimit.PerHour(10)),
 			limittest.Limiter(t, a, "y", shardlimit.PerHour(20))
 		set := shardlimit.All(one.N(5), other.N(7))
-		d, err := set.Allow(t.Context())
-		if err != nil || !d.Allowed {
-			t.Fatal(d, err)
-		}
+		d := limittest.Passes(t, set)
 		there := limittest.Set(1, limittest.Limiter(t, b, "x", shardlimit.PerHour(10)),
 			limittest.Limiter(t, b, "y", shardlimit.PerHour(20)))
 		limittest.ErrorIs(t, one.Settle(t.Context(), handOver(t, d), 2), shardlimit.ErrOtherLimiter)
 		limittest.Must(t, there.Settle(t.Context(), handOver(t, d), 2, 9))
 		limittest.ErrorIs(t, set.Settle(t.Context(), d, 2, 9), shardlimit.ErrSettled)
-		if x, y := limittest.Peek(t, one).Used, limittest.Peek(t, other).Used; x != 2 || y != 9 {
-			t.Errorf("%d and %d used", x, y)
-		}
+		limittest.Uses(t, one, 2)
+		limittest.Uses(t, other, 9)
 	})
 }
 
@@ -186,27 +167,23 @@ func TestOneOfManySettles(t *testing.T) {
 		l, other := f.Limiter(t, limit), f.Limiter(t, limit)
 		d := limittest.MustGet(t, l, 30)
 		handed := handOver(t, d)
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		won := int64(-1)
-		for used := range int64(15) {
-			wg.Go(func() {
-				by, what := l, d
-				if used%2 == 0 {
-					by, what = other, handed
-				}
-				err := by.Settle(t.Context(), what, 2*used)
-				mu.Lock()
-				defer mu.Unlock()
-				if err == nil && won < 0 {
-					won = 2 * used
-				} else if !errors.Is(err, shardlimit.ErrSettled) {
-					t.Errorf("%d used: %v, after one for %d", 2*used, err, won)
-				}
-			})
+		var winners, won atomic.Int64
+		s := limittest.Together(15, func(i int) (shardlimit.Decision, error) {
+			by, what, used := l, d, int64(2*i)
+			if i%2 == 0 {
+				by, what = other, handed
+			}
+			err := by.Settle(t.Context(), what, used)
+			if err == nil {
+				winners.Add(1)
+				won.Store(used)
+			}
+			return shardlimit.Decision{}, limittest.Once(err)
+		})
+		if winners.Load() != 1 || s.Err != nil {
+			t.Errorf("%d settled it; %v", winners.Load(), s.Err)
 		}
-		wg.Wait()
-		limittest.Uses(t, l, won)
+		limittest.Uses(t, l, won.Load())
 	})
 }
 
@@ -214,21 +191,19 @@ func TestErrorsOfSettle(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		c := f.Client(t)
 		l := limittest.Limiter(t, c, "l", shardlimit.PerMinute(10))
-		d, err := l.AllowN(t.Context(), 5)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := limittest.MustGet(t, l, 5)
 		for _, used := range []int64{-1, shardlimit.MaxPermits + 1} {
-			if err := l.Settle(t.Context(), d, used); !errors.Is(err, shardlimit.ErrInvalidPermits) {
-				t.Errorf("%d used: %v", used, err)
-			}
+			limittest.ErrorIs(t, l.Settle(t.Context(), d, used), shardlimit.ErrInvalidPermits, "used", used)
 		}
 		limittest.Must(t, errors.Join(l.Settle(t.Context(), d, 5), l.Settle(t.Context(), d, 5)))
 		limittest.Uses(t, l, 5)
+		ended, end := context.WithCancel(t.Context())
+		end() // a request that was cancelled is settled, too
+		limittest.Must(t, l.Settle(ended, limittest.MustGet(t, l, 5), 0))
+		limittest.Uses(t, l, 5)
 		limittest.Must(t, l.SetLimit(t.Context(), shardlimit.PerMinute(7)))
-		if err := l.Settle(t.Context(), d, 1); err != nil || limittest.Peek(t, l).Used != 1 {
-			t.Errorf("under another limit: %v, %d used", err, limittest.Peek(t, l).Used)
-		}
+		limittest.Must(t, l.Settle(t.Context(), d, 1)) // under another limit
+		limittest.Uses(t, l, 1)
 		c.Close()
 		limittest.ErrorIs(t, l.Settle(t.Context(), d, 0), shardlimit.ErrClosed)
 	})
@@ -237,11 +212,8 @@ func TestErrorsOfSettle(t *testing.T) {
 // FuzzDecisionText: any text is a decision or ErrInvalidDecision, and what was read is written the
 // same.
 func FuzzDecisionText(f *testing.F) {
-	inProcess := shardlimit.Decision{Granted: 3}
-	text, err := inProcess.MarshalText()
-	if err != nil {
-		f.Fatal(err)
-	}
+	text, err := shardlimit.Decision{Granted: 3}.MarshalText()
+	limittest.Must(f, err)
 	f.Add(text)
 	f.Add([]byte("AQAAAAAA"))
 	f.Add([]byte("ASMYsrkDAAAAAAAAAAA\rAAAAAAAAAAAAAAAAAAAAAAAMA"))
@@ -264,13 +236,8 @@ func TestWhatWasNotGrantedIsNotSettled(t *testing.T) {
 	l := limittest.Limiter(t, c, "l", shardlimit.PerHour(10))
 	other := limittest.Limiter(t, c, "other", shardlimit.PerHour(10))
 	d := limittest.MustGet(t, l, 10)
-	denied, err := l.Allow(t.Context())
-	if err != nil || denied.Allowed {
-		t.Fatalf("%+v, %v", denied, err)
-	}
-	if err := errors.Join(l.Settle(t.Context(), denied, 0), l.Settle(t.Context(), shardlimit.Decision{}, 0),
-		l.Settle(t.Context(), shardlimit.Decision{Allowed: true, Granted: 5}, 0)); err != nil {
-		t.Error(err)
+	for _, d := range []shardlimit.Decision{limittest.Denied(t, l, 1), {}, {Allowed: true, Granted: 5}} {
+		limittest.Must(t, l.Settle(t.Context(), d, 0))
 	}
 	both := limittest.Passes(t, limittest.Set(1, limittest.Limiter(t, c, "of a set", shardlimit.PerHour(10))))
 	for name, err := range map[string]error{"another's": other.Settle(t.Context(), d, 0),
@@ -297,51 +264,14 @@ func TestSettleNeverTakesWhatOthersWereGranted(t *testing.T) {
 	}
 	limittest.MustGet(t, l, 100)
 	d := limittest.MustGet(t, l, 60)
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			if err := limittest.Once(l.Settle(t.Context(), d, 0)); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
+	s := limittest.Together(8, func(int) (shardlimit.Decision, error) {
+		return shardlimit.Decision{}, limittest.Once(l.Settle(t.Context(), d, 0))
+	})
+	limittest.Must(t, s.Err)
 	limittest.Uses(t, l, 140)
 	late := limittest.MustGet(t, l, 7)
 	limittest.Must(t, errors.Join(l.Reset(t.Context()), l.Settle(t.Context(), late, 0)))
 	if st := limittest.Peek(t, l); st.Used != 0 || st.Remaining != 10_000 {
 		t.Errorf("what a reset has freed was given back: %+v", st)
-	}
-}
-
-// What a call took is settled though its context has ended: a request that was cancelled is
-// settled, too.
-func TestSettleGoesOnAfterTheEndOfAContext(t *testing.T) {
-	l := limittest.Standalone(t).Limiter(t, shardlimit.PerHour(10))
-	ended, end := context.WithCancel(t.Context())
-	granted := limittest.MustGet(t, l, 5)
-	end()
-	limittest.Must(t, l.Settle(ended, granted, 0))
-	limittest.Uses(t, l, 0)
-}
-
-// A caller that takes all permits and gives them back at once, over many windows, finds all of them
-// each time, and never more. Between two rounds the queue of a leaky bucket becomes empty.
-func TestTakingAndGivingBackChangesNothing(t *testing.T) {
-	for _, a := range limittest.Algorithms {
-		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-			limit := shardlimit.Limit{Permits: 10, Per: time.Second, Algorithm: a, Shards: 1}
-			l := f.Limiter(t, limit)
-			for round := range 100 {
-				d, err := l.AllowUpTo(t.Context(), 2*limit.Permits)
-				if err == nil {
-					err = l.Settle(t.Context(), d, 0)
-				}
-				if err != nil || d.Granted != limit.Permits {
-					t.Fatalf("%v, round %d: %d permits, %v", a, round, d.Granted, err)
-				}
-				time.Sleep(110 * time.Millisecond)
-			}
-		})
 	}
 }
