@@ -55,6 +55,30 @@ func givesWhatThereIs(t *testing.T, c *shardlimit.Client, limit shardlimit.Limit
 	limittest.MustGet(t, l, most)
 }
 
+// The turns of a leaky bucket on one shard are exactly one interval apart, whoever gets them and
+// however many at once.
+func TestLeakyBucketGivesTurns(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		const interval = 20 * time.Second
+		l := f.Limiter(t, shardlimit.Limit{Permits: 3, Per: 3 * interval,
+			Algorithm: shardlimit.LeakyBucket, Burst: 50, Shards: 1})
+		turn := -interval // the first may act at once
+		for _, n := range []int64{1, 1, 5, 1, 10} {
+			turn += time.Duration(n) * interval
+			if d := limittest.MustGet(t, l, n); d.Delay != turn {
+				t.Errorf("%d: turn after %s, want %s", n, d.Delay, turn)
+			}
+		}
+		before := limittest.Peek(t, l).Remaining
+		if err := l.Wait(limittest.Shortly(t, time.Minute)); !errors.Is(err, shardlimit.ErrWaitTooLong) {
+			t.Errorf("a turn after the deadline: %v", err)
+		}
+		if after := limittest.Peek(t, l).Remaining; after != before {
+			t.Errorf("%d were free, and %d after a wait in vain", before, after)
+		}
+	})
+}
+
 // While Redis is away each process goes on with its own part, by the same algorithm.
 func TestFailLocalCountsByTheAlgorithm(t *testing.T) {
 	for _, a := range limittest.Algorithms {
