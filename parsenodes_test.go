@@ -25,7 +25,8 @@ func TestParseNodes(t *testing.T) {
 	if a := nodes[0]; a.Redis.TLSConfig != nil || !a.Redis.ForceSingleClient {
 		t.Errorf("%+v", a)
 	}
-	if c := nodes[2]; c.Redis.InitAddress[0] != "redis-c:7000" || c.Redis.Username != "ann" || c.Redis.Password != "s@cret" ||
+	if c := nodes[2]; c.Redis.InitAddress[0] != "redis-c:7000" || c.Redis.Username != "ann" ||
+		c.Redis.Password != "s@cret" ||
 		c.Redis.SelectDB != 2 || c.Redis.TLSConfig == nil {
 		t.Errorf("%+v", c)
 	}

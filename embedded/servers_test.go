@@ -79,7 +79,8 @@ func TestKeysExpire(t *testing.T) {
 	}
 }
 
-// Scripts tell a node that lost its memory from one that is new, and one run of a server from the next.
+// Scripts tell a node that lost its memory from one that is new, and one run of a server from the
+// next.
 func TestUptime(t *testing.T) {
 	s := start(t, 1)
 	first := text(t, client(t, s, 0), "EVAL", `return redis.call('INFO', 'server')`, "0")

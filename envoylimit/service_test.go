@@ -360,8 +360,8 @@ func TestWhatIsCharged(t *testing.T) {
 		o     envoylimit.Options
 		steps []step
 	}{
-		// Whatever refuses a request, it costs nothing: what a quota or a limit in shadow granted comes
-		// back.
+		// Whatever refuses a request, it costs nothing: what a quota or a limit in shadow granted
+		// comes back.
 		{steps: []step{
 			{ask("d", "user=ann"), "OK ok:1"},
 			{hits(ask("d", "user=ann", "tried=x", "quota=b"), 2, 1, 1), "OVER_LIMIT over:1 ok:1 ok:2"},
@@ -377,8 +377,8 @@ func TestWhatIsCharged(t *testing.T) {
 			{ask("d", "user=none", "all=x"), "OK over:0 ok:2"},
 			{ask("d", "user=none", "all=x"), "OK over:0 ok:1"},
 		}},
-		// A limit that a descriptor brings along goes before its rule, and counts apart from it. What
-		// was used counts, too, once another limit is brought.
+		// A limit that a descriptor brings along goes before its rule, and counts apart from it.
+		// What was used counts, too, once another limit is brought.
 		{steps: []step{
 			{hour(1), "OK ok:0"}, {hour(1), "OVER_LIMIT over:0"}, {ask("d", "user=ann"), "OK ok:1"},
 			{hour(4), "OK ok:2"}, {hour(1), "OVER_LIMIT over:0"},

@@ -70,8 +70,8 @@ func Target(_ context.Context, call Call) string {
 	return adapter.Bounded(strings.ToLower(call.Target))
 }
 
-// fields are the names of the fields of proxies, as net/http keeps them. Metadata is read by them in
-// any case.
+// fields are the names of the fields of proxies, as net/http keeps them. Metadata is read by them
+// in any case.
 var fields = [...]string{
 	httplimit.XForwardedFor: "X-Forwarded-For", httplimit.Forwarded: "Forwarded", httplimit.XRealIP: "X-Real-Ip"}
 

@@ -37,8 +37,8 @@ func talk(t *testing.T, api testpb.TestServiceClient, n int) (answers int, err e
 	}
 }
 
-// The begin of a stream takes permits, and each message if that is wanted. A handler can settle what
-// the begin took.
+// The begin of a stream takes permits, and each message if that is wanted. A handler can settle
+// what the begin took.
 func TestStreams(t *testing.T) {
 	client := limittest.InProcess(t, 1).Client(t)
 	each := grpclimit.Options{EachMessage: true}

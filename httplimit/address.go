@@ -151,8 +151,8 @@ func (o *AddressOptions) key(ip netip.Addr) string {
 	return netip.PrefixFrom(ip, bits).Masked().String()
 }
 
-// parseIP reads an address with or without port and brackets; the zero address if it is none. It has
-// no zone, and an IPv4 address is as such.
+// parseIP reads an address with or without port and brackets; the zero address if it is none. It
+// has no zone, and an IPv4 address is as such.
 func parseIP(s string) netip.Addr {
 	s = strings.TrimSpace(s)
 	withPort := s

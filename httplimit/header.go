@@ -189,6 +189,6 @@ func seconds(d time.Duration) int64 {
 	return whole
 }
 
-// quoted is the name of a policy as a string of RFC 9651 (structured fields), which escapes printable
-// ASCII as Go does.
+// quoted is the name of a policy as a string of RFC 9651 (structured fields), which escapes
+// printable ASCII as Go does.
 func quoted(name string) string { return strconv.Quote(problem.Policy(name)) }

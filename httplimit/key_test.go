@@ -20,7 +20,8 @@ func prefixes(texts ...string) (all []netip.Prefix) {
 	return all
 }
 
-// An address has one key however it is spelled and whoever tells it. Only trusted proxies are heard.
+// An address has one key however it is spelled and whoever tells it. Only trusted proxies are
+// heard.
 func TestAddressesBehindProxies(t *testing.T) {
 	const stranger, proxy = "192.0.2.7:80", "10.0.0.1:80"
 	unix := &net.UnixAddr{Name: "/run/web.sock", Net: "unix"}

@@ -15,8 +15,9 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-// Answers tell of each policy that is enforced, in each form, what it has left and until when. Of the
-// last permit it is until the next is free. A refusal says which refused: it costs the others nothing.
+// Answers tell of each policy that is enforced, in each form, what it has left and until when. Of
+// the last permit it is until the next is free. A refusal says which refused: it costs the others
+// nothing.
 func TestAnswersTellOfEachPolicy(t *testing.T) {
 	minute, hour, day := shardlimit.PerMinute(2), shardlimit.PerHour(2), shardlimit.PerDay(100)
 	watched := shardlimit.Limit{Permits: 1, Per: 24 * time.Hour, Mode: shardlimit.Shadow}
@@ -139,7 +140,8 @@ func TestAnswersTellNothingOfALimitThatFailed(t *testing.T) {
 		if !strings.Contains(got.Body.String(), `"violated-policies":["over"]`) {
 			t.Errorf("the problem is %s", got.Body)
 		}
-		has(t, got.Header(), "over and away", map[string]string{"Retry-After": "86400", "RateLimit": `"over";r=0;t=86400`,
+		has(t, got.Header(), "over and away", map[string]string{"Retry-After": "86400",
+			"RateLimit":        `"over";r=0;t=86400`,
 			"RateLimit-Policy": `"away";q=1;w=86400, "over";q=1;w=86400`})
 	})
 }
@@ -157,7 +159,8 @@ func TestPoliciesTellWhatIsInForce(t *testing.T) {
 // A name that cannot stand in a header is told percent-encoded, there and in the problem; one that
 // can is told as it is.
 func TestNamesThatNoHeaderCanHave(t *testing.T) {
-	limiter := limittest.InProcess(t, 1).Limiter(t, shardlimit.Limit{Permits: 5, Per: time.Hour, Mode: shardlimit.Closed})
+	limiter := limittest.InProcess(t, 1).Limiter(t,
+		shardlimit.Limit{Permits: 5, Per: time.Hour, Mode: shardlimit.Closed})
 	for name, want := range map[string]string{"50%": "50%", "größe 5%": "gr%C3%B6%C3%9Fe 5%25",
 		"\xff\r\n": "%FF%0D%0A"} {
 		for what, l := range map[string]httplimit.Limiter{"one": limiter,

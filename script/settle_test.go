@@ -34,7 +34,8 @@ func TestSettledOnce(t *testing.T) {
 				}
 			}
 			r.Back, r.Charge, r.Proposal = 0, 5, p
-			if reply, err := e.Settle(t.Context(), ref, r); err != nil || reply.Granted != 0 || reply.Repeated != Again {
+			if reply, err := e.Settle(t.Context(), ref, r); err != nil || reply.Granted != 0 ||
+				reply.Repeated != Again {
 				t.Errorf("charged although it was settled: %+v %v", reply, err)
 			}
 			for i, left := range []int64{94, 0, 0} { // of a log the full take serves the last one
@@ -184,7 +185,8 @@ func TestWhatComesBackEarlyIsTold(t *testing.T) {
 			}
 			c.back.Back, c.back.At = 1, got.RefundAt(got.Granted-1)
 			back, later := twin.Settle(epoch0, c.back), twin.Take(epoch0, ones(p, 2))
-			if early := c.early || a == AlgorithmLeakyBucket; back.Back != 1 || back.Early != early || later.Early != early {
+			if early := c.early || a == AlgorithmLeakyBucket; back.Back != 1 || back.Early != early ||
+				later.Early != early {
 				t.Errorf("%v, %+v: %+v, %+v", a, c, back, later)
 			}
 		}

@@ -13,8 +13,8 @@ import (
 // oracle they are tested against. It is not safe for concurrent use, and unlike a shard in Redis it
 // does not expire by itself.
 //
-// Every method that takes now, the time of the shard's node in microseconds, does what the method of
-// [Endpoint] of the same name does. Requests must be such as Endpoint accepts, and made for the
+// Every method that takes now, the time of the shard's node in microseconds, does what the method
+// of [Endpoint] of the same name does. Requests must be such as Endpoint accepts, and made for the
 // twin's algorithm.
 type twin struct {
 	algorithm Algorithm
@@ -261,7 +261,8 @@ func (m *twin) Reserve(now int64, r *ReserveRequest) ReserveReply {
 		retry = us
 	}
 	charge(granted, max(delay, retry))
-	reply := ReserveReply{TakeReply: m.reply(v, granted > 0 || renew, TakeReply{Status: status, Before: available,
+	reply := ReserveReply{TakeReply: m.reply(v, granted > 0 || renew, TakeReply{Status: status,
+		Before:  available,
 		Granted: granted, At: clock.ServerTime(at), Waits: Waits{Retry: wait(retry)}}), Paced: duration(paced)}
 	reply.Delay = duration(delay)
 	return reply
@@ -386,7 +387,8 @@ func (m *twin) Settle(now int64, r SettleRequest) SettleReply {
 		}
 	}
 	v.fair.restore(v.term(), &r.Caller, back-charged)
-	return SettleReply{TakeReply: m.reply(v, charged > 0 || back > 0 || renew, TakeReply{Status: status, Before: available,
+	return SettleReply{TakeReply: m.reply(v, charged > 0 || back > 0 || renew, TakeReply{Status: status,
+		Before:  available,
 		Granted: charged, At: clock.ServerTime(v.now)}), Back: back}
 }
 

@@ -166,8 +166,8 @@ func tidy(head string) string {
 	return text + own[from:from+max(int(n[0])-1, 0)*columns.Entry.Bytes()]
 }
 
-// agree runs one step on twin and server, and compares the replies and every byte that is stored. It
-// returns the state.
+// agree runs one step on twin and server, and compares the replies and every byte that is stored.
+// It returns the state.
 func (s *stage) agree(t interface{ Fatalf(string, ...any) }, step step, twin *twin, server timed) (head string) {
 	was := twin.head()
 	want, got, err := s.play(step, twin, server)

@@ -250,7 +250,8 @@ func TestKeysLieInFewSlots(t *testing.T) {
 	}
 }
 
-// Where a key is needs no layout of its own. It is on the node that a limit of its name would be on.
+// Where a key is needs no layout of its own. It is on the node that a limit of its name would be
+// on.
 func TestAKeyIsWhereItsLayoutHasIt(t *testing.T) {
 	for n := range 6 {
 		nodes := someNodes(n + 1)

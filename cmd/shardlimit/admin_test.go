@@ -16,8 +16,8 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// Calls are those of the participant that they name, with its weight, and show tells who contends, by
-// the names it was given.
+// Calls are those of the participant that they name, with its weight, and show tells who contends,
+// by the names it was given.
 func TestShowsWhoContends(t *testing.T) {
 	_, flags := started(t, 1)
 	stranger := shardlimit.ParticipantID("stranger")

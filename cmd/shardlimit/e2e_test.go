@@ -51,7 +51,8 @@ func startPace(t *testing.T, stdin *os.File, rate string, flags ...string) *pace
 	t.Helper()
 	dir := t.TempDir()
 	p := &pacer{t: t, out: filepath.Join(dir, "out"), rest: filepath.Join(dir, "rest"), errs: filepath.Join(dir, "err")}
-	p.cmd = exec.Command(built, append([]string{"pace", "--rest", p.rest, "--name", "e2e", "--rate", rate}, flags...)...)
+	p.cmd = exec.Command(built,
+		append([]string{"pace", "--rest", p.rest, "--name", "e2e", "--rate", rate}, flags...)...)
 	p.cmd.Env, p.cmd.Stdin = cleanEnv(), stdin
 	p.cmd.Stdout, p.cmd.Stderr = create(t, p.out), create(t, p.errs)
 	if err := p.cmd.Start(); err != nil {

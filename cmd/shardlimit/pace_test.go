@@ -40,7 +40,8 @@ func TestPaceOnACluster(t *testing.T) {
 }
 
 // Three processes share one rate over four servers: every line comes out once, in order, and no
-// sooner than the limit allows. One is interrupted, which loses nothing; the others take up its part.
+// sooner than the limit allows. One is interrupted, which loses nothing; the others take up its
+// part.
 func TestPaceIsSharedAndInterrupted(t *testing.T) {
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(sig.String(), func(t *testing.T) {
@@ -84,13 +85,15 @@ func (p *pacer) lostNothing(text string, in *os.File) {
 	}
 	out, rest, said := read(p.t, p.out), read(p.t, p.rest), p.said()
 	if out+rest+text[offset:] != text {
-		p.t.Errorf("released %d + rest %d bytes + what is not read from %d on are not the input of %d", len(out), len(rest),
+		p.t.Errorf("released %d + rest %d bytes + what is not read from %d on are not the input of %d", len(out),
+			len(rest),
 			offset, len(text))
 	}
 	if out == text || out == "" || !strings.HasSuffix(out, "\n") {
 		p.t.Errorf("%d of %d bytes were released: the test shows nothing, or half a line came out", len(out), len(text))
 	}
-	next := fmt.Sprintf("line %d of the input, at byte %d: tail -c +%d", strings.Count(out, "\n")+1, len(out), len(out)+1)
+	next := fmt.Sprintf("line %d of the input, at byte %d: tail -c +%d", strings.Count(out, "\n")+1, len(out),
+		len(out)+1)
 	if rest != "" && !strings.Contains(said, p.rest) || !strings.Contains(said, next) {
 		p.t.Errorf("standard error does not say %q, or where the rest is: %s", next, said)
 	}

@@ -35,7 +35,8 @@ func Join[K any](keys []K, of func(K) string) string {
 	return Bounded(joined.String())
 }
 
-// FirstOf is the first part that is not empty, with its place, of those that of reads from each key.
+// FirstOf is the first part that is not empty, with its place, of those that of reads from each
+// key.
 func FirstOf[K any](keys []K, of func(K) string) string {
 	for i, key := range keys {
 		if part := of(key); part != "" {

@@ -27,11 +27,11 @@ const (
 	// nextDoor is how many flights one after the other fit into a call timeout at least, if the way
 	// to the node is as good as none.
 	nextDoor = 64
-	// farthest is how many times as long as that the way is, at the most, that flights are made for;
-	// firstReach, at first, and as far as their number goes.
+	// farthest is how many times as long as that the way is, at the most, that flights are made
+	// for; firstReach, at first, and as far as their number goes.
 	farthest, firstReach = 16, 4
-	// longWay is from where on up to farBatches of one lane are under way at once, and not one: so who
-	// calls waits for a part of the way until a batch departs, and not for half of it.
+	// longWay is from where on up to farBatches of one lane are under way at once, and not one: so
+	// who calls waits for a part of the way until a batch departs, and not for half of it.
 	longWay    = 500 * time.Microsecond
 	farBatches = 4
 	// maxLoad bounds how much a flight carries, so that a script call runs no longer than about a
@@ -96,15 +96,15 @@ func (o *outbox) behind(since, now int64) bool {
 	return now-since > min(o.quarters()*int64(o.env.CallTimeout/4), o.boarding())
 }
 
-// boarding returns the age of a call above which it does not depart any more: it is answered in time,
-// and holds up nobody on board.
+// boarding returns the age of a call above which it does not depart any more: it is answered in
+// time, and holds up nobody on board.
 func (o *outbox) boarding() int64 {
 	timeout := int64(o.env.CallTimeout)
 	return max(min(o.env.Boarding(), timeout-o.way.Load()-timeout/16), timeout/8)
 }
 
-// reach returns how many times as much may be under way as next door: what is on a long way does not
-// keep the node busy.
+// reach returns how many times as much may be under way as next door: what is on a long way does
+// not keep the node busy.
 func (o *capacity) reach(timeout time.Duration) int {
 	return int(min(max(o.way.Load()/int64(timeout/nextDoor), 1), farthest))
 }

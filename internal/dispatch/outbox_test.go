@@ -283,9 +283,9 @@ func TestWhatIsOnTheWayIsAnsweredInTime(t *testing.T) {
 	})
 }
 
-// TestFromAfarMoreIsUnderWay: what is on a long way does not keep the node busy. So more may be under
-// way from the first answer on, and much more soon; and a call departs only while its answer can come
-// in time.
+// TestFromAfarMoreIsUnderWay: what is on a long way does not keep the node busy. So more may be
+// under way from the first answer on, and much more soon; and a call departs only while its answer
+// can come in time.
 func TestFromAfarMoreIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := grounded(t)
@@ -314,8 +314,8 @@ func TestFromAfarMoreIsUnderWay(t *testing.T) {
 			}
 			if may[0] != c.first || may[1] != c.then || o.most != c.most || o.flights() != c.each ||
 				o.boarding() != int64(c.boarding) {
-				t.Errorf("%s away %v may be under way, then %d in %d flights; a call departs until %s", c.way, may[:2], o.most,
-					o.flights(), time.Duration(o.boarding()))
+				t.Errorf("%s away %v may be under way, then %d in %d flights; a call departs until %s", c.way, may[:2],
+					o.most, o.flights(), time.Duration(o.boarding()))
 			}
 		}
 	})

@@ -74,8 +74,8 @@ func (q *pending) join(a *Ask) bool {
 }
 
 // goesOn has what waits depart, unless as many batches as that are under way, or one is and the way
-// is short: then more callers go together. So it is while participants contend, when calls cost most
-// and permits are what is short, and while nothing lands. q.mu is held.
+// is short: then more callers go together. So it is while participants contend, when calls cost
+// most and permits are what is short, and while nothing lands. q.mu is held.
 func (q *pending) goesOn(most int32, now int64) {
 	l, o := q.lane, q.lane.outbox()
 	if q.head == nil || q.boxed {

@@ -213,7 +213,8 @@ func (p *play) giveBack(n int64) {
 func (p *play) compare() {
 	p.Helper()
 	s := p.engine.Peek(p.limit)
-	if s.Free > 0 && s.Reset == 0 && s.Used != 0 || s.Free < 0 || s.Free > p.limit.most() || s.Free == 0 && s.Retry <= 0 {
+	if s.Free > 0 && s.Reset == 0 && s.Used != 0 || s.Free < 0 ||
+		s.Free > p.limit.most() || s.Free == 0 && s.Retry <= 0 {
 		p.Fatalf("%+v: %+v", p.limit, s)
 	}
 	free := p.limit.Permits
@@ -377,8 +378,8 @@ func TestALeakyBucketAfterAChange(t *testing.T) {
 	})
 }
 
-// TestALeakyBucketBecomesALog: its turns count when they come, also when the log, or a fixed window,
-// gets another length.
+// TestALeakyBucketBecomesALog: its turns count when they come, also when the log, or a fixed
+// window, gets another length.
 func TestALeakyBucketBecomesALog(t *testing.T) {
 	for _, to := range []script.Algorithm{script.AlgorithmSlidingLog, script.AlgorithmFixedWindow} {
 		synctest.Test(t, func(t *testing.T) {

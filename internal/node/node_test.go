@@ -18,8 +18,8 @@ import (
 )
 
 // A caller looks whether the node is connected just before the attempt of another one ends, and
-// wants to begin one just after: there is nothing to begin. Else the first client would be replaced,
-// and nobody would close it.
+// wants to begin one just after: there is nothing to begin. Else the first client would be
+// replaced, and nobody would close it.
 func TestAConnectionMadeMeanwhileIsUsedAndNotMadeAgain(t *testing.T) {
 	n, _ := reached(t)
 	n.client.Store(&connected{}) // as an attempt does

@@ -464,8 +464,8 @@ func TestAMoverThatCrashed(t *testing.T) {
 }
 
 // After a place was replaced nobody needs the ones before: they may all stop, and of the ones now
-// any one, for records that are there and for new ones. For how long a limit existed is still known:
-// else a shard that was lost would be taken for one that never was.
+// any one, for records that are there and for new ones. For how long a limit existed is still
+// known: else a shard that was lost would be taken for one that never was.
 func TestPlacesBeforeMayStop(t *testing.T) {
 	for k, lists := range [][2]string{{"abc", "def"}, {"a", "abc"}, {"abc", "ad"}, {"abcdefgh", "cdefghij"}} {
 		records := 20

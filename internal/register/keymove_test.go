@@ -68,8 +68,8 @@ func (k *movingKey) Propose(ctx context.Context, o *Offer) (script.TakeReply, er
 	return reply, nil
 }
 
-// inDoubt has a test take place in simulated time, with a process that may rely on nothing any more.
-// Its server takes ten seconds over each command while it is slow.
+// inDoubt has a test take place in simulated time, with a process that may rely on nothing any
+// more. Its server takes ten seconds over each command while it is slow.
 func inDoubt(t *testing.T, test func(t *testing.T, p *process, slow *atomic.Bool)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -201,8 +201,8 @@ func TestShardsTellWhatIsLeftAndWhetherTheirNodeAnswers(t *testing.T) {
 	if d, err := l.AllowUpTo(t.Context(), 60); err != nil || d.Granted != 60 {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	// A limit of each participant is not one of all together, so it is not told as such: what all of
-	// them use of it would be more than there is.
+	// A limit of each participant is not one of all together, so it is not told as such: what all
+	// of them use of it would be more than there is.
 	limittest.Limiter(t, p.client, "each", limittest.PerParticipant(5, time.Hour))
 	st := limittest.Peek(t, l)
 	attributes := func(s shardlimit.ShardState) string { return "limiter=l,node=" + s.Node + ",shard=" + s.Tag }

@@ -194,7 +194,8 @@ func TestEachHasItsPart(t *testing.T) {
 		{"4 with batches of 100", 1, 0.93, 0.99, 0.995, 0.5},
 		{"11 with batches of 50", 1, 0.9, 0.99, 0.995, 0.5},
 		{"30 with batches of 50", 1, 0.75, 0.99, 0.995, 0.5}, // a batch more or less is 0.06 of a part
-		// No shard's credit pays for twenty at once. Seen in 40 plays: 0.65 to 0.80, 0.961 to 0.978, 0.975 to 0.991.
+		// No shard's credit pays for twenty at once. Seen in 40 plays: 0.65 to 0.80, 0.961 to
+		// 0.978, 0.975 to 0.991.
 		{"batches of 20", 4, 0.55, 0.95, 0.965, 1.25},
 		// Half of the limit comes together to one for which others leave nothing.
 		{"large among singles, sliding_log", 1, 0.5, 0.8, 0.88, 0.5}, // seen: 0.69 to 0.79, 0.87, 0.924 to 0.985

@@ -14,8 +14,8 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// intruders are what is not ours under our keys, by the commands that put it there: a text, a key of
-// another type, a damaged value. KEY is the key of the shard.
+// intruders are what is not ours under our keys, by the commands that put it there: a text, a key
+// of another type, a damaged value. KEY is the key of the shard.
 var intruders = map[string][][]string{
 	"a text":         {{"SET", "KEY", "somebody else's"}},
 	"a hash":         {{"DEL", "KEY"}, {"HSET", "KEY", "owner", "somebody else"}},

@@ -189,8 +189,8 @@ func TestSeedsComeInAnyOrder(t *testing.T) {
 	share(t, f, other)
 }
 
-// share checks that processes of two fleets have one limit together, on the nodes as the first calls
-// them.
+// share checks that processes of two fleets have one limit together, on the nodes as the first
+// calls them.
 func share(t *testing.T, one, two limittest.Fleet) {
 	t.Helper()
 	limit := shardlimit.Limit{Permits: 30, Per: time.Hour, Shards: 3}

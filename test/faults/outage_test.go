@@ -20,8 +20,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// Under FailClosed each call tells of an outage, and those to shards which of them failed, and why: a
-// server that is full answers, and callers read what it said.
+// Under FailClosed each call tells of an outage, and those to shards which of them failed, and why:
+// a server that is full answers, and callers read what it said.
 func TestFailClosedReturnsErrUnavailable(t *testing.T) {
 	limittest.InBubble(t, 2, func(t *testing.T, fl limittest.Fleet) {
 		l := fl.Limiter(t, shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})

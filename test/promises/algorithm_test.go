@@ -1,6 +1,7 @@
 package promises
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"testing"

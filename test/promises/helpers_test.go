@@ -20,7 +20,8 @@ func between(from, to int64, ops []history.Op) (inside []history.Op) {
 	return inside
 }
 
-// settled fails the test unless the capacity of the limit has arrived, or still moves, as it should.
+// settled fails the test unless the capacity of the limit has arrived, or still moves, as it
+// should.
 func settled(t *testing.T, l *shardlimit.Limiter, want bool, when string) {
 	t.Helper()
 	if st, err := l.Peek(t.Context()); err != nil || st.Settled != want {

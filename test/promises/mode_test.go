@@ -194,15 +194,16 @@ func TestModesWhileNodesAreAway(t *testing.T) {
 	}
 }
 
-// What a process decides by itself goes by the mode: what each participant has for itself, and what is
-// left of a lease.
+// What a process decides by itself goes by the mode: what each participant has for itself, and what
+// is left of a lease.
 func TestModesOfWhatAProcessDecidesByItself(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		c := f.Client(t)
 		own := limittest.Limiter(t, c, "own", limittest.PerParticipant(1, time.Hour))
 		mustDecide(t, own, 1, true, false)
 		mustDecide(t, own, 1, false, false)
-		leased := limittest.Limiter(t, c, "leased", shardlimit.Limit{Permits: 1_000, Per: time.Hour, Lease: time.Minute})
+		leased := limittest.Limiter(t, c, "leased",
+			shardlimit.Limit{Permits: 1_000, Per: time.Hour, Lease: time.Minute})
 		for range 20 {
 			mustDecide(t, leased, 1, true, false)
 		}

@@ -221,8 +221,8 @@ func TestWhoDidNotSeeEveryShardRefusesNobody(t *testing.T) {
 	})
 }
 
-// Of processes that collect at the same time one is served, and none of them holds on to a part. They
-// call for one participant, so that fairness does not keep permits for one of them.
+// Of processes that collect at the same time one is served, and none of them holds on to a part.
+// They call for one participant, so that fairness does not keep permits for one of them.
 func TestOfRivalsWhoCollectOneIsServed(t *testing.T) {
 	for _, rivals := range []int{2, 3, 8} {
 		for _, rtt := range []time.Duration{0, 2 * time.Millisecond} {

@@ -134,8 +134,8 @@ func TestPeekOfALoweredLimitCountsWhatGetsFree(t *testing.T) {
 	})
 }
 
-// leftAfterEach makes ten calls at once that must be allowed, and returns what they said is left, in
-// order.
+// leftAfterEach makes ten calls at once that must be allowed, and returns what they said is left,
+// in order.
 func leftAfterEach(t *testing.T, call func() (shardlimit.Decision, error)) (left []int64) {
 	t.Helper()
 	var each [10]int64

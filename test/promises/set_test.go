@@ -23,7 +23,8 @@ func TestASetPassesOnlyWhatEveryLimitHasRoomFor(t *testing.T) {
 	set := shardlimit.All(large.N(1), small.N(1), mine.N(1))
 	for i := range 5 {
 		d := limittest.Passes(t, set)
-		if d.Granted != 3 || d.Limit != 5 || d.Remaining != int64(4-i) || d.RetryAfter != 0 || d.ResetAfter < time.Minute {
+		if d.Granted != 3 || d.Limit != 5 || d.Remaining != int64(4-i) || d.RetryAfter != 0 ||
+			d.ResetAfter < time.Minute {
 			t.Fatalf("call %d: %+v", i, d)
 		}
 	}

@@ -120,8 +120,8 @@ func (l left) and(m left) left {
 	return left{min(l.heap, m.heap), min(l.goroutines, m.goroutines), min(l.stored, m.stored)}
 }
 
-// grown tells, if anything grew, of what the last quarter of the rows needed half as much again as the second did. A
-// few keys more are none that stay: those that were called last have not expired.
+// grown tells, if anything grew, of what the last quarter of the rows needed half as much again as
+// the second did. A few keys more are none that stay: those that were called last have not expired.
 func grown(rows []left) string {
 	least := func(rows []left) (l left) {
 		for l = rows[0]; len(rows) > 0; rows = rows[1:] {

@@ -57,8 +57,8 @@ func TestWaitersDoNotPollForNothing(t *testing.T) {
 }
 
 // Where fewer permits come back than participants wait for, all are used from the beginning on, and
-// by all in turn. Callers that wait for more than a shard has book at several shards: a part that is
-// given back at once does not make the others look again.
+// by all in turn. Callers that wait for more than a shard has book at several shards: a part that
+// is given back at once does not make the others look again.
 func TestFewPermitsAreUsedByManyWhoWait(t *testing.T) {
 	if race.Enabled {
 		return // TestPermitsThatComeBackEarlyAreShared has as many wait

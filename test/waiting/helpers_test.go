@@ -27,7 +27,8 @@ func mustReserve(t *testing.T, l *shardlimit.Limiter, n int64) *shardlimit.Reser
 	return r
 }
 
-// reserveAndUse reserves some permits and uses them when they are due, or cancels that now and then.
+// reserveAndUse reserves some permits and uses them when they are due, or cancels that now and
+// then.
 func reserveAndUse(t *testing.T, l *shardlimit.Limiter, rng *rand.Rand, tally *history.Tally,
 	ahead, cancelled *atomic.Int64) {
 	n := 1 + rng.Int64N(l.Limit().Permits/2)

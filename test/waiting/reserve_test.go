@@ -16,7 +16,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-// What cannot be reserved, or not before a deadline, takes nothing. What is cancelled is free again.
+// What cannot be reserved, or not before a deadline, takes nothing. What is cancelled is free
+// again.
 func TestWhatCannotBeReservedIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{1, 5} {

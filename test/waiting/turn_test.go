@@ -25,8 +25,8 @@ type act struct {
 }
 
 // lineUp has so many callers wait for a turn of a bucket that has none left, one after the other.
-// What it returns waits for the end of all and tells who had a turn, and why the others had none, by
-// their places.
+// What it returns waits for the end of all and tells who had a turn, and why the others had none,
+// by their places.
 func lineUp(t *testing.T, l *shardlimit.Limiter, callers int,
 	ctx func(place int) context.Context) (turns func() (served []act, failed map[int]error)) {
 	t.Helper()

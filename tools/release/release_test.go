@@ -16,7 +16,8 @@ type repository struct {
 	root string
 }
 
-// newRepository is one with a library, a nested program that needs it, and a module of its own tests.
+// newRepository is one with a library, a nested program that needs it, and a module of its own
+// tests.
 func newRepository(t *testing.T) repository {
 	t.Helper()
 	t.Setenv("GOPROXY", "off") // what is needed is here

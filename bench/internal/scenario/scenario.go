@@ -25,8 +25,8 @@ type Scenario struct {
 
 // All lists the scenarios in the order in which they are run.
 func All() []Scenario {
-	return []Scenario{exact, keys, cluster, far, proxy, overloadCapacity, overloadServer, gateway, envoy, lone, latency, size,
-		scale, denial, accuracy, fairness, algorithms}
+	return []Scenario{exact, keys, cluster, far, proxy, overloadCapacity, overloadServer, gateway, envoy, lone, latency,
+		size, scale, denial, accuracy, fairness, algorithms}
 }
 
 // Measure runs the scenario and adds what it finds to the result, also what it found before it

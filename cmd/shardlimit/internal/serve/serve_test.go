@@ -101,8 +101,10 @@ func TestAnswers(t *testing.T) {
 		status     int
 		code, says string
 	}{
-		{`{"limiter": "one", "n": 2}`, 200, "", `{"allowed":true,"granted":2,"limit":3,"remaining":1,"retry_after_us":0,`},
-		{`{"limiter": "one", "n": 2}`, 429, "", `"allowed":false,"granted":0,"limit":3,"remaining":1,"retry_after_us":3`},
+		{`{"limiter": "one", "n": 2}`, 200, "",
+			`{"allowed":true,"granted":2,"limit":3,"remaining":1,"retry_after_us":0,`},
+		{`{"limiter": "one", "n": 2}`, 429, "",
+			`"allowed":false,"granted":0,"limit":3,"remaining":1,"retry_after_us":3`},
 		{`{"limiter": "one", "n": 0}`, 200, "", `{"allowed":true,"granted":0,"limit":3,"remaining":1,`},
 		{`{"limiter": "one", "n": -1}`, 400, "invalid_request", "or look with 0"},
 		{`{"limiter": "one", "n": "1"}`, 400, "invalid_request", `\"n\" cannot be of the type string`},
@@ -152,7 +154,8 @@ func checkAnswer(t *testing.T, w *httptest.ResponseRecorder, status int, code st
 		wrong = wrong || got.Type != ""
 	case 429:
 		title = "The quota of a policy is exceeded"
-		wrong = wrong || !strings.HasSuffix(got.Type, "#quota-exceeded") || len(got.Violated) != 1 || got.Reason != "full"
+		wrong = wrong || !strings.HasSuffix(got.Type, "#quota-exceeded") || len(got.Violated) != 1 ||
+			got.Reason != "full"
 	default:
 		wrong = wrong || got.Type != "about:blank"
 	}
