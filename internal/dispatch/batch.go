@@ -83,6 +83,14 @@ type class struct {
 // calls is how many are on board; of those who left after it departed, too.
 func (b *batch) calls() int64 { return int64(b.serials - b.left) }
 
+// wanted returns how many permits all on board want; those who left after it departed, too.
+func (b *batch) wanted() (n int64) {
+	for i := range b.classes {
+		n += b.classes[i].size * b.classes[i].count
+	}
+	return n
+}
+
 // gate is a lane's lock as a sync.Cond wants it, except that those who wake up do
 // not take it again: all of a batch wake at once, and only read.
 type gate struct{ mu *sync.Mutex }

@@ -33,7 +33,9 @@ func grounded(tb testing.TB) *Lane {
 	n.Close() // it cannot be reached
 	way := &Way{Metrics: telemetry.NewLimiter("l", "sliding_log")}
 	l := (&Lane{}).Lead(e, way, &quietLimit{}, script.ShardRef{}, n, &Terms{Most: 1})
-	l.away = farBatches // as if they were under way for ever: so it goes into no outbox
+	l.outbox().way.Store(1) // next door
+	l.outbox().told.Store(sure)
+	l.away = 1 // as if a batch were under way for ever: so it goes into no outbox
 	l.Limit.(*quietLimit).own = NewSeat(&Member{ID: "p", Weight: 1000}, l)
 	return l
 }

@@ -29,7 +29,9 @@ const (
 	nextDoor = 64
 	// farthest is how many times as long as that the way is, at the most, that flights are made
 	// for; firstReach, at first, and as far as their number goes.
-	farthest, firstReach = 16, 4
+	farthest, firstReach = 8, 4
+	// sure is how many flights must have told how long the way is: the first may have loaded the script.
+	sure = 2
 	// longWay is from where on up to farBatches of one lane are under way at once, and not one: so
 	// who calls waits for a part of the way until a batch departs, and not for half of it.
 	longWay    = 500 * time.Microsecond
@@ -63,6 +65,7 @@ type capacity struct {
 	lowered int64        // when that was last lowered: flights that began before tell nothing new
 	way     atomic.Int64 // how long a flight takes that need not wait, nanoseconds; 0: not known
 	slow    atomic.Bool  // the last took twice as long, or more
+	told    atomic.Int32 // how many told the way, up to `sure`
 	came    atomic.Int64 // when a flight came back last that was answered
 	stood   atomic.Int64 // when one did after a standstill
 }
@@ -96,11 +99,19 @@ func (o *outbox) behind(since, now int64) bool {
 	return now-since > min(o.quarters()*int64(o.env.CallTimeout/4), o.boarding())
 }
 
+// trusted returns how long a flight takes that need not wait; 0: too few have told.
+func (o *capacity) trusted() int64 {
+	if o.told.Load() < sure {
+		return 0
+	}
+	return o.way.Load()
+}
+
 // boarding returns the age of a call above which it does not depart any more: it is answered in
 // time, and holds up nobody on board.
 func (o *outbox) boarding() int64 {
 	timeout := int64(o.env.CallTimeout)
-	return max(min(o.env.Boarding(), timeout-o.way.Load()-timeout/16), timeout/8)
+	return max(min(o.env.Boarding(), timeout-o.trusted()-timeout/32), timeout/8)
 }
 
 // reach returns how many times as much may be under way as next door: what is on a long way does
@@ -109,11 +120,8 @@ func (o *capacity) reach(timeout time.Duration) int {
 	return int(min(max(o.way.Load()/int64(timeout/nextDoor), 1), farthest))
 }
 
-// waitsForTheWay reports whether it may be the way that takes long, and not the node.
-func (o *outbox) waitsForTheWay() bool {
-	way := o.way.Load()
-	return way == 0 || way >= int64(longWay) && !o.slow.Load()
-}
+// waitsForTheWay reports whether it is the way that takes long, and neither short nor the node.
+func (o *outbox) waitsForTheWay() bool { return o.trusted() >= int64(longWay) && !o.slow.Load() }
 
 // overload is whether more waits in an outbox than can be sent in time, and for how long.
 type overload struct {
@@ -272,12 +280,13 @@ func (o *capacity) unload(f *flight) {
 			o.stood.Store(now)
 		}
 		o.came.Store(now)
-		if way == 0 {
-			o.way.Store(took)
-			o.most = maxLoad * min(o.reach(f.env.CallTimeout), firstReach)
-		}
 		if way == 0 || took < way {
 			way = took
+		}
+		if o.told.Load() < sure {
+			o.way.Store(way)
+			o.told.Add(1)
+			o.most = maxLoad * min(o.reach(f.env.CallTimeout), firstReach)
 		}
 		o.slow.Store(took > 2*way)
 	}
@@ -296,11 +305,11 @@ func (o *capacity) unload(f *flight) {
 			o.most, o.lowered = max(int(int64(o.most)*most/waited), leastAboard), now
 		}
 	case o.aboard >= o.most:
-		more := leastAboard
-		if waited <= most/2 {
-			more = max(2*f.load, more) // from afar there is no time for small steps
+		more, reach := leastAboard, o.reach(f.env.CallTimeout)
+		if reach > 1 && waited <= most/2 {
+			more = max(f.load, more) // from afar there is no time for small steps
 		}
-		o.most = min(o.most+more, maxAboard*o.reach(f.env.CallTimeout))
+		o.most = min(o.most+more, maxAboard*reach)
 	}
 	o.aboard -= f.load
 	f.load = 0

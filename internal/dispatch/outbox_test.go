@@ -257,6 +257,7 @@ func TestWhatIsOnTheWayIsAnsweredInTime(t *testing.T) {
 			}
 		}
 		fly(1, way)
+		fly(1, way)
 		longest := e.CallTimeout / 8
 		fly(maxLoad, way+longest)
 		may(maxLoad+leastAboard, "after a flight in time")
@@ -274,6 +275,9 @@ func TestWhatIsOnTheWayIsAnsweredInTime(t *testing.T) {
 			o.unload(f)
 		}
 		may((maxLoad+leastAboard)/2, "after two at once that took twice as long")
+		if !o.slow.Load() {
+			t.Error("a node is not slow after a flight that took much longer than the way")
+		}
 		fly(maxLoad, 1000*longest)
 		may(leastAboard, "after one that took for ever")
 		for range 1000 {
@@ -290,30 +294,41 @@ func TestFromAfarMoreIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := grounded(t)
 		timeout := l.env.CallTimeout
+		if most := l.outbox().most; most != firstReach*maxLoad {
+			t.Errorf("before the first answer %d may be under way", most)
+		}
 		for _, c := range []struct {
 			way                     time.Duration
 			first, then, most, each int
 			boarding                time.Duration
 		}{
-			{time.Millisecond, maxLoad, 3 * maxLoad, maxAboard, maxFlights, timeout * 3 / 4},
-			{timeout / 32, 2 * maxLoad, 4 * maxLoad, 2 * maxAboard, 2 * maxFlights, timeout * 3 / 4},
-			{timeout / 4, 4 * maxLoad, 6 * maxLoad, farthest * maxAboard, 4 * maxFlights, timeout * 11 / 16},
-			{timeout * 9 / 10, 4 * maxLoad, 6 * maxLoad, farthest * maxAboard, 4 * maxFlights, timeout / 8},
+			{time.Millisecond, maxLoad, maxLoad + leastAboard, maxAboard, maxFlights, timeout * 3 / 4},
+			{timeout / 32, 2 * maxLoad, 3 * maxLoad, 2 * maxAboard, 2 * maxFlights, timeout * 3 / 4},
+			{timeout / 4, 4 * maxLoad, 5 * maxLoad, farthest * maxAboard, 4 * maxFlights, timeout * 23 / 32},
+			{timeout * 9 / 10, 4 * maxLoad, 5 * maxLoad, farthest * maxAboard, 4 * maxFlights, timeout / 8},
 		} {
 			o := &outbox{env: l.env, part: whole, capacity: capacity{most: maxLoad}}
 			var may []int
-			for i, carries := range append([]int{1}, slices.Repeat([]int{maxLoad}, 1000)...) {
-				if i > 0 {
-					o.aboard = o.most // others are under way
-				}
+			for i, carries := range append([]int{1, 1}, slices.Repeat([]int{maxLoad}, 1000)...) {
 				f := &flight{outbox: o, load: carries, began: l.env.Clock.Now()}
 				f.env = l.env
+				switch i {
+				case 0:
+					time.Sleep(timeout) // it loads the script
+				case 1:
+					if o.boarding() != int64(timeout*3/4) {
+						t.Errorf("after one flight a call departs until %s", time.Duration(o.boarding()))
+					}
+				default:
+					o.aboard = o.most // others are under way
+				}
 				time.Sleep(c.way)
-				o.unload(f)
-				may = append(may, o.most)
+				if o.unload(f); i > 0 {
+					may = append(may, o.most)
+				}
 			}
 			if may[0] != c.first || may[1] != c.then || o.most != c.most || o.flights() != c.each ||
-				o.boarding() != int64(c.boarding) {
+				o.boarding() != int64(c.boarding) || !o.behind(7, 8+o.boarding()) {
 				t.Errorf("%s away %v may be under way, then %d in %d flights; a call departs until %s", c.way, may[:2],
 					o.most, o.flights(), time.Duration(o.boarding()))
 			}
@@ -331,7 +346,7 @@ func TestFromAfarSeveralBatchesAreUnderWay(t *testing.T) {
 		slow, contended bool
 		want, later     int
 	}{
-		{name: "not known", want: farBatches, later: farBatches},
+		{name: "not known", want: 1, later: 2},
 		{name: "short", way: longWay - 1, want: 1, later: 1},
 		{name: "long", way: way, want: farBatches, later: farBatches + 1},
 		{name: "slow", way: way, slow: true, want: 1, later: 1},
@@ -346,7 +361,7 @@ func TestFromAfarSeveralBatchesAreUnderWay(t *testing.T) {
 			o.slow.Store(c.slow)
 			l.Known.contended.Store(c.contended)
 			time.Sleep(time.Second)
-			l.away, l.moved = 1, l.env.Clock.Now()-int64(c.since)
+			l.moved = l.env.Clock.Now() - int64(c.since)
 			depart := func() {
 				if o.line.Load() > 0 {
 					o.pop(&flight{}, l.env.Clock.Now())
@@ -360,7 +375,7 @@ func TestFromAfarSeveralBatchesAreUnderWay(t *testing.T) {
 			if int(l.away) != c.want {
 				t.Errorf("%s: %d under way, want %d", c.name, l.away, c.want)
 			}
-			time.Sleep(way / farBatches)
+			time.Sleep(l.env.CallTimeout / 16)
 			synctest.Wait()
 			depart()
 			if int(l.away) != c.later {
@@ -369,4 +384,59 @@ func TestFromAfarSeveralBatchesAreUnderWay(t *testing.T) {
 			l.Waiting.Store(0)
 		})
 	}
+}
+
+// TestWhoIsTooOldForItsWayDissolvesNothing: from afar a call departs only while its answer can come in
+// time, and one that is older is refused. It does not join those that are young again and again.
+func TestWhoIsTooOldForItsWayDissolvesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		o := l.outbox()
+		o.way.Store(int64(l.env.CallTimeout * 6 / 10))
+		o.told.Store(sure)
+		o.flying = 8 * maxFlights // what departs departs by the test
+		old := l.call(t.Context(), 1, false)
+		o.pop(&flight{}, l.env.Clock.Now())
+		time.Sleep(time.Duration(o.boarding()) - time.Millisecond)
+		young := l.call(t.Context(), 1, false)
+		time.Sleep(2 * time.Millisecond)
+		if l.depart() != nil {
+			t.Error("a call departed too late")
+		}
+		synctest.Wait()
+		if l.serve(9); !errors.Is(old.err, ErrOverloaded) {
+			t.Errorf("the old one: %+v", old)
+		}
+		synctest.Wait()
+		if young.err != nil || young.Granted != 1 {
+			t.Errorf("the young one: %+v", young)
+		}
+	})
+}
+
+// TestWhatIsUnderWayIsNotThereForOthers: the batch that may find too little is served by the full take
+// at once: from afar there is no time for two calls.
+func TestWhatIsUnderWayIsNotThereForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := grounded(t)
+		now := l.env.Clock.Now() + 1
+		l.Terms.Store(&Terms{Most: 10, Shards: 1, Window: time.Minute})
+		l.Known.answered.Store(now)
+		l.Known.sentAt.Store(now)
+		l.Known.ResetAt.Store(now + int64(time.Minute))
+		l.Known.free.Store(10)
+		rare := func() bool {
+			b := l.depart()
+			s := &section{lane: l, batch: b, groups: b.groups(nil)}
+			s.prepare(basis{l, l.Terms.Load()}, now)
+			return s.req.Rare
+		}
+		l.call(t.Context(), 6, false)
+		first := rare()
+		l.call(t.Context(), 6, false)
+		if second := rare(); first || !second {
+			t.Errorf("6 of 10: %v, and 6 more: %v", first, second)
+		}
+		time.Sleep(l.env.CallTimeout)
+	})
 }

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,7 +32,8 @@ type pending struct {
 	head     *batch        // departs next; nil if nobody waits
 	tail     *batch        // takes newcomers: head, unless that is full
 	away     int32         // batches that have departed and not landed
-	moved    int64         // when one landed last, or departed while no other one was away
+	asked    atomic.Int64  // permits that these want
+	moved    int64         // when one was answered last, or departed while no other one was away
 	boxed    bool          // in the outbox
 	departed atomic.Uint64 // batches so far; makes tickets unique
 	lane     *Lane
@@ -66,34 +66,41 @@ func (q *pending) join(a *Ask) bool {
 	q.tail = b
 	b.take(a)
 	q.Waiting.Add(1)
-	q.goesOn(farBatches, now)
-	if way := o.way.Load(); !q.boxed && way != 0 && o.waitsForTheWay() { // nothing may land for all of the way
-		time.AfterFunc(time.Duration(way/farBatches), q.goesOnAnyway)
+	if q.goesOn(now, false); !q.boxed { // nothing may land for all of the way
+		wait := time.Duration(o.trusted() / farBatches)
+		if wait == 0 {
+			wait = l.env.CallTimeout / 16
+		}
+		if wait >= longWay/farBatches && !o.slow.Load() {
+			time.AfterFunc(wait, q.goesOnAnyway)
+		}
 	}
 	return true
 }
 
-// goesOn has what waits depart, unless as many batches as that are under way, or one is and the way
-// is short: then more callers go together. So it is while participants contend, when calls cost
-// most and permits are what is short, and while nothing lands. q.mu is held.
-func (q *pending) goesOn(most int32, now int64) {
-	l, o := q.lane, q.lane.outbox()
+// goesOn has what waits depart, unless a batch is under way and the way is short, or farBatches are:
+// then more callers go together. late: however many are. So it is while participants contend, when
+// calls cost most and permits are what is short, and while nothing is answered. q.mu is held.
+func (q *pending) goesOn(now int64, late bool) {
 	if q.head == nil || q.boxed {
 		return
 	}
-	if way := o.way.Load(); q.away > 0 && (q.away >= most || !o.waitsForTheWay() || l.Known.contended.Load() ||
-		way != 0 && now-q.moved > 2*way) {
-		return
+	l, o := q.lane, q.lane.outbox()
+	if way := o.trusted(); q.away > 0 {
+		known := o.waitsForTheWay() && now-q.moved <= 2*way && (late || q.away < farBatches)
+		if l.Known.contended.Load() || !known && (way != 0 || !late) {
+			return
+		}
 	}
 	q.boxed = true
 	o.add(waiting{lane: l, since: q.head.opened})
 }
 
-// goesOnAnyway does so however many batches are under way.
+// goesOnAnyway has what waits depart although others are under way.
 func (q *pending) goesOnAnyway() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.goesOn(math.MaxInt32, q.lane.env.Clock.Now())
+	q.goesOn(q.lane.env.Clock.Now(), true)
 }
 
 // quit is for an ask whose caller leaves before the batch has landed. l.mu is held.
@@ -130,6 +137,7 @@ func (q *pending) depart() *batch {
 			q.moved = now
 		}
 		b.sent, b.number = true, q.departed.Add(1)
+		q.asked.Add(b.wanted())
 		q.mu.Unlock()
 		if now-b.oldest <= l.outbox().boarding() {
 			return b
@@ -161,10 +169,11 @@ func (q *pending) land(b *batch, asks []int64, err error) {
 	if b.sent {
 		now := l.env.Clock.Now()
 		q.away--
-		if err == nil {
+		q.asked.Add(-b.wanted())
+		if b.at != 0 { // the shard has answered
 			q.moved = now
 		}
-		q.goesOn(farBatches, now)
+		q.goesOn(now, false)
 	}
 	q.mu.Unlock()
 	if lost > 0 {

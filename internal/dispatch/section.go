@@ -46,7 +46,7 @@ func (s *section) prepare(b basis, now int64) {
 	s.req.Contended = l.Known.contended.Load() && l.Known.Answered(now-int64(time.Second))
 	if l.Keyed {
 		s.req.Rare = s.req.Rare || l.outbox().far()
-	} else if !l.Known.Answered(now-int64(time.Second)) || s.wanted() > l.Expected(now) {
+	} else if !l.Known.Answered(now-int64(time.Second)) || l.asked.Load() > l.Expected(now) {
 		s.req.Rare = true
 	}
 }

@@ -48,3 +48,22 @@ func TestFromAfarEverybodyIsServed(t *testing.T) {
 		})
 	}
 }
+
+// P8: that the first call of a process takes longer than those after it costs nobody anything.
+func TestFromAfarAFirstCallMayTakeLong(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		far, nodes := f.Distant(t, 60*time.Millisecond)
+		l := far.Limiter(t, shardlimit.PerMinute(1_000_000))
+		var all sync.WaitGroup
+		for i := range 900 {
+			all.Go(func() {
+				if d, err := l.Allow(t.Context()); err != nil || !d.Allowed {
+					t.Errorf("call %d: %v, %v", i, d.Allowed, err)
+				}
+			})
+			time.Sleep(10 * time.Microsecond)
+			nodes[0].Takes.Store(int64(30 * time.Millisecond))
+		}
+		all.Wait()
+	})
+}

@@ -53,6 +53,9 @@ func (d *Distance) serve() {
 		there, err := net.Dial("tcp", d.server)
 		if err = errors.Join(err, d.keep(here, there)); err != nil {
 			_ = here.Close()
+			if there != nil {
+				_ = there.Close()
+			}
 			continue
 		}
 		go d.carry(here, there)
