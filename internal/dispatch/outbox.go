@@ -30,7 +30,8 @@ const (
 	// farthest is how many times as long as that the way is, at the most, that flights are made
 	// for; firstReach, at first, and as far as their number goes.
 	farthest, firstReach = 8, 4
-	// sure is how many flights must have told how long the way is: the first may have loaded the script.
+	// sure is how many flights must have told how long the way is: the first may have loaded the
+	// script.
 	sure = 2
 	// longWay is from where on up to farBatches of one lane are under way at once, and not one: so
 	// who calls waits for a part of the way until a batch departs, and not for half of it.

@@ -386,8 +386,8 @@ func TestFromAfarSeveralBatchesAreUnderWay(t *testing.T) {
 	}
 }
 
-// TestWhoIsTooOldForItsWayDissolvesNothing: from afar a call departs only while its answer can come in
-// time, and one that is older is refused. It does not join those that are young again and again.
+// TestWhoIsTooOldForItsWayDissolvesNothing: from afar a call departs only while its answer can come
+// in time, and one that is older is refused. It does not join those that are young again and again.
 func TestWhoIsTooOldForItsWayDissolvesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := grounded(t)
@@ -414,8 +414,8 @@ func TestWhoIsTooOldForItsWayDissolvesNothing(t *testing.T) {
 	})
 }
 
-// TestWhatIsUnderWayIsNotThereForOthers: the batch that may find too little is served by the full take
-// at once: from afar there is no time for two calls.
+// TestWhatIsUnderWayIsNotThereForOthers: the batch that may find too little is served by the full
+// take at once: from afar there is no time for two calls.
 func TestWhatIsUnderWayIsNotThereForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := grounded(t)

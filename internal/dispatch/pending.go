@@ -78,9 +78,9 @@ func (q *pending) join(a *Ask) bool {
 	return true
 }
 
-// goesOn has what waits depart, unless a batch is under way and the way is short, or farBatches are:
-// then more callers go together. late: however many are. So it is while participants contend, when
-// calls cost most and permits are what is short, and while nothing is answered. q.mu is held.
+// goesOn has what waits depart, unless a batch is under way and the way is short, or farBatches
+// are: then more callers go together. late: however many are. So it is while participants contend,
+// when calls cost most and permits are what is short, and while nothing is answered. q.mu is held.
 func (q *pending) goesOn(now int64, late bool) {
 	if q.head == nil || q.boxed {
 		return
