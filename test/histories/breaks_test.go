@@ -52,7 +52,7 @@ var breakages = []breakage{
 		},
 	},
 	{
-		name: "a queue of the process is taken for an outage", theme: "crowd", kind: "outage", seeds: []uint64{415},
+		name: "a queue of the process is taken for an outage", theme: "crowd", kind: "outage", seeds: []uint64{423},
 		edits: []limittest.Edit{
 			{"case least > 1 && s.Lane.Known.Answered(since+1):",
 				"case !BROKEN && least > 1 && s.Lane.Known.Answered(since+1):"},
