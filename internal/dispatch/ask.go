@@ -63,7 +63,7 @@ func (s *Seat) Ask(ctx context.Context, a *Ask, now int64) error {
 		return s.turnBy(ctx, a, now)
 	}
 	timeout, within := s.Lane.env.CallTimeout, ctx
-	if age := now - a.Since; age > int64(timeout/8) && age > s.Lane.outbox().boarding() {
+	if s.Lane.outbox().tooOld(now - a.Since) {
 		return ErrOverloaded // no batch departs with it
 	}
 	if left := timeout - time.Duration(now-a.Since); left < timeout/8*7 { // it may run out of time before a batch does

@@ -118,7 +118,7 @@ func (a *KeyAsk) ready(now int64, sure *Lane) bool {
 	switch {
 	case a.state.Load() == left:
 		a.end(ErrNotPlain) // nobody hears it
-	case now-a.since > l.outbox().boarding():
+	case l.outbox().tooOld(now - a.since):
 		a.end(ErrOverloaded)
 	case !l.Node.Ready(l.Slot): // since it began to wait, others were not answered
 		a.end(fmt.Errorf("%w: %w", errBehind, l.Node.Away(l.Slot)))

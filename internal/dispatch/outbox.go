@@ -115,6 +115,11 @@ func (o *outbox) boarding() int64 {
 	return max(min(o.env.Boarding(), timeout-o.trusted()-timeout/32), timeout/8)
 }
 
+// tooOld reports whether a call of that age does not depart any more.
+func (o *outbox) tooOld(age int64) bool {
+	return age > int64(o.env.CallTimeout/8) && age > o.boarding()
+}
+
 // reach returns how many times as much may be under way as next door: what is on a long way does
 // not keep the node busy.
 func (o *capacity) reach(timeout time.Duration) int {

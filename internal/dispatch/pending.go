@@ -67,28 +67,30 @@ func (q *pending) join(a *Ask) bool {
 	b.take(a)
 	q.Waiting.Add(1)
 	if q.goesOn(now, false); !q.boxed { // nothing may land for all of the way
-		wait := time.Duration(o.trusted() / farBatches)
+		wait := min(o.trusted()/farBatches, o.boarding()/2)
 		if wait == 0 {
-			wait = l.env.CallTimeout / 16
+			wait = int64(l.env.CallTimeout / 16)
 		}
-		if wait >= longWay/farBatches && !o.slow.Load() {
-			time.AfterFunc(wait, q.goesOnAnyway)
+		if wait >= int64(longWay/farBatches) && !o.slow.Load() {
+			time.AfterFunc(time.Duration(wait), q.goesOnAnyway)
 		}
 	}
 	return true
 }
 
 // goesOn has what waits depart, unless a batch is under way and the way is short, or farBatches
-// are: then more callers go together. late: however many are. So it is while participants contend,
-// when calls cost most and permits are what is short, and while nothing is answered. q.mu is held.
+// are: then more callers go together. late: however many are, or if the way is not known, though
+// one is. So it is while participants contend, when calls cost most and permits are what is short,
+// and while nothing is answered. q.mu is held.
 func (q *pending) goesOn(now int64, late bool) {
 	if q.head == nil || q.boxed {
 		return
 	}
 	l, o := q.lane, q.lane.outbox()
-	if way := o.trusted(); q.away > 0 {
-		known := o.waitsForTheWay() && now-q.moved <= 2*way && (late || q.away < farBatches)
-		if l.Known.contended.Load() || !known && (way != 0 || !late) {
+	if few := q.away < farBatches; q.away > 0 {
+		way := o.trusted()
+		if l.Known.contended.Load() || way == 0 && !(late && few) ||
+			way != 0 && (!o.waitsForTheWay() || now-q.moved > 2*way || !late && !few) {
 			return
 		}
 	}
@@ -139,7 +141,7 @@ func (q *pending) depart() *batch {
 		b.sent, b.number = true, q.departed.Add(1)
 		q.asked.Add(b.wanted())
 		q.mu.Unlock()
-		if now-b.oldest <= l.outbox().boarding() {
+		if !l.outbox().tooOld(now - b.oldest) {
 			return b
 		}
 		q.land(b, nil, errDissolved)
