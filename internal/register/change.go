@@ -168,15 +168,19 @@ func (r *Register) propose(ctx context.Context, follow follower) (*shard.Layout,
 		mine, err := r.replace(ctx, *t, next)
 		again := errors.Is(err, errGone) || errors.Is(err, errOvertaken) || errors.Is(err, record.ErrUnsettled) ||
 			errors.Is(err, record.ErrContended)
-		if err != nil && (!again || ctx.Err() != nil) {
+		if err != nil && !again {
 			return nil, err
 		}
 		if mine && err == nil {
 			return r.Limit.Layout(), nil
 		}
-		if !clock.Sleep(ctx, chance.N(pause)) {
-			return nil, clock.Ended(ctx)
+		if clock.Sleep(ctx, chance.N(pause)) {
+			continue
 		}
+		if err != nil {
+			return nil, Unavailable(fmt.Errorf("%w: %w", err, clock.Ended(ctx)))
+		}
+		return nil, clock.Ended(ctx)
 	}
 }
 

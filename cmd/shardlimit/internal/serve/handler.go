@@ -245,8 +245,8 @@ func decode(body []byte, req *request) error {
 	if err != nil {
 		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
-	if strings.ContainsRune(req.Key, utf8.RuneError) { // what a half of a surrogate pair becomes
-		return errors.New("the key is not UTF-8")
+	if strings.ContainsRune(req.Key+req.Participant, utf8.RuneError) { // what a half of a surrogate pair becomes
+		return errors.New("the key or the participant is not UTF-8")
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("something follows it")

@@ -110,6 +110,7 @@ func TestAnswers(t *testing.T) {
 		{`{"limiter": "one", "n": "1"}`, 400, "invalid_request", `\"n\" cannot be of the type string`},
 		{"{\"limiter\": \"each\", \"key\": \"\xff\"}", 400, "invalid_request", "not UTF-8"},
 		{`{"limiter": "each", "key": "\ud800"}`, 400, "invalid_request", "not UTF-8"},
+		{`{"limiter": "one", "participant": "\ud800"}`, 400, "invalid_request", "not UTF-8"},
 		{`{"limiter": "one", "n": 4}`, 400, "exceeds_limit", "more permits than the limit has"},
 		{`{"limiter": "one", "key": "k"}`, 400, "invalid_request", "has no keys"},
 		{`{"limiter": "each"}`, 400, "invalid_request", "the key has 0 bytes"},
