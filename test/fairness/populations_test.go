@@ -55,7 +55,7 @@ func populations() []*population {
 		{name: "batches among eleven", permits: 500, from: 4, windows: 20,
 			members: append(alike(1, role{callers: 2, size: 50}), alike(10, role{callers: 2})...)},
 	}
-	for a := shardlimit.SlidingLog; a <= shardlimit.TokenBucket; a++ {
+	for a := shardlimit.SlidingLog; a <= shardlimit.LeakyBucket; a++ {
 		all = append(all, &population{name: fmt.Sprint("large among singles, ", a), algorithm: a, from: 6, windows: 16,
 			members: append(alike(2, role{callers: 8}), role{callers: 1, size: permits / 2})})
 	}
