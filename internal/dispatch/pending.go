@@ -78,21 +78,23 @@ func (q *pending) join(a *Ask) bool {
 	return true
 }
 
-// goesOn has what waits depart, unless a batch is under way and the way is short, or farBatches
-// are: then more callers go together. late: however many are, or if the way is not known, though
-// one is. So it is while participants contend, when calls cost most and permits are what is short,
-// and while nothing is answered. q.mu is held.
+// goesOn has what waits depart, unless it had better wait for a batch that is under way: then more
+// callers go together. late: it has waited for a while. q.mu is held.
 func (q *pending) goesOn(now int64, late bool) {
 	if q.head == nil || q.boxed {
 		return
 	}
 	l, o := q.lane, q.lane.outbox()
-	if few := q.away < farBatches; q.away > 0 {
-		way := o.trusted()
-		if l.Known.contended.Load() || way == 0 && !(late && few) ||
-			way != 0 && (!o.waitsForTheWay() || now-q.moved > 2*way || !late && !few) {
+	switch way, few := o.trusted(), q.away < farBatches; {
+	case q.away == 0:
+	case l.Known.contended.Load(): // then calls cost most, and permits are what is short
+		return
+	case way == 0:
+		if !late || !few {
 			return
 		}
+	case !o.waitsForTheWay(), now-q.moved > 2*way, !late && !few: // short or slow, silent, enough
+		return
 	}
 	q.boxed = true
 	o.add(waiting{lane: l, since: q.head.opened})
