@@ -222,29 +222,24 @@ func TestAServerThatHangsUpIsExplained(t *testing.T) {
 	}
 }
 
-// A password is changed while processes run: connections that are there go on. With the next ones
-// each call tells the mistake, and no longer once the process has the password that is right.
+// A password that is changed while the process runs is an error of each call, and no longer once it
+// is put right.
 func TestAMistakeIsMended(t *testing.T) {
 	t.Parallel()
 	s := redistest.Standalone(t)
 	s.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all")
-	var password atomic.Value
-	password.Store("secret")
-	o := s.ClientOption()
-	o.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-		return rueidis.AuthCredentials{Username: "app", Password: password.Load().(string)}, nil
-	}
-	f := alone(t, o)
+	o := limittest.Unhurried(s.ClientOption())
+	o.Username, o.Password = "app", "secret"
+	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: o}}, Prefix: redistest.Prefix(t)}
 	var limiters []*shardlimit.Limiter
 	for _, policy := range policies {
-		l := f.Limiter(t, shardlimit.PerSecond(1000), limittest.OnOutage(policy))
-		limittest.Served(t, l, 1)
-		limiters = append(limiters, l)
+		c := f.Client(t, limittest.OnOutage(policy))
+		limiters = append(limiters, limittest.Limiter(t, c, "l", shardlimit.PerSecond(1000)))
 	}
-	s.Do(t, "ACL", "SETUSER", "app", "resetpass", ">other")
 	for _, l := range limiters {
 		limittest.Served(t, l, 1)
 	}
+	s.Do(t, "ACL", "SETUSER", "app", "resetpass", ">other")
 	s.Do(t, "CLIENT", "KILL", "USER", "app")
 	for _, l := range limiters {
 		var err error
@@ -260,9 +255,42 @@ func TestAMistakeIsMended(t *testing.T) {
 		_, err = l.Peek(t.Context())
 		isMistake(t, "Peek", err)
 	}
-	password.Store("other")
+	s.Do(t, "ACL", "SETUSER", "app", "resetpass", ">secret")
 	for _, l := range limiters {
-		limittest.AwaitThat(t, "it serves again", func() bool { return serves(t, l) })
+		limittest.AwaitThat(t, "it serves again", func() bool {
+			d, err := l.Allow(t.Context())
+			return err == nil && d.Allowed && !d.Degraded
+		})
+	}
+}
+
+// A password is rotated: connections that are there go on, the next ones ask for the password that
+// is right then.
+func TestAPasswordIsRotated(t *testing.T) {
+	t.Parallel()
+	s := redistest.Standalone(t)
+	s.Do(t, "ACL", "SETUSER", "app", "on", ">old", "~*", "+@all")
+	var password atomic.Value
+	password.Store("old")
+	o := limittest.Unhurried(s.ClientOption())
+	o.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+		return rueidis.AuthCredentials{Username: "app", Password: password.Load().(string)}, nil
+	}
+	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: o}}, Prefix: redistest.Prefix(t)}
+	l := f.Limiter(t, shardlimit.PerSecond(1000))
+	s.Do(t, "ACL", "SETUSER", "app", "resetpass", ">new")
+	for range 20 {
+		limittest.MustGet(t, l, 1)
+	}
+	password.Store("new")
+	s.Do(t, "CLIENT", "KILL", "USER", "app")
+	var mistake *shardlimit.ConfigError
+	limittest.AwaitThat(t, "it serves by a new connection", func() bool {
+		d, err := l.Allow(t.Context())
+		return errors.As(err, &mistake) || err == nil && d.Allowed
+	})
+	if mistake != nil {
+		t.Errorf("the old password was used: %v", mistake)
 	}
 }
 
