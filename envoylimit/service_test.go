@@ -378,7 +378,7 @@ func TestWhatIsCharged(t *testing.T) {
 			{ask("d", "user=none", "all=x"), "OK over:0 ok:1"},
 		}},
 		// A limit that a descriptor brings along goes before its rule, and counts apart from it.
-		// What was used counts, too, once another limit is brought.
+		// Another one that is brought later counts what was used.
 		{steps: []step{
 			{hour(1), "OK ok:0"}, {hour(1), "OVER_LIMIT over:0"}, {ask("d", "user=ann"), "OK ok:1"},
 			{hour(4), "OK ok:2"}, {hour(1), "OVER_LIMIT over:0"},

@@ -195,7 +195,7 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 	}
 }
 
-// Who has waited for its turn is told what is left from then on.
+// An answer after a turn tells what is left from then on.
 func TestTheTimesAreThoseAfterTheTurn(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
 		l := f.Limiter(t, shardlimit.Limit{Algorithm: shardlimit.LeakyBucket, Permits: 6, Per: time.Minute, Burst: 2})

@@ -49,8 +49,7 @@ var programs = func() (all [programCount]program) {
 	all[calmProgram] = program{name: "calm take", file: "calm_take", parts: []string{"take"}}
 	all[calmProgram].names = map[string]string{
 		"PLAN": "ARGV[1]", "COUNT": "#keys - 1", "DECIDE": "take_whole", "TELL": "", "MORE": "",
-		"SIGN": ";", "MARK": "0",
-		"MEMORY": "keys[#keys]"}
+		"SIGN": ";", "MARK": "0", "MEMORY": "keys[#keys]"}
 	all[pacedProgram] = program{name: "paced take", file: "paced_take", parts: []string{"take"}}
 	all[pacedProgram].names = map[string]string{
 		"PLAN": "''", "COUNT": "1", "DECIDE": "fair_take", "TELL": "fair_taken",

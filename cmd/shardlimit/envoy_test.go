@@ -34,8 +34,8 @@ func dialled(t *testing.T, address string) *grpc.ClientConn {
 const envoyConfig = "domain: d\ndescriptors:\n- {key: user, rate_limit: {unit: hour, requests_per_unit: 1},\n" +
 	"  descriptors: [{key: path, rate_limit: {unit: day, requests_per_unit: 3}}]}\n"
 
-// Envoy is answered by a configuration that may change. What it asked for is told, and shown and
-// reset by the values that it sent.
+// The service answers Envoy by a configuration that may change. The tool tells, shows and resets a
+// key by the values that Envoy sent.
 func TestServeEnvoy(t *testing.T) {
 	config := file(t, "d.yaml", envoyConfig)
 	write := func(content string) {

@@ -132,7 +132,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// What is broken into lines by hand in a page of help is not broken again.
+// A terminal breaks no line again that a page of help breaks by hand.
 func TestDescriptionsFitATerminal(t *testing.T) {
 	for _, c := range append(commands(console{}), newApp(console{})) {
 		for _, paragraph := range strings.Split(c.Description, "\n\n") { // one of a single line is wrapped

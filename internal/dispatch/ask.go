@@ -67,9 +67,6 @@ func (s *Seat) Ask(ctx context.Context, a *Ask, now int64) error {
 		return ErrOverloaded // no batch departs with it
 	}
 	if left := timeout - time.Duration(now-a.Since); left < timeout/8*7 { // it may run out of time before a batch does
-		if left <= 0 {
-			return ErrOverloaded
-		}
 		var why error // nil: context.DeadlineExceeded, as if the node was silent
 		if left < timeout/2 {
 			why = ErrOverloaded // a call that came so late tells nothing of the node

@@ -126,7 +126,7 @@ func hungUp(err error) bool {
 
 // redialled tells that a connection was made anew.
 func (n *Node) redialled() {
-	if n.client.Load() != nil {
+	if n.env.reconnected != nil && n.client.Load() != nil {
 		n.env.reconnected()
 	}
 }

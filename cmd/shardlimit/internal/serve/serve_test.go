@@ -91,7 +91,8 @@ func TestParticipantsAreThoseOfTheRequests(t *testing.T) {
 	}
 }
 
-// Only a decision tells of its limit in the head. What is wrong with a body is told.
+// A decision tells of its limit in the head, and no other answer does. A refusal of a body tells
+// what is wrong with it.
 func TestAnswers(t *testing.T) {
 	s, client := served(t, serve.Options{Log: slog.New(slog.DiscardHandler)},
 		serve.Declaration{Name: "one", Limit: shardlimit.PerHour(3)},
@@ -166,8 +167,8 @@ func checkAnswer(t *testing.T, w *httptest.ResponseRecorder, status int, code st
 	}
 }
 
-// Permits, metrics and refused keys are for those who bear a token; whether the server lives,
-// anybody may ask. What is asked in another way than it is served is a problem.
+// A token opens permits, metrics and refused keys; anybody may ask whether the server lives. A
+// request with another method than the path serves is a problem.
 func TestWhoIsAnswered(t *testing.T) {
 	tokens, err := serve.ParseTokens([]byte("0123456789abcdef"))
 	if err != nil {
