@@ -142,10 +142,21 @@ local function together(one, other)
   return one == other or not @FIXED and share > @EXACT_SHARE and one - one % cell == other - other % cell
 end
 
+-- Whether the window of a booking begins between two dates: then what moves from one to the other
+-- counts beside it, and nothing would be free until it has come.
+local function parted(one, other)
+  for i = past + 1, count do
+    if date(i) - window >= one and date(i) - window < other then
+      return true
+    end
+  end
+  return false
+end
+
 local function grant(n)
   local at = dated(now)
-  local joins = past > 0
-    and (date(past) == at or past >= @MOST_ENTRIES or past >= @EXACT_LIVE and together(date(past), at))
+  local joins = past > 0 and (date(past) == at or past >= @MOST_ENTRIES
+    or past >= @EXACT_LIVE and together(date(past), at) and not parted(date(past), at))
   keep(some(1, joins and past - 1 or past) .. pack('@entry.form', at, (upto(past) + n) % @WRAP)
     .. shifted(some(past + 1, count), n))
 end

@@ -144,7 +144,15 @@ func (l *log) joins(f *frame, date int64) bool {
 		return false
 	}
 	newest := l.entries[l.past-1].date
-	return newest == date || l.past >= mostEntries || l.past >= l.exactLive && l.together(f, newest, date)
+	return newest == date || l.past >= mostEntries ||
+		l.past >= l.exactLive && l.together(f, newest, date) && !l.parted(f, newest, date)
+}
+
+// parted reports whether the window of a booking begins between two dates.
+func (l *log) parted(f *frame, one, other int64) bool {
+	return slices.ContainsFunc(l.entries[l.past:], func(e entry) bool {
+		return e.date-f.window >= one && e.date-f.window < other
+	})
 }
 
 func (l *log) grant(f *frame, n int64) {
