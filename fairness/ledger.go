@@ -47,14 +47,14 @@ type account struct {
 
 func parse(fields map[string]string) (*ledger, error) {
 	text, ours := strings.CutPrefix(fields[header], columns.LedgerKind)
-	var n [9]int64
+	var n [10]int64
 	if !ours || len(fields[header]) != columns.Ledger.Bytes() || !columns.Ledger.Numbers(text, n[:]) ||
 		slices.Min(n[:]) < 0 || len(fields) > MaxAccounts+2 {
 		return nil, ErrText
 	}
 	l := &ledger{accounts: make(map[string]account), count: n[0], half: n[1]}
 	for i := range l.sums {
-		l.sums[i].light, l.sums[i].heavy = float64(n[3+2*i]), float64(n[4+2*i])
+		l.sums[i].light, l.sums[i].heavy = float64(n[4+2*i]), float64(n[5+2*i])
 	}
 	for id, text := range fields {
 		if id == header {

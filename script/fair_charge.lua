@@ -3,10 +3,10 @@
 --
 -- ARGV  3 permits; 7.. unless the caller is anonymous: id, weight in thousandths, permits that
 --       blocked callers wait for
--- Gives `pay`, the us until the participant's credit can pay for the `permits`, and, if there is
--- something to write, charge(granted, in how many us they come, or it should), to be called at the
--- end.
-local permits, pay, charge = ARGV[3] + 0, 0, nil
+-- Gives `pay`, the us until the participant's credit can pay for the `permits`; how many are `kept`
+-- for who wants single ones; and, if there is something to write, charge(granted, in how many us
+-- they come, or it should), to be called at the end.
+local permits, pay, kept, charge = ARGV[3] + 0, 0, 0, nil
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] then
   local sound, foreign, us, finish = pcall(function()
     local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
@@ -17,6 +17,10 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] th
     if part > 0 and credit < want and (heavy or credit < 0) then
       wait = ceil(min((want - credit) * window / part, @MOST))
     end
+    if not sums then
+      --@include fair_sums
+    end
+    kept = floor(owed / @MILLI)
     return nil, wait, function(granted, back)
       if granted > 0 then
         used, changed = min(used + 2 * granted * @MILLI, @MOST), true
@@ -25,7 +29,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] th
           empty = max(now - max(floor(credit * @MILLI * window / rate + 0.5), -@MOST), 0)
         end
       end
-      local first = permits
+      local first, booked = permits, false -- it can book
       --@include fair_stay
       --@include fair_write
     end

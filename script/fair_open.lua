@@ -8,25 +8,21 @@
 --@layout ledger
 --@layout account
 local account, whose, changed, moved = redis.pcall('HGET', KEYS[#KEYS], id), id, unmet > 0, false
-local states, head, half, passed, accounts, opened, sums = true, nil, 0, 3, 0, now, nil
-local known, stated, claim, waited, rate, heavy, longer, denied, used, empty = 0, 0, 0, 0, 0
-if account and #account == @account.bytes then
-  known, stated, claim, waited, rate, heavy, longer, denied, used, empty = numbers('@account.form', account, 1)
-  states = now < stated or (now - stated) * @STATEMENTS >= window or known ~= weight
+local head, half, passed, accounts, opened, owed, sums = nil, 0, 3, 0, now, 0, nil
+local new = type(account) ~= 'string'
+if new then -- it is served from the account of all new names
+  whose, account = '@SHARED', redis.pcall('HGET', KEYS[#KEYS], '@SHARED')
+  account = type(account) == 'string' and account or pack('@account.form', @MILLI, 0, 0, 0, 0, 0, 0, 0, 0, now)
 end
-if states or rate == 0 then
+local known, stated, claim, waited, rate, heavy, longer, denied, used, empty = numbers('@account.form', account, 1)
+local states = now < stated or (now - stated) * @STATEMENTS >= window or known ~= weight
+if new or states or rate == 0 then
   --@include fair_sums
-  if not account then -- it is served from the account of all new names
-    whose, account = '@SHARED', redis.call('HGET', KEYS[#KEYS], '@SHARED')
-      or not head and pack('@account.form', @MILLI, 0, 0, 0, 0, 0, 0, 0, 0, now)
-    if accounts < @MAX_ACCOUNTS then
-      accounts, moved = accounts + 1, true
-      local turn = accounts * batch > goal and now - opened < window and accounts * batch * window / max(goal, 1) or 0
-      redis.pcall('HSET', KEYS[#KEYS], id, pack('@account.form', weight, 0, 0, 0, 0, 0, 0, 0, 0,
-        max(now - floor(turn), 0)))
-    end
-    known, stated, claim, waited, rate, heavy, longer, denied, used, empty = numbers('@account.form', account, 1)
-    states = now < stated or (now - stated) * @STATEMENTS >= window or known ~= weight
+  if new and accounts < @MAX_ACCOUNTS then
+    accounts, moved = accounts + 1, true
+    local turn = accounts * batch > goal and now - opened < window and accounts * batch * window / max(goal, 1) or 0
+    redis.pcall('HSET', KEYS[#KEYS], id, pack('@account.form', weight, 0, 0, 0, 0, 0, 0, 0, 0,
+      max(now - floor(turn), 0)))
   end
 end
 assert(#account == @account.bytes and used <= @MOST and waited <= @MILLI)

@@ -10,8 +10,9 @@ if head then
   local all = {numbers('@ledger.form', head, @ledger.count.from)}
   assert(#head == @ledger.bytes and all[1] <= @MAX_ACCOUNTS and max(unpack(all)) < 2 ^ 62)
   accounts, passed, opened = all[1], half - all[2], all[3]
+  owed = floor(all[4] / 2 ^ max(passed, 0))
   for i = 1, passed >= 0 and 6 - 2 * passed or 0 do
-    sums[i] = all[3 + i + 2 * passed]
+    sums[i] = all[4 + i + 2 * passed]
   end
 end
 moved = moved or passed ~= 0

@@ -84,7 +84,7 @@ func TestLedgerIsNoDanger(t *testing.T) {
 		for name, bad := range map[string][2]string{
 			"count":     {"ledger", good["ledger"][:4] + full[:8] + good["ledger"][12:]},
 			"short":     {"ledger", good["ledger"][:40]},
-			"stub":      {"ledger", "SLB9"},
+			"stub":      {"ledger", "SLB8"},
 			"half":      {"ledger", good["ledger"][:12] + full[:8] + good["ledger"][20:]},
 			"sums":      {"ledger", good["ledger"][:20] + full[:48]},
 			"all":       {id, full[:50]},

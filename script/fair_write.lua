@@ -4,7 +4,7 @@ if changed or moved then
     used, empty)
   if moved then
     redis.pcall('HSET', KEYS[#KEYS], whose, said,
-      '@LEDGER', '@LEDGER_KIND' .. pack('@ledger.form', accounts, half, opened, unpack(sums)))
+      '@LEDGER', '@LEDGER_KIND' .. pack('@ledger.form', accounts, half, opened, owed, unpack(sums)))
     if not head then
       redis.pcall('PEXPIRE', KEYS[#KEYS], @LIFE)
     end

@@ -40,6 +40,7 @@ local function keep(list)
   while past > 0 and date(past) > now do
     past = past - 1
   end
+  booked = past < count
 end
 
 local function text()
@@ -98,7 +99,6 @@ if head then
     since, before = date(gone) + (@FIXED and window or 1), upto(gone)
     keep(some(gone + 1, count))
   end
-  booked = past < count
 end
 
 -- What is in the window that ends with entry i.
@@ -142,21 +142,13 @@ local function together(one, other)
   return one == other or not @FIXED and share > @EXACT_SHARE and one - one % cell == other - other % cell
 end
 
--- Whether the window of a booking begins between two dates: then what moves from one to the other
--- counts beside it, and nothing would be free until it has come.
-local function parted(one, other)
-  for i = past + 1, count do
-    if date(i) - window >= one and date(i) - window < other then
-      return true
-    end
-  end
-  return false
-end
-
 local function grant(n)
-  local at = dated(now)
-  local joins = past > 0 and (date(past) == at or past >= @MOST_ENTRIES
-    or past >= @EXACT_LIVE and together(date(past), at) and not parted(date(past), at))
+  local at, joins = dated(now), false
+  if past > 0 then -- not into the window of a booking: all that it joins would count beside that
+    local beside = first(date, date(past) + window - 1)
+    joins = date(past) == at or past >= @MOST_ENTRIES or past >= @EXACT_LIVE and together(date(past), at)
+      and (beside > count or date(beside) >= at + window)
+  end
   keep(some(1, joins and past - 1 or past) .. pack('@entry.form', at, (upto(past) + n) % @WRAP)
     .. shifted(some(past + 1, count), n))
 end
@@ -255,15 +247,16 @@ function refund(n, at)
 end
 
 -- Behind everything that is booked.
-function earliest(n, least)
-  if least == 0 and n <= free() then
-    return 0, true
-  end
+function earliest(n, least, kept)
   local most = math.min(share, target)
   if n > most then
     return -1, false
   end
-  local gone = used() + n - most
+  kept = math.min(kept, most - n)
+  if least == 0 and n + kept <= free() then
+    return 0, true
+  end
+  local gone = used() + n + kept - most
   local us = math.max(least, count > past and date(count) - now or 0, gone > 0 and leave(gone) or 0)
   return us, count - past < @MOST_PENDING and count < @MOST_ENTRIES + @MOST_PENDING
 end

@@ -32,7 +32,7 @@
 --   grant(n)              takes n that are free
 --   refund(n, at)         frees up to n of those granted at `at`; gives how many
 --   overdraw(n, us)       how many of n that were used count, so that a bucket is full in us
---   earliest(n, after)    until n may be used if booked now, -1: never; and if they can be booked
+--   earliest(n, after, kept)  until n may be used beside `kept`, -1: never; if they can be booked
 --   book(n, us)           books them; gives what settle needs as `at`
 --   soonest(), reset()    until more is free, until everything is; 0: it is
 --   retry(n)              until n are free; -1: never

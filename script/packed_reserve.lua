@@ -11,7 +11,7 @@ if closed > 0 then
   retry_in = permits <= most and closed or -1
 else
   available = free()
-  local us, bookable = earliest(permits, ARGV[6] + 0)
+  local us, bookable = earliest(permits, ARGV[6] + 0, kept)
   -- a window, or as long as a burst takes to come
   local most_ahead = target > 0 and burst > target and floor(window * burst / target) or window
   if us >= 0 and us < pay then

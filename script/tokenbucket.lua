@@ -43,7 +43,7 @@ end
 
 local function look()
   measure()
-  stock, spare, reserved = level, FAR, 0
+  stock, spare, reserved, booked = level, FAR, 0, bookings ~= ''
   for from = 1, #bookings, @booking.bytes do
     local at, n = booking(from)
     reserved = reserved + n
@@ -60,10 +60,8 @@ end
 
 -- Has what was missing in the stretch whose number is there be no more than that.
 local function lower(from, lacking)
-  lacking = lacking > 0 and lacking or 0
-  if lacking < sub(lows, @low.permits[from]) + 0 then
-    lows = sub(lows, 1, from - 1) .. format('@low.form', lacking) .. sub(lows, from + @low.bytes)
-  end
+  lacking = math.min(math.max(lacking, 0), sub(lows, @low.permits[from]) + 0)
+  lows = sub(lows, 1, from - 1) .. format('@low.form', lacking) .. sub(lows, from + @low.bytes)
 end
 
 -- Takes permits out at an instant.
@@ -147,11 +145,12 @@ if not as_proposed then
 end
 
 if not TAKES then
-  function earliest(n, after)
+  function earliest(n, after, kept)
     if n > room then
       return -1, false
     end
-    local us = after == 0 and n <= level and 0 or math.max(after, behind(n))
+    kept = math.min(kept, room - n)
+    local us = after == 0 and n + kept <= level and 0 or math.max(after, behind(n + kept))
     return us, share <= target and #bookings < @booking.bytes[@MOST_BOOKINGS]
   end
 

@@ -56,11 +56,12 @@ func (f *fair) grant(t fairness.Term, free, next int64, open bool, r *TakeReques
 	return reply, refused
 }
 
-// due returns the microseconds until the participant's credit can pay for a booking; then charge
-// is to be called as [ledger.Ledger.Due] says. It is the twin of fair_charge.lua.
-func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest) (pay int64, charge func(granted, us int64)) {
+// due returns the microseconds until the participant's credit can pay for a booking, and how many
+// permits are kept from that. Then charge is to be called as [ledger.Ledger.Due] says. It is the
+// twin of fair_charge.lua.
+func (f *fair) due(t fairness.Term, open bool, r *ReserveRequest) (pay, kept int64, charge func(granted, us int64)) {
 	if !open || r.Caller.ID == "" || !f.contends(t) {
-		return 0, func(int64, int64) {}
+		return 0, 0, func(int64, int64) {}
 	}
 	return f.ledger.Due(t, r.Caller, r.Permits)
 }

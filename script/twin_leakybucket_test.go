@@ -80,6 +80,8 @@ func (l *leakyBucket) retry(f *frame, n int64) int64 {
 	return l.wait(f, n)
 }
 
+func (l *leakyBucket) booked() bool { return false }
+
 // turn returns when an ask of n permits acts, us: with its last permit.
 func (l *leakyBucket) turn(f *frame, n int64) int64 {
 	us, rest := mulDiv(f.window, n-1, l.part, f.share)
@@ -89,7 +91,7 @@ func (l *leakyBucket) turn(f *frame, n int64) int64 {
 	return l.date + us - f.now
 }
 
-func (l *leakyBucket) earliest(f *frame, n, after int64) (us int64, room bool) {
+func (l *leakyBucket) earliest(f *frame, n, after, _ int64) (us int64, room bool) {
 	if f.share > f.target || n > l.room || n > f.burst {
 		return l.retry(f, n), false
 	}

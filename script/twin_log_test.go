@@ -75,6 +75,8 @@ func (l *log) after(instant int64) int {
 	return sort.Search(len(l.entries), func(i int) bool { return l.entries[i].date > instant })
 }
 
+func (l *log) booked() bool { return l.past < len(l.entries) }
+
 func (l *log) begin(f *frame) { *l = log{dates: l.dates, since: f.now} }
 
 func (l *log) advance(f *frame) {
@@ -202,19 +204,20 @@ func (l *log) refund(f *frame, n, at int64) int64 {
 }
 
 // earliest is behind everything that is booked.
-func (l *log) earliest(f *frame, n, least int64) (us int64, room bool) {
-	if least == 0 && n <= l.free(f) {
-		return 0, true
-	}
+func (l *log) earliest(f *frame, n, least, kept int64) (us int64, room bool) {
 	most := min(f.share, f.target)
 	if n > most {
 		return -1, false
+	}
+	kept = min(kept, most-n)
+	if least == 0 && n+kept <= l.free(f) {
+		return 0, true
 	}
 	us = least
 	if last := len(l.entries) - 1; last >= l.past {
 		us = max(us, l.entries[last].date-f.now)
 	}
-	if gone := l.used(f) + n - most; gone > 0 {
+	if gone := l.used(f) + n + kept - most; gone > 0 {
 		us = max(us, l.leave(f, gone))
 	}
 	return us, len(l.entries)-l.past < mostPending && len(l.entries) < mostEntries+mostPending

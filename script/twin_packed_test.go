@@ -86,7 +86,8 @@ type rule interface {
 	free(f *frame) int64
 	grant(f *frame, n int64)
 	refund(f *frame, n, at int64) int64
-	earliest(f *frame, n, after int64) (us int64, room bool)
+	earliest(f *frame, n, after, kept int64) (us int64, room bool)
+	booked() bool
 	overdraw(f *frame, n, us int64) (count int64)
 	book(f *frame, n, us int64) (at int64)
 	soonest(f *frame) int64
@@ -180,6 +181,7 @@ func (m *twin) Take(now int64, r *TakeRequest) TakeReply {
 		return TakeReply{Status: status, At: clock.ServerTime(now), Grants: grants}
 	}
 	closed := v.quarantine()
+	v.fair.ledger.Booked = v.own.booked()
 	reply, refused := v.fair.grant(v.term(), v.available(), v.own.soonest(&v.frame), closed == 0, r)
 	var delay, part, retry int64
 	if reply.Granted > 0 {
@@ -248,10 +250,10 @@ func (m *twin) Reserve(now int64, r *ReserveRequest) ReserveReply {
 		return ReserveReply{TakeReply: TakeReply{Status: status, At: clock.ServerTime(now)}}
 	}
 	available, at, granted, retry, delay, paced := v.available(), v.now, int64(0), int64(0), int64(0), int64(0)
-	pay, charge := v.fair.due(v.term(), v.quarantine() == 0, r)
+	pay, kept, charge := v.fair.due(v.term(), v.quarantine() == 0, r)
 	if v.quarantine() > 0 {
 		retry = v.reopening(r.Permits)
-	} else if us, room := v.own.earliest(&v.frame, r.Permits, r.after()); us >= 0 && us < pay {
+	} else if us, room := v.own.earliest(&v.frame, r.Permits, r.after(), kept); us >= 0 && us < pay {
 		paced = pay
 		retry = paced
 	} else if us == 0 || room && us > 0 && us <= min(r.maxDelay(), v.ahead()) {

@@ -126,6 +126,7 @@ func (t *tokenBucket) held(f *frame) int64 {
 	return 0
 }
 
+func (t *tokenBucket) booked() bool                { return len(t.bookings) > 0 }
 func (t *tokenBucket) pace(*frame) (int64, int64)  { return 0, 0 }
 func (t *tokenBucket) reset(f *frame) int64        { return t.retry(f, t.room) }
 func (t *tokenBucket) soonest(f *frame) int64      { return t.soonestBy(f, t.retry) }
@@ -152,12 +153,13 @@ func (t *tokenBucket) retry(f *frame, n int64) int64 {
 	return t.behind(f, n)
 }
 
-func (t *tokenBucket) earliest(f *frame, n, after int64) (us int64, room bool) {
+func (t *tokenBucket) earliest(f *frame, n, after, kept int64) (us int64, room bool) {
 	if n > t.room {
 		return -1, false
 	}
-	if after > 0 || n > t.level {
-		us = max(after, t.behind(f, n))
+	kept = min(kept, t.room-n)
+	if after > 0 || n+kept > t.level {
+		us = max(after, t.behind(f, n+kept))
 	}
 	return us, f.share <= f.target && len(t.bookings) < mostBookings
 }

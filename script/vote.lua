@@ -32,7 +32,7 @@ local state = redis.pcall('GET', KEYS[1])
 if type(state) == 'table' then
   return {-1, 1, state.err}
 end
-local promised, accepted, at, born, mark, value, was, votes = NONE, NONE, 0, 0, '', '', '', '0'
+local promised, accepted, at, born, mark, value, was, votes, participants = NONE, NONE, 0, 0, '', '', '', '0', 0
 if state then
   local _, digits = string.find(state, '^M2[01]%d+')
   local runs, marks = tonumber(sub(state, 100, 102)), tonumber(sub(state, 103, 105))
@@ -79,7 +79,6 @@ local function list()
   redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', format('(%d', now))
   redis.call('PEXPIRE', KEYS[3], LISTED)
 end
-local participants = 0
 if kind == '5' then
   local page = moved and redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', '+inf', 'LIMIT', ARGV[11], PAGE) or {}
   for i, name in ipairs(page) do
@@ -94,7 +93,6 @@ elseif kind == '1' and not moved then
     return {-1, 2}
   end
   local name, ttl = ARGV[8], ARGV[9] + 0
-  local alive = format('(%d', now - ttl)
   if name ~= '' then
     -- One that was seen in the far future was seen before the clock went back: it is forgotten like
     -- one not seen for long.
@@ -118,7 +116,7 @@ elseif kind == '1' and not moved then
       end
     end
   end
-  participants = redis.call('ZCOUNT', KEYS[2], alive, '+inf')
+  participants = redis.call('ZCOUNT', KEYS[2], format('(%d', now - ttl), '+inf')
 elseif kind == '2' and promised < ARGV[2] and not moved then
   done, promised = 1, ARGV[2]
   if mark == '' then

@@ -20,7 +20,7 @@ func TestStoredStringsStayAsTheyAre(t *testing.T) {
 		{&TokenBucket, "%16d%13d%16d%s", 182},
 		{&Low, "%13d", 13},
 		{&Booking, "%16d%13d", 29},
-		{&Ledger, ">I8I8I8I8I8I8I8I8I8", 76},
+		{&Ledger, ">I8I8I8I8I8I8I8I8I8I8", 84},
 		{&Account, ">I4I7I7I2I7I1I1I7I7I7", 50},
 	} {
 		if c.table.Form() != c.form || c.table.Bytes() != c.bytes {

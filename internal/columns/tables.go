@@ -41,15 +41,16 @@ var (
 const own = 20
 
 // LedgerKind is how the header of a ledger begins.
-const LedgerKind = "SLB9"
+const LedgerKind = "SLB8"
 
 // What is kept of participants that contend: a header, and an account of each.
 var (
-	// Ledger: when it was opened, and what the accounts add to the level whose claims are of the
-	// half window before, of that one and of the next; its kind stands in front. It has more than
-	// 64 bytes: else a server keeps all as a list, and looks through that.
+	// Ledger: when it was opened; what is owed to who wants single permits; and what the accounts
+	// add to the level whose claims are of the half window before, of that one and of the next. Its
+	// kind stands in front. It has more than 64 bytes: else a server keeps all as a list, and looks
+	// through that.
 	Ledger = Table{Name: "ledger", Before: len(LedgerKind), Binary: true, Columns: []Column{
-		{Name: "count", Width: 8}, {Name: "half", Width: 8}, {Name: "opened", Width: 8},
+		{Name: "count", Width: 8}, {Name: "half", Width: 8}, {Name: "opened", Width: 8}, {Name: "owed", Width: 8},
 		{Name: "light_before", Width: 8}, {Name: "heavy_before", Width: 8}, {Name: "light", Width: 8},
 		{Name: "heavy", Width: 8}, {Name: "light_next", Width: 8}, {Name: "heavy_next", Width: 8},
 	}}

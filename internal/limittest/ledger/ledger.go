@@ -45,10 +45,12 @@ const (
 // A Ledger holds integers. Lua and Go agree bit for bit as long as Go does not fuse multiplications
 // and additions: hence the conversions of products.
 type Ledger struct {
+	Booked   bool                // something is booked ahead, at the next Grant
 	accounts map[string]*account // nil: the ledger is empty
 	count    int64               // accounts, without the shared one
 	half     int64               // the half window of the last statement, counted from 0
 	opened   int64               // when the ledger was, us
+	owed     int64               // to who wants single permits, thousandths of a permit a window
 	sums     [3]sum              // of the half window before, of that one and of the next
 }
 
@@ -183,6 +185,7 @@ func (l *Ledger) begin(t fairness.Term, asks string) {
 	}
 	before, passed := l.sums, half-l.half
 	l.half, l.sums = half, [3]sum{}
+	l.owed = int64(float64(l.owed) / math.Exp2(float64(max(passed, 0))))
 	if passed == 1 || passed == 2 { // else long ago, or the clock was set back
 		copy(l.sums[:], before[passed:])
 	}
@@ -232,13 +235,21 @@ func (l *Ledger) state(t fairness.Term, a *account, caller *fairness.Caller) {
 // it does what it was told. A light one whose callers waited for most of its time is heavy until it
 // states its claim again if it could have paid, or never could: it lacks permits and not credit,
 // and use cannot show that. An ask for much of the share is no such sign: it lacks room as well.
+//
+// Nobody books single permits. One that is refused such a permit beside bookings, and could pay for
+// it, is owed what it has less than its part.
 func (l *Ledger) stay(t fairness.Term, p *purse, id string, permits, us int64) {
 	a, n := p.account, float64(permits)
 	lacks := a.heavy == 0 && a.waited*2 > milli && (p.credit >= n || n > p.depth && permits*largePart <= t.Share)
-	if !lacks && (a.longer > 0 || (t.Now+us)*2 < (a.stated*2/t.Window+2)*t.Window) {
+	short := int64(0)
+	if l.Booked && permits == 1 && p.credit >= 1 {
+		short = a.rate - a.used
+	}
+	if !lacks && short <= 0 && (a.longer > 0 || (t.Now+us)*2 < (a.stated*2/t.Window+2)*t.Window) {
 		return
 	}
 	l.begin(t, id)
+	l.owed = max(l.owed, short)
 	l.add(t, a, -1)
 	if a.longer = 1; lacks {
 		a.heavy = 1
@@ -389,20 +400,24 @@ func (p *purse) hint(t fairness.Term, left, next, refused int64) int64 {
 }
 
 // Due opens the account of a participant that wants to book permits. It returns in how many
-// microseconds its credit can pay for them, 0 if it can now, and what is to be called with how many
-// were booked, 0 if none, and in how many microseconds they come, or it should. As for a take, a
-// full account pays for more than it can hold. Of the reports only Waiting counts.
-func (l *Ledger) Due(t fairness.Term, caller fairness.Caller, permits int64) (us int64, charge func(booked, in int64)) {
+// microseconds its credit can pay for them, 0 if it can now; how many it must leave to those who
+// want single ones; and what is to be called with how many were booked, 0 if none, and in how many
+// microseconds they come, or it should. As for a take, a full account pays for more than it can
+// hold. Of the reports only Waiting counts.
+func (l *Ledger) Due(t fairness.Term, caller fairness.Caller,
+	permits int64) (us, kept int64, charge func(booked, in int64)) {
 	caller.Unmet = 0
 	p := l.open(t, &caller, permits).purse(t)
 	want := min(float64(permits), p.depth)
 	if p.part > 0 && p.credit < want && !p.beyond() {
 		us = int64(math.Ceil(min(float64(want-p.credit)*float64(t.Window)/p.part, most)))
 	}
-	return us, func(booked, in int64) {
+	l.begin(t, caller.ID)
+	return us, l.owed / milli, func(booked, in int64) {
 		if booked > 0 {
 			p.spend(t, booked)
 		}
+		l.Booked = false // it can book
 		l.stay(t, &p, caller.ID, permits, in)
 	}
 }
@@ -427,7 +442,7 @@ func (l *Ledger) Fields() map[string]string {
 	}
 	n := &l.sums
 	fields := map[string]string{header: string(columns.Ledger.Append([]byte(columns.LedgerKind), 0, l.count, l.half,
-		l.opened, int64(n[0].light), int64(n[0].heavy), int64(n[1].light), int64(n[1].heavy),
+		l.opened, l.owed, int64(n[0].light), int64(n[0].heavy), int64(n[1].light), int64(n[1].heavy),
 		int64(n[2].light), int64(n[2].heavy)))}
 	for id, a := range l.accounts {
 		fields[id] = string(columns.Account.Append(nil, 0, a.weight, a.stated, a.claim, a.waited, a.rate, a.heavy,

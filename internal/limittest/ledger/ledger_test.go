@@ -123,7 +123,7 @@ func TestWhoWaitsAndLacksPermitsIsHeavy(t *testing.T) {
 		waits := []fairness.Caller{{ID: fmt.Sprintf("%016x", 2), Weight: 1000, Waiting: 4}}
 		for range 40 {
 			term.Now += simWindow / 8
-			_, charge := l.Due(term, all, share/8)
+			_, _, charge := l.Due(term, all, share/8)
 			charge(share/8, 0)
 			l.Grant(nil, nil, term, 0, 1, waits, []fairness.Ask{{Size: size, Count: 1}})
 		}
