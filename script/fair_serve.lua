@@ -56,7 +56,7 @@ for here = callers_at, #asks, caller_bytes do
     if lacks > 0 or not heavy then
       local want = lacks > 0 and max(1, min(first, depth), min(lacks, floor(depth / 2))) or 1
       retry = max((want - credit) * window / part, 0)
-      if heavy and first > left then
+      if heavy and (first > left or waiting > 0 and first + ceil(reserve * (1 - credit / depth)) > left) then
         retry = max(retry, min(depth - credit, max(1, goal / @WANT_PART)) * window / part)
       end
       if unserved > 0 then

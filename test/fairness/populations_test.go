@@ -34,6 +34,7 @@ func populations() []*population {
 		{name: "workers that work", members: append(alike(10, role{callers: 2, work: 2 * time.Second / 28}),
 			alike(10, role{callers: 2})...)},
 		{name: "waiters", members: alike(40, role{callers: 10})},
+		{name: "waiters, tokens", algorithm: shardlimit.TokenBucket, members: alike(20, role{callers: 10})},
 		{name: "newcomer", from: 7, windows: 4, judged: last(20),
 			members: append(alike(19, role{rate: 1.2 * part}), role{rate: 1.2 * part, from: 6 * time.Second})},
 		{name: "newcomer, hog", from: 7, windows: 4, judged: last(2),
@@ -186,6 +187,8 @@ func TestEachHasItsPart(t *testing.T) {
 		{"overload", 4, 0.95, 0.97, 0.995, 1.5},
 		{"workers, weights", 1, 0.95, 0.97, 0.995, 0.5},
 		{"workers that work", 1, 0.9, 0.97, 0.995, 1.4},
+		{"waiters", 1, 0.9, 0.97, 0.995, 0.6},
+		{"waiters, tokens", 1, 0.97, 0.99, 0.995, 0.6}, // 11 calls where all come for each token
 		{"newcomer, hog", 4, 0.92, 0.97, 0.995, 1.2},
 		{"heir", 1, 0.98, 0.98, 0.995, 1.1}, // of those who have left nothing remains
 		{"heir", 4, 0.98, 0.98, 0.995, 1.5},

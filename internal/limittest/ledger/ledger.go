@@ -124,7 +124,7 @@ func (l *Ledger) Grant(grants, retry []int64, t fairness.Term, free, next int64,
 				}
 			}
 		}
-		us := p.hint(t, left, next, first)
+		us := p.hint(t, left, next, first, callers[i].Waiting)
 		retry = append(retry, us)
 		if first > 0 {
 			if left < 1 {
@@ -367,8 +367,9 @@ func emptied(t fairness.Term, rate int64, credit float64) int64 {
 // A refused participant wants half of what its account can hold at once, so that a few calls bring
 // much. A participant that got all it asked for, and would be refused now, is told when to come as
 // if it had been. While nothing is free, a participant that wants its part comes when its credit
-// has grown by as much, or is full. So they do not all come at one release.
-func (p *purse) hint(t fairness.Term, left, next, refused int64) int64 {
+// has grown by as much, or is full: so they do not all come at one release. One whose callers wait
+// does that, too, while nothing is free beside the headroom.
+func (p *purse) hint(t fairness.Term, left, next, refused, waiting int64) int64 {
 	if p.part == 0 {
 		return 0
 	}
@@ -383,13 +384,14 @@ func (p *purse) hint(t fairness.Term, left, next, refused int64) int64 {
 		want = max(1, min(float64(refused), p.depth), min(unserved, math.Floor(p.depth/2)))
 	}
 	retry := max(float64(want-p.credit)*window/p.part, 0)
-	if p.heavy > 0 && refused > left {
+	spared := math.Ceil(headroom(t) * (1 - p.credit/p.depth))
+	if p.heavy > 0 && (refused > left || waiting > 0 && float64(refused)+spared > float64(left)) {
 		retry = max(retry, min(p.depth-p.credit, max(1, share/wantPart))*window/p.part)
 	}
 	if p.unserved > 0 {
 		need := float64(refused - left)
 		if p.credit >= want {
-			need += math.Ceil(headroom(t) * (1 - p.credit/p.depth))
+			need += spared
 		}
 		if need > 0 {
 			retry = max(retry, float64(next)+float64(need-1)*window/share)
