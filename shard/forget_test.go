@@ -98,37 +98,3 @@ func TestAFamilyAnewKnowsOfNoShare(t *testing.T) {
 		t.Error("the time for which it was held is forgotten")
 	}
 }
-
-// What was before is in order: what was left first was left for longest.
-func TestInvalidKeys(t *testing.T) {
-	valid := moved(t)
-	for name, spoil := range map[string]func(*shard.Keys){
-		"left, negative": func(k *shard.Keys) { k.Before[1].LeftFor = -1 },
-		"left too long":  func(k *shard.Keys) { k.Before[0].LeftFor = 1<<63 - 1 },
-		"out of order":   func(k *shard.Keys) { slices.Reverse(k.Before) },
-		"no algorithm":   func(k *shard.Keys) { k.Before[0].Algorithm = "" },
-		"no nodes":       func(k *shard.Keys) { k.Before[0].Nodes = nil },
-		"lives":          func(k *shard.Keys) { k.Nodes = []shard.Node{{Name: "a", Weight: 1, Life: "1"}} },
-		"too many": func(k *shard.Keys) {
-			for len(k.Before) <= 128 {
-				k.Before = append(k.Before, k.Before[1])
-			}
-		},
-	} {
-		l, keys := valid, *valid.Keys
-		keys.Before = slices.Clone(keys.Before)
-		spoil(&keys)
-		l.Keys = &keys
-		if err := l.Validate(); !errors.Is(err, shard.ErrInvalidLayout) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if err := valid.Validate(); err != nil {
-		t.Error(err)
-	}
-	for l, i := valid, 0; i < 4; i++ { // however long it was left
-		if l = l.Settle(1<<63 - 1); l.Validate() != nil {
-			t.Fatalf("%d: %+v", i, l.Keys)
-		}
-	}
-}

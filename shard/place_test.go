@@ -164,23 +164,32 @@ func TestPlaceMoves(t *testing.T) {
 	}
 }
 
+// proportional fails the test unless the counts are as the weights, but for what chance does.
+func proportional(t *testing.T, counts []int, weights ...int64) {
+	t.Helper()
+	all, sum := 0, 0.0
+	for j, c := range counts {
+		all, sum = all+c, sum+float64(weights[j])
+	}
+	for j, c := range counts {
+		part := float64(weights[j]) / sum
+		want, deviation := part*float64(all), math.Sqrt(part*(1-part)*float64(all))
+		if math.Abs(float64(c)-want) > 4.5*deviation {
+			t.Errorf("weights %v: %d has %d of %d, want %.0f", weights, j, c, all, want)
+		}
+	}
+}
+
 // TestPlaceBalance: over many limits every node gets its part even of single shards.
 func TestPlaceBalance(t *testing.T) {
-	const limits = 30000
-	nodes := someNodes(4)
+	nodes, count := someNodes(4), make([]int, 4)
 	for j := range nodes {
 		nodes[j].Weight = float64(j + 1)
 	}
-	count := make([]int, len(nodes))
-	for k := range limits {
+	for k := range 30000 {
 		count[shard.Place(fmt.Sprint("limit", k), 1, nodes)[0]]++
 	}
-	for j, c := range count {
-		part := nodes[j].Weight / 10
-		if want, deviation := part*limits, math.Sqrt(part*(1-part)*limits); math.Abs(float64(c)-want) > 4.5*deviation {
-			t.Errorf("node %d has %d of %d single shards, want %.0f", j, c, limits, want)
-		}
-	}
+	proportional(t, count, 1, 2, 3, 4)
 }
 
 // TestPlaceDoubling: twice the shards leave most of the old ones where they are.
