@@ -16,11 +16,9 @@ import (
 // pieces and in any order; a leaky bucket's whole, and the newest first. Not a permit and not a
 // microsecond is gained or lost by it.
 func TestCancellationsLeaveNoTrace(t *testing.T) {
-	for _, a := range allAlgorithms {
-		t.Run(a.String(), func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) { cancelWalk(t, a, newTwin(a)) })
-		})
-	}
+	overPacked(t, func(t *testing.T, a Algorithm) {
+		rapid.Check(t, func(t *rapid.T) { cancelWalk(t, a, newTwin(a)) })
+	})
 }
 
 func cancelWalk(t *rapid.T, a Algorithm, shard *twin) {

@@ -126,28 +126,3 @@ func TestBookingsAreNoWayAroundAPart(t *testing.T) {
 		})
 	}
 }
-
-// What is given back restores the credit: who gives half of everything back keeps as many as the
-// others.
-func TestRefundsRestoreCredit(t *testing.T) {
-	everywhere(t, func(t *testing.T, shard *twin, a Algorithm) {
-		r := newRivals(t, shard, a)
-		r.join(9, taker)
-		grants := 0
-		r.join(1, func(r *rivals, who int) time.Duration {
-			reply := r.takes(who, 1, 1)
-			if grants += int(reply.Granted); reply.Granted > 0 && grants%2 == 0 {
-				back := SettleRequest{Back: reply.Granted, At: reply.At, Caller: caller(who)}
-				r.got[who] -= r.shard.Settle(r.now, back).Back
-				return time.Millisecond
-			}
-			return comeBack(reply)
-		})
-		r.run(3)
-		got := r.run(6)
-		t.Log(got)
-		if part := int64(6 * rivalShare / 10); got[9] < part*3/4 || got[9] > part*11/10 {
-			t.Errorf("the one that gives back kept %d of its %d, the others %v", got[9], part, got[:9])
-		}
-	})
-}

@@ -30,7 +30,7 @@ func ones(p *Proposal, count int64) *TakeRequest {
 // calls reads how often a server has executed a command.
 func calls(tb testing.TB, client rueidis.Client, command string) int64 {
 	tb.Helper()
-	info, err := client.Do(context.Background(), client.B().Info().Section("commandstats").Build()).ToString()
+	info, err := do(client, "INFO", "commandstats").ToString()
 	must(tb, err)
 	match := regexp.MustCompile("cmdstat_" + command + ":calls=([0-9]+)").FindStringSubmatch(info)
 	if match == nil {
@@ -43,7 +43,7 @@ func calls(tb testing.TB, client rueidis.Client, command string) int64 {
 
 func command(tb testing.TB, client rueidis.Client, words ...string) rueidis.RedisResult {
 	tb.Helper()
-	result := client.Do(context.Background(), client.B().Arbitrary(words[0]).Args(words[1:]...).Build())
+	result := do(client, words...)
 	if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) {
 		tb.Fatalf("%q: %v", words, err)
 	}

@@ -121,7 +121,7 @@ func refundingWalk(t *rapid.T, a Algorithm, p *Proposal, burst int64) {
 			held = append(held, holding{size, int64(reply.RefundAt(size - 1)), from, int64(len(history))})
 		}
 	}
-	if at := (bound{a, p.target, burst, p.window, 1}).breach(sortActs(history)); at >= 0 {
+	if at := (bound{a, p.target, burst, p.window, 1}).breach(history); at >= 0 {
 		t.Fatalf("over its bound %d us after the start: %v", at-epoch0, history)
 	}
 }

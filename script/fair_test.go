@@ -119,8 +119,6 @@ func TestLedgerIsNoDanger(t *testing.T) {
 		}
 		for _, words := range [][]string{{"SET", ref.Ledger(), "mine"}, {"HSET", ref.Ledger(), "mine", "too"},
 			{"HSET", ref.Ledger(), "ledger", "of a later version"}} {
-			command(t, client, "DEL", ref.Ledger())
-			command(t, client, words...)
 			for name, call := range map[string]func() error{
 				"take": func() error { _, err := endpoint.Take(ctx, ref, asking(p, 1, 1)); return err },
 				"paced take": func() error {
@@ -132,10 +130,9 @@ func TestLedgerIsNoDanger(t *testing.T) {
 				"ledger": func() error { _, err := endpoint.Ledger(ctx, ref); return err },
 				"drop":   func() error { return endpoint.Drop(ctx, ref) },
 			} {
-				foreign(t, client, fmt.Sprint(name, " of ", words), ref.Ledger(), call)
+				foreign(t, client, name, words, call)
 			}
 		}
-		command(t, client, "DEL", ref.Ledger())
 		restore()
 		if err := endpoint.Drop(ctx, ref); err != nil {
 			t.Error(err)
@@ -149,7 +146,7 @@ func TestLedgerIsNoDanger(t *testing.T) {
 // TestMoreNamesThanAccounts: beyond the cap participants share an account, and silent ones make
 // room while there is none; twin and script agree all along.
 func TestMoreNamesThanAccounts(t *testing.T) {
-	server := onSimulated(1_000_000, AlgorithmSlidingLog)
+	server := onSimulated(AlgorithmSlidingLog, 1_000_000)
 	twin, p, now := newTwin(AlgorithmSlidingLog), proposal(t, 1, 50, time.Second), int64(1_700_000_000_000_000)
 	fullest, many, left := 0, 2600, 400
 	if race.Enabled {

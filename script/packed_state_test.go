@@ -92,9 +92,7 @@ func TestForeignPacked(t *testing.T) {
 					if operation == "drop" && ours {
 						continue // damaged, but ours: Drop is the way to get rid of it
 					}
-					command(t, client, "DEL", ref.head)
-					command(t, client, words...)
-					foreign(t, client, name+", "+operation, ref.head, call)
+					foreign(t, client, name+", "+operation, words, call)
 				}
 			}
 			command(t, client, "SET", ref.head, good)

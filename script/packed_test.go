@@ -1,7 +1,6 @@
 package script
 
 import (
-	"context"
 	"reflect"
 	"strconv"
 	"testing"
@@ -37,6 +36,19 @@ func agreePacked(t *rapid.T, twin *twin, server timed, expires bool) {
 	}
 }
 
+// agree runs generated sequences on twins of each algorithm, and on shards of servers that have been up for
+// so many seconds.
+func agree(t *testing.T, expires bool, on func(a Algorithm, uptime int64) timed) {
+	overPacked(t, func(t *testing.T, a Algorithm) {
+		rapid.Check(t, func(t *rapid.T) {
+			uptime := rapid.SampledFrom(ages).Draw(t, "uptime")
+			twin := newTwin(a)
+			twin.runFor(time.Duration(uptime) * time.Second)
+			agreePacked(t, twin, on(a, uptime), expires)
+		})
+	})
+}
+
 // agreeOnMiniredis is slow. So it plays one algorithm at a time, where a real server plays all.
 func agreeOnMiniredis(tb testing.TB) func(*rapid.T) {
 	m := miniredis.RunT(tb)
@@ -59,20 +71,19 @@ func TestPackedAgreesWithRedis(t *testing.T) {
 	t.Parallel()
 	client := redistest.Standalone(t).Client(t)
 	run := 0
-	for _, a := range allAlgorithms {
-		t.Run(a.String(), func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				run++
-				uptime := rapid.SampledFrom(ages).Draw(t, "uptime")
-				twin := newTwin(a)
-				twin.runFor(time.Duration(uptime) * time.Second)
-				ref := a.Keys("", strconv.Itoa(run), "limit") // with a mark of its own
-				agreePacked(t, twin, onClocked(client, uptime, ref), true)
-				client.Do(context.Background(), client.B().Del().Key(ref.head, ref.Ledger()).Build())
-			})
-		})
-	}
+	agree(t, true, func(a Algorithm, uptime int64) timed {
+		run++
+		command(t, client, "FLUSHALL")
+		return onClocked(client, uptime, a.Keys("", strconv.Itoa(run), "limit")) // with a mark of its own
+	})
 	if run > 100 && pacedTakes.Load() == 0 { // of fewer plays it may be that none has such a take
 		t.Error("no take was paced")
 	}
+}
+
+// TestTwinAgreesWithTheSimulatedServer: what histories find on the simulated server holds for real
+// ones, which are compared with the same twins.
+func TestTwinAgreesWithTheSimulatedServer(t *testing.T) {
+	t.Parallel()
+	agree(t, false, onSimulated)
 }

@@ -74,10 +74,8 @@ func TestAForeignPointerIsTold(t *testing.T) {
 			{"SET", ref, "x"}, {"SET", ref, ""}, {"SET", ref, " x"}, {"SET", ref, "run "},
 			{"HSET", ref, "a", "b"},
 		} {
-			command(t, client, "DEL", ref)
-			command(t, client, words...)
 			for _, r := range []PlacesRequest{{}, {Keep: time.Hour}, {Text: "y"}, {Text: "y", Expect: "x"}} {
-				foreign(t, client, fmt.Sprintf("%+v on %q", r, words), ref, func() error {
+				foreign(t, client, fmt.Sprintf("%+v", r), words, func() error {
 					_, err := endpoint.Places(t.Context(), ref, r)
 					return err
 				})

@@ -139,23 +139,17 @@ func TestMalformedTakeReplies(t *testing.T) {
 }
 
 func TestStatusesBelowZero(t *testing.T) {
-	p := AlgorithmSlidingLog.programOf(takeProgram)
 	var state *StateError
-	if err := failure(p, message(t, [][]byte{integer(-1), integer(2)}),
-		[]string{"a", "b"}); !errors.As(err, &state) || state.Key != "b" || !NotExecuted(err) {
-		t.Error(err)
-	}
 	var refused *RefusedError
-	if err := failure(p, message(t, [][]byte{integer(-2), element('$', []byte("OOM"))}),
-		[]string{"a", "b"}); !errors.As(err, &refused) || !NotExecuted(err) {
-		t.Error(err)
-	}
-	for _, reply := range [][][]byte{
+	for i, reply := range [][][]byte{
+		{integer(-1), integer(2)}, {integer(-2), element('$', []byte("OOM"))},
 		{}, {null()}, {integer(-1)}, {integer(-1), integer(4)}, {integer(-1), null()}, {integer(-2), integer(1)},
 		{integer(-3), integer(1)},
 	} {
-		if err := failure(p, message(t, reply), []string{"a", "b"}); !errors.Is(err, ErrMalformedReply) ||
-			NotExecuted(err) {
+		err := failure(AlgorithmSlidingLog.programOf(takeProgram), message(t, reply), []string{"a", "b"})
+		isState := errors.As(err, &state) && state.Key == "b"
+		if isState != (i == 0) || errors.As(err, &refused) != (i == 1) || errors.Is(err, ErrMalformedReply) != (i > 1) ||
+			NotExecuted(err) != (i < 2) {
 			t.Errorf("%q: %v", reply, err)
 		}
 	}

@@ -14,31 +14,23 @@ import (
 // drain.
 func TestLostMemory(t *testing.T) {
 	const hour = int64(time.Hour / time.Microsecond)
+	const unknown = -1
 	for name, c := range map[string]struct {
-		uptime     time.Duration
-		unknown    bool
-		known      time.Duration
-		seen       bool
-		quarantine bool
-		status     Status
-		closed     time.Duration
+		up, known        time.Duration // since when the server is up, and since when the limit is known
+		seen, quarantine bool
+		closed           time.Duration
 	}{
-		"new limit, new node": {uptime: 5 * time.Second, known: 0, quarantine: true, status: Fresh},
-		"old limit, old node": {uptime: time.Hour, known: 2 * time.Hour, quarantine: true, status: Fresh},
-		"old limit, restarted": {uptime: 5 * time.Second, known: time.Hour, quarantine: true, status: Lost,
-			closed: 56 * time.Second},
-		"old limit, just restarted": {uptime: 0, known: 3 * time.Second, quarantine: true, status: Lost,
-			closed: time.Minute},
-		"hardly older than the node": {uptime: 5 * time.Second, known: 6 * time.Second, quarantine: true,
-			status: Fresh},
-		"surely older than the node": {uptime: 5 * time.Second, known: 6*time.Second + time.Microsecond,
-			quarantine: true, status: Lost, closed: 56 * time.Second},
-		"resumed": {uptime: 5 * time.Second, known: time.Hour, status: Fresh},
-		"seen alive": {uptime: time.Hour, seen: true, quarantine: true, status: Lost,
-			closed: time.Minute},
-		"seen alive, resumed":         {uptime: time.Hour, seen: true, status: Fresh},
-		"uptime not told":             {unknown: true, known: time.Hour, quarantine: true, status: Fresh},
-		"seen alive, uptime not told": {unknown: true, seen: true, quarantine: true, status: Lost, closed: time.Minute},
+		"new limit, new node":         {5 * time.Second, 0, false, true, 0},
+		"old limit, old node":         {time.Hour, 2 * time.Hour, false, true, 0},
+		"old limit, restarted":        {5 * time.Second, time.Hour, false, true, 56 * time.Second},
+		"old limit, just restarted":   {0, 3 * time.Second, false, true, time.Minute},
+		"hardly older than the node":  {5 * time.Second, 6 * time.Second, false, true, 0},
+		"surely older than the node":  {5 * time.Second, 6*time.Second + time.Microsecond, false, true, 56 * time.Second},
+		"resumed":                     {5 * time.Second, time.Hour, false, false, 0},
+		"seen alive":                  {time.Hour, 0, true, true, time.Minute},
+		"seen alive, resumed":         {time.Hour, 0, true, false, 0},
+		"uptime not told":             {unknown, time.Hour, false, true, 0},
+		"seen alive, uptime not told": {unknown, 0, true, true, time.Minute},
 	} {
 		for _, a := range allAlgorithms {
 			for _, burst := range []int64{10, 25} {
@@ -46,15 +38,18 @@ func TestLostMemory(t *testing.T) {
 				if a.Bursty() && c.closed > 0 {
 					longer = time.Duration(burst-10) * 6 * time.Second
 				}
-				closed, twin := c.closed+longer, newTwin(a)
-				if !c.unknown {
-					twin.runFor(c.uptime)
+				closed, twin, status := c.closed+longer, newTwin(a), Fresh
+				if c.closed > 0 {
+					status = Lost
+				}
+				if c.up != unknown {
+					twin.runFor(c.up)
 				}
 				p := terms(t, Terms{Epoch: 3, Target: 10, Floor: 10, Burst: burst, Window: time.Minute,
 					Quarantine: c.quarantine, Algorithm: a})
 				ask := ones(p, 1)
 				ask.Known, ask.Seen = c.known, c.seen
-				if r := twin.Take(hour, ask); r.Status != c.status || r.Closed != closed || r.Retry != closed ||
+				if r := twin.Take(hour, ask); r.Status != status || r.Closed != closed || r.Retry != closed ||
 					(r.Granted == 1) != (closed == 0) || (r.Share == 10) != (closed == 0) {
 					t.Errorf("%s, %v, burst %d: %+v", name, a, burst, r)
 				}

@@ -76,9 +76,9 @@ func (r *restorable) empties(terms Terms) {
 // raises it.
 func TestAnOldSnapshotBringsNoShareBack(t *testing.T) {
 	t.Parallel()
-	for _, a := range allAlgorithms {
-		t.Run(a.String(), func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { bringsNoShareBack(t, a) }) })
-	}
+	overPacked(t, func(t *testing.T, a Algorithm) {
+		rapid.Check(t, func(t *rapid.T) { bringsNoShareBack(t, a) })
+	})
 }
 
 func bringsNoShareBack(t *rapid.T, a Algorithm) {

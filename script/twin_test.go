@@ -2,6 +2,7 @@ package script
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -102,41 +103,29 @@ var clockedTexts = func() map[string]*rueidis.Lua {
 	return texts
 }()
 
+// do sends a command.
+func do(client rueidis.Client, words ...string) rueidis.RedisResult {
+	return client.Do(context.Background(), client.B().Arbitrary(words[0]).Args(words[1:]...).Build())
+}
+
 // lives returns the time to live of each key that exists, ms; below zero: for ever.
 func lives(client rueidis.Client, ref ShardRef) (all []int64) {
-	for _, key := range []string{ref.head, ref.Ledger()} {
-		ms, err := client.Do(context.Background(), client.B().Pttl().Key(key).Build()).AsInt64()
-		if err != nil {
-			panic(err)
-		}
-		if ms != -2 {
+	for _, key := range ref.keys() {
+		if ms, _ := do(client, "PTTL", key).AsInt64(); ms != -2 { // 0: an error
 			all = append(all, ms)
 		}
 	}
 	return all
 }
 
-func lose(client rueidis.Client, ref ShardRef) {
-	if err := client.Do(context.Background(), client.B().Del().Key(ref.Ledger()).Build()).Error(); err != nil {
-		panic(err)
-	}
-}
-
-// ledgerOf returns what is stored of a ledger, in the order of its fields.
-func ledgerOf(client rueidis.Client, ref ShardRef) string {
-	fields, err := client.Do(context.Background(), client.B().Hgetall().Key(ref.Ledger()).Build()).AsStrMap()
-	if err != nil {
-		panic(err)
-	}
-	return fmt.Sprint(fields)
-}
-
+// stored returns what is stored of a state, and of a ledger in the order of its fields.
 func stored(client rueidis.Client, ref ShardRef) (head, ledger string) {
-	head, err := client.Do(context.Background(), client.B().Get().Key(ref.head).Build()).ToString()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		panic(err)
+	head, err := do(client, "GET", ref.head).ToString()
+	fields, other := do(client, "HGETALL", ref.Ledger()).AsStrMap()
+	if err != nil && !rueidis.IsRedisNil(err) || other != nil {
+		panic(errors.Join(err, other))
 	}
-	return tidy(head), ledgerOf(client, ref)
+	return tidy(head), fmt.Sprint(fields)
 }
 
 // tidy takes out of the string of a log the entries that mean nothing, and gives its columns to one
@@ -197,7 +186,7 @@ func (s *stage) play(step step, twin *twin, server timed) (want, got any, err er
 		want = twin.Settle(step.now, *step.settle)
 		got, err = server.settle(step.now, *step.settle)
 	case step.lose:
-		lose(server.endpoint.client, server.ref)
+		err = do(server.endpoint.client, "DEL", server.ref.Ledger()).Error()
 		twin.fair.ledger.Clear()
 	case step.clear:
 		twin.Clear(step.now)
