@@ -136,8 +136,7 @@ func TestRatesDoNotDrift(t *testing.T) {
 			p := terms(t, Terms{Epoch: 1, Target: c.target, Floor: c.target, Window: c.window, Algorithm: a})
 			now, total := int64(epoch0), int64(0)
 			for range c.steps {
-				total += twin.Take(now,
-					&TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: MaxPermits}}}).Granted
+				total += twin.Take(now, ones(p, MaxPermits)).Granted
 				now += c.step
 			}
 			gained, _ := mulDiv(c.target, c.step*(c.steps-1), 0, p.window)
@@ -161,10 +160,8 @@ func TestAllRetriesAreExact(t *testing.T) {
 				Burst: burst})
 			twin, now := newTwin(a), epoch0+rapid.Int64Range(0, 1e9).Draw(t, "now")
 			for range rapid.IntRange(1, 40).Draw(t, "steps") {
-				r := &TakeRequest{Proposal: p, Groups: []Group{{
-					Size:  rapid.Int64Range(1, max(p.burst, target)+1).Draw(t, "size"),
-					Count: rapid.Int64Range(1, 3).Draw(t, "count"),
-				}}}
+				r := asks(p, rapid.Int64Range(1, max(p.burst, target)+1).Draw(t, "size"),
+					rapid.Int64Range(1, 3).Draw(t, "count"))
 				reply := twin.Take(now, r)
 				exact(t, twin, now, r, &reply)
 				peek := twin.Peek(now)

@@ -43,12 +43,7 @@ func (m timed) take(now int64, r *TakeRequest) (TakeReply, error) {
 	}
 	return s[0].Reply, err
 }
-func (m timed) reserve(now int64, r *ReserveRequest) (ReserveReply, error) {
-	return m.endpoint.Reserve(m.at(now), m.ref, r)
-}
-func (m timed) settle(now int64, r SettleRequest) (SettleReply, error) {
-	return m.endpoint.Settle(m.at(now), m.ref, r)
-}
+
 func (m timed) stored() (head, ledger string) { return stored(m.endpoint.client, m.ref) }
 
 // clocked is a client of a real server. Scripts are told TIME and uptime by it, and are otherwise
@@ -161,10 +156,9 @@ func (s *stage) agree(t interface{ Fatalf(string, ...any) }, step step, twin *tw
 	was := twin.head()
 	want, got, err := s.play(step, twin, server)
 	head, ledger := server.stored()
-	if err != nil || !reflect.DeepEqual(want, got) || head != twin.head() ||
-		ledger != fmt.Sprint(twin.fair.ledger.Fields()) {
+	if err != nil || !reflect.DeepEqual(want, got) || head != twin.head() || ledger != twin.accounts() {
 		t.Fatalf("%v: %s: %v\ntwin   %+v\nserver %+v\nwas    %q\ntwin   %q %q\nserver %q %q", twin.algorithm, step, err,
-			want, got, was, twin.head(), twin.fair.ledger.Fields(), head, ledger)
+			want, got, was, twin.head(), twin.accounts(), head, ledger)
 	}
 	return head
 }
@@ -181,10 +175,10 @@ func (s *stage) play(step step, twin *twin, server timed) (want, got any, err er
 		reply := twin.Reserve(step.now, step.book)
 		s.saw(reply.TakeReply)
 		want = reply
-		got, err = server.reserve(step.now, step.book)
+		got, err = server.endpoint.Reserve(server.at(step.now), server.ref, step.book)
 	case step.settle != nil:
 		want = twin.Settle(step.now, *step.settle)
-		got, err = server.settle(step.now, *step.settle)
+		got, err = server.endpoint.Settle(server.at(step.now), server.ref, *step.settle)
 	case step.lose:
 		err = do(server.endpoint.client, "DEL", server.ref.Ledger()).Error()
 		twin.fair.ledger.Clear()
