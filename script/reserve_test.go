@@ -101,14 +101,6 @@ type bookings struct {
 	held   []dated // what was granted and may be given back
 }
 
-func newBookings(tb testing.TB, seed uint64, share int64) *bookings {
-	p := terms(tb, Terms{Epoch: 1, Target: share, Floor: share, Window: 100 * time.Millisecond})
-	return &bookings{
-		random: rand.New(rand.NewPCG(seed, uint64(share))), now: 1_700_000_000_000_000,
-		model: naive{share: share, window: 100_000}, terms: p,
-	}
-}
-
 // step makes one random call on the log and compares it with the model: which must agree to the
 // permit where exact, and where not, the log must keep to the limit all the same.
 func (b *bookings) step(t testing.TB, log *twin, exact bool) {
@@ -213,7 +205,10 @@ func TestReservationsAgreeWithANaiveModel(t *testing.T) {
 	for _, share := range []int64{1, 3, 10, 60, 128, 1000} { // above 128 entries merge
 		t.Run(strconv.FormatInt(share, 10), func(t *testing.T) {
 			t.Parallel()
-			b, shard, steps := newBookings(t, 1, share), newTwin(AlgorithmSlidingLog), steps
+			b, shard, steps := &bookings{
+				random: rand.New(rand.NewPCG(1, uint64(share))), now: epoch0,
+				model: naive{share: share, window: 100_000}, terms: proposal(t, 1, share, 100*time.Millisecond),
+			}, newTwin(AlgorithmSlidingLog), steps
 			if share > exactShare {
 				steps /= 8 // the model keeps many more permits apart
 			}

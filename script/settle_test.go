@@ -151,36 +151,6 @@ func TestTurnsOfAnotherRateDoNotComeBack(t *testing.T) {
 	}
 }
 
-// TestWhatComesBackEarlyIsTold: others hear of what was settled, and of a booking that is given up,
-// as all turns of a leaky bucket are. They do not hear of what a call that came to nothing gives
-// back, nor of the parts that a booking gives back at once, which name their participant.
-func TestWhatComesBackEarlyIsTold(t *testing.T) {
-	for a := range algorithms {
-		p := terms(t, Terms{Epoch: 1, Target: 100, Floor: 100, Window: time.Hour, Algorithm: a})
-		for _, c := range []struct {
-			booked, early bool
-			back          SettleRequest
-		}{
-			{back: SettleRequest{}},
-			{early: true, back: SettleRequest{Mark: "m"}},
-			{booked: true, early: true, back: SettleRequest{}},
-			{booked: true, back: SettleRequest{Caller: caller(1)}},
-		} {
-			twin := newTwin(a)
-			got := twin.Take(epoch0, ones(p, 100))
-			if c.booked && a != AlgorithmLeakyBucket {
-				got = twin.Reserve(epoch0, &ReserveRequest{Proposal: p, Permits: 1, MaxDelay: 10 * MaxWindow}).TakeReply
-			}
-			c.back.Back, c.back.At = 1, got.RefundAt(got.Granted-1)
-			back, later := twin.Settle(epoch0, c.back), twin.Take(epoch0, ones(p, 2))
-			if early := c.early || a == AlgorithmLeakyBucket; back.Back != 1 || back.Early != early ||
-				later.Early != early {
-				t.Errorf("%v, %+v: %+v, %+v", a, c, back, later)
-			}
-		}
-	}
-}
-
 // TestCancellationsLeaveNoTrace: permits are booked ahead and cancelled before they are due, in
 // pieces and in any order; a leaky bucket's whole, and the newest first. Not a permit and not a
 // microsecond is gained or lost by it.
