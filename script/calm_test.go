@@ -1,7 +1,6 @@
 package script
 
 import (
-	"context"
 	"errors"
 	"reflect"
 	"strconv"
@@ -12,17 +11,9 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/shardlimit/shardlimit/internal/columns"
-	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 var logAlgorithms = []Algorithm{AlgorithmSlidingLog, AlgorithmSlidingCounter, AlgorithmFixedWindow}
-
-// rare returns the same request for the full take.
-func rare(r *TakeRequest) *TakeRequest {
-	other := *r
-	other.Rare = true
-	return &other
-}
 
 // Whatever byte of a state is damaged, the sections before and behind it are served. If it is one
 // of those that every call reads, the calm take grants nothing that the full take does not.
@@ -70,7 +61,9 @@ func TestADamagedByteIsLeftToTheFullTake(t *testing.T) {
 					}
 					command(t, client, "SET", ref("calm").head, bad)
 					command(t, client, "SET", ref("full").head, bad)
-					full, fullErr := endpoint.Take(t.Context(), ref("full"), rare(ones(p, 2)))
+					rare := ones(p, 2)
+					rare.Rare = true
+					full, fullErr := endpoint.Take(t.Context(), ref("full"), rare)
 					all := []Section{{Ref: ref("before"), Request: ones(p, 1)}, {Ref: ref("calm"), Request: ones(p, 2)},
 						{Ref: ref("behind"), Request: ones(p, 1)}}
 					must(t, endpoint.TakeAll(t.Context(), all))
@@ -106,51 +99,6 @@ func TestALongLogStaysCalm(t *testing.T) {
 			if err := endpoint.TakeAll(t.Context(), all); err != nil || all[0].full {
 				t.Fatalf("of %d: %+v, %v", share, all[0], err)
 			}
-		}
-	}
-}
-
-// warm has a server load all scripts of takes of a log.
-func warm(t *testing.T, e *Endpoint) {
-	t.Helper()
-	r := asking(proposal(t, 1, 1, time.Hour), 1, 1)
-	for range 4 { // the last one is paced
-		if _, err := e.Take(t.Context(), ShardKeys("", "t", "another"), r); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// A shard that is not calm costs one call where that is known, and two where it is not.
-func TestWhatIsKnownToBeRareIsAskedOnce(t *testing.T) {
-	client := redistest.Standalone(t).Client(t)
-	endpoint, ref, p := NewEndpoint(client), ShardKeys("", "t", "limit"), proposal(t, 1, 2, time.Hour)
-	warm(t, endpoint)
-	evals := func() int64 { return calls(t, client, "eval") + calls(t, client, "evalsha") }
-	asks := func(r *TakeRequest) int64 {
-		t.Helper()
-		before := evals()
-		if _, err := endpoint.Take(t.Context(), ref, r); err != nil {
-			t.Fatal(err)
-		}
-		return evals() - before
-	}
-	first, r := asking(p, 1, 1), asking(p, 1, 1)
-	if n := asks(first); n != 1 || first.Rare {
-		t.Errorf("a new shard: %d calls, rare %v", n, first.Rare)
-	}
-	if n := asks(r); n != 1 || r.Rare {
-		t.Errorf("a calm one: %d calls, rare %v", n, r.Rare)
-	}
-	for i, want := range []int64{2, 1, 1} {
-		if n := asks(r); n != want || !r.Rare {
-			t.Errorf("contended, call %d: %d calls of the server, want %d, rare %v", i, n, want, r.Rare)
-		}
-	}
-	must(t, endpoint.Clear(context.Background(), ref))
-	for i := range 2 {
-		if n := asks(ones(p, 1)); n != 1 {
-			t.Errorf("calm again, call %d: %d calls of the server", i, n)
 		}
 	}
 }

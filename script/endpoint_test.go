@@ -23,14 +23,16 @@ func proposal(tb testing.TB, epoch, share int64, window time.Duration) *Proposal
 	return terms(tb, Terms{Epoch: epoch, Target: share, Floor: share, Window: window, Quarantine: true})
 }
 
-func ones(p *Proposal, count int64) *TakeRequest {
-	return &TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: count}}}
+func asks(p *Proposal, size, count int64) *TakeRequest {
+	return &TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: count}}}
 }
+
+func ones(p *Proposal, count int64) *TakeRequest { return asks(p, 1, count) }
 
 // calls reads how often a server has executed a command.
 func calls(tb testing.TB, client rueidis.Client, command string) int64 {
 	tb.Helper()
-	info, err := client.Do(context.Background(), client.B().Info().Section("commandstats").Build()).ToString()
+	info, err := do(client, "INFO", "commandstats").ToString()
 	must(tb, err)
 	match := regexp.MustCompile("cmdstat_" + command + ":calls=([0-9]+)").FindStringSubmatch(info)
 	if match == nil {
@@ -43,7 +45,7 @@ func calls(tb testing.TB, client rueidis.Client, command string) int64 {
 
 func command(tb testing.TB, client rueidis.Client, words ...string) rueidis.RedisResult {
 	tb.Helper()
-	result := client.Do(context.Background(), client.B().Arbitrary(words[0]).Args(words[1:]...).Build())
+	result := do(client, words...)
 	if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) {
 		tb.Fatalf("%q: %v", words, err)
 	}
@@ -80,12 +82,7 @@ func TestInvalidRequests(t *testing.T) {
 	endpoint, ctx, ref := NewEndpoint(nil), t.Context(), ShardKeys("", "t", "limit") // nil: nothing may be sent
 	p, long := proposal(t, 1, 10, time.Second), strings.Repeat("x", MaxVoteValue+1)
 	take := func(r *TakeRequest) error { _, err := endpoint.Take(ctx, ref, r); return err }
-	asks := func(size, count int64) error {
-		return take(&TakeRequest{Proposal: p, Groups: []Group{{Size: size, Count: count}}})
-	}
-	calls := func(by Caller) error {
-		return take(&TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 1}}, Callers: []Caller{by}})
-	}
+	calls := func(callers ...Caller) error { return take(&TakeRequest{Proposal: p, Callers: callers}) }
 	of := func(caller int) error {
 		return take(&TakeRequest{Proposal: p, Groups: []Group{{Size: 1, Count: 1, Caller: caller}}})
 	}
@@ -111,11 +108,11 @@ func TestInvalidRequests(t *testing.T) {
 	for name, err := range map[string]error{
 		"nil":                   take(nil),
 		"no proposal":           take(&TakeRequest{}),
-		"size 0":                asks(0, 1),
-		"count 0":               asks(1, 0),
-		"size":                  asks(MaxPermits+1, 1),
-		"count":                 asks(1, MaxPermits+1),
-		"groups":                take(&TakeRequest{Proposal: p, Groups: make([]Group, MaxGroups+1)}),
+		"size 0":                take(asks(p, 0, 1)),
+		"count 0":               take(asks(p, 1, 0)),
+		"size":                  take(asks(p, MaxPermits+1, 1)),
+		"count":                 take(asks(p, 1, MaxPermits+1)),
+		"groups":                take(&TakeRequest{Proposal: p, Groups: slices.Repeat(asks(p, 1, 1).Groups, MaxGroups+1)}),
 		"sections":              endpoint.TakeAll(ctx, make([]Section, MaxSections+1)),
 		"id":                    calls(Caller{ID: "me", Weight: 1}),
 		"capital id":            calls(Caller{ID: "00000000000000FF", Weight: 1}),
@@ -125,8 +122,7 @@ func TestInvalidRequests(t *testing.T) {
 		"waiting":               calls(Caller{ID: id, Weight: 1, Waiting: fairness.MaxReport + 1}),
 		"group of nobody":       of(1),
 		"group of one before 0": of(-1),
-		"callers": take(&TakeRequest{Proposal: p,
-			Callers: slices.Repeat([]Caller{caller(1)}, MaxCallers+1)}),
+		"callers":               calls(slices.Repeat([]Caller{caller(1)}, MaxCallers+1)...),
 		"back below 0":          settle(SettleRequest{Back: -1, At: 1}),
 		"back before 0":         settle(SettleRequest{Back: 1, At: -1}),
 		"charge of less":        settle(SettleRequest{Charge: -1, Proposal: p}),

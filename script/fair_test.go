@@ -119,8 +119,6 @@ func TestLedgerIsNoDanger(t *testing.T) {
 		}
 		for _, words := range [][]string{{"SET", ref.Ledger(), "mine"}, {"HSET", ref.Ledger(), "mine", "too"},
 			{"HSET", ref.Ledger(), "ledger", "of a later version"}} {
-			command(t, client, "DEL", ref.Ledger())
-			command(t, client, words...)
 			for name, call := range map[string]func() error{
 				"take": func() error { _, err := endpoint.Take(ctx, ref, asking(p, 1, 1)); return err },
 				"paced take": func() error {
@@ -132,10 +130,9 @@ func TestLedgerIsNoDanger(t *testing.T) {
 				"ledger": func() error { _, err := endpoint.Ledger(ctx, ref); return err },
 				"drop":   func() error { return endpoint.Drop(ctx, ref) },
 			} {
-				foreign(t, client, fmt.Sprint(name, " of ", words), ref.Ledger(), call)
+				foreign(t, client, name, words, call)
 			}
 		}
-		command(t, client, "DEL", ref.Ledger())
 		restore()
 		if err := endpoint.Drop(ctx, ref); err != nil {
 			t.Error(err)
@@ -149,7 +146,7 @@ func TestLedgerIsNoDanger(t *testing.T) {
 // TestMoreNamesThanAccounts: beyond the cap participants share an account, and silent ones make
 // room while there is none; twin and script agree all along.
 func TestMoreNamesThanAccounts(t *testing.T) {
-	server := onSimulated(1_000_000, AlgorithmSlidingLog)
+	server := onSimulated(AlgorithmSlidingLog, 1_000_000)
 	twin, p, now := newTwin(AlgorithmSlidingLog), proposal(t, 1, 50, time.Second), int64(1_700_000_000_000_000)
 	fullest, many, left := 0, 2600, 400
 	if race.Enabled {
@@ -170,7 +167,7 @@ func TestMoreNamesThanAccounts(t *testing.T) {
 		}
 		fullest = max(fullest, len(twin.Ledger(now).Standings))
 	}
-	if _, ledger := server.stored(); ledger != fmt.Sprint(twin.fair.ledger.Fields()) {
+	if _, ledger := server.stored(); ledger != twin.accounts() {
 		t.Error("the ledgers differ")
 	}
 	if last := len(twin.Ledger(now).Standings); fullest != fairness.MaxAccounts+1 || last > left {
@@ -178,40 +175,20 @@ func TestMoreNamesThanAccounts(t *testing.T) {
 	}
 }
 
-// rising is a shard of 110 permits that is to have 200. Two participants contend for it, and one of
-// them is entitled to more than the shard has so far: its weight is nine times the other's.
-type rising struct {
-	shard    *twin
-	proposal *Proposal
-	now      int64
-}
-
-func newRising(t *testing.T, shard *twin, a Algorithm) *rising {
-	offer := Terms{Epoch: 1, Target: 200, Floor: 110, Window: time.Second, Algorithm: a}
-	if a == AlgorithmTokenBucket {
-		offer.Burst = 200
-	}
-	r := &rising{shard: shard, proposal: terms(t, offer), now: epoch0}
+// newRising returns two rivals for a shard of 110 permits that is to have 200. One of them is entitled to
+// more than the shard has so far: its weight is nine times the other's.
+func newRising(t *testing.T, shard *twin, a Algorithm) *rivals {
+	r := newRivals(t, shard, a, 110, rivalShare)
+	r.waiting, r.weights, r.got = 100, []int64{9000, 1000}, make([]int64, 2)
 	for range 600 {
 		for who := range 2 {
-			r.take(who, 5)
+			r.takes(who, 1, 5)
 		}
 		r.now += 5000
 	}
 	r.now += 220_000 // credit comes, and claims do not fade yet
-	r.take(1, 1)
+	r.takes(1, 1, 1)
 	return r
-}
-
-func (r *rising) caller(who int) Caller {
-	s := caller(who)
-	s.Weight, s.Waiting = []int64{9000, 1000}[who], 100
-	return s
-}
-
-func (r *rising) take(who int, count int64) TakeReply {
-	return r.shard.Take(r.now, &TakeRequest{Proposal: r.proposal, Groups: []Group{{Size: 1, Count: count}},
-		Callers: []Caller{r.caller(who)}})
 }
 
 // TestARefundWhileAShareRisesCutsNoCredit: who gives permits back can take as many as before it had
@@ -219,12 +196,12 @@ func (r *rising) take(who int, count int64) TakeReply {
 func TestARefundWhileAShareRisesCutsNoCredit(t *testing.T) {
 	everywhere(t, func(t *testing.T, shard *twin, a Algorithm) {
 		r := newRising(t, shard, a)
-		taken := r.take(0, 3)
+		taken := r.takes(0, 1, 3)
 		back := shard.Settle(r.now, SettleRequest{Back: 3, At: taken.At, Caller: r.caller(0)})
 		if taken.Granted != 3 || back.Back != 3 {
 			t.Fatalf("%+v, %+v", taken, back)
 		}
-		if got := r.take(0, 25).Granted; got < 20 {
+		if got := r.takes(0, 1, 25).Granted; got < 20 {
 			t.Errorf("%d of 25 granted", got)
 		}
 		r = newRising(t, newTwin(a), a)
@@ -233,8 +210,136 @@ func TestARefundWhileAShareRisesCutsNoCredit(t *testing.T) {
 		if booked.Granted != 10 {
 			t.Fatalf("%+v", booked)
 		}
-		if got := r.take(0, 15).Granted; got < 10 {
+		if got := r.takes(0, 1, 15).Granted; got < 10 {
 			t.Errorf("%d of 15 granted behind a booking", got)
 		}
 	})
+}
+
+// everywhere runs a test on the twins of all algorithms but the leaky bucket, which books nothing
+// ahead of its queue and takes back only the last turns it gave.
+func everywhere(t *testing.T, test func(t *testing.T, twin *twin, a Algorithm)) {
+	for a := range AlgorithmLeakyBucket {
+		t.Run(a.String(), func(t *testing.T) { test(t, newTwin(a), a) })
+	}
+}
+
+// rivals are participants of one shard with equal weights who all want more than there is, each in
+// its own way.
+type rivals struct {
+	shard    *twin
+	proposal *Proposal
+	now      int64
+	behave   []func(r *rivals, who int) (retry time.Duration)
+	next     []int64
+	got      []int64
+	waiting  int64   // for so many their callers wait beside a take
+	weights  []int64 // if they are not equal
+}
+
+const rivalShare = 200 // permits per second
+
+func newRivals(t *testing.T, shard *twin, a Algorithm, floor, burst int64) *rivals {
+	offer := Terms{Epoch: 1, Target: rivalShare, Floor: floor, Burst: burst, Window: time.Second, Algorithm: a}
+	return &rivals{shard: shard, proposal: terms(t, offer), now: epoch0, waiting: 20}
+}
+
+func (r *rivals) caller(who int) Caller {
+	c := caller(who)
+	if c.Waiting = r.waiting; r.weights != nil {
+		c.Weight = r.weights[who]
+	}
+	return c
+}
+
+func (r *rivals) join(count int, behave func(r *rivals, who int) time.Duration) {
+	for range count {
+		r.behave, r.next = append(r.behave, behave), append(r.next, r.now+int64(len(r.next))*137)
+		r.got = append(r.got, 0)
+	}
+}
+
+// run lets everybody come when it likes, for so many windows, and returns what each got in them.
+func (r *rivals) run(windows int64) []int64 {
+	clear(r.got)
+	for end := r.now + windows*1_000_000; r.now < end; r.now += 500 {
+		for who := range r.next {
+			if r.next[who] <= r.now {
+				r.next[who] = r.now + max(int64(r.behave[who](r, who)/time.Microsecond), 1)
+			}
+		}
+	}
+	return r.got
+}
+
+// takes asks for what is free, with more in line.
+func (r *rivals) takes(who int, size, count int64) TakeReply {
+	req := asks(r.proposal, size, count)
+	req.Callers = []Caller{r.caller(who)}
+	reply := r.shard.Take(r.now, req)
+	r.got[who] += reply.Granted
+	return reply
+}
+
+func taker(r *rivals, who int) time.Duration { return comeBack(r.takes(who, 1, 2)) }
+
+// comeBack is when to come after a take.
+func comeBack(reply TakeReply) time.Duration {
+	switch {
+	case reply.Contended && reply.Callers[0] > 0:
+		return reply.Callers[0]
+	case reply.Retry > 0:
+		return reply.Retry
+	}
+	return 3 * time.Millisecond
+}
+
+// booker books two permits and comes again when they are due; if it is told to wait, then it does.
+func booker(r *rivals, who int) time.Duration {
+	req := &ReserveRequest{Proposal: r.proposal, Permits: 2, MaxDelay: time.Second, Caller: caller(who)}
+	req.Caller.Waiting = 2
+	reply := r.shard.Reserve(r.now, req)
+	switch {
+	case reply.Granted > 0:
+		r.got[who] += reply.Granted
+		return max(reply.Delay, time.Millisecond)
+	case reply.Paced > 0:
+		return reply.Paced
+	}
+	return max(reply.Retry, time.Millisecond)
+}
+
+// alternate does the one and then the other.
+func alternate(r *rivals, who int) time.Duration {
+	if taken := r.takes(who, 2, 1); taken.Granted > 0 {
+		return time.Millisecond
+	}
+	return booker(r, who)
+}
+
+// Who books ahead gets its part, and not more than who takes what is free.
+func TestBookingsAreNoWayAroundAPart(t *testing.T) {
+	for name, behave := range map[string]func(*rivals, int) time.Duration{"books": booker,
+		"takes and books": alternate} {
+		t.Run(name, func(t *testing.T) {
+			everywhere(t, func(t *testing.T, shard *twin, a Algorithm) {
+				r := newRivals(t, shard, a, rivalShare, rivalShare/4)
+				r.join(9, taker)
+				r.join(1, behave)
+				r.run(3)
+				got := r.run(6)
+				total := int64(0)
+				for _, n := range got {
+					total += n
+				}
+				t.Logf("%v, in all %d of %d", got, total, 6*rivalShare)
+				if got[9]*10 > total*11/10 || got[9]*10 < total*8/10 {
+					t.Errorf("the one that books got %d of %d, the others %v", got[9], total, got[:9])
+				}
+				if total < 6*rivalShare*95/100 {
+					t.Errorf("%d of %d permits were used", total, 6*rivalShare)
+				}
+			})
+		})
+	}
 }

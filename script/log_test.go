@@ -8,7 +8,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
-	"pgregory.net/rapid"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/columns"
@@ -18,7 +17,7 @@ import (
 // lengthen plays steps on a server and on the twin, and returns how long the string came to be.
 func lengthen(t *testing.T, a Algorithm, steps int, draw func(i int) step) (longest int) {
 	t.Helper()
-	s, server, twin := &stage{}, onSimulated(1_000_000, a), newTwin(a)
+	s, server, twin := &stage{}, onSimulated(a, 1_000_000), newTwin(a)
 	for i := range steps {
 		longest = max(longest, len(s.agree(t, draw(i), twin, server)))
 	}
@@ -135,24 +134,8 @@ func (s *simulated) SetTime(now time.Time) {
 	s.now = now
 }
 
-func onSimulated(uptime int64, a Algorithm) timed {
+func onSimulated(a Algorithm, uptime int64) timed {
 	ref := a.Keys("", "t", "limit")
 	s := newSimulated(uptime, ref.head, ref.Ledger())
 	return timed{server: s, endpoint: NewEndpoint(s.client), ref: ref}
-}
-
-// TestTwinAgreesWithTheSimulatedServer: what histories find on the simulated server holds for real
-// ones, which are compared with the same twins.
-func TestTwinAgreesWithTheSimulatedServer(t *testing.T) {
-	t.Parallel()
-	for _, a := range allAlgorithms {
-		t.Run(a.String(), func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				uptime := rapid.SampledFrom(ages).Draw(t, "uptime")
-				twin := newTwin(a)
-				twin.runFor(time.Duration(uptime) * time.Second)
-				agreePacked(t, twin, onSimulated(uptime, a), false)
-			})
-		})
-	}
 }

@@ -1,12 +1,13 @@
 package script
 
 import (
-	"context"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
 
@@ -42,11 +43,9 @@ func damaged(state, column string, with byte) string {
 func TestForeignPacked(t *testing.T) {
 	onBoth(t, func(t *testing.T, client rueidis.Client) {
 		overPacked(t, func(t *testing.T, a Algorithm) {
-			ctx, endpoint, ref := context.Background(), NewEndpoint(client), a.Keys(redistest.Prefix(t), "t", "limit")
-			p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Hour, Algorithm: a})
-			if _, err := endpoint.Take(ctx, ref, ones(p, 3)); err != nil {
-				t.Fatal(err)
-			}
+			endpoint, ref := NewEndpoint(client), a.Keys(redistest.Prefix(t), "t", "limit")
+			_, err := endpoint.Take(t.Context(), ref, ones(hourly(t, a, 1, 4), 3))
+			must(t, err)
 			good, _ := stored(client, ref)
 			own := strings.IndexByte(good, ';') + 1
 			once := good[:own-1] + "," + good[own+13:own+20]
@@ -73,34 +72,16 @@ func TestForeignPacked(t *testing.T) {
 				}
 			}
 			for name, words := range cases {
-				for operation, call := range map[string]func() error{
-					"take": func() error { _, err := endpoint.Take(ctx, ref, ones(p, 1)); return err },
-					"reserve": func() error {
-						_, err := endpoint.Reserve(ctx, ref, &ReserveRequest{Proposal: p, Permits: 1})
-						return err
-					},
-					"refund": func() error {
-						_, err := endpoint.Settle(ctx, ref,
-							SettleRequest{Back: 1, At: 1})
-						return err
-					},
-					"peek":  func() error { _, err := endpoint.Peek(ctx, ref); return err },
-					"clear": func() error { return endpoint.Clear(ctx, ref) },
-					"drop":  func() error { return endpoint.Drop(ctx, ref) },
-				} {
+				for _, operation := range []string{"take", "reserve", "settle", "peek", "clear", "drop"} {
 					ours := words[0] == "SET" && strings.ContainsAny(strings.TrimPrefix(words[2], letters[a])[:1], "01")
 					if operation == "drop" && ours {
 						continue // damaged, but ours: Drop is the way to get rid of it
 					}
-					command(t, client, "DEL", ref.head)
-					command(t, client, words...)
-					foreign(t, client, name+", "+operation, ref.head, call)
+					foreign(t, client, name+", "+operation, words, func() error { return operations[operation](t, endpoint, ref) })
 				}
 			}
 			command(t, client, "SET", ref.head, good)
-			if err := endpoint.Drop(ctx, ref); err != nil {
-				t.Error(err)
-			}
+			must(t, endpoint.Drop(t.Context(), ref))
 			if n, err := command(t, client, "EXISTS", ref.head, ref.Ledger()).AsInt64(); err != nil || n != 0 {
 				t.Errorf("%d keys are left: %v", n, err)
 			}
@@ -265,4 +246,80 @@ func TestNothingInUseExpires(t *testing.T) {
 			}
 		})
 	})
+}
+
+var allAlgorithms = []Algorithm{AlgorithmSlidingLog, AlgorithmSlidingCounter, AlgorithmFixedWindow,
+	AlgorithmTokenBucket, AlgorithmLeakyBucket}
+
+// agreePacked runs one generated sequence on twin and server and compares every reply, and every
+// byte that is stored.
+func agreePacked(t *rapid.T, twin *twin, server timed, expires bool) {
+	a := server.ref.algorithm
+	s := newStage(t, a)
+	for range rapid.IntRange(1, 40).Draw(t, "steps") {
+		for _, step := range s.steps() {
+			s.agree(t, step, twin, server)
+		}
+		for _, ms := range lives(server.endpoint.client, server.ref) {
+			if expires && (ms <= 0 || ms > milliseconds(12*MaxWindow+MaxFill+keep)) {
+				t.Fatalf("%v: a key lives %d ms", a, ms)
+			}
+		}
+		got, err := server.endpoint.Ledger(server.at(s.node), server.ref)
+		if err != nil || !reflect.DeepEqual(got, twin.Ledger(s.node)) {
+			t.Fatalf("%v: standings: %v\ntwin   %+v\nserver %+v", a, err, twin.Ledger(s.node), got)
+		}
+	}
+}
+
+// agree runs generated sequences on twins of each algorithm, and on shards of servers that have been up for
+// so many seconds.
+func agree(t *testing.T, expires bool, on func(a Algorithm, uptime int64) timed) {
+	overPacked(t, func(t *testing.T, a Algorithm) {
+		rapid.Check(t, func(t *rapid.T) {
+			uptime := rapid.SampledFrom(ages).Draw(t, "uptime")
+			twin := newTwin(a)
+			twin.runFor(time.Duration(uptime) * time.Second)
+			agreePacked(t, twin, on(a, uptime), expires)
+		})
+	})
+}
+
+// agreeOnMiniredis is slow. So it plays one algorithm at a time, where a real server plays all.
+func agreeOnMiniredis(tb testing.TB) func(*rapid.T) {
+	m := miniredis.RunT(tb)
+	endpoint := NewEndpoint(miniClient(tb, m))
+	return func(t *rapid.T) {
+		m.FlushAll()
+		a := rapid.SampledFrom(allAlgorithms).Draw(t, "algorithm")
+		agreePacked(t, newTwin(a), timed{m, endpoint, a.Keys("", "t", "limit")}, true)
+	}
+}
+
+func TestPackedAgreesWithMiniredis(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, agreeOnMiniredis(t))
+}
+
+func FuzzTakeSequence(f *testing.F) { f.Fuzz(rapid.MakeFuzz(agreeOnMiniredis(f))) }
+
+func TestPackedAgreesWithRedis(t *testing.T) {
+	t.Parallel()
+	client := redistest.Standalone(t).Client(t)
+	run := 0
+	agree(t, true, func(a Algorithm, uptime int64) timed {
+		run++
+		command(t, client, "FLUSHALL")
+		return onClocked(client, uptime, a.Keys("", strconv.Itoa(run), "limit")) // with a mark of its own
+	})
+	if run > 100 && pacedTakes.Load() == 0 { // of fewer plays it may be that none has such a take
+		t.Error("no take was paced")
+	}
+}
+
+// TestTwinAgreesWithTheSimulatedServer: what histories find on the simulated server holds for real
+// ones, which are compared with the same twins.
+func TestTwinAgreesWithTheSimulatedServer(t *testing.T) {
+	t.Parallel()
+	agree(t, false, onSimulated)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -104,58 +105,49 @@ func FuzzReply(f *testing.F) {
 
 func TestMalformedTakeReplies(t *testing.T) {
 	p := proposal(t, 1, 10, MinWindow)
-	r := &TakeRequest{Proposal: p, Groups: []Group{{Size: 2, Count: 3}}}
+	r := asks(p, 2, 3)
 	good := []int64{1, 0, 5, 4, 9, 1_700_000_000_000_000, 10, 10, 10, 0, 1, 10, 10, 0, 0}
-	build := func(change func(reply []int64) []int64) []rueidis.RedisMessage {
+	read := func(size int, change map[int]int64) (TakeReply, error) {
 		var elements [][]byte
-		for _, n := range change(append([]int64(nil), good...)) {
+		for i, n := range append(slices.Clone(good), 1)[:size] {
+			if other, changed := change[i]; changed {
+				n = other
+			}
 			elements = append(elements, integer(n))
 		}
-		return message(t, elements)
+		return parseTake(&program{}, message(t, elements), r)
 	}
-	set := func(i int, n int64) func([]int64) []int64 {
-		return func(reply []int64) []int64 { reply[i] = n; return reply }
-	}
-	if reply, err := parseTake(&program{}, build(set(0, 1)), r); err != nil || reply.Granted != 4 || reply.Free != 1 {
+	if reply, err := read(15, nil); err != nil || reply.Granted != 4 || reply.Free != 1 {
 		t.Fatalf("%+v %v", reply, err)
 	}
-	for name, change := range map[string]func([]int64) []int64{
-		"short":                       func(reply []int64) []int64 { return reply[:13] },
-		"of a call that did nothing":  func(reply []int64) []int64 { return reply[:14] },
-		"long":                        func(reply []int64) []int64 { return append(reply, 1) },
-		"unknown status":              set(0, 4),
-		"negative free":               set(2, -1),
-		"other grants":                set(3, 3),
-		"more free than the share":    set(12, 4),
-		"negative reset":              set(8, -1),
-		"retry below never":           set(7, -2),
-		"a time that would overflow":  set(5, math.MaxInt64),
-		"a delay that would overflow": set(6, math.MaxInt64/1000+1),
+	for _, size := range []int{13, 14, 16} { // 14: of a call that did nothing
+		if reply, err := read(size, nil); !errors.Is(err, ErrMalformedReply) {
+			t.Errorf("of %d numbers: %+v %v", size, reply, err)
+		}
+	}
+	for name, change := range map[string]map[int]int64{
+		"unknown status": {0: 4}, "negative free": {2: -1}, "other grants": {3: 3}, "more free than the share": {12: 4},
+		"negative reset": {8: -1}, "retry below never": {7: -2}, "a time that would overflow": {5: math.MaxInt64},
+		"a delay that would overflow": {6: math.MaxInt64/1000 + 1},
 	} {
-		if reply, err := parseTake(&program{}, build(change), r); !errors.Is(err, ErrMalformedReply) {
+		if reply, err := read(15, change); !errors.Is(err, ErrMalformedReply) {
 			t.Errorf("%s: %+v %v", name, reply, err)
 		}
 	}
 }
 
 func TestStatusesBelowZero(t *testing.T) {
-	p := AlgorithmSlidingLog.programOf(takeProgram)
 	var state *StateError
-	if err := failure(p, message(t, [][]byte{integer(-1), integer(2)}),
-		[]string{"a", "b"}); !errors.As(err, &state) || state.Key != "b" || !NotExecuted(err) {
-		t.Error(err)
-	}
 	var refused *RefusedError
-	if err := failure(p, message(t, [][]byte{integer(-2), element('$', []byte("OOM"))}),
-		[]string{"a", "b"}); !errors.As(err, &refused) || !NotExecuted(err) {
-		t.Error(err)
-	}
-	for _, reply := range [][][]byte{
+	for i, reply := range [][][]byte{
+		{integer(-1), integer(2)}, {integer(-2), element('$', []byte("OOM"))},
 		{}, {null()}, {integer(-1)}, {integer(-1), integer(4)}, {integer(-1), null()}, {integer(-2), integer(1)},
 		{integer(-3), integer(1)},
 	} {
-		if err := failure(p, message(t, reply), []string{"a", "b"}); !errors.Is(err, ErrMalformedReply) ||
-			NotExecuted(err) {
+		err := failure(AlgorithmSlidingLog.programOf(takeProgram), message(t, reply), []string{"a", "b"})
+		isState := errors.As(err, &state) && state.Key == "b"
+		if isState != (i == 0) || errors.As(err, &refused) != (i == 1) || errors.Is(err, ErrMalformedReply) != (i > 1) ||
+			NotExecuted(err) != (i < 2) {
 			t.Errorf("%q: %v", reply, err)
 		}
 	}

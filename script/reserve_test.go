@@ -32,36 +32,22 @@ func (m *naive) after(at int64) (n int64) {
 	return n
 }
 
+// within returns how many permits the window holds that ends at an instant.
+func (m *naive) within(end int64) int64 { return m.after(end-m.window) - m.after(end) }
+
 // most returns the most that any window holds that the instant is in.
-func (m *naive) most(at int64) (most int64) {
-	for i, end := range m.permits {
-		if end.at < at || end.at >= at+m.window {
-			continue
+func (m *naive) most(at int64) int64 {
+	most := m.within(at)
+	for _, p := range m.permits {
+		if p.at > at && p.at < at+m.window {
+			most = max(most, m.within(p.at))
 		}
-		sum := int64(0)
-		for j := i; j >= 0 && m.permits[j].at > end.at-m.window; j-- {
-			sum += m.permits[j].n
-		}
-		for j := i + 1; j < len(m.permits) && m.permits[j].at == end.at; j++ {
-			sum += m.permits[j].n
-		}
-		most = max(most, sum)
 	}
 	return most
 }
 
 // room reports whether n permits can be granted now: if every window has room that now is in.
-func (m *naive) room(now, n int64) bool {
-	ends := []int64{now}
-	for _, p := range m.permits {
-		if p.at > ends[len(ends)-1] {
-			ends = append(ends, p.at)
-		}
-	}
-	return !slices.ContainsFunc(ends, func(end int64) bool {
-		return end < now+m.window && m.after(end-m.window)-m.after(end)+n > m.share
-	})
-}
+func (m *naive) room(now, n int64) bool { return m.most(now)+n <= m.share }
 
 func (m *naive) add(at, n int64) {
 	i, _ := slices.BinarySearchFunc(m.permits, at+1, func(p dated, at int64) int { return int(p.at - at) })
@@ -113,14 +99,6 @@ type bookings struct {
 	model  naive
 	terms  *Proposal
 	held   []dated // what was granted and may be given back
-}
-
-func newBookings(tb testing.TB, seed uint64, share int64) *bookings {
-	p := terms(tb, Terms{Epoch: 1, Target: share, Floor: share, Window: 100 * time.Millisecond})
-	return &bookings{
-		random: rand.New(rand.NewPCG(seed, uint64(share))), now: 1_700_000_000_000_000,
-		model: naive{share: share, window: 100_000}, terms: p,
-	}
 }
 
 // step makes one random call on the log and compares it with the model: which must agree to the
@@ -227,7 +205,10 @@ func TestReservationsAgreeWithANaiveModel(t *testing.T) {
 	for _, share := range []int64{1, 3, 10, 60, 128, 1000} { // above 128 entries merge
 		t.Run(strconv.FormatInt(share, 10), func(t *testing.T) {
 			t.Parallel()
-			b, shard, steps := newBookings(t, 1, share), newTwin(AlgorithmSlidingLog), steps
+			b, shard, steps := &bookings{
+				random: rand.New(rand.NewPCG(1, uint64(share))), now: epoch0,
+				model: naive{share: share, window: 100_000}, terms: proposal(t, 1, share, 100*time.Millisecond),
+			}, newTwin(AlgorithmSlidingLog), steps
 			if share > exactShare {
 				steps /= 8 // the model keeps many more permits apart
 			}

@@ -185,27 +185,19 @@ func (s *stage) takes(all []step, r *TakeRequest) []step {
 	return append(all, step{now: s.node, take: r})
 }
 
-// relied is what a call relies on, but for how long the limit is known.
+// relied is what a call relies on, but for how long the limit is known. Mostly it has no deadline: else none
+// ever, one just over, just not, or far. Nor has it a fence.
 func (s *stage) relied() Relied {
-	return Relied{Seen: rapid.Bool().Draw(s.t, "seen"), Deadline: clock.ServerTime(s.deadline()),
-		Fence: clock.ServerTime(s.fence())}
-}
-
-// deadline is mostly none: else not at all, just over, just not, or far.
-func (s *stage) deadline() int64 {
-	if rapid.IntRange(0, 3).Draw(s.t, "deadline") > 0 {
-		return 0
+	r := Relied{Seen: rapid.Bool().Draw(s.t, "seen")}
+	if rapid.IntRange(0, 3).Draw(s.t, "deadline") == 0 {
+		untils := []int64{int64(Unconfirmed), s.node - 1, s.node, s.node + 1, s.node + 5*second}
+		r.Deadline = clock.ServerTime(rapid.SampledFrom(untils).Draw(s.t, "until"))
 	}
-	untils := []int64{int64(Unconfirmed), s.node - 1, s.node, s.node + 1, s.node + 5*second}
-	return rapid.SampledFrom(untils).Draw(s.t, "until")
-}
-
-// fence is mostly none: else just over, just not, or far.
-func (s *stage) fence() int64 {
-	if rapid.IntRange(0, 5).Draw(s.t, "fence") > 0 {
-		return 0
+	if rapid.IntRange(0, 5).Draw(s.t, "fence") == 0 {
+		ends := []int64{s.node - 1, s.node, s.node + 5*second}
+		r.Fence = clock.ServerTime(rapid.SampledFrom(ends).Draw(s.t, "fenced at"))
 	}
-	return rapid.SampledFrom([]int64{s.node - 1, s.node, s.node + 5*second}).Draw(s.t, "fenced at")
+	return r
 }
 
 // aim draws a settlement: of a grant that was, or of something near one, or a charge.

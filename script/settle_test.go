@@ -2,10 +2,13 @@ package script
 
 import (
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
+	"pgregory.net/rapid"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/redistest"
@@ -107,39 +110,24 @@ func TestABusyBucketTakesEverythingBack(t *testing.T) {
 	}
 }
 
-// TestAnIdleBucketTakesBackWhatItDidNotGain: what was gained since would have overflowed.
-func TestAnIdleBucketTakesBackWhatItDidNotGain(t *testing.T) {
-	p := terms(t, Terms{Epoch: 1, Target: 1000, Floor: 1000, Window: time.Second, Algorithm: AlgorithmTokenBucket})
-	for after, want := range map[int64]int64{0: 500, 100_000: 400, 499_000: 1, 500_000: 0, 2_000_000: 0} {
-		twin := newTwin(AlgorithmTokenBucket)
-		taken := twin.Take(epoch0, ones(p, 500))
-		if reply := twin.Settle(epoch0+after, SettleRequest{Back: 500, At: taken.At}); reply.Back != want ||
-			after < 500_000 && reply.Free != 1000 {
-			t.Errorf("after %d us: %+v, want %d back", after, reply, want)
-		}
-	}
-}
-
 // TestWhatWasGrantedAWindowAgoDoesNotComeBack: an entry is dated like its last grant, so it may
 // hold one whose mark is gone already.
 func TestWhatWasGrantedAWindowAgoDoesNotComeBack(t *testing.T) {
 	const window, step = 3600 * second, 10 * second
 	for a := range algorithms {
 		p := terms(t, Terms{Epoch: 1, Target: 10_000, Floor: 10_000, Window: time.Hour, Algorithm: a})
-		twin, take := newTwin(a), &TakeRequest{Proposal: p, Groups: []Group{{Size: 10, Count: 1}}}
-		now := int64(epoch0)
-		takesUntil := func(end int64) {
-			for ; now < end; now += step {
-				twin.Take(now, take)
+		twin, now := newTwin(a), int64(epoch0)
+		takesUntil := func(end int64) (last TakeReply) {
+			for ; now <= end; now += step {
+				last = twin.Take(now, asks(p, 10, 1))
 			}
+			return last
 		}
-		takesUntil(epoch0 + window)
-		taken := twin.Take(now, take)
+		taken := takesUntil(epoch0 + window)
 		back := SettleRequest{Back: 10, At: taken.RefundAt(9)}
-		if came := twin.Settle(now, back).Back; came != 10 {
+		if came := twin.Settle(now-step, back).Back; came != 10 {
 			t.Errorf("%v: %d of 10 came back", a, came)
 		}
-		now += step
 		takesUntil(int64(back.At) + window)
 		if came := twin.Settle(now, back).Back; came != 0 {
 			t.Errorf("%v: %d came back again", a, came)
@@ -163,32 +151,63 @@ func TestTurnsOfAnotherRateDoNotComeBack(t *testing.T) {
 	}
 }
 
-// TestWhatComesBackEarlyIsTold: others hear of what was settled, and of a booking that is given up,
-// as all turns of a leaky bucket are. They do not hear of what a call that came to nothing gives
-// back, nor of the parts that a booking gives back at once, which name their participant.
-func TestWhatComesBackEarlyIsTold(t *testing.T) {
-	for a := range algorithms {
-		p := terms(t, Terms{Epoch: 1, Target: 100, Floor: 100, Window: time.Hour, Algorithm: a})
-		for _, c := range []struct {
-			booked, early bool
-			back          SettleRequest
-		}{
-			{back: SettleRequest{}},
-			{early: true, back: SettleRequest{Mark: "m"}},
-			{booked: true, early: true, back: SettleRequest{}},
-			{booked: true, back: SettleRequest{Caller: caller(1)}},
-		} {
-			twin := newTwin(a)
-			got := twin.Take(epoch0, ones(p, 100))
-			if c.booked && a != AlgorithmLeakyBucket {
-				got = twin.Reserve(epoch0, &ReserveRequest{Proposal: p, Permits: 1, MaxDelay: 10 * MaxWindow}).TakeReply
-			}
-			c.back.Back, c.back.At = 1, got.RefundAt(got.Granted-1)
-			back, later := twin.Settle(epoch0, c.back), twin.Take(epoch0, ones(p, 2))
-			if early := c.early || a == AlgorithmLeakyBucket; back.Back != 1 || back.Early != early ||
-				later.Early != early {
-				t.Errorf("%v, %+v: %+v, %+v", a, c, back, later)
+// TestCancellationsLeaveNoTrace: permits are booked ahead and cancelled before they are due, in
+// pieces and in any order; a leaky bucket's whole, and the newest first. Not a permit and not a
+// microsecond is gained or lost by it.
+func TestCancellationsLeaveNoTrace(t *testing.T) {
+	overPacked(t, func(t *testing.T, a Algorithm) {
+		rapid.Check(t, func(t *rapid.T) { cancelWalk(t, a, newTwin(a)) })
+	})
+}
+
+func cancelWalk(t *rapid.T, a Algorithm, shard *twin) {
+	window := rapid.SampledFrom([]time.Duration{50 * time.Millisecond, 3 * time.Second, time.Hour}).Draw(t, "window")
+	target := rapid.SampledFrom([]int64{17, 100, 999_983}).Draw(t, "target")
+	p := terms(t, Terms{Epoch: 1, Target: target, Floor: target, Window: window, Algorithm: a,
+		Burst: rapid.SampledFrom([]int64{target, target/2 + 1, 2*target + 1}).Draw(t, "burst")})
+	most, now := max(p.burst, target/2+1), int64(epoch0)
+	random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 5))
+	for range 50 {
+		now += random.Int64N(p.window)
+		shard.Take(now, &TakeRequest{Proposal: p, Groups: []Group{{Size: 1 + random.Int64N(most), Count: 1}}})
+		plain := shard.clone()
+		held, due := bookSome(random, shard, p, now, most)
+		if a != AlgorithmLeakyBucket { // its turns come one by one until then
+			now += random.Int64N(due - now)
+			random.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
+		}
+		for _, h := range slices.Backward(held) {
+			for h.n > 0 {
+				part := h.n
+				if a != AlgorithmLeakyBucket {
+					part = 1 + random.Int64N(h.n)
+				}
+				h.n -= part
+				if got := shard.Settle(now, SettleRequest{Back: part, At: clock.ServerTime(h.at)}).Back; got != part {
+					t.Fatalf("%d of %d came back", got, part)
+				}
 			}
 		}
+		if left, want := shard.Peek(now), plain.Peek(now); !reflect.DeepEqual(left, want) {
+			t.Fatalf("%+v, where nothing was booked\n%+v", left, want)
+		}
 	}
+}
+
+// bookSome books ahead a few times, and returns what was booked, in this order, and when the first
+// of it is due.
+func bookSome(random *rand.Rand, shard *twin, p *Proposal, now, most int64) (held []dated, due int64) {
+	due = now + p.window
+	for range 1 + random.IntN(16) {
+		r := &ReserveRequest{Proposal: p, Permits: 1 + random.Int64N(max(most/4, 1)), MaxDelay: 4 * duration(p.window)}
+		if p.algorithm != AlgorithmLeakyBucket { // what is dated later leaves turns out before it, and those are gone
+			r.MinDelay = duration(1 + random.Int64N(p.window))
+		}
+		reply := shard.Reserve(now, r)
+		if us := int64(reply.Delay / time.Microsecond); reply.Granted > 0 && us > 0 {
+			held = append(held, dated{int64(reply.At), reply.Granted})
+			due = min(due, now+us)
+		}
+	}
+	return held, due
 }

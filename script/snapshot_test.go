@@ -2,7 +2,6 @@ package script
 
 import (
 	"cmp"
-	"slices"
 	"testing"
 	"time"
 
@@ -46,15 +45,6 @@ func (r *restorable) books(terms Terms, n int64) {
 	r.granted = append(r.granted, r.Reserve(r.now, book).TakeReply)
 }
 
-// givesBack refunds and cancels all that can be, the last first.
-func (r *restorable) givesBack() {
-	for _, g := range slices.Backward(r.granted) {
-		if g.Granted > 0 {
-			r.Settle(r.now, SettleRequest{Back: g.Granted, At: g.RefundAt(g.Granted - 1)})
-		}
-	}
-}
-
 // empties waits until a layout that leaves the shard nothing has all of its share.
 func (r *restorable) empties(terms Terms) {
 	for range 100_000 {
@@ -76,9 +66,9 @@ func (r *restorable) empties(terms Terms) {
 // raises it.
 func TestAnOldSnapshotBringsNoShareBack(t *testing.T) {
 	t.Parallel()
-	for _, a := range allAlgorithms {
-		t.Run(a.String(), func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { bringsNoShareBack(t, a) }) })
-	}
+	overPacked(t, func(t *testing.T, a Algorithm) {
+		rapid.Check(t, func(t *rapid.T) { bringsNoShareBack(t, a) })
+	})
 }
 
 func bringsNoShareBack(t *rapid.T, a Algorithm) {
@@ -139,49 +129,6 @@ func TestAShareThatNobodySawFallDoesNotComeBack(t *testing.T) {
 				if reply.Share != left || again.Start != left || left == 0 && reply.Granted > 0 {
 					t.Errorf("%v: %d were left, adopted %+v, start %d", a, left, reply, again.Start)
 				}
-			}
-		}
-	}
-}
-
-// TestWhatWasGivenBackSinceASnapshotIsInUseInIt: permits that were refunded, cancelled or reset, or
-// that a shorter window no longer held, let the shard give its share up before they would have left
-// the window. An old snapshot has them in use. While it does, as much of the share comes back, of
-// a bucket with a booking or a queue all of it (docs/failures.md).
-func TestWhatWasGivenBackSinceASnapshotIsInUseInIt(t *testing.T) {
-	for name, settles := range map[string]func(r *restorable){
-		"given back": func(r *restorable) {
-			r.givesBack()
-			r.empties(Terms{Epoch: 2})
-		},
-		"reset": func(r *restorable) {
-			r.Clear(r.now)
-			r.empties(Terms{Epoch: 2})
-		},
-		"in a shorter window": func(r *restorable) {
-			r.empties(Terms{Epoch: 2, Window: 300 * time.Millisecond})
-		},
-	} {
-		for _, a := range allAlgorithms {
-			want := int64(5)
-			if a.Bursty() {
-				want = 10
-			}
-			if a.Bursty() && name == "in a shorter window" {
-				continue // its booking is as late, and a debt that is left is rare
-			}
-			r := newRestorable(t, a)
-			r.takes(Terms{Epoch: 1, Target: 10, Floor: 10}, 0)
-			if a == AlgorithmTokenBucket {
-				r.takes(Terms{Epoch: 1, Target: 10, Floor: 10}, 10)
-			}
-			r.books(Terms{Epoch: 1, Target: 10, Floor: 10}, 5)
-			image := r.clone()
-			settles(r)
-			r.twin = image
-			third := Terms{Epoch: 3, Target: 8, HeldKnown: true}
-			if reply := r.takes(third, 8); reply.Share != want || reply.Granted > 0 {
-				t.Errorf("%v, %s: adopted %+v", a, name, reply)
 			}
 		}
 	}

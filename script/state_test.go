@@ -19,17 +19,21 @@ func onBoth(t *testing.T, test func(t *testing.T, client rueidis.Client)) {
 	t.Run("redis", func(t *testing.T) { test(t, redistest.Standalone(t).Client(t)) })
 }
 
-// foreign sees that a call finds something under a key that is not ours, and changes nothing.
-func foreign(t *testing.T, client rueidis.Client, what, key string, call func() error) {
+// foreign has a command put something under a key, and sees that a call tells that it is not ours, and
+// changes nothing.
+func foreign(t *testing.T, client rueidis.Client, what string, put []string, call func() error) {
 	t.Helper()
+	command(t, client, "DEL", put[1])
+	command(t, client, put...)
 	before := everything(t, client)
 	var state *StateError
-	if err := call(); !errors.As(err, &state) || state.Key != key || !NotExecuted(err) {
-		t.Errorf("%s: %v", what, err)
+	if err := call(); !errors.As(err, &state) || state.Key != put[1] || !NotExecuted(err) {
+		t.Errorf("%s of %q: %v", what, put, err)
 	}
 	if after := everything(t, client); before != after {
-		t.Errorf("%s: %q became %q", what, before, after)
+		t.Errorf("%s of %q: %q became %q", what, put, before, after)
 	}
+	command(t, client, "DEL", put[1])
 }
 
 // stillRedis is a miniredis whose time, and with it every time to live, stands still unless moved.

@@ -10,47 +10,18 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
 
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// crowdOfShards are shards of all algorithms on one server, each with its twin.
-type crowdOfShards struct {
-	stages []*stage
-	twins  []*twin
-	refs   []ShardRef
-	asked  map[Algorithm]*TakeRequest // the last one
-}
-
-func newCrowd(t *rapid.T) *crowdOfShards {
-	c := &crowdOfShards{asked: map[Algorithm]*TakeRequest{}}
-	for i := range rapid.IntRange(1, 6).Draw(t, "shards") {
-		a := rapid.SampledFrom(allAlgorithms).Draw(t, "algorithm")
-		c.stages = append(c.stages, newStage(t, a))
-		c.twins = append(c.twins, newTwin(a))
-		c.refs = append(c.refs, a.Keys("", "t", fmt.Sprint("limit ", i)))
-	}
-	return c
-}
-
-// sections draws a call at a time: of each shard none, one or two sections. Many ask the same.
-func (c *crowdOfShards) sections(t *rapid.T, now int64) (sections []Section, of []int) {
-	for i, s := range c.stages {
-		s.node = now
-		if rapid.IntRange(0, 5).Draw(t, "another limit") == 0 {
-			s.reshape()
-		}
-		a := c.refs[i].algorithm
-		for range rapid.IntRange(0, 2).Draw(t, "sections") {
-			if c.asked[a] == nil || rapid.Bool().Draw(t, "another request") {
-				c.asked[a] = s.request()
-			}
-			sections, of = append(sections, Section{Ref: c.refs[i], Request: c.asked[a]}), append(of, i)
-		}
-	}
-	return sections, of
+// member is one of several shards on one server.
+type member struct {
+	*stage
+	twin *twin
+	ref  ShardRef
 }
 
 // What is taken from several shards in one call is, byte for byte, what would be taken from each
@@ -60,33 +31,48 @@ func TestTakesFromSeveralShardsAgreeWithTheirTwins(t *testing.T) {
 	endpoint := NewEndpoint(miniClient(t, m))
 	rapid.Check(t, func(t *rapid.T) {
 		m.FlushAll()
-		c := newCrowd(t)
-		now := c.stages[0].node
+		var shards []*member
+		for i := range rapid.IntRange(1, 6).Draw(t, "shards") {
+			a := rapid.SampledFrom(allAlgorithms).Draw(t, "algorithm")
+			shards = append(shards, &member{newStage(t, a), newTwin(a), a.Keys("", "t", fmt.Sprint("limit ", i))})
+		}
+		now, asked := shards[0].node, map[Algorithm]*TakeRequest{} // the last one
 		for range rapid.IntRange(1, 30).Draw(t, "calls") {
-			c.stages[0].advance()
-			now = max(now, c.stages[0].node)
+			shards[0].advance()
+			now = max(now, shards[0].node)
 			m.SetTime(time.UnixMicro(now))
-			if i := rapid.IntRange(0, 8*len(c.refs)).Draw(t, "lost"); i < len(c.refs) {
-				m.Del(c.refs[i].head)
-				m.Del(c.refs[i].Ledger())
-				c.twins[i] = newTwin(c.refs[i].algorithm)
+			if i := rapid.IntRange(0, 8*len(shards)).Draw(t, "lost"); i < len(shards) {
+				m.Del(shards[i].ref.head)
+				m.Del(shards[i].ref.Ledger())
+				shards[i].twin = newTwin(shards[i].algorithm)
 			}
-			sections, of := c.sections(t, now)
+			var sections []Section // of each shard none, one or two; many ask the same
+			var of []*member
+			for _, s := range shards {
+				s.node = now
+				if rapid.IntRange(0, 5).Draw(t, "another limit") == 0 {
+					s.reshape()
+				}
+				for range rapid.IntRange(0, 2).Draw(t, "sections") {
+					if asked[s.algorithm] == nil || rapid.Bool().Draw(t, "another request") {
+						asked[s.algorithm] = s.request()
+					}
+					sections = append(sections, Section{Ref: s.ref, Request: asked[s.algorithm]})
+					of = append(of, s)
+				}
+			}
 			must(t, endpoint.TakeAll(context.Background(), sections))
 			for k, s := range sections {
-				want := c.twins[of[k]].Take(now, s.Request)
-				c.stages[of[k]].saw(want)
+				want := of[k].twin.Take(now, s.Request)
+				of[k].saw(want)
 				if s.Err != nil || !reflect.DeepEqual(want, s.Reply) {
 					t.Fatalf("section %d of %d, %v:\ntwin   %+v\nserver %+v, %v", k, len(sections), s.Ref.algorithm,
 						want, s.Reply, s.Err)
 				}
 			}
-			for i, ref := range c.refs {
-				twin := c.twins[i]
-				if head, ledger := stored(endpoint.client, ref); head != twin.head() ||
-					ledger != fmt.Sprint(twin.fair.ledger.Fields()) {
-					t.Fatalf("%v:\ntwin   %q %q\nserver %q %q", ref.algorithm, twin.head(), twin.fair.ledger.Fields(),
-						head, ledger)
+			for _, s := range shards {
+				if head, ledger := stored(endpoint.client, s.ref); head != s.twin.head() || ledger != s.twin.accounts() {
+					t.Fatalf("%v:\ntwin   %q %q\nserver %q %q", s.algorithm, s.twin.head(), s.twin.accounts(), head, ledger)
 				}
 			}
 		}
@@ -228,5 +214,58 @@ func TestTakesFromAClusterThatLostAMaster(t *testing.T) {
 	}
 	if failed == 0 || failed > 20 {
 		t.Errorf("%d of 30 failed, a third lies on the master", failed)
+	}
+}
+
+// A server that has been up for longer than the window is not asked for INFO, which costs more than
+// the take.
+func TestAFreshShardCostsNoInfo(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	endpoint := NewEndpoint(client)
+	for i := range 3 {
+		s := taking(t, AlgorithmSlidingLog, fmt.Sprint(i))
+		s.Request.Known, s.Request.Proposal = time.Hour, proposal(t, 1, 5, time.Second)
+		before := calls(t, client, "info")
+		if r, err := endpoint.Take(t.Context(), s.Ref, s.Request); err != nil || r.Status == Absent {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if asked := calls(t, client, "info") - before - 1; i > 0 && asked > 0 { // one of calls itself
+			t.Errorf("key %d: %d", i, asked)
+		}
+	}
+}
+
+// A server that answers TRYAGAIN has not executed the call. It is sent again, until it is executed
+// once, or until it would take most of the time that the caller has.
+func TestACallIsTriedAgainWhileItsSlotMoves(t *testing.T) {
+	t.Parallel()
+	m := miniredis.RunT(t)
+	endpoint, ref := NewEndpoint(miniClient(t, m)), ShardKeys("", "t", "limit")
+	for range 4 { // the server loads the scripts of takes
+		must(t, take(t, endpoint, ShardKeys("", "t", "another"), Caller{ID: "aaaaaaaaaaaaaaaa", Weight: 1000}))
+	}
+	torn, calls := 3, 0
+	m.Server().SetPreHook(func(peer *server.Peer, cmd string, _ ...string) bool {
+		if cmd != "EVALSHA" && cmd != "EVAL" {
+			return false
+		}
+		if calls++; calls > torn {
+			return false
+		}
+		peer.WriteError("TRYAGAIN Multiple keys request during rehashing of slot")
+		return true
+	})
+	p := proposal(t, 1, 10, time.Hour)
+	if r, err := endpoint.Take(t.Context(), ref, ones(p, 1)); err != nil || r.Used != 1 {
+		t.Errorf("%+v, %v after %d calls", r, err, calls)
+	}
+	if calls != torn+2 { // the first that creates nothing leaves it to the full take
+		t.Errorf("%d calls", calls)
+	}
+	torn = 1 << 30
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+	defer cancel()
+	if _, err := endpoint.Take(ctx, ref, ones(p, 1)); !NotExecuted(err) || ctx.Err() != nil {
+		t.Errorf("%v", err)
 	}
 }

@@ -217,18 +217,18 @@ func (f *fleet) within(a Algorithm, shards int64) int64 {
 // it is held to that in its own windows only. If the two are one, it is held to its own bound.
 func (f *fleet) over(a, b Algorithm) int64 {
 	if a == b {
-		return bound{a, f.permits, f.burst(f.permits), 1_000_000, 5}.breach(sortActs(f.history))
+		return bound{a, f.permits, f.burst(f.permits), 1_000_000, 5}.breach(f.history)
 	}
 	most := max(f.within(a, 5), f.within(b, 5))
 	limit := bound{algorithm: AlgorithmSlidingLog, permits: most, width: 1_000_000}
 	if max(a, b) == AlgorithmTokenBucket && min(a, b) == AlgorithmFixedWindow {
 		limit.permits += f.permits
 		if at := (bound{algorithm: AlgorithmFixedWindow, permits: most,
-			width: 1_000_000}).breach(sortActs(f.history)); at >= 0 {
+			width: 1_000_000}).breach(f.history); at >= 0 {
 			return at
 		}
 	}
-	return limit.breach(sortActs(f.history))
+	return limit.breach(f.history)
 }
 
 // TestEveryChangeOfAlgorithmKeepsTheGreaterBound: whatever moves between the shards of a limit, all

@@ -55,6 +55,9 @@ func (m *twin) head() string {
 		m.share) + string(columns.Packed.Append([]byte(sign), 0, m.start, m.returned, m.touched)) + m.own.text()
 }
 
+// accounts is the ledger as [stored] has it.
+func (m *twin) accounts() string { return fmt.Sprint(m.fair.ledger.Fields()) }
+
 // frame is what every algorithm keeps. Times are shard time in microseconds.
 type frame struct {
 	epoch, revision      int64

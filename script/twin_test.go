@@ -2,6 +2,7 @@ package script
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -42,12 +43,7 @@ func (m timed) take(now int64, r *TakeRequest) (TakeReply, error) {
 	}
 	return s[0].Reply, err
 }
-func (m timed) reserve(now int64, r *ReserveRequest) (ReserveReply, error) {
-	return m.endpoint.Reserve(m.at(now), m.ref, r)
-}
-func (m timed) settle(now int64, r SettleRequest) (SettleReply, error) {
-	return m.endpoint.Settle(m.at(now), m.ref, r)
-}
+
 func (m timed) stored() (head, ledger string) { return stored(m.endpoint.client, m.ref) }
 
 // clocked is a client of a real server. Scripts are told TIME and uptime by it, and are otherwise
@@ -102,41 +98,29 @@ var clockedTexts = func() map[string]*rueidis.Lua {
 	return texts
 }()
 
+// do sends a command.
+func do(client rueidis.Client, words ...string) rueidis.RedisResult {
+	return client.Do(context.Background(), client.B().Arbitrary(words[0]).Args(words[1:]...).Build())
+}
+
 // lives returns the time to live of each key that exists, ms; below zero: for ever.
 func lives(client rueidis.Client, ref ShardRef) (all []int64) {
-	for _, key := range []string{ref.head, ref.Ledger()} {
-		ms, err := client.Do(context.Background(), client.B().Pttl().Key(key).Build()).AsInt64()
-		if err != nil {
-			panic(err)
-		}
-		if ms != -2 {
+	for _, key := range ref.keys() {
+		if ms, _ := do(client, "PTTL", key).AsInt64(); ms != -2 { // 0: an error
 			all = append(all, ms)
 		}
 	}
 	return all
 }
 
-func lose(client rueidis.Client, ref ShardRef) {
-	if err := client.Do(context.Background(), client.B().Del().Key(ref.Ledger()).Build()).Error(); err != nil {
-		panic(err)
-	}
-}
-
-// ledgerOf returns what is stored of a ledger, in the order of its fields.
-func ledgerOf(client rueidis.Client, ref ShardRef) string {
-	fields, err := client.Do(context.Background(), client.B().Hgetall().Key(ref.Ledger()).Build()).AsStrMap()
-	if err != nil {
-		panic(err)
-	}
-	return fmt.Sprint(fields)
-}
-
+// stored returns what is stored of a state, and of a ledger in the order of its fields.
 func stored(client rueidis.Client, ref ShardRef) (head, ledger string) {
-	head, err := client.Do(context.Background(), client.B().Get().Key(ref.head).Build()).ToString()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		panic(err)
+	head, err := do(client, "GET", ref.head).ToString()
+	fields, other := do(client, "HGETALL", ref.Ledger()).AsStrMap()
+	if err != nil && !rueidis.IsRedisNil(err) || other != nil {
+		panic(errors.Join(err, other))
 	}
-	return tidy(head), ledgerOf(client, ref)
+	return tidy(head), fmt.Sprint(fields)
 }
 
 // tidy takes out of the string of a log the entries that mean nothing, and gives its columns to one
@@ -172,10 +156,9 @@ func (s *stage) agree(t interface{ Fatalf(string, ...any) }, step step, twin *tw
 	was := twin.head()
 	want, got, err := s.play(step, twin, server)
 	head, ledger := server.stored()
-	if err != nil || !reflect.DeepEqual(want, got) || head != twin.head() ||
-		ledger != fmt.Sprint(twin.fair.ledger.Fields()) {
+	if err != nil || !reflect.DeepEqual(want, got) || head != twin.head() || ledger != twin.accounts() {
 		t.Fatalf("%v: %s: %v\ntwin   %+v\nserver %+v\nwas    %q\ntwin   %q %q\nserver %q %q", twin.algorithm, step, err,
-			want, got, was, twin.head(), twin.fair.ledger.Fields(), head, ledger)
+			want, got, was, twin.head(), twin.accounts(), head, ledger)
 	}
 	return head
 }
@@ -192,12 +175,12 @@ func (s *stage) play(step step, twin *twin, server timed) (want, got any, err er
 		reply := twin.Reserve(step.now, step.book)
 		s.saw(reply.TakeReply)
 		want = reply
-		got, err = server.reserve(step.now, step.book)
+		got, err = server.endpoint.Reserve(server.at(step.now), server.ref, step.book)
 	case step.settle != nil:
 		want = twin.Settle(step.now, *step.settle)
-		got, err = server.settle(step.now, *step.settle)
+		got, err = server.endpoint.Settle(server.at(step.now), server.ref, *step.settle)
 	case step.lose:
-		lose(server.endpoint.client, server.ref)
+		err = do(server.endpoint.client, "DEL", server.ref.Ledger()).Error()
 		twin.fair.ledger.Clear()
 	case step.clear:
 		twin.Clear(step.now)

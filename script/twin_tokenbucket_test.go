@@ -12,14 +12,11 @@ type tokenBucket struct {
 	since int64 // when grants are known from
 	// the least that was missing before a grant, in this stretch of time and in those before it
 	lows     [mostLows + 1]int64
-	bookings []booking // what is booked ahead, by date; never changed in place, as copies of the state share it
+	bookings []dated // what is booked ahead, by date; never changed in place, as copies of the state share it
 
 	// found by look: the permits in the bucket, reserved or not; what bookings leave of those to be
 	stock, spare int64
 }
-
-// booking is a number of permits that may be used from date on.
-type booking struct{ date, permits int64 }
 
 func (t *tokenBucket) clone() rule {
 	own := *t
@@ -32,7 +29,7 @@ func (t *tokenBucket) text() string {
 		text = columns.Low.Append(text, 0, n)
 	}
 	for _, b := range t.bookings {
-		text = columns.Booking.Append(text, 0, b.date, b.permits)
+		text = columns.Booking.Append(text, 0, b.at, b.n)
 	}
 	return string(text)
 }
@@ -42,8 +39,8 @@ func (t *tokenBucket) look(f *frame) {
 	t.measure(f)
 	t.stock, t.spare, t.reserved = t.level, far, 0
 	for _, b := range t.bookings {
-		t.reserved += b.permits
-		t.spare = min(t.spare, t.room-t.missing(f, b.date)-t.reserved)
+		t.reserved += b.n
+		t.spare = min(t.spare, t.room-t.missing(f, b.at)-t.reserved)
 	}
 	t.level = min(t.stock, t.spare)
 }
@@ -56,7 +53,7 @@ func (t *tokenBucket) advance(f *frame) {
 		}
 		t.lows = lows
 	}
-	for len(t.bookings) > 0 && t.bookings[0].date <= f.now {
+	for len(t.bookings) > 0 && t.bookings[0].at <= f.now {
 		t.draw(f, t.bookings[0])
 		t.bookings = t.bookings[1:]
 	}
@@ -81,16 +78,16 @@ func (f *frame) stretches(at int64) int64 {
 }
 
 // draw takes permits out at an instant.
-func (t *tokenBucket) draw(f *frame, b booking) {
-	t.lows[0] = min(t.lows[0], max(t.missing(f, b.date)-1, 0)) // a part of a permit counts as one
-	if t.full() <= b.date {
-		t.date, t.part = b.date, 0
+func (t *tokenBucket) draw(f *frame, b dated) {
+	t.lows[0] = min(t.lows[0], max(t.missing(f, b.at)-1, 0)) // a part of a permit counts as one
+	if t.full() <= b.at {
+		t.date, t.part = b.at, 0
 	}
-	t.move(f, b.permits)
+	t.move(f, b.n)
 }
 
 func (t *tokenBucket) grant(f *frame, n int64) {
-	t.draw(f, booking{f.now, n})
+	t.draw(f, dated{f.now, n})
 	t.stock, t.spare = t.stock-n, t.spare-n
 }
 
@@ -111,7 +108,7 @@ func (t *tokenBucket) reshape(f *frame) {
 
 func (t *tokenBucket) ends(f *frame) int64 {
 	if len(t.bookings) > 0 {
-		return t.bookings[len(t.bookings)-1].date - f.now + f.window
+		return t.bookings[len(t.bookings)-1].at - f.now + f.window
 	} else if t.level < f.share {
 		us, _ := t.span(f, f.share-t.level, 0)
 		return min(us+1, f.window)
@@ -137,7 +134,7 @@ func (t *tokenBucket) behind(f *frame, n int64) (us int64) {
 	then := *t
 	for _, b := range t.bookings {
 		then.draw(f, b)
-		us = b.date - f.now
+		us = b.at - f.now
 	}
 	then.level = n - 1 // they are not there at once
 	return max(us, then.wait(f, n))
@@ -168,7 +165,7 @@ func (t *tokenBucket) book(f *frame, n, us int64) (at int64) {
 	if us == 0 {
 		t.grant(f, n)
 	} else {
-		t.bookings = append(slices.Clone(t.bookings), booking{f.now + us, n})
+		t.bookings = append(slices.Clone(t.bookings), dated{f.now + us, n})
 		t.look(f)
 	}
 	return f.now + us
@@ -178,11 +175,11 @@ func (t *tokenBucket) book(f *frame, n, us int64) (at int64) {
 func (t *tokenBucket) cancel(n, at int64) (canceled int64) {
 	kept := t.bookings[:0:0]
 	for _, b := range t.bookings {
-		if b.date == at {
-			gone := min(b.permits, n-canceled)
-			canceled, b.permits = canceled+gone, b.permits-gone
+		if b.at == at {
+			gone := min(b.n, n-canceled)
+			canceled, b.n = canceled+gone, b.n-gone
 		}
-		if b.permits > 0 {
+		if b.n > 0 {
 			kept = append(kept, b)
 		}
 	}

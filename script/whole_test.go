@@ -34,7 +34,7 @@ func TestTheMarkTellsSinceWhenAServerHasItsMemory(t *testing.T) {
 					now, up int64
 					status  Status
 				}{{epoch0, c.up, Fresh}, {epoch0 + c.later*second, c.upLater, c.status}} {
-					r := ones(terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Hour, Quarantine: true}), 1)
+					r := ones(proposal(t, 1, 10, time.Hour), 1)
 					r.Rare, r.Known = full, 24*time.Hour
 					if i == 0 {
 						r.Known = 30 * time.Second // the limit is new
@@ -57,26 +57,23 @@ func TestTheMarkTellsSinceWhenAServerHasItsMemory(t *testing.T) {
 // A mark that is none is told of, and nothing is written.
 func TestADamagedMarkIsToldOf(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
-	for _, damaged := range []string{"x", "1 2 3", "2 1", strings.Repeat("9", 20) + " 1700000000000000"} {
-		ref := ShardKeys("", "damaged", "limit")
-		mark := ref.whole(&TakeRequest{})
-		for _, write := range [][]string{{"SET", mark, damaged}, {"RPUSH", mark, damaged}} {
-			command(t, client, "DEL", mark)
-			command(t, client, write...)
-			r := ones(terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Hour, Quarantine: true}), 1)
-			r.Known = time.Hour
-			foreign(t, client, fmt.Sprint(write), mark, func() error {
-				_, err := NewEndpoint(client).Take(t.Context(), ref, r)
-				return err
-			})
-		}
+	ref := ShardKeys("", "damaged", "limit")
+	mark := ref.whole(&TakeRequest{})
+	r := ones(proposal(t, 1, 10, time.Hour), 1)
+	r.Known = time.Hour
+	for _, words := range [][]string{{"SET", mark, "x"}, {"SET", mark, "1 2 3"}, {"SET", mark, "2 1"},
+		{"SET", mark, strings.Repeat("9", 20) + " 1700000000000000"}, {"RPUSH", mark, "1 2"}} {
+		foreign(t, client, "take", words, func() error {
+			_, err := NewEndpoint(client).Take(t.Context(), ref, r)
+			return err
+		})
 	}
 }
 
 // So a young replica that is promoted and a server that restarts with all it had serve new keys.
 func TestAServerThatKeptItsMemoryIsNotTakenForLost(t *testing.T) {
 	old, young := redistest.Standalone(t), redistest.Standalone(t)
-	p := terms(t, Terms{Epoch: 1, Target: 10, Floor: 10, Window: time.Hour, Quarantine: true})
+	p := proposal(t, 1, 10, time.Hour)
 	take := func(on *redistest.Server, name string, known time.Duration) TakeReply {
 		t.Helper()
 		r := ones(p, 1)

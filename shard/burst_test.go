@@ -160,31 +160,3 @@ func TestBurstInTransition(t *testing.T) {
 		}
 	})
 }
-
-// TestBurstInTwoChanges: where permits and ratio go opposite ways, the sum stays within the greater
-// burst if the change is made by way of the lower permits at the lower ratio.
-func TestBurstInTwoChanges(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		from, p := drawShards(t, 3, 60, 10_000)
-		to, q := drawShards(t, 3, 60, 10_000)
-		old := bursting(t, shard.Layout{}, p, drawBurst(t, len(from), p), from)
-		burst := drawBurst(t, len(to), q)
-		between, permits := from, p // lower the ratio, then raise the permits
-		if q < p {
-			between, permits = to, q // lower the permits, then raise the ratio
-		}
-		low := min(old.Burst*permits/p, burst*permits/q)
-		if low < int64(len(between)) {
-			t.Skip("too small a burst for its shards")
-		}
-		middle := bursting(t, old, permits, low, between)
-		w := startTubs(old, middle)
-		most := w.play(t)
-		next := bursting(t, middle.Settle(0), q, burst, to)
-		last := startTubs(middle.Settle(0), next)
-		most = max(most, last.play(t))
-		if most > max(old.Burst, burst)+int64(max(len(w.all), len(last.all))) {
-			t.Fatalf("bursts of %d, from %d of %d by %d of %d to %d of %d", most, old.Burst, p, low, permits, burst, q)
-		}
-	})
-}

@@ -99,36 +99,26 @@ func TestAFamilyAnewKnowsOfNoShare(t *testing.T) {
 	}
 }
 
-// What was before is in order: what was left first was left for longest.
-func TestInvalidKeys(t *testing.T) {
-	valid := moved(t)
-	for name, spoil := range map[string]func(*shard.Keys){
-		"left, negative": func(k *shard.Keys) { k.Before[1].LeftFor = -1 },
-		"left too long":  func(k *shard.Keys) { k.Before[0].LeftFor = 1<<63 - 1 },
-		"out of order":   func(k *shard.Keys) { slices.Reverse(k.Before) },
-		"no algorithm":   func(k *shard.Keys) { k.Before[0].Algorithm = "" },
-		"no nodes":       func(k *shard.Keys) { k.Before[0].Nodes = nil },
-		"lives":          func(k *shard.Keys) { k.Nodes = []shard.Node{{Name: "a", Weight: 1, Life: "1"}} },
-		"too many": func(k *shard.Keys) {
-			for len(k.Before) <= 128 {
-				k.Before = append(k.Before, k.Before[1])
-			}
-		},
-	} {
-		l, keys := valid, *valid.Keys
-		keys.Before = slices.Clone(keys.Before)
-		spoil(&keys)
-		l.Keys = &keys
-		if err := l.Validate(); !errors.Is(err, shard.ErrInvalidLayout) {
-			t.Errorf("%s: %v", name, err)
+// A layout that is written anew in between, settled or not, counts no longer for it.
+func TestWhatIsLeftIsLeftOnce(t *testing.T) {
+	long := spec(10)
+	long.Window = time.Hour
+	l := must(t)(must(t)(shard.New(nil, 1, long, on("a", 10))).Change(2, spec(10), on("b", 10), time.Minute))
+	want := 2*time.Hour + 72*time.Second + 16*time.Second
+	for i := range int64(20) {
+		if l.Lasts != 2*time.Hour || l.Left != want || l.GrantsLast() != 2*time.Hour {
+			t.Fatalf("%d: %v for %v, want %v", i, l.Lasts, l.Left, want)
+		}
+		switch want -= 297 * time.Second; i % 3 {
+		case 0:
+			l = l.Settle(300 * time.Second)
+		case 1:
+			l = must(t)(l.Change(l.Epoch+1, spec(10+i), on("c", 10+int(i)), 300*time.Second))
+		case 2:
+			l = must(t)(l.Anew(l.Epoch+1, 300*time.Second))
 		}
 	}
-	if err := valid.Validate(); err != nil {
-		t.Error(err)
-	}
-	for l, i := valid, 0; i < 4; i++ { // however long it was left
-		if l = l.Settle(1<<63 - 1); l.Validate() != nil {
-			t.Fatalf("%d: %+v", i, l.Keys)
-		}
+	if l = l.Settle(want * 100 / 98); l.Lasts != 0 || l.Left != 0 || l.GrantsLast() != 2*time.Second {
+		t.Errorf("%v for %v", l.Lasts, l.Left)
 	}
 }

@@ -225,11 +225,6 @@ func TestTheLongestLimitOfAFamilyIsRemembered(t *testing.T) {
 			t.Errorf("%s: %s", name, is)
 		}
 	}
-	short := *l.Keys
-	short.Longest = time.Second
-	if l.Keys = &short; l.Validate() == nil {
-		t.Error("grants of the limit itself count for longer")
-	}
 }
 
 // The keys of a family lie in few slots, evenly, so that they meet in one call on a cluster.
@@ -278,11 +273,5 @@ func TestKeysStayInTheirSlots(t *testing.T) {
 	l.Keys.Slots = 0
 	if next, err := l.Rearrange(2, someNodes(3), 0); err != nil || next.Keys.Slots != 0 || !next.Keys.Moving() {
 		t.Fatalf("%+v, %v", next.Keys, err)
-	}
-	for _, slots := range []int{-1, 3, 1 << 20} {
-		l.Keys.Slots = slots
-		if err := l.Validate(); err == nil {
-			t.Errorf("keys in %d slots are valid", slots)
-		}
 	}
 }

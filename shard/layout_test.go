@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -37,17 +36,20 @@ func must(t *testing.T) func(shard.Layout, error) shard.Layout {
 	}
 }
 
-// show writes the shards as node:share or node:share<start.
+// show writes a layout as epoch, permits and node:share of each shard, with +burst and <start where it
+// has them.
 func show(l shard.Layout) string {
-	var b strings.Builder
+	text := fmt.Sprintf("%d: %d,", l.Epoch, l.Permits)
 	for _, s := range l.Shards {
-		fmt.Fprintf(&b, "%s:%d", s.Node, s.Share)
-		if !l.Settled {
-			fmt.Fprintf(&b, "<%d", s.Start)
+		text += fmt.Sprintf(" %s:%d", s.Node, s.Share)
+		if s.Burst > 0 {
+			text += fmt.Sprintf("+%d", s.Burst)
 		}
-		b.WriteByte(' ')
+		if !l.Settled {
+			text += fmt.Sprintf("<%d", s.Start)
+		}
 	}
-	return strings.TrimSpace(b.String())
+	return text
 }
 
 func ExampleLayout_Change() {
@@ -81,60 +83,46 @@ func ExampleLayout_Change() {
 	// 1
 }
 
+// What follows a layout lists the shards that leave behind those that come, and what each held, as far as
+// that is known. No method changes its receiver.
 func TestChange(t *testing.T) {
 	old := must(t)(shard.New(nil, 5, spec(30), on("a", 10, "b", 20)))
-	if !old.Settled || show(old) != "a:10 b:20" {
-		t.Fatalf("new layout: %+v", old)
-	}
 	next := must(t)(old.Change(6, spec(36), on("c", 12, "b", 24), 0))
-	if got := show(next); next.Settled || got != "c:12<0 b:24<20 a:0<10" {
-		t.Errorf("changed: %s", got)
-	}
 	third := must(t)(next.Change(7, spec(36), on("a", 18, "d", 18), 0))
-	if got := show(third); third.Settled || got != "a:18<-1 d:18<-1 c:0<-1 b:0<-1" {
-		t.Errorf("changed while unsettled: %s", got)
+	bucket := shard.Spec{Permits: 30, Window: time.Second, Algorithm: "bucket", Burst: 60}
+	another := must(t)(old.Change(6, bucket, on("a", 10, "b", 20), 0))
+	anew := must(t)(old.Anew(70, 0))
+	for want, got := range map[string]shard.Layout{
+		"5: 30, a:10 b:20":                     old,
+		"6: 36, c:12<0 b:24<20 a:0<10":         next,
+		"7: 36, a:18<-1 d:18<-1 c:0<-1 b:0<-1": third,
+		"7: 36, a:18 d:18":                     third.Settle(0),
+		// The shards of the old algorithm leave, whatever place they are at.
+		"6: 30, a:10+20<0 b:20+40<0 a:0<10 b:0<20": another,
+		"6: 30, a:10+20 b:20+40":                   another.Settle(0),
+		"7: 30, a:30<-1 a:0<-1 b:0<-1 b:0<-1":      must(t)(another.Change(7, spec(30), on("a", 30), 0)),
+		// Where a record was overtaken, or forgot a layout, nobody knows what any shard has.
+		"70: 30, a:10<-1 b:20<-1":        anew,
+		"71: 36, c:12<-1 b:24<-1 a:0<-1": must(t)(next.Anew(71, 0)),
+		"9: 30, a:10<-1 b:20<-1 d:0<-1":  must(t)(old.Outlast(9, must(t)(shard.New(nil, 3, spec(8), on("a", 4, "d", 4))))),
+	} {
+		if show(got) != want || got.Validate() != nil {
+			t.Errorf("%s, want %s", show(got), want)
+		}
 	}
-	settled := third.Settle(0)
-	if got := show(settled); !settled.Settled || got != "a:18 d:18" || settled.Epoch != 7 || settled.Validate() != nil {
-		t.Errorf("settled: %+v", settled)
-	}
-	if show(third) != "a:18<-1 d:18<-1 c:0<-1 b:0<-1" || show(old) != "a:10 b:20" {
-		t.Error("a method changed its receiver")
-	}
-	if i, j := third.Index(site(1, "b", "slidinglog")), third.Index(site(2, "b", "slidinglog")); i != 3 || j != -1 {
-		t.Errorf("indices %d, %d", i, j)
+	for at, want := range map[shard.Site]int{
+		site(1, "a", "bucket"): 0, site(1, "a", "slidinglog"): 2, site(2, "a", "bucket"): -1,
+	} {
+		if i := another.Index(at); i != want {
+			t.Errorf("%+v is at %d, want %d", at, i, want)
+		}
 	}
 	if live := third.Live(); len(live) != 2 || cap(live) != 2 {
 		t.Errorf("live: %v, room for %d", live, cap(live))
 	}
-}
-
-// TestChangeAlgorithm: the shards of the old algorithm leave, whatever place they are at.
-func TestChangeAlgorithm(t *testing.T) {
-	old := must(t)(shard.New(nil, 5, spec(30), on("a", 10, "b", 20)))
-	bucket := spec(30)
-	bucket.Algorithm, bucket.Burst = "bucket", 60
-	next := must(t)(old.Change(6, bucket, on("a", 10, "b", 20), 0))
-	if got := show(next); next.Settled || got != "a:10<0 b:20<0 a:0<10 b:0<20" {
-		t.Errorf("changed: %s", got)
-	}
-	if next.Shards[0].Algorithm != "bucket" || next.Shards[2].Algorithm != "slidinglog" || next.Shards[1].Burst != 40 ||
-		next.Shards[3].Burst != 0 {
-		t.Errorf("changed: %+v", next.Shards)
-	}
-	if i, j := next.Index(site(1, "a", "bucket")), next.Index(site(1, "a", "slidinglog")); i != 0 || j != 2 {
-		t.Errorf("at %d and %d", i, j)
-	}
-	// Nothing is free for the new shards before the old ones gave something up.
-	if step := next.Plan(nil); slices.Max(step.Raise) != 0 {
-		t.Errorf("raised to %v while everything may be in use", step.Raise)
-	}
-	back := must(t)(next.Change(7, spec(30), on("a", 30), 0))
-	if got := show(back); got != "a:30<-1 a:0<-1 b:0<-1 b:0<-1" || back.Shards[0].Algorithm != "slidinglog" {
-		t.Errorf("back again: %s", got)
-	}
-	if settled := next.Settle(0); show(settled) != "a:10 b:20" || settled.Validate() != nil {
-		t.Errorf("settled: %+v", settled)
+	// Nothing is free before the old shards gave something up, or before every shard was seen.
+	if floors := slices.Concat(another.Plan(nil).Raise, anew.Opening(false)); slices.Max(floors) != 0 {
+		t.Errorf("raised to %v while everything may be in use", floors)
 	}
 }
 
@@ -169,43 +157,6 @@ func TestBurst(t *testing.T) {
 			}
 		}
 	})
-	s := spec(30)
-	s.Burst = 1
-	if _, err := shard.New(nil, 1, s, on("a", 10, "b", 20)); !errors.Is(err, shard.ErrInvalidLayout) {
-		t.Errorf("a burst of 1 for two shards: %v", err)
-	}
-}
-
-// TestAnew: the same limit goes on, but nothing is raised before every shard was seen.
-func TestAnew(t *testing.T) {
-	l := must(t)(shard.New(nil, 50, spec(30), on("a", 10, "b", 20)))
-	next := must(t)(l.Anew(70, 0))
-	if got := show(next); next.Settled || got != "a:10<-1 b:20<-1" || next.Spec != l.Spec || next.Epoch != 70 {
-		t.Errorf("%+v", next)
-	}
-	moving := must(t)(l.Change(51, spec(40), on("c", 40), 0))
-	if got := show(must(t)(moving.Anew(70, 0))); got != "c:40<-1 a:0<-1 b:0<-1" {
-		t.Errorf("on its way: %s", got)
-	}
-	for j, floor := range next.Opening(false) {
-		if floor != 0 {
-			t.Errorf("%+v may have %d before it was seen", next.Shards[j], floor)
-		}
-	}
-	if _, err := l.Anew(50, 0); !errors.Is(err, shard.ErrInvalidLayout) {
-		t.Errorf("the same epoch: %v", err)
-	}
-}
-
-// TestOutlast: who goes on where a record forgot lists the shards of both, and knows of none what
-// it has.
-func TestOutlast(t *testing.T) {
-	found := must(t)(shard.New(nil, 5, spec(30), on("a", 10, "b", 20)))
-	l := must(t)(shard.New(nil, 3, spec(40), on("a", 20, "c", 20)))
-	next := must(t)(l.Outlast(9, found))
-	if got := show(next); next.Settled || next.Permits != 40 || got != "a:20<-1 c:20<-1 b:0<-1" {
-		t.Errorf("%+v", next)
-	}
 }
 
 // TestChangeSettled: a change is settled at once only if nothing moves.
@@ -244,6 +195,16 @@ func TestChangeSettled(t *testing.T) {
 
 func TestInvalid(t *testing.T) {
 	valid := must(t)(must(t)(shard.New(nil, 5, spec(30), on("a", 10, "b", 20))).Change(6, spec(30), on("a", 30), 0))
+	family := moved(t)
+	keys := func(spoil func(*shard.Keys)) func(*shard.Layout) {
+		return func(l *shard.Layout) {
+			own := *family.Keys
+			own.Before = slices.Clone(own.Before)
+			spoil(&own)
+			*l = family
+			l.Keys = &own
+		}
+	}
 	for name, spoil := range map[string]func(*shard.Layout){
 		"epoch 0":             func(l *shard.Layout) { l.Epoch = 0 },
 		"epoch 2^53":          func(l *shard.Layout) { l.Epoch = 1 << 53 },
@@ -287,6 +248,21 @@ func TestInvalid(t *testing.T) {
 		"leaving first":   func(l *shard.Layout) { slices.Reverse(l.Shards) },
 		"settled leaving": func(l *shard.Layout) { l.Settled, l.Shards[0].Start, l.Shards[1].Start = true, 0, 0 },
 		"settled start":   func(l *shard.Layout) { l.Settled, l.Shards = true, l.Shards[:1] },
+		// What was before is in order: what was left first was left for longest.
+		"keys left, negative": keys(func(k *shard.Keys) { k.Before[1].LeftFor = -1 }),
+		"keys left too long":  keys(func(k *shard.Keys) { k.Before[0].LeftFor = 1<<63 - 1 }),
+		"keys out of order":   keys(func(k *shard.Keys) { slices.Reverse(k.Before) }),
+		"keys' algorithm":     keys(func(k *shard.Keys) { k.Before[0].Algorithm = "" }),
+		"keys on no nodes":    keys(func(k *shard.Keys) { k.Before[0].Nodes = nil }),
+		"keys' lives":         keys(func(k *shard.Keys) { k.Nodes = []shard.Node{{Name: "a", Weight: 1, Life: "1"}} }),
+		"keys in -1 slots":    keys(func(k *shard.Keys) { k.Slots = -1 }),
+		"keys in 3 slots":     keys(func(k *shard.Keys) { k.Slots = 3 }),
+		"grants of the limit itself count for longer": keys(func(k *shard.Keys) { k.Longest = time.Second }),
+		"keys left too often": keys(func(k *shard.Keys) {
+			for len(k.Before) <= 128 {
+				k.Before = append(k.Before, k.Before[1])
+			}
+		}),
 	} {
 		l := valid
 		l.Shards = slices.Clone(valid.Shards)
@@ -298,8 +274,10 @@ func TestInvalid(t *testing.T) {
 			t.Errorf("%s is stored: %v", name, err)
 		}
 	}
-	if err := valid.Validate(); err != nil {
-		t.Error(err)
+	for range 4 { // however long it was left
+		if family = family.Settle(1<<63 - 1); valid.Validate() != nil || family.Validate() != nil {
+			t.Fatalf("%+v, %+v", valid, family.Keys)
+		}
 	}
 }
 
@@ -315,9 +293,13 @@ func TestInvalidChange(t *testing.T) {
 		"new, leaves": func() (shard.Layout, error) { return shard.New(nil, 1, spec(30), on("a", 30, "b", 0)) },
 		"new, none":   func() (shard.Layout, error) { return shard.New(nil, 1, spec(30), nil) },
 		"new, epoch":  func() (shard.Layout, error) { return shard.New(nil, 0, spec(30), on("a", 30)) },
-		"no family":   func() (shard.Layout, error) { return l.Rearrange(6, someNodes(1), 0) },
-		"no pasts":    func() (shard.Layout, error) { return l.Forget(6, 0, 0) },
-		"no key":      func() (shard.Layout, error) { return l.ForKey("k", shard.Terms{}) },
+		"tiny burst": func() (shard.Layout, error) {
+			return l.Change(6, shard.Spec{Permits: 30, Window: 1e9, Algorithm: "a", Burst: 1}, on("a", 10, "b", 20), 0)
+		},
+		"anew":      func() (shard.Layout, error) { return l.Anew(5, 0) },
+		"no family": func() (shard.Layout, error) { return l.Rearrange(6, someNodes(1), 0) },
+		"no pasts":  func() (shard.Layout, error) { return l.Forget(6, 0, 0) },
+		"no key":    func() (shard.Layout, error) { return l.ForKey("k", shard.Terms{}) },
 	} {
 		if got, err := try(); !errors.Is(err, shard.ErrInvalidLayout) || got.Epoch != 0 {
 			t.Errorf("%s: %+v, %v", name, got, err)

@@ -164,23 +164,32 @@ func TestPlaceMoves(t *testing.T) {
 	}
 }
 
+// proportional fails the test unless the counts are as the weights, but for what chance does.
+func proportional(t *testing.T, counts []int, weights ...int64) {
+	t.Helper()
+	all, sum := 0, 0.0
+	for j, c := range counts {
+		all, sum = all+c, sum+float64(weights[j])
+	}
+	for j, c := range counts {
+		part := float64(weights[j]) / sum
+		want, deviation := part*float64(all), math.Sqrt(part*(1-part)*float64(all))
+		if math.Abs(float64(c)-want) > 4.5*deviation {
+			t.Errorf("weights %v: %d has %d of %d, want %.0f", weights, j, c, all, want)
+		}
+	}
+}
+
 // TestPlaceBalance: over many limits every node gets its part even of single shards.
 func TestPlaceBalance(t *testing.T) {
-	const limits = 30000
-	nodes := someNodes(4)
+	nodes, count := someNodes(4), make([]int, 4)
 	for j := range nodes {
 		nodes[j].Weight = float64(j + 1)
 	}
-	count := make([]int, len(nodes))
-	for k := range limits {
+	for k := range 30000 {
 		count[shard.Place(fmt.Sprint("limit", k), 1, nodes)[0]]++
 	}
-	for j, c := range count {
-		part := nodes[j].Weight / 10
-		if want, deviation := part*limits, math.Sqrt(part*(1-part)*limits); math.Abs(float64(c)-want) > 4.5*deviation {
-			t.Errorf("node %d has %d of %d single shards, want %.0f", j, c, limits, want)
-		}
-	}
+	proportional(t, count, 1, 2, 3, 4)
 }
 
 // TestPlaceDoubling: twice the shards leave most of the old ones where they are.
@@ -197,5 +206,68 @@ func TestPlaceDoubling(t *testing.T) {
 	}
 	if moved > 8*200/3 {
 		t.Errorf("%d of %d shards moved", moved, 8*200)
+	}
+}
+
+func ExampleRank() {
+	shards := []shard.Shard{
+		{Slot: 100, Node: "a", Share: 40},
+		{Slot: 5561, Node: "b", Share: 40},
+		{Slot: 11022, Node: "c", Share: 20},
+	}
+	fmt.Println(shard.Rank("worker-1", shards))
+	fmt.Println(shard.Rank("worker-2", shards))
+	// Output:
+	// [0 1 2]
+	// [1 2 0]
+}
+
+func someShards(shares ...int64) []shard.Shard {
+	shards := make([]shard.Shard, len(shares))
+	for i, s := range shares {
+		shards[i] = shard.Shard{Slot: i * 100, Node: fmt.Sprint("node-", i%5), Share: s}
+	}
+	return shards
+}
+
+// TestRankBalance: first choices are distributed in proportion to the shares.
+func TestRankBalance(t *testing.T) {
+	for _, shares := range [][]int64{{1, 1}, {10, 10, 10}, {1, 2, 3, 4}, {1e12, 1e12, 5e11}, {5, 5, 5, 5, 5, 5, 5, 5},
+		{1, 99}} {
+		shards, first := someShards(shares...), make([]int, len(shares))
+		for p := range 40000 {
+			first[shard.Rank(fmt.Sprint("host-", p), shards)[0]]++
+		}
+		proportional(t, first, shares...)
+	}
+}
+
+// TestRankOrder: the preferred shards do not depend on how they are listed. Without one of them,
+// everybody's order of the others is what it was.
+func TestRankOrder(t *testing.T) {
+	shards := someShards(5, 7, 9, 11, 2, 8)
+	reversed := slices.Clone(shards)
+	slices.Reverse(reversed)
+	orders := map[string]bool{}
+	for p := range 500 {
+		who := fmt.Sprint("host-", p)
+		order := shard.Rank(who, shards)
+		for i, at := range shard.Rank(who, reversed) {
+			if reversed[at] != shards[order[i]] {
+				t.Fatalf("%s: %v, but %d is reversed %d", who, order, i, at)
+			}
+		}
+		for gone := range shards {
+			fewer := slices.Clone(shards)
+			fewer[gone].Share = 0
+			want := slices.DeleteFunc(slices.Clone(order), func(i int) bool { return i == gone })
+			if got := shard.Rank(who, fewer); !slices.Equal(got, want) {
+				t.Fatalf("%s without %d: %v, want %v", who, gone, got, want)
+			}
+		}
+		orders[fmt.Sprint(order)] = true
+	}
+	if len(orders) < 150 {
+		t.Errorf("500 participants have only %d orders", len(orders))
 	}
 }

@@ -29,18 +29,12 @@ func ExamplePositions() {
 // bitwise is the definition of CRC16/XMODEM of the whole of s, modulo Slots.
 func bitwise(s string) int {
 	crc := 0
-	for i := range len(s) {
+	for _, c := range append([]byte(s), 0, 0) {
 		for bit := 7; bit >= 0; bit-- {
-			crc = crc<<1 | int(s[i]>>bit&1)
+			crc = crc<<1 | int(c>>bit&1)
 			if crc > 0xffff {
 				crc ^= 0x11021
 			}
-		}
-	}
-	for range 16 {
-		crc <<= 1
-		if crc > 0xffff {
-			crc ^= 0x11021
 		}
 	}
 	return crc % shard.Slots
