@@ -142,7 +142,7 @@ func TestABroughtLimitGoesByItsFamily(t *testing.T) {
 			{Do: "free"},
 		},
 	})
-	if len(found) > 0 || seen.Did["free, judged"] != 1 {
+	if len(found) > 0 || seen["free, judged"] != 1 {
 		t.Errorf("%v, after %s", found, seen)
 	}
 }

@@ -19,7 +19,7 @@ func TestACallOfManyShardsHearsOfANewLayout(t *testing.T) {
 	limit := shardlimit.Limit{Permits: 18, Per: 100 * time.Millisecond, Shards: 2}
 	away := []time.Duration{100 * time.Microsecond, 300 * time.Microsecond}
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(&plan{
+		w := newWorld(t, &plan{
 			Nodes: 2, Procs: []processPlan{{Nodes: []int{0, 1}, Latency: away}, {Nodes: []int{0, 1}, Latency: away}},
 			Limits: []limitPlan{{Limit: limit}},
 		})

@@ -88,7 +88,7 @@ func (w *world) judgeSlots() {
 		}
 	}
 	if len(w.slots) > 0 {
-		w.stat.did("hold, judged")
+		w.did("hold, judged")
 	}
 }
 

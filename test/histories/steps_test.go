@@ -14,64 +14,59 @@ import (
 
 // deeds are what steps do.
 var deeds = map[string]func(*world, step){
-	"rest":      (*world).idle,
-	"call":      (*world).call,
-	"take":      (*world).take,
-	"together":  (*world).together,
-	"set":       (*world).set,
-	"bring":     (*world).bring,
-	"revise":    (*world).revise,
-	"rebalance": (*world).rebalance,
-	"nodes":     (*world).relist,
-	"move":      (*world).move,
-	"place":     (*world).place,
-	"delete":    (*world).remove,
-	"reserve":   (*world).reserve,
-	"repay":     (*world).repay,
-	"peek":      (*world).peek,
-	"suspend":   (*world).suspend,
-	"kill":      (*world).kill,
-	"start":     (*world).restart,
-	"lose":      (*world).lose,
-	"save":      (*world).save,
-	"restore":   (*world).restore,
-	"flush":     (*world).flush,
-	"restart":   (*world).reboot,
-	"clock":     (*world).clock,
-	"down":      (*world).down,
-	"link":      (*world).link,
-	"stall":     (*world).stall,
-	"retire":    (*world).retire,
-	"declare":   (*world).declare,
-	"join":      (*world).join,
-	"settle":    (*world).settle,
-	"hold":      (*world).hold,
-	"free":      (*world).free,
+	"rest":     (*world).idle,
+	"call":     (*world).call,
+	"take":     (*world).take,
+	"together": (*world).together,
+	"set":      (*world).set,
+	"bring":    (*world).bring,
+	"revise":   (*world).revise,
+	"nodes":    (*world).place,
+	"move":     (*world).takeOut,
+	"place":    (*world).place,
+	"delete":   (*world).remove,
+	"reserve":  (*world).reserve,
+	"repay":    (*world).repay,
+	"suspend":  (*world).suspend,
+	"kill":     (*world).kill,
+	"start":    (*world).restart,
+	"lose":     (*world).lose,
+	"save":     (*world).save,
+	"restore":  (*world).restore,
+	"flush":    (*world).lose,
+	"restart":  (*world).lose,
+	"clock":    (*world).clock,
+	"down":     (*world).down,
+	"link":     (*world).link,
+	"stall":    (*world).stall,
+	"retire":   (*world).takeOut,
+	"declare":  (*world).declare,
+	"join":     (*world).join,
+	"settle":   (*world).settle,
+	"hold":     (*world).hold,
+	"free":     (*world).free,
 }
 
 // play carries the plan out and judges what came of it.
 func (w *world) play() {
 	for _, s := range w.plan.Steps {
 		if w.over() {
-			w.stat.Cut++
+			w.did("cut short")
 			break
 		}
 		do := deeds[s.Do]
 		if do == nil {
 			panic("no such step: " + s.Do)
 		}
-		w.stat.did(s.Do)
-		if s.Mode != "" {
-			w.stat.did(s.Do + " " + s.Mode)
+		if w.did(s.Do); s.Mode != "" {
+			w.did(s.Do + " " + s.Mode)
 		}
 		if s.Aside {
 			w.wg.Go(func() { do(w, s) })
 		} else {
 			do(w, s)
 		}
-		if s.Then > 0 {
-			time.Sleep(s.Then)
-		}
+		time.Sleep(s.Then)
 	}
 	w.close()
 	for _, l := range w.limit {
@@ -95,7 +90,9 @@ func (w *world) event(do string, limits ...*watched) {
 		limits = w.limit
 	}
 	for _, l := range limits {
-		l.events = append(l.events, event{do, w.now()})
+		if _, before := l.events[do]; !before {
+			l.events[do] = w.now()
+		}
 		l.fresh = false
 		if do != "bring" && do != "set" {
 			l.again(w.now())
@@ -121,10 +118,7 @@ func (w *world) call(s step) {
 			}
 			for range max(s.Times, 1) {
 				w.ask(p, l, from, s.Mode, size)
-				if s.For > 0 {
-					time.Sleep(s.For)
-				}
-				if !p.works() {
+				if time.Sleep(s.For); !p.works() {
 					return
 				}
 			}
@@ -264,14 +258,6 @@ func (w *world) repay(s step) {
 	}
 }
 
-func (w *world) peek(s step) {
-	_, _, h := w.who(s)
-	if h == nil {
-		return
-	}
-	_, _ = h.Peek(context.Background())
-}
-
 // settle waits until whatever moves has arrived, with a call now and then, and then until nothing
 // is in use. What a node had that does not answer yet moves later: when one that uses the limit has
 // noticed that it is back.
@@ -290,6 +276,11 @@ func (w *world) settle(s step) {
 	l.fresh = !w.over() && !p.cut() && !l.doubt.open // in doubt, who rested may bring another layout
 }
 
+// fills is how long it takes until an empty bucket is full.
+func fills(l shardlimit.Limit) time.Duration {
+	return time.Duration(limittest.MostAtOnce(l) * int64(l.Per) / l.Permits)
+}
+
 // first asks for the first permit after a rest. If that ends in an error, which was judged by
 // itself, it asks again: the process had breakers open, or is far from nodes. So it does after
 // buckets that may have begun empty, each when it was first asked, have had the time to fill.
@@ -299,7 +290,7 @@ func (w *world) first(p *process, l *watched, h *shardlimit.Limiter) shardlimit.
 		w.rest(time.Second)
 		d = w.ask(p, l, h, "allow", 1)
 	}
-	if l.beginsEmpty() {
+	if l.moves() && l.current().Algorithm == shardlimit.TokenBucket {
 		w.ask(p, l, h, "upto", limittest.MostAtOnce(l.current()))
 		w.rest(fills(l.current()) + time.Second)
 		d = w.ask(p, l, h, "allow", 1)
@@ -322,7 +313,7 @@ func (w *world) free(s step) {
 		return // what it learnt meanwhile, as its timers went on here, lies in its future now
 	}
 	at := w.now()
-	w.stat.did("free, judged")
+	w.did("free, judged")
 	d := w.first(p, l, h)
 	if d.Granted == 0 && !p.cut() && !w.over() { // else nodes answer no more
 		w.found("denied", "p%d was denied the first permit of l%d after a rest of %s, at %s", p.number, l.number,
