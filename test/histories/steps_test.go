@@ -100,31 +100,36 @@ func (w *world) event(do string, limits ...*watched) {
 	}
 }
 
+// callers has so many callers at once act so many times each, with pauses, as long as they can.
+func callers(s step, act func(caller, turn int) (can bool)) {
+	var wg sync.WaitGroup
+	for i := range s.N {
+		wg.Go(func() {
+			for j := 0; j < max(s.Times, 1) && act(i, j); j++ {
+				time.Sleep(s.For)
+			}
+		})
+	}
+	wg.Wait()
+}
+
 // call has many callers at once.
 func (w *world) call(s step) {
 	p, l, h := w.who(s)
 	if h == nil {
 		return
 	}
-	var wg sync.WaitGroup
-	for i := range s.N {
-		wg.Go(func() {
-			from, size := h, max(s.Size, 1)
-			switch s.Mode {
-			case "tenants":
-				from = h.As(fmt.Sprint("t", i), 1)
-			case "sizes":
-				size = 1 + int64(i)%max(s.Size, 1)
-			}
-			for range max(s.Times, 1) {
-				w.ask(p, l, from, s.Mode, size)
-				if time.Sleep(s.For); !p.works() {
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
+	callers(s, func(i, _ int) bool {
+		from, size := h, max(s.Size, 1)
+		switch s.Mode {
+		case "tenants":
+			from = h.As(fmt.Sprint("t", i), 1)
+		case "sizes":
+			size = 1 + int64(i)%max(s.Size, 1)
+		}
+		w.ask(p, l, from, s.Mode, size)
+		return p.works()
+	})
 }
 
 // ask makes one call and notes how it ended.
@@ -152,9 +157,7 @@ func (w *world) ask(p *process, l *watched, h *shardlimit.Limiter, mode string, 
 		if p.plan.Outage != shardlimit.FailClosed {
 			return d // it does not tell whether the outage policy decided
 		}
-		ctx, cancel := context.WithTimeout(ctx, max(2*l.current().Per, time.Second))
-		defer cancel()
-		if err = h.WaitN(ctx, size); err == nil {
+		if err = h.WaitN(w.within(max(2*l.current().Per, time.Second)), size); err == nil {
 			d = shardlimit.Decision{Allowed: true, Granted: size}
 		}
 		l.used(p, h)
@@ -197,9 +200,7 @@ func (w *world) reserve(s step) {
 	if h == nil || p.plan.Outage != shardlimit.FailClosed || h.Limit().Mode != shardlimit.Enforced {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*l.current().Per+time.Second)
-	defer cancel()
-	sent := w.now()
+	ctx, sent := w.within(2*l.current().Per+time.Second), w.now()
 	r, err := h.Reserve(ctx, min(max(s.Size, 1), h.Limit().Permits))
 	if err != nil || r.Degraded() || !p.works() {
 		return
@@ -306,11 +307,9 @@ func (w *world) free(s step) {
 	}
 	w.wg.Wait()
 	w.rest(max(2*l.longest(), s.For))
-	if !p.works() || !p.lists() || w.over() {
+	// What one that was suspended learnt meanwhile, as its timers went on here, lies in its future now.
+	if !p.works() || !p.lists() || w.over() || p.suspended != 0 {
 		return
-	}
-	if p.suspended != 0 {
-		return // what it learnt meanwhile, as its timers went on here, lies in its future now
 	}
 	at := w.now()
 	w.did("free, judged")
@@ -328,14 +327,13 @@ func (w *world) free(s step) {
 	if l.came && d.Limit > 0 { // a limit of a higher revision may be in force
 		limit.Permits = d.Limit
 	}
-	var got atomic.Int64
-	var wg sync.WaitGroup
-	for range limittest.MostAtOnce(limit) - 1 {
-		wg.Go(func() { got.Add(w.ask(p, l, h, "allow", 1).Granted) })
-	}
-	wg.Wait()
-	if got.Load() < limittest.MostAtOnce(limit)-1 && p.near(l) && !p.cut() && !w.over() {
-		w.found("stranded", "p%d was granted %d of %d permits of l%d that were free, at %s", p.number, got.Load()+1,
-			limittest.MostAtOnce(limit), l.number, time.Duration(at))
+	most, got := limittest.MostAtOnce(limit), atomic.Int64{}
+	callers(step{N: int(most) - 1}, func(int, int) bool {
+		got.Add(w.ask(p, l, h, "allow", 1).Granted)
+		return false
+	})
+	if got.Load() < most-1 && p.near(l) && !p.cut() && !w.over() {
+		w.found("stranded", "p%d was granted %d of %d permits of l%d that were free, at %s", p.number, got.Load()+1, most,
+			l.number, time.Duration(at))
 	}
 }
