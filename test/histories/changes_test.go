@@ -191,12 +191,12 @@ func (w *world) agree() bool {
 	})
 }
 
-// takeOut has all processes list other nodes, all but one that is stopped then if they retire it, as
-// docs/howto/change-nodes.md says. The rest drain, one process moves what is there, and when all is
-// used and nothing is there, they are taken out. If the book says that this is not done they go on
-// draining.
+// takeOut has all processes list other nodes, or all but one that is stopped then, as
+// docs/howto/change-nodes.md says. Those that they listed before drain, one process moves what is
+// there, and when all is used and nothing is left, they are taken out. If the book says that this is
+// not done, they go on draining.
 func (w *world) takeOut(s step) {
-	lead, node, list := w.procs[s.P%len(w.procs)], w.nodes[max(s.Node, 0)%len(w.nodes)], w.serving(s.List)
+	lead, list := w.procs[s.P%len(w.procs)], w.serving(s.List)
 	if s.Do == "retire" {
 		list = w.serving(but(lead.plan.Nodes, []int{s.Node % len(w.nodes)}))
 	}
@@ -229,7 +229,7 @@ func (w *world) takeOut(s step) {
 	for _, p := range w.procs {
 		w.replace(p, but(p.plan.Nodes, out), nil)
 	}
-	if s.Do == "retire" {
+	if node := w.nodes[s.Node%len(w.nodes)]; s.Do == "retire" {
 		node.retired, node.downUntil = true, 1<<62
 		w.did("retired")
 	}

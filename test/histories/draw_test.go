@@ -128,7 +128,6 @@ func (d *drawing) limit() shardlimit.Limit {
 	}
 	if d.theme == "losses" {
 		l.Per = pick(d, 61*time.Second, 64*time.Second, 2*time.Minute, 10*time.Minute, time.Hour)
-		l.Lease = min(l.Lease, 10*time.Second)
 	}
 	if d.theme == "lease" || d.oneIn(15) {
 		l.Algorithm, l.Lease = shardlimit.SlidingLog, pick(d, l.Per/2, l.Per, time.Second, 10*time.Second)

@@ -308,7 +308,7 @@ func (w *world) stall(s step) {
 	p, l, h := w.who(s)
 	well := w.well() && w.many() && h != nil && p.lists()
 	var aside []*shardlimit.Limiter
-	for i := 0; i < 8 && well; i++ {
+	for i := 0; i < 12 && well; i++ {
 		if f := p.has[l.name()].family; f != nil {
 			h = f.Limiter(fmt.Sprint("stall ", w.now(), " ", i))
 		}
