@@ -152,29 +152,6 @@ func TestHowLongARegisterHasHadAValue(t *testing.T) {
 	}
 }
 
-// A new register is begun, and read, while a place does not answer, if the others forgot nothing.
-func TestANewRegisterNeedsAMajority(t *testing.T) {
-	s, p := newServers(3), NewProposer(1, 3)
-	for i := range s.servers {
-		s.servers[i].Whole = true
-	}
-	s.silent[2] = true
-	if got, v := s.read(); v != Confirmed || got.Exists || got.Held != 0 {
-		t.Errorf("verdict %d: %+v", v, got)
-	}
-	if n := s.write(t, p, func(f Found) (string, error) {
-		if f != (Found{}) {
-			t.Errorf("found %+v", f)
-		}
-		return "a", nil
-	}); n != 1 {
-		t.Errorf("it took %d rounds", n)
-	}
-	if got, v := s.read(); v != Confirmed || !got.Exists || got.Value != "a" {
-		t.Errorf("verdict %d: %+v", v, got)
-	}
-}
-
 func TestVerdictsOnReads(t *testing.T) {
 	one, two := Ballot{1, 1}, Ballot{2, 1}
 	vote := &Answer{OK: true, Votes: true, Promised: one, Accepted: one, Value: "v"}
@@ -185,25 +162,27 @@ func TestVerdictsOnReads(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers []*Answer
 		want    Verdict
+		value   string // that is confirmed; "": there is none
 	}{
-		"all alike":           {[]*Answer{vote, vote, vote}, Confirmed},
-		"a majority alike":    {[]*Answer{vote, nil, vote}, Confirmed},
-		"a blank place":       {[]*Answer{vote, blank, vote}, Confirmed},
-		"one answer":          {[]*Answer{vote, nil, nil}, Unknown},
-		"a promise is open":   {[]*Answer{vote, open, vote}, Unsettled},
-		"one came too late":   {[]*Answer{open, newer, newer}, Confirmed},
-		"a newer one, alone":  {[]*Answer{vote, newer, vote}, Unsettled},
-		"most are blank":      {[]*Answer{vote, blank, blank}, Unsettled},
-		"nobody votes":        {[]*Answer{blank, blank, blank}, Unsettled},
-		"one votes, one open": {[]*Answer{vote, open, nil}, Unsettled},
-		"nothing there":       {[]*Answer{none, nil, none}, Confirmed},
-		"nothing, one blank":  {[]*Answer{none, blank, none}, Confirmed},
-		"nothing, one value":  {[]*Answer{none, vote, none}, Unsettled},
-		"nothing yet":         {[]*Answer{none, asked, none}, Unsettled},
-		"nothing, and blanks": {[]*Answer{none, blank, blank}, Unsettled},
+		"all alike":           {[]*Answer{vote, vote, vote}, Confirmed, "v"},
+		"a majority alike":    {[]*Answer{vote, nil, vote}, Confirmed, "v"},
+		"a blank place":       {[]*Answer{vote, blank, vote}, Confirmed, "v"},
+		"one answer":          {[]*Answer{vote, nil, nil}, Unknown, ""},
+		"a promise is open":   {[]*Answer{vote, open, vote}, Unsettled, ""},
+		"one came too late":   {[]*Answer{open, newer, newer}, Confirmed, "w"},
+		"a newer one, alone":  {[]*Answer{vote, newer, vote}, Unsettled, ""},
+		"most are blank":      {[]*Answer{vote, blank, blank}, Unsettled, ""},
+		"nobody votes":        {[]*Answer{blank, blank, blank}, Unsettled, ""},
+		"one votes, one open": {[]*Answer{vote, open, nil}, Unsettled, ""},
+		"nothing there":       {[]*Answer{none, nil, none}, Confirmed, ""},
+		"nothing, one blank":  {[]*Answer{none, blank, none}, Confirmed, ""},
+		"nothing, one value":  {[]*Answer{none, vote, none}, Unsettled, ""},
+		"nothing yet":         {[]*Answer{none, asked, none}, Unsettled, ""},
+		"nothing, and blanks": {[]*Answer{none, blank, blank}, Unsettled, ""},
 	} {
-		if _, got := Confirm(c.answers); got != c.want {
-			t.Errorf("%s: verdict %d, not %d", name, got, c.want)
+		got, v := Confirm(c.answers)
+		if v != c.want || v == Confirmed && (got.Value != c.value || got.Exists != (c.value != "")) {
+			t.Errorf("%s: verdict %d of %+v, not %d", name, v, got, c.want)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package histories
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -17,15 +16,11 @@ func (w *world) set(s step) {
 		return
 	}
 	v := l.changes(s.Limit)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	var err error
-	if f := p.families[l.name()]; f != nil {
-		err = f.SetLimit(ctx, s.Limit)
-	} else {
-		err = h.SetLimit(ctx, s.Limit)
+	ctx, change := w.within(5*time.Second), h.SetLimit
+	if f := p.has[l.name()].family; f != nil {
+		change = f.SetLimit
 	}
-	if err == nil && p.works() {
+	if err := change(ctx, s.Limit); err == nil && p.works() {
 		l.changed(v, h.Limit(), 0)
 	} else {
 		l.shortens(v, 5*time.Minute) // it may be in force in part, or be once nodes are back
@@ -37,8 +32,7 @@ func (w *world) set(s step) {
 // than any before, of the same, or of an older one.
 func (w *world) bring(s step) {
 	p, l, h := w.who(s)
-	f := p.families[l.name()]
-	if h == nil || f == nil {
+	if h == nil || p.has[l.name()].family == nil {
 		return
 	}
 	limit := h.Limit()
@@ -49,8 +43,7 @@ func (w *world) bring(s step) {
 		l.came = true
 		l.changes(limit)
 	}
-	h = p.bring(l, limit)
-	d := w.ask(p, l, h, "allow", 1)
+	d := w.ask(p, l, p.bring(l, limit), "allow", 1)
 	if newest && limit.Mode == shardlimit.Enforced && d.Limit == limit.Permits && !d.Degraded && p.works() &&
 		limit.Revision == l.revision {
 		l.newest(limit.Revision)
@@ -62,8 +55,9 @@ func (w *world) bring(s step) {
 // family's: that may have others when the limit comes again.
 func (p *process) bring(l *watched, limit shardlimit.Limit) *shardlimit.Limiter {
 	limit.Algorithm, limit.Per = 0, 0
-	h := p.families[l.name()].LimiterWith("k", limit)
-	p.handles[l.name()], p.brings[l.name()] = h, limit
+	family := p.has[l.name()].family
+	h := family.LimiterWith("k", limit)
+	p.has[l.name()] = opened{h, family, &limit}
 	return h
 }
 
@@ -79,8 +73,7 @@ func (w *world) revise(s step) {
 	}
 	v := l.changes(limit)
 	l.revision = max(l.revision, limit.Revision)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
+	ctx := w.within(5 * time.Second)
 	var err error
 	if l.plan.Family {
 		_, err = p.client.Family(ctx, l.name(), limit)
@@ -96,53 +89,26 @@ func (w *world) revise(s step) {
 	w.event("revise", l)
 }
 
-func (w *world) rebalance(s step) {
-	_, l, h := w.who(s)
-	if h == nil || l.plan.Family {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	_ = h.Rebalance(ctx)
-	w.event("rebalance", l)
-}
-
-// relist has one process list other nodes, and move a limit there.
-func (w *world) relist(s step) {
-	p, l, h := w.who(s)
-	if h == nil || slices.ContainsFunc(w.limit, func(l *watched) bool { return l.plan.Family }) {
-		return
-	}
-	w.give(p, s.List)
-	if h = p.handles[l.name()]; h == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	_ = h.Rebalance(ctx)
-	l.relocated = true
-	w.event("nodes", l)
-}
-
-// place has a process arrange the keys of a family over other nodes.
+// place has one process list other nodes, and move a limit or the keys of a family there.
 func (w *world) place(s step) {
 	p, l, h := w.who(s)
-	if h == nil {
+	family := func(l *watched) bool { return l.plan.Family }
+	if h == nil || !l.plan.Family && slices.ContainsFunc(w.limit, family) {
 		return
 	}
-	family := p.families[l.name()]
-	if family == nil {
-		return // its life has ended meanwhile
-	}
-	l.placed = true
+	l.placed = l.placed || l.plan.Family
 	w.give(p, s.List)
-	if family = p.families[l.name()]; family == nil {
+	has := p.has[l.name()]
+	if has.limit == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	_ = family.Rebalance(ctx)
-	w.event("place", l)
+	rebalance := has.limit.Rebalance
+	if has.family != nil {
+		rebalance = has.family.Rebalance
+	}
+	_ = rebalance(w.within(5 * time.Second))
+	l.relocated = l.relocated || !l.plan.Family
+	w.event(s.Do, l)
 }
 
 // give has a process end, and start again with these nodes in its list. A node that it listed
@@ -151,27 +117,21 @@ func (w *world) give(p *process, list []int) {
 	if list = w.serving(list); len(list) == 0 || !p.works() {
 		return
 	}
-	nodes := slices.Clone(p.plan.Nodes)
+	nodes := p.plan.Nodes
 	w.shrunk = w.shrunk || len(list) < 3 || len(nodes) < 3 // the records stay there until they are moved
-	drains := slices.DeleteFunc(slices.Clone(nodes), func(n int) bool { return slices.Contains(list, n) })
-	for _, n := range list {
-		if !slices.Contains(nodes, n) {
-			nodes = append(nodes, n)
-		}
-	}
-	w.replace(p, nodes, drains)
+	drains := but(nodes, list)
+	w.replace(p, append(slices.Clone(nodes), but(list, nodes)...), drains)
+}
+
+// but are numbers that are not among others.
+func but(numbers, others []int) []int {
+	return slices.DeleteFunc(slices.Clone(numbers), func(n int) bool { return slices.Contains(others, n) })
 }
 
 // replace has another process take the place of one, with the same limits open. With the key of a
 // family it comes with the same limit.
 func (w *world) replace(p *process, nodes, drains []int) {
-	var open []*watched
-	brings := p.brings
-	for _, l := range w.limit {
-		if p.handles[l.name()] != nil {
-			open = append(open, l)
-		}
-	}
+	had := p.has
 	p.plan.Nodes, p.drains = nodes, drains
 	p.kill()
 	w.forget()
@@ -179,20 +139,20 @@ func (w *world) replace(p *process, nodes, drains []int) {
 		return // it was started meanwhile
 	}
 	p.start()
-	for _, l := range open {
+	for _, l := range w.limit {
+		if had[l.name()].limit == nil {
+			continue
+		}
 		if !p.works() {
 			return
 		}
 		p.handle(l)
-		if limit, ok := brings[l.name()]; ok && p.families[l.name()] != nil {
-			p.bring(l, limit)
+		if limit := had[l.name()].brings; limit != nil && p.has[l.name()].family != nil {
+			p.bring(l, *limit)
 		}
 		l.again(w.now()) // it knows of no higher revision
 	}
 }
-
-// move has all processes list other nodes, as docs/howto/change-nodes.md says.
-func (w *world) move(s step) { w.takeOut(w.procs[s.P%len(w.procs)], s.List) }
 
 // remove deletes a limit. Others may still call, and whatever they get does not count.
 func (w *world) remove(s step) {
@@ -201,17 +161,17 @@ func (w *world) remove(s step) {
 		return
 	}
 	w.wg.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
+	ctx := w.within(5 * time.Second)
 	_ = h.Delete(ctx)
 	for _, p := range w.procs {
-		if old := p.handles[l.name()]; old != nil && p.works() {
+		if old := p.has[l.name()].limit; old != nil && p.works() {
 			_, _ = old.Allow(ctx)
 			_, _ = old.Peek(ctx)
 		}
 	}
 	l.judge()
-	*l = watched{world: w, number: l.number, plan: l.plan, deleted: l.deleted + 1, events: []event{{"delete", w.now()}}}
+	*l = watched{world: w, number: l.number, plan: l.plan, deleted: l.deleted + 1,
+		events: map[string]int64{"delete": w.now()}}
 }
 
 // serving are the nodes of a list that were not stopped.
@@ -223,45 +183,26 @@ func (w *world) allWork() bool {
 	return !slices.ContainsFunc(w.procs, func(p *process) bool { return !p.works() })
 }
 
-// open has a process open all limits, as a drain needs it.
-func (p *process) open() bool {
-	return !slices.ContainsFunc(p.world.limit, func(l *watched) bool { return p.handle(l) == nil })
+// agree reports whether all processes list the same nodes.
+func (w *world) agree() bool {
+	first := w.procs[0].plan.Nodes
+	return !slices.ContainsFunc(w.procs, func(p *process) bool {
+		return len(but(p.plan.Nodes, first))+len(but(first, p.plan.Nodes)) > 0
+	})
 }
 
-// retire takes a node out by the book and stops it: also one that keeps records.
-func (w *world) retire(s step) {
-	node := s.Node % len(w.nodes)
-	lead := w.procs[s.P%len(w.procs)]
-	if !slices.Contains(lead.plan.Nodes, node) {
+// takeOut has all processes list other nodes, or all but one that is stopped then, as
+// docs/howto/change-nodes.md says. Those that they listed before drain, one process moves what is
+// there, and when all is used and nothing is left, they are taken out. If the book says that this is
+// not done, they go on draining.
+func (w *world) takeOut(s step) {
+	lead, list := w.procs[s.P%len(w.procs)], w.serving(s.List)
+	if s.Do == "retire" {
+		list = w.serving(but(lead.plan.Nodes, []int{s.Node % len(w.nodes)}))
+	}
+	if len(list) == 0 || len(list) == len(lead.plan.Nodes) && s.Do == "retire" || !w.well() || !w.allWork() ||
+		!w.agree() || !w.spread(lead, list) {
 		return
-	}
-	rest := slices.DeleteFunc(slices.Clone(lead.plan.Nodes), func(i int) bool { return i == node })
-	if w.takeOut(lead, rest) {
-		w.nodes[node].retired, w.nodes[node].downUntil = true, 1<<62
-		w.stat.did("retired")
-		w.event("retire")
-	}
-}
-
-// takeOut has all processes list these nodes and no others, as docs/howto/change-nodes.md says. The
-// rest drain, one process moves what is there, and when all is used and nothing names them, they
-// are taken out. It is false if the book says that this is not done; then they go on draining.
-func (w *world) takeOut(lead *process, list []int) bool {
-	list = w.serving(list)
-	if len(list) == 0 || !w.well() || !w.allWork() || !w.agree() || !lead.open() {
-		return false
-	}
-	w.wg.Wait()
-	for _, p := range w.procs {
-		w.give(p, list)
-	}
-	for _, l := range w.limit {
-		l.placed = true
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if c := lead.client; c == nil || c.Rebalance(ctx) != nil {
-		return false
 	}
 	longest := time.Duration(0)
 	for _, l := range w.limit {
@@ -272,71 +213,63 @@ func (w *world) takeOut(lead *process, list []int) bool {
 		w.rest((10*time.Second + 4*longest + longest/10) / parts)
 		for _, p := range w.procs {
 			for _, l := range w.limit {
-				if h := p.handles[l.name()]; p.works() && h != nil {
+				if h := p.has[l.name()].limit; p.works() && h != nil {
 					w.ask(p, l, h, "allow", 1)
 				}
 			}
 		}
 	}
 	w.wg.Wait()
-	if !w.allWork() || !w.agree() || w.over() || w.names(lead, list) {
-		return false
-	}
-	for _, p := range w.procs {
-		rest := slices.DeleteFunc(slices.Clone(p.plan.Nodes), func(i int) bool { return !slices.Contains(list, i) })
-		w.replace(p, rest, nil)
-	}
-	w.event("move")
-	return true
-}
-
-// agree reports whether all processes list the same nodes.
-func (w *world) agree() bool {
-	first := slices.Sorted(slices.Values(w.procs[0].plan.Nodes))
-	return !slices.ContainsFunc(w.procs, func(p *process) bool {
-		return !slices.Equal(first, slices.Sorted(slices.Values(p.plan.Nodes)))
-	})
-}
-
-// names reports whether the state of a limit that a process has open names a node that is not
-// listed, or is not settled.
-func (w *world) names(p *process, list []int) bool {
-	var names []string
-	for _, i := range list {
-		names = append(names, fmt.Sprint("n", i))
-	}
-	return slices.ContainsFunc(w.limit, func(l *watched) bool {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		h := p.handles[l.name()]
-		if h == nil {
-			return true
-		}
-		state, err := h.Peek(ctx)
-		return err != nil || !state.Settled || slices.ContainsFunc(state.Shards,
-			func(s shardlimit.ShardState) bool { return !slices.Contains(names, s.Node) })
-	})
-}
-
-// join has every process list one more node, and one of them use it.
-func (w *world) join(s step) {
-	node := s.Node % len(w.nodes)
-	if w.nodes[node].retired || !w.allWork() || !w.agree() || slices.Contains(w.procs[0].plan.Nodes, node) {
+	out := but(lead.plan.Nodes, list)
+	if !w.allWork() || !w.agree() || w.over() || slices.ContainsFunc(w.limit, func(l *watched) bool {
+		return !w.leaves(lead.has[l.name()].limit, out...)
+	}) {
 		return
 	}
+	for _, p := range w.procs {
+		w.replace(p, but(p.plan.Nodes, out), nil)
+	}
+	if node := w.nodes[s.Node%len(w.nodes)]; s.Do == "retire" {
+		node.retired, node.downUntil = true, 1<<62
+		w.did("retired")
+	}
+	w.event(s.Do)
+}
+
+// spread has all processes list these nodes, as others drain, and one of them move there what they
+// have. It is false if that one cannot. A drain needs all limits open.
+func (w *world) spread(lead *process, list []int) (done bool) {
 	w.wg.Wait()
 	for _, l := range w.limit {
 		l.placed = true
 	}
 	for _, p := range w.procs {
-		w.give(p, append(slices.Clone(p.plan.Nodes), node))
+		w.give(p, list)
 	}
-	lead := w.procs[s.P%len(w.procs)]
-	if !lead.works() || !lead.open() {
-		return
+	for _, l := range w.limit {
+		if !lead.works() || lead.handle(l) == nil {
+			return false
+		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	_ = lead.client.Rebalance(ctx)
-	w.event("join")
+	return lead.works() && lead.client.Rebalance(w.within(5*time.Second)) == nil
+}
+
+// leaves reports whether a limit has settled with nothing on these nodes.
+func (w *world) leaves(h *shardlimit.Limiter, nodes ...int) bool {
+	if h == nil {
+		return false
+	}
+	state, err := h.Peek(w.within(5 * time.Second))
+	return err == nil && state.Settled && !slices.ContainsFunc(state.Shards, func(s shardlimit.ShardState) bool {
+		return slices.ContainsFunc(nodes, func(i int) bool { return s.Node == fmt.Sprint("n", i) })
+	})
+}
+
+// join has every process list one more node, and one of them use it.
+func (w *world) join(s step) {
+	node, listed := s.Node%len(w.nodes), w.procs[0].plan.Nodes
+	if !w.nodes[node].retired && w.allWork() && w.agree() && !slices.Contains(listed, node) {
+		w.spread(w.procs[s.P%len(w.procs)], append(slices.Clone(listed), node))
+		w.event("join")
+	}
 }

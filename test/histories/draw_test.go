@@ -2,6 +2,7 @@ package histories
 
 import (
 	"cmp"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -17,8 +18,7 @@ type drawing struct {
 }
 
 // themes are what a history is mostly about.
-var themes = []string{"mixed", "change", "idle", "suspend", "records", "crowd", "family", "lease", "faults", "rest",
-	"places", "lost", "algorithms", "losses", "ahead", "drains", "stalls"}
+var themes = slices.Sorted(maps.Keys(scenes))
 
 // draw makes the plan of a seed, about the theme that is given, or any if that is "".
 func draw(seed uint64, theme string) *plan {
@@ -47,9 +47,8 @@ func (d *drawing) clocks() {
 	}
 	if d.oneIn(4) {
 		per := p.Limits[0].Limit.Per
-		s := step{Do: "clock", Node: d.IntN(p.Nodes),
-			For: pick(d, per/2, 2*per, 3*time.Minute, time.Hour, -time.Minute)}
-		p.Steps = slices.Insert(p.Steps, d.IntN(len(p.Steps)+1), s)
+		d.insert(step{Do: "clock", Node: d.IntN(p.Nodes),
+			For: pick(d, per/2, 2*per, 3*time.Minute, time.Hour, -time.Minute)})
 	}
 }
 
@@ -66,15 +65,12 @@ func (d *drawing) world() {
 		p.Nodes, p.Scripts = pick(d, 2, 3, 4, 5, 6, 8), 3000
 	case "stalls":
 		p.Nodes, p.Scripts = pick(d, 3, 4, 5, 8), 1500
-	}
-	if d.ofLoss() {
+	case "lost", "algorithms":
 		p.Nodes, p.Scripts = pick(d, 3, 3, 4, 5), 2000
-	}
-	switch d.theme {
+	case "ahead":
+		p.Nodes, p.Scripts = pick(d, 3, 3, 4, 5), 6000
 	case "losses":
 		p.Scripts = 4000
-	case "ahead":
-		p.Scripts = 6000
 	}
 	partial := p.Nodes >= 3 && d.theme == "mixed" && d.oneIn(4)
 	spare := d.theme == "drains" && p.Nodes > 2 && d.oneIn(3) // nobody lists it yet
@@ -86,9 +82,7 @@ func (d *drawing) world() {
 	mixed := p.Seed%4 == 3 // every other process declares without takeover
 	most := pick(d, time.Duration(0), time.Millisecond, 5*time.Millisecond, 20*time.Millisecond)
 	for range 1 + d.IntN(4) {
-		proc := processPlan{Outage: outage,
-			Loss: pick(d, 0, 0, shardlimit.Quarantine)}
-		proc.Nodes = d.Perm(p.Nodes)
+		proc := processPlan{Nodes: d.Perm(p.Nodes), Outage: outage, Loss: pick(d, 0, 0, shardlimit.Quarantine)}
 		if spare || partial && len(p.Procs) > 0 && d.oneIn(2) {
 			proc.Nodes = d.Perm(p.Nodes - 1)
 		}
@@ -100,8 +94,9 @@ func (d *drawing) world() {
 		}
 		p.Procs = append(p.Procs, proc)
 	}
+	keyed := d.theme == "family" || d.theme == "places"
 	for range pick(d, 1, 1, 1, 2) {
-		l := limitPlan{Limit: d.limit(), Family: d.keyed() || (takes || d.theme == "stalls" || d.theme == "drains") &&
+		l := limitPlan{Limit: d.limit(), Family: keyed || (takes || d.theme == "stalls" || d.theme == "drains") &&
 			d.oneIn(3)}
 		if l.Family {
 			l.Limit.Shards, l.Limit.Lease = 1, 0
@@ -131,12 +126,8 @@ func (d *drawing) limit() shardlimit.Limit {
 	if d.theme == "ahead" {
 		l.Per, l.Shards = pick(d, 20*time.Second, 30*time.Second, time.Minute), pick(d, 1, 1, 2, 3)
 	}
-	if d.keyed() {
-		l.Shards = pick(d, 1, 2, 4, 8, 16)
-	}
 	if d.theme == "losses" {
 		l.Per = pick(d, 61*time.Second, 64*time.Second, 2*time.Minute, 10*time.Minute, time.Hour)
-		l.Lease = min(l.Lease, 10*time.Second)
 	}
 	if d.theme == "lease" || d.oneIn(15) {
 		l.Algorithm, l.Lease = shardlimit.SlidingLog, pick(d, l.Per/2, l.Per, time.Second, 10*time.Second)
@@ -155,9 +146,6 @@ func (d *drawing) limit() shardlimit.Limit {
 func (d *drawing) ofLoss() bool {
 	return d.theme == "lost" || d.theme == "algorithms" || d.theme == "ahead"
 }
-
-// keyed reports whether the limits are those of families.
-func (d *drawing) keyed() bool { return d.theme == "family" || d.theme == "places" }
 
 // change is another limit in place of one.
 func (d *drawing) change(l int) shardlimit.Limit {
@@ -194,7 +182,19 @@ func (d *drawing) otherAlgorithm(l *shardlimit.Limit) {
 	l.Algorithm, l.Burst = pick(d, shardlimit.FixedWindow, shardlimit.TokenBucket, shardlimit.LeakyBucket), 0
 }
 
-func (d *drawing) add(s step) { d.plan.Steps = append(d.plan.Steps, s) }
+func (d *drawing) add(s ...step) { d.plan.Steps = append(d.plan.Steps, s...) }
+
+// maybe adds steps once in n times.
+func (d *drawing) maybe(n int, s ...step) {
+	if d.oneIn(n) {
+		d.add(s...)
+	}
+}
+
+// insert adds a step anywhere.
+func (d *drawing) insert(s step) {
+	d.plan.Steps = slices.Insert(d.plan.Steps, d.IntN(len(d.plan.Steps)+1), s)
+}
 
 func (d *drawing) who() int   { return d.IntN(len(d.plan.Procs)) }
 func (d *drawing) which() int { return d.IntN(len(d.plan.Limits)) }
@@ -210,41 +210,21 @@ func (d *drawing) where() int {
 // pause is how long nobody does anything.
 func (d *drawing) pause() time.Duration {
 	per := d.plan.Limits[0].Limit.Per
-	switch d.IntN(8) {
-	case 0:
-		return per / 4
-	case 1, 2:
-		return per
-	case 3:
-		return 2 * per
-	case 4:
-		return 16 * time.Second
-	case 5, 6:
-		return 61*time.Second + 2*per + time.Duration(d.Int64N(int64(2*time.Second)))
-	}
-	return time.Duration(1+d.IntN(3)) * time.Hour
+	long := 61*time.Second + 2*per + time.Duration(d.Int64N(int64(2*time.Second)))
+	return pick(d, per/4, per, per, 2*per, 16*time.Second, long, long, time.Duration(1+d.IntN(3))*time.Hour)
 }
 
 // use is a few calls.
 func (d *drawing) use(p, l int) {
-	limit := d.plan.Limits[l].Limit
-	switch d.IntN(7) {
-	case 0:
-		d.add(step{Do: "call", Mode: "allow", P: p, L: l, N: 1 + d.IntN(4), Times: 1 + d.IntN(8), For: limit.Per / 16})
-	case 1, 2:
-		d.add(step{Do: "take", P: p, L: l})
-	case 3:
-		d.add(step{Do: "call", Mode: "tenants", P: p, L: l, N: 40 + d.IntN(120), Times: 1})
-	case 4:
-		d.add(step{Do: "call", Mode: "n", P: p, L: l, N: 1 + d.IntN(6), Times: 1 + d.IntN(3),
-			Size: 1 + d.Int64N(limit.Permits), For: limit.Per / 8})
-	case 5:
-		d.add(step{Do: "call", Mode: "upto", P: p, L: l, N: 1 + d.IntN(3), Times: 1 + d.IntN(6),
-			Size: 1 + d.Int64N(limit.Permits), For: limit.Per / 8})
-	case 6:
-		d.add(step{Do: "call", Mode: "wait", P: p, L: l, N: 1 + d.IntN(6), Times: 1 + d.IntN(3), Size: 1 + d.Int64N(3),
-			Aside: d.oneIn(2)})
-	}
+	per, size := d.plan.Limits[l].Limit.Per, 1+d.Int64N(d.plan.Limits[l].Limit.Permits)
+	s := pick(d, step{Do: "take"}, step{Do: "take"},
+		step{Do: "call", Mode: "allow", N: 1 + d.IntN(4), Times: 1 + d.IntN(8), For: per / 16},
+		step{Do: "call", Mode: "tenants", N: 40 + d.IntN(120), Times: 1},
+		step{Do: "call", Mode: "n", N: 1 + d.IntN(6), Times: 1 + d.IntN(3), Size: size, For: per / 8},
+		step{Do: "call", Mode: "upto", N: 1 + d.IntN(3), Times: 1 + d.IntN(6), Size: size, For: per / 8},
+		step{Do: "call", Mode: "wait", N: 1 + d.IntN(6), Times: 1 + d.IntN(3), Size: 1 + d.Int64N(3), Aside: d.oneIn(2)})
+	s.P, s.L = p, l
+	d.add(s)
 }
 
 // everybody has all processes take what they can, each after another.

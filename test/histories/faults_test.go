@@ -14,13 +14,28 @@ import (
 
 // This file is about what happens to processes, nodes and the ways between them.
 
+// suspend has a process stand still: its monotonic clock does, too, and if it is stopped by a
+// hypervisor all of its clocks.
 func (w *world) suspend(s step) {
-	if p := w.procs[s.P%len(w.procs)]; p.works() {
-		p.suspend(s.For, s.Mode == "stopped")
-		w.trouble() // its timers go on here, so its calls time out
-		w.forget()
-		w.event("suspend")
+	p := w.procs[s.P%len(w.procs)]
+	if !p.works() {
+		return
 	}
+	p.suspended = w.now() + int64(s.For+time.Microsecond) // it knows of the suspension before it goes on
+	client, ended, stands := p.client, p.ended, limittest.Suspend
+	if s.Mode == "stopped" {
+		stands = limittest.Stop
+	}
+	w.wg.Go(func() {
+		select {
+		case <-time.After(s.For):
+			stands(client, s.For)
+		case <-ended:
+		}
+	})
+	w.trouble() // its timers go on here, so its calls time out
+	w.forget()
+	w.event("suspend")
 }
 
 func (w *world) kill(s step) {
@@ -39,15 +54,27 @@ func (w *world) restart(s step) {
 	}
 }
 
-// lose deletes the records of layouts on a node, or all.
+// lose has a node, or all, lose the records of layouts, or all they have, or that by a restart.
 func (w *world) lose(s step) {
-	for _, i := range w.chosen(s.Node) {
-		n := w.nodes[i]
-		n.server.Drop(limittest.IsOfARecord)
-		w.forgetful[i] = true
+	for _, n := range w.chosen(s) {
+		switch s.Do {
+		case "lose":
+			n.server.Drop(limittest.IsOfARecord)
+		case "flush":
+			n.server.Flush()
+			w.flushed = true
+		case "restart":
+			n.server.Restart()
+		}
+		w.forgetful[n] = true
 	}
-	w.lost()
-	w.event("lose")
+	if s.Do == "lose" {
+		w.lost()
+	} else {
+		w.forgot()
+		w.regained(s.Do == "flush")
+	}
+	w.event(s.Do)
 }
 
 // lost allows for what may come of records that are lost or old: for a while there can be two
@@ -71,8 +98,8 @@ func (w *world) lost() {
 // another loss a process that resumes does not ask.
 func (w *world) reborn() {
 	unread := len(w.forgetful)
-	for i, n := range w.nodes {
-		if n.downUntil > w.now() && !w.forgetful[i] {
+	for _, n := range w.nodes {
+		if n.downUntil > w.now() && !w.forgetful[n] {
 			unread++
 		}
 	}
@@ -100,27 +127,16 @@ func (w *world) relied(v *version) bool {
 	return v.ended > 0 && w.now()-v.ended < int64(node.Relied+time.Second)
 }
 
-// shortest is the shortest window of the limit so far.
-func (l *watched) shortest() time.Duration {
-	least := l.current().Per
-	for _, v := range l.versions {
-		least = min(least, v.limit.Per)
-	}
-	return least
-}
-
 // longest is the longest window of the limit so far, or time that a burst takes to come back.
 func (l *watched) longest() (d time.Duration) {
 	for _, v := range l.versions {
-		burst := time.Duration(limittest.MostAtOnce(v.limit) * int64(v.limit.Per) / v.limit.Permits)
-		d = max(d, v.limit.Per+v.limit.Lease, burst)
+		d = max(d, v.limit.Per+v.limit.Lease, fills(v.limit))
 	}
 	return d
 }
 
 func (w *world) save(s step) {
-	for _, i := range w.chosen(s.Node) {
-		n := w.nodes[i]
+	for _, n := range w.chosen(s) {
 		n.image = n.server.Save(every)
 	}
 }
@@ -131,8 +147,7 @@ func (w *world) restore(s step) {
 	if s.Mode == "node" {
 		match = every
 	}
-	for _, i := range w.chosen(s.Node) {
-		n := w.nodes[i]
+	for _, n := range w.chosen(s) {
 		if n.image == nil {
 			continue
 		}
@@ -140,7 +155,7 @@ func (w *world) restore(s step) {
 		n.server.Restart()
 		n.server.Load(now, every)
 		n.server.Load(n.image, match)
-		w.forgetful[i] = true
+		w.forgetful[n] = true
 	}
 	w.trouble()
 	if len(w.forgetful) > 1 || !w.many() || s.Mode == "node" { // then shards are as they were, too
@@ -180,43 +195,17 @@ func (w *world) forget() {
 
 // remembered reports whether a process that lives knows what is in force.
 func (l *watched) remembered() bool {
-	for _, p := range l.world.procs {
-		if h := p.handles[l.name()]; h != nil && p.works() {
-			if limittest.Same(h.Limit(), l.current()) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.world.procs, func(p *process) bool {
+		h := p.has[l.name()].limit
+		return h != nil && p.works() && limittest.Same(h.Limit(), l.current())
+	})
 }
 
-func (w *world) flush(s step) {
-	for _, i := range w.chosen(s.Node) {
-		n := w.nodes[i]
-		n.server.Flush()
-		w.forgetful[i], w.flushed = true, true
-	}
-	w.forgot()
-	w.regained(w.relied)
-	w.event("flush")
-}
-
-func (w *world) reboot(s step) {
-	for _, i := range w.chosen(s.Node) {
-		n := w.nodes[i]
-		n.server.Restart()
-		w.forgetful[i] = true
-	}
-	w.forgot()
-	w.regained(func(v *version) bool { return w.relied(v) && w.resumes(v) })
-	w.event("restart")
-}
-
-// regained allows for shares that were given up in a change, which is forgotten: those under such a
-// version.
-func (w *world) regained(such func(*version) bool) {
+// regained allows for shares that were given up in a change, which is forgotten: those under a
+// version on which processes may still rely and, of a node that restarts, resume.
+func (w *world) regained(flushed bool) {
 	for _, l := range w.limit {
-		if slices.ContainsFunc(l.versions, such) {
+		if slices.ContainsFunc(l.versions, func(v *version) bool { return w.relied(v) && (flushed || w.resumes(v)) }) {
 			l.allow(node.Relied, l.most(), "a share that was given up, which is forgotten")
 			l.regained = true
 		}
@@ -259,19 +248,18 @@ func (w *world) forgot() {
 // clock has the clock of a node, or of all, make a step. One that has nothing of a limit but its
 // record, beside two others that keep it, frees nothing.
 func (w *world) clock(s step) {
-	for _, i := range w.chosen(s.Node) {
-		n := w.nodes[i]
+	for _, n := range w.chosen(s) {
 		for _, l := range w.limit {
 			l.stepped = l.stepped || n.has(l)
 		}
 		n.server.Step(s.For)
-		w.stepped[i] = true
+		w.stepped[n] = true
 	}
 	w.trouble() // what carries the time of that node is refused once, or comes late
 	for _, l := range w.limit {
 		if s.For > 0 {
 			if len(w.stepped) == 1 && !l.stepped && w.many() {
-				w.stat.did("clock elsewhere")
+				w.did("clock elsewhere")
 				continue
 			}
 			// What remembers that capacity went elsewhere may be forgotten early, too. Permits that
@@ -289,8 +277,7 @@ func (w *world) clock(s step) {
 }
 
 func (w *world) down(s step) {
-	for _, i := range w.chosen(s.Node) {
-		n := w.nodes[i]
+	for _, n := range w.chosen(s) {
 		n.downUntil = max(n.downUntil, w.now()+int64(s.For))
 	}
 	w.trouble()
@@ -320,27 +307,16 @@ func (w *world) stall(s step) {
 	node := s.Node % len(w.nodes)
 	p, l, h := w.who(s)
 	well := w.well() && w.many() && h != nil && p.lists()
-	name := fmt.Sprint("n", node)
 	var aside []*shardlimit.Limiter
-	if well {
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-		defer cancel()
-		elsewhere := func(h *shardlimit.Limiter) bool {
-			state, err := h.Peek(ctx)
-			return err == nil && state.Settled && !slices.ContainsFunc(state.Shards,
-				func(s shardlimit.ShardState) bool { return s.Node == name })
+	for i := 0; i < 12 && well; i++ {
+		if f := p.has[l.name()].family; f != nil {
+			h = f.Limiter(fmt.Sprint("stall ", w.now(), " ", i))
 		}
-		if f := p.families[l.name()]; f != nil {
-			for i := range 12 {
-				if h := f.Limiter(fmt.Sprint("stall ", w.now(), " ", i)); elsewhere(h) {
-					aside = append(aside, h)
-				}
-			}
-		} else if elsewhere(h) {
-			aside = []*shardlimit.Limiter{h, h, h, h}
+		if w.leaves(h, node) && p.works() {
+			aside = append(aside, h)
 		}
-		well = p.near(l)
 	}
+	well = well && p.near(l)
 	w.trouble()
 	w.event("stall")
 	for _, p := range w.procs {
@@ -351,7 +327,7 @@ func (w *world) stall(s step) {
 		if !well || !p.works() || w.over() || w.now() > p.links[node].until {
 			return
 		}
-		w.stat.did("stall, judged")
+		w.did("stall, judged")
 		start := w.now()
 		d, err := h.Allow(context.Background())
 		if l.plan.Family { // the key is not watched
@@ -369,20 +345,17 @@ func (w *world) stall(s step) {
 // declare has one node be down, and a process declare a limit that is new. That is served, also
 // after other nodes were taken out and stopped that kept records.
 func (w *world) declare(s step) {
-	node := s.Node % len(w.nodes)
 	p, l, h := w.who(s)
-	well := w.well() && w.many() && w.agree() && h != nil && p.lists() && p.near(l) && !w.nodes[node].retired
+	well := w.well() && w.many() && w.agree() && h != nil && p.lists() && p.near(l) && !w.chosen(s)[0].retired
 	w.down(s)
 	if !well {
 		return
 	}
-	w.stat.did("declare, judged")
+	w.did("declare, judged")
 	if slices.ContainsFunc(w.nodes, func(n *worldNode) bool { return n.retired }) {
-		w.stat.did("declare, after a node was taken out")
+		w.did("declare, after a node was taken out")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-	defer cancel()
-	limit := shardlimit.PerMinute(600)
+	ctx, limit := w.within(3*time.Second), shardlimit.PerMinute(600)
 	limit.Shards = len(w.nodes)
 	h, err := p.client.Limiter(ctx, fmt.Sprint("new ", w.now()), limit)
 	var d shardlimit.Decision
@@ -390,7 +363,7 @@ func (w *world) declare(s step) {
 		d, err = h.Allow(ctx)
 	}
 	if (d.Degraded || err != nil) && p.works() {
-		w.found("outage", "a new limit was not served by p%d while node %d was down, at %s: %v", p.number, node,
-			time.Duration(w.now()), err)
+		w.found("outage", "a new limit was not served by p%d while node %d was down, at %s: %v", p.number,
+			s.Node%len(w.nodes), time.Duration(w.now()), err)
 	}
 }

@@ -31,8 +31,6 @@ var (
 		"a folder to which those that are shown are written; testdata/histories has them played by every go test")
 	historyTwice = flag.Bool("histories.twice", false,
 		"play each history twice, by a runtime that leaves nothing to chance: it must go the same way")
-	historyKinds = flag.String("histories.kinds", "",
-		"which kinds of findings are looked at, with commas between; all if empty")
 )
 
 // TestHistories plays random histories of limits and processes in simulated time: see
@@ -52,53 +50,38 @@ func TestHistories(t *testing.T) {
 	if *historyTwice {
 		binary = repeatablePlayer(t)
 	}
-	total, all := playAll(t, binary, *historySeed, n, *historyTwice)
-	t.Logf("%s", total)
+	total, all := playAll(binary, *historySeed, n, *historyTwice)
+	t.Logf("%d histories:%s", n, total)
 	for _, kind := range slices.Sorted(maps.Keys(all)) {
-		seeds := all[kind]
-		slices.Sort(seeds)
+		seeds := slices.Sorted(slices.Values(all[kind]))
 		t.Errorf("%d histories of %d show what must not be: %s; seeds %v", len(seeds), n, kind,
 			seeds[:min(len(seeds), 20)])
-		if *historyShow > 0 {
-			show(t, binary, kind, seeds[:min(len(seeds), *historyShow)])
-		}
+		show(t, binary, kind, seeds[:min(len(seeds), *historyShow)])
 	}
 }
 
 // playAll plays n histories, as many at once as there are processors, and returns the seeds of
 // those that failed by kind.
-func playAll(t *testing.T, binary string, seed uint64, n int, twice bool) (total stats, failing map[string][]uint64) {
-	t.Helper()
+func playAll(binary string, seed uint64, n int, twice bool) (total stats, failing map[string][]uint64) {
 	const portion = 10
 	var next atomic.Uint64
 	next.Store(seed)
 	end := seed + uint64(n)
-	failing = make(map[string][]uint64)
+	total, failing = stats{}, make(map[string][]uint64)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			s := &stage{binary: binary}
 			defer s.close()
-			for {
-				to := next.Add(portion)
-				from := to - portion
-				if from >= end {
-					return
-				}
-				r, err := s.play(order{From: from, To: min(to, end), Theme: *historyTheme, Twice: twice})
-				if err != nil {
-					t.Error(err)
-					return
-				}
+			for from := next.Add(portion) - portion; from < end; from = next.Add(portion) - portion {
+				r := s.play(order{From: from, To: min(from+portion, end), Theme: *historyTheme, Twice: twice})
 				mu.Lock()
 				total.add(r.Stats)
 				for _, f := range r.Failed {
-					seen := map[string]bool{}
 					for _, found := range f.Findings {
-						if wanted(found.Kind) && !seen[found.Kind] {
-							seen[found.Kind] = true
-							failing[found.Kind] = append(failing[found.Kind], f.Seed)
+						if seeds := failing[found.Kind]; !slices.Contains(seeds, f.Seed) {
+							failing[found.Kind] = append(seeds, f.Seed)
 						}
 					}
 				}
@@ -110,36 +93,24 @@ func playAll(t *testing.T, binary string, seed uint64, n int, twice bool) (total
 	return total, failing
 }
 
-func wanted(kind string) bool {
-	return *historyKinds == "" || slices.Contains(strings.Split(*historyKinds, ","), kind)
-}
-
-// show shrinks and prints histories.
+// show shrinks and prints histories, and keeps them if that is asked for.
 func show(t *testing.T, binary, kind string, seeds []uint64) {
 	t.Helper()
 	s := &stage{binary: binary}
 	defer s.close()
 	for _, seed := range seeds {
-		p, found, ok := shrink(s, draw(seed, *historyTheme), kind, 30*time.Second)
-		if !ok {
+		p, found := shrink(s, draw(seed, *historyTheme), kind, 30*time.Second)
+		if found == nil {
 			t.Logf("seed %d does not show it again: %s", seed, kind)
 			continue
 		}
 		t.Logf("%s: %s\n%s", found.Kind, found.Text, p)
 		if *historyKeep != "" {
-			keep(t, p, fmt.Sprintf("%s-%s-%d.json", kind, cmp.Or(*historyTheme, "all"), seed))
+			text, err := json.MarshalIndent(p, "", "\t")
+			limittest.Must(t, err)
+			name := fmt.Sprintf("%s-%s-%d.json", kind, cmp.Or(*historyTheme, "all"), seed)
+			limittest.Must(t, os.WriteFile(filepath.Join(*historyKeep, name), append(text, '\n'), 0o600))
 		}
-	}
-}
-
-// keep writes a history to the folder of those that are kept.
-func keep(t *testing.T, p *plan, name string) {
-	text, err := json.MarshalIndent(p, "", "\t")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(*historyKeep, name), append(text, '\n'), 0o600); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -157,18 +128,12 @@ func TestKeptHistories(t *testing.T) {
 	defer s.close()
 	for _, name := range names {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		var p plan
 		if err := json.Unmarshal(text, &p); err != nil {
 			t.Fatal(name, err)
 		}
-		r, err := s.play(order{Plan: &p})
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		for _, f := range r.Failed {
+		for _, f := range s.play(order{Plan: &p}).Failed {
 			t.Errorf("%s: %+v\n%s", name, f.Findings, &p)
 		}
 	}

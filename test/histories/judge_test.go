@@ -1,8 +1,9 @@
 package histories
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -23,7 +24,7 @@ type watched struct {
 	revision int64 // the highest that came
 	granted  int64 // when the key was granted something last
 	extra    []allowance
-	events   []event
+	events   map[string]int64 // what first happened when, after which it must hold all the same
 	ops      []history.Op
 	// Records were lost or are old: only processes tell what is in force.
 	unrecorded bool
@@ -50,12 +51,6 @@ type allowance struct {
 	from, to int64
 	permits  int64
 	why      string
-}
-
-// event is something after which a limit must hold all the same.
-type event struct {
-	do string
-	at int64
 }
 
 func (l *watched) name() string { return fmt.Sprintf("l%d.%d", l.number, l.deleted) }
@@ -138,7 +133,7 @@ func (l *watched) newest(revision int64) {
 // may be a new one.
 func (l *watched) again(from int64) {
 	for _, p := range l.world.procs {
-		if h := p.handles[l.name()]; l.came && h != nil && h.Limit().Mode == shardlimit.Enforced {
+		if h := p.has[l.name()].limit; l.came && h != nil && h.Limit().Mode == shardlimit.Enforced {
 			l.versions = slices.Insert(l.versions, len(l.versions)-1, &version{limit: h.Limit(), called: from})
 		}
 	}
@@ -182,12 +177,6 @@ func (l *watched) moves() bool {
 			func(v *version) bool { return v.limit.Algorithm != l.plan.Limit.Algorithm }))
 }
 
-// beginsEmpty reports whether what a process finds may be an empty bucket that nobody has used:
-// that of a key that moves, until the record has forgotten where keys were.
-func (l *watched) beginsEmpty() bool {
-	return l.moves() && l.current().Algorithm == shardlimit.TokenBucket
-}
-
 // doubt is the time in which several layouts may be in force, because records were lost or are old:
 // until a process that knows better has used the limit long enough to read the record, and what it
 // found is in force. One that rests puts nothing right, and one that came later does not know.
@@ -211,7 +200,7 @@ func (l *watched) doubted() {
 	l.doubt.open, l.doubt.known, l.doubt.rested = true, 0, false
 	l.doubt.knowers = make(map[*shardlimit.Client]bool)
 	for _, p := range l.world.procs {
-		if p.client != nil && p.handles[l.name()] != nil {
+		if p.client != nil && p.has[l.name()].limit != nil {
 			l.doubt.knowers[p.client] = true
 		}
 	}
@@ -253,15 +242,9 @@ func (l *watched) isCurrent(known shardlimit.Limit) bool {
 // returned reports whether what is in force was so before, with something else between: then a
 // process that says so may know the one or the other.
 func (l *watched) returned() bool {
-	left := false
-	for _, v := range slices.Backward(l.versions) {
-		if was := limittest.Same(v.limit, l.current()); was && left {
-			return true
-		} else if !was {
-			left = true
-		}
-	}
-	return false
+	same := func(v *version) bool { return limittest.Same(v.limit, l.current()) }
+	first := max(slices.IndexFunc(l.versions, same), 0)
+	return slices.ContainsFunc(l.versions[first:], func(v *version) bool { return !same(v) })
 }
 
 // knows reports whether a process had the limit open when records were lost, or none of those that
@@ -312,78 +295,30 @@ func (l *watched) bound(from int64, width time.Duration) (permits int64, ok bool
 	return permits + queue + moved, least == width || least == longest && width > least
 }
 
-// judge looks for a window that holds more than it may.
+// judge looks for a window that holds more than it may, and counts after which events the limit was
+// used up.
 func (l *watched) judge() {
-	widths := []time.Duration{}
+	widths := map[time.Duration]bool{}
 	for _, v := range l.versions {
 		for _, windows := range append(limittest.Longer(v.limit.Algorithm), 1) {
-			if width := windows * v.limit.Per; !slices.Contains(widths, width) {
-				widths = append(widths, width)
+			widths[windows*v.limit.Per] = true
+		}
+	}
+	for _, width := range slices.Sorted(maps.Keys(widths)) {
+		worst, excess := history.CheckBy(width, func(from int64) int64 {
+			if bound, ok := l.bound(from, width); ok {
+				return bound
 			}
+			return math.MaxInt64
+		}, l.ops)
+		if excess > 0 {
+			l.world.found("over", "l%d: %s, which is %d more than it may hold", l.number, worst, excess)
 		}
 	}
-	for _, width := range widths {
-		l.judgeWindows(width)
-	}
-	l.count()
-}
-
-func (l *watched) judgeWindows(width time.Duration) {
-	byStart := make([]history.Op, 0, len(l.ops))
-	for _, op := range l.ops {
-		if op.End-op.Start < int64(width) && op.Permits > 0 {
-			byStart = append(byStart, op)
+	limit := l.current()
+	for do, at := range l.events {
+		if history.Busiest(limit.Per, limittest.Since(at, l.ops)).Permits*10 >= limit.Permits*9 {
+			l.world.did(do + ", and then used up")
 		}
 	}
-	byEnd := slices.Clone(byStart)
-	slices.SortFunc(byStart, func(a, b history.Op) int { return cmp.Compare(a.Start, b.Start) })
-	slices.SortFunc(byEnd, func(a, b history.Op) int { return cmp.Compare(a.End, b.End) })
-	inside, entered, worst := int64(0), 0, int64(0)
-	text := ""
-	for _, op := range byStart {
-		for entered < len(byEnd) && byEnd[entered].End-op.Start < int64(width) {
-			inside += byEnd[entered].Permits
-			entered++
-		}
-		if bound, ok := l.bound(op.Start, width); ok && inside-bound > worst {
-			worst = inside - bound
-			text = fmt.Sprintf("l%d: %d of %d permits in the %s from %s on", l.number, inside, bound, width,
-				time.Duration(op.Start))
-		}
-		inside -= op.Permits
-	}
-	if worst > 0 {
-		l.world.found("over", "%s", text)
-	}
-}
-
-// count tells after which events the limit was used up.
-func (l *watched) count() {
-	done := map[string]bool{}
-	for _, e := range l.events {
-		if done[e.do] {
-			continue
-		}
-		var after []history.Op
-		for _, op := range l.ops {
-			if op.Start >= e.at {
-				after = append(after, op)
-			}
-		}
-		limit := l.current()
-		if worst := history.Busiest(limit.Per, after); worst.Permits*10 >= limit.Permits*9 {
-			done[e.do] = true
-		}
-	}
-	for do := range done {
-		l.world.stat.near(do)
-	}
-}
-
-// reachable reports whether the process lists every node that the limit may be on.
-func (l *watched) reachable(p *process) bool { return p.lists() && len(l.versions) > 0 }
-
-// fills is how long it takes until an empty bucket is full.
-func fills(l shardlimit.Limit) time.Duration {
-	return time.Duration(float64(limittest.MostAtOnce(l))/float64(l.Permits)*float64(l.Per)) + time.Millisecond
 }

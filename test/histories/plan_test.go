@@ -2,6 +2,7 @@ package histories
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +29,6 @@ type processPlan struct {
 	Latency []time.Duration // to each node of the world, there and back
 	Outage  shardlimit.OutagePolicy
 	Loss    shardlimit.LossPolicy
-	Timeout time.Duration // CallTimeout; 0: the default
 	// NodeTimeout; 0: this process declares limits without takeover
 	NodeTimeout time.Duration `json:",omitempty"`
 }
@@ -55,48 +55,7 @@ type step struct {
 	Then  time.Duration    `json:",omitempty"` // pause after it
 }
 
-func (s step) String() string {
-	var b strings.Builder
-	write := func(format string, a ...any) { fmt.Fprintf(&b, format, a...) }
-	write("%s", s.Do)
-	if s.Mode != "" {
-		write(" %s", s.Mode)
-	}
-	switch s.Do {
-	case "rest":
-		write(" %s", s.For)
-	case "call":
-		write(" by p%d of l%d: %d callers, %d calls each of %d permits, %s between", s.P, s.L, s.N, s.Times, s.Size,
-			s.For)
-	case "set", "revise", "bring":
-		write(" by p%d of l%d: %s", s.P, s.L, describe(s.Limit))
-	case "nodes", "place":
-		write(" of p%d l%d: %v", s.P, s.L, s.List)
-	case "flush", "restart", "clock", "down", "lose", "save", "restore", "stall", "retire", "join", "declare":
-		write(" node %d", s.Node)
-		if s.For != 0 {
-			write(" %s", s.For)
-		}
-	case "link":
-		write(" p%d to node %d for %s", s.P, s.Node, s.For)
-	default:
-		write(" p%d l%d", s.P, s.L)
-		if s.For != 0 {
-			write(" %s", s.For)
-		}
-	}
-	if s.Aside {
-		write(", and meanwhile")
-	}
-	if s.Then != 0 {
-		write("; then %s", s.Then)
-	}
-	return b.String()
-}
-
-func describe(l shardlimit.Limit) string {
-	return fmt.Sprintf("%v, %v, Shards %d, Lease %s", l, l.Algorithm, l.Shards, l.Lease)
-}
+func (s step) String() string { return told(s) }
 
 // takesOver reports whether a process may declare limits with takeover.
 func (p *plan) takesOver() bool {
@@ -104,21 +63,31 @@ func (p *plan) takesOver() bool {
 }
 
 func (p *plan) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "history of seed %d: %d nodes, clocks %v\n", p.Seed, p.Nodes, p.Skew)
+	lines := []string{fmt.Sprintf("history of seed %d: %d nodes, clocks %v", p.Seed, p.Nodes, p.Skew)}
 	for i, proc := range p.Procs {
-		fmt.Fprintf(&b, "  p%d lists nodes %v, latency %v, on outage %d, after loss %d, takeover %v\n", i,
-			proc.Nodes, proc.Latency, proc.Outage, proc.Loss, proc.NodeTimeout > 0)
+		lines = append(lines, fmt.Sprintf("  p%d: %s", i, told(proc)))
 	}
 	for i, l := range p.Limits {
-		kind := "limit"
-		if l.Family {
-			kind = "family"
-		}
-		fmt.Fprintf(&b, "  l%d is a %s: %s\n", i, kind, describe(l.Limit))
+		lines = append(lines, fmt.Sprintf("  l%d: %s", i, told(l)))
 	}
 	for i, s := range p.Steps {
-		fmt.Fprintf(&b, "  %2d. %s\n", i+1, s)
+		lines = append(lines, fmt.Sprintf("  %2d. %s", i+1, s))
 	}
-	return b.String()
+	return strings.Join(lines, "\n")
+}
+
+// told names the fields of a struct that are not zero.
+func told(of any) string {
+	var fields []string
+	v := reflect.ValueOf(of)
+	for i := range v.NumField() {
+		value := fmt.Sprint(v.Field(i))
+		if limit, ok := v.Field(i).Interface().(shardlimit.Limit); ok {
+			value = "{" + told(limit) + "}"
+		}
+		if !v.Field(i).IsZero() {
+			fields = append(fields, v.Type().Field(i).Name+" "+value)
+		}
+	}
+	return strings.Join(fields, ", ")
 }

@@ -48,16 +48,15 @@ var bubbleGen atomic.Uint64`},
 	},
 }
 
-// repeatableRuntime returns the files of the runtime that are edited.
-func repeatableRuntime(t *testing.T) map[string]string {
+// repeatablePlayer builds the worker that plays each history the same way whenever it is played,
+// with all changes of the source, each in force only for a worker that is told so.
+func repeatablePlayer(t *testing.T, changes ...limittest.SwitchOff) (binary string) {
 	t.Helper()
 	changed := map[string]string{}
 	for name, edits := range repeatable {
 		path := filepath.Join(build.Default.GOROOT, "src", name)
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		changed[path] = string(text)
 		for _, e := range edits {
 			if n := strings.Count(changed[path], e[0]); n != 1 {
@@ -66,12 +65,5 @@ func repeatableRuntime(t *testing.T) map[string]string {
 			changed[path] = strings.Replace(changed[path], e[0], e[1], 1)
 		}
 	}
-	return changed
-}
-
-// repeatablePlayer builds the worker that plays each history the same way whenever it is played,
-// with all changes of the source, each in force only for a worker that is told so.
-func repeatablePlayer(t *testing.T, changes ...limittest.SwitchOff) (binary string) {
-	t.Helper()
-	return limittest.BuildChanged(t, changes, repeatableRuntime(t))
+	return limittest.BuildChanged(t, changes, changed)
 }

@@ -3,7 +3,6 @@ package histories
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -16,18 +15,7 @@ func (w *world) together(s step) {
 	if h == nil {
 		return
 	}
-	var wg sync.WaitGroup
-	for i := range s.N {
-		wg.Go(func() {
-			for j := range max(s.Times, 1) {
-				if !w.askAll(p, s, i+j) {
-					return
-				}
-				time.Sleep(s.For)
-			}
-		})
-	}
-	wg.Wait()
+	callers(s, func(i, j int) bool { return w.askAll(p, s, i+j) })
 }
 
 // askAll makes one call on a Set, and reports false if the process cannot.
@@ -47,15 +35,12 @@ func (w *world) askAll(p *process, s step, turn int) bool {
 		asked, parts, got = append(asked, h), append(parts, h.N(n)), append(got, n)
 	}
 	ask, set := (*shardlimit.Set).Allow, shardlimit.All(parts...)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
 	if s.Mode == "wait" {
 		ask = (*shardlimit.Set).Acquire
 	}
 	start := w.now()
-	d, err := ask(set, ctx)
-	each := set.Each(d)
-	var ops []int
+	d, err := ask(set, w.within(time.Minute))
+	each, used, settles := set.Each(d), slices.Clone(got), err == nil && d.Allowed && turn%3 == 0
 	for i, l := range w.limit {
 		var said shardlimit.Decision
 		if d.Allowed {
@@ -68,17 +53,14 @@ func (w *world) askAll(p *process, s step, turn int) bool {
 			}
 		}
 		l.used(p, asked[i])
-		ops = append(ops, p.record(l, start, said, err))
-	}
-	if err == nil && d.Allowed && turn%3 == 0 {
-		used := slices.Clone(got)
-		w.mu.Lock()
-		for i, l := range w.limit {
-			if used[i] /= int64(1 + (turn+i)%3); ops[i] >= 0 {
-				l.ops[ops[i]].Permits = used[i] // nobody has used more of them
-			}
+		op := p.record(l, start, said, err)
+		if used[i] /= int64(1 + (turn+i)%3); settles && op >= 0 {
+			w.mu.Lock()
+			l.ops[op].Permits = used[i] // nobody has used more of them
+			w.mu.Unlock()
 		}
-		w.mu.Unlock()
+	}
+	if settles {
 		_ = set.Settle(context.Background(), d, used...)
 	}
 	return p.works()
@@ -96,6 +78,6 @@ func (d *drawing) sets() {
 		if d.plan.Procs[s.P].Outage != shardlimit.FailClosed {
 			s.Mode = "allow" // Each tells what the outage policy decided, but who waits hears it late
 		}
-		d.plan.Steps = slices.Insert(d.plan.Steps, d.IntN(len(d.plan.Steps)), s)
+		d.insert(s)
 	}
 }

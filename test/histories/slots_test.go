@@ -1,9 +1,7 @@
 package histories
 
 import (
-	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -24,46 +22,35 @@ func (w *world) hold(s step) {
 	if !p.works() || p.plan.Outage != shardlimit.FailClosed {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
+	ctx := w.within(time.Minute)
 	slots, err := p.client.Slots(ctx, "slots", slotsThere, slotMaxHold)
 	if err != nil {
 		return
 	}
-	var wg sync.WaitGroup
-	for i := range s.N {
-		wg.Go(func() {
-			for j := range s.Times {
-				slot, err := slots.Acquire(ctx)
-				if err != nil {
-					return
-				}
-				w.has(ctx, slot, s, i+j)
-			}
-		})
-	}
-	wg.Wait()
-}
-
-// has keeps a slot for a while, and notes for how long it was held.
-func (w *world) has(ctx context.Context, slot *shardlimit.Slot, s step, turn int) {
-	end := func() int64 { return int64(slot.Until().Sub(w.begun)) }
-	had := held{w.now(), end()}
-	for range turn % 3 {
-		time.Sleep(s.For)
-		if slot.Extend(ctx) != nil {
-			break
+	callers(step{N: s.N, Times: s.Times}, func(i, j int) bool {
+		slot, err := slots.Acquire(ctx)
+		if err != nil {
+			return false
 		}
-		had.to = end()
-	}
-	time.Sleep(s.For)
-	if turn%5 != 4 {
-		had.to = min(had.to, w.now())
-		_ = slot.Release(ctx)
-	}
-	w.mu.Lock()
-	w.slots = append(w.slots, had)
-	w.mu.Unlock()
+		end := func() int64 { return int64(slot.Until().Sub(w.begun)) }
+		had := held{w.now(), end()}
+		for range (i + j) % 3 {
+			time.Sleep(s.For)
+			if slot.Extend(ctx) != nil {
+				break
+			}
+			had.to = end()
+		}
+		time.Sleep(s.For)
+		if (i+j)%5 != 4 {
+			had.to = min(had.to, w.now())
+			_ = slot.Release(ctx)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.slots = append(w.slots, had)
+		return true
+	})
 }
 
 // judgeSlots looks for an instant at which too many were held, unless a node forgot, its clock was
@@ -88,7 +75,7 @@ func (w *world) judgeSlots() {
 		}
 	}
 	if len(w.slots) > 0 {
-		w.stat.did("hold, judged")
+		w.did("hold, judged")
 	}
 }
 
@@ -98,8 +85,7 @@ func (d *drawing) holds() {
 		return
 	}
 	for range 1 + d.IntN(4) {
-		s := step{Do: "hold", P: d.who(), N: 1 + d.IntN(4), Times: 1 + d.IntN(8),
-			For: pick(d, 10*time.Millisecond, 100*time.Millisecond, time.Second, slotMaxHold), Aside: d.oneIn(2)}
-		d.plan.Steps = slices.Insert(d.plan.Steps, d.IntN(len(d.plan.Steps)), s)
+		d.insert(step{Do: "hold", P: d.who(), N: 1 + d.IntN(4), Times: 1 + d.IntN(8),
+			For: pick(d, 10*time.Millisecond, 100*time.Millisecond, time.Second, slotMaxHold), Aside: d.oneIn(2)})
 	}
 }

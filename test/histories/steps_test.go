@@ -14,64 +14,59 @@ import (
 
 // deeds are what steps do.
 var deeds = map[string]func(*world, step){
-	"rest":      (*world).idle,
-	"call":      (*world).call,
-	"take":      (*world).take,
-	"together":  (*world).together,
-	"set":       (*world).set,
-	"bring":     (*world).bring,
-	"revise":    (*world).revise,
-	"rebalance": (*world).rebalance,
-	"nodes":     (*world).relist,
-	"move":      (*world).move,
-	"place":     (*world).place,
-	"delete":    (*world).remove,
-	"reserve":   (*world).reserve,
-	"repay":     (*world).repay,
-	"peek":      (*world).peek,
-	"suspend":   (*world).suspend,
-	"kill":      (*world).kill,
-	"start":     (*world).restart,
-	"lose":      (*world).lose,
-	"save":      (*world).save,
-	"restore":   (*world).restore,
-	"flush":     (*world).flush,
-	"restart":   (*world).reboot,
-	"clock":     (*world).clock,
-	"down":      (*world).down,
-	"link":      (*world).link,
-	"stall":     (*world).stall,
-	"retire":    (*world).retire,
-	"declare":   (*world).declare,
-	"join":      (*world).join,
-	"settle":    (*world).settle,
-	"hold":      (*world).hold,
-	"free":      (*world).free,
+	"rest":     (*world).idle,
+	"call":     (*world).call,
+	"take":     (*world).take,
+	"together": (*world).together,
+	"set":      (*world).set,
+	"bring":    (*world).bring,
+	"revise":   (*world).revise,
+	"nodes":    (*world).place,
+	"move":     (*world).takeOut,
+	"place":    (*world).place,
+	"delete":   (*world).remove,
+	"reserve":  (*world).reserve,
+	"repay":    (*world).repay,
+	"suspend":  (*world).suspend,
+	"kill":     (*world).kill,
+	"start":    (*world).restart,
+	"lose":     (*world).lose,
+	"save":     (*world).save,
+	"restore":  (*world).restore,
+	"flush":    (*world).lose,
+	"restart":  (*world).lose,
+	"clock":    (*world).clock,
+	"down":     (*world).down,
+	"link":     (*world).link,
+	"stall":    (*world).stall,
+	"retire":   (*world).takeOut,
+	"declare":  (*world).declare,
+	"join":     (*world).join,
+	"settle":   (*world).settle,
+	"hold":     (*world).hold,
+	"free":     (*world).free,
 }
 
 // play carries the plan out and judges what came of it.
 func (w *world) play() {
 	for _, s := range w.plan.Steps {
 		if w.over() {
-			w.stat.Cut++
+			w.did("cut short")
 			break
 		}
 		do := deeds[s.Do]
 		if do == nil {
 			panic("no such step: " + s.Do)
 		}
-		w.stat.did(s.Do)
-		if s.Mode != "" {
-			w.stat.did(s.Do + " " + s.Mode)
+		if w.did(s.Do); s.Mode != "" {
+			w.did(s.Do + " " + s.Mode)
 		}
 		if s.Aside {
 			w.wg.Go(func() { do(w, s) })
 		} else {
 			do(w, s)
 		}
-		if s.Then > 0 {
-			time.Sleep(s.Then)
-		}
+		time.Sleep(s.Then)
 	}
 	w.close()
 	for _, l := range w.limit {
@@ -95,12 +90,27 @@ func (w *world) event(do string, limits ...*watched) {
 		limits = w.limit
 	}
 	for _, l := range limits {
-		l.events = append(l.events, event{do, w.now()})
+		if _, before := l.events[do]; !before {
+			l.events[do] = w.now()
+		}
 		l.fresh = false
 		if do != "bring" && do != "set" {
 			l.again(w.now())
 		}
 	}
+}
+
+// callers has so many callers at once act so many times each, with pauses, as long as they can.
+func callers(s step, act func(caller, turn int) (can bool)) {
+	var wg sync.WaitGroup
+	for i := range s.N {
+		wg.Go(func() {
+			for j := 0; j < max(s.Times, 1) && act(i, j); j++ {
+				time.Sleep(s.For)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // call has many callers at once.
@@ -109,28 +119,17 @@ func (w *world) call(s step) {
 	if h == nil {
 		return
 	}
-	var wg sync.WaitGroup
-	for i := range s.N {
-		wg.Go(func() {
-			from, size := h, max(s.Size, 1)
-			switch s.Mode {
-			case "tenants":
-				from = h.As(fmt.Sprint("t", i), 1)
-			case "sizes":
-				size = 1 + int64(i)%max(s.Size, 1)
-			}
-			for range max(s.Times, 1) {
-				w.ask(p, l, from, s.Mode, size)
-				if s.For > 0 {
-					time.Sleep(s.For)
-				}
-				if !p.works() {
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
+	callers(s, func(i, _ int) bool {
+		from, size := h, max(s.Size, 1)
+		switch s.Mode {
+		case "tenants":
+			from = h.As(fmt.Sprint("t", i), 1)
+		case "sizes":
+			size = 1 + int64(i)%max(s.Size, 1)
+		}
+		w.ask(p, l, from, s.Mode, size)
+		return p.works()
+	})
 }
 
 // ask makes one call and notes how it ended.
@@ -158,9 +157,7 @@ func (w *world) ask(p *process, l *watched, h *shardlimit.Limiter, mode string, 
 		if p.plan.Outage != shardlimit.FailClosed {
 			return d // it does not tell whether the outage policy decided
 		}
-		ctx, cancel := context.WithTimeout(ctx, max(2*l.current().Per, time.Second))
-		defer cancel()
-		if err = h.WaitN(ctx, size); err == nil {
+		if err = h.WaitN(w.within(max(2*l.current().Per, time.Second)), size); err == nil {
 			d = shardlimit.Decision{Allowed: true, Granted: size}
 		}
 		l.used(p, h)
@@ -203,9 +200,7 @@ func (w *world) reserve(s step) {
 	if h == nil || p.plan.Outage != shardlimit.FailClosed || h.Limit().Mode != shardlimit.Enforced {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*l.current().Per+time.Second)
-	defer cancel()
-	sent := w.now()
+	ctx, sent := w.within(2*l.current().Per+time.Second), w.now()
 	r, err := h.Reserve(ctx, min(max(s.Size, 1), h.Limit().Permits))
 	if err != nil || r.Degraded() || !p.works() {
 		return
@@ -264,14 +259,6 @@ func (w *world) repay(s step) {
 	}
 }
 
-func (w *world) peek(s step) {
-	_, _, h := w.who(s)
-	if h == nil {
-		return
-	}
-	_, _ = h.Peek(context.Background())
-}
-
 // settle waits until whatever moves has arrived, with a call now and then, and then until nothing
 // is in use. What a node had that does not answer yet moves later: when one that uses the limit has
 // noticed that it is back.
@@ -290,6 +277,11 @@ func (w *world) settle(s step) {
 	l.fresh = !w.over() && !p.cut() && !l.doubt.open // in doubt, who rested may bring another layout
 }
 
+// fills is how long it takes until an empty bucket is full.
+func fills(l shardlimit.Limit) time.Duration {
+	return time.Duration(limittest.MostAtOnce(l) * int64(l.Per) / l.Permits)
+}
+
 // first asks for the first permit after a rest. If that ends in an error, which was judged by
 // itself, it asks again: the process had breakers open, or is far from nodes. So it does after
 // buckets that may have begun empty, each when it was first asked, have had the time to fill.
@@ -299,7 +291,7 @@ func (w *world) first(p *process, l *watched, h *shardlimit.Limiter) shardlimit.
 		w.rest(time.Second)
 		d = w.ask(p, l, h, "allow", 1)
 	}
-	if l.beginsEmpty() {
+	if l.moves() && l.current().Algorithm == shardlimit.TokenBucket {
 		w.ask(p, l, h, "upto", limittest.MostAtOnce(l.current()))
 		w.rest(fills(l.current()) + time.Second)
 		d = w.ask(p, l, h, "allow", 1)
@@ -315,14 +307,12 @@ func (w *world) free(s step) {
 	}
 	w.wg.Wait()
 	w.rest(max(2*l.longest(), s.For))
-	if !p.works() || !p.lists() || w.over() {
+	// What one that was suspended learnt meanwhile, as its timers went on here, lies in its future now.
+	if !p.works() || !p.lists() || w.over() || p.suspended != 0 {
 		return
 	}
-	if p.suspended != 0 {
-		return // what it learnt meanwhile, as its timers went on here, lies in its future now
-	}
 	at := w.now()
-	w.stat.did("free, judged")
+	w.did("free, judged")
 	d := w.first(p, l, h)
 	if d.Granted == 0 && !p.cut() && !w.over() { // else nodes answer no more
 		w.found("denied", "p%d was denied the first permit of l%d after a rest of %s, at %s", p.number, l.number,
@@ -337,14 +327,13 @@ func (w *world) free(s step) {
 	if l.came && d.Limit > 0 { // a limit of a higher revision may be in force
 		limit.Permits = d.Limit
 	}
-	var got atomic.Int64
-	var wg sync.WaitGroup
-	for range limittest.MostAtOnce(limit) - 1 {
-		wg.Go(func() { got.Add(w.ask(p, l, h, "allow", 1).Granted) })
-	}
-	wg.Wait()
-	if got.Load() < limittest.MostAtOnce(limit)-1 && p.near(l) && !p.cut() && !w.over() {
-		w.found("stranded", "p%d was granted %d of %d permits of l%d that were free, at %s", p.number, got.Load()+1,
-			limittest.MostAtOnce(limit), l.number, time.Duration(at))
+	most, got := limittest.MostAtOnce(limit), atomic.Int64{}
+	callers(step{N: int(most) - 1}, func(int, int) bool {
+		got.Add(w.ask(p, l, h, "allow", 1).Granted)
+		return false
+	})
+	if got.Load() < most-1 && p.near(l) && !p.cut() && !w.over() {
+		w.found("stranded", "p%d was granted %d of %d permits of l%d that were free, at %s", p.number, got.Load()+1, most,
+			l.number, time.Duration(at))
 	}
 }

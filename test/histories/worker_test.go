@@ -5,13 +5,17 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // historyVariable makes this test binary a worker that plays histories: a process of its own with
@@ -27,11 +31,22 @@ type order struct {
 	Twice    bool // each is played twice
 }
 
+// plans are the histories of the order.
+func (o order) plans() (all []*plan) {
+	if o.Plan != nil {
+		return []*plan{o.Plan}
+	}
+	for seed := o.From; seed < o.To; seed++ {
+		all = append(all, draw(seed, o.Theme))
+	}
+	return all
+}
+
 // report is what a worker says: that it begins with a seed, or what came of an order.
 type report struct {
 	Begins uint64   `json:",omitempty"`
 	Failed []failed `json:",omitempty"`
-	Stats  stats    `json:",omitzero"`
+	Stats  stats    `json:",omitempty"`
 	Done   bool     `json:",omitempty"`
 }
 
@@ -41,6 +56,16 @@ type failed struct {
 	Findings []finding
 }
 
+// shows returns what some history shows of a kind, nil if none does.
+func (r report) shows(kind string) *finding {
+	for _, f := range r.Failed {
+		if i := slices.IndexFunc(f.Findings, func(f finding) bool { return f.Kind == kind }); i >= 0 {
+			return &f.Findings[i]
+		}
+	}
+	return nil
+}
+
 // saying begins the lines that a worker writes for whoever started it.
 const saying = "HISTORIES "
 
@@ -48,9 +73,7 @@ const saying = "HISTORIES "
 func serve(t *testing.T, in io.Reader, out io.Writer) {
 	say := func(r report) {
 		text, err := json.Marshal(r)
-		if err != nil {
-			panic(err)
-		}
+		limittest.Must(t, err)
 		_, _ = fmt.Fprintf(out, "\n%s%s\n", saying, text)
 	}
 	orders := json.NewDecoder(in)
@@ -59,35 +82,28 @@ func serve(t *testing.T, in io.Reader, out io.Writer) {
 		if err := orders.Decode(&o); err != nil {
 			return
 		}
-		r := report{Done: true}
-		one := func(p *plan) {
+		r := report{Done: true, Stats: stats{}}
+		for _, p := range o.plans() {
 			say(report{Begins: p.Seed})
-			var found []finding
-			var s stats
+			found, s, trace := playOne(t, p)
 			if o.Twice {
-				found, s = playTwice(t, p)
-			} else {
-				found, s, _ = playOne(t, p)
+				again, _, second := playOne(t, p)
+				found = append(append(found, again...), differ(trace, second)...)
 			}
 			r.Stats.add(s)
 			if len(found) > 0 {
 				r.Failed = append(r.Failed, failed{p.Seed, found})
 			}
 		}
-		if o.Plan != nil {
-			one(o.Plan)
-		} else {
-			for seed := o.From; seed < o.To; seed++ {
-				one(draw(seed, o.Theme))
-			}
-		}
 		say(r)
 	}
 }
 
-// player is a worker, as seen by whoever started it.
-type player struct {
-	cmd    *exec.Cmd
+// stage has a worker whenever one is needed.
+type stage struct {
+	binary string    // that the worker runs; "": this one
+	env    []string  // that it has beside ours
+	cmd    *exec.Cmd // nil: there is none now
 	in     io.WriteCloser
 	out    *bufio.Reader
 	stderr bytes.Buffer
@@ -96,96 +112,68 @@ type player struct {
 // stalled is after how long a worker that says nothing is given up.
 const stalled = 2 * time.Minute
 
-func hirePlayer(binary string, env ...string) (*player, error) {
-	p := &player{cmd: exec.Command(binary, "-test.run=^TestHistories$", "-test.timeout=0")}
-	p.cmd.Env = append(append(os.Environ(), env...), historyVariable+"=1", "GOMAXPROCS=1", "GOGC=off",
+func (s *stage) hire() error {
+	s.cmd = exec.Command(cmp.Or(s.binary, os.Args[0]), "-test.run=^TestHistories$", "-test.timeout=0")
+	s.cmd.Env = append(append(os.Environ(), s.env...), historyVariable+"=1", "GOMAXPROCS=1", "GOGC=off",
 		"GOMEMLIMIT=1GiB", "GODEBUG=adaptivestackstart=1,asyncpreemptoff=1")
-	p.cmd.Stderr = &p.stderr
-	in, err := p.cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	p.in, p.out = in, bufio.NewReader(out)
-	return p, p.cmd.Start()
+	s.stderr.Reset()
+	s.cmd.Stderr = &s.stderr
+	in, err := s.cmd.StdinPipe()
+	out, failure := s.cmd.StdoutPipe()
+	s.in, s.out = in, bufio.NewReader(out)
+	return errors.Join(err, failure, s.cmd.Start())
 }
 
-// play carries an order out. If the worker ends at it, the history at which it did is what failed.
-func (p *player) play(o order) (r report, alive bool) {
-	if err := json.NewEncoder(p.in).Encode(o); err != nil {
-		return p.lost(o.From)
+// play has a worker carry an order out. If it ends at it, the history at which it did is what
+// failed.
+func (s *stage) play(o order) report {
+	if s.cmd == nil {
+		if err := s.hire(); err != nil {
+			panic(err)
+		}
 	}
-	at := o.From
-	watch := time.AfterFunc(stalled, func() { _ = p.cmd.Process.Kill() })
+	if err := json.NewEncoder(s.in).Encode(o); err != nil {
+		return s.lost(o.From)
+	}
+	at, worker := o.From, s.cmd.Process
+	watch := time.AfterFunc(stalled, func() { _ = worker.Kill() })
 	defer watch.Stop()
 	for {
-		line, err := p.out.ReadString('\n')
+		line, err := s.out.ReadString('\n')
 		if err != nil {
-			return p.lost(at)
+			return s.lost(at)
 		}
 		text, ok := strings.CutPrefix(line, saying)
 		if !ok {
 			continue
 		}
 		watch.Reset(stalled)
-		r = report{}
+		var r report
 		if err := json.Unmarshal([]byte(text), &r); err != nil {
-			return p.lost(at)
+			return s.lost(at)
 		}
 		if r.Done {
-			return r, true
+			return r
 		}
 		at = r.Begins
 	}
 }
 
 // lost is the report of a worker that has ended.
-func (p *player) lost(seed uint64) (report, bool) {
-	_ = p.in.Close()
-	err := p.cmd.Wait()
-	text := p.stderr.String()
-	if i := strings.Index(text, "panic:"); i >= 0 {
-		text = text[i:]
-	}
-	lines := strings.Split(text, "\n")
+func (s *stage) lost(seed uint64) report {
+	err := s.close()
+	text := s.stderr.String()
+	lines := strings.Split(text[max(strings.Index(text, "panic:"), 0):], "\n")
 	return report{Failed: []failed{{seed,
-		[]finding{{"panic", fmt.Sprintf("%v: %s", err, strings.Join(lines[:min(len(lines), 24)], "\n"))}}}}}, false
+		[]finding{{"panic", fmt.Sprintf("%v: %s", err, strings.Join(lines[:min(len(lines), 24)], "\n"))}}}}}
 }
 
-// dismiss ends the worker.
-func (p *player) dismiss() {
-	_ = p.in.Close()
-	_ = p.cmd.Wait()
-}
-
-// stage has a worker whenever one is needed.
-type stage struct {
-	player *player
-	binary string   // that the worker runs; "": this one
-	env    []string // that it has beside ours
-}
-
-// play has some worker carry the order out.
-func (s *stage) play(o order) (report, error) {
-	if s.player == nil {
-		p, err := hirePlayer(cmp.Or(s.binary, os.Args[0]), s.env...)
-		if err != nil {
-			return report{}, err
-		}
-		s.player = p
+// close ends the worker.
+func (s *stage) close() error {
+	cmd := s.cmd
+	if s.cmd = nil; cmd == nil {
+		return nil
 	}
-	r, alive := s.player.play(o)
-	if !alive {
-		s.player = nil
-	}
-	return r, nil
-}
-
-func (s *stage) close() {
-	if s.player != nil {
-		s.player.dismiss()
-	}
+	_ = s.in.Close()
+	return cmd.Wait()
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -22,6 +23,7 @@ import (
 
 // world is a plan that is being played, in the time of a test bubble.
 type world struct {
+	t     *testing.T
 	plan  *plan
 	begun time.Time
 	nodes []*worldNode
@@ -30,10 +32,10 @@ type world struct {
 	wg    sync.WaitGroup // of what goes on aside
 	stat  stats
 
-	stepped   map[int]bool // nodes whose clocks made a step
-	forgetful map[int]bool // nodes that lost records
-	flushed   bool         // one of them without a restart
-	shrunk    bool         // there were fewer nodes than three for the records
+	stepped   map[*worldNode]bool // those whose clocks made a step
+	forgetful map[*worldNode]bool // those that lost records
+	flushed   bool                // one of them without a restart
+	shrunk    bool                // there were fewer nodes than three for the records
 
 	mu       sync.Mutex
 	troubled bool // something was wrong with a node or on the way to one
@@ -67,14 +69,19 @@ type process struct {
 	life      int
 	ended     chan struct{} // closed when the process is killed
 	client    *shardlimit.Client
-	handles   map[string]*shardlimit.Limiter
-	families  map[string]*shardlimit.Family
-	brings    map[string]shardlimit.Limit // for the key of a family
-	suspended int64                       // until
+	has       map[string]opened // by name
+	suspended int64             // until
 	links     []linkState
 	kept      []kept // what may be given back
 	asked     int64  // when it last asked for permits
 	woke      int64  // when it first did after a rest of a minute
+}
+
+// opened is a limit that a process has opened.
+type opened struct {
+	limit  *shardlimit.Limiter // of a family: on its key
+	family *shardlimit.Family
+	brings *shardlimit.Limit // with which it comes for the key; nil: with none
 }
 
 // kept is what a call got.
@@ -92,8 +99,9 @@ type linkState struct {
 	until  int64
 }
 
-func newWorld(p *plan) *world {
-	w := &world{plan: p, begun: time.Now(), stepped: map[int]bool{}, forgetful: map[int]bool{}}
+func newWorld(t *testing.T, p *plan) *world {
+	w := &world{t: t, plan: p, begun: time.Now(), stat: stats{}, stepped: map[*worldNode]bool{},
+		forgetful: map[*worldNode]bool{}}
 	for i := range p.Nodes {
 		n := &worldNode{server: redissim.NewServer(time.Now)}
 		if i < len(p.Skew) {
@@ -103,7 +111,7 @@ func newWorld(p *plan) *world {
 		w.nodes = append(w.nodes, n)
 	}
 	for i, l := range p.Limits {
-		w.limit = append(w.limit, &watched{world: w, number: i, plan: l})
+		w.limit = append(w.limit, &watched{world: w, number: i, plan: l, events: map[string]int64{}})
 	}
 	for i, pp := range p.Procs {
 		proc := &process{world: w, number: i, plan: pp}
@@ -135,6 +143,16 @@ func (w *world) rest(d time.Duration) {
 }
 
 func (w *world) now() int64 { return int64(time.Since(w.begun)) }
+
+// within is a context that ends after so long.
+func (w *world) within(d time.Duration) context.Context { return limittest.Shortly(w.t, d) }
+
+// did counts something that happened.
+func (w *world) did(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stat[what]++
+}
 
 // found notes something that must not be.
 func (w *world) found(kind, format string, a ...any) {
@@ -173,38 +191,31 @@ func (w *world) close() {
 	for _, n := range w.nodes {
 		n.server.Close()
 	}
-	w.stat.Scripts = w.scripts()
+	w.stat["script calls"] = w.scripts()
 }
 
 // start makes the process' client.
 func (p *process) start() {
 	p.life++
 	p.ended = make(chan struct{})
-	p.handles, p.families, p.kept = make(map[string]*shardlimit.Limiter), make(map[string]*shardlimit.Family), nil
-	p.brings = make(map[string]shardlimit.Limit)
+	p.has, p.kept = make(map[string]opened), nil
 	cfg := shardlimit.Config{
 		Participant: fmt.Sprintf("p%d.%d", p.number, p.life), OnOutage: p.plan.Outage, AfterLoss: p.plan.Loss,
-		CallTimeout: p.plan.Timeout, NodeTimeout: p.plan.NodeTimeout,
-		KeyPrefix: "h:", MeterProvider: metricnoop.NewMeterProvider(), TracerProvider: tracenoop.NewTracerProvider(),
+		NodeTimeout: p.plan.NodeTimeout,
+		KeyPrefix:   "h:", MeterProvider: metricnoop.NewMeterProvider(), TracerProvider: tracenoop.NewTracerProvider(),
 	}
-	cfg.Nodes = p.listed(p.plan.Nodes)
+	life := p.life
+	for _, i := range p.plan.Nodes {
+		link := redissim.NewLink(p.world.nodes[i].server,
+			func(command []string) redissim.Fate { return p.fate(i, life, command) }, p.stand)
+		cfg.Nodes = append(cfg.Nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Client: link,
+			Drain: slices.Contains(p.drains, i)})
+	}
 	client, err := shardlimit.New(cfg)
 	if err != nil {
 		panic(err)
 	}
 	p.client = client
-}
-
-// listed are nodes as this process' Config has them.
-func (p *process) listed(numbers []int) (nodes []shardlimit.Node) {
-	for _, i := range numbers {
-		life := p.life
-		link := redissim.NewLink(p.world.nodes[i].server,
-			func(command []string) redissim.Fate { return p.fate(i, life, command) }, p.stand)
-		nodes = append(nodes, shardlimit.Node{Name: fmt.Sprint("n", i), Client: link,
-			Drain: slices.Contains(p.drains, i)})
-	}
-	return nodes
 }
 
 // stand has what the process does wait while it is suspended.
@@ -262,55 +273,26 @@ func (p *process) kill() {
 	}
 }
 
-// suspend has the process stand still: its monotonic clock does, too, and if it is stopped by a
-// hypervisor all of its clocks.
-func (p *process) suspend(d time.Duration, stopped bool) {
-	if p.client == nil || p.suspended > p.world.now() {
-		return
-	}
-	p.suspended = p.world.now() + int64(d+time.Microsecond) // it knows of the suspension before it goes on
-	client := p.client
-	ended := p.ended
-	p.world.wg.Go(func() {
-		select {
-		case <-time.After(d):
-			if stopped {
-				limittest.Stop(client, d)
-			} else {
-				limittest.Suspend(client, d)
-			}
-		case <-ended:
-		}
-	})
-}
-
 // works reports whether the process can do anything now.
 func (p *process) works() bool { return p.client != nil && p.suspended <= p.world.now() }
 
-// opens reports whether the process opens a limit, as a tool does, and declares it only if there is
-// none. Every second life does.
-func (p *process) opens(l *watched) bool {
-	return p.life%2 == 0 && !l.plan.Family && len(l.versions) > 0
-}
-
 // handle returns the process' handle on a limit (of a family: on its first key), nil if it has
-// none.
+// none. Every second life opens a limit, as a tool does, and declares it only if there is none.
 func (p *process) handle(l *watched) *shardlimit.Limiter {
-	name, handles, families := l.name(), p.handles, p.families // those of this life: it may end meanwhile
-	if h := handles[name]; h != nil {
+	name, has := l.name(), p.has // what this life has: it may end meanwhile
+	if h := has[name].limit; h != nil {
 		return h
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-	defer cancel()
-	if p.opens(l) {
+	ctx := p.world.within(3 * time.Second)
+	if p.life%2 == 0 && !l.plan.Family && len(l.versions) > 0 {
 		start, life := p.world.now(), p.life
 		h, err := p.client.Open(ctx, name)
 		if err == nil {
-			handles[name] = h
+			has[name] = opened{limit: h}
 			return h
 		}
 		if !errors.Is(err, shardlimit.ErrNotFound) {
-			if p.life == life && p.works() && p.near(l) && l.reachable(p) && p.world.well() {
+			if p.life == life && p.works() && p.near(l) && p.lists() && p.world.well() {
 				p.world.found("outage", "p%d could not open %s while all nodes were well, at %s: %v", p.number, name,
 					time.Duration(start), err)
 			}
@@ -321,23 +303,17 @@ func (p *process) handle(l *watched) *shardlimit.Limiter {
 		defer l.doubted()
 	}
 	l.declared(p.world.now())
-	if l.plan.Family {
-		f, err := p.client.Family(ctx, name, l.plan.Limit)
-		if err != nil {
-			return nil
+	if !l.plan.Family {
+		if h, err := p.client.Limiter(ctx, name, l.plan.Limit); err == nil {
+			has[name] = opened{limit: h}
 		}
-		families[name], handles[name] = f, f.Limiter("k")
+	} else if f, err := p.client.Family(ctx, name, l.plan.Limit); err == nil {
+		has[name] = opened{limit: f.Limiter("k"), family: f}
 		if l.placed {
 			l.again(p.world.now()) // where the key is now, a limit of a higher revision may be unknown
 		}
-	} else {
-		h, err := p.client.Limiter(ctx, name, l.plan.Limit)
-		if err != nil {
-			return nil
-		}
-		handles[name] = h
 	}
-	return handles[name]
+	return has[name].limit
 }
 
 // record notes a call that was granted permits and returns its number, or -1.
@@ -346,25 +322,25 @@ func (p *process) record(l *watched, start int64, d shardlimit.Decision, err err
 	end := w.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.stat.Calls++
-	if err != nil {
-		w.stat.Errors++
+	w.stat["calls"]++
+	switch {
+	case err != nil:
+		w.stat["calls, failed"]++
 		if errors.Is(err, shardlimit.ErrInvalidLimit) {
 			w.findings = append(w.findings, finding{"invalid", err.Error()})
 		}
 		return -1
-	}
-	if d.Degraded {
-		w.stat.Degraded++
+	case d.Degraded:
+		w.stat["calls, degraded"]++
+		return -1
+	case d.Granted == 0:
+		w.stat["calls, denied"]++
 		return -1
 	}
-	if d.Granted == 0 {
-		w.stat.Denied++
-		return -1
-	}
-	w.stat.Granted += d.Granted
+	w.stat["permits"] += d.Granted
 	due := int64(d.Delay) // they may act then, and not before
-	if least := l.shortest(); l.came && end-l.granted > 2*int64(least) {
+	shortest := slices.MinFunc(l.versions, func(a, b *version) int { return cmp.Compare(a.limit.Per, b.limit.Per) })
+	if l.came && end-l.granted > 2*int64(shortest.limit.Per) {
 		// who waited may find a new state, too
 		l.again(max(start, l.granted))
 	}
@@ -383,12 +359,11 @@ func (p *process) judgeAnswer(l *watched, start int64, d shardlimit.Decision, er
 	if p.suspended > start || p.client == nil || !p.works() {
 		return
 	}
-	took, timeout := time.Duration(w.now()-start), cmp.Or(p.plan.Timeout, shardlimit.DefaultCallTimeout)
-	if took > timeout+20*time.Millisecond {
-		w.found("late", "a call of p%d took %s, the call timeout is %s, at %s", p.number, took, timeout,
-			time.Duration(start))
+	if took := time.Duration(w.now() - start); took > shardlimit.DefaultCallTimeout+20*time.Millisecond {
+		w.found("late", "a call of p%d took %s, the call timeout is %s, at %s", p.number, took,
+			shardlimit.DefaultCallTimeout, time.Duration(start))
 	}
-	if (d.Degraded || limittest.IsOutage(err)) && p.near(l) && l.reachable(p) && w.well() {
+	if (d.Degraded || limittest.IsOutage(err)) && p.near(l) && p.lists() && w.well() {
 		w.found("outage", "p%d was answered by the outage policy while all nodes were well, at %s: %v", p.number,
 			time.Duration(start), err)
 	}
@@ -407,10 +382,10 @@ func (p *process) near(l *watched) bool {
 		// shards are asked and raised
 		shards += 3
 	}
-	if h := p.handles[l.name()]; h != nil {
+	if h := p.has[l.name()].limit; h != nil {
 		shards = max(shards, h.Limit().Shards) // a change of the limit may have failed
 	}
-	return slices.Max(p.plan.Latency)*time.Duration(shards+2) < cmp.Or(p.plan.Timeout, shardlimit.DefaultCallTimeout)/2
+	return slices.Max(p.plan.Latency)*time.Duration(shards+2) < shardlimit.DefaultCallTimeout/2
 }
 
 // cut reports whether something is wrong right now on the way to a node: what it has is taken over
@@ -432,14 +407,12 @@ func (p *process) cut() bool {
 
 func every(string) bool { return true }
 
-// chosen are the nodes that a step is about, by number.
-func (w *world) chosen(node int) (numbers []int) {
-	for i := range w.nodes {
-		if node < 0 || node%len(w.nodes) == i {
-			numbers = append(numbers, i)
-		}
+// chosen are the nodes that a step is about.
+func (w *world) chosen(s step) []*worldNode {
+	if s.Node < 0 {
+		return w.nodes
 	}
-	return numbers
+	return []*worldNode{w.nodes[s.Node%len(w.nodes)]}
 }
 
 // apart reports whether the process would keep the record of a new limit only on nodes that some

@@ -18,12 +18,13 @@ type guarded struct {
 	name     string
 	limiters []*shardlimit.Limiter // of each process
 	calls    *limittest.Traffic
-	one      bool     // caller in each process, or three
+	callers  int      // in each process
 	files    []string // histories of other processes
 
 	mu       sync.Mutex
 	versions []inForce
 	excuses  []*excuse
+	excused  bool           // a window held more than the limit
 	settling sync.WaitGroup // changes that have not settled
 }
 
@@ -39,13 +40,12 @@ type excuse struct {
 	from, until int64
 	permits     int64
 	why         string
-	used        bool
 }
 
 // guard begins to watch over a limit.
 func (s *schedule) guard(name string, limit shardlimit.Limit,
 	open func(*shardlimit.Client) *shardlimit.Limiter) *guarded {
-	g := &guarded{schedule: s, name: name, versions: []inForce{{limit: limit, from: history.Now()}}}
+	g := &guarded{schedule: s, name: name, callers: 3, versions: []inForce{{limit: limit, from: history.Now()}}}
 	for _, c := range s.clients {
 		g.limiters = append(g.limiters, open(c))
 	}
@@ -57,11 +57,7 @@ func (s *schedule) guard(name string, limit shardlimit.Limit,
 func (g *guarded) start() {
 	g.calls = limittest.MakeTraffic()
 	g.calls.Dying, g.calls.Nodding, g.calls.Rest = true, 3*time.Millisecond, 3*time.Millisecond
-	callers := 3
-	if g.one {
-		callers = 1
-	}
-	g.calls.Start(callers, g.limiters...)
+	g.calls.Start(g.callers, g.limiters...)
 }
 
 // now is the limit that was asked for last.
@@ -74,45 +70,41 @@ func (g *guarded) now() shardlimit.Limit {
 // set changes the limit. If that fails, it may have been changed or not.
 func (g *guarded) set(l *shardlimit.Limiter, limit shardlimit.Limit) error {
 	g.mu.Lock()
-	before := slices.Clone(g.versions)
+	before := len(g.versions)
 	g.versions = append(g.versions, inForce{limit: limit, from: history.Now()})
 	g.mu.Unlock()
 	err := l.SetLimit(g.Context(), limit)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil {
-		g.versions = append(g.versions, before[len(before)-1]) // as before, as far as anybody knows
-		g.versions[len(g.versions)-1].from = history.Now()
+		// as before, as far as anybody knows
+		g.versions = append(g.versions, inForce{limit: g.versions[before-1].limit, from: history.Now()})
 		return err
 	}
-	if g.takeover {
-		g.settling.Go(func() { g.endsWhenSettled(l, len(before)) })
-	} else {
-		g.ends(len(before))
+	ends := func() { // g.mu is held
+		for i := range before {
+			if v := &g.versions[i]; v.until == 0 {
+				v.until = history.Now() + int64(v.limit.Lease)
+			}
+		}
 	}
+	if !g.takeover {
+		ends()
+		return nil
+	}
+	// A takeover before the change has settled is another change, and docs/reference/changing-a-limit.md
+	// has the limit before count until that one has settled.
+	g.settling.Go(func() {
+		for ; g.Context().Err() == nil; time.Sleep(50 * time.Millisecond) {
+			if st, err := l.Peek(g.Context()); err == nil && st.Settled {
+				break
+			}
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		ends()
+	})
 	return nil
-}
-
-// ends notes that limits before so many are not in force any more. g.mu is held.
-func (g *guarded) ends(before int) {
-	for i := range g.versions[:before] {
-		if v := &g.versions[i]; v.until == 0 {
-			v.until = history.Now() + int64(v.limit.Lease)
-		}
-	}
-}
-
-// endsWhenSettled is ends once a change has settled: a takeover before that is another change, and
-// docs/reference/changing-a-limit.md has the limit before count until that one has settled.
-func (g *guarded) endsWhenSettled(l *shardlimit.Limiter, before int) {
-	for ; g.Context().Err() == nil; time.Sleep(50 * time.Millisecond) {
-		if st, err := l.Peek(g.Context()); err == nil && st.Settled {
-			break
-		}
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.ends(before)
 }
 
 // found notes what is in force in the end: a change that failed may have been made all the same.
@@ -160,7 +152,9 @@ func (s *schedule) excuse(st *station, t trouble) (until func()) {
 // shareOn is the most that the shards of a node can grant at once, of a cluster those on the master
 // that is hit: all of the limit if that cannot be told.
 func (g *guarded) shareOn(st *station) int64 {
-	limit := g.greatest()
+	g.mu.Lock()
+	limit := slices.MaxFunc(g.versions, func(a, b inForce) int { return int(a.limit.Permits - b.limit.Permits) }).limit
+	g.mu.Unlock()
 	most := limittest.Bound(limit, limit.Per)
 	state, err := g.limiters[0].Peek(limittest.Shortly(g.T, time.Second))
 	if err != nil || len(state.Lost) > 0 || !state.Settled || state.Limit != g.now() {
@@ -173,13 +167,6 @@ func (g *guarded) shareOn(st *station) int64 {
 		}
 	}
 	return min(most*share/max(limit.Permits, 1)+int64(len(state.Shards)), most)
-}
-
-// greatest is the greatest limit that there was.
-func (g *guarded) greatest() shardlimit.Limit {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return slices.MaxFunc(g.versions, func(a, b inForce) int { return int(a.limit.Permits - b.limit.Permits) }).limit
 }
 
 // stop ends all calls.
@@ -196,11 +183,9 @@ func (g *guarded) stop() {
 	for _, op := range more {
 		g.calls.Record.Tally().Add(op.Start, op.End, op.Permits)
 	}
-	g.tally.mu.Lock()
-	defer g.tally.mu.Unlock()
-	g.tally.calls += g.calls.Calls.Load() + int64(len(more))
-	g.tally.permits += history.Total(ops) + history.Total(more)
-	g.tally.errors += g.calls.Failures.Load()
+	g.tally.add("decisions", g.calls.Calls.Load()+int64(len(more))-g.calls.Failures.Load())
+	g.tally.add("permits", history.Total(ops)+history.Total(more))
+	g.tally.add("calls that failed", g.calls.Failures.Load())
 }
 
 // judge looks for an interval that holds more than it may.
@@ -210,56 +195,49 @@ func (g *guarded) judge() {
 	for _, windows := range limittest.Longer(g.now().Algorithm) {
 		g.judgeBy(windows*per, ops)
 	}
-	g.tally.mu.Lock()
-	defer g.tally.mu.Unlock()
 	if history.Busiest(per, ops).Permits*10 >= g.now().Permits*9 {
-		g.tally.most++
+		g.tally.add("limits that were used up", 1)
 	}
-	if slices.ContainsFunc(g.excuses, func(e *excuse) bool { return e.used }) {
-		g.tally.excused++
+	if g.excused {
+		g.tally.add("limits of which a window held more, within the bounds of docs/failures.md", 1)
 	}
 }
 
 func (g *guarded) judgeBy(width time.Duration, ops []history.Op) {
 	worst, excess := history.CheckBy(width, func(from int64) int64 {
-		permits, _ := g.allowed(from, width)
-		return permits
+		permits, more, _ := g.allowed(from, width)
+		return permits + more
 	}, ops)
 	if excess > 0 {
-		_, whys := g.allowed(worst.Start, width)
+		_, _, whys := g.allowed(worst.Start, width)
 		g.Errorf("over: %s: %v, which is %d more than allowed; excused: %q\n%+v", g.name, worst, excess, whys,
 			g.versions)
 		return
 	}
-	_, beyond := history.CheckBy(width, func(from int64) int64 { return g.inForce(from, width) }, ops)
+	_, beyond := history.CheckBy(width, func(from int64) int64 {
+		permits, _, _ := g.allowed(from, width)
+		return permits
+	}, ops)
 	if beyond > 0 {
-		for _, e := range g.excuses {
-			e.used = true
-		}
+		g.excused = true
 		g.Logf("%s: %d permits more than the limit in a window, within the bounds of docs/failures.md", g.name, beyond)
 	}
 }
 
-// inForce is what an interval may hold if nothing is excused.
-func (g *guarded) inForce(from int64, width time.Duration) (permits int64) {
+// allowed is what an interval may hold, how many more for what is excused, and why.
+func (g *guarded) allowed(from int64, width time.Duration) (permits, more int64, whys []string) {
 	for _, v := range g.versions {
 		if v.from < from+int64(width) && (v.until == 0 || v.until > from) {
 			permits = max(permits, limittest.Bound(v.limit, width))
 		}
 	}
-	return permits
-}
-
-// allowed is what it may hold, and why it is more.
-func (g *guarded) allowed(from int64, width time.Duration) (permits int64, whys []string) {
-	permits = g.inForce(from, width)
 	for _, e := range g.excuses {
 		if e.from < from+int64(width) && e.until >= from {
-			permits += e.permits
+			more += e.permits
 			whys = append(whys, e.why)
 		}
 	}
-	return permits, whys
+	return permits, more, whys
 }
 
 // nothingIsStranded looks, when nothing is called and all nodes are well, whether the whole limit

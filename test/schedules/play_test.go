@@ -37,7 +37,9 @@ func (s *schedule) play() {
 	}
 	s.guardDeleted()
 	s.start()
-	s.hireHands(1 + s.IntN(2))
+	for range 1 + s.IntN(2) {
+		s.workers = append(s.workers, s.hireHand())
+	}
 	s.disturb(s.plan.events)
 	s.dismissHands()
 	for _, g := range s.limits {
@@ -124,7 +126,7 @@ func (s *schedule) guardKeys(n int, limit shardlimit.Limit) (families []*shardli
 		key := fmt.Sprint("k", i)
 		s.guard("key "+key, limit, func(c *shardlimit.Client) *shardlimit.Limiter {
 			return families[slices.Index(s.clients, c)].Limiter(key)
-		}).one = true
+		}).callers = 1
 	}
 	return families
 }
@@ -174,18 +176,17 @@ func (s *schedule) happens(e disturbance) {
 // says logs what an event did.
 func (s *schedule) says(e disturbance, format string, a ...any) {
 	s.Logf("%2d: "+format, append([]any{e.number}, a...)...)
-	s.tally.did(e.what)
+	s.tally.add(e.what, 1)
 }
 
 func (s *schedule) breaks(e disturbance, st *station, r *rand.Rand) {
-	troubles := st.troubles
 	for range 20 {
-		t := troubles[r.IntN(len(troubles))]
+		t := st.troubles[r.IntN(len(st.troubles))]
 		if s.mild && t.excess != "" {
 			continue
 		}
 		s.Logf("%2d: %s %s", e.number, st.name, t.name)
-		s.tally.did(t.name)
+		s.tally.add(t.name, 1)
 		if st.choose != nil {
 			st.choose(r)
 		}
@@ -237,19 +238,14 @@ func (s *schedule) deletes(e disturbance) {
 	for _, g := range s.limits {
 		if g.name == "d" && !s.mild {
 			until := g.excuse(2*g.now().Permits, "a limit that was deleted while it was called")
-			s.says(e, "delete: %v", s.deletion(g.name))
+			l, err := s.admin.Open(s.Context(), g.name) // as a process that does nothing else: handles end with their limit
+			if err == nil {
+				err = l.Delete(s.Context())
+			}
+			s.says(e, "delete: %v", err)
 			until(20*time.Second + 2*g.now().Per)
 		}
 	}
-}
-
-// deletion deletes a limit as a process that does nothing else: handles end with their limit.
-func (s *schedule) deletion(name string) error {
-	l, err := s.admin.Open(s.Context(), name)
-	if err != nil {
-		return err
-	}
-	return l.Delete(s.Context())
 }
 
 // heal mends all nodes and waits until nothing of a limit is missing.

@@ -60,9 +60,10 @@ func playSchedule(t *testing.T, all *tally, p *schedulePlan) {
 		t.Parallel()
 		s := &schedule{T: t, Rand: rand.New(rand.NewPCG(p.seed, 0)), plan: p, tally: all}
 		t.Cleanup(func() { // also after Fatal
-			if all.schedule(t.Failed()); t.Failed() {
-				t.Logf("play it again, if need be with fewer events: -schedules 1 -schedules.seed %d -schedules.kind %s "+
-					"-schedules.only %s", p.seed, p.kind, p.numbers())
+			if all.add("schedules", 1); t.Failed() {
+				all.add("schedules that failed", 1)
+				t.Logf("play it again, if need be with some of its %d events: -schedules 1 -schedules.seed %d "+
+					"-schedules.kind %s -schedules.only 0,1,2...", len(p.events), p.seed, p.kind)
 			}
 		})
 		s.play()
@@ -121,51 +122,27 @@ func (p *schedulePlan) only(list string) {
 	})
 }
 
-func (p *schedulePlan) numbers() string {
-	var list []string
-	for _, e := range p.events {
-		list = append(list, strconv.Itoa(e.number))
-	}
-	return strings.Join(list, ",")
-}
-
-// tally is what was seen in all schedules together.
+// tally counts what was seen in all schedules together.
 type tally struct {
-	mu                                    sync.Mutex
-	schedules, failed                     int
-	calls, permits, errors, most, excused int64
-	done                                  map[string]int
+	mu   sync.Mutex
+	seen map[string]int64
 }
 
-func (a *tally) schedule(failed bool) {
+func (a *tally) add(what string, n int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.schedules++
-	if failed {
-		a.failed++
+	if a.seen == nil {
+		a.seen = map[string]int64{}
 	}
-}
-
-// did counts something that happened.
-func (a *tally) did(what string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.done == nil {
-		a.done = map[string]int{}
-	}
-	a.done[what]++
+	a.seen[what] += n
 }
 
 func (a *tally) String() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d schedules, %d failed: %d decisions, %d permits; %d calls that failed\n", a.schedules,
-		a.failed, a.calls-a.errors, a.permits, a.errors)
-	fmt.Fprintf(&b, "%d limits were used up; of %d a window held more, within the bounds of docs/failures.md\n",
-		a.most, a.excused)
-	for _, what := range slices.Sorted(maps.Keys(a.done)) {
-		fmt.Fprintf(&b, "%5d times: %s\n", a.done[what], what)
+	for _, what := range slices.Sorted(maps.Keys(a.seen)) {
+		fmt.Fprintf(&b, "\n%9d %s", a.seen[what], what)
 	}
 	return b.String()
 }

@@ -63,16 +63,10 @@ func (s *schedule) build() limittest.Fleet {
 // aloneStation is a server that stands alone.
 func aloneStation(tb testing.TB, p *limittest.ProxiedNode) *station {
 	st := &station{name: p.Name, post: p, at: limittest.JobNode{Name: p.Name, Addrs: []string{p.Proxy.Addr()}}}
-	for _, f := range limittest.NodeFailures {
+	for _, f := range append(refusals(tb), limittest.NodeFailures...) {
 		st.troubles = append(st.troubles, trouble{name: f.Name, cause: func(*rand.Rand) func() {
 			f.Cause(p)
 			return func() { f.Cure(p) }
-		}})
-	}
-	for _, f := range refusals {
-		st.troubles = append(st.troubles, trouble{name: f.name, cause: func(*rand.Rand) func() {
-			p.Do(tb, f.cause...)
-			return func() { p.Do(tb, f.cure...) }
 		}})
 	}
 	st.restarts(p.Server)
@@ -129,20 +123,10 @@ func (s *schedule) clusterStation() (*station, shardlimit.Node) {
 			c.Failover(part)
 		}
 	}
-	const unreplicated = "a replica that was promoted before it received the last grants"
-	st.troubles = []trouble{
-		{name: "loses a master", excess: unreplicated, cause: func(*rand.Rand) func() {
-			old := st.hit
-			old.Kill()
-			return func() { replace(old); old.Restart(); c.AwaitSettled() }
-		}},
-		{name: "has a master paused", excess: unreplicated, cause: func(*rand.Rand) func() {
-			old := st.hit
-			old.Pause()
-			return func() { replace(old); old.Resume(); c.AwaitSettled() }
-		}},
-		{name: "fails over as planned", cause: func(r *rand.Rand) func() { c.Failover(r.IntN(3)); return nil }},
-		{name: "moves slots", cause: func(r *rand.Rand) func() {
+	st.troubles = append(losses("a master", func() *redistest.Server { return st.hit }, replace,
+		func(*redistest.Server) { c.AwaitSettled() }),
+		trouble{name: "fails over as planned", cause: func(r *rand.Rand) func() { c.Failover(r.IntN(3)); return nil }},
+		trouble{name: "moves slots", cause: func(r *rand.Rand) func() {
 			state, err := s.main.limiters[0].Peek(s.Context())
 			if err != nil {
 				return nil
@@ -154,7 +138,7 @@ func (s *schedule) clusterStation() (*station, shardlimit.Node) {
 			}
 			return nil
 		}},
-		{name: "forgets its scripts", cause: func(*rand.Rand) func() {
+		trouble{name: "forgets its scripts", cause: func(*rand.Rand) func() {
 			for _, m := range c.Masters() {
 				client := m.Client(s.T)
 				if err := client.Do(s.Context(), client.B().ScriptFlush().Build()).Error(); err != nil {
@@ -163,8 +147,24 @@ func (s *schedule) clusterStation() (*station, shardlimit.Node) {
 			}
 			return nil
 		}},
-	}
+	)
 	return st, shardlimit.Node{Name: "c", Redis: c.ClientOption()}
+}
+
+const unreplicated = "a replica that was promoted before it received the last grants"
+
+// losses are troubles of a master that dies or is paused. When it is back another one has taken its
+// place.
+func losses(which string, master func() *redistest.Server, replaced, joined func(old *redistest.Server)) []trouble {
+	loss := func(name string, cause, cure func(*redistest.Server)) trouble {
+		return trouble{name: name, excess: unreplicated, cause: func(*rand.Rand) func() {
+			old := master()
+			cause(old)
+			return func() { replaced(old); cure(old); joined(old) }
+		}}
+	}
+	return []trouble{loss("loses "+which, (*redistest.Server).Kill, (*redistest.Server).Restart),
+		loss("has "+which+" paused", (*redistest.Server).Pause, (*redistest.Server).Resume)}
 }
 
 // sentinelStation is a master with two replicas and a sentinel.
@@ -172,50 +172,35 @@ func (s *schedule) sentinelStation() (*station, shardlimit.Node) {
 	set := redistest.NewSentinel(s.T, 2)
 	st := &station{name: "s", at: limittest.JobNode{Name: "s", Addrs: set.Addrs(), MasterSet: set.MasterSet()},
 		remember: func() {}}
-	const unreplicated = "a replica that was promoted before it received the last grants"
-	st.troubles = []trouble{
-		{name: "loses its master", excess: unreplicated, cause: func(*rand.Rand) func() {
-			old := set.Master()
-			old.Kill()
-			return func() { set.AwaitFailover(old); old.Restart(); set.Rejoin(old) }
-		}},
-		{name: "has its master paused", excess: unreplicated, cause: func(*rand.Rand) func() {
-			old := set.Master()
-			old.Pause()
-			return func() { set.AwaitFailover(old); old.Resume(); set.Rejoin(old) }
-		}},
-		{name: "fails over as asked", excess: unreplicated, cause: func(*rand.Rand) func() {
+	st.troubles = append(losses("its master", set.Master, set.AwaitFailover, set.Rejoin),
+		trouble{name: "fails over as asked", excess: unreplicated, cause: func(*rand.Rand) func() {
 			old := set.Master()
 			set.Failover()
 			set.Rejoin(old)
 			return nil
-		}},
-	}
+		}})
 	return st, shardlimit.Node{Name: "s", Redis: set.ClientOption()}
 }
 
 // refusals are what an operator may do to a server so that it answers, but does nothing.
-var refusals = []struct {
-	name        string
-	cause, cure []string
-}{
-	{"has no memory left", []string{"CONFIG", "SET", "maxmemory", "1"}, []string{"CONFIG", "SET", "maxmemory", "0"}},
-	{"is read-only", []string{"REPLICAOF", "127.0.0.1", "1"}, []string{"REPLICAOF", "NO", "ONE"}},
-	{"forbids scripts", []string{"ACL", "SETUSER", "default", "-@scripting"},
-		[]string{"ACL", "SETUSER", "default", "+@scripting"}},
+func refusals(tb testing.TB) []limittest.NodeFailure {
+	refusal := func(name string, cause, cure []string) limittest.NodeFailure {
+		return limittest.NodeFailure{Name: name, Cause: func(p *limittest.ProxiedNode) { p.Do(tb, cause...) },
+			Cure: func(p *limittest.ProxiedNode) { p.Do(tb, cure...) }}
+	}
+	return []limittest.NodeFailure{
+		refusal("has no memory left", []string{"CONFIG", "SET", "maxmemory", "1"},
+			[]string{"CONFIG", "SET", "maxmemory", "0"}),
+		refusal("is read-only", []string{"REPLICAOF", "127.0.0.1", "1"}, []string{"REPLICAOF", "NO", "ONE"}),
+		refusal("forbids scripts", []string{"ACL", "SETUSER", "default", "-@scripting"},
+			[]string{"ACL", "SETUSER", "default", "+@scripting"}),
+	}
 }
 
 // hand is a process of its own that calls the main limit of a schedule.
 type hand struct {
 	*limittest.Worker
 	suspended bool
-}
-
-// hireHands starts processes.
-func (s *schedule) hireHands(n int) {
-	for range n {
-		s.workers = append(s.workers, s.hireHand())
-	}
 }
 
 func (s *schedule) hireHand() *hand {
@@ -250,7 +235,8 @@ func (s *schedule) disturbHand(e disturbance, r *rand.Rand) {
 		h.suspended = true
 	default:
 		s.says(e, "process %d is killed", i)
-		h.dies()
+		_ = h.Cmd.Process.Kill()
+		_ = h.Cmd.Wait()
 		s.workers[i] = s.hireHand()
 	}
 }
@@ -260,11 +246,6 @@ func (h *hand) goOn(s *schedule) {
 		s.Error(err)
 	}
 	h.suspended = false
-}
-
-func (h *hand) dies() {
-	_ = h.Cmd.Process.Kill()
-	_ = h.Cmd.Wait()
 }
 
 // dismissHands ends all processes.
