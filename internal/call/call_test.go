@@ -53,13 +53,9 @@ func TestALimitThatIsDeclaredAfterDeleteIsNotOvertaken(t *testing.T) {
 		// A change that was made while the server's clock was an hour ahead.
 		c.Register.Behind(time.Now().Add(time.Hour).UnixMicro())
 		l := c.Limiter()
-		if err := l.Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Delete(t.Context()))
 		c, err := client.Declare(t.Context(), Limiters, "l", limit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		l = c.Limiter()
 		var d Decision
 		if err := l.Allow(t.Context(), 10, false, &d); err != nil || !d.Allowed || d.Degraded {
@@ -143,6 +139,13 @@ func TestOnlyLinesAreWokenInWhichSomebodyWaits(t *testing.T) {
 	}
 }
 
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // joinedOn returns a process of its own that has joined a limit on a server.
 func joinedOn(t *testing.T, redis *miniredis.Miniredis, name string, declared limit.Limit) (*Client, *Target) {
 	t.Helper()
@@ -150,14 +153,10 @@ func joinedOn(t *testing.T, redis *miniredis.Miniredis, name string, declared li
 		InitAddress: []string{"n:1"}, ForceSingleClient: true,
 		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return redis.Dial() },
 	}}}}, limit.Errors{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(c.Close)
 	l, err := c.Declare(t.Context(), Limiters, name, declared)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c, l
 }
 

@@ -140,9 +140,7 @@ func TestWhoLeavesEarlyTellsNothing(t *testing.T) {
 			t.Errorf("after a quarter of a call: %v, %v", err, b.Failure())
 		}
 		b.slow.Store(false)
-		if err := b.Begin(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Begin(t.Context()))
 		defer b.End()
 		if err := b.ConfirmWithin(t.Context()); !errors.Is(err, ErrBusy) || b.Failure() != nil {
 			t.Errorf("in the queue: %v, %v", err, b.Failure())
@@ -154,9 +152,7 @@ func TestWhoLeavesEarlyTellsNothing(t *testing.T) {
 // is not over.
 func TestWhoWaitsGoesOnWhenSomethingIsLearned(t *testing.T) {
 	slowlyRead(t, func(t *testing.T, b *slowly) {
-		if err := b.Begin(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Begin(t.Context()))
 		defer b.End()
 		time.AfterFunc(time.Millisecond, func() { b.Learn(7, b.nodes.Clock.Elapsed()) })
 		began := time.Now()

@@ -20,9 +20,7 @@ import (
 func places(t *testing.T, b *Book) *Places {
 	t.Helper()
 	p, err := b.Places(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
@@ -305,9 +303,7 @@ func TestWhoIsFarAwayMayKnow(t *testing.T) {
 		w["a"].Flush()
 		w["b"].Flush()
 		for name, b := range map[string]*Book{"new": w.process(t, "abc"), "old": old} {
-			if err := b.Ask(t.Context(), false); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b.Ask(t.Context(), false))
 			if got, err := look(t, limit(b), false); err == nil && got.Value != "v" {
 				t.Errorf("%s: it finds %+v", name, got)
 			}
@@ -400,9 +396,7 @@ func TestAMoverThatCrashed(t *testing.T) {
 			places(t, mover)
 			rest := without("abcd", from.Names[0])
 			next := &Places{Generation: from.Generation + 1, Names: choose("", from.Names, rest)}
-			if err := mover.ready(t.Context(), from, next); err != nil {
-				t.Fatal(err)
-			}
+			must(t, mover.ready(t.Context(), from, next))
 			r := mover.New(script.VoteSuccessor, func() time.Duration { return time.Hour }, nil, nil)
 			at := r.seatAt(from, from.id())
 			if after == "one place" {
@@ -431,9 +425,7 @@ func TestAMoverThatCrashed(t *testing.T) {
 					t.Fatalf("%v, %v", records, err)
 				}
 				for _, r := range records[:map[string]int{"a copy": 1, "all copies": 2}[after]] {
-					if err := mover.copy(t.Context(), r, from, next); err != nil {
-						t.Fatal(err)
-					}
+					must(t, mover.copy(t.Context(), r, from, next))
 				}
 			}
 			began := time.Now()
@@ -453,9 +445,7 @@ func TestAMoverThatCrashed(t *testing.T) {
 				}
 			}
 			// Another move is made after that one.
-			if err := b.Move(t.Context(), without("abcd", from.Names[1])); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b.Move(t.Context(), without("abcd", from.Names[1])))
 			if got := read(t, limit(b)); got.Value != "w" || slices.Contains(b.Known().Names, from.Names[1]) {
 				t.Errorf("after %s: %+v at %+v", after, got, b.Known())
 			}
@@ -477,17 +467,13 @@ func TestPlacesBeforeMayStop(t *testing.T) {
 			b := w.process(t, lists[0])
 			for i := range records {
 				r := b.New(fmt.Sprint("limit:", i), func() time.Duration { return time.Hour }, nil, nil)
-				if err := add(t.Context(), r, "v"); err != nil {
-					t.Fatal(err)
-				}
+				must(t, add(t.Context(), r, "v"))
 			}
 			before := places(t, b)
 			time.Sleep(time.Hour / 2)
 			all := w.process(t, "abcdefghij")
 			places(t, all)
-			if err := all.Move(t.Context(), nodesOf(lists[1])); err != nil {
-				t.Fatal(err)
-			}
+			must(t, all.Move(t.Context(), nodesOf(lists[1])))
 			now := places(t, all)
 			for _, name := range before.Names {
 				w[name].down.Store(!slices.Contains(now.Names, name))
