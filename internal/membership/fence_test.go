@@ -235,27 +235,6 @@ func TestAWallClockThatIsSetForwardGivesNothingUp(t *testing.T) {
 	})
 }
 
-// A membership that begins anew gives no life that was, although who begins it knows of none.
-func TestNoLifeComesTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newTown(t)
-		a := w.process(t)
-		life := a.Life("n3")
-		w.down[3].Store(true)
-		a.calls(t.Context(), 20*time.Second)
-		if !a.Out("n3") {
-			t.Fatal("it is in")
-		}
-		for _, s := range w.servers {
-			s.Flush()
-		}
-		w.down[3].Store(false)
-		if b := w.process(t); b.Generation() <= a.Generation() || b.Life("n3") == life {
-			t.Errorf("generation %d after %d, life %q after %q", b.Generation(), a.Generation(), b.Life("n3"), life)
-		}
-	})
-}
-
 // A membership that no limit is under any more is told of no longer.
 func TestAMembershipThatNobodyUsesIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

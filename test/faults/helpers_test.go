@@ -33,11 +33,15 @@ func awaitAllShards(t *testing.T, l *shardlimit.Limiter) {
 	})
 }
 
-// alone is a fleet of one node, which no test takes to be away because the machine is busy.
-func alone(t *testing.T, o rueidis.ClientOption) limittest.Fleet {
+// of is a fleet of one node.
+func of(t *testing.T, o rueidis.ClientOption) limittest.Fleet {
 	t.Helper()
-	return limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: limittest.Unhurried(o)}},
-		Prefix: redistest.Prefix(t)}
+	return limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: o}}, Prefix: redistest.Prefix(t)}
+}
+
+// alone is one that no test takes to be away because the machine is busy.
+func alone(t *testing.T, o rueidis.ClientOption) limittest.Fleet {
+	return of(t, limittest.Unhurried(o))
 }
 
 // serves reports whether a call is allowed, by what a node says.
