@@ -120,31 +120,6 @@ func TestFewerThanHalfAnswer(t *testing.T) {
 	})
 }
 
-// Those that would decide where records begin were started again, and the others do not answer:
-// what these know is not overlooked.
-func TestNothingBeginsWithoutHalfOfTheNodes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newTown(t, "abcdefg")
-		at := places(t, w.process(t, "abcdefg"))
-		for name, p := range w {
-			if slices.Contains(at.Names, name) {
-				p.Restart()
-			} else {
-				p.down.Store(true)
-			}
-		}
-		if p, err := w.process(t, "abcdefg").Places(t.Context()); !errors.Is(err, ErrNoMajority) {
-			t.Errorf("%+v, %v", p, err)
-		}
-		for _, p := range w {
-			p.down.Store(false)
-		}
-		if p := places(t, w.process(t, "abcdefg")); p.id() != at.id() {
-			t.Errorf("%+v, want %+v", p, at)
-		}
-	})
-}
-
 // What is not ours in place of a pointer or of a place is told where it counts, and left alone.
 func TestForeignValues(t *testing.T) {
 	for _, foreign := range [][]string{
@@ -498,7 +473,8 @@ func TestChosenPlaces(t *testing.T) {
 		if !slices.IsSorted(names) {
 			t.Errorf("%q of %d nodes", names, n)
 		}
-		if again := choose("p:", names, all[:n]); !slices.Equal(again, names) {
+		again := choose("p:", names, all)
+		if slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(again, name) }) {
 			t.Errorf("%q became %q", names, again)
 		}
 	}

@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/shardlimit/shardlimit/internal/membership"
 	"github.com/shardlimit/shardlimit/internal/record"
@@ -92,36 +90,17 @@ func TestAChangeThatLostIsMadeOnTop(t *testing.T) {
 	}
 }
 
-// A read of the record that waits while the limit is deleted finds no record. It does not count the
-// process as a participant of what is gone.
-func TestAReadAfterADeletionLeavesNothingBehind(t *testing.T) {
+// A limit that this process has deleted is not declared again by a read of its record, nor by who
+// joins it just then.
+func TestADeletedLimitIsNotDeclaredAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		redis := newRedis()
-		p := processOn(t, redis, wanted(10, 1))
-		if len(redis.Keys()) == 0 {
-			t.Fatal("nothing is stored")
+		r := processOn(t, newRedis(), wanted(10, 1)).register
+		must(t, r.Delete(t.Context(), func(context.Context) error { return nil }))
+		if read, join := r.Ask(t.Context(), false), r.Join(t.Context()); !errors.Is(read, ErrDeleted) ||
+			!errors.Is(join, ErrDeleted) {
+			t.Errorf("%v, %v", read, join)
 		}
-		must(t, p.register.Begin(t.Context()))
-		deleted, read := make(chan error), make(chan error)
-		go func() { deleted <- p.register.Delete(t.Context(), func(context.Context) error { return nil }) }()
-		synctest.Wait() // first come, first served
-		go func() { read <- p.register.Ask(t.Context(), false) }()
-		synctest.Wait()
-		p.register.End()
-		must(t, <-deleted)
-		if err := <-read; !errors.Is(err, ErrDeleted) {
-			t.Errorf("%v", err)
-		}
-		if _, err := p.register.Look(t.Context()); !errors.Is(err, ErrNotFound) {
-			t.Errorf("%v", err)
-		}
-		time.Sleep(2 * time.Minute)
-		for _, key := range redis.Keys() {
-			if strings.Contains(key, "}:p:") {
-				t.Errorf("a participant is left: %q", key)
-			}
-		}
-		if err := p.register.Join(t.Context()); !errors.Is(err, ErrDeleted) {
+		if _, err := r.Look(t.Context()); !errors.Is(err, ErrNotFound) {
 			t.Errorf("%v", err)
 		}
 	})

@@ -35,12 +35,11 @@ func TestForeignStateIsReportedAndLeftAlone(t *testing.T) {
 			for range 10 { // so much that there is a log
 				limittest.MustGet(t, l, 8)
 			}
-			bad := posts[0]
-			if st := limittest.Peek(t, l); limittest.ShardOn(t, st, bad.Name).Used < limittest.ShardOn(t, st,
-				posts[1].Name).Used {
+			st, bad := limittest.Peek(t, l), posts[0]
+			if limittest.ShardOn(t, st, bad.Name).Used < limittest.ShardOn(t, st, posts[1].Name).Used {
 				bad = posts[1]
 			}
-			tag := limittest.ShardOn(t, limittest.Peek(t, l), bad.Name).Tag
+			tag := limittest.ShardOn(t, st, bad.Name).Tag
 			key := fl.Prefix + "{" + tag + "}l:n:l"
 			for _, command := range commands {
 				command = slices.Clone(command)
@@ -87,7 +86,6 @@ func dump(tb testing.TB, p *limittest.ProxiedNode, keys ...string) (all string) 
 
 // A record that is not ours, or of a later version, is told by whoever opens its limit, and is not
 // changed. Other limits are served.
-
 func TestAForeignRecordIsReportedAndLeftAlone(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string][]string{
