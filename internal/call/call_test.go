@@ -1,31 +1,18 @@
 package call
 
 import (
-	"bytes"
-	"context"
-	"crypto/tls"
 	"fmt"
-	"log/slog"
 	"maps"
 	"math"
-	"net"
 	"slices"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
 
 	"github.com/shardlimit/shardlimit/internal/clock"
 	"github.com/shardlimit/shardlimit/internal/dispatch"
 	"github.com/shardlimit/shardlimit/internal/limit"
-	"github.com/shardlimit/shardlimit/internal/node"
-	"github.com/shardlimit/shardlimit/internal/register"
-	"github.com/shardlimit/shardlimit/script"
-	"github.com/shardlimit/shardlimit/shard"
 )
 
 // A process that an outage let pass has nothing of the limit: after the outage it has its part.
@@ -42,30 +29,6 @@ func TestWhatAnOutageLetPassIsNoPartOfTheLimit(t *testing.T) {
 	if counts.had != 2 {
 		t.Errorf("it has %d of the limit, want 2", counts.had)
 	}
-}
-
-// What shards showed of a layout says nothing of the limit that is declared after it was deleted.
-func TestALimitThatIsDeclaredAfterDeleteIsNotOvertaken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		redis := miniredis.NewMiniRedis()
-		redis.ClockTTL(true)
-		client, c := joinedOn(t, redis, "l", limit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
-		// A change that was made while the server's clock was an hour ahead.
-		c.Register.Behind(time.Now().Add(time.Hour).UnixMicro())
-		l := c.Limiter()
-		if err := l.Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		c, err := client.Declare(t.Context(), Limiters, "l", limit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l = c.Limiter()
-		var d Decision
-		if err := l.Allow(t.Context(), 10, false, &d); err != nil || !d.Allowed || d.Degraded {
-			t.Errorf("%+v, %v", d, err)
-		}
-	})
 }
 
 // Wherever in a lease permits are, they are those of the shards that granted them.
@@ -141,57 +104,4 @@ func TestOnlyLinesAreWokenInWhichSomebodyWaits(t *testing.T) {
 	if !slices.Equal(woken, []string{"0", "2"}) {
 		t.Errorf("woken are %v", woken)
 	}
-}
-
-// joinedOn returns a process of its own that has joined a limit on a server.
-func joinedOn(t *testing.T, redis *miniredis.Miniredis, name string, declared limit.Limit) (*Client, *Target) {
-	t.Helper()
-	c, err := New(limit.Config{CallTimeout: time.Second, Nodes: []node.Spec{{Name: "n", Option: rueidis.ClientOption{
-		InitAddress: []string{"n:1"}, ForceSingleClient: true,
-		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return redis.Dial() },
-	}}}}, limit.Errors{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	l, err := c.Declare(t.Context(), Limiters, name, declared)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c, l
-}
-
-// A shard that has lost its memory is told of, and the record is read again, whichever call finds
-// it: also one that asks for no permits.
-func TestALossIsNoticedByACallThatAsksForNoPermits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		redis := miniredis.NewMiniRedis()
-		redis.ClockTTL(true)
-		_, c := joinedOn(t, redis, "l", limit.Limit{Permits: 100, Per: time.Minute, Shards: 1})
-		var log bytes.Buffer
-		c.Process.Config.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		l, d := Limiter{Target: c, member: &c.member}, Decision{}
-		if err := l.Allow(t.Context(), 1, false, &d); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
-		layout := c.Routes.Load().Layout
-		for _, key := range redis.Keys() {
-			if strings.Contains(key, "{"+shard.Tag(layout.Shards[0].Slot)+"}l:") {
-				redis.Del(key)
-			}
-		}
-		asked := c.Register.Believed(layout.Epoch, c.Process.Clock.Elapsed())
-		time.Sleep(time.Second)
-		offer := &register.Offer{Layout: layout, Shard: layout.Shards[0]}
-		if reply, err := c.Register.Limit.Propose(t.Context(), offer); err != nil || reply.Status != script.Lost {
-			t.Fatalf("%+v, %v", reply, err)
-		}
-		synctest.Wait()
-		if !strings.Contains(log.String(), "lost its memory") {
-			t.Errorf("the log says %q", log.String())
-		}
-		if c.Register.Believed(layout.Epoch, c.Process.Clock.Elapsed()) == asked {
-			t.Error("the record was not read again")
-		}
-	})
 }

@@ -57,29 +57,29 @@ func TestABeliefEnds(t *testing.T) {
 		if b.until() != 0 || b.Expired(b.nodes.Clock.Elapsed()) {
 			t.Error("nothing was read")
 		}
+		confirms := func(since clock.Elapsed, asks int64) {
+			t.Helper()
+			if err := b.ConfirmSince(t.Context(), since); err != nil || b.asks.Load() != asks {
+				t.Errorf("%v, asked %d times, want %d", err, b.asks.Load(), asks)
+			}
+		}
 		began := b.nodes.Clock.Elapsed()
-		if err := b.ConfirmSince(t.Context(), 0); err != nil || b.until() != began+clock.Elapsed(node.Relied) ||
-			b.Until(8, began) != 0 {
-			t.Errorf("%v, until %d", err, b.until())
+		confirms(0, 1)
+		if b.until() != began+clock.Elapsed(node.Relied) || b.Until(8, began) != 0 {
+			t.Errorf("until %d", b.until())
 		}
 		time.Sleep(node.Relied - 1)
-		if b.until() == 0 || b.Expired(b.nodes.Clock.Elapsed()) || b.ConfirmSince(t.Context(), 0) != nil ||
-			b.asks.Load() != 1 {
-			t.Errorf("over too early; asked %d times", b.asks.Load())
+		if b.until() == 0 || b.Expired(b.nodes.Clock.Elapsed()) {
+			t.Error("over too early")
 		}
+		confirms(0, 1)
 		time.Sleep(time.Nanosecond)
 		if b.until() != 0 || !b.Expired(b.nodes.Clock.Elapsed()) {
 			t.Error("relied on for too long")
 		}
-		if err := b.ConfirmSince(t.Context(), 0); err != nil || b.asks.Load() != 2 {
-			t.Errorf("%v, asked %d times", err, b.asks.Load())
-		}
-		if err := b.ConfirmSince(t.Context(), b.nodes.Clock.Elapsed()); err != nil || b.asks.Load() != 2 {
-			t.Errorf("%v, asked %d times", err, b.asks.Load())
-		}
-		if err := b.ConfirmSince(t.Context(), b.nodes.Clock.Elapsed()+1); err != nil || b.asks.Load() != 3 {
-			t.Errorf("since later: %v, asked %d times", err, b.asks.Load())
-		}
+		confirms(0, 2)
+		confirms(b.nodes.Clock.Elapsed(), 2)
+		confirms(b.nodes.Clock.Elapsed()+1, 3)
 	})
 }
 
@@ -140,9 +140,7 @@ func TestWhoLeavesEarlyTellsNothing(t *testing.T) {
 			t.Errorf("after a quarter of a call: %v, %v", err, b.Failure())
 		}
 		b.slow.Store(false)
-		if err := b.Begin(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Begin(t.Context()))
 		defer b.End()
 		if err := b.ConfirmWithin(t.Context()); !errors.Is(err, ErrBusy) || b.Failure() != nil {
 			t.Errorf("in the queue: %v, %v", err, b.Failure())
@@ -154,9 +152,7 @@ func TestWhoLeavesEarlyTellsNothing(t *testing.T) {
 // is not over.
 func TestWhoWaitsGoesOnWhenSomethingIsLearned(t *testing.T) {
 	slowlyRead(t, func(t *testing.T, b *slowly) {
-		if err := b.Begin(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Begin(t.Context()))
 		defer b.End()
 		time.AfterFunc(time.Millisecond, func() { b.Learn(7, b.nodes.Clock.Elapsed()) })
 		began := time.Now()

@@ -18,14 +18,10 @@ func TestARecordIsDeletedAndDeclaredAgain(t *testing.T) {
 	for _, moves := range []bool{false, true} {
 		inTown(t, "abcd", func(t *testing.T, w town, b *Book) {
 			if moves {
-				if err := b.Move(t.Context(), without("abcd", places(t, b).Names[0])); err != nil {
-					t.Fatal(err)
-				}
+				must(t, b.Move(t.Context(), without("abcd", places(t, b).Names[0])))
 				write(t, limit(b), "v")
 			}
-			if err := limit(b).Delete(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, limit(b).Delete(t.Context()))
 			other := limit(w.process(t, "abcd"))
 			if got, err := look(t, other, false); err != nil || got.Exists {
 				t.Errorf("moved %v: %+v, %v", moves, got, err)
@@ -81,9 +77,7 @@ func TestPeekWritesNothing(t *testing.T) {
 		peek("a blank place", "v")
 		prepare(t, limit(b))
 		peek("an open promise", "v")
-		if err := b.Move(t.Context(), without("abcd", places(t, b).Names[1])); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Move(t.Context(), without("abcd", places(t, b).Names[1])))
 		peek("one that has moved", "v")
 	})
 }

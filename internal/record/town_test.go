@@ -80,6 +80,13 @@ func (w town) process(t *testing.T, names string) *Book {
 	return processOf(t, fmt.Sprint("process ", rand.Uint64()), specs)
 }
 
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func processOf(t *testing.T, name string, specs []node.Spec) *Book {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -87,10 +94,8 @@ func processOf(t *testing.T, name string, specs []node.Spec) *Book {
 		CallTimeout: 100 * time.Millisecond,
 		Spawn:       func(task func(context.Context)) bool { go task(ctx); return true }}
 	var err error
-	if s.Telemetry, err = telemetry.New(s.Clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(),
-		nil); err != nil {
-		t.Fatal(err)
-	}
+	s.Telemetry, err = telemetry.New(s.Clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(), nil)
+	must(t, err)
 	fleet := node.NewFleet(s, specs)
 	t.Cleanup(func() { cancel(); fleet.Close() })
 	return NewBook(fleet, name)
@@ -162,9 +167,7 @@ func add(ctx context.Context, r *Record, text string) error {
 func found(t *testing.T, r *Record) Reading {
 	t.Helper()
 	got, err := r.Change(t.Context(), func(got Reading) (string, error) { return got.Value, nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return got
 }
 

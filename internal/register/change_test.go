@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/shardlimit/shardlimit/internal/membership"
 	"github.com/shardlimit/shardlimit/internal/record"
@@ -21,22 +19,13 @@ func TestAChangeIsToldToTheShardsAlthoughALaterOneIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := newRedis()
 		mine, other := processOn(t, redis, wanted(100, 4)), processOn(t, redis, wanted(100, 4))
-		next, err := mine.propose(t.Context(), wanted(20, 4))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := other.propose(t.Context(), wanted(30, 4)); err != nil {
-			t.Fatal(err)
-		}
-		if err := mine.register.Ask(t.Context(), false); err != nil {
-			t.Fatal(err)
-		}
+		next := mine.propose(t, wanted(20, 4))
+		other.propose(t, wanted(30, 4))
+		must(t, mine.register.Ask(t.Context(), false))
 		if now := mine.Layout().Epoch; now <= next.Epoch {
 			t.Fatalf("epoch %d does not follow %d", now, next.Epoch)
 		}
-		if err := mine.register.putInForce(t.Context(), *next); err != nil {
-			t.Fatal(err)
-		}
+		must(t, mine.register.putInForce(t.Context(), *next))
 		for _, s := range next.Shards {
 			if epoch := mine.epochAt(t, s); epoch < next.Epoch {
 				t.Errorf("shard %d is at epoch %d; the change is %d", s.Slot, epoch, next.Epoch)
@@ -50,15 +39,11 @@ func TestAChangeIsToldToTheShardsAlthoughALaterOneIsKnown(t *testing.T) {
 func TestAChangeThatShardsDoNotObeyIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := processOn(t, newRedis(), wanted(100, 1))
-		next, err := p.propose(t.Context(), wanted(20, 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		next := p.propose(t, wanted(20, 1))
 		later := *next
 		later.Epoch += 1000
-		if _, err := p.Propose(t.Context(), &Offer{Layout: later, Shard: next.Shards[0]}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := p.Propose(t.Context(), &Offer{Layout: later, Shard: next.Shards[0]})
+		must(t, err)
 		if err := p.register.putInForce(t.Context(), *next); !errors.Is(err, errOvertaken) {
 			t.Errorf("got %v", err)
 		}
@@ -105,40 +90,17 @@ func TestAChangeThatLostIsMadeOnTop(t *testing.T) {
 	}
 }
 
-// A read of the record that waits while the limit is deleted finds no record. It does not count the
-// process as a participant of what is gone.
-func TestAReadAfterADeletionLeavesNothingBehind(t *testing.T) {
+// A limit that this process has deleted is not declared again by a read of its record, nor by who
+// joins it just then.
+func TestADeletedLimitIsNotDeclaredAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		redis := newRedis()
-		p := processOn(t, redis, wanted(10, 1))
-		if len(redis.Keys()) == 0 {
-			t.Fatal("nothing is stored")
+		r := processOn(t, newRedis(), wanted(10, 1)).register
+		must(t, r.Delete(t.Context(), func(context.Context) error { return nil }))
+		if read, join := r.Ask(t.Context(), false), r.Join(t.Context()); !errors.Is(read, ErrDeleted) ||
+			!errors.Is(join, ErrDeleted) {
+			t.Errorf("%v, %v", read, join)
 		}
-		if err := p.register.Begin(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		deleted, read := make(chan error), make(chan error)
-		go func() { deleted <- p.register.Delete(t.Context(), func(context.Context) error { return nil }) }()
-		synctest.Wait() // first come, first served
-		go func() { read <- p.register.Ask(t.Context(), false) }()
-		synctest.Wait()
-		p.register.End()
-		if err := <-deleted; err != nil {
-			t.Fatal(err)
-		}
-		if err := <-read; !errors.Is(err, ErrDeleted) {
-			t.Errorf("%v", err)
-		}
-		if _, err := p.register.Look(t.Context()); !errors.Is(err, ErrNotFound) {
-			t.Errorf("%v", err)
-		}
-		time.Sleep(2 * time.Minute)
-		for _, key := range redis.Keys() {
-			if strings.Contains(key, "}:p:") {
-				t.Errorf("a participant is left: %q", key)
-			}
-		}
-		if err := p.register.Join(t.Context()); !errors.Is(err, ErrDeleted) {
+		if _, err := r.Look(t.Context()); !errors.Is(err, ErrNotFound) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -151,14 +113,10 @@ func fenced(t *testing.T, drains bool) *process {
 	b.Drain = drains
 	p := listing(t, wanted(10, 1), served("a", newRedis()), b)
 	f := p.env.Fence
-	if err := f.ConfirmSince(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.ConfirmSince(t.Context(), 0))
 	layout, err := shard.New(&shard.Fence{Lost: []string{"b"}}, 1, wanted(10, 1).Spec,
 		[]shard.Shard{{Node: "a", Share: 10, Life: f.Life("a")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.layout.Store(&layout)
 	return p
 }
@@ -203,19 +161,13 @@ func TestFamiliesAndLimitsHaveLayoutsOfTheirOwn(t *testing.T) {
 	r := listing(t, wanted(100, 3), served("n", nil)).register
 	nodes := r.env.Nodes.Roster().All()
 	limit, err := shard.New(nil, 7, wanted(100, 3).Spec, shard.Arrange("n:l", 100, 3, nodes))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	family, err := shard.NewFamily(nil, 7, wanted(100, 3).Spec, limit.Shards, nodes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, r.Family = range []bool{false, true} {
 		for _, layout := range []shard.Layout{limit, family} {
 			text, err := json.Marshal(layout)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, err := r.decode(string(text)); errors.Is(err, ErrUnreadable) == (r.Family == (layout.Keys != nil)) {
 				t.Errorf("of a family %v, read as one %v: %v", layout.Keys != nil, r.Family, err)
 			}

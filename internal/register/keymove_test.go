@@ -30,13 +30,9 @@ func moving(t *testing.T, epoch int64) *movingKey {
 	t.Helper()
 	spec := shard.Spec{Permits: 10, Window: time.Second, Algorithm: "sliding_log"}
 	old, err := shard.New(nil, epoch-1, spec, []shard.Shard{{Slot: 1, Node: "old", Share: 10}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	next, err := old.Change(epoch, spec, []shard.Shard{{Slot: 2, Node: "new", Share: 10}}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &movingKey{layout: next}
 }
 
@@ -102,9 +98,7 @@ func TestAKeyMovesOnceTheRecordOfItsFamilyIsConfirmed(t *testing.T) {
 func TestTheQueueForTheRecordIsNoOutageForAKeyThatMoves(t *testing.T) {
 	inDoubt(t, func(t *testing.T, p *process, _ *atomic.Bool) {
 		k, m := moving(t, p.Layout().Epoch), NewMove()
-		if err := p.register.Begin(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.register.Begin(t.Context()))
 		m.Follow(t.Context(), p.register.Reader, k)
 		if k.asked.Load() > 0 || k.adopted || k.shut != nil || p.register.Failure() != nil {
 			t.Errorf("while the record is being read: %+v", k)

@@ -45,6 +45,13 @@ func served(name string, redis *miniredis.Miniredis) node.Spec {
 		ForceSingleClient: true, DialCtxFn: dial}}
 }
 
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // processOn is a process that has joined a limit on a server.
 func processOn(t *testing.T, redis *miniredis.Miniredis, declared Wanted) *process {
 	t.Helper()
@@ -61,10 +68,8 @@ func listing(tb testing.TB, declared Wanted, nodes ...node.Spec) *process {
 	s := node.Settings{Ctx: tb.Context(), Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler),
 		CallTimeout: time.Second, Spawn: func(func(context.Context)) bool { return false }}
 	var err error
-	if s.Telemetry, err = telemetry.New(s.Clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(),
-		nil); err != nil {
-		tb.Fatal(err)
-	}
+	s.Telemetry, err = telemetry.New(s.Clock, metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider(), nil)
+	must(tb, err)
 	fleet := node.NewFleet(s, nodes)
 	tb.Cleanup(fleet.Close)
 	book := record.NewBook(fleet, "p")
@@ -87,10 +92,13 @@ func (p *process) believes() bool {
 func (p *process) Wanted() Wanted { return p.declared }
 
 // propose stores a layout of the limit as somebody asks for it, and tells no shard.
-func (p *process) propose(ctx context.Context, want Wanted) (*shard.Layout, error) {
-	return p.register.propose(ctx, func(old shard.Layout, f *membership.Fence) (maker, error) {
-		return p.register.become(ctx, want, old, f), nil
+func (p *process) propose(t *testing.T, want Wanted) *shard.Layout {
+	t.Helper()
+	next, err := p.register.propose(t.Context(), func(old shard.Layout, f *membership.Fence) (maker, error) {
+		return p.register.become(t.Context(), want, old, f), nil
 	})
+	must(t, err)
+	return next
 }
 
 func (p *process) Layout() *shard.Layout { return p.layout.Load() }
@@ -118,13 +126,11 @@ func (p *process) Propose(ctx context.Context, o *Offer) (reply script.TakeReply
 // epochAt is the epoch that a shard obeys.
 func (p *process) epochAt(t *testing.T, s shard.Shard) (epoch int64) {
 	t.Helper()
-	if err := p.ask(t.Context(), s, func(ctx context.Context, e *script.Endpoint, ref script.ShardRef) error {
+	must(t, p.ask(t.Context(), s, func(ctx context.Context, e *script.Endpoint, ref script.ShardRef) error {
 		r, err := e.Peek(ctx, ref)
 		epoch = r.Epoch
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return epoch
 }
 

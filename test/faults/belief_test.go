@@ -229,22 +229,6 @@ func TestAPacedParticipantHearsOfRoom(t *testing.T) {
 	}
 }
 
-// One that asks all the time counts as a participant, also while it is answered from memory. Else
-// FailLocal would divide the limit among too few.
-func TestAPacedParticipantIsCounted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, b, _ := paced(t)
-		for range 60 {
-			_, _ = a.Allow(t.Context())
-			_, _ = b.Allow(t.Context())
-			time.Sleep(2 * time.Second)
-		}
-		if n := limittest.Peek(t, b).Participants; n != 2 {
-			t.Errorf("%d participants, want 2", n)
-		}
-	})
-}
-
 // A key that expired while this machine was suspended was not lost by its server.
 func TestAKeyThatExpiredInASleepIsServed(t *testing.T) {
 	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {

@@ -25,26 +25,18 @@ func TestShardsMoveWithTheirSlots(t *testing.T) {
 	// would be held without having been granted, and not for want of care.
 	patient := func(c *shardlimit.Config) { c.CallTimeout = limittest.Patience }
 	limiters := f.Group(t, 3, "long", limit, patient)
-	tight := shardlimit.Limit{Permits: 500, Per: 300 * time.Millisecond, Shards: 6}
-	tights := f.Group(t, 3, "tight", tight)
-	long := busy(t, 6, 5*time.Millisecond, func(who int, i int64) (shardlimit.Decision, error) {
+	callers := busy(t, 6, 5*time.Millisecond, func(who int, i int64) (shardlimit.Decision, error) {
 		return limiters[who/2].AllowN(context.Background(), 1+i%3)
 	})
-	callers := limittest.NewTraffic(t)
-	callers.Start(2, tights...)
-	for to := range 3 { // slots of the first shard of each, and of some others
+	for to := range 3 { // slots of the first shard, and some others
 		cluster.Migrate(to*5000, to*5000+500, (to+1)%3)
 	}
-	for _, l := range []*shardlimit.Limiter{limiters[0], tights[0]} {
-		for i, s := range limittest.Peek(t, l).Shards {
-			cluster.Migrate(s.Slot, s.Slot, i%3)
-		}
+	for i, s := range limittest.Peek(t, limiters[0]).Shards {
+		cluster.Migrate(s.Slot, s.Slot, i%3)
 	}
-	long.stop()
-	worst := limittest.KeepsTo(t, tight, callers.Ended(t))
-	limittest.Uses(t, limiters[0], long.granted.Load())
-	t.Logf("%d calls; beside them: %s; worst window: %d of %d", long.calls.Load(), callers, worst.Permits,
-		tight.Permits)
+	callers.stop()
+	limittest.Uses(t, limiters[0], callers.granted.Load())
+	t.Logf("%d calls", callers.calls.Load())
 }
 
 // Calls that meet a change of masters are served by the shards of the others. A planned failover

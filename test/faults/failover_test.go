@@ -85,7 +85,7 @@ func TestATakeoverWaitsForTwoWindows(t *testing.T) {
 			}
 			limittest.Settled(t, l)
 			limittest.DrainSlowly(t, l)
-			loseHome(t, fl, l)
+			fl.Bubble[fl.Index(limittest.Peek(t, l).Shards[0].Node)].Down.Store(true)
 			lost := time.Now()
 			limittest.AwaitWithin(t, 2*limit.Per+17*time.Second, "it is served", func() bool { return serves(t, l) })
 			if served := time.Since(lost); served < 2*limit.Per {

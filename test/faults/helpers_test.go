@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,11 +33,15 @@ func awaitAllShards(t *testing.T, l *shardlimit.Limiter) {
 	})
 }
 
-// alone is a fleet of one node, which no test takes to be away because the machine is busy.
-func alone(t *testing.T, o rueidis.ClientOption) limittest.Fleet {
+// of is a fleet of one node.
+func of(t *testing.T, o rueidis.ClientOption) limittest.Fleet {
 	t.Helper()
-	return limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: limittest.Unhurried(o)}},
-		Prefix: redistest.Prefix(t)}
+	return limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: o}}, Prefix: redistest.Prefix(t)}
+}
+
+// alone is one that no test takes to be away because the machine is busy.
+func alone(t *testing.T, o rueidis.ClientOption) limittest.Fleet {
+	return of(t, limittest.Unhurried(o))
 }
 
 // serves reports whether a call is allowed, by what a node says.
@@ -56,12 +59,6 @@ func use(t *testing.T, long time.Duration, limiters ...*shardlimit.Limiter) {
 			_, _ = l.Allow(t.Context())
 		}
 	}
-}
-
-// loseHome has that node down, of a fleet in a bubble, which has the only shard of a limiter.
-func loseHome(t *testing.T, fl limittest.Fleet, l *shardlimit.Limiter) {
-	t.Helper()
-	fl.Bubble[fl.Index(limittest.Peek(t, l).Shards[0].Node)].Down.Store(true)
 }
 
 // callers are goroutines that call until they are stopped. Each call must be allowed.
@@ -128,22 +125,8 @@ func isRecord(key string) bool { return strings.Contains(key, "}:m:") }
 // isLayout matches the keys of the records of limits and families.
 func isLayout(key string) bool { return isRecord(key) && strings.Contains(key, ":limit:") }
 
-// placeHead is the length of what a place of a record has before the names of its run and of its
-// mark: see script/vote.lua.
-const placeHead = 105
-
-// layoutAt is the layout that a place of a record has accepted, as it is stored.
-func layoutAt(t *testing.T, place string) string {
-	t.Helper()
-	head, value := splitPlace(t, place)
-	if value == "" || value[0] != 'v' {
-		t.Fatalf("no layout: %q after %q", value, head)
-	}
-	return value[1:]
-}
-
-// rewriteLayouts has the places of records on a node have accepted other layouts. They are else as
-// they were.
+// rewriteLayouts has the places of records on a node have accepted other layouts, with which what
+// they hold ends. They are else as they were.
 func rewriteLayouts(t *testing.T, redis *redissim.Server, other func(layout string) string) {
 	t.Helper()
 	keys := slices.DeleteFunc(redis.Keys(), func(key string) bool { return !isLayout(key) })
@@ -151,26 +134,12 @@ func rewriteLayouts(t *testing.T, redis *redissim.Server, other func(layout stri
 		t.Fatal("no record was found")
 	}
 	for _, key := range keys {
-		place := fmt.Sprint(redis.Do([]string{"GET", key}))
-		head, _ := splitPlace(t, place)
-		redis.Do([]string{"SET", key, head + "v" + other(layoutAt(t, place))})
-	}
-}
-
-func splitPlace(t *testing.T, place string) (head, value string) {
-	t.Helper()
-	if len(place) < placeHead {
-		t.Fatalf("not a place of a record: %q", place)
-	}
-	n := placeHead
-	for _, digits := range []string{place[placeHead-6 : placeHead-3], place[placeHead-3 : placeHead]} {
-		length, err := strconv.Atoi(digits)
-		if err != nil || n+length > len(place) {
-			t.Fatalf("not a place of a record: %q", place)
+		head, layout, found := strings.Cut(fmt.Sprint(redis.Do([]string{"GET", key})), "v{")
+		if !found {
+			t.Fatalf("no layout: %q", head)
 		}
-		n += length
+		redis.Do([]string{"SET", key, head + "v" + other("{"+layout)})
 	}
-	return place[:n], place[n:]
 }
 
 func TestMain(m *testing.M) { os.Exit(limittest.Main(m)) }

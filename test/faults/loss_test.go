@@ -2,6 +2,8 @@ package faults
 
 import (
 	"fmt"
+	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -89,6 +91,28 @@ func TestAfterLossDefaultsByTheLengthOfTheWindow(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A shard that has lost its memory is told of, and the record is read again, whichever call finds
+// it: also one that asks for no permits.
+func TestALossIsNoticedByACallThatAsksForNoPermits(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, fl limittest.Fleet) {
+		log, logs := logged(slog.LevelWarn)
+		l, redis := fl.Limiter(t, shardlimit.PerMinute(100), logs), fl.Bubble[0].Redis
+		limittest.MustGet(t, l, 1)
+		time.Sleep(time.Second) // a shard that begins has the record read
+		redis.Flush()
+		limittest.Denied(t, l, 1)
+		time.Sleep(time.Second)
+		if !slices.ContainsFunc(redis.Keys(), isLayout) {
+			t.Error("the record was not read again")
+		}
+		redis.Drop(func(key string) bool { return !isRecord(key) })
+		limittest.Must(t, l.SetLimit(t.Context(), shardlimit.PerMinute(50)))
+		if n := log.count("lost its memory"); n != 2 {
+			t.Errorf("two losses are told %d times: %s", n, log.buf.String())
+		}
+	})
 }
 
 // A process that never used the shard learns of the loss from the node's uptime

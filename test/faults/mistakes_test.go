@@ -228,39 +228,27 @@ func TestAMistakeIsMended(t *testing.T) {
 	t.Parallel()
 	s := redistest.Standalone(t)
 	s.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all")
-	o := limittest.Unhurried(s.ClientOption())
-	o.Username, o.Password = "app", "secret"
-	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: o}}, Prefix: redistest.Prefix(t)}
+	f := alone(t, as(s.ClientOption()))
 	var limiters []*shardlimit.Limiter
 	for _, policy := range policies {
-		c := f.Client(t, limittest.OnOutage(policy))
-		limiters = append(limiters, limittest.Limiter(t, c, "l", shardlimit.PerSecond(1000)))
-	}
-	for _, l := range limiters {
+		l := f.Limiter(t, shardlimit.PerSecond(1000), limittest.OnOutage(policy))
 		limittest.Served(t, l, 1)
+		limiters = append(limiters, l)
 	}
 	s.Do(t, "ACL", "SETUSER", "app", "resetpass", ">other")
 	s.Do(t, "CLIENT", "KILL", "USER", "app")
 	for _, l := range limiters {
-		var err error
 		limittest.AwaitThat(t, "the mistake is told", func() bool {
-			_, err = l.Allow(t.Context())
-			return errors.As(err, new(*shardlimit.ConfigError))
+			return errors.As(limittest.Err(l.Allow(t.Context())), new(*shardlimit.ConfigError))
 		})
-		isMistake(t, "Allow", err)
-		isMistake(t, "Wait", l.Wait(t.Context()))
-		_, err = l.Reserve(t.Context(), 1)
-		isMistake(t, "Reserve", err)
-		isMistake(t, "SetLimit", l.SetLimit(t.Context(), shardlimit.PerSecond(2000)))
-		_, err = l.Peek(t.Context())
-		isMistake(t, "Peek", err)
+		calls := limittest.Calls(l, 1, shardlimit.Decision{})
+		for _, what := range []string{"Allow", "Wait", "Reserve", "SetLimit", "Peek"} {
+			isMistake(t, what, calls[what](t.Context()))
+		}
 	}
 	s.Do(t, "ACL", "SETUSER", "app", "resetpass", ">secret")
 	for _, l := range limiters {
-		limittest.AwaitThat(t, "it serves again", func() bool {
-			d, err := l.Allow(t.Context())
-			return err == nil && d.Allowed && !d.Degraded
-		})
+		limittest.AwaitThat(t, "it serves again", func() bool { return serves(t, l) })
 	}
 }
 
@@ -272,12 +260,11 @@ func TestAPasswordIsRotated(t *testing.T) {
 	s.Do(t, "ACL", "SETUSER", "app", "on", ">old", "~*", "+@all")
 	var password atomic.Value
 	password.Store("old")
-	o := limittest.Unhurried(s.ClientOption())
+	o := s.ClientOption()
 	o.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 		return rueidis.AuthCredentials{Username: "app", Password: password.Load().(string)}, nil
 	}
-	f := limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: o}}, Prefix: redistest.Prefix(t)}
-	l := f.Limiter(t, shardlimit.PerSecond(1000))
+	l := alone(t, o).Limiter(t, shardlimit.PerSecond(1000))
 	s.Do(t, "ACL", "SETUSER", "app", "resetpass", ">new")
 	for range 20 {
 		limittest.MustGet(t, l, 1)

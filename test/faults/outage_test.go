@@ -55,18 +55,17 @@ func TestFailClosedReturnsErrUnavailable(t *testing.T) {
 }
 
 // A process that starts while no node answers goes by the outage policy, and declares its limit
-// once they do.
+// once they do. A limit that nobody has ever used has nothing to forget: that this process had to
+// wait for Redis is no reason to shut it for a window.
 func TestAProcessMayStartWhileRedisIsAway(t *testing.T) {
-	t.Parallel()
 	for policy, want := range map[shardlimit.OutagePolicy]int64{shardlimit.FailClosed: 0, shardlimit.FailOpen: 20,
 		shardlimit.FailLocal: 10} {
-		t.Run(fmt.Sprint(policy), func(t *testing.T) {
-			t.Parallel()
-			fl, posts := limittest.Proxied(t, 2)
-			for _, p := range posts {
-				p.Server.Kill()
+		limittest.RunInBubble(t, fmt.Sprint(policy), 2, func(t *testing.T, f limittest.Fleet) {
+			for _, n := range f.Bubble {
+				n.Down.Store(true)
 			}
-			l := fl.Limiter(t, shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2}, limittest.OnOutage(policy))
+			l := f.Limiter(t, shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2}, limittest.OnOutage(policy),
+				limittest.AfterLoss(shardlimit.Quarantine))
 			if got := l.Limit(); got.Permits != 10 || got.Per != time.Minute {
 				t.Errorf("before it is declared: %v", got)
 			}
@@ -82,37 +81,21 @@ func TestAProcessMayStartWhileRedisIsAway(t *testing.T) {
 			if allowed != want {
 				t.Errorf("%d of 20 calls were allowed, want %d", allowed, want)
 			}
-			for _, p := range posts {
-				p.Server.Restart()
+			time.Sleep(10 * time.Second) // more than the second that uptimes are told in
+			for _, n := range f.Bubble {
+				n.Redis.Restart()
+				n.Down.Store(false)
 			}
-			limittest.Settled(t, l)
-			limittest.AwaitThat(t, "Redis decides", func() bool {
-				d, err := l.Allow(t.Context())
-				return err == nil && !d.Degraded
-			})
-			other := fl.Limiter(t, shardlimit.PerSecond(1))
+			time.Sleep(10 * time.Second) // it is declared
+			if d := limittest.MustGet(t, l, 10); d.Degraded {
+				t.Errorf("%+v", d)
+			}
+			other := f.Limiter(t, shardlimit.PerSecond(1))
 			if got := other.Limit(); got.Permits != 10 || got.Shards != 2 {
 				t.Errorf("another process found %v", got)
 			}
 		})
 	}
-}
-
-// A limit that nobody has ever used has nothing to forget: that this process
-// had to wait for Redis is no reason to shut it for a window.
-func TestFirstUseDoesNotWaitForRedis(t *testing.T) {
-	t.Parallel()
-	fl, posts := limittest.Proxied(t, 1)
-	posts[0].Server.Kill()
-	l := fl.Limiter(t, shardlimit.PerMinute(10), limittest.AfterLoss(shardlimit.Quarantine))
-	began := time.Now()
-	limittest.AwaitThat(t, "it has waited for more than the second that uptimes are told in", func() bool {
-		_, _ = l.Allow(t.Context())
-		return time.Since(began) > 2500*time.Millisecond
-	})
-	posts[0].Server.Restart()
-	limittest.Settled(t, l)
-	limittest.MustGet(t, l, 10)
 }
 
 // While no node answers, whether it refuses or is silent, any number of calls costs neither memory
@@ -268,14 +251,11 @@ var outages = map[shardlimit.OutagePolicy]string{
 // nodes answer. It is one of four participants that share 12 permits.
 func TestWhatAWorkerDoes(t *testing.T) {
 	t.Parallel()
-	for name, nodes := range map[string]int{"one node": 1, "two nodes": 2} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f, servers := limittest.Independent(t, nodes)
-			at := func(s shardlimit.ShardState) int { return f.Index(s.Node) }
-			workersMeet(t, f, servers, at)
-		})
-	}
+	t.Run("two nodes", func(t *testing.T) {
+		t.Parallel()
+		f, servers := limittest.Independent(t, 2)
+		workersMeet(t, f, servers, func(s shardlimit.ShardState) int { return f.Index(s.Node) })
+	})
 	t.Run("a cluster", func(t *testing.T) {
 		t.Parallel()
 		f, c := limittest.Clustered(t, 0, redistest.Args("--cluster-require-full-coverage", "no"))
@@ -300,11 +280,7 @@ func workersMeet(t *testing.T, f limittest.Fleet, servers []*redistest.Server, a
 		}
 		before = append(before, meeting{"all", spread("all"), "takes 12"})
 		none = append(none, meeting{"none", spread("none"), outage})
-		if len(servers) == 1 {
-			continue
-		}
-		l := spread("less")
-		share := 0
+		l, share := spread("less"), 0
 		for _, s := range limittest.Peek(t, l).Shards {
 			if at(s) != 0 {
 				share += int(s.Share)

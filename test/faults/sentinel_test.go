@@ -13,18 +13,11 @@ import (
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// ofSet is a fleet of the one node that a set of Sentinel is.
-func ofSet(t *testing.T, set *redistest.Sentinel) limittest.Fleet {
-	t.Helper()
-	return limittest.Fleet{Nodes: []shardlimit.Node{{Name: "set", Redis: set.ClientOption()}},
-		Prefix: redistest.Prefix(t)}
-}
-
 // A replica is promoted in place of a master that died: what that granted counts.
 func TestAFailoverOfSentinelKeepsTheLog(t *testing.T) {
 	t.Parallel()
 	set := redistest.NewSentinel(t, 1)
-	l := ofSet(t, set).Limiter(t, shardlimit.PerHour(100), limittest.AfterLoss(shardlimit.Quarantine))
+	l := of(t, set.ClientOption()).Limiter(t, shardlimit.PerHour(100), limittest.AfterLoss(shardlimit.Quarantine))
 	limittest.Settled(t, l)
 	limittest.MustGet(t, l, 60)
 	old := set.Master()
@@ -51,7 +44,7 @@ func TestAMasterDemotedPastSentinelIsLeft(t *testing.T) {
 	t.Parallel()
 	set := redistest.NewSentinel(t, 1)
 	hastenSentinel(t, set)
-	f := ofSet(t, set)
+	f := of(t, set.ClientOption())
 	f.Punctual = true
 	l := f.Limiter(t, shardlimit.PerMinute(1e6))
 	serves := func() bool {
@@ -88,8 +81,8 @@ func TestAPausedMasterFailsOverCleanly(t *testing.T) {
 	t.Parallel()
 	set := redistest.NewSentinel(t, 1)
 	old := set.Master()
-	f := ofSet(t, set)
-	late := f.With(shardlimit.Node{Name: "set", Redis: redistest.Slim(rueidis.ClientOption{
+	f := of(t, set.ClientOption())
+	late := f.With(shardlimit.Node{Name: "n", Redis: redistest.Slim(rueidis.ClientOption{
 		InitAddress: []string{old.Addr()}, ForceSingleClient: true, DisableCache: true})})
 	limit := shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 1}
 	quick := limittest.PatientFor(2 * time.Second)

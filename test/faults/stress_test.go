@@ -104,23 +104,21 @@ func (s *stress) process() {
 		})
 	}
 	time.Sleep(time.Until(s.until) - rand.N(300*time.Millisecond))
-	s.within("Close", time.Second, func(context.Context) error { c.Close(); return nil })
+	s.close(c)
 	callers.Wait()
 }
 
-// guests are processes that come, look, and go.
+// guests are processes that come, call, and go.
 func (s *stress) guests() {
 	for !s.over() {
 		c := s.open()
-		l := s.limiter(c)
-		if l != nil {
-			s.within("Peek", 200*time.Millisecond,
-				func(ctx context.Context) error { return limittest.Err(l.Peek(ctx)) })
-			s.within("Allow", 200*time.Millisecond,
-				func(ctx context.Context) error { return limittest.Err(l.Allow(ctx)) })
-		}
-		s.within("Close", time.Second, func(context.Context) error { c.Close(); return nil })
+		s.one(c)
+		s.close(c)
 	}
+}
+
+func (s *stress) close(c *shardlimit.Client) {
+	s.within("Close", time.Second, func(context.Context) error { c.Close(); return nil })
 }
 
 // limit is any limit at all.
@@ -206,7 +204,6 @@ func (s *stress) change(c *shardlimit.Client) {
 		return
 	}
 	calls := []func(context.Context) error{
-		func(ctx context.Context) error { return l.SetLimit(ctx, s.limit()) },
 		func(ctx context.Context) error { return l.SetLimit(ctx, s.limit()) },
 		l.Delete,
 		func(ctx context.Context) error { // while capacity moves

@@ -124,7 +124,9 @@ func straggler(t *testing.T, timeout time.Duration, place int) {
 func behind(t *testing.T, o rueidis.ClientOption, proxy *redistest.Proxy) limittest.Fleet {
 	t.Helper()
 	o.InitAddress = []string{proxy.Addr()}
-	return limittest.Fleet{Nodes: []shardlimit.Node{{Name: "n", Redis: o}}, Prefix: redistest.Prefix(t), Punctual: true}
+	f := of(t, o)
+	f.Punctual = true
+	return f
 }
 
 // The connections of a process die without a word, as behind a gateway that forgets them, while new
