@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -66,7 +67,8 @@ func has(t *testing.T, h http.Header, what string, want map[string]string) {
 	}
 }
 
-// An answer has the status, fields and details of the decision, and nothing of the cause.
+// An answer has the status, fields and details of the decision, and nothing of the cause. One that
+// comes after a turn tells what is left from then on.
 func TestWhatAnAnswerSays(t *testing.T) {
 	allowed := func(left int64, reset time.Duration) says {
 		return says{d: shardlimit.Decision{Allowed: true, Limit: 10, Remaining: left, ResetAfter: reset}}
@@ -82,7 +84,9 @@ func TestWhatAnAnswerSays(t *testing.T) {
 		limit  string
 		detail string
 	}{
-		"allowed":               {says: allowed(4, 1500*time.Millisecond), status: 200, limit: "r=4;t=2"},
+		"allowed": {says: allowed(4, 1500*time.Millisecond), status: 200, limit: "r=4;t=2"},
+		"after its turn": {says: says{d: shardlimit.Decision{Allowed: true, Limit: 10, Delay: time.Minute,
+			ResetAfter: 70 * time.Second}}, status: 200, limit: "r=0;t=10"},
 		"denied":                {denied(0, 2*time.Second+1), 429, 3, "r=0;t=3", "too many requests"},
 		"for whole seconds":     {denied(0, 2*time.Second), 429, 2, "r=0;t=2", "too many requests"},
 		"no negative remainder": {denied(-2, time.Second), 429, 1, "r=0;t=1", "too many requests"},
@@ -98,7 +102,9 @@ func TestWhatAnAnswerSays(t *testing.T) {
 		"a negative weight": {failed(shardlimit.ErrInvalidConfig), 500, 0, "",
 			"this server has no limit that can be for this request"},
 	} {
-		w, want := behind(&c.says, httplimit.Options{Policy: "p"}), map[string]string{}
+		var w *httptest.ResponseRecorder
+		synctest.Test(t, func(*testing.T) { w = behind(&c.says, httplimit.Options{Policy: "p"}) })
+		want := map[string]string{}
 		if c.limit != "" {
 			want["RateLimit"], want["RateLimit-Policy"] = `"p";`+c.limit, `"p";q=10`
 		}
@@ -195,21 +201,6 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 	}
 }
 
-// An answer after a turn tells what is left from then on.
-func TestTheTimesAreThoseAfterTheTurn(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		l := f.Limiter(t, shardlimit.Limit{Algorithm: shardlimit.LeakyBucket, Permits: 6, Per: time.Minute, Burst: 2})
-		behind(l, httplimit.Options{})
-		began := time.Now()
-		got := behind(l, httplimit.Options{})
-		if waited := time.Since(began).Round(time.Second); waited != 10*time.Second {
-			t.Fatalf("the turn came after %s", waited)
-		}
-		has(t, got.Header(), "after the turn", map[string]string{"RateLimit": `"default";r=0;t=0`,
-			"RateLimit-Policy": `"default";q=6;w=60`})
-	})
-}
-
 // A client that sleeps for Retry-After succeeds, and one that comes a second earlier does not.
 func TestWhoSleepsRetryAfterUnderEachAlgorithm(t *testing.T) {
 	for _, limit := range []shardlimit.Limit{
@@ -219,7 +210,6 @@ func TestWhoSleepsRetryAfterUnderEachAlgorithm(t *testing.T) {
 		{Permits: 3, Per: time.Minute, Algorithm: shardlimit.TokenBucket, Burst: 3},
 	} {
 		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-			ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 			h := httplimit.New(httplimit.One(f.Limiter(t, limit)), httplimit.Options{})(ok)
 			answer := get(h)
 			for answer.Code == http.StatusOK {
