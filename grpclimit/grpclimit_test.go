@@ -188,23 +188,3 @@ func TestARetryPolicyHeedsTheTrailer(t *testing.T) {
 		}
 	}
 }
-
-// Whatever clients send, a key is short, and a call without one is answered.
-func TestHostileMetadata(t *testing.T) {
-	family := limittest.InProcess(t, 1).Family(t, shardlimit.PerHour(1))
-	user := grpclimit.Metadata("user")
-	limit := grpclimit.New(grpclimit.PerKey(family, user), grpclimit.Options{})
-	api := serve(t, &service{}, []*grpclimit.Interceptor{limit})
-	if err := call(t.Context(), api); status.Code(err) != codes.InvalidArgument {
-		t.Errorf("without a key: %v", err)
-	}
-	for _, value := range []string{strings.Repeat("x", 8000), "sha256:" + strings.Repeat("0", 64)} {
-		ctx := metadata.AppendToOutgoingContext(t.Context(), "user", value)
-		if err := call(ctx, api); err != nil {
-			t.Errorf("%.10s: %v", value, err)
-		}
-		if err := call(ctx, api); status.Code(err) != codes.ResourceExhausted {
-			t.Errorf("%.10s a second time: %v", value, err)
-		}
-	}
-}
