@@ -2,6 +2,7 @@ package envoylimit_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -120,7 +121,7 @@ func short(a *rls.RateLimitResponse) string {
 	for _, st := range a.GetStatuses() {
 		b.WriteString(" " + map[rls.RateLimitResponse_Code]string{1: "ok", 2: "over"}[st.GetCode()])
 		if l := st.GetCurrentLimit(); l != nil || st.GetLimitRemaining() > 0 {
-			b.WriteString(":" + number(st.GetLimitRemaining()))
+			b.WriteString(":" + fmt.Sprint(st.GetLimitRemaining()))
 		}
 	}
 	return b.String()

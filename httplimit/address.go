@@ -24,6 +24,9 @@ const (
 	XRealIP
 )
 
+// fieldNames are the names of fields as net/http keeps them.
+var fieldNames = [...]string{XForwardedFor: "X-Forwarded-For", Forwarded: "Forwarded", XRealIP: "X-Real-Ip"}
+
 // AddressOptions say how the address of a client is found. The zero value takes the address that
 // the connection comes from.
 type AddressOptions struct {
@@ -98,19 +101,12 @@ const maxHops = 64
 // behind walks to the left over trusted proxies, beginning at one; the zero address is one that has
 // none.
 func (o *AddressOptions) behind(h http.Header, ip netip.Addr) netip.Addr {
-	var said []string
-	switch o.Field {
-	case XForwardedFor:
-		said = h["X-Forwarded-For"]
-	case Forwarded:
-		said = h["Forwarded"]
-	case XRealIP:
-		if lines := h["X-Real-Ip"]; len(lines) > 0 {
-			if next := parseIP(lines[len(lines)-1]); next.IsValid() {
-				return next
-			}
+	said := h[fieldNames[o.Field]]
+	if o.Field == XRealIP {
+		if len(said) == 0 {
+			return ip
 		}
-		return ip
+		return cmp.Or(parseIP(said[len(said)-1]), ip)
 	}
 	hops := 0
 	for entry := range fromRight(said, ',') {
