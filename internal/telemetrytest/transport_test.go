@@ -9,7 +9,6 @@ import (
 	"time"
 
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/httplimit"
@@ -57,12 +56,7 @@ func TestRequestsOfATransportAreMeasured(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	var all metricdata.ResourceMetrics
-	limittest.Must(t, reader.Collect(t.Context(), &all))
-	told := map[string]metricdata.Metrics{}
-	for _, m := range all.ScopeMetrics[0].Metrics {
-		told[m.Name] = m
-	}
+	told := collected(t, reader, "/httplimit")
 	documented(t, told)
 	for _, want := range []struct {
 		name, attributes string
