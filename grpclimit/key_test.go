@@ -49,7 +49,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// Whatever clients send, a key is short. A call without one is answered.
+// Whatever clients send, a key is short, and counts as one. A call without one is answered.
 func TestKeysAreShort(t *testing.T) {
 	long := strings.Repeat("x", 8000)
 	user := grpclimit.Metadata("user")
@@ -66,5 +66,12 @@ func TestKeysAreShort(t *testing.T) {
 	limit := grpclimit.New(grpclimit.PerKey(family, user), grpclimit.Options{})
 	if err := handle(t.Context(), limit, served); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("without a key: %v", err)
+	}
+	for _, value := range []string{long, "sha256:" + strings.Repeat("0", 64)} {
+		for _, want := range []codes.Code{codes.OK, codes.ResourceExhausted} {
+			if err := handle(fromAddress("192.0.2.1:7", "user", value), limit, served); status.Code(err) != want {
+				t.Errorf("%.10s: %v, want %s", value, err, want)
+			}
+		}
 	}
 }

@@ -46,13 +46,11 @@ func (m meter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric
 
 // instrument is a histogram and a counter.
 type instrument struct {
-	embedded.Float64Histogram
+	noop.Float64Histogram
 	embedded.Int64Counter
 	name string
 	seen map[string]int
 }
-
-func (instrument) Enabled(context.Context) bool { return true }
 
 func (i instrument) Record(_ context.Context, _ float64, o ...metric.RecordOption) {
 	set := metric.NewRecordConfig(o).Attributes()
