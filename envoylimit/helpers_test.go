@@ -63,9 +63,7 @@ func dial(t testing.TB, s *envoylimit.Service) *grpc.ClientConn {
 	go func() { ended <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		limittest.Must(t, <-ended)
 	})
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	limittest.Must(t, err)

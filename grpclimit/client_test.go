@@ -31,9 +31,7 @@ func asks(t testing.TB, code codes.Code, pause time.Duration) error {
 func detailed(t testing.TB, code codes.Code, details ...protoadapt.MessageV1) error {
 	t.Helper()
 	st, err := status.New(code, "later").WithDetails(details...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	return st.Err()
 }
 
@@ -87,9 +85,7 @@ func TestCallsWaitForPermits(t *testing.T) {
 		t.Error(targets)
 	}
 	none := &grpclimit.Client{Permits: func(context.Context, grpclimit.Call) grpclimit.Waiter { return nil }}
-	if err := through(t.Context(), none, fine); err != nil {
-		t.Error(err)
-	}
+	limittest.Must(t, through(t.Context(), none, fine))
 }
 
 // The status of a call that is not made unwraps to why.

@@ -56,8 +56,8 @@ func TestAnswersTellOfEachPolicy(t *testing.T) {
 			"as OpenAI, beside a shadow": {a: watched, b: hour, requests: 1, fields: httplimit.OpenAI,
 				want: map[string]string{`X-RateLimit-Limit-"b"`: "2", `X-RateLimit-Remaining-"b"`: "1",
 					`X-RateLimit-Reset-"b"`: "1h0m0s"}},
-			"beside one that fails": {a: minute, away: true, b: shardlimit.PerHour(1), requests: 1, violated: `["\"b\""]`,
-				want: map[string]string{"RateLimit": `"\"b\"";r=0;t=3600`, "Retry-After": "3600",
+			"beside one that fails": {a: minute, b: shardlimit.PerHour(1), away: true, requests: 1,
+				violated: `["\"b\""]`, want: map[string]string{"RateLimit": `"\"b\"";r=0;t=3600`, "Retry-After": "3600",
 					"RateLimit-Policy": `"a";q=2;w=60, "\"b\"";q=1;w=3600`}},
 		} {
 			ofA := c

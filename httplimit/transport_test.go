@@ -62,9 +62,7 @@ func answer(status int, fields ...string) *http.Response {
 func request(t *testing.T, method, text string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://Host.example/x", strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	return r
 }
 
