@@ -24,9 +24,6 @@ const (
 	XRealIP
 )
 
-// fieldNames are the names of fields as net/http keeps them.
-var fieldNames = [...]string{XForwardedFor: "X-Forwarded-For", Forwarded: "Forwarded", XRealIP: "X-Real-Ip"}
-
 // AddressOptions say how the address of a client is found. The zero value takes the address that
 // the connection comes from.
 type AddressOptions struct {
@@ -101,7 +98,7 @@ const maxHops = 64
 // behind walks to the left over trusted proxies, beginning at one; the zero address is one that has
 // none.
 func (o *AddressOptions) behind(h http.Header, ip netip.Addr) netip.Addr {
-	said := h[fieldNames[o.Field]]
+	said := h[adapter.AddressFields[o.Field]]
 	if o.Field == XRealIP {
 		if len(said) == 0 {
 			return ip
