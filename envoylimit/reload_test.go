@@ -129,14 +129,20 @@ func write(t *testing.T, path, content string) {
 	limittest.Must(t, os.Rename(path+".new", path))
 }
 
-// A configuration is followed; a bad one is told of once and leaves the former one in force.
+// A configuration is followed; a bad one is told of once and leaves the former one in force. What
+// editors and archives leave in a folder, and folders in it, are no configuration.
 func TestFollow(t *testing.T) {
 	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
 		var log bytes.Buffer
 		s := start(t, f.Client(t), "", envoylimit.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		source := envoylimit.Source{Path: t.TempDir()}
 		a, b := filepath.Join(source.Path, "a.yaml"), filepath.Join(source.Path, "b.yml")
+		limittest.ErrorIs(t, s.Load(t.Context(), envoylimit.Source{Path: a}), fs.ErrNotExist)
 		write(t, a, per(3))
+		for _, name := range []string{".#a.yaml", "._a.yaml"} {
+			write(t, filepath.Join(source.Path, name), "no: [configuration")
+		}
+		limittest.Must(t, os.Mkdir(filepath.Join(source.Path, "old.yaml"), 0o755))
 		limittest.Must(t, s.Load(t.Context(), source))
 		play(t, s, []step{{ask("d", "user=ann"), "OK ok:2"}})
 		go s.Follow(t.Context(), source)
@@ -162,20 +168,4 @@ func TestFollow(t *testing.T) {
 		}
 		play(t, s, []step{{ask("e", "user=ann"), "OVER_LIMIT over:0"}})
 	})
-}
-
-// What editors and archives leave in a folder, and folders in it, are no configuration.
-func TestWhatIsNoConfiguration(t *testing.T) {
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "a.yaml"), per(1))
-	for _, name := range []string{".#a.yaml", "._a.yaml"} {
-		write(t, filepath.Join(dir, name), "no: [configuration")
-	}
-	limittest.Must(t, os.Mkdir(filepath.Join(dir, "old.yaml"), 0o755))
-	files, err := envoylimit.Source{Path: dir}.Read()
-	if err != nil || len(files) != 1 {
-		t.Errorf("%d files, %v", len(files), err)
-	}
-	_, err = envoylimit.Source{Path: filepath.Join(dir, "none.yaml")}.Read()
-	limittest.ErrorIs(t, err, fs.ErrNotExist)
 }

@@ -3,6 +3,7 @@ package grpclimit_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -179,11 +180,8 @@ func TestRetriesAfterThePause(t *testing.T) {
 
 // What servers make up is no pause, or one that is bounded.
 func TestHostileDetails(t *testing.T) {
-	many := make([]protoadapt.MessageV1, 0, 101)
-	for range 100 {
-		many = append(many, &emptypb.Empty{})
-	}
-	many = append(many, &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Hour)})
+	many := append(slices.Repeat([]protoadapt.MessageV1{&emptypb.Empty{}}, 100),
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Hour)})
 	for name, c := range map[string]struct {
 		err  error
 		want bool
