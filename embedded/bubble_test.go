@@ -12,20 +12,31 @@ import (
 	"github.com/shardlimit/shardlimit/internal/race"
 )
 
-// Nodes in memory go away, come back and lose what they had, as those on ports do.
-func TestNodesInMemoryFail(t *testing.T) {
+// inMemory has a test of nodes in memory, and of a client of them, live in a bubble.
+func inMemory(t *testing.T, nodes int, c shardlimit.Config,
+	test func(*testing.T, *embedded.Servers, *shardlimit.Client)) {
+	t.Helper()
 	race.OneProcessor(t)
 	synctest.Test(t, func(t *testing.T) {
-		servers, err := embedded.StartInMemory(2)
+		servers, err := embedded.StartInMemory(nodes)
 		limittest.Must(t, err)
 		defer servers.Close()
+		c.Nodes = servers.Nodes()
+		client, err := shardlimit.New(c)
+		limittest.Must(t, err)
+		defer client.Close()
+		test(t, servers, client)
+	})
+}
+
+// Nodes in memory go away, come back and lose what they had, as those on ports do.
+func TestNodesInMemoryFail(t *testing.T) {
+	quarantine := shardlimit.Config{AfterLoss: shardlimit.Quarantine}
+	inMemory(t, 2, quarantine, func(t *testing.T, servers *embedded.Servers, client *shardlimit.Client) {
 		both := func(change func(int) error) {
 			t.Helper()
 			limittest.Must(t, errors.Join(change(0), change(1)))
 		}
-		client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), AfterLoss: shardlimit.Quarantine})
-		limittest.Must(t, err)
-		defer client.Close()
 		time.Sleep(time.Minute) // the nodes are older than the limit
 		l := limittest.Limiter(t, client, "l", shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2})
 		granted := func() (n int64) {
@@ -67,36 +78,16 @@ func TestNodesInMemoryFail(t *testing.T) {
 // A lost node is noticed by others of a limit with takeover, which need to know one run of a
 // server from the next.
 func TestALostNodeIsTakenOverInABubble(t *testing.T) {
-	race.OneProcessor(t)
-	synctest.Test(t, func(t *testing.T) {
-		servers, err := embedded.StartInMemory(3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer servers.Close()
-		client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), NodeTimeout: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		limit := shardlimit.Limit{Permits: 30, Per: time.Second, Shards: 3}
-		l, err := client.Limiter(t.Context(), "l", limit)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d, err := l.AllowN(t.Context(), 30); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
-		if err := servers.Stop(0); err != nil {
-			t.Fatal(err)
-		}
+	wary := shardlimit.Config{NodeTimeout: time.Second}
+	inMemory(t, 3, wary, func(t *testing.T, servers *embedded.Servers, client *shardlimit.Client) {
+		l := limittest.Limiter(t, client, "l", shardlimit.Limit{Permits: 30, Per: time.Second, Shards: 3})
+		limittest.MustGet(t, l, 30)
+		limittest.Must(t, servers.Stop(0))
 		for range 200 { // somebody calls, so the loss is noticed
 			time.Sleep(200 * time.Millisecond)
 			_, _ = l.Allow(t.Context())
 		}
 		time.Sleep(2 * time.Second)
-		if d, err := l.AllowN(t.Context(), 30); err != nil || !d.Allowed {
-			t.Errorf("%+v, %v", d, err)
-		}
+		limittest.MustGet(t, l, 30)
 	})
 }

@@ -2,6 +2,7 @@ package envoylimit_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -62,9 +63,7 @@ func dial(t testing.TB, s *envoylimit.Service) *grpc.ClientConn {
 	go func() { ended <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		limittest.Must(t, <-ended)
 	})
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	limittest.Must(t, err)
@@ -120,7 +119,7 @@ func short(a *rls.RateLimitResponse) string {
 	for _, st := range a.GetStatuses() {
 		b.WriteString(" " + map[rls.RateLimitResponse_Code]string{1: "ok", 2: "over"}[st.GetCode()])
 		if l := st.GetCurrentLimit(); l != nil || st.GetLimitRemaining() > 0 {
-			b.WriteString(":" + number(st.GetLimitRemaining()))
+			b.WriteString(":" + fmt.Sprint(st.GetLimitRemaining()))
 		}
 	}
 	return b.String()

@@ -1,8 +1,8 @@
 package envoylimit_test
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -12,13 +12,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/envoylimit"
-	"github.com/shardlimit/shardlimit/envoylimit/rules"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
@@ -123,92 +123,49 @@ func TestReloadUnderLoad(t *testing.T) {
 	wg.Wait()
 }
 
-// follow has a service follow a source, and returns what its log says of each configuration.
-func follow(t *testing.T, client *shardlimit.Client, path string) (s *envoylimit.Service, loaded heard) {
-	t.Helper()
-	loaded = make(heard, 100)
-	s = start(t, client, "", envoylimit.Options{Logger: slog.New(loaded)})
-	src := envoylimit.Source{Path: path, Every: time.Millisecond}
-	limittest.Must(t, s.Load(t.Context(), src))
-	loaded.well(t)
-	go s.Follow(t.Context(), src)
-	return s, loaded
-}
-
-// heard is a log of configurations: nil, or why one is not used.
-type heard chan error
-
-// well waits for one that is in force.
-func (h heard) well(t *testing.T) {
-	t.Helper()
-	limittest.Must(t, <-h)
-}
-
-func (h heard) Handle(_ context.Context, r slog.Record) error {
-	var err error
-	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == "err" {
-			err, _ = a.Value.Any().(error)
-		}
-		return true
-	})
-	h <- err
-	return nil
-}
-
-func (heard) Enabled(context.Context, slog.Level) bool { return true }
-func (h heard) WithAttrs([]slog.Attr) slog.Handler     { return h }
-func (h heard) WithGroup(string) slog.Handler          { return h }
-
 func write(t *testing.T, path, content string) {
 	t.Helper()
 	limittest.Must(t, os.WriteFile(path+".new", []byte(content), 0o600))
 	limittest.Must(t, os.Rename(path+".new", path))
 }
 
-// A configuration is followed; a bad one is told of and leaves the former one in force.
+// A configuration is followed; a bad one is told of once and leaves the former one in force. What
+// editors and archives leave in a folder, and folders in it, are no configuration.
 func TestFollow(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "a.yaml")
-	write(t, file, per(3))
-	s, loaded := follow(t, connect(t), dir)
-	play(t, s, []step{{ask("d", "user=ann"), "OK ok:2"}})
-
-	write(t, file, per(5))
-	loaded.well(t)
-	play(t, s, []step{{ask("d", "user=ann"), "OK ok:3"}})
-
-	write(t, file, strings.Replace(per(9), "unit", "units", 1))
-	var e *rules.Error
-	if err := <-loaded; !errors.As(err, &e) || e.File != file || e.Line != 3 {
-		t.Error(err)
-	}
-	play(t, s, []step{{ask("d", "user=ann"), "OK ok:2"}})
-
-	limittest.Must(t, os.Remove(file))
-	if err := <-loaded; !errors.Is(err, rules.ErrInvalid) || !strings.Contains(err.Error(), "has no file *.yaml") {
-		t.Error(err)
-	}
-	write(t, file, per(5))
-	loaded.well(t)
-	write(t, filepath.Join(dir, "b.yml"),
-		"domain: e\ndescriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 0}}]")
-	loaded.well(t)
-	play(t, s, []step{{ask("d", "user=ann"), "OK ok:1"}, {ask("e", "k=v"), "OVER_LIMIT over:0"}})
-}
-
-// What editors and archives leave in a folder, and folders in it, are no configuration.
-func TestWhatIsNoConfiguration(t *testing.T) {
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "a.yaml"), per(1))
-	for _, name := range []string{".#a.yaml", "._a.yaml"} {
-		write(t, filepath.Join(dir, name), "no: [configuration")
-	}
-	limittest.Must(t, os.Mkdir(filepath.Join(dir, "old.yaml"), 0o755))
-	files, err := envoylimit.Source{Path: dir}.Read()
-	if err != nil || len(files) != 1 {
-		t.Errorf("%d files, %v", len(files), err)
-	}
-	_, err = envoylimit.Source{Path: filepath.Join(dir, "none.yaml")}.Read()
-	limittest.ErrorIs(t, err, fs.ErrNotExist)
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
+		var log bytes.Buffer
+		s := start(t, f.Client(t), "", envoylimit.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		source := envoylimit.Source{Path: t.TempDir()}
+		a, b := filepath.Join(source.Path, "a.yaml"), filepath.Join(source.Path, "b.yml")
+		limittest.ErrorIs(t, s.Load(t.Context(), envoylimit.Source{Path: a}), fs.ErrNotExist)
+		write(t, a, per(3))
+		for _, name := range []string{".#a.yaml", "._a.yaml"} {
+			write(t, filepath.Join(source.Path, name), "no: [configuration")
+		}
+		limittest.Must(t, os.Mkdir(filepath.Join(source.Path, "old.yaml"), 0o755))
+		limittest.Must(t, s.Load(t.Context(), source))
+		play(t, s, []step{{ask("d", "user=ann"), "OK ok:2"}})
+		go s.Follow(t.Context(), source)
+		for _, c := range []struct{ file, content, says, user string }{
+			{a, per(5), "configuration in force", "OK ok:3"},
+			{a, strings.Replace(per(9), "unit", "units", 1), a + ":3: field units not found", "OK ok:2"},
+			{a, "", source.Path + ": the folder has no file *.yaml", "OK ok:1"},
+			{a, per(5), "configuration in force", "OK ok:0"},
+			{b, strings.Replace(per(0), "domain: d", "domain: e", 1), "configuration in force", "OVER_LIMIT over:0"},
+		} {
+			log.Reset()
+			if c.content == "" {
+				limittest.Must(t, os.Remove(c.file))
+			} else {
+				write(t, c.file, c.content)
+			}
+			time.Sleep(5 * envoylimit.DefaultEvery)
+			synctest.Wait()
+			if strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), c.says) {
+				t.Errorf("the log says %s, want %s", &log, c.says)
+			}
+			play(t, s, []step{{ask("d", "user=ann"), c.user}})
+		}
+		play(t, s, []step{{ask("e", "user=ann"), "OVER_LIMIT over:0"}})
+	})
 }

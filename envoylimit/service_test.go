@@ -1,14 +1,12 @@
 package envoylimit_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,13 +23,6 @@ import (
 	"github.com/shardlimit/shardlimit/envoylimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
-
-func number(n uint32) string {
-	if n == math.MaxUint32 {
-		return "max"
-	}
-	return strconv.Itoa(int(n))
-}
 
 const config = `
 domain: d
@@ -74,7 +65,7 @@ func TestVerdicts(t *testing.T) {
 			{ask("d", "user=bob"), "OK ok:1"},
 			{ask("d", "user=none"), "OVER_LIMIT over:0"},
 			{hits(ask("d", "user=none"), 0), "OK ok:0"},
-			{ask("d", "user=root"), "OK ok:max"},
+			{ask("d", "user=root"), "OK ok:4294967295"},
 			{ask("d", "other=x"), "OK ok"},
 			{ask("e", "user=ann"), "OK ok"},
 			{ask("d", "user=ann", "other=x"), "OVER_LIMIT over:0 ok"},
@@ -320,37 +311,6 @@ func TestUnknownFieldsAreRefused(t *testing.T) {
 			t.Errorf("%s, which was refused, was charged: %s", name, got)
 		}
 	}
-}
-
-// Requests that a narrow limit refuses do not hold what a broad one has left for others: while they
-// go on, every lawful request passes.
-func TestABlockedUserHoldsNothingOfAll(t *testing.T) {
-	s := start(t, connect(t), "domain: d\ndescriptors:\n"+
-		"- {key: user, value: mallory, rate_limit: {unit: hour, requests_per_unit: 1}}\n"+
-		"- {key: user, rate_limit: {unit: hour, requests_per_unit: 100}}\n"+
-		"- {key: all, value: x, rate_limit: {unit: hour, requests_per_unit: 6}}\n", envoylimit.Options{})
-	play(t, s, []step{{ask("d", "user=mallory", "all=x"), "OK ok:0 ok:5"}})
-	ctx, stop := context.WithCancel(t.Context())
-	var blocked sync.WaitGroup
-	for range 2 {
-		blocked.Go(func() {
-			for ctx.Err() == nil {
-				a, err := s.ShouldRateLimit(t.Context(), ask("d", "user=mallory", "all=x"))
-				if err != nil || a.GetOverallCode() != rls.RateLimitResponse_OVER_LIMIT {
-					t.Errorf("%v, %v", a, err)
-					return
-				}
-			}
-		})
-	}
-	for i := range 5 { // soon: for longer than a second nobody believes that nothing is free
-		a, err := s.ShouldRateLimit(t.Context(), ask("d", "user=ann", "all=x"))
-		if err != nil || a.GetOverallCode() != rls.RateLimitResponse_OK {
-			t.Errorf("request %d: %v, %v", i, a, err)
-		}
-	}
-	stop()
-	blocked.Wait()
 }
 
 func TestWhatIsCharged(t *testing.T) {

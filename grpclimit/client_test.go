@@ -3,6 +3,7 @@ package grpclimit_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,9 +32,7 @@ func asks(t testing.TB, code codes.Code, pause time.Duration) error {
 func detailed(t testing.TB, code codes.Code, details ...protoadapt.MessageV1) error {
 	t.Helper()
 	st, err := status.New(code, "later").WithDetails(details...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	return st.Err()
 }
 
@@ -87,9 +86,7 @@ func TestCallsWaitForPermits(t *testing.T) {
 		t.Error(targets)
 	}
 	none := &grpclimit.Client{Permits: func(context.Context, grpclimit.Call) grpclimit.Waiter { return nil }}
-	if err := through(t.Context(), none, fine); err != nil {
-		t.Error(err)
-	}
+	limittest.Must(t, through(t.Context(), none, fine))
 }
 
 // The status of a call that is not made unwraps to why.
@@ -153,6 +150,7 @@ func TestRetriesAfterThePause(t *testing.T) {
 		"UNAVAILABLE, idempotent":  {&grpclimit.Client{Retries: 9, Idempotent: yes}, codes.Unavailable, 3, time.Hour},
 		"a code that asks nothing": {&grpclimit.Client{Retries: 9, Idempotent: yes}, codes.Aborted, 1, time.Hour},
 		"too little time":          {&grpclimit.Client{Retries: 3}, codes.ResourceExhausted, 2, pause * 3 / 2},
+		"no time":                  {&grpclimit.Client{Retries: 3}, codes.ResourceExhausted, 1, pause / 2},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			calls, paused, began := 0, 0, time.Now()
@@ -182,11 +180,8 @@ func TestRetriesAfterThePause(t *testing.T) {
 
 // What servers make up is no pause, or one that is bounded.
 func TestHostileDetails(t *testing.T) {
-	many := make([]protoadapt.MessageV1, 0, 101)
-	for range 100 {
-		many = append(many, &emptypb.Empty{})
-	}
-	many = append(many, &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Hour)})
+	many := append(slices.Repeat([]protoadapt.MessageV1{&emptypb.Empty{}}, 100),
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Hour)})
 	for name, c := range map[string]struct {
 		err  error
 		want bool
@@ -211,40 +206,18 @@ func TestHostileDetails(t *testing.T) {
 	}
 }
 
-// over is a stream that has ended.
-type over struct {
-	grpc.ClientStream
-	err error
-}
-
-func (o over) RecvMsg(any) error { return o.err }
-
 // Each read of a stream that has ended returns its status, which asks for one pause.
 func TestAnEndOfAStreamIsOnePause(t *testing.T) {
 	heard := 0
 	c := &grpclimit.Client{OnPause: func(context.Context, grpclimit.Call, codes.Code, time.Duration, error) { heard++ }}
-	end := over{err: asks(t, codes.ResourceExhausted, time.Minute)}
-	stream, err := c.Stream(t.Context(), nil, nil, "/s/M", func(context.Context, *grpc.StreamDesc, *grpc.ClientConn,
-		string, ...grpc.CallOption) (grpc.ClientStream, error) {
-		return end, nil
-	})
+	end := asks(t, codes.ResourceExhausted, time.Minute)
+	api := serve(t, &service{do: func(context.Context) error { return end }}, nil, dialled(c)...)
+	stream, err := api.FullDuplexCall(t.Context())
 	limittest.Must(t, err)
 	for range 2 {
-		limittest.ErrorIs(t, stream.RecvMsg(nil), end.err)
+		limittest.ErrorIs(t, limittest.Err(stream.Recv()), end)
 	}
 	if heard != 1 {
 		t.Errorf("%d pauses", heard)
-	}
-}
-
-// A call whose pause outlasts its deadline is answered at once.
-func TestNoRetryAfterTheDeadline(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	err := through(ctx, &grpclimit.Client{Retries: 3}, func() error {
-		return asks(t, codes.ResourceExhausted, time.Hour)
-	})
-	if status.Code(err) != codes.ResourceExhausted || ctx.Err() != nil {
-		t.Error(err)
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	testpb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -114,25 +113,21 @@ func TestDetailsName(t *testing.T) {
 	limittest.Uses(t, most, 0)
 }
 
+// A call takes what it costs. One that costs nothing, or has no limiter, passes without asking.
 func TestCosts(t *testing.T) {
-	l := &says{d: shardlimit.Decision{Allowed: true}}
-	o := grpclimit.Options{Cost: func(_ context.Context, c grpclimit.Call) int64 {
-		r, _ := c.Request.(*testpb.SimpleRequest)
-		return int64(r.GetResponseSize())
-	}}
-	api := serve(t, &service{}, one(l, o))
-	for _, cost := range []int32{7, 0} {
+	l := &says{} // refuses
+	limit := one(l, grpclimit.Options{
+		Cost: func(_ context.Context, c grpclimit.Call) int64 { return c.Request.(int64) }})[0]
+	for cost, want := range map[int64]codes.Code{7: codes.ResourceExhausted, 0: codes.OK} {
 		l.asked = 0
-		_, err := api.UnaryCall(t.Context(), &testpb.SimpleRequest{ResponseSize: cost})
-		if err != nil || l.asked != int64(cost) {
+		_, err := limit.Unary(t.Context(), cost, &grpc.UnaryServerInfo{}, served)
+		if status.Code(err) != want || l.asked != cost {
 			t.Errorf("asked for %d of %d, %v", l.asked, cost, err)
 		}
 	}
 	nobody := grpclimit.New(func(context.Context, grpclimit.Call) grpclimit.Limiter { return nil },
 		grpclimit.Options{})
-	if err := call(t.Context(), serve(t, &service{}, []*grpclimit.Interceptor{nobody})); err != nil {
-		t.Errorf("without a limiter: %v", err)
-	}
+	limittest.Must(t, handle(t.Context(), nobody, served))
 }
 
 // A call that ends before its turn has the code of its end.
@@ -183,28 +178,6 @@ func TestARetryPolicyHeedsTheTrailer(t *testing.T) {
 		"name": [{}], "retryPolicy": {"maxAttempts": 2, "initialBackoff": "3600s", "maxBackoff": "3600s",
 		"backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}`))
 	for range 5 {
-		if err := call(t.Context(), patient); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// Whatever clients send, a key is short, and a call without one is answered.
-func TestHostileMetadata(t *testing.T) {
-	family := limittest.InProcess(t, 1).Family(t, shardlimit.PerHour(1))
-	user := grpclimit.Metadata("user")
-	limit := grpclimit.New(grpclimit.PerKey(family, user), grpclimit.Options{})
-	api := serve(t, &service{}, []*grpclimit.Interceptor{limit})
-	if err := call(t.Context(), api); status.Code(err) != codes.InvalidArgument {
-		t.Errorf("without a key: %v", err)
-	}
-	for _, value := range []string{strings.Repeat("x", 8000), "sha256:" + strings.Repeat("0", 64)} {
-		ctx := metadata.AppendToOutgoingContext(t.Context(), "user", value)
-		if err := call(ctx, api); err != nil {
-			t.Errorf("%.10s: %v", value, err)
-		}
-		if err := call(ctx, api); status.Code(err) != codes.ResourceExhausted {
-			t.Errorf("%.10s a second time: %v", value, err)
-		}
+		limittest.Must(t, call(t.Context(), patient))
 	}
 }

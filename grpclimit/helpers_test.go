@@ -18,6 +18,7 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/grpclimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // says is a limiter that gives a fixed answer.
@@ -87,16 +88,11 @@ func serve(t testing.TB, s *service, limits []*grpclimit.Interceptor,
 	server := grpc.NewServer(options...)
 	testpb.RegisterTestServiceServer(server, s)
 	listener := bufconn.Listen(1 << 16)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if err := server.Serve(listener); err != nil {
-			t.Error(err)
-		}
-	}()
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		<-ended
+		limittest.Must(t, <-ended)
 	})
 	conn, err := grpc.NewClient("passthrough:///Test", append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -104,9 +100,7 @@ func serve(t testing.TB, s *service, limits []*grpclimit.Interceptor,
 			return listener.DialContext(ctx)
 		}),
 	}, dial...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return testpb.NewTestServiceClient(conn)
 }

@@ -70,17 +70,12 @@ func Target(_ context.Context, call Call) string {
 	return adapter.Bounded(strings.ToLower(call.Target))
 }
 
-// fields are the names of the fields of proxies, as net/http keeps them. Metadata is read by them
-// in any case.
-var fields = [...]string{
-	httplimit.XForwardedFor: "X-Forwarded-For", httplimit.Forwarded: "Forwarded", httplimit.XRealIP: "X-Real-Ip"}
-
 // Address is the key of the client's address behind trusted proxies, by the rules of
 // httplimit.Address: an IPv6 address stands for its network of 64 bits, and an IPv4 address has one
 // key as such or within IPv6. What proxies say is read in the metadata. It panics as that does.
 func Address(o httplimit.AddressOptions) Key {
 	address := httplimit.Address(o)
-	field := fields[o.Field]
+	field := adapter.AddressFields[o.Field] // metadata is read in any case
 	return func(ctx context.Context, _ Call) string {
 		from, ok := peer.FromContext(ctx)
 		if !ok || from.Addr == nil {

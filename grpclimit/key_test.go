@@ -7,12 +7,15 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/grpclimit"
 	"github.com/shardlimit/shardlimit/httplimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // Proxies tell of the client in the metadata. The rules are those of httplimit, which tests them.
@@ -46,7 +49,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// Whatever clients send, a key is short. One that nobody sent is none.
+// Whatever clients send, a key is short, and counts as one. A call without one is answered.
 func TestKeysAreShort(t *testing.T) {
 	long := strings.Repeat("x", 8000)
 	user := grpclimit.Metadata("user")
@@ -59,7 +62,16 @@ func TestKeysAreShort(t *testing.T) {
 			t.Errorf("%s: %d bytes", name, n)
 		}
 	}
-	if none := user(t.Context(), grpclimit.Call{}); none != "" {
-		t.Errorf("no metadata is %q", none)
+	family := limittest.InProcess(t, 1).Family(t, shardlimit.PerHour(1))
+	limit := grpclimit.New(grpclimit.PerKey(family, user), grpclimit.Options{})
+	if err := handle(t.Context(), limit, served); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("without a key: %v", err)
+	}
+	for _, value := range []string{long, "sha256:" + strings.Repeat("0", 64)} {
+		for _, want := range []codes.Code{codes.OK, codes.ResourceExhausted} {
+			if err := handle(fromAddress("192.0.2.1:7", "user", value), limit, served); status.Code(err) != want {
+				t.Errorf("%.10s: %v, want %s", value, err, want)
+			}
+		}
 	}
 }

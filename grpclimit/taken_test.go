@@ -20,9 +20,7 @@ import (
 func talk(t *testing.T, api testpb.TestServiceClient, n int) (answers int, err error) {
 	t.Helper()
 	stream, err := api.FullDuplexCall(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	for range n {
 		if err := stream.Send(&testpb.StreamingOutputCallRequest{}); err != nil {
 			break // the status comes with Recv

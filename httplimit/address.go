@@ -98,19 +98,12 @@ const maxHops = 64
 // behind walks to the left over trusted proxies, beginning at one; the zero address is one that has
 // none.
 func (o *AddressOptions) behind(h http.Header, ip netip.Addr) netip.Addr {
-	var said []string
-	switch o.Field {
-	case XForwardedFor:
-		said = h["X-Forwarded-For"]
-	case Forwarded:
-		said = h["Forwarded"]
-	case XRealIP:
-		if lines := h["X-Real-Ip"]; len(lines) > 0 {
-			if next := parseIP(lines[len(lines)-1]); next.IsValid() {
-				return next
-			}
+	said := h[adapter.AddressFields[o.Field]]
+	if o.Field == XRealIP {
+		if len(said) == 0 {
+			return ip
 		}
-		return ip
+		return cmp.Or(parseIP(said[len(said)-1]), ip)
 	}
 	hops := 0
 	for entry := range fromRight(said, ',') {

@@ -138,9 +138,7 @@ func (m *middleware) draft(text []byte, limiter Limiter, d *shardlimit.Decision,
 	each := l.Each(*d)
 	for i := range each {
 		if !lenient(&each[i]) {
-			limit := l.all[i].Limiter.Limit()
-			permits := cmp.Or(each[i].Limit, limit.Permits) // that in force, unless it failed
-			text = appendPolicy(comma(text, 0), l.names[i], permits, limit.Per)
+			text = appendPolicy(comma(text, 0), l.names[i], each[i].Limit, l.all[i].Limiter.Limit().Per)
 		}
 	}
 	policies = len(text)

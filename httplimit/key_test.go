@@ -86,14 +86,6 @@ func TestAddressesBehindProxies(t *testing.T) {
 	}
 }
 
-// net/http keeps the host of a request apart from its header.
-func TestTheHostIsAHeader(t *testing.T) {
-	r := &http.Request{Host: "Api.Example:8080"}
-	if got := httplimit.Header("host")(r); got != "api.example:8080" {
-		t.Errorf("the host is %q", got)
-	}
-}
-
 // FuzzKeys: no request makes a key too long, or panics.
 func FuzzKeys(f *testing.F) {
 	f.Add("10.0.0.1:80", `for="[2001:db8::1]:7";ext="a,b\"", for=1.2.3.4`, "for=6.6.6.6")

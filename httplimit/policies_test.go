@@ -31,6 +31,7 @@ func TestAnswersTellOfEachPolicy(t *testing.T) {
 			apart    time.Duration
 			want     map[string]string
 			violated string
+			away     bool // the node of a; another client has used b up
 		}{
 			"one of two": {a: minute, b: hour, requests: 1,
 				want: map[string]string{"RateLimit": `"a";r=1;t=60, "\"b\"";r=1;t=3600`, "RateLimit-Policy": both}},
@@ -55,9 +56,17 @@ func TestAnswersTellOfEachPolicy(t *testing.T) {
 			"as OpenAI, beside a shadow": {a: watched, b: hour, requests: 1, fields: httplimit.OpenAI,
 				want: map[string]string{`X-RateLimit-Limit-"b"`: "2", `X-RateLimit-Remaining-"b"`: "1",
 					`X-RateLimit-Reset-"b"`: "1h0m0s"}},
+			"beside one that fails": {a: minute, b: shardlimit.PerHour(1), away: true, requests: 1,
+				violated: `["\"b\""]`, want: map[string]string{"RateLimit": `"\"b\"";r=0;t=3600`, "Retry-After": "3600",
+					"RateLimit-Policy": `"a";q=2;w=60, "\"b\"";q=1;w=3600`}},
 		} {
+			ofA := c
+			if of.away {
+				ofA = limittest.Away().Client(t)
+				limittest.Passes(t, limittest.Limiter(t, f.Client(t), name+" b", of.b))
+			}
 			h := httplimit.New(httplimit.One(httplimit.All(
-				httplimit.Policy{Name: "a", Limiter: limittest.Limiter(t, c, name+" a", of.a)},
+				httplimit.Policy{Name: "a", Limiter: limittest.Limiter(t, ofA, name+" a", of.a)},
 				httplimit.Policy{Name: `"b"`, Limiter: limittest.Limiter(t, c, name+" b", of.b)})),
 				httplimit.Options{Fields: of.fields})(ok)
 			var got *httptest.ResponseRecorder
@@ -89,61 +98,23 @@ func TestFieldsThatCanBeChosen(t *testing.T) {
 	}
 }
 
-// A limit that refuses nobody says nothing that clients would heed, before it is over and after,
-// and so a polite client is as fast as without it.
+// A limit that refuses nobody says nothing that clients would heed, before it is over and after.
 func TestALimitThatRefusesNobodyThrottlesNobody(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		c := f.Client(t)
-		for _, mode := range []shardlimit.Mode{shardlimit.Shadow, shardlimit.Off} {
-			for fields := range httplimit.NoFields {
-				l := limittest.Limiter(t, c, fmt.Sprint(mode, fields),
-					shardlimit.Limit{Permits: 2, Per: time.Minute, Mode: mode})
-				for what, limiter := range map[string]httplimit.Limiter{
-					"alone":  l,
-					"in All": httplimit.All(httplimit.Policy{Name: "l", Limiter: l}),
-				} {
-					client := http.Client{Transport: &httplimit.Transport{Base: roundTripper(
-						func(*http.Request) (*http.Response, error) {
-							return behind(limiter, httplimit.Options{Fields: fields}).Result(), nil
-						})}}
-					began := time.Now()
-					for range 4 {
-						answer, err := client.Do(request(t, http.MethodGet, ""))
-						if err != nil || answer.StatusCode != http.StatusOK {
-							t.Fatalf("%v %s: %v, %v", mode, what, answer, err)
-						}
-						_ = answer.Body.Close()
-						has(t, answer.Header, mode.String()+" "+what, nil)
-					}
-					if took := time.Since(began); took > time.Second {
-						t.Errorf("%v %s: 4 requests took %s", mode, what, took)
-					}
+	c := limittest.InProcess(t, 1).Client(t)
+	for _, mode := range []shardlimit.Mode{shardlimit.Shadow, shardlimit.Off} {
+		for fields := range httplimit.NoFields {
+			what := fmt.Sprint(mode, " ", int(fields))
+			l := limittest.Limiter(t, c, what, shardlimit.Limit{Permits: 2, Per: time.Minute, Mode: mode})
+			for range 4 {
+				for _, limiter := range []httplimit.Limiter{l, httplimit.All(httplimit.Policy{Name: "l", Limiter: l})} {
+					has(t, behind(limiter, httplimit.Options{Fields: fields}).Header(), what, nil)
 				}
-				said := http.Header{}
-				httplimit.Describe(said, fields, httplimit.Policy{Limiter: l}, limittest.Passes(t, l))
-				has(t, said, mode.String()+" described", nil)
 			}
+			said := http.Header{}
+			httplimit.Describe(said, fields, httplimit.Policy{Limiter: l}, limittest.Passes(t, l))
+			has(t, said, what+" described", nil)
 		}
-	})
-}
-
-// Beside one that refuses, a limit whose node is away says nothing of what it has left.
-func TestAnswersTellNothingOfALimitThatFailed(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		over := f.Limiter(t, shardlimit.PerDay(1))
-		limittest.Passes(t, f.Limiter(t, shardlimit.PerDay(1))) // it takes what there is
-		gone := limittest.Bubbled(t, 1)
-		away := gone.Limiter(t, shardlimit.PerDay(1))
-		gone.Bubble[0].Down.Store(true)
-		got := behind(httplimit.All(httplimit.Policy{Name: "away", Limiter: away},
-			httplimit.Policy{Name: "over", Limiter: over}), httplimit.Options{})
-		if !strings.Contains(got.Body.String(), `"violated-policies":["over"]`) {
-			t.Errorf("the problem is %s", got.Body)
-		}
-		has(t, got.Header(), "over and away", map[string]string{"Retry-After": "86400",
-			"RateLimit":        `"over";r=0;t=86400`,
-			"RateLimit-Policy": `"away";q=1;w=86400, "over";q=1;w=86400`})
-	})
+	}
 }
 
 // Policies tell the limit that is in force for a key, whatever limit a call brings.

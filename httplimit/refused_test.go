@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
-	"strings"
+	"regexp"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -52,19 +52,12 @@ func TestRefusedKeysAreForgotten(t *testing.T) {
 			refused.Hear(t.Context(), shardlimit.Refusal{Limiter: "users", Key: "bob"})
 			refused.Hear(t.Context(), shardlimit.Refusal{Limiter: "hosts", Key: "a b"})
 			refused.Hear(t.Context(), shardlimit.Refusal{Limiter: "a limit without keys"})
-			for i, want := range []string{"hosts users", "hosts users", "", "", ""} {
+			const all = "[{hosts 1 [{a b 1 0}]} {users 4 [{ann 3 0} {bob 1 0}]}]"
+			for i, want := range []string{all, all, "[]", "[]", "[]"} {
 				said := asked(t, &refused)
-				var limits []string
-				for _, l := range said.Limiters {
-					limits = append(limits, l.Limiter)
-				}
-				if got := strings.Join(limits, " "); got != want || time.Since(said.Since) >= 2*period ||
-					want != "" && said.Since.After(begin) {
-					t.Errorf("after %d periods: %q since %s", i, got, said.Since)
-				}
-				if want != "" && (said.Limiters[1].Calls != 4 || len(said.Limiters[1].Keys) != 2 ||
-					said.Limiters[1].Keys[0] != refusedKey{"ann", 3, 0}) {
-					t.Errorf("%+v", said.Limiters[1])
+				if got := fmt.Sprint(said.Limiters); got != want || time.Since(said.Since) >= 2*period ||
+					want == all && said.Since.After(begin) {
+					t.Errorf("after %d periods: %s since %s", i, got, said.Since)
 				}
 				time.Sleep(period)
 				synctest.Wait()
@@ -76,18 +69,14 @@ func TestRefusedKeysAreForgotten(t *testing.T) {
 			if said := asked(t, &refused); len(said.Limiters) > 0 {
 				t.Errorf("%+v", said)
 			}
-			lines := 0
+			lines := ""
 			if logged {
-				lines = 2
-				for _, want := range []string{`limiter=hosts calls=1 keys="\"a b\" 1"`,
-					`limiter=users calls=4 keys="\"ann\" 3, \"bob\" 1"`} {
-					if strings.Count(log.String(), want) != 1 {
-						t.Errorf("no line with %s", want)
-					}
-				}
+				lines = `limiter=hosts calls=1 keys="\"a b\" 1"` + "\n" +
+					`limiter=users calls=4 keys="\"ann\" 3, \"bob\" 1"` + "\n"
 			}
-			if strings.Count(log.String(), "\n") != lines {
-				t.Errorf("the log has %s", &log)
+			begins := regexp.MustCompile(`time=\S+ level=INFO msg="most refused keys" `)
+			if got := begins.ReplaceAllString(log.String(), ""); got != lines {
+				t.Errorf("the log has %s", got)
 			}
 		})
 	}

@@ -109,10 +109,9 @@ func TestARequestReturnsByItsContextWhenAPauseBegins(t *testing.T) {
 		transport := &httplimit.Transport{Pauses: pauses, Key: func(*http.Request) string { return "h" },
 			Base:    &answers{all: []*http.Response{answer(429, "Retry-After", "7")}}, //nolint:bodyclose // got is closed
 			OnPause: func(_ *http.Request, _ int, _ time.Duration, err error) { told = err }}
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
-		defer cancel()
 		began := time.Now()
-		got, err := transport.RoundTrip(request(t, http.MethodGet, "").WithContext(ctx))
+		r := request(t, http.MethodGet, "").WithContext(limittest.Shortly(t, 30*time.Millisecond))
+		got, err := transport.RoundTrip(r)
 		if took := time.Since(began); err != nil || took > 35*time.Millisecond {
 			t.Fatalf("%v after %s, its time was 30ms", err, took)
 		}
@@ -145,11 +144,7 @@ func TestARequestThatTheServerReadIsUsedUp(t *testing.T) {
 	client := http.Client{Transport: &httplimit.Transport{Base: base,
 		Permits: func(*http.Request) httplimit.Waiter { return w }}}
 	ask := func() error {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, web.URL, nil)
-		if err != nil {
-			return err
-		}
-		answer, err := client.Do(r)
+		answer, err := client.Get(web.URL)
 		if err == nil {
 			_ = answer.Body.Close()
 		}

@@ -129,9 +129,8 @@ func describe(m rules.Match, ok bool) string {
 	return s
 }
 
-// Different values make different keys, and different rules have different IDs.
-func TestKeysAreNotConfused(t *testing.T) {
-	c := parse(t, `
+// confusing has rules that look alike: FuzzParse checks that each has an ID of its own.
+const confusing = `
 domain: d
 descriptors:
   - key: a
@@ -140,7 +139,11 @@ descriptors:
   - {key: a/b, rate_limit: {unit: second, requests_per_unit: 1}}
   - {key: a, value: b, rate_limit: {unit: second, requests_per_unit: 1}}
   - {key: a=b, rate_limit: {unit: second, requests_per_unit: 1}}
-`)
+`
+
+// Different values make different keys.
+func TestKeysAreNotConfused(t *testing.T) {
+	c := parse(t, confusing)
 	seen := make(map[string]bool)
 	for _, d := range []string{"a=1/x,b=y", "a=1,b=x/y", "a=,b=1/x/y", "a=1%2Fx,b=y", "a=1/x/y,b=", "a/b=", "a/b=\"",
 		"a/b=\"\"", "a/b=1", "a/b=\"1"} {
@@ -150,13 +153,6 @@ descriptors:
 		} else {
 			seen[id] = true
 		}
-	}
-	ids := make(map[string]bool)
-	for _, r := range c.Rules() {
-		ids[r.ID] = true
-	}
-	if len(ids) != 4 || c.Domains() != 1 || !c.Known("d") || c.Known("e") {
-		t.Errorf("%v", ids)
 	}
 }
 
@@ -168,7 +164,7 @@ func TestDomainsCanBeMerged(t *testing.T) {
 			", rate_limit: {unit: Hour, requests_per_unit: 1}}")})
 	}
 	c, err := rules.Parse(files, rules.Options{MergeDomains: true})
-	if err != nil || len(c.Rules()) != 2 {
+	if err != nil || len(c.Rules()) != 2 || c.Domains() != 1 || !c.Known("d") || c.Known("e") {
 		t.Fatal(err)
 	}
 	if _, ok := c.Match("d", entries("b=1")); !ok {

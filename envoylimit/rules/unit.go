@@ -24,7 +24,7 @@ const (
 	maxWindow = 31 * day
 )
 
-var units = [...]struct {
+var units = map[Unit]struct {
 	name string
 	long time.Duration
 }{
@@ -33,25 +33,15 @@ var units = [...]struct {
 }
 
 // Duration is how long the unit is; 0 if there is no such unit.
-func (u Unit) Duration() time.Duration {
-	if int(u) < len(units) {
-		return units[u].long
-	}
-	return 0
-}
+func (u Unit) Duration() time.Duration { return units[u].long }
 
 // String is the name of the unit in a configuration; "" if there is no such unit.
-func (u Unit) String() string {
-	if int(u) < len(units) {
-		return units[u].name
-	}
-	return ""
-}
+func (u Unit) String() string { return units[u].name }
 
 // UnitNamed finds a unit by its name in any case, and reports whether there is one.
 func UnitNamed(name string) (Unit, bool) {
-	for u := Second; int(u) < len(units); u++ {
-		if strings.EqualFold(units[u].name, name) {
+	for u, unit := range units {
+		if strings.EqualFold(unit.name, name) {
 			return u, true
 		}
 	}

@@ -53,6 +53,10 @@ func MustBeKeys[K any](adapter string, keys []K) {
 	}
 }
 
+// AddressFields are the fields in which proxies tell whom they speak for, by httplimit.AddressField,
+// as net/http keeps their names.
+var AddressFields = [...]string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"}
+
 // hashed begins the keys that stand for longer ones.
 const hashed = "sha256:"
 

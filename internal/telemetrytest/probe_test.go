@@ -82,11 +82,17 @@ func asking() (n int) {
 // metrics are all metrics of this moment by name.
 func (p *probe) metrics(tb testing.TB) map[string]metricdata.Metrics {
 	tb.Helper()
+	return collected(tb, p.reader, "")
+}
+
+// collected are the metrics of a package by name.
+func collected(tb testing.TB, reader *sdkmetric.ManualReader, of string) map[string]metricdata.Metrics {
+	tb.Helper()
 	var all metricdata.ResourceMetrics
-	limittest.Must(tb, p.reader.Collect(context.Background(), &all))
+	limittest.Must(tb, reader.Collect(context.Background(), &all))
 	found := map[string]metricdata.Metrics{}
 	for _, scope := range all.ScopeMetrics {
-		if scope.Scope.Name != "github.com/shardlimit/shardlimit" {
+		if scope.Scope.Name != "github.com/shardlimit/shardlimit"+of {
 			tb.Errorf("a metric of the scope %q", scope.Scope.Name)
 		}
 		for _, m := range scope.Metrics {

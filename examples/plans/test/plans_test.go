@@ -26,44 +26,31 @@ type gateway struct {
 	slow            bool // a decision took too long, so that it knew nothing of other nodes
 }
 
-// build returns the program.
-func build(t *testing.T) string {
+// must fails the test if there is an error.
+func must(t *testing.T, err error) {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "plans")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", program, "..").CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatal(err)
 	}
-	return program
 }
 
 func start(t *testing.T, program string) *gateway {
 	t.Helper()
 	g := &gateway{t: t, program: program, folder: t.TempDir()}
 	schema, err := os.ReadFile("../shop.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g.sql(string(schema))
 	servers, err := embedded.Start(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g.address = listener.Addr().String()
 	log, err := os.Create(filepath.Join(g.folder, "log"))
-	if err = errors.Join(err, listener.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, listener.Close()))
 	cmd := exec.CommandContext(t.Context(), program)
 	cmd.Env = append(g.env(), "REDIS="+servers.Addr(0)+","+servers.Addr(1), "LISTEN="+g.address)
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	g.end = func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -89,9 +76,7 @@ func (g *gateway) log() string {
 func (g *gateway) sql(statements string) {
 	g.t.Helper()
 	file := filepath.Join(g.folder, "change.sql")
-	if err := os.WriteFile(file, []byte(statements), 0o600); err != nil {
-		g.t.Fatal(err)
-	}
+	must(g.t, os.WriteFile(file, []byte(statements), 0o600))
 	cmd := exec.CommandContext(g.t.Context(), g.program, file)
 	cmd.Env = g.env()
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -104,9 +89,7 @@ func (g *gateway) sql(statements string) {
 func (g *gateway) order(key string) (status int, left string) {
 	g.t.Helper()
 	request, err := http.NewRequestWithContext(g.t.Context(), http.MethodPost, "http://"+g.address+"/orders", nil)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	must(g.t, err)
 	request.Header.Set("X-API-Key", key)
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
@@ -143,7 +126,11 @@ func (g *gateway) late() bool { return strings.Contains(g.log(), "does not answe
 // A request has the limit of its customer's plan, as the database has it now. An unknown key is
 // refused before a plan is charged. Known customers go on without the database.
 func TestPlansComeFromTheDatabase(t *testing.T) {
-	program := build(t)
+	program := filepath.Join(t.TempDir(), "plans")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", program, "..").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	for range 10 { // until the machine is quick enough for the call timeout
 		g := start(t, program)
 		err := g.play()
