@@ -55,28 +55,44 @@ func TestASetPassesOnlyWhatEveryLimitHasRoomFor(t *testing.T) {
 			t.Errorf("settled, want %v", bad.want)
 		}
 	}
-	limittest.Passes(t, shardlimit.All(keys.Limiter("k").N(1), keys.LimiterWith("l", plan).N(1)))
+	limittest.Passes(t, shardlimit.All(keys.Limiter("k").N(2), keys.LimiterWith("l", plan).N(1), keys.Limiter("k").N(1)))
+	limittest.Uses(t, keys.Limiter("k"), 3)
 }
 
-// The limit that refuses for longest says when to come back, also if it was not
-// the one that this call was refused by.
+// The limit that refuses for longest says when to come back and is named, also if it was not the one
+// that this call was refused by.
 func TestRetryAfterOfASetIsThatOfItsLastLimit(t *testing.T) {
 	c := limittest.Standalone(t).Client(t)
-	minute := limittest.Limiter(t, c, "minute", shardlimit.PerMinute(10))
+	minute := limittest.Family(t, c, "minute", shardlimit.PerMinute(10)).Limiter("ann")
 	hour := limittest.Limiter(t, c, "hour", shardlimit.Limit{Permits: 15, Per: time.Hour, Shards: 2})
 	for _, order := range [][]*shardlimit.Limiter{{minute, hour}, {hour, minute}} {
 		limittest.Must(t, errors.Join(minute.Reset(t.Context()), hour.Reset(t.Context())))
-		set := limittest.Set(1, order...)
-		for range 10 {
-			limittest.Passes(t, set)
+		refusedBy := func(name string, n int64) shardlimit.Decision {
+			t.Helper()
+			set := limittest.Set(n, order...)
+			d := limittest.Refuses(t, set)
+			for _, said := range append(set.Each(d), d) {
+				if said.Allowed != (said.Reason == 0) || d.Limiter() != name || d.Reason != shardlimit.ReasonFull {
+					t.Errorf("%s: %q of %q: %+v", name, d.Reason, d.Limiter(), said)
+				}
+			}
+			return d
 		}
-		if d := limittest.Refuses(t, set); d.RetryAfter > time.Minute {
+		for range 10 {
+			if d := limittest.Passes(t, limittest.Set(1, order...)); d.Limiter() != "" || d.Reason != 0 {
+				t.Errorf("%+v", d)
+			}
+		}
+		if d := refusedBy("minute", 1); d.RetryAfter > time.Minute {
 			t.Errorf("one more: %+v", d) // only the minute is full
 		}
 		for i := range 3 { // both are: the hour has 5 left
-			if d := limittest.Refuses(t, limittest.Set(6, order...)); d.RetryAfter < 50*time.Minute {
+			if d := refusedBy("hour", 6); d.RetryAfter < 50*time.Minute {
 				t.Errorf("six more, answer %d: %+v", i, d)
 			}
+		}
+		if d := limittest.Denied(t, minute, 1); d.Limiter() != "minute" {
+			t.Error(d.Limiter())
 		}
 	}
 }

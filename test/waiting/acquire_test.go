@@ -50,9 +50,7 @@ func TestWhatWasWaitedForIsGivenBackOnce(t *testing.T) {
 				for range 6 {
 					joinLine(t, l, func() {
 						d, err := l.Acquire(t.Context(), 1)
-						if err != nil {
-							t.Error(err)
-						}
+						limittest.ErrorIs(t, err, nil)
 						served <- d
 					})
 				}
@@ -126,29 +124,19 @@ func TestErrorsOfAcquire(t *testing.T) {
 		m := limittest.Limiter(t, c, "m", shardlimit.PerHour(2))
 		limittest.MustGet(t, l, 2)
 		boom := errors.New("boom")
-		ended := func() context.Context {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			time.AfterFunc(time.Second, func() { cancel(boom) })
-			return ctx
-		}
-		for name, call := range map[string]func(context.Context, int64) (shardlimit.Decision, error){
-			"Acquire": l.Acquire, "a set's": func(ctx context.Context, n int64) (shardlimit.Decision, error) {
-				return shardlimit.All(l.N(n), m.N(min(n, 2))).Acquire(ctx)
-			},
-		} {
-			for want, try := range map[error]func() (shardlimit.Decision, error){
-				boom:                         func() (shardlimit.Decision, error) { return call(ended(), 2) },
-				context.Canceled:             func() (shardlimit.Decision, error) { return call(ended(), 1) },
-				shardlimit.ErrExceedsLimit:   func() (shardlimit.Decision, error) { return call(t.Context(), 3) },
-				shardlimit.ErrInvalidPermits: func() (shardlimit.Decision, error) { return call(t.Context(), -1) },
+		for want, n := range map[error]int64{boom: 2, context.Canceled: 1, shardlimit.ErrExceedsLimit: 3,
+			shardlimit.ErrInvalidPermits: -1} {
+			for name, acquire := range map[string]func(context.Context) (shardlimit.Decision, error){
+				"Acquire": func(ctx context.Context) (shardlimit.Decision, error) { return l.Acquire(ctx, n) },
+				"a set's": shardlimit.All(l.N(n), m.N(min(n, 2))).Acquire,
 			} {
-				if d, err := try(); !errors.Is(err, want) || d.Allowed || d.Granted != 0 {
+				ctx, end := context.WithCancelCause(t.Context())
+				time.AfterFunc(time.Second, func() { end(boom) })
+				if d, err := acquire(ctx); !errors.Is(err, want) || d.Allowed || d.Granted != 0 {
 					t.Errorf("%s: %+v, %v; want %v", name, d, err, want)
 				}
 			}
 		}
-		c.Close()
-		limittest.ErrorIs(t, limittest.Err(l.Acquire(t.Context(), 1)), shardlimit.ErrClosed, "closed")
 	})
 }
 
