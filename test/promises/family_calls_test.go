@@ -1,10 +1,12 @@
 package promises
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,7 +18,8 @@ import (
 )
 
 // Calls for different keys share script calls. None of them waits for another to come back before
-// 16 script calls are under way, or they carry a hundred. Those that wait then go as many at once.
+// 16 script calls are under way, or they carry a hundred. Those that wait then go as many at once. A
+// key whose state is somebody else's harms no other of its call.
 func TestCallsForManyKeysGoTogetherAndAtOnce(t *testing.T) {
 	for keys, trips := range map[int]time.Duration{16: 2, 300: 4} {
 		synctest.Test(t, func(t *testing.T) {
@@ -24,24 +27,46 @@ func TestCallsForManyKeysGoTogetherAndAtOnce(t *testing.T) {
 			f, net := limittest.Bubbled(t, 1).Distant(t, away)
 			users := f.Family(t, shardlimit.PerMinute(3), limittest.PatientFor(time.Second))
 			for round := range 3 {
+				for _, key := range f.Bubble[0].Redis.Keys() {
+					if round == 2 && strings.HasSuffix(key, ":user 7") {
+						f.Bubble[0].Redis.Do([]string{"SET", key, "somebody else's"})
+					}
+				}
 				atMost, began := sends(&net[0].Calls), time.Now()
 				granted, errs := limittest.AtOnce(t.Context(), users, 0, keys)
 				took := time.Since(began)
 				for i := range keys {
-					if errs[i] != nil || granted[i] != 1 {
+					if bad := round == 2 && i == 7; bad != errors.Is(errs[i], shardlimit.ErrUnavailable) ||
+						!bad && (errs[i] != nil || granted[i] != 1) {
 						t.Fatalf("key %d: %d granted, %v", i, granted[i], errs[i])
 					}
 				}
 				atMost(t, together, "round", round)
 				// The first loads the scripts, and another one that is new to the node takes a
 				// trip.
-				if round > 0 && took > trips*away {
+				if round == 1 && took > trips*away {
 					t.Errorf("round %d of %d keys took %s, %s away", round, keys, took, away)
 				}
 				time.Sleep(time.Second)
 			}
 		})
 	}
+}
+
+// A caller that leaves while its key is asked for takes nothing.
+func TestWhoLeavesAKeyTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const away = 8 * time.Millisecond // so near that a key is asked for alone
+		f, _ := limittest.Bubbled(t, 1).Distant(t, away)
+		users := f.Family(t, shardlimit.PerMinute(3))
+		limittest.AtOnce(t.Context(), users, 0, 100) // the process knows all places of keys
+		for range 3 {
+			_, err := users.Limiter("ann").Allow(limittest.Shortly(t, away/2))
+			limittest.ErrorIs(t, err, context.DeadlineExceeded)
+			time.Sleep(10 * away)
+		}
+		hasLeft(t, users.Limiter("ann"), 3)
+	})
 }
 
 // Of a key that is as it mostly is nothing is remembered. One whose state is other than its callers

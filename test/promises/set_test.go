@@ -157,67 +157,63 @@ func TestASetAsksNobodyWhileOneLimitIsEmpty(t *testing.T) {
 // Many calls of every kind and size at once, of which most are refused by one
 // limit or another: at the end each limit has used exactly what was granted.
 func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
-	for name, f := range map[string]limittest.Fleet{"embedded": limittest.InProcess(t, 2),
-		"redis": limittest.Standalone(t)} {
-		calls := extent.Some(int64(8000))
-		t.Run(name, func(t *testing.T) {
-			c := f.Client(t)
-			hour := limittest.Limiter(t, c, "hour", shardlimit.PerHour(400))
-			day := limittest.Limiter(t, c, "day", shardlimit.Limit{Permits: 300, Per: 24 * time.Hour, Shards: 3})
-			mine := limittest.Limiter(t, c, "mine", limittest.PerParticipant(350, time.Hour))
-			kinds := [][]*shardlimit.Limiter{{hour, day, mine}, {mine, hour}, {day, hour}, {hour}}
-			kept := map[*shardlimit.Limiter]*atomic.Int64{hour: {}, day: {}, mine: {}}
-			var left atomic.Int64
-			left.Store(calls)
-			var wg sync.WaitGroup
-			for worker := range 16 {
-				wg.Go(func() {
-					rng := rand.New(rand.NewPCG(7, uint64(worker)))
-					var held []func()
-					for left.Add(-1) >= 0 {
-						kind := kinds[rng.IntN(len(kinds))]
-						var parts []shardlimit.Part
-						var got, used []int64
-						for _, l := range kind {
-							n := rng.Int64N(7)
-							parts, got, used = append(parts, l.N(n)), append(got, n), append(used, rng.Int64N(n+1))
-						}
-						set := shardlimit.All(parts...)
-						d, err := set.Allow(context.Background())
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						if d.Allowed {
-							for i, l := range kind {
-								kept[l].Add(got[i])
-							}
-							held = append(held, func() {
-								for range 2 {
-									limittest.ErrorIs(t, limittest.Once(set.Settle(context.Background(), d, used...)), nil)
-								}
-								for i, l := range kind {
-									kept[l].Add(used[i] - got[i])
-								}
-							})
-						}
-						if len(held) > 0 && (d.Allowed && rng.IntN(4) == 0 || rng.IntN(16) == 0) {
-							held[len(held)-1]()
-							held = held[:len(held)-1]
-						}
+	limittest.OnEither(t, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
+		hour := limittest.Limiter(t, c, "hour", shardlimit.PerHour(400))
+		day := limittest.Limiter(t, c, "day", shardlimit.Limit{Permits: 300, Per: 24 * time.Hour, Shards: 3})
+		mine := limittest.Limiter(t, c, "mine", limittest.PerParticipant(350, time.Hour))
+		kinds := [][]*shardlimit.Limiter{{hour, day, mine}, {mine, hour}, {day, hour}, {hour}}
+		kept := map[*shardlimit.Limiter]*atomic.Int64{hour: {}, day: {}, mine: {}}
+		var left atomic.Int64
+		left.Store(extent.Some(int64(8000)))
+		var wg sync.WaitGroup
+		for worker := range 16 {
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(7, uint64(worker)))
+				var held []func()
+				for left.Add(-1) >= 0 {
+					kind := kinds[rng.IntN(len(kinds))]
+					var parts []shardlimit.Part
+					var got, used []int64
+					for _, l := range kind {
+						n := rng.Int64N(7)
+						parts, got, used = append(parts, l.N(n)), append(got, n), append(used, rng.Int64N(n+1))
 					}
-				})
-			}
-			wg.Wait()
-			for l, n := range kept {
-				st := limittest.Peek(t, l)
-				if st.Used != n.Load() || st.Used+st.Remaining != st.Limit.Permits {
-					t.Errorf("%s: %d used and %d free of %d; %d were granted and kept", l.Name(), st.Used, st.Remaining,
-						st.Limit.Permits, n.Load())
+					set := shardlimit.All(parts...)
+					d, err := set.Allow(context.Background())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if d.Allowed {
+						for i, l := range kind {
+							kept[l].Add(got[i])
+						}
+						held = append(held, func() {
+							for range 2 {
+								limittest.ErrorIs(t, limittest.Once(set.Settle(context.Background(), d, used...)), nil)
+							}
+							for i, l := range kind {
+								kept[l].Add(used[i] - got[i])
+							}
+						})
+					}
+					if len(held) > 0 && (d.Allowed && rng.IntN(4) == 0 || rng.IntN(16) == 0) {
+						held[len(held)-1]()
+						held = held[:len(held)-1]
+					}
 				}
+			})
+		}
+		wg.Wait()
+		for l, n := range kept {
+			st := limittest.Peek(t, l)
+			if st.Used != n.Load() || st.Used+st.Remaining != st.Limit.Permits {
+				t.Errorf("%s: %d used and %d free of %d; %d were granted and kept", l.Name(), st.Used, st.Remaining,
+					st.Limit.Permits, n.Load())
 			}
-		})
-	}
+		}
+	})
 }
 
 func TestALimitOfASetHasItsOwnPolicy(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -142,9 +143,9 @@ func TestALargeWaiterThatLeavesGivesAllBack(t *testing.T) {
 	}
 }
 
-// Under every algorithm all permits can be reserved at once, and nothing behind them, which owe, or
-// for a deadline before them. What cannot be reserved takes nothing, and what is cancelled is free
-// again.
+// Under every algorithm all permits can be reserved at once, and nothing behind them or for a
+// deadline before them: a call that is denied then hears that the limit owes. What cannot be
+// reserved takes nothing, and what is cancelled is free again.
 func TestEveryAlgorithmReservesAndTakesBack(t *testing.T) {
 	for _, a := range limittest.Algorithms {
 		for _, shards := range []int{1, 4} {
@@ -206,7 +207,7 @@ func reservesAndTakesBack(t *testing.T, f limittest.Fleet, limit shardlimit.Limi
 // comes 5 % earlier is denied. Everybody who asks is new, so nothing but the replies can tell.
 func TestNPermitsComeWhenSaid(t *testing.T) {
 	t.Parallel()
-	for i, a := range append(limittest.Algorithms, shardlimit.SlidingLog) {
+	for i, a := range append(slices.Clone(limittest.Algorithms), shardlimit.SlidingLog) {
 		for k, shards := range []int{1, 3} {
 			books := i < len(limittest.Algorithms)
 			if books && !extent.Plays(i+2*k) { // one goroutine calls
