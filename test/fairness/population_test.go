@@ -17,7 +17,6 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/fairness"
-	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/limittest/redissim"
 	"github.com/shardlimit/shardlimit/internal/race"
@@ -237,43 +236,3 @@ func alike(n int, m role) (all []role) {
 
 func first(n int) func(int) bool { return func(i int) bool { return i < n } }
 func last(n int) func(int) bool  { return func(i int) bool { return i == n-1 } }
-
-// demander is a participant that asks for single permits at a steady rate.
-type demander struct {
-	limiter *shardlimit.Limiter
-	rate    float64 // permits per second
-	granted atomic.Int64
-}
-
-// contend lets everybody ask for as long as that, counts what each was granted after the warm-up,
-// and fails the test if any window held more than the limit.
-func contend(t *testing.T, limit shardlimit.Limit, warmUp, measured time.Duration, all ...*demander) {
-	t.Helper()
-	var wg sync.WaitGroup
-	var record history.Recorder
-	begin := time.Now()
-	for _, p := range all {
-		wg.Go(func() {
-			tally := record.Tally()
-			done := 0.0
-			for start := time.Since(begin); start < warmUp+measured; start = time.Since(begin) {
-				if done >= p.rate*start.Seconds() {
-					time.Sleep(time.Millisecond)
-					continue
-				}
-				done++
-				d, err := p.limiter.Allow(context.Background())
-				if err != nil {
-					t.Errorf("a call failed: %v", err)
-					return
-				}
-				tally.Add(int64(start), int64(time.Since(begin)), d.Granted)
-				if start >= warmUp {
-					p.granted.Add(d.Granted)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	limittest.KeepsTo(t, limit, record.Ops())
-}

@@ -3,7 +3,6 @@ package promises
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
+// Each process has a limit for itself.
 func TestEachParticipantHasALimitForItself(t *testing.T) {
 	f := limittest.Standalone(t)
 	first := f.Limiter(t, limittest.PerParticipant(10, time.Hour))
@@ -34,8 +34,16 @@ func TestEachParticipantHasALimitForItself(t *testing.T) {
 			t.Errorf("process %d: %+v contend, %v", i, list, err)
 		}
 	}
+	// Others for which a process calls have it for themselves, too, whatever weight they have, but not
+	// the process once more.
+	for _, name := range []string{"a", "b"} {
+		hasLeft(t, first.As(name, 1), 10)
+		hasLeft(t, first.As(name, 2), 0)
+	}
+	hasLeft(t, first.As(limittest.Participant(first), 2), 0)
 	limittest.Must(t, first.Reset(t.Context()))
 	hasLeft(t, first, 10)
+	hasLeft(t, first.As("a", 1), 10)
 	hasLeft(t, second, 0)
 }
 
@@ -81,9 +89,6 @@ func TestALimitForEachIsChangedEverywhere(t *testing.T) {
 		change(limittest.PerParticipant(5, time.Hour))
 		limittest.Uses(t, b, 20)
 		hasLeft(t, b, 0)
-		change(shardlimit.PerHour(6)) // one limit for both
-		hasLeft(t, a, 6)
-		hasLeft(t, b, 0)
 	})
 }
 
@@ -115,30 +120,5 @@ func TestALimitForEachBecomesOneForAll(t *testing.T) {
 				t.Errorf("%d permits in the last half a minute", got)
 			}
 		})
-	}
-}
-
-// Other participants of a process have the limit for themselves, too, until a reset. Each has it
-// once, whatever weight it gives, and so has the process.
-func TestParticipantsHaveTheirOwnEngines(t *testing.T) {
-	l := limittest.Standalone(t).Limiter(t, limittest.PerParticipant(5, time.Hour))
-	granted := func(names ...string) (each []int64) {
-		for i, name := range names {
-			d, err := l.As(name, float64(1+i)).AllowUpTo(t.Context(), 3)
-			limittest.Must(t, err)
-			each = append(each, d.Granted)
-		}
-		return each
-	}
-	if got, want := granted("a", "b", "a", "b", "a"), []int64{3, 3, 2, 2, 0}; !slices.Equal(got, want) {
-		t.Errorf("granted %v, want %v", got, want)
-	}
-	me := limittest.Participant(l)
-	if got := granted(me, me); got[0] != 3 || got[1] != 2 || limittest.Grants(t, l) != 0 {
-		t.Errorf("the process itself had %v", got)
-	}
-	limittest.Must(t, l.Reset(t.Context()))
-	if got := granted("a"); got[0] != 3 {
-		t.Errorf("after a reset: %v", got)
 	}
 }

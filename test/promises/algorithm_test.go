@@ -1,7 +1,6 @@
 package promises
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -70,37 +69,7 @@ func TestLeakyBucketGivesTurns(t *testing.T) {
 				t.Errorf("%d: turn after %s, want %s", n, d.Delay, turn)
 			}
 		}
-		before := limittest.Peek(t, l).Remaining
-		if err := l.Wait(limittest.Shortly(t, time.Minute)); !errors.Is(err, shardlimit.ErrWaitTooLong) {
-			t.Errorf("a turn after the deadline: %v", err)
-		}
-		if after := limittest.Peek(t, l).Remaining; after != before {
-			t.Errorf("%d were free, and %d after a wait in vain", before, after)
-		}
 	})
-}
-
-// While Redis is away each process goes on with its own part, by the same algorithm.
-func TestFailLocalCountsByTheAlgorithm(t *testing.T) {
-	for _, a := range limittest.Algorithms {
-		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-			limit := shardlimit.Limit{Permits: 40, Per: time.Hour, Algorithm: a, Shards: 1}
-			want := limit.Permits
-			if limittest.Bursty(a) {
-				limit.Burst, want = 60, 60
-			}
-			l := f.Limiter(t, limit, limittest.OnOutage(shardlimit.FailLocal))
-			limittest.MustGet(t, l, 10)
-			f.Bubble[0].Down.Store(true)
-			d, err := l.AllowUpTo(t.Context(), want)
-			if err != nil || !d.Degraded || d.Granted != want-10 || (d.Delay > 0) != (a == shardlimit.LeakyBucket) {
-				t.Errorf("%s: of %d, 10 in use: %+v, %v", a, want, d, err)
-			}
-			if d := limittest.Denied(t, l, 1); d.RetryAfter <= 0 {
-				t.Errorf("%s: one more: %+v", a, d)
-			}
-		})
-	}
 }
 
 // bucketOf is a token bucket of so many permits a minute.

@@ -65,18 +65,6 @@ func TestALowerLimitOfAKeyHoldsInEveryWindow(t *testing.T) {
 	})
 }
 
-// The burst comes with the call as the permits do.
-func TestABurstComesWithTheCall(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		bucket := shardlimit.Limit{Permits: 10, Per: time.Minute, Algorithm: shardlimit.TokenBucket, Burst: 30}
-		tokens := f.Family(t, bucket)
-		hasLeft(t, tokens.Limiter("ann"), 30)
-		bucket.Burst = 2
-		time.Sleep(time.Minute)
-		hasLeft(t, tokens.LimiterWith("ann", bucket), 2)
-	})
-}
-
 // More than the limit of a higher revision has is refused, as more than the own limit has. While
 // the shard is known to be empty, a denial from memory may tell when it is worth to ask.
 func TestMoreThanTheLimitInForceIsRefused(t *testing.T) {
@@ -96,7 +84,7 @@ func TestMoreThanTheLimitInForceIsRefused(t *testing.T) {
 	})
 }
 
-// A limit that cannot come with a call is refused before anything is sent.
+// A limit that cannot come with a call is refused before anything is sent. A burst can.
 func TestALimitThatCannotComeWithACall(t *testing.T) {
 	bucket := shardlimit.Limit{Permits: 10, Per: time.Minute, Algorithm: shardlimit.TokenBucket, Burst: 20}
 	users := limittest.InProcess(t, 1).Family(t, bucket)
@@ -123,6 +111,8 @@ func TestALimitThatCannotComeWithACall(t *testing.T) {
 		ann := users.LimiterWith("ann", limit)
 		limittest.ErrorIs(t, limittest.Err(ann.Allow(t.Context())), shardlimit.ErrInvalidLimit, name)
 	}
+	smaller := changed(func(l *shardlimit.Limit) { l.Burst = 2 })
+	hasLeft(t, users.LimiterWith("eve", smaller), 2)
 	limittest.ErrorIs(t, limittest.Err(users.LimiterWith("", bucket).Allow(t.Context())), shardlimit.ErrInvalidName)
 	limittest.ErrorIs(t, users.Limiter("ann").SetLimit(t.Context(), bucket), shardlimit.ErrFamilyLimit)
 	limittest.ErrorIs(t, users.Limiter("ann").Delete(t.Context()), shardlimit.ErrFamilyLimit, "Delete of a key")

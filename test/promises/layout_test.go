@@ -215,23 +215,18 @@ func TestADeclarationThatIsNotInForceSaysSo(t *testing.T) {
 	stored := shardlimit.PerHour(2000)
 	limittest.Family(t, servers.Client(t), "f", stored)
 	servers.Limiter(t, stored)
-	for lines, declared := range map[int][]shardlimit.Limit{
-		0: {stored},
-		2: { // one of the limit, one of the family
-			shardlimit.PerHour(500), {Permits: 2000, Per: time.Hour, Algorithm: shardlimit.FixedWindow},
-		},
+	for declared, lines := range map[shardlimit.Limit]int{ // one of the limit, one of the family
+		stored: 0, shardlimit.PerHour(500): 2, {Permits: 2000, Per: time.Hour, Algorithm: shardlimit.FixedWindow}: 2,
 	} {
-		for _, limit := range declared {
-			var log bytes.Buffer
-			client := servers.Client(t,
-				func(cfg *shardlimit.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-			for range 2 {
-				limittest.Limiter(t, client, "l", limit)
-				limittest.Family(t, client, "f", limit)
-			}
-			if n := strings.Count(log.String(), "is not in force"); n != lines {
-				t.Errorf("%s: %d lines in the log, want %d: %s", limit, n, lines, log.String())
-			}
+		var log bytes.Buffer
+		client := servers.Client(t,
+			func(cfg *shardlimit.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		for range 2 {
+			limittest.Limiter(t, client, "l", declared)
+			limittest.Family(t, client, "f", declared)
+		}
+		if n := strings.Count(log.String(), "is not in force"); n != lines {
+			t.Errorf("%s: %d lines in the log, want %d: %s", declared, n, lines, log.String())
 		}
 	}
 }

@@ -120,18 +120,6 @@ func TestPeekTellsWhatALeavingBucketKeepsBack(t *testing.T) {
 	}
 }
 
-// A process that makes no other calls sees soon what others have changed.
-func TestPeekLearnsOfAnotherLayout(t *testing.T) {
-	f := limittest.Standalone(t)
-	limit := shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 1}
-	limiters := f.Group(t, 2, "l", limit)
-	limittest.Peek(t, limiters[1])
-	limit.Shards = 4
-	limittest.Must(t, limiters[0].SetLimit(t.Context(), limit))
-	limittest.AwaitThat(t, "a process that only looks sees four shards",
-		func() bool { return len(limittest.Peek(t, limiters[1]).Shards) == 4 })
-}
-
 // TestEveryCallWorksInEveryState: also on a limit that was never used, or that lost its keys.
 func TestEveryCallWorksInEveryState(t *testing.T) {
 	f, admin := limittest.Standalone(t), redistest.Shared(t).Client(t)

@@ -67,22 +67,6 @@ func TestNodesComeAndGoUnderLoad(t *testing.T) {
 	callers.KeepsTo(t, limit, 3*limit.Per)
 }
 
-// With Shards 0 a limit gets a shard on a node that is added, with a number of its own it does not.
-func TestRebalanceKeepsAGivenNumberOfShards(t *testing.T) {
-	f, _ := limittest.Independent(t, 3)
-	var chosen, fixed *shardlimit.Limiter
-	first, c := f.With(f.Nodes[:2]...).Client(t), f.Client(t)
-	for _, c := range []*shardlimit.Client{first, c} {
-		chosen = limittest.Limiter(t, c, "chosen", shardlimit.PerMinute(1000))
-		fixed = limittest.Limiter(t, c, "fixed", shardlimit.Limit{Permits: 1000, Per: time.Minute, Shards: 2})
-	}
-	first.Close()
-	limittest.Must(t, c.Rebalance(t.Context()))
-	if a, b := chosen.Limit().Shards, fixed.Limit().Shards; a != 3 || b != 2 {
-		t.Errorf("%d and %d shards", a, b)
-	}
-}
-
 // The more participants there are, the fewer shards are chosen, so that each has its part on every
 // one.
 func TestTheNumberOfShardsFollowsTheParticipants(t *testing.T) {

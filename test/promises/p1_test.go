@@ -31,15 +31,14 @@ func TestNoWindowIsOverAcrossProcesses(t *testing.T) {
 	}
 	var files []string
 	for _, w := range workers {
-		files = append(files, w.Dismiss(t))
+		file := w.Dismiss(t)
+		if info, err := os.Stat(file); err != nil || info.Size() == 0 {
+			t.Errorf("a process admitted nothing: %v", err)
+		}
+		files = append(files, file)
 	}
 	ops, err := history.ReadFiles(files...)
 	limittest.Must(t, err)
 	worst := limittest.KeepsTo(t, j.Limit, ops)
-	for _, file := range files {
-		if info, err := os.Stat(file); err != nil || info.Size() == 0 {
-			t.Errorf("a process admitted nothing: %v", err)
-		}
-	}
 	t.Logf("%d grants, worst window: %d of %d", len(ops), worst.Permits, j.Limit.Permits)
 }

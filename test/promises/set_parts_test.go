@@ -11,14 +11,18 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-// A call takes of each limit what it costs there, and is settled for each by itself.
+// A call takes of each limit what it costs there, and is settled for each by itself, also in another
+// process.
 func TestEachLimitOfASetHasItsCost(t *testing.T) {
 	t.Parallel()
 	limittest.OnEither(t, func(t *testing.T, f limittest.Fleet) {
-		c := f.Client(t)
-		requests := limittest.Limiter(t, c, "requests", shardlimit.PerHour(10))
-		tokens := limittest.Limiter(t, c, "tokens", shardlimit.Limit{Permits: 900, Per: 3600e9, Shards: 3})
-		later := limittest.Limiter(t, c, "later", shardlimit.PerHour(50))
+		open := func() (requests, tokens, later *shardlimit.Limiter) {
+			c := f.Client(t)
+			return limittest.Limiter(t, c, "requests", shardlimit.PerHour(10)),
+				limittest.Limiter(t, c, "tokens", shardlimit.Limit{Permits: 900, Per: time.Hour, Shards: 3}),
+				limittest.Limiter(t, c, "later", shardlimit.PerHour(50))
+		}
+		requests, tokens, later := open()
 		used := func(want ...int64) {
 			t.Helper()
 			for i, l := range []*shardlimit.Limiter{requests, tokens, later} {
@@ -40,8 +44,9 @@ func TestEachLimitOfASetHasItsCost(t *testing.T) {
 		for _, numbers := range [][]int64{nil, {1, 2}, {1, 2, 3, 4}, {1, -2, 0}} {
 			limittest.ErrorIs(t, set.Settle(t.Context(), d, numbers...), shardlimit.ErrInvalidPermits, numbers)
 		}
-		there := shardlimit.All(requests.N(1), tokens.N(1), later.N(5))
-		limittest.Must(t, there.Settle(t.Context(), handOver(t, d), 1, 250, 7))
+		limittest.ErrorIs(t, requests.Settle(t.Context(), handOver(t, d), 2), shardlimit.ErrOtherLimiter)
+		one, many, none := open()
+		limittest.Must(t, shardlimit.All(one.N(1), many.N(1), none.N(5)).Settle(t.Context(), handOver(t, d), 1, 250, 7))
 		used(1, 250, 0)
 		limittest.ErrorIs(t, set.Settle(t.Context(), d, 1, 0, 0), shardlimit.ErrSettled, "settled twice")
 		used(1, 250, 0)
@@ -52,27 +57,8 @@ func TestEachLimitOfASetHasItsCost(t *testing.T) {
 	})
 }
 
-// A limit that stands in a Set twice is asked for the sum, and settled for it.
-func TestALimitTwiceInASetCountsTheSum(t *testing.T) {
-	t.Parallel()
-	limittest.OnEither(t, func(t *testing.T, f limittest.Fleet) {
-		c := f.Client(t)
-		family := limittest.Family(t, c, "f", shardlimit.PerHour(5))
-		set := shardlimit.All(family.Limiter("a").N(2), family.Limiter("b").N(1), family.Limiter("a").N(1))
-		d := limittest.Passes(t, set)
-		limittest.Uses(t, family.Limiter("a"), 3)
-		each := set.Each(limittest.Refuses(t, set))
-		if d.Granted != 4 || each[2].Allowed || !each[1].Allowed {
-			t.Errorf("%+v, then %+v", d, each)
-		}
-		limittest.Must(t, set.Settle(t.Context(), d, 1, 1, 1))
-		limittest.Uses(t, family.Limiter("a"), 2)
-		six := shardlimit.All(family.Limiter("a").N(3), family.Limiter("a").N(3))
-		limittest.ErrorIs(t, limittest.Err(six.Allow(t.Context())), shardlimit.ErrExceedsLimit, "six of five")
-	})
-}
-
-// Each limit of a Set says what it has left, also when another one refuses.
+// Each limit of a Set says what it has left, also when another one refuses. One that stands there
+// twice is asked for the sum, and settled for it.
 func TestEachLimitOfASetTellsWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	limittest.OnEither(t, func(t *testing.T, f limittest.Fleet) {
@@ -106,6 +92,8 @@ func TestEachLimitOfASetTellsWhatIsLeft(t *testing.T) {
 			}
 			limittest.Must(t, set.Settle(t.Context(), d, 0, 0, 0, 0))
 		}
+		limittest.Must(t, set.Settle(t.Context(), d, 1, 1, 1, 4))
+		limittest.Uses(t, hour, 2)
 		if each := set.Each(shardlimit.Decision{}); each != nil {
 			t.Errorf("of no decision of the set: %+v", each)
 		}

@@ -55,28 +55,44 @@ func TestASetPassesOnlyWhatEveryLimitHasRoomFor(t *testing.T) {
 			t.Errorf("settled, want %v", bad.want)
 		}
 	}
-	limittest.Passes(t, shardlimit.All(keys.Limiter("k").N(1), keys.LimiterWith("l", plan).N(1)))
+	limittest.Passes(t, shardlimit.All(keys.Limiter("k").N(2), keys.LimiterWith("l", plan).N(1), keys.Limiter("k").N(1)))
+	limittest.Uses(t, keys.Limiter("k"), 3)
 }
 
-// The limit that refuses for longest says when to come back, also if it was not
-// the one that this call was refused by.
+// The limit that refuses for longest says when to come back and is named, also if it was not the one
+// that this call was refused by.
 func TestRetryAfterOfASetIsThatOfItsLastLimit(t *testing.T) {
 	c := limittest.Standalone(t).Client(t)
-	minute := limittest.Limiter(t, c, "minute", shardlimit.PerMinute(10))
+	minute := limittest.Family(t, c, "minute", shardlimit.PerMinute(10)).Limiter("ann")
 	hour := limittest.Limiter(t, c, "hour", shardlimit.Limit{Permits: 15, Per: time.Hour, Shards: 2})
 	for _, order := range [][]*shardlimit.Limiter{{minute, hour}, {hour, minute}} {
 		limittest.Must(t, errors.Join(minute.Reset(t.Context()), hour.Reset(t.Context())))
-		set := limittest.Set(1, order...)
-		for range 10 {
-			limittest.Passes(t, set)
+		refusedBy := func(name string, n int64) shardlimit.Decision {
+			t.Helper()
+			set := limittest.Set(n, order...)
+			d := limittest.Refuses(t, set)
+			for _, said := range append(set.Each(d), d) {
+				if said.Allowed != (said.Reason == 0) || d.Limiter() != name || d.Reason != shardlimit.ReasonFull {
+					t.Errorf("%s: %q of %q: %+v", name, d.Reason, d.Limiter(), said)
+				}
+			}
+			return d
 		}
-		if d := limittest.Refuses(t, set); d.RetryAfter > time.Minute {
+		for range 10 {
+			if d := limittest.Passes(t, limittest.Set(1, order...)); d.Limiter() != "" || d.Reason != 0 {
+				t.Errorf("%+v", d)
+			}
+		}
+		if d := refusedBy("minute", 1); d.RetryAfter > time.Minute {
 			t.Errorf("one more: %+v", d) // only the minute is full
 		}
 		for i := range 3 { // both are: the hour has 5 left
-			if d := limittest.Refuses(t, limittest.Set(6, order...)); d.RetryAfter < 50*time.Minute {
+			if d := refusedBy("hour", 6); d.RetryAfter < 50*time.Minute {
 				t.Errorf("six more, answer %d: %+v", i, d)
 			}
+		}
+		if d := limittest.Denied(t, minute, 1); d.Limiter() != "minute" {
+			t.Error(d.Limiter())
 		}
 	}
 }
@@ -141,67 +157,63 @@ func TestASetAsksNobodyWhileOneLimitIsEmpty(t *testing.T) {
 // Many calls of every kind and size at once, of which most are refused by one
 // limit or another: at the end each limit has used exactly what was granted.
 func TestNothingIsLostOverManyRandomCallsOnASet(t *testing.T) {
-	for name, f := range map[string]limittest.Fleet{"embedded": limittest.InProcess(t, 2),
-		"redis": limittest.Standalone(t)} {
-		calls := extent.Some(int64(8000))
-		t.Run(name, func(t *testing.T) {
-			c := f.Client(t)
-			hour := limittest.Limiter(t, c, "hour", shardlimit.PerHour(400))
-			day := limittest.Limiter(t, c, "day", shardlimit.Limit{Permits: 300, Per: 24 * time.Hour, Shards: 3})
-			mine := limittest.Limiter(t, c, "mine", limittest.PerParticipant(350, time.Hour))
-			kinds := [][]*shardlimit.Limiter{{hour, day, mine}, {mine, hour}, {day, hour}, {hour}}
-			kept := map[*shardlimit.Limiter]*atomic.Int64{hour: {}, day: {}, mine: {}}
-			var left atomic.Int64
-			left.Store(calls)
-			var wg sync.WaitGroup
-			for worker := range 16 {
-				wg.Go(func() {
-					rng := rand.New(rand.NewPCG(7, uint64(worker)))
-					var held []func()
-					for left.Add(-1) >= 0 {
-						kind := kinds[rng.IntN(len(kinds))]
-						var parts []shardlimit.Part
-						var got, used []int64
-						for _, l := range kind {
-							n := rng.Int64N(7)
-							parts, got, used = append(parts, l.N(n)), append(got, n), append(used, rng.Int64N(n+1))
-						}
-						set := shardlimit.All(parts...)
-						d, err := set.Allow(context.Background())
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						if d.Allowed {
-							for i, l := range kind {
-								kept[l].Add(got[i])
-							}
-							held = append(held, func() {
-								for range 2 {
-									limittest.ErrorIs(t, limittest.Once(set.Settle(context.Background(), d, used...)), nil)
-								}
-								for i, l := range kind {
-									kept[l].Add(used[i] - got[i])
-								}
-							})
-						}
-						if len(held) > 0 && (d.Allowed && rng.IntN(4) == 0 || rng.IntN(16) == 0) {
-							held[len(held)-1]()
-							held = held[:len(held)-1]
-						}
+	limittest.OnEither(t, func(t *testing.T, f limittest.Fleet) {
+		c := f.Client(t)
+		hour := limittest.Limiter(t, c, "hour", shardlimit.PerHour(400))
+		day := limittest.Limiter(t, c, "day", shardlimit.Limit{Permits: 300, Per: 24 * time.Hour, Shards: 3})
+		mine := limittest.Limiter(t, c, "mine", limittest.PerParticipant(350, time.Hour))
+		kinds := [][]*shardlimit.Limiter{{hour, day, mine}, {mine, hour}, {day, hour}, {hour}}
+		kept := map[*shardlimit.Limiter]*atomic.Int64{hour: {}, day: {}, mine: {}}
+		var left atomic.Int64
+		left.Store(extent.Some(int64(8000)))
+		var wg sync.WaitGroup
+		for worker := range 16 {
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(7, uint64(worker)))
+				var held []func()
+				for left.Add(-1) >= 0 {
+					kind := kinds[rng.IntN(len(kinds))]
+					var parts []shardlimit.Part
+					var got, used []int64
+					for _, l := range kind {
+						n := rng.Int64N(7)
+						parts, got, used = append(parts, l.N(n)), append(got, n), append(used, rng.Int64N(n+1))
 					}
-				})
-			}
-			wg.Wait()
-			for l, n := range kept {
-				st := limittest.Peek(t, l)
-				if st.Used != n.Load() || st.Used+st.Remaining != st.Limit.Permits {
-					t.Errorf("%s: %d used and %d free of %d; %d were granted and kept", l.Name(), st.Used, st.Remaining,
-						st.Limit.Permits, n.Load())
+					set := shardlimit.All(parts...)
+					d, err := set.Allow(context.Background())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if d.Allowed {
+						for i, l := range kind {
+							kept[l].Add(got[i])
+						}
+						held = append(held, func() {
+							for range 2 {
+								limittest.ErrorIs(t, limittest.Once(set.Settle(context.Background(), d, used...)), nil)
+							}
+							for i, l := range kind {
+								kept[l].Add(used[i] - got[i])
+							}
+						})
+					}
+					if len(held) > 0 && (d.Allowed && rng.IntN(4) == 0 || rng.IntN(16) == 0) {
+						held[len(held)-1]()
+						held = held[:len(held)-1]
+					}
 				}
+			})
+		}
+		wg.Wait()
+		for l, n := range kept {
+			st := limittest.Peek(t, l)
+			if st.Used != n.Load() || st.Used+st.Remaining != st.Limit.Permits {
+				t.Errorf("%s: %d used and %d free of %d; %d were granted and kept", l.Name(), st.Used, st.Remaining,
+					st.Limit.Permits, n.Load())
 			}
-		})
-	}
+		}
+	})
 }
 
 func TestALimitOfASetHasItsOwnPolicy(t *testing.T) {

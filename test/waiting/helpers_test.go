@@ -18,9 +18,7 @@ import (
 func mustReserve(t *testing.T, l *shardlimit.Limiter, n int64) *shardlimit.Reservation {
 	t.Helper()
 	r, err := l.Reserve(t.Context(), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	if r.Permits() != n || r.Degraded() {
 		t.Fatalf("%d permits reserved, degraded %t", r.Permits(), r.Degraded())
 	}

@@ -15,25 +15,27 @@ import (
 	"github.com/shardlimit/shardlimit/internal/race"
 )
 
-// Close ends with ErrClosed every call that nodes hold up, and everybody who waits in a line.
+// Close ends with ErrClosed every call that nodes hold up, and everybody who waits in a line. Calls
+// that come later end so, too.
 func TestCloseEndsBlockedCallsWithErrClosed(t *testing.T) {
 	t.Parallel()
 	fl, posts := limittest.Proxied(t, 2)
 	c := fl.Client(t, limittest.PatientFor(5*time.Minute)) // longer than the test: only Close can end them
 	full := limittest.Limiter(t, c, "full", shardlimit.PerHour(1))
 	limittest.MustGet(t, full, 1)
-	key := limittest.Family(t, c, "family", shardlimit.PerHour(100)).Limiter("key")
+	family := limittest.Family(t, c, "family", shardlimit.PerHour(100))
+	key := family.Limiter("key")
 	limittest.MustGet(t, key, 1)
 	slot := mustAcquire(t, mustHave(t, c, "held", 2, time.Minute))
-	calls := map[string]func(context.Context) error{
+	calls := limittest.Opens(c, "another")
+	maps.Copy(calls, map[string]func(context.Context) error{
 		"in a line":       full.Wait,
 		"a Set in a line": limittest.Set(1, key, full).Wait,
 		"a key":           func(ctx context.Context) error { return limittest.Err(key.Allow(ctx)) },
-		"Slots": func(ctx context.Context) error {
-			return limittest.Err(c.Slots(ctx, "slots", 2, time.Minute))
-		},
-		"Extend": slot.Extend,
-	}
+		"a new key":       func(ctx context.Context) error { return limittest.Err(family.Limiter("new").Allow(ctx)) },
+		"Family.SetLimit": func(ctx context.Context) error { return family.SetLimit(ctx, shardlimit.PerHour(1)) },
+		"Extend":          slot.Extend,
+	})
 	for shards := 1; shards <= 2; shards++ {
 		l := limittest.Limiter(t, c, fmt.Sprint(shards), shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: shards})
 		granted := limittest.MustGet(t, l, 1)
@@ -42,12 +44,7 @@ func TestCloseEndsBlockedCallsWithErrClosed(t *testing.T) {
 		}
 		calls[fmt.Sprint("a Set with a key on ", shards)] = limittest.Set(1, l, key).Wait
 	}
-	taken := func() (all int64) {
-		for _, p := range posts {
-			all += p.Takes.Load()
-		}
-		return all
-	}
+	taken := func() int64 { return posts[0].Takes.Load() + posts[1].Takes.Load() }
 	sent := taken()
 	for _, p := range posts {
 		p.Proxy.Stall(true)
@@ -75,6 +72,10 @@ func TestCloseEndsBlockedCallsWithErrClosed(t *testing.T) {
 		case <-time.After(limittest.Patience):
 			t.Fatal("a call goes on after Close")
 		}
+	}
+	c.Close()
+	for name, call := range calls {
+		limittest.ErrorIs(t, call(t.Context()), shardlimit.ErrClosed, name, "after Close")
 	}
 }
 
@@ -106,25 +107,6 @@ func TestCloseEndsCallsOnAClientThatIsNotItsOwn(t *testing.T) {
 	posts[0].Proxy.Stall(false)
 	if err := given.Do(t.Context(), given.B().Ping().Build()).Error(); err != nil {
 		t.Errorf("the given client was closed: %v", err)
-	}
-}
-
-func TestCallsAfterCloseReturnErrClosed(t *testing.T) {
-	f := limittest.Standalone(t)
-	c := f.Client(t)
-	l := limittest.Limiter(t, c, "l", shardlimit.PerHour(10))
-	d := limittest.MustGet(t, l, 1)
-	family := limittest.Family(t, c, "f", shardlimit.PerHour(10))
-	known := family.Limiter("known")
-	c.Close()
-	c.Close()
-	calls := limittest.Calls(l, 2, d)
-	maps.Copy(calls, limittest.Opens(c, "m"))
-	calls["a known key"] = func(ctx context.Context) error { _, err := known.Allow(ctx); return err }
-	calls["a new key"] = func(ctx context.Context) error { _, err := family.Limiter("new").Allow(ctx); return err }
-	calls["Family.SetLimit"] = func(ctx context.Context) error { return family.SetLimit(ctx, shardlimit.PerHour(1)) }
-	for name, call := range calls {
-		limittest.ErrorIs(t, call(t.Context()), shardlimit.ErrClosed, name)
 	}
 }
 

@@ -121,29 +121,6 @@ func TestARefundSkipsNodesThatAreAway(t *testing.T) {
 	})
 }
 
-// Far limits of a Set that are all likely to refuse are asked within one call timeout, and grant.
-func TestASetOfScarceLimitsHasOneDeadline(t *testing.T) {
-	for _, rtt := range []time.Duration{5 * time.Millisecond, 40 * time.Millisecond, 80 * time.Millisecond} {
-		synctest.Test(t, func(t *testing.T) {
-			f, _ := limittest.Bubbled(t, 2).Distant(t, rtt)
-			c := f.Client(t)
-			var all []*shardlimit.Limiter
-			for i := range 8 {
-				all = append(all,
-					limittest.Limiter(t, c, fmt.Sprint("l", i),
-						shardlimit.Limit{Permits: 10, Per: time.Second, Shards: 1}))
-				limittest.MustGet(t, all[i], 10)
-			}
-			time.Sleep(3 * time.Second)
-			began := time.Now()
-			d, err := limittest.Set(5, all...).Allow(t.Context())
-			if took := time.Since(began); err != nil || !d.Allowed || took > atMost {
-				t.Errorf("%s away: after %s: %+v, %v", rtt, took, d, err)
-			}
-		})
-	}
-}
-
 // A Set has one deadline, whatever its limits are: also after a rest, when each has to find out
 // whether what it knows still holds, and all nodes stall.
 func TestASetHasOneDeadlineAfterARest(t *testing.T) {

@@ -27,9 +27,7 @@ func TestAThousandWaitersNeedFewScriptCalls(t *testing.T) {
 			var wg sync.WaitGroup
 			for range waiters {
 				wg.Go(func() {
-					if err := l.Wait(context.Background()); err != nil {
-						t.Error(err)
-					}
+					limittest.ErrorIs(t, l.Wait(context.Background()), nil)
 				})
 			}
 			wg.Wait()
@@ -66,9 +64,7 @@ func TestAResetWhileTheLineAsksStrandsNobody(t *testing.T) {
 			limittest.Must(t, l.Reset(t.Context()))
 			select {
 			case err := <-served:
-				if err != nil {
-					t.Fatal(err)
-				}
+				limittest.Must(t, err)
 			case <-time.After(limittest.Patience):
 				t.Fatalf("round %d: after %s still not served", round, limittest.Patience)
 			}

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -16,56 +16,9 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-// What cannot be reserved, or not before a deadline, takes nothing. What is cancelled is free
-// again.
-func TestWhatCannotBeReservedIsToldAtOnce(t *testing.T) {
-	t.Parallel()
-	for _, shards := range []int{1, 5} {
-		l := limittest.Standalone(t).Limiter(t, shardlimit.Limit{Permits: 10, Per: time.Hour, Shards: shards})
-		limittest.MustGet(t, l, 10)
-		soon := limittest.Shortly(t, time.Minute)
-		for n, want := range map[int64]error{0: shardlimit.ErrInvalidPermits, 11: shardlimit.ErrExceedsLimit,
-			1: shardlimit.ErrWaitTooLong, 9: shardlimit.ErrWaitTooLong} {
-			r, err := l.Reserve(soon, n)
-			limittest.ErrorIs(t, err, want, n, r)
-		}
-		limittest.Uses(t, l, 10)
-		first, second := mustReserve(t, l, 4), mustReserve(t, l, 6)
-		limittest.ErrorIs(t, limittest.Err(l.Reserve(t.Context(), 1)), shardlimit.ErrTooFarAhead, "an eleventh")
-		limittest.Must(t, first.Cancel(t.Context()))
-		limittest.Must(t, second.Cancel(t.Context()))
-		limittest.Uses(t, l, 10)
-	}
-}
-
-// While no node answers the outage policy says what a reservation is.
-func TestReservationsWhileAllNodesAreGone(t *testing.T) {
-	for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen, shardlimit.FailLocal} {
-		limittest.RunInBubble(t, fmt.Sprint(policy), 2, func(t *testing.T, f limittest.Fleet) {
-			l := f.Limiter(t, shardlimit.Limit{Permits: 10, Per: time.Minute, Shards: 2}, limittest.OnOutage(policy))
-			limittest.Settled(t, l)
-			f.Bubble[0].Down.Store(true)
-			f.Bubble[1].Down.Store(true)
-			for i := range 3 {
-				r, err := l.Reserve(t.Context(), 10)
-				far := (*shardlimit.TooFarAheadError)(nil)
-				switch {
-				case policy == shardlimit.FailClosed:
-					limittest.ErrorIs(t, err, shardlimit.ErrUnavailable)
-				case policy == shardlimit.FailLocal && i > 0:
-					if !errors.As(err, &far) || far.Delay != time.Second { // by then a node may answer
-						t.Errorf("ahead: %v", err)
-					}
-				case err != nil || r.Delay() != 0 || !r.Degraded():
-					t.Errorf("%v, %v", r, err)
-				}
-			}
-		})
-	}
-}
-
 // While a shard answers there is no outage: not where another process has lowered the limit,
-// unheard, and not where those that answer never have so many permits.
+// unheard, and not where those that answer never have so many permits. While no node answers the
+// outage policy says what a reservation is.
 func TestReserveHearsThatTheLimitWasLowered(t *testing.T) {
 	for _, policy := range []shardlimit.OutagePolicy{shardlimit.FailClosed, shardlimit.FailOpen, shardlimit.FailLocal} {
 		limittest.RunInBubble(t, fmt.Sprint(policy), 2, func(t *testing.T, f limittest.Fleet) {
@@ -91,6 +44,21 @@ func TestReserveHearsThatTheLimitWasLowered(t *testing.T) {
 			}
 			r, err = l.Reserve(limittest.Shortly(t, time.Millisecond), 60)
 			limittest.ErrorIs(t, err, shardlimit.ErrWaitTooLong, "with a deadline: ", r)
+
+			f.Bubble[0].Down.Store(true)
+			for i := range 3 {
+				r, err := l.Reserve(t.Context(), 100)
+				switch {
+				case policy == shardlimit.FailClosed:
+					limittest.ErrorIs(t, err, shardlimit.ErrUnavailable)
+				case policy == shardlimit.FailLocal && i > 0:
+					if !errors.As(err, &far) || far.Delay != time.Second { // by then a node may answer
+						t.Errorf("ahead: %v", err)
+					}
+				case err != nil || r.Delay() != 0 || !r.Degraded():
+					t.Errorf("%v, %v", r, err)
+				}
+			}
 		})
 	}
 }
@@ -131,39 +99,6 @@ func TestNoWindowIsOverWithReservations(t *testing.T) {
 	}
 }
 
-// What is booked counts in the windows in which it is used. Permits that are free until then, and
-// have left the window when it is due, go to whoever asks.
-func TestWhatFitsBeforeAReservationIsGranted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		limit := shardlimit.Limit{Permits: 100, Per: time.Hour, Shards: 1}
-		l := limittest.Bubbled(t, 1).Limiter(t, limit).As("one", 1)
-		begun := time.Now()
-		at := func(minutes int) { time.Sleep(time.Until(begun.Add(time.Duration(minutes) * time.Minute))) }
-		limittest.MustGet(t, l, 50)
-		at(30)
-		limittest.MustGet(t, l, 50)
-		at(60)
-		limittest.MustGet(t, l, 50)
-		at(65)
-		r, err := l.Reserve(t.Context(), 80)
-		if err != nil || r.Delay().Round(time.Second) != 55*time.Minute {
-			t.Fatalf("%v, %v", r.Delay(), err)
-		}
-		at(90) // what was taken after 30 minutes has left; what was taken after 60 leaves when the reservation is due
-		limittest.MustGet(t, l, 20)
-		d, err := l.Allow(t.Context())
-		if err != nil || d.Allowed || d.RetryAfter.Round(time.Second) != time.Hour {
-			t.Fatalf("%+v, %v", d, err)
-		}
-		at(120)
-		if d, err = l.Allow(t.Context()); err != nil || d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
-		at(151)
-		limittest.MustGet(t, l, 20)
-	})
-}
-
 // What a reservation waits for may come while its parts are moved to one date.
 func TestReservationsInWindowsOfARoundTrip(t *testing.T) {
 	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
@@ -191,25 +126,6 @@ func TestReservationsInWindowsOfARoundTrip(t *testing.T) {
 	})
 }
 
-// The parts of a reservation count from one date, when the last of them is due: one that was dated
-// earlier would come back while the others have just been used.
-func TestThePartsOfAReservationHaveOneDate(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		l := f.Limiter(t, shardlimit.Limit{Permits: 20, Per: time.Hour, Shards: 2}).As("one", 1)
-		for range 2 { // the one shard's, and then the other's
-			limittest.MustGet(t, l, 10)
-			time.Sleep(30 * time.Minute)
-		}
-		if delay := mustReserve(t, l, 20).Delay().Round(time.Second); delay != 30*time.Minute {
-			t.Errorf("it is due in %s", delay)
-		}
-		time.Sleep(89 * time.Minute) // the window after it is not over
-		limittest.Denied(t, l, 1)
-		time.Sleep(2 * time.Minute)
-		limittest.MustGet(t, l, 20)
-	})
-}
-
 func TestALargeWaiterThatLeavesGivesAllBack(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{1, 4} {
@@ -228,7 +144,8 @@ func TestALargeWaiterThatLeavesGivesAllBack(t *testing.T) {
 }
 
 // Under every algorithm all permits can be reserved at once, and nothing behind them or for a
-// deadline before them. What is cancelled is free again.
+// deadline before them: a call that is denied then hears that the limit owes. What cannot be
+// reserved takes nothing, and what is cancelled is free again.
 func TestEveryAlgorithmReservesAndTakesBack(t *testing.T) {
 	for _, a := range limittest.Algorithms {
 		for _, shards := range []int{1, 4} {
@@ -267,7 +184,12 @@ func reservesAndTakesBack(t *testing.T, f limittest.Fleet, limit shardlimit.Limi
 			far.Delay <= limit.Per && (a != shardlimit.LeakyBucket || far.Delay < r.Delay()) {
 			t.Fatalf("behind all permits: %v", err)
 		}
-		limittest.Denied(t, other, 1)
+		for _, from := range []string{"a shard", "memory"} {
+			d := limittest.Denied(t, other, 1)
+			if owes := d.Reason == shardlimit.ReasonOwes; owes == (a == shardlimit.LeakyBucket) { // a turn like any other
+				t.Errorf("denied by %s: %q", from, d.Reason)
+			}
+		}
 		limittest.Must(t, r.Cancel(t.Context()))
 		// A bucket gains a permit in 45 s. It was held back until all shards were due, so what
 		// each lacks can have been rounded up.
@@ -280,30 +202,31 @@ func reservesAndTakesBack(t *testing.T, f limittest.Fleet, limit shardlimit.Limi
 	}
 }
 
-// For every algorithm, beside whatever is reserved: a call gets what Peek says is free and not one
-// more, and a denied call says when n permits are free together. Everybody who asks is new, so
-// nothing but the replies can tell.
-func TestNPermitsComeWhenSaidBesideReservations(t *testing.T) {
+// For every algorithm, beside whatever is reserved, and of a log beside nothing: a call gets what
+// Peek says is free and not one more, and a denied call says when n permits are free together. Who
+// comes 5 % earlier is denied. Everybody who asks is new, so nothing but the replies can tell.
+func TestNPermitsComeWhenSaid(t *testing.T) {
 	t.Parallel()
-	for i, a := range limittest.Algorithms {
+	for i, a := range append(slices.Clone(limittest.Algorithms), shardlimit.SlidingLog) {
 		for k, shards := range []int{1, 3} {
-			if !extent.Plays(i + 2*k) { // one goroutine calls
+			books := i < len(limittest.Algorithms)
+			if books && !extent.Plays(i+2*k) { // one goroutine calls
 				continue
 			}
 			if a == shardlimit.SlidingCounter && shards > 1 {
 				continue // what was collected and given back ends a cell later
 			}
-			t.Run(fmt.Sprint(a, " on ", shards), func(t *testing.T) {
+			t.Run(fmt.Sprint(a, " on ", shards, ", reserves ", books), func(t *testing.T) {
 				t.Parallel()
 				f, set := limittest.Frozen(t, shards)
 				w := &besideWalk{
 					f: f, set: set, rng: rand.New(rand.NewPCG(3, uint64(shards))), now: time.Unix(1_800_000_000, 0),
-					limit: shardlimit.Limit{Permits: 20, Per: time.Hour, Algorithm: a, Shards: shards},
+					limit: shardlimit.Limit{Permits: 20, Per: time.Hour, Algorithm: a, Shards: shards}, books: books,
 				}
 				for round := range 5 {
 					w.round(t, fmt.Sprint(round))
 				}
-				if w.beside == 0 && shards == 1 && (a == shardlimit.SlidingLog || a == shardlimit.FixedWindow) {
+				if w.beside == 0 && shards == 1 && books && (a == shardlimit.SlidingLog || a == shardlimit.FixedWindow) {
 					t.Error("nothing was ever free beside a reservation")
 				}
 			})
@@ -318,7 +241,8 @@ type besideWalk struct {
 	rng    *rand.Rand
 	now    time.Time
 	limit  shardlimit.Limit
-	beside int // looks at which something was free, and something reserved
+	books  bool // it reserves, too
+	beside int  // looks at which something was free, and something reserved
 }
 
 func (w *besideWalk) one(t *testing.T, name string) *shardlimit.Limiter {
@@ -336,7 +260,7 @@ func (w *besideWalk) round(t *testing.T, name string) {
 	reserved := false
 	for range 4 + w.rng.IntN(8) {
 		n := 1 + w.rng.Int64N(9)
-		if w.rng.IntN(3) == 0 {
+		if w.books && w.rng.IntN(3) == 0 {
 			r, err := w.one(t, name).Reserve(t.Context(), n)
 			if err != nil && !errors.Is(err, shardlimit.ErrTooFarAhead) &&
 				!errors.Is(err, shardlimit.ErrWaitTooLong) {

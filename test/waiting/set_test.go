@@ -28,9 +28,7 @@ func TestSetsAndOthersWaitInOneLine(t *testing.T) {
 				wait = one.Wait
 			}
 			go func() {
-				if err := wait(t.Context()); err != nil {
-					t.Error(err)
-				}
+				limittest.ErrorIs(t, wait(t.Context()), nil)
 				served <- i
 			}()
 			synctest.Wait()

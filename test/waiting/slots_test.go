@@ -20,9 +20,7 @@ import (
 func mustHave(tb testing.TB, c *shardlimit.Client, name string, n int64, maxHold time.Duration) *shardlimit.Slots {
 	tb.Helper()
 	s, err := c.Slots(context.Background(), name, n, maxHold)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	limittest.Must(tb, err)
 	return s
 }
 
@@ -135,9 +133,7 @@ func TestExtend(t *testing.T) {
 						t.Errorf("extended %d times: free after %s, want %s", extended, took, from)
 					}
 					for ; time.Since(begun) < time.Minute; time.Sleep(maxHold / 2) {
-						if err := got.Extend(t.Context()); err != nil {
-							t.Error(err)
-						}
+						limittest.ErrorIs(t, got.Extend(t.Context()), nil)
 					}
 				})
 				time.Sleep(time.Millisecond) // in this order
@@ -364,19 +360,6 @@ func TestASlotThatNobodyTakesIsFree(t *testing.T) {
 	})
 }
 
-// A process whose machine was suspended for maxHold knows that its slot is lost.
-func TestASlotEndsWhileItsMachineIsSuspended(t *testing.T) {
-	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-		c := f.Client(t)
-		slot := mustAcquire(t, mustHave(t, c, "s", 1, time.Minute))
-		time.Sleep(time.Minute)
-		limittest.Suspend(c, time.Minute)
-		if err := slot.Extend(t.Context()); !errors.Is(err, shardlimit.ErrSlotLost) || slot.Until().After(time.Now()) {
-			t.Error(slot.Until(), err)
-		}
-	})
-}
-
 // A slot that the outage policy let pass is asked for when it is extended after the outage. It is
 // lost if none is free then.
 func TestASlotOfAnOutageIsAskedForAfterIt(t *testing.T) {
@@ -415,19 +398,30 @@ func TestASlotOfAnOutageIsAskedForAfterIt(t *testing.T) {
 	}
 }
 
-// A slot whose node has lost its memory cannot be extended: somebody else may have it.
+// A slot whose node has lost its memory cannot be extended: somebody else may have it. Nor can one
+// whose machine was suspended for maxHold, and its process knows that.
 func TestASlotThatWasForgottenIsLost(t *testing.T) {
 	for _, policy := range []shardlimit.LossPolicy{shardlimit.Quarantine, shardlimit.Resume} {
-		limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
-			c := f.Client(t, limittest.AfterLoss(policy))
-			slot := mustAcquire(t, mustHave(t, c, "s", 2, time.Hour))
-			limittest.Must(t, slot.Extend(t.Context()))
-			time.Sleep(10 * time.Second) // else nobody takes it for a loss
-			f.Bubble[0].Redis.Flush()
-			limittest.ErrorIs(t, slot.Extend(t.Context()), shardlimit.ErrSlotLost, policy)
-			limittest.Uses(t, familyOf(t, c, "s").Limiter("slots"), 0)
-			limittest.Must(t, slot.Release(t.Context()))
-		})
+		for _, suspended := range []bool{true, false} {
+			limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+				c := f.Client(t, limittest.AfterLoss(policy))
+				slot := mustAcquire(t, mustHave(t, c, "s", 2, time.Minute))
+				limittest.Must(t, slot.Extend(t.Context()))
+				if suspended {
+					time.Sleep(time.Minute)
+					limittest.Suspend(c, time.Minute)
+				} else {
+					time.Sleep(10 * time.Second) // else nobody takes it for a loss
+					f.Bubble[0].Redis.Flush()
+				}
+				limittest.ErrorIs(t, slot.Extend(t.Context()), shardlimit.ErrSlotLost, policy, suspended)
+				if suspended && slot.Until().After(time.Now()) {
+					t.Error(slot.Until())
+				}
+				limittest.Uses(t, familyOf(t, c, "s").Limiter("slots"), 0)
+				limittest.Must(t, slot.Release(t.Context()))
+			})
+		}
 	}
 }
 
@@ -443,9 +437,7 @@ func familyOf(tb testing.TB, c *shardlimit.Client, name string) *shardlimit.Fami
 func mustAcquire(tb testing.TB, s *shardlimit.Slots) *shardlimit.Slot {
 	tb.Helper()
 	slot, err := s.Acquire(context.Background())
-	if err != nil {
-		tb.Fatal(err)
-	}
+	limittest.Must(tb, err)
 	return slot
 }
 

@@ -164,9 +164,7 @@ func TestALateNodeHoldsNobodysTurnUp(t *testing.T) {
 		acts := make(chan time.Time, callers)
 		for range callers {
 			go func() {
-				if err := l.Wait(t.Context()); err != nil {
-					t.Error(err)
-				}
+				limittest.ErrorIs(t, l.Wait(t.Context()), nil)
 				acts <- time.Now()
 			}()
 		}
