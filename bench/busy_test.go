@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/bench/internal/scenario"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // machine is a /proc of a machine on which others use so many of a hundred ticks in each rest.
@@ -27,9 +28,7 @@ func (m *machine) write(t *testing.T) {
 	stat := fmt.Sprintf("cpu  %d 0 0 %d 0 0 0 0 0 0\n", m.busy, m.idle)
 	self := "1 (bench) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 6 7\n"
 	for name, text := range map[string]string{"stat": stat, "self/stat": self} {
-		if err := os.WriteFile(filepath.Join(m.dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, os.WriteFile(filepath.Join(m.dir, name), []byte(text), 0o600))
 	}
 }
 
@@ -37,9 +36,7 @@ func (m *machine) write(t *testing.T) {
 func (m *machine) on(t *testing.T, busy string) (*job, *strings.Builder) {
 	t.Helper()
 	m.dir = t.TempDir()
-	if err := os.Mkdir(filepath.Join(m.dir, "self"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, os.Mkdir(filepath.Join(m.dir, "self"), 0o755))
 	m.write(t)
 	out := &strings.Builder{}
 	next := func() string {
@@ -79,9 +76,7 @@ func TestABusyMachineIsRefused(t *testing.T) {
 
 func TestABusyMachineIsMarked(t *testing.T) {
 	j, out := (&machine{loads: []string{"0.00 0.00 0.00"}, others: []int{40}}).on(t, mark)
-	if err := j.do(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, j.do(t.Context()))
 	r, err := report.Read(filepath.Join(j.results, "one.json"))
 	if err != nil || r.Noise == nil || r.Noise.OthersBefore != 40 || r.Disturbed() == "" {
 		t.Errorf("%+v, err %v: not marked", r.Noise, err)
@@ -94,9 +89,7 @@ func TestABusyMachineIsMarked(t *testing.T) {
 func TestAQuietMachineIsWaitedFor(t *testing.T) {
 	m := &machine{loads: []string{"2.00 1.00 1.00", "0.60 1.00 1.00", "0.10 1.00 1.00"}, others: []int{0, 0, 50, 0}}
 	j, out := m.on(t, wait)
-	if err := j.do(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, j.do(t.Context()))
 	r, err := report.Read(filepath.Join(j.results, "one.json"))
 	if err != nil || r.Disturbed() != "" || r.Machine.Load != "0.10 1.00 1.00" {
 		t.Errorf("%+v, load %s, err %v: %s", r.Noise, r.Machine.Load, err, r.Disturbed())
@@ -110,9 +103,7 @@ func TestAQuietMachineIsWaitedFor(t *testing.T) {
 func TestWhereNothingIsKnown(t *testing.T) {
 	j, _ := (&machine{loads: []string{"unknown"}, others: []int{0}}).on(t, refuse)
 	j.watch.proc = filepath.Join(t.TempDir(), "none")
-	if err := j.do(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, j.do(t.Context()))
 	r, err := report.Read(filepath.Join(j.results, "one.json"))
 	if err != nil || r.Noise == nil || r.Noise.Known {
 		t.Errorf("%+v, err %v", r.Noise, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -53,13 +54,9 @@ func started(t *testing.T, n int) (servers []*redistest.Server, flags []string) 
 func clientOf(t *testing.T, flags []string) *shardlimit.Client {
 	t.Helper()
 	nodes, err := shardlimit.ParseNodes(flags[3])
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes, KeyPrefix: flags[1], CallTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(client.Close)
 	return client
 }
@@ -67,9 +64,7 @@ func clientOf(t *testing.T, flags []string) *shardlimit.Client {
 func TestListAllowAndSet(t *testing.T) {
 	_, flags := started(t, 2)
 	none := []string{`no limit "mails"`}
-	if _, err := clientOf(t, flags).Family(t.Context(), "users", shardlimit.PerMinute(2)); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, limittest.Err(clientOf(t, flags).Family(t.Context(), "users", shardlimit.PerMinute(2))))
 	walk(t, flags, []step{
 		{"allow mails", exitFailed, []string{`no limit "mails" is stored there`, "shardlimit set"}},
 		{"show mails", exitFailed, none},
@@ -155,22 +150,16 @@ func TestRebalanceAndDrain(t *testing.T) {
 	client := clientOf(t, few)
 	l, err := client.Limiter(t.Context(), "mails",
 		shardlimit.Limit{Permits: 60, Per: 100 * time.Millisecond, Shards: 6})
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	if _, err := l.AllowN(t.Context(), 40); err != nil { // they must leave the window before all has moved
 		t.Fatal(err)
 	}
 	users := shardlimit.PerMinute(2)
 	users.Algorithm = shardlimit.FixedWindow
-	if _, err := client.Family(t.Context(), "users", users); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, limittest.Err(client.Family(t.Context(), "users", users)))
 	on := func(i int) (n int) {
 		state, err := clientOf(t, flags).Open(t.Context(), "mails")
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		s, err := state.Peek(t.Context())
 		if err != nil || !s.Settled {
 			t.Errorf("settled %t, %v", s.Settled, err)
@@ -189,9 +178,7 @@ func TestRebalanceAndDrain(t *testing.T) {
 	if on(2) != 2 {
 		t.Errorf("the new node has %d shards of 6", on(2))
 	}
-	if _, err := l.AllowN(t.Context(), 40); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, limittest.Err(l.AllowN(t.Context(), 40)))
 	walk(t, flags, []step{{"rebalance --drain " + servers[0].Addr(), exitOK,
 		[]string{servers[0].Addr() + ": no limit is on it any more; keys of families may need it for 4m16s " +
 			"more; then take it out of every list\n"}}})

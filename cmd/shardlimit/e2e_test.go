@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // built is the path of the program, built once for all tests.
@@ -55,9 +57,7 @@ func startPace(t *testing.T, stdin *os.File, rate string, flags ...string) *pace
 		append([]string{"pace", "--rest", p.rest, "--name", "e2e", "--rate", rate}, flags...)...)
 	p.cmd.Env, p.cmd.Stdin = cleanEnv(), stdin
 	p.cmd.Stdout, p.cmd.Stderr = create(t, p.out), create(t, p.errs)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, p.cmd.Start())
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
 	return p
 }
@@ -84,9 +84,7 @@ func (p *pacer) said() string { return read(p.t, p.errs) }
 func create(t *testing.T, path string) *os.File {
 	t.Helper()
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }
@@ -109,9 +107,7 @@ func input(t *testing.T, from, to int) (text string, f *os.File) {
 		fmt.Fprintf(&b, "line %d of the input\n", i)
 	}
 	f, err := os.Open(file(t, "in", b.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return b.String(), f
 }
@@ -126,9 +122,7 @@ func cleanEnv() []string {
 func runHere(t *testing.T, args ...string) (text string, code int) {
 	t.Helper()
 	nothing, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	defer func() { _ = nothing.Close() }()
 	out := create(t, filepath.Join(t.TempDir(), "out"))
 	code = run(t.Context(), append([]string{"shardlimit"}, args...), console{in: nothing, out: out, err: out})

@@ -18,15 +18,15 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // dialled is a connection without TLS.
 func dialled(t *testing.T, address string) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -39,9 +39,7 @@ const envoyConfig = "domain: d\ndescriptors:\n- {key: user, rate_limit: {unit: h
 func TestServeEnvoy(t *testing.T) {
 	config := file(t, "d.yaml", envoyConfig)
 	write := func(content string) {
-		if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, os.WriteFile(config, []byte(content), 0o600))
 	}
 	_, flags := started(t, 1)
 	cmd, says := launchServe(t, append(flags, "--grpc", "127.0.0.1:0", "--config", config, "--response-headers",
@@ -95,9 +93,7 @@ func TestServeEnvoy(t *testing.T) {
 		{"show envoy/override/hour --key d/path=%2Fa", exitOK, []string{"in use or reserved 1 of"}},
 		{"reset envoy/d/user --key ann", exitOK, []string{"usage forgotten"}},
 	})
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, cmd.Process.Signal(syscall.SIGTERM))
 	for says.in.Scan() { // until it ends
 	}
 	if err := cmd.Wait(); err != nil {
@@ -110,9 +106,7 @@ func TestRequestsOfEnvoyAreBounded(t *testing.T) {
 	server := grpc.NewServer(guard{}.grpc()...) // as serve makes it
 	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	go func() { _ = server.Serve(l) }()
 	defer server.Stop()
 	api := grpc_health_v1.NewHealthClient(dialled(t, l.Addr().String()))

@@ -26,9 +26,7 @@ import (
 func file(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -59,14 +57,10 @@ func TestServeIsGuarded(t *testing.T) {
 	}{{"/readyz", "", 200}, {"/metrics", "", 401}, {"/metrics", "0123456789abcdef", 200},
 		{"/metrics", "fedcba9876543210", 401}} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+step.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		r.Header.Set("Authorization", "Bearer "+step.token)
 		answer, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		_ = answer.Body.Close()
 		if answer.StatusCode != step.code || answer.ProtoMajor != 2 {
 			t.Errorf("%+v: %d by %s", step, answer.StatusCode, answer.Proto)
@@ -95,9 +89,7 @@ func TestServeTellsThatAnybodyMayUseIt(t *testing.T) {
 func envoyIsGuarded(t *testing.T, address string, knowing *tls.Config) {
 	t.Helper()
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(knowing)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	defer func() { _ = conn.Close() }()
 	ask := func(ctx context.Context) codes.Code {
 		_, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &pb.RateLimitRequest{Domain: "d"})
@@ -123,16 +115,12 @@ func TestACertificateIsReadAgain(t *testing.T) {
 	serial := func() string {
 		t.Helper()
 		c, err := config.GetCertificate(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		return string(c.Certificate[0])
 	}
 	first := serial()
 	replace := func(file, content string) {
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, os.WriteFile(file, []byte(content), 0o600))
 	}
 	replace(old.Cert, "half a certificate")
 	if serial() != first {

@@ -11,6 +11,8 @@ import (
 	"unicode"
 
 	"github.com/urfave/cli/v3"
+
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 var update = flag.Bool("update", false, "write what is generated of docs/reference/cli.md, and the pages of help, anew")
@@ -41,9 +43,7 @@ func TestPagesOfHelp(t *testing.T) {
 	}
 	if *update {
 		for name, text := range want {
-			if err := os.WriteFile(filepath.Join(pagesOfHelp, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, os.WriteFile(filepath.Join(pagesOfHelp, name), []byte(text), 0o644))
 		}
 	}
 	there, err := os.ReadDir(pagesOfHelp)
@@ -73,9 +73,7 @@ func TestPageOfCommands(t *testing.T) {
 	want := between(t, text, "<!-- commands -->", "\n"+tableOfCommands())
 	want = between(t, want, "<!-- target -->", "\n"+quoted(targetFlags())+"\n")
 	if *update {
-		if err := os.WriteFile(reference, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, os.WriteFile(reference, []byte(want), 0o644))
 		text = want
 	}
 	if text != want {

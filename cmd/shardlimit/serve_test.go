@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // launchServe runs serve and returns what it says.
@@ -18,12 +20,8 @@ func launchServe(t *testing.T, args ...string) (*exec.Cmd, lines) {
 	cmd := exec.Command(built, append(always, args...)...)
 	cmd.Env = cleanEnv()
 	errs, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
+	limittest.Must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	return cmd, lines{t, bufio.NewScanner(errs)}
 }
@@ -65,19 +63,13 @@ func fetch(t *testing.T, url string) (int, string) {
 func request(t *testing.T, method, url, body string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	return answer.StatusCode, string(text)
 }
 
@@ -114,9 +106,7 @@ func TestServe(t *testing.T) {
 	if strings.Contains(text, "ann") || strings.Contains(text, "bob") {
 		t.Error("a key has become a label")
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, cmd.Process.Signal(syscall.SIGTERM))
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("after SIGTERM: %v", err)
 	}
@@ -126,9 +116,7 @@ func TestServe(t *testing.T) {
 func TestServeBindsFirst(t *testing.T) {
 	_, flags := started(t, 1)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	defer func() { _ = listener.Close() }()
 	taken := listener.Addr().String()
 	serve := append([]string{"serve", "--limit", "mails=5/s"}, flags...)

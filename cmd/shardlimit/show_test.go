@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 func exampleState() shardlimit.State {
@@ -86,9 +87,7 @@ Redis knows only hashes of names; --participant NAME shows that one by its name
 func TestPrintJSON(t *testing.T) {
 	k := look{name: "mails", state: exampleState(), who: exampleCrowd()}
 	text, err := json.Marshal(k.json())
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	for _, want := range []string{
 		`{"name":"mails","kind":"limit","permits":3000,"per_us":1000000,"algorithm":"sliding_log",`,
 		`"epoch":7,"settled":false,"used":1250,"remaining":250,"retry_after_us":1500,"reset_after_us":912345,`,

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 func TestNodes(t *testing.T) {
@@ -50,9 +51,7 @@ func TestNodes(t *testing.T) {
 
 func TestSentinelsAndTheirServersAreLoggedInToApart(t *testing.T) {
 	all, err := nodes("", "", "m@rediss://me:sec%40ret@a:1/2?sentinel_user=them&sentinel_password=other,b:2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	o := all[0].Redis
 	if o.Username != "me" || o.Password != "sec@ret" || o.SelectDB != 2 || o.Sentinel.Username != "them" ||
 		o.Sentinel.Password != "other" {

@@ -31,9 +31,7 @@ func TestShowEndsOnWhatItShowed(t *testing.T) {
 	out := create(t, t.TempDir()+"/out")
 	cmd := exec.Command(built, append([]string{"show", "mails", "--every", "10ms"}, flags...)...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = cleanEnv(), out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill() }()
 	shows := func() bool { return strings.Contains(read(t, out.Name()), "free 10") }
 	limittest.AwaitThat(t, "it shows what is free", shows)

@@ -15,19 +15,16 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/embedded"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 func start(t *testing.T) (*shardlimit.Client, *embedded.Servers) {
 	t.Helper()
 	servers, err := embedded.Start(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(servers.Close)
 	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(client.Close)
 	return client, servers
 }
@@ -36,9 +33,7 @@ func start(t *testing.T) (*shardlimit.Client, *embedded.Servers) {
 func TestOrders(t *testing.T) {
 	client, servers := start(t)
 	users, err := client.Family(t.Context(), "users", shardlimit.PerMinute(10))
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	theirs := redis.NewClient(&redis.Options{Addr: servers.Addr(0), ReadTimeout: time.Minute})
 	defer func() { _ = theirs.Close() }()
 	served := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }
@@ -92,9 +87,8 @@ func TestCrawl(t *testing.T) {
 // A worker that waits for no permit pulls what the limit has, and ends.
 func TestWork(t *testing.T) {
 	client, _ := start(t)
-	if _, err := client.Limiter(t.Context(), "pulls", shardlimit.PerHour(20)); err != nil {
-		t.Fatal(err) // declared before, so a worker that declares another limit joins it
-	}
+	// Declared before, so a worker that declares another limit joins it.
+	limittest.Must(t, limittest.Err(client.Limiter(t.Context(), "pulls", shardlimit.PerHour(20))))
 	pulled := 0
 	done, err := work(t.Context(), client, time.Second, func() { pulled++ })
 	if err != nil || done != 20 || pulled != 20 {
@@ -105,9 +99,7 @@ func TestWork(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	client, _ := start(t)
 	users, err := client.Family(t.Context(), "users", tenAMinute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	ordered := 0
 	for range 10 {
 		if after, err := retryAfter(t.Context(), users, "ann", func() { ordered++ }); err != nil || after != 0 {
@@ -126,9 +118,7 @@ func TestPagesShowTheCode(t *testing.T) {
 	for page, file := range map[string]string{"redis_rate.md": "", "redisson.md": "RedissonWorker.java",
 		"x-time-rate.md": "", "bucket4j.md": "Bucket4jOrders.java"} {
 		text, err := os.ReadFile("../../../docs/migrate/" + page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		shown := blocks.FindAllStringSubmatch(string(text), -1)
 		if len(shown) < 2 {
 			t.Errorf("%s shows %d pieces of code", page, len(shown))

@@ -18,6 +18,7 @@ import (
 	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 	"github.com/shardlimit/shardlimit/bench/internal/service"
 	"github.com/shardlimit/shardlimit/internal/extent"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -49,9 +50,7 @@ func TestSmoke(t *testing.T) {
 			t.Parallel() // most of them wait most of the time
 			result := &report.Result{Scenario: c.Name}
 			env := Env{Redis: "redis-server", Smoke: true, Rivals: everybody(), Progress: t.Logf}
-			if err := c.Measure(t.Context(), env, result); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, c.Measure(t.Context(), env, result))
 			if len(result.Software) == 0 || len(result.Settings) == 0 {
 				t.Error("the result does not name the server's version and the settings")
 			}
@@ -121,9 +120,7 @@ func TestALoopIsAccountedFor(t *testing.T) {
 	servertest.Require(t)
 	s := newSheet(t)
 	on, err := s.start(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	defer on.Close()
 	s.Smoke = false // a smoke run would wait for a decision
 	boom := errors.New("boom")
@@ -175,9 +172,7 @@ func TestShapesKeepTheirBounds(t *testing.T) {
 		{script.AlgorithmLeakyBucket, 200_000, 20, 21},
 	} {
 		acts, err := shapeOf(t.Context(), c.algorithm)
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		if most := mostWithin(acts, c.interval); most < c.from || most > c.to {
 			t.Errorf("%v: %d permits within %d us, want %d to %d", c.algorithm, most, c.interval, c.from, c.to)
 		}

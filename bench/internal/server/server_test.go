@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 func startForTest(t *testing.T) *Server {
@@ -16,9 +18,7 @@ func startForTest(t *testing.T) *Server {
 		t.Skip(err)
 	}
 	s, err := Start(t.Context(), "redis-server")
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -26,19 +26,13 @@ func startForTest(t *testing.T) *Server {
 func TestUsageCountsScripts(t *testing.T) {
 	s := startForTest(t)
 	before, err := s.Usage(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	for range 3 {
 		eval := s.Admin().B().Eval().Script("return redis.call('TIME')").Numkeys(0).Build()
-		if err := s.Admin().Do(t.Context(), eval).Error(); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, s.Admin().Do(t.Context(), eval).Error())
 	}
 	after, err := s.Usage(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	if got := after.Since(before).Scripts; got != 3 {
 		t.Errorf("%d scripts, want 3", got)
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 	"github.com/shardlimit/shardlimit/envoylimit"
 	"github.com/shardlimit/shardlimit/envoylimit/rules"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // compared is a configuration with every feature that both services have. Its windows are so long
@@ -156,27 +157,17 @@ func difference(t *testing.T, q *rls.RateLimitRequest, theirs, ours *rls.RateLim
 func startTheirs(t *testing.T, program, redis, config string) rls.RateLimitServiceClient {
 	t.Helper()
 	port, err := server.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	j, folder := Job{Redis: redis, Listen: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}, t.TempDir()
 	cmd, err := EnvoyProxy("theirs", program, 0).command(j, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "rules", "config", "bench.yaml"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
+	limittest.Must(t, os.WriteFile(filepath.Join(folder, "rules", "config", "bench.yaml"), []byte(config), 0o600))
 	cmd.Env = append(cmd.Env, "LIMIT_RESPONSE_HEADERS_ENABLED=true")
 	done, err := server.Child(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(func() { _ = cmd.Process.Kill(); <-done })
 	conn, err := grpc.NewClient(j.Listen, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return rls.NewRateLimitServiceClient(conn)
 }
@@ -185,22 +176,16 @@ func startTheirs(t *testing.T, program, redis, config string) rls.RateLimitServi
 func startOurs(t *testing.T, redis, content string) *envoylimit.Service {
 	t.Helper()
 	client, err := shardlimit.New(rival.Config(redis))
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(client.Close)
 	s, err := envoylimit.New(client, envoylimit.Options{
 		Algorithm: shardlimit.FixedWindow, Charge: envoylimit.Each, Headers: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	config, err := rules.Parse([]rules.File{{Name: "bench.yaml", Content: []byte(content)}}, rules.Options{})
 	if err == nil {
 		err = s.Apply(t.Context(), config)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	return s
 }
 
@@ -213,9 +198,7 @@ func TestAnswersOfBothServices(t *testing.T) {
 		t.Logf("nothing is compared: %v", err)
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	today := func() string { return time.Now().UTC().Format(time.DateOnly) }
 	for day := ""; day != today(); { // again if the windows ended meanwhile: a request may have met both
 		day = today()
@@ -238,13 +221,9 @@ func compareServices(t *testing.T, program string) (differences []string) {
 	for range 400 {
 		q := drawRequest(r)
 		their, err := theirs.ShouldRateLimit(ctx, q, grpc.WaitForReady(true))
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		our, err := ours.ShouldRateLimit(ctx, q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		if text := difference(t, q, their, our); text != "" {
 			differences = append(differences, text)
 		}

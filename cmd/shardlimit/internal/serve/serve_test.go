@@ -15,6 +15,7 @@ import (
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/serve"
 	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/shardlimit/shardlimit/httplimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 func TestParse(t *testing.T) {
@@ -33,19 +34,13 @@ func TestParse(t *testing.T) {
 func served(t *testing.T, o serve.Options, all ...serve.Declaration) (*serve.Server, *shardlimit.Client) {
 	t.Helper()
 	nodes, err := embedded.Start(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(nodes.Close)
 	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes.Nodes(), CallTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(client.Close)
 	limits, err := serve.Declare(t.Context(), client, all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	return serve.New(limits, http.NotFoundHandler(), o), client
 }
 
@@ -73,13 +68,9 @@ func TestParticipantsAreThoseOfTheRequests(t *testing.T) {
 		}
 	}
 	limiter, err := client.Open(t.Context(), "l")
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	all, err := limiter.Participants(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	weights := map[string]float64{}
 	for _, p := range all {
 		weights[p.ID] = p.Weight
@@ -171,9 +162,7 @@ func checkAnswer(t *testing.T, w *httptest.ResponseRecorder, status int, code st
 // request with another method than the path serves is a problem.
 func TestWhoIsAnswered(t *testing.T) {
 	tokens, err := serve.ParseTokens([]byte("0123456789abcdef"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	s := serve.New(serve.Limits{}, http.NotFoundHandler(), serve.Options{Tokens: tokens,
 		Ready: func(context.Context) []shardlimit.NodeState { return nil }, Denied: &httplimit.RefusedKeys{}})
 	const post, get, bearer, asJSON = http.MethodPost, http.MethodGet, "Bearer 0123456789abcdef", "application/json"
