@@ -53,12 +53,9 @@ func startPace(t *testing.T, stdin *os.File, rate string, flags ...string) *pace
 	t.Helper()
 	dir := t.TempDir()
 	p := &pacer{t: t, out: filepath.Join(dir, "out"), rest: filepath.Join(dir, "rest"), errs: filepath.Join(dir, "err")}
-	p.cmd = exec.Command(built,
-		append([]string{"pace", "--rest", p.rest, "--name", "e2e", "--rate", rate}, flags...)...)
-	p.cmd.Env, p.cmd.Stdin = cleanEnv(), stdin
-	p.cmd.Stdout, p.cmd.Stderr = create(t, p.out), create(t, p.errs)
+	p.cmd = tool(t, append([]string{"pace", "--rest", p.rest, "--name", "e2e", "--rate", rate}, flags...)...)
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, create(t, p.out), create(t, p.errs)
 	limittest.Must(t, p.cmd.Start())
-	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
 	return p
 }
 
@@ -110,6 +107,14 @@ func input(t *testing.T, from, to int) (text string, f *os.File) {
 	limittest.Must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return b.String(), f
+}
+
+// tool is the program as a process, which does not outlive the test.
+func tool(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), built, args...)
+	cmd.Env = cleanEnv()
+	return cmd
 }
 
 // cleanEnv is the environment without settings for the program.

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 func TestNodes(t *testing.T) {
@@ -14,7 +16,6 @@ func TestNodes(t *testing.T) {
 		redis, cluster, sentinel string
 		names, addresses         []string // addresses of all nodes
 	}{
-		{"10.0.0.1:1", "", "", []string{""}, []string{"10.0.0.1:1"}},
 		{"x=redis://u:p=q@a:1/2,y=rediss://b:2", "", "", []string{"x", "y"}, []string{"a:1", "b:2"}},
 		{"", "a:1,b:2", "", []string{""}, []string{"a:1", "b:2"}},
 		{"", "main=redis://u:p@a:1,b:2", "", []string{"main"}, []string{"a:1", "b:2"}},
@@ -69,20 +70,53 @@ func TestSentinelsAndTheirServersAreLoggedInToApart(t *testing.T) {
 	}
 }
 
-func TestNodesRefuse(t *testing.T) {
-	for _, c := range []struct{ redis, cluster, sentinel, says string }{
-		{"", "a:1,b", "", "not host:port"},
-		{"", "", "a:1", "not MASTER@"},
-		{"", "", "@a:1", "not MASTER@"},
-		{"", "", "m@", "an address is empty"},
-		{"", "", "m@redis://u:pass word%zz@a:1", "cannot be read"},
+// A server that wants to see a certificate, and shows one that the system does not know, is reached
+// with the flags alone.
+func TestRedisWithTLS(t *testing.T) {
+	t.Parallel()
+	c := redistest.NewCertificates(t)
+	address := redistest.Standalone(t, redistest.TLS(t, c)).Addr()
+	all := " --redis n=rediss://" + address + " --prefix " + redistest.Prefix(t)
+	ca, own := " --tls-ca "+c.CA, " --tls-client-cert "+c.Cert+" --tls-client-key "+c.Key
+	for _, step := range []struct {
+		args string
+		code int
+		says string // a pattern
+	}{
+		{"set mails --rate 5/m" + all + ca + own, exitOK, "mails"},
+		{"show mails" + all + ca + own, exitOK, "free 5"},
+		{"show mails" + all, exitFailed, "certificate"},
+		// the server says why, or has hung up before that is read
+		{"show mails" + all + ca, exitFailed, "certificate required|cannot reach " + address},
 	} {
-		_, err := nodes(c.redis, c.cluster, c.sentinel)
-		if err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%+v: %v", c, err)
+		text, code := runHere(t, strings.Fields(step.args)...)
+		if code != step.code || !regexp.MustCompile(step.says).MatchString(text) {
+			t.Errorf("%s ended with %d: %s", step.args, code, text)
 		}
-		if err != nil && strings.Contains(err.Error(), "pass word") {
-			t.Errorf("%+v: the error shows the password: %v", c, err)
+	}
+}
+
+// Servers behind Sentinel and the sentinels are logged in to with users of their own, from one URL.
+func TestSentinelWithUsers(t *testing.T) {
+	t.Parallel()
+	set := redistest.NewSentinel(t, 1)
+	set.Do(t, "ACL", "SETUSER", "watch", "on", ">l%k", "~*", "&*", "+@all")
+	for _, s := range set.Servers() {
+		s.Do(t, "ACL", "SETUSER", "app", "on", ">p@ss", "~*", "&*", "+@all")
+	}
+	master := set.ClientOption().Sentinel.MasterSet
+	target := func(user, watch string) []string {
+		return []string{"--prefix", redistest.Prefix(t), "--sentinel",
+			master + "@redis://" + user + "@" + set.Addrs()[0] + "?sentinel_user=watch&sentinel_password=" + watch}
+	}
+	for _, step := range []struct {
+		user, watch string
+		code        int
+	}{{"app:p%40ss", "l%25k", exitOK}, {"app:wrong", "l%25k", exitFailed}, {"app:p%40ss", "wrong", exitFailed}} {
+		text, code := runHere(t,
+			append([]string{"set", "mails", "--rate", "5/m"}, target(step.user, step.watch)...)...)
+		if code != step.code || strings.Contains(text, "p@ss") {
+			t.Errorf("%+v ended with %d: %s", step, code, text)
 		}
 	}
 }

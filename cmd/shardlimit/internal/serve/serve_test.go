@@ -3,9 +3,12 @@ package serve_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,32 +16,14 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/serve"
-	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/shardlimit/shardlimit/httplimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-func TestParse(t *testing.T) {
-	if d, err := serve.Parse("a=b=7/m", true); err != nil || d.Name != "a=b" || !d.PerKey ||
-		d.Limit != shardlimit.PerMinute(7) {
-		t.Errorf("%+v, %v", d, err)
-	}
-	for _, s := range []string{"", "7/m", "=7/m", "a=", "a=7"} {
-		if d, err := serve.Parse(s, false); err == nil {
-			t.Errorf("%q: %+v", s, d)
-		}
-	}
-}
-
 // served is a server of limits on an embedded node, and its client.
 func served(t *testing.T, o serve.Options, all ...serve.Declaration) (*serve.Server, *shardlimit.Client) {
 	t.Helper()
-	nodes, err := embedded.Start(1)
-	limittest.Must(t, err)
-	t.Cleanup(nodes.Close)
-	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes.Nodes(), CallTimeout: time.Minute})
-	limittest.Must(t, err)
-	t.Cleanup(client.Close)
+	client := limittest.InProcess(t, 1).Client(t)
 	limits, err := serve.Declare(t.Context(), client, all)
 	limittest.Must(t, err)
 	return serve.New(limits, http.NotFoundHandler(), o), client
@@ -67,16 +52,12 @@ func TestParticipantsAreThoseOfTheRequests(t *testing.T) {
 			allow(s, `{"limiter": "l", "n": 2`+who+`}`)
 		}
 	}
-	limiter, err := client.Open(t.Context(), "l")
+	all, err := limittest.Limiter(t, client, "l", shardlimit.PerHour(3)).Participants(t.Context())
 	limittest.Must(t, err)
-	all, err := limiter.Participants(t.Context())
-	limittest.Must(t, err)
-	weights := map[string]float64{}
-	for _, p := range all {
-		weights[p.ID] = p.Weight
-	}
 	for name, weight := range map[string]float64{"ann": 1, "bob": 2.5} {
-		if weights[shardlimit.ParticipantID(name)] != weight {
+		if !slices.ContainsFunc(all, func(p shardlimit.ParticipantState) bool {
+			return p.ID == shardlimit.ParticipantID(name) && p.Weight == weight
+		}) {
 			t.Errorf("%s is not there with the weight %v: %+v", name, weight, all)
 		}
 	}
@@ -183,10 +164,7 @@ func TestWhoIsAnswered(t *testing.T) {
 		{post, "/v1/allow", bearer, "application/json, text/plain", 415, "not_json"},
 		{get, "/", "", asJSON, 404, "unknown_limiter"},
 		{get, "/v1/allow", "", asJSON, 405, "method_not_allowed"},
-		{post, "/metrics", "", asJSON, 405, "method_not_allowed"},
 		{post, "/v1/denied", "", asJSON, 405, "method_not_allowed"},
-		{post, "/healthz", "", asJSON, 405, "method_not_allowed"},
-		{post, "/readyz", "", asJSON, 405, "method_not_allowed"},
 		{get, "/healthz", "", "", 200, ""},
 		{get, "/readyz", "", "", 200, ""},
 	} {
@@ -255,5 +233,52 @@ func TestConnectionsAreBounded(t *testing.T) {
 	if h.MaxHeaderBytes <= 0 || h.ReadHeaderTimeout <= 0 || h.ReadTimeout <= 0 || h.IdleTimeout <= 0 ||
 		h.WriteTimeout <= h.ReadTimeout+time.Minute {
 		t.Errorf("%+v", h)
+	}
+}
+
+// One node that answers is enough. Who may ask hears of no address, and the log of each change once.
+func TestReadyIfANodeAnswers(t *testing.T) {
+	var nodes []shardlimit.NodeState
+	var log strings.Builder
+	s := serve.New(serve.Limits{}, http.NotFoundHandler(), serve.Options{
+		Log:   slog.New(slog.NewTextHandler(&log, nil)),
+		Ready: func(context.Context) []shardlimit.NodeState { return nodes }})
+	get := func(path string) (int, string) {
+		w := ask(s, http.MethodGet, path, "")
+		return w.Code, w.Body.String()
+	}
+	well, away := shardlimit.NodeState{Name: "a"}, shardlimit.NodeState{Name: "b", Err: errors.New("secret address")}
+	wrong := shardlimit.NodeState{Name: "c", Err: fmt.Errorf("dial: %w", &shardlimit.ConfigError{Node: "c"})}
+	const mistake = `"detail":"no node serves: a mistake in the configuration, which the log tells"`
+	for _, step := range []struct {
+		nodes []shardlimit.NodeState
+		code  int
+		says  string
+	}{
+		{[]shardlimit.NodeState{away, well}, 200, "ok\n"},
+		{[]shardlimit.NodeState{away}, 503, `"detail":"no node answers"`},
+		{[]shardlimit.NodeState{well, wrong}, 200, "ok\n"},
+		{[]shardlimit.NodeState{away}, 503, `"detail":"no node answers"`},
+		{[]shardlimit.NodeState{away, wrong}, 503, `"detail":"no node answers"`},
+		{[]shardlimit.NodeState{wrong, wrong}, 503, mistake},
+	} {
+		nodes = step.nodes
+		if code, text := get("/readyz"); code != step.code || !strings.Contains(text, step.says) {
+			t.Errorf("%+v: %d %q", step.nodes, code, text)
+		}
+		if code, _ := get("/healthz"); code != 200 {
+			t.Errorf("/healthz: %d", code)
+		}
+	}
+	if text := log.String(); strings.Count(text, `node=b err="secret address"`) != 2 ||
+		!strings.Contains(text, "node=c") {
+		t.Errorf("the log has %s", text)
+	}
+	nodes = []shardlimit.NodeState{well}
+	s.Leave()
+	for _, path := range []string{"/readyz", "/healthz"} {
+		if code, text := get(path); code != 503 || !strings.Contains(text, `"detail":"shutting down"`) {
+			t.Errorf("%s while it shuts down: %d %s", path, code, text)
+		}
 	}
 }
