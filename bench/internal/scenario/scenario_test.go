@@ -18,6 +18,7 @@ import (
 	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 	"github.com/shardlimit/shardlimit/bench/internal/service"
 	"github.com/shardlimit/shardlimit/internal/extent"
+	"github.com/shardlimit/shardlimit/internal/history"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/script"
@@ -161,7 +162,7 @@ func TestShapesKeepTheirBounds(t *testing.T) {
 	for _, c := range []struct {
 		algorithm script.Algorithm
 		interval  int64
-		from, to  int
+		from, to  int64
 	}{
 		{script.AlgorithmSlidingLog, shapeWindow, 100, 100},
 		{script.AlgorithmSlidingCounter, shapeWindow, 100, 100},
@@ -173,22 +174,14 @@ func TestShapesKeepTheirBounds(t *testing.T) {
 	} {
 		acts, err := shapeOf(t.Context(), c.algorithm)
 		limittest.Must(t, err)
-		if most := mostWithin(acts, c.interval); most < c.from || most > c.to {
+		var ops []history.Op
+		for _, at := range acts {
+			ops = append(ops, history.Op{Start: at, End: at, Permits: 1})
+		}
+		if most := history.Busiest(time.Duration(c.interval), ops).Permits; most < c.from || most > c.to {
 			t.Errorf("%v: %d permits within %d us, want %d to %d", c.algorithm, most, c.interval, c.from, c.to)
 		}
 	}
-}
-
-// mostWithin is how many acts at most lie in an interval of that length, open at one end.
-func mostWithin(acts []int64, interval int64) (most int) {
-	first := 0
-	for last, at := range acts {
-		for acts[first] <= at-interval {
-			first++
-		}
-		most = max(most, last-first+1)
-	}
-	return most
 }
 
 // TestFairnessRecord plays what a fleet could have reported, and checks the figures.

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -281,4 +282,42 @@ func TestReadyIfANodeAnswers(t *testing.T) {
 			t.Errorf("%s while it shuts down: %d %s", path, code, text)
 		}
 	}
+}
+
+// A caller hears in a few words what is wrong, and nothing of addresses and of what servers say. The
+// log hears of that, every ten seconds. It tells nothing of mistakes of callers.
+func TestTheCauseIsForTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var cause error
+		var log strings.Builder
+		s := serve.New(serve.Limits{"l": func(string) (*shardlimit.Limiter, error) { return nil, cause }},
+			http.NotFoundHandler(), serve.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		secret := errors.New("dial tcp 10.0.0.1:6379:\nWRONGPASS")
+		for range 150 { // 15 s
+			for _, c := range []struct {
+				err    error
+				status int
+				code   string
+				says   string
+			}{
+				{fmt.Errorf("%w\n%w", shardlimit.ErrUnavailable, secret), 503, "unavailable", "shardlimit: no shard answered"},
+				{fmt.Errorf("%w: %w", shardlimit.ErrClosed, secret), 503, "unavailable", shardlimit.ErrClosed.Error()},
+				{fmt.Errorf("%w: %w", context.Canceled, secret), 503, "unavailable", "context canceled"},
+				{secret, 503, "unavailable", "the call cannot be decided; the log of the server says why"},
+				{shardlimit.ErrInvalidPermits, 400, "invalid_request", shardlimit.ErrInvalidPermits.Error()},
+			} {
+				cause = c.err
+				w := allow(s, `{"limiter": "l"}`)
+				checkAnswer(t, w, c.status, c.code)
+				if !strings.Contains(w.Body.String(), `"detail":"`+c.says+`"`) {
+					t.Errorf("%v: %s", c.err, w.Body)
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		const told = `msg="a call cannot be decided" err="dial tcp 10.0.0.1:6379:; WRONGPASS"`
+		if got := log.String(); strings.Count(got, "\n") != 2 || strings.Count(got, told) != 2 {
+			t.Errorf("it says\n%s", got)
+		}
+	})
 }
