@@ -30,8 +30,10 @@ func TestStoredPictures(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	want, have := pictures(t, drawn), pictures(t, stored)
-	if !slices.Equal(want, have) {
+	want, err := fs.Glob(os.DirFS(drawn), "*.svg")
+	limittest.Must(t, err)
+	have, err := fs.Glob(os.DirFS(stored), "*.svg")
+	if err != nil || !slices.Equal(want, have) {
 		t.Errorf("stored are %v, want %v; draw them with: go -C bench run . report", have, want)
 	}
 	text := pagesIn(t, "..")
@@ -61,16 +63,6 @@ func TestStoredFigures(t *testing.T) {
 	if pagesIn(t, folder) != before {
 		t.Error("pages show other figures than are stored; bring them up to date with: go -C bench run . report")
 	}
-}
-
-func pictures(t *testing.T, folder string) (names []string) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*.svg"))
-	limittest.Must(t, err)
-	for _, file := range files {
-		names = append(names, filepath.Base(file))
-	}
-	return names
 }
 
 // pagesIn is the text of all pages for readers.

@@ -58,10 +58,7 @@ func clientOf(t *testing.T, flags []string) *shardlimit.Client {
 	t.Helper()
 	nodes, err := shardlimit.ParseNodes(flags[3])
 	limittest.Must(t, err)
-	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes, KeyPrefix: flags[1], CallTimeout: time.Minute})
-	limittest.Must(t, err)
-	t.Cleanup(client.Close)
-	return client
+	return limittest.Fleet{Nodes: nodes, Prefix: flags[1]}.Client(t)
 }
 
 // The demo keeps its promise when its output is no terminal.

@@ -19,22 +19,18 @@ var built string
 func TestMain(m *testing.M) { os.Exit(buildAndTest(m)) }
 
 func buildAndTest(m *testing.M) int {
-	for _, setting := range []string{"REDIS", "CLUSTER", "SENTINEL", "PREFIX"} { // of who runs the tests
-		if err := os.Unsetenv("SHARDLIMIT_" + setting); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-	}
 	dir, err := os.MkdirTemp("", "shardlimit-test-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	for _, setting := range []string{"REDIS", "CLUSTER", "SENTINEL", "PREFIX"} { // of who runs the tests
+		err = errors.Join(err, os.Unsetenv("SHARDLIMIT_"+setting))
+	}
 	built = filepath.Join(dir, "shardlimit")
 	build := exec.Command("go", "build", "-ldflags", "-s -w -X main.version=v1.2.3", "-o", built, ".")
 	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
+	if err == nil {
+		err = build.Run()
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "building the program:", err)
 		return 1
 	}

@@ -12,6 +12,7 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
@@ -20,10 +21,9 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-// dialled is a connection without TLS.
-func dialled(t *testing.T, address string) *grpc.ClientConn {
+func dialled(t *testing.T, address string, by credentials.TransportCredentials) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(by))
 	limittest.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
@@ -43,7 +43,7 @@ func TestServeEnvoy(t *testing.T) {
 	cmd, says := launchServe(t, append(flags, "--grpc", "127.0.0.1:0", "--config", config, "--response-headers",
 		"--denied")...)
 	address, url := says.address("serving Envoy on "), says.address("serving HTTP on ")
-	conn := dialled(t, address)
+	conn := dialled(t, address, insecure.NewCredentials())
 	user := &ratelimit.RateLimitDescriptor_Entry{Key: "user", Value: "ann"}
 	path := &ratelimit.RateLimitDescriptor_Entry{Key: "path", Value: "/a"}
 	asked := &ratelimit.RateLimitDescriptor{Entries: []*ratelimit.RateLimitDescriptor_Entry{user}}

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -88,9 +87,7 @@ func TestServeTellsThatAnybodyMayUseIt(t *testing.T) {
 
 func envoyIsGuarded(t *testing.T, address string, knowing *tls.Config) {
 	t.Helper()
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(knowing)))
-	limittest.Must(t, err)
-	defer func() { _ = conn.Close() }()
+	conn := dialled(t, address, credentials.NewTLS(knowing))
 	ask := func(ctx context.Context) codes.Code {
 		_, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &pb.RateLimitRequest{Domain: "d"})
 		return status.Code(err)
@@ -119,15 +116,12 @@ func TestACertificateIsReadAgain(t *testing.T) {
 		return string(c.Certificate[0])
 	}
 	first := serial()
-	replace := func(file, content string) {
-		limittest.Must(t, os.WriteFile(file, []byte(content), 0o600))
-	}
-	replace(old.Cert, "half a certificate")
+	limittest.Must(t, os.WriteFile(old.Cert, []byte("half a certificate"), 0o600))
 	if serial() != first {
 		t.Error("what cannot be read is shown")
 	}
-	replace(old.Key, read(t, renewed.Key))
-	replace(old.Cert, read(t, renewed.Cert))
+	limittest.Must(t, os.WriteFile(old.Key, []byte(read(t, renewed.Key)), 0o600))
+	limittest.Must(t, os.WriteFile(old.Cert, []byte(read(t, renewed.Cert)), 0o600))
 	if serial() == first {
 		t.Error("the former one is still shown")
 	}

@@ -20,12 +20,10 @@ func TestScanFindsEveryName(t *testing.T) {
 	declare := func(prefix string, limits, families []string) {
 		client := clientOf(t, []string{"--prefix", prefix, "--redis", strings.Join(addresses, ",")})
 		for _, name := range limits {
-			limittest.Must(t, limittest.Err(client.Limiter(t.Context(), name, shardlimit.PerHour(10))))
+			limittest.Limiter(t, client, name, shardlimit.PerHour(10))
 		}
 		for _, name := range families {
-			f, err := client.Family(t.Context(), name, shardlimit.PerHour(10))
-			limittest.Must(t, err)
-			limittest.Must(t, limittest.Err(f.Limiter("key").Allow(t.Context())))
+			limittest.Passes(t, limittest.Family(t, client, name, shardlimit.PerHour(10)).Limiter("key"))
 		}
 	}
 	declare("p[a-z]*:", []string{"a}:m:x:limit:n:b", "mails", "n:mails", "é\x00"}, []string{"mails", "users"})

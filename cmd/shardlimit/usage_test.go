@@ -18,7 +18,6 @@ func TestUsage(t *testing.T) {
 	for _, step := range [][2]string{
 		{"", "USAGE"},
 		{"shows", `no command "shows"; did you mean show?`},
-		{"--json frobnicate", "flag provided but not defined: -json"},
 		{"--redis a:1 show mails", "not defined: -redis; flags come after the command; see"},
 		{"show a --jsno" + redis, "shardlimit: flag provided but not defined: -jsno; see shardlimit show --help"},
 		{"set a --shards many" + redis, `--shards: "many" is not a whole number`},
@@ -134,20 +133,6 @@ func TestUsage(t *testing.T) {
 	}
 	if got := read(t, taken); got != "lines\n" {
 		t.Errorf("the file that existed was changed to %q", got)
-	}
-}
-
-// A terminal breaks no line again that a page of help breaks by hand.
-func TestDescriptionsFitATerminal(t *testing.T) {
-	for _, c := range append(commands(console{}), newApp(console{})) {
-		for _, paragraph := range strings.Split(c.Description, "\n\n") { // one of a single line is wrapped
-			lines := strings.Split(paragraph, "\n")
-			for _, line := range lines {
-				if (len(lines) > 1 || line[0] == ' ') && len(line) > helpWidth-3 {
-					t.Errorf("%s, %d columns: %s", c.Name, len(line), line)
-				}
-			}
-		}
 	}
 }
 

@@ -56,7 +56,19 @@ func TestSmoke(t *testing.T) {
 				t.Error("the result does not name the server's version and the settings")
 			}
 			for _, v := range result.Views {
-				check(t, result, v)
+				seen := 0
+				for _, p := range result.Points {
+					if p.Metric != v.Metric {
+						continue
+					}
+					seen++
+					if len(p.Stat.Rounds) != 1 {
+						t.Errorf("%s of %s at %v has %d rounds, want 1", p.Metric, p.Series, p.X, len(p.Stat.Rounds))
+					}
+				}
+				if seen == 0 {
+					t.Errorf("nothing was measured for %q", v.Metric)
+				}
 			}
 			if _, err := result.Write(t.TempDir()); err != nil {
 				t.Error(err)
@@ -70,23 +82,6 @@ func TestSmoke(t *testing.T) {
 // in 1.10.3), and the test would fail by that on a slow machine.
 func everybody() []rival.Rival {
 	return slices.DeleteFunc(rival.All(), func(r rival.Rival) bool { return race.Enabled && r.Name == "go-zero" })
-}
-
-func check(t *testing.T, result *report.Result, v report.View) {
-	t.Helper()
-	seen := 0
-	for _, p := range result.Points {
-		if p.Metric != v.Metric {
-			continue
-		}
-		seen++
-		if len(p.Stat.Rounds) != 1 {
-			t.Errorf("%s of %s at %v has %d rounds, want 1", p.Metric, p.Series, p.X, len(p.Stat.Rounds))
-		}
-	}
-	if seen == 0 {
-		t.Errorf("nothing was measured for %q", v.Metric)
-	}
 }
 
 func TestNamesDiffer(t *testing.T) {

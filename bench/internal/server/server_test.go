@@ -26,11 +26,14 @@ func TestAServersLife(t *testing.T) {
 	s, err := Start(t.Context(), "redis-server")
 	limittest.Must(t, err)
 	t.Cleanup(s.Close)
-	before, err := s.Usage(t.Context())
-	limittest.Must(t, err)
-	for range 3 {
+	var before Usage // after the first script
+	for i := range 4 {
 		eval := s.Admin().B().Eval().Script("return redis.call('TIME')").Numkeys(0).Build()
 		limittest.Must(t, s.Admin().Do(t.Context(), eval).Error())
+		if i == 0 {
+			before, err = s.Usage(t.Context())
+			limittest.Must(t, err)
+		}
 	}
 	after, err := s.Usage(t.Context())
 	if err != nil || after.Since(before).Scripts != 3 || after.CPU < before.CPU {

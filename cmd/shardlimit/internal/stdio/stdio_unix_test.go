@@ -69,25 +69,20 @@ func TestOutputThatNobodyReads(t *testing.T) {
 	r, w := pipe(t)
 	ctx, stop := context.WithCancel(t.Context())
 	out := Output(ctx, w)
-	type result struct {
-		n   int
-		err error
-	}
-	done := make(chan result)
+	n, err, done := 0, error(nil), make(chan struct{})
 	go func() {
-		n, err := out.Write(bytes.Repeat([]byte("0123456\n"), 1<<18)) // 2 MiB
-		done <- result{n, err}
+		defer close(done)
+		n, err = out.Write(bytes.Repeat([]byte("0123456\n"), 1<<18)) // 2 MiB
 	}()
-	first := make([]byte, 1)
-	_, _ = r.Read(first) // the write is under way
+	_, _ = r.Read(make([]byte, 1)) // the write is under way
 	stop()
-	wrote := <-done
-	if !errors.Is(wrote.err, context.Canceled) || wrote.n == 0 {
-		t.Fatalf("the blocked Write returned %+v", wrote)
+	<-done
+	if !errors.Is(err, context.Canceled) || n == 0 {
+		t.Fatalf("the blocked Write returned %d, %v", n, err)
 	}
 	_ = w.Close()
-	if left, _ := io.ReadAll(r); len(left)+1 != wrote.n {
-		t.Errorf("Write says %d bytes, the pipe had %d", wrote.n, len(left)+1)
+	if left, _ := io.ReadAll(r); len(left)+1 != n {
+		t.Errorf("Write says %d bytes, the pipe had %d", n, len(left)+1)
 	}
 }
 
