@@ -74,8 +74,8 @@ func TestABusyMachineIsRefused(t *testing.T) {
 	}
 }
 
-// A machine that is not quiet is marked or waited for, as was asked. On systems that do not tell, it
-// is measured, and said to be unknown.
+// A machine that is not quiet is marked or waited for, as was asked. On systems that do not tell,
+// it is measured, and said to be unknown.
 func TestABusyMachineIsMarkedOrWaitedFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		busy, proc string

@@ -22,8 +22,8 @@ const (
 	pagesOfHelp = "../../docs/reference/commands"
 )
 
-// Each command has a page, which is its help and fits a terminal, and there are no others. A terminal
-// breaks no line again that a page breaks by hand. Help is asked for in several ways.
+// Each command has a page, which is its help and fits a terminal, and there are no others. No line
+// is broken again that a page breaks by hand. Help is asked for in several ways.
 func TestPagesOfHelp(t *testing.T) {
 	want := map[string]string{}
 	for _, c := range append(commands(console{}), &cli.Command{Name: "completion"}) {
