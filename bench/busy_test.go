@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/bench/internal/scenario"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // machine is a /proc of a machine on which others use so many of a hundred ticks in each rest.
@@ -27,9 +28,7 @@ func (m *machine) write(t *testing.T) {
 	stat := fmt.Sprintf("cpu  %d 0 0 %d 0 0 0 0 0 0\n", m.busy, m.idle)
 	self := "1 (bench) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 6 7\n"
 	for name, text := range map[string]string{"stat": stat, "self/stat": self} {
-		if err := os.WriteFile(filepath.Join(m.dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, os.WriteFile(filepath.Join(m.dir, name), []byte(text), 0o600))
 	}
 }
 
@@ -37,9 +36,7 @@ func (m *machine) write(t *testing.T) {
 func (m *machine) on(t *testing.T, busy string) (*job, *strings.Builder) {
 	t.Helper()
 	m.dir = t.TempDir()
-	if err := os.Mkdir(filepath.Join(m.dir, "self"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, os.Mkdir(filepath.Join(m.dir, "self"), 0o755))
 	m.write(t)
 	out := &strings.Builder{}
 	next := func() string {
@@ -77,44 +74,32 @@ func TestABusyMachineIsRefused(t *testing.T) {
 	}
 }
 
-func TestABusyMachineIsMarked(t *testing.T) {
-	j, out := (&machine{loads: []string{"0.00 0.00 0.00"}, others: []int{40}}).on(t, mark)
-	if err := j.do(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	r, err := report.Read(filepath.Join(j.results, "one.json"))
-	if err != nil || r.Noise == nil || r.Noise.OthersBefore != 40 || r.Disturbed() == "" {
-		t.Errorf("%+v, err %v: not marked", r.Noise, err)
-	}
-	if !strings.Contains(out.String(), "BUSY") {
-		t.Errorf("it was not said:\n%s", out)
-	}
-}
-
-func TestAQuietMachineIsWaitedFor(t *testing.T) {
-	m := &machine{loads: []string{"2.00 1.00 1.00", "0.60 1.00 1.00", "0.10 1.00 1.00"}, others: []int{0, 0, 50, 0}}
-	j, out := m.on(t, wait)
-	if err := j.do(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	r, err := report.Read(filepath.Join(j.results, "one.json"))
-	if err != nil || r.Disturbed() != "" || r.Machine.Load != "0.10 1.00 1.00" {
-		t.Errorf("%+v, load %s, err %v: %s", r.Noise, r.Machine.Load, err, r.Disturbed())
-	}
-	if n := strings.Count(out.String(), "waiting"); n != 3 {
-		t.Errorf("waited %d times, want 3 (two loads, and others once):\n%s", n, out)
-	}
-}
-
-// TestWhereNothingIsKnown: on systems that do not tell, it is measured, and said to be unknown.
-func TestWhereNothingIsKnown(t *testing.T) {
-	j, _ := (&machine{loads: []string{"unknown"}, others: []int{0}}).on(t, refuse)
-	j.watch.proc = filepath.Join(t.TempDir(), "none")
-	if err := j.do(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	r, err := report.Read(filepath.Join(j.results, "one.json"))
-	if err != nil || r.Noise == nil || r.Noise.Known {
-		t.Errorf("%+v, err %v", r.Noise, err)
+// A machine that is not quiet is marked or waited for, as was asked. On systems that do not tell,
+// it is measured, and said to be unknown.
+func TestABusyMachineIsMarkedOrWaitedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		busy, proc string
+		m          machine
+		holds      func(r report.Result, said string) bool
+	}{
+		"marked": {mark, "", machine{loads: []string{"0.00 0.00 0.00"}, others: []int{40}},
+			func(r report.Result, said string) bool {
+				return r.Noise.OthersBefore == 40 && r.Disturbed() != "" && strings.Contains(said, "BUSY")
+			}},
+		"waited for": {wait, "", machine{loads: []string{"2.00 1.00 1.00", "0.60 1.00 1.00", "0.10 1.00 1.00"},
+			others: []int{0, 0, 50, 0}},
+			func(r report.Result, said string) bool { // for two loads, and for others once
+				return r.Disturbed() == "" && r.Machine.Load == "0.10 1.00 1.00" && strings.Count(said, "waiting") == 3
+			}},
+		"unknown": {refuse, "none", machine{loads: []string{"unknown"}, others: []int{0}},
+			func(r report.Result, _ string) bool { return !r.Noise.Known }},
+	} {
+		j, out := c.m.on(t, c.busy)
+		j.watch.proc = filepath.Join(j.watch.proc, c.proc)
+		limittest.Must(t, j.do(t.Context()))
+		r, err := report.Read(filepath.Join(j.results, "one.json"))
+		if err != nil || r.Noise == nil || !c.holds(r, out.String()) {
+			t.Errorf("%s: %+v on %+v, err %v:\n%s", name, r.Noise, r.Machine, err, out)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/bench/internal/report"
 	"github.com/shardlimit/shardlimit/bench/internal/scenario"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // TestStoredPictures: the pictures that are stored are those that results keep for documents, and a
@@ -24,15 +25,15 @@ func TestStoredPictures(t *testing.T) {
 	}
 	for _, file := range results {
 		r, err := report.Read(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		if _, err := r.Draw(drawn); err != nil {
 			t.Error(err)
 		}
 	}
-	want, have := pictures(t, drawn), pictures(t, stored)
-	if !slices.Equal(want, have) {
+	want, err := fs.Glob(os.DirFS(drawn), "*.svg")
+	limittest.Must(t, err)
+	have, err := fs.Glob(os.DirFS(stored), "*.svg")
+	if err != nil || !slices.Equal(want, have) {
 		t.Errorf("stored are %v, want %v; draw them with: go -C bench run . report", have, want)
 	}
 	text := pagesIn(t, "..")
@@ -51,16 +52,10 @@ func TestStoredPictures(t *testing.T) {
 // TestStoredFigures: pages show the figures of the results that are stored.
 func TestStoredFigures(t *testing.T) {
 	folder := t.TempDir()
-	if err := os.CopyFS(filepath.Join(folder, "docs"), os.DirFS("../docs")); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, os.CopyFS(filepath.Join(folder, "docs"), os.DirFS("../docs")))
 	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "README.md"), readme, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
+	limittest.Must(t, os.WriteFile(filepath.Join(folder, "README.md"), readme, 0o600))
 	before := pagesIn(t, folder)
 	if err := report.Pages(folder, stored); err != nil {
 		t.Error(err)
@@ -68,18 +63,6 @@ func TestStoredFigures(t *testing.T) {
 	if pagesIn(t, folder) != before {
 		t.Error("pages show other figures than are stored; bring them up to date with: go -C bench run . report")
 	}
-}
-
-func pictures(t *testing.T, folder string) (names []string) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*.svg"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		names = append(names, filepath.Base(file))
-	}
-	return names
 }
 
 // pagesIn is the text of all pages for readers.
@@ -94,12 +77,8 @@ func pagesIn(t *testing.T, folder string) string {
 		all.Write(text)
 		return err
 	}
-	if err := filepath.WalkDir(filepath.Join(folder, "docs"), add); err != nil {
-		t.Fatal(err)
-	}
-	if err := add(filepath.Join(folder, "README.md"), nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, filepath.WalkDir(filepath.Join(folder, "docs"), add))
+	limittest.Must(t, add(filepath.Join(folder, "README.md"), nil, nil))
 	return all.String()
 }
 

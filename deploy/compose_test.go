@@ -96,7 +96,6 @@ func TestTheFilesAgree(t *testing.T) {
 // Image and unit start the tool with arguments that it takes.
 func TestTheToolStartsAsImageAndUnitSay(t *testing.T) {
 	t.Parallel()
-	tool := buildTool(t)
 	image, unit := string(content(t, "Dockerfile")), string(content(t, "shardlimit.service"))
 	start := regexp.MustCompile(`(?m)^ExecStart=(.*)$`).FindStringSubmatch(unit)
 	words := regexp.MustCompile(`(?m)^(?:ENTRYPOINT|CMD) \[(.*)\]$`).FindAllStringSubmatch(image, -1)
@@ -119,7 +118,7 @@ func TestTheToolStartsAsImageAndUnitSay(t *testing.T) {
 // root may read.
 func TestTheUnitWaitsAndHandsSecretsOver(t *testing.T) {
 	unit := string(content(t, "shardlimit.service"))
-	text, err := exec.Command(buildTool(t), "serve", "--help").CombinedOutput()
+	text, err := exec.Command(tool, "serve", "--help").CombinedOutput()
 	grace := regexp.MustCompile(`--grace TIME\s[^(]*\(default: (\w+)\)`).FindSubmatch(text)
 	wait := regexp.MustCompile(`(?m)^TimeoutStopSec=(\d+)$`).FindStringSubmatch(unit)
 	if err != nil || grace == nil || wait == nil {

@@ -33,7 +33,7 @@ func TestEnvoyAsksForItsLimits(t *testing.T) {
 	}
 	shop := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer shop.Close()
-	limits, end := started(t, exec.Command(buildTool(t), "serve", "--embedded", "--listen", "127.0.0.1:0", "--grpc",
+	limits, end := started(t, exec.Command(tool, "serve", "--embedded", "--listen", "127.0.0.1:0", "--grpc",
 		"127.0.0.1:0", "--config", "envoy/limits.yaml", "--call-timeout", "20s"), "Envoy on ")
 	front := freeAddress(t)
 	// The machine may be busy: an answer is waited for.

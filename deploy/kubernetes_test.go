@@ -122,7 +122,7 @@ func TestPodsHaveFewRights(t *testing.T) {
 // answers its probes, and run gets a permit of what serve declares and becomes the command.
 func TestTheToolStartsAsManifestsSay(t *testing.T) {
 	t.Parallel()
-	m, tool, dir := kubernetes(t), buildTool(t), t.TempDir()
+	m, dir := kubernetes(t), t.TempDir()
 	servers, err := embedded.Start(2)
 	limittest.Must(t, err)
 	defer servers.Close()

@@ -14,37 +14,25 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-// toolDir is where the tool is built.
-var toolDir string
+// tool is the path of the tool, built once for all tests as CI has built it before.
+var tool string
 
-func TestMain(m *testing.M) { os.Exit(inToolDir(m)) }
+func TestMain(m *testing.M) { os.Exit(buildAndTest(m)) }
 
-func inToolDir(m *testing.M) int {
-	var err error
-	if toolDir, err = os.MkdirTemp("", "shardlimit-deploy-"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+func buildAndTest(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "shardlimit-deploy-")
+	defer func() { _ = os.RemoveAll(dir) }()
+	tool = filepath.Join(dir, "shardlimit")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", tool, ".")
+	build.Dir, build.Env, build.Stderr = "../cmd/shardlimit", append(os.Environ(), "CGO_ENABLED=0"), os.Stderr
+	if err == nil {
+		err = build.Run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "building the tool:", err)
 		return 1
 	}
-	defer func() { _ = os.RemoveAll(toolDir) }()
 	return m.Run()
-}
-
-// builtTool is the tool, built once as CI has built it before.
-var builtTool = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(toolDir, "shardlimit")
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, ".")
-	build.Dir, build.Env = "../cmd/shardlimit", append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, text)
-	}
-	return path, nil
-})
-
-func buildTool(t *testing.T) string {
-	t.Helper()
-	path, err := builtTool()
-	limittest.Must(t, err)
-	return path
 }
 
 // started starts serve, and returns what follows a text in the first line that has it. What it

@@ -148,14 +148,6 @@ func helpInstead(_ context.Context, cmd *cli.Command, _ string) {
 	cli.HelpPrinter(cmd.Root().Writer, cli.CommandHelpTemplate, cmd)
 }
 
-// nameArgument returns the only argument of a command, the name of a limit.
-func nameArgument(cmd *cli.Command) (string, error) {
-	if cmd.Args().Len() == 0 {
-		return "", usagef("%s needs the NAME of a limit; see %s --help", cmd.Name, cmd.FullName())
-	}
-	return cmd.Args().First(), nil
-}
-
 // noMore refuses arguments that would be ignored. It comes before every other check, as what else
 // is missing may stand among them: "set mails 5/s" lacks a --rate.
 func noMore(ctx context.Context, cmd *cli.Command) (context.Context, error) {

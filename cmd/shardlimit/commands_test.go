@@ -1,18 +1,19 @@
 package main
 
 import (
-	"os/exec"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
-// step is a command line, and what it must come to.
+// step is a command line, and what it must come to. No output moves the cursor of a terminal.
 type step struct {
 	args string
 	code int
@@ -30,6 +31,9 @@ func walk(t *testing.T, flags []string, steps []step) {
 		text, code := runHere(t, all...)
 		if code != s.code {
 			t.Errorf("%s ended with %d, want %d: %s", s.args, code, s.code, text)
+		}
+		if strings.Contains(text, "\x1b") {
+			t.Errorf("%s writes to no terminal as to one: %q", s.args, text)
 		}
 		for _, says := range s.says {
 			if !strings.Contains(text, says) {
@@ -53,28 +57,23 @@ func started(t *testing.T, n int) (servers []*redistest.Server, flags []string) 
 func clientOf(t *testing.T, flags []string) *shardlimit.Client {
 	t.Helper()
 	nodes, err := shardlimit.ParseNodes(flags[3])
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes, KeyPrefix: flags[1], CallTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	return client
+	limittest.Must(t, err)
+	return limittest.Fleet{Nodes: nodes, Prefix: flags[1]}.Client(t)
+}
+
+// The demo keeps its promise when its output is no terminal.
+func TestDemo(t *testing.T) {
+	walk(t, nil, []step{{"demo --for 2s --rate 100/100ms --nodes 2 --workers 3", exitOK,
+		[]string{"never over", "worker 3"}}})
 }
 
 func TestListAllowAndSet(t *testing.T) {
 	_, flags := started(t, 2)
 	none := []string{`no limit "mails"`}
-	if _, err := clientOf(t, flags).Family(t.Context(), "users", shardlimit.PerMinute(2)); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Family(t, clientOf(t, flags), "users", shardlimit.PerMinute(2))
 	walk(t, flags, []step{
 		{"allow mails", exitFailed, []string{`no limit "mails" is stored there`, "shardlimit set"}},
 		{"show mails", exitFailed, none},
-		{"reset mails", exitFailed, none},
-		{"delete mails", exitFailed, none},
 		{"set mails --shards 2", exitFailed, none},
 		{"set mails --rate 3/h --shards 1", exitOK, []string{"mails: 3/h, sliding-log over 1 shard (new)"}},
 		{"show mails", exitOK, []string{"participants do not contend"}},
@@ -128,20 +127,14 @@ func TestRun(t *testing.T) {
 		{"set once --rate 2/h", exitOK, nil},
 		{"run nobody -- true", exitFailed, []string{`no limit "nobody"`}},
 	})
-	command := func(args ...string) *exec.Cmd {
-		cmd := exec.Command(built, append([]string{"run", "once"}, append(flags, args...)...)...)
-		cmd.Env, cmd.Stdin = cleanEnv(), strings.NewReader("input\n")
-		return cmd
-	}
-	first := command("--", "sh", "-c", "cat; echo $0 $1; exit 7", "a", "-b")
-	out, _ := first.CombinedOutput()
-	if code := first.ProcessState.ExitCode(); code != 7 || string(out) != "input\na -b\n" {
-		t.Errorf("ended with %d: %s", code, out)
-	}
-	second := command("--", "sh", "-c", "kill -TERM $$")
-	out, _ = second.CombinedOutput()
-	if status := second.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGTERM {
-		t.Errorf("ended by %v: %s", status, out)
+	for script, want := range map[string]string{"cat; echo $0 $1; exit 7": "input\na -b\nexit status 7",
+		"kill -TERM $$": "signal: terminated"} {
+		cmd := tool(t, slices.Concat([]string{"run", "once"}, flags, []string{"--", "sh", "-c", script, "a", "-b"})...)
+		cmd.Stdin = strings.NewReader("input\n")
+		out, err := cmd.CombinedOutput()
+		if got := fmt.Sprintf("%s%v", out, err); got != want {
+			t.Errorf("%s: %q, want %q", script, got, want)
+		}
 	}
 	walk(t, append(flags, "--timeout", "1ms"), []step{{"run once -- touch " + filepath.Join(t.TempDir(), "x"),
 		exitFailed, []string{"has not 1 permit free within 1ms", "the command was not run"}}})
@@ -153,55 +146,30 @@ func TestRebalanceAndDrain(t *testing.T) {
 	few := append([]string{}, flags...)
 	few[3] = servers[0].Addr() + "," + servers[1].Addr()
 	client := clientOf(t, few)
-	l, err := client.Limiter(t.Context(), "mails",
-		shardlimit.Limit{Permits: 60, Per: 100 * time.Millisecond, Shards: 6})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.AllowN(t.Context(), 40); err != nil { // they must leave the window before all has moved
-		t.Fatal(err)
-	}
-	users := shardlimit.PerMinute(2)
-	users.Algorithm = shardlimit.FixedWindow
-	if _, err := client.Family(t.Context(), "users", users); err != nil {
-		t.Fatal(err)
-	}
-	on := func(i int) (n int) {
-		state, err := clientOf(t, flags).Open(t.Context(), "mails")
-		if err != nil {
-			t.Fatal(err)
+	l := limittest.Limiter(t, client, "mails", shardlimit.Limit{Permits: 60, Per: 100 * time.Millisecond, Shards: 6})
+	limittest.Must(t, limittest.Err(l.AllowN(t.Context(), 40))) // they must leave the window before all has moved
+	limittest.Family(t, client, "users", shardlimit.Limit{Permits: 2, Per: time.Minute,
+		Algorithm: shardlimit.FixedWindow})
+	on := func(i, want int) { // of the six shards
+		t.Helper()
+		text, _ := runHere(t, append([]string{"show", "mails", "--json"}, flags...)...)
+		n := strings.Count(text, `"node": "`+servers[i].Addr()+`"`)
+		if n != want || !strings.Contains(text, `"settled": true`) {
+			t.Errorf("node %d has %d shards, want %d: %s", i, n, want, text)
 		}
-		s, err := state.Peek(t.Context())
-		if err != nil || !s.Settled {
-			t.Errorf("settled %t, %v", s.Settled, err)
-		}
-		for _, sh := range s.Shards {
-			if sh.Node == servers[i].Addr() {
-				n++
-			}
-		}
-		return n
 	}
 	walk(t, flags, []step{
 		{"rebalance", exitOK, []string{"users: its keys are placed over the nodes",
 			"mails: 60/100ms, sliding-log over 6 shards, all where it should be"}},
 	})
-	if on(2) != 2 {
-		t.Errorf("the new node has %d shards of 6", on(2))
-	}
-	if _, err := l.AllowN(t.Context(), 40); err != nil {
-		t.Fatal(err)
-	}
+	on(2, 2)
+	limittest.Must(t, limittest.Err(l.AllowN(t.Context(), 40)))
 	walk(t, flags, []step{{"rebalance --drain " + servers[0].Addr(), exitOK,
 		[]string{servers[0].Addr() + ": no limit is on it any more; keys of families may need it for 4m16s " +
 			"more; then take it out of every list\n"}}})
-	if on(0) != 0 {
-		t.Errorf("the node that was drained has %d shards", on(0))
-	}
+	on(0, 0)
 	walk(t, flags, []step{{"rebalance", exitOK, nil}})
-	if on(0) != 2 {
-		t.Errorf("the node that is used again has %d shards", on(0))
-	}
+	on(0, 2)
 }
 
 // A change of something else leaves the number of shards as free as it was.

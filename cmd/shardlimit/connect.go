@@ -31,10 +31,10 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 // log hears of nodes that go and come; nil: nobody does.
 func withClient(ctx context.Context, cmd *cli.Command, within time.Duration, log *slog.Logger,
 	do func(context.Context, *shardlimit.Client, string) error) error {
-	name, err := nameArgument(cmd)
-	if err != nil {
-		return err
+	if cmd.Args().Len() == 0 {
+		return usagef("%s needs the NAME of a limit; see %s --help", cmd.Name, cmd.FullName())
 	}
+	name := cmd.Args().First()
 	p, err := readProcess(cmd)
 	if err != nil {
 		return err

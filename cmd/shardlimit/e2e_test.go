@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // built is the path of the program, built once for all tests.
@@ -17,22 +19,18 @@ var built string
 func TestMain(m *testing.M) { os.Exit(buildAndTest(m)) }
 
 func buildAndTest(m *testing.M) int {
-	for _, setting := range []string{"REDIS", "CLUSTER", "SENTINEL", "PREFIX"} { // of who runs the tests
-		if err := os.Unsetenv("SHARDLIMIT_" + setting); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-	}
 	dir, err := os.MkdirTemp("", "shardlimit-test-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	for _, setting := range []string{"REDIS", "CLUSTER", "SENTINEL", "PREFIX"} { // of who runs the tests
+		err = errors.Join(err, os.Unsetenv("SHARDLIMIT_"+setting))
+	}
 	built = filepath.Join(dir, "shardlimit")
 	build := exec.Command("go", "build", "-ldflags", "-s -w -X main.version=v1.2.3", "-o", built, ".")
 	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
+	if err == nil {
+		err = build.Run()
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "building the program:", err)
 		return 1
 	}
@@ -51,14 +49,9 @@ func startPace(t *testing.T, stdin *os.File, rate string, flags ...string) *pace
 	t.Helper()
 	dir := t.TempDir()
 	p := &pacer{t: t, out: filepath.Join(dir, "out"), rest: filepath.Join(dir, "rest"), errs: filepath.Join(dir, "err")}
-	p.cmd = exec.Command(built,
-		append([]string{"pace", "--rest", p.rest, "--name", "e2e", "--rate", rate}, flags...)...)
-	p.cmd.Env, p.cmd.Stdin = cleanEnv(), stdin
-	p.cmd.Stdout, p.cmd.Stderr = create(t, p.out), create(t, p.errs)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+	p.cmd = tool(t, append([]string{"pace", "--rest", p.rest, "--name", "e2e", "--rate", rate}, flags...)...)
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, create(t, p.out), create(t, p.errs)
+	limittest.Must(t, p.cmd.Start())
 	return p
 }
 
@@ -84,9 +77,7 @@ func (p *pacer) said() string { return read(p.t, p.errs) }
 func create(t *testing.T, path string) *os.File {
 	t.Helper()
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }
@@ -109,11 +100,17 @@ func input(t *testing.T, from, to int) (text string, f *os.File) {
 		fmt.Fprintf(&b, "line %d of the input\n", i)
 	}
 	f, err := os.Open(file(t, "in", b.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return b.String(), f
+}
+
+// tool is the program as a process, which does not outlive the test.
+func tool(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), built, args...)
+	cmd.Env = cleanEnv()
+	return cmd
 }
 
 // cleanEnv is the environment without settings for the program.
@@ -126,9 +123,7 @@ func cleanEnv() []string {
 func runHere(t *testing.T, args ...string) (text string, code int) {
 	t.Helper()
 	nothing, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	defer func() { _ = nothing.Close() }()
 	out := create(t, filepath.Join(t.TempDir(), "out"))
 	code = run(t.Context(), append([]string{"shardlimit"}, args...), console{in: nothing, out: out, err: out})

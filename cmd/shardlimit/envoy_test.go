@@ -2,7 +2,6 @@ package main
 
 import (
 	"math"
-	"net"
 	"os"
 	"strings"
 	"syscall"
@@ -13,20 +12,19 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-// dialled is a connection without TLS.
-func dialled(t *testing.T, address string) *grpc.ClientConn {
+func dialled(t *testing.T, address string, by credentials.TransportCredentials) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(by))
+	limittest.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -35,19 +33,17 @@ const envoyConfig = "domain: d\ndescriptors:\n- {key: user, rate_limit: {unit: h
 	"  descriptors: [{key: path, rate_limit: {unit: day, requests_per_unit: 3}}]}\n"
 
 // The service answers Envoy by a configuration that may change. The tool tells, shows and resets a
-// key by the values that Envoy sent.
+// key by the values that Envoy sent. Requests that are too large are refused.
 func TestServeEnvoy(t *testing.T) {
 	config := file(t, "d.yaml", envoyConfig)
 	write := func(content string) {
-		if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, os.WriteFile(config, []byte(content), 0o600))
 	}
 	_, flags := started(t, 1)
 	cmd, says := launchServe(t, append(flags, "--grpc", "127.0.0.1:0", "--config", config, "--response-headers",
 		"--denied")...)
 	address, url := says.address("serving Envoy on "), says.address("serving HTTP on ")
-	conn := dialled(t, address)
+	conn := dialled(t, address, insecure.NewCredentials())
 	user := &ratelimit.RateLimitDescriptor_Entry{Key: "user", Value: "ann"}
 	path := &ratelimit.RateLimitDescriptor_Entry{Key: "path", Value: "/a"}
 	asked := &ratelimit.RateLimitDescriptor{Entries: []*ratelimit.RateLimitDescriptor_Entry{user}}
@@ -75,10 +71,13 @@ func TestServeEnvoy(t *testing.T) {
 		!strings.Contains(text, `result="error"`) || strings.Contains(text, "} -") {
 		t.Errorf("/metrics: %.3000s", text)
 	}
-	api := grpc_health_v1.NewHealthClient(conn)
-	health, err := api.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
-	if err != nil || health.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
-		t.Errorf("%v, %v", health, err)
+	health := grpc_health_v1.NewHealthClient(conn)
+	for size, want := range map[int]codes.Code{0: codes.OK, maxMessage - 100: codes.NotFound,
+		maxMessage + 100: codes.ResourceExhausted} { // the last is too large to be read
+		a, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: strings.Repeat("x", size)})
+		if status.Code(err) != want || err == nil && a.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+			t.Errorf("health with %d bytes: %v, %v", size, a, err)
+		}
 	}
 	if _, text := fetch(t, url+"/v1/denied"); !strings.Contains(text,
 		`{"limiter":"envoy/d/user","calls":2,"keys":[{"key":"ann","calls":2,"over":0}]}`) {
@@ -95,32 +94,10 @@ func TestServeEnvoy(t *testing.T) {
 		{"show envoy/override/hour --key d/path=%2Fa", exitOK, []string{"in use or reserved 1 of"}},
 		{"reset envoy/d/user --key ann", exitOK, []string{"usage forgotten"}},
 	})
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, cmd.Process.Signal(syscall.SIGTERM))
 	for says.in.Scan() { // until it ends
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("after SIGTERM: %v", err)
-	}
-}
-
-// Requests that are too large are refused.
-func TestRequestsOfEnvoyAreBounded(t *testing.T) {
-	server := grpc.NewServer(guard{}.grpc()...) // as serve makes it
-	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { _ = server.Serve(l) }()
-	defer server.Stop()
-	api := grpc_health_v1.NewHealthClient(dialled(t, l.Addr().String()))
-	for size, want := range map[int]codes.Code{maxMessage - 100: codes.NotFound,
-		maxMessage + 100: codes.ResourceExhausted} {
-		_, err := api.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: strings.Repeat("x", size)})
-		if status.Code(err) != want {
-			t.Errorf("%d bytes: %v", size, err)
-		}
 	}
 }

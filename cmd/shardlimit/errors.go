@@ -20,10 +20,9 @@ const (
 )
 
 // usageError is a command line that cannot be obeyed; its text says what to change.
-type usageError struct{ err error }
+type usageError struct{ error }
 
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
+func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, a ...any) error { return usageError{fmt.Errorf(format, a...)} }
 

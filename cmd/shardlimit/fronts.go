@@ -95,7 +95,7 @@ type interrupts struct {
 // writing to a closed pipe is an error and not the end of the program.
 func listen(ctx context.Context) *interrupts {
 	signal.Ignore(syscall.SIGPIPE)
-	second, stopSecond := context.WithCancel(ctx)
+	second, stopBoth := context.WithCancel(ctx)
 	first, stopFirst := context.WithCancel(second)
 	signals := make(chan os.Signal, 2)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
@@ -103,21 +103,18 @@ func listen(ctx context.Context) *interrupts {
 			signal.Notify(signals, s)
 		}
 	}
-	done := make(chan struct{})
 	go func() {
-		for _, stop := range []context.CancelFunc{stopFirst, stopSecond} {
+		for _, stop := range []context.CancelFunc{stopFirst, stopBoth} {
 			select {
 			case <-signals:
 				stop()
-			case <-done:
+			case <-second.Done():
 				return
 			}
 		}
 	}()
 	return &interrupts{first: first, second: second, close: func() {
 		signal.Stop(signals)
-		close(done)
-		stopSecond()
-		stopFirst()
+		stopBoth()
 	}}
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -26,9 +25,7 @@ import (
 func file(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -59,14 +56,10 @@ func TestServeIsGuarded(t *testing.T) {
 	}{{"/readyz", "", 200}, {"/metrics", "", 401}, {"/metrics", "0123456789abcdef", 200},
 		{"/metrics", "fedcba9876543210", 401}} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+step.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		r.Header.Set("Authorization", "Bearer "+step.token)
 		answer, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		_ = answer.Body.Close()
 		if answer.StatusCode != step.code || answer.ProtoMajor != 2 {
 			t.Errorf("%+v: %d by %s", step, answer.StatusCode, answer.Proto)
@@ -94,11 +87,7 @@ func TestServeTellsThatAnybodyMayUseIt(t *testing.T) {
 
 func envoyIsGuarded(t *testing.T, address string, knowing *tls.Config) {
 	t.Helper()
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(knowing)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
+	conn := dialled(t, address, credentials.NewTLS(knowing))
 	ask := func(ctx context.Context) codes.Code {
 		_, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &pb.RateLimitRequest{Domain: "d"})
 		return status.Code(err)
@@ -123,23 +112,16 @@ func TestACertificateIsReadAgain(t *testing.T) {
 	serial := func() string {
 		t.Helper()
 		c, err := config.GetCertificate(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		return string(c.Certificate[0])
 	}
 	first := serial()
-	replace := func(file, content string) {
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	replace(old.Cert, "half a certificate")
+	limittest.Must(t, os.WriteFile(old.Cert, []byte("half a certificate"), 0o600))
 	if serial() != first {
 		t.Error("what cannot be read is shown")
 	}
-	replace(old.Key, read(t, renewed.Key))
-	replace(old.Cert, read(t, renewed.Cert))
+	limittest.Must(t, os.WriteFile(old.Key, []byte(read(t, renewed.Key)), 0o600))
+	limittest.Must(t, os.WriteFile(old.Cert, []byte(read(t, renewed.Cert)), 0o600))
 	if serial() == first {
 		t.Error("the former one is still shown")
 	}
@@ -209,11 +191,7 @@ func TestServeTellsOfAMistake(t *testing.T) {
 
 // Who wanted a token and has none does not serve everybody.
 func TestAnEmptyTokenIsRefused(t *testing.T) {
-	for _, token := range []string{"", " \n"} {
-		t.Setenv("SHARDLIMIT_TOKEN", token)
-		text, code := runHere(t, "serve", "--embedded", "--limit", "a=1/s", "--listen", "127.0.0.1:1x")
-		if code != exitUsage || !strings.Contains(text, "SHARDLIMIT_TOKEN: it has no token") {
-			t.Errorf("%q ended with %d: %s", token, code, text)
-		}
-	}
+	t.Setenv("SHARDLIMIT_TOKEN", "")
+	walk(t, nil, []step{{"serve --embedded --limit a=1/s --listen 127.0.0.1:1x", exitUsage,
+		[]string{"SHARDLIMIT_TOKEN: it has no token"}}})
 }

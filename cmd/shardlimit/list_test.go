@@ -7,32 +7,23 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/embedded"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // Every limit and family is found once, whichever nodes keep its record, and none of
 // another prefix.
 func TestScanFindsEveryName(t *testing.T) {
 	servers, err := embedded.Start(3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	defer servers.Close()
 	addresses := []string{servers.Addr(0), servers.Addr(1), servers.Addr(2)}
 	declare := func(prefix string, limits, families []string) {
 		client := clientOf(t, []string{"--prefix", prefix, "--redis", strings.Join(addresses, ",")})
 		for _, name := range limits {
-			if _, err := client.Limiter(t.Context(), name, shardlimit.PerHour(10)); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Limiter(t, client, name, shardlimit.PerHour(10))
 		}
 		for _, name := range families {
-			f, err := client.Family(t.Context(), name, shardlimit.PerHour(10))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := f.Limiter("key").Allow(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Passes(t, limittest.Family(t, client, name, shardlimit.PerHour(10)).Limiter("key"))
 		}
 	}
 	declare("p[a-z]*:", []string{"a}:m:x:limit:n:b", "mails", "n:mails", "é\x00"}, []string{"mails", "users"})
@@ -50,9 +41,7 @@ func TestScanFindsEveryName(t *testing.T) {
 		"family users"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if err := servers.Stop(1); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, servers.Stop(1))
 	got, err = names("pq:")
 	if err == nil || !strings.Contains(err.Error(), "cannot reach "+addresses[1]) ||
 		!slices.Equal(got, []string{"limit another"}) {

@@ -58,9 +58,7 @@ func TestPaceIsSharedAndInterrupted(t *testing.T) {
 			}
 			first := pacers[0]
 			limittest.AwaitThat(t, "lines are released", func() bool { return read(t, first.out) != "" })
-			if err := first.cmd.Process.Signal(sig); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, first.cmd.Process.Signal(sig))
 			if code := first.wait(); code != exitFailed {
 				t.Errorf("the interrupted process ended with %d: %s", code, first.said())
 			}
@@ -80,9 +78,7 @@ func TestPaceIsSharedAndInterrupted(t *testing.T) {
 func (p *pacer) lostNothing(text string, in *os.File) {
 	p.t.Helper()
 	offset, err := in.Seek(0, io.SeekCurrent) // the process shares it
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	limittest.Must(p.t, err)
 	out, rest, said := read(p.t, p.out), read(p.t, p.rest), p.said()
 	if out+rest+text[offset:] != text {
 		p.t.Errorf("released %d + rest %d bytes + what is not read from %d on are not the input of %d", len(out),

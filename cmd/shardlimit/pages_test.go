@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
@@ -56,9 +57,7 @@ func shownCommands(t *testing.T) map[string]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	for _, c := range newApp(console{}).Commands {
 		_, example, _ := strings.Cut(c.Description, "Example")
 		add(c.Name, example)
@@ -83,13 +82,9 @@ func carryOut(t *testing.T, servers []*redistest.Server, command string) {
 	command = strings.Replace(command, "shardlimit serve", "shardlimit serve --listen 127.0.0.1:0", 1)
 	for name, text := range map[string]string{"todo": "a\nb\n", "urls.txt": "a\nb\n", "shop.yaml": envoyConfig,
 		"fetch": "#!/bin/sh\ncat > got", "pull": "#!/bin/sh\ncat > got", "send-mail": "#!/bin/sh"} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o700))
 	}
-	if err := os.Symlink(built, filepath.Join(folder, "shardlimit")); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, os.Symlink(built, filepath.Join(folder, "shardlimit")))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	prefix := redistest.Prefix(t)
@@ -115,12 +110,8 @@ func carryOut(t *testing.T, servers []*redistest.Server, command string) {
 func declareShown(t *testing.T, prefix string, addresses []string) {
 	t.Helper()
 	client := clientOf(t, []string{"--prefix", prefix, "--redis", strings.Join(addresses, ",")})
-	_, err := client.Family(t.Context(), "users", shardlimit.PerMinute(30))
+	limittest.Family(t, client, "users", shardlimit.PerMinute(30))
 	for _, name := range []string{"mails", "import", "pulls"} {
-		_, failed := client.Limiter(t.Context(), name, shardlimit.PerSecond(500))
-		err = errors.Join(err, failed)
-	}
-	if err != nil {
-		t.Fatal(err)
+		limittest.Limiter(t, client, name, shardlimit.PerSecond(500))
 	}
 }

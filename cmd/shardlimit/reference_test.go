@@ -11,6 +11,8 @@ import (
 	"unicode"
 
 	"github.com/urfave/cli/v3"
+
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 var update = flag.Bool("update", false, "write what is generated of docs/reference/cli.md, and the pages of help, anew")
@@ -20,8 +22,8 @@ const (
 	pagesOfHelp = "../../docs/reference/commands"
 )
 
-// Each command has a page, which is its help and fits a terminal, and there are no others. Help is
-// asked for in several ways.
+// Each command has a page, which is its help and fits a terminal, and there are no others. No line
+// is broken again that a page breaks by hand. Help is asked for in several ways.
 func TestPagesOfHelp(t *testing.T) {
 	want := map[string]string{}
 	for _, c := range append(commands(console{}), &cli.Command{Name: "completion"}) {
@@ -31,6 +33,12 @@ func TestPagesOfHelp(t *testing.T) {
 		}
 		want[c.Name+".txt"] = text
 		fits(t, c.Name, text)
+		for paragraph := range strings.SplitSeq(c.Description, "\n\n") { // one of a single line is wrapped
+			byHand := strings.ReplaceAll(paragraph, "\n", "\n   ")
+			if (byHand != paragraph || strings.HasPrefix(paragraph, " ")) && !strings.Contains(text, byHand) {
+				t.Errorf("the page of %s breaks lines again: %s", c.Name, paragraph)
+			}
+		}
 	}
 	for _, args := range []string{"", "--help", "help", "help allow", "allow pulls --help", "allow --help pulls",
 		"run --help x -- y"} {
@@ -41,9 +49,7 @@ func TestPagesOfHelp(t *testing.T) {
 	}
 	if *update {
 		for name, text := range want {
-			if err := os.WriteFile(filepath.Join(pagesOfHelp, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, os.WriteFile(filepath.Join(pagesOfHelp, name), []byte(text), 0o644))
 		}
 	}
 	there, err := os.ReadDir(pagesOfHelp)
@@ -71,11 +77,13 @@ func fits(t *testing.T, name, page string) {
 func TestPageOfCommands(t *testing.T) {
 	text := read(t, reference)
 	want := between(t, text, "<!-- commands -->", "\n"+tableOfCommands())
-	want = between(t, want, "<!-- target -->", "\n"+quoted(targetFlags())+"\n")
+	var flags []string
+	for _, f := range targetFlags() {
+		flags = append(flags, "`--"+f.Names()[0]+"`")
+	}
+	want = between(t, want, "<!-- target -->", "\n"+strings.Join(flags, " ")+"\n")
 	if *update {
-		if err := os.WriteFile(reference, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, os.WriteFile(reference, []byte(want), 0o644))
 		text = want
 	}
 	if text != want {
@@ -109,12 +117,4 @@ func tableOfCommands() string {
 			c.Usage)
 	}
 	return b.String()
-}
-
-func quoted(flags []cli.Flag) string {
-	var all []string
-	for _, f := range flags {
-		all = append(all, "`--"+f.Names()[0]+"`")
-	}
-	return strings.Join(all, " ")
 }

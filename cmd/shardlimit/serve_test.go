@@ -2,29 +2,30 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // launchServe runs serve and returns what it says.
 func launchServe(t *testing.T, args ...string) (*exec.Cmd, lines) {
 	t.Helper()
 	always := []string{"serve", "--listen", "127.0.0.1:0", "--call-timeout", "20s"}
-	cmd := exec.Command(built, append(always, args...)...)
-	cmd.Env = cleanEnv()
+	cmd := tool(t, append(always, args...)...)
 	errs, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	limittest.Must(t, err)
+	limittest.Must(t, cmd.Start())
 	return cmd, lines{t, bufio.NewScanner(errs)}
 }
 
@@ -65,19 +66,13 @@ func fetch(t *testing.T, url string) (int, string) {
 func request(t *testing.T, method, url, body string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	return answer.StatusCode, string(text)
 }
 
@@ -86,7 +81,7 @@ func request(t *testing.T, method, url, body string) (int, string) {
 func TestServe(t *testing.T) {
 	settings := file(t, "serve.yaml", "redis: [127.0.0.1:1, 127.0.0.1:2]\nlisten: nowhere\nlimit: [a=5/h, b=6/h]\n"+
 		"limits: [{name: users, rate: 1/h, per_key: true}]\n")
-	cmd, says := launchServe(t, "--settings", settings, "--embedded", "--on-outage", "open", "--per-key", "c=7/h")
+	cmd, says := launchServe(t, "--settings", settings, "--embedded", "--on-outage", "open", "--per-key", "a=b=7/h")
 	url := says.address("serving HTTP on ")
 	for i, step := range []struct {
 		body string
@@ -96,7 +91,7 @@ func TestServe(t *testing.T) {
 		{`{"limiter": "a"}`, 200, `"allowed":true,"granted":1,"limit":5,"remaining":4`},
 		{`{"limiter": "b", "n": 6}`, 200, `"limit":6,"remaining":0`},
 		{`{"limiter": "b"}`, 429, `"allowed":false`},
-		{`{"limiter": "c", "key": "k"}`, 200, `"limit":7`},
+		{`{"limiter": "a=b", "key": "k"}`, 200, `"limit":7`},
 		{`{"limiter": "users", "key": "ann"}`, 200, `"limit":1`},
 		{`{"limiter": "users", "key": "ann"}`, 429, `"retry_after_us":3`},
 		{`{"limiter": "users", "key": "bob"}`, 200, `"allowed":true`},
@@ -114,9 +109,7 @@ func TestServe(t *testing.T) {
 	if strings.Contains(text, "ann") || strings.Contains(text, "bob") {
 		t.Error("a key has become a label")
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, cmd.Process.Signal(syscall.SIGTERM))
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("after SIGTERM: %v", err)
 	}
@@ -126,19 +119,33 @@ func TestServe(t *testing.T) {
 func TestServeBindsFirst(t *testing.T) {
 	_, flags := started(t, 1)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	defer func() { _ = listener.Close() }()
 	taken := listener.Addr().String()
-	serve := append([]string{"serve", "--limit", "mails=5/s"}, flags...)
-	for _, args := range [][]string{{"--listen", taken},
-		{"--listen", "127.0.0.1:0", "--grpc", taken, "--config", file(t, "d.yaml", envoyConfig)}} {
-		text, code := runHere(t, append(serve, args...)...)
-		if code != exitFailed || !strings.Contains(text, "address already in use") {
-			t.Errorf("%v ended with %d: %s", args, code, text)
-		}
+	const serve = "serve --limit mails=5/s --listen "
+	inUse := []string{"address already in use"}
+	walk(t, flags, []step{
+		{serve + taken, exitFailed, inUse},
+		{serve + "127.0.0.1:0 --config " + file(t, "d.yaml", envoyConfig) + " --grpc " + taken, exitFailed, inUse},
+		{"show", exitOK, []string{"no limits are stored under the prefix"}},
+		{"show --json", exitOK, nil},
+	})
+}
+
+// The rules of a large configuration for Envoy keep series of their own, more than the metrics
+// library keeps of itself.
+func TestManySeriesAreTold(t *testing.T) {
+	meters, metrics, err := newMeters()
+	limittest.Must(t, err)
+	c, err := meters.Meter("m").Int64Counter("hits")
+	limittest.Must(t, err)
+	const many = 10_000
+	for i := range many {
+		c.Add(t.Context(), 1, metric.WithAttributes(attribute.String("descriptor", fmt.Sprint("d", i))))
 	}
-	walk(t, flags, []step{{"show", exitOK, []string{"no limits are stored under the prefix"}},
-		{"show --json", exitOK, nil}})
+	w := httptest.NewRecorder()
+	metrics.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if n := strings.Count(w.Body.String(), `descriptor="d`); n != many {
+		t.Errorf("%d series of %d", n, many)
+	}
 }

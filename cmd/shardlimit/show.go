@@ -59,13 +59,13 @@ func showCommand(con console) *cli.Command {
 				return usagef("--every is for people, and --json for programs")
 			case cmd.Args().Len() == 0:
 				return list(ctx, cmd, con)
-			case cmd.IsSet("every"):
-				return withLimit(ctx, cmd, forLong, nil, func(ctx context.Context, l *shardlimit.Limiter) error {
-					return watch(ctx, cmd, con, l)
-				})
 			}
-			return withLimit(ctx, cmd, adminTimeout, nil, func(ctx context.Context, l *shardlimit.Limiter) error {
-				return show(ctx, cmd, con, l)
+			do, within := show, adminTimeout
+			if cmd.IsSet("every") {
+				do, within = watch, forLong
+			}
+			return withLimit(ctx, cmd, within, nil, func(ctx context.Context, l *shardlimit.Limiter) error {
+				return do(ctx, cmd, con, l)
 			})
 		},
 	}

@@ -5,10 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/draw"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
 func exampleState() shardlimit.State {
@@ -55,6 +60,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
+// A limit is shown as it was always shown. A narrow terminal shows the beginning of long lines.
 func TestPrintState(t *testing.T) {
 	k := look{name: "mails", state: exampleState(), who: exampleCrowd()}
 	got := k.text()
@@ -81,14 +87,17 @@ Redis knows only hashes of names; --participant NAME shows that one by its name
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+	for _, row := range k.rows(&draw.Page{Terminal: true}) { // what is no terminal has the usual size
+		if n := utf8.RuneCountInString(row); n > 79 {
+			t.Errorf("a row of %d columns: %s", n, row)
+		}
+	}
 }
 
 func TestPrintJSON(t *testing.T) {
 	k := look{name: "mails", state: exampleState(), who: exampleCrowd()}
 	text, err := json.Marshal(k.json())
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	for _, want := range []string{
 		`{"name":"mails","kind":"limit","permits":3000,"per_us":1000000,"algorithm":"sliding_log",`,
 		`"epoch":7,"settled":false,"used":1250,"remaining":250,"retry_after_us":1500,"reset_after_us":912345,`,
@@ -103,6 +112,52 @@ func TestPrintJSON(t *testing.T) {
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+}
+
+// Calls are those of the participant that they name, with its weight, and show tells who contends,
+// by the names it was given.
+func TestShowsWhoContends(t *testing.T) {
+	_, flags := started(t, 1)
+	stranger := shardlimit.ParticipantID("stranger")
+	walk(t, flags, []step{
+		{"set who --rate 100/d --shards 1", exitOK, nil},
+		{"allow who 60 --participant ann --weight 2.5", exitOK, nil},
+		{"allow who 60 --participant ann --weight 2.5", exitFailed, nil},
+		{"allow who 7 --participant ann --weight 2.5", exitOK, nil},
+		{"allow who 7 --participant ann --weight 2.5", exitOK, nil},
+		{"allow who --participant stranger", exitOK, nil},
+		{"allow who --participant stranger", exitOK, nil},
+		{"show who --participant ann", exitOK, []string{"\nann                    2.5           7 ",
+			"\n" + stranger + "         1           1 "}},
+		{"show who --json --participant ann", exitOK, []string{`"name": "ann"`, `"used": 7`, `"id": "` + stranger}},
+		{"show who", exitOK, []string{"\n" + shardlimit.ParticipantID("ann") + "       2.5           7 "}},
+	})
+}
+
+// An interrupt in the middle of a look ends it without a page of errors.
+func TestShowEndsOnWhatItShowed(t *testing.T) {
+	servers, flags := started(t, 1)
+	walk(t, flags, []step{{"set mails --rate 10/h", exitOK, nil}})
+	proxy := redistest.NewProxy(t, servers[0].Addr())
+	flags[len(flags)-1] = proxy.Addr()
+	out := create(t, t.TempDir()+"/out")
+	cmd := tool(t, append([]string{"show", "mails", "--every", "10ms"}, flags...)...)
+	cmd.Stdout, cmd.Stderr = out, out
+	limittest.Must(t, cmd.Start())
+	shows := func() bool { return strings.Contains(read(t, out.Name()), "free 10") }
+	limittest.AwaitThat(t, "it shows what is free", shows)
+	proxy.DropReplies(true)
+	limittest.AwaitThat(t, "it waits for an answer", func() bool { return proxy.Dropped() > 0 })
+	_ = cmd.Process.Signal(syscall.SIGINT)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	text := read(t, out.Name())
+	for _, not := range []string{"does not answer", "cancel", "no shard", "interrupted", "not every"} {
+		if strings.Contains(text, not) {
+			t.Errorf("it ends with %q: %s", not, text[max(0, len(text)-500):])
 		}
 	}
 }

@@ -1,65 +1,52 @@
 package main
 
 import (
-	"slices"
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+	"github.com/shardlimit/shardlimit/internal/redistest"
 )
 
+// Each form of a flag makes nodes of its kind, with names and addresses, that the library takes.
 func TestNodes(t *testing.T) {
-	for _, c := range []struct {
-		redis, cluster, sentinel string
-		names, addresses         []string // addresses of all nodes
-	}{
-		{"10.0.0.1:1", "", "", []string{""}, []string{"10.0.0.1:1"}},
-		{"x=redis://u:p=q@a:1/2,y=rediss://b:2", "", "", []string{"x", "y"}, []string{"a:1", "b:2"}},
-		{"", "a:1,b:2", "", []string{""}, []string{"a:1", "b:2"}},
-		{"", "main=redis://u:p@a:1,b:2", "", []string{"main"}, []string{"a:1", "b:2"}},
-		{"", "", "mymaster@a:1,b:2", []string{""}, []string{"a:1", "b:2"}},
-		{"", "", "n=mymaster@a:1", []string{"n"}, []string{"a:1"}},
-		{"", "", "n=mymaster@redis://u:p@a:1/2,b:2", []string{"n"}, []string{"a:1", "b:2"}},
-		{"", "", "mymaster@rediss://[::1]:1", []string{""}, []string{"[::1]:1"}},
+	for _, c := range []struct{ redis, cluster, sentinel, want string }{
+		{"x=redis://u:p=q@a:1/2,y=rediss://b:2", "", "", "x=[a:1] y=[b:2] "},
+		{"", "a:1,b:2", "", "=[a:1 b:2] "},
+		{"", "main=redis://u:p@a:1,b:2", "", "main=[a:1 b:2] "},
+		{"", "", "mymaster@a:1,b:2", "=[a:1 b:2] "},
+		{"", "", "n=mymaster@a:1", "n=[a:1] "},
+		{"", "", "n=mymaster@redis://u:p@a:1/2,b:2", "n=[a:1 b:2] "},
+		{"", "", "mymaster@rediss://[::1]:1", "=[[::1]:1] "},
 	} {
 		all, err := nodes(c.redis, c.cluster, c.sentinel)
-		if err != nil {
-			t.Errorf("%+v: %v", c, err)
-			continue
-		}
-		var names, addresses []string
+		got := ""
 		for _, n := range all {
-			names = append(names, n.Name)
-			addresses = append(addresses, n.Redis.InitAddress...)
+			got += fmt.Sprintf("%s=%s ", n.Name, n.Redis.InitAddress)
 			if n.Redis.ForceSingleClient != (c.redis != "") ||
 				(n.Redis.Sentinel.MasterSet == "mymaster") != (c.sentinel != "") {
 				t.Errorf("%+v: the wrong kind of client: %+v", c, n.Redis)
 			}
 		}
-		if !slices.Equal(names, c.names) || !slices.Equal(addresses, c.addresses) {
-			t.Errorf("%+v: names %q, addresses %q", c, names, addresses)
+		if err != nil || got != c.want {
+			t.Errorf("%+v: %s, %v", c, got, err)
 		}
 		client, err := shardlimit.New(shardlimit.Config{Nodes: all})
-		if err != nil {
-			t.Errorf("%+v: the library refuses it: %v", c, err)
-			continue
-		}
+		limittest.Must(t, err)
 		client.Close()
 	}
 }
 
+// Users are those of TestSentinelWithUsers.
 func TestSentinelsAndTheirServersAreLoggedInToApart(t *testing.T) {
 	all, err := nodes("", "", "m@rediss://me:sec%40ret@a:1/2?sentinel_user=them&sentinel_password=other,b:2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	o := all[0].Redis
-	if o.Username != "me" || o.Password != "sec@ret" || o.SelectDB != 2 || o.Sentinel.Username != "them" ||
-		o.Sentinel.Password != "other" {
-		t.Errorf("%+v", o)
-	}
-	if o.TLSConfig == nil || o.Sentinel.TLSConfig == nil || o.TLSConfig.ServerName != "" {
-		t.Errorf("TLS: %+v, %+v", o.TLSConfig, o.Sentinel.TLSConfig)
+	if o.SelectDB != 2 || o.TLSConfig == nil || o.Sentinel.TLSConfig == nil || o.TLSConfig.ServerName != "" {
+		t.Errorf("%+v, TLS %+v, %+v", o, o.TLSConfig, o.Sentinel.TLSConfig)
 	}
 	if all, err = nodes("", "rediss://a:1,b:2", ""); err != nil || all[0].Redis.TLSConfig.ServerName != "" {
 		t.Errorf("each server of a cluster shows a certificate for its own name: %+v, %v", all, err)
@@ -70,20 +57,53 @@ func TestSentinelsAndTheirServersAreLoggedInToApart(t *testing.T) {
 	}
 }
 
-func TestNodesRefuse(t *testing.T) {
-	for _, c := range []struct{ redis, cluster, sentinel, says string }{
-		{"", "a:1,b", "", "not host:port"},
-		{"", "", "a:1", "not MASTER@"},
-		{"", "", "@a:1", "not MASTER@"},
-		{"", "", "m@", "an address is empty"},
-		{"", "", "m@redis://u:pass word%zz@a:1", "cannot be read"},
+// A server that wants to see a certificate, and shows one that the system does not know, is reached
+// with the flags alone.
+func TestRedisWithTLS(t *testing.T) {
+	t.Parallel()
+	c := redistest.NewCertificates(t)
+	address := redistest.Standalone(t, redistest.TLS(t, c)).Addr()
+	all := " --redis n=rediss://" + address + " --prefix " + redistest.Prefix(t)
+	ca, own := " --tls-ca "+c.CA, " --tls-client-cert "+c.Cert+" --tls-client-key "+c.Key
+	for _, step := range []struct {
+		args string
+		code int
+		says string // a pattern
+	}{
+		{"set mails --rate 5/m" + all + ca + own, exitOK, "mails"},
+		{"show mails" + all + ca + own, exitOK, "free 5"},
+		{"show mails" + all, exitFailed, "certificate"},
+		// the server says why, or has hung up before that is read
+		{"show mails" + all + ca, exitFailed, "certificate required|cannot reach " + address},
 	} {
-		_, err := nodes(c.redis, c.cluster, c.sentinel)
-		if err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%+v: %v", c, err)
+		text, code := runHere(t, strings.Fields(step.args)...)
+		if code != step.code || !regexp.MustCompile(step.says).MatchString(text) {
+			t.Errorf("%s ended with %d: %s", step.args, code, text)
 		}
-		if err != nil && strings.Contains(err.Error(), "pass word") {
-			t.Errorf("%+v: the error shows the password: %v", c, err)
+	}
+}
+
+// Servers behind Sentinel and the sentinels are logged in to with users of their own, from one URL.
+func TestSentinelWithUsers(t *testing.T) {
+	t.Parallel()
+	set := redistest.NewSentinel(t, 1)
+	set.Do(t, "ACL", "SETUSER", "watch", "on", ">l%k", "~*", "&*", "+@all")
+	for _, s := range set.Servers() {
+		s.Do(t, "ACL", "SETUSER", "app", "on", ">p@ss", "~*", "&*", "+@all")
+	}
+	master := set.ClientOption().Sentinel.MasterSet
+	target := func(user, watch string) []string {
+		return []string{"--prefix", redistest.Prefix(t), "--sentinel",
+			master + "@redis://" + user + "@" + set.Addrs()[0] + "?sentinel_user=watch&sentinel_password=" + watch}
+	}
+	for _, step := range []struct {
+		user, watch string
+		code        int
+	}{{"app:p%40ss", "l%25k", exitOK}, {"app:wrong", "l%25k", exitFailed}, {"app:p%40ss", "wrong", exitFailed}} {
+		text, code := runHere(t,
+			append([]string{"set", "mails", "--rate", "5/m"}, target(step.user, step.watch)...)...)
+		if code != step.code || strings.Contains(text, "p@ss") {
+			t.Errorf("%+v ended with %d: %s", step, code, text)
 		}
 	}
 }

@@ -25,7 +25,7 @@ const (
 )
 
 func TestGate(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name, in string
 		ok       bool
 		want     []string // must be printed
@@ -39,26 +39,23 @@ func TestGate(t *testing.T) {
 		{"does not build", broken, false, []string{"oops", "FAILED p (build)"}, "no test ran"},
 		{"nothing", noTests, false, []string{"no test ran"}, "SKIPPED"},
 		{"plain text", "go: trouble\n" + pass, true, []string{"go: trouble"}, "FAILED"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var out strings.Builder
-			g := newGate(&out)
-			if err := g.read(strings.NewReader(tt.in)); err != nil {
-				t.Fatal(err)
+	} {
+		var out strings.Builder
+		g := newGate(&out)
+		if err := g.read(strings.NewReader(tt.in)); err != nil {
+			t.Fatal(err)
+		}
+		if got := g.close(); got != tt.ok {
+			t.Errorf("%s: ok = %v, want %v", tt.name, got, tt.ok)
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: output lacks %q:\n%s", tt.name, want, &out)
 			}
-			if got := g.close(); got != tt.ok {
-				t.Errorf("ok = %v, want %v", got, tt.ok)
-			}
-			for _, want := range tt.want {
-				if !strings.Contains(out.String(), want) {
-					t.Errorf("output lacks %q:\n%s", want, &out)
-				}
-			}
-			if strings.Contains(out.String(), tt.not) {
-				t.Errorf("output has %q:\n%s", tt.not, &out)
-			}
-		})
+		}
+		if strings.Contains(out.String(), tt.not) {
+			t.Errorf("%s: output has %q:\n%s", tt.name, tt.not, &out)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 func TestMain(m *testing.M) {
@@ -23,9 +24,7 @@ func TestMain(m *testing.M) {
 func start(t *testing.T, processes int) *Fleet {
 	t.Helper()
 	f, err := Start(processes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(f.Close)
 	return f
 }
@@ -113,9 +112,7 @@ func TestWeightsCount(t *testing.T) {
 		tries++
 		c.Limit = fmt.Sprint("weights ", tries)
 		g, err := f.Gather(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		var got [2]int64
 		for i, trail := range g.Trails {
 			for _, take := range trail.Takes {

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 func TestOpenServesEveryArrivalOnceAndNoneEarly(t *testing.T) {
@@ -27,9 +29,7 @@ func TestOpenServesEveryArrivalOnceAndNoneEarly(t *testing.T) {
 			}
 			return d.Who%3 == 1, nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	slices.Sort(seen)
 	n := int64(len(seen))
 	if s.Decisions()+s.Failed != n || n+s.Unsent != 200 || s.Failed != (n+2)/3 || !errors.Is(s.Err, boom) {
@@ -55,9 +55,7 @@ func TestOpenCountsFromTheDueTime(t *testing.T) {
 			}
 			return true, nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	if late := s.Times.Percentile(60); late < 5*time.Millisecond && s.Unsent == 0 {
 		t.Errorf("four of ten calls were later than %s only, behind one of %s", late, stall)
 	}

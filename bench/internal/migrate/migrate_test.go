@@ -14,32 +14,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardlimit/shardlimit"
-	"github.com/shardlimit/shardlimit/embedded"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
-
-func start(t *testing.T) (*shardlimit.Client, *embedded.Servers) {
-	t.Helper()
-	servers, err := embedded.Start(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(servers.Close)
-	client, err := shardlimit.New(shardlimit.Config{Nodes: servers.Nodes(), CallTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	return client, servers
-}
 
 // Both handlers let ten orders of a user pass, refuse the eleventh, and serve another user.
 func TestOrders(t *testing.T) {
-	client, servers := start(t)
-	users, err := client.Family(t.Context(), "users", shardlimit.PerMinute(10))
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs := redis.NewClient(&redis.Options{Addr: servers.Addr(0), ReadTimeout: time.Minute})
+	fleet := limittest.InProcess(t, 1)
+	users := fleet.Family(t, shardlimit.PerMinute(10))
+	theirs := redis.NewClient(&redis.Options{Addr: fleet.Nodes[0].Redis.InitAddress[0], ReadTimeout: time.Minute})
 	defer func() { _ = theirs.Close() }()
 	served := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }
 	for name, handler := range map[string]http.HandlerFunc{
@@ -69,7 +51,7 @@ func TestOrders(t *testing.T) {
 
 // Both crawlers fetch all pages, and stop when their context ends.
 func TestCrawl(t *testing.T) {
-	client, _ := start(t)
+	client := limittest.InProcess(t, 1).Client(t)
 	pages := strings.Fields("a b c d e f g h i j k l")
 	for name, crawler := range map[string]func(context.Context, func(string)) error{
 		"x/time/rate": func(ctx context.Context, fetch func(string)) error { return crawlByXTime(ctx, pages, fetch) },
@@ -91,10 +73,8 @@ func TestCrawl(t *testing.T) {
 
 // A worker that waits for no permit pulls what the limit has, and ends.
 func TestWork(t *testing.T) {
-	client, _ := start(t)
-	if _, err := client.Limiter(t.Context(), "pulls", shardlimit.PerHour(20)); err != nil {
-		t.Fatal(err) // declared before, so a worker that declares another limit joins it
-	}
+	client := limittest.InProcess(t, 1).Client(t)
+	limittest.Limiter(t, client, "pulls", shardlimit.PerHour(20)) // a worker that declares another limit joins it
 	pulled := 0
 	done, err := work(t.Context(), client, time.Second, func() { pulled++ })
 	if err != nil || done != 20 || pulled != 20 {
@@ -103,11 +83,7 @@ func TestWork(t *testing.T) {
 }
 
 func TestRetryAfter(t *testing.T) {
-	client, _ := start(t)
-	users, err := client.Family(t.Context(), "users", tenAMinute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	users := limittest.InProcess(t, 1).Family(t, tenAMinute)
 	ordered := 0
 	for range 10 {
 		if after, err := retryAfter(t.Context(), users, "ann", func() { ordered++ }); err != nil || after != 0 {
@@ -126,9 +102,7 @@ func TestPagesShowTheCode(t *testing.T) {
 	for page, file := range map[string]string{"redis_rate.md": "", "redisson.md": "RedissonWorker.java",
 		"x-time-rate.md": "", "bucket4j.md": "Bucket4jOrders.java"} {
 		text, err := os.ReadFile("../../../docs/migrate/" + page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		shown := blocks.FindAllStringSubmatch(string(text), -1)
 		if len(shown) < 2 {
 			t.Errorf("%s shows %d pieces of code", page, len(shown))

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // The bare command does what a take does: it uses up the limit, and the shard sees it. A permit
@@ -14,18 +15,12 @@ func TestCapturedCommandTakes(t *testing.T) {
 	client := servertest.Start(t).Admin()
 	const permits = 10
 	words, err := Capture(t.Context(), client, "replay-test", permits, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	for range permits - 4 { // Capture took two
-		if err := client.Do(t.Context(), client.B().Arbitrary(words...).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, client.Do(t.Context(), client.B().Arbitrary(words...).Build()).Error())
 	}
 	shard, err := NewShard(client, "replay-test", permits, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	if granted, err := shard.Take(t.Context(), 1, 1); err != nil || granted != 1 {
 		t.Errorf("%d granted, err %v", granted, err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/bench/internal/server"
 	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // TestRivalsLimit is what makes the comparison honest: every adapter admits
@@ -32,22 +33,16 @@ func TestRivalsLimit(t *testing.T) {
 func testRival(t *testing.T, s *server.Server, r Rival) {
 	const permits = 5
 	h, err := r.Open(t.Context(), s.Addr(), Limit{Permits: permits, Per: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	defer h.Close()
 	scripts := func() int64 {
 		used, err := s.Usage(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		return used.Scripts
 	}
 	for _, name := range []string{"one", "two"} { // two names do not share a limit
 		allow, err := h.Limiter(t.Context(), "rival-test-"+name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		before := scripts()
 		for i := range permits {
 			if ok, err := allow(t.Context()); err != nil || !ok {
@@ -65,9 +60,7 @@ func testRival(t *testing.T, s *server.Server, r Rival) {
 		return
 	}
 	allow, err := h.Keys(t.Context(), "users")
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	for i := range permits + 1 { // the keys take turns
 		for _, key := range []string{"user 1", "user 2"} {
 			if ok, err := allow(t.Context(), key); err != nil || ok != (i < permits) {

@@ -18,6 +18,8 @@ import (
 	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 	"github.com/shardlimit/shardlimit/bench/internal/service"
 	"github.com/shardlimit/shardlimit/internal/extent"
+	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 	"github.com/shardlimit/shardlimit/internal/race"
 	"github.com/shardlimit/shardlimit/script"
 )
@@ -49,14 +51,24 @@ func TestSmoke(t *testing.T) {
 			t.Parallel() // most of them wait most of the time
 			result := &report.Result{Scenario: c.Name}
 			env := Env{Redis: "redis-server", Smoke: true, Rivals: everybody(), Progress: t.Logf}
-			if err := c.Measure(t.Context(), env, result); err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, c.Measure(t.Context(), env, result))
 			if len(result.Software) == 0 || len(result.Settings) == 0 {
 				t.Error("the result does not name the server's version and the settings")
 			}
 			for _, v := range result.Views {
-				check(t, result, v)
+				seen := 0
+				for _, p := range result.Points {
+					if p.Metric != v.Metric {
+						continue
+					}
+					seen++
+					if len(p.Stat.Rounds) != 1 {
+						t.Errorf("%s of %s at %v has %d rounds, want 1", p.Metric, p.Series, p.X, len(p.Stat.Rounds))
+					}
+				}
+				if seen == 0 {
+					t.Errorf("nothing was measured for %q", v.Metric)
+				}
 			}
 			if _, err := result.Write(t.TempDir()); err != nil {
 				t.Error(err)
@@ -70,23 +82,6 @@ func TestSmoke(t *testing.T) {
 // in 1.10.3), and the test would fail by that on a slow machine.
 func everybody() []rival.Rival {
 	return slices.DeleteFunc(rival.All(), func(r rival.Rival) bool { return race.Enabled && r.Name == "go-zero" })
-}
-
-func check(t *testing.T, result *report.Result, v report.View) {
-	t.Helper()
-	seen := 0
-	for _, p := range result.Points {
-		if p.Metric != v.Metric {
-			continue
-		}
-		seen++
-		if len(p.Stat.Rounds) != 1 {
-			t.Errorf("%s of %s at %v has %d rounds, want 1", p.Metric, p.Series, p.X, len(p.Stat.Rounds))
-		}
-	}
-	if seen == 0 {
-		t.Errorf("nothing was measured for %q", v.Metric)
-	}
 }
 
 func TestNamesDiffer(t *testing.T) {
@@ -121,9 +116,7 @@ func TestALoopIsAccountedFor(t *testing.T) {
 	servertest.Require(t)
 	s := newSheet(t)
 	on, err := s.start(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	defer on.Close()
 	s.Smoke = false // a smoke run would wait for a decision
 	boom := errors.New("boom")
@@ -164,7 +157,7 @@ func TestShapesKeepTheirBounds(t *testing.T) {
 	for _, c := range []struct {
 		algorithm script.Algorithm
 		interval  int64
-		from, to  int
+		from, to  int64
 	}{
 		{script.AlgorithmSlidingLog, shapeWindow, 100, 100},
 		{script.AlgorithmSlidingCounter, shapeWindow, 100, 100},
@@ -175,25 +168,15 @@ func TestShapesKeepTheirBounds(t *testing.T) {
 		{script.AlgorithmLeakyBucket, 200_000, 20, 21},
 	} {
 		acts, err := shapeOf(t.Context(), c.algorithm)
-		if err != nil {
-			t.Fatal(err)
+		limittest.Must(t, err)
+		var ops []history.Op
+		for _, at := range acts {
+			ops = append(ops, history.Op{Start: at, End: at, Permits: 1})
 		}
-		if most := mostWithin(acts, c.interval); most < c.from || most > c.to {
+		if most := history.Busiest(time.Duration(c.interval), ops).Permits; most < c.from || most > c.to {
 			t.Errorf("%v: %d permits within %d us, want %d to %d", c.algorithm, most, c.interval, c.from, c.to)
 		}
 	}
-}
-
-// mostWithin is how many acts at most lie in an interval of that length, open at one end.
-func mostWithin(acts []int64, interval int64) (most int) {
-	first := 0
-	for last, at := range acts {
-		for acts[first] <= at-interval {
-			first++
-		}
-		most = max(most, last-first+1)
-	}
-	return most
 }
 
 // TestFairnessRecord plays what a fleet could have reported, and checks the figures.

@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/shardlimit/shardlimit"
@@ -27,6 +27,7 @@ import (
 	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
 	"github.com/shardlimit/shardlimit/envoylimit"
 	"github.com/shardlimit/shardlimit/envoylimit/rules"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // compared is a configuration with every feature that both services have. Its windows are so long
@@ -77,42 +78,6 @@ func drawRequest(r *rand.Rand) *rls.RateLimitRequest {
 	return q
 }
 
-// said is an answer without its times.
-func said(a *rls.RateLimitResponse) string {
-	var b strings.Builder
-	b.WriteString(a.GetOverallCode().String())
-	for _, s := range a.GetStatuses() {
-		fmt.Fprintf(&b, " | %s %v left %d", s.GetCode(), s.GetCurrentLimit(), s.GetLimitRemaining())
-	}
-	return b.String()
-}
-
-// times are those of an answer, in seconds. A limit of nothing has none that means anything.
-func times(a *rls.RateLimitResponse) (all []float64) {
-	for _, s := range a.GetStatuses() {
-		if s.GetCurrentLimit().GetRequestsPerUnit() > 0 {
-			all = append(all, s.GetDurationUntilReset().AsDuration().Seconds())
-		}
-	}
-	return all
-}
-
-// headers are those of an answer, and the time among them.
-func headers(t *testing.T, a *rls.RateLimitResponse) (all string, reset float64) {
-	t.Helper()
-	for _, h := range a.GetResponseHeadersToAdd() {
-		if h.GetKey() != envoylimit.HeaderReset {
-			all += h.GetKey() + ": " + h.GetValue() + ", "
-			continue
-		}
-		var err error
-		if reset, err = strconv.ParseFloat(h.GetValue(), 64); err != nil {
-			t.Error(err)
-		}
-	}
-	return all, reset
-}
-
 // tellOfOne reports whether both services' header fields tell of the same limit: ours leave out
 // limits in shadow and of nothing, and of several with nothing left choose the longest wait.
 func tellOfOne(q *rls.RateLimitRequest, a *rls.RateLimitResponse) bool {
@@ -132,51 +97,47 @@ func tellOfOne(q *rls.RateLimitRequest, a *rls.RateLimitResponse) bool {
 // near reports whether two times are the same to a service that counts whole seconds.
 func near(a, b float64) bool { return math.Abs(a-b) <= 2 }
 
-// difference returns how two answers to one request differ; empty: not at all.
-func difference(t *testing.T, q *rls.RateLimitRequest, theirs, ours *rls.RateLimitResponse) string {
-	t.Helper()
-	if a, b := said(theirs), said(ours); a != b {
-		return fmt.Sprintf("%v\n theirs %s\n ours   %s", q, a, b)
+// difference returns how two answers to one request differ beyond times that are near; empty: not
+// at all. A limit of nothing has no time that means anything.
+func difference(q *rls.RateLimitRequest, theirs, ours *rls.RateLimitResponse) string {
+	alike, statuses, headers := proto.CloneOf(ours), theirs.GetStatuses(), theirs.GetResponseHeadersToAdd()
+	for i, s := range alike.GetStatuses()[:min(len(alike.GetStatuses()), len(statuses))] {
+		is, want := s.GetDurationUntilReset().AsDuration(), statuses[i].GetDurationUntilReset().AsDuration()
+		if s.GetCurrentLimit().GetRequestsPerUnit() == 0 || near(is.Seconds(), want.Seconds()) {
+			s.DurationUntilReset = statuses[i].DurationUntilReset
+		}
 	}
-	if a, b := times(theirs), times(ours); !slices.EqualFunc(a, b, near) {
-		return fmt.Sprintf("%v\n theirs %v\n ours   %v", q, a, b)
+	for i, h := range alike.GetResponseHeadersToAdd()[:min(len(alike.GetResponseHeadersToAdd()), len(headers))] {
+		is, err := strconv.ParseFloat(h.GetValue(), 64)
+		want, failed := strconv.ParseFloat(headers[i].GetValue(), 64)
+		if h.GetKey() == envoylimit.HeaderReset && err == nil && failed == nil && near(is, want) {
+			h.Value = headers[i].GetValue()
+		}
 	}
 	if !tellOfOne(q, theirs) {
+		alike.ResponseHeadersToAdd = headers
+	}
+	if proto.Equal(alike, theirs) {
 		return ""
 	}
-	a, theirReset := headers(t, theirs)
-	b, ourReset := headers(t, ours)
-	if a != b || !near(theirReset, ourReset) {
-		return fmt.Sprintf("%v\n theirs %s%v\n ours   %s%v", q, a, theirReset, b, ourReset)
-	}
-	return ""
+	return fmt.Sprintf("%v\n theirs %v\n ours   %v", q, theirs, ours)
 }
 
 // startTheirs starts the other service with a configuration, and connects to it.
 func startTheirs(t *testing.T, program, redis, config string) rls.RateLimitServiceClient {
 	t.Helper()
 	port, err := server.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	j, folder := Job{Redis: redis, Listen: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}, t.TempDir()
 	cmd, err := EnvoyProxy("theirs", program, 0).command(j, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "rules", "config", "bench.yaml"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
+	limittest.Must(t, os.WriteFile(filepath.Join(folder, "rules", "config", "bench.yaml"), []byte(config), 0o600))
 	cmd.Env = append(cmd.Env, "LIMIT_RESPONSE_HEADERS_ENABLED=true")
 	done, err := server.Child(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(func() { _ = cmd.Process.Kill(); <-done })
 	conn, err := grpc.NewClient(j.Listen, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return rls.NewRateLimitServiceClient(conn)
 }
@@ -185,22 +146,16 @@ func startTheirs(t *testing.T, program, redis, config string) rls.RateLimitServi
 func startOurs(t *testing.T, redis, content string) *envoylimit.Service {
 	t.Helper()
 	client, err := shardlimit.New(rival.Config(redis))
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	t.Cleanup(client.Close)
 	s, err := envoylimit.New(client, envoylimit.Options{
 		Algorithm: shardlimit.FixedWindow, Charge: envoylimit.Each, Headers: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	config, err := rules.Parse([]rules.File{{Name: "bench.yaml", Content: []byte(content)}}, rules.Options{})
 	if err == nil {
 		err = s.Apply(t.Context(), config)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	return s
 }
 
@@ -213,9 +168,7 @@ func TestAnswersOfBothServices(t *testing.T) {
 		t.Logf("nothing is compared: %v", err)
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	today := func() string { return time.Now().UTC().Format(time.DateOnly) }
 	for day := ""; day != today(); { // again if the windows ended meanwhile: a request may have met both
 		day = today()
@@ -238,14 +191,10 @@ func compareServices(t *testing.T, program string) (differences []string) {
 	for range 400 {
 		q := drawRequest(r)
 		their, err := theirs.ShouldRateLimit(ctx, q, grpc.WaitForReady(true))
-		if err != nil {
-			t.Fatal(err)
-		}
+		limittest.Must(t, err)
 		our, err := ours.ShouldRateLimit(ctx, q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if text := difference(t, q, their, our); text != "" {
+		limittest.Must(t, err)
+		if text := difference(q, their, our); text != "" {
 			differences = append(differences, text)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardlimit/shardlimit/bench/internal/server/servertest"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 func TestMain(m *testing.M) {
@@ -26,14 +27,10 @@ func TestServicesLimitEachKey(t *testing.T) {
 	for _, k := range append(Web(), EnvoyLimit) {
 		t.Run(k.Name, func(t *testing.T) {
 			p, err := k.Start(t.Context(), Job{Redis: redis.Addr(), Permits: 2, Per: time.Hour})
-			if err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, err)
 			defer p.Close()
 			callers, err := p.Dial(2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, err)
 			defer callers.Close()
 			for i, key := range []string{"ann", "ann", "ann", "bob"} {
 				want := k.Name != Refuse && (i != 2 || k.Name == None)
@@ -57,9 +54,7 @@ func TestWhatTheOtherServiceIsGiven(t *testing.T) {
 	folder := t.TempDir()
 	j := Job{Redis: "127.0.0.1:1", Permits: 3, Per: time.Minute, Listen: "127.0.0.1:2"}
 	cmd, err := EnvoyProxy("theirs", "program", 7).command(j, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	for _, want := range []string{"REDIS_URL=127.0.0.1:1", "GRPC_PORT=2", "GRPC_HOST=127.0.0.1",
 		"RUNTIME_ROOT=" + folder,
 		"LOCAL_CACHE_SIZE_IN_BYTES=7"} {

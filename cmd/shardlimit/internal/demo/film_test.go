@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 var record = flag.Bool("film", false, "play a demo, and write "+filmed+" anew")
@@ -163,9 +164,7 @@ func shoot(t *testing.T) {
 	if f.end = v.String(); err != nil || !strings.Contains(f.end, ": fair\n") {
 		t.Fatal(v, err)
 	}
-	if err := os.WriteFile(filmed, f.svg(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, os.WriteFile(filmed, f.svg(), 0o644))
 }
 
 // TestFilm looks at the stored film: whether it shows what the demo shows now, in light and in

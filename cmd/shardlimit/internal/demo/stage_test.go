@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/spelling"
 	"github.com/shardlimit/shardlimit/internal/history"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 // Every act does what it says, and tells the phase that begins with it.
@@ -16,9 +17,7 @@ func TestActs(t *testing.T) {
 	c := Config{For: 10 * time.Second, Rate: spelling.Rate{Permits: 100, Per: 200 * time.Millisecond},
 		Shards: 4, Nodes: 2, Workers: 1}
 	s, err := newStage(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	defer s.close()
 	want := []struct {
 		text        string
@@ -47,9 +46,7 @@ func TestActs(t *testing.T) {
 		}
 		for answering := -1; answering != want[i].answering; { // a node that came back is noticed soon
 			state, err := s.observer.Peek(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			limittest.Must(t, err)
 			answering = 0
 			for _, sh := range state.Shards {
 				if sh.Err == nil {

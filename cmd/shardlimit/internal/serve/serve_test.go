@@ -3,49 +3,30 @@ package serve_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/serve"
-	"github.com/shardlimit/shardlimit/embedded"
 	"github.com/shardlimit/shardlimit/httplimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
-
-func TestParse(t *testing.T) {
-	if d, err := serve.Parse("a=b=7/m", true); err != nil || d.Name != "a=b" || !d.PerKey ||
-		d.Limit != shardlimit.PerMinute(7) {
-		t.Errorf("%+v, %v", d, err)
-	}
-	for _, s := range []string{"", "7/m", "=7/m", "a=", "a=7"} {
-		if d, err := serve.Parse(s, false); err == nil {
-			t.Errorf("%q: %+v", s, d)
-		}
-	}
-}
 
 // served is a server of limits on an embedded node, and its client.
 func served(t *testing.T, o serve.Options, all ...serve.Declaration) (*serve.Server, *shardlimit.Client) {
 	t.Helper()
-	nodes, err := embedded.Start(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nodes.Close)
-	client, err := shardlimit.New(shardlimit.Config{Nodes: nodes.Nodes(), CallTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
+	client := limittest.InProcess(t, 1).Client(t)
 	limits, err := serve.Declare(t.Context(), client, all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	return serve.New(limits, http.NotFoundHandler(), o), client
 }
 
@@ -72,20 +53,12 @@ func TestParticipantsAreThoseOfTheRequests(t *testing.T) {
 			allow(s, `{"limiter": "l", "n": 2`+who+`}`)
 		}
 	}
-	limiter, err := client.Open(t.Context(), "l")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := limiter.Participants(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	weights := map[string]float64{}
-	for _, p := range all {
-		weights[p.ID] = p.Weight
-	}
+	all, err := limittest.Limiter(t, client, "l", shardlimit.PerHour(3)).Participants(t.Context())
+	limittest.Must(t, err)
 	for name, weight := range map[string]float64{"ann": 1, "bob": 2.5} {
-		if weights[shardlimit.ParticipantID(name)] != weight {
+		if !slices.ContainsFunc(all, func(p shardlimit.ParticipantState) bool {
+			return p.ID == shardlimit.ParticipantID(name) && p.Weight == weight
+		}) {
 			t.Errorf("%s is not there with the weight %v: %+v", name, weight, all)
 		}
 	}
@@ -171,9 +144,7 @@ func checkAnswer(t *testing.T, w *httptest.ResponseRecorder, status int, code st
 // request with another method than the path serves is a problem.
 func TestWhoIsAnswered(t *testing.T) {
 	tokens, err := serve.ParseTokens([]byte("0123456789abcdef"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	limittest.Must(t, err)
 	s := serve.New(serve.Limits{}, http.NotFoundHandler(), serve.Options{Tokens: tokens,
 		Ready: func(context.Context) []shardlimit.NodeState { return nil }, Denied: &httplimit.RefusedKeys{}})
 	const post, get, bearer, asJSON = http.MethodPost, http.MethodGet, "Bearer 0123456789abcdef", "application/json"
@@ -183,7 +154,6 @@ func TestWhoIsAnswered(t *testing.T) {
 		code                      string // "": no problem of ours
 	}{
 		{post, "/v1/allow", "", asJSON, 401, "unauthorized"},
-		{post, "/v1/allow", "Bearer 0123456789abcdeg", asJSON, 401, "unauthorized"},
 		{get, "/metrics", "", asJSON, 401, "unauthorized"},
 		{get, "/metrics", bearer, "", 404, ""},
 		{get, "/v1/denied", "", asJSON, 401, "unauthorized"},
@@ -194,10 +164,7 @@ func TestWhoIsAnswered(t *testing.T) {
 		{post, "/v1/allow", bearer, "application/json, text/plain", 415, "not_json"},
 		{get, "/", "", asJSON, 404, "unknown_limiter"},
 		{get, "/v1/allow", "", asJSON, 405, "method_not_allowed"},
-		{post, "/metrics", "", asJSON, 405, "method_not_allowed"},
 		{post, "/v1/denied", "", asJSON, 405, "method_not_allowed"},
-		{post, "/healthz", "", asJSON, 405, "method_not_allowed"},
-		{post, "/readyz", "", asJSON, 405, "method_not_allowed"},
 		{get, "/healthz", "", "", 200, ""},
 		{get, "/readyz", "", "", 200, ""},
 	} {
@@ -267,4 +234,88 @@ func TestConnectionsAreBounded(t *testing.T) {
 		h.WriteTimeout <= h.ReadTimeout+time.Minute {
 		t.Errorf("%+v", h)
 	}
+}
+
+// One node that answers is enough. Who asks hears of no address, and the log of each change once.
+func TestReadyIfANodeAnswers(t *testing.T) {
+	var nodes []shardlimit.NodeState
+	var log strings.Builder
+	s := serve.New(serve.Limits{}, http.NotFoundHandler(), serve.Options{
+		Log:   slog.New(slog.NewTextHandler(&log, nil)),
+		Ready: func(context.Context) []shardlimit.NodeState { return nodes }})
+	get := func(path string) (int, string) {
+		w := ask(s, http.MethodGet, path, "")
+		return w.Code, w.Body.String()
+	}
+	well, away := shardlimit.NodeState{Name: "a"}, shardlimit.NodeState{Name: "b", Err: errors.New("secret address")}
+	wrong := shardlimit.NodeState{Name: "c", Err: fmt.Errorf("dial: %w", &shardlimit.ConfigError{Node: "c"})}
+	const mistake = `"detail":"no node serves: a mistake in the configuration, which the log tells"`
+	for _, step := range []struct {
+		nodes []shardlimit.NodeState
+		code  int
+		says  string
+	}{
+		{[]shardlimit.NodeState{away, well}, 200, "ok\n"},
+		{[]shardlimit.NodeState{away}, 503, `"detail":"no node answers"`},
+		{[]shardlimit.NodeState{well, wrong}, 200, "ok\n"},
+		{[]shardlimit.NodeState{away}, 503, `"detail":"no node answers"`},
+		{[]shardlimit.NodeState{away, wrong}, 503, `"detail":"no node answers"`},
+		{[]shardlimit.NodeState{wrong, wrong}, 503, mistake},
+	} {
+		nodes = step.nodes
+		if code, text := get("/readyz"); code != step.code || !strings.Contains(text, step.says) {
+			t.Errorf("%+v: %d %q", step.nodes, code, text)
+		}
+		if code, _ := get("/healthz"); code != 200 {
+			t.Errorf("/healthz: %d", code)
+		}
+	}
+	if text := log.String(); strings.Count(text, `node=b err="secret address"`) != 2 ||
+		!strings.Contains(text, "node=c") {
+		t.Errorf("the log has %s", text)
+	}
+	nodes = []shardlimit.NodeState{well}
+	s.Leave()
+	for _, path := range []string{"/readyz", "/healthz"} {
+		if code, text := get(path); code != 503 || !strings.Contains(text, `"detail":"shutting down"`) {
+			t.Errorf("%s while it shuts down: %d %s", path, code, text)
+		}
+	}
+}
+
+// A caller hears in a few words what is wrong, and nothing of addresses and of what servers say.
+// The log hears of that, every ten seconds. It tells nothing of mistakes of callers.
+func TestTheCauseIsForTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var cause error
+		var log strings.Builder
+		s := serve.New(serve.Limits{"l": func(string) (*shardlimit.Limiter, error) { return nil, cause }},
+			http.NotFoundHandler(), serve.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		secret := errors.New("dial tcp 10.0.0.1:6379:\nWRONGPASS")
+		for range 150 { // 15 s
+			cause = shardlimit.ErrInvalidPermits
+			checkAnswer(t, allow(s, `{"limiter": "l"}`), 400, "invalid_request")
+			for _, c := range []struct {
+				err  error
+				says string
+			}{
+				{fmt.Errorf("%w\n%w", shardlimit.ErrUnavailable, secret), "shardlimit: no shard answered"},
+				{fmt.Errorf("%w: %w", shardlimit.ErrClosed, secret), shardlimit.ErrClosed.Error()},
+				{fmt.Errorf("%w: %w", context.Canceled, secret), "context canceled"},
+				{secret, "the call cannot be decided; the log of the server says why"},
+			} {
+				cause = c.err
+				w := allow(s, `{"limiter": "l"}`)
+				checkAnswer(t, w, 503, "unavailable")
+				if !strings.Contains(w.Body.String(), `"detail":"`+c.says+`"`) {
+					t.Errorf("%v: %s", c.err, w.Body)
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		const told = `msg="a call cannot be decided" err="dial tcp 10.0.0.1:6379:; WRONGPASS"`
+		if got := log.String(); strings.Count(got, "\n") != 2 || strings.Count(got, told) != 2 {
+			t.Errorf("it says\n%s", got)
+		}
+	})
 }

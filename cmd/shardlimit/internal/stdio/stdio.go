@@ -15,7 +15,7 @@ import (
 	"os"
 )
 
-type input struct {
+type stream struct {
 	ctx  context.Context
 	file *os.File
 }
@@ -24,19 +24,14 @@ type input struct {
 // nothing from f, once ctx is done. f must be in blocking mode, as standard
 // input is, and should have no other reader while it is a pipe: one that takes
 // the bytes first leaves Read blocked until more come. One goroutine may read.
-func Input(ctx context.Context, f *os.File) io.Reader { return &input{ctx, f} }
+func Input(ctx context.Context, f *os.File) io.Reader { return stream{ctx, f} }
 
 // Read implements io.Reader.
-func (in *input) Read(p []byte) (int, error) {
-	if err := await(in.ctx, in.file, readable); err != nil {
+func (s stream) Read(p []byte) (int, error) {
+	if err := await(s.ctx, s.file, readable); err != nil {
 		return 0, err
 	}
-	return in.file.Read(p)
-}
-
-type output struct {
-	ctx  context.Context
-	file *os.File
+	return s.file.Read(p)
 }
 
 // Output returns a writer to f whose Write gives up when ctx is done. f must be in blocking
@@ -44,17 +39,17 @@ type output struct {
 // one system call, which the system keeps in one piece: lines that several
 // processes write to the same pipe do not mix unless they are longer than
 // that. One goroutine may use it.
-func Output(ctx context.Context, f *os.File) io.Writer { return &output{ctx, f} }
+func Output(ctx context.Context, f *os.File) io.Writer { return stream{ctx, f} }
 
 // Write writes p. It returns how much of p was written, which is all of it if
 // the error is nil.
-func (o *output) Write(p []byte) (int, error) {
+func (s stream) Write(p []byte) (int, error) {
 	written := 0
 	for written < len(p) {
-		if err := await(o.ctx, o.file, writable); err != nil {
+		if err := await(s.ctx, s.file, writable); err != nil {
 			return written, err
 		}
-		n, err := o.file.Write(piece(p[written:]))
+		n, err := s.file.Write(piece(p[written:]))
 		written += n
 		if err != nil {
 			return written, err

@@ -69,25 +69,20 @@ func TestOutputThatNobodyReads(t *testing.T) {
 	r, w := pipe(t)
 	ctx, stop := context.WithCancel(t.Context())
 	out := Output(ctx, w)
-	type result struct {
-		n   int
-		err error
-	}
-	done := make(chan result)
+	n, err, done := 0, error(nil), make(chan struct{})
 	go func() {
-		n, err := out.Write(bytes.Repeat([]byte("0123456\n"), 1<<18)) // 2 MiB
-		done <- result{n, err}
+		defer close(done)
+		n, err = out.Write(bytes.Repeat([]byte("0123456\n"), 1<<18)) // 2 MiB
 	}()
-	first := make([]byte, 1)
-	_, _ = r.Read(first) // the write is under way
+	_, _ = r.Read(make([]byte, 1)) // the write is under way
 	stop()
-	wrote := <-done
-	if !errors.Is(wrote.err, context.Canceled) || wrote.n == 0 {
-		t.Fatalf("the blocked Write returned %+v", wrote)
+	<-done
+	if !errors.Is(err, context.Canceled) || n == 0 {
+		t.Fatalf("the blocked Write returned %d, %v", n, err)
 	}
 	_ = w.Close()
-	if left, _ := io.ReadAll(r); len(left)+1 != wrote.n {
-		t.Errorf("Write says %d bytes, the pipe had %d", wrote.n, len(left)+1)
+	if left, _ := io.ReadAll(r); len(left)+1 != n {
+		t.Errorf("Write says %d bytes, the pipe had %d", n, len(left)+1)
 	}
 }
 
@@ -97,5 +92,25 @@ func TestOutputWithoutAReader(t *testing.T) {
 	_ = r.Close()
 	if n, err := out.Write([]byte("x\n")); n != 0 || !errors.Is(err, syscall.EPIPE) {
 		t.Errorf("Write: %d, %v", n, err)
+	}
+}
+
+func TestPiece(t *testing.T) {
+	x := func(n int) string { return strings.Repeat("x", n) }
+	for _, c := range []struct {
+		in   string
+		want int
+	}{
+		{"a\nb", 3},
+		{x(pipeBuffer), pipeBuffer},
+		{x(pipeBuffer-1) + "\nb\n", pipeBuffer},
+		{x(pipeBuffer) + "\n", pipeBuffer},
+		{"a\n" + x(pipeBuffer-2) + "\n", 2},
+		{"a\nb\n" + x(2*pipeBuffer), 4},
+		{x(2 * pipeBuffer), pipeBuffer},
+	} {
+		if got := piece([]byte(c.in)); len(got) != c.want {
+			t.Errorf("piece of %d bytes is %d, want %d", len(c.in), len(got), c.want)
+		}
 	}
 }
