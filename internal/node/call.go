@@ -26,6 +26,7 @@ type Call struct {
 	unjudged bool // how it ends tells nothing of the node
 	endpoint *Endpoint
 	span     trace.Span
+	release  func() // of its context; nil: there is nothing to release
 }
 
 // Begin begins a call to what serves a slot, connecting first if need be, at most until ctx ends.
@@ -40,7 +41,18 @@ func (n *Node) Begin(ctx context.Context, slot int, about telemetry.Call,
 		return ctx, Call{}, err
 	}
 	ctx, c := e.begin(ctx, slot, about, links)
+	if about.Operation != telemetry.Take { // a take goes on for other callers, and ends with the process by itself
+		ctx, c.release = n.env.untilClosed(ctx)
+	}
 	return ctx, c, nil
+}
+
+// untilClosed returns a context that ends with the process, too: what waits for a client that was
+// given does not hear of Close otherwise.
+func (s *Settings) untilClosed(ctx context.Context) (_ context.Context, release func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.Ctx, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 func (e *Endpoint) begin(ctx context.Context, slot int, about telemetry.Call,
@@ -62,6 +74,9 @@ func (c *Call) Finish(ctx context.Context, err error) (received int64) {
 		c.endpoint.report(c.slot, c.about.Operation, c.probes, err)
 	}
 	n.env.Telemetry.End(ctx, c.span, &c.about, time.Duration(received-c.Sent), err)
+	if c.release != nil {
+		c.release()
+	}
 	return received
 }
 

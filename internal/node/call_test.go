@@ -43,7 +43,7 @@ var about = telemetry.Call{Limiter: telemetry.NewLimiter("l", "sliding_log")}
 // reached is a node that can be connected.
 func reached(tb testing.TB) (*Node, *standalone) {
 	tb.Helper()
-	env := &Settings{Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler),
+	env := &Settings{Ctx: tb.Context(), Clock: &clock.Clock{Base: time.Now()}, Log: slog.New(slog.DiscardHandler),
 		CallTimeout: 100 * time.Millisecond, Spawn: func(task func(context.Context)) bool {
 			go task(tb.Context())
 			return true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -91,18 +92,37 @@ func TestCloseEndsCallsOnAClientThatIsNotItsOwn(t *testing.T) {
 	fl.Nodes = []shardlimit.Node{{Name: "n0", Client: given}}
 	c := fl.Client(t, limittest.PatientFor(5*time.Minute))
 	l := limittest.Limiter(t, c, "l", shardlimit.PerHour(10))
-	limittest.MustGet(t, l, 1)
+	granted, ctx := limittest.MustGet(t, l, 1), context.Background()
 	posts[0].Proxy.Stall(true)
-	sent := posts[0].Takes.Load()
-	ended := make(chan error, 1)
-	go func() { _, err := l.Allow(context.Background()); ended <- err }()
-	limittest.AwaitThat(t, "the call is sent", func() bool { return posts[0].Takes.Load() > sent })
+	takes, reads := posts[0].Takes.Load(), posts[0].Reads.Load()
+	calls := map[string]func() error{
+		"Allow":    func() error { return limittest.Err(l.Allow(ctx)) },
+		"Peek":     func() error { return limittest.Err(l.Peek(ctx)) },
+		"Reserve":  func() error { return limittest.Err(l.Reserve(ctx, 2)) },
+		"Reset":    func() error { return l.Reset(ctx) },
+		"Settle":   func() error { return l.Settle(ctx, granted, 0) },
+		"Open":     func() error { return limittest.Err(c.Open(ctx, "another")) },
+		"SetLimit": func() error { return l.SetLimit(ctx, shardlimit.PerHour(20)) },
+	}
+	ended := make(chan string, len(calls))
+	for name, call := range calls {
+		go func() {
+			limittest.ErrorIs(t, call(), shardlimit.ErrClosed, name)
+			ended <- name
+		}()
+	}
+	limittest.AwaitThat(t, "the calls are sent", func() bool {
+		return posts[0].Takes.Load() >= takes+5 && posts[0].Reads.Load() >= reads+2
+	})
 	c.Close()
-	select {
-	case err := <-ended:
-		limittest.ErrorIs(t, err, shardlimit.ErrClosed)
-	case <-time.After(limittest.Patience):
-		t.Error("the call goes on after Close")
+	late := time.After(limittest.Patience)
+	for range len(calls) {
+		select {
+		case name := <-ended:
+			delete(calls, name)
+		case <-late:
+			t.Fatalf("after Close go on: %v", slices.Sorted(maps.Keys(calls)))
+		}
 	}
 	posts[0].Proxy.Stall(false)
 	if err := given.Do(t.Context(), given.B().Ping().Build()).Error(); err != nil {
