@@ -32,8 +32,8 @@ type bound struct {
 	shards                int64
 }
 
-// breach returns the instant at which a history first breaks the bound; -1: it does not. It brings it
-// in order of time.
+// breach returns the instant at which a history first breaks the bound; -1: it does not. It brings
+// it in order of time.
 func (b bound) breach(history []act) int64 {
 	slices.SortStableFunc(history, func(a, b act) int { return int(a.at - b.at) })
 	switch b.algorithm {

@@ -175,8 +175,8 @@ func TestMoreNamesThanAccounts(t *testing.T) {
 	}
 }
 
-// newRising returns two rivals for a shard of 110 permits that is to have 200. One of them is entitled to
-// more than the shard has so far: its weight is nine times the other's.
+// newRising returns two rivals for a shard of 110 permits that is to have 200. One of them is
+// entitled to more than the shard has so far: its weight is nine times the other's.
 func newRising(t *testing.T, shard *twin, a Algorithm) *rivals {
 	r := newRivals(t, shard, a, 110, rivalShare)
 	r.waiting, r.weights, r.got = 100, []int64{9000, 1000}, make([]int64, 2)

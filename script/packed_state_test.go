@@ -77,7 +77,9 @@ func TestForeignPacked(t *testing.T) {
 					if operation == "drop" && ours {
 						continue // damaged, but ours: Drop is the way to get rid of it
 					}
-					foreign(t, client, name+", "+operation, words, func() error { return operations[operation](t, endpoint, ref) })
+					foreign(t, client, name+", "+operation, words, func() error {
+						return operations[operation](t, endpoint, ref)
+					})
 				}
 			}
 			command(t, client, "SET", ref.head, good)
@@ -272,8 +274,8 @@ func agreePacked(t *rapid.T, twin *twin, server timed, expires bool) {
 	}
 }
 
-// agree runs generated sequences on twins of each algorithm, and on shards of servers that have been up for
-// so many seconds.
+// agree runs generated sequences on twins of each algorithm, and on shards of servers that have
+// been up for so many seconds.
 func agree(t *testing.T, expires bool, on func(a Algorithm, uptime int64) timed) {
 	overPacked(t, func(t *testing.T, a Algorithm) {
 		rapid.Check(t, func(t *rapid.T) {

@@ -185,8 +185,8 @@ func (s *stage) takes(all []step, r *TakeRequest) []step {
 	return append(all, step{now: s.node, take: r})
 }
 
-// relied is what a call relies on, but for how long the limit is known. Mostly it has no deadline: else none
-// ever, one just over, just not, or far. Nor has it a fence.
+// relied is what a call relies on, but for how long the limit is known. Mostly it has no deadline:
+// else none ever, one just over, just not, or far. Nor has it a fence.
 func (s *stage) relied() Relied {
 	r := Relied{Seen: rapid.Bool().Draw(s.t, "seen")}
 	if rapid.IntRange(0, 3).Draw(s.t, "deadline") == 0 {

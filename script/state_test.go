@@ -19,8 +19,8 @@ func onBoth(t *testing.T, test func(t *testing.T, client rueidis.Client)) {
 	t.Run("redis", func(t *testing.T) { test(t, redistest.Standalone(t).Client(t)) })
 }
 
-// foreign has a command put something under a key, and sees that a call tells that it is not ours, and
-// changes nothing.
+// foreign has a command put something under a key, and sees that a call tells that it is not ours,
+// and changes nothing.
 func foreign(t *testing.T, client rueidis.Client, what string, put []string, call func() error) {
 	t.Helper()
 	command(t, client, "DEL", put[1])

@@ -71,8 +71,9 @@ func TestTakesFromSeveralShardsAgreeWithTheirTwins(t *testing.T) {
 				}
 			}
 			for _, s := range shards {
-				if head, ledger := stored(endpoint.client, s.ref); head != s.twin.head() || ledger != s.twin.accounts() {
-					t.Fatalf("%v:\ntwin   %q %q\nserver %q %q", s.algorithm, s.twin.head(), s.twin.accounts(), head, ledger)
+				head, ledger := stored(endpoint.client, s.ref)
+				if had, owed := s.twin.head(), s.twin.accounts(); head != had || ledger != owed {
+					t.Fatalf("%v:\ntwin   %q %q\nserver %q %q", s.algorithm, had, owed, head, ledger)
 				}
 			}
 		}

@@ -36,8 +36,8 @@ func must(t *testing.T) func(shard.Layout, error) shard.Layout {
 	}
 }
 
-// show writes a layout as epoch, permits and node:share of each shard, with +burst and <start where it
-// has them.
+// show writes a layout as epoch, permits and node:share of each shard, with +burst and <start where
+// it has them.
 func show(l shard.Layout) string {
 	text := fmt.Sprintf("%d: %d,", l.Epoch, l.Permits)
 	for _, s := range l.Shards {
@@ -83,8 +83,8 @@ func ExampleLayout_Change() {
 	// 1
 }
 
-// What follows a layout lists the shards that leave behind those that come, and what each held, as far as
-// that is known. No method changes its receiver.
+// What follows a layout lists the shards that leave behind those that come, and what each held, as
+// far as that is known. No method changes its receiver.
 func TestChange(t *testing.T) {
 	old := must(t)(shard.New(nil, 5, spec(30), on("a", 10, "b", 20)))
 	next := must(t)(old.Change(6, spec(36), on("c", 12, "b", 24), 0))

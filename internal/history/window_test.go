@@ -32,14 +32,15 @@ func oracle(window time.Duration, ops []Op) int64 {
 	return most
 }
 
-// opsGen draws histories crowded enough that ties and exact fits are common, early or as late as can
-// be.
+// opsGen draws histories crowded enough that ties and exact fits are common, early or as late as
+// can be.
 func opsGen() *rapid.Generator[[]Op] {
 	return rapid.Custom(func(t *rapid.T) []Op {
 		from := rapid.SampledFrom([]int64{0, math.MaxInt64 - 75}).Draw(t, "from")
 		op := rapid.Custom(func(t *rapid.T) Op {
 			start := from + rapid.Int64Range(0, 60).Draw(t, "start")
-			return Op{start, start + rapid.Int64Range(0, 14).Draw(t, "length"), rapid.Int64Range(0, 5).Draw(t, "permits")}
+			end := start + rapid.Int64Range(0, 14).Draw(t, "length")
+			return Op{start, end, rapid.Int64Range(0, 5).Draw(t, "permits")}
 		})
 		return rapid.SliceOfN(op, 0, 30).Draw(t, "ops")
 	})

@@ -273,8 +273,8 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	}
 }
 
-// documented checks that docs/reference/metrics.md has the metrics: the kind, seconds and attributes
-// of each, and all operations.
+// documented checks that docs/reference/metrics.md has the metrics: the kind, seconds and
+// attributes of each, and all operations.
 func documented(t *testing.T, all map[string]metricdata.Metrics) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/reference/metrics.md")

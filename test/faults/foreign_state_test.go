@@ -166,7 +166,8 @@ func TestARecordThatCannotBeHeldIsReported(t *testing.T) {
 			rewriteLayouts(t, redis, func(string) string { return string(record) })
 			there := func() bool { // until the process that knows the limit has written it again
 				return slices.ContainsFunc(redis.Keys(), func(key string) bool {
-					return isLayout(key) && strings.HasSuffix(fmt.Sprint(redis.Do([]string{"GET", key})), "v"+string(record))
+					stored := fmt.Sprint(redis.Do([]string{"GET", key}))
+					return isLayout(key) && strings.HasSuffix(stored, "v"+string(record))
 				})
 			}
 			c := f.Client(t)

@@ -193,8 +193,8 @@ func (w *world) agree() bool {
 
 // takeOut has all processes list other nodes, or all but one that is stopped then, as
 // docs/howto/change-nodes.md says. Those that they listed before drain, one process moves what is
-// there, and when all is used and nothing is left, they are taken out. If the book says that this is
-// not done, they go on draining.
+// there, and when all is used and nothing is left, they are taken out. If the book says that this
+// is not done, they go on draining.
 func (w *world) takeOut(s step) {
 	lead, list := w.procs[s.P%len(w.procs)], w.serving(s.List)
 	if s.Do == "retire" {

@@ -222,7 +222,8 @@ func (d *drawing) use(p, l int) {
 		step{Do: "call", Mode: "tenants", N: 40 + d.IntN(120), Times: 1},
 		step{Do: "call", Mode: "n", N: 1 + d.IntN(6), Times: 1 + d.IntN(3), Size: size, For: per / 8},
 		step{Do: "call", Mode: "upto", N: 1 + d.IntN(3), Times: 1 + d.IntN(6), Size: size, For: per / 8},
-		step{Do: "call", Mode: "wait", N: 1 + d.IntN(6), Times: 1 + d.IntN(3), Size: 1 + d.Int64N(3), Aside: d.oneIn(2)})
+		step{Do: "call", Mode: "wait", N: 1 + d.IntN(6), Times: 1 + d.IntN(3), Size: 1 + d.Int64N(3),
+			Aside: d.oneIn(2)})
 	s.P, s.L = p, l
 	d.add(s)
 }

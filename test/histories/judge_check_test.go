@@ -101,14 +101,14 @@ func TestWhoKnowsOtherShardsDoesNotKnowTheLimit(t *testing.T) {
 		family  bool
 		current bool
 	}{
-		"the same":               {is: []shardlimit.Limit{limit(44, 8)}, known: limit(44, 8), current: true},
-		"other permits":          {is: []shardlimit.Limit{limit(44, 8)}, known: limit(40, 8)},
-		"other shards":           {is: []shardlimit.Limit{limit(44, 8)}, known: limit(44, 3)},
-		"as many as can be":      {is: []shardlimit.Limit{limit(2, 8)}, known: limit(2, 2), current: true},
-		"chosen for it":          {is: []shardlimit.Limit{limit(44, 0)}, known: limit(44, 3), current: true},
-		"a family keeps as many": {is: []shardlimit.Limit{limit(44, 8)}, known: limit(44, 3), family: true, current: true},
-		"declared again":         {is: []shardlimit.Limit{limit(44, 8), limit(44, 8)}, known: limit(44, 8), current: true},
-		"what it was before":     {is: []shardlimit.Limit{limit(44, 8), limit(7, 8), limit(44, 8)}, known: limit(44, 8)},
+		"the same":           {is: []shardlimit.Limit{limit(44, 8)}, known: limit(44, 8), current: true},
+		"other permits":      {is: []shardlimit.Limit{limit(44, 8)}, known: limit(40, 8)},
+		"other shards":       {is: []shardlimit.Limit{limit(44, 8)}, known: limit(44, 3)},
+		"as many as can be":  {is: []shardlimit.Limit{limit(2, 8)}, known: limit(2, 2), current: true},
+		"chosen for it":      {is: []shardlimit.Limit{limit(44, 0)}, known: limit(44, 3), current: true},
+		"a family's number":  {is: []shardlimit.Limit{limit(44, 8)}, known: limit(44, 3), family: true, current: true},
+		"declared again":     {is: []shardlimit.Limit{limit(44, 8), limit(44, 8)}, known: limit(44, 8), current: true},
+		"what it was before": {is: []shardlimit.Limit{limit(44, 8), limit(7, 8), limit(44, 8)}, known: limit(44, 8)},
 	} {
 		l := &watched{world: &world{}, plan: limitPlan{Family: c.family}}
 		for _, limit := range c.is {
@@ -138,7 +138,8 @@ func TestWhoRestedHearsOfAnotherAlgorithm(t *testing.T) {
 	}
 	process := processPlan{Nodes: []int{0, 1}, Latency: []time.Duration{100 * time.Microsecond, 300 * time.Microsecond}}
 	log.Per, counter.Per, log.Shards, counter.Shards = 100*time.Millisecond, 100*time.Millisecond, 2, 2
-	resting := &plan{Nodes: 2, Procs: []processPlan{process, process}, Limits: []limitPlan{{Limit: log}}, Scripts: 10_000}
+	resting := &plan{Nodes: 2, Procs: []processPlan{process, process}, Limits: []limitPlan{{Limit: log}},
+		Scripts: 10_000}
 	for i := range 20 {
 		limit := []shardlimit.Limit{counter, log}[i%2]
 		resting.Steps = append(resting.Steps, once(0, 0), step{Do: "set", P: 1, Limit: limit},

@@ -192,8 +192,8 @@ func (d *drawing) ahead(_, l int) {
 	books := func() step {
 		size := 1 + d.Int64N(limit.Permits)
 		return pick(d, step{Do: "reserve", P: d.who(), L: l, Size: size, For: limit.Per / 2, Aside: true},
-			step{Do: "call", Mode: "wait", P: d.who(), L: l, Size: size, For: limit.Per / 2, Aside: true, N: 1 + d.IntN(3),
-				Times: 1})
+			step{Do: "call", Mode: "wait", P: d.who(), L: l, Size: size, For: limit.Per / 2, Aside: true,
+				N: 1 + d.IntN(3), Times: 1})
 	}
 	d.everybody(l)
 	node := d.IntN(d.plan.Nodes)

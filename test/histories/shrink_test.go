@@ -41,7 +41,8 @@ func shrink(s *stage, p *plan, kind string, most time.Duration) (*plan, *finding
 	for i := 0; found != nil && i < len(p.Steps); i++ {
 		for _, simpler := range []func(*step){
 			func(s *step) { s.N = max(s.N/2, min(s.N, 1)) }, func(s *step) { s.N = min(s.N, 1) },
-			func(s *step) { s.Times = min(s.Times, 1) }, func(s *step) { s.Aside = false }, func(s *step) { s.Then = 0 },
+			func(s *step) { s.Times = min(s.Times, 1) }, func(s *step) { s.Aside = false },
+			func(s *step) { s.Then = 0 },
 		} {
 			changed := *p
 			changed.Steps = slices.Clone(p.Steps)

@@ -307,7 +307,8 @@ func (w *world) free(s step) {
 	}
 	w.wg.Wait()
 	w.rest(max(2*l.longest(), s.For))
-	// What one that was suspended learnt meanwhile, as its timers went on here, lies in its future now.
+	// What one that was suspended learnt meanwhile, as its timers went on here, lies in its future
+	// now.
 	if !p.works() || !p.lists() || w.over() || p.suspended != 0 {
 		return
 	}
@@ -333,7 +334,7 @@ func (w *world) free(s step) {
 		return false
 	})
 	if got.Load() < most-1 && p.near(l) && !p.cut() && !w.over() {
-		w.found("stranded", "p%d was granted %d of %d permits of l%d that were free, at %s", p.number, got.Load()+1, most,
-			l.number, time.Duration(at))
+		w.found("stranded", "p%d was granted %d of %d permits of l%d that were free, at %s",
+			p.number, got.Load()+1, most, l.number, time.Duration(at))
 	}
 }

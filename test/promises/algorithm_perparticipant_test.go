@@ -34,8 +34,8 @@ func TestEachParticipantHasALimitForItself(t *testing.T) {
 			t.Errorf("process %d: %+v contend, %v", i, list, err)
 		}
 	}
-	// Others for which a process calls have it for themselves, too, whatever weight they have, but not
-	// the process once more.
+	// Others for which a process calls have it for themselves, too, whatever weight they have, but
+	// not the process once more.
 	for _, name := range []string{"a", "b"} {
 		hasLeft(t, first.As(name, 1), 10)
 		hasLeft(t, first.As(name, 2), 0)

@@ -18,8 +18,8 @@ import (
 )
 
 // Calls for different keys share script calls. None of them waits for another to come back before
-// 16 script calls are under way, or they carry a hundred. Those that wait then go as many at once. A
-// key whose state is somebody else's harms no other of its call.
+// 16 script calls are under way, or they carry a hundred. Those that wait then go as many at once.
+// A key whose state is somebody else's harms no other of its call.
 func TestCallsForManyKeysGoTogetherAndAtOnce(t *testing.T) {
 	for keys, trips := range map[int]time.Duration{16: 2, 300: 4} {
 		synctest.Test(t, func(t *testing.T) {

@@ -24,8 +24,8 @@ func becauseOf(t *testing.T, l *shardlimit.Limiter, n int64, want shardlimit.Rea
 	}
 }
 
-// A limit that is used up is full, and owes once somebody has used more than there was: limits, keys
-// and what each participant has for itself. Another process that looks hears the same.
+// A limit that is used up is full, and owes once somebody has used more than there was: limits,
+// keys and what each participant has for itself. Another process that looks hears the same.
 func TestADenialSaysFullOrOwes(t *testing.T) {
 	for _, a := range limittest.Algorithms {
 		for _, kind := range []string{"limit", "key", "own"} {

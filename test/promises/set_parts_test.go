@@ -11,8 +11,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-// A call takes of each limit what it costs there, and is settled for each by itself, also in another
-// process.
+// A call takes of each limit what it costs there, and is settled for each by itself, also in
+// another process.
 func TestEachLimitOfASetHasItsCost(t *testing.T) {
 	t.Parallel()
 	limittest.OnEither(t, func(t *testing.T, f limittest.Fleet) {

@@ -55,12 +55,13 @@ func TestASetPassesOnlyWhatEveryLimitHasRoomFor(t *testing.T) {
 			t.Errorf("settled, want %v", bad.want)
 		}
 	}
-	limittest.Passes(t, shardlimit.All(keys.Limiter("k").N(2), keys.LimiterWith("l", plan).N(1), keys.Limiter("k").N(1)))
+	k := keys.Limiter("k")
+	limittest.Passes(t, shardlimit.All(k.N(2), keys.LimiterWith("l", plan).N(1), k.N(1)))
 	limittest.Uses(t, keys.Limiter("k"), 3)
 }
 
-// The limit that refuses for longest says when to come back and is named, also if it was not the one
-// that this call was refused by.
+// The limit that refuses for longest says when to come back and is named, also if it was not the
+// one that this call was refused by.
 func TestRetryAfterOfASetIsThatOfItsLastLimit(t *testing.T) {
 	c := limittest.Standalone(t).Client(t)
 	minute := limittest.Family(t, c, "minute", shardlimit.PerMinute(10)).Limiter("ann")

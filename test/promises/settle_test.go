@@ -75,8 +75,8 @@ func TestHowLongAnExcessIsOwed(t *testing.T) {
 	}
 }
 
-// What this process decides by itself is settled by it alone, once. While Redis is away each process
-// goes on with its own part, by the same algorithm, less what it was granted before.
+// What this process decides by itself is settled by it alone, once. While Redis is away each
+// process goes on with its own part, by the same algorithm, less what it was granted before.
 func TestSettleOfWhatThisProcessDecided(t *testing.T) {
 	for _, a := range limittest.Algorithms {
 		limit := shardlimit.Limit{Permits: 30, Per: time.Hour, Algorithm: a}

@@ -92,8 +92,8 @@ func (g *guarded) set(l *shardlimit.Limiter, limit shardlimit.Limit) error {
 		ends()
 		return nil
 	}
-	// A takeover before the change has settled is another change, and docs/reference/changing-a-limit.md
-	// has the limit before count until that one has settled.
+	// A takeover before the change has settled is another change, and
+	// docs/reference/changing-a-limit.md has the limit before count until that one has settled.
 	g.settling.Go(func() {
 		for ; g.Context().Err() == nil; time.Sleep(50 * time.Millisecond) {
 			if st, err := l.Peek(g.Context()); err == nil && st.Settled {

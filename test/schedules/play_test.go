@@ -238,7 +238,8 @@ func (s *schedule) deletes(e disturbance) {
 	for _, g := range s.limits {
 		if g.name == "d" && !s.mild {
 			until := g.excuse(2*g.now().Permits, "a limit that was deleted while it was called")
-			l, err := s.admin.Open(s.Context(), g.name) // as a process that does nothing else: handles end with their limit
+			// As a process that does nothing else: handles end with their limit.
+			l, err := s.admin.Open(s.Context(), g.name)
 			if err == nil {
 				err = l.Delete(s.Context())
 			}

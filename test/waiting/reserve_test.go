@@ -186,7 +186,8 @@ func reservesAndTakesBack(t *testing.T, f limittest.Fleet, limit shardlimit.Limi
 		}
 		for _, from := range []string{"a shard", "memory"} {
 			d := limittest.Denied(t, other, 1)
-			if owes := d.Reason == shardlimit.ReasonOwes; owes == (a == shardlimit.LeakyBucket) { // a turn like any other
+			// Under LeakyBucket it is a turn like any other.
+			if owes := d.Reason == shardlimit.ReasonOwes; owes == (a == shardlimit.LeakyBucket) {
 				t.Errorf("denied by %s: %q", from, d.Reason)
 			}
 		}
