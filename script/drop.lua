@@ -13,7 +13,4 @@ if type(ledger) == 'table' or ledger and string.sub(ledger, 1, #'@LEDGER_KIND') 
   return {-1, #KEYS, ledger and ledger.err or nil}
 end
 local gone = redis.pcall('DEL', unpack(KEYS))
-if type(gone) == 'table' then
-  return {-2, gone.err}
-end
-return {gone > 0 and 1 or 0}
+return type(gone) == 'table' and {-2, gone.err} or {gone > 0 and 1 or 0}

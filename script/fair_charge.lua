@@ -20,7 +20,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] th
     if not sums then
       --@include fair_sums
     end
-    kept = floor(owed / @MILLI)
+    kept = permits > 1 and floor(owed / @MILLI) or 0
     return nil, wait, function(granted, back)
       if granted > 0 then
         used, changed = min(used + 2 * granted * @MILLI, @MOST), true
@@ -29,7 +29,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] th
           empty = max(now - max(floor(credit * @MILLI * window / rate + 0.5), -@MOST), 0)
         end
       end
-      local first, booked = permits, false -- it can book
+      local first, booked = permits, false -- it books
       --@include fair_stay
       --@include fair_write
     end

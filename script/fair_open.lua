@@ -14,7 +14,9 @@ if new then -- it is served from the account of all new names
   whose, account = '@SHARED', redis.pcall('HGET', KEYS[#KEYS], '@SHARED')
   account = type(account) == 'string' and account or pack('@account.form', @MILLI, 0, 0, 0, 0, 0, 0, 0, 0, now)
 end
-local known, stated, claim, waited, rate, heavy, longer, denied, used, empty = numbers('@account.form', account, 1)
+-- One that is damaged states its claim, so that it is seen first whose ledger it is.
+local known, stated, claim, waited, rate, heavy, longer, denied, used, empty =
+  numbers('@account.form', #account == @account.bytes and account or '@account.weight..empty.zero', 1)
 local states = now < stated or (now - stated) * @STATEMENTS >= window or known ~= weight
 if new or states or rate == 0 then
   --@include fair_sums

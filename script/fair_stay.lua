@@ -4,13 +4,17 @@
 -- paid for the `first`, or never could, and they are not much of the share.
 local lacks = not heavy and waited * 2 > @MILLI
   and (credit >= first or first > depth and first * @LARGE_PART <= goal)
--- What is booked keeps it from single permits for which it could pay, and which nobody books.
+-- Who waits for single permits does not book, and is owed what it could pay for beside bookings.
 local short = booked and first == 1 and credit >= 1 and rate - used or 0
-if lacks or short > 0 or not longer and (now + back) * 2 >= stated * 2 - stated * 2 % window + 2 * window then
+local stays = lacks or not longer and (now + back) * 2 >= stated * 2 - stated * 2 % window + 2 * window
+if stays or short > 0 then
   if not sums then
     --@include fair_sums
   end
+  moved = moved or stays or short > owed -- before `owed` changes: miniredis would compare the new one
   owed = max(owed, short)
+end
+if stays then
   for sign = -1, 1, 2 do
     local i = 2 * ((stated * 2 - stated * 2 % window) / window + (longer and 1 or 0) - half) + (heavy and 4 or 3)
     if i >= 1 and i <= 6 then
@@ -18,5 +22,5 @@ if lacks or short > 0 or not longer and (now + back) * 2 >= stated * 2 - stated 
     end
     longer, heavy = true, heavy or lacks
   end
-  changed, moved = true, true
+  changed = true
 end

@@ -84,9 +84,10 @@ func TestLedgerIsNoDanger(t *testing.T) {
 		for name, bad := range map[string][2]string{
 			"count":     {"ledger", good["ledger"][:4] + full[:8] + good["ledger"][12:]},
 			"short":     {"ledger", good["ledger"][:40]},
-			"stub":      {"ledger", "SLB8"},
+			"stub":      {"ledger", "SLC1"},
 			"half":      {"ledger", good["ledger"][:12] + full[:8] + good["ledger"][20:]},
-			"sums":      {"ledger", good["ledger"][:20] + full[:48]},
+			"sums":      {"ledger", good["ledger"][:36] + full[:48]},
+			"owed":      {"ledger", good["ledger"][:28] + full[:8] + good["ledger"][36:]},
 			"all":       {id, full[:50]},
 			"credit":    {id, good[id][:43] + full[:7]},
 			"used":      {id, good[id][:36] + full[:7] + good[id][43:]},
@@ -118,7 +119,7 @@ func TestLedgerIsNoDanger(t *testing.T) {
 			}
 		}
 		for _, words := range [][]string{{"SET", ref.Ledger(), "mine"}, {"HSET", ref.Ledger(), "mine", "too"},
-			{"HSET", ref.Ledger(), "ledger", "of a later version"}} {
+			{"HSET", ref.Ledger(), "ledger", "of a later version"}, {"HSET", ref.Ledger(), id, "of another kind"}} {
 			for name, call := range map[string]func() error{
 				"take": func() error { _, err := endpoint.Take(ctx, ref, asking(p, 1, 1)); return err },
 				"paced take": func() error {

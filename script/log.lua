@@ -144,7 +144,7 @@ end
 
 local function grant(n)
   local at, joins = dated(now), false
-  if past > 0 then -- not into the window of a booking: all that it joins would count beside that
+  if past > 0 then -- hardly into the window of a booking: all that it joins would count beside that
     local beside = first(date, date(past) + window - 1)
     joins = date(past) == at or past >= @MOST_ENTRIES or past >= @EXACT_LIVE and together(date(past), at)
       and (beside > count or date(beside) >= at + window)

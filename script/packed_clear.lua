@@ -11,7 +11,4 @@ begin()
 -- Takes tell by `touched` whether the time to live was set in this sixteenth of a window.
 local life = math.max(redis.call('PTTL', KEYS[1]), ceil(window / 500))
 --@include packed_store
-if type(done) == 'table' and done.err then
-  return {-2, done.err}
-end
-return {1}
+return type(done) == 'table' and done.err and {-2, done.err} or {1}

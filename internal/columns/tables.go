@@ -41,7 +41,7 @@ var (
 const own = 20
 
 // LedgerKind is how the header of a ledger begins.
-const LedgerKind = "SLB8"
+const LedgerKind = "SLC1"
 
 // What is kept of participants that contend: a header, and an account of each.
 var (

@@ -236,8 +236,8 @@ func (l *Ledger) state(t fairness.Term, a *account, caller *fairness.Caller) {
 // states its claim again if it could have paid, or never could: it lacks permits and not credit,
 // and use cannot show that. An ask for much of the share is no such sign: it lacks room as well.
 //
-// Nobody books single permits. One that is refused such a permit beside bookings, and could pay for
-// it, is owed what it has less than its part.
+// Who waits for single permits does not book. One that is refused such a permit beside bookings,
+// and could pay for it, is owed what it has less than its part.
 func (l *Ledger) stay(t fairness.Term, p *purse, id string, permits, us int64) {
 	a, n := p.account, float64(permits)
 	lacks := a.heavy == 0 && a.waited*2 > milli && (p.credit >= n || n > p.depth && permits*largePart <= t.Share)
@@ -245,11 +245,14 @@ func (l *Ledger) stay(t fairness.Term, p *purse, id string, permits, us int64) {
 	if l.Booked && permits == 1 && p.credit >= 1 {
 		short = a.rate - a.used
 	}
-	if !lacks && short <= 0 && (a.longer > 0 || (t.Now+us)*2 < (a.stated*2/t.Window+2)*t.Window) {
+	longer := lacks || a.longer == 0 && (t.Now+us)*2 >= (a.stated*2/t.Window+2)*t.Window
+	if longer || short > 0 {
+		l.begin(t, id)
+		l.owed = max(l.owed, short)
+	}
+	if !longer {
 		return
 	}
-	l.begin(t, id)
-	l.owed = max(l.owed, short)
 	l.add(t, a, -1)
 	if a.longer = 1; lacks {
 		a.heavy = 1
@@ -415,11 +418,14 @@ func (l *Ledger) Due(t fairness.Term, caller fairness.Caller,
 		us = int64(math.Ceil(min(float64(want-p.credit)*float64(t.Window)/p.part, most)))
 	}
 	l.begin(t, caller.ID)
-	return us, l.owed / milli, func(booked, in int64) {
+	if permits > 1 {
+		kept = l.owed / milli
+	}
+	return us, kept, func(booked, in int64) {
 		if booked > 0 {
 			p.spend(t, booked)
 		}
-		l.Booked = false // it can book
+		l.Booked = false // it books
 		l.stay(t, &p, caller.ID, permits, in)
 	}
 }
