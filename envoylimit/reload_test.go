@@ -1,7 +1,6 @@
 package envoylimit_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
@@ -129,12 +128,17 @@ func write(t *testing.T, path, content string) {
 	limittest.Must(t, os.Rename(path+".new", path))
 }
 
+// lines are what a log has told.
+type lines chan string
+
+func (l lines) Write(line []byte) (int, error) { l <- string(line); return len(line), nil }
+
 // A configuration is followed; a bad one is told of once and leaves the former one in force. What
 // editors and archives leave in a folder, and folders in it, are no configuration.
 func TestFollow(t *testing.T) {
 	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
-		var log bytes.Buffer
-		s := start(t, f.Client(t), "", envoylimit.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		log := make(lines, 10)
+		s := start(t, f.Client(t), "", envoylimit.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
 		source := envoylimit.Source{Path: t.TempDir()}
 		a, b := filepath.Join(source.Path, "a.yaml"), filepath.Join(source.Path, "b.yml")
 		limittest.ErrorIs(t, s.Load(t.Context(), envoylimit.Source{Path: a}), fs.ErrNotExist)
@@ -153,7 +157,9 @@ func TestFollow(t *testing.T) {
 			{a, per(5), "configuration in force", "OK ok:0"},
 			{b, strings.Replace(per(0), "domain: d", "domain: e", 1), "configuration in force", "OVER_LIMIT over:0"},
 		} {
-			log.Reset()
+			for len(log) > 0 {
+				<-log
+			}
 			if c.content == "" {
 				limittest.Must(t, os.Remove(c.file))
 			} else {
@@ -161,8 +167,11 @@ func TestFollow(t *testing.T) {
 			}
 			time.Sleep(5 * envoylimit.DefaultEvery)
 			synctest.Wait()
-			if strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), c.says) {
-				t.Errorf("the log says %s, want %s", &log, c.says)
+			if n := len(log); n != 1 {
+				t.Fatalf("%d lines of the log, want %s", n, c.says)
+			}
+			if line := <-log; !strings.Contains(line, c.says) {
+				t.Errorf("the log says %s, want %s", line, c.says)
 			}
 			play(t, s, []step{{ask("d", "user=ann"), c.user}})
 		}

@@ -46,9 +46,20 @@ func TestALimitIsUsedWhileItsShardsMove(t *testing.T) {
 	})
 }
 
-// After Delete, also while a change moves capacity, every call on a handle of that Client is
-// ErrNotFound, also of callers that wait, and declares nothing. Client.Limiter declares the limit
-// anew, with nothing used.
+// A limit that was deleted while a change moves its capacity is gone; nothing goes on to move it.
+func TestDeleteWhileCapacityMoves(t *testing.T) {
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
+		l := f.Limiter(t, shardlimit.Limit{Permits: 40, Per: 10 * time.Second, Shards: 2})
+		limittest.MustGet(t, l, 40)
+		limittest.Must(t, l.SetLimit(t.Context(), shardlimit.Limit{Permits: 20, Per: 10 * time.Second, Shards: 4}))
+		limittest.Must(t, l.Delete(t.Context()))
+		time.Sleep(2 * time.Second)
+		limittest.ErrorIs(t, limittest.Err(f.Client(t).Open(t.Context(), "l")), shardlimit.ErrNotFound)
+	})
+}
+
+// After Delete every call on a handle of that Client is ErrNotFound, also of callers that wait, and
+// declares nothing. Client.Limiter declares the limit anew, with nothing used.
 func TestAHandleEndsWithItsLimit(t *testing.T) {
 	limittest.InBubble(t, 3, func(t *testing.T, f limittest.Fleet) {
 		ctx := t.Context()
@@ -60,7 +71,6 @@ func TestAHandleEndsWithItsLimit(t *testing.T) {
 		go func() { waited <- l.Wait(ctx) }()
 		go func() { waited <- l.WaitN(ctx, 3) }()
 		time.Sleep(time.Second)
-		limittest.Must(t, l.SetLimit(ctx, shardlimit.Limit{Permits: 5, Per: time.Minute, Shards: 4}))
 		limittest.Must(t, l.Delete(ctx))
 		for range 2 {
 			limittest.ErrorIs(t, <-waited, shardlimit.ErrNotFound, "who waited")
