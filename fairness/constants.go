@@ -21,6 +21,7 @@ const (
 	wantPart     = 64    // while nothing is free, a heavy one waits for no more than the share divided by this
 	largePart    = 8     // an ask above the share divided by this makes nobody heavy without credit
 	leastPart    = 1024  // and for no less than a window divided by this
+	brief        = 1e5   // us; while only the headroom is free, one whose callers wait does for no more
 )
 
 // Constants returns the numbers of the rule by the names that the scripts have for them, as Lua
@@ -33,7 +34,7 @@ func Constants() map[string]string {
 		"BACKED_TIMES": backedTimes, "BACKED_MORE": backedMore * milli,
 		"DEPTH_PART": depthPart, "DEPTH_ROOT": depthRoot, "DEPTH_LEAST": depthLeast,
 		"HEADROOM_PART": headroomPart, "WANT_PART": wantPart, "LEAST_PART": leastPart,
-		"LARGE_PART": largePart,
+		"LARGE_PART": largePart, "BRIEF": brief,
 	} {
 		names[name] = strconv.FormatFloat(value, 'f', -1, 64)
 	}

@@ -29,7 +29,7 @@ if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] th
           empty = max(now - max(floor(credit * @MILLI * window / rate + 0.5), -@MOST), 0)
         end
       end
-      local first, booked = permits, false -- it books
+      local first, unserved, booked = permits, permits, false -- it books
       --@include fair_stay
       --@include fair_write
     end

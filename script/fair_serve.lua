@@ -56,14 +56,11 @@ for here = callers_at, #asks, caller_bytes do
     if lacks > 0 or not heavy then
       local want = lacks > 0 and max(1, min(first, depth), min(lacks, floor(depth / 2))) or 1
       retry = max((want - credit) * window / part, 0)
-      if heavy and (first > left or waiting > 0 and first + ceil(reserve * (1 - credit / depth)) > left) then
-        retry = max(retry, min(depth - credit, max(1, goal / @WANT_PART)) * window / part)
-      end
+      local spared = ceil(reserve * (1 - credit / depth))
+      local most = not heavy and 0 or first > left and @MOST or waiting > 0 and first + spared > left and @BRIEF or 0
+      retry = max(retry, min(min(depth - credit, max(1, goal / @WANT_PART)) * window / part, most))
       if unserved > 0 then
-        local need = first - left
-        if credit >= want then
-          need = need + ceil(reserve * (1 - credit / depth))
-        end
+        local need = first - left + (credit >= want and spared or 0)
         if need > 0 then
           retry = max(retry, @NEXT + (need - 1) * window / max(goal, 1))
         end

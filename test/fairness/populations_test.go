@@ -202,7 +202,6 @@ func TestEachHasItsPart(t *testing.T) {
 		{"batches of 20", 4, 0.55, 0.95, 0.965, 1.25},
 		// Singles find nothing if all of a window is booked.
 		{"fifths and singles", 1, 0.8, 0.9, 0.5, 0.4}, // seen: 1.96 to 2.6, 0.991; without: 0
-		{"tenths and singles", 1, 0.55, 0.95, 0.95, 0.4},
 		// Half of the limit comes together to one for which others leave nothing.
 		{"large among singles, sliding_log", 1, 0.5, 0.8, 0.88, 0.5}, // seen: 0.69 to 0.79, 0.87, 0.924 to 0.985
 		{"large among singles, sliding_log", 8, 0.5, 0.8, 0.88, 1},

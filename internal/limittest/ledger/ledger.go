@@ -31,6 +31,7 @@ const (
 	wantPart     = 64
 	largePart    = 8
 	leastPart    = 1024
+	brief        = 100_000
 	most         = 1_000_000_000_000_000
 )
 
@@ -237,12 +238,13 @@ func (l *Ledger) state(t fairness.Term, a *account, caller *fairness.Caller) {
 // and use cannot show that. An ask for much of the share is no such sign: it lacks room as well.
 //
 // Who waits for single permits does not book. One that is refused such a permit beside bookings,
-// and could pay for it, is owed what it has less than its part.
+// and could pay for it, is owed what it has less than its part. To collect what is much of the
+// share is another matter: that is booked.
 func (l *Ledger) stay(t fairness.Term, p *purse, id string, permits, us int64) {
 	a, n := p.account, float64(permits)
 	lacks := a.heavy == 0 && a.waited*2 > milli && (p.credit >= n || n > p.depth && permits*largePart <= t.Share)
 	short := int64(0)
-	if l.Booked && permits == 1 && p.credit >= 1 {
+	if l.Booked && permits == 1 && p.credit >= 1 && p.unserved*largePart <= float64(t.Share) {
 		short = a.rate - a.used
 	}
 	longer := lacks || a.longer == 0 && (t.Now+us)*2 >= (a.stated*2/t.Window+2)*t.Window
@@ -371,7 +373,8 @@ func emptied(t fairness.Term, rate int64, credit float64) int64 {
 // much. A participant that got all it asked for, and would be refused now, is told when to come as
 // if it had been. While nothing is free, a participant that wants its part comes when its credit
 // has grown by as much, or is full: so they do not all come at one release. One whose callers wait
-// does that, too, while nothing is free beside the headroom.
+// does that, too, while nothing is free beside the headroom, but no longer than a tenth of a
+// second: others may leave.
 func (p *purse) hint(t fairness.Term, left, next, refused, waiting int64) int64 {
 	if p.part == 0 {
 		return 0
@@ -388,8 +391,13 @@ func (p *purse) hint(t fairness.Term, left, next, refused, waiting int64) int64 
 	}
 	retry := max(float64(want-p.credit)*window/p.part, 0)
 	spared := math.Ceil(headroom(t) * (1 - p.credit/p.depth))
-	if p.heavy > 0 && (refused > left || waiting > 0 && float64(refused)+spared > float64(left)) {
-		retry = max(retry, min(p.depth-p.credit, max(1, share/wantPart))*window/p.part)
+	grown := min(p.depth-p.credit, max(1, share/wantPart)) * window / p.part
+	switch {
+	case p.heavy == 0:
+	case refused > left:
+		retry = max(retry, min(grown, most))
+	case waiting > 0 && float64(refused)+spared > float64(left):
+		retry = max(retry, min(grown, brief))
 	}
 	if p.unserved > 0 {
 		need := float64(refused - left)
