@@ -14,7 +14,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-// tool is the path of the tool, built once for all tests as CI has built it before.
+// tool is the path of the tool. TestMain builds it once, with the flags of CI.
 var tool string
 
 func TestMain(m *testing.M) { os.Exit(buildAndTest(m)) }

@@ -19,9 +19,9 @@ const (
 	depthLeast   = 2     // or so many permits
 	headroomPart = 0.008 // of the share is kept free for those who have much credit left
 	wantPart     = 64    // while nothing is free, a heavy one waits for no more than the share divided by this
-	largePart    = 8     // an ask above the share divided by this makes nobody heavy without credit
-	leastPart    = 1024  // and for no less than a window divided by this
-	brief        = 1e5   // us; while only the headroom is free, one whose callers wait does for no more
+	brief        = 1e5   // us; while only the headroom is free, a heavy one with waiters waits for no more
+	leastPart    = 1024  // a refused one waits for no less than a window divided by this
+	largePart    = 8     // who wants more than the share divided by this is neither heavy for it nor owed it
 )
 
 // Constants returns the numbers of the rule by the names that the scripts have for them, as Lua

@@ -12,7 +12,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/adapter"
 )
 
-// AddressField is the header field in which proxies tell whom they speak for.
+// AddressField is the header field in which proxies tell whom they speak for. Their names stand in
+// the same order in adapter.AddressFields.
 type AddressField int
 
 const (

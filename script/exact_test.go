@@ -127,9 +127,9 @@ func refundingWalk(t *rapid.T, a Algorithm, p *Proposal, burst int64) {
 }
 
 // TestARaiseIsFeltAtOnce: one permit a minute is taken. Six seconds later the limit is raised, or
-// its window becomes shorter, and the next permit comes as if the new rate had been there when the
-// last one was given: no date that was computed from the old rate holds it up. A token bucket gains
-// at the new rate from the change on.
+// its window becomes shorter, and who asks is told that the next permit comes as if the new rate
+// had been there when the last one was given: no date that was computed from the old rate holds it
+// up. A token bucket gains at the new rate from the change on.
 func TestARaiseIsFeltAtOnce(t *testing.T) {
 	for name, change := range map[string]struct {
 		permits int64

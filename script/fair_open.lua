@@ -3,8 +3,8 @@
 -- why says internal/limittest/ledger, to which this is equal bit for bit. It stands inside of a
 -- function under pcall: a ledger that is damaged is thrown away.
 --
--- Most calls read and write the account alone. The header is for those that state a claim, or are
--- not held back.
+-- Most takes read and write the account alone. The header is for bookings, and for those that are
+-- new, state a claim, are not held back, or are refused and count longer or are owed something.
 --@layout ledger
 --@layout account
 local account, whose, changed, moved = redis.pcall('HGET', KEYS[#KEYS], id), id, unmet > 0, false

@@ -33,7 +33,7 @@ func walk(t *testing.T, flags []string, steps []step) {
 			t.Errorf("%s ended with %d, want %d: %s", s.args, code, s.code, text)
 		}
 		if strings.Contains(text, "\x1b") {
-			t.Errorf("%s writes to no terminal as to one: %q", s.args, text)
+			t.Errorf("%s writes escape sequences, and its output is no terminal: %q", s.args, text)
 		}
 		for _, says := range s.says {
 			if !strings.Contains(text, says) {

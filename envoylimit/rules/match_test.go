@@ -165,7 +165,7 @@ func TestDomainsCanBeMerged(t *testing.T) {
 	}
 	c, err := rules.Parse(files, rules.Options{MergeDomains: true})
 	if err != nil || len(c.Rules()) != 2 || c.Domains() != 1 || !c.Known("d") || c.Known("e") {
-		t.Fatal(err)
+		t.Fatal(c, err)
 	}
 	if _, ok := c.Match("d", entries("b=1")); !ok {
 		t.Error("b is not there")

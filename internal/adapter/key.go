@@ -53,8 +53,8 @@ func MustBeKeys[K any](adapter string, keys []K) {
 	}
 }
 
-// AddressFields are the fields in which proxies tell whom they speak for, by
-// httplimit.AddressField, as net/http keeps their names.
+// AddressFields are the names of the fields in which proxies tell whom they speak for, in the order
+// of httplimit.AddressField, and as net/http keeps them.
 var AddressFields = [...]string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"}
 
 // hashed begins the keys that stand for longer ones.

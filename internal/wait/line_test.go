@@ -106,8 +106,9 @@ func TestLeavingTheLineLosesNobodysPlace(t *testing.T) {
 
 func TestNobodyJoinsALineThatIsTooLong(t *testing.T) {
 	q, _ := queueFor(10, 10, 10, 10)
+	// Three windows must pass.
 	for deadline, hopeless := range map[time.Duration]bool{90 * time.Second: true, 4 * time.Minute: false} {
-		before := q.Len() // three windows must pass
+		before := q.Len()
 		_, err := q.join(Place{N: 1, Deadline: q.member.Target.Process.Now() + int64(deadline)})
 		if errors.Is(err, limit.ErrWaitTooLong) != hopeless || (err == nil) != (q.Len() == before+1) {
 			t.Errorf("%s: %v, %d wait", deadline, err, q.Len())

@@ -93,7 +93,7 @@ func TestTheLogNamesASlotOfWhatIsAway(t *testing.T) {
 	limittest.AwaitThat(t, "keys of several slots are away", func() bool { return call() > 20 })
 	call()
 	if lines := log.count("node=cluster"); lines == 0 || lines > 4 || log.count(" slot=") != lines {
-		t.Errorf("it says: %s", log.buf.String())
+		t.Errorf("it says: %s", log)
 	}
 }
 

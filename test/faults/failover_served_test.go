@@ -156,7 +156,7 @@ func TestKeysFollowANodeThatFlaps(t *testing.T) {
 			until("is in again", n+1)
 		}
 		if lost := log.count("too many arrangements"); lost > 0 {
-			t.Errorf("%d times: %s", lost, log.buf.String())
+			t.Errorf("%d times: %s", lost, log)
 		}
 		for end := time.Now().Add(2*limit.Per + 30*time.Second); time.Now().Before(end); {
 			call(30 * time.Second)

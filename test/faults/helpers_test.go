@@ -105,11 +105,13 @@ func (b *syncBuffer) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-func (b *syncBuffer) count(text string) int {
+func (b *syncBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return strings.Count(b.buf.String(), text)
+	return b.buf.String()
 }
+
+func (b *syncBuffer) count(text string) int { return strings.Count(b.String(), text) }
 
 // logged has clients write to a log, what is of that level or above it.
 func logged(level slog.Level) (*syncBuffer, func(*shardlimit.Config)) {

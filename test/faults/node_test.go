@@ -71,8 +71,8 @@ func oneOfFourBreaks(t *testing.T, f limittest.NodeFailure) {
 	}
 }
 
-// While all nodes stall each call returns by its context. Only Limiter, Family and Slots return a
-// handle then.
+// While all nodes stall each call but Settle, which goes on, returns by its context. Only Limiter,
+// Family and Slots return a handle then.
 func TestCallsReturnByTheirContextInAStall(t *testing.T) {
 	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
 		f, nodes := f.Distant(t, time.Millisecond)
@@ -83,7 +83,7 @@ func TestCallsReturnByTheirContextInAStall(t *testing.T) {
 			n.Stalled.Store(true)
 		}
 		calls, opens := limittest.Calls(l, 80, shardlimit.Decision{}), limittest.Opens(c, "another")
-		delete(calls, "Settle") // goes on
+		delete(calls, "Settle")
 		maps.Copy(calls, opens)
 		for name, call := range calls {
 			ctx, began := limittest.Shortly(t, 50*time.Millisecond), time.Now()

@@ -100,7 +100,7 @@ func TestNothingIsWarnedOfWhileAllIsWell(t *testing.T) {
 			}
 			wg.Wait()
 			if log.count("\n") > 0 {
-				t.Errorf("it warns: %s", log.buf.String())
+				t.Errorf("it warns: %s", log)
 			}
 		})
 	}

@@ -104,12 +104,13 @@ func TestCloseEndsCallsOnAClientThatIsNotItsOwn(t *testing.T) {
 		"Open":     func() error { return limittest.Err(c.Open(ctx, "another")) },
 		"SetLimit": func() error { return l.SetLimit(ctx, shardlimit.PerHour(20)) },
 	}
-	ended := make(chan string, len(calls))
+	type end struct {
+		name string
+		err  error
+	}
+	ended := make(chan end, len(calls))
 	for name, call := range calls {
-		go func() {
-			limittest.ErrorIs(t, call(), shardlimit.ErrClosed, name)
-			ended <- name
-		}()
+		go func() { ended <- end{name, call()} }()
 	}
 	limittest.AwaitThat(t, "the calls are sent", func() bool {
 		return posts[0].Takes.Load() >= takes+5 && posts[0].Reads.Load() >= reads+2
@@ -118,8 +119,9 @@ func TestCloseEndsCallsOnAClientThatIsNotItsOwn(t *testing.T) {
 	late := time.After(limittest.Patience)
 	for range len(calls) {
 		select {
-		case name := <-ended:
-			delete(calls, name)
+		case e := <-ended:
+			limittest.ErrorIs(t, e.err, shardlimit.ErrClosed, e.name)
+			delete(calls, e.name)
 		case <-late:
 			t.Fatalf("after Close go on: %v", slices.Sorted(maps.Keys(calls)))
 		}

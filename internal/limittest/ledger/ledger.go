@@ -41,7 +41,8 @@ const (
 //
 // A call is [Ledger.Grant], or [Ledger.Due] and what that returns, or [Ledger.Restore]. The zero
 // value is an empty ledger; not safe for concurrent use. A call looks at the accounts of its
-// callers only, and at the sums only where one of them states its claim or is not held back.
+// callers only. It looks at the sums only for a booking, or where one of them is new, states its
+// claim, is not held back, or is refused and counts longer or is owed something.
 //
 // A Ledger holds integers. Lua and Go agree bit for bit as long as Go does not fuse multiplications
 // and additions: hence the conversions of products.
@@ -49,7 +50,7 @@ type Ledger struct {
 	Booked   bool                // something is booked ahead, at the next Grant
 	accounts map[string]*account // nil: the ledger is empty
 	count    int64               // accounts, without the shared one
-	half     int64               // the half window of the last statement, counted from 0
+	half     int64               // the half window of the last look at the sums, counted from 0
 	opened   int64               // when the ledger was, us
 	owed     int64               // to who wants single permits, thousandths of a permit a window
 	sums     [3]sum              // of the half window before, of that one and of the next
@@ -174,7 +175,7 @@ func (l *Ledger) turn(t fairness.Term, wants int64) int64 {
 	return int64(min(us, float64(t.Now))) // else it might be no int64
 }
 
-// begin brings the sums to the half window of a statement. Then whoever was silent for a window
+// begin brings the sums to the half window under way. Then whoever was silent for a window
 // gives way if there is no room.
 func (l *Ledger) begin(t fairness.Term, asks string) {
 	if l.accounts == nil {
