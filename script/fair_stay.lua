@@ -4,9 +4,9 @@
 -- paid for the `first`, or never could, and they are not much of the share.
 local lacks = not heavy and waited * 2 > @MILLI
   and (credit >= first or first > depth and first * @LARGE_PART <= goal)
--- Who waits for single permits does not book. One that is refused such a permit beside bookings,
--- and could pay for it, is owed what it has less than its part. To collect much of the share is
--- another matter: that is booked.
+-- Callers that wait for single permits do not book. A participant that is refused one beside
+-- bookings, and could pay for it, is owed what it lacks of its part. Collections of much of the
+-- share are not owed: they are booked.
 local short = booked and first == 1 and credit >= 1 and unserved * @LARGE_PART <= goal and rate - used or 0
 local stays = lacks or not longer and (now + back) * 2 >= stated * 2 - stated * 2 % window + 2 * window
 if stays or short > 0 then

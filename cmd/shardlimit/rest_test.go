@@ -14,7 +14,8 @@ import (
 	"github.com/shardlimit/shardlimit/cmd/shardlimit/internal/pace"
 )
 
-// What was released and what was not is told in full, and the rest is in its file, if there is one.
+// The tool tells in full which lines were released and which were not, and keeps the rest in its
+// file, if there is one.
 func TestSettle(t *testing.T) {
 	const kept = " that were read but not released are in REST\n"
 	const none = "  Every line that was read has been released.\n"

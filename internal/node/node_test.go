@@ -92,8 +92,8 @@ func TestManySmallStopsGainNothing(t *testing.T) {
 	s.ends(1, 5, 0)
 }
 
-// What waiting does not change is told from what it may. This is what not every server says: what
-// all say is in TestAMistakeIsNoOutage of test/faults.
+// A node tells mistakes, which waiting does not mend, from outages. These are the errors that some
+// servers give: TestAMistakeIsNoOutage of test/faults has those that all give.
 func TestMistakesAreTold(t *testing.T) {
 	said := func(text string) error { return &script.RefusedError{Reason: text} }
 	for _, c := range []struct {

@@ -119,7 +119,7 @@ func TestBatchesAndScriptCallsAreMeasured(t *testing.T) {
 	if got := p.value(t, "ratelimit.batch.size", "limiter=l"); got.count != 2 || got.value != 2 {
 		t.Errorf("batch.size: %+v", got)
 	}
-	p = newProbe(t, 1) // of which nobody knows how far away it is
+	p = newProbe(t, 1) // its node, whose distance nobody knows yet
 	single := limittest.Limiter(t, p.client, "single", shardlimit.Limit{Permits: 1000, Per: time.Hour, Shards: 1})
 	limittest.MustGet(t, single, 1)
 	batched(t, p, single, 7, func() context.Context { return t.Context() })

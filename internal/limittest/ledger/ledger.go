@@ -238,9 +238,9 @@ func (l *Ledger) state(t fairness.Term, a *account, caller *fairness.Caller) {
 // states its claim again if it could have paid, or never could: it lacks permits and not credit,
 // and use cannot show that. An ask for much of the share is no such sign: it lacks room as well.
 //
-// Who waits for single permits does not book. One that is refused such a permit beside bookings,
-// and could pay for it, is owed what it has less than its part. To collect what is much of the
-// share is another matter: that is booked.
+// Callers that wait for single permits do not book. A participant that is refused one beside
+// bookings, and could pay for it, is owed what it lacks of its part. Collections of much of the
+// share are not owed: they are booked.
 func (l *Ledger) stay(t fairness.Term, p *purse, id string, permits, us int64) {
 	a, n := p.account, float64(permits)
 	lacks := a.heavy == 0 && a.waited*2 > milli && (p.credit >= n || n > p.depth && permits*largePart <= t.Share)

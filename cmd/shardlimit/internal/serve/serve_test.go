@@ -236,7 +236,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// One node that answers is enough. Who asks hears of no address, and the log of each change once.
+// The server is ready if one node answers. Callers hear of no address, and the log tells of each
+// change once.
 func TestReadyIfANodeAnswers(t *testing.T) {
 	var nodes []shardlimit.NodeState
 	var log strings.Builder
