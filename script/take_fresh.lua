@@ -8,6 +8,6 @@ if fresh == nil then
   fresh = may and (lasting <= 0 or memory >= lasting) and once .. pack('@once.form', now, n)
 end
 if fresh then
-  call('SET', key, fresh, 'PX', life)
+  call('PSETEX', key, life, fresh)
   answer = '\1'
 end
