@@ -1,78 +1,85 @@
--- Fairness: serves one caller after the other.
-local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
--- While a share rises to its target, permits leave the window elsewhere as fast as if it were all
--- here, and come here at once. So it is as if it were.
-local goal = share > target and share or target
-local batch, refused_ask = groups > 0 and numbers('@group.size.form', asks, @asks.rest) or 1, groups + 1
-local reserve = @HEADROOM_PART * goal >= 2 and @HEADROOM_PART * goal or 0
-for here = callers_at, #asks, caller_bytes do
-  local id, weight, unmet, waiting = sub(asks, @caller.id[here]), nil, 0, 0
-  if reports then
-    weight, unmet, waiting = numbers('@caller.weight..waiting.form', asks, here + @caller.weight.at)
-  else
-    weight = numbers('@caller.weight.form', asks, here + @caller.weight.at)
-  end
-  --@include fair_open
-  local unserved, first, retry, ask, paid = 0, 0, 0, 1, false
-  local slope, nth = reserve / depth, (here - callers_at) / caller_bytes
-  for group = @asks.rest, last_group, @group.bytes do
-    local size, wanted, by = numbers('@group.form', asks, group)
-    if by == nth then
-      local got = min((left - left % size) / size, wanted)
-      if part > 0 and got > 0 then
-        -- The emptier the credit, the more must stay free.
-        local may = (left - reserve + slope * (credit + 1)) / (1 + slope)
-        may = may < credit and may or credit
-        may = floor(floor(may) / size)
-        if may < 1 then
-          may = (credit >= depth or not heavy and credit >= 0) and 1 or 0
+-- Fairness: serves one caller after the other, while they contend, of what is `left`. It raises what
+-- fair_account.lua raises. Gives what is left then, and the size of the first ask that was refused;
+-- `told` are how many of each group were granted, then after how many us each caller should come
+-- back. `next_us` gives how long it is until more is free.
+local function serve(told, asks, groups, reports, left, now, window, share, target, booked, next_us)
+  -- While a share rises to its target, permits leave the window elsewhere as fast as if it were all
+  -- here, and come here at once. So it is as if it were.
+  local goal = share > target and share or target
+  local batch = groups > 0 and numbers('@group.size.form', asks, @asks.rest) or 1
+  local refused, refused_ask = nil, groups + 1
+  local reserve = @HEADROOM_PART * goal >= 2 and @HEADROOM_PART * goal or 0
+  local last_group = @asks.rest + @group.bytes * (groups - 1)
+  local bytes, nth = reports and @caller.bytes or @caller.unmet.at, 0
+  for here = last_group + @group.bytes, #asks, bytes do
+    local weight, unmet, waiting = numbers('@caller.weight.form', asks, here + @caller.weight.at), 0, 0
+    if reports then
+      unmet, waiting = numbers('@caller.unmet..waiting.form', asks, here + @caller.unmet.at)
+    end
+    local a = open(sub(asks, @caller.id[here]), weight, unmet, waiting, now, window, goal, batch)
+    local part, depth, credit, heavy = a.part, a.depth, a.credit, a.heavy
+    local unserved, first, retry, ask, paid = 0, 0, 0, 1, false
+    local slope = reserve / depth
+    for group = @asks.rest, last_group, @group.bytes do
+      local size, wanted, by = numbers('@group.form', asks, group)
+      if by == nth then
+        local got = min((left - left % size) / size, wanted)
+        if part > 0 and got > 0 then
+          -- The emptier the credit, the more must stay free.
+          local may = (left - reserve + slope * (credit + 1)) / (1 + slope)
+          may = may < credit and may or credit
+          may = floor(floor(may) / size)
+          if may < 1 then
+            may = (credit >= depth or not heavy and credit >= 0) and 1 or 0
+          end
+          got = got < may and got or may
         end
-        got = got < may and got or may
-      end
-      if got > 0 then
-        left, credit, paid = left - got * size, credit - got * size, true
-        used = min(used + 2 * got * size * @MILLI, @MOST)
-      end
-      if got < wanted then
-        unserved, first = unserved + (wanted - got) * size, first > 0 and first or size
-        if ask < refused_ask then
-          refused, refused_ask = size, ask
+        if got > 0 then
+          left, credit, paid = left - got * size, credit - got * size, true
+          a.used = min(a.used + 2 * got * size * @MILLI, @MOST)
         end
-      end
-      told[ask] = got
-    end
-    ask = ask + 1
-  end
-  changed = changed or paid
-  if part > 0 then
-    if paid then
-      empty = max(now - max(floor(credit * @MILLI * window / rate + 0.5), -@MOST), 0)
-    end
-    local lacks = unserved
-    if unserved == 0 and heavy and (left < 1 or credit < depth
-      and floor(min(credit, (left - reserve + slope * (credit + 1)) / (1 + slope))) < 1) then
-      first, lacks = 1, 1 -- it would be refused now: it need not come to hear it
-    end
-    if lacks > 0 or not heavy then
-      local want = lacks > 0 and max(1, min(first, depth), min(lacks, floor(depth / 2))) or 1
-      retry = max((want - credit) * window / part, 0)
-      local spared = ceil(reserve * (1 - credit / depth))
-      local most = not heavy and 0 or first > left and @MOST or waiting > 0 and first + spared > left and @BRIEF or 0
-      retry = max(retry, min(min(depth - credit, max(1, goal / @WANT_PART)) * window / part, most))
-      if unserved > 0 then
-        local need = first - left + (credit >= want and spared or 0)
-        if need > 0 then
-          retry = max(retry, @NEXT + (need - 1) * window / max(goal, 1))
+        if got < wanted then
+          unserved, first = unserved + (wanted - got) * size, first > 0 and first or size
+          if ask < refused_ask then
+            refused, refused_ask = size, ask
+          end
         end
-        retry = max(retry, window / @LEAST_PART)
+        told[ask] = got
       end
-      retry = ceil(min(retry, window))
+      ask = ask + 1
     end
+    a.changed, a.credit = a.changed or paid, credit
+    if part > 0 then
+      if paid then
+        a.empty = emptied(credit, a.rate, now, window)
+      end
+      local lacks = unserved
+      if unserved == 0 and heavy and (left < 1 or credit < depth
+        and floor(min(credit, (left - reserve + slope * (credit + 1)) / (1 + slope))) < 1) then
+        first, lacks = 1, 1 -- it would be refused now: it need not come to hear it
+      end
+      if lacks > 0 or not heavy then
+        local want = lacks > 0 and max(1, min(first, depth), min(lacks, floor(depth / 2))) or 1
+        retry = max((want - credit) * window / part, 0)
+        local spared = ceil(reserve * (1 - credit / depth))
+        local most = not heavy and 0 or first > left and @MOST or waiting > 0 and first + spared > left and @BRIEF or 0
+        retry = max(retry, min(min(depth - credit, max(1, goal / @WANT_PART)) * window / part, most))
+        if unserved > 0 then
+          local need = first - left + (credit >= want and spared or 0)
+          if need > 0 then
+            retry = max(retry, next_us() + (need - 1) * window / max(goal, 1))
+          end
+          retry = max(retry, window / @LEAST_PART)
+        end
+        retry = ceil(min(retry, window))
+      end
+    end
+    nth = nth + 1
+    told[groups + nth] = retry
+    if unserved > 0 then
+      stay(a, first, unserved, left < 1 and max(retry, next_us()) or retry, booked, now, window, goal)
+    end
+    write(a, window)
   end
-  told[groups + nth + 1] = retry
-  if unserved > 0 then
-    local back = left < 1 and max(retry, @NEXT) or retry
-    --@include fair_stay
-  end
-  --@include fair_write
+  return left, refused
 end

@@ -1,14 +1,14 @@
 -- Fairness, in a full take, after the grants are written: tells how many of each group were
 -- granted, and after how many us each caller should come back. The ledger lives for a little
 -- more than two windows.
-if begun then
+if got.begun then
   redis.pcall('DEL', KEYS[#KEYS])
 end
-if contending then
-  for i = 1, #told do
-    reply[#reply + 1] = told[i]
+if got.contending then
+  for i = 1, #got.told do
+    reply[#reply + 1] = got.told[i]
   end
-  if remark then
+  if got.mark then
     redis.pcall('PEXPIRE', KEYS[#KEYS], @LIFE)
   end
 end

@@ -40,7 +40,6 @@
 --   pace()                delay of the first permit granted next, and a part of a us over share
 -- TAKES tells whether the operation is a take.
 local TAKES = @TAKES
---@include struct
 local sub, find, match, format = string.sub, string.find, string.match, string.format
 local floor, ceil = math.floor, math.ceil
 local epoch, revision, target, window, burst, share, start, closed_until, offset, touched, contended, returned =

@@ -10,5 +10,5 @@ share, closed_until, contended = math.min(share, target), math.min(closed_until,
 begin()
 -- Takes tell by `touched` whether the time to live was set in this sixteenth of a window.
 local life = math.max(redis.call('PTTL', KEYS[1]), ceil(window / 500))
---@include packed_store
+local done = store(life)
 return type(done) == 'table' and done.err and {-2, done.err} or {1}

@@ -13,7 +13,7 @@ if renew or stepped or remark then
       ceil(math.min(math.max(again, closed, window), @MAX_FILL) / 1000)
         + math.max(sub(ARGV[2], @terms.life) + 0, ceil(window / 500)))
   end
-  --@include packed_store
+  local done = store(life)
   if type(done) == 'table' and done.err and (renew or stepped) then -- else it harms fairness only
     return {-2, done.err}
   end

@@ -26,7 +26,7 @@ else
 end
 --@include packed_reply
 reply[@reserve.delay], reply[@reserve.paced] = delay, paced
-if charge then
-  pcall(charge, granted, math.max(delay, retry_in))
+if account then
+  pcall(charge, account, granted, max(delay, retry_in))
 end
 return reply

@@ -7,7 +7,13 @@
 --       window us; and while participants contend how many of each group were granted, and after
 --       how many us each caller should come back
 local available = closed == 0 and free() or 0
---@include fair
+local got = fair(ARGV[3], available, contended, closed, now, window, share, target, booked, soonest)
+if got.foreign then
+  return got.foreign
+elseif got.mark then
+  contended, remark = got.mark, true
+end
+local granted, refused = got.granted, got.refused
 local delay, delay_part, retry_in, at = 0, 0, 0, now
 if granted > 0 then
   if pace then
@@ -23,7 +29,7 @@ if refused then
   end
 end
 --@include packed_reply
-reply[@take.rare] = (not as_proposed or sign == ':' or booked or begun or contending) and 1 or 0
+reply[@take.rare] = (not as_proposed or sign == ':' or booked or got.begun or got.contending) and 1 or 0
 if pace then
   reply[@take.delay], reply[@take.part], reply[@take.window] = delay, delay_part, window
 end

@@ -46,28 +46,29 @@ const (
 var programs = func() (all [programCount]program) {
 	all[voteProgram] = program{name: "vote", file: "vote", parts: []string{"run", "vote"}}
 	all[placesProgram] = program{name: "places", file: "places", parts: []string{"run", "places"}}
-	all[calmProgram] = program{name: "calm take", file: "calm_take", parts: []string{"take"}}
+	all[calmProgram] = program{name: "calm take", file: "calm_take", parts: []string{"struct", "take"}}
 	all[calmProgram].names = map[string]string{
 		"PLAN": "ARGV[1]", "COUNT": "#keys - 1", "DECIDE": "take_whole", "TELL": "", "MORE": "",
 		"SIGN": ";", "MARK": "0", "MEMORY": "keys[#keys]"}
-	all[pacedProgram] = program{name: "paced take", file: "paced_take", parts: []string{"take"}}
+	all[pacedProgram] = program{name: "paced take", file: "paced_take",
+		parts: []string{"struct", "fair_account", "fair_serve", "fair", "take"}}
 	all[pacedProgram].names = map[string]string{
 		"PLAN": "''", "COUNT": "1", "DECIDE": "fair_take", "TELL": "fair_taken",
-		"SIGN": ":0 0 ", "MARK": "17", "MEMORY": "keys[#keys]", "SERVE": "fair_serve", "MORE": " .. more",
-		"ASKS": "ARGV[1]", "NEXT": "(count > 0 and soonest or 0)"}
+		"SIGN": ":0 0 ", "MARK": "17", "MEMORY": "keys[#keys]", "MORE": " .. more"}
 	for a, file := range [algorithms]string{"log", "log", "log", "tokenbucket", "leakybucket"} {
 		a := Algorithm(a)
 		for operation, parts := range [shardOperations][]string{
-			takeProgram:    {"take", "packed", file, "packed_adopt", "packed_take"},
-			reserveProgram: {"reserve", "packed", file, "packed_adopt", "packed_reserve"},
-			settleProgram:  {"settle", "packed", file, "packed_adopt", "packed_settle"},
-			peekProgram:    {"peek", "packed", file, "packed_peek"},
-			clearProgram:   {"clear", "packed", file, "packed_clear"},
-			ledgerProgram:  {"ledger", "packed", file, "ledger"},
-			dropProgram:    {"drop", "drop"},
+			takeProgram: {"take", "struct", "fair_account", "fair_serve", "fair",
+				"packed", file, "packed_store", "packed_adopt", "packed_take"},
+			reserveProgram: {"reserve", "struct", "fair_account",
+				"packed", file, "packed_store", "packed_adopt", "packed_reserve"},
+			settleProgram: {"settle", "struct", "packed", file, "packed_store", "packed_adopt", "packed_settle"},
+			peekProgram:   {"peek", "struct", "packed", file, "packed_peek"},
+			clearProgram:  {"clear", "struct", "packed", file, "packed_store", "packed_clear"},
+			ledgerProgram: {"ledger", "struct", "packed", file, "ledger"},
+			dropProgram:   {"drop", "drop"},
 		} {
-			names := map[string]string{"MAGIC": letters[a], "NEXT": "soonest()", "SERVE": "fair_guarded",
-				"MEMORY": "KEYS[2]", "ASKS": "ARGV[3]", "TAKES": strconv.FormatBool(operation == takeProgram)}
+			names := map[string]string{"MAGIC": letters[a], "MEMORY": "KEYS[2]", "TAKES": strconv.FormatBool(operation == takeProgram)}
 			maps.Copy(names, logs[a].names())
 			all[recordPrograms+int(a)*shardOperations+operation] = program{name: parts[0],
 				file: strings.ReplaceAll(a.String(), "_", "") + "_" + parts[0], parts: parts[1:], names: names}

@@ -17,7 +17,6 @@
 --       created; or 2: LOOK; or, and that begins with 0, the permits that were free, us until more
 --       are, us until all are, and whether some came back early in the last window.
 --@layout told
---@include struct
 
 -- Goes on with the sections that are left. It raises where what is stored cannot be a log, or the
 -- server refuses to write, and then has written nothing that means anything.
