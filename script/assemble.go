@@ -11,9 +11,9 @@ import (
 	"github.com/shardlimit/shardlimit/internal/columns"
 )
 
-// This file puts scripts together. A script is several fragments in a row, one file each; a
-// fragment may include others, where few calls need them: to define a function costs every call
-// that passes by. TestAssembled writes whole scripts to a folder.
+// This file puts scripts together. A script is several fragments in a row, one file each. They may
+// include others, which include none, where few calls need them: to define a function costs every
+// call that passes by. TestAssembled writes whole scripts to a folder.
 //
 // A line "--@include name" is replaced by the fragment of that name, which may be "@NAME", too.
 // Every fragment is preceded by a line with the name of its file. A line "--@layout name" tells
@@ -42,14 +42,15 @@ type program struct {
 func (p *program) assemble() {
 	text := []byte("-- " + p.file + "\n")
 	for _, part := range p.parts {
-		text = p.add(text, part, "")
+		text = p.add(text, part, "", true)
 	}
 	sum := sha1.Sum(text) // the name Redis gives it, not a secret
 	p.text, p.sha = string(text), hex.EncodeToString(sum[:])
 }
 
-// add appends a fragment, indented like the line that includes it.
-func (p *program) add(text []byte, name, indent string) []byte {
+// add appends a fragment, indented like the line that includes it. One that is included includes
+// none.
+func (p *program) add(text []byte, name, indent string, inRow bool) []byte {
 	fragment, err := fragments.ReadFile(name + ".lua")
 	if err != nil {
 		panic(err) // the tests assemble every script
@@ -59,9 +60,9 @@ func (p *program) add(text []byte, name, indent string) []byte {
 		bare := strings.TrimLeft(line, " ")
 		other, includes := strings.CutPrefix(bare, inclusion)
 		switch {
-		case includes:
+		case includes && inRow:
 			if other = p.expand(strings.TrimSuffix(other, "\n")); other != "" {
-				text = p.add(text, other, indent+line[:len(line)-len(bare)])
+				text = p.add(text, other, line[:len(line)-len(bare)], false)
 			}
 		case strings.HasPrefix(bare, directive+"layout "):
 		case line == "\n":

@@ -4,8 +4,7 @@
 -- microseconds, if nothing more is taken. So what is in it is `room` less what it will have gained
 -- until then, a grant of n moves the date on by n*window/share, and idleness costs nothing. The
 -- part of a microsecond is kept as the numerator over the share, so nothing is ever rounded and no
--- rate drifts. The leaky bucket reads the same date as the instant at which the next permit may
--- act.
+-- rate drifts. In a leaky bucket the next permit may act at that date.
 local date, part = 0, 0
 local retry -- each of the two has its own
 local give_back
@@ -44,7 +43,7 @@ end
 local function missing(at)
   if share == 0 then
     return 0
-  elseif share * math.max(date - at, at - date) / window >= FAR then
+  elseif share * max(date - at, at - date) / window >= FAR then
     return date > at and FAR or -FAR
   elseif date >= at then
     local whole, more = muldiv(share, date - at, part, window)
@@ -107,7 +106,7 @@ end
 if not TAKES then
   -- As many of n permits as the bucket gains until it is full, if that is in us at the latest.
   function overdraw(n, us)
-    return math.max(math.min(n, -missing(now + us) - reserved), 0)
+    return max(min(n, -missing(now + us) - reserved), 0)
   end
 
   -- The exact opposite of grant.
@@ -120,9 +119,9 @@ if not TAKES then
   end
 
   function releases(reply)
-    local step = math.max(ceil((room - level) / @MAX_RELEASES), 1)
+    local step = max(ceil((room - level) / @MAX_RELEASES), 1)
     for from = level, room - 1, step do
-      local to = math.min(from + step, room)
+      local to = min(from + step, room)
       reply[#reply + 1], reply[#reply + 2] = retry(to), to - from
     end
   end

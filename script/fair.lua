@@ -1,19 +1,17 @@
 -- Fairness, in the take of any algorithm: while participants contend, who gets which of the free
 -- permits, and when they should come back.
 --
--- asks    how many groups there are, and 1 if callers carry reports, else 0; the groups; the
---         callers, whose weights are in thousandths. Only with reports: thousandths of a permit of
---         unmet demand since the last report, and permits that blocked callers wait for.
--- marked  0 or when somebody was last refused
+-- asks: how many groups, and 1 if callers carry reports, else 0; the groups; the callers, whose
+-- weights are in thousandths. With reports: thousandths of a permit of unmet demand since the last
+-- one, and permits that blocked callers wait for. marked: 0, or when somebody was last refused.
 --@layout asks
 --@layout group
 --@layout caller
 --
 -- Gives how many permits were `granted`, and are `left`; the size of the first ask that was
--- `refused`; whether they are `contending`, or have just `begun`; what becomes of the mark, if it
--- changes; and what is `told`: see fair_serve.lua. Or, if the ledger is not ours, the `foreign`
--- reply. Arithmetic in the order of internal/limittest/ledger. A ledger that is damaged is thrown
--- away: then the call is served as if nobody contended.
+-- `refused`; whether they are `contending`, or have just `begun`; the `mark`, if it changes; and
+-- what is `told`: see fair_serve.lua. Or, if the ledger is not ours, the `foreign` reply. One that
+-- is damaged is thrown away: then the call is served as if nobody contended.
 local function fair(asks, free, marked, closed, now, window, share, target, booked, next_us)
   local groups, reports = numbers('@asks.groups..reports.form', asks, 1)
   local last_group = @asks.rest + @group.bytes * (groups - 1)

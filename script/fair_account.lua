@@ -7,11 +7,8 @@
 -- new, state a claim, are not held back, or are refused and count longer or are owed something.
 --@layout ledger
 --@layout account
-local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
-local sub, format = string.sub, string.format
 
--- The header: of the half window before, of this one and of the next, what the light want and the
--- weight of the heavy.
+-- The header: what the light want and the weight of the heavy, in three half windows.
 local function header(id, now, window)
   local text, half = redis.pcall('HGET', KEYS[#KEYS], '@LEDGER'), (now * 2 - now * 2 % window) / window
   if type(text) == 'table' or text and sub(text, 1, #'@LEDGER_KIND') ~= '@LEDGER_KIND'
@@ -76,8 +73,7 @@ local function place(a, window)
     + (a.heavy and 4 or 3)
 end
 
--- Opens the account of a caller: what it reported, what it wants, and what credit it has. The
--- header comes with it if that needs it, or the `whole` is wanted.
+-- Opens the account of a caller: what it wants, and its credit. whole: the header is needed anyway.
 local function open(id, weight, unmet, waiting, now, window, goal, batch, whole)
   local text, whose, h = redis.pcall('HGET', KEYS[#KEYS], id), id, nil
   local new = type(text) ~= 'string'

@@ -5,8 +5,7 @@
 --       blocked callers wait for
 -- Gives `pay`, the us until the participant's credit can pay for the `permits`; how many are `kept`
 -- for who wants single ones; and, if there is something to write, its account.
-local permits, pay, kept, account = ARGV[3] + 0, 0, 0, nil
-local goal = max(share, target)
+local permits, pay, kept, account, goal = ARGV[3] + 0, 0, 0, nil, max(share, target)
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] then
   local sound, a = pcall(open, ARGV[7], ARGV[8] + 0, 0, ARGV[9] + 0, now, window, goal, permits, true)
   if sound then

@@ -1,7 +1,7 @@
--- Fairness: serves one caller after the other, while they contend, of what is `left`. It raises what
--- fair_account.lua raises. Gives what is left then, and the size of the first ask that was refused;
--- `told` are how many of each group were granted, then after how many us each caller should come
--- back. `next_us` gives how long it is until more is free.
+-- Fairness: serves the callers, who contend, one after the other of what is `left`. Gives what is
+-- left then, and the size of the first ask that was refused. It fills in `told`: how many of each
+-- group were granted, then after how many us each caller should come back. next_us() is how long it
+-- is until more is free. It raises what fair_account.lua raises.
 local function serve(told, asks, groups, reports, left, now, window, share, target, booked, next_us)
   -- While a share rises to its target, permits leave the window elsewhere as fast as if it were all
   -- here, and come here at once. So it is as if it were.
@@ -26,13 +26,11 @@ local function serve(told, asks, groups, reports, left, now, window, share, targ
         local got = min((left - left % size) / size, wanted)
         if part > 0 and got > 0 then
           -- The emptier the credit, the more must stay free.
-          local may = (left - reserve + slope * (credit + 1)) / (1 + slope)
-          may = may < credit and may or credit
-          may = floor(floor(may) / size)
+          local may = floor(floor(min(credit, (left - reserve + slope * (credit + 1)) / (1 + slope))) / size)
           if may < 1 then
             may = (credit >= depth or not heavy and credit >= 0) and 1 or 0
           end
-          got = got < may and got or may
+          got = min(got, may)
         end
         if got > 0 then
           left, credit, paid = left - got * size, credit - got * size, true

@@ -1,6 +1,5 @@
--- Take, the calm case while participants contend: what it tells beside the rest, as columns.Paced
--- has it. That is how many were granted, and when what was refused is there, us; then how many of
--- each group were granted, and after how many us each caller should come back.
+-- Take, the calm case while participants contend: tells beside the rest, as columns.Paced, how many
+-- were granted, when what was refused is there, us, and what fair.lua has told.
 if n == 0 then
   soonest, reset = count > 0 and soonest or 0, count > 0 and newest + window - now or 0
 end

@@ -10,14 +10,13 @@ if unused ~= 0 and #(ARGV[9] or '') == 16 and contended > 0 and contended + 2 * 
     if not text then
       whose, text = '@SHARED', redis.call('HGET', KEYS[#KEYS], '@SHARED')
     end
-    local floor, max, min = math.floor, math.max, math.min
     local rate = numbers('@account.rate.form', text, @account.rate.from)
     local used, empty = numbers('@account.used..empty.form', text, @account.used.from)
     local part, head = rate / @MILLI, redis.call('HGET', KEYS[#KEYS], '@LEDGER')
     assert(#text == @account.bytes and sub(head, 1, #'@LEDGER_KIND') == '@LEDGER_KIND')
     used = max(0, min(used - 2 * unused * @MILLI, @MOST))
     if part > 0 then
-      local depth = max(@DEPTH_LEAST, @DEPTH_PART * part, @DEPTH_ROOT * math.sqrt(part))
+      local depth = max(@DEPTH_LEAST, @DEPTH_PART * part, @DEPTH_ROOT * sqrt(part))
       local credit = min((now - empty) * part / window, depth) + unused
       empty = max(now - max(floor(credit * @MILLI * window / rate + 0.5), -@MOST), 0)
     elseif unused > 0 then

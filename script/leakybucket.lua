@@ -57,8 +57,7 @@ if not as_proposed then
     advance()
   end
 
-  -- Turns that were given closer together do not come back: where it is a microsecond later, nobody
-  -- was given the last one.
+  -- Turns given closer together do not come back: a microsecond later, nobody has the last one.
   function regrid(was)
     if window > was then
       last = last + 1

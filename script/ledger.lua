@@ -9,4 +9,4 @@ if ledger.err
   or ledger[1] and sub(redis.call('HGET', KEYS[#KEYS], '@LEDGER') or '', 1, #'@LEDGER_KIND') ~= '@LEDGER_KIND' then
   return {-1, #KEYS, ledger.err}
 end
-return {head and 1 or 0, contends and 1 or 0, now, window, math.max(share, target), ledger}
+return {head and 1 or 0, contends and 1 or 0, now, window, max(share, target), ledger}

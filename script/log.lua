@@ -83,7 +83,7 @@ if head then
     newest, sound = dated(touched), #own == @once.bytes and total >= 1
   elseif #own >= @log.bytes then
     count, newest, total, since, before, dead, oldest = numbers('@log.form', own, @log.count.from)
-    local from, length = @log.bytes + dead * @entry.bytes, math.max(count - 1, 0) * @entry.bytes
+    local from, length = @log.bytes + dead * @entry.bytes, max(count - 1, 0) * @entry.bytes
     entries = sub(own, from + 1, from + length)
     sound = dead + count < 2e4 and oldest < 1e16 and #entries == length
   end
@@ -116,14 +116,14 @@ local function fullest(instant)
   local most = alive(past)
   for i = past + 1, count do
     if date(i) - window < instant then
-      most = math.max(most, within(i))
+      most = max(most, within(i))
     end
   end
   return most
 end
 
 local function free()
-  return math.max(math.min(share, target) - fullest(dated(now)), 0)
+  return max(min(share, target) - fullest(dated(now)), 0)
 end
 
 -- Adds permits to every total of some entries.
@@ -159,13 +159,13 @@ end
 
 -- When so many permits have left.
 local function leave(gone)
-  return date(math.min(first(alive, gone - 1), count)) + window - now
+  return date(min(first(alive, gone - 1), count)) + window - now
 end
 
 -- The time until n permits are free: beside what is used then, and in every window that holds that
 -- instant and ends with a booking; else behind that booking.
 local function retry(n)
-  local most, us, last = math.min(share, target), 0, past
+  local most, us, last = min(share, target), 0, past
   if n > most then
     return -1
   end
@@ -175,12 +175,12 @@ local function retry(n)
     end
     local gone, later = alive(last) + n - most, us
     if gone > 0 then
-      later = math.max(us, leave(gone))
+      later = max(us, leave(gone))
     end
     if later == us then
       for i = last + 1, count do
         if date(i) - window < dated(now + us) and within(i) + n > most then
-          later = math.max(later, date(i) - now)
+          later = max(later, date(i) - now)
         end
       end
       if later == us then
@@ -210,7 +210,7 @@ function regrid()
   local parts = {}
   for from = 1, #entries, @entry.bytes do
     local when, sum = numbers('@entry.form', entries, from)
-    when = @FIXED and dated(math.max(when, now)) or when
+    when = @FIXED and dated(max(when, now)) or when
     if when <= now - window then
       since, before = when + (@FIXED and window or 1), sum
     else
@@ -228,7 +228,7 @@ end
 
 -- How many of n permits make a difference: with the share, nothing is free for a window.
 function overdraw(n)
-  return math.max(math.min(n, math.max(share, target), @MOST_USED - alive(past)), 0)
+  return max(min(n, max(share, target), @MOST_USED - alive(past)), 0)
 end
 
 -- refund gives permits of an entry back. A grant of a window ago gives nothing back, although its
@@ -241,23 +241,23 @@ function refund(n, at)
     return 0
   end
   local held = (upto(i) - upto(i - 1)) % @WRAP
-  n = math.min(n, held)
+  n = min(n, held)
   keep(some(1, i - 1) .. shifted(some(n < held and i or i + 1, count), -n))
   return n
 end
 
 -- Behind everything that is booked.
 function earliest(n, least, kept)
-  local most = math.min(share, target)
+  local most = min(share, target)
   if n > most then
     return -1, false
   end
-  kept = math.min(kept, most - n)
+  kept = min(kept, most - n)
   if least == 0 and n + kept <= free() then
     return 0, true
   end
   local gone = used() + n + kept - most
-  local us = math.max(least, count > past and date(count) - now or 0, gone > 0 and leave(gone) or 0)
+  local us = max(least, count > past and date(count) - now or 0, gone > 0 and leave(gone) or 0)
   return us, count - past < @MOST_PENDING and count < @MOST_ENTRIES + @MOST_PENDING
 end
 
@@ -273,9 +273,9 @@ function book(n, us)
 end
 
 function releases(reply)
-  local step, told = math.max(ceil(count / @MAX_RELEASES), 1), 0
+  local step, told = max(ceil(count / @MAX_RELEASES), 1), 0
   for i = 1, count, step do
-    local last = math.min(i + step - 1, count)
+    local last = min(i + step - 1, count)
     reply[#reply + 1], reply[#reply + 2] = date(last) + window - now, alive(last) - told
     told = alive(last)
   end

@@ -40,12 +40,9 @@
 --   pace()                delay of the first permit granted next, and a part of a us over share
 -- TAKES tells whether the operation is a take.
 local TAKES = @TAKES
-local sub, find, match, format = string.sub, string.find, string.match, string.format
-local floor, ceil = math.floor, math.ceil
 local epoch, revision, target, window, burst, share, start, closed_until, offset, touched, contended, returned =
   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
--- To make a function costs more than most calls of it, so buckets make those that few calls need
--- only then.
+-- To make a function costs more than most calls of it: buckets make some only where they are needed.
 local begin, regrid, reshape, ends, held -- unless all is as proposed
 local refund, earliest, book, overdraw, releases -- unless the operation is a take: TAKES
 local pace                       -- where the algorithm has it

@@ -64,7 +64,7 @@ elseif epoch < proposed
   or asked and epoch == proposed and came >= revision and target > 0 and asked[1] > 0 and asked[2] == window
     and (came > revision or target ~= asked[1] or burst ~= asked[3]) then
   if share > target and closed_until <= now then -- nobody has looked since it could fall to that
-    share = math.min(share, math.max(held(), target))
+    share = min(share, max(held(), target))
   end
   local was = window
   newer = epoch < proposed
@@ -81,7 +81,7 @@ elseif epoch < proposed
       entitled = kept
     end
   else -- what the other terms had put in force may be in use elsewhere
-    entitled = math.min(target, minimum)
+    entitled = min(target, minimum)
   end
   if window ~= was and regrid then
     regrid(was)
@@ -96,17 +96,17 @@ elseif epoch < proposed
   end
 end
 local most = target > 0 and burst > 0 and burst or target -- permits that can ever be free
-local closed = math.max(closed_until - now, 0) -- what is left of the quarantine, us
+local closed = max(closed_until - now, 0) -- what is left of the quarantine, us
 -- In quarantine the state does not tell what is in use, so the share, 0, does not rise.
 if closed == 0 and not as_proposed then
   local bottom = entitled or target
   if share > bottom then
-    share = math.min(share, math.max(held(), bottom))
+    share = min(share, max(held(), bottom))
     if entitled and newer then
       start = share
     end
   elseif share < target and epoch == proposed then
-    share = math.max(share, math.min(minimum, target))
+    share = max(share, min(minimum, target))
   end
 end
 if head and had and (share ~= had[1] or window ~= had[2] or burst ~= had[3] or target ~= had[4]) then

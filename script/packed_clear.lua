@@ -6,9 +6,9 @@
 if not head then
   return {0}
 end
-share, closed_until, contended = math.min(share, target), math.min(closed_until, now + @LIFTED_AFTER), 0
+share, closed_until, contended = min(share, target), min(closed_until, now + @LIFTED_AFTER), 0
 begin()
 -- Takes tell by `touched` whether the time to live was set in this sixteenth of a window.
-local life = math.max(redis.call('PTTL', KEYS[1]), ceil(window / 500))
+local life = max(redis.call('PTTL', KEYS[1]), ceil(window / 500))
 local done = store(life)
 return type(done) == 'table' and done.err and {-2, done.err} or {1}

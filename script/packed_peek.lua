@@ -7,14 +7,14 @@
 if not head then
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 end
-local closed = math.max(closed_until - now, 0)
-local least = closed == 0 and math.max(held(), target) or share
+local closed = max(closed_until - now, 0)
+local least = closed == 0 and max(held(), target) or share
 if least < share then
   share = least
   reshape()
 end
 local reply = {1, epoch, target, share, start, used(), window, share == 0 and closed or 0,
-  math.max(reset(), closed), closed > 0 and 0 or free()}
+  max(reset(), closed), closed > 0 and 0 or free()}
 if closed == 0 then
   releases(reply)
 end

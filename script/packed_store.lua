@@ -1,5 +1,4 @@
--- One-string algorithms: writes the state, to live for `life` ms; nil: for as long as it was to
--- live.
+-- One-string algorithms: writes the state, to live for `life` ms; nil: as long as before.
 local function store(life)
   local state = as_proposed and layout
     or format('@MAGIC%d %d %d %d %d %d', epoch, revision, target, window, burst, share)

@@ -33,5 +33,15 @@ reply[@take.rare] = (not as_proposed or sign == ':' or booked or got.begun or go
 if pace then
   reply[@take.delay], reply[@take.part], reply[@take.window] = delay, delay_part, window
 end
---@include fair_settle
+-- The ledger lives for a little more than two windows.
+if got.begun then
+  redis.pcall('DEL', KEYS[#KEYS])
+elseif got.contending then
+  for i = 1, #got.told do
+    reply[#reply + 1] = got.told[i]
+  end
+  if got.mark then
+    redis.pcall('PEXPIRE', KEYS[#KEYS], @LIFE)
+  end
+end
 return reply

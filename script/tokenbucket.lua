@@ -47,9 +47,9 @@ local function look()
   for from = 1, #bookings, @booking.bytes do
     local at, n = booking(from)
     reserved = reserved + n
-    spare = math.min(spare, room - missing(at) - reserved)
+    spare = min(spare, room - missing(at) - reserved)
   end
-  level = math.min(stock, spare)
+  level = min(stock, spare)
 end
 
 -- How many stretches ago an instant was.
@@ -60,7 +60,7 @@ end
 
 -- Has what was missing in the stretch whose number is there be no more than that.
 local function lower(from, lacking)
-  lacking = math.min(math.max(lacking, 0), sub(lows, @low.permits[from]) + 0)
+  lacking = min(max(lacking, 0), sub(lows, @low.permits[from]) + 0)
   lows = sub(lows, 1, from - 1) .. format('@low.form', lacking) .. sub(lows, from + @low.bytes)
 end
 
@@ -101,7 +101,7 @@ local function behind(n)
     us = at - now
   end
   level = n - 1 -- they are not there at once
-  us = math.max(us, wait(n))
+  us = max(us, wait(n))
   date, part, lows = last, rest, kept
   look()
   return us
@@ -135,7 +135,7 @@ if not as_proposed then
   -- What it may have granted in the window that ends now is what is missing and what it gained.
   function ends()
     return bookings ~= '' and booking(#bookings - @booking.bytes + 1) - now + window
-      or level < share and math.min(span(share - level, 0) + 1, window) or 0
+      or level < share and min(span(share - level, 0) + 1, window) or 0
   end
 
   -- What is reserved was dated at the rate in force.
@@ -149,8 +149,8 @@ if not TAKES then
     if n > room then
       return -1, false
     end
-    kept = math.min(kept, room - n)
-    local us = after == 0 and n + kept <= level and 0 or math.max(after, behind(n + kept))
+    kept = min(kept, room - n)
+    local us = after == 0 and n + kept <= level and 0 or max(after, behind(n + kept))
     return us, share <= target and #bookings < @booking.bytes[@MOST_BOOKINGS]
   end
 
@@ -169,7 +169,7 @@ if not TAKES then
     local kept, canceled = '', 0
     for from = 1, #bookings, @booking.bytes do
       local due, had = booking(from)
-      local gone = due == at and math.min(had, n - canceled) or 0
+      local gone = due == at and min(had, n - canceled) or 0
       canceled = canceled + gone
       if gone < had then
         kept = kept .. format('@booking.form', due, had - gone)
@@ -201,7 +201,7 @@ if not TAKES then
         give_back(least)
       end
       measure()
-      canceled = math.min(n, had - missing(now))
+      canceled = min(n, had - missing(now))
     end
     look()
     return canceled

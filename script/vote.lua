@@ -17,9 +17,8 @@
 -- Reply status (1; -1 with the number of the foreign key; -2 with the server's refusal), done (0,
 -- 1), votes (0, 1), age of the value us, now us, for how long the register has had a value us,
 -- participants of a read, moved (0, 1), promised, accepted, mark, value; of a list of a place that
--- has moved, in its place "<length>:<name><ms left, 0: no end> " of up to 128 records
---
--- Ballots are compared as text, which their leading zeros allow.
+-- has moved, in its place "<length>:<name><ms left, 0: no end> " of up to 128 records. Ballots are
+-- compared as text, which their leading zeros allow.
 local HEAD, NONE = 105, '00000000000000000000000000000000'
 local MOST = 10000 -- participants
 local PAGE = 128 -- records told in one call
@@ -94,8 +93,7 @@ elseif kind == '1' and not moved then
   end
   local name, ttl = ARGV[8], ARGV[9] + 0
   if name ~= '' then
-    -- One that was seen in the far future was seen before the clock went back: it is forgotten like
-    -- one not seen for long.
+    -- One that was seen in the far future was so before the clock went back: it is forgotten, too.
     local gone = redis.pcall('ZREMRANGEBYSCORE', KEYS[2], '-inf', format('%d', now - ttl))
     local added = type(gone) == 'table' and gone
     if not added then
