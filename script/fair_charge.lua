@@ -1,34 +1,28 @@
 -- Fairness, before a booking: while participants contend, what is booked is paid from credit like
 -- what is taken, or it would be a way around one's part.
 --
--- ARGV  3 permits; 7.. unless the caller is anonymous: id, weight in thousandths, permits that
---       blocked callers wait for
--- Gives `pay`, the us until the participant's credit can pay for the `permits`; how many are `kept`
--- for who wants single ones; and, if there is something to write, its account.
-local permits, pay, kept, account, goal = ARGV[3] + 0, 0, 0, nil, max(share, target)
-if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] then
-  local sound, a = pcall(open, ARGV[7], ARGV[8] + 0, 0, ARGV[9] + 0, now, window, goal, permits, true)
-  if sound then
-    local want = min(permits, a.depth)
-    if a.part > 0 and a.credit < want and (a.heavy or a.credit < 0) then
-      pay = ceil(min((want - a.credit) * window / a.part, @MOST))
-    end
-    kept, account = permits > 1 and floor(a.header.owed / @MILLI) or 0, a
-  elseif type(a) == 'table' and a[1] then
-    return a
-  else
-    redis.pcall('DEL', KEYS[#KEYS])
+-- ARGV  7 id  8 weight in thousandths  9 permits that blocked callers wait for
+-- Gives in how many us the participant's credit can pay for the permits; how many are kept for who
+-- wants single ones; and what is to be called at the end, with how many were granted, and in how
+-- many us they come, or should. It raises what fair_header.lua raises.
+local function charge(permits, goal, now, window)
+  local id, weight, unmet, waiting, batch = ARGV[7], ARGV[8] + 0, 0, ARGV[9] + 0, permits
+  --@include fair_open
+  local want, wait = min(permits, depth), 0
+  if part > 0 and credit < want and (heavy or credit < 0) then
+    wait = ceil(min((want - credit) * window / part, @MOST))
   end
-end
--- Writes down that the permits come in `back` us, or should have.
-local function charge(a, granted, back)
-  if granted > 0 then
-    a.used, a.changed = min(a.used + 2 * granted * @MILLI, @MOST), true
-    if a.part > 0 then
-      a.credit = a.credit - granted
-      a.empty = emptied(a.credit, a.rate, now, window)
+  h = h or header(id, now, window)
+  return wait, permits > 1 and floor(h.owed / @MILLI) or 0, function(granted, back)
+    if granted > 0 then
+      used, changed = min(used + 2 * granted * @MILLI, @MOST), true
+      if part > 0 then
+        credit = credit - granted
+        empty = max(now - max(floor(credit * @MILLI * window / rate + 0.5), -@MOST), 0)
+      end
     end
+    local first, unserved, booked = permits, permits, false -- it books
+    --@include fair_stay
+    --@include fair_write
   end
-  stay(a, permits, permits, back, false, now, window, goal)
-  write(a, window)
 end

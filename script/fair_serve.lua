@@ -1,25 +1,25 @@
 -- Fairness: serves the callers, who contend, one after the other of what is `left`. Gives what is
 -- left then, and the size of the first ask that was refused. It fills in `told`: how many of each
--- group were granted, then after how many us each caller should come back. next_us() is how long it
--- is until more is free. It raises what fair_account.lua raises.
+-- group were granted, then after how many us each caller should come back. `next_us` is how long it
+-- is until more is free. It raises what fair_header.lua raises.
 local function serve(told, asks, groups, reports, left, now, window, share, target, booked, next_us)
   -- While a share rises to its target, permits leave the window elsewhere as fast as if it were all
   -- here, and come here at once. So it is as if it were.
-  local goal = share > target and share or target
-  local batch = groups > 0 and numbers('@group.size.form', asks, @asks.rest) or 1
-  local refused, refused_ask = nil, groups + 1
-  local reserve = @HEADROOM_PART * goal >= 2 and @HEADROOM_PART * goal or 0
+  local goal, refused = max(share, target), nil
   local last_group = @asks.rest + @group.bytes * (groups - 1)
-  local bytes, nth = reports and @caller.bytes or @caller.unmet.at, 0
-  for here = last_group + @group.bytes, #asks, bytes do
-    local weight, unmet, waiting = numbers('@caller.weight.form', asks, here + @caller.weight.at), 0, 0
+  local callers_at, caller_bytes = last_group + @group.bytes, reports and @caller.bytes or @caller.unmet.at
+  local batch, refused_ask = groups > 0 and numbers('@group.size.form', asks, @asks.rest) or 1, groups + 1
+  local reserve = @HEADROOM_PART * goal >= 2 and @HEADROOM_PART * goal or 0
+  for here = callers_at, #asks, caller_bytes do
+    local id, weight, unmet, waiting = sub(asks, @caller.id[here]), nil, 0, 0
     if reports then
-      unmet, waiting = numbers('@caller.unmet..waiting.form', asks, here + @caller.unmet.at)
+      weight, unmet, waiting = numbers('@caller.weight..waiting.form', asks, here + @caller.weight.at)
+    else
+      weight = numbers('@caller.weight.form', asks, here + @caller.weight.at)
     end
-    local a = open(sub(asks, @caller.id[here]), weight, unmet, waiting, now, window, goal, batch)
-    local part, depth, credit, heavy = a.part, a.depth, a.credit, a.heavy
+    --@include fair_open
     local unserved, first, retry, ask, paid = 0, 0, 0, 1, false
-    local slope = reserve / depth
+    local slope, nth = reserve / depth, (here - callers_at) / caller_bytes
     for group = @asks.rest, last_group, @group.bytes do
       local size, wanted, by = numbers('@group.form', asks, group)
       if by == nth then
@@ -34,7 +34,7 @@ local function serve(told, asks, groups, reports, left, now, window, share, targ
         end
         if got > 0 then
           left, credit, paid = left - got * size, credit - got * size, true
-          a.used = min(a.used + 2 * got * size * @MILLI, @MOST)
+          used = min(used + 2 * got * size * @MILLI, @MOST)
         end
         if got < wanted then
           unserved, first = unserved + (wanted - got) * size, first > 0 and first or size
@@ -46,10 +46,10 @@ local function serve(told, asks, groups, reports, left, now, window, share, targ
       end
       ask = ask + 1
     end
-    a.changed, a.credit = a.changed or paid, credit
+    changed = changed or paid
     if part > 0 then
       if paid then
-        a.empty = emptied(credit, a.rate, now, window)
+        empty = max(now - max(floor(credit * @MILLI * window / rate + 0.5), -@MOST), 0)
       end
       local lacks = unserved
       if unserved == 0 and heavy and (left < 1 or credit < depth
@@ -65,19 +65,19 @@ local function serve(told, asks, groups, reports, left, now, window, share, targ
         if unserved > 0 then
           local need = first - left + (credit >= want and spared or 0)
           if need > 0 then
-            retry = max(retry, next_us() + (need - 1) * window / max(goal, 1))
+            retry = max(retry, next_us + (need - 1) * window / max(goal, 1))
           end
           retry = max(retry, window / @LEAST_PART)
         end
         retry = ceil(min(retry, window))
       end
     end
-    nth = nth + 1
-    told[groups + nth] = retry
+    told[groups + nth + 1] = retry
     if unserved > 0 then
-      stay(a, first, unserved, left < 1 and max(retry, next_us()) or retry, booked, now, window, goal)
+      local back = left < 1 and max(retry, next_us) or retry
+      --@include fair_stay
     end
-    write(a, window)
+    --@include fair_write
   end
   return left, refused
 end

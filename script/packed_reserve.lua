@@ -2,10 +2,20 @@
 -- which there is room.
 --
 -- ARGV  3 permits  4 us: how far ahead they may be  6 us: how far ahead they must be
---       7.. the caller, as fair_charge.lua says
+--       7.. unless the caller is anonymous: see fair_charge.lua
 -- Reply as packed_reply.lua makes it, where retry is the delay the permits would have had; delay
 --       until the permits may be used us, pay if it is why nothing was booked, else 0
---@include fair_charge
+local permits, pay, kept, paid = ARGV[3] + 0, 0, 0, nil
+if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] then
+  local sound, us, owed, finish = pcall(charge, permits, max(share, target), now, window)
+  if sound then
+    pay, kept, paid = us, owed, finish
+  elseif type(us) == 'table' and us[1] then
+    return us
+  else
+    redis.pcall('DEL', KEYS[#KEYS])
+  end
+end
 local available, delay, retry_in, granted, at, paced = 0, 0, 0, 0, now, 0
 if closed > 0 then
   retry_in = permits <= most and closed or -1
@@ -26,7 +36,7 @@ else
 end
 --@include packed_reply
 reply[@reserve.delay], reply[@reserve.paced] = delay, paced
-if account then
-  pcall(charge, account, granted, max(delay, retry_in))
+if paid then
+  pcall(paid, granted, max(delay, retry_in))
 end
 return reply

@@ -7,7 +7,8 @@
 --       window us; and while participants contend how many of each group were granted, and after
 --       how many us each caller should come back
 local available = closed == 0 and free() or 0
-local got = fair(ARGV[3], available, contended, closed, now, window, share, target, booked, soonest)
+local got = fair(ARGV[3], available, contended, closed, now, window, share, target, booked,
+  contended > 0 and soonest() or 0)
 if got.foreign then
   return got.foreign
 elseif got.mark then

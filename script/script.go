@@ -51,16 +51,16 @@ var programs = func() (all [programCount]program) {
 		"PLAN": "ARGV[1]", "COUNT": "#keys - 1", "DECIDE": "take_whole", "TELL": "", "MORE": "",
 		"SIGN": ";", "MARK": "0", "MEMORY": "keys[#keys]"}
 	all[pacedProgram] = program{name: "paced take", file: "paced_take",
-		parts: []string{"struct", "fair_account", "fair_serve", "fair", "take"}}
+		parts: []string{"struct", "fair_header", "fair_serve", "fair", "take"}}
 	all[pacedProgram].names = map[string]string{
 		"PLAN": "''", "COUNT": "1", "DECIDE": "fair_take", "TELL": "fair_taken",
 		"SIGN": ":0 0 ", "MARK": "17", "MEMORY": "keys[#keys]", "MORE": " .. more"}
 	for a, file := range [algorithms]string{"log", "log", "log", "tokenbucket", "leakybucket"} {
 		a := Algorithm(a)
 		for operation, parts := range [shardOperations][]string{
-			takeProgram: {"take", "struct", "fair_account", "fair_serve", "fair",
+			takeProgram: {"take", "struct", "fair_header", "fair_serve", "fair",
 				"packed", file, "packed_store", "packed_adopt", "packed_take"},
-			reserveProgram: {"reserve", "struct", "fair_account",
+			reserveProgram: {"reserve", "struct", "fair_header", "fair_charge",
 				"packed", file, "packed_store", "packed_adopt", "packed_reserve"},
 			settleProgram: {"settle", "struct", "packed", file, "packed_store", "packed_adopt", "packed_settle"},
 			peekProgram:   {"peek", "struct", "packed", file, "packed_peek"},
