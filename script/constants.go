@@ -50,7 +50,7 @@ var constants = func() map[string]string {
 	} {
 		all[name] = strconv.FormatInt(value, 10)
 	}
-	all["LIFE"] = "format('%.0f', window / 500 + 1000)" // ms, of a ledger: two windows and a second
+	all["LIFE"] = "string.format('%.0f', window / 500 + 1000)" // ms, of a ledger: two windows and a second
 	all["SUCCESSOR"] = VoteSuccessor
 	all["READ"], all["END"] = number(readFirst), number(readFirst-1)
 	all["LAYOUT"] = "(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)" // behind the letter of the algorithm: see layoutText

@@ -6,6 +6,7 @@
 -- wants single ones; and what is to be called at the end, with how many were granted, and in how
 -- many us they come, or should. It raises what fair_header.lua raises.
 local function charge(permits, goal, now, window)
+  local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
   local id, weight, unmet, waiting, batch = ARGV[7], ARGV[8] + 0, 0, ARGV[9] + 0, permits
   --@include fair_open
   local want, wait = min(permits, depth), 0

@@ -2,8 +2,9 @@
 -- half window before, of this one and of the next. It raises an error where the ledger is damaged,
 -- and where it is not ours; that is the reply then.
 local function header(id, now, window)
+  local floor, max = math.floor, math.max
   local text, half = redis.pcall('HGET', KEYS[#KEYS], '@LEDGER'), (now * 2 - now * 2 % window) / window
-  if type(text) == 'table' or text and sub(text, 1, #'@LEDGER_KIND') ~= '@LEDGER_KIND'
+  if type(text) == 'table' or text and string.sub(text, 1, #'@LEDGER_KIND') ~= '@LEDGER_KIND'
     or not text and redis.call('EXISTS', KEYS[#KEYS]) == 1 then
     error({-1, #KEYS, text and text.err or nil}) -- it is not ours
   end

@@ -3,6 +3,7 @@
 -- group were granted, then after how many us each caller should come back. `next_us` is how long it
 -- is until more is free. It raises what fair_header.lua raises.
 local function serve(told, asks, groups, reports, left, now, window, share, target, booked, next_us)
+  local sub, floor, ceil, max, min, sqrt = string.sub, math.floor, math.ceil, math.max, math.min, math.sqrt
   -- While a share rises to its target, permits leave the window elsewhere as fast as if it were all
   -- here, and come here at once. So it is as if it were.
   local goal, refused = max(share, target), nil

@@ -9,8 +9,9 @@ if not (contended > 0 and contended <= now and contended + 2 * window > now and 
   and sub(state, behind - 1, behind - 1) == ';') or room < 1 and (now - contended) * 8 > window then
   break -- the full take notes what changes nothing else
 end
-local got = fair(ARGV[1], room, contended, 0, now, window, share, share, false, count > 0 and soonest or 0)
-if not got.contending then
+local granted, left, refused, told, _, mark = fair(ARGV[1], room, contended, 0, now, window, share, share, false,
+  count > 0 and soonest or 0)
+if not told then
   break
 end
-n = got.granted
+n = granted

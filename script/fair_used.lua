@@ -16,7 +16,7 @@ if unused ~= 0 and #(ARGV[9] or '') == 16 and contended > 0 and contended + 2 * 
     assert(#text == @account.bytes and sub(head, 1, #'@LEDGER_KIND') == '@LEDGER_KIND')
     used = max(0, min(used - 2 * unused * @MILLI, @MOST))
     if part > 0 then
-      local depth = max(@DEPTH_LEAST, @DEPTH_PART * part, @DEPTH_ROOT * sqrt(part))
+      local depth = max(@DEPTH_LEAST, @DEPTH_PART * part, @DEPTH_ROOT * math.sqrt(part))
       local credit = min((now - empty) * part / window, depth) + unused
       empty = max(now - max(floor(credit * @MILLI * window / rate + 0.5), -@MOST), 0)
     elseif unused > 0 then

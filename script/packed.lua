@@ -40,6 +40,8 @@
 --   pace()                delay of the first permit granted next, and a part of a us over share
 -- TAKES tells whether the operation is a take.
 local TAKES = @TAKES
+local sub, find, match, format = string.sub, string.find, string.match, string.format
+local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local epoch, revision, target, window, burst, share, start, closed_until, offset, touched, contended, returned =
   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 -- To make a function costs more than most calls of it: buckets make some only where they are needed.

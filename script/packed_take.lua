@@ -7,14 +7,13 @@
 --       window us; and while participants contend how many of each group were granted, and after
 --       how many us each caller should come back
 local available = closed == 0 and free() or 0
-local got = fair(ARGV[3], available, contended, closed, now, window, share, target, booked,
-  contended > 0 and soonest() or 0)
-if got.foreign then
-  return got.foreign
-elseif got.mark then
-  contended, remark = got.mark, true
+local granted, left, refused, told, begun, mark = fair(ARGV[3], available, contended, closed, now, window, share,
+  target, booked, contended > 0 and soonest() or 0)
+if not granted then
+  return left
+elseif mark then
+  contended, remark = mark, true
 end
-local granted, refused = got.granted, got.refused
 local delay, delay_part, retry_in, at = 0, 0, 0, now
 if granted > 0 then
   if pace then
@@ -30,18 +29,18 @@ if refused then
   end
 end
 --@include packed_reply
-reply[@take.rare] = (not as_proposed or sign == ':' or booked or got.begun or got.contending) and 1 or 0
+reply[@take.rare] = (not as_proposed or sign == ':' or booked or begun or told) and 1 or 0
 if pace then
   reply[@take.delay], reply[@take.part], reply[@take.window] = delay, delay_part, window
 end
 -- The ledger lives for a little more than two windows.
-if got.begun then
+if begun then
   redis.pcall('DEL', KEYS[#KEYS])
-elseif got.contending then
-  for i = 1, #got.told do
-    reply[#reply + 1] = got.told[i]
+elseif told then
+  for i = 1, #told do
+    reply[#reply + 1] = told[i]
   end
-  if got.mark then
+  if mark then
     redis.pcall('PEXPIRE', KEYS[#KEYS], @LIFE)
   end
 end

@@ -1,7 +1,5 @@
 -- Numbers as bytes, the highest first. Redis has functions for it. They are here, for forms of "I"
 -- and a width alone, where it has none (miniredis), or where they cut a number off to 32 bits.
-local floor, ceil, max, min, sqrt = math.floor, math.ceil, math.max, math.min, math.sqrt
-local sub, find, match, format = string.sub, string.find, string.match, string.format
 local struct = rawget(_G, 'struct')
 if not struct or struct.unpack('>I7', '\0\1\0\0\0\0\0', 1) ~= 2 ^ 40 then
   struct = {}
@@ -12,7 +10,7 @@ local pack, numbers = struct.pack or function(form, ...)
     local bytes = ''
     i = i + 1
     for _ = 1, width + 0 do
-      all[i], bytes = floor(all[i] / 256), string.char(all[i] % 256) .. bytes
+      all[i], bytes = math.floor(all[i] / 256), string.char(all[i] % 256) .. bytes
     end
     return bytes
   end))

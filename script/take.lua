@@ -81,7 +81,7 @@ local function each(now, replies, looked)
         list = sub(list, 1, #list - #list % @entry.bytes)
         if #list < length and (dead >= count or list == ''
           or numbers('@entry.date.form', list, @entry.date.from[..#list]) <= cut) then
-          list = call('GETRANGE', key, format('%d', from), format('%d', from + min(most, length) - 1))
+          list = call('GETRANGE', key, format('%d', from), format('%d', from + math.min(most, length) - 1))
         end
         local last = @entry.bytes -- the oldest has left, and often no other
         while last < #list and numbers('@entry.date.form', list, last + 1) <= cut do

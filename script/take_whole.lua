@@ -1,5 +1,5 @@
 -- Take, the calm case: grants all that is asked for, or as much as there is.
-n = some == 1 and min(n, room) or n
+n = some == 1 and math.min(n, room) or n
 if n > room or n < 0 then
   break
 elseif n == 0 then
