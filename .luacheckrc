@@ -2,7 +2,7 @@
 -- whose values are lost. How long lines are is seen to where they are written.
 std = {
   read_globals = {
-    'ARGV', 'KEYS', '_G', 'assert', 'ipairs', 'pairs', 'pcall', 'rawget', 'tonumber', 'type', 'unpack',
+    'ARGV', 'KEYS', '_G', 'assert', 'error', 'ipairs', 'pairs', 'pcall', 'rawget', 'tonumber', 'type', 'unpack',
     math = {fields = {'ceil', 'floor', 'max', 'min', 'sqrt'}},
     redis = {fields = {'call', 'pcall'}},
     string = {fields = {'byte', 'char', 'find', 'format', 'gmatch', 'gsub', 'match', 'rep', 'sub'}},

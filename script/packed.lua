@@ -44,7 +44,7 @@ local sub, find, match, format = string.sub, string.find, string.match, string.f
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local epoch, revision, target, window, burst, share, start, closed_until, offset, touched, contended, returned =
   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
--- To make a function costs more than most calls of it: buckets make some only where they are needed.
+-- To make a function costs more than most calls of it: buckets make some only if they are needed.
 local begin, regrid, reshape, ends, held -- unless all is as proposed
 local refund, earliest, book, overdraw, releases -- unless the operation is a take: TAKES
 local pace                       -- where the algorithm has it

@@ -21,9 +21,9 @@
 -- server refuses to write, and then has written nothing that means anything.
 local function each(now, replies, looked)
   local call, sub, format, keys, plan = redis.call, string.sub, string.format, KEYS, @PLAN
-  local its, life, asked, some, open, fence, till, lasting, once, begin, behind, place, fresh, memory
+  local served, its, life, asked, some, open, fence, till, lasting, once, begin, behind, place, fresh, memory = #replies
   local window, share, cell, exact, fixed, begins, cut
-  for at = #replies, @COUNT do
+  for at = served, @COUNT do
     local key, answer, which = keys[at], nil, plan == '' and 48 or string.byte(plan, at)
     if which ~= its then
       local terms = ARGV[which * 2 - 94]
