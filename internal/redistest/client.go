@@ -17,9 +17,10 @@ func (s *Server) ClientOption() rueidis.ClientOption {
 }
 
 // Slim is for connections that carry little: by default each has buffers of a megabyte and 1,024
-// channels, and to make those is most of what a test costs that connects often.
+// channels, and to make those is most of what a test costs that connects often. A pipeline with the
+// text of a script fits: a connection in memory has no room, and both ends would wait to write.
 func Slim(o rueidis.ClientOption) rueidis.ClientOption {
-	o.ReadBufferEachConn, o.WriteBufferEachConn, o.RingScaleEachConn = 1<<13, 1<<13, 7
+	o.ReadBufferEachConn, o.WriteBufferEachConn, o.RingScaleEachConn = 1<<13, 1<<16, 7
 	return o
 }
 
