@@ -64,6 +64,8 @@ func (p *program) add(text []byte, name, indent string, inRow bool) []byte {
 			if other = p.expand(strings.TrimSuffix(other, "\n")); other != "" {
 				text = p.add(text, other, line[:len(line)-len(bare)], false)
 			}
+		case includes:
+			panic("script: " + name + " is included, and includes" + other)
 		case strings.HasPrefix(bare, directive+"layout "):
 		case line == "\n":
 			text = append(text, line...)

@@ -210,8 +210,8 @@ func (r *TakeRequest) pacedArguments() []string {
 func (s *Section) readPaced(reply []rueidis.RedisMessage) (paced bool, err error) {
 	r := s.Request
 	now, text, err := pacedScript.readTime(reply)
-	if err == nil && (text == "" || text == calmLook) {
-		return false, nil // nothing is told where the ledger is not ours
+	if err == nil && text == calmLook {
+		return false, nil
 	}
 	told, count := columns.Told.Bytes(), 2+len(r.Groups)+len(r.Callers)
 	if err != nil || len(text) != told+count*columns.Paced.Bytes() {

@@ -10,13 +10,13 @@
 --
 -- Gives how many permits were granted, and are left; the size of the first ask that was refused;
 -- what is told, if they contend: see fair_serve.lua; whether they have just begun to; and what
--- becomes of the mark, if that changes. If the ledger is not ours it gives nil and the reply. A
--- damaged ledger is thrown away: then the call is served as if nobody contended.
+-- becomes of the mark, if that changes; and whether the ledger is damaged: then the call is served as
+-- if nobody contended. If the ledger is not ours it gives nil and the reply.
 local function fair(asks, free, marked, closed, now, window, share, target, booked, next_us)
   local groups, reports = numbers('@asks.groups..reports.form', asks, 1)
   local last_group = @asks.rest + @group.bytes * (groups - 1)
   local named, over = #asks >= last_group + @group.bytes, marked > 0 and marked + 2 * window <= now
-  local left, told, refused, begun, mark = free, nil, nil, false, over and 0 or nil
+  local left, told, refused, begun, mark, damaged = free, nil, nil, false, over and 0 or nil, false
   if marked > 0 and not over and named and closed == 0 then
     told = {}
     local sound, rest, first =
@@ -26,8 +26,7 @@ local function fair(asks, free, marked, closed, now, window, share, target, book
     elseif type(rest) == 'table' and rest[1] then
       return nil, rest
     else
-      told = nil
-      redis.pcall('DEL', KEYS[#KEYS])
+      told, damaged = nil, true
     end
   end
   if not told then
@@ -48,5 +47,5 @@ local function fair(asks, free, marked, closed, now, window, share, target, book
       mark = now
     end
   end
-  return free - left, left, refused, told, begun, mark
+  return free - left, left, refused, told, begun, mark, damaged
 end

@@ -1,6 +1,6 @@
 -- Fairness: serves the callers, who contend, one after the other of what is `left`. Gives what is
 -- left then, and the size of the first ask that was refused. It fills in `told`: how many of each
--- group were granted, then after how many us each caller should come back. `next_us` is how long it
+-- group were granted, then after how many us each caller should come back. next_us() is how long it
 -- is until more is free. It raises what fair_header.lua raises.
 local function serve(told, asks, groups, reports, left, now, window, share, target, booked, next_us)
   local sub, floor, ceil, max, min, sqrt = string.sub, math.floor, math.ceil, math.max, math.min, math.sqrt
@@ -66,7 +66,7 @@ local function serve(told, asks, groups, reports, left, now, window, share, targ
         if unserved > 0 then
           local need = first - left + (credit >= want and spared or 0)
           if need > 0 then
-            retry = max(retry, next_us + (need - 1) * window / max(goal, 1))
+            retry = max(retry, next_us() + (need - 1) * window / max(goal, 1))
           end
           retry = max(retry, window / @LEAST_PART)
         end
@@ -75,7 +75,7 @@ local function serve(told, asks, groups, reports, left, now, window, share, targ
     end
     told[groups + nth + 1] = retry
     if unserved > 0 then
-      local back = left < 1 and max(retry, next_us) or retry
+      local back = left < 1 and max(retry, next_us()) or retry
       --@include fair_stay
     end
     --@include fair_write

@@ -10,7 +10,7 @@ if not (contended > 0 and contended <= now and contended + 2 * window > now and 
   break -- the full take notes what changes nothing else
 end
 local granted, left, refused, told, _, mark = fair(ARGV[1], room, contended, 0, now, window, share, share, false,
-  count > 0 and soonest or 0)
+  function() return count > 0 and soonest or 0 end)
 if not told then
   break
 end

@@ -5,11 +5,12 @@
 --       7.. unless the caller is anonymous: see fair_charge.lua
 -- Reply as packed_reply.lua makes it, where retry is the delay the permits would have had; delay
 --       until the permits may be used us, pay if it is why nothing was booked, else 0
-local permits, pay, kept, paid = ARGV[3] + 0, 0, 0, nil
+local permits, finish = ARGV[3] + 0, nil
+local pay, kept = 0, 0 -- us until credit can pay; permits for who wants single ones
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] then
-  local sound, us, owed, finish = pcall(charge, permits, max(share, target), now, window)
+  local sound, us, singles, last = pcall(charge, permits, max(share, target), now, window)
   if sound then
-    pay, kept, paid = us, owed, finish
+    pay, kept, finish = us, singles, last
   elseif type(us) == 'table' and us[1] then
     return us
   else
@@ -36,7 +37,7 @@ else
 end
 --@include packed_reply
 reply[@reserve.delay], reply[@reserve.paced] = delay, paced
-if paid then
-  pcall(paid, granted, max(delay, retry_in))
+if finish then
+  pcall(finish, granted, max(delay, retry_in))
 end
 return reply

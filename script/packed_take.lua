@@ -7,8 +7,8 @@
 --       window us; and while participants contend how many of each group were granted, and after
 --       how many us each caller should come back
 local available = closed == 0 and free() or 0
-local granted, left, refused, told, begun, mark = fair(ARGV[3], available, contended, closed, now, window, share,
-  target, booked, contended > 0 and soonest() or 0)
+local granted, left, refused, told, begun, mark, damaged = fair(ARGV[3], available, contended, closed, now, window,
+  share, target, booked, soonest)
 if not granted then
   return left
 elseif mark then
@@ -34,7 +34,7 @@ if pace then
   reply[@take.delay], reply[@take.part], reply[@take.window] = delay, delay_part, window
 end
 -- The ledger lives for a little more than two windows.
-if begun then
+if begun or damaged then
   redis.pcall('DEL', KEYS[#KEYS])
 elseif told then
   for i = 1, #told do

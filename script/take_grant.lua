@@ -17,14 +17,13 @@ if n > 0 then
   elseif entry ~= '' then
     own = own .. sub(state, @log.since.from[behind], from + length) .. entry
   end
-  if rest and length > @entry.bytes[8] then -- it becomes shorter
-    call('PSETEX', key, life, sub(state, 1, behind - 1 + @packed.touched.at) .. own)
-  elseif single then
-    call('SETRANGE', key, format('%d', behind - 2), '@SIGN@packed.start..returned.zero' .. own)
+  if single or rest and length > @entry.bytes[8] then -- it is of another kind, or becomes shorter
+    front = single and begin .. '@packed.start..returned.zero' or sub(state, 1, behind - 1 + @packed.touched.at)
+    call('PSETEX', key, life, front .. own)
   else
     call('SETRANGE', key, place, own)
-  end
-  if touched < now - now % (window / 16) then -- not before: a server that is full refuses the first write only
-    redis.pcall('PEXPIRE', key, life)
+    if touched < now - now % (window / 16) then -- not before: a server that is full refuses the first write only
+      redis.pcall('PEXPIRE', key, life)
+    end
   end
 end
