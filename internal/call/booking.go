@@ -16,8 +16,13 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// bookRounds is how often parts of a booking are moved so that all are due together.
-const bookRounds = 5
+const (
+	// bookRounds is how often parts of a booking are moved so that all are due together.
+	bookRounds = 5
+	// soonerPart is by which part of a window several shards must have permits sooner than one has
+	// them: they cost more calls, but use what each has beside the bookings that fit.
+	soonerPart = 4
+)
 
 // booked is a part of a booking.
 type booked struct {
@@ -36,20 +41,22 @@ type Booking struct {
 	answered bool // a shard has answered a look
 }
 
-// Book reserves permits at the earliest instant at which there is room for them: on one shard if
-// one can have so many, else on several, all for one instant.
+// Book reserves permits at the earliest instant at which there is room for them: on one shard, or on
+// several, all for one instant, if no shard can have so many or these have them much sooner.
 func (m *Member) Book(ctx context.Context, r *limit.Routes, b Booking) (Decision, int64, error) {
 	c := m.Target
 	b.view = m.View(r)
 	failure := cmp.Or(c.Absence(r), node.ErrAway)
-	for _, wanted := range b.choices(ctx) {
+	choices := b.choices(ctx)
+	for i, wanted := range choices {
 		b.at = 0
 		parts, err := b.all(ctx, wanted)
 		if err == nil {
 			d, due := b.decision(parts)
 			return d, due, nil
 		}
-		if dead := (*partError)(nil); !errors.As(err, &dead) || IsRefusal(err) {
+		split := len(wanted) > 1 && i < len(choices)-1 // one shard may book what several could not
+		if dead := (*partError)(nil); !split && (!errors.As(err, &dead) || IsRefusal(err)) {
 			return Decision{}, 0, b.failed(ctx, err)
 		}
 		failure = err
@@ -71,8 +78,8 @@ func (b *Booking) left(now int64) time.Duration {
 }
 
 // choices returns what may be booked: each shard that can have n permits by itself, the one that
-// has them first in front. If none can, there is one choice, of several shards; none if all that
-// answer have less.
+// has them first in front. In front of these are several shards, if they have them much sooner
+// together. There is no choice if all that answer have less.
 func (b *Booking) choices(ctx context.Context) (choices [][]dispatch.Part) {
 	var seats []*dispatch.Seat
 	var lanes []*dispatch.Lane
@@ -100,17 +107,19 @@ func (b *Booking) choices(ctx context.Context) (choices [][]dispatch.Part) {
 			choices = slices.Insert(choices, k, []dispatch.Part{{Seat: seats[i], N: b.N}})
 		}
 	}
-	if choices != nil {
+	parts, at := forecast.Split(offers, b.N)
+	if now := b.view.member.Target.Process.Now(); choices != nil &&
+		times[0]-max(at, now) <= int64(b.view.Limit.Per/soonerPart) {
 		return choices
 	}
 	var wanted []dispatch.Part
-	for i, n := range forecast.Split(offers, b.N) {
+	for i, n := range parts {
 		if n > 0 {
 			wanted = append(wanted, dispatch.Part{Seat: asked[i], N: n})
 		}
 	}
 	if wanted != nil {
-		choices = [][]dispatch.Part{wanted}
+		choices = slices.Insert(choices, 0, wanted)
 	}
 	return choices
 }

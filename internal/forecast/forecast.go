@@ -85,8 +85,8 @@ func (o *Offer) by(at int64) (n int64) {
 
 // Split spreads n permits over shards for the earliest instant at which they have so many together:
 // by weighted max-min fairness, so that no shard is asked for more than its part while another one
-// has room. It returns nil if there is no such instant.
-func Split(offers []Offer, n int64) (parts []int64) {
+// has room. The parts are nil if there is no such instant.
+func Split(offers []Offer, n int64) (parts []int64, at int64) {
 	var all Outlook
 	for i := range offers {
 		o := &offers[i]
@@ -98,11 +98,11 @@ func Split(offers []Offer, n int64) (parts []int64) {
 	all.Sort()
 	at, ok := all.When(n)
 	if !ok {
-		return nil
+		return nil, 0
 	}
 	claims := make([]fairness.Claim, len(offers))
 	for i := range offers {
 		claims[i] = fairness.Claim{Demand: offers[i].by(at), Weight: offers[i].Weight}
 	}
-	return fairness.Shares(nil, n, claims)
+	return fairness.Shares(nil, n, claims), at
 }

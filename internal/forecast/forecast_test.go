@@ -58,7 +58,7 @@ func TestASplitIsForTheEarliestInstant(t *testing.T) {
 			return sum
 		}
 		n := rapid.Int64Range(1, 40).Draw(t, "n")
-		parts := Split(offers, n)
+		parts, when := Split(offers, n)
 		if parts == nil {
 			if n <= most {
 				t.Fatalf("%d of %d permits were not split", n, most)
@@ -68,6 +68,9 @@ func TestASplitIsForTheEarliestInstant(t *testing.T) {
 		got, at := int64(0), int64(0)
 		for sum(at) < n {
 			at++
+		}
+		if when != at {
+			t.Errorf("%d permits are for %d, which are there by %d", n, when, at)
 		}
 		for i, part := range parts {
 			if got += part; part > offers[i].by(at) {

@@ -196,6 +196,7 @@ func TestEachHasItsPart(t *testing.T) {
 		{"lump", 1, 0.88, 0.97, 0.995, 1.3},
 		{"4 with batches of 100", 1, 0.93, 0.99, 0.995, 0.5},
 		{"11 with batches of 50", 1, 0.9, 0.99, 0.995, 0.5},
+		{"11 with batches of 50", 4, 0.5, 0.92, 0.97, 0.5},   // use 0.83 where one shard books each
 		{"30 with batches of 50", 1, 0.75, 0.99, 0.995, 0.5}, // a batch more or less is 0.06 of a part
 		// No shard's credit pays for twenty at once. Seen in 40 plays: 0.65 to 0.80, 0.961 to
 		// 0.978, 0.975 to 0.991.
