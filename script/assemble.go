@@ -65,7 +65,7 @@ func (p *program) add(text []byte, name, indent string, inRow bool) []byte {
 				text = p.add(text, other, line[:len(line)-len(bare)], false)
 			}
 		case includes:
-			panic("script: " + name + " is included, and includes" + other)
+			panic("script: " + name + " is included, and has " + bare)
 		case strings.HasPrefix(bare, directive+"layout "):
 		case line == "\n":
 			text = append(text, line...)

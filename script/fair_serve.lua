@@ -6,7 +6,7 @@ local function serve(told, asks, groups, reports, left, now, window, share, targ
   local sub, floor, ceil, max, min, sqrt = string.sub, math.floor, math.ceil, math.max, math.min, math.sqrt
   -- While a share rises to its target, permits leave the window elsewhere as fast as if it were all
   -- here, and come here at once. So it is as if it were.
-  local goal, refused = max(share, target), nil
+  local goal, refused, soon = max(share, target), nil, nil
   local last_group = @asks.rest + @group.bytes * (groups - 1)
   local callers_at, caller_bytes = last_group + @group.bytes, reports and @caller.bytes or @caller.unmet.at
   local batch, refused_ask = groups > 0 and numbers('@group.size.form', asks, @asks.rest) or 1, groups + 1
@@ -66,7 +66,8 @@ local function serve(told, asks, groups, reports, left, now, window, share, targ
         if unserved > 0 then
           local need = first - left + (credit >= want and spared or 0)
           if need > 0 then
-            retry = max(retry, next_us() + (need - 1) * window / max(goal, 1))
+            soon = soon or next_us()
+            retry = max(retry, soon + (need - 1) * window / max(goal, 1))
           end
           retry = max(retry, window / @LEAST_PART)
         end
@@ -75,7 +76,8 @@ local function serve(told, asks, groups, reports, left, now, window, share, targ
     end
     told[groups + nth + 1] = retry
     if unserved > 0 then
-      local back = left < 1 and max(retry, next_us()) or retry
+      soon = soon or left < 1 and next_us() or nil
+      local back = left < 1 and max(retry, soon) or retry
       --@include fair_stay
     end
     --@include fair_write

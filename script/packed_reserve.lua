@@ -8,9 +8,9 @@
 local permits, finish = ARGV[3] + 0, nil
 local pay, kept = 0, 0 -- us until credit can pay; permits for who wants single ones
 if contended > 0 and contended + 2 * window > now and closed == 0 and ARGV[9] then
-  local sound, us, singles, last = pcall(charge, permits, max(share, target), now, window)
+  local sound, us, singles, writes = pcall(charge, permits, max(share, target), now, window)
   if sound then
-    pay, kept, finish = us, singles, last
+    pay, kept, finish = us, singles, writes
   elseif type(us) == 'table' and us[1] then
     return us
   else

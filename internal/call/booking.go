@@ -19,10 +19,16 @@ import (
 const (
 	// bookRounds is how often parts of a booking are moved so that all are due together.
 	bookRounds = 5
-	// soonerPart is by which part of a window several shards must have permits sooner than one has
+	// muchSooner is by which part of a window several shards must have permits sooner than one has
 	// them: they cost more calls, but use what each has beside the bookings that fit.
-	soonerPart = 4
+	muchSooner = 4
 )
+
+// choice is what may be booked.
+type choice struct {
+	parts []dispatch.Part
+	at    int64 // for when; 0: as soon as there is room
+}
 
 // booked is a part of a booking.
 type booked struct {
@@ -39,24 +45,32 @@ type Booking struct {
 	Since    int64 // when the call began
 	view     *view
 	answered bool // a shard has answered a look
+	first    bool // there is another choice, which needs half of the time
 }
 
-// Book reserves permits at the earliest instant at which there is room for them: on one shard, or on
-// several, all for one instant, if no shard can have so many or these have them much sooner.
+// Book reserves permits at the earliest instant at which there is room for them: on one shard; or on
+// several, all for one instant, if none can have so many, or they have them much sooner.
 func (m *Member) Book(ctx context.Context, r *limit.Routes, b Booking) (Decision, int64, error) {
 	c := m.Target
 	b.view = m.View(r)
 	failure := cmp.Or(c.Absence(r), node.ErrAway)
+	var far *limit.TooFarAheadError // why several shards could not be booked
 	choices := b.choices(ctx)
 	for i, wanted := range choices {
-		b.at = 0
-		parts, err := b.all(ctx, wanted)
+		b.at, b.first = wanted.at, len(wanted.parts) > 1 && i+1 < len(choices)
+		parts, err := b.all(ctx, wanted.parts)
 		if err == nil {
 			d, due := b.decision(parts)
 			return d, due, nil
 		}
-		split := len(wanted) > 1 && i < len(choices)-1 // one shard may book what several could not
-		if dead := (*partError)(nil); !split && (!errors.As(err, &dead) || IsRefusal(err)) {
+		if b.first && c.Process.Gone(ctx, nil) == nil {
+			errors.As(err, &far)
+			continue
+		}
+		if dead := (*partError)(nil); !errors.As(err, &dead) || IsRefusal(err) {
+			if own := far; errors.As(err, &own) && far != nil && far.Delay < own.Delay {
+				err = far
+			}
 			return Decision{}, 0, b.failed(ctx, err)
 		}
 		failure = err
@@ -64,6 +78,8 @@ func (m *Member) Book(ctx context.Context, r *limit.Routes, b Booking) (Decision
 	switch {
 	case c.Process.Lanes.Hurried(b.left(c.Process.Now())), errors.Is(failure, dispatch.ErrOverloaded):
 		failure = dispatch.ErrOverloaded
+	case far != nil:
+		return Decision{}, 0, b.failed(ctx, far)
 	case b.answered:
 		failure = errTooFew
 	case !errors.Is(failure, errTooFew):
@@ -77,10 +93,10 @@ func (b *Booking) left(now int64) time.Duration {
 	return b.view.member.Target.Process.Config.CallTimeout - time.Duration(now-b.Since)
 }
 
-// choices returns what may be booked: each shard that can have n permits by itself, the one that
-// has them first in front. In front of these are several shards, if they have them much sooner
-// together. There is no choice if all that answer have less.
-func (b *Booking) choices(ctx context.Context) (choices [][]dispatch.Part) {
+// choices returns what may be booked, the best first: each shard that can have n permits by itself,
+// the soonest first, and before them several shards if they have them much sooner. If none can,
+// there is one choice, of several shards; none if all that answer have less.
+func (b *Booking) choices(ctx context.Context) (choices []choice) {
 	var seats []*dispatch.Seat
 	var lanes []*dispatch.Lane
 	for _, s := range b.view.seats {
@@ -89,12 +105,14 @@ func (b *Booking) choices(ctx context.Context) (choices [][]dispatch.Part) {
 		}
 	}
 	if len(seats) == 1 && seats[0].Lane.Most() >= b.N {
-		return [][]dispatch.Part{{{Seat: seats[0], N: b.N}}} // the shard itself knows when
+		return []choice{{parts: []dispatch.Part{{Seat: seats[0], N: b.N}}}} // the shard itself knows when
 	}
 	var offers []forecast.Offer
 	var asked []*dispatch.Seat
 	var times []int64
-	for i, found := range dispatch.Look(ctx, lanes, b.left(b.view.member.Target.Process.Now())/2) {
+	process := b.view.member.Target.Process
+	began := process.Now()
+	for i, found := range dispatch.Look(ctx, lanes, b.left(began)/2) {
 		if found.Err != nil {
 			continue
 		}
@@ -104,12 +122,14 @@ func (b *Booking) choices(ctx context.Context) (choices [][]dispatch.Part) {
 		if at, ok := o.Soonest(b.N); ok {
 			k, _ := slices.BinarySearch(times, at+1) // behind those that have them as soon
 			times = slices.Insert(times, k, at)
-			choices = slices.Insert(choices, k, []dispatch.Part{{Seat: seats[i], N: b.N}})
+			choices = slices.Insert(choices, k, choice{parts: []dispatch.Part{{Seat: seats[i], N: b.N}}})
 		}
 	}
 	parts, at := forecast.Split(offers, b.N)
-	if now := b.view.member.Target.Process.Now(); choices != nil &&
-		times[0]-max(at, now) <= int64(b.view.Limit.Per/soonerPart) {
+	now := process.Now()
+	// It takes as long to book them as it took to look. Turns of a queue cannot be moved.
+	if at = max(at, now+now-began); choices != nil &&
+		(b.view.Limit.Algorithm == limit.LeakyBucket || times[0]-at <= int64(b.view.Limit.Per/muchSooner)) {
 		return choices
 	}
 	var wanted []dispatch.Part
@@ -119,7 +139,7 @@ func (b *Booking) choices(ctx context.Context) (choices [][]dispatch.Part) {
 		}
 	}
 	if wanted != nil {
-		choices = slices.Insert(choices, 0, wanted)
+		choices = slices.Insert(choices, 0, choice{wanted, at})
 	}
 	return choices
 }
@@ -236,6 +256,9 @@ func (b *Booking) part(ctx context.Context, s *dispatch.Seat, n int64) (booked, 
 	c := b.view.member.Target
 	now := c.Process.Now()
 	left := b.left(now)
+	if b.first {
+		left /= 2
+	}
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	r, sent, received, err := s.Reserve(ctx, dispatch.Booking{Permits: n, From: b.at, Deadline: b.Deadline})

@@ -63,6 +63,24 @@ func TestReserveHearsThatTheLimitWasLowered(t *testing.T) {
 	}
 }
 
+// What no shard has room for is booked on several for one instant, if they have it much sooner.
+func TestABookingIsSplitIfThatIsSooner(t *testing.T) {
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
+		l := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 4})
+		comes := func() time.Duration {
+			r, err := l.Reserve(t.Context(), 20)
+			limittest.Must(t, err)
+			return r.Delay()
+		}
+		for range 4 { // one on each shard, whose share is 25
+			comes()
+		}
+		if split, alone := comes(), comes(); split > time.Second || alone < 59*time.Second {
+			t.Errorf("they come in %v, and others in %v", split, alone)
+		}
+	})
+}
+
 // A permit that was reserved is used when it is due: the history has it between the call and its
 // reply, later by the delay.
 func TestNoWindowIsOverWithReservations(t *testing.T) {
