@@ -48,8 +48,8 @@ type Booking struct {
 	first    bool // there is another choice, which needs half of the time
 }
 
-// Book reserves permits at the earliest instant at which there is room for them: on one shard; or on
-// several, all for one instant, if none can have so many, or they have them much sooner.
+// Book reserves permits at the earliest instant at which there is room for them: on one shard, or
+// on several, all for one instant, if none can have so many or they have them much sooner.
 func (m *Member) Book(ctx context.Context, r *limit.Routes, b Booking) (Decision, int64, error) {
 	c := m.Target
 	b.view = m.View(r)
@@ -68,7 +68,7 @@ func (m *Member) Book(ctx context.Context, r *limit.Routes, b Booking) (Decision
 			continue
 		}
 		if dead := (*partError)(nil); !errors.As(err, &dead) || IsRefusal(err) {
-			if own := far; errors.As(err, &own) && far != nil && far.Delay < own.Delay {
+			if own := far; far != nil && errors.As(err, &own) && far.Delay < own.Delay {
 				err = far
 			}
 			return Decision{}, 0, b.failed(ctx, err)
