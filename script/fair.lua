@@ -9,7 +9,7 @@
 --@layout caller
 --
 -- Gives how many permits were granted, and are left; the size of the first ask that was refused;
--- what is told, if they contend: see fair_serve.lua; whether they have just begun to; and what
+-- what is told, if participants contend: see fair_serve.lua; whether they have just begun to; what
 -- becomes of the mark, if that changes; and whether the ledger is damaged: then the call is served
 -- as if nobody contended. If the ledger is not ours it gives nil and the reply.
 local function fair(asks, free, marked, closed, now, window, share, target, booked, next_us)

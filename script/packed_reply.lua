@@ -1,6 +1,7 @@
 -- One-string algorithms, take, reserve and settle, at the end: store the state if it must be, and
 -- make `reply`: status, start, free before, granted, used, what settle needs, next us, retry us (-1
--- never), reset us, quarantine left us, epoch, target, share, whether some came back early
+-- never), reset us, quarantine left us, epoch, target, share, whether permits came back early in
+-- the last window
 local again = reset()
 if renew or stepped or remark then
   local slice, life = window / 16, nil

@@ -1,7 +1,7 @@
 -- Take, the calm case: permits of logs that are as their callers believe, where nothing is booked
 -- and nobody contends; or there is no state, and the caller's word is good for one. For any other
--- section the reply is LOOK: nothing was written, and the full take of the algorithm decides. What
--- a log keeps say packed.lua and log.lua, to which this is equal where the state is sound.
+-- section, or if many entries have left at once, the reply is LOOK: nothing was written, and the
+-- full take decides, to which this is equal. packed.lua and log.lua say what a log keeps.
 --
 -- KEYS  the state of each section's shard, one may come again; last since when the memory is whole
 -- ARGV  1 a byte for each section: the terms that it comes with, '0' those that stand first; empty

@@ -93,7 +93,7 @@ elseif kind == '1' and not moved then
   end
   local name, ttl = ARGV[8], ARGV[9] + 0
   if name ~= '' then
-    -- One that was seen in the far future was so before the clock went back: it is forgotten, too.
+    -- A name seen in the far future was seen before the clock went back: it is forgotten, too.
     local gone = redis.pcall('ZREMRANGEBYSCORE', KEYS[2], '-inf', format('%d', now - ttl))
     local added = type(gone) == 'table' and gone
     if not added then

@@ -19,8 +19,8 @@ import (
 const (
 	// bookRounds is how often parts of a booking are moved so that all are due together.
 	bookRounds = 5
-	// muchSooner is by which part of a window several shards must have permits sooner than one has
-	// them: they cost more calls, but use what each has beside the bookings that fit.
+	// muchSooner divides a window: several shards are booked if they have the permits by that much
+	// sooner than one. They cost more calls, but use what each has beside the bookings that fit.
 	muchSooner = 4
 )
 
@@ -44,33 +44,30 @@ type Booking struct {
 	Deadline int64 // the latest one; 0: none
 	Since    int64 // when the call began
 	view     *view
-	answered bool // a shard has answered a look
-	first    bool // there is another choice, which needs half of the time
+	answered bool  // a shard has answered a look
+	until    int64 // when a choice must have been made
 }
 
-// Book reserves permits at the earliest instant at which there is room for them: on one shard, or
-// on several, all for one instant, if none can have so many or they have them much sooner.
+// Book reserves permits as soon as there is room for them: on one shard, or on several, all for one
+// instant, if none can have so many or they have them much sooner.
 func (m *Member) Book(ctx context.Context, r *limit.Routes, b Booking) (Decision, int64, error) {
 	c := m.Target
 	b.view = m.View(r)
 	failure := cmp.Or(c.Absence(r), node.ErrAway)
-	var far *limit.TooFarAheadError // why several shards could not be booked
-	choices := b.choices(ctx)
+	b.until = b.Since + int64(c.Process.Config.CallTimeout)
+	choices, end := b.choices(ctx), b.until
 	for i, wanted := range choices {
-		b.at, b.first = wanted.at, len(wanted.parts) > 1 && i+1 < len(choices)
+		b.at, b.until = wanted.at, end
+		several := len(wanted.parts) > 1 && i+1 < len(choices)
+		if several { // a shard alone needs time, too
+			b.until -= int64(b.left(c.Process.Now()) / 2)
+		}
 		parts, err := b.all(ctx, wanted.parts)
 		if err == nil {
 			d, due := b.decision(parts)
 			return d, due, nil
 		}
-		if b.first && c.Process.Gone(ctx, nil) == nil {
-			errors.As(err, &far)
-			continue
-		}
-		if dead := (*partError)(nil); !errors.As(err, &dead) || IsRefusal(err) {
-			if own := far; far != nil && errors.As(err, &own) && far.Delay < own.Delay {
-				err = far
-			}
+		if dead := (*partError)(nil); !several && (!errors.As(err, &dead) || IsRefusal(err)) {
 			return Decision{}, 0, b.failed(ctx, err)
 		}
 		failure = err
@@ -78,8 +75,6 @@ func (m *Member) Book(ctx context.Context, r *limit.Routes, b Booking) (Decision
 	switch {
 	case c.Process.Lanes.Hurried(b.left(c.Process.Now())), errors.Is(failure, dispatch.ErrOverloaded):
 		failure = dispatch.ErrOverloaded
-	case far != nil:
-		return Decision{}, 0, b.failed(ctx, far)
 	case b.answered:
 		failure = errTooFew
 	case !errors.Is(failure, errTooFew):
@@ -90,7 +85,7 @@ func (m *Member) Book(ctx context.Context, r *limit.Routes, b Booking) (Decision
 
 // left returns how much of its time the call has left.
 func (b *Booking) left(now int64) time.Duration {
-	return b.view.member.Target.Process.Config.CallTimeout - time.Duration(now-b.Since)
+	return time.Duration(b.until - now)
 }
 
 // choices returns what may be booked, the best first: each shard that can have n permits by itself,
@@ -127,9 +122,11 @@ func (b *Booking) choices(ctx context.Context) (choices []choice) {
 	}
 	parts, at := forecast.Split(offers, b.N)
 	now := process.Now()
-	// It takes as long to book them as it took to look. Turns of a queue cannot be moved.
-	if at = max(at, now+now-began); choices != nil &&
-		(b.view.Limit.Algorithm == limit.LeakyBucket || times[0]-at <= int64(b.view.Limit.Per/muchSooner)) {
+	at = max(at, now+now-began) // it takes as long to book them as it took to look
+	if b.view.Limit.Algorithm == limit.LeakyBucket {
+		at = 0 // its turns cannot be moved
+	}
+	if choices != nil && (at == 0 || times[0]-at <= int64(b.view.Limit.Per/muchSooner)) {
 		return choices
 	}
 	var wanted []dispatch.Part
@@ -256,9 +253,6 @@ func (b *Booking) part(ctx context.Context, s *dispatch.Seat, n int64) (booked, 
 	c := b.view.member.Target
 	now := c.Process.Now()
 	left := b.left(now)
-	if b.first {
-		left /= 2
-	}
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	r, sent, received, err := s.Reserve(ctx, dispatch.Booking{Permits: n, From: b.at, Deadline: b.Deadline})
