@@ -47,7 +47,7 @@ local function each(now, replies, looked)
           fresh = may and (lasting <= 0 or memory >= lasting) and once .. pack('@once.form', now, n)
         end
         if fresh then
-          call('PSETEX', key, life, fresh)
+          call('SET', key, fresh, 'PX', life)
           answer = '\1'
         end
         break

@@ -19,7 +19,7 @@ if n > 0 then
   end
   if single or rest and length > @entry.bytes[8] then -- it is of another kind, or becomes shorter
     front = single and begin .. '@packed.start..returned.zero' or sub(state, 1, behind - 1 + @packed.touched.at)
-    call('PSETEX', key, life, front .. own)
+    call('SET', key, front .. own, 'PX', life)
   else
     call('SETRANGE', key, place, own)
     if touched < now - now % (window / 16) then -- not before: a server that is full refuses the first write only

@@ -130,7 +130,7 @@ func TestAServerWithoutINFOIsAMistake(t *testing.T) {
 // back, they are served.
 func TestARightIsTakenAway(t *testing.T) {
 	t.Parallel()
-	for _, right := range []string{"-info", "-zadd", "-get", "-zadd of two of five"} {
+	for _, right := range []string{"-info", "-zadd", "-get", "-set", "-zadd of two of five"} {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
 			right, _, many := strings.Cut(right, " of ")

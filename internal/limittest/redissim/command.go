@@ -15,7 +15,7 @@ type command struct {
 var commands map[string]command
 
 // writes are the commands that need room.
-var writes = []string{"SET", "PSETEX", "SETRANGE", "HSET", "ZADD"}
+var writes = []string{"SET", "SETRANGE", "HSET", "ZADD"}
 
 func init() { // commands run scripts, which run commands
 	commands = map[string]command{
@@ -29,7 +29,6 @@ func init() { // commands run scripts, which run commands
 		"PTTL":     {1, doTTL},
 		"GET":      {1, doGet},
 		"SET":      {2, doSet},
-		"PSETEX":   {3, func(s *Server, a []string) any { return doSet(s, []string{a[0], a[2], "PX", a[1]}) }},
 		"GETRANGE": {3, doGetRange},
 		"SETRANGE": {3, doSetRange},
 		"HGET":     {2, doHGet},
