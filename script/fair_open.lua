@@ -1,6 +1,6 @@
 -- Fairness: opens the account of a caller: what it reported, what it wants, and what credit it has.
--- The ledger is a hash of a header and of an account of each participant. What the numbers mean and
--- why says internal/limittest/ledger, to which this is equal bit for bit. A ledger that is damaged
+-- The ledger is a hash of a header and of an account of each participant. internal/limittest/ledger
+-- says what the numbers mean, and why; this is equal to it bit for bit. A ledger that is damaged
 -- raises an error.
 --
 -- Most takes read and write the account alone. The header is for bookings, and for those that are

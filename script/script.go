@@ -68,7 +68,8 @@ var programs = func() (all [programCount]program) {
 			ledgerProgram: {"ledger", "struct", "packed", file, "ledger"},
 			dropProgram:   {"drop", "drop"},
 		} {
-			names := map[string]string{"MAGIC": letters[a], "MEMORY": "KEYS[2]", "TAKES": strconv.FormatBool(operation == takeProgram)}
+			names := map[string]string{"MAGIC": letters[a], "MEMORY": "KEYS[2]",
+				"TAKES": strconv.FormatBool(operation == takeProgram)}
 			maps.Copy(names, logs[a].names())
 			all[recordPrograms+int(a)*shardOperations+operation] = program{name: parts[0],
 				file: strings.ReplaceAll(a.String(), "_", "") + "_" + parts[0], parts: parts[1:], names: names}

@@ -106,7 +106,7 @@ func TestCloseEndsCallsOnAClientThatIsNotItsOwn(t *testing.T) {
 		err  error
 	}
 	ended := make(chan end, len(calls))
-	// Who changes the limit may wait until the record was read for another one.
+	// SetLimit may wait until the record was read for another call.
 	sent := func() int64 { return posts[0].Takes.Load() + posts[0].Reads.Load() }
 	for name, call := range calls {
 		before := sent()

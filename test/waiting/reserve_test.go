@@ -63,7 +63,7 @@ func TestReserveHearsThatTheLimitWasLowered(t *testing.T) {
 	}
 }
 
-// What no shard has room for is booked on several for one instant, if they have it much sooner.
+// Several shards are booked for one instant, if they have the permits much sooner than one alone.
 func TestABookingIsSplitIfThatIsSooner(t *testing.T) {
 	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
 		l := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 4})
