@@ -27,7 +27,7 @@ type Arrangement struct {
 func (a Arrangement) shard(id string) Shard {
 	slot := a.slot(home(id))
 	host := a.Nodes[placeOne(id, a.Nodes)]
-	return Shard{Slot: slot, Node: host.Name, Life: host.Life}
+	return Shard{Slot: slot, Node: host.Name, Incarnation: host.Incarnation}
 }
 
 // slot returns the slot of keys whose home that is.
@@ -40,7 +40,7 @@ func (a Arrangement) slot(home int) int {
 
 // on reports whether keys are placed on a node in this life of it.
 func (a Arrangement) on(n Node) bool {
-	return slices.ContainsFunc(a.Nodes, func(is Node) bool { return is.Name == n.Name && is.Life == n.Life })
+	return slices.ContainsFunc(a.Nodes, func(is Node) bool { return is.Name == n.Name && is.Incarnation == n.Incarnation })
 }
 
 // normal returns nodes in order of their names and with valid weights, so that equal lists are
@@ -55,7 +55,7 @@ func normal(nodes []Node) []Node {
 }
 
 // fenced reports whether the shards of keys have lives: those of all nodes or of none.
-func (a Arrangement) fenced() bool { return len(a.Nodes) > 0 && a.Nodes[0].Life != "" }
+func (a Arrangement) fenced() bool { return len(a.Nodes) > 0 && a.Nodes[0].Incarnation != "" }
 
 func (a Arrangement) validate() error {
 	if a.Slots < 0 || a.Slots > 0 && Slots%a.Slots != 0 {
@@ -72,8 +72,8 @@ func (a Arrangement) validate() error {
 			return fmt.Errorf("node %q is not in order", n.Name)
 		case !(n.Weight > 0) || math.IsInf(n.Weight, 1):
 			return fmt.Errorf("node %q has a weight of %g", n.Name, n.Weight)
-		case !lives(n.Life) || (n.Life != "") != a.fenced():
-			return fmt.Errorf("node %q has the life %.80q, others have: %v", n.Name, n.Life, a.fenced())
+		case !incarnations(n.Incarnation) || (n.Incarnation != "") != a.fenced():
+			return fmt.Errorf("node %q has the life %.80q, others have: %v", n.Name, n.Incarnation, a.fenced())
 		}
 	}
 	return nil

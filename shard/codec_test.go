@@ -33,7 +33,7 @@ func TestGolden(t *testing.T) {
 	fenced := settled
 	fenced.Fence = &shard.Fence{Lost: []string{"b"}}
 	again := on("a", 36)
-	again[0].Life = "x-2"
+	again[0].Incarnation = "x-2"
 	off := settled.Spec
 	off.Mode = "off"
 	keys := succeed(t, family(t, 5, spec(30), someNodes(1)), spec(30), someNodes(2))

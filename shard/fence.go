@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-const maxLife = 64 // bytes
+const maxIncarnation = 64 // bytes
 
 // Fence says that the shards of a layout hold by the membership of the nodes. A process asks a live
 // shard for permits only while a majority confirms that its node is in the life that the shard is
@@ -32,8 +32,8 @@ func (f *Fence) validate() error {
 
 // lives reports whether a shard can have this life: letters, digits and dashes, as it stands in
 // keys.
-func lives(life string) bool {
-	return len(life) <= maxLife && !strings.ContainsFunc(life, func(r rune) bool {
+func incarnations(life string) bool {
+	return len(life) <= maxIncarnation && !strings.ContainsFunc(life, func(r rune) bool {
 		return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z')
 	})
 }

@@ -137,13 +137,13 @@ func TestANodeThatFlapsStopsNoChange(t *testing.T) {
 	nodes := func(lives ...int) (nodes []shard.Node) {
 		for i, life := range lives {
 			if life > 0 {
-				nodes = append(nodes, shard.Node{Name: string(rune('a' + i)), Weight: 1, Life: fmt.Sprint(life)})
+				nodes = append(nodes, shard.Node{Name: string(rune('a' + i)), Weight: 1, Incarnation: fmt.Sprint(life)})
 			}
 		}
 		return nodes
 	}
 	record := on("record", 10)
-	record[0].Life = "1"
+	record[0].Incarnation = "1"
 	l := must(t)(shard.NewFamily(&shard.Fence{}, 1, spec(10), record, nodes(1, 1, 1, 1)))
 	pass := func(held time.Duration, open []shard.Node) {
 		t.Helper()
@@ -155,9 +155,9 @@ func TestANodeThatFlapsStopsNoChange(t *testing.T) {
 		}
 		for i := range 20 {
 			home := keyed(t, l, fmt.Sprint("key ", i)).Shards[0]
-			is := shard.Node{Name: home.Node, Weight: 1, Life: home.Life}
+			is := shard.Node{Name: home.Node, Weight: 1, Incarnation: home.Incarnation}
 			if !slices.Contains(open, is) {
-				t.Fatalf("key %d is on %s in its life %s; open are %v", i, home.Node, home.Life, open)
+				t.Fatalf("key %d is on %s in its life %s; open are %v", i, home.Node, home.Incarnation, open)
 			}
 		}
 	}

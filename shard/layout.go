@@ -269,8 +269,8 @@ func validateShards(l Layout) error {
 		if seen[s.Site()] {
 			return fmt.Errorf("shard %d: %q has slot %d twice", i, s.Node, s.Slot)
 		}
-		if !lives(s.Life) || s.Share > 0 && (s.Life != "") != (l.Fence != nil) {
-			return fmt.Errorf("shard %d: life %.80q, under a fence: %v", i, s.Life, l.Fence != nil)
+		if !incarnations(s.Incarnation) || s.Share > 0 && (s.Incarnation != "") != (l.Fence != nil) {
+			return fmt.Errorf("shard %d: life %.80q, under a fence: %v", i, s.Incarnation, l.Fence != nil)
 		}
 		if s.Share > 0 && s.Algorithm != l.Algorithm {
 			return fmt.Errorf("shard %d: live with algorithm %q, not %q", i, s.Algorithm, l.Algorithm)
@@ -338,12 +338,12 @@ func (s Spec) live(shards []Shard) []Shard {
 // Site is what identifies a shard.
 type Site struct {
 	Location
-	Algorithm string
-	Life      string
+	Algorithm   string
+	Incarnation string
 }
 
 // Site returns what identifies the shard.
-func (s Shard) Site() Site { return Site{Location{s.Slot, s.Node}, s.Algorithm, s.Life} }
+func (s Shard) Site() Site { return Site{Location{s.Slot, s.Node}, s.Algorithm, s.Incarnation} }
 
 // checked returns l if it is valid.
 func checked(l Layout) (Layout, error) {

@@ -254,7 +254,7 @@ func TestInvalid(t *testing.T) {
 		"keys out of order":   keys(func(k *shard.Keys) { slices.Reverse(k.Before) }),
 		"keys' algorithm":     keys(func(k *shard.Keys) { k.Before[0].Algorithm = "" }),
 		"keys on no nodes":    keys(func(k *shard.Keys) { k.Before[0].Nodes = nil }),
-		"keys' lives":         keys(func(k *shard.Keys) { k.Nodes = []shard.Node{{Name: "a", Weight: 1, Life: "1"}} }),
+		"keys' lives":         keys(func(k *shard.Keys) { k.Nodes = []shard.Node{{Name: "a", Weight: 1, Incarnation: "1"}} }),
 		"keys in -1 slots":    keys(func(k *shard.Keys) { k.Slots = -1 }),
 		"keys in 3 slots":     keys(func(k *shard.Keys) { k.Slots = 3 }),
 		"grants of the limit itself count for longer": keys(func(k *shard.Keys) { k.Longest = time.Second }),

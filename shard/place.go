@@ -148,7 +148,7 @@ func Arrange(name string, permits int64, n int, nodes []Node) []Shard {
 	slots, hosts, shares := Positions(name, n), Place(name, n, nodes), Split(permits, n)
 	shards := make([]Shard, n)
 	for i := range shards {
-		shards[i] = Shard{Slot: slots[i], Node: nodes[hosts[i]].Name, Life: nodes[hosts[i]].Life, Share: shares[i]}
+		shards[i] = Shard{Slot: slots[i], Node: nodes[hosts[i]].Name, Incarnation: nodes[hosts[i]].Incarnation, Share: shares[i]}
 	}
 	return shards
 }

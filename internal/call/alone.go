@@ -31,12 +31,12 @@ func (l *Limiter) withoutTarget(ctx context.Context, q *call, d *Decision) (answ
 	}
 	a := asking{of: f, key: l.key, hash: hash, n: q.n, routes: c.Routes.Load()}
 	switch known := f.mayAsk(ctx, now) && a.place(); {
-	case known && a.plan.Seat.Crowded(now):
+	case known && a.plan.Account.Crowded(now):
 		if c.Process.Config.OnOutage != limit.FailOpen {
 			p.end(hash)
 			return true, a.shed(ctx, now, d)
 		}
-	case known && a.plan.Seat.AsksKeys():
+	case known && a.plan.Account.AsksKeys():
 		return a.ask(ctx, q, now, d)
 	}
 	p.end(hash)
@@ -60,7 +60,7 @@ func (a *asking) place() bool {
 		return false
 	}
 	a.plan, a.shard = a.of.PlaceOf(a.routes, a.of.keys.prefix, a.key.Key)
-	return a.plan != nil && (a.n == 1 || a.n <= a.plan.Limit.Most()) && a.plan.Seat.Lane.Usable()
+	return a.plan != nil && (a.n == 1 || a.n <= a.plan.Limit.Most()) && a.plan.Account.Shard.Usable()
 }
 
 // look returns the denial that is remembered of a key, if it is not over, and whether the key can
@@ -116,7 +116,7 @@ func (f *Family) denies(ctx context.Context, found *denial, n, now int64, d *Dec
 func (a *asking) ask(ctx context.Context, q *call, now int64, d *Decision) (answered bool, err error) {
 	c, p := a.of.Target, a.of.keys.part(a.hash)
 	q.since, q.slept, q.asked = now, c.Process.Clock.SuspendedAt(now), true
-	ask, heard := a.plan.Seat.AskKey(ctx, a.shard, a.n, now)
+	ask, heard := a.plan.Account.AskKey(ctx, a.shard, a.n, now)
 	if !heard && ask.Leave(a.left(ask)) {
 		err = c.Process.Gone(ctx, clock.Ended(ctx))
 		c.decided(ctx, d, a.n, now, err)
@@ -165,7 +165,7 @@ func (a *asking) answered(ask *dispatch.KeyAsk, d *Decision) {
 	delete(p.asked, a.hash)
 	if ask.Granted > 0 {
 		d.Allowed, d.Granted, d.Remaining, d.ticket, d.key = true, ask.Granted, ask.Rest, ask.Ticket, a.key.Key
-		d.first = dispatch.Part{Seat: a.plan.Seat, At: ask.At, N: ask.Granted}
+		d.first = dispatch.Part{Account: a.plan.Account, At: ask.At, N: ask.Granted}
 		if d.Remaining <= 0 {
 			d.NextAfter = max(next, 0)
 		}
@@ -181,8 +181,8 @@ func (a *asking) answered(ask *dispatch.KeyAsk, d *Decision) {
 	p.mu.Unlock()
 	if known.Rare.Load() { // the next call is for who knows that
 		c := f.keys.hold(f, a.key, nil)
-		if r := c.Known(); r != nil && len(r.Lanes) == 1 {
-			r.Lanes[0].Known.Rare.Store(true)
+		if r := c.Known(); r != nil && len(r.Shards) == 1 {
+			r.Shards[0].Known.Rare.Store(true)
 		}
 		c.Release()
 	}

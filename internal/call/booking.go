@@ -73,7 +73,7 @@ func (m *Member) Book(ctx context.Context, r *limit.Routes, b Booking) (Decision
 		failure = err
 	}
 	switch {
-	case c.Process.Lanes.Hurried(b.left(c.Process.Now())), errors.Is(failure, dispatch.ErrOverloaded):
+	case c.Process.Dispatch.Hurried(b.left(c.Process.Now())), errors.Is(failure, dispatch.ErrOverloaded):
 		failure = dispatch.ErrOverloaded
 	case b.answered:
 		failure = errTooFew
@@ -92,32 +92,32 @@ func (b *Booking) left(now int64) time.Duration {
 // the soonest first, and before them several shards if they have them much sooner. If none can,
 // there is one choice, of several shards; none if all that answer have less.
 func (b *Booking) choices(ctx context.Context) (choices []choice) {
-	var seats []*dispatch.Seat
-	var lanes []*dispatch.Lane
-	for _, s := range b.view.seats {
-		if s.Lane.Usable() {
-			seats, lanes = append(seats, s), append(lanes, s.Lane)
+	var accounts []*dispatch.Account
+	var shards []*dispatch.Shard
+	for _, acc := range b.view.accounts {
+		if acc.Shard.Usable() {
+			accounts, shards = append(accounts, acc), append(shards, acc.Shard)
 		}
 	}
-	if len(seats) == 1 && seats[0].Lane.Most() >= b.N {
-		return []choice{{parts: []dispatch.Part{{Seat: seats[0], N: b.N}}}} // the shard itself knows when
+	if len(accounts) == 1 && accounts[0].Shard.Most() >= b.N {
+		return []choice{{parts: []dispatch.Part{{Account: accounts[0], N: b.N}}}} // the shard itself knows when
 	}
 	var offers []forecast.Offer
-	var asked []*dispatch.Seat
+	var asked []*dispatch.Account
 	var times []int64
 	process := b.view.member.Target.Process
 	began := process.Now()
-	for i, found := range dispatch.Look(ctx, lanes, b.left(began)/2) {
+	for i, found := range dispatch.Look(ctx, shards, b.left(began)/2) {
 		if found.Err != nil {
 			continue
 		}
 		b.answered = true
 		o := offerOf(&found)
-		offers, asked = append(offers, o), append(asked, seats[i])
+		offers, asked = append(offers, o), append(asked, accounts[i])
 		if at, ok := o.Soonest(b.N); ok {
 			k, _ := slices.BinarySearch(times, at+1) // behind those that have them as soon
 			times = slices.Insert(times, k, at)
-			choices = slices.Insert(choices, k, choice{parts: []dispatch.Part{{Seat: seats[i], N: b.N}}})
+			choices = slices.Insert(choices, k, choice{parts: []dispatch.Part{{Account: accounts[i], N: b.N}}})
 		}
 	}
 	parts, at := forecast.Split(offers, b.N)
@@ -132,7 +132,7 @@ func (b *Booking) choices(ctx context.Context) (choices []choice) {
 	var wanted []dispatch.Part
 	for i, n := range parts {
 		if n > 0 {
-			wanted = append(wanted, dispatch.Part{Seat: asked[i], N: n})
+			wanted = append(wanted, dispatch.Part{Account: asked[i], N: n})
 		}
 	}
 	if wanted != nil {
@@ -143,16 +143,16 @@ func (b *Booking) choices(ctx context.Context) (choices []choice) {
 
 // offerOf returns what a shard has to give, on the client's clock.
 func offerOf(found *dispatch.Sight) forecast.Offer {
-	l := found.Lane
-	o := forecast.Offer{Weight: l.Most()}
-	room := l.Room(&found.PeekReply)
+	sh := found.Shard
+	o := forecast.Offer{Weight: sh.Most()}
+	room := sh.Room(&found.PeekReply)
 	if found.Closed == 0 {
 		o.Free = max(0, room-found.Used)
 	}
 	o.Releases = forecast.Releases(o.Free, &found.PeekReply, found.Received, room)
 	if found.Status == script.Absent {
 		o.Free = o.Weight
-	} else if last := len(found.Releases); last > 0 && !l.Bursty {
+	} else if last := len(found.Releases); last > 0 && !sh.Bursty {
 		// a bucket has what comes back whatever is booked
 		o.After = found.Received + int64(found.Releases[last-1].In-found.Window)
 	}
@@ -222,7 +222,7 @@ func (b *Booking) atOnce(ctx context.Context, wanted []dispatch.Part) (done []bo
 	all, errs := make([]booked, len(wanted)), make([]error, len(wanted))
 	var wg sync.WaitGroup
 	for i, w := range wanted {
-		wg.Go(func() { all[i], errs[i] = b.part(ctx, w.Seat, w.N) })
+		wg.Go(func() { all[i], errs[i] = b.part(ctx, w.Account, w.N) })
 	}
 	wg.Wait()
 	for i, err := range errs {
@@ -249,19 +249,19 @@ func (b *Booking) decision(parts []booked) (d Decision, due int64) {
 func (c *Target) OwnTicket() uint64 { return c.rare().made.Add(1) | 1<<63 }
 
 // part reserves permits on one shard.
-func (b *Booking) part(ctx context.Context, s *dispatch.Seat, n int64) (booked, error) {
+func (b *Booking) part(ctx context.Context, acc *dispatch.Account, n int64) (booked, error) {
 	c := b.view.member.Target
 	now := c.Process.Now()
 	left := b.left(now)
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	r, sent, received, err := s.Reserve(ctx, dispatch.Booking{Permits: n, From: b.at, Deadline: b.Deadline})
+	r, sent, received, err := acc.Reserve(ctx, dispatch.Booking{Permits: n, From: b.at, Deadline: b.Deadline})
 	switch {
-	case err != nil && c.Process.Lanes.Hurried(left) && errors.Is(err, context.DeadlineExceeded) &&
+	case err != nil && c.Process.Dispatch.Hurried(left) && errors.Is(err, context.DeadlineExceeded) &&
 		!script.NotExecuted(err):
 		return booked{}, dispatch.ErrOverloaded
 	case err != nil:
-		return booked{}, &partError{c.Failed(s.Lane, err)}
+		return booked{}, &partError{c.Failed(acc.Shard, err)}
 	case r.Paced > 0:
 		return booked{}, &limit.TooFarAheadError{Delay: r.Paced}
 	case r.Granted == 0 && r.Retry < 0 && c.Family != nil: // another caller has brought another limit
@@ -271,7 +271,7 @@ func (b *Booking) part(ctx context.Context, s *dispatch.Seat, n int64) (booked, 
 	case r.Granted == 0:
 		return booked{}, late(r.Retry, b.Deadline, now)
 	}
-	part := dispatch.Part{Seat: s, At: r.At, N: n}
+	part := dispatch.Part{Account: acc, At: r.At, N: n}
 	return booked{part, sent + int64(r.Delay), received + int64(r.Delay)}, nil
 }
 

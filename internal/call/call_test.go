@@ -36,20 +36,20 @@ func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 	c := newTarget(&limit.Process{Clock: clock.Clock{Base: time.Now()}}, "", "", limit.Limit{})
 	c.Process.Closed.Store(true) // nothing is given back
 	leases := &NewMember(c, limit.NewParticipant("p", 1)).Leases
-	seats := []*dispatch.Seat{{}, {}, {}}
+	accounts := []*dispatch.Account{{}, {}, {}}
 	rapid.Check(t, func(t *rapid.T) {
 		l := &lease{Until: math.MaxInt64}
 		granted, found := map[dispatch.Part]int64{}, map[dispatch.Part]int64{}
 		for range rapid.IntRange(1, 6).Draw(t, "parts") {
-			p := dispatch.Part{Seat: rapid.SampledFrom(seats).Draw(t, "seat"),
+			p := dispatch.Part{Account: rapid.SampledFrom(accounts).Draw(t, "seat"),
 				At: clock.ServerTime(rapid.Int64Range(1, 2).Draw(t, "at")),
 				N:  rapid.Int64Range(1, 1500).Draw(t, "n")}
 			l.grant.addPart(p, 0)
-			granted[dispatch.Part{Seat: p.Seat, At: p.At, N: 0}] += p.N
+			granted[dispatch.Part{Account: p.Account, At: p.At, N: 0}] += p.N
 		}
 		note := func(d Decision) {
 			for _, p := range d.parts() {
-				found[dispatch.Part{Seat: p.Seat, At: p.At, N: 0}] += p.N
+				found[dispatch.Part{Account: p.Account, At: p.At, N: 0}] += p.N
 			}
 		}
 		l.Left.Store(l.grant.Granted)

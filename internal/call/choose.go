@@ -40,7 +40,7 @@ func (t *tried) has(i int) bool {
 // that may have, so that demand that spills spreads evenly. size is the least share that is of use.
 // It returns -1 when there is none left.
 func (v *view) choose(now int64, size int64, done *tried) int {
-	if len(v.seats) == 1 { // how busy it is does not matter
+	if len(v.accounts) == 1 { // how busy it is does not matter
 		if v.open(0, now, size, done) {
 			return 0
 		}
@@ -49,12 +49,12 @@ func (v *view) choose(now int64, size int64, done *tried) int {
 	best, seen, ties := -1, 0, uint64(0)
 	var least, all int64
 	spills := false
-	for i := range v.seats {
+	for i := range v.accounts {
 		if !v.open(i, now, size, done) {
 			spills = spills || seen < preferred
 			continue
 		}
-		waiting := v.seats[i].Lane.Waiting.Load()
+		waiting := v.accounts[i].Shard.Waiting.Load()
 		switch {
 		case best < 0 || waiting < least:
 			best, least, ties = i, waiting, 1
@@ -73,7 +73,7 @@ func (v *view) choose(now int64, size int64, done *tried) int {
 	}
 	for k := range int64(preferred) {
 		i := rotated(v.Routes, now, k)
-		if v.open(i, now, size, done) && v.seats[i].Lane.Waiting.Load() == 0 {
+		if v.open(i, now, size, done) && v.accounts[i].Shard.Waiting.Load() == 0 {
 			return i
 		}
 	}
@@ -82,8 +82,8 @@ func (v *view) choose(now int64, size int64, done *tried) int {
 
 // open reports whether a call may go to the shard at this place of the order.
 func (v *view) open(i int, now, size int64, done *tried) bool {
-	s := v.seats[i]
-	return !done.has(i) && !s.Shut(now) && s.Lane.Most() >= size && s.Lane.Usable()
+	acc := v.accounts[i]
+	return !done.has(i) && !acc.Shut(now) && acc.Shard.Most() >= size && acc.Shard.Usable()
 }
 
 // rotated returns the place in the order of the shard that the rotation has come to, or comes to k

@@ -29,7 +29,7 @@ const LeastPause = time.Millisecond
 // process one collection runs at a time.
 func (v *view) collect(ctx context.Context, n, since int64, seen *attempt, d *Decision) error {
 	c := v.member.Target
-	if seen.now-since > c.Process.Lanes.Boarding() {
+	if seen.now-since > c.Process.Dispatch.SendBy() {
 		return v.denied(ctx, seen, n, since, false, d)
 	}
 	g := collection{target: c, view: v, n: n, since: since, seen: seen}
@@ -63,8 +63,8 @@ func (v *view) collect(ctx context.Context, n, since int64, seen *attempt, d *De
 			return err
 		}
 		g.outlook, g.empty = c.Look(ctx, v.Routes, since), tried{}
-		left := since + c.Process.Lanes.Boarding() - c.Process.Now()
-		paced := slices.ContainsFunc(v.seats, func(s *dispatch.Seat) bool { return s.Paced(now) })
+		left := since + c.Process.Dispatch.SendBy() - c.Process.Now()
+		paced := slices.ContainsFunc(v.accounts, func(acc *dispatch.Account) bool { return acc.Paced(now) })
 		if g.outlook.Free < n || paced || left <= 0 {
 			break
 		}
@@ -77,7 +77,7 @@ func (v *view) collect(ctx context.Context, n, since int64, seen *attempt, d *De
 // the call that began at since is too old to begin one.
 func (g *collection) join(ctx context.Context) error {
 	c := g.target
-	left := time.Duration(g.since + c.Process.Lanes.Boarding() - c.Process.Now())
+	left := time.Duration(g.since + c.Process.Dispatch.SendBy() - c.Process.Now())
 	ctx, cancel := context.WithTimeoutCause(ctx, left, dispatch.ErrOverloaded)
 	defer cancel()
 	select {
@@ -111,7 +111,7 @@ func (g *collection) take(ctx context.Context) error {
 	for g.lacks() > 0 {
 		now := g.target.Process.Now()
 		wanted := g.plan(now)
-		if len(wanted) == 0 || now-g.since > g.target.Process.Lanes.Boarding() {
+		if len(wanted) == 0 || now-g.since > g.target.Process.Dispatch.SendBy() {
 			return nil
 		}
 		if err := g.ask(ctx, wanted); err != nil {
@@ -126,18 +126,18 @@ func (g *collection) take(ctx context.Context) error {
 // and that counts the demand at each.
 func (g *collection) plan(now int64) (wanted []dispatch.Part) {
 	lacks := g.lacks()
-	for i, s := range g.view.seats {
+	for i, acc := range g.view.accounts {
 		// A shard that paces this participant may yet have some of the permits.
-		if g.empty.has(i) || !s.Lane.Usable() {
+		if g.empty.has(i) || !acc.Shard.Usable() {
 			continue
 		}
-		if s.Lane.Known.Shut(now) {
+		if acc.Shard.Known.Shut(now) {
 			g.seen.reached = true
 			continue
 		}
-		n := min(s.Lane.Expected(now), lacks)
+		n := min(acc.Shard.Expected(now), lacks)
 		lacks -= n
-		wanted = append(wanted, dispatch.Part{Seat: s, N: n})
+		wanted = append(wanted, dispatch.Part{Account: acc, N: n})
 	}
 	for k := range wanted {
 		more := lacks / int64(len(wanted)-k)
@@ -154,21 +154,21 @@ func (g *collection) ask(ctx context.Context, wanted []dispatch.Part) (ended err
 	var wg sync.WaitGroup
 	for i, w := range wanted {
 		asks[i] = dispatch.Ask{N: w.N, UpTo: true, Since: g.since}
-		wg.Go(func() { errs[i] = w.Seat.Ask(ctx, &asks[i], now) })
+		wg.Go(func() { errs[i] = w.Account.Ask(ctx, &asks[i], now) })
 	}
 	wg.Wait()
 	for i, w := range wanted {
 		switch e := g.target.Process.Gone(ctx, errs[i]); {
 		case errs[i] == nil:
 			g.seen.reached = true
-			g.got.add(w.Seat, &asks[i].Answer)
+			g.got.add(w.Account, &asks[i].Answer)
 		case e != nil:
 			ended = e
 		default:
-			g.seen.failed(g.target, w.Seat, g.since, g.n, errs[i])
+			g.seen.failed(g.target, w.Account, g.since, g.n, errs[i])
 		}
 		if asks[i].Granted < w.N {
-			g.empty.add(g.view.place(w.Seat))
+			g.empty.add(g.view.place(w.Account))
 		}
 	}
 	return ended

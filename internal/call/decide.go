@@ -61,20 +61,20 @@ func (m *Member) decide(ctx context.Context, q call, d *Decision) error {
 			m.Target.decided(ctx, d, n, q.since, err)
 		}
 		return err
-	case r != nil && q.failure != nil && len(r.Lanes) == 1 && r.Limit.Mode == limit.Enforced:
+	case r != nil && q.failure != nil && len(r.Shards) == 1 && r.Limit.Mode == limit.Enforced:
 		v := m.View(r)
-		err = v.finish(ctx, &dispatch.Ask{N: n, Since: q.since, Seat: v.seats[0]}, q.failure, d)
+		err = v.finish(ctx, &dispatch.Ask{N: n, Since: q.since, Account: v.accounts[0]}, q.failure, d)
 	case r == nil || q.asked || r.Limit.Mode != limit.Enforced || upTo || late || r.Limit.Lease > 0 ||
 		r.Limit.Scope == limit.PerParticipant:
 		err = m.serve(ctx, r, q, d)
 	default:
-		var seated, boarded bool
+		var picked, joined bool
 		v := m.View(r)
 		first := dispatch.Ask{N: n, Since: q.since}
-		if seated, err = v.seated(ctx, &first, d); !seated {
+		if picked, err = v.pickFirst(ctx, &first, d); !picked {
 			break
 		}
-		if boarded, err = first.Board(ctx); boarded {
+		if joined, err = first.Join(ctx); joined {
 			first.Sleep()
 			err = first.Wake(ctx)
 		}

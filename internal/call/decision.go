@@ -133,15 +133,15 @@ func park(ctx context.Context, c *Target, since int64) error {
 	if at, ends := ctx.Deadline(); ends { // its caller is to hear the answer
 		left = min(left, time.Until(at)*7/8)
 	}
-	c.Process.Lanes.Park(ctx, left)
+	c.Process.Dispatch.Park(ctx, left)
 	return c.Process.Gone(ctx, nil)
 }
 
 // inForce returns how many permits the limit has in a window. A key's shard knows that: another
 // caller may have brought another limit.
 func inForce(c *Target, r *limit.Routes) int64 {
-	if c.Family != nil && len(r.Lanes) == 1 {
-		return cmp.Or(r.Lanes[0].Known.Target.Load(), r.Limit.Permits)
+	if c.Family != nil && len(r.Shards) == 1 {
+		return cmp.Or(r.Shards[0].Known.Target.Load(), r.Limit.Permits)
 	}
 	return r.Limit.Permits
 }
@@ -180,8 +180,8 @@ func (c *Target) noteGranted(n int64) {
 }
 
 // add puts what one shard granted to the decision. It may act when the last of its permits may.
-func (d *Decision) add(s *dispatch.Seat, ans *dispatch.Answer) {
-	p := dispatch.Part{Seat: s, At: ans.At, N: ans.Granted}
+func (d *Decision) add(acc *dispatch.Account, ans *dispatch.Answer) {
+	p := dispatch.Part{Account: acc, At: ans.At, N: ans.Granted}
 	if ans.Delay > 0 {
 		p.First, p.Last = ans.Now+int64(ans.First), ans.Now+int64(ans.Delay)
 		d.Delay = max(d.Delay, ans.Delay)

@@ -73,10 +73,10 @@ func (d *Decision) handOver() Handed {
 		return h
 	}
 	h.Nonce, h.Ticket = d.origin()
-	h.Participant, _ = strconv.ParseUint(parts[0].Seat.ID(), 16, 64)
+	h.Participant, _ = strconv.ParseUint(parts[0].Account.ID(), 16, 64)
 	h.Parts = uint16(len(parts))
 	for _, p := range parts {
-		h.parts = append(h.parts, handedPart{siteHash(p.Seat.Lane.Site), int64(p.At), p.N})
+		h.parts = append(h.parts, handedPart{siteHash(p.Account.Shard.Site), int64(p.At), p.N})
 	}
 	return h
 }
@@ -97,7 +97,7 @@ func (d *Decision) Settles(used int64) bool {
 
 // siteHash identifies where a shard is.
 func siteHash(s shard.Site) uint64 {
-	return xxhash.Sum64String(fmt.Sprintf("%d %q %q %q", s.Slot, s.Node, s.Algorithm, s.Life))
+	return xxhash.Sum64String(fmt.Sprintf("%d %q %q %q", s.Slot, s.Node, s.Algorithm, s.Incarnation))
 }
 
 // UnmarshalText reads such a text. Any other one is ErrInvalidDecision, and leaves d as it is.

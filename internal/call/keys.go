@@ -101,8 +101,8 @@ func (p *keyPart) handOver(c *Target) {
 	if !denied || c.Key.Came != (limit.Keyed{}).Came {
 		return
 	}
-	if r := c.Known(); r != nil && c.From.Load() == d.of && len(r.Lanes) == 1 {
-		r.Lanes[0].Believe(&d.Denied)
+	if r := c.Known(); r != nil && c.From.Load() == d.of && len(r.Shards) == 1 {
+		r.Shards[0].Believe(&d.Denied)
 	}
 }
 
@@ -253,11 +253,11 @@ func (c *Target) alike() []*Target {
 // with the calls has a target for a while anyway.
 func denialOf(c *Target, now int64) (d denial, denied bool) {
 	of, r := c.Of.Target.Routes.Load(), c.Routes.Load()
-	if of == nil || r == nil || c.From.Load() != of || len(r.Lanes) != 1 || c.Key.Came != (limit.Keyed{}).Came ||
+	if of == nil || r == nil || c.From.Load() != of || len(r.Shards) != 1 || c.Key.Came != (limit.Keyed{}).Came ||
 		r.Limit.Mode != limit.Enforced || r.Limit.Scope != limit.Global {
 		return d, false
 	}
-	d.Denied, denied = r.Lanes[0].Known.Denied(now)
+	d.Denied, denied = r.Shards[0].Known.Denied(now)
 	d.of = of
 	return d, denied
 }
@@ -283,11 +283,11 @@ func toRemember(c *Target, now int64, denied bool) bool {
 	}
 	rare := c.Key.Came != (limit.Keyed{}).Came
 	if r != nil {
-		for _, l := range r.Lanes {
-			if !denied && l.Known.Shut(now) || l.Waiting.Load() > 0 {
+		for _, sh := range r.Shards {
+			if !denied && sh.Known.Shut(now) || sh.Waiting.Load() > 0 {
 				return true
 			}
-			rare = rare || l.Known.Rare.Load()
+			rare = rare || sh.Known.Rare.Load()
 		}
 	}
 	if rare && now < c.idle+int64(keyIdle) || now < c.counts {

@@ -138,8 +138,8 @@ func (l *Limiter) Reset(ctx context.Context) error {
 	if c.LimitNow().Scope == limit.PerParticipant {
 		return resetPerParticipant(ctx, c)
 	}
-	return c.EveryShard(ctx, c.Process.Nodes.Patience(), func(ctx context.Context, ln *dispatch.Lane) error {
-		err := ln.Clear(ctx)
+	return c.EveryShard(ctx, c.Process.Nodes.Patience(), func(ctx context.Context, sh *dispatch.Shard) error {
+		err := sh.Clear(ctx)
 		if err == nil {
 			c.ahead.Store(nil)
 		}
@@ -181,9 +181,9 @@ func (m *Member) peek(ctx context.Context) (State, error) {
 		return peekPerParticipant(m, r.Limit, r.Layout.Epoch), nil
 	}
 	st := c.unasked(r)
-	err = c.EveryShard(ctx, c.Process.Config.CallTimeout, func(ctx context.Context, ln *dispatch.Lane) error {
-		peek, err := ln.Peek(ctx, c.Process.Config.CallTimeout)
-		i := r.Layout.Index(ln.Site)
+	err = c.EveryShard(ctx, c.Process.Config.CallTimeout, func(ctx context.Context, sh *dispatch.Shard) error {
+		peek, err := sh.Peek(ctx, c.Process.Config.CallTimeout)
+		i := r.Layout.Index(sh.Site)
 		if i < 0 {
 			return err // the layout changed in between
 		}
@@ -191,12 +191,12 @@ func (m *Member) peek(ctx context.Context) (State, error) {
 		s.Err = err
 		if err == nil {
 			if peek.Closed == 0 {
-				reopens(ln, &peek, r.Layout)
+				reopens(sh, &peek, r.Layout)
 			}
 			s.fill(&peek, r.Layout, cmp.Or(r.Layout.Shards[i].Burst, s.Target))
-			reopens(ln, &peek, r.Layout)
+			reopens(sh, &peek, r.Layout)
 			s.reset = peek.Reset
-			if releases := forecast.Releases(peek.Free, &peek, 0, ln.Room(&peek)); len(releases) > 0 {
+			if releases := forecast.Releases(peek.Free, &peek, 0, sh.Room(&peek)); len(releases) > 0 {
 				s.next = time.Duration(releases[0].At)
 			}
 		}

@@ -22,12 +22,12 @@ type Member struct {
 	engine  atomic.Pointer[local.Engine] // of a limit of Scope PerParticipant; nil until it is asked
 
 	mu              sync.Mutex
-	Seats           []*dispatch.Seat // at every shard
-	dispatch.Member                  // what shards are told of it: denials write there, and nothing above
-	first           struct {         // in one piece with the member
-		view  view
-		seat  dispatch.Seat
-		seats [1]*dispatch.Seat
+	Accounts        []*dispatch.Account // at every shard
+	dispatch.Member                     // what shards are told of it: denials write there, and nothing above
+	first           struct {            // in one piece with the member
+		view     view
+		account  dispatch.Account
+		accounts [1]*dispatch.Account
 	}
 }
 
@@ -50,9 +50,9 @@ func (m *Member) is(who limit.Participant, c *Target) {
 // the participant's seats.
 type view struct {
 	*limit.Routes
-	member *Member
-	seats  []*dispatch.Seat  // in the order of preference
-	only   [1]*dispatch.Seat // of seats, as a rule
+	member   *Member
+	accounts []*dispatch.Account  // in the order of preference
+	only     [1]*dispatch.Account // of seats, as a rule
 }
 
 // View returns the member's view of routes.
@@ -66,10 +66,10 @@ func (m *Member) View(r *limit.Routes) *view {
 	if v.member != nil {
 		v = &view{}
 	}
-	v.Routes, v.member, v.seats = r, m, v.only[:0]
-	m.Seats = slices.DeleteFunc(m.Seats, func(s *dispatch.Seat) bool { return s.Lane.Gone.Load() })
-	for _, l := range r.Order {
-		v.seats = append(v.seats, m.seat(l))
+	v.Routes, v.member, v.accounts = r, m, v.only[:0]
+	m.Accounts = slices.DeleteFunc(m.Accounts, func(acc *dispatch.Account) bool { return acc.Shard.Gone.Load() })
+	for _, sh := range r.Order {
+		v.accounts = append(v.accounts, m.account(sh))
 	}
 	m.last.Store(v)
 	return v
@@ -77,33 +77,33 @@ func (m *Member) View(r *limit.Routes) *view {
 
 // place returns the place of a seat's shard in the order of preference. A call that goes on after
 // the layout has changed may have taken its seat from an earlier view of the same routes.
-func (v *view) place(s *dispatch.Seat) int {
-	return slices.IndexFunc(v.seats, func(o *dispatch.Seat) bool { return o.Lane == s.Lane })
+func (v *view) place(acc *dispatch.Account) int {
+	return slices.IndexFunc(v.accounts, func(o *dispatch.Account) bool { return o.Shard == acc.Shard })
 }
 
 // seat returns the member's seat at a shard. m.mu is held.
-func (m *Member) seat(l *dispatch.Lane) *dispatch.Seat {
-	for _, s := range m.Seats {
-		if s.Lane == l {
-			return s
+func (m *Member) account(sh *dispatch.Shard) *dispatch.Account {
+	for _, acc := range m.Accounts {
+		if acc.Shard == sh {
+			return acc
 		}
 	}
-	s := &m.first.seat
-	if m.Seats == nil {
-		m.Seats = m.first.seats[:0]
+	acc := &m.first.account
+	if m.Accounts == nil {
+		m.Accounts = m.first.accounts[:0]
 	} else {
-		s = &dispatch.Seat{}
+		acc = &dispatch.Account{}
 	}
-	m.Seats = append(m.Seats, s.Take(&m.Member, l))
-	return s
+	m.Accounts = append(m.Accounts, acc.Take(&m.Member, sh))
+	return acc
 }
 
 // ForgetDenials forgets that nothing is free, so that the next call asks Redis.
 func (m *Member) ForgetDenials(r *limit.Routes) {
 	m.Target.ahead.Store(nil)
 	if r != nil {
-		for _, s := range m.View(r).seats {
-			s.Open()
+		for _, acc := range m.View(r).accounts {
+			acc.Open()
 		}
 	}
 }

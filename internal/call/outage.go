@@ -64,22 +64,22 @@ func (d *Decision) Hint(waits bool) {
 // mistaken returns what is wrong with the Config, if that keeps a call that failed so from every
 // shard of the limit, or from its record.
 func mistaken(c *Target, r *limit.Routes, cause error) error {
-	if r == nil || len(r.Lanes) == 0 || dispatch.Unconfirmed(cause) {
+	if r == nil || len(r.Shards) == 0 || dispatch.Unconfirmed(cause) {
 		return c.Process.Mistaken()
 	}
 	var few [8]*node.Node
 	nodes := few[:0]
-	for _, l := range r.Lanes {
-		if !slices.Contains(nodes, l.Node) {
-			nodes = append(nodes, l.Node)
+	for _, sh := range r.Shards {
+		if !slices.Contains(nodes, sh.Node) {
+			nodes = append(nodes, sh.Node)
 		}
 	}
 	return node.Mistaken(nodes, func(n *node.Node) error {
 		if cause != nil && len(nodes) == 1 {
 			return cause
 		}
-		for _, l := range r.Lanes {
-			if err := l.Node.Refusal(l.Slot); l.Node == n && err != nil {
+		for _, sh := range r.Shards {
+			if err := sh.Node.Refusal(sh.Slot); sh.Node == n && err != nil {
 				return err
 			}
 		}
@@ -106,9 +106,9 @@ func (m *Member) answered(n int64, upTo bool, d *Decision, err error) error {
 
 // closed reports whether every shard that can be reached has lost its memory, and one can.
 func (v *view) closed(now int64) (all bool) {
-	for _, s := range v.seats {
-		if s.Lane.Usable() {
-			if all = s.Lane.Known.Closed(now); !all {
+	for _, acc := range v.accounts {
+		if acc.Shard.Usable() {
+			if all = acc.Shard.Known.Closed(now); !all {
 				return false
 			}
 		}

@@ -40,7 +40,7 @@ func (c *Target) Look(ctx context.Context, r *limit.Routes, since int64) *outloo
 	o := &outlook{complete: true, why: telemetry.Full}
 	now := c.Process.Now()
 	left := c.Process.Config.CallTimeout - time.Duration(now-since)
-	asked := slices.DeleteFunc(slices.Clone(r.Lanes), func(l *dispatch.Lane) bool { return !l.Usable() })
+	asked := slices.DeleteFunc(slices.Clone(r.Shards), func(sh *dispatch.Shard) bool { return !sh.Usable() })
 	if left <= 0 && len(asked) > 0 {
 		asked, o.complete = nil, false
 	}
@@ -64,20 +64,20 @@ func (c *Target) Look(ctx context.Context, r *limit.Routes, since int64) *outloo
 
 // include adds what one shard says to the outlook.
 func (o *outlook) include(r *limit.Routes, found *dispatch.Sight) {
-	reopens(found.Lane, &found.PeekReply, r.Layout)
+	reopens(found.Shard, &found.PeekReply, r.Layout)
 	free := found.Free
 	if found.Status == script.Absent && r.Layout.Settled {
-		free = found.Lane.Most() // it begins with its share when it is first asked
+		free = found.Shard.Most() // it begins with its share when it is first asked
 	}
 	switch {
 	case found.Closed > 0:
 		o.why = max(o.why, telemetry.LostMemory)
-	case found.Used > max(found.Share, found.Lane.Room(&found.PeekReply)):
+	case found.Used > max(found.Share, found.Shard.Room(&found.PeekReply)):
 		o.why = max(o.why, telemetry.Owes)
 	}
 	o.Free += free
 	o.Releases = append(o.Releases,
-		forecast.Releases(free, &found.PeekReply, found.Received, found.Lane.Room(&found.PeekReply))...)
+		forecast.Releases(free, &found.PeekReply, found.Received, found.Shard.Room(&found.PeekReply))...)
 }
 
 // when returns the time at which n permits are free together. Permits that no shard which answered

@@ -24,12 +24,12 @@ type tally struct {
 // refuses counts if it answered since then.
 func (v *view) tally(now, since int64) (t tally) {
 	t.why = telemetry.Full
-	for _, s := range v.seats {
-		if !s.Lane.Usable() {
+	for _, acc := range v.accounts {
+		if !acc.Shard.Usable() {
 			t.why = max(t.why, telemetry.Outage)
 			continue
 		}
-		k, paced := &s.Lane.Known, s.PacedUntil()
+		k, paced := &acc.Shard.Known, acc.PacedUntil()
 		if at := max(k.FreeAt.Load(), paced); t.reachable == 0 || at < t.next {
 			t.next = at
 		}
@@ -67,8 +67,8 @@ func (v *view) foresees(n, now int64) (next int64, why telemetry.Reason, sure bo
 // Pause returns how long it takes until the first shard wants to see this participant again.
 func (v *view) Pause(now int64) time.Duration {
 	first := int64(math.MaxInt64)
-	for _, s := range v.seats {
-		first = min(first, max(s.PacedUntil()-now, 0))
+	for _, acc := range v.accounts {
+		first = min(first, max(acc.PacedUntil()-now, 0))
 	}
 	return time.Duration(first)
 }
@@ -76,9 +76,9 @@ func (v *view) Pause(now int64) time.Duration {
 // heldFor returns after how long to ask again where a shard holds permits for others: when it may
 // give this participant some, or the others may have more; 0: none does.
 func (v *view) heldFor(now int64) (long time.Duration) {
-	for _, s := range v.seats {
-		left := min(time.Duration(s.PacedUntil()-now), Believed(v.Routes))
-		if s.Lane.Usable() && left > 0 && (long == 0 || left < long) {
+	for _, acc := range v.accounts {
+		left := min(time.Duration(acc.PacedUntil()-now), Believed(v.Routes))
+		if acc.Shard.Usable() && left > 0 && (long == 0 || left < long) {
 			long = left
 		}
 	}
@@ -90,10 +90,10 @@ func (v *view) heldFor(now int64) (long time.Duration) {
 // may be late.
 func (v *view) whole(ctx context.Context, q call, d *Decision) error {
 	first := dispatch.Ask{N: q.n, Since: q.since, By: q.by}
-	if seated, err := v.seated(ctx, &first, d); !seated {
+	if picked, err := v.pickFirst(ctx, &first, d); !picked {
 		return err
 	}
-	return v.finish(ctx, &first, first.Seat.Ask(ctx, &first, v.member.Target.Process.Now()), d)
+	return v.finish(ctx, &first, first.Account.Ask(ctx, &first, v.member.Target.Process.Now()), d)
 }
 
 // turnBy returns the instant, on the client's clock, by which permits of a LeakyBucket are to act,
@@ -109,13 +109,13 @@ func turnBy(r *limit.Routes, since, by int64) int64 {
 }
 
 // seated finds the shard for the first ask of a call, or decides the call without.
-func (v *view) seated(ctx context.Context, first *dispatch.Ask, d *Decision) (bool, error) {
+func (v *view) pickFirst(ctx context.Context, first *dispatch.Ask, d *Decision) (bool, error) {
 	if first.N > 1 && v.KnownDenial(first.N, first.Since, d) {
 		return false, nil
 	}
 	i := v.choose(first.Since, first.N, nil)
 	if i >= 0 {
-		first.Seat = v.seats[i]
+		first.Account = v.accounts[i]
 		return true, nil
 	}
 	if first.N == 1 && v.KnownDenial(1, first.Since, d) {
@@ -140,11 +140,11 @@ type attempt struct {
 // One for several whose time was up while the shard was answering others of this process has waited
 // in a queue of ours. What kept a node from answering comes before that this process had too much
 // to do.
-func (a *attempt) failed(c *Target, s *dispatch.Seat, since, least int64, err error) {
+func (a *attempt) failed(c *Target, acc *dispatch.Account, since, least int64, err error) {
 	switch {
 	case !errors.Is(err, dispatch.ErrOverloaded):
-		a.failure = c.Failed(s.Lane, err)
-	case least > 1 && s.Lane.Known.Answered(since+1):
+		a.failure = c.Failed(acc.Shard, err)
+	case least > 1 && acc.Shard.Known.Answered(since+1):
 		a.queued = true
 	default:
 		a.shed, a.failure = true, cmp.Or(a.failure, err)
@@ -176,28 +176,28 @@ func (v *view) finish(ctx context.Context, next *dispatch.Ask, err error, d *Dec
 	c := v.member.Target
 	if err == nil && next.Granted == next.N {
 		d.Granted, d.ticket, d.Delay = next.Granted, next.Ticket, next.Delay
-		d.first.Seat, d.first.At, d.first.N = next.Seat, next.At, next.Granted
+		d.first.Account, d.first.At, d.first.N = next.Account, next.At, next.Granted
 		c.complete(d, v.Routes, next.Rest, next.Now)
 		return nil
 	}
-	n, since, by, i := next.N, next.Since, next.By, v.place(next.Seat)
+	n, since, by, i := next.N, next.Since, next.By, v.place(next.Account)
 	seen := attempt{retry: dispatch.UnknownRetry, by: by}
 	refused := 0
 	for {
 		seen.done.add(i)
 		if err == nil {
 			seen.now, seen.reached = next.Now, true
-			if v.seats[i].Paced(seen.now) {
+			if v.accounts[i].Paced(seen.now) {
 				refused++
 			}
 			if next.Retry != dispatch.UnknownRetry {
-				seen.told(max(next.Retry, time.Duration(v.seats[i].PacedUntil()-seen.now)))
+				seen.told(max(next.Retry, time.Duration(v.accounts[i].PacedUntil()-seen.now)))
 			}
 		} else {
 			if e := c.Process.Gone(ctx, err); e != nil {
 				return e
 			}
-			seen.failed(c, v.seats[i], since, n, err)
+			seen.failed(c, v.accounts[i], since, n, err)
 			seen.now = c.Process.Now()
 		}
 		if refused == refusals || time.Duration(seen.now-since) >= c.Process.Config.CallTimeout {
@@ -207,7 +207,7 @@ func (v *view) finish(ctx context.Context, next *dispatch.Ask, err error, d *Dec
 			break
 		}
 		*next = dispatch.Ask{N: n, Since: since, By: by}
-		err = v.seats[i].Ask(ctx, next, seen.now)
+		err = v.accounts[i].Ask(ctx, next, seen.now)
 		if err == nil && next.Granted == n {
 			return v.finish(ctx, next, nil, d)
 		}
@@ -234,13 +234,13 @@ func (v *view) unserved(ctx context.Context, n, since int64, seen *attempt, d *D
 // Then seen takes in when one that was not asked is to be. Others may have permits by now.
 func (v *view) dueElsewhere(n int64, seen *attempt) bool {
 	paced, fits, elsewhere := false, false, attempt{retry: dispatch.UnknownRetry}
-	for i, s := range v.seats {
-		paced = paced || s.Paced(seen.now)
-		if s.Lane.Most() < n || !s.Lane.Usable() {
+	for i, acc := range v.accounts {
+		paced = paced || acc.Paced(seen.now)
+		if acc.Shard.Most() < n || !acc.Shard.Usable() {
 			continue
 		}
 		fits = true
-		if due := max(s.PacedUntil(), s.Lane.Known.FreeAt.Load()) - seen.now; !seen.done.has(i) {
+		if due := max(acc.PacedUntil(), acc.Shard.Known.FreeAt.Load()) - seen.now; !seen.done.has(i) {
 			elsewhere.told(max(time.Duration(due), LeastPause))
 		}
 	}
@@ -266,13 +266,13 @@ func (v *view) some(ctx context.Context, q call, d *Decision) error {
 			break
 		}
 		seen.done.add(i)
-		s := v.seats[i]
+		acc := v.accounts[i]
 		part := dispatch.Ask{N: n - d.Granted, UpTo: true, Since: since}
-		err := s.Ask(ctx, &part, now)
+		err := acc.Ask(ctx, &part, now)
 		now = c.Process.Now()
 		if err == nil {
 			seen.reached, rest = true, part.Rest
-			d.add(s, &part.Answer)
+			d.add(acc, &part.Answer)
 			if q.turns && d.Granted > 0 {
 				break
 			}
@@ -284,7 +284,7 @@ func (v *view) some(ctx context.Context, q call, d *Decision) error {
 			}
 			return e
 		}
-		seen.failed(c, s, since, 1, err)
+		seen.failed(c, acc, since, 1, err)
 	}
 	if d.Granted == 0 {
 		seen.now = now
@@ -306,8 +306,8 @@ func (v *view) KnownDenial(n, now int64, d *Decision) bool {
 		return false
 	}
 	c.RefreshAt(c.Process.Clock.ElapsedAt(now)) // else one that is paced for long hears of no change
-	for _, s := range v.seats {
-		s.LookAgain(now)
+	for _, acc := range v.accounts {
+		acc.LookAgain(now)
 	}
 	c.Deny(v.Routes, now, time.Duration(next-now), why, d)
 	d.Source = telemetry.Memory
@@ -332,24 +332,24 @@ const awayRest = 250 * time.Millisecond
 // Believed returns how long at the most permits of a limit are believed not to be free: above 0, as
 // whoever waits sleeps for so long.
 func Believed(r *limit.Routes) time.Duration {
-	if len(r.Lanes) == 0 {
+	if len(r.Shards) == 0 {
 		return awayRest
 	}
-	long := r.Lanes[0].Known.ShutCap(r.Limit.Per)
-	for _, l := range r.Lanes[1:] {
-		long = min(long, l.Known.ShutCap(r.Limit.Per))
+	long := r.Shards[0].Known.ShutCap(r.Limit.Per)
+	for _, sh := range r.Shards[1:] {
+		long = min(long, sh.Known.ShutCap(r.Limit.Per))
 	}
 	return long
 }
 
 // Away reports whether shards of a limit cannot be asked, some or all.
 func Away(r *limit.Routes) bool {
-	return r != nil && slices.ContainsFunc(r.Lanes, func(l *dispatch.Lane) bool { return !l.Usable() })
+	return r != nil && slices.ContainsFunc(r.Shards, func(sh *dispatch.Shard) bool { return !sh.Usable() })
 }
 
 // Early reports whether permits of a limit came back early in the last window.
 func Early(r *limit.Routes) bool {
-	return r != nil && slices.ContainsFunc(r.Lanes, func(l *dispatch.Lane) bool { return l.Known.Early() })
+	return r != nil && slices.ContainsFunc(r.Shards, func(sh *dispatch.Shard) bool { return sh.Known.Early() })
 }
 
 // Lacks returns how long n permits of a limit are believed not to be free, without asking anybody;

@@ -25,9 +25,9 @@ func fleetOf(participants, shards int) []*view {
 	for p := range views {
 		r := &limit.Routes{Plan: &limit.Plan{}, Record: record}
 		for _, i := range shard.Rank(fmt.Sprint("participant-", p), layout) {
-			way, terms := &dispatch.Way{Site: shard.Site{Location: shard.Location{Slot: i}}}, &dispatch.Terms{Most: 1}
-			l := (&dispatch.Lane{}).Lead(nil, way, nil, script.ShardRef{}, &node.Node{}, terms)
-			r.Order = append(r.Order, l)
+			home, terms := &dispatch.Home{Site: shard.Site{Location: shard.Location{Slot: i}}}, &dispatch.Terms{Most: 1}
+			sh := (&dispatch.Shard{}).Init(nil, home, nil, script.ShardRef{}, &node.Node{}, terms)
+			r.Order = append(r.Order, sh)
 		}
 		views[p] = NewMember(nil, limit.NewParticipant("p", 1)).View(r)
 	}
@@ -114,8 +114,8 @@ func TestChooseVisitsEveryShardOnce(t *testing.T) {
 			if !busy[0] || !busy[1] || len(busy) > 2*preferred {
 				t.Fatalf("%d participants: a hundred calls at once go to the places %v", participants, busy)
 			}
-			for _, l := range v.Order {
-				l.Waiting.Store(0)
+			for _, sh := range v.Order {
+				sh.Waiting.Store(0)
 			}
 		}
 	}

@@ -63,7 +63,7 @@ func (c *Target) settle(ctx context.Context, d *Decision, used int64, unpaid boo
 	parts := s.parts(ctx, d)
 	switch {
 	case d.key != "" && !there(parts[0]): // it was asked alone, and its node is not known any more
-		return c.FailedAt(d.first.Seat.Lane.Site.Location, node.ErrAway)
+		return c.FailedAt(d.first.Account.Shard.Site.Location, node.ErrAway)
 	case !slices.ContainsFunc(parts, there): // nobody counts it, or its shards are gone
 		return nil
 	case used > d.Granted:
@@ -91,7 +91,7 @@ type settlement struct {
 }
 
 // there reports whether the part is of a shard that is in the layout.
-func there(p dispatch.Part) bool { return p.Seat != nil }
+func there(p dispatch.Part) bool { return p.Account != nil }
 
 // parts returns those of the decision. Of one that was handed over, those have no seat whose shards
 // have left the layout: they keep their places, which are in the names of marks, and the permits
@@ -114,8 +114,8 @@ func (s *settlement) parts(ctx context.Context, d *Decision) (parts []dispatch.P
 		part := dispatch.Part{At: clock.ServerTime(p.At), N: p.N}
 		i := slices.IndexFunc(r.Layout.Shards, func(s shard.Shard) bool { return siteHash(s.Site()) == p.Site })
 		if i >= 0 {
-			if l := s.target.LaneTo(r.Layout.Shards[i].Site()); l != nil {
-				part.Seat = dispatch.NewSeat(who, l)
+			if sh := s.target.ShardAt(r.Layout.Shards[i].Site()); sh != nil {
+				part.Account = dispatch.NewAccount(who, sh)
 			}
 		}
 		parts = append(parts, part)
@@ -131,12 +131,12 @@ func (d *Decision) partsIn(c *Target) []dispatch.Part {
 		return parts
 	}
 	for i, p := range parts {
-		l := c.LaneTo(p.Seat.Lane.Site)
+		sh := c.ShardAt(p.Account.Shard.Site)
 		switch {
-		case l != nil && l != p.Seat.Lane:
-			parts[i].Seat = p.Seat.At(l)
-		case l == nil && p.Seat.Lane.Ref == script.ShardRef{}:
-			parts[i].Seat = nil
+		case sh != nil && sh != p.Account.Shard:
+			parts[i].Account = p.Account.At(sh)
+		case sh == nil && p.Account.Shard.Ref == script.ShardRef{}:
+			parts[i].Account = nil
 		}
 	}
 	return parts
@@ -155,13 +155,13 @@ func (d *Decision) origin() (nonce, ticket uint64) {
 	case d.ticket>>63 == 1: // see OwnTicket
 		return d.Target.rare().nonce, d.ticket
 	}
-	return d.first.Seat.Lane.Nonce, d.ticket
+	return d.first.Account.Shard.Nonce, d.ticket
 }
 
 // request returns one shard's part of the settlement. place tells the parts of a decision apart, of
 // which two may be of one shard.
-func (s *settlement) request(seat *dispatch.Seat, place int) dispatch.Settlement {
-	return dispatch.Settlement{Seat: seat, Unpaid: s.unpaid, SettleRequest: script.SettleRequest{
+func (s *settlement) request(acc *dispatch.Account, place int) dispatch.Settlement {
+	return dispatch.Settlement{Account: acc, Unpaid: s.unpaid, SettleRequest: script.SettleRequest{
 		Mark: s.mark + "." + strconv.Itoa(place), MarkFor: s.keep, Used: s.used}}
 }
 
@@ -174,7 +174,7 @@ func (s *settlement) giveBack(ctx context.Context, parts []dispatch.Part, unused
 		n := min(unused, p.N)
 		unused -= n
 		if n > 0 && there(p) {
-			one := s.request(p.Seat, i)
+			one := s.request(p.Account, i)
 			one.Back, one.At = n, p.At
 			all = append(all, one)
 		}
@@ -199,29 +199,29 @@ func (s *settlement) charge(ctx context.Context, parts []dispatch.Part, n int64)
 	if r == nil {
 		return s.target.Process.Plainly(register.Unavailable(s.target.Record().Absence()))
 	}
-	var last *dispatch.Seat
+	var last *dispatch.Account
 	for _, p := range parts {
 		if there(p) {
-			last = p.Seat
+			last = p.Account
 		}
 	}
 	charged, sum := n, 0.0
-	for _, l := range r.Lanes {
-		sum += float64(l.Most())
+	for _, sh := range r.Shards {
+		sum += float64(sh.Most())
 	}
 	var all, first []dispatch.Settlement
-	for _, l := range r.Lanes {
-		most, part := float64(l.Most()), n
+	for _, sh := range r.Shards {
+		most, part := float64(sh.Most()), n
 		if most < sum {
 			part = min(n, int64(float64(n)*most/sum+0.5))
 		}
 		n, sum = n-part, sum-most
-		if part == 0 && l != last.Lane {
+		if part == 0 && sh != last.Shard {
 			continue
 		}
-		one := s.request(last.At(l), len(parts)-1)
+		one := s.request(last.At(sh), len(parts)-1)
 		one.Charge, one.Owed = part, r.Limit.Owed()
-		if l == last.Lane {
+		if sh == last.Shard {
 			first = append(first, one)
 		} else {
 			all = append(all, one)
@@ -327,7 +327,7 @@ func (c *Target) GiveBackAll(d Decision, unpaid bool) (back, lost int64) {
 	var all []dispatch.Settlement
 	for _, p := range d.partsIn(c) {
 		if there(p) {
-			all = append(all, dispatch.Settlement{Seat: p.Seat, Unpaid: unpaid,
+			all = append(all, dispatch.Settlement{Account: p.Account, Unpaid: unpaid,
 				SettleRequest: script.SettleRequest{Back: p.N, At: p.At}})
 		} else {
 			lost += p.N
@@ -350,7 +350,7 @@ func settleAll(ctx context.Context, c *Target, all []dispatch.Settlement) ([]scr
 	back := false
 	for i, err := range errs {
 		if err != nil {
-			errs[i] = c.Failed(all[i].Seat.Lane, err)
+			errs[i] = c.Failed(all[i].Account.Shard, err)
 		}
 		back = back || err == nil && replies[i].Back > 0
 	}

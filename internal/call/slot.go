@@ -169,28 +169,28 @@ func (s *Slot) retake(ctx context.Context, r *limit.Routes, since int64) error {
 // need not be free, and at each instant the log holds one for the slot.
 func (s *Slot) renew(ctx context.Context, t settlement, was dispatch.Part, r *limit.Routes, since int64) error {
 	c := s.member.Target
-	of, old := c.LimitOf(r), t.request(was.Seat, 0).SettleRequest
-	seat, err := follow(ctx, c, r, was.Seat)
+	of, old := c.LimitOf(r), t.request(was.Account, 0).SettleRequest
+	acc, err := follow(ctx, c, r, was.Account)
 	if err != nil {
 		return err
 	}
-	charged, err := seat.Settle(ctx, script.SettleRequest{Charge: 1, Owed: of.Owed()})
+	charged, err := acc.Settle(ctx, script.SettleRequest{Charge: 1, Owed: of.Owed()})
 	if err != nil {
-		return c.Failed(seat.Lane, err)
+		return c.Failed(acc.Shard, err)
 	}
 	if charged.Granted == 0 {
 		return s.lost()
 	}
 	var d Decision
-	d.addPart(dispatch.Part{Seat: seat, At: charged.At, N: 1}, c.OwnTicket())
+	d.addPart(dispatch.Part{Account: acc, At: charged.At, N: 1}, c.OwnTicket())
 	d.Target = c
 	if charged.Target == 0 && r != nil && c.Record().Until(r.Layout.Epoch, c.Process.Clock.ElapsedAt(since)) == 0 {
 		// It was left long ago, so what it has may be forgotten soon.
 		c.HandBack(ctx, d, since, false)
-		return c.Failed(seat.Lane, errMoved)
+		return c.Failed(acc.Shard, errMoved)
 	}
 	old.Back, old.At = 1, was.At
-	back, err := was.Seat.Settle(ctx, old)
+	back, err := was.Account.Settle(ctx, old)
 	gone := back.Back == 0
 	if err != nil {
 		gone = c.Process.Clock.Elapsed() >= s.until()
@@ -205,14 +205,14 @@ func (s *Slot) renew(ctx context.Context, t settlement, was dispatch.Part, r *li
 
 // follow returns the seat at which a slot is extended that has one at the other: where its key is
 // now. If that moved, the shard that it left is told first, for it to grant nothing more.
-func follow(ctx context.Context, c *Target, r *limit.Routes, was *dispatch.Seat) (*dispatch.Seat, error) {
-	if r == nil || len(r.Lanes) != 1 || r.Lanes[0] == was.Lane {
+func follow(ctx context.Context, c *Target, r *limit.Routes, was *dispatch.Account) (*dispatch.Account, error) {
+	if r == nil || len(r.Shards) != 1 || r.Shards[0] == was.Shard {
 		return was, nil
 	}
-	if _, err := was.Lane.Propose(ctx, was.Lane.Terms.Load()); err != nil {
-		return nil, c.Failed(was.Lane, err)
+	if _, err := was.Shard.Propose(ctx, was.Shard.Terms.Load()); err != nil {
+		return nil, c.Failed(was.Shard, err)
 	}
-	return was.At(r.Lanes[0]), nil
+	return was.At(r.Shards[0]), nil
 }
 
 var errMoved = errors.New("the slots are elsewhere, and this process has not heard where")

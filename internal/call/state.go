@@ -91,13 +91,13 @@ func (st *State) sum() (answered bool) {
 
 // reopens gives a shard the share that its next call puts in force, after the quarantine if it is
 // in one, if the layout entitles it to that at once. A token bucket has to fill from then on.
-func reopens(ln *dispatch.Lane, r *script.PeekReply, layout shard.Layout) {
+func reopens(sh *dispatch.Shard, r *script.PeekReply, layout shard.Layout) {
 	if !layout.Settled || layout.Epoch != r.Epoch || r.Share >= r.Target {
 		return
 	}
-	before := ln.Room(r)
-	if r.Share = r.Target; r.Closed == 0 && (!ln.Bursty || ln.Paced) {
-		r.Free += ln.Room(r) - before
+	before := sh.Room(r)
+	if r.Share = r.Target; r.Closed == 0 && (!sh.Bursty || sh.Paced) {
+		r.Free += sh.Room(r) - before
 	}
 }
 
@@ -111,8 +111,8 @@ func (l *Limiter) Participants(ctx context.Context) ([]fairness.Standing, error)
 	var mu sync.Mutex
 	all := make(map[string]fairness.Standing)
 	asked, answered := false, false
-	err := c.EveryShard(ctx, c.Process.Config.CallTimeout, func(ctx context.Context, ln *dispatch.Lane) error {
-		reply, err := ln.Participants(ctx)
+	err := c.EveryShard(ctx, c.Process.Config.CallTimeout, func(ctx context.Context, sh *dispatch.Shard) error {
+		reply, err := sh.Participants(ctx)
 		mu.Lock()
 		defer mu.Unlock()
 		asked, answered = true, answered || err == nil

@@ -32,12 +32,12 @@ func (c *Client) gauges(g telemetry.Gauges) {
 		if r.Limit.Scope == limit.Global { // of which all use a part
 			g.Limit(co.Name, r.Limit.Permits, r.Limit.Per)
 		}
-		for _, l := range r.Lanes {
-			free, heard := l.Known.Free()
+		for _, sh := range r.Shards {
+			free, heard := sh.Known.Free()
 			if !heard {
 				free = -1
 			}
-			g.Shard(co.Name, l.Tag(), l.Site.Node, l.Node.Ready(l.Slot), free)
+			g.Shard(co.Name, sh.Tag(), sh.Site.Node, sh.Node.Ready(sh.Slot), free)
 		}
 	}
 }

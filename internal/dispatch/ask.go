@@ -16,11 +16,11 @@ import (
 // wake. So the functions that put it on a batch, and those that read the answer, are
 // called before and after the caller sleeps, and not around it.
 type Ask struct {
-	Seat  *Seat // whom it is for
-	N     int64
-	Since int64 // when the call began, on the process' clock
-	UpTo  bool  // take what there is, up to n; else all or nothing
-	By    int64 // of a leaky bucket: no turn that comes later, on the process' clock; 0: any
+	Account *Account // whom it is for
+	N       int64
+	Since   int64 // when the call began, on the process' clock
+	UpTo    bool  // take what there is, up to n; else all or nothing
+	By      int64 // of a leaky bucket: no turn that comes later, on the process' clock; 0: any
 
 	// Its place, set by join:
 	class  int32 // of the batch's classes
@@ -57,13 +57,13 @@ const UnknownRetry = time.Duration(-1)
 // until ctx ends or the call has used up the call timeout. now is the
 // time. An error for which script.NotExecuted is false leaves open whether
 // permits were spent.
-func (s *Seat) Ask(ctx context.Context, a *Ask, now int64) error {
-	a.Seat = s
+func (acc *Account) Ask(ctx context.Context, a *Ask, now int64) error {
+	a.Account = acc
 	if a.By != 0 {
-		return s.turnBy(ctx, a, now)
+		return acc.turnBy(ctx, a, now)
 	}
-	timeout, within := s.Lane.env.CallTimeout, ctx
-	if s.Lane.outbox().tooOld(now - a.Since) {
+	timeout, within := acc.Shard.env.CallTimeout, ctx
+	if acc.Shard.sendQueue().tooOld(now - a.Since) {
 		return ErrOverloaded // no batch departs with it
 	}
 	if left := timeout - time.Duration(now-a.Since); left < timeout/8*7 { // it may run out of time before a batch does
@@ -84,8 +84,8 @@ func (s *Seat) Ask(ctx context.Context, a *Ask, now int64) error {
 
 // fill gets the answer to an ask from a batch, or from another one if that was dissolved.
 func (a *Ask) fill(ctx context.Context) error {
-	boarded, err := a.Board(ctx)
-	if boarded {
+	joined, err := a.Join(ctx)
+	if joined {
 		a.Sleep()
 		err = a.Wake(ctx)
 	}
@@ -95,16 +95,16 @@ func (a *Ask) fill(ctx context.Context) error {
 // Board puts the ask on a batch of the shard of its seat. If boarded is false it is over: answered
 // or failed. Else the lane's lock is held; the caller must call Sleep, which lets go of it, and
 // then Wake.
-func (a *Ask) Board(ctx context.Context) (boarded bool, err error) {
-	l := a.Seat.Lane
+func (a *Ask) Join(ctx context.Context) (joined bool, err error) {
+	sh := a.Account.Shard
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
 	var link *trace.Link
-	if l.env.Telemetry.Tracing {
+	if sh.env.Telemetry.Tracing {
 		link = telemetry.LinkTo(ctx)
 	}
-	if !l.join(a) {
+	if !sh.join(a) {
 		return false, ErrOverloaded
 	}
 	if link != nil {
@@ -119,16 +119,16 @@ func (a *Ask) Board(ctx context.Context) (boarded bool, err error) {
 // Wake reads the answer to an ask whose caller has slept. A caller that was woken because
 // ctx has ended leaves; one that was woken for another reason sleeps on.
 func (a *Ask) Wake(ctx context.Context) error {
-	l := a.Seat.Lane
+	sh := a.Account.Shard
 	for !a.batch.over.Load() {
-		l.mu.Lock() // who watched the context woke the crowd
+		sh.mu.Lock() // who watched the context woke the crowd
 		if a.batch.over.Load() {
-			l.mu.Unlock()
+			sh.mu.Unlock()
 			break
 		}
 		if ctx.Err() != nil {
-			l.quit(a)
-			l.mu.Unlock()
+			sh.quit(a)
+			sh.mu.Unlock()
 			return clock.Ended(ctx)
 		}
 		a.Sleep()
@@ -144,17 +144,17 @@ func (a *Ask) read(ctx context.Context) error {
 	if err != errDissolved { //nolint:errorlint // it is never wrapped: this is the hot path
 		return err
 	}
-	e := a.Seat.Lane.env
+	e := a.Account.Shard.env
 	now := e.Clock.Now()
 	if time.Duration(now-a.Since) > e.CallTimeout/2 {
 		return ErrOverloaded
 	}
-	return a.Seat.Ask(ctx, a, now) // it may stand behind who is younger
+	return a.Account.Ask(ctx, a, now) // it may stand behind who is younger
 }
 
 // Boarding is the age of a call above which it does not depart any more: less than the call
 // timeout, for the sake of the others on board.
-func (e *Env) Boarding() int64 { return int64(e.CallTimeout / 4 * 3) }
+func (e *Env) SendBy() int64 { return int64(e.CallTimeout / 4 * 3) }
 
 // Hurried reports whether a call has so little time left that it must have waited in a queue of
 // this process before. What was held up by one stalled shard has about a half.

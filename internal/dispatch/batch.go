@@ -27,11 +27,11 @@ type batch struct {
 	classes []class
 	tally
 	few struct { // for most batches
-		classes [2]class
-		seats   [1]*Seat
+		classes  [2]class
+		accounts [1]*Account
 	}
 
-	seats []*Seat // the participants on board
+	accounts []*Account // the participants on board
 	sleepers
 	over atomic.Bool // the outcome is there
 	outcome
@@ -52,9 +52,9 @@ type tally struct {
 
 // sleepers are those who wait for a batch to land.
 type sleepers struct {
-	watched <-chan struct{} // the context that one caller watches for all of the crowd that have the same
-	crowd   sync.Cond       // those who need not watch a context of their own
-	landed  chan struct{}   // tells those who watch that it has landed; nil if nobody ever did
+	watched  <-chan struct{} // the context that one caller watches for all of the crowd that have the same
+	crowd    sync.Cond       // those who need not watch a context of their own
+	answered chan struct{}   // tells those who watch that it has landed; nil if nobody ever did
 }
 
 // outcome is what became of a batch.
@@ -70,7 +70,7 @@ type outcome struct {
 
 // class is the asks of one size for one participant in a batch.
 type class struct {
-	seat        *Seat
+	account     *Account
 	size, count int64
 	place       int32 // of the seat among those of the batch
 	gaps        bool  // somebody left, so that places do not tell the order any more
@@ -98,10 +98,10 @@ type gate struct{ mu *sync.Mutex }
 func (g gate) Lock()   {}
 func (g gate) Unlock() { g.mu.Unlock() }
 
-func newBatch(l *Lane) *batch {
+func newBatch(sh *Shard) *batch {
 	b := &batch{}
-	b.classes, b.seats = b.few.classes[:0], b.few.seats[:0]
-	b.crowd.L = gate{&l.mu}
+	b.classes, b.accounts = b.few.classes[:0], b.few.accounts[:0]
+	b.crowd.L = gate{&sh.mu}
 	return b
 }
 
@@ -115,11 +115,11 @@ func (b *batch) take(a *Ask) bool {
 	size, count := a.shape()
 	i := 0
 	for ; i < len(b.classes); i++ {
-		if k := &b.classes[i]; k.size == size && k.seat == a.Seat && k.count+count <= script.MaxPermits {
+		if k := &b.classes[i]; k.size == size && k.account == a.Account && k.count+count <= script.MaxPermits {
 			break
 		}
 	}
-	if i == len(b.classes) && !b.open(a.Seat, size) {
+	if i == len(b.classes) && !b.open(a.Account, size) {
 		return false
 	}
 	a.place = b.classes[i].count
@@ -136,16 +136,16 @@ func (b *batch) take(a *Ask) bool {
 // enlarge the stack of every caller.
 //
 //go:noinline
-func (b *batch) open(s *Seat, size int64) bool {
+func (b *batch) open(acc *Account, size int64) bool {
 	if len(b.classes) == script.MaxGroups {
 		return false
 	}
-	i := slices.Index(b.seats, s)
+	i := slices.Index(b.accounts, acc)
 	if i < 0 {
-		i = len(b.seats)
-		b.seats = append(b.seats, s)
+		i = len(b.accounts)
+		b.accounts = append(b.accounts, acc)
 	}
-	b.classes = append(b.classes, class{seat: s, place: int32(i), size: size})
+	b.classes = append(b.classes, class{account: acc, place: int32(i), size: size})
 	return true
 }
 
@@ -176,7 +176,7 @@ func (b *batch) singles() bool {
 
 // heldBack reports whether the shard wants to see nobody on board at this time.
 func (b *batch) heldBack(now int64) bool {
-	return !slices.ContainsFunc(b.seats, func(s *Seat) bool { return !s.Paced(now) })
+	return !slices.ContainsFunc(b.accounts, func(acc *Account) bool { return !acc.Paced(now) })
 }
 
 // groups appends the classes as the script wants them.
@@ -217,7 +217,7 @@ func (k *class) unclaimed() int64 { return max(0, k.granted-(k.count-k.left)) }
 func (b *batch) unclaimed() (parts []Part) {
 	for i := range b.classes {
 		if k := &b.classes[i]; k.unclaimed() > 0 {
-			p := Part{Seat: k.seat, At: b.at, N: k.unclaimed() * k.size}
+			p := Part{Account: k.account, At: b.at, N: k.unclaimed() * k.size}
 			if b.paced != nil {
 				p.At = b.paced.RefundAt(k.ahead + k.granted*k.size - 1)
 			}
@@ -273,30 +273,30 @@ func (a *Ask) Sleep() { a.batch.crowd.Wait() }
 // its calls then sleep without, which takes half the time. The lane's lock is held at first, and
 // not after.
 func (a *Ask) watch(ctx context.Context, done <-chan struct{}) error {
-	l, b := a.Seat.Lane, a.batch
-	if b.landed == nil {
-		b.landed = make(chan struct{})
+	sh, b := a.Account.Shard, a.batch
+	if b.answered == nil {
+		b.answered = make(chan struct{})
 	}
 	forAll := b.watched == nil
 	if forAll {
 		b.watched = done
 	}
-	l.mu.Unlock()
+	sh.mu.Unlock()
 	select {
-	case <-b.landed:
+	case <-b.answered:
 		return a.read(ctx)
 	case <-done:
 	}
-	l.mu.Lock()
+	sh.mu.Lock()
 	if forAll {
 		b.watched = nil // or one that joins after this would not be woken
 		b.crowd.Broadcast()
 	}
 	over := b.over.Load()
 	if !over {
-		l.quit(a)
+		sh.quit(a)
 	}
-	l.mu.Unlock()
+	sh.mu.Unlock()
 	if over {
 		return a.read(ctx)
 	}

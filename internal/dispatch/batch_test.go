@@ -21,7 +21,7 @@ import (
 )
 
 // grounded is a lane that nobody flies: the test moves its batches by itself.
-func grounded(tb testing.TB) *Lane {
+func grounded(tb testing.TB) *Shard {
 	tb.Helper()
 	e := &Env{Ctx: context.Background(), Clock: &clock.Clock{Base: time.Now()}, CallTimeout: 100 * time.Millisecond}
 	var err error
@@ -31,37 +31,37 @@ func grounded(tb testing.TB) *Lane {
 	}
 	n := node.New(node.Spec{Name: "n"}, &node.Settings{Clock: e.Clock, Telemetry: e.Telemetry})
 	n.Close() // it cannot be reached
-	way := &Way{Metrics: telemetry.NewLimiter("l", "sliding_log")}
-	l := (&Lane{}).Lead(e, way, &quietLimit{}, script.ShardRef{}, n, &Terms{Most: 1})
-	l.outbox().way.Store(1) // next door
-	l.outbox().told.Store(sure)
-	l.away = 1 // as if a batch were under way for ever: so it goes into no outbox
-	l.Limit.(*quietLimit).own = NewSeat(&Member{ID: "p", Weight: 1000}, l)
-	return l
+	home := &Home{Metrics: telemetry.NewLimiter("l", "sliding_log")}
+	sh := (&Shard{}).Init(e, home, &quietLimit{}, script.ShardRef{}, n, &Terms{Most: 1})
+	sh.sendQueue().rtt.Store(1) // next door
+	sh.sendQueue().samples.Store(minSamples)
+	sh.away = 1 // as if a batch were under way for ever: so it goes into no outbox
+	sh.Limit.(*quietLimit).own = NewAccount(&Member{ID: "p", Weight: 1000}, sh)
+	return sh
 }
 
 // quietLimit is a limit that has no other shards and hears nothing.
-type quietLimit struct{ own *Seat }
+type quietLimit struct{ own *Account }
 
 func (*quietLimit) Belief(int64, clock.Elapsed) Belief           { return Belief{} }
 func (*quietLimit) Confirm(context.Context, clock.Elapsed) error { return nil }
-func (*quietLimit) Learned(*Lane, News)                          {}
+func (*quietLimit) Learned(*Shard, News)                         {}
 
 // next is the batch that departs next.
-func (l *Lane) next() *batch { return l.depart() }
+func (sh *Shard) next() *batch { return sh.nextBatch() }
 
 // serve lets the next batch depart and land with so many permits free.
-func (l *Lane) serve(free int64) *batch {
-	b := l.next()
+func (sh *Shard) serve(free int64) *batch {
+	b := sh.next()
 	if b != nil {
 		asks, _ := script.Distribute(nil, free, b.groups(nil))
-		l.land(b, asks, nil)
+		sh.answer(b, asks, nil)
 	}
 	return b
 }
 
 // seat is that of the process itself.
-func (l *Lane) seat() *Seat { return l.Limit.(*quietLimit).own }
+func (sh *Shard) seat() *Account { return sh.Limit.(*quietLimit).own }
 
 // outcomeOf is what one caller of a lane got.
 type outcomeOf struct {
@@ -71,12 +71,12 @@ type outcomeOf struct {
 }
 
 // call asks on a goroutine of its own.
-func (l *Lane) call(ctx context.Context, n int64, upTo bool) *outcomeOf {
+func (sh *Shard) call(ctx context.Context, n int64, upTo bool) *outcomeOf {
 	o := new(outcomeOf)
-	now := l.env.Clock.Now()
+	now := sh.env.Clock.Now()
 	go func() {
 		a := Ask{N: n, UpTo: upTo, Since: now}
-		o.err = l.seat().Ask(ctx, &a, now)
+		o.err = sh.seat().Ask(ctx, &a, now)
 		o.Answer = a.Answer
 		o.ended.Store(true)
 	}()
@@ -90,8 +90,8 @@ func (l *Lane) call(ctx context.Context, n int64, upTo bool) *outcomeOf {
 func TestWhatABatchIsGrantedGoesToThoseWhoStay(t *testing.T) {
 	for seed := range uint64(2000) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		l := &Lane{env: &Env{}}
-		b := newBatch(l)
+		sh := &Shard{env: &Env{}}
+		b := newBatch(sh)
 		var staying []*Ask
 		leave := func() {
 			for i := len(staying) - 1; i >= 0; i-- {
@@ -146,16 +146,16 @@ func TestWhatABatchIsGrantedGoesToThoseWhoStay(t *testing.T) {
 
 func TestACallerLeavesAtOnceWhateverContextTheOthersHave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := grounded(t)
+		sh := grounded(t)
 		shared, endShared := context.WithCancelCause(t.Context())
 		own, endOwn := context.WithCancel(t.Context())
 		var together []*outcomeOf
 		for range 20 {
-			together = append(together, l.call(shared, 1, false))
+			together = append(together, sh.call(shared, 1, false))
 		}
-		alone := l.call(own, 1, false)
-		stays := l.call(context.Background(), 1, false)
-		if n := l.Waiting.Load(); n != 22 {
+		alone := sh.call(own, 1, false)
+		stays := sh.call(context.Background(), 1, false)
+		if n := sh.Waiting.Load(); n != 22 {
 			t.Fatalf("%d wait, want 22", n)
 		}
 		boom := errors.New("boom")
@@ -169,7 +169,7 @@ func TestACallerLeavesAtOnceWhateverContextTheOthersHave(t *testing.T) {
 		if alone.ended.Load() || stays.ended.Load() {
 			t.Fatal("a caller ended with another one's context")
 		}
-		b := l.next()
+		b := sh.next()
 		if g := b.groups(nil); len(g) != 1 || g[0].Count != 2 {
 			t.Errorf("asks for %v, but two callers are left", g)
 		}
@@ -178,30 +178,30 @@ func TestACallerLeavesAtOnceWhateverContextTheOthersHave(t *testing.T) {
 		if !alone.ended.Load() || !errors.Is(alone.err, context.Canceled) {
 			t.Errorf("in flight: ended %t, %v", alone.ended.Load(), alone.err)
 		}
-		l.land(b, []int64{1}, nil)
+		sh.answer(b, []int64{1}, nil)
 		synctest.Wait()
-		if stays.Granted != 1 || l.Waiting.Load() != 0 {
-			t.Errorf("%+v, %d wait", stays, l.Waiting.Load())
+		if stays.Granted != 1 || sh.Waiting.Load() != 0 {
+			t.Errorf("%+v, %d wait", stays, sh.Waiting.Load())
 		}
 	})
 }
 
 func TestABatchIsDissolvedWhenSomebodyHasWaitedTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := grounded(t)
-		old := l.call(t.Context(), 1, false)
+		sh := grounded(t)
+		old := sh.call(t.Context(), 1, false)
 		time.Sleep(60 * time.Millisecond)
-		young := l.call(t.Context(), 1, false)
+		young := sh.call(t.Context(), 1, false)
 		time.Sleep(20 * time.Millisecond)
-		behind := newBatch(l) // so that the lane goes on
-		behind.opened = l.env.Clock.Now()
-		behind.take(&Ask{N: 1, Seat: l.seat(), Since: l.env.Clock.Now()})
-		l.tail.next, l.tail = behind, behind
-		if b := l.serve(9); b != behind {
+		behind := newBatch(sh) // so that the lane goes on
+		behind.opened = sh.env.Clock.Now()
+		behind.take(&Ask{N: 1, Account: sh.seat(), Since: sh.env.Clock.Now()})
+		sh.tail.next, sh.tail = behind, behind
+		if b := sh.serve(9); b != behind {
 			t.Error("a call departed too late")
 		}
 		synctest.Wait()
-		l.serve(9) // unless the young one was quick enough for the batch behind
+		sh.serve(9) // unless the young one was quick enough for the batch behind
 		synctest.Wait()
 		if !errors.Is(old.err, ErrOverloaded) {
 			t.Errorf("the old one: %+v", old)
@@ -216,15 +216,15 @@ func TestABatchIsDissolvedWhenSomebodyHasWaitedTooLong(t *testing.T) {
 // one, perhaps behind a younger caller. Its own timer ends it in time.
 func TestWhoGoesOnFromADissolvedBatchIsAnsweredInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := grounded(t)
-		l.call(t.Context(), 1, false)
+		sh := grounded(t)
+		sh.call(t.Context(), 1, false)
 		time.Sleep(40 * time.Millisecond)
-		young := l.call(t.Context(), 1, false)
+		young := sh.call(t.Context(), 1, false)
 		time.Sleep(40 * time.Millisecond)
-		if l.depart() != nil {
+		if sh.nextBatch() != nil {
 			t.Error("a call departed too late")
 		}
-		time.Sleep(l.env.CallTimeout - 40*time.Millisecond) // nothing lands any more
+		time.Sleep(sh.env.CallTimeout - 40*time.Millisecond) // nothing lands any more
 		synctest.Wait()
 		if !young.ended.Load() || !errors.Is(young.err, ErrOverloaded) {
 			t.Errorf("ended %t: %v", young.ended.Load(), young.err)
@@ -234,15 +234,15 @@ func TestWhoGoesOnFromADissolvedBatchIsAnsweredInTime(t *testing.T) {
 
 func TestMoreSizesThanACallCarriesGoInSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := grounded(t)
+		sh := grounded(t)
 		const sizes = 2*script.MaxGroups + 1
 		var callers []*outcomeOf
 		for n := range int64(sizes) {
-			callers = append(callers, l.call(t.Context(), n+1, false), l.call(t.Context(), n+1, false))
+			callers = append(callers, sh.call(t.Context(), n+1, false), sh.call(t.Context(), n+1, false))
 		}
 		var batches int
-		for l.head != nil {
-			l.serve(1 << 40)
+		for sh.head != nil {
+			sh.serve(1 << 40)
 			batches++
 		}
 		synctest.Wait()
@@ -259,7 +259,7 @@ func TestMoreSizesThanACallCarriesGoInSeveral(t *testing.T) {
 
 // keepFlying serves batches until land is called, each with so many grants as many tells. On each
 // of them there is one who stays and reads.
-func keepFlying(t *testing.T, l *Lane, many func() int64) (land func()) {
+func keepFlying(t *testing.T, sh *Shard, many func() int64) (land func()) {
 	stop := make(chan struct{})
 	var flier sync.WaitGroup
 	flier.Go(func() {
@@ -268,10 +268,10 @@ func keepFlying(t *testing.T, l *Lane, many func() int64) (land func()) {
 			case <-stop:
 				return
 			default:
-				extra := Ask{N: 1, Seat: l.seat(), Since: l.env.Clock.Now()}
-				l.join(&extra)
-				l.mu.Unlock()
-				l.serve(many())
+				extra := Ask{N: 1, Account: sh.seat(), Since: sh.env.Clock.Now()}
+				sh.join(&extra)
+				sh.mu.Unlock()
+				sh.serve(many())
 				if err := extra.read(context.Background()); err != nil {
 					t.Error(err)
 				}
@@ -284,10 +284,10 @@ func keepFlying(t *testing.T, l *Lane, many func() int64) (land func()) {
 
 // For the race detector: everybody joins, leaves and reads at once.
 func TestABatchUnderLoad(t *testing.T) {
-	l := grounded(t)
-	l.env.CallTimeout = time.Hour
+	sh := grounded(t)
+	sh.env.CallTimeout = time.Hour
 	var callers sync.WaitGroup
-	land := keepFlying(t, l, func() int64 { return rand.Int64N(40) })
+	land := keepFlying(t, sh, func() int64 { return rand.Int64N(40) })
 	shared, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for i := range 32 {
@@ -300,15 +300,15 @@ func TestABatchUnderLoad(t *testing.T) {
 				case 1:
 					ctx, end = context.WithTimeout(shared, time.Duration(rand.IntN(200))*time.Microsecond)
 				}
-				now := l.env.Clock.Now()
-				_ = l.seat().Ask(ctx, &Ask{N: 1 + int64(i%3), UpTo: i%5 == 0, Since: now}, now)
+				now := sh.env.Clock.Now()
+				_ = sh.seat().Ask(ctx, &Ask{N: 1 + int64(i%3), UpTo: i%5 == 0, Since: now}, now)
 				end()
 			}
 		})
 	}
 	callers.Wait()
 	land()
-	if n := l.Waiting.Load(); n != 0 {
+	if n := sh.Waiting.Load(); n != 0 {
 		t.Errorf("%d wait for ever", n)
 	}
 }
@@ -317,19 +317,19 @@ func TestABatchUnderLoad(t *testing.T) {
 // for nothing: it sleeps on, and gets its answer.
 func TestWhoeverIsWokenForNothingSleepsOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := grounded(t)
-		stays := l.call(context.Background(), 1, false)
+		sh := grounded(t)
+		stays := sh.call(context.Background(), 1, false)
 		for range 3 {
-			l.tail.crowd.Broadcast()
+			sh.tail.crowd.Broadcast()
 			synctest.Wait()
 			if stays.ended.Load() {
 				t.Fatal("answered before its batch has landed")
 			}
 		}
-		l.serve(1)
+		sh.serve(1)
 		synctest.Wait()
-		if stays.err != nil || stays.Granted != 1 || l.Waiting.Load() != 0 {
-			t.Errorf("%+v, %d wait", stays, l.Waiting.Load())
+		if stays.err != nil || stays.Granted != 1 || sh.Waiting.Load() != 0 {
+			t.Errorf("%+v, %d wait", stays, sh.Waiting.Load())
 		}
 	})
 }
@@ -337,10 +337,10 @@ func TestWhoeverIsWokenForNothingSleepsOn(t *testing.T) {
 // A call that never left this process is no silence of the node.
 func TestACallThatNeverDepartsIsOverloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := grounded(t)
+		sh := grounded(t)
 		time.Sleep(36 * time.Millisecond)
 		a, ended := Ask{N: 1, Since: 1}, make(chan error, 1)
-		go func() { ended <- l.seat().Ask(t.Context(), &a, l.env.Clock.Now()) }()
+		go func() { ended <- sh.seat().Ask(t.Context(), &a, sh.env.Clock.Now()) }()
 		time.Sleep(65 * time.Millisecond)
 		if err := <-ended; !errors.Is(err, ErrOverloaded) {
 			t.Errorf("it ended with %v", err)
@@ -352,12 +352,12 @@ func TestACallThatNeverDepartsIsOverloaded(t *testing.T) {
 // call that carries it has more: a shard that is silent then is no overload.
 func TestACallThatBoardsLateEndsInItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := grounded(t)
+		sh := grounded(t)
 		time.Sleep(36 * time.Millisecond)
 		a, ended := Ask{N: 1, Since: 1}, make(chan error, 1)
-		go func() { ended <- l.seat().Ask(t.Context(), &a, l.env.Clock.Now()) }()
+		go func() { ended <- sh.seat().Ask(t.Context(), &a, sh.env.Clock.Now()) }()
 		synctest.Wait()
-		b := l.next()
+		b := sh.next()
 		if b == nil {
 			t.Fatal("nothing departs")
 		}
@@ -370,7 +370,7 @@ func TestACallThatBoardsLateEndsInItsTime(t *testing.T) {
 			}
 		default:
 			t.Error("it waits on")
-			l.land(b, nil, context.DeadlineExceeded)
+			sh.answer(b, nil, context.DeadlineExceeded)
 		}
 	})
 }

@@ -12,9 +12,9 @@ import (
 )
 
 // flown has everything that waits looked at by who would put it on a flight.
-func (l *Lane) flown() {
-	for b := l.depart(); b != nil; b = l.depart() {
-		l.ready(b)
+func (sh *Shard) flown() {
+	for b := sh.nextBatch(); b != nil; b = sh.nextBatch() {
+		sh.ready(b)
 	}
 }
 
@@ -22,13 +22,13 @@ func (l *Lane) flown() {
 // that one has learnt. The lane has no node: whoever sends a call fails.
 func TestCallsBehindOneThatFoundNothingAreNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := grounded(t)
-		first, several := l.call(t.Context(), 1, false), (*outcomeOf)(nil)
-		l.serve(1)
+		sh := grounded(t)
+		first, several := sh.call(t.Context(), 1, false), (*outcomeOf)(nil)
+		sh.serve(1)
 		synctest.Wait()
-		behind, upTo := l.call(t.Context(), 1, false), l.call(t.Context(), 5, true)
-		l.Known.shutUntil.Store(l.env.Clock.Now() + int64(time.Second))
-		l.flown()
+		behind, upTo := sh.call(t.Context(), 1, false), sh.call(t.Context(), 5, true)
+		sh.Known.shutUntil.Store(sh.env.Clock.Now() + int64(time.Second))
+		sh.flown()
 		synctest.Wait()
 		for name, o := range map[string]*outcomeOf{"single": behind, "up to five": upTo} {
 			if !o.ended.Load() || o.err != nil || o.Granted != 0 || o.Retry != UnknownRetry {
@@ -38,11 +38,11 @@ func TestCallsBehindOneThatFoundNothingAreNotSent(t *testing.T) {
 		if first.Granted != 1 {
 			t.Errorf("the first: %+v", first)
 		}
-		several = l.call(t.Context(), 2, false)
-		if b := l.head; b.singles() {
+		several = sh.call(t.Context(), 2, false)
+		if b := sh.head; b.singles() {
 			t.Error("when two permits are free together is not known")
 		}
-		l.serve(0)
+		sh.serve(0)
 		synctest.Wait()
 		if several.err != nil || several.Granted != 0 {
 			t.Errorf("two at once: %+v", several)
@@ -54,26 +54,26 @@ func TestCallsBehindOneThatFoundNothingAreNotSent(t *testing.T) {
 // away are answered by that. If somebody else is on board, the batch goes.
 func TestCallsBehindOneThatWasToldToKeepAwayAreNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := grounded(t)
-		first := l.call(t.Context(), 1, false)
-		l.serve(1)
+		sh := grounded(t)
+		first := sh.call(t.Context(), 1, false)
+		sh.serve(1)
 		synctest.Wait()
-		behind := l.call(t.Context(), 1, false)
-		l.seat().notBefore.Store(l.env.Clock.Now() + int64(time.Second))
-		l.flown()
+		behind := sh.call(t.Context(), 1, false)
+		sh.seat().notBefore.Store(sh.env.Clock.Now() + int64(time.Second))
+		sh.flown()
 		synctest.Wait()
 		if first.Granted != 1 || !behind.ended.Load() || behind.err != nil || behind.Granted != 0 ||
 			behind.Retry != UnknownRetry {
 			t.Errorf("the first: %+v; behind it: %+v", first, behind)
 		}
-		now := l.env.Clock.Now()
-		other := NewSeat(&Member{ID: "other", Weight: 1000}, l)
-		b := newBatch(l)
-		b.take(&Ask{N: 1, Seat: l.seat(), Since: now})
+		now := sh.env.Clock.Now()
+		other := NewAccount(&Member{ID: "other", Weight: 1000}, sh)
+		b := newBatch(sh)
+		b.take(&Ask{N: 1, Account: sh.seat(), Since: now})
 		if !b.heldBack(now) || b.heldBack(now+int64(time.Second)) {
 			t.Error("the time at which the shard wants to see it again is not heeded")
 		}
-		b.take(&Ask{N: 1, Seat: other, Since: now})
+		b.take(&Ask{N: 1, Account: other, Since: now})
 		if b.heldBack(now) {
 			t.Error("one is held back with another that shares its batch")
 		}
@@ -84,14 +84,14 @@ func TestCallsBehindOneThatWasToldToKeepAwayAreNotSent(t *testing.T) {
 // reply without one ends it.
 func TestAWaitCountsFromWhenTheShardSpoke(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := grounded(t).seat()
+		acc := grounded(t).seat()
 		reply := script.TakeReply{Contended: true, Callers: []time.Duration{time.Second}}
-		s.learn(1000, 5000, &reply, 0)
-		if got := s.notBefore.Load(); got != 3000+int64(time.Second) {
+		acc.learn(1000, 5000, &reply, 0)
+		if got := acc.notBefore.Load(); got != 3000+int64(time.Second) {
 			t.Errorf("not before %d", got)
 		}
 		reply.Callers[0] = 0
-		if s.learn(1000, 5000, &reply, 0); s.notBefore.Load() != 0 {
+		if acc.learn(1000, 5000, &reply, 0); acc.notBefore.Load() != 0 {
 			t.Error("it still waits")
 		}
 	})
@@ -101,20 +101,20 @@ func TestAWaitCountsFromWhenTheShardSpoke(t *testing.T) {
 // participant looks again after a tenth of a window.
 func TestAWaitIsShortWhileCapacityMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := grounded(t).seat()
+		acc := grounded(t).seat()
 		const window = time.Second
-		s.Lane.Terms.Store(&Terms{Window: window})
+		acc.Shard.Terms.Store(&Terms{Window: window})
 		for _, share := range []int64{3, 1000} {
 			reply := script.TakeReply{Contended: true, InForce: script.InForce{Share: share, Target: 500},
 				Callers: []time.Duration{window}}
-			if s.learn(0, 0, &reply, 0); s.notBefore.Load() != int64(window/10) {
-				t.Errorf("share %d: not before %d", share, s.notBefore.Load())
+			if acc.learn(0, 0, &reply, 0); acc.notBefore.Load() != int64(window/10) {
+				t.Errorf("share %d: not before %d", share, acc.notBefore.Load())
 			}
 		}
 		reply := script.TakeReply{Contended: true, InForce: script.InForce{Share: 500, Target: 500},
 			Callers: []time.Duration{window}}
-		if s.learn(0, 0, &reply, 0); s.notBefore.Load() != int64(window) {
-			t.Errorf("settled: not before %d", s.notBefore.Load())
+		if acc.learn(0, 0, &reply, 0); acc.notBefore.Load() != int64(window) {
+			t.Errorf("settled: not before %d", acc.notBefore.Load())
 		}
 	})
 }
@@ -124,11 +124,11 @@ func TestAWaitIsShortWhileCapacityMoves(t *testing.T) {
 // for another that tells nothing.
 func TestWhenItCouldBeGrantedIsToldToThoseItIsAbout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := grounded(t)
-		two, three := l.call(t.Context(), 2, false), l.call(t.Context(), 3, false)
-		b := l.next()
+		sh := grounded(t)
+		two, three := sh.call(t.Context(), 2, false), sh.call(t.Context(), 3, false)
+		b := sh.next()
 		b.retry = 5 * time.Second
-		l.land(b, make([]int64, len(b.classes)), nil)
+		sh.answer(b, make([]int64, len(b.classes)), nil)
 		synctest.Wait()
 		if two.Retry != 5*time.Second || three.Retry != UnknownRetry {
 			t.Errorf("two permits in %s, three in %s", two.Retry, three.Retry)
@@ -138,7 +138,7 @@ func TestWhenItCouldBeGrantedIsToldToThoseItIsAbout(t *testing.T) {
 
 // A call leaves time for other shards only if these are elsewhere.
 func TestACallLeavesTimeForShardsElsewhere(t *testing.T) {
-	l := grounded(t)
+	sh := grounded(t)
 	for name, c := range map[string]struct {
 		terms Terms
 		want  bool
@@ -147,8 +147,8 @@ func TestACallLeavesTimeForShardsElsewhere(t *testing.T) {
 		"shards of one node":    {Terms{Shards: 4}, false},
 		"shards of other nodes": {Terms{Shards: 4, Split: true}, true},
 	} {
-		l.Terms.Store(&c.terms)
-		if l.Terms.Load().splitOver(l.Node) != c.want {
+		sh.Terms.Store(&c.terms)
+		if sh.Terms.Load().splitOver(sh.Node) != c.want {
 			t.Errorf("%s: %v", name, !c.want)
 		}
 	}
@@ -172,11 +172,11 @@ func TestTheVerdictOfAFlight(t *testing.T) {
 		"the call itself":       {silence, []error{nil, nil}, silence},
 		"refused, and no reply": {nil, []error{silence, full}, full},
 	} {
-		l, f := &Lane{Way: &Way{}, Node: &node.Node{}}, &flight{}
+		sh, req := &Shard{Home: &Home{}, Node: &node.Node{}}, &request{}
 		for _, err := range c.each {
-			f.sections, f.asks = append(f.sections, &section{lane: l}), append(f.asks, script.Section{Err: err})
+			req.sections, req.asks = append(req.sections, &section{shard: sh}), append(req.asks, script.Section{Err: err})
 		}
-		if got := f.verdict(l, c.call); !errors.Is(got, c.want) || (got == nil) != (c.want == nil) {
+		if got := req.verdict(sh, c.call); !errors.Is(got, c.want) || (got == nil) != (c.want == nil) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

@@ -16,16 +16,16 @@ import (
 // KeyAsk is an ask that is a section of a flight by itself: it needs no lane to the key's shard and
 // no batch. Most calls for a million keys are such asks.
 type KeyAsk struct {
-	seat  *Seat // whose lane leads to all keys at the place
-	ref   script.ShardRef
-	n     int64
-	since int64 // when it began, on the process' clock
-	link  *trace.Link
-	state atomic.Int32  // asks, answered or left
-	gone  func(Part)    // called if its caller has left
-	over  chan struct{} // tells its caller that it is answered
-	kept  bool          // it is not used again: a late reply may be told to it
-	err   error
+	account *Account // whose lane leads to all keys at the place
+	ref     script.ShardRef
+	n       int64
+	since   int64 // when it began, on the process' clock
+	link    *trace.Link
+	state   atomic.Int32  // asks, answered or left
+	gone    func(Part)    // called if its caller has left
+	over    chan struct{} // tells its caller that it is answered
+	kept    bool          // it is not used again: a late reply may be told to it
+	err     error
 	Answer
 	Known Knowledge // what the reply told of the shard
 }
@@ -43,14 +43,14 @@ var ErrNotPlain = errors.New("the key is not asked for alone")
 
 // AsksKeys reports whether AskKey may be used: the node is so near that there is time for another
 // ask after ErrNotPlain.
-func (s *Seat) AsksKeys() bool { return s.Lane.outbox().near(8) }
+func (acc *Account) AsksKeys() bool { return acc.Shard.sendQueue().near(8) }
 
 // Crowded reports whether a call would be shed, and notes that it is.
-func (s *Seat) Crowded(now int64) bool {
-	o := s.Lane.outbox()
-	crowded := o.overdue(now)
+func (acc *Account) Crowded(now int64) bool {
+	q := acc.Shard.sendQueue()
+	crowded := q.overdue(now)
 	if crowded {
-		o.sheds(now)
+		q.sheds(now)
 	}
 	return crowded
 }
@@ -58,17 +58,17 @@ func (s *Seat) Crowded(now int64) bool {
 // AskKey asks for n permits or none of a key, and waits for the answer or until ctx ends. Its shard
 // lies where the lane of the seat leads to. A caller that was not answered must call Leave. Once it
 // was answered it must call Free.
-func (s *Seat) AskKey(ctx context.Context, ref script.ShardRef, n, now int64) (a *KeyAsk, answered bool) {
-	l := s.Lane
-	a, used := l.env.keyAsks.Get().(*KeyAsk)
+func (acc *Account) AskKey(ctx context.Context, ref script.ShardRef, n, now int64) (a *KeyAsk, answered bool) {
+	sh := acc.Shard
+	a, used := sh.env.keyAsks.Get().(*KeyAsk)
 	if !used {
 		a = &KeyAsk{over: make(chan struct{}, 1)}
 	}
-	a.seat, a.ref, a.n, a.since = s, ref, n, now
-	if l.env.Telemetry.Tracing {
+	a.account, a.ref, a.n, a.since = acc, ref, n, now
+	if sh.env.Telemetry.Tracing {
 		a.link = telemetry.LinkTo(ctx)
 	}
-	l.outbox().add(waiting{lane: l, key: a, since: now})
+	sh.sendQueue().add(waiting{shard: sh, key: a, since: now})
 	select {
 	case <-a.over:
 		return a, true
@@ -96,33 +96,33 @@ func (a *KeyAsk) Free() {
 	if a.kept {
 		return
 	}
-	e := a.lane().env
+	e := a.shard().env
 	*a = KeyAsk{over: a.over}
 	e.keyAsks.Put(a)
 }
 
-func (a *KeyAsk) lane() *Lane { return a.seat.Lane }
+func (a *KeyAsk) shard() *Shard { return a.account.Shard }
 
 func (a *KeyAsk) end(err error) {
 	if a.err = err; a.state.CompareAndSwap(asks, answered) {
 		a.over <- struct{}{}
 	} else {
-		a.gone(Part{Seat: a.seat, At: a.At, N: a.Granted})
+		a.gone(Part{Account: a.account, At: a.At, N: a.Granted})
 	}
 }
 
 // ready reports whether the ask can be a section of a flight; else it was ended. sure is a lane
 // whose layout and fence were just found to be confirmed.
-func (a *KeyAsk) ready(now int64, sure *Lane) bool {
-	l := a.lane()
+func (a *KeyAsk) ready(now int64, sure *Shard) bool {
+	sh := a.shard()
 	switch {
 	case a.state.Load() == left:
 		a.end(ErrNotPlain) // nobody hears it
-	case l.outbox().tooOld(now - a.since):
+	case sh.sendQueue().tooOld(now - a.since):
 		a.end(ErrOverloaded)
-	case !l.Node.Ready(l.Slot): // since it began to wait, others were not answered
-		a.end(fmt.Errorf("%w: %w", errBehind, l.Node.Away(l.Slot)))
-	case l != sure && (basis{lane: l}.expired() || basis{lane: l}.unfenced()):
+	case !sh.Node.Ready(sh.Slot): // since it began to wait, others were not answered
+		a.end(fmt.Errorf("%w: %w", errBehind, sh.Node.Away(sh.Slot)))
+	case sh != sure && (basis{shard: sh}.expired() || basis{shard: sh}.unfenced()):
 		a.end(ErrNotPlain)
 	default:
 		return true

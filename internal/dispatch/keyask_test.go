@@ -13,36 +13,36 @@ import (
 
 // askingKey is a lane of keys whose outbox is full: what is asked for waits until the test takes
 // it.
-func askingKey(tb testing.TB) (*Lane, *outbox) {
-	l := grounded(tb)
-	l.Way.Keyed = true
-	o := l.outbox()
-	o.flying = maxFlights
-	return l, o
+func askingKey(tb testing.TB) (*Shard, *sendQueue) {
+	sh := grounded(tb)
+	sh.Home.Keyed = true
+	q := sh.sendQueue()
+	q.underWay = maxRequests
+	return sh, q
 }
 
 // answer has a flight carry the ask that waits, and take in a reply.
-func answer(tb testing.TB, o *outbox, reply script.TakeReply) (f *flight, s *section) {
+func answer(tb testing.TB, q *sendQueue, reply script.TakeReply) (req *request, s *section) {
 	tb.Helper()
 	p, err := script.Terms{Epoch: 3, Target: 5, Floor: 5, Window: time.Second}.Proposal()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	f = newFlight(o)
-	w, _ := o.pop(f, o.env.Clock.Now())
-	f.boardKey(w.key)
-	s = f.sections[0]
+	req = newRequest(q)
+	w, _ := q.pop(req, q.env.Clock.Now())
+	req.addKey(w.key)
+	s = req.sections[0]
 	s.terms, s.reply = &Terms{Epoch: 3, Window: time.Second, Proposal: p}, reply
 	s.reply.Retry = cmp.Or(reply.Retry, time.Second)
 	s.reply.Epoch, s.reply.Share, s.reply.Target = cmp.Or(reply.Epoch, 3), 5, 5
-	return f, s
+	return req, s
 }
 
 // askKey asks for a permit of a key on a goroutine of its own.
-func (l *Lane) askKey(ctx context.Context) (ended func() (a *KeyAsk, answered bool)) {
+func (sh *Shard) askKey(ctx context.Context) (ended func() (a *KeyAsk, answered bool)) {
 	done := make(chan func() (*KeyAsk, bool), 1)
 	go func() {
-		a, answered := l.seat().AskKey(ctx, script.ShardRef{}, 1, l.env.Clock.Now())
+		a, answered := sh.seat().AskKey(ctx, script.ShardRef{}, 1, sh.env.Clock.Now())
 		done <- func() (*KeyAsk, bool) { return a, answered }
 	}()
 	synctest.Wait()
@@ -54,12 +54,12 @@ func (l *Lane) askKey(ctx context.Context) (ended func() (a *KeyAsk, answered bo
 func TestAnAskForAKeyThatMayStillBeToldIsNotUsedAgain(t *testing.T) {
 	for _, givenUp := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			l, o := askingKey(t)
-			ended := l.askKey(t.Context())
-			f, s := answer(t, o, script.TakeReply{Status: script.OK, Granted: 1, At: 7})
-			late := &call{lane: l}
+			sh, q := askingKey(t)
+			ended := sh.askKey(t.Context())
+			req, s := answer(t, q, script.TakeReply{Status: script.OK, Granted: 1, At: 7})
+			late := &call{shard: sh}
 			if givenUp {
-				f.giveUp()
+				req.giveUp()
 			} else {
 				s.learn(late, 5)
 				s.deliver(5)
@@ -69,7 +69,7 @@ func TestAnAskForAKeyThatMayStillBeToldIsNotUsedAgain(t *testing.T) {
 				t.Fatalf("given up %v: %+v, %v, %v", givenUp, a.Answer, answered, a.Err())
 			}
 			a.Free()
-			again, _ := l.env.keyAsks.Get().(*KeyAsk)
+			again, _ := sh.env.keyAsks.Get().(*KeyAsk)
 			if givenUp && again != nil {
 				t.Fatalf("%v is used again", again)
 			}
@@ -88,10 +88,10 @@ func TestAnAskForAKeyThatMayStillBeToldIsNotUsedAgain(t *testing.T) {
 func TestWhoLeavesAnAskForAKey(t *testing.T) {
 	for _, when := range []string{"before", "after", "answered"} {
 		synctest.Test(t, func(t *testing.T) {
-			l, o := askingKey(t)
+			sh, q := askingKey(t)
 			ctx, leave := context.WithCancel(t.Context())
-			ended := l.askKey(ctx)
-			w, _ := o.pop(newFlight(o), l.env.Clock.Now())
+			ended := sh.askKey(ctx)
+			w, _ := q.pop(newRequest(q), sh.env.Clock.Now())
 			a, told, calls := w.key, Part{}, 0
 			goes := func() (left bool) {
 				leave()
@@ -105,14 +105,14 @@ func TestWhoLeavesAnAskForAKey(t *testing.T) {
 			}
 			switch when {
 			case "before":
-				if !goes() || a.ready(l.env.Clock.Now(), l) || calls != 1 || told.N != 0 {
+				if !goes() || a.ready(sh.env.Clock.Now(), sh) || calls != 1 || told.N != 0 {
 					t.Error(when, told, calls)
 				}
 			case "after":
-				if !a.ready(l.env.Clock.Now(), l) || !goes() || calls != 0 {
+				if !a.ready(sh.env.Clock.Now(), sh) || !goes() || calls != 0 {
 					t.Error(when, calls)
 				}
-				if answers(); calls != 1 || (told != Part{Seat: l.seat(), At: 7, N: 1}) {
+				if answers(); calls != 1 || (told != Part{Account: sh.seat(), At: 7, N: 1}) {
 					t.Error(when, told, calls)
 				}
 			default:
@@ -130,11 +130,11 @@ func TestWhoLeavesAnAskForAKey(t *testing.T) {
 // from.
 func TestAnAskForAKeyThatDoesNotDepart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, o := askingKey(t)
-		ended := l.askKey(t.Context())
-		w, _ := o.pop(newFlight(o), l.env.Clock.Now())
-		time.Sleep(l.env.CallTimeout * 4 / 5)
-		if w.key.ready(l.env.Clock.Now(), l) {
+		sh, q := askingKey(t)
+		ended := sh.askKey(t.Context())
+		w, _ := q.pop(newRequest(q), sh.env.Clock.Now())
+		time.Sleep(sh.env.CallTimeout * 4 / 5)
+		if w.key.ready(sh.env.Clock.Now(), sh) {
 			t.Fatal("it departs")
 		}
 		if a, _ := ended(); !errors.Is(a.Err(), ErrOverloaded) {
@@ -163,11 +163,11 @@ func TestWhatAShardRefusesAKey(t *testing.T) {
 		"granted, rare":  {n: 1, reply: script.TakeReply{Status: script.OK, Granted: 1}, rare: true, plain: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l, o := askingKey(t)
-			ended := l.askKey(t.Context())
-			_, s := answer(t, o, c.reply)
+			sh, q := askingKey(t)
+			ended := sh.askKey(t.Context())
+			_, s := answer(t, q, c.reply)
 			s.key.n, s.req.Rare = c.n, c.rare
-			s.learn(&call{lane: l}, 5)
+			s.learn(&call{shard: sh}, 5)
 			s.deliver(5)
 			if a, _ := ended(); (a.Err() == nil) != c.plain || a.Known.Rare.Load() != c.rare {
 				t.Errorf("%s: %v, rare %v", name, a.Err(), a.Known.Rare.Load())

@@ -162,8 +162,8 @@ func (k *Knowledge) Denied(now int64) (d Denied, ok bool) {
 }
 
 // Believe has a lane that has heard nothing of its shard know what was remembered without it.
-func (l *Lane) Believe(d *Denied) {
-	k := &l.Known
+func (sh *Shard) Believe(d *Denied) {
+	k := &sh.Known
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.sentAt.Load() != 0 {
@@ -183,15 +183,15 @@ func (d *Denied) Over(now int64) bool { return now >= d.until }
 // Place is what the lanes to the keys of a family that lie at one place have together.
 type Place struct {
 	node  *node.Node
-	way   *Way
+	home  *Home
 	terms *Terms
 }
 
 // Place returns where the lane leads to.
-func (l *Lane) Place() Place { return Place{l.Node, l.Way, l.Terms.Load()} }
+func (sh *Shard) Place() Place { return Place{sh.Node, sh.Home, sh.Terms.Load()} }
 
 // Usable reports whether calls for permits may be made there now: its node is in, and believed to
 // answer.
 func (p Place) Usable() bool {
-	return (p.terms.Fence == nil || !p.terms.Fence.Bars(p.way.Node, p.way.Life)) && p.node.Reachable(p.way.Slot)
+	return (p.terms.Fence == nil || !p.terms.Fence.Bars(p.home.Node, p.home.Incarnation)) && p.node.Reachable(p.home.Slot)
 }

@@ -13,9 +13,9 @@ import (
 
 // Part is what one shard granted.
 type Part struct {
-	Seat *Seat            // where, and of whom
-	At   clock.ServerTime // the shard's own time of the grant
-	N    int64
+	Account *Account         // where, and of whom
+	At      clock.ServerTime // the shard's own time of the grant
+	N       int64
 	// First and Last are when the first and the last of several turns come, on the process' clock;
 	// 0: all may be used at once.
 	First, Last int64
@@ -49,7 +49,7 @@ func Cut(parts []Part, place, n int64) (cut []Part) {
 
 // Settlement is what one shard is to give back, or to charge.
 type Settlement struct {
-	Seat *Seat // of whom it is
+	Account *Account // of whom it is
 	script.SettleRequest
 	Unpaid bool // the participant's credit stays as it is
 }
@@ -58,13 +58,13 @@ type Settlement struct {
 // bucket takes back only what was granted last.
 func SettleAll(ctx context.Context, all []Settlement) (replies []script.SettleReply, errs []error) {
 	replies, errs = make([]script.SettleReply, len(all)), make([]error, len(all))
-	bySeat := make(map[*Seat][]int)
+	bySeat := make(map[*Account][]int)
 	for i, s := range all {
-		bySeat[s.Seat] = append(bySeat[s.Seat], i)
+		bySeat[s.Account] = append(bySeat[s.Account], i)
 	}
 	var wg sync.WaitGroup
 	for first, s := range all {
-		seat, places := s.Seat, bySeat[s.Seat]
+		acc, places := s.Account, bySeat[s.Account]
 		if places[0] != first {
 			continue
 		}
@@ -72,9 +72,9 @@ func SettleAll(ctx context.Context, all []Settlement) (replies []script.SettleRe
 			for _, i := range slices.Backward(places) {
 				r := all[i].SettleRequest
 				if !all[i].Unpaid {
-					r.Caller = seat.name()
+					r.Caller = acc.name()
 				}
-				replies[i], errs[i] = seat.Settle(ctx, r)
+				replies[i], errs[i] = acc.Settle(ctx, r)
 			}
 		})
 	}

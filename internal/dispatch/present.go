@@ -34,7 +34,7 @@ func Unconfirmed(err error) bool { return errors.Is(err, errUnconfirmed) }
 
 // basis is what a call to a shard relies on: its terms, and until when they may be believed.
 type basis struct {
-	lane  *Lane
+	shard *Shard
 	fixed *Terms // nil: those that the lane has at the time
 }
 
@@ -42,12 +42,12 @@ func (b basis) terms() *Terms {
 	if b.fixed != nil {
 		return b.fixed
 	}
-	return b.lane.Terms.Load()
+	return b.shard.Terms.Load()
 }
 
-func (b basis) now() clock.Elapsed { return b.lane.env.Clock.Elapsed() }
+func (b basis) now() clock.Elapsed { return b.shard.env.Clock.Elapsed() }
 
-func (b basis) clock() *node.ServerClock { return b.lane.Node.ServerClock(b.lane.Slot) }
+func (b basis) clock() *node.ServerClock { return b.shard.Node.ServerClock(b.shard.Slot) }
 
 // told is a time elapsed as the shard's node tells it, or what stands for one that is not known.
 func (b basis) told(until, now clock.Elapsed, unknown clock.ServerTime) clock.ServerTime {
@@ -60,15 +60,15 @@ func (b basis) told(until, now clock.Elapsed, unknown clock.ServerTime) clock.Se
 }
 
 // expired reports whether the layout was confirmed too long ago.
-func (b basis) expired() bool { return b.lane.Limit.Belief(0, b.now()).Expired }
+func (b basis) expired() bool { return b.shard.Limit.Belief(0, b.now()).Expired }
 
 // tell is what a call tells the shard of what it relies on.
 func (b basis) tell() script.Relied {
-	now, used := b.now(), b.lane.Known.usedAt.Load()
-	believed := b.lane.Limit.Belief(b.terms().Epoch, now)
+	now, used := b.now(), b.shard.Known.usedAt.Load()
+	believed := b.shard.Limit.Belief(b.terms().Epoch, now)
 	// Whether this process saw the shard's state so lately that it cannot have expired since: what
 	// has an entry in its log lives a window longer, also while this machine is suspended.
-	seen := used != 0 && time.Duration(int64(now)-used) < b.lane.Terms.Load().Window
+	seen := used != 0 && time.Duration(int64(now)-used) < b.shard.Terms.Load().Window
 	return script.Relied{Known: believed.Known, Seen: seen, Fence: b.fence(),
 		Deadline: b.told(believed.Until, now, script.Unconfirmed)}
 }
@@ -82,7 +82,7 @@ func (b basis) fence() clock.ServerTime {
 	switch {
 	case f == nil:
 		return 0
-	case f.Bars(b.lane.Site.Node, b.lane.Life):
+	case f.Bars(b.shard.Site.Node, b.shard.Incarnation):
 		return refused
 	}
 	now := b.now()
@@ -91,7 +91,7 @@ func (b basis) fence() clock.ServerTime {
 
 // unfenced reports whether it has to be confirmed first which nodes are in.
 func (b basis) unfenced() bool {
-	f := b.lane.Terms.Load().Fence
+	f := b.shard.Terms.Load().Fence
 	return f != nil && f.Until(b.now()) == 0
 }
 
@@ -118,7 +118,7 @@ func (b basis) present(ctx context.Context, before told,
 		b.reassure(ctx)
 	}
 	for ; ; tries++ {
-		under := basis{b.lane, b.terms()}
+		under := basis{b.shard, b.terms()}
 		status, at, err := once(under)
 		if err != nil || !unserved(status) || under.fixed.Epoch == 0 {
 			return err
@@ -142,14 +142,14 @@ func (b basis) present(ctx context.Context, before told,
 // Which nodes are in has to be confirmed all the same: no shard would do anything without. If the
 // time of the node is not known the shard refuses anyway, and that is confirmed after: see insist.
 func (b basis) reassure(ctx context.Context) {
-	l, f := b.lane, b.terms().Fence
+	sh, f := b.shard, b.terms().Fence
 	if f != nil && f.Until(b.now()) == 0 && b.clock().Heard(b.now()) {
 		_ = f.ConfirmSince(ctx, 0)
 	}
-	if l.Keyed && b.expired() {
-		within, cancel := context.WithTimeout(ctx, l.env.CallTimeout/2)
+	if sh.Keyed && b.expired() {
+		within, cancel := context.WithTimeout(ctx, sh.env.CallTimeout/2)
 		defer cancel()
-		_ = l.Limit.Confirm(within, 0)
+		_ = sh.Limit.Confirm(within, 0)
 	}
 }
 
@@ -157,7 +157,7 @@ func (b basis) reassure(ctx context.Context) {
 // relied on is over by the clock of the node, unless something was read meanwhile. So it is read
 // once more, whatever the clocks of this machine say: they may have stood still.
 func (b basis) insist(ctx context.Context, before told, tries int) error {
-	l := b.lane
+	sh := b.shard
 	if tries == confirmTries {
 		return fmt.Errorf("%w: the time of its node keeps changing", errAbsent)
 	}
@@ -173,16 +173,16 @@ func (b basis) insist(ctx context.Context, before told, tries int) error {
 	var err error
 	if before.status == script.Fenced {
 		err = errBarred
-		if f != nil && !f.Bars(l.Site.Node, l.Life) {
+		if f != nil && !f.Bars(sh.Site.Node, sh.Incarnation) {
 			var both sync.WaitGroup
-			if l.Keyed { // it may well have no state: what that takes is done at the same time
-				both.Go(func() { _ = l.Limit.Confirm(ctx, since(relied.Deadline)) })
+			if sh.Keyed { // it may well have no state: what that takes is done at the same time
+				both.Go(func() { _ = sh.Limit.Confirm(ctx, since(relied.Deadline)) })
 			}
 			err = f.ConfirmSince(ctx, since(relied.Fence))
 			both.Wait()
 		}
 	} else {
-		err = l.Limit.Confirm(ctx, since(relied.Deadline))
+		err = sh.Limit.Confirm(ctx, since(relied.Deadline))
 	}
 	if err == nil && ctx.Err() != nil { // that took all its time
 		err = clock.Ended(ctx)

@@ -28,11 +28,11 @@ func TestACallOnAReplacedLaneGetsNewTerms(t *testing.T) {
 	first.Terms.Store(&Terms{Epoch: 1})
 	limit := &replacedLimit{}
 	first.Limit = limit
-	second := (&Lane{}).Lead(first.env, first.Way, limit, script.ShardRef{}, first.Node, &Terms{})
-	second.Follows(first)
+	second := (&Shard{}).Init(first.env, first.Home, limit, script.ShardRef{}, first.Node, &Terms{})
+	second.Replaces(first)
 	limit.confirmed = func() { second.Terms.Store(&Terms{Epoch: 2}) }
 	var asked []int64
-	err := basis{lane: first}.present(t.Context(), told{}, func(on basis) (script.Status, clock.ServerTime, error) {
+	err := basis{shard: first}.present(t.Context(), told{}, func(on basis) (script.Status, clock.ServerTime, error) {
 		asked = append(asked, on.fixed.Epoch)
 		if on.fixed.Epoch == 2 {
 			return script.Fresh, 1, nil
@@ -48,7 +48,7 @@ func TestACallOnAReplacedLaneGetsNewTerms(t *testing.T) {
 // not there was time to confirm anything.
 type leavingLimit struct {
 	quietLimit
-	lane *Lane
+	lane *Shard
 	err  error
 }
 
@@ -63,14 +63,14 @@ func (l *leavingLimit) Confirm(context.Context, clock.Elapsed) error {
 func TestALeftShardIsAskedNoMore(t *testing.T) {
 	for _, err := range []error{nil, errors.New("no time")} {
 		synctest.Test(t, func(t *testing.T) {
-			l := grounded(t)
-			l.Terms.Store(&Terms{Epoch: 1, Most: 1})
-			first := l.call(t.Context(), 1, false)
-			absent := l.next()
-			behind := l.call(t.Context(), 2, false)
-			l.Limit = &leavingLimit{quietLimit{l.seat()}, l, err}
-			l.detour(absent, told{script.Absent, 1})
-			l.flown()
+			sh := grounded(t)
+			sh.Terms.Store(&Terms{Epoch: 1, Most: 1})
+			first := sh.call(t.Context(), 1, false)
+			absent := sh.next()
+			behind := sh.call(t.Context(), 2, false)
+			sh.Limit = &leavingLimit{quietLimit{sh.seat()}, sh, err}
+			sh.sendAlone(absent, told{script.Absent, 1})
+			sh.flown()
 			synctest.Wait()
 			for name, o := range map[string]*outcomeOf{"first": first, "behind": behind} {
 				if !o.ended.Load() || o.err != nil || o.Granted != 0 {
@@ -99,10 +99,10 @@ func (l *restedLimit) Confirm(context.Context, clock.Elapsed) error {
 func TestAShardThatNobodyTellsIsAskedAfterALookAtTheRecord(t *testing.T) {
 	for untold, want := range map[bool]int{false: 0, true: 1} {
 		limit := &restedLimit{}
-		l := grounded(t)
-		l.Limit, l.Keyed = limit, untold
+		sh := grounded(t)
+		sh.Limit, sh.Keyed = limit, untold
 		asked := 0
-		err := basis{lane: l}.present(t.Context(), told{}, func(basis) (script.Status, clock.ServerTime, error) {
+		err := basis{shard: sh}.present(t.Context(), told{}, func(basis) (script.Status, clock.ServerTime, error) {
 			asked++
 			return script.OK, 1, nil
 		})
@@ -124,13 +124,13 @@ func (unconfirmedFence) ConfirmSince(context.Context, clock.Elapsed) error { ret
 // no take is asked first that would not tell.
 func TestTheFirstCallUnderAFenceAsksTheTime(t *testing.T) {
 	limit := &restedLimit{}
-	l := grounded(t)
-	l.Limit, l.Keyed = limit, true
-	l.Terms.Store(&Terms{Epoch: 1, Most: 1, Fence: unconfirmedFence{}})
+	sh := grounded(t)
+	sh.Limit, sh.Keyed = limit, true
+	sh.Terms.Store(&Terms{Epoch: 1, Most: 1, Fence: unconfirmedFence{}})
 	calls := 0
-	err := basis{lane: l}.present(t.Context(), told{}, func(on basis) (script.Status, clock.ServerTime, error) {
-		s := section{lane: l, batch: newBatch(l)}
-		s.prepare(on, l.env.Clock.Now())
+	err := basis{shard: sh}.present(t.Context(), told{}, func(on basis) (script.Status, clock.ServerTime, error) {
+		s := section{shard: sh, batch: newBatch(sh)}
+		s.prepare(on, sh.env.Clock.Now())
 		if calls++; !s.req.Rare {
 			t.Error("the calm take is asked, which does not tell the time")
 		}

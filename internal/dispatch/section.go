@@ -13,7 +13,7 @@ import (
 
 // section is one batch's part of a script call, or that of an ask for a key that has none.
 type section struct {
-	lane    *Lane
+	shard   *Shard
 	batch   *batch
 	key     *KeyAsk
 	groups  []script.Group  // its asks, as the script wants them
@@ -27,10 +27,10 @@ type section struct {
 
 // prepare fills in the request, for a call that begins now.
 func (s *section) prepare(b basis, now int64) {
-	l, t := s.lane, b.terms()
-	if s.callers = s.callers[:0]; !l.Keyed {
-		for _, seat := range s.batch.seats {
-			s.callers = append(s.callers, seat.Report(t.Shards))
+	sh, t := s.shard, b.terms()
+	if s.callers = s.callers[:0]; !sh.Keyed {
+		for _, acc := range s.batch.accounts {
+			s.callers = append(s.callers, acc.Report(t.Shards))
 		}
 	}
 	s.terms = t
@@ -41,12 +41,12 @@ func (s *section) prepare(b basis, now int64) {
 	// From afar there is no time for a second call: after a rest much may have changed, and whoever
 	// has a name and is refused contends. Of a key the process knows little. Nor does the calm take
 	// tell the time to who is refused, or has no word for a share, until he knows it.
-	s.req.Rare = l.Known.Rare.Load() || s.req.Fence == refused ||
+	s.req.Rare = sh.Known.Rare.Load() || s.req.Fence == refused ||
 		s.req.Fence != 0 && s.req.Deadline == script.Unconfirmed
-	s.req.Contended = l.Known.contended.Load() && l.Known.Answered(now-int64(time.Second))
-	if l.Keyed {
-		s.req.Rare = s.req.Rare || l.outbox().far()
-	} else if !l.Known.Answered(now-int64(time.Second)) || l.asked.Load() > l.Expected(now) {
+	s.req.Contended = sh.Known.contended.Load() && sh.Known.Answered(now-int64(time.Second))
+	if sh.Keyed {
+		s.req.Rare = s.req.Rare || sh.sendQueue().far()
+	} else if !sh.Known.Answered(now-int64(time.Second)) || sh.asked.Load() > sh.Expected(now) {
 		s.req.Rare = true
 	}
 }
@@ -69,10 +69,10 @@ func (s *section) learn(c *call, received int64) {
 		return
 	}
 	c.heard(s.terms, received, &s.reply)
-	s.lane.Known.Rare.Store(s.req.Rare)
-	s.lane.Known.contended.Store(s.req.Contended)
-	for i, seat := range s.batch.seats {
-		seat.learn(c.Sent, received, &s.reply, i)
+	s.shard.Known.Rare.Store(s.req.Rare)
+	s.shard.Known.contended.Store(s.req.Contended)
+	for i, acc := range s.batch.accounts {
+		acc.learn(c.Sent, received, &s.reply, i)
 	}
 }
 
@@ -91,27 +91,27 @@ func (s *section) deliver(received int64) {
 		s.key.deliver(s, received)
 		return
 	}
-	b.at, b.now, b.retry, b.rest = r.At, received, r.Retry, r.Free+elsewhere(s.lane, received)
-	if s.lane.Paced {
+	b.at, b.now, b.retry, b.rest = r.At, received, r.Retry, r.Free+elsewhere(s.shard, received)
+	if s.shard.Paced {
 		reply := *r
 		b.paced = &reply
 	}
-	s.lane.land(b, r.Grants, nil)
+	s.shard.answer(b, r.Grants, nil)
 }
 
 // refuse ends the asks of a call that failed, and those that wait behind it, so that they can go to
 // another shard at once.
 func (s *section) refuse(err error) {
-	l := s.lane
+	sh := s.shard
 	if s.sent.Load() && !script.NotExecuted(err) {
-		l.env.Telemetry.Lost(l.Metrics, s.wanted())
+		sh.env.Telemetry.Lost(sh.Metrics, s.wanted())
 	}
 	if s.key != nil {
 		s.key.end(err)
 		return
 	}
-	l.land(s.batch, nil, err)
-	l.endWaiting(err)
+	sh.answer(s.batch, nil, err)
+	sh.endWaiting(err)
 }
 
 func (s *section) wanted() (n int64) {
@@ -124,36 +124,36 @@ func (s *section) wanted() (n int64) {
 // detour is a batch that does not fly with those of other shards, because it has something else to
 // do first: until its shard has state it confirms the layout, or it makes sure of a layout that the
 // shard would not tell it about.
-type detour struct {
+type slowCall struct {
 	section
 	watchdog
 }
 
 // detour sends a batch alone, whose shard was asked before or not.
-func (l *Lane) detour(b *batch, before told) {
-	d := &detour{section: section{lane: l, batch: b}}
-	d.watch(l.env, d.giveUp)
-	now := l.env.Clock.Now()
-	d.groups = b.groups(nil)
-	budget := l.env.budget(now-b.oldest, l.Terms.Load().splitOver(l.Node))
-	d.begin(now, budget)
+func (sh *Shard) sendAlone(b *batch, before told) {
+	slow := &slowCall{section: section{shard: sh, batch: b}}
+	slow.watch(sh.env, slow.giveUp)
+	now := sh.env.Clock.Now()
+	slow.groups = b.groups(nil)
+	budget := sh.env.budget(now-b.oldest, sh.Terms.Load().splitOver(sh.Node))
+	slow.begin(now, budget)
 	received, left := int64(0), false
-	err := basis{lane: l}.present(d, before, func(b basis) (script.Status, clock.ServerTime, error) {
-		if left = l.left(); left { // as was read meanwhile
+	err := basis{shard: sh}.present(slow, before, func(b basis) (script.Status, clock.ServerTime, error) {
+		if left = sh.left(); left { // as was read meanwhile
 			return script.OK, 0, nil
 		}
 		var err error
-		received, err = d.take(d, b)
-		return d.reply.Status, d.reply.At, err
+		received, err = slow.take(slow, b)
+		return slow.reply.Status, slow.reply.At, err
 	})
-	switch awaited, _ := d.finish(); {
+	switch awaited, _ := slow.finish(); {
 	case !awaited:
-	case left || err != nil && l.left() && !d.sent.Load():
-		l.deny(d.batch, l.env.Clock.Now())
+	case left || err != nil && sh.left() && !slow.sent.Load():
+		sh.deny(slow.batch, sh.env.Clock.Now())
 	case err != nil:
-		d.refuse(err)
+		slow.refuse(err)
 	default:
-		d.deliver(received)
+		slow.deliver(received)
 	}
 }
 
@@ -168,28 +168,28 @@ func (e *Env) budget(age int64, split bool) time.Duration {
 }
 
 // take makes one script call on this basis, and learns from the reply.
-func (d *detour) take(ctx context.Context, b basis) (received int64, err error) {
-	l := d.lane
-	ctx, c, err := l.begin(ctx, telemetry.Take, d.batch)
+func (slow *slowCall) take(ctx context.Context, b basis) (received int64, err error) {
+	sh := slow.shard
+	ctx, c, err := sh.begin(ctx, telemetry.Take, slow.batch)
 	if err != nil {
 		return 0, err
 	}
-	d.prepare(b, c.Sent)
-	d.sent.Store(true)
-	d.reply, err = c.Scripts.Take(ctx, l.Ref, &d.req)
+	slow.prepare(b, c.Sent)
+	slow.sent.Store(true)
+	slow.reply, err = c.Scripts.Take(ctx, sh.Ref, &slow.req)
 	received = c.Finish(ctx, err)
 	if err == nil {
-		d.learn(&c, received)
+		slow.learn(&c, received)
 	}
 	return received, err
 }
 
 // giveUp answers the asks of a call that does not come back.
-func (d *detour) giveUp() {
-	if !d.sent.Load() {
-		d.refuse(node.ErrAway)
+func (slow *slowCall) giveUp() {
+	if !slow.sent.Load() {
+		slow.refuse(node.ErrAway)
 		return
 	}
-	d.lane.Node.Heard(d.lane.Slot, context.DeadlineExceeded)
-	d.refuse(context.DeadlineExceeded)
+	slow.shard.Node.Heard(slow.shard.Slot, context.DeadlineExceeded)
+	slow.refuse(context.DeadlineExceeded)
 }

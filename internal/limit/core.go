@@ -35,12 +35,12 @@ type Core struct {
 	declared Limit       // by the code, at the highest revision
 	told     atomic.Bool // the log was told that the declaration is not in force
 	// Every lane to a shard ever made, so that its memory survives a new layout. mu guards them.
-	Lanes []*dispatch.Lane
+	Shards []*dispatch.Shard
 	// The first ones, in one piece with the core: a key seldom has others.
 	first struct {
 		routes Routes
-		lane   dispatch.Lane
-		lanes  [1]*dispatch.Lane
+		shard  dispatch.Shard
+		shards [1]*dispatch.Shard
 	}
 }
 

@@ -98,7 +98,7 @@ func (c *Core) OwnPart(limit Limit) Limit {
 }
 
 // EveryShard runs an operation on all shards of the layout at once, for at most the given time.
-func (c *Core) EveryShard(ctx context.Context, most time.Duration, op func(context.Context, *dispatch.Lane) error) error {
+func (c *Core) EveryShard(ctx context.Context, most time.Duration, op func(context.Context, *dispatch.Shard) error) error {
 	if c.Invalid != nil {
 		return c.Invalid
 	}
@@ -114,13 +114,13 @@ func (c *Core) EveryShard(ctx context.Context, most time.Duration, op func(conte
 	errs := make([]error, len(r.Layout.Shards))
 	var wg sync.WaitGroup
 	for i, s := range r.Layout.Shards {
-		ln := c.LaneTo(s.Site())
+		sh := c.ShardAt(s.Site())
 		wg.Go(func() {
 			err := node.ErrStranger
 			if _, unknown := AlgorithmNamed(s.Algorithm); unknown != nil {
 				err = unknown // this version does not know its keys
-			} else if ln != nil {
-				err = op(ctx, ln)
+			} else if sh != nil {
+				err = op(ctx, sh)
 			}
 			if err != nil {
 				errs[i] = c.FailedAt(s.Site().Location, err)

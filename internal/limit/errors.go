@@ -64,8 +64,8 @@ func (c *Core) FailedAt(at shard.Location, err error) error {
 }
 
 // Failed returns the error of a call to a shard as callers see it.
-func (c *Core) Failed(l *dispatch.Lane, err error) error {
-	return c.FailedAt(l.Site.Location, err)
+func (c *Core) Failed(sh *dispatch.Shard, err error) error {
+	return c.FailedAt(sh.Site.Location, err)
 }
 
 // Absence returns why no shard was asked: the nodes are away or unknown here, or the key moves.
@@ -73,12 +73,12 @@ func (c *Core) Absence(r *Routes) error {
 	if r.closed != nil {
 		return r.closed
 	}
-	if live := r.Layout.Live(); len(r.Lanes) == 0 && len(live) > 0 {
+	if live := r.Layout.Live(); len(r.Shards) == 0 && len(live) > 0 {
 		return c.FailedAt(live[0].Site().Location, node.ErrStranger)
 	}
-	for _, l := range r.Lanes {
-		if !l.Node.Ready(l.Slot) {
-			return c.Failed(l, l.Node.Away(l.Slot))
+	for _, sh := range r.Shards {
+		if !sh.Node.Ready(sh.Slot) {
+			return c.Failed(sh, sh.Node.Away(sh.Slot))
 		}
 	}
 	return nil

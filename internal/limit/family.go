@@ -96,7 +96,7 @@ func (f *Family) planOf(c *Core, ft *Routes) (*Plan, error) {
 	if err == nil && only {
 		f.plans.at[keyPlan{at, came}] = p
 		if came == (shard.Terms{}) {
-			if p.Seat = f.seat(p); p.Seat != nil {
+			if p.Account = f.seat(p); p.Account != nil {
 				f.plans.offer(at, p)
 			}
 		}
@@ -105,15 +105,15 @@ func (f *Family) planOf(c *Core, ft *Routes) (*Plan, error) {
 }
 
 // seat returns the seat of keys that lie where the plan says; nil if each needs one of its own.
-func (f *Family) seat(p *Plan) *dispatch.Seat {
+func (f *Family) seat(p *Plan) *dispatch.Account {
 	of := f.Of.Process
-	n := of.Nodes.Node(p.ways[0].Node)
-	plain := p.Limit.Mode == Enforced && p.Limit.Scope == Global && !p.ways[0].Paced
+	n := of.Nodes.Node(p.homes[0].Node)
+	plain := p.Limit.Mode == Enforced && p.Limit.Scope == Global && !p.homes[0].Paced
 	if n == nil || !plain || of.Config.OnOutage == FailLocal { // which counts what each key was granted
 		return nil
 	}
-	l := (&dispatch.Lane{}).Lead(of.Lanes, p.ways[0], listener{f.Of}, script.ShardRef{}, n, p.terms[0])
-	return dispatch.NewSeat(&dispatch.Member{ID: of.Who.ID, Weight: of.Who.Weight}, l)
+	sh := (&dispatch.Shard{}).Init(of.Dispatch, p.homes[0], listener{f.Of}, script.ShardRef{}, n, p.terms[0])
+	return dispatch.NewAccount(&dispatch.Member{ID: of.Who.ID, Weight: of.Who.Weight}, sh)
 }
 
 // PlaceOf returns the plan of a key whose calls bring no terms, and the name of its shard, under
@@ -125,11 +125,11 @@ func (f *Family) PlaceOf(ft *Routes, prefix, key string) (p *Plan, named script.
 		return nil, named
 	}
 	p = plain.at[at]
-	if p.Seat.Lane.Node != f.Of.Process.Nodes.Node(at.Node) { // it turned out to be called otherwise
+	if p.Account.Shard.Node != f.Of.Process.Nodes.Node(at.Node) { // it turned out to be called otherwise
 		f.plans.forget(plain)
 		return nil, named
 	}
-	return p, p.ways[0].Space.Keys(prefix, key)
+	return p, p.homes[0].Space.Keys(prefix, key)
 }
 
 // Keyed is a key with the terms that come with its calls, if any do.

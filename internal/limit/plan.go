@@ -21,11 +21,11 @@ type Plan struct {
 	Layout shard.Layout
 	Limit  Limit
 	terms  []*dispatch.Terms // of each live shard of the layout
-	ways   []*dispatch.Way   // to each of these
+	homes  []*dispatch.Home  // to each of these
 	order  []int             // their places in this participant's order of preference
 	// Seat is where keys of the place are asked for of which the process has nothing else; nil
 	// unless the calls bring no terms, and an answer is all that they want.
-	Seat *dispatch.Seat
+	Account *dispatch.Account
 }
 
 // plan returns the plan of a layout of the limit.
@@ -40,7 +40,7 @@ func (c *Core) plan(layout shard.Layout) (*Plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.terms, p.ways = append(p.terms, terms), append(p.ways, c.way(s.Site()))
+		p.terms, p.homes = append(p.terms, terms), append(p.homes, c.home(s.Site()))
 	}
 	p.order = shard.Rank(c.Process.Config.Participant, layout.Live())
 	return p, nil
@@ -107,13 +107,13 @@ func (c *Core) keep(s shard.Shard) time.Duration {
 }
 
 // way returns the way of a lane to a shard.
-func (c *Core) way(to shard.Site) *dispatch.Way {
-	w := &dispatch.Way{Site: to, Metrics: c.Metrics, Keyed: c.Family != nil}
+func (c *Core) home(to shard.Site) *dispatch.Home {
+	home := &dispatch.Home{Site: to, Metrics: c.Metrics, Keyed: c.Family != nil}
 	if a, err := AlgorithmNamed(to.Algorithm); err == nil { // else no call gets as far as to need the keys
-		w.Space = a.Space(c.Process.Config.KeyPrefix, shard.Tag(to.Slot), to.Life)
-		w.Bursty, w.Paced = a.Bursty(), a == LeakyBucket
+		home.Space = a.Space(c.Process.Config.KeyPrefix, shard.Tag(to.Slot), to.Incarnation)
+		home.Bursty, home.Paced = a.Bursty(), a == LeakyBucket
 	}
-	return w
+	return home
 }
 
 // keyPlans are the plans of keys with a single shard, by where that is and what comes with their

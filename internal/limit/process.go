@@ -25,7 +25,7 @@ type Process struct {
 	Clock     clock.Clock
 	Who       Participant // the process itself
 	Nodes     *node.Fleet
-	Lanes     *dispatch.Env // what all lanes share
+	Dispatch  *dispatch.Env // what all lanes share
 	Records   *register.Env // what all registers share
 	Telemetry *telemetry.Telemetry
 	errors    Errors
@@ -77,7 +77,7 @@ func NewProcess(cfg Config, errs Errors, events Events) (*Process, error) {
 		Ctx: p.Context, Clock: &p.Clock, Log: cfg.Logger, Telemetry: p.Telemetry, Prefix: cfg.KeyPrefix,
 		CallTimeout: cfg.CallTimeout, Spawn: p.Spawn, Mistake: errs.Mistake, Back: p.inBackground(events.Back),
 	}, cfg.Nodes)
-	p.Lanes = &dispatch.Env{Ctx: p.Context, Clock: &p.Clock, Telemetry: p.Telemetry, CallTimeout: cfg.CallTimeout}
+	p.Dispatch = &dispatch.Env{Ctx: p.Context, Clock: &p.Clock, Telemetry: p.Telemetry, CallTimeout: cfg.CallTimeout}
 	book := record.NewBook(p.Nodes, fmt.Sprintf("%016x%016x", chance.Uint64(), chance.Uint64()))
 	book.Renamed = p.inBackground(events.Renamed)
 	p.Records = &register.Env{Nodes: p.Nodes, Closed: &p.Closed, Book: book, Takeover: cfg.NodeTimeout > 0,

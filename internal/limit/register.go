@@ -42,7 +42,7 @@ func (c *Core) Join(ctx context.Context, limit Limit) error {
 func (c *Core) Delete(ctx context.Context) error {
 	err := c.Register.Delete(ctx, func(ctx context.Context) error {
 		return c.EveryShard(ctx, c.Process.Nodes.Patience(),
-			func(ctx context.Context, ln *dispatch.Lane) error { return ln.Drop(ctx) })
+			func(ctx context.Context, sh *dispatch.Shard) error { return sh.Drop(ctx) })
 	})
 	if errors.Is(err, register.ErrDeleted) || !c.Record().Deleted() {
 		return err

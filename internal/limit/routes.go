@@ -11,19 +11,19 @@ import (
 // layout has new ones.
 type Routes struct {
 	*Plan
-	Lanes  []*dispatch.Lane // to the live shards, in the order of the layout
-	Order  []*dispatch.Lane // the same in this participant's order of preference
-	Split  bool             // whether the limit has more than one shard
-	closed error            // why no shard can be used though nodes answer; nil: none is kept from use
+	Shards []*dispatch.Shard // to the live shards, in the order of the layout
+	Order  []*dispatch.Shard // the same in this participant's order of preference
+	Split  bool              // whether the limit has more than one shard
+	closed error             // why no shard can be used though nodes answer; nil: none is kept from use
 
-	Record *register.Reader  // that holds the layout, or what it follows from
-	only   [1]*dispatch.Lane // of lanes, as a rule
+	Record *register.Reader   // that holds the layout, or what it follows from
+	only   [1]*dispatch.Shard // of lanes, as a rule
 }
 
 // Free adds up what was free on the shards this process has heard from.
 func (r *Routes) Free() (n int64) {
-	for _, l := range r.Lanes {
-		free, _ := l.Known.Free()
+	for _, sh := range r.Shards {
+		free, _ := sh.Known.Free()
 		n += free
 	}
 	return n
@@ -32,8 +32,8 @@ func (r *Routes) Free() (n int64) {
 // Expected adds up what is free now as far as this process knows. A shard that it has not heard
 // from, or whose log has emptied since, has its share, unless its node is away.
 func (r *Routes) Expected(now int64) (n int64) {
-	for _, l := range r.Lanes {
-		n += l.Present(now)
+	for _, sh := range r.Shards {
+		n += sh.Present(now)
 	}
 	return min(n, r.Limit.Most())
 }
@@ -42,8 +42,8 @@ func (r *Routes) Expected(now int64) (n int64) {
 // that is not known.
 func (r *Routes) NextAfter(now int64) time.Duration {
 	var next time.Duration
-	for _, l := range r.Lanes {
-		if after := time.Duration(l.Known.FreeAt.Load() - now); after > 0 && (next == 0 || after < next) {
+	for _, sh := range r.Shards {
+		if after := time.Duration(sh.Known.FreeAt.Load() - now); after > 0 && (next == 0 || after < next) {
 			next = after
 		}
 	}
@@ -54,8 +54,8 @@ func (r *Routes) NextAfter(now int64) time.Duration {
 // log.
 func (r *Routes) ResetAfter(now int64) time.Duration {
 	var last int64
-	for _, l := range r.Lanes {
-		last = max(last, l.Known.ResetAt.Load())
+	for _, sh := range r.Shards {
+		last = max(last, sh.Known.ResetAt.Load())
 	}
 	return time.Duration(max(0, last-now))
 }
@@ -63,8 +63,8 @@ func (r *Routes) ResetAfter(now int64) time.Duration {
 // Spare returns how many permits the limit would have left to give, as last heard and if all who
 // wait for an answer are granted one. A shard that was not heard from has its share.
 func (r *Routes) Spare() (n int64) {
-	for _, l := range r.Lanes {
-		n += l.Left()
+	for _, sh := range r.Shards {
+		n += sh.Left()
 	}
 	return n
 }

@@ -40,10 +40,10 @@ func (c recorded) Adopt(layout shard.Layout) error {
 // Propose makes an offer to a shard, without asking for permits.
 func (c recorded) Propose(ctx context.Context, o *register.Offer) (reply script.TakeReply, err error) {
 	proposal, err := c.proposal(o.Layout, o.Shard, o.Floor)
-	if l := c.LaneTo(o.Shard.Site()); l == nil || !o.Forced && !l.Node.Reachable(l.Slot) {
+	if sh := c.ShardAt(o.Shard.Site()); sh == nil || !o.Forced && !sh.Node.Reachable(sh.Slot) {
 		err = node.ErrAway
 	} else if err == nil {
-		reply, err = l.Propose(ctx, &dispatch.Terms{Epoch: o.Layout.Epoch, Window: o.Layout.Span(), Proposal: proposal})
+		reply, err = sh.Propose(ctx, &dispatch.Terms{Epoch: o.Layout.Epoch, Window: o.Layout.Span(), Proposal: proposal})
 	}
 	if err != nil {
 		err = c.FailedAt(o.Shard.Site().Location, err)
@@ -76,7 +76,7 @@ func (c recorded) shut(epoch int64, cause error) {
 	}
 	next := c.newRoutes(r.Plan)
 	if cause != nil {
-		next.Lanes, next.Order = nil, nil
+		next.Shards, next.Order = nil, nil
 		next.closed = fmt.Errorf("the key moves to another node: %w", cause)
 	}
 	c.Routes.Store(next)
@@ -117,7 +117,7 @@ func (c listener) Confirm(ctx context.Context, since clock.Elapsed) error {
 
 // Learned compares what a shard said with what the process believed, and gives back what was
 // granted for callers who had left.
-func (c listener) Learned(l *dispatch.Lane, n dispatch.News) {
+func (c listener) Learned(sh *dispatch.Shard, n dispatch.News) {
 	switch {
 	case n.HasRoom:
 		c.callers.Freed(true)
@@ -136,7 +136,7 @@ func (c listener) Learned(l *dispatch.Lane, n dispatch.News) {
 	}
 	if n.Status == script.Lost {
 		c.Process.Config.Logger.Warn("shard had lost its memory",
-			"limiter", c.Title(), "shard", l.Tag(), "node", l.Site.Node)
+			"limiter", c.Title(), "shard", sh.Tag(), "node", sh.Site.Node)
 	}
 	if r := c.Routes.Load(); n.Epoch > n.Believed && r != nil && n.Epoch > r.Layout.Epoch {
 		c.Record().Behind(n.Epoch)

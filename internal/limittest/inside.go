@@ -52,7 +52,7 @@ func Participant(l *shardlimit.Limiter) string {
 // Remembers returns of how many shards the limiter keeps lanes, and its participant seats.
 func Remembers(l *shardlimit.Limiter) (lanes, seats int) {
 	m := has(l)
-	return len(m.Target.Lanes), len(m.Seats)
+	return len(m.Target.Shards), len(m.Accounts)
 }
 
 // Paced returns how long no shard wants to see the participant again.

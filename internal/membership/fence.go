@@ -60,10 +60,10 @@ type Fence struct {
 
 // knowledge is what one exchange found. It never changes.
 type knowledge struct {
-	membership majority.Membership
-	held       time.Duration     // for how long at least the generation was in force then
-	since      int64             // when this process first knew the generation, on its clock
-	lives      map[string]string // of the nodes that are in, by name
+	membership   majority.Membership
+	held         time.Duration     // for how long at least the generation was in force then
+	since        int64             // when this process first knew the generation, on its clock
+	incarnations map[string]string // of the nodes that are in, by name
 }
 
 // New returns the fence of a key prefix, of which nothing is known yet.
@@ -101,11 +101,11 @@ func (f *Fence) Generation() int64 { return f.known.Load().membership.Generation
 // served.
 func (f *Fence) Bars(name, life string) bool {
 	k := f.known.Load()
-	return k.membership.Generation > 0 && k.lives[name] != life
+	return k.membership.Generation > 0 && k.incarnations[name] != life
 }
 
 // Life is the life that a node is in; "" if it is not known to be in.
-func (f *Fence) Life(name string) string { return f.known.Load().lives[name] }
+func (f *Fence) Incarnation(name string) string { return f.known.Load().incarnations[name] }
 
 // began is the generation in which a life began; 0 if there is no such life.
 func began(life string) int64 {
@@ -167,13 +167,13 @@ func (f *Fence) heard(_ context.Context, got record.Reading, began clock.Elapsed
 	}
 	old := f.known.Load()
 	k := &knowledge{membership: m, held: got.Held, since: f.env.Nodes.Clock.Now(),
-		lives: make(map[string]string, len(m.Nodes))}
+		incarnations: make(map[string]string, len(m.Nodes))}
 	if old.membership.Generation == m.Generation {
 		k.since = old.since
 	}
 	for _, n := range m.Nodes {
 		if !n.Out {
-			k.lives[n.Name] = strconv.FormatInt(n.Since, 36)
+			k.incarnations[n.Name] = strconv.FormatInt(n.Since, 36)
 		}
 	}
 	f.known.Store(k)
@@ -253,7 +253,7 @@ func (f *Fence) anew() (majority.Membership, error) {
 func (f *Fence) Follow(ctx context.Context, nodes []shard.Node) error {
 	generation := int64(0)
 	for _, n := range nodes {
-		generation = max(generation, began(n.Life))
+		generation = max(generation, began(n.Incarnation))
 	}
 	if f.Generation() >= generation {
 		return nil

@@ -102,9 +102,9 @@ func TestANodeGoesOutForAllAndComesBack(t *testing.T) {
 		if ago := time.Now().UnixMilli() - a.Generation(); ago < 0 || ago > 100 || a.Generation() != b.Generation() {
 			t.Fatalf("generations %d and %d", a.Generation(), b.Generation())
 		}
-		life := a.Life("n3")
-		if life == "" || life != b.Life("n3") || a.Bars("n3", life) || !a.Bars("n3", "another") || a.Out("n3") {
-			t.Fatalf("lives %q and %q", life, b.Life("n3"))
+		life := a.Incarnation("n3")
+		if life == "" || life != b.Incarnation("n3") || a.Bars("n3", life) || !a.Bars("n3", "another") || a.Out("n3") {
+			t.Fatalf("lives %q and %q", life, b.Incarnation("n3"))
 		}
 		w.down[3].Store(true)
 		a.calls(t.Context(), 5*time.Second)
@@ -126,7 +126,7 @@ func TestANodeGoesOutForAllAndComesBack(t *testing.T) {
 		}
 		w.down[3].Store(false)
 		a.calls(t.Context(), 8*time.Second)
-		if again := a.Life("n3"); again == "" || again == life || !a.Bars("n3", life) {
+		if again := a.Incarnation("n3"); again == "" || again == life || !a.Bars("n3", life) {
 			t.Errorf("the life %q after %q", again, life)
 		}
 		if _, known := a.GivenUpIn("n3", life, time.Second); known {
@@ -143,7 +143,7 @@ func TestAMembershipThatAllPlacesForgot(t *testing.T) {
 		a := w.process(t)
 		w.down[3].Store(true)
 		a.calls(t.Context(), 6*time.Second)
-		generation, life := a.Generation(), a.Life("n0")
+		generation, life := a.Generation(), a.Incarnation("n0")
 		forget := func() {
 			for _, m := range w.servers {
 				m.Flush()
@@ -152,20 +152,20 @@ func TestAMembershipThatAllPlacesForgot(t *testing.T) {
 		}
 		forget()
 		if err := a.ConfirmSince(t.Context(), 0); err != nil || a.Generation() <= generation || !a.Out("n3") ||
-			a.Life("n0") != life {
+			a.Incarnation("n0") != life {
 			t.Fatalf("generation %d after %d, %v", a.Generation(), generation, err)
 		}
 		generation = a.Generation()
 		forget()
 		b := w.listing(t, len(w.servers))
 		late := strconv.FormatInt(generation, 36)
-		lives := []shard.Node{{Life: "strange-9"}, {Life: late}}
+		lives := []shard.Node{{Incarnation: "strange-9"}, {Incarnation: late}}
 		if err := b.Follow(t.Context(), lives); err != nil || b.Generation() <= generation {
 			t.Fatalf("generation %d after %d, %v", b.Generation(), generation, err)
 		}
 		for _, n := range []string{"n0", "n1", "n2"} {
-			if !b.Bars(n, life) || !b.Bars(n, late) || b.Life(n) == "" {
-				t.Errorf("%s is in the life %q", n, b.Life(n))
+			if !b.Bars(n, life) || !b.Bars(n, late) || b.Incarnation(n) == "" {
+				t.Errorf("%s is in the life %q", n, b.Incarnation(n))
 			}
 		}
 		if err := a.ConfirmSince(t.Context(), 0); err != nil || a.Generation() != b.Generation() {
@@ -196,7 +196,7 @@ func TestANodeIsAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTown(t).listing(t, 4)
 		nodes := []shard.Node{{Name: "n0"}, {Name: "new"}}
-		if err := f.Admit(t.Context(), nodes); err != nil || f.Life("new") == "" || f.Life("n3") == "" {
+		if err := f.Admit(t.Context(), nodes); err != nil || f.Incarnation("new") == "" || f.Incarnation("n3") == "" {
 			t.Errorf("%+v, %v", f.known.Load(), err)
 		}
 	})
@@ -220,7 +220,7 @@ func TestAWallClockThatIsSetForwardGivesNothingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t)
 		f := w.process(t)
-		life := f.Life("n3")
+		life := f.Incarnation("n3")
 		w.down[3].Store(true)
 		for !f.Out("n3") {
 			f.calls(t.Context(), 200*time.Millisecond)

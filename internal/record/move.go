@@ -136,7 +136,7 @@ func (b *Book) finish(ctx context.Context, from, next *Places) error {
 	ctx, cancel := context.WithTimeout(ctx, moveWithin)
 	defer cancel()
 	r := b.New(script.VoteSuccessor, func() time.Duration { return pointerKeep }, nil, nil)
-	s := r.seatAt(from, from.id())
+	s := r.groupAt(from, from.id())
 	s.blank.Store(next == nil) // then every place is heard: one of them may have accepted it
 	to, err := r.decide(ctx, s, next)
 	if err != nil {
@@ -182,7 +182,7 @@ func (b *Book) list(ctx context.Context, from *Places) ([]script.VoteRecord, err
 // hold.
 func (r *Record) final(ctx context.Context, from *Places,
 	kind int) (kept majority.Found, records []script.VoteRecord, err error) {
-	s := r.seatAt(from, from.id())
+	s := r.groupAt(from, from.id())
 	answers := make([]*majority.Answer, len(from.Names))
 	var errs []error
 	err = majority.ErrNoMajority
@@ -217,7 +217,7 @@ func (b *Book) copy(ctx context.Context, record script.VoteRecord, from, to *Pla
 		func() time.Duration { return was.Known }, nil)
 	was, _, err := r.final(ctx, from, script.VoteRead)
 	if err == nil && was.Exists {
-		_, _, err = r.changeAt(ctx, r.seatAt(to, to.id()), func(kept majority.Found, _ int64) (string, error) {
+		_, _, err = r.changeAt(ctx, r.groupAt(to, to.id()), func(kept majority.Found, _ int64) (string, error) {
 			if kept.Exists { // another process has copied it, or changed it since
 				return kept.Value, nil
 			}

@@ -276,7 +276,7 @@ func (b *Book) first(ctx context.Context, found []pointer) (done bool, err error
 	p := &Places{Generation: max(generation, 1), Names: choose(b.nodes.Prefix, nil, open)}
 	deciding := ranked(b.nodes.Prefix, nil, mostDeciding, b.nodes.Roster().All())
 	r := b.New("first", func() time.Duration { return pointerKeep }, nil, nil)
-	s := r.seatAt(&Places{Names: deciding}, "")
+	s := r.groupAt(&Places{Names: deciding}, "")
 	s.alone = true
 	if p, err = r.decide(ctx, s, p); err != nil {
 		return false, err
@@ -295,7 +295,7 @@ func (b *Book) first(ctx context.Context, found []pointer) (done bool, err error
 
 // decide has the places of a seat choose which places come next: those proposed, nil for none, or
 // those that others have.
-func (r *Record) decide(ctx context.Context, s *seat, next *Places) (chosen *Places, err error) {
+func (r *Record) decide(ctx context.Context, s *group, next *Places) (chosen *Places, err error) {
 	_, _, err = r.changeAt(ctx, s, func(kept majority.Found, _ int64) (value string, err error) {
 		if chosen = next; kept.Exists {
 			chosen, err = decodePlaces(kept.Value)

@@ -168,9 +168,9 @@ func TestForeignValues(t *testing.T) {
 	}
 }
 
-func (r *Record) mustSit(t *testing.T) *seat {
+func (r *Record) mustSit(t *testing.T) *group {
 	t.Helper()
-	return r.sit(places(t, r.book))
+	return r.current(places(t, r.book))
 }
 
 // A place that was started again empty is no vote until it was restored. It votes for records that
@@ -373,14 +373,14 @@ func TestAMoverThatCrashed(t *testing.T) {
 			next := &Places{Generation: from.Generation + 1, Names: choose("", from.Names, rest)}
 			must(t, mover.ready(t.Context(), from, next))
 			r := mover.New(script.VoteSuccessor, func() time.Duration { return time.Hour }, nil, nil)
-			at := r.seatAt(from, from.id())
+			at := r.groupAt(from, from.id())
 			if after == "one place" {
 				ballot := script.VoteBallot{Round: 1, Proposer: 7}
 				promised := r.voteAt(t.Context(), at, 0, script.VoteRequest{Kind: script.VotePrepare, Ballot: ballot})
 				r.voteAt(t.Context(), at, 0, script.VoteRequest{Kind: script.VoteAccept, Ballot: ballot,
 					Mark: promised.answer.Mark, Value: next.encode()})
 				for i := range from.Names {
-					got := limit(mover).voteAt(t.Context(), limit(mover).seatAt(from, from.id()), i,
+					got := limit(mover).voteAt(t.Context(), limit(mover).groupAt(from, from.id()), i,
 						script.VoteRequest{Kind: script.VoteRead})
 					if got.err != nil || got.moved != (i == 0) {
 						t.Fatalf("place %d: %+v", i, got)

@@ -59,7 +59,7 @@ type Record struct {
 	keep    func() time.Duration
 	age     func() time.Duration
 	mu      sync.Mutex
-	at      *seat
+	at      *group
 }
 
 // Reading is what a majority of the places confirms, or a change made.
@@ -109,7 +109,7 @@ func (b *Book) New(name string, keep, age func() time.Duration, metrics *telemet
 }
 
 // seat is a record at certain places.
-type seat struct {
+type group struct {
 	places   *Places
 	alone    bool // a place that holds no value votes
 	ref      script.VoteRef
@@ -119,30 +119,30 @@ type seat struct {
 }
 
 // sit returns the record at these places, with what was learned of it there.
-func (r *Record) sit(p *Places) *seat {
+func (r *Record) current(p *Places) *group {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.at == nil || r.at.places.id() != p.id() {
-		r.at = r.seatAt(p, p.id())
+		r.at = r.groupAt(p, p.id())
 	}
 	return r.at
 }
 
-func (r *Record) seatAt(p *Places, group string) *seat {
-	return &seat{places: p, alone: len(p.Names) == 1, ref: script.VoteKey(r.book.nodes.Prefix, homeTag, group, r.name),
+func (r *Record) groupAt(p *Places, id string) *group {
+	return &group{places: p, alone: len(p.Names) == 1, ref: script.VoteKey(r.book.nodes.Prefix, homeTag, id, r.name),
 		proposer: majority.NewProposer(1+chance.N(int64(majority.MaxNumber)), len(p.Names))}
 }
 
 // where has something done at the places where the record is, and again at later ones if they have
 // moved meanwhile.
-func (r *Record) where(ctx context.Context, do func(*seat) error) error {
+func (r *Record) where(ctx context.Context, do func(*group) error) error {
 	began := r.book.nodes.Clock.Elapsed()
 	for range moves {
 		p, err := r.book.Places(ctx)
 		if err != nil {
 			return err
 		}
-		switch err = do(r.sit(p)); {
+		switch err = do(r.current(p)); {
 		case errors.Is(err, errNotLooked):
 			err = r.book.ConfirmSince(ctx, began)
 		case errors.Is(err, errMoved):
@@ -168,7 +168,7 @@ var (
 // not answer holds nobody up. A whole read gives every place some time to answer, and is
 // ErrBlank if one of them has to be restored. Whoever participates is counted.
 func (r *Record) Read(ctx context.Context, participates, whole bool, heard func(Reading) error) error {
-	return r.where(ctx, func(s *seat) error {
+	return r.where(ctx, func(s *group) error {
 		began := r.book.nodes.Clock.Now()
 		_, err := r.read(ctx, s, participates, whole, heard)
 		took := time.Duration(r.book.nodes.Clock.Now() - began)
@@ -181,7 +181,7 @@ func (r *Record) Read(ctx context.Context, participates, whole bool, heard func(
 
 // read asks the places of a seat. It returns what is kept there, or would be if nothing was
 // settled.
-func (r *Record) read(ctx context.Context, s *seat, participates, whole bool,
+func (r *Record) read(ctx context.Context, s *group, participates, whole bool,
 	heard func(Reading) error) (value Reading, err error) {
 	names := s.places.Names
 	answers := make([]*majority.Answer, len(names))
@@ -261,7 +261,7 @@ type placeReply struct {
 }
 
 // vote sends a message to a place. One that has moved gives no answer.
-func (r *Record) vote(ctx context.Context, s *seat, place int, req script.VoteRequest) placeReply {
+func (r *Record) vote(ctx context.Context, s *group, place int, req script.VoteRequest) placeReply {
 	got := r.voteAt(ctx, s, place, req)
 	if got.err == nil && got.moved {
 		got.answer, got.err = nil, fmt.Errorf("node %s: %w", s.places.Names[place], errMoved)
@@ -273,7 +273,7 @@ func (r *Record) vote(ctx context.Context, s *seat, place int, req script.VoteRe
 }
 
 // voteAt is vote, with the answer of a place that has moved.
-func (r *Record) voteAt(ctx context.Context, s *seat, place int, req script.VoteRequest) (got placeReply) {
+func (r *Record) voteAt(ctx context.Context, s *group, place int, req script.VoteRequest) (got placeReply) {
 	name := s.places.Names[place]
 	n := r.book.nodes.Node(name)
 	about := telemetry.Call{Operation: telemetry.Vote, Limiter: r.metrics, Shard: homeTag}
@@ -335,7 +335,7 @@ func (r *Record) change(ctx context.Context, next func(Reading) (string, error))
 	ctx, cancel := context.WithTimeout(ctx, max(changePatience, r.book.nodes.CallTimeout))
 	defer cancel()
 	looked := false
-	err = r.where(ctx, func(s *seat) error {
+	err = r.where(ctx, func(s *group) error {
 		made, now, err := r.changeAt(ctx, s, func(kept majority.Found, now int64) (string, error) {
 			if !kept.Exists && !looked {
 				looked = true
@@ -364,7 +364,7 @@ func (r *Record) Peek(ctx context.Context) (value Reading, err error) {
 		if p, err = r.book.latest(r.book.pointers(ctx, 0, true)); p.Generation == 0 {
 			return Reading{}, err
 		}
-		value, err = r.read(ctx, r.seatAt(p, p.id()), false, false, func(Reading) error { return nil })
+		value, err = r.read(ctx, r.groupAt(p, p.id()), false, false, func(Reading) error { return nil })
 		switch found := value.Exists || value.Deleted; {
 		case found && errors.Is(err, ErrUnsettled):
 			return value, nil

@@ -16,7 +16,7 @@ import (
 type maker func(kept majority.Found, now int64) (string, error)
 
 // changeAt makes rounds at a seat until one chooses, at most until ctx ends.
-func (r *Record) changeAt(ctx context.Context, s *seat, next maker) (made majority.Found, now int64, err error) {
+func (r *Record) changeAt(ctx context.Context, s *group, next maker) (made majority.Found, now int64, err error) {
 	patient := s.blank.Swap(false)
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		began := r.book.nodes.Clock.Now()
@@ -32,13 +32,13 @@ func (r *Record) changeAt(ctx context.Context, s *seat, next maker) (made majori
 }
 
 // round makes one round. A patient one waits for every place.
-func (r *Record) round(ctx context.Context, s *seat, patient bool,
+func (r *Record) round(ctx context.Context, s *group, patient bool,
 	next maker) (made majority.Found, now int64, err error) {
 	ours := r.book.nodes.Clock
 	s.proposer.Outlast(ours.At(ours.Now()).UnixMilli())
 	round := s.proposer.Begin()
 	defer s.proposer.End(round)
-	p := sending{record: r, seat: s, patient: patient}
+	p := sending{record: r, group: s, patient: patient}
 	p.send(ctx, round.Prepares(), round.Promise)
 	accepts, err := round.Choose(func(found majority.Found) (value string, err error) {
 		found.Known = max(found.Known, r.age())
@@ -66,7 +66,7 @@ func (r *Record) round(ctx context.Context, s *seat, patient bool,
 // sending is the messages of a round, as they are sent.
 type sending struct {
 	record  *Record
-	seat    *seat
+	group   *group
 	patient bool
 	known   time.Duration // for so long the record is known to exist
 	now     int64         // the latest time that a place told
@@ -78,7 +78,7 @@ func (p *sending) send(ctx context.Context, to []majority.Message, heed func(pla
 	settled, known := 0, p.known // those that are not blank: to go on without a vote takes all
 	gather(ctx, len(to), func(i int) placeReply {
 		m := &to[i]
-		return p.record.vote(ctx, p.seat, to[i].Place, script.VoteRequest{Kind: int(m.Kind),
+		return p.record.vote(ctx, p.group, to[i].Place, script.VoteRequest{Kind: int(m.Kind),
 			Ballot: script.VoteBallot(m.Ballot), Mark: m.Mark, Value: m.Value, Known: known})
 	}, func(i int, reply placeReply) step {
 		if reply.err != nil {
@@ -90,7 +90,7 @@ func (p *sending) send(ctx context.Context, to []majority.Message, heed func(pla
 		if reply.answer.Votes || !reply.answer.OK {
 			settled++
 		}
-		if !p.patient && settled >= majority.Majority(len(p.seat.places.Names)) {
+		if !p.patient && settled >= majority.Majority(len(p.group.places.Names)) {
 			return hurry
 		}
 		return wait

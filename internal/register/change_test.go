@@ -115,7 +115,7 @@ func fenced(t *testing.T, drains bool) *process {
 	f := p.env.Fence
 	must(t, f.ConfirmSince(t.Context(), 0))
 	layout, err := shard.New(&shard.Fence{Lost: []string{"b"}}, 1, wanted(10, 1).Spec,
-		[]shard.Shard{{Node: "a", Share: 10, Life: f.Life("a")}})
+		[]shard.Shard{{Node: "a", Share: 10, Incarnation: f.Incarnation("a")}})
 	must(t, err)
 	p.layout.Store(&layout)
 	return p

@@ -62,9 +62,9 @@ func (r *Reader) open(f *membership.Fence) []shard.Node {
 		return nodes
 	}
 	for i := range nodes { // a list of its own
-		nodes[i].Life = f.Life(nodes[i].Name)
+		nodes[i].Incarnation = f.Incarnation(nodes[i].Name)
 	}
-	return slices.DeleteFunc(nodes, func(n shard.Node) bool { return n.Life == "" })
+	return slices.DeleteFunc(nodes, func(n shard.Node) bool { return n.Incarnation == "" })
 }
 
 // ReconsiderSoon has the layout follow the nodes in the background if one of them has gone out, or
@@ -88,7 +88,7 @@ func (r *Register) displaced() bool {
 
 // ended reports whether a live shard, or the shards of keys on a node, are of a life that is over.
 func ended(f *membership.Fence, l shard.Layout) bool {
-	return slices.ContainsFunc(hosts(l), func(n shard.Node) bool { return f.Bars(n.Name, n.Life) })
+	return slices.ContainsFunc(hosts(l), func(n shard.Node) bool { return f.Bars(n.Name, n.Incarnation) })
 }
 
 // hosts are the nodes that have live shards of a limit, or shards of a family's keys.
@@ -97,7 +97,7 @@ func hosts(l shard.Layout) (nodes []shard.Node) {
 		return l.Keys.Nodes
 	}
 	for _, s := range l.Live() {
-		nodes = append(nodes, shard.Node{Name: s.Node, Life: s.Life})
+		nodes = append(nodes, shard.Node{Name: s.Node, Incarnation: s.Incarnation})
 	}
 	return nodes
 }
@@ -150,7 +150,7 @@ func (r *Register) reconsider(ctx context.Context) error {
 
 // lostOf are the nodes from which the layout after this one has taken over, and that are not back.
 func lostOf(f *membership.Fence, l shard.Layout) []string {
-	lost := slices.DeleteFunc(slices.Clone(l.Fence.Lost), func(name string) bool { return f.Life(name) != "" })
+	lost := slices.DeleteFunc(slices.Clone(l.Fence.Lost), func(name string) bool { return f.Incarnation(name) != "" })
 	for _, n := range hosts(l) {
 		if f.Out(n.Name) {
 			lost = append(lost, n.Name)
@@ -172,5 +172,5 @@ func (r *Reader) givenUpIn(layout shard.Layout, s shard.Shard) (time.Duration, b
 	if t := r.Limit.Layout(); r.Family && t != nil { // of a key the layout says less than that of its family
 		lasts = max(lasts, t.GrantsLast())
 	}
-	return f.GivenUpIn(s.Node, s.Life, lasts)
+	return f.GivenUpIn(s.Node, s.Incarnation, lasts)
 }

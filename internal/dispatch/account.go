@@ -21,9 +21,9 @@ type Member struct {
 }
 
 // Seat is a participant's place at one shard, as far as fairness goes.
-type Seat struct {
+type Account struct {
 	member *Member
-	Lane   *Lane
+	Shard  *Shard
 
 	// notBefore is when the shard wants to see this participant again, on the
 	// process' clock: until then its part is used up, though permits may be free.
@@ -33,35 +33,35 @@ type Seat struct {
 }
 
 // NewSeat returns the seat of a member at the shard that a lane leads to.
-func NewSeat(m *Member, l *Lane) *Seat {
-	return (&Seat{}).Take(m, l)
+func NewAccount(m *Member, sh *Shard) *Account {
+	return (&Account{}).Take(m, sh)
 }
 
 // Take makes a zero seat that of a member at the shard that a lane leads to.
-func (s *Seat) Take(m *Member, l *Lane) *Seat {
-	s.member, s.Lane = m, l
-	return s
+func (acc *Account) Take(m *Member, sh *Shard) *Account {
+	acc.member, acc.Shard = m, sh
+	return acc
 }
 
 // PacedUntil is when the shard wants to see this participant again.
-func (s *Seat) PacedUntil() int64 { return s.notBefore.Load() }
+func (acc *Account) PacedUntil() int64 { return acc.notBefore.Load() }
 
 // Paced reports whether the participant is to keep away from the shard at this time.
-func (s *Seat) Paced(now int64) bool { return now < s.notBefore.Load() }
+func (acc *Account) Paced(now int64) bool { return now < acc.notBefore.Load() }
 
 // LookAgain looks at the shard if the participant has been paced for long, and lifts the pace if a
 // quarter of the share is free. Else it would not notice that others gave permits back, or that the
 // shard was cleared. To ask for permits would report the participant as refused.
-func (s *Seat) LookAgain(now int64) {
-	l, at := s.Lane, s.lookAt.Load()
-	if !s.Paced(now) || now < at || !s.lookAt.CompareAndSwap(at, now+int64(lookPause(l.Terms.Load().Window))) {
+func (acc *Account) LookAgain(now int64) {
+	sh, at := acc.Shard, acc.lookAt.Load()
+	if !acc.Paced(now) || now < at || !acc.lookAt.CompareAndSwap(at, now+int64(lookPause(sh.Terms.Load().Window))) {
 		return
 	}
-	paced := s.notBefore.Load()
+	paced := acc.notBefore.Load()
 	go func() {
-		r, err := l.Peek(context.Background(), l.env.CallTimeout)
-		if err == nil && r.Free >= max(1, r.Share/4) && s.notBefore.CompareAndSwap(paced, 0) {
-			l.Limit.Learned(l, News{HasRoom: true})
+		r, err := sh.Peek(context.Background(), sh.env.CallTimeout)
+		if err == nil && r.Free >= max(1, r.Share/4) && acc.notBefore.CompareAndSwap(paced, 0) {
+			sh.Limit.Learned(sh, News{HasRoom: true})
 		}
 	}()
 }
@@ -70,17 +70,17 @@ func (s *Seat) LookAgain(now int64) {
 func lookPause(window time.Duration) time.Duration { return max(time.Second, window/16) }
 
 // Shut reports whether the shard is known to have nothing for this participant.
-func (s *Seat) Shut(now int64) bool { return s.Lane.Known.Shut(now) || s.Paced(now) }
+func (acc *Account) Shut(now int64) bool { return acc.Shard.Known.Shut(now) || acc.Paced(now) }
 
 // Open forgets why the shard was not to be asked.
-func (s *Seat) Open() {
-	s.Lane.Known.open()
-	s.notBefore.Store(0)
+func (acc *Account) Open() {
+	acc.Shard.Known.open()
+	acc.notBefore.Store(0)
 }
 
 // name tells the shard whose seat it is.
-func (s *Seat) name() script.Caller {
-	return script.Caller{ID: s.member.ID, Weight: s.member.Weight}
+func (acc *Account) name() script.Caller {
+	return script.Caller{ID: acc.member.ID, Weight: acc.member.Weight}
 }
 
 // Report is what the shard is told of this participant with the next call.
@@ -88,11 +88,11 @@ func (s *Seat) name() script.Caller {
 // A call that was denied had tried the shards of its order, and how its
 // demand is divided among them is not known. Telling each of two shards the whole
 // of it, and each of more 2/N, was found best by simulation.
-func (s *Seat) Report(shards int64) script.Caller {
-	unmet := s.member.Unmet.Load()
-	news := max(0, unmet-s.reported.Swap(unmet)) // a call that the watchdog gave up may come late
-	waiting := s.member.Wanted.Load()
-	r := s.name()
+func (acc *Account) Report(shards int64) script.Caller {
+	unmet := acc.member.Unmet.Load()
+	news := max(0, unmet-acc.reported.Swap(unmet)) // a call that the watchdog gave up may come late
+	waiting := acc.member.Wanted.Load()
+	r := acc.name()
 	r.Unmet = min(min(news, script.MaxPermits)*min(1000, 2000/shards), fairness.MaxReport)
 	r.Waiting = min((waiting+shards-1)/shards, fairness.MaxReport)
 	return r
@@ -107,24 +107,24 @@ func (s *Seat) Report(shards int64) script.Caller {
 //
 // While the share is on its way from or to other shards, or where permits come back early, the wait
 // is no longer than what is believed of a shard that is empty: there may be more long before.
-func (s *Seat) learn(sent, received int64, r *script.TakeReply, i int) {
-	if s.notBefore.Load() != 0 {
-		s.notBefore.Store(0)
+func (acc *Account) learn(sent, received int64, r *script.TakeReply, i int) {
+	if acc.notBefore.Load() != 0 {
+		acc.notBefore.Store(0)
 	}
 	if !r.Contended {
 		return
 	}
 	if wait := r.Callers[i]; wait > 0 {
 		if r.Share != r.Target || r.Early {
-			wait = min(wait, s.Lane.Known.ShutCap(s.Lane.Terms.Load().Window))
+			wait = min(wait, acc.Shard.Known.ShutCap(acc.Shard.Terms.Load().Window))
 		}
-		s.notBefore.Store(sent + (received-sent)/2 + int64(wait))
-		s.lookAt.Store(received + int64(lookPause(s.Lane.Terms.Load().Window)))
+		acc.notBefore.Store(sent + (received-sent)/2 + int64(wait))
+		acc.lookAt.Store(received + int64(lookPause(acc.Shard.Terms.Load().Window)))
 	}
 }
 
 // At is the seat of the same participant at another shard, of which nothing is known.
-func (s *Seat) At(l *Lane) *Seat { return NewSeat(s.member, l) }
+func (acc *Account) At(sh *Shard) *Account { return NewAccount(acc.member, sh) }
 
 // ID is the participant's, as shards are told it.
-func (s *Seat) ID() string { return s.member.ID }
+func (acc *Account) ID() string { return acc.member.ID }

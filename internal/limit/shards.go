@@ -12,64 +12,64 @@ import (
 // find what is there, and claim nothing. A lane for which it has no shard at all is dropped once no
 // call waits there: a node that falls and returns has other shards each time. c.mu is held.
 func (c *Core) leave(layout shard.Layout) {
-	c.Lanes = slices.DeleteFunc(c.Lanes, func(l *dispatch.Lane) bool {
-		i := layout.Index(l.Site)
+	c.Shards = slices.DeleteFunc(c.Shards, func(sh *dispatch.Shard) bool {
+		i := layout.Index(sh.Site)
 		if i >= 0 && i < len(layout.Live()) {
 			return false
 		}
-		if old := l.Terms.Load(); old.Epoch != layout.Epoch {
-			left := shard.Shard{Slot: l.Slot, Node: l.Site.Node, Algorithm: l.Algorithm, Life: l.Life, Start: shard.Unknown}
+		if old := sh.Terms.Load(); old.Epoch != layout.Epoch {
+			left := shard.Shard{Slot: sh.Slot, Node: sh.Site.Node, Algorithm: sh.Algorithm, Incarnation: sh.Incarnation, Start: shard.Unknown}
 			if t, err := c.terms(layout, left); err == nil { // a shard of an unknown algorithm has no keys
-				if t.Fence = old.Fence; l.Life == "" {
+				if t.Fence = old.Fence; sh.Incarnation == "" {
 					t.Fence = nil
 				}
-				l.Terms.Store(t)
+				sh.Terms.Store(t)
 			}
 		}
-		gone := i < 0 && l.Waiting.Load() == 0
+		gone := i < 0 && sh.Waiting.Load() == 0
 		if gone {
-			l.Gone.Store(true)
+			sh.Gone.Store(true)
 		}
 		return gone
 	})
 }
 
 // LaneTo returns the lane to a shard, nil if its node is not configured.
-func (c *Core) LaneTo(at shard.Site) *dispatch.Lane {
+func (c *Core) ShardAt(at shard.Site) *dispatch.Shard {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lane(at, nil, nil)
+	return c.shardAt(at, nil, nil)
 }
 
 // lane does what LaneTo does, with c.mu held. A new lane gets the terms, or, where they are nil,
 // such as propose nothing, and likewise the way to it.
-func (c *Core) lane(at shard.Site, t *dispatch.Terms, w *dispatch.Way) *dispatch.Lane {
+func (c *Core) shardAt(at shard.Site, t *dispatch.Terms, home *dispatch.Home) *dispatch.Shard {
 	n := c.Process.Nodes.Node(at.Node)
 	if n == nil {
 		return nil
 	}
-	i := slices.IndexFunc(c.Lanes, func(l *dispatch.Lane) bool { return l.Site == at })
-	if i >= 0 && c.Lanes[i].Node == n {
-		return c.Lanes[i]
+	i := slices.IndexFunc(c.Shards, func(sh *dispatch.Shard) bool { return sh.Site == at })
+	if i >= 0 && c.Shards[i].Node == n {
+		return c.Shards[i]
 	}
 	if t == nil {
-		t, w = noTerms(at.Algorithm), c.way(at)
+		t, home = noTerms(at.Algorithm), c.home(at)
 	}
-	l := &c.first.lane
-	if c.Lanes == nil {
-		c.Lanes = c.first.lanes[:0]
+	sh := &c.first.shard
+	if c.Shards == nil {
+		c.Shards = c.first.shards[:0]
 	} else {
-		l = &dispatch.Lane{}
+		sh = &dispatch.Shard{}
 	}
-	l.Lead(c.Process.Lanes, w, listener{c}, w.Space.Keys("", c.ID), n, t)
+	sh.Init(c.Process.Dispatch, home, listener{c}, home.Space.Keys("", c.ID), n, t)
 	if i < 0 {
-		c.Lanes = append(c.Lanes, l)
+		c.Shards = append(c.Shards, sh)
 	} else { // the node turned out to be called otherwise
-		l.Follows(c.Lanes[i])
-		c.Lanes[i].Gone.Store(true)
-		c.Lanes[i] = l
+		sh.Replaces(c.Shards[i])
+		c.Shards[i].Gone.Store(true)
+		c.Shards[i] = sh
 	}
-	return l
+	return sh
 }
 
 // noTerms returns the terms of a shard that this process has no layout for: calls find what is
@@ -88,10 +88,10 @@ func (c *Core) newRoutes(p *Plan) *Routes {
 		r = &Routes{}
 	}
 	r.Plan, r.Split, r.Record = p, len(p.terms) > 1, c.Record()
-	r.Lanes = r.only[:0]
-	all := make([]*dispatch.Lane, len(p.terms))
+	r.Shards = r.only[:0]
+	all := make([]*dispatch.Shard, len(p.terms))
 	for i, s := range p.Layout.Live() {
-		if all[i] = c.lane(s.Site(), p.terms[i], p.ways[i]); all[i] == nil {
+		if all[i] = c.shardAt(s.Site(), p.terms[i], p.homes[i]); all[i] == nil {
 			if _, told := c.Process.strangers.LoadOrStore(s.Node, true); !told {
 				c.Process.Config.Logger.Warn("limiter has shards on a node that is not in Config.Nodes; this process "+
 					"serves from the others", "limiter", c.Title(), "node", s.Node)
@@ -99,17 +99,17 @@ func (c *Core) newRoutes(p *Plan) *Routes {
 			continue
 		}
 		all[i].Terms.Store(p.terms[i])
-		r.Lanes = append(r.Lanes, all[i])
+		r.Shards = append(r.Shards, all[i])
 	}
-	if r.Order = r.Lanes; r.Split {
+	if r.Order = r.Shards; r.Split {
 		r.Order = nil
 		for _, i := range p.order {
 			if all[i] != nil {
 				r.Order = append(r.Order, all[i])
 			}
 		}
-		for _, l := range r.Lanes {
-			l.Others.Store(&r.Lanes)
+		for _, sh := range r.Shards {
+			sh.Others.Store(&r.Shards)
 		}
 	}
 	return r

@@ -20,11 +20,11 @@ import (
 )
 
 // Lane is this process' way to one shard of one limit.
-type Lane struct {
+type Shard struct {
 	pending // in front: what a join writes, apart from what is only read
 
 	env *Env
-	*Way
+	*Home
 	Limit Limit
 	Node  *node.Node
 	Ref   script.ShardRef
@@ -33,7 +33,7 @@ type Lane struct {
 	own   atomic.Pointer[Terms]
 	Gone  atomic.Bool // the process uses it no more; calls under way may go on
 	// Others are the lanes to the shards of the limit, this one among them; nil: there is no other.
-	Others atomic.Pointer[[]*Lane]
+	Others atomic.Pointer[[]*Shard]
 	Known  Knowledge
 }
 
@@ -71,13 +71,13 @@ type Env struct {
 	Telemetry   *telemetry.Telemetry
 	CallTimeout time.Duration
 
-	keyAsks sync.Pool // to be used again
-	flights sync.Pool // likewise
-	parked  parking
+	keyAsks  sync.Pool // to be used again
+	requests sync.Pool // likewise
+	parked   parking
 }
 
 // Way is where a lane leads. Those to the keys of a family that lie at one place have it together.
-type Way struct {
+type Home struct {
 	shard.Site // with the node as the layout calls it
 	Metrics    *telemetry.Limiter
 	Space      script.Space // of the shard's keys
@@ -96,7 +96,7 @@ type Limit interface {
 	// since a read that began at that time elapsed or later.
 	Confirm(ctx context.Context, since clock.Elapsed) error
 	// Learned takes in what a call to a shard has told.
-	Learned(l *Lane, n News)
+	Learned(sh *Shard, n News)
 }
 
 // Belief is what a process relies on for a call to a shard.
@@ -117,21 +117,21 @@ type News struct {
 }
 
 // Lead makes a zero lane the one of a limit, of that name in Redis, to its shard at a node.
-func (l *Lane) Lead(e *Env, w *Way, of Limit, ref script.ShardRef, n *node.Node, t *Terms) *Lane {
-	l.env, l.Way, l.Limit, l.Node, l.Ref, l.Nonce = e, w, of, n, ref, chance.Uint64()
-	l.Terms, l.pending.lane = &l.own, l
-	l.Terms.Store(t)
-	return l
+func (sh *Shard) Init(e *Env, home *Home, of Limit, ref script.ShardRef, n *node.Node, t *Terms) *Shard {
+	sh.env, sh.Home, sh.Limit, sh.Node, sh.Ref, sh.Nonce = e, home, of, n, ref, chance.Uint64()
+	sh.Terms, sh.pending.shard = &sh.own, sh
+	sh.Terms.Store(t)
+	return sh
 }
 
 // Tag is the hash tag of the shard's keys.
-func (w *Way) Tag() string { return shard.Tag(w.Slot) }
+func (home *Home) Tag() string { return shard.Tag(home.Slot) }
 
 // Room is what the shard holds at the most when nothing is in use: its share, or the part of the
 // burst that goes with it.
-func (l *Lane) Room(r *script.PeekReply) int64 {
-	t := l.Terms.Load()
-	if !l.Bursty || r.Target == 0 || t == nil {
+func (sh *Shard) Room(r *script.PeekReply) int64 {
+	t := sh.Terms.Load()
+	if !sh.Bursty || r.Target == 0 || t == nil {
 		return min(r.Share, r.Target)
 	}
 	burst := t.Most
@@ -142,37 +142,37 @@ func (l *Lane) Room(r *script.PeekReply) int64 {
 }
 
 // Most is how many permits the shard can grant at once, as far as the layout says.
-func (l *Lane) Most() int64 { return l.Terms.Load().Most }
+func (sh *Shard) Most() int64 { return sh.Terms.Load().Most }
 
 // left reports whether the limit has no such shard any more, as far as the process knows: it has
 // nothing for anybody, and callers go on under the layout that the limit has by then.
-func (l *Lane) left() bool { return l.Most() == 0 }
+func (sh *Shard) left() bool { return sh.Most() == 0 }
 
 // Expected is how many permits the shard has, as far as this process knows.
-func (l *Lane) Expected(now int64) int64 {
-	free, heard := l.Known.Free()
-	if !heard || now >= l.Known.ResetAt.Load() {
-		return l.Most()
+func (sh *Shard) Expected(now int64) int64 {
+	free, heard := sh.Known.Free()
+	if !heard || now >= sh.Known.ResetAt.Load() {
+		return sh.Most()
 	}
 	return free
 }
 
 // Present is Expected, but nothing while the node is away.
-func (l *Lane) Present(now int64) int64 {
-	if !l.Node.Ready(l.Slot) {
+func (sh *Shard) Present(now int64) int64 {
+	if !sh.Node.Ready(sh.Slot) {
 		return 0
 	}
-	return l.Expected(now)
+	return sh.Expected(now)
 }
 
 // elsewhere is what is free now on the other shards of the limit, as far as this process knows.
-func elsewhere(l *Lane, now int64) (n int64) {
-	all := l.Others.Load()
+func elsewhere(sh *Shard, now int64) (n int64) {
+	all := sh.Others.Load()
 	if all == nil {
 		return 0
 	}
 	for _, o := range *all {
-		if o != l {
+		if o != sh {
 			n += o.Present(now)
 		}
 	}
@@ -181,20 +181,20 @@ func elsewhere(l *Lane, now int64) (n int64) {
 
 // Left is how many permits the shard would have left to give, as last heard and if all who wait for
 // an answer are granted one. If it was not heard from it has its share.
-func (l *Lane) Left() int64 {
-	free, heard := l.Known.Free()
+func (sh *Shard) Left() int64 {
+	free, heard := sh.Known.Free()
 	if !heard {
-		free = l.Most()
+		free = sh.Most()
 	}
-	return free - l.Waiting.Load()
+	return free - sh.Waiting.Load()
 }
 
 // Follows has the lane take over, from another one to the same shard, when that was used last: if
 // it has no data, that is a loss of memory. The other one's node turned out to be called otherwise;
 // calls that are under way on it get the terms of this one.
-func (l *Lane) Follows(old *Lane) {
-	l.Known.usedAt.Store(old.Known.usedAt.Load())
-	l.Terms = old.Terms
+func (sh *Shard) Replaces(old *Shard) {
+	sh.Known.usedAt.Store(old.Known.usedAt.Load())
+	sh.Terms = old.Terms
 }
 
 // call is one call to a shard under way. Every call to a shard begins with begin and ends with
@@ -202,43 +202,43 @@ func (l *Lane) Follows(old *Lane) {
 // metrics and span (see node.Call), for what the process learns, and for what the limit must hear.
 type call struct {
 	node.Call
-	lane      *Lane
+	shard     *Shard
 	operation telemetry.Operation
 }
 
 // begin begins a call, on behalf of a batch if there is one. See node.Begin.
-func (l *Lane) begin(ctx context.Context, op telemetry.Operation, of *batch) (context.Context, call, error) {
-	about := telemetry.Call{Operation: op, Limiter: l.Metrics, Shard: l.Tag()}
+func (sh *Shard) begin(ctx context.Context, op telemetry.Operation, of *batch) (context.Context, call, error) {
+	about := telemetry.Call{Operation: op, Limiter: sh.Metrics, Shard: sh.Tag()}
 	var links []trace.Link
 	if of != nil {
-		about.Served, links = []telemetry.Served{{Limiter: l.Metrics, Calls: of.calls()}}, of.links
+		about.Served, links = []telemetry.Served{{Limiter: sh.Metrics, Calls: of.calls()}}, of.links
 	}
-	ctx, c, err := l.Node.Begin(ctx, l.Slot, about, links)
-	return ctx, call{c, l, op}, err
+	ctx, c, err := sh.Node.Begin(ctx, sh.Slot, about, links)
+	return ctx, call{c, sh, op}, err
 }
 
 // heard takes in what the shard said of itself and has free.
 func (c *call) heard(t *Terms, received int64, r *script.TakeReply) {
-	c.lane.Known.learn(c.Sent, received, c.Began, t, r)
+	c.shard.Known.learn(c.Sent, received, c.Began, t, r)
 	c.tell(t, r.Status, r.Epoch)
 }
 
 // tell lets the limit learn of another epoch or a loss.
 func (c *call) tell(t *Terms, status script.Status, epoch int64) {
 	if status != script.OK || epoch != t.Epoch {
-		c.lane.Limit.Learned(c.lane, News{Operation: c.operation, Status: status, Believed: t.Epoch, Epoch: epoch})
+		c.shard.Limit.Learned(c.shard, News{Operation: c.operation, Status: status, Believed: t.Epoch, Epoch: epoch})
 	}
 }
 
 // looked takes in what a look at the shard has found.
 func (c *call) looked(r *script.PeekReply) {
 	if r.Free > 0 {
-		c.lane.Known.open() // it was empty and got permits back, perhaps from a collection of another process
+		c.shard.Known.open() // it was empty and got permits back, perhaps from a collection of another process
 	}
 	if r.Status != script.Absent {
-		c.tell(c.lane.Terms.Load(), script.OK, r.Epoch)
+		c.tell(c.shard.Terms.Load(), script.OK, r.Epoch)
 	}
 }
 
 // Usable reports whether calls for permits may be made to the shard now.
-func (l *Lane) Usable() bool { return l.Place().Usable() }
+func (sh *Shard) Usable() bool { return sh.Place().Usable() }

@@ -1,0 +1,234 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/shardlimit/shardlimit/internal/node"
+	"github.com/shardlimit/shardlimit/internal/telemetry"
+	"github.com/shardlimit/shardlimit/script"
+)
+
+// flight is one script call on behalf of batches for the shards of one node. It is used again and
+// again, except after its context has ended or the watchdog has given it up: then a late reply
+// still belongs to it.
+type request struct {
+	queue    *sendQueue
+	sections []*section // those of the call under way; behind them others to be used again
+	asks     []script.Section
+	served   []*Shard // see ranges
+	load     int      // how much that is, see maxLoad
+	began    int64    // when it was sent
+	failed   bool     // without a good answer
+	summary
+	watchdog
+}
+
+// summary is what is told of those whom a flight serves.
+type summary struct {
+	oldest int64
+	split  bool // some limit has shards to go to instead
+	serves []telemetry.Served
+	links  []trace.Link
+}
+
+// newFlight returns a flight that carries nothing, which may have been another outbox's before.
+func newRequest(q *sendQueue) *request {
+	req, used := q.env.requests.Get().(*request)
+	if !used {
+		req = &request{}
+		req.watch(q.env, req.giveUp)
+	}
+	req.queue = q
+	return req
+}
+
+// clear makes room for the next call.
+func (req *request) clear() {
+	for _, s := range req.sections {
+		s.shard, s.batch, s.key, s.terms = nil, nil, nil, nil
+	}
+	clear(req.asks)
+	clear(req.served)
+	req.sections, req.asks = req.sections[:0], req.asks[:0]
+	req.summary = summary{serves: req.serves[:0], links: req.links[:0]}
+}
+
+// board adds a batch.
+func (req *request) add(sh *Shard, b *batch) {
+	s := req.section(sh)
+	s.batch, s.groups = b, b.groups(s.groups[:0])
+	req.links = append(req.links, b.links...)
+	req.serve(sh, len(b.classes), b.calls(), b.oldest)
+}
+
+// boardKey adds an ask for a key.
+func (req *request) addKey(a *KeyAsk) {
+	s := req.section(a.shard())
+	s.key, s.groups = a, append(s.groups[:0], script.Group{Size: a.n, Count: 1})
+	if a.link != nil {
+		req.links = append(req.links, *a.link)
+	}
+	req.serve(a.shard(), 1, 1, a.since)
+}
+
+// section adds one for a shard that the lane leads to.
+func (req *request) section(sh *Shard) *section {
+	n := len(req.sections)
+	req.sections = slices.Grow(req.sections, 1)[:n+1]
+	if req.sections[n] == nil {
+		req.sections[n] = &section{}
+	}
+	s := req.sections[n]
+	s.shard = sh
+	s.sent.Store(false)
+	return s
+}
+
+// serve counts the calls of the last section: what it loads, how many they are, and when the oldest
+// of them began.
+func (req *request) serve(sh *Shard, load int, calls, oldest int64) {
+	req.load += load
+	if len(req.sections) == 1 || oldest < req.oldest {
+		req.oldest = oldest
+	}
+	req.split = req.split || sh.Terms.Load().splitOver(sh.Node)
+	for i := range req.serves {
+		if req.serves[i].Limiter == sh.Metrics {
+			req.serves[i].Calls += calls
+			return
+		}
+	}
+	req.serves = append(req.serves, telemetry.Served{Limiter: sh.Metrics, Calls: calls})
+}
+
+// run makes the call and hands out the answers. It returns the flight to use next, and whether that
+// is to go on with what waits; nil if the watchdog has given the call up before it ended.
+func (req *request) run() (next *request, goesOn bool) {
+	now := req.env.Clock.Now()
+	req.began, req.failed = now, false
+	req.begin(now, req.env.budget(now-req.oldest, req.split))
+	received, err := req.call(req)
+	awaited, ended := req.finish()
+	if !awaited {
+		return nil, false
+	}
+	req.failed = err != nil || !slices.ContainsFunc(req.asks, func(s script.Section) bool { return s.Err == nil })
+	goesOn = req.queue.answered(req)
+	req.answer(received, err)
+	if ended {
+		return newRequest(req.queue), goesOn
+	}
+	req.clear()
+	return req, goesOn
+}
+
+// call makes the script call, and learns from the reply.
+func (req *request) call(ctx context.Context) (received int64, err error) {
+	first := req.sections[0].shard
+	about := telemetry.Call{Operation: telemetry.Take, Limiter: first.Metrics, Served: req.serves, Shards: len(req.sections)}
+	if about.Shards == 1 {
+		about.Shard = first.Tag()
+	}
+	ctx, n, err := first.Node.Begin(ctx, first.Slot, about, req.links)
+	if err != nil {
+		return 0, err
+	}
+	for i, s := range req.sections {
+		if i > 0 && s.key != nil && s.shard == req.sections[i-1].shard {
+			s.relyOn(req.sections[i-1])
+		} else {
+			s.prepare(basis{s.shard, s.shard.Terms.Load()}, n.Sent)
+		}
+		ref := s.shard.Ref
+		if s.key != nil {
+			ref = s.key.ref
+		}
+		req.asks = append(req.asks, script.Section{Ref: ref, Request: &s.req})
+		s.sent.Store(true)
+	}
+	err = n.Scripts.TakeAll(ctx, req.asks)
+	received = n.Finish(ctx, req.verdict(first, err))
+	req.served = req.ranges(req.served[:0])
+	for _, sh := range req.served[1:] {
+		sh.Node.Heard(sh.Slot, req.verdict(sh, err))
+	}
+	for i, s := range req.sections {
+		if err == nil {
+			s.reply = req.asks[i].Reply
+		} else {
+			req.asks[i].Err = err
+		}
+		if req.asks[i].Err == nil {
+			s.learn(&call{n, s.shard, telemetry.Take}, received)
+		}
+	}
+	return received, err
+}
+
+// verdict is what the call tells of what serves a lane: that it answers, if it said of one shard
+// what a server in good health says.
+func (req *request) verdict(sh *Shard, whole error) (err error) {
+	if whole != nil {
+		return whole
+	}
+	for i, s := range req.sections {
+		if sh.Node.Together(s.shard.Slot, sh.Slot) {
+			if err = req.asks[i].Err; err == nil || node.IsAnswer(err) {
+				return nil
+			}
+		}
+	}
+	return err
+}
+
+// ranges appends a lane of each part of the node that fails by itself, the first section's first.
+func (req *request) ranges(shards []*Shard) []*Shard {
+	for _, s := range req.sections {
+		if !slices.ContainsFunc(shards, func(sh *Shard) bool { return sh.Node.Together(sh.Slot, s.shard.Slot) }) {
+			shards = append(shards, s.shard)
+		}
+	}
+	return shards
+}
+
+// land answers everybody on board, but those whose shard has no state: they go on by themselves.
+func (req *request) answer(received int64, err error) {
+	for i, s := range req.sections {
+		switch {
+		case err != nil:
+			s.refuse(err)
+		case req.asks[i].Err != nil:
+			s.refuse(req.asks[i].Err)
+		case s.absent() && s.key != nil:
+			s.key.end(ErrNotPlain)
+		case s.absent():
+			go s.shard.sendAlone(s.batch, told{s.reply.Status, s.reply.At})
+		default:
+			s.deliver(received)
+		}
+	}
+}
+
+// giveUp answers the asks of a call that does not come back.
+func (req *request) giveUp() {
+	req.failed = true
+	cause := node.ErrAway
+	if req.sections[0].sent.Load() {
+		cause = context.DeadlineExceeded
+		for _, sh := range req.ranges(nil) { // the call may come back just now, and has a list of its own
+			sh.Node.Heard(sh.Slot, cause)
+		}
+	}
+	for _, s := range req.sections {
+		if s.key != nil { // the goroutine of this call may come back late, and tell it what it heard
+			s.key.kept = true
+		}
+		s.refuse(cause)
+	}
+	if next := req.queue.ended(req, false); next != nil {
+		go req.queue.send(next)
+	}
+}
