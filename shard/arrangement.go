@@ -40,7 +40,9 @@ func (a Arrangement) slot(home int) int {
 
 // on reports whether keys are placed on a node in this life of it.
 func (a Arrangement) on(n Node) bool {
-	return slices.ContainsFunc(a.Nodes, func(is Node) bool { return is.Name == n.Name && is.Incarnation == n.Incarnation })
+	return slices.ContainsFunc(a.Nodes, func(is Node) bool {
+		return is.Name == n.Name && is.Incarnation == n.Incarnation
+	})
 }
 
 // normal returns nodes in order of their names and with valid weights, so that equal lists are

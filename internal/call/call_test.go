@@ -41,7 +41,7 @@ func TestPermitsOfALeaseKnowWhereTheyComeFrom(t *testing.T) {
 		l := &lease{Until: math.MaxInt64}
 		granted, found := map[dispatch.Part]int64{}, map[dispatch.Part]int64{}
 		for range rapid.IntRange(1, 6).Draw(t, "parts") {
-			p := dispatch.Part{Account: rapid.SampledFrom(accounts).Draw(t, "seat"),
+			p := dispatch.Part{Account: rapid.SampledFrom(accounts).Draw(t, "account"),
 				At: clock.ServerTime(rapid.Int64Range(1, 2).Draw(t, "at")),
 				N:  rapid.Int64Range(1, 1500).Draw(t, "n")}
 			l.grant.addPart(p, 0)

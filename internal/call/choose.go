@@ -20,10 +20,10 @@ const (
 	rotation  = 16 * time.Millisecond
 )
 
-// tried marks the lanes, by their place in Routes.Order, that a call is done with; nil: none.
+// tried marks the shards that a call is done with, by their place in Routes.Order; nil: none.
 type tried [limit.MaxShards / 64]uint64
 
-// add marks a lane. A layout has no more than MaxShards.
+// add marks a shard. A layout has no more than MaxShards.
 func (t *tried) add(i int) {
 	if i < limit.MaxShards {
 		t[i/64] |= 1 << (i % 64)

@@ -98,7 +98,7 @@ type collection struct {
 	since   int64
 	seen    *attempt
 	got     Decision
-	empty   tried    // by place in view.seats: asked, and had less than was asked for
+	empty   tried    // by place in view.accounts: asked, and had less than was asked for
 	outlook *outlook // the last look at the shards
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Member is what one participant of this process has to do with one limit: its
-// line of waiters, its leases, and its seat at every shard.
+// line of waiters, its leases, and its account at every shard.
 type Member struct {
 	Target  *Target
 	name    string // of the participant
@@ -47,12 +47,12 @@ func (m *Member) is(who limit.Participant, c *Target) {
 }
 
 // view is a limit as one of its participants sees it: the routes in force, with
-// the participant's seats.
+// the participant's accounts.
 type view struct {
 	*limit.Routes
 	member   *Member
 	accounts []*dispatch.Account  // in the order of preference
-	only     [1]*dispatch.Account // of seats, as a rule
+	only     [1]*dispatch.Account // of accounts, as a rule
 }
 
 // View returns the member's view of routes.
@@ -75,13 +75,13 @@ func (m *Member) View(r *limit.Routes) *view {
 	return v
 }
 
-// place returns the place of a seat's shard in the order of preference. A call that goes on after
-// the layout has changed may have taken its seat from an earlier view of the same routes.
+// place returns the place of an account's shard in the order of preference. A call that goes on
+// after the layout has changed may have taken its account from an earlier view of the same routes.
 func (v *view) place(acc *dispatch.Account) int {
 	return slices.IndexFunc(v.accounts, func(o *dispatch.Account) bool { return o.Shard == acc.Shard })
 }
 
-// seat returns the member's seat at a shard. m.mu is held.
+// account returns the member's account at a shard. m.mu is held.
 func (m *Member) account(sh *dispatch.Shard) *dispatch.Account {
 	for _, acc := range m.Accounts {
 		if acc.Shard == sh {
@@ -94,7 +94,7 @@ func (m *Member) account(sh *dispatch.Shard) *dispatch.Account {
 	} else {
 		acc = &dispatch.Account{}
 	}
-	m.Accounts = append(m.Accounts, acc.Take(&m.Member, sh))
+	m.Accounts = append(m.Accounts, acc.Init(&m.Member, sh))
 	return acc
 }
 

@@ -108,7 +108,7 @@ func turnBy(r *limit.Routes, since, by int64) int64 {
 	return by
 }
 
-// seated finds the shard for the first ask of a call, or decides the call without.
+// pickFirst finds the shard for the first ask of a call, or decides the call without.
 func (v *view) pickFirst(ctx context.Context, first *dispatch.Ask, d *Decision) (bool, error) {
 	if first.N > 1 && v.KnownDenial(first.N, first.Since, d) {
 		return false, nil

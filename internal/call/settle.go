@@ -93,9 +93,9 @@ type settlement struct {
 // there reports whether the part is of a shard that is in the layout.
 func there(p dispatch.Part) bool { return p.Account != nil }
 
-// parts returns those of the decision. Of one that was handed over, those have no seat whose shards
-// have left the layout: they keep their places, which are in the names of marks, and the permits
-// that came back there.
+// parts returns those of the decision. Of one that was handed over, those have no account whose
+// shards have left the layout: they keep their places, which are in the names of marks, and the
+// permits that came back there.
 func (s *settlement) parts(ctx context.Context, d *Decision) (parts []dispatch.Part) {
 	h := d.rarely().handed
 	if h == nil {
@@ -123,7 +123,7 @@ func (s *settlement) parts(ctx context.Context, d *Decision) (parts []dispatch.P
 	return parts
 }
 
-// partsIn returns the parts of the decision, with seats at the lanes that the process has now: of a
+// partsIn returns the parts of the decision, at the shards that the process knows now: of a
 // key they may be others than those that granted it.
 func (d *Decision) partsIn(c *Target) []dispatch.Part {
 	parts := d.parts()

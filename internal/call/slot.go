@@ -203,7 +203,7 @@ func (s *Slot) renew(ctx context.Context, t settlement, was dispatch.Part, r *li
 	return nil
 }
 
-// follow returns the seat at which a slot is extended that has one at the other: where its key is
+// follow returns the account at which a slot is extended that has another one: where its key is
 // now. If that moved, the shard that it left is told first, for it to grant nothing more.
 func follow(ctx context.Context, c *Target, r *limit.Routes, was *dispatch.Account) (*dispatch.Account, error) {
 	if r == nil || len(r.Shards) != 1 || r.Shards[0] == was.Shard {

@@ -20,7 +20,7 @@ type Member struct {
 	Wanted atomic.Int64 // permits that its line still wanted when it last could not be served
 }
 
-// Seat is a participant's place at one shard, as far as fairness goes.
+// Account is what this process knows of a participant at one shard, as far as fairness goes.
 type Account struct {
 	member *Member
 	Shard  *Shard
@@ -32,18 +32,18 @@ type Account struct {
 	reported  atomic.Int64 // of Member.Unmet
 }
 
-// NewSeat returns the seat of a member at the shard that a lane leads to.
+// NewAccount returns the account of a member at a shard.
 func NewAccount(m *Member, sh *Shard) *Account {
-	return (&Account{}).Take(m, sh)
+	return (&Account{}).Init(m, sh)
 }
 
-// Take makes a zero seat that of a member at the shard that a lane leads to.
-func (acc *Account) Take(m *Member, sh *Shard) *Account {
+// Init makes a zero Account that of a member at a shard.
+func (acc *Account) Init(m *Member, sh *Shard) *Account {
 	acc.member, acc.Shard = m, sh
 	return acc
 }
 
-// PacedUntil is when the shard wants to see this participant again.
+// PacedUntil returns when the shard wants to see this participant again.
 func (acc *Account) PacedUntil() int64 { return acc.notBefore.Load() }
 
 // Paced reports whether the participant is to keep away from the shard at this time.
@@ -66,7 +66,7 @@ func (acc *Account) LookAgain(now int64) {
 	}()
 }
 
-// lookPause is how long a pace is believed without a look at the shard.
+// lookPause returns how long a pace is believed without a look at the shard.
 func lookPause(window time.Duration) time.Duration { return max(time.Second, window/16) }
 
 // Shut reports whether the shard is known to have nothing for this participant.
@@ -78,12 +78,12 @@ func (acc *Account) Open() {
 	acc.notBefore.Store(0)
 }
 
-// name tells the shard whose seat it is.
+// name tells the shard whose account it is.
 func (acc *Account) name() script.Caller {
 	return script.Caller{ID: acc.member.ID, Weight: acc.member.Weight}
 }
 
-// Report is what the shard is told of this participant with the next call.
+// Report returns what the shard is told of this participant with the next call.
 //
 // A call that was denied had tried the shards of its order, and how its
 // demand is divided among them is not known. Telling each of two shards the whole
@@ -123,8 +123,8 @@ func (acc *Account) learn(sent, received int64, r *script.TakeReply, i int) {
 	}
 }
 
-// At is the seat of the same participant at another shard, of which nothing is known.
+// At returns an account of the same participant at another shard, of which nothing is known.
 func (acc *Account) At(sh *Shard) *Account { return NewAccount(acc.member, sh) }
 
-// ID is the participant's, as shards are told it.
+// ID returns the participant's, as shards are told it.
 func (acc *Account) ID() string { return acc.member.ID }

@@ -27,7 +27,7 @@ type Ask struct {
 	batch  *batch
 	place  int64  // how many of the class came before
 	serial uint64 // no other ask of the batch has it
-	unsent bool   // its caller left before the batch departed
+	unsent bool   // its caller left before the batch was sent
 	Answer
 }
 
@@ -43,7 +43,7 @@ func (a *Ask) shape() (size, count int64) {
 type Answer struct {
 	Granted int64
 	At      clock.ServerTime // shard time of the grant
-	Ticket  uint64           // tells this grant from every other one of the lane
+	Ticket  uint64           // tells this grant from every other one of the shard
 	Now     int64            // when the reply came, on the process' clock
 	Rest    int64            // what is free after it, as far as this process knows
 	First   time.Duration    // granted by a leaky bucket: until its first permit may act, from now on
@@ -64,7 +64,7 @@ func (acc *Account) Ask(ctx context.Context, a *Ask, now int64) error {
 	}
 	timeout, within := acc.Shard.env.CallTimeout, ctx
 	if acc.Shard.sendQueue().tooOld(now - a.Since) {
-		return ErrOverloaded // no batch departs with it
+		return ErrOverloaded // no batch is sent with it
 	}
 	if left := timeout - time.Duration(now-a.Since); left < timeout/8*7 { // it may run out of time before a batch does
 		var why error // nil: context.DeadlineExceeded, as if the node was silent
@@ -92,8 +92,8 @@ func (a *Ask) fill(ctx context.Context) error {
 	return err
 }
 
-// Board puts the ask on a batch of the shard of its seat. If boarded is false it is over: answered
-// or failed. Else the lane's lock is held; the caller must call Sleep, which lets go of it, and
+// Join adds the ask to a batch of the shard of its account. If joined is false it is over: answered
+// or failed. Else the shard's lock is held; the caller must call Sleep, which lets go of it, and
 // then Wake.
 func (a *Ask) Join(ctx context.Context) (joined bool, err error) {
 	sh := a.Account.Shard
@@ -136,7 +136,7 @@ func (a *Ask) Wake(ctx context.Context) error {
 	return a.read(ctx)
 }
 
-// read has the answer to an ask from its batch, which has landed. It asks again if the batch was
+// read has the answer to an ask from its batch, which was answered. It asks again if the batch was
 // dissolved: the young go on another one. Those who waited for long would be in a hurry there, and
 // each would need a script call of its own.
 func (a *Ask) read(ctx context.Context) error {
@@ -152,8 +152,8 @@ func (a *Ask) read(ctx context.Context) error {
 	return a.Account.Ask(ctx, a, now) // it may stand behind who is younger
 }
 
-// Boarding is the age of a call above which it does not depart any more: less than the call
-// timeout, for the sake of the others on board.
+// SendBy returns the age of a call above which it is not sent any more: less than the call timeout,
+// for the sake of the others of its batch.
 func (e *Env) SendBy() int64 { return int64(e.CallTimeout / 4 * 3) }
 
 // Hurried reports whether a call has so little time left that it must have waited in a queue of

@@ -13,16 +13,15 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// batch is the asks that go to a shard in one script call. Callers join it until
-// it departs, and sleep until it has landed; then each of them reads its own
-// answer from it. So a thousand callers cost one message to wake them all, and
-// the lane does no work for each.
+// batch is the asks that go to a shard in one script call. Callers join it until it is sent, and
+// sleep until it was answered; then each of them reads its own answer from it. So a thousand
+// callers cost one message to wake them all, and nobody does work for each.
 //
-// The lane's lock guards it until it has landed. After that it does not change.
+// The shard's lock guards it until it was answered. After that it does not change.
 //
-// Callers of two processors join by turns, and every line of memory that they write
-// changes hands then. So what a join needs lies together: as a rule it writes the first
-// line of the batch, the line of crowd, and one of the lane.
+// Callers of two processors join by turns, and every line of memory that they write changes hands
+// then. So what a join needs lies together: as a rule it writes the first line of the batch, the
+// line of crowd, and one of the shard.
 type batch struct {
 	classes []class
 	tally
@@ -31,12 +30,12 @@ type batch struct {
 		accounts [1]*Account
 	}
 
-	accounts []*Account // the participants on board
+	accounts []*Account // of the participants in it
 	sleepers
 	over atomic.Bool // the outcome is there
 	outcome
 
-	sent   bool   // departed: who leaves now may have spent permits
+	sent   bool   // who leaves now may have spent permits
 	number uint64 // of the call
 	links  []trace.Link
 	next   *batch // the one behind it
@@ -45,16 +44,16 @@ type batch struct {
 // tally is how many calls a batch carries, and since when.
 type tally struct {
 	serials uint64 // how many ever joined
-	left    uint64 // how many left before it departed
+	left    uint64 // how many left before it was sent
 	opened  int64  // when the first of them joined
 	oldest  int64  // when the first of their calls began; callers who left count
 }
 
-// sleepers are those who wait for a batch to land.
+// sleepers are those who wait for the answer to a batch.
 type sleepers struct {
 	watched  <-chan struct{} // the context that one caller watches for all of the crowd that have the same
 	crowd    sync.Cond       // those who need not watch a context of their own
-	answered chan struct{}   // tells those who watch that it has landed; nil if nobody ever did
+	answered chan struct{}   // tells those who watch that it was; nil if nobody ever did
 }
 
 // outcome is what became of a batch.
@@ -72,18 +71,18 @@ type outcome struct {
 type class struct {
 	account     *Account
 	size, count int64
-	place       int32 // of the seat among those of the batch
+	place       int32 // of the account among those of the batch
 	gaps        bool  // somebody left, so that places do not tell the order any more
-	left        int64 // of count: their callers left after the batch had departed
+	left        int64 // of count: their callers left after the batch was sent
 	granted     int64
 	ahead       int64        // permits granted to the classes before it
 	claimed     atomic.Int64 // only used if some left
 }
 
-// calls is how many are on board; of those who left after it departed, too.
+// calls returns how many are in it; also those who left after it was sent.
 func (b *batch) calls() int64 { return int64(b.serials - b.left) }
 
-// wanted returns how many permits all on board want; those who left after it departed, too.
+// wanted returns how many permits they want; also those who left after it was sent.
 func (b *batch) wanted() (n int64) {
 	for i := range b.classes {
 		n += b.classes[i].size * b.classes[i].count
@@ -91,8 +90,8 @@ func (b *batch) wanted() (n int64) {
 	return n
 }
 
-// gate is a lane's lock as a sync.Cond wants it, except that those who wake up do
-// not take it again: all of a batch wake at once, and only read.
+// gate is a shard's lock as a sync.Cond wants it, except that those who wake up do not take it
+// again: all of a batch wake at once, and only read.
 type gate struct{ mu *sync.Mutex }
 
 func (g gate) Lock()   {}
@@ -149,8 +148,8 @@ func (b *batch) open(acc *Account, size int64) bool {
 	return true
 }
 
-// leave takes an ask out. If the batch has departed its permits are given back when it lands,
-// unless another one of its class can use them.
+// leave takes an ask out. If the batch was sent, its permits are given back with the answer, unless
+// another ask of its class can use them.
 func (b *batch) leave(a *Ask) {
 	_, count := a.shape()
 	k := &b.classes[a.class]
@@ -163,7 +162,7 @@ func (b *batch) leave(a *Ask) {
 	b.left++
 }
 
-// singles reports whether nobody on board wants several permits or none: when so many
+// singles reports whether nobody in it wants several permits or none: when so many
 // are free together only the shard can tell.
 func (b *batch) singles() bool {
 	for i := range b.classes {
@@ -174,7 +173,7 @@ func (b *batch) singles() bool {
 	return true
 }
 
-// heldBack reports whether the shard wants to see nobody on board at this time.
+// heldBack reports whether the shard wants to see none of its participants at this time.
 func (b *batch) heldBack(now int64) bool {
 	return !slices.ContainsFunc(b.accounts, func(acc *Account) bool { return !acc.Paced(now) })
 }
@@ -212,8 +211,8 @@ func (b *batch) grant(asks []int64) (lost int64) {
 // unclaimed is how many grants of the class nobody is there for any more.
 func (k *class) unclaimed() int64 { return max(0, k.granted-(k.count-k.left)) }
 
-// unclaimed is what the batch was granted for callers who have left: the last of each class. The
-// batch has landed.
+// unclaimed returns what an answered batch was granted for callers who have left: the last of each
+// class.
 func (b *batch) unclaimed() (parts []Part) {
 	for i := range b.classes {
 		if k := &b.classes[i]; k.unclaimed() > 0 {
@@ -264,13 +263,13 @@ func (k *class) claim(count int64) (got, taken int64) {
 	return min(max(k.granted-(end-count), 0), count), min(end, k.granted)
 }
 
-// Sleep waits until somebody wakes the crowd of the ask's batch. The lane's lock is held
-// at first, and not after. It is part of the function that calls it.
+// Sleep waits until somebody wakes the crowd of the ask's batch. The shard's lock is held at first,
+// and not after. It is part of the function that calls it.
 func (a *Ask) Sleep() { a.batch.crowd.Wait() }
 
 // watch waits for the answer on behalf of a caller that looks after its context itself: whoever is
 // the first of the batch with it. The many others of a program that hands the same context to all
-// its calls then sleep without, which takes half the time. The lane's lock is held at first, and
+// its calls then sleep without, which takes half the time. The shard's lock is held at first, and
 // not after.
 func (a *Ask) watch(ctx context.Context, done <-chan struct{}) error {
 	sh, b := a.Account.Shard, a.batch

@@ -20,7 +20,7 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// grounded is a lane that nobody flies: the test moves its batches by itself.
+// grounded is a shard that nobody sends for: the test moves its batches by itself.
 func grounded(tb testing.TB) *Shard {
 	tb.Helper()
 	e := &Env{Ctx: context.Background(), Clock: &clock.Clock{Base: time.Now()}, CallTimeout: 100 * time.Millisecond}
@@ -33,9 +33,9 @@ func grounded(tb testing.TB) *Shard {
 	n.Close() // it cannot be reached
 	home := &Home{Metrics: telemetry.NewLimiter("l", "sliding_log")}
 	sh := (&Shard{}).Init(e, home, &quietLimit{}, script.ShardRef{}, n, &Terms{Most: 1})
-	sh.sendQueue().rtt.Store(1) // next door
+	sh.sendQueue().rtt.Store(1) // nearby
 	sh.sendQueue().samples.Store(minSamples)
-	sh.away = 1 // as if a batch were under way for ever: so it goes into no outbox
+	sh.away = 1 // as if a batch were under way for ever: so it is not queued
 	sh.Limit.(*quietLimit).own = NewAccount(&Member{ID: "p", Weight: 1000}, sh)
 	return sh
 }
@@ -47,10 +47,10 @@ func (*quietLimit) Belief(int64, clock.Elapsed) Belief           { return Belief
 func (*quietLimit) Confirm(context.Context, clock.Elapsed) error { return nil }
 func (*quietLimit) Learned(*Shard, News)                         {}
 
-// next is the batch that departs next.
+// next is the batch that is sent next.
 func (sh *Shard) next() *batch { return sh.nextBatch() }
 
-// serve lets the next batch depart and land with so many permits free.
+// serve has the next batch sent and answered with so many permits free.
 func (sh *Shard) serve(free int64) *batch {
 	b := sh.next()
 	if b != nil {
@@ -60,10 +60,10 @@ func (sh *Shard) serve(free int64) *batch {
 	return b
 }
 
-// seat is that of the process itself.
-func (sh *Shard) seat() *Account { return sh.Limit.(*quietLimit).own }
+// account is that of the process itself.
+func (sh *Shard) account() *Account { return sh.Limit.(*quietLimit).own }
 
-// outcomeOf is what one caller of a lane got.
+// outcomeOf is what one caller got.
 type outcomeOf struct {
 	Answer
 	err   error
@@ -76,7 +76,7 @@ func (sh *Shard) call(ctx context.Context, n int64, upTo bool) *outcomeOf {
 	now := sh.env.Clock.Now()
 	go func() {
 		a := Ask{N: n, UpTo: upTo, Since: now}
-		o.err = sh.seat().Ask(ctx, &a, now)
+		o.err = sh.account().Ask(ctx, &a, now)
 		o.Answer = a.Answer
 		o.ended.Store(true)
 	}()
@@ -84,7 +84,7 @@ func (sh *Shard) call(ctx context.Context, n int64, upTo bool) *outcomeOf {
 	return o
 }
 
-// Whatever the sizes, whoever leaves before or after the batch departs: what the
+// Whatever the sizes, whoever leaves before or after the batch is sent: what the
 // script grants goes to those who stay, as far as they want it, the rest is
 // given back, and nothing is asked for those who left in time.
 func TestWhatABatchIsGrantedGoesToThoseWhoStay(t *testing.T) {
@@ -193,12 +193,12 @@ func TestABatchIsDissolvedWhenSomebodyHasWaitedTooLong(t *testing.T) {
 		time.Sleep(60 * time.Millisecond)
 		young := sh.call(t.Context(), 1, false)
 		time.Sleep(20 * time.Millisecond)
-		behind := newBatch(sh) // so that the lane goes on
+		behind := newBatch(sh) // so that the shard goes on
 		behind.opened = sh.env.Clock.Now()
-		behind.take(&Ask{N: 1, Account: sh.seat(), Since: sh.env.Clock.Now()})
+		behind.take(&Ask{N: 1, Account: sh.account(), Since: sh.env.Clock.Now()})
 		sh.tail.next, sh.tail = behind, behind
 		if b := sh.serve(9); b != behind {
-			t.Error("a call departed too late")
+			t.Error("a call was sent too late")
 		}
 		synctest.Wait()
 		sh.serve(9) // unless the young one was quick enough for the batch behind
@@ -222,9 +222,9 @@ func TestWhoGoesOnFromADissolvedBatchIsAnsweredInTime(t *testing.T) {
 		young := sh.call(t.Context(), 1, false)
 		time.Sleep(40 * time.Millisecond)
 		if sh.nextBatch() != nil {
-			t.Error("a call departed too late")
+			t.Error("a call was sent too late")
 		}
-		time.Sleep(sh.env.CallTimeout - 40*time.Millisecond) // nothing lands any more
+		time.Sleep(sh.env.CallTimeout - 40*time.Millisecond) // nothing is answered any more
 		synctest.Wait()
 		if !young.ended.Load() || !errors.Is(young.err, ErrOverloaded) {
 			t.Errorf("ended %t: %v", young.ended.Load(), young.err)
@@ -257,9 +257,9 @@ func TestMoreSizesThanACallCarriesGoInSeveral(t *testing.T) {
 	})
 }
 
-// keepFlying serves batches until land is called, each with so many grants as many tells. On each
+// serveOn serves batches until end is called, each with so many grants as many tells. On each
 // of them there is one who stays and reads.
-func keepFlying(t *testing.T, sh *Shard, many func() int64) (land func()) {
+func serveOn(t *testing.T, sh *Shard, many func() int64) (end func()) {
 	stop := make(chan struct{})
 	var flier sync.WaitGroup
 	flier.Go(func() {
@@ -268,7 +268,7 @@ func keepFlying(t *testing.T, sh *Shard, many func() int64) (land func()) {
 			case <-stop:
 				return
 			default:
-				extra := Ask{N: 1, Account: sh.seat(), Since: sh.env.Clock.Now()}
+				extra := Ask{N: 1, Account: sh.account(), Since: sh.env.Clock.Now()}
 				sh.join(&extra)
 				sh.mu.Unlock()
 				sh.serve(many())
@@ -287,7 +287,7 @@ func TestABatchUnderLoad(t *testing.T) {
 	sh := grounded(t)
 	sh.env.CallTimeout = time.Hour
 	var callers sync.WaitGroup
-	land := keepFlying(t, sh, func() int64 { return rand.Int64N(40) })
+	end := serveOn(t, sh, func() int64 { return rand.Int64N(40) })
 	shared, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for i := range 32 {
@@ -301,13 +301,13 @@ func TestABatchUnderLoad(t *testing.T) {
 					ctx, end = context.WithTimeout(shared, time.Duration(rand.IntN(200))*time.Microsecond)
 				}
 				now := sh.env.Clock.Now()
-				_ = sh.seat().Ask(ctx, &Ask{N: 1 + int64(i%3), UpTo: i%5 == 0, Since: now}, now)
+				_ = sh.account().Ask(ctx, &Ask{N: 1 + int64(i%3), UpTo: i%5 == 0, Since: now}, now)
 				end()
 			}
 		})
 	}
 	callers.Wait()
-	land()
+	end()
 	if n := sh.Waiting.Load(); n != 0 {
 		t.Errorf("%d wait for ever", n)
 	}
@@ -323,7 +323,7 @@ func TestWhoeverIsWokenForNothingSleepsOn(t *testing.T) {
 			sh.tail.crowd.Broadcast()
 			synctest.Wait()
 			if stays.ended.Load() {
-				t.Fatal("answered before its batch has landed")
+				t.Fatal("answered before its batch")
 			}
 		}
 		sh.serve(1)
@@ -335,12 +335,12 @@ func TestWhoeverIsWokenForNothingSleepsOn(t *testing.T) {
 }
 
 // A call that never left this process is no silence of the node.
-func TestACallThatNeverDepartsIsOverloaded(t *testing.T) {
+func TestACallThatIsNeverSentIsOverloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sh := grounded(t)
 		time.Sleep(36 * time.Millisecond)
 		a, ended := Ask{N: 1, Since: 1}, make(chan error, 1)
-		go func() { ended <- sh.seat().Ask(t.Context(), &a, sh.env.Clock.Now()) }()
+		go func() { ended <- sh.account().Ask(t.Context(), &a, sh.env.Clock.Now()) }()
 		time.Sleep(65 * time.Millisecond)
 		if err := <-ended; !errors.Is(err, ErrOverloaded) {
 			t.Errorf("it ended with %v", err)
@@ -355,11 +355,11 @@ func TestACallThatBoardsLateEndsInItsTime(t *testing.T) {
 		sh := grounded(t)
 		time.Sleep(36 * time.Millisecond)
 		a, ended := Ask{N: 1, Since: 1}, make(chan error, 1)
-		go func() { ended <- sh.seat().Ask(t.Context(), &a, sh.env.Clock.Now()) }()
+		go func() { ended <- sh.account().Ask(t.Context(), &a, sh.env.Clock.Now()) }()
 		synctest.Wait()
 		b := sh.next()
 		if b == nil {
-			t.Fatal("nothing departs")
+			t.Fatal("nothing is sent")
 		}
 		time.Sleep(64*time.Millisecond + time.Microsecond)
 		synctest.Wait()

@@ -11,15 +11,15 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// flown has everything that waits looked at by who would put it on a flight.
-func (sh *Shard) flown() {
+// prepared has everything that waits looked at by who would put it into a request.
+func (sh *Shard) prepared() {
 	for b := sh.nextBatch(); b != nil; b = sh.nextBatch() {
 		sh.ready(b)
 	}
 }
 
 // Calls that come while one is under way that finds the shard empty are answered by what
-// that one has learnt. The lane has no node: whoever sends a call fails.
+// that one has learnt. The shard has no node: whoever sends a call fails.
 func TestCallsBehindOneThatFoundNothingAreNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sh := grounded(t)
@@ -28,7 +28,7 @@ func TestCallsBehindOneThatFoundNothingAreNotSent(t *testing.T) {
 		synctest.Wait()
 		behind, upTo := sh.call(t.Context(), 1, false), sh.call(t.Context(), 5, true)
 		sh.Known.shutUntil.Store(sh.env.Clock.Now() + int64(time.Second))
-		sh.flown()
+		sh.prepared()
 		synctest.Wait()
 		for name, o := range map[string]*outcomeOf{"single": behind, "up to five": upTo} {
 			if !o.ended.Load() || o.err != nil || o.Granted != 0 || o.Retry != UnknownRetry {
@@ -51,7 +51,7 @@ func TestCallsBehindOneThatFoundNothingAreNotSent(t *testing.T) {
 }
 
 // Calls of a participant that come while one of its own is under way that is told to keep
-// away are answered by that. If somebody else is on board, the batch goes.
+// away are answered by that. If somebody else is in the batch, it goes.
 func TestCallsBehindOneThatWasToldToKeepAwayAreNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sh := grounded(t)
@@ -59,8 +59,8 @@ func TestCallsBehindOneThatWasToldToKeepAwayAreNotSent(t *testing.T) {
 		sh.serve(1)
 		synctest.Wait()
 		behind := sh.call(t.Context(), 1, false)
-		sh.seat().notBefore.Store(sh.env.Clock.Now() + int64(time.Second))
-		sh.flown()
+		sh.account().notBefore.Store(sh.env.Clock.Now() + int64(time.Second))
+		sh.prepared()
 		synctest.Wait()
 		if first.Granted != 1 || !behind.ended.Load() || behind.err != nil || behind.Granted != 0 ||
 			behind.Retry != UnknownRetry {
@@ -69,7 +69,7 @@ func TestCallsBehindOneThatWasToldToKeepAwayAreNotSent(t *testing.T) {
 		now := sh.env.Clock.Now()
 		other := NewAccount(&Member{ID: "other", Weight: 1000}, sh)
 		b := newBatch(sh)
-		b.take(&Ask{N: 1, Account: sh.seat(), Since: now})
+		b.take(&Ask{N: 1, Account: sh.account(), Since: now})
 		if !b.heldBack(now) || b.heldBack(now+int64(time.Second)) {
 			t.Error("the time at which the shard wants to see it again is not heeded")
 		}
@@ -84,7 +84,7 @@ func TestCallsBehindOneThatWasToldToKeepAwayAreNotSent(t *testing.T) {
 // reply without one ends it.
 func TestAWaitCountsFromWhenTheShardSpoke(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		acc := grounded(t).seat()
+		acc := grounded(t).account()
 		reply := script.TakeReply{Contended: true, Callers: []time.Duration{time.Second}}
 		acc.learn(1000, 5000, &reply, 0)
 		if got := acc.notBefore.Load(); got != 3000+int64(time.Second) {
@@ -97,11 +97,11 @@ func TestAWaitCountsFromWhenTheShardSpoke(t *testing.T) {
 	})
 }
 
-// While a share is on its way, what the shard reckons with is soon not true any more: the
+// While a share is on its rtt, what the shard reckons with is soon not true any more: the
 // participant looks again after a tenth of a window.
 func TestAWaitIsShortWhileCapacityMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		acc := grounded(t).seat()
+		acc := grounded(t).account()
 		const window = time.Second
 		acc.Shard.Terms.Store(&Terms{Window: window})
 		for _, share := range []int64{3, 1000} {
@@ -156,7 +156,7 @@ func TestACallLeavesTimeForShardsElsewhere(t *testing.T) {
 
 // What a call for several shards tells of the node is what the best of their answers tells: one
 // that refuses them all is noted as one that refuses a call for one.
-func TestTheVerdictOfAFlight(t *testing.T) {
+func TestTheVerdictOfARequest(t *testing.T) {
 	full, foreign := &script.RefusedError{Reason: "OOM command not allowed"}, &script.StateError{Key: "k"}
 	silence := context.DeadlineExceeded
 	for name, c := range map[string]struct {

@@ -13,10 +13,10 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// KeyAsk is an ask that is a section of a flight by itself: it needs no lane to the key's shard and
-// no batch. Most calls for a million keys are such asks.
+// KeyAsk is an ask that is a section of a request by itself: it needs no Shard for the key, and no
+// batch. Most calls for a million keys are such asks.
 type KeyAsk struct {
-	account *Account // whose lane leads to all keys at the place
+	account *Account // whose Shard stands for all keys at the place
 	ref     script.ShardRef
 	n       int64
 	since   int64 // when it began, on the process' clock
@@ -37,8 +37,8 @@ const (
 	left            // its caller does not wait any more
 )
 
-// ErrNotPlain ends a KeyAsk whose call goes on with a lane: the shard's state is rare, or the
-// layout has to be confirmed first.
+// ErrNotPlain ends a KeyAsk whose call goes on with a Shard: the key's state is rare, or the layout
+// has to be confirmed first.
 var ErrNotPlain = errors.New("the key is not asked for alone")
 
 // AsksKeys reports whether AskKey may be used: the node is so near that there is time for another
@@ -50,14 +50,14 @@ func (acc *Account) Crowded(now int64) bool {
 	q := acc.Shard.sendQueue()
 	crowded := q.overdue(now)
 	if crowded {
-		q.sheds(now)
+		q.sheds(now, int64(q.env.CallTimeout))
 	}
 	return crowded
 }
 
-// AskKey asks for n permits or none of a key, and waits for the answer or until ctx ends. Its shard
-// lies where the lane of the seat leads to. A caller that was not answered must call Leave. Once it
-// was answered it must call Free.
+// AskKey asks for n permits or none of a key that lies where the account's shard does. It waits for
+// the answer or until ctx ends. A caller that was not answered must call Leave. Once it was
+// answered it must call Free.
 func (acc *Account) AskKey(ctx context.Context, ref script.ShardRef, n, now int64) (a *KeyAsk, answered bool) {
 	sh := acc.Shard
 	a, used := sh.env.keyAsks.Get().(*KeyAsk)
@@ -111,7 +111,7 @@ func (a *KeyAsk) end(err error) {
 	}
 }
 
-// ready reports whether the ask can be a section of a flight; else it was ended. sure is a lane
+// ready reports whether the ask can be a section of a request; else it was ended. sure is a shard
 // whose layout and fence were just found to be confirmed.
 func (a *KeyAsk) ready(now int64, sure *Shard) bool {
 	sh := a.shard()

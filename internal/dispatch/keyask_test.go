@@ -11,7 +11,7 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// askingKey is a lane of keys whose outbox is full: what is asked for waits until the test takes
+// askingKey is a shard of keys whose queue is full: what is asked for waits until the test takes
 // it.
 func askingKey(tb testing.TB) (*Shard, *sendQueue) {
 	sh := grounded(tb)
@@ -21,7 +21,7 @@ func askingKey(tb testing.TB) (*Shard, *sendQueue) {
 	return sh, q
 }
 
-// answer has a flight carry the ask that waits, and take in a reply.
+// answer has a request carry the ask that waits, and take in a reply.
 func answer(tb testing.TB, q *sendQueue, reply script.TakeReply) (req *request, s *section) {
 	tb.Helper()
 	p, err := script.Terms{Epoch: 3, Target: 5, Floor: 5, Window: time.Second}.Proposal()
@@ -42,7 +42,7 @@ func answer(tb testing.TB, q *sendQueue, reply script.TakeReply) (req *request, 
 func (sh *Shard) askKey(ctx context.Context) (ended func() (a *KeyAsk, answered bool)) {
 	done := make(chan func() (*KeyAsk, bool), 1)
 	go func() {
-		a, answered := sh.seat().AskKey(ctx, script.ShardRef{}, 1, sh.env.Clock.Now())
+		a, answered := sh.account().AskKey(ctx, script.ShardRef{}, 1, sh.env.Clock.Now())
 		done <- func() (*KeyAsk, bool) { return a, answered }
 	}()
 	synctest.Wait()
@@ -112,7 +112,7 @@ func TestWhoLeavesAnAskForAKey(t *testing.T) {
 				if !a.ready(sh.env.Clock.Now(), sh) || !goes() || calls != 0 {
 					t.Error(when, calls)
 				}
-				if answers(); calls != 1 || (told != Part{Account: sh.seat(), At: 7, N: 1}) {
+				if answers(); calls != 1 || (told != Part{Account: sh.account(), At: 7, N: 1}) {
 					t.Error(when, told, calls)
 				}
 			default:
@@ -126,16 +126,16 @@ func TestWhoLeavesAnAskForAKey(t *testing.T) {
 	}
 }
 
-// An ask that has waited for too long does not depart, nor one to a node that others had no answer
+// An ask that has waited for too long is not sent, nor one to a node that others had no answer
 // from.
-func TestAnAskForAKeyThatDoesNotDepart(t *testing.T) {
+func TestAnAskForAKeyThatIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sh, q := askingKey(t)
 		ended := sh.askKey(t.Context())
 		w, _ := q.pop(newRequest(q), sh.env.Clock.Now())
 		time.Sleep(sh.env.CallTimeout * 4 / 5)
 		if w.key.ready(sh.env.Clock.Now(), sh) {
-			t.Fatal("it departs")
+			t.Fatal("it is sent")
 		}
 		if a, _ := ended(); !errors.Is(a.Err(), ErrOverloaded) {
 			t.Error(a.Err())

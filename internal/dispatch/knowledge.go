@@ -145,7 +145,7 @@ func (k *Knowledge) reset() {
 	k.usedAt.Store(0)
 }
 
-// Denied is that a shard has nothing to give, as a process remembers it without the lane.
+// Denied is that a shard has nothing to give, as a process remembers it without the Shard.
 type Denied struct {
 	until   int64 // that it is believed
 	FreeAt  int64 // when a permit comes back
@@ -161,7 +161,7 @@ func (k *Knowledge) Denied(now int64) (d Denied, ok bool) {
 	return d, now < d.until && !k.Closed(now)
 }
 
-// Believe has a lane that has heard nothing of its shard know what was remembered without it.
+// Believe has a Shard that was not heard from know what was remembered without it.
 func (sh *Shard) Believe(d *Denied) {
 	k := &sh.Known
 	k.mu.Lock()
@@ -180,18 +180,19 @@ func (sh *Shard) Believe(d *Denied) {
 // Over reports whether it is believed no more.
 func (d *Denied) Over(now int64) bool { return now >= d.until }
 
-// Place is what the lanes to the keys of a family that lie at one place have together.
+// Place is what the keys of a family that lie at one place have together.
 type Place struct {
 	node  *node.Node
 	home  *Home
 	terms *Terms
 }
 
-// Place returns where the lane leads to.
+// Place returns where the shard is.
 func (sh *Shard) Place() Place { return Place{sh.Node, sh.Home, sh.Terms.Load()} }
 
 // Usable reports whether calls for permits may be made there now: its node is in, and believed to
 // answer.
 func (p Place) Usable() bool {
-	return (p.terms.Fence == nil || !p.terms.Fence.Bars(p.home.Node, p.home.Incarnation)) && p.node.Reachable(p.home.Slot)
+	f := p.terms.Fence
+	return (f == nil || !f.Bars(p.home.Node, p.home.Incarnation)) && p.node.Reachable(p.home.Slot)
 }

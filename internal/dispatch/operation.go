@@ -13,7 +13,7 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// This file has the calls to a shard that are not for permits at once: those are in flight.go.
+// This file has the calls to a shard that are not for permits at once: those are in request.go.
 
 // run makes a call, without more.
 func (sh *Shard) run(ctx context.Context, op telemetry.Operation, call func(context.Context, *call) error) error {

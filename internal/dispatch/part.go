@@ -58,13 +58,13 @@ type Settlement struct {
 // bucket takes back only what was granted last.
 func SettleAll(ctx context.Context, all []Settlement) (replies []script.SettleReply, errs []error) {
 	replies, errs = make([]script.SettleReply, len(all)), make([]error, len(all))
-	bySeat := make(map[*Account][]int)
+	byAccount := make(map[*Account][]int)
 	for i, s := range all {
-		bySeat[s.Account] = append(bySeat[s.Account], i)
+		byAccount[s.Account] = append(byAccount[s.Account], i)
 	}
 	var wg sync.WaitGroup
 	for first, s := range all {
-		acc, places := s.Account, bySeat[s.Account]
+		acc, places := s.Account, byAccount[s.Account]
 		if places[0] != first {
 			continue
 		}

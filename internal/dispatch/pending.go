@@ -22,27 +22,27 @@ var (
 // errDissolved sends the callers of a batch to the next one. They never see it.
 var errDissolved = errors.New("the batch was dissolved")
 
-// pending is the batches of one shard. Asks that arrive while a script call with
-// asks for the shard is in flight wait and go together in the next one, however many callers there
-// are. A lane with asks that wait stands in the outbox of its node, whose flights carry those of
-// many shards. No lock is held while Redis is waited for.
+// pending is the batches of one shard. Asks that arrive while a script call for the shard is in
+// flight wait, and go together in the next one, however many callers there are. A shard with asks
+// that wait stands in the send queue of its node, whose requests carry those of many shards. No
+// lock is held while Redis is waited for.
 type pending struct {
 	mu      sync.Mutex
 	Waiting atomic.Int64  // asks that wait or are in flight
-	head    *batch        // departs next; nil if nobody waits
+	head    *batch        // is sent next; nil if nobody waits
 	tail    *batch        // takes newcomers: head, unless that is full
-	away    int32         // batches that have departed and not landed
+	away    int32         // batches that were sent and not answered
 	asked   atomic.Int64  // permits that these want
-	moved   int64         // when one was answered last, or departed while no other one was away
-	queued  bool          // in the outbox
+	moved   int64         // when one was answered last, or sent while no other one was away
+	queued  bool          // in the send queue
 	batches atomic.Uint64 // batches so far; makes tickets unique
 	shard   *Shard
 	queue   atomic.Pointer[sendQueue]
 }
 
-// join puts the ask on the batch that departs next, and keeps the lane's lock: the caller is to be
-// among the sleepers before the batch can depart. It reports false, and does not keep the lock, if
-// what waits already for the lane's node is more than can be sent in time.
+// join adds the ask to the batch that is sent next, and keeps the lock: the caller is to be among
+// the sleepers before the batch can be sent. It reports false, and does not keep the lock, if what
+// waits already for the shard's node is more than can be sent in time.
 func (p *pending) join(a *Ask) bool {
 	sh := p.shard
 	p.mu.Lock()
@@ -53,7 +53,7 @@ func (p *pending) join(a *Ask) bool {
 	now, q := sh.env.Clock.Now(), sh.sendQueue()
 	if p.head != nil && q.behind(p.head.opened, now) || q.overdue(now) {
 		p.mu.Unlock()
-		q.sheds(now)
+		q.sheds(now, int64(q.env.CallTimeout))
 		return false
 	}
 	b := newBatch(sh)
@@ -66,7 +66,7 @@ func (p *pending) join(a *Ask) bool {
 	p.tail = b
 	b.take(a)
 	p.Waiting.Add(1)
-	if p.sendNext(now, false); !p.queued { // nothing may land for all of the way
+	if p.sendNext(now, false); !p.queued { // nothing may be answered for a whole round trip
 		wait := min(q.knownRTT()/farBatches, q.sendBy()/2)
 		if wait == 0 {
 			wait = int64(sh.env.CallTimeout / 16)
@@ -78,8 +78,8 @@ func (p *pending) join(a *Ask) bool {
 	return true
 }
 
-// goesOn has what waits depart, unless it had better wait for a batch that is under way: then more
-// callers go together. late: it has waited for a while. q.mu is held.
+// sendNext has what waits sent, unless it had better wait for a batch that is under way: then more
+// callers go together. late: it has waited for a while. p.mu is held.
 func (p *pending) sendNext(now int64, late bool) {
 	if p.head == nil || p.queued {
 		return
@@ -100,14 +100,14 @@ func (p *pending) sendNext(now int64, late bool) {
 	q.add(waiting{shard: sh, since: p.head.opened})
 }
 
-// goesOnAnyway has what waits depart although others are under way.
+// sendAnyway has what waits sent although others are under way.
 func (p *pending) sendAnyway() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sendNext(p.shard.env.Clock.Now(), true)
 }
 
-// quit is for an ask whose caller leaves before the batch has landed. l.mu is held.
+// quit takes out an ask whose caller leaves before the batch was answered. p.mu is held.
 func (p *pending) quit(a *Ask) {
 	a.batch.leave(a)
 	if a.unsent = !a.batch.sent; a.unsent {
@@ -115,7 +115,7 @@ func (p *pending) quit(a *Ask) {
 	}
 }
 
-// depart takes the batch that goes next; nil if nobody waits. A batch for which some call has
+// nextBatch takes the batch that is sent next; nil if nobody waits. A batch for which some call has
 // waited for so long that the answer could come after its timeout is dissolved: its callers find
 // another, if there is time.
 func (p *pending) nextBatch() *batch {
@@ -150,17 +150,16 @@ func (p *pending) nextBatch() *batch {
 	}
 }
 
-// deny answers a batch that boarded while the call before it was under way, which has
-// found that nothing is free for a while, or not for those on board: to ask again would be in vain.
-// So it is where the limit has left the shard.
+// deny answers a batch without asking. The call before it has found that nothing is free for a
+// while, or not for these participants; or the limit has left the shard.
 func (p *pending) deny(b *batch, now int64) {
 	sh := p.shard
 	b.now, b.retry, b.rest = now, UnknownRetry, elsewhere(sh, now) // from what is known of all shards
 	p.answer(b, make([]int64, len(b.classes)), nil)
 }
 
-// land wakes everybody on board. asks are those granted of each of its groups, or err tells
-// why there are none. A lane where others wait by then goes into the outbox.
+// answer wakes everybody in a batch. asks are those granted of each of its groups, or err tells why
+// there are none. If others wait by then, the shard is queued again.
 func (p *pending) answer(b *batch, asks []int64, err error) {
 	sh := p.shard
 	p.mu.Lock()
@@ -203,7 +202,7 @@ func (p *pending) endWaiting(cause error) {
 	}
 }
 
-// outbox is where the lane's batches leave from.
+// sendQueue returns the queue that the batches leave from.
 func (p *pending) sendQueue() *sendQueue {
 	sh := p.shard
 	part := whole
@@ -220,7 +219,7 @@ func (p *pending) sendQueue() *sendQueue {
 	return q
 }
 
-// ready reports whether a batch can fly with others. Else it was answered, or goes by itself.
+// ready reports whether a batch can share a request. Else it was answered, or goes by itself.
 func (p *pending) ready(b *batch) bool {
 	sh := p.shard
 	now := sh.env.Clock.Now()

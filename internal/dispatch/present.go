@@ -35,7 +35,7 @@ func Unconfirmed(err error) bool { return errors.Is(err, errUnconfirmed) }
 // basis is what a call to a shard relies on: its terms, and until when they may be believed.
 type basis struct {
 	shard *Shard
-	fixed *Terms // nil: those that the lane has at the time
+	fixed *Terms // nil: those that the shard has at the time
 }
 
 func (b basis) terms() *Terms {

@@ -21,9 +21,9 @@ func (l *replacedLimit) Confirm(context.Context, clock.Elapsed) error {
 	return nil
 }
 
-// A call that is under way on a lane which others took the place of goes on under the terms of the
+// A call that is under way on a shard which others took the place of goes on under the terms of the
 // last of them.
-func TestACallOnAReplacedLaneGetsNewTerms(t *testing.T) {
+func TestACallOnAReplacedShardGetsNewTerms(t *testing.T) {
 	first := grounded(t)
 	first.Terms.Store(&Terms{Epoch: 1})
 	limit := &replacedLimit{}
@@ -48,17 +48,17 @@ func TestACallOnAReplacedLaneGetsNewTerms(t *testing.T) {
 // not there was time to confirm anything.
 type leavingLimit struct {
 	quietLimit
-	lane *Shard
-	err  error
+	shard *Shard
+	err   error
 }
 
 func (l *leavingLimit) Confirm(context.Context, clock.Elapsed) error {
-	l.lane.Terms.Store(&Terms{Epoch: 2})
+	l.shard.Terms.Store(&Terms{Epoch: 2})
 	return l.err
 }
 
 // Calls to a shard that the limit has left are denied there, so that they go on under the newer
-// layout: the one that found the shard without state, and those that wait behind it. The lane has
+// layout: the one that found the shard without state, and those that wait behind it. The shard has
 // no node: whoever sends a call fails.
 func TestALeftShardIsAskedNoMore(t *testing.T) {
 	for _, err := range []error{nil, errors.New("no time")} {
@@ -68,9 +68,9 @@ func TestALeftShardIsAskedNoMore(t *testing.T) {
 			first := sh.call(t.Context(), 1, false)
 			absent := sh.next()
 			behind := sh.call(t.Context(), 2, false)
-			sh.Limit = &leavingLimit{quietLimit{sh.seat()}, sh, err}
+			sh.Limit = &leavingLimit{quietLimit{sh.account()}, sh, err}
 			sh.sendAlone(absent, told{script.Absent, 1})
-			sh.flown()
+			sh.prepared()
 			synctest.Wait()
 			for name, o := range map[string]*outcomeOf{"first": first, "behind": behind} {
 				if !o.ended.Load() || o.err != nil || o.Granted != 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// flight is one script call on behalf of batches for the shards of one node. It is used again and
+// request is one script call on behalf of batches for the shards of one node. It is used again and
 // again, except after its context has ended or the watchdog has given it up: then a late reply
 // still belongs to it.
 type request struct {
@@ -26,7 +26,7 @@ type request struct {
 	watchdog
 }
 
-// summary is what is told of those whom a flight serves.
+// summary is what is told of those whom a request serves.
 type summary struct {
 	oldest int64
 	split  bool // some limit has shards to go to instead
@@ -34,7 +34,7 @@ type summary struct {
 	links  []trace.Link
 }
 
-// newFlight returns a flight that carries nothing, which may have been another outbox's before.
+// newRequest returns a request that carries nothing. Another send queue may have used it before.
 func newRequest(q *sendQueue) *request {
 	req, used := q.env.requests.Get().(*request)
 	if !used {
@@ -56,7 +56,7 @@ func (req *request) clear() {
 	req.summary = summary{serves: req.serves[:0], links: req.links[:0]}
 }
 
-// board adds a batch.
+// add adds a batch.
 func (req *request) add(sh *Shard, b *batch) {
 	s := req.section(sh)
 	s.batch, s.groups = b, b.groups(s.groups[:0])
@@ -64,7 +64,7 @@ func (req *request) add(sh *Shard, b *batch) {
 	req.serve(sh, len(b.classes), b.calls(), b.oldest)
 }
 
-// boardKey adds an ask for a key.
+// addKey adds an ask for a key.
 func (req *request) addKey(a *KeyAsk) {
 	s := req.section(a.shard())
 	s.key, s.groups = a, append(s.groups[:0], script.Group{Size: a.n, Count: 1})
@@ -74,7 +74,7 @@ func (req *request) addKey(a *KeyAsk) {
 	req.serve(a.shard(), 1, 1, a.since)
 }
 
-// section adds one for a shard that the lane leads to.
+// section adds a section for a shard.
 func (req *request) section(sh *Shard) *section {
 	n := len(req.sections)
 	req.sections = slices.Grow(req.sections, 1)[:n+1]
@@ -104,8 +104,8 @@ func (req *request) serve(sh *Shard, load int, calls, oldest int64) {
 	req.serves = append(req.serves, telemetry.Served{Limiter: sh.Metrics, Calls: calls})
 }
 
-// run makes the call and hands out the answers. It returns the flight to use next, and whether that
-// is to go on with what waits; nil if the watchdog has given the call up before it ended.
+// run makes the call and hands out the answers. It returns the request to use next, and whether
+// that is to go on with what waits; nil if the watchdog has given the call up before it ended.
 func (req *request) run() (next *request, goesOn bool) {
 	now := req.env.Clock.Now()
 	req.began, req.failed = now, false
@@ -128,7 +128,8 @@ func (req *request) run() (next *request, goesOn bool) {
 // call makes the script call, and learns from the reply.
 func (req *request) call(ctx context.Context) (received int64, err error) {
 	first := req.sections[0].shard
-	about := telemetry.Call{Operation: telemetry.Take, Limiter: first.Metrics, Served: req.serves, Shards: len(req.sections)}
+	about := telemetry.Call{Operation: telemetry.Take, Limiter: first.Metrics, Served: req.serves,
+		Shards: len(req.sections)}
 	if about.Shards == 1 {
 		about.Shard = first.Tag()
 	}
@@ -168,8 +169,8 @@ func (req *request) call(ctx context.Context) (received int64, err error) {
 	return received, err
 }
 
-// verdict is what the call tells of what serves a lane: that it answers, if it said of one shard
-// what a server in good health says.
+// verdict returns what the call tells of what serves a shard: that it answers, if it said of one
+// shard what a server in good health says.
 func (req *request) verdict(sh *Shard, whole error) (err error) {
 	if whole != nil {
 		return whole
@@ -184,7 +185,7 @@ func (req *request) verdict(sh *Shard, whole error) (err error) {
 	return err
 }
 
-// ranges appends a lane of each part of the node that fails by itself, the first section's first.
+// ranges appends a shard of each part of the node that fails by itself, the first section's first.
 func (req *request) ranges(shards []*Shard) []*Shard {
 	for _, s := range req.sections {
 		if !slices.ContainsFunc(shards, func(sh *Shard) bool { return sh.Node.Together(sh.Slot, s.shard.Slot) }) {
@@ -194,7 +195,7 @@ func (req *request) ranges(shards []*Shard) []*Shard {
 	return shards
 }
 
-// land answers everybody on board, but those whose shard has no state: they go on by themselves.
+// answer answers everybody, but those whose shard has no state: they go on by themselves.
 func (req *request) answer(received int64, err error) {
 	for i, s := range req.sections {
 		switch {

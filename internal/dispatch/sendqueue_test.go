@@ -15,7 +15,8 @@ import (
 // A queue in which something always waits takes no more room than what waits.
 func TestAQueueThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 	sh := grounded(t)
-	q := &sendQueue{env: sh.env, part: whole, underWay: maxRequests, capacity: capacity{most: maxLoad}} // all flights are under way
+	// All requests are under way.
+	q := &sendQueue{env: sh.env, part: whole, underWay: maxRequests, capacity: capacity{most: maxLoad}}
 	q.add(waiting{shard: sh, since: 1})
 	for range 100_000 {
 		q.add(waiting{shard: sh, since: 1})
@@ -28,9 +29,9 @@ func TestAQueueThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 	}
 }
 
-// TestWhatWaitsForLongestDepartsFirst: the line of a node is in the order of age. A lane may come
-// late into it, because its asks waited for another call of the lane.
-func TestWhatWaitsForLongestDepartsFirst(t *testing.T) {
+// TestWhatWaitsForLongestIsSentFirst: the line of a node is in the order of age. A shard may come
+// late into it, because its asks waited for another call of the shard.
+func TestWhatWaitsForLongestIsSentFirst(t *testing.T) {
 	sh := grounded(t)
 	q := &sendQueue{env: sh.env, part: whole, underWay: maxRequests, capacity: capacity{most: maxLoad}}
 	for _, since := range []int64{3, 1, 2} {
@@ -46,26 +47,27 @@ func TestWhatWaitsForLongestDepartsFirst(t *testing.T) {
 	}
 }
 
-// A flight lets those who are about to call run first while others are under way or participants
+// A request lets those who are about to call run first while others are under way or participants
 // contend, and not once there is enough for a whole one.
-func TestAFlightWaitsForCompany(t *testing.T) {
+func TestARequestWaitsForCompany(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	sh := grounded(t)
 	for _, c := range []struct {
-		name            string
-		flying, waiting int
-		contended       bool
-		first           bool // others run first
+		name              string
+		underWay, waiting int
+		contended         bool
+		first             bool // others run first
 	}{
 		{"a lone call", 1, 1, false, false},
-		{"a call beside another flight", 2, 1, false, true},
+		{"a call beside another request", 2, 1, false, true},
 		{"a call of participants that contend", 1, 1, true, true},
-		{"a whole flight of participants that contend", 1, maxLoad, true, false},
+		{"a whole request of participants that contend", 1, maxLoad, true, false},
 	} {
 		sh.Known.contended.Store(c.contended)
 		first := 0
 		for range 20 { // the scheduler may decide otherwise once in a while
-			q := &sendQueue{env: sh.env, part: whole, underWay: c.flying, filling: true, capacity: capacity{most: maxLoad}}
+			q := &sendQueue{env: sh.env, part: whole, underWay: c.underWay, filling: true,
+				capacity: capacity{most: maxLoad}}
 			for range c.waiting {
 				q.add(waiting{shard: sh, since: sh.env.Clock.Now()})
 			}
@@ -91,7 +93,7 @@ func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sh := grounded(t)
 		q := sh.sendQueue()
-		q.underWay = maxRequests // nothing departs
+		q.underWay = maxRequests // nothing is sent
 		q.add(waiting{shard: sh, since: sh.env.Clock.Now()})
 		first := sh.call(t.Context(), 1, false)
 		time.Sleep(sh.env.CallTimeout/2 + time.Millisecond)
@@ -114,7 +116,7 @@ func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 			t.Errorf("%+v, %d wait", late, other.Waiting.Load())
 		}
 		if b := sh.serve(9); b == nil {
-			t.Fatal("nothing departs")
+			t.Fatal("nothing is sent")
 		}
 		synctest.Wait()
 		if first.Granted != 1 || with.Granted != 1 {
@@ -132,7 +134,7 @@ func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 
 // While more comes than can be served for long, and not only after a burst, a line is too long if
 // it would take more than a quarter of the call timeout, though its first has not waited for long.
-// To a node next door it may take two.
+// To a node nearby it may take two.
 func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const quarter = 3 * maxLoad // leave the line in a quarter of the call timeout
@@ -156,14 +158,14 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 		}
 		overload := func() {
 			for range 5 {
-				q.sheds(e.Clock.Now())
+				q.sheds(e.Clock.Now(), int64(e.CallTimeout))
 				pass()
 			}
-			q.sheds(e.Clock.Now())
+			q.sheds(e.Clock.Now(), int64(e.CallTimeout))
 		}
 		add(1) // the line is never empty
 		for range 4 {
-			q.sheds(e.Clock.Now())
+			q.sheds(e.Clock.Now(), int64(e.CallTimeout))
 			pass()
 		}
 		add(10 * quarter)
@@ -172,25 +174,25 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 		}
 		leave(10 * quarter)
 		overload()
-		way := e.CallTimeout / nearby
+		rtt := e.CallTimeout / nearby
 		for _, c := range []struct {
-			way  time.Duration
+			rtt  time.Duration
 			more int
-		}{{0, quarter}, {way + 1, 0}, {way, quarter + 1}} {
-			q.rtt.Store(int64(c.way))
+		}{{0, quarter}, {rtt + 1, 0}, {rtt, quarter + 1}} {
+			q.rtt.Store(int64(c.rtt))
 			add(c.more - 1)
 			if q.overdue(e.Clock.Now()) {
-				t.Errorf("%s away: %d wait, and the line is too long", c.way, q.line.Load())
+				t.Errorf("%s away: %d wait, and the line is too long", c.rtt, q.line.Load())
 			}
 			add(1)
 			if !q.overdue(e.Clock.Now()) {
-				t.Errorf("%s away: %d wait, and the line is not too long", c.way, q.line.Load())
+				t.Errorf("%s away: %d wait, and the line is not too long", c.rtt, q.line.Load())
 			}
 			leave(1)
 		}
 		leave(2 * quarter)
 		time.Sleep(e.CallTimeout / 8)
-		q.sheds(e.Clock.Now())
+		q.sheds(e.Clock.Now(), int64(e.CallTimeout))
 		add(10 * quarter)
 		if q.overdue(e.Clock.Now()) {
 			t.Error("the line was empty for a while, and is too long")
@@ -212,31 +214,31 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 	})
 }
 
-// The first of a line may wait for half of a call timeout, and from next door for three quarters. A
-// part of a cluster next door has two flights.
-func TestFromNextDoorMoreIsInTime(t *testing.T) {
+// The first of a line may wait for half of a call timeout, and from nearby for three quarters. A
+// part of a cluster nearby has two requests.
+func TestFromNearbyMoreIsInTime(t *testing.T) {
 	sh := grounded(t)
-	way := int64(sh.env.CallTimeout / nearby)
+	rtt := int64(sh.env.CallTimeout / nearby)
 	for _, c := range []struct {
-		way      int64
+		rtt      int64
 		part     int
-		flights  int
+		requests int
 		quarters int64
-	}{{0, whole, maxRequests, 2}, {way, whole, maxRequests, 3}, {0, 0, 2, 2}, {way, 0, 2, 3}, {way + 1, 0, maxRequests, 2}} {
+	}{{0, whole, maxRequests, 2}, {rtt, whole, maxRequests, 3}, {0, 0, 2, 2}, {rtt, 0, 2, 3}, {rtt + 1, 0, maxRequests, 2}} {
 		q := &sendQueue{env: sh.env, part: c.part}
-		q.rtt.Store(c.way)
+		q.rtt.Store(c.rtt)
 		longest := c.quarters * int64(sh.env.CallTimeout/4)
-		if q.mostRequests() != c.flights || q.behind(7, 7+longest) || !q.behind(7, 8+longest) {
-			t.Errorf("%+v: %d flights, too long %v, %v", c, q.mostRequests(), q.behind(7, 7+longest), q.behind(7, 8+longest))
+		if q.mostRequests() != c.requests || q.behind(7, 7+longest) || !q.behind(7, 8+longest) {
+			t.Errorf("%+v: %d requests, too long %v, %v", c, q.mostRequests(), q.behind(7, 7+longest), q.behind(7, 8+longest))
 		}
 	}
 }
 
-// TestWhatIsOnTheWayIsAnsweredInTime: less may be on the way once flights take longer than the way
+// TestWhatIsOnTheWayIsAnsweredInTime: less may be on the way once requests take longer than the rtt
 // and an eighth of the call timeout, and more while it is full and they do not.
 func TestWhatIsOnTheWayIsAnsweredInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const way = time.Millisecond
+		const rtt = time.Millisecond
 		sh := grounded(t)
 		e, o := sh.env, &capacity{most: maxLoad}
 		begin := func(carries int) *request {
@@ -245,7 +247,7 @@ func TestWhatIsOnTheWayIsAnsweredInTime(t *testing.T) {
 			o.inFlight += carries
 			return req
 		}
-		fly := func(carries int, takes time.Duration) {
+		serve := func(carries int, takes time.Duration) {
 			req := begin(carries)
 			time.Sleep(takes)
 			o.unload(req)
@@ -256,40 +258,40 @@ func TestWhatIsOnTheWayIsAnsweredInTime(t *testing.T) {
 				t.Errorf("%s %d may be on the way, want %d; %d are", after, o.most, want, o.inFlight)
 			}
 		}
-		fly(1, way)
-		fly(1, way)
+		serve(1, rtt)
+		serve(1, rtt)
 		longest := e.CallTimeout / 8
-		fly(maxLoad, way+longest)
-		may(maxLoad+leastInFlight, "after a flight in time")
-		fly(1, way+longest)
+		serve(maxLoad, rtt+longest)
+		may(maxLoad+leastInFlight, "after a request in time")
+		serve(1, rtt+longest)
 		may(maxLoad+leastInFlight, "after one for which there was room")
 		known, failed := o.rtt.Load(), begin(1)
 		failed.failed = true
 		o.unload(failed)
 		if told := o.rtt.Load(); told != known {
-			t.Errorf("a failed flight tells that the way takes %s", time.Duration(told))
+			t.Errorf("a failed request tells that a round trip takes %s", time.Duration(told))
 		}
 		others := []*request{begin(maxLoad / 2), begin(maxLoad / 2)}
-		time.Sleep(way + 2*longest)
+		time.Sleep(rtt + 2*longest)
 		for _, req := range others {
 			o.unload(req)
 		}
 		may((maxLoad+leastInFlight)/2, "after two at once that took twice as long")
 		if !o.slow.Load() {
-			t.Error("a node is not slow after a flight that took much longer than the way")
+			t.Error("a node is not slow after a request that took much longer than a round trip")
 		}
-		fly(maxLoad, 1000*longest)
+		serve(maxLoad, 1000*longest)
 		may(leastInFlight, "after one that took for ever")
 		for range 1000 {
-			fly(o.most, way)
+			serve(o.most, rtt)
 		}
 		may(maxInFlight, "after many that were full")
 	})
 }
 
-// TestFromAfarMoreIsUnderWay: what is on a long way does not keep the node busy. So more may be
-// under way from the first answer on, and much more soon; and a call departs only while its answer
-// can come in time.
+// TestFromAfarMoreIsUnderWay: what is on its way for long does not keep the node busy. So more may
+// be under way from the first answer on, and much more soon; and a call is sent only while its
+// answer can come in time.
 func TestFromAfarMoreIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sh := grounded(t)
@@ -298,9 +300,9 @@ func TestFromAfarMoreIsUnderWay(t *testing.T) {
 			t.Errorf("before the first answer %d may be under way", most)
 		}
 		for _, c := range []struct {
-			way                     time.Duration
+			rtt                     time.Duration
 			first, then, most, each int
-			boarding                time.Duration
+			sendBy                  time.Duration
 		}{
 			{time.Millisecond, maxLoad, maxLoad + leastInFlight, maxInFlight, maxRequests, timeout * 3 / 4},
 			{timeout / 32, 2 * maxLoad, 3 * maxLoad, 2 * maxInFlight, 2 * maxRequests, timeout * 3 / 4},
@@ -317,19 +319,19 @@ func TestFromAfarMoreIsUnderWay(t *testing.T) {
 					time.Sleep(timeout) // it loads the script
 				case 1:
 					if q.sendBy() != int64(timeout*3/4) {
-						t.Errorf("after one flight a call departs until %s", time.Duration(q.sendBy()))
+						t.Errorf("after one request a call is sent until %s", time.Duration(q.sendBy()))
 					}
 				default:
 					q.inFlight = q.most // others are under way
 				}
-				time.Sleep(c.way)
+				time.Sleep(c.rtt)
 				if q.unload(req); i > 0 {
 					may = append(may, q.most)
 				}
 			}
 			if may[0] != c.first || may[1] != c.then || q.most != c.most || q.mostRequests() != c.each ||
-				q.sendBy() != int64(c.boarding) || !q.behind(7, 8+q.sendBy()) {
-				t.Errorf("%s away %v may be under way, then %d in %d flights; a call departs until %s", c.way, may[:2],
+				q.sendBy() != int64(c.sendBy) || !q.behind(7, 8+q.sendBy()) {
+				t.Errorf("%s away %v may be under way, then %d in %d requests; a call is sent until %s", c.rtt, may[:2],
 					q.most, q.mostRequests(), time.Duration(q.sendBy()))
 			}
 		}
@@ -337,32 +339,32 @@ func TestFromAfarMoreIsUnderWay(t *testing.T) {
 }
 
 // TestFromAfarSeveralBatchesAreUnderWay: a call need not wait until the one before it is answered,
-// unless the way is short or the node slow, participants contend, or nothing is answered.
+// unless the round trip is short or the node slow, participants contend, or nothing is answered.
 func TestFromAfarSeveralBatchesAreUnderWay(t *testing.T) {
-	const way = 10 * time.Millisecond
+	const rtt = 10 * time.Millisecond
 	for _, c := range []struct {
 		name            string
-		way, since      time.Duration // since the last was answered
+		rtt, since      time.Duration // since the last was answered
 		slow, contended bool
 		want, later     int
 	}{
 		{name: "not known", want: 1, later: 2},
-		{name: "short", way: longRTT - 1, want: 1, later: 1},
-		{name: "long", way: way, want: farBatches, later: farBatches + 1},
-		{name: "slow", way: way, slow: true, want: 1, later: 1},
-		{name: "contended", way: way, contended: true, want: 1, later: 1},
-		{name: "silent", way: way, since: 2*way + 1, want: 1, later: 1},
+		{name: "short", rtt: longRTT - 1, want: 1, later: 1},
+		{name: "long", rtt: rtt, want: farBatches, later: farBatches + 1},
+		{name: "slow", rtt: rtt, slow: true, want: 1, later: 1},
+		{name: "contended", rtt: rtt, contended: true, want: 1, later: 1},
+		{name: "silent", rtt: rtt, since: 2*rtt + 1, want: 1, later: 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			sh := grounded(t)
 			q := sh.sendQueue()
-			q.underWay = 8 * maxRequests // what departs departs by the test
-			q.rtt.Store(int64(c.way))
+			q.underWay = 8 * maxRequests // the test sends what is sent
+			q.rtt.Store(int64(c.rtt))
 			q.slow.Store(c.slow)
 			sh.Known.contended.Store(c.contended)
 			time.Sleep(time.Second)
 			sh.moved = sh.env.Clock.Now() - int64(c.since)
-			depart := func() {
+			send := func() {
 				if q.line.Load() > 0 {
 					q.pop(&request{}, sh.env.Clock.Now())
 					sh.nextBatch()
@@ -370,14 +372,14 @@ func TestFromAfarSeveralBatchesAreUnderWay(t *testing.T) {
 			}
 			for range 2 * farBatches {
 				sh.call(t.Context(), 1, false)
-				depart()
+				send()
 			}
 			if int(sh.away) != c.want {
 				t.Errorf("%s: %d under way, want %d", c.name, sh.away, c.want)
 			}
 			time.Sleep(sh.env.CallTimeout / 16)
 			synctest.Wait()
-			depart()
+			send()
 			if int(sh.away) != c.later {
 				t.Errorf("%s: later %d under way, want %d", c.name, sh.away, c.later)
 			}
@@ -386,7 +388,7 @@ func TestFromAfarSeveralBatchesAreUnderWay(t *testing.T) {
 	}
 }
 
-// TestWhoIsTooOldForItsWayDissolvesNothing: from afar a call departs only while its answer can come
+// TestWhoIsTooOldForItsWayDissolvesNothing: from afar a call is sent only while its answer can come
 // in time, and one that is older is refused. It does not join those that are young again and again.
 func TestWhoIsTooOldForItsWayDissolvesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -394,14 +396,14 @@ func TestWhoIsTooOldForItsWayDissolvesNothing(t *testing.T) {
 		q := sh.sendQueue()
 		q.rtt.Store(int64(sh.env.CallTimeout * 6 / 10))
 		q.samples.Store(minSamples)
-		q.underWay = 8 * maxRequests // what departs departs by the test
+		q.underWay = 8 * maxRequests // the test sends what is sent
 		old := sh.call(t.Context(), 1, false)
 		q.pop(&request{}, sh.env.Clock.Now())
 		time.Sleep(time.Duration(q.sendBy()) - time.Millisecond)
 		young := sh.call(t.Context(), 1, false)
 		time.Sleep(2 * time.Millisecond)
 		if sh.nextBatch() != nil {
-			t.Error("a call departed too late")
+			t.Error("a call was sent too late")
 		}
 		synctest.Wait()
 		if sh.serve(9); !errors.Is(old.err, ErrOverloaded) {

@@ -1,4 +1,4 @@
-// Package dispatch is one process' way to one shard: how calls that meet share a script call, what
+// Package dispatch is one process' way to its shards: how calls that meet share a script call, what
 // the process remembers of the shard, and how each of its participants stands there. Every call to
 // a shard goes through it: see call.
 package dispatch
@@ -19,7 +19,7 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// Lane is this process' way to one shard of one limit.
+// Shard is one shard of a limit as this process knows and asks it.
 type Shard struct {
 	pending // in front: what a join writes, apart from what is only read
 
@@ -28,11 +28,11 @@ type Shard struct {
 	Limit Limit
 	Node  *node.Node
 	Ref   script.ShardRef
-	Nonce uint64                 // tells its tickets from those of every other lane, of any process
+	Nonce uint64                 // tells its tickets from those of every other shard, of any process
 	Terms *atomic.Pointer[Terms] // those of one shard have them together, if its node has moved
 	own   atomic.Pointer[Terms]
 	Gone  atomic.Bool // the process uses it no more; calls under way may go on
-	// Others are the lanes to the shards of the limit, this one among them; nil: there is no other.
+	// Others are the shards of the limit, this one among them; nil: there is no other.
 	Others atomic.Pointer[[]*Shard]
 	Known  Knowledge
 }
@@ -57,14 +57,14 @@ func (t *Terms) splitOver(n *node.Node) bool { return t.Split || t.Shards > 1 &&
 type Fence interface {
 	// Until is until when, as time elapsed; 0: it may not.
 	Until(elapsed clock.Elapsed) clock.Elapsed
-	// Bars reports whether a shard that is of a life of a node must not be asked.
-	Bars(node, life string) bool
+	// Bars reports whether a shard that is of an incarnation of a node must not be asked.
+	Bars(node, incarnation string) bool
 	// ConfirmSince has it confirmed, at most until ctx ends, by a read that began at that time
 	// elapsed or later.
 	ConfirmSince(ctx context.Context, since clock.Elapsed) error
 }
 
-// Env is what the lanes of a process share.
+// Env is what the shards of a process share.
 type Env struct {
 	Ctx         context.Context // ends with the process: calls do then, without their replies
 	Clock       *clock.Clock
@@ -76,7 +76,7 @@ type Env struct {
 	parked   parking
 }
 
-// Way is where a lane leads. Those to the keys of a family that lie at one place have it together.
+// Home is where a shard lives. The keys of a family that lie at one place share it.
 type Home struct {
 	shard.Site // with the node as the layout calls it
 	Metrics    *telemetry.Limiter
@@ -86,7 +86,7 @@ type Home struct {
 	Keyed      bool         // it is of a key of a family: shared by nobody, and nobody tells the shard that it left
 }
 
-// Limit is the limit that a lane is of. It is asked and told something with a script call, never
+// Limit is the limit that a shard is of. It is asked and told something with a script call, never
 // with each call for permits.
 type Limit interface {
 	// Belief is what the process relies on that works with the layout of this epoch. It is read
@@ -116,7 +116,7 @@ type News struct {
 	HasRoom         bool   // where a participant believed that there was no room for it
 }
 
-// Lead makes a zero lane the one of a limit, of that name in Redis, to its shard at a node.
+// Init makes a zero Shard that of a limit, of that name in Redis, at a node.
 func (sh *Shard) Init(e *Env, home *Home, of Limit, ref script.ShardRef, n *node.Node, t *Terms) *Shard {
 	sh.env, sh.Home, sh.Limit, sh.Node, sh.Ref, sh.Nonce = e, home, of, n, ref, chance.Uint64()
 	sh.Terms, sh.pending.shard = &sh.own, sh
@@ -189,9 +189,9 @@ func (sh *Shard) Left() int64 {
 	return free - sh.Waiting.Load()
 }
 
-// Follows has the lane take over, from another one to the same shard, when that was used last: if
-// it has no data, that is a loss of memory. The other one's node turned out to be called otherwise;
-// calls that are under way on it get the terms of this one.
+// Replaces takes over from the Shard that stood for the same one before its node turned out to be
+// called otherwise. If the shard has no data, that is a loss of memory, as it was used before.
+// Calls under way get the new terms.
 func (sh *Shard) Replaces(old *Shard) {
 	sh.Known.usedAt.Store(old.Known.usedAt.Load())
 	sh.Terms = old.Terms

@@ -11,7 +11,7 @@ import (
 // instance while they wait for somebody else's attempt to connect.
 const watchGrace = 5 * time.Millisecond
 
-// watchdog bounds the time of a call with asks, and is its context. A flight has one for all its
+// watchdog bounds the time of a call with asks, and is its context. A request has one for all its
 // calls: context.WithTimeout would allocate for each of them.
 type watchdog struct {
 	env    *Env

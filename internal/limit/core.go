@@ -1,5 +1,5 @@
-// Package limit is one limit in this process: how it is declared, the layout in use, and the lanes
-// to its shards.
+// Package limit is one limit in this process: how it is declared, the layout in use, and its
+// shards.
 package limit
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/telemetry"
 )
 
-// Core is one limit as one process sees it: the layout in use, and the lanes to its shards. Every
-// handle on the name shares it, so that all callers share its lanes.
+// Core is one limit as one process sees it: the layout in use, and its shards. Every handle on
+// the name shares it, so that all callers do.
 type Core struct {
 	// What the limit is called and where it belongs. It does not change.
 	Process *Process
@@ -34,7 +34,7 @@ type Core struct {
 	mu       sync.Mutex
 	declared Limit       // by the code, at the highest revision
 	told     atomic.Bool // the log was told that the declaration is not in force
-	// Every lane to a shard ever made, so that its memory survives a new layout. mu guards them.
+	// Every shard ever known, so that what is known survives a new layout. mu guards them.
 	Shards []*dispatch.Shard
 	// The first ones, in one piece with the core: a key seldom has others.
 	first struct {

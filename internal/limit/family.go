@@ -96,7 +96,7 @@ func (f *Family) planOf(c *Core, ft *Routes) (*Plan, error) {
 	if err == nil && only {
 		f.plans.at[keyPlan{at, came}] = p
 		if came == (shard.Terms{}) {
-			if p.Account = f.seat(p); p.Account != nil {
+			if p.Account = f.account(p); p.Account != nil {
 				f.plans.offer(at, p)
 			}
 		}
@@ -104,8 +104,8 @@ func (f *Family) planOf(c *Core, ft *Routes) (*Plan, error) {
 	return p, err
 }
 
-// seat returns the seat of keys that lie where the plan says; nil if each needs one of its own.
-func (f *Family) seat(p *Plan) *dispatch.Account {
+// account returns the account for keys that lie where the plan says; nil if each needs its own.
+func (f *Family) account(p *Plan) *dispatch.Account {
 	of := f.Of.Process
 	n := of.Nodes.Node(p.homes[0].Node)
 	plain := p.Limit.Mode == Enforced && p.Limit.Scope == Global && !p.homes[0].Paced

@@ -23,7 +23,7 @@ type Plan struct {
 	terms  []*dispatch.Terms // of each live shard of the layout
 	homes  []*dispatch.Home  // to each of these
 	order  []int             // their places in this participant's order of preference
-	// Seat is where keys of the place are asked for of which the process has nothing else; nil
+	// Account is where keys of the place are asked for of which the process has nothing else; nil
 	// unless the calls bring no terms, and an answer is all that they want.
 	Account *dispatch.Account
 }
@@ -106,7 +106,7 @@ func (c *Core) keep(s shard.Shard) time.Duration {
 	return headKeep
 }
 
-// way returns the way of a lane to a shard.
+// home returns where a shard lives.
 func (c *Core) home(to shard.Site) *dispatch.Home {
 	home := &dispatch.Home{Site: to, Metrics: c.Metrics, Keyed: c.Family != nil}
 	if a, err := AlgorithmNamed(to.Algorithm); err == nil { // else no call gets as far as to need the keys
@@ -125,7 +125,7 @@ type keyPlans struct {
 	plain atomic.Pointer[plainPlans] // most calls read no others, and take no lock
 }
 
-// plainPlans are those with a Seat. They never change.
+// plainPlans are those with an Account. They never change.
 type plainPlans struct {
 	from *Routes
 	at   map[shard.Location]*Plan

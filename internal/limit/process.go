@@ -25,7 +25,7 @@ type Process struct {
 	Clock     clock.Clock
 	Who       Participant // the process itself
 	Nodes     *node.Fleet
-	Dispatch  *dispatch.Env // what all lanes share
+	Dispatch  *dispatch.Env // what all shards share
 	Records   *register.Env // what all registers share
 	Telemetry *telemetry.Telemetry
 	errors    Errors

@@ -7,7 +7,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/register"
 )
 
-// Routes are a plan with the lanes to its shards. They never change; a new
+// Routes are a plan with its shards. They never change; a new
 // layout has new ones.
 type Routes struct {
 	*Plan
@@ -17,7 +17,7 @@ type Routes struct {
 	closed error             // why no shard can be used though nodes answer; nil: none is kept from use
 
 	Record *register.Reader   // that holds the layout, or what it follows from
-	only   [1]*dispatch.Shard // of lanes, as a rule
+	only   [1]*dispatch.Shard // of shards, as a rule
 }
 
 // Free adds up what was free on the shards this process has heard from.

@@ -8,8 +8,8 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// leave tells the lanes that the layout has no live shard for: calls that are on their way to them
-// find what is there, and claim nothing. A lane for which it has no shard at all is dropped once no
+// leave tells the shards that are not live in the layout: calls that are on their way to them find
+// what is there, and claim nothing. One that the layout does not have at all is dropped once no
 // call waits there: a node that falls and returns has other shards each time. c.mu is held.
 func (c *Core) leave(layout shard.Layout) {
 	c.Shards = slices.DeleteFunc(c.Shards, func(sh *dispatch.Shard) bool {
@@ -18,7 +18,8 @@ func (c *Core) leave(layout shard.Layout) {
 			return false
 		}
 		if old := sh.Terms.Load(); old.Epoch != layout.Epoch {
-			left := shard.Shard{Slot: sh.Slot, Node: sh.Site.Node, Algorithm: sh.Algorithm, Incarnation: sh.Incarnation, Start: shard.Unknown}
+			left := shard.Shard{Slot: sh.Slot, Node: sh.Site.Node, Algorithm: sh.Algorithm,
+				Incarnation: sh.Incarnation, Start: shard.Unknown}
 			if t, err := c.terms(layout, left); err == nil { // a shard of an unknown algorithm has no keys
 				if t.Fence = old.Fence; sh.Incarnation == "" {
 					t.Fence = nil
@@ -34,15 +35,15 @@ func (c *Core) leave(layout shard.Layout) {
 	})
 }
 
-// LaneTo returns the lane to a shard, nil if its node is not configured.
+// ShardAt returns the shard at a site; nil if its node is not configured.
 func (c *Core) ShardAt(at shard.Site) *dispatch.Shard {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.shardAt(at, nil, nil)
 }
 
-// lane does what LaneTo does, with c.mu held. A new lane gets the terms, or, where they are nil,
-// such as propose nothing, and likewise the way to it.
+// shardAt does what ShardAt does, with c.mu held. A new shard gets the terms, or, where they are
+// nil, such as propose nothing, and likewise its home.
 func (c *Core) shardAt(at shard.Site, t *dispatch.Terms, home *dispatch.Home) *dispatch.Shard {
 	n := c.Process.Nodes.Node(at.Node)
 	if n == nil {
@@ -80,7 +81,7 @@ func noTerms(algorithm string) *dispatch.Terms {
 	return &dispatch.Terms{Shards: 1, Proposal: p}
 }
 
-// newRoutes makes the routes of a plan, and tells the lanes their terms. c.mu is held.
+// newRoutes makes the routes of a plan, and tells the shards their terms. c.mu is held.
 func (c *Core) newRoutes(p *Plan) *Routes {
 	c.leave(p.Layout)
 	r := &c.first.routes

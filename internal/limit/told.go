@@ -43,7 +43,8 @@ func (c recorded) Propose(ctx context.Context, o *register.Offer) (reply script.
 	if sh := c.ShardAt(o.Shard.Site()); sh == nil || !o.Forced && !sh.Node.Reachable(sh.Slot) {
 		err = node.ErrAway
 	} else if err == nil {
-		reply, err = sh.Propose(ctx, &dispatch.Terms{Epoch: o.Layout.Epoch, Window: o.Layout.Span(), Proposal: proposal})
+		t := &dispatch.Terms{Epoch: o.Layout.Epoch, Window: o.Layout.Span(), Proposal: proposal}
+		reply, err = sh.Propose(ctx, t)
 	}
 	if err != nil {
 		err = c.FailedAt(o.Shard.Site().Location, err)
@@ -83,7 +84,7 @@ func (c recorded) shut(epoch int64, cause error) {
 	c.callers.Freed(true)
 }
 
-// listener is a limit as its lanes ask and tell it something.
+// listener is a limit as its shards ask and tell it something.
 type listener struct{ *Core }
 
 // Refresh has the limit's record read again in good time.

@@ -49,8 +49,8 @@ func Participant(l *shardlimit.Limiter) string {
 	return inside.Limiter(l).Target.Process.Config.Participant
 }
 
-// Remembers returns of how many shards the limiter keeps lanes, and its participant seats.
-func Remembers(l *shardlimit.Limiter) (lanes, seats int) {
+// Remembers returns of how many shards the limiter knows something, and its participant.
+func Remembers(l *shardlimit.Limiter) (shards, accounts int) {
 	m := has(l)
 	return len(m.Target.Shards), len(m.Accounts)
 }

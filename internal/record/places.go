@@ -293,7 +293,7 @@ func (b *Book) first(ctx context.Context, found []pointer) (done bool, err error
 	return true, nil
 }
 
-// decide has the places of a seat choose which places come next: those proposed, nil for none, or
+// decide has the places of a group choose which places come next: those proposed, nil for none, or
 // those that others have.
 func (r *Record) decide(ctx context.Context, s *group, next *Places) (chosen *Places, err error) {
 	_, _, err = r.changeAt(ctx, s, func(kept majority.Found, _ int64) (value string, err error) {

@@ -108,7 +108,7 @@ func (b *Book) New(name string, keep, age func() time.Duration, metrics *telemet
 	return r
 }
 
-// seat is a record at certain places.
+// group is a record at certain places.
 type group struct {
 	places   *Places
 	alone    bool // a place that holds no value votes
@@ -118,7 +118,7 @@ type group struct {
 	blank atomic.Bool
 }
 
-// sit returns the record at these places, with what was learned of it there.
+// current returns the record at these places, with what was learned of it there.
 func (r *Record) current(p *Places) *group {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,7 +179,7 @@ func (r *Record) Read(ctx context.Context, participates, whole bool, heard func(
 	})
 }
 
-// read asks the places of a seat. It returns what is kept there, or would be if nothing was
+// read asks the places of a group. It returns what is kept there, or would be if nothing was
 // settled.
 func (r *Record) read(ctx context.Context, s *group, participates, whole bool,
 	heard func(Reading) error) (value Reading, err error) {

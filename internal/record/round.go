@@ -15,7 +15,7 @@ import (
 // maker makes what places are to keep of what they do, given the latest time that one told.
 type maker func(kept majority.Found, now int64) (string, error)
 
-// changeAt makes rounds at a seat until one chooses, at most until ctx ends.
+// changeAt makes rounds at a group until one chooses, at most until ctx ends.
 func (r *Record) changeAt(ctx context.Context, s *group, next maker) (made majority.Found, now int64, err error) {
 	patient := s.blank.Swap(false)
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {

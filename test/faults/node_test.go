@@ -258,7 +258,7 @@ func TestANodeWithoutRoomForConnectionsIsSkipped(t *testing.T) {
 	}
 }
 
-// While one of several nodes that are not next door stalls, calls find another one in time.
+// While one of several nodes that are not nearby stalls, calls find another one in time.
 func TestAStalledNodeAmongDistantOnes(t *testing.T) {
 	for range 5 { // chance decides which calls meet
 		limittest.InBubble(t, 4, func(t *testing.T, f limittest.Fleet) {

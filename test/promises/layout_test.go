@@ -203,8 +203,8 @@ func TestShardsOfEarlierLayoutsAreForgotten(t *testing.T) {
 			}
 			limittest.Settled(t, l)
 		}
-		if lanes, seats := limittest.Remembers(l); lanes > 6 || seats > 6 {
-			t.Errorf("it has %d lanes and %d seats for a limit of three shards", lanes, seats)
+		if shards, accounts := limittest.Remembers(l); shards > 6 || accounts > 6 {
+			t.Errorf("it knows %d shards and has %d accounts for a limit of three shards", shards, accounts)
 		}
 	})
 }

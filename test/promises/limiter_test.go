@@ -191,7 +191,7 @@ func TestCallersThatComeBackShareACall(t *testing.T) {
 			})
 		}
 		all.Wait()
-		time.Sleep(time.Second) // the last flight yields, too
+		time.Sleep(time.Second) // the last request yields, too
 		atMost(t, rounds*callers/12)
 	})
 }

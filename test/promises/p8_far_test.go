@@ -10,7 +10,7 @@ import (
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-// P8: a node that is far away serves as many callers at once as one next door, each after hardly
+// P8: a node that is far away serves as many callers at once as one nearby, each after hardly
 // more than the way. They call for one limit, or for many keys, and come back at once.
 func TestFromAfarEverybodyIsServed(t *testing.T) {
 	for _, way := range []time.Duration{10 * time.Millisecond, 25 * time.Millisecond} {
