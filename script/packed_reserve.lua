@@ -31,6 +31,7 @@ else
   elseif us == 0 or bookable and us > 0 and us <= ARGV[4] + 0 and us <= most_ahead then
     granted, delay, renew = permits, us, true
     at = book(permits, us)
+    available = free() + permits -- what stays free beside it
   else
     retry_in = us
   end

@@ -262,6 +262,7 @@ func (m *twin) Reserve(now int64, r *ReserveRequest) ReserveReply {
 	} else if us == 0 || room && us > 0 && us <= min(r.maxDelay(), v.ahead()) {
 		granted, delay = r.Permits, us
 		at = v.own.book(&v.frame, granted, us)
+		available = v.own.free(&v.frame) + granted
 	} else {
 		retry = us
 	}

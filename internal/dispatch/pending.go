@@ -85,15 +85,15 @@ func (p *pending) sendNext(now int64, late bool) {
 		return
 	}
 	sh, q := p.shard, p.shard.sendQueue()
-	switch way, few := q.knownRTT(), p.away < farBatches; {
+	switch rtt, few := q.knownRTT(), p.away < farBatches; {
 	case p.away == 0:
 	case sh.Known.contended.Load(): // then calls cost most, and permits are what is short
 		return
-	case way == 0:
+	case rtt == 0:
 		if !late || !few {
 			return
 		}
-	case !q.boundByRTT(), now-p.moved > 2*way, !late && !few: // short or slow, silent, enough
+	case !q.boundByRTT(), now-p.moved > 2*rtt, !late && !few: // short or slow, silent, enough
 		return
 	}
 	p.queued = true

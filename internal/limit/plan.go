@@ -21,7 +21,7 @@ type Plan struct {
 	Layout shard.Layout
 	Limit  Limit
 	terms  []*dispatch.Terms // of each live shard of the layout
-	homes  []*dispatch.Home  // to each of these
+	homes  []*dispatch.Home  // of each of these
 	order  []int             // their places in this participant's order of preference
 	// Account is where keys of the place are asked for of which the process has nothing else; nil
 	// unless the calls bring no terms, and an answer is all that they want.

@@ -81,6 +81,46 @@ func TestABookingIsSplitIfThatIsSooner(t *testing.T) {
 	})
 }
 
+// Permits that stay free beside a booking are granted at once.
+func TestABookingLeavesWhatItDoesNotNeed(t *testing.T) {
+	for algorithm, free := range map[shardlimit.Algorithm]int64{shardlimit.SlidingLog: 5, shardlimit.SlidingCounter: 5,
+		shardlimit.FixedWindow: 5, shardlimit.TokenBucket: 0} {
+		limittest.RunInBubble(t, algorithm.String(), 1, func(t *testing.T, f limittest.Fleet) {
+			l := f.Limiter(t, shardlimit.Limit{Permits: 25, Per: time.Minute, Algorithm: algorithm})
+			for range 2 { // the second one is booked
+				_, err := l.Reserve(t.Context(), 20)
+				limittest.Must(t, err)
+			}
+			d, err := l.AllowUpTo(t.Context(), 20)
+			if limittest.Must(t, err); d.Granted != free {
+				t.Errorf("%d are granted, want %d", d.Granted, free)
+			}
+		})
+	}
+}
+
+// A booking over several shards of which one refuses is made on one alone, and what the others had
+// booked is free again.
+func TestAShardAloneTakesOverASplitThatFailed(t *testing.T) {
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
+		l := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 4})
+		for range 4 { // one on each shard, whose share is 25
+			_, err := l.Reserve(t.Context(), 20)
+			limittest.Must(t, err)
+		}
+		f.Bubble[1].Redis.Refuse("OOM command not allowed when used memory > 'maxmemory'.") // it can be looked at
+		r, err := l.Reserve(t.Context(), 20)
+		limittest.Must(t, err)
+		if r.Delay() < 59*time.Second {
+			t.Errorf("they come in %v, from a node that refuses", r.Delay())
+		}
+		d, err := l.AllowUpTo(t.Context(), 20)
+		if limittest.Must(t, err); d.Granted != 10 {
+			t.Errorf("%d are free, want 5 on each shard of the other node", d.Granted)
+		}
+	})
+}
+
 // A permit that was reserved is used when it is due: the history has it between the call and its
 // reply, later by the delay.
 func TestNoWindowIsOverWithReservations(t *testing.T) {
