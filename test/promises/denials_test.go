@@ -1,0 +1,125 @@
+package promises
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/internal/extent"
+	"github.com/shardlimit/shardlimit/internal/limittest"
+)
+
+// P4, P7: a process alone makes all kinds of calls at random. It is refused only what is not free,
+// and who then sleeps RetryAfter gets it.
+func TestWhatIsRefusedIsNotFree(t *testing.T) {
+	for seed := range uint64(extent.Some(300)) {
+		limittest.InBubble(t, 1+int(seed%2), func(t *testing.T, f limittest.Fleet) {
+			c := newAloneCaller(t, f, rand.New(rand.NewPCG(seed, 1)))
+			for range 40 {
+				c.step()
+			}
+			if t.Failed() {
+				t.Fatalf("seed %d, %v:\n%s", seed, c.limit, strings.Join(c.log, "\n"))
+			}
+		})
+	}
+}
+
+// aloneCaller is the one caller of a limit, and what it can still settle or cancel.
+type aloneCaller struct {
+	*shardlimit.Limiter
+	t       *testing.T
+	rng     *rand.Rand
+	limit   shardlimit.Limit
+	granted []shardlimit.Decision
+	booked  []*shardlimit.Reservation
+	log     []string
+}
+
+func newAloneCaller(t *testing.T, f limittest.Fleet, rng *rand.Rand) *aloneCaller {
+	limit := shardlimit.Limit{
+		Permits:   []int64{1, 3, 10, 25, 100, 1000}[rng.IntN(6)],
+		Per:       []time.Duration{100 * time.Millisecond, time.Second, time.Minute, time.Hour}[rng.IntN(4)],
+		Algorithm: shardlimit.Algorithm(rng.IntN(4)), // without LeakyBucket: its turns are no denials
+		Shards:    []int{1, 1, 2, 4}[rng.IntN(4)],
+	}
+	if int64(limit.Shards) > limit.Permits {
+		limit.Shards = 1
+	}
+	return &aloneCaller{Limiter: f.Limiter(t, limit), t: t, rng: rng, limit: limit}
+}
+
+func (c *aloneCaller) says(format string, args ...any) {
+	c.log = append(c.log, time.Now().Format("04:05.000000 ")+fmt.Sprintf(format, args...))
+}
+
+// free returns how many permits the shards have.
+func (c *aloneCaller) free() int64 {
+	state, err := c.Peek(c.t.Context())
+	limittest.Must(c.t, err)
+	return state.Remaining
+}
+
+func (c *aloneCaller) step() {
+	ctx, n := c.t.Context(), 1+c.rng.Int64N(c.limit.Permits)
+	if c.rng.IntN(2) == 0 {
+		n = 1
+	}
+	switch c.rng.IntN(10) {
+	case 0, 1, 2, 3:
+		c.allow(n)
+	case 4:
+		d, err := c.AllowUpTo(ctx, n)
+		limittest.Must(c.t, err)
+		c.says("up to %d: %d", n, d.Granted)
+		c.granted = append(c.granted, d)
+		if left := c.free(); d.Granted < n && left > 0 {
+			c.t.Errorf("%d more are free than were granted", left)
+		}
+	case 5, 6:
+		if r, err := c.Reserve(ctx, n); err == nil {
+			c.says("%d are booked in %v", n, r.Delay())
+			c.booked = append(c.booked, r)
+		}
+	case 7:
+		if i := len(c.booked) - 1; i >= 0 {
+			c.says("cancelled: %v", c.booked[i].Cancel(ctx))
+			c.booked = c.booked[:i]
+		}
+	case 8:
+		if i := len(c.granted) - 1; i >= 0 {
+			used := c.rng.Int64N(2*c.granted[i].Granted + 1)
+			c.says("%d settled as %d: %v", c.granted[i].Granted, used, c.Settle(ctx, c.granted[i], used))
+			c.granted = c.granted[:i]
+		}
+	case 9:
+		time.Sleep(time.Duration(c.rng.Int64N(int64(c.limit.Per)) / (1 + 19*c.rng.Int64N(2))))
+		c.says("rested")
+	}
+}
+
+// allow asks for n permits, and if it is refused perhaps again when it was told to.
+func (c *aloneCaller) allow(n int64) {
+	ctx := c.t.Context()
+	d, err := c.AllowN(ctx, n)
+	limittest.Must(c.t, err)
+	c.says("%d: %t, again in %v", n, d.Allowed, d.RetryAfter)
+	if d.Allowed {
+		c.granted = append(c.granted, d)
+		return
+	}
+	if left := c.free(); left >= n {
+		c.t.Errorf("%d are refused, and %d are free", n, left)
+	}
+	if n > 1 && c.limit.Shards > 1 || c.rng.IntN(3) > 0 { // what several shards have together may be booked meanwhile
+		return
+	}
+	time.Sleep(d.RetryAfter)
+	if d, err = c.AllowN(ctx, n); err != nil || !d.Allowed {
+		c.t.Errorf("%d are refused after RetryAfter: %+v, %v", n, d, err)
+	}
+	c.granted = append(c.granted, d)
+}
