@@ -36,7 +36,8 @@ type ReserveRequest struct {
 //   - Delay is the time from when the shard answered until the permits may be used; 0: at once;
 //   - Retry is, if refused, the delay that the permits would have now, or -1 if they can never be
 //     granted as in a take;
-//   - Used counts what is booked ahead, so it may be more than Share.
+//   - Used counts what is booked ahead, so it may be more than Share;
+//   - Before is Free and Granted together.
 type ReserveReply struct {
 	TakeReply
 	// Paced is set if the request was refused for the sake of others only: so long will it take

@@ -176,6 +176,9 @@ func (s *stage) play(step step, twin *twin, server timed) (want, got any, err er
 		s.saw(reply.TakeReply)
 		want = reply
 		got, err = server.endpoint.Reserve(server.at(step.now), server.ref, step.book)
+		if found := twin.Peek(step.now); reply.Granted > 0 && reply.Share == reply.Target && found.Free != reply.Free {
+			err = fmt.Errorf("a look finds %d free beside the booking", found.Free)
+		}
 	case step.settle != nil:
 		want = twin.Settle(step.now, *step.settle)
 		got, err = server.endpoint.Settle(server.at(step.now), server.ref, *step.settle)

@@ -59,7 +59,7 @@ func (a *asking) place() bool {
 	if a.routes == nil {
 		return false
 	}
-	a.plan, a.shard = a.of.PlaceOf(a.routes, a.of.keys.prefix, a.key.Key)
+	a.plan, a.shard = a.of.PlanOfKey(a.routes, a.of.keys.prefix, a.key.Key)
 	return a.plan != nil && (a.n == 1 || a.n <= a.plan.Limit.Most()) && a.plan.Account.Shard.Usable()
 }
 

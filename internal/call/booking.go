@@ -255,7 +255,7 @@ func (b *Booking) part(ctx context.Context, acc *dispatch.Account, n int64) (boo
 	left := b.left(now)
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	r, sent, received, err := acc.Reserve(ctx, dispatch.Booking{Permits: n, From: b.at, Deadline: b.Deadline})
+	r, sent, received, err := acc.Reserve(ctx, dispatch.ReserveAsk{Permits: n, From: b.at, Deadline: b.Deadline})
 	switch {
 	case err != nil && c.Process.Dispatch.Hurried(left) && errors.Is(err, context.DeadlineExceeded) &&
 		!script.NotExecuted(err):

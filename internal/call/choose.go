@@ -54,7 +54,7 @@ func (v *view) choose(now int64, size int64, done *tried) int {
 			spills = spills || seen < preferred
 			continue
 		}
-		waiting := v.accounts[i].Shard.Waiting.Load()
+		waiting := v.accounts[i].Shard.Unanswered.Load()
 		switch {
 		case best < 0 || waiting < least:
 			best, least, ties = i, waiting, 1
@@ -73,7 +73,7 @@ func (v *view) choose(now int64, size int64, done *tried) int {
 	}
 	for k := range int64(preferred) {
 		i := rotated(v.Routes, now, k)
-		if v.open(i, now, size, done) && v.accounts[i].Shard.Waiting.Load() == 0 {
+		if v.open(i, now, size, done) && v.accounts[i].Shard.Unanswered.Load() == 0 {
 			return i
 		}
 	}

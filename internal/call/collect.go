@@ -29,7 +29,7 @@ const LeastPause = time.Millisecond
 // process one collection runs at a time.
 func (v *view) collect(ctx context.Context, n, since int64, seen *attempt, d *Decision) error {
 	c := v.member.Target
-	if seen.now-since > c.Process.Dispatch.SendBy() {
+	if seen.now-since > c.Process.Dispatch.MaxAge() {
 		return v.denied(ctx, seen, n, since, false, d)
 	}
 	g := collection{target: c, view: v, n: n, since: since, seen: seen}
@@ -63,7 +63,7 @@ func (v *view) collect(ctx context.Context, n, since int64, seen *attempt, d *De
 			return err
 		}
 		g.outlook, g.empty = c.Look(ctx, v.Routes, since), tried{}
-		left := since + c.Process.Dispatch.SendBy() - c.Process.Now()
+		left := since + c.Process.Dispatch.MaxAge() - c.Process.Now()
 		paced := slices.ContainsFunc(v.accounts, func(acc *dispatch.Account) bool { return acc.Paced(now) })
 		if g.outlook.Free < n || paced || left <= 0 {
 			break
@@ -77,7 +77,7 @@ func (v *view) collect(ctx context.Context, n, since int64, seen *attempt, d *De
 // the call that began at since is too old to begin one.
 func (g *collection) join(ctx context.Context) error {
 	c := g.target
-	left := time.Duration(g.since + c.Process.Dispatch.SendBy() - c.Process.Now())
+	left := time.Duration(g.since + c.Process.Dispatch.MaxAge() - c.Process.Now())
 	ctx, cancel := context.WithTimeoutCause(ctx, left, dispatch.ErrOverloaded)
 	defer cancel()
 	select {
@@ -111,7 +111,7 @@ func (g *collection) take(ctx context.Context) error {
 	for g.lacks() > 0 {
 		now := g.target.Process.Now()
 		wanted := g.plan(now)
-		if len(wanted) == 0 || now-g.since > g.target.Process.Dispatch.SendBy() {
+		if len(wanted) == 0 || now-g.since > g.target.Process.Dispatch.MaxAge() {
 			return nil
 		}
 		if err := g.ask(ctx, wanted); err != nil {

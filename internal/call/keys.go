@@ -284,7 +284,7 @@ func toRemember(c *Target, now int64, denied bool) bool {
 	rare := c.Key.Came != (limit.Keyed{}).Came
 	if r != nil {
 		for _, sh := range r.Shards {
-			if !denied && sh.Known.Shut(now) || sh.Waiting.Load() > 0 {
+			if !denied && sh.Known.Shut(now) || sh.Unanswered.Load() > 0 {
 				return true
 			}
 			rare = rare || sh.Known.Rare.Load()

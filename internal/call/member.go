@@ -21,10 +21,10 @@ type Member struct {
 	Waiting atomic.Pointer[Line]         // nil until somebody waits
 	engine  atomic.Pointer[local.Engine] // of a limit of Scope PerParticipant; nil until it is asked
 
-	mu              sync.Mutex
-	Accounts        []*dispatch.Account // at every shard
-	dispatch.Member                     // what shards are told of it: denials write there, and nothing above
-	first           struct {            // in one piece with the member
+	mu                   sync.Mutex
+	Accounts             []*dispatch.Account // at every shard
+	dispatch.Participant                     // what shards are told of it: denials write there, and nothing above
+	first                struct {            // in one piece with the member
 		view     view
 		account  dispatch.Account
 		accounts [1]*dispatch.Account
@@ -52,7 +52,7 @@ type view struct {
 	*limit.Routes
 	member   *Member
 	accounts []*dispatch.Account  // in the order of preference
-	only     [1]*dispatch.Account // of accounts, as a rule
+	only     [1]*dispatch.Account // backs accounts, as a rule
 }
 
 // View returns the member's view of routes.
@@ -94,7 +94,7 @@ func (m *Member) account(sh *dispatch.Shard) *dispatch.Account {
 	} else {
 		acc = &dispatch.Account{}
 	}
-	m.Accounts = append(m.Accounts, acc.Init(&m.Member, sh))
+	m.Accounts = append(m.Accounts, acc.Init(&m.Participant, sh))
 	return acc
 }
 

@@ -108,14 +108,14 @@ func TestChooseVisitsEveryShardOnce(t *testing.T) {
 			busy := map[int]bool{}
 			for range 100 {
 				i := v.choose(at, 1, new(tried))
-				v.Order[i].Waiting.Add(1)
+				v.Order[i].Unanswered.Add(1)
 				busy[i] = true
 			}
 			if !busy[0] || !busy[1] || len(busy) > 2*preferred {
 				t.Fatalf("%d participants: a hundred calls at once go to the places %v", participants, busy)
 			}
 			for _, sh := range v.Order {
-				sh.Waiting.Store(0)
+				sh.Unanswered.Store(0)
 			}
 		}
 	}
@@ -126,14 +126,14 @@ func TestBusyCallsStayTogether(t *testing.T) {
 	v := fleetOf(1, 24)[0]
 	for k := range 100 {
 		for i := range preferred {
-			v.Order[i].Waiting.Store(8)
+			v.Order[i].Unanswered.Store(8)
 		}
 		for range 10 {
 			i := v.choose(int64(rotation)*int64(k), 1, new(tried))
 			if i >= preferred {
 				t.Fatalf("rotation %d: a call goes to place %d, where it is alone", k, i)
 			}
-			v.Order[i].Waiting.Add(1)
+			v.Order[i].Unanswered.Add(1)
 		}
 	}
 }

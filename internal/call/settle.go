@@ -109,7 +109,7 @@ func (s *settlement) parts(ctx context.Context, d *Decision) (parts []dispatch.P
 	if r == nil {
 		return nil
 	}
-	who := &dispatch.Member{ID: fmt.Sprintf("%016x", h.Participant), Weight: 1000}
+	who := &dispatch.Participant{ID: fmt.Sprintf("%016x", h.Participant), Weight: 1000}
 	for _, p := range h.parts {
 		part := dispatch.Part{At: clock.ServerTime(p.At), N: p.N}
 		i := slices.IndexFunc(r.Layout.Shards, func(s shard.Shard) bool { return siteHash(s.Site()) == p.Site })
@@ -160,7 +160,7 @@ func (d *Decision) origin() (nonce, ticket uint64) {
 
 // request returns one shard's part of the settlement. place tells the parts of a decision apart, of
 // which two may be of one shard.
-func (s *settlement) request(acc *dispatch.Account, place int) dispatch.Settlement {
+func (s *settlement) forShard(acc *dispatch.Account, place int) dispatch.Settlement {
 	return dispatch.Settlement{Account: acc, Unpaid: s.unpaid, SettleRequest: script.SettleRequest{
 		Mark: s.mark + "." + strconv.Itoa(place), MarkFor: s.keep, Used: s.used}}
 }
@@ -174,7 +174,7 @@ func (s *settlement) giveBack(ctx context.Context, parts []dispatch.Part, unused
 		n := min(unused, p.N)
 		unused -= n
 		if n > 0 && there(p) {
-			one := s.request(p.Account, i)
+			one := s.forShard(p.Account, i)
 			one.Back, one.At = n, p.At
 			all = append(all, one)
 		}
@@ -219,7 +219,7 @@ func (s *settlement) charge(ctx context.Context, parts []dispatch.Part, n int64)
 		if part == 0 && sh != last.Shard {
 			continue
 		}
-		one := s.request(last.At(sh), len(parts)-1)
+		one := s.forShard(last.At(sh), len(parts)-1)
 		one.Charge, one.Owed = part, r.Limit.Owed()
 		if sh == last.Shard {
 			first = append(first, one)

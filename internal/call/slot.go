@@ -169,7 +169,7 @@ func (s *Slot) retake(ctx context.Context, r *limit.Routes, since int64) error {
 // need not be free, and at each instant the log holds one for the slot.
 func (s *Slot) renew(ctx context.Context, t settlement, was dispatch.Part, r *limit.Routes, since int64) error {
 	c := s.member.Target
-	of, old := c.LimitOf(r), t.request(was.Account, 0).SettleRequest
+	of, old := c.LimitOf(r), t.forShard(was.Account, 0).SettleRequest
 	acc, err := follow(ctx, c, r, was.Account)
 	if err != nil {
 		return err

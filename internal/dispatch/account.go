@@ -10,7 +10,7 @@ import (
 )
 
 // Member is a participant of this process, as shards are told of it.
-type Member struct {
+type Participant struct {
 	ID     string
 	Weight int64 // in thousandths
 
@@ -22,7 +22,7 @@ type Member struct {
 
 // Account is what this process knows of a participant at one shard, as far as fairness goes.
 type Account struct {
-	member *Member
+	member *Participant
 	Shard  *Shard
 
 	// notBefore is when the shard wants to see this participant again, on the
@@ -33,12 +33,12 @@ type Account struct {
 }
 
 // NewAccount returns the account of a member at a shard.
-func NewAccount(m *Member, sh *Shard) *Account {
+func NewAccount(m *Participant, sh *Shard) *Account {
 	return (&Account{}).Init(m, sh)
 }
 
 // Init makes a zero Account that of a member at a shard.
-func (acc *Account) Init(m *Member, sh *Shard) *Account {
+func (acc *Account) Init(m *Participant, sh *Shard) *Account {
 	acc.member, acc.Shard = m, sh
 	return acc
 }

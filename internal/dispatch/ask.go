@@ -51,6 +51,7 @@ type Answer struct {
 	Retry   time.Duration    // refused: until it could be granted; UnknownRetry if not told
 }
 
+// UnknownRetry is a Retry that was not told.
 const UnknownRetry = time.Duration(-1)
 
 // Ask asks the shard for the participant and waits for the answer, which is put in the ask, at most
@@ -152,9 +153,9 @@ func (a *Ask) read(ctx context.Context) error {
 	return a.Account.Ask(ctx, a, now) // it may stand behind who is younger
 }
 
-// SendBy returns the age of a call above which it is not sent any more: less than the call timeout,
+// MaxAge returns the age of a call above which it is not sent any more: less than the call timeout,
 // for the sake of the others of its batch.
-func (e *Env) SendBy() int64 { return int64(e.CallTimeout / 4 * 3) }
+func (e *Env) MaxAge() int64 { return int64(e.CallTimeout / 4 * 3) }
 
 // Hurried reports whether a call has so little time left that it must have waited in a queue of
 // this process before. What was held up by one stalled shard has about a half.

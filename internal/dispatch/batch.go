@@ -264,7 +264,7 @@ func (k *class) claim(count int64) (got, taken int64) {
 }
 
 // Sleep waits until somebody wakes the crowd of the ask's batch. The shard's lock is held at first,
-// and not after. It is part of the function that calls it.
+// and not after. The compiler inlines it.
 func (a *Ask) Sleep() { a.batch.crowd.Wait() }
 
 // watch waits for the answer on behalf of a caller that looks after its context itself: whoever is

@@ -35,8 +35,8 @@ func grounded(tb testing.TB) *Shard {
 	sh := (&Shard{}).Init(e, home, &quietLimit{}, script.ShardRef{}, n, &Terms{Most: 1})
 	sh.sendQueue().rtt.Store(1) // nearby
 	sh.sendQueue().samples.Store(minSamples)
-	sh.away = 1 // as if a batch were under way for ever: so it is not queued
-	sh.Limit.(*quietLimit).own = NewAccount(&Member{ID: "p", Weight: 1000}, sh)
+	sh.underWay = 1 // as if a batch were under way for ever: so it is not queued
+	sh.Limit.(*quietLimit).own = NewAccount(&Participant{ID: "p", Weight: 1000}, sh)
 	return sh
 }
 
@@ -155,7 +155,7 @@ func TestACallerLeavesAtOnceWhateverContextTheOthersHave(t *testing.T) {
 		}
 		alone := sh.call(own, 1, false)
 		stays := sh.call(context.Background(), 1, false)
-		if n := sh.Waiting.Load(); n != 22 {
+		if n := sh.Unanswered.Load(); n != 22 {
 			t.Fatalf("%d wait, want 22", n)
 		}
 		boom := errors.New("boom")
@@ -180,8 +180,8 @@ func TestACallerLeavesAtOnceWhateverContextTheOthersHave(t *testing.T) {
 		}
 		sh.answer(b, []int64{1}, nil)
 		synctest.Wait()
-		if stays.Granted != 1 || sh.Waiting.Load() != 0 {
-			t.Errorf("%+v, %d wait", stays, sh.Waiting.Load())
+		if stays.Granted != 1 || sh.Unanswered.Load() != 0 {
+			t.Errorf("%+v, %d wait", stays, sh.Unanswered.Load())
 		}
 	})
 }
@@ -308,7 +308,7 @@ func TestABatchUnderLoad(t *testing.T) {
 	}
 	callers.Wait()
 	end()
-	if n := sh.Waiting.Load(); n != 0 {
+	if n := sh.Unanswered.Load(); n != 0 {
 		t.Errorf("%d wait for ever", n)
 	}
 }
@@ -328,8 +328,8 @@ func TestWhoeverIsWokenForNothingSleepsOn(t *testing.T) {
 		}
 		sh.serve(1)
 		synctest.Wait()
-		if stays.err != nil || stays.Granted != 1 || sh.Waiting.Load() != 0 {
-			t.Errorf("%+v, %d wait", stays, sh.Waiting.Load())
+		if stays.err != nil || stays.Granted != 1 || sh.Unanswered.Load() != 0 {
+			t.Errorf("%+v, %d wait", stays, sh.Unanswered.Load())
 		}
 	})
 }

@@ -9,34 +9,33 @@ const (
 	// maxRequests is how many requests of one send queue may be under way at once. More of them
 	// would be emptier.
 	maxRequests = 16
-	// leastInFlight and maxInFlight bound what they carry together, as maxLoad counts it. With half
-	// of that, 1,000 callers on many keys made some 5 % fewer decisions.
-	leastInFlight, maxInFlight = 8, 8 * maxLoad
+	// leastUnderWay and mostUnderWay bound what they carry together, as maxLoad counts it. With
+	// half of that, 1,000 callers on many keys made some 5 % fewer decisions.
+	leastUnderWay, mostUnderWay = 8, 8 * maxLoad
 	// nearby is how many round trips fit into a call timeout at least, if the network adds hardly
 	// anything.
 	nearby = 64
-	// farthest is how many times that long a round trip may be for the limits above to grow with
-	// it; firstReach is that at first, and for the number of requests.
+	// farthest bounds reach; firstReach does at first, and always for the number of requests.
 	farthest, firstReach = 8, 4
 	// minSamples is how many requests must have measured the round trip. The first may have loaded
 	// the script.
 	minSamples = 2
-	// longRTT is the round trip from which on up to farBatches of one shard are under way at once,
-	// and not one. So a caller waits for a part of it until a batch is sent, and not for half.
+	// longRTT is the least round trip with which farBatches of one shard may be under way, and not
+	// one. So a caller waits for a part of it until a batch is sent, and not for half.
 	longRTT    = 500 * time.Microsecond
 	farBatches = 4
 )
 
 // capacity is how much the requests of a send queue may carry, so that the node answers in time.
 type capacity struct {
-	inFlight int          // what requests under way carry
-	most     int          // what they may carry
-	lowered  int64        // when most was last lowered; requests that began before tell nothing new
-	rtt      atomic.Int64 // of a request that need not wait, nanoseconds; 0: not known
-	slow     atomic.Bool  // the last one took twice as long, or more
-	samples  atomic.Int32 // requests that measured the rtt, up to minSamples
-	came     atomic.Int64 // when the last answer came
-	resumed  atomic.Int64 // when the last one came after a stall
+	loadUnderWay int          // what requests under way carry
+	mostLoad     int          // what they may carry
+	lowered      int64        // when most was last lowered; requests that began before tell nothing new
+	rtt          atomic.Int64 // of a request that need not wait, nanoseconds; 0: not known
+	slow         atomic.Bool  // the last one took more than twice the rtt
+	samples      atomic.Int32 // requests that measured the rtt, up to minSamples
+	came         atomic.Int64 // when the last answer came
+	resumed      atomic.Int64 // when the last one came after a stall
 }
 
 // stalled reports whether nothing has come back for half of a call timeout: the node or the process
@@ -77,10 +76,10 @@ func (c *capacity) reach(timeout time.Duration) int {
 	return int(min(max(c.rtt.Load()/int64(timeout/nearby), 1), farthest))
 }
 
-// unload counts what a request carried as answered. What the node cannot serve within an eighth of
-// the call timeout is to wait in the queue, where it can be shed, and not in the connection. So
-// slower requests lower what may be in flight, and quicker ones raise it while something waits. The
-// lock of the queue is held.
+// unload takes what a request carried out of what is under way, whether it was answered or not.
+// What the node cannot serve within an eighth of the call timeout is to wait in the queue, where it
+// can be shed, and not in the connection. So slower requests lower what may be under way, and
+// quicker ones raise it while something waits. The queue's lock is held.
 func (c *capacity) unload(req *request) {
 	if req.load == 0 {
 		return
@@ -94,21 +93,22 @@ func (c *capacity) unload(req *request) {
 	switch {
 	case waited > most:
 		if req.began >= c.lowered {
-			c.most, c.lowered = max(int(int64(c.most)*most/waited), leastInFlight), now
+			c.mostLoad, c.lowered = max(int(int64(c.mostLoad)*most/waited), leastUnderWay), now
 		}
-	case c.inFlight >= c.most:
-		more, reach := leastInFlight, c.reach(timeout)
+	case c.loadUnderWay >= c.mostLoad:
+		more, reach := leastUnderWay, c.reach(timeout)
 		if reach > 1 && waited <= most/2 {
 			more = max(req.load, more) // with a long round trip there is no time for small steps
 		}
-		c.most = min(c.most+more, maxInFlight*reach)
+		c.mostLoad = min(c.mostLoad+more, mostUnderWay*reach)
 	}
-	c.inFlight -= req.load
+	c.loadUnderWay -= req.load
 	req.load = 0
 }
 
 // measure learns from a request that was answered after so long. The least is the round trip. It
-// may have become longer: that is learned slowly, from requests that had the node for themselves.
+// may have become longer: that is learned slowly, from a small request that was alone, or when the
+// least is under way.
 func (c *capacity) measure(req *request, took, now int64) {
 	timeout, rtt := req.env.CallTimeout, c.rtt.Load()
 	if c.stalled(now, timeout) {
@@ -121,13 +121,13 @@ func (c *capacity) measure(req *request, took, now int64) {
 	if c.samples.Load() < minSamples {
 		c.rtt.Store(rtt)
 		c.samples.Add(1)
-		c.most = maxLoad * min(c.reach(timeout), firstReach)
+		c.mostLoad = maxLoad * min(c.reach(timeout), firstReach)
 	}
 	c.slow.Store(took > 2*rtt)
 	switch {
-	case c.most == leastInFlight:
+	case c.mostLoad == leastUnderWay:
 		rtt += (took - rtt) / 8
-	case req.load <= leastInFlight && c.inFlight == req.load:
+	case req.load <= leastUnderWay && c.loadUnderWay == req.load:
 		rtt += (took - rtt) / 256
 	}
 	c.rtt.Store(rtt)

@@ -67,7 +67,7 @@ func TestCallsBehindOneThatWasToldToKeepAwayAreNotSent(t *testing.T) {
 			t.Errorf("the first: %+v; behind it: %+v", first, behind)
 		}
 		now := sh.env.Clock.Now()
-		other := NewAccount(&Member{ID: "other", Weight: 1000}, sh)
+		other := NewAccount(&Participant{ID: "other", Weight: 1000}, sh)
 		b := newBatch(sh)
 		b.take(&Ask{N: 1, Account: sh.account(), Since: now})
 		if !b.heldBack(now) || b.heldBack(now+int64(time.Second)) {

@@ -133,19 +133,18 @@ func (a *KeyAsk) ready(now int64, sure *Shard) bool {
 // learn takes in the reply to a call that was sent and answered at these times.
 func (a *KeyAsk) learn(c *call, received int64, s *section) {
 	a.Known.learn(c.Sent, received, c.Began, s.terms, &s.reply)
-	a.Known.Rare.Store(s.req.Rare)
+	a.Known.Rare.Store(s.take.Rare)
 	if s.reply.Status != script.Fresh || s.reply.Epoch != s.terms.Epoch {
 		c.tell(s.terms, s.reply.Status, s.reply.Epoch)
 	}
 }
 
-// deliver answers the ask with what the shard said. What it refused is heard only if too much is in
-// use, and that is all there is to it.
+// deliver answers the ask. A refusal counts only if its sole reason is that too much is in use.
 func (a *KeyAsk) deliver(s *section, received int64) {
 	r := &s.reply
 	a.Answer = Answer{Granted: r.Granted, At: r.At, Ticket: chance.Uint64() >> 1, Now: received, Rest: r.Free,
 		Retry: r.Retry}
-	plain := r.Granted == a.n || r.Status == script.OK && r.Epoch == s.terms.Epoch && !s.req.Rare && r.Retry > 0 &&
+	plain := r.Granted == a.n || r.Status == script.OK && r.Epoch == s.terms.Epoch && !s.take.Rare && r.Retry > 0 &&
 		a.Known.Why() == telemetry.Full
 	if !plain {
 		a.end(ErrNotPlain)

@@ -17,7 +17,7 @@ func askingKey(tb testing.TB) (*Shard, *sendQueue) {
 	sh := grounded(tb)
 	sh.Home.Keyed = true
 	q := sh.sendQueue()
-	q.underWay = maxRequests
+	q.requests = maxRequests
 	return sh, q
 }
 
@@ -166,7 +166,7 @@ func TestWhatAShardRefusesAKey(t *testing.T) {
 			sh, q := askingKey(t)
 			ended := sh.askKey(t.Context())
 			_, s := answer(t, q, c.reply)
-			s.key.n, s.req.Rare = c.n, c.rare
+			s.key.n, s.take.Rare = c.n, c.rare
 			s.learn(&call{shard: sh}, 5)
 			s.deliver(5)
 			if a, _ := ended(); (a.Err() == nil) != c.plain || a.Known.Rare.Load() != c.rare {

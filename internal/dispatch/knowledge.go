@@ -145,7 +145,7 @@ func (k *Knowledge) reset() {
 	k.usedAt.Store(0)
 }
 
-// Denied is that a shard has nothing to give, as a process remembers it without the Shard.
+// Denied is what a process remembers, without a Shard, of a shard that has nothing to give.
 type Denied struct {
 	until   int64 // that it is believed
 	FreeAt  int64 // when a permit comes back

@@ -13,7 +13,7 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// This file has the calls to a shard that are not for permits at once: those are in request.go.
+// This file has the calls to one shard that go without a batch.
 
 // run makes a call, without more.
 func (sh *Shard) run(ctx context.Context, op telemetry.Operation, call func(context.Context, *call) error) error {
@@ -91,7 +91,7 @@ func (sh *Shard) Propose(ctx context.Context, t *Terms) (reply script.TakeReply,
 }
 
 // Booking is what is to be reserved; times are on the process' clock.
-type Booking struct {
+type ReserveAsk struct {
 	Permits  int64
 	From     int64 // for no earlier instant
 	Deadline int64 // for no later one; 0: none
@@ -100,7 +100,7 @@ type Booking struct {
 // Reserve books permits for the participant. sent and received are when the call was made that the
 // reply is to.
 func (acc *Account) Reserve(ctx context.Context,
-	b Booking) (reply script.ReserveReply, sent, received int64, err error) {
+	b ReserveAsk) (reply script.ReserveReply, sent, received int64, err error) {
 	sh := acc.Shard
 	err = basis{shard: sh}.present(ctx, told{}, func(on basis) (script.Status, clock.ServerTime, error) {
 		ctx, c, err := sh.begin(ctx, telemetry.Reserve, nil)
@@ -148,7 +148,7 @@ func (acc *Account) turnBy(ctx context.Context, a *Ask, now int64) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	r, _, received, err := acc.Reserve(ctx, Booking{Permits: a.N, Deadline: max(a.By, now)})
+	r, _, received, err := acc.Reserve(ctx, ReserveAsk{Permits: a.N, Deadline: max(a.By, now)})
 	switch {
 	case err != nil && sh.env.Hurried(left) && errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: %w", ErrOverloaded, err)
@@ -159,7 +159,7 @@ func (acc *Account) turnBy(ctx context.Context, a *Ask, now int64) error {
 		Delay: r.Delay, Retry: r.Retry}
 	switch {
 	case r.Granted > 0:
-		a.Ticket = sh.batches.Add(1) << 20
+		a.Ticket = sh.tickets.Add(1) << 20
 	case r.Paced > 0:
 		a.Retry = r.Paced
 	case r.Retry > 0 && received+int64(r.Retry) <= a.By && r.Share > 0 && r.Share <= r.Target:

@@ -2,14 +2,13 @@ package dispatch
 
 import "sync/atomic"
 
-// overload is what tells load that lasts above what can be sent from a burst. Where much more comes
-// than can be sent, the age of the oldest tells that too late. Then no more may wait than leaves
-// the queue in a quarter of a call timeout, or in two if the node is near.
+// overload tells load that lasts from a burst: the age of the oldest ask tells that too late. See
+// sendQueue.overdue.
 type overload struct {
-	line     atomic.Int64 // how many wait
-	pace     atomic.Int64 // how many left the queue in a quarter of a call timeout
-	left     int64        // how many did since pacedAt
-	pacedAt  int64
+	length   atomic.Int64 // how many wait
+	rate     atomic.Int64 // how many left the queue in a quarter of a call timeout
+	left     int64        // how many did since ratedAt
+	ratedAt  int64
 	emptied  int64        // when the last one left it
 	rested   atomic.Int64 // until when it was empty for a while
 	shed     atomic.Int64 // when a call was shed last
@@ -33,25 +32,25 @@ func (o *overload) lasts(now, timeout int64) bool {
 	return now-o.shed.Load() <= timeout && now-o.shedding.Load() > timeout && now-o.rested.Load() > timeout
 }
 
-// begins notes that the queue is not empty any more, from that time on. It had rested if it was
-// empty for as long. The lock of the queue is held.
+// begins notes that the queue is not empty any more since that time. It had rested if it was empty
+// for longer than long. The queue's lock is held.
 func (o *overload) begins(since, long int64) {
 	if since-o.emptied > long {
 		o.rested.Store(since)
 	}
 }
 
-// leaves notes that one has left the queue, in which so many still wait. each is the time that the
-// pace is counted for. The lock of the queue is held.
+// leaves notes that one left the queue. line is how many still wait; the rate is counted over each.
+// The queue's lock is held.
 func (o *overload) leaves(line int, now, each int64) {
-	if o.line.Store(int64(line)); line == 0 {
+	if o.length.Store(int64(line)); line == 0 {
 		o.emptied = now
 	}
-	if took := now - o.pacedAt; took >= each {
-		if took < 2*each { // else nothing left for a while: that is no pace
-			o.pace.Store(o.left * each / took)
+	if took := now - o.ratedAt; took >= each {
+		if took < 2*each { // else nothing left for a while: that is no rate
+			o.rate.Store(o.left * each / took)
 		}
-		o.left, o.pacedAt = 0, now
+		o.left, o.ratedAt = 0, now
 	}
 	o.left++
 }

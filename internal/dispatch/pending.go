@@ -22,22 +22,22 @@ var (
 // errDissolved sends the callers of a batch to the next one. They never see it.
 var errDissolved = errors.New("the batch was dissolved")
 
-// pending is the batches of one shard. Asks that arrive while a script call for the shard is in
-// flight wait, and go together in the next one, however many callers there are. A shard with asks
-// that wait stands in the send queue of its node, whose requests carry those of many shards. No
-// lock is held while Redis is waited for.
+// pending is the batches of one shard. Asks that arrive while a script call for the shard is under
+// way wait, and go together in the next one, however many callers there are. A shard with asks that
+// wait stands in the send queue of its node, whose requests carry those of many shards. No lock is
+// held while Redis is waited for.
 type pending struct {
-	mu      sync.Mutex
-	Waiting atomic.Int64  // asks that wait or are in flight
-	head    *batch        // is sent next; nil if nobody waits
-	tail    *batch        // takes newcomers: head, unless that is full
-	away    int32         // batches that were sent and not answered
-	asked   atomic.Int64  // permits that these want
-	moved   int64         // when one was answered last, or sent while no other one was away
-	queued  bool          // in the send queue
-	batches atomic.Uint64 // batches so far; makes tickets unique
-	shard   *Shard
-	queue   atomic.Pointer[sendQueue]
+	mu         sync.Mutex
+	Unanswered atomic.Int64  // asks that wait or are under way
+	head       *batch        // is sent next; nil if nobody waits
+	tail       *batch        // takes newcomers: head, unless that is full
+	underWay   int32         // batches sent and not answered
+	asked      atomic.Int64  // permits that these want
+	moved      int64         // when one was answered last, or sent while no other one was away
+	queued     bool          // in the send queue
+	tickets    atomic.Uint64 // given so far
+	shard      *Shard
+	queue      atomic.Pointer[sendQueue]
 }
 
 // join adds the ask to the batch that is sent next, and keeps the lock: the caller is to be among
@@ -47,7 +47,7 @@ func (p *pending) join(a *Ask) bool {
 	sh := p.shard
 	p.mu.Lock()
 	if p.tail != nil && p.tail.take(a) {
-		p.Waiting.Add(1)
+		p.Unanswered.Add(1)
 		return true
 	}
 	now, q := sh.env.Clock.Now(), sh.sendQueue()
@@ -65,9 +65,9 @@ func (p *pending) join(a *Ask) bool {
 	}
 	p.tail = b
 	b.take(a)
-	p.Waiting.Add(1)
-	if p.sendNext(now, false); !p.queued { // nothing may be answered for a whole round trip
-		wait := min(q.knownRTT()/farBatches, q.sendBy()/2)
+	p.Unanswered.Add(1)
+	if p.sendNext(now, false); !p.queued { // the batch before it may take a round trip
+		wait := min(q.knownRTT()/farBatches, q.maxAge()/2)
 		if wait == 0 {
 			wait = int64(sh.env.CallTimeout / 16)
 		}
@@ -85,15 +85,15 @@ func (p *pending) sendNext(now int64, late bool) {
 		return
 	}
 	sh, q := p.shard, p.shard.sendQueue()
-	switch rtt, few := q.knownRTT(), p.away < farBatches; {
-	case p.away == 0:
+	switch rtt, few := q.knownRTT(), p.underWay < farBatches; {
+	case p.underWay == 0:
 	case sh.Known.contended.Load(): // then calls cost most, and permits are what is short
 		return
 	case rtt == 0:
 		if !late || !few {
 			return
 		}
-	case !q.boundByRTT(), now-p.moved > 2*rtt, !late && !few: // short or slow, silent, enough
+	case !q.boundByRTT(), now-p.moved > 2*rtt, !late && !few: // the node is near or slow; nothing came back; enough are under way
 		return
 	}
 	p.queued = true
@@ -111,7 +111,7 @@ func (p *pending) sendAnyway() {
 func (p *pending) quit(a *Ask) {
 	a.batch.leave(a)
 	if a.unsent = !a.batch.sent; a.unsent {
-		p.Waiting.Add(-1)
+		p.Unanswered.Add(-1)
 	}
 }
 
@@ -137,10 +137,10 @@ func (p *pending) nextBatch() *batch {
 			p.mu.Unlock()
 			continue
 		}
-		if p.away++; p.away == 1 {
+		if p.underWay++; p.underWay == 1 {
 			p.moved = now
 		}
-		b.sent, b.number = true, p.batches.Add(1)
+		b.sent, b.number = true, p.tickets.Add(1)
 		p.asked.Add(b.wanted())
 		p.mu.Unlock()
 		if !sh.sendQueue().tooOld(now - b.oldest) {
@@ -167,11 +167,11 @@ func (p *pending) answer(b *batch, asks []int64, err error) {
 	if b.err = err; err == nil {
 		lost = b.grant(asks)
 	}
-	p.Waiting.Add(-b.calls())
+	p.Unanswered.Add(-b.calls())
 	b.over.Store(true)
 	if b.sent {
 		now := sh.env.Clock.Now()
-		p.away--
+		p.underWay--
 		p.asked.Add(-b.wanted())
 		if b.at != 0 { // the shard has answered
 			p.moved = now
@@ -212,7 +212,7 @@ func (p *pending) sendQueue() *sendQueue {
 	q := p.queue.Load()
 	if q == nil || q.part != part {
 		q = sh.Node.Kept(part, func() any {
-			return &sendQueue{env: sh.env, part: part, capacity: capacity{most: firstReach * maxLoad}}
+			return &sendQueue{env: sh.env, part: part, capacity: capacity{mostLoad: firstReach * maxLoad}}
 		}).(*sendQueue)
 		p.queue.Store(q)
 	}
@@ -231,7 +231,7 @@ func (p *pending) ready(b *batch) bool {
 	case sh.left(), b.singles() && (sh.Known.Shut(now) || b.heldBack(now)):
 		p.deny(b, now)
 	case sh.Keyed && basis{shard: sh}.expired(), basis{shard: sh}.unfenced():
-		go sh.sendAlone(b, told{})
+		go sh.sendSlowly(b, told{})
 	default:
 		return true
 	}

@@ -26,7 +26,7 @@ var errAbsent = errors.New("the shard has no state")
 // errBarred is why a shard is not asked: others take over, or took over, what its node has.
 var errBarred = errors.New("the shard's node is out")
 
-// errUnconfirmed is why: nobody could tell what the share is.
+// errUnconfirmed means that what a call relies on could not be read in time.
 var errUnconfirmed = errors.New("what a call relies on could not be confirmed")
 
 // Unconfirmed reports whether a call failed because what it relies on could not be confirmed.
@@ -49,8 +49,9 @@ func (b basis) now() clock.Elapsed { return b.shard.env.Clock.Elapsed() }
 
 func (b basis) clock() *node.ServerClock { return b.shard.Node.ServerClock(b.shard.Slot) }
 
-// told is a time elapsed as the shard's node tells it, or what stands for one that is not known.
-func (b basis) told(until, now clock.Elapsed, unknown clock.ServerTime) clock.ServerTime {
+// serverTime returns a time elapsed as the shard's node tells it, or what stands for one that is
+// not known.
+func (b basis) serverTime(until, now clock.Elapsed, unknown clock.ServerTime) clock.ServerTime {
 	if until != 0 {
 		if at, ok := b.clock().At(until, now); ok && at > 0 {
 			return at
@@ -70,7 +71,7 @@ func (b basis) tell() script.Relied {
 	// has an entry in its log lives a window longer, also while this machine is suspended.
 	seen := used != 0 && time.Duration(int64(now)-used) < b.shard.Terms.Load().Window
 	return script.Relied{Known: believed.Known, Seen: seen, Fence: b.fence(),
-		Deadline: b.told(believed.Until, now, script.Unconfirmed)}
+		Deadline: b.serverTime(believed.Until, now, script.Unconfirmed)}
 }
 
 // refused is a time of any node that is over: a call that has it as its fence does nothing.
@@ -86,7 +87,7 @@ func (b basis) fence() clock.ServerTime {
 		return refused
 	}
 	now := b.now()
-	return b.told(f.Until(now), now, refused)
+	return b.serverTime(f.Until(now), now, refused)
 }
 
 // unfenced reports whether it has to be confirmed first which nodes are in.

@@ -69,7 +69,7 @@ func TestALeftShardIsAskedNoMore(t *testing.T) {
 			absent := sh.next()
 			behind := sh.call(t.Context(), 2, false)
 			sh.Limit = &leavingLimit{quietLimit{sh.account()}, sh, err}
-			sh.sendAlone(absent, told{script.Absent, 1})
+			sh.sendSlowly(absent, told{script.Absent, 1})
 			sh.prepared()
 			synctest.Wait()
 			for name, o := range map[string]*outcomeOf{"first": first, "behind": behind} {
@@ -131,7 +131,7 @@ func TestTheFirstCallUnderAFenceAsksTheTime(t *testing.T) {
 	err := basis{shard: sh}.present(t.Context(), told{}, func(on basis) (script.Status, clock.ServerTime, error) {
 		s := section{shard: sh, batch: newBatch(sh)}
 		s.prepare(on, sh.env.Clock.Now())
-		if calls++; !s.req.Rare {
+		if calls++; !s.take.Rare {
 			t.Error("the calm take is asked, which does not tell the time")
 		}
 		return []script.Status{script.Fenced, script.OK}[calls-1], 1, nil

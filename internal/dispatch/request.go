@@ -15,13 +15,13 @@ import (
 // again, except after its context has ended or the watchdog has given it up: then a late reply
 // still belongs to it.
 type request struct {
-	queue    *sendQueue
-	sections []*section // those of the call under way; behind them others to be used again
-	asks     []script.Section
-	served   []*Shard // see ranges
-	load     int      // how much that is, see maxLoad
-	began    int64    // when it was sent
-	failed   bool     // without a good answer
+	queue     *sendQueue
+	sections  []*section // those of the call under way; behind them others to be used again
+	asks      []script.Section
+	endpoints []*Shard // see perEndpoint
+	load      int      // of the sections, as maxLoad counts it
+	began     int64    // when it was sent
+	failed    bool     // without a good answer
 	summary
 	watchdog
 }
@@ -51,7 +51,7 @@ func (req *request) clear() {
 		s.shard, s.batch, s.key, s.terms = nil, nil, nil, nil
 	}
 	clear(req.asks)
-	clear(req.served)
+	clear(req.endpoints)
 	req.sections, req.asks = req.sections[:0], req.asks[:0]
 	req.summary = summary{serves: req.serves[:0], links: req.links[:0]}
 }
@@ -147,13 +147,13 @@ func (req *request) call(ctx context.Context) (received int64, err error) {
 		if s.key != nil {
 			ref = s.key.ref
 		}
-		req.asks = append(req.asks, script.Section{Ref: ref, Request: &s.req})
+		req.asks = append(req.asks, script.Section{Ref: ref, Request: &s.take})
 		s.sent.Store(true)
 	}
 	err = n.Scripts.TakeAll(ctx, req.asks)
 	received = n.Finish(ctx, req.verdict(first, err))
-	req.served = req.ranges(req.served[:0])
-	for _, sh := range req.served[1:] {
+	req.endpoints = req.perEndpoint(req.endpoints[:0])
+	for _, sh := range req.endpoints[1:] {
 		sh.Node.Heard(sh.Slot, req.verdict(sh, err))
 	}
 	for i, s := range req.sections {
@@ -185,8 +185,9 @@ func (req *request) verdict(sh *Shard, whole error) (err error) {
 	return err
 }
 
-// ranges appends a shard of each part of the node that fails by itself, the first section's first.
-func (req *request) ranges(shards []*Shard) []*Shard {
+// perEndpoint appends a shard of each part of the node that fails by itself, the first section's
+// first.
+func (req *request) perEndpoint(shards []*Shard) []*Shard {
 	for _, s := range req.sections {
 		if !slices.ContainsFunc(shards, func(sh *Shard) bool { return sh.Node.Together(sh.Slot, s.shard.Slot) }) {
 			shards = append(shards, s.shard)
@@ -206,7 +207,7 @@ func (req *request) answer(received int64, err error) {
 		case s.absent() && s.key != nil:
 			s.key.end(ErrNotPlain)
 		case s.absent():
-			go s.shard.sendAlone(s.batch, told{s.reply.Status, s.reply.At})
+			go s.shard.sendSlowly(s.batch, told{s.reply.Status, s.reply.At})
 		default:
 			s.deliver(received)
 		}
@@ -219,7 +220,7 @@ func (req *request) giveUp() {
 	cause := node.ErrAway
 	if req.sections[0].sent.Load() {
 		cause = context.DeadlineExceeded
-		for _, sh := range req.ranges(nil) { // the call may come back just now, and has a list of its own
+		for _, sh := range req.perEndpoint(nil) { // the call may come back just now, and has a list of its own
 			sh.Node.Heard(sh.Slot, cause)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// section is one batch's part of a script call, or that of an ask for a key that has none.
+// section is the part of a script call for one batch or one key ask.
 type section struct {
 	shard   *Shard
 	batch   *batch
@@ -15,7 +15,7 @@ type section struct {
 	groups  []script.Group  // its asks, as the script wants them
 	callers []script.Caller // those who ask
 	grants  []int64
-	req     script.TakeRequest
+	take    script.TakeRequest
 	terms   *Terms // that were proposed
 	reply   script.TakeReply
 	sent    atomic.Bool // and not known to have been left undone
@@ -30,28 +30,28 @@ func (s *section) prepare(b basis, now int64) {
 		}
 	}
 	s.terms = t
-	s.req.Groups, s.req.Callers = s.groups, s.callers
-	s.req.Proposal = t.Proposal
-	s.req.Relied = b.tell()
-	s.req.Room, s.req.CallerRoom = s.grants[:0], s.req.CallerRoom[:0]
-	// From afar there is no time for a second call: after a rest much may have changed, and whoever
-	// has a name and is refused contends. Of a key the process knows little. Nor does the calm take
-	// tell the time to who is refused, or has no word for a share, until he knows it.
-	s.req.Rare = sh.Known.Rare.Load() || s.req.Fence == refused ||
-		s.req.Fence != 0 && s.req.Deadline == script.Unconfirmed
-	s.req.Contended = sh.Known.contended.Load() && sh.Known.Answered(now-int64(time.Second))
+	s.take.Groups, s.take.Callers = s.groups, s.callers
+	s.take.Proposal = t.Proposal
+	s.take.Relied = b.tell()
+	s.take.Room, s.take.CallerRoom = s.grants[:0], s.take.CallerRoom[:0]
+	// Rare asks for the full take at once: the calm one may fail, and far away there is no time for
+	// a second call. After a rest much may have changed, and a participant that is refused
+	// contends. Nor does the calm take tell the time to a call that must learn it.
+	s.take.Rare = sh.Known.Rare.Load() || s.take.Fence == refused ||
+		s.take.Fence != 0 && s.take.Deadline == script.Unconfirmed
+	s.take.Contended = sh.Known.contended.Load() && sh.Known.Answered(now-int64(time.Second))
 	if sh.Keyed {
-		s.req.Rare = s.req.Rare || sh.sendQueue().far()
+		s.take.Rare = s.take.Rare || sh.sendQueue().far()
 	} else if !sh.Known.Answered(now-int64(time.Second)) || sh.asked.Load() > sh.Expected(now) {
-		s.req.Rare = true
+		s.take.Rare = true
 	}
 }
 
 // relyOn fills in the request of an ask for a key as that of another one at the same place.
 func (s *section) relyOn(o *section) {
 	s.terms = o.terms
-	s.req = script.TakeRequest{Proposal: o.req.Proposal, Relied: o.req.Relied, Groups: s.groups, Room: s.grants[:0],
-		CallerRoom: s.req.CallerRoom[:0], Rare: o.req.Rare}
+	s.take = script.TakeRequest{Proposal: o.take.Proposal, Relied: o.take.Relied, Groups: s.groups, Room: s.grants[:0],
+		CallerRoom: s.take.CallerRoom[:0], Rare: o.take.Rare}
 }
 
 func (s *section) learn(c *call, received int64) {
@@ -59,14 +59,14 @@ func (s *section) learn(c *call, received int64) {
 		s.sent.Store(false) // nothing was executed
 		return
 	}
-	s.req.CallerRoom = s.reply.Callers
+	s.take.CallerRoom = s.reply.Callers
 	if s.key != nil {
 		s.key.learn(c, received, s)
 		return
 	}
 	c.heard(s.terms, received, &s.reply)
-	s.shard.Known.Rare.Store(s.req.Rare)
-	s.shard.Known.contended.Store(s.req.Contended)
+	s.shard.Known.Rare.Store(s.take.Rare)
+	s.shard.Known.contended.Store(s.take.Contended)
 	for i, acc := range s.batch.accounts {
 		acc.learn(c.Sent, received, &s.reply, i)
 	}

@@ -25,8 +25,8 @@ const (
 )
 
 // sendQueue is the asks that wait to be sent to one node, or to one part of a cluster, oldest
-// first. A request leaves as soon as one waits, or a yield later, and takes along what waits for
-// any shard by then.
+// first. A request leaves as soon as an ask waits, or a yield later, unless enough is under way. It
+// takes along what waits for any shard by then.
 type sendQueue struct {
 	env  *Env
 	part int // of the cluster; or whole
@@ -34,7 +34,7 @@ type sendQueue struct {
 	mu       sync.Mutex
 	waiting  []waiting // the oldest first, behind `gone` that have left
 	gone     int
-	underWay int          // requests
+	requests int          // requests
 	filling  bool         // a request has still to take what waits
 	oldest   atomic.Int64 // since when the first one waits; 0: nothing waits
 	capacity
@@ -61,7 +61,7 @@ func (q *sendQueue) add(w waiting) {
 	}
 	q.waiting = slices.Insert(q.waiting, at, w)
 	q.oldest.Store(q.waiting[q.gone].since)
-	q.line.Store(int64(len(q.waiting) - q.gone))
+	q.length.Store(int64(len(q.waiting) - q.gone))
 	req := q.next()
 	q.mu.Unlock()
 	if req != nil {
@@ -71,19 +71,19 @@ func (q *sendQueue) add(w waiting) {
 
 // behind reports whether what waits since that time has waited for longer than it may.
 func (q *sendQueue) behind(since, now int64) bool {
-	return now-since > min(q.quarters(q.env.CallTimeout)*int64(q.env.CallTimeout/4), q.sendBy())
+	return now-since > min(q.quarters(q.env.CallTimeout)*int64(q.env.CallTimeout/4), q.maxAge())
 }
 
-// sendBy returns the age of a call above which it is not sent any more. A call that is sent is
+// maxAge returns the age of a call above which it is not sent any more. A call that is sent is
 // answered in time, and holds up no other one of its request.
-func (q *sendQueue) sendBy() int64 {
+func (q *sendQueue) maxAge() int64 {
 	timeout := int64(q.env.CallTimeout)
-	return max(min(q.env.SendBy(), timeout-q.knownRTT()-timeout/32), timeout/8)
+	return max(min(q.env.MaxAge(), timeout-q.knownRTT()-timeout/32), timeout/8)
 }
 
 // tooOld reports whether a call of that age is not sent any more.
 func (q *sendQueue) tooOld(age int64) bool {
-	return age > int64(q.env.CallTimeout/8) && age > q.sendBy()
+	return age > int64(q.env.CallTimeout/8) && age > q.maxAge()
 }
 
 // far reports whether there is known to be no time for four round trips.
@@ -92,7 +92,9 @@ func (q *sendQueue) far() bool { return q.rtt.Load() > int64(q.env.CallTimeout/4
 // near reports whether there is known to be time for so many round trips.
 func (q *sendQueue) near(trips int64) bool { return q.capacity.near(q.env.CallTimeout, trips) }
 
-// overdue reports whether more waits than can be sent in time.
+// overdue reports whether more waits than can be sent in time: the oldest has waited for too long,
+// and that is no stall. Where load lasts that comes too late: then no more may wait than leaves the
+// queue in a quarter of a call timeout, or in two if the node is near.
 func (q *sendQueue) overdue(now int64) bool {
 	since := q.oldest.Load()
 	if since == 0 {
@@ -100,17 +102,17 @@ func (q *sendQueue) overdue(now int64) bool {
 	}
 	late := q.behind(max(since, q.resumed.Load()), now) && !q.stalled(now, q.env.CallTimeout)
 	return late || q.lasts(now, int64(q.env.CallTimeout)) &&
-		q.line.Load() > max((q.quarters(q.env.CallTimeout)-1)*q.pace.Load(), maxLoad)
+		q.length.Load() > max((q.quarters(q.env.CallTimeout)-1)*q.rate.Load(), maxLoad)
 }
 
 // next returns the request that is to take what waits; nil if nothing waits, another request is
 // about to take it, or enough is under way. q.mu is held.
 func (q *sendQueue) next() *request {
-	if q.filling || q.gone == len(q.waiting) || q.underWay >= q.mostRequests() || q.inFlight >= q.most {
+	if q.filling || q.gone == len(q.waiting) || q.requests >= q.mostRequests() || q.loadUnderWay >= q.mostLoad {
 		return nil
 	}
 	q.filling = true
-	q.underWay++
+	q.requests++
 	return newRequest(q)
 }
 
@@ -156,8 +158,8 @@ func (q *sendQueue) send(req *request) {
 func (q *sendQueue) gathers() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.underWay > 1 || q.gone == len(q.waiting) {
-		return q.underWay > 1
+	if q.requests > 1 || q.gone == len(q.waiting) {
+		return q.requests > 1
 	}
 	return q.waiting[q.gone].shard.Known.contended.Load()
 }
@@ -173,7 +175,7 @@ func (q *sendQueue) yield() {
 // waited for so long that very many others would run first.
 func (q *sendQueue) full() bool {
 	since := q.oldest.Load()
-	return q.line.Load() >= maxLoad || since != 0 && q.env.Clock.Now()-since >= int64(q.env.CallTimeout/16)
+	return q.length.Load() >= maxLoad || since != 0 && q.env.Clock.Now()-since >= int64(q.env.CallTimeout/16)
 }
 
 // answered is called before the answers of a request are handed out. It reports whether that
@@ -194,7 +196,7 @@ func (q *sendQueue) answered(req *request) bool {
 func (q *sendQueue) ended(req *request, again bool) *request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.underWay--
+	q.requests--
 	q.unload(req)
 	if again {
 		q.env.requests.Put(req)
@@ -239,9 +241,9 @@ func (q *sendQueue) fill(req *request) {
 func (q *sendQueue) pop(req *request, now int64) (oldest waiting, more *request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.gone == len(q.waiting) || req.load >= min(maxLoad, q.most-q.inFlight) {
+	if q.gone == len(q.waiting) || req.load >= min(maxLoad, q.mostLoad-q.loadUnderWay) {
 		q.filling = false
-		q.inFlight += req.load
+		q.loadUnderWay += req.load
 		return waiting{}, q.next()
 	}
 	oldest = q.waiting[q.gone]

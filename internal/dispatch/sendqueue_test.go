@@ -16,7 +16,7 @@ import (
 func TestAQueueThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 	sh := grounded(t)
 	// All requests are under way.
-	q := &sendQueue{env: sh.env, part: whole, underWay: maxRequests, capacity: capacity{most: maxLoad}}
+	q := &sendQueue{env: sh.env, part: whole, requests: maxRequests, capacity: capacity{mostLoad: maxLoad}}
 	q.add(waiting{shard: sh, since: 1})
 	for range 100_000 {
 		q.add(waiting{shard: sh, since: 1})
@@ -33,7 +33,7 @@ func TestAQueueThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 // late into it, because its asks waited for another call of the shard.
 func TestWhatWaitsForLongestIsSentFirst(t *testing.T) {
 	sh := grounded(t)
-	q := &sendQueue{env: sh.env, part: whole, underWay: maxRequests, capacity: capacity{most: maxLoad}}
+	q := &sendQueue{env: sh.env, part: whole, requests: maxRequests, capacity: capacity{mostLoad: maxLoad}}
 	for _, since := range []int64{3, 1, 2} {
 		q.add(waiting{shard: sh, since: since})
 	}
@@ -66,8 +66,8 @@ func TestARequestWaitsForCompany(t *testing.T) {
 		sh.Known.contended.Store(c.contended)
 		first := 0
 		for range 20 { // the scheduler may decide otherwise once in a while
-			q := &sendQueue{env: sh.env, part: whole, underWay: c.underWay, filling: true,
-				capacity: capacity{most: maxLoad}}
+			q := &sendQueue{env: sh.env, part: whole, requests: c.underWay, filling: true,
+				capacity: capacity{mostLoad: maxLoad}}
 			for range c.waiting {
 				q.add(waiting{shard: sh, since: sh.env.Clock.Now()})
 			}
@@ -93,7 +93,7 @@ func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sh := grounded(t)
 		q := sh.sendQueue()
-		q.underWay = maxRequests // nothing is sent
+		q.requests = maxRequests // nothing is sent
 		q.add(waiting{shard: sh, since: sh.env.Clock.Now()})
 		first := sh.call(t.Context(), 1, false)
 		time.Sleep(sh.env.CallTimeout/2 + time.Millisecond)
@@ -110,10 +110,10 @@ func TestACallThatCannotBeSentInTimeIsRefusedAtOnce(t *testing.T) {
 		with := sh.call(t.Context(), 1, false)
 		limit := &quietLimit{} // of another shard of the node
 		other := (&Shard{}).Init(sh.env, sh.Home, limit, script.ShardRef{}, sh.Node, &Terms{})
-		other.away = 1
-		limit.own = NewAccount(&Member{ID: "p", Weight: 1000}, other)
-		if late := other.call(t.Context(), 1, false); !errors.Is(late.err, ErrOverloaded) || other.Waiting.Load() != 0 {
-			t.Errorf("%+v, %d wait", late, other.Waiting.Load())
+		other.underWay = 1
+		limit.own = NewAccount(&Participant{ID: "p", Weight: 1000}, other)
+		if late := other.call(t.Context(), 1, false); !errors.Is(late.err, ErrOverloaded) || other.Unanswered.Load() != 0 {
+			t.Errorf("%+v, %d wait", late, other.Unanswered.Load())
 		}
 		if b := sh.serve(9); b == nil {
 			t.Fatal("nothing is sent")
@@ -140,7 +140,7 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 		const quarter = 3 * maxLoad // leave the line in a quarter of the call timeout
 		sh := grounded(t)
 		e, q := sh.env, sh.sendQueue()
-		q.underWay = maxRequests // what leaves the line leaves by the test
+		q.requests = maxRequests // what leaves the line leaves by the test
 		add := func(n int) {
 			for range n {
 				q.add(waiting{shard: sh, since: e.Clock.Now()})
@@ -182,11 +182,11 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 			q.rtt.Store(int64(c.rtt))
 			add(c.more - 1)
 			if q.overdue(e.Clock.Now()) {
-				t.Errorf("%s away: %d wait, and the line is too long", c.rtt, q.line.Load())
+				t.Errorf("%s away: %d wait, and the line is too long", c.rtt, q.length.Load())
 			}
 			add(1)
 			if !q.overdue(e.Clock.Now()) {
-				t.Errorf("%s away: %d wait, and the line is not too long", c.rtt, q.line.Load())
+				t.Errorf("%s away: %d wait, and the line is not too long", c.rtt, q.length.Load())
 			}
 			leave(1)
 		}
@@ -240,11 +240,11 @@ func TestWhatIsOnTheWayIsAnsweredInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rtt = time.Millisecond
 		sh := grounded(t)
-		e, o := sh.env, &capacity{most: maxLoad}
+		e, o := sh.env, &capacity{mostLoad: maxLoad}
 		begin := func(carries int) *request {
 			req := &request{queue: sh.sendQueue(), load: carries, began: e.Clock.Now()}
 			req.env = e
-			o.inFlight += carries
+			o.loadUnderWay += carries
 			return req
 		}
 		serve := func(carries int, takes time.Duration) {
@@ -254,17 +254,17 @@ func TestWhatIsOnTheWayIsAnsweredInTime(t *testing.T) {
 		}
 		may := func(want int, after string) {
 			t.Helper()
-			if o.most != want || o.inFlight != 0 {
-				t.Errorf("%s %d may be on the way, want %d; %d are", after, o.most, want, o.inFlight)
+			if o.mostLoad != want || o.loadUnderWay != 0 {
+				t.Errorf("%s %d may be on the way, want %d; %d are", after, o.mostLoad, want, o.loadUnderWay)
 			}
 		}
 		serve(1, rtt)
 		serve(1, rtt)
 		longest := e.CallTimeout / 8
 		serve(maxLoad, rtt+longest)
-		may(maxLoad+leastInFlight, "after a request in time")
+		may(maxLoad+leastUnderWay, "after a request in time")
 		serve(1, rtt+longest)
-		may(maxLoad+leastInFlight, "after one for which there was room")
+		may(maxLoad+leastUnderWay, "after one for which there was room")
 		known, failed := o.rtt.Load(), begin(1)
 		failed.failed = true
 		o.unload(failed)
@@ -276,16 +276,16 @@ func TestWhatIsOnTheWayIsAnsweredInTime(t *testing.T) {
 		for _, req := range others {
 			o.unload(req)
 		}
-		may((maxLoad+leastInFlight)/2, "after two at once that took twice as long")
+		may((maxLoad+leastUnderWay)/2, "after two at once that took twice as long")
 		if !o.slow.Load() {
 			t.Error("a node is not slow after a request that took much longer than a round trip")
 		}
 		serve(maxLoad, 1000*longest)
-		may(leastInFlight, "after one that took for ever")
+		may(leastUnderWay, "after one that took for ever")
 		for range 1000 {
-			serve(o.most, rtt)
+			serve(o.mostLoad, rtt)
 		}
-		may(maxInFlight, "after many that were full")
+		may(mostUnderWay, "after many that were full")
 	})
 }
 
@@ -296,7 +296,7 @@ func TestFromAfarMoreIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sh := grounded(t)
 		timeout := sh.env.CallTimeout
-		if most := sh.sendQueue().most; most != firstReach*maxLoad {
+		if most := sh.sendQueue().mostLoad; most != firstReach*maxLoad {
 			t.Errorf("before the first answer %d may be under way", most)
 		}
 		for _, c := range []struct {
@@ -304,12 +304,12 @@ func TestFromAfarMoreIsUnderWay(t *testing.T) {
 			first, then, most, each int
 			sendBy                  time.Duration
 		}{
-			{time.Millisecond, maxLoad, maxLoad + leastInFlight, maxInFlight, maxRequests, timeout * 3 / 4},
-			{timeout / 32, 2 * maxLoad, 3 * maxLoad, 2 * maxInFlight, 2 * maxRequests, timeout * 3 / 4},
-			{timeout / 4, 4 * maxLoad, 5 * maxLoad, farthest * maxInFlight, 4 * maxRequests, timeout * 23 / 32},
-			{timeout * 9 / 10, 4 * maxLoad, 5 * maxLoad, farthest * maxInFlight, 4 * maxRequests, timeout / 8},
+			{time.Millisecond, maxLoad, maxLoad + leastUnderWay, mostUnderWay, maxRequests, timeout * 3 / 4},
+			{timeout / 32, 2 * maxLoad, 3 * maxLoad, 2 * mostUnderWay, 2 * maxRequests, timeout * 3 / 4},
+			{timeout / 4, 4 * maxLoad, 5 * maxLoad, farthest * mostUnderWay, 4 * maxRequests, timeout * 23 / 32},
+			{timeout * 9 / 10, 4 * maxLoad, 5 * maxLoad, farthest * mostUnderWay, 4 * maxRequests, timeout / 8},
 		} {
-			q := &sendQueue{env: sh.env, part: whole, capacity: capacity{most: maxLoad}}
+			q := &sendQueue{env: sh.env, part: whole, capacity: capacity{mostLoad: maxLoad}}
 			var may []int
 			for i, carries := range append([]int{1, 1}, slices.Repeat([]int{maxLoad}, 1000)...) {
 				req := &request{queue: q, load: carries, began: sh.env.Clock.Now()}
@@ -318,21 +318,21 @@ func TestFromAfarMoreIsUnderWay(t *testing.T) {
 				case 0:
 					time.Sleep(timeout) // it loads the script
 				case 1:
-					if q.sendBy() != int64(timeout*3/4) {
-						t.Errorf("after one request a call is sent until %s", time.Duration(q.sendBy()))
+					if q.maxAge() != int64(timeout*3/4) {
+						t.Errorf("after one request a call is sent until %s", time.Duration(q.maxAge()))
 					}
 				default:
-					q.inFlight = q.most // others are under way
+					q.loadUnderWay = q.mostLoad // others are under way
 				}
 				time.Sleep(c.rtt)
 				if q.unload(req); i > 0 {
-					may = append(may, q.most)
+					may = append(may, q.mostLoad)
 				}
 			}
-			if may[0] != c.first || may[1] != c.then || q.most != c.most || q.mostRequests() != c.each ||
-				q.sendBy() != int64(c.sendBy) || !q.behind(7, 8+q.sendBy()) {
+			if may[0] != c.first || may[1] != c.then || q.mostLoad != c.most || q.mostRequests() != c.each ||
+				q.maxAge() != int64(c.sendBy) || !q.behind(7, 8+q.maxAge()) {
 				t.Errorf("%s away %v may be under way, then %d in %d requests; a call is sent until %s", c.rtt, may[:2],
-					q.most, q.mostRequests(), time.Duration(q.sendBy()))
+					q.mostLoad, q.mostRequests(), time.Duration(q.maxAge()))
 			}
 		}
 	})
@@ -358,14 +358,14 @@ func TestFromAfarSeveralBatchesAreUnderWay(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			sh := grounded(t)
 			q := sh.sendQueue()
-			q.underWay = 8 * maxRequests // the test sends what is sent
+			q.requests = 8 * maxRequests // the test sends what is sent
 			q.rtt.Store(int64(c.rtt))
 			q.slow.Store(c.slow)
 			sh.Known.contended.Store(c.contended)
 			time.Sleep(time.Second)
 			sh.moved = sh.env.Clock.Now() - int64(c.since)
 			send := func() {
-				if q.line.Load() > 0 {
+				if q.length.Load() > 0 {
 					q.pop(&request{}, sh.env.Clock.Now())
 					sh.nextBatch()
 				}
@@ -374,16 +374,16 @@ func TestFromAfarSeveralBatchesAreUnderWay(t *testing.T) {
 				sh.call(t.Context(), 1, false)
 				send()
 			}
-			if int(sh.away) != c.want {
-				t.Errorf("%s: %d under way, want %d", c.name, sh.away, c.want)
+			if int(sh.underWay) != c.want {
+				t.Errorf("%s: %d under way, want %d", c.name, sh.underWay, c.want)
 			}
 			time.Sleep(sh.env.CallTimeout / 16)
 			synctest.Wait()
 			send()
-			if int(sh.away) != c.later {
-				t.Errorf("%s: later %d under way, want %d", c.name, sh.away, c.later)
+			if int(sh.underWay) != c.later {
+				t.Errorf("%s: later %d under way, want %d", c.name, sh.underWay, c.later)
 			}
-			sh.Waiting.Store(0)
+			sh.Unanswered.Store(0)
 		})
 	}
 }
@@ -396,10 +396,10 @@ func TestWhoIsTooOldForItsWayDissolvesNothing(t *testing.T) {
 		q := sh.sendQueue()
 		q.rtt.Store(int64(sh.env.CallTimeout * 6 / 10))
 		q.samples.Store(minSamples)
-		q.underWay = 8 * maxRequests // the test sends what is sent
+		q.requests = 8 * maxRequests // the test sends what is sent
 		old := sh.call(t.Context(), 1, false)
 		q.pop(&request{}, sh.env.Clock.Now())
-		time.Sleep(time.Duration(q.sendBy()) - time.Millisecond)
+		time.Sleep(time.Duration(q.maxAge()) - time.Millisecond)
 		young := sh.call(t.Context(), 1, false)
 		time.Sleep(2 * time.Millisecond)
 		if sh.nextBatch() != nil {
@@ -431,7 +431,7 @@ func TestWhatIsUnderWayIsNotThereForOthers(t *testing.T) {
 			b := sh.nextBatch()
 			s := &section{shard: sh, batch: b, groups: b.groups(nil)}
 			s.prepare(basis{sh, sh.Terms.Load()}, now)
-			return s.req.Rare
+			return s.take.Rare
 		}
 		sh.call(t.Context(), 6, false)
 		first := rare()

@@ -55,7 +55,7 @@ func (t *Terms) splitOver(n *node.Node) bool { return t.Split || t.Shards > 1 &&
 
 // Fence tells which nodes are in, and for how long that may be relied on.
 type Fence interface {
-	// Until is until when, as time elapsed; 0: it may not.
+	// Until returns until when that may be relied on, as time elapsed; 0: it may not.
 	Until(elapsed clock.Elapsed) clock.Elapsed
 	// Bars reports whether a shard that is of an incarnation of a node must not be asked.
 	Bars(node, incarnation string) bool
@@ -83,7 +83,7 @@ type Home struct {
 	Space      script.Space // of the shard's keys
 	Bursty     bool         // its algorithm has a burst
 	Paced      bool         // its permits have turns: a leaky bucket
-	Keyed      bool         // it is of a key of a family: shared by nobody, and nobody tells the shard that it left
+	Keyed      bool         // it is of keys of a family, which nobody tells of another layout
 }
 
 // Limit is the limit that a shard is of. It is asked and told something with a script call, never
@@ -186,7 +186,7 @@ func (sh *Shard) Left() int64 {
 	if !heard {
 		free = sh.Most()
 	}
-	return free - sh.Waiting.Load()
+	return free - sh.Unanswered.Load()
 }
 
 // Replaces takes over from the Shard that stood for the same one before its node turned out to be

@@ -10,16 +10,14 @@ import (
 	"github.com/shardlimit/shardlimit/script"
 )
 
-// slowCall is a batch in a script call of its own, because something else has to be done first:
-// until its shard has state the layout is confirmed, and so is a layout that the shard would not
-// tell of.
+// slowCall is a script call for one batch alone: what it relies on has to be confirmed first.
 type slowCall struct {
 	section
 	watchdog
 }
 
-// sendAlone sends a batch in a slow call. before is what an earlier call for it was told, if any.
-func (sh *Shard) sendAlone(b *batch, before told) {
+// sendSlowly sends a batch in a slow call. before is what an earlier call for it was told, if any.
+func (sh *Shard) sendSlowly(b *batch, before told) {
 	slow := &slowCall{section: section{shard: sh, batch: b}}
 	slow.watch(sh.env, slow.giveUp)
 	now := sh.env.Clock.Now()
@@ -32,7 +30,7 @@ func (sh *Shard) sendAlone(b *batch, before told) {
 			return script.OK, 0, nil
 		}
 		var err error
-		received, err = slow.take(slow, b)
+		received, err = slow.ask(slow, b)
 		return slow.reply.Status, slow.reply.At, err
 	})
 	switch awaited, _ := slow.finish(); {
@@ -46,8 +44,8 @@ func (sh *Shard) sendAlone(b *batch, before told) {
 	}
 }
 
-// budget is the time that a call has whose oldest ask has that age: half of it if the limit has
-// shards to go to instead.
+// budget returns the time that a call has whose oldest ask has that age: half of it if the limit
+// has shards to go to instead.
 func (e *Env) budget(age int64, split bool) time.Duration {
 	left := e.CallTimeout - time.Duration(age)
 	if split {
@@ -56,8 +54,8 @@ func (e *Env) budget(age int64, split bool) time.Duration {
 	return left
 }
 
-// take makes one script call on this basis, and learns from the reply.
-func (slow *slowCall) take(ctx context.Context, b basis) (received int64, err error) {
+// ask makes one script call on this basis, and learns from the reply.
+func (slow *slowCall) ask(ctx context.Context, b basis) (received int64, err error) {
 	sh := slow.shard
 	ctx, c, err := sh.begin(ctx, telemetry.Take, slow.batch)
 	if err != nil {
@@ -65,7 +63,7 @@ func (slow *slowCall) take(ctx context.Context, b basis) (received int64, err er
 	}
 	slow.prepare(b, c.Sent)
 	slow.sent.Store(true)
-	slow.reply, err = c.Scripts.Take(ctx, sh.Ref, &slow.req)
+	slow.reply, err = c.Scripts.Take(ctx, sh.Ref, &slow.take)
 	received = c.Finish(ctx, err)
 	if err == nil {
 		slow.learn(&c, received)

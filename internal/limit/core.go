@@ -34,7 +34,7 @@ type Core struct {
 	mu       sync.Mutex
 	declared Limit       // by the code, at the highest revision
 	told     atomic.Bool // the log was told that the declaration is not in force
-	// Every shard ever known, so that what is known survives a new layout. mu guards them.
+	// Shards are those that calls may still be at, under any layout. mu guards them.
 	Shards []*dispatch.Shard
 	// The first ones, in one piece with the core: a key seldom has others.
 	first struct {

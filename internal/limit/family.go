@@ -113,12 +113,12 @@ func (f *Family) account(p *Plan) *dispatch.Account {
 		return nil
 	}
 	sh := (&dispatch.Shard{}).Init(of.Dispatch, p.homes[0], listener{f.Of}, script.ShardRef{}, n, p.terms[0])
-	return dispatch.NewAccount(&dispatch.Member{ID: of.Who.ID, Weight: of.Who.Weight}, sh)
+	return dispatch.NewAccount(&dispatch.Participant{ID: of.Who.ID, Weight: of.Who.Weight}, sh)
 }
 
-// PlaceOf returns the plan of a key whose calls bring no terms, and the name of its shard, under
+// PlanOfKey returns the plan of a key whose calls bring no terms, and the name of its shard, under
 // the family's routes; nil if the key needs a Core.
-func (f *Family) PlaceOf(ft *Routes, prefix, key string) (p *Plan, named script.ShardRef) {
+func (f *Family) PlanOfKey(ft *Routes, prefix, key string) (p *Plan, named script.ShardRef) {
 	at, only := ft.Layout.Keys.OnlyOf(prefix, key)
 	plain := f.plans.plain.Load()
 	if !only || plain == nil || plain.from != ft || plain.at[at] == nil {

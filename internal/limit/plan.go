@@ -47,7 +47,7 @@ func (c *Core) plan(layout shard.Layout) (*Plan, error) {
 }
 
 // terms returns what to propose to a shard of the layout. Only a settled layout entitles a shard
-// to its share at once; else its capacity comes from a Plan.
+// to its share at once; else shard.Layout.Plan raises it.
 func (c *Core) terms(layout shard.Layout, s shard.Shard) (*dispatch.Terms, error) {
 	var floor int64
 	if layout.Settled {

@@ -7,17 +7,16 @@ import (
 	"github.com/shardlimit/shardlimit/internal/register"
 )
 
-// Routes are a plan with its shards. They never change; a new
-// layout has new ones.
+// Routes are a plan with its shards. They never change; a new layout has new ones.
 type Routes struct {
 	*Plan
-	Shards []*dispatch.Shard // to the live shards, in the order of the layout
+	Shards []*dispatch.Shard // the live ones on known nodes, in the order of the layout
 	Order  []*dispatch.Shard // the same in this participant's order of preference
 	Split  bool              // whether the limit has more than one shard
 	closed error             // why no shard can be used though nodes answer; nil: none is kept from use
 
 	Record *register.Reader   // that holds the layout, or what it follows from
-	only   [1]*dispatch.Shard // of shards, as a rule
+	only   [1]*dispatch.Shard // backs Shards, as a rule
 }
 
 // Free adds up what was free on the shards this process has heard from.

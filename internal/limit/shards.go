@@ -8,9 +8,9 @@ import (
 	"github.com/shardlimit/shardlimit/shard"
 )
 
-// leave tells the shards that are not live in the layout: calls that are on their way to them find
-// what is there, and claim nothing. One that the layout does not have at all is dropped once no
-// call waits there: a node that falls and returns has other shards each time. c.mu is held.
+// leave gives shards that are not live in the layout terms that claim nothing, for late calls. One
+// that the layout does not have at all is dropped once no call waits there: a node that falls and
+// returns has other shards each time. c.mu is held.
 func (c *Core) leave(layout shard.Layout) {
 	c.Shards = slices.DeleteFunc(c.Shards, func(sh *dispatch.Shard) bool {
 		i := layout.Index(sh.Site)
@@ -27,7 +27,7 @@ func (c *Core) leave(layout shard.Layout) {
 				sh.Terms.Store(t)
 			}
 		}
-		gone := i < 0 && sh.Waiting.Load() == 0
+		gone := i < 0 && sh.Unanswered.Load() == 0
 		if gone {
 			sh.Gone.Store(true)
 		}

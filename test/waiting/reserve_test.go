@@ -81,15 +81,18 @@ func TestABookingIsSplitIfThatIsSooner(t *testing.T) {
 	})
 }
 
-// Permits that stay free beside a booking are granted at once.
+// Permits that stay free beside a booking are granted at once. In a bucket the booking waits for
+// those that are there, too.
 func TestABookingLeavesWhatItDoesNotNeed(t *testing.T) {
 	for algorithm, free := range map[shardlimit.Algorithm]int64{shardlimit.SlidingLog: 5, shardlimit.SlidingCounter: 5,
 		shardlimit.FixedWindow: 5, shardlimit.TokenBucket: 0} {
 		limittest.RunInBubble(t, algorithm.String(), 1, func(t *testing.T, f limittest.Fleet) {
 			l := f.Limiter(t, shardlimit.Limit{Permits: 25, Per: time.Minute, Algorithm: algorithm})
-			for range 2 { // the second one is booked
-				_, err := l.Reserve(t.Context(), 20)
-				limittest.Must(t, err)
+			_, err := l.Reserve(t.Context(), 20)
+			limittest.Must(t, err)
+			ahead, err := l.Reserve(t.Context(), 20)
+			if limittest.Must(t, err); ahead.Delay() == 0 {
+				t.Error("it is not booked ahead")
 			}
 			d, err := l.AllowUpTo(t.Context(), 20)
 			if limittest.Must(t, err); d.Granted != free {
@@ -102,23 +105,29 @@ func TestABookingLeavesWhatItDoesNotNeed(t *testing.T) {
 // A booking over several shards of which one refuses is made on one alone, and what the others had
 // booked is free again.
 func TestAShardAloneTakesOverASplitThatFailed(t *testing.T) {
-	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
-		l := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 4})
-		for range 4 { // one on each shard, whose share is 25
-			_, err := l.Reserve(t.Context(), 20)
-			limittest.Must(t, err)
-		}
-		f.Bubble[1].Redis.Refuse("OOM command not allowed when used memory > 'maxmemory'.") // it can be looked at
-		r, err := l.Reserve(t.Context(), 20)
-		limittest.Must(t, err)
-		if r.Delay() < 59*time.Second {
-			t.Errorf("they come in %v, from a node that refuses", r.Delay())
-		}
-		d, err := l.AllowUpTo(t.Context(), 20)
-		if limittest.Must(t, err); d.Granted != 10 {
-			t.Errorf("%d are free, want 5 on each shard of the other node", d.Granted)
-		}
-	})
+	for what, refuses := range map[string]bool{"both nodes serve": false, "one refuses": true} {
+		limittest.RunInBubble(t, what, 2, func(t *testing.T, f limittest.Fleet) {
+			l := f.Limiter(t, shardlimit.Limit{Permits: 100, Per: time.Minute, Shards: 4})
+			book := func() time.Duration {
+				r, err := l.Reserve(t.Context(), 20)
+				limittest.Must(t, err)
+				return r.Delay()
+			}
+			for range 4 { // one on each shard, whose share is 25
+				book()
+			}
+			if refuses { // it can be looked at
+				f.Bubble[1].Redis.Refuse("OOM command not allowed when used memory > 'maxmemory'.")
+			}
+			if delay := book(); refuses != (delay > 59*time.Second) {
+				t.Errorf("they come in %v", delay)
+			}
+			d, err := l.AllowUpTo(t.Context(), 20)
+			if limittest.Must(t, err); refuses && d.Granted != 10 {
+				t.Errorf("%d are free, want 5 on each shard of the other node", d.Granted)
+			}
+		})
+	}
 }
 
 // A permit that was reserved is used when it is due: the history has it between the call and its
