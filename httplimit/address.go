@@ -3,7 +3,6 @@ package httplimit
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -30,8 +29,8 @@ const (
 type AddressOptions struct {
 	// Trusted are the networks of proxies whose word is taken. What other peers say is not read.
 	Trusted []netip.Prefix
-	// TrustUnix takes the word of peers on a Unix socket, too. They have no address, so that
-	// Trusted cannot name them; who may write to the socket is a matter of its file.
+	// TrustUnix takes the word of peers that have no address, too, as those on a Unix socket:
+	// Trusted cannot name them. Who may write to the socket is a matter of its file.
 	TrustUnix bool
 	// Field is the field that these proxies write. It is one, because proxies pass on what clients
 	// say in the others.
@@ -75,22 +74,13 @@ func Address(o AddressOptions) Key {
 // of is the key of the address of a request. All bits are set, and Trusted has IPv4 as such.
 func (o *AddressOptions) of(r *http.Request) string {
 	ip := parseIP(r.RemoteAddr)
-	if ip.IsValid() && o.trusts(ip) || !ip.IsValid() && o.TrustUnix && onSocket(r) {
+	if ip.IsValid() && o.trusts(ip) || !ip.IsValid() && o.TrustUnix {
 		ip = o.behind(r.Header, ip)
 	}
 	if !ip.IsValid() {
 		return adapter.Bounded(strings.ToLower(r.RemoteAddr))
 	}
 	return o.key(ip)
-}
-
-// onSocket reports whether a peer without an address is on a Unix socket. The server knows; else it
-// is what the names of such peers look like.
-func onSocket(r *http.Request) bool {
-	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
-		return strings.HasPrefix(local.Network(), "unix")
-	}
-	return r.RemoteAddr == "" || r.RemoteAddr[0] == '@' || r.RemoteAddr[0] == '/'
 }
 
 // maxHops bounds how many proxies are walked over. More are no chain that somebody built.
@@ -106,8 +96,14 @@ func (o *AddressOptions) behind(h http.Header, ip netip.Addr) netip.Addr {
 		}
 		return cmp.Or(parseIP(said[len(said)-1]), ip)
 	}
-	hops := 0
-	for entry := range fromRight(said, ',') {
+	list, hops := strings.Join(said, ","), 0
+	for at := len(list); at >= 0 && hops < maxHops; {
+		list = list[:at]
+		at = strings.LastIndexByte(list, ',')
+		entry := strings.TrimSpace(list[at+1:])
+		if entry == "" {
+			continue
+		}
 		if o.Field == Forwarded {
 			entry = forwardedFor(entry)
 		}
@@ -116,11 +112,32 @@ func (o *AddressOptions) behind(h http.Header, ip netip.Addr) netip.Addr {
 			break
 		}
 		ip = next
-		if hops++; hops == maxHops || !o.trusts(ip) {
+		if hops++; !o.trusts(ip) {
 			break
 		}
 	}
 	return ip
+}
+
+// forwardedFor is the address in an element of Forwarded, "" if it has none or several. What a
+// proxy quotes may be a client's, such as the name of a host: with a separator or an escape in
+// it, which no address has, the element has none.
+func forwardedFor(element string) (node string) {
+	for parameter := range strings.SplitSeq(element, ";") {
+		if strings.Contains(parameter, `\`) || strings.Count(parameter, `"`)%2 != 0 {
+			return ""
+		}
+		name, value, _ := strings.Cut(parameter, "=")
+		if !strings.EqualFold(strings.TrimSpace(name), "for") {
+			continue
+		}
+		if node != "" {
+			return ""
+		}
+		node = strings.Trim(strings.TrimSpace(value), `"`)
+	}
+	node, _, _ = strings.Cut(node, ":_") // a port that is hidden
+	return node
 }
 
 func (o *AddressOptions) trusts(ip netip.Addr) bool {
