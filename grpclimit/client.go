@@ -18,21 +18,15 @@ import (
 	"github.com/shardlimit/shardlimit/internal/adapter"
 )
 
-// Waiter waits for permits. *shardlimit.Limiter and *Policies do.
+// Waiter waits for permits. *shardlimit.Limiter and *httplimit.Policies do.
 type Waiter = httplimit.Waiter
-
-// WaitOne has all calls wait for permits of one limit. It panics if that is nil.
-func WaitOne(w Waiter) func(context.Context, Call) Waiter {
-	adapter.MustBe(w, "grpclimit: WaitOne needs a Waiter")
-	return func(context.Context, Call) Waiter { return w }
-}
 
 // WaitPerKey has calls wait for permits of the limit that their key has, such as Target. It panics
 // if family or key is nil.
 func WaitPerKey(family *shardlimit.Family, key Key) func(context.Context, Call) Waiter {
 	adapter.MustBe(family, "grpclimit: WaitPerKey needs a Family")
 	adapter.MustBe(key, "grpclimit: WaitPerKey needs a key")
-	return func(ctx context.Context, call Call) Waiter { return family.Limiter(key(ctx, call)) }
+	return func(ctx context.Context, call Call) Waiter { return family.Limiter(adapter.Bounded(key(ctx, call))) }
 }
 
 // Client is interceptors for a fleet of clients: each call or stream waits for a permit, and for
@@ -42,9 +36,9 @@ func WaitPerKey(family *shardlimit.Family, key Key) func(context.Context, Call) 
 // under way when it asks are not held back. A call that got a permit before it ran into a pause
 // needs another when that ends, so that those that were held do not exceed the limit then.
 //
-// Where the Waiter is an httplimit.Acquirer, what a call took is given back if it was not made: it
-// ran into a pause, or its context ended first. A call that gRPC was given counts as made, because
-// gRPC does not tell surely that nothing was sent.
+// What a call took is given back if it was not made: it ran into a pause, or its context ended
+// first. A call that gRPC was given counts as made, because gRPC does not tell surely that nothing
+// was sent.
 //
 // The interceptors return errors of the Waiter as a status that unwraps to them: DEADLINE_EXCEEDED
 // for ErrWaitTooLong, which comes at once also if a pause outlasts the deadline of the call;

@@ -55,11 +55,16 @@ type waits struct {
 	err   error
 }
 
-func (w *waits) WaitN(ctx context.Context, n int64) error {
+func (w *waits) Acquire(ctx context.Context, n int64) (shardlimit.Decision, error) {
 	w.n += n
 	w.calls++
-	return errors.Join(w.err, context.Cause(ctx))
+	return shardlimit.Decision{Allowed: true, Granted: n}, errors.Join(w.err, context.Cause(ctx))
 }
+
+func (w *waits) Settle(context.Context, shardlimit.Decision, int64) error { return nil }
+
+// all has all calls wait for it.
+func (w *waits) all(context.Context, grpclimit.Call) grpclimit.Waiter { return w }
 
 func TestCallsWaitForPermits(t *testing.T) {
 	w := &waits{}
@@ -105,7 +110,7 @@ func TestCallsThatAreNotMade(t *testing.T) {
 		{canceled, nil, why, codes.Canceled},
 	} {
 		made := false
-		client := &grpclimit.Client{Permits: grpclimit.WaitOne(&waits{err: c.err})}
+		client := &grpclimit.Client{Permits: (&waits{err: c.err}).all}
 		err := through(c.ctx, client, func() error { made = true; return nil })
 		if !errors.Is(err, c.is) || status.Code(err) != c.as || made {
 			t.Errorf("%v, made %v", err, made)

@@ -78,7 +78,7 @@ func (o *AddressOptions) of(r *http.Request) string {
 		ip = o.behind(r.Header, ip)
 	}
 	if !ip.IsValid() {
-		return adapter.Bounded(strings.ToLower(r.RemoteAddr))
+		return strings.ToLower(r.RemoteAddr)
 	}
 	return o.key(ip)
 }

@@ -3,12 +3,14 @@ package httplimit_test
 import (
 	"net/http"
 	"net/netip"
-	neturl "net/url"
+	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/httplimit"
+	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
 func prefixes(texts ...string) (all []netip.Prefix) {
@@ -78,24 +80,23 @@ func TestAddressesBehindProxies(t *testing.T) {
 	}
 }
 
-// FuzzKeys: no request makes a key too long, or panics.
+// FuzzKeys: no request makes a key that a limit cannot have, or panics.
 func FuzzKeys(f *testing.F) {
 	f.Add("10.0.0.1:80", `for="[2001:db8::1]:7";ext="a,b\"", for=1.2.3.4`, "for=6.6.6.6")
 	f.Add("[::ffff:10.0.0.1%e]:1", "1.2.3.4, ,unknown", `"\\`)
 	f.Add("@", strings.Repeat(",", 200), strings.Repeat(`"`, 2000))
 	long := strings.Repeat("a", shardlimit.MaxName+1)
 	f.Add(long, long, "a="+long)
+	family := limittest.InProcess(f, 1).Family(f, shardlimit.Limit{Permits: 1, Per: time.Hour, Mode: shardlimit.Off})
 	f.Fuzz(func(t *testing.T, remote, a, b string) {
-		r := &http.Request{RemoteAddr: remote, Header: http.Header{}, Method: a, Pattern: a, Host: a}
+		r := &http.Request{RemoteAddr: remote, Header: http.Header{}, Method: a, Pattern: a, Host: a,
+			URL: &url.URL{Host: a}}
 		for _, field := range []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Cookie"} {
 			r.Header[field] = []string{a, b}
 		}
-		url := r.Clone(t.Context())
-		url.URL = &neturl.URL{Host: a}
-		said := httplimit.User(func(*http.Request) string { return a })
+		said := func(*http.Request) string { return a }
 		keys := []httplimit.Key{said, httplimit.RemoteIP, httplimit.Header("Forwarded"), httplimit.Header("Host"),
 			httplimit.Cookie("a"), httplimit.Method, httplimit.Route, httplimit.Host,
-			func(*http.Request) string { return httplimit.Host(url) },
 			httplimit.Address(httplimit.AddressOptions{TrustUnix: true, Field: httplimit.Forwarded}),
 			httplimit.Join(said, said), httplimit.FirstOf(said, said)}
 		for field := range httplimit.XRealIP + 1 {
@@ -104,8 +105,12 @@ func FuzzKeys(f *testing.F) {
 			}
 		}
 		for i, key := range keys {
-			if got := key(r); len(got) > shardlimit.MaxName {
-				t.Errorf("key %d has %d bytes", i, len(got))
+			waiter := httplimit.WaitPerKey(family, key)(r)
+			if _, err := httplimit.PerKey(family, key)(r).AllowN(t.Context(), 1); key(r) != "" && err != nil {
+				t.Errorf("key %d of %d bytes: %v", i, len(key(r)), err)
+			}
+			if _, err := waiter.Acquire(t.Context(), 1); key(r) != "" && err != nil {
+				t.Errorf("a Waiter of key %d, of %d bytes: %v", i, len(key(r)), err)
 			}
 		}
 	})

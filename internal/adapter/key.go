@@ -3,7 +3,6 @@ package adapter
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
@@ -32,7 +31,7 @@ func Join[K any](keys []K, of func(K) string) string {
 		joined.WriteByte(':')
 		joined.WriteString(part)
 	}
-	return Bounded(joined.String())
+	return joined.String()
 }
 
 // FirstOf is the first part that is not empty, with its place, of those that of reads from each
@@ -40,17 +39,10 @@ func Join[K any](keys []K, of func(K) string) string {
 func FirstOf[K any](keys []K, of func(K) string) string {
 	for i, key := range keys {
 		if part := of(key); part != "" {
-			return Bounded(strconv.Itoa(i) + ":" + part)
+			return strconv.Itoa(i) + ":" + part
 		}
 	}
 	return ""
-}
-
-// MustBeKeys panics if one of the keys of an adapter is nil.
-func MustBeKeys[K any](adapter string, keys []K) {
-	for i, key := range keys {
-		MustBe(key, fmt.Sprintf("%s: key number %d is nil", adapter, i+1))
-	}
 }
 
 // AddressFields are the names of the fields in which proxies tell whom they speak for, in the order
