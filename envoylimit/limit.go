@@ -2,7 +2,6 @@ package envoylimit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -16,10 +15,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/adapter"
 )
 
-const (
-	enforceTime = 10 * time.Second // for a change of a limit beside requests
-	enforceMany = 8                // changes at once
-)
+// enforceTime is how long changes of limits beside requests may take.
+const enforceTime = 10 * time.Second
 
 // limit is the limit of a rule in this process. It is declared when it is first used, so that a
 // configuration of many rules costs nothing to load.
@@ -134,11 +131,6 @@ func (l *limit) heard(ctx context.Context) {
 	if l.brought || l.settled.Load() || !l.handle.setting.TryLock() {
 		return
 	}
-	if l.wanted() {
-		l.settled.Store(true)
-		l.handle.setting.Unlock()
-		return
-	}
 	go func() {
 		defer l.handle.setting.Unlock()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), enforceTime)
@@ -171,22 +163,4 @@ func (l *limit) set(ctx context.Context) error {
 	}
 	l.settled.Store(true)
 	return nil
-}
-
-// enforceAll changes limits, a few at once.
-func enforceAll(ctx context.Context, changed []*limit) error {
-	errs := make([]error, len(changed))
-	busy := make(chan struct{}, enforceMany)
-	var wg sync.WaitGroup
-	for i, l := range changed {
-		busy <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-busy }()
-			l.handle.setting.Lock()
-			defer l.handle.setting.Unlock()
-			errs[i] = l.set(ctx)
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
 }

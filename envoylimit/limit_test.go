@@ -15,7 +15,7 @@ func TestARequestOfAFormerConfigurationChangesNothing(t *testing.T) {
 	apply := func(requests string) *limit {
 		t.Helper()
 		config, err := rules.Parse([]rules.File{{Content: []byte("domain: d\ndescriptors: " +
-			"[{key: a, value: x, rate_limit: {unit: hour, requests_per_unit: " + requests + "}}]")}}, rules.Options{})
+			"[{key: a, value: x, rate_limit: {unit: hour, requests_per_unit: " + requests + "}}]")}})
 		limittest.Must(t, err)
 		limittest.Must(t, s.Apply(t.Context(), config))
 		return s.live.Load().limits[config.Rules()[0]]
