@@ -26,7 +26,7 @@ func TestARequestOfAFormerConfigurationChangesNothing(t *testing.T) {
 	former.handle.setting.Lock()
 	err = former.set(t.Context())
 	former.handle.setting.Unlock()
-	if got := later.handle.declared.Load().limit(); err != nil || got.Permits != 7 || !later.settled.Load() {
+	if got := (*later.handle.declared.Load()).Limit(); err != nil || got.Permits != 7 || !later.settled.Load() {
 		t.Errorf("%v, settled %v, %v", got, later.settled.Load(), err)
 	}
 }

@@ -178,24 +178,22 @@ func (s *Service) Apply(ctx context.Context, config *rules.Config) error {
 			former[l.id()] = l
 		}
 	}
-	var changed []*limit
 	for _, rule := range config.Rules() {
 		l := newLimit(s, rule)
 		if was := former[l.id()]; was != nil {
 			l.follow(was)
 		}
 		next.limits[rule] = l
-		if l.changed() {
-			changed = append(changed, l)
-		}
 	}
 	s.live.Store(next)
 	s.serving(grpc_health_v1.HealthCheckResponse_SERVING)
 	var errs []error
-	for _, l := range changed {
-		l.handle.setting.Lock()
-		errs = append(errs, l.set(ctx))
-		l.handle.setting.Unlock()
+	for _, l := range next.limits {
+		if l.changed() {
+			l.handle.setting.Lock()
+			errs = append(errs, l.set(ctx))
+			l.handle.setting.Unlock()
+		}
 	}
 	return errors.Join(errs...)
 }

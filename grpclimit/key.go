@@ -65,7 +65,7 @@ func Target(_ context.Context, call Call) string { return strings.ToLower(call.T
 // key as such or within IPv6. What proxies say is read in the metadata. It panics as that does.
 func Address(o httplimit.AddressOptions) Key {
 	address := httplimit.Address(o)
-	field := adapter.AddressFields[o.Field] // metadata is read in any case
+	field := adapter.AddressField(o.Field) // metadata is read in any case
 	return func(ctx context.Context, _ Call) string {
 		from, ok := peer.FromContext(ctx)
 		if !ok || from.Addr == nil {

@@ -22,11 +22,11 @@ import (
 func TestAddress(t *testing.T) {
 	const forwarded, from = "x-forwarded-for", "10.0.0.1:7"
 	unix := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.UnixAddr{Name: "@A"}})
-	behind := func(field httplimit.AddressField) grpclimit.Key {
+	behind := func(field string) grpclimit.Key {
 		return grpclimit.Address(httplimit.AddressOptions{
 			Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Field: field})
 	}
-	xff := behind(httplimit.XForwardedFor)
+	xff := behind("")
 	socket := grpclimit.Address(httplimit.AddressOptions{TrustUnix: true})
 	for name, c := range map[string]struct {
 		key  grpclimit.Key
@@ -38,8 +38,8 @@ func TestAddress(t *testing.T) {
 		"behind a socket": {socket, metadata.NewIncomingContext(unix, metadata.Pairs(forwarded, "192.0.2.9")),
 			"192.0.2.9"},
 		"nothing said":       {xff, fromAddress(from), "10.0.0.1"},
-		"Forwarded":          {behind(httplimit.Forwarded), fromAddress(from, "forwarded", "for=::9"), "::/64"},
-		"X-Real-IP":          {behind(httplimit.XRealIP), fromAddress(from, "x-real-ip", "192.0.2.9"), "192.0.2.9"},
+		"Forwarded":          {behind("Forwarded"), fromAddress(from, "forwarded", "for=::9"), "::/64"},
+		"X-Real-IP":          {behind("X-Real-IP"), fromAddress(from, "x-real-ip", "192.0.2.9"), "192.0.2.9"},
 		"no peer":            {xff, t.Context(), ""},
 		"a peer without any": {xff, peer.NewContext(t.Context(), &peer.Peer{}), ""},
 	} {

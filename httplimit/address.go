@@ -11,19 +11,6 @@ import (
 	"github.com/shardlimit/shardlimit/internal/adapter"
 )
 
-// AddressField is the header field in which proxies tell whom they speak for. Their names stand in
-// the same order in adapter.AddressFields.
-type AddressField int
-
-const (
-	// XForwardedFor is X-Forwarded-For, to which each proxy appends the address it was called from.
-	XForwardedFor AddressField = iota
-	// Forwarded is the field of RFC 7239, of which the parameter for is read.
-	Forwarded
-	// XRealIP is X-Real-IP, one address, which the proxy must overwrite.
-	XRealIP
-)
-
 // AddressOptions say how the address of a client is found. The zero value takes the address that
 // the connection comes from.
 type AddressOptions struct {
@@ -32,9 +19,11 @@ type AddressOptions struct {
 	// TrustUnix takes the word of peers that have no address, too, as those on a Unix socket:
 	// Trusted cannot name them. Who may write to the socket is a matter of its file.
 	TrustUnix bool
-	// Field is the field that these proxies write. It is one, because proxies pass on what clients
-	// say in the others.
-	Field AddressField
+	// Field is the header field that these proxies write; "" means X-Forwarded-For, to which each
+	// appends the address it was called from. Of Forwarded (RFC 7239) the parameter for is read. One
+	// with a single address, such as X-Real-IP, the proxy must overwrite. It is one field, because
+	// proxies pass on what clients say in the others.
+	Field string
 	// IPv4Bits is how many bits of an IPv4 address tell clients apart, 1 to 32; 0 means 32.
 	IPv4Bits int
 	// IPv6Bits is how many bits of an IPv6 address tell clients apart, 1 to 128; 0 means 64,
@@ -49,15 +38,15 @@ type AddressOptions struct {
 //
 // An address has one key however it is spelled: with or without port and zone, an IPv4 address as
 // such or within IPv6, as NAT64 has it, too. A peer that has none, as on a Unix socket, is a key as
-// it stands, in lower case, unless TrustUnix has another found. It panics if bits are out of range,
-// a prefix is invalid, or Field is none.
+// it stands, in lower case, unless TrustUnix has another found. It panics if bits are out of range
+// or a prefix is invalid.
 func Address(o AddressOptions) Key {
 	o.IPv4Bits, o.IPv6Bits = cmp.Or(o.IPv4Bits, 32), cmp.Or(o.IPv6Bits, 64)
-	if o.IPv4Bits < 1 || o.IPv4Bits > 32 || o.IPv6Bits < 1 || o.IPv6Bits > 128 ||
-		o.Field < XForwardedFor || o.Field > XRealIP {
-		panic(fmt.Sprintf("httplimit: an address cannot be told by %d bits of IPv4, %d of IPv6, field %d",
-			o.IPv4Bits, o.IPv6Bits, o.Field))
+	if o.IPv4Bits < 1 || o.IPv4Bits > 32 || o.IPv6Bits < 1 || o.IPv6Bits > 128 {
+		panic(fmt.Sprintf("httplimit: an address cannot be told by %d bits of IPv4, %d of IPv6", o.IPv4Bits,
+			o.IPv6Bits))
 	}
+	o.Field = adapter.AddressField(o.Field)
 	o.Trusted = slices.Clone(o.Trusted)
 	for i, p := range o.Trusted {
 		if p.Addr().Is4In6() && p.Bits() >= 96 {
@@ -71,7 +60,7 @@ func Address(o AddressOptions) Key {
 	return o.of
 }
 
-// of is the key of the address of a request. All bits are set, and Trusted has IPv4 as such.
+// of is the key of the address of a request. Bits and Field are set, and Trusted has IPv4 as such.
 func (o *AddressOptions) of(r *http.Request) string {
 	ip := parseIP(r.RemoteAddr)
 	if ip.IsValid() && o.trusts(ip) || !ip.IsValid() && o.TrustUnix {
@@ -89,14 +78,7 @@ const maxHops = 64
 // behind walks to the left over trusted proxies, beginning at one; the zero address is one that has
 // none.
 func (o *AddressOptions) behind(h http.Header, ip netip.Addr) netip.Addr {
-	said := h[adapter.AddressFields[o.Field]]
-	if o.Field == XRealIP {
-		if len(said) == 0 {
-			return ip
-		}
-		return cmp.Or(parseIP(said[len(said)-1]), ip)
-	}
-	list, hops := strings.Join(said, ","), 0
+	list, hops := strings.Join(h[o.Field], ","), 0
 	for at := len(list); at >= 0 && hops < maxHops; {
 		list = list[:at]
 		at = strings.LastIndexByte(list, ',')
@@ -104,7 +86,7 @@ func (o *AddressOptions) behind(h http.Header, ip netip.Addr) netip.Addr {
 		if entry == "" {
 			continue
 		}
-		if o.Field == Forwarded {
+		if o.Field == "Forwarded" {
 			entry = forwardedFor(entry)
 		}
 		next := parseIP(entry)

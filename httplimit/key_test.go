@@ -1,6 +1,7 @@
 package httplimit_test
 
 import (
+	"cmp"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -26,7 +27,7 @@ func TestAddressesBehindProxies(t *testing.T) {
 	const stranger, proxy = "192.0.2.7:80", "10.0.0.1:80"
 	xff := httplimit.AddressOptions{Trusted: prefixes("::ffff:10.0.0.0/104", "2001:db8:ffff::/48")}
 	forwarded, real, socket, few := xff, xff, xff, xff
-	forwarded.Field, real.Field, socket.TrustUnix = httplimit.Forwarded, httplimit.XRealIP, true
+	forwarded.Field, real.Field, socket.TrustUnix = "forwarded", "X-Real-IP", true
 	few.IPv4Bits, few.IPv6Bits = 24, 128
 	for name, c := range map[string]struct {
 		o      httplimit.AddressOptions
@@ -72,7 +73,7 @@ func TestAddressesBehindProxies(t *testing.T) {
 		"no zone":                  {xff, "fe80::1%", "", "fe80::1%"},
 		"IPv4 in brackets":         {xff, "[192.0.2.7]", "", "[192.0.2.7]"},
 	} {
-		field := []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"}[c.o.Field]
+		field := http.CanonicalHeaderKey(cmp.Or(c.o.Field, "X-Forwarded-For"))
 		r := &http.Request{RemoteAddr: c.remote, Header: http.Header{field: strings.Split(c.said, "|")}}
 		if got := httplimit.Address(c.o)(r); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
@@ -97,9 +98,9 @@ func FuzzKeys(f *testing.F) {
 		said := func(*http.Request) string { return a }
 		keys := []httplimit.Key{said, httplimit.RemoteIP, httplimit.Header("Forwarded"), httplimit.Header("Host"),
 			httplimit.Cookie("a"), httplimit.Method, httplimit.Route, httplimit.Host,
-			httplimit.Address(httplimit.AddressOptions{TrustUnix: true, Field: httplimit.Forwarded}),
+			httplimit.Address(httplimit.AddressOptions{TrustUnix: true, Field: "Forwarded"}),
 			httplimit.Join(said, said), httplimit.FirstOf(said, said)}
-		for field := range httplimit.XRealIP + 1 {
+		for _, field := range []string{"", "Forwarded", "X-Real-IP"} {
 			for _, trusted := range [][]netip.Prefix{prefixes("0.0.0.0/0", "::/0"), prefixes("10.0.0.0/8")} {
 				keys = append(keys, httplimit.Address(httplimit.AddressOptions{Trusted: trusted, Field: field}))
 			}

@@ -1,8 +1,10 @@
 package adapter
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"net/http"
 	"reflect"
 	"strconv"
 	"strings"
@@ -45,9 +47,11 @@ func FirstOf[K any](keys []K, of func(K) string) string {
 	return ""
 }
 
-// AddressFields are the names of the fields in which proxies tell whom they speak for, in the order
-// of httplimit.AddressField, and as net/http keeps them.
-var AddressFields = [...]string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"}
+// AddressField is the name, as net/http keeps it, of the field in which proxies tell whom they speak
+// for; "" means X-Forwarded-For.
+func AddressField(name string) string {
+	return http.CanonicalHeaderKey(cmp.Or(name, "X-Forwarded-For"))
+}
 
 // hashed begins the keys that stand for longer ones.
 const hashed = "sha256:"
