@@ -78,14 +78,11 @@ const maxHops = 64
 // behind walks to the left over trusted proxies, beginning at one; the zero address is one that has
 // none.
 func (o *AddressOptions) behind(h http.Header, ip netip.Addr) netip.Addr {
-	list, hops := strings.Join(h[o.Field], ","), 0
-	for at := len(list); at >= 0 && hops < maxHops; {
+	list := strings.Join(h[o.Field], ",")
+	for at, hops := len(list), 0; at >= 0 && hops < maxHops; hops++ {
 		list = list[:at]
 		at = strings.LastIndexByte(list, ',')
 		entry := strings.TrimSpace(list[at+1:])
-		if entry == "" {
-			continue
-		}
 		if o.Field == "Forwarded" {
 			entry = forwardedFor(entry)
 		}
@@ -93,8 +90,7 @@ func (o *AddressOptions) behind(h http.Header, ip netip.Addr) netip.Addr {
 		if !next.IsValid() {
 			break
 		}
-		ip = next
-		if hops++; !o.trusts(ip) {
+		if ip = next; !o.trusts(ip) {
 			break
 		}
 	}
