@@ -63,9 +63,9 @@ func pathsOf(root string) (paths []string, err error) {
 	return paths, nil
 }
 
-// Load reads a configuration, as Read does, and applies it. If it cannot be read or is wrong, the former one stays
-// in force, and the error says why: of the operating system, or a *rules.Error. It is not an error
-// if limits could not be changed on Redis yet, see Apply.
+// Load reads a configuration, as Read does, and applies it. If it cannot be read or is wrong, the
+// former one stays in force, and the error says why: of the operating system, or a *rules.Error. It
+// is not an error if limits could not be changed on Redis yet, see Apply.
 func (s *Service) Load(ctx context.Context, path string) error { return s.use(ctx, path, look(path)) }
 
 // use applies what was found, and remembers it.
@@ -91,8 +91,8 @@ func (s *Service) use(ctx context.Context, path string, found *reading) error {
 }
 
 // Follow applies the configuration whenever it changes, until ctx ends. It looks at the content of
-// the files once a second, so it does not matter how they are replaced. A configuration that cannot be used is
-// reported once, in log and metrics, and the former one stays in force.
+// the files once a second, so it does not matter how they are replaced. A configuration that cannot
+// be used is reported once, in log and metrics, and the former one stays in force.
 func (s *Service) Follow(ctx context.Context, path string) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

@@ -26,8 +26,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/adapter"
 )
 
-// Limiter decides about calls. *shardlimit.Limiter does, and *httplimit.Policies: several limits that
-// a call must pass together. QuotaFailure names the one of them that refuses for longest.
+// Limiter decides about calls. *shardlimit.Limiter does, and *httplimit.Policies: several limits
+// that a call must pass together. QuotaFailure names the one of them that refuses for longest.
 type Limiter = httplimit.Limiter
 
 // Call is what an interceptor knows of a call, beside its context.

@@ -19,8 +19,8 @@ type File struct {
 }
 
 // Parse reads a configuration of one or more files. Several may tell of one domain, as
-// MERGE_DOMAIN_CONFIG of envoyproxy/ratelimit lets them. The error is an *Error about the first thing
-// that cannot be used, ErrInvalid for errors.Is.
+// MERGE_DOMAIN_CONFIG of envoyproxy/ratelimit lets them. The error is an *Error about the first
+// thing that cannot be used, ErrInvalid for errors.Is.
 func Parse(files []File) (*Config, error) {
 	p := &parser{config: &Config{domains: make(map[string]*level)}}
 	if len(files) == 0 {

@@ -47,8 +47,8 @@ func FirstOf[K any](keys []K, of func(K) string) string {
 	return ""
 }
 
-// AddressField is the name, as net/http keeps it, of the field in which proxies tell whom they speak
-// for; "" means X-Forwarded-For.
+// AddressField is the name, as net/http keeps it, of the field in which proxies tell whom they
+// speak for; "" means X-Forwarded-For.
 func AddressField(name string) string {
 	return http.CanonicalHeaderKey(cmp.Or(name, "X-Forwarded-For"))
 }
