@@ -3,9 +3,8 @@
 // nodes.
 //
 //	service, err := envoylimit.New(client, envoylimit.Options{})
-//	source := envoylimit.Source{Path: "/etc/ratelimit"}
-//	err = service.Load(ctx, source)
-//	go service.Follow(ctx, source)
+//	err = service.Load(ctx, "/etc/ratelimit")
+//	go service.Follow(ctx, "/etc/ratelimit")
 //	service.Register(grpcServer)
 //
 // The parser and the matching of descriptors are in the package rules.

@@ -43,7 +43,7 @@ descriptors:
 func ExampleNew() {
 	service, done := exampleService()
 	defer done()
-	config := must(rules.Parse([]rules.File{{Name: "shop.yaml", Content: []byte(exampleConfig)}}, rules.Options{}))
+	config := must(rules.Parse([]rules.File{{Name: "shop.yaml", Content: []byte(exampleConfig)}}))
 	if err := service.Apply(context.Background(), config); err != nil {
 		log.Fatal(err)
 	}
@@ -67,13 +67,24 @@ func ExampleService_Follow() {
 	defer func() { _ = os.Remove(path) }()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	source := envoylimit.Source{Path: path}
-	if err := service.Load(ctx, source); err != nil {
+	if err := service.Load(ctx, path); err != nil {
 		log.Fatal(err)
 	}
-	go service.Follow(ctx, source)
+	go service.Follow(ctx, path)
 	server := grpc.NewServer()
 	service.Register(server)
 	fmt.Println(len(server.GetServiceInfo()), "services")
 	// Output: 2 services
+}
+
+// A tool can check a configuration before a service loads it.
+func ExampleRead() {
+	path := filepath.Join(os.TempDir(), "shardlimit-example-check.yaml")
+	if err := os.WriteFile(path, []byte(exampleConfig), 0o600); err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = os.Remove(path) }()
+	config := must(rules.Parse(must(envoylimit.Read(path))))
+	fmt.Println(len(config.Rules()), "rule")
+	// Output: 1 rule
 }

@@ -36,7 +36,7 @@ func connect(t testing.TB) *shardlimit.Client {
 
 func parse(t testing.TB, content string) *rules.Config {
 	t.Helper()
-	c, err := rules.Parse([]rules.File{{Name: "f.yaml", Content: []byte(content)}}, rules.Options{})
+	c, err := rules.Parse([]rules.File{{Name: "f.yaml", Content: []byte(content)}})
 	limittest.Must(t, err)
 	return c
 }

@@ -2,7 +2,6 @@ package envoylimit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -16,10 +15,8 @@ import (
 	"github.com/shardlimit/shardlimit/internal/adapter"
 )
 
-const (
-	enforceTime = 10 * time.Second // for a change of a limit beside requests
-	enforceMany = 8                // changes at once
-)
+// enforceTime is how long changes of limits beside requests may take.
+const enforceTime = 10 * time.Second
 
 // limit is the limit of a rule in this process. It is declared when it is first used, so that a
 // configuration of many rules costs nothing to load.
@@ -40,10 +37,10 @@ type handle struct {
 	setting  sync.Mutex
 }
 
-// declared is a limit on Redis: a limiter, or one for each key.
-type declared struct {
-	one  *shardlimit.Limiter
-	each *shardlimit.Family
+// declared is a limit on Redis: a *shardlimit.Limiter, or a *shardlimit.Family of one for each key.
+type declared interface {
+	Limit() shardlimit.Limit
+	SetLimit(ctx context.Context, limit shardlimit.Limit) error
 }
 
 func newLimit(s *Service, rule *rules.Rule) *limit {
@@ -80,51 +77,44 @@ func (l *limit) asked() bool { return !l.rule.Unlimited && l.rule.Requests > 0 }
 
 // limiter is what decides about a key.
 func (l *limit) limiter(ctx context.Context, key string) (*shardlimit.Limiter, error) {
-	d := l.handle.declared.Load()
-	if d == nil {
-		var err error
-		if d, err = l.declare(ctx); err != nil {
+	if l.handle.declared.Load() == nil {
+		if err := l.declare(ctx); err != nil {
 			return nil, err
 		}
 	}
+	d := *l.handle.declared.Load()
+	family, keyed := d.(*shardlimit.Family)
 	switch {
 	case l.brought:
-		return d.each.LimiterWith(adapter.Bounded(key), l.want), nil
-	case d.each != nil:
-		return d.each.Limiter(adapter.Bounded(key)), nil
+		return family.LimiterWith(adapter.Bounded(key), l.want), nil
+	case keyed:
+		return family.Limiter(adapter.Bounded(key)), nil
 	}
-	return d.one, nil
+	one, _ := d.(*shardlimit.Limiter) // there is nothing else
+	return one, nil
 }
 
-func (l *limit) declare(ctx context.Context) (*declared, error) {
-	d, name, want := &declared{}, adapter.Bounded("envoy/"+l.rule.ID), l.want
+func (l *limit) declare(ctx context.Context) (err error) {
+	var d declared
+	name, want := adapter.Bounded("envoy/"+l.rule.ID), l.want
 	if l.brought {
 		want.Permits = 1 // of keys that bring no limit: there are none
 	}
-	var err error
 	if l.rule.Open {
-		d.each, err = l.service.client.Family(ctx, name, want)
+		d, err = l.service.client.Family(ctx, name, want)
 	} else {
-		d.one, err = l.service.client.Limiter(ctx, name, want)
+		d, err = l.service.client.Limiter(ctx, name, want)
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		l.handle.declared.Store(&d)
 	}
-	l.handle.declared.Store(d)
-	return d, nil
-}
-
-func (d *declared) limit() shardlimit.Limit {
-	if d.each != nil {
-		return d.each.Limit()
-	}
-	return d.one.Limit()
+	return err
 }
 
 // wanted reports whether the limit in force is the one of the configuration, as far as this process
 // has heard.
 func (l *limit) wanted() bool {
-	is := l.handle.declared.Load().limit()
+	is := (*l.handle.declared.Load()).Limit()
 	return is.Permits == l.want.Permits && is.Per == l.want.Per && is.Algorithm == l.want.Algorithm
 }
 
@@ -132,11 +122,6 @@ func (l *limit) wanted() bool {
 // the limit is the one of the configuration, and not one that was stored before.
 func (l *limit) heard(ctx context.Context) {
 	if l.brought || l.settled.Load() || !l.handle.setting.TryLock() {
-		return
-	}
-	if l.wanted() {
-		l.settled.Store(true)
-		l.handle.setting.Unlock()
 		return
 	}
 	go func() {
@@ -156,37 +141,12 @@ func (l *limit) set(ctx context.Context) error {
 	if l.service.live.Load().limits[l.rule] != l {
 		return nil
 	}
-	var err error
-	d, want := l.handle.declared.Load(), l.want
-	want.Mode = d.limit().Mode
-	switch {
-	case l.wanted():
-	case d.each != nil:
-		err = d.each.SetLimit(ctx, want)
-	default:
-		err = d.one.SetLimit(ctx, want)
-	}
-	if err != nil {
-		return fmt.Errorf("envoylimit: the limit of %s is not changed yet: %w", l.rule.ID, err)
+	if d, want := *l.handle.declared.Load(), l.want; !l.wanted() {
+		want.Mode = d.Limit().Mode
+		if err := d.SetLimit(ctx, want); err != nil {
+			return fmt.Errorf("envoylimit: the limit of %s is not changed yet: %w", l.rule.ID, err)
+		}
 	}
 	l.settled.Store(true)
 	return nil
-}
-
-// enforceAll changes limits, a few at once.
-func enforceAll(ctx context.Context, changed []*limit) error {
-	errs := make([]error, len(changed))
-	busy := make(chan struct{}, enforceMany)
-	var wg sync.WaitGroup
-	for i, l := range changed {
-		busy <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-busy }()
-			l.handle.setting.Lock()
-			defer l.handle.setting.Unlock()
-			errs[i] = l.set(ctx)
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
 }

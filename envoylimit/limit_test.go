@@ -15,7 +15,7 @@ func TestARequestOfAFormerConfigurationChangesNothing(t *testing.T) {
 	apply := func(requests string) *limit {
 		t.Helper()
 		config, err := rules.Parse([]rules.File{{Content: []byte("domain: d\ndescriptors: " +
-			"[{key: a, value: x, rate_limit: {unit: hour, requests_per_unit: " + requests + "}}]")}}, rules.Options{})
+			"[{key: a, value: x, rate_limit: {unit: hour, requests_per_unit: " + requests + "}}]")}})
 		limittest.Must(t, err)
 		limittest.Must(t, s.Apply(t.Context(), config))
 		return s.live.Load().limits[config.Rules()[0]]
@@ -26,7 +26,7 @@ func TestARequestOfAFormerConfigurationChangesNothing(t *testing.T) {
 	former.handle.setting.Lock()
 	err = former.set(t.Context())
 	former.handle.setting.Unlock()
-	if got := later.handle.declared.Load().limit(); err != nil || got.Permits != 7 || !later.settled.Load() {
+	if got := (*later.handle.declared.Load()).Limit(); err != nil || got.Permits != 7 || !later.settled.Load() {
 		t.Errorf("%v, settled %v, %v", got, later.settled.Load(), err)
 	}
 }

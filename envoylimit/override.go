@@ -15,7 +15,7 @@ import (
 func (s *Service) override(domain string, entries []rules.Entry,
 	o *ratelimit.RateLimitDescriptor_RateLimitOverride) (*limit, rules.Match, error) {
 	unit, ok := rules.UnitNamed(o.GetUnit().String())
-	if !ok || unit == rules.Year {
+	if !ok {
 		return nil, rules.Match{}, fmt.Errorf("%w: its unit is %s; use second, minute, hour, day, week or month",
 			ErrOverride, o.GetUnit())
 	}

@@ -139,21 +139,21 @@ func TestFollow(t *testing.T) {
 	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
 		log := make(lines, 10)
 		s := start(t, f.Client(t), "", envoylimit.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
-		source := envoylimit.Source{Path: t.TempDir()}
-		a, b := filepath.Join(source.Path, "a.yaml"), filepath.Join(source.Path, "b.yml")
-		limittest.ErrorIs(t, s.Load(t.Context(), envoylimit.Source{Path: a}), fs.ErrNotExist)
+		folder := t.TempDir()
+		a, b := filepath.Join(folder, "a.yaml"), filepath.Join(folder, "b.yml")
+		limittest.ErrorIs(t, s.Load(t.Context(), a), fs.ErrNotExist)
 		write(t, a, per(3))
 		for _, name := range []string{".#a.yaml", "._a.yaml"} {
-			write(t, filepath.Join(source.Path, name), "no: [configuration")
+			write(t, filepath.Join(folder, name), "no: [configuration")
 		}
-		limittest.Must(t, os.Mkdir(filepath.Join(source.Path, "old.yaml"), 0o755))
-		limittest.Must(t, s.Load(t.Context(), source))
+		limittest.Must(t, os.Mkdir(filepath.Join(folder, "old.yaml"), 0o755))
+		limittest.Must(t, s.Load(t.Context(), folder))
 		play(t, s, []step{{ask("d", "user=ann"), "OK ok:2"}})
-		go s.Follow(t.Context(), source)
+		go s.Follow(t.Context(), folder)
 		for _, c := range []struct{ file, content, says, user string }{
 			{a, per(5), "configuration in force", "OK ok:3"},
 			{a, strings.Replace(per(9), "unit", "units", 1), a + ":3: field units not found", "OK ok:2"},
-			{a, "", source.Path + ": the folder has no file *.yaml", "OK ok:1"},
+			{a, "", folder + ": the folder has no file *.yaml", "OK ok:1"},
 			{a, per(5), "configuration in force", "OK ok:0"},
 			{b, strings.Replace(per(0), "domain: d", "domain: e", 1), "configuration in force", "OVER_LIMIT over:0"},
 		} {
@@ -165,7 +165,7 @@ func TestFollow(t *testing.T) {
 			} else {
 				write(t, c.file, c.content)
 			}
-			time.Sleep(5 * envoylimit.DefaultEvery)
+			time.Sleep(5 * time.Second)
 			synctest.Wait()
 			if n := len(log); n != 1 {
 				t.Fatalf("%d lines of the log, want %s", n, c.says)

@@ -99,7 +99,7 @@ type Service struct {
 	live      atomic.Pointer[generation] // nil before the first configuration
 	seen      atomic.Pointer[reading]    // by Load and Follow
 	applying  sync.Mutex
-	overrides [rules.Year]handle // of limits that requests bring along, by their units
+	overrides [rules.Month + 1]handle // of limits that requests bring along, by their units
 }
 
 // generation is a configuration in force. It is immutable.
@@ -178,18 +178,22 @@ func (s *Service) Apply(ctx context.Context, config *rules.Config) error {
 			former[l.id()] = l
 		}
 	}
-	var changed []*limit
 	for _, rule := range config.Rules() {
 		l := newLimit(s, rule)
 		if was := former[l.id()]; was != nil {
 			l.follow(was)
 		}
 		next.limits[rule] = l
-		if l.changed() {
-			changed = append(changed, l)
-		}
 	}
 	s.live.Store(next)
 	s.serving(grpc_health_v1.HealthCheckResponse_SERVING)
-	return enforceAll(ctx, changed)
+	var errs []error
+	for _, l := range next.limits {
+		if l.changed() {
+			l.handle.setting.Lock()
+			errs = append(errs, l.set(ctx))
+			l.handle.setting.Unlock()
+		}
+	}
+	return errors.Join(errs...)
 }

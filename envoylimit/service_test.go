@@ -76,6 +76,7 @@ func TestVerdicts(t *testing.T) {
 			{ask("d", "path=y/2"), "OVER_LIMIT over:0"},
 			{ask("d", "tried=x"), "OK ok:0"},
 			{ask("d", "tried=x"), "OK ok:0"},
+			{ask("d", "tried=x", "user=fay"), "OK ok:0 ok:1"},
 			{ask("d", "user=ann", "special=x"), "OK ok ok:4"},
 			// what is refused together costs nothing; who refused last is asked first, and then
 			// nobody else
@@ -182,6 +183,37 @@ descriptors:
 	if err != nil || a.GetOverallCode() != rls.RateLimitResponse_OK || len(a.GetResponseHeadersToAdd()) > 0 {
 		t.Errorf("%v, %v", a, err)
 	}
+}
+
+// A request that fails costs the limits on other nodes nothing.
+func TestAFailedRequestCostsNothing(t *testing.T) {
+	limittest.InBubble(t, 2, func(t *testing.T, f limittest.Fleet) {
+		s := start(t, f.Client(t), `{domain: d, descriptors: [
+			{key: user, rate_limit: {unit: hour, requests_per_unit: 5}},
+			{key: part, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 5}}]}`, envoylimit.Options{})
+		request := func(i int) *rls.RateLimitRequest {
+			return ask("d", fmt.Sprint("user=", i), fmt.Sprint("user=b", i), fmt.Sprint("part=", i))
+		}
+		for i := range 20 {
+			play(t, s, []step{{request(i), "OK ok:4 ok:4 ok:4"}})
+		}
+		f.Bubble[1].Down.Store(true)
+		looked := 0
+		for i := range 20 {
+			if _, err := s.ShouldRateLimit(t.Context(), request(i)); err == nil {
+				continue
+			}
+			users := hits(ask("d", fmt.Sprint("user=", i), fmt.Sprint("user=b", i)), 0, 0)
+			if a, err := s.ShouldRateLimit(t.Context(), users); err == nil {
+				if looked++; short(a) != "OK ok:4 ok:4" {
+					t.Errorf("users %d: %s", i, short(a))
+				}
+			}
+		}
+		if looked == 0 {
+			t.Error("no request failed whose users' node answers")
+		}
+	})
 }
 
 // A status names the limit, what is left of it and until when. A window may be several units.

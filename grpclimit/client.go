@@ -18,21 +18,15 @@ import (
 	"github.com/shardlimit/shardlimit/internal/adapter"
 )
 
-// Waiter waits for permits. *shardlimit.Limiter and *Policies do.
+// Waiter waits for permits. *shardlimit.Limiter and *httplimit.Policies do.
 type Waiter = httplimit.Waiter
-
-// WaitOne has all calls wait for permits of one limit. It panics if that is nil.
-func WaitOne(w Waiter) func(context.Context, Call) Waiter {
-	adapter.MustBe(w, "grpclimit: WaitOne needs a Waiter")
-	return func(context.Context, Call) Waiter { return w }
-}
 
 // WaitPerKey has calls wait for permits of the limit that their key has, such as Target. It panics
 // if family or key is nil.
 func WaitPerKey(family *shardlimit.Family, key Key) func(context.Context, Call) Waiter {
 	adapter.MustBe(family, "grpclimit: WaitPerKey needs a Family")
 	adapter.MustBe(key, "grpclimit: WaitPerKey needs a key")
-	return func(ctx context.Context, call Call) Waiter { return family.Limiter(key(ctx, call)) }
+	return func(ctx context.Context, call Call) Waiter { return family.Limiter(adapter.Bounded(key(ctx, call))) }
 }
 
 // Client is interceptors for a fleet of clients: each call or stream waits for a permit, and for
@@ -42,9 +36,9 @@ func WaitPerKey(family *shardlimit.Family, key Key) func(context.Context, Call) 
 // under way when it asks are not held back. A call that got a permit before it ran into a pause
 // needs another when that ends, so that those that were held do not exceed the limit then.
 //
-// Where the Waiter is an httplimit.Acquirer, what a call took is given back if it was not made: it
-// ran into a pause, or its context ended first. A call that gRPC was given counts as made, because
-// gRPC does not tell surely that nothing was sent.
+// What a call took is given back if it was not made: it ran into a pause, or its context ended
+// first. A call that gRPC was given counts as made, because gRPC does not tell surely that nothing
+// was sent.
 //
 // The interceptors return errors of the Waiter as a status that unwraps to them: DEADLINE_EXCEEDED
 // for ErrWaitTooLong, which comes at once also if a pause outlasts the deadline of the call;
@@ -64,11 +58,10 @@ type Client struct {
 	// alone, of at most a minute.
 	Pauses *httplimit.Pauses
 	// Retries is how often a unary call is made again after the pause that its own answer asked
-	// for, or the longest pause if that is shorter; 0 never. The answer is returned as it is if
-	// the call has not so much time. Streams are not made again.
+	// for with RESOURCE_EXHAUSTED, or the longest pause if that is shorter; 0 never. The answer is
+	// returned as it is if the call has not so much time. Streams are not made again. UNAVAILABLE
+	// is a matter of a retry policy of gRPC, which knows the calls that may be made twice.
 	Retries int
-	// Idempotent says of which calls UNAVAILABLE is retried, too; nil means none.
-	Idempotent func(context.Context, Call) bool
 	// OnPause hears of every answer that asked for a pause, before it is returned. err is why the
 	// fleet may not know of it, or not yet: the call ended before it was told. It is called by many
 	// goroutines at the same time.
@@ -98,7 +91,7 @@ func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *g
 		}
 		err := invoker(ctx, method, req, reply, cc, opts...)
 		pause, asked := c.hear(ctx, call, err)
-		if !asked || attempt >= c.Retries || !c.repeatable(ctx, call, err) {
+		if !asked || attempt >= c.Retries || status.Code(err) != codes.ResourceExhausted {
 			return err
 		}
 		if at, ok := ctx.Deadline(); ok && time.Until(at) < pause {
@@ -191,26 +184,17 @@ func (c *Client) hear(ctx context.Context, call Call, answer error) (time.Durati
 	return left, true
 }
 
-// maxDetails bounds how many details of a status are looked at.
-const maxDetails = 16
-
 // pauseOf is the pause that an answer asks for, 0 if none.
 func pauseOf(answer error) (codes.Code, time.Duration) {
 	st, ok := status.FromError(answer)
 	if !ok || st.Code() != codes.ResourceExhausted && st.Code() != codes.Unavailable {
 		return codes.OK, 0
 	}
-	details := st.Proto().GetDetails()
-	for _, detail := range details[:min(len(details), maxDetails)] {
+	for _, detail := range st.Proto().GetDetails() {
 		info := &errdetails.RetryInfo{}
 		if detail.UnmarshalTo(info) == nil && info.GetRetryDelay().CheckValid() == nil {
 			return st.Code(), info.GetRetryDelay().AsDuration()
 		}
 	}
 	return st.Code(), 0
-}
-
-// repeatable reports whether a call may be made again after such an answer.
-func (c *Client) repeatable(ctx context.Context, call Call, answer error) bool {
-	return status.Code(answer) == codes.ResourceExhausted || c.Idempotent != nil && c.Idempotent(ctx, call)
 }

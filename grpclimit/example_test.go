@@ -112,7 +112,7 @@ func ExampleNew() {
 
 // One limit for all calls.
 func ExampleOne() {
-	limit := grpclimit.New(grpclimit.One(grpclimit.All()), grpclimit.Options{})
+	limit := grpclimit.New(grpclimit.One(httplimit.All()), grpclimit.Options{})
 	fmt.Println(handle(context.Background(), limit, served))
 	// Output: <nil>
 }
@@ -132,16 +132,16 @@ func ExamplePerKey() {
 }
 
 // A call passes two limits together; the answer names the one that refused it.
-func ExampleAll() {
+func ExampleLimiter() {
 	client, done := exampleClient()
 	defer done()
-	var policies []grpclimit.Policy
+	var policies []httplimit.Policy
 	for name, limit := range map[string]shardlimit.Limit{
 		"minute": shardlimit.PerMinute(1), "hour": shardlimit.PerHour(30)} {
 		l := must(client.Limiter(context.Background(), name, limit))
-		policies = append(policies, grpclimit.Policy{Name: name, Limiter: l})
+		policies = append(policies, httplimit.Policy{Name: name, Limiter: l})
 	}
-	limit := grpclimit.New(grpclimit.One(grpclimit.All(policies...)), grpclimit.Options{})
+	limit := grpclimit.New(grpclimit.One(httplimit.All(policies...)), grpclimit.Options{})
 	_ = handle(context.Background(), limit, served)
 	err := handle(context.Background(), limit, served)
 	if quota, ok := status.Convert(err).Details()[1].(*errdetails.QuotaFailure); ok {
@@ -195,7 +195,7 @@ func ExampleClient() {
 func ExampleClient_Unary() {
 	l, done := exampleLimiter(shardlimit.PerHour(1))
 	defer done()
-	calls := &grpclimit.Client{Permits: grpclimit.WaitOne(l)}
+	calls := &grpclimit.Client{Permits: func(context.Context, grpclimit.Call) grpclimit.Waiter { return l }}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	invoke := func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return nil }
@@ -208,13 +208,6 @@ func ExampleClient_Unary() {
 	// DeadlineExceeded true
 }
 
-// All calls wait for permits of one limit.
-func ExampleWaitOne() {
-	permits := grpclimit.WaitOne(grpclimit.All())
-	fmt.Println(permits(context.Background(), grpclimit.Call{}).WaitN(context.Background(), 1))
-	// Output: <nil>
-}
-
 // Calls wait for permits of the limit of what they call.
 func ExampleWaitPerKey() {
 	client, done := exampleClient()
@@ -222,8 +215,9 @@ func ExampleWaitPerKey() {
 	targets := must(client.Family(context.Background(), "targets", shardlimit.PerSecond(100)))
 	permits := grpclimit.WaitPerKey(targets, grpclimit.Target)
 	w := permits(context.Background(), grpclimit.Call{Target: "dns:///orders.example:443"})
-	fmt.Println(w.WaitN(context.Background(), 1))
-	// Output: <nil>
+	d, err := w.Acquire(context.Background(), 1)
+	fmt.Println(d.Granted, err)
+	// Output: 1 <nil>
 }
 
 // fromAddress is the context of a call, as a server has it.
@@ -236,16 +230,6 @@ func fromAddress(address string, pairs ...string) context.Context {
 func ExampleMetadata() {
 	ctx := fromAddress("192.0.2.7:4711", "x-api-key", "ann")
 	fmt.Println(grpclimit.Metadata("x-api-key")(ctx, grpclimit.Call{}))
-	// Output: ann
-}
-
-func ExampleUser() {
-	type subject struct{} // what an interceptor for authentication has put into the context
-	user := grpclimit.User(func(ctx context.Context, _ grpclimit.Call) string {
-		name, _ := ctx.Value(subject{}).(string)
-		return name
-	})
-	fmt.Println(user(context.WithValue(context.Background(), subject{}, "ann"), grpclimit.Call{}))
 	// Output: ann
 }
 

@@ -19,16 +19,15 @@ package grpclimit
 
 import (
 	"context"
-	"errors"
 
 	"google.golang.org/grpc"
 
-	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/httplimit"
 	"github.com/shardlimit/shardlimit/internal/adapter"
 )
 
-// Limiter decides about calls. *shardlimit.Limiter and *Policies do.
+// Limiter decides about calls. *shardlimit.Limiter does, and *httplimit.Policies: several limits
+// that a call must pass together. QuotaFailure names the one of them that refuses for longest.
 type Limiter = httplimit.Limiter
 
 // Call is what an interceptor knows of a call, beside its context.
@@ -46,13 +45,10 @@ type Call struct {
 // many goroutines at the same time.
 type Chooser func(context.Context, Call) Limiter
 
-// Denial is a call that was refused, or would have been were its limit not in Shadow.
-type Denial = httplimit.Denial
-
 // Options are what else can be said of a limit. The zero value is ready for use.
 type Options struct {
 	// Policy is the name of the limit in QuotaFailure; "" means "default". What is not UTF-8 stands
-	// there as �. Policies have names of their own.
+	// there as �. Those of httplimit.All have names of their own.
 	Policy string
 	// Cost is how many permits a call takes; nil means one. A call that costs 0 passes without
 	// asking; a negative cost is ErrInvalidPermits. Call.Request is nil at the begin of a stream.
@@ -61,12 +57,8 @@ type Options struct {
 	// begin. RecvMsg returns the refusal of a message, which is lost; a handler that returns that
 	// error ends its call so, one that reads on gets the next message.
 	EachMessage bool
-	// OnDenied hears of every call or message that is refused, or would be by a limit in Shadow. It
-	// hears before that is answered, from many goroutines at the same time, and the call waits for
-	// it.
-	OnDenied func(context.Context, Call, Denial)
 	// OnFailed hears of calls and messages about which nothing could be decided, and why; clients
-	// are not told. It is called like OnDenied.
+	// are not told. It is called by many goroutines at the same time, and the call waits for it.
 	OnFailed func(context.Context, Call, error)
 }
 
@@ -106,11 +98,8 @@ func (i *Interceptor) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamSer
 		pushBack(ctx, err)
 		return err
 	}
-	s := &stream{ServerStream: ss, ctx: ctx, limit: i, method: info.FullMethod}
-	err = handler(srv, s)
-	if r := (*refusal)(nil); errors.As(err, &r) && r.of == s {
-		pushBack(ctx, err)
-	}
+	err = handler(srv, &stream{ServerStream: ss, ctx: ctx, limit: i, method: info.FullMethod})
+	pushBack(ctx, err)
 	return err
 }
 
@@ -131,9 +120,6 @@ func (s *stream) RecvMsg(m any) error {
 		return err
 	}
 	_, err := s.limit.pass(s.ServerStream.Context(), Call{Method: s.method, Request: m})
-	if r := (*refusal)(nil); errors.As(err, &r) {
-		r.of = s
-	}
 	return err
 }
 
@@ -147,11 +133,7 @@ func (i *Interceptor) pass(ctx context.Context, call Call) (context.Context, err
 	if limiter == nil || cost == 0 {
 		return ctx, nil
 	}
-	p, err := adapter.Pass(ctx, passedKey{}, limiter, cost, func(d shardlimit.Decision) {
-		if i.o.OnDenied != nil {
-			i.o.OnDenied(ctx, call, Denial{Policy: i.o.Policy, Cost: cost, Decision: d})
-		}
-	})
+	p, err := adapter.Pass(ctx, passedKey{}, limiter, cost)
 	switch {
 	case err != nil:
 		return ctx, i.failed(ctx, call, err)
@@ -160,16 +142,3 @@ func (i *Interceptor) pass(ctx context.Context, call Call) (context.Context, err
 	}
 	return p, nil
 }
-
-// Policy is a limit with the name under which QuotaFailure tells of it.
-type Policy = httplimit.Policy
-
-// Policies is a Limiter: several limits that a call must pass together, as shardlimit.All has them,
-// each with its name. It is safe for concurrent use.
-type Policies = httplimit.Policies
-
-// All returns limits that a call must pass together. QuotaFailure names the one that refuses for
-// longest; of two that do so for as long the first. A Chooser may make it for each call, such
-// as one limit for all and one for the user. It panics if a Limiter is nil, or a name is empty or
-// has been there.
-func All(policies ...Policy) *Policies { return httplimit.All(policies...) }

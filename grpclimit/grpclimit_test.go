@@ -15,11 +15,12 @@ import (
 
 	"github.com/shardlimit/shardlimit"
 	"github.com/shardlimit/shardlimit/grpclimit"
+	"github.com/shardlimit/shardlimit/httplimit"
 	"github.com/shardlimit/shardlimit/internal/limittest"
 )
 
-// Calls and streams are answered alike. OnDenied hears of those that are refused, and of those that
-// only the mode of the limit let pass; OnFailed hears the cause of others, and the client does not.
+// Calls and streams are answered alike. OnFailed hears the cause of those about which nothing could
+// be decided, and the client does not.
 func TestWhatAnAnswerSays(t *testing.T) {
 	denied := func(retry time.Duration) says { return says{d: shardlimit.Decision{RetryAfter: retry}} }
 	failed := func(err error) says {
@@ -31,7 +32,6 @@ func TestWhatAnAnswerSays(t *testing.T) {
 		pushback string
 	}{
 		"allowed":               {says: says{d: shardlimit.Decision{Allowed: true}}},
-		"shadowed":              {says: says{d: shardlimit.Decision{Allowed: true, Shadowed: true}}},
 		"denied":                {denied(time.Second + 1), codes.ResourceExhausted, "1001"},
 		"denied without a time": {denied(0), codes.ResourceExhausted, "1"},
 		"denied for long":       {denied(1 << 62), codes.ResourceExhausted, "2147483647"},
@@ -44,15 +44,9 @@ func TestWhatAnAnswerSays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var cause error
-			told := 0
 			s := &service{}
 			client := serve(t, s, one(&c.says, grpclimit.Options{
-				OnFailed: func(_ context.Context, _ grpclimit.Call, err error) { cause = err },
-				OnDenied: func(_ context.Context, _ grpclimit.Call, d grpclimit.Denial) {
-					if told++; d.Policy != "default" || d.Cost != 1 || d.Decision != c.says.d {
-						t.Errorf("OnDenied heard %+v", d)
-					}
-				}}))
+				OnFailed: func(_ context.Context, _ grpclimit.Call, err error) { cause = err }}))
 			var trailer metadata.MD
 			err := call(t.Context(), client, grpc.Trailer(&trailer))
 			if status.Code(err) != c.code || s.served.Load() == 1 != (c.code == codes.OK) {
@@ -72,9 +66,8 @@ func TestWhatAnAnswerSays(t *testing.T) {
 					t.Errorf("the pushback is %q, want %q", got, c.pushback)
 				}
 			}
-			refused := c.code == codes.ResourceExhausted || c.says.d.Shadowed
-			if !errors.Is(cause, c.says.err) || told == 2 != refused {
-				t.Errorf("OnFailed heard %v, OnDenied %d times", cause, told)
+			if !errors.Is(cause, c.says.err) {
+				t.Errorf("OnFailed heard %v", cause)
 			}
 		})
 	}
@@ -95,12 +88,12 @@ func TestDetailsName(t *testing.T) {
 		want string
 	}{
 		"named":    {l: few, o: grpclimit.Options{Policy: "per-user"}, want: "per-user"},
-		"no UTF-8": {l: grpclimit.All(grpclimit.Policy{Name: "größe\xff", Limiter: few}), want: "größe\uFFFD"},
-		"all": {l: grpclimit.All(grpclimit.Policy{Name: "m", Limiter: most},
-			grpclimit.Policy{Name: "f", Limiter: few}),
+		"no UTF-8": {l: httplimit.All(httplimit.Policy{Name: "größe\xff", Limiter: few}), want: "größe\uFFFD"},
+		"all": {l: httplimit.All(httplimit.Policy{Name: "m", Limiter: most},
+			httplimit.Policy{Name: "f", Limiter: few}),
 			want: "f"},
-		"beside one in shadow that is over": {l: grpclimit.All(grpclimit.Policy{Name: "w", Limiter: watched},
-			grpclimit.Policy{Name: "f", Limiter: few}), want: "f"},
+		"beside one in shadow that is over": {l: httplimit.All(httplimit.Policy{Name: "w", Limiter: watched},
+			httplimit.Policy{Name: "f", Limiter: few}), want: "f"},
 	} {
 		retry, quota := details(t, call(t.Context(), serve(t, &service{}, one(c.l, c.o))))
 		if retry <= 59*time.Minute || retry > time.Hour {
@@ -150,14 +143,10 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 		"no Chooser":    func() { grpclimit.New(nil, grpclimit.Options{}) },
 		"One":           func() { grpclimit.One(nil) },
 		"One, typed":    func() { grpclimit.One(none) },
-		"WaitOne":       func() { grpclimit.WaitOne(none) },
-		"All":           func() { grpclimit.All(grpclimit.Policy{Name: "n"}) },
+		"All":           func() { httplimit.All(httplimit.Policy{Name: "n"}) },
 		"PerKey":        func() { grpclimit.PerKey(nil, key) },
 		"PerKey, key":   func() { grpclimit.PerKey(family, nil) },
 		"WaitPerKey":    func() { grpclimit.WaitPerKey(nil, key) },
-		"Join":          func() { grpclimit.Join(key, nil) },
-		"FirstOf":       func() { grpclimit.FirstOf(nil) },
-		"User":          func() { grpclimit.User(nil) },
 		"WaitPerKey, 2": func() { grpclimit.WaitPerKey(family, nil) },
 	} {
 		func() {

@@ -33,6 +33,8 @@ func (s *says) AllowN(_ context.Context, n int64) (shardlimit.Decision, error) {
 	return s.d, s.err
 }
 
+func (s *says) Settle(context.Context, shardlimit.Decision, int64) error { return s.err }
+
 // service counts what it served.
 type service struct {
 	testpb.UnimplementedTestServiceServer

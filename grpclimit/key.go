@@ -14,10 +14,9 @@ import (
 )
 
 // Key makes the key of a call, for PerKey and Client. It is called by many goroutines at the same
-// time. The empty key means that the call has none; PerKey answers it with INVALID_ARGUMENT.
-//
-// The keys that this package makes are at most shardlimit.MaxName bytes long, whatever clients
-// send: what is longer is a SHA-256 in its place.
+// time. The empty key means that the call has none; PerKey answers it with INVALID_ARGUMENT. Of
+// what clients may make up, a key can be longer than shardlimit.MaxName; PerKey takes it all the
+// same.
 type Key = func(context.Context, Call) string
 
 // One has all calls share one limiter. It panics if that is nil.
@@ -27,12 +26,12 @@ func One(l Limiter) Chooser {
 }
 
 // PerKey gives every key a limit of its own: users, API keys, addresses. A call whose key is empty
-// or longer than shardlimit.MaxName bytes fails with ErrInvalidName; wrap the Chooser to treat it
-// in another way. It panics if family or key is nil.
+// fails with ErrInvalidName; wrap the Chooser to treat it in another way. What is longer than
+// shardlimit.MaxName bytes is counted by its SHA-256. It panics if family or key is nil.
 func PerKey(family *shardlimit.Family, key Key) Chooser {
 	adapter.MustBe(family, "grpclimit: PerKey needs a Family")
 	adapter.MustBe(key, "grpclimit: PerKey needs a key")
-	return func(ctx context.Context, call Call) Limiter { return family.Limiter(key(ctx, call)) }
+	return func(ctx context.Context, call Call) Limiter { return family.Limiter(adapter.Bounded(key(ctx, call))) }
 }
 
 // Metadata is the value of a key of the metadata that the client sent, such as an API key; of
@@ -44,38 +43,29 @@ func Metadata(name string) Key {
 	if strings.EqualFold(name, "host") {
 		authority := Metadata(":authority")
 		return func(ctx context.Context, call Call) string {
-			return adapter.Bounded(strings.ToLower(authority(ctx, call)))
+			return strings.ToLower(authority(ctx, call))
 		}
 	}
 	return func(ctx context.Context, _ Call) string {
 		if values := metadata.ValueFromIncomingContext(ctx, name); len(values) > 0 {
-			return adapter.Bounded(values[0])
+			return values[0]
 		}
 		return ""
 	}
 }
 
-// User is what id makes of a call, such as the subject of a verified token, within the bounds of
-// Key. It panics if id is nil.
-func User(id func(context.Context, Call) string) Key {
-	adapter.MustBe(id, "grpclimit: no function that tells the user")
-	return func(ctx context.Context, call Call) string { return adapter.Bounded(id(ctx, call)) }
-}
-
 // Method is the whole name of the method. Behind a grpc.UnknownServiceHandler clients make it up.
-func Method(_ context.Context, call Call) string { return adapter.Bounded(call.Method) }
+func Method(_ context.Context, call Call) string { return call.Method }
 
 // Target is what the client dialled, in lower case.
-func Target(_ context.Context, call Call) string {
-	return adapter.Bounded(strings.ToLower(call.Target))
-}
+func Target(_ context.Context, call Call) string { return strings.ToLower(call.Target) }
 
 // Address is the key of the client's address behind trusted proxies, by the rules of
 // httplimit.Address: an IPv6 address stands for its network of 64 bits, and an IPv4 address has one
 // key as such or within IPv6. What proxies say is read in the metadata. It panics as that does.
 func Address(o httplimit.AddressOptions) Key {
 	address := httplimit.Address(o)
-	field := adapter.AddressFields[o.Field] // metadata is read in any case
+	field := adapter.AddressField(o.Field) // metadata is read in any case
 	return func(ctx context.Context, _ Call) string {
 		from, ok := peer.FromContext(ctx)
 		if !ok || from.Addr == nil {
@@ -97,18 +87,16 @@ var peerIP = Address(httplimit.AddressOptions{})
 func PeerIP(ctx context.Context, call Call) string { return peerIP(ctx, call) }
 
 // Join makes one key of several, such as user and method. Different parts never make the same key.
-// It is empty if one part is. It panics if a key is nil.
+// It is empty if one part is.
 func Join(keys ...Key) Key {
-	adapter.MustBeKeys("grpclimit", keys)
 	return func(ctx context.Context, call Call) string {
 		return adapter.Join(keys, func(key Key) string { return key(ctx, call) })
 	}
 }
 
 // FirstOf is the first key that is not empty, such as the user and, if nobody is logged in, the
-// address. Keys of different places are never the same. It panics if a key is nil.
+// address. Keys of different places are never the same.
 func FirstOf(keys ...Key) Key {
-	adapter.MustBeKeys("grpclimit", keys)
 	return func(ctx context.Context, call Call) string {
 		return adapter.FirstOf(keys, func(key Key) string { return key(ctx, call) })
 	}

@@ -64,7 +64,7 @@ func (i instrument) Add(context.Context, int64, ...metric.AddOption) { i.seen[i.
 func TestCallsOfAClientAreMeasured(t *testing.T) {
 	seen := map[string]int{}
 	own := provider{meter: meter{seen: seen}}
-	later := grpclimit.WaitOne(&waits{err: shardlimit.ErrWaitTooLong})
+	later := (&waits{err: shardlimit.ErrWaitTooLong}).all
 	if err := through(t.Context(), &grpclimit.Client{MeterProvider: own, Permits: later}, fine); err == nil {
 		t.Error("the call was made")
 	}

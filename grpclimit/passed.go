@@ -11,7 +11,9 @@ import (
 type passedKey struct{}
 
 // DecisionOf returns the decision that let a call pass, of the innermost limit of this package, and
-// false if there was none: no limiter was chosen, or the call cost nothing.
+// false if there was none: no limiter was chosen, or the call cost nothing. It is Shadowed if only
+// the mode of the limit let the call pass. Client.OnRefusal of shardlimit hears of calls that are
+// refused.
 func DecisionOf(ctx context.Context) (shardlimit.Decision, bool) {
 	return adapter.DecisionOf(ctx, passedKey{})
 }
@@ -21,7 +23,7 @@ func DecisionOf(ctx context.Context) (shardlimit.Decision, bool) {
 // did more. Of a stream it is what the begin took, not its messages. ctx is that of the call; that
 // its client has gone does not keep it from working, and it takes at most Config.CallTimeout for
 // each limit. It works once, and does nothing with a call that took nothing. Errors are those of
-// Limiter.Settle, and errors.ErrUnsupported of a Limiter of one's own that cannot settle.
+// Limiter.Settle.
 func Settle(ctx context.Context, used int64) error {
 	return adapter.Settle(ctx, passedKey{}, used)
 }

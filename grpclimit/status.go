@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/shardlimit/shardlimit"
+	"github.com/shardlimit/shardlimit/httplimit"
 )
 
 // refusal is an error that is a status, with what the trailer says.
@@ -23,7 +24,7 @@ type refusal struct {
 	status *status.Status
 	cause  error         // nil of a denial
 	retry  time.Duration // 0: the trailer says nothing; negative: that no retry helps
-	of     *stream       // whose message it answers; nil if it answers the call
+	told   bool          // that the trailer says it
 }
 
 // Error is the text of the status. On a server it has nothing of the cause.
@@ -38,7 +39,7 @@ func (r *refusal) Unwrap() error { return r.cause }
 // denied is the answer to a call that the limit refuses.
 func (i *Interceptor) denied(limiter Limiter, d *shardlimit.Decision) error {
 	name, permits := i.o.Policy, d.Limit
-	if p, ok := limiter.(*Policies); ok {
+	if p, ok := limiter.(*httplimit.Policies); ok {
 		if policies, said := p.Refused(*d); len(said) > 0 {
 			name, permits = policies[0].Name, said[0].Limit
 		}
@@ -97,12 +98,14 @@ func codeOf(ctx context.Context, err error) codes.Code {
 // pushback is the trailer of gRFC A6: milliseconds, or -1 for no retry.
 const pushback = "grpc-retry-pushback-ms"
 
-// pushBack sets the trailer of a call that ends with err. Without a server around it does nothing.
+// pushBack sets the trailer of a call that ends with err, once, however many limits it passed.
+// Without a server around it does nothing.
 func pushBack(ctx context.Context, err error) {
 	var r *refusal
-	if !errors.As(err, &r) || r.retry == 0 {
+	if !errors.As(err, &r) || r.retry == 0 || r.told {
 		return
 	}
+	r.told = true
 	ms := int64(-1)
 	if r.retry > 0 { // some clients keep it in 32 bits
 		ms = min((int64(r.retry)-1)/int64(time.Millisecond)+1, math.MaxInt32)

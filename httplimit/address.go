@@ -3,7 +3,6 @@ package httplimit
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -12,30 +11,19 @@ import (
 	"github.com/shardlimit/shardlimit/internal/adapter"
 )
 
-// AddressField is the header field in which proxies tell whom they speak for. Their names stand in
-// the same order in adapter.AddressFields.
-type AddressField int
-
-const (
-	// XForwardedFor is X-Forwarded-For, to which each proxy appends the address it was called from.
-	XForwardedFor AddressField = iota
-	// Forwarded is the field of RFC 7239, of which the parameter for is read.
-	Forwarded
-	// XRealIP is X-Real-IP, one address, which the proxy must overwrite.
-	XRealIP
-)
-
 // AddressOptions say how the address of a client is found. The zero value takes the address that
 // the connection comes from.
 type AddressOptions struct {
 	// Trusted are the networks of proxies whose word is taken. What other peers say is not read.
 	Trusted []netip.Prefix
-	// TrustUnix takes the word of peers on a Unix socket, too. They have no address, so that
-	// Trusted cannot name them; who may write to the socket is a matter of its file.
+	// TrustUnix takes the word of peers that have no address, too, as those on a Unix socket:
+	// Trusted cannot name them. Who may write to the socket is a matter of its file.
 	TrustUnix bool
-	// Field is the field that these proxies write. It is one, because proxies pass on what clients
-	// say in the others.
-	Field AddressField
+	// Field is the header field that these proxies write; "" means X-Forwarded-For, to which each
+	// appends the address it was called from. Of Forwarded (RFC 7239) the parameter for is read. One
+	// with a single address, such as X-Real-IP, the proxy must overwrite. It is one field, because
+	// proxies pass on what clients say in the others.
+	Field string
 	// IPv4Bits is how many bits of an IPv4 address tell clients apart, 1 to 32; 0 means 32.
 	IPv4Bits int
 	// IPv6Bits is how many bits of an IPv6 address tell clients apart, 1 to 128; 0 means 64,
@@ -50,15 +38,15 @@ type AddressOptions struct {
 //
 // An address has one key however it is spelled: with or without port and zone, an IPv4 address as
 // such or within IPv6, as NAT64 has it, too. A peer that has none, as on a Unix socket, is a key as
-// it stands, in lower case, unless TrustUnix has another found. It panics if bits are out of range,
-// a prefix is invalid, or Field is none.
+// it stands, in lower case, unless TrustUnix has another found. It panics if bits are out of range
+// or a prefix is invalid.
 func Address(o AddressOptions) Key {
 	o.IPv4Bits, o.IPv6Bits = cmp.Or(o.IPv4Bits, 32), cmp.Or(o.IPv6Bits, 64)
-	if o.IPv4Bits < 1 || o.IPv4Bits > 32 || o.IPv6Bits < 1 || o.IPv6Bits > 128 ||
-		o.Field < XForwardedFor || o.Field > XRealIP {
-		panic(fmt.Sprintf("httplimit: an address cannot be told by %d bits of IPv4, %d of IPv6, field %d",
-			o.IPv4Bits, o.IPv6Bits, o.Field))
+	if o.IPv4Bits < 1 || o.IPv4Bits > 32 || o.IPv6Bits < 1 || o.IPv6Bits > 128 {
+		panic(fmt.Sprintf("httplimit: an address cannot be told by %d bits of IPv4, %d of IPv6", o.IPv4Bits,
+			o.IPv6Bits))
 	}
+	o.Field = adapter.AddressField(o.Field)
 	o.Trusted = slices.Clone(o.Trusted)
 	for i, p := range o.Trusted {
 		if p.Addr().Is4In6() && p.Bits() >= 96 {
@@ -72,25 +60,16 @@ func Address(o AddressOptions) Key {
 	return o.of
 }
 
-// of is the key of the address of a request. All bits are set, and Trusted has IPv4 as such.
+// of is the key of the address of a request. Bits and Field are set, and Trusted has IPv4 as such.
 func (o *AddressOptions) of(r *http.Request) string {
 	ip := parseIP(r.RemoteAddr)
-	if ip.IsValid() && o.trusts(ip) || !ip.IsValid() && o.TrustUnix && onSocket(r) {
+	if ip.IsValid() && o.trusts(ip) || !ip.IsValid() && o.TrustUnix {
 		ip = o.behind(r.Header, ip)
 	}
 	if !ip.IsValid() {
-		return adapter.Bounded(strings.ToLower(r.RemoteAddr))
+		return strings.ToLower(r.RemoteAddr)
 	}
 	return o.key(ip)
-}
-
-// onSocket reports whether a peer without an address is on a Unix socket. The server knows; else it
-// is what the names of such peers look like.
-func onSocket(r *http.Request) bool {
-	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
-		return strings.HasPrefix(local.Network(), "unix")
-	}
-	return r.RemoteAddr == "" || r.RemoteAddr[0] == '@' || r.RemoteAddr[0] == '/'
 }
 
 // maxHops bounds how many proxies are walked over. More are no chain that somebody built.
@@ -99,28 +78,44 @@ const maxHops = 64
 // behind walks to the left over trusted proxies, beginning at one; the zero address is one that has
 // none.
 func (o *AddressOptions) behind(h http.Header, ip netip.Addr) netip.Addr {
-	said := h[adapter.AddressFields[o.Field]]
-	if o.Field == XRealIP {
-		if len(said) == 0 {
-			return ip
-		}
-		return cmp.Or(parseIP(said[len(said)-1]), ip)
-	}
-	hops := 0
-	for entry := range fromRight(said, ',') {
-		if o.Field == Forwarded {
+	list := strings.Join(h[o.Field], ",")
+	for at, hops := len(list), 0; at >= 0 && hops < maxHops; hops++ {
+		list = list[:at]
+		at = strings.LastIndexByte(list, ',')
+		entry := strings.TrimSpace(list[at+1:])
+		if o.Field == "Forwarded" {
 			entry = forwardedFor(entry)
 		}
 		next := parseIP(entry)
 		if !next.IsValid() {
 			break
 		}
-		ip = next
-		if hops++; hops == maxHops || !o.trusts(ip) {
+		if ip = next; !o.trusts(ip) {
 			break
 		}
 	}
 	return ip
+}
+
+// forwardedFor is the address in an element of Forwarded, "" if it has none or several. What a
+// proxy quotes may be a client's, such as the name of a host: with a separator or an escape in
+// it, which no address has, the element has none.
+func forwardedFor(element string) (node string) {
+	for parameter := range strings.SplitSeq(element, ";") {
+		if strings.Contains(parameter, `\`) || strings.Count(parameter, `"`)%2 != 0 {
+			return ""
+		}
+		name, value, _ := strings.Cut(parameter, "=")
+		if !strings.EqualFold(strings.TrimSpace(name), "for") {
+			continue
+		}
+		if node != "" {
+			return ""
+		}
+		node = strings.Trim(strings.TrimSpace(value), `"`)
+	}
+	node, _, _ = strings.Cut(node, ":_") // a port that is hidden
+	return node
 }
 
 func (o *AddressOptions) trusts(ip netip.Addr) bool {

@@ -14,12 +14,12 @@ func One(l Limiter) Chooser {
 }
 
 // PerKey gives every key a limit of its own: users, API keys, addresses. A request whose key is
-// empty or longer than shardlimit.MaxName bytes fails with ErrInvalidName; wrap the Chooser to
-// treat it in another way. It panics if family or key is nil.
+// empty fails with ErrInvalidName; wrap the Chooser to treat it in another way. What is longer than
+// shardlimit.MaxName bytes is counted by its SHA-256. It panics if family or key is nil.
 func PerKey(family *shardlimit.Family, key func(*http.Request) string) Chooser {
 	adapter.MustBe(family, "httplimit: PerKey needs a Family")
 	adapter.MustBe(key, "httplimit: PerKey needs a key")
-	return func(r *http.Request) Limiter { return family.Limiter(key(r)) }
+	return func(r *http.Request) Limiter { return family.Limiter(adapter.Bounded(key(r))) }
 }
 
 // remoteIP is what RemoteIP is.

@@ -133,17 +133,6 @@ func ExampleCookie() {
 	// Output: s1
 }
 
-func ExampleUser() {
-	user := httplimit.User(func(r *http.Request) string {
-		name, _, _ := r.BasicAuth() // of a request that was authenticated before
-		return name
-	})
-	r := &http.Request{Header: http.Header{}}
-	r.SetBasicAuth("ann", "secret")
-	fmt.Println(user(r))
-	// Output: ann
-}
-
 func ExampleJoin() {
 	key := httplimit.Join(httplimit.Header("X-API-Key"), httplimit.Method, httplimit.Route)
 	r := &http.Request{Method: http.MethodPut, Pattern: "/orders/{id}", Header: http.Header{"X-Api-Key": {"ann"}}}
@@ -205,15 +194,17 @@ func ExampleNew() {
 	defer closed()
 	tried := must(client.Limiter(context.Background(), "tried",
 		shardlimit.Limit{Permits: 1, Per: time.Hour, Mode: shardlimit.Shadow}))
-	limit := httplimit.New(httplimit.One(tried), httplimit.Options{
-		OnDenied: func(_ *http.Request, d httplimit.Denial) { fmt.Println("too many for", d.Policy) }})
+	limit := httplimit.New(httplimit.One(tried), httplimit.Options{})(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			d, _ := httplimit.DecisionOf(r.Context())
+			fmt.Fprint(w, "served; too many: ", d.Shadowed)
+		}))
 	for range 2 {
-		fmt.Println(get(limit(ok)).Body)
+		fmt.Println(get(limit).Body)
 	}
 	// Output:
-	// served
-	// too many for default
-	// served
+	// served; too many: false
+	// served; too many: true
 }
 
 // A body that comes in chunks does not tell its length before: an upload costs what was read.
@@ -283,8 +274,9 @@ func ExampleWaitPerKey() {
 	defer closed()
 	hosts := must(client.Family(context.Background(), "hosts", shardlimit.PerSecond(100)))
 	r := &http.Request{URL: &url.URL{Host: "api.example"}}
-	fmt.Println(httplimit.WaitPerKey(hosts, httplimit.Host)(r).WaitN(context.Background(), 1))
-	// Output: <nil>
+	d, err := httplimit.WaitPerKey(hosts, httplimit.Host)(r).Acquire(context.Background(), 1)
+	fmt.Println(d.Granted, err)
+	// Output: 1 <nil>
 }
 
 func ExampleNewPauses() {

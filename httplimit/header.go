@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/shardlimit/shardlimit"
@@ -45,7 +46,7 @@ const (
 // name "" of the policy means "default". It panics if p has no Limiter.
 func Describe(h http.Header, f Fields, p Policy, d shardlimit.Decision) {
 	p.Name = cmp.Or(p.Name, "default")
-	m := &middleware{Options: Options{Fields: f, Policy: p.Name}, name: quoted(p.Name)}
+	m := &middleware{Options: Options{Fields: f, Policy: p.Name}}
 	m.describe(h, p.Limiter, &d, 0)
 }
 
@@ -59,21 +60,24 @@ func (m *middleware) describe(h http.Header, limiter Limiter, d *shardlimit.Deci
 	}
 	switch m.Fields {
 	case Draft:
-		var room [128]byte
-		text, policies := m.draft(room[:0], limiter, d, ago)
-		values := [2]string{string(text[:policies]), string(text[policies:])}
-		if values[0] != "" {
-			h[rateLimitPolicy] = values[:1:1]
+		var policies, states []string
+		for _, one := range m.tell(limiter, d) {
+			policy, state := one.draft(ago)
+			policies, states = append(policies, policy), append(states, state)
 		}
-		if values[1] != "" {
-			h[rateLimit] = values[1:]
+		if len(policies) > 0 {
+			h[rateLimitPolicy] = []string{strings.Join(policies, ", ")}
+			h[rateLimit] = []string{strings.Join(states, ", ")}
 		}
 	case Triple:
 		three(h, "RateLimit-", "", d, strconv.FormatInt(seconds(until(d, ago)), 10))
 	case XTriple:
 		three(h, "X-RateLimit-", "", d, strconv.FormatInt(seconds(until(d, ago)), 10))
 	case OpenAI:
-		m.openAI(h, limiter, d, ago)
+		for _, one := range m.tell(limiter, d) {
+			reset := max(0, one.said.ResetAfter-ago+time.Millisecond-1).Truncate(time.Millisecond)
+			three(h, "X-RateLimit-", "-"+one.name, &one.said, reset.String())
+		}
 	}
 }
 
@@ -84,23 +88,41 @@ func three(h http.Header, prefix, suffix string, d *shardlimit.Decision, reset s
 	h.Set(prefix+"Reset"+suffix, reset)
 }
 
-// openAI sets the three fields of each policy.
-func (m *middleware) openAI(h http.Header, limiter Limiter, d *shardlimit.Decision, ago time.Duration) {
-	names, each := []string{m.Policy}, []shardlimit.Decision{*d}
-	if l, several := limiter.(*Policies); several {
-		names, each = names[:0], l.Each(*d)
-		for _, policy := range l.all {
-			names = append(names, policy.Name)
+// told is what answers tell of one policy.
+type told struct {
+	name string
+	per  time.Duration // 0: nobody knows
+	said shardlimit.Decision
+}
+
+// tell returns what there is to tell of each policy: nothing of one that refuses nobody or failed.
+func (m *middleware) tell(limiter Limiter, d *shardlimit.Decision) (each []told) {
+	l, several := limiter.(*Policies)
+	if !several {
+		per := time.Duration(0)
+		if one, can := limiter.(interface{ Limit() shardlimit.Limit }); can {
+			per = one.Limit().Per
+		}
+		return []told{{m.Policy, per, *d}}
+	}
+	for i, said := range l.Each(*d) {
+		if !lenient(&said) && !undecided(&said) {
+			each = append(each, told{l.all[i].Name, l.all[i].Limiter.Limit().Per, said})
 		}
 	}
-	for i := range each {
-		said := &each[i]
-		if lenient(said) || !said.Allowed && said.RetryAfter == 0 { // the latter failed
-			continue
-		}
-		reset := max(0, said.ResetAfter-ago+time.Millisecond-1).Truncate(time.Millisecond)
-		three(h, "X-RateLimit-", "-"+names[i], said, reset.String())
+	return each
+}
+
+// draft is a member of RateLimit-Policy and one of RateLimit. A window that is not whole seconds,
+// or unknown, cannot be expressed.
+func (t *told) draft(ago time.Duration) (policy, state string) {
+	name := strconv.Quote(problem.Policy(t.name)) // RFC 9651 escapes printable ASCII as Go does
+	policy = name + ";q=" + strconv.FormatInt(t.said.Limit, 10)
+	if t.per > 0 && t.per%time.Second == 0 {
+		policy += ";w=" + strconv.FormatInt(seconds(t.per), 10)
 	}
+	return policy, name + ";r=" + strconv.FormatInt(max(t.said.Remaining, 0), 10) +
+		";t=" + strconv.FormatInt(seconds(until(&t.said, ago)), 10)
 }
 
 // lenient reports whether a limit refuses nobody. What it tells nobody needs to heed, and who did
@@ -122,71 +144,5 @@ func until(d *shardlimit.Decision, ago time.Duration) time.Duration {
 	return max(0, reset-ago)
 }
 
-// draft appends RateLimit-Policy, which ends at policies, and RateLimit.
-func (m *middleware) draft(text []byte, limiter Limiter, d *shardlimit.Decision,
-	ago time.Duration) (_ []byte, policies int) {
-	l, several := limiter.(*Policies)
-	if !several {
-		per := time.Duration(0)
-		if one, can := limiter.(interface{ Limit() shardlimit.Limit }); can {
-			per = one.Limit().Per
-		}
-		text = appendPolicy(text, m.name, d.Limit, per)
-		policies = len(text)
-		return appendState(text, m.name, d, ago), policies
-	}
-	each := l.Each(*d)
-	for i := range each {
-		if !lenient(&each[i]) {
-			text = appendPolicy(comma(text, 0), l.names[i], each[i].Limit, l.all[i].Limiter.Limit().Per)
-		}
-	}
-	policies = len(text)
-	for i := range each {
-		if said := &each[i]; !lenient(said) && (said.Allowed || said.RetryAfter > 0) { // else it failed
-			text = appendState(comma(text, policies), l.names[i], said, ago)
-		}
-	}
-	return text, policies
-}
-
-// comma parts a member of a list that begins there from those before.
-func comma(text []byte, begin int) []byte {
-	if len(text) == begin {
-		return text
-	}
-	return append(text, ", "...)
-}
-
-// appendPolicy appends one policy. A window that is not whole seconds, or unknown, cannot be
-// expressed.
-func appendPolicy(text []byte, name string, permits int64, per time.Duration) []byte {
-	text = append(append(text, name...), ";q="...)
-	text = strconv.AppendInt(text, permits, 10)
-	if per > 0 && per%time.Second == 0 {
-		text = append(text, ";w="...)
-		text = strconv.AppendInt(text, int64(per/time.Second), 10)
-	}
-	return text
-}
-
-// appendState appends what is left under one policy, and until when.
-func appendState(text []byte, name string, d *shardlimit.Decision, ago time.Duration) []byte {
-	text = append(append(text, name...), ";r="...)
-	text = strconv.AppendInt(text, max(d.Remaining, 0), 10)
-	text = append(text, ";t="...)
-	return strconv.AppendInt(text, seconds(until(d, ago)), 10)
-}
-
 // seconds is a duration in whole seconds, rounded up.
-func seconds(d time.Duration) int64 {
-	whole := int64(d / time.Second)
-	if d%time.Second > 0 {
-		whole++
-	}
-	return whole
-}
-
-// quoted is the name of a policy as a string of RFC 9651 (structured fields), which escapes
-// printable ASCII as Go does.
-func quoted(name string) string { return strconv.Quote(problem.Policy(name)) }
+func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

@@ -44,6 +44,7 @@ import (
 // Limiter decides about requests. *shardlimit.Limiter and *Policies do.
 type Limiter interface {
 	AllowN(ctx context.Context, n int64) (shardlimit.Decision, error)
+	Settle(ctx context.Context, d shardlimit.Decision, used int64) error
 }
 
 // Chooser says which limiter a request belongs to; nil lets the request pass
@@ -61,9 +62,6 @@ type Options struct {
 	// Fields are the header fields that tell what is left; the zero value is those of the IETF
 	// draft.
 	Fields Fields
-	// OnDenied hears of every request that is refused, or would be by a limit in Shadow, before it
-	// is answered. It is called by many goroutines at the same time, and the request waits for it.
-	OnDenied func(*http.Request, Denial)
 	// Denied answers a request that was refused, in place of a problem with status 429. The header
 	// has Retry-After and the RateLimit fields already.
 	Denied func(http.ResponseWriter, *http.Request, shardlimit.Decision)
@@ -84,7 +82,7 @@ func New(choose Chooser, o Options) func(http.Handler) http.Handler {
 	if o.Policy == "" {
 		o.Policy = "default"
 	}
-	m := &middleware{Options: o, choose: choose, name: quoted(o.Policy)}
+	m := &middleware{Options: o, choose: choose}
 	if m.Failed == nil {
 		m.Failed = failed
 	}
@@ -96,7 +94,6 @@ func New(choose Chooser, o Options) func(http.Handler) http.Handler {
 type middleware struct {
 	Options
 	choose Chooser
-	name   string // of the policy, as it stands in headers
 }
 
 func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -109,11 +106,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		next.ServeHTTP(w, r)
 		return
 	}
-	p, err := adapter.Pass(r.Context(), passedKey{}, limiter, cost, func(d shardlimit.Decision) {
-		if m.OnDenied != nil {
-			m.OnDenied(r, Denial{Policy: m.Policy, Cost: cost, Decision: d})
-		}
-	})
+	p, err := adapter.Pass(r.Context(), passedKey{}, limiter, cost)
 	if err != nil {
 		m.Failed(w, r, err)
 		return

@@ -29,6 +29,8 @@ func (s *says) AllowN(_ context.Context, n int64) (shardlimit.Decision, error) {
 	return s.d, s.err
 }
 
+func (s *says) Settle(context.Context, shardlimit.Decision, int64) error { return s.err }
+
 var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("served")) })
 
 func get(h http.Handler, change ...func(*http.Request)) *httptest.ResponseRecorder {
@@ -173,8 +175,7 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 		"no limiter":  func() { httplimit.One(nil) },
 		"nil limiter": func() { httplimit.One((*shardlimit.Limiter)(nil)) },
 		"no family":   func() { httplimit.PerKey(nil, httplimit.RemoteIP) },
-		"no key":      func() { httplimit.Join(httplimit.Method, nil) },
-		"no user":     func() { httplimit.User(nil) },
+		"no key":      func() { httplimit.PerKey(&shardlimit.Family{}, nil) },
 		"bits":        func() { httplimit.Address(httplimit.AddressOptions{IPv4Bits: 33}) },
 		"prefix":      func() { httplimit.Address(httplimit.AddressOptions{Trusted: make([]netip.Prefix, 1)}) },
 	} {

@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -8,10 +9,8 @@ import (
 )
 
 // Key makes the key of a request, for PerKey and Transport. It is called by many goroutines at the
-// same time. The empty key means that the request has none; PerKey answers it with 400.
-//
-// The keys that this package makes are at most shardlimit.MaxName bytes long, whatever clients
-// send: what is longer is a SHA-256 in its place.
+// same time. The empty key means that the request has none; PerKey answers it with 400. Of what
+// clients may make up, a key can be longer than shardlimit.MaxName; PerKey takes it all the same.
 type Key = func(*http.Request) string
 
 // Header is the value of a header field as it stands, such as an API key; of several lines the
@@ -22,9 +21,9 @@ type Key = func(*http.Request) string
 func Header(name string) Key {
 	name = http.CanonicalHeaderKey(name)
 	if name == "Host" {
-		return func(r *http.Request) string { return adapter.Bounded(strings.ToLower(r.Host)) }
+		return func(r *http.Request) string { return strings.ToLower(r.Host) }
 	}
-	return func(r *http.Request) string { return adapter.Bounded(r.Header.Get(name)) }
+	return func(r *http.Request) string { return r.Header.Get(name) }
 }
 
 // Cookie is the value of a cookie; of several of that name the first.
@@ -34,42 +33,28 @@ func Cookie(name string) Key {
 		if err != nil {
 			return ""
 		}
-		return adapter.Bounded(c.Value)
+		return c.Value
 	}
-}
-
-// User is what id makes of a request, such as the subject of a verified token, within the bounds of
-// Key. It panics if id is nil.
-func User(id func(*http.Request) string) Key {
-	adapter.MustBe(id, "httplimit: no function that tells the user")
-	return func(r *http.Request) string { return adapter.Bounded(id(r)) }
 }
 
 // Route is the pattern that a ServeMux found for the request: all orders together, not each by its
 // number. Only a handler behind the mux knows it, so wrap the handlers and not the mux.
-func Route(r *http.Request) string { return adapter.Bounded(r.Pattern) }
+func Route(r *http.Request) string { return r.Pattern }
 
-// Method is the method of the request: GET, POST and so on.
-func Method(r *http.Request) string {
-	if r.Method == "" { // so requests of clients say GET
-		return http.MethodGet
-	}
-	return adapter.Bounded(r.Method)
-}
+// Method is the method of the request: GET, POST and so on. Requests of clients may say "" for GET.
+func Method(r *http.Request) string { return cmp.Or(r.Method, http.MethodGet) }
 
 // Join makes one key of several, such as user and route. Different parts never make the same key.
-// It is empty if one part is. It panics if a key is nil.
+// It is empty if one part is.
 func Join(keys ...Key) Key {
-	adapter.MustBeKeys("httplimit", keys)
 	return func(r *http.Request) string {
 		return adapter.Join(keys, func(key Key) string { return key(r) })
 	}
 }
 
 // FirstOf is the first key that is not empty, such as the user and, if nobody is logged in, the
-// address. Keys of different places are never the same. It panics if a key is nil.
+// address. Keys of different places are never the same.
 func FirstOf(keys ...Key) Key {
-	adapter.MustBeKeys("httplimit", keys)
 	return func(r *http.Request) string {
 		return adapter.FirstOf(keys, func(key Key) string { return key(r) })
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -181,11 +182,7 @@ func (p *Pauses) note(key string, end time.Time) {
 		return
 	}
 	now := time.Now()
-	for other, end := range p.known {
-		if !end.After(now) {
-			delete(p.known, other)
-		}
-	}
+	maps.DeleteFunc(p.known, func(_ string, end time.Time) bool { return !end.After(now) })
 	p.sweep = max(1024, 2*len(p.known))
 }
 

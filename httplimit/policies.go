@@ -16,12 +16,9 @@ type Policy struct {
 	Permits int64
 }
 
-// Policies is a Limiter and an Acquirer: several limits that a request must pass together, as
+// Policies is a Limiter and a Waiter: several limits that a request must pass together, as
 // shardlimit.All has them, each with its name. It is safe for concurrent use.
-type Policies struct {
-	all   []Policy
-	names []string // as they stand in headers
-}
+type Policies struct{ all []Policy }
 
 // All returns limits that a request must pass together. Answers tell q and w of each, and r and t:
 // what it has left, and until when. OpenAI tells of each, too. Triple and XTriple tell of the one
@@ -31,7 +28,6 @@ type Policies struct {
 // many requests and so many tokens. It panics if a Limiter is nil, or a name is empty or has been
 // there.
 func All(policies ...Policy) *Policies {
-	p := &Policies{all: policies, names: make([]string, len(policies))}
 	for i, policy := range policies {
 		if policy.Limiter == nil {
 			panic("httplimit: the policy " + policy.Name + " has no Limiter")
@@ -39,12 +35,11 @@ func All(policies ...Policy) *Policies {
 		if policy.Name == "" {
 			panic("httplimit: a policy has no name")
 		}
-		p.names[i] = quoted(policy.Name)
-		if slices.Contains(p.names[:i], p.names[i]) {
+		if slices.ContainsFunc(policies[:i], func(p Policy) bool { return p.Name == policy.Name }) {
 			panic("httplimit: two policies have the name " + policy.Name)
 		}
 	}
-	return p
+	return &Policies{policies}
 }
 
 // set returns the Set for a request that costs n.
@@ -62,10 +57,7 @@ func (p *Policies) AllowN(ctx context.Context, n int64) (shardlimit.Decision, er
 	return p.set(n).Allow(ctx)
 }
 
-// WaitN waits for the permits of a request that costs n, as shardlimit.Set does.
-func (p *Policies) WaitN(ctx context.Context, n int64) error { return p.set(n).Wait(ctx) }
-
-// Acquire waits as WaitN does and returns the Decision.
+// Acquire waits for the permits of a request that costs n, as shardlimit.Set does.
 func (p *Policies) Acquire(ctx context.Context, n int64) (shardlimit.Decision, error) {
 	return p.set(n).Acquire(ctx)
 }
@@ -89,7 +81,7 @@ func (p *Policies) Each(d shardlimit.Decision) []shardlimit.Decision { return p.
 // for longest comes first.
 func (p *Policies) Refused(d shardlimit.Decision) (refused []Policy, said []shardlimit.Decision) {
 	for i, one := range p.Each(d) {
-		if one.Allowed || one.RetryAfter == 0 { // the latter failed
+		if one.Allowed || undecided(&one) {
 			continue
 		}
 		at := len(said)
@@ -100,3 +92,6 @@ func (p *Policies) Refused(d shardlimit.Decision) (refused []Policy, said []shar
 	}
 	return refused, said
 }
+
+// undecided reports whether nothing could be decided about a limit beside others.
+func undecided(d *shardlimit.Decision) bool { return !d.Allowed && d.RetryAfter == 0 }

@@ -18,7 +18,8 @@ import (
 
 // Waiter waits for permits. *shardlimit.Limiter and *Policies do.
 type Waiter interface {
-	WaitN(ctx context.Context, n int64) error
+	Acquire(ctx context.Context, n int64) (shardlimit.Decision, error)
+	Settle(ctx context.Context, d shardlimit.Decision, used int64) error
 }
 
 // WaitPerKey has requests wait for permits of the limit that their key has, such as Host. It
@@ -26,16 +27,11 @@ type Waiter interface {
 func WaitPerKey(family *shardlimit.Family, key Key) func(*http.Request) Waiter {
 	adapter.MustBe(family, "httplimit: WaitPerKey needs a Family")
 	adapter.MustBe(key, "httplimit: WaitPerKey needs a key")
-	return func(r *http.Request) Waiter { return family.Limiter(key(r)) }
+	return func(r *http.Request) Waiter { return family.Limiter(adapter.Bounded(key(r))) }
 }
 
 // Host is the key of an outgoing request: host and port of its URL, in lower case.
-func Host(r *http.Request) string {
-	if r.URL == nil {
-		return adapter.Bounded(strings.ToLower(r.Host))
-	}
-	return adapter.Bounded(strings.ToLower(r.URL.Host))
-}
+func Host(r *http.Request) string { return strings.ToLower(r.URL.Host) }
 
 // Transport is an http.RoundTripper for a fleet of clients: each request waits for a permit, and
 // for the end of a pause that its server has asked any of the fleet for.
@@ -46,9 +42,9 @@ func Host(r *http.Request) string {
 // permit before it ran into a pause needs another when that ends, so that those that were held do
 // not exceed the limit then.
 //
-// Where the Waiter is an Acquirer, what a request took is given back if it was not made: it ran
-// into a pause, its context ended first, or no attempt at it had a connection. net/http tells that
-// by httptrace.GotConn; of a Base that does not, the error counts. SettleSent does it for others.
+// What a request took is given back if it was not made: it ran into a pause, or its context ended
+// first. One that Base was given counts as made; SettleSent gives back what its answer did not
+// cost.
 //
 // RoundTrip returns the errors of the Waiter, ErrWaitTooLong at once if a pause outlasts the
 // deadline of the request, or the cause of its end. The zero value is ready for use; fields must
@@ -103,11 +99,11 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 			return nil, err
 		}
-		took := &taken{Taken: got}
-		sent = took.with(sent)
+		if got != nil {
+			sent = sent.WithContext(context.WithValue(sent.Context(), takenKey{}, got))
+		}
 		answer, err := t.base.RoundTrip(sent)
 		if err != nil {
-			took.failed(sent.Context(), err)
 			return answer, err
 		}
 		if answer.Request == nil {

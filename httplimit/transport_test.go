@@ -174,10 +174,12 @@ type waits struct {
 	err error
 }
 
-func (w *waits) WaitN(_ context.Context, n int64) error {
+func (w *waits) Acquire(_ context.Context, n int64) (shardlimit.Decision, error) {
 	w.n = append(w.n, n)
-	return w.err
+	return shardlimit.Decision{Allowed: true, Granted: n}, w.err
 }
+
+func (w *waits) Settle(context.Context, shardlimit.Decision, int64) error { return nil }
 
 func TestRequestsThatAreNotMadeCloseTheirBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

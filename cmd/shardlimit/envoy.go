@@ -26,7 +26,7 @@ import (
 type envoyJob struct {
 	listen   string
 	listener net.Listener
-	source   envoylimit.Source
+	config   string // its path
 	options  envoylimit.Options
 }
 
@@ -34,7 +34,6 @@ func envoyFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "grpc", Usage: "`HOST:PORT` for Envoy's rate limit service; needs --config"},
 		&cli.StringFlag{Name: "config", Usage: "YAML of envoyproxy/ratelimit, a `FILE` or folder"},
-		&cli.BoolFlag{Name: "merge-domains", Usage: "several files of --config may tell of one domain"},
 		&cli.StringFlag{Name: "algorithm", Value: "sliding-log",
 			Usage: "`HOW` to count for Envoy: sliding-log, sliding-counter, fixed-window or token-bucket"},
 		&cli.StringFlag{Name: "charge", Value: "together",
@@ -46,12 +45,11 @@ func envoyFlags() []cli.Flag {
 
 // readEnvoyJob is nil if the command line has none.
 func readEnvoyJob(cmd *cli.Command) (*envoyJob, error) {
-	j := &envoyJob{listen: cmd.String("grpc"), source: envoylimit.Source{Path: cmd.String("config"),
-		Rules: rules.Options{MergeDomains: cmd.Bool("merge-domains")}}}
+	j := &envoyJob{listen: cmd.String("grpc"), config: cmd.String("config")}
 	if !slices.ContainsFunc(envoyFlags(), func(f cli.Flag) bool { return cmd.IsSet(f.Names()[0]) }) {
 		return nil, nil
 	}
-	if j.listen == "" || j.source.Path == "" {
+	if j.listen == "" || j.config == "" {
 		return nil, usagef("Envoy's service needs both of --grpc and --config: --grpc 127.0.0.1:8081 --config FILE")
 	}
 	var err error
@@ -65,9 +63,9 @@ func readEnvoyJob(cmd *cli.Command) (*envoyJob, error) {
 		return nil, err
 	}
 	j.options.Shadow, j.options.Headers = cmd.Bool("shadow"), cmd.Bool("response-headers")
-	files, err := j.source.Read()
+	files, err := envoylimit.Read(j.config)
 	if err == nil {
-		_, err = rules.Parse(files, j.source.Rules)
+		_, err = rules.Parse(files)
 	}
 	if err != nil {
 		return nil, usagef("--config: %w", err)
@@ -84,7 +82,7 @@ func (j *envoyJob) start(interrupts *interrupts, client *shardlimit.Client, mete
 	if err != nil {
 		return front{}, err
 	}
-	if err := service.Load(interrupts.first, j.source); err != nil {
+	if err := service.Load(interrupts.first, j.config); err != nil {
 		if errors.Is(err, rules.ErrInvalid) || errors.Is(err, fs.ErrNotExist) {
 			return front{}, usagef("--config: %w", err)
 		}
@@ -94,7 +92,7 @@ func (j *envoyJob) start(interrupts *interrupts, client *shardlimit.Client, mete
 	service.Register(server)
 	_, _ = fmt.Fprintf(con.err, "shardlimit: serving Envoy on %s\n", j.listener.Addr())
 	who.warn(con, j.listener.Addr())
-	go service.Follow(interrupts.first, j.source)
+	go service.Follow(interrupts.first, j.config)
 	return front{name: "Envoy",
 		serve: func() error { return server.Serve(j.listener) },
 		stop: func(ctx context.Context) error {

@@ -80,7 +80,7 @@ func TestServeEnvoy(t *testing.T) {
 		}
 	}
 	if _, text := fetch(t, url+"/v1/denied"); !strings.Contains(text,
-		`{"limiter":"envoy/d/user","calls":2,"keys":[{"key":"ann","calls":2,"over":0}]}`) {
+		`{"limiter":"envoy/d/user","key":"ann","calls":2,"over":0}`) {
 		t.Errorf("/v1/denied: %s", text)
 	}
 	asked.Entries, asked.HitsAddend = append(asked.Entries, path), nil

@@ -71,9 +71,6 @@ func (p *parser) rule(d *descriptor, at *place) (*Rule, error) {
 	if limit.Requests != nil {
 		rule.Requests = uint32(*limit.Requests)
 	}
-	if !at.varies && !(rule.detailed && at.open) {
-		rule.metric = at.metric
-	}
 	if err := p.window(d, rule); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ func ExampleParse() {
 	_, err := rules.Parse([]rules.File{{Name: "mail.yaml", Content: []byte(`domain: mail
 descriptors:
   - key: sender
-    rate_limit: {unit: minuet, requests_per_unit: 5}`)}}, rules.Options{})
+    rate_limit: {unit: minuet, requests_per_unit: 5}`)}})
 	fmt.Println(errors.Is(err, rules.ErrInvalid), err)
 	// Output: true mail.yaml:3: the unit "minuet" is unknown; say second, minute, hour, day, week or month
 }
@@ -20,7 +20,7 @@ func ExampleConfig_Match() {
 	c, err := rules.Parse([]rules.File{{Name: "mail.yaml", Content: []byte(`domain: mail
 descriptors:
   - key: sender
-    rate_limit: {unit: minute, requests_per_unit: 5}`)}}, rules.Options{})
+    rate_limit: {unit: minute, requests_per_unit: 5}`)}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -21,12 +21,9 @@ func (c *Config) Match(domain string, descriptor []Entry) (Match, bool) {
 	if at.rule == nil {
 		return Match{}, false
 	}
-	m := Match{Rule: at.rule, Metric: at.rule.metric}
+	m := Match{Rule: at.rule, Metric: metricOf(path, descriptor, at.rule.detailed)}
 	if m.Open {
 		m.Key = keyOf(path, descriptor)
-	}
-	if m.Metric == "" {
-		m.Metric = metricOf(path, descriptor, m.detailed)
 	}
 	return m, true
 }
@@ -62,7 +59,7 @@ func Path(domain string, descriptor []Entry) string {
 	return id
 }
 
-// metricOf is how metrics name a rule whose name depends on values.
+// metricOf is how metrics name a rule.
 func metricOf(path []*level, descriptor []Entry, detailed bool) string {
 	name := ""
 	for i, l := range path {
@@ -70,20 +67,14 @@ func metricOf(path []*level, descriptor []Entry, detailed bool) string {
 		if l.varies() && (detailed || l.valueToMetric) {
 			value = descriptor[i].Value
 		}
-		name = addMetric(name, l.key, value)
+		if i > 0 {
+			name += "."
+		}
+		if name += l.key; value != "" {
+			name += "_" + value
+		}
 	}
 	return name
-}
-
-// addMetric is how metrics name what is below.
-func addMetric(name, key, value string) string {
-	if name != "" {
-		name += "."
-	}
-	if value != "" {
-		key += "_" + value
-	}
-	return name + key
 }
 
 // fits reports whether a value is that of a pattern. parts is what stands around its stars, of

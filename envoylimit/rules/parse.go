@@ -18,17 +18,11 @@ type File struct {
 	Content []byte
 }
 
-// Options are what a configuration does not say itself. The zero value is what envoyproxy/ratelimit
-// does by default.
-type Options struct {
-	// MergeDomains lets several files tell of one domain, as MERGE_DOMAIN_CONFIG does there.
-	MergeDomains bool
-}
-
-// Parse reads a configuration of one or more files. The error is an *Error about the first thing
-// that cannot be used, ErrInvalid for errors.Is.
-func Parse(files []File, o Options) (*Config, error) {
-	p := &parser{o: o, config: &Config{domains: make(map[string]*level)}}
+// Parse reads a configuration of one or more files. Several may tell of one domain, as
+// MERGE_DOMAIN_CONFIG of envoyproxy/ratelimit lets them. The error is an *Error about the first
+// thing that cannot be used, ErrInvalid for errors.Is.
+func Parse(files []File) (*Config, error) {
+	p := &parser{config: &Config{domains: make(map[string]*level)}}
 	if len(files) == 0 {
 		return nil, &Error{What: "there is no file", Do: "give at least one file with a domain"}
 	}
@@ -43,7 +37,6 @@ func Parse(files []File, o Options) (*Config, error) {
 
 // parser reads the files of one configuration.
 type parser struct {
-	o      Options
 	config *Config
 	file   string
 }
@@ -71,10 +64,6 @@ func (p *parser) read(content []byte) error {
 		return p.bad(0, "give it a domain, which requests name", "the file has no domain")
 	}
 	top := p.config.domains[domain]
-	if top != nil && !p.o.MergeDomains {
-		return p.bad(f.Domain.line, "give each file a domain of its own, or have domains merged",
-			"the domain %q is in another file already", domain)
-	}
 	if top == nil {
 		top = &level{}
 		p.config.domains[domain] = top
@@ -106,9 +95,7 @@ func (p *parser) syntax(err error) error {
 type place struct {
 	domain string
 	id     string // of the rule there
-	metric string
-	open   bool // a level above leaves values open
-	varies bool // so that metrics depend on values
+	open   bool   // a level above leaves values open
 }
 
 // below is the place of a level.
@@ -118,9 +105,7 @@ func (at *place) below(l *level) *place {
 	if l.value != "" {
 		next.id += "=" + escape(l.value)
 	}
-	next.metric = addMetric(at.metric, l.key, l.value)
 	next.open = at.open || l.varies()
-	next.varies = at.varies || l.varies() && l.valueToMetric
 	return &next
 }
 

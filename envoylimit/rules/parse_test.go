@@ -30,6 +30,7 @@ func TestMistakes(t *testing.T) {
 		{limit("requests_per_unit: 5"), "f:3: the limit has no unit; say second, "},
 		{limit("unit: second"), "f:3: the limit has no requests_per_unit; "},
 		{limit("unit: fortnight, requests_per_unit: 5"), `f:3: the unit "fortnight" is unknown; `},
+		{limit("unit: year, requests_per_unit: 5"), `f:3: the unit "year" is unknown; say second, `},
 		{limit("unit: day, unit_multiplier: 32, requests_per_unit: 5"), "f:3: 32 × day is longer than 31 days"},
 		{limit("unit: day, unit_multiplier: 0, requests_per_unit: 5"), "f:3: the window has no unit; "},
 		{limit("unit: second, requests_per_unit: 0.9"), `f:4: "0.9" is no whole number`},
@@ -40,18 +41,18 @@ func TestMistakes(t *testing.T) {
 			`f:3: the limit "a" replaces itself`},
 	} {
 		content, want := c[0], c[1]
-		_, err := rules.Parse([]rules.File{{Name: "f", Content: []byte(content)}}, rules.Options{})
+		_, err := rules.Parse([]rules.File{{Name: "f", Content: []byte(content)}})
 		var e *rules.Error
 		if !errors.Is(err, rules.ErrInvalid) || !errors.As(err, &e) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q:\n%v\nwant %s", content, err, want)
 		}
 	}
-	d := rules.File{Name: "f", Content: []byte("domain: d")}
-	if _, err := rules.Parse([]rules.File{d, d}, rules.Options{}); err == nil ||
-		!strings.HasPrefix(err.Error(), `f:1: the domain "d" is in another file already; `) {
+	d := rules.File{Name: "f", Content: []byte(list("- {key: k, rate_limit: {unlimited: true}}"))}
+	if _, err := rules.Parse([]rules.File{d, d}); err == nil ||
+		!strings.HasPrefix(err.Error(), `f:3: the descriptor "k" with value "" is there twice; `) {
 		t.Error(err)
 	}
-	_, err := rules.Parse(nil, rules.Options{})
+	_, err := rules.Parse(nil)
 	if err == nil || err.Error() != "there is no file; give at least one file with a domain" {
 		t.Error(err)
 	}
@@ -64,7 +65,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(confusing)
 	f.Add("domain: d\ndescriptors: &a\n- {key: k, value: 5, descriptors: *a, metadata: {x: [1]}}")
 	f.Fuzz(func(t *testing.T, content string) {
-		c, err := rules.Parse([]rules.File{{Name: "f", Content: []byte(content)}}, rules.Options{})
+		c, err := rules.Parse([]rules.File{{Name: "f", Content: []byte(content)}})
 		if err != nil {
 			if !errors.Is(err, rules.ErrInvalid) {
 				t.Fatalf("%T %v", err, err)

@@ -29,8 +29,7 @@ type Rule struct {
 	// Quota rules refuse a request only if all rules of the request that are Quota do.
 	Quota bool
 
-	detailed bool   // metrics tell each value apart
-	metric   string // key in metrics; "" if it depends on values
+	detailed bool // metrics tell each value apart
 }
 
 // Entry is a part of a descriptor.
@@ -56,9 +55,6 @@ type Config struct {
 
 // Rules are all rules, in the order of the files. The slice must not be changed.
 func (c *Config) Rules() []*Rule { return c.rules }
-
-// Domains is how many domains there are.
-func (c *Config) Domains() int { return len(c.domains) }
 
 // Known reports whether there is such a domain.
 func (c *Config) Known(domain string) bool { return c.domains[domain] != nil }

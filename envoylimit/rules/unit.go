@@ -8,7 +8,7 @@ import (
 // Unit is a unit of time that limits are given in.
 type Unit uint8
 
-// The units. A month has 30 days and a year 365.
+// The units. A month has 30 days.
 const (
 	Second Unit = iota + 1
 	Minute
@@ -16,7 +16,6 @@ const (
 	Day
 	Week
 	Month
-	Year
 )
 
 const (
@@ -29,7 +28,7 @@ var units = map[Unit]struct {
 	long time.Duration
 }{
 	Second: {"second", time.Second}, Minute: {"minute", time.Minute}, Hour: {"hour", time.Hour},
-	Day: {"day", day}, Week: {"week", 7 * day}, Month: {"month", 30 * day}, Year: {"year", 365 * day},
+	Day: {"day", day}, Week: {"week", 7 * day}, Month: {"month", 30 * day},
 }
 
 // Duration is how long the unit is; 0 if there is no such unit.

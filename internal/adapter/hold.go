@@ -10,14 +10,8 @@ import (
 
 // Waiter waits for permits.
 type Waiter interface {
-	WaitN(ctx context.Context, n int64) error
-}
-
-// Acquirer is a Waiter whose permits can be settled.
-type Acquirer interface {
-	Waiter
+	Settler
 	Acquire(ctx context.Context, n int64) (shardlimit.Decision, error)
-	Settle(ctx context.Context, d shardlimit.Decision, used int64) error
 }
 
 // Pauses are the pauses that servers asked for.
@@ -29,7 +23,7 @@ type Pauses interface {
 
 // Taken is what a request took. Nil means that it took nothing.
 type Taken struct {
-	from     Acquirer
+	from     Settler
 	decision shardlimit.Decision
 }
 
@@ -39,13 +33,6 @@ func (t *Taken) Settle(ctx context.Context, used int64) error {
 		return nil
 	}
 	return t.from.Settle(context.WithoutCancel(ctx), t.decision, used)
-}
-
-// GiveBack gives back what a request took that was not made.
-func (t *Taken) GiveBack(ctx context.Context) {
-	if t != nil {
-		GiveBack(ctx, t.from, t.decision)
-	}
 }
 
 // Hold returns when a request has its permits and there is no pause. A nil Waiter wants no permits.
@@ -64,33 +51,23 @@ func hold(ctx context.Context, pauses Pauses, key string, w Waiter, cost int64) 
 		if err := pauses.Wait(ctx, key); err != nil {
 			return nil, err
 		}
-		got, err := permits(ctx, w, cost)
-		if err != nil {
-			return nil, err
+		var got *Taken
+		if w != nil && cost != 0 {
+			d, err := w.Acquire(ctx, cost)
+			if err != nil {
+				return nil, err
+			}
+			got = &Taken{w, d}
 		}
 		left, _ := pauses.Left(ctx, key) // with an error it is what this process knows
 		if left == 0 && ctx.Err() == nil {
 			return got, nil
 		}
-		got.GiveBack(ctx)
+		if got != nil {
+			GiveBack(ctx, got.from, got.decision)
+		}
 		if left == 0 {
 			return nil, clock.Ended(ctx)
 		}
 	}
-}
-
-// permits waits for permits; nil if none are needed or they cannot be given back.
-func permits(ctx context.Context, w Waiter, cost int64) (*Taken, error) {
-	if w == nil || cost == 0 {
-		return nil, nil
-	}
-	a, can := w.(Acquirer)
-	if !can {
-		return nil, w.WaitN(ctx, cost)
-	}
-	d, err := a.Acquire(ctx, cost)
-	if err != nil {
-		return nil, err
-	}
-	return &Taken{a, d}, nil
 }

@@ -1,9 +1,10 @@
 package adapter
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
+	"net/http"
 	"reflect"
 	"strconv"
 	"strings"
@@ -32,7 +33,7 @@ func Join[K any](keys []K, of func(K) string) string {
 		joined.WriteByte(':')
 		joined.WriteString(part)
 	}
-	return Bounded(joined.String())
+	return joined.String()
 }
 
 // FirstOf is the first part that is not empty, with its place, of those that of reads from each
@@ -40,22 +41,17 @@ func Join[K any](keys []K, of func(K) string) string {
 func FirstOf[K any](keys []K, of func(K) string) string {
 	for i, key := range keys {
 		if part := of(key); part != "" {
-			return Bounded(strconv.Itoa(i) + ":" + part)
+			return strconv.Itoa(i) + ":" + part
 		}
 	}
 	return ""
 }
 
-// MustBeKeys panics if one of the keys of an adapter is nil.
-func MustBeKeys[K any](adapter string, keys []K) {
-	for i, key := range keys {
-		MustBe(key, fmt.Sprintf("%s: key number %d is nil", adapter, i+1))
-	}
+// AddressField is the name, as net/http keeps it, of the field in which proxies tell whom they
+// speak for; "" means X-Forwarded-For.
+func AddressField(name string) string {
+	return http.CanonicalHeaderKey(cmp.Or(name, "X-Forwarded-For"))
 }
-
-// AddressFields are the names of the fields in which proxies tell whom they speak for, in the order
-// of httplimit.AddressField, and as net/http keeps them.
-var AddressFields = [...]string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"}
 
 // hashed begins the keys that stand for longer ones.
 const hashed = "sha256:"

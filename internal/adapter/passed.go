@@ -11,8 +11,14 @@ import (
 	"github.com/shardlimit/shardlimit/internal/clock"
 )
 
+// Settler is what granted permits.
+type Settler interface {
+	Settle(ctx context.Context, d shardlimit.Decision, used int64) error
+}
+
 // Limiter decides about requests.
 type Limiter interface {
+	Settler
 	AllowN(ctx context.Context, n int64) (shardlimit.Decision, error)
 }
 
@@ -25,16 +31,12 @@ type Passed struct {
 }
 
 // Pass asks a limiter of the adapter that has the key for what a request costs, and waits for its
-// turn; one that ends before gives back what it took. denied hears of a request that is refused, or
-// would be by a limit in Shadow. The request passed if its Decision says so and there is no error.
-func Pass(ctx context.Context, key any, limiter Limiter, cost int64,
-	denied func(shardlimit.Decision)) (*Passed, error) {
+// turn; one that ends before gives back what it took. The request passed if its Decision says so
+// and there is no error.
+func Pass(ctx context.Context, key any, limiter Limiter, cost int64) (*Passed, error) {
 	d, err := limiter.AllowN(ctx, cost)
 	if err != nil {
 		return nil, err
-	}
-	if !d.Allowed || d.Shadowed {
-		denied(d)
 	}
 	if d.Allowed && d.Delay > 0 && !clock.Sleep(ctx, d.Delay) {
 		GiveBack(ctx, limiter, d)
@@ -67,20 +69,10 @@ func Settle(ctx context.Context, key any, used int64) error {
 	var errs []error
 	for p, ok := ctx.Value(key).(*Passed); ok; p, ok = p.Context.Value(key).(*Passed) {
 		if p.Decision.Granted > 0 {
-			errs = append(errs, settle(ctx, p.Limiter, p.Decision, used))
+			errs = append(errs, p.Limiter.Settle(ctx, p.Decision, used))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func settle(ctx context.Context, limiter any, d shardlimit.Decision, used int64) error {
-	l, can := limiter.(interface {
-		Settle(ctx context.Context, d shardlimit.Decision, used int64) error
-	})
-	if !can {
-		return errors.ErrUnsupported
-	}
-	return l.Settle(ctx, d, used)
 }
 
 // backWithin bounds how long a request waits until what it took is back, whatever its limiter does.
@@ -88,8 +80,8 @@ const backWithin = time.Second
 
 // GiveBack settles a decision with 0, for a request that was cut short or never made. Permits that
 // do not come back leave the window in time.
-func GiveBack(ctx context.Context, limiter any, d shardlimit.Decision) {
+func GiveBack(ctx context.Context, from Settler, d shardlimit.Decision) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backWithin)
 	defer cancel()
-	_ = settle(ctx, limiter, d, 0)
+	_ = from.Settle(ctx, d, 0)
 }

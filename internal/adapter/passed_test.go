@@ -20,7 +20,7 @@ type (
 
 // pass has a request that costs 1 pass a limiter.
 func pass(ctx context.Context, l adapter.Limiter) (*adapter.Passed, error) {
-	return adapter.Pass(ctx, key{}, l, 1, func(shardlimit.Decision) {})
+	return adapter.Pass(ctx, key{}, l, 1)
 }
 
 // A request that ends before its turn gives back what it took.
@@ -43,13 +43,10 @@ func TestWhoLeavesBeforeItsTurnUsesNothing(t *testing.T) {
 	})
 }
 
-// says is a Limiter that gives a fixed answer.
-type says struct{ d shardlimit.Decision }
+// stuck is a Limiter whose Settle does not return by itself.
+type stuck struct{ d shardlimit.Decision }
 
-func (s says) AllowN(context.Context, int64) (shardlimit.Decision, error) { return s.d, nil }
-
-// stuck is one whose Settle does not return by itself.
-type stuck struct{ says }
+func (s stuck) AllowN(context.Context, int64) (shardlimit.Decision, error) { return s.d, nil }
 
 func (stuck) Settle(ctx context.Context, _ shardlimit.Decision, _ int64) error {
 	<-ctx.Done()
@@ -61,7 +58,7 @@ func TestASettleThatHangsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		_, err := pass(limittest.Shortly(t, time.Second),
-			stuck{says{shardlimit.Decision{Allowed: true, Granted: 1, Delay: time.Hour}}})
+			stuck{shardlimit.Decision{Allowed: true, Granted: 1, Delay: time.Hour}})
 		if took := time.Since(began); took != 2*time.Second || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v after %s", err, took)
 		}
@@ -91,7 +88,4 @@ func TestSettleIsOfEveryLimitThatWasPassed(t *testing.T) {
 		t.Error("a decision where none was made")
 	}
 	limittest.Must(t, adapter.Settle(t.Context(), key{}, 0))
-	p, err := pass(t.Context(), says{shardlimit.Decision{Allowed: true, Granted: 1}})
-	limittest.Must(t, err)
-	limittest.ErrorIs(t, adapter.Settle(p, key{}, 0), errors.ErrUnsupported)
 }

@@ -19,7 +19,11 @@ import (
 // permits are those of a Waiter that grants none, with an error.
 type permits struct{ err error }
 
-func (p permits) WaitN(context.Context, int64) error { return p.err }
+func (p permits) Acquire(context.Context, int64) (shardlimit.Decision, error) {
+	return shardlimit.Decision{}, p.err
+}
+
+func (permits) Settle(context.Context, shardlimit.Decision, int64) error { return nil }
 
 // A client's requests are told by what became of them, and the pauses by what asked for them.
 func TestRequestsOfATransportAreMeasured(t *testing.T) {

@@ -151,7 +151,7 @@ func startOurs(t *testing.T, redis, content string) *envoylimit.Service {
 	s, err := envoylimit.New(client, envoylimit.Options{
 		Algorithm: shardlimit.FixedWindow, Charge: envoylimit.Each, Headers: true})
 	limittest.Must(t, err)
-	config, err := rules.Parse([]rules.File{{Name: "bench.yaml", Content: []byte(content)}}, rules.Options{})
+	config, err := rules.Parse([]rules.File{{Name: "bench.yaml", Content: []byte(content)}})
 	if err == nil {
 		err = s.Apply(t.Context(), config)
 	}

@@ -91,7 +91,7 @@ func (c grpcCallers) Close() {
 // EnvoyLimit is the service of the package envoylimit.
 var EnvoyLimit = Kind{Name: "envoylimit", dial: dialEnvoy,
 	serve: func(ctx context.Context, j Job, listener net.Listener) error {
-		config, err := rules.Parse([]rules.File{{Name: "bench.yaml", Content: []byte(j.config())}}, rules.Options{})
+		config, err := rules.Parse([]rules.File{{Name: "bench.yaml", Content: []byte(j.config())}})
 		if err != nil {
 			return err
 		}
