@@ -39,8 +39,8 @@ var breakages = []breakage{
 			"r.Learn(layout.Epoch, began)\n\tif BROKEN {\n\t\tr.Learn(r.Limit.Layout().Epoch, began)\n\t}\n"},
 	}},
 	{"a queue of the process is taken for an outage", "crowd", "outage", 30, []limittest.Edit{
-		{"case least > 1 && s.Lane.Known.Answered(since+1):",
-			"case !BROKEN && least > 1 && s.Lane.Known.Answered(since+1):"},
+		{"case least > 1 && acc.Shard.Known.Answered(since+1):",
+			"case !BROKEN && least > 1 && acc.Shard.Known.Answered(since+1):"},
 		{"\t\tseen.queued = true\n\t\treturn v.denied",
 			"\t\tif BROKEN {\n\t\t\t*d, err = v.member.outage(v.Routes, n, false, dispatch.ErrOverloaded)\n\t\t\treturn " +
 				"err\n\t\t}\n\t\tseen.queued = true\n\t\treturn v.denied"},
@@ -66,8 +66,8 @@ var breakages = []breakage{
 	}}},
 	{"a fence is left out", "lost", "over", 3, []limittest.Edit{
 		{"\tcase f == nil:\n\t\treturn 0\n", "\tcase BROKEN || f == nil:\n\t\treturn 0\n"},
-		{"return (p.terms.Fence == nil || !p.terms.Fence.Bars(p.way.Node, p.way.Life)) &&",
-			"return (BROKEN || p.terms.Fence == nil || !p.terms.Fence.Bars(p.way.Node, p.way.Life)) &&"},
+		{"return (p.terms.Fence == nil || !p.terms.Fence.Bars(p.home.Node, p.home.Incarnation)) &&",
+			"return (BROKEN || p.terms.Fence == nil || !p.terms.Fence.Bars(p.home.Node, p.home.Incarnation)) &&"},
 		{"return f != nil && f.Until(b.now()) == 0",
 			"return !BROKEN && f != nil && f.Until(b.now()) == 0"},
 	}},
