@@ -13,7 +13,7 @@ import (
 
 const (
 	goldenSettled   = `{"v":1,"epoch":5,"settled":true,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":2,"shards":[{"slot":1,"node":"a","share":10},{"slot":1,"node":"b","share":20}]}`
-	goldenUnsettled = `{"v":1,"epoch":6,"settled":false,"permits":36,"window_ns":1500000,"algorithm":"slidinglog","revision":0,"lasts_ns":2000000000,"left_ns":18020000000,"shards":[{"slot":1,"node":"\u003cc\u003e","share":36},{"slot":1,"node":"a","share":0,"start":10},{"slot":1,"node":"b","share":0,"start":20}]}`
+	goldenUnsettled = `{"v":1,"epoch":6,"settled":false,"permits":36,"window_ns":1500000,"algorithm":"slidinglog","revision":0,"lasts_ns":2000000000,"shards":[{"slot":1,"node":"\u003cc\u003e","share":36},{"slot":1,"node":"a","share":0,"start":10},{"slot":1,"node":"b","share":0,"start":20}]}`
 )
 
 // goldenMoved has what only some layouts have: a burst, shards of another algorithm, a fence.

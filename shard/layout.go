@@ -54,9 +54,8 @@ type Layout struct {
 	// Fence is nil if lost nodes are not taken over. It is never changed in place.
 	Fence *Fence `json:"fence,omitempty"`
 	// Lasts is for how long grants under earlier layouts may matter; 0: no longer than those under
-	// this one. They are counted for Left longer from when this layout was written.
+	// this one.
 	Lasts  time.Duration `json:"lasts_ns,omitempty"`
-	Left   time.Duration `json:"left_ns,omitempty"`
 	Shards []Shard       `json:"shards"` // live ones first, in position order; leaving ones after
 	// how the keys of a family are arranged; nil for a limit; never changed in place
 	Keys *Keys `json:"keys,omitempty"`
@@ -78,7 +77,7 @@ func NewFamily(f *Fence, epoch int64, s Spec, shards []Shard, nodes []Node) (Lay
 	if err != nil {
 		return Layout{}, err
 	}
-	l.Keys = &Keys{Arrangement: Arrangement{KeySlots, normal(nodes)}, Longest: s.Lasts()}
+	l.Keys = &Keys{Arrangement: Arrangement{normal(nodes)}, Longest: s.Lasts()}
 	return checked(l)
 }
 
@@ -182,7 +181,7 @@ func holds(l Layout) func(Shard) int64 {
 func (l Layout) Settle(held time.Duration) Layout {
 	l.Settled = true
 	l.Shards = withStart(l.Live(), func(Shard) int64 { return 0 })
-	l.Lasts, l.Left = l.countsAfter(held)
+	l.Lasts = l.countsAfter(held)
 	l.Keys = l.Keys.aged(held)
 	return l
 }
@@ -243,9 +242,8 @@ func validate(l Layout) error {
 		return fmt.Errorf("a burst of %d is outside 0..%d", l.Burst, MaxPermits)
 	case l.Revision < 0:
 		return fmt.Errorf("revision %d is negative", l.Revision)
-	case l.Lasts < 0 || l.Lasts > maxLasts+MaxWindow || l.Left < 0 || l.Left > maxLeft ||
-		(l.Lasts == 0) != (l.Left == 0):
-		return fmt.Errorf("grants that matter for %v, for %v longer", l.Lasts, l.Left)
+	case l.Lasts < 0 || l.Lasts > maxLasts+MaxWindow:
+		return fmt.Errorf("grants that matter for %v", l.Lasts)
 	}
 	if err := l.Fence.validate(); err != nil {
 		return err
@@ -318,19 +316,12 @@ func (s Shard) validate(settled bool) error {
 	return nil
 }
 
-// live returns a copy of shards with the algorithm, and each with its part of the burst. Shards
-// that cannot be live are left for Validate to find.
+// live returns a copy of shards with the algorithm, and each with an equal part of the burst, as
+// their shares are equal. Shards that cannot be live are left for Validate to find.
 func (s Spec) live(shards []Shard) []Shard {
 	copied := slices.Clone(shards)
-	for i := range copied {
-		copied[i].Algorithm, copied[i].Burst = s.Algorithm, 0
-	}
-	if s.Burst <= 0 || s.Burst < int64(len(copied)) ||
-		slices.ContainsFunc(copied, func(s Shard) bool { return s.Share < 1 || s.Share > MaxPermits }) {
-		return copied
-	}
-	for i, part := range apportion(s.Burst, copied) {
-		copied[i].Burst = part
+	for i, part := range Split(s.Burst, len(copied)) {
+		copied[i].Algorithm, copied[i].Burst = s.Algorithm, part
 	}
 	return copied
 }

@@ -165,7 +165,7 @@ func (r *Reader) onward(found record.Reading, layout *shard.Layout) (string, err
 			"recorded")
 		next, err = layout.Anew(r.shown+epochLeap, found.Held)
 	case layout.Forgettable(found.Held, leftAfter(layout)):
-		next, err = layout.Forget(r.nextEpoch(*layout, found), found.Held, leftAfter(layout))
+		next, err = layout.Forget(r.nextEpoch(*layout, found), found.Held)
 	default:
 		return found.Value, nil
 	}
