@@ -54,19 +54,19 @@ func (r *Reader) heard(ctx context.Context, got record.Reading, began clock.Elap
 	if old := r.bornAt.Load(); old == 0 || born < old {
 		r.bornAt.Store(born)
 	}
-	if f := r.fenceOf(*layout); f != nil {
-		_ = f.Follow(ctx, hosts(*layout)) // else nobody here would ask a node that is new, or back
+	if layout.Fence != nil {
+		_ = r.env.Fence.Follow(ctx, hosts(*layout)) // else nobody here would ask a node that is new, or back
 	}
 	if err := r.Limit.Adopt(*layout); err != nil {
 		return err
 	}
 	r.Learn(layout.Epoch, began)
-	read := got.Participants > 0 // else it was a change
-	if read {
-		r.Participants.Store(got.Participants)
+	if got.Participants == 0 {
+		return nil // it was a change: see putInForce
 	}
-	if !layout.Settled && (read || r.leads.Load() != layout.Epoch) { // else see putInForce
-		r.drive(layout.Epoch)
+	r.Participants.Store(got.Participants)
+	if !layout.Settled {
+		r.drive(layout.Epoch, false)
 	}
 	return nil
 }
