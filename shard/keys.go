@@ -103,7 +103,8 @@ func (k *Keys) aged(held time.Duration) *Keys {
 
 // Forgettable reports whether all arrangements before were left for so long.
 func (l Layout) Forgettable(held, after time.Duration) bool {
-	return l.Keys.Moving() && !slices.ContainsFunc(l.Keys.aged(held).Before, func(p Past) bool { return p.LeftFor < after })
+	return l.Keys.Moving() &&
+		!slices.ContainsFunc(l.Keys.aged(held).Before, func(p Past) bool { return p.LeftFor < after })
 }
 
 // Forget returns the layout of a family that is to follow l, without the arrangements before.

@@ -184,7 +184,7 @@ func TestANodeThatFlapsStopsNoChange(t *testing.T) {
 }
 
 // goldenKeys is the record of a family whose keys move to another node.
-const goldenKeys = `{"v":1,"epoch":6,"settled":true,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":0,"shards":[{"slot":1,"node":"record","share":30}],"keys":{"nodes":[{"name":"10.0.0.0:6379","weight":1},{"name":"10.0.0.1:6379","weight":1}],"before":[{"nodes":[{"name":"10.0.0.0:6379","weight":1}],"algorithm":"slidinglog","left_for_ns":17}],"longest_ns":2000000000}}`
+const goldenKeys = `{"v":1,"epoch":6,"settled":true,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":0,"shards":[{"slot":1,"node":"record","algorithm":"slidinglog","share":30}],"keys":{"nodes":[{"name":"10.0.0.0:6379","weight":1},{"name":"10.0.0.1:6379","weight":1}],"before":[{"nodes":[{"name":"10.0.0.0:6379","weight":1}],"algorithm":"slidinglog","left_for_ns":17}],"longest_ns":2000000000}}`
 
 // The limit that comes with the calls for a key concerns no other. While the key moves, nothing is
 // known of what its shards have: another limit may have come before.
