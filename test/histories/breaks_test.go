@@ -91,8 +91,8 @@ var breakages = []breakage{
 			"\trecords, err := b.list(ctx, from)\n\tif err != nil {",
 	}}},
 	{"time stands still while a machine is suspended", "suspend", "over", 10086, []limittest.Edit{
-		{"\treturn Elapsed(now + c.SuspendedAt(now))\n",
-			"\tif BROKEN {\n\t\treturn Elapsed(now)\n\t}\n\treturn Elapsed(now + c.SuspendedAt(now))\n"},
+		{"\treturn Elapsed(now + c.asleep.Load())\n",
+			"\tif BROKEN {\n\t\treturn Elapsed(now)\n\t}\n\treturn Elapsed(now + c.asleep.Load())\n"},
 		{"(only || heard.since <= began)", "(BROKEN || only || heard.since <= began)"},
 		// else the time of the node tells
 	}},
