@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,10 +44,7 @@ type Spec struct {
 // being put in force: shards still hold what they had before, and [Layout.Plan]
 // says which of them may be raised.
 type Layout struct {
-	Epoch int64 `json:"epoch"` // 1..MaxEpoch; grows with every change
-	// Asked is the epoch of the last change that somebody asked for; 0: what code declared. What
-	// follows by itself keeps it. So a process can tell whether a record forgot what it knows.
-	Asked   int64 `json:"asked,omitempty"`
+	Epoch   int64 `json:"epoch"` // 1..MaxEpoch; grows with every change
 	Settled bool  `json:"settled"`
 	Spec
 	// Fence is nil if lost nodes are not taken over. It is never changed in place.
@@ -149,7 +145,7 @@ func (l Layout) follow(epoch int64, s Spec, shards []Shard, keys *Keys, held tim
 		return Layout{}, fmt.Errorf("%w: epoch %d does not follow %d", ErrInvalidLayout, epoch, l.Epoch)
 	}
 	shards = s.live(shards)
-	next := Layout{Epoch: epoch, Asked: l.Asked, Spec: s, Fence: l.Fence, Keys: keys}
+	next := Layout{Epoch: epoch, Spec: s, Fence: l.Fence, Keys: keys}
 	next.Settled = l.Settled && l.Window == s.Window && l.Lease == s.Lease && l.Burst == s.Burst &&
 		l.Scope == s.Scope && l.Mode == s.Mode && sameShares(l.Shards, shards)
 	if next.Settled {
@@ -186,12 +182,6 @@ func (l Layout) Settle(held time.Duration) Layout {
 	return l
 }
 
-// Later reports whether l was not known to who wrote another layout: it has a later change that
-// somebody asked for, or else a greater epoch.
-func (l Layout) Later(than Layout) bool {
-	return cmp.Or(cmp.Compare(l.Asked, than.Asked), cmp.Compare(l.Epoch, than.Epoch)) > 0
-}
-
 // Span is how long a permit stays in a shard's log: the window, and before that
 // the time for which it may be held before it is used.
 func (l Layout) Span() time.Duration { return l.Window + l.Lease }
@@ -223,8 +213,6 @@ func validate(l Layout) error {
 	switch {
 	case l.Epoch < 1 || l.Epoch > MaxEpoch:
 		return fmt.Errorf("epoch %d is outside 1..%d", l.Epoch, MaxEpoch)
-	case l.Asked < 0 || l.Asked > l.Epoch:
-		return fmt.Errorf("a change was asked for at epoch %d of %d", l.Asked, l.Epoch)
 	case l.Permits < 1 || l.Permits > MaxPermits:
 		return fmt.Errorf("%d permits are outside 1..%d", l.Permits, MaxPermits)
 	case l.Window < MinWindow || l.Window > MaxWindow:

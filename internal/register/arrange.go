@@ -94,12 +94,3 @@ func (r *Reader) first(ctx context.Context) (func(epoch int64) (shard.Layout, er
 func (r *Reader) nextEpoch(layout shard.Layout, found record.Reading) int64 {
 	return max(max(layout.Epoch, r.Highest.Load())+1, found.Now)
 }
-
-// asked is for a change that somebody asked for.
-func asked(next maker) maker {
-	return func(found record.Reading) (shard.Layout, error) {
-		layout, err := next(found)
-		layout.Asked = layout.Epoch
-		return layout, err
-	}
-}

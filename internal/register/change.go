@@ -76,13 +76,13 @@ func (r *Register) Change(ctx context.Context, want Wanted) error {
 	})
 }
 
-// become makes a layout the one of the limit as somebody asked for it.
+// become makes a layout the one of the limit as it is wanted.
 func (r *Register) become(ctx context.Context, want Wanted, old shard.Layout) maker {
 	if r.Family {
 		want.Shards, want.Auto = 1, false
 	}
 	want.Revision = max(want.Revision, old.Revision) // else code of that revision would undo the change
-	return asked(r.changed(ctx, old, want))
+	return r.changed(ctx, old, want)
 }
 
 // Rebalance arranges the same limit over the nodes as they are now, and has the records kept there.
@@ -98,7 +98,7 @@ func (r *Register) Rebalance(ctx context.Context) error {
 		if made, err := next(record.Reading{}); err == nil && made.Settled && !r.Family {
 			return nil, nil // everything is where it should be
 		}
-		return asked(next), nil
+		return next, nil
 	})
 }
 

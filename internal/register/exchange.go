@@ -122,11 +122,7 @@ func (r *Reader) next(ctx context.Context) (func(record.Reading) (string, error)
 			return r.onward(found, layout)
 		case found.Exists:
 			r.warn("the record of a limiter was lost or is older than what was in force; it is replaced")
-			later, other := *t, *layout
-			if !later.Later(other) {
-				later, other = other, later
-			}
-			*layout, err = later.Outlast(max(t.Epoch, layout.Epoch, r.Highest.Load())+epochLeap, other)
+			*layout, err = t.Outlast(max(t.Epoch, r.Highest.Load())+epochLeap, *layout)
 		case t != nil && t.Fence != nil:
 			// A later one may have been lost. Shards that obey it have to show: so this one is the
 			// next, and not the latest.
@@ -135,9 +131,6 @@ func (r *Reader) next(ctx context.Context) (func(record.Reading) (string, error)
 			*layout = *t
 		default:
 			*layout, err = first(max(found.Now, r.Highest.Load()+1))
-			if found.Deleted { // who knows what there was is not to bring it back
-				layout.Asked = layout.Epoch
-			}
 		}
 		if err != nil {
 			return "", err
@@ -149,7 +142,7 @@ func (r *Reader) next(ctx context.Context) (func(record.Reading) (string, error)
 // knowsLater reports whether this process works with a layout that the record has forgotten.
 func (r *Reader) knowsLater(than *shard.Layout) bool {
 	t := r.Limit.Layout()
-	return t != nil && (t.Later(*than) || t.Epoch > than.Epoch)
+	return t != nil && t.Epoch > than.Epoch
 }
 
 // onward is the layout that follows one of which this process knows none that is later, or that
