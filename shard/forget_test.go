@@ -32,7 +32,7 @@ func TestWhatWasLeftLongAgoIsForgotten(t *testing.T) {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
-	anew := must(t)(l.Anew(l.Epoch+1, 0))
+	anew := must(t)(l.Outlast(l.Epoch+1, l))
 	if l = must(t)(anew.Forget(anew.Epoch+1, time.Hour)); l.Keys.Cut || !keyed(t, l, "k").Settled {
 		t.Errorf("%+v", l.Keys)
 	}
@@ -53,14 +53,14 @@ func TestAnArrangementThatCameBackIsRememberedFromThenOn(t *testing.T) {
 
 // A family whose record shards have overtaken knows of no key what it holds while keys move.
 func TestAFamilyAnewKnowsOfNoShare(t *testing.T) {
-	l := must(t)(moved(t).Anew(10, time.Hour))
+	l := must(t)(moved(t).Outlast(10, moved(t)))
 	for _, s := range keyed(t, l, "k").Shards {
 		if s.Start != shard.Unknown {
 			t.Errorf("%+v is known", s)
 		}
 	}
-	if l.Keys.Before[0].LeftFor <= moved(t).Keys.Before[0].LeftFor {
-		t.Error("the time for which it was held is forgotten")
+	if l.Keys.Before[0].LeftFor != 0 {
+		t.Error("what was before may be in use again")
 	}
 }
 
@@ -81,7 +81,7 @@ func TestWhatEarlierLayoutsGrantedCounts(t *testing.T) {
 		case 1:
 			l = must(t)(l.Change(l.Epoch+1, spec(10+i), on("c", 10+int(i)), lasts))
 		case 2:
-			l = must(t)(l.Anew(l.Epoch+1, lasts))
+			l = must(t)(l.Outlast(l.Epoch+1, l))
 		}
 	}
 	enough := (lasts + lasts/100 + 16*time.Second) * 100 / 99

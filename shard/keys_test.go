@@ -217,7 +217,7 @@ func TestTheLongestLimitOfAFamilyIsRemembered(t *testing.T) {
 	later := time.Hour
 	for name, is := range map[string]time.Duration{
 		"changed": l.Keys.Longest, "forgotten": must(t)(l.Forget(9, later)).Keys.Longest,
-		"anew": must(t)(l.Anew(9, later)).Keys.Longest, "settled": l.Settle(later).Keys.Longest,
+		"anew": must(t)(l.Outlast(9, l)).Keys.Longest, "settled": l.Settle(later).Keys.Longest,
 		"counted for takeovers": l.GrantsLast(),
 	} {
 		if is != 2*time.Hour {

@@ -104,21 +104,10 @@ func (l Layout) Change(epoch int64, s Spec, shards []Shard, held time.Duration) 
 	return l.follow(epoch, s, shards, keys, held)
 }
 
-// Anew returns the same limit under a greater epoch, unsettled. What any shard holds is unknown, so
-// nothing is raised before all of them were seen. It is for a record that shards have overtaken, or
-// that its places forgot: then held is 0.
-func (l Layout) Anew(epoch int64, held time.Duration) (Layout, error) {
-	keys := l.Keys.aged(held)
-	if keys != nil {
-		keys.Cut = keys.Moving()
-	}
-	l.Settled = false
-	return l.follow(epoch, l.Spec, l.Live(), keys, held)
-}
-
 // Outlast returns the layout that is to go on where a record holds another one, found, that comes
 // before l, because it forgot l: the limit of l under an epoch greater than both. Shards may have
-// obeyed either, so all that any of the two lists are asked before anything is raised.
+// obeyed either, so all that any of the two lists are asked before anything is raised. Where shards
+// have overtaken l, and nobody knows by what, l goes on after itself.
 func (l Layout) Outlast(epoch int64, found Layout) (Layout, error) {
 	keys := l.Keys.aged(0)
 	if keys != nil && found.Keys != nil {

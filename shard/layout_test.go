@@ -89,7 +89,7 @@ func TestChange(t *testing.T) {
 	third := must(t)(next.Change(7, spec(36), on("a", 18, "d", 18), 0))
 	bucket := shard.Spec{Permits: 30, Window: time.Second, Algorithm: "bucket", Burst: 60}
 	another := must(t)(old.Change(6, bucket, on("a", 10, "b", 20), 0))
-	anew := must(t)(old.Anew(70, 0))
+	anew := must(t)(old.Outlast(70, old))
 	for want, got := range map[string]shard.Layout{
 		"5: 30, a:10 b:20":                     old,
 		"6: 36, c:12<0 b:24<20 a:0<10":         next,
@@ -101,7 +101,7 @@ func TestChange(t *testing.T) {
 		"7: 30, a:30<-1 a:0<-1 b:0<-1 b:0<-1":      must(t)(another.Change(7, spec(30), on("a", 30), 0)),
 		// Where a record was overtaken, or forgot a layout, nobody knows what any shard has.
 		"70: 30, a:10<-1 b:20<-1":        anew,
-		"71: 36, c:12<-1 b:24<-1 a:0<-1": must(t)(next.Anew(71, 0)),
+		"71: 36, c:12<-1 b:24<-1 a:0<-1": must(t)(next.Outlast(71, next)),
 		"9: 30, a:10<-1 b:20<-1 d:0<-1":  must(t)(old.Outlast(9, must(t)(shard.New(nil, 3, spec(8), on("a", 4, "d", 4))))),
 	} {
 		if show(got) != want || got.Validate() != nil {
@@ -267,7 +267,7 @@ func TestInvalidChange(t *testing.T) {
 		"tiny burst": func() (shard.Layout, error) {
 			return l.Change(6, shard.Spec{Permits: 30, Window: 1e9, Algorithm: "a", Burst: 1}, on("a", 10, "b", 20), 0)
 		},
-		"anew":      func() (shard.Layout, error) { return l.Anew(5, 0) },
+		"anew":      func() (shard.Layout, error) { return l.Outlast(5, l) },
 		"no family": func() (shard.Layout, error) { return l.Rearrange(6, someNodes(1), 0) },
 		"no pasts":  func() (shard.Layout, error) { return l.Forget(6, 0) },
 		"no key":    func() (shard.Layout, error) { return l.ForKey("k", shard.Terms{}) },

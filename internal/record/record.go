@@ -90,15 +90,12 @@ func reading(kept majority.Found) (got Reading, err error) {
 // New returns a record by its name. keep is for how long it lives after it was used last, nil: for
 // ever; age is for how long it is known to exist, nil: nothing is known of that.
 func (b *Book) New(name string, keep, age func() time.Duration, metrics *telemetry.Limiter) *Record {
-	none := func() time.Duration { return 0 }
-	r := &Record{book: b, name: name, keep: none, age: none, metrics: metrics}
-	if keep != nil {
-		r.keep = keep
+	if none := func() time.Duration { return 0 }; keep == nil {
+		keep, age = none, none
+	} else if age == nil {
+		age = none
 	}
-	if age != nil {
-		r.age = age
-	}
-	return r
+	return &Record{book: b, name: name, keep: keep, age: age, metrics: metrics}
 }
 
 // seat is a record at certain places.

@@ -184,14 +184,9 @@ func (r *Register) propose(ctx context.Context, follow follower) (*shard.Layout,
 
 // settle stores that all capacity has arrived.
 func (r *Register) settle(ctx context.Context, layout shard.Layout) error {
-	mine, err := r.replace(ctx, layout, func(found record.Reading) (shard.Layout, error) {
+	_, err := r.replace(ctx, layout, func(found record.Reading) (shard.Layout, error) {
 		return layout.Settle(found.Held), nil
 	})
-	if errors.Is(err, errGone) || err == nil && !mine {
-		if err = r.Ask(ctx, false); err != nil && !errors.Is(err, ErrDeleted) {
-			return Unavailable(err)
-		}
-	}
 	return err
 }
 

@@ -156,7 +156,7 @@ func (r *Reader) onward(found record.Reading, layout *shard.Layout) (string, err
 	case r.shown > layout.Epoch && r.waited():
 		r.warn("the record of a limiter is older than what its shards obey, and nobody knows better; it goes on as " +
 			"recorded")
-		next, err = layout.Anew(r.shown+epochLeap, found.Held)
+		next, err = layout.Outlast(r.shown+epochLeap, *layout)
 	case layout.Forgettable(found.Held, leftAfter(layout)):
 		next, err = layout.Forget(r.nextEpoch(*layout, found), found.Held)
 	default:
