@@ -40,9 +40,6 @@ type Keys struct {
 	// Longest is how long a grant of a key can count, under any limit that the family ever had. No
 	// limit that comes with a call may make it longer.
 	Longest time.Duration `json:"longest_ns"`
-	// Cut tells that a record forgot some of what was before: what shards have of the rest is
-	// unknown.
-	Cut bool `json:"cut,omitempty"`
 }
 
 // Moving reports whether all keys may still have to be moved.
@@ -113,7 +110,7 @@ func (l Layout) Forget(epoch int64, held time.Duration) (Layout, error) {
 	if keys == nil {
 		return Layout{}, errNoFamily
 	}
-	keys.Before, keys.Cut = nil, false
+	keys.Before = nil
 	return l.follow(epoch, l.Spec, l.Live(), keys, held)
 }
 
@@ -173,9 +170,6 @@ func (l Layout) ForKey(id string, own Terms) (Layout, error) {
 	if next.Settled = len(next.Shards) == 1; next.Settled {
 		next.Shards[0].Start = 0
 		return checked(next)
-	}
-	if l.Keys.Cut {
-		next.Shards[0].Start = Unknown
 	}
 	return checked(next)
 }

@@ -111,13 +111,15 @@ func (l Layout) Change(epoch int64, s Spec, shards []Shard, held time.Duration) 
 func (l Layout) Outlast(epoch int64, found Layout) (Layout, error) {
 	keys := l.Keys.aged(0)
 	if keys != nil && found.Keys != nil {
-		past := Past{Arrangement: found.Keys.Arrangement, Algorithm: found.Algorithm}
-		keys.Before = distinct(append(append(slices.Clone(found.Keys.Before), keys.Before...), past))
+		// Of a key that is where l has it, nobody knows what it has there: so that is before, too.
+		keys.Before = distinct(slices.Concat(found.Keys.Before, keys.Before, []Past{
+			{Arrangement: found.Keys.Arrangement, Algorithm: found.Algorithm},
+			{Arrangement: keys.Arrangement, Algorithm: l.Algorithm}}))
 		keys.Before = keys.Before[max(0, len(keys.Before)-mostBefore):]
 		for i := range keys.Before {
 			keys.Before[i].LeftFor = 0 // they may be in use again
 		}
-		keys.Longest, keys.Cut = max(keys.Longest, found.Keys.Longest), true
+		keys.Longest = max(keys.Longest, found.Keys.Longest)
 	}
 	l.Settled = false
 	next, err := l.follow(epoch, l.Spec, l.Live(), keys, 0)

@@ -87,20 +87,17 @@ func (q *quota) take(node int) {
 }
 
 // fractions returns the part of each node in the sum of the weights. The sum is
-// formed in ascending order, so that it does not depend on the order of nodes, and
-// relative to the greatest weight, so that it does not overflow.
+// formed relative to the greatest weight, so that it does not overflow.
 func fractions(nodes []Node) []float64 {
 	weights := make([]float64, len(nodes))
 	for j, node := range nodes {
 		weights[j] = weight(node)
 	}
 	greatest := slices.Max(weights)
+	sum := 0.0
 	for j := range weights {
 		weights[j] /= greatest
-	}
-	sum := 0.0
-	for _, w := range slices.Sorted(slices.Values(weights)) {
-		sum += w
+		sum += weights[j]
 	}
 	for j := range weights {
 		weights[j] /= sum
