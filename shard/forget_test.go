@@ -1,6 +1,7 @@
 package shard_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -51,10 +52,12 @@ func TestAnArrangementThatCameBackIsRememberedFromThenOn(t *testing.T) {
 	}
 }
 
-// A family whose record shards have overtaken knows of no key what it holds while keys move.
+// A family whose record shards have overtaken, or that held another layout, knows of no key what it
+// holds while keys move.
 func TestAFamilyAnewKnowsOfNoShare(t *testing.T) {
-	l := must(t)(moved(t).Outlast(10, moved(t)))
-	for _, s := range keyed(t, l, "k").Shards {
+	l := must(t)(moved(t).Outlast(10, family(t, 2, spec(10), someNodes(4)[3:])))
+	shards := slices.Concat(keyed(t, l, "k").Shards, keyed(t, must(t)(moved(t).Outlast(10, moved(t))), "k").Shards)
+	for _, s := range shards {
 		if s.Start != shard.Unknown {
 			t.Errorf("%+v is known", s)
 		}
