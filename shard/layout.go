@@ -63,7 +63,7 @@ type Layout struct {
 // Change, not New, must be used.
 func New(f *Fence, epoch int64, s Spec, shards []Shard) (Layout, error) {
 	l := Layout{Epoch: epoch, Spec: s, Settled: true, Fence: f}
-	l.Shards = withStart(s.live(shards), func(Shard) int64 { return 0 })
+	l.Shards = s.live(shards)
 	return checked(l)
 }
 
@@ -140,11 +140,14 @@ func (l Layout) follow(epoch int64, s Spec, shards []Shard, keys *Keys, held tim
 	next.Settled = l.Settled && l.Window == s.Window && l.Lease == s.Lease && l.Burst == s.Burst &&
 		l.Scope == s.Scope && l.Mode == s.Mode && sameShares(l.Shards, shards)
 	if next.Settled {
-		next.Shards = withStart(shards, func(Shard) int64 { return 0 })
+		next.Shards = shards
 		return checked(counting(next, l, held))
 	}
 	start := holds(l)
-	next.Shards = withLeaving(withStart(shards, start), l.Shards, start)
+	for i := range shards {
+		shards[i].Start = start(shards[i])
+	}
+	next.Shards = withLeaving(shards, l.Shards, start)
 	return checked(counting(next, l, held))
 }
 
@@ -167,7 +170,7 @@ func holds(l Layout) func(Shard) int64 {
 // a [Step] was Done, then store the result. That is held anew, so held counts here, too.
 func (l Layout) Settle(held time.Duration) Layout {
 	l.Settled = true
-	l.Shards = withStart(l.Live(), func(Shard) int64 { return 0 })
+	l.Shards = l.live(l.Live())
 	l.Lasts = l.countsAfter(held)
 	l.Keys = l.Keys.aged(held)
 	return l
@@ -295,12 +298,12 @@ func (s Shard) validate(settled bool) error {
 	return nil
 }
 
-// live returns a copy of shards with the algorithm, and each with an equal part of the burst, as
-// their shares are equal. Shards that cannot be live are left for Validate to find.
+// live returns a copy of shards with the algorithm, each with an equal part of the burst, as their
+// shares are equal, and with no Start. Shards that cannot be live are left for Validate to find.
 func (s Spec) live(shards []Shard) []Shard {
 	copied := slices.Clone(shards)
 	for i, part := range Split(s.Burst, len(copied)) {
-		copied[i].Algorithm, copied[i].Burst = s.Algorithm, part
+		copied[i].Algorithm, copied[i].Burst, copied[i].Start = s.Algorithm, part, 0
 	}
 	return copied
 }
@@ -321,15 +324,6 @@ func checked(l Layout) (Layout, error) {
 		return Layout{}, err
 	}
 	return l, nil
-}
-
-// withStart returns a copy of shards with Start set by start.
-func withStart(shards []Shard, start func(Shard) int64) []Shard {
-	copied := slices.Clone(shards)
-	for i := range copied {
-		copied[i].Start = start(copied[i])
-	}
-	return copied
 }
 
 // withLeaving returns shards with those of before that are not among them, leaving, with Start set
