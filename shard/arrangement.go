@@ -9,34 +9,24 @@ import (
 	"unicode/utf8"
 )
 
-// KeySlots is in how many slots the shards of keys lie in a new family. So many masters of a
-// cluster can have a part.
+// KeySlots is in how many slots, evenly spaced over all, the shards of keys lie: few, so that on a
+// cluster one script call has to do with many keys. So many masters can have a part.
 const KeySlots = 16
 
 // Arrangement says where the keys of a family have their shards. Every process computes the
 // shards of a key from it, and from nothing else.
 type Arrangement struct {
-	// Slots is in how many slots, evenly spaced over all, the shards of keys lie: few, so that on a
-	// cluster one script call has to do with many keys. It divides the number of all slots. 0: in
-	// any.
-	Slots int    `json:"slots,omitempty"`
 	Nodes []Node `json:"nodes"` // over which the keys are placed; never changed in place
 }
 
 // shard returns the shard of a key, without a share.
 func (a Arrangement) shard(id string) Shard {
-	slot := a.slot(home(id))
 	host := a.Nodes[placeOne(id, a.Nodes)]
-	return Shard{Slot: slot, Node: host.Name, Incarnation: host.Incarnation}
+	return Shard{Slot: keySlot(home(id)), Node: host.Name, Incarnation: host.Incarnation}
 }
 
-// slot returns the slot of keys whose home that is.
-func (a Arrangement) slot(home int) int {
-	if a.Slots > 0 {
-		home -= home % (Slots / a.Slots)
-	}
-	return home
-}
+// keySlot returns the slot of keys whose home that is.
+func keySlot(home int) int { return home - home%(Slots/KeySlots) }
 
 // on reports whether keys are placed on a node in this life of it.
 func (a Arrangement) on(n Node) bool {
@@ -60,9 +50,6 @@ func normal(nodes []Node) []Node {
 func (a Arrangement) fenced() bool { return len(a.Nodes) > 0 && a.Nodes[0].Incarnation != "" }
 
 func (a Arrangement) validate() error {
-	if a.Slots < 0 || a.Slots > 0 && Slots%a.Slots != 0 {
-		return fmt.Errorf("keys in %d slots", a.Slots)
-	}
 	if len(a.Nodes) == 0 {
 		return errors.New("no nodes")
 	}

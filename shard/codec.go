@@ -5,14 +5,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 )
 
 // version numbers the JSON form of a layout.
 const version = 1
 
-// layoutJSON is the stored form of a Layout, in which a shard has an Algorithm only if that is not
-// the layout's.
+// layoutJSON is the stored form of a Layout.
 type layoutJSON struct {
 	Version int `json:"v"`
 	plain
@@ -25,12 +23,6 @@ type plain Layout
 func (l Layout) MarshalJSON() ([]byte, error) {
 	if err := l.Validate(); err != nil {
 		return nil, err
-	}
-	l.Shards = slices.Clone(l.Shards)
-	for i := range l.Shards {
-		if l.Shards[i].Algorithm == l.Algorithm {
-			l.Shards[i].Algorithm = ""
-		}
 	}
 	return json.Marshal(layoutJSON{version, plain(l)})
 }
@@ -49,9 +41,6 @@ func (l *Layout) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("%w: version %d, not %d", ErrInvalidLayout, stored.Version, version)
 	}
 	decoded := Layout(stored.plain)
-	for i := range decoded.Shards {
-		decoded.Shards[i].Algorithm = cmp.Or(decoded.Shards[i].Algorithm, decoded.Algorithm)
-	}
 	again, err := decoded.MarshalJSON()
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ type Past struct {
 
 // same reports whether every key has its shard at the same site.
 func (p Past) same(q Past) bool {
-	return p.Algorithm == q.Algorithm && p.Slots == q.Slots && slices.Equal(p.Nodes, q.Nodes)
+	return p.Algorithm == q.Algorithm && slices.Equal(p.Nodes, q.Nodes)
 }
 
 // Keys is what the record of a family says about its keys.
@@ -40,9 +40,6 @@ type Keys struct {
 	// Longest is how long a grant of a key can count, under any limit that the family ever had. No
 	// limit that comes with a call may make it longer.
 	Longest time.Duration `json:"longest_ns"`
-	// Cut tells that some of what was before was forgotten: what shards have of the rest is
-	// unknown.
-	Cut bool `json:"cut,omitempty"`
 }
 
 // Moving reports whether all keys may still have to be moved.
@@ -59,7 +56,7 @@ func (k *Keys) OnlyOf(prefix, end string) (at Location, ok bool) {
 	if len(k.Nodes) > 1 {
 		host = placeOne(prefix+end, k.Nodes)
 	}
-	return Location{k.slot(homeOf(prefix, end)), k.Nodes[host].Name}, true
+	return Location{keySlot(homeOf(prefix, end)), k.Nodes[host].Name}, true
 }
 
 // Over reports whether keys are placed over just these nodes.
@@ -101,47 +98,30 @@ func (k *Keys) aged(held time.Duration) *Keys {
 	return &next
 }
 
-// Forgettable reports whether arrangements before were left for so long, and it is worth a new
-// record to forget them. To forget a part has the shards of every key asked once more: while there
-// are few, that waits until all can be forgotten.
+// Forgettable reports whether all arrangements before were left for so long.
 func (l Layout) Forgettable(held, after time.Duration) bool {
-	if !l.Keys.Moving() {
-		return false
-	}
-	before := l.Keys.aged(held).Before
-	n := leftFor(before, after)
-	return n == len(before) || n > 0 && len(before) > maxBefore/2
+	return l.Keys.Moving() &&
+		!slices.ContainsFunc(l.Keys.aged(held).Before, func(p Past) bool { return p.LeftFor < after })
 }
 
-// leftFor returns how many of the pasts, oldest first, were left for so long.
-func leftFor(before []Past, after time.Duration) int {
-	n := slices.IndexFunc(before, func(p Past) bool { return p.LeftFor < after })
-	if n < 0 {
-		return len(before)
-	}
-	return n
-}
-
-// Forget returns the layout of a family that is to follow l, without the arrangements before that
-// were left for so long.
-func (l Layout) Forget(epoch int64, held, after time.Duration) (Layout, error) {
+// Forget returns the layout of a family that is to follow l, without the arrangements before.
+func (l Layout) Forget(epoch int64, held time.Duration) (Layout, error) {
 	keys := l.Keys.aged(held)
-	if !keys.Moving() || leftFor(keys.Before, after) == 0 {
-		return Layout{}, fmt.Errorf("%w: nothing can be forgotten", ErrInvalidLayout)
+	if keys == nil {
+		return Layout{}, errNoFamily
 	}
-	keys.Before = slices.Clone(keys.Before[leftFor(keys.Before, after):])
-	keys.Cut = keys.Moving()
+	keys.Before = nil
 	return l.follow(epoch, l.Spec, l.Live(), keys, held)
 }
 
 // Rearrange returns the layout of a family that is to follow l, with its keys placed over nodes.
 // While too many arrangements are being left, it is ErrTooManyMoves unless keys have to leave a
-// node, and [Keys.Fit] leaves none of these for later.
+// node.
 func (l Layout) Rearrange(epoch int64, nodes []Node, held time.Duration) (Layout, error) {
 	if l.Keys == nil {
 		return Layout{}, errNoFamily
 	}
-	keys, err := keysAfter(l, l.Spec, Arrangement{l.Keys.Slots, nodes}, held)
+	keys, err := keysAfter(l, l.Spec, Arrangement{nodes}, held)
 	if err != nil {
 		return Layout{}, err
 	}
@@ -191,9 +171,6 @@ func (l Layout) ForKey(id string, own Terms) (Layout, error) {
 		next.Shards[0].Start = 0
 		return checked(next)
 	}
-	if l.Keys.Cut {
-		next.Shards[0].Start = Unknown
-	}
 	return checked(next)
 }
 
@@ -208,9 +185,8 @@ func keysAfter(l Layout, s Spec, to Arrangement, held time.Duration) (*Keys, err
 		return next, nil
 	}
 	next.Before = distinct(append(next.Before, past))
-	_, later := l.Keys.Fit(to.Nodes)
 	leaves := slices.ContainsFunc(l.Keys.Nodes, func(n Node) bool { return !to.on(n) })
-	if n := len(next.Before); n > mostBefore || n > maxBefore && (later != nil || !leaves) {
+	if n := len(next.Before); n > mostBefore || n > maxBefore && !leaves {
 		return nil, ErrTooManyMoves
 	}
 	return next, nil

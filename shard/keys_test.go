@@ -112,7 +112,6 @@ func TestOnlySoManyArrangementsAreLeftAtOnce(t *testing.T) {
 	heavier[3].Weight = 2
 	for name, try := range map[string]func() (shard.Layout, error){
 		"another node":      func() (shard.Layout, error) { return l.Rearrange(99, someNodes(18), 0) },
-		"one for another":   func() (shard.Layout, error) { return l.Rearrange(99, someNodes(18)[1:], 0) },
 		"another weight":    func() (shard.Layout, error) { return l.Rearrange(99, heavier, 0) },
 		"another algorithm": func() (shard.Layout, error) { return l.Change(99, another, on("record", 10), 0) },
 	} {
@@ -151,7 +150,7 @@ func TestANodeThatFlapsStopsNoChange(t *testing.T) {
 		case !l.Keys.Over(now):
 			l = must(t)(l.Rearrange(l.Epoch+1, now, held))
 		case l.Forgettable(held, after):
-			l = must(t)(l.Forget(l.Epoch+1, held, after))
+			l = must(t)(l.Forget(l.Epoch+1, held))
 		}
 		for i := range 20 {
 			home := keyed(t, l, fmt.Sprint("key ", i)).Shards[0]
@@ -185,7 +184,7 @@ func TestANodeThatFlapsStopsNoChange(t *testing.T) {
 }
 
 // goldenKeys is the record of a family whose keys move to another node.
-const goldenKeys = `{"v":1,"epoch":6,"settled":true,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":0,"shards":[{"slot":1,"node":"record","share":30}],"keys":{"slots":16,"nodes":[{"name":"10.0.0.0:6379","weight":1},{"name":"10.0.0.1:6379","weight":1}],"before":[{"slots":16,"nodes":[{"name":"10.0.0.0:6379","weight":1}],"algorithm":"slidinglog","left_for_ns":17}],"longest_ns":2000000000}}`
+const goldenKeys = `{"v":1,"epoch":6,"settled":true,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":0,"shards":[{"slot":1,"node":"record","algorithm":"slidinglog","share":30}],"keys":{"nodes":[{"name":"10.0.0.0:6379","weight":1},{"name":"10.0.0.1:6379","weight":1}],"before":[{"nodes":[{"name":"10.0.0.0:6379","weight":1}],"algorithm":"slidinglog","left_for_ns":17}],"longest_ns":2000000000}}`
 
 // The limit that comes with the calls for a key concerns no other. While the key moves, nothing is
 // known of what its shards have: another limit may have come before.
@@ -217,8 +216,8 @@ func TestTheLongestLimitOfAFamilyIsRemembered(t *testing.T) {
 	l = succeed(t, l, spec(10), someNodes(2))
 	later := time.Hour
 	for name, is := range map[string]time.Duration{
-		"changed": l.Keys.Longest, "forgotten": must(t)(l.Forget(9, later, time.Minute)).Keys.Longest,
-		"anew": must(t)(l.Anew(9, later)).Keys.Longest, "settled": l.Settle(later).Keys.Longest,
+		"changed": l.Keys.Longest, "forgotten": must(t)(l.Forget(9, later)).Keys.Longest,
+		"anew": must(t)(l.Outlast(9, l)).Keys.Longest, "settled": l.Settle(later).Keys.Longest,
 		"counted for takeovers": l.GrantsLast(),
 	} {
 		if is != 2*time.Hour {
@@ -262,16 +261,5 @@ func TestAKeyIsWhereItsLayoutHasIt(t *testing.T) {
 				t.Fatalf("%s of %d nodes: %v (%v), its layout has it at %+v", id, len(nodes), at, ok, s)
 			}
 		}
-	}
-}
-
-// A family that was declared with its keys in any slot keeps them there: to be in few would move
-// every key.
-func TestKeysStayInTheirSlots(t *testing.T) {
-	s := shard.Spec{Permits: 10, Window: time.Second, Algorithm: "sliding_log"}
-	l := family(t, 1, s, someNodes(2))
-	l.Keys.Slots = 0
-	if next, err := l.Rearrange(2, someNodes(3), 0); err != nil || next.Keys.Slots != 0 || !next.Keys.Moving() {
-		t.Fatalf("%+v, %v", next.Keys, err)
 	}
 }

@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,18 +44,14 @@ type Spec struct {
 // being put in force: shards still hold what they had before, and [Layout.Plan]
 // says which of them may be raised.
 type Layout struct {
-	Epoch int64 `json:"epoch"` // 1..MaxEpoch; grows with every change
-	// Asked is the epoch of the last change that somebody asked for; 0: what code declared. What
-	// follows by itself keeps it. So a process can tell whether a record forgot what it knows.
-	Asked   int64 `json:"asked,omitempty"`
+	Epoch   int64 `json:"epoch"` // 1..MaxEpoch; grows with every change
 	Settled bool  `json:"settled"`
 	Spec
 	// Fence is nil if lost nodes are not taken over. It is never changed in place.
 	Fence *Fence `json:"fence,omitempty"`
 	// Lasts is for how long grants under earlier layouts may matter; 0: no longer than those under
-	// this one. They are counted for Left longer from when this layout was written.
+	// this one.
 	Lasts  time.Duration `json:"lasts_ns,omitempty"`
-	Left   time.Duration `json:"left_ns,omitempty"`
 	Shards []Shard       `json:"shards"` // live ones first, in position order; leaving ones after
 	// how the keys of a family are arranged; nil for a limit; never changed in place
 	Keys *Keys `json:"keys,omitempty"`
@@ -68,7 +63,7 @@ type Layout struct {
 // Change, not New, must be used.
 func New(f *Fence, epoch int64, s Spec, shards []Shard) (Layout, error) {
 	l := Layout{Epoch: epoch, Spec: s, Settled: true, Fence: f}
-	l.Shards = withStart(s.live(shards), func(Shard) int64 { return 0 })
+	l.Shards = s.live(shards)
 	return checked(l)
 }
 
@@ -78,7 +73,7 @@ func NewFamily(f *Fence, epoch int64, s Spec, shards []Shard, nodes []Node) (Lay
 	if err != nil {
 		return Layout{}, err
 	}
-	l.Keys = &Keys{Arrangement: Arrangement{KeySlots, normal(nodes)}, Longest: s.Lasts()}
+	l.Keys = &Keys{Arrangement: Arrangement{normal(nodes)}, Longest: s.Lasts()}
 	return checked(l)
 }
 
@@ -109,31 +104,22 @@ func (l Layout) Change(epoch int64, s Spec, shards []Shard, held time.Duration) 
 	return l.follow(epoch, s, shards, keys, held)
 }
 
-// Anew returns the same limit under a greater epoch, unsettled. What any shard holds is unknown, so
-// nothing is raised before all of them were seen. It is for a record that shards have overtaken, or
-// that its places forgot: then held is 0.
-func (l Layout) Anew(epoch int64, held time.Duration) (Layout, error) {
-	keys := l.Keys.aged(held)
-	if keys != nil {
-		keys.Cut = keys.Moving()
-	}
-	l.Settled = false
-	return l.follow(epoch, l.Spec, l.Live(), keys, held)
-}
-
 // Outlast returns the layout that is to go on where a record holds another one, found, that comes
 // before l, because it forgot l: the limit of l under an epoch greater than both. Shards may have
-// obeyed either, so all that any of the two lists are asked before anything is raised.
+// obeyed either, so all that any of the two lists are asked before anything is raised. Where shards
+// have overtaken l, and nobody knows by what, l goes on after itself.
 func (l Layout) Outlast(epoch int64, found Layout) (Layout, error) {
 	keys := l.Keys.aged(0)
 	if keys != nil && found.Keys != nil {
-		past := Past{Arrangement: found.Keys.Arrangement, Algorithm: found.Algorithm}
-		keys.Before = distinct(append(append(slices.Clone(found.Keys.Before), keys.Before...), past))
+		// Of a key that is where l has it, nobody knows what it has there: so that is before, too.
+		keys.Before = distinct(slices.Concat(found.Keys.Before, keys.Before, []Past{
+			{Arrangement: found.Keys.Arrangement, Algorithm: found.Algorithm},
+			{Arrangement: keys.Arrangement, Algorithm: l.Algorithm}}))
 		keys.Before = keys.Before[max(0, len(keys.Before)-mostBefore):]
 		for i := range keys.Before {
 			keys.Before[i].LeftFor = 0 // they may be in use again
 		}
-		keys.Longest, keys.Cut = max(keys.Longest, found.Keys.Longest), true
+		keys.Longest = max(keys.Longest, found.Keys.Longest)
 	}
 	l.Settled = false
 	next, err := l.follow(epoch, l.Spec, l.Live(), keys, 0)
@@ -150,15 +136,18 @@ func (l Layout) follow(epoch int64, s Spec, shards []Shard, keys *Keys, held tim
 		return Layout{}, fmt.Errorf("%w: epoch %d does not follow %d", ErrInvalidLayout, epoch, l.Epoch)
 	}
 	shards = s.live(shards)
-	next := Layout{Epoch: epoch, Asked: l.Asked, Spec: s, Fence: l.Fence, Keys: keys}
+	next := Layout{Epoch: epoch, Spec: s, Fence: l.Fence, Keys: keys}
 	next.Settled = l.Settled && l.Window == s.Window && l.Lease == s.Lease && l.Burst == s.Burst &&
 		l.Scope == s.Scope && l.Mode == s.Mode && sameShares(l.Shards, shards)
 	if next.Settled {
-		next.Shards = withStart(shards, func(Shard) int64 { return 0 })
+		next.Shards = shards
 		return checked(counting(next, l, held))
 	}
 	start := holds(l)
-	next.Shards = withLeaving(withStart(shards, start), l.Shards, start)
+	for i := range shards {
+		shards[i].Start = start(shards[i])
+	}
+	next.Shards = withLeaving(shards, l.Shards, start)
 	return checked(counting(next, l, held))
 }
 
@@ -181,16 +170,10 @@ func holds(l Layout) func(Shard) int64 {
 // a [Step] was Done, then store the result. That is held anew, so held counts here, too.
 func (l Layout) Settle(held time.Duration) Layout {
 	l.Settled = true
-	l.Shards = withStart(l.Live(), func(Shard) int64 { return 0 })
-	l.Lasts, l.Left = l.countsAfter(held)
+	l.Shards = l.live(l.Live())
+	l.Lasts = l.countsAfter(held)
 	l.Keys = l.Keys.aged(held)
 	return l
-}
-
-// Later reports whether l was not known to who wrote another layout: it has a later change that
-// somebody asked for, or else a greater epoch.
-func (l Layout) Later(than Layout) bool {
-	return cmp.Or(cmp.Compare(l.Asked, than.Asked), cmp.Compare(l.Epoch, than.Epoch)) > 0
 }
 
 // Span is how long a permit stays in a shard's log: the window, and before that
@@ -224,8 +207,6 @@ func validate(l Layout) error {
 	switch {
 	case l.Epoch < 1 || l.Epoch > MaxEpoch:
 		return fmt.Errorf("epoch %d is outside 1..%d", l.Epoch, MaxEpoch)
-	case l.Asked < 0 || l.Asked > l.Epoch:
-		return fmt.Errorf("a change was asked for at epoch %d of %d", l.Asked, l.Epoch)
 	case l.Permits < 1 || l.Permits > MaxPermits:
 		return fmt.Errorf("%d permits are outside 1..%d", l.Permits, MaxPermits)
 	case l.Window < MinWindow || l.Window > MaxWindow:
@@ -243,9 +224,8 @@ func validate(l Layout) error {
 		return fmt.Errorf("a burst of %d is outside 0..%d", l.Burst, MaxPermits)
 	case l.Revision < 0:
 		return fmt.Errorf("revision %d is negative", l.Revision)
-	case l.Lasts < 0 || l.Lasts > maxLasts+MaxWindow || l.Left < 0 || l.Left > maxLeft ||
-		(l.Lasts == 0) != (l.Left == 0):
-		return fmt.Errorf("grants that matter for %v, for %v longer", l.Lasts, l.Left)
+	case l.Lasts < 0 || l.Lasts > maxLasts+MaxWindow:
+		return fmt.Errorf("grants that matter for %v", l.Lasts)
 	}
 	if err := l.Fence.validate(); err != nil {
 		return err
@@ -318,19 +298,12 @@ func (s Shard) validate(settled bool) error {
 	return nil
 }
 
-// live returns a copy of shards with the algorithm, and each with its part of the burst. Shards
-// that cannot be live are left for Validate to find.
+// live returns a copy of shards with the algorithm, each with an equal part of the burst, as their
+// shares are equal, and with no Start. Shards that cannot be live are left for Validate to find.
 func (s Spec) live(shards []Shard) []Shard {
 	copied := slices.Clone(shards)
-	for i := range copied {
-		copied[i].Algorithm, copied[i].Burst = s.Algorithm, 0
-	}
-	if s.Burst <= 0 || s.Burst < int64(len(copied)) ||
-		slices.ContainsFunc(copied, func(s Shard) bool { return s.Share < 1 || s.Share > MaxPermits }) {
-		return copied
-	}
-	for i, part := range apportion(s.Burst, copied) {
-		copied[i].Burst = part
+	for i, part := range Split(s.Burst, len(copied)) {
+		copied[i].Algorithm, copied[i].Burst, copied[i].Start = s.Algorithm, part, 0
 	}
 	return copied
 }
@@ -351,15 +324,6 @@ func checked(l Layout) (Layout, error) {
 		return Layout{}, err
 	}
 	return l, nil
-}
-
-// withStart returns a copy of shards with Start set by start.
-func withStart(shards []Shard, start func(Shard) int64) []Shard {
-	copied := slices.Clone(shards)
-	for i := range copied {
-		copied[i].Start = start(copied[i])
-	}
-	return copied
 }
 
 // withLeaving returns shards with those of before that are not among them, leaving, with Start set

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/shardlimit/shardlimit/shard"
 )
 
@@ -91,19 +89,19 @@ func TestChange(t *testing.T) {
 	third := must(t)(next.Change(7, spec(36), on("a", 18, "d", 18), 0))
 	bucket := shard.Spec{Permits: 30, Window: time.Second, Algorithm: "bucket", Burst: 60}
 	another := must(t)(old.Change(6, bucket, on("a", 10, "b", 20), 0))
-	anew := must(t)(old.Anew(70, 0))
+	anew := must(t)(old.Outlast(70, old))
 	for want, got := range map[string]shard.Layout{
 		"5: 30, a:10 b:20":                     old,
 		"6: 36, c:12<0 b:24<20 a:0<10":         next,
 		"7: 36, a:18<-1 d:18<-1 c:0<-1 b:0<-1": third,
 		"7: 36, a:18 d:18":                     third.Settle(0),
 		// The shards of the old algorithm leave, whatever place they are at.
-		"6: 30, a:10+20<0 b:20+40<0 a:0<10 b:0<20": another,
-		"6: 30, a:10+20 b:20+40":                   another.Settle(0),
+		"6: 30, a:10+30<0 b:20+30<0 a:0<10 b:0<20": another,
+		"6: 30, a:10+30 b:20+30":                   another.Settle(0),
 		"7: 30, a:30<-1 a:0<-1 b:0<-1 b:0<-1":      must(t)(another.Change(7, spec(30), on("a", 30), 0)),
 		// Where a record was overtaken, or forgot a layout, nobody knows what any shard has.
 		"70: 30, a:10<-1 b:20<-1":        anew,
-		"71: 36, c:12<-1 b:24<-1 a:0<-1": must(t)(next.Anew(71, 0)),
+		"71: 36, c:12<-1 b:24<-1 a:0<-1": must(t)(next.Outlast(71, next)),
 		"9: 30, a:10<-1 b:20<-1 d:0<-1":  must(t)(old.Outlast(9, must(t)(shard.New(nil, 3, spec(8), on("a", 4, "d", 4))))),
 	} {
 		if show(got) != want || got.Validate() != nil {
@@ -126,37 +124,14 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestBurst: the parts of a burst are in proportion to the shares, none is 0, and they sum to it
-// exactly.
+// TestBurst: each shard has an equal part of the burst.
 func TestBurst(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		shares := rapid.SliceOfN(rapid.Int64Range(1, rapid.SampledFrom([]int64{3, 1000, 1e9}).Draw(t, "greatest")), 1,
-			40).Draw(t, "shares")
-		s := spec(0)
-		var shards []shard.Shard
-		for i, share := range shares {
-			shards = append(shards, shard.Shard{Slot: i, Node: "a", Share: share})
-			s.Permits += share
-		}
-		s.Burst = rapid.Int64Range(int64(len(shares)),
-			rapid.SampledFrom([]int64{int64(len(shares)), 5000, shard.MaxPermits}).Draw(t, "most")).Draw(t, "burst")
-		l, err := shard.New(nil, 1, s, shards)
-		if err != nil {
-			t.Fatal(err)
-		}
-		poor := int64(0)
-		for _, x := range l.Shards {
-			if x.Burst == 1 {
-				poor++
-			}
-		}
-		for _, x := range l.Shards {
-			exact := float64(s.Burst) * float64(x.Share) / float64(s.Permits)
-			if got := float64(x.Burst); got > max(1, exact+1) || got < max(1, exact-1-float64(poor)) {
-				t.Fatalf("share %d of %d has %d of %d, exactly %f", x.Share, s.Permits, x.Burst, s.Burst, exact)
-			}
-		}
-	})
+	s := spec(30)
+	s.Burst = 7
+	l := must(t)(shard.New(nil, 1, s, on("a", 10, "b", 10, "c", 10)))
+	if got := []int64{l.Shards[0].Burst, l.Shards[1].Burst, l.Shards[2].Burst}; !slices.Equal(got, []int64{3, 2, 2}) {
+		t.Error(got)
+	}
 }
 
 // TestChangeSettled: a change is settled at once only if nothing moves.
@@ -226,10 +201,8 @@ func TestInvalid(t *testing.T) {
 		"burst of nothing":    func(l *shard.Layout) { l.Shards[0].Burst = 30 },
 		"negative burst":      func(l *shard.Layout) { l.Burst, l.Shards[0].Burst = -1, -1 },
 		"leaving burst":       func(l *shard.Layout) { l.Burst, l.Shards[0].Burst, l.Shards[1].Burst = 30, 29, 1 },
-		"lasts alone":         func(l *shard.Layout) { l.Lasts = time.Hour },
-		"left alone":          func(l *shard.Layout) { l.Left = time.Hour },
-		"left too long":       func(l *shard.Layout) { l.Lasts, l.Left = time.Hour, 1<<63-1 },
-		"left, negative":      func(l *shard.Layout) { l.Lasts, l.Left = time.Hour, -1 },
+		"lasts, negative":     func(l *shard.Layout) { l.Lasts = -1 },
+		"lasts too long":      func(l *shard.Layout) { l.Lasts = 1<<63 - 1 },
 		"fence, no shards":    func(l *shard.Layout) { l.Fence = &shard.Fence{} },
 		"fence, no name":      func(l *shard.Layout) { l.Fence = &shard.Fence{Lost: []string{""}} },
 		"no node":             func(l *shard.Layout) { l.Shards[0].Node = "" },
@@ -255,8 +228,6 @@ func TestInvalid(t *testing.T) {
 		"keys' algorithm":     keys(func(k *shard.Keys) { k.Before[0].Algorithm = "" }),
 		"keys on no nodes":    keys(func(k *shard.Keys) { k.Before[0].Nodes = nil }),
 		"keys' lives":         keys(func(k *shard.Keys) { k.Nodes = []shard.Node{{Name: "a", Weight: 1, Incarnation: "1"}} }),
-		"keys in -1 slots":    keys(func(k *shard.Keys) { k.Slots = -1 }),
-		"keys in 3 slots":     keys(func(k *shard.Keys) { k.Slots = 3 }),
 		"grants of the limit itself count for longer": keys(func(k *shard.Keys) { k.Longest = time.Second }),
 		"keys left too often": keys(func(k *shard.Keys) {
 			for len(k.Before) <= 128 {
@@ -296,9 +267,9 @@ func TestInvalidChange(t *testing.T) {
 		"tiny burst": func() (shard.Layout, error) {
 			return l.Change(6, shard.Spec{Permits: 30, Window: 1e9, Algorithm: "a", Burst: 1}, on("a", 10, "b", 20), 0)
 		},
-		"anew":      func() (shard.Layout, error) { return l.Anew(5, 0) },
+		"anew":      func() (shard.Layout, error) { return l.Outlast(5, l) },
 		"no family": func() (shard.Layout, error) { return l.Rearrange(6, someNodes(1), 0) },
-		"no pasts":  func() (shard.Layout, error) { return l.Forget(6, 0, 0) },
+		"no pasts":  func() (shard.Layout, error) { return l.Forget(6, 0) },
 		"no key":    func() (shard.Layout, error) { return l.ForKey("k", shard.Terms{}) },
 	} {
 		if got, err := try(); !errors.Is(err, shard.ErrInvalidLayout) || got.Epoch != 0 {

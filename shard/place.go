@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -20,12 +19,10 @@ func Place(name string, n int, nodes []Node) []int {
 		return nil
 	}
 	n = min(max(n, 0), Slots)
-	placed := slices.Repeat([]int{-1}, n)
-	room := newQuota(n, nodes)
-	for _, b := range bids(name, n, nodes) {
-		if placed[b.shard] < 0 && room.take(b.node) {
-			placed[b.shard] = b.node
-		}
+	placed, room := make([]int, n), newQuota(n, nodes)
+	for i := range placed {
+		placed[i] = favourite(name, offset(i, n), nodes, room)
+		room.take(placed[i])
 	}
 	return placed
 }
@@ -35,39 +32,24 @@ func placeOne(name string, nodes []Node) (best int) {
 	if len(nodes) == 1 {
 		return 0
 	}
+	return favourite(name, 0, nodes, nil)
+}
+
+// favourite returns which node a shard of a limit likes best, of those that have room; nil: all. A
+// shard is hashed by its distance from the home slot, not by its index, so that those which
+// remain when n is doubled want the same nodes as before.
+func favourite(name string, distance int, nodes []Node, room *quota) (best int) {
 	limit, top := xxhash.Sum64String(name), -1.0
 	for j, node := range nodes {
-		s := score(pair(pair(limit, xxhash.Sum64String(node.Name)), 0), weight(node))
+		if room != nil && !room.has(j) {
+			continue
+		}
+		s := score(pair(pair(limit, xxhash.Sum64String(node.Name)), uint64(distance)), weight(node))
 		if s > top || s == top && node.Name < nodes[best].Name {
 			best, top = j, s
 		}
 	}
 	return best
-}
-
-// bid says how much a shard would like a node.
-type bid struct {
-	score       float64
-	shard, node int
-}
-
-// bids returns all pairs of n shards and the nodes, best first. A shard is
-// hashed by its distance from the home slot, not by its index, so that those which
-// remain when n is doubled want the same nodes as before.
-func bids(name string, n int, nodes []Node) []bid {
-	limit := xxhash.Sum64String(name)
-	all := make([]bid, 0, n*len(nodes))
-	for j, node := range nodes {
-		host, w := pair(limit, xxhash.Sum64String(node.Name)), weight(node)
-		for i := range n {
-			all = append(all, bid{score(pair(host, uint64(offset(i, n))), w), i, j})
-		}
-	}
-	slices.SortFunc(all, func(a, b bid) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.shard, b.shard),
-			cmp.Compare(nodes[a.node].Name, nodes[b.node].Name))
-	})
-	return all
 }
 
 // quota counts the room that nodes have left. Every node may take the whole part
@@ -93,34 +75,29 @@ func newQuota(n int, nodes []Node) *quota {
 	return q
 }
 
-func (q *quota) take(node int) bool {
-	switch {
-	case q.whole[node] > 0:
-		q.whole[node]--
-	case q.odd[node] && q.extra > 0:
-		q.odd[node] = false
+// has reports whether a node has room.
+func (q *quota) has(node int) bool { return q.whole[node] > 0 || q.odd[node] && q.extra > 0 }
+
+// take takes room of a node that has some.
+func (q *quota) take(node int) {
+	if q.whole[node]--; q.whole[node] < 0 {
+		q.whole[node], q.odd[node] = 0, false
 		q.extra--
-	default:
-		return false
 	}
-	return true
 }
 
 // fractions returns the part of each node in the sum of the weights. The sum is
-// formed in ascending order, so that it does not depend on the order of nodes, and
-// relative to the greatest weight, so that it does not overflow.
+// formed relative to the greatest weight, so that it does not overflow.
 func fractions(nodes []Node) []float64 {
 	weights := make([]float64, len(nodes))
 	for j, node := range nodes {
 		weights[j] = weight(node)
 	}
 	greatest := slices.Max(weights)
+	sum := 0.0
 	for j := range weights {
 		weights[j] /= greatest
-	}
-	sum := 0.0
-	for _, w := range slices.Sorted(slices.Values(weights)) {
-		sum += w
+		sum += weights[j]
 	}
 	for j := range weights {
 		weights[j] /= sum

@@ -32,15 +32,15 @@ type Step struct {
 //
 // The rule: let bound_j be what shard j can hold unless it is given what others give up: what it
 // started with, or, if that is more than its target, what it is observed to
-// hold now, which can only fall. Before it is seen, that is its Start. The
-// level is the greatest x in 0..1 at which the sum over all shards of max(bound_j,
-// x*target_j) is within the limit; shard j may be raised to x*target_j. A bound never
-// grows, not even when a shard loses its memory and comes back with nothing.
-// So the level never falls, so every floor ever proposed, however stale, is at most the one
-// that the newest observations allow, and those sum to at most the limit.
+// hold now, which can only fall. Before it is seen, that is its Start. What the bounds leave of the
+// limit goes to the first shard up to its target, then to the second, and so on. A bound never
+// grows, not even when a shard loses its memory and comes back with nothing. And a shard is raised
+// only when all before it have their targets, so what a bound falls by goes to that shard again,
+// or to earlier ones that had nothing before it. So every floor ever proposed, however stale, is at
+// most the one that the newest observations allow, and those sum to at most the limit.
 //
 // What a shard had before and is to keep, min(Start, target), is its own, and always within its
-// bound: a shard that was created under the layout may have it, whatever the level is. So a limit
+// bound: a shard that was created under the layout may have it, whatever is left. So a limit
 // that nobody used can be lowered although a node does not answer. The Starts sum to the old limit.
 //
 // A shard in quarantine (Closed) counts as not seen: its log is empty because it
@@ -69,23 +69,24 @@ type Step struct {
 // shards, once it can no longer grant and its last grants have left the window.
 func (l Layout) Plan(obs []Observation) Step {
 	step := Step{Raise: make([]int64, len(l.Shards)), Done: true}
-	bounds := make([]int64, len(l.Shards))
-	known := true
+	bounds, left, known := make([]int64, len(l.Shards)), l.Permits, true
 	for j, s := range l.Shards {
 		o := observed(obs, j)
 		if o.Epoch > l.Epoch {
 			return Step{Raise: step.Raise, Superseded: true}
 		}
 		bound, holds, ok := s.bound(o, l.Epoch)
-		bounds[j], known = bound, known && ok
+		bounds[j], left, known = bound, left-bound, known && ok
 		step.Done = step.Done && holds
 	}
 	if step.Done || !known {
 		return step
 	}
-	level := levelOf(l, bounds)
 	for j, s := range l.Shards {
-		floor, held := portion(s.Share, level), bounds[j]
+		floor, held := int64(0), bounds[j]
+		if more := min(s.Share-held, left); more > 0 {
+			floor, left = held+more, left-more
+		}
 		if o := observed(obs, j); o.Epoch == l.Epoch && !o.Closed {
 			floor, held = max(floor, s.kept()), o.Share
 		}
@@ -119,42 +120,6 @@ func (s Shard) bound(o Observation, epoch int64) (bound int64, holds, ok bool) {
 
 // kept returns what s had before and is to keep, as far as that is known.
 func (s Shard) kept() int64 { return max(min(s.Start, s.Share), 0) }
-
-// levelBits is the resolution of a level: finer than one permit of MaxPermits.
-const levelBits = 42
-
-// levelOf returns the greatest level, in units of 2^-levelBits, at which the bounds and
-// the portions together are within the permits of l; 0 if there is none.
-func levelOf(l Layout, bounds []int64) uint64 {
-	low, high := uint64(0), uint64(1)<<levelBits
-	for low < high {
-		if mid := low + (high-low+1)/2; affords(l, bounds, mid) {
-			low = mid
-		} else {
-			high = mid - 1
-		}
-	}
-	return low
-}
-
-// affords reports whether they are within the permits of l at a level.
-func affords(l Layout, bounds []int64, level uint64) bool {
-	rest := l.Permits
-	for j, s := range l.Shards {
-		need := max(bounds[j], portion(s.Share, level))
-		if need > rest {
-			return false
-		}
-		rest -= need
-	}
-	return true
-}
-
-// portion returns floor(share*level), exactly.
-func portion(share int64, level uint64) int64 {
-	high, low := bits.Mul64(uint64(share), level)
-	return int64(high<<(64-levelBits) | low>>levelBits)
-}
 
 // Opening returns the floors that may be proposed before any shard was seen, so that a raise, and
 // what a shard is to keep, is in force as soon as it hears of the layout. A bucket that does not

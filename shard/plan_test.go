@@ -28,32 +28,30 @@ func TestPlan(t *testing.T) {
 		obs  obs
 		want string
 	}{
-		"nothing seen: what is free": {l, nil, "[0 15 15] false false"},
-		"lowered half way":           {l, obs{seen(30, 24), seen(10, 10), seen(10, 10)}, "[0 18 18] false false"},
+		"nothing seen: what is free": {l, nil, "[0 20 0] false false"},
+		"lowered half way":           {l, obs{seen(30, 24), seen(10, 10), seen(10, 10)}, "[0 20 16] false false"},
 		"drained":                    {l, obs{seen(30, 20), seen(10, 15), {}}, "[0 20 20] false false"},
 		"one missing":                {l, obs{seen(30, 20), seen(10, 20), {}}, "[0 0 20] false false"},
 		"done":                       {l, obs{seen(30, 20), seen(10, 20), seen(10, 20)}, "[0 0 0] true false"},
-		"held cannot be negative":    {l, obs{seen(30, -1), seen(10, 10), seen(10, 10)}, "[0 15 15] false false"},
+		"held cannot be negative":    {l, obs{seen(30, -1), seen(10, 10), seen(10, 10)}, "[0 20 0] false false"},
 		"superseded":                 {l, obs{later, seen(10, 20), seen(10, 20)}, "[0 0 0] false true"},
-		"a raising one was idle":     {l, obs{seen(30, 30), seen(0, 0), {}}, "[0 15 15] false false"},
+		"a raising one was idle":     {l, obs{seen(30, 30), seen(0, 0), {}}, "[0 20 0] false false"},
 		"the lowering one lost all":  {l, obs{seen(0, 0), seen(10, 10), seen(10, 10)}, "[20 20 20] false false"},
-		"and is in quarantine":       {l, obs{closed, seen(10, 10), seen(10, 10)}, "[0 15 15] false false"},
-		"values that cannot be":      {l, obs{seen(-1, 0), seen(0, -1), seen(10, 1<<62)}, "[0 15 0] false false"},
+		"and is in quarantine":       {l, obs{closed, seen(10, 10), seen(10, 10)}, "[0 20 0] false false"},
+		"values that cannot be":      {l, obs{seen(-1, 0), seen(0, -1), seen(10, 1<<62)}, "[0 20 0] false false"},
 		"earlier epochs do not count": {l, obs{{Seen: true, Epoch: 1, Share: 20}, seen(10, 10), seen(10, 10)},
-			"[0 15 15] false false"},
-		"unknown starts, two seen":   {blind, obs{seen(20, 20), seen(10, 10), {}}, "[0 0 0] false false"},
-		"unknown starts, all seen":   {blind, obs{seen(26, 26), seen(10, 10), seen(10, 10)}, "[0 17 17] false false"},
-		"unknown starts, quarantine": {blind, obs{seen(20, 20), seen(10, 10), closed}, "[0 0 0] false false"},
-		// What each lacks makes no difference: a start that becomes known later must not raise it
-		// for others.
-		"unknown starts, one lacks more": {blind, obs{seen(30, 30), seen(10, 10), seen(0, 0)}, "[0 15 15] false false"},
+			"[0 20 0] false false"},
+		"unknown starts, two seen":       {blind, obs{seen(20, 20), seen(10, 10), {}}, "[0 0 0] false false"},
+		"unknown starts, all seen":       {blind, obs{seen(26, 26), seen(10, 10), seen(10, 10)}, "[0 20 14] false false"},
+		"unknown starts, quarantine":     {blind, obs{seen(20, 20), seen(10, 10), closed}, "[0 0 0] false false"},
+		"unknown starts, one lacks more": {blind, obs{seen(30, 30), seen(10, 10), seen(0, 0)}, "[0 20 10] false false"},
 		"an idle one has its own": {must(t)(old.Change(2, spec(30), on("a", 10, "b", 10, "c", 10), 0)),
 			obs{{}, seen(0, 0), seen(10, 10)}, "[0 10 0] false false"},
 		"all hold their shares, one is closed": {l,
 			obs{{Seen: true, Epoch: 2, Start: 30, Share: 20, Closed: true}, seen(10, 20), seen(10, 20)},
 			"[0 0 0] false false"},
 		"an unseen one knows nothing of epochs": {l, obs{{Epoch: 99}, seen(10, 10), seen(10, 10)},
-			"[0 15 15] false false"},
+			"[0 20 0] false false"},
 	} {
 		got := c.l.Plan(c.obs)
 		if s := fmt.Sprint(got.Raise, got.Done, got.Superseded); s != c.want {

@@ -19,22 +19,13 @@ import (
 // The order depends on which shards there are, not on how they are ordered,
 // except that a shard listed twice keeps its order.
 func Rank(participant string, shards []Shard) []int {
-	type candidate struct {
-		index int
-		score float64
-	}
-	who := xxhash.Sum64String(participant)
-	candidates := make([]candidate, 0, len(shards))
+	who, scores, order := xxhash.Sum64String(participant), make([]float64, len(shards)), []int{}
 	for i, s := range shards {
 		if s.Share > 0 {
 			identity := pair(xxhash.Sum64String(s.Node), uint64(s.Slot))
-			candidates = append(candidates, candidate{i, score(pair(who, identity), float64(s.Share))})
+			scores[i], order = score(pair(who, identity), float64(s.Share)), append(order, i)
 		}
 	}
-	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(b.score, a.score) })
-	order := make([]int, len(candidates))
-	for i, c := range candidates {
-		order[i] = c.index
-	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
 	return order
 }

@@ -42,7 +42,7 @@ type Shard struct {
 	Slot int    `json:"slot"` // hash slot of all keys of the shard, 0..Slots-1
 	Node string `json:"node"` // name of the configured node that holds it
 	// Algorithm counts there; [New] and [Layout.Change] set it for live shards.
-	Algorithm string `json:"algorithm,omitempty"`
+	Algorithm string `json:"algorithm"`
 	Share     int64  `json:"share"` // permits per window it is to have; 0: leaving, its capacity is being moved away
 	// Burst is its part of the layout's burst, 0 if that is 0 or the shard is leaving; New and
 	// Change set it.

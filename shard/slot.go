@@ -91,27 +91,21 @@ func homeOf(prefix, end string) int {
 func offset(i, n int) int { return i * Slots / n }
 
 // crc16 is CRC16/XMODEM: polynomial 0x1021, initial value 0, not reflected.
-func crc16(s string) uint16 {
-	var crc uint16
+func crc16(s string) (crc uint16) {
 	for i := range len(s) {
 		crc = crcStep(crc, s[i])
 	}
 	return crc
 }
 
-func crcStep(crc uint16, b byte) uint16 { return crc<<8 ^ crcTable[byte(crc>>8)^b] }
-
-var crcTable = func() (table [256]uint16) {
-	for i := range table {
-		crc := uint16(i) << 8
-		for range 8 {
-			high := crc&0x8000 != 0
-			crc <<= 1
-			if high {
-				crc ^= 0x1021
-			}
+func crcStep(crc uint16, b byte) uint16 {
+	crc ^= uint16(b) << 8
+	for range 8 {
+		high := crc&0x8000 != 0
+		crc <<= 1
+		if high {
+			crc ^= 0x1021
 		}
-		table[i] = crc
 	}
-	return table
-}()
+	return crc
+}

@@ -1,10 +1,5 @@
 package shard
 
-import (
-	"math/bits"
-	"slices"
-)
-
 // granularity is the number of permits per window and participant below which a
 // shard is too coarse to be divided fairly: see [Auto].
 const granularity = 25
@@ -46,30 +41,4 @@ func Split(permits int64, n int) []int64 {
 		shares[i] = each + upTo(i+1) - upTo(i)
 	}
 	return shares
-}
-
-// apportion divides total over shares (each at least 1, and no more of them than total) in
-// proportion to them. The parts sum to it exactly. Each is its exact portion rounded down or up,
-// except that one that would be 0 gets 1, from the greatest. Rounding is done on the running
-// sum, so that what is rounded up is spread evenly.
-func apportion(total int64, shares []Shard) []int64 {
-	var sum, shared, given int64
-	for _, s := range shares {
-		sum += s.Share
-	}
-	parts := make([]int64, len(shares))
-	for i, s := range shares {
-		shared += s.Share
-		high, low := bits.Mul64(uint64(total), uint64(shared))
-		upTo, _ := bits.Div64(high, low, uint64(sum))
-		parts[i] = int64(upTo) - given
-		given = int64(upTo)
-	}
-	for i := range parts {
-		if parts[i] == 0 {
-			parts[slices.Index(parts, slices.Max(parts))]--
-			parts[i] = 1
-		}
-	}
-	return parts
 }

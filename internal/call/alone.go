@@ -115,7 +115,7 @@ func (f *Family) denies(ctx context.Context, found *denial, n, now int64, d *Dec
 
 func (a *asking) ask(ctx context.Context, q *call, now int64, d *Decision) (answered bool, err error) {
 	c, p := a.of.Target, a.of.keys.part(a.hash)
-	q.since, q.slept, q.asked = now, c.Process.Clock.SuspendedAt(now), true
+	q.since, q.slept, q.asked = now, int64(c.Process.Clock.ElapsedAt(now))-now, true
 	ask, heard := a.plan.Account.AskKey(ctx, a.shard, a.n, now)
 	if !heard && ask.Leave(a.left(ask)) {
 		err = c.Process.Gone(ctx, clock.Ended(ctx))

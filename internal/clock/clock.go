@@ -46,34 +46,29 @@ func (c *Clock) Elapsed() Elapsed { return c.ElapsedAt(c.Now()) }
 
 // ElapsedAt is Elapsed for who has just read Now: to read a clock is a large part of what a denial
 // from memory costs.
+//
+// The wall clock goes on through a suspension and the monotonic one does not. So a wall clock that
+// is set forward counts as a suspension too: what is believed for a time then ends early. As the
+// monotonic clock goes on until processes are frozen, and begins again before they are thawed, the
+// wall clock need not be read more often than every glance.
 func (c *Clock) ElapsedAt(now int64) Elapsed {
-	return Elapsed(now + c.SuspendedAt(now))
+	if now-c.looked.Load() >= int64(glance) {
+		c.compare()
+		c.looked.Store(now)
+	}
+	return Elapsed(now + c.asleep.Load())
+}
+
+// Look returns Now, and for how long the machine was suspended so far.
+func (c *Clock) Look() (now, asleep int64) {
+	now = c.Now()
+	return now, int64(c.ElapsedAt(now)) - now
 }
 
 // Suspended is for how long the machine was suspended so far.
 func (c *Clock) Suspended() int64 {
 	_, asleep := c.Look()
 	return asleep
-}
-
-// Look returns Now, and for how long the machine was suspended so far.
-//
-// The wall clock goes on through a suspension and the monotonic one does not. So a wall clock that
-// is set forward counts as a suspension too: what is believed for a time then ends early. As the
-// monotonic clock goes on until processes are frozen, and begins again before they are thawed, the
-// wall clock need not be read more often than every glance.
-func (c *Clock) Look() (now, asleep int64) {
-	now = c.Now()
-	return now, c.SuspendedAt(now)
-}
-
-// SuspendedAt is Suspended for who has just read Now.
-func (c *Clock) SuspendedAt(now int64) int64 {
-	if now-c.looked.Load() >= int64(glance) {
-		c.compare()
-		c.looked.Store(now)
-	}
-	return c.asleep.Load()
 }
 
 // compare notices a suspension: the wall clock has gained on the monotonic one.

@@ -259,7 +259,7 @@ func TestAMembershipThatWasNotFoundWasNotHeld(t *testing.T) {
 	must(t, err)
 	text, err := m.Encode()
 	must(t, err)
-	f, found := newTown(t).listing(t, 4), record.Reading{Exists: true, Value: text, Held: time.Hour}
+	f, found := newTown(t).listing(t, 4), record.Reading{Found: majority.Found{Exists: true, Value: text, Held: time.Hour}}
 	if got, held, err := f.begin(found); err != nil || got.Generation != 7 || held != time.Hour {
 		t.Errorf("the one that was found: %+v, %v, %v", got, held, err)
 	}

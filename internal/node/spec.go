@@ -21,43 +21,21 @@ type Spec struct {
 	Drain  bool
 }
 
-// SameServer reports whether two nodes are sure to be one server, by what their options say.
-func (s *Spec) SameServer(other *Spec) bool {
-	if s.Client != nil || other.Client != nil {
-		return s.Client == other.Client
-	}
-	x, y := s.Option, other.Option
-	if dialsItself(x) || dialsItself(y) || x.SelectDB != y.SelectDB || x.Sentinel.MasterSet != y.Sentinel.MasterSet {
-		return false
-	}
-	return slices.ContainsFunc(x.InitAddress,
-		func(address string) bool { return slices.Contains(y.InitAddress, address) })
-}
-
 // Check returns the specs with every default filled in, and what is wrong with each. Names have at
 // most maxName bytes.
 func Check(specs []Spec, maxName int) (filled []Spec, problems []error) {
 	filled = slices.Clone(specs)
 	names := make(map[string]bool, len(specs))
 	for i := range filled {
-		bad := func(format string, a ...any) {
-			problems = append(problems, fmt.Errorf("Nodes[%d]: "+format, append([]any{i}, a...)...))
-		}
 		s := &filled[i]
-		if err := s.fill(maxName); err != nil {
-			bad("%w", err)
-			continue
+		err := s.fill(maxName)
+		if err == nil && names[s.Name] {
+			err = fmt.Errorf("the name %q is taken by an earlier node; names must differ", s.Name)
 		}
-		if names[s.Name] {
-			bad("the name %q is taken by an earlier node; names must differ", s.Name)
-			continue
+		if err != nil {
+			problems = append(problems, fmt.Errorf("Nodes[%d]: %w", i, err))
 		}
 		names[s.Name] = true
-		for k := range i {
-			if filled[k].SameServer(s) {
-				bad("it is the same server as Nodes[%d]; list each once", k)
-			}
-		}
 	}
 	return filled, problems
 }

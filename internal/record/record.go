@@ -64,13 +64,8 @@ type Record struct {
 
 // Reading is what a majority of the places confirms, or a change made.
 type Reading struct {
-	Exists  bool
+	majority.Found
 	Deleted bool // there is none since somebody deleted it
-	Value   string
-	// For so long at least a majority has held the value, by the clocks of the places.
-	Held time.Duration
-	// For so long the record has existed.
-	Known time.Duration
 	// How many processes said lately that they use it; 0 after a change.
 	Participants int64
 	// Now is the latest time that a place told, in microseconds.
@@ -82,30 +77,25 @@ const live, gone = "v", "d"
 
 // reading is what the places keep, as it is told.
 func reading(kept majority.Found) (got Reading, err error) {
-	got.Held, got.Known = kept.Held, kept.Known
-	switch {
-	case kept.Exists && strings.HasPrefix(kept.Value, live):
-		got.Exists, got.Value = true, kept.Value[len(live):]
-	case kept.Exists && kept.Value == gone:
-		got.Deleted = true
-	case kept.Exists:
-		return got, fmt.Errorf("%w: %.20q", ErrUnreadable, kept.Value)
+	got.Found = kept
+	got.Value, got.Exists = strings.CutPrefix(kept.Value, live)
+	if got.Deleted = kept.Value == gone; got.Deleted {
+		got.Value = ""
+	} else if kept.Exists && !got.Exists {
+		err = fmt.Errorf("%w: %.20q", ErrUnreadable, kept.Value)
 	}
-	return got, nil
+	return got, err
 }
 
 // New returns a record by its name. keep is for how long it lives after it was used last, nil: for
 // ever; age is for how long it is known to exist, nil: nothing is known of that.
 func (b *Book) New(name string, keep, age func() time.Duration, metrics *telemetry.Limiter) *Record {
-	none := func() time.Duration { return 0 }
-	r := &Record{book: b, name: name, keep: none, age: none, metrics: metrics}
-	if keep != nil {
-		r.keep = keep
+	if none := func() time.Duration { return 0 }; keep == nil {
+		keep, age = none, none
+	} else if age == nil {
+		age = none
 	}
-	if age != nil {
-		r.age = age
-	}
-	return r
+	return &Record{book: b, name: name, keep: keep, age: age, metrics: metrics}
 }
 
 // group is a record at certain places.

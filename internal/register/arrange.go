@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 
-	"github.com/shardlimit/shardlimit/internal/membership"
 	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -21,8 +20,8 @@ func (r *Reader) warn(text string, attributes ...any) {
 
 // arrange places the shards of a limit that so many participants are expected to share; under a
 // fence over the nodes that are in.
-func (r *Reader) arrange(ctx context.Context, want Wanted, participants int64, f *membership.Fence) []shard.Shard {
-	open := r.open(f)
+func (r *Reader) arrange(ctx context.Context, want Wanted, participants int64, under *shard.Fence) []shard.Shard {
+	open := r.open(under)
 	n := want.Shards
 	if n == 0 {
 		servers := 0
@@ -42,8 +41,8 @@ func (r *Reader) arrange(ctx context.Context, want Wanted, participants int64, f
 type maker func(found record.Reading) (shard.Layout, error)
 
 // changed makes a layout the one of a limit as it is wanted.
-func (r *Reader) changed(ctx context.Context, layout shard.Layout, want Wanted, f *membership.Fence) maker {
-	shards := r.arrange(ctx, want, r.Participants.Load(), f)
+func (r *Reader) changed(ctx context.Context, layout shard.Layout, want Wanted) maker {
+	shards := r.arrange(ctx, want, r.Participants.Load(), layout.Fence)
 	return func(found record.Reading) (shard.Layout, error) {
 		// While shards obey a later layout, what they hold is unknown.
 		layout.Settled = layout.Settled && r.Highest.Load() <= layout.Epoch
@@ -54,15 +53,15 @@ func (r *Reader) changed(ctx context.Context, layout shard.Layout, want Wanted, 
 // rearranged makes a layout one of the same limit over the nodes as they are now; nil if that is
 // what it is. The record of a family says over which nodes keys are placed: no process places a key
 // over its own, because those may differ from another's.
-func (r *Reader) rearranged(ctx context.Context, layout shard.Layout, f *membership.Fence) (maker, error) {
+func (r *Reader) rearranged(ctx context.Context, layout shard.Layout) (maker, error) {
 	if !r.Family {
 		same := Wanted{Spec: layout.Spec, Shards: len(layout.Live())}
 		if same.Auto {
 			same.Shards = 0
 		}
-		return r.changed(ctx, layout, same, f), nil
+		return r.changed(ctx, layout, same), nil
 	}
-	nodes, later := layout.Keys.Fit(r.open(f))
+	nodes, later := layout.Keys.Fit(r.open(layout.Fence))
 	switch {
 	case !layout.Keys.Over(nodes):
 		return func(found record.Reading) (shard.Layout, error) {
@@ -78,14 +77,13 @@ func (r *Reader) rearranged(ctx context.Context, layout shard.Layout, f *members
 func (r *Reader) first(ctx context.Context) (func(epoch int64) (shard.Layout, error), error) {
 	want := r.Limit.Wanted()
 	under := r.newFence(want)
-	f, err := r.enter(ctx, under)
-	if err != nil {
+	if err := r.enter(ctx, under); err != nil {
 		return nil, err
 	}
-	shards := r.arrange(ctx, want, newLimitParticipants, f)
+	shards := r.arrange(ctx, want, newLimitParticipants, under)
 	return func(epoch int64) (shard.Layout, error) {
 		if r.Family {
-			return shard.NewFamily(under, epoch, want.Spec, shards, r.open(f))
+			return shard.NewFamily(under, epoch, want.Spec, shards, r.open(under))
 		}
 		return shard.New(under, epoch, want.Spec, shards)
 	}, nil
@@ -95,13 +93,4 @@ func (r *Reader) first(ctx context.Context) (func(epoch int64) (shard.Layout, er
 // and than the time of a place. So if places forget a layout, none that follows has its epoch.
 func (r *Reader) nextEpoch(layout shard.Layout, found record.Reading) int64 {
 	return max(max(layout.Epoch, r.Highest.Load())+1, found.Now)
-}
-
-// asked is for a change that somebody asked for.
-func asked(next maker) maker {
-	return func(found record.Reading) (shard.Layout, error) {
-		layout, err := next(found)
-		layout.Asked = layout.Epoch
-		return layout, err
-	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/shardlimit/shardlimit/internal/chance"
 	"github.com/shardlimit/shardlimit/internal/clock"
-	"github.com/shardlimit/shardlimit/internal/membership"
 	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/script"
 	"github.com/shardlimit/shardlimit/shard"
@@ -61,50 +60,50 @@ func (r *Register) revise(ctx context.Context) error {
 	if declared.Revision <= t.Revision {
 		return nil
 	}
-	return r.succeed(ctx, func(old shard.Layout, f *membership.Fence) (maker, error) {
+	return r.succeed(ctx, func(old shard.Layout) (maker, error) {
 		if old.Revision >= declared.Revision {
 			return nil, nil
 		}
-		return r.become(ctx, declared, old, f), nil
+		return r.become(ctx, declared, old), nil
 	})
 }
 
 // Change stores a new layout for the limit and starts the move of its capacity.
 // It returns when every shard that can be reached has adopted the layout or a later one.
 func (r *Register) Change(ctx context.Context, want Wanted) error {
-	return r.succeed(ctx, func(old shard.Layout, f *membership.Fence) (maker, error) {
-		return r.become(ctx, want, old, f), nil
+	return r.succeed(ctx, func(old shard.Layout) (maker, error) {
+		return r.become(ctx, want, old), nil
 	})
 }
 
-// become makes a layout the one of the limit as somebody asked for it.
-func (r *Register) become(ctx context.Context, want Wanted, old shard.Layout, f *membership.Fence) maker {
+// become makes a layout the one of the limit as it is wanted.
+func (r *Register) become(ctx context.Context, want Wanted, old shard.Layout) maker {
 	if r.Family {
 		want.Shards, want.Auto = 1, false
 	}
 	want.Revision = max(want.Revision, old.Revision) // else code of that revision would undo the change
-	return asked(r.changed(ctx, old, want, f))
+	return r.changed(ctx, old, want)
 }
 
 // Rebalance arranges the same limit over the nodes as they are now, and has the records kept there.
 func (r *Register) Rebalance(ctx context.Context) error {
-	return r.succeed(ctx, func(old shard.Layout, f *membership.Fence) (maker, error) {
-		if err := r.env.Book.Move(ctx, r.open(f)); err != nil {
+	return r.succeed(ctx, func(old shard.Layout) (maker, error) {
+		if err := r.env.Book.Move(ctx, r.open(old.Fence)); err != nil {
 			return nil, Unavailable(err)
 		}
-		next, err := r.rearranged(ctx, old, f)
+		next, err := r.rearranged(ctx, old)
 		if err != nil || next == nil {
 			return nil, err
 		}
 		if made, err := next(record.Reading{}); err == nil && made.Settled && !r.Family {
 			return nil, nil // everything is where it should be
 		}
-		return asked(next), nil
+		return next, nil
 	})
 }
 
-// follower makes what follows a layout, given its membership if it is under one: nil for nothing.
-type follower func(old shard.Layout, f *membership.Fence) (maker, error)
+// follower makes what follows a layout: nil for nothing.
+type follower func(old shard.Layout) (maker, error)
 
 // succeed replaces the stored layout by what follows it, and puts that in force.
 func (r *Register) succeed(ctx context.Context, follow follower) error {
@@ -128,7 +127,7 @@ func (r *Register) putInForce(ctx context.Context, next shard.Layout) error {
 			errs = append(errs, Unavailable(fmt.Errorf("shards obey a later change: %w", err)))
 		}
 	case !step.Done:
-		r.drive(next.Epoch)
+		r.drive(next.Epoch, true)
 	}
 	return errors.Join(errs...)
 }
@@ -157,11 +156,10 @@ func (r *Register) propose(ctx context.Context, follow follower) (*shard.Layout,
 		if t == nil {
 			return nil, ErrDeleted // just now
 		}
-		f, err := r.enter(ctx, t.Fence)
-		if err != nil {
+		if err := r.enter(ctx, t.Fence); err != nil {
 			return nil, err
 		}
-		next, err := follow(*t, f)
+		next, err := follow(*t)
 		if err != nil || next == nil {
 			return nil, err
 		}
@@ -186,14 +184,9 @@ func (r *Register) propose(ctx context.Context, follow follower) (*shard.Layout,
 
 // settle stores that all capacity has arrived.
 func (r *Register) settle(ctx context.Context, layout shard.Layout) error {
-	mine, err := r.replace(ctx, layout, func(found record.Reading) (shard.Layout, error) {
+	_, err := r.replace(ctx, layout, func(found record.Reading) (shard.Layout, error) {
 		return layout.Settle(found.Held), nil
 	})
-	if errors.Is(err, errGone) || err == nil && !mine {
-		if err = r.Ask(ctx, false); err != nil && !errors.Is(err, ErrDeleted) {
-			return Unavailable(err)
-		}
-	}
 	return err
 }
 
@@ -271,7 +264,6 @@ func (r *Register) replace(ctx context.Context, old shard.Layout, next maker) (m
 		}
 		made, err = r.encode(&following)
 		mine = err == nil
-		r.leads.Store(following.Epoch)
 		return made, err
 	})
 	if errors.Is(err, record.ErrNoMajority) || errors.Is(err, record.ErrContended) ||

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/shardlimit/shardlimit/internal/membership"
 	"github.com/shardlimit/shardlimit/internal/record"
 	"github.com/shardlimit/shardlimit/shard"
 )
@@ -65,9 +64,9 @@ func TestAChangeThatLostIsMadeOnTop(t *testing.T) {
 					}
 				}
 			}
-			err := mine.register.succeed(t.Context(), func(old shard.Layout, f *membership.Fence) (maker, error) {
+			err := mine.register.succeed(t.Context(), func(old shard.Layout) (maker, error) {
 				tries++
-				next := mine.register.become(t.Context(), wanted(20, 2), old, f)
+				next := mine.register.become(t.Context(), wanted(20, 2), old)
 				meanwhile(false)
 				return func(found record.Reading) (shard.Layout, error) {
 					meanwhile(true)

@@ -28,14 +28,15 @@ const (
 const TokenBucket = "token_bucket"
 
 // beginDriving has the capacity moved in the background until the layout of this epoch is settled.
-// The process that made the layout leads; the others look on, rarely, and finish what it leaves.
-func (r *Register) beginDriving(epoch int64) {
+// The process that puts the layout in force leads; the others look on, rarely, and finish what it
+// leaves.
+func (r *Register) beginDriving(epoch int64, leads bool) {
 	if r.driving.Swap(epoch) != epoch {
-		r.env.Nodes.Spawn(func(ctx context.Context) { r.driveOn(ctx, epoch) })
+		r.env.Nodes.Spawn(func(ctx context.Context) { r.driveOn(ctx, epoch, leads) })
 	}
 }
 
-func (r *Register) driveOn(ctx context.Context, epoch int64) {
+func (r *Register) driveOn(ctx context.Context, epoch int64, leads bool) {
 	defer r.driving.CompareAndSwap(epoch, 0)
 	var m *mover
 	failed := false
@@ -60,7 +61,7 @@ func (r *Register) driveOn(ctx context.Context, epoch int64) {
 		if failed {
 			most = max(most, failedPause)
 		}
-		if pause = min(pause, most); r.leads.Load() != epoch {
+		if pause = min(pause, most); !leads {
 			pause = max(most, followPause) * time.Duration(1+r.Participants.Load()/20)
 			pause = pause/2 + chance.N(pause)
 		}

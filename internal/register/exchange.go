@@ -54,19 +54,19 @@ func (r *Reader) heard(ctx context.Context, got record.Reading, began clock.Elap
 	if old := r.bornAt.Load(); old == 0 || born < old {
 		r.bornAt.Store(born)
 	}
-	if f := r.fenceOf(*layout); f != nil {
-		_ = f.Follow(ctx, hosts(*layout)) // else nobody here would ask a node that is new, or back
+	if layout.Fence != nil {
+		_ = r.env.Fence.Follow(ctx, hosts(*layout)) // else nobody here would ask a node that is new, or back
 	}
 	if err := r.Limit.Adopt(*layout); err != nil {
 		return err
 	}
 	r.Learn(layout.Epoch, began)
-	read := got.Participants > 0 // else it was a change
-	if read {
-		r.Participants.Store(got.Participants)
+	if got.Participants == 0 {
+		return nil // it was a change: see putInForce
 	}
-	if !layout.Settled && (read || r.leads.Load() != layout.Epoch) { // else see putInForce
-		r.drive(layout.Epoch)
+	r.Participants.Store(got.Participants)
+	if !layout.Settled {
+		r.drive(layout.Epoch, false)
 	}
 	return nil
 }
@@ -122,11 +122,7 @@ func (r *Reader) next(ctx context.Context) (func(record.Reading) (string, error)
 			return r.onward(found, layout)
 		case found.Exists:
 			r.warn("the record of a limiter was lost or is older than what was in force; it is replaced")
-			later, other := *t, *layout
-			if !later.Later(other) {
-				later, other = other, later
-			}
-			*layout, err = later.Outlast(max(t.Epoch, layout.Epoch, r.Highest.Load())+epochLeap, other)
+			*layout, err = t.Outlast(max(t.Epoch, r.Highest.Load())+epochLeap, *layout)
 		case t != nil && t.Fence != nil:
 			// A later one may have been lost. Shards that obey it have to show: so this one is the
 			// next, and not the latest.
@@ -135,9 +131,6 @@ func (r *Reader) next(ctx context.Context) (func(record.Reading) (string, error)
 			*layout = *t
 		default:
 			*layout, err = first(max(found.Now, r.Highest.Load()+1))
-			if found.Deleted { // who knows what there was is not to bring it back
-				layout.Asked = layout.Epoch
-			}
 		}
 		if err != nil {
 			return "", err
@@ -149,7 +142,7 @@ func (r *Reader) next(ctx context.Context) (func(record.Reading) (string, error)
 // knowsLater reports whether this process works with a layout that the record has forgotten.
 func (r *Reader) knowsLater(than *shard.Layout) bool {
 	t := r.Limit.Layout()
-	return t != nil && (t.Later(*than) || t.Epoch > than.Epoch)
+	return t != nil && t.Epoch > than.Epoch
 }
 
 // onward is the layout that follows one of which this process knows none that is later, or that
@@ -163,9 +156,9 @@ func (r *Reader) onward(found record.Reading, layout *shard.Layout) (string, err
 	case r.shown > layout.Epoch && r.waited():
 		r.warn("the record of a limiter is older than what its shards obey, and nobody knows better; it goes on as " +
 			"recorded")
-		next, err = layout.Anew(r.shown+epochLeap, found.Held)
+		next, err = layout.Outlast(r.shown+epochLeap, *layout)
 	case layout.Forgettable(found.Held, leftAfter(layout)):
-		next, err = layout.Forget(r.nextEpoch(*layout, found), found.Held, leftAfter(layout))
+		next, err = layout.Forget(r.nextEpoch(*layout, found), found.Held)
 	default:
 		return found.Value, nil
 	}

@@ -20,14 +20,6 @@ import (
 // about it: one of them is enough.
 const reconsiderSpread = 300 * time.Millisecond
 
-// fenceOf is the fence of a layout; nil if there is none.
-func (r *Reader) fenceOf(layout shard.Layout) *membership.Fence {
-	if layout.Fence == nil {
-		return nil
-	}
-	return r.env.Fence
-}
-
 // newFence is the fence under which this process declares the limit; nil: under none, because it is
 // not to be taken over, there are too few nodes for a majority without one, or no shard is asked.
 func (r *Reader) newFence(declared Wanted) *shard.Fence {
@@ -37,32 +29,31 @@ func (r *Reader) newFence(declared Wanted) *shard.Fence {
 	return &shard.Fence{}
 }
 
-// enter is the membership of a layout under a fence, confirmed, with the nodes of this process in
-// it; nil: it is under none.
-func (r *Reader) enter(ctx context.Context, under *shard.Fence) (*membership.Fence, error) {
+// enter has the membership of a layout under a fence confirmed, with the nodes of this process in
+// it.
+func (r *Reader) enter(ctx context.Context, under *shard.Fence) error {
 	if under == nil {
-		return nil, nil
+		return nil
 	}
-	f := r.env.Fence
-	err := f.ConfirmSince(ctx, 0)
+	err := r.env.Fence.ConfirmSince(ctx, 0)
 	if err == nil {
-		err = f.Admit(ctx, r.env.Nodes.Roster().Open())
+		err = r.env.Fence.Admit(ctx, r.env.Nodes.Roster().Open())
 	}
 	if err != nil {
 		err = Unavailable(err)
 	}
-	return f, err
+	return err
 }
 
 // open are the nodes on which shards can be placed: of a limit under a fence those that are in,
 // with the lives that they are in.
-func (r *Reader) open(f *membership.Fence) []shard.Node {
+func (r *Reader) open(under *shard.Fence) []shard.Node {
 	nodes := r.env.Nodes.Roster().Open()
-	if f == nil {
+	if under == nil {
 		return nodes
 	}
 	for i := range nodes { // a list of its own
-		nodes[i].Incarnation = f.Incarnation(nodes[i].Name)
+		nodes[i].Incarnation = r.env.Fence.Incarnation(nodes[i].Name)
 	}
 	return slices.DeleteFunc(nodes, func(n shard.Node) bool { return n.Incarnation == "" })
 }
@@ -79,16 +70,12 @@ func (r *Register) ReconsiderSoon() {
 // shards again on one that is back.
 func (r *Register) displaced() bool {
 	t := r.Limit.Layout()
-	if t == nil {
-		return false
-	}
-	f := r.fenceOf(*t)
-	return f != nil && f.Generation() > 0 && (ended(f, *t) || r.returned(f, *t))
+	return t != nil && t.Fence != nil && r.env.Fence.Generation() > 0 && r.displaces(*t)
 }
 
-// ended reports whether a live shard, or the shards of keys on a node, are of a life that is over.
-func ended(f *membership.Fence, l shard.Layout) bool {
-	return slices.ContainsFunc(hosts(l), func(n shard.Node) bool { return f.Bars(n.Name, n.Incarnation) })
+func (r *Register) displaces(l shard.Layout) bool {
+	return r.returned(l) ||
+		slices.ContainsFunc(hosts(l), func(n shard.Node) bool { return r.env.Fence.Bars(n.Name, n.Incarnation) })
 }
 
 // hosts are the nodes that have live shards of a limit, or shards of a family's keys.
@@ -104,8 +91,8 @@ func hosts(l shard.Layout) (nodes []shard.Node) {
 
 // returned reports whether a node is back from which shares were taken over, this process may place
 // shards there, and a limit has nothing left to be moved from there.
-func (r *Reader) returned(f *membership.Fence, l shard.Layout) bool {
-	return (l.Settled || l.Keys != nil) && slices.ContainsFunc(r.open(f), func(n shard.Node) bool {
+func (r *Reader) returned(l shard.Layout) bool {
+	return (l.Settled || l.Keys != nil) && slices.ContainsFunc(r.open(l.Fence), func(n shard.Node) bool {
 		return slices.Contains(l.Fence.Lost, n.Name)
 	})
 }
@@ -128,12 +115,12 @@ func (r *Register) reconsider(ctx context.Context) error {
 	if err := r.env.Fence.ConfirmSince(ctx, 0); err != nil {
 		return err // this process may be the one that is cut off
 	}
-	next, err := r.propose(ctx, func(old shard.Layout, f *membership.Fence) (maker, error) {
-		if f == nil || !ended(f, old) && !r.returned(f, old) {
+	next, err := r.propose(ctx, func(old shard.Layout) (maker, error) {
+		if old.Fence == nil || !r.displaces(old) {
 			return nil, nil // somebody was faster
 		}
-		old.Fence = &shard.Fence{Lost: lostOf(f, old)}
-		return r.rearranged(ctx, old, f)
+		old.Fence = &shard.Fence{Lost: lostOf(r.env.Fence, old)}
+		return r.rearranged(ctx, old)
 	})
 	if err != nil && !errors.Is(err, ErrDeleted) && !errors.Is(err, shard.ErrTooManyMoves) { // that passes
 		r.warn("the layout of a limiter could not follow the nodes", "err", err)
@@ -163,14 +150,13 @@ func lostOf(f *membership.Fence, l shard.Layout) []string {
 // givenUpIn is how long it takes until a leaving shard, whose node is out, can have nothing in use
 // any more. It is false while the shard has to be asked.
 func (r *Reader) givenUpIn(layout shard.Layout, s shard.Shard) (time.Duration, bool) {
-	f := r.fenceOf(layout)
-	if f == nil || s.Share > 0 {
+	if layout.Fence == nil || s.Share > 0 {
 		return 0, false
 	}
-	f.Refresh()
+	r.env.Fence.Refresh()
 	lasts := layout.GrantsLast()
 	if t := r.Limit.Layout(); r.Family && t != nil { // of a key the layout says less than that of its family
 		lasts = max(lasts, t.GrantsLast())
 	}
-	return f.GivenUpIn(s.Node, s.Incarnation, lasts)
+	return r.env.Fence.GivenUpIn(s.Node, s.Incarnation, lasts)
 }

@@ -94,8 +94,8 @@ func (p *process) Wanted() Wanted { return p.declared }
 // propose stores a layout of the limit as somebody asks for it, and tells no shard.
 func (p *process) propose(t *testing.T, want Wanted) *shard.Layout {
 	t.Helper()
-	next, err := p.register.propose(t.Context(), func(old shard.Layout, f *membership.Fence) (maker, error) {
-		return p.register.become(t.Context(), want, old, f), nil
+	next, err := p.register.propose(t.Context(), func(old shard.Layout) (maker, error) {
+		return p.register.become(t.Context(), want, old), nil
 	})
 	must(t, err)
 	return next

@@ -35,31 +35,6 @@ func TestAServerThatIsListedTwiceServesOnce(t *testing.T) {
 	})
 }
 
-// A Config that lists a server twice is refused where that shows.
-func TestAConfigThatListsAServerTwiceIsRefused(t *testing.T) {
-	f, servers := limittest.Independent(t, 2)
-	client := shardlimit.Node{Client: servers[0].Client(t)}
-	database := f.Nodes[0]
-	database.Redis.SelectDB = 1
-	for name, c := range map[string]struct {
-		of    limittest.Fleet
-		valid bool
-	}{
-		"address":          {f.With(f.Nodes[0], f.Nodes[0]), false},
-		"client":           {f.With(client, client), false},
-		"another":          {f, true},
-		"another database": {f.With(f.Nodes[0], database), true},
-	} {
-		made, err := shardlimit.New(shardlimit.Config{Nodes: c.of.Called("a", "b").Nodes})
-		if c.valid != (err == nil) || !c.valid && !errors.Is(err, shardlimit.ErrInvalidConfig) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if made != nil {
-			made.Close()
-		}
-	}
-}
-
 // dial connects to a server.
 type dial = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
 
