@@ -20,9 +20,9 @@ type AddressOptions struct {
 	// Trusted cannot name them. Who may write to the socket is a matter of its file.
 	TrustUnix bool
 	// Field is the header field that these proxies write; "" means X-Forwarded-For, to which each
-	// appends the address it was called from. Of Forwarded (RFC 7239) the parameter for is read. One
-	// with a single address, such as X-Real-IP, the proxy must overwrite. It is one field, because
-	// proxies pass on what clients say in the others.
+	// appends the address it was called from. Of Forwarded (RFC 7239) the parameter for is read.
+	// One with a single address, such as X-Real-IP, the proxy must overwrite. It is one field,
+	// because proxies pass on what clients say in the others.
 	Field string
 	// IPv4Bits is how many bits of an IPv4 address tell clients apart, 1 to 32; 0 means 32.
 	IPv4Bits int

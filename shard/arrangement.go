@@ -28,7 +28,7 @@ func (a Arrangement) shard(id string) Shard {
 // keySlot returns the slot of keys whose home that is.
 func keySlot(home int) int { return home - home%(Slots/KeySlots) }
 
-// on reports whether keys are placed on a node in this life of it.
+// on reports whether keys are placed on a node in this incarnation of it.
 func (a Arrangement) on(n Node) bool {
 	return slices.ContainsFunc(a.Nodes, func(is Node) bool {
 		return is.Name == n.Name && is.Incarnation == n.Incarnation
@@ -46,7 +46,7 @@ func normal(nodes []Node) []Node {
 	return nodes
 }
 
-// fenced reports whether the shards of keys have lives: those of all nodes or of none.
+// fenced reports whether the shards of keys have incarnations: those of all nodes or of none.
 func (a Arrangement) fenced() bool { return len(a.Nodes) > 0 && a.Nodes[0].Incarnation != "" }
 
 func (a Arrangement) validate() error {
@@ -62,7 +62,7 @@ func (a Arrangement) validate() error {
 		case !(n.Weight > 0) || math.IsInf(n.Weight, 1):
 			return fmt.Errorf("node %q has a weight of %g", n.Name, n.Weight)
 		case !incarnations(n.Incarnation) || (n.Incarnation != "") != a.fenced():
-			return fmt.Errorf("node %q has the life %.80q, others have: %v", n.Name, n.Incarnation, a.fenced())
+			return fmt.Errorf("node %q has the incarnation %.80q, others have one: %v", n.Name, n.Incarnation, a.fenced())
 		}
 	}
 	return nil

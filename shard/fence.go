@@ -10,9 +10,9 @@ import (
 const maxIncarnation = 64 // bytes
 
 // Fence says that the shards of a layout hold by the membership of the nodes. A process asks a live
-// shard for permits only while a majority confirms that its node is in the life that the shard is
-// of. So what a lost node had can be given to others, although nobody can ask it: its life is over,
-// and when it is back it begins another one, with other shards.
+// shard for permits only while a majority confirms that its node is in the incarnation that the
+// shard is of. So what a lost node had can be given to others, although nobody can ask it: that is
+// over, and when it is back it begins another one, with other shards.
 type Fence struct {
 	// Lost are the nodes, in order, from which shares were taken over, and that get some again when
 	// they are back.
@@ -30,10 +30,10 @@ func (f *Fence) validate() error {
 	return nil
 }
 
-// lives reports whether a shard can have this life: letters, digits and dashes, as it stands in
-// keys.
-func incarnations(life string) bool {
-	return len(life) <= maxIncarnation && !strings.ContainsFunc(life, func(r rune) bool {
+// incarnations reports whether a shard can have this one: letters, digits and dashes, as it stands
+// in keys.
+func incarnations(name string) bool {
+	return len(name) <= maxIncarnation && !strings.ContainsFunc(name, func(r rune) bool {
 		return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z')
 	})
 }

@@ -210,7 +210,7 @@ func (k *Keys) validate(s Spec, under bool) error {
 		return err
 	}
 	if k.fenced() != under {
-		return fmt.Errorf("nodes with lives: %v, under a fence: %v", k.fenced(), under)
+		return fmt.Errorf("nodes with incarnations: %v, under a fence: %v", k.fenced(), under)
 	}
 	if k.Longest < s.Lasts() || k.Longest > maxLasts+s.Lease {
 		return fmt.Errorf("grants count for %s at the longest, those of the limit for %s", k.Longest, s.Lasts())

@@ -156,7 +156,7 @@ func TestANodeThatFlapsStopsNoChange(t *testing.T) {
 			home := keyed(t, l, fmt.Sprint("key ", i)).Shards[0]
 			is := shard.Node{Name: home.Node, Weight: 1, Incarnation: home.Incarnation}
 			if !slices.Contains(open, is) {
-				t.Fatalf("key %d is on %s in its life %s; open are %v", i, home.Node, home.Incarnation, open)
+				t.Fatalf("key %d is on %s in its incarnation %s; open are %v", i, home.Node, home.Incarnation, open)
 			}
 		}
 	}

@@ -250,7 +250,7 @@ func validateShards(l Layout) error {
 			return fmt.Errorf("shard %d: %q has slot %d twice", i, s.Node, s.Slot)
 		}
 		if !incarnations(s.Incarnation) || s.Share > 0 && (s.Incarnation != "") != (l.Fence != nil) {
-			return fmt.Errorf("shard %d: life %.80q, under a fence: %v", i, s.Incarnation, l.Fence != nil)
+			return fmt.Errorf("shard %d: incarnation %.80q, under a fence: %v", i, s.Incarnation, l.Fence != nil)
 		}
 		if s.Share > 0 && s.Algorithm != l.Algorithm {
 			return fmt.Errorf("shard %d: live with algorithm %q, not %q", i, s.Algorithm, l.Algorithm)

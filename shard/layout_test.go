@@ -222,12 +222,12 @@ func TestInvalid(t *testing.T) {
 		"settled leaving": func(l *shard.Layout) { l.Settled, l.Shards[0].Start, l.Shards[1].Start = true, 0, 0 },
 		"settled start":   func(l *shard.Layout) { l.Settled, l.Shards = true, l.Shards[:1] },
 		// What was before is in order: what was left first was left for longest.
-		"keys left, negative": keys(func(k *shard.Keys) { k.Before[1].LeftFor = -1 }),
-		"keys left too long":  keys(func(k *shard.Keys) { k.Before[0].LeftFor = 1<<63 - 1 }),
-		"keys out of order":   keys(func(k *shard.Keys) { slices.Reverse(k.Before) }),
-		"keys' algorithm":     keys(func(k *shard.Keys) { k.Before[0].Algorithm = "" }),
-		"keys on no nodes":    keys(func(k *shard.Keys) { k.Before[0].Nodes = nil }),
-		"keys' lives":         keys(func(k *shard.Keys) { k.Nodes = []shard.Node{{Name: "a", Weight: 1, Incarnation: "1"}} }),
+		"keys left, negative":                         keys(func(k *shard.Keys) { k.Before[1].LeftFor = -1 }),
+		"keys left too long":                          keys(func(k *shard.Keys) { k.Before[0].LeftFor = 1<<63 - 1 }),
+		"keys out of order":                           keys(func(k *shard.Keys) { slices.Reverse(k.Before) }),
+		"keys' algorithm":                             keys(func(k *shard.Keys) { k.Before[0].Algorithm = "" }),
+		"keys on no nodes":                            keys(func(k *shard.Keys) { k.Before[0].Nodes = nil }),
+		"keys' incarnations":                          keys(func(k *shard.Keys) { k.Nodes = []shard.Node{{Name: "a", Weight: 1, Incarnation: "1"}} }),
 		"grants of the limit itself count for longer": keys(func(k *shard.Keys) { k.Longest = time.Second }),
 		"keys left too often": keys(func(k *shard.Keys) {
 			for len(k.Before) <= 128 {

@@ -35,7 +35,7 @@ const (
 	MaxWindow        = 31 * 24 * time.Hour // of a window with its lease
 )
 
-// Shard is one part of a limit. (Slot, Node, Algorithm, Life) identifies it: state of one
+// Shard is one part of a limit. (Slot, Node, Algorithm, Incarnation) identifies it: state of one
 // algorithm means nothing to another, so a limit whose algorithm changes moves from shards to
 // shards, and so does one that comes under a fence.
 type Shard struct {

@@ -96,20 +96,20 @@ func (f *Fence) Until(elapsed clock.Elapsed) clock.Elapsed {
 // Generation is the last one that was confirmed; 0: none was.
 func (f *Fence) Generation() int64 { return f.known.Load().membership.Generation }
 
-// Bars reports whether a shard that is of a life of a node must not be asked: the node is out, or
-// in another life. A process that knows nothing bars none: its calls carry no time, and are not
-// served.
-func (f *Fence) Bars(name, life string) bool {
+// Bars reports whether a shard that is of an incarnation of a node must not be asked: the node is
+// out, or in as another one. A process that knows nothing bars none: its calls carry no time, and
+// are not served.
+func (f *Fence) Bars(name, incarnation string) bool {
 	k := f.known.Load()
-	return k.membership.Generation > 0 && k.incarnations[name] != life
+	return k.membership.Generation > 0 && k.incarnations[name] != incarnation
 }
 
-// Life is the life that a node is in; "" if it is not known to be in.
+// Incarnation returns the one that a node is in as; "" if it is not known to be in.
 func (f *Fence) Incarnation(name string) string { return f.known.Load().incarnations[name] }
 
-// began is the generation in which a life began; 0 if there is no such life.
-func began(life string) int64 {
-	generation, err := strconv.ParseInt(life, 36, 64)
+// began returns the generation in which an incarnation began; 0 if there is none.
+func began(incarnation string) int64 {
+	generation, err := strconv.ParseInt(incarnation, 36, 64)
 	if err != nil || generation < 1 || generation >= majority.MaxNumber {
 		return 0
 	}
@@ -122,13 +122,13 @@ func (f *Fence) Out(name string) bool {
 	return n.Out
 }
 
-// GivenUpIn is how long it takes until nothing matters that a shard of a life of a node granted
+// GivenUpIn returns how long it takes until nothing matters that a shard of an incarnation granted
 // under a limit whose grants may matter for lasts. It is false if that cannot be told: the node is
-// in, or others have begun another life of it since.
-func (f *Fence) GivenUpIn(name, life string, lasts time.Duration) (time.Duration, bool) {
+// in, or others have begun another one of it since.
+func (f *Fence) GivenUpIn(name, incarnation string, lasts time.Duration) (time.Duration, bool) {
 	k := f.known.Load()
 	n, _ := k.membership.Node(name)
-	if began := began(life); !n.Out || began == 0 || began >= n.Since {
+	if began := began(incarnation); !n.Out || began == 0 || began >= n.Since {
 		return 0, false
 	}
 	// As the places tell, or as this process has seen itself: with the lost one the rest may be a
@@ -241,15 +241,15 @@ func (f *Fence) anew() (majority.Membership, error) {
 			names = append(names, p)
 		}
 	}
-	// By the time of day, so that no generation, and no life, comes twice although nobody
+	// By the time of day, so that no generation, and no incarnation, comes twice although nobody
 	// remembers.
 	generation := max(f.least, f.env.Nodes.Clock.At(f.env.Nodes.Clock.Now()).UnixMilli())
 	return majority.NewMembership(generation, names...)
 }
 
-// Follow confirms a generation that is no earlier than those in which lives of these nodes began.
-// If every place has forgotten them, all nodes are in under one that follows: their lives are
-// others then.
+// Follow confirms a generation that is no earlier than those in which these nodes' incarnations
+// began. If every place has forgotten them, all nodes are in under one that follows: their lives
+// are others then.
 func (f *Fence) Follow(ctx context.Context, nodes []shard.Node) error {
 	generation := int64(0)
 	for _, n := range nodes {

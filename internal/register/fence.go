@@ -46,7 +46,7 @@ func (r *Reader) enter(ctx context.Context, under *shard.Fence) error {
 }
 
 // open are the nodes on which shards can be placed: of a limit under a fence those that are in,
-// with the lives that they are in.
+// with the incarnations that they are in.
 func (r *Reader) open(under *shard.Fence) []shard.Node {
 	nodes := r.env.Nodes.Roster().Open()
 	if under == nil {
