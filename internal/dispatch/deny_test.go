@@ -174,7 +174,8 @@ func TestTheVerdictOfARequest(t *testing.T) {
 	} {
 		sh, req := &Shard{Home: &Home{}, Node: &node.Node{}}, &request{}
 		for _, err := range c.each {
-			req.sections, req.asks = append(req.sections, &section{shard: sh}), append(req.asks, script.Section{Err: err})
+			req.sections = append(req.sections, &section{shard: sh})
+			req.asks = append(req.asks, script.Section{Err: err})
 		}
 		if got := req.verdict(sh, c.call); !errors.Is(got, c.want) || (got == nil) != (c.want == nil) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

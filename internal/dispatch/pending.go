@@ -93,7 +93,7 @@ func (p *pending) sendNext(now int64, late bool) {
 		if !late || !few {
 			return
 		}
-	case !q.boundByRTT(), now-p.moved > 2*rtt, !late && !few: // the node is near or slow; nothing came back; enough are under way
+	case !q.boundByRTT(), now-p.moved > 2*rtt, !late && !few: // near or slow; silent; enough under way
 		return
 	}
 	p.queued = true

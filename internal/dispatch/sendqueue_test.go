@@ -224,7 +224,8 @@ func TestFromNearbyMoreIsInTime(t *testing.T) {
 		part     int
 		requests int
 		quarters int64
-	}{{0, whole, maxRequests, 2}, {rtt, whole, maxRequests, 3}, {0, 0, 2, 2}, {rtt, 0, 2, 3}, {rtt + 1, 0, maxRequests, 2}} {
+	}{{0, whole, maxRequests, 2}, {rtt, whole, maxRequests, 3}, {0, 0, 2, 2}, {rtt, 0, 2, 3},
+		{rtt + 1, 0, maxRequests, 2}} {
 		q := &sendQueue{env: sh.env, part: c.part}
 		q.rtt.Store(c.rtt)
 		longest := c.quarters * int64(sh.env.CallTimeout/4)

@@ -33,7 +33,7 @@ func Check(specs []Spec, maxName int) (filled []Spec, problems []error) {
 			err = fmt.Errorf("the name %q is taken by an earlier node; names must differ", s.Name)
 		}
 		if err != nil {
-			problems = append(problems, fmt.Errorf("Nodes[%d]: %w", i, err))
+			problems = append(problems, fmt.Errorf("%s: %w", fmt.Sprintf("Nodes[%d]", i), err))
 		}
 		names[s.Name] = true
 	}

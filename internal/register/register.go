@@ -59,7 +59,7 @@ type Reader struct {
 	env          *Env
 	Highest      atomic.Int64                  // the highest epoch that a shard has shown; 0: none
 	Participants atomic.Int64                  // how many processes use the limit, as last heard; at least 1
-	bornAt       atomic.Int64                  // since when the limit is known to exist, on the client's clock; 0: unknown
+	bornAt       atomic.Int64                  // since when the limit is known to exist, on the process' clock
 	deleted      atomic.Bool                   // never of a family
 	drive        func(epoch int64, leads bool) // moves capacity in the background
 	// Only of who holds the token: what Highest was when the exchange began, as what shards show
