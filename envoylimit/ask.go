@@ -111,21 +111,28 @@ func hitsOf(request *rls.RateLimitRequest, d *ratelimit.RateLimitDescriptor) int
 // is asked last, and only if nothing else refuses the request or fails. What could not be decided
 // in shadow is no error.
 func (s *Service) decideAll(ctx context.Context, asks []*ask) error {
-	var alone, together []*ask
+	var first, beside, together []*ask
 	for _, a := range asks {
 		switch {
 		case s.begin(ctx, a):
-		case s.o.Charge == Each || s.o.Shadow || a.Shadow || a.Quota || a.hits == 0:
-			alone = append(alone, a)
+		case s.o.Charge == Each || s.o.Shadow || a.Shadow:
+			beside = append(beside, a)
+		case a.Quota || a.hits == 0:
+			first = append(first, a)
 		default:
 			together = append(together, a)
 		}
 	}
 	neverGranted(together)
-	each(alone, func(a *ask) { a.alone(ctx, s.o.Charge) })
+	alone := func(a *ask) { a.alone(ctx, s.o.Charge) }
+	each(first, alone)
 	refused := s.refused(asks)
 	if err := s.failed(asks); err != nil && !refused {
 		return err
+	}
+	var rest sync.WaitGroup
+	if len(beside) > 0 {
+		rest.Go(func() { each(beside, alone) })
 	}
 	switch {
 	case refused:
@@ -135,6 +142,7 @@ func (s *Service) decideAll(ctx context.Context, asks []*ask) error {
 	default:
 		allow(ctx, together)
 	}
+	rest.Wait()
 	for _, a := range asks {
 		if a.limiter != nil && a.err == nil && !a.degraded {
 			a.limit.heard(ctx)

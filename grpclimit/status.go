@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -24,7 +25,7 @@ type refusal struct {
 	status *status.Status
 	cause  error         // nil of a denial
 	retry  time.Duration // 0: the trailer says nothing; negative: that no retry helps
-	told   bool          // that the trailer says it
+	told   atomic.Bool   // that the trailer says it
 }
 
 // Error is the text of the status. On a server it has nothing of the cause.
@@ -102,10 +103,9 @@ const pushback = "grpc-retry-pushback-ms"
 // Without a server around it does nothing.
 func pushBack(ctx context.Context, err error) {
 	var r *refusal
-	if !errors.As(err, &r) || r.retry == 0 || r.told {
+	if !errors.As(err, &r) || r.retry == 0 || r.told.Swap(true) {
 		return
 	}
-	r.told = true
 	ms := int64(-1)
 	if r.retry > 0 { // some clients keep it in 32 bits
 		ms = min((int64(r.retry)-1)/int64(time.Millisecond)+1, math.MaxInt32)

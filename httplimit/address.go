@@ -3,6 +3,7 @@ package httplimit
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -16,8 +17,8 @@ import (
 type AddressOptions struct {
 	// Trusted are the networks of proxies whose word is taken. What other peers say is not read.
 	Trusted []netip.Prefix
-	// TrustUnix takes the word of peers that have no address, too, as those on a Unix socket:
-	// Trusted cannot name them. Who may write to the socket is a matter of its file.
+	// TrustUnix takes the word of peers on a Unix socket, too. They have no address, so that
+	// Trusted cannot name them; who may write to the socket is a matter of its file.
 	TrustUnix bool
 	// Field is the header field that these proxies write; "" means X-Forwarded-For, to which each
 	// appends the address it was called from. Of Forwarded (RFC 7239) the parameter for is read.
@@ -38,8 +39,8 @@ type AddressOptions struct {
 //
 // An address has one key however it is spelled: with or without port and zone, an IPv4 address as
 // such or within IPv6, as NAT64 has it, too. A peer that has none, as on a Unix socket, is a key as
-// it stands, in lower case, unless TrustUnix has another found. It panics if bits are out of range
-// or a prefix is invalid.
+// it stands, in lower case, unless TrustUnix has another found. It panics if bits are out of range,
+// a prefix is invalid, or Field cannot be the name of a field.
 func Address(o AddressOptions) Key {
 	o.IPv4Bits, o.IPv6Bits = cmp.Or(o.IPv4Bits, 32), cmp.Or(o.IPv6Bits, 64)
 	if o.IPv4Bits < 1 || o.IPv4Bits > 32 || o.IPv6Bits < 1 || o.IPv6Bits > 128 {
@@ -63,13 +64,22 @@ func Address(o AddressOptions) Key {
 // of is the key of the address of a request. Bits and Field are set, and Trusted has IPv4 as such.
 func (o *AddressOptions) of(r *http.Request) string {
 	ip := parseIP(r.RemoteAddr)
-	if ip.IsValid() && o.trusts(ip) || !ip.IsValid() && o.TrustUnix {
+	if ip.IsValid() && o.trusts(ip) || !ip.IsValid() && o.TrustUnix && onSocket(r) {
 		ip = o.behind(r.Header, ip)
 	}
 	if !ip.IsValid() {
 		return strings.ToLower(r.RemoteAddr)
 	}
 	return o.key(ip)
+}
+
+// onSocket reports whether a peer without an address is on a Unix socket. The server knows; else it
+// is what the names of such peers look like.
+func onSocket(r *http.Request) bool {
+	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		return strings.HasPrefix(local.Network(), "unix")
+	}
+	return r.RemoteAddr == "" || r.RemoteAddr[0] == '@' || r.RemoteAddr[0] == '/'
 }
 
 // maxHops bounds how many proxies are walked over. More are no chain that somebody built.

@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"cmp"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -145,4 +146,4 @@ func until(d *shardlimit.Decision, ago time.Duration) time.Duration {
 }
 
 // seconds is a duration in whole seconds, rounded up.
-func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+func seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }

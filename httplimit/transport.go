@@ -99,7 +99,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 			return nil, err
 		}
-		if got != nil {
+		if got != nil || sent.Context().Value(takenKey{}) != nil { // what an outer request took is its own
 			sent = sent.WithContext(context.WithValue(sent.Context(), takenKey{}, got))
 		}
 		answer, err := t.base.RoundTrip(sent)
