@@ -214,7 +214,7 @@ func (c *Client) Ping(ctx context.Context) (names []string, errs []error) {
 		all.Go(func() {
 			listed := roster.Listed(name)
 			if errs[i] = listed.Ping(ctx); errs[i] != nil {
-				errs[i] = cmp.Or(node.Mistaken([]*node.Node{listed}, errs[i]), errs[i])
+				errs[i] = cmp.Or(node.Mistaken([]*node.Node{listed}, func(*node.Node) error { return errs[i] }), errs[i])
 			}
 		})
 	}

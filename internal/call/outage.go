@@ -74,7 +74,17 @@ func mistaken(c *Target, r *limit.Routes, cause error) error {
 			nodes = append(nodes, sh.Node)
 		}
 	}
-	return node.Mistaken(nodes, cause)
+	return node.Mistaken(nodes, func(n *node.Node) error {
+		if cause != nil && len(nodes) == 1 {
+			return cause
+		}
+		for _, sh := range r.Shards {
+			if err := sh.Node.Refusal(sh.Slot); sh.Node == n && err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // answered returns how a call ends for its caller, by the outage policy and the limit's mode. The

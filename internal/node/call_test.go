@@ -105,21 +105,26 @@ func TestSilenceOfALookKeepsCallsAway(t *testing.T) {
 	}
 }
 
-// What a failed call tells of its only node is told although others were served there since.
-func TestACauseTellsWhatIsWrongWithItsOnlyNode(t *testing.T) {
-	n, _ := reached(t)
-	n.env.Mistake = func(_ string, cause error, _ string) error { return cause }
-	refused := &script.RefusedError{Reason: "NOPERM no permissions"}
-	if err := Mistaken([]*Node{n}, refused); err == nil {
-		t.Error("nothing is told")
-	}
-	if err := Mistaken([]*Node{n, n}, refused); err != nil {
-		t.Errorf("one of two refused: %v", err)
-	}
-	n.blame(telemetry.Take, refused)
-	if err := Mistaken([]*Node{n, n}, nil); err == nil {
-		t.Error("both refused, and nothing is told")
-	}
+// Why a node was not called until just now is told although another call was served there
+// meanwhile. Long after that it is not.
+func TestARefusalIsToldWhileCallsAreNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, _ := reached(t)
+		n.env.Mistake = func(_ string, cause error, _ string) error { return cause }
+		known := func(n *Node) error { return n.Refusal(0) }
+		n.ends(t, &script.RefusedError{Reason: "NOPERM no permissions"})
+		n.serves(false, telemetry.Take) // a call that needs no such right
+		for range 2 {
+			if err := Mistaken([]*Node{n, n}, known); err == nil {
+				t.Errorf("nothing is told, calls may be sent: %t", n.Ready(0))
+			}
+			n.known(0).breaker.succeeded(n.env.Clock.Now())
+		}
+		time.Sleep(BreakerMaxPause + time.Millisecond)
+		if err := Mistaken([]*Node{n, n}, known); err != nil || n.Refusal(0) != nil {
+			t.Errorf("it is called again, and %v, %v", err, n.Refusal(0))
+		}
+	})
 }
 
 // A process whose own timers are late judges nobody: it may be that replies lie there unread. When

@@ -46,8 +46,9 @@ func (e *Endpoint) report(slot int, about telemetry.Operation, looks bool, err e
 
 // failed opens the breaker of an endpoint, or keeps it open, and notes why.
 func (e *Endpoint) failed(slot int, about telemetry.Operation, err error) {
-	news := e.breaker.broke(e.node.env.Clock.Now())
-	e.cause.Store(&err)
+	now := e.node.env.Clock.Now()
+	news := e.breaker.broke(now)
+	e.cause.Store(&failure{err, now})
 	mistake := e.node.blame(about, err)
 	text, said := script.Said(err)
 	if said && demoted(text) {

@@ -124,14 +124,14 @@ func (f *Fleet) Mistaken(keep []string) error {
 	return mistakes(nodes, len(nodes)/2+1, func(n *Node) *mistake { return cmp.Or(n.mistake.Load(), n.votes.Load()) })
 }
 
-// Mistaken returns what is wrong with all of these nodes. cause is why a call failed that any of
-// them could have served.
-func Mistaken(nodes []*Node, cause error) error {
+// Mistaken returns what is wrong with all of these nodes. why returns why a call to one failed, or
+// was not sent; nil if that is not known. It tells even if other calls were served there since.
+func Mistaken(nodes []*Node, why func(*Node) error) error {
 	return mistakes(nodes, 1, func(n *Node) *mistake {
-		if m := n.mistake.Load(); m != nil || len(nodes) > 1 {
+		if m := n.mistake.Load(); m != nil {
 			return m
 		}
-		return n.mistaken(cause)
+		return n.mistaken(why(n))
 	})
 }
 

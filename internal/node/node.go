@@ -75,9 +75,9 @@ type connected struct {
 type Endpoint struct {
 	node    *Node
 	breaker breaker
-	cause   atomic.Pointer[error] // why no call was served last
-	looking atomic.Bool           // it is found out whether it answers
-	answers atomic.Int64          // to calls, so far
+	cause   atomic.Pointer[failure] // why no call was served last
+	looking atomic.Bool             // it is found out whether it answers
+	answers atomic.Int64            // to calls, so far
 	scripts *script.Endpoint
 }
 
@@ -235,16 +235,36 @@ func (n *Node) reach() (*connected, error) {
 func (n *Node) Away(slot int) error {
 	if e := n.known(slot); e != nil {
 		if cause := e.cause.Load(); cause != nil {
-			if text, said := script.Said(*cause); said {
+			if text, said := script.Said(cause.err); said {
 				return because(errors.New(text), errRefuses)
 			}
-			return because(*cause, ErrAway)
+			return because(cause.err, ErrAway)
 		}
 		return ErrAway
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.unconnected()
+}
+
+// Refusal returns why calls for the slot are not sent, or were not until just now; nil if that is
+// not so, or not known.
+func (n *Node) Refusal(slot int) error {
+	e := n.known(slot)
+	if e == nil {
+		return nil
+	}
+	cause := e.cause.Load()
+	if cause == nil || e.breaker.ready() && n.env.Clock.Now()-cause.at > int64(BreakerMaxPause) {
+		return nil
+	}
+	return cause.err
+}
+
+// failure is how a call ended that was not served, and when.
+type failure struct {
+	err error
+	at  int64
 }
 
 // Ready reports whether calls for the slot may be sent now; connecting counts as ready.
