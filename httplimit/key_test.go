@@ -2,6 +2,8 @@ package httplimit_test
 
 import (
 	"cmp"
+	"context"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -78,6 +80,11 @@ func TestAddressesBehindProxies(t *testing.T) {
 		if got := httplimit.Address(c.o)(r); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+	r := &http.Request{RemoteAddr: "@", Header: http.Header{"X-Forwarded-For": {"1.2.3.4"}}}
+	r = r.WithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, &net.TCPAddr{}))
+	if got := httplimit.Address(socket)(r); got != "@" {
+		t.Errorf("a client that has made its address up is %q", got)
 	}
 }
 

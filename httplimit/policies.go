@@ -20,9 +20,9 @@ type Policy struct {
 // shardlimit.All has them, each with its name. It is safe for concurrent use.
 type Policies struct{ all []Policy }
 
-// All returns limits that a request must pass together. Answers tell q and w of each, and r and t:
-// what it has left, and until when. OpenAI tells of each, too. Triple and XTriple tell of the one
-// that has least left.
+// All returns limits that a request must pass together. Answers tell q, w, r and t of each that
+// decided: what it has left, and until when. OpenAI tells of each, too. Triple and XTriple tell of
+// the one that has least left.
 //
 // A Chooser may make it for each request, such as one limit for all and one for the user, or so
 // many requests and so many tokens. It panics if a Limiter is nil, or a name is empty or has been

@@ -15,16 +15,16 @@ type ShardRef struct {
 type Space ShardRef
 
 // Space returns where shards lie that count by this algorithm. prefix must not hold braces; tag is
-// the hash tag that puts all keys of a shard into one slot, not empty and without braces; life is
-// that of the node which they are of, "" for shards without. Where prefix or tag are not so, or the
+// the hash tag that puts all keys of a shard into one slot, not empty and without braces;
+// incarnation is that of their node, "" for shards without. Where prefix or tag are not so, or the
 // algorithm is not one of ours, the zero Space comes back.
-func (a Algorithm) Space(prefix, tag, life string) Space {
+func (a Algorithm) Space(prefix, tag, incarnation string) Space {
 	if a >= algorithms || !taggable(prefix, tag) {
 		return Space{}
 	}
 	start := prefix + "{" + tag + "}"
-	if life != "" {
-		start += "f" + life + ":"
+	if incarnation != "" {
+		start += "f" + incarnation + ":"
 	}
 	return Space{algorithm: a, head: start + letters[a] + ":", kind: len(start)}
 }

@@ -13,11 +13,11 @@ import (
 
 const (
 	goldenSettled   = `{"v":1,"epoch":5,"settled":true,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":2,"shards":[{"slot":1,"node":"a","algorithm":"slidinglog","share":10},{"slot":1,"node":"b","algorithm":"slidinglog","share":20}]}`
-	goldenUnsettled = `{"v":1,"epoch":6,"settled":false,"permits":36,"window_ns":1500000,"algorithm":"slidinglog","revision":0,"lasts_ns":2000000000,"shards":[{"slot":1,"node":"\u003cc\u003e","algorithm":"slidinglog","share":36},{"slot":1,"node":"a","algorithm":"slidinglog","share":0,"start":10},{"slot":1,"node":"b","algorithm":"slidinglog","share":0,"start":20}]}`
+	goldenUnsettled = `{"v":1,"epoch":6,"settled":false,"permits":36,"window_ns":1500000,"algorithm":"slidinglog","revision":0,"lasts_ns":2000000000,"left_ns":18020000000,"shards":[{"slot":1,"node":"\u003cc\u003e","algorithm":"slidinglog","share":36},{"slot":1,"node":"a","algorithm":"slidinglog","share":0,"start":10},{"slot":1,"node":"b","algorithm":"slidinglog","share":0,"start":20}]}`
 )
 
 // goldenMoved has what only some layouts have: a burst, shards of another algorithm, a fence.
-const goldenMoved = `{"v":1,"epoch":7,"settled":false,"permits":36,"window_ns":1000000000,"algorithm":"bucket","burst":72,"revision":0,"auto":true,"fence":{"lost":["b"]},"shards":[{"slot":1,"node":"a","algorithm":"bucket","share":36,"burst":72,"life":"x-2"},{"slot":1,"node":"a","algorithm":"slidinglog","share":0,"start":10},{"slot":1,"node":"b","algorithm":"slidinglog","share":0,"start":20}]}`
+const goldenMoved = `{"v":1,"epoch":7,"settled":false,"permits":36,"window_ns":1000000000,"algorithm":"bucket","burst":72,"revision":0,"auto":true,"fence":{"lost":["b"]},"shards":[{"slot":1,"node":"a","algorithm":"bucket","share":36,"burst":72,"incarnation":"x-2"},{"slot":1,"node":"a","algorithm":"slidinglog","share":0,"start":10},{"slot":1,"node":"b","algorithm":"slidinglog","share":0,"start":20}]}`
 
 // goldenMode has a mode.
 const goldenMode = `{"v":1,"epoch":6,"settled":false,"permits":30,"window_ns":1000000000,"algorithm":"slidinglog","revision":2,"mode":"off","shards":[{"slot":1,"node":"a","algorithm":"slidinglog","share":10,"start":10},{"slot":1,"node":"b","algorithm":"slidinglog","share":20,"start":20}]}`

@@ -70,20 +70,24 @@ func (l Layout) GrantsLast() time.Duration {
 // held for so long, counts still. Grants that matter no longer than those of l itself change
 // nothing.
 func counting(l, earlier Layout, held time.Duration) Layout {
-	if lasts := max(earlier.Spec.Lasts(), earlier.countsAfter(held)); lasts > l.Spec.Lasts() {
-		l.Lasts = max(l.Lasts, lasts)
+	own := l.Spec.Lasts()
+	count := func(lasts, left time.Duration) {
+		if lasts > own {
+			l.Lasts, l.Left = max(l.Lasts, lasts), max(l.Left, left)
+		}
 	}
+	lasts := earlier.Spec.Lasts()
+	count(lasts, lasts+lasts/100+believed)
+	count(earlier.countsAfter(held))
 	return l
 }
 
-// countsAfter returns what l counts of earlier layouts once it was held for so long. The time for
-// which those were held before is not counted: where one layout soon follows the other, grants
-// count longer than they need to.
-func (l Layout) countsAfter(held time.Duration) time.Duration {
-	if surely(held) >= l.Lasts+l.Lasts/100+believed {
-		return 0
+// countsAfter returns what l counts of earlier layouts once it was held for so long.
+func (l Layout) countsAfter(held time.Duration) (lasts, left time.Duration) {
+	if left = l.Left - surely(held); left <= 0 {
+		return 0, 0
 	}
-	return l.Lasts
+	return l.Lasts, left
 }
 
 // surely returns how much of a time that another clock measured has surely passed: a clock runs up

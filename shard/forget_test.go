@@ -15,27 +15,45 @@ func moved(t *testing.T) shard.Layout {
 	return must(t)(l.Rearrange(l.Epoch+1, someNodes(3)[2:], 100*time.Hour)).Settle(100 * time.Minute)
 }
 
-// What was before is forgotten once all of it was left for long enough, whatever has changed since.
+// What was before is forgotten once it was left for long enough, whatever has changed since; what
+// was left later is not. A part is forgotten alone only if there is much of it.
 func TestWhatWasLeftLongAgoIsForgotten(t *testing.T) {
 	l := moved(t)
 	l = must(t)(l.Rearrange(l.Epoch+1, someNodes(4)[3:], 0))
 	for _, c := range []struct {
 		held, after time.Duration
 		forgettable bool
+		left        int // with the one in force, of which nobody knows what keys have there
 	}{
-		{0, 99 * time.Minute, false},
-		{time.Hour, 100 * time.Minute, false},
-		{100 * time.Minute, 99*time.Minute + 1, false},
-		{100 * time.Minute, 99 * time.Minute, true},
-		{-time.Hour, time.Minute, false},
+		{0, 99*time.Hour + 99*time.Minute + 1, false, 4},
+		{0, 99*time.Minute + 1, false, 3},
+		{0, 99 * time.Minute, false, 2},
+		{time.Hour, 100 * time.Minute, false, 2},
+		{100 * time.Minute, 99*time.Minute + 1, false, 2},
+		{100 * time.Minute, 99 * time.Minute, true, 0},
+		{-time.Hour, 99*time.Minute + 1, false, 3},
 	} {
 		if got := l.Forgettable(c.held, c.after); got != c.forgettable {
 			t.Errorf("%+v: %v", c, got)
 		}
+		next, err := l.Forget(l.Epoch+1, c.held, c.after)
+		if err != nil || len(next.Keys.Before) != c.left || !next.Settled {
+			t.Errorf("%+v: %+v, %v", c, next.Keys, err)
+		}
 	}
-	anew := must(t)(l.Outlast(l.Epoch+1, l))
-	if l = must(t)(anew.Forget(anew.Epoch+1, time.Hour)); !keyed(t, l, "k").Settled {
-		t.Errorf("%+v", l.Keys)
+	for i := range 6 {
+		l = must(t)(l.Rearrange(l.Epoch+1, someNodes(5 + i)[4+i:], 0))
+	}
+	if !l.Forgettable(time.Hour, 99*time.Minute) {
+		t.Error("a part of many is not forgotten")
+	}
+	for i := range 100 { // a change each day: none is left for long enough while another one comes
+		if l = must(t)(l.Rearrange(l.Epoch+1, someNodes(20 + i)[19+i:], 24*time.Hour)); l.Forgettable(0, 96*time.Hour) {
+			l = must(t)(l.Forget(l.Epoch+1, 0, 96*time.Hour))
+		}
+		if len(l.Keys.Before) > 12 {
+			t.Fatalf("%d are remembered", len(l.Keys.Before))
+		}
 	}
 }
 
@@ -45,10 +63,31 @@ func TestAnArrangementThatCameBackIsRememberedFromThenOn(t *testing.T) {
 		return must(t)(l.Rearrange(l.Epoch+1, someNodes(4)[node:node+1], time.Hour))
 	}
 	l := at(at(at(at(family(t, 1, spec(10), someNodes(1)), 1), 0), 2), 3)
-	for i, left := range []time.Duration{2 * time.Hour, time.Hour, 0} { // the second, the first, the third
-		if p := l.Keys.Before[i]; p.LeftFor/99*100 != left || p.Nodes[0].Name != someNodes(3)[[]int{1, 0, 2}[i]].Name {
-			t.Errorf("%d: %+v", i, p)
+	k := keyed(t, must(t)(l.Forget(l.Epoch+1, 0, 100*time.Minute)), "k")
+	for i, n := range someNodes(4) {
+		listed := slices.ContainsFunc(k.Shards, func(s shard.Shard) bool { return s.Node == n.Name })
+		if listed != (i != 1) {
+			t.Errorf("%s is listed by %+v: %v", n.Name, k, listed)
 		}
+	}
+}
+
+// Once some of what was before is forgotten, the rest does not tell what shards have: capacity was
+// on its way between them.
+func TestWhatIsLeftOfWhatWasBeforeIsUnknown(t *testing.T) {
+	l := succeed(t, moved(t), spec(30), someNodes(4)[3:])
+	l = must(t)(l.Forget(l.Epoch+1, 0, time.Hour))
+	k := keyed(t, l, "k")
+	if len(k.Shards) < 2 || k.Settled {
+		t.Errorf("nothing is left: %+v", k)
+	}
+	for _, s := range k.Shards {
+		if s.Start != shard.Unknown {
+			t.Errorf("%+v of %+v is known", s, k)
+		}
+	}
+	if l = must(t)(l.Forget(l.Epoch+1, 2*time.Hour, time.Hour)); !keyed(t, l, "k").Settled {
+		t.Errorf("after a while: %+v", l.Keys)
 	}
 }
 
@@ -67,34 +106,26 @@ func TestAFamilyAnewKnowsOfNoShare(t *testing.T) {
 	}
 }
 
-// What earlier layouts granted counts until one layout was held for as long, however often it is
-// written anew in between.
-func TestWhatEarlierLayoutsGrantedCounts(t *testing.T) {
+// A layout that is written anew in between, settled or not, counts no longer for it.
+func TestWhatIsLeftIsLeftOnce(t *testing.T) {
 	long := spec(10)
 	long.Window = time.Hour
 	l := must(t)(must(t)(shard.New(nil, 1, long, on("a", 10))).Change(2, spec(10), on("b", 10), time.Minute))
-	const lasts = 2 * time.Hour
-	for i := range int64(9) {
-		if l.Lasts != lasts || l.GrantsLast() != lasts {
-			t.Fatalf("%d: %v", i, l.Lasts)
+	want := 2*time.Hour + 72*time.Second + 16*time.Second
+	for i := range int64(20) {
+		if l.Lasts != 2*time.Hour || l.Left != want || l.GrantsLast() != 2*time.Hour {
+			t.Fatalf("%d: %v for %v, want %v", i, l.Lasts, l.Left, want)
 		}
-		switch i % 3 {
+		switch want -= 297 * time.Second; i % 3 {
 		case 0:
-			l = l.Settle(lasts)
+			l = l.Settle(300 * time.Second)
 		case 1:
-			l = must(t)(l.Change(l.Epoch+1, spec(10+i), on("c", 10+int(i)), lasts))
+			l = must(t)(l.Change(l.Epoch+1, spec(10+i), on("c", 10+int(i)), 300*time.Second))
 		case 2:
-			l = must(t)(l.Outlast(l.Epoch+1, l))
+			l = must(t)(l.Change(l.Epoch+1, spec(9), on("d", 9), 300*time.Second))
 		}
 	}
-	enough := (lasts + lasts/100 + 16*time.Second) * 100 / 99
-	if next := must(t)(l.Change(l.Epoch+1, spec(20), on("c", 20), enough+100)); next.Lasts != 0 {
-		t.Errorf("a change after %v: %v", enough, next.Lasts)
-	}
-	if l = l.Settle(enough - time.Second); l.Lasts == 0 {
-		t.Error("it is forgotten too soon")
-	}
-	if l = l.Settle(enough + 100); l.Lasts != 0 || l.GrantsLast() != 2*time.Second {
-		t.Errorf("%v", l.Lasts)
+	if l = l.Settle(want * 100 / 98); l.Lasts != 0 || l.Left != 0 || l.GrantsLast() != 2*time.Second {
+		t.Errorf("%v for %v", l.Lasts, l.Left)
 	}
 }

@@ -98,20 +98,43 @@ func (k *Keys) aged(held time.Duration) *Keys {
 	return &next
 }
 
-// Forgettable reports whether all arrangements before were left for so long.
+// Forgettable reports whether arrangements before were left for so long, and it is worth a new
+// record to forget them. To forget a part has the shards of every key asked once more: while there
+// are few, that waits until all can be forgotten.
 func (l Layout) Forgettable(held, after time.Duration) bool {
-	return l.Keys.Moving() &&
-		!slices.ContainsFunc(l.Keys.aged(held).Before, func(p Past) bool { return p.LeftFor < after })
+	if !l.Keys.Moving() {
+		return false
+	}
+	n := leftFor(l.Keys.aged(held).Before, after)
+	return n == len(l.Keys.Before) || n > 0 && len(l.Keys.Before) > maxBefore/2
 }
 
-// Forget returns the layout of a family that is to follow l, without the arrangements before.
-func (l Layout) Forget(epoch int64, held time.Duration) (Layout, error) {
+// leftFor returns how many of the pasts, oldest first, were left for so long.
+func leftFor(before []Past, after time.Duration) int {
+	n := slices.IndexFunc(before, func(p Past) bool { return p.LeftFor < after })
+	if n < 0 {
+		return len(before)
+	}
+	return n
+}
+
+// Forget returns the layout of a family that is to follow l, without the arrangements before that
+// were left for so long. If others stay nobody knows what a key holds where l has it: so that
+// counts as one before, too.
+func (l Layout) Forget(epoch int64, held, after time.Duration) (Layout, error) {
 	keys := l.Keys.aged(held)
 	if keys == nil {
 		return Layout{}, errNoFamily
 	}
-	keys.Before = nil
+	if keys.Before = keys.Before[leftFor(keys.Before, after):]; keys.Moving() {
+		keys.Before = distinct(append(keys.Before, l.Keys.past(l.Algorithm)))
+	}
 	return l.follow(epoch, l.Spec, l.Live(), keys, held)
+}
+
+// past returns the arrangement in force as one before.
+func (k *Keys) past(algorithm string) Past {
+	return Past{Arrangement: k.Arrangement, Algorithm: algorithm}
 }
 
 // Rearrange returns the layout of a family that is to follow l, with its keys placed over nodes.
@@ -169,7 +192,6 @@ func (l Layout) ForKey(id string, own Terms) (Layout, error) {
 	}
 	if next.Settled = len(next.Shards) == 1; next.Settled {
 		next.Shards[0].Start = 0
-		return checked(next)
 	}
 	return checked(next)
 }
@@ -180,7 +202,7 @@ func keysAfter(l Layout, s Spec, to Arrangement, held time.Duration) (*Keys, err
 	to.Nodes = normal(to.Nodes)
 	next := l.Keys.aged(held)
 	next.Arrangement, next.Longest = to, max(next.Longest, s.Lasts())
-	past := Past{Arrangement: l.Keys.Arrangement, Algorithm: l.Algorithm}
+	past := l.Keys.past(l.Algorithm)
 	if past.same(Past{Arrangement: to, Algorithm: s.Algorithm}) {
 		return next, nil
 	}

@@ -150,7 +150,7 @@ func TestANodeThatFlapsStopsNoChange(t *testing.T) {
 		case !l.Keys.Over(now):
 			l = must(t)(l.Rearrange(l.Epoch+1, now, held))
 		case l.Forgettable(held, after):
-			l = must(t)(l.Forget(l.Epoch+1, held))
+			l = must(t)(l.Forget(l.Epoch+1, held, after))
 		}
 		for i := range 20 {
 			home := keyed(t, l, fmt.Sprint("key ", i)).Shards[0]
@@ -216,7 +216,7 @@ func TestTheLongestLimitOfAFamilyIsRemembered(t *testing.T) {
 	l = succeed(t, l, spec(10), someNodes(2))
 	later := time.Hour
 	for name, is := range map[string]time.Duration{
-		"changed": l.Keys.Longest, "forgotten": must(t)(l.Forget(9, later)).Keys.Longest,
+		"changed": l.Keys.Longest, "forgotten": must(t)(l.Forget(9, later, time.Minute)).Keys.Longest,
 		"anew": must(t)(l.Outlast(9, l)).Keys.Longest, "settled": l.Settle(later).Keys.Longest,
 		"counted for takeovers": l.GrantsLast(),
 	} {

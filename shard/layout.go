@@ -50,8 +50,9 @@ type Layout struct {
 	// Fence is nil if lost nodes are not taken over. It is never changed in place.
 	Fence *Fence `json:"fence,omitempty"`
 	// Lasts is for how long grants under earlier layouts may matter; 0: no longer than those under
-	// this one.
+	// this one. They are counted for Left longer from when this layout was written.
 	Lasts  time.Duration `json:"lasts_ns,omitempty"`
+	Left   time.Duration `json:"left_ns,omitempty"`
 	Shards []Shard       `json:"shards"` // live ones first, in position order; leaving ones after
 	// how the keys of a family are arranged; nil for a limit; never changed in place
 	Keys *Keys `json:"keys,omitempty"`
@@ -113,8 +114,7 @@ func (l Layout) Outlast(epoch int64, found Layout) (Layout, error) {
 	if keys != nil && found.Keys != nil {
 		// Of a key that is where l has it, nobody knows what it has there: so that is before, too.
 		keys.Before = distinct(slices.Concat(found.Keys.Before, keys.Before, []Past{
-			{Arrangement: found.Keys.Arrangement, Algorithm: found.Algorithm},
-			{Arrangement: keys.Arrangement, Algorithm: l.Algorithm}}))
+			found.Keys.past(found.Algorithm), keys.past(l.Algorithm)}))
 		keys.Before = keys.Before[max(0, len(keys.Before)-mostBefore):]
 		for i := range keys.Before {
 			keys.Before[i].LeftFor = 0 // they may be in use again
@@ -171,7 +171,7 @@ func holds(l Layout) func(Shard) int64 {
 func (l Layout) Settle(held time.Duration) Layout {
 	l.Settled = true
 	l.Shards = l.live(l.Live())
-	l.Lasts = l.countsAfter(held)
+	l.Lasts, l.Left = l.countsAfter(held)
 	l.Keys = l.Keys.aged(held)
 	return l
 }
@@ -224,8 +224,9 @@ func validate(l Layout) error {
 		return fmt.Errorf("a burst of %d is outside 0..%d", l.Burst, MaxPermits)
 	case l.Revision < 0:
 		return fmt.Errorf("revision %d is negative", l.Revision)
-	case l.Lasts < 0 || l.Lasts > maxLasts+MaxWindow:
-		return fmt.Errorf("grants that matter for %v", l.Lasts)
+	case l.Lasts < 0 || l.Lasts > maxLasts+MaxWindow || l.Left < 0 || l.Left > maxLeft ||
+		(l.Lasts == 0) != (l.Left == 0):
+		return fmt.Errorf("grants that matter for %v, for %v longer", l.Lasts, l.Left)
 	}
 	if err := l.Fence.validate(); err != nil {
 		return err

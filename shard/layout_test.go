@@ -203,6 +203,10 @@ func TestInvalid(t *testing.T) {
 		"leaving burst":       func(l *shard.Layout) { l.Burst, l.Shards[0].Burst, l.Shards[1].Burst = 30, 29, 1 },
 		"lasts, negative":     func(l *shard.Layout) { l.Lasts = -1 },
 		"lasts too long":      func(l *shard.Layout) { l.Lasts = 1<<63 - 1 },
+		"lasts alone":         func(l *shard.Layout) { l.Lasts = time.Hour },
+		"left alone":          func(l *shard.Layout) { l.Left = time.Hour },
+		"left too long":       func(l *shard.Layout) { l.Lasts, l.Left = time.Hour, 1<<63-1 },
+		"left, negative":      func(l *shard.Layout) { l.Lasts, l.Left = time.Hour, -1 },
 		"fence, no shards":    func(l *shard.Layout) { l.Fence = &shard.Fence{} },
 		"fence, no name":      func(l *shard.Layout) { l.Fence = &shard.Fence{Lost: []string{""}} },
 		"no node":             func(l *shard.Layout) { l.Shards[0].Node = "" },
@@ -269,7 +273,7 @@ func TestInvalidChange(t *testing.T) {
 		},
 		"anew":      func() (shard.Layout, error) { return l.Outlast(5, l) },
 		"no family": func() (shard.Layout, error) { return l.Rearrange(6, someNodes(1), 0) },
-		"no pasts":  func() (shard.Layout, error) { return l.Forget(6, 0) },
+		"no pasts":  func() (shard.Layout, error) { return l.Forget(6, 0, 0) },
 		"no key":    func() (shard.Layout, error) { return l.ForKey("k", shard.Terms{}) },
 	} {
 		if got, err := try(); !errors.Is(err, shard.ErrInvalidLayout) || got.Epoch != 0 {

@@ -47,7 +47,7 @@ type Shard struct {
 	// Burst is its part of the layout's burst, 0 if that is 0 or the shard is leaving; New and
 	// Change set it.
 	Burst       int64  `json:"burst,omitempty"`
-	Incarnation string `json:"life,omitempty"` // of its node that it is of, see [Fence]; "" where there is no fence
+	Incarnation string `json:"incarnation,omitempty"` // of its node that it is of, see [Fence]; "" where there is no fence
 	// Start is the share in the settled layout before this one, or Unknown; meaningful only while
 	// the layout is unsettled.
 	Start int64 `json:"start,omitempty"`
@@ -64,5 +64,5 @@ type Node struct {
 	Name string `json:"name"` // stable identity; equal names are the same node
 	// Weight is the relative capacity, > 0; anything else (0, negative, NaN, infinite) counts as 1.
 	Weight      float64 `json:"weight"`
-	Incarnation string  `json:"life,omitempty"` // of a family under a [Fence]: that of the shards of keys there
+	Incarnation string  `json:"incarnation,omitempty"` // of a family under a [Fence]: that of the shards of keys there
 }

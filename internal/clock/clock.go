@@ -44,7 +44,7 @@ func (c *Clock) At(at int64) time.Time {
 // Elapsed returns Now with the time for which the machine was suspended, to within jitter.
 func (c *Clock) Elapsed() Elapsed { return c.ElapsedAt(c.Now()) }
 
-// ElapsedAt is Elapsed for who has just read Now: to read a clock is a large part of what a denial
+// ElapsedAt is Elapsed at a time just read by Now: to read a clock is a large part of what a denial
 // from memory costs.
 //
 // The wall clock goes on through a suspension and the monotonic one does not. So a wall clock that

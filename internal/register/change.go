@@ -127,7 +127,7 @@ func (r *Register) putInForce(ctx context.Context, next shard.Layout) error {
 			errs = append(errs, Unavailable(fmt.Errorf("shards obey a later change: %w", err)))
 		}
 	case !step.Done:
-		r.drive(next.Epoch, true)
+		r.drive(next.Epoch)
 	}
 	return errors.Join(errs...)
 }
@@ -184,9 +184,14 @@ func (r *Register) propose(ctx context.Context, follow follower) (*shard.Layout,
 
 // settle stores that all capacity has arrived.
 func (r *Register) settle(ctx context.Context, layout shard.Layout) error {
-	_, err := r.replace(ctx, layout, func(found record.Reading) (shard.Layout, error) {
+	mine, err := r.replace(ctx, layout, func(found record.Reading) (shard.Layout, error) {
 		return layout.Settle(found.Held), nil
 	})
+	if errors.Is(err, errGone) || err == nil && !mine {
+		if err = r.Ask(ctx, false); err != nil && !errors.Is(err, ErrDeleted) {
+			return Unavailable(err)
+		}
+	}
 	return err
 }
 
@@ -264,6 +269,7 @@ func (r *Register) replace(ctx context.Context, old shard.Layout, next maker) (m
 		}
 		made, err = r.encode(&following)
 		mine = err == nil
+		r.leads.Store(following.Epoch)
 		return made, err
 	})
 	if errors.Is(err, record.ErrNoMajority) || errors.Is(err, record.ErrContended) ||

@@ -28,15 +28,14 @@ const (
 const TokenBucket = "token_bucket"
 
 // beginDriving has the capacity moved in the background until the layout of this epoch is settled.
-// The process that puts the layout in force leads; the others look on, rarely, and finish what it
-// leaves.
-func (r *Register) beginDriving(epoch int64, leads bool) {
+// The process that made the layout leads; the others look on, rarely, and finish what it leaves.
+func (r *Register) beginDriving(epoch int64) {
 	if r.driving.Swap(epoch) != epoch {
-		r.env.Nodes.Spawn(func(ctx context.Context) { r.driveOn(ctx, epoch, leads) })
+		r.env.Nodes.Spawn(func(ctx context.Context) { r.driveOn(ctx, epoch) })
 	}
 }
 
-func (r *Register) driveOn(ctx context.Context, epoch int64, leads bool) {
+func (r *Register) driveOn(ctx context.Context, epoch int64) {
 	defer r.driving.CompareAndSwap(epoch, 0)
 	var m *mover
 	failed := false
@@ -61,7 +60,7 @@ func (r *Register) driveOn(ctx context.Context, epoch int64, leads bool) {
 		if failed {
 			most = max(most, failedPause)
 		}
-		if pause = min(pause, most); !leads {
+		if pause = min(pause, most); r.leads.Load() != epoch {
 			pause = max(most, followPause) * time.Duration(1+r.Participants.Load()/20)
 			pause = pause/2 + chance.N(pause)
 		}

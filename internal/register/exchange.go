@@ -61,12 +61,12 @@ func (r *Reader) heard(ctx context.Context, got record.Reading, began clock.Elap
 		return err
 	}
 	r.Learn(layout.Epoch, began)
-	if got.Participants == 0 {
-		return nil // it was a change: see putInForce
+	read := got.Participants > 0 // else it was a change
+	if read {
+		r.Participants.Store(got.Participants)
 	}
-	r.Participants.Store(got.Participants)
-	if !layout.Settled {
-		r.drive(layout.Epoch, false)
+	if !layout.Settled && (read || r.leads.Load() != layout.Epoch) { // else see putInForce
+		r.drive(layout.Epoch)
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (r *Reader) onward(found record.Reading, layout *shard.Layout) (string, err
 			"recorded")
 		next, err = layout.Outlast(r.shown+epochLeap, *layout)
 	case layout.Forgettable(found.Held, leftAfter(layout)):
-		next, err = layout.Forget(r.nextEpoch(*layout, found), found.Held)
+		next, err = layout.Forget(r.nextEpoch(*layout, found), found.Held, leftAfter(layout))
 	default:
 		return found.Value, nil
 	}

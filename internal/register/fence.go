@@ -29,8 +29,7 @@ func (r *Reader) newFence(declared Wanted) *shard.Fence {
 	return &shard.Fence{}
 }
 
-// enter has the membership of a layout under a fence confirmed, with the nodes of this process in
-// it.
+// enter confirms the membership of a layout under a fence, and admits the nodes of this process.
 func (r *Reader) enter(ctx context.Context, under *shard.Fence) error {
 	if under == nil {
 		return nil
@@ -73,6 +72,8 @@ func (r *Register) displaced() bool {
 	return t != nil && t.Fence != nil && r.env.Fence.Generation() > 0 && r.displaces(*t)
 }
 
+// displaces reports whether a node of the layout is out in that incarnation, or one of its lost
+// nodes is back.
 func (r *Register) displaces(l shard.Layout) bool {
 	return r.returned(l) ||
 		slices.ContainsFunc(hosts(l), func(n shard.Node) bool { return r.env.Fence.Bars(n.Name, n.Incarnation) })

@@ -57,11 +57,12 @@ type Reader struct {
 	*record.Watch
 	Subject
 	env          *Env
-	Highest      atomic.Int64                  // the highest epoch that a shard has shown; 0: none
-	Participants atomic.Int64                  // how many processes use the limit, as last heard; at least 1
-	bornAt       atomic.Int64                  // since when the limit is known to exist, on the process' clock
-	deleted      atomic.Bool                   // never of a family
-	drive        func(epoch int64, leads bool) // moves capacity in the background
+	Highest      atomic.Int64      // the highest epoch that a shard has shown; 0: none
+	Participants atomic.Int64      // how many processes use the limit, as last heard; at least 1
+	bornAt       atomic.Int64      // since when the limit is known to exist, on the process' clock; 0: it is not
+	leads        atomic.Int64      // the epoch of the layout that this process made last
+	deleted      atomic.Bool       // never of a family
+	drive        func(epoch int64) // moves capacity in the background
 	// Only of who holds the token: what Highest was when the exchange began, as what shards show
 	// later may be in the record by then; and since when they are known to obey a later layout than
 	// the record's; 0: they do not.

@@ -82,8 +82,8 @@ var breakages = []breakage{
 			"\t\treturn Found{Known",
 	}}},
 	{"a layout that settles forgets what counts still", "ahead", "over", 2, []limittest.Edit{{
-		"\tl.Lasts = l.countsAfter(held)\n",
-		"\tif l.Lasts = l.countsAfter(held); BROKEN {\n\t\tl.Lasts = 0\n\t}\n",
+		"\tl.Lasts, l.Left = l.countsAfter(held)\n",
+		"\tif l.Lasts, l.Left = l.countsAfter(held); BROKEN {\n\t\tl.Lasts, l.Left = 0, 0\n\t}\n",
 	}}},
 	{"records are used where they move to before they are copied", "drains", "over", 151, []limittest.Edit{{
 		"\trecords, err := b.list(ctx, from)\n\tif err != nil {",
