@@ -139,7 +139,7 @@ func (k *Keys) past(algorithm string) Past {
 
 // Rearrange returns the layout of a family that is to follow l, with its keys placed over nodes.
 // While too many arrangements are being left, it is ErrTooManyMoves unless keys have to leave a
-// node.
+// node: ask [Keys.Fit] first.
 func (l Layout) Rearrange(epoch int64, nodes []Node, held time.Duration) (Layout, error) {
 	if l.Keys == nil {
 		return Layout{}, errNoFamily

@@ -35,8 +35,8 @@ type Step struct {
 // hold now, which can only fall. Before it is seen, that is its Start. What the bounds leave of the
 // limit goes to the first shard up to its target, then to the second, and so on. A bound never
 // grows, not even when a shard loses its memory and comes back with nothing. And a shard is raised
-// only when all before it have their targets, so what a bound falls by goes to that shard again,
-// or to earlier ones that had nothing before it. So every floor ever proposed, however stale, is at
+// only when all before it have their targets: what a bound falls by returns to that shard, or to
+// earlier ones that still lacked some. So every floor ever proposed, however stale, is at
 // most the one that the newest observations allow, and those sum to at most the limit.
 //
 // What a shard had before and is to keep, min(Start, target), is its own, and always within its

@@ -50,7 +50,7 @@ func (acc *Account) Crowded(now int64) bool {
 	q := acc.Shard.sendQueue()
 	crowded := q.overdue(now)
 	if crowded {
-		q.sheds(now, int64(q.env.CallTimeout))
+		q.over.sheds(now, int64(q.env.CallTimeout))
 	}
 	return crowded
 }

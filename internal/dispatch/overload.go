@@ -5,7 +5,6 @@ import "sync/atomic"
 // overload tells load that lasts from a burst: the age of the oldest ask tells that too late. See
 // sendQueue.overdue.
 type overload struct {
-	length   atomic.Int64 // how many wait
 	rate     atomic.Int64 // how many left the queue in a quarter of a call timeout
 	left     int64        // how many did since ratedAt
 	ratedAt  int64
@@ -40,10 +39,10 @@ func (o *overload) begins(since, long int64) {
 	}
 }
 
-// leaves notes that one left the queue. line is how many still wait; the rate is counted over each.
-// The queue's lock is held.
-func (o *overload) leaves(line int, now, each int64) {
-	if o.length.Store(int64(line)); line == 0 {
+// leaves notes that one left the queue, perhaps the last. The rate is counted over each. The queue's
+// lock is held.
+func (o *overload) leaves(last bool, now, each int64) {
+	if last {
 		o.emptied = now
 	}
 	if took := now - o.ratedAt; took >= each {

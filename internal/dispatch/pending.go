@@ -53,7 +53,7 @@ func (p *pending) join(a *Ask) bool {
 	now, q := sh.env.Clock.Now(), sh.sendQueue()
 	if p.head != nil && q.behind(p.head.opened, now) || q.overdue(now) {
 		p.mu.Unlock()
-		q.sheds(now, int64(q.env.CallTimeout))
+		q.over.sheds(now, int64(q.env.CallTimeout))
 		return false
 	}
 	b := newBatch(sh)

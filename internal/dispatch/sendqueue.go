@@ -37,8 +37,9 @@ type sendQueue struct {
 	requests int          // requests
 	filling  bool         // a request has still to take what waits
 	oldest   atomic.Int64 // since when the first one waits; 0: nothing waits
+	length   atomic.Int64 // how many wait
 	capacity
-	overload
+	over overload
 }
 
 // waiting is a shard with a batch in the queue, or a key ask, and since when it waits.
@@ -54,7 +55,7 @@ func (q *sendQueue) add(w waiting) {
 	q.mu.Lock()
 	at := len(q.waiting)
 	if at == q.gone {
-		q.begins(w.since, int64(q.env.CallTimeout/16))
+		q.over.begins(w.since, int64(q.env.CallTimeout/16))
 	}
 	for at > q.gone && q.waiting[at-1].since > w.since {
 		at--
@@ -101,8 +102,8 @@ func (q *sendQueue) overdue(now int64) bool {
 		return false
 	}
 	late := q.behind(max(since, q.resumed.Load()), now) && !q.stalled(now, q.env.CallTimeout)
-	return late || q.lasts(now, int64(q.env.CallTimeout)) &&
-		q.length.Load() > max((q.quarters(q.env.CallTimeout)-1)*q.rate.Load(), maxLoad)
+	return late || q.over.lasts(now, int64(q.env.CallTimeout)) &&
+		q.length.Load() > max((q.quarters(q.env.CallTimeout)-1)*q.over.rate.Load(), maxLoad)
 }
 
 // next returns the request that is to take what waits; nil if nothing waits, another request is
@@ -257,6 +258,7 @@ func (q *sendQueue) pop(req *request, now int64) (oldest waiting, more *request)
 	if q.gone < len(q.waiting) {
 		q.oldest.Store(q.waiting[q.gone].since)
 	}
-	q.leaves(len(q.waiting)-q.gone, now, int64(q.env.CallTimeout/4))
+	q.length.Store(int64(len(q.waiting) - q.gone))
+	q.over.leaves(q.gone == len(q.waiting), now, int64(q.env.CallTimeout/4))
 	return oldest, nil
 }

@@ -158,14 +158,14 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 		}
 		overload := func() {
 			for range 5 {
-				q.sheds(e.Clock.Now(), int64(e.CallTimeout))
+				q.over.sheds(e.Clock.Now(), int64(e.CallTimeout))
 				pass()
 			}
-			q.sheds(e.Clock.Now(), int64(e.CallTimeout))
+			q.over.sheds(e.Clock.Now(), int64(e.CallTimeout))
 		}
 		add(1) // the line is never empty
 		for range 4 {
-			q.sheds(e.Clock.Now(), int64(e.CallTimeout))
+			q.over.sheds(e.Clock.Now(), int64(e.CallTimeout))
 			pass()
 		}
 		add(10 * quarter)
@@ -192,7 +192,7 @@ func TestALineThatCannotBeServedSoonIsTooLong(t *testing.T) {
 		}
 		leave(2 * quarter)
 		time.Sleep(e.CallTimeout / 8)
-		q.sheds(e.Clock.Now(), int64(e.CallTimeout))
+		q.over.sheds(e.Clock.Now(), int64(e.CallTimeout))
 		add(10 * quarter)
 		if q.overdue(e.Clock.Now()) {
 			t.Error("the line was empty for a while, and is too long")
