@@ -11,8 +11,8 @@ const maxIncarnation = 64 // bytes
 
 // Fence says that the shards of a layout hold by the membership of the nodes. A process asks a live
 // shard for permits only while a majority confirms that its node is in the incarnation that the
-// shard is of. So what a lost node had can be given to others, although nobody can ask it: that is
-// over, and when it is back it begins another one, with other shards.
+// shard is of. So what a lost node had can be given to others, although nobody can ask it: its
+// incarnation is over. When the node is back it begins another one, with other shards.
 type Fence struct {
 	// Lost are the nodes, in order, from which shares were taken over, and that get some again when
 	// they are back.
@@ -30,7 +30,7 @@ func (f *Fence) validate() error {
 	return nil
 }
 
-// incarnations reports whether a shard can have this one: letters, digits and dashes, as it stands
+// incarnations reports whether name can be an incarnation: letters, digits and dashes, as it stands
 // in keys.
 func incarnations(name string) bool {
 	return len(name) <= maxIncarnation && !strings.ContainsFunc(name, func(r rune) bool {
