@@ -107,17 +107,17 @@ func hitsOf(request *rls.RateLimitRequest, d *ratelimit.RateLimitDescriptor) int
 	return max(1, int64(request.GetHitsAddend()))
 }
 
-// decideAll asks all limits of a request. Those that can refuse it by themselves are a Set, which
-// is asked last, and only if nothing else refuses the request or fails. What could not be decided
-// in shadow is no error.
+// decideAll asks all limits of a request. Those that are charged by themselves, or only looked at,
+// come first. If these neither refuse the request nor fail, the others are asked as a Set. Those in
+// shadow are asked meanwhile: what could not be decided there is no error.
 func (s *Service) decideAll(ctx context.Context, asks []*ask) error {
 	var first, beside, together []*ask
 	for _, a := range asks {
 		switch {
 		case s.begin(ctx, a):
-		case s.o.Charge == Each || s.o.Shadow || a.Shadow:
+		case s.o.Shadow || a.Shadow:
 			beside = append(beside, a)
-		case a.Quota || a.hits == 0:
+		case s.o.Charge == Each || a.Quota || a.hits == 0:
 			first = append(first, a)
 		default:
 			together = append(together, a)
@@ -125,14 +125,13 @@ func (s *Service) decideAll(ctx context.Context, asks []*ask) error {
 	}
 	neverGranted(together)
 	alone := func(a *ask) { a.alone(ctx, s.o.Charge) }
+	var rest sync.WaitGroup
+	rest.Go(func() { each(beside, alone) })
+	defer rest.Wait()
 	each(first, alone)
 	refused := s.refused(asks)
 	if err := s.failed(asks); err != nil && !refused {
 		return err
-	}
-	var rest sync.WaitGroup
-	if len(beside) > 0 {
-		rest.Go(func() { each(beside, alone) })
 	}
 	switch {
 	case refused:

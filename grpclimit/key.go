@@ -72,6 +72,9 @@ func Address(o httplimit.AddressOptions) Key {
 			return ""
 		}
 		r := &http.Request{RemoteAddr: from.Addr.String()}
+		if o.TrustUnix { // the network is that of both ends
+			r = r.WithContext(context.WithValue(ctx, http.LocalAddrContextKey, from.Addr))
+		}
 		if len(o.Trusted) > 0 || o.TrustUnix {
 			r.Header = http.Header{field: metadata.ValueFromIncomingContext(ctx, field)}
 		}

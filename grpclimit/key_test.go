@@ -21,7 +21,7 @@ import (
 // Proxies tell of the client in the metadata. The rules are those of httplimit, which tests them.
 func TestAddress(t *testing.T) {
 	const forwarded, from = "x-forwarded-for", "10.0.0.1:7"
-	unix := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.UnixAddr{Name: "@A"}})
+	unix := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.UnixAddr{Name: "proxy.sock", Net: "unix"}})
 	behind := func(field string) grpclimit.Key {
 		return grpclimit.Address(httplimit.AddressOptions{
 			Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Field: field})

@@ -177,6 +177,7 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 		"no family":   func() { httplimit.PerKey(nil, httplimit.RemoteIP) },
 		"no key":      func() { httplimit.PerKey(&shardlimit.Family{}, nil) },
 		"bits":        func() { httplimit.Address(httplimit.AddressOptions{IPv4Bits: 33}) },
+		"field":       func() { httplimit.Address(httplimit.AddressOptions{Field: "X-Forwarded For"}) },
 		"prefix":      func() { httplimit.Address(httplimit.AddressOptions{Trusted: make([]netip.Prefix, 1)}) },
 	} {
 		func() {

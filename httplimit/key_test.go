@@ -82,9 +82,11 @@ func TestAddressesBehindProxies(t *testing.T) {
 		}
 	}
 	r := &http.Request{RemoteAddr: "@", Header: http.Header{"X-Forwarded-For": {"1.2.3.4"}}}
-	r = r.WithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, &net.TCPAddr{}))
-	if got := httplimit.Address(socket)(r); got != "@" {
-		t.Errorf("a client that has made its address up is %q", got)
+	for want, local := range map[string]net.Addr{"@": &net.TCPAddr{}, "1.2.3.4": &net.UnixAddr{Net: "unix"}} {
+		on := r.WithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, local))
+		if got := httplimit.Address(socket)(on); got != want {
+			t.Errorf("a peer that has no address, over %s, is %q", local.Network(), got)
+		}
 	}
 }
 

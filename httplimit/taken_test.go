@@ -46,6 +46,26 @@ func TestWhatARequestTookComesBack(t *testing.T) {
 	})
 }
 
+// What a request took comes back, too, if it passed another Transport that took nothing. One that
+// is made with the context of another took nothing of that.
+func TestWhatAnotherTransportTook(t *testing.T) {
+	limittest.InBubble(t, 1, func(t *testing.T, f limittest.Fleet) {
+		l := f.Limiter(t, shardlimit.PerDay(10))
+		inner := &httplimit.Transport{Base: roundTripper(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Request: r}, nil
+		})}
+		outer := &httplimit.Transport{Base: inner, Permits: func(*http.Request) httplimit.Waiter { return l }}
+		got, err := outer.RoundTrip(request(t, http.MethodGet, ""))
+		limittest.Must(t, err)
+		beside, err := inner.RoundTrip(got.Request)
+		limittest.Must(t, err)
+		limittest.Must(t, httplimit.SettleSent(t.Context(), beside, 0))
+		limittest.Uses(t, l, 1)
+		limittest.Must(t, httplimit.SettleSent(t.Context(), got, 0))
+		limittest.Uses(t, l, 0)
+	})
+}
+
 // A request whose context ends, or that runs into a pause, after it has got its permits gives them
 // back.
 func TestARequestThatIsHeldGivesBackWhatItTook(t *testing.T) {

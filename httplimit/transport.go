@@ -106,7 +106,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil {
 			return answer, err
 		}
-		if answer.Request == nil {
+		if answer.Request == nil || got != nil { // Base may be a Transport that took nothing
 			answer.Request = sent
 		}
 		pause, asked := t.hear(sent, key, answer)

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// KeySlots is how many slots hold the shards of keys, evenly spaced: few, so that one script call on
-// a cluster serves many keys. At most so many masters can have a part.
+// KeySlots is how many slots hold the shards of keys, evenly spaced: few, so that one script call
+// on a cluster serves many keys. At most so many masters can have a part.
 const KeySlots = 16
 
 // Arrangement says where the keys of a family have their shards. Every process computes the

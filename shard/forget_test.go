@@ -106,7 +106,8 @@ func TestAFamilyAnewKnowsOfNoShare(t *testing.T) {
 	}
 }
 
-// A layout that is written anew in between, settled or not, counts no longer for it.
+// What earlier layouts granted is counted no longer because a layout is written anew in between,
+// settled or not. One that outlasts another record does not know for how long it was held.
 func TestWhatIsLeftIsLeftOnce(t *testing.T) {
 	long := spec(10)
 	long.Window = time.Hour
@@ -124,6 +125,9 @@ func TestWhatIsLeftIsLeftOnce(t *testing.T) {
 		case 2:
 			l = must(t)(l.Change(l.Epoch+1, spec(9), on("d", 9), 300*time.Second))
 		}
+	}
+	if next := must(t)(l.Outlast(l.Epoch+1, l)); next.Lasts != l.Lasts || next.Left != l.Left {
+		t.Errorf("%v for %v", next.Lasts, next.Left)
 	}
 	if l = l.Settle(want * 100 / 98); l.Lasts != 0 || l.Left != 0 || l.GrantsLast() != 2*time.Second {
 		t.Errorf("%v for %v", l.Lasts, l.Left)

@@ -118,9 +118,9 @@ func leftFor(before []Past, after time.Duration) int {
 	return n
 }
 
-// Forget returns the layout of a family that is to follow l, without the arrangements before that
-// were left for so long. If others stay nobody knows what a key holds where l has it: so that
-// counts as one before, too.
+// Forget returns the layout of a family that is to follow l, without those arrangements before that
+// were left for so long. If others stay, the one in force is listed with them: nobody knows what a
+// key holds there.
 func (l Layout) Forget(epoch int64, held, after time.Duration) (Layout, error) {
 	keys := l.Keys.aged(held)
 	if keys == nil {

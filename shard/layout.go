@@ -50,7 +50,8 @@ type Layout struct {
 	// Fence is nil if lost nodes are not taken over. It is never changed in place.
 	Fence *Fence `json:"fence,omitempty"`
 	// Lasts is for how long grants under earlier layouts may matter; 0: no longer than those under
-	// this one. They are counted for Left longer from when this layout was written.
+	// this one. Left is for how much longer they are counted, from when this
+	// layout was written.
 	Lasts  time.Duration `json:"lasts_ns,omitempty"`
 	Left   time.Duration `json:"left_ns,omitempty"`
 	Shards []Shard       `json:"shards"` // live ones first, in position order; leaving ones after

@@ -51,8 +51,9 @@ func FirstOf[K any](keys []K, of func(K) string) string {
 // AddressField is the name, as net/http keeps it, of the field in which proxies tell whom they
 // speak for; "" means X-Forwarded-For. It panics if no field can have that name.
 func AddressField(name string) string {
-	if strings.ContainsAny(name, " \t:,;") {
-		panic(fmt.Sprintf("%q is not the name of a header field", name))
+	const never = `"(),/:;<=>?@[\]{}`
+	if strings.ContainsAny(name, never) || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		panic(fmt.Sprintf("httplimit: %q is not the name of a header field", name))
 	}
 	return http.CanonicalHeaderKey(cmp.Or(name, "X-Forwarded-For"))
 }

@@ -79,7 +79,10 @@ func mistaken(c *Target, r *limit.Routes, cause error) error {
 			return cause
 		}
 		for _, sh := range r.Shards {
-			if err := sh.Node.Refusal(sh.Slot); sh.Node == n && err != nil {
+			if sh.Node != n {
+				continue
+			}
+			if err := n.Refusal(sh.Slot); err != nil {
 				return err
 			}
 		}

@@ -39,8 +39,8 @@ func (o *overload) begins(since, long int64) {
 	}
 }
 
-// leaves notes that one left the queue, perhaps the last. The rate is counted over each. The queue's
-// lock is held.
+// leaves notes that one left the queue, perhaps the last. The rate is counted over each. The
+// queue's lock is held.
 func (o *overload) leaves(last bool, now, each int64) {
 	if last {
 		o.emptied = now

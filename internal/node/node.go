@@ -247,8 +247,8 @@ func (n *Node) Away(slot int) error {
 	return n.unconnected()
 }
 
-// Refusal returns why calls for the slot are not sent, or were not until just now; nil if that is
-// not so, or not known.
+// Refusal returns how the last call for the slot that was not served ended, while calls are not
+// sent and for BreakerMaxPause after that call; else nil.
 func (n *Node) Refusal(slot int) error {
 	e := n.known(slot)
 	if e == nil {

@@ -267,9 +267,10 @@ func (r *Register) replace(ctx context.Context, old shard.Layout, next maker) (m
 		if err != nil {
 			return "", err
 		}
-		made, err = r.encode(&following)
+		if made, err = r.encode(&following); err == nil && !following.Settled {
+			r.leads.Store(following.Epoch)
+		}
 		mine = err == nil
-		r.leads.Store(following.Epoch)
 		return made, err
 	})
 	if errors.Is(err, record.ErrNoMajority) || errors.Is(err, record.ErrContended) ||

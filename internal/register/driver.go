@@ -28,7 +28,8 @@ const (
 const TokenBucket = "token_bucket"
 
 // beginDriving has the capacity moved in the background until the layout of this epoch is settled.
-// The process that made the layout leads; the others look on, rarely, and finish what it leaves.
+// The process that made it of another one leads; the others look on, rarely, and finish what it
+// leaves.
 func (r *Register) beginDriving(epoch int64) {
 	if r.driving.Swap(epoch) != epoch {
 		r.env.Nodes.Spawn(func(ctx context.Context) { r.driveOn(ctx, epoch) })

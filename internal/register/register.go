@@ -60,7 +60,7 @@ type Reader struct {
 	Highest      atomic.Int64      // the highest epoch that a shard has shown; 0: none
 	Participants atomic.Int64      // how many processes use the limit, as last heard; at least 1
 	bornAt       atomic.Int64      // since when the limit is known to exist, on the process' clock; 0: it is not
-	leads        atomic.Int64      // the epoch of the layout that this process made last
+	leads        atomic.Int64      // the epoch of the last layout by which this process replaced another
 	deleted      atomic.Bool       // never of a family
 	drive        func(epoch int64) // moves capacity in the background
 	// Only of who holds the token: what Highest was when the exchange began, as what shards show
