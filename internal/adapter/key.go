@@ -52,7 +52,8 @@ func FirstOf[K any](keys []K, of func(K) string) string {
 // speak for; "" means X-Forwarded-For. It panics if no field can have that name.
 func AddressField(name string) string {
 	const never = `"(),/:;<=>?@[\]{}`
-	if strings.ContainsAny(name, never) || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if odd := func(r rune) bool { return r <= ' ' || r > '~' }; strings.ContainsAny(name, never) ||
+		strings.ContainsFunc(name, odd) {
 		panic(fmt.Sprintf("httplimit: %q is not the name of a header field", name))
 	}
 	return http.CanonicalHeaderKey(cmp.Or(name, "X-Forwarded-For"))
