@@ -108,8 +108,8 @@ func hitsOf(request *rls.RateLimitRequest, d *ratelimit.RateLimitDescriptor) int
 }
 
 // decideAll asks all limits of a request. Those that are charged by themselves, or only looked at,
-// come first. If these neither refuse the request nor fail, the others are asked as a Set. Those in
-// shadow are asked meanwhile: what could not be decided there is no error.
+// come first. If these neither refuse the request nor fail, the others are asked as a Set, and at
+// the same time those in shadow: what could not be decided there is no error.
 func (s *Service) decideAll(ctx context.Context, asks []*ask) error {
 	var first, beside, together []*ask
 	for _, a := range asks {
@@ -125,14 +125,13 @@ func (s *Service) decideAll(ctx context.Context, asks []*ask) error {
 	}
 	neverGranted(together)
 	alone := func(a *ask) { a.alone(ctx, s.o.Charge) }
-	var rest sync.WaitGroup
-	rest.Go(func() { each(beside, alone) })
-	defer rest.Wait()
 	each(first, alone)
 	refused := s.refused(asks)
 	if err := s.failed(asks); err != nil && !refused {
 		return err
 	}
+	var rest sync.WaitGroup
+	rest.Go(func() { each(beside, alone) })
 	switch {
 	case refused:
 		each(together, func(a *ask) { a.unasked(ctx) })
