@@ -130,7 +130,8 @@ func TestPlanDrivers(t *testing.T) {
 	}
 }
 
-// checkDrivers draws a layout, what its shards tell one after the other, and what drivers see of that.
+// checkDrivers draws a layout, what its shards tell one after the other, and what drivers see of
+// that.
 func checkDrivers(t *rapid.T) {
 	l := drawLayout(t)
 	highest, holds := make([]int64, len(l.Shards)), make([]int64, len(l.Shards))
