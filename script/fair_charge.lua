@@ -14,7 +14,8 @@ local function charge(permits, goal, now, window)
     wait = ceil(min((want - credit) * window / part, @MOST))
   end
   h = h or header(id, now, window)
-  return wait, permits > 1 and floor(h.owed / @MILLI) or 0, function(granted, back)
+  local kept = permits > 1 and permits * 16 >= goal and floor(h.owed / @MILLI) or 0 -- by a large booking
+  return wait, kept, function(granted, back)
     if granted > 0 then
       used, changed = min(used + 2 * granted * @MILLI, @MOST), true
       if part > 0 then

@@ -315,6 +315,9 @@ func (a *account) purse(t fairness.Term) purse {
 // do not come back every window.
 func depth(e float64) float64 { return max(depthLeast, depthPart*e, depthRoot*math.Sqrt(e)) }
 
+// largeBooking divides a share: bookings of so large a part leave what is owed.
+const largeBooking = 16
+
 // headroom is how many permits are kept free for those who have all their credit left. A permit or
 // two are too much of a small share.
 func headroom(t fairness.Term) float64 {
@@ -427,7 +430,7 @@ func (l *Ledger) Due(t fairness.Term, caller fairness.Caller,
 		us = int64(math.Ceil(min(float64(want-p.credit)*float64(t.Window)/p.part, most)))
 	}
 	l.begin(t, caller.ID)
-	if permits > 1 {
+	if permits > 1 && permits*largeBooking >= t.Share {
 		kept = l.owed / milli
 	}
 	return us, kept, func(booked, in int64) {
